@@ -1,0 +1,110 @@
+package tidemark
+
+import "sync"
+
+// A Format is how the rows in a Batch are written. There are three.
+type Format uint8
+
+const (
+	// CopyText is PostgreSQL's COPY text form with canonical values: columns
+	// parted by tab, rows ended by newline, \N for NULL, and \b \f \n \r \t \v
+	// \\ for those bytes. The form that any engine reads and writes.
+	CopyText Format = iota
+	// CopyBinary is PostgreSQL's COPY binary form, tuples only: no signature,
+	// header or trailer. Only for columns whose types are Portable.
+	CopyBinary
+	// LoadData is MySQL's LOAD DATA default form (tab, newline, \N, and \0 \b \n \r
+	// \t \Z \\) with the raw bytes of each value in the column's own character set.
+	LoadData
+)
+
+func (f Format) String() string {
+	return [...]string{"COPY text", "COPY binary", "LOAD DATA"}[f]
+}
+
+// BatchSize is the number of bytes after which a reader hands a batch over.
+const BatchSize = 1 << 20
+
+// PieceSize bounds a batch: a row that would make it larger is cut into pieces,
+// so that rows of any size pass in bounded memory.
+const PieceSize = 4 << 20
+
+// A Batch is rows of one Range on their way. Whoever holds it owns it; giving
+// it away (emit, Put) ends that.
+//
+// A Batch holds whole rows, except that a row larger than PieceSize spans several
+// batches: all but the last of them have More set, and the row counts in the
+// batch where it ends.
+type Batch struct {
+	Range  *Range
+	Format Format
+	Rows   int
+	Data   []byte
+	More   bool // the last row goes on in the next batch
+	Last   bool // the range ends with this batch, which may be empty
+}
+
+var batchPool = sync.Pool{New: func() any { return &Batch{Data: make([]byte, 0, BatchSize+64<<10)} }}
+
+// NewBatch gives an empty batch, with memory of a released one where there is some.
+func NewBatch(r *Range, f Format) *Batch {
+	b := batchPool.Get().(*Batch)
+	*b = Batch{Range: r, Format: f, Data: b.Data[:0]}
+	return b
+}
+
+// Release gives the batch's memory back. The batch must not be used after.
+func (b *Batch) Release() {
+	if cap(b.Data) > PieceSize+BatchSize {
+		return // a giant; let the collector have it
+	}
+	b.Range = nil
+	batchPool.Put(b)
+}
+
+// A Read asks a source for the rows of one range.
+type Read struct {
+	Move   *Move
+	Range  *Range
+	Format Format
+	// Cut, with Move.Lob limited, is told of each value that was cut: the row's
+	// key in canonical text (the whole row's first columns where there is no key).
+	Cut func(key, column string, bytes int64)
+}
+
+// A Write asks a target to take the rows of one range in one transaction,
+// together with the marker row (Run, Range.ID, rows).
+type Write struct {
+	Run    string // ULID-like name of the run; "" writes no marker
+	Move   *Move
+	Range  *Range
+	Format Format
+	// Fresh says that this range is all of a table that this run has created, so
+	// that the writer may truncate it in the same transaction (COPY FREEZE).
+	Fresh bool
+	// Reject, if not nil, is called with each row that the target refuses and the
+	// reason, and the row is left out; an error from it stops the range. The row is
+	// in the batch's format. If nil the first bad row is an Error of Kind BadRow.
+	Reject func(row []byte, reason string) error
+}
+
+// Written says what became of a Write.
+type Written struct {
+	Rows     int64
+	Bytes    int64
+	Rejected int64
+	Method   string // "COPY", "COPY FREEZE", "LOAD DATA", "INSERT"
+}
+
+// A Mark is a marker row found on a target: the range is there, whole.
+type Mark struct {
+	Range int
+	Rows  int64
+}
+
+// A TableState is what a target already has under the name of a wanted table.
+type TableState struct {
+	Table  TableID
+	Exists bool
+	Rows   bool // it holds at least one row
+}

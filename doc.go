@@ -1,0 +1,21 @@
+// Package tidemark is the vocabulary of the program: what a table, a type, a
+// range, a batch of rows, a position in a log and an error are. It does no I/O
+// and imports only the standard library; every other package imports it.
+//
+// # The map of the house
+//
+// A package stands above all that it imports (layout_test.go holds the floors):
+//
+//	5  cmd/tidemark                       flags, printing, exit codes
+//	4  job                                a run's life; the only one that knows all verbs
+//	3  engines                            the explicit list of engines, and what each can do
+//	2  postgres mysql sqlfile             engines: they know the vocabulary and nothing else
+//	   mapping load diff catalog          verbs: they see engines through their own interfaces
+//	1  tidemark flow                      vocabulary and kernel
+//
+// # Reading order
+//
+// Start here: type.go (logical types), table.go (tables and what hangs on
+// them), move.go (which rows go where: Move, Range, Split), batch.go (rows on
+// their way), errors.go. Then flow (the kernel), load (the copy), and an engine.
+package tidemark

@@ -1,0 +1,110 @@
+package tidemark
+
+import (
+	"context"
+	"errors"
+	"strings"
+)
+
+// Kind says what the person or program that gets an error can do about it.
+// cmd/tidemark maps each Kind to its own exit code.
+type Kind uint8
+
+const (
+	Bug         Kind = iota // our fault: please report
+	Invalid                 // the request itself is wrong: change it
+	Unreachable             // no connection to the host could be made
+	Denied                  // the login was refused: user or password
+	Forbidden               // logged in, but a privilege is missing; the Hint names the GRANT
+	NotFound                // a database, table, file or run does not exist
+	Unsupported             // a server version or feature that is not handled
+	NotEmpty                // the target holds rows or objects already; nothing was changed
+	Full                    // no space left on the target
+	Transient               // may succeed when tried again: cut connection, deadlock, restart
+	Lost                    // something that cannot be had again, such as a snapshot
+	Unmapped                // a type that has no counterpart on the target
+	Collision               // two sources are mapped to one target
+	BadRow                  // a value that the target does not take
+	BadInput                // a dump or configuration file that is cut or malformed
+	Incomplete              // done, but something could not be built; the report lists it
+	Cancelled               // stopped from outside
+)
+
+var kindNames = [...]string{"bug", "invalid", "unreachable", "denied", "forbidden", "not found", "unsupported",
+	"not empty", "full", "transient", "lost", "unmapped", "collision", "bad row", "bad input", "incomplete", "cancelled"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// Error is the one error type of the program. Context is added once per layer.
+// Its text is one line and never holds a password: whoever puts text of a
+// connection string into it masks that first (MaskURL).
+type Error struct {
+	Op     string // what was being done: "connect", "copy", "create index"
+	Object string // to what: a masked URL, a quoted table name; may be empty
+	Kind   Kind
+	Hint   string // one sentence for the person who reads it; may be empty
+	Err    error  // the cause; may be nil
+}
+
+// Error gives "op object: cause", without the hint.
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.Op)
+	if e.Object != "" {
+		if b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(e.Object)
+	}
+	if e.Err != nil {
+		if b.Len() > 0 {
+			b.WriteString(": ")
+		}
+		b.WriteString(strings.ReplaceAll(strings.TrimSpace(e.Err.Error()), "\n", " "))
+	}
+	return b.String()
+}
+
+func (e *Error) Unwrap() error { return e.Err }
+
+// KindOf gives the Kind of the outermost Error in err's chain: Cancelled for a
+// cancelled context, Bug for anything that is not an Error.
+func KindOf(err error) Kind {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Kind
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return Cancelled
+	}
+	return Bug
+}
+
+// HintOf gives the outermost non-empty hint in err's chain.
+func HintOf(err error) string {
+	for err != nil {
+		var e *Error
+		if !errors.As(err, &e) {
+			return ""
+		}
+		if e.Hint != "" {
+			return e.Hint
+		}
+		err = e.Err
+	}
+	return ""
+}
+
+// Errorf is shorthand for an Error whose cause is plain text.
+func Errorf(kind Kind, op, object, cause, hint string) *Error {
+	var err error
+	if cause != "" {
+		err = errors.New(cause)
+	}
+	return &Error{Op: op, Object: object, Kind: kind, Hint: hint, Err: err}
+}

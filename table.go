@@ -1,0 +1,226 @@
+package tidemark
+
+// A Database is what a source engine finds in its catalogue: the tables with
+// their logical shape, which every target can build, and the native objects,
+// which only a target of the same engine can.
+type Database struct {
+	Engine   string // "postgres", "mysql", "mariadb", "file"
+	Version  string // as the server says it: "15.18", "8.0.33", "10.11.14-MariaDB"
+	Major    int    // 15, 8, 10
+	Name     string
+	Charset  string // default of the database
+	Collate  string
+	Tables   []*Table
+	Objects  []Object  // complete native DDL, tables included, in an order that satisfies Depends
+	Findings []Finding // what the engine saw and cannot describe
+}
+
+// A TableID names a table on one server. On MySQL the schema is the database.
+type TableID struct {
+	Schema string `json:"schema"`
+	Name   string `json:"name"`
+}
+
+// String gives "schema.name", for messages; it does not quote.
+func (t TableID) String() string {
+	if t.Schema == "" {
+		return t.Name
+	}
+	return t.Schema + "." + t.Name
+}
+
+// A TableForm says what stands behind a table's name.
+type TableForm uint8
+
+const (
+	Ordinary    TableForm = iota
+	Partitioned           // holds no rows itself; Partitions lists the leaves
+	Partition             // a leaf or middle partition, listed for native copies only; PartitionOf names its root
+	View                  // copied as rows only where the user asks for it (DMS table-type view)
+	Foreign               // rows live elsewhere and are not copied
+	LargeObjects          // PostgreSQL's large objects, read as rows (loid oid, pageno int4, data bytea) under the name pg_catalog.pg_largeobject
+)
+
+// A Table is the logical shape of a table.
+type Table struct {
+	TableID
+	Form        TableForm    `json:"form,omitempty"`
+	Columns     []Column     `json:"columns"`
+	Key         *Index       `json:"key,omitempty"`     // the primary key
+	Indexes     []Index      `json:"indexes,omitempty"` // all others, unique ones included
+	ForeignKeys []ForeignKey `json:"foreign_keys,omitempty"`
+	Checks      []Check      `json:"checks,omitempty"`
+	Comment     string       `json:"comment,omitempty"`
+	Partitions  []Part       `json:"partitions,omitempty"`
+	PartitionOf TableID      `json:"partition_of,omitzero"`
+	Rows        int64        `json:"rows,omitempty"`    // the server's estimate; -1 unknown
+	Bytes       int64        `json:"bytes,omitempty"`   // of the rows on disk, without indexes; estimate
+	Storage     string       `json:"storage,omitempty"` // MySQL: the storage engine; PostgreSQL: "unlogged" or empty
+	Charset     string       `json:"charset,omitempty"`
+	Collation   string       `json:"collation,omitempty"`
+	Native      string       `json:"native,omitempty"` // engine's own remarks that its renderer wants back (MySQL: partitioning clause)
+}
+
+// ID gives the table's name alone.
+func (t *Table) ID() TableID { return t.TableID }
+
+// Column finds a column by its exact name; nil if there is none.
+func (t *Table) Column(name string) *Column {
+	for i := range t.Columns {
+		if t.Columns[i].Name == name {
+			return &t.Columns[i]
+		}
+	}
+	return nil
+}
+
+// Stored gives the columns whose values are copied: all but generated ones.
+func (t *Table) Stored() []Column {
+	out := make([]Column, 0, len(t.Columns))
+	for _, c := range t.Columns {
+		if c.Generated == "" {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// A Part is a leaf partition that can be read alone.
+type Part struct {
+	Name   string  `json:"name"`             // MySQL: partition or subpartition; PostgreSQL: empty, see Table
+	Parent string  `json:"parent,omitempty"` // MySQL: the partition that a subpartition belongs to
+	Table  TableID `json:"table,omitzero"`   // PostgreSQL: the leaf table
+	Rows   int64   `json:"rows,omitempty"`
+	Bytes  int64   `json:"bytes,omitempty"`
+}
+
+// A Column of a table, in the table's order.
+type Column struct {
+	Name      string    `json:"name"`
+	Type      Type      `json:"type"`
+	NotNull   bool      `json:"not_null,omitempty"`
+	Default   *Default  `json:"default,omitempty"`
+	Generated string    `json:"generated,omitempty"` // expression in the engine's SQL; such a column is not copied
+	Virtual   bool      `json:"virtual,omitempty"`   // Generated: computed when read
+	Identity  *Identity `json:"identity,omitempty"`
+	OnUpdate  bool      `json:"on_update,omitempty"` // MySQL: ON UPDATE CURRENT_TIMESTAMP
+	Invisible bool      `json:"invisible,omitempty"`
+	Comment   string    `json:"comment,omitempty"`
+}
+
+// A DefaultKind tells how a default can be said on another engine.
+type DefaultKind uint8
+
+const (
+	Literal    DefaultKind = iota // Text is the value in canonical text
+	Now                           // current timestamp
+	Today                         // current date
+	NewUUID                       // a random UUID
+	Expression                    // Text is SQL of the source engine
+)
+
+// A Default of a column.
+type Default struct {
+	Kind DefaultKind `json:"kind"`
+	Text string      `json:"text,omitempty"`
+}
+
+// An Identity is a column that numbers itself: identity and serial on
+// PostgreSQL, AUTO_INCREMENT on MySQL.
+type Identity struct {
+	Always    bool   `json:"always,omitempty"`
+	Start     int64  `json:"start,omitempty"`
+	Increment int64  `json:"increment,omitempty"` // 0 means 1
+	Next      uint64 `json:"next,omitempty"`      // the value that the next row would get; 0 unknown
+}
+
+// An IndexPart is one column or expression of an index.
+type IndexPart struct {
+	Column string `json:"column,omitempty"`
+	Expr   string `json:"expr,omitempty"`   // in the source engine's SQL, where Column is empty
+	Prefix int    `json:"prefix,omitempty"` // MySQL: the first Prefix characters or bytes only
+	Desc   bool   `json:"desc,omitempty"`
+}
+
+// An Index or key.
+type Index struct {
+	Name    string      `json:"name"`
+	Parts   []IndexPart `json:"parts"`
+	Unique  bool        `json:"unique,omitempty"`
+	Method  string      `json:"method,omitempty"`  // "btree" (also when empty), "hash", "gin", "fulltext", "spatial", ...
+	Where   string      `json:"where,omitempty"`   // partial index: predicate in the source engine's SQL
+	Include []string    `json:"include,omitempty"` // covered columns
+	Comment string      `json:"comment,omitempty"`
+}
+
+// Columns gives the index's column names; nil if any part is an expression or a prefix.
+func (x *Index) Columns() []string {
+	out := make([]string, len(x.Parts))
+	for i, p := range x.Parts {
+		if p.Column == "" || p.Prefix != 0 {
+			return nil
+		}
+		out[i] = p.Column
+	}
+	return out
+}
+
+// A ForeignKey of a table. Actions are "NO ACTION", "RESTRICT", "CASCADE",
+// "SET NULL" or "SET DEFAULT".
+type ForeignKey struct {
+	Name       string   `json:"name"`
+	Columns    []string `json:"columns"`
+	Ref        TableID  `json:"ref"`
+	RefColumns []string `json:"ref_columns"`
+	OnUpdate   string   `json:"on_update,omitempty"`
+	OnDelete   string   `json:"on_delete,omitempty"`
+	Deferrable bool     `json:"deferrable,omitempty"`
+	Deferred   bool     `json:"deferred,omitempty"` // initially
+}
+
+// A Check constraint; Expr is in the source engine's SQL.
+type Check struct {
+	Name string `json:"name"`
+	Expr string `json:"expr"`
+}
+
+// A Phase says when an object is made, relative to the rows.
+type Phase uint8
+
+const (
+	BeforeRows Phase = iota // schemas, types, functions, tables
+	AfterTable              // once Table holds all its rows: keys, indexes, statistics; other tables may still be loading
+	AfterRows               // once all tables are full: foreign keys, views, triggers, policies
+)
+
+// An Object is one thing to create on a target, with the statements that do so.
+type Object struct {
+	ID      string   `json:"id"`              // unique: `index public.orders_pkey`
+	Kind    string   `json:"kind"`            // "schema", "type", "table", "index", "foreign key", "view", "trigger", ...
+	Phase   Phase    `json:"phase"`           //
+	Table   TableID  `json:"table,omitzero"`  // what it belongs to, if anything
+	SQL     []string `json:"sql"`             // run one by one, in order
+	Depends []string `json:"depends"`         // IDs that must be done before; unknown ones are ignored
+	Bytes   int64    `json:"bytes,omitempty"` // expected work, to start the largest first
+	Heavy   bool     `json:"heavy,omitempty"` // takes time in proportion to Bytes: run on a lane, shown in progress
+}
+
+// A Severity of a Finding.
+type Severity uint8
+
+const (
+	Note    Severity = iota // worth knowing
+	Warning                 // something will be different on the target
+	Blocker                 // the job cannot run, or would lose something
+)
+
+func (s Severity) String() string { return [...]string{"note", "warning", "blocker"}[s] }
+
+// A Finding is something that a plan or a check has to say about one object.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	Kind     Kind     `json:"kind,omitempty"`   // of a Blocker: the Kind of the error that it becomes
+	Object   string   `json:"object,omitempty"` // `column shop.item.price`
+	Text     string   `json:"text"`             // what, and why
+	Hint     string   `json:"hint,omitempty"`
+}
