@@ -1,0 +1,27 @@
+// Package testdb gives tests the real database servers: PostgreSQL 15 to 18,
+// MariaDB 10.11 and MySQL 8.0. It hides where they come from, how each is
+// initialised, started and stopped, and how SQL scripts are fed to them.
+//
+// A test asks for a server and makes itself a database in it:
+//
+//	src := testdb.Postgres(t, 15).NewDatabase(t, "orders")
+//	testdb.Load(t, src, testdb.Sample(t, "pagila/pg.sql.zst"))
+//	got := testdb.Query(t, src, "select count(*) from actor") // "200"
+//
+// A server starts when a test first asks for it (about half a second: an
+// initialised data folder is cached and copied), listens on a free loopback
+// port, and is shared by all tests of that process. A package that starts
+// servers hands its TestMain over, so that they are stopped at the end:
+//
+//	func TestMain(m *testing.M) { testdb.Main(m) }
+//
+// Should the test process be killed, the kernel stops its servers (Linux:
+// parent death signal), and the next test process removes their folders.
+//
+// The programs are installed by "make test-deps". One that is missing fails
+// the test; with TIDEMARK_SKIP_MISSING=1 and CI unset the test is skipped.
+//
+// Start reading at Server; run.go has the life of a server process,
+// postgres.go and mysql.go what is particular to each engine, script.go and
+// sample.go what goes in and out.
+package testdb

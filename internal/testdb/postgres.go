@@ -1,0 +1,93 @@
+package testdb
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+)
+
+// password is the same everywhere, so that a test of masked secrets can look for it.
+const password = "s3cret-tide"
+
+// artifacts are the PostgreSQL versions that come from Maven, as
+// script/install-test-deps.sh has them.
+var artifacts = map[int]string{16: "16.15.0", 17: "17.11.0", 18: "18.6.0"}
+
+// postgresConf is for speed (nothing survives a crash of the machine, and
+// nothing should), and for what logical and physical replication need.
+const postgresConf = `
+# tidemark tests
+listen_addresses = '127.0.0.1'
+unix_socket_directories = ''
+max_connections = 100
+shared_buffers = 64MB
+fsync = off
+jit = off
+wal_level = logical
+min_wal_size = 32MB
+max_wal_senders = 20
+max_replication_slots = 20
+max_prepared_transactions = 20
+lc_messages = 'C'
+timezone = 'UTC'
+log_timezone = 'UTC'
+`
+
+func startPostgres(name string, major int) (*Server, error) {
+	bin := fmt.Sprintf("/usr/lib/postgresql/%d/bin", major)
+	if v := artifacts[major]; v != "" {
+		bin = filepath.Join(cacheDir(), "postgresql-"+v, "bin")
+	}
+	postgres, err := program(fmt.Sprintf("PostgreSQL %d", major), filepath.Join(bin, "postgres"))
+	if err != nil {
+		return nil, err
+	}
+	return start(name, spec{
+		server:  Server{Engine: "postgres", User: "tidemark", Password: password},
+		runAs:   "postgres",
+		quit:    syscall.SIGQUIT, // immediate shutdown, without the shared memory that SIGKILL leaves
+		program: postgres,
+		initdb: func(data string) []*exec.Cmd {
+			cmd := exec.Command("sh", "-c", `exec "$0" "$@" --pwfile=/dev/fd/0 <<E
+`+password+`
+E`, filepath.Join(bin, "initdb"), "-D", data, "-U", "tidemark", "-A", "scram-sha-256",
+				"--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--no-sync", "--no-instructions")
+			return []*exec.Cmd{cmd}
+		},
+		config: func(data string) error {
+			f, err := os.OpenFile(filepath.Join(data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+			if err != nil {
+				return err
+			}
+			defer f.Close()
+			_, err = f.WriteString(postgresConf)
+			return err
+		},
+		run: func(data string, port int) *exec.Cmd {
+			return exec.Command(postgres, "-D", data, "-p", strconv.Itoa(port))
+		},
+		db:  "postgres",
+		sql: "SHOW server_version",
+	})
+}
+
+// dropPostgres drops a database with its connections and its slots, which
+// would each keep it.
+func (s *Server) dropPostgres(name string) error {
+	if _, err := query(s.URL("postgres"), `
+		DO $$
+		DECLARE slot record;
+		BEGIN
+			FOR slot IN SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = '`+name+`' LOOP
+				PERFORM pg_terminate_backend(slot.active_pid, 5000);
+				PERFORM pg_drop_replication_slot(slot.slot_name);
+			END LOOP;
+		END $$`); err != nil {
+		return err
+	}
+	_, err := query(s.URL("postgres"), "DROP DATABASE "+name+" WITH (FORCE)")
+	return err
+}

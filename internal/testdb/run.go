@@ -1,0 +1,366 @@
+package testdb
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// startTimeout is for a machine that runs many things besides; half a second is usual.
+const startTimeout = 60 * time.Second
+
+// A process is a server process and the goroutine that waits for it.
+type process struct {
+	cmd  *exec.Cmd
+	log  string         // file of its output
+	quit syscall.Signal // ends it at once
+	done chan struct{}  // closed when it has ended
+}
+
+// spawn starts a server in dir. The kernel sends the parent death signal when
+// the starting thread ends, not the process: so one locked thread starts the
+// server and stays until that has ended.
+func spawn(cmd *exec.Cmd, dir string, as *syscall.Credential, quit syscall.Signal) (*process, error) {
+	p := &process{cmd: cmd, log: filepath.Join(dir, "log"), quit: quit, done: make(chan struct{})}
+	out, err := os.Create(p.log)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	cmd.Dir = dir
+	cmd.Stdout, cmd.Stderr = out, out
+	cmd.SysProcAttr = procAttr(as, quit)
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			_ = cmd.Wait() // its exit status says nothing: we stopped it, or it is in the log
+			close(p.done)
+		}
+	}()
+	if err := <-started; err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *process) stop() {
+	_ = p.cmd.Process.Signal(p.quit) // it may have ended by itself
+	select {
+	case <-p.done:
+	case <-time.After(10 * time.Second):
+		_ = p.cmd.Process.Kill()
+		<-p.done
+	}
+}
+
+// awaitReady asks until the server answers with its version.
+func (p *process) awaitReady(s *Server, db, sql string) error {
+	deadline := time.Now().Add(startTimeout)
+	for {
+		version, err := query(s.URL(db), sql)
+		if err == nil {
+			s.Version = version
+			return nil
+		}
+		select {
+		case <-p.done:
+			return fmt.Errorf("%s ended while starting:\n%s", p.cmd.Path, tail(p.log))
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			p.stop()
+			return fmt.Errorf("%s does not answer: %w\n%s", p.cmd.Path, err, tail(p.log))
+		}
+	}
+}
+
+func tail(file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b[max(0, len(b)-4000):])
+}
+
+// A spec says how one kind of server is made and started.
+type spec struct {
+	server  Server         // Engine, User, Password
+	runAs   string         // its usual user, for when we are root
+	quit    syscall.Signal // ends it at once; nothing needs saving
+	program string         // of which the initialised data folder depends
+	// initdb fills the data folder.
+	initdb func(data string) []*exec.Cmd
+	// config ends the making of the data folder.
+	config func(data string) error
+	// run starts the server.
+	run func(data string, port int) *exec.Cmd
+	// A connection to db that answers sql with the version says that the server is ready.
+	db, sql string
+}
+
+// start runs a server of that spec in a folder called name.
+func start(name string, sp spec) (*Server, error) {
+	as, err := credential(sp.runAs)
+	if err != nil {
+		return nil, err
+	}
+	template, err := initialised(name, sp, as)
+	if err != nil {
+		return nil, fmt.Errorf("testdb: initialise %s: %w", name, err)
+	}
+	home, err := processHome()
+	if err != nil {
+		return nil, fmt.Errorf("testdb: %w", err)
+	}
+	dir := filepath.Join(home, name)
+	data := filepath.Join(dir, "data")
+	if err := makeDir(dir, as); err != nil {
+		return nil, err
+	}
+	// cp shares or copies blocks as the file system can, and keeps owners.
+	if out, err := exec.Command("cp", "-a", template, data).CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("testdb: copy %s: %w: %s", template, err, out)
+	}
+	// Another process may take the port between our finding it and the server's opening it.
+	for try := 1; ; try++ {
+		s := sp.server
+		s.Host, s.Dir = "127.0.0.1", data
+		if s.Port, err = freePort(); err != nil {
+			return nil, err
+		}
+		if s.proc, err = spawn(sp.run(data, s.Port), dir, as, sp.quit); err != nil {
+			return nil, fmt.Errorf("testdb: start %s: %w", name, err)
+		}
+		s.Pid = s.proc.cmd.Process.Pid
+		if err = s.proc.awaitReady(&s, sp.db, sp.sql); err == nil {
+			return &s, nil
+		}
+		if try == 3 {
+			return nil, fmt.Errorf("testdb: start %s: %w", name, err)
+		}
+	}
+}
+
+// initialised returns a data folder that is ready to be copied, made by the
+// first process that wants it and kept in the cache until the program or its
+// settings change.
+func initialised(name string, sp spec, as *syscall.Credential) (string, error) {
+	info, err := os.Stat(sp.program)
+	if err != nil {
+		return "", err
+	}
+	key := sha256.New()
+	fmt.Fprintln(key, templateVersion, sp.program, info.Size(), info.ModTime(), os.Getuid())
+	template := filepath.Join(cacheDir(), fmt.Sprintf("data-%s-%x", name, key.Sum(nil)[:6]))
+	if err := os.MkdirAll(cacheDir(), 0o755); err != nil {
+		return "", err
+	}
+	unlock, err := lock(template+".lock", true)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	if _, err := os.Stat(template); err == nil {
+		return template, nil
+	}
+	building := template + ".new"
+	if err := os.RemoveAll(building); err != nil {
+		return "", err
+	}
+	if err := makeDir(building, as); err != nil {
+		return "", err
+	}
+	for _, cmd := range sp.initdb(building) {
+		cmd.Dir = building
+		cmd.SysProcAttr = procAttr(as, syscall.SIGKILL)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			return "", fmt.Errorf("%s: %w\n%s", cmd.Path, err, out)
+		}
+	}
+	if err := sp.config(building); err != nil {
+		return "", err
+	}
+	return template, os.Rename(building, template)
+}
+
+// templateVersion changes when an initdb or config function here does.
+const templateVersion = 1
+
+func makeDir(dir string, as *syscall.Credential) error {
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if as == nil {
+		return nil
+	}
+	return os.Chown(dir, int(as.Uid), int(as.Gid))
+}
+
+// credential returns whom a server runs as: nil is ourselves. Servers refuse
+// to run as root, so root runs them as name, or as nobody.
+func credential(name string) (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup(name)
+	if err != nil {
+		if u, err = user.Lookup("nobody"); err != nil {
+			return nil, err
+		}
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, nil
+}
+
+// cacheDir returns where script/install-test-deps.sh puts programs and where
+// initialised data folders are kept. Root has it outside its home, which the
+// servers' users cannot enter.
+func cacheDir() string {
+	if dir := os.Getenv("TIDEMARK_TEST_CACHE"); dir != "" {
+		return dir
+	}
+	if os.Getuid() == 0 {
+		return "/var/cache/tidemark-test"
+	}
+	dir, err := os.UserCacheDir()
+	if err != nil {
+		dir = os.TempDir()
+	}
+	return filepath.Join(dir, "tidemark-test")
+}
+
+const homePattern = "tidemark-test-"
+
+var home struct {
+	sync.Mutex
+	dir    string
+	unlock func()
+}
+
+// processHome returns the folder of this process, which has a folder for each
+// server in it. It is locked as long as the process lives: one that is not
+// locked was left by a process that was killed, and is removed.
+func processHome() (string, error) {
+	home.Lock()
+	defer home.Unlock()
+	if home.dir != "" {
+		return home.dir, nil
+	}
+	// Nobody sweeps while somebody has a folder that is not locked yet.
+	unlock, err := lock(filepath.Join(cacheDir(), "home.lock"), true)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	sweep()
+	dir, err := os.MkdirTemp("", homePattern)
+	if err != nil {
+		return "", err
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		return "", err
+	}
+	home.dir = dir
+	home.unlock, err = lock(filepath.Join(dir, "lock"), false)
+	return dir, err
+}
+
+func sweep() {
+	dirs, _ := filepath.Glob(filepath.Join(os.TempDir(), homePattern+"*", "lock"))
+	for _, file := range dirs {
+		if unlock, err := lock(file, false); err == nil {
+			_ = os.RemoveAll(filepath.Dir(file)) // not ours, or gone: the next sweep tries again
+			unlock()
+		}
+	}
+}
+
+func removeHome() {
+	home.Lock()
+	defer home.Unlock()
+	if home.dir != "" {
+		_ = os.RemoveAll(home.dir) // what stays, the next process sweeps
+		home.unlock()
+		home.dir = ""
+	}
+}
+
+// lock takes the lock of a file, which the kernel gives back when the process
+// ends. Without wait it fails when another process has it.
+func lock(file string, wait bool) (unlock func(), err error) {
+	f, err := os.OpenFile(file, os.O_RDWR|os.O_CREATE, 0o644)
+	if err != nil {
+		return nil, err
+	}
+	how := syscall.LOCK_EX
+	if !wait {
+		how |= syscall.LOCK_NB
+	}
+	for {
+		err = syscall.Flock(int(f.Fd()), how)
+		if !errors.Is(err, syscall.EINTR) {
+			break
+		}
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", file, err)
+	}
+	return func() { f.Close() }, nil
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// program returns the first of the paths that is an executable file; a path
+// without a slash is looked up in PATH.
+func program(what string, paths ...string) (string, error) {
+	for _, p := range paths {
+		if found, err := exec.LookPath(p); err == nil {
+			return found, nil
+		} else if errors.Is(err, fs.ErrPermission) {
+			return "", fmt.Errorf("testdb: %w", err)
+		}
+	}
+	return "", &missingError{what + " (" + strings.Join(paths, ", ") + ")"}
+}
+
+// output runs a client program and returns what it prints.
+func output(cmd *exec.Cmd) (string, error) {
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", filepath.Base(cmd.Path), err, strings.TrimSpace(errs.String()))
+	}
+	return out.String(), nil
+}

@@ -1,0 +1,126 @@
+package testdb
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// Load feeds an SQL script to the engine's own client, psql, mariadb or
+// mysql, which stops at the first error; args are further options for it. If r
+// is an io.Closer, it is closed.
+func Load(tb testing.TB, url string, r io.Reader, args ...string) {
+	tb.Helper()
+	if c, ok := r.(io.Closer); ok {
+		defer c.Close()
+	}
+	cmd, err := client(url, args...)
+	if err != nil {
+		fail(tb, err)
+	}
+	cmd.Stdin = r
+	if _, err := output(cmd); err != nil {
+		tb.Fatalf("testdb: load: %v", err)
+	}
+}
+
+// Query runs SQL and returns its rows: columns separated by tabs, rows by
+// newlines, as the server writes the values; a null is NULL.
+func Query(tb testing.TB, url, sql string) string {
+	tb.Helper()
+	rows, err := query(url, sql)
+	if err != nil {
+		fail(tb, fmt.Errorf("testdb: %w\nin %s", err, sql))
+	}
+	return rows
+}
+
+func query(rawURL, sql string) (string, error) {
+	if strings.HasPrefix(rawURL, "postgres://") {
+		return queryPostgres(rawURL, sql)
+	}
+	cmd, err := client(rawURL, "--batch", "--raw", "--skip-column-names")
+	if err != nil {
+		return "", err
+	}
+	cmd.Stdin = strings.NewReader(sql)
+	out, err := output(cmd)
+	return strings.TrimSuffix(out, "\n"), err
+}
+
+func queryPostgres(url, sql string) (string, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	defer cancel()
+	conn, err := pgconn.Connect(ctx, url)
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(ctx)
+	results, err := conn.Exec(ctx, sql).ReadAll()
+	if err != nil {
+		return "", err
+	}
+	var rows []string
+	for _, result := range results {
+		for _, row := range result.Rows {
+			values := make([]string, len(row))
+			for i, v := range row {
+				values[i] = string(v)
+				if v == nil {
+					values[i] = "NULL"
+				}
+			}
+			rows = append(rows, strings.Join(values, "\t"))
+		}
+	}
+	return strings.Join(rows, "\n"), nil
+}
+
+// client returns the command of the client program for a database, which
+// reads SQL from its standard input.
+func client(rawURL string, args ...string) (*exec.Cmd, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	pw, _ := u.User.Password()
+	switch u.Scheme {
+	case "postgres":
+		psql, err := program("psql", "/usr/lib/postgresql/15/bin/psql", "psql")
+		if err != nil {
+			return nil, err
+		}
+		return exec.Command(psql, append([]string{"-X", "-q", "-v", "ON_ERROR_STOP=1", "-o", os.DevNull, "-d", rawURL}, args...)...), nil
+	case "mariadb", "mysql":
+		path := "mariadb"
+		if u.Scheme == "mysql" {
+			path = filepath.Join(mysqlDist(), "bin", "mysql")
+		}
+		mysql, err := program("the client of "+u.Scheme, path)
+		if err != nil {
+			return nil, err
+		}
+		cmd := exec.Command(mysql, append([]string{"--no-defaults", "--protocol=tcp", "--default-character-set=utf8mb4",
+			"--host=" + u.Hostname(), "--port=" + u.Port(), "--user=" + u.User.Username(),
+			"--database=" + strings.TrimPrefix(u.Path, "/")}, args...)...)
+		cmd.Env = append(os.Environ(), "MYSQL_PWD="+pw)
+		return cmd, nil
+	}
+	return nil, fmt.Errorf("testdb: no client for a URL of scheme %q", u.Scheme)
+}
+
+func lines(s string) []string {
+	if s == "" {
+		return nil
+	}
+	return strings.Split(s, "\n")
+}

@@ -1,0 +1,178 @@
+package testdb
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+// A Server is a running database server for tests.
+type Server struct {
+	Engine         string // "postgres", "mysql" or "mariadb"; also the scheme of its URLs
+	Version        string // as the server reports it
+	Host           string // 127.0.0.1
+	Port           int
+	User, Password string // may do everything
+	Dir            string // its data folder, owned by the user it runs as
+	Pid            int
+
+	proc *process
+}
+
+// Postgres returns the PostgreSQL server of that major version: 15 (Debian's
+// package) or 16, 17, 18 (Maven artifacts). It has wal_level=logical and
+// fsync off, and its superuser is tidemark.
+func Postgres(tb testing.TB, major int) *Server {
+	tb.Helper()
+	return shared(tb, fmt.Sprintf("postgres-%d", major), func(name string) (*Server, error) {
+		return startPostgres(name, major)
+	})
+}
+
+// MariaDB returns the MariaDB 10.11 server, with a row-based binlog that has
+// full metadata.
+func MariaDB(tb testing.TB) *Server {
+	tb.Helper()
+	return shared(tb, "mariadb", startMariaDB)
+}
+
+// MySQL returns the MySQL 8.0 server, with a row-based binlog that has full
+// metadata, and GTIDs.
+func MySQL(tb testing.TB) *Server {
+	tb.Helper()
+	return shared(tb, "mysql", startMySQL)
+}
+
+// Main runs the tests of a package, stops the servers that they started and
+// exits. Call it from TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	stopAll()
+	os.Exit(code)
+}
+
+// A slot holds the one server of a kind that this process runs.
+type slot struct {
+	once   sync.Once
+	server *Server
+	err    error
+}
+
+var (
+	slotsMu sync.Mutex
+	slots   = map[string]*slot{}
+)
+
+func shared(tb testing.TB, name string, start func(name string) (*Server, error)) *Server {
+	tb.Helper()
+	slotsMu.Lock()
+	s := slots[name]
+	if s == nil {
+		s = new(slot)
+		slots[name] = s
+	}
+	slotsMu.Unlock()
+	s.once.Do(func() { s.server, s.err = start(name) })
+	if s.err != nil {
+		fail(tb, s.err)
+	}
+	return s.server
+}
+
+func stopAll() {
+	slotsMu.Lock()
+	defer slotsMu.Unlock()
+	var wg sync.WaitGroup
+	for _, s := range slots {
+		// Once more, so that a start under way in a test that did not wait for it is over.
+		s.once.Do(func() { s.err = errors.New("testdb: the tests are over") })
+		if s.server != nil {
+			wg.Go(s.server.proc.stop)
+		}
+	}
+	wg.Wait()
+	removeHome()
+}
+
+// A missingError says that a program or file is not installed.
+type missingError struct{ what string }
+
+func (e *missingError) Error() string { return e.what + " is missing: run make test-deps" }
+
+// fail ends the test, or skips it where the user asked for that.
+func fail(tb testing.TB, err error) {
+	tb.Helper()
+	var missing *missingError
+	if errors.As(err, &missing) && os.Getenv("CI") == "" && os.Getenv("TIDEMARK_SKIP_MISSING") == "1" {
+		tb.Skipf("%v (skipped because TIDEMARK_SKIP_MISSING=1)", err)
+	}
+	tb.Fatal(err)
+}
+
+// URL returns the connection URL of a database of the server.
+func (s *Server) URL(db string) string {
+	u := url.URL{
+		Scheme: s.Engine,
+		User:   url.UserPassword(s.User, s.Password),
+		Host:   fmt.Sprintf("%s:%d", s.Host, s.Port),
+		Path:   "/" + db,
+	}
+	if s.Engine == "postgres" {
+		u.RawQuery = "sslmode=disable"
+	}
+	return u.String()
+}
+
+var databaseN atomic.Int64
+
+// NewDatabase creates an empty database named after prefix and returns its
+// URL. It is dropped when the test ends, with whatever still uses it:
+// connections and replication slots.
+func (s *Server) NewDatabase(tb testing.TB, prefix string) string {
+	tb.Helper()
+	name := fmt.Sprintf("%s_%d", plain(prefix), databaseN.Add(1))
+	var err error
+	if s.Engine == "postgres" {
+		_, err = query(s.URL("postgres"), "CREATE DATABASE "+name)
+	} else {
+		_, err = query(s.URL(""), "CREATE DATABASE "+name)
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		var err error
+		if s.Engine == "postgres" {
+			err = s.dropPostgres(name)
+		} else {
+			err = s.dropMySQL(name)
+		}
+		if err != nil {
+			tb.Errorf("testdb: drop database %s: %v", name, err)
+		}
+	})
+	return s.URL(name)
+}
+
+// plain makes a name that needs no quotes anywhere, so that a test may pass
+// its own name.
+func plain(prefix string) string {
+	s := strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '_'
+	}, prefix)
+	if s == "" || s[0] < 'a' {
+		s = "db" + s
+	}
+	return s[:min(len(s), 40)]
+}
