@@ -28,10 +28,11 @@ const (
 	BadInput                // a dump or configuration file that is cut or malformed
 	Incomplete              // done, but something could not be built; the report lists it
 	Cancelled               // stopped from outside
+	Exists                  // the object that was to be created is there already
 )
 
 var kindNames = [...]string{"bug", "invalid", "unreachable", "denied", "forbidden", "not found", "unsupported",
-	"not empty", "full", "transient", "lost", "unmapped", "collision", "bad row", "bad input", "incomplete", "cancelled"}
+	"not empty", "full", "transient", "lost", "unmapped", "collision", "bad row", "bad input", "incomplete", "cancelled", "exists"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

@@ -45,7 +45,9 @@ type Target interface {
 	Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding)
 	// Inspect says what stands under these names, in the same order.
 	Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error)
-	// Exec runs statements on a lane, one by one, outside a transaction.
+	// Exec runs the statements of one object on a lane, in order. Where the engine
+	// has transactional DDL they all take effect or none. The error for an object
+	// that is there already is of Kind Exists.
 	Exec(ctx context.Context, lane int, sql []string) error
 	// Write takes batches until one has Last set and commits them with their marker
 	// row. take's error ends the transaction and is returned as it is. Batches are
