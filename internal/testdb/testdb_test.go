@@ -1,30 +1,261 @@
 package testdb_test
 
 import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-func TestServers(t *testing.T) {
-	for name, server := range map[string]func(testing.TB) *testdb.Server{
-		"postgres15": func(tb testing.TB) *testdb.Server { return testdb.Postgres(tb, 15) },
-		"postgres16": func(tb testing.TB) *testdb.Server { return testdb.Postgres(tb, 16) },
-		"postgres17": func(tb testing.TB) *testdb.Server { return testdb.Postgres(tb, 17) },
-		"postgres18": func(tb testing.TB) *testdb.Server { return testdb.Postgres(tb, 18) },
-		"mariadb":    testdb.MariaDB,
-		"mysql":      testdb.MySQL,
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := server(t)
-			t.Log(s.Version, s.Dir, s.Pid)
-			url := s.NewDatabase(t, "a Test")
-			t.Log(url)
-			if got := testdb.Query(t, url, "select 1, null, 'x'"); got != "1\tNULL\tx" {
-				t.Errorf("got %q", got)
+func postgres(major int) func(testing.TB) *testdb.Server {
+	return func(tb testing.TB) *testdb.Server {
+		tb.Helper()
+		return testdb.Postgres(tb, major)
+	}
+}
+
+var servers = []struct {
+	name    string
+	start   func(testing.TB) *testdb.Server
+	version string // what it starts with
+	logical string // asks whether its log has what replication needs
+	answer  string
+}{
+	{"postgres15", postgres(15), "15.", "SHOW wal_level", "logical"},
+	{"postgres16", postgres(16), "16.15", "SHOW wal_level", "logical"},
+	{"postgres17", postgres(17), "17.11", "SHOW wal_level", "logical"},
+	{"postgres18", postgres(18), "18.6", "SHOW wal_level", "logical"},
+	{"mariadb", testdb.MariaDB, "10.11.",
+		"SELECT @@binlog_format, @@binlog_row_metadata, @@gtid_strict_mode, @@local_infile", "ROW\tFULL\t1\t1"},
+	{"mysql", testdb.MySQL, "8.0.33",
+		"SELECT @@binlog_format, @@binlog_row_metadata, @@gtid_mode, @@local_infile", "ROW\tFULL\tON\t1"},
+}
+
+func TestServersStartAndMakeDatabases(t *testing.T) {
+	for _, s := range servers {
+		t.Run(s.name, func(t *testing.T) {
+			server := s.start(t)
+			if !strings.HasPrefix(server.Version, s.version) {
+				t.Errorf("version %q, want %s...", server.Version, s.version)
+			}
+			if again := s.start(t); again != server {
+				t.Errorf("a second server was started: %v", again)
+			}
+			one, two := server.NewDatabase(t, t.Name()), server.NewDatabase(t, "x")
+			testdb.Load(t, one, strings.NewReader("CREATE TABLE t (a int, b varchar(10)); INSERT INTO t VALUES (1, NULL), (2, 'é');"))
+			testdb.Query(t, two, "CREATE TABLE t (a int)")
+			if got, want := testdb.Query(t, one, "SELECT a, b FROM t ORDER BY a"), "1\tNULL\n2\té"; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if got := testdb.Query(t, two, "SELECT a FROM t"); got != "" {
+				t.Errorf("got %q from an empty table", got)
+			}
+			if got := testdb.Query(t, one, s.logical); got != s.answer {
+				t.Errorf("%s: got %q, want %q", s.logical, got, s.answer)
 			}
 		})
+	}
+}
+
+func TestDatabasesAreDroppedThoughInUse(t *testing.T) {
+	t.Run("postgres", func(t *testing.T) {
+		s := testdb.Postgres(t, 15)
+		t.Run("use", func(t *testing.T) {
+			url := s.NewDatabase(t, "inuse")
+			testdb.Query(t, url, "SELECT pg_create_logical_replication_slot('inuse', 'pgoutput')")
+			hold(t, exec.Command("psql", "-X", url, "-c", "BEGIN", "-c", "SELECT pg_sleep(600)"))
+		})
+		got := testdb.Query(t, s.URL("postgres"), "SELECT datname FROM pg_database WHERE datname LIKE 'inuse%'")
+		if got != "" {
+			t.Errorf("%s is still there", got)
+		}
+	})
+	t.Run("mariadb", func(t *testing.T) {
+		s := testdb.MariaDB(t)
+		t.Run("use", func(t *testing.T) {
+			url := s.NewDatabase(t, "inuse")
+			testdb.Query(t, url, "CREATE TABLE t (a int)")
+			_, db, _ := strings.Cut(url, "/inuse")
+			cmd := exec.Command("mariadb", "--no-defaults", "-h", s.Host, "-P", strconv.Itoa(s.Port), "-u", s.User,
+				"inuse"+db, "-e", "BEGIN; SELECT * FROM t; SELECT sleep(600)")
+			cmd.Env = append(os.Environ(), "MYSQL_PWD="+s.Password)
+			hold(t, cmd)
+		})
+		if got := testdb.Query(t, s.URL(""), "SHOW DATABASES LIKE 'inuse%'"); got != "" {
+			t.Errorf("%s is still there", got)
+		}
+	})
+}
+
+// hold runs a client that stays in its database until the end of the test.
+func hold(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// Runs before the database is dropped, and does not wait for the client.
+	t.Cleanup(func() { go cmd.Wait() })
+	time.Sleep(200 * time.Millisecond)
+}
+
+func TestSamplesHaveTheirRows(t *testing.T) {
+	all := func(name string, mysql func(testing.TB, string) io.ReadCloser) {
+		engine := "pg"
+		if strings.Contains(name, "/mysql") {
+			engine = "mysql"
+		}
+		dir, file := filepath.Split(name)
+		counts := dir + "expected-counts." + engine + ".tsv"
+		if strings.Contains(file, "spatial") {
+			counts = dir + "expected-counts." + strings.TrimSuffix(file, ".sql.zst") + ".mysql.tsv"
+		}
+		for _, s := range servers {
+			if (engine == "pg") != strings.HasPrefix(s.name, "postgres") {
+				continue
+			}
+			sample := testdb.Sample
+			if s.name == "mysql" {
+				sample = mysql
+			}
+			if sample == nil {
+				continue
+			}
+			t.Run(name+"/"+s.name, func(t *testing.T) {
+				t.Parallel()
+				url := s.start(t).NewDatabase(t, "sample")
+				testdb.Load(t, url, sample(t, name))
+				testdb.CheckCounts(t, url, counts)
+			})
+		}
+	}
+	all("pagila/pg.sql.zst", nil)
+	all("chinook/pg.sql.zst", nil)
+	all("northwind/pg.sql.zst", nil)
+	all("world/pg.sql.zst", nil)
+	all("types-zoo/pg.sql", nil)
+	all("sakila/mysql.sql.zst", testdb.SampleMySQL8)
+	all("sakila/mysql-spatial-mariadb.sql.zst", nil)
+	all("sakila/mysql-spatial-mysql8.sql.zst", testdb.Sample)
+	all("chinook/mysql.sql.zst", testdb.Sample)
+	all("northwind/mysql.sql.zst", testdb.Sample)
+	all("world/mysql.sql.zst", testdb.Sample)
+	all("menagerie/mysql.sql", testdb.Sample)
+	all("types-zoo/mysql.sql", testdb.SampleMySQL8)
+}
+
+func TestEqualSchemasGiveEqualDumps(t *testing.T) {
+	for _, major := range []int{15, 16, 17, 18} {
+		for _, sample := range []string{"types-zoo/pg.sql", "pagila/pg.sql.zst"} {
+			t.Run(fmt.Sprint(sample, "/", major), func(t *testing.T) {
+				s := testdb.Postgres(t, major)
+				one, two := s.NewDatabase(t, "one"), s.NewDatabase(t, "two")
+				testdb.Load(t, one, testdb.Sample(t, sample))
+				want := testdb.PgDump(t, one)
+				if !strings.Contains(want, "CREATE TABLE") {
+					t.Fatalf("no tables in\n%s", want)
+				}
+				testdb.Load(t, two, strings.NewReader(want))
+				if diff := cmp.Diff(lines(want), lines(testdb.PgDump(t, two))); diff != "" {
+					t.Error(diff)
+				}
+			})
+		}
+	}
+}
+
+func lines(s string) []string { return strings.Split(s, "\n") }
+
+// TestChild is run by TestKilledProcessLeavesNothing in a process of its own.
+func TestChild(t *testing.T) {
+	out := os.Getenv("TESTDB_CHILD")
+	if out == "" {
+		return // nothing to test: we are not the child
+	}
+	var b strings.Builder
+	for _, s := range []*testdb.Server{testdb.Postgres(t, 15), testdb.MariaDB(t)} {
+		fmt.Fprintln(&b, s.Pid, s.Dir)
+	}
+	if err := os.WriteFile(out+".new", []byte(b.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(out+".new", out); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("TESTDB_WAIT") != "" {
+		time.Sleep(time.Minute)
+	}
+}
+
+func TestKilledProcessLeavesNothing(t *testing.T) {
+	child := func(out, wait string) *exec.Cmd {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestChild$")
+		cmd.Env = append(os.Environ(), "TESTDB_CHILD="+out, "TESTDB_WAIT="+wait)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		return cmd
+	}
+	out := filepath.Join(t.TempDir(), "servers")
+	killed := child(out, "yes")
+	var text []byte
+	eventually(t, "the child starts servers", func() bool {
+		var err error
+		text, err = os.ReadFile(out)
+		return err == nil
+	})
+	if err := killed.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = killed.Wait() // killed, as it will say
+
+	left := lines(strings.TrimSpace(string(text)))
+	if len(left) != 2 {
+		t.Fatalf("the child reports %q", text)
+	}
+	for _, line := range left {
+		pid, dir, _ := strings.Cut(line, " ")
+		n, err := strconv.Atoi(pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		eventually(t, "server "+pid+" ends", func() bool { return syscall.Kill(n, 0) != nil })
+		if _, err := os.Stat(dir); err != nil {
+			t.Errorf("who removed it? %v", err)
+		}
+	}
+	// The next process removes the folders, and its own.
+	if err := child(out, "").Wait(); err != nil {
+		t.Fatal(err)
+	}
+	text2, err := os.ReadFile(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range append(left, lines(strings.TrimSpace(string(text2)))...) {
+		_, dir, _ := strings.Cut(line, " ")
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is still there", dir)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
 	}
 }
