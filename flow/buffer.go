@@ -1,0 +1,223 @@
+package flow
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+)
+
+// ErrClosed is what Put returns on a closed Buffer.
+var ErrClosed = errors.New("flow: put into a closed buffer")
+
+// A Buffer hands values from the workers of one stage to those of the next. It
+// is bounded by a number of values and by a number of bytes, and one value
+// larger than that passes alone, when the buffer is empty.
+//
+// Putting gives the value away: the sender never touches it again. Values come
+// out in the order in which they went in; waiting senders are served in the
+// order in which they came, so a giant is not overtaken for ever by dwarfs.
+// Waiting receivers are served in order too. Any number of workers may put and
+// take; only the last writer closes.
+type Buffer[T any] struct {
+	maxItems int
+	maxBytes int64
+	size     func(T) int64
+
+	mu      sync.Mutex
+	ring    []T // ring[(head+i)%len(ring)] for i < n
+	head, n int
+	bytes   int64
+	closed  bool
+	putters []*putter[T]
+	takers  []*taker[T]
+}
+
+// A putter is a sender that waits; done is closed once its fate is decided.
+type putter[T any] struct {
+	v    T
+	size int64
+	done chan struct{}
+	err  error
+}
+
+// A taker is a receiver that waits; done is closed once its fate is decided.
+type taker[T any] struct {
+	v    T
+	ok   bool
+	done chan struct{}
+}
+
+// NewBuffer gives a buffer of at most items values (at least one) that together
+// have at most bytes bytes by the measure of size. With bytes <= 0 or a nil size
+// only their number is bounded.
+func NewBuffer[T any](items int, bytes int64, size func(T) int64) *Buffer[T] {
+	if size == nil || bytes <= 0 {
+		size, bytes = func(T) int64 { return 0 }, 1
+	}
+	items = max(items, 1)
+	return &Buffer[T]{maxItems: items, maxBytes: bytes, size: size, ring: make([]T, items)}
+}
+
+// Put gives v to the buffer and waits, in state WaitBuffer, while that is full;
+// the clock is touched only then. An error means that v is still the caller's: it
+// is ctx's error, or ErrClosed.
+func (b *Buffer[T]) Put(ctx context.Context, c *Clock, v T) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	size := b.size(v)
+	b.mu.Lock()
+	if b.closed {
+		b.mu.Unlock()
+		return ErrClosed
+	}
+	if len(b.putters) == 0 && b.fits(size) {
+		b.push(v, size)
+		b.mu.Unlock()
+		return nil
+	}
+	p := &putter[T]{v: v, size: size, done: make(chan struct{})}
+	b.putters = append(b.putters, p)
+	b.mu.Unlock()
+
+	defer c.Enter(c.Enter(WaitBuffer))
+	select {
+	case <-p.done:
+		return p.err
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.putters, p); i >= 0 {
+		b.putters = slices.Delete(b.putters, i, i+1)
+		b.admit() // a giant that left may have stood before others that fit
+		return ctx.Err()
+	}
+	return p.err // decided meanwhile
+}
+
+// Take takes the oldest value and waits, in state WaitWork, while there is none;
+// the clock is touched only then. ok is false when the buffer is closed and all
+// values are taken. err is ctx's error.
+func (b *Buffer[T]) Take(ctx context.Context, c *Clock) (v T, ok bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return v, false, err
+	}
+	b.mu.Lock()
+	if b.n > 0 {
+		v = b.pop()
+		b.admit()
+		b.mu.Unlock()
+		return v, true, nil
+	}
+	if b.closed {
+		b.mu.Unlock()
+		return v, false, nil
+	}
+	t := &taker[T]{done: make(chan struct{})}
+	b.takers = append(b.takers, t)
+	b.mu.Unlock()
+
+	defer c.Enter(c.Enter(WaitWork))
+	select {
+	case <-t.done:
+		return t.v, t.ok, nil
+	case <-ctx.Done():
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if i := slices.Index(b.takers, t); i >= 0 {
+		b.takers = slices.Delete(b.takers, i, i+1)
+		return v, false, ctx.Err()
+	}
+	return t.v, t.ok, nil // given a value meanwhile, which must not be lost
+}
+
+// Close says that nothing more will come. Only the last writer calls it. What is
+// inside can still be taken. Senders that wait, which the last writer should
+// have waited for, get ErrClosed. Closing twice does nothing.
+func (b *Buffer[T]) Close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.closed = true
+	for _, t := range b.takers { // they wait, so nothing is inside
+		close(t.done)
+	}
+	for _, p := range b.putters {
+		p.err = ErrClosed
+		close(p.done)
+	}
+	b.takers, b.putters = nil, nil
+}
+
+// Drain takes out what is left after a failure and gives each value to f, which
+// may be nil.
+func (b *Buffer[T]) Drain(f func(T)) {
+	for {
+		b.mu.Lock()
+		if b.n == 0 {
+			b.mu.Unlock()
+			return
+		}
+		v := b.pop()
+		b.admit()
+		b.mu.Unlock()
+		if f != nil {
+			f(v)
+		}
+	}
+}
+
+// Len is the number of values inside.
+func (b *Buffer[T]) Len() int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.n
+}
+
+// Bytes is the number of bytes inside.
+func (b *Buffer[T]) Bytes() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bytes
+}
+
+func (b *Buffer[T]) fits(size int64) bool {
+	return b.n == 0 || b.n < b.maxItems && b.bytes+size <= b.maxBytes
+}
+
+// push puts v in, or straight into the hands of the receiver that waits longest.
+func (b *Buffer[T]) push(v T, size int64) {
+	if len(b.takers) > 0 {
+		t := b.takers[0]
+		b.takers = slices.Delete(b.takers, 0, 1)
+		t.v, t.ok = v, true
+		close(t.done)
+		return
+	}
+	b.ring[(b.head+b.n)%len(b.ring)] = v
+	b.n++
+	b.bytes += size
+}
+
+func (b *Buffer[T]) pop() T {
+	var zero T
+	v := b.ring[b.head]
+	b.ring[b.head] = zero // what was taken must not be kept alive here
+	b.head = (b.head + 1) % len(b.ring)
+	b.n--
+	b.bytes -= b.size(v)
+	return v
+}
+
+// admit lets waiting senders in, oldest first, as far as there is room.
+func (b *Buffer[T]) admit() {
+	for len(b.putters) > 0 && b.fits(b.putters[0].size) {
+		p := b.putters[0]
+		b.putters = slices.Delete(b.putters, 0, 1)
+		b.push(p.v, p.size)
+		close(p.done)
+	}
+}
+

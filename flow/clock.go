@@ -1,0 +1,150 @@
+package flow
+
+import (
+	"sync"
+	"time"
+)
+
+// A State says what a worker is doing. At every moment of its life a worker is
+// in exactly one State, so its times add up to its age.
+type State uint8
+
+const (
+	Working    State = iota // using the CPU: decoding, converting, compressing
+	IO                      // inside a call to a database, a file or the network
+	WaitWork                // its input buffer is empty: the stage before it is slower
+	WaitBuffer              // its output buffer is full: the stage after it is slower
+	states
+)
+
+var stateNames = [states]string{"working", "I/O", "waiting for work", "waiting for a buffer"}
+
+func (s State) String() string {
+	if s < states {
+		return stateNames[s]
+	}
+	return "unknown"
+}
+
+// Times says how a worker has spent its life until now. Total is the sum of the
+// other four durations, exactly.
+type Times struct {
+	Total      time.Duration `json:"total_ns"`
+	IO         time.Duration `json:"io_ns"`
+	Working    time.Duration `json:"working_ns"`
+	WaitBuffer time.Duration `json:"wait_buffer_ns"`
+	WaitWork   time.Duration `json:"wait_work_ns"`
+	Batches    int64         `json:"batches"`
+	Bytes      int64         `json:"bytes"`
+	Rows       int64         `json:"rows"`
+}
+
+// Busy is the time that was not spent waiting for another stage.
+func (t Times) Busy() time.Duration { return t.IO + t.Working }
+
+// Add gives the sums of two workers' times.
+func (t Times) Add(u Times) Times {
+	return Times{
+		Total: t.Total + u.Total, IO: t.IO + u.IO, Working: t.Working + u.Working,
+		WaitBuffer: t.WaitBuffer + u.WaitBuffer, WaitWork: t.WaitWork + u.WaitWork,
+		Batches: t.Batches + u.Batches, Bytes: t.Bytes + u.Bytes, Rows: t.Rows + u.Rows,
+	}
+}
+
+// A Clock accounts for all of a worker's time. One worker enters states; anybody
+// may take a Snapshot meanwhile, which includes the state that is still running:
+// a worker that has been stuck for an hour shows that hour now.
+//
+// The zero Clock starts, in state Working, when it is first used. A nil *Clock
+// counts nothing and does no harm.
+type Clock struct {
+	mu    sync.Mutex // held for a few nanoseconds, by the worker and a rare reader
+	birth time.Time
+	since time.Duration // the age at which state was entered
+	state State
+	ended bool
+	spent [states]time.Duration
+	n     Times // counts only
+}
+
+// NewClock gives a clock that runs from now on, in state Working.
+func NewClock() *Clock {
+	return &Clock{birth: time.Now()}
+}
+
+// Enter moves the clock to state s and returns the state that it leaves, so
+// that a scope can be timed in one line:
+//
+//	defer c.Enter(c.Enter(flow.IO))
+func (c *Clock) Enter(s State) State {
+	if c == nil || s >= states {
+		return Working
+	}
+	c.mu.Lock()
+	old := c.state
+	c.settle()
+	c.state = s
+	c.mu.Unlock()
+	return old
+}
+
+// settle books the time since the last change under the state that it was spent in.
+func (c *Clock) settle() {
+	if c.ended {
+		return
+	}
+	if c.birth.IsZero() {
+		c.birth = time.Now()
+	}
+	age := time.Since(c.birth) // the monotonic clock alone: half the price of time.Now
+	c.spent[c.state] += age - c.since
+	c.since = age
+}
+
+// Count adds to the counts of what has passed through the worker.
+func (c *Clock) Count(batches, bytes, rows int64) {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.n.Batches += batches
+	c.n.Bytes += bytes
+	c.n.Rows += rows
+	c.mu.Unlock()
+}
+
+// Stop ends the clock: the worker is gone, and its times stay as they are.
+func (c *Clock) Stop() {
+	if c == nil {
+		return
+	}
+	c.mu.Lock()
+	c.settle()
+	c.ended = true
+	c.mu.Unlock()
+}
+
+// Snapshot gives the times until now, the running state included.
+func (c *Clock) Snapshot() Times {
+	if c == nil {
+		return Times{}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.settle()
+	t := c.n
+	t.Total = c.since
+	t.IO, t.Working = c.spent[IO], c.spent[Working]
+	t.WaitBuffer, t.WaitWork = c.spent[WaitBuffer], c.spent[WaitWork]
+	return t
+}
+
+// State says what the worker is doing now.
+func (c *Clock) State() State {
+	if c == nil {
+		return Working
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.state
+}
