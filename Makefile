@@ -1,0 +1,59 @@
+# make             what there is
+# make test        all that CI runs (.ci/run): installs what is missing, checks, tests
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Packages whose tests run under the race detector (and only so): those with concurrency of their own. A folder that
+# is not there is passed over.
+RACE := flow load job diff
+race := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACE))))
+
+# Packages tested at a time: each has database servers of its own.
+P        ?= 2
+TIMEOUT  ?= 20m
+FUZZTIME ?= 30s
+
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
+GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
+
+.PHONY: help build test-deps lint test test-short demo bench fuzz clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+build: ## bin/tidemark, a static binary
+	CGO_ENABLED=0 go build -trimpath -o bin/tidemark ./cmd/tidemark
+
+test-deps: ## install the database servers that the tests need (as root for Debian packages)
+	@script/install-test-deps.sh
+
+lint: ## gofmt, go vet, staticcheck
+	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "not gofmt-clean:"; echo "$$bad"; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+
+test: test-deps lint ## every check and every test, each once
+	@mkdir -p bin
+	@go run $(GOTESTSUM) --format pkgname --jsonfile bin/test.json --raw-command -- script/go-test.sh $(P) $(TIMEOUT) $(race)
+	@if [ -n "$${CI:-}" ] && grep '"Action":"skip"' bin/test.json | grep '"Test":'; then echo "tests were skipped: in CI none may"; exit 1; fi
+
+test-short: ## the tests that are quick, without checks or the race detector
+	go test -short -p $(P) -timeout $(TIMEOUT) ./...
+
+demo: ## a tour on real servers
+	go run ./internal/demo
+
+bench: ## how to run the comparisons with other tools
+	@cat bench/README.md
+
+fuzz: ## every fuzz target for FUZZTIME
+	@for pkg in $$(go list ./...); do \
+	  for target in $$(go test -list '^Fuzz' "$$pkg" | grep '^Fuzz' || true); do \
+	    echo "$$pkg $$target"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+	  done; \
+	done
+
+clean: ## remove what was built
+	rm -rf bin dist
