@@ -25,12 +25,18 @@ type Buffer[T any] struct {
 	size     func(T) int64
 
 	mu      sync.Mutex
-	ring    []T // ring[(head+i)%len(ring)] for i < n
+	ring    []item[T] // ring[(head+i)%len(ring)] for i < n
 	head, n int
 	bytes   int64
 	closed  bool
 	putters []*putter[T]
 	takers  []*taker[T]
+}
+
+// An item is a value inside, with its size when it came.
+type item[T any] struct {
+	v    T
+	size int64
 }
 
 // A putter is a sender that waits; done is closed once its fate is decided.
@@ -56,7 +62,7 @@ func NewBuffer[T any](items int, bytes int64, size func(T) int64) *Buffer[T] {
 		size, bytes = func(T) int64 { return 0 }, 1
 	}
 	items = max(items, 1)
-	return &Buffer[T]{maxItems: items, maxBytes: bytes, size: size, ring: make([]T, items)}
+	return &Buffer[T]{maxItems: items, maxBytes: bytes, size: size, ring: make([]item[T], items)}
 }
 
 // Put gives v to the buffer and waits, in state WaitBuffer, while that is full;
@@ -196,19 +202,18 @@ func (b *Buffer[T]) push(v T, size int64) {
 		close(t.done)
 		return
 	}
-	b.ring[(b.head+b.n)%len(b.ring)] = v
+	b.ring[(b.head+b.n)%len(b.ring)] = item[T]{v, size}
 	b.n++
 	b.bytes += size
 }
 
 func (b *Buffer[T]) pop() T {
-	var zero T
-	v := b.ring[b.head]
-	b.ring[b.head] = zero // what was taken must not be kept alive here
+	out := b.ring[b.head]
+	b.ring[b.head] = item[T]{} // what was taken must not be kept alive here
 	b.head = (b.head + 1) % len(b.ring)
 	b.n--
-	b.bytes -= b.size(v)
-	return v
+	b.bytes -= out.size
+	return out.v
 }
 
 // admit lets waiting senders in, oldest first, as far as there is room.
@@ -220,4 +225,3 @@ func (b *Buffer[T]) admit() {
 		close(p.done)
 	}
 }
-
