@@ -1,0 +1,290 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// The board says what any worker does next. It holds all state of a run that
+// several workers share, under one lock that nobody keeps while working.
+//
+// Invariants: a range is in exactly one of pending, out (handed to a lane) and
+// done. A table is full when none of its ranges is pending or out. An object is
+// handed out when its phase has come, its table is full, and all that it depends
+// on is done; when something it depends on has failed it is skipped, which counts
+// as failed. Readers stop when every range is done, finishers when every object is.
+type board struct {
+	mu       sync.Mutex
+	cond     *sync.Cond
+	pending  []*task
+	out      int
+	left     []int // ranges of each move that are not done
+	active   int   // lanes below this number take work
+	lanes    int   // lanes that have not retired
+	objects  []*work
+	byID     map[string]*work
+	undone   int // objects neither done nor failed
+	rowsLeft int // ranges not done
+	failed   error
+}
+
+// A task is one attempt at a range.
+type task struct {
+	r       *tidemark.Range
+	attempt int
+	notYet  time.Time
+	dropped atomic.Bool // the writer has given this attempt up; the reader need not go on
+}
+
+// work is an object with what is known of it.
+type work struct {
+	*tidemark.Object
+	move   int // whose rows it waits for; -1 none
+	waits  int // dependencies not done
+	blocks []*work
+	state  workState
+	err    error
+	took   time.Duration
+}
+
+type workState uint8
+
+const (
+	waiting workState = iota
+	running
+	built
+	broken
+)
+
+func newBoard(p *Plan, done map[int]bool, objects []tidemark.Object, lanes int) *board {
+	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}}
+	b.cond = sync.NewCond(&b.mu)
+	for i := range p.Ranges {
+		r := &p.Ranges[i]
+		if done[r.ID] {
+			continue
+		}
+		b.left[r.Move]++
+		b.rowsLeft++
+		b.pending = append(b.pending, &task{r: r})
+	}
+	for i := range objects {
+		w := &work{Object: &objects[i], move: -1}
+		if m, ok := p.Owner[w.Table.String()]; ok {
+			w.move = m
+		}
+		b.objects = append(b.objects, w)
+		b.byID[w.ID] = w
+	}
+	for _, w := range b.objects {
+		for _, id := range w.Depends {
+			if d := b.byID[id]; d != nil && d != w {
+				d.blocks = append(d.blocks, w)
+				w.waits++
+			}
+		}
+	}
+	// Largest first; what is light goes before, as it may set much free.
+	sort.SliceStable(b.objects, func(i, j int) bool {
+		x, y := b.objects[i], b.objects[j]
+		if x.Phase != y.Phase {
+			return x.Phase < y.Phase
+		}
+		if x.Heavy != y.Heavy {
+			return !x.Heavy
+		}
+		return x.Bytes > y.Bytes
+	})
+	b.undone = len(b.objects)
+	return b
+}
+
+// wait blocks until ready says so, the run fails, or ctx ends. b.mu is held.
+func (b *board) wait(ctx context.Context, c *flow.Clock, ready func() bool) error {
+	if ready() || b.failed != nil {
+		return b.failed
+	}
+	defer c.Enter(c.Enter(flow.WaitWork))
+	stop := context.AfterFunc(ctx, func() { b.mu.Lock(); b.cond.Broadcast(); b.mu.Unlock() })
+	defer stop()
+	for !ready() && b.failed == nil {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		b.cond.Wait()
+	}
+	return b.failed
+}
+
+// nextRange gives a lane its next range; nil when all are done or the lane is
+// not needed any more.
+func (b *board) nextRange(ctx context.Context, c *flow.Clock, lane int) (*task, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var t *task
+	err := b.wait(ctx, c, func() bool {
+		if b.rowsLeft == 0 {
+			return true
+		}
+		if lane >= b.active {
+			return false
+		}
+		t = b.pick()
+		return t != nil
+	})
+	if err != nil || t == nil {
+		return nil, err
+	}
+	b.out++
+	return t, nil
+}
+
+// pick takes the first pending task whose time has come. b.mu is held.
+func (b *board) pick() *task {
+	now := time.Now()
+	for i, t := range b.pending {
+		if t.notYet.IsZero() || !now.Before(t.notYet) {
+			b.pending = append(b.pending[:i:i], b.pending[i+1:]...)
+			return t
+		}
+	}
+	if len(b.pending) > 0 { // all of them back off: look again then
+		time.AfterFunc(time.Until(b.pending[0].notYet)+time.Millisecond, b.wake)
+	}
+	return nil
+}
+
+func (b *board) wake() {
+	b.mu.Lock()
+	b.cond.Broadcast()
+	b.mu.Unlock()
+}
+
+// rangeDone records a committed range and says whether its table is full now.
+func (b *board) rangeDone(t *task) (full bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.out--
+	b.rowsLeft--
+	b.left[t.r.Move]--
+	b.cond.Broadcast()
+	return b.left[t.r.Move] == 0
+}
+
+// rangeFailed decides what becomes of a failed attempt: again later, or the end
+// of the run.
+func (b *board) rangeFailed(t *task, err error, retries int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.out--
+	again := tidemark.KindOf(err) == tidemark.Transient && t.attempt < retries || tidemark.KindOf(err) == tidemark.Lost && b.lanes > 0
+	if !again {
+		b.fail(err)
+		return
+	}
+	next := &task{r: t.r, attempt: t.attempt + 1, notYet: time.Now().Add(backoff(t.attempt))}
+	b.pending = append([]*task{next}, b.pending...)
+	b.cond.Broadcast()
+}
+
+// backoff is 0.2 s, doubling to at most 10 s.
+func backoff(attempt int) time.Duration {
+	return min(200*time.Millisecond<<min(attempt, 10), 10*time.Second)
+}
+
+// retire takes a lane out whose view of the source is gone.
+func (b *board) retire() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.lanes--
+	b.active = max(b.active, b.active+1) // another lane may take its place
+	b.cond.Broadcast()
+}
+
+func (b *board) fail(err error) { // b.mu is held
+	if b.failed == nil || errors.Is(b.failed, context.Canceled) {
+		b.failed = err
+	}
+	b.cond.Broadcast()
+}
+
+// stop ends the run with an error from outside the board.
+func (b *board) stop(err error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.fail(err)
+}
+
+// allow sets how many lanes may take ranges.
+func (b *board) allow(lanes int) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.active = lanes
+	b.cond.Broadcast()
+}
+
+// nextObject gives a finisher its next object; nil when none is left.
+func (b *board) nextObject(ctx context.Context, c *flow.Clock) (*work, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var w *work
+	err := b.wait(ctx, c, func() bool {
+		if b.undone == 0 {
+			return true
+		}
+		w = b.ready()
+		return w != nil
+	})
+	if err != nil || w == nil {
+		return nil, err
+	}
+	w.state = running
+	return w, nil
+}
+
+// ready finds an object that may be built now. b.mu is held.
+func (b *board) ready() *work {
+	for _, w := range b.objects {
+		if w.state != waiting || w.waits > 0 {
+			continue
+		}
+		switch {
+		case w.Phase == tidemark.AfterRows && b.rowsLeft > 0:
+			continue
+		case w.Phase == tidemark.AfterTable && w.move >= 0 && b.left[w.move] > 0:
+			continue
+		}
+		return w
+	}
+	return nil
+}
+
+// objectDone records an object's fate; what depends on a broken one is skipped.
+func (b *board) objectDone(w *work, err error, took time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	w.took = took
+	b.settle(w, err)
+	b.cond.Broadcast()
+}
+
+func (b *board) settle(w *work, err error) { // b.mu is held
+	b.undone--
+	w.state, w.err = built, err
+	if err != nil {
+		w.state = broken
+	}
+	for _, d := range w.blocks {
+		d.waits--
+		if err != nil && d.state == waiting {
+			b.settle(d, tidemark.Errorf(tidemark.Incomplete, "create", d.ID, "skipped, because "+w.ID+" could not be made", ""))
+		}
+	}
+}

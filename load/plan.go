@@ -1,0 +1,284 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"sort"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Plan is all that a copy is going to do. It holds no connection and no
+// secret, so it can be printed, stored, and taken up again by another process.
+type Plan struct {
+	Source   string             `json:"source"` // engine names
+	Target   string             `json:"target"`
+	Position tidemark.Position  `json:"position"`
+	Moves    []tidemark.Move    `json:"moves"`
+	Formats  []tidemark.Format  `json:"formats"` // per move
+	Fresh    []bool             `json:"fresh"`   // per move: this run creates its table
+	Ranges   []tidemark.Range   `json:"ranges"`
+	Objects  []tidemark.Object  `json:"objects"`
+	Findings []tidemark.Finding `json:"findings"`
+	Owner    map[string]int     `json:"owner"` // table on the target ("schema.name"): the move that fills it
+	Clear    []tidemark.TableID `json:"clear,omitempty"`
+	Prep     Prep               `json:"prep"`
+}
+
+// PlanOptions shape a Plan. The zero value is good.
+type PlanOptions struct {
+	Lanes      int   // readers that will share the work; 0 means 4
+	RangeBytes int64 // bytes that a range should hold; 0 chooses by size and lanes
+	Prep       Prep
+}
+
+// Smallest and largest range that is chosen by itself. Below the first the
+// commit and the new scan cost more than they give; above the second a killed
+// run repeats too much.
+const (
+	minRangeBytes = 48 << 20
+	maxRangeBytes = 512 << 20
+)
+
+// MakePlan asks both sides what they have and decides what is created, cut and
+// copied. It changes nothing. Errors: NotEmpty, Unmapped and whatever else a
+// blocking finding stands for.
+func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database, moves []tidemark.Move, target string, opt PlanOptions) (*Plan, error) {
+	p := &Plan{Source: db.Engine, Target: target, Moves: moves, Prep: opt.Prep, Findings: append([]tidemark.Finding(nil), db.Findings...)}
+	objects, findings := tgt.Render(db, moves)
+	p.Findings = append(p.Findings, findings...)
+	if err := Blocked(p.Findings); err != nil {
+		return p, err
+	}
+	exists, err := p.inspect(ctx, tgt, opt.Prep)
+	if err != nil {
+		return p, err
+	}
+	p.Objects = p.keep(objects, exists)
+	p.own(db)
+	for i := range moves {
+		p.Fresh = append(p.Fresh, !exists[moves[i].To.TableID])
+		p.Formats = append(p.Formats, pickFormat(&moves[i], db.Engine, target, p.Fresh[i]))
+	}
+	return p, p.split(ctx, src, opt)
+}
+
+// Blocked turns the first blocking finding into the error that it stands for.
+func Blocked(findings []tidemark.Finding) error {
+	for _, f := range findings {
+		if f.Severity == tidemark.Blocker {
+			kind := f.Kind
+			if kind == tidemark.Bug {
+				kind = tidemark.Unsupported
+			}
+			return tidemark.Errorf(kind, "plan", f.Object, f.Text, f.Hint)
+		}
+	}
+	return nil
+}
+
+// inspect finds which wanted tables the target has, and refuses what Prep does not allow.
+func (p *Plan) inspect(ctx context.Context, tgt Target, prep Prep) (map[tidemark.TableID]bool, error) {
+	ids := make([]tidemark.TableID, 0, len(p.Moves))
+	for _, m := range p.Moves {
+		if m.From.Form != tidemark.LargeObjects {
+			ids = append(ids, m.To.TableID)
+		}
+	}
+	states, err := tgt.Inspect(ctx, ids)
+	if err != nil {
+		return nil, err
+	}
+	exists := map[tidemark.TableID]bool{}
+	var full []string
+	for _, s := range states {
+		if !s.Exists {
+			continue
+		}
+		switch {
+		case prep == DropTables:
+			p.Clear = append(p.Clear, s.Table)
+			continue
+		case prep == Truncate:
+			p.Clear = append(p.Clear, s.Table)
+		case prep == MustBeEmpty && s.Rows:
+			full = append(full, s.Table.String())
+		}
+		exists[s.Table] = true
+	}
+	if len(full) > 0 {
+		return nil, tidemark.Errorf(tidemark.NotEmpty, "plan", "target", fmt.Sprintf("%s: %s", plural(len(full), "table holds rows already", "tables hold rows already"), shorten(full, 5)),
+			"nothing was changed; choose --prep drop, truncate or keep, or an empty target")
+	}
+	return exists, nil
+}
+
+// keep leaves out what belongs to tables that stay as they are.
+func (p *Plan) keep(objects []tidemark.Object, exists map[tidemark.TableID]bool) []tidemark.Object {
+	out := objects[:0]
+	noted := map[tidemark.TableID]bool{}
+	for _, o := range objects {
+		if exists[o.Table] && o.Kind != "statistics" && o.Kind != "sequence value" {
+			if !noted[o.Table] {
+				noted[o.Table] = true
+				p.Findings = append(p.Findings, tidemark.Finding{Severity: tidemark.Note, Object: "table " + o.Table.String(),
+					Text: "is on the target already: its own definition, keys and indexes are kept", Hint: "use --prep drop to have it created anew"})
+			}
+			continue
+		}
+		out = append(out, o)
+	}
+	return out
+}
+
+// own records which move fills which table on the target, leaves of a partitioned table included.
+func (p *Plan) own(db *tidemark.Database) {
+	p.Owner = map[string]int{}
+	roots := map[tidemark.TableID]int{}
+	for i, m := range p.Moves {
+		p.Owner[m.To.String()] = i
+		if m.Direct {
+			roots[m.From.TableID] = i
+			for _, part := range m.From.Partitions {
+				if part.Table.Name != "" {
+					p.Owner[part.Table.String()] = i
+				}
+			}
+		}
+	}
+	for _, t := range db.Tables {
+		if i, ok := roots[t.PartitionOf]; ok && t.Form == tidemark.Partition {
+			p.Owner[t.String()] = i
+		}
+	}
+}
+
+// split cuts the moves into ranges and numbers these, largest tables first.
+func (p *Plan) split(ctx context.Context, src Source, opt PlanOptions) error {
+	var total int64
+	for _, m := range p.Moves {
+		total += m.From.Bytes
+	}
+	lanes := int64(opt.Lanes)
+	if lanes == 0 {
+		lanes = 4
+	}
+	target := opt.RangeBytes
+	if target == 0 {
+		target = min(max(total/(lanes*4), minRangeBytes), maxRangeBytes)
+	}
+	for i := range p.Moves {
+		m := &p.Moves[i]
+		m.Split.Target = target
+		if m.Split.Max == 0 {
+			m.Split.Max = 10000
+		}
+		ranges, err := src.Split(ctx, m)
+		if err != nil {
+			return err
+		}
+		for _, r := range ranges {
+			r.Move, r.ID = i, len(p.Ranges)+1
+			p.Ranges = append(p.Ranges, r)
+		}
+	}
+	p.order()
+	return nil
+}
+
+// order sorts the ranges in the order of reading: the user's load-order, then
+// the table with the most bytes; ranges of a table stay in their order.
+func (p *Plan) order() {
+	bytes := make([]int64, len(p.Moves))
+	for _, r := range p.Ranges {
+		bytes[r.Move] += r.Bytes
+	}
+	sort.SliceStable(p.Ranges, func(a, b int) bool {
+		x, y := p.Ranges[a].Move, p.Ranges[b].Move
+		if x == y {
+			return false
+		}
+		if p.Moves[x].Order != p.Moves[y].Order {
+			return p.Moves[x].Order > p.Moves[y].Order
+		}
+		if bytes[x] != bytes[y] {
+			return bytes[x] > bytes[y]
+		}
+		return x < y
+	})
+}
+
+// fresh says of each range (by ID) whether it is all of a table that this run creates.
+func (p *Plan) fresh() map[int]bool {
+	count := map[tidemark.TableID]int{}
+	for i := range p.Ranges {
+		count[p.into(&p.Ranges[i])]++
+	}
+	out := map[int]bool{}
+	for i := range p.Ranges {
+		r := &p.Ranges[i]
+		out[r.ID] = p.Fresh[r.Move] && count[p.into(r)] == 1
+	}
+	return out
+}
+
+// into names the table that a range is written to.
+func (p *Plan) into(r *tidemark.Range) tidemark.TableID {
+	if m := &p.Moves[r.Move]; m.Direct && r.Part != nil && r.Part.Table.Name != "" {
+		return r.Part.Table
+	}
+	return p.Moves[r.Move].To.TableID
+}
+
+// pickFormat chooses the fastest format that both ends of a move speak. A table
+// that was on the target before may have other types, so only text is safe there.
+func pickFormat(m *tidemark.Move, from, to string, fresh bool) tidemark.Format {
+	if !fresh || !sameFamily(from, to) {
+		return tidemark.CopyText
+	}
+	src, dst := m.Columns(), m.To.Stored()
+	if len(src) != len(dst) {
+		return tidemark.CopyText
+	}
+	portable := true
+	for i := range src {
+		a, b := &src[i].Type, &dst[i].Type
+		if a.Native != b.Native || a.Charset != b.Charset {
+			return tidemark.CopyText
+		}
+		portable = portable && a.Portable
+	}
+	switch {
+	case isMySQL(from):
+		return tidemark.LoadData
+	case from == "postgres" && portable && len(src) > 0:
+		return tidemark.CopyBinary
+	}
+	return tidemark.CopyText
+}
+
+func isMySQL(engine string) bool { return engine == "mysql" || engine == "mariadb" }
+
+func sameFamily(a, b string) bool { return a == b || isMySQL(a) && isMySQL(b) }
+
+func plural(n int, one, many string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, many)
+}
+
+// shorten joins names, at most n of them.
+func shorten(names []string, n int) string {
+	s := ""
+	for i, name := range names {
+		if i == n {
+			return fmt.Sprintf("%s and %d more", s, len(names)-n)
+		}
+		if i > 0 {
+			s += ", "
+		}
+		s += name
+	}
+	return s
+}

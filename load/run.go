@@ -1,0 +1,466 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// Options shape a run. The zero value is good.
+type Options struct {
+	Run       string // the run's name, in marker rows
+	Lanes     int    // sessions on each side; 0 starts with 2 and adds while throughput gains
+	MaxLanes  int    // for Lanes 0: at most this many; 0 means 8
+	Finishers int    // sessions that build keys and indexes; 0 means 2
+	Retries   int    // attempts after a transient error; 0 means 5
+	Buffer    int64  // bytes between a reader and its writer; 0 means 8 MB
+	// Reject, if not nil, takes each bad row of a move with the reason.
+	Reject func(m *tidemark.Move, f tidemark.Format, row []byte, reason string) error
+	// Cut, if not nil, is told of each value that limited LOB mode shortened.
+	Cut func(m *tidemark.Move, key, column string, bytes int64)
+}
+
+func (o Options) defaults() Options {
+	def := func(v *int, d int) {
+		if *v == 0 {
+			*v = d
+		}
+	}
+	def(&o.MaxLanes, 8)
+	def(&o.Finishers, 2)
+	def(&o.Retries, 5)
+	if o.Buffer == 0 {
+		o.Buffer = 8 << 20
+	}
+	return o
+}
+
+// LaneCount is the number of source lanes to freeze for these options.
+func (o Options) LaneCount() int {
+	if o.Lanes > 0 {
+		return o.Lanes
+	}
+	return o.defaults().MaxLanes
+}
+
+// A Sink is told what happens, from many goroutines; it must not wait long.
+type Sink interface {
+	RangeDone(r *tidemark.Range, w tidemark.Written)
+	TableFull(move int)
+	ObjectDone(o *tidemark.Object, err error, took time.Duration)
+	Retry(what string, err error)
+}
+
+// A Run is a plan being carried out.
+type Run struct {
+	plan   *Plan
+	opt    Options
+	src    Source
+	tgt    Target
+	sink   Sink
+	board  *board
+	group  *flow.Group
+	fresh  map[int]bool
+	Status *Status
+}
+
+// NewRun prepares to carry plan out. done lists the ranges (ID to rows) and
+// built the objects that an earlier attempt has finished. src must be frozen
+// with opt.LaneCount() lanes.
+func NewRun(src Source, tgt Target, plan *Plan, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
+	r := &Run{plan: plan, opt: opt.defaults(), src: src, tgt: tgt, sink: sink, fresh: plan.fresh(), Status: newStatus(plan)}
+	isDone := map[int]bool{}
+	for i := range plan.Ranges {
+		if rows, ok := done[plan.Ranges[i].ID]; ok {
+			isDone[plan.Ranges[i].ID] = true
+			r.Status.resumed(&plan.Ranges[i], rows)
+		}
+	}
+	var later []tidemark.Object
+	for _, o := range plan.Objects {
+		if !built[o.ID] && o.Phase != tidemark.BeforeRows {
+			later = append(later, o)
+		}
+	}
+	r.board = newBoard(plan, isDone, later, opt.LaneCount())
+	r.Status.board = r.board
+	return r
+}
+
+// Failed is an object that could not be built, with the statements to run by hand.
+type Failed struct {
+	Object tidemark.Object `json:"object"`
+	Error  string          `json:"error"`
+}
+
+// Do creates what the rows need, moves the rows and builds the rest. Its error
+// is of Kind Incomplete when all rows are there but some object is not (see
+// Failures). Whatever the error, the same plan can be run again with what is
+// done by then.
+func (r *Run) Do(ctx context.Context, built map[string]bool) error {
+	if err := r.before(ctx, built); err != nil {
+		return err
+	}
+	r.group = flow.NewGroup(ctx)
+	r.Status.group.Store(r.group)
+	r.Status.begin()
+	lanes := r.opt.LaneCount()
+	if r.opt.Lanes == 0 {
+		r.board.allow(min(2, lanes))
+		r.group.Go("Governor", r.govern)
+	}
+	for i := range lanes {
+		l := &lane{id: i, run: r, buf: flow.NewBuffer(64, r.opt.Buffer, parcel.size)}
+		r.group.Go("Reader", l.read)
+		r.group.Go("Writer", l.write)
+	}
+	for i := range r.opt.Finishers {
+		r.group.Go("Finisher", r.finisher(lanes+i))
+	}
+	err := r.group.Wait()
+	if cause := r.board.cause(); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	if err == nil {
+		if n := len(r.Failures()); n > 0 {
+			err = tidemark.Errorf(tidemark.Incomplete, "copy", "", "all rows are copied, but "+plural(n, "object", "objects")+" could not be made", "see the list of failed objects with their SQL in the report")
+		}
+	}
+	return err
+}
+
+// before makes what the rows need, in order.
+func (r *Run) before(ctx context.Context, built map[string]bool) error {
+	for i := range r.plan.Objects {
+		o := &r.plan.Objects[i]
+		if o.Phase != tidemark.BeforeRows || built[o.ID] {
+			continue
+		}
+		start := time.Now()
+		err := r.exec(ctx, 0, o)
+		r.sink.ObjectDone(o, err, time.Since(start))
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// exec makes one object. One that exists is kept: after a crash it is ours, and
+// otherwise the plan has said that the target is not empty.
+func (r *Run) exec(ctx context.Context, lane int, o *tidemark.Object) error {
+	for attempt := 0; ; attempt++ {
+		err := r.tgt.Exec(ctx, lane, o.SQL)
+		switch kind := tidemark.KindOf(err); {
+		case err == nil || kind == tidemark.Exists:
+			return nil
+		case kind == tidemark.Transient && attempt < r.opt.Retries:
+			r.sink.Retry(o.ID, err)
+			if err := sleep(ctx, backoff(attempt)); err != nil {
+				return err
+			}
+		default:
+			return &tidemark.Error{Op: "create", Object: o.ID, Kind: kind, Err: err}
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-t.C:
+		return nil
+	}
+}
+
+// finisher builds objects as their tables get full.
+func (r *Run) finisher(lane int) func(context.Context, *flow.Clock) error {
+	return func(ctx context.Context, c *flow.Clock) error {
+		for {
+			w, err := r.board.nextObject(ctx, c)
+			if err != nil || w == nil {
+				return err
+			}
+			start := time.Now()
+			was := c.Enter(flow.IO)
+			err = r.exec(ctx, lane, w.Object)
+			c.Enter(was)
+			if ctx.Err() != nil {
+				return ctx.Err() // not the object's fault
+			}
+			if kind := tidemark.KindOf(err); err != nil && (kind == tidemark.Full || kind == tidemark.Unreachable || kind == tidemark.Transient) {
+				r.board.stop(err) // nothing after it would go better; resume when mended
+				return err
+			}
+			c.Count(1, w.Bytes, 0)
+			r.board.objectDone(w, err, time.Since(start))
+			r.sink.ObjectDone(w.Object, err, time.Since(start))
+		}
+	}
+}
+
+// Failures lists what could not be built.
+func (r *Run) Failures() []Failed {
+	r.board.mu.Lock()
+	defer r.board.mu.Unlock()
+	var out []Failed
+	for _, w := range r.board.objects {
+		if w.state == broken {
+			out = append(out, Failed{*w.Object, w.err.Error()})
+		}
+	}
+	return out
+}
+
+// Report is the time of all workers so far.
+func (r *Run) Report() flow.Report {
+	if r.group == nil {
+		return flow.Report{}
+	}
+	rep := r.group.Report()
+	kept := rep.Roles[:0]
+	for _, role := range rep.Roles {
+		if role.Name != "Governor" {
+			kept = append(kept, role)
+		}
+	}
+	rep.Roles = kept
+	return rep
+}
+
+// A lane is one source session and one target session with a buffer between.
+type lane struct {
+	id  int
+	run *Run
+	buf *flow.Buffer[parcel]
+}
+
+// A parcel is a batch of a task, or the news that its reader gave up.
+type parcel struct {
+	t   *task
+	b   *tidemark.Batch
+	err error
+}
+
+func (p parcel) size() int64 {
+	if p.b == nil {
+		return 0
+	}
+	return int64(len(p.b.Data))
+}
+
+var errDropped = errors.New("the writer gave this range up")
+
+// read is the reader stage. The source knows neither buffer nor clock: the time
+// inside emit is waiting for the buffer, and the rest is reading.
+func (l *lane) read(ctx context.Context, c *flow.Clock) error {
+	defer l.buf.Close()
+	for {
+		t, err := l.run.board.nextRange(ctx, c, l.id)
+		if err != nil || t == nil {
+			return err
+		}
+		err = l.readRange(ctx, c, t)
+		if err == nil {
+			continue
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if putErr := l.buf.Put(ctx, c, parcel{t: t, err: err}); putErr != nil {
+			return putErr
+		}
+		if tidemark.KindOf(err) == tidemark.Lost {
+			l.run.board.retire()
+			return nil
+		}
+	}
+}
+
+func (l *lane) readRange(ctx context.Context, c *flow.Clock, t *task) error {
+	defer c.Enter(c.Enter(flow.IO))
+	m := &l.run.plan.Moves[t.r.Move]
+	l.run.Status.started(t.r.Move)
+	req := tidemark.Read{Move: m, Range: t.r, Format: l.run.plan.Formats[t.r.Move]}
+	if l.run.opt.Cut != nil {
+		req.Cut = func(key, column string, bytes int64) { l.run.opt.Cut(m, key, column, bytes) }
+	}
+	return l.run.src.Read(ctx, l.id, req, func(b *tidemark.Batch) error {
+		if t.dropped.Load() {
+			b.Release()
+			return errDropped
+		}
+		c.Count(1, int64(len(b.Data)), int64(b.Rows))
+		return l.buf.Put(ctx, c, parcel{t: t, b: b})
+	})
+}
+
+// write is the writer stage: one Write for each range that comes through the buffer.
+func (l *lane) write(ctx context.Context, c *flow.Clock) error {
+	defer l.buf.Drain(func(p parcel) {
+		if p.b != nil {
+			p.b.Release()
+		}
+	})
+	for {
+		p, ok, err := l.buf.Take(ctx, c)
+		if err != nil || !ok {
+			return err
+		}
+		if p.err != nil {
+			l.failed(p.t, p.err)
+			continue
+		}
+		if err := l.writeRange(ctx, c, p); err != nil {
+			return err
+		}
+	}
+}
+
+// A readError tells the reader's failure from the writer's own.
+type readError struct{ err error }
+
+func (e *readError) Error() string { return e.err.Error() }
+func (e *readError) Unwrap() error { return e.err }
+
+// writeRange carries out one Write, beginning with the parcel in hand. Its error
+// ends the lane; a failure of the range alone goes to the board.
+func (l *lane) writeRange(ctx context.Context, c *flow.Clock, first parcel) error {
+	defer c.Enter(c.Enter(flow.IO))
+	t, ended := first.t, false
+	held := &first
+	take := func() (*tidemark.Batch, error) {
+		p := parcel{}
+		if held != nil {
+			p, held = *held, nil
+		} else {
+			var ok bool
+			var err error
+			if p, ok, err = l.buf.Take(ctx, c); err != nil {
+				return nil, err
+			} else if !ok {
+				ended = true
+				return nil, context.Canceled
+			}
+		}
+		if p.err != nil {
+			ended = true
+			return nil, &readError{p.err}
+		}
+		ended = p.b.Last
+		c.Count(1, int64(len(p.b.Data)), int64(p.b.Rows))
+		l.run.Status.wrote(t, p.b)
+		return p.b, nil
+	}
+	written, err := l.run.tgt.Write(ctx, l.id, l.request(t), take)
+	if err == nil {
+		l.run.Status.rangeDone(t, written)
+		l.run.sink.RangeDone(t.r, written)
+		if l.run.board.rangeDone(t) {
+			l.run.Status.full(t.r.Move)
+			l.run.sink.TableFull(t.r.Move)
+		}
+		return nil
+	}
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	t.dropped.Store(true)
+	if held != nil && held.b != nil {
+		held.b.Release()
+		ended = held.b.Last
+	}
+	if err := l.skip(ctx, c, ended); err != nil {
+		return err
+	}
+	var re *readError
+	if errors.As(err, &re) {
+		err = re.err
+	}
+	l.failed(t, err)
+	return nil
+}
+
+func (l *lane) request(t *task) tidemark.Write {
+	m := &l.run.plan.Moves[t.r.Move]
+	w := tidemark.Write{Run: l.run.opt.Run, Move: m, Range: t.r, Format: l.run.plan.Formats[t.r.Move], Fresh: l.run.fresh[t.r.ID]}
+	if l.run.opt.Reject != nil {
+		w.Reject = func(row []byte, reason string) error { return l.run.opt.Reject(m, w.Format, row, reason) }
+	}
+	return w
+}
+
+// skip takes the rest of a given-up range out of the buffer.
+func (l *lane) skip(ctx context.Context, c *flow.Clock, ended bool) error {
+	for !ended {
+		p, ok, err := l.buf.Take(ctx, c)
+		if err != nil {
+			return err
+		}
+		ended = !ok || p.err != nil || p.b.Last
+		if p.b != nil {
+			p.b.Release()
+		}
+	}
+	return nil
+}
+
+func (l *lane) failed(t *task, err error) {
+	l.run.Status.rangeFailed(t)
+	what := fmt.Sprintf("range %d of %s", t.r.ID, l.run.plan.Moves[t.r.Move].From.TableID)
+	l.run.sink.Retry(what, err)
+	l.run.board.rangeFailed(t, err, l.run.opt.Retries)
+}
+
+// cause is the error that ended the run, if any.
+func (b *board) cause() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed
+}
+
+// govern follows the measured throughput: one more lane is tried, and kept when
+// it gains at least a tenth; the first that does not ends the search.
+func (r *Run) govern(ctx context.Context, c *flow.Clock) error {
+	c.Enter(flow.IO)
+	const step, gain = 1500 * time.Millisecond, 1.10
+	active := min(2, r.opt.LaneCount())
+	before := 0.0
+	for {
+		last := r.Status.written.Load()
+		start := time.Now()
+		if r.board.rest() {
+			return nil
+		}
+		if err := sleep(ctx, step); err != nil {
+			return nil
+		}
+		rate := float64(r.Status.written.Load()-last) / time.Since(start).Seconds()
+		switch {
+		case before > 0 && rate < before*gain:
+			r.board.allow(active - 1)
+			r.Status.lanes.Store(int64(active - 1))
+			return nil
+		case active == r.opt.LaneCount():
+			return nil
+		}
+		before = rate
+		active++
+		r.board.allow(active)
+		r.Status.lanes.Store(int64(active))
+	}
+}
+
+// rest says whether no ranges wait for a lane.
+func (b *board) rest() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.pending) == 0
+}

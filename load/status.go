@@ -1,0 +1,164 @@
+package load
+
+import (
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// Status is what a run has done so far. It may be read at any time.
+type Status struct {
+	plan    *Plan
+	board   *board
+	group   atomic.Pointer[flow.Group]
+	written atomic.Int64 // bytes taken by writers, for rates
+	lanes   atomic.Int64
+
+	mu     sync.Mutex
+	start  time.Time
+	tables []TableStatus
+}
+
+// TableStatus is one move's progress. Rows and Bytes include what is not
+// committed yet; Done counts committed rows.
+type TableStatus struct {
+	Move       int
+	State      string // DMS's TableState: "Before load", "Full load", "Table completed", "Table error"
+	Rows       int64
+	Bytes      int64
+	Done       int64
+	Rejected   int64
+	Ranges     int
+	RangesDone int
+	Expected   int64 // bytes on disk
+	Start, End time.Time
+	Method     string
+}
+
+// The states of a table, by DMS's names.
+const (
+	BeforeLoad     = "Before load"
+	FullLoad       = "Full load"
+	TableCompleted = "Table completed"
+	TableError     = "Table error"
+	TableCancelled = "Table cancelled"
+)
+
+func newStatus(p *Plan) *Status {
+	s := &Status{plan: p, tables: make([]TableStatus, len(p.Moves)), start: time.Now()}
+	for i := range s.tables {
+		s.tables[i] = TableStatus{Move: i, State: BeforeLoad}
+	}
+	for i := range p.Ranges {
+		r := &p.Ranges[i]
+		s.tables[r.Move].Ranges++
+		s.tables[r.Move].Expected += r.Bytes
+	}
+	for i := range s.tables {
+		if s.tables[i].Ranges == 0 {
+			s.tables[i].State = TableCompleted
+		}
+	}
+	return s
+}
+
+func (s *Status) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.start = time.Now()
+}
+
+// resumed counts a range that an earlier attempt has committed.
+func (s *Status) resumed(r *tidemark.Range, rows int64) {
+	t := &s.tables[r.Move]
+	t.Rows, t.Done, t.RangesDone, t.Bytes = t.Rows+rows, t.Done+rows, t.RangesDone+1, t.Bytes+r.Bytes
+	t.State = FullLoad
+	if t.RangesDone == t.Ranges {
+		t.State = TableCompleted
+	}
+}
+
+func (s *Status) started(move int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := &s.tables[move]; t.Start.IsZero() {
+		t.Start, t.State = time.Now(), FullLoad
+	}
+}
+
+func (s *Status) wrote(t *task, b *tidemark.Batch) {
+	s.written.Add(int64(len(b.Data)))
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := &s.tables[t.r.Move]
+	x.Rows += int64(b.Rows)
+	x.Bytes += int64(len(b.Data))
+}
+
+func (s *Status) rangeDone(t *task, w tidemark.Written) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := &s.tables[t.r.Move]
+	x.Done += w.Rows
+	x.Rejected += w.Rejected
+	x.RangesDone++
+	x.Method = w.Method
+}
+
+// rangeFailed takes the rows of a failed attempt back. What a writer counted of
+// this attempt is not known apart, so rows start again from what is committed.
+func (s *Status) rangeFailed(t *task) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := &s.tables[t.r.Move]
+	x.Rows = x.Done
+}
+
+func (s *Status) full(move int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	x := &s.tables[move]
+	x.State, x.End, x.Rows = TableCompleted, time.Now(), x.Done
+}
+
+// Snapshot is a copy of all tables' progress.
+func (s *Status) Snapshot() []TableStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]TableStatus(nil), s.tables...)
+}
+
+// A Build is the progress of what comes after the rows.
+type Build struct {
+	Total, Done, Failed int
+	Running             []string
+}
+
+// Objects tells how far keys, indexes and the rest are.
+func (s *Status) Objects() Build {
+	b := s.board
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	out := Build{Total: len(b.objects)}
+	for _, w := range b.objects {
+		switch w.state {
+		case built:
+			out.Done++
+		case broken:
+			out.Failed++
+		case running:
+			out.Running = append(out.Running, w.ID)
+		}
+	}
+	return out
+}
+
+// Elapsed is the time since the rows began to move.
+func (s *Status) Elapsed() time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return time.Since(s.start)
+}
