@@ -1,0 +1,252 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"regexp"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// kinds says what a server's error number means to the caller. The numbers are
+// of MySQL's error reference; those from 1900 to 1999 and from 4000 are
+// MariaDB's where the two disagree.
+var kinds = map[uint16]tidemark.Kind{
+	1045: tidemark.Denied, 1130: tidemark.Denied, 1129: tidemark.Denied, 1698: tidemark.Denied, 1862: tidemark.Denied,
+	1820: tidemark.Denied, 3118: tidemark.Denied, 4151: tidemark.Denied, 1251: tidemark.Denied,
+
+	1044: tidemark.Forbidden, 1142: tidemark.Forbidden, 1143: tidemark.Forbidden, 1227: tidemark.Forbidden,
+	1370: tidemark.Forbidden, 1419: tidemark.Forbidden, 1290: tidemark.Forbidden, 1836: tidemark.Forbidden, 1449: tidemark.Forbidden,
+
+	1049: tidemark.NotFound, 1146: tidemark.NotFound, 1051: tidemark.NotFound, 1008: tidemark.NotFound, 1109: tidemark.NotFound,
+
+	1050: tidemark.Exists, 1007: tidemark.Exists, 1061: tidemark.Exists, 1826: tidemark.Exists, 1304: tidemark.Exists,
+	1359: tidemark.Exists, 1537: tidemark.Exists, 3822: tidemark.Exists, 1068: tidemark.Exists,
+
+	1114: tidemark.Full, 1021: tidemark.Full, 3020: tidemark.Full, 1041: tidemark.Full, 1037: tidemark.Full, 1135: tidemark.Full,
+
+	2006: tidemark.Transient, 2013: tidemark.Transient, 1205: tidemark.Transient, 1213: tidemark.Transient,
+	1053: tidemark.Transient, 1040: tidemark.Transient, 1203: tidemark.Transient, 1226: tidemark.Transient,
+	1927: tidemark.Transient, 1317: tidemark.Transient, 1152: tidemark.Transient, 1158: tidemark.Transient,
+	1159: tidemark.Transient, 1160: tidemark.Transient, 1161: tidemark.Transient, 1184: tidemark.Transient,
+	4031: tidemark.Transient, 3169: tidemark.Transient, 3168: tidemark.Transient, 1080: tidemark.Transient,
+
+	1412: tidemark.Lost,
+
+	1062: tidemark.BadRow, 1586: tidemark.BadRow, 1264: tidemark.BadRow, 1265: tidemark.BadRow, 1292: tidemark.BadRow,
+	1366: tidemark.BadRow, 1406: tidemark.BadRow, 1048: tidemark.BadRow, 1263: tidemark.BadRow, 1364: tidemark.BadRow,
+	1367: tidemark.BadRow, 1411: tidemark.BadRow, 1416: tidemark.BadRow, 1451: tidemark.BadRow, 1452: tidemark.BadRow,
+	1216: tidemark.BadRow, 1217: tidemark.BadRow, 1261: tidemark.BadRow, 1262: tidemark.BadRow, 1300: tidemark.BadRow,
+	1526: tidemark.BadRow, 1690: tidemark.BadRow, 1748: tidemark.BadRow, 1118: tidemark.BadRow, 1153: tidemark.BadRow,
+	1301: tidemark.BadRow, 1591: tidemark.BadRow, 1740: tidemark.BadRow, 3819: tidemark.BadRow,
+	3037: tidemark.BadRow, 3055: tidemark.BadRow, 3140: tidemark.BadRow, 3141: tidemark.BadRow, 3144: tidemark.BadRow,
+	3156: tidemark.BadRow, 3157: tidemark.BadRow, 3158: tidemark.BadRow, 3643: tidemark.BadRow, 3903: tidemark.BadRow,
+	3616: tidemark.BadRow, 3617: tidemark.BadRow, 3733: tidemark.BadRow, 4025: tidemark.BadRow, 4038: tidemark.BadRow,
+	1022: tidemark.BadRow, 1169: tidemark.BadRow, 1296: tidemark.BadRow, 1916: tidemark.BadRow, 1918: tidemark.BadRow,
+	4078: tidemark.BadRow,
+
+	1148: tidemark.Unsupported, 3948: tidemark.Unsupported, 4166: tidemark.Unsupported,
+}
+
+// fail makes an Error of what a driver, the network or the server said. An
+// Error that is one already stays as it is.
+func (e *Engine) fail(op, object string, err error) error {
+	if err == nil {
+		return nil
+	}
+	var ours *tidemark.Error
+	if errors.As(err, &ours) {
+		return err
+	}
+	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return &tidemark.Error{Op: op, Object: object, Kind: tidemark.Cancelled, Err: err}
+	}
+	out := &tidemark.Error{Op: op, Object: object, Kind: tidemark.Bug, Err: err}
+	var my *gomysql.MyError
+	if errors.As(err, &my) {
+		out.Err = &serverError{my}
+		out.Kind, out.Hint = e.kindOf(my)
+		return out
+	}
+	if broken(err) {
+		out.Kind = tidemark.Transient
+		out.Err = &brokenError{e.to.host, err}
+	}
+	return out
+}
+
+// A serverError prints a server's message with its number, without the SQL state.
+type serverError struct{ my *gomysql.MyError }
+
+func (s *serverError) Error() string {
+	return fmt.Sprintf("%s (error %d)", strings.TrimSuffix(s.my.Message, "."), s.my.Code)
+}
+func (s *serverError) Unwrap() error { return s.my }
+
+// A brokenError hides the driver's wrappings of a cut connection.
+type brokenError struct {
+	host string
+	err  error
+}
+
+func (b *brokenError) Error() string { return "the connection to " + b.host + " broke" }
+func (b *brokenError) Unwrap() error { return b.err }
+
+// broken reports whether err means that the connection is of no use any more.
+func broken(err error) bool {
+	var n net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, os.ErrDeadlineExceeded) || errors.As(err, &n) || errors.Is(err, gomysql.ErrBadConn) ||
+		strings.Contains(err.Error(), "connection was bad")
+}
+
+var deniedCommand = regexp.MustCompile(`^(\w+(?: \w+)*) command denied to user ('.*') for (?:table|column|routine) (.+)$`)
+var neededPrivilege = regexp.MustCompile(`you need \(at least one of\) the (.+?) privilege`)
+
+// kindOf classifies a server's error and says what to do about it.
+func (e *Engine) kindOf(my *gomysql.MyError) (tidemark.Kind, string) {
+	kind, known := kinds[my.Code]
+	if !known {
+		kind = tidemark.Bug
+		if len(my.State) == 5 && (strings.HasPrefix(my.State, "22") || strings.HasPrefix(my.State, "23")) {
+			kind = tidemark.BadRow // data exception, integrity constraint violation
+		}
+	}
+	if strings.Contains(my.Message, "No space left") || strings.Contains(my.Message, "rror 28 ") || strings.Contains(my.Message, "rrcode: 28") {
+		kind = tidemark.Full
+	}
+	return kind, e.hint(my, kind)
+}
+
+func (e *Engine) hint(my *gomysql.MyError, kind tidemark.Kind) string {
+	user := e.grantee()
+	switch my.Code {
+	case 1044:
+		if e.db != "" {
+			return "GRANT SELECT ON " + quote(e.db) + ".* TO " + user + " (a source), or GRANT ALL ON " + quote(e.db) + ".* TO " + user + " (a target)."
+		}
+	case 1142, 1143, 1370:
+		if m := deniedCommand.FindStringSubmatch(my.Message); m != nil {
+			return "GRANT " + m[1] + " ON " + grantObject(m[3], e.db) + " TO " + user + "."
+		}
+	case 1227:
+		if m := neededPrivilege.FindStringSubmatch(my.Message); m != nil {
+			one, _, _ := strings.Cut(m[1], " or ")
+			one, _, _ = strings.Cut(one, ", ")
+			return "GRANT " + one + " ON *.* TO " + user + "."
+		}
+	case 1290, 1836:
+		return "The server is read-only, or runs with an option that forbids this: ask its administrator."
+	case 1419:
+		return "SET GLOBAL log_bin_trust_function_creators = 1, or GRANT SUPER ON *.* TO " + user + "."
+	case 1153:
+		return "SET GLOBAL max_allowed_packet = 1073741824 on the server."
+	case 1040, 1203, 1226:
+		return "Use fewer lanes, or let the server take more connections (max_connections)."
+	case 1205:
+		return "Another transaction holds a lock; see SHOW ENGINE INNODB STATUS on the server."
+	case 1148, 3948, 4166:
+		return "SET GLOBAL local_infile = 1 on the server lets rows be loaded the fast way."
+	}
+	switch kind {
+	case tidemark.Full:
+		return "Make room on the server's disk, then resume."
+	case tidemark.Denied:
+		return "Check the user and the password in the URL, and from which hosts the server lets this user in."
+	}
+	return ""
+}
+
+// grantee spells the user as GRANT wants it. The host is the server's to say:
+// it is taken from CURRENT_USER once a session is there.
+func (e *Engine) grantee() string {
+	if e.account != "" {
+		return e.account
+	}
+	return literal(e.to.user)
+}
+
+// grantObject spells the object of a "command denied" message for GRANT: the
+// message has 'name' or `db`.`name`.
+func grantObject(s, db string) string {
+	if strings.HasPrefix(s, "`") {
+		return s
+	}
+	name := strings.Trim(s, "'")
+	if db == "" {
+		return quote(name)
+	}
+	return quote(db) + "." + quote(name)
+}
+
+// connectError classifies what goes wrong before there is a session.
+func (e *Engine) connectError(ctx context.Context, err error) error {
+	out := &tidemark.Error{Op: "connect", Object: e.to.masked, Kind: tidemark.Unreachable, Err: err,
+		Hint: "Check that the server runs at " + e.to.host + " and that no firewall is in between."}
+	if cause := ctx.Err(); cause != nil {
+		out.Kind, out.Hint, out.Err = tidemark.Cancelled, "", cause
+		return out
+	}
+	var my *gomysql.MyError
+	var dial *dialError
+	var dns *net.DNSError
+	switch {
+	case errors.As(err, &my):
+		out.Err = &serverError{my}
+		out.Kind, out.Hint = e.kindOf(my)
+		if my.Code == 1049 {
+			out.Hint = "CREATE DATABASE " + quote(e.to.db) + " first, or correct the name in the URL."
+		}
+	case errors.As(err, &dns):
+		out.Err = fmt.Errorf("there is no host %s", dns.Name)
+		out.Hint = "Correct the host name in the URL."
+	case errors.As(err, &dial):
+		out.Err = dial.error
+		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
+			out.Err = fmt.Errorf("no answer within %s", e.to.timeout)
+		}
+	case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded):
+		out.Err = fmt.Errorf("the server did not greet within %s", e.to.timeout)
+	case strings.Contains(err.Error(), "does not support TLS"):
+		out.Kind, out.Err, out.Hint = tidemark.Unsupported, errors.New("the server has no TLS"), "Use ?tls=false, or set the server up for TLS."
+	case strings.Contains(err.Error(), "auth plugin"):
+		out.Kind, out.Hint = tidemark.Unsupported, "Give the user caching_sha2_password, mysql_native_password or ed25519."
+	case strings.Contains(err.Error(), "tls: ") || strings.Contains(err.Error(), "x509: "):
+		out.Kind, out.Hint = tidemark.Denied, "The server's certificate is not trusted: set tls-ca, or another tls mode."
+	case broken(err):
+		out.Kind, out.Err = tidemark.Transient, errors.New("the server closed the connection while logging in")
+	}
+	return out
+}
+
+// quote spells an identifier.
+func quote(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
+
+// table spells a table's name.
+func table(id tidemark.TableID) string {
+	if id.Schema == "" {
+		return quote(id.Name)
+	}
+	return quote(id.Schema) + "." + quote(id.Name)
+}
+
+// literal spells a string constant; backslashes are escapes in our sessions.
+func literal(s string) string {
+	return "'" + strings.NewReplacer(`\`, `\\`, `'`, `''`, "\x00", `\0`).Replace(s) + "'"
+}
+
+// account spells user@host as GRANT wants it: 'user'@'host'.
+func account(user string) string {
+	at := strings.LastIndexByte(user, '@')
+	if at < 0 {
+		return literal(user)
+	}
+	return literal(user[:at]) + "@" + literal(user[at+1:])
+}
