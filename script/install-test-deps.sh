@@ -95,7 +95,7 @@ debian_packages() {
 # throw-away repository below $1, and prints where the file lies.
 fetch() {
   local repo=$1/m2 artifact=$2 file
-  retry mvn -q -B -Dmaven.repo.local="$repo" "$maven_dependency:get" -Dartifact="$artifact" -Dtransitive=false >&2 ||
+  retry mvn -q -B -Dstyle.color=never -Dmaven.repo.local="$repo" "$maven_dependency:get" -Dartifact="$artifact" -Dtransitive=false >&2 ||
     die "cannot download $artifact with mvn"
   IFS=: read -r _ name version kind classifier <<<"$artifact"
   file=$name-$version${classifier:+-$classifier}.$kind

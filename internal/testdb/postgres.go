@@ -51,11 +51,11 @@ func startPostgres(name string, major int) (*Server, error) {
 		quit:    syscall.SIGQUIT, // immediate shutdown, without the shared memory that SIGKILL leaves
 		program: postgres,
 		initdb: func(data string) []*exec.Cmd {
-			cmd := exec.Command("sh", "-c", `exec "$0" "$@" --pwfile=/dev/fd/0 <<E
-`+password+`
-E`, filepath.Join(bin, "initdb"), "-D", data, "-U", "tidemark", "-A", "scram-sha-256",
-				"--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--no-sync", "--no-instructions")
-			return []*exec.Cmd{cmd}
+			// initdb reads the password from a file that its user may open: not from
+			// our pipe, but the shell, which is that user, makes one.
+			return []*exec.Cmd{exec.Command("sh", "-c", `echo `+password+` | "$0" "$@" --pwfile=/dev/stdin`,
+				filepath.Join(bin, "initdb"), "-D", data, "-U", "tidemark", "-A", "scram-sha-256",
+				"--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--no-sync", "--no-instructions")}
 		},
 		config: func(data string) error {
 			f, err := os.OpenFile(filepath.Join(data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
