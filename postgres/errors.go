@@ -1,0 +1,340 @@
+package postgres
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// kindOfState says what an SQLSTATE asks of the user
+// (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+func kindOfState(code string) tidemark.Kind {
+	switch code {
+	case "42501", // insufficient privilege
+		"25006": // read-only transaction: a standby
+		return tidemark.Forbidden
+	case "53100":
+		return tidemark.Full
+	case "3D000", "3F000", "42P01", "42703", "42704", "42883":
+		return tidemark.NotFound
+	case "42P04", "42P06", "42P07", "42710", "42723":
+		return tidemark.Exists
+	case "2BP01": // other objects depend on it
+		return tidemark.NotEmpty
+	case "57P01", "57P02", "57P03", "57P05", // shutdown, crash, start, idle session
+		"57014",          // cancelled by somebody else
+		"55P03", "55006", // a lock, or an object in use
+		"25P03", "25P04", // idle-in-transaction and transaction timeout
+		"58030": // I/O error
+		return tidemark.Transient
+	case "72000", // snapshot too old
+		"XX001", "XX002": // corrupted data or index
+		return tidemark.Lost
+	case "P0001": // RAISE in a trigger
+		return tidemark.BadRow
+	}
+	switch code[:min(2, len(code))] {
+	case "08", "40", "53":
+		return tidemark.Transient
+	case "22", "23", "44":
+		return tidemark.BadRow
+	case "28":
+		return tidemark.Denied
+	case "0A":
+		return tidemark.Unsupported
+	case "42", "2B", "3D", "34", "26":
+		return tidemark.Invalid
+	}
+	return tidemark.Bug
+}
+
+var kindHints = map[tidemark.Kind]string{
+	tidemark.Full: "Make space on the server's disk, then start again with --resume.",
+}
+
+var stateHints = map[string]string{
+	"25006": "The server is a standby, or set to read only: give the address of the primary.",
+	"53200": "Raise max_locks_per_transaction on the server if it ran out of locks, or else its memory.",
+	"53300": "Wait until sessions end, use fewer lanes, or raise max_connections on the server.",
+	"57P03": "The server is starting or stopping: try again in a moment.",
+	"72000": "Set old_snapshot_threshold to -1 on the source, and start again.",
+	"XX001": "The source's file is damaged: mend it from a backup, or leave this table out.",
+	"XX002": "An index of the source is damaged: REINDEX it, and start again.",
+	"42P01": "The table is not there any more: start again, so that the catalogue is read anew.",
+}
+
+// fail makes the one error type of what a session said. Errors that are of that
+// type already are returned as they are.
+func (e *Engine) fail(ctx context.Context, op, object string, err error) error {
+	return e.failGrant(ctx, op, object, err, "")
+}
+
+// failGrant is fail for a statement that needs a privilege: grant is what stands
+// between GRANT and TO, such as `SELECT ON TABLE shop.item`.
+func (e *Engine) failGrant(ctx context.Context, op, object string, err error, grant string) error {
+	var own *tidemark.Error
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	out := &tidemark.Error{Op: op, Object: object, Err: errors.New(plainCause(err))}
+	var pg *pgconn.PgError
+	switch {
+	case ctx.Err() != nil:
+		out.Kind, out.Err = tidemark.Cancelled, context.Cause(ctx)
+	case errors.As(err, &pg):
+		out.Kind = kindOfState(pg.Code)
+		out.Hint = e.hint(pg, out.Kind, grant)
+	case broken(err):
+		out.Kind = tidemark.Transient
+	default:
+		out.Kind = tidemark.Bug
+	}
+	return out
+}
+
+func (e *Engine) hint(pg *pgconn.PgError, kind tidemark.Kind, grant string) string {
+	if h := stateHints[pg.Code]; h != "" {
+		return h
+	}
+	switch kind {
+	case tidemark.Forbidden:
+		return e.grantHint(pg, grant)
+	case tidemark.BadRow:
+		return rowHint(pg.Where)
+	}
+	if h := kindHints[kind]; h != "" {
+		return h
+	}
+	return strings.TrimSpace(pg.Hint)
+}
+
+var deniedFor = regexp.MustCompile(`^permission denied (?:for|to access) (table|relation|view|materialized view|sequence|schema|database|function|large object|foreign table|foreign server|tablespace|type|language) "?(.+?)"?$`)
+
+// grantHint names the GRANT that is missing. The server's message says only a name
+// without its schema, so what the caller knows goes first, unless the message
+// speaks of another kind of object.
+func (e *Engine) grantHint(pg *pgconn.PgError, grant string) string {
+	user := quoteIdent(e.cfg.User)
+	if strings.Contains(pg.Message, "row-level security") {
+		return fmt.Sprintf("The table has row security: run ALTER ROLE %s BYPASSRLS, or connect as its owner.", user)
+	}
+	if m := deniedFor.FindStringSubmatch(pg.Message); m != nil {
+		switch m[1] {
+		case "schema":
+			privilege := "USAGE"
+			if strings.HasPrefix(grant, "CREATE ON SCHEMA") {
+				privilege = "CREATE"
+			}
+			grant = privilege + " ON SCHEMA " + quoteIdent(m[2])
+		case "database":
+			privilege := "CREATE"
+			if strings.HasPrefix(grant, "CONNECT") {
+				privilege = "CONNECT"
+			}
+			grant = privilege + " ON DATABASE " + quoteIdent(m[2])
+		case "large object":
+			grant = "SELECT ON LARGE OBJECT " + m[2]
+		case "function", "type", "language", "sequence", "tablespace":
+			privilege := map[string]string{"function": "EXECUTE", "sequence": "SELECT", "tablespace": "CREATE"}[m[1]]
+			if privilege == "" {
+				privilege = "USAGE"
+			}
+			grant = privilege + " ON " + strings.ToUpper(m[1]) + " " + m[2]
+		}
+	}
+	if grant == "" {
+		if strings.HasPrefix(pg.Message, "must be owner of") {
+			return "Connect as the owner, or as a member of the role that owns it."
+		}
+		if strings.HasPrefix(pg.Message, "must be superuser") {
+			return "Connect as a superuser, or leave this object out."
+		}
+		return fmt.Sprintf("The role %s lacks a privilege for this.", user)
+	}
+	return fmt.Sprintf("Run this as the owner: GRANT %s TO %s;", grant, user)
+}
+
+// COPY says where it was: `COPY item, line 3, column price: "x"`.
+var copyWhere = regexp.MustCompile(`COPY .*?, line (\d+)(?:, column ((?:[^:]|::)+?))?(?:: (.*))?(?:\n|$)`)
+
+// rowHint says which row it was, and what can be done.
+func rowHint(where string) string {
+	const advice = "correct it at the source, or have bad rows set aside"
+	m := copyWhere.FindStringSubmatch(where)
+	if m == nil {
+		return strings.ToUpper(advice[:1]) + advice[1:] + "."
+	}
+	at := "row " + m[1] + " of the range"
+	if m[2] != "" {
+		at += ", column " + m[2]
+	}
+	if m[3] != "" {
+		value := []rune(strings.ToValidUTF8(m[3], "?"))
+		if len(value) > 120 {
+			value = append(value[:120], []rune("...")...)
+		}
+		at += ": " + string(value)
+	}
+	return "It is " + at + "; " + advice + "."
+}
+
+// broken reports whether the connection is gone, rather than a statement refused.
+func broken(err error) bool {
+	var netErr net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, pgconn.ErrConnClosed) || errors.As(err, &netErr)
+}
+
+// ended reports whether the server ended the session with this error.
+func ended(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return broken(err)
+	}
+	return strings.HasPrefix(pg.Code, "57P") || pg.Code == "25P03" || pg.Code == "25P04" || strings.HasPrefix(pg.Code, "08") ||
+		pg.Severity == "FATAL" || pg.SeverityUnlocalized == "FATAL"
+}
+
+// badRow reports whether the server refused a value, and not the statement.
+func badRow(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && kindOfState(pg.Code) == tidemark.BadRow
+}
+
+func state(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}
+
+// plainCause gives an error's text without the driver's wrapping and without secrets.
+func plainCause(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		text := pg.Message
+		if pg.Detail != "" {
+			text += " (" + strings.TrimSuffix(strings.TrimSpace(pg.Detail), ".") + ")"
+		}
+		return tidemark.MaskURL(strings.Join(strings.Fields(text), " "))
+	}
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the server closed the connection"
+	case errors.Is(err, net.ErrClosed), errors.Is(err, pgconn.ErrConnClosed):
+		return "the connection is closed"
+	}
+	return tidemark.MaskURL(innermost(err).Error())
+}
+
+// innermost goes down to what failed; of several it takes the first.
+func innermost(err error) error {
+	for {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
+			err = joined.Unwrap()[0]
+			continue
+		}
+		var op *net.OpError
+		if o, ok := err.(*net.OpError); ok {
+			op = o
+		}
+		inner := errors.Unwrap(err)
+		if op != nil || inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+// connectFailed classifies what prevents a session.
+func (e *Engine) connectFailed(ctx context.Context, err error) error {
+	var own *tidemark.Error
+	if errors.As(err, &own) {
+		return own
+	}
+	out := &tidemark.Error{Op: "connect", Object: e.object, Err: errors.New(plainCause(err))}
+	var pg *pgconn.PgError
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case ctx.Err() != nil:
+		out.Kind, out.Err = tidemark.Cancelled, context.Cause(ctx)
+	case errors.As(err, &pg):
+		out.Kind, out.Hint = e.refused(pg)
+	case tlsTrouble(err):
+		out.Kind, out.Hint = tidemark.Unreachable, tlsHint(err)
+	case errors.As(err, &dns):
+		out.Kind, out.Err = tidemark.Unreachable, fmt.Errorf("no such host: %s", dns.Name)
+		out.Hint = "Check the host name in the URL."
+	case errors.As(err, &op), pgconn.Timeout(err):
+		out.Kind = tidemark.Unreachable
+		out.Hint = "Check host and port, that the server runs and listens there (listen_addresses), and that no firewall is between."
+	case broken(err):
+		out.Kind, out.Hint = tidemark.Transient, "The server took the call and hung up: it may be starting, or not be PostgreSQL."
+	default:
+		out.Kind, out.Hint = tidemark.Unreachable, "Check the URL."
+	}
+	return out
+}
+
+// refused says why a server that was reached let nobody in.
+func (e *Engine) refused(pg *pgconn.PgError) (tidemark.Kind, string) {
+	switch pg.Code {
+	case "28P01":
+		return tidemark.Denied, "Check user and password; the password may stand in the URL, in PGPASSWORD or in the password file."
+	case "28000":
+		if strings.Contains(pg.Message, "pg_hba.conf") {
+			return tidemark.Denied, "Let this client in with a line in the server's pg_hba.conf, or try another sslmode."
+		}
+		return tidemark.Denied, "Check the user name."
+	case "3D000":
+		flags := ""
+		if !strings.HasPrefix(e.cfg.Host, "/") {
+			flags = fmt.Sprintf(" -h %s -p %d", e.cfg.Host, e.cfg.Port)
+		}
+		return tidemark.NotFound, fmt.Sprintf("Create it: createdb%s -U %s %s", flags, quoteShell(e.cfg.User), quoteShell(e.cfg.Database))
+	case "42501":
+		return tidemark.Forbidden, e.grantHint(pg, "CONNECT ON DATABASE "+quoteIdent(e.cfg.Database))
+	}
+	kind := kindOfState(pg.Code)
+	return kind, e.hint(pg, kind, "")
+}
+
+func tlsTrouble(err error) bool {
+	var cert *tls.CertificateVerificationError
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	return errors.As(err, &cert) || errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &record) ||
+		errors.As(err, &alert) || strings.Contains(err.Error(), "server refused TLS connection")
+}
+
+func tlsHint(err error) string {
+	if strings.Contains(err.Error(), "server refused TLS connection") {
+		return "The server has no TLS: switch it on there (ssl = on), or use sslmode=prefer or disable."
+	}
+	var host x509.HostnameError
+	if errors.As(err, &host) {
+		return "The certificate is for another name: use that name in the URL, or sslmode=verify-ca."
+	}
+	return "The server's certificate is not trusted: give sslrootcert=FILE, or use sslmode=require, which does not check it."
+}
+
+func quoteShell(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
