@@ -1,0 +1,493 @@
+package catalog
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+func open(t *testing.T, path string) *Catalog {
+	t.Helper()
+	c, err := Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func fresh(t *testing.T) *Catalog {
+	t.Helper()
+	return open(t, filepath.Join(t.TempDir(), "a folder", "cat?log #1.db"))
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantError wants an Error of a kind with a hint, on one line.
+func wantError(t *testing.T, err error, kind tidemark.Kind, text string) {
+	t.Helper()
+	switch {
+	case err == nil:
+		t.Fatalf("no error; want %v with %q", kind, text)
+	case tidemark.KindOf(err) != kind:
+		t.Errorf("%v is %v, want %v", err, tidemark.KindOf(err), kind)
+	case !strings.Contains(err.Error(), text) || strings.Contains(err.Error(), "\n"):
+		t.Errorf("got %q, want one line with %q", err, text)
+	case tidemark.HintOf(err) == "":
+		t.Errorf("%v: no hint", err)
+	}
+}
+
+func someRun() Run {
+	at := time.Date(2026, 11, 21, 3, 4, 5, 678901000, time.UTC)
+	return Run{ID: NewRunID(), Verb: "copy", Source: "postgres://u@a/x", Target: "mysql://u@b/y", Started: at, Ended: at.Add(time.Hour),
+		State: Incomplete, Error: "3 indexes failed", Hint: "look at them", Position: tidemark.Position{Engine: "postgres", Text: "0/1949A28", Stamp: "7"},
+		Options: json.RawMessage(`{"lanes":4}`), Plan: json.RawMessage(`[1,2]`), Report: json.RawMessage(`{}`), PID: 42, Host: "h"}
+}
+
+func TestRunRoundTrip(t *testing.T) {
+	ctx := t.Context()
+	c := fresh(t)
+	r := someRun()
+	must(t, c.Begin(ctx, r))
+	got, err := c.Run(ctx, r.ID)
+	must(t, err)
+	if d := cmp.Diff(r, got); d != "" {
+		t.Error(d)
+	}
+	r.State, r.Ended, r.Report, r.Error = Running, time.Time{}, nil, ""
+	r.Source = "postgres://u:secret@a/x?sslpassword=hidden"
+	must(t, c.Update(ctx, r))
+	got, err = c.Run(ctx, "last")
+	must(t, err)
+	r.Source = tidemark.MaskURL(r.Source)
+	if d := cmp.Diff(r, got); d != "" {
+		t.Error(d)
+	}
+	if strings.Contains(got.Source, "secret") || strings.Contains(got.Source, "hidden") {
+		t.Errorf("a password is in the catalog: %s", got.Source)
+	}
+	r.ID = NewRunID()
+	wantError(t, c.Update(ctx, r), tidemark.NotFound, r.ID)
+	if err := c.Begin(ctx, got); err == nil {
+		t.Error("a run began twice")
+	}
+}
+
+func TestRunByPrefix(t *testing.T) {
+	ctx := t.Context()
+	c := fresh(t)
+	_, err := c.Run(ctx, "last")
+	wantError(t, err, tidemark.NotFound, "no runs")
+	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for i, id := range []string{"01AAAB", "01AAAC", "01AB", "01ABC"} {
+		must(t, c.Begin(ctx, Run{ID: id, State: Done, Started: at.Add(time.Duration(i) * time.Microsecond)}))
+	}
+	for in, want := range map[string]string{"01aaab": "01AAAB", "01AAAC": "01AAAC", "01AB": "01AB", "01abc": "01ABC", "last": "01ABC"} {
+		r, err := c.Run(ctx, in)
+		must(t, err)
+		if r.ID != want {
+			t.Errorf("%s gives %s, want %s", in, r.ID, want)
+		}
+	}
+	for in, kind := range map[string]tidemark.Kind{"01AAA": tidemark.Invalid, "0": tidemark.Invalid, "": tidemark.NotFound, "9": tidemark.NotFound, "01AAAB1": tidemark.NotFound, "%": tidemark.NotFound} {
+		_, err := c.Run(ctx, in)
+		wantError(t, err, kind, strings.TrimSpace("find run "+in))
+	}
+	runs, err := c.Runs(ctx, 2)
+	must(t, err)
+	if len(runs) != 2 || runs[0].ID != "01ABC" || runs[1].ID != "01AB" {
+		t.Errorf("newest two: %+v", runs)
+	}
+	if runs, _ := c.Runs(ctx, 0); len(runs) != 4 {
+		t.Errorf("%d runs", len(runs))
+	}
+}
+
+func TestRunIDsSortByTimeAndDoNotRepeat(t *testing.T) {
+	at := time.UnixMilli(1469922850259) // the example of the ULID specification
+	if id := runID(at); !strings.HasPrefix(id, "01ARZ3NDEK") || len(id) != 26 {
+		t.Errorf("got %s", id)
+	}
+	if a, b := runID(at), runID(at.Add(time.Millisecond)); a >= b {
+		t.Errorf("%s is not before %s", a, b)
+	}
+	seen := map[string]bool{}
+	for range 1000 {
+		seen[runID(at)] = true
+	}
+	if len(seen) != 1000 {
+		t.Errorf("%d different names of 1000", len(seen))
+	}
+	last := map[byte]bool{}
+	for id := range seen {
+		last[id[25]] = true
+	}
+	if len(last) < 32 { // the last character carries five random bits
+		t.Errorf("the last character has %d values", len(last))
+	}
+}
+
+func TestTables(t *testing.T) {
+	ctx := t.Context()
+	c := fresh(t)
+	r := someRun()
+	must(t, c.Begin(ctx, r))
+	at := r.Started
+	want := []TableStat{
+		{Run: r.ID, Schema: "z", Name: "first", TargetSchema: "y", TargetName: "first", State: FullLoad, FullLoadRows: 1 << 40, Ranges: 9, Start: at},
+		{Run: r.ID, Schema: "a", Name: "second", State: BeforeLoad},
+	}
+	must(t, c.PutTables(ctx, r.ID, want))
+	want[0].State, want[0].RangesDone, want[0].End, want[0].Method, want[0].Error = TableCompleted, 9, at.Add(time.Second), "COPY", "é'\n"
+	must(t, c.PutTables(ctx, r.ID, want[:1]))
+	got, err := c.Tables(ctx, r.ID)
+	must(t, err)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	if err := c.PutTables(ctx, "no such run", want); err == nil {
+		t.Error("tables of a run that does not exist")
+	}
+}
+
+func TestRangesAndObjects(t *testing.T) {
+	ctx := t.Context()
+	c := fresh(t)
+	r := someRun()
+	must(t, c.Begin(ctx, r))
+	want := []tidemark.Range{
+		{ID: 1, Kind: tidemark.Blocks, ToBlock: -1},
+		{ID: 2, Move: 3, Kind: tidemark.Keys, Columns: []string{"a"}, Lower: []string{"x\ty"}, Nulls: true, Rows: 7, Part: &tidemark.Part{Name: "p"}},
+		{ID: 10},
+	}
+	must(t, c.PutRanges(ctx, r.ID, want))
+	must(t, c.MarkRanges(ctx, r.ID, map[int]int64{2: 0, 10: 55}))
+	must(t, c.PutRanges(ctx, r.ID, want)) // done stays done
+	got, err := c.Ranges(ctx, r.ID)
+	must(t, err)
+	if d := cmp.Diff(want, got); d != "" {
+		t.Error(d)
+	}
+	done, err := c.DoneRanges(ctx, r.ID)
+	must(t, err)
+	if want := map[int]int64{2: 0, 10: 55}; !reflect.DeepEqual(done, want) {
+		t.Errorf("done: %v", done)
+	}
+	objects := []Object{
+		{ID: "index z", State: Pending, SQL: []string{"CREATE INDEX z", "COMMENT 'x'"}},
+		{ID: "index a", State: Pending, SQL: []string{}},
+	}
+	must(t, c.PutObjects(ctx, r.ID, objects))
+	objects[0].State, objects[0].Error, objects[0].Seconds = ObjectError, "duplicate key", 1.5
+	objects[1].State = ObjectDone
+	must(t, c.PutObjects(ctx, r.ID, objects))
+	back, err := c.Objects(ctx, r.ID)
+	must(t, err)
+	if d := cmp.Diff(objects, back); d != "" {
+		t.Error(d)
+	}
+}
+
+func TestFolderAndFileArePrivate(t *testing.T) {
+	c := fresh(t)
+	for path, want := range map[string]os.FileMode{filepath.Dir(c.Path()): 0o700, c.Path(): 0o600} {
+		st, err := os.Stat(path)
+		must(t, err)
+		if st.Mode().Perm() != want {
+			t.Errorf("%s has mode %v, want %v", path, st.Mode().Perm(), want)
+		}
+	}
+}
+
+func TestMigration(t *testing.T) {
+	ctx := context.Background()
+	one := fstest.MapFS{"migrations/0001_a.sql": {Data: []byte("CREATE TABLE a (x); INSERT INTO a VALUES (1);")}}
+	two := fstest.MapFS{"migrations/0001_a.sql": {Data: []byte("this was run long ago")},
+		"migrations/0002_b.sql": {Data: []byte("ALTER TABLE a ADD COLUMN y DEFAULT 2; CREATE TABLE b (z);")}}
+	broken := fstest.MapFS{"migrations/0001_a.sql": {Data: []byte("CREATE TABLE c (x); CREATE TABLE c (x);")}}
+	path := filepath.Join(t.TempDir(), "c.db")
+	db := rawOpen(t, path)
+	if err := db.migrate(ctx, broken); err == nil || !strings.Contains(err.Error(), "0001_a.sql") {
+		t.Errorf("a broken migration: %v", err)
+	}
+	must(t, db.migrate(ctx, one)) // nothing of the broken one stayed
+	must(t, db.migrate(ctx, one))
+	must(t, db.migrate(ctx, two))
+	var x, y, version, tables int
+	must(t, db.db.QueryRow("SELECT x, y FROM a").Scan(&x, &y))
+	must(t, db.db.QueryRow("PRAGMA user_version").Scan(&version))
+	must(t, db.db.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name IN ('a', 'b', 'c')").Scan(&tables))
+	if x != 1 || y != 2 || version != 2 || tables != 2 {
+		t.Errorf("x=%d y=%d version=%d tables=%d", x, y, version, tables)
+	}
+	wantError(t, db.migrate(ctx, one), tidemark.Unsupported, "newer tidemark")
+}
+
+// rawOpen opens a catalog without our tables.
+func rawOpen(t *testing.T, path string) *Catalog {
+	t.Helper()
+	c := open(t, path)
+	for _, q := range []string{"PRAGMA foreign_keys = off", "DROP TABLE object", "DROP TABLE range", "DROP TABLE table_stat", "DROP TABLE run", "PRAGMA user_version = 0"} {
+		_, err := c.db.Exec(q)
+		must(t, err)
+	}
+	return c
+}
+
+func TestBadFiles(t *testing.T) {
+	dir := t.TempDir()
+	noise := filepath.Join(dir, "noise.db")
+	must(t, os.WriteFile(noise, bytes.Repeat([]byte("not a database, surely. "), 100), 0o600))
+	_, err := Open(noise)
+	wantError(t, err, tidemark.BadInput, noise)
+
+	torn := filepath.Join(dir, "torn.db")
+	c := open(t, torn)
+	must(t, c.Begin(t.Context(), someRun()))
+	must(t, c.Close())
+	text, err := os.ReadFile(torn)
+	must(t, err)
+	for i := 4096; i < len(text); i++ {
+		text[i] = 0xa5
+	}
+	must(t, os.WriteFile(torn, text, 0o600))
+	c, err = Open(torn)
+	if err == nil {
+		_, err = c.Runs(t.Context(), 0)
+		c.Close()
+	}
+	wantError(t, err, tidemark.BadInput, torn)
+
+	_, err = Open(filepath.Join(noise, "sub", "c.db")) // a file stands where a folder must be
+	wantError(t, err, tidemark.Invalid, "not a directory")
+	_, err = Open(dir)
+	wantError(t, err, tidemark.Invalid, "is a directory")
+	if _, err = Open(""); tidemark.KindOf(err) != tidemark.Invalid {
+		t.Errorf("no name: %v", err)
+	}
+}
+
+func TestReadOnlyCatalog(t *testing.T) {
+	c := fresh(t)
+	_, err := c.db.Exec("PRAGMA query_only = on")
+	must(t, err)
+	wantError(t, c.Begin(t.Context(), someRun()), tidemark.Forbidden, "readonly")
+}
+
+func TestCancelled(t *testing.T) {
+	c := fresh(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Begin(ctx, someRun()); tidemark.KindOf(err) != tidemark.Cancelled {
+		t.Errorf("got %v", err)
+	}
+	if _, err := c.Runs(t.Context(), 0); err != nil {
+		t.Errorf("the catalog is of no use after a cancelled call: %v", err)
+	}
+}
+
+// Several processes open one new catalog at once, and each writes runs.
+func TestManyProcesses(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	const processes, each = 4, 10
+	var wg sync.WaitGroup
+	for range processes {
+		cmd := exec.Command(os.Args[0], "-test.run=^TestChild$")
+		cmd.Env = append(os.Environ(), "CATALOG_CHILD=write", "CATALOG_PATH="+path, fmt.Sprint("CATALOG_EACH=", each))
+		wg.Go(func() {
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%v\n%s", err, out)
+			}
+		})
+	}
+	wg.Wait()
+	c := open(t, path)
+	runs, err := c.Runs(t.Context(), 0)
+	must(t, err)
+	if len(runs) != processes*each {
+		t.Errorf("%d runs, want %d", len(runs), processes*each)
+	}
+	for _, r := range runs {
+		if tables, err := c.Tables(t.Context(), r.ID); err != nil || len(tables) != 20 {
+			t.Errorf("run %s has %d tables: %v", r.ID, len(tables), err)
+		}
+	}
+}
+
+func TestManyHandles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "c.db")
+	var wg sync.WaitGroup
+	for range 3 {
+		c := open(t, path)
+		for range 2 {
+			wg.Go(func() {
+				for range 10 {
+					r := someRun()
+					if err := errors.Join(c.Begin(t.Context(), r), c.PutTables(t.Context(), r.ID, manyTables()), c.Update(t.Context(), r)); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+	}
+	wg.Wait()
+	if runs, err := open(t, path).Runs(t.Context(), 0); err != nil || len(runs) != 60 {
+		t.Errorf("%d runs: %v", len(runs), err)
+	}
+}
+
+func manyTables() []TableStat {
+	out := make([]TableStat, 20)
+	for i := range out {
+		out[i] = TableStat{Schema: "s", Name: fmt.Sprint("t", i), State: BeforeLoad}
+	}
+	return out
+}
+
+// TestChild is the other process of the tests above and below; on its own it has
+// nothing to do.
+func TestChild(t *testing.T) {
+	switch os.Getenv("CATALOG_CHILD") {
+	case "write":
+		c := open(t, os.Getenv("CATALOG_PATH"))
+		var n int
+		fmt.Sscan(os.Getenv("CATALOG_EACH"), &n)
+		for range n {
+			r := someRun()
+			must(t, c.Begin(t.Context(), r))
+			must(t, c.PutTables(t.Context(), r.ID, manyTables()))
+		}
+	case "lock":
+		c := open(t, os.Getenv("CATALOG_PATH"))
+		_, err := c.Lock("R")
+		must(t, err)
+		fmt.Println("locked")
+		time.Sleep(time.Minute) // killed long before
+	}
+}
+
+func TestLock(t *testing.T) {
+	a := fresh(t)
+	b := open(t, a.Path())
+	if a.Alive("R") {
+		t.Error("alive before anybody has locked it")
+	}
+	lock, err := a.Lock("R")
+	must(t, err)
+	_, err = b.Lock("R")
+	wantError(t, err, tidemark.Invalid, fmt.Sprintf("process %d on ", os.Getpid()))
+	if !b.Alive("R") || b.Alive("S") {
+		t.Error("who is alive?")
+	}
+	other, err := b.Lock("S")
+	must(t, err)
+	defer other.Unlock()
+	lock.Unlock()
+	lock.Unlock()
+	if b.Alive("R") {
+		t.Error("alive after it was unlocked")
+	}
+	again, err := b.Lock("R")
+	must(t, err)
+	again.Unlock()
+	_, err = a.Lock("../R")
+	if tidemark.KindOf(err) != tidemark.Invalid {
+		t.Errorf("got %v", err)
+	}
+}
+
+// A process that holds a lock is killed: the lock is free at once.
+func TestLockOfAKilledProcess(t *testing.T) {
+	c := fresh(t)
+	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$")
+	cmd.Env = append(os.Environ(), "CATALOG_CHILD=lock", "CATALOG_PATH="+c.Path())
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	line := make([]byte, 6)
+	if _, err := out.Read(line); err != nil || string(line) != "locked" {
+		t.Fatalf("%q %v", line, err)
+	}
+	_, err = c.Lock("R")
+	wantError(t, err, tidemark.Invalid, fmt.Sprintf("process %d on ", cmd.Process.Pid))
+	must(t, cmd.Process.Kill())
+	cmd.Wait()
+	if c.Alive("R") {
+		t.Error("alive after it was killed")
+	}
+	lock, err := c.Lock("R")
+	must(t, err)
+	lock.Unlock()
+}
+
+// Many try to get one lock: never two have it at a time.
+func TestLockIsExclusive(t *testing.T) {
+	c := fresh(t)
+	var wg sync.WaitGroup
+	var mu sync.Mutex
+	inside, turns := 0, 0
+	for range 8 {
+		wg.Go(func() {
+			for range 20 {
+				lock, err := c.Lock("R")
+				if err != nil {
+					continue
+				}
+				mu.Lock()
+				inside++
+				turns++
+				if inside != 1 {
+					t.Errorf("%d have the lock", inside)
+				}
+				mu.Unlock()
+				time.Sleep(time.Millisecond)
+				mu.Lock()
+				inside--
+				mu.Unlock()
+				lock.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+	if turns == 0 {
+		t.Error("nobody got it")
+	}
+}
+
+func BenchmarkMarkRange(b *testing.B) {
+	c, err := Open(filepath.Join(b.TempDir(), "c.db"))
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer c.Close()
+	r := someRun()
+	if err := errors.Join(c.Begin(b.Context(), r), c.PutRanges(b.Context(), r.ID, []tidemark.Range{{ID: 1}})); err != nil {
+		b.Fatal(err)
+	}
+	for b.Loop() {
+		if err := c.MarkRanges(b.Context(), r.ID, map[int]int64{1: 5}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,104 @@
+package catalog
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Lock is the right to work on a run. It is a locked file beside the catalog,
+// which the operating system frees whatever way the process ends: there is no
+// heartbeat that could be late and no process number that could be another's.
+type Lock struct {
+	file *os.File
+}
+
+var errLocked = errors.New("locked by another")
+
+// Lock takes the lock of a run. Where somebody else has it, in this process or
+// another, the error is of Kind Invalid and says who.
+func (c *Catalog) Lock(run string) (*Lock, error) {
+	const op = "lock run"
+	if run == "" || strings.ContainsAny(run, `/\`) {
+		return nil, tidemark.Errorf(tidemark.Invalid, op, run, "not the name of a run", "")
+	}
+	path := c.lockPath(run)
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return nil, fileError(op, path, err)
+	}
+	for try := 0; ; try++ {
+		f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+		if err != nil {
+			return nil, fileError(op, path, err)
+		}
+		switch err := lockFile(f); {
+		case errors.Is(err, errLocked) && try < 3:
+			f.Close()
+			time.Sleep(20 * time.Millisecond) // perhaps it is only Alive that looks
+			continue
+		case errors.Is(err, errLocked):
+			holder, _ := os.ReadFile(path)
+			f.Close()
+			return nil, &tidemark.Error{Op: op, Object: run, Kind: tidemark.Invalid,
+				Hint: "wait for that process, or end it, and resume then",
+				Err:  fmt.Errorf("%s is working on this run", holderName(string(holder)))}
+		case err != nil:
+			f.Close()
+			return nil, fileError(op, path, err)
+		}
+		if !stillThere(f, path) { // its holder removed it between our opening and our locking
+			f.Close()
+			continue
+		}
+		host, _ := os.Hostname()
+		f.Truncate(0)
+		fmt.Fprintf(f, "process %d on %s", os.Getpid(), host) // for the message above only
+		return &Lock{file: f}, nil
+	}
+}
+
+func holderName(s string) string {
+	if s == "" {
+		return "another process"
+	}
+	return s
+}
+
+func stillThere(f *os.File, path string) bool {
+	a, err := f.Stat()
+	if err != nil {
+		return false
+	}
+	b, err := os.Stat(path)
+	return err == nil && os.SameFile(a, b)
+}
+
+// Unlock gives the right back. Unlocking twice does nothing.
+func (l *Lock) Unlock() {
+	if l == nil || l.file == nil {
+		return
+	}
+	os.Remove(l.file.Name()) // while it is locked: whoever opened it before looks again
+	l.file.Close()
+	l.file = nil
+}
+
+// Alive reports whether somebody holds the lock of a run. A run in state Running
+// that is not alive was killed and can be resumed.
+func (c *Catalog) Alive(run string) bool {
+	f, err := os.OpenFile(c.lockPath(run), os.O_RDWR, 0)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return errors.Is(lockFile(f), errLocked)
+}
+
+func (c *Catalog) lockPath(run string) string {
+	return filepath.Join(c.path+".locks", run+".lock")
+}
