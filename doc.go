@@ -10,7 +10,7 @@
 //	4  job                                a run's life; the only one that knows all verbs
 //	3  engines                            the explicit list of engines, and what each can do
 //	2  postgres mysql sqlfile             engines: they know the vocabulary and nothing else
-//	   mapping load diff catalog          verbs: they see engines through their own interfaces
+//	   mapping load diff catalog advisor  verbs: they see engines through their own interfaces
 //	1  tidemark flow                      vocabulary and kernel
 //
 // # Reading order
