@@ -3,6 +3,7 @@ package mapping
 import (
 	"fmt"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 )
 
@@ -191,4 +192,17 @@ func (p *pattern) around() (before, after int, ok bool) {
 		}
 	}
 	return at, len(p.steps) - at - 1, at >= 0
+}
+
+// lower gives the pattern that matches lower-cased names whatever case p is in.
+func (p *pattern) lower() pattern {
+	out := pattern{src: p.src, exact: p.exact, lit: strings.ToLower(p.lit), steps: make([]step, len(p.steps))}
+	for i, t := range p.steps {
+		t.r = unicode.ToLower(t.r)
+		for _, s := range t.set {
+			t.set = append(t.set, span{unicode.ToLower(s.lo), unicode.ToLower(s.hi)})
+		}
+		out.steps[i] = t
+	}
+	return out
 }

@@ -3,6 +3,7 @@ package mapping
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -81,6 +82,7 @@ type selection struct {
 	rule
 	where
 	exclude bool
+	narrows bool // of Narrow: leaves out what none of its kind takes in
 }
 
 // A facet is a side of an object that a change is about. Of all the changes that
@@ -198,19 +200,65 @@ func (r *Rules) sort() {
 // selects says whether a table of this name and form moves: some rule takes it in
 // and none leaves it out, whatever their order. by is the first rule that says so.
 func (r *Rules) selects(id tidemark.TableID, form tidemark.TableForm) (by *selection, ok bool) {
+	narrowed, wide := false, true
 	for i := range r.selections {
 		s := &r.selections[i]
+		narrowed = narrowed || s.narrows
 		if !s.forms.has(form) || !s.named(id) {
 			continue
 		}
-		if s.exclude {
+		switch {
+		case s.exclude:
 			return s, false
-		}
-		if by == nil {
+		case s.narrows:
+			wide = false
+		case by == nil:
 			by = s
 		}
 	}
+	if narrowed && wide {
+		return nil, false
+	}
 	return by, by != nil
+}
+
+// Narrow gives rules that move of what r moves only the tables that a pattern of
+// include takes in (all if there is none) and no pattern of exclude leaves out.
+// Patterns are those of a task file: table or schema.table, with * and ?.
+func (r *Rules) Narrow(include, exclude []string) (*Rules, error) {
+	if len(include)+len(exclude) == 0 {
+		return r, nil
+	}
+	out := *r
+	out.selections = slices.Clone(r.selections)
+	out.everything = false
+	p := &problems{op: "select tables"}
+	add := func(option string, patterns []string) {
+		for _, text := range patterns {
+			who := option + " " + text
+			parts, err := splitName(text)
+			if err == nil && len(parts) > 2 {
+				err = fmt.Errorf("it has %d parts; write schema.table", len(parts))
+			}
+			var w where
+			if err == nil {
+				w, err = whereOf(parts)
+			}
+			if err != nil {
+				p.fail(tidemark.Invalid, who, "", "%v", err)
+				continue
+			}
+			w.forms = tables | views
+			out.selections = append(out.selections, selection{rule: rule{math.MaxInt64, who}, where: w,
+				exclude: option == "--exclude", narrows: option == "--include"})
+		}
+	}
+	add("--include", include)
+	add("--exclude", exclude)
+	if err := p.err(); err != nil {
+		return r, err
+	}
+	return &out, nil
 }
 
 // Wants reports whether the rules take in a table or view of this name, so that

@@ -11,7 +11,7 @@ import (
 
 // A Task is what a task file says.
 type Task struct {
-	Source, Target    string            // URLs, with ${VARIABLE} not yet filled in; see Expand
+	Source, Target    string            // URLs, with ${VARIABLE} filled in
 	Rules             *Rules            // All where the file selects and changes nothing
 	Options           map[string]string // name to value as written; a null is "null"
 	TableMappingsFile string            // a DMS file to take Rules from; Rules is All then
@@ -22,7 +22,12 @@ type Task struct {
 // that is wrong, is an Error of Kind Invalid with the line and what may have been
 // meant; all such errors are in the one error. Broken YAML is an Error of Kind
 // BadInput. doc/manual/mapping.md describes the file.
-func ParseYAML(text []byte) (*Task, []tidemark.Finding, error) {
+//
+// lookup gives the values of ${VARIABLE} in source and target, so that secrets
+// need not stand in the file; one that it does not have is an Error of Kind
+// Invalid. Between the // and the @ of a URL a value is percent-encoded, so that a
+// password may hold any character; elsewhere it goes in as it is.
+func ParseYAML(text []byte, lookup func(name string) (string, bool)) (*Task, []tidemark.Finding, error) {
 	p := &problems{op: "read task file"}
 	root, err := parseYAML(text, p)
 	if err != nil {
@@ -35,6 +40,12 @@ func ParseYAML(text []byte) (*Task, []tidemark.Finding, error) {
 	y := &taskReader{p: p, out: &Rules{}}
 	t := y.task(newReader(root, "", "", p))
 	if err := p.err(); err != nil {
+		return nil, p.findings, err
+	}
+	if t.Source, err = expand(t.Source, lookup); err == nil {
+		t.Target, err = expand(t.Target, lookup)
+	}
+	if err != nil {
 		return nil, p.findings, err
 	}
 	return t, p.findings, nil
@@ -194,11 +205,29 @@ func splitName(s string) ([]part, error) {
 	}
 }
 
-func (y *taskReader) pattern(p part, n place) (pattern, bool) {
+// pattern gives the pattern of a part.
+func (p part) pattern() (pattern, error) {
 	if p.quoted {
-		return literal(p.text), true
+		return literal(p.text), nil
 	}
-	out, err := yamlWildcards.parse(p.text)
+	return yamlWildcards.parse(p.text)
+}
+
+// whereOf gives the tables that table, or schema.table, stands for.
+func whereOf(parts []part) (where, error) {
+	w := where{schema: anything(yamlWildcards), table: anything(yamlWildcards)}
+	var err error
+	if len(parts) > 0 {
+		w.table, err = parts[len(parts)-1].pattern()
+	}
+	if len(parts) > 1 && err == nil {
+		w.schema, err = parts[len(parts)-2].pattern()
+	}
+	return w, err
+}
+
+func (y *taskReader) pattern(p part, n place) (pattern, bool) {
+	out, err := p.pattern()
 	if err != nil {
 		y.fail(n, "", "%v", err)
 	}
@@ -229,15 +258,11 @@ func (y *taskReader) tables(s string, n place) (where, bool) {
 }
 
 func (y *taskReader) where(parts []part, n place) (where, bool) {
-	w := where{schema: anything(yamlWildcards), table: anything(yamlWildcards)}
-	ok := true
-	if len(parts) > 0 {
-		w.table, ok = y.pattern(parts[len(parts)-1], n)
+	w, err := whereOf(parts)
+	if err != nil {
+		y.fail(n, "", "%v", err)
 	}
-	if len(parts) > 1 && ok {
-		w.schema, ok = y.pattern(parts[len(parts)-2], n)
-	}
-	return w, ok
+	return w, err == nil
 }
 
 // column reads a pattern of columns: name, or name@type with a type of DMS.
@@ -544,19 +569,7 @@ func (y *taskReader) bounds(n *node) [][]string {
 	return out
 }
 
-// Expand fills in ${VARIABLE} in Source and Target from lookup, so that secrets
-// need not stand in the file. Between the // and the @ of a URL a value is
-// percent-encoded, so that a password may hold any character; elsewhere it goes in
-// as it is. A variable that lookup does not have is an Error of Kind Invalid.
-func (t *Task) Expand(lookup func(name string) (string, bool)) error {
-	var err error
-	if t.Source, err = expand(t.Source, lookup); err != nil {
-		return err
-	}
-	t.Target, err = expand(t.Target, lookup)
-	return err
-}
-
+// expand fills in ${VARIABLE} in a URL; see ParseYAML.
 func expand(s string, lookup func(string) (string, bool)) (string, error) {
 	login := -1 // offset of the @ that ends a URL's user and password
 	if i := strings.Index(s, "://"); i >= 0 {

@@ -1,0 +1,222 @@
+package mapping
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Settings is what a DMS task-settings file says of a full load. A field counts
+// only where Set says that the file gives it: DMS's own defaults (values cut at
+// 32 KB, rows with errors skipped) are not taken over in silence.
+type Settings struct {
+	Lanes              int    // MaxFullLoadSubTasks
+	CommitRate         int    // rows a commit
+	KeyAfterLoad       bool   // CreatePkAfterFullLoad
+	Prep               string // TargetTablePrepMode: "must-be-empty" (not given), "keep", "drop" or "truncate"
+	Lob                tidemark.Lob
+	ConsistencyTimeout time.Duration // TransactionConsistencyTimeout
+	TargetSchema       string
+	RejectLimit        int64 // DataErrorPolicy: bad rows that are set aside before the copy stops; 0 stops at the first, math.MaxInt64 never
+	Set                SettingsSet
+}
+
+// SettingsSet says which fields of Settings the file gives.
+type SettingsSet struct {
+	Lanes, CommitRate, KeyAfterLoad, Prep, Lob, ConsistencyTimeout, TargetSchema, RejectLimit bool
+}
+
+// ParseSettings reads AWS DMS task settings. A value out of DMS's range is an
+// Error of Kind Invalid, broken JSON one of Kind BadInput. What is set and has no
+// effect here is listed as Findings, and so are unknown keys.
+func ParseSettings(text []byte) (*Settings, []tidemark.Finding, error) {
+	p := &problems{op: "read task settings"}
+	root, err := parseJSON(text, p)
+	if err != nil {
+		return nil, p.findings, err
+	}
+	duplicates(root, p)
+	if root.kind != object {
+		return nil, p.findings, tidemark.Errorf(tidemark.BadInput, p.op, "", "the text is not an object", `Task settings look like {"FullLoadSettings": {...}}.`)
+	}
+	s := &settingsReader{p: p, out: &Settings{Prep: "must-be-empty"}}
+	top := newReader(root, "task settings", "", p)
+	if tm := top.object("TargetMetadata"); tm != nil {
+		s.targetMetadata(tm)
+	}
+	if fl := top.object("FullLoadSettings"); fl != nil {
+		s.fullLoad(fl)
+	}
+	if eb := top.object("ErrorBehavior"); eb != nil {
+		s.errors(eb)
+	}
+	s.rest(top)
+	if err := p.err(); err != nil {
+		return nil, p.findings, err
+	}
+	return s.out, p.findings, nil
+}
+
+type settingsReader struct {
+	p   *problems
+	out *Settings
+}
+
+// yes reads a boolean, written as one or as a text.
+func (s *settingsReader) yes(r *reader, key string) (v, given bool) {
+	n := r.get(key)
+	if n == nil {
+		return false, false
+	}
+	switch n.text {
+	case "true", "false":
+		return n.text == "true", true
+	}
+	r.bad(n, key, "true or false")
+	return false, false
+}
+
+// maxLobKB bounds LobMaxSize, which DMS has in KB.
+const maxLobKB = math.MaxInt64 >> 10
+
+func (s *settingsReader) targetMetadata(r *reader) {
+	if t := r.text("TargetSchema"); t != "" {
+		s.out.TargetSchema, s.out.Set.TargetSchema = t, true
+	}
+	lobs, given := s.yes(r, "SupportLobs")
+	if given && !lobs {
+		s.p.warn("TargetMetadata.SupportLobs", "Name the columns in remove-column rules (task file: drop: ['*@clob', '*@blob']).",
+			"false would leave columns of large values out; they are copied")
+	}
+	full, fullGiven := s.yes(r, "FullLobMode")
+	limited, limitedGiven := s.yes(r, "LimitedSizeLobMode")
+	size, sizeGiven := r.number("LobMaxSize", 0, maxLobKB)
+	switch {
+	case full && limited:
+		s.p.fail(tidemark.Invalid, r.who, "Set one of them to false.", "FullLobMode and LimitedSizeLobMode are both true")
+	case limited && sizeGiven && size == 0:
+		s.p.fail(tidemark.Invalid, r.who, "Set LobMaxSize in KB.", "LimitedSizeLobMode with a LobMaxSize of 0 would empty every large value")
+	case limited:
+		if !sizeGiven {
+			size = 32
+		}
+		s.out.Lob, s.out.Set.Lob = tidemark.Lob{Mode: tidemark.LimitedLob, MaxBytes: size << 10}, true
+		s.p.find(tidemark.Note, "TargetMetadata.LimitedSizeLobMode", "Set FullLobMode to copy values whole; it costs nothing here.",
+			"values are cut at %d KB, as the settings ask; each row that is cut is reported", size)
+	case full:
+		s.out.Lob, s.out.Set.Lob = tidemark.Lob{Mode: tidemark.FullLob}, true
+	case !fullGiven && !limitedGiven && sizeGiven && size > 0:
+		s.p.find(tidemark.Note, "TargetMetadata.LobMaxSize", "Set LimitedSizeLobMode to true to have values cut.",
+			"it has no effect without LimitedSizeLobMode; values are copied whole")
+	}
+	s.others(r, "TargetMetadata")
+}
+
+// Ranges that DMS documents.
+const (
+	maxSubTasks   = 49
+	maxCommitRate = 50000
+)
+
+func (s *settingsReader) fullLoad(r *reader) {
+	if n, ok := r.number("MaxFullLoadSubTasks", 1, maxSubTasks); ok {
+		s.out.Lanes, s.out.Set.Lanes = int(n), true
+	}
+	if n, ok := r.number("CommitRate", 1, maxCommitRate); ok {
+		s.out.CommitRate, s.out.Set.CommitRate = int(n), true
+	}
+	if n, ok := r.number("TransactionConsistencyTimeout", 0, math.MaxInt32); ok {
+		s.out.ConsistencyTimeout, s.out.Set.ConsistencyTimeout = time.Duration(n)*time.Second, true
+	}
+	s.out.KeyAfterLoad, s.out.Set.KeyAfterLoad = s.yes(r, "CreatePkAfterFullLoad")
+	switch mode := r.text("TargetTablePrepMode"); mode {
+	case "":
+	case "DO_NOTHING":
+		s.out.Prep, s.out.Set.Prep = "keep", true
+	case "DROP_AND_CREATE":
+		s.out.Prep, s.out.Set.Prep = "drop", true
+	case "TRUNCATE_BEFORE_LOAD":
+		s.out.Prep, s.out.Set.Prep = "truncate", true
+	default:
+		s.p.fail(tidemark.Invalid, r.who, "", "TargetTablePrepMode is %q, not DO_NOTHING, DROP_AND_CREATE or TRUNCATE_BEFORE_LOAD", mode)
+	}
+	s.others(r, "FullLoadSettings")
+}
+
+// errors reads what becomes of rows that the target refuses.
+func (s *settingsReader) errors(r *reader) {
+	policy := s.policy(r, "DataErrorPolicy")
+	truncation := s.policy(r, "DataTruncationErrorPolicy")
+	escalation := s.policy(r, "DataErrorEscalationPolicy")
+	count, _ := r.number("DataErrorEscalationCount", 0, math.MaxInt32)
+	s.out.Set.RejectLimit = policy != ""
+	switch policy {
+	case "LOG_ERROR", "IGNORE_RECORD":
+		s.out.RejectLimit = math.MaxInt64
+		if count > 0 {
+			s.out.RejectLimit = count
+		}
+		if policy == "IGNORE_RECORD" {
+			s.p.find(tidemark.Note, "ErrorBehavior.DataErrorPolicy", "", "rows that the target refuses are set aside in a file, not only passed over")
+		}
+		if count > 0 && escalation == "SUSPEND_TABLE" {
+			s.p.warn("ErrorBehavior.DataErrorEscalationPolicy", "", "after %d bad rows the copy stops; it does not go on without the table", count)
+		}
+	case "SUSPEND_TABLE":
+		s.p.warn("ErrorBehavior.DataErrorPolicy", "Use LOG_ERROR to set bad rows aside.", "SUSPEND_TABLE stops the copy at the first bad row; it does not go on without the table")
+	}
+	if truncation != "" && truncation != policy {
+		s.p.warn("ErrorBehavior.DataTruncationErrorPolicy", "", "values too long for their column are treated as other bad rows, as DataErrorPolicy says")
+	}
+	s.others(r, "ErrorBehavior")
+}
+
+// policy reads one of the four policies of ErrorBehavior.
+func (s *settingsReader) policy(r *reader, key string) string {
+	v := r.text(key)
+	known := []string{"IGNORE_RECORD", "LOG_ERROR", "SUSPEND_TABLE", "STOP_TASK"}
+	if v != "" && !slices.Contains(known, v) {
+		s.p.fail(tidemark.Invalid, r.who, "", "%s%s is %q, not one of %s%s", r.path, key, v, "IGNORE_RECORD, LOG_ERROR, SUSPEND_TABLE, STOP_TASK", didYouMean(v, known))
+	}
+	return v
+}
+
+// rest lists the groups that a full load does not need.
+func (s *settingsReader) rest(top *reader) {
+	for _, g := range inertGroups {
+		n := top.get(g.name)
+		switch {
+		case n == nil:
+		case n.kind == object:
+			s.others(newReader(n, top.who, g.name+".", s.p), g.name)
+		case !g.normal(n.text):
+			s.told(g, g.name, n)
+		}
+	}
+	for _, m := range top.unknown() {
+		s.p.warn("task settings", "", "the key %s at line %d is not known and has no effect%s", m.key, m.line, didYouMean(m.key, top.asks))
+	}
+}
+
+// others lists the keys of a group that are set and have no effect.
+func (s *settingsReader) others(r *reader, group string) {
+	for _, k := range inertKeys[group] {
+		n := r.get(k.name)
+		if n == nil || n.kind <= plain && k.normal(n.text) || n.kind == list && len(n.items) == 0 {
+			continue
+		}
+		s.told(k, group+"."+k.name, n)
+	}
+	r.warnUnknown()
+}
+
+func (s *settingsReader) told(k inert, where string, n *node) {
+	value := ""
+	if n.kind <= plain {
+		value = fmt.Sprintf(" %s", n.text)
+	}
+	s.p.find(k.severity, where, k.hint, "the value%s has no effect: %s", value, k.does)
+}

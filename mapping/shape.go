@@ -1,0 +1,458 @@
+package mapping
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// shape makes s.to of s.from: names, columns, types, keys and indexes. Foreign
+// keys come later, when all tables have their names.
+func (a *applier) shape(s *shape) {
+	from := s.from
+	s.to = clone(from)
+	s.columns = map[string]string{}
+	if from.Form == tidemark.LargeObjects {
+		for _, c := range from.Columns {
+			s.columns[c.Name] = c.Name
+		}
+		s.source = columnNames(s.to.Stored())
+		return
+	}
+	if from.Form == tidemark.View {
+		s.to.Form, s.altered = tidemark.Ordinary, true
+	}
+	changes := a.changesOf(from)
+	a.name(s, changes)
+	a.reshapeColumns(s, changes)
+	a.indexes(s)
+	a.checks(s)
+	a.partitioning(s)
+	a.keys(s, changes)
+}
+
+func columnNames(columns []tidemark.Column) []string {
+	out := make([]string, len(columns))
+	for i, c := range columns {
+		out[i] = c.Name
+	}
+	return out
+}
+
+// changesOf gives the indexes of the changes that are about a table or its columns.
+func (a *applier) changesOf(t *tidemark.Table) []int {
+	var out []int
+	for i := range a.rules.changes {
+		if a.rules.changes[i].matches(t) {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// first gives the change that holds for a facet of an object, of those in
+// changes that want it; nil if there is none. wants says whether a change applies.
+func (a *applier) first(changes []int, f facet, wants func(*change) bool) *change {
+	var first *change
+	for _, i := range changes {
+		c := &a.rules.changes[i]
+		if c.facet != f || !wants(c) {
+			continue
+		}
+		if first == nil {
+			first = c
+			a.changed[i] = effective
+		} else if a.changed[i] == unmatched {
+			a.changed[i] = overridden
+		}
+	}
+	return first
+}
+
+// rename gives the new name of an object, and the rule that gives it; ok is false
+// where no rule does.
+func (a *applier) rename(changes []int, f facet, name string, of func(*change) bool) (to string, by rule, ok bool) {
+	c := a.first(changes, f, func(c *change) bool {
+		if !of(c) {
+			return false
+		}
+		_, ok := c.rename.apply(name)
+		return ok
+	})
+	if c == nil {
+		return "", rule{}, false
+	}
+	to, _ = c.rename.apply(name)
+	if to == "" {
+		a.p.fail(tidemark.Invalid, c.name, "", "it leaves nothing of the name %q", name)
+	}
+	return to, c.rule, true
+}
+
+func always(*change) bool { return true }
+
+// name says which schema and name a table gets.
+func (a *applier) name(s *shape, changes []int) {
+	from, to := s.from, s.to
+	name, by, ok := a.rename(changes, tableSchema, from.Schema, always)
+	if !ok {
+		name, by, ok = a.rename(changes, schemaName, from.Schema, always)
+	}
+	switch {
+	case ok:
+		to.Schema = name
+		s.by = append(s.by, by)
+	case a.d.Schema != nil:
+		to.Schema = a.d.Schema(from.Schema)
+	default:
+		to.Schema = a.d.fold(from.Schema)
+	}
+	if name, by, ok = a.rename(changes, tableName, from.Name, always); ok {
+		to.Name = name
+		s.by = append(s.by, by)
+	} else {
+		to.Name = a.d.fold(from.Name)
+	}
+	s.altered = s.altered || to.Name != from.Name
+}
+
+// reshapeColumns takes columns away and gives the others their names and types.
+func (a *applier) reshapeColumns(s *shape, changes []int) {
+	keepAll := true // unless some rule lists the columns to keep
+	for _, i := range changes {
+		c := &a.rules.changes[i]
+		keepAll = keepAll && !(c.facet == columnKept && !c.drop)
+	}
+	owner := map[string]string{} // the target's column to the source's
+	var out []tidemark.Column
+	var dropped []string
+	for _, col := range s.to.Columns {
+		of := func(c *change) bool {
+			return c.column.match(col.Name) && (c.dataType == "" || isDMSType(c.dataType, &col.Type, a.db.Engine))
+		}
+		kept := a.first(changes, columnKept, of)
+		if kept != nil && kept.drop || kept == nil && !keepAll {
+			dropped = append(dropped, col.Name)
+			continue
+		}
+		source := col.Name
+		to, by, ok := a.rename(changes, columnName, source, of)
+		if !ok {
+			to = a.d.fold(source)
+		}
+		col.Name = to
+		if other, taken := owner[to]; taken {
+			a.p.fail(tidemark.Collision, names(by), "Rename one of them, or leave it out.", "the columns %q and %q of %s would both become %q", other, source, s.from.ID(), to)
+		}
+		owner[to] = source
+		s.columns[source] = to
+		s.renamed = s.renamed || to != source
+		if c := a.first(changes, columnType, of); c != nil {
+			a.retype(s, &col, c)
+		}
+		out = append(out, col)
+	}
+	s.to.Columns = out
+	s.renamed = s.renamed || len(dropped) > 0
+	s.altered = s.altered || s.renamed
+	a.generated(s)
+	for _, c := range s.from.Columns {
+		if _, kept := s.columns[c.Name]; kept && c.Generated == "" {
+			s.source = append(s.source, c.Name)
+		}
+	}
+	if len(s.source) == 0 && len(s.from.Columns) > 0 && len(dropped) > 0 {
+		a.p.fail(tidemark.Invalid, a.droppers(changes), "Leave the whole table out instead.", "no column of %s is left", s.from.ID())
+	}
+}
+
+// droppers names the rules that take columns away.
+func (a *applier) droppers(changes []int) string {
+	var by []rule
+	for _, i := range changes {
+		if a.rules.changes[i].facet == columnKept {
+			by = append(by, a.rules.changes[i].rule)
+		}
+	}
+	return names(by...)
+}
+
+// retype gives a column the type that a rule asks for.
+func (a *applier) retype(s *shape, col *tidemark.Column, c *change) {
+	col.Type = cloneType(c.typ)
+	s.altered = true
+	if col.Identity != nil && c.typ.Kind != tidemark.Int {
+		col.Identity = nil
+		a.p.warn(columnOf(s.from, col.Name), "", "as %s makes it %s, it no longer numbers itself", c.name, c.typ.Kind)
+	}
+}
+
+func columnOf(t *tidemark.Table, name string) string { return "column " + t.String() + "." + name }
+
+// generated leaves out the generated columns that are computed of removed ones.
+func (a *applier) generated(s *shape) {
+	if !s.renamed {
+		return
+	}
+	s.to.Columns = slices.DeleteFunc(s.to.Columns, func(c tidemark.Column) bool {
+		if c.Generated == "" {
+			return false
+		}
+		who := columnOf(s.to, c.Name)
+		gone := a.text(s, c.Generated, who, "its expression")
+		if gone == "" {
+			return false
+		}
+		a.p.warn(who, "", "the generated column is left out: it is computed from %q, which is not copied", gone)
+		for source, to := range s.columns {
+			if to == c.Name {
+				delete(s.columns, source)
+			}
+		}
+		return true
+	})
+}
+
+// text looks for column names in SQL of the source. It gives a removed column that
+// the text mentions, "" if there is none, and warns of renamed ones, since SQL is
+// kept as it is.
+func (a *applier) text(s *shape, sql, who, what string) (gone string) {
+	if sql == "" || !s.renamed {
+		return ""
+	}
+	words := identifiers(sql)
+	for _, c := range s.from.Columns {
+		if !words[strings.ToLower(c.Name)] {
+			continue
+		}
+		to, kept := s.columns[c.Name]
+		if !kept {
+			return c.Name
+		}
+		if to != c.Name && !strings.EqualFold(to, c.Name) {
+			a.p.warn(who, "Make it on the target by hand.", "%s mentions %q, which becomes %q; SQL is not rewritten, so it will not fit", what, c.Name, to)
+		}
+	}
+	return ""
+}
+
+// identifiers gives the words of SQL outside of string literals, in lower case,
+// quoted ones without their quotation marks.
+func identifiers(sql string) map[string]bool {
+	out := map[string]bool{}
+	inWord := func(c byte) bool {
+		return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+	}
+	for i := 0; i < len(sql); {
+		c := sql[i]
+		switch {
+		case c == '\'':
+			for i++; i < len(sql) && sql[i] != '\''; i++ {
+				if sql[i] == '\\' {
+					i++
+				}
+			}
+			i++
+		case c == '"' || c == '`':
+			end := strings.IndexByte(sql[i+1:], c)
+			if end < 0 {
+				return out
+			}
+			out[strings.ToLower(sql[i+1:i+1+end])] = true
+			i += end + 2
+		case c == '\\': // as information_schema shows string literals: _utf8mb4\'x\'
+			i++
+		case inWord(c):
+			end := i
+			for end < len(sql) && inWord(sql[end]) {
+				end++
+			}
+			out[strings.ToLower(sql[i:end])] = true
+			i = end
+		default:
+			i++
+		}
+	}
+	return out
+}
+
+// indexes gives the key and the indexes the new column names, and leaves out
+// those that lost a column.
+func (a *applier) indexes(s *shape) {
+	if s.to.Key != nil {
+		who := "primary key of " + s.from.String()
+		if gone := a.index(s, s.to.Key, who); gone != "" {
+			a.p.warn(who, "Define another key (define-primary-key; task file: key), so that rows can be told apart.",
+				"the primary key is left out: its column %q is not copied", gone)
+			s.to.Key = nil
+		}
+	}
+	s.to.Indexes = slices.DeleteFunc(s.to.Indexes, func(x tidemark.Index) bool {
+		who := "index " + x.Name + " of " + s.from.String()
+		gone := a.index(s, &x, who)
+		if gone != "" {
+			a.p.warn(who, "", "the index is left out: its column %q is not copied", gone)
+		}
+		return gone != ""
+	})
+	for i := range s.to.Indexes {
+		a.foldName(s, &s.to.Indexes[i].Name)
+	}
+	if s.to.Key != nil {
+		a.foldName(s, &s.to.Key.Name)
+	}
+}
+
+// foldName folds the name of an index or constraint.
+func (a *applier) foldName(s *shape, name *string) {
+	to := a.d.fold(*name)
+	s.altered = s.altered || to != *name
+	*name = to
+}
+
+// index gives one index, whose parts are the target's own, the new column names.
+// It gives the removed column that the index has, "" if it has none.
+func (a *applier) index(s *shape, x *tidemark.Index, who string) (gone string) {
+	for i := range x.Parts {
+		part := &x.Parts[i]
+		if part.Column == "" {
+			if gone := a.text(s, part.Expr, who, "its expression"); gone != "" {
+				return gone
+			}
+			continue
+		}
+		to, kept := s.columns[part.Column]
+		if !kept {
+			return part.Column
+		}
+		part.Column = to
+	}
+	if gone := a.text(s, x.Where, who, "its predicate"); gone != "" {
+		return gone
+	}
+	include := x.Include[:0]
+	for _, c := range x.Include {
+		to, kept := s.columns[c]
+		if !kept {
+			a.p.find(tidemark.Note, who, "", "it no longer includes %q, which is not copied", c)
+			continue
+		}
+		include = append(include, to)
+	}
+	x.Include = include
+	return ""
+}
+
+func (a *applier) checks(s *shape) {
+	s.to.Checks = slices.DeleteFunc(s.to.Checks, func(c tidemark.Check) bool {
+		who := "check " + c.Name + " of " + s.from.String()
+		gone := a.text(s, c.Expr, who, "its expression")
+		if gone != "" {
+			a.p.warn(who, "", "the check is left out: it is about %q, which is not copied", gone)
+		}
+		return gone != ""
+	})
+	for i := range s.to.Checks {
+		a.foldName(s, &s.to.Checks[i].Name)
+	}
+}
+
+// partitioning takes a partitioned table apart whose partitioning is by columns
+// that changed: its clause is SQL, which is not rewritten.
+func (a *applier) partitioning(s *shape) {
+	if s.from.Native == "" || !s.renamed {
+		return
+	}
+	words := identifiers(s.from.Native)
+	for _, c := range s.from.Columns {
+		if to, kept := s.columns[c.Name]; words[strings.ToLower(c.Name)] && (!kept || !strings.EqualFold(to, c.Name)) {
+			s.to.Native, s.to.Partitions, s.to.Form = "", nil, tidemark.Ordinary
+			a.p.warn(tableOf(s.from.TableID), "", "it becomes one plain table: its partitioning mentions %q, which is renamed or not copied", c.Name)
+			return
+		}
+	}
+}
+
+// keys carries out define-primary-key.
+func (a *applier) keys(s *shape, changes []int) {
+	for _, unique := range []bool{false, true} {
+		c := a.first(changes, primaryKey, func(c *change) bool { return c.key.unique == unique })
+		if c == nil {
+			continue
+		}
+		x := tidemark.Index{Name: c.key.name, Unique: true}
+		ok := true
+		for _, name := range c.key.columns {
+			to, known := s.columns[name]
+			if !known {
+				to = name // of a renamed column
+			}
+			col := s.to.Column(to)
+			if col == nil {
+				a.p.fail(tidemark.Invalid, c.name, "", "%s has no column %q for its key", s.from.ID(), name)
+				ok = false
+				continue
+			}
+			if !unique {
+				col.NotNull = true
+			}
+			x.Parts = append(x.Parts, tidemark.IndexPart{Column: to})
+		}
+		s.altered = true
+		if !ok {
+			continue
+		}
+		if x.Name == "" {
+			x.Name = s.to.Name + map[bool]string{false: "_pkey", true: "_" + strings.Join(c.key.columns, "_") + "_key"}[unique]
+		}
+		if unique {
+			s.to.Indexes = append(s.to.Indexes, x)
+		} else {
+			s.to.Key = &x
+		}
+	}
+}
+
+// foreignKeys points the foreign keys of a table to where their tables go, and
+// leaves out those whose tables or columns do not move.
+func (a *applier) foreignKeys(s *shape) {
+	leave := func(fk *tidemark.ForeignKey, hint, why string) bool {
+		a.p.warn("foreign key "+fk.Name+" of "+s.from.String(), hint, "the foreign key is left out: %s", why)
+		return true
+	}
+	s.to.ForeignKeys = slices.DeleteFunc(s.to.ForeignKeys, func(fk tidemark.ForeignKey) bool {
+		ref := a.shapes[fk.Ref]
+		if ref == nil {
+			return leave(&fk, "Select "+fk.Ref.String()+" too.", fk.Ref.String()+", which it refers to, is not copied")
+		}
+		for _, c := range fk.Columns {
+			if _, kept := s.columns[c]; !kept {
+				return leave(&fk, "", "its column \""+c+"\" is not copied")
+			}
+		}
+		for _, c := range fk.RefColumns {
+			if _, kept := ref.columns[c]; !kept {
+				return leave(&fk, "", "the column \""+c+"\" of "+fk.Ref.String()+", which it refers to, is not copied")
+			}
+		}
+		return false
+	})
+	for i := range s.to.ForeignKeys {
+		fk := &s.to.ForeignKeys[i]
+		ref := a.shapes[fk.Ref]
+		for j, c := range fk.Columns {
+			fk.Columns[j] = s.columns[c]
+		}
+		for j, c := range fk.RefColumns {
+			fk.RefColumns[j] = ref.columns[c]
+			s.altered = s.altered || fk.RefColumns[j] != c
+		}
+		// Native DDL names the schema of a table only where it is not the table's own.
+		inside, insideNow := fk.Ref.Schema == s.from.Schema, ref.to.Schema == s.to.Schema
+		moved := ref.to.Schema != fk.Ref.Schema && !(inside && insideNow)
+		s.altered = s.altered || ref.to.Name != fk.Ref.Name || moved || inside != insideNow
+		fk.Ref = ref.to.TableID
+		a.foldName(s, &fk.Name)
+	}
+}
