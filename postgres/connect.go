@@ -74,6 +74,9 @@ func Open(ctx context.Context, url string, opt Options) (*Engine, error) {
 		return nil, &tidemark.Error{Op: "connect", Object: tidemark.MaskURL(url), Kind: tidemark.Invalid, Err: parseCause(err),
 			Hint: "Write it as postgres://user@host:5432/database; the password may stand in the password file or in PGPASSWORD."}
 	}
+	if cfg.Database == "" {
+		cfg.Database = cfg.User // as the server does
+	}
 	e := &Engine{cfg: cfg, opt: opt, object: objectOf(cfg), writers: map[int]*lane{}, execs: map[int]*lane{}}
 	// A cut connection that nobody notices would hold a lane, or the snapshot, for
 	// ever; and a firewall forgets a quiet one, which the leader is by nature.
@@ -127,9 +130,13 @@ func (e *Engine) connect(ctx context.Context) (*pgx.Conn, error) {
 		return nil, e.connectFailed(ctx, err)
 	}
 	e.leaderMu.Lock()
-	defer e.leaderMu.Unlock()
 	if e.version == "" {
 		e.version, e.major = parseVersion(conn.PgConn().ParameterStatus("server_version"))
+	}
+	e.leaderMu.Unlock()
+	if err := e.verify(ctx, conn); err != nil {
+		closeConn(conn)
+		return nil, err
 	}
 	return conn, nil
 }
@@ -163,6 +170,8 @@ func sessionSQL(major int) string {
 		"row_security = off", // an error instead of rows that are silently left out
 		"statement_timeout = 0",
 		"idle_in_transaction_session_timeout = 0",
+		// A session whose other end is gone must not keep its locks for hours.
+		"tcp_keepalives_idle = 30", "tcp_keepalives_interval = 10", "tcp_keepalives_count = 6",
 		"default_transaction_read_only = off",
 		"synchronize_seqscans = off", // rows in the order in which they lie
 		"jit = off",

@@ -211,7 +211,7 @@ func badRow(err error) bool {
 	return errors.As(err, &pg) && kindOfState(pg.Code) == tidemark.BadRow
 }
 
-func state(err error) string {
+func sqlState(err error) string {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) {
 		return pg.Code

@@ -1,11 +1,209 @@
 package postgres
 
-import "github.com/jackc/pgx/v5/pgconn"
+import (
+	"context"
+	"fmt"
+	"strings"
 
-// A lane is a session that moves rows or runs statements.
-type lane struct {
-	id   int
-	conn *pgconn.PgConn
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// maintenanceMem is what a lane may use to build an index unless Options say
+// otherwise: sorting in memory beyond that gains little.
+const maintenanceMem = 256 << 20
+
+// Exec runs the statements of one object on a lane's own session: several of them
+// in one transaction, unless one is of those that cannot be in one.
+func (e *Engine) Exec(ctx context.Context, lane int, sql []string) error {
+	l := e.laneOf(e.execs, lane, execReady)
+	if err := l.open(ctx); err != nil {
+		return err
+	}
+	if len(sql) == 0 {
+		return nil
+	}
+	if len(sql) == 1 || outsideTransaction(sql) {
+		for _, s := range sql {
+			if err := l.exec(ctx, s); err != nil {
+				return l.execFailed(ctx, s, err)
+			}
+		}
+		return nil
+	}
+	if err := l.exec(ctx, "BEGIN"); err != nil {
+		return l.execFailed(ctx, "BEGIN", err)
+	}
+	for _, s := range sql {
+		if err := l.exec(ctx, s); err != nil {
+			return l.execFailed(ctx, s, err)
+		}
+	}
+	if err := l.exec(ctx, "COMMIT"); err != nil {
+		return l.execFailed(ctx, "COMMIT", err)
+	}
+	return nil
 }
 
-func (l *lane) close() {}
+// execFailed ends what the failed statement was part of.
+func (l *lane) execFailed(ctx context.Context, sql string, err error) error {
+	out := l.e.failGrant(ctx, "run", firstWords(sql), err, grantOf(sql))
+	if !l.conn.IsClosed() && l.conn.TxStatus() != 'I' {
+		if l.exec(ctx, "ROLLBACK") != nil {
+			l.close()
+		}
+	}
+	return out
+}
+
+// outsideTransaction reports whether a statement refuses to be in a transaction, or
+// must be committed before the next one can use what it made.
+func outsideTransaction(sql []string) bool {
+	for _, s := range sql {
+		s = strings.ToUpper(s)
+		word, rest, _ := strings.Cut(strings.TrimSpace(s), " ")
+		switch word {
+		case "VACUUM":
+			return true
+		case "ALTER":
+			if strings.Contains(rest, " ADD VALUE ") || strings.HasPrefix(rest, "SYSTEM") || strings.HasPrefix(rest, "DATABASE") {
+				return true
+			}
+		case "CREATE", "DROP", "REINDEX":
+			if strings.Contains(rest, " CONCURRENTLY ") || strings.HasPrefix(rest, "DATABASE ") || strings.HasPrefix(rest, "TABLESPACE ") ||
+				strings.HasPrefix(rest, "SUBSCRIPTION ") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// firstWords shortens a statement for a message.
+func firstWords(sql string) string {
+	s := strings.Join(strings.Fields(sql), " ")
+	if r := []rune(s); len(r) > 80 {
+		s = string(r[:80]) + "..."
+	}
+	return tidemark.MaskURL(s)
+}
+
+// grantOf says which privilege a statement needs, as far as its first words show.
+func grantOf(sql string) string {
+	words := strings.Fields(sql)
+	if len(words) < 3 || !strings.EqualFold(words[0], "CREATE") {
+		return ""
+	}
+	switch strings.ToUpper(words[1]) {
+	case "TABLE", "VIEW", "MATERIALIZED", "SEQUENCE", "TYPE", "DOMAIN", "FUNCTION", "PROCEDURE", "AGGREGATE", "UNLOGGED", "INDEX", "UNIQUE":
+		return "CREATE ON SCHEMA" // the server's message names it
+	}
+	return ""
+}
+
+// execReady makes a session fit for building indexes. A lost commit would lose an
+// object that is then missing, and said to be; so these commits wait for the disk.
+func execReady(ctx context.Context, l *lane) error {
+	mem := l.e.opt.MaintenanceMem
+	if mem <= 0 {
+		mem = maintenanceMem
+	}
+	set := fmt.Sprintf("SET maintenance_work_mem = '%dkB'", min(mem>>10, 1<<31-1))
+	if n := l.e.opt.IndexWorkers; n != 0 {
+		set += fmt.Sprintf("; SET max_parallel_maintenance_workers = %d", max(n, 0))
+	}
+	return l.e.fail(ctx, "connect", l.e.object, l.exec(ctx, set))
+}
+
+// laneOf gives the lane of that number, which has a session of its own kind.
+func (e *Engine) laneOf(lanes map[int]*lane, id int, ready func(context.Context, *lane) error) *lane {
+	e.lanesMu.Lock()
+	defer e.lanesMu.Unlock()
+	l := lanes[id]
+	if l == nil {
+		l = &lane{e: e, id: id, ready: ready}
+		lanes[id] = l
+	}
+	return l
+}
+
+// inspectChunk bounds the tables that one statement looks into, and with it the
+// locks that it holds at once.
+const inspectChunk = 200
+
+// Inspect says what stands under these names, in the same order.
+func (e *Engine) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error) {
+	out := make([]tidemark.TableState, len(tables))
+	schemas, names := make([]string, len(tables)), make([]string, len(tables))
+	for i, t := range tables {
+		out[i].Table, schemas[i], names[i] = t, t.Schema, t.Name
+	}
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	kinds, err := texts(ctx, conn, `SELECT coalesce(c.relkind::text, '') FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
+		LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace) ON n.nspname = w.schema AND c.relname = w.name ORDER BY w.n`, schemas, names)
+	if err != nil {
+		return nil, e.fail(ctx, "inspect", e.object, err)
+	}
+	var there []int
+	for i, kind := range kinds {
+		if out[i].Exists = kind != ""; out[i].Exists {
+			there = append(there, i)
+		}
+	}
+	for len(there) > 0 {
+		chunk := there[:min(inspectChunk, len(there))]
+		there = there[len(chunk):]
+		if err := e.inspectRows(ctx, conn, chunk, kinds, out); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// inspectRows finds which of some tables hold a row.
+func (e *Engine) inspectRows(ctx context.Context, conn *pgx.Conn, chunk []int, kinds []string, out []tidemark.TableState) error {
+	var parts []string
+	for _, i := range chunk {
+		from := quoteTable(out[i].Table)
+		switch {
+		case out[i].Table == largeObjects:
+			from = "pg_largeobject_metadata"
+		case kinds[i] == "r":
+			from = "ONLY " + from
+		case kinds[i] == "i", kinds[i] == "I", kinds[i] == "c", kinds[i] == "S":
+			continue // a name that is taken, but not by rows
+		}
+		parts = append(parts, fmt.Sprintf("SELECT %d WHERE EXISTS (SELECT 1 FROM %s)", i, from))
+	}
+	if len(parts) == 0 {
+		return nil
+	}
+	// Simple protocol: a prepared statement of this length would be kept for nothing.
+	rows, err := conn.Query(ctx, strings.Join(parts, " UNION ALL "), pgx.QueryExecModeSimpleProtocol)
+	if err == nil {
+		var full []int
+		if full, err = pgx.CollectRows(rows, pgx.RowTo[int]); err == nil {
+			for _, i := range full {
+				out[i].Rows = true
+			}
+			return nil
+		}
+	}
+	if sqlState(err) == "42501" && len(chunk) > 1 {
+		for i := range chunk { // one by one, to name the table
+			if err := e.inspectRows(ctx, conn, chunk[i:i+1], kinds, out); err != nil {
+				return err
+			}
+		}
+	}
+	id := out[chunk[0]].Table
+	return e.failGrant(ctx, "inspect", quoteTable(id), err, "SELECT ON TABLE "+quoteTable(id))
+}
+
+// largeObjects is the name under which large objects are moved.
+var largeObjects = tidemark.TableID{Schema: "pg_catalog", Name: "pg_largeobject"}

@@ -1,4 +1,319 @@
 package postgres
 
-type relationSizes struct{}
-type targetFacts struct{}
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// splitTarget is what a range should hold when nobody says: large enough that its
+// transaction costs nothing, small enough that a killed run loses little.
+const splitTarget = 128 << 20
+
+// A heap is what the server has on disk under a name.
+type heap struct {
+	id     tidemark.TableID
+	kind   string // pg_class.relkind
+	blocks int64  // of the heap
+	bytes  int64  // of the heap with what was moved out of line
+	names  []string
+}
+
+// relationSizes remembers which tables are foreign ones, which COPY cannot take
+// without a query.
+type relationSizes struct {
+	mu      sync.Mutex
+	foreign map[tidemark.TableID]bool
+}
+
+func (e *Engine) foreign(id tidemark.TableID) bool {
+	e.sizes.mu.Lock()
+	defer e.sizes.mu.Unlock()
+	return e.sizes.foreign[id]
+}
+
+// Split cuts a move into ranges that together hold each row once. Automatic ranges
+// are of heap blocks, which need no index and are even whatever the keys are; the
+// last one has no end, since the table may have grown.
+func (e *Engine) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+	if m.From.Form == tidemark.LargeObjects {
+		return e.splitLargeObjects(ctx, m)
+	}
+	switch m.Split.Kind {
+	case tidemark.SplitBounds:
+		return e.splitBounds(ctx, m)
+	case tidemark.SplitPartitions, tidemark.SplitSubparts:
+		return e.splitParts(ctx, m)
+	case tidemark.SplitNone:
+		return []tidemark.Range{whole(m, nil)}, nil
+	}
+	switch m.From.Form {
+	case tidemark.View, tidemark.Foreign:
+		return []tidemark.Range{whole(m, nil)}, nil
+	case tidemark.Partitioned:
+		return e.splitLeaves(ctx, m)
+	}
+	// Nobody need ask the server about each of ten thousand small tables.
+	if m.From.Bytes > 0 && m.From.Bytes < rangeBytes(m)/2 {
+		return []tidemark.Range{whole(m, nil)}, nil
+	}
+	rels, err := e.heaps(ctx, m, []tidemark.TableID{m.From.TableID})
+	if err != nil {
+		return nil, err
+	}
+	return e.blocks(m, nil, rels[0], maxRanges(m)), nil
+}
+
+func rangeBytes(m *tidemark.Move) int64 {
+	if m.Split.Target > 0 {
+		return m.Split.Target
+	}
+	return splitTarget
+}
+
+func maxRanges(m *tidemark.Move) int64 {
+	if m.Split.Max > 0 {
+		return int64(m.Split.Max)
+	}
+	return 1 << 30
+}
+
+func whole(m *tidemark.Move, part *tidemark.Part) tidemark.Range {
+	r := tidemark.Range{Kind: tidemark.Whole, Part: part, Rows: max(m.From.Rows, 0), Bytes: m.From.Bytes}
+	if part != nil {
+		r.Rows, r.Bytes = max(part.Rows, 0), part.Bytes
+	}
+	return r
+}
+
+// blocks cuts one relation into at most limit ranges of about the same bytes.
+func (e *Engine) blocks(m *tidemark.Move, part *tidemark.Part, rel heap, limit int64) []tidemark.Range {
+	n := min((rel.bytes+rangeBytes(m)-1)/rangeBytes(m), limit, rel.blocks)
+	if e.major < 14 {
+		// Before PostgreSQL 14 a range of ctids is found by reading the whole table.
+		n = min(n, 4)
+	}
+	rows := m.From.Rows
+	if part != nil {
+		rows = part.Rows
+	}
+	if n <= 1 || rel.kind != "r" && rel.kind != "m" {
+		r := whole(m, part)
+		r.Bytes = rel.bytes
+		return []tidemark.Range{r}
+	}
+	out := make([]tidemark.Range, n)
+	for i := range n {
+		r := tidemark.Range{Kind: tidemark.Blocks, Part: part, FromBlock: rel.blocks * i / n, ToBlock: rel.blocks * (i + 1) / n,
+			Bytes: rel.bytes / n, Rows: max(rows, 0) / n}
+		if i == n-1 {
+			r.ToBlock = -1
+		}
+		out[i] = r
+	}
+	return out
+}
+
+// splitLeaves cuts each leaf of a partitioned table by itself.
+func (e *Engine) splitLeaves(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+	if len(m.From.Partitions) == 0 {
+		return []tidemark.Range{whole(m, nil)}, nil
+	}
+	rels, err := e.heaps(ctx, m, leafIDs(m))
+	if err != nil {
+		return nil, err
+	}
+	var total int64
+	for _, rel := range rels {
+		total += rel.bytes
+	}
+	var out []tidemark.Range
+	for i, rel := range rels {
+		// The limit is the table's: each leaf gets its share of it, and at least one.
+		limit := max(1, maxRanges(m)*rel.bytes/max(total, 1))
+		out = append(out, e.blocks(m, &m.From.Partitions[i], rel, limit)...)
+	}
+	return out, nil
+}
+
+func leafIDs(m *tidemark.Move) []tidemark.TableID {
+	ids := make([]tidemark.TableID, len(m.From.Partitions))
+	for i, p := range m.From.Partitions {
+		ids[i] = p.Table
+	}
+	return ids
+}
+
+// splitParts makes one range of each leaf. A leaf belongs to a name in Parts that is
+// its own, with or without schema, or that of a partition above it.
+func (e *Engine) splitParts(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+	object := quoteTable(m.From.TableID)
+	if m.From.Form != tidemark.Partitioned {
+		return nil, tidemark.Errorf(tidemark.Invalid, "split", object, "the table is not partitioned", "Split it automatically, or by boundaries.")
+	}
+	rels, err := e.heaps(ctx, m, leafIDs(m))
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	var out []tidemark.Range
+	for i, rel := range rels {
+		take := len(m.Split.Parts) == 0
+		for _, name := range rel.names {
+			for _, wanted := range m.Split.Parts {
+				if wanted == name {
+					found[wanted], take = true, true
+				}
+			}
+		}
+		if take {
+			r := whole(m, &m.From.Partitions[i])
+			r.Bytes = rel.bytes
+			out = append(out, r)
+		}
+	}
+	for _, wanted := range m.Split.Parts {
+		if !found[wanted] {
+			return nil, tidemark.Errorf(tidemark.Invalid, "split", object, "there is no partition "+quoteIdent(wanted),
+				"Name partitions as the source does, with or without their schema.")
+		}
+	}
+	return out, nil
+}
+
+const heapsSQL = `SELECT w.n, coalesce(c.relkind::text, ''), coalesce(pg_relation_size(c.oid), 0), coalesce(pg_table_size(c.oid), 0),
+	coalesce((SELECT array_agg(x.name) FROM pg_partition_ancestors(c.oid) a(relid)
+		JOIN pg_class pc ON pc.oid = a.relid JOIN pg_namespace pn ON pn.oid = pc.relnamespace
+		CROSS JOIN LATERAL (VALUES (pc.relname::text), (pn.nspname || '.' || pc.relname)) x(name)
+		WHERE pc.relispartition), ARRAY[c.relname::text])
+	FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
+	LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace) ON n.nspname = w.schema AND c.relname = w.name
+	ORDER BY w.n`
+
+// heaps looks tables up, in the order that they are given in.
+func (e *Engine) heaps(ctx context.Context, m *tidemark.Move, ids []tidemark.TableID) ([]heap, error) {
+	conn, release, err := e.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	schemas, names := make([]string, len(ids)), make([]string, len(ids))
+	for i, id := range ids {
+		schemas[i], names[i] = id.Schema, id.Name
+	}
+	rows, err := conn.Query(ctx, heapsSQL, schemas, names)
+	if err != nil {
+		return nil, e.fail(ctx, "split", quoteTable(m.From.TableID), err)
+	}
+	rels, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (rel heap, err error) {
+		var n, heap int64
+		err = row.Scan(&n, &rel.kind, &heap, &rel.bytes, &rel.names)
+		rel.id, rel.blocks = ids[n-1], heap/e.block
+		return rel, err
+	})
+	if err != nil {
+		return nil, e.fail(ctx, "split", quoteTable(m.From.TableID), err)
+	}
+	e.sizes.mu.Lock()
+	defer e.sizes.mu.Unlock()
+	for _, rel := range rels {
+		if rel.kind == "" {
+			return nil, tidemark.Errorf(tidemark.NotFound, "split", quoteTable(rel.id), "there is no such table", stateHints["42P01"])
+		}
+		if rel.kind == "f" {
+			if e.sizes.foreign == nil {
+				e.sizes.foreign = map[tidemark.TableID]bool{}
+			}
+			e.sizes.foreign[rel.id] = true
+		}
+	}
+	return rels, nil
+}
+
+func noColumn(m *tidemark.Move, name string) error {
+	return tidemark.Errorf(tidemark.Invalid, "split", quoteTable(m.From.TableID), "there is no column "+quoteIdent(name),
+		"Name columns of the source table; names are case sensitive.")
+}
+
+// splitBounds cuts at the user's boundaries. Rows with a NULL among the columns are
+// in the first range.
+func (e *Engine) splitBounds(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+	s := &m.Split
+	if len(s.Columns) == 0 {
+		return nil, tidemark.Errorf(tidemark.Invalid, "split", quoteTable(m.From.TableID), "boundaries without columns", "Name the columns that the boundaries are of.")
+	}
+	if err := e.checkBounds(ctx, m); err != nil {
+		return nil, err
+	}
+	n := int64(len(s.Bounds) + 1)
+	out := make([]tidemark.Range, n)
+	for i := range out {
+		r := tidemark.Range{Kind: tidemark.Keys, Columns: s.Columns, Nulls: i == 0, Rows: max(m.From.Rows, 0) / n, Bytes: m.From.Bytes / n}
+		if i > 0 {
+			r.Lower = s.Bounds[i-1]
+		}
+		if i < len(s.Bounds) {
+			r.Upper = s.Bounds[i]
+		}
+		out[i] = r
+	}
+	return out, nil
+}
+
+// checkBounds has the server compare the boundaries, as it will compare the rows
+// with them: boundaries out of order would copy rows twice. It uses a session of its
+// own, because an error would end the frozen transaction.
+func (e *Engine) checkBounds(ctx context.Context, m *tidemark.Move) error {
+	object := quoteTable(m.From.TableID)
+	var rows []string
+	for i, bound := range m.Split.Bounds {
+		r := tidemark.Range{Kind: tidemark.Keys, Columns: m.Split.Columns, Lower: bound}
+		if _, err := keysSQL(m, &r); err != nil {
+			return err
+		}
+		if i == 0 {
+			continue
+		}
+		rows = append(rows, fmt.Sprintf("(%d, (%s) < (%s))", i, e.boundSQL(m, m.Split.Bounds[i-1]), e.boundSQL(m, bound)))
+	}
+	if len(m.Split.Bounds) == 0 {
+		return nil
+	}
+	if len(rows) == 0 {
+		one := e.boundSQL(m, m.Split.Bounds[0])
+		rows = append(rows, fmt.Sprintf("(0, (%s) <= (%s))", one, one))
+	}
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var at int
+	err = conn.QueryRow(ctx, "SELECT coalesce(min(n), -1) FROM (VALUES "+strings.Join(rows, ", ")+") v(n, ok) WHERE ok IS NOT TRUE").Scan(&at)
+	if err != nil {
+		out := e.fail(ctx, "split", object, err)
+		if te, ok := out.(*tidemark.Error); ok && te.Kind != tidemark.Transient && te.Kind != tidemark.Cancelled {
+			te.Kind, te.Hint = tidemark.Invalid, "A boundary is not a value of its column: correct the boundaries."
+		}
+		return out
+	}
+	if at >= 0 {
+		return tidemark.Errorf(tidemark.Invalid, "split", object,
+			fmt.Sprintf("boundary %d (%s) is not above the one before it", at+1, strings.Join(m.Split.Bounds[at], ", ")),
+			"Give boundaries in ascending order, as the column's own order has it.")
+	}
+	return nil
+}
+
+func (e *Engine) boundSQL(m *tidemark.Move, bound []string) string {
+	out := make([]string, len(bound))
+	for i, v := range bound {
+		out[i] = typed(v, m.From.Column(m.Split.Columns[i]))
+	}
+	return strings.Join(out, ", ")
+}

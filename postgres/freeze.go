@@ -1,0 +1,191 @@
+package postgres
+
+import (
+	"context"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Freeze opens the lanes, all inside one exported snapshot. The leader holds it,
+// in a transaction that lasts until Close.
+//
+// Position.Text is a place in the log from which replay misses nothing that the
+// view does not show (safeStart says how). Position.Stamp is the snapshot itself
+// together with the identity of the cluster: equal stamps mean that the same
+// transactions have ended, so that all tables hold the same rows. Any transaction
+// that wrote changes it, in whatever database of the cluster, also one that was
+// rolled back: it may cry wolf, but never sleeps.
+func (e *Engine) Freeze(ctx context.Context, lanes int) (tidemark.Position, error) {
+	conn, release, err := e.leader(ctx)
+	if err != nil {
+		return tidemark.Position{}, err
+	}
+	pos, snapshot, err := e.freezeLeader(ctx, conn)
+	release()
+	if err != nil {
+		return tidemark.Position{}, e.fail(ctx, "freeze", e.object, err)
+	}
+	e.leaderMu.Lock()
+	e.snapshot = snapshot
+	e.leaderMu.Unlock()
+	return pos, e.openReaders(ctx, lanes)
+}
+
+func (e *Engine) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark.Position, snapshot string, err error) {
+	var standby bool
+	if err = conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil {
+		return pos, "", err
+	}
+	pos.Engine = "postgres"
+	if pos.Text, err = safeStart(ctx, conn, standby); err != nil {
+		return pos, "", err
+	}
+	if _, err = conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
+		return pos, "", err
+	}
+	var system, view string
+	if err = conn.QueryRow(ctx, `SELECT system_identifier::text, pg_current_snapshot()::text, pg_export_snapshot()
+		FROM pg_control_system()`).Scan(&system, &view, &snapshot); err != nil {
+		_, _ = conn.Exec(ctx, "ROLLBACK") // the first error is the one to tell
+		return pos, "", err
+	}
+	if standby {
+		// A standby's snapshot does not list who is running, but whatever ends there
+		// moves the place that it has replayed.
+		view = "replayed " + pos.Text
+	}
+	pos.Stamp = system + " " + view
+	return pos, snapshot, nil
+}
+
+// safeStart gives a place in the log such that every transaction whose commit
+// stands before it is visible to a snapshot that is taken afterwards.
+//
+// The log runs ahead of visibility: a commit is written and flushed first, and seen
+// by others a moment later, or much later where it waits for a synchronous standby.
+// So the flushed place is noted, then who is running, and those of them that may be
+// in that gap are waited for. Not in the gap is who is seen idle in its transaction
+// after the place was noted, and who still works after a while that no gap lasts
+// unless it waits for a standby, which is visible. If a standby does not answer, the
+// start of the last checkpoint is taken instead: too early is only more work.
+func safeStart(ctx context.Context, conn *pgx.Conn, standby bool) (string, error) {
+	var place string
+	if standby {
+		// Replay makes a commit visible before it counts the record as replayed.
+		err := conn.QueryRow(ctx, "SELECT coalesce(pg_last_wal_replay_lsn()::text, '')").Scan(&place)
+		return place, err
+	}
+	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&place); err != nil {
+		return "", err
+	}
+	running, err := texts(ctx, conn, "SELECT (xid::text::numeric % 4294967296)::text FROM pg_snapshot_xip(pg_current_snapshot()) xid")
+	if err != nil || len(running) == 0 {
+		return place, err
+	}
+	const gap, patience = 50 * time.Millisecond, 5 * time.Second
+	for start, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, gap) {
+		working, waiting, err := committing(ctx, conn, running)
+		switch took := time.Since(start); {
+		case err != nil:
+			return "", err
+		case !waiting && (!working || took > gap):
+			return place, nil
+		case waiting && took > patience:
+			err := conn.QueryRow(ctx, "SELECT redo_lsn::text FROM pg_control_checkpoint()").Scan(&place)
+			return place, err
+		}
+		select {
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(pause):
+		}
+	}
+}
+
+// committing says whether any of these transactions is at work, and whether
+// anybody waits for a synchronous standby.
+func committing(ctx context.Context, conn *pgx.Conn, running []string) (working, waiting bool, err error) {
+	err = conn.QueryRow(ctx, `SELECT
+		coalesce(bool_or(backend_xid::text = ANY ($1) AND coalesce(state, '') NOT LIKE 'idle in transaction%'), false),
+		coalesce(bool_or(coalesce(wait_event, '') = 'SyncRep'), false)
+		FROM pg_stat_activity WHERE pid <> pg_backend_pid()`, running).Scan(&working, &waiting)
+	return working, waiting, err
+}
+
+// texts gives the one column of a query.
+func texts(ctx context.Context, conn *pgx.Conn, sql string, args ...any) ([]string, error) {
+	rows, err := conn.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, pgx.RowTo[string])
+}
+
+// openReaders opens the reading lanes side by side.
+func (e *Engine) openReaders(ctx context.Context, lanes int) error {
+	readers := make([]*lane, lanes)
+	errs := make([]error, lanes)
+	var wg sync.WaitGroup
+	for i := range readers {
+		readers[i] = &lane{e: e, id: i, ready: readerReady}
+		wg.Go(func() { errs[i] = readers[i].join(ctx) })
+	}
+	wg.Wait()
+	e.lanesMu.Lock()
+	e.readers = readers
+	e.lanesMu.Unlock()
+	for _, err := range errs {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readerReady makes a session fit for reading: lanes are the parallelism, and rows
+// shall come in the order in which they lie.
+func readerReady(ctx context.Context, l *lane) error {
+	err := l.exec(ctx, "SET max_parallel_workers_per_gather = 0; SET enable_tidscan = on")
+	return l.e.fail(ctx, "connect", l.e.object, err)
+}
+
+// join puts a reading lane inside the frozen view, whatever it was in before. The
+// snapshot can be had only while the leader lives: where it does not, Kind is Lost.
+func (l *lane) join(ctx context.Context) error {
+	if err := l.open(ctx); err != nil {
+		return err
+	}
+	if l.joined {
+		return nil
+	}
+	l.e.leaderMu.Lock()
+	snapshot := l.e.snapshot
+	l.e.leaderMu.Unlock()
+	if snapshot == "" {
+		return tidemark.Errorf(tidemark.Bug, "read", l.e.object, "the source is not frozen", "")
+	}
+	err := l.exec(ctx, "ROLLBACK; "+joinSQL(snapshot))
+	switch {
+	case err == nil:
+		l.joined = true
+		return nil
+	case ctx.Err() == nil && !ended(err):
+		return l.e.lost(err)
+	}
+	l.close()
+	return l.e.fail(ctx, "read", l.e.object, err)
+}
+
+// lsnBytes reads "0/1949A28"; for comparisons of places in one log.
+func lsnBytes(s string) uint64 {
+	high, low, _ := strings.Cut(s, "/")
+	h, _ := strconv.ParseUint(high, 16, 64)
+	l, _ := strconv.ParseUint(low, 16, 64)
+	return h<<32 | l
+}

@@ -1,0 +1,98 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Large objects travel as rows (loid, pageno, data) of 2048-byte pages, the way
+// pg_largeobject stores them; an empty one is a row whose pageno and data are NULL.
+
+// largeObjectSQL gives the query for them. Only a superuser may read
+// pg_largeobject; others read what they may, object by object.
+func (e *Engine) largeObjectSQL(ctx context.Context, where string) (string, error) {
+	direct, err := e.readsLargeObjects(ctx)
+	if err != nil {
+		return "", err
+	}
+	ids := "(SELECT oid AS loid FROM pg_largeobject_metadata) m"
+	if where != "" {
+		where = " WHERE " + where
+	}
+	ids = "(SELECT * FROM " + ids + where + ") m"
+	if direct {
+		return "SELECT m.loid, l.pageno, l.data FROM " + ids + " LEFT JOIN pg_largeobject l ON l.loid = m.loid ORDER BY 1, 2", nil
+	}
+	return `SELECT m.loid, p.pageno, CASE WHEN p.pageno IS NOT NULL THEN substring(d.data from p.pageno * 2048 + 1 for 2048) END
+		FROM ` + ids + ` CROSS JOIN LATERAL (SELECT lo_get(m.loid) AS data OFFSET 0) d
+		LEFT JOIN LATERAL generate_series(0, (octet_length(d.data) - 1) / 2048) p(pageno) ON octet_length(d.data) > 0`, nil
+}
+
+func (e *Engine) readsLargeObjects(ctx context.Context) (yes bool, err error) {
+	conn, release, err := e.leader(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer release()
+	err = conn.QueryRow(ctx, "SELECT has_table_privilege('pg_largeobject', 'SELECT')").Scan(&yes)
+	return yes, e.fail(ctx, "read", "large objects", err)
+}
+
+// splitLargeObjects cuts them by number, at the quantiles of their numbers.
+func (e *Engine) splitLargeObjects(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+	conn, release, err := e.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var bytes int64
+	if err := conn.QueryRow(ctx, "SELECT pg_relation_size('pg_largeobject')").Scan(&bytes); err != nil {
+		return nil, e.fail(ctx, "split", "large objects", err)
+	}
+	n := min((bytes+rangeBytes(m)-1)/rangeBytes(m), maxRanges(m))
+	if m.Split.Kind == tidemark.SplitNone || n <= 1 {
+		return []tidemark.Range{{Kind: tidemark.Whole, Bytes: bytes}}, nil
+	}
+	rows, err := conn.Query(ctx, `SELECT DISTINCT b::text, b FROM (SELECT oid, lag(bucket) OVER (ORDER BY oid) AS before, bucket, oid::bigint AS b
+		FROM (SELECT oid, ntile($1) OVER (ORDER BY oid) AS bucket FROM pg_largeobject_metadata) t) u WHERE before <> bucket ORDER BY b`, n)
+	if err != nil {
+		return nil, e.fail(ctx, "split", "large objects", err)
+	}
+	bounds, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s string, err error) {
+		var b int64
+		return s, row.Scan(&s, &b)
+	})
+	if err != nil {
+		return nil, e.fail(ctx, "split", "large objects", err)
+	}
+	out := make([]tidemark.Range, len(bounds)+1)
+	for i := range out {
+		r := tidemark.Range{Kind: tidemark.Keys, Columns: []string{"loid"}, Bytes: bytes / int64(len(out))}
+		if i > 0 {
+			r.Lower = []string{bounds[i-1]}
+		}
+		if i < len(bounds) {
+			r.Upper = []string{bounds[i]}
+		}
+		out[i] = r
+	}
+	return out, nil
+}
+
+// Rows of large objects are gathered in a temporary table and put into objects by
+// the server's own functions, which everybody may call; pg_largeobject itself is
+// written by superusers only.
+const (
+	largeObjectStage = `CREATE TEMP TABLE tidemark_lo(loid oid, pageno int4, data bytea) ON COMMIT DROP`
+	largeObjectCopy  = `pg_temp.tidemark_lo (loid, pageno, data)`
+)
+
+var largeObjectStore = strings.Join([]string{
+	`SELECT count(lo_create(loid)) FROM (SELECT DISTINCT loid FROM pg_temp.tidemark_lo) s
+		WHERE NOT EXISTS (SELECT 1 FROM pg_largeobject_metadata m WHERE m.oid = s.loid)`,
+	`SELECT count(lo_put(loid, pageno::bigint * 2048, data)) FROM pg_temp.tidemark_lo WHERE pageno IS NOT NULL`,
+}, "; ")

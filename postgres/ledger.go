@@ -1,0 +1,239 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// The marker table. A row says that a range of a run is on this target, whole; it
+// is committed together with the range's rows. Range 0 stands for the run itself,
+// so that nobody drops the table between two of its ranges.
+const (
+	markerTable = "tidemark.copied"
+	markerDDL   = `CREATE TABLE IF NOT EXISTS tidemark.copied (run text, range int, rows bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(),
+		PRIMARY KEY (run, range))`
+)
+
+// Begin makes the marker table if it is missing, and notes the run in it.
+func (e *Engine) Begin(ctx context.Context, run string) error {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for try := 0; ; try++ {
+		err = e.begin(ctx, conn, run)
+		// Two runs may create it at the same moment, or one drop it as the other begins:
+		// whoever loses tries again.
+		switch sqlState(err) {
+		case "23505", "42P06", "42P07", "42710", "42P01", "3F000", "XX000":
+			if try < 5 {
+				continue
+			}
+		}
+		return e.failGrant(ctx, "make marker table", markerTable, err, "CREATE ON DATABASE "+quoteIdent(e.cfg.Database))
+	}
+}
+
+func (e *Engine) begin(ctx context.Context, conn *pgx.Conn, run string) error {
+	var table, schema bool
+	err := conn.QueryRow(ctx, `SELECT to_regclass('tidemark.copied') IS NOT NULL, to_regnamespace('tidemark') IS NOT NULL`).Scan(&table, &schema)
+	if err != nil {
+		return err
+	}
+	var sql []string
+	if !schema {
+		sql = append(sql, "CREATE SCHEMA IF NOT EXISTS tidemark")
+	}
+	if !table {
+		sql = append(sql, markerDDL)
+	}
+	sql = append(sql, fmt.Sprintf("INSERT INTO tidemark.copied (run, range, rows) VALUES (%s, 0, 0) ON CONFLICT DO NOTHING", quoteLiteral(run)))
+	_, err = conn.Exec(ctx, strings.Join(sql, "; "), pgx.QueryExecModeSimpleProtocol)
+	return err
+}
+
+// Marks lists the ranges of a run that are on the target, in order.
+func (e *Engine) Marks(ctx context.Context, run string) ([]tidemark.Mark, error) {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	rows, err := conn.Query(ctx, "SELECT range, rows FROM tidemark.copied WHERE run = $1 AND range > 0 ORDER BY range", run)
+	if err != nil {
+		return nil, e.markFailed(ctx, err)
+	}
+	marks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m tidemark.Mark, err error) {
+		err = row.Scan(&m.Range, &m.Rows)
+		return m, err
+	})
+	if sqlState(err) == "42P01" || sqlState(err) == "3F000" {
+		return nil, nil // no table, no marks
+	}
+	return marks, e.markFailed(ctx, err)
+}
+
+func (e *Engine) markFailed(ctx context.Context, err error) error {
+	return e.failGrant(ctx, "read marker table", markerTable, err, "SELECT, INSERT, DELETE ON TABLE "+markerTable)
+}
+
+// Forget removes marks; nil means all of the run, and then the marker table and its
+// schema too when nothing else is in them. Its commit waits for the disk, and with
+// it for all that was committed before.
+func (e *Engine) Forget(ctx context.Context, run string, ranges []int) error {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	e.forgetCommits(run, ranges)
+	if ranges != nil {
+		_, err := conn.Exec(ctx, "DELETE FROM tidemark.copied WHERE run = $1 AND range = ANY ($2)", run, ranges)
+		return e.markFailed(ctx, err)
+	}
+	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
+		// The lock keeps another run from beginning between the look and the drop.
+		if _, err := tx.Exec(ctx, "LOCK TABLE tidemark.copied IN ACCESS EXCLUSIVE MODE"); err != nil {
+			return err
+		}
+		if _, err := tx.Exec(ctx, "DELETE FROM tidemark.copied WHERE run = $1", run); err != nil {
+			return err
+		}
+		var used, mine bool
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM tidemark.copied), pg_has_role(relowner, 'USAGE')
+			FROM pg_class WHERE oid = 'tidemark.copied'::regclass`).Scan(&used, &mine); err != nil || used || !mine {
+			return err
+		}
+		_, err := tx.Exec(ctx, "DROP TABLE tidemark.copied")
+		return err
+	})
+	if s := sqlState(err); s == "42P01" || s == "3F000" {
+		err = nil // gone already
+	}
+	if err != nil {
+		return e.markFailed(ctx, err)
+	}
+	// The schema goes too, unless something else is in it or it is not ours.
+	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS tidemark RESTRICT")
+	switch sqlState(err) {
+	case "2BP01", "42501":
+		return nil
+	}
+	return e.fail(ctx, "drop schema", "tidemark", err)
+}
+
+// clearChunk bounds the tables that one statement clears, and with it the locks
+// that it holds; tables that foreign keys connect go together, however many.
+const clearChunk = 500
+
+// Clear empties tables, or drops them. What references a table that is cleared must
+// be cleared as well; anything else that depends on it is left alone, and is an
+// error of Kind NotEmpty that names it.
+func (e *Engine) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) error {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	groups, err := e.clearGroups(ctx, conn, tables)
+	if err != nil {
+		return err
+	}
+	for _, g := range groups {
+		sql := "TRUNCATE TABLE " + strings.Join(g, ", ")
+		if drop {
+			sql = "DROP TABLE IF EXISTS " + strings.ReplaceAll(strings.Join(g, ", "), "ONLY ", "")
+		}
+		if _, err := conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
+			return e.clearFailed(ctx, g, drop, err)
+		}
+	}
+	for _, t := range tables {
+		if t == largeObjects {
+			return e.clearLargeObjects(ctx, conn)
+		}
+	}
+	return nil
+}
+
+// clearGroups gives the tables that exist, quoted, in groups for one statement each:
+// the first is of all tables with foreign keys among the tables.
+func (e *Engine) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidemark.TableID) ([][]string, error) {
+	schemas, names := make([]string, len(tables)), make([]string, len(tables))
+	for i, t := range tables {
+		schemas[i], names[i] = t.Schema, t.Name
+	}
+	rows, err := conn.Query(ctx, `SELECT w.n, c.relkind::text, c.relkind = 'p' OR EXISTS (SELECT 1 FROM pg_constraint f WHERE f.contype = 'f' AND c.oid IN (f.conrelid, f.confrelid))
+		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
+		JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+		WHERE c.relkind IN ('r', 'p') AND c.oid <> 'pg_largeobject'::regclass ORDER BY w.n`, schemas, names)
+	if err != nil {
+		return nil, e.fail(ctx, "clear", e.object, err)
+	}
+	var bound, free []string
+	for rows.Next() {
+		var n int
+		var kind string
+		var connected bool
+		if err := rows.Scan(&n, &kind, &connected); err != nil {
+			return nil, e.fail(ctx, "clear", e.object, err)
+		}
+		name := quoteTable(tables[n-1])
+		if kind == "r" {
+			name = "ONLY " + name // children by inheritance are tables of their own
+		}
+		if connected {
+			bound = append(bound, name)
+		} else {
+			free = append(free, name)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return nil, e.fail(ctx, "clear", e.object, err)
+	}
+	var groups [][]string
+	if len(bound) > 0 {
+		groups = append(groups, bound)
+	}
+	for len(free) > 0 {
+		n := min(clearChunk, len(free))
+		groups = append(groups, free[:n])
+		free = free[n:]
+	}
+	return groups, nil
+}
+
+func (e *Engine) clearFailed(ctx context.Context, group []string, drop bool, err error) error {
+	object := strings.TrimPrefix(group[0], "ONLY ")
+	if len(group) > 1 {
+		object += fmt.Sprintf(" and %d more tables", len(group)-1)
+	}
+	op, grant := "truncate", "TRUNCATE ON TABLE "+strings.ReplaceAll(strings.Join(group[:min(3, len(group))], ", "), "ONLY ", "")
+	if drop {
+		op, grant = "drop", ""
+	}
+	out := e.failGrant(ctx, op, object, err, grant)
+	if s := sqlState(err); s == "2BP01" || s == "0A000" {
+		if te, ok := out.(*tidemark.Error); ok {
+			te.Kind, te.Hint = tidemark.NotEmpty, "Something that is not part of the copy depends on these tables: drop it first, or copy it too."
+		}
+	}
+	return out
+}
+
+// clearLargeObjects removes them in transactions that hold a bounded number of locks.
+func (e *Engine) clearLargeObjects(ctx context.Context, conn *pgx.Conn) error {
+	for {
+		var n int64
+		err := conn.QueryRow(ctx, "SELECT count(lo_unlink(oid)) FROM (SELECT oid FROM pg_largeobject_metadata ORDER BY oid LIMIT 1000) s").Scan(&n)
+		if err != nil || n == 0 {
+			return e.fail(ctx, "drop", "large objects", err)
+		}
+	}
+}

@@ -1,0 +1,452 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Read emits the rows of a range as COPY gives them. A lane whose session is gone
+// connects again and joins the snapshot; where that is gone too, Kind is Lost. An
+// error of emit ends the session, because the rest of the rows is on its way.
+func (e *Engine) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+	e.lanesMu.Lock()
+	var l = laneAt(e.readers, lane)
+	e.lanesMu.Unlock()
+	if l == nil {
+		return tidemark.Errorf(tidemark.Bug, "read", e.object, fmt.Sprintf("there is no lane %d", lane), "")
+	}
+	q, err := e.rangeQuery(ctx, r)
+	if err != nil {
+		return err
+	}
+	if err := l.join(ctx); err != nil {
+		return err
+	}
+	if err := l.copyOut(ctx, q, r, emit); err != nil {
+		return err
+	}
+	if r.Cut != nil && q.cutSQL != "" {
+		return l.reportCuts(ctx, q, r)
+	}
+	return nil
+}
+
+func laneAt(lanes []*lane, i int) *lane {
+	if i < 0 || i >= len(lanes) {
+		return nil
+	}
+	return lanes[i]
+}
+
+// An emitError came from emit and not from the session.
+type emitError struct{ error }
+
+// copyOut runs the COPY and fills batches from its messages.
+func (l *lane) copyOut(ctx context.Context, q *rangeQuery, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+	release, err := l.raw(ctx)
+	if err != nil {
+		l.close()
+		return l.e.fail(ctx, "read", q.object, err)
+	}
+	defer release()
+	f := &filler{r: r, emit: emit, b: tidemark.NewBatch(r.Range, r.Format)}
+	if err = l.send(q.copySQL); err == nil {
+		var a answer
+		if a, err = l.receive(f); err == nil {
+			return f.finish()
+		}
+		if pg, ok := err.(*pgconn.PgError); ok && !a.broken {
+			// The transaction failed, but the session lives: it joins the view again.
+			l.joined = false
+			f.b.Release()
+			return l.e.failGrant(ctx, "read", q.object, pg, q.grant)
+		}
+	}
+	l.abandon()
+	f.b.Release()
+	if em, ok := err.(emitError); ok {
+		return em.error
+	}
+	return l.e.fail(ctx, "read", q.object, err)
+}
+
+// receive reads messages until the server is ready again. The loop in it is the
+// hot path of a copy: one look at a message's head and one append per row.
+func (l *lane) receive(f *filler) (a answer, err error) {
+	binaryHead := f.r.Format == tidemark.CopyBinary
+	for {
+		kind, n, err := l.head()
+		if err != nil {
+			return a, err
+		}
+		if kind != 'd' {
+			if l.other(&a, kind, n) {
+				return a, a.err
+			}
+			continue
+		}
+		if binaryHead {
+			skipped, err := l.skipHeader()
+			if err != nil {
+				return a, err
+			}
+			n -= skipped
+			binaryHead = false
+			if n == 0 {
+				continue
+			}
+		}
+		if n <= len(l.in) {
+			if l.w-l.r < n {
+				if err := l.fill(n); err != nil {
+					return a, err
+				}
+			}
+			row := l.in[l.r : l.r+n]
+			l.r += n
+			if n == 2 && f.r.Format == tidemark.CopyBinary && row[0] == 0xff && row[1] == 0xff {
+				continue // the trailer
+			}
+			if err := f.row(row); err != nil {
+				return a, emitError{err}
+			}
+			continue
+		}
+		if err := f.giant(l, n); err != nil {
+			return a, err
+		}
+	}
+}
+
+// skipHeader consumes signature, flags and extension of COPY's binary form, which
+// stand in front of the first row in its message.
+func (l *lane) skipHeader() (int, error) {
+	if err := l.fill(19); err != nil {
+		return 0, err
+	}
+	ext := int(binary.BigEndian.Uint32(l.in[l.r+15:]))
+	if string(l.in[l.r:l.r+11]) != "PGCOPY\n\xff\r\n\x00" || ext > 1024 {
+		return 0, fmt.Errorf("not the binary form of COPY")
+	}
+	if err := l.fill(19 + ext); err != nil {
+		return 0, err
+	}
+	l.r += 19 + ext
+	return 19 + ext, nil
+}
+
+// A filler puts rows into batches and hands these over when they are full.
+type filler struct {
+	r    tidemark.Read
+	emit func(*tidemark.Batch) error
+	b    *tidemark.Batch
+}
+
+func (f *filler) row(p []byte) error {
+	b := f.b
+	b.Data = append(b.Data, p...)
+	b.Rows++
+	if len(b.Data) >= tidemark.BatchSize {
+		return f.flush()
+	}
+	return nil
+}
+
+func (f *filler) flush() error {
+	b := f.b
+	f.b = tidemark.NewBatch(f.r.Range, f.r.Format)
+	return f.emit(b)
+}
+
+// giant reads a row of n bytes straight from the socket into batches, in pieces if
+// it is larger than one may be.
+func (f *filler) giant(l *lane, n int) error {
+	if f.b.Rows > 0 && len(f.b.Data)+n > tidemark.PieceSize {
+		if err := f.flush(); err != nil {
+			return emitError{err}
+		}
+	}
+	for n > 0 {
+		old := len(f.b.Data)
+		size := min(n, tidemark.PieceSize-old)
+		f.b.Data = grow(f.b.Data, size)
+		piece := f.b.Data[old:]
+		have := copy(piece, l.in[l.r:l.w])
+		l.r += have
+		if _, err := io.ReadFull(l.conn.Conn(), piece[have:]); err != nil {
+			return err
+		}
+		n -= size
+		if n > 0 {
+			f.b.More = true
+			if err := f.flush(); err != nil {
+				return emitError{err}
+			}
+		}
+	}
+	f.b.Rows++
+	if err := f.flush(); err != nil {
+		return emitError{err}
+	}
+	return nil
+}
+
+// grow makes b longer by n bytes, and its memory no larger than needed.
+func grow(b []byte, n int) []byte {
+	if len(b)+n <= cap(b) {
+		return b[:len(b)+n]
+	}
+	out := make([]byte, len(b)+n)
+	copy(out, b)
+	return out
+}
+
+func (f *filler) finish() error {
+	f.b.Last = true
+	return f.emit(f.b)
+}
+
+// A rangeQuery is how a range is read.
+type rangeQuery struct {
+	object  string // in messages
+	grant   string // what a missing privilege would be
+	copySQL string
+	cutSQL  string   // lists the rows with values that limited LOB mode shortens
+	cutCols []string // names of the columns whose lengths cutSQL gives after the key
+}
+
+// rangeQuery makes the statements of one range.
+func (e *Engine) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, error) {
+	m := r.Move
+	table := m.From.TableID
+	if r.Range.Part != nil && r.Range.Part.Table.Name != "" {
+		table = r.Range.Part.Table
+	}
+	q := &rangeQuery{object: quoteTable(table), grant: "SELECT ON TABLE " + quoteTable(table)}
+	options := " TO STDOUT"
+	if r.Format == tidemark.CopyBinary {
+		options += " (FORMAT binary)"
+	}
+	if r.Format == tidemark.LoadData {
+		return nil, tidemark.Errorf(tidemark.Bug, "read", q.object, "PostgreSQL does not speak "+r.Format.String(), "")
+	}
+	where, err := whereSQL(m, r.Range)
+	if err != nil {
+		return nil, err
+	}
+	if m.From.Form == tidemark.LargeObjects {
+		source, err := e.largeObjectSQL(ctx, where)
+		q.object, q.grant = "large objects", ""
+		q.copySQL = "COPY (" + source + ")" + options
+		return q, err
+	}
+	list, plain, err := e.selectList(q, r)
+	if err != nil {
+		return nil, err
+	}
+	// COPY of a table as it is saves the executor's part of a query, but takes
+	// ordinary tables only.
+	if ordinary := m.From.Form == tidemark.Ordinary || m.From.Form == tidemark.Partition || r.Range.Part != nil; ordinary && plain && where == "" && !e.foreign(table) {
+		if list != "" {
+			list = " (" + list + ")"
+		}
+		q.copySQL = "COPY " + quoteTable(table) + list + options
+		return q, nil
+	}
+	from := quoteTable(table)
+	if m.From.Form == tidemark.Ordinary || r.Range.Part != nil {
+		from = "ONLY " + from // children by inheritance are tables of their own
+	}
+	if where != "" {
+		where = " WHERE " + where
+	}
+	q.copySQL = "COPY (SELECT " + list + " FROM " + from + where + ")" + options
+	if len(q.cutCols) > 0 {
+		q.cutSQL = cutSQL(q, m, from, where)
+	}
+	return q, nil
+}
+
+// selectList gives the expressions of a move's columns, and whether they are the
+// columns themselves.
+func (e *Engine) selectList(q *rangeQuery, r tidemark.Read) (list string, plain bool, err error) {
+	plain = true
+	var exprs []string
+	for _, c := range r.Move.Columns() {
+		expr := quoteIdent(c.Name)
+		switch {
+		case c.Type.Kind == tidemark.Money && !r.Move.Direct && r.Format == tidemark.CopyText:
+			expr, plain = expr+"::numeric", false // without the currency sign
+		case r.Move.Lob.Mode == tidemark.LimitedLob && cuttable(&c):
+			if r.Format != tidemark.CopyText {
+				return "", false, tidemark.Errorf(tidemark.Bug, "read", q.object, "limited LOB mode needs the text format", "")
+			}
+			q.cutCols = append(q.cutCols, c.Name)
+			expr, plain = cutExpr(&c, r.Move.Lob.MaxBytes), false
+		}
+		exprs = append(exprs, expr)
+	}
+	return strings.Join(exprs, ", "), plain, nil
+}
+
+// whereSQL gives the condition of a range together with the move's filters.
+func whereSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
+	filter, err := filterSQL(m)
+	if err != nil {
+		return "", err
+	}
+	var bound string
+	switch r.Kind {
+	case tidemark.Blocks:
+		// Block numbers have 32 bits, and so has the type tid.
+		bound = fmt.Sprintf("ctid >= '(%d,0)'::tid", r.FromBlock)
+		if r.ToBlock >= 0 {
+			bound += fmt.Sprintf(" AND ctid < '(%d,0)'::tid", r.ToBlock)
+		}
+	case tidemark.Keys:
+		if bound, err = keysSQL(m, r); err != nil {
+			return "", err
+		}
+	}
+	switch {
+	case filter == "":
+		return bound, nil
+	case bound == "":
+		return filter, nil
+	}
+	return "(" + bound + ") AND " + filter, nil
+}
+
+// keysSQL gives the condition of a range of keys. Rows are compared as PostgreSQL
+// orders them, by the first column that differs; a row with a NULL among the
+// columns compares as nothing, so these rows are named: they are in the range that
+// has Nulls, and in no other.
+func keysSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
+	var cols, isNull, notNull []string
+	for _, name := range r.Columns {
+		if m.From.Column(name) == nil {
+			return "", noColumn(m, name)
+		}
+		col := quoteIdent(name)
+		cols = append(cols, col)
+		isNull = append(isNull, col+" IS NULL")
+		notNull = append(notNull, col+" IS NOT NULL")
+	}
+	row := "(" + strings.Join(cols, ", ") + ")"
+	var conds []string
+	for _, b := range []struct {
+		op     string
+		values []string
+	}{{" >= ", r.Lower}, {" < ", r.Upper}} {
+		if b.values == nil {
+			continue
+		}
+		if len(b.values) != len(r.Columns) {
+			return "", tidemark.Errorf(tidemark.Invalid, "split", quoteTable(m.From.TableID),
+				fmt.Sprintf("a boundary has %d values for %d columns", len(b.values), len(r.Columns)), "Give one value for each column.")
+		}
+		var values []string
+		for i, v := range b.values {
+			values = append(values, typed(v, m.From.Column(r.Columns[i])))
+		}
+		conds = append(conds, row+b.op+"("+strings.Join(values, ", ")+")")
+	}
+	switch {
+	case r.Nulls && len(conds) == 0:
+		return "", nil
+	case r.Nulls:
+		return strings.Join(isNull, " OR ") + " OR (" + strings.Join(conds, " AND ") + ")", nil
+	}
+	return strings.Join(append(notNull, conds...), " AND "), nil
+}
+
+// cuttable says which columns limited LOB mode shortens: those without a limit of
+// their own.
+func cuttable(c *tidemark.Column) bool {
+	switch c.Type.Kind {
+	case tidemark.Text, tidemark.Blob, tidemark.JSON, tidemark.XML:
+		return true
+	case tidemark.Varchar, tidemark.Varbinary:
+		return c.Type.Length == 0
+	}
+	return false
+}
+
+// cutExpr gives a value's first max bytes, and never half a character.
+func cutExpr(c *tidemark.Column, max int64) string {
+	col := quoteIdent(c.Name)
+	if c.Type.Kind.Bytes() {
+		return fmt.Sprintf("substring(%s from 1 for %d)", col, max)
+	}
+	// A byte 10xxxxxx goes on with a character. The cut stands before byte number
+	// max (from 0), or before the start of the character that this byte is in.
+	text := col + "::text"
+	cut := "CASE"
+	for i := range min(3, max) {
+		cut += fmt.Sprintf(" WHEN get_byte(s.b, %[1]d) & 192 <> 128 THEN %[1]d", max-i)
+	}
+	cut += fmt.Sprintf(" ELSE %d END", max-min(3, max))
+	return fmt.Sprintf(`CASE WHEN octet_length(convert_to(left(%[1]s, %[2]d + 1), 'UTF8')) > %[2]d THEN
+		(SELECT convert_from(substring(s.b from 1 for %[3]s), 'UTF8') FROM (SELECT convert_to(left(%[1]s, %[2]d + 1), 'UTF8')) s(b))
+		ELSE %[1]s END`, text, max, cut)
+}
+
+// cutSQL lists key and lengths of the rows that have a value to shorten.
+func cutSQL(q *rangeQuery, m *tidemark.Move, from, where string) string {
+	var lengths, long []string
+	for _, name := range q.cutCols {
+		c := m.From.Column(name)
+		length := "octet_length(" + quoteIdent(name)
+		if !c.Type.Kind.Bytes() {
+			length += "::text"
+		}
+		length += ")"
+		lengths = append(lengths, length)
+		long = append(long, fmt.Sprintf("%s > %d", length, m.Lob.MaxBytes))
+	}
+	var key []string
+	if m.From.Key != nil {
+		key = m.From.Key.Columns()
+	}
+	if len(key) == 0 {
+		for _, c := range m.Columns()[:min(3, len(m.Columns()))] {
+			key = append(key, c.Name)
+		}
+	}
+	for i, name := range key {
+		key[i] = "coalesce(left(" + quoteIdent(name) + "::text, 200), '\\N')"
+	}
+	cond := strings.Join(long, " OR ")
+	if where != "" {
+		cond = "(" + strings.TrimPrefix(where, " WHERE ") + ") AND (" + cond + ")"
+	}
+	return "SELECT concat_ws(', ', " + strings.Join(key, ", ") + "), " + strings.Join(lengths, ", ") + " FROM " + from + " WHERE " + cond
+}
+
+// reportCuts tells of each value that was shortened, from the same view.
+func (l *lane) reportCuts(ctx context.Context, q *rangeQuery, r tidemark.Read) error {
+	rows, err := l.query(ctx, q.cutSQL)
+	if err != nil {
+		l.joined = false
+		return l.e.fail(ctx, "read", q.object, err)
+	}
+	for _, row := range rows {
+		for i, name := range q.cutCols {
+			var n int64
+			for _, d := range row[i+1] {
+				n = n*10 + int64(d-'0')
+			}
+			if n > r.Move.Lob.MaxBytes {
+				r.Cut(string(row[0]), name, n)
+			}
+		}
+	}
+	return nil
+}

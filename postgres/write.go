@@ -1,0 +1,469 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// freezeFrom is the size from which a fresh table is truncated so that its rows may
+// be frozen as they come; below, the new file costs more than a later VACUUM.
+const freezeFrom = 256 << 10
+
+// binaryHead is signature, flags and extension of COPY's binary form; binaryTail is
+// its end.
+var (
+	binaryHead = []byte("PGCOPY\n\xff\r\n\x00\x00\x00\x00\x00\x00\x00\x00\x00")
+	binaryTail = []byte{0xff, 0xff}
+)
+
+// targetFacts is what all writing lanes know of the target, and what they have
+// committed to it.
+type targetFacts struct {
+	readMu sync.Mutex // held while they are read
+	read   bool
+
+	mu       sync.Mutex
+	triggers map[tidemark.TableID]bool // with triggers, those of foreign keys too
+	replica  bool                      // the role may switch triggers off
+
+	run       string
+	committed []int // ranges with markers that this Engine has committed
+}
+
+// writerReady makes a session fit for writing.
+//
+// A commit does not wait for the disk: what a crash of the server takes away is the
+// last transactions whole, rows and marker together, so the markers stay true. That
+// this Engine does not go on believing in them is seen to by verify; and the commit of
+// Forget, which ends a run, waits for the disk and so for all commits before it.
+func writerReady(ctx context.Context, l *lane) error {
+	return l.e.fail(ctx, "connect", l.e.object, l.exec(ctx, "SET synchronous_commit = off"))
+}
+
+// Write takes batches until the last of a range, and commits them with their marker
+// row. Where the connection breaks during the commit, the marker says what became of
+// it. An error that is not of the session, such as take's, leaves nothing behind.
+func (e *Engine) Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
+	l := e.laneOf(e.writers, lane, writerReady)
+	if err := l.open(ctx); err != nil {
+		return tidemark.Written{}, err
+	}
+	if err := e.readTarget(ctx); err != nil {
+		return tidemark.Written{}, err
+	}
+	take, err := converted(w, take)
+	if err != nil {
+		return tidemark.Written{}, err
+	}
+	c := e.newCopyIn(l, w, take)
+	if w.Reject != nil {
+		err = c.rejecting(ctx)
+	} else {
+		err = c.stream(ctx)
+	}
+	if err == nil {
+		e.noteCommit(w)
+	} else {
+		c.out = tidemark.Written{}
+	}
+	return c.out, err
+}
+
+// A copyIn is one range on its way into one table.
+type copyIn struct {
+	e    *Engine
+	l    *lane
+	w    tidemark.Write
+	take func() (*tidemark.Batch, error)
+
+	object  string // in messages
+	into    string // table and columns
+	before  string // statements in front of the COPY
+	after   string // statements behind it
+	options string
+	leaf    tidemark.TableID
+	checked bool // triggers may swallow rows, so the server's count is what counts
+	out     tidemark.Written
+}
+
+func (e *Engine) newCopyIn(l *lane, w tidemark.Write, take func() (*tidemark.Batch, error)) *copyIn {
+	c := &copyIn{e: e, l: l, w: w, take: take, before: "BEGIN", leaf: w.Move.To.TableID}
+	c.out.Method = "COPY"
+	if w.Move.Direct && w.Range.Part != nil && w.Range.Part.Table.Name != "" {
+		c.leaf = w.Range.Part.Table // past the routing of rows
+	}
+	c.object = quoteTable(c.leaf)
+	if w.Move.To.Form == tidemark.LargeObjects {
+		c.object, c.into = "large objects", largeObjectCopy
+		c.before += "; " + largeObjectStage
+		c.after = largeObjectStore
+		return c
+	}
+	c.into = quoteTable(c.leaf)
+	if cols := w.Move.To.Stored(); len(cols) > 0 {
+		names := make([]string, len(cols))
+		for i, col := range cols {
+			names[i] = col.Name
+		}
+		c.into += " (" + quoteIdents(names) + ")"
+	}
+	e.target.mu.Lock()
+	defer e.target.mu.Unlock()
+	if e.target.triggers[c.leaf] || e.target.triggers[w.Move.To.TableID] {
+		if e.target.replica {
+			// The source has done already what the triggers would do again.
+			c.before += "; SET LOCAL session_replication_role = replica"
+		} else {
+			c.checked = true
+		}
+	}
+	return c
+}
+
+// fresh makes the table's file new in this transaction, which lets COPY freeze rows
+// and, with wal_level minimal, skip the log.
+func (c *copyIn) fresh() {
+	root := c.w.Move.To.Form == tidemark.Partitioned && c.leaf == c.w.Move.To.TableID
+	if !c.w.Fresh || root || c.w.Move.To.Form == tidemark.LargeObjects {
+		return
+	}
+	c.before += "; TRUNCATE TABLE ONLY " + quoteTable(c.leaf)
+	c.options = "FREEZE"
+	c.out.Method = "COPY FREEZE"
+}
+
+func (c *copyIn) copySQL() string {
+	options := c.options
+	if c.w.Format == tidemark.CopyBinary {
+		if options != "" {
+			options += ", "
+		}
+		options += "FORMAT binary"
+	}
+	if options != "" {
+		options = " WITH (" + options + ")"
+	}
+	return "COPY " + c.into + " FROM STDIN" + options
+}
+
+// finishSQL gives what ends the transaction.
+func (c *copyIn) finishSQL(rows int64) string {
+	sql := "COMMIT"
+	if c.w.Run != "" {
+		sql = fmt.Sprintf("INSERT INTO tidemark.copied (run, range, rows) VALUES (%s, %d, %d); COMMIT", quoteLiteral(c.w.Run), c.w.Range.ID, rows)
+	}
+	if c.after != "" {
+		sql = c.after + "; " + sql
+	}
+	return sql
+}
+
+// stream is the fast way: everything is sent without waiting for an answer, so that
+// a range costs one round trip, and another goroutine listens for what the server
+// has to say meanwhile.
+func (c *copyIn) stream(ctx context.Context) error {
+	first, err := c.take()
+	if err != nil {
+		return err
+	}
+	if !first.Last || len(first.Data) >= freezeFrom {
+		c.fresh()
+	}
+	l := c.l
+	release, err := l.raw(ctx)
+	if err != nil {
+		first.Release()
+		l.close()
+		return c.fail(ctx, err)
+	}
+	defer release()
+	if err := l.send(c.before + "; " + c.copySQL()); err != nil {
+		first.Release()
+		l.abandon()
+		return c.fail(ctx, err)
+	}
+	heard := make(chan answer, 1)
+	go func() { heard <- l.answer() }()
+	rows, taken, err := c.pump(first, heard)
+	switch {
+	case taken != nil: // the source failed
+		return c.giveUp(heard, taken)
+	case err != nil: // a broken connection, or the server refused
+		return c.refused(ctx, heard, err)
+	}
+	return c.end(ctx, heard, rows)
+}
+
+// errRefused stands for an error that the server sent before all rows were.
+var errRefused = errors.New("refused")
+
+// pump sends batches until the last. taken is take's error.
+func (c *copyIn) pump(first *tidemark.Batch, heard chan answer) (rows int64, taken, err error) {
+	if c.w.Format == tidemark.CopyBinary {
+		err = c.l.sendData(binaryHead)
+	}
+	for b := first; ; {
+		if err != nil {
+			b.Release()
+			return rows, nil, err
+		}
+		if len(b.Data) > 0 {
+			err = c.l.sendData(b.Data)
+		}
+		rows += int64(b.Rows)
+		c.out.Bytes += int64(len(b.Data))
+		last := b.Last
+		b.Release()
+		switch {
+		case err != nil || last:
+			return rows, nil, err
+		case len(heard) > 0: // it speaks before we are done
+			return rows, nil, errRefused
+		}
+		if b, taken = c.take(); taken != nil {
+			return rows, taken, nil
+		}
+	}
+}
+
+// end sends what ends the range, and waits for the answers to it all.
+func (c *copyIn) end(ctx context.Context, heard chan answer, rows int64) error {
+	var tail []byte
+	if c.w.Format == tidemark.CopyBinary {
+		tail = binaryTail
+	}
+	finish := c.finishSQL(rows)
+	if c.checked {
+		finish = ""
+	}
+	if err := c.l.sendDone(tail, finish); err != nil {
+		return c.refused(ctx, heard, err)
+	}
+	a := <-heard
+	if a.err != nil {
+		if !a.broken && finish != "" {
+			a.broken = c.l.answer().broken // finish failed for the same reason
+		}
+		heard <- a
+		return c.refused(ctx, heard, errRefused)
+	}
+	c.out.Rows = a.rows()
+	if c.checked {
+		finish = c.finishSQL(c.out.Rows)
+		if err := c.l.send(finish); err != nil {
+			c.l.abandon()
+			return c.fail(ctx, err)
+		}
+	}
+	return c.committed(ctx, c.l.answer())
+}
+
+// committed looks at the answer to the commit.
+func (c *copyIn) committed(ctx context.Context, a answer) error {
+	switch {
+	case a.err == nil && a.status == 'I':
+		return nil
+	case a.err == nil:
+		a.err = errors.New("the transaction did not end")
+	case !a.broken:
+		err := c.fail(ctx, a.err)
+		c.rollback(ctx)
+		if sqlState(a.err) == "23505" && c.w.Run != "" {
+			// An attempt of which we lost sight has committed after all.
+			if found, rows := c.marker(ctx); found {
+				c.out.Rows = rows
+				return nil
+			}
+		}
+		return err
+	}
+	c.l.abandon()
+	if ctx.Err() == nil && c.w.Run != "" {
+		if found, rows := c.marker(ctx); found {
+			c.out.Rows = rows
+			return nil
+		}
+	}
+	return c.fail(ctx, a.err)
+}
+
+// marker looks for the marker of the range, on another session.
+func (c *copyIn) marker(ctx context.Context) (found bool, rows int64) {
+	for try := range 6 {
+		conn, release, err := c.e.controlConn(ctx)
+		if err == nil {
+			err = conn.QueryRow(ctx, "SELECT rows FROM tidemark.copied WHERE run = $1 AND range = $2", c.w.Run, c.w.Range.ID).Scan(&rows)
+			release()
+			if err == nil || errors.Is(err, pgx.ErrNoRows) {
+				return err == nil, rows
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return false, 0
+		case <-time.After(time.Duration(100<<try) * time.Millisecond):
+		}
+	}
+	return false, 0
+}
+
+// giveUp makes the server forget the rows, because take failed.
+func (c *copyIn) giveUp(heard chan answer, taken error) error {
+	if err := c.l.sendFail("the source failed"); err != nil {
+		c.l.abandon()
+		return taken
+	}
+	if a := <-heard; a.broken {
+		c.l.abandon()
+		return taken
+	}
+	c.rollback(context.Background())
+	return taken
+}
+
+// refused finds out what the server said, and ends the transaction.
+func (c *copyIn) refused(ctx context.Context, heard chan answer, err error) error {
+	var a answer
+	if err == errRefused {
+		a = <-heard
+	} else {
+		// The connection broke. What the server said last is worth more than that.
+		if ctx.Err() == nil {
+			_ = c.l.conn.Conn().SetReadDeadline(time.Now().Add(time.Second)) // fails only on a closed socket
+		}
+		a = <-heard
+		a.broken = true
+		if a.err == nil || broken(a.err) {
+			a.err = err
+		}
+	}
+	if a.err == nil {
+		a.err = errors.New("the server ended COPY before its rows did")
+		a.broken = true
+	}
+	out := c.fail(ctx, a.err)
+	if a.broken {
+		c.l.abandon()
+	} else {
+		c.rollback(ctx)
+	}
+	return out
+}
+
+// rollback ends the failed transaction; where even that fails the session goes too.
+func (c *copyIn) rollback(ctx context.Context) {
+	if ctx.Err() != nil || c.l.send("ROLLBACK") != nil {
+		c.l.abandon()
+		return
+	}
+	if a := c.l.answer(); a.err != nil || a.status != 'I' {
+		c.l.abandon()
+	}
+}
+
+func (c *copyIn) fail(ctx context.Context, err error) error {
+	grant := "INSERT ON TABLE " + c.object
+	if c.options != "" {
+		grant = "INSERT, TRUNCATE ON TABLE " + c.object
+	}
+	return c.e.failGrant(ctx, "write", c.object, err, grant)
+}
+
+// readTarget learns once which tables have triggers, and whether these can be
+// switched off for our sessions.
+func (e *Engine) readTarget(ctx context.Context) error {
+	e.target.readMu.Lock()
+	defer e.target.readMu.Unlock()
+	if e.target.read {
+		return nil
+	}
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	rows, err := conn.Query(ctx, `SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relhastriggers AND EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgenabled <> 'D')`)
+	if err != nil {
+		return e.fail(ctx, "inspect", e.object, err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[tidemark.TableID])
+	if err != nil {
+		return e.fail(ctx, "inspect", e.object, err)
+	}
+	replica := false
+	if len(found) > 0 {
+		_, err = conn.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK", pgx.QueryExecModeSimpleProtocol)
+		replica = err == nil
+		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
+			return e.fail(ctx, "inspect", e.object, err)
+		}
+	}
+	e.target.mu.Lock()
+	e.target.triggers, e.target.replica = map[tidemark.TableID]bool{}, replica
+	for _, id := range found {
+		e.target.triggers[id] = true
+	}
+	e.target.mu.Unlock()
+	e.target.read = true
+	return nil
+}
+
+// noteCommit remembers a range that verify shall find on the target.
+func (e *Engine) noteCommit(w tidemark.Write) {
+	if w.Run == "" {
+		return
+	}
+	e.target.mu.Lock()
+	defer e.target.mu.Unlock()
+	if e.target.run != w.Run {
+		e.target.run, e.target.committed = w.Run, nil
+	}
+	e.target.committed = append(e.target.committed, w.Range.ID)
+}
+
+// forgetCommits is noteCommit undone; nil means all of them.
+func (e *Engine) forgetCommits(run string, ranges []int) {
+	e.target.mu.Lock()
+	defer e.target.mu.Unlock()
+	if e.target.run != run {
+		return
+	}
+	e.target.committed = slices.DeleteFunc(e.target.committed, func(id int) bool { return ranges == nil || slices.Contains(ranges, id) })
+}
+
+// verify runs on every session that is opened after the first commit. A crash of the
+// server, or a failover to a standby that was behind, ends all sessions, and may take
+// commits away that nobody waited for on the disk; then a marker is missing here, and
+// the run has to look again at what is on the target.
+func (e *Engine) verify(ctx context.Context, conn *pgx.Conn) error {
+	e.target.mu.Lock()
+	run, committed := e.target.run, slices.Clone(e.target.committed)
+	e.target.mu.Unlock()
+	if len(committed) == 0 {
+		return nil
+	}
+	var missing int
+	err := conn.QueryRow(ctx, `SELECT count(*) FROM unnest($2::int[]) w(range)
+		WHERE NOT EXISTS (SELECT 1 FROM tidemark.copied c WHERE c.run = $1 AND c.range = w.range)`, run, committed).Scan(&missing)
+	if s := sqlState(err); s == "42P01" || s == "3F000" {
+		err, missing = nil, len(committed)
+	}
+	if err != nil {
+		return e.fail(ctx, "connect", e.object, err)
+	}
+	if missing > 0 {
+		return tidemark.Errorf(tidemark.Lost, "write", e.object,
+			fmt.Sprintf("the server has lost %d ranges that it had committed: it crashed, or a standby took over", missing),
+			"Start again with --resume: what is missing is copied again.")
+	}
+	return nil
+}
