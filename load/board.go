@@ -30,8 +30,11 @@ type board struct {
 	lanes    int   // lanes that have not retired
 	objects  []*work
 	byID     map[string]*work
-	undone   int // objects neither done nor failed
-	rowsLeft int // ranges not done
+	undone   int            // objects neither done nor failed
+	rowsLeft int            // ranges not done
+	owner    map[string]int // table on the target: the move that fills it
+	open     bool           // more moves, ranges and objects may come
+	feeding  int            // with open: the move whose ranges are still being added; -1 none
 	failed   error
 }
 
@@ -64,7 +67,7 @@ const (
 )
 
 func newBoard(p *Plan, done map[int]bool, objects []tidemark.Object, lanes int) *board {
-	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}}
+	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, owner: p.Owner, feeding: -1}
 	b.cond = sync.NewCond(&b.mu)
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
@@ -75,22 +78,31 @@ func newBoard(p *Plan, done map[int]bool, objects []tidemark.Object, lanes int) 
 		b.rowsLeft++
 		b.pending = append(b.pending, &task{r: r})
 	}
+	b.addObjects(objects)
+	return b
+}
+
+// addObjects takes objects in. b.mu is held, or nobody else knows b yet.
+func (b *board) addObjects(objects []tidemark.Object) {
+	added := make([]*work, len(objects))
 	for i := range objects {
 		w := &work{Object: &objects[i], move: -1}
-		if m, ok := p.Owner[w.Table.String()]; ok {
+		if m, ok := b.owner[w.Table.String()]; ok {
 			w.move = m
 		}
-		b.objects = append(b.objects, w)
+		added[i] = w
 		b.byID[w.ID] = w
 	}
-	for _, w := range b.objects {
+	for _, w := range added {
 		for _, id := range w.Depends {
-			if d := b.byID[id]; d != nil && d != w {
+			if d := b.byID[id]; d != nil && d != w && d.state != built {
 				d.blocks = append(d.blocks, w)
 				w.waits++
 			}
 		}
 	}
+	b.objects = append(b.objects, added...)
+	b.undone += len(added)
 	// Largest first; what is light goes before, as it may set much free.
 	sort.SliceStable(b.objects, func(i, j int) bool {
 		x, y := b.objects[i], b.objects[j]
@@ -102,8 +114,6 @@ func newBoard(p *Plan, done map[int]bool, objects []tidemark.Object, lanes int) 
 		}
 		return x.Bytes > y.Bytes
 	})
-	b.undone = len(b.objects)
-	return b
 }
 
 // wait blocks until ready says so, the run fails, or ctx ends. b.mu is held.
@@ -130,7 +140,7 @@ func (b *board) nextRange(ctx context.Context, c *flow.Clock, lane int) (*task, 
 	defer b.mu.Unlock()
 	var t *task
 	err := b.wait(ctx, c, func() bool {
-		if b.rowsLeft == 0 {
+		if b.rowsLeft == 0 && !b.open {
 			return true
 		}
 		if lane >= b.active {
@@ -152,6 +162,9 @@ func (b *board) pick() *task {
 	for i, t := range b.pending {
 		if t.notYet.IsZero() || !now.Before(t.notYet) {
 			b.pending = append(b.pending[:i:i], b.pending[i+1:]...)
+			if b.open {
+				b.cond.Broadcast() // addRange may wait for this place
+			}
 			return t
 		}
 	}
@@ -175,7 +188,55 @@ func (b *board) rangeDone(t *task) (full bool) {
 	b.rowsLeft--
 	b.left[t.r.Move]--
 	b.cond.Broadcast()
-	return b.left[t.r.Move] == 0
+	return b.left[t.r.Move] == 0 && b.feeding != t.r.Move
+}
+
+// addMove takes a move in that is found while the rows are already moving; its
+// ranges are the next to be added, so the move before it gets no more.
+func (b *board) addMove(into string, objects []tidemark.Object) (move, before int, beforeFull bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.left = append(b.left, 0)
+	move = len(b.left) - 1
+	before = b.feeding
+	beforeFull = before >= 0 && b.left[before] == 0
+	b.owner[into], b.feeding = move, move
+	b.addObjects(objects)
+	b.cond.Broadcast()
+	return move, before, beforeFull
+}
+
+// addRange takes a range in, and waits while limit ranges are pending already.
+func (b *board) addRange(ctx context.Context, c *flow.Clock, r *tidemark.Range, limit int) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.pending) >= limit {
+		defer c.Enter(c.Enter(flow.WaitBuffer))
+		stop := context.AfterFunc(ctx, b.wake)
+		defer stop()
+		for len(b.pending) >= limit && b.failed == nil && ctx.Err() == nil {
+			b.cond.Wait()
+		}
+	}
+	if b.failed != nil {
+		return b.failed
+	}
+	b.left[r.Move]++
+	b.rowsLeft++
+	b.pending = append(b.pending, &task{r: r})
+	b.cond.Broadcast()
+	return ctx.Err()
+}
+
+// fed says that nothing more will be added. It gives the move that was fed last.
+func (b *board) fed(objects []tidemark.Object) (last int, full bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.addObjects(objects)
+	last = b.feeding
+	b.open, b.feeding = false, -1
+	b.cond.Broadcast()
+	return last, last >= 0 && b.left[last] == 0
 }
 
 // rangeFailed decides what becomes of a failed attempt: again later, or the end
@@ -204,7 +265,6 @@ func (b *board) retire() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.lanes--
-	b.active = max(b.active, b.active+1) // another lane may take its place
 	b.cond.Broadcast()
 }
 
@@ -236,7 +296,7 @@ func (b *board) nextObject(ctx context.Context, c *flow.Clock) (*work, error) {
 	defer b.mu.Unlock()
 	var w *work
 	err := b.wait(ctx, c, func() bool {
-		if b.undone == 0 {
+		if b.undone == 0 && !b.open {
 			return true
 		}
 		w = b.ready()
@@ -256,9 +316,9 @@ func (b *board) ready() *work {
 			continue
 		}
 		switch {
-		case w.Phase == tidemark.AfterRows && b.rowsLeft > 0:
+		case w.Phase == tidemark.AfterRows && (b.rowsLeft > 0 || b.open):
 			continue
-		case w.Phase == tidemark.AfterTable && w.move >= 0 && b.left[w.move] > 0:
+		case w.Phase == tidemark.AfterTable && w.move >= 0 && (b.left[w.move] > 0 || b.feeding == w.move):
 			continue
 		}
 		return w

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -59,20 +60,39 @@ type Sink interface {
 type Run struct {
 	plan   *Plan
 	opt    Options
-	src    Source
+	src    reader
 	tgt    Target
 	sink   Sink
 	board  *board
 	group  *flow.Group
 	fresh  map[int]bool
 	Status *Status
+
+	movesMu sync.RWMutex // of moves and formats, which an import adds to
+	moves   []*tidemark.Move
+	formats []tidemark.Format
+	feed    func(context.Context, *flow.Clock) error // an import's scanner; nil for a copy
+	done    func(rangeID int)                        // an import gives memory back; nil for a copy
+
+	lanesMu sync.Mutex
+	started int // lanes 0 to started-1 have workers
+	lanes   int // lanes that may take ranges
+}
+
+// reader is what a run needs of its source once everything is planned.
+type reader interface {
+	Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error
 }
 
 // NewRun prepares to carry plan out. done lists the ranges (ID to rows) and
 // built the objects that an earlier attempt has finished. src must be frozen
 // with opt.LaneCount() lanes.
-func NewRun(src Source, tgt Target, plan *Plan, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
+func NewRun(src reader, tgt Target, plan *Plan, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
 	r := &Run{plan: plan, opt: opt.defaults(), src: src, tgt: tgt, sink: sink, fresh: plan.fresh(), Status: newStatus(plan)}
+	for i := range plan.Moves {
+		r.moves = append(r.moves, &plan.Moves[i])
+	}
+	r.formats = append(r.formats, plan.Formats...)
 	isDone := map[int]bool{}
 	for i := range plan.Ranges {
 		if rows, ok := done[plan.Ranges[i].ID]; ok {
@@ -91,6 +111,13 @@ func NewRun(src Source, tgt Target, plan *Plan, sink Sink, opt Options, done map
 	return r
 }
 
+// move gives a move and the format that its rows travel in.
+func (r *Run) move(i int) (*tidemark.Move, tidemark.Format) {
+	r.movesMu.RLock()
+	defer r.movesMu.RUnlock()
+	return r.moves[i], r.formats[i]
+}
+
 // Failed is an object that could not be built, with the statements to run by hand.
 type Failed struct {
 	Object tidemark.Object `json:"object"`
@@ -102,21 +129,20 @@ type Failed struct {
 // Failures). Whatever the error, the same plan can be run again with what is
 // done by then.
 func (r *Run) Do(ctx context.Context, built map[string]bool) error {
-	if err := r.before(ctx, built); err != nil {
+	if err := r.before(ctx, r.plan.Objects, built); err != nil {
 		return err
 	}
 	r.group = flow.NewGroup(ctx)
-	r.Status.group.Store(r.group)
 	r.Status.begin()
+	if r.feed != nil {
+		r.group.Go("Scanner", r.feed)
+	}
 	lanes := r.opt.LaneCount()
 	if r.opt.Lanes == 0 {
-		r.board.allow(min(2, lanes))
+		r.startLanes(min(2, lanes))
 		r.group.Go("Governor", r.govern)
-	}
-	for i := range lanes {
-		l := &lane{id: i, run: r, buf: flow.NewBuffer(64, r.opt.Buffer, parcel.size)}
-		r.group.Go("Reader", l.read)
-		r.group.Go("Writer", l.write)
+	} else {
+		r.startLanes(lanes)
 	}
 	for i := range r.opt.Finishers {
 		r.group.Go("Finisher", r.finisher(lanes+i))
@@ -133,10 +159,40 @@ func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 	return err
 }
 
+// startLanes sees to it that at least n lanes have been started, and lets n work.
+func (r *Run) startLanes(n int) {
+	r.lanesMu.Lock()
+	defer r.lanesMu.Unlock()
+	for ; r.started < min(n, r.opt.LaneCount()); r.started++ {
+		l := &lane{id: r.started, run: r, buf: flow.NewBuffer(64, r.opt.Buffer, parcel.size)}
+		r.group.Go("Reader", l.read)
+		r.group.Go("Writer", l.write)
+	}
+	r.board.allow(n)
+	r.lanes = n
+}
+
+// replace takes a lane out whose view of the source is gone, and starts another
+// one where the view was opened for more.
+func (r *Run) replace() {
+	r.board.retire()
+	r.lanesMu.Lock()
+	n := r.lanes
+	r.lanesMu.Unlock()
+	r.startLanes(n + 1)
+}
+
+// Lanes is how many lanes may take ranges now.
+func (r *Run) Lanes() int {
+	r.lanesMu.Lock()
+	defer r.lanesMu.Unlock()
+	return r.lanes
+}
+
 // before makes what the rows need, in order.
-func (r *Run) before(ctx context.Context, built map[string]bool) error {
-	for i := range r.plan.Objects {
-		o := &r.plan.Objects[i]
+func (r *Run) before(ctx context.Context, objects []tidemark.Object, built map[string]bool) error {
+	for i := range objects {
+		o := &objects[i]
 		if o.Phase != tidemark.BeforeRows || built[o.ID] {
 			continue
 		}
@@ -278,7 +334,7 @@ func (l *lane) read(ctx context.Context, c *flow.Clock) error {
 			return putErr
 		}
 		if tidemark.KindOf(err) == tidemark.Lost {
-			l.run.board.retire()
+			l.run.replace()
 			return nil
 		}
 	}
@@ -286,9 +342,9 @@ func (l *lane) read(ctx context.Context, c *flow.Clock) error {
 
 func (l *lane) readRange(ctx context.Context, c *flow.Clock, t *task) error {
 	defer c.Enter(c.Enter(flow.IO))
-	m := &l.run.plan.Moves[t.r.Move]
+	m, format := l.run.move(t.r.Move)
 	l.run.Status.started(t.r.Move)
-	req := tidemark.Read{Move: m, Range: t.r, Format: l.run.plan.Formats[t.r.Move]}
+	req := tidemark.Read{Move: m, Range: t.r, Format: format}
 	if l.run.opt.Cut != nil {
 		req.Cut = func(key, column string, bytes int64) { l.run.opt.Cut(m, key, column, bytes) }
 	}
@@ -363,9 +419,11 @@ func (l *lane) writeRange(ctx context.Context, c *flow.Clock, first parcel) erro
 	if err == nil {
 		l.run.Status.rangeDone(t, written)
 		l.run.sink.RangeDone(t.r, written)
+		if l.run.done != nil {
+			l.run.done(t.r.ID)
+		}
 		if l.run.board.rangeDone(t) {
-			l.run.Status.full(t.r.Move)
-			l.run.sink.TableFull(t.r.Move)
+			l.run.tableFull(t.r.Move)
 		}
 		return nil
 	}
@@ -389,8 +447,8 @@ func (l *lane) writeRange(ctx context.Context, c *flow.Clock, first parcel) erro
 }
 
 func (l *lane) request(t *task) tidemark.Write {
-	m := &l.run.plan.Moves[t.r.Move]
-	w := tidemark.Write{Run: l.run.opt.Run, Move: m, Range: t.r, Format: l.run.plan.Formats[t.r.Move], Fresh: l.run.fresh[t.r.ID]}
+	m, format := l.run.move(t.r.Move)
+	w := tidemark.Write{Run: l.run.opt.Run, Move: m, Range: t.r, Format: format, Fresh: l.run.fresh[t.r.ID]}
 	if l.run.opt.Reject != nil {
 		w.Reject = func(row []byte, reason string) error { return l.run.opt.Reject(m, w.Format, row, reason) }
 	}
@@ -414,8 +472,8 @@ func (l *lane) skip(ctx context.Context, c *flow.Clock, ended bool) error {
 
 func (l *lane) failed(t *task, err error) {
 	l.run.Status.rangeFailed(t)
-	what := fmt.Sprintf("range %d of %s", t.r.ID, l.run.plan.Moves[t.r.Move].From.TableID)
-	l.run.sink.Retry(what, err)
+	m, _ := l.run.move(t.r.Move)
+	l.run.sink.Retry(fmt.Sprintf("range %d of %s", t.r.ID, m.From.TableID), err)
 	l.run.board.rangeFailed(t, err, l.run.opt.Retries)
 }
 
@@ -445,16 +503,14 @@ func (r *Run) govern(ctx context.Context, c *flow.Clock) error {
 		rate := float64(r.Status.written.Load()-last) / time.Since(start).Seconds()
 		switch {
 		case before > 0 && rate < before*gain:
-			r.board.allow(active - 1)
-			r.Status.lanes.Store(int64(active - 1))
+			r.startLanes(active - 1)
 			return nil
 		case active == r.opt.LaneCount():
 			return nil
 		}
 		before = rate
 		active++
-		r.board.allow(active)
-		r.Status.lanes.Store(int64(active))
+		r.startLanes(active)
 	}
 }
 

@@ -6,16 +6,13 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // Status is what a run has done so far. It may be read at any time.
 type Status struct {
 	plan    *Plan
 	board   *board
-	group   atomic.Pointer[flow.Group]
 	written atomic.Int64 // bytes taken by writers, for rates
-	lanes   atomic.Int64
 
 	mu     sync.Mutex
 	start  time.Time
@@ -65,6 +62,21 @@ func newStatus(p *Plan) *Status {
 	return s
 }
 
+// addMove makes room for a move that is found while rows move.
+func (s *Status) addMove(move int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tables = append(s.tables, TableStatus{Move: move, State: BeforeLoad})
+}
+
+// addRange counts a range that is found while rows move.
+func (s *Status) addRange(r *tidemark.Range) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tables[r.Move].Ranges++
+	s.tables[r.Move].Expected += r.Bytes
+}
+
 func (s *Status) begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,12 +93,21 @@ func (s *Status) resumed(r *tidemark.Range, rows int64) {
 	}
 }
 
+// passed counts a range of an import that is on the target already.
+func (s *Status) passed(r *tidemark.Range, rows int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.resumed(r, rows)
+}
+
 func (s *Status) started(move int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if t := &s.tables[move]; t.Start.IsZero() {
-		t.Start, t.State = time.Now(), FullLoad
+	t := &s.tables[move]
+	if t.Start.IsZero() {
+		t.Start = time.Now()
 	}
+	t.State = FullLoad
 }
 
 func (s *Status) wrote(t *task, b *tidemark.Batch) {

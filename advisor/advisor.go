@@ -1,0 +1,107 @@
+// Package advisor reads a report of workers' times and says, in sentences, which
+// stage limits, which setting would move it, and what that would gain. It is pure:
+// the same report gives the same advice.
+//
+// Start reading at Explain.
+package advisor
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// Facts are what the times alone do not tell.
+type Facts struct {
+	Lanes         int            // lanes that were used at the end
+	LanesFixed    bool           // the user chose their number
+	Finishers     int            // 0: the default
+	Methods       map[string]int // tables by writing method ("COPY", "LOAD DATA", "INSERT")
+	ObjectSeconds float64        // sum over objects of the time to build them
+}
+
+// shape is what a report boils down to.
+type shape struct {
+	reader, writer, finisher flow.Times
+	readers, writers, fins   int
+	rows, total              time.Duration // until the last row; until the end
+}
+
+func measure(rep flow.Report) shape {
+	var s shape
+	for _, role := range rep.Roles {
+		sum := role.Sum()
+		for _, t := range role.Workers {
+			s.total = max(s.total, t.Total)
+			if role.Name == "Writer" {
+				s.rows = max(s.rows, t.Total)
+			}
+		}
+		switch role.Name {
+		case "Reader", "Scanner":
+			s.reader, s.readers = s.reader.Add(sum), s.readers+len(role.Workers)
+		case "Writer":
+			s.writer, s.writers = sum, len(role.Workers)
+		case "Finisher":
+			s.finisher, s.fins = sum, len(role.Workers)
+		}
+	}
+	return s
+}
+
+// Explain gives one sentence on what limits the job, and advice on what to
+// change, the most useful first.
+func Explain(rep flow.Report, f Facts) (limit string, advice []string) {
+	s := measure(rep)
+	if s.total < 100*time.Millisecond || s.writers == 0 {
+		return "The job was too short for its limit to be measured.", nil
+	}
+	tail := s.total - s.rows
+	starved, full := share(s.writer.WaitWork, s.writer.Total), share(s.reader.WaitBuffer, s.reader.Total)
+	switch {
+	case tail > s.total*4/10:
+		limit = fmt.Sprintf("Building keys and indexes limits: %s of %s passed after the last row was written.", secs(tail), secs(s.total))
+		advice = append(advice, buildAdvice(s, f, tail)...)
+	case starved >= full:
+		limit = fmt.Sprintf("Reading the source limits: the writers waited for rows %.0f%% of their time, the readers for a buffer %.0f%%.", starved*100, full*100)
+		advice = append(advice, laneAdvice(s, f, starved, "the source"))
+	default:
+		limit = fmt.Sprintf("Writing the target limits: the readers waited for a buffer %.0f%% of their time, the writers for rows %.0f%%.", full*100, starved*100)
+		advice = append(advice, laneAdvice(s, f, full, "the target"))
+	}
+	if n := f.Methods["INSERT"]; n > 0 {
+		advice = append(advice, fmt.Sprintf("%d tables were written by multi-row INSERT because the target refuses LOAD DATA LOCAL: SET GLOBAL local_infile=1 there makes writing several times faster.", n))
+	}
+	return limit, advice
+}
+
+// laneAdvice estimates what one more lane gains: at best the waiting of the
+// other side shrinks by the new lane's part of the work.
+func laneAdvice(s shape, f Facts, wait float64, where string) string {
+	n := max(f.Lanes, 1)
+	gain := time.Duration(float64(s.rows) * wait / float64(n+1))
+	if !f.LanesFixed {
+		return fmt.Sprintf("%d lanes were in use: one more gained less than a tenth when it was tried, so more hardware for %s would help, not more lanes; --lanes N fixes their number.", n, where)
+	}
+	return fmt.Sprintf("Raise --lanes from %d to %d: it would gain at most %s of %s, if %s has processor and disk to spare.", n, n+1, secs(gain), secs(s.total), where)
+}
+
+func buildAdvice(s shape, f Facts, tail time.Duration) []string {
+	n := max(s.fins, 1)
+	idle := share(s.finisher.WaitWork, s.finisher.Total)
+	ideal := time.Duration(f.ObjectSeconds / float64(n+1) * float64(time.Second))
+	if gain := tail - ideal; gain > 0 && idle < 0.6 {
+		return []string{fmt.Sprintf("Raise --finishers from %d to %d: it would gain at most %s, if the target has processor to spare.", n, n+1, secs(gain))}
+	}
+	return []string{"One index alone takes most of that time: more memory for it (--index-memory) or more parallel workers (--index-workers) would shorten it."}
+}
+
+func share(a, b time.Duration) float64 {
+	if b <= 0 {
+		return 0
+	}
+	return float64(a) / float64(b)
+}
+
+func secs(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }

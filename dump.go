@@ -1,0 +1,28 @@
+package tidemark
+
+// A PieceKind says what a dump file yields.
+type PieceKind uint8
+
+const (
+	Rows      PieceKind = iota // rows as text, to be converted
+	Define                     // a table begins: Def, and native DDL in Objects
+	Execute                    // SQL that an engine of the dump's kind can run, in order, after the rows: views, triggers, routines
+	ExecuteAt                  // SQL that must run where it stands, as rows that cannot be converted
+)
+
+// A Piece is what a dump file yields next.
+type Piece struct {
+	Kind    PieceKind
+	ID      int     // Rows: number of the piece, from 1, the same whenever the same file is read
+	Table   TableID // Define, Rows, ExecuteAt; Schema is empty where the file names no database
+	Def     *Table  // Define: the logical table; Rows: the same if the file has it, else nil
+	Columns []string
+	Objects []Object // Define: CREATE TABLE without secondary keys, and what adds these later
+	SQL     string   // Execute, ExecuteAt
+	What    string   // Execute: "view shop.v", for messages
+	Charset string   // Rows: of the text, in MySQL's words
+	Offset  int64    // in the unpacked file, of its first byte
+	Line    int64    // from 1
+	Bytes   int64    // of text
+	Text    any      // Rows: the engine's own
+}

@@ -1,0 +1,107 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"sort"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// Checked is what Check found out.
+type Checked struct {
+	Source   string             `json:"source"` // "postgres 15.18"
+	Target   string             `json:"target"`
+	Tables   int                `json:"tables"`
+	Rows     int64              `json:"rows"`  // estimate
+	Bytes    int64              `json:"bytes"` // estimate
+	Findings []tidemark.Finding `json:"findings"`
+}
+
+// Blocked says whether a copy could not run or would lose something.
+func (c *Checked) Blocked() bool {
+	for _, f := range c.Findings {
+		if f.Severity == tidemark.Blocker {
+			return true
+		}
+	}
+	return false
+}
+
+// Check says what would go wrong in a copy, before anything moves. It only
+// reads, on both sides. What stops a copy is a finding here, not an error: only
+// where an end cannot be reached at all is there one.
+func Check(ctx context.Context, env Env, spec CopySpec) (*Checked, error) {
+	src, err := env.Open(ctx, spec.Source)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	tgt, err := env.Open(ctx, spec.Target)
+	if err != nil {
+		return nil, err
+	}
+	defer tgt.Close()
+	db, err := src.Describe(ctx, spec.Rules.Wants)
+	if err != nil {
+		return nil, err
+	}
+	out := &Checked{Source: db.Engine + " " + db.Version, Target: tgt.Engine(), Findings: spec.Findings}
+	for _, end := range []struct {
+		role string
+		db   Database
+	}{{"source", src}, {"target", tgt}} {
+		findings, err := end.db.Preflight(ctx, end.role, db)
+		if err != nil {
+			return nil, err
+		}
+		out.Findings = append(out.Findings, findings...)
+	}
+	moves, findings, err := spec.Rules.Apply(db, schemaDefaults(src, tgt, spec.TargetSchema))
+	out.Findings = append(out.Findings, findings...)
+	if err != nil {
+		out.block(err)
+		return out, nil
+	}
+	for _, m := range moves {
+		out.Tables++
+		out.Rows += max(m.From.Rows, 0)
+		out.Bytes += m.From.Bytes
+	}
+	p, err := load.MakePlan(ctx, src, tgt, db, moves, tgt.Engine(), spec.Plan)
+	if p != nil {
+		out.Findings = append(out.Findings, p.Findings...)
+	}
+	if err != nil {
+		out.block(err)
+	}
+	out.tidy()
+	return out, nil
+}
+
+// block adds an error as a finding.
+func (c *Checked) block(err error) {
+	f := tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.KindOf(err), Text: err.Error(), Hint: tidemark.HintOf(err)}
+	var e *tidemark.Error
+	if errors.As(err, &e) && e.Err != nil {
+		f.Object, f.Text = e.Object, e.Err.Error()
+	}
+	c.Findings = append(c.Findings, f)
+}
+
+// tidy sorts the worst first and drops what is said twice.
+func (c *Checked) tidy() {
+	sort.SliceStable(c.Findings, func(i, j int) bool { return c.Findings[i].Severity > c.Findings[j].Severity })
+	seen := map[tidemark.Finding]bool{}
+	kept := c.Findings[:0]
+	for _, f := range c.Findings {
+		key := f
+		key.Hint, key.Kind = "", 0
+		if !seen[key] {
+			seen[key] = true
+			kept = append(kept, f)
+		}
+	}
+	c.Findings = kept
+}

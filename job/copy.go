@@ -1,0 +1,429 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/advisor"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/load"
+	"github.com/tidemarkdb/tidemark/mapping"
+)
+
+// A CopySpec says what to copy, and how.
+type CopySpec struct {
+	Source, Target string // URLs; never stored unmasked
+	Rules          *mapping.Rules
+	TargetSchema   string // where tables go when no rule says otherwise; empty: see Database.Default
+	Plan           load.PlanOptions
+	Load           load.Options
+	RejectLimit    int64 // bad rows to set aside before giving up; 0 stops at the first
+	Lob            tidemark.Lob
+	Resume         string // run to go on with; "" starts a new one
+	PlanOnly       bool
+	Findings       []tidemark.Finding // of reading the configuration; reported with the plan's
+}
+
+// Copy carries a copy out, or with PlanOnly only plans it. It gives the run's
+// name, and what there is to report also where it fails.
+func Copy(ctx context.Context, env Env, spec CopySpec) (string, *Report, error) {
+	src, err := env.Open(ctx, spec.Source)
+	if err != nil {
+		return "", nil, err
+	}
+	defer src.Close()
+	tgt, err := env.Open(ctx, spec.Target)
+	if err != nil {
+		return "", nil, err
+	}
+	defer tgt.Close()
+	c := &copying{env: env, spec: spec, src: src, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}}
+	if spec.PlanOnly {
+		p, err := c.plan(ctx)
+		if p != nil {
+			env.Watch.Planned("", p)
+		}
+		return "", nil, err
+	}
+	position, err := src.Freeze(ctx, spec.Load.LaneCount())
+	if err != nil {
+		return "", nil, err
+	}
+	c.position = position
+	if spec.Resume != "" {
+		err = c.takeUp(ctx)
+	} else {
+		err = c.begin(ctx)
+	}
+	if err != nil {
+		return c.run.ID, nil, err
+	}
+	defer c.lock.Unlock()
+	report, err := c.carryOut(ctx)
+	return c.run.ID, report, err
+}
+
+// copying is one copy in progress. It is the load.Sink of its run.
+type copying struct {
+	env      Env
+	spec     CopySpec
+	src, tgt Database
+	position tidemark.Position
+	run      catalog.Run
+	lock     *catalog.Lock
+	p        *load.Plan
+	done     map[int]int64
+	built    map[string]bool
+
+	mu       sync.Mutex
+	moves    []*tidemark.Move // of the plan; an import adds to them
+	marked   map[int]int64
+	objects  []ObjectTime
+	rejected int64
+	cut      int64
+	rejects  *lineFile
+	cuts     *lineFile
+	status   *load.Status
+	flushed  time.Time
+}
+
+// plan describes the source and decides what is done.
+func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
+	db, err := c.src.Describe(ctx, c.spec.Rules.Wants)
+	if err != nil {
+		return nil, err
+	}
+	moves, findings, err := c.spec.Rules.Apply(db, c.defaults())
+	if err != nil {
+		return nil, err
+	}
+	for i := range moves {
+		if moves[i].Lob == (tidemark.Lob{}) {
+			moves[i].Lob = c.spec.Lob
+		}
+	}
+	p, err := load.MakePlan(ctx, c.src, c.tgt, db, moves, c.tgt.Engine(), c.spec.Plan)
+	if p != nil {
+		p.Position = c.position
+		p.Findings = append(append(append([]tidemark.Finding(nil), c.spec.Findings...), findings...), p.Findings...)
+	}
+	return p, err
+}
+
+// defaults says where tables go when no rule renames them.
+func (c *copying) defaults() mapping.Defaults {
+	return schemaDefaults(c.src, c.tgt, c.spec.TargetSchema)
+}
+
+// end is what schemaDefaults needs to know of a side.
+type end interface {
+	Engine() string
+	Default() string
+}
+
+func schemaDefaults(src, tgt end, chosen string) mapping.Defaults {
+	from, to := src.Engine(), tgt.Engine()
+	into := tgt.Default()
+	d := mapping.Defaults{DirectAcrossSchemas: family(from) == "mysql" && family(to) == "mysql"}
+	switch {
+	case chosen != "":
+		into = chosen
+	case from == "postgres" && to == "postgres":
+		into = ""
+	case family(from) == "mysql" && src.Default() == "":
+		into = "" // several databases: each keeps its name
+	}
+	d.Schema = func(source string) string {
+		if into == "" {
+			return source
+		}
+		return into
+	}
+	return d
+}
+
+func family(engine string) string {
+	if engine == "mariadb" {
+		return "mysql"
+	}
+	return engine
+}
+
+// begin plans a new run and records it.
+func (c *copying) begin(ctx context.Context) error {
+	p, err := c.plan(ctx)
+	if err != nil {
+		if p != nil && tidemark.KindOf(err) != tidemark.NotEmpty {
+			c.env.Watch.Planned("", p)
+		}
+		return err
+	}
+	c.p = p
+	for i := range p.Moves {
+		c.moves = append(c.moves, &p.Moves[i])
+	}
+	text, err := json.Marshal(p)
+	if err != nil {
+		return err
+	}
+	host, _ := os.Hostname()
+	c.run = catalog.Run{ID: catalog.NewRunID(), Verb: "copy", Source: tidemark.MaskURL(c.spec.Source), Target: tidemark.MaskURL(c.spec.Target),
+		Started: c.env.now(), State: catalog.Running, Position: p.Position, Plan: text, PID: os.Getpid(), Host: host}
+	if c.lock, err = c.env.Catalog.Lock(c.run.ID); err != nil {
+		return err
+	}
+	if err := c.record(ctx); err != nil {
+		return err
+	}
+	c.env.Watch.Planned(c.run.ID, p)
+	if len(p.Clear) > 0 {
+		if err := c.tgt.Clear(ctx, p.Clear, p.Prep == load.DropTables); err != nil {
+			return c.end(ctx, nil, err)
+		}
+	}
+	if err := c.tgt.Begin(ctx, c.run.ID); err != nil {
+		return c.end(ctx, nil, err)
+	}
+	return nil
+}
+
+// record puts the whole plan into the catalogue.
+func (c *copying) record(ctx context.Context) error {
+	if err := c.env.Catalog.Begin(ctx, c.run); err != nil {
+		return err
+	}
+	if err := c.env.Catalog.PutRanges(ctx, c.run.ID, c.p.Ranges); err != nil {
+		return err
+	}
+	return c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(nil))
+}
+
+// carryOut runs the plan and closes the books.
+func (c *copying) carryOut(ctx context.Context) (*Report, error) {
+	run := load.NewRun(c.src, c.tgt, c.p, c, c.options(), c.done, c.built)
+	return c.watchOver(ctx, run, copyProgress{run.Status}, nil)
+}
+
+// options are the run's, with where bad rows and cut values go.
+func (c *copying) options() load.Options {
+	opt := c.spec.Load
+	opt.Run = c.run.ID
+	if c.spec.RejectLimit > 0 {
+		opt.Reject = c.reject
+	}
+	opt.Cut = c.cutValue
+	return opt
+}
+
+// watchOver carries a run out, then what is left to do after it, and closes the books.
+func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progress, after func(context.Context) ([]load.Failed, error)) (*Report, error) {
+	c.status = run.Status
+	c.marked = map[int]int64{}
+	started := time.Now()
+	c.env.Watch.Running(progress)
+	err := run.Do(ctx, c.built)
+	var failed []load.Failed
+	if after != nil && (err == nil || tidemark.KindOf(err) == tidemark.Incomplete) {
+		var aerr error
+		if failed, aerr = after(ctx); aerr != nil {
+			err = aerr
+		}
+	}
+	rep := c.report(run, time.Since(started))
+	rep.Failed = append(rep.Failed, failed...)
+	return rep, c.end(context.WithoutCancel(ctx), rep, err)
+}
+
+// end writes the run's last state; the marks on the target go when nothing is
+// left to resume.
+func (c *copying) end(ctx context.Context, rep *Report, err error) error {
+	c.flush(ctx, true)
+	c.rejects.close()
+	c.cuts.close()
+	c.run.Ended, c.run.State = c.env.now(), catalog.Done
+	switch kind := tidemark.KindOf(err); {
+	case err == nil:
+	case kind == tidemark.Incomplete:
+		c.run.State = catalog.Incomplete
+	case kind == tidemark.Cancelled:
+		c.run.State = catalog.Cancelled
+		err = tidemark.Errorf(tidemark.Cancelled, "copy", "", "stopped", "go on with the same command and --resume "+c.run.ID)
+	default:
+		c.run.State = catalog.Failed
+	}
+	if err == nil {
+		if ferr := c.tgt.Forget(ctx, c.run.ID, nil); ferr != nil {
+			c.env.Watch.Event(Event{Time: c.env.now(), Kind: "retry", Text: "the marker rows could not be removed", Error: ferr.Error()})
+		}
+	} else {
+		c.run.Error, c.run.Hint = err.Error(), tidemark.HintOf(err)
+		if c.run.State == catalog.Failed && rep != nil {
+			err = resumable(err, c.run.ID)
+		}
+	}
+	if rep != nil {
+		if text, jerr := json.Marshal(rep); jerr == nil {
+			c.run.Report = text
+		}
+	}
+	if uerr := c.env.Catalog.Update(ctx, c.run); uerr != nil && err == nil {
+		err = uerr
+	}
+	c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(err))
+	return err
+}
+
+// resumable adds how to go on to an error that has no hint, or to the hint it has.
+func resumable(err error, run string) error {
+	hint := "go on with the same command and --resume " + run
+	if h := tidemark.HintOf(err); h != "" {
+		hint = h + "; then " + hint
+	}
+	var e *tidemark.Error
+	if errors.As(err, &e) {
+		return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Hint: hint, Err: e.Err}
+	}
+	return &tidemark.Error{Op: "copy", Kind: tidemark.KindOf(err), Hint: hint, Err: err}
+}
+
+// report gathers what the screen and the catalogue show at the end.
+func (c *copying) report(run *load.Run, took time.Duration) *Report {
+	rep := &Report{Verb: "copy", Seconds: took.Seconds(), Workers: run.Report(), Findings: c.p.Findings, Failed: run.Failures(),
+		Position: c.p.Position, PeakRSS: peakRSS()}
+	for _, t := range run.Status.Snapshot() {
+		rep.Rows += t.Done
+		rep.Bytes += t.Bytes
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	rep.Rejected, rep.Cut = c.rejected, c.cut
+	for _, f := range []*lineFile{c.rejects, c.cuts} {
+		if f != nil {
+			rep.Files = append(rep.Files, f.path)
+		}
+	}
+	sort.Slice(c.objects, func(i, j int) bool { return c.objects[i].Seconds > c.objects[j].Seconds })
+	rep.Objects = c.objects[:min(len(c.objects), 20)]
+	facts := advisor.Facts{Lanes: run.Lanes(), LanesFixed: c.spec.Load.Lanes > 0, Finishers: c.spec.Load.Finishers, Methods: map[string]int{}}
+	for _, t := range run.Status.Snapshot() {
+		facts.Methods[t.Method]++
+	}
+	for _, o := range c.objects {
+		facts.ObjectSeconds += o.Seconds
+	}
+	rep.Limit, rep.Advice = advisor.Explain(rep.Workers, facts)
+	return rep
+}
+
+// list gives the moves that are known by now.
+func (c *copying) list() []*tidemark.Move {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.moves
+}
+
+// tableStats is the catalogue's form of the tables' progress.
+func (c *copying) tableStats(failure error) []catalog.TableStat {
+	moves := c.list()
+	var now []load.TableStatus
+	if c.status != nil {
+		now = c.status.Snapshot()
+	}
+	ranges := map[int]int{}
+	for _, r := range c.p.Ranges {
+		ranges[r.Move]++
+	}
+	out := make([]catalog.TableStat, len(moves))
+	for i, m := range moves {
+		out[i] = catalog.TableStat{Run: c.run.ID, Schema: m.From.Schema, Name: m.From.Name, TargetSchema: m.To.Schema, TargetName: m.To.Name,
+			State: load.BeforeLoad, Ranges: ranges[i]}
+		if i >= len(now) {
+			continue
+		}
+		t := now[i]
+		out[i].Ranges = t.Ranges
+		out[i].State, out[i].FullLoadRows, out[i].FullLoadBytes, out[i].FullLoadErrorRows = t.State, t.Done, t.Bytes, t.Rejected
+		out[i].RangesDone, out[i].Start, out[i].End, out[i].Method = t.RangesDone, t.Start, t.End, t.Method
+		if failure != nil && t.State == load.FullLoad {
+			out[i].State = load.TableCancelled
+		}
+	}
+	return out
+}
+
+// RangeDone, TableFull, ObjectDone and Retry make a copying the load.Sink of its run.
+
+// RangeDone notes a committed range; the catalogue is told in groups, as the
+// marker rows on the target are what counts.
+func (c *copying) RangeDone(r *tidemark.Range, w tidemark.Written) {
+	c.mu.Lock()
+	c.marked[r.ID] = w.Rows
+	due := time.Since(c.flushed) > time.Second
+	c.mu.Unlock()
+	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "range", Object: c.list()[r.Move].To.String(), Rows: w.Rows, Bytes: w.Bytes, Text: w.Method})
+	if due {
+		c.flush(context.Background(), false)
+	}
+}
+
+// TableFull notes that all rows of a table are on the target.
+func (c *copying) TableFull(move int) {
+	t := c.status.Snapshot()[move]
+	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "table", Object: c.list()[move].To.String(), Rows: t.Done, Bytes: t.Bytes,
+		Seconds: t.End.Sub(t.Start).Seconds(), Text: load.TableCompleted})
+}
+
+// ObjectDone notes an object's fate.
+func (c *copying) ObjectDone(o *tidemark.Object, err error, took time.Duration) {
+	e := Event{Time: c.env.now(), Kind: "object", Object: o.ID, Seconds: took.Seconds()}
+	state := catalog.Object{ID: o.ID, State: catalog.ObjectDone, Seconds: took.Seconds(), SQL: o.SQL}
+	if err != nil {
+		e.Error, state.State, state.Error = err.Error(), catalog.ObjectError, err.Error()
+	}
+	c.mu.Lock()
+	c.objects = append(c.objects, ObjectTime{o.ID, took.Seconds()})
+	c.mu.Unlock()
+	c.env.Catalog.PutObjects(context.Background(), c.run.ID, []catalog.Object{state})
+	c.env.Watch.Event(e)
+}
+
+// Retry tells of an attempt that failed and is made again.
+func (c *copying) Retry(what string, err error) {
+	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "retry", Object: what, Error: err.Error()})
+}
+
+// flush hands the finished ranges to the catalogue.
+func (c *copying) flush(ctx context.Context, last bool) {
+	c.mu.Lock()
+	marked := c.marked
+	if len(marked) == 0 || !last && time.Since(c.flushed) < time.Second {
+		c.mu.Unlock()
+		return
+	}
+	c.marked, c.flushed = map[int]int64{}, time.Now()
+	c.mu.Unlock()
+	c.env.Catalog.MarkRanges(ctx, c.run.ID, marked)
+	c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(nil))
+}
+
+type copyProgress struct{ *load.Status }
+
+// Position is bytes written of bytes expected; the estimate is of bytes on disk,
+// so it is scaled to what the finished tables have shown.
+func (p copyProgress) Position() (done, total int64) {
+	for _, t := range p.Snapshot() {
+		expect := t.Expected
+		if t.State == load.TableCompleted {
+			expect = t.Bytes
+		}
+		done += t.Bytes
+		total += max(expect, t.Bytes)
+	}
+	return done, total
+}

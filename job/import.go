@@ -1,0 +1,353 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// Dump is a dump file that was opened.
+type Dump interface {
+	load.Script
+	Name() string             // for messages
+	Stamp() string            // changes when the file does; "" for a pipe
+	Offset() (at, size int64) // of the file as it lies on disk; size 0 unknown
+	Close() error
+}
+
+// Import loads a dump file into a database. It is Copy for files, with the same
+// answers.
+func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) (Dump, error)) (string, *Report, error) {
+	dump, err := open(strings.TrimPrefix(spec.Source, "file:"))
+	if err != nil {
+		return "", nil, err
+	}
+	defer dump.Close()
+	if spec.PlanOnly {
+		return "", nil, tidemark.Errorf(tidemark.Unsupported, "plan", dump.Name(), "what a dump file holds is not known before it is read", "tidemark copy without --plan refuses tables that hold rows, so nothing is overwritten")
+	}
+	tgt, err := env.Open(ctx, spec.Target)
+	if err != nil {
+		return "", nil, err
+	}
+	defer tgt.Close()
+	c := &copying{env: env, spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
+	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
+	if err := c.beginImport(ctx); err != nil {
+		return c.run.ID, nil, err
+	}
+	defer c.lock.Unlock()
+	im := &importJob{copying: c, known: map[tidemark.TableID]bool{}, control: c.spec.Load.LaneCount() + max(c.spec.Load.Finishers, 2)}
+	run := load.NewImport(dump, tgt, im, c, c.options(), c.done, c.built)
+	rep, err := c.watchOver(ctx, run, importProgress{run.Status, dump}, im.after)
+	return c.run.ID, rep, err
+}
+
+// beginImport records a new run, or finds what of an earlier one is there.
+func (c *copying) beginImport(ctx context.Context) error {
+	if c.spec.Resume != "" {
+		return c.takeUpImport(ctx)
+	}
+	host, _ := os.Hostname()
+	c.run = catalog.Run{ID: catalog.NewRunID(), Verb: "import", Source: tidemark.MaskURL(c.spec.Source), Target: tidemark.MaskURL(c.spec.Target),
+		Started: c.env.now(), State: catalog.Running, Position: c.position, PID: os.Getpid(), Host: host}
+	var err error
+	if c.lock, err = c.env.Catalog.Lock(c.run.ID); err != nil {
+		return err
+	}
+	if err := c.env.Catalog.Begin(ctx, c.run); err != nil {
+		return err
+	}
+	c.p.Findings = c.spec.Findings
+	c.env.Watch.Planned(c.run.ID, c.p)
+	return c.tgt.Begin(ctx, c.run.ID)
+}
+
+func (c *copying) takeUpImport(ctx context.Context) error {
+	run, err := c.env.Catalog.Run(ctx, c.spec.Resume)
+	if err != nil {
+		return err
+	}
+	c.run = run
+	switch {
+	case run.Verb != "import":
+		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "is not the import of a dump file", "tidemark runs lists the runs")
+	case run.State == catalog.Done:
+		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "has finished already", "start a new one without --resume")
+	case run.Position.Stamp != c.position.Stamp || c.position.Stamp == "":
+		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "the dump file is not the one that the run began with", "start anew with --prep drop")
+	}
+	if err := c.sameEnds(); err != nil {
+		return err
+	}
+	if c.lock, err = c.env.Catalog.Lock(run.ID); err != nil {
+		return err
+	}
+	if err := c.finished(ctx); err != nil {
+		return err
+	}
+	c.run.State, c.run.Error, c.run.Hint, c.run.PID = catalog.Running, "", "", os.Getpid()
+	if err := c.env.Catalog.Update(ctx, c.run); err != nil {
+		return err
+	}
+	c.env.Watch.Planned(c.run.ID, c.p)
+	return nil
+}
+
+// importJob is the load.Settler of an import.
+type importJob struct {
+	*copying
+	tables  []*tidemark.Table // all that the file defines, for foreign keys
+	known   map[tidemark.TableID]bool
+	later   []*tidemark.Piece
+	control int // the lane for statements of the file
+}
+
+// Table applies the rules to one table, as if it were a database of its own.
+func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled, error) {
+	def := p.Def
+	if def == nil {
+		var err error
+		if def, err = im.fromTarget(ctx, p); err != nil {
+			return load.Settled{}, err
+		}
+	}
+	table := *def
+	if table.Schema == "" {
+		table.Schema = im.tgt.Default()
+	}
+	if !im.spec.Rules.Wants(table.TableID) {
+		return load.Settled{}, nil
+	}
+	im.tables = append(im.tables, &table)
+	alone := table
+	alone.ForeignKeys = nil // the tables that they refer to may come later: see End
+	db := &tidemark.Database{Engine: "mysql", Version: "dump", Tables: []*tidemark.Table{&alone}, Objects: adopt(p.Objects, table.TableID)}
+	moves, findings, err := im.spec.Rules.Apply(db, schemaDefaults(fileEnd{}, im.tgt, im.spec.TargetSchema))
+	if err != nil {
+		return load.Settled{}, err
+	}
+	m := moves[0]
+	if m.Lob == (tidemark.Lob{}) {
+		m.Lob = im.spec.Lob
+	}
+	if im.known[m.To.TableID] {
+		return load.Settled{}, tidemark.Errorf(tidemark.Collision, "import", m.To.String(), "two tables of the file go to it", "rename one of them with a rule")
+	}
+	im.known[m.To.TableID] = true
+	objects, more := im.tgt.Render(db, moves)
+	im.find(append(findings, more...))
+	if err := load.Blocked(more); err != nil {
+		return load.Settled{}, err
+	}
+	keep, fresh, err := im.prepare(ctx, &m)
+	if err != nil {
+		return load.Settled{}, err
+	}
+	s := load.Settled{Move: &m, Format: im.format(&m, p.Charset, fresh)}
+	for _, o := range objects {
+		switch {
+		case keep && o.Kind != "statistics":
+		case o.Phase == tidemark.BeforeRows:
+			s.Before = append(s.Before, o)
+		default:
+			s.Objects = append(s.Objects, o)
+		}
+	}
+	im.mu.Lock()
+	im.moves = append(slices.Clip(im.moves), &m)
+	im.mu.Unlock()
+	return s, nil
+}
+
+// adopt names the table that objects belong to, where the file names no database.
+func adopt(objects []tidemark.Object, id tidemark.TableID) []tidemark.Object {
+	for i := range objects {
+		if objects[i].Table.Name == id.Name {
+			objects[i].Table = id
+		}
+	}
+	return objects
+}
+
+// fromTarget takes the definition of a table that the file only fills.
+func (im *importJob) fromTarget(ctx context.Context, p *tidemark.Piece) (*tidemark.Table, error) {
+	if family(im.tgt.Engine()) == "mysql" {
+		id := p.Table
+		if id.Schema == "" {
+			id.Schema = im.tgt.Default()
+		}
+		db, err := im.tgt.Describe(ctx, func(t tidemark.TableID) bool { return t == id })
+		if err != nil {
+			return nil, err
+		}
+		if len(db.Tables) == 1 {
+			return db.Tables[0], nil
+		}
+	}
+	return nil, tidemark.Errorf(tidemark.NotFound, "import", p.Table.String(), fmt.Sprintf("the file has rows of it (line %d) but no CREATE TABLE", p.Line),
+		"use a dump with the table's definition, or create the table on a MySQL target first and use --prep keep")
+}
+
+// prepare looks what the target has under the move's name. keep means that the
+// table stays as it is; fresh that it is made by us.
+func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh bool, err error) {
+	states, err := im.tgt.Inspect(ctx, []tidemark.TableID{m.To.TableID})
+	if err != nil {
+		return false, false, err
+	}
+	if !states[0].Exists {
+		return false, true, nil
+	}
+	if im.spec.Resume != "" {
+		return false, true, nil // ours, from before; what exists of it is passed over
+	}
+	switch im.spec.Plan.Prep {
+	case load.DropTables:
+		return false, true, im.tgt.Clear(ctx, []tidemark.TableID{m.To.TableID}, true)
+	case load.Truncate:
+		return true, false, im.tgt.Clear(ctx, []tidemark.TableID{m.To.TableID}, false)
+	case load.MustBeEmpty:
+		if states[0].Rows {
+			return false, false, tidemark.Errorf(tidemark.NotEmpty, "import", m.To.String(), "holds rows already",
+				"this table was not touched; choose --prep drop, truncate or keep, or an empty target")
+		}
+	}
+	return true, false, nil
+}
+
+// format chooses what the rows are converted to. LOAD DATA in the raw form is
+// right only where the text of the file is already in each column's character set.
+func (im *importJob) format(m *tidemark.Move, charset string, fresh bool) tidemark.Format {
+	if family(im.tgt.Engine()) != "mysql" || !fresh && im.spec.Plan.Prep != load.KeepTables || !m.Direct {
+		return tidemark.CopyText
+	}
+	for _, c := range m.Columns() {
+		switch c.Type.Kind {
+		case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Enum, tidemark.Set:
+			if !sameBytes(charset, c.Type.Charset) {
+				return tidemark.CopyText
+			}
+		case tidemark.JSON, tidemark.Geometry, tidemark.Bit:
+			return tidemark.CopyText
+		}
+	}
+	return tidemark.LoadData
+}
+
+// sameBytes says whether text in the file's character set has the same bytes in a
+// column's. What utf8mb3 holds is the same in utf8mb4; binary is any.
+func sameBytes(file, column string) bool {
+	norm := func(s string) string {
+		switch s = strings.ToLower(s); s {
+		case "utf8", "utf8mb3":
+			return "utf8mb4"
+		}
+		return s
+	}
+	f, c := norm(file), norm(column)
+	return f == c || c == "ascii" || c == "binary" || f == "binary"
+}
+
+func (im *importJob) find(findings []tidemark.Finding) {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	im.p.Findings = append(im.p.Findings, findings...)
+}
+
+// Execute runs what cannot wait, and keeps the rest for after the rows.
+func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
+	if family(im.tgt.Engine()) != "mysql" {
+		if p.Kind == tidemark.ExecuteAt {
+			return tidemark.Errorf(tidemark.Unsupported, "import", p.Table.String(), fmt.Sprintf("the statement at line %d computes its rows with SQL of MySQL", p.Line), "load the dump into MySQL first, and copy from there")
+		}
+		if p.What != "" {
+			im.find([]tidemark.Finding{{Severity: tidemark.Warning, Object: p.What, Text: "is written in MySQL's SQL and was not carried over", Hint: "write it anew for " + im.tgt.Engine()}})
+		}
+		return nil
+	}
+	if p.Kind == tidemark.ExecuteAt {
+		return im.tgt.Exec(ctx, im.control, []string{p.SQL})
+	}
+	im.later = append(im.later, p)
+	return nil
+}
+
+// End renders the foreign keys, now that all tables are known.
+func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
+	var with []*tidemark.Table
+	for _, t := range im.tables {
+		if len(t.ForeignKeys) > 0 {
+			with = append(with, t)
+		}
+	}
+	if len(with) == 0 || family(im.tgt.Engine()) == "mysql" && im.spec.Rules.Everything() {
+		return nil, nil // the native ALTER TABLEs have them
+	}
+	db := &tidemark.Database{Engine: "mysql", Version: "dump", Tables: im.tables}
+	moves, _, err := im.spec.Rules.Apply(db, schemaDefaults(fileEnd{}, im.tgt, im.spec.TargetSchema))
+	if err != nil {
+		return nil, err
+	}
+	for i := range moves {
+		moves[i].Direct = false // there is no native DDL for them here
+	}
+	objects, findings := im.tgt.Render(db, moves)
+	var out []tidemark.Object
+	for _, o := range objects {
+		if strings.HasPrefix(o.Kind, "foreign key") {
+			out = append(out, o)
+		}
+	}
+	for _, f := range findings {
+		if strings.Contains(f.Object, "foreign key") {
+			im.find([]tidemark.Finding{f})
+		}
+	}
+	return out, nil
+}
+
+// after runs the file's other statements in their order.
+func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
+	var failed []load.Failed
+	for _, p := range im.later {
+		id := fmt.Sprintf("statement at line %d", p.Line)
+		if p.What != "" {
+			id = p.What
+		}
+		if im.built[id] {
+			continue
+		}
+		err := im.tgt.Exec(ctx, im.control, []string{p.SQL})
+		if ctx.Err() != nil {
+			return failed, ctx.Err()
+		}
+		if err != nil && tidemark.KindOf(err) != tidemark.Exists && p.What != "" {
+			failed = append(failed, load.Failed{Object: tidemark.Object{ID: id, SQL: []string{p.SQL}}, Error: err.Error()})
+		}
+	}
+	if len(failed) > 0 {
+		return failed, tidemark.Errorf(tidemark.Incomplete, "import", "", fmt.Sprintf("all rows are there, but %d statements of the file failed", len(failed)), "see the list with their SQL in the report")
+	}
+	return nil, nil
+}
+
+// fileEnd stands for the file where the two ends' schemas are matched.
+type fileEnd struct{}
+
+func (fileEnd) Engine() string  { return "mysql" }
+func (fileEnd) Default() string { return "file" }
+
+type importProgress struct {
+	*load.Status
+	dump Dump
+}
+
+// Position is where in the file the scanner is.
+func (p importProgress) Position() (done, total int64) { return p.dump.Offset() }

@@ -1,0 +1,124 @@
+package job
+
+import (
+	"context"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// Database is an engine connected to one database, as any verb sees it.
+type Database interface {
+	load.Source
+	load.Target
+	load.Ledger
+	// Engine says what the server is: "postgres", "mysql" or "mariadb".
+	Engine() string
+	// Default is the schema (PostgreSQL) or database (MySQL) that a table goes to
+	// when nothing says otherwise; empty where each keeps the name of its source.
+	Default() string
+	// Preflight says what would go wrong or slow on this end. db is what the source
+	// holds; role is "source" or "target".
+	Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error)
+}
+
+// Opener connects to a database by its URL.
+type Opener func(ctx context.Context, url string) (Database, error)
+
+// Env is what a job needs of the program around it.
+type Env struct {
+	Open    Opener
+	Catalog *catalog.Catalog
+	Watch   Watcher
+	Files   string // folder for reject and truncation files
+	Now     func() time.Time
+}
+
+func (e Env) now() time.Time {
+	if e.Now != nil {
+		return e.Now()
+	}
+	return time.Now()
+}
+
+// A Watcher is told what a job does, by several goroutines.
+type Watcher interface {
+	// Planned comes once, before anything is changed.
+	Planned(run string, p *load.Plan)
+	// Running comes once, when rows begin to move.
+	Running(p Progress)
+	// Event comes for everything else, in order of happening.
+	Event(e Event)
+}
+
+// Progress lets a watcher look at a running job.
+type Progress interface {
+	Snapshot() []load.TableStatus
+	Objects() load.Build
+	Elapsed() time.Duration
+	Position() (done, total int64) // bytes of the whole job; total 0 unknown
+}
+
+// An Event is one thing that happened.
+type Event struct {
+	Time    time.Time `json:"time"`
+	Kind    string    `json:"event"` // state, range, table, object, retry, finding, reject, truncated
+	Object  string    `json:"object,omitempty"`
+	Rows    int64     `json:"rows,omitempty"`
+	Bytes   int64     `json:"bytes,omitempty"`
+	Seconds float64   `json:"seconds,omitempty"`
+	Text    string    `json:"text,omitempty"`
+	Error   string    `json:"error,omitempty"`
+}
+
+// A Report is all that is kept of a finished job, for the screen and for later.
+type Report struct {
+	Verb     string             `json:"verb"`
+	Seconds  float64            `json:"seconds"`
+	Rows     int64              `json:"rows"`
+	Bytes    int64              `json:"bytes"`
+	Workers  flow.Report        `json:"workers"`
+	Limit    string             `json:"limit,omitempty"` // the sentence that names the stage that limits
+	Advice   []string           `json:"advice,omitempty"`
+	Findings []tidemark.Finding `json:"findings,omitempty"`
+	Failed   []load.Failed      `json:"failed,omitempty"`
+	Rejected int64              `json:"rejected,omitempty"`
+	Cut      int64              `json:"truncated_values,omitempty"`
+	Files    []string           `json:"files,omitempty"`
+	Objects  []ObjectTime       `json:"objects,omitempty"` // the slowest first, at most 20
+	Position tidemark.Position  `json:"position,omitzero"`
+	PeakRSS  int64              `json:"peak_rss,omitempty"` // bytes
+}
+
+// ObjectTime is how long one object took to build.
+type ObjectTime struct {
+	ID      string  `json:"id"`
+	Seconds float64 `json:"seconds"`
+}
+
+// peakRSS reads the highest resident set size of this process in bytes; 0 where
+// the system does not say.
+func peakRSS() int64 {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, "VmHWM:"); ok {
+			var kb int64
+			for _, ch := range strings.TrimSpace(rest) {
+				if ch < '0' || ch > '9' {
+					break
+				}
+				kb = kb*10 + int64(ch-'0')
+			}
+			return kb << 10
+		}
+	}
+	return 0
+}

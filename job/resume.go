@@ -1,0 +1,163 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// takeUp loads an earlier run and finds out what of it is on the target. The
+// marker rows decide, not our catalogue, because they were committed with the rows.
+func (c *copying) takeUp(ctx context.Context) error {
+	run, err := c.env.Catalog.Run(ctx, c.spec.Resume)
+	if err != nil {
+		return err
+	}
+	c.run = run
+	if run.Verb != "copy" || len(run.Plan) == 0 {
+		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "is not a copy that can be resumed", "tidemark runs lists the runs")
+	}
+	if run.State == catalog.Done {
+		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "has finished already", "start a new copy without --resume")
+	}
+	if err := c.sameEnds(); err != nil {
+		return err
+	}
+	if c.lock, err = c.env.Catalog.Lock(run.ID); err != nil {
+		return err
+	}
+	c.p = &load.Plan{}
+	if err := json.Unmarshal(run.Plan, c.p); err != nil {
+		return tidemark.Errorf(tidemark.Bug, "resume", run.ID, err.Error(), "")
+	}
+	for i := range c.p.Moves {
+		c.moves = append(c.moves, &c.p.Moves[i])
+	}
+	if err := c.reclaim(ctx); err != nil {
+		return err
+	}
+	c.run.State, c.run.Error, c.run.Hint, c.run.PID = catalog.Running, "", "", os.Getpid()
+	if c.run.Plan, err = json.Marshal(c.p); err != nil {
+		return err
+	}
+	if err := c.env.Catalog.Update(ctx, c.run); err != nil {
+		return err
+	}
+	c.env.Watch.Planned(c.run.ID, c.p)
+	return nil
+}
+
+// sameEnds refuses to go on between other databases than before.
+func (c *copying) sameEnds() error {
+	for _, pair := range [][2]string{{c.run.Source, c.spec.Source}, {c.run.Target, c.spec.Target}} {
+		if pair[0] != tidemark.MaskURL(pair[1]) {
+			return tidemark.Errorf(tidemark.Invalid, "resume", c.run.ID, fmt.Sprintf("was a copy with %s, not %s", pair[0], tidemark.MaskURL(pair[1])), "give the same source and target as before")
+		}
+	}
+	return nil
+}
+
+// reclaim reads the marks and the finished objects. Where the source has changed
+// since, a half-copied table cannot be completed from another view of it (rows
+// may have moved between its ranges), so it is emptied and read again.
+func (c *copying) reclaim(ctx context.Context) error {
+	if err := c.finished(ctx); err != nil {
+		return err
+	}
+	// Describe takes the locks that keep the tables as they are while they are read.
+	if _, err := c.src.Describe(ctx, c.spec.Rules.Wants); err != nil {
+		return err
+	}
+	if c.p.Position.Stamp != "" && c.p.Position.Stamp == c.position.Stamp {
+		return nil
+	}
+	return c.restartPartial(ctx)
+}
+
+// finished finds the ranges and the objects that are on the target.
+func (c *copying) finished(ctx context.Context) error {
+	if err := c.tgt.Begin(ctx, c.run.ID); err != nil {
+		return err
+	}
+	marks, err := c.tgt.Marks(ctx, c.run.ID)
+	if err != nil {
+		return err
+	}
+	for _, m := range marks {
+		c.done[m.Range] = m.Rows
+	}
+	objects, err := c.env.Catalog.Objects(ctx, c.run.ID)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if o.State == catalog.ObjectDone {
+			c.built[o.ID] = true
+		}
+	}
+	return nil
+}
+
+// restartPartial throws away what is on the target of tables that are not full,
+// and cuts these anew in the present view.
+func (c *copying) restartPartial(ctx context.Context) error {
+	ranges, done := map[int]int{}, map[int]int{}
+	last := 0
+	for _, r := range c.p.Ranges {
+		ranges[r.Move]++
+		if _, ok := c.done[r.ID]; ok {
+			done[r.Move]++
+		}
+		last = max(last, r.ID)
+	}
+	var forget []int
+	var clear []tidemark.TableID
+	kept := c.p.Ranges[:0:0]
+	full := 0
+	for _, r := range c.p.Ranges {
+		if done[r.Move] == ranges[r.Move] {
+			kept = append(kept, r)
+			continue
+		}
+		forget = append(forget, r.ID)
+		delete(c.done, r.ID)
+	}
+	for i := range c.p.Moves {
+		if done[i] == ranges[i] {
+			full++
+			continue
+		}
+		if done[i] > 0 {
+			clear = append(clear, c.p.Moves[i].To.TableID)
+		}
+		again, err := c.src.Split(ctx, &c.p.Moves[i])
+		if err != nil {
+			return err
+		}
+		for _, r := range again {
+			last++
+			r.Move, r.ID = i, last
+			kept = append(kept, r)
+		}
+	}
+	if len(clear) > 0 {
+		if err := c.tgt.Clear(ctx, clear, false); err != nil {
+			return err
+		}
+	}
+	if err := c.tgt.Forget(ctx, c.run.ID, forget); err != nil {
+		return err
+	}
+	c.p.Ranges = kept
+	if full > 0 && full < len(c.p.Moves) {
+		c.p.Findings = append(c.p.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: "source",
+			Text: fmt.Sprintf("has changed since the run began (position %s, now %s): %d finished tables are of the earlier view, the others are read again from the present one", c.p.Position.Text, c.position.Text, full),
+			Hint: "run tidemark diff, or copy anew with --prep drop for one view of everything"})
+	}
+	return c.env.Catalog.PutRanges(ctx, c.run.ID, c.p.Ranges)
+}

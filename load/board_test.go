@@ -1,0 +1,242 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// world carries out a board's work with workers that fail as the test says, and
+// keeps what happened in order.
+type world struct {
+	mu      sync.Mutex
+	log     []string
+	left    []int
+	rows    int
+	fails   map[int]int     // range: transient failures to come
+	broken  map[string]bool // objects that cannot be made
+	made    map[string]bool
+	problem string
+}
+
+func (w *world) fault(format string, args ...any) {
+	if w.problem == "" {
+		w.problem = fmt.Sprintf(format, args...)
+	}
+}
+
+func (w *world) reader(b *board, lane int) func(context.Context, *flow.Clock) error {
+	return func(ctx context.Context, c *flow.Clock) error {
+		for {
+			t, err := b.nextRange(ctx, c, lane)
+			if err != nil || t == nil {
+				return err
+			}
+			time.Sleep(time.Duration(t.r.ID%7) * time.Millisecond)
+			w.mu.Lock()
+			fail := w.fails[t.r.ID] > 0
+			w.fails[t.r.ID]--
+			if !fail {
+				w.left[t.r.Move]--
+				w.rows--
+			}
+			w.mu.Unlock()
+			if fail {
+				b.rangeFailed(t, tidemark.Errorf(tidemark.Transient, "copy", "", "cut", ""), 3)
+				continue
+			}
+			full := b.rangeDone(t)
+			w.mu.Lock()
+			if full && w.left[t.r.Move] != 0 {
+				w.fault("table %d is full with %d ranges left", t.r.Move, w.left[t.r.Move])
+			}
+			w.log = append(w.log, fmt.Sprint(t.r.ID))
+			w.mu.Unlock()
+		}
+	}
+}
+
+func (w *world) finisher(b *board) func(context.Context, *flow.Clock) error {
+	return func(ctx context.Context, c *flow.Clock) error {
+		for {
+			o, err := b.nextObject(ctx, c)
+			if err != nil || o == nil {
+				return err
+			}
+			w.mu.Lock()
+			for _, d := range o.Depends {
+				if _, known := b.byID[d]; known && !w.made[d] {
+					w.fault("%s begins before %s is made", o.ID, d)
+				}
+			}
+			if o.move >= 0 && o.Phase == tidemark.AfterTable && w.left[o.move] > 0 {
+				w.fault("%s begins before its table is full", o.ID)
+			}
+			if o.Phase == tidemark.AfterRows && w.rows > 0 {
+				w.fault("%s begins with %d ranges to go", o.ID, w.rows)
+			}
+			bad := w.broken[o.ID]
+			w.mu.Unlock()
+			time.Sleep(3 * time.Millisecond)
+			w.mu.Lock()
+			w.made[o.ID] = !bad
+			w.mu.Unlock()
+			if bad {
+				err = tidemark.Errorf(tidemark.BadRow, "create", o.ID, "duplicate", "")
+			}
+			b.objectDone(o, err, time.Millisecond)
+		}
+	}
+}
+
+// TestBoardDoesAllOnceInOrder lets random plans run with random failures.
+func TestBoardDoesAllOnceInOrder(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		moves := rapid.IntRange(0, 5).Draw(rt, "moves")
+		p := &Plan{Owner: map[string]int{}}
+		w := &world{fails: map[int]int{}, broken: map[string]bool{}, made: map[string]bool{}}
+		for m := range moves {
+			p.Moves = append(p.Moves, tidemark.Move{From: &tidemark.Table{}, To: &tidemark.Table{}})
+			p.Owner[fmt.Sprintf("s.t%d", m)] = m
+			n := rapid.IntRange(0, 6).Draw(rt, "ranges")
+			for range n {
+				id := len(p.Ranges) + 1
+				p.Ranges = append(p.Ranges, tidemark.Range{ID: id, Move: m})
+				w.fails[id] = rapid.IntRange(0, 3).Draw(rt, "failures")
+			}
+			w.left = append(w.left, n)
+			w.rows += n
+		}
+		var objects []tidemark.Object
+		for i := range rapid.IntRange(0, 12).Draw(rt, "objects") {
+			o := tidemark.Object{ID: fmt.Sprint("o", i), Phase: rapid.SampledFrom([]tidemark.Phase{tidemark.AfterTable, tidemark.AfterRows}).Draw(rt, "phase")}
+			if moves > 0 {
+				o.Table = tidemark.TableID{Schema: "s", Name: fmt.Sprint("t", rapid.IntRange(0, moves-1).Draw(rt, "table"))}
+			}
+			for j := range i {
+				if rapid.IntRange(0, 4).Draw(rt, "depends") == 0 {
+					o.Depends = append(o.Depends, fmt.Sprint("o", j))
+				}
+			}
+			w.broken[o.ID] = rapid.IntRange(0, 9).Draw(rt, "broken") == 0
+			objects = append(objects, o)
+		}
+		synctestRun(t, func() {
+			b := newBoard(p, nil, objects, 3)
+			g := flow.NewGroup(context.Background())
+			for lane := range 3 {
+				g.Go("Reader", w.reader(b, lane))
+			}
+			for range 2 {
+				g.Go("Finisher", w.finisher(b))
+			}
+			if err := g.Wait(); err != nil {
+				w.fault("ended with %v", err)
+			}
+			checkEnd(w, b, p, objects)
+		})
+		if w.problem != "" {
+			rt.Fatal(w.problem)
+		}
+	})
+}
+
+func synctestRun(t *testing.T, f func()) {
+	synctest.Test(t, func(*testing.T) { f() })
+}
+
+// checkEnd holds what the board says against a dumb account of it.
+func checkEnd(w *world, b *board, p *Plan, objects []tidemark.Object) {
+	if len(w.log) != len(p.Ranges) {
+		w.fault("%d ranges were done of %d", len(w.log), len(p.Ranges))
+	}
+	slices.Sort(w.log)
+	if n := len(slices.Compact(w.log)); n != len(p.Ranges) {
+		w.fault("a range was done twice")
+	}
+	for _, o := range objects {
+		skipped := w.broken[o.ID]
+		for _, d := range o.Depends {
+			skipped = skipped || !w.made[d]
+		}
+		if got := b.byID[o.ID].state; skipped != (got == broken) {
+			w.fault("%s: state %d, to be skipped: %v", o.ID, got, skipped)
+		}
+		if w.made[o.ID] && skipped {
+			w.fault("%s was made though something it needs is not", o.ID)
+		}
+	}
+}
+
+func TestBoardGivesUpAfterItsRetries(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &Plan{Moves: make([]tidemark.Move, 1), Ranges: []tidemark.Range{{ID: 1}}}
+		w := &world{fails: map[int]int{1: 100}, left: []int{1}, rows: 1, made: map[string]bool{}}
+		b := newBoard(p, nil, nil, 1)
+		g := flow.NewGroup(t.Context())
+		g.Go("Reader", w.reader(b, 0))
+		err := g.Wait()
+		if tidemark.KindOf(err) != tidemark.Transient || w.fails[1] != 96 {
+			t.Fatalf("got %v after %d attempts, want the transient error after 4", err, 100-w.fails[1])
+		}
+	})
+}
+
+func TestBoardWaitEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(&Plan{Moves: make([]tidemark.Move, 1), Ranges: []tidemark.Range{{ID: 1}}}, nil, nil, 1)
+		if _, err := b.nextRange(t.Context(), nil, 0); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if _, err := b.nextRange(ctx, nil, 0); !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("got %v, want the deadline", err)
+		}
+	})
+}
+
+func TestImportFeedsAnOpenBoard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBoard(&Plan{Owner: map[string]int{}}, nil, nil, 2)
+		b.open = true
+		w := &world{fails: map[int]int{}, left: []int{3, 3}, rows: 6, made: map[string]bool{}, broken: map[string]bool{}}
+		g := flow.NewGroup(t.Context())
+		for lane := range 2 {
+			g.Go("Reader", w.reader(b, lane))
+		}
+		g.Go("Finisher", w.finisher(b))
+		g.Go("Scanner", func(ctx context.Context, c *flow.Clock) error {
+			for m := range 2 {
+				b.addMove(fmt.Sprint("t", m), []tidemark.Object{{ID: fmt.Sprint("key", m), Phase: tidemark.AfterTable, Table: tidemark.TableID{Name: fmt.Sprint("t", m)}}})
+				for i := range 3 {
+					if err := b.addRange(ctx, c, &tidemark.Range{ID: m*3 + i + 1, Move: m}, 1); err != nil {
+						return err
+					}
+					time.Sleep(20 * time.Millisecond) // the lanes are quicker: a table is empty before it is full
+				}
+			}
+			b.fed([]tidemark.Object{{ID: "fk", Phase: tidemark.AfterRows, Depends: []string{"key0", "key1"}}})
+			return nil
+		})
+		if err := g.Wait(); err != nil {
+			t.Fatal(err)
+		}
+		if w.problem != "" {
+			t.Fatal(w.problem)
+		}
+		if len(w.log) != 6 || !w.made["key0"] || !w.made["key1"] || !w.made["fk"] {
+			t.Fatalf("ranges %v, objects %v", w.log, w.made)
+		}
+	})
+}

@@ -1,0 +1,215 @@
+package load
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A Script is a dump file, read once from front to back.
+type Script interface {
+	// Next gives the next piece; io.EOF after the last. Errors in the file are of
+	// Kind BadInput and say the offset and the line.
+	Next(ctx context.Context) (*tidemark.Piece, error)
+	// Convert turns a piece of rows to batches, the last with Last set. It may be
+	// called for the same piece again, and for several pieces at once.
+	Convert(ctx context.Context, p *tidemark.Piece, r tidemark.Read, emit func(*tidemark.Batch) error) error
+	// Done gives a piece's memory back.
+	Done(p *tidemark.Piece)
+}
+
+// A Settler decides what becomes of what a script holds.
+type Settler interface {
+	// Table says how a table that the script defines, or fills without defining it,
+	// is loaded; a nil Move passes its rows over. BeforeRows objects have been made
+	// when it returns.
+	Table(ctx context.Context, p *tidemark.Piece) (Settled, error)
+	// Execute runs SQL of the script, now or when all rows are there.
+	Execute(ctx context.Context, p *tidemark.Piece) error
+	// End comes after the last piece and gives what is still to be made when all
+	// rows are there, such as foreign keys.
+	End(ctx context.Context) ([]tidemark.Object, error)
+}
+
+// Settled is a Settler's answer for a table.
+type Settled struct {
+	Move    *tidemark.Move
+	Format  tidemark.Format
+	Before  []tidemark.Object
+	Objects []tidemark.Object
+}
+
+// pendingPieces is how many pieces of a few megabytes wait for a lane at most.
+const pendingPieces = 6
+
+// NewImport prepares to load a script. Its ranges are the script's pieces, so
+// marks work as in any copy: done lists the pieces that are on the target.
+func NewImport(script Script, tgt Target, settle Settler, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
+	plan := &Plan{Owner: map[string]int{}}
+	im := &importing{script: script, settle: settle, done: done, built: built, pieces: map[int]*tidemark.Piece{}, moves: map[tidemark.TableID]int{}}
+	r := NewRun(im, tgt, plan, sink, opt, nil, built)
+	im.run = r
+	r.feed, r.done = im.feed, im.settled
+	r.board.open = true
+	return r
+}
+
+// importing feeds a Run from a script; to the Run's readers it is the Source.
+type importing struct {
+	script Script
+	settle Settler
+	run    *Run
+	done   map[int]int64
+	built  map[string]bool
+	moves  map[tidemark.TableID]int // -1: passed over
+
+	mu     sync.Mutex
+	pieces map[int]*tidemark.Piece // in flight, by range
+}
+
+// feed is the scanner stage.
+func (im *importing) feed(ctx context.Context, c *flow.Clock) error {
+	c.Enter(flow.Working)
+	for {
+		p, err := im.script.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			if err = im.end(ctx); err == nil {
+				return nil
+			}
+		}
+		if err == nil {
+			err = im.take(ctx, c, p)
+		}
+		if err != nil {
+			if ctx.Err() == nil {
+				im.run.board.stop(err)
+			}
+			return err
+		}
+	}
+}
+
+func (im *importing) take(ctx context.Context, c *flow.Clock, p *tidemark.Piece) error {
+	c.Count(1, p.Bytes, 0)
+	switch p.Kind {
+	case tidemark.Define:
+		_, err := im.table(ctx, c, p)
+		return err
+	case tidemark.Rows:
+		return im.rows(ctx, c, p)
+	}
+	defer c.Enter(c.Enter(flow.IO))
+	return im.settle.Execute(ctx, p)
+}
+
+// table settles a table and takes its move in.
+func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece) (int, error) {
+	defer c.Enter(c.Enter(flow.IO))
+	s, err := im.settle.Table(ctx, p)
+	if err != nil {
+		return -1, err
+	}
+	if s.Move == nil {
+		im.moves[p.Table] = -1
+		return -1, nil
+	}
+	if err := im.run.before(ctx, s.Before, im.built); err != nil {
+		return -1, err
+	}
+	move := im.run.addMove(s, im.built)
+	im.moves[p.Table] = move
+	return move, nil
+}
+
+// rows hands a piece to the lanes, unless it is on the target already.
+func (im *importing) rows(ctx context.Context, c *flow.Clock, p *tidemark.Piece) error {
+	move, known := im.moves[p.Table]
+	if !known {
+		var err error
+		if move, err = im.table(ctx, c, p); err != nil {
+			return err
+		}
+	}
+	if move < 0 {
+		im.script.Done(p)
+		return nil
+	}
+	r := &tidemark.Range{ID: p.ID, Move: move, Bytes: p.Bytes}
+	im.run.Status.addRange(r)
+	if rows, ok := im.done[p.ID]; ok {
+		im.run.Status.passed(r, rows)
+		im.script.Done(p)
+		return nil
+	}
+	im.mu.Lock()
+	im.pieces[p.ID] = p
+	im.mu.Unlock()
+	return im.run.board.addRange(ctx, c, r, pendingPieces)
+}
+
+// addMove takes a move in while rows are moving.
+func (r *Run) addMove(s Settled, built map[string]bool) int {
+	r.movesMu.Lock()
+	r.moves, r.formats = append(r.moves, s.Move), append(r.formats, s.Format)
+	r.movesMu.Unlock()
+	r.Status.addMove(len(r.moves) - 1)
+	move, before, full := r.board.addMove(s.Move.To.String(), undone(s.Objects, built))
+	if full {
+		r.tableFull(before)
+	}
+	return move
+}
+
+// end tells the run that nothing more comes.
+func (im *importing) end(ctx context.Context) error {
+	objects, err := im.settle.End(ctx)
+	if err != nil {
+		return err
+	}
+	if last, full := im.run.board.fed(undone(objects, im.built)); full {
+		im.run.tableFull(last)
+	}
+	return nil
+}
+
+func undone(objects []tidemark.Object, built map[string]bool) []tidemark.Object {
+	var later []tidemark.Object
+	for _, o := range objects {
+		if !built[o.ID] {
+			later = append(later, o)
+		}
+	}
+	return later
+}
+
+func (r *Run) tableFull(move int) {
+	r.Status.full(move)
+	r.sink.TableFull(move)
+}
+
+// Read converts the piece of a range, as a Source would read it.
+func (im *importing) Read(ctx context.Context, _ int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+	im.mu.Lock()
+	p := im.pieces[r.Range.ID]
+	im.mu.Unlock()
+	if p == nil {
+		return tidemark.Errorf(tidemark.Bug, "import", r.Move.To.String(), fmt.Sprintf("piece %d is not there", r.Range.ID), "")
+	}
+	return im.script.Convert(ctx, p, r, emit)
+}
+
+// settled gives a piece's memory back once its range is on the target.
+func (im *importing) settled(id int) {
+	im.mu.Lock()
+	p := im.pieces[id]
+	delete(im.pieces, id)
+	im.mu.Unlock()
+	if p != nil {
+		im.script.Done(p)
+	}
+}
