@@ -68,14 +68,16 @@ type Engine struct {
 
 	mu      sync.Mutex
 	frozen  bool
-	lost    []bool     // per reading lane: its snapshot is gone
-	reads   []*session // reading lanes
-	writes  []*session // writing lanes
-	idle    []*session // ordinary sessions at rest, for leader
-	view    *session   // after Freeze: the session on the same view that leader lends
-	viewMu  sync.Mutex // held while view is lent
-	ledger  string     // the database that holds the marker table, once known
-	account string     // the user as GRANT wants it
+	lost    []bool                          // per reading lane: its snapshot is gone
+	reads   []*session                      // reading lanes
+	writes  []*session                      // writing lanes
+	idle    []*session                      // ordinary sessions at rest, for leader
+	view    *session                        // after Freeze: the session on the same view that leader lends
+	viewMu  sync.Mutex                      // held while view is lent
+	guard   *session                        // after Freeze with LockBackup on MySQL: holds that lock
+	shapes  map[tidemark.TableID]tableShape // of target tables, as Write found them
+	ledger  string                          // the database that holds the marker table, once known
+	account string                          // the user as GRANT wants it
 	closed  bool
 }
 
@@ -415,6 +417,13 @@ func (e *Engine) lend(ctx context.Context) (*session, func(), error) {
 		}
 		return view, e.viewMu.Unlock, nil
 	}
+	e.mu.Unlock()
+	return e.ordinary(ctx)
+}
+
+// ordinary lends a session in autocommit, whether there is a frozen view or not.
+func (e *Engine) ordinary(ctx context.Context) (*session, func(), error) {
+	e.mu.Lock()
 	var s *session
 	for s == nil && len(e.idle) > 0 {
 		s = e.idle[len(e.idle)-1]
@@ -452,14 +461,14 @@ func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed, e.frozen = true, false
-	for _, list := range [][]*session{e.reads, e.writes, e.idle, {e.view}} {
+	for _, list := range [][]*session{e.reads, e.writes, e.idle, {e.view, e.guard}} {
 		for _, s := range list {
 			if s != nil {
 				s.close()
 			}
 		}
 	}
-	e.reads, e.writes, e.idle, e.view = nil, nil, nil, nil
+	e.reads, e.writes, e.idle, e.view, e.guard = nil, nil, nil, nil, nil
 	return nil
 }
 

@@ -1,0 +1,233 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// ledgerName is the table of marker rows. It stands in the database of the URL;
+// without one Write would not know where.
+const ledgerName = "tidemark_copied"
+
+func (e *Engine) ledgerTable() (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	db := e.db
+	if db == "" {
+		db = e.ledger
+	}
+	if db == "" {
+		return "", tidemark.Errorf(tidemark.Invalid, "mark", e.to.masked, "it is not known in which database the marker table stands", "Name a database in the target's URL.")
+	}
+	return quote(db) + "." + quote(ledgerName), nil
+}
+
+// KeepLedgerIn says in which database the marker table stands where the URL names
+// none: call it before Begin.
+func (e *Engine) KeepLedgerIn(db string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.ledger = db
+}
+
+// onTarget runs do on an ordinary session and classifies its error.
+func (e *Engine) onTarget(ctx context.Context, op, object string, do func(*session) error) error {
+	s, back, err := e.ordinary(ctx)
+	if err != nil {
+		return err
+	}
+	defer back()
+	return e.fail(op, object, do(s))
+}
+
+// Begin makes the marker table.
+func (e *Engine) Begin(ctx context.Context, run string) error {
+	name, err := e.ledgerTable()
+	if err != nil {
+		return err
+	}
+	return e.onTarget(ctx, "make marker table", name, func(s *session) error {
+		return s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+" (run varchar(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, range_id int NOT NULL, "+
+			"rows_n bigint NOT NULL, at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (run, range_id)) ENGINE=InnoDB "+
+			"COMMENT='marks of what tidemark has copied; goes away with the run'")
+	})
+}
+
+// Marks lists the ranges of a run that are on the target.
+func (e *Engine) Marks(ctx context.Context, run string) ([]tidemark.Mark, error) {
+	name, err := e.ledgerTable()
+	if err != nil {
+		return nil, err
+	}
+	var marks []tidemark.Mark
+	err = e.onTarget(ctx, "read marks", name, func(s *session) error {
+		r, err := s.query(ctx, "SELECT range_id, rows_n FROM "+name+" WHERE run="+literal(run)+" ORDER BY range_id")
+		if err != nil {
+			return err
+		}
+		marks = make([]tidemark.Mark, r.RowNumber())
+		for i := range marks {
+			id, _ := r.GetInt(i, 0)
+			rows, _ := r.GetInt(i, 1)
+			marks[i] = tidemark.Mark{Range: int(id), Rows: rows}
+		}
+		return nil
+	})
+	if tidemark.KindOf(err) == tidemark.NotFound {
+		return nil, nil
+	}
+	return marks, err
+}
+
+// Forget removes marks of a run.
+func (e *Engine) Forget(ctx context.Context, run string, ranges []int) error {
+	name, err := e.ledgerTable()
+	if err != nil {
+		return err
+	}
+	err = e.onTarget(ctx, "remove marks", name, func(s *session) error {
+		sql := "DELETE FROM " + name + " WHERE run=" + literal(run)
+		if ranges == nil {
+			if err := s.exec(ctx, sql); err != nil {
+				return err
+			}
+			r, err := s.query(ctx, "SELECT 1 FROM "+name+" LIMIT 1")
+			if err != nil || r.RowNumber() > 0 {
+				return err
+			}
+			return s.exec(ctx, "DROP TABLE "+name)
+		}
+		for len(ranges) > 0 {
+			n := min(len(ranges), 1000)
+			ids := make([]string, n)
+			for i, id := range ranges[:n] {
+				ids[i] = strconv.Itoa(id)
+			}
+			if err := s.exec(ctx, sql+" AND range_id IN ("+strings.Join(ids, ",")+")"); err != nil {
+				return err
+			}
+			ranges = ranges[n:]
+		}
+		return nil
+	})
+	if tidemark.KindOf(err) == tidemark.NotFound {
+		return nil
+	}
+	return err
+}
+
+// Clear empties or drops tables, whatever references them. A table that does not
+// exist is as good as dropped, and an error where it was to be emptied.
+func (e *Engine) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) error {
+	if len(tables) == 0 {
+		return nil
+	}
+	return e.onTarget(ctx, "clear", "tables", func(s *session) error {
+		if err := s.exec(ctx, "SET foreign_key_checks=0"); err != nil {
+			return err
+		}
+		defer s.exec(context.WithoutCancel(ctx), "SET foreign_key_checks=1")
+		for _, id := range tables {
+			sql := "TRUNCATE TABLE " + table(id)
+			if drop {
+				sql = "DROP TABLE IF EXISTS " + table(id)
+			}
+			if err := s.exec(ctx, sql); err != nil {
+				return e.fail("clear", id.String(), err)
+			}
+		}
+		e.forgetShapes()
+		return nil
+	})
+}
+
+func (e *Engine) forgetShapes() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.shapes)
+}
+
+// Inspect says what stands under these names. Names are compared as the server
+// compares them.
+func (e *Engine) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error) {
+	out := make([]tidemark.TableState, len(tables))
+	err := e.onTarget(ctx, "inspect", e.to.masked, func(s *session) error {
+		for from := 0; from < len(tables); from += 500 {
+			if err := e.inspectSome(ctx, s, tables[from:min(from+500, len(tables))], out[from:]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// inspectSome asks for some tables by one query, and by another whether those
+// that exist hold a row.
+func (e *Engine) inspectSome(ctx context.Context, s *session, tables []tidemark.TableID, out []tidemark.TableState) error {
+	var b strings.Builder
+	for i, id := range tables {
+		out[i].Table = id
+		if i > 0 {
+			b.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&b, "SELECT %d FROM information_schema.TABLES WHERE TABLE_SCHEMA=%s AND TABLE_NAME=%s", i, e.schemaLiteral(id), literal(id.Name))
+	}
+	r, err := s.query(ctx, b.String())
+	if err != nil {
+		return err
+	}
+	b.Reset()
+	for i := range r.RowNumber() {
+		n, _ := r.GetInt(i, 0)
+		out[n].Exists = true
+		if i > 0 {
+			b.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&b, "SELECT %d FROM DUAL WHERE EXISTS (SELECT 1 FROM %s)", n, table(tables[n]))
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if r, err = s.query(ctx, b.String()); err != nil {
+		return err
+	}
+	for i := range r.RowNumber() {
+		n, _ := r.GetInt(i, 0)
+		out[n].Rows = true
+	}
+	return nil
+}
+
+// Exec runs the statements of one object on a writing lane, in order, outside a
+// transaction: DDL commits by itself here. Foreign keys are not checked
+// meanwhile, so that tables can be made in any order.
+func (e *Engine) Exec(ctx context.Context, lane int, sql []string) error {
+	s, err := e.writer(ctx, lane)
+	if err != nil {
+		return err
+	}
+	defer e.forgetShapes()
+	for _, one := range sql {
+		if err := s.exec(ctx, one); err != nil {
+			if s.dead {
+				s.close()
+			}
+			return e.fail("run", firstWords(one), err)
+		}
+	}
+	return nil
+}
+
+// firstWords names a statement in a message.
+func firstWords(sql string) string {
+	one := strings.Join(strings.Fields(sql), " ")
+	if len(one) > 60 {
+		one = strings.ToValidUTF8(one[:60], "") + "..."
+	}
+	return one
+}

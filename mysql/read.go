@@ -1,0 +1,581 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Read emits the rows of a range, read on a lane's session. A lane whose
+// connection broke after Freeze has lost the frozen view for good, which a
+// server gives to nobody again: the Read that notices is Transient, and every
+// later one on that lane is Lost, so that the caller gives its ranges to the
+// other lanes. Values are as Move.To wants them: a TIME travels to an interval
+// column as an ISO 8601 interval and to any other as it is.
+func (e *Engine) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+	object := r.Move.From.String()
+	s, err := e.reader(ctx, lane)
+	if err != nil {
+		return err
+	}
+	cols, err := e.outCols(r.Move, r.Format)
+	if err != nil {
+		return err
+	}
+	if err := s.results(ctx, r.Format); err != nil {
+		return e.readFailed(lane, s, object, err)
+	}
+	sql, err := e.selectRows(r, cols)
+	if err != nil {
+		return err
+	}
+	if s.wire == nil {
+		s.wire = newWire(s.net)
+	}
+	t := &rowStream{wire: s.wire, req: r, cols: cols, emit: emit}
+	t.lobs(cols)
+	stop := context.AfterFunc(ctx, s.abort)
+	err = t.run(sql)
+	if !stop() {
+		s.dead = true
+		e.kill(s.id)
+		t.drop()
+		if err == nil || broken(err) {
+			err = context.Cause(ctx)
+		}
+	}
+	if err == nil {
+		return nil
+	}
+	t.drop()
+	var emitted *emitError
+	if errors.As(err, &emitted) {
+		if !s.dead && !e.abandon(ctx, s) {
+			e.readFailed(lane, s, object, errMalformed)
+		}
+		return emitted.err
+	}
+	var bad *badValue
+	if errors.As(err, &bad) {
+		if !s.dead && !e.abandon(ctx, s) {
+			e.readFailed(lane, s, object, errMalformed)
+		}
+		return &tidemark.Error{Op: "read", Object: object, Kind: tidemark.BadRow, Err: fmt.Errorf("row %s: %w", t.rowName, bad),
+			Hint: "Choose what becomes of dates that are none: --zero-dates=null or --zero-dates=epoch."}
+	}
+	return e.readFailed(lane, s, object, err)
+}
+
+// reader gives the session of a reading lane. Without Freeze it is an ordinary
+// one.
+func (e *Engine) reader(ctx context.Context, lane int) (*session, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.frozen {
+		if lane >= len(e.reads) {
+			return nil, tidemark.Errorf(tidemark.Bug, "read", "", fmt.Sprintf("lane %d is not one of the %d of Freeze", lane, len(e.reads)), "")
+		}
+		if s := e.reads[lane]; !s.dead {
+			return s, nil
+		}
+		return nil, tidemark.Errorf(tidemark.Lost, "read", e.to.masked, fmt.Sprintf("lane %d has lost its view of the source with its connection", lane),
+			"The other lanes go on; if none is left, start the copy again.")
+	}
+	return e.laneSession(ctx, &e.reads, lane)
+}
+
+// laneSession gives the live session of a lane, opening it where there is none;
+// e.mu is held.
+func (e *Engine) laneSession(ctx context.Context, lanes *[]*session, lane int) (*session, error) {
+	for lane >= len(*lanes) {
+		*lanes = append(*lanes, nil)
+	}
+	s := (*lanes)[lane]
+	if s != nil && !s.dead {
+		return s, nil
+	}
+	e.mu.Unlock()
+	s, err := e.session(ctx)
+	e.mu.Lock()
+	if err != nil {
+		return nil, err
+	}
+	(*lanes)[lane] = s
+	return s, nil
+}
+
+// readFailed makes the error of a Read that failed on the server or the network.
+func (e *Engine) readFailed(lane int, s *session, object string, err error) error {
+	var my *gomysql.MyError
+	if !errors.As(err, &my) {
+		s.dead = true
+		s.close()
+	}
+	out := e.fail("read", object, err)
+	var te *tidemark.Error
+	if s.dead && e.frozen && errors.As(out, &te) && te.Kind == tidemark.Transient && te.Hint == "" {
+		te.Hint = fmt.Sprintf("Lane %d has lost its view of the source; the other lanes go on.", lane)
+	}
+	return out
+}
+
+// results sets in which character set a session's results come.
+func (s *session) results(ctx context.Context, f tidemark.Format) error {
+	want := "utf8mb4"
+	if f == tidemark.LoadData {
+		want = "NULL"
+	}
+	if s.charset == want {
+		return nil
+	}
+	if err := s.exec(ctx, "SET character_set_results="+want); err != nil {
+		return err
+	}
+	s.charset = want
+	return nil
+}
+
+// abandon ends a SELECT whose rows nobody wants any more without losing the
+// session and its snapshot. It reports whether that worked.
+func (e *Engine) abandon(ctx context.Context, s *session) bool {
+	stop := context.AfterFunc(ctx, s.abort)
+	defer stop()
+	if done, err := s.wire.drain(4 << 20); done || err != nil {
+		return done
+	}
+	e.killQuery(s.id)
+	done, _ := s.wire.drain(1 << 50)
+	return done && ctx.Err() == nil
+}
+
+func (e *Engine) killQuery(id uint32) {
+	s, back, err := e.ordinary(context.Background())
+	if err != nil {
+		return
+	}
+	defer back()
+	_ = s.exec(context.Background(), "KILL QUERY "+strconv.FormatUint(uint64(id), 10))
+}
+
+// selectRows writes the SELECT of a range.
+func (e *Engine) selectRows(r tidemark.Read, cols []outCol) (string, error) {
+	var b strings.Builder
+	b.WriteString("SELECT ")
+	if e.mariadb {
+		b.WriteString("SQL_NO_CACHE ")
+	}
+	for _, x := range lobColumns(r.Move, cols) {
+		b.WriteString(x + ",")
+	}
+	for i, c := range cols {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(c.expr)
+	}
+	b.WriteString(" FROM " + table(r.Move.From.TableID))
+	where, err := e.where(r.Move, r.Range)
+	if err != nil {
+		return "", err
+	}
+	if r.Range != nil && r.Range.Part != nil {
+		b.WriteString(" PARTITION (" + quote(r.Range.Part.Name) + ")")
+	}
+	b.WriteString(forceIndex(r.Move, r.Range))
+	if where != "" {
+		b.WriteString(" WHERE " + where)
+	}
+	return b.String(), nil
+}
+
+// forceIndex makes a range of the primary key be read by it: by its own estimate
+// the server may rather read the whole table for each of a few large ranges.
+func forceIndex(m *tidemark.Move, r *tidemark.Range) string {
+	if r == nil || r.Kind != tidemark.Keys || m.From.Key == nil || len(r.Columns) > len(m.From.Key.Parts) || len(r.Lower)+len(r.Upper) == 0 {
+		return ""
+	}
+	for i, c := range r.Columns {
+		if p := m.From.Key.Parts[i]; p.Column != c || p.Prefix != 0 {
+			return ""
+		}
+	}
+	return " FORCE INDEX (PRIMARY)"
+}
+
+// lobColumns are what limited LOB mode selects besides: before all columns the
+// row's key, where one of its values is cut, and the size of each such value.
+func lobColumns(m *tidemark.Move, cols []outCol) []string {
+	var cut, sizes []string
+	for _, c := range cols {
+		if c.limit != 0 {
+			over := fmt.Sprintf("OCTET_LENGTH(%s)>%d", quote(c.name), c.limit)
+			cut = append(cut, over)
+			sizes = append(sizes, fmt.Sprintf("IF(%s,OCTET_LENGTH(%s),NULL)", over, quote(c.name)))
+		}
+	}
+	if len(cut) == 0 {
+		return nil
+	}
+	key := make([]string, 0, 4)
+	for _, name := range keyColumns(m.From) {
+		key = append(key, "IFNULL(CONVERT("+quote(name)+" USING utf8mb4),'NULL')")
+	}
+	return append([]string{"IF(" + strings.Join(cut, " OR ") + ",CONCAT_WS(','," + strings.Join(key, ",") + "),NULL)"}, sizes...)
+}
+
+// keyColumns are the columns that name a row to a person: the key's, or a unique
+// index's, or the first three.
+func keyColumns(t *tidemark.Table) []string {
+	if t.Key != nil {
+		if names := t.Key.Columns(); names != nil {
+			return names
+		}
+	}
+	for i := range t.Indexes {
+		if names := t.Indexes[i].Columns(); t.Indexes[i].Unique && names != nil {
+			return names
+		}
+	}
+	names := make([]string, 0, 3)
+	for _, c := range t.Columns {
+		if len(names) < 3 {
+			names = append(names, c.Name)
+		}
+	}
+	return names
+}
+
+// A rowStream turns the rows of one SELECT into batches.
+type rowStream struct {
+	wire *wire
+	req  tidemark.Read
+	cols []outCol
+	emit func(*tidemark.Batch) error
+	b    *tidemark.Batch
+
+	limited []int    // indexes of the columns with a limit
+	sizes   []uint64 // of the values that are cut in this row, in that order; 0 not cut
+	key     []byte   // of this row, if it has such values
+
+	scratch []byte // a value of a streamed row that must be whole
+	rowName string // of a row that cannot be read, for the message
+}
+
+// emitError tells the caller's error from ours.
+type emitError struct{ err error }
+
+func (e *emitError) Error() string { return e.err.Error() }
+
+func (t *rowStream) lobs(cols []outCol) {
+	for i, c := range cols {
+		if c.limit != 0 {
+			t.limited = append(t.limited, i)
+		}
+	}
+	t.sizes = make([]uint64, len(t.limited))
+}
+
+func (t *rowStream) drop() {
+	if t.b != nil {
+		t.b.Release()
+		t.b = nil
+	}
+}
+
+// hand gives the batch away and begins another.
+func (t *rowStream) hand(more, last bool) error {
+	b := t.b
+	b.More, b.Last = more, last
+	t.b = nil
+	if err := t.emit(b); err != nil {
+		return &emitError{err}
+	}
+	if !last {
+		t.b = tidemark.NewBatch(t.req.Range, t.req.Format)
+	}
+	return nil
+}
+
+func (t *rowStream) run(sql string) error {
+	want := len(t.cols)
+	if len(t.limited) > 0 {
+		want += 1 + len(t.limited)
+	}
+	n, err := t.wire.query(sql)
+	if err != nil {
+		return err
+	}
+	if n != want {
+		return errMalformed
+	}
+	t.b = tidemark.NewBatch(t.req.Range, t.req.Format)
+	for {
+		p, whole, err := t.wire.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case !whole:
+			if err := t.large(); err != nil {
+				return err
+			}
+		case isEOF(p):
+			return t.hand(false, true)
+		case len(p) > 0 && p[0] == packetErr:
+			return serverErr(p)
+		default:
+			if err := t.row(p); err != nil {
+				return err
+			}
+		}
+		if len(t.b.Data) >= tidemark.BatchSize {
+			if err := t.hand(false, false); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// row appends a row that is in the buffer. This is the hot path: no calls for
+// digits, one for text.
+func (t *rowStream) row(p []byte) error {
+	at := 0
+	if len(t.limited) > 0 {
+		var err error
+		if at, err = t.prefix(p); err != nil {
+			return err
+		}
+	}
+	dst := t.b.Data
+	for i := range t.cols {
+		if at >= len(p) {
+			return errMalformed
+		}
+		c := &t.cols[i]
+		n := int(p[at])
+		at++
+		if n >= valueNull {
+			if n == valueNull {
+				dst = append(dst, '\\', 'N', '\t')
+				continue
+			}
+			long, size := lenencInt(p[at-1:])
+			if size == 0 || long > uint64(len(p)) {
+				return errMalformed
+			}
+			n, at = int(long), at-1+size
+		}
+		if n > len(p)-at {
+			return errMalformed
+		}
+		v := p[at : at+n : at+n]
+		at += n
+		switch c.shape {
+		case asIs:
+			dst = append(dst, v...)
+		case escaped:
+			if c.limit != 0 {
+				v = c.cut(v)
+			}
+			dst = appendEscaped(dst, v, c.esc)
+		default:
+			var err error
+			if dst, err = c.append(dst, v); err != nil {
+				t.rowName = t.describe(p)
+				return err
+			}
+		}
+		dst = append(dst, '\t')
+	}
+	dst[len(dst)-1] = '\n'
+	t.b.Data = dst
+	t.b.Rows++
+	t.tell()
+	return nil
+}
+
+// prefix reads the columns of limited LOB mode and says where the row's own begin.
+func (t *rowStream) prefix(p []byte) (int, error) {
+	at := 0
+	t.key = t.key[:0]
+	for i := range len(t.limited) + 1 {
+		if at >= len(p) {
+			return 0, errMalformed
+		}
+		v := p[at:at]
+		if p[at] == valueNull {
+			at++
+		} else {
+			n, size := lenencInt(p[at:])
+			if size == 0 || n > uint64(len(p)-at-size) {
+				return 0, errMalformed
+			}
+			v = p[at+size : at+size+int(n)]
+			at += size + int(n)
+		}
+		if i == 0 {
+			t.key = append(t.key, v...)
+		} else {
+			t.sizes[i-1], _ = strconv.ParseUint(asString(v), 10, 64)
+		}
+	}
+	return at, nil
+}
+
+// tell reports the values of the row that were cut.
+func (t *rowStream) tell() {
+	for i, size := range t.sizes {
+		if size != 0 && t.req.Cut != nil {
+			t.req.Cut(string(t.key), t.cols[t.limited[i]].name, int64(size))
+		}
+	}
+}
+
+// describe names a row by its first three values.
+func (t *rowStream) describe(p []byte) string {
+	key := keyColumns(t.req.Move.From)
+	parts := make([]string, 0, len(key))
+	at := 0
+	if len(t.limited) > 0 {
+		at, _ = t.prefix(p)
+	}
+	for i := 0; i < len(t.cols) && at < len(p); i++ {
+		value := "NULL"
+		if p[at] == valueNull {
+			at++
+		} else {
+			n, size := lenencInt(p[at:])
+			if size == 0 || n > uint64(len(p)-at-size) {
+				break
+			}
+			v := p[at+size : at+size+int(n)]
+			at += size + int(n)
+			value = strconv.Quote(string(v[:min(len(v), 40)]))
+		}
+		for _, k := range key {
+			if k == t.cols[i].name {
+				parts = append(parts, k+"="+value)
+			}
+		}
+	}
+	if len(parts) == 0 {
+		return "without a key"
+	}
+	return strings.Join(parts, ", ")
+}
+
+// large appends a row that is too large for the buffer, as it comes, and hands
+// over pieces of it.
+func (t *rowStream) large() error {
+	if len(t.b.Data) > 0 {
+		if err := t.hand(false, false); err != nil {
+			return err
+		}
+	}
+	t.rowName = "of more than 512 kB"
+	if err := t.largePrefix(); err != nil {
+		return err
+	}
+	for i := range t.cols {
+		n, null, err := t.wire.lenenc()
+		switch {
+		case err != nil:
+			return err
+		case null:
+			t.b.Data = append(t.b.Data, `\N`...)
+		default:
+			if err := t.largeValue(&t.cols[i], n); err != nil {
+				return err
+			}
+		}
+		end := byte('\t')
+		if i == len(t.cols)-1 {
+			end = '\n'
+		}
+		t.b.Data = append(t.b.Data, end)
+	}
+	if err := t.wire.ended(); err != nil {
+		return err
+	}
+	t.b.Rows++
+	t.tell()
+	return nil
+}
+
+func (t *rowStream) largePrefix() error {
+	if len(t.limited) == 0 {
+		return nil
+	}
+	for i := range len(t.limited) + 1 {
+		n, null, err := t.wire.lenenc()
+		if err != nil {
+			return err
+		}
+		if null {
+			n = 0
+		}
+		if err := t.gather(n); err != nil {
+			return err
+		}
+		if i == 0 {
+			t.key = append(t.key[:0], t.scratch...)
+		} else {
+			t.sizes[i-1], _ = strconv.ParseUint(asString(t.scratch), 10, 64)
+		}
+	}
+	return nil
+}
+
+// gather reads n bytes of a streamed row into scratch.
+func (t *rowStream) gather(n uint64) error {
+	t.scratch = t.scratch[:0]
+	for n > 0 {
+		v, err := t.wire.stream(int(min(n, readBuffer)))
+		if err != nil {
+			return err
+		}
+		t.scratch = append(t.scratch, v...)
+		n -= uint64(len(v))
+	}
+	return nil
+}
+
+// largeValue appends a value of a streamed row. A value of a fixed form is put
+// together first, and so is the head of a geometry.
+func (t *rowStream) largeValue(c *outCol, n uint64) (err error) {
+	if !c.streams() || c.limit != 0 || n <= 9 {
+		if err := t.gather(n); err != nil {
+			return err
+		}
+		t.b.Data, err = c.append(t.b.Data, t.scratch)
+		return err
+	}
+	if err := t.gather(9); err != nil {
+		return err
+	}
+	if t.b.Data, err = c.part(t.b.Data, t.scratch, true); err != nil {
+		return err
+	}
+	for n -= 9; n > 0; {
+		v, err := t.wire.stream(int(min(n, readBuffer)))
+		if err != nil {
+			return err
+		}
+		n -= uint64(len(v))
+		if t.b.Data, err = c.part(t.b.Data, v, false); err != nil {
+			return err
+		}
+		if len(t.b.Data) >= tidemark.PieceSize-2*readBuffer {
+			if err := t.hand(true, false); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

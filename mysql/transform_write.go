@@ -1,0 +1,505 @@
+package mysql
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// An inKind says how a value of a COPY-text batch becomes one of LOAD DATA.
+type inKind uint8
+
+const (
+	inAsIs     inKind = iota // only the escapes differ
+	inHex                     // "\x" and hex to raw bytes
+	inBool                    // "t", "f" to 1, 0
+	inBits                    // 0 and 1 to the raw bytes of a BIT
+	inIntBits                 // a number, or "t" and "f", to the raw bytes of a BIT
+	inDate                    // refuse infinity, BC and years over 9999
+	inZoned                   // the same, and take "+00" off
+	inNumber                  // refuse NaN and infinity
+	inInterval                // ISO 8601 interval to a TIME
+	inYear                    // the year 0 is 0000
+	inGeometry                // hex of EWKB to the internal form
+)
+
+// An inCol is a column as it is written.
+type inCol struct {
+	name  string
+	shape inKind
+	bits  int
+}
+
+// inCols works out how a Move's CopyText columns are written.
+func inCols(m *tidemark.Move) []inCol {
+	to := m.To.Stored()
+	out := make([]inCol, len(to))
+	for i, c := range to {
+		from := c.Type
+		if i < len(m.Source) {
+			if f := m.From.Column(m.Source[i]); f != nil {
+				from = f.Type
+			}
+		}
+		out[i] = inCol{name: c.Name, shape: inKindOf(from, c.Type), bits: max(int(c.Type.Length), 1)}
+	}
+	return out
+}
+
+func inKindOf(from, to tidemark.Type) inKind {
+	switch to.Kind {
+	case tidemark.Geometry:
+		if from.Kind == tidemark.Geometry || from.Kind.Bytes() {
+			return inGeometry
+		}
+		return inAsIs
+	case tidemark.Bit, tidemark.VarBit:
+		if from.Kind == tidemark.Bit || from.Kind == tidemark.VarBit {
+			return inBits
+		}
+		return inIntBits
+	case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Enum, tidemark.Set, tidemark.JSON:
+		return inAsIs
+	case tidemark.Time:
+		if from.Kind == tidemark.Interval || from.Kind == tidemark.Time {
+			return inInterval
+		}
+	case tidemark.Year:
+		return inYear
+	case tidemark.Binary, tidemark.Varbinary, tidemark.Blob:
+		if from.Kind.Bytes() || from.Kind == tidemark.Geometry {
+			return inHex
+		}
+		return inAsIs
+	case tidemark.Bool:
+		if native(to, "bit") {
+			return inIntBits
+		}
+	}
+	switch from.Kind {
+	case tidemark.Bool:
+		return inBool
+	case tidemark.Date, tidemark.DateTime:
+		return inDate
+	case tidemark.Timestamp:
+		return inZoned
+	case tidemark.Float, tidemark.Decimal:
+		return inNumber
+	}
+	return inAsIs
+}
+
+// An inbound turns COPY-text batches into the stream of LOAD DATA. A row may be
+// cut anywhere, also in the middle of an escape: what cannot be decided yet is
+// carried to the next piece.
+type inbound struct {
+	cols   []inCol
+	plain  bool   // all columns are as they are
+	refuse Policy // for values that MySQL cannot hold
+
+	col     int    // that comes next
+	carry   []byte // the beginning of its value, from an earlier piece
+	started bool   // that value is being streamed, its beginning is gone
+	slash   bool   // plain: a backslash is carried
+	out     []byte
+}
+
+func newInbound(cols []inCol, refuse Policy) *inbound {
+	t := &inbound{cols: cols, plain: true, refuse: refuse}
+	for _, c := range cols {
+		t.plain = t.plain && c.shape == inAsIs
+	}
+	return t
+}
+
+// reset begins a row anew.
+func (t *inbound) reset() { t.col, t.carry, t.started, t.slash = 0, t.carry[:0], false, false }
+
+// feed transforms the next piece. What it gives is valid until the next call;
+// data may be changed.
+func (t *inbound) feed(data []byte) ([]byte, error) {
+	if t.plain {
+		return t.feedPlain(data), nil
+	}
+	t.out = t.out[:0]
+	for len(data) > 0 {
+		end := byte('\t')
+		if t.col == len(t.cols)-1 {
+			end = '\n'
+		}
+		n := bytes.IndexByte(data, end)
+		if n < 0 {
+			return t.out, t.partial(data)
+		}
+		if err := t.value(data[:n]); err != nil {
+			return t.out, err
+		}
+		t.out = append(t.out, end)
+		data = data[n+1:]
+		if t.col++; t.col == len(t.cols) {
+			t.col = 0
+		}
+	}
+	return t.out, nil
+}
+
+// feedPlain changes the escapes that LOAD DATA does not know, in place.
+func (t *inbound) feedPlain(data []byte) []byte {
+	if t.slash && len(data) > 0 {
+		t.slash = false
+		t.out = append(append(t.out[:0], '\\'), data...)
+		data = t.out
+	}
+	if n := trailingSlashes(data); n%2 == 1 {
+		data, t.slash = data[:len(data)-1], true
+	}
+	return loadEscapes(data)
+}
+
+func trailingSlashes(v []byte) int {
+	n := 0
+	for n < len(v) && v[len(v)-1-n] == '\\' {
+		n++
+	}
+	return n
+}
+
+// loadEscapes replaces \f and \v by the bytes that they stand for, in place.
+func loadEscapes(v []byte) []byte {
+	i := bytes.IndexByte(v, '\\')
+	if i < 0 {
+		return v
+	}
+	w := i // v[:w] is done
+	for i+1 < len(v) {
+		switch v[i+1] {
+		case 'f':
+			v[w] = '\f'
+			w++
+		case 'v':
+			v[w] = '\v'
+			w++
+		default:
+			v[w], v[w+1] = '\\', v[i+1]
+			w += 2
+		}
+		i += 2
+		n := bytes.IndexByte(v[i:], '\\')
+		if n < 0 {
+			n = len(v) - i
+		}
+		if w == i {
+			w += n
+		} else {
+			w += copy(v[w:], v[i:i+n])
+		}
+		i += n
+	}
+	return v[:w]
+}
+
+// value appends a value that ends here, and whose beginning may be carried.
+func (t *inbound) value(v []byte) error {
+	if len(t.carry) > 0 {
+		t.carry = append(t.carry, v...)
+		v = t.carry
+	}
+	c := &t.cols[t.col]
+	var err error
+	if t.started {
+		err = t.piece(c, v)
+	} else {
+		err = t.whole(c, v)
+	}
+	t.carry, t.started = t.carry[:0], false
+	return err
+}
+
+// partial takes a piece of a value that goes on: as much of it as can be decided
+// is appended, where its shape allows, and the rest carried.
+func (t *inbound) partial(v []byte) error {
+	c := &t.cols[t.col]
+	t.carry = append(t.carry, v...)
+	v = t.carry
+	head := 3 // `\\x`
+	if c.shape == inGeometry {
+		head = 3 + 2*(5+4)
+	}
+	if len(v) <= head || c.shape != inAsIs && c.shape != inHex && c.shape != inGeometry {
+		return nil
+	}
+	keep := 0
+	if c.shape == inAsIs {
+		keep = trailingSlashes(v) % 2
+	} else if keep = len(v) % 2; !t.started && v[0] == '\\' {
+		keep = (len(v) - 3) % 2
+	}
+	var err error
+	if t.started {
+		err = t.piece(c, v[:len(v)-keep])
+	} else {
+		err = t.whole(c, v[:len(v)-keep])
+	}
+	t.started = true
+	t.carry = append(t.carry[:0], v[len(v)-keep:]...)
+	return err
+}
+
+// piece appends a further piece of a value whose beginning went through whole.
+func (t *inbound) piece(c *inCol, v []byte) error {
+	if c.shape == inAsIs {
+		t.out = append(t.out, loadEscapes(v)...)
+		return nil
+	}
+	var ok bool
+	if t.out, ok = unhex(t.out, v); !ok {
+		return &badValue{c.name, clip(v), "which is not hex"}
+	}
+	return nil
+}
+
+func clip(v []byte) string { return string(v[:min(len(v), 40)]) }
+
+// whole appends a value, or its beginning.
+func (t *inbound) whole(c *inCol, v []byte) error {
+	if len(v) == 2 && v[0] == '\\' && v[1] == 'N' {
+		t.out = append(t.out, `\N`...)
+		return nil
+	}
+	ok, why := true, "which is not what its type holds"
+	switch c.shape {
+	case inAsIs:
+		t.out = append(t.out, loadEscapes(v)...)
+	case inHex:
+		t.out, ok = unhex(t.out, bytes.TrimPrefix(v, []byte(`\\x`)))
+	case inGeometry:
+		t.out, ok = fromEWKB(t.out, bytes.TrimPrefix(v, []byte(`\\x`)))
+		why = "which is not hex of little-endian EWKB"
+	case inBool:
+		switch string(v) {
+		case "t":
+			t.out = append(t.out, '1')
+		case "f":
+			t.out = append(t.out, '0')
+		default:
+			t.out = append(t.out, v...)
+		}
+	case inBits:
+		t.out, ok = fromBits(t.out, v, c.bits)
+	case inIntBits:
+		t.out, ok = fromInt(t.out, v, c.bits)
+	case inYear:
+		if string(v) == "0" {
+			v = []byte("0000")
+		}
+		t.out = append(t.out, v...)
+	case inNumber:
+		if v, ok = finite(v); ok {
+			t.out = append(t.out, v...)
+		}
+		why = "which is no number in MySQL"
+	case inDate, inZoned:
+		if c.shape == inZoned {
+			v = bytes.TrimSuffix(v, []byte("+00"))
+		}
+		if ok = mysqlDate(v); ok {
+			t.out = append(t.out, v...)
+		}
+		why = "which is outside the years 0000 to 9999"
+	case inInterval:
+		t.out, ok = fromInterval(t.out, v)
+		why = "which no TIME can hold"
+	}
+	if ok {
+		return nil
+	}
+	if t.refuse == Null {
+		t.out = append(t.out, `\N`...)
+		return nil
+	}
+	return &badValue{c.name, clip(v), why}
+}
+
+// finite reports whether v is a number and not NaN or infinite.
+func finite(v []byte) ([]byte, bool) {
+	if len(v) == 0 {
+		return v, false
+	}
+	c := v[len(v)-1]
+	return v, c >= '0' && c <= '9' || c == '.'
+}
+
+// mysqlDate reports whether a date, perhaps with a time, has a year of four
+// digits and is neither infinite nor before Christ.
+func mysqlDate(v []byte) bool {
+	return len(v) >= 10 && v[4] == '-' && v[0] >= '0' && v[0] <= '9' && v[len(v)-1] != 'C'
+}
+
+// unhex appends bytes written in hex, escaped for LOAD DATA.
+func unhex(dst, v []byte) ([]byte, bool) {
+	if len(v)%2 != 0 {
+		return dst, false
+	}
+	for i := 0; i < len(v); i += 2 {
+		hi, lo := nibbles[v[i]], nibbles[v[i+1]]
+		if hi|lo > 15 {
+			return dst, false
+		}
+		b := hi<<4 | lo
+		if c := loadLetters[b]; c != 0 {
+			dst = append(dst, '\\', c)
+		} else {
+			dst = append(dst, b)
+		}
+	}
+	return dst, true
+}
+
+// nibbles gives the value of a hex digit, 255 for anything else.
+var nibbles = func() (t [256]byte) {
+	for i := range t {
+		t[i] = 255
+	}
+	for i := range byte(16) {
+		t[hexDigits[i]] = i
+		t[strings.ToUpper(hexDigits)[i]] = i
+	}
+	return t
+}()
+
+// fromEWKB appends a geometry in MySQL's internal form, from hex of its EWKB or of
+// a beginning of at least nine bytes, or of WKB.
+func fromEWKB(dst, v []byte) ([]byte, bool) {
+	var head [9]byte
+	if len(v) < 10 {
+		return dst, false
+	}
+	for i := range min(len(v)/2, 9) {
+		hi, lo := nibbles[v[2*i]], nibbles[v[2*i+1]]
+		if hi|lo > 15 {
+			return dst, false
+		}
+		head[i] = hi<<4 | lo
+	}
+	kind := binary.LittleEndian.Uint32(head[1:])
+	if head[0] != 1 {
+		return dst, false
+	}
+	var internal [9]byte
+	rest := v[10:]
+	if kind&ewkbSRID != 0 {
+		if len(v) < 18 {
+			return dst, false
+		}
+		copy(internal[:4], head[5:])
+		rest = v[18:]
+	}
+	internal[4] = 1
+	binary.LittleEndian.PutUint32(internal[5:], kind&^ewkbSRID)
+	return unhex(appendEscaped(dst, internal[:], &loadLetters), rest)
+}
+
+// fromBits appends the raw bytes of a BIT(n) from its digits.
+func fromBits(dst, v []byte, n int) ([]byte, bool) {
+	if len(v) > n || len(v) > 64 {
+		return dst, false
+	}
+	u, err := strconv.ParseUint(asString(v), 2, 64)
+	if len(v) > 0 && err != nil {
+		return dst, false
+	}
+	return appendBigEndian(dst, u, n), true
+}
+
+// fromInt is fromBits for a number or a boolean.
+func fromInt(dst, v []byte, n int) ([]byte, bool) {
+	var u uint64
+	switch string(v) {
+	case "t":
+		u = 1
+	case "f":
+	default:
+		var err error
+		if u, err = strconv.ParseUint(asString(v), 10, 64); err != nil {
+			return dst, false
+		}
+	}
+	if n < 64 && u>>n != 0 {
+		return dst, false
+	}
+	return appendBigEndian(dst, u, n), true
+}
+
+func appendBigEndian(dst []byte, u uint64, bits int) []byte {
+	var raw [8]byte
+	binary.BigEndian.PutUint64(raw[:], u)
+	return appendEscaped(dst, raw[8-(bits+7)/8:], &loadLetters)
+}
+
+// fromInterval appends a TIME from an ISO 8601 interval; what is written as a
+// clock time already stays as it is. Years and months have no length, and a TIME
+// ends at 838:59:59.
+func fromInterval(dst, v []byte) ([]byte, bool) {
+	if len(v) == 0 || v[0] != 'P' {
+		return append(dst, v...), len(v) > 0
+	}
+	var micros int64
+	inTime := false
+	for v = v[1:]; len(v) > 0; {
+		if v[0] == 'T' {
+			inTime, v = true, v[1:]
+			continue
+		}
+		n := 0
+		for n < len(v) && (v[n] == '-' || v[n] == '+' || v[n] == '.' || v[n] >= '0' && v[n] <= '9') {
+			n++
+		}
+		if n == 0 || n == len(v) {
+			return dst, false
+		}
+		unit, ok := intervalUnit(v[n], inTime)
+		amount, err := strconv.ParseFloat(asString(v[:n]), 64)
+		if err != nil || !ok && amount != 0 || amount > 4e6 || amount < -4e6 {
+			return dst, false
+		}
+		if amount < 0 {
+			micros += int64(amount*float64(unit) - 0.5)
+		} else {
+			micros += int64(amount*float64(unit) + 0.5)
+		}
+		v = v[n+1:]
+	}
+	if micros < 0 {
+		dst, micros = append(dst, '-'), -micros
+	}
+	seconds := micros / 1e6
+	if seconds > 838*3600+59*60+59 {
+		return dst, false
+	}
+	dst = fmt.Appendf(dst, "%02d:%02d:%02d", seconds/3600, seconds/60%60, seconds%60)
+	if frac := micros % 1e6; frac != 0 {
+		dst = trimFraction(fmt.Appendf(dst, ".%06d", frac))
+	}
+	return dst, true
+}
+
+// intervalUnit is how many microseconds a unit has; not ok: it has no length.
+func intervalUnit(c byte, inTime bool) (int64, bool) {
+	switch {
+	case inTime && c == 'S':
+		return 1e6, true
+	case inTime && c == 'M':
+		return 60e6, true
+	case inTime && c == 'H':
+		return 3600e6, true
+	case !inTime && c == 'D':
+		return 86400e6, true
+	case !inTime && c == 'W':
+		return 7 * 86400e6, true
+	}
+	return 0, false
+}

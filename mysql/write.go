@@ -1,0 +1,490 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Write takes the batches of a range into one transaction, by LOAD DATA LOCAL
+// from a stream, and commits them with their marker row.
+//
+// LOAD DATA LOCAL is lenient: a row with a duplicate key is left out, a value that
+// does not fit is changed, and both are only warnings, because the server cannot
+// stop a client that is sending. So the rows that the server took are compared
+// with the rows that were sent, and any warning at all is an error: then the
+// transaction is rolled back, and nothing has happened.
+//
+// Where the server refuses LOCAL, rows go in by INSERT of many rows; Written.Method
+// says so. Tables of storage engines without transactions cannot be rolled back:
+// of a Fresh range they are emptied instead, and of any other the error says it.
+//
+// If the connection breaks in COMMIT, the marker row decides what became of it.
+func (e *Engine) Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
+	object := w.Move.To.String()
+	if w.Format == tidemark.CopyBinary {
+		return tidemark.Written{}, tidemark.Errorf(tidemark.Bug, "write", object, "a MySQL target takes no "+w.Format.String(), "")
+	}
+	s, err := e.writer(ctx, lane)
+	if err != nil {
+		return tidemark.Written{}, err
+	}
+	k := &writing{e: e, s: s, w: w, take: take, object: object}
+	if err := k.prepare(ctx); err != nil {
+		return tidemark.Written{}, e.writeFailed(s, object, err)
+	}
+	stop := context.AfterFunc(ctx, s.abort)
+	err = k.run(ctx)
+	k.drop()
+	if !stop() {
+		s.dead = true
+		e.kill(s.id)
+		if err != nil && broken(err) {
+			err = context.Cause(ctx)
+		}
+	}
+	if err != nil {
+		err = k.undo(ctx, err)
+	}
+	if err != nil {
+		return tidemark.Written{}, err
+	}
+	return k.done, nil
+}
+
+// writer gives the session of a writing lane, opened and set up where there is none.
+func (e *Engine) writer(ctx context.Context, lane int) (*session, error) {
+	e.mu.Lock()
+	s, err := e.laneSession(ctx, &e.writes, lane)
+	e.mu.Unlock()
+	if err != nil || s.loader {
+		return s, err
+	}
+	set := "SET foreign_key_checks=0, unique_checks=1, max_error_count=1024, " +
+		"sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+	if e.opt.NoBinlog {
+		set += ", sql_log_bin=0"
+	}
+	if err := s.exec(ctx, set); err != nil {
+		return nil, e.writeFailed(s, e.to.masked, err)
+	}
+	if !e.mariadb && e.atLeast(8, 0, 27) {
+		// For the indexes that Exec builds: one statement of ours a lane, and many lanes.
+		if err := s.exec(ctx, "SET SESSION innodb_ddl_buffer_size=67108864, SESSION innodb_ddl_threads=2, SESSION innodb_parallel_read_threads=2"); err != nil {
+			return nil, e.writeFailed(s, e.to.masked, err)
+		}
+	}
+	s.loader = true
+	return s, nil
+}
+
+func (e *Engine) writeFailed(s *session, object string, err error) error {
+	var my *gomysql.MyError
+	if !errors.As(err, &my) {
+		s.dead = true
+		s.close()
+	}
+	return e.fail("write", object, err)
+}
+
+// A writing is a Write under way.
+type writing struct {
+	e      *Engine
+	s      *session
+	w      tidemark.Write
+	take   func() (*tidemark.Batch, error)
+	object string
+
+	shape   tableShape
+	sql     string   // LOAD DATA
+	inbound *inbound // CopyText only
+	insert  bool     // LOCAL is refused
+	in      bool     // in a transaction
+	loading bool     // in LOAD DATA: the server waits for rows
+	touched bool     // rows were sent
+	b       *tidemark.Batch
+	sent    int64
+	done    tidemark.Written
+	packet  int // max_allowed_packet, once asked
+}
+
+// takeError tells take's errors, and Reject's, from ours.
+type takeError struct{ err error }
+
+func (t *takeError) Error() string { return t.err.Error() }
+
+func (k *writing) drop() {
+	if k.b != nil {
+		k.b.Release()
+		k.b = nil
+	}
+}
+
+func (k *writing) next() error {
+	k.drop()
+	b, err := k.take()
+	if err != nil {
+		return &takeError{err}
+	}
+	k.b = b
+	return nil
+}
+
+func (k *writing) prepare(ctx context.Context) (err error) {
+	if k.shape, err = k.e.shapeOf(ctx, k.s, k.w.Move.To.TableID); err != nil {
+		return err
+	}
+	if k.w.Format == tidemark.CopyText {
+		k.inbound = newInbound(inCols(k.w.Move), k.e.opt.Unrepresentable)
+	}
+	k.sql = k.loadStatement()
+	if k.s.wire == nil {
+		k.s.wire = newWire(k.s.net)
+	}
+	return nil
+}
+
+// loadStatement writes LOAD DATA with CHARACTER SET binary: bytes are stored as
+// they are, no matter what the column's character set is. Columns for which that
+// is not right go through a variable.
+func (k *writing) loadStatement() string {
+	var cols, set []string
+	for i, c := range k.w.Move.To.Stored() {
+		x := k.convert(c.Name, "@v"+strconv.Itoa(i))
+		if x == "" {
+			cols = append(cols, quote(c.Name))
+			continue
+		}
+		cols = append(cols, "@v"+strconv.Itoa(i))
+		set = append(set, quote(c.Name)+"="+x)
+	}
+	sql := "LOAD DATA LOCAL INFILE 'rows' INTO TABLE " + table(k.w.Move.To.TableID) + " CHARACTER SET binary (" + strings.Join(cols, ",") + ")"
+	if len(set) > 0 {
+		sql += " SET " + strings.Join(set, ",")
+	}
+	return sql
+}
+
+// convert is the expression that a column's bytes need to become its value; ""
+// is none. MySQL makes JSON of text only, MariaDB takes binary text for the
+// bytes of a UUID or an address; and a batch of COPY text is in UTF-8, which
+// columns of other character sets are not.
+func (k *writing) convert(name, value string) string {
+	c, known := k.shape.columns[name]
+	if !known {
+		return ""
+	}
+	utf8 := "CONVERT(" + value + " USING utf8mb4)"
+	switch {
+	case c.kind == "json" || c.kind == "uuid" || strings.HasPrefix(c.kind, "inet"):
+		return utf8
+	case k.w.Format == tidemark.LoadData || c.charset == "" || strings.HasPrefix(c.charset, "utf8") || c.charset == "ascii" || c.charset == "binary":
+		return ""
+	}
+	return utf8
+}
+
+// run is the transaction.
+func (k *writing) run(ctx context.Context) error {
+	if err := k.next(); err != nil {
+		return err
+	}
+	if k.w.Fresh && !k.shape.transactional {
+		if err := k.s.exec(ctx, "TRUNCATE TABLE "+table(k.w.Move.To.TableID)); err != nil {
+			return err
+		}
+		if k.e.opt.DeferKeys {
+			if err := k.s.exec(ctx, "ALTER TABLE "+table(k.w.Move.To.TableID)+" DISABLE KEYS"); err != nil {
+				return err
+			}
+		}
+	}
+	if err := k.command("START TRANSACTION"); err != nil {
+		return err
+	}
+	k.in = true
+	k.done.Method = "LOAD DATA"
+	var err error
+	if k.w.Reject == nil {
+		err = k.stream(ctx)
+	} else {
+		err = k.sift(ctx)
+	}
+	if err != nil {
+		return err
+	}
+	return k.commit(ctx)
+}
+
+// command runs a statement; ctx is watched by Write.
+func (k *writing) command(sql string) error {
+	_, err := k.s.c.Execute(sql)
+	return err
+}
+
+// stream sends all batches through one LOAD DATA.
+func (k *writing) stream(ctx context.Context) error {
+	if k.b.Last && len(k.b.Data) == 0 {
+		return nil
+	}
+	if err := k.begin(); err != nil {
+		return err
+	}
+	if k.insert {
+		return k.insertAll(ctx)
+	}
+	for {
+		k.sent += int64(k.b.Rows)
+		if err := k.send(k.b.Data); err != nil {
+			return err
+		}
+		if k.b.Last {
+			break
+		}
+		if err := k.next(); err != nil {
+			return err
+		}
+	}
+	ok, err := k.finish()
+	if err != nil {
+		return err
+	}
+	if why := k.verdict(ok, k.sent); why != nil {
+		return why
+	}
+	k.done.Rows += k.sent
+	return nil
+}
+
+// begin starts LOAD DATA, or finds out that it is refused.
+func (k *writing) begin() error {
+	if k.insert {
+		return nil
+	}
+	err := k.s.wire.load(k.sql)
+	var my *gomysql.MyError
+	if errors.As(err, &my) && (my.Code == 1148 || my.Code == 3948 || my.Code == 4166) {
+		k.insert, k.done.Method = true, "INSERT"
+		return nil
+	}
+	k.loading = err == nil
+	return err
+}
+
+// send sends rows in the batch's format.
+func (k *writing) send(data []byte) error {
+	k.done.Bytes += int64(len(data))
+	if k.inbound != nil {
+		var err error
+		if data, err = k.inbound.feed(data); err != nil {
+			return err
+		}
+	}
+	if len(data) == 0 {
+		return nil
+	}
+	k.touched = true
+	if err := k.s.wire.send(data); err != nil {
+		// The server may have said why before it hung up.
+		_ = k.s.net.SetReadDeadline(time.Now().Add(time.Second))
+		if _, said := k.s.wire.response(); said != nil {
+			var my *gomysql.MyError
+			if errors.As(said, &my) {
+				k.s.dead = true
+				return said
+			}
+		}
+		return err
+	}
+	return nil
+}
+
+func (k *writing) finish() (loadOK, error) {
+	k.loading = false
+	return k.s.wire.finish()
+}
+
+// verdict compares what the server took with what was sent.
+func (k *writing) verdict(ok loadOK, sent int64) error {
+	if int64(ok.affected) == sent && ok.warnings == 0 {
+		return nil
+	}
+	out := &tidemark.Error{Op: "write", Object: k.object, Kind: tidemark.BadRow}
+	r, err := k.s.c.Execute("SHOW WARNINGS LIMIT 1")
+	switch {
+	case err != nil:
+		return err
+	case r.RowNumber() > 0:
+		code, _ := strconv.Atoi(cell(r, 0, 1))
+		my := &gomysql.MyError{Code: uint16(code), Message: cell(r, 0, 2)}
+		out.Err = &serverError{my}
+		if kind, hint := k.e.kindOf(my); hint != "" {
+			out.Hint = hint
+			if kind == tidemark.Full {
+				out.Kind = kind
+			}
+		}
+	default:
+		out.Err = fmt.Errorf("%d rows were sent and %d taken, and the server does not say why", sent, ok.affected)
+	}
+	if out.Hint == "" {
+		out.Hint = "Correct the row at the source, or let bad rows be set aside in a reject file."
+	}
+	return out
+}
+
+// commit writes the marker row and commits.
+func (k *writing) commit(ctx context.Context) error {
+	if k.w.Run != "" {
+		ledger, err := k.e.ledgerTable()
+		if err != nil {
+			return err
+		}
+		if err := k.command(fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) VALUES (%s,%d,%d)",
+			ledger, literal(k.w.Run), k.w.Range.ID, k.done.Rows)); err != nil {
+			return err
+		}
+	}
+	err := k.command("COMMIT")
+	var my *gomysql.MyError
+	switch {
+	case err == nil:
+		k.in = false
+		return nil
+	case errors.As(err, &my) || ctx.Err() != nil:
+		return err
+	}
+	// Whether the server got to it, only the marker can say.
+	k.in = false
+	k.s.dead = true
+	k.s.close()
+	if k.w.Run != "" {
+		marks, merr := k.e.Marks(ctx, k.w.Run)
+		if merr == nil && contains(marks, k.w.Range.ID) {
+			return nil
+		}
+		if merr == nil {
+			return err
+		}
+	}
+	return &tidemark.Error{Op: "write", Object: k.object, Kind: tidemark.Transient, Err: fmt.Errorf("the connection broke in COMMIT, and whether the rows are there is not known: %w", err)}
+}
+
+func contains(marks []tidemark.Mark, id int) bool {
+	for _, m := range marks {
+		if m.Range == id {
+			return true
+		}
+	}
+	return false
+}
+
+// undo brings the session back to where it was before the Write, and makes the
+// error that Write returns.
+func (k *writing) undo(ctx context.Context, err error) error {
+	var my *gomysql.MyError
+	var ours *tidemark.Error
+	var taken *takeError
+	var bad *badValue
+	known := errors.As(err, &ours) || errors.As(err, &taken) || errors.As(err, &bad) || errors.As(err, &my)
+	if !k.s.dead && !known {
+		k.s.dead = true
+	}
+	if !k.s.dead && k.loading {
+		if _, ferr := k.finish(); ferr != nil && !errors.As(ferr, &my) {
+			k.s.dead = true
+		}
+	}
+	if !k.s.dead && k.in {
+		if k.command("ROLLBACK") != nil {
+			k.s.dead = true
+		}
+	}
+	if k.s.dead {
+		k.s.close()
+	}
+	left := k.wipe(ctx)
+	switch {
+	case taken != nil:
+		return taken.err
+	case bad != nil:
+		out := &tidemark.Error{Op: "write", Object: k.object, Kind: tidemark.BadRow, Err: bad,
+			Hint: "Correct the row at the source, or choose NULL for values that MySQL cannot hold: --unrepresentable=null."}
+		return out
+	}
+	out := k.e.fail("write", k.object, err)
+	if errors.As(out, &ours) && left != "" {
+		ours.Hint = left
+	}
+	return out
+}
+
+// wipe empties a table without transactions, or says that it is not.
+func (k *writing) wipe(ctx context.Context) string {
+	if k.shape.transactional || !k.touched {
+		return ""
+	}
+	if k.w.Fresh && ctx.Err() == nil {
+		if s, back, err := k.e.ordinary(ctx); err == nil {
+			defer back()
+			if s.exec(ctx, "TRUNCATE TABLE "+table(k.w.Move.To.TableID)) == nil {
+				return ""
+			}
+		}
+	}
+	return "The table's storage engine has no transactions: rows of this range stay in it; empty it before trying again."
+}
+
+// A tableShape is what Write must know of a table as it is on the target.
+type tableShape struct {
+	transactional bool
+	columns       map[string]columnShape
+}
+
+type columnShape struct{ kind, charset string }
+
+// shapeOf asks for a table's shape, once; Exec makes it ask again.
+func (e *Engine) shapeOf(ctx context.Context, s *session, id tidemark.TableID) (tableShape, error) {
+	e.mu.Lock()
+	shape, known := e.shapes[id]
+	e.mu.Unlock()
+	if known {
+		return shape, nil
+	}
+	in := " WHERE TABLE_SCHEMA=" + e.schemaLiteral(id) + " AND TABLE_NAME=" + literal(id.Name)
+	r, err := s.query(ctx, "SELECT ENGINE FROM information_schema.TABLES"+in)
+	if err != nil {
+		return shape, err
+	}
+	if r.RowNumber() == 0 {
+		return shape, tidemark.Errorf(tidemark.NotFound, "write", id.String(), "there is no such table on the target, or the user may not see it", "")
+	}
+	shape = tableShape{transactional: transactional(cell(r, 0, 0)), columns: map[string]columnShape{}}
+	if r, err = s.query(ctx, "SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_SET_NAME FROM information_schema.COLUMNS"+in); err != nil {
+		return shape, err
+	}
+	for i := range r.RowNumber() {
+		shape.columns[cell(r, i, 0)] = columnShape{strings.ToLower(cell(r, i, 1)), strings.ToLower(cell(r, i, 2))}
+	}
+	e.mu.Lock()
+	if e.shapes == nil {
+		e.shapes = map[tidemark.TableID]tableShape{}
+	}
+	e.shapes[id] = shape
+	e.mu.Unlock()
+	return shape, nil
+}
+
+func (e *Engine) schemaLiteral(id tidemark.TableID) string {
+	if id.Schema == "" {
+		return "DATABASE()"
+	}
+	return literal(id.Schema)
+}
