@@ -1,0 +1,149 @@
+package main
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"strconv"
+)
+
+// A job is a line of the table of goals.
+type job struct {
+	name, title string
+	goal        float64 // what Tidemark's median may be, of the best rival's
+	ownCPU      float64 // what share of all CPU Tidemark's process may use; 0: no goal
+	setUp       func(context.Context, *bench, *arena) error
+	tools       func(*bench, *arena) []tool
+	differs     bool // tidemark compares, and must see a row that was changed
+}
+
+// rssGoal is for all jobs: peak RSS of the tidemark process, in bytes.
+const rssGoal = 256 << 20
+
+var jobs = []*job{
+	{name: "pg-shop", title: "PostgreSQL 15 to 15, mixed schema of 0.9 GB", goal: 0.70, ownCPU: 0.15, setUp: setUpPgShop, tools: func(b *bench, a *arena) []tool {
+		split := b.splitAt(50 << 20)
+		return []tool{b.tidemarkTool("copy", a.source.url(database), a.target.url(database), a.target),
+			pgcopydb(a, 2, 0), pgcopydb(a, 4, 0), pgcopydb(a, 2, split), pgcopydb(a, 4, split), pgDump(a), pgDump(a, "-Z0")}
+	}},
+	{name: "pg-big", title: "PostgreSQL 15 to 15, one table of 20 million rows", goal: 0.75, ownCPU: 0.15, setUp: setUpPgBig, tools: func(b *bench, a *arena) []tool {
+		split := b.splitAt(200 << 20)
+		return []tool{b.tidemarkTool("copy", a.source.url(database), a.target.url(database), a.target), pgcopydb(a, 2, split), pgcopydb(a, 4, split)}
+	}},
+	{name: "maria-pg", title: "MariaDB 10.11 to PostgreSQL 15, the mixed schema", goal: 0.40, setUp: setUpMaria("postgres"), tools: func(b *bench, a *arena) []tool {
+		return []tool{b.tidemarkTool("copy", a.source.url(database), a.target.url(database), a.target), pgloader(a)}
+	}},
+	{name: "maria-maria", title: "MariaDB 10.11 to 10.11, the mixed schema", goal: 0.50, setUp: setUpMaria("maria"), tools: func(b *bench, a *arena) []tool {
+		rows := int(max(1000, 250_000*b.scale))
+		return []tool{b.tidemarkTool("copy", a.source.url(database), a.target.url(database), a.target), mydumper(a, 0), mydumper(a, rows)}
+	}},
+	{name: "dump-maria", title: "mysqldump file of the mixed schema into MariaDB 10.11", goal: 0.28, setUp: setUpDump, tools: func(b *bench, a *arena) []tool {
+		return []tool{b.tidemarkTool("copy", "file:"+a.file, a.target.url(database), a.target), mariadbImport(a, a.target)}
+	}},
+	{name: "wiki-maria", title: "wiki-shaped page dump of 1 million rows into MariaDB 10.11", goal: 0.40, setUp: setUpWiki("maria"), tools: func(b *bench, a *arena) []tool {
+		return []tool{b.tidemarkTool("copy", "file:"+a.file, a.target.url(database), a.target), mariadbImport(a, a.target)}
+	}},
+	{name: "wiki-pg", title: "the same file into PostgreSQL 15, against its import into MariaDB", goal: 1.0, setUp: setUpWiki("postgres"), tools: func(b *bench, a *arena) []tool {
+		return []tool{b.tidemarkTool("copy", "file:"+a.file, a.target.url(database), a.target), mariadbImport(a, a.other)}
+	}},
+	{name: "diff-pg", title: "comparison of two equal databases of 0.9 GB, PostgreSQL 15", goal: 1.3, setUp: setUpDiff, differs: true, tools: func(b *bench, a *arena) []tool {
+		return []tool{b.tidemarkTool("diff", a.source.url(database), a.target.url(database), nil), copyToNowhere(a, "'/dev/null'"), copyToNowhere(a, "STDOUT")}
+	}},
+}
+
+// splitAt is the size above which pgcopydb splits a table, at this scale.
+func (b *bench) splitAt(size int64) int64 { return max(1<<20, int64(float64(size)*b.scale)) }
+
+func setUpPgShop(ctx context.Context, b *bench, a *arena) (err error) {
+	a.tables = shopTables("postgres")
+	if a.source, a.content, err = b.filled(ctx, a, "postgres", "pg-shop", a.tables, b.script("shop.pg.sql")); err != nil {
+		return err
+	}
+	a.target, err = b.scratchServer(ctx, a, "postgres")
+	return err
+}
+
+func setUpPgBig(ctx context.Context, b *bench, a *arena) (err error) {
+	a.tables = bigTables
+	if a.source, a.content, err = b.filled(ctx, a, "postgres", "pg-big", a.tables, b.script("big.pg.sql")); err != nil {
+		return err
+	}
+	a.target, err = b.scratchServer(ctx, a, "postgres")
+	return err
+}
+
+func setUpMaria(target string) func(context.Context, *bench, *arena) error {
+	return func(ctx context.Context, b *bench, a *arena) (err error) {
+		a.tables = shopTables("maria")
+		if a.source, a.content, err = b.mariaShop(ctx, a); err != nil {
+			return err
+		}
+		a.target, err = b.scratchServer(ctx, a, target)
+		return err
+	}
+}
+
+// setUpDump needs the source only for as long as the file is written.
+func setUpDump(ctx context.Context, b *bench, a *arena) (err error) {
+	a.tables = shopTables("maria")
+	var filled arena
+	defer filled.close()
+	from, c, err := b.mariaShop(ctx, &filled)
+	if err != nil {
+		return err
+	}
+	if a.file, c.Bytes, err = b.made("shop-dump", from.dump(ctx)); err != nil {
+		return err
+	}
+	a.content = c
+	a.target, err = b.scratchServer(ctx, a, "maria")
+	return err
+}
+
+// dump writes what mysqldump writes.
+func (s *server) dump(ctx context.Context) func(path string) error {
+	return func(path string) error {
+		f, err := os.Create(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		cmd := exec.CommandContext(ctx, "mariadb-dump", "--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--port="+strconv.Itoa(s.port),
+			"--user="+account, "--password="+password, "--single-transaction", database)
+		cmd.Stdout = f
+		if err := cmd.Run(); err != nil {
+			return err
+		}
+		return f.Close()
+	}
+}
+
+func setUpWiki(target string) func(context.Context, *bench, *arena) error {
+	return func(ctx context.Context, b *bench, a *arena) (err error) {
+		a.tables = wikiTables
+		rows := max(1000, int(1_000_000*b.scale))
+		if a.file, a.Bytes, err = b.made("page", func(path string) error { return writeWiki(path, rows) }); err != nil {
+			return err
+		}
+		a.Facts = map[string]fact{"page": {Rows: int64(rows), Indexes: 5}}
+		if a.target, err = b.scratchServer(ctx, a, target); err != nil {
+			return err
+		}
+		if target != "maria" {
+			a.other, err = b.scratchServer(ctx, a, "maria")
+		}
+		return err
+	}
+}
+
+// setUpDiff makes the second side by a dump, so that it is equal in its rows and not block by block.
+func setUpDiff(ctx context.Context, b *bench, a *arena) (err error) {
+	a.tables = shopTables("postgres")
+	if a.source, a.content, err = b.filled(ctx, a, "postgres", "pg-shop", a.tables, b.script("shop.pg.sql")); err != nil {
+		return err
+	}
+	a.target, _, err = b.filled(ctx, a, "postgres", "pg-shop-copy", a.tables, func(ctx context.Context, s *server) error {
+		return pour(exec.CommandContext(ctx, postgresBin+"/pg_dump", "-d", a.source.url(database)), s.client(ctx, database))
+	})
+	return err
+}

@@ -1,0 +1,191 @@
+// Command bench compares Tidemark with other tools, one command for each job:
+//
+//	go run ./bench list
+//	go run ./bench pg-shop
+//	go run ./bench all --json result.json
+//	go run ./bench profile pg-shop
+//
+// It installs the other tools when it may, starts database servers of its own
+// with settings as in production, fills the source, and runs all tools in turn
+// from the same state. README.md says what is measured and has the results.
+//
+// Its nouns: a job is a line of the table of goals (jobs.go); a tool is one
+// way of doing it, Tidemark's or a rival's (tools.go); an arena is what a job
+// runs in, servers and files (arena.go, server.go); a sample is one run of one
+// tool, measured (run.go, proc_linux.go) and verified (verify.go); a result is
+// the samples of a job against its goal (report.go).
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// options are the flags.
+type options struct {
+	rounds       int
+	scale        float64
+	keep         string
+	json         string
+	only         string
+	tidemarkArgs string
+	timeout      time.Duration
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+const usage = `usage: go run ./bench NAME [flags]        a job of the list, or all
+       go run ./bench profile NAME        one run of tidemark with a CPU profile
+       go run ./bench list`
+
+func run(ctx context.Context, args []string, out io.Writer) error {
+	var words []string
+	for len(args) > 0 && !strings.HasPrefix(args[0], "-") {
+		words, args = append(words, args[0]), args[1:]
+	}
+	var o options
+	set := flag.NewFlagSet("bench", flag.ContinueOnError)
+	set.SetOutput(out)
+	set.Usage = func() { fmt.Fprintln(out, usage); set.PrintDefaults() }
+	set.IntVar(&o.rounds, "rounds", 5, "how often each tool runs")
+	set.Float64Var(&o.scale, "scale", 1, "size of the data; the goals are for 1")
+	set.StringVar(&o.keep, "keep", "", "keep servers' data, logs and files in this `folder`, and fill no source that it has; default: a temporary one")
+	set.StringVar(&o.json, "json", "", "write the results to this `file` too")
+	set.StringVar(&o.only, "only", "", "run only tools whose names begin with one of these, separated by commas")
+	set.StringVar(&o.tidemarkArgs, "tidemark-args", "", "further options for tidemark, for experiments")
+	set.DurationVar(&o.timeout, "timeout", time.Hour, "of one run of one tool")
+	if err := set.Parse(args); err != nil {
+		if errors.Is(err, flag.ErrHelp) {
+			return nil
+		}
+		return err
+	}
+	if set.NArg() > 0 || o.rounds < 1 || o.scale <= 0 || o.scale > 100 {
+		return errors.New(usage)
+	}
+	if len(words) == 0 || words[0] == "list" {
+		for _, j := range jobs {
+			fmt.Fprintf(out, "%-12s %s\n", j.name, j.title)
+		}
+		return nil
+	}
+	profile := words[0] == "profile"
+	if profile {
+		words = words[1:]
+	}
+	chosen, err := choose(words, profile)
+	if err != nil {
+		return err
+	}
+	return work(ctx, o, chosen, profile, out)
+}
+
+func choose(words []string, profile bool) ([]*job, error) {
+	if len(words) != 1 {
+		return nil, errors.New(usage)
+	}
+	if words[0] == "all" && !profile {
+		return jobs, nil
+	}
+	i := slices.IndexFunc(jobs, func(j *job) bool { return j.name == words[0] })
+	if i < 0 {
+		return nil, fmt.Errorf("there is no job %s: go run ./bench list", words[0])
+	}
+	return jobs[i : i+1], nil
+}
+
+// work does the jobs one after the other, in a folder that they share.
+func work(ctx context.Context, o options, chosen []*job, profile bool, out io.Writer) error {
+	if err := installRivals(ctx); err != nil {
+		return err
+	}
+	dir, err := workFolder(o.keep)
+	if err != nil {
+		return err
+	}
+	if o.keep == "" {
+		defer os.RemoveAll(dir)
+	}
+	b := &bench{options: o, dir: dir, out: out, tidemark: filepath.Join(dir, "tidemark")}
+	if profile || b.wanted("tidemark") {
+		if err := command(ctx, "go", "build", "-o", b.tidemark, "./cmd/tidemark"); err != nil {
+			return err
+		}
+	}
+	if profile {
+		return b.profile(ctx, chosen[0])
+	}
+	var results []*result
+	for _, j := range chosen {
+		r, err := b.compare(ctx, j)
+		if err != nil {
+			return fmt.Errorf("%s: %w", j.name, err)
+		}
+		results = append(results, r)
+		r.print(out)
+		if o.json != "" { // after each, so that an interrupted run of all leaves something
+			if err := writeJSON(o, results); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// installRivals runs the script that installs the other tools, from the root of the module.
+func installRivals(ctx context.Context) error {
+	mod, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	if err != nil {
+		return fmt.Errorf("go env GOMOD: %w", err)
+	}
+	if err := os.Chdir(filepath.Dir(strings.TrimSpace(string(mod)))); err != nil {
+		return err
+	}
+	return command(ctx, "script/install-bench-deps.sh")
+}
+
+// command runs a program whose output matters only when it fails.
+func command(ctx context.Context, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %s", filepath.Base(name), err, strings.TrimSpace(string(out)))
+	}
+	return nil
+}
+
+// workFolder makes the folder in which everything lies. The servers' users must
+// be able to enter it.
+func workFolder(keep string) (string, error) {
+	if keep == "" {
+		dir, err := os.MkdirTemp("", "tidemark-bench-")
+		if err != nil {
+			return "", err
+		}
+		return dir, os.Chmod(dir, 0o755)
+	}
+	dir, err := filepath.Abs(keep)
+	if err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o755)
+}

@@ -1,0 +1,212 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"text/tabwriter"
+	"time"
+)
+
+// A result is what came of a job.
+type result struct {
+	Job, Title string
+	Goal       float64
+	Scale      float64
+	Bytes      int64 // that were moved
+	Machine    string
+	Load       string // averages when the job began
+	rows       []*toolRow
+	ownCPU     float64
+}
+
+// A toolRow is the samples of one tool.
+type toolRow struct {
+	Tool    string
+	Rival   bool
+	Failed  string // why; "" it did not
+	Samples []sample
+}
+
+func newResult(b *bench, j *job, a *arena, tools []tool) *result {
+	load, _ := os.ReadFile("/proc/loadavg") // where there is none, none is told
+	r := &result{Job: j.name, Title: j.title, Goal: j.goal, Scale: b.scale, Bytes: a.Bytes, ownCPU: j.ownCPU, Load: string(load[:min(14, len(load))]),
+		Machine: fmt.Sprintf("%d CPUs%s", runtime.NumCPU(), machine())}
+	for _, t := range tools {
+		r.rows = append(r.rows, &toolRow{Tool: t.name, Rival: t.rival})
+	}
+	return r
+}
+
+// median of what pick takes from the samples; of an even number, the mean of the two in the middle.
+func (t *toolRow) median(pick func(sample) time.Duration) time.Duration {
+	var all []time.Duration
+	for _, s := range t.Samples {
+		all = append(all, pick(s))
+	}
+	slices.Sort(all)
+	n := len(all)
+	if n == 0 {
+		return 0
+	}
+	return (all[(n-1)/2] + all[n/2]) / 2
+}
+
+func wall(s sample) time.Duration    { return s.Wall }
+func own(s sample) time.Duration     { return s.Own }
+func servers(s sample) time.Duration { return s.Servers }
+
+func (t *toolRow) complete() bool { return t.Failed == "" && len(t.Samples) > 0 }
+
+func (t *toolRow) rss() (peak int64) {
+	for _, s := range t.Samples {
+		peak = max(peak, s.RSS)
+	}
+	return peak
+}
+
+// best is the rival with the smallest median, nil where none came through.
+func (r *result) best() (best *toolRow) {
+	for _, t := range r.rows {
+		if t.Rival && t.complete() && (best == nil || t.median(wall) < best.median(wall)) {
+			best = t
+		}
+	}
+	return best
+}
+
+// othersShare is how much of the machine was busy with something else, at worst.
+func (r *result) othersShare() (worst float64) {
+	for _, t := range r.rows {
+		for _, s := range t.Samples {
+			worst = max(worst, s.Others.Seconds()/(s.Wall.Seconds()*float64(runtime.NumCPU())))
+		}
+	}
+	return worst
+}
+
+// A verdict is one goal and whether it was met.
+type verdict struct {
+	What, Goal, Measured string
+	Met                  bool
+}
+
+func (v verdict) String() string {
+	met := "met"
+	if !v.Met {
+		met = "NOT met"
+	}
+	return fmt.Sprintf("%s: %s, goal %s: %s", v.What, v.Measured, v.Goal, met)
+}
+
+// verdicts judges tidemark's row; there are none where it did not run.
+func (r *result) verdicts() []verdict {
+	i := slices.IndexFunc(r.rows, func(t *toolRow) bool { return !t.Rival })
+	if i < 0 {
+		return nil
+	}
+	t := r.rows[i]
+	if !t.complete() {
+		return []verdict{{What: "tidemark", Goal: "to come through", Measured: "failed"}}
+	}
+	var out []verdict
+	if best := r.best(); best != nil {
+		ratio := t.median(wall).Seconds() / best.median(wall).Seconds()
+		out = append(out, verdict{"time, of that of " + best.Tool, fmt.Sprintf("<= %.2f", r.Goal), fmt.Sprintf("%.2f", ratio), ratio <= r.Goal})
+	}
+	out = append(out, verdict{"peak RSS", fmt.Sprintf("< %d MB", rssGoal>>20), fmt.Sprintf("%d MB", t.rss()>>20), t.rss() < rssGoal})
+	if r.ownCPU > 0 {
+		used := t.median(own).Seconds()
+		share := used / (used + t.median(servers).Seconds())
+		out = append(out, verdict{"its part of all CPU", fmt.Sprintf("< %.0f%%", r.ownCPU*100), fmt.Sprintf("%.1f%%", share*100), share < r.ownCPU})
+	}
+	return out
+}
+
+func (r *result) print(out io.Writer) {
+	fmt.Fprintf(out, "\n%s: %s\n%s; load before %s; scale %g, %.0f MB\n\n", r.Job, r.Title, r.Machine, r.Load, r.Scale, float64(r.Bytes)/1e6)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprintln(w, "tool\tmedian s\tmin\tmax\tMB/s\town CPU s\tserver CPU s\tpeak RSS MB\tratio\t")
+	best := r.best()
+	for _, t := range r.rows {
+		if !t.complete() {
+			fmt.Fprintf(w, "%s\tfailed\t\t\t\t\t\t\t\t\n", t.Tool)
+			continue
+		}
+		lo, hi := t.Samples[0].Wall, t.Samples[0].Wall
+		for _, s := range t.Samples {
+			lo, hi = min(lo, s.Wall), max(hi, s.Wall)
+		}
+		ratio := ""
+		if best != nil {
+			ratio = fmt.Sprintf("%.2f", t.median(wall).Seconds()/best.median(wall).Seconds())
+		}
+		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%.0f\t%.2f\t%.2f\t%d\t%s\t\n", t.Tool, t.median(wall).Seconds(), lo.Seconds(), hi.Seconds(),
+			float64(r.Bytes)/1e6/t.median(wall).Seconds(), t.median(own).Seconds(), t.median(servers).Seconds(), t.rss()>>20, ratio)
+	}
+	w.Flush()
+	fmt.Fprintln(out)
+	for _, v := range r.verdicts() {
+		fmt.Fprintln(out, v)
+	}
+	for _, t := range r.rows {
+		if t.Failed != "" {
+			fmt.Fprintf(out, "%s failed: %s\n", t.Tool, t.Failed)
+		}
+	}
+	if r.Scale != 1 {
+		fmt.Fprintln(out, "The goals are for scale 1: these figures say that it works, and nothing about speed.")
+	}
+	if share := r.othersShare(); share > 0.1 {
+		fmt.Fprintf(out, "The machine was not quiet: up to %.0f%% of it went to something else (some is the kernel's own writing).\n", share*100)
+	}
+}
+
+// writeJSON writes all results with all samples; times are in seconds.
+func writeJSON(o options, results []*result) error {
+	type jsonSample struct {
+		Wall    float64 `json:"wall_s"`
+		Own     float64 `json:"own_cpu_s"`
+		Servers float64 `json:"server_cpu_s"`
+		Others  float64 `json:"others_cpu_s"`
+		RSS     int64   `json:"rss_bytes"`
+	}
+	type jsonTool struct {
+		Tool    string       `json:"tool"`
+		Rival   bool         `json:"rival"`
+		Failed  string       `json:"failed,omitempty"`
+		Median  float64      `json:"median_s"`
+		Samples []jsonSample `json:"samples"`
+	}
+	type jsonResult struct {
+		Job          string     `json:"job"`
+		Title        string     `json:"title"`
+		Machine      string     `json:"machine"`
+		Load         string     `json:"load"`
+		Scale        float64    `json:"scale"`
+		Bytes        int64      `json:"bytes"`
+		TidemarkArgs string     `json:"tidemark_args,omitempty"`
+		Tools        []jsonTool `json:"tools"`
+		Verdicts     []verdict  `json:"verdicts"`
+	}
+	var all []jsonResult
+	for _, r := range results {
+		j := jsonResult{Job: r.Job, Title: r.Title, Machine: r.Machine, Load: r.Load, Scale: r.Scale, Bytes: r.Bytes, TidemarkArgs: o.tidemarkArgs, Verdicts: r.verdicts()}
+		for _, t := range r.rows {
+			tool := jsonTool{Tool: t.Tool, Rival: t.Rival, Failed: t.Failed, Median: t.median(wall).Seconds()}
+			for _, s := range t.Samples {
+				tool.Samples = append(tool.Samples, jsonSample{s.Wall.Seconds(), s.Own.Seconds(), s.Servers.Seconds(), s.Others.Seconds(), s.RSS})
+			}
+			j.Tools = append(j.Tools, tool)
+		}
+		all = append(all, j)
+	}
+	text, err := json.MarshalIndent(all, "", "  ")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.json, append(text, '\n'), 0o644)
+}

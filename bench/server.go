@@ -1,0 +1,329 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	postgresBin = "/usr/lib/postgresql/15/bin"
+	account     = "bench"
+	password    = "bench"
+	database    = "shop" // the one database of each server that is copied, from or to
+)
+
+// postgresConf is a production server's: what it does not name has PostgreSQL's default, so fsync is on.
+const postgresConf = `
+listen_addresses = '127.0.0.1'
+unix_socket_directories = ''
+shared_buffers = 1GB
+max_wal_size = 4GB
+lc_messages = 'C'
+timezone = 'UTC'
+log_timezone = 'UTC'
+`
+
+// mariaOptions are a production server's, with a binlog as one that can be
+// replicated from. What they do not name has MariaDB's default, so
+// innodb_flush_log_at_trx_commit is 1 and sync_binlog 0.
+var mariaOptions = []string{
+	"--innodb-buffer-pool-size=2G",
+	"--innodb-log-file-size=1G",
+	"--log-bin=binlog",
+	"--binlog-format=ROW",
+	"--binlog-row-metadata=FULL",
+	"--gtid-strict-mode=ON",
+	"--local-infile=1",
+	"--skip-name-resolve",
+	"--character-set-server=utf8mb4", // this and the next as in Debian's configuration
+	"--collation-server=utf8mb4_general_ci",
+	"--default-time-zone=+00:00",
+}
+
+// A server is a database server that this program started.
+type server struct {
+	engine string // "postgres" or "maria"
+	dir    string // its folder, with data and log in it
+	port   int
+	cmd    *exec.Cmd
+	done   chan struct{} // closed when it has ended
+}
+
+// serve starts a server in dir, which it initialises if it is not there yet.
+func serve(ctx context.Context, engine, dir string) (*server, error) {
+	s := &server{engine: engine, dir: dir}
+	as, err := s.credential()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := os.Stat(s.data()); errors.Is(err, os.ErrNotExist) {
+		if err := s.initialise(ctx, as); err != nil {
+			return nil, fmt.Errorf("initialise a server of %s: %w", engine, err)
+		}
+	}
+	if s.port, err = freePort(); err != nil {
+		return nil, err
+	}
+	if s.engine == "postgres" {
+		s.cmd = exec.Command(postgresBin+"/postgres", "-D", s.data(), "-p", strconv.Itoa(s.port))
+	} else {
+		s.cmd = exec.Command("mariadbd", append([]string{"--no-defaults", "--datadir=" + s.data(), "--port=" + strconv.Itoa(s.port),
+			"--bind-address=127.0.0.1", "--socket=" + filepath.Join(dir, "socket"), "--pid-file=" + filepath.Join(dir, "pid"),
+			"--init-file=" + s.initFile(), "--server-id=" + strconv.Itoa(s.port)}, mariaOptions...)...)
+	}
+	if err := s.spawn(as); err != nil {
+		return nil, err
+	}
+	if err := s.awaitReady(ctx); err != nil {
+		s.stop(false)
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *server) data() string     { return filepath.Join(s.dir, "data") }
+func (s *server) log() string      { return filepath.Join(s.dir, "log") }
+func (s *server) initFile() string { return filepath.Join(s.dir, "init.sql") }
+
+func (s *server) initialise(ctx context.Context, as *syscall.Credential) error {
+	building := s.data() + ".new"
+	if err := os.RemoveAll(building); err != nil {
+		return err
+	}
+	for _, dir := range []string{s.dir, building} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+		if as != nil {
+			if err := os.Chown(dir, int(as.Uid), int(as.Gid)); err != nil {
+				return err
+			}
+		}
+	}
+	var cmd *exec.Cmd
+	if s.engine == "postgres" {
+		// initdb opens the file by name as its own user, who cannot open our pipe: the shell makes one.
+		cmd = exec.CommandContext(ctx, "sh", "-c", `echo `+password+` | "$0" "$@" --pwfile=/dev/stdin`,
+			postgresBin+"/initdb", "-D", building, "-U", account, "-A", "scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C")
+	} else {
+		cmd = exec.CommandContext(ctx, "mariadb-install-db", "--no-defaults", "--datadir="+building,
+			"--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=1G")
+	}
+	cmd.Dir, cmd.SysProcAttr = s.dir, procAttr(as, syscall.SIGKILL)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w: %s", cmd.Path, err, out)
+	}
+	if s.engine == "postgres" {
+		f, err := os.OpenFile(filepath.Join(building, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+		if err != nil {
+			return err
+		}
+		if _, err := f.WriteString(postgresConf); err != nil {
+			f.Close()
+			return err
+		}
+		if err := f.Close(); err != nil {
+			return err
+		}
+	} else {
+		// With skip-name-resolve the account is another one than root@localhost.
+		who := account + "@'127.0.0.1'"
+		sql := "SET sql_log_bin = 0;\nCREATE USER IF NOT EXISTS " + who + " IDENTIFIED BY '" + password + "';\nGRANT ALL ON *.* TO " + who + " WITH GRANT OPTION;\n"
+		if err := os.WriteFile(s.initFile(), []byte(sql), 0o644); err != nil {
+			return err
+		}
+	}
+	return os.Rename(building, s.data())
+}
+
+// spawn starts the process. The kernel's parent death signal comes when the
+// starting thread ends, not the process: so one locked thread starts the server
+// and stays until that has ended.
+func (s *server) spawn(as *syscall.Credential) error {
+	out, err := os.Create(s.log())
+	if err != nil {
+		return err
+	}
+	defer out.Close()
+	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr, s.cmd.SysProcAttr = s.dir, out, out, procAttr(as, s.quit())
+	s.done = make(chan struct{})
+	started := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := s.cmd.Start()
+		started <- err
+		if err == nil {
+			_ = s.cmd.Wait() // how it ended is in its log
+			close(s.done)
+		}
+	}()
+	return <-started
+}
+
+func (s *server) awaitReady(ctx context.Context) error {
+	for deadline := time.Now().Add(2 * time.Minute); ; {
+		_, err := s.query(ctx, "", "SELECT 1")
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-s.done:
+			return fmt.Errorf("%s ended while starting:\n%s", s.cmd.Path, tail(s.log()))
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("%s does not answer: %w", s.cmd.Path, err)
+		}
+	}
+}
+
+// quit ends the server at once: PostgreSQL by the signal that leaves no shared memory behind.
+func (s *server) quit() syscall.Signal {
+	if s.engine == "postgres" {
+		return syscall.SIGQUIT
+	}
+	return syscall.SIGKILL
+}
+
+// stop ends the server: cleanly, so that its data can be used again, or at once.
+func (s *server) stop(clean bool) {
+	quit, patience := s.quit(), 20*time.Second
+	if clean {
+		quit = map[string]syscall.Signal{"postgres": syscall.SIGINT, "maria": syscall.SIGTERM}[s.engine]
+		patience = 3 * time.Minute
+	}
+	_ = s.cmd.Process.Signal(quit) // it may have ended by itself
+	select {
+	case <-s.done:
+	case <-time.After(patience):
+		_ = s.cmd.Process.Kill()
+		<-s.done
+	}
+}
+
+// url is how tools name a database of this server, with the password.
+func (s *server) url(db string) string {
+	scheme := map[string]string{"postgres": "postgres", "maria": "mysql"}[s.engine]
+	return fmt.Sprintf("%s://%s:%s@127.0.0.1:%d/%s", scheme, account, password, s.port, db)
+}
+
+// client is the engine's own client for a database, which reads SQL from its standard input.
+func (s *server) client(ctx context.Context, db string, args ...string) *exec.Cmd {
+	if s.engine == "postgres" {
+		if db == "" {
+			db = "postgres"
+		}
+		return exec.CommandContext(ctx, postgresBin+"/psql", append([]string{"-XqAt", "-v", "ON_ERROR_STOP=1", "-F", "\t", "-d", s.url(db)}, args...)...)
+	}
+	return exec.CommandContext(ctx, "mariadb", append([]string{"--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--port=" + strconv.Itoa(s.port),
+		"--user=" + account, "--password=" + password, "--default-character-set=utf8mb4", "--local-infile=1", "--batch", "--raw",
+		"--skip-column-names", "--database=" + db}, args...)...)
+}
+
+// query runs SQL and returns its rows: columns parted by tabs, rows by newlines.
+func (s *server) query(ctx context.Context, db, sql string) (string, error) {
+	cmd := s.client(ctx, db)
+	cmd.Stdin = strings.NewReader(sql)
+	var out, errs bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("%s: %w: %s", s.engine, err, strings.TrimSpace(errs.String()))
+	}
+	return strings.TrimSpace(out.String()), nil
+}
+
+// exec runs SQL whose rows do not matter, statement by statement.
+func (s *server) exec(ctx context.Context, db string, statements ...string) error {
+	for _, sql := range statements {
+		if _, err := s.query(ctx, db, sql); err != nil {
+			return fmt.Errorf("%w\nin %.200s", err, sql)
+		}
+	}
+	return nil
+}
+
+// empty drops the database and makes it anew.
+func (s *server) empty(ctx context.Context) error {
+	if s.engine == "postgres" {
+		return s.exec(ctx, "", "DROP DATABASE IF EXISTS "+database+" WITH (FORCE)", "CREATE DATABASE "+database)
+	}
+	return s.exec(ctx, "", "DROP DATABASE IF EXISTS "+database, "CREATE DATABASE "+database, "RESET MASTER")
+}
+
+// settle has everything written that the server has in memory only, so that no
+// tool pays for what was before it.
+func (s *server) settle(ctx context.Context) error {
+	if s.engine == "postgres" {
+		return s.exec(ctx, "", "CHECKPOINT")
+	}
+	// MariaDB has no CHECKPOINT: without leave to keep dirty pages, it writes them.
+	if err := s.exec(ctx, "", "SET GLOBAL innodb_max_dirty_pages_pct = 0"); err != nil {
+		return err
+	}
+	for range 600 {
+		dirty, err := s.query(ctx, "", "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'innodb_buffer_pool_pages_dirty'")
+		if err != nil {
+			return err
+		}
+		if n, err := strconv.Atoi(dirty); err == nil && n < 100 {
+			break
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return s.exec(ctx, "", "SET GLOBAL innodb_max_dirty_pages_pct = DEFAULT")
+}
+
+// credential is whom the server runs as: ourselves (nil), or for root, whom
+// servers refuse, the user of the Debian package.
+func (s *server) credential() (*syscall.Credential, error) {
+	if os.Getuid() != 0 {
+		return nil, nil
+	}
+	u, err := user.Lookup(map[string]string{"postgres": "postgres", "maria": "mysql"}[s.engine])
+	if err != nil {
+		return nil, err
+	}
+	uid, err := strconv.ParseUint(u.Uid, 10, 32)
+	if err != nil {
+		return nil, err
+	}
+	gid, err := strconv.ParseUint(u.Gid, 10, 32)
+	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
+}
+
+func freePort() (int, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return 0, err
+	}
+	defer l.Close()
+	return l.Addr().(*net.TCPAddr).Port, nil
+}
+
+// tail is the end of a log.
+func tail(file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return strings.TrimSpace(string(b[max(0, len(b)-2000):]))
+}

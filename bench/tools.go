@@ -1,0 +1,119 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// A tool is one way of doing a job.
+type tool struct {
+	name  string
+	into  *server // emptied before each run, and verified after it; nil: nothing is written
+	rival bool
+	// steps are the commands, step after step; those of one step run at the same
+	// time. scratch is an empty folder for the run.
+	steps func(scratch string) ([][]step, error)
+}
+
+// A step is a command of a tool.
+type step struct {
+	args  []string
+	env   []string // besides ours
+	stdin string   // a file; "" nothing
+}
+
+func one(args ...string) []step { return []step{{args: args}} }
+
+// tidemarkTool runs tidemark with a user's defaults.
+func (b *bench) tidemarkTool(verb, source, target string, into *server) tool {
+	return tool{name: "tidemark", into: into, steps: func(scratch string) ([][]step, error) {
+		args := append([]string{b.tidemark, verb, source, target, "--progress", "none"}, strings.Fields(b.tidemarkArgs)...)
+		return [][]step{{{args: args, env: []string{"TIDEMARK_STATE=" + filepath.Join(scratch, "catalog.db")}}}}, nil
+	}}
+}
+
+// pgcopydb clones with that many jobs; tables larger than split bytes in pieces, where split is above 0.
+func pgcopydb(a *arena, jobs int, split int64) tool {
+	name := fmt.Sprintf("pgcopydb -j%d", jobs)
+	if split > 0 {
+		name += " split"
+	}
+	return tool{name: name, rival: true, into: a.target, steps: func(scratch string) ([][]step, error) {
+		n := strconv.Itoa(jobs)
+		args := []string{"pgcopydb", "clone", "--source", a.source.url(database), "--target", a.target.url(database),
+			"--table-jobs", n, "--index-jobs", n, "--dir", filepath.Join(scratch, "pgcopydb")}
+		if split > 0 {
+			args = append(args, "--split-tables-larger-than", strconv.FormatInt(split, 10))
+		}
+		// It runs pg_dump and pg_restore, which must be the servers' version.
+		return [][]step{{{args: args, env: []string{"PATH=" + postgresBin + ":" + os.Getenv("PATH")}}}}, nil
+	}}
+}
+
+// pgDump dumps into a folder and restores it; extra are options of pg_dump.
+func pgDump(a *arena, extra ...string) tool {
+	return tool{name: strings.Join(append([]string{"pg_dump -j2"}, extra...), " "), rival: true, into: a.target, steps: func(scratch string) ([][]step, error) {
+		dir := filepath.Join(scratch, "dump")
+		dump := append([]string{postgresBin + "/pg_dump", "-Fd", "-j2", "-f", dir, "-d", a.source.url(database)}, extra...)
+		return [][]step{one(dump...), one(postgresBin+"/pg_restore", "-j2", "-d", a.target.url(database), dir)}, nil
+	}}
+}
+
+// pgloader loads with the settings beyond which it exhausts its heap on this data.
+func pgloader(a *arena) tool {
+	return tool{name: "pgloader", rival: true, into: a.target, steps: func(scratch string) ([][]step, error) {
+		file := filepath.Join(scratch, "shop.load")
+		text := fmt.Sprintf("LOAD DATABASE\n FROM %s\n INTO %s\n WITH workers = 2, concurrency = 1, prefetch rows = 2000\n;\n",
+			a.source.url(database), strings.Replace(a.target.url(database), "postgres:", "postgresql:", 1))
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			return nil, err
+		}
+		return [][]step{one("pgloader", "--root-dir", scratch, file)}, nil
+	}}
+}
+
+// mydumper dumps and loads with four threads; tables in pieces of that many rows, where rows is above 0.
+func mydumper(a *arena, rows int) tool {
+	name := "mydumper -t4"
+	if rows > 0 {
+		name += " -r"
+	}
+	return tool{name: name, rival: true, into: a.target, steps: func(scratch string) ([][]step, error) {
+		login := func(s *server) []string {
+			return []string{"-h", "127.0.0.1", "-P", strconv.Itoa(s.port), "-u", account, "-p", password, "-B", database, "-t", "4"}
+		}
+		dir := filepath.Join(scratch, "dump")
+		dump := append([]string{"mydumper", "-o", dir}, login(a.source)...)
+		if rows > 0 {
+			dump = append(dump, "-r", strconv.Itoa(rows))
+		}
+		return [][]step{one(dump...), one(append([]string{"myloader", "-d", dir}, login(a.target)...)...)}, nil
+	}}
+}
+
+// mariadbImport feeds the dump to MariaDB's own client.
+func mariadbImport(a *arena, into *server) tool {
+	return tool{name: "mariadb < file", rival: true, into: into, steps: func(string) ([][]step, error) {
+		return [][]step{{{args: []string{"mariadb", "--no-defaults", "--protocol=tcp", "--host=127.0.0.1", "--port=" + strconv.Itoa(into.port),
+			"--user=" + account, "--password=" + password, database}, stdin: a.file}}}, nil
+	}}
+}
+
+// copyToNowhere reads everything on both sides at once: on the server, or through the client.
+func copyToNowhere(a *arena, to string) tool {
+	name := map[string]string{"'/dev/null'": "COPY TO file", "STDOUT": "COPY TO client"}[to]
+	return tool{name: name, rival: true, steps: func(string) ([][]step, error) {
+		var both []step
+		for _, s := range []*server{a.source, a.target} {
+			args := []string{postgresBin + "/psql", "-Xq", "-v", "ON_ERROR_STOP=1", "-o", os.DevNull, "-d", s.url(database)}
+			for _, t := range a.tables {
+				args = append(args, "-c", "COPY "+t.name+" TO "+to)
+			}
+			both = append(both, step{args: args})
+		}
+		return [][]step{both}, nil
+	}}
+}
