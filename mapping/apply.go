@@ -211,7 +211,7 @@ func (a *applier) nothing() error {
 	}
 	hint := "The database has no tables."
 	if there := a.schemas(); there != "" {
-		hint = "There are " + there + "; names are case-sensitive."
+		hint = "The database has " + there + "; names are case-sensitive."
 	}
 	for i := range a.rules.selections {
 		if near := a.near(&a.rules.selections[i]); near != "" {
@@ -244,7 +244,11 @@ func (a *applier) schemas() string {
 			out = append(out, fmt.Sprintf("%d more schemas", len(order)-i))
 			break
 		}
-		out = append(out, fmt.Sprintf("%d tables in %q", count[s], s))
+		plural := "s"
+		if count[s] == 1 {
+			plural = ""
+		}
+		out = append(out, fmt.Sprintf("%d table%s in %q", count[s], plural, s))
 	}
 	return strings.Join(out, ", ")
 }

@@ -190,10 +190,14 @@ func (s *settingsReader) rest(top *reader) {
 		n := top.get(g.name)
 		switch {
 		case n == nil:
+		case inertKeys[g.name] == nil:
+			if n.kind > plain || !g.normal(n.text) {
+				s.told(g, g.name, n)
+			}
 		case n.kind == object:
 			s.others(newReader(n, top.who, g.name+".", s.p), g.name)
-		case !g.normal(n.text):
-			s.told(g, g.name, n)
+		default:
+			top.bad(n, g.name, "an object")
 		}
 	}
 	for _, m := range top.unknown() {

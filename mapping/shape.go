@@ -124,16 +124,16 @@ func (a *applier) reshapeColumns(s *shape, changes []int) {
 		c := &a.rules.changes[i]
 		keepAll = keepAll && !(c.facet == columnKept && !c.drop)
 	}
-	owner := map[string]string{} // the target's column to the source's
+	taken := map[string]naming{} // by the target's name
 	var out []tidemark.Column
-	var dropped []string
+	var sources []string
 	for _, col := range s.to.Columns {
 		of := func(c *change) bool {
 			return c.column.match(col.Name) && (c.dataType == "" || isDMSType(c.dataType, &col.Type, a.db.Engine))
 		}
 		kept := a.first(changes, columnKept, of)
 		if kept != nil && kept.drop || kept == nil && !keepAll {
-			dropped = append(dropped, col.Name)
+			s.renamed = true
 			continue
 		}
 		source := col.Name
@@ -141,30 +141,37 @@ func (a *applier) reshapeColumns(s *shape, changes []int) {
 		if !ok {
 			to = a.d.fold(source)
 		}
-		col.Name = to
-		if other, taken := owner[to]; taken {
-			a.p.fail(tidemark.Collision, names(by), "Rename one of them, or leave it out.", "the columns %q and %q of %s would both become %q", other, source, s.from.ID(), to)
+		if other, twice := taken[to]; twice {
+			a.p.fail(tidemark.Collision, names(other.by, by), "Rename one of them, or leave it out.",
+				"the columns %q and %q of %s would both become %q", other.source, source, s.from.ID(), to)
 		}
-		owner[to] = source
+		taken[to] = naming{source, by}
 		s.columns[source] = to
 		s.renamed = s.renamed || to != source
+		col.Name = to
 		if c := a.first(changes, columnType, of); c != nil {
-			a.retype(s, &col, c)
+			a.retype(s, source, &col, c)
 		}
 		out = append(out, col)
+		sources = append(sources, source)
 	}
 	s.to.Columns = out
-	s.renamed = s.renamed || len(dropped) > 0
 	s.altered = s.altered || s.renamed
-	a.generated(s)
+	a.generated(s, sources)
 	for _, c := range s.from.Columns {
 		if _, kept := s.columns[c.Name]; kept && c.Generated == "" {
 			s.source = append(s.source, c.Name)
 		}
 	}
-	if len(s.source) == 0 && len(s.from.Columns) > 0 && len(dropped) > 0 {
+	if len(s.source) == 0 && len(out) < len(s.from.Columns) {
 		a.p.fail(tidemark.Invalid, a.droppers(changes), "Leave the whole table out instead.", "no column of %s is left", s.from.ID())
 	}
+}
+
+// A naming is who has a name, and which rule gave it.
+type naming struct {
+	source string
+	by     rule
 }
 
 // droppers names the rules that take columns away.
@@ -179,102 +186,49 @@ func (a *applier) droppers(changes []int) string {
 }
 
 // retype gives a column the type that a rule asks for.
-func (a *applier) retype(s *shape, col *tidemark.Column, c *change) {
+func (a *applier) retype(s *shape, source string, col *tidemark.Column, c *change) {
 	col.Type = cloneType(c.typ)
 	s.altered = true
 	if col.Identity != nil && c.typ.Kind != tidemark.Int {
 		col.Identity = nil
-		a.p.warn(columnOf(s.from, col.Name), "", "as %s makes it %s, it no longer numbers itself", c.name, c.typ.Kind)
+		a.p.warn(columnOf(s.from, source), "", "as %s makes it %s, it no longer numbers itself", c.name, c.typ.Kind)
 	}
 }
 
 func columnOf(t *tidemark.Table, name string) string { return "column " + t.String() + "." + name }
 
-// generated leaves out the generated columns that are computed of removed ones.
-func (a *applier) generated(s *shape) {
+// generated fits the expressions of generated columns to the new names, and leaves
+// out the columns that are computed from removed ones. sources are the source's
+// names of s.to.Columns.
+func (a *applier) generated(s *shape, sources []string) {
 	if !s.renamed {
 		return
 	}
-	s.to.Columns = slices.DeleteFunc(s.to.Columns, func(c tidemark.Column) bool {
-		if c.Generated == "" {
-			return false
-		}
-		who := columnOf(s.to, c.Name)
-		gone := a.text(s, c.Generated, who, "its expression")
-		if gone == "" {
-			return false
-		}
-		a.p.warn(who, "", "the generated column is left out: it is computed from %q, which is not copied", gone)
-		for source, to := range s.columns {
-			if to == c.Name {
-				delete(s.columns, source)
-			}
-		}
-		return true
-	})
-}
-
-// text looks for column names in SQL of the source. It gives a removed column that
-// the text mentions, "" if there is none, and warns of renamed ones, since SQL is
-// kept as it is.
-func (a *applier) text(s *shape, sql, who, what string) (gone string) {
-	if sql == "" || !s.renamed {
-		return ""
-	}
-	words := identifiers(sql)
-	for _, c := range s.from.Columns {
-		if !words[strings.ToLower(c.Name)] {
+	out := s.to.Columns[:0]
+	for i, c := range s.to.Columns {
+		who := columnOf(s.from, sources[i])
+		if gone := a.text(s, &c.Generated, who, "its expression"); gone != "" {
+			a.p.warn(who, "", "the generated column is left out: it is computed from %q, which is not copied", gone)
+			delete(s.columns, sources[i])
 			continue
 		}
-		to, kept := s.columns[c.Name]
-		if !kept {
-			return c.Name
-		}
-		if to != c.Name && !strings.EqualFold(to, c.Name) {
-			a.p.warn(who, "Make it on the target by hand.", "%s mentions %q, which becomes %q; SQL is not rewritten, so it will not fit", what, c.Name, to)
-		}
+		out = append(out, c)
 	}
-	return ""
+	s.to.Columns = out
 }
 
-// identifiers gives the words of SQL outside of string literals, in lower case,
-// quoted ones without their quotation marks.
-func identifiers(sql string) map[string]bool {
-	out := map[string]bool{}
-	inWord := func(c byte) bool {
-		return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
+// text fits SQL of the source to the new names of columns. It gives a removed
+// column that the SQL mentions, "" if there is none.
+func (a *applier) text(s *shape, sql *string, who, what string) (gone string) {
+	if *sql == "" || !s.renamed {
+		return ""
 	}
-	for i := 0; i < len(sql); {
-		c := sql[i]
-		switch {
-		case c == '\'':
-			for i++; i < len(sql) && sql[i] != '\''; i++ {
-				if sql[i] == '\\' {
-					i++
-				}
-			}
-			i++
-		case c == '"' || c == '`':
-			end := strings.IndexByte(sql[i+1:], c)
-			if end < 0 {
-				return out
-			}
-			out[strings.ToLower(sql[i+1:i+1+end])] = true
-			i += end + 2
-		case c == '\\': // as information_schema shows string literals: _utf8mb4\'x\'
-			i++
-		case inWord(c):
-			end := i
-			for end < len(sql) && inWord(sql[end]) {
-				end++
-			}
-			out[strings.ToLower(sql[i:end])] = true
-			i = end
-		default:
-			i++
-		}
+	out, gone := rewrite(*sql, s.columns, s.from, isMySQL(a.db.Engine))
+	if gone == "" && !strings.EqualFold(out, *sql) {
+		a.p.find(tidemark.Note, who, "", "%s is rewritten for the new names of columns: %s", what, out)
 	}
-	return out
+	*sql = out
+	return gone
 }
 
 // indexes gives the key and the indexes the new column names, and leaves out
@@ -288,17 +242,17 @@ func (a *applier) indexes(s *shape) {
 			s.to.Key = nil
 		}
 	}
-	s.to.Indexes = slices.DeleteFunc(s.to.Indexes, func(x tidemark.Index) bool {
+	indexes := s.to.Indexes[:0]
+	for _, x := range s.to.Indexes {
 		who := "index " + x.Name + " of " + s.from.String()
-		gone := a.index(s, &x, who)
-		if gone != "" {
+		if gone := a.index(s, &x, who); gone != "" {
 			a.p.warn(who, "", "the index is left out: its column %q is not copied", gone)
+			continue
 		}
-		return gone != ""
-	})
-	for i := range s.to.Indexes {
-		a.foldName(s, &s.to.Indexes[i].Name)
+		a.foldName(s, &x.Name)
+		indexes = append(indexes, x)
 	}
+	s.to.Indexes = indexes
 	if s.to.Key != nil {
 		a.foldName(s, &s.to.Key.Name)
 	}
@@ -317,7 +271,7 @@ func (a *applier) index(s *shape, x *tidemark.Index, who string) (gone string) {
 	for i := range x.Parts {
 		part := &x.Parts[i]
 		if part.Column == "" {
-			if gone := a.text(s, part.Expr, who, "its expression"); gone != "" {
+			if gone := a.text(s, &part.Expr, who, "its expression"); gone != "" {
 				return gone
 			}
 			continue
@@ -328,7 +282,7 @@ func (a *applier) index(s *shape, x *tidemark.Index, who string) (gone string) {
 		}
 		part.Column = to
 	}
-	if gone := a.text(s, x.Where, who, "its predicate"); gone != "" {
+	if gone := a.text(s, &x.Where, who, "its predicate"); gone != "" {
 		return gone
 	}
 	include := x.Include[:0]
@@ -345,32 +299,26 @@ func (a *applier) index(s *shape, x *tidemark.Index, who string) (gone string) {
 }
 
 func (a *applier) checks(s *shape) {
-	s.to.Checks = slices.DeleteFunc(s.to.Checks, func(c tidemark.Check) bool {
+	checks := s.to.Checks[:0]
+	for _, c := range s.to.Checks {
 		who := "check " + c.Name + " of " + s.from.String()
-		gone := a.text(s, c.Expr, who, "its expression")
-		if gone != "" {
+		if gone := a.text(s, &c.Expr, who, "its expression"); gone != "" {
 			a.p.warn(who, "", "the check is left out: it is about %q, which is not copied", gone)
+			continue
 		}
-		return gone != ""
-	})
-	for i := range s.to.Checks {
-		a.foldName(s, &s.to.Checks[i].Name)
+		a.foldName(s, &c.Name)
+		checks = append(checks, c)
 	}
+	s.to.Checks = checks
 }
 
-// partitioning takes a partitioned table apart whose partitioning is by columns
-// that changed: its clause is SQL, which is not rewritten.
+// partitioning fits the partitioning clause to the new names, and makes a plain
+// table of one that is partitioned by a removed column.
 func (a *applier) partitioning(s *shape) {
-	if s.from.Native == "" || !s.renamed {
-		return
-	}
-	words := identifiers(s.from.Native)
-	for _, c := range s.from.Columns {
-		if to, kept := s.columns[c.Name]; words[strings.ToLower(c.Name)] && (!kept || !strings.EqualFold(to, c.Name)) {
-			s.to.Native, s.to.Partitions, s.to.Form = "", nil, tidemark.Ordinary
-			a.p.warn(tableOf(s.from.TableID), "", "it becomes one plain table: its partitioning mentions %q, which is renamed or not copied", c.Name)
-			return
-		}
+	who := tableOf(s.from.TableID)
+	if gone := a.text(s, &s.to.Native, who, "its partitioning"); gone != "" {
+		s.to.Native, s.to.Partitions, s.to.Form = "", nil, tidemark.Ordinary
+		a.p.warn(who, "", "it becomes one plain table: it is partitioned by %q, which is not copied", gone)
 	}
 }
 

@@ -175,11 +175,13 @@ func splitType(s string) (word string, args []int64, unsigned bool, err error) {
 	return word, args, unsigned, nil
 }
 
+func isMySQL(engine string) bool { return engine == "mysql" || engine == "mariadb" }
+
 // dmsTypeOf says what DMS calls a column type that it reads from an engine. Of
 // words that differ only in the width of a character it gives one: string stands
 // for wstring too, clob for nclob.
 func dmsTypeOf(t *tidemark.Type, engine string) []string {
-	mysql := engine == "mysql" || engine == "mariadb"
+	mysql := isMySQL(engine)
 	switch t.Kind {
 	case tidemark.Bool:
 		// PostgreSQL's boolean is CHAR(5) to DMS unless MapBooleanAsBoolean is set.
