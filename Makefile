@@ -45,8 +45,8 @@ test-short: ## the tests that are quick, without checks or the race detector
 demo: ## a tour on real servers
 	go run ./internal/demo
 
-bench: ## how to run the comparisons with other tools
-	@cat bench/README.md
+bench: ## compare with other tools (NAME=pg-shop, BENCH_FLAGS="--rounds 3"; without NAME the list)
+	go run ./bench $(or $(NAME),list) $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target for FUZZTIME
 	@for pkg in $$(go list ./...); do \

@@ -51,6 +51,9 @@ var rooms = map[string]room{
 	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff catalog advisor engines job"},
 
 	"internal/testdb": {imports: "."},
+
+	// Other tools are compared with the program as users run it.
+	"bench": {},
 }
 
 // mayUseTestdb are the packages outside of tests that start databases of their own.
