@@ -1,0 +1,466 @@
+package sqlfile
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// ZeroDates says what becomes of MySQL's dates that are none elsewhere:
+// 0000-00-00, 2024-00-00, 2023-02-31. LOAD DATA keeps them as they are.
+type ZeroDates uint8
+
+const (
+	ZeroError ZeroDates = iota // an Error of Kind BadRow
+	ZeroNull                   // NULL
+	ZeroEpoch                  // 1970-01-01
+)
+
+// ConvertOptions of a Converter. The zero value is good.
+type ConvertOptions struct {
+	ZeroDates ZeroDates
+	// Assume names the character set of text columns whose own is not known;
+	// "" is that of the file, so that the bytes stay.
+	Assume string
+}
+
+// A Converter turns the rows of one table into batches. One lane uses it.
+//
+// It makes one pass over the text of a piece and appends to the batch as it goes.
+// Most values are copied by the loop itself (run): numbers, NULL, and strings
+// whose bytes stay but for their escapes. Everything else goes through literal,
+// which takes the value's text apart, and put, which writes it by type.
+//
+// For LOAD DATA the bytes are those of the column's own character set, as
+// tidemark.LoadData asks; for COPY text they are UTF-8 and the canonical text.
+type Converter struct {
+	move   *tidemark.Move
+	format tidemark.Format
+	opt    ConvertOptions
+
+	// Of the piece at hand.
+	plan *plan
+	t    *Tuples
+	rng  *tidemark.Range
+	emit func(*tidemark.Batch) error
+
+	batch *tidemark.Batch // whose Data is out[:n] when it is given away
+	out   []byte
+	n     int
+	row   int   // where the row began in out
+	rows  int   // that ended in this batch
+	ends  []int // of the row's values in out, where they are written in another order
+
+	open    literal // of a row whose rest is in the next piece
+	field   int     // that open belongs to
+	scratch []byte  // decoded bytes of a literal, not yet written
+	wide    []byte  // transcoded bytes
+	odd     byte    // half a byte of hex, until the rest of it comes; 0: none
+	tmp     []byte
+	hexed   int            // bytes of the value at hand that were written as hex
+	zoned   *time.Location // of timestamps; nil: UTC
+}
+
+// NewConverter makes a Converter for the rows of m.From as m.To's columns. f is
+// LoadData or CopyText. m.Source names columns that all pieces have: where a piece
+// lists fewer, give it a Converter of a narrower Move (Narrow).
+func NewConverter(m *tidemark.Move, f tidemark.Format, opt ConvertOptions) *Converter {
+	return &Converter{move: m, format: f, opt: opt}
+}
+
+// Narrow gives m with only those columns that rows with this column list have. A
+// nil list means all but invisible columns.
+func Narrow(m *tidemark.Move, columns []string) *tidemark.Move {
+	has := func(name string) bool {
+		if columns != nil {
+			return slices.ContainsFunc(columns, func(c string) bool { return strings.EqualFold(c, name) })
+		}
+		c := m.From.Column(name)
+		return c != nil && !c.Invisible
+	}
+	to := m.To.Stored()
+	if !slices.ContainsFunc(m.Source, func(name string) bool { return !has(name) }) {
+		return m
+	}
+	out, table := *m, *m.To
+	out.Source, table.Columns, out.Direct = nil, nil, false
+	for i, name := range m.Source {
+		if has(name) && i < len(to) {
+			out.Source = append(out.Source, name)
+			table.Columns = append(table.Columns, to[i])
+		}
+	}
+	out.To = &table
+	return &out
+}
+
+// A plan is what is done with each value of the rows of a piece.
+type plan struct {
+	session *Session
+	columns []string
+	fields  []field
+	first   int   // field that is written
+	order   []int // output i is field order[i]; nil where they are the same
+}
+
+// How the string literals of a column are copied.
+type copying uint8
+
+const (
+	slowly   copying = iota // through literal
+	asLoad                  // LOAD DATA escapes
+	asCopy                  // COPY escapes
+	asHex                   // COPY: \\x and hex
+	asDate                  // COPY: a date, with a time or without
+	asNumber                // digits in quotes
+)
+
+// A field is one position of the tuples.
+type field struct {
+	name    string
+	skip    bool // a generated column
+	col     *tidemark.Column
+	to      tidemark.Type
+	numbers bool // are copied as they are
+	strings copying
+	charset string // of its values in the table; "binary" for bytes
+}
+
+// Convert turns a piece into batches of the Range and gives each to emit, which
+// owns it then. The last batch of a piece has Last set; it may be empty. Parts of
+// a long row must come one after the other; only the last of them ends the range.
+//
+// Errors carry file, byte and line: Kind BadInput for text that is not what its
+// place asks for, BadRow for a value that the format or target cannot hold,
+// Unsupported with ErrRaw in its chain for an expression that only a server can
+// evaluate. emit's errors come back as they are. After an error the range must be
+// given up: batches that were emitted hold only some of its rows.
+func (c *Converter) Convert(t *Tuples, r *tidemark.Range, emit func(*tidemark.Batch) error) error {
+	c.t, c.rng, c.emit = t, r, emit
+	if t.Part == 0 {
+		c.reset()
+		if err := c.setPlan(); err != nil {
+			return err
+		}
+		c.begin()
+	} else if c.batch == nil {
+		return c.bad(0, tidemark.Bug, "a part of a row without those before it", "")
+	}
+	var err error
+	if t.Verb == "COPY" {
+		err = c.copyLines()
+	} else {
+		err = c.run(t.Data)
+	}
+	if err == nil && !t.More {
+		err = c.flush(false, true)
+	}
+	if err != nil {
+		c.reset()
+	}
+	return err
+}
+
+// reset forgets a piece that was given up.
+func (c *Converter) reset() {
+	if c.batch != nil {
+		c.batch.Release()
+	}
+	c.batch, c.out, c.n, c.rows, c.row, c.open, c.field = nil, nil, 0, 0, 0, literal{}, 0
+	c.scratch, c.odd = c.scratch[:0], 0
+}
+
+// begin takes a new batch.
+func (c *Converter) begin() {
+	c.batch = tidemark.NewBatch(c.rng, c.format)
+	c.out, c.n, c.rows, c.row = c.batch.Data[:cap(c.batch.Data)], 0, 0, 0
+}
+
+// flush gives the batch away. more says that its last row goes on.
+func (c *Converter) flush(more, last bool) error {
+	b := c.batch
+	b.Data, b.Rows, b.More, b.Last = c.out[:c.n], c.rows, more, last
+	c.batch, c.out = nil, nil
+	if err := c.emit(b); err != nil {
+		return err
+	}
+	if !last {
+		c.begin()
+	}
+	return nil
+}
+
+// room makes sure that n more bytes fit.
+func (c *Converter) room(n int) {
+	if len(c.out)-c.n < n {
+		c.out = larger(c.out, c.n, n)
+	}
+}
+
+func larger(out []byte, n, need int) []byte {
+	grown := make([]byte, max(2*len(out), n+need+4096))
+	copy(grown, out[:n])
+	return grown
+}
+
+// add appends bytes as they are.
+func (c *Converter) add(b []byte) {
+	c.room(len(b))
+	c.n += copy(c.out[c.n:], b)
+}
+
+// bad makes an error about the piece's byte i.
+func (c *Converter) bad(i int, kind tidemark.Kind, what, hint string) error {
+	return c.wrap(i, kind, fmt.Errorf("%s", what), hint)
+}
+
+func (c *Converter) wrap(i int, kind tidemark.Kind, err error, hint string) error {
+	d := c.t.Data
+	i = min(max(i, 0), len(d))
+	line := c.t.Line + int64(bytes.Count(d[:i], []byte{'\n'}))
+	return &tidemark.Error{Op: "read", Object: c.t.File, Kind: kind, Hint: hint,
+		Err: fmt.Errorf("byte %d (line %d): table %s: %w", c.t.Offset+int64(i), line, c.t.Table, err)}
+}
+
+// raw is the error for what only a server can evaluate.
+func (c *Converter) raw(i int, what string) error {
+	hint := "Load the dump into a MySQL or MariaDB server first and copy from there."
+	if c.format == tidemark.LoadData {
+		hint = "The piece can be run as SQL on the target."
+	}
+	return c.wrap(i, tidemark.Unsupported, fmt.Errorf("%s: %w", what, ErrRaw), hint)
+}
+
+// setPlan works out what to do with each value; pieces of the same session and
+// columns share it.
+func (c *Converter) setPlan() error {
+	t := c.t
+	if c.plan != nil && c.plan.session == t.Session && slices.Equal(c.plan.columns, t.Columns) && (c.plan.columns == nil) == (t.Columns == nil) {
+		return nil
+	}
+	p := &plan{session: t.Session, columns: t.Columns}
+	from := c.move.From
+	var cols []*tidemark.Column
+	if t.Columns == nil {
+		for i := range from.Columns {
+			if !from.Columns[i].Invisible {
+				cols = append(cols, &from.Columns[i])
+			}
+		}
+	}
+	for _, name := range t.Columns {
+		i := slices.IndexFunc(from.Columns, func(c tidemark.Column) bool { return strings.EqualFold(c.Name, name) })
+		if i < 0 {
+			return c.bad(0, tidemark.BadInput, "there is no column "+name, "Does the table on the target have the shape that it had when the dump was made?")
+		}
+		cols = append(cols, &from.Columns[i])
+	}
+	to := c.move.To.Stored()
+	for _, col := range cols {
+		f := field{name: col.Name, col: col, skip: true}
+		if i := slices.Index(c.move.Source, col.Name); i >= 0 && i < len(to) {
+			f.skip, f.to = false, to[i].Type
+			c.setField(&f)
+		}
+		p.fields = append(p.fields, f)
+	}
+	p.first = slices.IndexFunc(p.fields, func(f field) bool { return !f.skip })
+	if err := c.setOrder(p); err != nil {
+		return err
+	}
+	var err error
+	if c.zoned, err = zone(t.Session.TimeZone); err != nil {
+		return c.wrap(0, tidemark.Unsupported, err, "Make the dump with --tz-utc, which is mysqldump's default.")
+	}
+	c.plan = p
+	c.ends = make([]int, len(p.fields))
+	return nil
+}
+
+// setOrder finds out whether values are written in the order in which they are read.
+func (c *Converter) setOrder(p *plan) error {
+	last, sorted := -1, true
+	for _, name := range c.move.Source {
+		i := slices.IndexFunc(p.fields, func(f field) bool { return f.name == name && !f.skip })
+		if i < 0 {
+			return c.bad(0, tidemark.Unsupported, "its rows do not have the column "+name, "Leave the column out of the copy, or let it have a default.")
+		}
+		p.order = append(p.order, i)
+		sorted = sorted && i > last
+		last = i
+	}
+	if sorted {
+		p.order = nil
+	}
+	return nil
+}
+
+// setField chooses how a column's values are written.
+func (c *Converter) setField(f *field) {
+	t := f.col.Type
+	file := c.t.Session.Charset
+	switch own := charsetName(t.Charset); {
+	case t.Kind == tidemark.JSON || t.Kind == tidemark.UUID:
+		f.charset = "utf8mb4"
+	case !isText(t.Kind):
+		f.charset = "binary"
+	case own != "":
+		f.charset = own
+	case f.to.Charset != "":
+		f.charset = charsetName(f.to.Charset)
+	case c.opt.Assume != "":
+		f.charset = charsetName(c.opt.Assume)
+	default:
+		f.charset = file
+	}
+	if c.format == tidemark.LoadData {
+		f.numbers = t.Kind != tidemark.Bit && t.Kind != tidemark.Enum && t.Kind != tidemark.Set
+		if file == f.charset || file == "binary" || f.charset == "binary" {
+			f.strings = asLoad
+		}
+		return
+	}
+	boolean := t.Kind == tidemark.Bool || f.to.Kind == tidemark.Bool
+	switch {
+	case boolean:
+	case isText(t.Kind):
+		f.numbers = t.Kind != tidemark.Enum && t.Kind != tidemark.Set
+		if file == "utf8mb4" || file == "binary" && f.charset == "utf8mb4" {
+			f.strings = asCopy
+		}
+	case t.Kind.Bytes() && t.Kind != tidemark.Binary:
+		f.strings = asHex
+	case t.Kind == tidemark.Int || t.Kind == tidemark.Decimal || t.Kind == tidemark.Float || t.Kind == tidemark.Year:
+		f.numbers, f.strings = true, asNumber
+	case t.Kind == tidemark.Date || t.Kind == tidemark.DateTime || t.Kind == tidemark.Timestamp:
+		f.strings = asDate
+	}
+}
+
+// isText reports whether values of this kind are text in a character set.
+func isText(k tidemark.TypeKind) bool {
+	switch k {
+	case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Enum, tidemark.Set, tidemark.JSON, tidemark.UUID, tidemark.Other, tidemark.XML:
+		return true
+	}
+	return false
+}
+
+// run converts the rows of a piece, or what of a long row is in it.
+func (c *Converter) run(d []byte) error {
+	i, k := 0, 0
+	inside := c.t.Part > 0
+	if inside {
+		k = c.field
+		var err error
+		if i, err = c.resume(d); err != nil || c.open.kind != noLiteral {
+			return err
+		}
+		if i, k, err = c.between(d, i, k); err != nil {
+			return err
+		}
+		inside = k >= 0
+	}
+	for {
+		if !inside {
+			for i < len(d) && (d[i] == ',' || space[d[i]]) {
+				i++
+			}
+			switch {
+			case i >= len(d):
+				return nil
+			case d[i] != '(':
+				j, err := c.blank(d, i)
+				if err != nil {
+					return err
+				}
+				if i == j {
+					return c.bad(i, tidemark.BadInput, "expected a row, found "+snippet(d[i:]), hintBroke)
+				}
+				i = j
+				continue
+			}
+			i++
+			k, c.row = 0, c.n
+		}
+		inside = false
+		var err error
+		if i, k, err = c.values(d, i, k); err != nil || c.open.kind != noLiteral {
+			return err
+		}
+		if err := c.endRow(i, k); err != nil {
+			return err
+		}
+	}
+}
+
+// endRow ends a row of which k values were read.
+func (c *Converter) endRow(i, k int) error {
+	if k != len(c.plan.fields) {
+		return c.bad(i, tidemark.BadInput, fmt.Sprintf("a row has %d values, the table takes %d", k, len(c.plan.fields)), hintBroke)
+	}
+	if c.plan.order != nil {
+		c.reorder()
+	}
+	c.room(1)
+	c.out[c.n] = '\n'
+	c.n++
+	c.rows++
+	if c.n >= tidemark.BatchSize {
+		return c.spill(false)
+	}
+	return nil
+}
+
+// spill gives the batch away at the end of a row or, with more, of a part of one.
+// What of a long row is in memory is cut into batches of PieceSize.
+func (c *Converter) spill(more bool) error {
+	if c.n <= tidemark.PieceSize {
+		return c.flush(more, false)
+	}
+	ended := 1
+	if more {
+		ended = 0
+	}
+	rest := bytes.Clone(c.out[c.row:c.n])
+	if c.n, c.rows = c.row, c.rows-ended; c.n > 0 {
+		if err := c.flush(false, false); err != nil {
+			return err
+		}
+	}
+	for c.rows = 0; len(rest) > tidemark.PieceSize; rest = rest[tidemark.PieceSize:] {
+		c.add(rest[:tidemark.PieceSize])
+		if err := c.flush(true, false); err != nil {
+			return err
+		}
+	}
+	c.add(rest)
+	c.rows = ended
+	return c.flush(more, false)
+}
+
+// reorder puts the values of the row that was just read into the target's order.
+func (c *Converter) reorder() {
+	c.tmp = append(c.tmp[:0], c.out[c.row:c.n]...)
+	c.n = c.row
+	for i, k := range c.plan.order {
+		if i > 0 {
+			c.room(1)
+			c.out[c.n] = '\t'
+			c.n++
+		}
+		start := 0
+		if k > 0 {
+			start = c.ends[k-1]
+		}
+		v := c.tmp[start:c.ends[k]]
+		if len(v) > 0 && v[0] == '\t' { // a tab inside a value is escaped
+			v = v[1:]
+		}
+		c.add(v)
+	}
+}

@@ -1,0 +1,540 @@
+package sqlfile
+
+import (
+	"bytes"
+	"sync"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Tuples is a piece of rows: the text of one or more INSERT statements between
+// VALUES and the delimiter, cut at the end of a row. Where neighbouring INSERTs of
+// the same table and columns were joined, what stood between their rows is blank,
+// so that byte i of Data is always byte Offset+i of the file.
+//
+// A row longer than Options.Longest comes in parts: Tuples with the same Index
+// that must go to the same Converter one after the other; all but the last have
+// More set.
+type Tuples struct {
+	Table   tidemark.TableID // Schema is empty where the file names no database
+	Def     *tidemark.Table  // from the file's CREATE TABLE; nil if it has none
+	Columns []string         // of the rows; nil: all columns of the table, but invisible ones
+	Verb    string           // "INSERT", "INSERT IGNORE", "REPLACE" or "COPY"
+	Head    string           // the text before the rows: "INSERT INTO `t` VALUES "
+	Data    []byte           // "(1,'a'),(2,NULL)"; of a COPY: lines
+	Offset  int64            // of Data in the unpacked text
+	Line    int64            // where Data begins, from 1
+	Index   int64            // number of the piece in the file, from 1
+	Part    int              // of a long row, from 0
+	More    bool             // the row goes on in the next Tuples
+	Rows    int              // that end in this piece
+	Session *Session
+	File    string // its name, for messages
+
+	owner []byte // the buffer to give back
+}
+
+// SQL gives the piece as one statement. Only a piece that is not a part of a long
+// row, nor of a COPY, is one.
+func (t *Tuples) SQL() []byte {
+	return append([]byte(t.Head), t.Data...)
+}
+
+// Release gives the memory of Data back.
+func (t *Tuples) Release() {
+	if t.owner != nil {
+		putBuffer(t.owner)
+		t.owner, t.Data = nil, nil
+	}
+}
+
+// buffers holds windows for reuse. They are of few sizes: a window grows by
+// doubling up to the size of a piece, and then by need.
+var buffers sync.Pool
+
+// buffer gives memory for a window of at least n bytes.
+func (s *Scanner) buffer(n int) []byte {
+	if full := s.opt.Piece + 4*readBlock; n > readBlock*4 && n < full {
+		n = full
+	}
+	if b, ok := buffers.Get().(*[]byte); ok {
+		if len(*b) >= n && len(*b) <= 2*n {
+			return *b
+		}
+	}
+	return make([]byte, n)
+}
+
+func putBuffer(b []byte) {
+	b = b[:cap(b)]
+	buffers.Put(&b)
+}
+
+// A head is what stands before the rows of an INSERT.
+type head struct {
+	text    []byte // up to the first (
+	table   tidemark.TableID
+	columns []string
+	verb    string
+}
+
+// rows is the state of an INSERT between two pieces, and inside one.
+type rows struct {
+	head  *head
+	after bool // the window begins after a row, not before one
+	fresh bool // no piece of the statement was given away yet
+	part  int  // of a long row: how many parts went before
+	depth int  // of parentheses
+	quote byte // of the string that the window begins in
+	hex   bool // the window begins inside a 0x literal
+	n     int  // rows that ended in this piece
+	done  int  // index after the last of them
+}
+
+// insert reads the head of an INSERT or REPLACE. It gives false if what follows
+// are not rows; the statement is then read as any other.
+func (s *Scanner) insert() (bool, error) {
+	for {
+		h, n, ok := parseHead(s.window(), s.session)
+		if ok {
+			if h == nil {
+				return false, nil
+			}
+			h.text = bytes.Clone(s.window()[:n])
+			s.advance(n)
+			s.rows = rows{head: h, fresh: true}
+			return true, nil
+		}
+		if len(s.window()) > s.opt.MaxOther {
+			return false, s.bad(0, "an INSERT of more than "+size(s.opt.MaxOther)+" before its rows", hintBroke)
+		}
+		if _, more := s.more(); !more {
+			return false, s.fail // plain says that the file is cut, if that is so
+		}
+	}
+}
+
+// parseHead reads INSERT [IGNORE] [INTO] t [(columns)] VALUES. ok is false if d
+// ends before that can be said; h is nil if it is something else. n is the index
+// of the first row's parenthesis.
+func parseHead(d []byte, ses *Session) (h *head, n int, ok bool) {
+	l := lexer{d: d, server: ses.Server, esc: ses.esc(), ansi: ses.AnsiQuotes}
+	cut := func() bool { return l.i >= len(d) }
+	h = &head{verb: "INSERT"}
+	if l.is(l.next(), "REPLACE") {
+		h.verb = "REPLACE"
+	}
+	for {
+		switch {
+		case l.accept("LOW_PRIORITY"), l.accept("HIGH_PRIORITY"), l.accept("DELAYED"):
+			continue
+		case l.accept("IGNORE"):
+			h.verb = "INSERT IGNORE"
+			continue
+		}
+		break
+	}
+	l.accept("INTO")
+	name, good := l.ident(l.next())
+	h.table.Name = name
+	if good && l.accept(".") {
+		h.table.Schema = name
+		h.table.Name, good = l.ident(l.next())
+	}
+	if cut() {
+		return nil, 0, false
+	}
+	if good && l.accept("(") {
+		h.columns, good = columnList(&l)
+	}
+	t := l.next()
+	if cut() {
+		return nil, 0, false
+	}
+	if !good || !l.is(t, "VALUES") && !l.is(t, "VALUE") {
+		return nil, 0, true
+	}
+	t = l.next()
+	if cut() && !l.is(t, "(") {
+		return nil, 0, false
+	}
+	if !l.is(t, "(") {
+		return nil, 0, true
+	}
+	return h, t.start, true
+}
+
+// columnList reads names up to the ). The ( was taken.
+func columnList(l *lexer) ([]string, bool) {
+	names := []string{}
+	for {
+		t := l.next()
+		if l.is(t, ")") && len(names) == 0 {
+			return names, true
+		}
+		name, ok := l.ident(t)
+		if !ok {
+			return nil, false
+		}
+		for l.accept(".") { // t.column
+			if name, ok = l.ident(l.next()); !ok {
+				return nil, false
+			}
+		}
+		names = append(names, name)
+		if t = l.next(); !l.is(t, ",") {
+			return names, l.is(t, ")")
+		}
+	}
+}
+
+// A verdict says why a walk over rows stopped.
+type verdict uint8
+
+const (
+	short  verdict = iota // d ends; go on with more
+	ended                 // a row has ended
+	long                  // the row is longer than a piece may be
+	broken                // a delimiter inside a row
+)
+
+// row walks from d[i] to the end of the row, or of the last of several rows that
+// follow each other at once, as long as they end before enough. Rows longer than
+// longest are stopped in the first string or 0x literal that reaches beyond it,
+// because only there can the rest be told from its own bytes.
+func (in *rows) row(d []byte, i, enough, longest int, ses *Session) (int, verdict) {
+	for {
+		if in.quote != 0 {
+			lim := min(len(d), max(longest, i))
+			j, ok := stringEnd(d[:lim], i, in.quote, ses.esc() && in.quote != '`' && (in.quote != '"' || !ses.AnsiQuotes))
+			if i = j; !ok {
+				if lim >= longest {
+					return i, long
+				}
+				return i, short
+			}
+			in.quote = 0
+		}
+		for i < len(d) && stops[d[i]] == plain {
+			i++
+		}
+		if i >= longest {
+			if j, v := in.beyond(d, i, longest); v != ended {
+				return j, v
+			}
+		}
+		if i >= len(d) {
+			return i, short
+		}
+		switch stops[d[i]] {
+		case quote, tick:
+			in.quote = d[i]
+		case open:
+			in.depth++
+		case closed:
+			if in.depth--; in.depth > 0 {
+				break
+			}
+			in.n++
+			in.done = i + 1
+			if i+2 < len(d) && d[i+1] == ',' && d[i+2] == '(' && in.done < enough && in.part == 0 {
+				in.depth = 1
+				i += 3
+				continue
+			}
+			return i + 1, ended
+		case semi:
+			return i, broken
+		default:
+			j, ok := comment(d, i)
+			if !ok {
+				return i, short
+			}
+			i = max(j-1, i)
+		}
+		i++
+	}
+}
+
+// beyond looks at the plain text before d[i], of which some lies beyond longest,
+// for a 0x literal to be cut: long with the index to cut at, short if more bytes
+// must be seen to tell, ended if there is none.
+func (in *rows) beyond(d []byte, i, longest int) (int, verdict) {
+	at := longest
+	for at > 0 && stops[d[at-1]] == plain && word[d[at-1]] {
+		at--
+	}
+	if at == 0 && in.hex && longest < i {
+		return longest, long
+	}
+	for at < i {
+		switch {
+		case !word[d[at]]:
+			at++
+			continue
+		case at+2 > len(d):
+			return i, short
+		case d[at] == '0' && at+2 <= i && d[at+1]|0x20 == 'x':
+			if cut := max(longest, at+2); cut <= i {
+				return cut, long
+			}
+		}
+		for at < i && word[d[at]] {
+			at++
+		}
+	}
+	return i, ended
+}
+
+// piece gives the next piece of the rows being read.
+func (s *Scanner) piece() (*Statement, error) {
+	in := &s.rows
+	if in.after {
+		if ended, err := s.afterRow(); ended || err != nil || in.after {
+			return nil, err
+		}
+	}
+	in.n, in.done = 0, 0
+	return s.gather()
+}
+
+// afterRow consumes what stands after a row that has ended a piece: a comma, or
+// the end of the statement, which is reported.
+func (s *Scanner) afterRow() (bool, error) {
+	i, next, err := s.separator(0)
+	if err != nil {
+		return false, err
+	}
+	in := &s.rows
+	switch next {
+	case ',':
+		s.advance(i)
+		in.after = false
+		return false, nil
+	case ';':
+		s.advance(i)
+		in.head = nil
+		return true, nil
+	}
+	return false, s.suffix(i)
+}
+
+// suffix makes the error for text after rows of which some were given away.
+func (s *Scanner) suffix(i int) error {
+	d := s.window()
+	offset, line := s.where(i)
+	return tidemark.Errorf(tidemark.Unsupported, "read", s.opt.Name,
+		at(offset, line, "an INSERT of more than "+size(s.opt.Piece)+" goes on after its rows with "+snippet(d[i:])),
+		"Make the dump with shorter statements (mysqldump's own have at most --net-buffer-length bytes).")
+}
+
+// separator looks at what follows a row: the , and then the index of the next
+// row's parenthesis; ; and the index after the delimiter; or 0 and the index of
+// anything else.
+func (s *Scanner) separator(i int) (int, byte, error) {
+	d := s.window()
+	for {
+		j, ok := blank(d, i)
+		switch {
+		case !ok || len(d)-j < len(s.delim):
+		case bytes.HasPrefix(d[j:], s.delim):
+			return j + len(s.delim), ';', nil
+		case d[j] == ',':
+			k, ok := blank(d, j+1)
+			if ok && d[k] == '(' {
+				return k, ',', nil
+			}
+			if ok {
+				return 0, 0, s.bad(k, "expected another row, found "+snippet(d[k:]), hintBroke)
+			}
+		default:
+			return j, 0, nil
+		}
+		if len(d)-i > s.opt.MaxOther {
+			return 0, 0, s.bad(i, "more than "+size(s.opt.MaxOther)+" between two rows", hintBroke)
+		}
+		var more bool
+		if d, more = s.more(); !more {
+			return 0, 0, s.bad(len(d), "the file ends inside an INSERT, after a row", hintCut)
+		}
+	}
+}
+
+// gather reads rows until they are a piece, and gives it. The window begins at a
+// row, or inside one of which parts were given away.
+func (s *Scanner) gather() (*Statement, error) {
+	in := &s.rows
+	d := s.window()
+	i := 0                   // where to go on
+	whole, wholeRows := 0, 0 // end of the last row of the statement before this one, rows up to there
+	begin := 0               // of this statement's first row
+	for {
+		var v verdict
+		i, v = in.row(d, i, s.opt.Piece, s.opt.Longest, s.session)
+		switch v {
+		case short:
+			var more bool
+			if d, more = s.more(); !more {
+				return nil, s.insideRow(i)
+			}
+			continue
+		case broken:
+			return nil, s.bad(i, "the statement ends inside a row", hintBroke)
+		case long:
+			return s.long(i), nil
+		}
+		if in.part > 0 || in.done >= s.opt.Piece {
+			in.after = true
+			return s.take(in.done, false), nil
+		}
+		j, next, err := s.separator(i)
+		if err != nil {
+			return nil, err
+		}
+		d = s.window()
+		switch next {
+		case ',':
+			i = j
+		case ';':
+			k, same, err := s.sameHead(j)
+			if err != nil {
+				return nil, err
+			}
+			if !same {
+				st := s.take(i, false)
+				s.advance(j - i)
+				in.head = nil
+				return st, nil
+			}
+			d = s.window()
+			erase(d[i:k])
+			whole, wholeRows, begin, i, in.fresh = i, in.n, k, k, true
+		default:
+			if !in.fresh {
+				return nil, s.suffix(j)
+			}
+			if begin == 0 {
+				return s.withSuffix(j)
+			}
+			in.n = wholeRows
+			st := s.take(whole, false)
+			s.advance(begin - whole)
+			s.rows = rows{head: in.head, fresh: true}
+			return st, nil
+		}
+	}
+}
+
+// insideRow makes the error for a file that ends inside a row.
+func (s *Scanner) insideRow(i int) error {
+	what := "the file ends inside a row"
+	if s.rows.quote != 0 {
+		what = "the file ends inside a " + quoteName(s.rows.quote) + " of a row"
+	}
+	return s.bad(i, what, hintCut)
+}
+
+// sameHead reports whether the statement that follows d[i] begins as this one,
+// and gives the index of its first row.
+func (s *Scanner) sameHead(i int) (int, bool, error) {
+	d, text := s.window(), s.rows.head.text
+	for {
+		j := i
+		for j < len(d) && space[d[j]] {
+			j++
+		}
+		if n := min(len(text), len(d)-j); !bytes.Equal(d[j:j+n], text[:n]) {
+			return 0, false, nil
+		} else if n == len(text) && len(d) > j+n {
+			return j + n, d[j+n] == '(', nil
+		}
+		var more bool
+		if d, more = s.more(); !more {
+			return 0, false, s.fail
+		}
+	}
+}
+
+// erase replaces what stands between the rows of two statements by a comma and
+// blanks; ends of lines stay, so that lines can be counted.
+func erase(b []byte) {
+	for i, c := range b {
+		if c != '\n' {
+			b[i] = ' '
+		}
+	}
+	b[0] = ','
+}
+
+// withSuffix reads an INSERT that goes on after its rows (ON DUPLICATE KEY UPDATE,
+// RETURNING) as a statement to be run as it is.
+func (s *Scanner) withSuffix(i int) (*Statement, error) {
+	n, err := s.statementEnd(i)
+	if err != nil {
+		return nil, err
+	}
+	h := s.rows.head
+	st := s.rowStatement()
+	st.Offset -= int64(len(h.text))
+	st.Line -= int64(bytes.Count(h.text, []byte{'\n'}))
+	st.Text = append(bytes.Clone(h.text), s.window()[:n]...)
+	s.advance(n)
+	s.advance(min(len(s.delim), len(s.window())))
+	s.rows = rows{}
+	return s.give(st), nil
+}
+
+// long handles a row that was stopped at i: rows before it are a piece of their
+// own, else its first bytes are given away as a part.
+func (s *Scanner) long(i int) *Statement {
+	in := &s.rows
+	if in.done > 0 {
+		st := s.take(in.done, false)
+		s.rows = rows{head: in.head, after: true}
+		return st
+	}
+	st := s.take(i, true)
+	in.part++
+	in.hex = in.quote == 0
+	return st
+}
+
+// rowStatement makes the statement for rows at the window's start.
+func (s *Scanner) rowStatement() *Statement {
+	h := s.rows.head
+	st := &Statement{Kind: Insert, Table: h.table.Name, Database: h.table.Schema, Session: s.session}
+	if st.Database == "" {
+		st.Database = s.session.Database
+	}
+	st.Offset, st.Line = s.where(0)
+	return st
+}
+
+// take consumes n bytes of rows and gives them as a piece; nil if they lie before
+// where to begin. A large piece takes the buffer with it.
+func (s *Scanner) take(n int, more bool) *Statement {
+	in := &s.rows
+	st := s.rowStatement()
+	if in.part == 0 {
+		s.index++
+	}
+	in.fresh = false
+	if s.Offset()+int64(n) <= s.skip {
+		s.advance(n)
+		return nil
+	}
+	id := tidemark.TableID{Schema: st.Database, Name: st.Table}
+	t := &Tuples{Table: id, Def: s.tables[id], Columns: in.head.columns, Verb: in.head.verb, Head: string(in.head.text),
+		Offset: st.Offset, Line: st.Line, Index: s.index, Part: in.part, More: more, Rows: in.n, Session: s.session, File: s.opt.Name}
+	in.n = 0
+	d := s.window()
+	s.advance(n)
+	if n < len(s.buf)/4 {
+		t.Data = bytes.Clone(d[:n])
+	} else {
+		t.Data, t.owner = d[:n:n], s.buf
+		s.move(s.buffer(max(readBlock, min(len(s.buf), s.opt.Piece+4*readBlock), len(d)-n+readBlock)), d[n:])
+	}
+	st.Tuples = t
+	return st
+}

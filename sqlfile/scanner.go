@@ -1,0 +1,574 @@
+package sqlfile
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Kind says what a statement does, as far as an import cares.
+type Kind uint8
+
+const (
+	Other          Kind = iota // anything else; run it on a target of the same engine
+	Set                        // SET, for the session
+	SetGTID                    // SET @@GLOBAL.GTID_PURGED; Text is not for a target that keeps its own GTIDs
+	Use                        // USE db; Database names it
+	CreateDatabase             // CREATE DATABASE, and DROP DATABASE
+	CreateTable                // Def describes it
+	DropTable                  // DROP TABLE
+	AlterTable                 // ALTER TABLE, CREATE INDEX
+	Keys                       // ALTER TABLE ... DISABLE KEYS or ENABLE KEYS
+	LockTables                 // LOCK TABLES, UNLOCK TABLES
+	Insert                     // rows: Tuples; or, where Tuples is nil, a statement to run as it is
+	View                       // CREATE VIEW, DROP VIEW
+	Trigger                    // CREATE TRIGGER, DROP TRIGGER
+	Routine                    // CREATE or DROP of a PROCEDURE, FUNCTION or PACKAGE
+	Event                      // CREATE EVENT, DROP EVENT
+	Sequence                   // MariaDB: CREATE SEQUENCE, SELECT SETVAL(...)
+	Transaction                // BEGIN, COMMIT, ROLLBACK
+	Replication                // CHANGE MASTER TO, CHANGE REPLICATION SOURCE TO
+	Meta                       // pg_dump: a psql command such as \connect
+)
+
+var kindNames = [...]string{"other", "set", "set gtid_purged", "use", "create database", "create table", "drop table",
+	"alter table", "keys", "lock tables", "insert", "view", "trigger", "routine", "event", "sequence", "transaction",
+	"replication", "meta"}
+
+func (k Kind) String() string {
+	if int(k) < len(kindNames) {
+		return kindNames[k]
+	}
+	return "unknown"
+}
+
+// A Statement of the file, or a piece of one.
+type Statement struct {
+	Kind     Kind
+	Offset   int64           // of its first byte in the unpacked text, from 0
+	Line     int64           // of its first byte, from 1
+	Text     []byte          // without its delimiter; nil where Tuples is set. The caller's to keep
+	Database string          // that it names, or that USE has set
+	Table    string          // that it names, for the kinds about one table
+	Def      *tidemark.Table // CreateTable: what it makes; nil with DefErr where that cannot be read
+	DefErr   error           // CreateTable: Kind Unsupported
+	Tuples   *Tuples         // Insert: rows
+	Session  *Session        // in force for it
+}
+
+// Options of a Scanner. The zero value is good.
+type Options struct {
+	Name     string // of the file, for messages
+	Piece    int    // bytes of rows after which a piece ends at the next row; 0 is 4 MB
+	Longest  int    // bytes of one row after which it is cut into parts; 0 is twice Piece
+	MaxOther int    // bytes of a statement that is not rows; 0 is 256 MB
+	Server   Server // whose conditional comments count
+	Charset  string // of the file as long as it does not say itself; "" is utf8mb4
+	Partial  bool   // accept a dump that lacks the line "Dump completed"
+}
+
+// A Header is what a dump says about itself in its comments.
+type Header struct {
+	Program string // "MySQL dump 10.13  Distrib 8.0.33, for Linux (x86_64)"
+	Server  string // version: "10.11.14-MariaDB"
+}
+
+// A Scanner finds the statements of a dump. It is used by one goroutine.
+//
+// The window buf[mark:end] holds the statement being looked at, from its first
+// byte. It grows at its end when more bytes are needed, so that indexes into it
+// stay good; when a piece of rows is complete the buffer is given away with it
+// and the few bytes after it move to another. What is returned depends on the
+// bytes of the file only, never on how reads have cut them.
+type Scanner struct {
+	r       io.Reader
+	opt     Options
+	buf     []byte
+	mark    int   // first byte not yet consumed
+	end     int   // end of what was read
+	base    int64 // file offset of buf[0]
+	line    int64 // line number of buf[mark]
+	eof     bool
+	fail    error // of the reader
+	skip    int64 // nothing that ends at or before this offset is returned
+	index   int64 // of the last piece
+	delim   []byte
+	started bool
+
+	session  *Session
+	vars     variables
+	tables   map[tidemark.TableID]*tidemark.Table
+	rows     rows // of the INSERT being read
+	copying  bool // in a COPY block
+	copyStmt Statement
+	header   Header
+	complete bool // the line at the end of a dump was seen
+	findings []tidemark.Finding
+}
+
+// NewScanner makes a Scanner of SQL text.
+func NewScanner(r io.Reader, opt Options) *Scanner {
+	if opt.Name == "" {
+		opt.Name = "SQL text"
+	}
+	if opt.Piece <= 0 {
+		opt.Piece = 4 << 20
+	}
+	if opt.Longest <= 0 {
+		opt.Longest = 2 * opt.Piece
+	}
+	opt.Longest = max(opt.Longest, opt.Piece, 64)
+	if opt.MaxOther <= 0 {
+		opt.MaxOther = 256 << 20
+	}
+	charset := charsetName(strings.ToLower(opt.Charset))
+	if charset == "" {
+		charset = "utf8mb4"
+	}
+	return &Scanner{r: r, opt: opt, line: 1, delim: []byte(";"), vars: variables{},
+		session: &Session{Charset: charset, Server: opt.Server}, tables: map[tidemark.TableID]*tidemark.Table{}}
+}
+
+// SkipTo makes Next pass over everything that ends at or before this offset of
+// the unpacked text. It is still read, because the session and the tables follow
+// from it, and pieces keep their numbers.
+func (s *Scanner) SkipTo(offset int64) { s.skip = offset }
+
+// Offset gives how many bytes of unpacked text lie behind.
+func (s *Scanner) Offset() int64 { return s.base + int64(s.mark) }
+
+// Session gives what is in force for the next statement.
+func (s *Scanner) Session() *Session { return s.session }
+
+// Header gives what the dump's comments have said so far.
+func (s *Scanner) Header() Header { return s.header }
+
+// Table gives a table whose CREATE TABLE was read; nil if there was none.
+func (s *Scanner) Table(id tidemark.TableID) *tidemark.Table { return s.tables[id] }
+
+// Findings lists what is odd about the file, complete after io.EOF.
+func (s *Scanner) Findings() []tidemark.Finding { return s.findings }
+
+// Next gives the next statement or piece of rows; io.EOF after the last. Errors
+// are of Kind BadInput, with byte offset and line, or Unsupported; errors of the
+// reader come as they are. After an error every further call gives it again.
+func (s *Scanner) Next(ctx context.Context) (*Statement, error) {
+	for {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if s.fail != nil {
+			return nil, s.fail
+		}
+		st, err := s.step()
+		if err != nil {
+			s.fail = err
+			return nil, err
+		}
+		if st != nil {
+			return st, nil
+		}
+	}
+}
+
+// step reads one thing; nil, nil where there is nothing to return for it.
+func (s *Scanner) step() (*Statement, error) {
+	if !s.started {
+		s.started = true
+		if err := s.begin(); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case s.copying:
+		return s.copyRows()
+	case s.rows.head != nil:
+		return s.piece()
+	}
+	if err := s.blanks(); err != nil {
+		return nil, err
+	}
+	d := s.window()
+	for len(d) < 16 && !s.eof && s.fail == nil {
+		d, _ = s.more()
+	}
+	if s.fail != nil {
+		return nil, s.fail
+	}
+	if len(d) == 0 {
+		return nil, s.finish()
+	}
+	if s.session.Postgres {
+		return s.postgres(d)
+	}
+	switch {
+	case len(d) > 9 && fold(d[:9], "DELIMITER") && (space[d[9]]):
+		return nil, s.delimiter()
+	case len(d) > 6 && (fold(d[:6], "INSERT") || len(d) > 7 && fold(d[:7], "REPLACE")):
+		if ok, err := s.insert(); ok || err != nil {
+			return nil, err
+		}
+	}
+	return s.plain()
+}
+
+// begin looks at the first bytes: a byte order mark, and what must be refused.
+func (s *Scanner) begin() error {
+	d := s.window()
+	for len(d) < 1024 && !s.eof && s.fail == nil {
+		d, _ = s.more()
+	}
+	if s.fail != nil {
+		return s.fail
+	}
+	if err := refuse(s.opt.Name, d); err != nil {
+		return err
+	}
+	if bytes.HasPrefix(d, []byte("\xef\xbb\xbf")) {
+		s.advance(3)
+	}
+	next := *s.session
+	next.Postgres = isPostgres(d)
+	next.NoBackslash = next.Postgres
+	s.session = &next
+	return nil
+}
+
+// window gives the bytes that were read and not consumed.
+func (s *Scanner) window() []byte { return s.buf[s.mark:s.end] }
+
+const readBlock = 256 << 10
+
+// more reads at least one byte onto the window's end and gives the window; false
+// at the end of the file and after an error (s.fail).
+func (s *Scanner) more() ([]byte, bool) {
+	if s.eof || s.fail != nil {
+		return s.window(), false
+	}
+	if len(s.buf)-s.end < readBlock/4 {
+		s.room()
+	}
+	for range 100 {
+		n, err := s.r.Read(s.buf[s.end:min(len(s.buf), s.end+readBlock)])
+		s.end += n
+		if err == io.EOF {
+			s.eof = true
+		} else if err != nil {
+			s.fail = s.readError(err)
+		}
+		if n > 0 || err != nil {
+			return s.window(), n > 0
+		}
+	}
+	s.fail = s.readError(io.ErrNoProgress)
+	return s.window(), false
+}
+
+func (s *Scanner) readError(err error) error {
+	var e *tidemark.Error
+	if errors.As(err, &e) || errors.Is(err, context.Canceled) {
+		return err
+	}
+	return &tidemark.Error{Op: "read", Object: s.opt.Name, Kind: tidemark.BadInput, Err: err}
+}
+
+// room makes space at the end of the buffer: by moving the window to its start
+// when that frees half of it, else by a larger buffer.
+func (s *Scanner) room() {
+	d := s.window()
+	to := s.buf
+	if len(d) > len(s.buf)/2 || len(s.buf) == 0 {
+		to = s.buffer(max(readBlock, 2*len(s.buf)))
+	}
+	s.move(to, d)
+}
+
+// move makes d, which ends the window, the window, in another buffer.
+func (s *Scanner) move(to, d []byte) {
+	s.base += int64(s.end - len(d))
+	s.end = copy(to, d)
+	s.buf, s.mark = to, 0
+}
+
+// advance consumes n bytes of the window.
+func (s *Scanner) advance(n int) {
+	s.line += int64(bytes.Count(s.buf[s.mark:s.mark+n], []byte{'\n'}))
+	s.mark += n
+}
+
+// where gives the file offset and line of the window's byte i.
+func (s *Scanner) where(i int) (offset, line int64) {
+	d := s.window()
+	i = min(i, len(d))
+	return s.base + int64(s.mark+i), s.line + int64(bytes.Count(d[:i], []byte{'\n'}))
+}
+
+// bad makes an error about the window's byte i.
+func (s *Scanner) bad(i int, what, hint string) error {
+	if s.fail != nil {
+		return s.fail
+	}
+	offset, line := s.where(i)
+	return bad(s.opt.Name, offset, line, what, hint)
+}
+
+// note keeps a finding, once.
+func (s *Scanner) note(f tidemark.Finding) {
+	for _, have := range s.findings {
+		if have.Text == f.Text && have.Object == f.Object {
+			return
+		}
+	}
+	s.findings = append(s.findings, f)
+}
+
+// blanks consumes what may stand between statements: spaces, comments, and lone
+// delimiters.
+func (s *Scanner) blanks() error {
+	for {
+		d := s.window()
+		i := 0
+		for i < len(d) && space[d[i]] {
+			i++
+		}
+		s.advance(i)
+		d = d[i:]
+		if len(d) < 3 && !s.eof {
+			if _, ok := s.more(); ok {
+				continue
+			}
+			if s.fail != nil {
+				return s.fail
+			}
+		}
+		switch {
+		case len(d) == 0:
+			return nil
+		case bytes.HasPrefix(d, s.delim):
+			s.advance(len(s.delim))
+		case d[0] == '/' && bytes.HasPrefix(d, []byte("/*")):
+			n, err := s.blockComment()
+			if n == 0 {
+				return err
+			}
+			s.advance(n)
+		case d[0] == '#' && !s.session.Postgres, d[0] == '-' && bytes.HasPrefix(d, []byte("--")) && (len(d) < 3 || d[2] <= ' ' || s.session.Postgres):
+			if err := s.lineComment(); err != nil {
+				return err
+			}
+		default:
+			return nil
+		}
+	}
+}
+
+// blockComment gives the length of the comment at the window's start; 0 where it
+// is a conditional one, which begins a statement.
+func (s *Scanner) blockComment() (int, error) {
+	d := s.window()
+	for {
+		j, ok := block(d, 0)
+		if ok {
+			if _, version, end := condition(d, 0); end > 0 && !s.session.Postgres && version != 999999 {
+				return 0, nil
+			}
+			return j, nil
+		}
+		if len(d) > s.opt.MaxOther {
+			return 0, s.bad(0, "a comment of more than "+size(s.opt.MaxOther), hintBroke)
+		}
+		var more bool
+		if d, more = s.more(); !more {
+			return 0, s.bad(0, "a comment without its end", hintCut)
+		}
+	}
+}
+
+// lineComment consumes a comment line and notes what it says about the dump.
+func (s *Scanner) lineComment() error {
+	d := s.window()
+	n, ok := line(d, 0)
+	for !ok {
+		if n > s.opt.MaxOther {
+			return s.bad(0, "a comment of more than "+size(s.opt.MaxOther), hintBroke)
+		}
+		var more bool
+		if d, more = s.more(); !more {
+			if s.fail != nil {
+				return s.fail
+			}
+			n = len(d)
+			break
+		}
+		n, ok = line(d, 0)
+	}
+	s.remark(string(bytes.TrimSpace(d[:min(n, 300)])))
+	s.advance(n)
+	return nil
+}
+
+// remark reads a comment line of the dump program.
+func (s *Scanner) remark(text string) {
+	switch {
+	case strings.HasPrefix(text, "-- MySQL dump "), strings.HasPrefix(text, "-- MariaDB dump "):
+		s.header.Program = text[3:]
+		s.complete = false
+	case text == "-- PostgreSQL database dump":
+		s.header.Program = text[3:]
+		s.complete = false
+	case strings.HasPrefix(text, "-- Server version"):
+		s.header.Server = strings.TrimSpace(text[len("-- Server version"):])
+	case strings.HasPrefix(text, "-- Dumped from database version "):
+		s.header.Server = strings.TrimPrefix(text, "-- Dumped from database version ")
+	case strings.HasPrefix(text, "-- Dump completed"), text == "-- PostgreSQL database dump complete":
+		s.complete = true
+	}
+}
+
+// finish is called at the end of the file, between statements.
+func (s *Scanner) finish() error {
+	if s.header.Program != "" && !s.complete && !s.opt.Partial {
+		return s.bad(0, "the file ends between two statements, but without the line that ends a dump",
+			"The dump was cut or its program failed: make it again, or accept what is there if somebody took that line out.")
+	}
+	return io.EOF
+}
+
+// delimiter reads a DELIMITER line, which is a command to the client program.
+func (s *Scanner) delimiter() error {
+	d := s.window()
+	n, ok := line(d, 0)
+	for !ok {
+		if n > 1<<16 {
+			return s.bad(0, "a DELIMITER line without its end", hintBroke)
+		}
+		var more bool
+		if d, more = s.more(); !more {
+			return s.bad(0, "the file ends inside a DELIMITER line", hintCut)
+		}
+		n, ok = line(d, 0)
+	}
+	f := bytes.Fields(d[9:n])
+	if len(f) == 0 {
+		return s.bad(0, "DELIMITER without a delimiter", hintBroke)
+	}
+	s.delim = bytes.Clone(f[0])
+	s.advance(n)
+	return nil
+}
+
+// plain reads a statement that is not rows, whole.
+func (s *Scanner) plain() (*Statement, error) {
+	n, err := s.statementEnd(0)
+	if err != nil {
+		return nil, err
+	}
+	st := &Statement{Session: s.session}
+	st.Offset, st.Line = s.where(0)
+	st.Text = bytes.TrimRight(bytes.Clone(s.window()[:n]), " \t\r\n")
+	s.advance(n)
+	s.advance(min(len(s.delim), len(s.window())))
+	s.classify(st)
+	return s.give(st), nil
+}
+
+// give is st, or nil if it lies before where to begin.
+func (s *Scanner) give(st *Statement) *Statement {
+	if s.Offset() <= s.skip {
+		return nil
+	}
+	return st
+}
+
+// statementEnd gives the index of the delimiter that ends the statement whose
+// text goes on at i.
+func (s *Scanner) statementEnd(i int) (int, error) {
+	table := stops
+	if first := s.delim[0]; table[first] == plain || table[first] == semi {
+		table[first] = other
+	}
+	d := s.window()
+	q, from := byte(0), 0 // in a quoted text, and where it began
+	for {
+		i, q, from = s.walk(d, i, q, from, &table)
+		if i < len(d) && q == 0 && bytes.HasPrefix(d[i:], s.delim) {
+			return i, nil
+		}
+		if len(d) > s.opt.MaxOther {
+			return 0, s.bad(0, "a statement of more than "+size(s.opt.MaxOther), hintBroke)
+		}
+		var more bool
+		if d, more = s.more(); more {
+			continue
+		}
+		switch {
+		case s.fail != nil:
+			return 0, s.fail
+		case q != 0:
+			return 0, s.bad(from, "a "+quoteName(q)+" without its end", hintCut)
+		case i < len(d) && d[i] == '/':
+			return 0, s.bad(i, "a comment without its end", hintCut)
+		case i < len(d) && (d[i] == '-' || d[i] == '#' || d[i] == '*'):
+			i = len(d)
+		}
+		return 0, s.bad(0, "the file ends inside this statement, before its "+string(s.delim), hintCut)
+	}
+}
+
+// walk goes over the text of a statement from d[i] on, and stops at the delimiter
+// or where more bytes are needed.
+func (s *Scanner) walk(d []byte, i int, q byte, from int, table *[256]uint8) (int, byte, int) {
+	for {
+		if q != 0 {
+			j, ok := stringEnd(d, i, q, s.session.esc() && q != '`' && (q != '"' || !s.session.AnsiQuotes))
+			if !ok {
+				return j, q, from
+			}
+			i, q = j, 0
+		}
+		for i < len(d) && table[d[i]] == plain {
+			i++
+		}
+		if i >= len(d) {
+			return i, 0, 0
+		}
+		switch table[d[i]] {
+		case quote, tick:
+			if bytes.HasPrefix(d[i:], s.delim) {
+				return i, 0, 0
+			}
+			q, from = d[i], i
+			i++
+			continue
+		case slash, dash, hash:
+			if bytes.HasPrefix(d[i:], s.delim) {
+				return i, 0, 0
+			}
+			j, ok := comment(d, i)
+			if !ok {
+				return i, 0, 0
+			}
+			i = max(j, i+1)
+			continue
+		case other:
+			if len(d)-i < len(s.delim) && !s.eof || bytes.HasPrefix(d[i:], s.delim) {
+				return i, 0, 0
+			}
+		}
+		i++
+	}
+}
+
+func quoteName(q byte) string {
+	switch q {
+	case '`':
+		return "name in backticks"
+	case '"':
+		return "double-quoted text"
+	}
+	return "string"
+}

@@ -1,0 +1,168 @@
+package sqlfile
+
+import (
+	"strings"
+)
+
+// A Session is what the statements before a piece have set, as far as it changes
+// what its bytes mean. It is never changed once a piece carries it.
+type Session struct {
+	Database    string // of the last USE; empty if there was none
+	Charset     string // of the file's text: "utf8mb4", "latin1", "binary", ...
+	TimeZone    string // of timestamps, as set: "+00:00"; empty if the file does not say
+	NoBackslash bool   // a backslash in a string is a backslash
+	AnsiQuotes  bool   // "x" is a name
+	Postgres    bool   // a pg_dump file
+	Server      Server // whose conditional comments are executed
+}
+
+// esc reports whether backslashes escape.
+func (s *Session) esc() bool { return !s.NoBackslash }
+
+// variables keeps what SET has stored in user variables, because dumps save
+// settings in them and put those back at the end.
+type variables map[string]string
+
+// set gives the session after a SET statement; the same one if nothing of
+// interest has changed.
+func (s *Session) set(text []byte, vars variables) *Session {
+	l := lexer{d: text, server: s.Server, esc: s.esc(), ansi: s.AnsiQuotes}
+	next := *s
+	if !l.accept("SET") {
+		return s
+	}
+	for {
+		next.assign(&l, vars)
+		t := l.next()
+		if !l.is(t, ",") {
+			break
+		}
+	}
+	if next == *s {
+		return s
+	}
+	return &next
+}
+
+// assign reads one assignment of a SET list, up to the comma or the end.
+func (s *Session) assign(l *lexer, vars variables) {
+	t := l.next()
+	for l.is(t, "GLOBAL") || l.is(t, "SESSION") || l.is(t, "LOCAL") {
+		t = l.next()
+	}
+	name := strings.ToLower(string(l.text(t)))
+	for l.accept(".") {
+		name = strings.ToLower(string(l.text(l.next())))
+	}
+	switch {
+	case name == "names" || name == "charset":
+		s.setCharset(strings.ToLower(s.value(l, vars)))
+		return
+	case name == "character" && l.accept("SET"):
+		s.setCharset(strings.ToLower(s.value(l, vars)))
+		return
+	}
+	if !l.accept("=") {
+		if !l.accept(":") || !l.accept("=") {
+			s.value(l, vars)
+			return
+		}
+	}
+	value := s.value(l, vars)
+	switch strings.TrimLeft(name, "@") {
+	case "sql_mode":
+		if strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "@@") {
+			break
+		}
+		mode := strings.ToUpper(value)
+		if strings.ContainsAny(mode, "(") {
+			return // an expression over the server's own mode
+		}
+		s.NoBackslash = strings.Contains(mode, "NO_BACKSLASH_ESCAPES")
+		s.AnsiQuotes = strings.Contains(mode, "ANSI")
+		return
+	case "time_zone":
+		if strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "@@") {
+			break
+		}
+		s.TimeZone = value
+		if strings.EqualFold(value, "system") {
+			s.TimeZone = ""
+		}
+		return
+	case "character_set_client":
+		s.setCharset(strings.ToLower(value))
+		return
+	}
+	if strings.HasPrefix(name, "@") && !strings.HasPrefix(name, "@@") {
+		vars[name] = value
+	}
+}
+
+func (s *Session) setCharset(name string) {
+	if name != "" && name != "default" {
+		s.Charset = charsetName(name)
+	}
+}
+
+// value reads the right side of an assignment and resolves the variables that
+// matter here; anything else comes as its text.
+func (s *Session) value(l *lexer, vars variables) string {
+	t := l.next()
+	if t.kind == tEnd {
+		return ""
+	}
+	start, end := t.start, t.end
+	first, n := t, 1
+	for depth := 0; ; n++ {
+		p := l.peek()
+		if p.kind == tEnd || p.kind == tBad || depth == 0 && l.is(p, ",") {
+			break
+		}
+		switch {
+		case l.is(p, "("):
+			depth++
+		case l.is(p, ")"):
+			depth--
+		}
+		end = l.next().end
+	}
+	if first.kind == tString && (n == 1 || n == 3) { // 3: 'x' COLLATE 'y'
+		return l.str(first)
+	}
+	text := string(l.text(first))
+	if n == 1 || first.kind == tWord && !strings.HasPrefix(text, "@") && n == 3 {
+		if !strings.HasPrefix(text, "@") {
+			return text
+		}
+		if v, ok := vars[strings.ToLower(text)]; ok {
+			return v
+		}
+	}
+	raw := string(l.d[start:end])
+	switch low := strings.ToLower(raw); {
+	case !strings.HasPrefix(low, "@@"):
+	case strings.HasSuffix(low, "sql_mode"):
+		return s.mode()
+	case strings.HasSuffix(low, "time_zone"):
+		return s.TimeZone
+	case strings.Contains(low, "character_set_"):
+		return s.Charset
+	}
+	if strings.HasPrefix(raw, "@") && !strings.ContainsAny(raw, "(,") {
+		return "" // never set in this file: the server's default
+	}
+	return raw
+}
+
+// mode gives sql_mode as far as it is known.
+func (s *Session) mode() string {
+	var m []string
+	if s.NoBackslash {
+		m = append(m, "NO_BACKSLASH_ESCAPES")
+	}
+	if s.AnsiQuotes {
+		m = append(m, "ANSI_QUOTES")
+	}
+	return strings.Join(m, ",")
+}

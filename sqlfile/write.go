@@ -1,0 +1,274 @@
+package sqlfile
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"math/big"
+	"strconv"
+	"strings"
+
+	"golang.org/x/text/transform"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// loadLetters and copyLetters give for each byte the letter that stands for it
+// after a backslash in the two forms, or 0 where it stands for itself.
+var (
+	loadLetters = [256]byte{0: '0', '\b': 'b', '\t': 't', '\n': 'n', '\r': 'r', 0x1a: 'Z', '\\': '\\'}
+	copyLetters = [256]byte{'\b': 'b', '\t': 't', '\n': 'n', '\v': 'v', '\f': 'f', '\r': 'r', '\\': '\\'}
+)
+
+// escapes gives what a backslash and a byte stand for in a string of the file;
+// for % and _ only the second half of it.
+var escapes = func() (t [256]byte) {
+	for i := range t {
+		t[i] = byte(i)
+	}
+	t['0'], t['b'], t['n'], t['r'], t['t'], t['Z'] = 0, '\b', '\n', '\r', '\t', 0x1a
+	return t
+}()
+
+var hexValue = func() (t [256]int8) {
+	for i := range t {
+		t[i] = -1
+	}
+	for i, ch := range "0123456789abcdef" {
+		t[ch] = int8(i)
+		t[strings.ToUpper(string(ch))[0]] = int8(i)
+	}
+	return t
+}()
+
+// hexPairs holds the two digits of each byte, the first one in the low half.
+var hexPairs = func() (t [256]uint16) {
+	const digits = "0123456789abcdef"
+	for i := range t {
+		t[i] = uint16(digits[i>>4]) | uint16(digits[i&15])<<8
+	}
+	return t
+}()
+
+// nul is the error for a NUL byte in text.
+func (c *Converter) nul(i int) error {
+	return c.bad(i, tidemark.BadRow, "a text value holds a NUL byte, which PostgreSQL's text cannot", "Map the column to bytea, or clean it at the source.")
+}
+
+// hex copies the inside of a string of bytes from d[i] on as hex.
+func (c *Converter) hex(d []byte, i int, q byte, esc bool) (int, bool) {
+	for {
+		c.room(2*textBlock + 64)
+		out, n := c.out, c.n
+		lim := min(len(d), i+textBlock)
+		for i < lim {
+			ch := d[i]
+			i++
+			if ch == q {
+				if i >= len(d) || d[i] != q {
+					c.n = n
+					return i, true
+				}
+				i++
+			} else if ch == '\\' && esc {
+				if i >= len(d) {
+					c.n = n
+					return i - 1, false
+				}
+				e := d[i]
+				i++
+				if ch = escapes[e]; e == '%' || e == '_' {
+					binary.LittleEndian.PutUint16(out[n:], hexPairs['\\'])
+					n += 2
+				}
+			}
+			binary.LittleEndian.PutUint16(out[n:], hexPairs[ch])
+			n += 2
+		}
+		c.n = n
+		if i >= len(d) {
+			return i, false
+		}
+	}
+}
+
+// addHex appends bytes as hex.
+func (c *Converter) addHex(b []byte) {
+	c.room(2 * len(b))
+	out := c.out[c.n:]
+	for i, ch := range b {
+		binary.LittleEndian.PutUint16(out[2*i:], hexPairs[ch])
+	}
+	c.n += 2 * len(b)
+}
+
+// escape appends the bytes of a value with the escapes of the batch's form.
+func (c *Converter) escape(b []byte, at int) error {
+	letters := &loadLetters
+	strict := c.format == tidemark.CopyText
+	if strict {
+		letters = &copyLetters
+	}
+	c.room(2 * len(b))
+	out, n := c.out, c.n
+	for _, ch := range b {
+		if l := letters[ch]; l != 0 {
+			out[n], out[n+1] = '\\', l
+			n += 2
+			continue
+		}
+		if ch == 0 && strict {
+			return c.nul(at)
+		}
+		out[n] = ch
+		n++
+	}
+	c.n = n
+	return nil
+}
+
+// streams reports whether a value can be written while it is read.
+func (c *Converter) streams(f *field, l *literal) bool {
+	if l.kind != quoted && l.kind != hexed {
+		return false
+	}
+	k := f.col.Type.Kind
+	if c.format == tidemark.LoadData {
+		return isText(k) || k.Bytes() || k == tidemark.Geometry
+	}
+	return (isText(k) || k.Bytes()) && f.to.Kind != tidemark.Bool
+}
+
+// stream writes what scratch has of a value and empties it.
+func (c *Converter) stream(f *field, l *literal, at int, last bool) error {
+	if !l.begun {
+		l.begun = true
+		to, from := f.charset, l.charset
+		if from == "binary" {
+			from = f.charset // the bytes are the column's
+		}
+		if c.format == tidemark.CopyText && to != "binary" {
+			to = "utf8mb4"
+		}
+		if c.format == tidemark.CopyText && f.col.Type.Kind.Bytes() {
+			c.add([]byte(`\\x`))
+		}
+		t, ok := transcoder(from, to)
+		if !ok {
+			return c.raw(at, "a string in the character set "+from+" for a column in "+to)
+		}
+		l.trans = t
+	}
+	b := c.scratch
+	if l.trans != nil {
+		n, err := c.transcode(l, last)
+		if err != nil {
+			return c.wrap(at, tidemark.BadRow, fmt.Errorf("column %s: %w", f.name, err), "Check the file's character set (SET NAMES) against the table's.")
+		}
+		b = c.wide
+		c.scratch = c.scratch[:copy(c.scratch, c.scratch[n:])]
+	} else {
+		c.scratch = c.scratch[:0] // what b still shows
+	}
+	if c.format == tidemark.LoadData || !f.col.Type.Kind.Bytes() {
+		return c.escape(b, at)
+	}
+	c.addHex(b)
+	if c.hexed += len(b); last && f.col.Type.Kind == tidemark.Binary {
+		for n := int64(c.hexed); n < f.col.Type.Length; n++ {
+			c.add([]byte("00"))
+		}
+	}
+	return nil
+}
+
+// transcode turns scratch into wide, and gives how much of scratch it took.
+func (c *Converter) transcode(l *literal, last bool) (int, error) {
+	c.wide = c.wide[:cap(c.wide)]
+	in, n := 0, 0
+	for {
+		dst, src, err := l.trans.Transform(c.wide[n:], c.scratch[in:], last)
+		n, in = n+dst, in+src
+		switch {
+		case err == nil, errors.Is(err, transform.ErrShortSrc) && !last:
+			c.wide = c.wide[:n]
+			return in, nil
+		case errors.Is(err, transform.ErrShortDst):
+			c.wide = append(c.wide, make([]byte, len(c.wide)+64)...)
+			c.wide = c.wide[:cap(c.wide)]
+		default:
+			return in, err
+		}
+	}
+}
+
+// label gives the text of an ENUM or SET that is written as a number.
+func label(t *tidemark.Type, digits string) (string, bool) {
+	n, err := strconv.ParseUint(digits, 10, 64)
+	switch {
+	case err != nil:
+		return "", false
+	case t.Kind == tidemark.Enum && n == 0:
+		return "", true
+	case t.Kind == tidemark.Enum:
+		if n > uint64(len(t.Labels)) {
+			return "", false
+		}
+		return t.Labels[n-1], true
+	}
+	var have []string
+	for i, l := range t.Labels {
+		if n>>i&1 == 1 {
+			have = append(have, l)
+		}
+	}
+	return strings.Join(have, ","), true
+}
+
+// loadValue writes the value in scratch for LOAD DATA, where it is not streamed.
+func (c *Converter) loadValue(f *field, l *literal, at int) error {
+	t := &f.col.Type
+	switch {
+	case l.kind == number && t.Kind == tidemark.Bit:
+		n, err := strconv.ParseUint(string(c.scratch), 10, 64)
+		if err != nil {
+			return c.raw(at, "the number "+snippet(c.scratch)+" for bits")
+		}
+		var b [8]byte
+		binary.BigEndian.PutUint64(b[:], n)
+		return c.escape(b[8-(max(t.Length, 1)+7)/8:], at)
+	case l.kind == number && (t.Kind == tidemark.Enum || t.Kind == tidemark.Set):
+		text, ok := label(t, string(c.scratch))
+		if !ok || !ascii(text) {
+			return c.raw(at, "the number "+snippet(c.scratch)+" for a label")
+		}
+		if t.Kind == tidemark.Enum && text == "" && !hasLabel(t.Labels, "0") {
+			text = "0" // no label: LOAD DATA takes it as the number
+		}
+		c.scratch = append(c.scratch[:0], text...)
+	case (l.kind == hexed || l.kind == bitted) && isNumber(t.Kind):
+		c.add([]byte(decimal(c.scratch)))
+		return nil
+	}
+	return c.escape(c.scratch, at)
+}
+
+func ascii(s string) bool {
+	return strings.IndexFunc(s, func(r rune) bool { return r > 126 }) < 0
+}
+
+func hasLabel(labels []string, want string) bool {
+	for _, l := range labels {
+		if l == want {
+			return true
+		}
+	}
+	return false
+}
+
+func isNumber(k tidemark.TypeKind) bool {
+	return k == tidemark.Int || k == tidemark.Decimal || k == tidemark.Float || k == tidemark.Year || k == tidemark.Bool
+}
+
+// decimal gives bytes as the number that they are where one is wanted.
+func decimal(b []byte) string { return new(big.Int).SetBytes(b).String() }
