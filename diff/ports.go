@@ -17,3 +17,62 @@ type Side interface {
 	// emit's error as it is.
 	Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error
 }
+
+// A Pair is two tables that should hold the same rows. Both moves are read (their
+// From, Source and Filter); column i of the one is compared with column i of the
+// other.
+type Pair struct {
+	Source, Target *tidemark.Move
+	// Key holds the positions of the key columns, which tell rows apart. Empty: the
+	// whole row counts, as often as it is there, and nothing is "different".
+	Key []int
+}
+
+// Options of a comparison. The zero value is good.
+type Options struct {
+	// SourceEngine and TargetEngine are "postgres", "mysql", "mariadb" or "file".
+	// Between two of a family the fastest format is used, and fewer values need a
+	// normal form. Empty: nothing is assumed.
+	SourceEngine, TargetEngine string
+	// Lanes is the number of ranges read at once on each side; default 1.
+	Lanes int
+	// Hashers is the number of workers that hash; default GOMAXPROCS.
+	Hashers int
+	// MaxPrinted is how many differing rows a TableResult shows; default 20. The
+	// counts are of all.
+	MaxPrinted int
+	// Buckets per table; default one for 4000 rows, at most 65,536. Rounded up to
+	// a power of two.
+	Buckets int
+	// Held is how many row hashes, of 40 bytes, the second pass holds at once;
+	// default 2,000,000. It takes as many passes as it needs, at most Passes.
+	Held int
+	// Passes bounds the reads of a table in the second pass; default 8. A table
+	// with more differences than they can hold is reported as Partial.
+	Passes int
+	// ZeroDates says how dates that exist on MySQL only (0000-00-00, 2024-02-31)
+	// compare: "" as they are, "null" as NULL, "epoch" as 1970-01-01.
+	ZeroDates string
+	// NoNumberIsNull has what the other engine cannot hold (NaN and infinities,
+	// infinite dates, years before 1 and after 9999) compare as NULL.
+	NoNumberIsNull bool
+	// Progress, if not nil, is called from several workers at once, about once a
+	// megabyte, and must be quick.
+	Progress func(Event)
+}
+
+// An Event tells of progress.
+type Event struct {
+	Pair  int   // index into the pairs
+	Side  int   // 0 source, 1 target
+	Pass  int   // 1: all rows; 2: looking for what differs
+	Rows  int64 // read since the last event
+	Bytes int64
+	Done  *TableResult // not nil: this table's result is complete; Rows and Bytes are 0
+}
+
+const (
+	defaultPrinted = 20
+	defaultHeld    = 2_000_000
+	defaultPasses  = 8
+)

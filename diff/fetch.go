@@ -1,0 +1,195 @@
+package diff
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"slices"
+	"sync"
+	"unicode/utf8"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A captured column of a row that is shown: enough to tell whether it is the same
+// on both sides, and the beginning of its text. Values of 100 MB differ too.
+type captured struct {
+	hash xxh3.Uint128 // of its normal form
+	text *string
+}
+
+// A hunt is what fetch looks for in one table: the rows by their hash.
+type hunt struct {
+	mu    sync.Mutex // guards text of the finds
+	finds [2]map[xxh3.Uint128][]*find
+}
+
+// fetch reads the ranges in which the rows to be shown were seen, for their text,
+// and writes the rows of the results.
+func (c *comparison) fetch(ctx context.Context, tables []*table) error {
+	hunts := make([]*hunt, len(c.tables))
+	p := &pass{comparison: c, number: 2}
+	for _, t := range tables {
+		t.finds = choose(t.finds, c.opt.MaxPrinted)
+		h := &hunt{}
+		hunts[t.index] = h
+		for side := range p.tasks {
+			h.finds[side] = map[xxh3.Uint128][]*find{}
+			var need []int32
+			for i := range t.finds {
+				f := &t.finds[i]
+				if f.tasks[side] >= 0 {
+					h.finds[side][f.rows[side]] = append(h.finds[side][f.rows[side]], f)
+					need = append(need, f.tasks[side])
+				}
+			}
+			slices.Sort(need)
+			for _, i := range slices.Compact(need) {
+				p.tasks[side] = append(p.tasks[side], t.tasks[side][i])
+			}
+		}
+	}
+	p.visit = func(worker int, k *task, data []byte) (int, error) {
+		return hunts[k.table.index].visit(c.hasher(worker, k.side, k.table), k, data)
+	}
+	if err := p.run(ctx); err != nil {
+		return err
+	}
+	for _, t := range tables {
+		for i := range t.finds {
+			if row, ok := t.shown(&t.finds[i]); ok {
+				t.result.Rows = append(t.result.Rows, row)
+			}
+		}
+		t.finds = nil
+	}
+	return nil
+}
+
+// choose takes n finds, of each kind in turn, so that each is seen.
+func choose(finds []find, n int) []find {
+	var byKind [3][]find
+	for _, f := range finds {
+		i := slices.Index([]RowKind{Missing, Extra, Different}, f.kind)
+		byKind[i] = append(byKind[i], f)
+	}
+	var take [3]int
+	for left := min(n, len(finds)); left > 0; {
+		for i := range byKind {
+			if left > 0 && take[i] < len(byKind[i]) {
+				take[i]++
+				left--
+			}
+		}
+	}
+	return slices.Concat(byKind[0][:take[0]], byKind[1][:take[1]], byKind[2][:take[2]])
+}
+
+func (h *hunt) visit(rh *rowHasher, k *task, data []byte) (rows int, err error) {
+	for len(data) > 0 {
+		var row []byte
+		if row, data, err = nextRow(k.table.format, data); err != nil {
+			return rows, err
+		}
+		rows++
+		sum, _, ok := rh.hash(k.side, row)
+		if !ok {
+			return rows, errRow
+		}
+		if finds := h.finds[k.side][sum]; finds != nil {
+			text := capture(k.table, k.side, row, rh.row)
+			h.mu.Lock()
+			for _, f := range finds {
+				f.text[k.side] = text
+			}
+			h.mu.Unlock()
+		}
+	}
+	return rows, nil
+}
+
+// capture takes what is needed of a row, in the form in which it was read and in
+// normal form.
+func capture(t *table, side int, row, norm []byte) []captured {
+	n := len(t.columns[side])
+	out := make([]captured, n)
+	if n == 0 {
+		return out
+	}
+	as, _ := fields(t.format, row, n, nil)
+	bs, _ := fields(t.format, norm, n, nil)
+	for i := range out {
+		out[i] = captured{
+			hash: xxh3.Hash128(norm[bs[i].from:bs[i].to]),
+			text: display(t.columns[side][i].Type, t.format, row[as[i].from:as[i].to]),
+		}
+	}
+	return out
+}
+
+// maxShown is how many bytes of a value are shown.
+const maxShown = 80
+
+// display gives the text of a field of a text form, shortened; nil for NULL.
+func display(t tidemark.Type, f tidemark.Format, field []byte) *string {
+	if isNull(field) {
+		return nil
+	}
+	// Each byte of the value is at most two of the field.
+	value, _ := unescape(nil, field[:min(len(field), 2*maxShown+2)])
+	size := len(field)
+	for i := 0; i < len(field); i++ {
+		if field[i] == '\\' {
+			size--
+			i++
+		}
+	}
+	long := size > maxShown
+	if long {
+		value = value[:maxShown]
+	}
+	raw := f == tidemark.LoadData && (t.Kind.Bytes() || t.Kind == tidemark.Bit || t.Kind == tidemark.Geometry)
+	for long && !raw && len(value) > maxShown-utf8.UTFMax && !utf8.Valid(value) {
+		value = value[:len(value)-1]
+	}
+	text := string(value)
+	if raw || !utf8.Valid(value) {
+		text = "0x" + hex.EncodeToString(value)
+	}
+	if long {
+		text += fmt.Sprintf("... (%d bytes)", size)
+	}
+	return &text
+}
+
+// shown makes the row of a find; false where it was not seen any more.
+func (t *table) shown(f *find) (Row, bool) {
+	row := Row{Kind: f.kind, Count: f.count}
+	side := 0
+	if f.kind == Extra {
+		side = 1
+	}
+	if f.text[side] == nil || f.kind == Different && f.text[1] == nil {
+		return row, false
+	}
+	names := t.columns[0]
+	key := t.pair.Key
+	if len(key) == 0 {
+		for i := range names {
+			key = append(key, i)
+		}
+	}
+	for _, i := range key {
+		row.Values = append(row.Values, Value{Column: names[i].Name, Text: f.text[side][i].text})
+	}
+	if f.kind == Different {
+		for i := range names {
+			if a, b := f.text[0][i], f.text[1][i]; a.hash != b.hash {
+				row.Changes = append(row.Changes, Change{Column: names[i].Name, Source: a.text, Target: b.text})
+			}
+		}
+	}
+	return row, true
+}

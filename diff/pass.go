@@ -1,0 +1,268 @@
+package diff
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync/atomic"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A task is a range of one side of a table, read by one lane in one go.
+type task struct {
+	table *table
+	side  int // 0 source, 1 target
+	index int // among the table's tasks of that side
+	r     tidemark.Range
+	open  atomic.Int64 // 1 while it is read, and 1 for each piece of work not yet visited
+}
+
+// A work is whole rows of a task on their way from a reader to a hasher.
+type work struct {
+	task  *task
+	data  []byte
+	rows  int
+	batch *tidemark.Batch // owner of data; nil where data was put together
+}
+
+// A pass reads tasks of both sides at once and has their rows visited.
+type pass struct {
+	*comparison
+	number int // 1 or 2, for Progress
+	tasks  [2][]*task
+	next   [2]atomic.Int64
+	// visit is told of whole rows, by workers numbered from 0, in no order, and
+	// says how many there were.
+	visit func(worker int, t *task, data []byte) (rows int, err error)
+	// ended is told of each task whose rows have all been visited. May be nil.
+	ended func(t *task) error
+	// skip reports that a task need not be read any more. May be nil.
+	skip func(t *task) bool
+
+	buffer  *flow.Buffer[work]
+	giant   chan struct{} // full while somebody puts together a row that spans batches
+	readers atomic.Int64
+}
+
+const (
+	bufferItems = 16
+	bufferBytes = 24 << 20
+)
+
+// run runs the pass.
+func (p *pass) run(ctx context.Context) error {
+	p.buffer = flow.NewBuffer(bufferItems, bufferBytes, func(w work) int64 { return int64(len(w.data)) })
+	p.giant = make(chan struct{}, 1)
+	for _, tasks := range p.tasks {
+		for _, t := range tasks {
+			t.open.Store(1)
+		}
+	}
+	g := flow.NewGroup(ctx)
+	lanes := [2]int{min(p.opt.Lanes, len(p.tasks[0])), min(p.opt.Lanes, len(p.tasks[1]))}
+	p.readers.Store(int64(lanes[0] + lanes[1]))
+	if lanes[0]+lanes[1] == 0 {
+		return nil
+	}
+	for side, role := range []string{"Source reader", "Target reader"} {
+		for lane := range lanes[side] {
+			g.Go(role, func(ctx context.Context, c *flow.Clock) error { return p.read(ctx, c, side, lane) })
+		}
+	}
+	for worker := range p.opt.Hashers {
+		g.Go("Hasher", func(ctx context.Context, c *flow.Clock) error { return p.hash(ctx, c, worker) })
+	}
+	p.watch(g)
+	err := g.Wait()
+	p.buffer.Drain(func(w work) { w.release() })
+	p.keep(g.Report())
+	return err
+}
+
+// read is the reader stage: a lane of a side takes task after task.
+func (p *pass) read(ctx context.Context, c *flow.Clock, side, lane int) error {
+	defer func() {
+		if p.readers.Add(-1) == 0 {
+			p.buffer.Close()
+		}
+	}()
+	for {
+		i := int(p.next[side].Add(1)) - 1
+		if i >= len(p.tasks[side]) {
+			return nil
+		}
+		t := p.tasks[side][i]
+		if p.skip == nil || !p.skip(t) {
+			if err := p.readTask(ctx, c, lane, t); err != nil {
+				return err
+			}
+		}
+		if err := p.close(t); err != nil {
+			return err
+		}
+	}
+}
+
+func (p *pass) readTask(ctx context.Context, c *flow.Clock, lane int, t *task) error {
+	defer c.Enter(c.Enter(flow.IO))
+	j := joiner{pass: p, task: t, clock: c}
+	err := p.sides[t.side].Read(ctx, lane, tidemark.Read{Move: t.table.move(t.side), Range: &t.r, Format: t.table.format},
+		func(b *tidemark.Batch) error { return j.add(ctx, b) })
+	if err == nil && j.buf != nil {
+		err = tidemark.Errorf(tidemark.Bug, "", "", "the range ended within a row", "")
+	}
+	return t.table.fail("compare", t.side, err)
+}
+
+// close takes one off what the task has still open.
+func (p *pass) close(t *task) error {
+	if t.open.Add(-1) == 0 && p.ended != nil {
+		return p.ended(t)
+	}
+	return nil
+}
+
+// hash is the hasher stage.
+func (p *pass) hash(ctx context.Context, c *flow.Clock, worker int) error {
+	for {
+		w, ok, err := p.buffer.Take(ctx, c)
+		if err != nil || !ok {
+			return err
+		}
+		t, size := w.task, int64(len(w.data))
+		rows, err := p.visit(worker, t, w.data)
+		if err == nil && rows != w.rows {
+			err = fmt.Errorf("a batch said to hold %d rows holds %d", w.rows, rows)
+		}
+		if err != nil {
+			return t.table.fail("compare", t.side, &tidemark.Error{Op: "read rows as " + t.table.format.String(), Kind: tidemark.Bug, Err: err})
+		}
+		w.release()
+		if w.batch == nil {
+			<-p.giant
+		}
+		c.Count(1, size, int64(rows))
+		if p.opt.Progress != nil {
+			p.opt.Progress(Event{Pair: t.table.index, Side: t.side, Pass: p.number, Rows: int64(rows), Bytes: size})
+		}
+		if err := p.close(t); err != nil {
+			return err
+		}
+	}
+}
+
+func (w work) release() {
+	if w.batch != nil {
+		w.batch.Release()
+	}
+}
+
+// put gives work to the hashers.
+func (p *pass) put(ctx context.Context, c *flow.Clock, w work) error {
+	size, rows := int64(len(w.data)), int64(w.rows) // w is gone after Put
+	w.task.open.Add(1)
+	if err := p.buffer.Put(ctx, c, w); err != nil {
+		w.release()
+		return err
+	}
+	c.Count(1, size, rows)
+	return nil
+}
+
+// A joiner turns the batches of a task into work: batches pass as they are, and
+// rows that span batches are put together. Only one such row is in memory at a
+// time, whatever the number of lanes.
+type joiner struct {
+	pass  *pass
+	task  *task
+	clock *flow.Clock
+	buf   []byte // the beginning of a row, and what whole rows came with it; nil: none
+	rows  int    // rows that end in buf
+}
+
+func (j *joiner) add(ctx context.Context, b *tidemark.Batch) error {
+	p := j.pass
+	if j.buf == nil && !b.More {
+		if len(b.Data) == 0 && b.Rows == 0 {
+			b.Release()
+			return nil
+		}
+		return p.put(ctx, j.clock, work{task: j.task, data: b.Data, rows: b.Rows, batch: b})
+	}
+	if j.buf == nil {
+		return j.begin(ctx, b)
+	}
+	j.buf = append(j.buf, b.Data...)
+	j.rows += b.Rows
+	ended, more := b.Rows > 0, b.More
+	b.Release()
+	if more && !ended {
+		return nil
+	}
+	// The row has ended; if another one begins here it is kept back.
+	at := len(j.buf)
+	if more {
+		at = lastRow(j.task.table.format, j.buf)
+	}
+	tail := j.buf[at:]
+	w := work{task: j.task, data: j.buf[:at:at], rows: j.rows}
+	j.buf, j.rows = nil, 0
+	if more {
+		tail = append(make([]byte, 0, len(tail)+tidemark.PieceSize), tail...)
+	}
+	if err := p.put(ctx, j.clock, w); err != nil || !more {
+		return err
+	}
+	if err := j.enter(ctx); err != nil {
+		return err
+	}
+	j.buf = tail
+	return nil
+}
+
+// begin parts a batch into the whole rows and the beginning of the last one.
+func (j *joiner) begin(ctx context.Context, b *tidemark.Batch) error {
+	at := lastRow(j.task.table.format, b.Data)
+	tail := append(make([]byte, 0, 2*tidemark.PieceSize), b.Data[at:]...)
+	if at == 0 {
+		b.Release()
+	} else {
+		b.Data = b.Data[:at]
+		if err := j.pass.put(ctx, j.clock, work{task: j.task, data: b.Data, rows: b.Rows, batch: b}); err != nil {
+			return err
+		}
+	}
+	if err := j.enter(ctx); err != nil {
+		return err
+	}
+	j.buf = tail
+	return nil
+}
+
+// enter waits until nobody else puts a row together. The hasher that has seen the
+// row lets the next one in.
+func (j *joiner) enter(ctx context.Context) error {
+	select {
+	case j.pass.giant <- struct{}{}:
+		return nil
+	default:
+	}
+	defer j.clock.Enter(j.clock.Enter(flow.WaitBuffer))
+	select {
+	case j.pass.giant <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// fail adds to an error which table of which side it is about.
+func (t *table) fail(op string, side int, err error) error {
+	if err == nil || errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
+		return err
+	}
+	where := [2]string{"source", "target"}[side] + " table " + t.move(side).From.String()
+	return &tidemark.Error{Op: op, Object: where, Kind: tidemark.KindOf(err), Hint: tidemark.HintOf(err), Err: err}
+}

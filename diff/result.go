@@ -1,0 +1,183 @@
+package diff
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A Result says what a comparison found, table by table in the order of the pairs.
+type Result struct {
+	Equal  bool          `json:"equal"`
+	Tables []TableResult `json:"tables"`
+	Report flow.Report   `json:"report"`
+}
+
+// A TableResult says how two tables differ.
+type TableResult struct {
+	Source     tidemark.TableID `json:"source"`
+	Target     tidemark.TableID `json:"target"`
+	Key        []string         `json:"key,omitempty"` // the source's names; empty: whole rows were compared
+	Format     string           `json:"format"`        // in which the rows were read first
+	Equal      bool             `json:"equal"`
+	SourceRows int64            `json:"source_rows"`
+	TargetRows int64            `json:"target_rows"`
+	Bytes      int64            `json:"bytes"`     // read in one pass, of both sides together
+	Missing    int64            `json:"missing"`   // rows that the target does not have
+	Extra      int64            `json:"extra"`     // rows that only the target has
+	Different  int64            `json:"different"` // rows of the same key with other values
+	// Partial: there are so many differences that only a part of the table was
+	// looked at for the three counts; they are lower bounds.
+	Partial bool `json:"partial,omitempty"`
+	// Changed: the sums differed, and no row did when the table was read again. It
+	// was written to meanwhile.
+	Changed bool  `json:"changed,omitempty"`
+	Rows    []Row `json:"rows,omitempty"` // the first Options.MaxPrinted
+}
+
+// A RowKind says how a row differs.
+type RowKind string
+
+const (
+	Missing   RowKind = "missing"   // on the target
+	Extra     RowKind = "extra"     // on the target
+	Different RowKind = "different" // its values
+)
+
+// A Row that differs.
+type Row struct {
+	Kind  RowKind `json:"kind"`
+	Count int64   `json:"count"` // how many of them; 1 where there is a key
+	// Values are the key columns, or all columns where there is no key.
+	Values  []Value  `json:"values"`
+	Changes []Change `json:"changes,omitempty"` // Kind Different: the columns that differ
+}
+
+// A Value of a column, in the engine's canonical text, shortened; nil is NULL.
+type Value struct {
+	Column string  `json:"column"`
+	Text   *string `json:"text"`
+}
+
+// A Change of a column between source and target; nil is NULL.
+type Change struct {
+	Column string  `json:"column"`
+	Source *string `json:"source"`
+	Target *string `json:"target"`
+}
+
+// String prints a line per table, the rows that differ below it, and a sum.
+func (r Result) String() string {
+	var b strings.Builder
+	equal := 0
+	for _, t := range r.Tables {
+		if t.Equal {
+			equal++
+		}
+		b.WriteString(t.String())
+	}
+	switch n := len(r.Tables); {
+	case n == equal:
+		fmt.Fprintf(&b, "%s compared, all equal\n", count(int64(n), "table"))
+	default:
+		fmt.Fprintf(&b, "%s compared, %d equal, %d not\n", count(int64(n), "table"), equal, n-equal)
+	}
+	return b.String()
+}
+
+// String prints a line, and one for each row that differs.
+func (t TableResult) String() string {
+	var b strings.Builder
+	b.WriteString(t.Source.String())
+	if t.Target != t.Source {
+		b.WriteString(" and " + t.Target.String())
+	}
+	if t.Equal {
+		fmt.Fprintf(&b, ": equal, %s\n", count(t.SourceRows, "row"))
+		return b.String()
+	}
+	fmt.Fprintf(&b, ": %s, %s\n", t.summary(), t.sizes())
+	for _, row := range t.Rows {
+		b.WriteString("  " + row.String() + "\n")
+	}
+	if more := t.Missing + t.Extra + t.Different - shown(t.Rows); more > 0 && len(t.Rows) > 0 {
+		fmt.Fprintf(&b, "  and %d more\n", more)
+	}
+	return b.String()
+}
+
+func (t TableResult) summary() string {
+	if t.Changed {
+		return "changed while it was compared"
+	}
+	var parts []string
+	least := ""
+	if t.Partial {
+		least = "at least "
+	}
+	for _, p := range []struct {
+		n    int64
+		word string
+	}{{t.Missing, "missing on the target"}, {t.Extra, "extra on the target"}, {t.Different, "different"}} {
+		if p.n > 0 {
+			parts = append(parts, fmt.Sprintf("%s%d %s", least, p.n, p.word))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+func (t TableResult) sizes() string {
+	if t.SourceRows == t.TargetRows {
+		return count(t.SourceRows, "row") + " on each side"
+	}
+	return fmt.Sprintf("%s on the source and %d on the target", count(t.SourceRows, "row"), t.TargetRows)
+}
+
+func shown(rows []Row) (n int64) {
+	for _, r := range rows {
+		n += r.Count
+	}
+	return n
+}
+
+// String prints the row on one line.
+func (r Row) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-9s", r.Kind)
+	for _, v := range r.Values {
+		fmt.Fprintf(&b, "  %s=%s", v.Column, quoted(v.Text))
+	}
+	for i, c := range r.Changes {
+		sep := ","
+		if i == 0 {
+			sep = ":"
+		}
+		fmt.Fprintf(&b, "%s %s %s -> %s", sep, c.Column, quoted(c.Source), quoted(c.Target))
+	}
+	if r.Count > 1 {
+		fmt.Fprintf(&b, "  (%d times)", r.Count)
+	}
+	return b.String()
+}
+
+// quoted prints digits as they are and all else in quotes, so that blanks and
+// control characters are seen.
+func quoted(s *string) string {
+	if s == nil {
+		return "NULL"
+	}
+	if *s != "" && strings.Trim(*s, "0123456789.-") == "" {
+		return *s
+	}
+	return strconv.Quote(*s)
+}
+
+func count(n int64, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
