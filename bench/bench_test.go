@@ -130,3 +130,31 @@ func TestUsage(t *testing.T) {
 		}
 	}
 }
+
+// The folder of a bench that lives stays, the one of a killed bench goes.
+func TestWorkFolder(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	mine, err := workFolder("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	left := filepath.Join(os.TempDir(), folderPattern+"left")
+	if err := os.Mkdir(left, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(left, "lock"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := workFolder(""); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(mine); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(left); !os.IsNotExist(err) {
+		t.Errorf("%s is still there: %v", left, err)
+	}
+	if _, err := workFolder(mine); err == nil {
+		t.Error("two work in one folder")
+	}
+}

@@ -46,6 +46,9 @@ type options struct {
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
+	if ctx.Err() != nil {
+		err = errors.New("interrupted")
+	}
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "bench:", err)
@@ -173,19 +176,53 @@ func command(ctx context.Context, name string, args ...string) error {
 	return nil
 }
 
+const folderPattern = "tidemark-bench-"
+
 // workFolder makes the folder in which everything lies. The servers' users must
-// be able to enter it.
+// be able to enter it. A temporary one is locked while we live: one that is not
+// was left by a bench that was killed, and is removed.
 func workFolder(keep string) (string, error) {
-	if keep == "" {
-		dir, err := os.MkdirTemp("", "tidemark-bench-")
+	if keep != "" {
+		dir, err := filepath.Abs(keep)
 		if err != nil {
 			return "", err
 		}
-		return dir, os.Chmod(dir, 0o755)
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			return "", err
+		}
+		if !locked(dir) {
+			return "", fmt.Errorf("another bench works in %s", dir)
+		}
+		return dir, nil
 	}
-	dir, err := filepath.Abs(keep)
+	old, err := filepath.Glob(filepath.Join(os.TempDir(), folderPattern+"*", "lock"))
 	if err != nil {
 		return "", err
 	}
-	return dir, os.MkdirAll(dir, 0o755)
+	for _, file := range old {
+		if locked(filepath.Dir(file)) {
+			_ = os.RemoveAll(filepath.Dir(file)) // what cannot be removed is somebody else's
+		}
+	}
+	dir, err := os.MkdirTemp("", folderPattern)
+	if err != nil {
+		return "", err
+	}
+	if !locked(dir) {
+		return "", fmt.Errorf("cannot lock %s", dir)
+	}
+	return dir, os.Chmod(dir, 0o755)
+}
+
+// locked takes the lock of a folder, which the kernel gives back when we end.
+func locked(dir string) bool {
+	fd, err := syscall.Open(filepath.Join(dir, "lock"), syscall.O_RDWR|syscall.O_CREAT|syscall.O_CLOEXEC, 0o644)
+	if err != nil {
+		return false
+	}
+	if syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB) != nil {
+		syscall.Close(fd)
+		return false
+	}
+	return true // the descriptor stays open
 }
