@@ -314,13 +314,17 @@ func (a *applier) unused() {
 		switch {
 		case a.changed[i] == effective || deaf[c.name]:
 		case a.changed[i] == overridden:
-			warn(c.rule, "", "it has no effect: for all that it matches, a rule before it says what becomes of it")
+			warn(c.rule, "", "what it says about %s has no effect: for all that it matches, a rule before it says something else", c.facet)
 		case c.facet >= columnName && c.facet <= columnKept:
 			warn(c.rule, "", "it matches no column of the tables that are copied: %s.%s", &c.where, c.column.src)
 		default:
 			warn(c.rule, "", "it matches no table that is copied: %s", &c.where)
 		}
 	}
+}
+
+func (f facet) String() string {
+	return [...]string{"names of schemas", "names of tables", "schemas of tables", "names of columns", "types", "columns to keep or to remove", "keys"}[f]
 }
 
 func (f forms) String() string {

@@ -36,7 +36,8 @@ func ParseDMS(text []byte) (*Rules, []tidemark.Finding, error) {
 	for _, n := range rules {
 		d.rule(n)
 	}
-	if len(rules) > 0 && len(d.out.selections) == 0 && len(p.errs) == 0 {
+	takes := slices.ContainsFunc(d.out.selections, func(s selection) bool { return !s.exclude })
+	if len(rules) > 0 && !takes && len(p.errs) == 0 {
 		p.fail(tidemark.Invalid, "", "Add a selection rule with rule-action include.", "no selection rule takes any table in")
 	}
 	if err := p.err(); err != nil {

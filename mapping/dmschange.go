@@ -261,6 +261,12 @@ func (d *dmsReader) parallelLoad(r *dmsRule, pl *reader) *splitWish {
 		r.fail(tidemark.Invalid, "", "the parallel-load type %q is not known%s", kind,
 			didYouMean(kind, []string{"none", "partitions-auto", "subpartitions-auto", "partitions-list", "subpartitions-list", "ranges"}))
 	}
+	for _, key := range []string{"partitions", "subpartitions", "columns", "boundaries"} {
+		asked := slices.Contains(pl.asks, key)
+		if n := pl.get(key); n != nil && !asked && !(n.kind == list && len(n.items) == 0) {
+			d.p.warn(r.who, "", "parallel-load.%s has no effect with this type", key)
+		}
+	}
 	for _, key := range []string{"number-of-partitions", "collection-count-from-metadata", "max-records-skip-per-page", "batch-size"} {
 		if pl.has(key) {
 			d.p.warn(r.who, "", "parallel-load.%s is for MongoDB sources and has no effect", key)

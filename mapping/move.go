@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -81,25 +82,41 @@ func (a *applier) split(s *shape, set *setting) tidemark.Split {
 
 // partsExist checks a list of partitions against those of the table.
 func (a *applier) partsExist(s *shape, set *setting) {
-	var known []string
+	var known, full []string
 	for _, p := range s.from.Partitions {
 		switch {
 		case p.Name == "":
-			known = append(known, p.Table.Name, p.Table.String())
+			known, full = append(known, p.Table.Name), append(full, p.Table.String())
 		case p.Parent != "" && set.split.Kind == tidemark.SplitPartitions:
-			known = append(known, p.Parent)
+			if !slices.Contains(known, p.Parent) {
+				known = append(known, p.Parent)
+			}
 		default:
 			known = append(known, p.Name)
 		}
 	}
 	for _, name := range set.split.Parts {
-		if !slices.Contains(known, name) {
-			a.p.fail(tidemark.Invalid, set.name, "", "%s has no partition %q%s", s.from.ID(), name, didYouMean(name, known))
+		if !slices.Contains(known, name) && !slices.Contains(full, name) {
+			a.p.fail(tidemark.Invalid, set.name, "", "%s has no partition %q%s", s.from.ID(), name, listed(known))
 		}
 	}
 	if set.split.list {
 		a.p.find(tidemark.Note, tableOf(s.from.TableID), "", "only the rows of its partitions %s are copied, as %s says", strings.Join(set.split.Parts, ", "), set.name)
 	}
+}
+
+// maxListed is how many names a message lists.
+const maxListed = 8
+
+// listed says which names there are.
+func listed(names []string) string {
+	switch {
+	case len(names) == 0:
+		return "; it has none"
+	case len(names) > maxListed:
+		return fmt.Sprintf("; it has %s and %d more", strings.Join(names[:maxListed], ", "), len(names)-maxListed)
+	}
+	return "; it has " + strings.Join(names, ", ")
 }
 
 // boundsFit checks boundaries against the table: its columns exist, and the

@@ -262,7 +262,7 @@ func didYouMean(key string, known []string) string {
 
 // nearest gives the known word that most likely was meant, "" where none is near.
 func nearest(word string, known []string) string {
-	best, at := "", len(word)/3+2
+	best, at := "", max(2, len(word)/3+1)
 	for _, k := range known {
 		if d := distance(strings.ToLower(word), strings.ToLower(k)); d < at {
 			best, at = k, d

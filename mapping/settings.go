@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -44,14 +45,14 @@ func ParseSettings(text []byte) (*Settings, []tidemark.Finding, error) {
 	}
 	s := &settingsReader{p: p, out: &Settings{Prep: "must-be-empty"}}
 	top := newReader(root, "task settings", "", p)
-	if tm := top.object("TargetMetadata"); tm != nil {
-		s.targetMetadata(tm)
-	}
-	if fl := top.object("FullLoadSettings"); fl != nil {
-		s.fullLoad(fl)
-	}
-	if eb := top.object("ErrorBehavior"); eb != nil {
-		s.errors(eb)
+	for _, g := range []struct {
+		name string
+		read func(*reader)
+	}{{"TargetMetadata", s.targetMetadata}, {"FullLoadSettings", s.fullLoad}, {"ErrorBehavior", s.errors}} {
+		if r := top.object(g.name); r != nil {
+			r.who, r.path = g.name, ""
+			g.read(r)
+		}
 	}
 	s.rest(top)
 	if err := p.err(); err != nil {
@@ -104,7 +105,7 @@ func (s *settingsReader) targetMetadata(r *reader) {
 			size = 32
 		}
 		s.out.Lob, s.out.Set.Lob = tidemark.Lob{Mode: tidemark.LimitedLob, MaxBytes: size << 10}, true
-		s.p.find(tidemark.Note, "TargetMetadata.LimitedSizeLobMode", "Set FullLobMode to copy values whole; it costs nothing here.",
+		s.p.warn("TargetMetadata.LimitedSizeLobMode", "Set FullLobMode instead to have values copied whole.",
 			"values are cut at %d KB, as the settings ask; each row that is cut is reported", size)
 	case full:
 		s.out.Lob, s.out.Set.Lob = tidemark.Lob{Mode: tidemark.FullLob}, true
@@ -179,7 +180,7 @@ func (s *settingsReader) policy(r *reader, key string) string {
 	v := r.text(key)
 	known := []string{"IGNORE_RECORD", "LOG_ERROR", "SUSPEND_TABLE", "STOP_TASK"}
 	if v != "" && !slices.Contains(known, v) {
-		s.p.fail(tidemark.Invalid, r.who, "", "%s%s is %q, not one of %s%s", r.path, key, v, "IGNORE_RECORD, LOG_ERROR, SUSPEND_TABLE, STOP_TASK", didYouMean(v, known))
+		s.p.fail(tidemark.Invalid, r.who, "", "%s is %q, not one of %s%s", key, v, strings.Join(known, ", "), didYouMean(v, known))
 	}
 	return v
 }
@@ -195,7 +196,7 @@ func (s *settingsReader) rest(top *reader) {
 				s.told(g, g.name, n)
 			}
 		case n.kind == object:
-			s.others(newReader(n, top.who, g.name+".", s.p), g.name)
+			s.others(newReader(n, g.name, "", s.p), g.name)
 		default:
 			top.bad(n, g.name, "an object")
 		}

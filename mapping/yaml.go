@@ -27,7 +27,11 @@ func parseYAML(text []byte, p *problems) (*node, error) {
 		var e yaml.Error
 		if errors.As(err, &e) && e.GetToken() != nil {
 			at := e.GetToken().Position
-			return nil, bad(at.Line, at.Column, "Names with * ? [ { : # in them must stand in quotation marks.", "%s", e.GetMessage())
+			hint := "Names with * ? [ { : # in them must stand in quotation marks."
+			if strings.Contains(e.GetMessage(), "already defined") {
+				hint = "Join the two."
+			}
+			return nil, bad(at.Line, at.Column, hint, "%s", e.GetMessage())
 		}
 		return nil, tidemark.Errorf(tidemark.BadInput, p.op, "", "this is not YAML", "")
 	}
