@@ -1,0 +1,242 @@
+package mysql
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// versioning leaves system versioning out for MySQL, with the columns that it fills.
+func (w *rewriter) versioning() {
+	if w.r.to.mariadb || !w.r.from.mariadb {
+		return
+	}
+	var rows []string
+	w.c.items = slices.DeleteFunc(w.c.items, func(it tableItem) bool {
+		n := find(it.tokens, "row")
+		edge := it.kind == columnItem && n >= 0 && find(it.tokens, "generated") >= 0 && (at(it.tokens, skip(it.tokens, n+1)).is("start") || at(it.tokens, skip(it.tokens, n+1)).is("end"))
+		if edge {
+			rows = append(rows, it.name)
+		}
+		return edge || it.kind == periodItem && find(it.tokens, "system_time") >= 0
+	})
+	before := len(w.c.options)
+	w.c.options = dropWords(w.c.options, "with", "system", "versioning")
+	if len(w.c.options) != before || len(rows) > 0 {
+		w.r.find(tidemark.Warning, w.object, "is system-versioned: on MySQL it is an ordinary table without history", "")
+	}
+}
+
+// key adapts a key; false leaves it out.
+func (w *rewriter) key(it *tableItem) bool {
+	name := "index " + w.m.From.String() + "." + it.name
+	drop := func(why string) bool {
+		if it.kind == uniqueItem {
+			why += "; it was unique, which nothing ensures now"
+		}
+		w.r.find(tidemark.Warning, name, "is left out: "+why, "")
+		return false
+	}
+	if w.r.to.mariadb {
+		expression := slices.Contains(it.keyColumns(), "")
+		parser := ""
+		it.tokens = mapComments(it.tokens, func(inside []token) []token {
+			if find(inside, "invisible") >= 0 {
+				return []token{{wordToken, "IGNORED"}}
+			}
+			if i := find(inside, "parser"); i >= 0 {
+				parser = at(inside, skip(inside, i+1)).name()
+			}
+			return nil
+		})
+		if expression {
+			return drop("MariaDB has no indexes on expressions")
+		}
+		if parser != "" {
+			w.r.find(tidemark.Warning, name, "is made without the parser "+parser, "")
+		}
+		return true
+	}
+	switch {
+	case it.kind == vectorItem:
+		return drop("MySQL has no vector indexes")
+	case strings.Contains(strings.ToLower(it.String()), "without overlaps"):
+		return drop("MySQL has no WITHOUT OVERLAPS")
+	case it.kind == uniqueItem && w.wholeLob(it):
+		return drop("MySQL has no unique keys on whole TEXT or BLOB columns")
+	}
+	for i, t := range it.tokens {
+		if t.is("ignored") {
+			it.tokens[i] = token{wordToken, "INVISIBLE"}
+		}
+	}
+	return true
+}
+
+// wholeLob reports whether a key holds a TEXT or BLOB without a prefix: MariaDB
+// makes such unique keys of hashes.
+func (w *rewriter) wholeLob(it *tableItem) bool {
+	for i := range w.m.From.Indexes {
+		x := &w.m.From.Indexes[i]
+		if x.Name != it.name {
+			continue
+		}
+		for _, p := range x.Parts {
+			c := w.m.From.Column(p.Column)
+			if c != nil && p.Prefix == 0 && (c.Type.Kind == tidemark.Text || c.Type.Kind == tidemark.Blob || c.Type.Kind == tidemark.JSON) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A tableOption is one ENGINE=InnoDB of a CREATE TABLE.
+type tableOption struct {
+	name   string // in upper case, words parted by one blank
+	tokens []token
+}
+
+// Options that both families know, and those of one of them.
+const (
+	commonOptions = " ENGINE TYPE AUTO_INCREMENT AVG_ROW_LENGTH CHARSET CHARACTER SET DEFAULT CHARSET DEFAULT CHARACTER SET CHECKSUM COLLATE DEFAULT COLLATE COMMENT CONNECTION " +
+		"DELAY_KEY_WRITE INSERT_METHOD KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS PACK_KEYS ROW_FORMAT STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES UNION "
+	mysqlOptions   = " COMPRESSION ENCRYPTION TABLESPACE AUTOEXTEND_SIZE ENGINE_ATTRIBUTE SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE "
+	mariadbEngines = " innodb myisam memory csv archive blackhole mrg_myisam aria rocksdb s3 federated connect spider mroonga oqgraph sphinx columnstore sequence "
+	mysqlEngines   = " innodb myisam memory csv archive blackhole mrg_myisam federated ndb ndbcluster rocksdb "
+)
+
+// options adapts what stands behind the list of columns. Paths on the source's
+// disks are never taken over.
+func (w *rewriter) options() {
+	list := splitOptions(w.c.options)
+	var keep []string
+	for _, o := range list {
+		switch {
+		case o.name == "DATA DIRECTORY" || o.name == "INDEX DIRECTORY":
+			w.r.find(tidemark.Warning, w.object, o.name+" is left out: it is a path on the source's disks", "")
+		case w.r.same && !w.lacks():
+			keep = append(keep, join(o.tokens))
+		default:
+			if text := w.option(o); text != "" {
+				keep = append(keep, text)
+			}
+		}
+	}
+	w.c.options = scanSQL(strings.Join(keep, " "))
+}
+
+// option spells one option for the target; empty leaves it out.
+func (w *rewriter) option(o tableOption) string {
+	value := at(o.tokens, len(o.tokens)-1)
+	known := strings.Contains(commonOptions, " "+o.name+" ")
+	switch {
+	case o.name == "WITH SYSTEM VERSIONING":
+		return join(o.tokens) // versioning looks at it
+	case o.name == "ENGINE":
+		return "ENGINE=" + w.storageEngine(value.name())
+	case o.name == "ROW_FORMAT" && !w.r.to.mariadb && strings.EqualFold(value.text, "page"):
+		return ""
+	case o.name == "PAGE_CHECKSUM" || o.name == "TRANSACTIONAL":
+		return "" // of Aria, which InnoDB does by itself
+	case known || !w.r.to.mariadb && strings.Contains(mysqlOptions, " "+o.name+" "):
+		return join(o.tokens)
+	case w.r.to.mariadb && w.r.from.mariadb:
+		return join(o.tokens)
+	}
+	w.r.once("table option " + o.name + " is left out: " + w.r.to.name() + " does not have it")
+	return ""
+}
+
+// storageEngine gives the storage engine to use on the target.
+func (w *rewriter) storageEngine(name string) string {
+	known := mysqlEngines
+	if w.r.to.mariadb {
+		known = mariadbEngines
+	}
+	out := name
+	if !strings.Contains(known, " "+strings.ToLower(name)+" ") {
+		out = "InnoDB"
+	}
+	if !w.r.to.mariadb && len(w.c.partition) > 0 && !strings.HasPrefix(strings.ToLower(name), "ndb") {
+		out = "InnoDB" // MySQL 8 partitions no other
+	}
+	if !strings.EqualFold(out, name) {
+		w.engine = out
+		w.r.find(tidemark.Warning, w.object, "its storage engine "+name+" becomes "+out, "")
+	}
+	return out
+}
+
+// splitOptions parts table options. Those in MySQL's versioned comments lose the
+// comment.
+func splitOptions(tokens []token) []tableOption {
+	var out []tableOption
+	var name []string
+	from := 0
+	end := func(i int) {
+		text := trimTokens(slices.DeleteFunc(slices.Clone(tokens[from:i]), func(t token) bool { return t.kind == openToken || t.kind == closeToken }))
+		out = append(out, tableOption{strings.ToUpper(strings.Join(name, " ")), text})
+		name, from = nil, i
+	}
+	for i := 0; i < len(tokens); i++ {
+		t := tokens[i]
+		switch {
+		case t.punct('='):
+			v := skip(tokens, i+1)
+			if at(tokens, v).punct('(') {
+				v = closing(tokens, v)
+			}
+			end(min(v+1, len(tokens)))
+			i = v
+		case t.kind == wordToken || t.kind == nameToken:
+			name = append(name, t.name())
+			words := strings.ToUpper(strings.Join(name, " "))
+			if words == "WITH SYSTEM VERSIONING" || words == "START TRANSACTION" || strings.HasPrefix(words, "TABLESPACE ") {
+				name = name[:max(1, len(name)-1)]
+				if words == "WITH SYSTEM VERSIONING" {
+					name = []string{words}
+				}
+				end(i + 1)
+			}
+		}
+	}
+	if len(name) > 0 {
+		end(len(tokens))
+	}
+	return out
+}
+
+// partition adapts the PARTITION BY clause, and leaves it out where the target
+// has no such partitions: the rows are the same.
+func (w *rewriter) partition() {
+	p := w.c.partition
+	if len(p) == 0 {
+		return
+	}
+	if !w.r.to.mariadb && (find(p, "system_time") >= 0 || hasDefaultPartition(p)) {
+		w.r.find(tidemark.Warning, w.object, "is not partitioned on the target: MySQL does not have such partitions", "")
+		w.c.partition = nil
+		return
+	}
+	p = slices.Clone(p)
+	for i, t := range p {
+		if w.engine != "" && t.is("engine") {
+			if j := skip(p, i+1); at(p, j).punct('=') {
+				p[skip(p, j+1)] = token{wordToken, w.engine}
+			}
+		}
+	}
+	w.c.partition = p
+}
+
+// hasDefaultPartition finds LIST partitions with VALUES IN (DEFAULT) or DEFAULT.
+func hasDefaultPartition(p []token) bool {
+	for i, t := range p {
+		if t.is("default") && !at(p, skip(p, i+1)).punct('=') {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,325 @@
+package mysql
+
+import (
+	"strings"
+)
+
+// An itemKind says what one element of a CREATE TABLE's list is.
+type itemKind uint8
+
+const (
+	columnItem itemKind = iota
+	primaryItem
+	uniqueItem
+	keyItem
+	fulltextItem
+	spatialItem
+	vectorItem
+	foreignItem
+	checkItem
+	periodItem
+)
+
+// A tableItem is one element of a CREATE TABLE's list.
+type tableItem struct {
+	kind   itemKind
+	name   string
+	tokens []token
+}
+
+func (it *tableItem) String() string { return join(it.tokens) }
+
+// isKey reports whether the item is a key, the primary one included.
+func (it *tableItem) isKey() bool { return it.kind >= primaryItem && it.kind <= vectorItem }
+
+// A createTable is the text of a CREATE TABLE, taken apart far enough to build
+// its keys later and to say it for another server.
+type createTable struct {
+	name      string
+	items     []tableItem
+	options   []token // ENGINE=InnoDB ...
+	partition []token // PARTITION BY ..., without the comment that MySQL puts around it
+	wrapped   string  // "/*!50100" where there was one
+}
+
+// parseCreateTable takes a CREATE TABLE apart as SHOW CREATE TABLE prints it, and
+// as mysqldump does. ok is false for anything else.
+func parseCreateTable(sql string) (c createTable, ok bool) {
+	tokens := scanSQL(sql)
+	open := 0
+	for open < len(tokens) && !tokens[open].punct('(') {
+		if t := tokens[open]; t.kind == nameToken || t.kind == wordToken {
+			c.name = t.name()
+		}
+		open++
+	}
+	end := closing(tokens, open)
+	if end >= len(tokens) || !at(tokens, skip(tokens, 0)).is("create") {
+		return c, false
+	}
+	for _, list := range splitList(tokens[open+1 : end]) {
+		c.items = append(c.items, newTableItem(list))
+	}
+	rest := trimTokens(tokens[end+1:])
+	for i, t := range rest {
+		if !t.is("partition") {
+			continue
+		}
+		from := i
+		if before := at(rest, i-2); before.kind == openToken && rest[i-1].kind == spaceToken {
+			c.wrapped, from = before.text, i-2
+		}
+		c.options, c.partition = trimTokens(rest[:from]), trimTokens(rest[i:])
+		if n := len(c.partition); c.wrapped != "" && n > 0 && c.partition[n-1].kind == closeToken {
+			c.partition = trimTokens(c.partition[:n-1])
+		}
+		return c, true
+	}
+	c.options = rest
+	return c, true
+}
+
+func newTableItem(tokens []token) tableItem {
+	it := tableItem{kind: columnItem, tokens: tokens}
+	i := skip(tokens, 0)
+	first := at(tokens, i)
+	next := at(tokens, skip(tokens, i+1))
+	if first.kind == nameToken {
+		it.name = first.name()
+		return it
+	}
+	if first.is("constraint") {
+		i = skip(tokens, i+1)
+		if t := at(tokens, i); !t.is("check") && !t.is("foreign") && !t.is("primary") && !t.is("unique") {
+			it.name = t.name()
+			i = skip(tokens, i+1)
+		}
+		first, next = at(tokens, i), at(tokens, skip(tokens, i+1))
+	}
+	named := func(kind itemKind, at int) tableItem {
+		it.kind = kind
+		if t := tokenAfterKey(tokens, at); t.kind == nameToken || t.kind == wordToken && !t.is("using") {
+			it.name = t.name()
+		}
+		return it
+	}
+	switch {
+	case first.is("primary"):
+		it.kind, it.name = primaryItem, "PRIMARY"
+	case first.is("unique"):
+		return named(uniqueItem, i)
+	case (first.is("key") || first.is("index")) && (next.kind == nameToken || next.kind == wordToken || next.punct('(')):
+		return named(keyItem, i-1)
+	case first.is("fulltext"):
+		return named(fulltextItem, i)
+	case first.is("spatial"):
+		return named(spatialItem, i)
+	case first.is("vector") && (next.is("key") || next.is("index")):
+		return named(vectorItem, i)
+	case first.is("foreign"):
+		it.kind = foreignItem
+	case first.is("check"):
+		it.kind = checkItem
+	case first.is("period") && next.is("for"):
+		it.kind = periodItem
+	default:
+		it.name = first.name()
+	}
+	return it
+}
+
+// tokenAfterKey gives the token after the optional KEY or INDEX that follows
+// index i.
+func tokenAfterKey(tokens []token, i int) token {
+	i = skip(tokens, i+1)
+	if t := at(tokens, i); t.is("key") || t.is("index") {
+		i = skip(tokens, i+1)
+	}
+	return at(tokens, i)
+}
+
+// keyColumns gives the names of the columns of a key or foreign key, in order;
+// an expression is an empty name.
+func (it *tableItem) keyColumns() []string {
+	for i, t := range it.tokens {
+		if !t.punct('(') {
+			continue
+		}
+		var out []string
+		for _, part := range splitList(it.tokens[i+1 : closing(it.tokens, i)]) {
+			name := ""
+			if first := at(part, 0); first.kind == nameToken || first.kind == wordToken {
+				name = first.name()
+			}
+			out = append(out, name)
+		}
+		return out
+	}
+	return nil
+}
+
+// has reports whether the keyword stands in the item outside of parentheses.
+func (it *tableItem) has(word string) bool { return find(it.tokens, word) >= 0 }
+
+// find gives the index of a keyword outside of parentheses, or -1.
+func find(tokens []token, word string) int {
+	depth := 0
+	for i, t := range tokens {
+		switch {
+		case t.punct('('):
+			depth++
+		case t.punct(')'):
+			depth--
+		case depth == 0 && t.is(word):
+			return i
+		}
+	}
+	return -1
+}
+
+// option gives the value of a table option such as ENGINE; empty if it is not
+// there.
+func (c *createTable) option(word string) string {
+	i := find(c.options, word)
+	if i < 0 {
+		return ""
+	}
+	i = skip(c.options, i+1)
+	if at(c.options, i).punct('=') {
+		i = skip(c.options, i+1)
+	}
+	return at(c.options, i).name()
+}
+
+// autoIncrement names the column that numbers itself.
+func (c *createTable) autoIncrement() string {
+	for i := range c.items {
+		if it := &c.items[i]; it.kind == columnItem && it.has("auto_increment") {
+			return it.name
+		}
+	}
+	return ""
+}
+
+// notNull reports whether a column is declared so.
+func (c *createTable) notNull(column string) bool {
+	for i := range c.items {
+		if it := &c.items[i]; it.kind == columnItem && it.name == column {
+			n := find(it.tokens, "not")
+			return n >= 0 && at(it.tokens, skip(it.tokens, n+1)).is("null")
+		}
+	}
+	return false
+}
+
+// inCreate says for each item whether the table needs it from the start: columns,
+// checks, the primary key, and the keys that cannot come later. A key that comes
+// later costs one pass over the table; a key that is there while rows are
+// loaded costs a search in it for every row.
+//
+// What cannot come later: the key that AUTO_INCREMENT needs; on a table without
+// primary key the first unique key on columns that are NOT NULL, because InnoDB
+// stores the rows in its order; and for the storage engines that have no
+// cheap way of adding keys, all of them. With a key that stays, those listed
+// before it stay too, so that SHOW CREATE lists them in the old order.
+func (c *createTable) inCreate() []bool {
+	keep := make([]bool, len(c.items))
+	engine := strings.ToLower(c.option("engine"))
+	sorted := engine == "" || engine == "innodb" || engine == "myisam" || engine == "aria"
+	auto, primary, clustered := c.autoIncrement(), false, false
+	for i := range c.items {
+		primary = primary || c.items[i].kind == primaryItem
+	}
+	for i := range c.items {
+		it := &c.items[i]
+		switch {
+		case it.kind == foreignItem:
+		case !it.isKey() || it.kind == primaryItem || !sorted:
+			keep[i] = true
+		case it.kind == uniqueItem && !primary && !clustered && c.allNotNull(it):
+			keep[i], clustered = true, true
+		}
+	}
+	if auto == "" || c.leads(keep, auto) {
+		return keep
+	}
+	for i := range c.items {
+		it := &c.items[i]
+		if !it.isKey() || it.kind == primaryItem {
+			continue
+		}
+		if cols := it.keyColumns(); len(cols) == 0 || cols[0] != auto {
+			continue
+		}
+		for j := 0; j <= i; j++ {
+			keep[j] = keep[j] || c.items[j].kind == it.kind
+		}
+		break
+	}
+	return keep
+}
+
+// leads reports whether a key that is kept can serve the AUTO_INCREMENT column:
+// it is its first column, or on MyISAM and Aria any.
+func (c *createTable) leads(keep []bool, auto string) bool {
+	engine := strings.ToLower(c.option("engine"))
+	for i := range c.items {
+		if it := &c.items[i]; keep[i] && it.isKey() {
+			for n, col := range it.keyColumns() {
+				if col == auto && (n == 0 || engine == "myisam" || engine == "aria") {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (c *createTable) allNotNull(it *tableItem) bool {
+	for _, col := range it.keyColumns() {
+		if col == "" || !c.notNull(col) {
+			return false
+		}
+	}
+	// A prefix does not order the rows.
+	for i, t := range it.tokens {
+		if t.punct('(') {
+			for _, part := range splitList(it.tokens[i+1 : closing(it.tokens, i)]) {
+				if at(part, skip(part, 1)).punct('(') {
+					return false
+				}
+			}
+			break
+		}
+	}
+	return true
+}
+
+// create spells the CREATE TABLE under a name, with the items that keep says.
+func (c *createTable) create(name string, keep []bool) string {
+	var b strings.Builder
+	b.WriteString("CREATE TABLE " + name + " (\n")
+	sep := "  "
+	for i := range c.items {
+		if keep[i] {
+			b.WriteString(sep + c.items[i].String())
+			sep = ",\n  "
+		}
+	}
+	b.WriteString("\n)")
+	if len(c.options) > 0 {
+		b.WriteString(" " + join(c.options))
+	}
+	if len(c.partition) > 0 {
+		b.WriteString("\n" + c.partitioning())
+	}
+	return b.String()
+}
+
+// partitioning spells the PARTITION BY clause as it was.
+func (c *createTable) partitioning() string {
+	if c.wrapped != "" {
+		return c.wrapped + " " + join(c.partition) + " */"
+	}
+	return join(c.partition)
+}
