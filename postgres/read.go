@@ -26,11 +26,18 @@ func (e *Engine) Read(ctx context.Context, lane int, r tidemark.Read, emit func(
 	if err != nil {
 		return err
 	}
-	if err := l.join(ctx); err != nil {
-		return err
-	}
-	if err := l.copyOut(ctx, q, r, emit); err != nil {
-		return err
+	for try := 0; ; try++ {
+		if err := l.join(ctx); err != nil {
+			return err
+		}
+		emitted, err := l.copyOut(ctx, q, r, emit)
+		if err == nil {
+			break
+		}
+		if emitted || try > 0 || l.conn != nil || tidemark.KindOf(err) != tidemark.Transient {
+			return err
+		}
+		// The session had ended while nobody looked, and nothing has been given away.
 	}
 	if r.Cut != nil && q.cutSQL != "" {
 		return l.reportCuts(ctx, q, r)
@@ -48,33 +55,34 @@ func laneAt(lanes []*lane, i int) *lane {
 // An emitError came from emit and not from the session.
 type emitError struct{ error }
 
-// copyOut runs the COPY and fills batches from its messages.
-func (l *lane) copyOut(ctx context.Context, q *rangeQuery, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+// copyOut runs the COPY and fills batches from its messages. It says whether it has
+// given any away.
+func (l *lane) copyOut(ctx context.Context, q *rangeQuery, r tidemark.Read, emit func(*tidemark.Batch) error) (emitted bool, err error) {
 	release, err := l.raw(ctx)
 	if err != nil {
 		l.close()
-		return l.e.fail(ctx, "read", q.object, err)
+		return false, l.e.fail(ctx, "read", q.object, err)
 	}
 	defer release()
 	f := &filler{r: r, emit: emit, b: tidemark.NewBatch(r.Range, r.Format)}
+	var a answer
 	if err = l.send(q.copySQL); err == nil {
-		var a answer
-		if a, err = l.receive(f); err == nil {
-			return f.finish()
-		}
-		if pg, ok := err.(*pgconn.PgError); ok && !a.broken {
-			// The transaction failed, but the session lives: it joins the view again.
-			l.joined = false
-			f.b.Release()
-			return l.e.failGrant(ctx, "read", q.object, pg, q.grant)
-		}
+		a, err = l.receive(f)
+	}
+	if err == nil {
+		return true, f.finish()
+	}
+	f.b.Release()
+	if pg, ok := err.(*pgconn.PgError); ok && !a.broken {
+		// The transaction failed, but the session lives: it joins the view again.
+		l.joined = false
+		return f.emitted, l.e.failGrant(ctx, "read", q.object, pg, q.grant)
 	}
 	l.abandon()
-	f.b.Release()
 	if em, ok := err.(emitError); ok {
-		return em.error
+		return true, em.error
 	}
-	return l.e.fail(ctx, "read", q.object, err)
+	return f.emitted, l.e.fail(ctx, "read", q.object, err)
 }
 
 // receive reads messages until the server is ready again. The loop in it is the
@@ -144,9 +152,10 @@ func (l *lane) skipHeader() (int, error) {
 
 // A filler puts rows into batches and hands these over when they are full.
 type filler struct {
-	r    tidemark.Read
-	emit func(*tidemark.Batch) error
-	b    *tidemark.Batch
+	r       tidemark.Read
+	emit    func(*tidemark.Batch) error
+	b       *tidemark.Batch
+	emitted bool
 }
 
 func (f *filler) row(p []byte) error {
@@ -161,7 +170,7 @@ func (f *filler) row(p []byte) error {
 
 func (f *filler) flush() error {
 	b := f.b
-	f.b = tidemark.NewBatch(f.r.Range, f.r.Format)
+	f.b, f.emitted = tidemark.NewBatch(f.r.Range, f.r.Format), true
 	return f.emit(b)
 }
 

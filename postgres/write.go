@@ -248,6 +248,9 @@ func (c *copyIn) end(ctx context.Context, heard chan answer, rows int64) error {
 		return c.refused(ctx, heard, err)
 	}
 	a := <-heard
+	if a.broken && finish != "" {
+		return c.committed(ctx, a) // the server may have got to the end of it
+	}
 	if a.err != nil {
 		if !a.broken && finish != "" {
 			a.broken = c.l.answer().broken // finish failed for the same reason
