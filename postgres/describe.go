@@ -1,0 +1,257 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Describe reads the catalogue: the tables that want asks for (nil: all) in their
+// logical shape, and all native objects as DDL. Names in DDL are qualified. After
+// Freeze it locks these tables against being altered until the view is given up,
+// as far as the server's lock table has room for them.
+func (e *Engine) Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+	conn, release, err := e.leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	db, err := describe(ctx, conn, want)
+	if err != nil {
+		return nil, e.fail(ctx, "read the catalogue of", e.object, err)
+	}
+	return db, nil
+}
+
+// An address names an object of the catalogue as pg_depend does: the OID of its
+// catalogue table, and its own.
+type address struct{ class, id uint32 }
+
+// OIDs of catalogue tables, which are the same on every server (catalog/pg_*.h).
+const (
+	classDefault    = 826
+	classProc       = 1255
+	classType       = 1247
+	classClass      = 1259
+	classServer     = 1417
+	classUserMap    = 1418
+	classAM         = 2601
+	classAmop       = 2602
+	classAmproc     = 2603
+	classAttrdef    = 2604
+	classCast       = 2605
+	classConstraint = 2606
+	classConversion = 2607
+	classLanguage   = 2612
+	classLargeObj   = 2613
+	classNamespace  = 2615
+	classOpclass    = 2616
+	classOperator   = 2617
+	classRewrite    = 2618
+	classTrigger    = 2620
+	classOpfamily   = 2753
+	classLoMeta     = 2995
+	classFDW        = 2328
+	classExtension  = 3079
+	classPolicy     = 3256
+	classStatExt    = 3381
+	classCollation  = 3456
+	classEventTrig  = 3466
+	classTransform  = 3576
+	classTSDict     = 3600
+	classTSParser   = 3601
+	classTSConfig   = 3602
+	classTSTemplate = 3764
+	classPub        = 6104
+	classPubRel     = 6106
+	classPubSchema  = 6237
+)
+
+// A catalogue is a database's catalogue in memory, read by a fixed number of
+// queries whatever the number of tables. From it come the logical tables
+// (describe_logical.go) and the graph of native objects (native.go).
+type catalogue struct {
+	conn *pgx.Conn
+	num  int // server_version_num
+	db   *tidemark.Database
+	want func(tidemark.TableID) bool
+
+	types     map[uint32]*pgType
+	relations map[uint32]*relation
+	ordered   []*relation // by schema and name
+	indexes   []*index
+	sequences map[uint32]*sequence
+	byName    map[string]*sequence // by qualified and quoted name
+	lobs      bool                 // there are large objects
+	graph     graph
+}
+
+// describe reads the catalogue through conn, whose search_path must be pg_catalog,
+// so that the server's own functions qualify every name.
+func describe(ctx context.Context, conn *pgx.Conn, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+	if want == nil {
+		want = func(tidemark.TableID) bool { return true }
+	}
+	c := &catalogue{conn: conn, want: want, db: &tidemark.Database{Engine: "postgres"},
+		types: map[uint32]*pgType{}, relations: map[uint32]*relation{}, sequences: map[uint32]*sequence{}, byName: map[string]*sequence{}}
+	c.graph.init()
+	steps := []func(context.Context) error{
+		c.readServer, c.lockTables, c.readMembers, c.readTypes,
+		c.readRelations, c.readColumns, c.readInheritance, c.readConstraints, c.readDefaults, c.readIndexes, c.readSequences,
+		c.readClasses, c.addNative, c.readOpclassMembers, c.readDependencies, c.readComments, c.readLabels,
+		c.readOwners, c.readLargeObjects, c.readGrants, c.readLoose, c.finishNative, c.readUncovered,
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	c.addTables()
+	return c.db, nil
+}
+
+// rows runs a query and gives its rows as structs, whose fields are its columns in order.
+func rows[T any](ctx context.Context, conn *pgx.Conn, sql string, args ...any) ([]*T, error) {
+	r, err := conn.Query(ctx, sql, args...)
+	if err != nil {
+		return nil, fmt.Errorf("%w (in: %s)", err, brief(sql))
+	}
+	out, err := pgx.CollectRows(r, pgx.RowToAddrOfStructByPos[T])
+	if err != nil {
+		return nil, fmt.Errorf("%w (in: %s)", err, brief(sql))
+	}
+	return out, nil
+}
+
+// brief is enough of a query to know it by.
+func brief(sql string) string {
+	s := strings.Join(strings.Fields(sql), " ")
+	return s[:min(len(s), 120)]
+}
+
+// since gives text from a version on, and otherwise before it.
+func (c *catalogue) since(major int, text, otherwise string) string {
+	if c.num >= major*10000 {
+		return text
+	}
+	return otherwise
+}
+
+func (c *catalogue) find(s tidemark.Severity, object, text, hint string) {
+	f := tidemark.Finding{Severity: s, Object: object, Text: text, Hint: hint}
+	if s == tidemark.Blocker {
+		f.Kind = tidemark.Unsupported
+	}
+	c.db.Findings = append(c.db.Findings, f)
+}
+
+func (c *catalogue) readServer(ctx context.Context) error {
+	err := c.conn.QueryRow(ctx, `
+		SELECT split_part(current_setting('server_version'), ' ', 1), current_setting('server_version_num')::int, d.datname,
+		       pg_encoding_to_char(d.encoding), d.datcollate
+		FROM pg_database d WHERE d.datname = current_database()`).
+		Scan(&c.db.Version, &c.num, &c.db.Name, &c.db.Charset, &c.db.Collate)
+	c.db.Major = c.num / 10000
+	return err
+}
+
+// userSchema is a condition on a schema n: not the server's own.
+const userSchema = `n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'`
+
+// notMember is a condition that keeps the objects of extensions out.
+func notMember(class int, oid string) string {
+	return fmt.Sprintf(`NOT EXISTS (SELECT FROM pg_depend x WHERE x.classid = %d AND x.objid = %s AND x.deptype = 'e')`, class, oid)
+}
+
+// lockTables keeps wanted tables from being altered or dropped while the frozen
+// view is read. A statement that fails would end the transaction and the view, so
+// it stands behind a savepoint; and it leaves most of the lock table to others.
+func (c *catalogue) lockTables(ctx context.Context) error {
+	if c.conn.PgConn().TxStatus() != 'T' {
+		return nil
+	}
+	type table struct {
+		Schema, Name, SQL string
+		Room              int64
+	}
+	found, err := rows[table](ctx, c.conn, `
+		SELECT n.nspname, c.relname, format('%I.%I', n.nspname, c.relname),
+		       current_setting('max_locks_per_transaction')::bigint * (current_setting('max_connections')::bigint
+		       + current_setting('max_prepared_transactions')::bigint)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND has_table_privilege(c.oid, 'SELECT') AND `+userSchema)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, t := range found {
+		if c.want(tidemark.TableID{Schema: t.Schema, Name: t.Name}) {
+			names = append(names, t.SQL)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	const hint = "Do not change the schema during the copy, or raise max_locks_per_transaction on the source."
+	if int64(len(names)) > found[0].Room/2 {
+		c.find(tidemark.Note, "", fmt.Sprintf("%d tables are not locked against ALTER and DROP during the copy: the lock table of the source has room for %d",
+			len(names), found[0].Room), hint)
+		return nil
+	}
+	if _, err := c.conn.Exec(ctx, "SAVEPOINT tidemark_lock"); err != nil {
+		return err
+	}
+	if _, err := c.conn.Exec(ctx, "LOCK TABLE ONLY "+strings.Join(names, ", ONLY ")+" IN ACCESS SHARE MODE"); err != nil {
+		if _, undo := c.conn.Exec(ctx, "ROLLBACK TO SAVEPOINT tidemark_lock"); undo != nil {
+			return err
+		}
+		c.find(tidemark.Note, "", "tables are not locked against ALTER and DROP during the copy: "+plainCause(err), hint)
+	}
+	return nil
+}
+
+// readMembers notes what belongs to extensions: it is made by CREATE EXTENSION.
+func (c *catalogue) readMembers(ctx context.Context) error {
+	type member struct{ Class, ID, Extension uint32 }
+	found, err := rows[member](ctx, c.conn, `SELECT classid, objid, refobjid FROM pg_depend WHERE deptype = 'e'`)
+	for _, m := range found {
+		c.graph.member[address{m.Class, m.ID}] = m.Extension
+	}
+	if err != nil {
+		return err
+	}
+	// A range type makes its constructor functions.
+	type constructor struct{ ID, Type uint32 }
+	made, err := rows[constructor](ctx, c.conn, `SELECT objid, refobjid FROM pg_depend WHERE classid = 1255 AND refclassid = 1247 AND deptype = 'i'`)
+	for _, m := range made {
+		c.graph.alias[address{classProc, m.ID}] = address{classType, m.Type}
+	}
+	return err
+}
+
+func (c *catalogue) readTypes(ctx context.Context) error {
+	found, err := rows[pgType](ctx, c.conn, fmt.Sprintf(typesSQL, c.since(14, "OR r.rngmultitypid = t.oid", "")))
+	for _, t := range found {
+		c.types[t.OID] = t
+	}
+	// What depends on an array depends on its element, on a multirange on its range,
+	// and on a row type on its table.
+	for _, t := range found {
+		if t.Array != 0 {
+			c.graph.alias[address{classType, t.Array}] = address{classType, t.OID}
+		}
+		if t.Range != 0 {
+			c.graph.alias[address{classType, t.OID}] = address{classType, t.Range}
+		}
+		if t.Rel != 0 && t.RelKind != "c" {
+			c.graph.alias[address{classType, t.OID}] = address{classClass, t.Rel}
+		} else if t.Rel != 0 {
+			c.graph.alias[address{classClass, t.Rel}] = address{classType, t.OID}
+		}
+	}
+	return err
+}

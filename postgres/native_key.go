@@ -1,0 +1,300 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// valueOf is the node that sets a sequence.
+type valueOf struct {
+	node *node
+	seq  *sequence
+}
+
+// addKeys makes the indexes of a relation, and the constraints that stand on them.
+//
+// A key is built as a unique index, in parallel with the table's other indexes,
+// and is made a constraint once they all are there, since that takes a lock that
+// would stop the others. Indexes of a partitioned table come last: made on
+// nothing, and the finished ones of its partitions attached.
+func (c *catalogue) addKeys(r *relation) {
+	var builds, keys []*node
+	for _, x := range r.indexes {
+		c.addIndex(r, x)
+		if x.build != nil {
+			builds, keys = append(builds, x.build), append(keys, x.node)
+		} else if x.constraint != nil {
+			keys = append(keys, x.node)
+		} else {
+			builds = append(builds, x.node)
+		}
+	}
+	for _, k := range keys {
+		for _, b := range builds {
+			c.graph.need(k, b)
+		}
+	}
+}
+
+// addIndex makes an index and its constraint.
+func (c *catalogue) addIndex(r *relation, x *index) {
+	g := &c.graph
+	a := address{classClass, x.OID}
+	phase := tidemark.AfterTable
+	if r.Kind == "m" {
+		phase = tidemark.AfterRows
+	}
+	n := &node{kind: "index", name: x.SQL, rel: r, phase: phase, bytes: x.Bytes, heavy: x.Kind == "i", sql: []string{x.Definition}}
+	k := x.constraint
+	switch {
+	case k == nil:
+		x.node = g.add(a, n)
+	case x.Kind == "I" || k.Kind == "x" || k.Period:
+		x.node = g.add(address{classConstraint, k.OID}, &node{kind: "constraint", name: k.SQL + " ON " + r.SQL, rel: r, phase: phase,
+			bytes: x.Bytes, heavy: x.Kind == "i", sql: []string{"ALTER TABLE ONLY " + r.SQL + " ADD CONSTRAINT " + k.SQL + " " + k.Definition}})
+		g.alias[a] = address{classConstraint, k.OID}
+	default:
+		x.build = g.add(address{}, n)
+		x.node = g.add(address{classConstraint, k.OID}, &node{kind: "constraint", name: k.SQL + " ON " + r.SQL, rel: r, phase: phase,
+			sql: []string{usingIndex(r, x)}})
+		g.alias[a] = address{classConstraint, k.OID}
+		// The index's own needs are the build's, and so are the constraint's.
+		g.from[a], g.from[address{classConstraint, k.OID}] = x.build, x.build
+		g.need(x.node, x.build)
+		g.need(x.build, r.node)
+	}
+	if k != nil {
+		g.spoken[address{classConstraint, k.OID}] = "CONSTRAINT " + k.SQL + " ON " + r.SQL
+	}
+	g.spoken[a] = "INDEX " + x.SQL
+	for _, child := range x.children {
+		x.node.sql = append(x.node.sql, "ALTER INDEX "+x.SQL+" ATTACH PARTITION "+child.SQL)
+	}
+	for _, s := range x.Stats {
+		x.node.sql = append(x.node.sql, "ALTER INDEX "+x.SQL+" ALTER COLUMN "+s)
+	}
+}
+
+// linkPartitions makes indexes of partitioned tables wait for those of the partitions.
+func (c *catalogue) linkPartitions() {
+	for _, x := range c.indexes {
+		for _, child := range x.children {
+			c.graph.need(x.node, child.node)
+		}
+	}
+}
+
+func usingIndex(r *relation, x *index) string {
+	k := x.constraint
+	kind := "UNIQUE"
+	if k.Kind == "p" {
+		kind = "PRIMARY KEY"
+	}
+	s := "ALTER TABLE ONLY " + r.SQL + " ADD CONSTRAINT " + k.SQL + " " + kind + " USING INDEX " + quoteIdent(x.Name)
+	if k.Deferrable {
+		s += " DEFERRABLE"
+	}
+	if k.Deferred {
+		s += " INITIALLY DEFERRED"
+	}
+	return s
+}
+
+// addMarks notes which index a table is clustered on, and which one identifies its rows.
+func (c *catalogue) addMarks(r *relation) {
+	for _, x := range r.indexes {
+		var sql []string
+		if x.Clustered {
+			sql = append(sql, "ALTER TABLE "+r.SQL+" CLUSTER ON "+quoteIdent(x.Name))
+		}
+		if x.ReplIdent && r.ReplIdent == "i" {
+			sql = append(sql, "ALTER TABLE ONLY "+r.SQL+" REPLICA IDENTITY USING INDEX "+quoteIdent(x.Name))
+		}
+		if sql == nil {
+			continue
+		}
+		n := c.graph.add(address{}, &node{kind: "index mark", name: x.SQL, rel: r, phase: x.node.phase, sql: sql})
+		for _, other := range r.indexes {
+			c.graph.need(n, other.node) // it takes a lock that a CREATE INDEX would wait for
+		}
+	}
+}
+
+// addForeignKeys makes a foreign key in two steps: without a look at the rows,
+// and the look. The server wants it in one for a partitioned table (before 18).
+func (c *catalogue) addForeignKeys(r *relation) {
+	g := &c.graph
+	for _, k := range r.fks {
+		only := "ONLY "
+		if r.Kind == "p" {
+			only = ""
+		}
+		n := &node{kind: "foreign key", name: k.SQL + " ON " + r.SQL, rel: r, phase: tidemark.AfterRows}
+		add := "ALTER TABLE " + only + r.SQL + " ADD CONSTRAINT " + k.SQL + " " + k.Definition
+		k.node = g.add(address{classConstraint, k.OID}, n)
+		g.spoken[address{classConstraint, k.OID}] = "CONSTRAINT " + k.SQL + " ON " + r.SQL
+		g.need(n, r.node)
+		if r.Kind == "p" || !k.Validated {
+			n.sql = []string{add}
+			n.heavy, n.bytes = k.Validated, r.total()
+			continue
+		}
+		n.sql = []string{add + " NOT VALID"}
+		v := g.add(address{}, &node{kind: "foreign key validation", name: n.name, rel: r, phase: tidemark.AfterRows, heavy: true, bytes: r.Bytes,
+			sql: []string{"ALTER TABLE " + r.SQL + " VALIDATE CONSTRAINT " + k.SQL}})
+		g.need(v, n)
+	}
+}
+
+// total gives the bytes of a table with its partitions.
+func (r *relation) total() int64 {
+	sum := r.Bytes
+	if r.Kind == "p" {
+		for _, child := range r.children {
+			sum += child.total()
+		}
+	}
+	return sum
+}
+
+// analyzeBytes bounds the work of ANALYZE: it reads 30,000 blocks (300 times the
+// default statistics target) of a table, whatever its size.
+const analyzeBytes = 30_000 * 8192
+
+// addAnalyze gathers statistics when a table is full and has its indexes. A
+// partitioned table is analysed at its top, which takes its partitions along.
+func (c *catalogue) addAnalyze(r *relation) {
+	phase := tidemark.AfterTable
+	switch {
+	case r.Kind == "m" && r.Populated:
+		phase = tidemark.AfterRows
+	case r.Kind != "r" && r.Kind != "p" || r.Partition && len(r.parents) > 0:
+		return
+	}
+	n := c.graph.add(address{}, &node{kind: "statistics", name: r.SQL, rel: r, phase: phase, heavy: true,
+		bytes: min(r.total(), analyzeBytes), sql: []string{"ANALYZE " + r.SQL}})
+	c.graph.need(n, r.node)
+	c.graph.need(n, c.graph.refresh[r.node])
+	var wait func(r *relation)
+	wait = func(r *relation) {
+		for _, x := range r.indexes {
+			c.graph.need(n, x.node)
+		}
+		if r.Kind == "p" {
+			for _, child := range r.children {
+				wait(child)
+			}
+		}
+	}
+	c.graph.analyze[r] = n
+	c.graph.later = append(c.graph.later, func() { wait(r) })
+}
+
+// readLoose ties together what pg_depend does not: owned sequences, indexes of
+// partitions, refreshes of views upon views.
+func (c *catalogue) readLoose(context.Context) error {
+	g := &c.graph
+	for _, s := range g.owns {
+		g.need(s.owner.node, s.rel.node)
+	}
+	for _, v := range g.values {
+		g.need(v.node, g.resolve(address{classClass, v.seq.OID}))
+	}
+	c.linkPartitions()
+	for _, f := range g.later {
+		f()
+	}
+	for _, n := range g.nodes {
+		if n.kind == "extended statistics" && n.rel != nil {
+			g.need(g.analyze[n.rel.root()], n)
+		}
+	}
+	g.linkRefreshes()
+	for _, r := range c.ordered {
+		if refresh := g.refresh[r.node]; refresh != nil {
+			for _, x := range r.indexes {
+				g.need(x.node, refresh)
+				g.need(x.build, refresh)
+			}
+		}
+	}
+	return nil
+}
+
+// linkRefreshes makes the refresh of a materialized view wait for those that it reads, through
+// whatever views and functions.
+func (g *graph) linkRefreshes() {
+	if len(g.refresh) < 2 {
+		return
+	}
+	needs := map[*node][]*node{}
+	for _, e := range g.edges {
+		needs[e.from.unit()] = append(needs[e.from.unit()], e.to.unit())
+	}
+	for view, refresh := range g.refresh {
+		seen := map[*node]bool{view: true}
+		todo := []*node{view}
+		for len(todo) > 0 {
+			n := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			for _, m := range needs[n] {
+				if !seen[m] {
+					seen[m] = true
+					g.need(refresh, g.refresh[m])
+					todo = append(todo, m)
+				}
+			}
+		}
+	}
+}
+
+// addDomains makes domains, with their checks as parts.
+func (c *catalogue) addDomains() {
+	g := &c.graph
+	for oid, checks := range g.domain {
+		t := c.types[oid]
+		d := g.byID[address{classType, oid}]
+		if d == nil {
+			continue // of an extension
+		}
+		create := d.sql[0]
+		var parts []*constraint
+		for _, k := range checks {
+			a := address{classConstraint, k.OID}
+			g.spoken[a] = "CONSTRAINT " + k.SQL + " ON DOMAIN " + t.SQL
+			if k.Kind == "n" {
+				g.alias[a] = address{classType, oid}
+				create += " " + domainNotNull(t, k)
+				continue
+			}
+			k.node = g.add(a, &node{kind: "domain check", name: k.SQL + " ON " + t.SQL, host: d,
+				sql: []string{"ALTER DOMAIN " + t.SQL + " ADD CONSTRAINT " + k.SQL + " " + k.Definition}})
+			g.spoken[a] = "CONSTRAINT " + k.SQL + " ON DOMAIN " + t.SQL
+			if !k.Validated {
+				k.node.split, k.node.phase = true, tidemark.AfterRows
+				g.need(k.node, d)
+			}
+			parts = append(parts, k)
+		}
+		d.build = func() []string {
+			s := create
+			for _, k := range parts {
+				if !k.node.split {
+					s += fmt.Sprintf("\n    CONSTRAINT %s %s", k.SQL, k.Definition)
+				}
+			}
+			return []string{s}
+		}
+	}
+}
+
+// domainNotNull is a constraint with a name since 17.
+func domainNotNull(t *pgType, k *constraint) string {
+	if k.Name == t.Name+"_not_null" {
+		return "NOT NULL"
+	}
+	return strings.TrimSpace("CONSTRAINT " + k.SQL + " NOT NULL")
+}

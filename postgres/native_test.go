@@ -1,0 +1,155 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+func connectTo(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	if _, err := conn.Exec(t.Context(), sessionSQL(13)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func describeURL(t *testing.T, url string) *tidemark.Database {
+	t.Helper()
+	db, err := describe(t.Context(), connectTo(t, url), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return db
+}
+
+// runAll runs objects phase by phase, in their order, and reports each statement that fails.
+func runAll(t *testing.T, url string, objects []tidemark.Object) {
+	t.Helper()
+	conn := connectTo(t, url)
+	done := map[string]bool{}
+	known := map[string]bool{}
+	for _, o := range objects {
+		known[o.ID] = true
+	}
+	for phase := tidemark.BeforeRows; phase <= tidemark.AfterRows; phase++ {
+		for _, o := range objects {
+			if o.Phase != phase {
+				continue
+			}
+			for _, d := range o.Depends {
+				if known[d] && !done[d] {
+					t.Errorf("%s needs %s, which comes later", o.ID, d)
+				}
+			}
+			done[o.ID] = true
+			for _, sql := range o.SQL {
+				if _, err := conn.Exec(t.Context(), sql); err != nil {
+					t.Errorf("%s: %v\n%s", o.ID, err, sql)
+				}
+			}
+		}
+	}
+}
+
+// all are the moves of a copy of everything.
+func all(db *tidemark.Database) []tidemark.Move {
+	var out []tidemark.Move
+	for _, table := range db.Tables {
+		switch table.Form {
+		case tidemark.Ordinary, tidemark.Partitioned, tidemark.LargeObjects:
+			out = append(out, tidemark.Move{From: table, To: table, Direct: true})
+		}
+	}
+	return out
+}
+
+func TestSchemaIsEqual(t *testing.T) {
+	for _, versions := range [][2]int{{15, 15}, {18, 18}, {15, 18}, {18, 15}} {
+		for _, sample := range []string{"pagila/pg.sql.zst", "chinook/pg.sql.zst", "northwind/pg.sql.zst", "world/pg.sql.zst", "types-zoo/pg.sql"} {
+			name, _, _ := strings.Cut(sample, "/")
+			t.Run(fmt.Sprintf("%s %d to %d", name, versions[0], versions[1]), func(t *testing.T) {
+				src := testdb.Postgres(t, versions[0]).NewDatabase(t, "src")
+				dst := testdb.Postgres(t, versions[1]).NewDatabase(t, "dst")
+				testdb.Load(t, src, testdb.Sample(t, sample))
+				sameSchema(t, src, dst)
+			})
+		}
+	}
+}
+
+// sameSchema copies the schema of src to dst and compares what pg_dump says of both.
+func sameSchema(t *testing.T, src, dst string) *tidemark.Database {
+	t.Helper()
+	db := describeURL(t, src)
+	for _, f := range db.Findings {
+		if strings.Contains(f.Text, "left out") {
+			t.Errorf("%s %s: %s", f.Severity, f.Object, f.Text)
+		}
+	}
+	e := &Engine{opt: Options{Grants: true, Owners: true}}
+	objects, findings := e.Render(db, all(db))
+	for _, f := range findings {
+		t.Errorf("%s %s: %s", f.Severity, f.Object, f.Text)
+	}
+	// The writer of rows makes large objects.
+	if lobs := testdb.Query(t, src, "SELECT coalesce(string_agg(format('SELECT lo_create(%s)', oid), ';'), '') FROM pg_largeobject_metadata"); lobs != "" {
+		testdb.Query(t, dst, lobs)
+	}
+	runAll(t, dst, objects)
+	want := testdb.PgDump(t, src)
+	if serverMajor(t, src) != serverMajor(t, dst) {
+		want = reloaded(t, want, serverMajor(t, dst))
+	}
+	if diff := diffLines(t, want, testdb.PgDump(t, dst)); diff != "" {
+		t.Errorf("pg_dump differs (-source +target):\n%s", diff)
+	}
+	return db
+}
+
+func serverMajor(t *testing.T, url string) int {
+	t.Helper()
+	_, major := parseVersion(testdb.Query(t, url, "SHOW server_version"))
+	return major
+}
+
+// reloaded gives a dump as it is when it was loaded into a server of another
+// version and dumped again: each version prints definitions in its own way.
+func reloaded(t *testing.T, dump string, major int) string {
+	t.Helper()
+	url := testdb.Postgres(t, major).NewDatabase(t, "ref")
+	testdb.Load(t, url, strings.NewReader(strings.ReplaceAll(dump, "SET transaction_timeout = 0;", "")))
+	return testdb.PgDump(t, url)
+}
+
+// diffLines gives what diff -u says of two texts, "" if they are equal.
+func diffLines(t *testing.T, a, b string) string {
+	t.Helper()
+	dir := t.TempDir()
+	for name, text := range map[string]string{"a": a, "b": b} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out, err := exec.Command("diff", "-U2", filepath.Join(dir, "a"), filepath.Join(dir, "b")).CombinedOutput()
+	var exit *exec.ExitError
+	if err != nil && (!errors.As(err, &exit) || exit.ExitCode() != 1) {
+		t.Fatalf("diff: %v: %s", err, out)
+	}
+	return string(out)
+}
