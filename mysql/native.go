@@ -113,6 +113,7 @@ func (r *renderer) sequences() {
 // nativeTable makes a table of its own words.
 func (r *renderer) nativeTable(m *tidemark.Move, c *createTable, depends []string) {
 	id := m.To.TableID
+	r.tails[m.From.TableID] = c.foreignTails()
 	r.rewriteTable(m, c)
 	if len(c.items) == 0 {
 		return // said why

@@ -158,6 +158,24 @@ func (it *tableItem) keyColumns() []string {
 	return nil
 }
 
+// foreignTails gives what each foreign key says after REFERENCES t (c): its
+// actions, which information_schema does not tell as exactly.
+func (c *createTable) foreignTails() map[string]string {
+	out := map[string]string{}
+	for i := range c.items {
+		it := &c.items[i]
+		n := find(it.tokens, "references")
+		if it.kind != foreignItem || n < 0 {
+			continue
+		}
+		for n < len(it.tokens) && !it.tokens[n].punct('(') {
+			n++
+		}
+		out[it.name] = join(it.tokens[min(closing(it.tokens, n)+1, len(it.tokens)):])
+	}
+	return out
+}
+
 // has reports whether the keyword stands in the item outside of parentheses.
 func (it *tableItem) has(word string) bool { return find(it.tokens, word) >= 0 }
 

@@ -58,9 +58,10 @@ type renderer struct {
 	native   map[tidemark.TableID]*tidemark.Object
 	byFrom   map[tidemark.TableID]*tidemark.Move
 	byTo     map[tidemark.TableID]*tidemark.Move
-	asIs     map[tidemark.TableID]bool // by From: made from its native words
-	known    map[tidemark.TableID]bool // names that exist on the source: tables, views, sequences, routines
-	done     map[string]bool           // IDs of objects that are made
+	tails    map[tidemark.TableID]map[string]string // by From: what a foreign key says after REFERENCES t (c)
+	asIs     map[tidemark.TableID]bool              // by From: made from its native words
+	known    map[tidemark.TableID]bool              // names that exist on the source: tables, views, sequences, routines
+	done     map[string]bool                        // IDs of objects that are made
 	built    map[tidemark.TableID]*builder
 	losses   []typeLoss
 	names    map[string]bool // constraint names taken, by database on the target
@@ -73,7 +74,7 @@ type renderer struct {
 
 func newRenderer(db *tidemark.Database, moves []tidemark.Move, to dialect, target string) *renderer {
 	r := &renderer{db: db, moves: moves, to: to, home: target, into: map[string]string{}, native: map[tidemark.TableID]*tidemark.Object{},
-		byFrom: map[tidemark.TableID]*tidemark.Move{}, byTo: map[tidemark.TableID]*tidemark.Move{}, asIs: map[tidemark.TableID]bool{},
+		byFrom: map[tidemark.TableID]*tidemark.Move{}, byTo: map[tidemark.TableID]*tidemark.Move{}, asIs: map[tidemark.TableID]bool{}, tails: map[tidemark.TableID]map[string]string{},
 		known: map[tidemark.TableID]bool{}, done: map[string]bool{}, built: map[tidemark.TableID]*builder{}, names: map[string]bool{}, counts: map[string]int{}}
 	r.mysql = speaksMySQL(db)
 	r.family = r.mysql && len(db.Objects) > 0
@@ -289,25 +290,32 @@ func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey) {
 	}
 	o := tidemark.Object{ID: name, Kind: "foreign key", Phase: tidemark.AfterRows, Table: m.To.TableID,
 		Depends: []string{"table " + m.To.String(), "table " + p.To.String(), "index " + m.To.String(), "index " + p.To.String()}}
-	checks := "SET foreign_key_checks = 0"
+	checks := []string{"SET foreign_key_checks = 0", "SET foreign_key_checks = 0"}
 	if len(p.Filter) > 0 && p != m {
-		checks, o.Heavy, o.Bytes = "SET foreign_key_checks = 1", true, m.From.Bytes
+		checks[0], o.Heavy, o.Bytes = "SET foreign_key_checks = 1", true, m.From.Bytes
 		r.find(tidemark.Note, name, "is checked when it is made, because only some rows of "+p.From.String()+" are copied: a row without its parent makes it fail", "")
 	}
 	sql := "ALTER TABLE " + table(m.To.TableID) + " ADD CONSTRAINT " + quote(r.constraint(m.To.Schema, f.Name, "fk")) + " FOREIGN KEY (" + quoteList(cols) +
 		") REFERENCES " + table(p.To.TableID) + " (" + quoteList(refs) + ")" + r.action(name, "ON DELETE", f.OnDelete) + r.action(name, "ON UPDATE", f.OnUpdate)
-	o.SQL = []string{checks, sql}
+	if tail, ok := r.tails[m.From.TableID][f.Name]; ok && r.same {
+		cut := strings.LastIndex(sql, quoteList(refs)+")") + len(quoteList(refs)) + 1
+		sql = sql[:cut] + tail
+	}
+	o.SQL = []string{checks[0], sql}
+	if checks[0] != checks[1] {
+		o.SQL = append(o.SQL, checks[1])
+	}
 	r.add(o)
 }
 
 // action spells what happens to the children. NO ACTION and RESTRICT mean the
-// same here, but SHOW CREATE tells them apart, and each family hides another one.
+// same here.
 func (r *renderer) action(object, when, action string) string {
 	switch {
 	case action == "SET DEFAULT":
 		r.find(tidemark.Warning, object, when+" SET DEFAULT is not to be had: the parent row cannot be changed instead", "")
 		return ""
-	case action == "", !r.same && (action == "NO ACTION" || action == "RESTRICT"):
+	case action == "", action == "NO ACTION", action == "RESTRICT":
 		return ""
 	}
 	return " " + when + " " + action
