@@ -47,7 +47,7 @@ func Check(ctx context.Context, env Env, spec CopySpec) (*Checked, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &Checked{Source: db.Engine + " " + db.Version, Target: tgt.Engine(), Findings: spec.Findings}
+	out := &Checked{Source: db.Engine + " " + db.Version, Target: tgt.Name(), Findings: spec.Findings}
 	for _, end := range []struct {
 		role string
 		db   Database
@@ -69,7 +69,7 @@ func Check(ctx context.Context, env Env, spec CopySpec) (*Checked, error) {
 		out.Rows += max(m.From.Rows, 0)
 		out.Bytes += m.From.Bytes
 	}
-	p, err := load.MakePlan(ctx, src, tgt, db, moves, tgt.Engine(), spec.Plan)
+	p, err := load.MakePlan(ctx, src, tgt, db, moves, tgt.Name(), spec.Plan)
 	if p != nil {
 		out.Findings = append(out.Findings, p.Findings...)
 	}

@@ -108,7 +108,7 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 			moves[i].Lob = c.spec.Lob
 		}
 	}
-	p, err := load.MakePlan(ctx, c.src, c.tgt, db, moves, c.tgt.Engine(), c.spec.Plan)
+	p, err := load.MakePlan(ctx, c.src, c.tgt, db, moves, c.tgt.Name(), c.spec.Plan)
 	if p != nil {
 		p.Position = c.position
 		p.Findings = append(append(append([]tidemark.Finding(nil), c.spec.Findings...), findings...), p.Findings...)
@@ -123,12 +123,12 @@ func (c *copying) defaults() mapping.Defaults {
 
 // end is what schemaDefaults needs to know of a side.
 type end interface {
-	Engine() string
+	Name() string
 	Default() string
 }
 
 func schemaDefaults(src, tgt end, chosen string) mapping.Defaults {
-	from, to := src.Engine(), tgt.Engine()
+	from, to := src.Name(), tgt.Name()
 	into := tgt.Default()
 	d := mapping.Defaults{DirectAcrossSchemas: family(from) == "mysql" && family(to) == "mysql"}
 	switch {

@@ -15,9 +15,10 @@ import (
 // Dump is a dump file that was opened.
 type Dump interface {
 	load.Script
-	Name() string             // for messages
-	Stamp() string            // changes when the file does; "" for a pipe
-	Offset() (at, size int64) // of the file as it lies on disk; size 0 unknown
+	Name() string                 // for messages
+	Stamp() string                // changes when the file does; "" for a pipe
+	Offset() (at, size int64)     // of the file as it lies on disk; size 0 unknown
+	Findings() []tidemark.Finding // odd things about it, once it is read
 	Close() error
 }
 
@@ -37,6 +38,9 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 		return "", nil, err
 	}
 	defer tgt.Close()
+	if tgt.Default() == "" {
+		return "", nil, tidemark.Errorf(tidemark.Invalid, "import", tidemark.MaskURL(spec.Target), "the target's URL names no database", "write mysql://user@host/DATABASE")
+	}
 	c := &copying{env: env, spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
 	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
 	if err := c.beginImport(ctx); err != nil {
@@ -45,7 +49,10 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 	defer c.lock.Unlock()
 	im := &importJob{copying: c, known: map[tidemark.TableID]bool{}, control: c.spec.Load.LaneCount() + max(c.spec.Load.Finishers, 2)}
 	run := load.NewImport(dump, tgt, im, c, c.options(), c.done, c.built)
-	rep, err := c.watchOver(ctx, run, importProgress{run.Status, dump}, im.after)
+	rep, err := c.watchOver(ctx, run, importProgress{run.Status, dump}, func(ctx context.Context) ([]load.Failed, error) {
+		im.find(dump.Findings())
+		return im.after(ctx)
+	})
 	return c.run.ID, rep, err
 }
 
@@ -106,7 +113,8 @@ type importJob struct {
 	tables  []*tidemark.Table // all that the file defines, for foreign keys
 	known   map[tidemark.TableID]bool
 	later   []*tidemark.Piece
-	control int // the lane for statements of the file
+	schema  string // the one database of the file that is wanted
+	control int    // the lane for statements of the file
 }
 
 // Table applies the rules to one table, as if it were a database of its own.
@@ -124,6 +132,12 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	}
 	if !im.spec.Rules.Wants(table.TableID) {
 		return load.Settled{}, nil
+	}
+	if im.schema == "" {
+		im.schema = table.Schema
+	} else if im.schema != table.Schema {
+		return load.Settled{}, tidemark.Errorf(tidemark.Collision, "import", table.String(), "the file holds more than one database, and all would go to one",
+			"copy them one by one, with --include '"+table.Schema+".*'")
 	}
 	im.tables = append(im.tables, &table)
 	alone := table
@@ -150,7 +164,7 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	if err != nil {
 		return load.Settled{}, err
 	}
-	s := load.Settled{Move: &m, Format: im.format(&m, p.Charset, fresh)}
+	s := load.Settled{Move: &m, Format: im.format(&m, fresh)}
 	for _, o := range objects {
 		switch {
 		case keep && o.Kind != "statistics":
@@ -178,7 +192,7 @@ func adopt(objects []tidemark.Object, id tidemark.TableID) []tidemark.Object {
 
 // fromTarget takes the definition of a table that the file only fills.
 func (im *importJob) fromTarget(ctx context.Context, p *tidemark.Piece) (*tidemark.Table, error) {
-	if family(im.tgt.Engine()) == "mysql" {
+	if family(im.tgt.Name()) == "mysql" {
 		id := p.Table
 		if id.Schema == "" {
 			id.Schema = im.tgt.Default()
@@ -222,37 +236,13 @@ func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh
 	return true, false, nil
 }
 
-// format chooses what the rows are converted to. LOAD DATA in the raw form is
-// right only where the text of the file is already in each column's character set.
-func (im *importJob) format(m *tidemark.Move, charset string, fresh bool) tidemark.Format {
-	if family(im.tgt.Engine()) != "mysql" || !fresh && im.spec.Plan.Prep != load.KeepTables || !m.Direct {
-		return tidemark.CopyText
+// format chooses what the rows are converted to: what LOAD DATA takes as it is,
+// where the table is what the file says.
+func (im *importJob) format(m *tidemark.Move, fresh bool) tidemark.Format {
+	if family(im.tgt.Name()) == "mysql" && m.Direct && fresh {
+		return tidemark.LoadData
 	}
-	for _, c := range m.Columns() {
-		switch c.Type.Kind {
-		case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Enum, tidemark.Set:
-			if !sameBytes(charset, c.Type.Charset) {
-				return tidemark.CopyText
-			}
-		case tidemark.JSON, tidemark.Geometry, tidemark.Bit:
-			return tidemark.CopyText
-		}
-	}
-	return tidemark.LoadData
-}
-
-// sameBytes says whether text in the file's character set has the same bytes in a
-// column's. What utf8mb3 holds is the same in utf8mb4; binary is any.
-func sameBytes(file, column string) bool {
-	norm := func(s string) string {
-		switch s = strings.ToLower(s); s {
-		case "utf8", "utf8mb3":
-			return "utf8mb4"
-		}
-		return s
-	}
-	f, c := norm(file), norm(column)
-	return f == c || c == "ascii" || c == "binary" || f == "binary"
+	return tidemark.CopyText
 }
 
 func (im *importJob) find(findings []tidemark.Finding) {
@@ -263,12 +253,12 @@ func (im *importJob) find(findings []tidemark.Finding) {
 
 // Execute runs what cannot wait, and keeps the rest for after the rows.
 func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
-	if family(im.tgt.Engine()) != "mysql" {
+	if family(im.tgt.Name()) != "mysql" {
 		if p.Kind == tidemark.ExecuteAt {
 			return tidemark.Errorf(tidemark.Unsupported, "import", p.Table.String(), fmt.Sprintf("the statement at line %d computes its rows with SQL of MySQL", p.Line), "load the dump into MySQL first, and copy from there")
 		}
 		if p.What != "" {
-			im.find([]tidemark.Finding{{Severity: tidemark.Warning, Object: p.What, Text: "is written in MySQL's SQL and was not carried over", Hint: "write it anew for " + im.tgt.Engine()}})
+			im.find([]tidemark.Finding{{Severity: tidemark.Warning, Object: p.What, Text: "is written in MySQL's SQL and was not carried over", Hint: "write it anew for " + im.tgt.Name()}})
 		}
 		return nil
 	}
@@ -287,7 +277,7 @@ func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 			with = append(with, t)
 		}
 	}
-	if len(with) == 0 || family(im.tgt.Engine()) == "mysql" && im.spec.Rules.Everything() {
+	if len(with) == 0 || family(im.tgt.Name()) == "mysql" && im.spec.Rules.Everything() {
 		return nil, nil // the native ALTER TABLEs have them
 	}
 	db := &tidemark.Database{Engine: "mysql", Version: "dump", Tables: im.tables}
@@ -341,7 +331,7 @@ func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
 // fileEnd stands for the file where the two ends' schemas are matched.
 type fileEnd struct{}
 
-func (fileEnd) Engine() string  { return "mysql" }
+func (fileEnd) Name() string    { return "mysql" }
 func (fileEnd) Default() string { return "file" }
 
 type importProgress struct {

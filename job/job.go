@@ -17,8 +17,8 @@ type Database interface {
 	load.Source
 	load.Target
 	load.Ledger
-	// Engine says what the server is: "postgres", "mysql" or "mariadb".
-	Engine() string
+	// Name says what the server is: "postgres", "mysql" or "mariadb".
+	Name() string
 	// Default is the schema (PostgreSQL) or database (MySQL) that a table goes to
 	// when nothing says otherwise; empty where each keeps the name of its source.
 	Default() string

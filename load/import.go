@@ -19,6 +19,9 @@ type Script interface {
 	// Convert turns a piece of rows to batches, the last with Last set. It may be
 	// called for the same piece again, and for several pieces at once.
 	Convert(ctx context.Context, p *tidemark.Piece, r tidemark.Read, emit func(*tidemark.Batch) error) error
+	// Narrow gives m with only the columns that the rows of a piece have; m itself
+	// where they have all.
+	Narrow(p *tidemark.Piece, m *tidemark.Move) *tidemark.Move
 	// Done gives a piece's memory back.
 	Done(p *tidemark.Piece)
 }
@@ -51,7 +54,7 @@ const pendingPieces = 6
 // marks work as in any copy: done lists the pieces that are on the target.
 func NewImport(script Script, tgt Target, settle Settler, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
 	plan := &Plan{Owner: map[string]int{}}
-	im := &importing{script: script, settle: settle, done: done, built: built, pieces: map[int]*tidemark.Piece{}, moves: map[tidemark.TableID]int{}}
+	im := &importing{script: script, settle: settle, done: done, built: built, pieces: map[int]*tidemark.Piece{}, moves: map[tidemark.TableID]int{}, narrower: map[string]int{}}
 	r := NewRun(im, tgt, plan, sink, opt, nil, built)
 	im.run = r
 	r.feed, r.done = im.feed, im.settled
@@ -67,6 +70,8 @@ type importing struct {
 	done   map[int]int64
 	built  map[string]bool
 	moves  map[tidemark.TableID]int // -1: passed over
+
+	narrower map[string]int // moves of rows with fewer columns
 
 	mu     sync.Mutex
 	pieces map[int]*tidemark.Piece // in flight, by range
@@ -139,6 +144,7 @@ func (im *importing) rows(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 		im.script.Done(p)
 		return nil
 	}
+	move = im.narrow(p, move)
 	r := &tidemark.Range{ID: p.ID, Move: move, Bytes: p.Bytes}
 	im.run.Status.addRange(r)
 	if rows, ok := im.done[p.ID]; ok {
@@ -150,6 +156,21 @@ func (im *importing) rows(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 	im.pieces[p.ID] = p
 	im.mu.Unlock()
 	return im.run.board.addRange(ctx, c, r, pendingPieces)
+}
+
+// narrow gives the move for rows that have not all columns of their table.
+func (im *importing) narrow(p *tidemark.Piece, move int) int {
+	whole, format := im.run.move(move)
+	m := im.script.Narrow(p, whole)
+	if m == whole {
+		return move
+	}
+	key := fmt.Sprintf("%q %q", p.Table, p.Columns)
+	if at, ok := im.narrower[key]; ok {
+		return at
+	}
+	im.narrower[key] = im.run.addMove(Settled{Move: m, Format: format}, nil)
+	return im.narrower[key]
 }
 
 // addMove takes a move in while rows are moving.

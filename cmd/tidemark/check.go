@@ -1,0 +1,50 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+func checkCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check [SOURCE TARGET]",
+		Short: "Say what would go wrong in a copy, before anything moves",
+		Long: `Look at both ends, and at the plan that a copy would follow: privileges, settings,
+types without a counterpart, names that clash, tables that are not empty.
+The exit code is 1 when something would stop the copy or lose data.`,
+		Example: `  tidemark check mysql://me@old/shop postgres://me@new/shop
+  tidemark check --config task.yaml --json`,
+		Args: args(0, 2, "check SOURCE TARGET"),
+	}
+	read := flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		r, err := gather(cmd, given, read)
+		if err != nil {
+			return err
+		}
+		spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Plan: r.plan,
+			Load: r.load, Lob: r.lob, Findings: r.findings}
+		found, err := job.Check(cmd.Context(), job.Env{Open: r.opener()}, spec)
+		if err != nil {
+			return err
+		}
+		w := cmd.OutOrStdout()
+		if r.json {
+			printJSON(w, found)
+		} else {
+			fmt.Fprintf(w, "%s to %s: %s, about %s rows, %s\n", found.Source, found.Target, count(found.Tables, "table"), commas(found.Rows), bytesText(found.Bytes))
+			printFindings(w, found.Findings)
+			if len(found.Findings) == 0 {
+				fmt.Fprintln(w, "nothing found that would go wrong")
+			}
+		}
+		if found.Blocked() {
+			return differ{}
+		}
+		return nil
+	}
+	return cmd
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+func copyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "copy [SOURCE TARGET]",
+		Short: "Copy a whole database, or a dump file, into another database",
+		Long: `Copy tables, rows, keys, indexes and, between databases of one kind, everything else.
+
+SOURCE is postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, or
+file:PATH of a mysqldump file (.sql, .gz, .zst). TARGET is a database. Passwords may
+stand in the URL, in PGPASSWORD and ~/.pgpass, in MYSQL_PWD, or in a task file as
+${VARIABLE}.
+
+The source is only read. The target gets a small table of marker rows (schema
+tidemark, or table tidemark_copied) that goes when the copy is done.`,
+		Example: `  # everything, between two PostgreSQL servers
+  tidemark copy postgres://me@old/shop postgres://me@new/shop
+
+  # look first, touch nothing
+  tidemark copy mysql://me@old/shop postgres://me@new/shop --plan
+
+  # rules as AWS DMS has them
+  tidemark copy --config task.yaml --table-mappings dms-mappings.json
+
+  # a dump file
+  tidemark copy file:enwiki-page.sql.gz mysql://me@new/wiki
+
+  # go on after a crash
+  tidemark copy postgres://me@old/shop postgres://me@new/shop --resume last`,
+		Args: args(0, 2, "copy SOURCE TARGET"),
+	}
+	read := flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		r, err := gather(cmd, given, read)
+		if err != nil {
+			return err
+		}
+		return r.copy(cmd)
+	}
+	return cmd
+}
+
+func (r *request) copy(cmd *cobra.Command) error {
+	cat, err := openCatalog(r.settings)
+	if err != nil {
+		return err
+	}
+	defer cat.Close()
+	files, err := r.folder()
+	if err != nil {
+		return err
+	}
+	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	env := job.Env{Open: r.opener(), Catalog: cat, Watch: watch, Files: files}
+	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Plan: r.plan, Load: r.load,
+		RejectLimit: r.rejectLimit, Lob: r.lob, Resume: r.resume, PlanOnly: r.planOnly, Findings: r.findings}
+	spec.Plan.Lanes = r.load.Lanes
+	var run string
+	var rep *job.Report
+	if isDump(r.source) {
+		run, rep, err = job.Import(cmd.Context(), env, spec, func(path string) (job.Dump, error) {
+			return engines.OpenDump(path, r.engine)
+		})
+	} else {
+		run, rep, err = job.Copy(cmd.Context(), env, spec)
+	}
+	watch.stop()
+	if rep == nil {
+		return err
+	}
+	tables, terr := cat.Tables(cmd.Context(), run)
+	if r.json {
+		printJSON(cmd.OutOrStdout(), struct {
+			Event  string      `json:"event"`
+			Run    string      `json:"run"`
+			Tables any         `json:"tables"`
+			Report *job.Report `json:"report"`
+		}{"report", run, tables, rep})
+		return err
+	}
+	if terr == nil && len(tables) <= 200 {
+		printTables(cmd.OutOrStdout(), tables)
+	}
+	printReport(cmd.OutOrStdout(), rep)
+	fmt.Fprintf(cmd.OutOrStdout(), "\nrun %s; tidemark report %s shows this again\n", run, run)
+	return err
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// exitCodes maps each Kind to its own exit code. 1 is kept for "the databases
+// differ", which is no error.
+var exitCodes = map[tidemark.Kind]int{
+	tidemark.Invalid: 2, tidemark.Unreachable: 3, tidemark.Denied: 4, tidemark.Forbidden: 5, tidemark.NotFound: 6,
+	tidemark.Unsupported: 7, tidemark.NotEmpty: 8, tidemark.Full: 9, tidemark.Transient: 10, tidemark.Lost: 11,
+	tidemark.Unmapped: 12, tidemark.Collision: 13, tidemark.BadRow: 14, tidemark.BadInput: 15, tidemark.Incomplete: 16,
+	tidemark.Exists: 17, tidemark.Bug: 70, tidemark.Cancelled: 130,
+}
+
+// exitDiffer is diff's answer when the two sides are not equal, and check's when
+// it found a blocker.
+const exitDiffer = 1
+
+// differ is the outcome of a verb that ran well and found what it looks for.
+type differ struct{}
+
+func (differ) Error() string { return "" }
+
+// finish prints an error in one line, with its hint in a second, and gives the exit code.
+func finish(err error, stderr io.Writer) int {
+	var d differ
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &d):
+		return exitDiffer
+	}
+	fmt.Fprintf(stderr, "tidemark: %s\n", tidemark.MaskURL(err.Error()))
+	if hint := tidemark.HintOf(err); hint != "" {
+		fmt.Fprintf(stderr, "hint: %s\n", tidemark.MaskURL(hint))
+	}
+	return exitCodes[tidemark.KindOf(err)]
+}

@@ -1,0 +1,86 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// asMain makes the test binary be tidemark, for tests that kill it.
+const asMain = "TIDEMARK_TEST_AS_MAIN"
+
+func TestMain(m *testing.M) {
+	if os.Getenv(asMain) != "" {
+		main()
+		return
+	}
+	testdb.Main(m)
+}
+
+// outcome is what a command line gave.
+type outcome struct {
+	code        int
+	out, errOut string
+}
+
+// cli runs a command line in this process, with a catalogue of its own.
+func cli(t *testing.T, args ...string) outcome {
+	t.Helper()
+	var out, errOut bytes.Buffer
+	if args[0] != "engines" && args[0] != "manual" && args[0] != "--help" && args[0] != "--version" {
+		args = append(args, "--state", statePath(t))
+	}
+	code := run(context.Background(), args, &out, &errOut)
+	return outcome{code, out.String(), errOut.String()}
+}
+
+var states = map[string]string{}
+
+// statePath is one catalogue for each test.
+func statePath(t *testing.T) string {
+	t.Helper()
+	if states[t.Name()] == "" {
+		states[t.Name()] = filepath.Join(t.TempDir(), "catalog.db")
+	}
+	return states[t.Name()]
+}
+
+// must runs a command line that has to succeed.
+func must(t *testing.T, args ...string) outcome {
+	t.Helper()
+	o := cli(t, args...)
+	if o.code != 0 {
+		t.Fatalf("tidemark %s: exit %d\n%s%s", strings.Join(args, " "), o.code, o.errOut, o.out)
+	}
+	return o
+}
+
+// process starts a command line in a process of its own.
+func process(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, append(args, "--state", statePath(t))...)
+	cmd.Env = append(os.Environ(), asMain+"=1")
+	return cmd
+}
+
+// filled is a new database of srv that holds a sample.
+func filled(t *testing.T, srv *testdb.Server, sample string) string {
+	t.Helper()
+	url := srv.NewDatabase(t, "src")
+	in := testdb.Sample
+	if srv.Engine == "mysql" {
+		in = testdb.SampleMySQL8
+	}
+	testdb.Load(t, url, in(t, sample))
+	return url
+}

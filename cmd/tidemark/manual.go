@@ -1,0 +1,91 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"sort"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engines"
+)
+
+// manualCommand prints the manual's pages that are made from the program's own
+// tables, so that they cannot be wrong: doc/manual holds a copy, and a test
+// compares them.
+func manualCommand() *cobra.Command {
+	pages := map[string]func(io.Writer){"options": manualOptions, "types": manualTypes, "exit-codes": manualExits, "engines": manualEngines}
+	names := make([]string, 0, len(pages))
+	for name := range pages {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return &cobra.Command{
+		Use:       "manual PAGE",
+		Short:     "Print a page of the manual that is made from the program: " + strings.Join(names, ", "),
+		Example:   "  tidemark manual options\n  tidemark manual types",
+		Args:      args(1, 1, "manual "+strings.Join(names, "|")),
+		ValidArgs: names,
+		RunE: func(cmd *cobra.Command, given []string) error {
+			page, ok := pages[given[0]]
+			if !ok {
+				return tidemark.Errorf(tidemark.Invalid, "manual", given[0], "there is no such page", "the pages are "+strings.Join(names, ", "))
+			}
+			page(cmd.OutOrStdout())
+			return nil
+		},
+	}
+}
+
+func manualOptions(w io.Writer) {
+	fmt.Fprint(w, "# Options\n\nMade by `tidemark manual options`. Each is a flag (`--lanes 4`) and a key under `options:` of a task file\n(`lanes: 4`). Flags win over the task file, the task file over DMS task settings. Sizes take kB, MB, GB (1024 steps),\ndurations s, m, h.\n\n")
+	fmt.Fprint(w, "| option | takes | default | commands | what it does |\n|---|---|---|---|---|\n")
+	for _, o := range options {
+		def := o.def
+		if def == "" {
+			def = "none"
+		}
+		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s |\n", o.name, strings.ReplaceAll(o.form, "|", ", "), def, strings.Join(strings.Fields(o.verbs), ", "), o.help)
+	}
+}
+
+func manualExits(w io.Writer) {
+	fmt.Fprint(w, "# Exit codes\n\nMade by `tidemark manual exit-codes`.\n\n| code | meaning |\n|---|---|\n| 0 | done |\n| 1 | `diff`: the databases differ; `check`: something would stop the copy or lose data |\n")
+	meaning := map[tidemark.Kind]string{
+		tidemark.Invalid: "the request itself is wrong", tidemark.Unreachable: "no connection to the host", tidemark.Denied: "the login was refused",
+		tidemark.Forbidden: "a privilege is missing; the hint names the GRANT", tidemark.NotFound: "a database, table, file or run does not exist",
+		tidemark.Unsupported: "a server version or feature that is not handled", tidemark.NotEmpty: "the target holds rows; nothing was changed",
+		tidemark.Full: "no space left on the target", tidemark.Transient: "a connection broke and went on breaking; resume later",
+		tidemark.Lost: "the view of the source is gone; resume takes a new one", tidemark.Unmapped: "a type without a counterpart",
+		tidemark.Collision: "two sources are mapped to one target", tidemark.BadRow: "a value that the target does not take",
+		tidemark.BadInput: "a dump or configuration file is cut or malformed", tidemark.Incomplete: "all rows are there, some object is not; the report lists it",
+		tidemark.Exists: "what was to be created exists", tidemark.Bug: "a fault of tidemark: please report it", tidemark.Cancelled: "stopped from outside; resume goes on",
+	}
+	kinds := make([]tidemark.Kind, 0, len(exitCodes))
+	for k := range exitCodes {
+		kinds = append(kinds, k)
+	}
+	sort.Slice(kinds, func(i, j int) bool { return exitCodes[kinds[i]] < exitCodes[kinds[j]] })
+	for _, k := range kinds {
+		fmt.Fprintf(w, "| %d | %s |\n", exitCodes[k], meaning[k])
+	}
+}
+
+func manualEngines(w io.Writer) {
+	fmt.Fprint(w, "| job | what | PostgreSQL | MySQL, MariaDB | dump file |\n|---|---|---|---|---|\n")
+	for _, c := range engines.Matrix() {
+		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", c.Job, c.What, dash(c.PostgreSQL), dash(c.MySQL), dash(c.File))
+	}
+}
+
+func manualTypes(w io.Writer) {
+	fmt.Fprint(w, "# Types\n\nMade by `tidemark manual types`. Between servers of one kind types stay what they are; these tables say what becomes of\nthem otherwise. `change-data-type` rules (see mapping.md) override them.\n")
+	for _, m := range engines.TypeMaps() {
+		fmt.Fprintf(w, "\n## %s\n\n| from | to | what changes |\n|---|---|---|\n", m.Title)
+		for _, r := range m.Rules {
+			fmt.Fprintf(w, "| %s | %s | %s |\n", r.From, r.To, r.Note)
+		}
+	}
+}

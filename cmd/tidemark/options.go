@@ -1,0 +1,322 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/load"
+	"github.com/tidemarkdb/tidemark/mysql"
+)
+
+// An option is a line of the one table of options, from which flags, the task
+// file's keys, --help and the manual's page are made.
+type option struct {
+	name  string
+	form  string // "number", "size", "duration", "on/off", "text", "file", "list", or the choices parted by |
+	def   string // as the user would write it; "" none
+	help  string // one sentence
+	verbs string // which commands know it
+	set   func(*settings, string) error
+}
+
+// settings is what the options say, for all verbs.
+type settings struct {
+	config, mappings, taskSettings string
+	include, exclude               []string
+	targetSchema                   string
+	plan                           load.PlanOptions
+	load                           load.Options
+	engine                         engines.Options
+	lob                            tidemark.Lob
+	rejectLimit                    int64
+	rejectDir                      string
+	resume                         string
+	planOnly                       bool
+	json                           bool
+	progress                       string
+	state                          string
+	maxPrinted                     int
+	zeroDates                      string // for diff: as a copy has written them
+	noNumberIsNull                 bool
+	limit                          int
+}
+
+const (
+	onCopy  = "copy"
+	onMoves = "copy diff check"
+	onRuns  = "runs report"
+	onAll   = "copy diff check runs report engines"
+)
+
+// options is the table. Adding a line here is all that a new option needs.
+var options = []option{
+	{"config", "file", "", "Read a task file: source, target, rules and any of these options.", onMoves, text(func(s *settings) *string { return &s.config })},
+	{"table-mappings", "file", "", "Read selection, transformation and table-settings rules in AWS DMS's JSON.", onMoves, text(func(s *settings) *string { return &s.mappings })},
+	{"task-settings", "file", "", "Read AWS DMS's task settings JSON (FullLoadSettings, TargetMetadata, ErrorBehavior).", onMoves, text(func(s *settings) *string { return &s.taskSettings })},
+	{"include", "list", "", "Take only tables that match SCHEMA.TABLE; * stands for any run of characters. May be repeated.", onMoves, list(func(s *settings) *[]string { return &s.include })},
+	{"exclude", "list", "", "Leave out tables that match SCHEMA.TABLE. May be repeated.", onMoves, list(func(s *settings) *[]string { return &s.exclude })},
+	{"target-schema", "text", "", "Put tables into this schema (PostgreSQL) or database (MySQL) where no rule says otherwise.", onMoves, text(func(s *settings) *string { return &s.targetSchema })},
+	{"prep", "empty|keep|drop|truncate", "empty", "What to do with tables that the target has: refuse those with rows, keep, drop and create, or truncate.", "copy check", choose(map[string]func(*settings){
+		"empty": func(s *settings) { s.plan.Prep = load.MustBeEmpty }, "keep": func(s *settings) { s.plan.Prep = load.KeepTables },
+		"drop": func(s *settings) { s.plan.Prep = load.DropTables }, "truncate": func(s *settings) { s.plan.Prep = load.Truncate }})},
+	{"lanes", "number", "0", "Sessions that read and as many that write, 1 to 64; 0 starts with 2 and adds while throughput gains a tenth.", onMoves, number(0, 64, func(s *settings) *int { return &s.load.Lanes })},
+	{"finishers", "number", "2", "Sessions that build keys and indexes while rows still move, 1 to 64.", onCopy, number(1, 64, func(s *settings) *int { return &s.load.Finishers })},
+	{"range-size", "size", "0", "How much of a table one transaction moves; 0 chooses by size and lanes (48 MB to 512 MB).", onCopy, size(func(s *settings) *int64 { return &s.plan.RangeBytes })},
+	{"buffer", "size", "8MB", "Memory between each reader and its writer.", onCopy, size(func(s *settings) *int64 { return &s.load.Buffer })},
+	{"retries", "number", "5", "Attempts after a cut connection, a deadlock and the like, before the run stops.", onCopy, number(0, 1000, func(s *settings) *int { return &s.load.Retries })},
+	{"resume", "text", "", "Go on with this run (an ID, the beginning of one, or last); give the same source and target.", onCopy, text(func(s *settings) *string { return &s.resume })},
+	{"plan", "on/off", "off", "Print what would happen and touch nothing.", onCopy, onOff(func(s *settings) *bool { return &s.planOnly })},
+	{"zero-dates", "error|null|epoch", "error", "MySQL dates that are none (0000-00-00, 2024-02-31), towards another engine: stop, NULL, or 1970-01-01.", onMoves, choose(map[string]func(*settings){
+		"error": func(s *settings) { s.engine.MySQL.ZeroDates, s.zeroDates = mysql.Refuse, "" },
+		"null":  func(s *settings) { s.engine.MySQL.ZeroDates, s.zeroDates = mysql.Null, "null" },
+		"epoch": func(s *settings) { s.engine.MySQL.ZeroDates, s.zeroDates = mysql.Epoch, "epoch" }})},
+	{"unrepresentable", "error|null", "error", "Values that MySQL has no form for (infinity, NaN, dates before year 0): stop, or NULL.", onMoves, choose(map[string]func(*settings){
+		"error": func(s *settings) { s.engine.MySQL.Unrepresentable, s.noNumberIsNull = mysql.Refuse, false },
+		"null":  func(s *settings) { s.engine.MySQL.Unrepresentable, s.noNumberIsNull = mysql.Null, true }})},
+	{"tinyint1-bool", "on/off", "off", "Take MySQL's tinyint(1) as boolean; a value other than 0 and 1 is then true.", onMoves, func(s *settings, v string) error {
+		on, err := parseOnOff(v)
+		s.engine.MySQL.TinyInt1Bool, s.engine.Postgres.TinyInt1Bool = on, on
+		return err
+	}},
+	{"owners", "on/off", "off", "Carry owners over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy, onOff(func(s *settings) *bool { return &s.engine.Postgres.Owners })},
+	{"grants", "on/off", "off", "Carry privileges over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy, onOff(func(s *settings) *bool { return &s.engine.Postgres.Grants })},
+	{"lob-max", "size", "0", "Cut text and bytes to this size (DMS's limited LOB mode) and report each cut row; 0 never cuts.", onCopy, func(s *settings, v string) error {
+		n, err := parseSize(v)
+		if err == nil && n > 0 {
+			s.lob = tidemark.Lob{Mode: tidemark.LimitedLob, MaxBytes: n}
+		} else {
+			s.lob = tidemark.Lob{}
+		}
+		return err
+	}},
+	{"reject-limit", "number", "0", "Set up to this many bad rows aside in a file instead of stopping at the first.", onCopy, number64(func(s *settings) *int64 { return &s.rejectLimit })},
+	{"reject-dir", "file", "", "Folder for the files of rejected rows and of cut values; default: beside the catalogue.", onCopy, text(func(s *settings) *string { return &s.rejectDir })},
+	{"lock", "auto|global|backup|tables|none", "auto", "How a MySQL source is held still for the moment in which all lanes take their view.", "copy diff", choose(map[string]func(*settings){
+		"auto": func(s *settings) { s.engine.MySQL.Lock = mysql.LockAuto }, "global": func(s *settings) { s.engine.MySQL.Lock = mysql.LockGlobal },
+		"backup": func(s *settings) { s.engine.MySQL.Lock = mysql.LockBackup }, "tables": func(s *settings) { s.engine.MySQL.Lock = mysql.LockTables },
+		"none": func(s *settings) { s.engine.MySQL.Lock = mysql.LockNone }})},
+	{"lock-wait", "duration", "60s", "How long to wait for that lock (DMS's TransactionConsistencyTimeout).", "copy diff", func(s *settings, v string) error {
+		d, err := time.ParseDuration(v)
+		s.engine.MySQL.LockWait = d
+		return err
+	}},
+	{"no-binlog", "on/off", "off", "Keep what is written out of a MySQL target's binlog (needs the privilege; replicas will not get it).", onCopy, onOff(func(s *settings) *bool { return &s.engine.MySQL.NoBinlog })},
+	{"index-memory", "size", "256MB", "maintenance_work_mem of each session that builds indexes on PostgreSQL.", onCopy, size(func(s *settings) *int64 { return &s.engine.Postgres.MaintenanceMem })},
+	{"index-workers", "number", "0", "max_parallel_maintenance_workers of these sessions; 0 keeps the server's, -1 means none.", onCopy, number(-1, 64, func(s *settings) *int { return &s.engine.Postgres.IndexWorkers })},
+	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff", number(0, 1<<30, func(s *settings) *int { return &s.maxPrinted })},
+	{"limit", "number", "20", "How many runs to list.", "runs", number(1, 1<<30, func(s *settings) *int { return &s.limit })},
+	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff", choose(map[string]func(*settings){
+		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
+		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},
+	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll, onOff(func(s *settings) *bool { return &s.json })},
+	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", "copy diff check " + onRuns, text(func(s *settings) *string { return &s.state })},
+}
+
+func text(at func(*settings) *string) func(*settings, string) error {
+	return func(s *settings, v string) error { *at(s) = v; return nil }
+}
+
+func list(at func(*settings) *[]string) func(*settings, string) error {
+	return func(s *settings, v string) error { *at(s) = append(*at(s), v); return nil }
+}
+
+func number(lo, hi int, at func(*settings) *int) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		n, err := strconv.Atoi(v)
+		if err != nil || n < lo || n > hi {
+			return fmt.Errorf("must be a whole number from %d to %d", lo, hi)
+		}
+		*at(s) = n
+		return nil
+	}
+}
+
+func number64(at func(*settings) *int64) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		n, err := strconv.ParseInt(v, 10, 64)
+		if err != nil || n < 0 {
+			return fmt.Errorf("must be a whole number from 0 on")
+		}
+		*at(s) = n
+		return nil
+	}
+}
+
+func size(at func(*settings) *int64) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		n, err := parseSize(v)
+		*at(s) = n
+		return err
+	}
+}
+
+func onOff(at func(*settings) *bool) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		on, err := parseOnOff(v)
+		*at(s) = on
+		return err
+	}
+}
+
+func choose(choices map[string]func(*settings)) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		f, ok := choices[v]
+		if !ok {
+			return fmt.Errorf("is not one of its choices")
+		}
+		f(s)
+		return nil
+	}
+}
+
+func parseOnOff(v string) (bool, error) {
+	switch strings.ToLower(v) {
+	case "on", "true", "yes", "1", "":
+		return true, nil
+	case "off", "false", "no", "0":
+		return false, nil
+	}
+	return false, fmt.Errorf("must be on or off")
+}
+
+// parseSize reads 100, 64kB, 8MB, 1.5GB; units are powers of 1024.
+func parseSize(v string) (int64, error) {
+	s := strings.ToLower(strings.TrimSpace(v))
+	unit := int64(1)
+	for suffix, n := range map[string]int64{"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40} {
+		for _, form := range []string{suffix, suffix + "b", suffix + "ib"} {
+			if rest, ok := strings.CutSuffix(s, form); ok && rest != "" && rest[len(rest)-1] <= '9' {
+				s, unit = rest, n
+			}
+		}
+	}
+	f, err := strconv.ParseFloat(strings.TrimSuffix(s, "b"), 64)
+	if err != nil || f < 0 || f*float64(unit) > 1<<62 {
+		return 0, fmt.Errorf("must be a size such as 64MB")
+	}
+	return int64(f * float64(unit)), nil
+}
+
+// A flagValue binds a line of the table to a flag: values are kept as text until
+// the task file has been read, because flags come after it.
+type flagValue struct {
+	opt   *option
+	given *[]string
+}
+
+func (f flagValue) String() string { return "" }
+func (f flagValue) Type() string   { return f.opt.form }
+func (f flagValue) Set(v string) error {
+	if err := f.opt.set(&settings{}, v); err != nil {
+		return err
+	}
+	*f.given = append(*f.given, v)
+	return nil
+}
+
+// flags adds to a command the options that it knows. The function it gives reads
+// them: defaults first, then what the task file says, then the flags.
+func flags(cmd *cobra.Command) (read func(file map[string]string) (*settings, error)) {
+	verb := cmd.Name()
+	given := map[string]*[]string{}
+	for i := range options {
+		o := &options[i]
+		if !knows(o, verb) {
+			continue
+		}
+		given[o.name] = new([]string)
+		help := o.help
+		if o.def != "" && o.def != "off" {
+			help += " (default " + o.def + ")"
+		}
+		f := cmd.Flags().VarPF(flagValue{o, given[o.name]}, o.name, "", help)
+		if o.form == "on/off" {
+			f.NoOptDefVal = "on"
+		}
+		if strings.Contains(o.form, "|") {
+			choices := strings.Split(o.form, "|")
+			cmd.RegisterFlagCompletionFunc(o.name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
+		}
+	}
+	return func(file map[string]string) (*settings, error) {
+		s := &settings{}
+		for i := range options {
+			o := &options[i]
+			if o.def != "" {
+				if err := o.set(s, o.def); err != nil {
+					return nil, fmt.Errorf("default of %s: %w", o.name, err)
+				}
+			}
+		}
+		if err := fromFile(s, verb, file); err != nil {
+			return nil, err
+		}
+		for name, values := range given {
+			for _, v := range *values {
+				if err := find(name).set(s, v); err != nil {
+					return nil, err
+				}
+			}
+		}
+		return s, nil
+	}
+}
+
+// fromFile applies the options of a task file.
+func fromFile(s *settings, verb string, file map[string]string) error {
+	for name, v := range file {
+		o := find(name)
+		if o == nil || name == "config" {
+			return tidemark.Errorf(tidemark.Invalid, "read task file", "option "+name, "there is no such option", "tidemark "+verb+" --help lists them")
+		}
+		if err := o.set(s, v); err != nil {
+			return tidemark.Errorf(tidemark.Invalid, "read task file", "option "+name, fmt.Sprintf("%q %v", v, err), "it takes "+o.form)
+		}
+	}
+	return nil
+}
+
+func find(name string) *option {
+	for i := range options {
+		if options[i].name == name {
+			return &options[i]
+		}
+	}
+	return nil
+}
+
+func knows(o *option, verb string) bool {
+	for _, v := range strings.Fields(o.verbs) {
+		if v == verb {
+			return true
+		}
+	}
+	return false
+}
+
+// statePath is where the catalogue is.
+func (s *settings) statePath() (string, error) {
+	if s.state != "" {
+		return s.state, nil
+	}
+	if path := os.Getenv("TIDEMARK_STATE"); path != "" {
+		return path, nil
+	}
+	base := os.Getenv("XDG_STATE_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", tidemark.Errorf(tidemark.Invalid, "open catalogue", "", "no home folder", "name a file with --state")
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(base, "tidemark", "catalog.db"), nil
+}

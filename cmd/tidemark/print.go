@@ -1,0 +1,209 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+func printJSON(w io.Writer, v any) {
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	enc.Encode(v)
+}
+
+// printPlan shows what a copy would do.
+func printPlan(w io.Writer, p *load.Plan) {
+	fmt.Fprintf(w, "%s to %s: %s in %s, %s\n\n", p.Source, p.Target, count(len(p.Moves), "table"), count(len(p.Ranges), "range"), count(len(p.Objects), "object"))
+	ranges := map[int]int{}
+	for _, r := range p.Ranges {
+		ranges[r.Move]++
+	}
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "FROM\tTO\tROWS\tSIZE\tRANGES\tFORMAT\tCOLUMNS")
+	for i, m := range p.Moves {
+		format := ""
+		if i < len(p.Formats) {
+			format = p.Formats[i].String()
+		}
+		rows := "?"
+		if m.From.Rows >= 0 {
+			rows = "~" + commas(m.From.Rows)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%s\t%d\n", m.From.TableID, m.To.TableID, rows, bytesText(m.From.Bytes), ranges[i], format, len(m.Source))
+	}
+	t.Flush()
+	printObjects(w, p, tidemark.BeforeRows, "Before the rows")
+	printObjects(w, p, tidemark.AfterTable, "As soon as its table is full")
+	printObjects(w, p, tidemark.AfterRows, "After all rows")
+	if len(p.Clear) > 0 {
+		verb := "Emptied first"
+		if p.Prep == load.DropTables {
+			verb = "Dropped first"
+		}
+		fmt.Fprintf(w, "\n%s:\n", verb)
+		for _, id := range p.Clear {
+			fmt.Fprintf(w, "  %s\n", id)
+		}
+	}
+	printFindings(w, p.Findings)
+}
+
+func printObjects(w io.Writer, p *load.Plan, phase tidemark.Phase, title string) {
+	first := true
+	for _, o := range p.Objects {
+		if o.Phase != phase {
+			continue
+		}
+		if first {
+			fmt.Fprintf(w, "\n%s:\n", title)
+			first = false
+		}
+		for _, sql := range o.SQL {
+			fmt.Fprintf(w, "  %s;\n", strings.TrimRight(strings.ReplaceAll(sql, "\n", "\n  "), "; \n"))
+		}
+	}
+}
+
+func printFindings(w io.Writer, findings []tidemark.Finding) {
+	if len(findings) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nFindings:")
+	for _, f := range findings {
+		printFinding(w, f)
+	}
+}
+
+func printFinding(w io.Writer, f tidemark.Finding) {
+	fmt.Fprintf(w, "%s: %s: %s\n", f.Severity, f.Object, tidemark.MaskURL(f.Text))
+	if f.Hint != "" {
+		fmt.Fprintf(w, "    hint: %s\n", tidemark.MaskURL(f.Hint))
+	}
+}
+
+// printTables shows table statistics in the words of DMS.
+func printTables(w io.Writer, tables []catalog.TableStat) {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	fmt.Fprintln(t, "TABLE\tSTATE\tFULL LOAD ROWS\tERROR ROWS\tSIZE\tRANGES\tSTART\tEND\tELAPSED\tWRITTEN BY")
+	for _, x := range tables {
+		name := x.Schema + "." + x.Name
+		if x.TargetSchema != x.Schema || x.TargetName != x.Name {
+			name += " -> " + x.TargetSchema + "." + x.TargetName
+		}
+		start, end, took := "", "", ""
+		if !x.Start.IsZero() {
+			start = x.Start.Local().Format("15:04:05")
+			if !x.End.IsZero() {
+				end = x.End.Local().Format("15:04:05")
+				took = fmt.Sprintf("%.2f s", x.End.Sub(x.Start).Seconds())
+			}
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\t%s\n", name, x.State, commas(x.FullLoadRows), commas(x.FullLoadErrorRows),
+			bytesText(x.FullLoadBytes), x.RangesDone, x.Ranges, start, end, took, x.Method)
+	}
+	t.Flush()
+}
+
+// printReport shows where the time went and what to do about it.
+func printReport(w io.Writer, r *job.Report) {
+	fmt.Fprintf(w, "\n%s rows, %s in %.2f s (%s/s, %s rows/s); peak memory %s\n\n", commas(r.Rows), bytesText(r.Bytes), r.Seconds,
+		bytesText(perSecond(r.Bytes, r.Seconds)), commas(perSecond(r.Rows, r.Seconds)), bytesText(r.PeakRSS))
+	fmt.Fprint(w, r.Workers.String())
+	if r.Limit != "" {
+		fmt.Fprintf(w, "\n%s\n", r.Limit)
+	}
+	for _, a := range r.Advice {
+		fmt.Fprintf(w, "%s\n", a)
+	}
+	if len(r.Objects) > 0 && r.Objects[0].Seconds >= 0.1 {
+		fmt.Fprintln(w, "\nSlowest to build:")
+		for i, o := range r.Objects {
+			if i == 5 || o.Seconds < 0.1 {
+				break
+			}
+			fmt.Fprintf(w, "  %7.2f s  %s\n", o.Seconds, o.ID)
+		}
+	}
+	if r.Position.Text != "" {
+		fmt.Fprintf(w, "\nThe copy is of the source at log position %s", r.Position.Text)
+		if r.Position.GTID != "" {
+			fmt.Fprintf(w, " (GTID %s)", r.Position.GTID)
+		}
+		fmt.Fprintln(w, ".")
+	}
+	if r.Rejected > 0 || r.Cut > 0 {
+		fmt.Fprintf(w, "\n%s set aside, %s cut; see %s\n", count(int(r.Rejected), "row"), count(int(r.Cut), "value"), strings.Join(r.Files, ", "))
+	}
+	printFindings(w, r.Findings)
+	if len(r.Failed) > 0 {
+		fmt.Fprintln(w, "\nCould not be made; to be run by hand:")
+		for _, f := range r.Failed {
+			fmt.Fprintf(w, "  -- %s\n", f.Error)
+			for _, sql := range f.Object.SQL {
+				fmt.Fprintf(w, "  %s;\n", strings.TrimRight(sql, "; \n"))
+			}
+		}
+	}
+}
+
+func perSecond(n int64, seconds float64) int64 {
+	if seconds <= 0 {
+		return 0
+	}
+	return int64(float64(n) / seconds)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return commas(int64(n)) + " " + what + "s"
+}
+
+// commas writes 1234567 as 1,234,567.
+func commas(n int64) string {
+	s := fmt.Sprint(n)
+	neg := strings.HasPrefix(s, "-")
+	s = strings.TrimPrefix(s, "-")
+	for i := len(s) - 3; i > 0; i -= 3 {
+		s = s[:i] + "," + s[i:]
+	}
+	if neg {
+		s = "-" + s
+	}
+	return s
+}
+
+// bytesText writes a size with a unit of 1024 steps.
+func bytesText(n int64) string {
+	units := []string{"B", "kB", "MB", "GB", "TB", "PB"}
+	f, i := float64(n), 0
+	for f >= 1024 && i < len(units)-1 {
+		f, i = f/1024, i+1
+	}
+	if i == 0 {
+		return fmt.Sprintf("%d B", n)
+	}
+	return fmt.Sprintf("%.1f %s", f, units[i])
+}
+
+func clock(d time.Duration) string {
+	s := int(d.Seconds())
+	if s >= 3600 {
+		return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
+	}
+	return fmt.Sprintf("%02d:%02d", s/60, s%60)
+}
+
+func percent(done, total int64) int {
+	return int(float64(done) / float64(total) * 100)
+}

@@ -1,0 +1,26 @@
+package main
+
+import (
+	"os"
+	"runtime/pprof"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// profile writes a CPU profile of the whole command where TIDEMARK_CPUPROFILE
+// names a file, for bench.
+func profile() (stop func(), err error) {
+	path := os.Getenv("TIDEMARK_CPUPROFILE")
+	if path == "" {
+		return func() {}, nil
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return nil, tidemark.Errorf(tidemark.Invalid, "profile", path, err.Error(), "")
+	}
+	if err := pprof.StartCPUProfile(f); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return func() { pprof.StopCPUProfile(); f.Close() }, nil
+}

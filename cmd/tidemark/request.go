@@ -1,0 +1,216 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/mapping"
+)
+
+// A request is a command line that moves or compares, with all files read.
+type request struct {
+	*settings
+	source, target string
+	rules          *mapping.Rules
+	findings       []tidemark.Finding
+}
+
+// gather reads the files that the flags name and puts everything in order:
+// defaults, then DMS task settings, then the task file, then the flags.
+func gather(cmd *cobra.Command, given []string, read func(map[string]string) (*settings, error)) (*request, error) {
+	first, err := read(nil)
+	if err != nil {
+		return nil, err
+	}
+	r := &request{rules: mapping.All()}
+	file := map[string]string{}
+	if first.config != "" {
+		task, err := r.task(first.config)
+		if err != nil {
+			return nil, err
+		}
+		near := func(path string) string {
+			if path == "" || filepath.IsAbs(path) {
+				return path
+			}
+			return filepath.Join(filepath.Dir(first.config), path)
+		}
+		if first.mappings == "" {
+			first.mappings = near(task.TableMappingsFile)
+		}
+		if first.taskSettings == "" {
+			first.taskSettings = near(task.SettingsFile)
+		}
+		file = task.Options
+	}
+	if first.taskSettings != "" {
+		fromDMS, err := r.taskSettings(first.taskSettings)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(fromDMS, file)
+		file = fromDMS
+	}
+	if err := r.tableRules(first); err != nil {
+		return nil, err
+	}
+	if r.settings, err = read(file); err != nil {
+		return nil, err
+	}
+	if len(given) > 0 {
+		r.source = given[0]
+	}
+	if len(given) > 1 {
+		r.target = given[1]
+	}
+	if r.source == "" || r.target == "" {
+		return nil, tidemark.Errorf(tidemark.Invalid, cmd.Name(), "", "no source or no target", "usage: tidemark "+cmd.Use+", or name both in a task file")
+	}
+	return r, nil
+}
+
+func readFile(what, path string) ([]byte, error) {
+	text, err := os.ReadFile(path)
+	switch {
+	case os.IsNotExist(err):
+		return nil, tidemark.Errorf(tidemark.NotFound, "read "+what, path, "there is no such file", "")
+	case err != nil:
+		return nil, tidemark.Errorf(tidemark.BadInput, "read "+what, path, err.Error(), "")
+	}
+	return text, nil
+}
+
+func (r *request) task(path string) (*mapping.Task, error) {
+	text, err := readFile("task file", path)
+	if err != nil {
+		return nil, err
+	}
+	task, findings, err := mapping.ParseYAML(text, os.LookupEnv)
+	if err != nil {
+		return nil, inFile(err, path)
+	}
+	r.findings = append(r.findings, findings...)
+	r.source, r.target = task.Source, task.Target
+	if task.Rules != nil {
+		r.rules = task.Rules
+	}
+	return task, nil
+}
+
+// inFile names the file in an error about its content.
+func inFile(err error, path string) error {
+	return &tidemark.Error{Op: "read", Object: path, Kind: tidemark.KindOf(err), Err: err}
+}
+
+// taskSettings reads DMS task settings as values of our options.
+func (r *request) taskSettings(path string) (map[string]string, error) {
+	text, err := readFile("task settings", path)
+	if err != nil {
+		return nil, err
+	}
+	set, findings, err := mapping.ParseSettings(text)
+	if err != nil {
+		return nil, inFile(err, path)
+	}
+	r.findings = append(r.findings, findings...)
+	out := map[string]string{}
+	if set.Lanes > 0 {
+		out["lanes"] = strconv.Itoa(set.Lanes)
+	}
+	prep := map[string]string{"keep": "keep", "drop": "drop", "truncate": "truncate"}
+	if p := prep[set.Prep]; p != "" {
+		out["prep"] = p
+	}
+	if set.Lob.Mode == tidemark.LimitedLob {
+		out["lob-max"] = strconv.FormatInt(set.Lob.MaxBytes, 10)
+	}
+	if set.ConsistencyTimeout > 0 {
+		out["lock-wait"] = set.ConsistencyTimeout.String()
+	}
+	if set.TargetSchema != "" {
+		out["target-schema"] = set.TargetSchema
+	}
+	if set.RejectLimit > 0 {
+		out["reject-limit"] = strconv.FormatInt(set.RejectLimit, 10)
+	}
+	return out, nil
+}
+
+// tableRules takes the rules from a DMS file or from the flags.
+func (r *request) tableRules(first *settings) error {
+	if first.mappings != "" {
+		text, err := readFile("table mappings", first.mappings)
+		if err != nil {
+			return err
+		}
+		rules, findings, err := mapping.ParseDMS(text)
+		if err != nil {
+			return inFile(err, first.mappings)
+		}
+		r.rules, r.findings = rules, append(r.findings, findings...)
+	}
+	if len(first.include)+len(first.exclude) == 0 {
+		return nil
+	}
+	if first.mappings != "" || !r.rules.Everything() {
+		return tidemark.Errorf(tidemark.Invalid, "read options", "--include, --exclude", "cannot stand beside rules in a file", "put them into the file")
+	}
+	rules, err := selection(first.include, first.exclude)
+	if err == nil {
+		r.rules = rules
+	}
+	return err
+}
+
+// selection makes rules of the flags, by way of the task file's own form.
+func selection(include, exclude []string) (*mapping.Rules, error) {
+	var b strings.Builder
+	b.WriteString("tables:\n")
+	for _, part := range []struct {
+		key  string
+		list []string
+	}{{"include", include}, {"exclude", exclude}} {
+		if len(part.list) > 0 {
+			fmt.Fprintf(&b, "  %s:\n", part.key)
+		}
+		for _, p := range part.list {
+			fmt.Fprintf(&b, "    - %q\n", p)
+		}
+	}
+	task, _, err := mapping.ParseYAML([]byte(b.String()), os.LookupEnv)
+	if err != nil {
+		return nil, err
+	}
+	return task.Rules, nil
+}
+
+// opener connects with the engines' options of this request.
+func (r *request) opener() job.Opener {
+	return func(ctx context.Context, url string) (job.Database, error) {
+		return engines.Open(ctx, url, r.engine)
+	}
+}
+
+// folder is where files of rejected rows go.
+func (r *request) folder() (string, error) {
+	if r.rejectDir != "" {
+		return r.rejectDir, nil
+	}
+	path, err := r.statePath()
+	return filepath.Join(filepath.Dir(path), "rows"), err
+}
+
+// isDump says whether a source is a file and not a server.
+func isDump(source string) bool {
+	return strings.HasPrefix(source, "file:") || !strings.Contains(source, "://")
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// version is set by the release build; otherwise the module's own is shown.
+var version = ""
+
+// run carries out a command line and gives the exit code.
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+	stopProfile, err := profile()
+	if err != nil {
+		return finish(err, stderr)
+	}
+	defer stopProfile()
+	root := rootCommand(stdout, stderr)
+	root.SetArgs(args)
+	return finish(root.ExecuteContext(ctx), stderr)
+}
+
+func rootCommand(stdout, stderr io.Writer) *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tidemark",
+		Short: "Move, compare and check relational databases, and see what they wait for",
+		Long: `Tidemark copies whole databases between PostgreSQL, MySQL and MariaDB, and out of
+mysqldump files: in parallel, resumable, and with an account of where the time went.`,
+		Version:       versionText(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return &tidemark.Error{Op: c.Name(), Kind: tidemark.Invalid, Hint: c.CommandPath() + " --help lists the options with examples", Err: err}
+	})
+	root.AddCommand(copyCommand(), diffCommand(), checkCommand(), runsCommand(), reportCommand(), enginesCommand(), manualCommand())
+	return root
+}
+
+func versionText() string {
+	if version != "" {
+		return version
+	}
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "development"
+}
+
+// args checks the number of arguments with an error of our own form.
+func args(lo, hi int, usage string) cobra.PositionalArgs {
+	return func(c *cobra.Command, given []string) error {
+		if len(given) < lo || len(given) > hi {
+			return tidemark.Errorf(tidemark.Invalid, c.Name(), "", fmt.Sprintf("got %s", count(len(given), "argument")), "usage: tidemark "+usage)
+		}
+		return nil
+	}
+}

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// A watcher shows a job while it runs; stop ends the display.
+type watcher interface {
+	job.Watcher
+	stop()
+}
+
+// newWatcher picks the display: JSON events to out, or bars or lines to errOut.
+func newWatcher(s *settings, out, errOut io.Writer) watcher {
+	mode := s.progress
+	if mode == "auto" {
+		mode = "lines"
+		if f, ok := errOut.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			mode = "bars"
+		}
+	}
+	base := &quiet{out: out, errOut: errOut, planOnly: s.planOnly, json: s.json}
+	switch {
+	case s.json:
+		return &jsonWatcher{quiet: base, enc: json.NewEncoder(out)}
+	case mode == "bars":
+		return &barWatcher{quiet: base}
+	case mode == "lines":
+		return &lineWatcher{quiet: base}
+	}
+	return base
+}
+
+// quiet shows only what must be seen: the plan when that is asked for, and troubles.
+type quiet struct {
+	out, errOut io.Writer
+	planOnly    bool
+	json        bool
+	mu          sync.Mutex
+	plan        *load.Plan
+	retries     int
+}
+
+func (w *quiet) Planned(run string, p *load.Plan) {
+	w.plan = p
+	if w.planOnly {
+		if w.json {
+			printJSON(w.out, p)
+		} else {
+			printPlan(w.out, p)
+		}
+		return
+	}
+	for _, f := range p.Findings {
+		if f.Severity >= tidemark.Warning {
+			printFinding(w.errOut, f)
+		}
+	}
+	if run != "" {
+		fmt.Fprintf(w.errOut, "run %s: %s, %s to create after their rows\n", run, count(len(p.Moves), "table"), count(laterObjects(p), "object"))
+	}
+}
+
+func (w *quiet) Running(job.Progress) {}
+
+func (w *quiet) Event(e job.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case e.Kind == "retry":
+		if w.retries++; w.retries <= 10 {
+			fmt.Fprintf(w.errOut, "trying again: %s: %s\n", e.Object, e.Error)
+		}
+	case e.Kind == "object" && e.Error != "":
+		fmt.Fprintf(w.errOut, "failed: %s\n", e.Error)
+	}
+}
+
+func (w *quiet) stop() {}
+
+func laterObjects(p *load.Plan) int {
+	n := 0
+	for _, o := range p.Objects {
+		if o.Phase != tidemark.BeforeRows {
+			n++
+		}
+	}
+	return n
+}
+
+// jsonWatcher prints one JSON object a line: events, and progress every second.
+type jsonWatcher struct {
+	*quiet
+	enc  *json.Encoder
+	done chan struct{}
+	wg   sync.WaitGroup
+}
+
+type jsonPlan struct {
+	Event    string             `json:"event"`
+	Run      string             `json:"run"`
+	Tables   int                `json:"tables"`
+	Ranges   int                `json:"ranges"`
+	Objects  int                `json:"objects"`
+	Position tidemark.Position  `json:"position"`
+	Findings []tidemark.Finding `json:"findings"`
+}
+
+func (w *jsonWatcher) Planned(run string, p *load.Plan) {
+	if w.planOnly {
+		w.quiet.Planned(run, p)
+		return
+	}
+	w.put(jsonPlan{"plan", run, len(p.Moves), len(p.Ranges), len(p.Objects), p.Position, p.Findings})
+}
+
+func (w *jsonWatcher) put(v any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.enc.Encode(v)
+}
+
+func (w *jsonWatcher) Event(e job.Event) { w.put(e) }
+
+type jsonProgress struct {
+	Event   string  `json:"event"`
+	Seconds float64 `json:"seconds"`
+	tally
+}
+
+func (w *jsonWatcher) Running(p job.Progress) {
+	w.done = make(chan struct{})
+	w.wg.Go(func() {
+		every(time.Second, w.done, func() { w.put(jsonProgress{"progress", p.Elapsed().Seconds(), sum(p)}) })
+	})
+}
+
+func (w *jsonWatcher) stop() {
+	if w.done != nil {
+		close(w.done)
+		w.wg.Wait()
+	}
+}
+
+// every calls f at each interval until done is closed.
+func every(d time.Duration, done <-chan struct{}, f func()) {
+	t := time.NewTicker(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+			f()
+		}
+	}
+}
+
+// A tally is a job's progress in a few numbers.
+type tally struct {
+	Tables     int   `json:"tables"`
+	TablesDone int   `json:"tables_done"`
+	Rows       int64 `json:"rows"`
+	Bytes      int64 `json:"bytes"`
+	Done       int64 `json:"position"`
+	Total      int64 `json:"total"`
+	Objects    int   `json:"objects"`
+	Built      int   `json:"objects_done"`
+	running    []string
+}
+
+func sum(p job.Progress) tally {
+	t := tally{}
+	for _, x := range p.Snapshot() {
+		t.Tables++
+		t.Rows += x.Rows
+		t.Bytes += x.Bytes
+		if x.State == load.TableCompleted {
+			t.TablesDone++
+		}
+	}
+	t.Done, t.Total = p.Position()
+	b := p.Objects()
+	t.Objects, t.Built, t.running = b.Total, b.Done+b.Failed, b.Running
+	return t
+}
+
+// lineWatcher prints a plain line every two seconds, and one for each table that
+// is full, for logs and pipes.
+type lineWatcher struct {
+	*quiet
+	done chan struct{}
+	wg   sync.WaitGroup
+	rate rate
+}
+
+func (w *lineWatcher) Running(p job.Progress) {
+	w.done = make(chan struct{})
+	w.wg.Go(func() {
+		every(2*time.Second, w.done, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			fmt.Fprintln(w.errOut, w.line(sum(p), p.Elapsed()))
+		})
+	})
+}
+
+func (w *lineWatcher) line(t tally, elapsed time.Duration) string {
+	speed := w.rate.of(t.Bytes, elapsed)
+	s := fmt.Sprintf("%s  %s rows  %s  %s/s", clock(elapsed), commas(t.Rows), bytesText(t.Bytes), bytesText(int64(speed)))
+	if t.Total > 0 {
+		s = fmt.Sprintf("%s  %3d%%", s, percent(t.Done, t.Total))
+		if left := t.Total - t.Done; left > 0 && speed > 0 {
+			s += "  ETA " + clock(time.Duration(float64(left)/speed*float64(time.Second)))
+		}
+	}
+	if t.Tables > 0 {
+		s += fmt.Sprintf("  tables %d/%d", t.TablesDone, t.Tables)
+	}
+	if t.Objects > 0 {
+		s += fmt.Sprintf("  keys and others %d/%d", t.Built, t.Objects)
+	}
+	return s
+}
+
+func (w *lineWatcher) Event(e job.Event) {
+	w.quiet.Event(e)
+	if e.Kind == "table" && w.plan != nil && len(w.plan.Moves) <= 100 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		fmt.Fprintf(w.errOut, "full: %s  %s rows  %s  %.1f s\n", e.Object, commas(e.Rows), bytesText(e.Bytes), e.Seconds)
+	}
+}
+
+func (w *lineWatcher) stop() {
+	if w.done != nil {
+		close(w.done)
+		w.wg.Wait()
+	}
+}
+
+// A rate is bytes a second over the last few looks.
+type rate struct {
+	bytes []int64
+	times []time.Duration
+}
+
+func (r *rate) of(bytes int64, at time.Duration) float64 {
+	r.bytes, r.times = append(r.bytes, bytes), append(r.times, at)
+	if len(r.bytes) > 10 {
+		r.bytes, r.times = r.bytes[1:], r.times[1:]
+	}
+	first, span := r.bytes[0], at-r.times[0]
+	if len(r.bytes) == 1 {
+		first, span = 0, at
+	}
+	if span <= 0 {
+		return 0
+	}
+	return max(0, float64(bytes-first)/span.Seconds())
+}

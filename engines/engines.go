@@ -1,0 +1,140 @@
+// Package engines is the one explicit list of engines, and the table of what each
+// can do. The table must compile: an engine that stops being a load.Source stops
+// the build here, not a user later.
+package engines
+
+import (
+	"context"
+	neturl "net/url"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/diff"
+	"github.com/tidemarkdb/tidemark/load"
+	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/sqlfile"
+)
+
+var (
+	_ = []load.Source{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+	_ = []load.Target{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+	_ = []load.Ledger{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+	_ = []diff.Side{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+)
+
+// Options for whatever engine is opened. The zero value is good.
+type Options struct {
+	Postgres postgres.Options
+	MySQL    mysql.Options
+}
+
+// A Database is an open engine, as the jobs want it.
+type Database interface {
+	load.Source
+	load.Target
+	load.Ledger
+	Name() string
+	Default() string
+	Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error)
+}
+
+// Open connects to a database by its URL; the scheme picks the engine.
+func Open(ctx context.Context, url string, opt Options) (Database, error) {
+	scheme, _, ok := strings.Cut(url, "://")
+	switch strings.ToLower(scheme) {
+	case "postgres", "postgresql":
+		e, err := postgres.Open(ctx, url, opt.Postgres)
+		if err != nil {
+			return nil, err
+		}
+		return pg{e}, nil
+	case "mysql", "mariadb":
+		e, err := mysql.Open(ctx, url, opt.MySQL)
+		if err != nil {
+			return nil, err
+		}
+		return my{e, database(url)}, nil
+	}
+	if !ok {
+		scheme = ""
+	}
+	return nil, tidemark.Errorf(tidemark.Invalid, "open", tidemark.MaskURL(url), "not a database URL that any engine knows",
+		"write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, or file:PATH for a dump")
+}
+
+// OpenDump opens a dump file as a script of tables, rows and statements.
+func OpenDump(path string, opt Options) (*sqlfile.Script, error) {
+	zero := map[mysql.Policy]sqlfile.ZeroDates{mysql.Refuse: sqlfile.ZeroError, mysql.Null: sqlfile.ZeroNull, mysql.Epoch: sqlfile.ZeroEpoch}
+	return sqlfile.OpenScript(path, sqlfile.ScriptOptions{Convert: sqlfile.ConvertOptions{ZeroDates: zero[opt.MySQL.ZeroDates]}})
+}
+
+// A TypeMap is a table of the manual: what becomes of types from one engine on another.
+type TypeMap struct {
+	Title string
+	Rules []TypeRule
+}
+
+// A TypeRule is one line of it.
+type TypeRule struct{ From, To, Note string }
+
+// TypeMaps gives the tables, as the engines' renderers follow them.
+func TypeMaps() []TypeMap {
+	toPostgres, toMySQL := TypeMap{Title: "MySQL and MariaDB to PostgreSQL"}, TypeMap{Title: "PostgreSQL to MySQL and MariaDB"}
+	for _, r := range mysql.TypeMap() {
+		toMySQL.Rules = append(toMySQL.Rules, TypeRule{r.From, r.To, r.Loses})
+	}
+	return []TypeMap{toPostgres, toMySQL}
+}
+
+type pg struct{ *postgres.Engine }
+
+func (pg) Name() string { return "postgres" }
+func (pg) Preflight(context.Context, string, *tidemark.Database) ([]tidemark.Finding, error) {
+	return nil, nil
+}
+func (pg) Default() string { return "public" }
+
+type my struct {
+	*mysql.Engine
+	db string
+}
+
+// database is the one that a URL names.
+func database(raw string) string {
+	u, err := neturl.Parse(raw)
+	if err != nil {
+		return ""
+	}
+	return strings.TrimPrefix(u.Path, "/")
+}
+
+func (e my) Preflight(context.Context, string, *tidemark.Database) ([]tidemark.Finding, error) {
+	return nil, nil
+}
+func (e my) Default() string { return e.db }
+
+// A Capability is one line of the feature matrix: what each engine does about it,
+// "" where it does nothing.
+type Capability struct {
+	Job, What               string
+	PostgreSQL, MySQL, File string
+}
+
+// Matrix says what each engine can do, for `tidemark engines` and the README.
+func Matrix() []Capability {
+	return []Capability{
+		{"versions", "server", "13 to 18", "MySQL 8.0+, MariaDB 10.6+", "mysqldump, mariadb-dump; plain, gzip, zstd"},
+		{"copy", "source", "yes", "yes", "yes"},
+		{"copy", "target", "yes", "yes", ""},
+		{"copy", "one consistent view", "exported snapshot", "consistent snapshot under a brief lock", "the file"},
+		{"copy", "reading", "COPY TO, text or binary", "text protocol, streamed", "streaming scan"},
+		{"copy", "writing", "COPY FROM, FREEZE", "LOAD DATA LOCAL; INSERT where refused", ""},
+		{"copy", "splitting one table", "heap blocks (ctid), partitions, boundaries", "sampled keys, partitions, boundaries", "byte ranges"},
+		{"copy", "native schema", "all objects, by catalogue", "SHOW CREATE, all objects", "the dump's statements"},
+		{"copy", "exactly once on resume", "marker row in the range's transaction", "marker row (transactional tables)", "by offset"},
+		{"copy", "bad rows set aside", "yes", "yes", "yes"},
+		{"diff", "compare", "yes", "yes", ""},
+		{"check", "before anything moves", "yes", "yes", ""},
+	}
+}

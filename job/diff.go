@@ -1,0 +1,187 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/diff"
+	"github.com/tidemarkdb/tidemark/load"
+	"github.com/tidemarkdb/tidemark/mapping"
+)
+
+// A DiffSpec says what to compare.
+type DiffSpec struct {
+	Source, Target string
+	Rules          *mapping.Rules
+	TargetSchema   string
+	Lanes          int // sessions on each side; 0 means 2
+	MaxPrinted     int
+	ZeroDates      string // "null" or "epoch" where a copy was made with that policy
+	NoNumberIsNull bool   // where a copy turned infinities, NaN and the like to NULL
+}
+
+// Diff compares two databases row by row: the tables that a copy with the same
+// rules would fill. A table that the target lacks counts as different.
+func Diff(ctx context.Context, env Env, spec DiffSpec) (diff.Result, []tidemark.Finding, error) {
+	src, err := env.Open(ctx, spec.Source)
+	if err != nil {
+		return diff.Result{}, nil, err
+	}
+	defer src.Close()
+	tgt, err := env.Open(ctx, spec.Target)
+	if err != nil {
+		return diff.Result{}, nil, err
+	}
+	defer tgt.Close()
+	if spec.Lanes == 0 {
+		spec.Lanes = 2
+	}
+	for _, end := range []Database{src, tgt} {
+		if _, err := end.Freeze(ctx, spec.Lanes); err != nil {
+			return diff.Result{}, nil, err
+		}
+	}
+	pairs, findings, err := pair(ctx, src, tgt, spec)
+	if err != nil {
+		return diff.Result{}, findings, err
+	}
+	w := &diffProgress{start: time.Now(), tables: make([]load.TableStatus, len(pairs))}
+	for i, p := range pairs {
+		w.tables[i] = load.TableStatus{Move: i, State: load.BeforeLoad, Expected: p.Source.From.Bytes + p.Target.From.Bytes}
+	}
+	env.Watch.Running(w)
+	opt := diff.Options{SourceEngine: src.Name(), TargetEngine: tgt.Name(), Lanes: spec.Lanes, MaxPrinted: spec.MaxPrinted,
+		ZeroDates: spec.ZeroDates, NoNumberIsNull: spec.NoNumberIsNull, Progress: w.event}
+	result, err := diff.Compare(ctx, src, tgt, pairs, opt)
+	if err == nil {
+		result.Equal = result.Equal && !missing(findings)
+	}
+	return result, findings, err
+}
+
+// missing says whether a finding is about a table that is not on the target.
+func missing(findings []tidemark.Finding) bool {
+	for _, f := range findings {
+		if f.Severity == tidemark.Blocker {
+			return true
+		}
+	}
+	return false
+}
+
+// pair finds for each table of the source the one that a copy would have made.
+func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, []tidemark.Finding, error) {
+	db, err := src.Describe(ctx, spec.Rules.Wants)
+	if err != nil {
+		return nil, nil, err
+	}
+	moves, findings, err := spec.Rules.Apply(db, schemaDefaults(src, tgt, spec.TargetSchema))
+	if err != nil {
+		return nil, nil, err
+	}
+	wanted := map[tidemark.TableID]bool{}
+	for _, m := range moves {
+		wanted[m.To.TableID] = true
+	}
+	there, err := tgt.Describe(ctx, func(id tidemark.TableID) bool { return wanted[id] })
+	if err != nil {
+		return nil, nil, err
+	}
+	found := map[tidemark.TableID]*tidemark.Table{}
+	for _, t := range there.Tables {
+		found[t.TableID] = t
+	}
+	var notes []tidemark.Finding
+	for _, f := range findings {
+		if f.Severity >= tidemark.Warning {
+			notes = append(notes, f)
+		}
+	}
+	var pairs []diff.Pair
+	for i := range moves {
+		t := found[moves[i].To.TableID]
+		if t == nil {
+			notes = append(notes, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.NotFound, Object: "table " + moves[i].To.String(), Text: "is not on the target"})
+			continue
+		}
+		p, lacks := match(&moves[i], t)
+		if len(lacks) > 0 {
+			notes = append(notes, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.NotFound, Object: "table " + t.String(), Text: "lacks the columns " + strings.Join(lacks, ", ")})
+			continue
+		}
+		pairs = append(pairs, p)
+	}
+	if len(pairs) == 0 && len(moves) > 0 && len(notes) == 0 {
+		return nil, notes, tidemark.Errorf(tidemark.NotFound, "diff", "", fmt.Sprintf("none of %d tables is on the target", len(moves)), "")
+	}
+	return pairs, notes, nil
+}
+
+// match makes the move that reads the target's table in the order of the source's columns.
+func match(m *tidemark.Move, t *tidemark.Table) (diff.Pair, []string) {
+	back := &tidemark.Move{From: t, To: m.To}
+	var lacks []string
+	for _, c := range m.To.Stored() {
+		if t.Column(c.Name) == nil {
+			lacks = append(lacks, c.Name)
+		}
+		back.Source = append(back.Source, c.Name)
+	}
+	p := diff.Pair{Source: m, Target: back}
+	if key := m.From.Key; key != nil {
+		for _, name := range key.Columns() {
+			at := -1
+			for i, s := range m.Source {
+				if s == name {
+					at = i
+				}
+			}
+			if at < 0 { // the key is not copied whole
+				return diff.Pair{Source: m, Target: back}, lacks
+			}
+			p.Key = append(p.Key, at)
+		}
+	}
+	return p, lacks
+}
+
+// diffProgress is the Progress of a comparison: both sides' rows and bytes.
+type diffProgress struct {
+	mu     sync.Mutex
+	start  time.Time
+	tables []load.TableStatus
+}
+
+func (w *diffProgress) event(e diff.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	t := &w.tables[e.Pair]
+	t.Rows += e.Rows
+	t.Bytes += e.Bytes
+	t.State = load.FullLoad
+	if e.Done != nil {
+		t.State = load.TableCompleted
+	}
+}
+
+func (w *diffProgress) Snapshot() []load.TableStatus {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return append([]load.TableStatus(nil), w.tables...)
+}
+
+func (w *diffProgress) Objects() load.Build { return load.Build{} }
+
+func (w *diffProgress) Elapsed() time.Duration { return time.Since(w.start) }
+
+func (w *diffProgress) Position() (done, total int64) {
+	for _, t := range w.Snapshot() {
+		done += t.Bytes
+		total += max(t.Expected, t.Bytes)
+	}
+	return done, total
+}
