@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -18,7 +19,7 @@ type memory struct {
 	batch  int // bytes after which a batch is handed over
 	piece  int // bytes at which a row is cut into pieces; 0: never
 	fail   error
-	reads  int
+	reads  atomic.Int64
 }
 
 func (m *memory) Split(_ context.Context, mv *tidemark.Move) ([]tidemark.Range, error) {
@@ -35,12 +36,13 @@ func (m *memory) Read(_ context.Context, _ int, r tidemark.Read, emit func(*tide
 	if m.fail != nil {
 		return m.fail
 	}
-	m.reads++
+	m.reads.Add(1)
 	rows := m.rows[r.Move.From.TableID][r.Range.FromBlock:r.Range.ToBlock]
-	b := tidemark.NewBatch(r.Range, r.Format)
+	fresh := func() *tidemark.Batch { return &tidemark.Batch{Range: r.Range, Format: r.Format} } // small ones, unlike NewBatch's
+	b := fresh()
 	give := func() error {
 		old := b
-		b = tidemark.NewBatch(r.Range, r.Format)
+		b = fresh()
 		return emit(old)
 	}
 	for _, row := range rows {
