@@ -332,7 +332,7 @@ func (c *Converter) setField(f *field) {
 		if file == "utf8mb4" || file == "binary" && f.charset == "utf8mb4" {
 			f.strings = asCopy
 		}
-	case t.Kind.Bytes() && t.Kind != tidemark.Binary:
+	case t.Kind.Bytes():
 		f.strings = asHex
 	case t.Kind == tidemark.Int || t.Kind == tidemark.Decimal || t.Kind == tidemark.Float || t.Kind == tidemark.Year:
 		f.numbers, f.strings = true, asNumber

@@ -384,8 +384,9 @@ func (s *Scanner) gather() (*Statement, error) {
 			return s.long(i), nil
 		}
 		if in.part > 0 || in.done >= s.opt.Piece {
-			in.after = true
-			return s.take(in.done, false), nil
+			st := s.take(in.done, false)
+			in.after, in.part, in.hex = true, 0, false
+			return st, nil
 		}
 		j, next, err := s.separator(i)
 		if err != nil {
@@ -458,12 +459,12 @@ func (s *Scanner) sameHead(i int) (int, bool, error) {
 // erase replaces what stands between the rows of two statements by a comma and
 // blanks; ends of lines stay, so that lines can be counted.
 func erase(b []byte) {
+	next := byte(',')
 	for i, c := range b {
 		if c != '\n' {
-			b[i] = ' '
+			b[i], next = next, ' '
 		}
 	}
-	b[0] = ','
 }
 
 // withSuffix reads an INSERT that goes on after its rows (ON DUPLICATE KEY UPDATE,

@@ -7,9 +7,10 @@ import (
 
 // A clause is one definition of a CREATE TABLE.
 type clause struct {
-	start, end int // in the text, without the comma
+	from, stop int // in the text: after the comma before it, and of what ends it
+	start, end int // of its words
 	kind       clauseKind
-	fast       bool // FULLTEXT and SPATIAL are built one at a time
+	alone      bool // FULLTEXT and SPATIAL are built one at a time
 	first      string
 	columns    string // of a key: its list, in lower case, for looking up names
 	auto       string // of a column: its name, if it is AUTO_INCREMENT
@@ -41,26 +42,25 @@ func SplitKeys(create []byte) (bare []byte, alters [][]byte) {
 	if !ok {
 		return create, nil
 	}
-	clauses, end, ok := clauses(l)
+	clauses, ok := clauses(l)
 	if !ok {
 		return create, nil
 	}
 	stay(clauses)
 	var keys, fks [][]byte
-	bare = append(bare, create[:clauses[0].start]...)
+	bare = append(bare, create[:clauses[0].from]...)
 	kept := 0
-	for i, c := range clauses {
+	for _, c := range clauses {
 		text := create[c.start:c.end]
 		switch {
 		case c.kind == stays || c.kind == primary:
-			if kept > 0 {
-				bare = append(bare, create[separatorStart(clauses, i, kept):c.start]...)
+			if kept++; kept > 1 {
+				bare = append(bare, ',')
 			}
-			bare = append(bare, text...)
-			kept++
+			bare = append(bare, create[c.from:c.stop]...)
 		case c.kind == foreignKey:
 			fks = append(fks, text)
-		case c.fast:
+		case c.alone:
 			alters = append(alters, alterAdd(name, [][]byte{text}))
 		default:
 			keys = append(keys, text)
@@ -75,12 +75,12 @@ func SplitKeys(create []byte) (bare []byte, alters [][]byte) {
 	if kept == 0 || len(alters) == 0 {
 		return create, nil
 	}
-	return append(bare, create[end:]...), alters
+	last := clauses[len(clauses)-1]
+	if last.kind != stays && last.kind != primary {
+		bare = append(bare, create[last.end:last.stop]...) // the end of the line
+	}
+	return append(bare, create[last.stop:]...), alters
 }
-
-// separatorStart gives where the comma before clause i begins: after the clause
-// before it, kept or not.
-func separatorStart(clauses []clause, i, _ int) int { return clauses[i-1].end }
 
 // alterAdd makes one statement that adds definitions.
 func alterAdd(name []byte, defs [][]byte) []byte {
@@ -116,24 +116,24 @@ func createName(l *lexer) ([]byte, bool) {
 	return l.d[start.start:end], l.accept("(")
 }
 
-// clauses cuts the definitions. end is the index after the last one.
-func clauses(l *lexer) (out []clause, end int, ok bool) {
+// clauses cuts the definitions.
+func clauses(l *lexer) (out []clause, ok bool) {
 	for {
-		c, stop, ok := nextClause(l)
+		c, ok := nextClause(l)
 		if !ok {
-			return nil, 0, false
+			return nil, false
 		}
 		out = append(out, c)
-		if stop == ')' {
-			return out, c.end, true
+		if l.d[c.stop] == ')' {
+			return out, true
 		}
 	}
 }
 
 // nextClause reads one definition and what ends it. One that holds a mark of a
 // conditional comment is for the server to read.
-func nextClause(l *lexer) (c clause, stop byte, ok bool) {
-	from := l.i
+func nextClause(l *lexer) (c clause, ok bool) {
+	c.from = l.i
 	t := l.next()
 	c.start = t.start
 	c.classify(l, t)
@@ -141,16 +141,17 @@ func nextClause(l *lexer) (c clause, stop byte, ok bool) {
 	for ; ; t = l.next() {
 		switch {
 		case t.kind == tEnd || t.kind == tBad:
-			return c, 0, false
+			return c, false
 		case l.is(t, "("):
 			if depth++; depth == 1 && c.columns == "" {
 				list = t.end
 			}
 		case depth == 0 && (l.is(t, ",") || l.is(t, ")")):
-			if bytes.Contains(l.d[from:t.start], []byte("/*")) || bytes.Contains(l.d[from:t.start], []byte("*/")) {
+			c.stop = t.start
+			if inside := l.d[c.from:c.stop]; bytes.Contains(inside, []byte("/*")) || bytes.Contains(inside, []byte("*/")) {
 				c.kind = stays
 			}
-			return c, l.d[t.start], true
+			return c, true
 		case l.is(t, ")"):
 			if depth--; depth == 0 && c.columns == "" {
 				c.columns = strings.ToLower(string(l.d[list:t.start]))
@@ -185,7 +186,7 @@ func (c *clause) classify(l *lexer, t token) {
 	case l.is(t, "KEY"), l.is(t, "INDEX"):
 		c.kind = plainKey
 	case l.is(t, "FULLTEXT"), l.is(t, "SPATIAL"):
-		c.kind, c.fast = plainKey, true
+		c.kind, c.alone = plainKey, true
 	case l.is(t, "FOREIGN"):
 		c.kind = foreignKey
 	default:
@@ -217,7 +218,7 @@ func stay(clauses []clause) {
 	}
 	for _, rule := range []func(clause, string) bool{leads, holds} {
 		for i := range clauses {
-			if c := &clauses[i]; (c.kind == plainKey && !c.fast || c.kind == uniqueKey) && rule(*c, auto) {
+			if c := &clauses[i]; (c.kind == plainKey && !c.alone || c.kind == uniqueKey) && rule(*c, auto) {
 				c.kind = stays
 				return
 			}

@@ -220,7 +220,7 @@ func (c *Converter) resume(d []byte) (int, error) {
 	var err error
 	switch {
 	case l.quick && f.strings == asHex:
-		i, done = c.hex(d, 0, l.quote, c.plan.session.esc())
+		i, done = c.hexString(d, 0, f)
 	case l.quick:
 		i, done, err = c.text(d, 0, l.quote)
 	default:

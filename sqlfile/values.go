@@ -187,7 +187,8 @@ func (c *Converter) quick(d []byte, i, k int, esc bool) (int, error) {
 		return j, err
 	case asHex:
 		c.add([]byte(`\\x`))
-		j, done := c.hex(d, i+1, '\'', esc)
+		c.hexed = 0
+		j, done := c.hexString(d, i+1, f)
 		if !done {
 			c.open = literal{kind: quoted, quote: '\'', quick: true}
 		}

@@ -92,6 +92,26 @@ func (c *Converter) hex(d []byte, i int, q byte, esc bool) (int, bool) {
 	}
 }
 
+// hexString copies a string of bytes, or what of it is in the piece, as hex.
+func (c *Converter) hexString(d []byte, i int, f *field) (int, bool) {
+	start := c.n
+	j, done := c.hex(d, i, '\'', c.plan.session.esc())
+	if c.hexed += (c.n - start) / 2; done {
+		c.pad(f)
+	}
+	return j, done
+}
+
+// pad fills a BINARY(n) up, as the server would.
+func (c *Converter) pad(f *field) {
+	if f.col.Type.Kind != tidemark.Binary {
+		return
+	}
+	for n := int64(c.hexed); n < f.col.Type.Length; n++ {
+		c.add([]byte("00"))
+	}
+}
+
 // addHex appends bytes as hex.
 func (c *Converter) addHex(b []byte) {
 	c.room(2 * len(b))
@@ -174,10 +194,8 @@ func (c *Converter) stream(f *field, l *literal, at int, last bool) error {
 		return c.escape(b, at)
 	}
 	c.addHex(b)
-	if c.hexed += len(b); last && f.col.Type.Kind == tidemark.Binary {
-		for n := int64(c.hexed); n < f.col.Type.Length; n++ {
-			c.add([]byte("00"))
-		}
+	if c.hexed += len(b); last {
+		c.pad(f)
 	}
 	return nil
 }
