@@ -224,11 +224,15 @@ func (c *catalogue) readMembers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// A range type makes its constructor functions.
-	type constructor struct{ ID, Type uint32 }
-	made, err := rows[constructor](ctx, c.conn, `SELECT objid, refobjid FROM pg_depend WHERE classid = 1255 AND refclassid = 1247 AND deptype = 'i'`)
+	// A range type makes its constructor functions, a view its rule, a constraint
+	// trigger its constraint.
+	type part struct{ Class, ID, WholeClass, Whole uint32 }
+	made, err := rows[part](ctx, c.conn, `
+		SELECT classid, objid, refclassid, refobjid FROM pg_depend WHERE classid = 1255 AND refclassid = 1247 AND deptype = 'i'
+		UNION ALL SELECT 2618, oid, 1259, ev_class FROM pg_rewrite WHERE rulename = '_RETURN' AND oid >= 16384
+		UNION ALL SELECT 2606, tgconstraint, 2620, oid FROM pg_trigger WHERE tgconstraint <> 0 AND NOT tgisinternal`)
 	for _, m := range made {
-		c.graph.alias[address{classProc, m.ID}] = address{classType, m.Type}
+		c.graph.alias[address{m.Class, m.ID}] = address{m.WholeClass, m.Whole}
 	}
 	return err
 }

@@ -46,38 +46,43 @@ func (c *catalogue) readOwners(ctx context.Context) error {
 // grantsSQL lists, per object, what its access list has more (given) and less
 // (not given) than the one that it was born with.
 const grantsSQL = `
-WITH acls(class, id, sub, kind, col, acl, base, owner) AS (
+WITH born(class, id, sub, kind, col, acl, base, owner) AS (
      SELECT 1259, oid, 0, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, NULL::name, relacl,
             acldefault(CASE relkind WHEN 'S' THEN 's'::"char" ELSE 'r' END, relowner), relowner FROM pg_class WHERE relacl IS NOT NULL AND oid >= 16384
-     UNION ALL SELECT 1259, attrelid, attnum, 'TABLE', attname, attacl, '{}'::aclitem[], c.relowner
+     UNION ALL SELECT 1259, attrelid, attnum, 'TABLE', attname, attacl, NULL::aclitem[], c.relowner
             FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE attacl IS NOT NULL AND attrelid >= 16384 AND NOT attisdropped
      UNION ALL SELECT 1255, oid, 0, CASE prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, NULL, proacl, acldefault('f', proowner), proowner FROM pg_proc WHERE proacl IS NOT NULL AND oid >= 16384
      UNION ALL SELECT 1247, oid, 0, CASE typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, NULL, typacl, acldefault('T', typowner), typowner FROM pg_type WHERE typacl IS NOT NULL AND oid >= 16384
-     UNION ALL SELECT 2615, n.oid, 0, 'SCHEMA', NULL, nspacl, coalesce(i.initprivs, acldefault('n', nspowner)), nspowner
-            FROM pg_namespace n LEFT JOIN pg_init_privs i ON i.classoid = 2615 AND i.objoid = n.oid WHERE nspacl IS NOT NULL AND ` + userSchema + `
+     UNION ALL SELECT 2615, n.oid, 0, 'SCHEMA', NULL, nspacl, acldefault('n', nspowner), nspowner
+            FROM pg_namespace n WHERE nspacl IS NOT NULL AND ` + userSchema + `
      UNION ALL SELECT 2612, oid, 0, 'LANGUAGE', NULL, lanacl, acldefault('l', lanowner), lanowner FROM pg_language WHERE lanacl IS NOT NULL AND oid >= 16384
      UNION ALL SELECT 2328, oid, 0, 'FOREIGN DATA WRAPPER', NULL, fdwacl, acldefault('F', fdwowner), fdwowner FROM pg_foreign_data_wrapper WHERE fdwacl IS NOT NULL
      UNION ALL SELECT 1417, oid, 0, 'FOREIGN SERVER', NULL, srvacl, acldefault('S', srvowner), srvowner FROM pg_foreign_server WHERE srvacl IS NOT NULL
      UNION ALL SELECT 2613, oid, 0, 'LARGE OBJECT', NULL, lomacl, acldefault('L', lomowner), lomowner FROM pg_largeobject_metadata WHERE lomacl IS NOT NULL),
+acls AS (SELECT b.class, b.id, b.sub, b.kind, b.col, b.acl, coalesce(i.initprivs, b.base) AS base, b.owner
+     FROM born b LEFT JOIN pg_init_privs i ON i.classoid = b.class AND i.objoid = b.id AND i.objsubid = b.sub),
 diff AS (
-     SELECT class, id, sub, kind, col, owner, x.grantee, x.privilege_type, x.is_grantable, true AS given FROM acls, aclexplode(acl) x
+     SELECT class, id, sub, kind, col, owner, x.grantee, x.privilege_type, x.is_grantable, true AS given, x.n FROM acls, aclexplode(acl) WITH ORDINALITY x(grantor, grantee, privilege_type, is_grantable, n)
      WHERE NOT EXISTS (SELECT FROM aclexplode(base) b WHERE b.grantee = x.grantee AND b.privilege_type = x.privilege_type AND b.is_grantable = x.is_grantable)
      UNION ALL
-     SELECT class, id, sub, kind, col, owner, x.grantee, x.privilege_type, x.is_grantable, false FROM acls, aclexplode(base) x
+     SELECT class, id, sub, kind, col, owner, x.grantee, x.privilege_type, x.is_grantable, false, x.n FROM acls, aclexplode(base) WITH ORDINALITY x(grantor, grantee, privilege_type, is_grantable, n)
      WHERE NOT EXISTS (SELECT FROM aclexplode(acl) b WHERE b.grantee = x.grantee AND b.privilege_type = x.privilege_type))
-SELECT d.class::oid, d.id, d.kind, coalesce(quote_ident(d.col), ''), d.given, d.grantee = d.owner,
+SELECT d.class::oid, d.id, d.kind, CASE WHEN EXISTS (SELECT FROM pg_depend e WHERE e.classid = d.class AND e.objid = d.id AND e.deptype = 'e')
+            THEN (pg_identify_object(d.class, d.id, 0)).identity ELSE '' END, coalesce(quote_ident(d.col), ''), d.given, d.grantee = d.owner,
        CASE WHEN d.grantee = 0 THEN 'PUBLIC' ELSE coalesce(quote_ident(r.rolname), '') END, d.is_grantable,
        array_agg(d.privilege_type ORDER BY d.privilege_type)
 FROM diff d LEFT JOIN pg_roles r ON r.oid = d.grantee
 GROUP BY d.class, d.id, d.sub, d.kind, d.col, d.given, d.grantee, d.owner, r.rolname, d.is_grantable
-ORDER BY d.class, d.id, d.given, d.sub, 7, d.is_grantable`
+ORDER BY d.class, d.id, d.given, d.sub, min(d.n)`
 
 // readGrants makes one object of all that is granted on an object. What concerns
 // the owner himself is part of the statement that makes him the owner.
 func (c *catalogue) readGrants(ctx context.Context) error {
 	type grant struct {
 		Class, ID      uint32
-		Kind, Col      string
+		Kind           string
+		Member         string // how it is called, where it belongs to an extension
+		Col            string
 		Given, ToOwner bool
 		Grantee        string
 		Grantable      bool
@@ -92,15 +97,18 @@ func (c *catalogue) readGrants(ctx context.Context) error {
 	for _, f := range found {
 		a := address{f.Class, f.ID}
 		n, about := c.spoken(a, 0)
+		if f.Member != "" {
+			n, about = g.resolve(a), f.Kind+" "+f.Member
+		}
 		if f.Class == classLargeObj {
 			n, about = g.lobOwners, fmt.Sprintf("LARGE OBJECT %d", f.ID)
 		}
-		if n == nil || f.Grantee == "" || f.Class == classLargeObj && len(n.sql) == 0 {
-			continue
+		if n == nil || f.Grantee == "" || f.Class == classLargeObj && len(n.sql) == 0 || f.Class == classProc && g.byID[a] == nil && f.Member == "" {
+			continue // a range type's constructor follows its type
 		}
 		// VIEW and MATERIALIZED VIEW, DOMAIN and so on have no words of their own in GRANT.
 		object := f.Kind + " " + n.name
-		if f.Class == classLargeObj {
+		if f.Class == classLargeObj || f.Member != "" {
 			object = about
 		} else if f.Class == classClass && n.kind == "table" && f.Kind == "SEQUENCE" {
 			object = about // of an identity column
@@ -140,7 +148,7 @@ func grantStatement(given, grantable bool, privileges []string, col, object, gra
 const defaultPrivilegesSQL = `
 WITH acls AS (
      SELECT d.oid, d.defaclrole, d.defaclnamespace, d.defaclobjtype, d.defaclacl AS acl,
-            CASE WHEN d.defaclnamespace = 0 THEN acldefault(CASE d.defaclobjtype WHEN 'S' THEN 's'::"char" ELSE d.defaclobjtype END, d.defaclrole) ELSE '{}' END AS base
+            CASE WHEN d.defaclnamespace = 0 THEN acldefault(CASE d.defaclobjtype WHEN 'S' THEN 's'::"char" ELSE d.defaclobjtype END, d.defaclrole) END AS base
      FROM pg_default_acl d),
 diff AS (
      SELECT a.*, x.grantee, x.privilege_type, x.is_grantable, true AS given FROM acls a, aclexplode(acl) x

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -160,18 +161,26 @@ func (r *relation) total() int64 {
 	return sum
 }
 
+// hasForeign reports whether a partition is a foreign table.
+func (r *relation) hasForeign() bool {
+	return r.Kind == "f" || r.Kind == "p" && slices.ContainsFunc(r.children, (*relation).hasForeign)
+}
+
 // analyzeBytes bounds the work of ANALYZE: it reads 30,000 blocks (300 times the
 // default statistics target) of a table, whatever its size.
 const analyzeBytes = 30_000 * 8192
 
 // addAnalyze gathers statistics when a table is full and has its indexes. A
-// partitioned table is analysed at its top, which takes its partitions along.
+// partitioned table is analysed at its top, which takes its partitions along,
+// unless one of them is a foreign table, whose server may not answer.
 func (c *catalogue) addAnalyze(r *relation) {
 	phase := tidemark.AfterTable
 	switch {
 	case r.Kind == "m" && r.Populated:
 		phase = tidemark.AfterRows
-	case r.Kind != "r" && r.Kind != "p" || r.Partition && len(r.parents) > 0:
+	case r.Kind != "r" && r.Kind != "p" || r.Kind == "p" && r.hasForeign():
+		return
+	case r.Partition && len(r.parents) > 0 && !(r.Kind == "r" && r.root().hasForeign()):
 		return
 	}
 	n := c.graph.add(address{}, &node{kind: "statistics", name: r.SQL, rel: r, phase: phase, heavy: true,

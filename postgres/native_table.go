@@ -221,10 +221,22 @@ func constraintsOf(r *relation, col *column) string {
 	}
 	if k := col.notNull; k != nil && k.Validated && (k.Local || r.Partition) {
 		s += notNullName(r, col) + " NOT NULL" + noInherit(k)
-	} else if k == nil && col.NotNull {
+	} else if k == nil && col.NotNull && (r.Partition || !r.inherits(col)) {
 		s += " NOT NULL"
 	}
 	return s + identitySQL(col)
+}
+
+// inherits reports whether a parent says already that the column is not null.
+func (r *relation) inherits(col *column) bool {
+	for _, p := range r.parents {
+		for _, pc := range p.columns {
+			if pc.Name == col.Name && pc.NotNull {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // notNullName names a not-null constraint where its name is not the server's choice.
@@ -250,12 +262,12 @@ func identitySQL(col *column) string {
 func inheritedSQL(r *relation, col *column) []string {
 	var out []string
 	alter := "ALTER TABLE ONLY " + r.SQL + " ALTER COLUMN " + col.SQL
-	var parentDefault, parentNotNull bool
+	var parentDefault bool
+	parentNotNull := r.inherits(col)
 	for _, p := range r.parents {
 		for _, pc := range p.columns {
 			if pc.Name == col.Name {
 				parentDefault = parentDefault || pc.def != nil && pc.Generated == ""
-				parentNotNull = parentNotNull || pc.NotNull
 			}
 		}
 	}

@@ -93,8 +93,64 @@ func TestSchemaIsEqual(t *testing.T) {
 	}
 }
 
+// TestNastySchemaIsEqual copies schemas that use what the samples do not.
+func TestNastySchemaIsEqual(t *testing.T) {
+	for _, versions := range [][2]int{{15, 15}, {15, 18}, {16, 16}, {17, 18}, {18, 18}} {
+		t.Run(fmt.Sprintf("%d to %d", versions[0], versions[1]), func(t *testing.T) {
+			src := testdb.Postgres(t, versions[0]).NewDatabase(t, "src")
+			dst := testdb.Postgres(t, versions[1]).NewDatabase(t, "dst")
+			loadNasty(t, src, versions[0])
+			sameSchema(t, src, dst)
+		})
+	}
+}
+
+// TestBeyondDump copies what a dump does not bring over, and asks only for equality.
+func TestBeyondDump(t *testing.T) {
+	sql, err := os.ReadFile(filepath.Join("testdata", "beyond.sql"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, major := range []int{15, 18} {
+		src := testdb.Postgres(t, major).NewDatabase(t, "src")
+		dst := testdb.Postgres(t, major).NewDatabase(t, "dst")
+		testdb.Load(t, src, strings.NewReader(string(sql)))
+		sameSchema(t, src, dst)
+	}
+}
+
+// loadNasty loads what a server of that version has of the nasty schema.
+func loadNasty(t *testing.T, url string, major int) {
+	t.Helper()
+	for _, part := range []struct {
+		since int
+		file  string
+	}{{13, "nasty.sql"}, {15, "nasty-15.sql"}, {18, "nasty-18.sql"}} {
+		if major < part.since {
+			continue
+		}
+		sql, err := os.ReadFile(filepath.Join("testdata", part.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		testdb.Load(t, url, strings.NewReader(string(sql)))
+	}
+}
+
 // sameSchema copies the schema of src to dst and compares what pg_dump says of both.
-func sameSchema(t *testing.T, src, dst string) *tidemark.Database {
+func sameSchema(t *testing.T, src, dst string) {
+	t.Helper()
+	copySchema(t, src, dst)
+	want := testdb.PgDump(t, src)
+	if serverMajor(t, src) != serverMajor(t, dst) {
+		want = reloaded(t, want, serverMajor(t, dst))
+	}
+	if diff := diffLines(t, want, testdb.PgDump(t, dst)); diff != "" {
+		t.Errorf("pg_dump differs (-source +target):\n%s", diff)
+	}
+}
+
+func copySchema(t *testing.T, src, dst string) {
 	t.Helper()
 	db := describeURL(t, src)
 	for _, f := range db.Findings {
@@ -112,14 +168,6 @@ func sameSchema(t *testing.T, src, dst string) *tidemark.Database {
 		testdb.Query(t, dst, lobs)
 	}
 	runAll(t, dst, objects)
-	want := testdb.PgDump(t, src)
-	if serverMajor(t, src) != serverMajor(t, dst) {
-		want = reloaded(t, want, serverMajor(t, dst))
-	}
-	if diff := diffLines(t, want, testdb.PgDump(t, dst)); diff != "" {
-		t.Errorf("pg_dump differs (-source +target):\n%s", diff)
-	}
-	return db
 }
 
 func serverMajor(t *testing.T, url string) int {
