@@ -154,7 +154,7 @@ func meaning(text []byte) (any, bool) {
 	var v any
 	d := json.NewDecoder(strings.NewReader(string(text)))
 	d.UseNumber()
-	if d.Decode(&v) != nil || d.More() {
+	if !json.Valid(text) || d.Decode(&v) != nil {
 		return nil, false
 	}
 	ok := true

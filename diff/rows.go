@@ -119,6 +119,13 @@ func (k *keyFinder) find(row []byte) []byte {
 	if len(k.key) == 0 {
 		return row
 	}
+	if k.prefix == 1 && k.format == tidemark.CopyBinary && len(row) >= 6 {
+		size := int(int32(binary.BigEndian.Uint32(row[2:])))
+		if end := 6 + max(size, 0); end <= len(row) {
+			return row[2:end]
+		}
+		return nil
+	}
 	if k.prefix == 1 && k.format != tidemark.CopyBinary {
 		if i := bytes.IndexByte(row, '\t'); i >= 0 {
 			return row[:i]
