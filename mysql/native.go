@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -72,11 +73,11 @@ func (r *renderer) whole(schema string) bool {
 func (r *renderer) collation(name string) string {
 	out, equal := r.to.collation(name)
 	if !strings.EqualFold(out, name) {
-		text := fmt.Sprintf("collation %s becomes %s", name, out)
+		text, severity := fmt.Sprintf("collation %s becomes %s", name, out), tidemark.Note
 		if !equal {
-			text += ", which sorts and compares nearly the same"
+			text, severity = text+", which sorts and compares a little differently", tidemark.Warning
 		}
-		r.once(text)
+		r.once(severity, text)
 	}
 	return out
 }
@@ -177,9 +178,16 @@ func (r *renderer) rename(tokens []token) []token {
 			out = slices.Clone(tokens)
 		}
 		out[i] = token{nameToken, quote(to)}
+		if t.kind == wordToken && plainName.MatchString(to) {
+			out[i] = token{wordToken, to}
+		}
 	}
 	return out
 }
+
+// plainName fits names that need no quotes, as far as no reserved word is one:
+// none stands before a dot.
+var plainName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 
 // programs adds views, triggers, routines and events.
 func (r *renderer) programs() {
@@ -235,12 +243,7 @@ func (r *renderer) missing(o *tidemark.Object, skipped map[string]bool) string {
 		if !ok {
 			continue
 		}
-		var m *tidemark.Move
-		for id, move := range r.byFrom {
-			if id.String() == name {
-				m = move
-			}
-		}
+		m := r.byName[name]
 		switch {
 		case m == nil:
 			return dep + " is not copied"

@@ -145,7 +145,7 @@ func (w *rewriter) option(o tableOption) string {
 	case w.r.to.mariadb && w.r.from.mariadb:
 		return join(o.tokens)
 	}
-	w.r.once("table option " + o.name + " is left out: " + w.r.to.name() + " does not have it")
+	w.r.once(tidemark.Note, "table option "+o.name+" is left out: "+w.r.to.name()+" does not have it")
 	return ""
 }
 

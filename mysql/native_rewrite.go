@@ -86,7 +86,7 @@ func (w *rewriter) typeName(it *tableItem) {
 	t := at(it.tokens, i)
 	to := w.r.to
 	replace := func(name string) {
-		w.r.once("type " + strings.ToLower(t.text) + " becomes " + name)
+		w.r.once(tidemark.Note, "type "+strings.ToLower(t.text)+" becomes "+name)
 		it.tokens[i] = token{wordToken, name}
 	}
 	if name := to.typeWord(t.text); name != "" {
@@ -139,7 +139,7 @@ func (w *rewriter) jsonColumn(it *tableItem) {
 		after = skip(it.tokens, i+1) + 1
 	}
 	it.tokens = slices.Concat(it.tokens[:from], []token{{wordToken, "json"}}, it.tokens[after:])
-	w.r.once("JSON is stored parsed by MySQL: spacing, order and duplicates of keys are not kept, and numbers beyond a double are refused")
+	w.r.loses(ruleFor(&col.Type), w.m.To.String()+"."+it.name)
 }
 
 // toMySQL adapts what MariaDB says of a column.
@@ -150,7 +150,7 @@ func (w *rewriter) toMySQL(it *tableItem) {
 	}
 	for i, t := range it.tokens {
 		if t.kind == openToken && strings.HasPrefix(t.text, "/*M!") && at(it.tokens, skip(it.tokens, i+1)).is("compressed") {
-			w.r.once("columns that MariaDB compresses are not compressed by MySQL")
+			w.r.once(tidemark.Note, "columns that MariaDB compresses are not compressed by MySQL")
 		}
 		if (t.kind == nameToken || t.kind == wordToken) && strings.EqualFold(t.name(), "ref_system_id") {
 			it.tokens[i] = token{wordToken, "SRID"}
@@ -219,20 +219,25 @@ func (w *rewriter) cutDefault(it *tableItem) {
 
 // toMariaDB adapts what MySQL says of a column.
 func (w *rewriter) toMariaDB(it *tableItem) {
+	srid := ""
 	it.tokens = mapComments(it.tokens, func(inside []token) []token {
-		switch {
-		case find(inside, "invisible") >= 0:
+		if find(inside, "invisible") >= 0 {
 			return []token{{wordToken, "INVISIBLE"}}
-		case find(inside, "srid") >= 0:
-			return []token{{wordToken, "REF_SYSTEM_ID="}, at(inside, skip(inside, find(inside, "srid")+1))}
 		}
-		return nil // COLUMN_FORMAT and STORAGE, for NDB
+		if i := find(inside, "srid"); i >= 0 {
+			srid = at(inside, skip(inside, i+1)).text
+		}
+		return nil // also COLUMN_FORMAT and STORAGE, for NDB
 	})
+	if srid != "" { // it belongs to the type here
+		after := skip(it.tokens, 1) + 1
+		it.tokens = slices.Concat(it.tokens[:after], []token{{wordToken, " REF_SYSTEM_ID=" + srid}}, it.tokens[after:])
+	}
 	if i := find(it.tokens, "generated"); i >= 0 {
 		before := len(it.tokens)
 		it.tokens = slices.Concat(it.tokens[:i], dropWords(it.tokens[i:], "not", "null"))
 		if len(it.tokens) != before {
-			w.r.once("NOT NULL of generated columns is left out: MariaDB has it for others only")
+			w.r.once(tidemark.Note, "NOT NULL of generated columns is left out: MariaDB has it for others only")
 		}
 	}
 }

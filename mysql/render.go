@@ -58,15 +58,16 @@ type renderer struct {
 	native   map[tidemark.TableID]*tidemark.Object
 	byFrom   map[tidemark.TableID]*tidemark.Move
 	byTo     map[tidemark.TableID]*tidemark.Move
+	byName   map[string]*tidemark.Move              // by From, as Depends names it
 	tails    map[tidemark.TableID]map[string]string // by From: what a foreign key says after REFERENCES t (c)
 	asIs     map[tidemark.TableID]bool              // by From: made from its native words
 	known    map[tidemark.TableID]bool              // names that exist on the source: tables, views, sequences, routines
 	done     map[string]bool                        // IDs of objects that are made
 	built    map[tidemark.TableID]*builder
 	losses   []typeLoss
-	names    map[string]bool // constraint names taken, by database on the target
-	counts   map[string]int  // findings that are told once
-	order    []string
+	names    map[string]bool       // constraint names taken, by database on the target
+	counts   map[sharedFinding]int // findings that are told once
+	order    []sharedFinding
 
 	objects  []tidemark.Object
 	findings []tidemark.Finding
@@ -75,7 +76,7 @@ type renderer struct {
 func newRenderer(db *tidemark.Database, moves []tidemark.Move, to dialect, target string) *renderer {
 	r := &renderer{db: db, moves: moves, to: to, home: target, into: map[string]string{}, native: map[tidemark.TableID]*tidemark.Object{},
 		byFrom: map[tidemark.TableID]*tidemark.Move{}, byTo: map[tidemark.TableID]*tidemark.Move{}, asIs: map[tidemark.TableID]bool{}, tails: map[tidemark.TableID]map[string]string{},
-		known: map[tidemark.TableID]bool{}, done: map[string]bool{}, built: map[tidemark.TableID]*builder{}, names: map[string]bool{}, counts: map[string]int{}}
+		known: map[tidemark.TableID]bool{}, byName: map[string]*tidemark.Move{}, done: map[string]bool{}, built: map[tidemark.TableID]*builder{}, names: map[string]bool{}, counts: map[sharedFinding]int{}}
 	r.mysql = speaksMySQL(db)
 	r.family = r.mysql && len(db.Objects) > 0
 	r.from = dialectOf(db.Engine, db.Version)
@@ -91,6 +92,7 @@ func newRenderer(db *tidemark.Database, moves []tidemark.Move, to dialect, targe
 		m := &moves[i]
 		r.byFrom[m.From.TableID], r.byTo[m.To.TableID] = m, m
 		r.known[m.From.TableID] = true
+		r.byName[m.From.String()] = m
 		if _, ok := r.into[m.From.Schema]; !ok {
 			r.into[m.From.Schema] = m.To.Schema
 		}
@@ -143,21 +145,28 @@ func (r *renderer) find(severity tidemark.Severity, object, text, hint string) {
 }
 
 // once counts a finding that many columns may share.
-func (r *renderer) once(text string) {
-	if r.counts[text]++; r.counts[text] == 1 {
-		r.order = append(r.order, text)
+func (r *renderer) once(severity tidemark.Severity, text string) {
+	key := sharedFinding{severity, text}
+	if r.counts[key]++; r.counts[key] == 1 {
+		r.order = append(r.order, key)
 	}
+}
+
+// A sharedFinding is told once, with the number of its places.
+type sharedFinding struct {
+	severity tidemark.Severity
+	text     string
 }
 
 // sumUp tells the findings that were counted.
 func (r *renderer) sumUp() {
 	r.tellLosses()
-	for _, text := range r.order {
+	for _, key := range r.order {
 		where := "in one place"
-		if n := r.counts[text]; n > 1 {
+		if n := r.counts[key]; n > 1 {
 			where = fmt.Sprintf("in %d places", n)
 		}
-		r.find(tidemark.Note, "", text+" ("+where+")", "")
+		r.find(key.severity, "", key.text+" ("+where+")", "")
 	}
 }
 

@@ -17,8 +17,10 @@ func (r *renderer) loses(rule *TypeRule, column string) {
 	r.losses = append(r.losses, typeLoss{rule, column})
 }
 
-// tellLosses makes one finding of each rule that loses something.
+// tellLosses makes one finding of each rule that changes values, and one of all
+// that refuse them.
 func (r *renderer) tellLosses() {
+	var refused []string
 	for i := range typeMap {
 		rule := &typeMap[i]
 		var columns []string
@@ -27,20 +29,30 @@ func (r *renderer) tellLosses() {
 				columns = append(columns, l.column)
 			}
 		}
-		if len(columns) == 0 {
-			continue
+		switch {
+		case len(columns) == 0:
+		case rule.Silent:
+			change := rule.From
+			if rule.From != rule.To {
+				change += " becomes " + rule.To
+			}
+			r.find(tidemark.Warning, "", change+": "+rule.Loses+" ("+someOf(columns)+")", "A transformation that changes the data type to text keeps such values as they are.")
+		default:
+			refused = append(refused, columns...)
 		}
-		list := strings.Join(columns[:min(3, len(columns))], ", ")
-		if n := len(columns) - 3; n > 0 {
-			list += fmt.Sprintf(" and %d more", n)
-		}
-		what, hint := "does not hold "+rule.Loses+" (these are refused): ", ""
-		severity := tidemark.Note
-		if rule.Silent {
-			severity, what, hint = tidemark.Warning, rule.Loses+": ", "A transformation that changes the data type to text keeps them as they are."
-		}
-		r.find(severity, "", rule.From+" becomes "+rule.To+"; "+what+list, hint)
 	}
+	if len(refused) > 0 {
+		r.find(tidemark.Note, "", "NaN, infinities and dates outside of the years 1 to 9999 have no place here; a row with one is refused ("+someOf(refused)+")", "")
+	}
+}
+
+// someOf lists the first of some names and counts the others.
+func someOf(names []string) string {
+	list := strings.Join(names[:min(3, len(names))], ", ")
+	if n := len(names) - 3; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return list
 }
 
 // defaultSQL spells a column's default, with a blank before it; empty if there is

@@ -38,18 +38,18 @@ type pgToken struct {
 	text string
 }
 
-// translate gives the expression in MySQL's words, or says why not.
-func translate(expr string, column func(string) (*tidemark.Column, string)) (string, error) {
+// translate gives the expression in MySQL's words and what it gives, or says why not.
+func translate(expr string, column func(string) (*tidemark.Column, string)) (string, valueKind, error) {
 	tokens, err := scanPG(expr)
 	if err != nil {
-		return "", err
+		return "", unknownValue, err
 	}
 	t := &translator{tokens: tokens, column: column}
-	out, _ := t.or()
+	out, k := t.or()
 	if t.err == nil && t.at < len(t.tokens) {
 		t.fail(t.tokens[t.at].text)
 	}
-	return out, t.err
+	return out, k, t.err
 }
 
 func scanPG(s string) ([]pgToken, error) {
@@ -134,6 +134,9 @@ func (t *translator) symbol(s string) bool {
 }
 
 func (t *translator) expect(s string) {
+	if next := t.peek(); next.kind != 0 && next.text != s {
+		t.fail(next.text)
+	}
 	if !t.symbol(s) {
 		t.fail("an expression without " + s)
 	}

@@ -48,9 +48,9 @@ func (b *builder) keyParts(x *tidemark.Index) (sql, why string) {
 		case p.Expr != "" && b.r.to.mariadb:
 			return "", "MariaDB has no indexes on expressions"
 		case p.Expr != "":
-			expr, err := b.expression(p.Expr)
-			if err != nil {
-				return "", "of (" + p.Expr + "): " + err.Error()
+			expr, why := b.keyExpression(p.Expr)
+			if why != "" {
+				return "", "of (" + p.Expr + "): " + why
 			}
 			one = "(" + expr + ")"
 		case c == nil:
@@ -69,6 +69,36 @@ func (b *builder) keyParts(x *tidemark.Index) (sql, why string) {
 		out = append(out, one)
 	}
 	return strings.Join(out, ","), ""
+}
+
+// longText is the length from which on an expression gives TEXT, which cannot be
+// in a key, instead of VARCHAR.
+const longText = 512
+
+// keyExpression says the expression of a key, or why it cannot be one.
+func (b *builder) keyExpression(expr string) (sql, why string) {
+	if b.r.mysql {
+		sql, err := b.expression(expr)
+		if err != nil {
+			return "", err.Error()
+		}
+		return sql, ""
+	}
+	long := false
+	sql, k, err := translate(expr, func(name string) (*tidemark.Column, string) {
+		from, to := b.lookUp(name)
+		if c := b.column(to); c != nil && c.variable() && c.typ.Length > longText {
+			long = true
+		}
+		return from, to
+	})
+	switch {
+	case err != nil:
+		return "", err.Error()
+	case k == textValue && long:
+		return "", fmt.Sprintf("a text of more than %d characters that is computed cannot be in a key", longText)
+	}
+	return sql, ""
 }
 
 // fit makes room for the columns of a key that must stand in it whole: texts get
@@ -251,7 +281,7 @@ func (b *builder) prefixes(x *tidemark.Index) {
 		}
 		if n := int64(prefixSize) * 4 / c.perChar; c.unbounded() {
 			x.Parts[i].Prefix = int(min(n, 768, keyBytes/c.perChar/int64(len(x.Parts))))
-			b.r.once(fmt.Sprintf("indexes on long texts hold their first %d characters", x.Parts[i].Prefix))
+			b.r.once(tidemark.Note, fmt.Sprintf("indexes on long texts hold their first %d characters", x.Parts[i].Prefix))
 		} else if sum > keyBytes {
 			x.Parts[i].Prefix = int(min(c.typ.Length, keyBytes/c.perChar/int64(len(x.Parts))))
 		}

@@ -353,10 +353,16 @@ func (b *builder) generated(c *builtColumn, object string) (string, bool) {
 	return " GENERATED ALWAYS AS (" + expr + ")" + kind, true
 }
 
+// lookUp finds a column that an expression names.
+func (b *builder) lookUp(name string) (*tidemark.Column, string) {
+	return b.m.From.Column(name), columnOn(b.m, name)
+}
+
 // expression says an expression of the source for the target.
 func (b *builder) expression(expr string) (string, error) {
 	if !b.r.mysql {
-		return translate(expr, func(name string) (*tidemark.Column, string) { return b.m.From.Column(name), columnOn(b.m, name) })
+		out, _, err := translate(expr, b.lookUp)
+		return out, err
 	}
 	tokens := scanSQL(expr)
 	for i, t := range tokens {
