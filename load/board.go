@@ -241,18 +241,19 @@ func (b *board) fed(objects []tidemark.Object) (last int, full bool) {
 
 // rangeFailed decides what becomes of a failed attempt: again later, or the end
 // of the run.
-func (b *board) rangeFailed(t *task, err error, retries int) {
+func (b *board) rangeFailed(t *task, err error, retries int) (again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.out--
-	again := tidemark.KindOf(err) == tidemark.Transient && t.attempt < retries || tidemark.KindOf(err) == tidemark.Lost && b.lanes > 0
+	again = tidemark.KindOf(err) == tidemark.Transient && t.attempt < retries || tidemark.KindOf(err) == tidemark.Lost && b.lanes > 0
 	if !again {
 		b.fail(err)
-		return
+		return false
 	}
 	next := &task{r: t.r, attempt: t.attempt + 1, notYet: time.Now().Add(backoff(t.attempt))}
 	b.pending = append([]*task{next}, b.pending...)
 	b.cond.Broadcast()
+	return true
 }
 
 // backoff is 0.2 s, doubling to at most 10 s.

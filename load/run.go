@@ -472,9 +472,10 @@ func (l *lane) skip(ctx context.Context, c *flow.Clock, ended bool) error {
 
 func (l *lane) failed(t *task, err error) {
 	l.run.Status.rangeFailed(t)
-	m, _ := l.run.move(t.r.Move)
-	l.run.sink.Retry(fmt.Sprintf("range %d of %s", t.r.ID, m.From.TableID), err)
-	l.run.board.rangeFailed(t, err, l.run.opt.Retries)
+	if l.run.board.rangeFailed(t, err, l.run.opt.Retries) {
+		m, _ := l.run.move(t.r.Move)
+		l.run.sink.Retry(fmt.Sprintf("range %d of %s", t.r.ID, m.From.TableID), err)
+	}
 }
 
 // cause is the error that ended the run, if any.
@@ -494,11 +495,10 @@ func (r *Run) govern(ctx context.Context, c *flow.Clock) error {
 	for {
 		last := r.Status.written.Load()
 		start := time.Now()
-		if r.board.rest() {
-			return nil
-		}
-		if err := sleep(ctx, step); err != nil {
-			return nil
+		for time.Since(start) < step {
+			if r.board.rest() || sleep(ctx, 20*time.Millisecond) != nil {
+				return nil
+			}
 		}
 		rate := float64(r.Status.written.Load()-last) / time.Since(start).Seconds()
 		switch {
@@ -514,9 +514,9 @@ func (r *Run) govern(ctx context.Context, c *flow.Clock) error {
 	}
 }
 
-// rest says whether no ranges wait for a lane.
+// rest says whether another lane would find nothing to do, or the run is over.
 func (b *board) rest() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return len(b.pending) == 0
+	return len(b.pending) == 0 && !b.open || b.failed != nil
 }

@@ -84,7 +84,11 @@ func printFindings(w io.Writer, findings []tidemark.Finding) {
 }
 
 func printFinding(w io.Writer, f tidemark.Finding) {
-	fmt.Fprintf(w, "%s: %s: %s\n", f.Severity, f.Object, tidemark.MaskURL(f.Text))
+	about := ""
+	if f.Object != "" {
+		about = f.Object + ": "
+	}
+	fmt.Fprintf(w, "%s: %s%s\n", f.Severity, about, tidemark.MaskURL(f.Text))
 	if f.Hint != "" {
 		fmt.Fprintf(w, "    hint: %s\n", tidemark.MaskURL(f.Hint))
 	}

@@ -175,16 +175,15 @@ func (r *request) tableRules(first *settings) error {
 // selection makes rules of the flags, by way of the task file's own form.
 func selection(include, exclude []string) (*mapping.Rules, error) {
 	var b strings.Builder
-	b.WriteString("tables:\n")
 	for _, part := range []struct {
 		key  string
 		list []string
 	}{{"include", include}, {"exclude", exclude}} {
 		if len(part.list) > 0 {
-			fmt.Fprintf(&b, "  %s:\n", part.key)
+			fmt.Fprintf(&b, "%s:\n", part.key)
 		}
 		for _, p := range part.list {
-			fmt.Fprintf(&b, "    - %q\n", p)
+			fmt.Fprintf(&b, "  - %q\n", p)
 		}
 	}
 	task, _, err := mapping.ParseYAML([]byte(b.String()), os.LookupEnv)
