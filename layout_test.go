@@ -53,7 +53,8 @@ var rooms = map[string]room{
 	"internal/testdb": {imports: "."},
 
 	// Other tools are compared with the program as users run it.
-	"bench": {},
+	"bench":         {},
+	"internal/demo": {},
 }
 
 // mayUseTestdb are the packages outside of tests that start databases of their own.
