@@ -62,6 +62,8 @@ func (d dialect) collation(name string) (string, bool) {
 	switch {
 	case d.mariadb && strings.Contains(lower, "_0900_"):
 		return d.from0900(lower)
+	case d.mariadb && strings.HasSuffix(lower, "_tolower_ci"):
+		return strings.Replace(lower, "_tolower_ci", "_general_ci", 1), false
 	case d.mariadb && strings.HasPrefix(lower, "gb18030_"):
 		return name, false // the character set itself is missing
 	case strings.Contains(lower, "uca1400") && !d.maria(10, 10, 0):
@@ -117,6 +119,10 @@ func (d dialect) fromUCA1400(name string) (string, bool) {
 	kind := rest[max(0, len(rest)-len("ai_ci")):]
 	language := strings.TrimSuffix(strings.TrimSuffix(rest, kind), "_")
 	if charset == "utf8mb4" && !d.mariadb {
+		// Of the others MySQL has what tells more apart, so that unique keys still hold.
+		if kind == "ai_cs" || kind == "as_ci" && language != "" {
+			kind = "as_cs"
+		}
 		for tag, name := range languages0900 {
 			if name == language && language != "" {
 				return "utf8mb4_" + tag + "_0900_" + kind, false

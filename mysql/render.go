@@ -189,6 +189,11 @@ func (r *renderer) table(m *tidemark.Move) {
 			Text: "has no columns, and " + r.to.name() + " has no such tables", Hint: "Exclude it from the copy."})
 		return
 	}
+	if name := r.longName(m); name != "" {
+		r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Invalid, Object: "table " + m.From.String(),
+			Text: fmt.Sprintf("would have the name %s, which is longer than the %d characters that are possible here", quote(name), maxName), Hint: "Shorten it with a transformation."})
+		return
+	}
 	if o := r.native[m.From.TableID]; o != nil && r.family && m.From.Form == tidemark.Ordinary && keepsShape(m) {
 		if c, ok := parseCreateTable(o.SQL[0]); ok {
 			r.asIs[m.From.TableID] = true
@@ -197,6 +202,23 @@ func (r *renderer) table(m *tidemark.Move) {
 		}
 	}
 	r.builtTable(m)
+}
+
+// maxName is the length of a name in characters.
+const maxName = 64
+
+// longName gives a name of a table or column that is too long, if there is one.
+func (r *renderer) longName(m *tidemark.Move) string {
+	names := []string{m.To.Schema, m.To.Name}
+	for i := range m.To.Columns {
+		names = append(names, m.To.Columns[i].Name)
+	}
+	for _, n := range names {
+		if len(n) > maxName && len([]rune(n)) > maxName {
+			return n
+		}
+	}
+	return ""
 }
 
 // keepsShape reports whether the target's table differs from the source's in
@@ -333,12 +355,12 @@ func (r *renderer) action(object, when, action string) string {
 // constraint gives a name that no other constraint of the kind has in the
 // database: here they are unique in a database, elsewhere in a table.
 func (r *renderer) constraint(schema, name, kind string) string {
-	name = shorten(name, 64)
+	name = shorten(name, maxName)
 	taken := func(n string) bool { return r.names[kind+"\x00"+schema+"\x00"+strings.ToLower(n)] }
 	out := name
 	for i := 2; taken(out); i++ {
 		suffix := fmt.Sprintf("_%d", i)
-		out = shorten(name, 64-len(suffix)) + suffix
+		out = shorten(name, maxName-len(suffix)) + suffix
 	}
 	r.names[kind+"\x00"+schema+"\x00"+strings.ToLower(out)] = true
 	return out

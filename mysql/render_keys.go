@@ -256,11 +256,11 @@ func (b *builder) addKey(unique bool, name, lead, parts, comment string) {
 
 // keyName gives a key a name that is free in its table.
 func (b *builder) keyName(name string) string {
-	name = shorten(name, 64)
+	name = shorten(name, maxName)
 	out := name
 	for i := 2; b.names[strings.ToLower(out)] || out == ""; i++ {
 		suffix := fmt.Sprintf("_%d", i)
-		out = shorten(cmpOr(name, "key"), 64-len(suffix)) + suffix
+		out = shorten(cmpOr(name, "key"), maxName-len(suffix)) + suffix
 	}
 	b.names[strings.ToLower(out)] = true
 	return out

@@ -406,7 +406,8 @@ func (b *builder) autoIncrement() {
 			continue
 		}
 		object := "column " + b.m.To.String() + "." + c.col.Name
-		lead := b.primary != nil && b.primary.Parts[0].Column == c.col.Name
+		lead := b.primary != nil && (b.primary.Parts[0].Column == c.col.Name ||
+			strings.EqualFold(b.engine(), "myisam") && slices.Contains(b.primary.Columns(), c.col.Name))
 		if !lead {
 			i := slices.IndexFunc(b.later, func(k addedKey) bool { return k.lead == c.col.Name })
 			if i >= 0 && b.auto == nil {

@@ -239,3 +239,18 @@ func TestEmptyTableOfColumns(t *testing.T) {
 		t.Errorf("got %+v", findings)
 	}
 }
+
+func TestLongNames(t *testing.T) {
+	from := &tidemark.Table{TableID: id("t"), Columns: []tidemark.Column{col("a", pgInt)}}
+	to := *from
+	to.Name = strings.Repeat("é", 65)
+	e := &Engine{major: 8, patch: 33}
+	_, findings := e.Render(&tidemark.Database{Engine: "postgres"}, []tidemark.Move{{From: from, To: &to, Source: []string{"a"}}})
+	if len(findings) != 1 || findings[0].Severity != tidemark.Blocker || findings[0].Kind != tidemark.Invalid {
+		t.Errorf("65 characters: %+v", findings)
+	}
+	to.Name = strings.Repeat("é", 64)
+	if _, findings := e.Render(&tidemark.Database{Engine: "postgres"}, []tidemark.Move{{From: from, To: &to, Source: []string{"a"}}}); len(findings) != 0 {
+		t.Errorf("64 characters: %+v", findings)
+	}
+}
