@@ -104,7 +104,7 @@ func TestVerdicts(t *testing.T) {
 	for _, v := range r.verdicts() {
 		got = append(got, v.String())
 	}
-	want := []string{"time, of that of fast: 0.60, goal <= 0.70: met", "peak RSS: 300 MB, goal < 256 MB: NOT met", "its part of all CPU: 10.0%, goal < 15%: met"}
+	want := []string{"time, of that of fast: 0.600, goal <= 0.70: met", "peak RSS: 300 MB, goal < 256 MB: NOT met", "its part of all CPU: 10.0%, goal < 15%: met"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q", got)
 	}

@@ -115,7 +115,7 @@ func (r *result) verdicts() []verdict {
 	var out []verdict
 	if best := r.best(); best != nil {
 		ratio := t.median(wall).Seconds() / best.median(wall).Seconds()
-		out = append(out, verdict{"time, of that of " + best.Tool, fmt.Sprintf("<= %.2f", r.Goal), fmt.Sprintf("%.2f", ratio), ratio <= r.Goal})
+		out = append(out, verdict{"time, of that of " + best.Tool, fmt.Sprintf("<= %.2f", r.Goal), fmt.Sprintf("%.3f", ratio), ratio <= r.Goal})
 	}
 	out = append(out, verdict{"peak RSS", fmt.Sprintf("< %d MB", rssGoal>>20), fmt.Sprintf("%d MB", t.rss()>>20), t.rss() < rssGoal})
 	if r.ownCPU > 0 {
