@@ -163,7 +163,7 @@ func (a *applier) choose() {
 
 // selects is Rules.selects, and notes which selections had a say.
 func (a *applier) selects(t *tidemark.Table) bool {
-	for i := range a.rules.selections {
+	for _, i := range a.rules.selectionsOf.of(t.TableID) {
 		if s := &a.rules.selections[i]; s.matches(t) {
 			a.selected[i] = true
 		}

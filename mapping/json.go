@@ -50,13 +50,13 @@ type jsonReader struct {
 	comment, curly, comma int // line where each was first seen
 }
 
-func (j *jsonReader) place() place {
-	return place{j.line, utf8.RuneCountInString(j.s[j.bol:j.at]) + 1}
-}
+// place gives the line alone: to count the columns of a file that is one long line
+// would take quadratic time.
+func (j *jsonReader) place() place { return place{line: j.line} }
 
 func (j *jsonReader) broken(format string, args ...any) error {
-	at := j.place()
-	return tidemark.Errorf(tidemark.BadInput, j.p.op, fmt.Sprintf("line %d, column %d", at.line, at.col), fmt.Sprintf(format, args...),
+	column := utf8.RuneCountInString(j.s[j.bol:j.at]) + 1
+	return tidemark.Errorf(tidemark.BadInput, j.p.op, fmt.Sprintf("line %d, column %d", j.line, column), fmt.Sprintf(format, args...),
 		"Correct the JSON text; any JSON checker shows the place.")
 }
 

@@ -186,6 +186,9 @@ func TestApplyKeepsItsPromises(t *testing.T) {
 			}
 		}
 		for _, tab := range db.Tables {
+			if _, ok := r.selects(tab.TableID, tab.Form); ok != dumbSelects(r, tab) {
+				t.Errorf("%s: selected %v", tab.ID(), ok)
+			}
 			if !moving[tab.TableID] && r.Wants(tab.TableID) && (tab.Form == tidemark.Ordinary || tab.Form == tidemark.Partitioned) {
 				if _, ok := r.selects(tab.TableID, tab.Form); ok {
 					t.Errorf("%s is selected and does not move", tab.ID())
@@ -193,6 +196,47 @@ func TestApplyKeepsItsPromises(t *testing.T) {
 			}
 		}
 	})
+}
+
+// dumbSelects is Rules.selects without its index.
+func dumbSelects(r *Rules, tab *tidemark.Table) bool {
+	in := false
+	for i := range r.selections {
+		if s := &r.selections[i]; s.matches(tab) {
+			if s.exclude {
+				return false
+			}
+			in = true
+		}
+	}
+	return in
+}
+
+// A file with a rule for each of thousands of tables, all in one line, takes no
+// quadratic time.
+func TestManyRules(t *testing.T) {
+	const n = 4000
+	db := &tidemark.Database{Engine: "postgres"}
+	var rules []string
+	for i := range n {
+		name := fmt.Sprintf("t%d", i)
+		db.Tables = append(db.Tables, &tidemark.Table{TableID: tidemark.TableID{Schema: "s", Name: name}, Columns: []tidemark.Column{{Name: "id"}}})
+		rules = append(rules, fmt.Sprintf(`{"rule-type":"selection","rule-id":%d,"rule-name":"s%d","rule-action":"explicit","load-order":%d,"object-locator":{"schema-name":"s","table-name":%q}}`, 2*i, i, i+1, name),
+			fmt.Sprintf(`{"rule-type":"transformation","rule-id":%d,"rule-name":"t%d","rule-action":"rename","rule-target":"table","value":"x%d","object-locator":{"schema-name":"s","table-name":%q}}`, 2*i+1, i, i, name))
+	}
+	r, _, err := ParseDMS([]byte(`{"rules":[` + strings.Join(rules, ",") + `]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	moves, findings, err := r.Apply(db, Defaults{})
+	if err != nil || len(moves) != n || len(findings) != 0 {
+		t.Fatalf("%d moves, %d findings, %v", len(moves), len(findings), err)
+	}
+	for i, m := range moves {
+		if want := n - 1 - i; m.Order != want+1 || m.From.Name != fmt.Sprintf("t%d", want) || m.To.Name != fmt.Sprintf("x%d", want) {
+			t.Fatalf("move %d is %s to %s, order %d", i, m.From.ID(), m.To.ID(), m.Order)
+		}
+	}
 }
 
 // checkMove checks that a move's two sides fit.

@@ -19,7 +19,7 @@ func (a *applier) move(s *shape) tidemark.Move {
 	}
 	var filtering []rule
 	var split, lob bool
-	for i := range a.rules.settings {
+	for _, i := range a.rules.settingsOf.of(s.from.TableID) {
 		set := &a.rules.settings[i]
 		if !set.matches(s.from) {
 			continue

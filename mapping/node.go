@@ -19,7 +19,7 @@ type node struct {
 	place
 }
 
-type place struct{ line, col int } // from 1, in runes
+type place struct{ line, col int } // from 1; col is 0 where it was not counted
 
 type member struct {
 	key   string

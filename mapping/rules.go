@@ -18,6 +18,10 @@ type Rules struct {
 	changes    []change
 	settings   []setting
 	everything bool // no selection was given
+	narrowed   bool // some selection narrows
+
+	// which of the lists may be about a table
+	selectionsOf, changesOf, settingsOf index
 }
 
 // All gives the rules that move every table under its own name.
@@ -37,6 +41,7 @@ func (r *Rules) everythingSelected() {
 	r.selections = append(r.selections, selection{
 		where: where{schema: anything(dmsWildcards), table: anything(dmsWildcards), forms: tables},
 	})
+	r.sort()
 }
 
 // A rule is who says something.
@@ -195,15 +200,62 @@ func (r *Rules) sort() {
 	slices.SortStableFunc(r.selections, func(a, b selection) int { return cmp.Compare(a.id, b.id) })
 	slices.SortStableFunc(r.changes, func(a, b change) int { return cmp.Compare(a.id, b.id) })
 	slices.SortStableFunc(r.settings, func(a, b setting) int { return cmp.Compare(a.id, b.id) })
+	r.index()
+}
+
+func (r *Rules) index() {
+	r.selectionsOf, r.changesOf, r.settingsOf = index{}, index{}, index{}
+	for i := range r.selections {
+		r.selectionsOf.add(&r.selections[i].where, i)
+	}
+	for i := range r.changes {
+		r.changesOf.add(&r.changes[i].where, i)
+	}
+	for i := range r.settings {
+		r.settingsOf.add(&r.settings[i].where, i)
+	}
+}
+
+// An index finds the rules of a list that may be about a table, so that a file
+// with a rule for each of ten thousand tables is not gone through ten thousand
+// times.
+type index struct {
+	exact map[tidemark.TableID][]int
+	wild  []int
+}
+
+func (x *index) add(w *where, i int) {
+	if !w.schema.exact || !w.table.exact {
+		x.wild = append(x.wild, i)
+		return
+	}
+	if x.exact == nil {
+		x.exact = map[tidemark.TableID][]int{}
+	}
+	id := tidemark.TableID{Schema: w.schema.lit, Name: w.table.lit}
+	x.exact[id] = append(x.exact[id], i)
+}
+
+// of gives the places in the list, ascending.
+func (x *index) of(id tidemark.TableID) []int {
+	exact := x.exact[id]
+	if len(exact) == 0 {
+		return x.wild
+	}
+	if len(x.wild) == 0 {
+		return exact
+	}
+	out := slices.Concat(exact, x.wild)
+	slices.Sort(out)
+	return out
 }
 
 // selects says whether a table of this name and form moves: some rule takes it in
 // and none leaves it out, whatever their order. by is the first rule that says so.
 func (r *Rules) selects(id tidemark.TableID, form tidemark.TableForm) (by *selection, ok bool) {
-	narrowed, wide := false, true
-	for i := range r.selections {
+	wide := r.narrowed
+	for _, i := range r.selectionsOf.of(id) {
 		s := &r.selections[i]
-		narrowed = narrowed || s.narrows
 		if !s.forms.has(form) || !s.named(id) {
 			continue
 		}
@@ -216,7 +268,7 @@ func (r *Rules) selects(id tidemark.TableID, form tidemark.TableForm) (by *selec
 			by = s
 		}
 	}
-	if narrowed && wide {
+	if wide {
 		return nil, false
 	}
 	return by, by != nil
@@ -232,6 +284,7 @@ func (r *Rules) Narrow(include, exclude []string) (*Rules, error) {
 	out := *r
 	out.selections = slices.Clone(r.selections)
 	out.everything = false
+	out.narrowed = r.narrowed || len(include) > 0
 	p := &problems{op: "select tables"}
 	add := func(option string, patterns []string) {
 		for _, text := range patterns {
@@ -258,6 +311,7 @@ func (r *Rules) Narrow(include, exclude []string) (*Rules, error) {
 	if err := p.err(); err != nil {
 		return r, err
 	}
+	out.index()
 	return &out, nil
 }
 

@@ -43,7 +43,7 @@ func columnNames(columns []tidemark.Column) []string {
 // changesOf gives the indexes of the changes that are about a table or its columns.
 func (a *applier) changesOf(t *tidemark.Table) []int {
 	var out []int
-	for i := range a.rules.changes {
+	for _, i := range a.rules.changesOf.of(t.TableID) {
 		if a.rules.changes[i].matches(t) {
 			out = append(out, i)
 		}

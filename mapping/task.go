@@ -84,6 +84,7 @@ func (y *taskReader) task(r *reader) *Task {
 		}
 	}
 	t.Options = y.options(r.get("options"))
+	y.out.sort()
 	r.failUnknown()
 	if t.TableMappingsFile != "" && (len(y.out.changes)+len(y.out.settings) > 0 || !y.out.everything) {
 		y.fail(r.n.place, "Keep one of the two.", "the file has table-mappings and rules of its own (include, exclude, views, rename, tables)")
