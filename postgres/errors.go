@@ -93,6 +93,9 @@ func (e *Engine) failGrant(ctx context.Context, op, object string, err error, gr
 		out.Kind, out.Err = tidemark.Cancelled, context.Cause(ctx)
 	case errors.As(err, &pg):
 		out.Kind = kindOfState(pg.Code)
+		if pg.Code == "42P16" && pg.Routine == "index_check_primary_key" {
+			out.Kind = tidemark.Exists // the text is in the server's language, the routine is not
+		}
 		out.Hint = e.hint(pg, out.Kind, grant)
 	case broken(err):
 		out.Kind = tidemark.Transient

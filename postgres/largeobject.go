@@ -4,8 +4,6 @@ import (
 	"context"
 	"strings"
 
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tidemarkdb/tidemark"
 )
 
@@ -57,15 +55,8 @@ func (e *Engine) splitLargeObjects(ctx context.Context, m *tidemark.Move) ([]tid
 	if m.Split.Kind == tidemark.SplitNone || n <= 1 {
 		return []tidemark.Range{{Kind: tidemark.Whole, Bytes: bytes}}, nil
 	}
-	rows, err := conn.Query(ctx, `SELECT DISTINCT b::text, b FROM (SELECT oid, lag(bucket) OVER (ORDER BY oid) AS before, bucket, oid::bigint AS b
-		FROM (SELECT oid, ntile($1) OVER (ORDER BY oid) AS bucket FROM pg_largeobject_metadata) t) u WHERE before <> bucket ORDER BY b`, n)
-	if err != nil {
-		return nil, e.fail(ctx, "split", "large objects", err)
-	}
-	bounds, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (s string, err error) {
-		var b int64
-		return s, row.Scan(&s, &b)
-	})
+	bounds, err := texts(ctx, conn, `SELECT oid::text FROM (SELECT oid, bucket, lag(bucket) OVER (ORDER BY oid) AS before
+		FROM (SELECT oid, ntile($1::int) OVER (ORDER BY oid) AS bucket FROM pg_largeobject_metadata) t) u WHERE before <> bucket ORDER BY u.oid`, n)
 	if err != nil {
 		return nil, e.fail(ctx, "split", "large objects", err)
 	}

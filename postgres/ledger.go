@@ -66,13 +66,13 @@ func (e *Engine) Marks(ctx context.Context, run string) ([]tidemark.Mark, error)
 	}
 	defer release()
 	rows, err := conn.Query(ctx, "SELECT range, rows FROM tidemark.copied WHERE run = $1 AND range > 0 ORDER BY range", run)
-	if err != nil {
-		return nil, e.markFailed(ctx, err)
+	var marks []tidemark.Mark
+	if err == nil {
+		marks, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (m tidemark.Mark, err error) {
+			err = row.Scan(&m.Range, &m.Rows)
+			return m, err
+		})
 	}
-	marks, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (m tidemark.Mark, err error) {
-		err = row.Scan(&m.Range, &m.Rows)
-		return m, err
-	})
 	if sqlState(err) == "42P01" || sqlState(err) == "3F000" {
 		return nil, nil // no table, no marks
 	}
