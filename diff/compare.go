@@ -33,6 +33,7 @@ type table struct {
 	makers  [2][]maker // normal forms; nil where rows are compared as they are
 	tasks   [2][]*task
 
+	known   int64 // rows, once they were counted
 	buckets int
 	shift   int // a key's bucket is its hash shifted right by so much
 
@@ -112,7 +113,7 @@ func (c *comparison) compare(ctx context.Context, pairs []Pair) error {
 	for _, t := range differing(bySize) {
 		if rows := max(t.result.SourceRows, t.result.TargetRows); t.format == tidemark.CopyBinary || rows/int64(t.buckets) > 8*rowsPerBucket && t.buckets < maxBuckets {
 			t.format = tidemark.CopyText
-			t.move(0).From.Rows = max(t.move(0).From.Rows, rows)
+			t.known = rows
 			again = append(again, t)
 		}
 	}

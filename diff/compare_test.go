@@ -332,6 +332,9 @@ func TestBucketsFollowTheRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if p.Source.From.Rows != 10 {
+		t.Error("the caller's table was changed")
+	}
 	if want := "s.t: 1 different, 50000 rows on each side\n  different  a=33333: b \"x\" -> \"other\"\n"; got.Tables[0].String() != want {
 		t.Errorf("got %v", got)
 	}
@@ -349,6 +352,30 @@ func TestHeavyDuplicatesAreHeldOnce(t *testing.T) {
 	}
 	if r := got.Tables[0]; r.Missing != 10 || len(r.Rows) != 1 || r.Rows[0].Count != 10 {
 		t.Errorf("got %v", r)
+	}
+}
+
+// What a worker holds is bounded by the different rows, not by all of them.
+func TestEqualRowsAreCompactedWhileTheyCome(t *testing.T) {
+	c := newComparison(nil, nil, Options{Hashers: 1})
+	tab, err := c.newTable(0, pairOf("t", []tidemark.Type{text}, []tidemark.Type{text}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	tab.chooseBuckets(1)
+	l := newLook(tab, 1)
+	l.wanted[0] = held
+	data := []byte(strings.Repeat("same\n", 10_000))
+	for range 30 {
+		if n, err := l.visit(c.hasher(0, 0, tab), 1, 0, &task{table: tab}, data); n != 10_000 || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	if n := len(l.entries[0][0]); n >= 1<<16 {
+		t.Errorf("%d entries are held for 300,000 equal rows", n)
+	}
+	if got := compact(l.entries[0][0]); len(got) != 1 || got[0].rows != 300_000 {
+		t.Errorf("compacted to %+v", got)
 	}
 }
 

@@ -82,14 +82,24 @@ func (t *table) chooseBuckets(wanted int) {
 	t.buckets = 1 << (64 - t.shift)
 }
 
-// expected is the larger number of rows that either server believes it has.
-func (t *table) expected() (rows int64) {
+// expected is the larger number of rows that either server believes it has. One
+// that knows nothing but the size gets a row for 100 bytes.
+func (t *table) expected() int64 {
+	if t.known > 0 {
+		return t.known
+	}
+	var rows, size int64
 	for side := range t.tasks {
-		var sum int64
+		var rs, bs int64
 		for _, k := range t.tasks[side] {
-			sum += max(k.r.Rows, 0)
+			rs += max(k.r.Rows, 0)
+			bs += max(k.r.Bytes, 0)
 		}
-		rows = max(rows, sum, t.move(side).From.Rows)
+		from := t.move(side).From
+		rows, size = max(rows, rs, from.Rows), max(size, bs, from.Bytes)
+	}
+	if rows <= 0 {
+		return size / 100
 	}
 	return rows
 }
