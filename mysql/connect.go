@@ -34,7 +34,7 @@ const (
 type Lock uint8
 
 const (
-	LockAuto   Lock = iota // MariaDB with a binlog: none is needed; otherwise Global, and Tables where RELOAD is not granted
+	LockAuto   Lock = iota // none where there is a binlog to tell by; otherwise Global, and Tables where RELOAD is not granted
 	LockGlobal             // FLUSH TABLES WITH READ LOCK
 	LockBackup             // MariaDB: BACKUP STAGE BLOCK_COMMIT; MySQL: LOCK INSTANCE FOR BACKUP until Close, besides Global
 	LockTables             // LOCK TABLES ... READ on all tables of the database

@@ -24,11 +24,15 @@ import (
 //
 //   - MariaDB with a binlog tells each session the position that its snapshot
 //     belongs to. Snapshots are taken again until all say the same; nobody is
-//     kept from writing. On a server too busy for that, a lock follows.
+//     kept from writing.
+//   - MySQL with GTIDs tells which transactions have been committed and which are
+//     about to be. Snapshots are taken again until there was no commit meanwhile.
+//     On a server too busy for that, of either kind, a lock follows.
 //   - FLUSH TABLES WITH READ LOCK, or MariaDB's BACKUP STAGE, keeps commits out
 //     for the milliseconds that it takes to open the snapshots. How long that was
-//     is logged. To get the lock, running statements are waited for, at most
-//     Options.LockWait; then it is given up, and writers are let in again.
+//     is logged. To get the lock, running statements are waited for, and writers
+//     have to wait too: so it is asked for a second at a time, for Options.LockWait
+//     in all.
 //   - LOCK TABLES on all tables, where the privilege RELOAD is missing.
 //
 // Where the server has no binlog Position.Text is empty, and Stamp is made of
@@ -111,7 +115,7 @@ func (f *freezing) start(ctx context.Context) error {
 
 func (f *freezing) snapshot(ctx context.Context) (tidemark.Position, error) {
 	e := f.e
-	if e.mariadb && e.opt.Lock == LockAuto {
+	if e.opt.Lock == LockAuto {
 		pos, ok, err := f.withoutLock(ctx)
 		if ok || err != nil {
 			return pos, err
@@ -123,44 +127,90 @@ func (f *freezing) snapshot(ctx context.Context) (tidemark.Position, error) {
 	return f.locked(ctx)
 }
 
-// withoutLock is MariaDB's way. A commit that is not written to the binlog would
-// go unnoticed: with filters on the binlog it is not tried.
+// withoutLock takes snapshots until they are of one moment, for two seconds. A
+// commit that is not written to the binlog would go unnoticed: with filters on the
+// binlog it is not tried.
 func (f *freezing) withoutLock(ctx context.Context) (pos tidemark.Position, ok bool, err error) {
-	r, err := f.all[0].query(ctx, "SHOW MASTER STATUS")
+	e := f.e
+	show := e.showPosition()
+	r, err := f.all[0].query(ctx, show)
 	if err != nil || r.RowNumber() == 0 {
 		return pos, false, ctx.Err() // no binlog, or not allowed to see
 	}
 	for _, col := range []int{2, 3} { // Binlog_Do_DB, Binlog_Ignore_DB
-		if s, _ := r.GetString(0, col); s != "" {
+		if cell(r, 0, col) != "" {
 			return pos, false, nil
 		}
 	}
-	for range 50 {
-		if err := f.start(ctx); err != nil {
-			return pos, false, err
-		}
-		at := make([]string, len(f.all))
-		err := f.each(func(i int) (err error) {
-			at[i], err = snapshotPosition(ctx, f.all[i])
-			return err
-		})
-		if err != nil {
-			return pos, false, err
-		}
-		same := at[0] != ""
-		for _, p := range at {
-			same = same && p == at[0]
-		}
-		if same {
-			f.e.opt.Log.Info("source frozen without a lock", "position", at[0])
-			pos, err = f.e.describePosition(ctx, f.all[0], at[0])
-			return pos, true, err
-		}
-		if at[0] == "" {
-			return pos, false, nil
+	try := f.tryMySQL
+	if e.mariadb {
+		try = f.tryMariaDB
+	}
+	for start := time.Now(); time.Since(start) < 2*time.Second; {
+		pos, again, err := try(ctx)
+		if err != nil || !again {
+			if pos.Text != "" {
+				e.opt.Log.Info("source frozen without a lock", "position", pos.Text, "after", time.Since(start))
+			}
+			return pos, pos.Text != "", err
 		}
 	}
 	return pos, false, nil
+}
+
+// tryMariaDB takes a snapshot on each session; again means that they differ.
+func (f *freezing) tryMariaDB(ctx context.Context) (pos tidemark.Position, again bool, err error) {
+	if err := f.start(ctx); err != nil {
+		return pos, false, err
+	}
+	at := make([]string, len(f.all))
+	err = f.each(func(i int) (err error) {
+		at[i], err = snapshotPosition(ctx, f.all[i])
+		return err
+	})
+	if err != nil || at[0] == "" {
+		return pos, false, err
+	}
+	for _, p := range at {
+		if p != at[0] {
+			return pos, true, nil
+		}
+	}
+	pos, err = f.e.describePosition(ctx, f.all[0], at[0])
+	return pos, false, err
+}
+
+// tryMySQL takes a snapshot on each session; again means that there may have been
+// a commit meanwhile.
+//
+// A transaction owns its GTID from before it is written to the binlog until after
+// it is committed in InnoDB, when the GTID passes from gtid_owned to gtid_executed
+// at once. So if one had become visible between two of the snapshots, it would
+// afterwards be in gtid_owned still, or else be new in gtid_executed, which is
+// therefore read last. And where the position is read before gtid_owned is empty,
+// all that the binlog has before it is in gtid_executed too.
+func (f *freezing) tryMySQL(ctx context.Context) (pos tidemark.Position, again bool, err error) {
+	s := f.all[0]
+	r, err := s.query(ctx, "SELECT @@GLOBAL.gtid_executed, @@GLOBAL.gtid_mode")
+	if err != nil || cell(r, 0, 1) != "ON" {
+		return pos, false, err
+	}
+	before := cell(r, 0, 0)
+	if err := f.start(ctx); err != nil {
+		return pos, false, err
+	}
+	if r, err = s.query(ctx, f.e.showPosition()); err != nil {
+		return pos, false, err
+	}
+	text := cell(r, 0, 0) + ":" + cell(r, 0, 1)
+	if r, err = s.query(ctx, "SELECT @@GLOBAL.gtid_owned"); err != nil || cell(r, 0, 0) != "" {
+		return pos, true, err
+	}
+	if r, err = s.query(ctx, "SELECT @@GLOBAL.gtid_executed"); err != nil || cell(r, 0, 0) != before {
+		return pos, true, err
+	}
+	gtid := strings.ReplaceAll(before, "\n", "")
+	return tidemark.Position{Engine: f.e.name, Text: text, GTID: gtid, Stamp: gtid}, false, nil
 }
 
 // snapshotPosition is where in the binlog a MariaDB session's snapshot is.
@@ -224,12 +274,8 @@ func (f *freezing) locked(ctx context.Context) (tidemark.Position, error) {
 		return tidemark.Position{}, err
 	}
 	f.lock = s
-	wait := strconv.Itoa(max(int(e.opt.LockWait/time.Second), 1))
-	if err := s.exec(ctx, "SET SESSION lock_wait_timeout="+wait); err != nil {
-		return tidemark.Position{}, err
-	}
 	asked := time.Now()
-	unlock, err := f.takeLock(ctx, s)
+	unlock, err := f.insist(ctx, s, asked.Add(e.opt.LockWait))
 	if err != nil {
 		return tidemark.Position{}, f.lockError(ctx, err)
 	}
@@ -252,6 +298,31 @@ func (f *freezing) locked(ctx context.Context) (tidemark.Position, error) {
 	}
 	f.lock = nil
 	return pos, err
+}
+
+// insist asks for the lock again and again, a second or a few at a time. While it
+// is asked for, new writers wait; and a transaction that waits in that way may
+// hold the row for which a running statement waits, which the lock waits for:
+// only giving up lets them go on.
+func (f *freezing) insist(ctx context.Context, s *session, until time.Time) (unlock string, err error) {
+	for seconds := 1; ; seconds = min(seconds+1, 5) {
+		if err := s.exec(ctx, "SET SESSION lock_wait_timeout="+strconv.Itoa(seconds)); err != nil {
+			return "", err
+		}
+		unlock, err = f.takeLock(ctx, s)
+		var my *gomysql.MyError
+		if !errors.As(err, &my) || my.Code != 1205 || time.Now().After(until) {
+			return unlock, err
+		}
+		if f.e.mariadb && f.e.opt.Lock == LockBackup {
+			_ = s.exec(ctx, "BACKUP STAGE END") // the stages before the one that was not to be had
+		}
+		select {
+		case <-time.After(time.Duration(seconds) * time.Second / 2):
+		case <-ctx.Done():
+			return "", ctx.Err()
+		}
+	}
 }
 
 // takeLock takes the strongest lock that is wanted and allowed; unlock is the
@@ -350,11 +421,7 @@ func (f *freezing) inTheWay(ctx context.Context) string {
 // position asks where the server's log stands.
 func (e *Engine) position(ctx context.Context, s *session) (tidemark.Position, error) {
 	pos := tidemark.Position{Engine: e.name}
-	show := "SHOW MASTER STATUS"
-	if !e.mariadb && e.atLeast(8, 2, 0) {
-		show = "SHOW BINARY LOG STATUS"
-	}
-	r, err := s.query(ctx, show)
+	r, err := s.query(ctx, e.showPosition())
 	var my *gomysql.MyError
 	switch {
 	case errors.As(err, &my):
@@ -378,6 +445,13 @@ func (e *Engine) position(ctx context.Context, s *session) (tidemark.Position, e
 	}
 	pos.Stamp, err = e.counters(ctx, s)
 	return pos, err
+}
+
+func (e *Engine) showPosition() string {
+	if !e.mariadb && e.atLeast(8, 2, 0) {
+		return "SHOW BINARY LOG STATUS"
+	}
+	return "SHOW MASTER STATUS"
 }
 
 // counters stands in for a position: InnoDB counts the rows that it writes from
