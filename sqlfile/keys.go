@@ -39,6 +39,11 @@ const (
 func SplitKeys(create []byte) (bare []byte, alters [][]byte) {
 	l := &lexer{d: create, esc: true}
 	name, ok := createName(l)
+	if ok && name[0] == '"' { // made for ANSI_QUOTES, which may be over when the keys are added
+		create = backticks(create)
+		l = &lexer{d: create, esc: true}
+		name, ok = createName(l)
+	}
 	if !ok {
 		return create, nil
 	}
@@ -80,6 +85,21 @@ func SplitKeys(create []byte) (bare []byte, alters [][]byte) {
 		bare = append(bare, create[last.end:last.stop]...) // the end of the line
 	}
 	return append(bare, create[last.stop:]...), alters
+}
+
+// backticks writes names in double quotes as names in backticks.
+func backticks(text []byte) []byte {
+	l := &lexer{d: text, esc: true, ansi: true}
+	var out []byte
+	last := 0
+	for t := l.next(); t.kind != tEnd && t.kind != tBad; t = l.next() {
+		if t.kind == tName && text[t.start] == '"' {
+			out = append(out, text[last:t.start]...)
+			out = append(out, "`"+strings.ReplaceAll(unquoteName(l.text(t)), "`", "``")+"`"...)
+			last = t.end
+		}
+	}
+	return append(out, text[last:]...)
 }
 
 // alterAdd makes one statement that adds definitions.
