@@ -118,8 +118,9 @@ func (s *settingsReader) targetMetadata(r *reader) {
 
 // Ranges that DMS documents.
 const (
-	maxSubTasks   = 49
-	maxCommitRate = 50000
+	maxSubTasks     = 49
+	maxCommitRate   = 50000
+	usualCommitRate = 10000
 )
 
 func (s *settingsReader) fullLoad(r *reader) {
@@ -128,6 +129,10 @@ func (s *settingsReader) fullLoad(r *reader) {
 	}
 	if n, ok := r.number("CommitRate", 1, maxCommitRate); ok {
 		s.out.CommitRate, s.out.Set.CommitRate = int(n), true
+		if n != usualCommitRate {
+			s.p.find(tidemark.Note, "FullLoadSettings.CommitRate", "Set range-size to change how much one transaction moves.",
+				"the value %d has no effect: a range of a table is committed at once, however many rows it has", n)
+		}
 	}
 	if n, ok := r.number("TransactionConsistencyTimeout", 0, math.MaxInt32); ok {
 		s.out.ConsistencyTimeout, s.out.Set.ConsistencyTimeout = time.Duration(n)*time.Second, true

@@ -594,7 +594,10 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 			return "", tidemark.Errorf(tidemark.Invalid, "read task file", "", "a ${ in a URL is never closed", "Write ${VARIABLE}.")
 		}
 		name := s[at+2 : at+end]
-		value, ok := lookup(name)
+		value, ok := "", false
+		if lookup != nil {
+			value, ok = lookup(name)
+		}
 		if !ok {
 			return "", tidemark.Errorf(tidemark.Invalid, "read task file", "", fmt.Sprintf("the variable %s is not set", name),
 				fmt.Sprintf("Set it in the environment: export %s=...", name))
