@@ -95,6 +95,11 @@ func (a *applier) partsExist(s *shape, set *setting) {
 			known = append(known, p.Name)
 		}
 	}
+	for _, t := range a.db.Tables { // PostgreSQL: one between the table and its leaves stands for those below it
+		if t.Form == tidemark.Partition && t.PartitionOf == s.from.TableID {
+			full = append(full, t.Name, t.String())
+		}
+	}
 	for _, name := range set.split.Parts {
 		if !slices.Contains(known, name) && !slices.Contains(full, name) {
 			a.p.fail(tidemark.Invalid, set.name, "", "%s has no partition %q%s", s.from.ID(), name, listed(known))
