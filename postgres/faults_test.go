@@ -217,6 +217,59 @@ func TestStampAndPosition(t *testing.T) {
 	}
 }
 
+// A commit that is in the log and waits for a standby is not yet visible: a view that
+// misses it must not claim a place in the log behind it.
+func TestPositionWaitsForCommitsThatNobodySees(t *testing.T) {
+	srv := testdb.Postgres(t, 15)
+	db := srv.NewDatabase(t, "sync")
+	testdb.Query(t, db, "CREATE TABLE t (id int)")
+	set := func(sql string) {
+		testdb.Query(t, db, sql)
+		testdb.Query(t, db, "SELECT pg_reload_conf()")
+	}
+	set("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
+	defer set("ALTER SYSTEM RESET synchronous_standby_names")
+	pending := make(chan struct{})
+	go func() {
+		defer close(pending)
+		testdb.Query(t, db, "INSERT INTO t VALUES (1)")
+	}()
+	for testdb.Query(t, db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "0" {
+		time.Sleep(10 * time.Millisecond)
+	}
+	release := time.AfterFunc(300*time.Millisecond, func() { set("ALTER SYSTEM RESET synchronous_standby_names") })
+	defer release.Stop()
+	e := frozen(t, db, 1)
+	<-pending
+	if _, n := readAll(t, e, 0, move(table(t, db, "t")), &tidemark.Range{}, tidemark.CopyText); n != 1 {
+		t.Error("the view misses a commit that its position is behind")
+	}
+}
+
+// A session that is cut while rows flow is a transient error, and the lane reads the
+// same view again.
+func TestKilledInMidRead(t *testing.T) {
+	db := testdb.Postgres(t, 18).NewDatabase(t, "kill")
+	testdb.Query(t, db, "CREATE TABLE t AS SELECT g AS id, repeat('x', 1000) AS v FROM generate_series(1, 40000) g")
+	e := frozen(t, db, 1)
+	m := move(table(t, db, "t"))
+	n := 0
+	err := e.Read(t.Context(), 0, tidemark.Read{Move: m, Range: &tidemark.Range{}}, func(b *tidemark.Batch) error {
+		b.Release()
+		if n++; n == 2 {
+			testdb.Query(t, db, fmt.Sprintf("SELECT pg_terminate_backend(%d, 5000)", e.readers[0].conn.PID()))
+		}
+		return nil
+	})
+	if tidemark.KindOf(err) != tidemark.Transient || n > 39 {
+		t.Errorf("%v: %v after %d batches", tidemark.KindOf(err), err, n)
+	}
+	testdb.Query(t, db, "DELETE FROM t")
+	if _, rows := readAll(t, e, 0, m, &tidemark.Range{}, tidemark.CopyText); rows != 40000 {
+		t.Errorf("%d rows", rows)
+	}
+}
+
 func TestReadForbidden(t *testing.T) {
 	srv := testdb.Postgres(t, 15)
 	db := srv.NewDatabase(t, "priv")

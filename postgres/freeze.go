@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -20,7 +18,8 @@ import (
 // together with the identity of the cluster: equal stamps mean that the same
 // transactions have ended, so that all tables hold the same rows. Any transaction
 // that wrote changes it, in whatever database of the cluster, also one that was
-// rolled back: it may cry wolf, but never sleeps.
+// rolled back: it may cry wolf, but never sleeps. On a standby that replays just then
+// it is empty, which equals nothing.
 func (e *Engine) Freeze(ctx context.Context, lanes int) (tidemark.Position, error) {
 	conn, release, err := e.leader(ctx)
 	if err != nil {
@@ -55,12 +54,20 @@ func (e *Engine) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark
 		_, _ = conn.Exec(ctx, "ROLLBACK") // the first error is the one to tell
 		return pos, "", err
 	}
+	pos.Stamp = system + " " + view
 	if standby {
 		// A standby's snapshot does not list who is running, but whatever ends there
-		// moves the place that it has replayed.
-		view = "replayed " + pos.Text
+		// moves the place that it has replayed. Where that moved as the snapshot was
+		// taken, nobody can tell on which side of it the snapshot is.
+		after, err := safeStart(ctx, conn, true)
+		if err != nil {
+			return pos, "", err
+		}
+		pos.Stamp = system + " replayed " + after
+		if after != pos.Text {
+			pos.Stamp = ""
+		}
 	}
-	pos.Stamp = system + " " + view
 	return pos, snapshot, nil
 }
 
@@ -84,9 +91,11 @@ func safeStart(ctx context.Context, conn *pgx.Conn, standby bool) (string, error
 	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&place); err != nil {
 		return "", err
 	}
-	running, err := texts(ctx, conn, "SELECT (xid::text::numeric % 4294967296)::text FROM pg_snapshot_xip(pg_current_snapshot()) xid")
-	if err != nil || len(running) == 0 {
-		return place, err
+	// Not pg_current_snapshot, which does not list those that are newer than the newest
+	// that has ended.
+	running, err := texts(ctx, conn, "SELECT backend_xid::text FROM pg_stat_activity WHERE backend_xid IS NOT NULL")
+	if err != nil {
+		return "", err
 	}
 	const gap, patience = 50 * time.Millisecond, 5 * time.Second
 	for start, pause := time.Now(), time.Millisecond; ; pause = min(2*pause, gap) {
@@ -109,11 +118,12 @@ func safeStart(ctx context.Context, conn *pgx.Conn, standby bool) (string, error
 }
 
 // committing says whether any of these transactions is at work, and whether
-// anybody waits for a synchronous standby.
+// anybody waits for a synchronous standby. A role that may not see what others do
+// has to take each of them for waiting.
 func committing(ctx context.Context, conn *pgx.Conn, running []string) (working, waiting bool, err error) {
 	err = conn.QueryRow(ctx, `SELECT
 		coalesce(bool_or(backend_xid::text = ANY ($1) AND coalesce(state, '') NOT LIKE 'idle in transaction%'), false),
-		coalesce(bool_or(coalesce(wait_event, '') = 'SyncRep'), false)
+		coalesce(bool_or(wait_event = 'SyncRep' OR backend_xid::text = ANY ($1) AND state IS NULL), false)
 		FROM pg_stat_activity WHERE pid <> pg_backend_pid()`, running).Scan(&working, &waiting)
 	return working, waiting, err
 }
@@ -180,12 +190,4 @@ func (l *lane) join(ctx context.Context) error {
 	}
 	l.close()
 	return l.e.fail(ctx, "read", l.e.object, err)
-}
-
-// lsnBytes reads "0/1949A28"; for comparisons of places in one log.
-func lsnBytes(s string) uint64 {
-	high, low, _ := strings.Cut(s, "/")
-	h, _ := strconv.ParseUint(high, 16, 64)
-	l, _ := strconv.ParseUint(low, 16, 64)
-	return h<<32 | l
 }
