@@ -50,6 +50,7 @@ type Options struct {
 	LockWait        time.Duration // how long Freeze waits for its lock before it gives up; 0: 60 s
 	NoBinlog        bool          // target: what is written is kept out of the binlog (needs SUPER, BINLOG ADMIN or SYSTEM_VARIABLES_ADMIN)
 	DeferKeys       bool          // MyISAM and Aria: non-unique keys are disabled while a fresh table is loaded
+	Definer         Definer       // target: under whose name views and programs are made
 	Log             *slog.Logger  // nil: nowhere
 }
 

@@ -58,7 +58,7 @@ type columnID struct {
 func (d *describer) run(ctx context.Context) error {
 	d.db = &tidemark.Database{Engine: d.e.name, Version: d.e.version, Major: d.e.major, Name: d.e.db}
 	d.auto, d.json = map[tidemark.TableID]uint64{}, map[columnID]bool{}
-	for _, step := range []func() error{d.readSchemas, d.readTables, d.readChecks, d.readColumns, d.readIndexes,
+	for _, step := range []func() error{d.readSchemas, d.readTables, d.holdTables, d.readChecks, d.readColumns, d.readIndexes,
 		d.readForeignKeys, d.readPartitions, d.readNative} {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -83,6 +83,16 @@ func compareID(a, b tidemark.TableID) int {
 
 // finish sets what follows from several catalogue tables together.
 func (d *describer) finish(t *tidemark.Table) {
+	// MySQL does not tell the order of keys.
+	slices.SortFunc(t.Indexes, func(a, b tidemark.Index) int {
+		if a.Unique != b.Unique {
+			if a.Unique {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
 	for i := range t.Columns {
 		c := &t.Columns[i]
 		if d.json[columnID{t.TableID, c.Name}] && c.Type.Kind != tidemark.JSON {
@@ -229,6 +239,35 @@ func (d *describer) addTable(r rowReader) {
 	if d.want == nil || d.want(t.TableID) {
 		d.tables[t.TableID] = t
 	}
+}
+
+// holdTables keeps the tables that are wanted from being changed while their rows
+// are read, once the engine is frozen.
+func (d *describer) holdTables() error {
+	d.e.mu.Lock()
+	frozen := d.e.frozen
+	d.e.mu.Unlock()
+	if !frozen {
+		return nil
+	}
+	var ids []tidemark.TableID
+	var statements []string
+	for _, id := range d.bases {
+		if t := d.tables[id]; t != nil && t.Storage != "" {
+			ids = append(ids, id)
+			statements = append(statements, "SELECT 1 FROM "+table(id)+" LIMIT 0")
+		}
+	}
+	failed := -1
+	err := d.show(statements, func(i int, _ rowReader, err error) {
+		if err != nil && failed < 0 {
+			failed = i
+		}
+	})
+	if err == nil && failed >= 0 {
+		err = d.e.hold(d.c, ids[failed:failed+1]) // says what is wrong
+	}
+	return err
 }
 
 func (d *describer) readPartitions() error {

@@ -212,6 +212,10 @@ func (r *renderer) programs() {
 		r.program(o)
 		crossed++
 	}
+	if len(r.definers) > 0 {
+		r.find(tidemark.Note, "", "views, triggers, routines and events are made under the names of their definers, who must exist on the target: "+someOf(r.definers),
+			"The definer option makes them under the name of the account that copies.")
+	}
 	if crossed > 0 && !r.same {
 		r.find(tidemark.Note, "", fmt.Sprintf("views, triggers, routines and events (%d) are taken over in %s's own words; what %s does not understand is listed when it refuses it",
 			crossed, r.from.name(), r.to.name()), "")
@@ -298,6 +302,42 @@ const (
 		"sql_mode = @tidemark_mode, time_zone = @tidemark_zone"
 )
 
+// A Definer says under whose name views, triggers, routines and events are made
+// on the target. SQL SECURITY DEFINER gives them that account's rights.
+type Definer uint8
+
+const (
+	KeepDefiner    Definer = iota // the source's; the account must exist, and naming another one needs a privilege
+	CurrentDefiner                // the account that copies
+)
+
+// setDefiner names the definer that the option asks for.
+func (r *renderer) setDefiner(tokens []token) []token {
+	i := 0
+	for i < len(tokens) && !tokens[i].is("definer") {
+		if t := tokens[i]; t.is("view") || t.is("trigger") || t.is("procedure") || t.is("function") || t.is("event") || t.is("package") {
+			return tokens
+		}
+		i++
+	}
+	from := skip(tokens, i+1)
+	if !at(tokens, from).punct('=') {
+		return tokens
+	}
+	from = skip(tokens, from+1)
+	end := from + 1
+	if at(tokens, end).punct('@') {
+		end += 2
+	}
+	if r.definer == CurrentDefiner {
+		return slices.Concat(tokens[:from], []token{{wordToken, "CURRENT_USER"}}, tokens[min(end, len(tokens)):])
+	}
+	if name := join(tokens[from:min(end, len(tokens))]); !slices.Contains(r.definers, name) {
+		r.definers = append(r.definers, name)
+	}
+	return tokens
+}
+
 // program adds one view, trigger, routine or event.
 func (r *renderer) program(o *tidemark.Object) {
 	to := r.into[o.Table.Schema]
@@ -323,7 +363,7 @@ func (r *renderer) program(o *tidemark.Object) {
 		tokens := scanSQL(sql)
 		switch {
 		case i == create:
-			tokens = r.rename(r.collations(tokens))
+			tokens = r.setDefiner(r.rename(r.collations(tokens)))
 		case strings.HasPrefix(sql, "SET "):
 			tokens = r.setting(tokens, ascii)
 		default:

@@ -33,6 +33,7 @@ import (
 // is not made, and a finding says so. Their DEFINER is kept (see Definer).
 func (e *Engine) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
 	r := newRenderer(db, moves, e.dialect(), e.db)
+	r.definer = e.opt.Definer
 	r.schemas()
 	r.sequences()
 	for i := range moves {
@@ -50,6 +51,8 @@ type renderer struct {
 	db       *tidemark.Database
 	moves    []tidemark.Move
 	from, to dialect
+	definer  Definer
+	definers []string          // accounts under whose names objects are made
 	home     string            // database of the target's URL; it exists
 	same     bool              // source and target are of one kind: no rewriting but of names
 	family   bool              // the source speaks MySQL
