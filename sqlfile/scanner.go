@@ -208,6 +208,11 @@ func (s *Scanner) step() (*Statement, error) {
 	switch {
 	case len(d) > 9 && fold(d[:9], "DELIMITER") && (space[d[9]]):
 		return nil, s.delimiter()
+	case len(d) > 4 && fold(d[:4], "COPY") && space[d[4]]: // PostgreSQL's after all
+		next := *s.session
+		next.Postgres, next.NoBackslash = true, true
+		s.session = &next
+		return s.postgres(d)
 	case len(d) > 6 && (fold(d[:6], "INSERT") || len(d) > 7 && fold(d[:7], "REPLACE")):
 		if ok, err := s.insert(); ok || err != nil {
 			return nil, err
