@@ -6,6 +6,7 @@ type PieceKind uint8
 const (
 	Rows      PieceKind = iota // rows as text, to be converted
 	Define                     // a table begins: Def, and native DDL in Objects
+	OnRows                     // a trigger of Table: as Execute, but before rows of its table that come after it
 	Execute                    // SQL that an engine of the dump's kind can run, in order, after the rows: views, triggers, routines
 	ExecuteAt                  // SQL that must run where it stands, as rows that cannot be converted
 )
@@ -20,6 +21,7 @@ type Piece struct {
 	Objects []Object // Define: CREATE TABLE without secondary keys, and what adds these later
 	SQL     string   // Execute, ExecuteAt
 	What    string   // Execute: "view shop.v", for messages
+	AsSQL   bool     // Rows: a server of the dump's kind should run them as they are
 	Charset string   // Rows: of the text, in MySQL's words
 	Offset  int64    // in the unpacked file, of its first byte
 	Line    int64    // from 1

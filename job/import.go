@@ -15,6 +15,7 @@ import (
 // Dump is a dump file that was opened.
 type Dump interface {
 	load.Script
+	Server() string               // version of the server it was made of, as far as it has said; "" unknown
 	Name() string                 // for messages
 	Stamp() string                // changes when the file does; "" for a pipe
 	Offset() (at, size int64)     // of the file as it lies on disk; size 0 unknown
@@ -47,7 +48,7 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 		return c.run.ID, nil, err
 	}
 	defer c.lock.Unlock()
-	im := &importJob{copying: c, known: map[tidemark.TableID]bool{}, control: c.spec.Load.LaneCount() + max(c.spec.Load.Finishers, 2)}
+	im := &importJob{copying: c, known: map[tidemark.TableID]bool{}, triggers: map[string]bool{}, control: c.spec.Load.ScriptLane(), dump: dump}
 	run := load.NewImport(dump, tgt, im, c, c.options(), c.done, c.built)
 	rep, err := c.watchOver(ctx, run, importProgress{run.Status, dump}, func(ctx context.Context) ([]load.Failed, error) {
 		im.find(dump.Findings())
@@ -110,11 +111,15 @@ func (c *copying) takeUpImport(ctx context.Context) error {
 // importJob is the load.Settler of an import.
 type importJob struct {
 	*copying
-	tables  []*tidemark.Table // all that the file defines, for foreign keys
-	known   map[tidemark.TableID]bool
-	later   []*tidemark.Piece
-	schema  string // the one database of the file that is wanted
-	control int    // the lane for statements of the file
+	dump     Dump
+	control  int // the lane for statements of the file
+	known    map[tidemark.TableID]bool
+	schema   string            // the one database of the file that is wanted
+	tables   []*tidemark.Table // all that the file defines, for foreign keys
+	native   []tidemark.Object // their CREATE TABLEs
+	later    []*tidemark.Piece // statements that wait for the rows
+	triggers map[string]bool   // tables with triggers that wait in later
+	failed   []load.Failed
 }
 
 // Table applies the rules to one table, as if it were a database of its own.
@@ -130,6 +135,12 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	if table.Schema == "" {
 		table.Schema = im.tgt.Default()
 	}
+	table.ForeignKeys = slices.Clone(table.ForeignKeys)
+	for i := range table.ForeignKeys {
+		if ref := &table.ForeignKeys[i].Ref; ref.Schema == "" {
+			ref.Schema = table.Schema
+		}
+	}
 	if !im.spec.Rules.Wants(table.TableID) {
 		return load.Settled{}, nil
 	}
@@ -142,7 +153,9 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	im.tables = append(im.tables, &table)
 	alone := table
 	alone.ForeignKeys = nil // the tables that they refer to may come later: see End
-	db := &tidemark.Database{Engine: "mysql", Version: "dump", Tables: []*tidemark.Table{&alone}, Objects: adopt(p.Objects, table.TableID)}
+	objects := adopt(p.Objects, table.TableID)
+	im.native = append(im.native, objects...)
+	db := im.database([]*tidemark.Table{&alone}, objects)
 	moves, findings, err := im.spec.Rules.Apply(db, schemaDefaults(fileEnd{}, im.tgt, im.spec.TargetSchema))
 	if err != nil {
 		return load.Settled{}, err
@@ -155,7 +168,7 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		return load.Settled{}, tidemark.Errorf(tidemark.Collision, "import", m.To.String(), "two tables of the file go to it", "rename one of them with a rule")
 	}
 	im.known[m.To.TableID] = true
-	objects, more := im.tgt.Render(db, moves)
+	made, more := im.tgt.Render(db, moves)
 	im.find(append(findings, more...))
 	if err := load.Blocked(more); err != nil {
 		return load.Settled{}, err
@@ -165,7 +178,7 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		return load.Settled{}, err
 	}
 	s := load.Settled{Move: &m, Format: im.format(&m, fresh)}
-	for _, o := range objects {
+	for _, o := range made {
 		switch {
 		case keep && o.Kind != "statistics":
 		case o.Phase == tidemark.BeforeRows:
@@ -178,6 +191,18 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 	im.moves = append(slices.Clip(im.moves), &m)
 	im.mu.Unlock()
 	return s, nil
+}
+
+// database is a part of the file as if it were a database.
+func (im *importJob) database(tables []*tidemark.Table, objects []tidemark.Object) *tidemark.Database {
+	db := &tidemark.Database{Engine: im.tgt.Name(), Version: im.dump.Server(), Tables: tables, Objects: objects}
+	switch {
+	case strings.Contains(strings.ToLower(db.Version), "maria"):
+		db.Engine = "mariadb"
+	case db.Version != "" || family(db.Engine) != "mysql":
+		db.Engine = "mysql"
+	}
+	return db
 }
 
 // adopt names the table that objects belong to, where the file names no database.
@@ -265,8 +290,41 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 	if p.Kind == tidemark.ExecuteAt {
 		return im.tgt.Exec(ctx, im.control, []string{p.SQL})
 	}
+	if p.Kind == tidemark.OnRows {
+		im.triggers[strings.ToLower(p.Table.Name)] = true
+	}
 	im.later = append(im.later, p)
 	return nil
+}
+
+// Raw runs rows that could not be converted as the statement that they are in
+// the file. It is not in one transaction with its marker row: a run that is
+// killed between the two finds the rows there when it is resumed, and stops at
+// the first duplicate key.
+func (im *importJob) Raw(ctx context.Context, lane int, sql string) (bool, error) {
+	if family(im.tgt.Name()) != "mysql" {
+		return false, nil
+	}
+	return true, im.tgt.Exec(ctx, im.control+1+lane, []string{sql})
+}
+
+// Rows makes what waits up to the triggers of a table whose rows come after them:
+// the file means these rows to fire them.
+func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
+	name := strings.ToLower(p.Table.Name)
+	if !im.triggers[name] {
+		return nil
+	}
+	delete(im.triggers, name)
+	last := 0
+	for i, held := range im.later {
+		if held.Kind == tidemark.OnRows && strings.ToLower(held.Table.Name) == name {
+			last = i + 1
+		}
+	}
+	held := im.later[:last]
+	im.later = im.later[last:]
+	return im.runAll(ctx, held)
 }
 
 // End renders the foreign keys, now that all tables are known.
@@ -277,16 +335,13 @@ func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 			with = append(with, t)
 		}
 	}
-	if len(with) == 0 || family(im.tgt.Name()) == "mysql" && im.spec.Rules.Everything() {
-		return nil, nil // the native ALTER TABLEs have them
+	if len(with) == 0 {
+		return nil, nil
 	}
-	db := &tidemark.Database{Engine: "mysql", Version: "dump", Tables: im.tables}
+	db := im.database(im.tables, im.native)
 	moves, _, err := im.spec.Rules.Apply(db, schemaDefaults(fileEnd{}, im.tgt, im.spec.TargetSchema))
 	if err != nil {
 		return nil, err
-	}
-	for i := range moves {
-		moves[i].Direct = false // there is no native DDL for them here
 	}
 	objects, findings := im.tgt.Render(db, moves)
 	var out []tidemark.Object
@@ -305,8 +360,19 @@ func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 
 // after runs the file's other statements in their order.
 func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
-	var failed []load.Failed
-	for _, p := range im.later {
+	if err := im.runAll(ctx, im.later); err != nil {
+		return im.failed, err
+	}
+	if n := len(im.failed); n > 0 {
+		return im.failed, tidemark.Errorf(tidemark.Incomplete, "import", "", fmt.Sprintf("all rows are there, but %d statements of the file failed", n), "see the list with their SQL in the report")
+	}
+	return nil, nil
+}
+
+// runAll runs statements in their order; those that fail are listed, and the
+// next ones are tried all the same.
+func (im *importJob) runAll(ctx context.Context, list []*tidemark.Piece) error {
+	for _, p := range list {
 		id := fmt.Sprintf("statement at line %d", p.Line)
 		if p.What != "" {
 			id = p.What
@@ -316,16 +382,13 @@ func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
 		}
 		err := im.tgt.Exec(ctx, im.control, []string{p.SQL})
 		if ctx.Err() != nil {
-			return failed, ctx.Err()
+			return ctx.Err()
 		}
 		if err != nil && tidemark.KindOf(err) != tidemark.Exists && p.What != "" {
-			failed = append(failed, load.Failed{Object: tidemark.Object{ID: id, SQL: []string{p.SQL}}, Error: err.Error()})
+			im.failed = append(im.failed, load.Failed{Object: tidemark.Object{ID: id, SQL: []string{p.SQL}}, Error: err.Error()})
 		}
 	}
-	if len(failed) > 0 {
-		return failed, tidemark.Errorf(tidemark.Incomplete, "import", "", fmt.Sprintf("all rows are there, but %d statements of the file failed", len(failed)), "see the list with their SQL in the report")
-	}
-	return nil, nil
+	return nil
 }
 
 // fileEnd stands for the file where the two ends' schemas are matched.

@@ -22,6 +22,9 @@ type Script interface {
 	// Narrow gives m with only the columns that the rows of a piece have; m itself
 	// where they have all.
 	Narrow(p *tidemark.Piece, m *tidemark.Move) *tidemark.Move
+	// SQL gives a piece of rows as a statement for a server of the script's own kind;
+	// "" where it is none.
+	SQL(p *tidemark.Piece) string
 	// Done gives a piece's memory back.
 	Done(p *tidemark.Piece)
 }
@@ -32,6 +35,12 @@ type Settler interface {
 	// is loaded; a nil Move passes its rows over. BeforeRows objects have been made
 	// when it returns.
 	Table(ctx context.Context, p *tidemark.Piece) (Settled, error)
+	// Rows comes before a piece of rows is handed to a lane: what must be in force
+	// for them is made now.
+	Rows(ctx context.Context, p *tidemark.Piece) error
+	// Raw runs a piece of rows that could not be converted as SQL on a lane of its
+	// own; false where the target cannot.
+	Raw(ctx context.Context, lane int, sql string) (bool, error)
 	// Execute runs SQL of the script, now or when all rows are there.
 	Execute(ctx context.Context, p *tidemark.Piece) error
 	// End comes after the last piece and gives what is still to be made when all
@@ -54,7 +63,7 @@ const pendingPieces = 6
 // marks work as in any copy: done lists the pieces that are on the target.
 func NewImport(script Script, tgt Target, settle Settler, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
 	plan := &Plan{Owner: map[string]int{}}
-	im := &importing{script: script, settle: settle, done: done, built: built, pieces: map[int]*tidemark.Piece{}, moves: map[tidemark.TableID]int{}, narrower: map[string]int{}}
+	im := &importing{script: script, settle: settle, done: done, built: built, pieces: map[int]*tidemark.Piece{}, moves: map[tidemark.TableID]int{}, narrower: map[string]int{}, raw: map[int]error{}}
 	r := NewRun(im, tgt, plan, sink, opt, nil, built)
 	im.run = r
 	r.feed, r.done = im.feed, im.settled
@@ -75,6 +84,7 @@ type importing struct {
 
 	mu     sync.Mutex
 	pieces map[int]*tidemark.Piece // in flight, by range
+	raw    map[int]error           // those that must run as SQL, and why
 }
 
 // feed is the scanner stage.
@@ -123,7 +133,8 @@ func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece
 		im.moves[p.Table] = -1
 		return -1, nil
 	}
-	if err := im.run.before(ctx, s.Before, im.built); err != nil {
+	// The lanes are at work on the tables before, so this one is for the scanner.
+	if err := im.run.before(ctx, im.run.opt.ScriptLane(), s.Before, im.built); err != nil {
 		return -1, err
 	}
 	move := im.run.addMove(s, im.built)
@@ -143,6 +154,9 @@ func (im *importing) rows(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 	if move < 0 {
 		im.script.Done(p)
 		return nil
+	}
+	if err := im.settle.Rows(ctx, p); err != nil {
+		return err
 	}
 	move = im.narrow(p, move)
 	r := &tidemark.Range{ID: p.ID, Move: move, Bytes: p.Bytes}
@@ -214,14 +228,39 @@ func (r *Run) tableFull(move int) {
 }
 
 // Read converts the piece of a range, as a Source would read it.
-func (im *importing) Read(ctx context.Context, _ int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+//
+// A piece with an expression that only a server can evaluate is found out in the
+// middle of its rows: that attempt is given up, and the next one runs the piece as
+// the SQL that it is.
+func (im *importing) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	im.mu.Lock()
-	p := im.pieces[r.Range.ID]
+	p, raw := im.pieces[r.Range.ID], im.raw[r.Range.ID]
 	im.mu.Unlock()
 	if p == nil {
 		return tidemark.Errorf(tidemark.Bug, "import", r.Move.To.String(), fmt.Sprintf("piece %d is not there", r.Range.ID), "")
 	}
-	return im.script.Convert(ctx, p, r, emit)
+	if raw != nil || p.AsSQL {
+		ran, err := im.settle.Raw(ctx, lane, im.script.SQL(p))
+		if err != nil {
+			return err
+		}
+		if ran {
+			b := tidemark.NewBatch(r.Range, r.Format)
+			b.Last = true
+			return emit(b)
+		}
+		if raw != nil {
+			return raw
+		}
+	}
+	err := im.script.Convert(ctx, p, r, emit)
+	if tidemark.KindOf(err) == tidemark.Unsupported && im.script.SQL(p) != "" {
+		im.mu.Lock()
+		im.raw[r.Range.ID] = err
+		im.mu.Unlock()
+		return &tidemark.Error{Op: "import", Object: r.Move.To.String(), Kind: tidemark.Transient, Err: err}
+	}
+	return err
 }
 
 // settled gives a piece's memory back once its range is on the target.

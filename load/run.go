@@ -48,6 +48,10 @@ func (o Options) LaneCount() int {
 	return o.defaults().MaxLanes
 }
 
+// ScriptLane is the target's lane for an import's own statements, which run while
+// the others write and build.
+func (o Options) ScriptLane() int { return o.LaneCount() + o.defaults().Finishers }
+
 // A Sink is told what happens, from many goroutines; it must not wait long.
 type Sink interface {
 	RangeDone(r *tidemark.Range, w tidemark.Written)
@@ -129,7 +133,7 @@ type Failed struct {
 // Failures). Whatever the error, the same plan can be run again with what is
 // done by then.
 func (r *Run) Do(ctx context.Context, built map[string]bool) error {
-	if err := r.before(ctx, r.plan.Objects, built); err != nil {
+	if err := r.before(ctx, 0, r.plan.Objects, built); err != nil {
 		return err
 	}
 	r.group = flow.NewGroup(ctx)
@@ -190,14 +194,14 @@ func (r *Run) Lanes() int {
 }
 
 // before makes what the rows need, in order.
-func (r *Run) before(ctx context.Context, objects []tidemark.Object, built map[string]bool) error {
+func (r *Run) before(ctx context.Context, lane int, objects []tidemark.Object, built map[string]bool) error {
 	for i := range objects {
 		o := &objects[i]
 		if o.Phase != tidemark.BeforeRows || built[o.ID] {
 			continue
 		}
 		start := time.Now()
-		err := r.exec(ctx, 0, o)
+		err := r.exec(ctx, lane, o)
 		r.sink.ObjectDone(o, err, time.Since(start))
 		if err != nil {
 			return err

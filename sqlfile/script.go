@@ -1,7 +1,6 @@
 package sqlfile
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"os"
@@ -49,6 +48,10 @@ func OpenScript(path string, opt ScriptOptions) (*Script, error) {
 
 // Name is the file's name, for messages.
 func (s *Script) Name() string { return s.file.Name }
+
+// Server is the version of the server that the dump was made of, as far as it has
+// said by now: "10.11.14-MariaDB".
+func (s *Script) Server() string { return s.scan.Header().Server }
 
 // Close closes the file.
 func (s *Script) Close() error { return s.file.Close() }
@@ -99,6 +102,7 @@ func (s *Script) rows(ctx context.Context, t *Tuples) (*tidemark.Piece, error) {
 	}
 	p := &tidemark.Piece{Kind: tidemark.Rows, ID: int(t.Index), Table: t.Table, Def: t.Def, Columns: t.Columns, Charset: t.Session.Charset,
 		Offset: t.Offset, Line: t.Line, Bytes: int64(len(t.Data)), Text: t}
+	p.AsSQL = t.Verb != "INSERT" && t.Verb != "COPY" && !t.More // INSERT IGNORE and REPLACE mean something to a server
 	if t.More {
 		s.long = &parts{index: t.Index, first: t, ch: make(chan *Tuples, 1), quit: make(chan struct{})}
 		p.Text = s.long
@@ -135,11 +139,13 @@ func (s *Script) statement(st *Statement) *tidemark.Piece {
 			return p
 		}
 		p.Kind, p.Def, p.Table = tidemark.Define, st.Def, st.Def.TableID
-		p.Objects = tableObjects(st.Def, st.Text)
+		p.Objects = []tidemark.Object{{ID: "table " + st.Def.TableID.String(), Kind: "table", Phase: tidemark.BeforeRows, Table: st.Def.TableID, SQL: []string{p.SQL}}}
 	case Insert:
 		p.Kind = tidemark.ExecuteAt
 	case Set:
-	case AlterTable, View, Trigger, Routine, Event, Sequence:
+	case Trigger:
+		p.Kind, p.What = tidemark.OnRows, fmt.Sprintf("%s %s", st.Kind, title(st))
+	case AlterTable, View, Routine, Event, Sequence:
 		p.What = fmt.Sprintf("%s %s", st.Kind, title(st))
 	case Other:
 		p.What = fmt.Sprintf("statement at line %d", st.Line)
@@ -157,24 +163,6 @@ func title(st *Statement) string {
 	}
 	text := strings.Join(strings.Fields(string(st.Text[:min(len(st.Text), 200)])), " ")
 	return fmt.Sprintf("%.60s (line %d)", text, st.Line)
-}
-
-// tableObjects is the native DDL of a table: bare, and what is added when it is full.
-func tableObjects(def *tidemark.Table, create []byte) []tidemark.Object {
-	id := def.TableID
-	bare, alters := SplitKeys(create)
-	objects := []tidemark.Object{{ID: "table " + id.String(), Kind: "table", Phase: tidemark.BeforeRows, Table: id, SQL: []string{string(bare)}}}
-	for i, alter := range alters {
-		o := tidemark.Object{ID: fmt.Sprintf("keys %d of %s", i+1, id), Kind: "index", Phase: tidemark.AfterTable, Table: id, SQL: []string{string(alter)}, Heavy: true}
-		if i > 0 {
-			o.Depends = []string{fmt.Sprintf("keys %d of %s", i, id)} // each is a pass over the same table
-		}
-		if i == len(alters)-1 && len(def.ForeignKeys) > 0 && bytes.Contains(alter, []byte("FOREIGN KEY")) { // SplitKeys gives them last
-			o.Kind, o.Phase = "foreign key", tidemark.AfterRows
-		}
-		objects = append(objects, o)
-	}
-	return objects
 }
 
 // Narrow gives m with only the columns that the rows of this piece have.
@@ -214,6 +202,15 @@ func (s *Script) Convert(ctx context.Context, p *tidemark.Piece, r tidemark.Read
 
 // drop lets the scanner go on without handing over what is left.
 func (l *parts) drop() { l.once.Do(func() { close(l.quit) }) }
+
+// SQL gives a piece of rows as the INSERT that it is; "" for a part of a long row.
+func (s *Script) SQL(p *tidemark.Piece) string {
+	t, ok := p.Text.(*Tuples)
+	if !ok || t.Verb == "COPY" {
+		return ""
+	}
+	return string(t.SQL())
+}
 
 // Done gives a piece's memory back.
 func (s *Script) Done(p *tidemark.Piece) {

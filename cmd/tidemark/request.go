@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -162,35 +161,11 @@ func (r *request) tableRules(first *settings) error {
 	if len(first.include)+len(first.exclude) == 0 {
 		return nil
 	}
-	if first.mappings != "" || !r.rules.Everything() {
-		return tidemark.Errorf(tidemark.Invalid, "read options", "--include, --exclude", "cannot stand beside rules in a file", "put them into the file")
-	}
-	rules, err := selection(first.include, first.exclude)
+	rules, err := r.rules.Narrow(first.include, first.exclude)
 	if err == nil {
 		r.rules = rules
 	}
 	return err
-}
-
-// selection makes rules of the flags, by way of the task file's own form.
-func selection(include, exclude []string) (*mapping.Rules, error) {
-	var b strings.Builder
-	for _, part := range []struct {
-		key  string
-		list []string
-	}{{"include", include}, {"exclude", exclude}} {
-		if len(part.list) > 0 {
-			fmt.Fprintf(&b, "%s:\n", part.key)
-		}
-		for _, p := range part.list {
-			fmt.Fprintf(&b, "  - %q\n", p)
-		}
-	}
-	task, _, err := mapping.ParseYAML([]byte(b.String()), os.LookupEnv)
-	if err != nil {
-		return nil, err
-	}
-	return task.Rules, nil
 }
 
 // opener connects with the engines' options of this request.

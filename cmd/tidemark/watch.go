@@ -67,7 +67,10 @@ func (w *quiet) Planned(run string, p *load.Plan) {
 			printFinding(w.errOut, f)
 		}
 	}
-	if run != "" {
+	switch {
+	case run != "" && p.Source == "":
+		fmt.Fprintf(w.errOut, "run %s\n", run)
+	case run != "":
 		fmt.Fprintf(w.errOut, "run %s: %s, %s to create after their rows\n", run, count(len(p.Moves), "table"), count(laterObjects(p), "object"))
 	}
 }
