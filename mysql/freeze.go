@@ -210,7 +210,11 @@ func (f *freezing) tryMySQL(ctx context.Context) (pos tidemark.Position, again b
 		return pos, true, err
 	}
 	gtid := strings.ReplaceAll(before, "\n", "")
-	return tidemark.Position{Engine: f.e.name, Text: text, GTID: gtid, Stamp: gtid}, false, nil
+	pos = tidemark.Position{Engine: f.e.name, Text: text, GTID: gtid, Stamp: gtid}
+	if gtid == "" {
+		pos.Stamp = text
+	}
+	return pos, false, nil
 }
 
 // snapshotPosition is where in the binlog a MariaDB session's snapshot is.
@@ -395,7 +399,7 @@ func (f *freezing) lockError(ctx context.Context, err error) error {
 	out.Kind, out.Hint = e.kindOf(my)
 	switch {
 	case out.Kind == tidemark.Forbidden:
-		out.Hint = "GRANT RELOAD ON *.* TO " + e.grantee() + " (or LOCK TABLES on the database), or let Tidemark freeze without a lock while nobody writes."
+		out.Hint = "GRANT RELOAD, REPLICATION CLIENT ON *.* TO " + e.grantee() + " (or LOCK TABLES on the database), or let Tidemark freeze without a lock while nobody writes."
 	case my.Code == 1205:
 		out.Kind = tidemark.Transient
 		out.Err = fmt.Errorf("the global read lock was not to be had within %s%s", e.opt.LockWait, f.inTheWay(ctx))

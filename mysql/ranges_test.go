@@ -145,7 +145,9 @@ func TestFilters(t *testing.T) {
 		m.Filter = f
 		return strings.Count(readAll(t, e, m, tidemark.CopyText), "\n")
 	}
-	cond := func(col string, c ...tidemark.Condition) tidemark.Filter { return tidemark.Filter{Column: col, Conditions: c} }
+	cond := func(col string, c ...tidemark.Condition) tidemark.Filter {
+		return tidemark.Filter{Column: col, Conditions: c}
+	}
 	for i, c := range []struct{ got, want int }{
 		{count(cond("id", tidemark.Condition{Op: "eq", Value: "7"})), 1},
 		{count(cond("id", tidemark.Condition{Op: "noteq", Value: "7"})), 4999},
@@ -297,7 +299,7 @@ func TestFreezeWithoutReload(t *testing.T) {
 		t.Cleanup(func() { testdb.Query(t, srv.URL(""), "DROP USER modest@'127.0.0.1'") })
 		as := strings.Replace(from, srv.User+":"+srv.Password+"@", "modest:modest-Pw1@", 1)
 		_, err := open(t, as, Options{}).Freeze(t.Context(), 2)
-		if want := "GRANT RELOAD ON *.* TO 'modest'@'127.0.0.1' (or LOCK TABLES on the database)"; tidemark.KindOf(err) != tidemark.Forbidden || !strings.HasPrefix(tidemark.HintOf(err), want) {
+		if want := "GRANT RELOAD, REPLICATION CLIENT ON *.* TO 'modest'@'127.0.0.1' (or LOCK TABLES on the database)"; tidemark.KindOf(err) != tidemark.Forbidden || !strings.HasPrefix(tidemark.HintOf(err), want) {
 			t.Errorf("%v (%v); %s", err, tidemark.KindOf(err), tidemark.HintOf(err))
 		}
 		if strings.Contains(fmt.Sprint(err), "modest-Pw1") {

@@ -2,11 +2,9 @@ package mysql
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tidemarkdb/tidemark"
@@ -275,6 +273,3 @@ func TestZooByInsert(t *testing.T) {
 		sameTables(t, from, databaseOf(from), databaseOf(to))
 	})
 }
-
-var errStop = errors.New("enough")
-var _ sync.Mutex
