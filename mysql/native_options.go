@@ -98,14 +98,28 @@ type tableOption struct {
 	tokens []token
 }
 
-// Options that both families know, and those of one of them.
-const (
-	commonOptions = " ENGINE TYPE AUTO_INCREMENT AVG_ROW_LENGTH CHARSET CHARACTER SET DEFAULT CHARSET DEFAULT CHARACTER SET CHECKSUM COLLATE DEFAULT COLLATE COMMENT CONNECTION " +
-		"DELAY_KEY_WRITE INSERT_METHOD KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS PACK_KEYS ROW_FORMAT STATS_AUTO_RECALC STATS_PERSISTENT STATS_SAMPLE_PAGES UNION "
-	mysqlOptions   = " COMPRESSION ENCRYPTION TABLESPACE AUTOEXTEND_SIZE ENGINE_ATTRIBUTE SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE "
-	mariadbEngines = " innodb myisam memory csv archive blackhole mrg_myisam aria rocksdb s3 federated connect spider mroonga oqgraph sphinx columnstore sequence "
-	mysqlEngines   = " innodb myisam memory csv archive blackhole mrg_myisam federated ndb ndbcluster rocksdb "
+// Options that both families know, those of MySQL alone, and the storage engines.
+var (
+	commonOptions = setOf("ENGINE,TYPE,AUTO_INCREMENT,AVG_ROW_LENGTH,CHARSET,CHARACTER SET,DEFAULT CHARSET,DEFAULT CHARACTER SET,CHECKSUM,COLLATE,DEFAULT COLLATE,COMMENT," +
+		"CONNECTION,DELAY_KEY_WRITE,INSERT_METHOD,KEY_BLOCK_SIZE,MAX_ROWS,MIN_ROWS,PACK_KEYS,ROW_FORMAT,STATS_AUTO_RECALC,STATS_PERSISTENT,STATS_SAMPLE_PAGES,UNION")
+	mysqlOptions   = setOf("COMPRESSION,ENCRYPTION,TABLESPACE,AUTOEXTEND_SIZE,ENGINE_ATTRIBUTE,SECONDARY_ENGINE,SECONDARY_ENGINE_ATTRIBUTE")
+	pathOptions    = setOf("DATA DIRECTORY,INDEX DIRECTORY")
+	mariadbEngines = setOf("innodb,myisam,memory,csv,archive,blackhole,mrg_myisam,aria,rocksdb,s3,federated,connect,spider,mroonga,oqgraph,sphinx,columnstore,sequence")
+	mysqlEngines   = setOf("innodb,myisam,memory,csv,archive,blackhole,mrg_myisam,federated,ndb,ndbcluster,rocksdb")
 )
+
+func setOf(list string) map[string]bool {
+	out := map[string]bool{}
+	for s := range strings.SplitSeq(list, ",") {
+		out[s] = true
+	}
+	return out
+}
+
+// isOption reports whether words are the name of an option that takes a value.
+func isOption(words string) bool {
+	return commonOptions[words] || mysqlOptions[words] || pathOptions[words]
+}
 
 // options adapts what stands behind the list of columns. Paths on the source's
 // disks are never taken over.
@@ -114,8 +128,10 @@ func (w *rewriter) options() {
 	var keep []string
 	for _, o := range list {
 		switch {
-		case o.name == "DATA DIRECTORY" || o.name == "INDEX DIRECTORY":
+		case pathOptions[o.name]:
 			w.r.find(tidemark.Warning, w.object, o.name+" is left out: it is a path on the source's disks", "")
+		case o.name == "TYPE": // as long ago
+			keep = append(keep, "ENGINE="+at(o.tokens, len(o.tokens)-1).text)
 		case w.r.same && !w.lacks():
 			keep = append(keep, join(o.tokens))
 		default:
@@ -130,7 +146,6 @@ func (w *rewriter) options() {
 // option spells one option for the target; empty leaves it out.
 func (w *rewriter) option(o tableOption) string {
 	value := at(o.tokens, len(o.tokens)-1)
-	known := strings.Contains(commonOptions, " "+o.name+" ")
 	switch {
 	case o.name == "WITH SYSTEM VERSIONING":
 		return join(o.tokens) // versioning looks at it
@@ -140,7 +155,7 @@ func (w *rewriter) option(o tableOption) string {
 		return ""
 	case o.name == "PAGE_CHECKSUM" || o.name == "TRANSACTIONAL":
 		return "" // of Aria, which InnoDB does by itself
-	case known || !w.r.to.mariadb && strings.Contains(mysqlOptions, " "+o.name+" "):
+	case commonOptions[o.name] || !w.r.to.mariadb && mysqlOptions[o.name]:
 		return join(o.tokens)
 	case w.r.to.mariadb && w.r.from.mariadb:
 		return join(o.tokens)
@@ -156,7 +171,7 @@ func (w *rewriter) storageEngine(name string) string {
 		known = mariadbEngines
 	}
 	out := name
-	if !strings.Contains(known, " "+strings.ToLower(name)+" ") {
+	if !known[strings.ToLower(name)] {
 		out = "InnoDB"
 	}
 	if !w.r.to.mariadb && len(w.c.partition) > 0 && !strings.HasPrefix(strings.ToLower(name), "ndb") {
@@ -182,25 +197,36 @@ func splitOptions(tokens []token) []tableOption {
 	}
 	for i := 0; i < len(tokens); i++ {
 		t := tokens[i]
-		switch {
-		case t.punct('='):
-			v := skip(tokens, i+1)
-			if at(tokens, v).punct('(') {
-				v = closing(tokens, v)
-			}
-			end(min(v+1, len(tokens)))
-			i = v
-		case t.kind == wordToken || t.kind == nameToken:
-			name = append(name, t.name())
-			words := strings.ToUpper(strings.Join(name, " "))
-			if words == "WITH SYSTEM VERSIONING" || words == "START TRANSACTION" || strings.HasPrefix(words, "TABLESPACE ") {
-				name = name[:max(1, len(name)-1)]
-				if words == "WITH SYSTEM VERSIONING" {
-					name = []string{words}
-				}
-				end(i + 1)
-			}
+		if t.kind != wordToken && t.kind != nameToken && t.kind != punctToken {
+			continue
 		}
+		words := strings.ToUpper(strings.Join(append(name, t.name()), " "))
+		next := skip(tokens, i+1)
+		value := -1
+		switch {
+		case t.punct(','), t.punct(';'):
+			if len(name) == 0 {
+				from = i + 1
+			}
+			continue
+		case t.punct('='):
+			value = next
+		case words == "WITH SYSTEM VERSIONING" || words == "START TRANSACTION":
+			name = []string{words}
+			end(i + 1)
+			continue
+		case isOption(words) && !at(tokens, next).punct('=') && !isOption(words+" "+strings.ToUpper(at(tokens, next).name())):
+			name = append(name, t.name())
+			value = next
+		default:
+			name = append(name, t.name())
+			continue
+		}
+		if at(tokens, value).punct('(') {
+			value = closing(tokens, value)
+		}
+		end(min(value+1, len(tokens)))
+		i = value
 	}
 	if len(name) > 0 {
 		end(len(tokens))

@@ -45,7 +45,7 @@ type createTable struct {
 // parseCreateTable takes a CREATE TABLE apart as SHOW CREATE TABLE prints it, and
 // as mysqldump does. ok is false for anything else.
 func parseCreateTable(sql string) (c createTable, ok bool) {
-	tokens := scanSQL(sql)
+	tokens := scanSQL(strings.TrimRight(sql, "; \t\r\n"))
 	open := 0
 	for open < len(tokens) && !tokens[open].punct('(') {
 		if t := tokens[open]; t.kind == nameToken || t.kind == wordToken {
@@ -222,7 +222,7 @@ func (c *createTable) autoIncrement() string {
 // notNull reports whether a column is declared so.
 func (c *createTable) notNull(column string) bool {
 	for i := range c.items {
-		if it := &c.items[i]; it.kind == columnItem && it.name == column {
+		if it := &c.items[i]; it.kind == columnItem && strings.EqualFold(it.name, column) {
 			n := find(it.tokens, "not")
 			return n >= 0 && at(it.tokens, skip(it.tokens, n+1)).is("null")
 		}
@@ -266,7 +266,7 @@ func (c *createTable) inCreate() []bool {
 		if !it.isKey() || it.kind == primaryItem {
 			continue
 		}
-		if cols := it.keyColumns(); len(cols) == 0 || cols[0] != auto {
+		if cols := it.keyColumns(); len(cols) == 0 || !strings.EqualFold(cols[0], auto) {
 			continue
 		}
 		for j := 0; j <= i; j++ {
@@ -284,7 +284,7 @@ func (c *createTable) leads(keep []bool, auto string) bool {
 	for i := range c.items {
 		if it := &c.items[i]; keep[i] && it.isKey() {
 			for n, col := range it.keyColumns() {
-				if col == auto && (n == 0 || engine == "myisam" || engine == "aria") {
+				if strings.EqualFold(col, auto) && (n == 0 || engine == "myisam" || engine == "aria") {
 					return true
 				}
 			}

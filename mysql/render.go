@@ -329,7 +329,11 @@ func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey) {
 		checks[0], o.Heavy, o.Bytes = "SET foreign_key_checks = 1", true, m.From.Bytes
 		r.find(tidemark.Note, name, "is checked when it is made, because only some rows of "+p.From.String()+" are copied: a row without its parent makes it fail", "")
 	}
-	sql := "ALTER TABLE " + table(m.To.TableID) + " ADD CONSTRAINT " + quote(r.constraint(m.To.Schema, f.Name, "fk")) + " FOREIGN KEY (" + quoteList(cols) +
+	constraint := ""
+	if f.Name != "" {
+		constraint = "CONSTRAINT " + quote(r.constraint(m.To.Schema, f.Name, "fk")) + " "
+	}
+	sql := "ALTER TABLE " + table(m.To.TableID) + " ADD " + constraint + "FOREIGN KEY (" + quoteList(cols) +
 		") REFERENCES " + table(p.To.TableID) + " (" + quoteList(refs) + ")" + r.action(name, "ON DELETE", f.OnDelete) + r.action(name, "ON UPDATE", f.OnUpdate)
 	if tail, ok := r.tails[m.From.TableID][f.Name]; ok && r.same {
 		cut := strings.LastIndex(sql, quoteList(refs)+")") + len(quoteList(refs)) + 1
