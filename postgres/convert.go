@@ -51,7 +51,7 @@ func converted(w tidemark.Write, take func() (*tidemark.Batch, error)) (func() (
 			break
 		}
 		if c := m.From.Column(m.Source[i]); c != nil && !m.Direct {
-			how[i] = conversionOf(c.Type, to[i].Type)
+			how[i] = conversionOf(c.Type, asWritten(to[i].Type))
 			any = any || how[i] != asIs
 		}
 	}

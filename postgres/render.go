@@ -1,10 +1,163 @@
 package postgres
 
 import (
+	"fmt"
+	"strings"
+
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Render gives the objects that make db's tables, as moves have them, on PostgreSQL.
+// Render gives the objects that make db's tables, as moves have them, on
+// PostgreSQL, and says what it cannot do. It asks no server.
+//
+// From PostgreSQL the native objects are taken over, but for those of tables that
+// are not copied, and what needs one of those. A table that is copied in another
+// shape, or from another engine, is built of its logical shape
+// (render_table.go). Grants and owners come along where Options wants them.
 func (e *Engine) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
-	return db.Objects, nil
+	r := &renderer{db: db, moves: moves, opt: e.opt, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
+		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID]*tidemark.Object{},
+		taken: map[string]map[string]bool{}, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{}}
+	for i := range moves {
+		r.byFrom[moves[i].From.TableID], r.byTo[moves[i].To.TableID] = &moves[i], &moves[i]
+	}
+	if r.same {
+		r.takeOver()
+	}
+	r.build()
+	return r.objects, r.findings
+}
+
+// A renderer is one call of Render.
+type renderer struct {
+	db     *tidemark.Database
+	moves  []tidemark.Move
+	opt    Options
+	same   bool // the source is PostgreSQL: its types and expressions are ours
+	byFrom map[tidemark.TableID]*tidemark.Move
+	byTo   map[tidemark.TableID]*tidemark.Move
+	native map[tidemark.TableID]*tidemark.Object // CREATE TABLE of a PostgreSQL source, by table
+	gone   map[string]string                     // IDs of objects left out: what is missing
+
+	logical   []*tidemark.Move                 // to be built of their logical shape
+	taken     map[string]map[string]bool       // names of relations, by schema
+	unique    map[tidemark.TableID][]uniqueKey // by target table: what a foreign key can refer to
+	dependsOn map[tidemark.TableID][]string    // what a logical table needs
+	folded    int                              // columns that the source compares without regard to case
+
+	objects  []tidemark.Object
+	findings []tidemark.Finding
+}
+
+func (r *renderer) find(s tidemark.Severity, object, text, hint string) {
+	r.findings = append(r.findings, tidemark.Finding{Severity: s, Object: object, Text: text, Hint: hint})
+}
+
+// takeOver copies native objects, in their order, and leaves out what hangs on
+// tables that are not copied as they are.
+func (r *renderer) takeOver() {
+	root := map[tidemark.TableID]tidemark.TableID{}
+	for _, t := range r.db.Tables {
+		if t.Form == tidemark.Partition {
+			root[t.TableID] = t.PartitionOf
+		}
+	}
+	stays := func(t tidemark.TableID) bool {
+		if top, ok := root[t]; ok {
+			t = top
+		}
+		m := r.byFrom[t]
+		return m != nil && m.Direct
+	}
+	out := map[tidemark.TableID]bool{}
+	for i := range r.db.Objects {
+		if o := &r.db.Objects[i]; o.Kind == "table" {
+			r.native[o.Table] = o
+			out[o.Table] = !stays(o.Table)
+		}
+	}
+	if r.byFrom[largeObjects] == nil {
+		out[largeObjects] = true
+	}
+	kinds := map[string]string{}
+	for i := range r.db.Objects {
+		o := &r.db.Objects[i]
+		kinds[o.ID] = o.Kind
+		switch {
+		case o.Kind == "grant" && !r.opt.Grants, o.Kind == "default privileges" && !r.opt.Grants, o.Kind == "owner" && !r.opt.Owners:
+			continue
+		case out[o.Table]:
+			r.gone[o.ID] = o.Table.String()
+			continue
+		}
+		if missing := r.missing(o, kinds); missing != "" {
+			r.leaveOut(o, missing)
+			if o.Kind == "table" {
+				out[o.Table] = true
+			}
+			continue
+		}
+		r.objects = append(r.objects, *o)
+	}
+	for i := range r.moves {
+		m := &r.moves[i]
+		if _, gone := r.gone["table "+quoteTable(m.From.TableID)]; m.Direct && gone && r.native[m.From.TableID] != nil {
+			r.find(tidemark.Warning, "table "+m.From.String(), "it is made of its columns and keys alone, since "+
+				r.gone["table "+quoteTable(m.From.TableID)]+", which it needs, is not copied", "")
+		}
+	}
+}
+
+// leaveOut notes that o is not made, and says so unless it is a mere trait of
+// something that is not made either.
+func (r *renderer) leaveOut(o *tidemark.Object, missing string) {
+	r.gone[o.ID] = missing
+	switch o.Kind {
+	case "table", "grant", "owner", "statistics", "sequence value", "index mark", "foreign key validation", "refresh", "comment", "security label":
+		return
+	}
+	why := "is not copied"
+	if m := r.moveNamed(missing); m != nil {
+		why = "is copied under another name or in another shape"
+	}
+	r.find(tidemark.Warning, o.ID, fmt.Sprintf("left out: it needs %s, which %s", missing, why), "")
+}
+
+func (r *renderer) moveNamed(name string) *tidemark.Move {
+	for i := range r.moves {
+		if r.moves[i].From.String() == name {
+			return &r.moves[i]
+		}
+	}
+	return nil
+}
+
+// missing gives what o needs and will not be there; "" if nothing.
+func (r *renderer) missing(o *tidemark.Object, kinds map[string]string) string {
+	for _, d := range o.Depends {
+		what, gone := r.gone[d]
+		if !gone {
+			continue
+		}
+		kind := kinds[d]
+		switch o.Kind {
+		case "default privileges":
+			continue // they wait for everything and need nothing
+		case "event trigger":
+			if kind != "function" || !strings.HasSuffix(o.SQL[0], " "+strings.TrimPrefix(d, "function ")) {
+				continue // they wait for everything, but need only their function
+			}
+		case "statistics", "index mark":
+			if kind != "table" && kind != "materialized view" {
+				continue
+			}
+		case "constraint":
+			// It waits for all the table's indexes, but needs only its own.
+			if own, _, _ := strings.Cut(strings.TrimPrefix(o.ID, "constraint "), " ON "); kind == "index" && !strings.HasSuffix(d, "."+own) {
+				continue
+			}
+		}
+		return what
+	}
+	return ""
 }
