@@ -82,13 +82,13 @@ type copying struct {
 	built    map[string]bool
 
 	mu       sync.Mutex
-	moves    []*tidemark.Move // of the plan; an import adds to them
 	marked   map[int]int64
 	objects  []ObjectTime
 	rejected int64
 	cut      int64
 	rejects  *lineFile
 	cuts     *lineFile
+	load     *load.Run // once it runs
 	status   *load.Status
 	flushed  time.Time
 }
@@ -165,9 +165,6 @@ func (c *copying) begin(ctx context.Context) error {
 		return err
 	}
 	c.p = p
-	for i := range p.Moves {
-		c.moves = append(c.moves, &p.Moves[i])
-	}
 	text, err := json.Marshal(p)
 	if err != nil {
 		return err
@@ -223,7 +220,7 @@ func (c *copying) options() load.Options {
 
 // watchOver carries a run out, then what is left to do after it, and closes the books.
 func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progress, after func(context.Context) ([]load.Failed, error)) (*Report, error) {
-	c.status = run.Status
+	c.load, c.status = run, run.Status
 	c.marked = map[int]int64{}
 	started := time.Now()
 	c.env.Watch.Running(progress)
@@ -323,9 +320,14 @@ func (c *copying) report(run *load.Run, took time.Duration) *Report {
 
 // list gives the moves that are known by now.
 func (c *copying) list() []*tidemark.Move {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.moves
+	if c.load != nil {
+		return c.load.Moves()
+	}
+	moves := make([]*tidemark.Move, len(c.p.Moves))
+	for i := range c.p.Moves {
+		moves[i] = &c.p.Moves[i]
+	}
+	return moves
 }
 
 // tableStats is the catalogue's form of the tables' progress.
@@ -339,22 +341,41 @@ func (c *copying) tableStats(failure error) []catalog.TableStat {
 	for _, r := range c.p.Ranges {
 		ranges[r.Move]++
 	}
-	out := make([]catalog.TableStat, len(moves))
+	var out []catalog.TableStat
+	at := map[tidemark.TableID]int{}
 	for i, m := range moves {
-		out[i] = catalog.TableStat{Run: c.run.ID, Schema: m.From.Schema, Name: m.From.Name, TargetSchema: m.To.Schema, TargetName: m.To.Name,
+		stat := catalog.TableStat{Run: c.run.ID, Schema: m.From.Schema, Name: m.From.Name, TargetSchema: m.To.Schema, TargetName: m.To.Name,
 			State: load.BeforeLoad, Ranges: ranges[i]}
-		if i >= len(now) {
+		if i < len(now) {
+			fillStat(&stat, now[i], failure != nil)
+		}
+		if k, ok := at[m.From.TableID]; ok { // rows of a dump with fewer columns are a move of their own
+			addStat(&out[k], stat)
 			continue
 		}
-		t := now[i]
-		out[i].Ranges = t.Ranges
-		out[i].State, out[i].FullLoadRows, out[i].FullLoadBytes, out[i].FullLoadErrorRows = t.State, t.Done, t.Bytes, t.Rejected
-		out[i].RangesDone, out[i].Start, out[i].End, out[i].Method = t.RangesDone, t.Start, t.End, t.Method
-		if failure != nil && t.State == load.FullLoad {
-			out[i].State = load.TableCancelled
-		}
+		at[m.From.TableID] = len(out)
+		out = append(out, stat)
 	}
 	return out
+}
+
+func fillStat(s *catalog.TableStat, t load.TableStatus, failed bool) {
+	s.State, s.FullLoadRows, s.FullLoadBytes, s.FullLoadErrorRows = t.State, t.Done, t.Bytes, t.Rejected
+	s.Ranges, s.RangesDone, s.Start, s.End, s.Method = t.Ranges, t.RangesDone, t.Start, t.End, t.Method
+	if failed && t.State == load.FullLoad {
+		s.State = load.TableCancelled
+	}
+}
+
+func addStat(s *catalog.TableStat, t catalog.TableStat) {
+	s.FullLoadRows, s.FullLoadBytes, s.FullLoadErrorRows = s.FullLoadRows+t.FullLoadRows, s.FullLoadBytes+t.FullLoadBytes, s.FullLoadErrorRows+t.FullLoadErrorRows
+	s.Ranges, s.RangesDone, s.End, s.Method = s.Ranges+t.Ranges, s.RangesDone+t.RangesDone, t.End, t.Method
+	if s.Start.IsZero() {
+		s.Start = t.Start
+	}
+	if s.State == load.TableCompleted || s.State == load.BeforeLoad {
+		s.State = t.State
+	}
 }
 
 // RangeDone, TableFull, ObjectDone and Retry make a copying the load.Sink of its run.

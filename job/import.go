@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
@@ -120,6 +121,7 @@ type importJob struct {
 	later    []*tidemark.Piece // statements that wait for the rows
 	triggers map[string]bool   // tables with triggers that wait in later
 	failed   []load.Failed
+	rawMu    sync.Mutex // of the lane after control, which runs rows as SQL
 }
 
 // Table applies the rules to one table, as if it were a database of its own.
@@ -187,9 +189,6 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 			s.Objects = append(s.Objects, o)
 		}
 	}
-	im.mu.Lock()
-	im.moves = append(slices.Clip(im.moves), &m)
-	im.mu.Unlock()
 	return s, nil
 }
 
@@ -262,12 +261,21 @@ func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh
 }
 
 // format chooses what the rows are converted to: what LOAD DATA takes as it is,
-// where the table is what the file says.
+// where the table is what the file says. A column whose character set the file
+// leaves to the database is not: its bytes must pass through one that is known.
 func (im *importJob) format(m *tidemark.Move, fresh bool) tidemark.Format {
-	if family(im.tgt.Name()) == "mysql" && m.Direct && fresh {
-		return tidemark.LoadData
+	if family(im.tgt.Name()) != "mysql" || !m.Direct || !fresh {
+		return tidemark.CopyText
 	}
-	return tidemark.CopyText
+	for _, c := range m.Columns() {
+		switch c.Type.Kind {
+		case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Enum, tidemark.Set:
+			if c.Type.Charset == "" {
+				return tidemark.CopyText
+			}
+		}
+	}
+	return tidemark.LoadData
 }
 
 func (im *importJob) find(findings []tidemark.Finding) {
@@ -290,6 +298,9 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 	if p.Kind == tidemark.ExecuteAt {
 		return im.tgt.Exec(ctx, im.control, []string{p.SQL})
 	}
+	if p.What == "" {
+		im.set(ctx, p.SQL)
+	}
 	if p.Kind == tidemark.OnRows {
 		im.triggers[strings.ToLower(p.Table.Name)] = true
 	}
@@ -301,11 +312,23 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 // the file. It is not in one transaction with its marker row: a run that is
 // killed between the two finds the rows there when it is resumed, and stops at
 // the first duplicate key.
-func (im *importJob) Raw(ctx context.Context, lane int, sql string) (bool, error) {
+func (im *importJob) Raw(ctx context.Context, sql string) (bool, error) {
 	if family(im.tgt.Name()) != "mysql" {
 		return false, nil
 	}
-	return true, im.tgt.Exec(ctx, im.control+1+lane, []string{sql})
+	im.rawMu.Lock()
+	defer im.rawMu.Unlock()
+	return true, im.tgt.Exec(ctx, im.control+1, []string{sql})
+}
+
+// set applies a SET of the file to the sessions that run its statements. One that
+// the server does not take, or does not know, is passed over: dumps set what only
+// their own server has.
+func (im *importJob) set(ctx context.Context, sql string) {
+	im.tgt.Exec(ctx, im.control, []string{sql})
+	im.rawMu.Lock()
+	defer im.rawMu.Unlock()
+	im.tgt.Exec(ctx, im.control+1, []string{sql})
 }
 
 // Rows makes what waits up to the triggers of a table whose rows come after them:

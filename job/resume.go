@@ -35,9 +35,6 @@ func (c *copying) takeUp(ctx context.Context) error {
 	if err := json.Unmarshal(run.Plan, c.p); err != nil {
 		return tidemark.Errorf(tidemark.Bug, "resume", run.ID, err.Error(), "")
 	}
-	for i := range c.p.Moves {
-		c.moves = append(c.moves, &c.p.Moves[i])
-	}
 	if err := c.reclaim(ctx); err != nil {
 		return err
 	}

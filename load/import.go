@@ -38,9 +38,9 @@ type Settler interface {
 	// Rows comes before a piece of rows is handed to a lane: what must be in force
 	// for them is made now.
 	Rows(ctx context.Context, p *tidemark.Piece) error
-	// Raw runs a piece of rows that could not be converted as SQL on a lane of its
-	// own; false where the target cannot.
-	Raw(ctx context.Context, lane int, sql string) (bool, error)
+	// Raw runs a piece of rows that could not be converted as SQL; false where the
+	// target cannot.
+	Raw(ctx context.Context, sql string) (bool, error)
 	// Execute runs SQL of the script, now or when all rows are there.
 	Execute(ctx context.Context, p *tidemark.Piece) error
 	// End comes after the last piece and gives what is still to be made when all
@@ -232,7 +232,7 @@ func (r *Run) tableFull(move int) {
 // A piece with an expression that only a server can evaluate is found out in the
 // middle of its rows: that attempt is given up, and the next one runs the piece as
 // the SQL that it is.
-func (im *importing) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+func (im *importing) Read(ctx context.Context, _ int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	im.mu.Lock()
 	p, raw := im.pieces[r.Range.ID], im.raw[r.Range.ID]
 	im.mu.Unlock()
@@ -240,7 +240,7 @@ func (im *importing) Read(ctx context.Context, lane int, r tidemark.Read, emit f
 		return tidemark.Errorf(tidemark.Bug, "import", r.Move.To.String(), fmt.Sprintf("piece %d is not there", r.Range.ID), "")
 	}
 	if raw != nil || p.AsSQL {
-		ran, err := im.settle.Raw(ctx, lane, im.script.SQL(p))
+		ran, err := im.settle.Raw(ctx, im.script.SQL(p))
 		if err != nil {
 			return err
 		}

@@ -122,6 +122,13 @@ func (r *Run) move(i int) (*tidemark.Move, tidemark.Format) {
 	return r.moves[i], r.formats[i]
 }
 
+// Moves gives the moves that are known by now; an import finds them as it goes.
+func (r *Run) Moves() []*tidemark.Move {
+	r.movesMu.RLock()
+	defer r.movesMu.RUnlock()
+	return r.moves[:len(r.moves):len(r.moves)]
+}
+
 // Failed is an object that could not be built, with the statements to run by hand.
 type Failed struct {
 	Object tidemark.Object `json:"object"`
