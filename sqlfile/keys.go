@@ -155,6 +155,9 @@ func clauses(l *lexer) (out []clause, ok bool) {
 func nextClause(l *lexer) (c clause, ok bool) {
 	c.from = l.i
 	t := l.next()
+	if l.is(t, ",") || l.is(t, ")") {
+		return c, false
+	}
 	c.start = t.start
 	c.classify(l, t)
 	depth, list := 0, 0
@@ -199,7 +202,7 @@ func (c *clause) classify(l *lexer, t token) {
 		}
 	}
 	switch {
-	case l.is(t, "PRIMARY"):
+	case l.is(t, "PRIMARY") && l.accept("KEY"):
 		c.kind = primary
 	case l.is(t, "UNIQUE"):
 		c.kind = uniqueKey
@@ -207,7 +210,7 @@ func (c *clause) classify(l *lexer, t token) {
 		c.kind = plainKey
 	case l.is(t, "FULLTEXT"), l.is(t, "SPATIAL"):
 		c.kind, c.alone = plainKey, true
-	case l.is(t, "FOREIGN"):
+	case l.is(t, "FOREIGN") && l.accept("KEY"):
 		c.kind = foreignKey
 	default:
 		c.first, _ = l.ident(t)

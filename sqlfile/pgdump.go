@@ -84,7 +84,7 @@ func (s *Scanner) postgresEnd() (int, error) {
 			return 0, s.bad(0, "a statement of more than "+size(s.opt.MaxOther), hintBroke)
 		}
 		// Look again at all of it, but only once it has grown by half.
-		for want := len(d) + len(d)/2; len(d) < want || len(d) == 0; {
+		for want := len(d) + len(d)/2 + 1; len(d) < want; {
 			var more bool
 			if d, more = s.more(); !more {
 				if n, ok := postgresWalk(d); ok && s.fail == nil {
