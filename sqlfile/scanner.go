@@ -453,7 +453,11 @@ func (s *Scanner) delimiter() error {
 		}
 		var more bool
 		if d, more = s.more(); !more {
-			return s.bad(0, "the file ends inside a DELIMITER line", hintCut)
+			if s.fail != nil {
+				return s.fail
+			}
+			n = len(d) // the last line of a file may lack its end
+			break
 		}
 		n, ok = line(d, 0)
 	}
