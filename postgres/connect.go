@@ -55,8 +55,8 @@ type Engine struct {
 	controlMu sync.Mutex // control runs the statements of Inspect, Ledger and Preflight
 	control   *pgx.Conn
 
-	sizes  relationSizes
-	target targetFacts
+	foreigns foreignTables
+	target   targetFacts
 
 	lanesMu sync.Mutex
 	readers []*lane

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -34,6 +35,12 @@ func (e *Engine) Read(ctx context.Context, lane int, r tidemark.Read, emit func(
 		if err == nil {
 			break
 		}
+		if err == errNotPlain {
+			if q, err = e.rangeQuery(ctx, r); err != nil {
+				return err
+			}
+			continue
+		}
 		if emitted || try > 0 || l.conn != nil || tidemark.KindOf(err) != tidemark.Transient {
 			return err
 		}
@@ -54,6 +61,10 @@ func laneAt(lanes []*lane, i int) *lane {
 
 // An emitError came from emit and not from the session.
 type emitError struct{ error }
+
+// errNotPlain says that the server takes COPY of a query only: a foreign table that
+// no Split of this Engine has seen.
+var errNotPlain = errors.New("not an ordinary table")
 
 // copyOut runs the COPY and fills batches from its messages. It says whether it has
 // given any away.
@@ -76,6 +87,10 @@ func (l *lane) copyOut(ctx context.Context, q *rangeQuery, r tidemark.Read, emit
 	if pg, ok := err.(*pgconn.PgError); ok && !a.broken {
 		// The transaction failed, but the session lives: it joins the view again.
 		l.joined = false
+		if pg.Code == "42809" && q.plain {
+			l.e.noteForeign(q.table)
+			return false, errNotPlain
+		}
 		return f.emitted, l.e.failGrant(ctx, "read", q.object, pg, q.grant)
 	}
 	l.abandon()
@@ -226,6 +241,8 @@ func (f *filler) finish() error {
 type rangeQuery struct {
 	object  string // in messages
 	grant   string // what a missing privilege would be
+	table   tidemark.TableID
+	plain   bool // copySQL is of the table itself
 	copySQL string
 	cutSQL  string   // lists the rows with values that limited LOB mode shortens
 	cutCols []string // names of the columns whose lengths cutSQL gives after the key
@@ -238,7 +255,7 @@ func (e *Engine) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, 
 	if r.Range.Part != nil && r.Range.Part.Table.Name != "" {
 		table = r.Range.Part.Table
 	}
-	q := &rangeQuery{object: quoteTable(table), grant: "SELECT ON TABLE " + quoteTable(table)}
+	q := &rangeQuery{table: table, object: quoteTable(table), grant: "SELECT ON TABLE " + quoteTable(table)}
 	options := " TO STDOUT"
 	if r.Format == tidemark.CopyBinary {
 		options += " (FORMAT binary)"
@@ -266,7 +283,7 @@ func (e *Engine) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, 
 		if list != "" {
 			list = " (" + list + ")"
 		}
-		q.copySQL = "COPY " + quoteTable(table) + list + options
+		q.copySQL, q.plain = "COPY "+quoteTable(table)+list+options, true
 		return q, nil
 	}
 	from := quoteTable(table)

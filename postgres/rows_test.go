@@ -349,6 +349,33 @@ func TestSplitsHoldEachRowOnce(t *testing.T) {
 	}
 }
 
+// A leaf that is a foreign table is read too, whether Split has seen it or not.
+func TestForeignLeaf(t *testing.T) {
+	db := testdb.Postgres(t, 15).NewDatabase(t, "foreign")
+	testdb.Query(t, db, `CREATE EXTENSION file_fdw; CREATE SERVER f FOREIGN DATA WRAPPER file_fdw; CREATE TABLE root (id int) PARTITION BY LIST (id);
+		CREATE TABLE here PARTITION OF root DEFAULT; INSERT INTO root VALUES (2), (3);
+		CREATE FOREIGN TABLE there PARTITION OF root FOR VALUES IN (1) SERVER f OPTIONS (program 'echo 1')`)
+	m := move(table(t, db, "root"))
+	ranges, err := frozen(t, db, 1).Split(t.Context(), m)
+	if err != nil || len(ranges) != 2 {
+		t.Fatalf("%+v, %v", ranges, err)
+	}
+	e := frozen(t, db, 1)
+	for range 2 {
+		var got []byte
+		for i := range ranges {
+			data, _ := readAll(t, e, 0, m, &ranges[i], tidemark.CopyText)
+			got = append(got, data...)
+		}
+		if string(sorted(got)) != "1\n2\n3\n" {
+			t.Errorf("got %q", got)
+		}
+		if _, err := e.Split(t.Context(), m); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestBadSplits(t *testing.T) {
 	url := testdb.Postgres(t, 15).NewDatabase(t, "split")
 	testdb.Query(t, url, `CREATE TABLE plain (id int, p point); CREATE TABLE part (id int) PARTITION BY RANGE (id); CREATE TABLE part_1 PARTITION OF part DEFAULT`)

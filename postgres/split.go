@@ -24,17 +24,26 @@ type heap struct {
 	names  []string
 }
 
-// relationSizes remembers which tables are foreign ones, which COPY cannot take
+// foreignTables remembers which tables are foreign ones, which COPY cannot take
 // without a query.
-type relationSizes struct {
-	mu      sync.Mutex
-	foreign map[tidemark.TableID]bool
+type foreignTables struct {
+	mu  sync.Mutex
+	ids map[tidemark.TableID]bool
 }
 
 func (e *Engine) foreign(id tidemark.TableID) bool {
-	e.sizes.mu.Lock()
-	defer e.sizes.mu.Unlock()
-	return e.sizes.foreign[id]
+	e.foreigns.mu.Lock()
+	defer e.foreigns.mu.Unlock()
+	return e.foreigns.ids[id]
+}
+
+func (e *Engine) noteForeign(id tidemark.TableID) {
+	e.foreigns.mu.Lock()
+	defer e.foreigns.mu.Unlock()
+	if e.foreigns.ids == nil {
+		e.foreigns.ids = map[tidemark.TableID]bool{}
+	}
+	e.foreigns.ids[id] = true
 }
 
 // Split cuts a move into ranges that together hold each row once. Automatic ranges
@@ -219,17 +228,12 @@ func (e *Engine) heaps(ctx context.Context, m *tidemark.Move, ids []tidemark.Tab
 	if err != nil {
 		return nil, e.fail(ctx, "split", quoteTable(m.From.TableID), err)
 	}
-	e.sizes.mu.Lock()
-	defer e.sizes.mu.Unlock()
 	for _, rel := range rels {
 		if rel.kind == "" {
 			return nil, tidemark.Errorf(tidemark.NotFound, "split", quoteTable(rel.id), "there is no such table", stateHints["42P01"])
 		}
 		if rel.kind == "f" {
-			if e.sizes.foreign == nil {
-				e.sizes.foreign = map[tidemark.TableID]bool{}
-			}
-			e.sizes.foreign[rel.id] = true
+			e.noteForeign(rel.id)
 		}
 	}
 	return rels, nil
