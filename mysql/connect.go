@@ -285,7 +285,7 @@ func (e *Engine) login(ctx context.Context, secure *tls.Config) (*session, error
 	defer cancel()
 	var raw net.Conn
 	stop := func() bool { return true }
-	dial := func(ctx context.Context, network, addr string) (net.Conn, error) {
+	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
 		var d net.Dialer
 		conn, err := d.DialContext(ctx, network, addr)
 		if err != nil {
@@ -296,7 +296,7 @@ func (e *Engine) login(ctx context.Context, secure *tls.Config) (*session, error
 		stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 		return conn, nil
 	}
-	c, err := client.ConnectWithDialer(ctx, e.to.network, e.to.host, e.to.user, e.to.password, e.to.db, dial, func(c *client.Conn) error {
+	c, err := client.ConnectWithDialer(ctx, e.to.network, e.to.host, e.to.user, e.to.password, e.to.db, dialer, func(c *client.Conn) error {
 		if secure != nil {
 			c.SetTLSConfig(secure.Clone())
 		}
@@ -306,8 +306,9 @@ func (e *Engine) login(ctx context.Context, secure *tls.Config) (*session, error
 		c.UnsetCapability(gomysql.CLIENT_QUERY_ATTRIBUTES)
 		return errors.Join(c.SetCapability(gomysql.CLIENT_LOCAL_FILES), c.SetCapability(gomysql.CLIENT_MULTI_RESULTS))
 	})
-	if !stop() && err == nil {
-		err = ctx.Err()
+	var dial *dialError
+	if (!stop() || err != nil) && !errors.As(err, &dial) && ctx.Err() != nil {
+		err = ctx.Err() // the driver drops it
 	}
 	if err != nil {
 		if raw != nil {
@@ -332,6 +333,11 @@ func (e *Engine) identify(s *session) error {
 	e.version, _ = r.GetString(0, 0)
 	user, _ := r.GetString(0, 1)
 	e.account = account(user)
+	e.readVersion()
+	return e.supported()
+}
+
+func (e *Engine) readVersion() {
 	e.mariadb = strings.Contains(strings.ToLower(e.version), "mariadb")
 	e.name = "mysql"
 	if e.mariadb {
@@ -339,6 +345,9 @@ func (e *Engine) identify(s *session) error {
 	}
 	number, _, _ := strings.Cut(strings.TrimPrefix(e.version, "5.5.5-"), "-")
 	_, _ = fmt.Sscanf(number, "%d.%d.%d", &e.major, &e.minor, &e.patch)
+}
+
+func (e *Engine) supported() error {
 	if e.mariadb && !e.atLeast(10, 6, 0) || !e.mariadb && !e.atLeast(8, 0, 0) {
 		return tidemark.Errorf(tidemark.Unsupported, "connect", e.to.masked, "the server's version is "+e.version,
 			"MySQL 8.0 and MariaDB 10.6 are the oldest that are supported.")

@@ -9,29 +9,44 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// ledgerName is the table of marker rows. It stands in the database of the URL;
-// without one Write would not know where.
+// ledgerName is the table of marker rows. It stands in the database of the URL, or
+// where that names none, where it is found, or else in that of the first table that
+// Inspect is asked for.
 const ledgerName = "tidemark_copied"
 
-func (e *Engine) ledgerTable() (string, error) {
+func (e *Engine) ledgerTable(ctx context.Context) (string, error) {
 	e.mu.Lock()
-	defer e.mu.Unlock()
 	db := e.db
 	if db == "" {
 		db = e.ledger
 	}
-	if db == "" {
-		return "", tidemark.Errorf(tidemark.Invalid, "mark", e.to.masked, "it is not known in which database the marker table stands", "Name a database in the target's URL.")
+	e.mu.Unlock()
+	if db != "" {
+		return quote(db) + "." + quote(ledgerName), nil
 	}
+	err := e.onTarget(ctx, "find marker table", "", func(s *session) error {
+		r, err := s.query(ctx, "SELECT MIN(TABLE_SCHEMA) FROM information_schema.TABLES WHERE TABLE_NAME="+literal(ledgerName))
+		db = cell(r, 0, 0)
+		return err
+	})
+	if err == nil && db == "" {
+		err = tidemark.Errorf(tidemark.Invalid, "mark", e.to.masked, "it is not known in which database the marker table stands", "Name a database in the target's URL.")
+	}
+	if err != nil {
+		return "", err
+	}
+	e.keepLedgerIn(db)
 	return quote(db) + "." + quote(ledgerName), nil
 }
 
-// KeepLedgerIn says in which database the marker table stands where the URL names
-// none: call it before Begin.
-func (e *Engine) KeepLedgerIn(db string) {
+// keepLedgerIn says in which database the marker table stands where the URL names
+// none and there is no such table yet.
+func (e *Engine) keepLedgerIn(db string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.ledger = db
+	if e.ledger == "" {
+		e.ledger = db
+	}
 }
 
 // onTarget runs do on an ordinary session and classifies its error.
@@ -46,7 +61,7 @@ func (e *Engine) onTarget(ctx context.Context, op, object string, do func(*sessi
 
 // Begin makes the marker table.
 func (e *Engine) Begin(ctx context.Context, run string) error {
-	name, err := e.ledgerTable()
+	name, err := e.ledgerTable(ctx)
 	if err != nil {
 		return err
 	}
@@ -59,7 +74,10 @@ func (e *Engine) Begin(ctx context.Context, run string) error {
 
 // Marks lists the ranges of a run that are on the target.
 func (e *Engine) Marks(ctx context.Context, run string) ([]tidemark.Mark, error) {
-	name, err := e.ledgerTable()
+	name, err := e.ledgerTable(ctx)
+	if tidemark.KindOf(err) == tidemark.Invalid {
+		return nil, nil // there is no such table
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -85,7 +103,7 @@ func (e *Engine) Marks(ctx context.Context, run string) ([]tidemark.Mark, error)
 
 // Forget removes marks of a run.
 func (e *Engine) Forget(ctx context.Context, run string, ranges []int) error {
-	name, err := e.ledgerTable()
+	name, err := e.ledgerTable(ctx)
 	if err != nil {
 		return err
 	}
@@ -155,6 +173,11 @@ func (e *Engine) forgetShapes() {
 // compares them.
 func (e *Engine) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error) {
 	out := make([]tidemark.TableState, len(tables))
+	if len(tables) > 0 {
+		if _, err := e.ledgerTable(ctx); err != nil {
+			e.keepLedgerIn(tables[0].Schema)
+		}
+	}
 	err := e.onTarget(ctx, "inspect", e.to.masked, func(s *session) error {
 		for from := 0; from < len(tables); from += 500 {
 			if err := e.inspectSome(ctx, s, tables[from:min(from+500, len(tables))], out[from:]); err != nil {

@@ -15,16 +15,16 @@ type inKind uint8
 
 const (
 	inAsIs     inKind = iota // only the escapes differ
-	inHex                     // "\x" and hex to raw bytes
-	inBool                    // "t", "f" to 1, 0
-	inBits                    // 0 and 1 to the raw bytes of a BIT
-	inIntBits                 // a number, or "t" and "f", to the raw bytes of a BIT
-	inDate                    // refuse infinity, BC and years over 9999
-	inZoned                   // the same, and take "+00" off
-	inNumber                  // refuse NaN and infinity
-	inInterval                // ISO 8601 interval to a TIME
-	inYear                    // the year 0 is 0000
-	inGeometry                // hex of EWKB to the internal form
+	inHex                    // "\x" and hex to raw bytes
+	inBool                   // "t", "f" to 1, 0
+	inBits                   // 0 and 1 to the raw bytes of a BIT
+	inIntBits                // a number, or "t" and "f", to the raw bytes of a BIT
+	inDate                   // refuse infinity, BC and years over 9999
+	inZoned                  // the same, and take "+00" off
+	inNumber                 // refuse NaN and infinity
+	inInterval               // ISO 8601 interval to a TIME
+	inYear                   // the year 0 is 0000
+	inGeometry               // hex of EWKB to the internal form
 )
 
 // An inCol is a column as it is written.

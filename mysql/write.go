@@ -76,9 +76,12 @@ func (e *Engine) writer(ctx context.Context, lane int) (*session, error) {
 		return nil, e.writeFailed(s, e.to.masked, err)
 	}
 	if !e.mariadb && e.atLeast(8, 0, 27) {
-		// For the indexes that Exec builds: one statement of ours a lane, and many lanes.
-		if err := s.exec(ctx, "SET SESSION innodb_ddl_buffer_size=67108864, SESSION innodb_ddl_threads=2, SESSION innodb_parallel_read_threads=2"); err != nil {
-			return nil, e.writeFailed(s, e.to.masked, err)
+		// For the indexes that Exec builds: one statement of ours a lane, and many
+		// lanes. Some of it takes a privilege, which is not worth an error.
+		for _, set := range []string{"innodb_ddl_buffer_size=67108864", "innodb_ddl_threads=2", "innodb_parallel_read_threads=2"} {
+			if err := s.exec(ctx, "SET SESSION "+set); err != nil && s.dead {
+				return nil, e.writeFailed(s, e.to.masked, err)
+			}
 		}
 	}
 	s.loader = true
@@ -106,10 +109,10 @@ type writing struct {
 	sql     string   // LOAD DATA
 	inbound *inbound // CopyText only
 	enums   *enumCounter
-	insert  bool     // LOCAL is refused
-	in      bool     // in a transaction
-	loading bool     // in LOAD DATA: the server waits for rows
-	touched bool     // rows were sent
+	insert  bool // LOCAL is refused
+	in      bool // in a transaction
+	loading bool // in LOAD DATA: the server waits for rows
+	touched bool // rows were sent
 	b       *tidemark.Batch
 	sent    int64
 	done    tidemark.Written
@@ -356,7 +359,7 @@ func (k *writing) verdict(ok loadOK, sent int64) error {
 // commit writes the marker row and commits.
 func (k *writing) commit(ctx context.Context) error {
 	if k.w.Run != "" {
-		ledger, err := k.e.ledgerTable()
+		ledger, err := k.e.ledgerTable(ctx)
 		if err != nil {
 			return err
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 // An ENUM column can hold index 0, no member at all, where rows came in without
-// strict mode. LOAD DATA stores it, from '' or from 0, but not without a warning,
+// strict mode. LOAD DATA stores it, from ” or from 0, but not without a warning,
 // and any warning is an error to us. So these values are counted as they pass:
 // as many warnings are right.
 type enumCounter struct {

@@ -1,0 +1,172 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// TestConnectErrors has the whole messages of what goes wrong at the door.
+func TestConnectErrors(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		base := srv.NewDatabase(t, "door")
+		with := func(change func(u *url.URL)) string {
+			u, err := url.Parse(base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			change(u)
+			return u.String()
+		}
+		silent, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		closed, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed.Close()
+		testdb.Query(t, srv.URL(""), "CREATE USER weak@'127.0.0.1' IDENTIFIED BY 'secret-Weak1'")
+		defer testdb.Query(t, srv.URL(""), "DROP USER weak@'127.0.0.1'")
+		weak := url.UserPassword("weak", "secret-Weak1")
+		at := fmt.Sprintf("127.0.0.1:%d", srv.Port)
+		scheme, db := srv.Engine, databaseOf(base)
+		cases := []struct {
+			url, want, hint string
+			kind            tidemark.Kind
+		}{
+			{with(func(u *url.URL) { u.User = url.UserPassword("weak", "wrong-Secret") }),
+				"connect " + scheme + "://weak@" + at + "/" + db + ": Access denied for user 'weak'@'127.0.0.1' (using password: YES) (error 1045)", "Check the user and the password", tidemark.Denied},
+			{with(func(u *url.URL) { u.User = weak }),
+				"connect " + scheme + "://weak@" + at + "/" + db + ": Access denied for user 'weak'@'127.0.0.1' to database '" + db + "' (error 1044)", "GRANT SELECT ON `" + db + "`.* TO 'weak'", tidemark.Forbidden},
+			{with(func(u *url.URL) { u.Path = "/nowhere" }),
+				"connect " + scheme + "://root@" + at + "/nowhere: Unknown database 'nowhere' (error 1049)", "CREATE DATABASE `nowhere` first", tidemark.NotFound},
+			{with(func(u *url.URL) { u.Host = closed.Addr().String() }),
+				"connect " + scheme + "://root@" + closed.Addr().String() + "/" + db + ": dial tcp " + closed.Addr().String() + ": connect: connection refused", "Check that the server runs at " + closed.Addr().String(), tidemark.Unreachable},
+			{with(func(u *url.URL) { u.Host, u.RawQuery = silent.Addr().String(), "connect-timeout=300ms" }),
+				"connect " + scheme + "://root@" + silent.Addr().String() + "/" + db + "?connect-timeout=300ms: the server did not greet within 300ms", "Check that the server runs", tidemark.Unreachable},
+			{with(func(u *url.URL) { u.Host = "no-such-host.invalid" }),
+				"connect " + scheme + "://root@no-such-host.invalid/" + db + ": there is no host no-such-host.invalid", "Correct the host name", tidemark.Unreachable},
+			{with(func(u *url.URL) { u.RawQuery = "sslmode=disable" }), "open " + scheme + "://root@" + at + "/" + db + `?sslmode=disable: unknown option "sslmode"`, "The form is", tidemark.Invalid},
+			{with(func(u *url.URL) { u.RawQuery = "tls=maybe" }), "open " + scheme + "://root@" + at + "/" + db + `?tls=maybe: tls is false, preferred, true, verify-ca or verify-full, not "maybe"`, "The form is", tidemark.Invalid},
+			{"mysql://root:sec%ret@h/x", "open: the URL is malformed", "percent-encoded", tidemark.Invalid},
+		}
+		for _, c := range cases {
+			e, err := Open(t.Context(), c.url, Options{})
+			if err == nil {
+				e.Close()
+				t.Errorf("no error: %s", c.want)
+				continue
+			}
+			if err.Error() != c.want || tidemark.KindOf(err) != c.kind || !strings.HasPrefix(tidemark.HintOf(err), c.hint) && !strings.Contains(tidemark.HintOf(err), c.hint) {
+				t.Errorf("got  %v (%v; %s)\nwant %s (%v; %s)", err, tidemark.KindOf(err), tidemark.HintOf(err), c.want, c.kind, c.hint)
+			}
+			for _, secret := range []string{srv.Password, "wrong-Secret", "secret-Weak1", "sec%ret"} {
+				if strings.Contains(err.Error()+tidemark.HintOf(err), secret) {
+					t.Errorf("the password is in the message %q", err)
+				}
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if _, err := Open(ctx, with(func(u *url.URL) { u.Host = silent.Addr().String() }), Options{}); tidemark.KindOf(err) != tidemark.Cancelled {
+			t.Errorf("cancelled: %v", err)
+		}
+	})
+}
+
+// TestForbidden: the GRANT in the hint is what helps.
+func TestForbidden(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		base := srv.NewDatabase(t, "forbidden")
+		testdb.Query(t, base, "CREATE TABLE seen (id int PRIMARY KEY); CREATE TABLE hidden (id int PRIMARY KEY); CREATE USER weak@'127.0.0.1' IDENTIFIED BY 'secret-Weak1'; GRANT SELECT ON "+databaseOf(base)+".seen TO weak@'127.0.0.1'")
+		t.Cleanup(func() { testdb.Query(t, srv.URL(""), "DROP USER weak@'127.0.0.1'") })
+		e := open(t, strings.Replace(base, srv.User+":"+srv.Password, "weak:secret-Weak1", 1), Options{})
+		m := moveTo(tableFrom(t, base, "hidden"), databaseOf(base))
+		read := func() error {
+			return e.Read(t.Context(), 0, tidemark.Read{Move: m, Range: &tidemark.Range{}}, func(b *tidemark.Batch) error { return nil })
+		}
+		err := read()
+		if tidemark.KindOf(err) != tidemark.Forbidden {
+			t.Fatalf("%v (%v)", err, tidemark.KindOf(err))
+		}
+		testdb.Query(t, base, strings.TrimSuffix(tidemark.HintOf(err), "."))
+		if err := read(); err != nil {
+			t.Errorf("after the GRANT: %v", err)
+		}
+		m = moveTo(tableFrom(t, base, "seen"), databaseOf(base))
+		r := &tidemark.Range{}
+		write := func() error {
+			_, err := e.Write(t.Context(), 0, tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData}, batches(tidemark.LoadData, r, "1\n"))
+			return err
+		}
+		if err = write(); tidemark.KindOf(err) != tidemark.Forbidden {
+			t.Fatalf("%v (%v)", err, tidemark.KindOf(err))
+		}
+		hint := tidemark.HintOf(err)
+		testdb.Query(t, base, strings.TrimSuffix(hint, "."))
+		if err := write(); err != nil {
+			t.Errorf("after the GRANT (%s): %v", hint, err)
+		}
+	})
+}
+
+// TestUnsupportedVersion speaks to a server that says it is too old.
+func TestUnsupportedVersion(t *testing.T) {
+	for version, ok := range map[string]bool{"5.7.44": false, "8.0.11": true, "9.7.0": true, "5.5.5-10.5.29-MariaDB": false, "10.6.1-MariaDB-log": true, "11.8.2-MariaDB": true} {
+		e := &Engine{version: version}
+		e.readVersion()
+		if err := e.supported(); (err == nil) != ok || err != nil && (tidemark.KindOf(err) != tidemark.Unsupported || !strings.Contains(err.Error(), "the server's version is "+version)) {
+			t.Errorf("%s: %v", version, err)
+		}
+	}
+}
+
+func TestPreflight(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		base := srv.NewDatabase(t, "preflight")
+		db := databaseOf(base)
+		testdb.Query(t, base, "CREATE TABLE old (id int PRIMARY KEY) ENGINE=MyISAM; CREATE USER weak@'127.0.0.1' IDENTIFIED BY 'secret-Weak1'; GRANT INSERT ON `"+strings.ReplaceAll(db, "_", `\_`)+"`.* TO weak@'127.0.0.1'")
+		t.Cleanup(func() { testdb.Query(t, srv.URL(""), "DROP USER weak@'127.0.0.1'; SET GLOBAL local_infile=1") })
+		holds := &tidemark.Database{Engine: srv.Engine, Tables: []*tidemark.Table{{TableID: tidemark.TableID{Schema: db, Name: "old"}, Storage: "MyISAM", Bytes: 4 << 30}}}
+		check := func(rawURL, role string) string {
+			found, err := open(t, rawURL, Options{}).Preflight(t.Context(), role, holds)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b strings.Builder
+			for _, f := range found {
+				fmt.Fprintf(&b, "%s %s: %s. %s\n", f.Severity, f.Object, f.Text, f.Hint)
+			}
+			return b.String()
+		}
+		wants := func(got string, lines ...string) {
+			t.Helper()
+			for _, want := range lines {
+				if !strings.Contains(got, want) {
+					t.Errorf("no %q in\n%s", want, got)
+				}
+			}
+		}
+		if got := check(base, "source"); strings.Contains(got, "blocker") {
+			t.Errorf("root is not free:\n%s", got)
+		} else {
+			wants(got, "warning storage engine: tables without transactions are not part of the consistent view; they are read as they are at that moment: "+db+".old (MyISAM)")
+		}
+		testdb.Query(t, base, "SET GLOBAL local_infile=0")
+		wants(check(base, "target"), "warning local_infile: the server refuses LOAD DATA LOCAL", "note redo log: the redo log of", "note innodb_buffer_pool_size: the buffer pool has 64 MB", "warning storage engine: these tables have no transactions")
+		weak := strings.Replace(base, srv.User+":"+srv.Password, "weak:secret-Weak1", 1)
+		got := check(weak, "target")
+		wants(got, "blocker user 'weak'@'127.0.0.1': making and filling tables needs SELECT, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES. GRANT SELECT, DELETE, CREATE, DROP, ALTER, INDEX, REFERENCES ON `"+db+"`.* TO 'weak'@'127.0.0.1'.")
+		wants(check(weak, "source"), "blocker user 'weak'@'127.0.0.1': reading rows needs SELECT.", "blocker user 'weak'@'127.0.0.1': one consistent view of the source needs RELOAD")
+	})
+}
