@@ -5,7 +5,9 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -395,6 +397,79 @@ func TestGiantValues(t *testing.T) {
 		}
 		if piece == 64<<10 && parts < 100 {
 			t.Errorf("only %d parts", parts)
+		}
+	}
+}
+
+// One scanner feeds several lanes, and every row arrives once.
+func TestLanes(t *testing.T) {
+	file := shop(4<<20, 40)
+	want := bytes.Count(file, []byte("),(")) + bytes.Count(file, []byte("');\n"))
+	work := make(chan *Tuples, 2)
+	var mu sync.Mutex
+	rows, seen := 0, map[string]bool{}
+	var lanes sync.WaitGroup
+	for range 4 {
+		lanes.Go(func() {
+			for p := range work {
+				c := NewConverter(move(p.Def), tidemark.LoadData, ConvertOptions{})
+				err := c.Convert(p, nil, func(b *tidemark.Batch) error {
+					mu.Lock()
+					defer mu.Unlock()
+					rows += b.Rows
+					for _, l := range bytes.Split(bytes.TrimSuffix(b.Data, []byte("\n")), []byte("\n")) {
+						id, _, _ := bytes.Cut(l, []byte("\t"))
+						seen[string(id)] = true
+					}
+					b.Release()
+					return nil
+				})
+				if err != nil {
+					t.Error(err)
+				}
+				p.Release()
+			}
+		})
+	}
+	s := NewScanner(bytes.NewReader(file), Options{Piece: 100 << 10})
+	for {
+		st, err := s.Next(t.Context())
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if st.Tuples != nil {
+			work <- st.Tuples
+		}
+	}
+	close(work)
+	lanes.Wait()
+	if delete(seen, ""); rows != want || len(seen) != want {
+		t.Errorf("%d rows, %d different, want %d", rows, len(seen), want)
+	}
+}
+
+// Files from Windows have other ends of lines, and mean the same.
+func TestLineEnds(t *testing.T) {
+	unix := all(t, strings.NewReader(smallDump), Options{})
+	windows := all(t, strings.NewReader(strings.ReplaceAll(smallDump, "\n", "\r\n")), Options{})
+	if len(unix) != len(windows) {
+		t.Fatalf("%d statements, %d", len(unix), len(windows))
+	}
+	for i := range unix {
+		a, b := unix[i], windows[i]
+		if a.Kind != b.Kind || string(a.Text) != strings.ReplaceAll(string(b.Text), "\r", "") || a.Line != b.Line {
+			t.Errorf("%v, %v", a, b)
+		}
+		if a.Tuples == nil {
+			continue
+		}
+		x, _, err1 := convert(move(a.Tuples.Def), tidemark.LoadData, ConvertOptions{}, a.Tuples)
+		y, _, err2 := convert(move(b.Tuples.Def), tidemark.LoadData, ConvertOptions{}, b.Tuples)
+		if x != y || err1 != nil || err2 != nil {
+			t.Errorf("%q %v\n%q %v", x, err1, y, err2)
 		}
 	}
 }

@@ -395,7 +395,7 @@ func (p *ddl) settle() {
 func (p *ddl) settleColumn(c *tidemark.Column) {
 	t := &c.Type
 	if d := c.Default; d != nil && d.Kind == tidemark.Literal {
-		d.Text = canonicalDefault(d.Text, t)
+		c.Default = &tidemark.Default{Kind: d.Kind, Text: canonicalDefault(d.Text, t)} // the old one may be another table's too
 	}
 	switch t.Kind {
 	case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Enum, tidemark.Set:
