@@ -56,7 +56,16 @@ func normals(a, b tidemark.Type, alike bool, p policy) (forA, forB maker) {
 	if !alike || !sameShape(a, b) {
 		forA, forB = equalise(a, b)
 	}
-	return p.wrap(a, forA), p.wrap(b, forB)
+	return p.facing(b).wrap(a, forA), p.facing(a).wrap(b, forB)
+}
+
+// facing gives the policy for values whose counterpart is of type t: a column of
+// text holds them all.
+func (p policy) facing(t tidemark.Type) policy {
+	if textual(t.Kind) {
+		return policy{}
+	}
+	return p
 }
 
 // sameShape reports whether two types of one family hold the same values in the

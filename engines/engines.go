@@ -81,6 +81,9 @@ type TypeRule struct{ From, To, Note string }
 // TypeMaps gives the tables, as the engines' renderers follow them.
 func TypeMaps() []TypeMap {
 	toPostgres, toMySQL := TypeMap{Title: "MySQL and MariaDB to PostgreSQL"}, TypeMap{Title: "PostgreSQL to MySQL and MariaDB"}
+	for _, r := range postgres.TypeMap(false) {
+		toPostgres.Rules = append(toPostgres.Rules, TypeRule{r.Source, r.Target, r.Why})
+	}
 	for _, r := range mysql.TypeMap() {
 		toMySQL.Rules = append(toMySQL.Rules, TypeRule{r.From, r.To, r.Loses})
 	}
@@ -89,10 +92,7 @@ func TypeMaps() []TypeMap {
 
 type pg struct{ *postgres.Engine }
 
-func (pg) Name() string { return "postgres" }
-func (pg) Preflight(context.Context, string, *tidemark.Database) ([]tidemark.Finding, error) {
-	return nil, nil
-}
+func (pg) Name() string    { return "postgres" }
 func (pg) Default() string { return "public" }
 
 type my struct {
@@ -109,7 +109,7 @@ func database(raw string) string {
 	return strings.TrimPrefix(u.Path, "/")
 }
 
-func (e my) Preflight(context.Context, string, *tidemark.Database) ([]tidemark.Finding, error) {
+func (my) Preflight(context.Context, string, *tidemark.Database) ([]tidemark.Finding, error) {
 	return nil, nil
 }
 func (e my) Default() string { return e.db }

@@ -56,6 +56,7 @@ func Copy(ctx context.Context, env Env, spec CopySpec) (string, *Report, error) 
 		return "", nil, err
 	}
 	c.position = position
+	defer func() { c.lock.Unlock() }()
 	if spec.Resume != "" {
 		err = c.takeUp(ctx)
 	} else {
@@ -64,7 +65,6 @@ func Copy(ctx context.Context, env Env, spec CopySpec) (string, *Report, error) 
 	if err != nil {
 		return c.run.ID, nil, err
 	}
-	defer c.lock.Unlock()
 	report, err := c.carryOut(ctx)
 	return c.run.ID, report, err
 }
@@ -99,7 +99,7 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	moves, findings, err := c.spec.Rules.Apply(db, c.defaults())
+	moves, findings, err := apply(c.spec.Rules, db, c.src, c.tgt, c.spec.TargetSchema)
 	if err != nil {
 		return nil, err
 	}
@@ -116,9 +116,23 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 	return p, err
 }
 
-// defaults says where tables go when no rule renames them.
-func (c *copying) defaults() mapping.Defaults {
-	return schemaDefaults(c.src, c.tgt, c.spec.TargetSchema)
+// apply picks and maps the tables of db. Large objects go between PostgreSQL
+// servers only.
+func apply(rules *mapping.Rules, db *tidemark.Database, src, tgt end, schema string) ([]tidemark.Move, []tidemark.Finding, error) {
+	moves, findings, err := rules.Apply(db, schemaDefaults(src, tgt, schema))
+	if err != nil || tgt.Name() == "postgres" {
+		return moves, findings, err
+	}
+	kept := moves[:0]
+	for _, m := range moves {
+		if m.From.Form == tidemark.LargeObjects {
+			findings = append(findings, tidemark.Finding{Severity: tidemark.Warning, Object: "large objects", Text: "are not copied: only PostgreSQL has them",
+				Hint: "turn them into a bytea column at the source, or exclude the columns that name them"})
+			continue
+		}
+		kept = append(kept, m)
+	}
+	return kept, findings, nil
 }
 
 // end is what schemaDefaults needs to know of a side.
@@ -237,8 +251,8 @@ func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progres
 	return rep, c.end(context.WithoutCancel(ctx), rep, err)
 }
 
-// end writes the run's last state; the marks on the target go when nothing is
-// left to resume.
+// end writes the run's last state; then the marks on the target go, when nothing
+// is left to resume.
 func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 	c.flush(ctx, true)
 	c.rejects.close()
@@ -254,11 +268,7 @@ func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 	default:
 		c.run.State = catalog.Failed
 	}
-	if err == nil {
-		if ferr := c.tgt.Forget(ctx, c.run.ID, nil); ferr != nil {
-			c.env.Watch.Event(Event{Time: c.env.now(), Kind: "retry", Text: "the marker rows could not be removed", Error: ferr.Error()})
-		}
-	} else {
+	if err != nil {
 		c.run.Error, c.run.Hint = err.Error(), tidemark.HintOf(err)
 		if c.run.State == catalog.Failed && rep != nil {
 			err = resumable(err, c.run.ID)
@@ -273,7 +283,20 @@ func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 		err = uerr
 	}
 	c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(err))
+	if err == nil {
+		c.forget(ctx)
+	}
 	return err
+}
+
+// forget removes the marker rows of a run that the catalogue has as done. In the
+// other order, a process that is killed between the two would leave a run that
+// looks unfinished and of which the target remembers nothing: to resume it would
+// be to copy every row once more.
+func (c *copying) forget(ctx context.Context) {
+	if err := c.tgt.Forget(ctx, c.run.ID, nil); err != nil {
+		c.env.Watch.Event(Event{Time: c.env.now(), Kind: "retry", Object: "marker rows", Text: "could not be removed", Error: err.Error()})
+	}
 }
 
 // resumable adds how to go on to an error that has no hint, or to the hint it has.

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/diff"
@@ -79,13 +80,13 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 	if err != nil {
 		return nil, nil, err
 	}
-	moves, findings, err := spec.Rules.Apply(db, schemaDefaults(src, tgt, spec.TargetSchema))
+	moves, findings, err := apply(spec.Rules, db, src, tgt, spec.TargetSchema)
 	if err != nil {
 		return nil, nil, err
 	}
 	wanted := map[tidemark.TableID]bool{}
 	for _, m := range moves {
-		wanted[m.To.TableID] = true
+		wanted[clipID(tgt, m.To.TableID)] = true
 	}
 	there, err := tgt.Describe(ctx, func(id tidemark.TableID) bool { return wanted[id] })
 	if err != nil {
@@ -103,12 +104,12 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 	}
 	var pairs []diff.Pair
 	for i := range moves {
-		t := found[moves[i].To.TableID]
+		t := found[clipID(tgt, moves[i].To.TableID)]
 		if t == nil {
 			notes = append(notes, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.NotFound, Object: "table " + moves[i].To.String(), Text: "is not on the target"})
 			continue
 		}
-		p, lacks := match(&moves[i], t)
+		p, lacks := match(tgt, &moves[i], t)
 		if len(lacks) > 0 {
 			notes = append(notes, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.NotFound, Object: "table " + t.String(), Text: "lacks the columns " + strings.Join(lacks, ", ")})
 			continue
@@ -122,14 +123,15 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 }
 
 // match makes the move that reads the target's table in the order of the source's columns.
-func match(m *tidemark.Move, t *tidemark.Table) (diff.Pair, []string) {
+func match(tgt Database, m *tidemark.Move, t *tidemark.Table) (diff.Pair, []string) {
 	back := &tidemark.Move{From: t, To: m.To}
 	var lacks []string
 	for _, c := range m.To.Stored() {
-		if t.Column(c.Name) == nil {
-			lacks = append(lacks, c.Name)
+		name := clip(tgt, c.Name)
+		if t.Column(name) == nil {
+			lacks = append(lacks, name)
 		}
-		back.Source = append(back.Source, c.Name)
+		back.Source = append(back.Source, name)
 	}
 	p := diff.Pair{Source: m, Target: back}
 	if key := m.From.Key; key != nil {
@@ -147,6 +149,23 @@ func match(m *tidemark.Move, t *tidemark.Table) (diff.Pair, []string) {
 		}
 	}
 	return p, lacks
+}
+
+// clip gives a name as the target keeps it: PostgreSQL cuts names to 63 bytes, at
+// a character (NAMEDATALEN, "Identifiers and Key Words").
+func clip(tgt Database, name string) string {
+	if tgt.Name() != "postgres" || len(name) <= 63 {
+		return name
+	}
+	n := 63
+	for !utf8.RuneStart(name[n]) {
+		n--
+	}
+	return name[:n]
+}
+
+func clipID(tgt Database, id tidemark.TableID) tidemark.TableID {
+	return tidemark.TableID{Schema: clip(tgt, id.Schema), Name: clip(tgt, id.Name)}
 }
 
 // diffProgress is the Progress of a comparison: both sides' rows and bytes.

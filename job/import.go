@@ -45,10 +45,10 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 	}
 	c := &copying{env: env, spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
 	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
+	defer func() { c.lock.Unlock() }()
 	if err := c.beginImport(ctx); err != nil {
 		return c.run.ID, nil, err
 	}
-	defer c.lock.Unlock()
 	im := &importJob{copying: c, known: map[tidemark.TableID]bool{}, triggers: map[string]bool{}, control: c.spec.Load.ScriptLane(), dump: dump}
 	run := load.NewImport(dump, tgt, im, c, c.options(), c.done, c.built)
 	rep, err := c.watchOver(ctx, run, importProgress{run.Status, dump}, func(ctx context.Context) ([]load.Failed, error) {
@@ -79,24 +79,11 @@ func (c *copying) beginImport(ctx context.Context) error {
 }
 
 func (c *copying) takeUpImport(ctx context.Context) error {
-	run, err := c.env.Catalog.Run(ctx, c.spec.Resume)
-	if err != nil {
+	if err := c.claim(ctx, "import"); err != nil {
 		return err
 	}
-	c.run = run
-	switch {
-	case run.Verb != "import":
-		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "is not the import of a dump file", "tidemark runs lists the runs")
-	case run.State == catalog.Done:
-		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "has finished already", "start a new one without --resume")
-	case run.Position.Stamp != c.position.Stamp || c.position.Stamp == "":
-		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "the dump file is not the one that the run began with", "start anew with --prep drop")
-	}
-	if err := c.sameEnds(); err != nil {
-		return err
-	}
-	if c.lock, err = c.env.Catalog.Lock(run.ID); err != nil {
-		return err
+	if c.run.Position.Stamp != c.position.Stamp || c.position.Stamp == "" {
+		return tidemark.Errorf(tidemark.Invalid, "resume", c.run.ID, "the dump file is not the one that the run began with", "start anew with --prep drop")
 	}
 	if err := c.finished(ctx); err != nil {
 		return err

@@ -14,40 +14,57 @@ import (
 // takeUp loads an earlier run and finds out what of it is on the target. The
 // marker rows decide, not our catalogue, because they were committed with the rows.
 func (c *copying) takeUp(ctx context.Context) error {
-	run, err := c.env.Catalog.Run(ctx, c.spec.Resume)
-	if err != nil {
-		return err
-	}
-	c.run = run
-	if run.Verb != "copy" || len(run.Plan) == 0 {
-		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "is not a copy that can be resumed", "tidemark runs lists the runs")
-	}
-	if run.State == catalog.Done {
-		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "has finished already", "start a new copy without --resume")
-	}
-	if err := c.sameEnds(); err != nil {
-		return err
-	}
-	if c.lock, err = c.env.Catalog.Lock(run.ID); err != nil {
+	if err := c.claim(ctx, "copy"); err != nil {
 		return err
 	}
 	c.p = &load.Plan{}
-	if err := json.Unmarshal(run.Plan, c.p); err != nil {
-		return tidemark.Errorf(tidemark.Bug, "resume", run.ID, err.Error(), "")
+	if err := json.Unmarshal(c.run.Plan, c.p); err != nil {
+		return tidemark.Errorf(tidemark.Bug, "resume", c.run.ID, err.Error(), "")
 	}
 	if err := c.reclaim(ctx); err != nil {
 		return err
 	}
 	c.run.State, c.run.Error, c.run.Hint, c.run.PID = catalog.Running, "", "", os.Getpid()
-	if c.run.Plan, err = json.Marshal(c.p); err != nil {
+	plan, err := json.Marshal(c.p)
+	if err != nil {
 		return err
 	}
+	c.run.Plan = plan
 	if err := c.env.Catalog.Update(ctx, c.run); err != nil {
 		return err
 	}
 	c.env.Watch.Planned(c.run.ID, c.p)
 	return nil
 }
+
+// claim finds the run to go on with and takes its lock. What has become of the
+// run is read under the lock: whoever had that before may have finished it.
+func (c *copying) claim(ctx context.Context, verb string) error {
+	run, err := c.env.Catalog.Run(ctx, c.spec.Resume)
+	if err != nil {
+		return err
+	}
+	if c.lock, err = c.env.Catalog.Lock(run.ID); err != nil {
+		return err
+	}
+	if c.run, err = c.env.Catalog.Run(ctx, run.ID); err != nil {
+		return err
+	}
+	if c.run.Verb != verb {
+		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "is not "+verbText[verb], "tidemark runs lists the runs")
+	}
+	if err := c.sameEnds(); err != nil {
+		return err
+	}
+	if c.run.State == catalog.Done {
+		// Killed as it ended, it may have left its marker rows.
+		c.forget(ctx)
+		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "has finished already", "start a new "+verb+" without --resume")
+	}
+	return nil
+}
+
+var verbText = map[string]string{"copy": "the copy of a database", "import": "the import of a dump file"}
 
 // sameEnds refuses to go on between other databases than before.
 func (c *copying) sameEnds() error {

@@ -46,6 +46,9 @@ func inCols(m *tidemark.Move) []inCol {
 			}
 		}
 		out[i] = inCol{name: c.Name, shape: inKindOf(from, c.Type), bits: max(int(c.Type.Length), 1)}
+		if c.Type.Kind == tidemark.Float {
+			out[i].bits = c.Type.Bits
+		}
 	}
 	return out
 }
@@ -58,6 +61,9 @@ func inKindOf(from, to tidemark.Type) inKind {
 		}
 		return inAsIs
 	case tidemark.Bit, tidemark.VarBit:
+		if to.Kind == tidemark.VarBit || to.Length > 64 {
+			return inAsIs // the column is text of 0 and 1: see TypeMap
+		}
 		if from.Kind == tidemark.Bit || from.Kind == tidemark.VarBit {
 			return inBits
 		}
@@ -299,6 +305,9 @@ func (t *inbound) whole(c *inCol, v []byte) error {
 		t.out = append(t.out, v...)
 	case inNumber:
 		if v, ok = finite(v); ok {
+			if c.bits == 32 {
+				v = largestFloat(v)
+			}
 			t.out = append(t.out, v...)
 		}
 		why = "which is no number in MySQL"
@@ -502,4 +511,16 @@ func intervalUnit(c byte, inTime bool) (int64, bool) {
 		return 7 * 86400e6, true
 	}
 	return 0, false
+}
+
+// largestFloat gives the largest float with a digit more than it needs to be told
+// from others: its shortest text lies above it, where MySQL sees an overflow.
+func largestFloat(v []byte) []byte {
+	switch string(v) {
+	case "3.4028235e+38":
+		return []byte("3.40282346e+38")
+	case "-3.4028235e+38":
+		return []byte("-3.40282346e+38")
+	}
+	return v
 }

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -64,8 +66,12 @@ func TestMySQLFamily(t *testing.T) {
 				t.Run(sample+"/"+from+"to"+to, func(t *testing.T) {
 					src := filled(t, a, sample+"/mysql.sql"+packed(sample))
 					dst := b.NewDatabase(t, "dst")
-					must(t, "copy", src, dst)
-					must(t, "diff", src, dst)
+					args := []string{src, dst}
+					if sample == "types-zoo" && from == "mariadb" && to == "mysql" { // MySQL's JSON has no 1e400
+						args = append(args, "--exclude", "*.t_json")
+					}
+					must(t, append([]string{"copy"}, args...)...)
+					must(t, append([]string{"diff"}, args...)...)
 				})
 			}
 		}
@@ -81,8 +87,8 @@ func TestMySQLToPostgres(t *testing.T) {
 				src := filled(t, a, sample+"/mysql.sql"+packed(sample))
 				dst := testdb.Postgres(t, 15).NewDatabase(t, "dst")
 				args := []string{src, dst, "--zero-dates", "null"}
-				if sample == "types-zoo" { // PostgreSQL's text holds no NUL, which the zoo's t_str has
-					args = append(args, "--exclude", "*.t_str")
+				if sample == "types-zoo" { // NUL in text, and a value of an ENUM that is no member, have no place in PostgreSQL
+					args = append(args, "--exclude", "*.t_str", "--config", taskFile(t, "tables: {'*.t_enum': {where: 'id <> 7'}}"))
 				}
 				must(t, append([]string{"copy"}, args...)...)
 				must(t, append([]string{"diff"}, args...)...)
@@ -90,6 +96,16 @@ func TestMySQLToPostgres(t *testing.T) {
 		}
 	}
 }
+
+// zooInMySQL says what the zoo needs to fit into MySQL: no two names that differ in
+// case only, no JSON number beyond a double, and numbers of a thousand digits as
+// text. Its table without columns is left out besides.
+const zooInMySQL = `
+rename: {columns: {UPPER: other}}
+tables:
+  "*.t_json": {where: "id not in (3, 4)"}
+  "*.t_numeric": {types: {n: text}}
+`
 
 // TestPostgresToMySQL copies each sample to both of the MySQL family.
 func TestPostgresToMySQL(t *testing.T) {
@@ -99,9 +115,22 @@ func TestPostgresToMySQL(t *testing.T) {
 				src := filled(t, testdb.Postgres(t, 15), sample+"/pg.sql"+packed(sample))
 				dst := b.NewDatabase(t, "dst")
 				args := []string{src, dst, "--unrepresentable", "null"}
+				if sample == "types-zoo" {
+					args = append(args, "--exclude", "*.zero_cols", "--config", taskFile(t, zooInMySQL))
+				}
 				must(t, append([]string{"copy"}, args...)...)
 				must(t, append([]string{"diff"}, args...)...)
 			})
 		}
 	}
+}
+
+// taskFile writes a task file and gives its path.
+func taskFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "task.yaml")
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
