@@ -86,6 +86,7 @@ type catalogue struct {
 	indexes   []*index
 	sequences map[uint32]*sequence
 	byName    map[string]*sequence // by qualified and quoted name
+	words     map[uint32]string    // of operator classes and collations in indexes
 	lobs      bool                 // there are large objects
 	graph     graph
 }

@@ -98,7 +98,8 @@ type index struct {
 	Where      string
 	Options    []int16
 	Exprs      []string // per key column; nil where all are plain columns
-	Classes    []string // per key column: its collation and operator class where they are not the default
+	Classes    []uint32 // operator classes per key column
+	Collations []uint32 // per key column
 	Bytes      int64
 	Parent     uint32 // index of the partitioned table that this one is attached to
 	Tablespace bool
@@ -117,29 +118,39 @@ SELECT i.indexrelid, i.indrelid, n.nspname, c.relname, format('%I.%I', n.nspname
        i.indkey::int2[], i.indnkeyatts::int, am.amname, coalesce(pg_get_expr(i.indpred, i.indrelid), ''), i.indoption::int2[],
        CASE WHEN i.indexprs IS NOT NULL THEN
             ARRAY(SELECT pg_get_indexdef(i.indexrelid, g, false) FROM generate_series(1, i.indnkeyatts) g) END,
-       k.classes, coalesce(pg_relation_size(i.indexrelid), 0), coalesce(p.inhparent, 0::oid), c.reltablespace <> 0, s.stats
+       i.indclass::oid[], i.indcollation::oid[], coalesce(pg_relation_size(i.indexrelid), 0), coalesce(p.inhparent, 0::oid), c.reltablespace <> 0, s.stats
 FROM pg_index i
 JOIN pg_class c ON c.oid = i.indexrelid
 JOIN pg_class t ON t.oid = i.indrelid AND t.relkind IN ('r', 'p', 'm') AND t.relpersistence <> 't'
 JOIN pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_am am ON am.oid = c.relam
 LEFT JOIN pg_inherits p ON p.inhrelid = i.indexrelid
-LEFT JOIN LATERAL (
-     SELECT array_agg(CASE WHEN co.oid IS NULL THEN '' ELSE format(' COLLATE %I.%I', cn.nspname, co.collname) END
-            || CASE WHEN oc.opcdefault THEN '' ELSE format(' %I.%I', ocn.nspname, oc.opcname) END ORDER BY u.n) AS classes
-     FROM unnest(i.indclass::oid[], i.indcollation::oid[]) WITH ORDINALITY u(class, coll, n)
-     JOIN pg_opclass oc ON oc.oid = u.class JOIN pg_namespace ocn ON ocn.oid = oc.opcnamespace
-     LEFT JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.attnum = u.n
-     LEFT JOIN pg_attribute ta ON ta.attrelid = i.indrelid AND ta.attnum = i.indkey[u.n - 1]
-     LEFT JOIN pg_collation co ON co.oid = u.coll AND u.coll <> 0 AND ta.attcollation <> u.coll
-     LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
-     HAVING bool_or(NOT oc.opcdefault OR co.oid IS NOT NULL)) k ON true
 LEFT JOIN (SELECT attrelid, array_agg(format('%s SET STATISTICS %s', attnum, attstattarget) ORDER BY attnum) AS stats
            FROM pg_attribute WHERE attstattarget >= 0 AND attnum > 0 AND attrelid >= 16384 GROUP BY 1) s ON s.attrelid = i.indexrelid
 WHERE ` + userSchema + `
 ORDER BY n.nspname COLLATE "C", c.relname COLLATE "C"`
 
+// readWords reads how operator classes that are not the default, and collations,
+// are written in an index.
+func (c *catalogue) readWords(ctx context.Context) error {
+	type word struct {
+		OID  uint32
+		Text string
+	}
+	found, err := rows[word](ctx, c.conn, `
+		SELECT o.oid, format(' %I.%I', n.nspname, o.opcname) FROM pg_opclass o JOIN pg_namespace n ON n.oid = o.opcnamespace WHERE NOT o.opcdefault
+		UNION ALL SELECT c.oid, format(' COLLATE %I.%I', n.nspname, c.collname) FROM pg_collation c JOIN pg_namespace n ON n.oid = c.collnamespace`)
+	c.words = make(map[uint32]string, len(found))
+	for _, w := range found {
+		c.words[w.OID] = w.Text
+	}
+	return err
+}
+
 func (c *catalogue) readIndexes(ctx context.Context) error {
+	if err := c.readWords(ctx); err != nil {
+		return err
+	}
 	found, err := rows[index](ctx, c.conn, indexesSQL)
 	if err != nil {
 		return err

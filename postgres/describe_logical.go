@@ -157,14 +157,28 @@ func (c *catalogue) logicalIndex(r *relation, x *index) tidemark.Index {
 		} else if n < len(x.Exprs) {
 			p.Expr = x.Exprs[n]
 		}
-		if n < len(x.Classes) && x.Classes[n] != "" { // the vocabulary has no word for an operator class
-			p.Expr = strings.TrimSpace(p.Expr + quoteColumn(p.Column) + x.Classes[n])
+		if words := c.indexWords(x, n, r.byNum[num]); words != "" { // the vocabulary has none for them
+			p.Expr = strings.TrimSpace(p.Expr + quoteColumn(p.Column) + words)
 			p.Column = ""
 		}
 		p.Desc = n < len(x.Options) && x.Options[n]&1 != 0
 		i.Parts = append(i.Parts, p)
 	}
 	return i
+}
+
+// indexWords gives the collation and operator class of an index's column, where
+// they are not the column's own and the default. An expression has its collation
+// in its text.
+func (c *catalogue) indexWords(x *index, n int, col *column) string {
+	var s string
+	if n < len(x.Collations) && x.Collations[n] != 0 && col != nil && x.Collations[n] != col.Coll {
+		s = c.words[x.Collations[n]]
+	}
+	if n < len(x.Classes) {
+		s += c.words[x.Classes[n]]
+	}
+	return s
 }
 
 func quoteColumn(name string) string {

@@ -79,6 +79,7 @@ type column struct {
 	Statistics  int    // -1 default
 	Options     string // n_distinct=...
 	FdwOptions  string
+	Coll        uint32 // attcollation
 
 	def      *attrdef
 	notNull  *constraint // PostgreSQL 18
@@ -152,7 +153,7 @@ SELECT a.attrelid, a.attnum, a.attname, quote_ident(a.attname), a.atttypid, a.at
        CASE WHEN a.attstorage <> t.typstorage THEN
             CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'x' THEN 'EXTENDED' ELSE 'MAIN' END ELSE '' END,
        %s, coalesce(a.attstattarget, -1)::int,
-       CASE WHEN a.attoptions IS NULL THEN '' ELSE %s END, CASE WHEN a.attfdwoptions IS NULL THEN '' ELSE coalesce(%s, '') END
+       CASE WHEN a.attoptions IS NULL THEN '' ELSE %s END, CASE WHEN a.attfdwoptions IS NULL THEN '' ELSE coalesce(%s, '') END, a.attcollation
 FROM pg_attribute a
 JOIN pg_class c ON c.oid = a.attrelid
 JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -172,7 +173,7 @@ func (c *catalogue) readColumns(ctx context.Context) error {
 	// The largest result of all: scanned by hand, since reflection would double its time.
 	var a column
 	_, err = pgx.ForEachRow(found, []any{&a.Rel, &a.Num, &a.Name, &a.SQL, &a.Type, &a.Mod, &a.Native, &a.NotNull, &a.Identity,
-		&a.Generated, &a.Local, &a.Collation, &a.Storage, &a.Compression, &a.Statistics, &a.Options, &a.FdwOptions}, func() error {
+		&a.Generated, &a.Local, &a.Collation, &a.Storage, &a.Compression, &a.Statistics, &a.Options, &a.FdwOptions, &a.Coll}, func() error {
 		if r := c.relations[a.Rel]; r != nil {
 			col := a
 			r.columns = append(r.columns, &col)
@@ -286,7 +287,7 @@ func (c *catalogue) readSequences(ctx context.Context) error {
 // setval may have placed them anywhere.
 func (c *catalogue) readFreshSequences(ctx context.Context, fresh []*sequence) error {
 	for len(fresh) > 0 {
-		n := min(len(fresh), 500)
+		n := min(len(fresh), 100)
 		parts := make([]string, n)
 		for i, s := range fresh[:n] {
 			parts[i] = fmt.Sprintf("SELECT %d, last_value, is_called FROM %s", i, s.rel.SQL)
