@@ -204,7 +204,9 @@ func (b *builder) ownType(c *builtColumn) {
 	if c.col.Type.Kind == tidemark.Geometry {
 		native = geometryType(&c.col.Type, b.r.to)
 	}
-	if i := strings.Index(native, "/*"); i >= 0 {
+	if c.col.Type.Kind == tidemark.Enum || c.col.Type.Kind == tidemark.Set {
+		native = labels(c.col.Type.Kind.String())(&c.col.Type, b.r.to)
+	} else if i := strings.Index(native, "/*"); i >= 0 {
 		native = strings.TrimSpace(native[:i]) // COMPRESSED
 	}
 	if word := b.r.to.typeWord(native); word != "" {
