@@ -16,6 +16,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
 )
 
 // warehouses is the scale of the data: about half a million rows each.
@@ -76,14 +78,14 @@ func tour(ctx context.Context) error {
 	} {
 		fmt.Printf("\n$ tidemark %s", args[0])
 		for _, a := range args[1:] {
-			fmt.Printf(" %s", a)
+			fmt.Printf(" %s", tidemark.MaskURL(a))
 		}
 		fmt.Println()
 		if err := command(ctx, bin, args...); err != nil {
 			return fmt.Errorf("tidemark %s: %w", args[0], err)
 		}
 	}
-	say("both servers hold the same rows and the same schema; stopping them")
+	say("both servers hold the same rows; stopping them")
 	return nil
 }
 
