@@ -54,7 +54,7 @@ var rooms = map[string]room{
 
 	// Other tools are compared with the program as users run it.
 	"bench":         {},
-	"internal/demo": {},
+	"internal/demo": {imports: "."},
 }
 
 // mayUseTestdb are the packages outside of tests that start databases of their own.
