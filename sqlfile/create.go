@@ -11,11 +11,9 @@ import (
 // A ddl reads the definitions of CREATE TABLE and ALTER TABLE.
 type ddl struct {
 	*lexer
-	t       *tidemark.Table
-	charset string // what columns without one get; from the table's options
-	checks  int
-	keys    int
-	err     error
+	t      *tidemark.Table
+	checks int // so far, for their names
+	keys   int // foreign ones, the same
 }
 
 // ParseCreateTable reads a CREATE TABLE statement of MySQL or MariaDB as the

@@ -104,7 +104,6 @@ type Scanner struct {
 	tables   map[tidemark.TableID]*tidemark.Table
 	rows     rows // of the INSERT being read
 	copying  bool // in a COPY block
-	copyStmt Statement
 	header   Header
 	complete bool // the line at the end of a dump was seen
 	findings []tidemark.Finding
@@ -521,8 +520,6 @@ func (s *Scanner) statementEnd(i int) (int, error) {
 			return 0, s.bad(from, "a "+quoteName(q)+" without its end", hintCut)
 		case i < len(d) && d[i] == '/':
 			return 0, s.bad(i, "a comment without its end", hintCut)
-		case i < len(d) && (d[i] == '-' || d[i] == '#' || d[i] == '*'):
-			i = len(d)
 		}
 		return 0, s.bad(0, "the file ends inside this statement, before its "+string(s.delim), hintCut)
 	}

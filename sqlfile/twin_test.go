@@ -39,7 +39,8 @@ func twin(d []byte) (out []string) {
 			d = rest[n:]
 			continue
 		}
-		text, rows := []byte{}, []int{} // rows: where each begins and ends in text
+		var text []byte
+		var rows []int // where each begins and ends in text
 		depth, q := 0, byte(0)
 		comment := ""
 		for i := 0; ; i++ {
