@@ -181,7 +181,9 @@ func (d *describer) showPrograms(list []program) error {
 			return
 		}
 		set := fmt.Sprintf("SET character_set_client = %s, collation_connection = %s", r.text(after), r.text(after+1))
-		if p.kind != "view" {
+		if p.kind == "view" {
+			set += ", sql_mode = ''" // its text means the same under any
+		} else {
 			set += ", sql_mode = " + literal(r.text(1))
 		}
 		if zone != "" {

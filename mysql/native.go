@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -204,7 +205,7 @@ func (r *renderer) programs() {
 		if o.Kind == "view" && r.byFrom[objectName(o)] != nil {
 			continue // its rows are copied into a table of that name
 		}
-		if reason := cmpOr(r.missing(o, skipped), r.foreign(o)); reason != "" {
+		if reason := cmp.Or(r.missing(o, skipped), r.foreign(o)); reason != "" {
 			skipped[o.ID] = true
 			r.find(tidemark.Warning, o.ID, "is not made, because "+reason, "Make it by hand afterwards.")
 			continue
@@ -220,13 +221,6 @@ func (r *renderer) programs() {
 		r.find(tidemark.Note, "", fmt.Sprintf("views, triggers, routines and events (%d) are taken over in %s's own words; what %s does not understand is listed when it refuses it",
 			crossed, r.from.name(), r.to.name()), "")
 	}
-}
-
-func cmpOr(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
 }
 
 func isProgram(kind string) bool {

@@ -333,13 +333,12 @@ func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey) {
 	if f.Name != "" {
 		constraint = "CONSTRAINT " + quote(r.constraint(m.To.Schema, f.Name, "fk")) + " "
 	}
-	sql := "ALTER TABLE " + table(m.To.TableID) + " ADD " + constraint + "FOREIGN KEY (" + quoteList(cols) +
-		") REFERENCES " + table(p.To.TableID) + " (" + quoteList(refs) + ")" + r.action(name, "ON DELETE", f.OnDelete) + r.action(name, "ON UPDATE", f.OnUpdate)
-	if tail, ok := r.tails[m.From.TableID][f.Name]; ok && r.same {
-		cut := strings.LastIndex(sql, quoteList(refs)+")") + len(quoteList(refs)) + 1
-		sql = sql[:cut] + tail
+	tail, ok := r.tails[m.From.TableID][f.Name]
+	if !ok || !r.same {
+		tail = r.action(name, "ON DELETE", f.OnDelete) + r.action(name, "ON UPDATE", f.OnUpdate)
 	}
-	o.SQL = []string{checks[0], sql}
+	o.SQL = []string{checks[0], "ALTER TABLE " + table(m.To.TableID) + " ADD " + constraint + "FOREIGN KEY (" + quoteList(cols) +
+		") REFERENCES " + table(p.To.TableID) + " (" + quoteList(refs) + ")" + tail}
 	if checks[0] != checks[1] {
 		o.SQL = append(o.SQL, checks[1])
 	}

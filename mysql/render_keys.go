@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -260,7 +261,7 @@ func (b *builder) keyName(name string) string {
 	out := name
 	for i := 2; b.names[strings.ToLower(out)] || out == ""; i++ {
 		suffix := fmt.Sprintf("_%d", i)
-		out = shorten(cmpOr(name, "key"), maxName-len(suffix)) + suffix
+		out = shorten(cmp.Or(name, "key"), maxName-len(suffix)) + suffix
 	}
 	b.names[strings.ToLower(out)] = true
 	return out
