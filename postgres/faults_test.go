@@ -229,19 +229,29 @@ func TestPositionWaitsForCommitsThatNobodySees(t *testing.T) {
 	}
 	set("ALTER SYSTEM SET synchronous_standby_names = 'nobody'")
 	defer set("ALTER SYSTEM RESET synchronous_standby_names")
-	pending := make(chan struct{})
-	go func() {
-		defer close(pending)
-		testdb.Query(t, db, "INSERT INTO t VALUES (1)")
-	}()
+	var pending chan struct{}
+	insert := func() {
+		pending = make(chan struct{})
+		go func(done chan struct{}) {
+			defer close(done)
+			testdb.Query(t, db, "INSERT INTO t VALUES (1)")
+		}(pending)
+	}
+	inserted := 1
+	insert()
 	for testdb.Query(t, db, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "0" {
-		time.Sleep(10 * time.Millisecond)
+		select {
+		case <-pending: // the setting was not in force yet
+			inserted++
+			insert()
+		case <-time.After(10 * time.Millisecond):
+		}
 	}
 	release := time.AfterFunc(300*time.Millisecond, func() { set("ALTER SYSTEM RESET synchronous_standby_names") })
 	defer release.Stop()
 	e := frozen(t, db, 1)
 	<-pending
-	if _, n := readAll(t, e, 0, move(table(t, db, "t")), &tidemark.Range{}, tidemark.CopyText); n != 1 {
+	if _, n := readAll(t, e, 0, move(table(t, db, "t")), &tidemark.Range{}, tidemark.CopyText); n != inserted {
 		t.Error("the view misses a commit that its position is behind")
 	}
 }
