@@ -201,6 +201,7 @@ type Object struct {
 	Table   TableID  `json:"table,omitzero"`  // what it belongs to, if anything
 	SQL     []string `json:"sql"`             // run one by one, in order
 	Depends []string `json:"depends"`         // IDs that must be done before; unknown ones are ignored
+	After   []string `json:"after,omitempty"` // IDs that must have ended before, done or failed; unknown ones are ignored
 	Bytes   int64    `json:"bytes,omitempty"` // expected work, to start the largest first
 	Heavy   bool     `json:"heavy,omitempty"` // takes time in proportion to Bytes: run on a lane, shown in progress
 }

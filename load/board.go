@@ -49,9 +49,10 @@ type task struct {
 // work is an object with what is known of it.
 type work struct {
 	*tidemark.Object
-	move   int // whose rows it waits for; -1 none
-	waits  int // dependencies not done
-	blocks []*work
+	move   int     // whose rows it waits for; -1 none
+	waits  int     // dependencies not done
+	blocks []*work // what cannot be built without it
+	before []*work // what only waits until it has ended
 	state  workState
 	err    error
 	took   time.Duration
@@ -97,6 +98,12 @@ func (b *board) addObjects(objects []tidemark.Object) {
 		for _, id := range w.Depends {
 			if d := b.byID[id]; d != nil && d != w && d.state != built {
 				d.blocks = append(d.blocks, w)
+				w.waits++
+			}
+		}
+		for _, id := range w.After {
+			if d := b.byID[id]; d != nil && d != w && (d.state == waiting || d.state == running) {
+				d.before = append(d.before, w)
 				w.waits++
 			}
 		}
@@ -341,6 +348,9 @@ func (b *board) settle(w *work, err error) { // b.mu is held
 	w.state, w.err = built, err
 	if err != nil {
 		w.state = broken
+	}
+	for _, d := range w.before {
+		d.waits--
 	}
 	for _, d := range w.blocks {
 		d.waits--

@@ -325,12 +325,21 @@ func TestPhases(t *testing.T) {
 				t.Errorf("%s (phase %d) needs %s (phase %d)", o.ID, o.Phase, d, need.Phase)
 			}
 		}
+		for _, d := range o.After {
+			if need, ok := byID[d]; !ok || at[d] > at[o.ID] || need.Phase > o.Phase || slices.Contains(o.Depends, d) {
+				t.Errorf("%s (phase %d) waits for %s (phase %d)", o.ID, o.Phase, d, need.Phase)
+			}
+		}
 		if o.Heavy && o.Kind == "index" && o.Table.Name == "" {
 			t.Errorf("%s belongs to no table", o.ID)
 		}
 	}
 	if at["refresh app.mv1"] > at["refresh app.a_mv2"] {
 		t.Error("a materialized view is refreshed before the one that it reads")
+	}
+	// A unique index that fails must not take the primary key along.
+	if pk := byID["constraint everything_pk ON app.everything"]; slices.Contains(pk.Depends, "index app.uq_idx") || !slices.Contains(pk.After, "index app.uq_idx") {
+		t.Errorf("the primary key needs %v, and waits for %v", pk.Depends, pk.After)
 	}
 	last := db.Objects[len(db.Objects)-1]
 	if last.Kind != "event trigger" && last.Kind != "owner" {

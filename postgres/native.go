@@ -70,6 +70,7 @@ type node struct {
 
 	owner uint32
 	adj   []*node // what it needs, once the graph is drawn
+	waits []*node // what it only waits for
 	low   int     // Tarjan's
 	index int
 	stack bool
@@ -93,6 +94,7 @@ type edge struct {
 	from, to *node
 	class    uint32
 	viaStub  bool
+	soft     bool // from only waits until to has ended
 }
 
 // add enters a node. A zero address is allowed, for what no dependency names.
@@ -110,6 +112,13 @@ func (g *graph) add(a address, n *node) *node {
 func (g *graph) need(from, to *node) {
 	if from != nil && to != nil && from != to {
 		g.edges = append(g.edges, edge{from: from, to: to})
+	}
+}
+
+// after makes from wait for to, whether or not to can be made.
+func (g *graph) after(from, to *node) {
+	if from != nil && to != nil && from != to {
+		g.edges = append(g.edges, edge{from: from, to: to, soft: true})
 	}
 }
 
@@ -253,8 +262,11 @@ func (c *catalogue) finishNative(context.Context) error {
 		for _, need := range n.adj {
 			o.Depends = append(o.Depends, need.id())
 		}
+		for _, m := range n.waits {
+			o.After = append(o.After, m.id())
+		}
 		slices.Sort(o.Depends)
-		o.Depends = slices.Compact(o.Depends)
+		slices.Sort(o.After)
 		if seen[o.ID]++; seen[o.ID] > 1 {
 			c.find(tidemark.Blocker, o.ID, "two objects of the catalogue have this name: please report", "")
 		}

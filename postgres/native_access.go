@@ -208,11 +208,11 @@ func (c *catalogue) addLast() {
 			continue
 		}
 		for _, t := range triggers {
-			c.graph.need(t, n)
+			c.graph.after(t, n)
 		}
 		if n.kind != "default privileges" {
 			for _, p := range privileges {
-				c.graph.need(p, n)
+				c.graph.after(p, n)
 			}
 		}
 	}

@@ -35,7 +35,7 @@ func (c *catalogue) addKeys(r *relation) {
 	}
 	for _, k := range keys {
 		for _, b := range builds {
-			c.graph.need(k, b)
+			c.graph.after(k, b)
 		}
 	}
 }
@@ -118,8 +118,9 @@ func (c *catalogue) addMarks(r *relation) {
 			continue
 		}
 		n := c.graph.add(address{}, &node{kind: "index mark", name: x.SQL, rel: r, phase: x.node.phase, sql: sql})
+		c.graph.need(n, x.node)
 		for _, other := range r.indexes {
-			c.graph.need(n, other.node) // it takes a lock that a CREATE INDEX would wait for
+			c.graph.after(n, other.node) // it takes a lock that a CREATE INDEX would wait for
 		}
 	}
 }
@@ -186,11 +187,11 @@ func (c *catalogue) addAnalyze(r *relation) {
 	n := c.graph.add(address{}, &node{kind: "statistics", name: r.SQL, rel: r, phase: phase, heavy: true,
 		bytes: min(r.total(), analyzeBytes), sql: []string{"ANALYZE " + r.SQL}})
 	c.graph.need(n, r.node)
-	c.graph.need(n, c.graph.refresh[r.node])
+	c.graph.after(n, c.graph.refresh[r.node])
 	var wait func(r *relation)
 	wait = func(r *relation) {
 		for _, x := range r.indexes {
-			c.graph.need(n, x.node)
+			c.graph.after(n, x.node)
 		}
 		if r.Kind == "p" {
 			for _, child := range r.children {
@@ -218,15 +219,15 @@ func (c *catalogue) readLoose(context.Context) error {
 	}
 	for _, n := range g.nodes {
 		if n.kind == "extended statistics" && n.rel != nil {
-			g.need(g.analyze[n.rel.root()], n)
+			g.after(g.analyze[n.rel.root()], n)
 		}
 	}
 	g.linkRefreshes()
 	for _, r := range c.ordered {
 		if refresh := g.refresh[r.node]; refresh != nil {
 			for _, x := range r.indexes {
-				g.need(x.node, refresh)
-				g.need(x.build, refresh)
+				g.after(x.node, refresh)
+				g.after(x.build, refresh)
 			}
 		}
 	}

@@ -11,7 +11,7 @@ import (
 // draw writes each unit's needs into adj, from the edges, and its parts into parts.
 func (g *graph) draw() {
 	for _, n := range g.nodes {
-		n.adj, n.parts = n.adj[:0], n.parts[:0]
+		n.adj, n.waits, n.parts = n.adj[:0], n.waits[:0], n.parts[:0]
 	}
 	for _, n := range g.nodes {
 		if n.host != nil && !n.split {
@@ -23,7 +23,11 @@ func (g *graph) draw() {
 		if e.viaStub && to.stub != nil {
 			to = to.stub
 		}
-		if from != to {
+		switch {
+		case from == to:
+		case e.soft:
+			from.waits = append(from.waits, to)
+		default:
 			from.adj = append(from.adj, to)
 		}
 	}
@@ -33,6 +37,11 @@ func (g *graph) draw() {
 		}
 		slices.SortFunc(n.adj, compareNodes)
 		n.adj = slices.Compact(n.adj)
+		slices.SortFunc(n.waits, compareNodes)
+		n.waits = slices.DeleteFunc(slices.Compact(n.waits), func(m *node) bool {
+			_, needed := slices.BinarySearchFunc(n.adj, m, compareNodes)
+			return needed
+		})
 	}
 }
 
@@ -200,19 +209,29 @@ func (g *graph) settlePhases() {
 			lift(n)
 		}
 	}
+	// Nothing waits for what belongs to a later phase.
+	for _, n := range g.nodes {
+		n.waits = slices.DeleteFunc(n.waits, func(m *node) bool { return m.phase > n.phase })
+	}
 }
 
-// order lists units so that each stands after all it needs (Kahn 1962), and
-// otherwise by phase, kind and name.
+// order lists units so that each stands after all it needs and waits for (Kahn
+// 1962), and otherwise by phase, kind and name. Needs go in no circle any more; a
+// circle that waiting closes is opened by waiting less.
 func (g *graph) order() []*node {
 	users := map[*node][]*node{}
 	ready := &nodeHeap{}
+	units := 0
 	for _, n := range g.nodes {
 		if n.unit() != n {
 			continue
 		}
-		n.left = len(n.adj)
+		units++
+		n.left = len(n.adj) + len(n.waits)
 		for _, m := range n.adj {
+			users[m] = append(users[m], n)
+		}
+		for _, m := range n.waits {
 			users[m] = append(users[m], n)
 		}
 		if n.left == 0 {
@@ -230,7 +249,15 @@ func (g *graph) order() []*node {
 			}
 		}
 	}
-	return out
+	if len(out) == units {
+		return out
+	}
+	for _, n := range g.nodes {
+		if n.left > 0 {
+			n.waits = nil
+		}
+	}
+	return g.order()
 }
 
 type nodeHeap []*node

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -79,10 +78,8 @@ func (r *renderer) takeOver() {
 	if r.byFrom[largeObjects] == nil {
 		out[largeObjects] = true
 	}
-	kinds := map[string]string{}
 	for i := range r.db.Objects {
 		o := &r.db.Objects[i]
-		kinds[o.ID] = o.Kind
 		switch {
 		case o.Kind == "grant" && !r.opt.Grants, o.Kind == "default privileges" && !r.opt.Grants, o.Kind == "owner" && !r.opt.Owners:
 			continue
@@ -90,7 +87,7 @@ func (r *renderer) takeOver() {
 			r.gone[o.ID] = o.Table.String()
 			continue
 		}
-		if missing := r.missing(o, kinds); missing != "" {
+		if missing := r.missing(o); missing != "" {
 			r.leaveOut(o, missing)
 			if o.Kind == "table" {
 				out[o.Table] = true
@@ -133,31 +130,11 @@ func (r *renderer) moveNamed(name string) *tidemark.Move {
 }
 
 // missing gives what o needs and will not be there; "" if nothing.
-func (r *renderer) missing(o *tidemark.Object, kinds map[string]string) string {
+func (r *renderer) missing(o *tidemark.Object) string {
 	for _, d := range o.Depends {
-		what, gone := r.gone[d]
-		if !gone {
-			continue
+		if what, gone := r.gone[d]; gone {
+			return what
 		}
-		kind := kinds[d]
-		switch o.Kind {
-		case "default privileges":
-			continue // they wait for everything and need nothing
-		case "event trigger":
-			if kind != "function" || !strings.HasSuffix(o.SQL[0], " "+strings.TrimPrefix(d, "function ")) {
-				continue // they wait for everything, but need only their function
-			}
-		case "statistics", "index mark":
-			if kind != "table" && kind != "materialized view" {
-				continue
-			}
-		case "constraint":
-			// It waits for all the table's indexes, but needs only its own.
-			if own, _, _ := strings.Cut(strings.TrimPrefix(o.ID, "constraint "), " ON "); kind == "index" && !strings.HasSuffix(d, "."+own) {
-				continue
-			}
-		}
-		return what
 	}
 	return ""
 }

@@ -106,7 +106,7 @@ func (mk *maker) keys() {
 	} else if keyID != "" {
 		name := quoteIdent(keyIndex)
 		keyID = mk.r.add(tidemark.Object{ID: name + " ON " + mk.sql, Kind: "constraint", Phase: tidemark.AfterTable, Table: mk.t.TableID,
-			Depends: slices.Clone(mk.indexes), SQL: []string{"ALTER TABLE " + mk.sql + " ADD CONSTRAINT " + name + " PRIMARY KEY USING INDEX " + name}})
+			Depends: []string{keyID}, After: slices.Clone(mk.indexes), SQL: []string{"ALTER TABLE " + mk.sql + " ADD CONSTRAINT " + name + " PRIMARY KEY USING INDEX " + name}})
 		made[key.Name] = keyID
 		mk.indexes = append(mk.indexes, keyID)
 	}

@@ -130,7 +130,7 @@ func (r *renderer) table(m *tidemark.Move) {
 	mk.touch()
 	mk.sequences()
 	r.add(tidemark.Object{ID: mk.sql, Kind: "statistics", Phase: tidemark.AfterTable, Table: m.To.TableID, SQL: []string{"ANALYZE " + mk.sql},
-		Depends: append(mk.indexes, "table "+mk.sql), Heavy: true, Bytes: min(m.From.Bytes, analyzeBytes)})
+		Depends: []string{"table " + mk.sql}, After: mk.indexes, Heavy: true, Bytes: min(m.From.Bytes, analyzeBytes)})
 }
 
 // checkNames finds names that the server cuts, and those that are one then.

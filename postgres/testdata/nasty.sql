@@ -153,3 +153,4 @@ ALTER DEFAULT PRIVILEGES IN SCHEMA app GRANT SELECT ON TABLES TO pg_monitor; ALT
 ALTER TABLE repl_full OWNER TO pg_monitor; ALTER FUNCTION add1(int) OWNER TO pg_monitor; ALTER SCHEMA ext OWNER TO pg_monitor; ALTER VIEW upd OWNER TO pg_monitor; ALTER TYPE color OWNER TO pg_monitor;
 ALTER FUNCTION ring_count() DEPENDS ON EXTENSION hstore; ALTER INDEX trgm DEPENDS ON EXTENSION pg_trgm;
 INSERT INTO everything (num, neg, txt, d, my, day) SELECT g, -g, 'x' || g, g, '5', DATE '2020-01-01' + g FROM generate_series(1, 3) g;
+COMMENT ON PUBLICATION pub_all IS 'all'; GRANT SELECT (id) ON upd TO PUBLIC;
