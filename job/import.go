@@ -20,6 +20,7 @@ type Dump interface {
 	Name() string                 // for messages
 	Stamp() string                // changes when the file does; "" for a pipe
 	Offset() (at, size int64)     // of the file as it lies on disk; size 0 unknown
+	For(engine, version string)   // which server it is for
 	Findings() []tidemark.Finding // odd things about it, once it is read
 	Close() error
 }
@@ -42,6 +43,9 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 	defer tgt.Close()
 	if tgt.Default() == "" {
 		return "", nil, tidemark.Errorf(tidemark.Invalid, "import", tidemark.MaskURL(spec.Target), "the target's URL names no database", "write mysql://user@host/DATABASE")
+	}
+	if v, ok := tgt.(interface{ Version() string }); ok && family(tgt.Name()) == "mysql" {
+		dump.For(tgt.Name(), v.Version())
 	}
 	c := &copying{env: env, spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
 	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
@@ -150,8 +154,8 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		return load.Settled{}, err
 	}
 	m := moves[0]
-	if m.Lob == (tidemark.Lob{}) {
-		m.Lob = im.spec.Lob
+	if len(m.Filter) > 0 || m.Lob.Mode == tidemark.LimitedLob || im.spec.Lob.Mode == tidemark.LimitedLob {
+		return load.Settled{}, tidemark.Errorf(tidemark.Unsupported, "import", m.From.String(), "a file is read as it is: rows cannot be filtered, nor values cut", "load it whole, and copy from there with the rule")
 	}
 	if im.known[m.To.TableID] {
 		return load.Settled{}, tidemark.Errorf(tidemark.Collision, "import", m.To.String(), "two tables of the file go to it", "rename one of them with a rule")

@@ -53,6 +53,15 @@ func (s *Script) Name() string { return s.file.Name }
 // said by now: "10.11.14-MariaDB".
 func (s *Script) Server() string { return s.scan.Header().Server }
 
+// For says which server the file is for, whose conditional comments count:
+// "mysql" or "mariadb", and its version as it says it. It comes before Next.
+func (s *Script) For(engine, version string) {
+	var major, minor, patch int
+	fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
+	server := Server{MariaDB: engine == "mariadb", Version: major*10000 + minor*100 + patch}
+	s.scan.opt.Server, s.scan.session.Server = server, server
+}
+
 // Close closes the file.
 func (s *Script) Close() error { return s.file.Close() }
 
