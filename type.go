@@ -8,8 +8,9 @@ package tidemark
 // round-trip, "NaN", "Infinity", "-Infinity"; Bool "t" or "f"; Binary kinds "\x"
 // and lower-case hex; Bit kinds a string of 0 and 1; Date, Time, DateTime as ISO
 // 8601 with a space, as PostgreSQL prints them with DateStyle=ISO; Timestamp the
-// same in UTC with "+00"; Interval in ISO 8601; Array in PostgreSQL's array
-// syntax; Geometry as hex of EWKB; everything else the engine's own text.
+// same in UTC with "+00"; Interval in ISO 8601, and so is a Time on its way into an
+// Interval; Array in PostgreSQL's array syntax; Geometry as hex of EWKB, with "\x"
+// before it on its way into a Binary kind; everything else the engine's own text.
 type TypeKind uint8
 
 const (

@@ -123,9 +123,11 @@ func (c *outCol) forCopyText(t, to tidemark.Type) {
 			return
 		}
 	}
-	switch t.Kind {
+	switch kind := canonicalKind(t, to); kind {
 	case tidemark.Int, tidemark.Decimal:
-		c.shape = asIs
+		if c.shape = asIs; t.Kind == tidemark.Bit {
+			c.expr = "(" + c.expr + "+0)"
+		}
 	case tidemark.Year:
 		c.shape = unfilled // 0000 is the year 0
 	case tidemark.Float:
@@ -154,6 +156,19 @@ func (c *outCol) forCopyText(t, to tidemark.Type) {
 	case tidemark.Geometry:
 		c.shape, c.bytes = geometry, to.Kind.Bytes()
 	}
+}
+
+// canonicalKind is the kind whose canonical text a value has. It is that of its own
+// type, but where the target's is another spelling of the same values it is the
+// target's, so that what is read back from there is the same text.
+func canonicalKind(t, to tidemark.Type) tidemark.TypeKind {
+	switch {
+	case (t.Kind == tidemark.Int || t.Kind == tidemark.Bit) && to.Kind == tidemark.Bool,
+		t.Kind == tidemark.Bit && (to.Kind == tidemark.Int || to.Kind == tidemark.Decimal),
+		(t.Kind == tidemark.Timestamp || t.Kind == tidemark.DateTime) && (to.Kind == tidemark.DateTime || to.Kind == tidemark.Timestamp):
+		return to.Kind
+	}
+	return t.Kind
 }
 
 // limitTo cuts values on the server, so that what is cut off does not travel.

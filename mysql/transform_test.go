@@ -54,6 +54,15 @@ func TestCopyTextGolden(t *testing.T) {
 			only(m, "id", "t", "t6")
 			m.To.Columns[1].Type.Kind, m.To.Columns[2].Type.Kind = tidemark.Interval, tidemark.Interval
 		}), "1\tPT-838H-59M-59S\tPT-838H-59M-59S\n2\tPT838H59M59S\tPT0.000001S\n3\tPT24H\tPT-0.5S\n4\t\\N\t\\N\n5\tPT12H34M56S\tPT12H34M56.789012S\n")
+		check("t_int as other kinds", read("t_int", func(m *tidemark.Move) {
+			only(m, "id", "b1", "bt1", "bt8")
+			m.To.Columns[1].Type.Kind, m.To.Columns[2].Type.Kind, m.To.Columns[3].Type.Kind = tidemark.Bool, tidemark.Bool, tidemark.Int
+		}), "0\tf\tf\t0\n1\tt\tt\t255\n2\t\\N\t\\N\t\\N\n3\tt\tt\t10\n4\tt\tf\t128\n")
+		check("t_time as other kinds", read("t_time", func(m *tidemark.Move) {
+			only(m, "dt3", "ts6")
+			m.Filter = []tidemark.Filter{{SQL: "id=5"}}
+			m.To.Columns[0].Type.Kind, m.To.Columns[1].Type.Kind = tidemark.Timestamp, tidemark.DateTime
+		}), "2024-02-29 12:34:56.789+00\t2024-02-29 12:34:56.789012\n")
 		check("t_latin1", read("t_latin1", nil), "1\t€–™é\té\tcafé €\n2\tplain\t\\N\t\n")
 		check("t_charsets", read("t_charsets", nil), "1\tžluť\tПривет\t日本語\tü€\t😀\t中文\tkůň\tascii\taA\n2\t\t\t\t\t\t\t\t\t\n")
 		check("t_enum", read("t_enum", func(m *tidemark.Move) { only(m, "id", "e", "s") }), "1\ta\tx\n2\t\t\n3\t\\N\t\\N\n4\tit's\tx,y,z,p q,it's\n5\tcom,ma\tp q\n6\t日本\tx,y\n7\t\t\n")

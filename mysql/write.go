@@ -67,7 +67,7 @@ func (e *Engine) writer(ctx context.Context, lane int) (*session, error) {
 	if err != nil || s.loader {
 		return s, err
 	}
-	set := "SET foreign_key_checks=0, unique_checks=1, max_error_count=1024, " +
+	set := "SET foreign_key_checks=0, unique_checks=1, " +
 		"sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 	if e.opt.NoBinlog {
 		set += ", sql_log_bin=0"
@@ -363,8 +363,14 @@ func (k *writing) commit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := k.command(fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) VALUES (%s,%d,%d)",
-			ledger, literal(k.w.Run), k.w.Range.ID, k.done.Rows)); err != nil {
+		err = k.command(fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) VALUES (%s,%d,%d)", ledger, literal(k.w.Run), k.w.Range.ID, k.done.Rows))
+		var my *gomysql.MyError
+		if errors.As(err, &my) && my.Code == 1062 {
+			// An earlier attempt got through after all: once is enough.
+			k.in = false
+			return k.command("ROLLBACK")
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -377,11 +383,12 @@ func (k *writing) commit(ctx context.Context) error {
 	case errors.As(err, &my) || ctx.Err() != nil:
 		return err
 	}
-	// Whether the server got to it, only the marker can say.
+	// Whether the server got to it, only the marker can say, once the server has
+	// done with that connection.
 	k.in = false
 	k.s.dead = true
 	k.s.close()
-	if k.w.Run != "" {
+	if k.w.Run != "" && k.e.gone(ctx, k.s.id) {
 		marks, merr := k.e.Marks(ctx, k.w.Run)
 		if merr == nil && contains(marks, k.w.Range.ID) {
 			return nil
@@ -391,6 +398,27 @@ func (k *writing) commit(ctx context.Context) error {
 		}
 	}
 	return &tidemark.Error{Op: "write", Object: k.object, Kind: tidemark.Transient, Err: fmt.Errorf("the connection broke in COMMIT, and whether the rows are there is not known: %w", err)}
+}
+
+// gone waits until the server has ended a session of ours, which it is told to do.
+func (e *Engine) gone(ctx context.Context, id uint32) bool {
+	e.kill(id)
+	for range 100 {
+		left := true
+		err := e.onTarget(ctx, "look", "", func(s *session) error {
+			r, err := s.query(ctx, "SELECT 1 FROM information_schema.PROCESSLIST WHERE ID="+strconv.FormatUint(uint64(id), 10))
+			left = err != nil || r.RowNumber() > 0
+			return err
+		})
+		if err != nil {
+			return false
+		}
+		if !left {
+			return true
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return false
 }
 
 func contains(marks []tidemark.Mark, id int) bool {

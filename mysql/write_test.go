@@ -1,11 +1,14 @@
 package mysql
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -380,4 +383,141 @@ func TestInspectClearExec(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	})
+}
+
+// A proxy stands between a client and a server, and cuts the connection that says
+// COMMIT: before the server hears it, or after.
+type proxy struct {
+	net.Listener
+	server string
+	before atomic.Bool
+	armed  atomic.Bool
+}
+
+func newProxy(t *testing.T, srv *testdb.Server) *proxy {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{Listener: l, server: fmt.Sprintf("127.0.0.1:%d", srv.Port)}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go p.serve(client)
+		}
+	}()
+	return p
+}
+
+func (p *proxy) serve(client net.Conn) {
+	defer client.Close()
+	server, err := net.Dial("tcp", p.server)
+	if err != nil {
+		return
+	}
+	defer server.Close()
+	cut := make(chan struct{})
+	go func() {
+		buf := make([]byte, 1<<16)
+		for {
+			n, err := server.Read(buf)
+			if err != nil {
+				client.Close()
+				return
+			}
+			select {
+			case <-cut:
+				client.Close()
+				return
+			default:
+			}
+			if _, err := client.Write(buf[:n]); err != nil {
+				return
+			}
+		}
+	}()
+	buf := make([]byte, 1<<16)
+	for {
+		n, err := client.Read(buf)
+		if err != nil {
+			return
+		}
+		if bytes.HasSuffix(buf[:n], []byte("\x03COMMIT")) && p.armed.CompareAndSwap(true, false) {
+			if p.before.Load() {
+				return
+			}
+			close(cut)
+		}
+		if _, err := server.Write(buf[:n]); err != nil {
+			return
+		}
+	}
+}
+
+// TestCutInCommit: the connection breaks in COMMIT, and the marker row says what
+// became of it.
+func TestCutInCommit(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		to := srv.NewDatabase(t, "cut")
+		p := newProxy(t, srv)
+		e := open(t, strings.Replace(to, fmt.Sprintf("127.0.0.1:%d", srv.Port), p.Addr().String(), 1), Options{})
+		if err := e.Begin(t.Context(), "r"); err != nil {
+			t.Fatal(err)
+		}
+		m := targetTable(t, to, "x", "id int PRIMARY KEY")
+		for i, before := range []bool{false, true} {
+			p.before.Store(before)
+			p.armed.Store(true)
+			r := &tidemark.Range{ID: i + 1}
+			rows := fmt.Sprintf("%d\n%d\n", 10*i+1, 10*i+2)
+			out, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, batches(tidemark.LoadData, r, rows))
+			if before && tidemark.KindOf(err) != tidemark.Transient || !before && (err != nil || out.Rows != 2) {
+				t.Errorf("cut before the server heard it %v: %+v %v (%v)", before, out, err, tidemark.KindOf(err))
+			}
+			if n, want := testdb.Query(t, to, "SELECT COUNT(*) FROM x"), fmt.Sprint(2); n != want {
+				t.Errorf("%s rows, not %s", n, want)
+			}
+		}
+		// An attempt that finds itself done already adds nothing.
+		r := &tidemark.Range{ID: 1}
+		if _, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, batches(tidemark.LoadData, r, "51\n52\n")); err != nil {
+			t.Error(err)
+		}
+		if n := testdb.Query(t, to, "SELECT COUNT(*) FROM x"); n != "2" {
+			t.Errorf("%s rows", n)
+		}
+	})
+}
+
+// TestTLS reads and writes through TLS, which MySQL sets up by itself.
+func TestTLS(t *testing.T) {
+	srv := testdb.MySQL(t)
+	to := srv.NewDatabase(t, "tls")
+	e := open(t, to+"?tls=true", Options{})
+	m := targetTable(t, to, "x", "id int PRIMARY KEY, v longtext")
+	r := &tidemark.Range{}
+	rows := "1\t" + strings.Repeat("long ", 400000) + "\n2\tshort\n"
+	if _, err := e.Write(t.Context(), 0, tidemark.Write{Move: m, Range: r}, batches(tidemark.CopyText, r, rows)); err != nil {
+		t.Fatal(err)
+	}
+	if got := readAll(t, e, m, tidemark.CopyText); got != rows {
+		t.Errorf("read %d bytes, wrote %d", len(got), len(rows))
+	}
+	s, back, err := e.ordinary(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer back()
+	res, err := s.query(t.Context(), "SHOW STATUS LIKE 'Ssl_cipher'")
+	if err != nil || cell(res, 0, 1) == "" {
+		t.Error("the session is not encrypted", err)
+	}
+	if _, err := Open(t.Context(), to+"?tls=verify-full", Options{}); tidemark.KindOf(err) != tidemark.Denied || !strings.Contains(fmt.Sprint(err), "x509: ") {
+		t.Errorf("a certificate that nobody vouches for: %v (%v)", err, tidemark.KindOf(err))
+	}
 }
