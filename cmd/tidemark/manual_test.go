@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// TestManualPages compares the pages of the manual that are made from the
+// program's tables with what the program prints. To mend one that differs:
+//
+//	go run ./cmd/tidemark manual options > doc/manual/options.md
+func TestManualPages(t *testing.T) {
+	for _, page := range []string{"options", "types", "exit-codes", "engines"} {
+		t.Run(page, func(t *testing.T) {
+			want := must(t, "manual", page).out
+			file := filepath.Join("..", "..", "doc", "manual", page+".md")
+			have, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want != string(have) {
+				t.Errorf("doc/manual/%s.md is not what the program prints; to mend it:\n\tgo run ./cmd/tidemark manual %s > doc/manual/%s.md\n%s",
+					page, page, page, firstDifference(string(have), want))
+			}
+		})
+	}
+}
+
+// TestReadmeMatrix looks whether the README's feature matrix is the program's own.
+func TestReadmeMatrix(t *testing.T) {
+	readme, err := os.ReadFile(filepath.Join("..", "..", "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if matrix := must(t, "manual", "engines").out; !strings.Contains(string(readme), matrix) {
+		t.Errorf("the README lacks this table, made by `tidemark manual engines`:\n%s", matrix)
+	}
+}
+
+// TestManualLinks follows the links of the README and the manual: each leads to a
+// file that is there, and to a heading of it where it names one.
+func TestManualLinks(t *testing.T) {
+	root := filepath.Join("..", "..")
+	files, err := filepath.Glob(filepath.Join(root, "doc", "*", "*.md"))
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d pages: %v", len(files), err)
+	}
+	top, _ := filepath.Glob(filepath.Join(root, "doc", "*.md"))
+	files = append(append(files, top...), filepath.Join(root, "README.md"))
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, to := range links(text) {
+			path, heading, _ := strings.Cut(to, "#")
+			target := file
+			if path != "" {
+				target = filepath.Join(filepath.Dir(file), filepath.FromSlash(path))
+			}
+			page, err := os.ReadFile(target)
+			switch st, serr := os.Stat(target); {
+			case serr != nil:
+				t.Errorf("%s: %s is not there", file, to)
+			case st.IsDir():
+			case err != nil:
+				t.Error(err)
+			case heading != "" && !headings(page)[heading]:
+				t.Errorf("%s: %s has no such heading", file, to)
+			}
+		}
+	}
+}
+
+// links gives the targets of a page's links that lead to files.
+func links(page []byte) []string {
+	var out []string
+	for rest := page; ; {
+		_, after, found := bytes.Cut(rest, []byte("]("))
+		if !found {
+			return out
+		}
+		to, _, closed := bytes.Cut(after, []byte(")"))
+		if closed && !bytes.ContainsAny(to, " \n:") && len(to) > 0 {
+			out = append(out, string(to))
+		}
+		rest = after
+	}
+}
+
+// headings gives the anchors of a page as forges make them.
+func headings(page []byte) map[string]bool {
+	out := map[string]bool{}
+	for line := range strings.Lines(string(page)) {
+		title := strings.TrimLeft(line, "#")
+		if len(title) == len(line) {
+			continue
+		}
+		anchor := strings.Map(func(r rune) rune {
+			switch {
+			case r == ' ':
+				return '-'
+			case r == '-' || r == '_' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r > 127:
+				return r
+			}
+			return -1
+		}, strings.ToLower(strings.TrimSpace(title)))
+		out[anchor] = true
+	}
+	return out
+}
