@@ -33,12 +33,12 @@ func (t TableID) String() string {
 type TableForm uint8
 
 const (
-	Ordinary    TableForm = iota
-	Partitioned           // holds no rows itself; Partitions lists the leaves
-	Partition             // a leaf or middle partition, listed for native copies only; PartitionOf names its root
-	View                  // copied as rows only where the user asks for it (DMS table-type view)
-	Foreign               // rows live elsewhere and are not copied
-	LargeObjects          // PostgreSQL's large objects, read as rows (loid oid, pageno int4, data bytea) under the name pg_catalog.pg_largeobject
+	Ordinary     TableForm = iota
+	Partitioned            // holds no rows itself; Partitions lists the leaves
+	Partition              // a leaf or middle partition, listed for native copies only; PartitionOf names its root
+	View                   // copied as rows only where the user asks for it (DMS table-type view)
+	Foreign                // rows live elsewhere and are not copied
+	LargeObjects           // PostgreSQL's large objects, read as rows (loid oid, pageno int4, data bytea) under the name pg_catalog.pg_largeobject
 )
 
 // A Table is the logical shape of a table.
