@@ -1,0 +1,59 @@
+package advisor
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// times is a worker of total seconds that worked, waited for a buffer and for work.
+func times(total, io, buffer, work float64) flow.Times {
+	s := func(f float64) time.Duration { return time.Duration(f * float64(time.Second)) }
+	return flow.Times{Total: s(total), IO: s(io), WaitBuffer: s(buffer), WaitWork: s(work)}
+}
+
+func report(reader, writer, finisher flow.Times) flow.Report {
+	return flow.Report{Roles: []flow.Role{
+		{Name: "Reader", Workers: []flow.Times{reader, reader}},
+		{Name: "Writer", Workers: []flow.Times{writer, writer}},
+		{Name: "Finisher", Workers: []flow.Times{finisher, finisher}},
+	}}
+}
+
+func TestExplain(t *testing.T) {
+	for _, c := range []struct {
+		name          string
+		rep           flow.Report
+		facts         Facts
+		limit, advice string
+	}{
+		{"slow target", report(times(10, 3, 7, 0), times(10, 9.5, 0, 0.5), times(11, 2, 0, 9)), Facts{Lanes: 2, LanesFixed: true},
+			"Writing the target limits: the readers waited for a buffer 70% of their time, the writers for rows 5%.",
+			"Raise --lanes from 2 to 3: it would gain at most 2.3 s of 11.0 s"},
+		{"slow source", report(times(10, 9, 0.5, 0.5), times(10, 4, 0, 6), times(11, 2, 0, 9)), Facts{Lanes: 2, LanesFixed: true},
+			"Reading the source limits: the writers waited for rows 60% of their time, the readers for a buffer 5%.",
+			"if the source has processor and disk to spare"},
+		{"lanes were tried", report(times(10, 3, 7, 0), times(10, 9.5, 0, 0.5), times(11, 2, 0, 9)), Facts{Lanes: 2},
+			"Writing the target limits", "one more gained less than a tenth when it was tried"},
+		{"many indexes", report(times(4, 3, 1, 0), times(4, 4, 0, 0), times(10, 9, 0, 1)), Facts{Lanes: 2, ObjectSeconds: 12},
+			"Building keys and indexes limits: 6.0 s of 10.0 s passed after the last row was written.",
+			"Raise --finishers from 2 to 3: it would gain at most 2.0 s"},
+		{"one big index", report(times(4, 3, 1, 0), times(4, 4, 0, 0), times(10, 3, 0, 7)), Facts{Lanes: 2, ObjectSeconds: 6},
+			"Building keys and indexes limits", "One index alone takes most of that time"},
+		{"refused LOAD DATA", report(times(10, 3, 7, 0), times(10, 9.5, 0, 0.5), times(11, 2, 0, 9)), Facts{Lanes: 2, Methods: map[string]int{"INSERT": 3}},
+			"Writing the target limits", "3 tables were written by multi-row INSERT"},
+		{"nothing to see", flow.Report{}, Facts{}, "The job was too short for its limit to be measured.", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			limit, advice := Explain(c.rep, c.facts)
+			if !strings.Contains(limit, c.limit) {
+				t.Errorf("limit %q, want %q", limit, c.limit)
+			}
+			if all := strings.Join(advice, "\n"); !strings.Contains(all, c.advice) {
+				t.Errorf("advice %q, want %q", all, c.advice)
+			}
+		})
+	}
+}
