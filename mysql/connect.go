@@ -69,7 +69,6 @@ type Engine struct {
 
 	mu      sync.Mutex
 	frozen  bool
-	lost    []bool                          // per reading lane: its snapshot is gone
 	reads   []*session                      // reading lanes
 	writes  []*session                      // writing lanes
 	idle    []*session                      // ordinary sessions at rest, for leader
@@ -78,6 +77,7 @@ type Engine struct {
 	guard   *session                        // after Freeze with LockBackup on MySQL: holds that lock
 	shapes  map[tidemark.TableID]tableShape // of target tables, as Write found them
 	ledger  string                          // the database that holds the marker table, once known
+	epochs  map[string]int64                // of the runs that this engine has begun: see Begin
 	account string                          // the user as GRANT wants it
 	closed  bool
 }
