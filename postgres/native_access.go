@@ -103,8 +103,8 @@ func (c *catalogue) readGrants(ctx context.Context) error {
 		if f.Class == classLargeObj {
 			n, about = g.lobOwners, fmt.Sprintf("LARGE OBJECT %d", f.ID)
 		}
-		if n == nil || f.Grantee == "" || f.Class == classLargeObj && len(n.sql) == 0 || f.Class == classProc && g.byID[a] == nil && f.Member == "" {
-			continue // a range type's constructor follows its type
+		if n == nil || f.Grantee == "" || f.Class == classLargeObj && len(n.sql) == 0 || f.Class != classClass && f.Class != classLargeObj && f.Member == "" && g.byID[a] == nil {
+			continue // a range type's constructors and multirange follow their type
 		}
 		// VIEW and MATERIALIZED VIEW, DOMAIN and so on have no words of their own in GRANT.
 		object := f.Kind + " " + n.name

@@ -154,7 +154,7 @@ func copySchema(t *testing.T, src, dst string) {
 	t.Helper()
 	db := describeURL(t, src)
 	for _, f := range db.Findings {
-		if strings.Contains(f.Text, "left out") {
+		if strings.Contains(f.Text, "left out") || f.Severity == tidemark.Blocker {
 			t.Errorf("%s %s: %s", f.Severity, f.Object, f.Text)
 		}
 	}
