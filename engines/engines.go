@@ -109,9 +109,6 @@ func database(raw string) string {
 	return strings.TrimPrefix(u.Path, "/")
 }
 
-func (my) Preflight(context.Context, string, *tidemark.Database) ([]tidemark.Finding, error) {
-	return nil, nil
-}
 func (e my) Default() string { return e.db }
 
 // A Capability is one line of the feature matrix: what each engine does about it,
