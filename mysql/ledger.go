@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
 	"github.com/tidemarkdb/tidemark"
 )
 
@@ -59,17 +61,68 @@ func (e *Engine) onTarget(ctx context.Context, op, object string, do func(*sessi
 	return e.fail(op, object, do(s))
 }
 
-// Begin makes the marker table.
+// Begin makes the marker table, and begins a new epoch of the run, which the row of
+// range 0 counts.
+//
+// A process that is killed may have sent a COMMIT that the server still works on. Each
+// range's transaction therefore looks at the epoch as it writes its marker, and holds
+// it: Begin waits for those who have looked, and whoever looks later is refused. So
+// what Marks says after Begin is all that there will ever be of earlier epochs.
 func (e *Engine) Begin(ctx context.Context, run string) error {
 	name, err := e.ledgerTable(ctx)
 	if err != nil {
 		return err
 	}
 	return e.onTarget(ctx, "make marker table", name, func(s *session) error {
-		return s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+" (run varchar(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, range_id int NOT NULL, "+
+		err := s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+" (run varchar(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, range_id int NOT NULL, "+
 			"rows_n bigint NOT NULL, at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (run, range_id)) ENGINE=InnoDB "+
 			"COMMENT='marks of what tidemark has copied; goes away with the run'")
+		if err == nil {
+			err = e.newEpoch(ctx, s, name, run)
+		}
+		return err
 	})
+}
+
+func (e *Engine) newEpoch(ctx context.Context, s *session, name, run string) error {
+	if err := s.exec(ctx, "START TRANSACTION"); err != nil {
+		return err
+	}
+	err := s.exec(ctx, "INSERT INTO "+name+" (run, range_id, rows_n) VALUES ("+literal(run)+",0,1) ON DUPLICATE KEY UPDATE rows_n=rows_n+1")
+	var epoch int64
+	if err == nil {
+		var r *gomysql.Result
+		if r, err = s.query(ctx, "SELECT rows_n FROM "+name+" WHERE run="+literal(run)+" AND range_id=0"); err == nil {
+			epoch, err = r.GetInt(0, 0)
+		}
+	}
+	if err != nil {
+		_ = s.exec(context.WithoutCancel(ctx), "ROLLBACK") // the first error is the one to tell
+		return err
+	}
+	if err := s.exec(ctx, "COMMIT"); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.epochs == nil {
+		e.epochs = map[string]int64{}
+	}
+	e.epochs[run] = epoch
+	return nil
+}
+
+// markSQL gives the statement that writes a range's marker: it writes none where the
+// epoch has passed.
+func (e *Engine) markSQL(ledger, run string, id int, rows int64) string {
+	e.mu.Lock()
+	epoch, ok := e.epochs[run]
+	e.mu.Unlock()
+	if !ok { // this Engine has not begun it
+		return fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) VALUES (%s,%d,%d)", ledger, literal(run), id, rows)
+	}
+	return fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) SELECT run, %d, %d FROM %s e WHERE run=%s AND range_id=0 AND rows_n=%d LOCK IN SHARE MODE",
+		ledger, id, rows, ledger, literal(run), epoch)
 }
 
 // Marks lists the ranges of a run that are on the target.
@@ -83,7 +136,7 @@ func (e *Engine) Marks(ctx context.Context, run string) ([]tidemark.Mark, error)
 	}
 	var marks []tidemark.Mark
 	err = e.onTarget(ctx, "read marks", name, func(s *session) error {
-		r, err := s.query(ctx, "SELECT range_id, rows_n FROM "+name+" WHERE run="+literal(run)+" ORDER BY range_id")
+		r, err := s.query(ctx, "SELECT range_id, rows_n FROM "+name+" WHERE run="+literal(run)+" AND range_id>0 ORDER BY range_id")
 		if err != nil {
 			return err
 		}

@@ -363,7 +363,7 @@ func (k *writing) commit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		err = k.command(fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) VALUES (%s,%d,%d)", ledger, literal(k.w.Run), k.w.Range.ID, k.done.Rows))
+		r, err := k.s.c.Execute(k.e.markSQL(ledger, k.w.Run, k.w.Range.ID, k.done.Rows))
 		var my *gomysql.MyError
 		if errors.As(err, &my) && my.Code == 1062 {
 			// An earlier attempt got through after all: once is enough.
@@ -372,6 +372,9 @@ func (k *writing) commit(ctx context.Context) error {
 		}
 		if err != nil {
 			return err
+		}
+		if r.AffectedRows == 0 {
+			return tidemark.Errorf(tidemark.Invalid, "write", "run "+k.w.Run, "another process has taken this run over", "end this process, or that one, and resume then")
 		}
 	}
 	err := k.command("COMMIT")

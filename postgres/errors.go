@@ -96,6 +96,9 @@ func (e *Engine) failGrant(ctx context.Context, op, object string, err error, gr
 		if pg.Code == "42P16" && pg.Routine == "index_check_primary_key" {
 			out.Kind = tidemark.Exists // the text is in the server's language, the routine is not
 		}
+		if pg.Code == "55000" && pg.Routine == "transformIndexConstraint" {
+			out.Kind = tidemark.Exists // the index has its constraint already
+		}
 		out.Hint = e.hint(pg, out.Kind, grant)
 	case broken(err):
 		out.Kind = tidemark.Transient

@@ -12,14 +12,21 @@ import (
 
 // The marker table. A row says that a range of a run is on this target, whole; it
 // is committed together with the range's rows. Range 0 stands for the run itself,
-// so that nobody drops the table between two of its ranges.
+// so that nobody drops the table between two of its ranges; its rows counts how
+// often the run was begun or taken up: the epoch.
 const (
 	markerTable = "tidemark.copied"
 	markerDDL   = `CREATE TABLE IF NOT EXISTS tidemark.copied (run text, range int, rows bigint NOT NULL, at timestamptz NOT NULL DEFAULT now(),
 		PRIMARY KEY (run, range))`
 )
 
-// Begin makes the marker table if it is missing, and notes the run in it.
+// Begin makes the marker table if it is missing, and begins a new epoch of the run.
+//
+// A process that is killed may have sent the end of a range, commit included, that the
+// server still works on. Each range's transaction therefore looks, as its last act
+// before the marker, whether its epoch is the present one, and keeps it so until it
+// ends: Begin waits for those who have looked, and whoever looks later is refused. So
+// what Marks says after Begin is all that there will ever be of earlier epochs.
 func (e *Engine) Begin(ctx context.Context, run string) error {
 	conn, release, err := e.controlConn(ctx)
 	if err != nil {
@@ -53,9 +60,40 @@ func (e *Engine) begin(ctx context.Context, conn *pgx.Conn, run string) error {
 	if !table {
 		sql = append(sql, markerDDL)
 	}
-	sql = append(sql, fmt.Sprintf("INSERT INTO tidemark.copied (run, range, rows) VALUES (%s, 0, 0) ON CONFLICT DO NOTHING", quoteLiteral(run)))
-	_, err = conn.Exec(ctx, strings.Join(sql, "; "), pgx.QueryExecModeSimpleProtocol)
-	return err
+	if len(sql) > 0 {
+		if _, err := conn.Exec(ctx, strings.Join(sql, "; "), pgx.QueryExecModeSimpleProtocol); err != nil {
+			return err
+		}
+	}
+	var epoch int64
+	err = conn.QueryRow(ctx, `INSERT INTO tidemark.copied AS c (run, range, rows) VALUES ($1, 0, 1)
+		ON CONFLICT (run, range) DO UPDATE SET rows = c.rows + 1 RETURNING rows`, run).Scan(&epoch)
+	if err != nil {
+		return err
+	}
+	e.target.mu.Lock()
+	defer e.target.mu.Unlock()
+	if e.target.epochs == nil {
+		e.target.epochs = map[string]int64{}
+	}
+	e.target.epochs[run] = epoch
+	return nil
+}
+
+// fenceSQL gives the look at the epoch: a division by zero where it has passed.
+func (e *Engine) fenceSQL(run string) string {
+	e.target.mu.Lock()
+	defer e.target.mu.Unlock()
+	epoch, ok := e.target.epochs[run]
+	if !ok {
+		return "" // this Engine has not begun it
+	}
+	return fmt.Sprintf("SELECT 1 / count(*) FROM (SELECT FROM tidemark.copied WHERE run = %s AND range = 0 AND rows = %d FOR SHARE) s; ", quoteLiteral(run), epoch)
+}
+
+// takenOver is the error of a range whose epoch has passed.
+func takenOver(run string) error {
+	return tidemark.Errorf(tidemark.Invalid, "write", "run "+run, "another process has taken this run over", "end this process, or that one, and resume then")
 }
 
 // Marks lists the ranges of a run that are on the target, in order.
@@ -80,7 +118,7 @@ func (e *Engine) Marks(ctx context.Context, run string) ([]tidemark.Mark, error)
 }
 
 func (e *Engine) markFailed(ctx context.Context, err error) error {
-	return e.failGrant(ctx, "read marker table", markerTable, err, "SELECT, INSERT, DELETE ON TABLE "+markerTable)
+	return e.failGrant(ctx, "read marker table", markerTable, err, "SELECT, INSERT, UPDATE, DELETE ON TABLE "+markerTable)
 }
 
 // Forget removes marks; nil means all of the run, and then the marker table and its

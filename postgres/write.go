@@ -34,6 +34,7 @@ type targetFacts struct {
 	triggers map[tidemark.TableID]bool // with triggers, those of foreign keys too
 	replica  bool                      // the role may switch triggers off
 
+	epochs    map[string]int64 // of the runs that this Engine has begun: see Begin
 	run       string
 	committed []int // ranges with markers that this Engine has committed
 }
@@ -158,7 +159,7 @@ func (c *copyIn) copySQL() string {
 func (c *copyIn) finishSQL(rows int64) string {
 	sql := "COMMIT"
 	if c.w.Run != "" {
-		sql = fmt.Sprintf("INSERT INTO tidemark.copied (run, range, rows) VALUES (%s, %d, %d); COMMIT", quoteLiteral(c.w.Run), c.w.Range.ID, rows)
+		sql = c.e.fenceSQL(c.w.Run) + fmt.Sprintf("INSERT INTO tidemark.copied (run, range, rows) VALUES (%s, %d, %d); COMMIT", quoteLiteral(c.w.Run), c.w.Range.ID, rows)
 	}
 	if c.after != "" {
 		sql = c.after + "; " + sql
@@ -279,6 +280,9 @@ func (c *copyIn) committed(ctx context.Context, a answer) error {
 	case !a.broken:
 		err := c.fail(ctx, a.err)
 		c.rollback(ctx)
+		if sqlState(a.err) == "22012" && c.w.Run != "" {
+			return takenOver(c.w.Run)
+		}
 		if sqlState(a.err) == "23505" && c.w.Run != "" {
 			// An attempt of which we lost sight has committed after all.
 			if found, rows := c.marker(ctx); found {
