@@ -146,8 +146,12 @@ func (c *copying) restartPartial(ctx context.Context) error {
 			full++
 			continue
 		}
-		if done[i] > 0 {
-			clear = append(clear, c.p.Moves[i].To.TableID)
+		if to := c.p.Moves[i].To.TableID; done[i] > 0 {
+			if c.p.Prep == load.KeepTables && !c.p.Fresh[i] {
+				return tidemark.Errorf(tidemark.Lost, "resume", to.String(), "the source has changed since the run began, so that the half-copied table would have to be emptied; but it was there before, and may hold rows of yours",
+					"remove by hand what was copied into it, and start a new copy of the tables that are not full")
+			}
+			clear = append(clear, to)
 		}
 		again, err := c.src.Split(ctx, &c.p.Moves[i])
 		if err != nil {
