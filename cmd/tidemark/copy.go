@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -79,7 +80,7 @@ func (r *request) copy(cmd *cobra.Command) error {
 	}
 	tables, terr := cat.Tables(cmd.Context(), run)
 	if r.json {
-		printJSON(cmd.OutOrStdout(), struct {
+		json.NewEncoder(cmd.OutOrStdout()).Encode(struct { // in one line, as all events
 			Event  string      `json:"event"`
 			Run    string      `json:"run"`
 			Tables any         `json:"tables"`
