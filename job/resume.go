@@ -168,8 +168,10 @@ func (c *copying) restartPartial(ctx context.Context) error {
 			return err
 		}
 	}
-	if err := c.tgt.Forget(ctx, c.run.ID, forget); err != nil {
-		return err
+	if len(forget) > 0 { // nil would mean all
+		if err := c.tgt.Forget(ctx, c.run.ID, forget); err != nil {
+			return err
+		}
 	}
 	c.p.Ranges = kept
 	if full > 0 && full < len(c.p.Moves) {
