@@ -58,8 +58,8 @@ type Split struct {
 	Parts   []string   `json:"parts,omitempty"`   // names; empty: all
 	Columns []string   `json:"columns,omitempty"` // SplitBounds: most significant first
 	Bounds  [][]string `json:"bounds,omitempty"`  // SplitBounds: ascending; a boundary row belongs to the next range, NULLs to the first
-	Target  int64      `json:"-"`                 // SplitAuto: bytes that a range should have
-	Max     int        `json:"-"`                 // SplitAuto: ranges at most
+	Target  int64      `json:"target,omitempty"`  // SplitAuto: bytes that a range should have
+	Max     int        `json:"max,omitempty"`     // SplitAuto: ranges at most
 }
 
 // LobMode says what becomes of large values.
