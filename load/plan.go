@@ -27,18 +27,38 @@ type Plan struct {
 
 // PlanOptions shape a Plan. The zero value is good.
 type PlanOptions struct {
-	Lanes      int   // readers that will share the work; 0 means 4
+	Lanes      int   // readers that will share the work; 0 means 2
 	RangeBytes int64 // bytes that a range should hold; 0 chooses by size and lanes
 	Prep       Prep
 }
 
-// Smallest and largest range that is chosen by itself. Below the first the
-// commit and the new scan cost more than they give; above the second a killed
-// run repeats too much.
+// What a range holds when nobody says. A small one costs its own scan and commit;
+// a large one is lost whole when the run is killed in it.
 const (
-	minRangeBytes = 48 << 20
-	maxRangeBytes = 512 << 20
+	minRange = 64 << 20
+	maxRange = 1 << 30   // PostgreSQL
+	midRange = 128 << 20 // elsewhere: a transaction's undo and binlog cache stay small
 )
+
+// rangeTarget gives the bytes that ranges of a move should have.
+//
+// Tables move side by side, so one needs cutting only where it is more than a
+// lane's share of all. PostgreSQL gains from a table in one piece, because rows
+// can be written frozen into a table that the same transaction has emptied (COPY
+// FREEZE); the others gain nothing from long transactions.
+func rangeTarget(bytes, total int64, lanes int, postgres bool) int64 {
+	if lanes == 0 {
+		lanes = 2 // as many as a run begins with
+	}
+	share := total / int64(lanes)
+	if !postgres {
+		return min(max(share/4, minRange), midRange)
+	}
+	if bytes <= min(share+share/4, maxRange) {
+		return maxRange
+	}
+	return min(max(bytes/int64(2*lanes), minRange), maxRange/2)
+}
 
 // MakePlan asks both sides what they have and decides what is created, cut and
 // copied. It changes nothing. Errors: NotEmpty, Unmapped and whatever else a
@@ -159,17 +179,11 @@ func (p *Plan) split(ctx context.Context, src Source, opt PlanOptions) error {
 	for _, m := range p.Moves {
 		total += m.From.Bytes
 	}
-	lanes := int64(opt.Lanes)
-	if lanes == 0 {
-		lanes = 4
-	}
-	target := opt.RangeBytes
-	if target == 0 {
-		target = min(max(total/(lanes*4), minRangeBytes), maxRangeBytes)
-	}
 	for i := range p.Moves {
 		m := &p.Moves[i]
-		m.Split.Target = target
+		if m.Split.Target = opt.RangeBytes; m.Split.Target == 0 {
+			m.Split.Target = rangeTarget(m.From.Bytes, total, opt.Lanes, p.Target == "postgres")
+		}
 		if m.Split.Max == 0 {
 			m.Split.Max = 10000
 		}

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -57,6 +58,8 @@ type Engine struct {
 
 	foreigns foreignTables
 	target   targetFacts
+
+	busy atomic.Int32 // calls of Write and Exec that are under way
 
 	lanesMu sync.Mutex
 	readers []*lane

@@ -34,6 +34,7 @@ type lane struct {
 	ready func(ctx context.Context, l *lane) error
 	// joined says that a reading lane is inside the frozen view.
 	joined bool
+	shared bool // max_parallel_maintenance_workers is 0: see shareWorkers
 
 	in    []byte // what was read from the socket and not consumed is in[r:w]
 	r, w  int
@@ -51,7 +52,7 @@ func (l *lane) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.conn, l.joined = conn.PgConn(), false
+	l.conn, l.joined, l.shared = conn.PgConn(), false, false
 	if l.ready == nil {
 		return nil
 	}

@@ -57,6 +57,8 @@ func (e *Engine) Write(ctx context.Context, lane int, w tidemark.Write, take fun
 	if err := l.open(ctx); err != nil {
 		return tidemark.Written{}, err
 	}
+	e.busy.Add(1)
+	defer e.busy.Add(-1)
 	if err := e.readTarget(ctx); err != nil {
 		return tidemark.Written{}, err
 	}
