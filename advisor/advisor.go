@@ -14,7 +14,9 @@ import (
 
 // Facts are what the times alone do not tell.
 type Facts struct {
+	Target        string         // engine
 	Lanes         int            // lanes that were used at the end
+	LanesTried    bool           // one more lane was tried, and did not gain a tenth
 	LanesFixed    bool           // the user chose their number
 	Finishers     int            // 0: the default
 	Methods       map[string]int // tables by writing method ("COPY", "LOAD DATA", "INSERT")
@@ -59,16 +61,17 @@ func Explain(rep flow.Report, f Facts) (limit string, advice []string) {
 	}
 	tail := s.total - s.rows
 	starved, full := share(s.writer.WaitWork, s.writer.Total), share(s.reader.WaitBuffer, s.reader.Total)
+	reading, writing := share(s.reader.Busy(), s.reader.Total), share(s.writer.Busy(), s.writer.Total)
 	switch {
 	case tail > s.total*4/10:
 		limit = fmt.Sprintf("Building keys and indexes limits: %s of %s passed after the last row was written.", secs(tail), secs(s.total))
 		advice = append(advice, buildAdvice(s, f, tail)...)
-	case starved >= full:
-		limit = fmt.Sprintf("Reading the source limits: the writers waited for rows %.0f%% of their time, the readers for a buffer %.0f%%.", starved*100, full*100)
-		advice = append(advice, laneAdvice(s, f, starved, "the source"))
+	case reading >= writing:
+		limit = fmt.Sprintf("Reading the source limits: the readers were busy %.0f%% of their time, the writers %.0f%%, and these waited for rows %.0f%%.", reading*100, writing*100, starved*100)
+		advice = append(advice, laneAdvice(s, f, starved, "the source")...)
 	default:
-		limit = fmt.Sprintf("Writing the target limits: the readers waited for a buffer %.0f%% of their time, the writers for rows %.0f%%.", full*100, starved*100)
-		advice = append(advice, laneAdvice(s, f, full, "the target"))
+		limit = fmt.Sprintf("Writing the target limits: the writers were busy %.0f%% of their time, the readers %.0f%%, and these waited for a buffer %.0f%%.", writing*100, reading*100, full*100)
+		advice = append(advice, laneAdvice(s, f, full, "the target")...)
 	}
 	if n := f.Methods["INSERT"]; n > 0 {
 		advice = append(advice, fmt.Sprintf("%d tables were written by multi-row INSERT because the target refuses LOAD DATA LOCAL: SET GLOBAL local_infile=1 there makes writing several times faster.", n))
@@ -78,13 +81,16 @@ func Explain(rep flow.Report, f Facts) (limit string, advice []string) {
 
 // laneAdvice estimates what one more lane gains: at best the waiting of the
 // other side shrinks by the new lane's part of the work.
-func laneAdvice(s shape, f Facts, wait float64, where string) string {
+func laneAdvice(s shape, f Facts, wait float64, where string) []string {
 	n := max(f.Lanes, 1)
 	gain := time.Duration(float64(s.rows) * wait / float64(n+1))
-	if !f.LanesFixed {
-		return fmt.Sprintf("%d lanes were in use: one more gained less than a tenth when it was tried, so more hardware for %s would help, not more lanes; --lanes N fixes their number.", n, where)
+	switch {
+	case f.LanesTried:
+		return []string{fmt.Sprintf("%d lanes were in use: one more gained less than a tenth when it was tried, so more hardware for %s would help, not more lanes; --lanes N fixes their number.", n, where)}
+	case f.LanesFixed || s.total > 5*time.Second:
+		return []string{fmt.Sprintf("Raise --lanes from %d to %d: it would gain at most %s of %s, if %s has processor and disk to spare.", n, n+1, secs(gain), secs(s.total), where)}
 	}
-	return fmt.Sprintf("Raise --lanes from %d to %d: it would gain at most %s of %s, if %s has processor and disk to spare.", n, n+1, secs(gain), secs(s.total), where)
+	return nil // too short to try, and too short to matter
 }
 
 func buildAdvice(s shape, f Facts, tail time.Duration) []string {
@@ -93,6 +99,9 @@ func buildAdvice(s shape, f Facts, tail time.Duration) []string {
 	ideal := time.Duration(f.ObjectSeconds / float64(n+1) * float64(time.Second))
 	if gain := tail - ideal; gain > 0 && idle < 0.6 {
 		return []string{fmt.Sprintf("Raise --finishers from %d to %d: it would gain at most %s, if the target has processor to spare.", n, n+1, secs(gain))}
+	}
+	if f.Target != "postgres" {
+		return []string{"One index alone takes most of that time: more memory for sorting on the server (innodb_sort_buffer_size; on MySQL 8 innodb_ddl_buffer_size and innodb_ddl_threads) would shorten it."}
 	}
 	return []string{"One index alone takes most of that time: more memory for it (--index-memory) or more parallel workers (--index-workers) would shorten it."}
 }

@@ -77,9 +77,10 @@ func newComparison(source, target Side, opt Options) *comparison {
 	if opt.Hashers <= 0 {
 		opt.Hashers = runtime.GOMAXPROCS(0)
 	}
-	if opt.MaxPrinted <= 0 {
+	if opt.MaxPrinted == 0 {
 		opt.MaxPrinted = defaultPrinted
 	}
+	opt.MaxPrinted = max(opt.MaxPrinted, 0)
 	if opt.Held <= 0 {
 		opt.Held = defaultHeld
 	}

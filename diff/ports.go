@@ -38,7 +38,8 @@ type Options struct {
 	Lanes int
 	// Hashers is the number of workers that hash; default GOMAXPROCS.
 	Hashers int
-	// MaxPrinted is how many differing rows a TableResult shows; default 20. The
+	// MaxPrinted is how many differing rows a TableResult shows; 0 means 20,
+	// negative none. The
 	// counts are of all.
 	MaxPrinted int
 	// Buckets per table; default one for 4000 rows, at most 65,536. Rounded up to

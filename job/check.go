@@ -6,7 +6,6 @@ import (
 	"sort"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/load"
 )
 
 // Checked is what Check found out.
@@ -69,7 +68,7 @@ func Check(ctx context.Context, env Env, spec CopySpec) (*Checked, error) {
 		out.Rows += max(m.From.Rows, 0)
 		out.Bytes += m.From.Bytes
 	}
-	p, err := load.MakePlan(ctx, src, tgt, db, moves, tgt.Name(), spec.Plan)
+	p, err := makePlan(ctx, src, tgt, db, moves, spec, nil, tidemark.Position{})
 	if p != nil {
 		out.Findings = append(out.Findings, p.Findings...)
 	}

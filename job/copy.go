@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -108,12 +110,77 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 			moves[i].Lob = c.spec.Lob
 		}
 	}
-	p, err := load.MakePlan(ctx, c.src, c.tgt, db, moves, c.tgt.Name(), c.spec.Plan)
-	if p != nil {
-		p.Position = c.position
-		p.Findings = append(append(append([]tidemark.Finding(nil), c.spec.Findings...), findings...), p.Findings...)
+	return makePlan(ctx, c.src, c.tgt, db, moves, c.spec, append(c.spec.Findings, findings...), c.position)
+}
+
+// makePlan is load.MakePlan with what only a job can find: what is not carried
+// between engines, and whether tables that are there already have the columns.
+func makePlan(ctx context.Context, src, tgt Database, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
+	p, err := load.MakePlan(ctx, src, tgt, db, moves, tgt.Name(), spec.Plan)
+	if p == nil {
+		return nil, err
+	}
+	p.Position = at
+	p.Findings = append(append(append([]tidemark.Finding(nil), findings...), notCarried(db, tgt, moves)...), p.Findings...)
+	if err == nil {
+		err = sameColumns(ctx, tgt, p)
 	}
 	return p, err
+}
+
+// notCarried names the programs of a MySQL source that another engine cannot take.
+// What a PostgreSQL source has besides tables, the target's renderer names.
+func notCarried(db *tidemark.Database, tgt end, moves []tidemark.Move) []tidemark.Finding {
+	if family(db.Engine) != "mysql" || family(tgt.Name()) == "mysql" {
+		return nil
+	}
+	asTable := map[string]bool{}
+	for _, m := range moves {
+		asTable[m.From.String()] = true
+	}
+	var out []tidemark.Finding
+	for _, o := range db.Objects {
+		switch o.Kind {
+		case "view", "trigger", "procedure", "function", "event", "package", "package body":
+			if o.Kind == "view" && asTable[o.Table.Schema+"."+strings.TrimPrefix(o.ID, "view "+o.Table.Schema+".")] {
+				continue // copied as a table
+			}
+			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: o.ID, Text: "is not carried over: it is written in MySQL's SQL",
+				Hint: "write it anew for " + tgt.Name()})
+		}
+	}
+	return out
+}
+
+// sameColumns looks whether tables that are on the target already have the columns
+// that they are to be filled in.
+func sameColumns(ctx context.Context, tgt Database, p *load.Plan) error {
+	kept := map[tidemark.TableID]*tidemark.Move{}
+	for i := range p.Moves {
+		if m := &p.Moves[i]; !p.Fresh[i] && m.From.Form != tidemark.LargeObjects {
+			kept[clipID(tgt, m.To.TableID)] = m
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	db, err := tgt.Describe(ctx, func(id tidemark.TableID) bool { return kept[id] != nil })
+	if err != nil {
+		return err
+	}
+	for _, t := range db.Tables {
+		m := kept[t.TableID]
+		if m == nil {
+			continue
+		}
+		for _, c := range m.To.Stored() {
+			if t.Column(clip(tgt, c.Name)) == nil {
+				return tidemark.Errorf(tidemark.Invalid, "plan", "table "+t.String(), "is on the target and has no column "+c.Name,
+					"nothing was changed; use --prep drop, add the column, or leave it out with a rule")
+			}
+		}
+	}
+	return nil
 }
 
 // apply picks and maps the tables of db. Large objects go between PostgreSQL
@@ -178,6 +245,9 @@ func (c *copying) begin(ctx context.Context) error {
 		}
 		return err
 	}
+	if err := c.leftovers(ctx, p); err != nil {
+		return err
+	}
 	c.p = p
 	text, err := json.Marshal(p)
 	if err != nil {
@@ -200,6 +270,29 @@ func (c *copying) begin(ctx context.Context) error {
 	}
 	if err := c.tgt.Begin(ctx, c.run.ID); err != nil {
 		return c.end(ctx, nil, err)
+	}
+	return nil
+}
+
+// leftovers refuses to take the tables of a run that was not finished for the
+// user's own: they have no keys yet, and would never get them.
+func (c *copying) leftovers(ctx context.Context, p *load.Plan) error {
+	if !slices.Contains(p.Fresh, false) {
+		return nil
+	}
+	runs, err := c.env.Catalog.Runs(ctx, 200)
+	if err != nil {
+		return err
+	}
+	for _, r := range runs {
+		if r.Target != tidemark.MaskURL(c.spec.Target) || r.Verb != "copy" && r.Verb != "import" {
+			continue
+		}
+		if r.State == catalog.Done || r.State == catalog.Incomplete {
+			return nil
+		}
+		return tidemark.Errorf(tidemark.NotEmpty, "plan", "target", "holds tables of run "+r.ID+", which was not finished",
+			"nothing was changed; go on with --resume "+r.ID+", or start anew with --prep drop")
 	}
 	return nil
 }
@@ -301,8 +394,11 @@ func (c *copying) forget(ctx context.Context) {
 
 // resumable adds how to go on to an error that has no hint, or to the hint it has.
 func resumable(err error, run string) error {
+	if tidemark.KindOf(err) == tidemark.BadInput {
+		return err // a mended file is another file: there is nothing to go on with
+	}
 	hint := "go on with the same command and --resume " + run
-	if h := tidemark.HintOf(err); h != "" {
+	if h := strings.TrimRight(tidemark.HintOf(err), ". "); h != "" {
 		hint = h + "; then " + hint
 	}
 	var e *tidemark.Error
@@ -330,7 +426,7 @@ func (c *copying) report(run *load.Run, took time.Duration) *Report {
 	}
 	sort.Slice(c.objects, func(i, j int) bool { return c.objects[i].Seconds > c.objects[j].Seconds })
 	rep.Objects = c.objects[:min(len(c.objects), 20)]
-	facts := advisor.Facts{Lanes: run.Lanes(), LanesFixed: c.spec.Load.Lanes > 0, Finishers: c.spec.Load.Finishers, Methods: map[string]int{}}
+	facts := advisor.Facts{Target: c.tgt.Name(), Lanes: run.Lanes(), LanesTried: run.LanesTried(), LanesFixed: c.spec.Load.Lanes > 0, Finishers: c.spec.Load.Finishers, Methods: map[string]int{}}
 	for _, t := range run.Status.Snapshot() {
 		facts.Methods[t.Method]++
 	}

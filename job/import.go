@@ -53,7 +53,7 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 	if err := c.beginImport(ctx); err != nil {
 		return c.run.ID, nil, err
 	}
-	im := &importJob{copying: c, known: map[tidemark.TableID]bool{}, triggers: map[string]bool{}, control: c.spec.Load.ScriptLane(), dump: dump}
+	im := &importJob{copying: c, known: map[tidemark.TableID]bool{}, triggers: map[string]bool{}, keys: map[string][]tidemark.Object{}, told: map[string]bool{}, control: c.spec.Load.ScriptLane(), dump: dump}
 	run := load.NewImport(dump, tgt, im, c, c.options(), c.done, c.built)
 	rep, err := c.watchOver(ctx, run, importProgress{run.Status, dump}, func(ctx context.Context) ([]load.Failed, error) {
 		im.find(dump.Findings())
@@ -106,11 +106,13 @@ type importJob struct {
 	dump     Dump
 	control  int // the lane for statements of the file
 	known    map[tidemark.TableID]bool
-	schema   string            // the one database of the file that is wanted
-	tables   []*tidemark.Table // all that the file defines, for foreign keys
-	native   []tidemark.Object // their CREATE TABLEs
-	later    []*tidemark.Piece // statements that wait for the rows
-	triggers map[string]bool   // tables with triggers that wait in later
+	schema   string                       // the one database of the file that is wanted
+	tables   []*tidemark.Table            // all that the file defines, for foreign keys
+	native   []tidemark.Object            // their CREATE TABLEs
+	later    []*tidemark.Piece            // statements that wait for the rows
+	triggers map[string]bool              // tables with triggers that wait in later
+	keys     map[string][]tidemark.Object // of tables, by name, that no rows have needed yet
+	told     map[string]bool              // what was said not to be carried over
 	failed   []load.Failed
 	rawMu    sync.Mutex // of the lane after control, which runs rows as SQL
 }
@@ -178,6 +180,9 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 			s.Before = append(s.Before, o)
 		default:
 			s.Objects = append(s.Objects, o)
+			if o.Kind == "index" {
+				im.keys[strings.ToLower(p.Table.Name)] = append(im.keys[strings.ToLower(p.Table.Name)], o)
+			}
 		}
 	}
 	return s, nil
@@ -281,8 +286,10 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 		if p.Kind == tidemark.ExecuteAt {
 			return tidemark.Errorf(tidemark.Unsupported, "import", p.Table.String(), fmt.Sprintf("the statement at line %d computes its rows with SQL of MySQL", p.Line), "load the dump into MySQL first, and copy from there")
 		}
-		if p.What != "" {
-			im.find([]tidemark.Finding{{Severity: tidemark.Warning, Object: p.What, Text: "is written in MySQL's SQL and was not carried over", Hint: "write it anew for " + im.tgt.Name()}})
+		what := strings.TrimSuffix(p.What, fmt.Sprintf(" (line %d)", p.Line))
+		if create := strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!0123456789 ")), "CREATE"); p.What != "" && create && !im.told[what] {
+			im.told[what] = true
+			im.find([]tidemark.Finding{{Severity: tidemark.Warning, Object: what, Text: "is written in MySQL's SQL and was not carried over", Hint: "write it anew for " + im.tgt.Name()}})
 		}
 		return nil
 	}
@@ -324,8 +331,19 @@ func (im *importJob) set(ctx context.Context, sql string) {
 
 // Rows makes what waits up to the triggers of a table whose rows come after them:
 // the file means these rows to fire them.
+//
+// The keys of a table whose rows come by INSERT IGNORE or REPLACE are made now as
+// well, because these rows mean them to decide.
 func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
 	name := strings.ToLower(p.Table.Name)
+	if keys := im.keys[name]; p.AsSQL && len(keys) > 0 && family(im.tgt.Name()) == "mysql" {
+		delete(im.keys, name)
+		for _, o := range keys {
+			if err := im.tgt.Exec(ctx, im.control, o.SQL); err != nil && tidemark.KindOf(err) != tidemark.Exists {
+				return err
+			}
+		}
+	}
 	if !im.triggers[name] {
 		return nil
 	}

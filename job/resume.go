@@ -153,6 +153,7 @@ func (c *copying) restartPartial(ctx context.Context) error {
 			}
 			clear = append(clear, to)
 		}
+		c.p.Retarget(i, c.spec.Plan)
 		again, err := c.src.Split(ctx, &c.p.Moves[i])
 		if err != nil {
 			return err

@@ -23,6 +23,8 @@ type Plan struct {
 	Owner    map[string]int     `json:"owner"` // table on the target ("schema.name"): the move that fills it
 	Clear    []tidemark.TableID `json:"clear,omitempty"`
 	Prep     Prep               `json:"prep"`
+
+	total int64 // bytes of all moves, once asked for
 }
 
 // PlanOptions shape a Plan. The zero value is good.
@@ -175,18 +177,9 @@ func (p *Plan) own(db *tidemark.Database) {
 
 // split cuts the moves into ranges and numbers these, largest tables first.
 func (p *Plan) split(ctx context.Context, src Source, opt PlanOptions) error {
-	var total int64
-	for _, m := range p.Moves {
-		total += m.From.Bytes
-	}
 	for i := range p.Moves {
 		m := &p.Moves[i]
-		if m.Split.Target = opt.RangeBytes; m.Split.Target == 0 {
-			m.Split.Target = rangeTarget(m.From.Bytes, total, opt.Lanes, p.Target == "postgres")
-		}
-		if m.Split.Max == 0 {
-			m.Split.Max = 10000
-		}
+		p.Retarget(i, opt)
 		ranges, err := src.Split(ctx, m)
 		if err != nil {
 			return err
@@ -198,6 +191,20 @@ func (p *Plan) split(ctx context.Context, src Source, opt PlanOptions) error {
 	}
 	p.order()
 	return nil
+}
+
+// Retarget says how large the ranges of a move shall be, before it is split.
+func (p *Plan) Retarget(move int, opt PlanOptions) {
+	if p.total == 0 {
+		for i := range p.Moves {
+			p.total += p.Moves[i].From.Bytes
+		}
+	}
+	m := &p.Moves[move]
+	if m.Split.Target = opt.RangeBytes; m.Split.Target == 0 {
+		m.Split.Target = rangeTarget(m.From.Bytes, p.total, opt.Lanes, p.Target == "postgres")
+	}
+	m.Split.Max = 10000
 }
 
 // order sorts the ranges in the order of reading: the user's load-order, then

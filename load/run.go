@@ -17,7 +17,7 @@ type Options struct {
 	Lanes     int    // sessions on each side; 0 starts with 2 and adds while throughput gains
 	MaxLanes  int    // for Lanes 0: at most this many; 0 means 8
 	Finishers int    // sessions that build keys and indexes; 0 means 2
-	Retries   int    // attempts after a transient error; 0 means 5
+	Retries   int    // attempts after a transient error; 0 means 5, negative none
 	Buffer    int64  // bytes between a reader and its writer; 0 means 8 MB
 	// Reject, if not nil, takes each bad row of a move with the reason.
 	Reject func(m *tidemark.Move, f tidemark.Format, row []byte, reason string) error
@@ -34,6 +34,7 @@ func (o Options) defaults() Options {
 	def(&o.MaxLanes, 8)
 	def(&o.Finishers, 2)
 	def(&o.Retries, 5)
+	o.Retries = max(o.Retries, 0)
 	if o.Buffer == 0 {
 		o.Buffer = 8 << 20
 	}
@@ -81,6 +82,7 @@ type Run struct {
 	lanesMu sync.Mutex
 	started int // lanes 0 to started-1 have workers
 	lanes   int // lanes that may take ranges
+	tried   bool
 }
 
 // reader is what a run needs of its source once everything is planned.
@@ -198,6 +200,13 @@ func (r *Run) Lanes() int {
 	r.lanesMu.Lock()
 	defer r.lanesMu.Unlock()
 	return r.lanes
+}
+
+// LanesTried says whether one more lane was tried and gained too little.
+func (r *Run) LanesTried() bool {
+	r.lanesMu.Lock()
+	defer r.lanesMu.Unlock()
+	return r.tried
 }
 
 // before makes what the rows need, in order.
@@ -515,6 +524,9 @@ func (r *Run) govern(ctx context.Context, c *flow.Clock) error {
 		switch {
 		case before > 0 && rate < before*gain:
 			r.startLanes(active - 1)
+			r.lanesMu.Lock()
+			r.tried = true
+			r.lanesMu.Unlock()
 			return nil
 		case active == r.opt.LaneCount():
 			return nil

@@ -466,10 +466,10 @@ func (r *renderer) leftOver() {
 			continue
 		}
 		severity := tidemark.Warning
-		if o.Kind == "extension" || o.Kind == "type" || o.Kind == "domain" || o.Kind == "grant" || o.Kind == "owner" {
+		if o.Kind == "extension" || o.Kind == "type" || o.Kind == "domain" {
 			severity = tidemark.Note
 		}
-		r.find(severity, o.ID, "is not copied: a "+o.Kind+" is written for the source's engine", "")
+		r.find(severity, o.ID, "is not copied: it is written in the SQL of the source's engine", "")
 	}
 }
 
@@ -477,7 +477,8 @@ func (r *renderer) leftOver() {
 func inTables(kind string) bool {
 	switch kind {
 	case "schema", "table", "partition", "index", "key", "primary key", "unique", "constraint", "foreign key", "check", "default",
-		"sequence", "sequence value", "statistics", "comment", "identity", "attach", "replica identity", "setting", "large object", "large objects":
+		"sequence", "sequence value", "statistics", "comment", "identity", "attach", "replica identity", "setting", "large object", "large objects",
+		"owner", "grant", "default privileges", "foreign key validation", "not null":
 		return true
 	}
 	return false

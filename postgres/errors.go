@@ -99,6 +99,9 @@ func (e *Engine) failGrant(ctx context.Context, op, object string, err error, gr
 		if pg.Code == "55000" && pg.Routine == "transformIndexConstraint" {
 			out.Kind = tidemark.Exists // the index has its constraint already
 		}
+		if pg.Code == "23505" && pg.SchemaName == "pg_catalog" {
+			out.Kind = tidemark.Exists // another session was making the same object, and has committed it while we waited
+		}
 		out.Hint = e.hint(pg, out.Kind, grant)
 	case broken(err):
 		out.Kind = tidemark.Transient

@@ -318,7 +318,7 @@ func (c *Converter) setField(f *field) {
 		f.charset = file
 	}
 	if c.format == tidemark.LoadData {
-		f.numbers = t.Kind != tidemark.Bit && t.Kind != tidemark.Enum && t.Kind != tidemark.Set
+		f.numbers = t.Kind != tidemark.Bit && t.Kind != tidemark.Enum && t.Kind != tidemark.Set && t.Kind != tidemark.Year
 		if file == f.charset || file == "binary" || f.charset == "binary" {
 			f.strings = asLoad
 		}

@@ -264,6 +264,9 @@ func (c *Converter) loadValue(f *field, l *literal, at int) error {
 			text = "0" // no label: LOAD DATA takes it as the number
 		}
 		c.scratch = append(c.scratch[:0], text...)
+	case l.kind == number && t.Kind == tidemark.Year && strings.Trim(string(c.scratch), "0") == "":
+		c.add([]byte("0000")) // as a number 0 is the year 0, as text it is 2000
+		return nil
 	case (l.kind == hexed || l.kind == bitted) && isNumber(t.Kind):
 		c.add([]byte(decimal(c.scratch)))
 		return nil

@@ -51,8 +51,12 @@ func (r *request) diff(cmd *cobra.Command) error {
 		for _, f := range findings {
 			printFinding(w, f)
 		}
-		fmt.Fprint(w, result.String())
-		fmt.Fprintf(w, "\n%s", result.Report.String())
+		if len(result.Tables) > 0 {
+			fmt.Fprint(w, result.String())
+			fmt.Fprintf(w, "\n%s", result.Report.String())
+		} else {
+			fmt.Fprintln(w, "no table was compared")
+		}
 	}
 	if !result.Equal {
 		return differ{}

@@ -67,11 +67,11 @@ var options = []option{
 	{"prep", "empty|keep|drop|truncate", "empty", "What to do with tables that the target has: refuse those with rows, keep, drop and create, or truncate.", "copy check", choose(map[string]func(*settings){
 		"empty": func(s *settings) { s.plan.Prep = load.MustBeEmpty }, "keep": func(s *settings) { s.plan.Prep = load.KeepTables },
 		"drop": func(s *settings) { s.plan.Prep = load.DropTables }, "truncate": func(s *settings) { s.plan.Prep = load.Truncate }})},
-	{"lanes", "number", "0", "Sessions that read and as many that write, 1 to 64; 0 starts with 2 and adds while throughput gains a tenth.", onMoves, number(0, 64, func(s *settings) *int { return &s.load.Lanes })},
+	{"lanes", "number", "0", "Sessions that read and as many that write, 1 to 64; for copy, 0 starts with 2 and adds while throughput gains a tenth; for diff it means 2.", onMoves, number(0, 64, func(s *settings) *int { return &s.load.Lanes })},
 	{"finishers", "number", "2", "Sessions that build keys and indexes while rows still move, 1 to 64.", onCopy, number(1, 64, func(s *settings) *int { return &s.load.Finishers })},
-	{"range-size", "size", "0", "How much of a table one transaction moves; 0 chooses by size and lanes (48 MB to 512 MB).", onCopy, size(func(s *settings) *int64 { return &s.plan.RangeBytes })},
+	{"range-size", "size", "0", "How much of a table one transaction moves; 0 chooses by size and lanes (64 MB to 1 GB).", onCopy, size(func(s *settings) *int64 { return &s.plan.RangeBytes })},
 	{"buffer", "size", "8MB", "Memory between each reader and its writer.", onCopy, size(func(s *settings) *int64 { return &s.load.Buffer })},
-	{"retries", "number", "5", "Attempts after a cut connection, a deadlock and the like, before the run stops.", onCopy, number(0, 1000, func(s *settings) *int { return &s.load.Retries })},
+	{"retries", "number", "5", "Attempts after a cut connection, a deadlock and the like, before the run stops.", onCopy, count0(1000, func(s *settings) *int { return &s.load.Retries })},
 	{"resume", "text", "", "Go on with this run (an ID, the beginning of one, or last); give the same source and target.", onCopy, text(func(s *settings) *string { return &s.resume })},
 	{"plan", "on/off", "off", "Print what would happen and touch nothing.", onCopy, onOff(func(s *settings) *bool { return &s.planOnly })},
 	{"zero-dates", "error|null|epoch", "error", "MySQL dates that are none (0000-00-00, 2024-02-31), towards another engine: stop, NULL, or 1970-01-01.", onMoves, choose(map[string]func(*settings){
@@ -108,10 +108,12 @@ var options = []option{
 		s.engine.MySQL.LockWait = d
 		return err
 	}},
+	{"definer", "keep|current", "keep", "Views, triggers and routines of MySQL: keep their DEFINER, whose account must exist, or make them under one's own.", onCopy, choose(map[string]func(*settings){
+		"keep": func(s *settings) { s.engine.MySQL.Definer = mysql.KeepDefiner }, "current": func(s *settings) { s.engine.MySQL.Definer = mysql.CurrentDefiner }})},
 	{"no-binlog", "on/off", "off", "Keep what is written out of a MySQL target's binlog (needs the privilege; replicas will not get it).", onCopy, onOff(func(s *settings) *bool { return &s.engine.MySQL.NoBinlog })},
 	{"index-memory", "size", "256MB", "maintenance_work_mem of each session that builds indexes on PostgreSQL.", onCopy, size(func(s *settings) *int64 { return &s.engine.Postgres.MaintenanceMem })},
 	{"index-workers", "number", "0", "max_parallel_maintenance_workers of these sessions; 0 keeps the server's, -1 means none.", onCopy, number(-1, 64, func(s *settings) *int { return &s.engine.Postgres.IndexWorkers })},
-	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff", number(0, 1<<30, func(s *settings) *int { return &s.maxPrinted })},
+	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff", count0(1<<30, func(s *settings) *int { return &s.maxPrinted })},
 	{"limit", "number", "20", "How many runs to list.", "runs", number(1, 1<<30, func(s *settings) *int { return &s.limit })},
 	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
@@ -135,6 +137,20 @@ func number(lo, hi int, at func(*settings) *int) func(*settings, string) error {
 			return fmt.Errorf("must be a whole number from %d to %d", lo, hi)
 		}
 		*at(s) = n
+		return nil
+	}
+}
+
+// count0 is a number of which 0 means none, where the packages below take their
+// zero value for "default" and a negative one for none.
+func count0(hi int, at func(*settings) *int) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		if err := number(0, hi, at)(s, v); err != nil {
+			return err
+		}
+		if *at(s) == 0 {
+			*at(s) = -1
+		}
 		return nil
 	}
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -171,8 +172,22 @@ func (r *request) tableRules(first *settings) error {
 // opener connects with the engines' options of this request.
 func (r *request) opener() job.Opener {
 	return func(ctx context.Context, url string) (job.Database, error) {
-		return engines.Open(ctx, url, r.engine)
+		return engines.Open(ctx, withPassword(url), r.engine)
 	}
+}
+
+// withPassword puts MYSQL_PWD, the variable that MySQL's own programs read, into a
+// URL that has a user and no password. PostgreSQL's variables are pgx's matter.
+func withPassword(raw string) string {
+	secret := os.Getenv("MYSQL_PWD")
+	u, err := url.Parse(raw)
+	if secret == "" || err != nil || u.Scheme != "mysql" && u.Scheme != "mariadb" || u.User == nil {
+		return raw
+	}
+	if _, has := u.User.Password(); !has {
+		u.User = url.UserPassword(u.User.Username(), secret)
+	}
+	return u.String()
 }
 
 // folder is where files of rejected rows go.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"runtime/debug"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -36,6 +37,18 @@ mysqldump files: in parallel, resumable, and with an account of where the time w
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
+	root.Args = cobra.ArbitraryArgs
+	root.RunE = func(cmd *cobra.Command, given []string) error {
+		if len(given) == 0 {
+			return cmd.Help()
+		}
+		hint := "tidemark --help lists the commands"
+		if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
+			hint = "did you mean " + strings.Join(near, " or ") + "?"
+		}
+		return tidemark.Errorf(tidemark.Invalid, "tidemark", given[0], "there is no such command", hint)
+	}
+	root.SuggestionsMinimumDistance = 2
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
