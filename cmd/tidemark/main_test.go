@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
@@ -40,11 +41,16 @@ func cli(t *testing.T, args ...string) outcome {
 	return outcome{code, out.String(), errOut.String()}
 }
 
-var states = map[string]string{}
+var (
+	statesMu sync.Mutex // tests run in parallel
+	states   = map[string]string{}
+)
 
 // statePath is one catalogue for each test.
 func statePath(t *testing.T) string {
 	t.Helper()
+	statesMu.Lock()
+	defer statesMu.Unlock()
 	if states[t.Name()] == "" {
 		states[t.Name()] = filepath.Join(t.TempDir(), "catalog.db")
 	}

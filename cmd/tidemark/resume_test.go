@@ -1,0 +1,322 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"database/sql"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// many are the options that make many ranges, and events of them.
+var many = []string{"--json", "--range-size", "16kB", "--lanes", "2"}
+
+func copyArgs(src, dst string, more ...string) []string {
+	return append(append([]string{"copy", src, dst}, many...), more...)
+}
+
+// lastRun is the name of this test's last run.
+func lastRun(t *testing.T) string {
+	t.Helper()
+	cat, err := catalog.Open(statePath(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer cat.Close()
+	run, err := cat.Run(t.Context(), "last")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return run.ID
+}
+
+// killedHalfway starts a copy and kills it after that many lines.
+func killedHalfway(t *testing.T, src, dst string, lines int) {
+	t.Helper()
+	if a := runUntil(t, lines, 0, copyArgs(src, dst)...); !a.killed {
+		t.Fatalf("it ended before it was killed: exit %d\n%s", a.code, a.errOut)
+	}
+}
+
+// TestSourceChangesWhileKilled moves rows between the ranges of killed copies. Of
+// the tables that were full some are as they were before; none is a mixture.
+func TestSourceChangesWhileKilled(t *testing.T) {
+	for name, srv := range map[string]func(*testing.T) *testdb.Server{
+		"postgres": func(t *testing.T) *testdb.Server { return testdb.Postgres(t, 16) },
+		"mariadb":  func(t *testing.T) *testdb.Server { return testdb.MariaDB(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			now, before := killSource(t, srv(t), 8000), killSource(t, srv(t), 8000)
+			dst := srv(t).NewDatabase(t, "dst")
+			killedHalfway(t, now, dst, 60)
+			for _, sql := range []string{
+				"UPDATE pairs SET a = a + 100 WHERE a < 5",          // from the first range to the last
+				"UPDATE keyed SET name = concat(name, ' changed')",  // on PostgreSQL every row moves
+				"DELETE FROM keyless WHERE a = 3",                   //
+				"INSERT INTO keyless SELECT a, b FROM pairs",        //
+				"UPDATE child SET c = 'changed' WHERE id % 100 = 7", //
+			} {
+				testdb.Query(t, now, sql)
+			}
+			must(t, copyArgs(now, dst, "--resume", "last")...)
+			fresh := 0
+			for _, table := range killTableNames {
+				only := []string{"--include", "*." + table}
+				switch {
+				case cli(t, append([]string{"diff", now, dst}, only...)...).code == 0:
+					fresh++
+				case cli(t, append([]string{"diff", before, dst}, only...)...).code != 0:
+					t.Errorf("%s is neither what it is now nor what it was before", table)
+				}
+			}
+			if fresh < 3 { // the two that did not change, and what was not full
+				t.Errorf("only %d tables are as they are now", fresh)
+			}
+			nothingOfOurs(t, dst)
+			o := must(t, "report", "last")
+			if fresh < len(killTableNames) && !strings.Contains(o.out, "has changed since the run began") {
+				t.Errorf("the report does not say so:\n%s", o.out)
+			}
+		})
+	}
+}
+
+// started is a process whose output is read up to its first lines.
+func started(t *testing.T, lines int, args ...string) (*exec.Cmd, *bufio.Reader, *bytes.Buffer) {
+	t.Helper()
+	cmd := process(t, args...)
+	errOut := &bytes.Buffer{}
+	cmd.Stderr = errOut
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { cmd.Process.Kill() }) // where the test has ended before it
+	in := bufio.NewReader(out)
+	for range lines {
+		if _, err := in.ReadString('\n'); err != nil {
+			t.Fatalf("its output ended: %v\n%s", err, errOut)
+		}
+	}
+	return cmd, in, errOut
+}
+
+func drain(in *bufio.Reader) {
+	for {
+		if _, err := in.ReadString('\n'); err != nil {
+			return
+		}
+	}
+}
+
+func exitCode(cmd *exec.Cmd) int {
+	_ = cmd.Wait() // the state says more
+	return cmd.ProcessState.ExitCode()
+}
+
+// TestTwoResumeAtOnce lets one process go on with a run, and refuses the other.
+func TestTwoResumeAtOnce(t *testing.T) {
+	t.Parallel()
+	src := killSource(t, testdb.Postgres(t, 16), 8000)
+	dst := testdb.Postgres(t, 16).NewDatabase(t, "dst")
+	killedHalfway(t, src, dst, 30)
+	cmd, in, errOut := started(t, 1, copyArgs(src, dst, "--resume", "last")...)
+	o := cli(t, copyArgs(src, dst, "--resume", "last")...)
+	host, _ := os.Hostname()
+	want := fmt.Sprintf("tidemark: lock run %s: process %d on %s is working on this run\nhint: wait for that process, or end it, and resume then\n", lastRun(t), cmd.Process.Pid, host)
+	if o.code != 2 || o.errOut != want {
+		t.Errorf("exit %d\n%s\nwant 2\n%s", o.code, o.errOut, want)
+	}
+	drain(in)
+	if code := exitCode(cmd); code != 0 {
+		t.Fatalf("the first: exit %d\n%s", code, errOut)
+	}
+	must(t, "diff", src, dst)
+	sameCounts(t, src, dst)
+}
+
+// TestInterrupted presses Ctrl-C: the run can be resumed, and says how.
+func TestInterrupted(t *testing.T) {
+	for name, from := range map[string]func(t *testing.T) (string, string){
+		"copy": func(t *testing.T) (string, string) {
+			src := killSource(t, testdb.MariaDB(t), 10000)
+			return src, src
+		},
+		"import": func(t *testing.T) (string, string) {
+			src := killSource(t, testdb.MariaDB(t), 10000)
+			return "file:" + dumped(t, testdb.MariaDB(t), src), src
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			src, twin := from(t)
+			dst := testdb.MariaDB(t).NewDatabase(t, "dst")
+			cmd, in, errOut := started(t, 12, copyArgs(src, dst)...)
+			cmd.Process.Signal(os.Interrupt)
+			drain(in)
+			code := exitCode(cmd)
+			want := "tidemark: copy: stopped\nhint: go on with the same command and --resume " + lastRun(t) + "\n"
+			if code != 130 || !strings.HasSuffix(errOut.String(), want) {
+				t.Fatalf("exit %d\n%s\nwant 130\n%s", code, errOut, want)
+			}
+			if s := lastState(t); s != catalog.Cancelled {
+				t.Errorf("the run is %s", s)
+			}
+			must(t, copyArgs(src, dst, "--resume", "last")...)
+			must(t, "diff", twin, dst)
+			sameCounts(t, twin, dst)
+			nothingOfOurs(t, dst)
+		})
+	}
+}
+
+// TestResumeRefused asks for what must not be done.
+func TestResumeRefused(t *testing.T) {
+	t.Parallel()
+	srv := testdb.Postgres(t, 16)
+	src, dst, other := killSource(t, srv, 10), srv.NewDatabase(t, "dst"), srv.NewDatabase(t, "other")
+	mask := func(url string) string { return strings.Replace(url, ":"+srv.Password+"@", "@", 1) }
+	o := cli(t, "copy", src, dst, "--resume", "last")
+	expect(t, o, 6, "tidemark: find run: the catalog has no runs yet\nhint: name the catalog file in which the run was written\n")
+	must(t, "copy", src, dst)
+	run := lastRun(t)
+	o = cli(t, "copy", src, dst, "--resume", "last")
+	expect(t, o, 2, "tidemark: resume "+run+": has finished already\nhint: start a new copy without --resume\n")
+	o = cli(t, "copy", src, dst, "--resume", "nonsense")
+	expect(t, o, 6, "tidemark: find run nonsense: no run has this name\nhint: `tidemark runs` lists the runs that there are\n")
+	o = cli(t, "copy", src, other, "--resume", run[:20])
+	expect(t, o, 2, "tidemark: resume "+run+": was a copy with "+mask(dst)+", not "+mask(other)+"\nhint: give the same source and target as before\n")
+	if n := testdb.Query(t, other, "SELECT count(*) FROM pg_class WHERE relname IN ('keyed', 'copied')"); n != "0" {
+		t.Errorf("%s tables were made in the other database", n)
+	}
+	must(t, "diff", src, dst)
+}
+
+// expect checks the exit code and all of what was said about the error.
+func expect(t *testing.T, o outcome, code int, errOut string) {
+	t.Helper()
+	if o.code != code || o.errOut != errOut {
+		t.Errorf("exit %d\n%swant %d\n%s", o.code, o.errOut, code, errOut)
+	}
+}
+
+// TestKilledInTheLastStep kills a copy that has only its marker rows left to
+// remove. The target cannot tell such a run from one that has not begun, so the
+// catalogue must know already.
+func TestKilledInTheLastStep(t *testing.T) {
+	t.Parallel()
+	srv := testdb.Postgres(t, 16)
+	src, dst := killSource(t, srv, 2000), srv.NewDatabase(t, "dst")
+	cmd, in, _ := started(t, 12, copyArgs(src, dst)...) // by now the marker table is there
+	go drain(in)
+	// The marks cannot be removed while somebody reads them, but new ones can be made.
+	held := exec.Command("psql", "-X", "-q", dst, "-c", "BEGIN", "-c", "SELECT count(*) FROM tidemark.copied", "-c", "SELECT pg_sleep(600)")
+	if err := held.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the copy waits to remove its marks", func() bool {
+		return testdb.Query(t, dst, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = to_regclass('tidemark.copied')") == "1"
+	})
+	// Nor can the catalogue be written from now on.
+	state, err := sql.Open("sqlite", statePath(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer state.Close()
+	state.SetMaxOpenConns(1)
+	if _, err := state.Exec("BEGIN IMMEDIATE"); err != nil {
+		t.Fatal(err)
+	}
+	held.Process.Kill()
+	_ = held.Wait() // killed, as it says
+	testdb.Query(t, dst, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid()")
+	eventually(t, "the marks are removed", func() bool {
+		return testdb.Query(t, dst, "SELECT to_regclass('tidemark.copied') IS NULL") == "t"
+	})
+	cmd.Process.Kill()
+	_ = cmd.Wait() // killed, as it says
+	if _, err := state.Exec("ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	o := cli(t, copyArgs(src, dst, "--resume", "last")...)
+	expect(t, o, 2, "tidemark: resume "+lastRun(t)+": has finished already\nhint: start a new copy without --resume\n")
+	must(t, "diff", src, dst)
+	sameCounts(t, src, dst)
+}
+
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within 30 s: %s", what)
+		}
+	}
+}
+
+var epochOf = map[string]string{
+	"postgres": "SELECT rows FROM tidemark.copied WHERE range = 0",
+	"mariadb":  "SELECT rows_n FROM tidemark_copied WHERE range_id = 0",
+}
+
+// TestFrozenProcessIsShutOut stops a process in the middle of its rows, takes its
+// run up elsewhere, and lets it go on: none of its rows get through any more.
+func TestFrozenProcessIsShutOut(t *testing.T) {
+	for name, srv := range map[string]func(*testing.T) *testdb.Server{
+		"postgres": func(t *testing.T) *testdb.Server { return testdb.Postgres(t, 16) },
+		"mariadb":  func(t *testing.T) *testdb.Server { return testdb.MariaDB(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			src, dst := killSource(t, srv(t), 10000), srv(t).NewDatabase(t, "dst")
+			frozen, in, errOut := started(t, 40, copyArgs(src, dst)...)
+			frozen.Process.Signal(syscall.SIGSTOP)
+			// The lock of a run is a file beside the catalogue: another machine has neither.
+			elsewhere := filepath.Join(t.TempDir(), "catalog.db")
+			if out, err := exec.Command("cp", statePath(t), elsewhere).CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			if out, err := exec.Command("cp", statePath(t)+"-wal", elsewhere+"-wal").CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			taker := process(t, copyArgs(src, dst, "--resume", "last")...)
+			taker.Args[len(taker.Args)-1] = elsewhere
+			var takerErr bytes.Buffer
+			taker.Stderr = &takerErr
+			if err := taker.Start(); err != nil {
+				t.Fatal(err)
+			}
+			// Was it stopped between a marker and its commit, the other waits for that.
+			for range 100 {
+				if testdb.Query(t, dst, epochOf[name]) == "2" {
+					break
+				}
+				time.Sleep(20 * time.Millisecond)
+			}
+			frozen.Process.Signal(syscall.SIGCONT)
+			drain(in)
+			code := exitCode(frozen)
+			if code != 2 || !regexp.MustCompile(`tidemark: write run \w+: another process has taken this run over\n`).MatchString(errOut.String()) {
+				t.Errorf("the frozen one: exit %d\n%s", code, errOut)
+			}
+			if code := exitCode(taker); code != 0 {
+				t.Fatalf("the one that took over: exit %d\n%s", code, &takerErr)
+			}
+			must(t, "diff", src, dst)
+			sameCounts(t, src, dst)
+		})
+	}
+}
