@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"sort"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,6 +33,7 @@ type board struct {
 	byID     map[string]*work
 	undone   int            // objects neither done nor failed
 	rowsLeft int            // ranges not done
+	keysWait bool           // foreign keys depend on the keys that they refer to
 	owner    map[string]int // table on the target: the move that fills it
 	open     bool           // more moves, ranges and objects may come
 	feeding  int            // with open: the move whose ranges are still being added; -1 none
@@ -50,6 +52,7 @@ type task struct {
 type work struct {
 	*tidemark.Object
 	move   int     // whose rows it waits for; -1 none
+	early  bool    // AfterRows, but the rows of its own table are enough
 	waits  int     // dependencies not done
 	blocks []*work // what cannot be built without it
 	before []*work // what only waits until it has ended
@@ -68,7 +71,7 @@ const (
 )
 
 func newBoard(p *Plan, done map[int]bool, objects []tidemark.Object, lanes int) *board {
-	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, owner: p.Owner, feeding: -1}
+	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, owner: p.Owner, feeding: -1, keysWait: p.Target == "postgres"}
 	b.cond = sync.NewCond(&b.mu)
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
@@ -90,6 +93,9 @@ func (b *board) addObjects(objects []tidemark.Object) {
 		w := &work{Object: &objects[i], move: -1}
 		if m, ok := b.owner[w.Table.String()]; ok {
 			w.move = m
+			// A foreign key of PostgreSQL depends on the key that it refers to, which is
+			// made when that table is full; so there is nothing else to wait for.
+			w.early = b.keysWait && w.Phase == tidemark.AfterRows && strings.HasPrefix(w.Kind, "foreign key") && len(w.Depends) > 0
 		}
 		added[i] = w
 		b.byID[w.ID] = w
@@ -324,6 +330,10 @@ func (b *board) ready() *work {
 			continue
 		}
 		switch {
+		case w.early:
+			if b.left[w.move] > 0 || b.feeding == w.move {
+				continue
+			}
 		case w.Phase == tidemark.AfterRows && (b.rowsLeft > 0 || b.open):
 			continue
 		case w.Phase == tidemark.AfterTable && w.move >= 0 && (b.left[w.move] > 0 || b.feeding == w.move):

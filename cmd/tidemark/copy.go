@@ -3,6 +3,9 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"net"
+	"net/url"
+	"runtime"
 
 	"github.com/spf13/cobra"
 
@@ -50,6 +53,19 @@ tidemark, or table tidemark_copied) that goes when the copy is done.`,
 	return cmd
 }
 
+// onThisMachine says whether a URL's server, or a dump file, is here.
+func onThisMachine(raw string) bool {
+	if isDump(raw) {
+		return true
+	}
+	u, err := url.Parse(raw)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(u.Hostname())
+	return u.Hostname() == "" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
+}
+
 func (r *request) copy(cmd *cobra.Command) error {
 	cat, err := openCatalog(r.settings)
 	if err != nil {
@@ -65,6 +81,9 @@ func (r *request) copy(cmd *cobra.Command) error {
 	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Plan: r.plan, Load: r.load,
 		RejectLimit: r.rejectLimit, Lob: r.lob, Resume: r.resume, PlanOnly: r.planOnly, Findings: r.findings}
 	spec.Plan.Lanes = r.load.Lanes
+	if onThisMachine(r.source) && onThisMachine(r.target) {
+		spec.Load.MaxLanes = max(2, runtime.NumCPU()) // all of it shares these processors
+	}
 	var run string
 	var rep *job.Report
 	if isDump(r.source) {
