@@ -399,7 +399,7 @@ func resumable(err error, run string) error {
 	}
 	hint := "go on with the same command and --resume " + run
 	if h := strings.TrimRight(tidemark.HintOf(err), ". "); h != "" {
-		hint = h + "; then " + hint
+		hint = strings.TrimRight(h, ".;") + "; then " + hint
 	}
 	var e *tidemark.Error
 	if errors.As(err, &e) {
