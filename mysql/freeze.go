@@ -398,6 +398,8 @@ func (f *freezing) lockError(ctx context.Context, err error) error {
 	out := &tidemark.Error{Op: "freeze", Object: e.to.masked, Err: &serverError{my}}
 	out.Kind, out.Hint = e.kindOf(my)
 	switch {
+	case out.Kind == tidemark.Forbidden && strings.Contains(my.Message, "BACKUP_ADMIN"):
+		out.Hint = "GRANT BACKUP_ADMIN, RELOAD ON *.* TO " + e.grantee() + ", or choose another way to lock."
 	case out.Kind == tidemark.Forbidden:
 		out.Hint = "GRANT RELOAD, REPLICATION CLIENT ON *.* TO " + e.grantee() + " (or LOCK TABLES on the database), or let Tidemark freeze without a lock while nobody writes."
 	case my.Code == 1205:
