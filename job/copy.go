@@ -394,8 +394,9 @@ func (c *copying) forget(ctx context.Context) {
 
 // resumable adds how to go on to an error that has no hint, or to the hint it has.
 func resumable(err error, run string) error {
-	if tidemark.KindOf(err) == tidemark.BadInput {
-		return err // a mended file is another file: there is nothing to go on with
+	switch tidemark.KindOf(err) {
+	case tidemark.BadInput, tidemark.Unsupported:
+		return err // a mended file is another file, and what cannot be done cannot be gone on with
 	}
 	hint := "go on with the same command and --resume " + run
 	if h := strings.TrimRight(tidemark.HintOf(err), ". "); h != "" {

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -70,6 +71,9 @@ func (c *copying) reject(m *tidemark.Move, f tidemark.Format, row []byte, reason
 	c.mu.Unlock()
 	if err != nil {
 		return err
+	}
+	if f != tidemark.CopyBinary {
+		row = bytes.TrimSuffix(row, []byte("\n"))
 	}
 	line := RejectedRow{Table: m.From.String(), Reason: reason, Format: f.String()}
 	if utf8.Valid(row) {

@@ -257,6 +257,9 @@ func pickFormat(m *tidemark.Move, from, to string, fresh bool) tidemark.Format {
 	if !fresh || !sameFamily(from, to) {
 		return tidemark.CopyText
 	}
+	if from == "postgres" && m.Lob.Mode == tidemark.LimitedLob {
+		return tidemark.CopyText // values are cut as text
+	}
 	src, dst := m.Columns(), m.To.Stored()
 	if len(src) != len(dst) {
 		return tidemark.CopyText

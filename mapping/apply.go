@@ -209,7 +209,7 @@ func (a *applier) nothing() error {
 	if err := a.p.err(); err != nil {
 		return err
 	}
-	hint := "The database has no tables."
+	hint := "The source holds none that they take: names are case-sensitive, and --plan without rules lists all."
 	if there := a.schemas(); there != "" {
 		hint = "The database has " + there + "; names are case-sensitive."
 	}

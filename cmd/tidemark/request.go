@@ -83,7 +83,7 @@ func readFile(what, path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	switch {
 	case os.IsNotExist(err):
-		return nil, tidemark.Errorf(tidemark.NotFound, "read "+what, path, "there is no such file", "")
+		return nil, tidemark.Errorf(tidemark.NotFound, "read "+what, path, "there is no such file", "check the path; a relative one is taken from the current folder")
 	case err != nil:
 		return nil, tidemark.Errorf(tidemark.BadInput, "read "+what, path, err.Error(), "")
 	}
