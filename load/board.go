@@ -26,9 +26,10 @@ type board struct {
 	cond     *sync.Cond
 	pending  []*task
 	out      int
-	left     []int // ranges of each move that are not done
-	active   int   // lanes below this number take work
-	lanes    int   // lanes that have not retired
+	at       map[int]int // tasks that are out, by move
+	left     []int       // ranges of each move that are not done
+	active   int         // lanes below this number take work
+	lanes    int         // lanes that have not retired
 	objects  []*work
 	byID     map[string]*work
 	undone   int            // objects neither done nor failed
@@ -71,7 +72,7 @@ const (
 )
 
 func newBoard(p *Plan, done map[int]bool, objects []tidemark.Object, lanes int) *board {
-	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, owner: p.Owner, feeding: -1, keysWait: p.Target == "postgres"}
+	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, at: map[int]int{}, owner: p.Owner, feeding: -1, keysWait: p.Target == "postgres"}
 	b.cond = sync.NewCond(&b.mu)
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
@@ -169,22 +170,40 @@ func (b *board) nextRange(ctx context.Context, c *flow.Clock, lane int) (*task, 
 	return t, nil
 }
 
-// pick takes the first pending task whose time has come. b.mu is held.
+// pick takes the first pending task whose time has come, of a table that no other
+// lane is at work on, if there is one: two lanes in one table contend for the end
+// of its heap, or for the latches of its clustered index. b.mu is held.
 func (b *board) pick() *task {
-	now := time.Now()
+	now, first := time.Now(), -1
 	for i, t := range b.pending {
-		if t.notYet.IsZero() || !now.Before(t.notYet) {
-			b.pending = append(b.pending[:i:i], b.pending[i+1:]...)
-			if b.open {
-				b.cond.Broadcast() // addRange may wait for this place
-			}
-			return t
+		if !t.notYet.IsZero() && now.Before(t.notYet) {
+			continue
 		}
+		if b.at[t.r.Move] == 0 {
+			return b.takeOut(i)
+		}
+		if first < 0 {
+			first = i
+		}
+	}
+	if first >= 0 {
+		return b.takeOut(first)
 	}
 	if len(b.pending) > 0 { // all of them back off: look again then
 		time.AfterFunc(time.Until(b.pending[0].notYet)+time.Millisecond, b.wake)
 	}
 	return nil
+}
+
+// takeOut hands a pending task out. b.mu is held.
+func (b *board) takeOut(i int) *task {
+	t := b.pending[i]
+	b.pending = append(b.pending[:i:i], b.pending[i+1:]...)
+	b.at[t.r.Move]++
+	if b.open {
+		b.cond.Broadcast() // addRange may wait for this place
+	}
+	return t
 }
 
 func (b *board) wake() {
@@ -198,6 +217,7 @@ func (b *board) rangeDone(t *task) (full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.out--
+	b.at[t.r.Move]--
 	b.rowsLeft--
 	b.left[t.r.Move]--
 	b.cond.Broadcast()
@@ -258,6 +278,7 @@ func (b *board) rangeFailed(t *task, err error, retries int) (again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.out--
+	b.at[t.r.Move]--
 	again = tidemark.KindOf(err) == tidemark.Transient && t.attempt < retries || tidemark.KindOf(err) == tidemark.Lost && b.lanes > 0
 	if !again {
 		b.fail(err)
