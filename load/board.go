@@ -279,7 +279,7 @@ func (b *board) rangeFailed(t *task, err error, retries int) (again bool) {
 	defer b.mu.Unlock()
 	b.out--
 	b.at[t.r.Move]--
-	again = tidemark.KindOf(err) == tidemark.Transient && t.attempt < retries || tidemark.KindOf(err) == tidemark.Lost && b.lanes > 0
+	again = passing(err) && t.attempt < retries || tidemark.KindOf(err) == tidemark.Lost && b.lanes > 0
 	if !again {
 		b.fail(err)
 		return false
@@ -288,6 +288,13 @@ func (b *board) rangeFailed(t *task, err error, retries int) (again bool) {
 	b.pending = append([]*task{next}, b.pending...)
 	b.cond.Broadcast()
 	return true
+}
+
+// passing says whether an error may go away by itself. A server that answered when
+// the run began and cannot be reached now is one that restarts.
+func passing(err error) bool {
+	kind := tidemark.KindOf(err)
+	return kind == tidemark.Transient || kind == tidemark.Unreachable
 }
 
 // backoff is 0.2 s, doubling to at most 10 s.

@@ -164,6 +164,9 @@ func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 	if cause := r.board.cause(); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
+	if tidemark.KindOf(err) == tidemark.Unreachable { // it was reached before
+		err = &tidemark.Error{Op: "copy", Kind: tidemark.Transient, Err: err}
+	}
 	if err == nil {
 		if n := len(r.Failures()); n > 0 {
 			err = tidemark.Errorf(tidemark.Incomplete, "copy", "", "all rows are copied, but "+plural(n, "object", "objects")+" could not be made", "see the list of failed objects with their SQL in the report")
@@ -234,7 +237,7 @@ func (r *Run) exec(ctx context.Context, lane int, o *tidemark.Object) error {
 		switch kind := tidemark.KindOf(err); {
 		case err == nil || kind == tidemark.Exists:
 			return nil
-		case kind == tidemark.Transient && attempt < r.opt.Retries:
+		case passing(err) && attempt < r.opt.Retries:
 			r.sink.Retry(o.ID, err)
 			if err := sleep(ctx, backoff(attempt)); err != nil {
 				return err
