@@ -157,7 +157,7 @@ func (e *Engine) hint(my *gomysql.MyError, kind tidemark.Kind) string {
 	}
 	switch kind {
 	case tidemark.Full:
-		return "Make room on the server's disk, then resume."
+		return "Make room on the server's disk."
 	case tidemark.Denied:
 		return "Check the user and the password in the URL, and from which hosts the server lets this user in."
 	}

@@ -59,7 +59,7 @@ func kindOfState(code string) tidemark.Kind {
 }
 
 var kindHints = map[tidemark.Kind]string{
-	tidemark.Full: "Make space on the server's disk, then start again with --resume.",
+	tidemark.Full: "Make space on the server's disk.",
 }
 
 var stateHints = map[string]string{
