@@ -121,10 +121,10 @@ type Capability struct {
 // Matrix says what each engine can do, for `tidemark engines` and the README.
 func Matrix() []Capability {
 	return []Capability{
-		{"versions", "server", "13 to 18", "MySQL 8.0+, MariaDB 10.6+", "mysqldump, mariadb-dump; plain, gzip, zstd"},
+		{"versions", "server", "13 to 18", "MySQL 8.0+, MariaDB 10.6+", "mysqldump, mariadb-dump; plain, gzip, zstd, bzip2"},
 		{"copy", "source", "yes", "yes", "yes"},
 		{"copy", "target", "yes", "yes", ""},
-		{"copy", "one consistent view", "exported snapshot", "consistent snapshot under a brief lock", "the file"},
+		{"copy", "one consistent view", "exported snapshot", "consistent snapshots; a brief lock where the binlog cannot replace it", "the file"},
 		{"copy", "reading", "COPY TO, text or binary", "text protocol, streamed", "streaming scan"},
 		{"copy", "writing", "COPY FROM, FREEZE", "LOAD DATA LOCAL; INSERT where refused", ""},
 		{"copy", "splitting one table", "heap blocks (ctid), partitions, boundaries", "sampled keys, partitions, boundaries", "byte ranges"},
