@@ -94,6 +94,7 @@ func templated(t *testing.T, s string, args []string) string {
 		}
 	}
 	s = regexp.MustCompile(`\b(10\.05|5\.7|12|99)\.\d+(-MariaDB\S*)?`).ReplaceAllString(s, "$1.{patch}") // of the servers that are made older
+	s = regexp.MustCompile(`"pg_tblspc/[^"]*"`).ReplaceAllString(s, "{relation file}")
 	return regexp.MustCompile(`\b01[0-9A-Z]{24}\b`).ReplaceAllString(s, "{run}")
 }
 
