@@ -93,6 +93,7 @@ type copying struct {
 	load     *load.Run // once it runs
 	status   *load.Status
 	flushed  time.Time
+	pause    time.Duration // until the catalogue is told again: it costs more the more tables there are
 }
 
 // plan describes the source and decides what is done.
@@ -505,7 +506,7 @@ func addStat(s *catalog.TableStat, t catalog.TableStat) {
 func (c *copying) RangeDone(r *tidemark.Range, w tidemark.Written) {
 	c.mu.Lock()
 	c.marked[r.ID] = w.Rows
-	due := time.Since(c.flushed) > time.Second
+	due := time.Since(c.flushed) > max(time.Second, c.pause)
 	c.mu.Unlock()
 	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "range", Object: c.list()[r.Move].To.String(), Rows: w.Rows, Bytes: w.Bytes, Text: w.Method})
 	if due {
@@ -515,7 +516,7 @@ func (c *copying) RangeDone(r *tidemark.Range, w tidemark.Written) {
 
 // TableFull notes that all rows of a table are on the target.
 func (c *copying) TableFull(move int) {
-	t := c.status.Snapshot()[move]
+	t := c.status.Table(move)
 	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "table", Object: c.list()[move].To.String(), Rows: t.Done, Bytes: t.Bytes,
 		Seconds: t.End.Sub(t.Start).Seconds(), Text: load.TableCompleted})
 }
@@ -543,14 +544,18 @@ func (c *copying) Retry(what string, err error) {
 func (c *copying) flush(ctx context.Context, last bool) {
 	c.mu.Lock()
 	marked := c.marked
-	if len(marked) == 0 || !last && time.Since(c.flushed) < time.Second {
+	if len(marked) == 0 || !last && time.Since(c.flushed) < max(time.Second, c.pause) {
 		c.mu.Unlock()
 		return
 	}
 	c.marked, c.flushed = map[int]int64{}, time.Now()
 	c.mu.Unlock()
+	start := time.Now()
 	c.env.Catalog.MarkRanges(ctx, c.run.ID, marked)
 	c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(nil))
+	c.mu.Lock()
+	c.pause = 20 * time.Since(start) // a twentieth of one lane's time at most
+	c.mu.Unlock()
 }
 
 type copyProgress struct{ *load.Status }

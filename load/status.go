@@ -152,6 +152,13 @@ func (s *Status) Snapshot() []TableStatus {
 	return append([]TableStatus(nil), s.tables...)
 }
 
+// Table is a copy of one table's progress.
+func (s *Status) Table(move int) TableStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.tables[move]
+}
+
 // A Build is the progress of what comes after the rows.
 type Build struct {
 	Total, Done, Failed int

@@ -15,7 +15,7 @@ CREATE TABLE run (
     report   TEXT,
     pid      INTEGER NOT NULL,
     host     TEXT NOT NULL
-) STRICT, WITHOUT ROWID;
+) STRICT; -- with rowid: whoever refers to a run would else read its plan, of megabytes, to find it
 
 CREATE INDEX run_started ON run (started);
 
@@ -57,3 +57,7 @@ CREATE TABLE object (
     sql     TEXT NOT NULL, -- JSON array of statements
     PRIMARY KEY (run, id)
 ) STRICT, WITHOUT ROWID;
+
+-- The next number of a run's tables and objects is asked for at every insert.
+CREATE INDEX table_stat_seq ON table_stat (run, seq);
+CREATE INDEX object_seq ON object (run, seq);
