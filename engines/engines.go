@@ -34,8 +34,13 @@ type Database interface {
 	load.Source
 	load.Target
 	load.Ledger
+	// Name says what the server is: "postgres", "mysql" or "mariadb".
 	Name() string
+	// Default is the schema (PostgreSQL) or database (MySQL) that a table goes to
+	// when nothing says otherwise; empty where each keeps the name of its source.
 	Default() string
+	// Preflight says what would go wrong or slow on this end. db is what the source
+	// holds; role is "source" or "target".
 	Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error)
 }
 

@@ -8,24 +8,13 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
 // Database is an engine connected to one database, as any verb sees it.
-type Database interface {
-	load.Source
-	load.Target
-	load.Ledger
-	// Name says what the server is: "postgres", "mysql" or "mariadb".
-	Name() string
-	// Default is the schema (PostgreSQL) or database (MySQL) that a table goes to
-	// when nothing says otherwise; empty where each keeps the name of its source.
-	Default() string
-	// Preflight says what would go wrong or slow on this end. db is what the source
-	// holds; role is "source" or "target".
-	Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error)
-}
+type Database = engines.Database
 
 // Opener connects to a database by its URL.
 type Opener func(ctx context.Context, url string) (Database, error)
