@@ -20,6 +20,7 @@ func commonOptions(data string, port int) []string {
 		"--port=" + strconv.Itoa(port),
 		"--bind-address=127.0.0.1",
 		"--skip-name-resolve",
+		"--tmpdir=" + filepath.Dir(data), // a server that starts removes the temporary files of others from a shared one
 		"--socket=" + filepath.Join(filepath.Dir(data), "socket"),
 		"--pid-file=" + filepath.Join(filepath.Dir(data), "pid"),
 		"--init-file=" + filepath.Join(data, initFile),
