@@ -165,13 +165,19 @@ func readerReady(ctx context.Context, l *lane) error {
 	return l.e.fail(ctx, "connect", l.e.object, err)
 }
 
+// readsJoined is how many ranges a lane reads before it leaves the view and joins it
+// again: each table that was read stays locked, with its indexes, until then, and the
+// server's lock table has room for some thousands.
+const readsJoined = 64
+
 // join puts a reading lane inside the frozen view, whatever it was in before. The
 // snapshot can be had only while the leader lives: where it does not, Kind is Lost.
 func (l *lane) join(ctx context.Context) error {
 	if err := l.open(ctx); err != nil {
 		return err
 	}
-	if l.joined {
+	if l.joined && l.reads < readsJoined {
+		l.reads++
 		return nil
 	}
 	l.e.leaderMu.Lock()
@@ -183,7 +189,7 @@ func (l *lane) join(ctx context.Context) error {
 	err := l.exec(ctx, "ROLLBACK; "+joinSQL(snapshot))
 	switch {
 	case err == nil:
-		l.joined = true
+		l.joined, l.reads = true, 0
 		return nil
 	case ctx.Err() == nil && !ended(err):
 		return l.e.lost(err)

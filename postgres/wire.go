@@ -34,6 +34,7 @@ type lane struct {
 	ready func(ctx context.Context, l *lane) error
 	// joined says that a reading lane is inside the frozen view.
 	joined bool
+	reads  int  // ranges read since then
 	shared bool // max_parallel_maintenance_workers is 0: see shareWorkers
 
 	in    []byte // what was read from the socket and not consumed is in[r:w]
