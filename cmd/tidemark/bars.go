@@ -34,7 +34,7 @@ type barWatcher struct {
 }
 
 func (w *barWatcher) Running(p job.Progress) {
-	w.bars = mpb.New(mpb.WithOutput(w.errOut), mpb.WithWidth(40), mpb.WithRefreshRate(150*time.Millisecond))
+	w.bars = mpb.New(mpb.WithOutput(w.errOut), mpb.WithWidth(40), mpb.WithAutoRefresh(), mpb.WithRefreshRate(150*time.Millisecond))
 	w.done, w.mine, w.rows = make(chan struct{}), map[int]*mpb.Bar{}, map[int]int64{}
 	w.whole = w.bars.AddBar(0, mpb.BarPriority(1<<20),
 		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return fmt.Sprintf("%-32s", "all") })),
@@ -90,7 +90,8 @@ func (w *barWatcher) tableBar(x load.TableStatus) *mpb.Bar {
 		name = w.plan.Moves[x.Move].To.String()
 	}
 	move := x.Move
-	return w.bars.AddBar(max(x.Expected, 1), mpb.BarRemoveOnComplete(),
+	// A bar that is made with a total completes by itself, and heeds no SetTotal.
+	return w.bars.AddBar(0, mpb.BarRemoveOnComplete(),
 		mpb.PrependDecorators(decor.Any(func(decor.Statistics) string { return fmt.Sprintf("%-32.32s", name) })),
 		mpb.AppendDecorators(decor.Any(func(decor.Statistics) string {
 			w.lock.Lock()
