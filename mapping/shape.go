@@ -137,6 +137,7 @@ func (a *applier) reshapeColumns(s *shape, changes []int) {
 			continue
 		}
 		source := col.Name
+		typed := a.first(changes, columnType, of) // while col has its own name
 		to, by, ok := a.rename(changes, columnName, source, of)
 		if !ok {
 			to = a.d.fold(source)
@@ -149,8 +150,8 @@ func (a *applier) reshapeColumns(s *shape, changes []int) {
 		s.columns[source] = to
 		s.renamed = s.renamed || to != source
 		col.Name = to
-		if c := a.first(changes, columnType, of); c != nil {
-			a.retype(s, source, &col, c)
+		if typed != nil {
+			a.retype(s, source, &col, typed)
 		}
 		out = append(out, col)
 		sources = append(sources, source)
