@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -342,20 +340,5 @@ func TestShellCompletion(t *testing.T) {
 	run(t.Context(), []string{"__complete", "copy", "--prep", ""}, &out, &errOut)
 	if !strings.Contains(out.String(), "truncate") {
 		t.Errorf("--prep completes to\n%s", out.String())
-	}
-}
-
-// TestManualIsOfThisProgram compares the manual's pages with what the program says.
-func TestManualIsOfThisProgram(t *testing.T) {
-	t.Parallel()
-	for _, page := range []string{"options", "types", "exit-codes", "engines"} {
-		path := filepath.Join("..", "..", "doc", "manual", page+".md")
-		text, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := must(t, "manual", page).out; got != string(text) {
-			t.Errorf("%s is not what `tidemark manual %s` prints:\n%s", path, page, firstDifference(got, string(text)))
-		}
 	}
 }
