@@ -22,7 +22,6 @@ type Piece struct {
 	SQL     string   // Execute, ExecuteAt
 	What    string   // Execute: "view shop.v", for messages
 	AsSQL   bool     // Rows: a server of the dump's kind should run them as they are
-	Charset string   // Rows: of the text, in MySQL's words
 	Offset  int64    // in the unpacked file, of its first byte
 	Line    int64    // from 1
 	Bytes   int64    // of text

@@ -15,6 +15,14 @@ type Database struct {
 	Findings []Finding // what the engine saw and cannot describe
 }
 
+// Family gives the engine whose SQL an engine speaks: "mysql" for MariaDB too.
+func Family(engine string) string {
+	if engine == "mariadb" {
+		return "mysql"
+	}
+	return engine
+}
+
 // A TableID names a table on one server. On MySQL the schema is the database.
 type TableID struct {
 	Schema string `json:"schema"`

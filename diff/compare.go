@@ -160,18 +160,11 @@ func (c *comparison) newTable(index int, p Pair) (*table, error) {
 	return t, nil
 }
 
-func family(engine string) string {
-	if engine == "mariadb" {
-		return "mysql"
-	}
-	return engine
-}
-
 // chooseFormat takes the form that costs the servers least and in which equal
 // values are equal bytes; where there is none, text with normal forms.
 func (t *table) chooseFormat(opt Options) {
-	fam := family(opt.SourceEngine)
-	alike := fam != "" && fam == family(opt.TargetEngine)
+	fam := tidemark.Family(opt.SourceEngine)
+	alike := fam != "" && fam == tidemark.Family(opt.TargetEngine)
 	pol := policy{zeroDates: opt.ZeroDates, unheld: opt.NoNumberIsNull}
 	binary, raw := alike && fam == "postgres" && len(t.columns[0]) > 0, true
 	var makers [2][]maker

@@ -132,7 +132,7 @@ func makePlan(ctx context.Context, src, tgt Database, db *tidemark.Database, mov
 // notCarried names the programs of a MySQL source that another engine cannot take.
 // What a PostgreSQL source has besides tables, the target's renderer names.
 func notCarried(db *tidemark.Database, tgt end, moves []tidemark.Move) []tidemark.Finding {
-	if family(db.Engine) != "mysql" || family(tgt.Name()) == "mysql" {
+	if tidemark.Family(db.Engine) != "mysql" || tidemark.Family(tgt.Name()) == "mysql" {
 		return nil
 	}
 	asTable := map[string]bool{}
@@ -212,13 +212,13 @@ type end interface {
 func schemaDefaults(src, tgt end, chosen string) mapping.Defaults {
 	from, to := src.Name(), tgt.Name()
 	into := tgt.Default()
-	d := mapping.Defaults{DirectAcrossSchemas: family(from) == "mysql" && family(to) == "mysql"}
+	d := mapping.Defaults{DirectAcrossSchemas: tidemark.Family(from) == "mysql" && tidemark.Family(to) == "mysql"}
 	switch {
 	case chosen != "":
 		into = chosen
 	case from == "postgres" && to == "postgres":
 		into = ""
-	case family(from) == "mysql" && src.Default() == "":
+	case tidemark.Family(from) == "mysql" && src.Default() == "":
 		into = "" // several databases: each keeps its name
 	}
 	d.Schema = func(source string) string {
@@ -228,13 +228,6 @@ func schemaDefaults(src, tgt end, chosen string) mapping.Defaults {
 		return into
 	}
 	return d
-}
-
-func family(engine string) string {
-	if engine == "mariadb" {
-		return "mysql"
-	}
-	return engine
 }
 
 // begin plans a new run and records it.

@@ -44,7 +44,7 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 	if tgt.Default() == "" {
 		return "", nil, tidemark.Errorf(tidemark.Invalid, "import", tidemark.MaskURL(spec.Target), "the target's URL names no database", "write mysql://user@host/DATABASE")
 	}
-	if v, ok := tgt.(interface{ Version() string }); ok && family(tgt.Name()) == "mysql" {
+	if v, ok := tgt.(interface{ Version() string }); ok && tidemark.Family(tgt.Name()) == "mysql" {
 		dump.For(tgt.Name(), v.Version())
 	}
 	c := &copying{env: env, spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
@@ -194,7 +194,7 @@ func (im *importJob) database(tables []*tidemark.Table, objects []tidemark.Objec
 	switch {
 	case strings.Contains(strings.ToLower(db.Version), "maria"):
 		db.Engine = "mariadb"
-	case db.Version != "" || family(db.Engine) != "mysql":
+	case db.Version != "" || tidemark.Family(db.Engine) != "mysql":
 		db.Engine = "mysql"
 	}
 	return db
@@ -212,7 +212,7 @@ func adopt(objects []tidemark.Object, id tidemark.TableID) []tidemark.Object {
 
 // fromTarget takes the definition of a table that the file only fills.
 func (im *importJob) fromTarget(ctx context.Context, p *tidemark.Piece) (*tidemark.Table, error) {
-	if family(im.tgt.Name()) == "mysql" {
+	if tidemark.Family(im.tgt.Name()) == "mysql" {
 		id := p.Table
 		if id.Schema == "" {
 			id.Schema = im.tgt.Default()
@@ -260,7 +260,7 @@ func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh
 // where the table is what the file says. A column whose character set the file
 // leaves to the database is not: its bytes must pass through one that is known.
 func (im *importJob) format(m *tidemark.Move, fresh bool) tidemark.Format {
-	if family(im.tgt.Name()) != "mysql" || !m.Direct || !fresh {
+	if tidemark.Family(im.tgt.Name()) != "mysql" || !m.Direct || !fresh {
 		return tidemark.CopyText
 	}
 	for _, c := range m.Columns() {
@@ -282,7 +282,7 @@ func (im *importJob) find(findings []tidemark.Finding) {
 
 // Execute runs what cannot wait, and keeps the rest for after the rows.
 func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
-	if family(im.tgt.Name()) != "mysql" {
+	if tidemark.Family(im.tgt.Name()) != "mysql" {
 		if p.Kind == tidemark.ExecuteAt {
 			return tidemark.Errorf(tidemark.Unsupported, "import", p.Table.String(), fmt.Sprintf("the statement at line %d computes its rows with SQL of MySQL", p.Line), "load the dump into MySQL first, and copy from there")
 		}
@@ -311,7 +311,7 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 // killed between the two finds the rows there when it is resumed, and stops at
 // the first duplicate key.
 func (im *importJob) Raw(ctx context.Context, sql string) (bool, error) {
-	if family(im.tgt.Name()) != "mysql" {
+	if tidemark.Family(im.tgt.Name()) != "mysql" {
 		return false, nil
 	}
 	im.rawMu.Lock()
@@ -336,7 +336,7 @@ func (im *importJob) set(ctx context.Context, sql string) {
 // well, because these rows mean them to decide.
 func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
 	name := strings.ToLower(p.Table.Name)
-	if keys := im.keys[name]; p.AsSQL && len(keys) > 0 && family(im.tgt.Name()) == "mysql" {
+	if keys := im.keys[name]; p.AsSQL && len(keys) > 0 && tidemark.Family(im.tgt.Name()) == "mysql" {
 		delete(im.keys, name)
 		for _, o := range keys {
 			if err := im.tgt.Exec(ctx, im.control, o.SQL); err != nil && tidemark.KindOf(err) != tidemark.Exists {

@@ -254,7 +254,7 @@ func (p *Plan) into(r *tidemark.Range) tidemark.TableID {
 // pickFormat chooses the fastest format that both ends of a move speak. A table
 // that was on the target before may have other types, so only text is safe there.
 func pickFormat(m *tidemark.Move, from, to string, fresh bool) tidemark.Format {
-	if !fresh || !sameFamily(from, to) {
+	if !fresh || tidemark.Family(from) != tidemark.Family(to) {
 		return tidemark.CopyText
 	}
 	if from == "postgres" && m.Lob.Mode == tidemark.LimitedLob {
@@ -273,17 +273,13 @@ func pickFormat(m *tidemark.Move, from, to string, fresh bool) tidemark.Format {
 		portable = portable && a.Portable
 	}
 	switch {
-	case isMySQL(from):
+	case tidemark.Family(from) == "mysql":
 		return tidemark.LoadData
 	case from == "postgres" && portable && len(src) > 0:
 		return tidemark.CopyBinary
 	}
 	return tidemark.CopyText
 }
-
-func isMySQL(engine string) bool { return engine == "mysql" || engine == "mariadb" }
-
-func sameFamily(a, b string) bool { return a == b || isMySQL(a) && isMySQL(b) }
 
 func plural(n int, one, many string) string {
 	if n == 1 {

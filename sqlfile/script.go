@@ -109,7 +109,7 @@ func (s *Script) rows(ctx context.Context, t *Tuples) (*tidemark.Piece, error) {
 	if s.long != nil && s.long.index == t.Index {
 		return nil, s.further(ctx, t)
 	}
-	p := &tidemark.Piece{Kind: tidemark.Rows, ID: int(t.Index), Table: t.Table, Def: t.Def, Columns: t.Columns, Charset: t.Session.Charset,
+	p := &tidemark.Piece{Kind: tidemark.Rows, ID: int(t.Index), Table: t.Table, Def: t.Def, Columns: t.Columns,
 		Offset: t.Offset, Line: t.Line, Bytes: int64(len(t.Data)), Text: t}
 	p.AsSQL = t.Verb != "INSERT" && t.Verb != "COPY" && !t.More // INSERT IGNORE and REPLACE mean something to a server
 	if t.More {
