@@ -42,6 +42,9 @@ type Database interface {
 	// Preflight says what would go wrong or slow on this end. db is what the source
 	// holds; role is "source" or "target".
 	Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error)
+	// Access names what a copy has to do with tables on this end and the user may
+	// not: read these, make those, fill those that are there. It is cheap.
+	Access(ctx context.Context, read, create, fill []tidemark.TableID) ([]tidemark.Finding, error)
 }
 
 // Open connects to a database by its URL; the scheme picks the engine.

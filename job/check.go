@@ -6,6 +6,7 @@ import (
 	"sort"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/load"
 )
 
 // Checked is what Check found out.
@@ -72,11 +73,45 @@ func Check(ctx context.Context, env Env, spec CopySpec) (*Checked, error) {
 	if p != nil {
 		out.Findings = append(out.Findings, p.Findings...)
 	}
+	if err == nil {
+		findings, err = access(ctx, src, tgt, p)
+		out.Findings = append(out.Findings, findings...)
+	}
 	if err != nil {
 		out.block(err)
 	}
 	out.tidy()
 	return out, nil
+}
+
+// access asks both ends whether they let their user do what the plan wants.
+func access(ctx context.Context, src, tgt Database, p *load.Plan) ([]tidemark.Finding, error) {
+	var read, create, fill []tidemark.TableID
+	for _, r := range p.Ranges {
+		id := p.Moves[r.Move].From.TableID
+		if r.Part != nil && r.Part.Table.Name != "" {
+			id = r.Part.Table // a leaf is read by its own name
+		}
+		if n := len(read); (n == 0 || read[n-1] != id) && p.Moves[r.Move].From.Form != tidemark.LargeObjects {
+			read = append(read, id)
+		}
+	}
+	for i, m := range p.Moves {
+		if m.From.Form == tidemark.LargeObjects {
+			continue
+		}
+		if p.Fresh[i] {
+			create = append(create, m.To.TableID)
+		} else {
+			fill = append(fill, m.To.TableID)
+		}
+	}
+	found, err := src.Access(ctx, read, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	more, err := tgt.Access(ctx, nil, create, fill)
+	return append(found, more...), err
 }
 
 // block adds an error as a finding.

@@ -242,6 +242,13 @@ func (c *copying) begin(ctx context.Context) error {
 	if err := c.leftovers(ctx, p); err != nil {
 		return err
 	}
+	denied, err := access(ctx, c.src, c.tgt, p)
+	if err != nil {
+		return err
+	}
+	if err := load.Blocked(denied); err != nil {
+		return err
+	}
 	c.p = p
 	text, err := json.Marshal(p)
 	if err != nil {

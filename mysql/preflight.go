@@ -28,12 +28,39 @@ func (e *Engine) Preflight(ctx context.Context, role string, db *tidemark.Databa
 	if role == "target" {
 		steps = []func(context.Context) error{p.readSettings, p.readGrants, p.targetRights, p.targetSettings, p.targetNames, p.targetTables}
 	}
+	err = p.run(ctx, steps...)
+	return p.found, err
+}
+
+// Access names, as blockers of Kind Forbidden, what a copy has to do with tables and
+// this user may not: make those, fill those that are there. Tables that it may not
+// read it does not see at all, or Describe says so.
+func (e *Engine) Access(ctx context.Context, _, create, fill []tidemark.TableID) ([]tidemark.Finding, error) {
+	elsewhere := func(t tidemark.TableID) bool { return t.Schema != e.db }
+	if len(create)+len(fill) == 0 || slices.ContainsFunc(create, elsewhere) || slices.ContainsFunc(fill, elsewhere) {
+		return nil, nil // only grants on the URL's database are looked into
+	}
+	s, back, err := e.ordinary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer back()
+	p := &preflight{e: e, s: s, db: &tidemark.Database{}, set: map[string]string{}}
+	rights := p.targetRights
+	if len(create) == 0 {
+		rights = p.fillRights
+	}
+	err = p.run(ctx, p.readSettings, p.readGrants, rights)
+	return p.found, err
+}
+
+func (p *preflight) run(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			return nil, e.fail("check", e.to.masked, err)
+			return p.e.fail("check", p.e.to.masked, err)
 		}
 	}
-	return p.found, nil
+	return nil
 }
 
 type preflight struct {
@@ -181,6 +208,12 @@ func some(names []string) string {
 		return strings.Join(names[:10], ", ") + fmt.Sprintf(" and %d more", len(names)-10)
 	}
 	return strings.Join(names, ", ")
+}
+
+// fillRights are for tables that are there: the marker table is made all the same.
+func (p *preflight) fillRights(context.Context) error {
+	p.require(tidemark.Blocker, "filling tables", "SELECT", "INSERT", "CREATE")
+	return nil
 }
 
 func (p *preflight) targetRights(context.Context) error {

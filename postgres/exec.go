@@ -161,9 +161,9 @@ const inspectChunk = 200
 // Inspect says what stands under these names, in the same order.
 func (e *Engine) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error) {
 	out := make([]tidemark.TableState, len(tables))
-	schemas, names := make([]string, len(tables)), make([]string, len(tables))
+	schemas, names := byName(tables)
 	for i, t := range tables {
-		out[i].Table, schemas[i], names[i] = t, t.Schema, t.Name
+		out[i].Table = t
 	}
 	conn, release, err := e.controlConn(ctx)
 	if err != nil {

@@ -203,10 +203,7 @@ func (e *Engine) Clear(ctx context.Context, tables []tidemark.TableID, drop bool
 // clearGroups gives the tables that exist, quoted, in groups for one statement each:
 // the first is of all tables with foreign keys among the tables.
 func (e *Engine) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidemark.TableID) ([][]string, error) {
-	schemas, names := make([]string, len(tables)), make([]string, len(tables))
-	for i, t := range tables {
-		schemas[i], names[i] = t.Schema, t.Name
-	}
+	schemas, names := byName(tables)
 	rows, err := conn.Query(ctx, `SELECT w.n, c.relkind::text, c.relkind = 'p' OR EXISTS (SELECT 1 FROM pg_constraint f WHERE f.contype = 'f' AND c.oid IN (f.conrelid, f.confrelid))
 		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
 		JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name

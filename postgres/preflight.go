@@ -25,16 +25,36 @@ func (e *Engine) Preflight(ctx context.Context, role string, db *tidemark.Databa
 	if db == nil {
 		p.db = &tidemark.Database{}
 	}
-	steps := []func(context.Context) error{p.readSettings, p.readable, p.waits, p.sourceSettings}
+	of := func(step func(context.Context, []tidemark.TableID) error) func(context.Context) error {
+		return func(ctx context.Context) error { return step(ctx, p.tables()) }
+	}
+	steps := []func(context.Context) error{p.readSettings, of(p.readable), p.waits, p.sourceSettings}
 	if role == "target" {
-		steps = []func(context.Context) error{p.readSettings, p.writable, p.creatable, p.extensions, p.locale, p.targetSettings}
+		steps = []func(context.Context) error{p.readSettings, of(p.writable), of(p.creatable), p.extensions, p.locale, p.targetSettings}
 	}
-	for _, step := range steps {
-		if err := step(ctx); err != nil {
-			return nil, e.fail(ctx, "check", e.object, err)
-		}
+	err = p.run(ctx, steps...)
+	return p.found, err
+}
+
+// Access names, as blockers of Kind Forbidden, what a copy has to do with tables and
+// this user may not: read these, make those, fill those that are there. It asks the
+// same as Preflight, in a few queries however many tables there are.
+func (e *Engine) Access(ctx context.Context, read, create, fill []tidemark.TableID) ([]tidemark.Finding, error) {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return nil, err
 	}
-	return p.found, nil
+	defer release()
+	p := &preflight{e: e, conn: conn, db: &tidemark.Database{}, anew: true}
+	steps := []func(context.Context) error{p.readSettings}
+	if len(read) > 0 {
+		steps = append(steps, func(ctx context.Context) error { return p.readable(ctx, read) })
+	}
+	if len(create)+len(fill) > 0 {
+		steps = append(steps, func(ctx context.Context) error { return p.writable(ctx, fill) }, func(ctx context.Context) error { return p.creatable(ctx, create) })
+	}
+	err = p.run(ctx, steps...)
+	return p.found, err
 }
 
 type preflight struct {
@@ -44,7 +64,17 @@ type preflight struct {
 	setting map[string]string // in the unit of pg_settings
 	standby bool
 	super   bool
+	anew    bool // tables to be made that are there are dropped first
 	found   []tidemark.Finding
+}
+
+func (p *preflight) run(ctx context.Context, steps ...func(context.Context) error) error {
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return p.e.fail(ctx, "check", p.e.object, err)
+		}
+	}
+	return nil
 }
 
 func (p *preflight) add(s tidemark.Severity, object, text, hint string) {
@@ -75,19 +105,26 @@ func (p *preflight) readSettings(ctx context.Context) error {
 	return p.conn.QueryRow(ctx, "SELECT pg_is_in_recovery(), rolsuper FROM pg_roles WHERE rolname = current_user").Scan(&p.standby, &p.super)
 }
 
-// names gives the tables whose rows would be read, leaves of partitions included.
-func (p *preflight) names() (schemas, names []string) {
-	add := func(id tidemark.TableID) {
-		schemas, names = append(schemas, id.Schema), append(names, id.Name)
-	}
+// tables gives those whose rows would be read, leaves of partitions included.
+func (p *preflight) tables() []tidemark.TableID {
+	var out []tidemark.TableID
 	for _, t := range p.db.Tables {
 		switch t.Form {
 		case tidemark.Ordinary, tidemark.Partitioned:
-			add(t.TableID)
+			out = append(out, t.TableID)
 			for _, part := range t.Partitions {
-				add(part.Table)
+				out = append(out, part.Table)
 			}
 		}
+	}
+	return out
+}
+
+// byName gives tables as the two array parameters of a query.
+func byName(tables []tidemark.TableID) (schemas, names []string) {
+	schemas, names = make([]string, len(tables)), make([]string, len(tables))
+	for i, t := range tables {
+		schemas[i], names[i] = t.Schema, t.Name
 	}
 	return schemas, names
 }
@@ -97,10 +134,11 @@ const wanted = ` FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, n
 	JOIN pg_namespace n ON n.nspname = w.schema LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name `
 
 // readable names tables that cannot be read, or not all rows of them.
-func (p *preflight) readable(ctx context.Context) error {
-	schemas, names := p.names()
+func (p *preflight) readable(ctx context.Context, tables []tidemark.TableID) error {
+	schemas, names := byName(tables)
 	rows, err := p.conn.Query(ctx, `SELECT n.nspname, coalesce(c.relname, ''), has_schema_privilege(n.oid, 'USAGE'),
-			c.oid IS NULL OR has_table_privilege(c.oid, 'SELECT'), c.oid IS NOT NULL AND row_security_active(c.oid), coalesce(c.relpersistence::text, 'p')`+
+			c.oid IS NULL OR has_any_column_privilege(c.oid, 'SELECT'), c.oid IS NULL OR has_table_privilege(c.oid, 'SELECT'),
+			c.oid IS NOT NULL AND row_security_active(c.oid), coalesce(c.relpersistence::text, 'p')`+
 		wanted+`WHERE c.oid IS NULL OR NOT has_schema_privilege(n.oid, 'USAGE') OR NOT has_table_privilege(c.oid, 'SELECT')
 			OR row_security_active(c.oid) OR c.relpersistence = 'u' ORDER BY w.i`, schemas, names)
 	if err != nil {
@@ -109,9 +147,9 @@ func (p *preflight) readable(ctx context.Context) error {
 	user := quoteIdent(p.e.cfg.User)
 	closed := map[string]bool{}
 	var id tidemark.TableID
-	var usage, read, policies bool
+	var usage, read, whole, policies bool
 	var persistence string
-	_, err = pgx.ForEachRow(rows, []any{&id.Schema, &id.Name, &usage, &read, &policies, &persistence}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&id.Schema, &id.Name, &usage, &read, &whole, &policies, &persistence}, func() error {
 		object := "table " + quoteTable(id)
 		switch {
 		case id.Name == "":
@@ -124,6 +162,8 @@ func (p *preflight) readable(ctx context.Context) error {
 			closed[id.Schema] = true
 		case !read:
 			p.add(tidemark.Blocker, object, "it cannot be read: no SELECT", fmt.Sprintf("GRANT SELECT ON TABLE %s TO %s;", quoteTable(id), user))
+		case !whole:
+			p.add(tidemark.Warning, object, "only some of its columns can be read", fmt.Sprintf("GRANT SELECT ON TABLE %s TO %s;", quoteTable(id), user))
 		case policies:
 			p.add(tidemark.Blocker, object, "row security would hide rows of it", fmt.Sprintf("ALTER ROLE %s BYPASSRLS;", user))
 		case persistence == "u" && p.standby:
@@ -138,7 +178,7 @@ func (p *preflight) readable(ctx context.Context) error {
 
 // waits names what a copy would have to wait for, or what would wait for it.
 func (p *preflight) waits(ctx context.Context) error {
-	schemas, names := p.names()
+	schemas, names := byName(p.tables())
 	rows, err := p.conn.Query(ctx, `SELECT DISTINCT n.nspname, c.relname, l.pid`+wanted+
 		`JOIN pg_locks l ON l.relation = c.oid AND l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock' AND l.granted
 		WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`, schemas, names)
@@ -207,39 +247,41 @@ func (p *preflight) sessions(ctx context.Context) error {
 	return nil
 }
 
-// writable names tables that are on the target and cannot be written.
-func (p *preflight) writable(ctx context.Context) error {
+// writable names tables that are on the target and cannot be written. A user who may
+// fill some of the columns gets the server's own word on the others.
+func (p *preflight) writable(ctx context.Context, tables []tidemark.TableID) error {
 	if p.standby {
 		p.add(tidemark.Blocker, "server", "it is a standby, and takes no rows", "Give the address of the primary.")
 	}
-	schemas, names := p.names()
+	schemas, names := byName(tables)
 	rows, err := p.conn.Query(ctx, `SELECT n.nspname, c.relname`+wanted+`WHERE c.oid IS NOT NULL AND c.relkind IN ('r', 'p')
-		AND NOT (has_table_privilege(c.oid, 'INSERT') AND has_table_privilege(c.oid, 'SELECT') AND has_table_privilege(c.oid, 'TRUNCATE')) ORDER BY w.i`, schemas, names)
+		AND NOT (has_any_column_privilege(c.oid, 'INSERT') AND has_any_column_privilege(c.oid, 'SELECT')) ORDER BY w.i`, schemas, names)
 	if err != nil {
 		return err
 	}
 	var id tidemark.TableID
 	_, err = pgx.ForEachRow(rows, []any{&id.Schema, &id.Name}, func() error {
 		p.add(tidemark.Blocker, "table "+quoteTable(id), "it is on the target, and cannot be filled",
-			fmt.Sprintf("GRANT SELECT, INSERT, TRUNCATE ON TABLE %s TO %s;", quoteTable(id), quoteIdent(p.e.cfg.User)))
+			fmt.Sprintf("GRANT SELECT, INSERT ON TABLE %s TO %s;", quoteTable(id), quoteIdent(p.e.cfg.User)))
 		return nil
 	})
 	return err
 }
 
 // creatable looks whether schemas and tables can be made.
-func (p *preflight) creatable(ctx context.Context) error {
-	var create, markers bool
-	if err := p.conn.QueryRow(ctx, `SELECT has_database_privilege(current_database(), 'CREATE'), to_regclass('tidemark.copied') IS NOT NULL`).Scan(&create, &markers); err != nil {
+func (p *preflight) creatable(ctx context.Context, tables []tidemark.TableID) error {
+	schemas, names := byName(tables)
+	var create, enough bool
+	if err := p.conn.QueryRow(ctx, `SELECT has_database_privilege(current_database(), 'CREATE'), to_regnamespace('tidemark') IS NOT NULL
+		AND NOT EXISTS (SELECT FROM unnest($1::text[]) w(schema) WHERE NOT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = w.schema))`, schemas).Scan(&create, &enough); err != nil {
 		return err
 	}
 	user := quoteIdent(p.e.cfg.User)
-	if !create && !markers {
+	if !create && !enough {
 		p.add(tidemark.Blocker, "database "+quoteIdent(p.e.cfg.Database), "schemas cannot be made in it, and the copy keeps its markers in one",
 			fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s;", quoteIdent(p.e.cfg.Database), user))
 	}
-	schemas, names := p.names()
-	closed, err := texts(ctx, p.conn, `SELECT DISTINCT n.nspname::text`+wanted+`WHERE c.oid IS NULL AND NOT (has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(n.oid, 'USAGE')) ORDER BY 1`, schemas, names)
+	closed, err := texts(ctx, p.conn, `SELECT DISTINCT n.nspname::text`+wanted+`WHERE (c.oid IS NULL OR $3) AND NOT (has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(n.oid, 'USAGE')) ORDER BY 1`, schemas, names, p.anew)
 	for _, s := range closed {
 		p.add(tidemark.Blocker, "schema "+quoteIdent(s), "tables cannot be made in it", fmt.Sprintf("GRANT CREATE, USAGE ON SCHEMA %s TO %s;", quoteIdent(s), user))
 	}

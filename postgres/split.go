@@ -211,10 +211,7 @@ func (e *Engine) heaps(ctx context.Context, m *tidemark.Move, ids []tidemark.Tab
 		return nil, err
 	}
 	defer release()
-	schemas, names := make([]string, len(ids)), make([]string, len(ids))
-	for i, id := range ids {
-		schemas[i], names[i] = id.Schema, id.Name
-	}
+	schemas, names := byName(ids)
 	rows, err := conn.Query(ctx, heapsSQL, schemas, names)
 	if err != nil {
 		return nil, e.fail(ctx, "split", quoteTable(m.From.TableID), err)

@@ -370,7 +370,7 @@ func TestPreflight(t *testing.T) {
 	}
 	name := dst[strings.LastIndex(dst, "/")+1 : strings.Index(dst, "?")]
 	check(find(as(dst), "target"), []line{
-		{"blocker", "table public.open", "GRANT SELECT, INSERT, TRUNCATE ON TABLE public.open TO checker;"},
+		{"blocker", "table public.open", "GRANT SELECT, INSERT ON TABLE public.open TO checker;"},
 		{"blocker", "database " + name, "GRANT CREATE ON DATABASE " + name + " TO checker;"},
 		{"blocker", "schema public", "GRANT CREATE, USAGE ON SCHEMA public TO checker;"},
 		{"blocker", "extension adminpack", "CREATE EXTENSION adminpack;"},
