@@ -2,7 +2,7 @@
 # Installs the real database servers and client tools that the tests run against.
 #
 #   Debian packages   PostgreSQL 15 with its clients, MariaDB, the libraries MySQL needs, gcc for -race (root only)
-#   Maven artifacts   MySQL 8.0.33 and PostgreSQL 16-18, unpacked into the cache folder
+#   Maven artifacts   MySQL 8.0.33 and PostgreSQL 13, 14, 16-18, unpacked into the cache folder
 #   a newer Debian    pg_dump 18 with the libraries it needs, unpacked into the cache folder
 #
 # It looks first and does only what is missing: a second run takes a moment. Nothing is started, and no
@@ -21,7 +21,7 @@ else
 fi
 
 mysql_version=8.0.33
-pg_versions="16.15.0 17.11.0 18.6.0"
+pg_versions="13.23.0 14.23.0 16.15.0 17.11.0 18.6.0"
 maven_dependency=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 
 say() { printf 'test-deps: %s\n' "$*" >&2; }

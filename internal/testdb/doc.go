@@ -1,4 +1,4 @@
-// Package testdb gives tests the real database servers: PostgreSQL 15 to 18,
+// Package testdb gives tests the real database servers: PostgreSQL 13 to 18,
 // MariaDB 10.11 and MySQL 8.0. It hides where they come from, how each is
 // initialised, started and stopped, and how SQL scripts are fed to them.
 //

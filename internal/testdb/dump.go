@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// PgDump returns the schema of a PostgreSQL 15 to 18 database as pg_dump
+// PgDump returns the schema of a PostgreSQL 13 to 18 database as pg_dump
 // writes it; args are further options for it. One pg_dump, of version 18,
 // reads them all, and what differs between runs is left out (versions, a
 // random key), so that equal schemas on servers of one major version give

@@ -14,7 +14,7 @@ const password = "s3cret-tide"
 
 // artifacts are the PostgreSQL versions that come from Maven, as
 // script/install-test-deps.sh has them.
-var artifacts = map[int]string{16: "16.15.0", 17: "17.11.0", 18: "18.6.0"}
+var artifacts = map[int]string{13: "13.23.0", 14: "14.23.0", 16: "16.15.0", 17: "17.11.0", 18: "18.6.0"}
 
 // postgresConf is for speed (nothing survives a crash of the machine, and
 // nothing should), and for what logical and physical replication need.
@@ -55,7 +55,7 @@ func startPostgres(name string, major int) (*Server, error) {
 			// our pipe, but the shell, which is that user, makes one.
 			return []*exec.Cmd{exec.Command("sh", "-c", `echo `+password+` | "$0" "$@" --pwfile=/dev/stdin`,
 				filepath.Join(bin, "initdb"), "-D", data, "-U", "tidemark", "-A", "scram-sha-256",
-				"--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--no-sync", "--no-instructions")}
+				"--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--no-sync")}
 		},
 		config: func(data string) error {
 			f, err := os.OpenFile(filepath.Join(data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)

@@ -25,7 +25,7 @@ type Server struct {
 }
 
 // Postgres returns the PostgreSQL server of that major version: 15 (Debian's
-// package) or 16, 17, 18 (Maven artifacts). It has wal_level=logical and
+// package) or 13, 14, 16, 17, 18 (Maven artifacts). It has wal_level=logical and
 // fsync off, and its superuser is tidemark.
 func Postgres(tb testing.TB, major int) *Server {
 	tb.Helper()

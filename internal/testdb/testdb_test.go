@@ -33,6 +33,8 @@ var servers = []struct {
 	logical string // asks whether its log has what replication needs
 	answer  string
 }{
+	{"postgres13", postgres(13), "13.23", "SHOW wal_level", "logical"},
+	{"postgres14", postgres(14), "14.23", "SHOW wal_level", "logical"},
 	{"postgres15", postgres(15), "15.", "SHOW wal_level", "logical"},
 	{"postgres16", postgres(16), "16.15", "SHOW wal_level", "logical"},
 	{"postgres17", postgres(17), "17.11", "SHOW wal_level", "logical"},
@@ -132,6 +134,13 @@ func TestSamplesHaveTheirRows(t *testing.T) {
 			if sample == nil {
 				continue
 			}
+			if n, ok := strings.CutPrefix(s.name, "postgres"); ok {
+				major, err := strconv.Atoi(n)
+				if err != nil {
+					t.Fatal(err)
+				}
+				sample = func(tb testing.TB, name string) io.ReadCloser { return testdb.SamplePostgres(tb, major, name) }
+			}
 			t.Run(name+"/"+s.name, func(t *testing.T) {
 				t.Parallel()
 				url := s.start(t).NewDatabase(t, "sample")
@@ -156,12 +165,12 @@ func TestSamplesHaveTheirRows(t *testing.T) {
 }
 
 func TestEqualSchemasGiveEqualDumps(t *testing.T) {
-	for _, major := range []int{15, 16, 17, 18} {
+	for _, major := range []int{13, 14, 15, 16, 17, 18} {
 		for _, sample := range []string{"types-zoo/pg.sql", "pagila/pg.sql.zst"} {
 			t.Run(fmt.Sprint(sample, "/", major), func(t *testing.T) {
 				s := testdb.Postgres(t, major)
 				one, two := s.NewDatabase(t, "one"), s.NewDatabase(t, "two")
-				testdb.Load(t, one, testdb.Sample(t, sample))
+				testdb.Load(t, one, testdb.SamplePostgres(t, major, sample))
 				want := testdb.PgDump(t, one)
 				if !strings.Contains(want, "CREATE TABLE") {
 					t.Fatalf("no tables in\n%s", want)
