@@ -417,6 +417,8 @@ func (c *copying) report(run *load.Run, took time.Duration) *Report {
 	for _, t := range run.Status.Snapshot() {
 		rep.Rows += t.Done
 		rep.Bytes += t.Bytes
+		rep.EarlierRows += t.Earlier.Rows
+		rep.EarlierBytes += t.Earlier.Bytes
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -67,21 +67,23 @@ type Event struct {
 
 // A Report is all that is kept of a finished job, for the screen and for later.
 type Report struct {
-	Verb     string             `json:"verb"`
-	Seconds  float64            `json:"seconds"`
-	Rows     int64              `json:"rows"`
-	Bytes    int64              `json:"bytes"`
-	Workers  flow.Report        `json:"workers"`
-	Limit    string             `json:"limit,omitempty"` // the sentence that names the stage that limits
-	Advice   []string           `json:"advice,omitempty"`
-	Findings []tidemark.Finding `json:"findings,omitempty"`
-	Failed   []load.Failed      `json:"failed,omitempty"`
-	Rejected int64              `json:"rejected,omitempty"`
-	Cut      int64              `json:"truncated_values,omitempty"`
-	Files    []string           `json:"files,omitempty"`
-	Objects  []ObjectTime       `json:"objects,omitempty"` // the slowest first, at most 20
-	Position tidemark.Position  `json:"position,omitzero"`
-	PeakRSS  int64              `json:"peak_rss,omitempty"` // bytes
+	Verb         string             `json:"verb"`
+	Seconds      float64            `json:"seconds"`
+	Rows         int64              `json:"rows"`
+	Bytes        int64              `json:"bytes"`
+	EarlierRows  int64              `json:"earlier_rows,omitempty"` // of Rows: committed by earlier attempts
+	EarlierBytes int64              `json:"earlier_bytes,omitempty"`
+	Workers      flow.Report        `json:"workers"`
+	Limit        string             `json:"limit,omitempty"` // the sentence that names the stage that limits
+	Advice       []string           `json:"advice,omitempty"`
+	Findings     []tidemark.Finding `json:"findings,omitempty"`
+	Failed       []load.Failed      `json:"failed,omitempty"`
+	Rejected     int64              `json:"rejected,omitempty"`
+	Cut          int64              `json:"truncated_values,omitempty"`
+	Files        []string           `json:"files,omitempty"`
+	Objects      []ObjectTime       `json:"objects,omitempty"` // the slowest first, at most 20
+	Position     tidemark.Position  `json:"position,omitzero"`
+	PeakRSS      int64              `json:"peak_rss,omitempty"` // bytes
 }
 
 // ObjectTime is how long one object took to build.

@@ -20,19 +20,26 @@ type Status struct {
 }
 
 // TableStatus is one move's progress. Rows and Bytes include what is not
-// committed yet; Done counts committed rows.
+// committed yet; Done counts committed rows. All three include what earlier
+// attempts at the run have committed.
 type TableStatus struct {
 	Move       int
 	State      string // DMS's TableState: "Before load", "Full load", "Table completed", "Table error"
 	Rows       int64
 	Bytes      int64
 	Done       int64
+	Earlier    Earlier
 	Rejected   int64
 	Ranges     int
 	RangesDone int
 	Expected   int64 // bytes on disk
 	Start, End time.Time
 	Method     string
+}
+
+// Earlier is what earlier attempts have committed: it is no part of a speed.
+type Earlier struct {
+	Rows, Bytes int64
 }
 
 // The states of a table, by DMS's names.
@@ -87,6 +94,7 @@ func (s *Status) begin() {
 func (s *Status) resumed(r *tidemark.Range, rows int64) {
 	t := &s.tables[r.Move]
 	t.Rows, t.Done, t.RangesDone, t.Bytes = t.Rows+rows, t.Done+rows, t.RangesDone+1, t.Bytes+r.Bytes
+	t.Earlier.Rows, t.Earlier.Bytes = t.Earlier.Rows+rows, t.Earlier.Bytes+r.Bytes
 	t.State = FullLoad
 	if t.RangesDone == t.Ranges {
 		t.State = TableCompleted

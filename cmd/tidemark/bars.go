@@ -61,7 +61,7 @@ func (w *barWatcher) Event(e job.Event) {
 func (w *barWatcher) draw(p job.Progress) {
 	tables, t, took := p.Snapshot(), sum(p), p.Elapsed()
 	w.lock.Lock()
-	w.now, w.took, w.speed = t, took, w.rate.of(t.Bytes, took)
+	w.now, w.took, w.speed = t, took, w.rate.of(t.Bytes-t.earlier, took)
 	for _, x := range tables {
 		w.rows[x.Move] = x.Rows
 	}

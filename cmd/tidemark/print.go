@@ -119,8 +119,13 @@ func printTables(w io.Writer, tables []catalog.TableStat) {
 
 // printReport shows where the time went and what to do about it.
 func printReport(w io.Writer, r *job.Report) {
-	fmt.Fprintf(w, "\n%s rows, %s in %.2f s (%s/s, %s rows/s); peak memory %s\n\n", commas(r.Rows), bytesText(r.Bytes), r.Seconds,
-		bytesText(perSecond(r.Bytes, r.Seconds)), commas(perSecond(r.Rows, r.Seconds)), bytesText(r.PeakRSS))
+	before := ""
+	if r.EarlierRows > 0 {
+		before = fmt.Sprintf(" after %s rows of earlier attempts", commas(r.EarlierRows))
+	}
+	rows, bytes := r.Rows-r.EarlierRows, r.Bytes-r.EarlierBytes
+	fmt.Fprintf(w, "\n%s rows, %s in %.2f s (%s/s, %s rows/s)%s; peak memory %s\n\n", commas(rows), bytesText(bytes), r.Seconds,
+		bytesText(perSecond(bytes, r.Seconds)), commas(perSecond(rows, r.Seconds)), before, bytesText(r.PeakRSS))
 	fmt.Fprint(w, r.Workers.String())
 	if r.Limit != "" {
 		fmt.Fprintf(w, "\n%s\n", r.Limit)

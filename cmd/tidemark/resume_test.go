@@ -5,10 +5,12 @@ import (
 	"bytes"
 	"database/sql"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -318,5 +320,35 @@ func TestFrozenProcessIsShutOut(t *testing.T) {
 			must(t, "diff", src, dst)
 			sameCounts(t, src, dst)
 		})
+	}
+}
+
+// TestSpeedAfterResume counts the rows of this attempt alone when it says how fast
+// it was; the tables have all.
+func TestSpeedAfterResume(t *testing.T) {
+	t.Parallel()
+	srv := testdb.Postgres(t, 15)
+	src, dst := killSource(t, srv, 8000), srv.NewDatabase(t, "dst")
+	killedHalfway(t, src, dst, 60)
+	o := must(t, "copy", src, dst, "--resume", "last")
+	m := regexp.MustCompile(`\n([\d,]+) rows, \S+ \S+ in ([\d.]+) s \(\S+ \S+, ([\d,]+) rows/s\) after ([\d,]+) rows of earlier attempts;`).FindStringSubmatch(o.out)
+	if m == nil {
+		t.Fatalf("no such line in\n%s", o.out)
+	}
+	var n [3]float64 // rows, rows a second, rows of before
+	for i, s := range []string{m[1], m[3], m[4]} {
+		n[i], _ = strconv.ParseFloat(strings.ReplaceAll(s, ",", ""), 64)
+	}
+	seconds, _ := strconv.ParseFloat(m[2], 64)
+	total := 0.0
+	for _, table := range strings.Fields(testdb.Query(t, src, "SELECT relname FROM pg_stat_user_tables")) {
+		rows, _ := strconv.ParseFloat(testdb.Query(t, src, "SELECT count(*) FROM "+table), 64)
+		total += rows
+	}
+	if n[2] == 0 || n[0]+n[2] != total {
+		t.Errorf("%.0f and %.0f rows before, of %.0f", n[0], n[2], total)
+	}
+	if got := n[0] / n[1]; math.Abs(got-seconds) > seconds/10+0.01 {
+		t.Errorf("%.0f rows at %.0f rows/s in %.2f s, not %.2f s", n[0], n[1], seconds, got)
 	}
 }

@@ -181,6 +181,7 @@ type tally struct {
 	Objects    int   `json:"objects"`
 	Built      int   `json:"objects_done"`
 	running    []string
+	earlier    int64 // of Bytes: committed by earlier attempts
 }
 
 func sum(p job.Progress) tally {
@@ -189,6 +190,7 @@ func sum(p job.Progress) tally {
 		t.Tables++
 		t.Rows += x.Rows
 		t.Bytes += x.Bytes
+		t.earlier += x.Earlier.Bytes
 		if x.State == load.TableCompleted {
 			t.TablesDone++
 		}
@@ -220,7 +222,7 @@ func (w *lineWatcher) Running(p job.Progress) {
 }
 
 func (w *lineWatcher) line(t tally, elapsed time.Duration) string {
-	speed := w.rate.of(t.Bytes, elapsed)
+	speed := w.rate.of(t.Bytes-t.earlier, elapsed)
 	s := fmt.Sprintf("%s  %s rows  %s  %s/s", clock(elapsed), commas(t.Rows), bytesText(t.Bytes), bytesText(int64(speed)))
 	if t.Total > 0 {
 		s = fmt.Sprintf("%s  %3d%%", s, percent(t.Done, t.Total))
