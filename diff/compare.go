@@ -33,6 +33,7 @@ type table struct {
 	makers  [2][]maker // normal forms; nil where rows are compared as they are
 	tasks   [2][]*task
 
+	asked   bool  // the servers were, in vain
 	known   int64 // rows, once they were counted
 	buckets int
 	shift   int // a key's bucket is its hash shifted right by so much
@@ -105,13 +106,17 @@ func (c *comparison) compare(ctx context.Context, pairs []Pair) error {
 	// in one order on both sides, so that few tables are open at a time.
 	bySize := slices.Clone(c.tables)
 	slices.SortStableFunc(bySize, func(a, b *table) int { return cmp.Compare(b.size(), a.size()) })
-	if err := c.sumAll(ctx, bySize); err != nil {
+	toRead, err := c.ask(ctx, bySize)
+	if err != nil {
+		return err
+	}
+	if err := c.sumAll(ctx, toRead, false); err != nil {
 		return err
 	}
 	// Tables that differ are looked at as text, whose values can be shown, and
 	// with buckets that fit the number of rows that they turned out to have.
 	var again []*table
-	for _, t := range differing(bySize) {
+	for _, t := range differing(toRead) {
 		if rows := max(t.result.SourceRows, t.result.TargetRows); t.format == tidemark.CopyBinary || rows/int64(t.buckets) > 8*rowsPerBucket && t.buckets < maxBuckets {
 			t.format = tidemark.CopyText
 			t.known = rows
@@ -119,11 +124,11 @@ func (c *comparison) compare(ctx context.Context, pairs []Pair) error {
 		}
 	}
 	if len(again) > 0 {
-		if err := c.sumAll(ctx, again); err != nil {
+		if err := c.sumAll(ctx, again, true); err != nil {
 			return err
 		}
 	}
-	return c.descend(ctx, differing(bySize))
+	return c.descend(ctx, differing(toRead))
 }
 
 func differing(tables []*table) (out []*table) {
@@ -237,6 +242,20 @@ func (c *comparison) hasher(worker, side int, t *table) *rowHasher {
 	}
 	*slot = h
 	return h
+}
+
+// announce says that a table is read once more.
+func (c *comparison) announce(t *table) {
+	if c.opt.Progress == nil {
+		return
+	}
+	var size int64
+	for side := range t.tasks {
+		for _, k := range t.tasks[side] {
+			size += k.r.Bytes
+		}
+	}
+	c.opt.Progress(Event{Pair: t.index, More: size})
 }
 
 // done says that a table's result is complete.

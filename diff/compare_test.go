@@ -202,7 +202,16 @@ func TestCompareAgainstDumbTwin(t *testing.T) {
 		engine := rapid.SampledFrom([]string{"postgres", "mysql", "file", ""}).Draw(r, "engine")
 		opt := Options{SourceEngine: engine, TargetEngine: engine, Lanes: rapid.IntRange(1, 3).Draw(r, "lanes"), Hashers: rapid.IntRange(1, 3).Draw(r, "hashers"),
 			Buckets: rapid.SampledFrom([]int{0, 1, 2, 3, 16, 1000}).Draw(r, "buckets"), Held: rapid.SampledFrom([]int{0, 1, 10}).Draw(r, "held"), MaxPrinted: 1000, Passes: 1000}
-		got, err := Compare(t.Context(), drawSide(r, rnd, "t", rows), drawSide(r, rnd, "t", other), []Pair{pair}, opt)
+		var source, target Side = drawSide(r, rnd, "t", rows), drawSide(r, rnd, "t", other)
+		switch rapid.IntRange(0, 3).Draw(r, "summers") {
+		case 1:
+			source, target = summing{source.(*memory), nil}, summing{target.(*memory), nil}
+		case 2:
+			source, target = summing{source.(*memory), nil}, summing{target.(*memory), errors.New("refused")}
+		case 3:
+			target = summing{target.(*memory), nil}
+		}
+		got, err := Compare(t.Context(), source, target, []Pair{pair}, opt)
 		if err != nil {
 			r.Fatal(err)
 		}
@@ -219,8 +228,8 @@ func TestCompareAgainstDumbTwin(t *testing.T) {
 			r.Fatalf("%d and %d rows, want %d and %d", res.SourceRows, res.TargetRows, len(rows), len(other))
 		}
 	})
-	for _, f := range []tidemark.Format{tidemark.CopyText, tidemark.CopyBinary, tidemark.LoadData} {
-		if seen[f.String()] == 0 {
+	for _, f := range []string{tidemark.CopyText.String(), tidemark.CopyBinary.String(), tidemark.LoadData.String(), byServers} {
+		if seen[f] == 0 {
 			t.Errorf("%v was never used", f)
 		}
 	}
@@ -286,6 +295,41 @@ func TestManyTablesAndWhatIsPrinted(t *testing.T) {
 		t.Error(err)
 	} else if err := json.Unmarshal(j, &back); err != nil || cmp.Diff(got, back) != "" {
 		t.Errorf("%v: %s", err, cmp.Diff(got, back))
+	}
+}
+
+// Equal tables of servers that hash them are not read; those that differ are, once
+// for their sums and once for their rows.
+func TestServersAreAskedFirst(t *testing.T) {
+	rows := numbered(1000, "x")
+	other := slices.Clone(rows)
+	other[5] = []*string{str("5"), str("y")}
+	a, b := side(map[string][][]*string{"t": rows, "u": rows}), side(map[string][][]*string{"t": rows, "u": other})
+	types := []tidemark.Type{text, text}
+	pairs := []Pair{pairOf("t", types, types, 0), pairOf("u", types, types, 0)}
+	var mu sync.Mutex
+	var bytes, more int64
+	opt := Options{SourceEngine: "postgres", TargetEngine: "postgres", Progress: func(e Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		bytes, more = bytes+e.Bytes, more+e.More
+	}}
+	got, err := Compare(t.Context(), summing{a, nil}, summing{b, nil}, pairs, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if x := got.Tables[0]; !x.Equal || x.Format != byServers || x.SourceRows != 1000 {
+		t.Errorf("got %+v", x)
+	}
+	if x := got.Tables[1]; x.Equal || x.Different != 1 || len(x.Rows) != 1 {
+		t.Errorf("got %+v", x)
+	}
+	if n := a.reads.Load(); n > 3*2 {
+		t.Errorf("%d ranges of the source were read", n)
+	}
+	opt.ReadRows = true
+	if got, err = Compare(t.Context(), summing{a, nil}, summing{b, nil}, pairs, opt); err != nil || got.Tables[0].Format == byServers {
+		t.Errorf("got %v, %v", got, err)
 	}
 }
 

@@ -141,6 +141,7 @@ func (c *comparison) look(ctx context.Context, looks []*look) error {
 	p := &pass{comparison: c, number: 2}
 	for _, l := range looks {
 		byTable[l.table.index] = l
+		c.announce(l.table)
 		for side := range p.tasks {
 			p.tasks[side] = append(p.tasks[side], l.table.tasks[side]...)
 		}

@@ -2,6 +2,7 @@ package diff
 
 import (
 	"context"
+	"math/big"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -16,6 +17,19 @@ type Side interface {
 	// range is empty. It does not touch a batch after emit took it, and returns
 	// emit's error as it is.
 	Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error
+}
+
+// A Summer is a Side that can add up the hashes of rows where they are, so that the
+// rows of equal tables travel nowhere.
+type Summer interface {
+	// SumRecipe says how it would hash the rows of a move; "" where it cannot. Moves
+	// with equal recipes that hold the same rows have the same sum; other rows have
+	// another one, unless 64 bits happen to agree. It must not be another one by the
+	// values of any two columns changing places between rows.
+	SumRecipe(m *tidemark.Move) string
+	// Sum counts the rows of a range and adds up their hashes. After an error the
+	// lane can still Read.
+	Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.Range) (rows int64, sum *big.Int, err error)
 }
 
 // A Pair is two tables that should hold the same rows. Both moves are read (their
@@ -57,6 +71,9 @@ type Options struct {
 	// NoNumberIsNull has what the other engine cannot hold (NaN and infinities,
 	// infinite dates, years before 1 and after 9999) compare as NULL.
 	NoNumberIsNull bool
+	// ReadRows has all rows read and hashed here, in 128 bits, also where both
+	// servers are a Summer.
+	ReadRows bool
 	// Progress, if not nil, is called from several workers at once, about once a
 	// megabyte, and must be quick.
 	Progress func(Event)
@@ -69,6 +86,7 @@ type Event struct {
 	Pass  int   // 1: all rows; 2: looking for what differs
 	Rows  int64 // read since the last event
 	Bytes int64
+	More  int64        // bytes that are to be read besides, because the table differs
 	Done  *TableResult // not nil: this table's result is complete; Rows and Bytes are 0
 }
 

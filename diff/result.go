@@ -21,11 +21,11 @@ type TableResult struct {
 	Source     tidemark.TableID `json:"source"`
 	Target     tidemark.TableID `json:"target"`
 	Key        []string         `json:"key,omitempty"` // the source's names; empty: whole rows were compared
-	Format     string           `json:"format"`        // in which the rows were read first
+	Format     string           `json:"format"`        // in which the rows were read first; "hashed by the servers" where they were not read
 	Equal      bool             `json:"equal"`
 	SourceRows int64            `json:"source_rows"`
 	TargetRows int64            `json:"target_rows"`
-	Bytes      int64            `json:"bytes"`     // read in one pass, of both sides together
+	Bytes      int64            `json:"bytes"`     // read in one pass, of both sides together; 0 where the servers hashed
 	Missing    int64            `json:"missing"`   // rows that the target does not have
 	Extra      int64            `json:"extra"`     // rows that only the target has
 	Different  int64            `json:"different"` // rows of the same key with other values

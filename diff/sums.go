@@ -51,11 +51,15 @@ const (
 	maxBuckets    = 1 << 16
 )
 
-// sumAll hashes all rows of the given tables and notes in each what differs.
-func (c *comparison) sumAll(ctx context.Context, tables []*table) error {
+// sumAll hashes all rows of the given tables and notes in each what differs. Again
+// says that this is not their first time.
+func (c *comparison) sumAll(ctx context.Context, tables []*table, again bool) error {
 	s := &sums{comparison: c, tables: make([]*tableSums, len(c.tables))}
 	p := &pass{comparison: c, number: 1, visit: s.visit, ended: s.ended}
 	for _, t := range tables {
+		if again || t.asked {
+			c.announce(t)
+		}
 		t.chooseBuckets(c.opt.Buckets)
 		ts := &tableSums{}
 		for side := range ts.buckets {

@@ -21,6 +21,7 @@ var (
 	_ = []load.Target{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 	_ = []load.Ledger{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 	_ = []diff.Side{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+	_ = []diff.Summer{(*postgres.Engine)(nil)}
 )
 
 // Options for whatever engine is opened. The zero value is good.

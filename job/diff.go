@@ -22,6 +22,7 @@ type DiffSpec struct {
 	Lanes          int // sessions on each side; 0 means 2
 	MaxPrinted     int
 	ZeroDates      string // "null" or "epoch" where a copy was made with that policy
+	ReadRows       bool   // rather than have the servers hash them
 	NoNumberIsNull bool   // where a copy turned infinities, NaN and the like to NULL
 }
 
@@ -56,7 +57,7 @@ func Diff(ctx context.Context, env Env, spec DiffSpec) (diff.Result, []tidemark.
 	}
 	env.Watch.Running(w)
 	opt := diff.Options{SourceEngine: src.Name(), TargetEngine: tgt.Name(), Lanes: spec.Lanes, MaxPrinted: spec.MaxPrinted,
-		ZeroDates: spec.ZeroDates, NoNumberIsNull: spec.NoNumberIsNull, Progress: w.event}
+		ZeroDates: spec.ZeroDates, NoNumberIsNull: spec.NoNumberIsNull, ReadRows: spec.ReadRows, Progress: w.event}
 	result, err := diff.Compare(ctx, src, tgt, pairs, opt)
 	if err == nil {
 		result.Equal = result.Equal && !missing(findings)
@@ -181,6 +182,7 @@ func (w *diffProgress) event(e diff.Event) {
 	t := &w.tables[e.Pair]
 	t.Rows += e.Rows
 	t.Bytes += e.Bytes
+	t.Expected += e.More
 	t.State = load.FullLoad
 	if e.Done != nil {
 		t.State = load.TableCompleted

@@ -42,12 +42,13 @@ type Options struct {
 // An Engine is one PostgreSQL database. Its methods may be called concurrently,
 // but each lane by one goroutine at a time.
 type Engine struct {
-	cfg     *pgx.ConnConfig
-	opt     Options
-	object  string // the database in messages: postgres://user@host:port/name
-	version string // "15.18"
-	major   int
-	block   int64 // bytes of a heap block
+	cfg      *pgx.ConnConfig
+	opt      Options
+	object   string // the database in messages: postgres://user@host:port/name
+	version  string // "15.18"
+	major    int
+	encoding string // of the database
+	block    int64  // bytes of a heap block
 
 	leaderMu sync.Mutex
 	lead     *pgx.Conn
@@ -135,6 +136,7 @@ func (e *Engine) connect(ctx context.Context) (*pgx.Conn, error) {
 	e.leaderMu.Lock()
 	if e.version == "" {
 		e.version, e.major = parseVersion(conn.PgConn().ParameterStatus("server_version"))
+		e.encoding = conn.PgConn().ParameterStatus("server_encoding")
 	}
 	e.leaderMu.Unlock()
 	if err := e.verify(ctx, conn); err != nil {

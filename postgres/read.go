@@ -251,10 +251,7 @@ type rangeQuery struct {
 // rangeQuery makes the statements of one range.
 func (e *Engine) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, error) {
 	m := r.Move
-	table := m.From.TableID
-	if r.Range.Part != nil && r.Range.Part.Table.Name != "" {
-		table = r.Range.Part.Table
-	}
+	table := sourceTable(m, r.Range)
 	q := &rangeQuery{table: table, object: quoteTable(table), grant: "SELECT ON TABLE " + quoteTable(table)}
 	options := " TO STDOUT"
 	if r.Format == tidemark.CopyBinary {
@@ -286,18 +283,32 @@ func (e *Engine) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, 
 		q.copySQL, q.plain = "COPY "+quoteTable(table)+list+options, true
 		return q, nil
 	}
-	from := quoteTable(table)
-	if m.From.Form == tidemark.Ordinary || r.Range.Part != nil {
-		from = "ONLY " + from // children by inheritance are tables of their own
-	}
-	if where != "" {
-		where = " WHERE " + where
-	}
-	q.copySQL = "COPY (SELECT " + list + " FROM " + from + where + ")" + options
+	q.copySQL = "COPY (SELECT " + list + fromSQL(m, r.Range, where) + ")" + options
 	if len(q.cutCols) > 0 {
-		q.cutSQL = cutSQL(q, m, from, where)
+		q.cutSQL = cutSQL(q, r, where)
 	}
 	return q, nil
+}
+
+// sourceTable is what a range is read from: the table of the move or one of its leaves.
+func sourceTable(m *tidemark.Move, r *tidemark.Range) tidemark.TableID {
+	if r.Part != nil && r.Part.Table.Name != "" {
+		return r.Part.Table
+	}
+	return m.From.TableID
+}
+
+// fromSQL gives " FROM ... WHERE ..." for the rows of a range.
+func fromSQL(m *tidemark.Move, r *tidemark.Range, where string) string {
+	from := " FROM "
+	if m.From.Form == tidemark.Ordinary || r.Part != nil {
+		from += "ONLY " // children by inheritance are tables of their own
+	}
+	from += quoteTable(sourceTable(m, r))
+	if where != "" {
+		from += " WHERE " + where
+	}
+	return from
 }
 
 // selectList gives the expressions of a move's columns, and whether they are the
@@ -425,7 +436,8 @@ func cutExpr(c *tidemark.Column, max int64) string {
 }
 
 // cutSQL lists key and lengths of the rows that have a value to shorten.
-func cutSQL(q *rangeQuery, m *tidemark.Move, from, where string) string {
+func cutSQL(q *rangeQuery, r tidemark.Read, where string) string {
+	m := r.Move
 	var lengths, long []string
 	for _, name := range q.cutCols {
 		c := m.From.Column(name)
@@ -451,9 +463,9 @@ func cutSQL(q *rangeQuery, m *tidemark.Move, from, where string) string {
 	}
 	cond := strings.Join(long, " OR ")
 	if where != "" {
-		cond = "(" + strings.TrimPrefix(where, " WHERE ") + ") AND (" + cond + ")"
+		cond = "(" + where + ") AND (" + cond + ")"
 	}
-	return "SELECT concat_ws(', ', " + strings.Join(key, ", ") + "), " + strings.Join(lengths, ", ") + " FROM " + from + " WHERE " + cond
+	return "SELECT concat_ws(', ', " + strings.Join(key, ", ") + "), " + strings.Join(lengths, ", ") + fromSQL(m, r.Range, cond)
 }
 
 // reportCuts tells of each value that was shortened, from the same view.

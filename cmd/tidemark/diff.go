@@ -35,7 +35,7 @@ are compared by what they mean. The exit code is 0 when all is equal and 1 when 
 func (r *request) diff(cmd *cobra.Command) error {
 	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	spec := job.DiffSpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Lanes: r.load.Lanes,
-		MaxPrinted: r.maxPrinted, ZeroDates: r.zeroDates, NoNumberIsNull: r.noNumberIsNull}
+		MaxPrinted: r.maxPrinted, ZeroDates: r.zeroDates, NoNumberIsNull: r.noNumberIsNull, ReadRows: r.readRows}
 	result, findings, err := job.Diff(cmd.Context(), job.Env{Open: r.opener(), Watch: watch}, spec)
 	watch.stop()
 	if err != nil {

@@ -44,6 +44,7 @@ type settings struct {
 	progress                       string
 	state                          string
 	maxPrinted                     int
+	readRows                       bool
 	zeroDates                      string // for diff: as a copy has written them
 	noNumberIsNull                 bool
 	limit                          int
@@ -113,6 +114,7 @@ var options = []option{
 	{"no-binlog", "on/off", "off", "Keep what is written out of a MySQL target's binlog (needs the privilege; replicas will not get it).", onCopy, onOff(func(s *settings) *bool { return &s.engine.MySQL.NoBinlog })},
 	{"index-memory", "size", "256MB", "maintenance_work_mem of each session that builds indexes on PostgreSQL.", onCopy, size(func(s *settings) *int64 { return &s.engine.Postgres.MaintenanceMem })},
 	{"index-workers", "number", "0", "max_parallel_maintenance_workers of these sessions; 0 keeps the server's, -1 means none.", onCopy, number(-1, 64, func(s *settings) *int { return &s.engine.Postgres.IndexWorkers })},
+	{"read-rows", "on/off", "off", "Read all rows and hash them here (128 bits), also where two PostgreSQL servers could hash them (64 bits).", "diff", onOff(func(s *settings) *bool { return &s.readRows })},
 	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff", count0(1<<30, func(s *settings) *int { return &s.maxPrinted })},
 	{"limit", "number", "20", "How many runs to list.", "runs", number(1, 1<<30, func(s *settings) *int { return &s.limit })},
 	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff", choose(map[string]func(*settings){
