@@ -70,12 +70,6 @@ type Read struct {
 	// Cut, with Move.Lob limited, is told of each value that was cut: the row's
 	// key in canonical text (the whole row's first columns where there is no key).
 	Cut func(key, column string, bytes int64)
-	// Reject, if not nil, is called with each row that holds a value which the
-	// format cannot say (a date 0000-00-00), and the reason, and the row is left
-	// out; an error from it stops the range and is returned as it is. The row is in
-	// CopyText with the values as the source has them. If nil, and for a row that is
-	// too large to be held, the first bad value is an Error of Kind BadRow.
-	Reject func(row []byte, reason string) error
 }
 
 // A Write asks a target to take the rows of one range in one transaction,
@@ -92,6 +86,8 @@ type Write struct {
 	// reason, and the row is left out; an error from it stops the range. The row is
 	// in the batch's format. If nil the first bad row is an Error of Kind BadRow.
 	Reject func(row []byte, reason string) error
+	// Statement, if not nil, makes the rows of this range; take gives one empty batch.
+	Statement *Statement
 }
 
 // Written says what became of a Write.
@@ -99,8 +95,11 @@ type Written struct {
 	Rows     int64
 	Bytes    int64
 	Rejected int64
-	Method   string // "COPY", "COPY FREEZE", "LOAD DATA", "INSERT"
+	Method   string // "COPY", "COPY FREEZE", "LOAD DATA", "INSERT", BySQL
 }
+
+// BySQL is the method of a range that a Statement has made.
+const BySQL = "SQL of the file"
 
 // A Mark is a marker row found on a target: the range is there, whole.
 type Mark struct {

@@ -8,13 +8,14 @@ const (
 	Define                     // a table begins: Def, and native DDL in Objects
 	OnRows                     // a trigger of Table: as Execute, but before rows of its table that come after it
 	Execute                    // SQL that an engine of the dump's kind can run, in order, after the rows: views, triggers, routines
-	ExecuteAt                  // SQL that must run where it stands, as rows that cannot be converted
+	ExecuteAt                  // SQL that must run where it stands, such as rows that cannot be converted
+	Schema                     // a database of the file: its CREATE DATABASE in SQL, its name in Table.Schema
 )
 
 // A Piece is what a dump file yields next.
 type Piece struct {
 	Kind    PieceKind
-	ID      int     // Rows: number of the piece, from 1, the same whenever the same file is read
+	ID      int     // Rows, and ExecuteAt where it makes rows: number of the piece, from 1, the same whenever the same file is read
 	Table   TableID // Define, Rows, ExecuteAt; Schema is empty where the file names no database
 	Def     *Table  // Define: the logical table; Rows: the same if the file has it, else nil
 	Columns []string
@@ -25,5 +26,22 @@ type Piece struct {
 	Offset  int64    // in the unpacked file, of its first byte
 	Line    int64    // from 1
 	Bytes   int64    // of text
+	Rows    int64    // Rows: how many end in it; 1 where a long row begins
+	Set     Settings // Rows, ExecuteAt: what the file has set up to here
 	Text    any      // Rows: the engine's own
+}
+
+// Settings are the SETs of a dump up to a place in it, in their order. Of two with
+// the same Version, the longer one begins with the shorter.
+type Settings struct {
+	Version int
+	SQL     []string
+}
+
+// A Statement of a dump makes rows that only a server of the dump's kind can
+// evaluate, such as NOW(). The server runs it in place of taking rows.
+type Statement struct {
+	Set      Settings
+	Database string // that its unqualified names are in; "" is the session's own
+	SQL      string
 }

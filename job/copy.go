@@ -92,6 +92,7 @@ type copying struct {
 	cuts     *lineFile
 	load     *load.Run // once it runs
 	status   *load.Status
+	unmarked bool // there is no table of marker rows yet
 	flushed  time.Time
 	pause    time.Duration // until the catalogue is told again: it costs more the more tables there are
 }
@@ -116,7 +117,7 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 
 // makePlan is load.MakePlan with what only a job can find: what is not carried
 // between engines, and whether tables that are there already have the columns.
-func makePlan(ctx context.Context, src, tgt Database, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
+func makePlan(ctx context.Context, src load.Source, tgt Database, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
 	p, err := load.MakePlan(ctx, src, tgt, db, moves, tgt.Name(), spec.Plan)
 	if p == nil {
 		return nil, err
@@ -388,6 +389,9 @@ func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 // looks unfinished and of which the target remembers nothing: to resume it would
 // be to copy every row once more.
 func (c *copying) forget(ctx context.Context) {
+	if c.unmarked {
+		return
+	}
 	if err := c.tgt.Forget(ctx, c.run.ID, nil); err != nil {
 		c.env.Watch.Event(Event{Time: c.env.now(), Kind: "retry", Object: "marker rows", Text: "could not be removed", Error: err.Error()})
 	}
@@ -432,7 +436,9 @@ func (c *copying) report(run *load.Run, took time.Duration) *Report {
 	rep.Objects = c.objects[:min(len(c.objects), 20)]
 	facts := advisor.Facts{Target: c.tgt.Name(), Lanes: run.Lanes(), LanesTried: run.LanesTried(), LanesFixed: c.spec.Load.Lanes > 0, Finishers: c.spec.Load.Finishers, Methods: map[string]int{}}
 	for _, t := range run.Status.Snapshot() {
-		facts.Methods[t.Method]++
+		for _, method := range strings.Split(t.Method, ", ") {
+			facts.Methods[method]++
+		}
 	}
 	for _, o := range c.objects {
 		facts.ObjectSeconds += o.Seconds

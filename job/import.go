@@ -6,7 +6,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
@@ -28,44 +27,63 @@ type Dump interface {
 // Import loads a dump file into a database. It is Copy for files, with the same
 // answers.
 func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) (Dump, error)) (string, *Report, error) {
-	dump, err := open(strings.TrimPrefix(spec.Source, "file:"))
+	im, err := openImport(ctx, env, spec, open)
 	if err != nil {
 		return "", nil, err
 	}
-	defer dump.Close()
+	defer im.close()
 	if spec.PlanOnly {
-		return "", nil, tidemark.Errorf(tidemark.Unsupported, "plan", dump.Name(), "what a dump file holds is not known before it is read", "tidemark copy without --plan refuses tables that hold rows, so nothing is overwritten")
+		p, err := im.plan(ctx)
+		if p != nil {
+			env.Watch.Planned("", p)
+		}
+		return "", nil, err
+	}
+	c := im.copying
+	defer func() { c.lock.Unlock() }()
+	if err := im.begin(ctx); err != nil {
+		return c.run.ID, nil, err
+	}
+	run := load.NewImport(im.dump, im.tgt, im, c, c.options(), c.done, c.built)
+	rep, err := c.watchOver(ctx, run, importProgress{run.Status, im.dump}, func(ctx context.Context) ([]load.Failed, error) {
+		im.find(im.dump.Findings())
+		return im.after(ctx)
+	})
+	return c.run.ID, rep, err
+}
+
+// openImport opens the file and the target.
+func openImport(ctx context.Context, env Env, spec CopySpec, open func(path string) (Dump, error)) (*importJob, error) {
+	path := strings.TrimPrefix(spec.Source, "file:")
+	dump, err := open(path)
+	if err != nil {
+		return nil, err
 	}
 	tgt, err := env.Open(ctx, spec.Target)
 	if err != nil {
-		return "", nil, err
-	}
-	defer tgt.Close()
-	if tgt.Default() == "" {
-		return "", nil, tidemark.Errorf(tidemark.Invalid, "import", tidemark.MaskURL(spec.Target), "the target's URL names no database", "write mysql://user@host/DATABASE")
+		dump.Close()
+		return nil, err
 	}
 	if v, ok := tgt.(interface{ Version() string }); ok && tidemark.Family(tgt.Name()) == "mysql" {
 		dump.For(tgt.Name(), v.Version())
 	}
 	c := &copying{env: env, spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
 	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
-	defer func() { c.lock.Unlock() }()
-	if err := c.beginImport(ctx); err != nil {
-		return c.run.ID, nil, err
-	}
-	im := &importJob{copying: c, known: map[tidemark.TableID]bool{}, triggers: map[string]bool{}, keys: map[string][]tidemark.Object{}, told: map[string]bool{}, control: c.spec.Load.ScriptLane(), dump: dump}
-	run := load.NewImport(dump, tgt, im, c, c.options(), c.done, c.built)
-	rep, err := c.watchOver(ctx, run, importProgress{run.Status, dump}, func(ctx context.Context) ([]load.Failed, error) {
-		im.find(dump.Findings())
-		return im.after(ctx)
-	})
-	return c.run.ID, rep, err
+	return &importJob{copying: c, dump: dump, control: spec.Load.ScriptLane(), again: func() (Dump, error) { return open(path) },
+		known: map[tidemark.TableID]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},
+		told: map[string]bool{}, places: map[string]string{}, creates: map[string]string{}, made: map[string]bool{}}, nil
 }
 
-// beginImport records a new run, or finds what of an earlier one is there.
-func (c *copying) beginImport(ctx context.Context) error {
+func (im *importJob) close() {
+	im.dump.Close()
+	im.tgt.Close()
+}
+
+// begin records a new run, or finds what of an earlier one is there.
+func (im *importJob) begin(ctx context.Context) error {
+	c := im.copying
 	if c.spec.Resume != "" {
-		return c.takeUpImport(ctx)
+		return im.takeUp(ctx)
 	}
 	host, _ := os.Hostname()
 	c.run = catalog.Run{ID: catalog.NewRunID(), Verb: "import", Source: tidemark.MaskURL(c.spec.Source), Target: tidemark.MaskURL(c.spec.Target),
@@ -79,10 +97,15 @@ func (c *copying) beginImport(ctx context.Context) error {
 	}
 	c.p.Findings = c.spec.Findings
 	c.env.Watch.Planned(c.run.ID, c.p)
+	if im.tgt.Default() == "" {
+		c.unmarked = true // until the first database is there: see ledger
+		return nil
+	}
 	return c.tgt.Begin(ctx, c.run.ID)
 }
 
-func (c *copying) takeUpImport(ctx context.Context) error {
+func (im *importJob) takeUp(ctx context.Context) error {
+	c := im.copying
 	if err := c.claim(ctx, "import"); err != nil {
 		return err
 	}
@@ -90,7 +113,10 @@ func (c *copying) takeUpImport(ctx context.Context) error {
 		return tidemark.Errorf(tidemark.Invalid, "resume", c.run.ID, "the dump file is not the one that the run began with", "start anew with --prep drop")
 	}
 	if err := c.finished(ctx); err != nil {
-		return err
+		if im.tgt.Default() != "" || tidemark.KindOf(err) != tidemark.Invalid {
+			return err
+		}
+		c.unmarked = true // no database has the table of marker rows: no row was loaded
 	}
 	c.run.State, c.run.Error, c.run.Hint, c.run.PID = catalog.Running, "", "", os.Getpid()
 	if err := c.env.Catalog.Update(ctx, c.run); err != nil {
@@ -104,21 +130,27 @@ func (c *copying) takeUpImport(ctx context.Context) error {
 type importJob struct {
 	*copying
 	dump     Dump
-	control  int // the lane for statements of the file
+	again    func() (Dump, error) // opens the file once more
+	control  int                  // the lane for statements of the file
+	end      fileEnd              // where its databases go, once known
 	known    map[tidemark.TableID]bool
-	schema   string                       // the one database of the file that is wanted
-	tables   []*tidemark.Table            // all that the file defines, for foreign keys
-	native   []tidemark.Object            // their CREATE TABLEs
-	later    []*tidemark.Piece            // statements that wait for the rows
-	triggers map[string]bool              // tables with triggers that wait in later
-	keys     map[string][]tidemark.Object // of tables, by name, that no rows have needed yet
-	told     map[string]bool              // what was said not to be carried over
+	places   map[string]string                      // databases of the file of which a table is wanted: where they go
+	creates  map[string]string                      // CREATE DATABASE of the file
+	made     map[string]bool                        // schemas of the target that are there by now
+	tables   []*tidemark.Table                      // all that the file defines, for foreign keys
+	native   []tidemark.Object                      // their CREATE TABLEs
+	later    []*tidemark.Piece                      // statements that wait for the rows
+	triggers map[tidemark.TableID]bool              // tables with triggers that wait in later
+	keys     map[tidemark.TableID][]tidemark.Object // of tables that no rows have needed yet
+	told     map[string]bool                        // what was said not to be carried over
 	failed   []load.Failed
-	rawMu    sync.Mutex // of the lane after control, which runs rows as SQL
 }
 
 // Table applies the rules to one table, as if it were a database of its own.
 func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled, error) {
+	if im.system(p.Table.Schema) {
+		return load.Settled{}, nil
+	}
 	def := p.Def
 	if def == nil {
 		var err error
@@ -126,53 +158,53 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 			return load.Settled{}, err
 		}
 	}
-	table := *def
-	if table.Schema == "" {
-		table.Schema = im.tgt.Default()
-	}
-	table.ForeignKeys = slices.Clone(table.ForeignKeys)
-	for i := range table.ForeignKeys {
-		if ref := &table.ForeignKeys[i].Ref; ref.Schema == "" {
-			ref.Schema = table.Schema
-		}
-	}
+	table := qualified(def, im.tgt.Default())
 	if !im.spec.Rules.Wants(table.TableID) {
 		return load.Settled{}, nil
 	}
-	if im.schema == "" {
-		im.schema = table.Schema
-	} else if im.schema != table.Schema {
-		return load.Settled{}, tidemark.Errorf(tidemark.Collision, "import", table.String(), "the file holds more than one database, and all would go to one",
-			"copy them one by one, with --include '"+table.Schema+".*'")
+	if err := im.settleDatabases(ctx, p.Table.Schema); err != nil {
+		return load.Settled{}, err
 	}
-	im.tables = append(im.tables, &table)
-	alone := table
+	im.tables = append(im.tables, table)
+	alone := *table
 	alone.ForeignKeys = nil // the tables that they refer to may come later: see End
 	objects := adopt(p.Objects, table.TableID)
 	im.native = append(im.native, objects...)
 	db := im.database([]*tidemark.Table{&alone}, objects)
-	moves, findings, err := im.spec.Rules.Apply(db, schemaDefaults(fileEnd{}, im.tgt, im.spec.TargetSchema))
+	moves, _, err := im.spec.Rules.Apply(db, schemaDefaults(im.end, im.tgt, im.spec.TargetSchema)) // what it finds, End finds
 	if err != nil {
 		return load.Settled{}, err
 	}
 	m := moves[0]
-	if len(m.Filter) > 0 || m.Lob.Mode == tidemark.LimitedLob || im.spec.Lob.Mode == tidemark.LimitedLob {
-		return load.Settled{}, tidemark.Errorf(tidemark.Unsupported, "import", m.From.String(), "a file is read as it is: rows cannot be filtered, nor values cut", "load it whole, and copy from there with the rule")
+	if err := im.whole(&m); err != nil {
+		return load.Settled{}, err
 	}
 	if im.known[m.To.TableID] {
 		return load.Settled{}, tidemark.Errorf(tidemark.Collision, "import", m.To.String(), "two tables of the file go to it", "rename one of them with a rule")
 	}
 	im.known[m.To.TableID] = true
+	im.places[table.Schema] = m.To.Schema
 	made, more := im.tgt.Render(db, moves)
-	im.find(append(findings, more...))
+	im.find(more)
 	if err := load.Blocked(more); err != nil {
+		return load.Settled{}, err
+	}
+	if made, err = im.makeSchemas(ctx, made); err != nil {
 		return load.Settled{}, err
 	}
 	keep, fresh, err := im.prepare(ctx, &m)
 	if err != nil {
 		return load.Settled{}, err
 	}
-	s := load.Settled{Move: &m, Format: im.format(&m, fresh)}
+	if err := im.ledger(ctx); err != nil {
+		return load.Settled{}, err
+	}
+	return im.settled(p, &m, made, keep, fresh), nil
+}
+
+// settled sorts a table's objects by when they are made.
+func (im *importJob) settled(p *tidemark.Piece, m *tidemark.Move, made []tidemark.Object, keep, fresh bool) load.Settled {
+	s := load.Settled{Move: m, Format: im.format(m, fresh)}
 	for _, o := range made {
 		switch {
 		case keep && o.Kind != "statistics":
@@ -181,16 +213,46 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		default:
 			s.Objects = append(s.Objects, o)
 			if o.Kind == "index" {
-				im.keys[strings.ToLower(p.Table.Name)] = append(im.keys[strings.ToLower(p.Table.Name)], o)
+				im.keys[folded(p.Table)] = append(im.keys[folded(p.Table)], o)
 			}
 		}
 	}
-	return s, nil
+	return s
+}
+
+// qualified gives the table with a database for it, and for what it refers to,
+// where the file names none.
+func qualified(def *tidemark.Table, schema string) *tidemark.Table {
+	table := *def
+	if table.Schema == "" {
+		table.Schema = schema
+	}
+	table.ForeignKeys = slices.Clone(table.ForeignKeys)
+	for i := range table.ForeignKeys {
+		if ref := &table.ForeignKeys[i].Ref; ref.Schema == "" {
+			ref.Schema = table.Schema
+		}
+	}
+	return &table
+}
+
+// folded names a table as the maps of an import do, since the spelling of a name may differ
+// from statement to statement.
+func folded(id tidemark.TableID) tidemark.TableID {
+	return tidemark.TableID{Schema: strings.ToLower(id.Schema), Name: strings.ToLower(id.Name)}
+}
+
+// whole refuses what cannot be done to the rows of a file.
+func (im *importJob) whole(m *tidemark.Move) error {
+	if len(m.Filter) > 0 || m.Lob.Mode == tidemark.LimitedLob || im.spec.Lob.Mode == tidemark.LimitedLob {
+		return tidemark.Errorf(tidemark.Unsupported, "import", m.From.String(), "a file is read as it is: rows cannot be filtered, nor values cut", "load it whole, and copy from there with the rule")
+	}
+	return nil
 }
 
 // database is a part of the file as if it were a database.
 func (im *importJob) database(tables []*tidemark.Table, objects []tidemark.Object) *tidemark.Database {
-	db := &tidemark.Database{Engine: im.tgt.Name(), Version: im.dump.Server(), Tables: tables, Objects: objects}
+	db := &tidemark.Database{Engine: im.tgt.Name(), Version: im.dump.Server(), Tables: tables, Objects: slices.Concat(im.schemasOf(tables), objects)}
 	switch {
 	case strings.Contains(strings.ToLower(db.Version), "maria"):
 		db.Engine = "mariadb"
@@ -282,61 +344,70 @@ func (im *importJob) find(findings []tidemark.Finding) {
 
 // Execute runs what cannot wait, and keeps the rest for after the rows.
 func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
-	if tidemark.Family(im.tgt.Name()) != "mysql" {
+	if p.Kind == tidemark.Schema {
+		im.creates[p.Table.Schema] = p.SQL
+		im.system(p.Table.Schema)
+		return nil
+	}
+	if im.system(p.Table.Schema) && (p.What != "" || p.Kind == tidemark.ExecuteAt) {
+		return nil
+	}
+	if p.Kind == tidemark.ExecuteAt && !im.spec.Rules.Wants(tidemark.TableID{Schema: im.from(p), Name: p.Table.Name}) {
+		return nil
+	}
+	if !im.Speaks() {
 		if p.Kind == tidemark.ExecuteAt {
-			return tidemark.Errorf(tidemark.Unsupported, "import", p.Table.String(), fmt.Sprintf("the statement at line %d computes its rows with SQL of MySQL", p.Line), "load the dump into MySQL first, and copy from there")
+			return im.computed(p)
 		}
-		what := strings.TrimSuffix(p.What, fmt.Sprintf(" (line %d)", p.Line))
-		if create := strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!0123456789 ")), "CREATE"); p.What != "" && create && !im.told[what] {
-			im.told[what] = true
-			im.find([]tidemark.Finding{{Severity: tidemark.Warning, Object: what, Text: "is written in MySQL's SQL and was not carried over", Hint: "write it anew for " + im.tgt.Name()}})
-		}
+		im.find(im.leftBehind(p))
 		return nil
 	}
 	if p.Kind == tidemark.ExecuteAt {
-		return im.tgt.Exec(ctx, im.control, []string{p.SQL})
+		err := im.tgt.Exec(ctx, im.control, im.inPlace(p))
+		if tidemark.KindOf(err) == tidemark.Exists && im.spec.Resume != "" {
+			return nil
+		}
+		return err
 	}
 	if p.What == "" {
-		im.set(ctx, p.SQL)
+		// One that the server does not take, or does not know, is passed over: dumps set
+		// what only their own server has.
+		im.tgt.Exec(ctx, im.control, []string{p.SQL})
 	}
 	if p.Kind == tidemark.OnRows {
-		im.triggers[strings.ToLower(p.Table.Name)] = true
+		im.triggers[folded(p.Table)] = true
 	}
 	im.later = append(im.later, p)
 	return nil
 }
 
-// Raw runs rows that could not be converted as the statement that they are in
-// the file. It is not in one transaction with its marker row: a run that is
-// killed between the two finds the rows there when it is resumed, and stops at
-// the first duplicate key.
-func (im *importJob) Raw(ctx context.Context, sql string) (bool, error) {
-	if tidemark.Family(im.tgt.Name()) != "mysql" {
-		return false, nil
-	}
-	im.rawMu.Lock()
-	defer im.rawMu.Unlock()
-	return true, im.tgt.Exec(ctx, im.control+1, []string{sql})
+// computed is the error of rows that another engine cannot make.
+func (im *importJob) computed(p *tidemark.Piece) error {
+	return tidemark.Errorf(tidemark.Unsupported, "import", p.Table.String(), fmt.Sprintf("the statement at line %d computes its rows with SQL of MySQL", p.Line), "load the dump into MySQL first, and copy from there")
 }
 
-// set applies a SET of the file to the sessions that run its statements. One that
-// the server does not take, or does not know, is passed over: dumps set what only
-// their own server has.
-func (im *importJob) set(ctx context.Context, sql string) {
-	im.tgt.Exec(ctx, im.control, []string{sql})
-	im.rawMu.Lock()
-	defer im.rawMu.Unlock()
-	im.tgt.Exec(ctx, im.control+1, []string{sql})
+// leftBehind says, once, that a view, trigger or routine does not go to another engine.
+func (im *importJob) leftBehind(p *tidemark.Piece) []tidemark.Finding {
+	what := strings.TrimSuffix(p.What, fmt.Sprintf(" (line %d)", p.Line))
+	create := strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!0123456789 ")), "CREATE")
+	if p.What == "" || !create || im.told[what] {
+		return nil
+	}
+	im.told[what] = true
+	return []tidemark.Finding{{Severity: tidemark.Warning, Object: what, Text: "is written in MySQL's SQL and was not carried over", Hint: "write it anew for " + im.tgt.Name()}}
 }
+
+// Speaks says whether the target runs the SQL of a dump.
+func (im *importJob) Speaks() bool { return tidemark.Family(im.tgt.Name()) == "mysql" }
 
 // Rows makes what waits up to the triggers of a table whose rows come after them:
 // the file means these rows to fire them.
 //
-// The keys of a table whose rows come by INSERT IGNORE or REPLACE are made now as
-// well, because these rows mean them to decide.
+// The keys of a table whose rows come by INSERT IGNORE, REPLACE or ON DUPLICATE KEY
+// UPDATE are made now as well, because these rows mean them to decide.
 func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
-	name := strings.ToLower(p.Table.Name)
-	if keys := im.keys[name]; p.AsSQL && len(keys) > 0 && tidemark.Family(im.tgt.Name()) == "mysql" {
+	name := folded(p.Table)
+	if keys := im.keys[name]; (p.AsSQL || p.Kind == tidemark.ExecuteAt) && len(keys) > 0 && im.Speaks() {
 		delete(im.keys, name)
 		for _, o := range keys {
 			if err := im.tgt.Exec(ctx, im.control, o.SQL); err != nil && tidemark.KindOf(err) != tidemark.Exists {
@@ -350,7 +421,7 @@ func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
 	delete(im.triggers, name)
 	last := 0
 	for i, held := range im.later {
-		if held.Kind == tidemark.OnRows && strings.ToLower(held.Table.Name) == name {
+		if held.Kind == tidemark.OnRows && folded(held.Table) == name {
 			last = i + 1
 		}
 	}
@@ -359,21 +430,20 @@ func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
 	return im.runAll(ctx, held)
 }
 
-// End renders the foreign keys, now that all tables are known.
+// End renders the foreign keys, now that all tables are known, and says which rules
+// had nothing to do.
 func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
-	var with []*tidemark.Table
-	for _, t := range im.tables {
-		if len(t.ForeignKeys) > 0 {
-			with = append(with, t)
-		}
-	}
-	if len(with) == 0 {
+	if len(im.tables) == 0 {
 		return nil, nil
 	}
 	db := im.database(im.tables, im.native)
-	moves, _, err := im.spec.Rules.Apply(db, schemaDefaults(fileEnd{}, im.tgt, im.spec.TargetSchema))
+	moves, found, err := im.spec.Rules.Apply(db, schemaDefaults(im.end, im.tgt, im.spec.TargetSchema))
 	if err != nil {
 		return nil, err
+	}
+	im.find(found)
+	if !slices.ContainsFunc(im.tables, func(t *tidemark.Table) bool { return len(t.ForeignKeys) > 0 }) {
+		return nil, nil
 	}
 	objects, findings := im.tgt.Render(db, moves)
 	var out []tidemark.Object
@@ -409,10 +479,10 @@ func (im *importJob) runAll(ctx context.Context, list []*tidemark.Piece) error {
 		if p.What != "" {
 			id = p.What
 		}
-		if im.built[id] {
+		if im.built[id] || p.What != "" && !im.carries(p) {
 			continue
 		}
-		err := im.tgt.Exec(ctx, im.control, []string{p.SQL})
+		err := im.tgt.Exec(ctx, im.control, im.inPlace(p))
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -422,12 +492,6 @@ func (im *importJob) runAll(ctx context.Context, list []*tidemark.Piece) error {
 	}
 	return nil
 }
-
-// fileEnd stands for the file where the two ends' schemas are matched.
-type fileEnd struct{}
-
-func (fileEnd) Name() string    { return "mysql" }
-func (fileEnd) Default() string { return "file" }
 
 type importProgress struct {
 	*load.Status

@@ -46,8 +46,7 @@ type task struct {
 	r       *tidemark.Range
 	attempt int
 	notYet  time.Time
-	refused atomic.Int64 // rows that the reader has set aside
-	dropped atomic.Bool  // the writer has given this attempt up; the reader need not go on
+	dropped atomic.Bool // the writer has given this attempt up; the reader need not go on
 }
 
 // work is an object with what is known of it.
@@ -260,6 +259,13 @@ func (b *board) addRange(ctx context.Context, c *flow.Clock, r *tidemark.Range, 
 	b.pending = append(b.pending, &task{r: r})
 	b.cond.Broadcast()
 	return ctx.Err()
+}
+
+// drained waits until all ranges that were added are done.
+func (b *board) drained(ctx context.Context, c *flow.Clock) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.wait(ctx, c, func() bool { return b.rowsLeft == 0 })
 }
 
 // fed says that nothing more will be added. It gives the move that was fed last.

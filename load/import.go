@@ -22,9 +22,10 @@ type Script interface {
 	// Narrow gives m with only the columns that the rows of a piece have; m itself
 	// where they have all.
 	Narrow(p *tidemark.Piece, m *tidemark.Move) *tidemark.Move
-	// SQL gives a piece of rows as a statement for a server of the script's own kind;
-	// "" where it is none.
-	SQL(p *tidemark.Piece) string
+	// SQL gives a piece as the statement that makes m's rows on a server of the
+	// script's own kind; nil where it is none. Kind Unsupported: it would do there
+	// what it does not do in the script.
+	SQL(p *tidemark.Piece, m *tidemark.Move) (*tidemark.Statement, error)
 	// Done gives a piece's memory back.
 	Done(p *tidemark.Piece)
 }
@@ -38,9 +39,8 @@ type Settler interface {
 	// Rows comes before a piece of rows is handed to a lane: what must be in force
 	// for them is made now.
 	Rows(ctx context.Context, p *tidemark.Piece) error
-	// Raw runs a piece of rows that could not be converted as SQL; false where the
-	// target cannot.
-	Raw(ctx context.Context, sql string) (bool, error)
+	// Speaks says whether the target runs the script's own SQL.
+	Speaks() bool
 	// Execute runs SQL of the script, now or when all rows are there.
 	Execute(ctx context.Context, p *tidemark.Piece) error
 	// End comes after the last piece and gives what is still to be made when all
@@ -63,10 +63,10 @@ const pendingPieces = 6
 // marks work as in any copy: done lists the pieces that are on the target.
 func NewImport(script Script, tgt Target, settle Settler, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
 	plan := &Plan{Owner: map[string]int{}}
-	im := &importing{script: script, settle: settle, done: done, built: built, pieces: map[int]*tidemark.Piece{}, moves: map[tidemark.TableID]int{}, narrower: map[string]int{}, raw: map[int]error{}}
+	im := &importing{script: script, settle: settle, done: done, built: built, pieces: map[int]*tidemark.Piece{}, moves: map[tidemark.TableID]int{}, narrower: map[string]int{}, raw: map[int]*tidemark.Statement{}}
 	r := NewRun(im, tgt, plan, sink, opt, nil, built)
 	im.run = r
-	r.feed, r.done = im.feed, im.settled
+	r.feed, r.done, r.statement = im.feed, im.settled, im.statement
 	r.board.open = true
 	return r
 }
@@ -83,8 +83,8 @@ type importing struct {
 	narrower map[string]int // moves of rows with fewer columns
 
 	mu     sync.Mutex
-	pieces map[int]*tidemark.Piece // in flight, by range
-	raw    map[int]error           // those that must run as SQL, and why
+	pieces map[int]*tidemark.Piece     // in flight, by range
+	raw    map[int]*tidemark.Statement // those that run as SQL
 }
 
 // feed is the scanner stage.
@@ -117,6 +117,10 @@ func (im *importing) take(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 		return err
 	case tidemark.Rows:
 		return im.rows(ctx, c, p)
+	case tidemark.ExecuteAt:
+		if p.ID > 0 && im.settle.Speaks() {
+			return im.inOrder(ctx, c, p)
+		}
 	}
 	defer c.Enter(c.Enter(flow.IO))
 	return im.settle.Execute(ctx, p)
@@ -140,6 +144,18 @@ func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece
 	move := im.run.addMove(s, im.built)
 	im.moves[p.Table] = move
 	return move, nil
+}
+
+// inOrder runs a statement that may read what was loaded before it, or be read by
+// what comes after it: alone.
+func (im *importing) inOrder(ctx context.Context, c *flow.Clock, p *tidemark.Piece) error {
+	if err := im.run.board.drained(ctx, c); err != nil {
+		return err
+	}
+	if err := im.rows(ctx, c, p); err != nil {
+		return err
+	}
+	return im.run.board.drained(ctx, c)
 }
 
 // rows hands a piece to the lanes, unless it is on the target already.
@@ -230,8 +246,8 @@ func (r *Run) tableFull(move int) {
 // Read converts the piece of a range, as a Source would read it.
 //
 // A piece with an expression that only a server can evaluate is found out in the
-// middle of its rows: that attempt is given up, and the next one runs the piece as
-// the SQL that it is.
+// middle of its rows. Where some of these are on their way already, that attempt is
+// given up. Then the piece runs as the SQL that it is: see statement.
 func (im *importing) Read(ctx context.Context, _ int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	im.mu.Lock()
 	p, raw := im.pieces[r.Range.ID], im.raw[r.Range.ID]
@@ -239,28 +255,57 @@ func (im *importing) Read(ctx context.Context, _ int, r tidemark.Read, emit func
 	if p == nil {
 		return tidemark.Errorf(tidemark.Bug, "import", r.Move.To.String(), fmt.Sprintf("piece %d is not there", r.Range.ID), "")
 	}
-	if raw != nil || p.AsSQL {
-		ran, err := im.settle.Raw(ctx, im.script.SQL(p))
-		if err != nil {
+	if raw == nil && im.settle.Speaks() && (p.AsSQL || p.Kind == tidemark.ExecuteAt) {
+		var err error
+		if raw, err = im.asSQL(p, r.Move); err != nil {
 			return err
 		}
-		if ran {
-			b := tidemark.NewBatch(r.Range, r.Format)
-			b.Last = true
-			return emit(b)
-		}
-		if raw != nil {
-			return raw
-		}
 	}
-	err := im.script.Convert(ctx, p, r, emit)
-	if tidemark.KindOf(err) == tidemark.Unsupported && im.script.SQL(p) != "" {
-		im.mu.Lock()
-		im.raw[r.Range.ID] = err
-		im.mu.Unlock()
+	if raw != nil {
+		return emitNothing(r, emit)
+	}
+	sent := false
+	err := im.script.Convert(ctx, p, r, func(b *tidemark.Batch) error {
+		sent = true
+		return emit(b)
+	})
+	if tidemark.KindOf(err) != tidemark.Unsupported || !im.settle.Speaks() {
+		return err
+	}
+	switch raw, rerr := im.asSQL(p, r.Move); {
+	case rerr != nil:
+		return rerr
+	case raw == nil:
+		return err
+	case sent:
 		return &tidemark.Error{Op: "import", Object: r.Move.To.String(), Kind: tidemark.Transient, Err: err}
 	}
-	return err
+	return emitNothing(r, emit)
+}
+
+// asSQL notes that a piece runs as SQL.
+func (im *importing) asSQL(p *tidemark.Piece, m *tidemark.Move) (*tidemark.Statement, error) {
+	st, err := im.script.SQL(p, m)
+	if st != nil && err == nil {
+		im.mu.Lock()
+		im.raw[p.ID] = st
+		im.mu.Unlock()
+	}
+	return st, err
+}
+
+// emitNothing emits the empty batch that stands for a statement.
+func emitNothing(r tidemark.Read, emit func(*tidemark.Batch) error) error {
+	b := tidemark.NewBatch(r.Range, r.Format)
+	b.Last = true
+	return emit(b)
+}
+
+// statement gives the SQL that makes the rows of a range; nil where batches do.
+func (im *importing) statement(id int) *tidemark.Statement {
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	return im.raw[id]
 }
 
 // settled gives a piece's memory back once its range is on the target.
@@ -268,6 +313,7 @@ func (im *importing) settled(id int) {
 	im.mu.Lock()
 	p := im.pieces[id]
 	delete(im.pieces, id)
+	delete(im.raw, id)
 	im.mu.Unlock()
 	if p != nil {
 		im.script.Done(p)

@@ -79,6 +79,8 @@ type Run struct {
 	feed    func(context.Context, *flow.Clock) error // an import's scanner; nil for a copy
 	done    func(rangeID int)                        // an import gives memory back; nil for a copy
 
+	statement func(rangeID int) *tidemark.Statement // an import's SQL in place of rows; nil for a copy
+
 	lanesMu sync.Mutex
 	started int // lanes 0 to started-1 have workers
 	lanes   int // lanes that may take ranges
@@ -371,13 +373,6 @@ func (l *lane) readRange(ctx context.Context, c *flow.Clock, t *task) error {
 	if l.run.opt.Cut != nil {
 		req.Cut = func(key, column string, bytes int64) { l.run.opt.Cut(m, key, column, bytes) }
 	}
-	t.refused.Store(0)
-	if l.run.opt.Reject != nil {
-		req.Reject = func(row []byte, reason string) error {
-			t.refused.Add(1)
-			return l.run.opt.Reject(m, tidemark.CopyText, row, reason)
-		}
-	}
 	return l.run.src.Read(ctx, l.id, req, func(b *tidemark.Batch) error {
 		if t.dropped.Load() {
 			b.Release()
@@ -479,6 +474,9 @@ func (l *lane) writeRange(ctx context.Context, c *flow.Clock, first parcel) erro
 func (l *lane) request(t *task) tidemark.Write {
 	m, format := l.run.move(t.r.Move)
 	w := tidemark.Write{Run: l.run.opt.Run, Move: m, Range: t.r, Format: format, Fresh: l.run.fresh[t.r.ID]}
+	if l.run.statement != nil {
+		w.Statement = l.run.statement(t.r.ID)
+	}
 	if l.run.opt.Reject != nil {
 		w.Reject = func(row []byte, reason string) error { return l.run.opt.Reject(m, w.Format, row, reason) }
 	}

@@ -1,6 +1,8 @@
 package load
 
 import (
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,7 +36,7 @@ type TableStatus struct {
 	RangesDone int
 	Expected   int64 // bytes on disk
 	Start, End time.Time
-	Method     string
+	Method     string // what wrote its rows; several are parted by ", "
 }
 
 // Earlier is what earlier attempts have committed: it is no part of a speed.
@@ -132,9 +134,14 @@ func (s *Status) rangeDone(t *task, w tidemark.Written) {
 	defer s.mu.Unlock()
 	x := &s.tables[t.r.Move]
 	x.Done += w.Rows
-	x.Rejected += w.Rejected + t.refused.Load()
+	x.Rejected += w.Rejected
 	x.RangesDone++
-	x.Method = w.Method
+	if !slices.Contains(strings.Split(x.Method, ", "), w.Method) {
+		x.Method = strings.TrimPrefix(x.Method+", "+w.Method, ", ")
+	}
+	if w.Method == tidemark.BySQL { // no batches came that could be counted
+		x.Bytes += w.Bytes
+	}
 }
 
 // rangeFailed takes the rows of a failed attempt back. What a writer counted of

@@ -264,8 +264,9 @@ type session struct {
 
 // modes are session settings that are changed on demand.
 type modes struct {
-	charset string // as SET NAMES was last told
-	loader  bool   // set up for writing
+	charset string    // as SET NAMES was last told
+	loader  bool      // set up for writing
+	script  *settings // of a dump, if a statement of one was run
 }
 
 // connect opens a connection and logs in.

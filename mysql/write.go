@@ -32,7 +32,7 @@ func (e *Engine) Write(ctx context.Context, lane int, w tidemark.Write, take fun
 	if w.Format == tidemark.CopyBinary {
 		return tidemark.Written{}, tidemark.Errorf(tidemark.Bug, "write", object, "a MySQL target takes no "+w.Format.String(), "")
 	}
-	s, err := e.writer(ctx, lane)
+	s, err := e.writerFor(ctx, lane, w.Statement)
 	if err != nil {
 		return tidemark.Written{}, err
 	}
@@ -41,7 +41,11 @@ func (e *Engine) Write(ctx context.Context, lane int, w tidemark.Write, take fun
 		return tidemark.Written{}, e.writeFailed(s, object, err)
 	}
 	stop := context.AfterFunc(ctx, s.abort)
-	err = k.run(ctx)
+	if w.Statement != nil {
+		err = k.runStatement(ctx)
+	} else {
+		err = k.run(ctx)
+	}
 	k.drop()
 	if !stop() {
 		s.dead = true
@@ -63,6 +67,11 @@ func (e *Engine) Write(ctx context.Context, lane int, w tidemark.Write, take fun
 func (e *Engine) writer(ctx context.Context, lane int) (*session, error) {
 	e.mu.Lock()
 	s, err := e.laneSession(ctx, &e.writes, lane)
+	if err == nil && s.script != nil {
+		// What a dump has set cannot all be undone.
+		s.close()
+		s, err = e.laneSession(ctx, &e.writes, lane)
+	}
 	e.mu.Unlock()
 	if err != nil || s.loader {
 		return s, err

@@ -44,9 +44,10 @@ func (s *Scanner) classify(st *Statement) {
 		s.session = &next
 	case "INSERT", "REPLACE":
 		st.Kind = Insert
-		if l.accept("INTO") || l.acceptAll("IGNORE", "INTO") {
-			s.name(st, l)
+		for l.accept("LOW_PRIORITY") || l.accept("HIGH_PRIORITY") || l.accept("DELAYED") || l.accept("IGNORE") {
 		}
+		l.accept("INTO")
+		s.name(st, l)
 	case "CREATE":
 		s.classifyCreate(st, l)
 	case "DROP":

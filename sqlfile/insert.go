@@ -482,6 +482,7 @@ func (s *Scanner) withSuffix(i int) (*Statement, error) {
 	s.advance(n)
 	s.advance(min(len(s.delim), len(s.window())))
 	s.rows = rows{}
+	s.number(st)
 	return s.give(st), nil
 }
 

@@ -57,6 +57,7 @@ type Statement struct {
 	Def      *tidemark.Table // CreateTable: what it makes; nil with DefErr where that cannot be read
 	DefErr   error           // CreateTable: Kind Unsupported
 	Tuples   *Tuples         // Insert: rows
+	Index    int64           // Insert without Tuples: its number among the pieces
 	Session  *Session        // in force for it
 }
 
@@ -481,7 +482,17 @@ func (s *Scanner) plain() (*Statement, error) {
 	s.advance(n)
 	s.advance(min(len(s.delim), len(s.window())))
 	s.classify(st)
+	s.number(st)
 	return s.give(st), nil
+}
+
+// number gives an INSERT that is not rows a number among the pieces, so that a
+// marker row can stand for it too.
+func (s *Scanner) number(st *Statement) {
+	if st.Kind == Insert {
+		s.index++
+		st.Index = s.index
+	}
 }
 
 // give is st, or nil if it lies before where to begin.

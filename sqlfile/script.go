@@ -24,6 +24,7 @@ type Script struct {
 	file *File
 	scan *Scanner
 	long *parts // the row whose parts are still being read
+	set  tidemark.Settings
 }
 
 // parts is a row that is too long for one piece, handed over part by part to the
@@ -110,11 +111,11 @@ func (s *Script) rows(ctx context.Context, t *Tuples) (*tidemark.Piece, error) {
 		return nil, s.further(ctx, t)
 	}
 	p := &tidemark.Piece{Kind: tidemark.Rows, ID: int(t.Index), Table: t.Table, Def: t.Def, Columns: t.Columns,
-		Offset: t.Offset, Line: t.Line, Bytes: int64(len(t.Data)), Text: t}
+		Offset: t.Offset, Line: t.Line, Bytes: int64(len(t.Data)), Rows: int64(t.Rows), Set: s.set, Text: t}
 	p.AsSQL = t.Verb != "INSERT" && t.Verb != "COPY" && !t.More // INSERT IGNORE and REPLACE mean something to a server
 	if t.More {
 		s.long = &parts{index: t.Index, first: t, ch: make(chan *Tuples, 1), quit: make(chan struct{})}
-		p.Text = s.long
+		p.Text, p.Rows = s.long, 1
 	}
 	return p, nil
 }
@@ -150,8 +151,14 @@ func (s *Script) statement(st *Statement) *tidemark.Piece {
 		p.Kind, p.Def, p.Table = tidemark.Define, st.Def, st.Def.TableID
 		p.Objects = []tidemark.Object{{ID: "table " + st.Def.TableID.String(), Kind: "table", Phase: tidemark.BeforeRows, Table: st.Def.TableID, SQL: []string{p.SQL}}}
 	case Insert:
-		p.Kind = tidemark.ExecuteAt
+		p.Kind, p.ID, p.Set = tidemark.ExecuteAt, int(st.Index), s.set
+	case CreateDatabase:
+		if !strings.EqualFold(p.SQL[:min(len(p.SQL), 6)], "CREATE") {
+			return nil // DROP would take what else is there, ALTER is about what comes later
+		}
+		p.Kind = tidemark.Schema
 	case Set:
+		s.remember(p)
 	case Trigger:
 		p.Kind, p.What = tidemark.OnRows, fmt.Sprintf("%s %s", st.Kind, title(st))
 	case AlterTable, View, Routine, Event, Sequence:
@@ -211,15 +218,6 @@ func (s *Script) Convert(ctx context.Context, p *tidemark.Piece, r tidemark.Read
 
 // drop lets the scanner go on without handing over what is left.
 func (l *parts) drop() { l.once.Do(func() { close(l.quit) }) }
-
-// SQL gives a piece of rows as the INSERT that it is; "" for a part of a long row.
-func (s *Script) SQL(p *tidemark.Piece) string {
-	t, ok := p.Text.(*Tuples)
-	if !ok || t.Verb == "COPY" {
-		return ""
-	}
-	return string(t.SQL())
-}
 
 // Done gives a piece's memory back.
 func (s *Script) Done(p *tidemark.Piece) {

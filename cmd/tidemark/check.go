@@ -16,6 +16,7 @@ func checkCommand() *cobra.Command {
 types without a counterpart, names that clash, tables that are not empty.
 The exit code is 1 when something would stop the copy or lose data.`,
 		Example: `  tidemark check mysql://me@old/shop postgres://me@new/shop
+  tidemark check shop.sql.gz postgres://me@new/shop
   tidemark check --config task.yaml --json`,
 		Args: args(0, 2, "check SOURCE TARGET"),
 	}
@@ -27,7 +28,13 @@ The exit code is 1 when something would stop the copy or lose data.`,
 		}
 		spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Plan: r.plan,
 			Load: r.load, Lob: r.lob, Findings: r.findings}
-		found, err := job.Check(cmd.Context(), job.Env{Open: r.opener()}, spec)
+		env := job.Env{Open: r.opener()}
+		var found *job.Checked
+		if isDump(r.source) {
+			found, err = job.CheckDump(cmd.Context(), env, spec, r.openDump)
+		} else {
+			found, err = job.Check(cmd.Context(), env, spec)
+		}
 		if err != nil {
 			return err
 		}

@@ -9,7 +9,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -87,13 +86,12 @@ func (r *request) copy(cmd *cobra.Command) error {
 	var run string
 	var rep *job.Report
 	if isDump(r.source) {
-		run, rep, err = job.Import(cmd.Context(), env, spec, func(path string) (job.Dump, error) {
-			return engines.OpenDump(path, r.engine)
-		})
+		run, rep, err = job.Import(cmd.Context(), env, spec, r.openDump)
 	} else {
 		run, rep, err = job.Copy(cmd.Context(), env, spec)
 	}
 	watch.stop()
+	watch.showPlan()
 	if rep == nil {
 		return err
 	}

@@ -199,6 +199,9 @@ func (r *request) folder() (string, error) {
 	return filepath.Join(filepath.Dir(path), "rows"), err
 }
 
+// openDump opens a dump file with the engines' options of this request.
+func (r *request) openDump(path string) (job.Dump, error) { return engines.OpenDump(path, r.engine) }
+
 // isDump says whether a source is a file and not a server.
 func isDump(source string) bool {
 	return strings.HasPrefix(source, "file:") || !strings.Contains(source, "://")

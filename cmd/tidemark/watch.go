@@ -15,10 +15,12 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// A watcher shows a job while it runs; stop ends the display.
+// A watcher shows a job while it runs; stop ends the display, and showPlan prints
+// the plan where that is all that was asked for.
 type watcher interface {
 	job.Watcher
 	stop()
+	showPlan()
 }
 
 // newWatcher picks the display: JSON events to out, or bars or lines to errOut.
@@ -55,11 +57,6 @@ type quiet struct {
 func (w *quiet) Planned(run string, p *load.Plan) {
 	w.plan = p
 	if w.planOnly {
-		if w.json {
-			printJSON(w.out, p)
-		} else {
-			printPlan(w.out, p)
-		}
 		return
 	}
 	for _, f := range p.Findings {
@@ -91,6 +88,16 @@ func (w *quiet) Event(e job.Event) {
 }
 
 func (w *quiet) stop() {}
+
+func (w *quiet) showPlan() {
+	switch {
+	case !w.planOnly || w.plan == nil:
+	case w.json:
+		printJSON(w.out, w.plan)
+	default:
+		printPlan(w.out, w.plan)
+	}
+}
 
 func laterObjects(p *load.Plan) int {
 	n := 0
@@ -143,6 +150,9 @@ type jsonProgress struct {
 }
 
 func (w *jsonWatcher) Running(p job.Progress) {
+	if w.planOnly {
+		return // the plan is one document
+	}
 	w.done = make(chan struct{})
 	w.wg.Go(func() {
 		every(time.Second, w.done, func() { w.put(jsonProgress{"progress", p.Elapsed().Seconds(), sum(p)}) })

@@ -1,0 +1,188 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// fileEnd stands for the file where the two ends' schemas are matched. As a server's
+// URL, it has one database or several.
+type fileEnd struct {
+	known   bool
+	several bool // each keeps its name
+}
+
+func (fileEnd) Name() string { return "mysql" }
+
+func (f fileEnd) Default() string {
+	if f.several {
+		return ""
+	}
+	return "file"
+}
+
+// systemDatabases hold what belongs to a server, not to its users.
+var systemDatabases = map[string]bool{"mysql": true, "sys": true, "performance_schema": true, "information_schema": true}
+
+// system says whether a database of the file is passed over, and tells of it once.
+func (im *importJob) system(schema string) bool {
+	name := strings.ToLower(schema)
+	if !systemDatabases[name] {
+		return false
+	}
+	if !im.told["database "+name] {
+		im.told["database "+name] = true
+		im.find([]tidemark.Finding{{Severity: tidemark.Note, Object: "database " + schema, Text: "belongs to the server that the dump is of, and was passed over",
+			Hint: "accounts and privileges are made anew on the target"}})
+	}
+	return true
+}
+
+// settleDatabases decides, at the first table that is wanted, whether the databases
+// of the file keep their names. One alone goes where the target's URL says, and only
+// the rest of the file can tell whether it is alone; a pipe cannot be read twice, so
+// databases that it names keep their names.
+func (im *importJob) settleDatabases(ctx context.Context, first string) error {
+	switch {
+	case first == "" && im.tgt.Default() == "":
+		return tidemark.Errorf(tidemark.Invalid, "import", tidemark.MaskURL(im.spec.Target), "neither the file nor the target's URL names a database", "write mysql://user@host/DATABASE")
+	case im.end.known && !im.end.several && im.spec.TargetSchema == "":
+		if _, same := im.places[first]; !same && first != "" && len(im.places) > 0 {
+			return tidemark.Errorf(tidemark.Collision, "import", "database "+first, "the file names it only after tables of another one",
+				"give --target-schema if all are to go to one, or take them one by one with --include '"+first+".*'")
+		}
+		return nil
+	case im.end.known:
+		return nil
+	case first == "" || im.spec.TargetSchema != "":
+		im.end.several = false
+	case im.tgt.Default() == "" || im.dump.Stamp() == "":
+		im.end.several = true
+	default:
+		several, err := im.lookAhead(ctx, first)
+		if err != nil {
+			return err
+		}
+		im.end.several = several
+	}
+	im.end.known = true
+	return nil
+}
+
+// lookAhead reads the file up to a table of another database that is wanted.
+func (im *importJob) lookAhead(ctx context.Context, first string) (bool, error) {
+	dump, err := im.again()
+	if err != nil {
+		return false, err
+	}
+	defer dump.Close()
+	for {
+		p, err := dump.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return false, nil
+		case tidemark.KindOf(err) == tidemark.Cancelled || ctx.Err() != nil:
+			return false, err
+		case err != nil:
+			return false, nil // the reading proper comes there too, with what is before it loaded
+		}
+		if p.Kind == tidemark.Rows {
+			dump.Done(p)
+		}
+		if p.Kind == tidemark.Define && p.Table.Schema != first && !systemDatabases[strings.ToLower(p.Table.Schema)] && im.spec.Rules.Wants(p.Table) {
+			return true, nil
+		}
+	}
+}
+
+// schemasOf gives the file's CREATE DATABASE for the databases of these tables,
+// where each keeps its name. One that exists in the target's URL is left as it is.
+func (im *importJob) schemasOf(tables []*tidemark.Table) []tidemark.Object {
+	if !im.end.several {
+		return nil
+	}
+	var out []tidemark.Object
+	seen := map[string]bool{}
+	for _, t := range tables {
+		if sql := im.creates[t.Schema]; sql != "" && !seen[t.Schema] {
+			seen[t.Schema] = true
+			out = append(out, tidemark.Object{ID: "schema " + t.Schema, Kind: "schema", Table: tidemark.TableID{Schema: t.Schema}, SQL: []string{sql}})
+		}
+	}
+	return out
+}
+
+// makeSchemas makes the schemas among a table's objects, each once, and gives the
+// others: what the target has is looked at next, and marker rows stand in a schema.
+func (im *importJob) makeSchemas(ctx context.Context, objects []tidemark.Object) ([]tidemark.Object, error) {
+	var rest []tidemark.Object
+	for _, o := range objects {
+		if o.Kind != "schema" {
+			rest = append(rest, o)
+			continue
+		}
+		if im.made[o.ID] {
+			continue
+		}
+		im.made[o.ID] = true
+		if err := im.tgt.Exec(ctx, im.control, o.SQL); err != nil && tidemark.KindOf(err) != tidemark.Exists {
+			return nil, err
+		}
+	}
+	return rest, nil
+}
+
+// ledger makes the table of marker rows where the target's URL names no database for it.
+func (im *importJob) ledger(ctx context.Context) error {
+	if !im.unmarked {
+		return nil
+	}
+	if err := im.tgt.Begin(ctx, im.run.ID); err != nil {
+		return err
+	}
+	im.mu.Lock()
+	defer im.mu.Unlock()
+	im.unmarked = false
+	return nil
+}
+
+// carries says whether a view, trigger or routine of the file belongs to what is copied.
+func (im *importJob) carries(p *tidemark.Piece) bool {
+	id := tidemark.TableID{Schema: im.from(p), Name: p.Table.Name}
+	if p.Kind == tidemark.OnRows || strings.HasPrefix(p.What, "alter table ") {
+		return im.spec.Rules.Wants(id)
+	}
+	if _, ok := im.places[id.Schema]; ok {
+		return true
+	}
+	// A database without tables, or a file without a name for its own.
+	return im.spec.Rules.Wants(tidemark.TableID{Schema: id.Schema, Name: max(id.Name, "x")})
+}
+
+// from is the database that a statement of the file is about.
+func (im *importJob) from(p *tidemark.Piece) string {
+	if p.Table.Schema == "" {
+		return im.tgt.Default()
+	}
+	return p.Table.Schema
+}
+
+// inPlace gives a statement of the file, in the database that its names are in.
+func (im *importJob) inPlace(p *tidemark.Piece) []string {
+	to, ok := im.places[im.from(p)]
+	switch {
+	case ok:
+	case im.end.several:
+		to = im.from(p)
+	default:
+		to = im.tgt.Default()
+	}
+	if to == "" || p.What == "" {
+		return []string{p.SQL}
+	}
+	return []string{"USE `" + strings.ReplaceAll(to, "`", "``") + "`", p.SQL}
+}

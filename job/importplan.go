@@ -1,0 +1,312 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// A survey is what reading a dump from front to back has found. To MakePlan it is
+// the source; to a watcher, the progress.
+type survey struct {
+	load.Source // of which MakePlan asks only for Split
+	im          *importJob
+	tables      []*tidemark.Table
+	at          map[tidemark.TableID]*tidemark.Table
+	native      []tidemark.Object
+	later       []tidemark.Object // views, triggers, routines
+	rows        []tidemark.Range  // Move is an index into tables
+	findings    []tidemark.Finding
+	others      map[string]int  // statements that are not rows, by kind
+	views       map[string]bool // those that were counted
+	start       time.Time
+
+	mu  sync.Mutex // of sum, which a watcher asks for
+	sum load.TableStatus
+}
+
+// plan reads the whole file and says what Import would do. It writes nothing.
+func (im *importJob) plan(ctx context.Context) (*load.Plan, error) {
+	s, err := im.survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.plan(ctx)
+}
+
+func (im *importJob) survey(ctx context.Context) (*survey, error) {
+	s := &survey{im: im, sum: load.TableStatus{State: load.FullLoad}, at: map[tidemark.TableID]*tidemark.Table{}, others: map[string]int{}, views: map[string]bool{}, start: time.Now()}
+	if im.env.Watch != nil {
+		im.env.Watch.Running(s)
+	}
+	for {
+		p, err := im.dump.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			return s, nil
+		}
+		if err == nil {
+			err = s.take(ctx, p)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+}
+
+func (s *survey) take(ctx context.Context, p *tidemark.Piece) error {
+	im := s.im
+	if p.Kind == tidemark.Rows {
+		im.dump.Done(p)
+	}
+	if im.system(p.Table.Schema) {
+		return nil
+	}
+	switch p.Kind {
+	case tidemark.Define:
+		s.table(p.Def, p.Objects)
+	case tidemark.Rows:
+		return s.piece(ctx, p)
+	case tidemark.Schema:
+		im.creates[p.Table.Schema] = p.SQL
+	case tidemark.ExecuteAt:
+		return s.computed(ctx, p)
+	default:
+		s.other(p)
+	}
+	return nil
+}
+
+// table takes a table in that is wanted.
+func (s *survey) table(def *tidemark.Table, objects []tidemark.Object) *tidemark.Table {
+	t := qualified(def, s.im.tgt.Default())
+	t.Rows, t.Bytes = 0, 0
+	if !s.im.spec.Rules.Wants(t.TableID) || s.at[t.TableID] != nil {
+		return s.at[t.TableID]
+	}
+	s.at[t.TableID] = t
+	s.tables = append(s.tables, t)
+	s.native = append(s.native, adopt(objects, t.TableID)...)
+	return t
+}
+
+// find gives the table that rows go into; nil if it is not wanted.
+func (s *survey) find(ctx context.Context, p *tidemark.Piece) (*tidemark.Table, error) {
+	id := tidemark.TableID{Schema: s.im.from(p), Name: p.Table.Name}
+	if t := s.at[id]; t != nil || !s.im.spec.Rules.Wants(id) {
+		return t, nil
+	}
+	def, err := s.im.fromTarget(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return s.table(def, nil), nil
+}
+
+// piece counts a piece of rows.
+func (s *survey) piece(ctx context.Context, p *tidemark.Piece) error {
+	t, err := s.find(ctx, p)
+	if t == nil {
+		return err
+	}
+	t.Rows += p.Rows
+	t.Bytes += p.Bytes
+	s.rows = append(s.rows, tidemark.Range{ID: p.ID, Move: slices.Index(s.tables, t), Rows: p.Rows, Bytes: p.Bytes})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sum.Bytes += p.Bytes
+	s.sum.Rows += p.Rows
+	return nil
+}
+
+// computed counts a statement that makes rows, how many only a server can tell.
+func (s *survey) computed(ctx context.Context, p *tidemark.Piece) error {
+	if !s.im.spec.Rules.Wants(tidemark.TableID{Schema: s.im.from(p), Name: p.Table.Name}) {
+		return nil
+	}
+	if !s.im.Speaks() {
+		err := s.im.computed(p)
+		s.findings = append(s.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Unsupported, Object: p.Table.String(),
+			Text: fmt.Sprintf("the statement at line %d computes its rows with SQL of MySQL", p.Line), Hint: tidemark.HintOf(err)})
+		return nil
+	}
+	s.others["INSERT that the server evaluates"]++
+	if p.ID == 0 {
+		return nil
+	}
+	_, err := s.find(ctx, p)
+	return err
+}
+
+// other counts a statement that is none of rows.
+func (s *survey) other(p *tidemark.Piece) {
+	kind, _, _ := strings.Cut(p.What, " ")
+	switch {
+	case p.What == "":
+		kind = "SET"
+	case strings.HasPrefix(p.What, "alter table"):
+		kind = "ALTER TABLE"
+	case !strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!M0123456789 ")), "CREATE") && kind != "statement":
+		kind = "DROP" // of a view, trigger or routine that is made next
+	}
+	id, _, _ := strings.Cut(p.What, " (line ")
+	if kind != "view" || !s.views[id] { // a dump makes each view twice, at first in the shape of a table
+		s.others[kind]++
+	}
+	s.views[id] = s.views[id] || kind == "view"
+	if s.im.Speaks() && p.What != "" {
+		s.later = append(s.later, tidemark.Object{ID: id, Kind: kind, Phase: tidemark.AfterRows, Table: p.Table, SQL: []string{p.SQL}})
+	}
+	if !s.im.Speaks() {
+		s.findings = append(s.findings, s.im.leftBehind(p)...)
+	}
+}
+
+// Split gives no ranges: those of a file are its pieces.
+func (s *survey) Split(context.Context, *tidemark.Move) ([]tidemark.Range, error) { return nil, nil }
+
+// plan makes a plan of what was found.
+func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
+	im := s.im
+	if err := s.settle(); err != nil {
+		return nil, err
+	}
+	db := im.database(s.tables, s.native)
+	db.Findings = im.dump.Findings()
+	moves, found, err := apply(im.spec.Rules, db, im.end, im.tgt, im.spec.TargetSchema)
+	if err != nil {
+		return nil, err
+	}
+	for i := range moves {
+		if err := im.whole(&moves[i]); err != nil {
+			return nil, err
+		}
+	}
+	found = slices.Concat(im.spec.Findings, im.p.Findings, found, s.summary(), s.findings)
+	p, err := makePlan(ctx, s, im.tgt, db, moves, im.spec, found, im.position)
+	if p == nil {
+		return nil, err
+	}
+	p.Source = strings.TrimSpace("dump of " + db.Engine + " " + db.Version)
+	s.cut(p)
+	p.Objects = append(p.Objects, s.later...)
+	if err == nil {
+		err = load.Blocked(s.findings)
+	}
+	return p, err
+}
+
+// settle decides where the databases of the file go; see settleDatabases.
+func (s *survey) settle() error {
+	im := s.im
+	schemas := map[string]bool{}
+	for _, t := range s.tables {
+		schemas[t.Schema] = true
+	}
+	if schemas[""] {
+		return im.settleDatabases(context.Background(), "")
+	}
+	unnamed := len(im.creates) == 0 && len(schemas) == 1 && schemas[im.tgt.Default()]
+	im.end.known = true
+	im.end.several = im.spec.TargetSchema == "" && (len(schemas) > 1 || im.tgt.Default() == "" || im.dump.Stamp() == "" && !unnamed)
+	return nil
+}
+
+// cut gives the plan the file's pieces as ranges, in the file's order, and the formats of a file.
+func (s *survey) cut(p *load.Plan) {
+	move := map[*tidemark.Table]int{}
+	for i := range p.Moves {
+		for _, t := range s.tables {
+			if p.Moves[i].From.TableID == t.TableID {
+				move[t] = i
+			}
+		}
+		if i < len(p.Fresh) {
+			p.Formats[i] = s.im.format(&p.Moves[i], p.Fresh[i])
+		}
+	}
+	p.Ranges = s.rows
+	for i := range p.Ranges {
+		p.Ranges[i].Move = move[s.tables[p.Ranges[i].Move]]
+	}
+}
+
+// summary counts the statements that are no rows.
+func (s *survey) summary() []tidemark.Finding {
+	var kinds []string
+	for kind := range s.others {
+		kinds = append(kinds, kind)
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	slices.Sort(kinds)
+	for i, kind := range kinds {
+		n := s.others[kind]
+		if kinds[i] = fmt.Sprintf("%d %s", n, kind); n > 1 && strings.ToLower(kind) == kind {
+			kinds[i] += "s"
+		}
+	}
+	text := "run after the rows, in the file's order"
+	if !s.im.Speaks() {
+		text = "are in the file besides tables and rows, and are not carried over"
+	}
+	return []tidemark.Finding{{Severity: tidemark.Note, Object: "other statements", Text: text + ": " + strings.Join(kinds, ", ")}}
+}
+
+// Snapshot and the rest make a survey the Progress of a plan.
+
+// Snapshot gives one line, for the file.
+func (s *survey) Snapshot() []load.TableStatus {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return []load.TableStatus{s.sum}
+}
+
+// Objects gives nothing: a plan makes none.
+func (s *survey) Objects() load.Build { return load.Build{} }
+
+// Elapsed is the time since the file was opened.
+func (s *survey) Elapsed() time.Duration { return time.Since(s.start) }
+
+// Position is where in the file the scanner is.
+func (s *survey) Position() (done, total int64) { return s.im.dump.Offset() }
+
+// CheckDump is Check for a dump file.
+func CheckDump(ctx context.Context, env Env, spec CopySpec, open func(path string) (Dump, error)) (*Checked, error) {
+	im, err := openImport(ctx, env, spec, open)
+	if err != nil {
+		return nil, err
+	}
+	defer im.close()
+	s, err := im.survey(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.plan(ctx)
+	db := im.database(s.tables, s.native)
+	out := &Checked{Source: strings.TrimSpace("dump of " + db.Engine + " " + db.Version), Target: im.tgt.Name()}
+	for _, t := range s.tables {
+		out.Tables, out.Rows, out.Bytes = out.Tables+1, out.Rows+t.Rows, out.Bytes+t.Bytes
+	}
+	found, perr := im.tgt.Preflight(ctx, "target", db)
+	if perr != nil {
+		return nil, perr
+	}
+	out.Findings = found
+	if p != nil {
+		out.Findings = append(out.Findings, p.Findings...)
+	}
+	if err != nil {
+		out.block(err)
+	}
+	out.tidy()
+	return out, nil
+}

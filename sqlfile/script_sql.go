@@ -1,0 +1,129 @@
+package sqlfile
+
+import (
+	"bytes"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// remember keeps a SET for the statements after it. Dumps write the same ones for
+// every table, in conditional comments: of equal ones the last is kept.
+func (s *Script) remember(p *tidemark.Piece) {
+	if strings.HasPrefix(p.SQL, "/*!") || strings.HasPrefix(p.SQL, "/*M!") {
+		for i, have := range s.set.SQL {
+			if have != p.SQL {
+				continue
+			}
+			fewer := make([]string, 0, len(s.set.SQL))
+			fewer = append(append(fewer, s.set.SQL[:i]...), s.set.SQL[i+1:]...)
+			s.set = tidemark.Settings{Version: s.set.Version + 1, SQL: fewer}
+			break
+		}
+	}
+	s.set.SQL = append(s.set.SQL, p.SQL)
+}
+
+// SQL gives a piece of rows, or of SQL, as the statement that makes m's rows on a
+// server of the file's kind; nil for what cannot be one. Its error is of Kind
+// Unsupported where the statement would not do on m's target what it does in the file.
+func (s *Script) SQL(p *tidemark.Piece, m *tidemark.Move) (*tidemark.Statement, error) {
+	st := &tidemark.Statement{Set: p.Set, Database: m.To.Schema, SQL: p.SQL}
+	refuse := func(what, hint string) (*tidemark.Statement, error) {
+		return nil, tidemark.Errorf(tidemark.Unsupported, "import", m.From.String(), fmt.Sprintf("the statement at line %d %s", p.Line, what), hint)
+	}
+	if t, ok := p.Text.(*Tuples); ok && t.Verb != "COPY" {
+		head, err := s.head(t, m)
+		if err != nil {
+			return refuse(err.Error(), "load the file without that rule, and copy from there with it")
+		}
+		st.SQL = string(append(head, t.Data...))
+	} else if p.Kind == tidemark.ExecuteAt {
+		if m.To.Name != m.From.Name || !m.Direct {
+			return refuse("is SQL, and its table has another name or other columns on the target", "load the file without that rule, and copy from there with it")
+		}
+		if from := m.From.Schema; from != m.To.Schema && from != "" && regexp.MustCompile("(?i)\\b"+regexp.QuoteMeta(from)+"`?\\s*\\.").MatchString(p.SQL) {
+			return refuse("names database "+from+", whose tables go to "+m.To.Schema, "name no database in the target's URL, so that each keeps its name")
+		}
+	} else {
+		return nil, nil
+	}
+	if what := s.earlier(st); what != "" {
+		return refuse("depends on "+what+", and rows are not loaded one after the other", "load the file with the server's own client program")
+	}
+	return st, nil
+}
+
+// earlier says what of the statements before it a statement depends on, beyond
+// settings; "" is nothing.
+func (s *Script) earlier(st *tidemark.Statement) string {
+	if containsFold(st.SQL, "last_insert_id(") {
+		return "LAST_INSERT_ID()"
+	}
+	if !strings.Contains(st.SQL, "@") {
+		return ""
+	}
+	for _, set := range st.Set.SQL {
+		if containsFold(set, "last_insert_id(") || containsFold(set, "select") {
+			return "a variable that a query has set"
+		}
+	}
+	return ""
+}
+
+// containsFold looks for low, which is in small letters. A text that only quotes it
+// counts too: better a refusal too many than wrong rows.
+func containsFold(s, low string) bool {
+	return strings.Contains(strings.ToLower(s), low)
+}
+
+// head writes what stands before rows, with the names that m's target has.
+func (s *Script) head(t *Tuples, m *tidemark.Move) ([]byte, error) {
+	var b bytes.Buffer
+	b.WriteString(t.Verb + " INTO ")
+	if m.To.Schema != "" {
+		b.WriteString(inBackticks(m.To.Schema) + ".")
+	}
+	b.WriteString(inBackticks(m.To.Name))
+	names := t.Columns
+	if names == nil && !m.Direct {
+		for _, c := range m.From.Columns {
+			if !c.Invisible {
+				names = append(names, c.Name)
+			}
+		}
+	}
+	to := m.To.Stored()
+	for i, name := range names {
+		target := ""
+		for k, source := range m.Source {
+			if strings.EqualFold(source, name) && k < len(to) {
+				target = to[k].Name
+			}
+		}
+		if c := m.From.Column(name); target == "" && c != nil && c.Generated != "" {
+			target = c.Name
+		}
+		if target == "" {
+			return nil, fmt.Errorf("is SQL, and fills column %s, which the target does not have", name)
+		}
+		b.WriteString([]string{" (", ", "}[min(i, 1)] + inBackticks(target))
+	}
+	if len(names) > 0 {
+		b.WriteString(")")
+	}
+	b.WriteString(" VALUES ")
+	if tr, ok := transcoder("utf8mb4", t.Session.Charset); tr != nil && ok {
+		out := make([]byte, 4*b.Len()+16)
+		n, _, err := tr.Transform(out, b.Bytes(), true)
+		if err != nil {
+			return nil, fmt.Errorf("is SQL in %s, which has not all letters of the table's names", t.Session.Charset)
+		}
+		return out[:n], nil
+	}
+	return b.Bytes(), nil
+}
+
+func inBackticks(name string) string { return "`" + strings.ReplaceAll(name, "`", "``") + "`" }
