@@ -70,6 +70,12 @@ type Read struct {
 	// Cut, with Move.Lob limited, is told of each value that was cut: the row's
 	// key in canonical text (the whole row's first columns where there is no key).
 	Cut func(key, column string, bytes int64)
+	// Reject, if not nil, is called with each row that holds a value which the
+	// format cannot say (a date 0000-00-00), and the reason, and the row is left
+	// out; an error from it stops the range and is returned as it is. The row is in
+	// CopyText with the values as the source has them. If nil, and for a row that is
+	// too large to be held, the first bad value is an Error of Kind BadRow.
+	Reject func(row []byte, reason string) error
 }
 
 // A Write asks a target to take the rows of one range in one transaction,

@@ -46,7 +46,8 @@ type task struct {
 	r       *tidemark.Range
 	attempt int
 	notYet  time.Time
-	dropped atomic.Bool // the writer has given this attempt up; the reader need not go on
+	refused atomic.Int64 // rows that the reader has set aside
+	dropped atomic.Bool  // the writer has given this attempt up; the reader need not go on
 }
 
 // work is an object with what is known of it.

@@ -373,6 +373,13 @@ func (l *lane) readRange(ctx context.Context, c *flow.Clock, t *task) error {
 	if l.run.opt.Cut != nil {
 		req.Cut = func(key, column string, bytes int64) { l.run.opt.Cut(m, key, column, bytes) }
 	}
+	t.refused.Store(0)
+	if l.run.opt.Reject != nil {
+		req.Reject = func(row []byte, reason string) error {
+			t.refused.Add(1)
+			return l.run.opt.Reject(m, tidemark.CopyText, row, reason)
+		}
+	}
 	return l.run.src.Read(ctx, l.id, req, func(b *tidemark.Batch) error {
 		if t.dropped.Load() {
 			b.Release()

@@ -134,7 +134,7 @@ func (s *Status) rangeDone(t *task, w tidemark.Written) {
 	defer s.mu.Unlock()
 	x := &s.tables[t.r.Move]
 	x.Done += w.Rows
-	x.Rejected += w.Rejected
+	x.Rejected += w.Rejected + t.refused.Load()
 	x.RangesDone++
 	if !slices.Contains(strings.Split(x.Method, ", "), w.Method) {
 		x.Method = strings.TrimPrefix(x.Method+", "+w.Method, ", ")

@@ -387,8 +387,7 @@ func (t *rowStream) row(p []byte) error {
 		default:
 			var err error
 			if dst, err = c.append(dst, v); err != nil {
-				t.rowName = t.describe(p)
-				return err
+				return t.refuse(p, err)
 			}
 		}
 		dst = append(dst, '\t')
@@ -437,25 +436,57 @@ func (t *rowStream) tell() {
 	}
 }
 
-// describe names a row by its first three values.
-func (t *rowStream) describe(p []byte) string {
-	key := keyColumns(t.req.Move.From)
-	parts := make([]string, 0, len(key))
+// refuse sets a row aside that holds a bad value, or names the row for the error.
+func (t *rowStream) refuse(p []byte, err error) error {
+	t.rowName = t.describe(p)
+	var bad *badValue
+	if t.req.Reject == nil || !errors.As(err, &bad) {
+		return err
+	}
+	var raw []byte
+	for _, v := range t.values(p) {
+		if v == nil {
+			raw = append(raw, `\N`...)
+		}
+		raw = append(appendEscaped(raw, v, &copyLetters), '\t')
+	}
+	raw[len(raw)-1] = '\n'
+	if err := t.req.Reject(raw, bad.Error()); err != nil {
+		return &emitError{err}
+	}
+	return nil
+}
+
+// values takes a row apart, as the server has sent it; nil is NULL.
+func (t *rowStream) values(p []byte) [][]byte {
+	out := make([][]byte, 0, len(t.cols))
 	at := 0
 	if len(t.limited) > 0 {
 		at, _ = t.prefix(p)
 	}
-	for i := 0; i < len(t.cols) && at < len(p); i++ {
-		value := "NULL"
+	for len(out) < len(t.cols) && at < len(p) {
 		if p[at] == valueNull {
 			at++
-		} else {
-			n, size := lenencInt(p[at:])
-			if size == 0 || n > uint64(len(p)-at-size) {
-				break
-			}
-			v := p[at+size : at+size+int(n)]
-			at += size + int(n)
+			out = append(out, nil)
+			continue
+		}
+		n, size := lenencInt(p[at:])
+		if size == 0 || n > uint64(len(p)-at-size) {
+			break
+		}
+		out = append(out, p[at+size:at+size+int(n):at+size+int(n)])
+		at += size + int(n)
+	}
+	return out
+}
+
+// describe names a row by the values of its key.
+func (t *rowStream) describe(p []byte) string {
+	key := keyColumns(t.req.Move.From)
+	parts := make([]string, 0, len(key))
+	for i, v := range t.values(p) {
+		value := "NULL"
+		if v != nil {
 			value = strconv.Quote(string(v[:min(len(v), 40)]))
 		}
 		for _, k := range key {

@@ -232,6 +232,46 @@ func TestRejectedRows(t *testing.T) {
 	}
 }
 
+// TestRejectedByTheReader sets rows aside that the source's reader refuses, with
+// those that the target refuses, up to one limit.
+func TestRejectedByTheReader(t *testing.T) {
+	t.Parallel()
+	src := sqlOn(t, maria(t), `SET sql_mode=''; CREATE TABLE d (id int PRIMARY KEY, v date, w varchar(20), b blob);
+		INSERT INTO d SELECT seq, '2024-02-29', 'good', NULL FROM seq_1_to_1000;
+		UPDATE d SET v = '0000-00-00', w = 'a\tb', b = x'ff00' WHERE id = 7; UPDATE d SET v = '2023-00-10', w = NULL WHERE id = 900;`)
+	dst := sqlOn(t, pg15(t), "CREATE TABLE d (id int PRIMARY KEY, v date CHECK (id <> 50), w varchar(20), b bytea);")
+	args := []string{"copy", src, dst, "--prep", "truncate", "--reject-limit", "3"}
+	if o := must(t, args...); !strings.Contains(o.out, "3 rows set aside") {
+		t.Errorf("the report does not say so:\n%s", o.out)
+	}
+	reasons := map[string]string{}
+	for _, r := range jsonLines[job.RejectedRow](t, fileOf(t, "rejects")) {
+		reasons[r.Row+string(r.Bytes)] = r.Reason
+	}
+	for row, want := range map[string]string{
+		"7\t0000-00-00\ta\\tb\t\xff\x00": `column v holds "0000-00-00", which is not a date elsewhere`,
+		"50\t2024-02-29\tgood\t\\N":      "violates check constraint",
+		"900\t2023-00-10\t\\N\t\\N":      `column v holds "2023-00-10", which is not a date elsewhere`,
+	} {
+		if got := reasons[row]; len(reasons) != 3 || !strings.Contains(got, want) {
+			t.Errorf("%q: %q, want %q of %q", row, got, want, reasons)
+		}
+	}
+	if n := testdb.Query(t, dst, "SELECT count(*), min(id), max(id) FROM d"); n != "997\t1\t1000" {
+		t.Errorf("the target has %s", n)
+	}
+	if o := must(t, "report", "last", "--json"); !strings.Contains(o.out, `"full_load_error_rows": 3`) {
+		t.Errorf("report: %s", o.out)
+	}
+	args[len(args)-1] = "1"
+	if o := cli(t, args...); o.code != 14 || !strings.Contains(o.errOut, "more than 1 bad rows") {
+		t.Errorf("exit %d\n%s", o.code, o.errOut)
+	}
+	if o := cli(t, "copy", src, dst, "--prep", "drop"); o.code != 14 || !strings.Contains(o.errOut, `row id="7": column v holds "0000-00-00"`) {
+		t.Errorf("exit %d\n%s", o.code, o.errOut)
+	}
+}
+
 // TestLimitedLobs cuts what is too long, and reports the key of each row.
 func TestLimitedLobs(t *testing.T) {
 	for _, c := range []struct {
