@@ -71,9 +71,9 @@ type Engine struct {
 	frozen  bool
 	reads   []*session                      // reading lanes
 	writes  []*session                      // writing lanes
-	idle    []*session                      // ordinary sessions at rest, for leader
-	view    *session                        // after Freeze: the session on the same view that leader lends
-	viewMu  sync.Mutex                      // held while view is lent
+	idle    []*session                      // ordinary sessions at rest
+	holders []*session                      // after Freeze: they keep tables from being altered
+	holdMu  sync.Mutex                      // held while tables are given to holders
 	guard   *session                        // after Freeze with LockBackup on MySQL: holds that lock
 	shapes  map[tidemark.TableID]tableShape // of target tables, as Write found them
 	ledger  string                          // the database that holds the marker table, once known
@@ -259,6 +259,9 @@ type session struct {
 	id   uint32   // for KILL
 	wire *wire    // nil until rows are read or written
 	dead bool     // not usable any more
+
+	marked bool // on the frozen view, with a savepoint to go back to: see letGo
+	reads  int  // on that view
 	modes
 }
 
@@ -396,42 +399,6 @@ func (e *Engine) session(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-// leader lends a session for catalogue queries; the caller gives it back with
-// the function. Before Freeze it is an ordinary session in autocommit; after
-// Freeze it is the one session on the frozen view, lent to one caller at a time.
-// A connection that broke is found out when it is given back.
-func (e *Engine) leader(ctx context.Context) (*client.Conn, func(), error) {
-	s, back, err := e.lend(ctx)
-	if err != nil {
-		return nil, nil, err
-	}
-	// Whoever uses the bare connection is not cancelled otherwise.
-	stop := context.AfterFunc(ctx, func() { s.abort() })
-	return s.c, func() {
-		if !stop() {
-			s.dead = true
-		}
-		back()
-	}, nil
-}
-
-// lend is leader for this package's own use.
-func (e *Engine) lend(ctx context.Context) (*session, func(), error) {
-	e.mu.Lock()
-	if e.frozen && e.view != nil {
-		view := e.view
-		e.mu.Unlock()
-		e.viewMu.Lock()
-		if view.dead {
-			e.viewMu.Unlock()
-			return nil, nil, tidemark.Errorf(tidemark.Lost, "describe", e.to.masked, "the connection that held the frozen view has broken", "Start the copy again.")
-		}
-		return view, e.viewMu.Unlock, nil
-	}
-	e.mu.Unlock()
-	return e.ordinary(ctx)
-}
-
 // ordinary lends a session in autocommit, whether there is a frozen view or not.
 func (e *Engine) ordinary(ctx context.Context) (*session, func(), error) {
 	e.mu.Lock()
@@ -472,14 +439,14 @@ func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed, e.frozen = true, false
-	for _, list := range [][]*session{e.reads, e.writes, e.idle, {e.view, e.guard}} {
+	for _, list := range [][]*session{e.reads, e.writes, e.idle, e.holders, {e.guard}} {
 		for _, s := range list {
 			if s != nil {
 				s.close()
 			}
 		}
 	}
-	e.reads, e.writes, e.idle, e.view, e.guard = nil, nil, nil, nil, nil
+	e.reads, e.writes, e.idle, e.holders, e.guard = nil, nil, nil, nil, nil
 	return nil
 }
 

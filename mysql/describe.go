@@ -22,13 +22,19 @@ import (
 //
 // Errors are those of the connection, and Forbidden.
 func (e *Engine) Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
-	c, release, err := e.leader(ctx)
+	s, back, err := e.ordinary(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer release()
-	d := &describer{e: e, c: c, want: want, tables: map[tidemark.TableID]*tidemark.Table{}}
+	defer back()
+	// The driver's connection knows no ctx.
+	stop := context.AfterFunc(ctx, s.abort)
+	defer func() { s.dead = !stop() || s.dead }()
+	d := &describer{e: e, c: s.c, want: want, tables: map[tidemark.TableID]*tidemark.Table{}}
 	if err := d.run(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
 		return nil, e.fail("describe", e.to.masked, err)
 	}
 	return d.db, nil
@@ -58,7 +64,8 @@ type columnID struct {
 func (d *describer) run(ctx context.Context) error {
 	d.db = &tidemark.Database{Engine: d.e.name, Version: d.e.version, Major: d.e.major, Name: d.e.db}
 	d.auto, d.json = map[tidemark.TableID]uint64{}, map[columnID]bool{}
-	for _, step := range []func() error{d.readSchemas, d.readTables, d.holdTables, d.readChecks, d.readColumns, d.readIndexes,
+	hold := func() error { return d.holdTables(ctx) }
+	for _, step := range []func() error{d.readSchemas, d.readTables, hold, d.readChecks, d.readColumns, d.readIndexes,
 		d.readForeignKeys, d.readPartitions, d.readNative} {
 		if err := ctx.Err(); err != nil {
 			return err
@@ -243,7 +250,7 @@ func (d *describer) addTable(r rowReader) {
 
 // holdTables keeps the tables that are wanted from being changed while their rows
 // are read, once the engine is frozen.
-func (d *describer) holdTables() error {
+func (d *describer) holdTables(ctx context.Context) error {
 	d.e.mu.Lock()
 	frozen := d.e.frozen
 	d.e.mu.Unlock()
@@ -251,23 +258,12 @@ func (d *describer) holdTables() error {
 		return nil
 	}
 	var ids []tidemark.TableID
-	var statements []string
 	for _, id := range d.bases {
 		if t := d.tables[id]; t != nil && t.Storage != "" {
 			ids = append(ids, id)
-			statements = append(statements, "SELECT 1 FROM "+table(id)+" LIMIT 0")
 		}
 	}
-	failed := -1
-	err := d.show(statements, func(i int, _ rowReader, err error) {
-		if err != nil && failed < 0 {
-			failed = i
-		}
-	})
-	if err == nil && failed >= 0 {
-		err = d.e.hold(d.c, ids[failed:failed+1]) // says what is wrong
-	}
-	return err
+	return d.e.hold(ctx, ids)
 }
 
 func (d *describer) readPartitions() error {

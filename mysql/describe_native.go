@@ -27,47 +27,10 @@ type program struct {
 
 func (p *program) object() string { return p.kind + " " + p.id.String() }
 
-// showBatch is how many statements travel together.
-const showBatch = 100
-
-// show runs statements that give one result each, several in one round trip.
-// row gets a statement's number and result, or its error.
+// show runs statements that give one row each; row gets a statement's number and
+// result, or its error.
 func (d *describer) show(statements []string, row func(i int, r rowReader, err error)) error {
-	if err := d.multiStatements(true); err != nil {
-		return err
-	}
-	for done := 0; done < len(statements); {
-		batch := statements[done:min(done+showBatch, len(statements))]
-		_, err := d.c.ExecuteMultiple(strings.Join(batch, ";"), func(r *gomysql.Result, err error) {
-			row(done, rowReader{r: r}, err)
-			if r != nil {
-				r.Close()
-			}
-			done++ // what follows a failed one was not run, and comes with the next batch
-		})
-		if err != nil {
-			return err
-		}
-	}
-	return d.multiStatements(false)
-}
-
-// multiStatements is the protocol's COM_SET_OPTION; without it a server takes
-// one statement at a time.
-func (d *describer) multiStatements(on bool) error {
-	option := byte(1)
-	if on {
-		option = 0
-	}
-	d.c.ResetSequence()
-	if err := d.c.WritePacket([]byte{0, 0, 0, 0, gomysql.COM_SET_OPTION, option, 0}); err != nil {
-		return err
-	}
-	answer, err := d.c.ReadPacket()
-	if err == nil && len(answer) > 0 && answer[0] == gomysql.ERR_HEADER {
-		return d.c.HandleErrorPacket(answer)
-	}
-	return err
+	return runMany(d.c, statements, func(i int, r *gomysql.Result, err error) { row(i, rowReader{r: r}, err) })
 }
 
 func (d *describer) add(o tidemark.Object) { d.db.Objects = append(d.db.Objects, o) }

@@ -150,6 +150,8 @@ func (e *Engine) hint(my *gomysql.MyError, kind tidemark.Kind) string {
 		return "SET GLOBAL max_allowed_packet = 1073741824 on the server."
 	case 1040, 1203, 1226:
 		return "Use fewer lanes, or let the server take more connections (max_connections)."
+	case 1412:
+		return "Its definition was changed after the source was frozen: start the copy again."
 	case 1205:
 		return "Another transaction holds a lock; see SHOW ENGINE INNODB STATUS on the server."
 	case 1148, 3948, 4166:

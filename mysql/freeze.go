@@ -9,14 +9,13 @@ import (
 	"sync"
 	"time"
 
-	"github.com/go-mysql-org/go-mysql/client"
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Freeze opens the lanes, and one session more for the catalogue, each in a
-// transaction with a consistent snapshot, all of the same moment, and says which
+// Freeze opens the lanes, and one session more, which is to hold the tables (see
+// hold), each in a transaction with a consistent snapshot, all of the same moment, and says which
 // position in the binlog that moment is. Only transactional tables (InnoDB) are
 // part of it: Preflight names the others.
 //
@@ -50,6 +49,9 @@ func (e *Engine) Freeze(ctx context.Context, lanes int) (tidemark.Position, erro
 		return tidemark.Position{}, err
 	}
 	pos, err := f.snapshot(ctx)
+	if err == nil {
+		err = f.each(func(i int) error { return f.all[i].setMark(ctx) })
+	}
 	if err != nil {
 		f.close()
 		return tidemark.Position{}, e.fail("freeze", e.to.masked, err)
@@ -61,7 +63,7 @@ func (e *Engine) Freeze(ctx context.Context, lanes int) (tidemark.Position, erro
 			s.close()
 		}
 	}
-	e.view, e.reads, e.frozen = f.all[0], f.all[1:], true
+	e.holders, e.reads, e.frozen = f.all[:1:1], f.all[1:], true
 	return pos, nil
 }
 
@@ -86,8 +88,10 @@ func (f *freezing) close() {
 func (f *freezing) open(ctx context.Context, n int) error {
 	f.all = make([]*session, n)
 	return f.each(func(i int) (err error) {
-		f.all[i], err = f.e.session(ctx)
-		return err
+		if f.all[i], err = f.e.session(ctx); err != nil {
+			return err
+		}
+		return f.all[i].toRead(ctx)
 	})
 }
 
@@ -488,21 +492,4 @@ func (e *Engine) statusTable() string {
 		return "information_schema.GLOBAL_STATUS"
 	}
 	return "performance_schema.global_status"
-}
-
-// hold takes the metadata locks of tables in the frozen view, so that nobody
-// alters or drops them before Close. A table that was altered since Freeze is an
-// error of Kind Lost.
-func (e *Engine) hold(c *client.Conn, tables []tidemark.TableID) error {
-	for _, id := range tables {
-		_, err := c.Execute("SELECT 1 FROM " + table(id) + " LIMIT 0")
-		var my *gomysql.MyError
-		if errors.As(err, &my) && my.Code == 1146 {
-			return tidemark.Errorf(tidemark.Lost, "freeze", id.String(), "the table was dropped after the source was frozen", "Start the copy again.")
-		}
-		if err != nil {
-			return e.fail("freeze", id.String(), err)
-		}
-	}
-	return nil
 }

@@ -28,7 +28,10 @@ func (e *Engine) Read(ctx context.Context, lane int, r tidemark.Read, emit func(
 	if err != nil {
 		return err
 	}
-	if err := s.results(ctx, r.Format); err != nil {
+	if err = s.letGo(ctx); err == nil {
+		err = s.results(ctx, r.Format)
+	}
+	if err != nil {
 		return e.readFailed(lane, s, object, err)
 	}
 	sql, err := e.selectRows(r, cols)
@@ -119,6 +122,9 @@ func (e *Engine) readFailed(lane int, s *session, object string, err error) erro
 	}
 	out := e.fail("read", object, err)
 	var te *tidemark.Error
+	if my != nil && my.Code == 1205 && errors.As(out, &te) {
+		te.Hint = "A statement that is to change the table waits for this copy, and reading waits behind it: end that statement (SHOW PROCESSLIST)."
+	}
 	if s.dead && e.frozen && errors.As(out, &te) && te.Kind == tidemark.Transient && te.Hint == "" {
 		te.Hint = fmt.Sprintf("Lane %d has lost its view of the source; the other lanes go on.", lane)
 	}
