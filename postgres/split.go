@@ -53,6 +53,9 @@ func (e *Engine) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range,
 	if m.From.Form == tidemark.LargeObjects {
 		return e.splitLargeObjects(ctx, m)
 	}
+	if m.From.Form == tidemark.Partitioned && len(m.From.Partitions) == 0 {
+		return nil, nil // no leaf, or foreign tables alone, whose rows are not ours
+	}
 	switch m.Split.Kind {
 	case tidemark.SplitBounds:
 		return e.splitBounds(ctx, m)
@@ -130,9 +133,6 @@ func (e *Engine) blocks(m *tidemark.Move, part *tidemark.Part, rel heap, limit i
 
 // splitLeaves cuts each leaf of a partitioned table by itself.
 func (e *Engine) splitLeaves(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
-	if len(m.From.Partitions) == 0 {
-		return []tidemark.Range{whole(m, nil)}, nil
-	}
 	rels, err := e.heaps(ctx, m, leafIDs(m))
 	if err != nil {
 		return nil, err

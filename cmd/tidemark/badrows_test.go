@@ -272,6 +272,38 @@ func TestRejectedByTheReader(t *testing.T) {
 	}
 }
 
+// TestForeignLeaves copies partitioned tables of which some, or all, partitions are
+// foreign tables that cannot be read: they are named, and the rest is copied.
+func TestForeignLeaves(t *testing.T) {
+	t.Parallel()
+	src := sqlOn(t, pg15(t), `CREATE EXTENSION file_fdw; CREATE SERVER f FOREIGN DATA WRAPPER file_fdw;
+		CREATE TABLE away (id int) PARTITION BY LIST (id);
+		CREATE FOREIGN TABLE away_1 PARTITION OF away FOR VALUES IN (1) SERVER f OPTIONS (filename '/nowhere/1');
+		CREATE TABLE mixed (id int) PARTITION BY LIST (id);
+		CREATE TABLE here PARTITION OF mixed FOR VALUES IN (1); INSERT INTO mixed VALUES (1);
+		CREATE FOREIGN TABLE there PARTITION OF mixed FOR VALUES IN (2) SERVER f OPTIONS (filename '/nowhere/2');
+		CREATE TABLE empty (id int) PARTITION BY LIST (id);`)
+	for _, dst := range []string{pg15(t).NewDatabase(t, "dst"), maria(t).NewDatabase(t, "dst")} {
+		o := must(t, "copy", src, dst)
+		for _, leaf := range []string{"away_1", "there"} {
+			if !strings.Contains(o.errOut, "table public."+leaf+": it is a foreign table: its rows live on another server and are not copied") {
+				t.Errorf("%s is not named:\n%s", leaf, o.errOut)
+			}
+		}
+		if strings.HasPrefix(dst, "mysql") || strings.HasPrefix(dst, "mariadb") {
+			if n := testdb.Query(t, dst, "SELECT (SELECT count(*) FROM away), (SELECT count(*) FROM mixed), (SELECT count(*) FROM empty)"); n != "0\t1\t0" {
+				t.Errorf("the target has %s", n)
+			}
+		} else if n := testdb.Query(t, dst, "SELECT (SELECT count(*) FROM here), (SELECT count(*) FROM pg_foreign_table), (SELECT count(*) FROM empty)"); n != "1\t2\t0" {
+			t.Errorf("the target has %s", n)
+		}
+		if o := must(t, "report", "last"); strings.Contains(o.out, "Before load") {
+			t.Errorf("a table is not done:\n%s", o.out)
+		}
+		must(t, "diff", src, dst)
+	}
+}
+
 // TestLimitedLobs cuts what is too long, and reports the key of each row.
 func TestLimitedLobs(t *testing.T) {
 	for _, c := range []struct {
