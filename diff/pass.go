@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
+	"slices"
 	"sync/atomic"
 
 	"github.com/tidemarkdb/tidemark"
@@ -43,6 +45,7 @@ type pass struct {
 
 	buffer  *flow.Buffer[work]
 	giant   chan struct{} // full while somebody puts together a row that spans batches
+	space   []byte        // for that row; whoever has filled giant owns it
 	readers atomic.Int64
 }
 
@@ -141,6 +144,8 @@ func (p *pass) hash(ctx context.Context, c *flow.Clock, worker int) error {
 		}
 		w.release()
 		if w.batch == nil {
+			p.hashers[worker][t.side].forget()
+			p.space = w.data
 			<-p.giant
 		}
 		c.Count(1, size, int64(rows))
@@ -194,6 +199,7 @@ func (j *joiner) add(ctx context.Context, b *tidemark.Batch) error {
 	if j.buf == nil {
 		return j.begin(ctx, b)
 	}
+	j.buf = grown(j.buf, len(b.Data))
 	j.buf = append(j.buf, b.Data...)
 	j.rows += b.Rows
 	ended, more := b.Rows > 0, b.More
@@ -206,26 +212,35 @@ func (j *joiner) add(ctx context.Context, b *tidemark.Batch) error {
 	if more {
 		at = lastRow(j.task.table.format, j.buf)
 	}
-	tail := j.buf[at:]
-	w := work{task: j.task, data: j.buf[:at:at], rows: j.rows}
-	j.buf, j.rows = nil, 0
+	var tail []byte
 	if more {
-		tail = append(make([]byte, 0, len(tail)+tidemark.PieceSize), tail...)
+		tail = slices.Clone(j.buf[at:])
 	}
+	w := work{task: j.task, data: j.buf[:at], rows: j.rows}
+	j.buf, j.rows = nil, 0
 	if err := p.put(ctx, j.clock, w); err != nil || !more {
 		return err
 	}
-	if err := j.enter(ctx); err != nil {
-		return err
+	return j.enter(ctx, tail)
+}
+
+// grown makes room for n bytes more, at least twice of what there was: what append
+// would let go on the way to 100 MB is five times as much.
+func grown(b []byte, n int) []byte {
+	if len(b)+n <= cap(b) {
+		return b
 	}
-	j.buf = tail
-	return nil
+	size := max(2*cap(b), len(b)+n)
+	if size > 8*tidemark.PieceSize {
+		runtime.GC() // the last row's remains are as large as this one, and not due yet
+	}
+	return append(make([]byte, 0, size), b...)
 }
 
 // begin parts a batch into the whole rows and the beginning of the last one.
 func (j *joiner) begin(ctx context.Context, b *tidemark.Batch) error {
 	at := lastRow(j.task.table.format, b.Data)
-	tail := append(make([]byte, 0, 2*tidemark.PieceSize), b.Data[at:]...)
+	tail := slices.Clone(b.Data[at:])
 	if at == 0 {
 		b.Release()
 	} else {
@@ -234,16 +249,21 @@ func (j *joiner) begin(ctx context.Context, b *tidemark.Batch) error {
 			return err
 		}
 	}
-	if err := j.enter(ctx); err != nil {
+	return j.enter(ctx, tail)
+}
+
+// enter waits until nobody else puts a row together, and begins one. The hasher that
+// has seen the row lets the next one in.
+func (j *joiner) enter(ctx context.Context, begun []byte) error {
+	if err := j.alone(ctx); err != nil {
 		return err
 	}
-	j.buf = tail
+	j.buf = append(grown(j.pass.space[:0], len(begun)+tidemark.PieceSize), begun...)
+	j.pass.space = nil
 	return nil
 }
 
-// enter waits until nobody else puts a row together. The hasher that has seen the
-// row lets the next one in.
-func (j *joiner) enter(ctx context.Context) error {
+func (j *joiner) alone(ctx context.Context) error {
 	select {
 	case j.pass.giant <- struct{}{}:
 		return nil

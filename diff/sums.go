@@ -197,6 +197,17 @@ func (h *rowHasher) hash(side int, row []byte) (sum xxh3.Uint128, key uint64, ok
 	return sum, xxh3.Hash(k), true
 }
 
+// forget lets go of the normal form of a large row.
+func (h *rowHasher) forget() {
+	h.row = nil
+	if h.canon != nil {
+		h.canon.buf = nil
+	}
+	if h.key != nil {
+		h.key.buf = nil
+	}
+}
+
 // fullKey gives all of the hash of the key of the row that was hashed last.
 func (h *rowHasher) fullKey(sum xxh3.Uint128) xxh3.Uint128 {
 	if len(h.table.pair.Key) == 0 {
