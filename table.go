@@ -212,6 +212,28 @@ type Object struct {
 	After   []string `json:"after,omitempty"` // IDs that must have ended before, done or failed; unknown ones are ignored
 	Bytes   int64    `json:"bytes,omitempty"` // expected work, to start the largest first
 	Heavy   bool     `json:"heavy,omitempty"` // takes time in proportion to Bytes: run on a lane, shown in progress
+	Older   []Older  `json:"older,omitempty"` // of a source's object: how older servers of its engine make it, the newest first
+}
+
+// An Older says how an object is made on a server of a major version that lacks
+// something of it.
+type Older struct {
+	Below    int      `json:"below"`         // for servers of a major version below this one
+	SQL      []string `json:"sql,omitempty"` // instead of the object's; nil: it cannot be made
+	Severity Severity `json:"severity"`      // of the finding that says so
+	Text     string   `json:"text"`          // what is lost, and why
+}
+
+// On gives how the object is made on a server of that major version where this is
+// not as on its own; nil where it is.
+func (o *Object) On(major int) *Older {
+	var out *Older
+	for i := range o.Older {
+		if major < o.Older[i].Below {
+			out = &o.Older[i]
+		}
+	}
+	return out
 }
 
 // A Severity of a Finding.

@@ -104,7 +104,7 @@ func describe(ctx context.Context, conn *pgx.Conn, want func(tidemark.TableID) b
 		c.readServer, c.lockTables, c.readMembers, c.readTypes,
 		c.readRelations, c.readColumns, c.readInheritance, c.readConstraints, c.readDefaults, c.readIndexes, c.readSequences,
 		c.readClasses, c.addNative, c.readOpclassMembers, c.readDependencies, c.readComments, c.readLabels,
-		c.readOwners, c.readLargeObjects, c.readGrants, c.readLoose, c.finishNative, c.readUncovered,
+		c.readOwners, c.readLargeObjects, c.readGrants, c.readLimits, c.readLoose, c.finishNative, c.readUncovered,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {

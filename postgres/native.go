@@ -32,6 +32,7 @@ type graph struct {
 	spoken map[address]string // how COMMENT ON names an object: "INDEX public.i"
 	domain map[uint32][]*constraint
 	texts  map[address]map[int32]string // comments, per column
+	newer  map[address]int              // what can have a comment only since a major version
 	edges  []edge
 
 	lobOwners *node // says whose the large objects are
@@ -47,20 +48,21 @@ type graph struct {
 func (g *graph) init() {
 	*g = graph{byID: map[address]*node{}, from: map[address]*node{}, alias: map[address]address{}, member: map[address]uint32{},
 		silent: map[address]bool{}, spoken: map[address]string{}, domain: map[uint32][]*constraint{},
-		refresh: map[*node]*node{}, analyze: map[*relation]*node{}, owners: map[*node]*node{}, texts: map[address]map[int32]string{}}
+		refresh: map[*node]*node{}, analyze: map[*relation]*node{}, owners: map[*node]*node{}, texts: map[address]map[int32]string{}, newer: map[address]int{}}
 }
 
 // A node becomes one tidemark.Object, unless it is a part of its host's.
 type node struct {
-	kind  string // "table"
-	name  string // "public.orders"; kind and name are the Object's ID
-	phase tidemark.Phase
-	rel   *relation       // what it belongs to
-	sql   []string        // statements, or
-	build func() []string // what makes them once it is known which parts are split
-	tail  []string        // comments and the like, after all other statements
-	bytes int64
-	heavy bool
+	kind   string // "table"
+	name   string // "public.orders"; kind and name are the Object's ID
+	phase  tidemark.Phase
+	rel    *relation             // what it belongs to
+	sql    []string              // statements, or
+	build  func(to int) []string // what makes them on a server of major version to, once it is known which parts are split
+	tail   []remark              // comments and the like, after all other statements
+	limits []limit               // what of it older servers lack
+	bytes  int64
+	heavy  bool
 
 	host  *node // it is a part of this one unless split
 	split bool
@@ -180,7 +182,7 @@ func (c *catalogue) readDependencies(ctx context.Context) error {
 func (c *catalogue) addExtensionDependency(from, to address) {
 	n, ext := c.graph.resolve(from), c.graph.byID[to]
 	if n != nil && ext != nil {
-		n.tail = append(n.tail, "ALTER "+c.graph.spoken[from]+" DEPENDS ON EXTENSION "+ext.name)
+		n.tail = append(n.tail, remark{sql: "ALTER " + c.graph.spoken[from] + " DEPENDS ON EXTENSION " + ext.name})
 		c.graph.need(n, ext)
 	}
 }
@@ -202,7 +204,7 @@ func (c *catalogue) readComments(ctx context.Context) error {
 		}
 		c.graph.texts[a][f.Sub] = f.Text
 		if n, about := c.spoken(a, f.Sub); n != nil && about != "" && n.kind != "extension" {
-			n.tail = append(n.tail, "COMMENT ON "+about+" IS "+quoteLiteral(f.Text))
+			n.tail = append(n.tail, remark{"COMMENT ON " + about + " IS " + quoteLiteral(f.Text), c.graph.newer[a]})
 		}
 	}
 	return err
@@ -255,7 +257,7 @@ func (c *catalogue) finishNative(context.Context) error {
 	g.settlePhases()
 	seen := map[string]int{}
 	for _, n := range g.order() {
-		o := tidemark.Object{ID: n.id(), Kind: n.kind, Phase: n.phase, SQL: n.statements(g), Bytes: n.bytes, Heavy: n.heavy}
+		o := tidemark.Object{ID: n.id(), Kind: n.kind, Phase: n.phase, SQL: n.statements(c.db.Major), Bytes: n.bytes, Heavy: n.heavy, Older: n.older(c.db.Major)}
 		if n.rel != nil {
 			o.Table = n.rel.id()
 		}
@@ -275,18 +277,23 @@ func (c *catalogue) finishNative(context.Context) error {
 	return nil
 }
 
-// statements gives a unit's SQL: its own, then the comments of its parts and its own.
-func (n *node) statements(g *graph) []string {
+// statements gives a unit's SQL on a server of major version to: its own, then the
+// comments of its parts and its own.
+func (n *node) statements(to int) []string {
 	var out []string
 	if n.build != nil {
-		out = n.build()
+		out = n.build(to)
 	} else {
 		out = slices.Clone(n.sql)
 	}
-	for _, p := range n.parts {
-		out = append(out, p.tail...)
+	for _, p := range append(slices.Clone(n.parts), n) {
+		for _, r := range p.tail {
+			if to >= r.since && !p.lacking(to) {
+				out = append(out, r.sql)
+			}
+		}
 	}
-	return append(out, n.tail...)
+	return out
 }
 
 // compareNodes is the order among nodes that do not need each other.

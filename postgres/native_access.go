@@ -66,7 +66,10 @@ diff AS (
      WHERE NOT EXISTS (SELECT FROM aclexplode(base) b WHERE b.grantee = x.grantee AND b.privilege_type = x.privilege_type AND b.is_grantable = x.is_grantable)
      UNION ALL
      SELECT class, id, sub, kind, col, owner, x.grantee, x.privilege_type, x.is_grantable, false, x.n FROM acls, aclexplode(base) WITH ORDINALITY x(grantor, grantee, privilege_type, is_grantable, n)
-     WHERE NOT EXISTS (SELECT FROM aclexplode(acl) b WHERE b.grantee = x.grantee AND b.privilege_type = x.privilege_type))
+     WHERE NOT EXISTS (SELECT FROM aclexplode(acl) b WHERE b.grantee = x.grantee AND b.privilege_type = x.privilege_type)
+     UNION ALL -- what everybody had before 15 and was born with, and has no more on a newer target
+     SELECT class, id, sub, kind, col, owner, x.grantee, x.privilege_type, x.is_grantable, true, x.n FROM acls, aclexplode(acl) WITH ORDINALITY x(grantor, grantee, privilege_type, is_grantable, n)
+     WHERE class = 2615 AND id = 2200 AND x.grantee = 0 AND x.privilege_type = 'CREATE' AND current_setting('server_version_num')::int < 150000)
 SELECT d.class::oid, d.id, d.kind, CASE WHEN EXISTS (SELECT FROM pg_depend e WHERE e.classid = d.class AND e.objid = d.id AND e.deptype = 'e')
             THEN (pg_identify_object(d.class, d.id, 0)).identity ELSE '' END, coalesce(quote_ident(d.col), ''), d.given, d.grantee = d.owner,
        CASE WHEN d.grantee = 0 THEN 'PUBLIC' ELSE coalesce(quote_ident(r.rolname), '') END, d.is_grantable,

@@ -70,6 +70,7 @@ func (c *catalogue) addIndex(r *relation, x *index) {
 	if k != nil {
 		g.spoken[address{classConstraint, k.OID}] = "CONSTRAINT " + k.SQL + " ON " + r.SQL
 	}
+	limitIndex(x)
 	g.spoken[a] = "INDEX " + x.SQL
 	for _, child := range x.children {
 		x.node.sql = append(x.node.sql, "ALTER INDEX "+x.SQL+" ATTACH PARTITION "+child.SQL)
@@ -137,6 +138,7 @@ func (c *catalogue) addForeignKeys(r *relation) {
 		n := &node{kind: "foreign key", name: k.SQL + " ON " + r.SQL, rel: r, phase: tidemark.AfterRows}
 		add := "ALTER TABLE " + only + r.SQL + " ADD CONSTRAINT " + k.SQL + " " + k.Definition
 		k.node = g.add(address{classConstraint, k.OID}, n)
+		n.limits = foreignKeyLimits(r, k)
 		g.spoken[address{classConstraint, k.OID}] = "CONSTRAINT " + k.SQL + " ON " + r.SQL
 		g.need(n, r.node)
 		if r.Kind == "p" || !k.Validated {
@@ -276,7 +278,7 @@ func (c *catalogue) addDomains() {
 			a := address{classConstraint, k.OID}
 			g.spoken[a] = "CONSTRAINT " + k.SQL + " ON DOMAIN " + t.SQL
 			if k.Kind == "n" {
-				g.alias[a] = address{classType, oid}
+				g.alias[a], g.newer[a] = address{classType, oid}, 17
 				create += " " + domainNotNull(t, k)
 				continue
 			}
@@ -289,8 +291,8 @@ func (c *catalogue) addDomains() {
 			}
 			parts = append(parts, k)
 		}
-		d.build = func() []string {
-			s := create
+		d.build = func(to int) []string {
+			s := typeOn(create, to)
 			for _, k := range parts {
 				if !k.node.split {
 					s += fmt.Sprintf("\n    CONSTRAINT %s %s", k.SQL, k.Definition)

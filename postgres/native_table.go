@@ -46,16 +46,17 @@ func (c *catalogue) addTable(r *relation) {
 		kind = "foreign table"
 	}
 	r.node = g.add(address{classClass, r.OID}, &node{kind: kind, name: r.SQL, rel: r, owner: r.Owner})
-	r.node.build = func() []string { return tableSQL(r) }
+	r.node.build = func(to int) []string { return tableSQL(r, to) }
+	c.limitTable(r)
 	for _, col := range r.columns {
 		if d := col.def; d != nil {
 			d.node = g.add(address{classAttrdef, d.OID}, &node{kind: "default", name: r.SQL + "." + col.SQL, rel: r,
 				host: r.node, fixed: col.Generated != "", sql: []string{setDefault(r, col)}})
 		}
 		if k := col.notNull; k != nil {
-			g.spoken[address{classConstraint, k.OID}] = "CONSTRAINT " + k.SQL + " ON " + r.SQL
+			g.spoken[address{classConstraint, k.OID}], g.newer[address{classConstraint, k.OID}] = "CONSTRAINT "+k.SQL+" ON "+r.SQL, 18
 			if !k.Validated {
-				g.need(g.add(address{}, &node{kind: "check", name: k.SQL + " ON " + r.SQL, rel: r, phase: tidemark.AfterRows,
+				g.need(g.add(address{}, &node{kind: "check", name: k.SQL + " ON " + r.SQL, rel: r, phase: tidemark.AfterRows, limits: notValid,
 					sql: []string{fmt.Sprintf("ALTER TABLE ONLY %s ADD CONSTRAINT %s NOT NULL %s%s NOT VALID", r.SQL, k.SQL, col.SQL, noInherit(k))}}), r.node)
 			}
 		}
@@ -68,6 +69,7 @@ func (c *catalogue) addTable(r *relation) {
 		k.node = g.add(a, &node{kind: "check", name: k.SQL + " ON " + r.SQL, rel: r, host: r.node,
 			sql: []string{"ALTER TABLE " + r.SQL + " ADD CONSTRAINT " + k.SQL + " " + k.Definition}})
 		g.spoken[a] = "CONSTRAINT " + k.SQL + " ON " + r.SQL
+		k.node.limits = enforcement(k)
 		if !k.Local && !r.Partition {
 			g.silent[a], k.node.fixed = true, true
 		} else if !k.Validated {
@@ -107,31 +109,31 @@ func (c *catalogue) addRowSecurity(r *relation) {
 
 // tableSQL gives the statements of a table as pg_dump would make it: partitions
 // as tables of their own that are attached then, inherited columns left to the parent.
-func tableSQL(r *relation) []string {
+func tableSQL(r *relation, to int) []string {
 	var parts []string
 	for _, col := range r.columns {
 		if r.OfType != "" {
-			if s := constraintsOf(r, col); s != "" {
+			if s := constraintsOf(r, col, to); s != "" {
 				parts = append(parts, col.SQL+" WITH OPTIONS"+s)
 			}
 		} else if col.Local || r.Partition {
-			parts = append(parts, columnSQL(r, col))
+			parts = append(parts, columnSQL(r, col, to))
 		}
 	}
 	for _, k := range r.checks {
-		if !k.node.split && (k.Local || r.Partition) {
+		if !k.node.split && (k.Local || r.Partition) && !k.node.lacking(to) {
 			parts = append(parts, "CONSTRAINT "+k.SQL+" "+k.Definition)
 		}
 	}
-	out := []string{createTable(r, parts)}
+	out := []string{createTable(r, parts, to)}
 	if r.Partition && len(r.parents) > 0 {
 		out = append(out, "ALTER TABLE ONLY "+r.parents[0].SQL+" ATTACH PARTITION "+r.SQL+" "+r.Bound)
 	}
 	for _, col := range r.columns {
 		if r.OfType == "" && !col.Local && !r.Partition {
-			out = append(out, inheritedSQL(r, col)...)
+			out = append(out, inheritedSQL(r, col, to)...)
 		}
-		out = append(out, columnSettings(r, col)...)
+		out = append(out, columnSettings(r, col, to)...)
 	}
 	switch r.ReplIdent {
 	case "f":
@@ -147,7 +149,7 @@ func tableSQL(r *relation) []string {
 	return out
 }
 
-func createTable(r *relation, parts []string) string {
+func createTable(r *relation, parts []string, to int) string {
 	var b strings.Builder
 	b.WriteString("CREATE ")
 	if r.Persistence == "u" {
@@ -186,7 +188,7 @@ func createTable(r *relation, parts []string) string {
 			b.WriteString(" OPTIONS (" + r.FdwOptions + ")")
 		}
 	}
-	if r.AM != "" {
+	if r.AM != "" && (r.Kind != "p" || to >= 17) {
 		b.WriteString(" USING " + r.AM)
 	}
 	if r.Options != "" {
@@ -195,32 +197,36 @@ func createTable(r *relation, parts []string) string {
 	return b.String()
 }
 
-func columnSQL(r *relation, col *column) string {
-	s := col.SQL + " " + col.Native
+func columnSQL(r *relation, col *column, to int) string {
+	s := col.SQL + " " + typeOn(col.Native, to)
 	if col.FdwOptions != "" {
 		s += " OPTIONS (" + col.FdwOptions + ")"
 	}
 	if col.Collation != "" {
 		s += " COLLATE " + col.Collation
 	}
-	return s + constraintsOf(r, col)
+	return s + constraintsOf(r, col, to)
 }
 
 // constraintsOf gives a column's default, generation, not null and identity.
-func constraintsOf(r *relation, col *column) string {
+func constraintsOf(r *relation, col *column, to int) string {
 	var s string
 	if d := col.def; d != nil && !d.node.split {
 		switch col.Generated {
 		case "s":
 			s += " GENERATED ALWAYS AS (" + d.Expr + ") STORED"
 		case "v":
-			s += " GENERATED ALWAYS AS (" + d.Expr + ") VIRTUAL"
+			s += " GENERATED ALWAYS AS (" + d.Expr + ") " + virtualOn(to)
 		default:
 			s += " DEFAULT " + d.Expr
 		}
 	}
 	if k := col.notNull; k != nil && k.Validated && (k.Local || r.Partition) {
-		s += notNullName(r, col) + " NOT NULL" + noInherit(k)
+		if to < 18 {
+			s += " NOT NULL"
+		} else {
+			s += notNullName(r, col) + " NOT NULL" + noInherit(k)
+		}
 	} else if k == nil && col.NotNull && (r.Partition || !r.inherits(col)) {
 		s += " NOT NULL"
 	}
@@ -259,7 +265,7 @@ func identitySQL(col *column) string {
 }
 
 // inheritedSQL gives what a child's inherited column has otherwise than its parent's.
-func inheritedSQL(r *relation, col *column) []string {
+func inheritedSQL(r *relation, col *column, to int) []string {
 	var out []string
 	alter := "ALTER TABLE ONLY " + r.SQL + " ALTER COLUMN " + col.SQL
 	var parentDefault bool
@@ -278,7 +284,7 @@ func inheritedSQL(r *relation, col *column) []string {
 	}
 	k := col.notNull
 	switch {
-	case k != nil && k.Local && k.Validated && notNullName(r, col) != "":
+	case k != nil && k.Local && k.Validated && notNullName(r, col) != "" && to >= 18:
 		out = append(out, fmt.Sprintf("ALTER TABLE ONLY %s ADD CONSTRAINT %s NOT NULL %s%s", r.SQL, k.SQL, col.SQL, noInherit(k)))
 	case k != nil && k.Local && k.Validated, k == nil && col.NotNull && !parentNotNull:
 		out = append(out, alter+" SET NOT NULL")
@@ -288,7 +294,7 @@ func inheritedSQL(r *relation, col *column) []string {
 	return out
 }
 
-func columnSettings(r *relation, col *column) []string {
+func columnSettings(r *relation, col *column, to int) []string {
 	var out []string
 	alter := "ALTER TABLE ONLY " + r.SQL + " ALTER COLUMN " + col.SQL
 	if col.Statistics >= 0 {
@@ -297,13 +303,13 @@ func columnSettings(r *relation, col *column) []string {
 	if col.Storage != "" {
 		out = append(out, alter+" SET STORAGE "+col.Storage)
 	}
-	if col.Compression != "" {
+	if col.Compression != "" && to >= 14 {
 		out = append(out, alter+" SET COMPRESSION "+col.Compression)
 	}
 	if col.Options != "" {
 		out = append(out, alter+" SET ("+col.Options+")")
 	}
-	if s := col.sequence; s != nil && s.rel.Persistence != r.Persistence {
+	if s := col.sequence; s != nil && s.rel.Persistence != r.Persistence && to >= 15 {
 		logged := "LOGGED"
 		if s.rel.Persistence == "u" {
 			logged = "UNLOGGED"
@@ -337,7 +343,13 @@ func (c *catalogue) addSequence(s *sequence) {
 		if s.Type != "bigint" {
 			as = " AS " + s.Type
 		}
-		n.sql = []string{"CREATE " + unlogged + "SEQUENCE " + s.rel.SQL + as + " " + sequenceOptions(s)}
+		create := func(unlogged string) []string {
+			return []string{"CREATE " + unlogged + "SEQUENCE " + s.rel.SQL + as + " " + sequenceOptions(s)}
+		}
+		n.sql = create(unlogged)
+		if unlogged != "" {
+			n.limit(15, tidemark.Note, "it is logged, since sequences can be unlogged since PostgreSQL 15", func() []string { return create("") })
+		}
 		s.rel.node = g.add(a, n)
 		if s.owner != nil {
 			c.graph.owns = append(c.graph.owns, s)
@@ -359,10 +371,10 @@ func sequenceOptions(s *sequence) string {
 }
 
 func (c *catalogue) addView(r *relation) {
-	create := func(or, def string) string {
+	create := func(or, def string, to int) string {
 		with := ""
-		if r.Options != "" {
-			with = " WITH (" + r.Options + ")"
+		if o := viewOptionsOn(r.Options, to); o != "" {
+			with = " WITH (" + o + ")"
 		}
 		return "CREATE " + or + "VIEW " + r.SQL + with + " AS\n" + def
 	}
@@ -381,11 +393,15 @@ func (c *catalogue) addView(r *relation) {
 		}
 	}
 	n.make = []string{"CREATE VIEW " + r.SQL + " AS\nSELECT " + strings.Join(nulls, ",\n    ")}
-	n.build = func() []string {
+	n.build = func(to int) []string {
 		if n.stub != nil {
-			return []string{create("OR REPLACE ", r.Definition)}
+			return []string{create("OR REPLACE ", r.Definition, to)}
 		}
-		return []string{create("", r.Definition)}
+		return []string{create("", r.Definition, to)}
+	}
+	if viewOptionsOn(r.Options, 14) != r.Options {
+		n.limits = []limit{{since: 15, severity: tidemark.Warning,
+			text: "it reads its tables with the rights of its owner, not of its user: security_invoker came with PostgreSQL 15"}}
 	}
 	r.node = c.graph.add(address{classClass, r.OID}, n)
 }
@@ -398,11 +414,16 @@ func (c *catalogue) addMatview(r *relation) {
 	if r.Options != "" {
 		with = " WITH (" + r.Options + ")"
 	}
-	sql := []string{"CREATE MATERIALIZED VIEW " + r.SQL + using + with + " AS\n" + r.Definition + "\nWITH NO DATA"}
-	for _, col := range r.columns {
-		sql = append(sql, columnSettings(r, col)...)
+	sql := "CREATE MATERIALIZED VIEW " + r.SQL + using + with + " AS\n" + r.Definition + "\nWITH NO DATA"
+	build := func(to int) []string {
+		out := []string{sql}
+		for _, col := range r.columns {
+			out = append(out, columnSettings(r, col, to)...)
+		}
+		return out
 	}
-	r.node = c.graph.add(address{classClass, r.OID}, &node{kind: "materialized view", name: r.SQL, rel: r, owner: r.Owner, sql: sql})
+	r.node = c.graph.add(address{classClass, r.OID}, &node{kind: "materialized view", name: r.SQL, rel: r, owner: r.Owner, build: build})
+	c.limitTable(r)
 	if r.Populated {
 		n := c.graph.add(address{}, &node{kind: "refresh", name: r.SQL, rel: r, phase: tidemark.AfterRows,
 			sql: []string{"REFRESH MATERIALIZED VIEW " + r.SQL}, bytes: r.Bytes, heavy: true})

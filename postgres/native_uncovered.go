@@ -12,7 +12,7 @@ import (
 // What is in it and has no node is a gap, and gets a finding.
 const uncoveredSQL = `
 SELECT 1259::oid, c.oid FROM pg_class c WHERE c.oid >= 16384 AND c.relkind <> 't' AND c.relpersistence <> 't' AND c.relnamespace <> 99
-UNION ALL SELECT 1247, t.oid FROM pg_type t WHERE t.oid >= 16384
+UNION ALL SELECT 1247, t.oid FROM pg_type t WHERE t.oid >= 16384 AND t.typnamespace <> 99 -- before 14 the server's own TOAST tables have types
 UNION ALL SELECT 1255, oid FROM pg_proc WHERE oid >= 16384
 UNION ALL SELECT 2604, d.oid FROM pg_attrdef d JOIN pg_class c ON c.oid = d.adrelid WHERE d.oid >= 16384 AND c.relpersistence <> 't'
 UNION ALL SELECT 2606, k.oid FROM pg_constraint k LEFT JOIN pg_class c ON c.oid = k.conrelid WHERE k.oid >= 16384 AND coalesce(c.relpersistence <> 't', true)

@@ -16,7 +16,7 @@ import (
 func (e *Engine) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
 	r := &renderer{db: db, moves: moves, opt: e.opt, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
 		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID]*tidemark.Object{},
-		taken: map[string]map[string]bool{}, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{}}
+		taken: map[string]map[string]bool{}, major: e.major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{}}
 	for i := range moves {
 		r.byFrom[moves[i].From.TableID], r.byTo[moves[i].To.TableID] = &moves[i], &moves[i]
 	}
@@ -33,6 +33,7 @@ type renderer struct {
 	moves  []tidemark.Move
 	opt    Options
 	same   bool // the source is PostgreSQL: its types and expressions are ours
+	major  int  // of the target
 	byFrom map[tidemark.TableID]*tidemark.Move
 	byTo   map[tidemark.TableID]*tidemark.Move
 	native map[tidemark.TableID]*tidemark.Object // CREATE TABLE of a PostgreSQL source, by table
@@ -87,21 +88,52 @@ func (r *renderer) takeOver() {
 			r.gone[o.ID] = o.Table.String()
 			continue
 		}
-		if missing := r.missing(o); missing != "" {
+		if missing := r.missing(o); missing != "" && !r.blocked(o) {
 			r.leaveOut(o, missing)
 			if o.Kind == "table" {
 				out[o.Table] = true
 			}
 			continue
 		}
-		r.objects = append(r.objects, *o)
+		r.carry(*o)
 	}
 	for i := range r.moves {
 		m := &r.moves[i]
-		if _, gone := r.gone["table "+quoteTable(m.From.TableID)]; m.Direct && gone && r.native[m.From.TableID] != nil {
+		id := "table " + quoteTable(m.From.TableID)
+		if why, gone := r.gone[id]; m.Direct && gone && why != id && r.native[m.From.TableID] != nil {
 			r.find(tidemark.Warning, "table "+m.From.String(), "it is made of its columns and keys alone, since "+
 				r.gone["table "+quoteTable(m.From.TableID)]+", which it needs, is not copied", "")
 		}
+	}
+}
+
+// blocked reports whether the target's version is too old for o's rows.
+func (r *renderer) blocked(o *tidemark.Object) bool {
+	older := o.On(r.major)
+	return r.major > 0 && older != nil && older.SQL == nil && older.Severity == tidemark.Blocker
+}
+
+// carry takes an object over as the target's version makes it.
+func (r *renderer) carry(o tidemark.Object) {
+	older := o.On(r.major)
+	o.Older = nil
+	if older == nil || r.major == 0 {
+		r.objects = append(r.objects, o)
+		return
+	}
+	if older.SQL != nil {
+		if older.Text != "" {
+			r.find(older.Severity, o.ID, older.Text, "")
+		}
+		o.SQL = older.SQL
+		r.objects = append(r.objects, o)
+		return
+	}
+	r.gone[o.ID] = o.ID
+	r.find(older.Severity, o.ID, "left out: "+older.Text, "")
+	if older.Severity == tidemark.Blocker {
+		last := &r.findings[len(r.findings)-1]
+		last.Kind, last.Text, last.Hint = tidemark.Unmapped, older.Text, "Give the column another type (tables: {NAME: {types: {COLUMN: text}}}), or leave the table out."
 	}
 }
 
