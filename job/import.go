@@ -430,10 +430,14 @@ func (im *importJob) Rows(ctx context.Context, p *tidemark.Piece) error {
 	return im.runAll(ctx, held)
 }
 
+// noTables says that a file was read to its end for nothing.
+var noTables = tidemark.Finding{Severity: tidemark.Warning, Object: "file", Text: "the file has no tables and no rows that are wanted", Hint: "see what is in it, and which databases and tables the rules take"}
+
 // End renders the foreign keys, now that all tables are known, and says which rules
 // had nothing to do.
 func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 	if len(im.tables) == 0 {
+		im.find([]tidemark.Finding{noTables})
 		return nil, nil
 	}
 	db := im.database(im.tables, im.native)

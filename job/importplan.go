@@ -178,6 +178,9 @@ func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 	if err := s.settle(); err != nil {
 		return nil, err
 	}
+	if len(s.tables) == 0 {
+		s.findings = append(s.findings, noTables)
+	}
 	db := im.database(s.tables, s.native)
 	db.Findings = im.dump.Findings()
 	moves, found, err := apply(im.spec.Rules, db, im.end, im.tgt, im.spec.TargetSchema)

@@ -158,6 +158,9 @@ func refuse(name string, head []byte) error {
 			return tidemark.Errorf(m.kind, "open", name, "it is "+m.what, m.hint)
 		}
 	}
+	if !packed(head) && bytes.IndexByte(head[:min(len(head), 64)], 0) >= 0 {
+		return tidemark.Errorf(tidemark.BadInput, "open", name, "it is not text", "Name a mysqldump file: plain SQL, or packed with gzip, zstd or bzip2.")
+	}
 	return nil
 }
 
@@ -191,13 +194,23 @@ func (f *File) detect(in io.Reader) error {
 	return nil
 }
 
+// packed says whether a file begins as one that is unpacked as it is read.
+func packed(head []byte) bool {
+	return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) || bytes.HasPrefix(head, []byte("BZh")) || zstandard(head)
+}
+
+// zstandard knows frames, and frames to be skipped, by their first bytes.
+func zstandard(head []byte) bool {
+	return bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) || len(head) > 4 && head[0]&0xf0 == 0x50 && bytes.HasPrefix(head[1:], []byte{0x2a, 0x4d, 0x18})
+}
+
 // unpacker gives the reader for a packed file; nil for plain text.
 func unpacker(br *bufio.Reader, head []byte) (io.Reader, error) {
 	big := func() *bufio.Reader { return bufio.NewReaderSize(br, 1<<20) }
 	switch {
 	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
 		return gzip.NewReader(big())
-	case bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}), len(head) > 4 && head[0]&0xf0 == 0x50 && bytes.HasPrefix(head[1:], []byte{0x2a, 0x4d, 0x18}):
+	case zstandard(head):
 		z, err := zstd.NewReader(big(), zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(1<<31))
 		if err != nil {
 			return nil, err
