@@ -261,20 +261,36 @@ func (c *createTable) inCreate() []bool {
 	if auto == "" || c.leads(keep, auto) {
 		return keep
 	}
+	if i := c.keyFor(auto); i >= 0 {
+		for j := 0; j <= i; j++ {
+			keep[j] = keep[j] || c.items[j].kind == c.items[i].kind
+		}
+	}
+	return keep
+}
+
+// keyFor finds the key that is to serve the AUTO_INCREMENT column: one that begins
+// with it, else one that has it at all, which MyISAM and Aria count by; -1 is none.
+func (c *createTable) keyFor(auto string) int {
+	holds := -1
 	for i := range c.items {
 		it := &c.items[i]
 		if !it.isKey() || it.kind == primaryItem {
 			continue
 		}
-		if cols := it.keyColumns(); len(cols) == 0 || !strings.EqualFold(cols[0], auto) {
-			continue
+		for n, col := range it.keyColumns() {
+			if !strings.EqualFold(col, auto) {
+				continue
+			}
+			if n == 0 {
+				return i
+			}
+			if holds < 0 {
+				holds = i
+			}
 		}
-		for j := 0; j <= i; j++ {
-			keep[j] = keep[j] || c.items[j].kind == it.kind
-		}
-		break
 	}
-	return keep
+	return holds
 }
 
 // leads reports whether a key that is kept can serve the AUTO_INCREMENT column:

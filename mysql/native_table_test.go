@@ -39,6 +39,13 @@ func TestCreateTableOfADump(t *testing.T) {
 		{"comments of MySQL", "mysql", "CREATE TABLE `t` (`id` int DEFAULT '7' /*!80023 INVISIBLE */, `v` varchar(10) /*!50606 STORAGE DISK */ COLLATE utf8mb4_0900_ai_ci DEFAULT NULL, KEY `k` (`v`) /*!80000 INVISIBLE */) ENGINE=InnoDB\n/*!50100 PARTITION BY HASH (id)\nPARTITIONS 2 */", maria, []string{
 			"CREATE TABLE `new`.`t` (\n  `id` int DEFAULT '7' INVISIBLE,\n  `v` varchar(10) COLLATE utf8mb4_uca1400_nopad_ai_ci DEFAULT NULL\n) ENGINE=InnoDB\n/*!50100 PARTITION BY HASH (id)\nPARTITIONS 2 */",
 			"ALTER TABLE `new`.`t` ADD KEY `k` (`v`) IGNORED"}},
+		{"all kinds of keys", "mysql", "CREATE TABLE t (id int PRIMARY KEY, v varchar(10), UNIQUE KEY `u` (`v`(5),`id` DESC) USING HASH COMMENT 'c', KEY (`v`), KEY `fn` ((lower(`v`))), SPATIAL KEY `sp` (`v`), CHECK (id > 0))", my, []string{
+			"CREATE TABLE `new`.`t` (\n  id int PRIMARY KEY,\n  v varchar(10),\n  CHECK (id > 0)\n)",
+			"ALTER TABLE `new`.`t` ADD UNIQUE KEY `u` (`v`(5),`id` DESC) USING HASH COMMENT 'c', ADD KEY (`v`), ADD KEY `fn` ((lower(`v`))), ADD SPATIAL KEY `sp` (`v`)"}},
+		{"a counter has the second place", "mysql", "CREATE TABLE t (id int AUTO_INCREMENT, v varchar(10), KEY x (v,id)) ENGINE=MyISAM", my, []string{
+			"CREATE TABLE `new`.`t` (\n  id int AUTO_INCREMENT,\n  v varchar(10),\n  KEY x (v,id)\n) ENGINE=MyISAM"}},
+		{"no primary key", "mysql", "CREATE TABLE t (id int NOT NULL, v varchar(10), UNIQUE KEY x (id), KEY y (id))", my, []string{
+			"CREATE TABLE `new`.`t` (\n  id int NOT NULL,\n  v varchar(10),\n  UNIQUE KEY x (id)\n)", "ALTER TABLE `new`.`t` ADD KEY y (id)"}},
 		{"memory keeps its keys", "mysql", "CREATE TABLE t (id int, v varchar(10), KEY (v)) ENGINE=MEMORY", my, []string{"CREATE TABLE `new`.`t` (\n  id int,\n  v varchar(10),\n  KEY (v)\n) ENGINE=MEMORY"}},
 		{"sequence", "mariadb", "CREATE TABLE `t` (`id` int(11) DEFAULT nextval(`old`.`s`), `v` varchar(10) DEFAULT concat('a',1.5) COMMENT 'DEFAULT x') ENGINE=InnoDB", my, []string{
 			"CREATE TABLE `new`.`t` (\n  `id` int(11),\n  `v` varchar(10) DEFAULT (concat('a',1.5)) COMMENT 'DEFAULT x'\n) ENGINE=InnoDB"}},

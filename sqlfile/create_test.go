@@ -141,34 +141,6 @@ func TestAlterTable(t *testing.T) {
 	}
 }
 
-func TestSplitKeys(t *testing.T) {
-	for _, c := range []struct{ create, bare, alters string }{
-		{orders, strings.NewReplacer(
-			"  UNIQUE KEY `code` (`code`(5),`state` DESC) USING HASH COMMENT 'c',\n", "", "  KEY (`who`),\n", "", "  KEY `fn` ((lower(`code`))),\n", "", "  SPATIAL KEY `sp` (`place`),\n", "",
-			"  CONSTRAINT `fk` FOREIGN KEY (`who`) REFERENCES `people` (`id`) ON DELETE SET NULL ON UPDATE CASCADE,\n", "").Replace(orders),
-			"ALTER TABLE `shop`.`orders` ADD UNIQUE KEY `code` (`code`(5),`state` DESC) USING HASH COMMENT 'c', ADD KEY (`who`), ADD KEY `fn` ((lower(`code`)));" +
-				"ALTER TABLE `shop`.`orders` ADD SPATIAL KEY `sp` (`place`);" +
-				"ALTER TABLE `shop`.`orders` ADD CONSTRAINT `fk` FOREIGN KEY (`who`) REFERENCES `people` (`id`) ON DELETE SET NULL ON UPDATE CASCADE"},
-		{"CREATE TABLE a (b int, KEY x (b))", "CREATE TABLE a (b int)", "ALTER TABLE a ADD KEY x (b)"},
-		{"CREATE TABLE a (b int AUTO_INCREMENT, KEY x (c,b), KEY y (b), c int)", "CREATE TABLE a (b int AUTO_INCREMENT, KEY y (b), c int)", "ALTER TABLE a ADD KEY x (c,b)"},
-		{"CREATE TABLE a (b int AUTO_INCREMENT, c int, KEY x (c,b))", "CREATE TABLE a (b int AUTO_INCREMENT, c int, KEY x (c,b))", ""},
-		{"CREATE TABLE a (b int NOT NULL, UNIQUE KEY x (b), KEY y (b))", "CREATE TABLE a (b int NOT NULL, UNIQUE KEY x (b))", "ALTER TABLE a ADD KEY y (b)"},
-		{"CREATE TABLE a (b int PRIMARY KEY AUTO_INCREMENT, c int, UNIQUE KEY x (c))", "CREATE TABLE a (b int PRIMARY KEY AUTO_INCREMENT, c int)", "ALTER TABLE a ADD UNIQUE KEY x (c)"},
-		{"CREATE TABLE \"a\" (\"b\" int PRIMARY KEY, KEY \"k`\" (\"b\"))", "CREATE TABLE `a` (`b` int PRIMARY KEY)", "ALTER TABLE `a` ADD KEY `k``` (`b`)"},
-		{"CREATE TABLE a (b int)", "CREATE TABLE a (b int)", ""},
-		{"SELECT 1", "SELECT 1", ""},
-	} {
-		bare, alters := SplitKeys([]byte(c.create))
-		var got []string
-		for _, a := range alters {
-			got = append(got, string(a))
-		}
-		if diff := cmp.Diff(c.bare+"\n"+strings.ReplaceAll(c.alters, ";", "\n"), string(bare)+"\n"+strings.Join(got, "\n")); diff != "" {
-			t.Errorf("%s: %s", c.create, diff)
-		}
-	}
-}
-
 func TestSession(t *testing.T) {
 	for _, c := range []struct {
 		sets string

@@ -7,7 +7,6 @@
 //	Scanner    the file as statements, in order; INSERTs as Tuples
 //	Tuples     a piece of a few megabytes of rows, still as text
 //	Converter  Tuples to batches (LOAD DATA or COPY text) without building values
-//	SplitKeys  a CREATE TABLE without its secondary keys, and the ALTER TABLEs that add them later
 //
 // One Scanner feeds any number of lanes: it only looks for the ends of rows, at
 // memory speed, and gives the rows away in pieces that are the same for the same

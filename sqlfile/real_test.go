@@ -71,10 +71,8 @@ type importer struct {
 	t      *testing.T
 	dir    string
 	server Server
-	split  bool // secondary keys after the rows
 	tables map[string]*tidemark.Table
 	script bytes.Buffer
-	later  []string
 	rows   map[string]int
 	parts  []*Tuples // of a long row, until it is whole
 	raw    int
@@ -106,26 +104,13 @@ func (im *importer) build(file []byte) {
 			im.run(string(st.Text))
 		}
 	}
-	for _, sql := range im.later {
-		im.run(sql)
-	}
 }
 
 func (im *importer) run(sql string) { fmt.Fprintf(&im.script, "DELIMITER ;;;;\n%s\n;;;;\n", sql) }
 
 func (im *importer) create(st *Statement) {
 	im.tables[st.Table] = st.Def
-	bare, alters := st.Text, [][]byte(nil)
-	if im.split {
-		bare, alters = SplitKeys(st.Text)
-	}
-	im.run(string(bare))
-	for _, a := range alters {
-		if st.Database != "" {
-			im.later = append(im.later, "USE "+name(st.Database))
-		}
-		im.later = append(im.later, string(a))
-	}
+	im.run(string(st.Text))
 }
 
 // load writes a LOAD DATA with CHARACTER SET binary, as the engine's writer does.
@@ -253,7 +238,7 @@ func indexOf(list []string, s string) int {
 // checkDump loads a dump in both ways and compares.
 func checkDump(t *testing.T, server *testdb.Server, version Server, file []byte, of string) {
 	a, b := server.NewDatabase(t, "client"), server.NewDatabase(t, "ours")
-	im := &importer{t: t, dir: t.TempDir(), server: version, split: true, tables: map[string]*tidemark.Table{}, rows: map[string]int{}, piece: 100 << 10}
+	im := &importer{t: t, dir: t.TempDir(), server: version, tables: map[string]*tidemark.Table{}, rows: map[string]int{}, piece: 100 << 10}
 	if !bytes.Contains(file, []byte("CREATE TABLE")) { // --no-create-info
 		shape := dump(t, server, "--no-data", "--skip-triggers", databaseName(of))
 		testdb.Load(t, a, bytes.NewReader(shape))
@@ -286,7 +271,7 @@ func TestDumpOfSeveralDatabases(t *testing.T) {
 	testdb.Load(t, two, testdb.Sample(t, "world/mysql.sql.zst"))
 	file := dump(t, server, "--databases", databaseName(one), databaseName(two))
 	before := contents(t, one) + contents(t, two)
-	im := &importer{t: t, dir: t.TempDir(), split: true, tables: map[string]*tidemark.Table{}, rows: map[string]int{}}
+	im := &importer{t: t, dir: t.TempDir(), tables: map[string]*tidemark.Table{}, rows: map[string]int{}}
 	for _, u := range []string{one, two} {
 		testdb.Query(t, server.URL(""), "DROP DATABASE "+databaseName(u))
 	}
