@@ -45,6 +45,7 @@ func Copy(ctx context.Context, env Env, spec CopySpec) (string, *Report, error) 
 		return "", nil, err
 	}
 	defer tgt.Close()
+	defer watchLocks(ctx, env, src, tgt)()
 	c := &copying{env: env, spec: spec, src: src, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}}
 	if spec.PlanOnly {
 		p, err := c.plan(ctx)

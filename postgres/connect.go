@@ -57,6 +57,9 @@ type Engine struct {
 	controlMu sync.Mutex // control runs the statements of Inspect, Ledger and Preflight
 	control   *pgx.Conn
 
+	pidsMu sync.Mutex
+	pids   []uint32 // of all sessions so far
+
 	foreigns foreignTables
 	target   targetFacts
 
@@ -156,6 +159,9 @@ func (e *Engine) settle(ctx context.Context, conn *pgconn.PgConn) error {
 			Err:  fmt.Errorf("the server is PostgreSQL %s", version),
 			Hint: fmt.Sprintf("PostgreSQL %d to %d are supported.", oldestMajor, newestMajor)}
 	}
+	e.pidsMu.Lock()
+	e.pids = append(e.pids, conn.PID())
+	e.pidsMu.Unlock()
 	return conn.Exec(ctx, sessionSQL(major)).Close()
 }
 

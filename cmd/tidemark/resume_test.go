@@ -16,6 +16,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -320,6 +322,32 @@ func TestFrozenProcessIsShutOut(t *testing.T) {
 			must(t, "diff", src, dst)
 			sameCounts(t, src, dst)
 		})
+	}
+}
+
+// TestWaitsForALock copies into a table that another session has locked: the screen
+// says who has, and when that ends the copy goes on.
+func TestWaitsForALock(t *testing.T) {
+	t.Parallel()
+	src, dst := shopOn(t, pg15(t)), shopOn(t, pg15(t))
+	conn, err := pgx.Connect(t.Context(), dst+"&application_name=the-holder")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(t.Context())
+	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE item IN SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan outcome, 1)
+	go func() { done <- cli(t, "copy", src, dst, "--prep", "truncate") }()
+	time.Sleep(11 * time.Second)
+	if _, err := conn.Exec(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	o := <-done
+	want := fmt.Sprintf(`waiting: public.item: a lock on it is held by session %d (user %s, application "the-holder", idle in transaction).`, conn.PgConn().PID(), conn.Config().User)
+	if o.code != 0 || strings.Count(o.errOut, "waiting: ") != 1 || !strings.Contains(o.errOut, want) {
+		t.Errorf("exit %d, want %q in\n%s", o.code, want, o.errOut)
 	}
 }
 

@@ -82,6 +82,8 @@ func (w *quiet) Event(e job.Event) {
 		if w.retries++; w.retries <= 10 {
 			fmt.Fprintf(w.errOut, "trying again: %s: %s\n", e.Object, e.Error)
 		}
+	case e.Kind == "wait":
+		fmt.Fprintf(w.errOut, "waiting: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "object" && e.Error != "":
 		fmt.Fprintf(w.errOut, "failed: %s\n", e.Error)
 	}

@@ -1,0 +1,53 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// waitsSQL names, for those of our sessions that wait for a lock, whom they wait for.
+const waitsSQL = `SELECT DISTINCT coalesce(l.relation::regclass::text, 'a lock of type ' || l.locktype), b.pid, coalesce(b.usename::text, ''), coalesce(b.application_name, ''), coalesce(b.state, 'of another user')
+	FROM unnest($1::int[]) ours(pid) JOIN pg_locks l ON l.pid = ours.pid AND NOT l.granted
+	CROSS JOIN unnest(pg_blocking_pids(ours.pid)) holds(pid) JOIN pg_stat_activity b ON b.pid = holds.pid
+	WHERE b.pid <> ALL ($1::int[]) ORDER BY 1, 2`
+
+// A wait is a lock that sessions of ours wait for, and who holds it.
+type wait struct {
+	Lock        string
+	PID         int32
+	User        string
+	Application string
+	State       string
+}
+
+// Waits names the locks that this Engine's sessions wait for, and the sessions of
+// others that hold them. It uses a session of its own, since all others may wait.
+func (e *Engine) Waits(ctx context.Context) ([]tidemark.Finding, error) {
+	e.pidsMu.Lock()
+	pids := slices.Clone(e.pids)
+	e.pidsMu.Unlock()
+	conn, err := e.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer closeConn(conn)
+	defer func() {
+		e.pidsMu.Lock()
+		e.pids = slices.DeleteFunc(e.pids, func(p uint32) bool { return p == conn.PgConn().PID() })
+		e.pidsMu.Unlock()
+	}()
+	found, err := rows[wait](ctx, conn, waitsSQL, pids)
+	if err != nil {
+		return nil, e.fail(ctx, "look for locks", e.object, err)
+	}
+	var out []tidemark.Finding
+	for _, w := range found {
+		out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: w.Lock,
+			Text: fmt.Sprintf("a lock on it is held by session %d (user %s, application %q, %s)", w.PID, w.User, w.Application, w.State),
+			Hint: fmt.Sprintf("End that session, if it is a process that hangs: SELECT pg_terminate_backend(%d);", w.PID)})
+	}
+	return out, nil
+}
