@@ -125,7 +125,7 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 
 // match makes the move that reads the target's table in the order of the source's columns.
 func match(tgt Database, m *tidemark.Move, t *tidemark.Table) (diff.Pair, []string) {
-	back := &tidemark.Move{From: t, To: m.To}
+	back := &tidemark.Move{From: t, To: m.To, Direct: m.Direct} // as the source is read
 	var lacks []string
 	for _, c := range m.To.Stored() {
 		name := clip(tgt, c.Name)

@@ -99,12 +99,39 @@ func Open(ctx context.Context, url string, opt Options) (*Engine, error) {
 		return nil, err
 	}
 	var size string
-	if err := e.lead.QueryRow(ctx, "SELECT current_setting('block_size')").Scan(&size); err != nil {
+	var pid uint32
+	if err := e.lead.QueryRow(ctx, "SELECT current_setting('block_size'), pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&size, &pid); err != nil {
 		e.Close()
 		return nil, e.fail(ctx, "connect", e.object, err)
 	}
 	e.block, _ = strconv.ParseInt(size, 10, 64)
+	if pid != e.lead.PgConn().PID() { // a pooler makes up keys for cancelling
+		if err := e.refuseTransactionPool(ctx, pid); err != nil {
+			e.Close()
+			return nil, err
+		}
+	}
 	return e, nil
+}
+
+// refuseTransactionPool looks whether the pooler in between has given the leader's
+// server process, which is between two transactions, to somebody else. Through such a
+// pool our settings would reach other programs' statements, and not all of our own.
+func (e *Engine) refuseTransactionPool(ctx context.Context, pid uint32) error {
+	other, err := e.connect(ctx)
+	if err != nil {
+		return err
+	}
+	defer closeConn(other)
+	var again uint32
+	if err := other.QueryRow(ctx, "SELECT pg_backend_pid()", pgx.QueryExecModeSimpleProtocol).Scan(&again); err != nil {
+		return e.fail(ctx, "connect", e.object, err)
+	}
+	if again != pid {
+		return nil
+	}
+	return tidemark.Errorf(tidemark.Unsupported, "connect", e.object, "a pooler in between gives each transaction another session of the server",
+		"Give the server's own address, or that of a pool with pool_mode = session: snapshots and settings do not survive the other modes.")
 }
 
 // objectOf names a database in messages, without what could be secret.

@@ -95,18 +95,6 @@ func TestSchemaIsEqual(t *testing.T) {
 	}
 }
 
-// TestNastySchemaIsEqual copies schemas that use what the samples do not.
-func TestNastySchemaIsEqual(t *testing.T) {
-	for _, versions := range [][2]int{{15, 15}, {15, 18}, {16, 16}, {17, 18}, {18, 18}} {
-		t.Run(fmt.Sprintf("%d to %d", versions[0], versions[1]), func(t *testing.T) {
-			src := testdb.Postgres(t, versions[0]).NewDatabase(t, "src")
-			dst := testdb.Postgres(t, versions[1]).NewDatabase(t, "dst")
-			loadNasty(t, src, versions[0])
-			sameSchema(t, src, dst)
-		})
-	}
-}
-
 // TestBeyondDump copies what a dump does not bring over, and asks only for equality.
 func TestBeyondDump(t *testing.T) {
 	sql, err := os.ReadFile(filepath.Join("testdata", "beyond.sql"))

@@ -321,6 +321,8 @@ func (e *Engine) selectList(q *rangeQuery, r tidemark.Read) (list string, plain 
 		switch {
 		case c.Type.Kind == tidemark.Money && !r.Move.Direct && r.Format == tidemark.CopyText:
 			expr, plain = expr+"::numeric", false // without the currency sign
+		case c.Type.Native == `"char"` && e.major < 15 && r.Format == tidemark.CopyText:
+			expr, plain = charExpr(expr), false
 		case r.Move.Lob.Mode == tidemark.LimitedLob && cuttable(&c):
 			if r.Format != tidemark.CopyText {
 				return "", false, tidemark.Errorf(tidemark.Bug, "read", q.object, "limited LOB mode needs the text format", "")
@@ -331,6 +333,12 @@ func (e *Engine) selectList(q *rangeQuery, r tidemark.Read) (list string, plain 
 		exprs = append(exprs, expr)
 	}
 	return strings.Join(exprs, ", "), plain, nil
+}
+
+// charExpr writes a "char" beyond ASCII as servers since 15 do; older ones give the
+// bare byte, which is no text in any encoding of several bytes.
+func charExpr(c string) string {
+	return fmt.Sprintf(`CASE WHEN %[1]s::int >= 0 THEN %[1]s::text ELSE '\' || ((%[1]s::int & 255) >> 6) || ((%[1]s::int >> 3) & 7) || (%[1]s::int & 7) END`, c)
 }
 
 // whereSQL gives the condition of a range together with the move's filters.

@@ -16,15 +16,13 @@ import (
 // TestEachVersion copies the nasty schema of each version, with all that the
 // version brought, to the same version and to the next.
 func TestEachVersion(t *testing.T) {
-	for from := oldestMajor; from <= newestMajor; from++ {
-		for _, to := range []int{from, min(from+1, newestMajor)} {
-			t.Run(fmt.Sprintf("%d to %d", from, to), func(t *testing.T) {
-				src := testdb.Postgres(t, from).NewDatabase(t, "src")
-				dst := testdb.Postgres(t, to).NewDatabase(t, "dst")
-				loadNasty(t, src, from)
-				sameSchema(t, src, dst)
-			})
-		}
+	for _, v := range [][2]int{{13, 13}, {13, 14}, {13, 18}, {14, 14}, {14, 15}, {15, 15}, {15, 16}, {15, 18}, {16, 16}, {16, 17}, {17, 17}, {17, 18}, {18, 18}} {
+		t.Run(fmt.Sprintf("%d to %d", v[0], v[1]), func(t *testing.T) {
+			src := testdb.Postgres(t, v[0]).NewDatabase(t, "src")
+			dst := testdb.Postgres(t, v[1]).NewDatabase(t, "dst")
+			loadNasty(t, src, v[0])
+			sameSchema(t, src, dst)
+		})
 	}
 }
 

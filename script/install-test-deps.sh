@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the real database servers and client tools that the tests run against.
 #
-#   Debian packages   PostgreSQL 15 with its clients, MariaDB, the libraries MySQL needs, gcc for -race (root only)
+#   Debian packages   PostgreSQL 15 with its clients, pgbouncer, MariaDB, the libraries MySQL needs, gcc for -race (root only)
 #   Maven artifacts   MySQL 8.0.33 and PostgreSQL 13, 14, 16-18, unpacked into the cache folder
 #   a newer Debian    pg_dump 18 with the libraries it needs, unpacked into the cache folder
 #
@@ -39,7 +39,7 @@ retry() {
 
 # --- Debian packages ---
 
-packages="postgresql-15 postgresql-client-15 mariadb-server mariadb-client libaio1 libnuma1 libncurses6 libtinfo5
+packages="postgresql-15 postgresql-client-15 pgbouncer mariadb-server mariadb-client libaio1 libnuma1 libncurses6 libtinfo5
           unzip xz-utils zstd gcc libc6-dev"
 command -v mvn >/dev/null || packages="$packages maven default-jre-headless"
 

@@ -1,0 +1,161 @@
+package main
+
+import (
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// olderZoo says what PostgreSQL 13 needs of an 18's zoo: it has no multiranges, no
+// endless numerics.
+const olderZoo = `
+tables:
+  "*.t_range": {types: {m4: text, mtz: text}}
+  "*.t_numeric": {where: "id not in (3, 4)"}
+`
+
+// TestEveryPostgres copies samples from each version to the next, and between the
+// oldest and the newest; all rows are equal.
+func TestEveryPostgres(t *testing.T) {
+	for _, v := range [][2]int{{13, 14}, {14, 15}, {15, 16}, {16, 17}, {17, 18}, {13, 18}, {18, 13}} {
+		samples := []string{"types-zoo", "pagila"} // the others have nothing that these have not
+		if v[0]+1 != v[1] {
+			samples = append(samples, "chinook", "northwind")
+		}
+		for _, sample := range samples {
+			t.Run(fmt.Sprintf("%s/%dto%d", sample, v[0], v[1]), func(t *testing.T) {
+				src, dst := testdb.Postgres(t, v[0]).NewDatabase(t, "src"), testdb.Postgres(t, v[1]).NewDatabase(t, "dst")
+				testdb.Load(t, src, testdb.SamplePostgres(t, v[0], sample+"/pg.sql"+packed(sample)))
+				args := []string{src, dst}
+				if sample == "types-zoo" && v[0] > v[1] {
+					args = append(args, "--config", taskFile(t, olderZoo))
+				}
+				must(t, append([]string{"copy"}, args...)...)
+				must(t, append([]string{"diff"}, args...)...)
+			})
+		}
+	}
+}
+
+// TestOlderPostgresIsNamed asks for the plan of a copy to a server that lacks a type.
+func TestOlderPostgresIsNamed(t *testing.T) {
+	src := filled(t, testdb.Postgres(t, 18), "types-zoo/pg.sql")
+	o := cli(t, "copy", src, testdb.Postgres(t, 13).NewDatabase(t, "dst"), "--plan")
+	want := "column m4 is of int4multirange: multiranges came with PostgreSQL 14"
+	if o.code != 12 || !strings.Contains(o.errOut, want) {
+		t.Errorf("exit %d\n%s%s\nwant 12 and %s", o.code, o.errOut, o.out, want)
+	}
+	for _, named := range []string{"zoo.f_sqlbody", "publication table zoo_pub", "numeric(5,-2) came with PostgreSQL 15"} {
+		if !strings.Contains(o.out+o.errOut, named) {
+			t.Errorf("the plan does not name %s:\n%s", named, o.out)
+		}
+	}
+}
+
+// TestPostgresVersionsAndMySQL goes to and fro once with the versions that the
+// tests of samples do not use.
+func TestPostgresVersionsAndMySQL(t *testing.T) {
+	for _, v := range []int{13, 18} {
+		t.Run(fmt.Sprint(v), func(t *testing.T) {
+			src := filled(t, testdb.MariaDB(t), "sakila/mysql.sql.zst")
+			mid, back := testdb.Postgres(t, v).NewDatabase(t, "mid"), testdb.MySQL(t).NewDatabase(t, "back")
+			must(t, "copy", src, mid)
+			must(t, "diff", src, mid)
+			must(t, "copy", mid, back)
+			must(t, "diff", mid, back)
+		})
+	}
+}
+
+// TestPoolers copies from and to a pgbouncer. One that pools sessions is like a
+// server; one that pools transactions is refused.
+func TestPoolers(t *testing.T) {
+	srv := testdb.Postgres(t, 15)
+	src := filled(t, srv, "types-zoo/pg.sql")
+	t.Run("session", func(t *testing.T) {
+		through := pgbouncer(t, srv, "session")
+		dst := srv.NewDatabase(t, "dst")
+		must(t, "copy", through(src), through(dst))
+		must(t, "diff", src, dst)
+	})
+	t.Run("transaction", func(t *testing.T) {
+		through := pgbouncer(t, srv, "transaction")
+		dst := srv.NewDatabase(t, "dst")
+		for _, args := range [][]string{{"copy", through(src), dst}, {"copy", src, through(dst)}, {"check", src, through(dst)}} {
+			o := cli(t, args...)
+			if want := "a pooler in between gives each transaction another session of the server"; o.code != 7 || !strings.Contains(o.errOut, want) {
+				t.Errorf("%s: exit %d, want 7\n%s", args[0], o.code, o.errOut)
+			}
+		}
+	})
+}
+
+// pgbouncer starts one before a server, and gives what turns a URL of the server
+// into one through it.
+func pgbouncer(t *testing.T, srv *testdb.Server, mode string) func(string) string {
+	t.Helper()
+	free, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := free.Addr().String()
+	_, port, _ := net.SplitHostPort(address)
+	free.Close()
+	dir, err := os.MkdirTemp("", "tidemark-pool") // t.TempDir is root's alone
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	users, config := filepath.Join(dir, "users"), filepath.Join(dir, "ini")
+	for name, text := range map[string]string{
+		users: fmt.Sprintf("%q %q\n", srv.User, srv.Password),
+		config: fmt.Sprintf("[databases]\n* = host=%s port=%d\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nunix_socket_dir =\n"+
+			"auth_type = scram-sha-256\nauth_file = %s\npool_mode = %s\n", srv.Host, srv.Port, port, users, mode),
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"-q", config}
+	if os.Getuid() == 0 {
+		args = append([]string{"-u", "postgres"}, args...) // it does not run as root
+	}
+	cmd := exec.Command("/usr/sbin/pgbouncer", args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v: run make test-deps", err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait() // it was stopped
+	})
+	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("pgbouncer does not start: ", err)
+		}
+	}
+	return func(db string) string {
+		u, err := url.Parse(db)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Host = address
+		return u.String()
+	}
+}
