@@ -141,6 +141,6 @@ func Matrix() []Capability {
 		{"copy", "exactly once on resume", "marker row in the range's transaction", "marker row (transactional tables)", "by offset"},
 		{"copy", "bad rows set aside", "yes", "yes", "yes"},
 		{"diff", "compare", "yes", "yes", ""},
-		{"check", "before anything moves", "yes", "yes", ""},
+		{"check", "before anything moves", "yes", "yes", "yes"},
 	}
 }
