@@ -106,6 +106,8 @@ type inbound struct {
 	cols   []inCol
 	plain  bool   // all columns are as they are
 	refuse Policy // for values that MySQL cannot hold
+	key    []int  // the columns that name a row
+	row    string // names the row of a refused value; "" where its beginning is gone
 
 	col     int    // that comes next
 	carry   []byte // the beginning of its value, from an earlier piece
@@ -142,6 +144,7 @@ func (t *inbound) feed(data []byte) ([]byte, error) {
 			return t.out, t.partial(data)
 		}
 		if err := t.value(data[:n]); err != nil {
+			t.row = t.rowName(data)
 			return t.out, err
 		}
 		t.out = append(t.out, end)
@@ -151,6 +154,28 @@ func (t *inbound) feed(data []byte) ([]byte, error) {
 		}
 	}
 	return t.out, nil
+}
+
+// rowName names the row whose present column begins rest: what came before is in out.
+func (t *inbound) rowName(rest []byte) string {
+	row := t.out[bytes.LastIndexByte(t.out, '\n')+1:]
+	values := bytes.Split(row, []byte{'\t'})
+	if len(values) <= t.col {
+		return "" // it began in an earlier piece
+	}
+	rest, _, _ = bytes.Cut(rest, []byte{'\n'})
+	values = append(values[:t.col:t.col], bytes.Split(rest, []byte{'\t'})...)
+	var parts []string
+	for _, i := range t.key {
+		switch {
+		case i >= len(values):
+		case string(values[i]) == `\N`:
+			parts = append(parts, t.cols[i].name+"=NULL")
+		default:
+			parts = append(parts, t.cols[i].name+"="+strconv.Quote(string(values[i][:min(len(values[i]), 40)])))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // feedPlain changes the escapes that LOAD DATA does not know, in place.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -156,6 +157,11 @@ func (k *writing) prepare(ctx context.Context) (err error) {
 	}
 	if k.w.Format == tidemark.CopyText {
 		k.inbound = newInbound(inCols(k.w.Move), k.e.opt.Unrepresentable)
+		for _, name := range keyColumns(k.w.Move.From) {
+			if i := slices.Index(k.w.Move.Source, name); i >= 0 {
+				k.inbound.key = append(k.inbound.key, i)
+			}
+		}
 	}
 	k.enums = newEnumCounter(k.w.Move, k.e.mariadb)
 	k.sql = k.loadStatement()
@@ -471,9 +477,12 @@ func (k *writing) undo(ctx context.Context, err error) error {
 	case taken != nil:
 		return taken.err
 	case bad != nil:
-		out := &tidemark.Error{Op: "write", Object: k.object, Kind: tidemark.BadRow, Err: bad,
+		err = bad
+		if k.inbound != nil && k.inbound.row != "" {
+			err = fmt.Errorf("row %s: %w", k.inbound.row, bad)
+		}
+		return &tidemark.Error{Op: "write", Object: k.object, Kind: tidemark.BadRow, Err: err,
 			Hint: "Correct the row at the source, or choose NULL for values that MySQL cannot hold: --unrepresentable=null."}
-		return out
 	}
 	out := k.e.fail("write", k.object, err)
 	if errors.As(out, &ours) && left != "" {

@@ -128,6 +128,10 @@ func TestReject(t *testing.T) {
 			if err != nil || len(marks) != 1 || marks[0] != (tidemark.Mark{Range: 5, Rows: 997}) {
 				t.Errorf("marks %v %v", marks, err)
 			}
+			_, err = e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: &tidemark.Range{ID: 6}}, batches(tidemark.CopyText, r, "2000\tok\t\\N\n2001\tno\tinfinity\n2002\tok\t\\N\n"))
+			if err == nil || !strings.Contains(err.Error(), `x: row id="2001": column at holds "infinity", which is outside`) {
+				t.Errorf("a refused value: %v", err)
+			}
 			stop := errors.New("too many")
 			_, err = e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: &tidemark.Range{ID: 6}, Reject: func([]byte, string) error { return stop }},
 				batches(tidemark.CopyText, r, "2000\tok\t\\N\n1\tdup\t\\N\n"))
