@@ -163,7 +163,7 @@ func (k *writing) prepare(ctx context.Context) (err error) {
 			}
 		}
 	}
-	k.enums = newEnumCounter(k.w.Move, k.e.mariadb)
+	k.enums = newEnumCounter(k.w.Move, k.e.warnsOfZero())
 	k.sql = k.loadStatement()
 	if k.s.wire == nil {
 		k.s.wire = newWire(k.s.net)

@@ -22,9 +22,8 @@ type enumCounter struct {
 }
 
 // newEnumCounter looks for columns whose labels are the same on both sides: there
-// a value that is no label can only be index 0. MySQL, unlike MariaDB, does not
-// warn of a 0.
-func newEnumCounter(m *tidemark.Move, mariadb bool) *enumCounter {
+// a value that is no label can only be index 0.
+func newEnumCounter(m *tidemark.Move, warnsOfZero bool) *enumCounter {
 	to := m.To.Stored()
 	k := &enumCounter{empty: make([]bool, len(to)), zero: make([]bool, len(to)), last: -1}
 	for i, c := range to {
@@ -36,13 +35,17 @@ func newEnumCounter(m *tidemark.Move, mariadb bool) *enumCounter {
 			continue
 		}
 		k.empty[i] = !slices.Contains(c.Type.Labels, "")
-		k.zero[i] = mariadb && !slices.Contains(c.Type.Labels, "0")
+		k.zero[i] = warnsOfZero && !slices.Contains(c.Type.Labels, "0")
 		if k.empty[i] || k.zero[i] {
 			k.last = i
 		}
 	}
 	return k
 }
+
+// warnsOfZero reports whether the server warns of a 0 in an ENUM: MariaDB 10.11 does;
+// MySQL, and MariaDB 11.8 (seen; the versions between were not looked at), do not.
+func (e *Engine) warnsOfZero() bool { return e.mariadb && !e.atLeast(11, 8, 0) }
 
 // see counts in a piece of the stream, which may begin and end anywhere.
 func (k *enumCounter) see(data []byte) {
