@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 
 	"github.com/tidemarkdb/tidemark"
@@ -182,10 +183,32 @@ func (im *importing) rows(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 		im.script.Done(p)
 		return nil
 	}
+	numbered := im.numbered(move)
+	if numbered {
+		if err := im.run.board.drained(ctx, c); err != nil {
+			return err
+		}
+	}
 	im.mu.Lock()
 	im.pieces[p.ID] = p
 	im.mu.Unlock()
-	return im.run.board.addRange(ctx, c, r, pendingPieces)
+	if err := im.run.board.addRange(ctx, c, r, pendingPieces); err != nil || !numbered {
+		return err
+	}
+	return im.run.board.drained(ctx, c)
+}
+
+// numbered says whether the target numbers the rows of a move: then they go alone
+// and in the file's order, or they would take numbers that others bring along, and
+// not those that other tables of the file know them by.
+func (im *importing) numbered(move int) bool {
+	m, _ := im.run.move(move)
+	for _, c := range m.From.Columns {
+		if c.Identity != nil && !slices.Contains(m.Source, c.Name) {
+			return true
+		}
+	}
+	return false
 }
 
 // narrow gives the move for rows that have not all columns of their table.
