@@ -11,11 +11,12 @@
 //	3  engines                            the explicit list of engines, and what each can do
 //	2  postgres mysql sqlfile             engines: they know the vocabulary and nothing else
 //	   mapping load diff catalog advisor  verbs: they see engines through their own interfaces
+//	   apply                              and one that is begun
 //	1  tidemark flow                      vocabulary and kernel
 //
 // # Reading order
 //
 // Start here: type.go (logical types), table.go (tables and what hangs on
 // them), move.go (which rows go where: Move, Range, Split), batch.go (rows on
-// their way), errors.go. Then flow (the kernel), load (the copy), and an engine.
+// their way), change.go (transactions of a log on their way), errors.go. Then flow (the kernel), load (the copy), and an engine.
 package tidemark

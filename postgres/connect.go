@@ -52,7 +52,8 @@ type Engine struct {
 
 	leaderMu sync.Mutex
 	lead     *pgx.Conn
-	snapshot string // exported by lead; "" before Freeze
+	snapshot string    // exported by lead; "" before Freeze
+	start    slotStart // of a slot that CreateSlot has made; guarded by leaderMu
 
 	controlMu sync.Mutex // control runs the statements of Inspect, Ledger and Preflight
 	control   *pgx.Conn
@@ -308,6 +309,7 @@ func (e *Engine) Close() error {
 	e.leaderMu.Lock()
 	closeConn(e.lead)
 	e.lead = nil
+	e.start.end()
 	e.leaderMu.Unlock()
 	return nil
 }

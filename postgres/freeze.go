@@ -48,6 +48,14 @@ func (e *Engine) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark
 	if _, err = conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
 		return pos, "", err
 	}
+	place, err := e.start.take(ctx, conn)
+	if err != nil {
+		_, _ = conn.Exec(ctx, "ROLLBACK") // the first error is the one to tell
+		return pos, "", err
+	}
+	if place != "" {
+		pos.Text = place
+	}
 	var system, view string
 	if err = conn.QueryRow(ctx, `SELECT system_identifier::text, pg_current_snapshot()::text, pg_export_snapshot()
 		FROM pg_control_system()`).Scan(&system, &view, &snapshot); err != nil {

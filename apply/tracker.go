@@ -1,0 +1,190 @@
+package apply
+
+// A Key stands for something of the target that transactions can meet at: a value
+// of a unique key, or a table. It is a hash: two that happen to be equal make one
+// transaction wait for the other without need, and nothing worse.
+type Key uint64
+
+// An Access is what a transaction does with a Key. Readers of a key run at once, a
+// writer runs alone.
+//
+// A row writes each of its key values, of before and after. A row that references
+// another one reads the key value that it references: children of one parent do not
+// wait for each other, only for the parent's own change. Every row reads its table,
+// and what concerns a whole table (TRUNCATE, a change that no key tells apart from
+// others) writes it.
+type Access struct {
+	Key   Key
+	Write bool
+}
+
+// A Node is a transaction in a Tracker. The zero value is ready for Add, and again
+// after Done.
+type Node struct {
+	Tx any // whatever the caller wants to find here
+
+	waits   int     // nodes that must be done before this one may begin
+	waiters []*Node // nodes that wait for this one
+	entries []*entry
+}
+
+// An entry is what a node holds of one key.
+type entry struct {
+	node       *Node
+	slot       *slot
+	write      bool
+	prev, next *entry // among the slot's readers
+	linked     bool
+}
+
+// A slot is a key that a node in flight has accessed: the last writer, and who has
+// read since. Writers before it are what it waits for, so they need not be known.
+type slot struct {
+	key     Key
+	writer  *entry
+	readers *entry // the newest one
+	used    int    // entries that hold it
+}
+
+// A Tracker finds out which transactions may run at once. It knows those in flight
+// only, so it forgets exactly what is done, and never has to be cleared. It is for one
+// goroutine.
+type Tracker struct {
+	slots map[Key]*slot
+	freeE []*entry
+	freeS []*slot
+	nodes int
+}
+
+// NewTracker makes a tracker without nodes.
+func NewTracker() *Tracker { return &Tracker{slots: map[Key]*slot{}} }
+
+// Len is the number of nodes in flight.
+func (t *Tracker) Len() int { return t.nodes }
+
+// Add takes the next transaction in commit order, with all that it accesses, and says
+// whether it may begin at once. If not, Done of another node gives it.
+func (t *Tracker) Add(n *Node, accesses []Access) (ready bool) {
+	t.nodes++
+	for _, a := range accesses {
+		s := t.slots[a.Key]
+		if s == nil {
+			s = t.newSlot(a.Key)
+		}
+		mine := s.writer != nil && s.writer.node == n
+		switch {
+		case mine: // a writer reads, and writes again, as it likes
+		case a.Write:
+			t.write(s, n)
+		case s.readers == nil || s.readers.node != n:
+			if s.writer != nil {
+				n.waitFor(s.writer.node)
+			}
+			e := t.newEntry(n, s)
+			e.link()
+		}
+	}
+	return n.waits == 0
+}
+
+func (t *Tracker) write(s *slot, n *Node) {
+	if s.writer != nil {
+		n.waitFor(s.writer.node)
+	}
+	for r := s.readers; r != nil; {
+		older := r.next
+		if r.node != n {
+			n.waitFor(r.node)
+		}
+		r.prev, r.next, r.linked = nil, nil, false
+		r = older
+	}
+	s.readers = nil
+	e := t.newEntry(n, s)
+	e.write = true
+	s.writer = e
+}
+
+// waitFor makes n wait for another node, once: all that n waits for is found in one
+// call of Add, so if it is among the waiters already it is the last one.
+func (n *Node) waitFor(other *Node) {
+	if k := len(other.waiters); k > 0 && other.waiters[k-1] == n {
+		return
+	}
+	other.waiters = append(other.waiters, n)
+	n.waits++
+}
+
+// Done ends a node and appends to ready those that may begin now.
+func (t *Tracker) Done(n *Node, ready []*Node) []*Node {
+	t.nodes--
+	for _, e := range n.entries {
+		s := e.slot
+		switch {
+		case s.writer == e:
+			s.writer = nil
+		case e.linked:
+			e.unlink()
+		}
+		if s.used--; s.used == 0 {
+			delete(t.slots, s.key)
+			*s = slot{}
+			t.freeS = append(t.freeS, s)
+		}
+		*e = entry{}
+		t.freeE = append(t.freeE, e)
+	}
+	for i, w := range n.waiters {
+		n.waiters[i] = nil
+		if w.waits--; w.waits == 0 {
+			ready = append(ready, w)
+		}
+	}
+	n.entries, n.waiters = n.entries[:0], n.waiters[:0]
+	return ready
+}
+
+func (e *entry) link() {
+	s := e.slot
+	e.next, e.linked = s.readers, true
+	if s.readers != nil {
+		s.readers.prev = e
+	}
+	s.readers = e
+}
+
+func (e *entry) unlink() {
+	if e.prev != nil {
+		e.prev.next = e.next
+	} else {
+		e.slot.readers = e.next
+	}
+	if e.next != nil {
+		e.next.prev = e.prev
+	}
+}
+
+func (t *Tracker) newSlot(k Key) *slot {
+	var s *slot
+	if n := len(t.freeS); n > 0 {
+		s, t.freeS = t.freeS[n-1], t.freeS[:n-1]
+	} else {
+		s = &slot{}
+	}
+	s.key = k
+	t.slots[k] = s
+	return s
+}
+
+func (t *Tracker) newEntry(n *Node, s *slot) *entry {
+	var e *entry
+	if k := len(t.freeE); k > 0 {
+		e, t.freeE = t.freeE[k-1], t.freeE[:k-1]
+	} else {
+		e = &entry{}
+	}
+	e.node, e.slot = n, s
+	s.used++
+	n.entries = append(n.entries, e)
+	return e
+}

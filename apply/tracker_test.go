@@ -1,0 +1,129 @@
+package apply
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// A history is transactions in commit order, each with what it accesses.
+type history [][]Access
+
+// meet says whether two transactions must not change places.
+func meet(a, b []Access) bool {
+	for _, x := range a {
+		for _, y := range b {
+			if x.Key == y.Key && (x.Write || y.Write) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A transaction may begin exactly when all earlier ones that it meets are done: not
+// before, and not later. Transactions end in any order.
+func TestTrackerAgainstDumbTwin(t *testing.T) {
+	access := rapid.Custom(func(r *rapid.T) Access {
+		return Access{Key: Key(rapid.IntRange(0, 6).Draw(r, "key")), Write: rapid.Bool().Draw(r, "write")}
+	})
+	rapid.Check(t, func(r *rapid.T) {
+		h := history(rapid.SliceOfN(rapid.SliceOfN(access, 0, 5), 1, 30).Draw(r, "history"))
+		window := rapid.IntRange(1, 30).Draw(r, "window")
+		tr := NewTracker()
+		nodes := make([]*Node, len(h))
+		added, done := 0, make([]bool, len(h))
+		running := map[int]bool{}
+		check := func() {
+			for i := range added {
+				free := true
+				for j := range i {
+					free = free && (done[j] || !meet(h[i], h[j]))
+				}
+				if want := free && !done[i]; running[i] != want {
+					r.Fatalf("transaction %d: running %v, want %v", i, running[i], want)
+				}
+			}
+		}
+		for left := len(h); left > 0; {
+			if added < len(h) && tr.Len() < window && rapid.Bool().Draw(r, "add") || len(running) == 0 {
+				nodes[added] = &Node{Tx: added}
+				if tr.Add(nodes[added], h[added]) {
+					running[added] = true
+				}
+				added++
+			} else {
+				var all []int
+				for i := range added {
+					if running[i] {
+						all = append(all, i)
+					}
+				}
+				i := rapid.SampledFrom(all).Draw(r, "done")
+				delete(running, i)
+				done[i] = true
+				left--
+				for _, n := range tr.Done(nodes[i], nil) {
+					running[n.Tx.(int)] = true
+				}
+			}
+			check()
+		}
+		if tr.Len() != 0 || len(tr.slots) != 0 {
+			r.Fatalf("%d nodes and %d keys are left", tr.Len(), len(tr.slots))
+		}
+	})
+}
+
+// Children of one hot parent run at once.
+func TestReadersRunAtOnce(t *testing.T) {
+	tr := NewTracker()
+	parent := &Node{}
+	tr.Add(parent, []Access{{1, true}})
+	var children [100]Node
+	for i := range children {
+		if tr.Add(&children[i], []Access{{Key(10 + i), true}, {1, false}}) {
+			t.Fatal("a child overtakes its parent")
+		}
+	}
+	if ready := tr.Done(parent, nil); len(ready) != 100 {
+		t.Fatalf("%d children are ready", len(ready))
+	}
+	last := &Node{}
+	if tr.Add(last, []Access{{1, true}}) {
+		t.Fatal("the parent changes under its children")
+	}
+	for i := range children {
+		if ready := tr.Done(&children[i], nil); (len(ready) == 1) != (i == 99) {
+			t.Fatalf("after %d children %d are ready", i+1, len(ready))
+		}
+	}
+}
+
+// The goal is 0.3 us a row with three keys (doc/ARCHITECTURE.md); here a row writes
+// three keys and reads a parent and its table.
+func BenchmarkTracker(b *testing.B) {
+	const window, rows = 1000, 5
+	tr := NewTracker()
+	rnd := rand.New(rand.NewPCG(1, 2))
+	nodes := make([]Node, window)
+	accesses := make([]Access, 0, 5*rows)
+	var ready []*Node
+	b.ReportAllocs()
+	for i := range b.N {
+		n := &nodes[i%window]
+		if i >= window {
+			ready = tr.Done(n, ready[:0])
+		}
+		accesses = accesses[:0]
+		for range rows {
+			for range 3 {
+				accesses = append(accesses, Access{Key(rnd.Uint64()), true})
+			}
+			accesses = append(accesses, Access{Key(rnd.IntN(100)), false}, Access{200, false})
+		}
+		tr.Add(n, accesses)
+	}
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*rows), "ns/row")
+}

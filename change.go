@@ -1,0 +1,344 @@
+package tidemark
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// A Tx is a committed transaction out of a source's log, given in commit order.
+//
+// A Tx whose changes are larger than PieceSize comes in several pieces: all but the
+// last of them have More set. Pieces end between changes; a single change may be
+// larger.
+type Tx struct {
+	// Place of its commit in the log: its name, and larger than that of any
+	// transaction before it. PostgreSQL: the LSN of the commit record. MySQL: the
+	// number of the binlog file in the upper 32 bits, the offset of the commit's event
+	// in the lower.
+	Place uint64
+	// End is the place behind it, from which a stream goes on with the next one. In
+	// the last piece only.
+	End    uint64
+	More   bool
+	GTID   string    // MySQL, MariaDB
+	XID    uint32    // PostgreSQL
+	Time   time.Time // of the commit, by the source's clock
+	Origin string    // where it was made first, if not on this source
+	Rows   int       // inserts, updates and deletes among Changes
+	// Changes are messages of pgoutput, version 1, of the kinds R, I, U, D, T and M, each
+	// behind its length (Int32, big-endian, without itself), in the order of the log.
+	// PostgreSQL's are untouched; other engines write the same. An R stands before the
+	// first change of a table in a stream, and whenever the table has changed.
+	Changes []byte
+}
+
+// AppendChange appends a message of pgoutput to changes.
+func AppendChange(changes, message []byte) []byte {
+	changes = binary.BigEndian.AppendUint32(changes, uint32(len(message)))
+	return append(changes, message...)
+}
+
+// A ChangeKind is the first byte of a message.
+type ChangeKind byte
+
+const (
+	RelationChange ChangeKind = 'R'
+	InsertChange   ChangeKind = 'I'
+	UpdateChange   ChangeKind = 'U'
+	DeleteChange   ChangeKind = 'D'
+	TruncateChange ChangeKind = 'T'
+	MessageChange  ChangeKind = 'M'
+)
+
+// A Change is one message, decoded in place: its slices are the Tx's own memory.
+type Change struct {
+	Kind  ChangeKind
+	Table uint32 // ID of the Relation; not of T and M
+	// Old is the row before an update or delete: the columns of the replica identity
+	// only where OldKey is set (the others are NULL in it), else all. An update has
+	// none where the key is the same and the identity is not all columns.
+	Old    Tuple
+	OldKey bool
+	New    Tuple // of inserts and updates
+	// Body is the whole message behind its first byte.
+	Body []byte
+}
+
+// A Tuple is a row as pgoutput writes it: Int16 number of columns, and per column its
+// kind, and for text and binary values Int32 length and the bytes. nil: there is none.
+type Tuple []byte
+
+// The kinds of a Value.
+const (
+	NullValue      = 'n'
+	UnchangedValue = 'u' // out of line and untouched by an update: it is not said what it is
+	TextValue      = 't'
+	BinaryValue    = 'b'
+)
+
+// A Value of a Tuple.
+type Value struct {
+	Kind byte
+	Data []byte // of text and binary values; the Tx's own memory
+}
+
+var errChange = errors.New("a change that is not in its format")
+
+// NextChange decodes the first of changes and gives the rest. Kind Corrupt errors are
+// for whoever knows where the bytes come from to make.
+func NextChange(changes []byte) (c Change, rest []byte, err error) {
+	if len(changes) < 5 {
+		return c, nil, errChange
+	}
+	n := int(binary.BigEndian.Uint32(changes))
+	if n < 1 || n > len(changes)-4 {
+		return c, nil, errChange
+	}
+	c, err = ParseChange(changes[4 : 4+n])
+	return c, changes[4+n:], err
+}
+
+// ParseChange decodes one message of pgoutput outside of a streamed block.
+func ParseChange(message []byte) (c Change, err error) {
+	if len(message) == 0 {
+		return c, errChange
+	}
+	c.Kind, c.Body = ChangeKind(message[0]), message[1:]
+	switch c.Kind {
+	case TruncateChange, MessageChange:
+		return c, nil
+	case RelationChange, InsertChange, UpdateChange, DeleteChange:
+	default:
+		return c, fmt.Errorf("a change of the unknown kind %q", message[0])
+	}
+	if len(c.Body) < 4 {
+		return c, errChange
+	}
+	c.Table = binary.BigEndian.Uint32(c.Body)
+	if c.Kind == RelationChange {
+		return c, nil
+	}
+	for rest := c.Body[4:]; len(rest) > 0; {
+		kind := rest[0]
+		size := tupleSize(rest[1:])
+		if size < 0 {
+			return c, errChange
+		}
+		t := Tuple(rest[1 : 1+size])
+		rest = rest[1+size:]
+		switch {
+		case kind == 'N' && c.New == nil && c.Kind != DeleteChange:
+			c.New = t
+		case (kind == 'K' || kind == 'O') && c.Old == nil && c.New == nil && c.Kind != InsertChange:
+			c.Old, c.OldKey = t, kind == 'K'
+		default:
+			return c, errChange
+		}
+	}
+	if c.New == nil && c.Kind != DeleteChange || c.Old == nil && c.Kind == DeleteChange {
+		return c, errChange
+	}
+	return c, nil
+}
+
+// tupleSize gives the length of the tuple at the beginning of b; -1 if there is none.
+func tupleSize(b []byte) int {
+	if len(b) < 2 {
+		return -1
+	}
+	at := 2
+	for range binary.BigEndian.Uint16(b) {
+		if at >= len(b) {
+			return -1
+		}
+		kind := b[at]
+		at++
+		switch kind {
+		case NullValue, UnchangedValue:
+		case TextValue, BinaryValue:
+			if len(b)-at < 4 {
+				return -1
+			}
+			n := int(int32(binary.BigEndian.Uint32(b[at:])))
+			at += 4
+			if n < 0 || n > len(b)-at {
+				return -1
+			}
+			at += n
+		default:
+			return -1
+		}
+	}
+	return at
+}
+
+// Values appends the tuple's values to out. The tuple is one that ParseChange gave.
+func (t Tuple) Values(out []Value) []Value {
+	if t == nil {
+		return out
+	}
+	at := 2
+	for range binary.BigEndian.Uint16(t) {
+		v := Value{Kind: t[at]}
+		at++
+		if v.Kind == TextValue || v.Kind == BinaryValue {
+			n := int(binary.BigEndian.Uint32(t[at:]))
+			v.Data = t[at+4 : at+4+n : at+4+n]
+			at += 4 + n
+		}
+		out = append(out, v)
+	}
+	return out
+}
+
+// AppendTuple appends values as a tuple.
+func AppendTuple(b []byte, values []Value) []byte {
+	b = binary.BigEndian.AppendUint16(b, uint16(len(values)))
+	for _, v := range values {
+		b = append(b, v.Kind)
+		if v.Kind == TextValue || v.Kind == BinaryValue {
+			b = binary.BigEndian.AppendUint32(b, uint32(len(v.Data)))
+			b = append(b, v.Data...)
+		}
+	}
+	return b
+}
+
+// A Relation is what a stream says of a table before changes of it.
+type Relation struct {
+	ID       uint32
+	Table    TableID
+	Identity byte // replica identity: d default, i index, f full, n nothing
+	Columns  []RelationColumn
+}
+
+// A RelationColumn is a column of a Relation.
+type RelationColumn struct {
+	Name string
+	Key  bool   // part of the replica identity
+	Type uint32 // OID of the type (PostgreSQL), or the column's type byte (MySQL)
+	Mod  int32
+}
+
+// ParseRelation decodes the Body of a RelationChange.
+func ParseRelation(body []byte) (r Relation, err error) {
+	d := decoder{b: body}
+	r.ID = d.uint32()
+	r.Table.Schema = d.text()
+	if r.Table.Schema == "" {
+		r.Table.Schema = "pg_catalog"
+	}
+	r.Table.Name = d.text()
+	r.Identity = d.byte()
+	for range d.uint16() {
+		if d.bad {
+			break
+		}
+		c := RelationColumn{Key: d.byte()&1 != 0}
+		c.Name = d.text()
+		c.Type = d.uint32()
+		c.Mod = int32(d.uint32())
+		r.Columns = append(r.Columns, c)
+	}
+	if d.bad || len(d.b) > 0 {
+		return Relation{}, errChange
+	}
+	return r, nil
+}
+
+// Append appends r as a message of kind R.
+func (r Relation) Append(b []byte) []byte {
+	b = append(b, byte(RelationChange))
+	b = binary.BigEndian.AppendUint32(b, r.ID)
+	b = append(append(b, r.Table.Schema...), 0)
+	b = append(append(b, r.Table.Name...), 0)
+	b = append(b, r.Identity)
+	b = binary.BigEndian.AppendUint16(b, uint16(len(r.Columns)))
+	for _, c := range r.Columns {
+		var flags byte
+		if c.Key {
+			flags = 1
+		}
+		b = append(append(append(b, flags), c.Name...), 0)
+		b = binary.BigEndian.AppendUint32(b, c.Type)
+		b = binary.BigEndian.AppendUint32(b, uint32(c.Mod))
+	}
+	return b
+}
+
+// A Truncation is the Body of a TruncateChange.
+type Truncation struct {
+	Cascade, RestartIdentity bool
+	Tables                   []uint32
+}
+
+// ParseTruncation decodes the Body of a TruncateChange.
+func ParseTruncation(body []byte) (t Truncation, err error) {
+	d := decoder{b: body}
+	n := d.uint32()
+	options := d.byte()
+	t.Cascade, t.RestartIdentity = options&1 != 0, options&2 != 0
+	if d.bad || len(d.b) != 4*int(n) {
+		return Truncation{}, errChange
+	}
+	for range n {
+		t.Tables = append(t.Tables, d.uint32())
+	}
+	return t, nil
+}
+
+// A LogicalMessage is the Body of a MessageChange.
+type LogicalMessage struct {
+	Transactional bool
+	LSN           uint64
+	Prefix        string
+	Data          []byte
+}
+
+// ParseLogicalMessage decodes the Body of a MessageChange.
+func ParseLogicalMessage(body []byte) (m LogicalMessage, err error) {
+	d := decoder{b: body}
+	m.Transactional = d.byte()&1 != 0
+	m.LSN = uint64(d.uint32())<<32 | uint64(d.uint32())
+	m.Prefix = d.text()
+	n := d.uint32()
+	if d.bad || uint64(len(d.b)) != uint64(n) {
+		return LogicalMessage{}, errChange
+	}
+	m.Data = d.b
+	return m, nil
+}
+
+// A decoder reads from the beginning of b; bad says that it was too short.
+type decoder struct {
+	b   []byte
+	bad bool
+}
+
+func (d *decoder) take(n int) []byte {
+	if d.bad || len(d.b) < n {
+		d.bad = true
+		return make([]byte, n)
+	}
+	out := d.b[:n]
+	d.b = d.b[n:]
+	return out
+}
+
+func (d *decoder) byte() byte     { return d.take(1)[0] }
+func (d *decoder) uint16() uint16 { return binary.BigEndian.Uint16(d.take(2)) }
+func (d *decoder) uint32() uint32 { return binary.BigEndian.Uint32(d.take(4)) }
+
+func (d *decoder) text() string {
+	for i, c := range d.b {
+		if c == 0 {
+			s := string(d.b[:i])
+			d.b = d.b[i+1:]
+			return s
+		}
+	}
+	d.bad = true
+	return ""
+}

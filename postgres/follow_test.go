@@ -1,0 +1,395 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// logical gives a server that logs enough for logical decoding.
+func logicalServer(t *testing.T, version int) *testdb.Server {
+	t.Helper()
+	srv := testdb.Postgres(t, version)
+	if got := testdb.Query(t, srv.URL("postgres"), "SHOW wal_level"); got != "logical" {
+		t.Fatalf("wal_level is %s", got)
+	}
+	return srv
+}
+
+// slotOf makes a slot that goes when the test ends.
+func slotOf(t *testing.T, e *Engine, url, name string) Slot {
+	t.Helper()
+	slot := Slot{Name: name, Publication: name + " Pub"}
+	if _, err := e.CreateSlot(t.Context(), slot, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		// t.Context() is over by now; a session that was cut may be there for a moment.
+		for try := 0; ; try++ {
+			err := e.DropSlot(context.Background(), slot)
+			if err == nil {
+				return
+			}
+			if try == 50 {
+				t.Error(err)
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	return slot
+}
+
+var errEnough = errors.New("enough")
+
+// take follows a slot until a transaction writes the word "end" into some column.
+func take(t *testing.T, e *Engine, slot Slot, after uint64, release bool) []*tidemark.Tx {
+	t.Helper()
+	s, err := e.Follow(t.Context(), slot, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	var out []*tidemark.Tx
+	err = s.Run(ctx, func(tx *tidemark.Tx) error {
+		out = append(out, tx)
+		if release && !tx.More {
+			s.Release(tx.End)
+		}
+		if strings.Contains(strings.Join(told(t, tx, nil), "\n"), "'end'") {
+			if release {
+				time.Sleep(200 * time.Millisecond) // for the report
+			}
+			return errEnough
+		}
+		return nil
+	})
+	if err != errEnough {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// told tells a transaction in words, a line for each change.
+func told(t *testing.T, tx *tidemark.Tx, relations map[uint32]tidemark.Relation) []string {
+	t.Helper()
+	if relations == nil {
+		relations = map[uint32]tidemark.Relation{}
+	}
+	var out []string
+	for rest := tx.Changes; len(rest) > 0; {
+		var c tidemark.Change
+		var err error
+		if c, rest, err = tidemark.NextChange(rest); err != nil {
+			t.Fatal(err)
+		}
+		line := string(c.Kind)
+		switch c.Kind {
+		case tidemark.RelationChange:
+			r, err := tidemark.ParseRelation(c.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			relations[r.ID] = r
+			continue
+		case tidemark.TruncateChange:
+			x, err := tidemark.ParseTruncation(c.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, id := range x.Tables {
+				line += " " + relations[id].Table.Name
+			}
+			line += fmt.Sprint(" cascade=", x.Cascade, " restart=", x.RestartIdentity)
+		case tidemark.MessageChange:
+			m, err := tidemark.ParseLogicalMessage(c.Body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			line += fmt.Sprintf(" %s %q", m.Prefix, m.Data)
+		default:
+			line += " " + relations[c.Table].Table.Name
+			if c.Old != nil {
+				line += fmt.Sprintf(" old(key=%v)%s", c.OldKey, words(c.Old))
+			}
+			if c.New != nil {
+				line += " new" + words(c.New)
+			}
+		}
+		out = append(out, line)
+	}
+	return out
+}
+
+func words(t tidemark.Tuple) string {
+	var out []string
+	for _, v := range t.Values(nil) {
+		switch v.Kind {
+		case tidemark.NullValue:
+			out = append(out, "NULL")
+		case tidemark.UnchangedValue:
+			out = append(out, "same")
+		default:
+			out = append(out, "'"+string(v.Data[:min(len(v.Data), 20)])+"'")
+		}
+	}
+	return "(" + strings.Join(out, ",") + ")"
+}
+
+// Each kind of change comes as it was made, transactions come whole and in the order
+// of their commits, and what was rolled back does not come at all.
+func TestFollow(t *testing.T) {
+	for _, version := range []int{13, 15, 18} {
+		t.Run(fmt.Sprint(version), func(t *testing.T) {
+			url := logicalServer(t, version).NewDatabase(t, "follow")
+			testdb.Query(t, url, `CREATE TABLE item (id int PRIMARY KEY, name text, body text);
+				ALTER TABLE item ALTER body SET STORAGE external;
+				CREATE TABLE whole (a int, b text); ALTER TABLE whole REPLICA IDENTITY FULL;
+				CREATE TABLE parent (id int) PARTITION BY RANGE (id); CREATE TABLE leaf PARTITION OF parent FOR VALUES FROM (0) TO (10);
+				INSERT INTO item VALUES (0, 'before the slot')`)
+			e := open(t, url)
+			slot := slotOf(t, e, url, fmt.Sprint("follow_", version))
+			testdb.Query(t, url, `INSERT INTO item VALUES (1, 'one', repeat('x', 10000)), (2, NULL, '')`)
+			testdb.Query(t, url, `BEGIN; UPDATE item SET name = 'uno' WHERE id = 1; SAVEPOINT a; INSERT INTO item VALUES (3, 'gone'); ROLLBACK TO a;
+				UPDATE item SET id = 22 WHERE id = 2; DELETE FROM item WHERE id = 0; COMMIT`)
+			testdb.Query(t, url, `BEGIN; INSERT INTO item VALUES (4, 'never'); ROLLBACK`)
+			testdb.Query(t, url, `INSERT INTO whole VALUES (1, 'a'); UPDATE whole SET b = 'b'; DELETE FROM whole`)
+			testdb.Query(t, url, `INSERT INTO parent VALUES (5)`)
+			testdb.Query(t, url, `ALTER TABLE item ADD COLUMN extra int DEFAULT 7; UPDATE item SET extra = 8 WHERE id = 1`)
+			testdb.Query(t, url, `TRUNCATE item, whole RESTART IDENTITY CASCADE`)
+			want := [][]string{
+				{"I item new('1','one','xxxxxxxxxxxxxxxxxxxx')", "I item new('2',NULL,'')"},
+				{"U item new('1','uno',same)", "U item old(key=true)('2',NULL,NULL) new('22',NULL,'')", "D item old(key=true)('0',NULL,NULL)"},
+				{"I whole new('1','a')", "U whole old(key=false)('1','a') new('1','b')", "D whole old(key=false)('1','b')"},
+				{"I parent new('5')"},
+				{"U item new('1','uno',same,'8')"},
+				{"T item whole cascade=true restart=true"},
+			}
+			if version >= 14 {
+				testdb.Query(t, url, `SELECT pg_logical_emit_message(true, 'note', 'hello')`)
+				want = append(want, []string{`M note "hello"`})
+			}
+			testdb.Query(t, url, `INSERT INTO item VALUES (9, 'end')`)
+			want = append(want, []string{"I item new('9','end',NULL,'7')"})
+
+			txs := take(t, e, slot, 0, false)
+			relations := map[uint32]tidemark.Relation{}
+			var got [][]string
+			for i, tx := range txs {
+				got = append(got, told(t, tx, relations))
+				if tx.End <= tx.Place || i > 0 && tx.Place < txs[i-1].End || tx.XID == 0 || time.Since(tx.Time).Abs() > 5*time.Minute {
+					t.Errorf("transaction %d: %+v", i, tx)
+				}
+			}
+			if d := cmp.Diff(want, got); d != "" {
+				t.Error(d)
+			}
+			if n := txs[1].Rows; n != 3 {
+				t.Errorf("%d rows", n)
+			}
+			// Nothing was released, so it all comes again; from a place on, what ends behind it.
+			if again := take(t, e, slot, 0, false); len(again) != len(txs) || again[0].Place != txs[0].Place {
+				t.Errorf("%d transactions came again, of %d", len(again), len(txs))
+			}
+			if rest := take(t, e, slot, txs[2].End, true); len(rest) != len(txs)-3 {
+				t.Errorf("%d transactions after the third, of %d", len(rest), len(txs))
+			}
+			// Now it is.
+			_, err := e.Follow(t.Context(), slot, txs[0].End)
+			if tidemark.KindOf(err) != tidemark.Lost {
+				t.Errorf("a place that was released: %v", err)
+			}
+		})
+	}
+}
+
+// A copy that begins with a slot and the stream from it have every row once.
+func TestCopyAndStreamMeet(t *testing.T) {
+	url := logicalServer(t, 15).NewDatabase(t, "follow")
+	testdb.Query(t, url, `CREATE TABLE item (id serial PRIMARY KEY, name text)`)
+	var stop atomic.Bool
+	made := make(chan int)
+	go func() {
+		n := 0
+		for !stop.Load() {
+			testdb.Query(t, url, `INSERT INTO item (name) VALUES ('x')`)
+			n++
+		}
+		made <- n
+	}()
+	time.Sleep(300 * time.Millisecond)
+	e := open(t, url)
+	slot := slotOf(t, e, url, "meet")
+	time.Sleep(300 * time.Millisecond)
+	pos, err := e.Freeze(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ids := map[string]int{}
+	m := &tidemark.Move{From: table(t, url, "item"), Source: []string{"id", "name"}}
+	err = e.Read(t.Context(), 0, tidemark.Read{Move: m, Range: &tidemark.Range{Kind: tidemark.Whole}}, func(b *tidemark.Batch) error {
+		for line := range strings.Lines(string(b.Data)) {
+			id, _, _ := strings.Cut(line, "\t")
+			ids[id]++
+		}
+		b.Release()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := len(ids)
+	stop.Store(true)
+	n := <-made
+	testdb.Query(t, url, `INSERT INTO item (name) VALUES ('end')`)
+	after, err := parseLSN(pos.Text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tx := range take(t, e, slot, after, false) {
+		for rest := tx.Changes; len(rest) > 0; {
+			var c tidemark.Change
+			if c, rest, err = tidemark.NextChange(rest); err != nil {
+				t.Fatal(err)
+			}
+			if c.Kind == tidemark.InsertChange {
+				ids[string(c.New.Values(nil)[0].Data)]++
+			}
+		}
+	}
+	if copied == 0 || copied == n+1 || len(ids) != n+1 {
+		t.Errorf("%d rows were copied, and %d are there in all, of %d", copied, len(ids), n+1)
+	}
+	for id, times := range ids {
+		if times != 1 {
+			t.Errorf("row %s came %d times", id, times)
+		}
+	}
+}
+
+// A transaction larger than a piece comes in several, and all of it.
+func TestLargeTransactionComesInPieces(t *testing.T) {
+	url := logicalServer(t, 15).NewDatabase(t, "follow")
+	testdb.Query(t, url, `CREATE TABLE item (id int PRIMARY KEY, name text)`)
+	e := open(t, url)
+	slot := slotOf(t, e, url, "large")
+	testdb.Query(t, url, `INSERT INTO item SELECT i, repeat('y', 100) FROM generate_series(1, 200000) i`)
+	testdb.Query(t, url, `INSERT INTO item VALUES (0, 'end')`)
+	rows, pieces := 0, 0
+	for _, tx := range take(t, e, slot, 0, false) {
+		if len(tx.Changes) > tidemark.PieceSize+1000 {
+			t.Errorf("a piece of %d bytes", len(tx.Changes))
+		}
+		if tx.More != (tx.End == 0) {
+			t.Errorf("piece %d: more %v, end %d", pieces, tx.More, tx.End)
+		}
+		rows += tx.Rows
+		pieces++
+	}
+	if rows != 200_001 || pieces < 5 {
+		t.Errorf("%d rows in %d pieces", rows, pieces)
+	}
+}
+
+// A slot whose own tables are idle lets the log of others go, and one whose taker has
+// not released what it got does not.
+func TestIdleSlotLetsTheLogGo(t *testing.T) {
+	srv := logicalServer(t, 15)
+	url, other := srv.NewDatabase(t, "follow"), srv.NewDatabase(t, "busy")
+	testdb.Query(t, url, `CREATE TABLE item (id int PRIMARY KEY)`)
+	testdb.Query(t, other, `CREATE TABLE busy (id int)`)
+	e := open(t, url)
+	slot := slotOf(t, e, url, "idle")
+	s, err := e.Follow(t.Context(), slot, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	got := make(chan *tidemark.Tx, 10)
+	ended := make(chan error)
+	go func() { ended <- s.Run(ctx, func(tx *tidemark.Tx) error { got <- tx; return nil }) }()
+	confirmed := func() string {
+		return testdb.Query(t, url, "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'idle'")
+	}
+	moves := func(want bool) {
+		t.Helper()
+		before := confirmed()
+		for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(200 * time.Millisecond) {
+			testdb.Query(t, other, "INSERT INTO busy SELECT i FROM generate_series(1, 1000) i")
+			if confirmed() != before {
+				if !want {
+					t.Fatal("the slot moved over what was not released")
+				}
+				return
+			}
+			if !want && time.Since(start) > 4*time.Second {
+				return
+			}
+		}
+		t.Fatal("the slot does not move")
+	}
+	moves(true)
+	testdb.Query(t, url, "INSERT INTO item VALUES (1)")
+	tx := <-got
+	moves(false)
+	s.Release(tx.End)
+	moves(true)
+	cancel()
+	if err := <-ended; tidemark.KindOf(err) != tidemark.Cancelled {
+		t.Errorf("ended with %v", err)
+	}
+}
+
+// What is wrong with a slot is said before anything is read.
+func TestBadSlots(t *testing.T) {
+	url := logicalServer(t, 15).NewDatabase(t, "follow")
+	e := open(t, url)
+	kind := func(want tidemark.Kind, err error) {
+		t.Helper()
+		if got := tidemark.KindOf(err); err == nil || got != want || tidemark.HintOf(err) == "" {
+			t.Errorf("%v: %v (%s)", got, err, tidemark.HintOf(err))
+		}
+	}
+	_, err := e.Follow(t.Context(), Slot{Name: "nowhere"}, 0)
+	kind(tidemark.NotFound, err)
+	slot := slotOf(t, e, url, "taken")
+	_, err = e.CreateSlot(t.Context(), slot, nil)
+	kind(tidemark.Exists, err)
+
+	testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY, name text)")
+	first, err := e.Follow(t.Context(), slot, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	ctx, cancel := context.WithCancel(t.Context())
+	got, ended := make(chan *tidemark.Tx, 10), make(chan error)
+	go func() { ended <- first.Run(ctx, func(tx *tidemark.Tx) error { got <- tx; return nil }) }()
+	testdb.Query(t, url, "INSERT INTO item VALUES (1, 'x')")
+	<-got
+	second, err := e.Follow(t.Context(), slot, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	kind(tidemark.Transient, second.Run(t.Context(), func(*tidemark.Tx) error { return nil }))
+	cancel()
+	<-ended
+
+	testdb.Query(t, url, "SELECT pg_create_logical_replication_slot('other_plugin', 'test_decoding')")
+	defer testdb.Query(t, url, "SELECT pg_drop_replication_slot('other_plugin')")
+	_, err = e.Follow(t.Context(), Slot{Name: "other_plugin"}, 0)
+	kind(tidemark.Invalid, err)
+}
