@@ -1,0 +1,229 @@
+package apply
+
+import (
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Binding is how the changes of one relation of a stream meet a table of the target:
+// which column is which, and which keys a row of it takes part in.
+type Binding struct {
+	Relation tidemark.Relation
+	Table    *tidemark.Table
+	Columns  []int // per column of the relation the one of Table; -1: it has none
+
+	table Key
+	keys  []boundKey // of the table itself: written
+	refs  []boundKey // of the tables that it references: read
+	vals  []tidemark.Value
+	buf   []byte
+}
+
+// A boundKey is a key, or the end of a foreign key, as columns of the relation.
+type boundKey struct {
+	salt    Key
+	columns []int
+	// whole: which values are equal is not known here (a collation, numbers that can be
+	// spelled in several ways, an expression), so all values count as one.
+	whole bool
+	blank []bool // per column: blanks at the end do not count
+}
+
+// Bind finds the table for a relation, and its keys and references among tables, which
+// are all that the stream fills. The error names what is missing.
+func Bind(r tidemark.Relation, to *tidemark.Table, tables map[tidemark.TableID]*tidemark.Table) (*Binding, error) {
+	b := &Binding{Relation: r, Table: to, table: tableKey(to.TableID)}
+	for _, c := range r.Columns {
+		b.Columns = append(b.Columns, slices.IndexFunc(to.Columns, func(t tidemark.Column) bool { return t.Name == c.Name }))
+	}
+	for i, at := range b.Columns {
+		if at < 0 && r.Columns[i].Key {
+			return nil, tidemark.Errorf(tidemark.NotFound, "apply", to.String(), fmt.Sprintf("the target's table has no column %s, which is in the key", r.Columns[i].Name), "Add the column, and start again.")
+		}
+	}
+	for _, x := range keysOf(to) {
+		b.keys = append(b.keys, b.bound(to, x, partColumns(x)))
+	}
+	for _, f := range to.ForeignKeys {
+		if parent := tables[f.Ref]; parent != nil {
+			if x, columns := referenced(parent, f); x != nil {
+				b.refs = append(b.refs, b.bound(parent, x, columns))
+			}
+		}
+	}
+	return b, nil
+}
+
+// keysOf gives the primary key and the unique indexes of a table.
+func keysOf(t *tidemark.Table) []*tidemark.Index {
+	var out []*tidemark.Index
+	if t.Key != nil {
+		out = append(out, t.Key)
+	}
+	for i := range t.Indexes {
+		if t.Indexes[i].Unique {
+			out = append(out, &t.Indexes[i])
+		}
+	}
+	return out
+}
+
+// partColumns gives an index's columns, "" for what is none.
+func partColumns(x *tidemark.Index) []string {
+	out := make([]string, len(x.Parts))
+	for i, p := range x.Parts {
+		if p.Prefix == 0 {
+			out[i] = p.Column
+		}
+	}
+	return out
+}
+
+// referenced finds the key of the parent that a foreign key points to, and the child's
+// columns in the order of that key.
+func referenced(parent *tidemark.Table, f tidemark.ForeignKey) (*tidemark.Index, []string) {
+	for _, x := range keysOf(parent) {
+		columns := partColumns(x)
+		if len(columns) != len(f.RefColumns) {
+			continue
+		}
+		child := make([]string, len(columns))
+		found := 0
+		for i, c := range columns {
+			if at := slices.Index(f.RefColumns, c); at >= 0 {
+				child[i] = f.Columns[at]
+				found++
+			}
+		}
+		if found == len(columns) {
+			return x, child
+		}
+	}
+	return nil, nil
+}
+
+// bound makes the key x of table t be computed from these columns of the binding's own
+// table. Both ends of a foreign key must come to the same hash, so how values compare
+// is looked up at the key, not at the columns that they are taken from.
+func (b *Binding) bound(t *tidemark.Table, x *tidemark.Index, columns []string) boundKey {
+	k := boundKey{salt: Key(xxh3.HashString(t.Schema + "\x00" + t.Name + "\x00" + x.Name)), whole: x.Where != ""}
+	for i, name := range columns {
+		at := -1
+		if name != "" {
+			at = slices.IndexFunc(b.Relation.Columns, func(c tidemark.RelationColumn) bool { return c.Name == name })
+		}
+		k.columns = append(k.columns, at)
+		blank := false
+		if c := t.Column(x.Parts[i].Column); at < 0 || c == nil || x.Parts[i].Prefix > 0 {
+			k.whole = true
+		} else {
+			exact, trailing := equality(c.Type)
+			k.whole = k.whole || !exact
+			blank = trailing
+		}
+		k.blank = append(k.blank, blank)
+	}
+	return k
+}
+
+// equality says whether values of a type are equal exactly when their texts are, and
+// whether blanks at the end count for nothing.
+func equality(t tidemark.Type) (exact, blank bool) {
+	switch t.Kind {
+	case tidemark.Bool, tidemark.Int, tidemark.Date, tidemark.DateTime, tidemark.Timestamp, tidemark.Year, tidemark.UUID,
+		tidemark.Binary, tidemark.Varbinary, tidemark.Blob, tidemark.Bit, tidemark.VarBit, tidemark.Enum:
+		return true, false
+	case tidemark.Decimal:
+		return t.Precision > 0, false // 1.0 and 1.00 are equal where the scale is free
+	case tidemark.Char:
+		return bytewise(t), true
+	case tidemark.Varchar, tidemark.Text:
+		return bytewise(t), false
+	}
+	return false, false
+}
+
+// bytewise says whether a collation holds only equal bytes for equal: PostgreSQL's
+// default and its deterministic ones, and MySQL's binary ones. A collation that has a
+// name is taken for one that does not, unless its name says otherwise; citext is a
+// type of its own.
+func bytewise(t tidemark.Type) bool {
+	if t.Charset == "" && t.Collation == "" {
+		return t.Native != "citext" && !strings.HasSuffix(t.Native, ".citext")
+	}
+	switch t.Collation {
+	case "C", "POSIX", "ucs_basic", "binary":
+		return true
+	}
+	return strings.HasSuffix(t.Collation, "_bin") && strings.HasPrefix(t.Collation, "utf8mb4_0900")
+}
+
+func tableKey(id tidemark.TableID) Key {
+	return Key(xxh3.HashString(id.Schema + "\x00" + id.Name))
+}
+
+// Accesses appends what a change of the bound relation accesses. It is all that the
+// stream tells: old values of keys outside of the replica identity it does not, so a
+// transaction can come too early at a value that nobody knew of. The target refuses
+// it then, and it has to be tried again when those before it are done.
+func (b *Binding) Accesses(c tidemark.Change, out []Access) []Access {
+	// Without a key any two equal rows will do, and which one is changed matters.
+	alone := c.Kind == tidemark.TruncateChange || len(b.keys) == 0 && c.Kind != tidemark.InsertChange
+	out = append(out, Access{b.table, alone})
+	if c.New != nil {
+		b.vals = c.New.Values(b.vals[:0])
+		out = b.row(out, false)
+	}
+	if c.Old != nil {
+		b.vals = c.Old.Values(b.vals[:0])
+		out = b.row(out, c.OldKey)
+	}
+	return out
+}
+
+// row appends the accesses of the row in vals, of which only the replica identity may
+// be known.
+func (b *Binding) row(out []Access, identity bool) []Access {
+	for i := range b.keys {
+		if k, ok := b.hash(&b.keys[i], identity); ok {
+			out = append(out, Access{k, true})
+		}
+	}
+	for i := range b.refs {
+		if k, ok := b.hash(&b.refs[i], identity); ok {
+			out = append(out, Access{k, false})
+		}
+	}
+	return out
+}
+
+// hash gives the key of the row in vals; false where it takes part in none, because a
+// value is NULL, or where a value is not told.
+func (b *Binding) hash(k *boundKey, identity bool) (Key, bool) {
+	if k.whole {
+		return k.salt, true
+	}
+	b.buf = binary.LittleEndian.AppendUint64(b.buf[:0], uint64(k.salt))
+	for i, at := range k.columns {
+		if at >= len(b.vals) || identity && !b.Relation.Columns[at].Key {
+			return 0, false
+		}
+		v := b.vals[at]
+		if v.Kind == tidemark.NullValue || v.Kind == tidemark.UnchangedValue {
+			return 0, false
+		}
+		data := v.Data
+		for k.blank[i] && len(data) > 0 && data[len(data)-1] == ' ' {
+			data = data[:len(data)-1]
+		}
+		b.buf = binary.LittleEndian.AppendUint32(b.buf, uint32(len(data)))
+		b.buf = append(b.buf, data...)
+	}
+	return Key(xxh3.Hash(b.buf)), true
+}

@@ -1,0 +1,203 @@
+package apply
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// shop is a parent with a second unique key, and a child that references either.
+func shop() map[tidemark.TableID]*tidemark.Table {
+	column := func(name string) tidemark.Column {
+		return tidemark.Column{Name: name, Type: tidemark.Type{Kind: tidemark.Text, Native: "text"}}
+	}
+	index := func(name string, columns ...string) tidemark.Index {
+		x := tidemark.Index{Name: name, Unique: true}
+		for _, c := range columns {
+			x.Parts = append(x.Parts, tidemark.IndexPart{Column: c})
+		}
+		return x
+	}
+	parentKey, childKey := index("parent_pkey", "id"), index("child_pkey", "id")
+	parent := &tidemark.Table{TableID: tidemark.TableID{Schema: "s", Name: "parent"}, Key: &parentKey,
+		Columns: []tidemark.Column{column("id"), column("x"), column("y")}, Indexes: []tidemark.Index{index("parent_xy", "x", "y")}}
+	child := &tidemark.Table{TableID: tidemark.TableID{Schema: "s", Name: "child"}, Key: &childKey,
+		Columns: []tidemark.Column{column("id"), column("parent"), column("py"), column("px")}, Indexes: []tidemark.Index{index("child_py", "py")},
+		ForeignKeys: []tidemark.ForeignKey{{Columns: []string{"parent"}, Ref: parent.TableID, RefColumns: []string{"id"}},
+			{Columns: []string{"py", "px"}, Ref: parent.TableID, RefColumns: []string{"y", "x"}}}}
+	return map[tidemark.TableID]*tidemark.Table{parent.TableID: parent, child.TableID: child}
+}
+
+func relationOf(t *tidemark.Table) tidemark.Relation {
+	r := tidemark.Relation{Table: t.TableID, Identity: 'f'}
+	for _, c := range t.Columns {
+		r.Columns = append(r.Columns, tidemark.RelationColumn{Name: c.Name, Key: true})
+	}
+	return r
+}
+
+func bindings(t *testing.T) map[string]*Binding {
+	t.Helper()
+	out := map[string]*Binding{}
+	tables := shop()
+	for id, table := range tables {
+		b, err := Bind(relationOf(table), table, tables)
+		if err != nil {
+			t.Fatal(err)
+		}
+		out[id.Name] = b
+	}
+	return out
+}
+
+// A dumbRow is a row of one of the two tables; "" is NULL.
+type dumbRow struct {
+	table  string
+	values []string
+}
+
+// points gives what a row writes and reads, in words.
+func (r dumbRow) points() map[string]bool {
+	out := map[string]bool{}
+	v := r.values
+	put := func(name string, write bool, values ...string) {
+		for _, x := range values {
+			if x == "" {
+				return
+			}
+			name += " " + x
+		}
+		out[name] = out[name] || write
+	}
+	if r.table == "parent" {
+		put("parent id", true, v[0])
+		put("parent xy", true, v[1], v[2])
+	} else {
+		put("child id", true, v[0])
+		put("child py", true, v[2])
+		put("parent id", false, v[1])
+		put("parent xy", false, v[3], v[2])
+	}
+	return out
+}
+
+func tuple(values []string) tidemark.Tuple {
+	var out []tidemark.Value
+	for _, v := range values {
+		if v == "" {
+			out = append(out, tidemark.Value{Kind: tidemark.NullValue})
+		} else {
+			out = append(out, tidemark.Value{Kind: tidemark.TextValue, Data: []byte(v)})
+		}
+	}
+	return tidemark.AppendTuple(nil, out)
+}
+
+// Two changes meet exactly when a key value of one is a key value of the other, or is
+// referenced by it; two children of one parent do not.
+func TestAccessesAgainstDumbTwin(t *testing.T) {
+	bound := bindings(t)
+	met, passed := 0, 0
+	rapid.Check(t, func(r *rapid.T) {
+		draw := func(label string) (accesses []Access, points map[string]bool) {
+			table := rapid.SampledFrom([]string{"parent", "child"}).Draw(r, label)
+			n := map[string]int{"parent": 3, "child": 4}[table]
+			row := rapid.SliceOfN(rapid.SampledFrom([]string{"", "a", "b", "ab"}), n, n)
+			c := tidemark.Change{Kind: rapid.SampledFrom([]tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}).Draw(r, label+" kind")}
+			points = map[string]bool{}
+			add := func(values []string) tidemark.Tuple {
+				for p, write := range (dumbRow{table, values}).points() {
+					points[p] = points[p] || write
+				}
+				return tuple(values)
+			}
+			if c.Kind != tidemark.InsertChange {
+				c.Old = add(row.Draw(r, label+" old"))
+			}
+			if c.Kind != tidemark.DeleteChange {
+				c.New = add(row.Draw(r, label+" new"))
+			}
+			return bound[table].Accesses(c, nil), points
+		}
+		a, pa := draw("first")
+		b, pb := draw("second")
+		want := false
+		for p, write := range pa {
+			if other, ok := pb[p]; ok && (write || other) {
+				want = true
+			}
+		}
+		if got := meet(a, b); got != want {
+			r.Fatalf("met: %v, want %v\n%v\n%v", got, want, pa, pb)
+		}
+		if want {
+			met++
+		} else {
+			passed++
+		}
+	})
+	if met == 0 || passed == 0 {
+		t.Errorf("%d met and %d did not", met, passed)
+	}
+}
+
+// What cannot be computed from the values makes all rows of a key meet; blanks at the
+// end of char(n) do not count.
+func TestKeysThatAreNotBytes(t *testing.T) {
+	for _, x := range []struct {
+		typ  tidemark.Type
+		a, b string
+		meet bool
+	}{
+		{tidemark.Type{Kind: tidemark.Text, Native: "text"}, "a", "A", false},
+		{tidemark.Type{Kind: tidemark.Text, Native: "public.citext"}, "a", "A", true},
+		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4", Collation: "utf8mb4_general_ci"}, "a", "A", true},
+		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4", Collation: "utf8mb4_bin"}, "a", "a ", true}, // PAD SPACE
+		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4", Collation: "utf8mb4_0900_bin"}, "a", "a ", false},
+		{tidemark.Type{Kind: tidemark.Decimal}, "1.0", "1.00", true},
+		{tidemark.Type{Kind: tidemark.Decimal, Precision: 9, Scale: 2}, "1.00", "2.00", false},
+		{tidemark.Type{Kind: tidemark.Float, Bits: 64}, "0", "-0", true},
+		{tidemark.Type{Kind: tidemark.Char, Length: 3, Native: "character(3)"}, "a  ", "a", true},
+		{tidemark.Type{Kind: tidemark.Char, Length: 3, Native: "character(3)"}, "a  ", "b", false},
+		{tidemark.Type{Kind: tidemark.JSON, Native: "jsonb"}, "1.0", "1.00", true},
+	} {
+		table := &tidemark.Table{TableID: tidemark.TableID{Name: "t"}, Columns: []tidemark.Column{{Name: "k", Type: x.typ}},
+			Key: &tidemark.Index{Name: "t_pkey", Unique: true, Parts: []tidemark.IndexPart{{Column: "k"}}}}
+		b, err := Bind(relationOf(table), table, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func(v string) []Access {
+			return b.Accesses(tidemark.Change{Kind: tidemark.InsertChange, New: tuple([]string{v})}, nil)
+		}
+		if got := meet(of(x.a), of(x.b)); got != x.meet {
+			t.Errorf("%s %q and %q: %v", x.typ.Native+x.typ.Collation, x.a, x.b, got)
+		}
+	}
+	if _, err := Bind(tidemark.Relation{Columns: []tidemark.RelationColumn{{Name: "gone", Key: true}}}, &tidemark.Table{}, nil); tidemark.KindOf(err) != tidemark.NotFound {
+		t.Errorf("a key that the target lacks: %v", err)
+	}
+}
+
+// A table that is truncated, or has no key to tell its rows apart, is one's alone.
+func TestWholeTables(t *testing.T) {
+	b := bindings(t)["parent"]
+	insert := b.Accesses(tidemark.Change{Kind: tidemark.InsertChange, New: tuple([]string{"1", "2", "3"})}, nil)
+	if !meet(insert, b.Accesses(tidemark.Change{Kind: tidemark.TruncateChange}, nil)) {
+		t.Error("a row passes a TRUNCATE")
+	}
+	bare := &tidemark.Table{TableID: tidemark.TableID{Name: "bare"}, Columns: []tidemark.Column{{Name: "a", Type: tidemark.Type{Kind: tidemark.Int}}}}
+	k, err := Bind(relationOf(bare), bare, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	one := k.Accesses(tidemark.Change{Kind: tidemark.InsertChange, New: tuple([]string{"1"})}, nil)
+	if meet(one, one) {
+		t.Error("inserts into a table without keys wait for each other")
+	}
+	if gone := k.Accesses(tidemark.Change{Kind: tidemark.DeleteChange, Old: tuple([]string{"7"})}, nil); !meet(gone, one) || !meet(gone, gone) {
+		t.Error("a delete from a table without keys runs beside others")
+	}
+}
