@@ -268,6 +268,36 @@ func (r Relation) Append(b []byte) []byte {
 	return b
 }
 
+// A Bound says how the changes of one relation of a stream meet a table of the target.
+type Bound struct {
+	Relation Relation
+	Table    *Table
+	Columns  []int // per column of the relation the one of Table; -1: it has none
+}
+
+// A Group is transactions that an agent applies in one transaction of the target,
+// together with its progress.
+type Group struct {
+	Queue string // the stream, under whose name progress is kept
+	Agent int
+	Epoch int64 // of this apply; a later one has fenced it where the target has another
+	Txs   []*Tx // in commit order; the pieces of one follow each other
+	// Bounds holds for each of Txs the tables of its changes, by relation.
+	Bounds []map[uint32]*Bound
+	// Low is the place up to which, itself included, all transactions of the stream are
+	// on the target; Done are the places above it that this agent has committed, those
+	// of Txs included.
+	Low  uint64
+	Done []uint64
+}
+
+// Progress is how far a stream was applied.
+type Progress struct {
+	Epoch int64
+	Low   uint64   // all transactions up to this place are on the target
+	Done  []uint64 // and these above it, in order
+}
+
 // A Truncation is the Body of a TruncateChange.
 type Truncation struct {
 	Cascade, RestartIdentity bool

@@ -11,12 +11,9 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A Binding is how the changes of one relation of a stream meet a table of the target:
-// which column is which, and which keys a row of it takes part in.
+// A Binding is a Bound with the keys that a row of it takes part in.
 type Binding struct {
-	Relation tidemark.Relation
-	Table    *tidemark.Table
-	Columns  []int // per column of the relation the one of Table; -1: it has none
+	tidemark.Bound
 
 	table Key
 	keys  []boundKey // of the table itself: written
@@ -38,7 +35,7 @@ type boundKey struct {
 // Bind finds the table for a relation, and its keys and references among tables, which
 // are all that the stream fills. The error names what is missing.
 func Bind(r tidemark.Relation, to *tidemark.Table, tables map[tidemark.TableID]*tidemark.Table) (*Binding, error) {
-	b := &Binding{Relation: r, Table: to, table: tableKey(to.TableID)}
+	b := &Binding{Bound: tidemark.Bound{Relation: r, Table: to}, table: tableKey(to.TableID)}
 	for _, c := range r.Columns {
 		b.Columns = append(b.Columns, slices.IndexFunc(to.Columns, func(t tidemark.Column) bool { return t.Name == c.Name }))
 	}

@@ -66,10 +66,11 @@ type Engine struct {
 
 	busy atomic.Int32 // calls of Write and Exec that are under way
 
-	lanesMu sync.Mutex
-	readers []*lane
-	writers map[int]*lane
-	execs   map[int]*lane
+	lanesMu  sync.Mutex
+	readers  []*lane
+	writers  map[int]*lane
+	execs    map[int]*lane
+	appliers map[int]*applier
 }
 
 // Open connects to the database that url names ("postgres://user@host/db", or
@@ -300,6 +301,9 @@ func (e *Engine) Close() error {
 	}
 	for _, l := range e.execs {
 		l.close()
+	}
+	for _, a := range e.appliers {
+		closeConn(a.conn)
 	}
 	e.lanesMu.Unlock()
 	e.controlMu.Lock()
