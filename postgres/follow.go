@@ -35,7 +35,6 @@ type Stream struct {
 	started time.Time    // its commit time
 	xid     uint32
 	origin  string
-	rows    int // that pieces of it have held
 
 	mu       sync.Mutex
 	emitted  uint64 // End of the last transaction given away
