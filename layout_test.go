@@ -42,7 +42,7 @@ var rooms = map[string]room{
 	"diff":    {floor: 2, imports: ". flow"},
 	"catalog": {floor: 2, imports: ". flow"},
 	"advisor": {floor: 2, imports: ". flow"},
-	"apply":   {floor: 2, imports: ". flow"},
+	"apply":   {floor: 2, imports: ". flow", tests: "postgres"},
 
 	// Where engines and verbs meet.
 	"engines": {floor: 3, imports: ". flow load diff postgres mysql sqlfile"},

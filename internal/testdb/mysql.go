@@ -123,14 +123,14 @@ func startMySQL(name string) (*Server, error) {
 // dropMySQL drops a database after ending the connections that are in it,
 // whose locks would keep it.
 func (s *Server) dropMySQL(name string) error {
-	kill, err := query(s.URL(""), "SELECT concat('KILL ', id) FROM information_schema.processlist WHERE db = '"+name+"'")
+	kill, err := TryQuery(s.URL(""), "SELECT concat('KILL ', id) FROM information_schema.processlist WHERE db = '"+name+"'")
 	if err != nil {
 		return err
 	}
 	for _, sql := range lines(kill) {
-		_, _ = query(s.URL(""), sql) // it may have gone by itself
+		_, _ = TryQuery(s.URL(""), sql) // it may have gone by itself
 	}
-	if _, err = query(s.URL(""), "SET lock_wait_timeout = 20; DROP DATABASE "+name); err != nil {
+	if _, err = TryQuery(s.URL(""), "SET lock_wait_timeout = 20; DROP DATABASE "+name); err != nil {
 		return fmt.Errorf("%w (another transaction may be open on it)", err)
 	}
 	return nil

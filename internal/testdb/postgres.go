@@ -77,7 +77,7 @@ func startPostgres(name string, major int) (*Server, error) {
 // dropPostgres drops a database with its connections and its slots, which
 // would each keep it.
 func (s *Server) dropPostgres(name string) error {
-	if _, err := query(s.URL("postgres"), `
+	if _, err := TryQuery(s.URL("postgres"), `
 		DO $$
 		DECLARE slot record;
 		BEGIN
@@ -88,6 +88,6 @@ func (s *Server) dropPostgres(name string) error {
 		END $$`); err != nil {
 		return err
 	}
-	_, err := query(s.URL("postgres"), "DROP DATABASE "+name+" WITH (FORCE)")
+	_, err := TryQuery(s.URL("postgres"), "DROP DATABASE "+name+" WITH (FORCE)")
 	return err
 }

@@ -74,7 +74,7 @@ func (p *process) stop() {
 func (p *process) awaitReady(s *Server, db, sql string) error {
 	deadline := time.Now().Add(startTimeout)
 	for {
-		version, err := query(s.URL(db), sql)
+		version, err := TryQuery(s.URL(db), sql)
 		if err == nil {
 			s.Version = version
 			return nil

@@ -37,14 +37,15 @@ func Load(tb testing.TB, url string, r io.Reader, args ...string) {
 // newlines, as the server writes the values; a null is NULL.
 func Query(tb testing.TB, url, sql string) string {
 	tb.Helper()
-	rows, err := query(url, sql)
+	rows, err := TryQuery(url, sql)
 	if err != nil {
 		fail(tb, fmt.Errorf("testdb: %w\nin %s", err, sql))
 	}
 	return rows
 }
 
-func query(rawURL, sql string) (string, error) {
+// TryQuery is Query for what may be refused.
+func TryQuery(rawURL, sql string) (string, error) {
 	if strings.HasPrefix(rawURL, "postgres://") {
 		return queryPostgres(rawURL, sql)
 	}

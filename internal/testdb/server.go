@@ -138,9 +138,9 @@ func (s *Server) NewDatabase(tb testing.TB, prefix string) string {
 	name := fmt.Sprintf("%s_%d", plain(prefix), databaseN.Add(1))
 	var err error
 	if s.Engine == "postgres" {
-		_, err = query(s.URL("postgres"), "CREATE DATABASE "+name)
+		_, err = TryQuery(s.URL("postgres"), "CREATE DATABASE "+name)
 	} else {
-		_, err = query(s.URL(""), "CREATE DATABASE "+name)
+		_, err = TryQuery(s.URL(""), "CREATE DATABASE "+name)
 	}
 	if err != nil {
 		tb.Fatal(err)

@@ -1,0 +1,470 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// Target is what apply needs of a database.
+type Target interface {
+	// BeginApply begins a new epoch of a stream with agents numbered from 0, fences
+	// those of earlier ones, and says how far the stream was applied.
+	BeginApply(ctx context.Context, queue string, agents int) (tidemark.Progress, error)
+	// Apply applies a group in one transaction, with its progress. Errors of Kind
+	// Transient may go away when it is tried again; of Kind BadRow, if it came too
+	// early, when those before it are done.
+	Apply(ctx context.Context, g *tidemark.Group) error
+}
+
+// Options of Run. The zero value is good but for Queue and Bind.
+type Options struct {
+	// Queue is the stream's name, under which the target keeps its progress.
+	Queue string
+	// Bind finds the table of a relation; nil without an error for one that is not
+	// wanted. It is called once for each version of a relation.
+	Bind func(tidemark.Relation) (*Binding, error)
+	// Agents is how many transactions are applied at once at most; default 16.
+	Agents int
+	// CommitCount is how many source transactions an agent puts in one of the target
+	// if as many are free; default 1.
+	CommitCount int
+	// MaxInFlight bounds how many transactions are looked at, applied or not; default
+	// 4096. MemoryLimit bounds their bytes; default 64 MB. A larger one goes alone.
+	MaxInFlight int
+	MemoryLimit int64
+	// Retries is how often a transaction is tried again after errors that may go away;
+	// default 3.
+	Retries int
+	// Applied, if not nil, is told of each end of a transaction up to which all are on
+	// the target, in rising order.
+	Applied func(end uint64)
+}
+
+// Stats counts what a Run has done.
+type Stats struct {
+	Transactions, Rows int64
+	Waited             int64 // transactions that had to wait for others
+	Held               int64 // that came too early, and were tried again in their turn
+	Retried            int64 // attempts after errors that may go away
+	Latency            time.Duration
+	// Latency is from the source's commit to the target's, by the clocks of both, of
+	// the last transaction.
+}
+
+// An item is a transaction in flight.
+type item struct {
+	node   Node
+	txs    []*tidemark.Tx
+	bounds []map[uint32]*tidemark.Bound
+	place  uint64
+	end    uint64
+	bytes  int64
+	rows   int
+	time   time.Time
+	done   bool
+	held   bool // has come too early once
+}
+
+// A runner is one call of Run.
+type runner struct {
+	tgt   Target
+	opt   Options
+	epoch int64
+
+	ready chan *item    // has room for all in flight
+	room  chan struct{} // something is done
+
+	mu      sync.Mutex
+	tracker *Tracker
+	order   []*item // in flight, in commit order; those in front that are done are gone
+	low     uint64
+	bytes   int64
+	holding map[*item]bool // held until they are the oldest
+	closed  bool           // no more will come
+	done    [][]uint64     // per agent, above low
+	stats   Stats
+}
+
+// A Run applies transactions to a target until in is closed and all are applied, or
+// until ctx ends.
+type Run struct{ *runner }
+
+// New prepares to apply a stream.
+func New(tgt Target, opt Options) *Run {
+	if opt.Agents <= 0 {
+		opt.Agents = 16
+	}
+	if opt.CommitCount <= 0 {
+		opt.CommitCount = 1
+	}
+	if opt.MaxInFlight <= 0 {
+		opt.MaxInFlight = 4096
+	}
+	if opt.MemoryLimit <= 0 {
+		opt.MemoryLimit = 64 << 20
+	}
+	if opt.Retries <= 0 {
+		opt.Retries = 3
+	}
+	return &Run{&runner{tgt: tgt, opt: opt, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), room: make(chan struct{}, 1),
+		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents)}}
+}
+
+// Start begins an epoch and says how far the stream was applied: transactions that end
+// behind Low have to be given to Go, others may.
+func (r *Run) Start(ctx context.Context) (tidemark.Progress, error) {
+	p, err := r.tgt.BeginApply(ctx, r.opt.Queue, r.opt.Agents)
+	r.epoch, r.low = p.Epoch, p.Low
+	return p, err
+}
+
+// Go enlists the browser and the agents in g. Transactions come from in, in commit
+// order, with their pieces in order; p is what Start gave.
+func (r *Run) Go(g *flow.Group, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) {
+	g.Go("Browser", func(ctx context.Context, c *flow.Clock) error { return r.browse(ctx, c, in, p) })
+	for agent := range r.opt.Agents {
+		g.Go("Agent", func(ctx context.Context, c *flow.Clock) error { return r.agent(ctx, c, agent) })
+	}
+}
+
+// Stats says what has been done until now.
+func (r *Run) Stats() Stats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stats
+}
+
+// browse reads transactions, finds out what they depend on, and hands out those that
+// are free.
+func (r *runner) browse(ctx context.Context, c *flow.Clock, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) error {
+	defer r.close()
+	bounds, bindings := map[uint32]*tidemark.Bound{}, map[uint32]*Binding{}
+	var accesses []Access
+	var it *item
+	for {
+		tx, ok, err := in.Take(ctx, c)
+		if err != nil || !ok {
+			return err
+		}
+		c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
+		if it == nil {
+			it = &item{place: tx.Place, time: tx.Time}
+			it.node.Tx = it
+			accesses = accesses[:0]
+		}
+		if bounds, accesses, err = r.look(tx, bounds, bindings, accesses); err != nil {
+			return err
+		}
+		it.txs, it.bounds = append(it.txs, tx), append(it.bounds, bounds)
+		it.bytes += int64(len(tx.Changes))
+		it.rows += tx.Rows
+		if tx.More {
+			continue
+		}
+		it.end = tx.End
+		_, known := slices.BinarySearch(p.Done, it.place)
+		if err := r.admit(ctx, c, it, accesses, known || it.place <= p.Low); err != nil {
+			return err
+		}
+		it = nil
+	}
+}
+
+// look finds what a piece of a transaction accesses, and takes note of relations. The
+// map of bounds is made anew when one of them changes, since earlier transactions may
+// still need the old one.
+func (r *runner) look(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound, bindings map[uint32]*Binding, accesses []Access) (map[uint32]*tidemark.Bound, []Access, error) {
+	fresh := false
+	for rest := tx.Changes; len(rest) > 0; {
+		c, next, err := tidemark.NextChange(rest)
+		if err != nil {
+			return nil, nil, &tidemark.Error{Op: "apply", Object: r.opt.Queue, Kind: tidemark.BadInput, Err: err, Hint: "The stream is damaged: capture again from the place that the target has reached."}
+		}
+		rest = next
+		switch c.Kind {
+		case tidemark.RelationChange:
+			rel, err := tidemark.ParseRelation(c.Body)
+			if err != nil {
+				return nil, nil, err
+			}
+			b, err := r.opt.Bind(rel)
+			if err != nil {
+				return nil, nil, err
+			}
+			if !fresh {
+				bounds, fresh = maps.Clone(bounds), true
+			}
+			delete(bounds, rel.ID)
+			delete(bindings, rel.ID)
+			if b != nil {
+				bounds[rel.ID], bindings[rel.ID] = &b.Bound, b
+			}
+		case tidemark.TruncateChange:
+			t, err := tidemark.ParseTruncation(c.Body)
+			if err != nil {
+				return nil, nil, err
+			}
+			for _, id := range t.Tables {
+				if b := bindings[id]; b != nil {
+					accesses = b.Accesses(c, accesses)
+				}
+			}
+		case tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange:
+			if b := bindings[c.Table]; b != nil {
+				accesses = b.Accesses(c, accesses)
+			}
+		}
+	}
+	return bounds, accesses, nil
+}
+
+// admit waits for room and takes a transaction in flight. One that changes nothing
+// here, or that is on the target already, is done as it comes.
+func (r *runner) admit(ctx context.Context, c *flow.Clock, it *item, accesses []Access, known bool) error {
+	for {
+		r.mu.Lock()
+		n := len(r.order)
+		if n == 0 || n < r.opt.MaxInFlight && r.bytes+it.bytes <= r.opt.MemoryLimit {
+			break
+		}
+		r.mu.Unlock()
+		was := c.Enter(flow.WaitBuffer)
+		select {
+		case <-ctx.Done():
+			c.Enter(was)
+			return ctx.Err()
+		case <-r.room:
+			c.Enter(was)
+		}
+	}
+	defer r.mu.Unlock()
+	r.order = append(r.order, it)
+	r.bytes += it.bytes
+	if known || len(accesses) == 0 {
+		it.done = true
+		r.advance()
+		return nil
+	}
+	if r.tracker.Add(&it.node, accesses) {
+		r.ready <- it
+	} else {
+		r.stats.Waited++
+	}
+	return nil
+}
+
+// close says that no more transactions will come.
+func (r *runner) close() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.closed = true
+	r.advance()
+}
+
+// advance moves low over what is done, lets the oldest go if it was held, and ends the
+// agents when nothing is left. The lock is held.
+func (r *runner) advance() {
+	moved, end := 0, uint64(0)
+	for moved < len(r.order) && r.order[moved].done {
+		it := r.order[moved]
+		r.low, end = it.place, it.end
+		r.bytes -= it.bytes
+		r.order[moved] = nil
+		moved++
+	}
+	r.order = r.order[moved:]
+	if moved > 0 {
+		if r.opt.Applied != nil {
+			r.opt.Applied(end)
+		}
+		select {
+		case r.room <- struct{}{}:
+		default:
+		}
+	}
+	if len(r.order) > 0 && r.holding[r.order[0]] {
+		delete(r.holding, r.order[0])
+		r.ready <- r.order[0]
+	}
+	if r.closed && len(r.order) == 0 {
+		close(r.ready)
+		r.closed = false // once
+	}
+}
+
+// agent applies what is free until nothing will come any more.
+func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
+	var free []*Node
+	for {
+		items, err := r.take(ctx, c)
+		if err != nil || len(items) == 0 {
+			return err
+		}
+		failed, err := r.attempt(ctx, c, n, items)
+		if err != nil {
+			return err
+		}
+		r.mu.Lock()
+		for _, it := range items {
+			if slices.Contains(failed, it) {
+				r.holding[it] = true
+				r.stats.Held++
+				continue
+			}
+			it.done = true
+			free = r.tracker.Done(&it.node, free[:0])
+			for _, f := range free {
+				r.ready <- f.Tx.(*item)
+			}
+			r.stats.Transactions++
+			r.stats.Rows += int64(it.rows)
+			r.stats.Latency = time.Since(it.time)
+			c.Count(1, it.bytes, int64(it.rows))
+			it.txs, it.bounds = nil, nil
+		}
+		r.advance()
+		r.mu.Unlock()
+	}
+}
+
+// take waits for a free transaction and takes more that are, as many as one commit may
+// hold, in commit order.
+func (r *runner) take(ctx context.Context, c *flow.Clock) ([]*item, error) {
+	was := c.Enter(flow.WaitWork)
+	defer c.Enter(was)
+	var items []*item
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case it, ok := <-r.ready:
+		if !ok {
+			return nil, nil
+		}
+		items = append(items, it)
+	}
+	for len(items) < r.opt.CommitCount && !items[0].held {
+		select {
+		case it, ok := <-r.ready:
+			if !ok {
+				return items, nil
+			}
+			items = append(items, it)
+			continue
+		default:
+		}
+		break
+	}
+	slices.SortFunc(items, func(a, b *item) int {
+		if a.place < b.place {
+			return -1
+		}
+		return 1
+	})
+	return items, nil
+}
+
+// attempt applies items, together if that goes, else one by one. It gives those that
+// came too early.
+func (r *runner) attempt(ctx context.Context, c *flow.Clock, n int, items []*item) (early []*item, err error) {
+	err = r.apply(ctx, c, n, items)
+	if err == nil || ctx.Err() != nil {
+		return nil, err
+	}
+	if len(items) == 1 {
+		return r.again(ctx, c, n, items[0], err)
+	}
+	for _, it := range items {
+		if err := r.apply(ctx, c, n, []*item{it}); err != nil {
+			one, err := r.again(ctx, c, n, it, err)
+			if err != nil {
+				return nil, err
+			}
+			early = append(early, one...)
+		}
+	}
+	return early, nil
+}
+
+// again tries a transaction that has failed once more, if that may help.
+func (r *runner) again(ctx context.Context, c *flow.Clock, n int, it *item, err error) (early []*item, _ error) {
+	for transient := 0; err != nil; err = r.apply(ctx, c, n, []*item{it}) {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		switch tidemark.KindOf(err) {
+		case tidemark.Transient:
+			if transient++; transient > r.opt.Retries {
+				return nil, err
+			}
+			r.mu.Lock()
+			r.stats.Retried++
+			r.mu.Unlock()
+			if err := pause(ctx, c, time.Duration(transient)*50*time.Millisecond); err != nil {
+				return nil, err
+			}
+		case tidemark.BadRow, tidemark.NotEmpty:
+			// A value that another transaction frees, a row that another one makes: if that
+			// one is older and not done, it was unknown that they meet.
+			if it.held {
+				return nil, err
+			}
+			it.held = true
+			r.mu.Lock()
+			oldest := len(r.order) > 0 && r.order[0] == it
+			r.mu.Unlock()
+			if !oldest {
+				return []*item{it}, nil
+			}
+		default:
+			return nil, err
+		}
+	}
+	return nil, nil
+}
+
+// pause waits with jitter.
+func pause(ctx context.Context, c *flow.Clock, d time.Duration) error {
+	defer c.Enter(c.Enter(flow.WaitWork))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d/2 + rand.N(d)):
+		return nil
+	}
+}
+
+// apply applies items in one transaction of the target.
+func (r *runner) apply(ctx context.Context, c *flow.Clock, n int, items []*item) error {
+	g := &tidemark.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch}
+	r.mu.Lock()
+	g.Low = r.low
+	r.mu.Unlock()
+	for _, place := range r.done[n] {
+		if place > g.Low {
+			g.Done = append(g.Done, place)
+		}
+	}
+	for _, it := range items {
+		g.Txs, g.Bounds = append(g.Txs, it.txs...), append(g.Bounds, it.bounds...)
+		g.Done = append(g.Done, it.place)
+	}
+	slices.Sort(g.Done)
+	defer c.Enter(c.Enter(flow.IO))
+	err := r.tgt.Apply(ctx, g)
+	if err == nil {
+		r.done[n] = g.Done
+	}
+	var own *tidemark.Error
+	if err != nil && !errors.As(err, &own) && ctx.Err() == nil {
+		err = &tidemark.Error{Op: "apply", Object: r.opt.Queue, Kind: tidemark.Bug, Err: err}
+	}
+	return err
+}

@@ -1,0 +1,241 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres"
+)
+
+func TestMain(m *testing.M) { testdb.Main(m) }
+
+const schema = `CREATE TABLE district (id int PRIMARY KEY, name text UNIQUE, total int NOT NULL DEFAULT 0);
+	CREATE TABLE customer (id int PRIMARY KEY, district int NOT NULL REFERENCES district ON DELETE CASCADE, email text UNIQUE, balance int NOT NULL DEFAULT 0);
+	CREATE TABLE history (customer int, note text); ALTER TABLE history REPLICA IDENTITY FULL;`
+
+// A session makes transactions that get in each other's way: hot parents, unique values
+// that change hands, children that come with their parent and go with it.
+func session(t *testing.T, url string, rnd *rand.Rand, n int) {
+	for range n {
+		d, c := rnd.IntN(4), rnd.IntN(30)
+		var sql []string
+		for range 1 + rnd.IntN(4) {
+			sql = append(sql, []string{
+				fmt.Sprintf("INSERT INTO district VALUES (%d, 'd%d') ON CONFLICT DO NOTHING", d, rnd.IntN(6)),
+				fmt.Sprintf("INSERT INTO customer SELECT %d, id, 'e%d' FROM district WHERE id = %d ON CONFLICT DO NOTHING", c, rnd.IntN(40), d),
+				fmt.Sprintf("UPDATE district SET total = total + 1 WHERE id = %d", d),
+				fmt.Sprintf("UPDATE customer SET balance = balance + 1 WHERE id = %d", c),
+				fmt.Sprintf("UPDATE customer SET email = NULL WHERE id = %d; UPDATE customer SET email = 'e%d' WHERE id = %d AND NOT EXISTS (SELECT FROM customer WHERE email = 'e%d')", c, d, c, d),
+				fmt.Sprintf("UPDATE customer SET id = id + 1000 WHERE id = %d AND NOT EXISTS (SELECT FROM customer WHERE id = %d)", c, c+1000),
+				fmt.Sprintf("DELETE FROM customer WHERE id %% 1000 = %d", c),
+				fmt.Sprintf("DELETE FROM district WHERE id = %d", d),
+				fmt.Sprintf("INSERT INTO history VALUES (%d, 'x')", c%5),
+				fmt.Sprintf("DELETE FROM history WHERE ctid = (SELECT ctid FROM history WHERE customer = %d LIMIT 1)", c%5),
+			}[rnd.IntN(10)])
+		}
+		// Sessions that meet may be refused: what is not committed does not count.
+		_, _ = testdb.TryQuery(url, "BEGIN; "+strings.Join(sql, "; ")+"; COMMIT")
+	}
+}
+
+// A rig is a source with a slot and a target with the same tables.
+type rig struct {
+	src, dst string
+	slot     postgres.Slot
+}
+
+func newRig(t *testing.T) rig {
+	t.Helper()
+	srv := testdb.Postgres(t, 15)
+	r := rig{src: srv.NewDatabase(t, "src"), dst: srv.NewDatabase(t, "dst")}
+	testdb.Query(t, r.src, schema)
+	testdb.Query(t, r.dst, schema)
+	r.slot = postgres.Slot{Name: fmt.Sprintf("run_%d", time.Now().UnixNano()), Publication: "run"}
+	e := engine(t, r.src)
+	if _, err := e.CreateSlot(t.Context(), r.slot, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for try := 0; ; try++ {
+			err := e.DropSlot(context.Background(), r.slot)
+			if err == nil || try == 50 {
+				if err != nil {
+					t.Error(err)
+				}
+				e.Close()
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	return r
+}
+
+func engine(t *testing.T, url string) *postgres.Engine {
+	t.Helper()
+	e, err := postgres.Open(t.Context(), url, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// follow applies the stream of the slot until ctx ends, or something fails.
+func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply.Stats, error) {
+	t.Helper()
+	from, to := engine(t, r.src), engine(t, r.dst)
+	defer from.Close()
+	defer to.Close()
+	db, err := to.Describe(ctx, nil)
+	if err != nil {
+		return apply.Stats{}, err
+	}
+	tables := map[tidemark.TableID]*tidemark.Table{}
+	for _, table := range db.Tables {
+		tables[table.TableID] = table
+	}
+	opt.Queue = "run"
+	opt.Bind = func(rel tidemark.Relation) (*apply.Binding, error) { return apply.Bind(rel, tables[rel.Table], tables) }
+	s, err := from.Follow(ctx, r.slot, 0)
+	if err != nil {
+		return apply.Stats{}, err
+	}
+	defer s.Close()
+	opt.Applied = s.Release
+	run := apply.New(to, opt)
+	p, err := run.Start(ctx)
+	if err != nil {
+		return apply.Stats{}, err
+	}
+	g := flow.NewGroup(ctx)
+	in := flow.NewBuffer(1000, 8<<20, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
+	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
+		c.Enter(flow.IO)
+		return s.Run(ctx, func(tx *tidemark.Tx) error { return in.Put(ctx, c, tx) })
+	})
+	run.Go(g, in, p)
+	err = g.Wait()
+	return run.Stats(), err
+}
+
+func contents(t *testing.T, url string) string {
+	t.Helper()
+	var out []string
+	for _, table := range []string{"district", "customer", "history"} {
+		out = append(out, table, testdb.Query(t, url, "SELECT t::text FROM "+table+" t ORDER BY t::text COLLATE \"C\""))
+	}
+	return strings.Join(out, "\n")
+}
+
+// await waits until the target has what the source has.
+func (r rig) await(t *testing.T) {
+	t.Helper()
+	var a, b string
+	for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(100 * time.Millisecond) {
+		if a, b = contents(t, r.src), contents(t, r.dst); a == b {
+			return
+		}
+	}
+	t.Errorf("the source has\n%s\nthe target\n%s", a, b)
+}
+
+// Many agents that get in each other's way come to the rows that the source has.
+func TestParallelApply(t *testing.T) {
+	for _, x := range []struct {
+		name   string
+		opt    apply.Options
+		revoke bool
+	}{
+		{"16 agents", apply.Options{}, false},
+		{"4 agents, 10 a commit", apply.Options{Agents: 4, CommitCount: 10}, false},
+		{"1 agent", apply.Options{Agents: 1, CommitCount: 3}, false},
+		{"little room", apply.Options{Agents: 8, MaxInFlight: 3, MemoryLimit: 100}, false},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			ended := make(chan error, 1)
+			var stats apply.Stats
+			go func() {
+				var err error
+				stats, err = r.follow(t, ctx, x.opt)
+				ended <- err
+			}()
+			var wg sync.WaitGroup
+			for i := range 4 {
+				wg.Go(func() { session(t, r.src, rand.New(rand.NewPCG(seed, uint64(i))), 60) })
+			}
+			wg.Wait()
+			r.await(t)
+			cancel()
+			if err := <-ended; tidemark.KindOf(err) != tidemark.Cancelled && !errors.Is(err, context.Canceled) {
+				t.Error(err)
+			}
+			t.Logf("%+v", stats)
+			if stats.Transactions == 0 {
+				t.Error("nothing was applied")
+			}
+		})
+	}
+}
+
+// However often apply is stopped, its sessions are cut, or a second one takes over,
+// nothing is lost and nothing is done twice.
+func TestStoppedAtAnyMoment(t *testing.T) {
+	r := newRig(t)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 99))
+	var wg sync.WaitGroup
+	for i := range 3 {
+		wg.Go(func() { session(t, r.src, rand.New(rand.NewPCG(seed, uint64(i))), 150) })
+	}
+	working := make(chan struct{})
+	go func() { wg.Wait(); close(working) }()
+	for round := 0; ; round++ {
+		over := false
+		select {
+		case <-working:
+			over = true
+		default:
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() {
+			_, err := r.follow(t, ctx, apply.Options{Agents: 6, CommitCount: 1 + round%3})
+			ended <- err
+		}()
+		if over {
+			r.await(t)
+			cancel()
+			<-ended
+			t.Logf("%d rounds", round)
+			return
+		}
+		time.Sleep(time.Duration(100+rnd.IntN(500)) * time.Millisecond)
+		if round%2 == 0 {
+			testdb.Query(t, r.dst, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND application_name = 'tidemark' AND random() < 0.5")
+			time.Sleep(100 * time.Millisecond)
+		}
+		cancel()
+		err := <-ended
+		if kind := tidemark.KindOf(err); !slices.Contains([]tidemark.Kind{tidemark.Cancelled, tidemark.Transient}, kind) && !errors.Is(err, context.Canceled) {
+			t.Fatalf("round %d: %v: %v", round, kind, err)
+		}
+	}
+}
