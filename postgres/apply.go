@@ -95,12 +95,13 @@ func (e *Engine) makeProgress(ctx context.Context, conn *pgx.Conn) error {
 
 // An applier is an agent's session.
 type applier struct {
-	conn  *pgx.Conn
-	stmts map[stmtKey]*stmt
-	vals  []tidemark.Value
-	olds  []tidemark.Value
-	args  [][]byte
-	sent  []sentStmt
+	conn    *pgx.Conn
+	replica bool // triggers and cascades do nothing in its session
+	stmts   map[stmtKey]*stmt
+	vals    []tidemark.Value
+	olds    []tidemark.Value
+	args    [][]byte
+	sent    []sentStmt
 }
 
 // A stmtKey tells statements of a session apart.
@@ -127,6 +128,7 @@ type sentStmt struct {
 	bound *tidemark.Bound
 	kind  tidemark.ChangeKind
 	one   bool // it must have met one row
+	gone  bool // or none: a cascade may have been there before
 }
 
 // maxInFlight is how many statements go out before their answers are read.
@@ -170,8 +172,29 @@ func (e *Engine) applier(ctx context.Context, agent int) (*applier, error) {
 	if err != nil {
 		return nil, err
 	}
+	if a.replica, err = asReplica(ctx, conn); err != nil {
+		closeConn(conn)
+		return nil, e.fail(ctx, "apply", progressTable, err)
+	}
 	a.conn, a.stmts = conn, map[stmtKey]*stmt{}
 	return a, nil
+}
+
+// asReplica turns triggers, and with them cascades and the checks of foreign keys, off
+// in a session: what they did on the source is in the stream as changes of its own.
+// It is false where the user may not (superusers may, and from 15 on whoever was
+// granted SET ON PARAMETER session_replication_role).
+func asReplica(ctx context.Context, conn *pgx.Conn) (bool, error) {
+	_, err := conn.Exec(ctx, "SET session_replication_role = replica", pgx.QueryExecModeSimpleProtocol)
+	if sqlState(err) == "42501" {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// cascades says whether rows of the table go with others by themselves.
+func cascades(t *tidemark.Table) bool {
+	return slices.ContainsFunc(t.ForeignKeys, func(f tidemark.ForeignKey) bool { return strings.EqualFold(f.OnDelete, "CASCADE") })
 }
 
 // errFenced says that the progress row is of another epoch.
@@ -257,7 +280,7 @@ func (a *applier) answers(p *pgconn.Pipeline) (object string, err error) {
 		if err != nil {
 			return object, err
 		}
-		if n := tag.RowsAffected(); s.one && n != 1 {
+		if n := tag.RowsAffected(); s.one && n != 1 && (n != 0 || !s.gone) {
 			if s.bound == nil {
 				return object, errFenced
 			}
@@ -321,7 +344,7 @@ func (a *applier) change(p *pgconn.Pipeline, c tidemark.Change, bounds map[uint3
 		a.args = append(a.args, v[x.column].Data) // nil is NULL
 	}
 	p.SendQueryPrepared(s.name, a.args, nil, nil)
-	a.sent = append(a.sent, sentStmt{bound: b, kind: c.Kind, one: true})
+	a.sent = append(a.sent, sentStmt{bound: b, kind: c.Kind, one: true, gone: c.Kind == tidemark.DeleteChange && !a.replica && cascades(b.Table)})
 	return nil
 }
 

@@ -228,18 +228,14 @@ func (e *Engine) checkSlot(ctx context.Context, slot Slot, after uint64) error {
 		return err
 	}
 	defer release()
-	rows, err := conn.Query(ctx, `SELECT coalesce(confirmed_flush_lsn::text, ''), coalesce(wal_status, ''), coalesce(plugin::text, ''), database = current_database()
-		FROM pg_replication_slots WHERE slot_name = $1`, slot.Name)
-	if err != nil {
-		return e.fail(ctx, "follow", slot.Name, err)
-	}
-	defer rows.Close()
-	if !rows.Next() {
-		return tidemark.Errorf(tidemark.NotFound, "follow", slot.Name, "there is no such slot", "The slot is gone, and with it what it held back of the log: copy again.")
-	}
 	var confirmed, status, plugin string
 	var here bool
-	if err := rows.Scan(&confirmed, &status, &plugin, &here); err != nil {
+	err = conn.QueryRow(ctx, `SELECT coalesce(confirmed_flush_lsn::text, ''), coalesce(wal_status, ''), coalesce(plugin::text, ''), database = current_database()
+		FROM pg_replication_slots WHERE slot_name = $1`, slot.Name).Scan(&confirmed, &status, &plugin, &here)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return tidemark.Errorf(tidemark.NotFound, "follow", slot.Name, "there is no such slot", "The slot is gone, and with it what it held back of the log: copy again.")
+	case err != nil:
 		return e.fail(ctx, "follow", slot.Name, err)
 	}
 	switch {
