@@ -357,7 +357,13 @@ func TestSpeedAfterResume(t *testing.T) {
 	t.Parallel()
 	srv := testdb.Postgres(t, 15)
 	src, dst := killSource(t, srv, 8000), srv.NewDatabase(t, "dst")
-	killedHalfway(t, src, dst, 60)
+	for lines := 60; ; lines += 10 { // until one of the tables of 200 rows was full
+		killedHalfway(t, src, dst, lines)
+		if testdb.Query(t, dst, "SELECT count(*) FROM tidemark.copied WHERE rows = 200") != "0" {
+			break
+		}
+		dst = srv.NewDatabase(t, "dst")
+	}
 	o := must(t, "copy", src, dst, "--resume", "last")
 	m := regexp.MustCompile(`\n([\d,]+) rows, \S+ \S+ in ([\d.]+) s \(\S+ \S+, ([\d,]+) rows/s\) after ([\d,]+) rows of earlier attempts;`).FindStringSubmatch(o.out)
 	if m == nil {
