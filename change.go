@@ -25,6 +25,7 @@ type Tx struct {
 	GTID   string    // MySQL, MariaDB
 	XID    uint32    // PostgreSQL
 	Time   time.Time // of the commit, by the source's clock
+	Put    time.Time // when capture gave it to the queue, by capture's clock
 	Origin string    // where it was made first, if not on this source
 	Rows   int       // inserts, updates and deletes among Changes
 	// Changes are messages of pgoutput, version 1, of the kinds R, I, U, D, T and M, each

@@ -108,5 +108,6 @@ type Position struct {
 	Engine string `json:"engine"`
 	Text   string `json:"text"`
 	GTID   string `json:"gtid,omitempty"`
+	Place  uint64 `json:"place,omitempty"` // as a Tx has it: what a view of this position has not, comes behind it; 0 where the engine does not say
 	Stamp  string `json:"stamp,omitempty"` // changes whenever a transaction has written: equal stamps mean an unchanged source
 }

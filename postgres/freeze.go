@@ -55,6 +55,9 @@ func (e *Engine) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark
 	}
 	if place != "" {
 		pos.Text = place
+		if pos.Place, err = parseLSN(place); err != nil {
+			return pos, "", err
+		}
 	}
 	var system, view string
 	if err = conn.QueryRow(ctx, `SELECT system_identifier::text, pg_current_snapshot()::text, pg_export_snapshot()
