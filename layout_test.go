@@ -42,14 +42,15 @@ var rooms = map[string]room{
 	"diff":    {floor: 2, imports: ". flow"},
 	"catalog": {floor: 2, imports: ". flow"},
 	"advisor": {floor: 2, imports: ". flow"},
+	"capture": {floor: 2, imports: ". flow"},
 	"apply":   {floor: 2, imports: ". flow", tests: "postgres"},
 
 	// Where engines and verbs meet.
-	"engines": {floor: 3, imports: ". flow load diff postgres mysql sqlfile"},
-	"job":     {floor: 4, imports: ". flow mapping load diff catalog advisor engines"},
+	"engines": {floor: 3, imports: ". flow load diff capture apply postgres mysql sqlfile"},
+	"job":     {floor: 4, imports: ". flow mapping load diff capture apply catalog advisor engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff catalog advisor engines job"},
+	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture apply catalog advisor engines job"},
 
 	"internal/testdb": {imports: "."},
 

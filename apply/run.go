@@ -48,15 +48,20 @@ type Options struct {
 	Applied func(end uint64)
 }
 
-// Stats counts what a Run has done.
+// Stats says what a Run has done until now, and what it is at.
 type Stats struct {
 	Transactions, Rows int64
 	Waited             int64 // transactions that had to wait for others
 	Held               int64 // that came too early, and were tried again in their turn
 	Retried            int64 // attempts after errors that may go away
-	Latency            time.Duration
-	// Latency is from the source's commit to the target's, by the clocks of both, of
-	// the last transaction.
+	InFlight           int   // transactions that were read and are not done
+	Bytes              int64 // of them
+	Low                uint64
+	LowTime            time.Time // when the transaction at Low was committed on the source: up to then the target is equal
+	// Latencies of what was applied since the last call, by the clocks of all three:
+	// from the source's commit to the target's, which is from there to the queue, in the
+	// queue, and from its reading to the target's commit.
+	EndToEnd, Capture, Queue, Apply flow.Histogram
 }
 
 // An item is a transaction in flight.
@@ -69,6 +74,8 @@ type item struct {
 	bytes  int64
 	rows   int
 	time   time.Time
+	put    time.Time // into the queue
+	got    time.Time // out of it
 	done   bool
 	held   bool // has come too early once
 }
@@ -86,6 +93,7 @@ type runner struct {
 	tracker *Tracker
 	order   []*item // in flight, in commit order; those in front that are done are gone
 	low     uint64
+	lowTime time.Time
 	bytes   int64
 	holding map[*item]bool // held until they are the oldest
 	closed  bool           // no more will come
@@ -118,10 +126,14 @@ func New(tgt Target, opt Options) *Run {
 		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents)}}
 }
 
-// Start begins an epoch and says how far the stream was applied: transactions that end
-// behind Low have to be given to Go, others may.
-func (r *Run) Start(ctx context.Context) (tidemark.Progress, error) {
+// Start begins an epoch and says how far the stream was applied: transactions behind
+// Low have to be given to Go, others may. What stands before the place from, it takes
+// for applied: a copy has brought it.
+func (r *Run) Start(ctx context.Context, from uint64) (tidemark.Progress, error) {
 	p, err := r.tgt.BeginApply(ctx, r.opt.Queue, r.opt.Agents)
+	if from > 0 {
+		p.Low = max(p.Low, from-1)
+	}
 	r.epoch, r.low = p.Epoch, p.Low
 	return p, err
 }
@@ -135,11 +147,25 @@ func (r *Run) Go(g *flow.Group, in *flow.Buffer[*tidemark.Tx], p tidemark.Progre
 	}
 }
 
-// Stats says what has been done until now.
+// Stats says what has been done until now. Whoever calls it takes the latencies away.
 func (r *Run) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.stats
+	s := r.stats
+	s.InFlight, s.Bytes, s.Low, s.LowTime = len(r.order), r.bytes, r.low, r.lowTime
+	r.stats.EndToEnd, r.stats.Capture, r.stats.Queue, r.stats.Apply = flow.Histogram{}, flow.Histogram{}, flow.Histogram{}, flow.Histogram{}
+	return s
+}
+
+// committed counts a transaction that is on the target. The lock is held.
+func (r *runner) committed(it *item, now time.Time) {
+	s := &r.stats
+	s.Transactions++
+	s.Rows += int64(it.rows)
+	s.EndToEnd.Add(now.Sub(it.time))
+	s.Capture.Add(it.put.Sub(it.time))
+	s.Queue.Add(it.got.Sub(it.put))
+	s.Apply.Add(now.Sub(it.got))
 }
 
 // browse reads transactions, finds out what they depend on, and hands out those that
@@ -156,7 +182,7 @@ func (r *runner) browse(ctx context.Context, c *flow.Clock, in *flow.Buffer[*tid
 		}
 		c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
 		if it == nil {
-			it = &item{place: tx.Place, time: tx.Time}
+			it = &item{place: tx.Place, time: tx.Time, put: tx.Put, got: time.Now()}
 			it.node.Tx = it
 			accesses = accesses[:0]
 		}
@@ -275,7 +301,7 @@ func (r *runner) advance() {
 	moved, end := 0, uint64(0)
 	for moved < len(r.order) && r.order[moved].done {
 		it := r.order[moved]
-		r.low, end = it.place, it.end
+		r.low, r.lowTime, end = it.place, it.time, it.end
 		r.bytes -= it.bytes
 		r.order[moved] = nil
 		moved++
@@ -312,6 +338,7 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 		if err != nil {
 			return err
 		}
+		now := time.Now()
 		r.mu.Lock()
 		for _, it := range items {
 			if slices.Contains(failed, it) {
@@ -324,9 +351,7 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 			for _, f := range free {
 				r.ready <- f.Tx.(*item)
 			}
-			r.stats.Transactions++
-			r.stats.Rows += int64(it.rows)
-			r.stats.Latency = time.Since(it.time)
+			r.committed(it, now)
 			c.Count(1, it.bytes, int64(it.rows))
 			it.txs, it.bounds = nil, nil
 		}

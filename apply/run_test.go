@@ -114,7 +114,7 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 	defer s.Close()
 	opt.Applied = s.Release
 	run := apply.New(to, opt)
-	p, err := run.Start(ctx)
+	p, err := run.Start(ctx, 0)
 	if err != nil {
 		return apply.Stats{}, err
 	}
@@ -186,7 +186,7 @@ func TestParallelApply(t *testing.T) {
 			if err := <-ended; tidemark.KindOf(err) != tidemark.Cancelled && !errors.Is(err, context.Canceled) {
 				t.Error(err)
 			}
-			t.Logf("%+v", stats)
+			t.Logf("%d transactions, %d rows, %d waited, %d held, %d retried", stats.Transactions, stats.Rows, stats.Waited, stats.Held, stats.Retried)
 			if stats.Transactions == 0 {
 				t.Error("nothing was applied")
 			}

@@ -491,3 +491,34 @@ func BenchmarkMarkRange(b *testing.B) {
 		}
 	}
 }
+
+func TestStreams(t *testing.T) {
+	c, ctx := fresh(t), t.Context()
+	started := time.Date(2026, 11, 21, 1, 2, 3, 456000, time.UTC)
+	s := Stream{Name: "shop", Source: "postgres://me:secret@a/x", Target: "mysql://b/y", State: StreamCopying, Place: 1<<63 + 7, Copy: "C", Started: started}
+	must(t, c.PutStream(ctx, s))
+	s.State, s.Run = StreamFollowing, "R"
+	must(t, c.PutStream(ctx, s))
+	got, err := c.Stream(ctx, "shop")
+	must(t, err)
+	s.Source = "postgres://me@a/x"
+	if got != s {
+		t.Errorf("got %+v, want %+v", got, s)
+	}
+	if _, err := c.Stream(ctx, "other"); tidemark.KindOf(err) != tidemark.NotFound {
+		t.Errorf("a stream that is not there: %v", err)
+	}
+	for i := range 3 {
+		must(t, c.PutSample(ctx, "shop", started.Add(time.Duration(i)*time.Second), map[string]int{"n": i}))
+	}
+	must(t, c.PutSample(ctx, "shop", started.Add(keepSamples+time.Second), map[string]int{"n": 3}))
+	samples, err := c.Samples(ctx, "shop", 10)
+	must(t, err)
+	if text := fmt.Sprintf("%s", samples); text != `[{"n":3} {"n":2} {"n":1}]` {
+		t.Errorf("samples %s", text)
+	}
+	must(t, c.DropStream(ctx, "shop"))
+	if left, err := c.Samples(ctx, "shop", 10); err != nil || len(left) != 0 {
+		t.Errorf("%d samples are left, %v", len(left), err)
+	}
+}

@@ -40,7 +40,8 @@ type Stream struct {
 	emitted  uint64 // End of the last transaction given away
 	released uint64 // and of the last that its taker no longer needs from here
 	received uint64 // end of the log that has come in
-	idle     uint64 // end of the log in the last keepalive that came while nothing was under way
+	seen     uint64 // end of the log in the last keepalive that came between two transactions
+	idle     uint64 // the same, where in addition all that was given away was released
 	flushed  uint64 // reported as such
 	wake     chan struct{}
 }
@@ -151,6 +152,9 @@ func (e *Engine) publish(ctx context.Context, slot Slot, tables []tidemark.Table
 	defer release()
 	what := " FOR ALL TABLES"
 	if len(tables) > 0 {
+		if err := e.publishable(ctx, conn, tables); err != nil {
+			return err
+		}
 		var names []string
 		for _, t := range tables {
 			names = append(names, quoteTable(t))
@@ -202,6 +206,20 @@ func (e *Engine) slotFailed(ctx context.Context, op string, slot Slot, err error
 		return e.fail(ctx, op, slot.Name, err)
 	}
 	return out
+}
+
+// LogEnd is the end of the server's log now, up to which it is safe on disk.
+func (e *Engine) LogEnd(ctx context.Context) (uint64, error) {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	var text string
+	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&text); err != nil {
+		return 0, e.fail(ctx, "read the log's end", e.object, err)
+	}
+	return parseLSN(text)
 }
 
 // Follow begins a stream. The first transaction in it is the first that ends behind
@@ -430,6 +448,9 @@ func (s *Stream) give(emit func(*tidemark.Tx) error) error {
 func (s *Stream) keepalive(end uint64, asks bool) {
 	s.mu.Lock()
 	s.received = max(s.received, end)
+	if s.begun == 0 {
+		s.seen = max(s.seen, end)
+	}
 	if s.begun == 0 && s.released >= s.emitted {
 		s.idle = max(s.idle, end)
 	}
@@ -492,6 +513,14 @@ func (s *Stream) status() []byte {
 	}
 	msg = binary.BigEndian.AppendUint64(msg, uint64(time.Since(epoch)/time.Microsecond))
 	return append(msg, 0)
+}
+
+// Seen is how far the log has been read with nothing of it still to come: all
+// transactions that end up to there were given.
+func (s *Stream) Seen() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.seen, s.emitted)
 }
 
 // Close ends the stream's session. What was not released comes again from the next

@@ -1,0 +1,105 @@
+// Package capture follows the log of a source and hands its transactions on, in commit
+// order, and lets the source forget its log only when somebody else has them.
+//
+// Start reading at Source.
+package capture
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A Source is a database whose log can be followed.
+type Source interface {
+	// Hold makes the source keep its log for a stream of changes of these tables from
+	// now on. The next view that is taken of the source, and the stream from that view's
+	// Place, together miss nothing and have nothing twice. Kind Exists: it is held
+	// already.
+	Hold(ctx context.Context, stream string, tables []tidemark.TableID) error
+	// Unhold lets it forget, whether it was held or not.
+	Unhold(ctx context.Context, stream string) error
+	// Follow opens the stream behind a place. Kind Lost: the log from there is gone.
+	Follow(ctx context.Context, stream string, after uint64) (Stream, error)
+	// End is the end of the log now: what is committed is before it.
+	End(ctx context.Context) (uint64, error)
+}
+
+// A Stream gives transactions.
+type Stream interface {
+	// Run gives one after the other, in commit order, until ctx ends or something
+	// fails. emit owns what it gets, and may take its time.
+	Run(ctx context.Context, emit func(*tidemark.Tx) error) error
+	// Seen is how far the log has been read with nothing of it still to come: all
+	// transactions that end up to there were given.
+	Seen() uint64
+	// Release says that nobody will ask again for what ends up to here.
+	Release(end uint64)
+	Close()
+}
+
+// Meter counts what a stream has given. Its methods may be called from any goroutine.
+type Meter struct {
+	mu sync.Mutex
+	s  Stats
+}
+
+// Stats is a Meter's reading.
+type Stats struct {
+	Transactions, Rows, Bytes int64
+	Place                     uint64         // of the last transaction that was handed on whole
+	Commit                    time.Time      // when that was committed, by the source's clock
+	Latency                   flow.Histogram // from a commit to its handing on
+}
+
+// Take gives what was counted, with the latencies since the last call.
+func (m *Meter) Take() Stats {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s := m.s
+	m.s.Latency = flow.Histogram{}
+	return s
+}
+
+func (m *Meter) count(tx *tidemark.Tx) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.s.Rows += int64(tx.Rows)
+	m.s.Bytes += int64(len(tx.Changes))
+	if !tx.More {
+		m.s.Transactions++
+		m.s.Latency.Add(tx.Put.Sub(tx.Time))
+	}
+}
+
+// handed notes a transaction that its taker has.
+func (m *Meter) handed(place uint64, commit time.Time) {
+	m.mu.Lock()
+	m.s.Place, m.s.Commit = place, commit
+	m.mu.Unlock()
+}
+
+// Direct enlists in g a worker that hands a stream's transactions straight to whoever
+// applies them. The source's own log is then what survives a crash: the applier
+// releases it.
+func Direct(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter) {
+	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
+		defer c.Enter(c.Enter(flow.IO))
+		return s.Run(ctx, func(tx *tidemark.Tx) error {
+			tx.Put = time.Now()
+			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
+			m.count(tx)
+			place, commit, whole := tx.Place, tx.Time, !tx.More
+			if err := out.Put(ctx, c, tx); err != nil {
+				return err
+			}
+			if whole {
+				m.handed(place, commit)
+			}
+			return nil
+		})
+	})
+}

@@ -1,0 +1,111 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// The states of a Stream.
+const (
+	StreamCopying   = "copying"   // the copy before it is not finished
+	StreamFollowing = "following" // the target has all that the copy brought
+)
+
+// A Stream is a replication that was set up between two databases. How far it has come
+// the target alone knows.
+type Stream struct {
+	Name    string    `json:"name"`
+	Source  string    `json:"source"` // masked URL
+	Target  string    `json:"target"` // masked URL
+	State   string    `json:"state"`
+	Place   uint64    `json:"place"` // from here on the stream has what the copy has not
+	Copy    string    `json:"copy,omitempty"`
+	Run     string    `json:"run,omitempty"` // the last one that followed
+	Started time.Time `json:"started"`
+}
+
+// PutStream writes a stream, new or anew.
+func (c *Catalog) PutStream(ctx context.Context, s Stream) error {
+	const op = "write stream"
+	err := c.write(ctx, op, func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, `INSERT INTO stream (name, source, target, state, place, copy, run, started) VALUES (?, ?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT (name) DO UPDATE SET source = excluded.source, target = excluded.target, state = excluded.state, place = excluded.place,
+			copy = excluded.copy, run = excluded.run, started = excluded.started`,
+			s.Name, tidemark.MaskURL(s.Source), tidemark.MaskURL(s.Target), s.State, strconv.FormatUint(s.Place, 10), s.Copy, s.Run, timeText(s.Started))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.settle(ctx, op)
+}
+
+// DropStream forgets a stream and its samples.
+func (c *Catalog) DropStream(ctx context.Context, name string) error {
+	return c.write(ctx, "drop stream", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM stream WHERE name = ?", name)
+		return err
+	})
+}
+
+// Streams gives all streams by name.
+func (c *Catalog) Streams(ctx context.Context) ([]Stream, error) {
+	return list(ctx, c, "list streams", "SELECT name, source, target, state, place, copy, run, started FROM stream ORDER BY name", nil, func(rows *sql.Rows) (s Stream, err error) {
+		var place, started string
+		if err = rows.Scan(&s.Name, &s.Source, &s.Target, &s.State, &place, &s.Copy, &s.Run, &started); err != nil {
+			return s, err
+		}
+		if s.Place, err = strconv.ParseUint(place, 10, 64); err != nil {
+			return s, err
+		}
+		s.Started, err = textTime(started)
+		return s, err
+	})
+}
+
+// Stream finds one; Kind NotFound where there is none of that name.
+func (c *Catalog) Stream(ctx context.Context, name string) (Stream, error) {
+	all, err := c.Streams(ctx)
+	if err != nil {
+		return Stream{}, err
+	}
+	for _, s := range all {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return Stream{}, tidemark.Errorf(tidemark.NotFound, "find stream", name, "the catalog has no stream of that name", "tidemark status lists the streams")
+}
+
+// keepSamples is how long samples are kept: IBM's MONITOR_LIMIT of 10080 minutes.
+const keepSamples = 7 * 24 * time.Hour
+
+// PutSample writes what a stream was at, and removes what is older than a week.
+func (c *Catalog) PutSample(ctx context.Context, stream string, at time.Time, body any) error {
+	text, err := json.Marshal(body)
+	if err != nil {
+		return fmt.Errorf("write sample: %w", err)
+	}
+	return c.write(ctx, "write sample", func(tx *sql.Tx) error {
+		if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO sample (stream, at, body) VALUES (?, ?, ?)", stream, timeText(at), string(text)); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, "DELETE FROM sample WHERE stream = ? AND at < ?", stream, timeText(at.Add(-keepSamples)))
+		return err
+	})
+}
+
+// Samples gives up to n of the newest samples of a stream, the newest first.
+func (c *Catalog) Samples(ctx context.Context, stream string, n int) ([]json.RawMessage, error) {
+	return list(ctx, c, "list samples", "SELECT body FROM sample WHERE stream = ? ORDER BY at DESC LIMIT ?", []any{stream, n}, func(rows *sql.Rows) (json.RawMessage, error) {
+		var body string
+		err := rows.Scan(&body)
+		return json.RawMessage(body), err
+	})
+}

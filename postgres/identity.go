@@ -1,0 +1,63 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// publishable refuses tables that a publication would do harm to, or cannot hold.
+// Updates and deletes of a table that is published and has no replica identity fail on
+// the source itself, so that must be known before.
+func (e *Engine) publishable(ctx context.Context, conn *pgx.Conn, tables []tidemark.TableID) error {
+	schemas, names := make([]string, len(tables)), make([]string, len(tables))
+	for i, t := range tables {
+		schemas[i], names[i] = t.Schema, t.Name
+	}
+	// What holds for a partitioned table is told by its leaves, which the rows are in.
+	rows, err := conn.Query(ctx, `WITH RECURSIVE wanted AS (
+			SELECT c.oid FROM unnest($1::text[], $2::text[]) AS w(s, t) JOIN pg_namespace n ON n.nspname = w.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t
+			UNION ALL SELECT i.inhrelid FROM wanted w JOIN pg_class p ON p.oid = w.oid AND p.relkind = 'p' JOIN pg_inherits i ON i.inhparent = w.oid)
+		SELECT n.nspname, c.relname, c.relkind::text, c.relpersistence::text FROM wanted w JOIN pg_class c ON c.oid = w.oid JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind <> 'p' AND (c.relkind <> 'r' OR c.relpersistence <> 'p' OR NOT CASE c.relreplident WHEN 'f' THEN true WHEN 'n' THEN false
+			WHEN 'd' THEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
+			ELSE EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident) END)
+		ORDER BY 1, 2`, schemas, names)
+	if err != nil {
+		return e.fail(ctx, "replicate", e.object, err)
+	}
+	var keyless, other []string
+	var schema, name, kind, persistence string
+	_, err = pgx.ForEachRow(rows, []any{&schema, &name, &kind, &persistence}, func() error {
+		table := quoteTable(tidemark.TableID{Schema: schema, Name: name})
+		if kind != "r" || persistence != "p" {
+			other = append(other, table)
+		} else {
+			keyless = append(keyless, table)
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return e.fail(ctx, "replicate", e.object, err)
+	case len(other) > 0:
+		return tidemark.Errorf(tidemark.Unsupported, "replicate", other[0], fmt.Sprintf("is unlogged or foreign, so the log has nothing of it%s", more(other)),
+			"Leave it out with --exclude.")
+	case len(keyless) > 0:
+		return tidemark.Errorf(tidemark.Unsupported, "replicate", keyless[0], fmt.Sprintf("has no primary key and no other replica identity: once it is published, its updates and deletes would fail on the source%s", more(keyless)),
+			"On the source: ALTER TABLE "+strings.Join(keyless[:min(len(keyless), 3)], " REPLICA IDENTITY FULL; ALTER TABLE ")+" REPLICA IDENTITY FULL; or leave it out with --exclude.")
+	}
+	return nil
+}
+
+// more says how many there are besides the first.
+func more(names []string) string {
+	if len(names) < 2 {
+		return ""
+	}
+	return fmt.Sprintf(" (and so for %d more)", len(names)-1)
+}
