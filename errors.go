@@ -29,10 +29,11 @@ const (
 	Incomplete              // done, but something could not be built; the report lists it
 	Cancelled               // stopped from outside
 	Exists                  // the object that was to be created is there already
+	Corrupt                 // what we have stored ourselves is damaged or has a hole
 )
 
 var kindNames = [...]string{"bug", "invalid", "unreachable", "denied", "forbidden", "not found", "unsupported",
-	"not empty", "full", "transient", "lost", "unmapped", "collision", "bad row", "bad input", "incomplete", "cancelled", "exists"}
+	"not empty", "full", "transient", "lost", "unmapped", "collision", "bad row", "bad input", "incomplete", "cancelled", "exists", "corrupt"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {
