@@ -11,7 +11,7 @@
 //	3  engines                            the explicit list of engines, and what each can do
 //	2  postgres mysql sqlfile             engines: they know the vocabulary and nothing else
 //	   mapping load diff catalog advisor  verbs: they see engines through their own interfaces
-//	   apply                              and one that is begun
+//	   capture apply
 //	1  tidemark flow                      vocabulary and kernel
 //
 // # Reading order

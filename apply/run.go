@@ -157,6 +157,16 @@ func (r *Run) Stats() Stats {
 	return s
 }
 
+// Agents is how many there are.
+func (r *Run) Agents() int { return r.opt.Agents }
+
+// Low is the place up to which all is on the target.
+func (r *Run) Low() uint64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.low
+}
+
 // committed counts a transaction that is on the target. The lock is held.
 func (r *runner) committed(it *item, now time.Time) {
 	s := &r.stats

@@ -64,6 +64,13 @@ func (m *Meter) Take() Stats {
 	return s
 }
 
+// Place is that of the last transaction that was handed on whole.
+func (m *Meter) Place() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.s.Place
+}
+
 func (m *Meter) count(tx *tidemark.Tx) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

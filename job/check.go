@@ -58,7 +58,7 @@ func Check(ctx context.Context, env Env, spec CopySpec) (*Checked, error) {
 		}
 		out.Findings = append(out.Findings, findings...)
 	}
-	moves, findings, err := apply(spec.Rules, db, src, tgt, spec.TargetSchema)
+	moves, findings, err := applyRules(spec.Rules, db, src, tgt, spec.TargetSchema)
 	out.Findings = append(out.Findings, findings...)
 	if err != nil {
 		out.block(err)

@@ -45,6 +45,11 @@ func Copy(ctx context.Context, env Env, spec CopySpec) (string, *Report, error) 
 		return "", nil, err
 	}
 	defer tgt.Close()
+	return copyBetween(ctx, env, spec, src, tgt)
+}
+
+// copyBetween is Copy with both ends open.
+func copyBetween(ctx context.Context, env Env, spec CopySpec, src, tgt Database) (string, *Report, error) {
 	defer watchLocks(ctx, env, src, tgt)()
 	c := &copying{env: env, spec: spec, src: src, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}}
 	if spec.PlanOnly {
@@ -104,7 +109,7 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	moves, findings, err := apply(c.spec.Rules, db, c.src, c.tgt, c.spec.TargetSchema)
+	moves, findings, err := applyRules(c.spec.Rules, db, c.src, c.tgt, c.spec.TargetSchema)
 	if err != nil {
 		return nil, err
 	}
@@ -186,9 +191,9 @@ func sameColumns(ctx context.Context, tgt Database, p *load.Plan) error {
 	return nil
 }
 
-// apply picks and maps the tables of db. Large objects go between PostgreSQL
+// applyRules picks and maps the tables of db. Large objects go between PostgreSQL
 // servers only.
-func apply(rules *mapping.Rules, db *tidemark.Database, src, tgt end, schema string) ([]tidemark.Move, []tidemark.Finding, error) {
+func applyRules(rules *mapping.Rules, db *tidemark.Database, src, tgt end, schema string) ([]tidemark.Move, []tidemark.Finding, error) {
 	moves, findings, err := rules.Apply(db, schemaDefaults(src, tgt, schema))
 	if err != nil || tgt.Name() == "postgres" {
 		return moves, findings, err

@@ -81,7 +81,7 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 	if err != nil {
 		return nil, nil, err
 	}
-	moves, findings, err := apply(spec.Rules, db, src, tgt, spec.TargetSchema)
+	moves, findings, err := applyRules(spec.Rules, db, src, tgt, spec.TargetSchema)
 	if err != nil {
 		return nil, nil, err
 	}

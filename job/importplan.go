@@ -183,7 +183,7 @@ func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 	}
 	db := im.database(s.tables, s.native)
 	db.Findings = im.dump.Findings()
-	moves, found, err := apply(im.spec.Rules, db, im.end, im.tgt, im.spec.TargetSchema)
+	moves, found, err := applyRules(im.spec.Rules, db, im.end, im.tgt, im.spec.TargetSchema)
 	if err != nil {
 		return nil, err
 	}

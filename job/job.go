@@ -41,6 +41,8 @@ type Watcher interface {
 	Planned(run string, p *load.Plan)
 	// Running comes once, when rows begin to move.
 	Running(p Progress)
+	// Following comes when a stream begins to flow, after the copy.
+	Following(p StreamProgress)
 	// Event comes for everything else, in order of happening.
 	Event(e Event)
 }
@@ -51,6 +53,14 @@ type Progress interface {
 	Objects() load.Build
 	Elapsed() time.Duration
 	Position() (done, total int64) // bytes of the whole job; total 0 unknown
+}
+
+// StreamProgress lets a watcher look at a stream that flows.
+type StreamProgress interface {
+	// Status gives the last sample, and whether there is one yet.
+	Status() (StreamStatus, bool)
+	// Interval is how often there is a new one.
+	Interval() time.Duration
 }
 
 // An Event is one thing that happened.
@@ -84,6 +94,8 @@ type Report struct {
 	Objects      []ObjectTime       `json:"objects,omitempty"` // the slowest first, at most 20
 	Position     tidemark.Position  `json:"position,omitzero"`
 	PeakRSS      int64              `json:"peak_rss,omitempty"` // bytes
+	Stream       *StreamReport      `json:"stream,omitempty"`
+	Sequences    []string           `json:"sequences,omitempty"` // advanced on the target at the end of a stream
 }
 
 // ObjectTime is how long one object took to build.

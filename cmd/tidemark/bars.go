@@ -20,9 +20,12 @@ const maxTableBars = 8
 // barWatcher draws one bar for the whole job and one for each table under way.
 type barWatcher struct {
 	*quiet
-	bars  *mpb.Progress
-	done  chan struct{}
-	wg    sync.WaitGroup
+	bars *mpb.Progress
+	done chan struct{}
+	wg   sync.WaitGroup
+
+	following chan struct{}
+
 	rate  rate
 	whole *mpb.Bar
 	mine  map[int]*mpb.Bar
@@ -117,7 +120,19 @@ func (w *barWatcher) summary() string {
 	return s + "  " + clock(w.took)
 }
 
+// Following shows lines: a stream has no end that a bar could come to.
+func (w *barWatcher) Following(p job.StreamProgress) {
+	w.stop()
+	w.following = make(chan struct{})
+	w.wg.Go(func() { follow(w.quiet, p, w.following) })
+}
+
 func (w *barWatcher) stop() {
+	if w.following != nil {
+		close(w.following)
+		w.wg.Wait()
+		w.following = nil
+	}
 	if w.bars == nil {
 		return
 	}

@@ -65,6 +65,17 @@ func onThisMachine(raw string) bool {
 	return u.Hostname() == "" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
+// copySpec is what the request says of a copy.
+func (r *request) copySpec() job.CopySpec {
+	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Plan: r.plan, Load: r.load,
+		RejectLimit: r.rejectLimit, Lob: r.lob, Resume: r.resume, PlanOnly: r.planOnly, Findings: r.findings}
+	spec.Plan.Lanes = r.load.Lanes
+	if onThisMachine(r.source) && onThisMachine(r.target) {
+		spec.Load.MaxLanes = max(2, runtime.NumCPU()) // all of it shares these processors
+	}
+	return spec
+}
+
 func (r *request) copy(cmd *cobra.Command) error {
 	cat, err := openCatalog(r.settings)
 	if err != nil {
@@ -77,12 +88,7 @@ func (r *request) copy(cmd *cobra.Command) error {
 	}
 	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	env := job.Env{Open: r.opener(), Catalog: cat, Watch: watch, Files: files}
-	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Plan: r.plan, Load: r.load,
-		RejectLimit: r.rejectLimit, Lob: r.lob, Resume: r.resume, PlanOnly: r.planOnly, Findings: r.findings}
-	spec.Plan.Lanes = r.load.Lanes
-	if onThisMachine(r.source) && onThisMachine(r.target) {
-		spec.Load.MaxLanes = max(2, runtime.NumCPU()) // all of it shares these processors
-	}
+	spec := r.copySpec()
 	var run string
 	var rep *job.Report
 	if isDump(r.source) {

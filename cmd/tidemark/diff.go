@@ -32,11 +32,14 @@ are compared by what they mean. The exit code is 0 when all is equal and 1 when 
 	return cmd
 }
 
+func (r *request) diffSpec() job.DiffSpec {
+	return job.DiffSpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Lanes: r.load.Lanes,
+		MaxPrinted: r.maxPrinted, ZeroDates: r.zeroDates, NoNumberIsNull: r.noNumberIsNull, ReadRows: r.readRows}
+}
+
 func (r *request) diff(cmd *cobra.Command) error {
 	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	spec := job.DiffSpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Lanes: r.load.Lanes,
-		MaxPrinted: r.maxPrinted, ZeroDates: r.zeroDates, NoNumberIsNull: r.noNumberIsNull, ReadRows: r.readRows}
-	result, findings, err := job.Diff(cmd.Context(), job.Env{Open: r.opener(), Watch: watch}, spec)
+	result, findings, err := job.Diff(cmd.Context(), job.Env{Open: r.opener(), Watch: watch}, r.diffSpec())
 	watch.stop()
 	if err != nil {
 		return err

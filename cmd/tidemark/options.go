@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mysql"
 )
@@ -48,13 +49,16 @@ type settings struct {
 	zeroDates                      string // for diff: as a copy has written them
 	noNumberIsNull                 bool
 	limit                          int
+	stream                         job.ReplicateSpec
+	watch, fence                   bool
 }
 
 const (
-	onCopy  = "copy"
-	onMoves = "copy diff check"
-	onRuns  = "runs report"
-	onAll   = "copy diff check runs report engines"
+	onCopy   = "copy replicate"
+	onMoves  = "copy diff check replicate cutover"
+	onRuns   = "runs report status"
+	onStream = "replicate cutover status"
+	onAll    = "copy diff check replicate cutover runs report status engines"
 )
 
 // options is the table. Adding a line here is all that a new option needs.
@@ -65,16 +69,16 @@ var options = []option{
 	{"include", "list", "", "Take only tables that match SCHEMA.TABLE; * stands for any run of characters. May be repeated.", onMoves, list(func(s *settings) *[]string { return &s.include })},
 	{"exclude", "list", "", "Leave out tables that match SCHEMA.TABLE. May be repeated.", onMoves, list(func(s *settings) *[]string { return &s.exclude })},
 	{"target-schema", "text", "", "Put tables into this schema (PostgreSQL) or database (MySQL) where no rule says otherwise.", onMoves, text(func(s *settings) *string { return &s.targetSchema })},
-	{"prep", "empty|keep|drop|truncate", "empty", "What to do with tables that the target has: refuse those with rows, keep, drop and create, or truncate.", "copy check", choose(map[string]func(*settings){
+	{"prep", "empty|keep|drop|truncate", "empty", "What to do with tables that the target has: refuse those with rows, keep, drop and create, or truncate.", "copy check replicate", choose(map[string]func(*settings){
 		"empty": func(s *settings) { s.plan.Prep = load.MustBeEmpty }, "keep": func(s *settings) { s.plan.Prep = load.KeepTables },
 		"drop": func(s *settings) { s.plan.Prep = load.DropTables }, "truncate": func(s *settings) { s.plan.Prep = load.Truncate }})},
 	{"lanes", "number", "0", "Sessions that read and as many that write, 1 to 64; for copy, 0 starts with 2 and adds while throughput gains a tenth; for diff it means 2.", onMoves, number(0, 64, func(s *settings) *int { return &s.load.Lanes })},
 	{"finishers", "number", "2", "Sessions that build keys and indexes while rows still move, 1 to 64.", onCopy, number(1, 64, func(s *settings) *int { return &s.load.Finishers })},
 	{"range-size", "size", "0", "How much of a table one transaction moves; 0 chooses by size and lanes (64 MB to 1 GB).", onCopy, size(func(s *settings) *int64 { return &s.plan.RangeBytes })},
-	{"buffer", "size", "8MB", "Memory between each reader and its writer.", onCopy, size(func(s *settings) *int64 { return &s.load.Buffer })},
+	{"buffer", "size", "8MB", "Memory between each reader and its writer.", "copy replicate cutover", size(func(s *settings) *int64 { return &s.load.Buffer })},
 	{"retries", "number", "5", "Attempts after a cut connection, a deadlock and the like, before the run stops.", onCopy, count0(1000, func(s *settings) *int { return &s.load.Retries })},
-	{"resume", "text", "", "Go on with this run (an ID, the beginning of one, or last); give the same source and target.", onCopy, text(func(s *settings) *string { return &s.resume })},
-	{"plan", "on/off", "off", "Print what would happen and touch nothing.", onCopy, onOff(func(s *settings) *bool { return &s.planOnly })},
+	{"resume", "text", "", "Go on with this run (an ID, the beginning of one, or last); give the same source and target.", "copy", text(func(s *settings) *string { return &s.resume })},
+	{"plan", "on/off", "off", "Print what would happen and touch nothing.", "copy", onOff(func(s *settings) *bool { return &s.planOnly })},
 	{"zero-dates", "error|null|epoch", "error", "MySQL dates that are none (0000-00-00, 2024-02-31), towards another engine: stop, NULL, or 1970-01-01.", onMoves, choose(map[string]func(*settings){
 		"error": func(s *settings) { s.engine.MySQL.ZeroDates, s.zeroDates = mysql.Refuse, "" },
 		"null":  func(s *settings) { s.engine.MySQL.ZeroDates, s.zeroDates = mysql.Null, "null" },
@@ -98,13 +102,13 @@ var options = []option{
 		}
 		return err
 	}},
-	{"reject-limit", "number", "0", "Set up to this many bad rows aside in a file instead of stopping at the first.", onCopy, number64(func(s *settings) *int64 { return &s.rejectLimit })},
-	{"reject-dir", "file", "", "Folder for the files of rejected rows and of cut values; default: beside the catalogue.", onCopy, text(func(s *settings) *string { return &s.rejectDir })},
-	{"lock", "auto|global|backup|tables|none", "auto", "How a MySQL source is held still for the moment in which all lanes take their view.", "copy diff", choose(map[string]func(*settings){
+	{"reject-limit", "number", "0", "Set up to this many bad rows aside in a file instead of stopping at the first.", "copy", number64(func(s *settings) *int64 { return &s.rejectLimit })},
+	{"reject-dir", "file", "", "Folder for the files of rejected rows and of cut values; default: beside the catalogue.", "copy", text(func(s *settings) *string { return &s.rejectDir })},
+	{"lock", "auto|global|backup|tables|none", "auto", "How a MySQL source is held still for the moment in which all lanes take their view.", "copy diff replicate cutover", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.engine.MySQL.Lock = mysql.LockAuto }, "global": func(s *settings) { s.engine.MySQL.Lock = mysql.LockGlobal },
 		"backup": func(s *settings) { s.engine.MySQL.Lock = mysql.LockBackup }, "tables": func(s *settings) { s.engine.MySQL.Lock = mysql.LockTables },
 		"none": func(s *settings) { s.engine.MySQL.Lock = mysql.LockNone }})},
-	{"lock-wait", "duration", "60s", "How long to wait for that lock (DMS's TransactionConsistencyTimeout).", "copy diff", func(s *settings, v string) error {
+	{"lock-wait", "duration", "60s", "How long to wait for that lock (DMS's TransactionConsistencyTimeout).", "copy diff replicate cutover", func(s *settings, v string) error {
 		d, err := time.ParseDuration(v)
 		s.engine.MySQL.LockWait = d
 		return err
@@ -114,14 +118,32 @@ var options = []option{
 	{"no-binlog", "on/off", "off", "Keep what is written out of a MySQL target's binlog (needs the privilege; replicas will not get it).", onCopy, onOff(func(s *settings) *bool { return &s.engine.MySQL.NoBinlog })},
 	{"index-memory", "size", "256MB", "maintenance_work_mem of each session that builds indexes on PostgreSQL.", onCopy, size(func(s *settings) *int64 { return &s.engine.Postgres.MaintenanceMem })},
 	{"index-workers", "number", "0", "max_parallel_maintenance_workers of these sessions; 0 keeps the server's, -1 means none.", onCopy, number(-1, 64, func(s *settings) *int { return &s.engine.Postgres.IndexWorkers })},
-	{"read-rows", "on/off", "off", "Read all rows and hash them here (128 bits), also where two PostgreSQL servers could hash them (64 bits).", "diff", onOff(func(s *settings) *bool { return &s.readRows })},
-	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff", count0(1<<30, func(s *settings) *int { return &s.maxPrinted })},
+	{"read-rows", "on/off", "off", "Read all rows and hash them here (128 bits), also where two PostgreSQL servers could hash them (64 bits).", "diff cutover", onOff(func(s *settings) *bool { return &s.readRows })},
+	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff cutover", count0(1<<30, func(s *settings) *int { return &s.maxPrinted })},
+	{"name", "text", "main", "The stream's name: of its slot on the source, and of its progress on the target. Small letters, digits, underscores.", onStream, text(func(s *settings) *string { return &s.stream.Name })},
+	{"agents", "number", "16", "Sessions that apply transactions, 1 to 128.", "replicate cutover", number(1, 128, func(s *settings) *int { return &s.stream.Apply.Agents })},
+	{"commit-count", "number", "1", "Transactions of the source that an agent may put into one of the target, 1 to 1000.", "replicate cutover", number(1, 1000, func(s *settings) *int { return &s.stream.Apply.CommitCount })},
+	{"apply-memory", "size", "64MB", "Memory for transactions that were read and are not applied yet; a larger one goes alone.", "replicate cutover", size(func(s *settings) *int64 { return &s.stream.Apply.MemoryLimit })},
+	{"monitor-interval", "duration", "5s", "How often the state of a stream is shown and kept, from 1s.", "replicate cutover", func(s *settings, v string) error {
+		d, err := time.ParseDuration(v)
+		if err == nil && d < time.Second {
+			err = fmt.Errorf("must be 1s or longer")
+		}
+		s.stream.Interval = d
+		return err
+	}},
+	{"until", "never|now", "never", "When to end: never, or when the target has all that the source's log holds now.", "replicate", choose(map[string]func(*settings){
+		"never": func(s *settings) { s.stream.UntilNow = false }, "now": func(s *settings) { s.stream.UntilNow = true }})},
+	{"anew", "on/off", "off", "Forget an earlier stream of that name on both sides, and copy again (see --prep).", "replicate", onOff(func(s *settings) *bool { return &s.stream.Anew })},
+	{"remove", "on/off", "off", "Only forget the stream: its slot and publication, its progress on the target. Rows stay as they are.", "replicate", onOff(func(s *settings) *bool { return &s.stream.Remove })},
+	{"fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", "cutover", onOff(func(s *settings) *bool { return &s.fence })},
+	{"watch", "on/off", "off", "Show it again with every new sample, until stopped.", "status", onOff(func(s *settings) *bool { return &s.watch })},
 	{"limit", "number", "20", "How many runs to list.", "runs", number(1, 1<<30, func(s *settings) *int { return &s.limit })},
-	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff", choose(map[string]func(*settings){
+	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff replicate cutover", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},
 	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll, onOff(func(s *settings) *bool { return &s.json })},
-	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", "copy diff check " + onRuns, text(func(s *settings) *string { return &s.state })},
+	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", onMoves + " " + onRuns, text(func(s *settings) *string { return &s.state })},
 }
 
 func text(at func(*settings) *string) func(*settings, string) error {

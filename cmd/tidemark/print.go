@@ -117,8 +117,8 @@ func printTables(w io.Writer, tables []catalog.TableStat) {
 	t.Flush()
 }
 
-// printReport shows where the time went and what to do about it.
-func printReport(w io.Writer, r *job.Report) {
+// printRows says how much was moved, and how fast.
+func printRows(w io.Writer, r *job.Report) {
 	before := ""
 	if r.EarlierRows > 0 {
 		before = fmt.Sprintf(" after %s rows of earlier attempts", commas(r.EarlierRows))
@@ -126,6 +126,15 @@ func printReport(w io.Writer, r *job.Report) {
 	rows, bytes := r.Rows-r.EarlierRows, r.Bytes-r.EarlierBytes
 	fmt.Fprintf(w, "\n%s rows, %s in %.2f s (%s/s, %s rows/s)%s; peak memory %s\n\n", commas(rows), bytesText(bytes), r.Seconds,
 		bytesText(perSecond(bytes, r.Seconds)), commas(perSecond(rows, r.Seconds)), before, bytesText(r.PeakRSS))
+}
+
+// printReport shows where the time went and what to do about it.
+func printReport(w io.Writer, r *job.Report) {
+	if r.Stream != nil {
+		printStream(w, r)
+	} else {
+		printRows(w, r)
+	}
 	fmt.Fprint(w, r.Workers.String())
 	if r.Limit != "" {
 		fmt.Fprintf(w, "\n%s\n", r.Limit)

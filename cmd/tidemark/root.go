@@ -30,9 +30,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tidemark",
-		Short: "Move, compare and check relational databases, and see what they wait for",
+		Short: "Move, replicate, compare and check relational databases, and see what they wait for",
 		Long: `Tidemark copies whole databases between PostgreSQL, MySQL and MariaDB, and out of
-mysqldump files: in parallel, resumable, and with an account of where the time went.`,
+mysqldump files, and keeps copies up to date from the log: in parallel, resumable, and
+with an account of where the time went.`,
 		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
@@ -54,7 +55,7 @@ mysqldump files: in parallel, resumable, and with an account of where the time w
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &tidemark.Error{Op: c.Name(), Kind: tidemark.Invalid, Hint: c.CommandPath() + " --help lists the options with examples", Err: err}
 	})
-	root.AddCommand(copyCommand(), diffCommand(), checkCommand(), runsCommand(), reportCommand(), enginesCommand(), manualCommand())
+	root.AddCommand(copyCommand(), replicateCommand(), cutoverCommand(), statusCommand(), diffCommand(), checkCommand(), runsCommand(), reportCommand(), enginesCommand(), manualCommand())
 	return root
 }
 

@@ -74,6 +74,8 @@ func (w *quiet) Planned(run string, p *load.Plan) {
 
 func (w *quiet) Running(job.Progress) {}
 
+func (w *quiet) Following(job.StreamProgress) {}
+
 func (w *quiet) Event(e job.Event) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -82,6 +84,8 @@ func (w *quiet) Event(e job.Event) {
 		if w.retries++; w.retries <= 10 {
 			fmt.Fprintf(w.errOut, "trying again: %s: %s\n", e.Object, e.Error)
 		}
+	case e.Kind == "state":
+		fmt.Fprintf(w.errOut, "%s: %s: %s rows, %s in %.1f s\n", e.Object, e.Text, commas(e.Rows), bytesText(e.Bytes), e.Seconds)
 	case e.Kind == "wait":
 		fmt.Fprintf(w.errOut, "waiting: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "object" && e.Error != "":
@@ -161,10 +165,28 @@ func (w *jsonWatcher) Running(p job.Progress) {
 	})
 }
 
+type jsonStream struct {
+	Event string `json:"event"`
+	job.StreamStatus
+}
+
+func (w *jsonWatcher) Following(p job.StreamProgress) {
+	w.stop()
+	w.done = make(chan struct{})
+	w.wg.Go(func() {
+		every(p.Interval(), w.done, func() {
+			if s, ok := p.Status(); ok {
+				w.put(jsonStream{"stream", s})
+			}
+		})
+	})
+}
+
 func (w *jsonWatcher) stop() {
 	if w.done != nil {
 		close(w.done)
 		w.wg.Wait()
+		w.done = nil
 	}
 }
 
@@ -260,10 +282,64 @@ func (w *lineWatcher) Event(e job.Event) {
 	}
 }
 
+func (w *lineWatcher) Following(p job.StreamProgress) {
+	w.stop()
+	w.done = make(chan struct{})
+	w.wg.Go(func() { follow(w.quiet, p, w.done) })
+}
+
+// follow prints a line for each sample of a stream, and what limits it when that changes.
+func follow(w *quiet, p job.StreamProgress, done chan struct{}) {
+	w.mu.Lock()
+	fmt.Fprintln(w.errOut, "following; Ctrl-C stops, and the same command goes on")
+	w.mu.Unlock()
+	var last time.Time
+	limit := ""
+	every(min(p.Interval(), time.Second), done, func() {
+		s, ok := p.Status()
+		if !ok || s.Time.Equal(last) {
+			return
+		}
+		last = s.Time
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		fmt.Fprintln(w.errOut, streamLine(s))
+		if s.Limit != limit && s.Limit != "" && !s.Idle {
+			fmt.Fprintln(w.errOut, "  "+s.Limit)
+		}
+		limit = s.Limit
+	})
+}
+
+// streamLine is a sample in one line.
+func streamLine(s job.StreamStatus) string {
+	line := fmt.Sprintf("%s  %s trans/s  %s rows/s", s.Time.Local().Format("15:04:05"), commas(int64(s.PerSecond+0.5)), commas(int64(s.RowsSecond+0.5)))
+	if s.PerSecond > 0 {
+		line += fmt.Sprintf("  end to end %s (p99 %s) = capture %s + queue %s + apply %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99),
+			millis(s.Capture.Mean), millis(s.Queue.Mean), millis(s.Apply.Mean))
+	}
+	if s.Idle {
+		return line + "  idle"
+	}
+	line += fmt.Sprintf("  %s in flight", commas(int64(s.InFlight)))
+	if !s.Oldest.IsZero() {
+		line += fmt.Sprintf(", %.1f s behind", max(0, s.Time.Sub(s.Oldest).Seconds()))
+	}
+	return line + fmt.Sprintf("  agents %.1f/%d", s.Busy, s.Agents)
+}
+
+func millis(ms float64) string {
+	if ms >= 10_000 {
+		return fmt.Sprintf("%.1f s", ms/1000)
+	}
+	return fmt.Sprintf("%.1f ms", ms)
+}
+
 func (w *lineWatcher) stop() {
 	if w.done != nil {
 		close(w.done)
 		w.wg.Wait()
+		w.done = nil
 	}
 }
 

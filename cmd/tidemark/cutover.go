@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+func cutoverCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cutover [SOURCE TARGET]",
+		Short: "Bring a stream to its end: apply all, advance sequences, prove that both sides are equal",
+		Long: `Bring a stream that replicate has set up to its end: apply all that the source's log
+holds, set the target's sequences to where the source's are, compare both sides row by
+row, and print the proof. The exit code is 0 only if they are equal.
+
+End the process that replicates first, and whatever writes to the source: --fence does
+that on PostgreSQL. It makes the database read-only (ALTER DATABASE ... SET
+default_transaction_read_only = on) and ends all sessions of others.`,
+		Example: `  tidemark cutover postgres://me@old/shop postgres://me@new/shop --fence
+
+  # afterwards: the source keeps no log for the stream any more
+  tidemark replicate postgres://me@old/shop postgres://me@new/shop --remove`,
+		Args: args(0, 2, "cutover SOURCE TARGET"),
+	}
+	read := flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		r, err := gather(cmd, given, read)
+		if err != nil {
+			return err
+		}
+		return r.cutover(cmd)
+	}
+	return cmd
+}
+
+func (r *request) cutover(cmd *cobra.Command) error {
+	cat, err := openCatalog(r.settings)
+	if err != nil {
+		return err
+	}
+	defer cat.Close()
+	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	env := job.Env{Open: r.opener(), Catalog: cat, Watch: watch}
+	spec := job.CutoverSpec{Stream: r.stream, Fence: r.fence, Diff: r.diffSpec()}
+	spec.Stream.Copy, spec.Stream.Buffer = r.copySpec(), r.load.Buffer
+	proof, err := job.Cutover(cmd.Context(), env, spec)
+	watch.stop()
+	if err != nil {
+		return err
+	}
+	if r.json {
+		printJSON(cmd.OutOrStdout(), proof)
+	} else {
+		printProof(cmd.OutOrStdout(), proof)
+	}
+	if !proof.Compared.Equal {
+		return differ{}
+	}
+	return nil
+}
+
+func printProof(w io.Writer, p *job.Proof) {
+	if p.Fenced {
+		fmt.Fprintln(w, "the source is read-only, and all sessions of others are ended")
+	}
+	fmt.Fprintf(w, "applied:   all that the source's log held (%s transactions, %s rows)\n", commas(p.Applied.Transactions), commas(p.Applied.Rows))
+	fmt.Fprintf(w, "sequences: %s advanced on the target\n", count(len(p.Sequences), "sequence"))
+	for _, f := range p.Findings {
+		printFinding(w, f)
+	}
+	fmt.Fprintf(w, "compared:\n%s\n", p.Compared.String())
+	if p.Compared.Equal {
+		fmt.Fprintf(w, "Both sides are equal; it took %.1f s. Point the applications to the target now.\n", p.Seconds)
+	} else {
+		fmt.Fprintln(w, "Both sides are not equal: either something still writes to the source (--fence), or the target was changed.")
+	}
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+func replicateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "replicate [SOURCE TARGET]",
+		Short: "Copy a database, then apply the changes of its log as they are made",
+		Long: `Copy a database, then follow its log: whole transactions, applied in parallel where
+they do not meet, each exactly once. There is no gap between the copy and the stream,
+and nothing comes twice.
+
+Ctrl-C stops it; the same command goes on where it was. While it does not run, the
+source keeps its log: --remove ends that.
+
+A PostgreSQL source needs wal_level = logical, a user with REPLICATION who owns the
+tables, and a replica identity on each of them. It gets a slot and a publication, both
+called tidemark_NAME. The target gets the table tidemark.applied.`,
+		Example: `  # copy, then follow until stopped
+  tidemark replicate postgres://me@old/shop postgres://me@new/shop
+
+  # bring the target up to date once, and end
+  tidemark replicate postgres://me@old/shop postgres://me@new/shop --until now
+
+  # forget it: the source keeps no log for it any more
+  tidemark replicate postgres://me@old/shop postgres://me@new/shop --remove`,
+		Args: args(0, 2, "replicate SOURCE TARGET"),
+	}
+	read := flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		r, err := gather(cmd, given, read)
+		if err != nil {
+			return err
+		}
+		return r.replicate(cmd)
+	}
+	return cmd
+}
+
+func (r *request) replicate(cmd *cobra.Command) error {
+	if isDump(r.source) {
+		return tidemark.Errorf(tidemark.Unsupported, "replicate", r.source, "a file has no log to follow", "use tidemark copy")
+	}
+	cat, err := openCatalog(r.settings)
+	if err != nil {
+		return err
+	}
+	defer cat.Close()
+	files, err := r.folder()
+	if err != nil {
+		return err
+	}
+	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	env := job.Env{Open: r.opener(), Catalog: cat, Watch: watch, Files: files}
+	spec := r.stream
+	spec.Copy = r.copySpec()
+	spec.Buffer = r.load.Buffer
+	run, rep, err := job.Replicate(cmd.Context(), env, spec)
+	watch.stop()
+	switch {
+	case spec.Remove && err == nil:
+		fmt.Fprintf(cmd.ErrOrStderr(), "stream %s is forgotten on both sides; rows stay as they are\n", spec.Name)
+	case rep == nil:
+	case r.json:
+		json.NewEncoder(cmd.OutOrStdout()).Encode(struct { // in one line, as all events
+			Event  string      `json:"event"`
+			Run    string      `json:"run"`
+			Report *job.Report `json:"report"`
+		}{"report", run, rep})
+	default:
+		printReport(cmd.OutOrStdout(), rep)
+		fmt.Fprintf(cmd.OutOrStdout(), "\nrun %s; tidemark report %s shows this again\n", run, run)
+	}
+	return err
+}
+
+// printStream shows what a stream did, with the latency split by stage.
+func printStream(w io.Writer, r *job.Report) {
+	s := r.Stream
+	fmt.Fprintf(w, "\n%s transactions, %s rows applied in %.1f s (%s trans/s, %s rows/s); peak memory %s\n", commas(s.Transactions), commas(s.Rows), s.Seconds,
+		commas(int64(s.PerSecond+0.5)), commas(int64(s.RowsSecond+0.5)), bytesText(r.PeakRSS))
+	fmt.Fprintf(w, "%s had to wait for others, %s came too early and were tried again, %s were tried again after a deadlock or the like\n\n",
+		commas(s.Waited), commas(s.Held), commas(s.Retried))
+	if s.Transactions == 0 {
+		return
+	}
+	fmt.Fprintln(w, "Latency            mean         p50         p99         max")
+	for _, x := range []struct {
+		name string
+		l    job.Latency
+	}{{"end to end", s.EndToEnd}, {"  capture", s.Capture}, {"  queue", s.Queue}, {"  apply", s.Apply}} {
+		fmt.Fprintf(w, "%-12s%11s %11s %11s %11s\n", x.name, millis(x.l.Mean), millis(x.l.P50), millis(x.l.P99), millis(x.l.Max))
+	}
+	if s.Skewed > 0 {
+		fmt.Fprintf(w, "The clocks differ: %s transactions seem to be applied before they were committed.\n", commas(s.Skewed))
+	}
+	fmt.Fprintln(w)
+}

@@ -1,0 +1,225 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// bank has what a stream may trip over: hot parents, a unique value beside the key, a
+// trigger whose rows are in the log too, a cascade, partitions, values out of line, a
+// table whose rows only all columns tell apart, generated and identity columns.
+const bank = `
+CREATE TABLE branch (id int PRIMARY KEY, total int NOT NULL DEFAULT 0, twice int GENERATED ALWAYS AS (total * 2) STORED);
+CREATE TABLE account (id int PRIMARY KEY, branch int NOT NULL REFERENCES branch ON DELETE CASCADE, email text UNIQUE, balance int NOT NULL DEFAULT 0, big text);
+CREATE TABLE history (id bigint GENERATED ALWAYS AS IDENTITY, account int, delta int, at timestamptz DEFAULT now());
+ALTER TABLE history REPLICA IDENTITY FULL;
+CREATE TABLE audit (id serial PRIMARY KEY, account int, was int, is_now int);
+CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN INSERT INTO audit (account, was, is_now) VALUES (NEW.id, OLD.balance, NEW.balance); RETURN NULL; END $$;
+CREATE TRIGGER note AFTER UPDATE OF balance ON account FOR EACH ROW EXECUTE FUNCTION note();
+CREATE TABLE event (day date, id int, what text, PRIMARY KEY (day, id)) PARTITION BY RANGE (day);
+CREATE TABLE event_1 PARTITION OF event FOR VALUES FROM ('2026-01-01') TO ('2026-02-01');
+CREATE TABLE event_2 PARTITION OF event FOR VALUES FROM ('2026-02-01') TO ('2026-03-01');
+INSERT INTO branch SELECT i FROM generate_series(1, 5) i;
+INSERT INTO account SELECT i, i % 5 + 1, 'e' || i, 100, repeat(md5(i::text), 200) FROM generate_series(1, 500) i;
+`
+
+// busy changes the bank until stop is closed. Transactions that meet may be refused.
+func busy(url string, seed uint64, stop chan struct{}) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		a, b, n := 1+rnd.IntN(500), 1+rnd.IntN(5), rnd.IntN(1000)
+		sql := []string{
+			fmt.Sprintf("UPDATE account SET balance = balance + 1 WHERE id = %d; UPDATE branch SET total = total + 1 WHERE id = %d; INSERT INTO history (account, delta) VALUES (%d, 1)", a, b, a),
+			fmt.Sprintf("UPDATE account SET email = NULL WHERE id = %d; UPDATE account SET email = 'e%d' WHERE id = %d AND NOT EXISTS (SELECT FROM account WHERE email = 'e%d')", a, n, a, n),
+			fmt.Sprintf("DELETE FROM account WHERE id = %d; INSERT INTO account (id, branch, big) VALUES (%d, %d, repeat('x', %d))", a, a, b, n*20),
+			fmt.Sprintf("DELETE FROM history WHERE id = (SELECT min(id) FROM history WHERE account = %d)", a),
+			fmt.Sprintf("INSERT INTO event VALUES ('2026-01-%02d', %d, 'x') ON CONFLICT (day, id) DO UPDATE SET day = event.day + 28", 4+n%20, n),
+			fmt.Sprintf("DELETE FROM branch WHERE id = %d; INSERT INTO branch VALUES (%d)", 5+n%3, 5+n%3),
+		}[rnd.IntN(6)]
+		_, _ = testdb.TryQuery(url, "BEGIN; "+sql+"; COMMIT")
+	}
+}
+
+// nothingOfAStream checks that a source keeps nothing for a stream.
+func nothingOfAStream(t *testing.T, url string) {
+	t.Helper()
+	if left := testdb.Query(t, url, "SELECT slot_name FROM pg_replication_slots WHERE database = current_database() UNION ALL SELECT pubname FROM pg_publication"); left != "" {
+		t.Errorf("left on the source: %s", left)
+	}
+}
+
+// streamName keeps tests apart that share a server: slots are the whole server's.
+func streamName() string { return fmt.Sprintf("t%d", time.Now().UnixNano()) }
+
+// TestReplicate copies and follows a source under load, is killed and cut off at any
+// moment, and comes to the same rows.
+func TestReplicate(t *testing.T) {
+	t.Parallel()
+	for _, major := range []int{15, 18} {
+		t.Run(fmt.Sprint(major), func(t *testing.T) {
+			t.Parallel()
+			srv := testdb.Postgres(t, major)
+			src, dst, name := srv.NewDatabase(t, "src"), srv.NewDatabase(t, "dst"), streamName()
+			testdb.Load(t, src, strings.NewReader(bank))
+			args := []string{"replicate", src, dst, "--name", name, "--monitor-interval", "1s"}
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			rnd, stop := rand.New(rand.NewPCG(seed, 99)), make(chan struct{})
+			var wg sync.WaitGroup
+			for i := range 3 {
+				wg.Go(func() { busy(src, seed+uint64(i), stop) })
+			}
+			for round := range 8 {
+				cmd := process(t, args...)
+				var errOut bytes.Buffer
+				cmd.Stderr = &errOut
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				if round == 0 {
+					awaitStream(t, cmd, &errOut, name)
+				}
+				time.Sleep(time.Duration(rnd.IntN(1500)) * time.Millisecond)
+				if round%3 == 1 {
+					testdb.Query(t, dst, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidemark' AND random() < 0.7")
+					time.Sleep(time.Second)
+				}
+				if round%3 == 2 {
+					_ = cmd.Process.Signal(syscall.SIGINT)
+				} else {
+					_ = cmd.Process.Kill()
+				}
+				_ = cmd.Wait() // its state says more
+				if code := cmd.ProcessState.ExitCode(); round%3 == 2 && code != 130 {
+					t.Errorf("stopped: exit %d\n%s", code, &errOut)
+				}
+			}
+			close(stop)
+			wg.Wait()
+			o := must(t, append(args, "--until", "now")...)
+			if !strings.Contains(o.out, "end to end") && !strings.Contains(o.out, "\n0 transactions") {
+				t.Errorf("no latency in\n%s", o.out)
+			}
+			must(t, "diff", src, dst)
+			if o := must(t, "status", "--name", name); !strings.Contains(o.out, name+": stopped") {
+				t.Errorf("status says\n%s", o.out)
+			}
+			must(t, append(args, "--remove")...)
+			nothingOfAStream(t, src)
+			nothingOfOurs(t, dst)
+		})
+	}
+}
+
+// awaitStream waits until a process that replicates has come behind its copy.
+func awaitStream(t *testing.T, cmd *exec.Cmd, errOut *bytes.Buffer, name string) {
+	t.Helper()
+	for start := time.Now(); time.Since(start) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
+		if o := cli(t, "status", "--name", name); o.code == 0 && strings.Contains(o.out, name+": following") {
+			return
+		}
+	}
+	_ = cmd.Process.Kill()
+	_ = cmd.Wait() // it is only wanted gone
+	t.Fatalf("it does not follow\n%s", errOut)
+}
+
+// TestReplicateTypes sends every type through the log, which the copy would bring in
+// its own way, and finds the same values.
+func TestReplicateTypes(t *testing.T) {
+	t.Parallel()
+	srv := testdb.Postgres(t, 15)
+	src, dst, name := filled(t, srv, "types-zoo/pg.sql"), srv.NewDatabase(t, "dst"), streamName()
+	tables := strings.Fields(testdb.Query(t, src, `SELECT quote_ident(relname) FROM pg_class c WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+		AND EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND indisprimary) ORDER BY 1`))
+	testdb.Query(t, src, "CREATE SCHEMA keep")
+	for _, table := range tables {
+		testdb.Query(t, src, "CREATE TABLE keep."+table+" AS TABLE public."+table)
+	}
+	args := []string{"replicate", src, dst, "--name", name, "--exclude", "keep.*", "--until", "now"}
+	for _, table := range strings.Fields(testdb.Query(t, src, `SELECT quote_ident(relname) FROM pg_class c WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace
+		AND NOT EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND indisprimary)`)) {
+		testdb.Query(t, src, "ALTER TABLE "+table+" REPLICA IDENTITY FULL")
+	}
+	must(t, args...)
+	testdb.Query(t, src, "TRUNCATE "+strings.Join(tables, ", ")+" CASCADE")
+	must(t, args...)
+	for _, table := range tables {
+		columns := testdb.Query(t, src, "SELECT string_agg(quote_ident(attname), ', ' ORDER BY attnum) FROM pg_attribute WHERE attrelid = 'public."+table+"'::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = ''")
+		testdb.Query(t, src, fmt.Sprintf("INSERT INTO public.%s (%s) OVERRIDING SYSTEM VALUE SELECT %s FROM keep.%s", table, columns, columns, table))
+	}
+	o := must(t, args...)
+	if strings.Contains(o.out, "\n0 transactions") {
+		t.Errorf("nothing went through the log:\n%s", o.out)
+	}
+	must(t, "diff", src, dst, "--exclude", "keep.*")
+	must(t, append(args[:5:5], "--remove")...)
+}
+
+// TestReplicateRefuses names what cannot be, and leaves nothing behind.
+func TestReplicateRefuses(t *testing.T) {
+	t.Parallel()
+	srv := testdb.Postgres(t, 15)
+	name := streamName()
+	src, dst := srv.NewDatabase(t, "src"), srv.NewDatabase(t, "dst")
+	testdb.Query(t, src, "CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (x int); INSERT INTO a VALUES (1)")
+	refused := func(code int, text string, args ...string) {
+		t.Helper()
+		o := cli(t, append([]string{"replicate", src, dst, "--name", name, "--until", "now"}, args...)...)
+		if o.code != code || !strings.Contains(o.errOut, text) {
+			t.Errorf("exit %d, want %d and %q in\n%s", o.code, code, text, o.errOut)
+		}
+	}
+	refused(7, `public.b: has no primary key and no other replica identity`)
+	refused(7, "ALTER TABLE public.b REPLICA IDENTITY FULL")
+	nothingOfAStream(t, src)
+	refused(2, "is no name of a stream", "--name", "No Name")
+	testdb.Query(t, src, "DROP TABLE b")
+
+	// A copy that fails leaves no slot.
+	testdb.Query(t, dst, "CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (7)")
+	refused(8, "")
+	nothingOfAStream(t, src)
+	testdb.Query(t, dst, "DROP TABLE a")
+
+	must(t, "replicate", src, dst, "--name", name, "--until", "now")
+	// Another catalogue does not know the stream.
+	o := cli(t, "replicate", src, dst, "--name", name, "--until", "now", "--state", t.TempDir()+"/other.db")
+	if o.code == 0 || !strings.Contains(o.errOut, "of which this catalogue knows nothing") {
+		t.Errorf("exit %d\n%s", o.code, o.errOut)
+	}
+	// The source has a row that the target cannot take.
+	testdb.Query(t, dst, "INSERT INTO a VALUES (2)")
+	testdb.Query(t, src, "INSERT INTO a VALUES (2)")
+	refused(14, "duplicate key")
+	testdb.Query(t, dst, "DELETE FROM a WHERE id = 2")
+	refused(0, "")
+	// A column that the target does not have.
+	testdb.Query(t, src, "ALTER TABLE a ADD x int")
+	refused(6, "has no column x")
+	testdb.Query(t, dst, "ALTER TABLE a ADD x int")
+	testdb.Query(t, src, "UPDATE a SET x = id")
+	refused(0, "")
+	must(t, "diff", src, dst)
+	// The slot is gone.
+	testdb.Query(t, src, "SELECT pg_drop_replication_slot('tidemark_"+name+"')")
+	refused(6, "copy again")
+	must(t, "replicate", src, dst, "--name", name, "--until", "now", "--anew", "--prep", "truncate")
+	must(t, "diff", src, dst)
+	must(t, "replicate", src, dst, "--name", name, "--remove")
+	nothingOfAStream(t, src)
+}

@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+func statusCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "status",
+		Short: "Show the streams of this machine: rates, latency by stage, what limits them",
+		Long: `Show the streams that were set up from this machine: whether they run, how fast, how far
+behind, where the time goes between a commit on the source and the one on the target.`,
+		Example: `  tidemark status
+  tidemark status --watch
+  tidemark status --json`,
+		Args: args(0, 0, "status"),
+	}
+	read := flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		s, err := read(nil)
+		if err != nil {
+			return err
+		}
+		cat, err := openCatalog(s)
+		if err != nil {
+			return err
+		}
+		defer cat.Close()
+		only := ""
+		if cmd.Flags().Changed("name") {
+			only = s.stream.Name
+		}
+		for {
+			all, err := streamStates(cmd.Context(), cat, only)
+			if err != nil {
+				return err
+			}
+			if s.json {
+				printJSON(cmd.OutOrStdout(), all)
+			} else {
+				printStates(cmd.OutOrStdout(), all)
+			}
+			if !s.watch {
+				return nil
+			}
+			select {
+			case <-cmd.Context().Done():
+				return nil
+			case <-time.After(2 * time.Second):
+			}
+		}
+	}
+	return cmd
+}
+
+// A streamState is a stream with its last sample.
+type streamState struct {
+	catalog.Stream
+	Running bool              `json:"running"`
+	Last    *job.StreamStatus `json:"last,omitempty"`
+	Error   string            `json:"error,omitempty"`
+	Hint    string            `json:"hint,omitempty"`
+}
+
+func streamStates(ctx context.Context, cat *catalog.Catalog, only string) ([]streamState, error) {
+	all := []streamState{}
+	streams, err := cat.Streams(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if only != "" {
+		one, err := cat.Stream(ctx, only)
+		if err != nil {
+			return nil, err
+		}
+		streams = []catalog.Stream{one}
+	}
+	for _, s := range streams {
+		x := streamState{Stream: s, Running: cat.Alive("stream-" + s.Name)}
+		samples, err := cat.Samples(ctx, s.Name, 1)
+		if err != nil {
+			return nil, err
+		}
+		if len(samples) > 0 {
+			x.Last = &job.StreamStatus{}
+			if err := json.Unmarshal(samples[0], x.Last); err != nil {
+				return nil, fmt.Errorf("read sample of %s: %w", s.Name, err)
+			}
+		}
+		if !x.Running && s.Run != "" {
+			run, err := cat.Run(ctx, s.Run)
+			if err != nil {
+				return nil, err
+			}
+			x.Error, x.Hint = run.Error, run.Hint
+		}
+		all = append(all, x)
+	}
+	return all, nil
+}
+
+func printStates(w io.Writer, all []streamState) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "no streams; tidemark replicate sets one up")
+	}
+	for _, x := range all {
+		state := x.State
+		if !x.Running {
+			state = "stopped (the source keeps its log for it)"
+		}
+		fmt.Fprintf(w, "%s: %s\n  %s -> %s, since %s\n", x.Name, state, x.Source, x.Target, x.Started.Local().Format("2006-01-02 15:04:05"))
+		if x.Last != nil {
+			fmt.Fprintf(w, "  %s\n  %s transactions, %s rows applied\n", streamLine(*x.Last), commas(x.Last.Transactions), commas(x.Last.Rows))
+			if x.Last.Limit != "" && x.Running {
+				fmt.Fprintf(w, "  %s\n", x.Last.Limit)
+			}
+		}
+		if x.Error != "" {
+			fmt.Fprintf(w, "  %s\n", x.Error)
+			if x.Hint != "" {
+				fmt.Fprintf(w, "    hint: %s\n", x.Hint)
+			}
+		}
+	}
+}

@@ -1,0 +1,449 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A ReplicateSpec says what to keep equal, and how.
+type ReplicateSpec struct {
+	Copy     CopySpec // source, target, rules, and how the copy before the stream is made
+	Name     string   // of the stream
+	Apply    apply.Options
+	Buffer   int64         // bytes between capture and apply
+	Interval time.Duration // between samples
+	UntilNow bool          // end when the target has all that the source's log holds at the start
+	Anew     bool          // forget an earlier stream of that name, and copy again
+	Remove   bool          // only forget it
+}
+
+// Replicate copies a source to a target, if that was not done, and then applies the
+// changes of the source's log until ctx ends. What connections cost it is made anew;
+// what it cannot mend is an error, after which the same command goes on.
+func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (string, *Report, error) {
+	if !engines.StreamName.MatchString(spec.Name) {
+		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "is no name of a stream", "Use up to 40 small letters, digits and underscores.")
+	}
+	r := &replicating{env: env, spec: spec}
+	lock, err := env.Catalog.Lock("stream-" + spec.Name)
+	if err != nil {
+		return "", nil, err
+	}
+	defer lock.Unlock()
+	if spec.Remove || spec.Anew {
+		if err := r.remove(ctx); err != nil || spec.Remove {
+			return "", nil, err
+		}
+	}
+	r.stream, err = env.Catalog.Stream(ctx, spec.Name)
+	switch {
+	case tidemark.KindOf(err) == tidemark.NotFound:
+		if run, rep, err := r.begin(ctx); err != nil {
+			return run, rep, err
+		}
+	case err != nil:
+		return "", nil, err
+	default:
+		if err := r.goOn(ctx); err != nil {
+			return r.stream.Copy, nil, err
+		}
+	}
+	return r.follow(ctx)
+}
+
+// replicating is one stream at work.
+type replicating struct {
+	env    Env
+	spec   ReplicateSpec
+	stream catalog.Stream
+	run    catalog.Run
+
+	src  Database
+	from capture.Source
+	tgt  Database
+	to   apply.Target
+
+	mu        sync.Mutex
+	status    StreamStatus
+	sampled   bool
+	sessions  int
+	sequences []string
+	workers   flow.Report
+	whole     *sampler
+}
+
+// open connects to both ends.
+func (r *replicating) open(ctx context.Context) (err error) {
+	if r.src, err = r.env.Open(ctx, r.spec.Copy.Source); err != nil {
+		return err
+	}
+	if r.tgt, err = r.env.Open(ctx, r.spec.Copy.Target); err != nil {
+		r.close()
+		return err
+	}
+	var ok bool
+	if r.from, ok = r.src.(capture.Source); !ok {
+		r.close()
+		return tidemark.Errorf(tidemark.Unsupported, "replicate", tidemark.MaskURL(r.spec.Copy.Source), "changes cannot be captured from "+r.src.Name()+" yet", "Use tidemark copy.")
+	}
+	if r.to, ok = r.tgt.(apply.Target); !ok {
+		r.close()
+		return tidemark.Errorf(tidemark.Unsupported, "replicate", tidemark.MaskURL(r.spec.Copy.Target), "changes cannot be applied to "+r.tgt.Name()+" yet", "Use tidemark copy.")
+	}
+	return nil
+}
+
+func (r *replicating) close() {
+	for _, end := range []*Database{&r.src, &r.tgt} {
+		if *end != nil {
+			(*end).Close()
+			*end = nil
+		}
+	}
+}
+
+// remove lets the source forget its log, and the target what was applied.
+func (r *replicating) remove(ctx context.Context) error {
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	defer r.close()
+	if err := r.from.Unhold(ctx, r.spec.Name); err != nil {
+		return err
+	}
+	if e, ok := r.to.(ender); ok {
+		if err := e.EndApply(ctx, r.spec.Name); err != nil {
+			return err
+		}
+	}
+	return r.env.Catalog.DropStream(ctx, r.spec.Name)
+}
+
+// An ender is a target that can forget how far a stream was applied.
+type ender interface {
+	EndApply(ctx context.Context, queue string) error
+}
+
+// goOn looks whether a stream that was set up before can be gone on with.
+func (r *replicating) goOn(context.Context) error {
+	s := r.stream
+	for _, pair := range [][2]string{{s.Source, r.spec.Copy.Source}, {s.Target, r.spec.Copy.Target}} {
+		if pair[0] != tidemark.MaskURL(pair[1]) {
+			return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, fmt.Sprintf("is a stream with %s, not %s", pair[0], tidemark.MaskURL(pair[1])),
+				"Give the same source and target as before, or another --name.")
+		}
+	}
+	if s.State == catalog.StreamFollowing {
+		return nil
+	}
+	return tidemark.Errorf(tidemark.Incomplete, "replicate", s.Name, "its copy was not finished, and the view that it read is gone",
+		"Begin anew with --anew, and --prep truncate or drop for what it has left on the target.")
+}
+
+// begin makes the source keep its log, and copies.
+func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err error) {
+	if err := r.open(ctx); err != nil {
+		return "", nil, err
+	}
+	defer r.close()
+	tables, findings, err := r.tables(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	ids := make([]tidemark.TableID, len(tables))
+	for i, m := range tables {
+		ids[i] = m.From.TableID
+	}
+	// What a copy would refuse is found before anything is set up.
+	copySpec := r.spec.Copy
+	copySpec.Findings = append(copySpec.Findings, findings...)
+	if err := r.from.Hold(ctx, r.spec.Name, ids); err != nil {
+		if tidemark.KindOf(err) == tidemark.Exists {
+			err = tidemark.Errorf(tidemark.Exists, "replicate", r.spec.Name, "the source keeps its log for a stream of that name, of which this catalogue knows nothing",
+				"Give the catalogue that knows it (--state), another --name, or --anew to drop it and copy again.")
+		}
+		return "", nil, err
+	}
+	r.stream = catalog.Stream{Name: r.spec.Name, Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, State: catalog.StreamCopying, Started: r.env.now()}
+	if err := r.env.Catalog.PutStream(ctx, r.stream); err != nil {
+		return "", nil, err
+	}
+	run, rep, err = copyBetween(ctx, r.env, copySpec, r.src, r.tgt)
+	if err != nil {
+		return run, rep, r.undo(ctx, run, err)
+	}
+	r.env.Watch.Event(Event{Time: r.env.now(), Kind: "state", Object: "stream " + r.spec.Name, Rows: rep.Rows, Bytes: rep.Bytes, Seconds: rep.Seconds, Text: "copied (run " + run + ")"})
+	r.stream.Copy, r.stream.Place, r.stream.State = run, rep.Position.Place, catalog.StreamFollowing
+	return run, rep, r.env.Catalog.PutStream(ctx, r.stream)
+}
+
+// undo lets the source forget its log when the copy has failed: nobody would ever read
+// it, and it would fill the source's disk.
+func (r *replicating) undo(ctx context.Context, run string, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	if uerr := r.from.Unhold(ctx, r.spec.Name); uerr != nil {
+		return tidemark.Errorf(tidemark.KindOf(err), "replicate", r.spec.Name, err.Error(), "The source still keeps its log for the stream: tidemark replicate --remove ends that.")
+	}
+	if derr := r.env.Catalog.DropStream(ctx, r.spec.Name); derr != nil {
+		return derr
+	}
+	var e *tidemark.Error
+	if run != "" && errors.As(err, &e) {
+		return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Err: e.Err, Hint: "Begin anew, with --prep truncate or drop for what the copy has left on the target; nothing is kept on the source."}
+	}
+	return err
+}
+
+// tables are what the rules make of the source now.
+func (r *replicating) tables(ctx context.Context) ([]tidemark.Move, []tidemark.Finding, error) {
+	db, err := r.src.Describe(ctx, r.spec.Copy.Rules.Wants)
+	if err != nil {
+		return nil, nil, err
+	}
+	moves, _, err := applyRules(r.spec.Copy.Rules, db, r.src, r.tgt, r.spec.Copy.TargetSchema)
+	if err != nil {
+		return nil, nil, err
+	}
+	return streamable(moves)
+}
+
+// follow applies until ctx ends, through lost connections.
+func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
+	host, _ := os.Hostname()
+	r.run = catalog.Run{ID: catalog.NewRunID(), Verb: "replicate", Source: r.spec.Copy.Source, Target: r.spec.Copy.Target,
+		Started: r.env.now(), State: catalog.Running, PID: os.Getpid(), Host: host}
+	lock, err := r.env.Catalog.Lock(r.run.ID)
+	if err != nil {
+		return "", nil, err
+	}
+	defer lock.Unlock()
+	if err := r.env.Catalog.Begin(ctx, r.run); err != nil {
+		return "", nil, err
+	}
+	r.stream.Run = r.run.ID
+	if err := r.env.Catalog.PutStream(ctx, r.stream); err != nil {
+		return "", nil, err
+	}
+	started := time.Now()
+	r.env.Watch.Following(r)
+	for try := 0; ; try++ {
+		began := time.Now()
+		err = r.session(ctx)
+		if tidemark.KindOf(err) != tidemark.Transient || ctx.Err() != nil {
+			break
+		}
+		if time.Since(began) > time.Minute {
+			try = 0
+		}
+		r.env.Watch.Event(Event{Time: r.env.now(), Kind: "retry", Object: "stream " + r.spec.Name, Error: err.Error()})
+		select {
+		case <-ctx.Done():
+		case <-time.After(min(time.Duration(1<<min(try, 5))*500*time.Millisecond, 15*time.Second)):
+		}
+		if ctx.Err() != nil {
+			err = ctx.Err()
+			break
+		}
+	}
+	if errors.Is(err, errReached) {
+		err = r.advance(ctx)
+	}
+	return r.run.ID, r.report(time.Since(started)), r.end(context.WithoutCancel(ctx), time.Since(started), err)
+}
+
+// errReached ends a stream that was to go until now.
+var errReached = errors.New("the stream has come to where it was to end")
+
+// session connects both ends and applies until something ends it.
+func (r *replicating) session(ctx context.Context) error {
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	defer r.close()
+	moves, _, err := r.tables(ctx)
+	if err != nil {
+		return err
+	}
+	opt := r.spec.Apply
+	opt.Queue = r.spec.Name
+	if opt.Bind, err = binder(ctx, r.tgt, moves); err != nil {
+		return err
+	}
+	var until uint64
+	if r.spec.UntilNow {
+		if until, err = r.from.End(ctx); err != nil {
+			return err
+		}
+	}
+	var stream capture.Stream
+	opt.Applied = func(end uint64) { stream.Release(end) }
+	run := apply.New(r.to, opt)
+	p, err := run.Start(ctx, r.stream.Place)
+	if err != nil {
+		return err
+	}
+	if stream, err = r.from.Follow(ctx, r.spec.Name, max(p.Low, r.stream.Place)); err != nil {
+		return err
+	}
+	defer stream.Close()
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	g := flow.NewGroup(ctx)
+	in := flow.NewBuffer(4096, r.spec.Buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
+	meter := &capture.Meter{}
+	now := time.Now()
+	s := &sampler{name: r.spec.Name, stream: stream, meter: meter, run: run, group: g, agents: run.Agents(), last: now, began: now}
+	if r.whole != nil {
+		s.inherit(r.whole)
+	}
+	capture.Direct(g, stream, in, meter)
+	run.Go(g, in, p)
+	var wg sync.WaitGroup
+	wg.Go(func() { r.watch(ctx, s, until, stop) })
+	err = g.Wait()
+	if cause := context.Cause(ctx); errors.Is(cause, errReached) {
+		err = cause
+	}
+	stop(nil)
+	wg.Wait()
+	r.keep(s, g)
+	return err
+}
+
+// advance sets the target's sequences to where the source's are now: the log has
+// nothing of them. (MySQL advances its own with the rows.)
+func (r *replicating) advance(ctx context.Context) error {
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	defer r.close()
+	db, err := r.src.Describe(ctx, r.spec.Copy.Rules.Wants)
+	if err != nil {
+		return err
+	}
+	moves, _, err := applyRules(r.spec.Copy.Rules, db, r.src, r.tgt, r.spec.Copy.TargetSchema)
+	if err != nil {
+		return err
+	}
+	objects, _ := r.tgt.Render(db, moves)
+	for _, o := range objects {
+		if o.Kind != "sequence value" {
+			continue
+		}
+		if err := r.tgt.Exec(ctx, 0, o.SQL); err != nil {
+			return err
+		}
+		r.sequences = append(r.sequences, o.SQL...)
+	}
+	return nil
+}
+
+// keep remembers what a session has done, for the report.
+func (r *replicating) keep(s *sampler, g *flow.Group) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sessions++
+	r.status, r.sampled = s.summary(time.Now()), true
+	r.whole = s
+	r.workers = g.Report()
+}
+
+// watch takes samples until ctx ends, and ends the session when it has come far enough.
+func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop context.CancelCauseFunc) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if until > 0 && s.reached(until) {
+			stop(errReached)
+			return
+		}
+		now := time.Now()
+		if now.Sub(s.last) < r.spec.Interval {
+			continue
+		}
+		status := s.look(now)
+		r.mu.Lock()
+		r.status, r.sampled = status, true
+		r.mu.Unlock()
+		// The stream goes on if the catalogue cannot be written; status then shows its age.
+		_ = r.env.Catalog.PutSample(ctx, r.spec.Name, now, status)
+	}
+}
+
+// Status and Interval make it a StreamProgress.
+
+// Status gives the last sample.
+func (r *replicating) Status() (StreamStatus, bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.status, r.sampled
+}
+
+// Interval is how often there is a new one.
+func (r *replicating) Interval() time.Duration { return r.spec.Interval }
+
+// report is what there is to say at the end.
+func (r *replicating) report(took time.Duration) *Report {
+	rep := &Report{Verb: "replicate", Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences}
+	if r.sampled {
+		rep.Rows, rep.Bytes, rep.Limit = r.status.Rows, r.status.Bytes, r.status.Limit
+		rep.Stream = &StreamReport{StreamStatus: r.status, Sessions: r.sessions}
+	}
+	return rep
+}
+
+// end closes the books.
+func (r *replicating) end(ctx context.Context, took time.Duration, err error) error {
+	r.run.Ended, r.run.State = r.env.now(), catalog.Done
+	switch {
+	case err == nil:
+	case tidemark.KindOf(err) == tidemark.Cancelled || errors.Is(err, context.Canceled):
+		r.run.State = catalog.Cancelled
+		err = tidemark.Errorf(tidemark.Cancelled, "replicate", r.spec.Name, "stopped", "The same command goes on; the source keeps its log until then, or until --remove.")
+	default:
+		r.run.State = catalog.Failed
+		err = goingOn(err)
+	}
+	if err != nil {
+		r.run.Error, r.run.Hint = err.Error(), tidemark.HintOf(err)
+	}
+	if text, jerr := json.Marshal(r.report(took)); jerr == nil {
+		r.run.Report = text
+	}
+	if uerr := r.env.Catalog.Update(ctx, r.run); uerr != nil && err == nil {
+		err = uerr
+	}
+	return err
+}
+
+// goingOn adds to an error that stopped a stream how to go on.
+func goingOn(err error) error {
+	var e *tidemark.Error
+	if !errors.As(err, &e) || e.Kind == tidemark.Lost {
+		return err
+	}
+	hint := "The same command goes on from there; the source keeps its log until then."
+	if h := strings.TrimRight(e.Hint, ". "); h != "" {
+		hint = h + ". " + hint
+	}
+	return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Err: e.Err, Hint: hint}
+}

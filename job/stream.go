@@ -1,0 +1,257 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A StreamStatus is what a stream was at at one moment, over the time since the one
+// before. The latencies' names are those of IBMQREP_APPLYMON.
+type StreamStatus struct {
+	Stream       string    `json:"stream"`
+	Time         time.Time `json:"time"`
+	Seconds      float64   `json:"seconds"`       // that rates and latencies are of
+	Transactions int64     `json:"trans_applied"` // since it was started
+	Rows         int64     `json:"rows_applied"`
+	PerSecond    float64   `json:"trans_per_second"`
+	RowsSecond   float64   `json:"rows_per_second"`
+	Captured     int64     `json:"trans_captured"`
+	Bytes        int64     `json:"bytes_captured"`
+	InFlight     int       `json:"in_flight"`
+	Memory       int64     `json:"current_memory"`
+	Waited       int64     `json:"dependencies"` // transactions that had to wait for others
+	Held         int64     `json:"retries"`      // that came too early, and were tried again in their turn
+	Retried      int64     `json:"deadlock_retries"`
+	EndToEnd     Latency   `json:"end2end_latency"`
+	Capture      Latency   `json:"capture_latency"`
+	Queue        Latency   `json:"qlatency"`
+	Apply        Latency   `json:"apply_latency"`
+	Low          uint64    `json:"low"`                   // the target has all up to here
+	Oldest       time.Time `json:"oldest_trans,omitzero"` // and is equal to the source as it was then
+	Idle         bool      `json:"idle"`                  // all that the source's log holds is applied
+	Skewed       int64     `json:"clock_skew,omitempty"`  // transactions that seem to be applied before they were committed
+	Busy         float64   `json:"agents_busy"`           // how many agents worked, on average
+	Agents       int       `json:"agents"`
+	Limit        string    `json:"limit,omitempty"`
+}
+
+// A Latency is in milliseconds.
+type Latency struct {
+	Mean float64 `json:"mean"`
+	P50  float64 `json:"p50"`
+	P99  float64 `json:"p99"`
+	Max  float64 `json:"max"`
+}
+
+func latencyOf(h *flow.Histogram) Latency {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return Latency{ms(h.Mean()), ms(h.Quantile(0.5)), ms(h.Quantile(0.99)), ms(h.Max())}
+}
+
+// A sampler looks at a stream every now and then.
+type sampler struct {
+	name   string
+	stream capture.Stream
+	meter  *capture.Meter
+	run    *apply.Run
+	group  *flow.Group
+	agents int
+
+	last   time.Time
+	before apply.Stats
+	work   time.Duration     // that agents had done at the last look
+	whole  [4]flow.Histogram // since the start
+	began  time.Time
+	total  StreamStatus // what summary found
+	past   StreamStatus // counters of earlier sessions of the same start
+}
+
+// look takes a sample.
+func (s *sampler) look(now time.Time) StreamStatus {
+	c, a := s.meter.Take(), s.run.Stats()
+	took := now.Sub(s.last).Seconds()
+	out := StreamStatus{Stream: s.name, Time: now, Seconds: took, Transactions: s.past.Transactions + a.Transactions, Rows: s.past.Rows + a.Rows,
+		Captured: s.past.Captured + c.Transactions, Bytes: s.past.Bytes + c.Bytes, InFlight: a.InFlight, Memory: a.Bytes,
+		Waited: s.past.Waited + a.Waited, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried,
+		EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply),
+		Low: a.Low, Oldest: a.LowTime, Skewed: a.EndToEnd.Negative(), Agents: s.agents,
+		Idle: a.InFlight == 0 && a.Low >= c.Place}
+	if took > 0 {
+		out.PerSecond, out.RowsSecond = float64(a.Transactions-s.before.Transactions)/took, float64(a.Rows-s.before.Rows)/took
+	}
+	for i, h := range []*flow.Histogram{&a.EndToEnd, &a.Capture, &a.Queue, &a.Apply} {
+		s.whole[i].Merge(h)
+	}
+	work, full := s.worked()
+	if took > 0 {
+		out.Busy = (work - s.work).Seconds() / took
+	}
+	out.Limit = limitOf(out, a.Waited-s.before.Waited, a.Transactions-s.before.Transactions, full)
+	s.last, s.before, s.work = now, a, work
+	return out
+}
+
+// worked sums the time that agents were not waiting for work, and says whether capture
+// waits for room just now.
+func (s *sampler) worked() (work time.Duration, full bool) {
+	for _, role := range s.group.Report().Roles {
+		for _, t := range role.Workers {
+			switch role.Name {
+			case "Agent":
+				work += t.Total - t.WaitWork
+			case "Capture":
+				full = t.Total > 0 && t.WaitBuffer > t.Total/4
+			}
+		}
+	}
+	return work, full
+}
+
+// limitOf says in one sentence what keeps a stream from being faster, if anything does.
+func limitOf(s StreamStatus, waited, applied int64, full bool) string {
+	switch {
+	case s.Idle:
+		return "Nothing waits: all that the source's log holds is applied."
+	case applied == 0 && s.InFlight > 0:
+		return fmt.Sprintf("%d transactions are under way, and none was finished: the target limits (locks of others?).", s.InFlight)
+	case s.Busy > 0.85*float64(s.Agents):
+		return fmt.Sprintf("The agents limit: %.1f of %d work all the time. More of them (--agents) help if the target is not busy itself.", s.Busy, s.Agents)
+	case full && waited*2 > applied:
+		return fmt.Sprintf("Dependencies limit: %d of %d transactions had to wait for others that change the same rows, and %.1f of %d agents had work.", waited, max(applied, waited), s.Busy, s.Agents)
+	case full:
+		return "The target limits: capture waits for room."
+	}
+	return "The source's log limits: the agents wait for transactions."
+}
+
+// A StreamReport is what is kept of a stream's run.
+type StreamReport struct {
+	StreamStatus
+	Sessions int `json:"sessions"` // times it was connected
+}
+
+// inherit takes over what the session before has counted.
+func (s *sampler) inherit(o *sampler) {
+	s.whole, s.began = o.whole, o.began
+	s.past = o.total
+}
+
+// summary is the status over the whole time since the start.
+func (s *sampler) summary(now time.Time) StreamStatus {
+	out := s.look(now)
+	out.Seconds = now.Sub(s.began).Seconds()
+	out.EndToEnd, out.Capture, out.Queue, out.Apply = latencyOf(&s.whole[0]), latencyOf(&s.whole[1]), latencyOf(&s.whole[2]), latencyOf(&s.whole[3])
+	if out.Seconds > 0 {
+		out.PerSecond, out.RowsSecond = float64(out.Transactions)/out.Seconds, float64(out.Rows)/out.Seconds
+	}
+	s.total = out
+	return out
+}
+
+// reached says whether the target has all that the source's log held at a place.
+func (s *sampler) reached(until uint64) bool {
+	if s.stream.Seen() < until {
+		return false
+	}
+	return s.run.Low() >= s.meter.Place()
+}
+
+// streamable are the moves that a stream can carry, and what stands in the way.
+func streamable(moves []tidemark.Move) ([]tidemark.Move, []tidemark.Finding, error) {
+	var out []tidemark.Move
+	var findings []tidemark.Finding
+	for _, m := range moves {
+		switch {
+		case m.From.Form == tidemark.LargeObjects:
+			findings = append(findings, tidemark.Finding{Severity: tidemark.Warning, Object: "large objects", Text: "are copied, but their later changes are not in the stream"})
+		case m.From.PartitionOf != (tidemark.TableID{}):
+			// under the name of its root
+		case len(m.Filter) > 0:
+			return nil, nil, tidemark.Errorf(tidemark.Unsupported, "replicate", m.From.String(), "has a row filter, which a stream cannot hold to", "Take the filter out of the rules, or leave the table out.")
+		default:
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil, tidemark.Errorf(tidemark.Invalid, "replicate", "", "no table is left to replicate", "Look at --include and --exclude.")
+	}
+	return out, findings, nil
+}
+
+// binder finds the table of a relation for the moves of a stream.
+func binder(ctx context.Context, tgt Database, moves []tidemark.Move) (func(tidemark.Relation) (*apply.Binding, error), error) {
+	want := map[tidemark.TableID]bool{}
+	for _, m := range moves {
+		want[clipID(tgt, m.To.TableID)] = true
+	}
+	db, err := tgt.Describe(ctx, func(id tidemark.TableID) bool { return want[id] })
+	if err != nil {
+		return nil, err
+	}
+	tables := map[tidemark.TableID]*tidemark.Table{}
+	for _, t := range db.Tables {
+		tables[t.TableID] = t
+	}
+	bySource := map[tidemark.TableID]*tidemark.Move{}
+	for i := range moves {
+		to := clipID(tgt, moves[i].To.TableID)
+		if tables[to] == nil {
+			return nil, tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table, or begin anew with --anew.")
+		}
+		bySource[moves[i].From.TableID] = &moves[i]
+	}
+	return func(rel tidemark.Relation) (*apply.Binding, error) {
+		m := bySource[rel.Table]
+		if m == nil {
+			return nil, nil
+		}
+		return bind(tgt, rel, m, tables)
+	}, nil
+}
+
+// bind binds a relation to the target's table under the names that the rules give.
+func bind(tgt Database, rel tidemark.Relation, m *tidemark.Move, tables map[tidemark.TableID]*tidemark.Table) (*apply.Binding, error) {
+	there := tables[clipID(tgt, m.To.TableID)]
+	named := rel
+	named.Columns = append([]tidemark.RelationColumn(nil), rel.Columns...)
+	stored := m.To.Stored()
+	for i, c := range rel.Columns {
+		to := ""
+		for k, source := range m.Source {
+			if source == c.Name {
+				to = clip(tgt, stored[k].Name)
+			}
+		}
+		if to == "" && m.From.Column(c.Name) == nil {
+			return nil, tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), fmt.Sprintf("has got the column %s, which the stream was not set up with", c.Name),
+				fmt.Sprintf("Add the column to %s on the target, and start again.", there))
+		}
+		if to != "" && there.Column(to) == nil {
+			return nil, tidemark.Errorf(tidemark.NotFound, "replicate", there.String(), "has no column "+to+", which the source's table has", "Add the column to the target, and start again.")
+		}
+		named.Columns[i].Name = to
+	}
+	b, err := apply.Bind(named, there, tables)
+	if err != nil || m.Direct {
+		return b, err
+	}
+	// Keys and collations are those of the target; values are of the types that the
+	// rules and the renderer chose for them.
+	typed := *there
+	typed.Columns = append([]tidemark.Column(nil), there.Columns...)
+	for i := range typed.Columns {
+		for _, c := range stored {
+			if clip(tgt, c.Name) == typed.Columns[i].Name {
+				typed.Columns[i].Type = c.Type
+			}
+		}
+	}
+	b.Table = &typed
+	return b, nil
+}
