@@ -9,7 +9,7 @@ var tables = []string{
 	`CREATE TABLE item (i_id int PRIMARY KEY, i_im_id int, i_name varchar(24) NOT NULL, i_price numeric(5,2) CHECK (i_price > 0), i_data varchar(50))`,
 	`CREATE TABLE stock (s_w_id int REFERENCES warehouse, s_i_id int REFERENCES item, s_quantity int, s_dist char(24), s_ytd int, s_order_cnt int, s_data varchar(50), PRIMARY KEY (s_w_id, s_i_id))`,
 	`CREATE TABLE customer (c_w_id int, c_d_id int, c_id int, c_first text, c_last text NOT NULL, c_since timestamptz, c_credit credit, c_discount numeric(4,4), c_balance numeric(12,2), c_data jsonb, PRIMARY KEY (c_w_id, c_d_id, c_id), FOREIGN KEY (c_w_id, c_d_id) REFERENCES district)`,
-	`CREATE TABLE history (h_id bigint GENERATED ALWAYS AS IDENTITY, h_w_id int, h_d_id int, h_c_id int, h_date timestamptz, h_amount numeric(6,2), h_data text)`,
+	`CREATE TABLE history (h_id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, h_w_id int, h_d_id int, h_c_id int, h_date timestamptz, h_amount numeric(6,2), h_data text)`,
 	`CREATE TABLE orders (o_w_id int, o_d_id int, o_id int, o_c_id int, o_entry_d timestamptz, o_carrier_id int, o_ol_cnt int, PRIMARY KEY (o_w_id, o_d_id, o_id), FOREIGN KEY (o_w_id, o_d_id, o_c_id) REFERENCES customer)`,
 	`CREATE TABLE new_order (no_w_id int, no_d_id int, no_o_id int, PRIMARY KEY (no_w_id, no_d_id, no_o_id), FOREIGN KEY (no_w_id, no_d_id, no_o_id) REFERENCES orders)`,
 	`CREATE TABLE order_line (ol_w_id int, ol_d_id int, ol_o_id int, ol_number int, ol_i_id int, ol_delivery_d timestamptz, ol_quantity int, ol_amount numeric(6,2), ol_dist_info char(24), PRIMARY KEY (ol_w_id, ol_d_id, ol_o_id, ol_number))`,

@@ -1,6 +1,7 @@
 // Command demo is the tour that `make demo` gives: two throw-away PostgreSQL
 // servers, TPC-C-like data in one, a copy into the other, proof that they are
-// equal, and the report of where the time went. It needs Go and the package
+// equal, and the report of where the time went; then a stream that follows while
+// the source is busy, and its cutover. It needs Go and the package
 // registry, nothing else; what it starts it stops, and what it writes it removes.
 package main
 
@@ -69,13 +70,27 @@ func tour(ctx context.Context) error {
 	}
 	say(fmt.Sprintf("filled in %.1f s", time.Since(began).Seconds()))
 	os.Setenv("TIDEMARK_STATE", filepath.Join(dir, "state", "catalog.db"))
-	for _, args := range [][]string{
+	err = show(ctx, bin, [][]string{
 		{"check", old.url, fresh.url},
 		{"copy", old.url, fresh.url},
 		{"diff", old.url, fresh.url},
 		{"report", "last"},
 		{"runs"},
-	} {
+	})
+	if err != nil {
+		return err
+	}
+	say("both servers hold the same rows")
+	if err := live(ctx, bin, old.url, fresh.url); err != nil {
+		return err
+	}
+	say("stopping the servers")
+	return nil
+}
+
+// show runs command lines as a user would.
+func show(ctx context.Context, bin string, lines [][]string) error {
+	for _, args := range lines {
 		fmt.Printf("\n$ tidemark %s", args[0])
 		for _, a := range args[1:] {
 			fmt.Printf(" %s", tidemark.MaskURL(a))
@@ -85,7 +100,6 @@ func tour(ctx context.Context) error {
 			return fmt.Errorf("tidemark %s: %w", args[0], err)
 		}
 	}
-	say("both servers hold the same rows; stopping them")
 	return nil
 }
 

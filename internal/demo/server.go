@@ -122,7 +122,7 @@ func serve() {
 	pg := embedded.NewDatabase(embedded.DefaultConfig().Version(pgVersion).Port(uint32(port)).Database("demo").Username("demo").Password("demo").
 		RuntimePath(filepath.Join(dir, "run")).DataPath(filepath.Join(dir, "data")).BinariesPath(filepath.Join(dir, "bin")).CachePath(cache).
 		StartTimeout(2 * time.Minute).Logger(io.Discard).
-		StartParameters(map[string]string{"listen_addresses": "127.0.0.1", "shared_buffers": "256MB", "max_wal_size": "4GB"}))
+		StartParameters(map[string]string{"listen_addresses": "127.0.0.1", "shared_buffers": "256MB", "max_wal_size": "4GB", "wal_level": "logical"}))
 	if err := pg.Start(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
