@@ -140,6 +140,18 @@ func (b *Buffer[T]) Take(ctx context.Context, c *Clock) (v T, ok bool, err error
 	return t.v, t.ok, nil // given a value meanwhile, which must not be lost
 }
 
+// TryTake takes the oldest value if there is one, and never waits.
+func (b *Buffer[T]) TryTake() (v T, ok bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.n == 0 {
+		return v, false
+	}
+	v = b.pop()
+	b.admit()
+	return v, true
+}
+
 // Close says that nothing more will come. Only the last writer calls it. What is
 // inside can still be taken. Senders that wait, which the last writer should
 // have waited for, get ErrClosed. Closing twice does nothing.

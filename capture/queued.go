@@ -1,0 +1,113 @@
+package capture
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A Log is a durable queue, as a capture wants it.
+type Log interface {
+	// Append puts transactions, or pieces of them, behind what is there. They are durable
+	// when it returns. While the queue is full it waits.
+	Append(ctx context.Context, txs []*tidemark.Tx) error
+}
+
+// A Reader is a durable queue, as an applier wants it.
+type Reader interface {
+	// Read gives the transactions behind a place, and waits for more until ctx ends.
+	Read(ctx context.Context, after uint64, emit func(*tidemark.Tx) error) error
+}
+
+// groupBytes is how much one Append takes at most. What comes while an Append waits for
+// the disk goes into the next one: so groups are as small as the latency allows, and as
+// large as the load needs.
+const groupBytes = 4 << 20
+
+// Into enlists in g two workers: one reads a stream, the other appends what has come to a
+// queue, and only then lets the source forget its log.
+func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter) {
+	between := flow.NewBuffer(1<<16, buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) + 200 })
+	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
+		defer c.Enter(c.Enter(flow.IO))
+		return s.Run(ctx, func(tx *tidemark.Tx) error {
+			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
+			return between.Put(ctx, c, tx)
+		})
+	})
+	g.Go("Queue", func(ctx context.Context, c *flow.Clock) error {
+		var group []*tidemark.Tx
+		for {
+			var err error
+			if group, err = collect(ctx, c, between, group[:0]); err != nil {
+				return err
+			}
+			if err := appendGroup(ctx, c, log, group); err != nil {
+				return err
+			}
+			m.appended(group)
+			if end := lastEnd(group); end > 0 {
+				s.Release(end)
+			}
+			clear(group)
+		}
+	})
+}
+
+// collect takes what is there, and waits only for the first.
+func collect(ctx context.Context, c *flow.Clock, from *flow.Buffer[*tidemark.Tx], group []*tidemark.Tx) ([]*tidemark.Tx, error) {
+	tx, ok, err := from.Take(ctx, c)
+	if err != nil || !ok {
+		return group, err
+	}
+	for bytes := 0; ok; tx, ok = from.TryTake() {
+		group = append(group, tx)
+		if bytes += len(tx.Changes); bytes >= groupBytes {
+			break
+		}
+	}
+	return group, nil
+}
+
+func appendGroup(ctx context.Context, c *flow.Clock, log Log, group []*tidemark.Tx) error {
+	defer c.Enter(c.Enter(flow.IO))
+	now := time.Now()
+	for _, tx := range group {
+		tx.Put = now
+		c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
+	}
+	return log.Append(ctx, group)
+}
+
+// lastEnd is the End of the last whole transaction; 0 if there is none.
+func lastEnd(group []*tidemark.Tx) uint64 {
+	for i := len(group) - 1; i >= 0; i-- {
+		if !group[i].More {
+			return group[i].End
+		}
+	}
+	return 0
+}
+
+// appended counts what is in the queue.
+func (m *Meter) appended(group []*tidemark.Tx) {
+	for _, tx := range group {
+		m.count(tx)
+		if !tx.More {
+			m.handed(tx.Place, tx.Time)
+		}
+	}
+}
+
+// From enlists in g a worker that reads a queue behind a place.
+func From(g *flow.Group, log Reader, after uint64, out *flow.Buffer[*tidemark.Tx]) {
+	g.Go("Reader", func(ctx context.Context, c *flow.Clock) error {
+		defer c.Enter(c.Enter(flow.IO))
+		return log.Read(ctx, after, func(tx *tidemark.Tx) error {
+			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
+			return out.Put(ctx, c, tx)
+		})
+	})
+}
