@@ -1,11 +1,11 @@
 package postgres
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -95,62 +95,96 @@ func (e *Engine) makeProgress(ctx context.Context, conn *pgx.Conn) error {
 
 // An applier is an agent's session.
 type applier struct {
-	conn    *pgx.Conn
-	replica bool // triggers and cascades do nothing in its session
-	stmts   map[stmtKey]*stmt
-	vals    []tidemark.Value
-	olds    []tidemark.Value
-	args    [][]byte
-	sent    []sentStmt
-}
+	conn     *pgx.Conn
+	replica  bool // triggers and cascades do nothing in it
+	tables   map[*tidemark.Bound]*destination
+	plan     plan
+	moved    bool // something of the plan is not where it was in the stream
+	fromMany int  // from how many rows on one statement is made for all of them
+	vals     []tidemark.Value
+	olds     []tidemark.Value
+	keys     []uint64
 
-// A stmtKey tells statements of a session apart.
-type stmtKey struct {
-	bound *tidemark.Bound
-	kind  tidemark.ChangeKind
-	old   byte   // 0: the new row has the key; 'K', 'O': what the old one has
-	same  string // columns that are not told and stay as they are, two bytes each
+	l        lane // speaks on conn's socket
+	names    int  // of statements, so far
+	begins   *prepared
+	commits  *prepared
+	progress *prepared
+	out      []byte // not written yet
+	bound    int    // where in out the message begins that binds parameters
+	parsed   bool   // the statement of that message was prepared with it
+	sent     []sentStmt
+	read     int    // so many of sent are answered
+	value    []byte // of the last answer that had one
 }
-
-type stmt struct {
-	name string
-	args []arg
-}
-
-// An arg of a statement is a column of the new or of the old row.
-type arg struct {
-	column int
-	old    bool
-}
-
-// A sentStmt is a statement whose answer is awaited.
-type sentStmt struct {
-	bound *tidemark.Bound
-	kind  tidemark.ChangeKind
-	one   bool // it must have met one row
-	gone  bool // or none: a cascade may have been there before
-}
-
-// maxInFlight is how many statements go out before their answers are read.
-const maxInFlight = 1000
 
 // Apply applies a group in one transaction with its progress: all of it is on the
 // target, or nothing. Kind Lost: a later apply has taken over. An agent that loses its
 // connection in the COMMIT looks its row up; if that cannot be done either, Kind is
 // Transient, and the next BeginApply tells.
+//
+// Changes are made by statements for many rows where they can be (plan); if that is
+// refused, row by row, in the order in which they came: errors are of that.
 func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
-	a, err := e.applier(ctx, g.Agent)
-	if err != nil {
-		return err
+	object, err := e.applyOnce(ctx, g, true)
+	if err != nil && e.byRow(ctx, g.Agent, err) {
+		object, err = e.applyOnce(ctx, g, false)
 	}
-	object, err := a.apply(ctx, g)
-	if err == nil {
-		return nil
-	}
-	if committed := e.committed(ctx, g, err); committed {
+	if err == nil || e.committed(ctx, g, err) {
 		return nil
 	}
 	return e.fail(ctx, "apply", object, err)
+}
+
+func (e *Engine) applyOnce(ctx context.Context, g *tidemark.Group, together bool) (object string, err error) {
+	a, err := e.applier(ctx, g.Agent)
+	if err != nil {
+		return "", err
+	}
+	if err := a.know(ctx, g); err != nil {
+		return "", err
+	}
+	release, err := a.l.raw(ctx)
+	if err != nil {
+		closeConn(a.conn)
+		return "", err
+	}
+	defer release()
+	object, err = a.apply(g, together)
+	if err != nil {
+		a.plan.clear()
+		a.undo(err)
+	}
+	return object, err
+}
+
+// byRow says whether a group that has failed may do better row by row.
+func (e *Engine) byRow(ctx context.Context, agent int, err error) bool {
+	e.lanesMu.Lock()
+	a := e.appliers[agent]
+	e.lanesMu.Unlock()
+	if ctx.Err() != nil || a == nil || !a.moved {
+		return false
+	}
+	var pg *pgconn.PgError
+	switch {
+	case errors.Is(err, errAltered):
+	case errors.Is(err, errOthers):
+		return true
+	case errors.As(err, &pg):
+		switch kindOfState(pg.Code) {
+		case tidemark.BadRow, tidemark.NotFound, tidemark.Invalid, tidemark.Unsupported:
+		default:
+			return false
+		}
+		if pg.Code != "22P02" && pg.Code[:2] != "42" {
+			return true
+		}
+	default:
+		return tidemark.KindOf(err) == tidemark.BadRow
+	}
+	clear(a.tables) // they may not be any more what they were
+	return true
 }
 
 // applier gives an agent its session.
@@ -161,7 +195,7 @@ func (e *Engine) applier(ctx context.Context, agent int) (*applier, error) {
 	}
 	a := e.appliers[agent]
 	if a == nil {
-		a = &applier{}
+		a = &applier{l: lane{e: e, in: make([]byte, 16<<10)}, plan: plan{last: map[uint64]int{}}, fromMany: cmp.Or(e.fromMany, fromMany)}
 		e.appliers[agent] = a
 	}
 	e.lanesMu.Unlock()
@@ -172,13 +206,31 @@ func (e *Engine) applier(ctx context.Context, agent int) (*applier, error) {
 	if err != nil {
 		return nil, err
 	}
-	if a.replica, err = asReplica(ctx, conn); err != nil {
+	replica, err := asReplica(ctx, conn)
+	if err == nil {
+		_, err = conn.Exec(ctx, applierSQL, pgx.QueryExecModeSimpleProtocol)
+	}
+	if err != nil {
 		closeConn(conn)
 		return nil, e.fail(ctx, "apply", progressTable, err)
 	}
-	a.conn, a.stmts = conn, map[stmtKey]*stmt{}
+	a.conn, a.l.conn, a.replica, a.plan.free = conn, conn.PgConn(), replica, replica
+	a.tables = map[*tidemark.Bound]*destination{}
+	a.begins, a.commits, a.progress = a.prepare("BEGIN"), a.prepare("COMMIT"), a.prepare(progressSQL)
 	return a, nil
 }
+
+// applierSQL makes a session fit for statements that find rows by keys. They are
+// planned once, and perhaps while a table is empty: a plan that reads it all, which is
+// good then, would be kept when it is large. Notices would have to be read while we
+// write.
+const applierSQL = `SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan;
+	SET client_min_messages = error`
+
+// progressSQL writes an agent's row last. It gives the number of columns that the
+// tables ever had for whose row types values were sent.
+const progressSQL = `UPDATE tidemark.applied SET low = $1::bigint, done = $2::bigint[], at = now() WHERE queue = $3 AND agent = $4::int AND epoch = $5::bigint
+	RETURNING (SELECT coalesce(sum(relnatts), 0) FROM pg_class WHERE oid = ANY ($6::oid[]))`
 
 // asReplica turns triggers, and with them cascades and the checks of foreign keys, off
 // in a session: what they did on the source is in the stream as changes of its own.
@@ -200,289 +252,156 @@ func cascades(t *tidemark.Table) bool {
 // errFenced says that the progress row is of another epoch.
 var errFenced = tidemark.Errorf(tidemark.Lost, "apply", "", "another apply of this stream has taken over", "End one of the two.")
 
-// apply sends the changes, reads how many rows each has met, and only then commits.
-func (a *applier) apply(ctx context.Context, g *tidemark.Group) (object string, err error) {
-	p := a.conn.PgConn().StartPipeline(ctx)
-	defer func() {
-		closed := p.Close()
-		if err == nil {
-			err = closed
-		}
-		if err != nil {
-			closeConn(a.conn) // which of its statements were prepared nobody knows
-		}
-	}()
-	a.sent = a.sent[:0]
-	a.plain(p, "BEGIN")
+// errAltered says that a table has other columns than when the session began to use it.
+var errAltered = errors.New("a table's columns have changed")
+
+// apply sends the changes, reads how many rows each statement has met, and only then
+// commits: two round trips, unless there is very much to send.
+func (a *applier) apply(g *tidemark.Group, together bool) (object string, err error) {
+	a.moved = false
+	if err := a.plain(a.begins); err != nil {
+		return "", err
+	}
+	shaped := map[uint32]int64{}
 	for i, tx := range g.Txs {
 		for rest := tx.Changes; len(rest) > 0; {
 			var c tidemark.Change
 			if c, rest, err = tidemark.NextChange(rest); err != nil {
 				return "", err
 			}
-			if err := a.change(p, c, g.Bounds[i]); err != nil {
+			if err := a.change(c, g.Bounds[i]); err != nil {
 				return "", err
 			}
-			if len(a.sent) >= maxInFlight {
-				if object, err = a.answers(p); err != nil {
+			if !together || a.plan.full() {
+				if object, err := a.sendPlan(shaped); err != nil {
 					return object, err
 				}
 			}
 		}
 	}
-	if object, err = a.answers(p); err != nil {
+	if object, err := a.sendPlan(shaped); err != nil {
 		return object, err
 	}
-	done := make([]string, len(g.Done))
-	for i, d := range g.Done {
-		done[i] = fmt.Sprint(int64(d))
-	}
-	p.SendQueryParams("UPDATE tidemark.applied SET low = $1::bigint, done = $2::bigint[], at = now() WHERE queue = $3 AND agent = $4::int AND epoch = $5::bigint",
-		[][]byte{fmt.Append(nil, int64(g.Low)), []byte("{" + strings.Join(done, ",") + "}"), []byte(g.Queue), fmt.Append(nil, g.Agent), fmt.Append(nil, g.Epoch)}, nil, nil, nil)
-	a.sent = append(a.sent, sentStmt{one: true})
-	if object, err = a.answers(p); err != nil {
+	columns, err := a.sendProgress(g, shaped)
+	if err != nil {
 		return progressTable, err
 	}
-	a.plain(p, "COMMIT")
-	if object, err = a.answers(p); err != nil {
+	if object, err := a.answers(); err != nil {
 		return object, err
 	}
-	return "", p.Sync()
-}
-
-func (a *applier) plain(p *pgconn.Pipeline, sql string) {
-	p.SendQueryParams(sql, nil, nil, nil, nil)
-	a.sent = append(a.sent, sentStmt{})
-}
-
-// answers reads the answers of what was sent.
-func (a *applier) answers(p *pgconn.Pipeline) (object string, err error) {
-	p.SendFlushRequest()
-	if err := p.Flush(); err != nil {
-		return "", err
+	if n, err := strconv.ParseInt(string(a.value), 10, 64); err != nil || n != columns {
+		return "", errAltered
 	}
-	for _, s := range a.sent {
-		if s.bound != nil {
-			object = quoteTable(s.bound.Table.TableID)
+	return "", a.commit()
+}
+
+// sendProgress sends the statement for the agent's row, and gives what it has to return.
+func (a *applier) sendProgress(g *tidemark.Group, shaped map[uint32]int64) (columns int64, err error) {
+	number := func(n int64) { a.param(strconv.AppendInt(nil, n, 10)) }
+	a.value = a.value[:0]
+	a.bind(a.progress, 6)
+	number(int64(g.Low))
+	done := []byte{'{'}
+	for i, d := range g.Done {
+		if i > 0 {
+			done = append(done, ',')
 		}
-		results, err := p.GetResults()
-		if _, prepared := results.(*pgconn.StatementDescription); prepared && err == nil {
-			results, err = p.GetResults()
+		done = strconv.AppendInt(done, int64(d), 10)
+	}
+	a.param(append(done, '}'))
+	a.param([]byte(g.Queue))
+	number(int64(g.Agent))
+	number(g.Epoch)
+	oids := []byte{'{'}
+	for oid, n := range shaped {
+		if columns > 0 {
+			oids = append(oids, ',')
 		}
-		if err != nil {
-			return object, err
-		}
-		reader, ok := results.(*pgconn.ResultReader)
-		if !ok {
-			return object, fmt.Errorf("an answer of the unknown kind %T", results)
-		}
-		tag, err := reader.Close()
-		if err != nil {
-			return object, err
-		}
-		if n := tag.RowsAffected(); s.one && n != 1 && (n != 0 || !s.gone) {
-			if s.bound == nil {
-				return object, errFenced
+		oids = strconv.AppendUint(oids, uint64(oid), 10)
+		columns += n
+	}
+	a.param(append(oids, '}'))
+	return columns, a.execute(sentStmt{stmt: a.progress, rows: 1})
+}
+
+// sendPlan sends what is planned. The tables whose row types are used are added to
+// shaped, with the number of columns that they ever had.
+func (a *applier) sendPlan(shaped map[uint32]int64) (object string, err error) {
+	for i := range a.plan.runs {
+		r := &a.plan.runs[i]
+		switch {
+		case r.shape == nil:
+			err = a.plain(&prepared{sql: r.sql}) // without a name: the next one takes its place
+		case len(r.rows) >= a.fromMany && r.shape.many != nil:
+			a.moved = true
+			shaped[r.shape.to.oid] = r.shape.to.natts
+			err = a.sendMany(r.shape, r.rows)
+		default:
+			a.moved = a.moved || len(r.rows) > 1
+			for _, c := range r.rows {
+				if err = a.sendOne(r.shape, c); err != nil {
+					break
+				}
 			}
-			return object, tidemark.Errorf(tidemark.BadRow, "apply", object, fmt.Sprintf("%s met %d rows, not one", verbs[s.kind], n),
-				"The target has other rows than the source: compare them (tidemark diff).")
+		}
+		if err != nil {
+			return "", err
+		}
+		if len(a.sent) >= maxInFlight {
+			if object, err := a.answers(); err != nil {
+				return object, err
+			}
 		}
 	}
-	a.sent = a.sent[:0]
+	a.plan.clear()
 	return "", nil
 }
 
-var verbs = map[tidemark.ChangeKind]string{tidemark.UpdateChange: "an update", tidemark.DeleteChange: "a delete", tidemark.InsertChange: "an insert"}
+// fromMany is from how many rows on one statement for all of them costs less than one
+// for each.
+const fromMany = 3
 
-// change sends the statement of one change.
-func (a *applier) change(p *pgconn.Pipeline, c tidemark.Change, bounds map[uint32]*tidemark.Bound) error {
+// change plans one change.
+func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) error {
 	switch c.Kind {
 	case tidemark.RelationChange, tidemark.MessageChange:
 		return nil
 	case tidemark.TruncateChange:
-		t, err := tidemark.ParseTruncation(c.Body)
-		if err != nil {
-			return err
+		sql, err := truncation(c, bounds)
+		if err == nil && sql != "" {
+			a.plan.truncate(sql)
 		}
-		var names []string
-		for _, id := range t.Tables {
-			if b := bounds[id]; b != nil {
-				names = append(names, quoteTable(b.Table.TableID))
-			}
-		}
-		if len(names) == 0 {
-			return nil
-		}
-		sql := "TRUNCATE " + strings.Join(names, ", ")
-		if t.RestartIdentity {
-			sql += " RESTART IDENTITY"
-		}
-		if t.Cascade {
-			sql += " CASCADE"
-		}
-		a.plain(p, sql)
-		return nil
+		return err
 	}
 	b := bounds[c.Table]
 	if b == nil {
 		return nil // not of the stream's tables
 	}
+	d := a.tables[b]
 	a.vals, a.olds = c.New.Values(a.vals[:0]), c.Old.Values(a.olds[:0])
-	s, err := a.stmt(p, b, c)
-	if err == nil && c.Kind == tidemark.UpdateChange && c.Old != nil {
-		err = a.renumbered(b)
-	}
-	if err != nil || s == nil {
-		return err
-	}
-	a.args = a.args[:0]
-	for _, x := range s.args {
-		v := a.vals
-		if x.old {
-			v = a.olds
-		}
-		a.args = append(a.args, v[x.column].Data) // nil is NULL
-	}
-	p.SendQueryPrepared(s.name, a.args, nil, nil)
-	a.sent = append(a.sent, sentStmt{bound: b, kind: c.Kind, one: true, gone: c.Kind == tidemark.DeleteChange && !a.replica && cascades(b.Table)})
-	return nil
-}
-
-// renumbered refuses an update that gave a row a new number of a column GENERATED ALWAYS
-// AS IDENTITY (SET column = DEFAULT): the target would take only a number of its own.
-func (a *applier) renumbered(b *tidemark.Bound) error {
-	for i, at := range b.Columns {
-		if at < 0 || b.Table.Columns[at].Identity == nil || !b.Table.Columns[at].Identity.Always {
-			continue
-		}
-		if was := a.olds[i]; was.Kind == tidemark.TextValue && !bytes.Equal(was.Data, a.vals[i].Data) {
-			name := quoteIdent(b.Table.Columns[at].Name)
-			return tidemark.Errorf(tidemark.BadRow, "apply", quoteTable(b.Table.TableID), fmt.Sprintf("an update has changed %s, which is GENERATED ALWAYS", name),
-				fmt.Sprintf("ALTER TABLE %s ALTER %s SET GENERATED BY DEFAULT; on the target, and start again.", quoteTable(b.Table.TableID), name))
-		}
-	}
-	return nil
-}
-
-// stmt finds or prepares the statement for the change whose values are in vals and
-// olds; nil where there is nothing to do.
-func (a *applier) stmt(p *pgconn.Pipeline, b *tidemark.Bound, c tidemark.Change) (*stmt, error) {
 	if n := len(b.Relation.Columns); c.New != nil && len(a.vals) != n || c.Old != nil && len(a.olds) != n {
-		return nil, errors.New("a row has another number of columns than its relation")
+		return errors.New("a row has another number of columns than its relation")
 	}
-	key := stmtKey{bound: b, kind: c.Kind}
-	switch {
-	case c.Old != nil && c.OldKey:
-		key.old = 'K'
-	case c.Old != nil:
-		key.old = 'O'
-	}
-	for i, v := range a.vals {
-		if v.Kind == tidemark.UnchangedValue {
-			key.same += string([]byte{byte(i >> 8), byte(i)})
+	if c.Kind == tidemark.UpdateChange && c.Old != nil && d.always {
+		if err := renumbered(b, a.vals, a.olds); err != nil {
+			return err
 		}
 	}
-	if s := a.stmts[key]; s != nil {
-		return s, nil
+	s := a.shape(d, c)
+	if s.one == nil {
+		return nil // nothing of it is the target's
 	}
-	sql, args := statement(b, c, a.vals, a.olds)
-	if sql == "" {
-		return nil, nil
-	}
-	s := &stmt{name: fmt.Sprintf("tm%d", len(a.stmts)), args: args}
-	p.SendPrepare(s.name, sql, nil)
-	a.stmts[key] = s
-	return s, nil
-}
-
-// statement writes the SQL of a change; "" where it changes nothing of the target's.
-// Parameters are of the types that the server finds fit for their places.
-func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value) (sql string, args []arg) {
-	table := quoteTable(b.Table.TableID)
-	param := func(column int, old bool) string {
-		args = append(args, arg{column, old})
-		return fmt.Sprintf("$%d", len(args))
-	}
-	var names, places, sets []string
-	always := false
-	for i, v := range vals {
-		at := b.Columns[i]
-		if at < 0 || v.Kind == tidemark.UnchangedValue || b.Table.Columns[at].Generated != "" {
-			continue
+	a.keys = a.keys[:0]
+	if !s.keyless {
+		if c.New != nil {
+			a.keys = append(a.keys, d.keyHash(a.vals))
 		}
-		col := &b.Table.Columns[at]
-		// What is ALWAYS identity no update can set (renumbered tells if it should); and a
-		// key that is as it was need not be written.
-		if c.Kind == tidemark.UpdateChange && (col.Identity != nil && col.Identity.Always || c.Old == nil && b.Relation.Columns[i].Key) {
-			continue
-		}
-		name, place := quoteIdent(col.Name), param(i, false)
-		names, places, sets = append(names, name), append(places, place), append(sets, name+" = "+place)
-		always = always || col.Identity != nil && col.Identity.Always
-	}
-	switch c.Kind {
-	case tidemark.InsertChange:
-		overriding := ""
-		if always {
-			overriding = " OVERRIDING SYSTEM VALUE"
-		}
-		if len(names) == 0 {
-			return "INSERT INTO " + table + " DEFAULT VALUES", nil
-		}
-		return "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ")" + overriding + " VALUES (" + strings.Join(places, ", ") + ")", args
-	case tidemark.UpdateChange:
-		if len(sets) == 0 {
-			return "", nil
-		}
-		return "UPDATE " + table + " SET " + strings.Join(sets, ", ") + " WHERE " + whichRow(b, c, param), args
-	}
-	return "DELETE FROM " + table + " WHERE " + whichRow(b, c, param), args
-}
-
-// whichRow gives the condition that finds the row of an update or delete.
-func whichRow(b *tidemark.Bound, c tidemark.Change, param func(column int, old bool) string) string {
-	old := c.Old != nil
-	var conds []string
-	if columns := keyColumns(b, old && !c.OldKey); columns != nil {
-		for _, i := range columns {
-			conds = append(conds, quoteIdent(b.Table.Columns[b.Columns[i]].Name)+" = "+param(i, old))
-		}
-		return strings.Join(conds, " AND ")
-	}
-	// No key: one of the rows that are equal in all columns. Not every type can be
-	// compared, and every one has a text.
-	for i, at := range b.Columns {
-		if at >= 0 && b.Table.Columns[at].Generated == "" {
-			name := quoteIdent(b.Table.Columns[at].Name)
-			conds = append(conds, name+"::text IS NOT DISTINCT FROM "+param(i, old)+"::"+b.Table.Columns[at].Type.Native+"::text")
+		if c.Old != nil && (c.New == nil || s.alone) {
+			a.keys = append(a.keys, d.keyHash(a.olds))
 		}
 	}
-	return "ctid = (SELECT ctid FROM " + quoteTable(b.Table.TableID) + " WHERE " + strings.Join(conds, " AND ") + " LIMIT 1)"
-}
-
-// keyColumns gives the columns of the relation that tell a row apart; nil if none do.
-// Where the whole old row is there, they are those of the target's own primary key.
-func keyColumns(b *tidemark.Bound, whole bool) []int {
-	var out []int
-	if !whole {
-		for i, c := range b.Relation.Columns {
-			if c.Key {
-				out = append(out, i)
-			}
-		}
-		return out
-	}
-	if b.Table.Key == nil {
-		return nil
-	}
-	for _, name := range b.Table.Key.Columns() {
-		at := slices.IndexFunc(b.Columns, func(at int) bool { return at >= 0 && b.Table.Columns[at].Name == name })
-		if at < 0 {
-			return nil
-		}
-		out = append(out, at)
-	}
-	return out
+	a.plan.add(s, change{c.Old, c.New}, a.keys)
+	return nil
 }
 
 // committed finds out whether a group is on the target though its agent got an error:

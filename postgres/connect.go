@@ -71,6 +71,7 @@ type Engine struct {
 	writers  map[int]*lane
 	execs    map[int]*lane
 	appliers map[int]*applier
+	fromMany int // see fromMany; 0: that
 }
 
 // Open connects to the database that url names ("postgres://user@host/db", or

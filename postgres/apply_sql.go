@@ -1,0 +1,474 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/zeebo/xxh3"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A destination is a table as an applier's session sees it.
+type destination struct {
+	bound *tidemark.Bound
+	name  string // quoted
+	gone  bool   // a row to delete may be gone with another one
+
+	// From the server's catalogue.
+	oid     uint32
+	natts   int64 // columns that it ever had: another number says that it was altered
+	fill    []int // per column of its row type the relation's column, or -1
+	domains []bool
+	batched bool // statements for many rows may be used: no trigger or rule notices
+	related bool // foreign keys lead to it or from it
+	uniques bool // it has unique or exclusion constraints besides the key
+
+	salt    uint64
+	key     []int // columns of the relation that tell rows apart; nil: none do
+	always  bool  // it has columns that are GENERATED ALWAYS AS IDENTITY
+	inOrder bool  // which keys are equal is not known here, so no change passes another one
+	quick   map[shapeKey]*shape
+	shapes  []*shape
+
+	// In the plan that is being made.
+	used  bool
+	floor int // no change goes before this run
+	freed int // the last run that may have given up unique values; -1: none
+}
+
+// A shapeKey tells statements for a table apart.
+type shapeKey struct {
+	kind  tidemark.ChangeKind
+	old   byte   // 0: the new row has the key; 'K', 'O': what the old one has
+	moved bool   // the row gets another key
+	same  string // columns that are not told and stay as they are, two bytes each
+}
+
+// A shape is how changes of one kind, of the same columns of a table, are made.
+type shape struct {
+	to      *destination
+	kind    tidemark.ChangeKind
+	alone   bool // one row a statement
+	keyless bool // the row is one of several that are equal
+
+	one  *prepared // nil: there is nothing to do
+	args []arg
+	many *prepared // for an array of rows; nil: it cannot be said so
+	fill []int     // of each column of the array's rows: the relation's column, or -1
+
+	newest int // the last run of this shape in the plan; -1: none
+}
+
+// An arg of a statement is a column of the new or of the old row.
+type arg struct {
+	column int
+	old    bool
+}
+
+// shape finds the shape of a change whose values are in vals and olds.
+func (a *applier) shape(d *destination, c tidemark.Change) *shape {
+	key := shapeKey{kind: c.Kind}
+	switch {
+	case c.Old != nil && c.OldKey:
+		key.old = 'K'
+	case c.Old != nil:
+		key.old = 'O'
+	}
+	if c.Kind == tidemark.UpdateChange {
+		key.moved = c.Old != nil && d.key != nil && slices.ContainsFunc(d.key, func(i int) bool {
+			return a.vals[i].Kind != tidemark.UnchangedValue && !bytes.Equal(a.vals[i].Data, a.olds[i].Data)
+		})
+		for i, v := range a.vals {
+			if v.Kind == tidemark.UnchangedValue {
+				key.same += string([]byte{byte(i >> 8), byte(i)})
+			}
+		}
+	}
+	s := d.quick[key]
+	if s == nil {
+		s = a.newShape(d, c, key)
+		d.quick[key] = s
+		d.shapes = append(d.shapes, s)
+	}
+	return s
+}
+
+func (a *applier) newShape(d *destination, c tidemark.Change, key shapeKey) *shape {
+	s := &shape{to: d, kind: c.Kind, newest: nowhere, alone: key.moved, keyless: d.key == nil && c.Kind != tidemark.InsertChange}
+	sql, args := statement(d.bound, c, a.vals, a.olds)
+	if sql == "" {
+		return s
+	}
+	s.one, s.args = a.prepare(sql), args
+	// A long key can be out of line, and is then where the old row is.
+	if c.Kind == tidemark.UpdateChange && slices.ContainsFunc(d.key, func(i int) bool { return a.vals[i].Kind == tidemark.UnchangedValue }) {
+		s.alone, s.keyless = true, true
+	}
+	if s.alone || s.keyless || !d.batched {
+		s.alone = true
+		return s
+	}
+	if sql, fill := statementForMany(d, c, a.vals); sql != "" {
+		s.many, s.fill = a.prepare(sql), fill
+		s.many.binary = true
+	}
+	return s
+}
+
+// sendOne sends the statement of one change.
+func (a *applier) sendOne(s *shape, c change) error {
+	a.vals, a.olds = c.new.Values(a.vals[:0]), c.old.Values(a.olds[:0])
+	a.bind(s.one, len(s.args))
+	for _, x := range s.args {
+		v := a.vals
+		if x.old {
+			v = a.olds
+		}
+		a.param(v[x.column].Data)
+	}
+	return a.execute(sentStmt{stmt: s.one, to: s.to, kind: s.kind, rows: 1, gone: s.kind == tidemark.DeleteChange && s.to.gone})
+}
+
+// sendMany sends one statement for all rows: an array of their texts, each as the
+// literal of the table's row type. An array is sent in binary so that nothing has to
+// be quoted twice.
+func (a *applier) sendMany(s *shape, rows []change) error {
+	const textOID = 25
+	a.bind(s.many, 1)
+	at := len(a.out)
+	a.out = binary.BigEndian.AppendUint32(a.out, 0)        // its length
+	for _, n := range []int{1, 0, textOID, len(rows), 1} { // dimensions, NULLs, type; elements, the first one's number
+		a.out = binary.BigEndian.AppendUint32(a.out, uint32(n))
+	}
+	for _, c := range rows {
+		t := c.new
+		if s.kind == tidemark.DeleteChange {
+			t = c.old
+		}
+		a.vals = t.Values(a.vals[:0])
+		from := len(a.out)
+		a.out = binary.BigEndian.AppendUint32(a.out, 0)
+		a.out = appendRecord(a.out, a.vals, s.fill)
+		binary.BigEndian.PutUint32(a.out[from:], uint32(len(a.out)-from-4))
+	}
+	binary.BigEndian.PutUint32(a.out[at:], uint32(len(a.out)-at-4))
+	return a.execute(sentStmt{stmt: s.many, to: s.to, kind: s.kind, rows: int64(len(rows)), gone: s.kind == tidemark.DeleteChange && s.to.gone})
+}
+
+// appendRecord appends the literal of a row type
+// (https://www.postgresql.org/docs/current/rowtypes.html).
+func appendRecord(b []byte, values []tidemark.Value, fill []int) []byte {
+	b = append(b, '(')
+	for i, from := range fill {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		if from < 0 || values[from].Data == nil {
+			continue // NULL
+		}
+		b = append(b, '"')
+		data, start := values[from].Data, 0
+		for i, c := range data {
+			if c == '"' || c == '\\' {
+				b = append(b, data[start:i+1]...)
+				b = append(b, c)
+				start = i + 1
+			}
+		}
+		b = append(append(b, data[start:]...), '"')
+	}
+	return append(b, ')')
+}
+
+// statementForMany writes the SQL for an array of rows of the table's row type, and
+// says which of the relation's columns fill that; "" where it cannot be said so.
+func statementForMany(d *destination, c tidemark.Change, vals []tidemark.Value) (sql string, fill []int) {
+	b := d.bound
+	var names, from, sets, where []string
+	always := false
+	for i, v := range vals {
+		at := b.Columns[i]
+		if at < 0 || v.Kind == tidemark.UnchangedValue || b.Table.Columns[at].Generated != "" {
+			continue
+		}
+		col := &b.Table.Columns[at]
+		name := quoteIdent(col.Name)
+		names, from = append(names, name), append(from, "v."+name)
+		identity := col.Identity != nil && col.Identity.Always
+		always = always || identity
+		if !identity && !slices.Contains(d.key, i) && (c.Old != nil || !b.Relation.Columns[i].Key) {
+			sets = append(sets, name+" = v."+name)
+		}
+	}
+	for _, i := range d.key {
+		name := quoteIdent(b.Table.Columns[b.Columns[i]].Name)
+		where = append(where, "t."+name+" = v."+name)
+	}
+	fill = slices.Clone(d.fill)
+	for i, x := range fill {
+		if x >= 0 && (len(vals) > 0 && vals[x].Kind == tidemark.UnchangedValue || c.Kind == tidemark.DeleteChange && !slices.Contains(d.key, x)) {
+			fill[i] = -1
+		}
+		if fill[i] < 0 && d.domains[i] {
+			return "", nil // it may not take NULL
+		}
+	}
+	rows := "unnest($1::text[]::" + d.name + "[]) AS v"
+	switch {
+	case c.Kind == tidemark.InsertChange && len(names) > 0:
+		overriding := ""
+		if always {
+			overriding = " OVERRIDING SYSTEM VALUE"
+		}
+		return "INSERT INTO " + d.name + " (" + strings.Join(names, ", ") + ")" + overriding + " SELECT " + strings.Join(from, ", ") + " FROM " + rows, fill
+	case c.Kind == tidemark.UpdateChange && len(sets) > 0:
+		return "UPDATE " + d.name + " AS t SET " + strings.Join(sets, ", ") + " FROM " + rows + " WHERE " + strings.Join(where, " AND "), fill
+	case c.Kind == tidemark.DeleteChange:
+		return "DELETE FROM " + d.name + " AS t USING " + rows + " WHERE " + strings.Join(where, " AND "), fill
+	}
+	return "", nil
+}
+
+// truncation gives the statement of a TruncateChange; "" where none of the tables is
+// the stream's.
+func truncation(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (string, error) {
+	t, err := tidemark.ParseTruncation(c.Body)
+	if err != nil {
+		return "", err
+	}
+	var names []string
+	for _, id := range t.Tables {
+		if b := bounds[id]; b != nil {
+			names = append(names, quoteTable(b.Table.TableID))
+		}
+	}
+	if len(names) == 0 {
+		return "", nil
+	}
+	sql := "TRUNCATE " + strings.Join(names, ", ")
+	if t.RestartIdentity {
+		sql += " RESTART IDENTITY"
+	}
+	if t.Cascade {
+		sql += " CASCADE"
+	}
+	return sql, nil
+}
+
+// destinationSQL tells what an applier has to know of tables. Types whose values are
+// equal exactly when their texts are may be told apart here.
+const destinationSQL = `SELECT w.n::int, c.oid, c.relnatts::bigint,
+	c.relkind IN ('r', 'p') AND NOT c.relhasrules AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND (t.tgenabled IN ('A', 'R') OR t.tgenabled = 'O' AND NOT $3)),
+	EXISTS (SELECT FROM pg_constraint f WHERE f.contype = 'f' AND (f.conrelid = c.oid OR f.confrelid = c.oid)),
+	(SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)),
+	a.names, a.domains, a.exact
+	FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
+	JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
+	CROSS JOIN LATERAL (SELECT array_agg(a.attname::text ORDER BY a.attnum) AS names, array_agg(t.typtype = 'd' ORDER BY a.attnum) AS domains,
+		array_agg((t.typtype = 'e' OR t.oid IN ('bool'::regtype, 'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'uuid'::regtype, 'date'::regtype, 'timestamp'::regtype,
+			'timestamptz'::regtype, 'bytea'::regtype, 'text'::regtype, 'varchar'::regtype) OR t.oid = 'numeric'::regtype AND a.atttypmod > 0)
+			AND coalesce(l.collisdeterministic, true) ORDER BY a.attnum) AS exact
+		FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
+		WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) a`
+
+// know finds out about the tables of a group that the session has not met yet.
+func (a *applier) know(ctx context.Context, g *tidemark.Group) error {
+	var fresh []*destination
+	var last *tidemark.Bound
+	for i, tx := range g.Txs {
+		for rest := tx.Changes; len(rest) >= 9; {
+			n := int(binary.BigEndian.Uint32(rest)) + 4
+			kind := tidemark.ChangeKind(rest[4])
+			if kind == tidemark.InsertChange || kind == tidemark.UpdateChange || kind == tidemark.DeleteChange {
+				b := g.Bounds[i][binary.BigEndian.Uint32(rest[5:])]
+				if b != nil && b != last && a.tables[b] == nil {
+					d := a.again(b)
+					if d == nil {
+						d = newDestination(b)
+						fresh = append(fresh, d)
+					}
+					a.tables[b] = d
+				}
+				last = b
+			}
+			rest = rest[min(n, len(rest)):]
+		}
+	}
+	if len(fresh) == 0 {
+		return nil
+	}
+	if err := a.describe(ctx, fresh); err != nil {
+		clear(a.tables)
+		return err
+	}
+	return nil
+}
+
+// again finds a destination that a relation equal to b's has: the server tells a
+// relation again and again, and what is prepared for it can be used on.
+func (a *applier) again(b *tidemark.Bound) *destination {
+	for x, d := range a.tables {
+		if x.Table == b.Table && x.Relation.ID == b.Relation.ID && x.Relation.Identity == b.Relation.Identity &&
+			slices.Equal(x.Relation.Columns, b.Relation.Columns) && slices.Equal(x.Columns, b.Columns) {
+			return d
+		}
+	}
+	return nil
+}
+
+func newDestination(b *tidemark.Bound) *destination {
+	d := &destination{bound: b, name: quoteTable(b.Table.TableID), quick: map[shapeKey]*shape{}, freed: nowhere}
+	d.salt = xxh3.HashString(d.name)
+	// The target's key, if the stream tells it of every row.
+	d.key = keyColumns(b, true)
+	if slices.ContainsFunc(d.key, func(i int) bool { return !b.Relation.Columns[i].Key }) || d.key == nil && b.Relation.Identity != 'f' {
+		d.key = keyColumns(b, false)
+	}
+	for _, at := range b.Columns {
+		d.always = d.always || at >= 0 && b.Table.Columns[at].Identity != nil && b.Table.Columns[at].Identity.Always
+	}
+	return d
+}
+
+func (a *applier) describe(ctx context.Context, fresh []*destination) error {
+	var schemas, tables []string
+	for _, d := range fresh {
+		schemas, tables = append(schemas, d.bound.Table.Schema), append(tables, d.bound.Table.Name)
+	}
+	rows, err := a.conn.Query(ctx, destinationSQL, schemas, tables, a.replica)
+	if err != nil {
+		return err
+	}
+	var n int
+	var unique int64
+	var x destination
+	var names []string
+	var exact []bool
+	_, err = pgx.ForEachRow(rows, []any{&n, &x.oid, &x.natts, &x.batched, &x.related, &unique, &names, &x.domains, &exact}, func() error {
+		d := fresh[n-1]
+		d.oid, d.natts, d.batched, d.related, d.domains = x.oid, x.natts, x.batched, x.related, slices.Clone(x.domains)
+		d.gone = !a.replica && cascades(d.bound.Table)
+		d.uniques = unique > 1 || unique > 0 && d.key == nil
+		for i, name := range names {
+			from := slices.IndexFunc(d.bound.Columns, func(at int) bool {
+				return at >= 0 && d.bound.Table.Columns[at].Name == name && d.bound.Table.Columns[at].Generated == ""
+			})
+			d.fill = append(d.fill, from)
+			d.inOrder = d.inOrder || !exact[i] && from >= 0 && slices.Contains(d.key, from)
+		}
+		return nil
+	})
+	return err
+}
+
+// renumbered refuses an update that gave a row a new number of a column GENERATED ALWAYS
+// AS IDENTITY (SET column = DEFAULT): the target would take only a number of its own.
+func renumbered(b *tidemark.Bound, vals, olds []tidemark.Value) error {
+	for i, at := range b.Columns {
+		if at < 0 || b.Table.Columns[at].Identity == nil || !b.Table.Columns[at].Identity.Always {
+			continue
+		}
+		if was := olds[i]; was.Kind == tidemark.TextValue && !bytes.Equal(was.Data, vals[i].Data) {
+			name := quoteIdent(b.Table.Columns[at].Name)
+			return tidemark.Errorf(tidemark.BadRow, "apply", quoteTable(b.Table.TableID), fmt.Sprintf("an update has changed %s, which is GENERATED ALWAYS", name),
+				fmt.Sprintf("ALTER TABLE %s ALTER %s SET GENERATED BY DEFAULT; on the target, and start again.", quoteTable(b.Table.TableID), name))
+		}
+	}
+	return nil
+}
+
+// statement writes the SQL of a change; "" where it changes nothing of the target's.
+// Parameters are of the types that the server finds fit for their places.
+func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value) (sql string, args []arg) {
+	table := quoteTable(b.Table.TableID)
+	param := func(column int, old bool) string {
+		args = append(args, arg{column, old})
+		return fmt.Sprintf("$%d", len(args))
+	}
+	var names, places, sets []string
+	always := false
+	for i, v := range vals {
+		at := b.Columns[i]
+		if at < 0 || v.Kind == tidemark.UnchangedValue || b.Table.Columns[at].Generated != "" {
+			continue
+		}
+		col := &b.Table.Columns[at]
+		// What is ALWAYS identity no update can set (renumbered tells if it should); and a
+		// key that is as it was need not be written.
+		if c.Kind == tidemark.UpdateChange && (col.Identity != nil && col.Identity.Always || c.Old == nil && b.Relation.Columns[i].Key) {
+			continue
+		}
+		name, place := quoteIdent(col.Name), param(i, false)
+		names, places, sets = append(names, name), append(places, place), append(sets, name+" = "+place)
+		always = always || col.Identity != nil && col.Identity.Always
+	}
+	switch c.Kind {
+	case tidemark.InsertChange:
+		overriding := ""
+		if always {
+			overriding = " OVERRIDING SYSTEM VALUE"
+		}
+		if len(names) == 0 {
+			return "INSERT INTO " + table + " DEFAULT VALUES", nil
+		}
+		return "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ")" + overriding + " VALUES (" + strings.Join(places, ", ") + ")", args
+	case tidemark.UpdateChange:
+		if len(sets) == 0 {
+			return "", nil
+		}
+		return "UPDATE " + table + " SET " + strings.Join(sets, ", ") + " WHERE " + whichRow(b, c, param), args
+	}
+	return "DELETE FROM " + table + " WHERE " + whichRow(b, c, param), args
+}
+
+// whichRow gives the condition that finds the row of an update or delete.
+func whichRow(b *tidemark.Bound, c tidemark.Change, param func(column int, old bool) string) string {
+	old := c.Old != nil
+	var conds []string
+	if columns := keyColumns(b, old && !c.OldKey); columns != nil {
+		for _, i := range columns {
+			conds = append(conds, quoteIdent(b.Table.Columns[b.Columns[i]].Name)+" = "+param(i, old))
+		}
+		return strings.Join(conds, " AND ")
+	}
+	// No key: one of the rows that are equal in all columns. Not every type can be
+	// compared, and every one has a text.
+	for i, at := range b.Columns {
+		if at >= 0 && b.Table.Columns[at].Generated == "" {
+			name := quoteIdent(b.Table.Columns[at].Name)
+			conds = append(conds, name+"::text IS NOT DISTINCT FROM "+param(i, old)+"::"+b.Table.Columns[at].Type.Native+"::text")
+		}
+	}
+	return "ctid = (SELECT ctid FROM " + quoteTable(b.Table.TableID) + " WHERE " + strings.Join(conds, " AND ") + " LIMIT 1)"
+}
+
+// keyColumns gives the columns of the relation that tell a row apart; nil if none do.
+// Where the whole old row is there, they are those of the target's own primary key.
+func keyColumns(b *tidemark.Bound, whole bool) []int {
+	var out []int
+	if !whole {
+		for i, c := range b.Relation.Columns {
+			if c.Key {
+				out = append(out, i)
+			}
+		}
+		return out
+	}
+	if b.Table.Key == nil {
+		return nil
+	}
+	for _, name := range b.Table.Key.Columns() {
+		at := slices.IndexFunc(b.Columns, func(at int) bool { return at >= 0 && b.Table.Columns[at].Name == name })
+		if at < 0 {
+			return nil
+		}
+		out = append(out, at)
+	}
+	return out
+}
