@@ -44,20 +44,25 @@ type slot struct {
 	writer  *entry
 	readers *entry // the newest one
 	used    int    // entries that hold it
+	next    *slot  // in the same bucket
 }
 
 // A Tracker finds out which transactions may run at once. It knows those in flight
 // only, so it forgets exactly what is done, and never has to be cleared. It is for one
 // goroutine.
+//
+// Its table is of its own: keys are hashes already, and what was accessed is looked up
+// and removed once for each access, for which a Go map takes twice as long.
 type Tracker struct {
-	slots map[Key]*slot
-	freeE []*entry
-	freeS []*slot
-	nodes int
+	buckets []*slot // a power of two of them
+	slots   int     // in all buckets
+	freeE   []*entry
+	freeS   []*slot
+	nodes   int
 }
 
 // NewTracker makes a tracker without nodes.
-func NewTracker() *Tracker { return &Tracker{slots: map[Key]*slot{}} }
+func NewTracker() *Tracker { return &Tracker{buckets: make([]*slot, 1<<4)} }
 
 // Len is the number of nodes in flight.
 func (t *Tracker) Len() int { return t.nodes }
@@ -67,10 +72,7 @@ func (t *Tracker) Len() int { return t.nodes }
 func (t *Tracker) Add(n *Node, accesses []Access) (ready bool) {
 	t.nodes++
 	for _, a := range accesses {
-		s := t.slots[a.Key]
-		if s == nil {
-			s = t.newSlot(a.Key)
-		}
+		s := t.slot(a.Key)
 		mine := s.writer != nil && s.writer.node == n
 		switch {
 		case mine: // a writer reads, and writes again, as it likes
@@ -127,9 +129,7 @@ func (t *Tracker) Done(n *Node, ready []*Node) []*Node {
 			e.unlink()
 		}
 		if s.used--; s.used == 0 {
-			delete(t.slots, s.key)
-			*s = slot{}
-			t.freeS = append(t.freeS, s)
+			t.remove(s)
 		}
 		*e = entry{}
 		t.freeE = append(t.freeE, e)
@@ -164,25 +164,77 @@ func (e *entry) unlink() {
 	}
 }
 
-func (t *Tracker) newSlot(k Key) *slot {
-	var s *slot
-	if n := len(t.freeS); n > 0 {
-		s, t.freeS = t.freeS[n-1], t.freeS[:n-1]
-	} else {
-		s = &slot{}
+// bucket spreads keys that are no good hashes too.
+func (t *Tracker) bucket(k Key) *(*slot) {
+	h := uint64(k) * 0x9e3779b97f4a7c15
+	return &t.buckets[(h>>32)&uint64(len(t.buckets)-1)]
+}
+
+// slot finds the slot of a key, or makes it.
+func (t *Tracker) slot(k Key) *slot {
+	head := t.bucket(k)
+	for s := *head; s != nil; s = s.next {
+		if s.key == k {
+			return s
+		}
 	}
-	s.key = k
-	t.slots[k] = s
+	if t.slots >= len(t.buckets) {
+		t.grow()
+		head = t.bucket(k)
+	}
+	if len(t.freeS) == 0 {
+		more := make([]slot, chunk)
+		for i := range more {
+			t.freeS = append(t.freeS, &more[i])
+		}
+	}
+	n := len(t.freeS) - 1
+	s := t.freeS[n]
+	t.freeS = t.freeS[:n]
+	s.key, s.next = k, *head
+	*head = s
+	t.slots++
 	return s
 }
 
-func (t *Tracker) newEntry(n *Node, s *slot) *entry {
-	var e *entry
-	if k := len(t.freeE); k > 0 {
-		e, t.freeE = t.freeE[k-1], t.freeE[:k-1]
-	} else {
-		e = &entry{}
+// remove takes out a slot that nobody holds any more.
+func (t *Tracker) remove(s *slot) {
+	at := t.bucket(s.key)
+	for *at != s {
+		at = &(*at).next
 	}
+	*at = s.next
+	*s = slot{}
+	t.slots--
+	t.freeS = append(t.freeS, s)
+}
+
+func (t *Tracker) grow() {
+	old := t.buckets
+	t.buckets = make([]*slot, 2*len(old))
+	for _, s := range old {
+		for s != nil {
+			next, head := s.next, t.bucket(s.key)
+			s.next = *head
+			*head = s
+			s = next
+		}
+	}
+}
+
+// chunk is how many slots or entries are made at once.
+const chunk = 128
+
+func (t *Tracker) newEntry(n *Node, s *slot) *entry {
+	if len(t.freeE) == 0 {
+		more := make([]entry, chunk)
+		for i := range more {
+			t.freeE = append(t.freeE, &more[i])
+		}
+	}
+	k := len(t.freeE) - 1
+	e := t.freeE[k]
+	t.freeE = t.freeE[:k]
 	e.node, e.slot = n, s
 	s.used++
 	n.entries = append(n.entries, e)

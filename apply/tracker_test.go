@@ -70,8 +70,8 @@ func TestTrackerAgainstDumbTwin(t *testing.T) {
 			}
 			check()
 		}
-		if tr.Len() != 0 || len(tr.slots) != 0 {
-			r.Fatalf("%d nodes and %d keys are left", tr.Len(), len(tr.slots))
+		if tr.Len() != 0 || tr.slots != 0 {
+			r.Fatalf("%d nodes and %d keys are left", tr.Len(), tr.slots)
 		}
 	})
 }
