@@ -43,8 +43,8 @@ type Options struct {
 	// Retries is how often a transaction is tried again after errors that may go away;
 	// default 3.
 	Retries int
-	// Applied, if not nil, is told of each end of a transaction up to which all are on
-	// the target, in rising order.
+	// Applied, if not nil, is told, in rising order, from which places on the target's own
+	// progress will ask for the stream: what ends up to there may be forgotten.
 	Applied func(end uint64)
 }
 
@@ -93,6 +93,7 @@ type runner struct {
 	tracker *Tracker
 	order   []*item // in flight, in commit order; those in front that are done are gone
 	low     uint64
+	wrote   uint64 // the largest low that an agent has committed
 	lowTime time.Time
 	bytes   int64
 	holding map[*item]bool // held until they are the oldest
@@ -130,7 +131,7 @@ func New(tgt Target, opt Options) *Run {
 // Low have to be given to Go, others may. What stands before the place from, it takes
 // for applied: a copy has brought it.
 func (r *Run) Start(ctx context.Context, from uint64) (tidemark.Progress, error) {
-	p, err := r.tgt.BeginApply(ctx, r.opt.Queue, r.opt.Agents)
+	p, err := r.tgt.BeginApply(ctx, r.opt.Queue, r.opt.Agents+1) // one more writes how far the log is where it has nothing to apply
 	if from > 0 {
 		p.Low = max(p.Low, from-1)
 	}
@@ -155,6 +156,35 @@ func (r *Run) Stats() Stats {
 	s.InFlight, s.Bytes, s.Low, s.LowTime = len(r.order), r.bytes, r.low, r.lowTime
 	r.stats.EndToEnd, r.stats.Capture, r.stats.Queue, r.stats.Apply = flow.Histogram{}, flow.Histogram{}, flow.Histogram{}, flow.Histogram{}
 	return s
+}
+
+// Advance writes that there is nothing to apply before the place seen, so that the source
+// may forget its log up to there. It does nothing while transactions are in flight.
+func (r *Run) Advance(ctx context.Context, seen uint64) error {
+	r.mu.Lock()
+	if len(r.order) > 0 || r.low >= seen-1 {
+		r.mu.Unlock()
+		return nil
+	}
+	low := seen - 1
+	r.mu.Unlock()
+	err := r.tgt.Apply(ctx, &tidemark.Group{Queue: r.opt.Queue, Agent: r.opt.Agents, Epoch: r.epoch, Low: low})
+	if err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.low = max(r.low, low)
+	r.written(low)
+	return nil
+}
+
+// written notes that the target's progress says low. The lock is held.
+func (r *runner) written(low uint64) {
+	if low > r.wrote && r.opt.Applied != nil {
+		r.opt.Applied(low + 1)
+	}
+	r.wrote = max(r.wrote, low)
 }
 
 // Agents is how many there are.
@@ -308,19 +338,17 @@ func (r *runner) close() {
 // advance moves low over what is done, lets the oldest go if it was held, and ends the
 // agents when nothing is left. The lock is held.
 func (r *runner) advance() {
-	moved, end := 0, uint64(0)
+	moved := 0
 	for moved < len(r.order) && r.order[moved].done {
 		it := r.order[moved]
-		r.low, r.lowTime, end = it.place, it.time, it.end
+		// Behind its end the stream goes on, so that is where it was applied up to.
+		r.low, r.lowTime = max(r.low, it.end-1), it.time
 		r.bytes -= it.bytes
 		r.order[moved] = nil
 		moved++
 	}
 	r.order = r.order[moved:]
 	if moved > 0 {
-		if r.opt.Applied != nil {
-			r.opt.Applied(end)
-		}
 		select {
 		case r.room <- struct{}{}:
 		default:
@@ -496,6 +524,9 @@ func (r *runner) apply(ctx context.Context, c *flow.Clock, n int, items []*item)
 	err := r.tgt.Apply(ctx, g)
 	if err == nil {
 		r.done[n] = g.Done
+		r.mu.Lock()
+		r.written(g.Low)
+		r.mu.Unlock()
 	}
 	var own *tidemark.Error
 	if err != nil && !errors.As(err, &own) && ctx.Err() == nil {

@@ -50,7 +50,7 @@ type Meter struct {
 // Stats is a Meter's reading.
 type Stats struct {
 	Transactions, Rows, Bytes int64
-	Place                     uint64         // of the last transaction that was handed on whole
+	Place                     uint64         // of the last transaction that the stream gave
 	Commit                    time.Time      // when that was committed, by the source's clock
 	Latency                   flow.Histogram // from a commit to its handing on
 }
@@ -64,7 +64,7 @@ func (m *Meter) Take() Stats {
 	return s
 }
 
-// Place is that of the last transaction that was handed on whole.
+// Place is that of the last transaction that the stream gave.
 func (m *Meter) Place() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -82,10 +82,11 @@ func (m *Meter) count(tx *tidemark.Tx) {
 	}
 }
 
-// handed notes a transaction that its taker has.
-func (m *Meter) handed(place uint64, commit time.Time) {
+// given notes a transaction that the stream has given, before anybody else has it: so
+// nothing that the stream has Seen is behind Place without being applied up to there.
+func (m *Meter) given(tx *tidemark.Tx) {
 	m.mu.Lock()
-	m.s.Place, m.s.Commit = place, commit
+	m.s.Place, m.s.Commit = tx.Place, tx.Time
 	m.mu.Unlock()
 }
 
@@ -99,14 +100,8 @@ func Direct(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter) {
 			tx.Put = time.Now()
 			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
 			m.count(tx)
-			place, commit, whole := tx.Place, tx.Time, !tx.More
-			if err := out.Put(ctx, c, tx); err != nil {
-				return err
-			}
-			if whole {
-				m.handed(place, commit)
-			}
-			return nil
+			m.given(tx)
+			return out.Put(ctx, c, tx)
 		})
 	})
 }

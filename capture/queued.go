@@ -34,6 +34,7 @@ func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter) {
 		defer c.Enter(c.Enter(flow.IO))
 		return s.Run(ctx, func(tx *tidemark.Tx) error {
 			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
+			m.given(tx)
 			return between.Put(ctx, c, tx)
 		})
 	})
@@ -95,9 +96,6 @@ func lastEnd(group []*tidemark.Tx) uint64 {
 func (m *Meter) appended(group []*tidemark.Tx) {
 	for _, tx := range group {
 		m.count(tx)
-		if !tx.More {
-			m.handed(tx.Place, tx.Time)
-		}
 	}
 }
 

@@ -296,7 +296,7 @@ func (r *replicating) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if stream, err = r.from.Follow(ctx, r.spec.Name, max(p.Low, r.stream.Place)); err != nil {
+	if stream, err = r.from.Follow(ctx, r.spec.Name, p.Low+1); err != nil {
 		return err
 	}
 	defer stream.Close()
@@ -315,8 +315,8 @@ func (r *replicating) session(ctx context.Context) error {
 	var wg sync.WaitGroup
 	wg.Go(func() { r.watch(ctx, s, until, stop) })
 	err = g.Wait()
-	if cause := context.Cause(ctx); errors.Is(cause, errReached) {
-		err = cause
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause // of the watch
 	}
 	stop(nil)
 	wg.Wait()
@@ -366,6 +366,7 @@ func (r *replicating) keep(s *sampler, g *flow.Group) {
 func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	idled := time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -377,6 +378,13 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 			return
 		}
 		now := time.Now()
+		if now.Sub(idled) >= idleEvery {
+			idled = now
+			if err := r.letGo(ctx, s); err != nil {
+				stop(err)
+				return
+			}
+		}
 		if now.Sub(s.last) < r.spec.Interval {
 			continue
 		}
@@ -387,6 +395,21 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 		// The stream goes on if the catalogue cannot be written; status then shows its age.
 		_ = r.env.Catalog.PutSample(ctx, r.spec.Name, now, status)
 	}
+}
+
+// idleEvery is how often the source may forget log that has nothing for the stream: each
+// time costs a row of the target an update.
+const idleEvery = 10 * time.Second
+
+// letGo lets the source forget its log up to where that was read, if all of it is applied.
+// The target's progress says so first: what the source has forgotten must never be asked
+// for again.
+func (r *replicating) letGo(ctx context.Context, s *sampler) error {
+	seen := s.stream.Seen()
+	if s.run.Low() < s.meter.Place() {
+		return nil
+	}
+	return s.run.Advance(ctx, seen)
 }
 
 // Status and Interval make it a StreamProgress.

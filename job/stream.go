@@ -204,6 +204,11 @@ func binder(ctx context.Context, tgt Database, moves []tidemark.Move) (func(tide
 		if tables[to] == nil {
 			return nil, tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table, or begin anew with --anew.")
 		}
+		for _, c := range moves[i].To.Stored() {
+			if tables[to].Column(clip(tgt, c.Name)) == nil {
+				return nil, tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "has no column "+c.Name+" on the target, which the source's table has", "Add the column to the target, and start again.")
+			}
+		}
 		bySource[moves[i].From.TableID] = &moves[i]
 	}
 	return func(rel tidemark.Relation) (*apply.Binding, error) {
@@ -231,9 +236,6 @@ func bind(tgt Database, rel tidemark.Relation, m *tidemark.Move, tables map[tide
 		if to == "" && m.From.Column(c.Name) == nil {
 			return nil, tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), fmt.Sprintf("has got the column %s, which the stream was not set up with", c.Name),
 				fmt.Sprintf("Add the column to %s on the target, and start again.", there))
-		}
-		if to != "" && there.Column(to) == nil {
-			return nil, tidemark.Errorf(tidemark.NotFound, "replicate", there.String(), "has no column "+to+", which the source's table has", "Add the column to the target, and start again.")
 		}
 		named.Columns[i].Name = to
 	}

@@ -408,7 +408,7 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) e
 // the connection may have been lost in the COMMIT.
 func (e *Engine) committed(ctx context.Context, g *tidemark.Group, cause error) bool {
 	var pg *pgconn.PgError
-	if errors.As(cause, &pg) || errors.Is(cause, errFenced) || ctx.Err() != nil || !broken(cause) {
+	if errors.As(cause, &pg) || errors.Is(cause, errFenced) || len(g.Txs) == 0 || ctx.Err() != nil || !broken(cause) {
 		return false
 	}
 	conn, err := e.connect(ctx)
