@@ -33,7 +33,7 @@ var rooms = map[string]room{
 
 	// Engines know the vocabulary and nothing else.
 	"postgres": {floor: 2, imports: "."},
-	"mysql":    {floor: 2, imports: "."},
+	"mysql":    {floor: 2, imports: ".", tests: "postgres apply flow"},
 	"sqlfile":  {floor: 2, imports: "."},
 
 	// Verbs see engines through interfaces of their own.

@@ -79,6 +79,7 @@ type Engine struct {
 	ledger  string                          // the database that holds the marker table, once known
 	epochs  map[string]int64                // of the runs that this engine has begun: see Begin
 	account string                          // the user as GRANT wants it
+	agents  map[int]*applier                // of a stream that is applied
 	closed  bool
 }
 
@@ -272,11 +273,12 @@ type modes struct {
 	script  *settings // of a dump, if a statement of one was run
 }
 
-// connect opens a connection and logs in.
-func (e *Engine) connect(ctx context.Context) (*session, error) {
-	s, err := e.login(ctx, e.to.tls)
+// connect opens a connection and logs in, with further capabilities of the protocol
+// where the caller needs them.
+func (e *Engine) connect(ctx context.Context, capabilities ...uint32) (*session, error) {
+	s, err := e.login(ctx, e.to.tls, capabilities)
 	if err != nil && e.to.tlsOptional && strings.Contains(err.Error(), "does not support TLS") {
-		s, err = e.login(ctx, nil)
+		s, err = e.login(ctx, nil, capabilities)
 	}
 	if err != nil {
 		return nil, e.connectError(ctx, err)
@@ -284,7 +286,7 @@ func (e *Engine) connect(ctx context.Context) (*session, error) {
 	return s, nil
 }
 
-func (e *Engine) login(ctx context.Context, secure *tls.Config) (*session, error) {
+func (e *Engine) login(ctx context.Context, secure *tls.Config, capabilities []uint32) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.to.timeout)
 	defer cancel()
 	var raw net.Conn
@@ -308,7 +310,11 @@ func (e *Engine) login(ctx context.Context, secure *tls.Config) (*session, error
 		// The classic protocol: a result ends with an EOF packet, and a query is its text alone.
 		c.UnsetCapability(gomysql.CLIENT_DEPRECATE_EOF)
 		c.UnsetCapability(gomysql.CLIENT_QUERY_ATTRIBUTES)
-		return errors.Join(c.SetCapability(gomysql.CLIENT_LOCAL_FILES), c.SetCapability(gomysql.CLIENT_MULTI_RESULTS))
+		err := errors.Join(c.SetCapability(gomysql.CLIENT_LOCAL_FILES), c.SetCapability(gomysql.CLIENT_MULTI_RESULTS))
+		for _, one := range capabilities {
+			err = errors.Join(err, c.SetCapability(one))
+		}
+		return err
 	})
 	var dial *dialError
 	if (!stop() || err != nil) && !errors.As(err, &dial) && ctx.Err() != nil {
@@ -444,6 +450,11 @@ func (e *Engine) Close() error {
 			if s != nil {
 				s.close()
 			}
+		}
+	}
+	for _, a := range e.agents {
+		if a.s != nil {
+			_ = a.s.net.Close() // its agent may be in the middle of something: dead is for it to say
 		}
 	}
 	e.reads, e.writes, e.idle, e.holders, e.guard = nil, nil, nil, nil, nil

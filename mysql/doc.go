@@ -12,9 +12,10 @@
 //
 // connect.go (sessions, URLs), freeze.go (one view on many lanes, and the
 // position in the log), split.go (ranges), read.go and transform*.go (rows out),
-// write.go (rows in, strict in spite of LOAD DATA LOCAL), ledger.go, preflight.go,
-// errors.go. describe*.go, types*.go, native*.go and render*.go are the catalogue
-// and DDL.
+// write.go (rows in, strict in spite of LOAD DATA LOCAL), ledger.go, apply.go (a
+// stream of changes in: apply_plan.go how a table's are written, apply_batch.go many
+// rows a statement, apply_value.go what stands in it), preflight.go, errors.go.
+// describe*.go, types*.go, native*.go and render*.go are the catalogue and DDL.
 //
 // # For whoever reads the catalogue
 //

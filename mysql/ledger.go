@@ -16,7 +16,11 @@ import (
 // Inspect is asked for.
 const ledgerName = "tidemark_copied"
 
-func (e *Engine) ledgerTable(ctx context.Context) (string, error) {
+func (e *Engine) ledgerTable(ctx context.Context) (string, error) { return e.ownTable(ctx, ledgerName) }
+
+// ownTable gives the full name of a table of ours, which stands where one of ours does
+// already.
+func (e *Engine) ownTable(ctx context.Context, name string) (string, error) {
 	e.mu.Lock()
 	db := e.db
 	if db == "" {
@@ -24,10 +28,10 @@ func (e *Engine) ledgerTable(ctx context.Context) (string, error) {
 	}
 	e.mu.Unlock()
 	if db != "" {
-		return quote(db) + "." + quote(ledgerName), nil
+		return quote(db) + "." + quote(name), nil
 	}
 	err := e.onTarget(ctx, "find marker table", "", func(s *session) error {
-		r, err := s.query(ctx, "SELECT MIN(TABLE_SCHEMA) FROM information_schema.TABLES WHERE TABLE_NAME="+literal(ledgerName))
+		r, err := s.query(ctx, "SELECT MIN(TABLE_SCHEMA) FROM information_schema.TABLES WHERE TABLE_NAME IN ("+literal(ledgerName)+","+literal(progressName)+")")
 		db = cell(r, 0, 0)
 		return err
 	})
@@ -38,7 +42,7 @@ func (e *Engine) ledgerTable(ctx context.Context) (string, error) {
 		return "", err
 	}
 	e.keepLedgerIn(db)
-	return quote(db) + "." + quote(ledgerName), nil
+	return quote(db) + "." + quote(name), nil
 }
 
 // keepLedgerIn says in which database the marker table stands where the URL names

@@ -301,52 +301,16 @@ func (t *inbound) whole(c *inCol, v []byte) error {
 		t.out = append(t.out, `\N`...)
 		return nil
 	}
-	ok, why := true, "which is not what its type holds"
+	var ok bool
+	var why string
 	switch c.shape {
 	case inAsIs:
 		t.out = append(t.out, loadEscapes(v)...)
-	case inHex:
-		t.out, ok = unhex(t.out, bytes.TrimPrefix(v, []byte(`\\x`)))
-	case inGeometry:
-		t.out, ok = fromEWKB(t.out, bytes.TrimPrefix(v, []byte(`\\x`)))
-		why = "which is not hex of little-endian EWKB"
-	case inBool:
-		switch string(v) {
-		case "t":
-			t.out = append(t.out, '1')
-		case "f":
-			t.out = append(t.out, '0')
-		default:
-			t.out = append(t.out, v...)
-		}
-	case inBits:
-		t.out, ok = fromBits(t.out, v, c.bits)
-	case inIntBits:
-		t.out, ok = fromInt(t.out, v, c.bits)
-	case inYear:
-		if string(v) == "0" {
-			v = []byte("0000")
-		}
-		t.out = append(t.out, v...)
-	case inNumber:
-		if v, ok = finite(v); ok {
-			if c.bits == 32 {
-				v = largestFloat(v)
-			}
-			t.out = append(t.out, v...)
-		}
-		why = "which is no number in MySQL"
-	case inDate, inZoned:
-		if c.shape == inZoned {
-			v = bytes.TrimSuffix(v, []byte("+00"))
-		}
-		if ok = mysqlDate(v); ok {
-			t.out = append(t.out, v...)
-		}
-		why = "which is outside the years 0000 to 9999"
-	case inInterval:
-		t.out, ok = fromInterval(t.out, v)
-		why = "which no TIME can hold"
+		return nil
+	case inHex, inGeometry:
+		t.out, ok, why = c.shape.bytes(t.out, bytes.TrimPrefix(v, []byte(`\\x`)))
+	default:
+		t.out, ok, why = c.shape.text(t.out, v, c.bits)
 	}
 	if ok {
 		return nil
@@ -356,6 +320,60 @@ func (t *inbound) whole(c *inCol, v []byte) error {
 		return nil
 	}
 	return &badValue{c.name, clip(v), why}
+}
+
+// bytes appends the bytes that v stands for, which is hex without "\x", with the
+// escapes of LOAD DATA.
+func (k inKind) bytes(dst, v []byte) (out []byte, ok bool, why string) {
+	if k == inGeometry {
+		out, ok = fromEWKB(dst, v)
+		return out, ok, "which is not hex of little-endian EWKB"
+	}
+	out, ok = unhex(dst, v)
+	return out, ok, "which is not what its type holds"
+}
+
+// text appends a value of a form that needs no escapes; only the bytes of a BIT come
+// with those of LOAD DATA. width is the column's, in bits.
+func (k inKind) text(dst, v []byte, width int) (out []byte, ok bool, why string) {
+	why = "which is not what its type holds"
+	switch k {
+	case inBool:
+		switch string(v) {
+		case "t":
+			return append(dst, '1'), true, ""
+		case "f":
+			return append(dst, '0'), true, ""
+		}
+	case inBits:
+		out, ok = fromBits(dst, v, width)
+		return out, ok, why
+	case inIntBits:
+		out, ok = fromInt(dst, v, width)
+		return out, ok, why
+	case inYear:
+		if string(v) == "0" {
+			v = []byte("0000")
+		}
+	case inNumber:
+		if v, ok = finite(v); !ok {
+			return dst, false, "which is no number in MySQL"
+		}
+		if width == 32 {
+			v = largestFloat(v)
+		}
+	case inDate, inZoned:
+		if k == inZoned {
+			v = bytes.TrimSuffix(v, []byte("+00"))
+		}
+		if !mysqlDate(v) {
+			return dst, false, "which is outside the years 0000 to 9999"
+		}
+	case inInterval:
+		out, ok = fromInterval(dst, v)
+		return out, ok, "which no TIME can hold"
+	}
+	return append(dst, v...), true, ""
 }
 
 // finite reports whether v is a number and not NaN or infinite.

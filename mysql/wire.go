@@ -25,6 +25,7 @@ type wire struct {
 	left int  // of the packet that is being streamed
 	more bool // that packet is followed by its continuation
 
+	out   []byte      // the last command
 	heads []byte      // of outgoing packets
 	bufs  net.Buffers // outgoing packets of one send
 }
@@ -45,16 +46,24 @@ var errMalformed = errors.New("malformed packet: connection was bad")
 
 func newWire(conn net.Conn) *wire { return &wire{conn: conn, buf: make([]byte, readBuffer)} }
 
-// command sends one command packet.
+// command sends one command, in as many packets as it needs.
 func (w *wire) command(com byte, arg string) error {
 	w.r, w.w, w.seq, w.left, w.more = 0, 0, 0, 0, false
-	p := make([]byte, 0, 5+len(arg))
-	p = append(p, byte(len(arg)+1), byte((len(arg)+1)>>8), byte((len(arg)+1)>>16), 0, com)
-	if len(arg)+1 >= maxPayload {
-		return errors.New("the statement is longer than 16 MB")
+	out := w.out[:0]
+	for first, n := 1, maxPayload; n == maxPayload; first = 0 {
+		n = min(len(arg)+first, maxPayload)
+		out = append(out, byte(n), byte(n>>8), byte(n>>16), w.seq)
+		w.seq++
+		if first == 1 {
+			out = append(out, com)
+		}
+		out = append(out, arg[:n-first]...)
+		arg = arg[n-first:]
 	}
-	w.seq = 1
-	_, err := w.conn.Write(append(p, arg...))
+	if cap(out) <= 2*readBuffer {
+		w.out = out
+	}
+	_, err := w.conn.Write(out)
 	return err
 }
 
@@ -301,11 +310,32 @@ func (w *wire) drain(limit int) (done bool, err error) {
 	return false, nil
 }
 
-// loadOK is what the server says of a LOAD DATA that it has carried out.
-type loadOK struct {
+// An okPacket is what the server says of a statement that it has carried out.
+type okPacket struct {
 	affected uint64
 	warnings int
+	more     bool   // the result of another statement follows
 	info     string // "Records: 3  Deleted: 0  Skipped: 1  Warnings: 1"
+}
+
+// readOK takes an OK packet apart.
+func readOK(p []byte) (ok okPacket, err error) {
+	if len(p) == 0 || p[0] != packetOK {
+		return ok, errMalformed
+	}
+	at := 1
+	var n int
+	ok.affected, n = lenencInt(p[at:])
+	at += n
+	_, n = lenencInt(p[at:]) // last insert id
+	at += n
+	if len(p) < at+4 {
+		return ok, errMalformed
+	}
+	ok.more = binary.LittleEndian.Uint16(p[at:])&gomysql.SERVER_MORE_RESULTS_EXISTS != 0
+	ok.warnings = int(binary.LittleEndian.Uint16(p[at+2:]))
+	ok.info = string(p[at+4:])
+	return ok, nil
 }
 
 // load starts LOAD DATA LOCAL; the server then waits for send, as often as there
@@ -344,28 +374,13 @@ func (w *wire) send(data []byte) error {
 }
 
 // finish ends the stream and reads the server's verdict.
-func (w *wire) finish() (loadOK, error) {
+func (w *wire) finish() (okPacket, error) {
 	if _, err := w.conn.Write([]byte{0, 0, 0, w.seq}); err != nil {
-		return loadOK{}, err
+		return okPacket{}, err
 	}
 	p, err := w.response()
 	if err != nil {
-		return loadOK{}, err
+		return okPacket{}, err
 	}
-	if p[0] != packetOK {
-		return loadOK{}, errMalformed
-	}
-	var ok loadOK
-	at := 1
-	var n int
-	ok.affected, n = lenencInt(p[at:])
-	at += n
-	_, n = lenencInt(p[at:]) // last insert id
-	at += n
-	if len(p) < at+4 {
-		return loadOK{}, errMalformed
-	}
-	ok.warnings = int(binary.LittleEndian.Uint16(p[at+2:]))
-	ok.info = string(p[at+4:])
-	return ok, nil
+	return readOK(p)
 }

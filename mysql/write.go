@@ -327,13 +327,13 @@ func (k *writing) send(data []byte) error {
 	return nil
 }
 
-func (k *writing) finish() (loadOK, error) {
+func (k *writing) finish() (okPacket, error) {
 	k.loading = false
 	return k.s.wire.finish()
 }
 
 // verdict compares what the server took with what was sent.
-func (k *writing) verdict(ok loadOK, sent int64) error {
+func (k *writing) verdict(ok okPacket, sent int64) error {
 	enums := k.enums.take()
 	if int64(ok.affected) == sent && int64(ok.warnings) == enums {
 		return nil

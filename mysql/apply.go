@@ -1,0 +1,503 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// progressName is the progress table, which stands beside the marker table. Each agent
+// has a row, which it writes last in the transaction that holds the rows it applied.
+// Places are the source's, so that progress outlives the queue. What an agent says is
+// true when it is written: low of the whole stream is the largest of all rows. done are
+// the places above low that the agent has committed, each as its distance from the one
+// before, the first from low.
+//
+// A capture from this server leaves out transactions that touch the table.
+const (
+	progressName = "tidemark_applied"
+	progressDDL  = " (queue varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, agent int NOT NULL, epoch bigint NOT NULL, low bigint unsigned NOT NULL, " +
+		"done mediumtext CHARACTER SET ascii NOT NULL, at timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), " +
+		"PRIMARY KEY (queue, agent)) ENGINE=InnoDB COMMENT='how far tidemark has applied streams; goes away with them'"
+)
+
+// BeginApply begins a new epoch of a stream with so many agents, and says how far it
+// was applied. An agent of an earlier epoch whose commit is under way is waited for;
+// one that comes later is refused.
+func (e *Engine) BeginApply(ctx context.Context, queue string, agents int) (p tidemark.Progress, err error) {
+	name, err := e.ownTable(ctx, progressName)
+	if err != nil {
+		return p, err
+	}
+	err = e.onTarget(ctx, "begin apply", queue, func(s *session) error {
+		if _, err := s.query(ctx, "SELECT 1 FROM "+name+" LIMIT 0"); e.isCode(err, 1146) {
+			err = s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+progressDDL)
+			if err != nil {
+				return e.fail("make progress table", name, err)
+			}
+		}
+		if p, err = newApply(ctx, s, name, queue, agents); err != nil && !s.dead {
+			_ = s.exec(context.WithoutCancel(ctx), "ROLLBACK") // the first error is the one to tell
+		}
+		return err
+	})
+	return p, err
+}
+
+func (e *Engine) isCode(err error, code uint16) bool {
+	var my *gomysql.MyError
+	return errors.As(err, &my) && my.Code == code
+}
+
+// newApply makes the rows of the agents anew, in a transaction.
+func newApply(ctx context.Context, s *session, name, queue string, agents int) (p tidemark.Progress, err error) {
+	// The row of agent -1 keeps those who begin one stream apart.
+	for _, sql := range []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION",
+		"INSERT INTO " + name + " (queue, agent, epoch, low, done) VALUES (" + literal(queue) + ",-1,0,0,'') ON DUPLICATE KEY UPDATE epoch=epoch"} {
+		if err := s.exec(ctx, sql); err != nil {
+			return p, err
+		}
+	}
+	r, err := s.query(ctx, "SELECT epoch, low, done FROM "+name+" WHERE queue="+literal(queue)+" FOR UPDATE")
+	if err != nil {
+		return p, err
+	}
+	var all []uint64
+	for i := range r.RowNumber() {
+		epoch, _ := r.GetInt(i, 0)
+		low, _ := r.GetUint(i, 1)
+		done, err := parsePlaces(low, cell(r, i, 2))
+		if err != nil {
+			return p, err
+		}
+		p.Epoch, p.Low = max(p.Epoch, epoch), max(p.Low, low)
+		all = append(all, done...)
+	}
+	p.Epoch++
+	slices.Sort(all)
+	for _, place := range slices.Compact(all) {
+		if place > p.Low {
+			p.Done = append(p.Done, place)
+		}
+	}
+	// What earlier agents had done above Low is one more agent's, who does nothing: the
+	// places go as Low passes them, and with the next epoch the row.
+	insert := fmt.Appendf(nil, "INSERT INTO %s (queue, agent, epoch, low, done) VALUES ", name)
+	for agent := -1; agent < agents; agent++ {
+		if agent >= 0 {
+			insert = append(insert, ',')
+		}
+		insert = fmt.Appendf(insert, "(%s,%d,%d,%d,'", literal(queue), agent, p.Epoch, p.Low)
+		if agent < 0 {
+			insert = appendPlaces(insert, p.Low, p.Done)
+		}
+		insert = append(insert, "')"...)
+	}
+	for _, sql := range []string{"DELETE FROM " + name + " WHERE queue=" + literal(queue), string(insert), "COMMIT"} {
+		if err := s.exec(ctx, sql); err != nil {
+			return p, err
+		}
+	}
+	return p, nil
+}
+
+// appendPlaces appends places that rise, those above low.
+func appendPlaces(dst []byte, low uint64, places []uint64) []byte {
+	first := true
+	for _, place := range places {
+		if place <= low {
+			continue
+		}
+		if !first {
+			dst = append(dst, ',')
+		}
+		dst = strconv.AppendUint(dst, place-low, 10)
+		low, first = place, false
+	}
+	return dst
+}
+
+func parsePlaces(low uint64, s string) (out []uint64, err error) {
+	for one := range strings.SplitSeq(s, ",") {
+		if s == "" {
+			break
+		}
+		n, err := strconv.ParseUint(one, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("the progress table holds %q", one)
+		}
+		low += n
+		out = append(out, low)
+	}
+	return out, nil
+}
+
+// An applier is an agent's session.
+//
+// Changes become statements of SQL text, many of which go out in one packet, so that a
+// transaction costs two round trips: one for its changes and its progress, and one for
+// the COMMIT, which is said when each statement has met as many rows as it should.
+// apply_batch.go puts changes of one table together in statements of many rows. If
+// anything at all is wrong with those, a warning included, the group is rolled back and
+// done once more, change by change, in the order of the source and carefully: what
+// fails then, fails, and what the server says is about one change.
+type applier struct {
+	e        *Engine
+	s        *session
+	progress string // the table's name
+	packet   int    // the largest statement that the server takes
+	limit    int    // bytes of a packet that are aimed at
+	links    map[tidemark.TableID]link
+	plans    map[*tidemark.Table][]*plan
+
+	careful bool
+	redone  int     // groups that were
+	open    *plan   // one that is not free and has batches
+	waiting []*plan // free ones that have batches
+	size    int     // bytes of all batches
+	sql     []byte  // statements that go out next
+	wants   []want  // what is expected of them
+
+	vals, olds []tidemark.Value    // of the change that is looked at
+	spare      [2][]tidemark.Value // of one that was put off
+	row, stmt  []byte              // on their way into a batch, or out
+	part       []byte              // a value, or a statement that is put together
+	odd        int                 // values of the statement that draw a warning and are right
+
+	unchecked  bool   // foreign keys may be off
+	committing bool   // the COMMIT was said
+	inDoubt    bool   // whether the last one took place is not known
+	lostID     uint32 // of the session that it was said on
+}
+
+// A link says what hangs on a table besides its own rows.
+type link uint8
+
+const (
+	triggered  link = 1 << iota // it has triggers
+	referenced                  // it is at one end of a foreign key
+)
+
+// maxPacketAim is how many bytes of SQL go out at once.
+const maxPacketAim = 512 << 10
+
+var (
+	// errFenced says that the progress row is of another epoch.
+	errFenced = tidemark.Errorf(tidemark.Lost, "apply", "", "another apply of this stream has taken over", "End one of the two.")
+	// errCareful says that a group has to be done carefully.
+	errCareful = errors.New("something is wrong with one of many rows")
+)
+
+// Apply applies a group in one transaction with its progress: all of it is on the
+// target, or nothing. Kind Lost: a later apply has taken over. An agent that loses its
+// connection in the COMMIT looks its row up; if that cannot be done either, Kind is
+// Transient, and the agent's next Apply, or the next BeginApply, tells.
+//
+// Triggers of the target fire, and foreign keys are checked and cascade: MySQL cannot
+// switch that off for a session without giving up the checks (ApplyFindings names the
+// tables).
+func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
+	a, err := e.applier(ctx, g)
+	if err != nil {
+		return err
+	}
+	if a.inDoubt {
+		known, err := a.look(ctx, g)
+		if err != nil || known {
+			return err
+		}
+	}
+	if a.s == nil || a.s.dead {
+		if err := a.connect(ctx); err != nil {
+			return err
+		}
+	}
+	stop := context.AfterFunc(ctx, a.s.abort)
+	object, err := a.apply(g)
+	if err != nil && a.rollback() && a.worthCare(err) {
+		a.careful = true
+		a.redone++
+		if object, err = a.apply(g); err != nil {
+			a.rollback()
+		}
+		a.careful = false
+	}
+	if !stop() {
+		a.s.dead = true
+		if err != nil && broken(err) {
+			err = context.Cause(ctx)
+		}
+	}
+	return a.ended(ctx, g, object, err)
+}
+
+// ended makes the error of an Apply and sees to the session.
+func (a *applier) ended(ctx context.Context, g *tidemark.Group, object string, err error) error {
+	if a.s.dead {
+		a.s.close()
+	}
+	if err == nil {
+		return nil
+	}
+	var bad *badValue
+	if errors.As(err, &bad) {
+		return &tidemark.Error{Op: "apply", Object: object, Kind: tidemark.BadRow, Err: err,
+			Hint: "Correct the row at the source, or choose NULL for values that MySQL cannot hold: --unrepresentable=null."}
+	}
+	if a.s.dead {
+		if a.lostID = a.s.id; a.committing {
+			a.inDoubt = true
+			if known, lookErr := a.look(ctx, g); known && lookErr == nil {
+				return nil
+			}
+		} else {
+			a.e.kill(a.lostID) // what it has locked others wait for
+		}
+	}
+	out := a.e.fail("apply", object, err)
+	var ours *tidemark.Error
+	if errors.As(out, &ours) && ours.Kind == tidemark.BadRow && ours.Hint == "" {
+		ours.Hint = otherRows
+	}
+	return out
+}
+
+const otherRows = "The target has other rows than the source: compare them (tidemark diff)."
+
+// worthCare says whether a group that has failed as a whole is done once more.
+func (a *applier) worthCare(err error) bool {
+	if a.committing {
+		return false
+	}
+	var my *gomysql.MyError
+	if errors.As(err, &my) {
+		kind, _ := a.e.kindOf(my)
+		return kind == tidemark.BadRow || kind == tidemark.Bug
+	}
+	return errors.Is(err, errCareful)
+}
+
+// rollback ends the session's transaction, if the session is still alive.
+func (a *applier) rollback() bool {
+	sql := []string{"ROLLBACK"}
+	if a.unchecked {
+		sql = append(sql, "SET foreign_key_checks=1")
+	}
+	for _, one := range sql {
+		if !a.s.dead {
+			_, err := a.s.c.Execute(one)
+			a.s.dead = err != nil
+		}
+	}
+	a.unchecked = false
+	return !a.s.dead
+}
+
+// applier gives an agent its own.
+func (e *Engine) applier(ctx context.Context, g *tidemark.Group) (*applier, error) {
+	e.mu.Lock()
+	a := e.agents[g.Agent]
+	e.mu.Unlock()
+	if a != nil {
+		return a, nil
+	}
+	name, err := e.ownTable(ctx, progressName)
+	if err != nil {
+		return nil, err
+	}
+	a = &applier{e: e, progress: name, plans: map[*tidemark.Table][]*plan{}}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.agents == nil {
+		e.agents = map[int]*applier{}
+	}
+	e.agents[g.Agent] = a
+	return a, nil
+}
+
+// connect opens the agent's session. Statements tell how many rows they have met, not
+// how many they have changed.
+func (a *applier) connect(ctx context.Context) error {
+	s, err := a.e.connect(ctx, gomysql.CLIENT_MULTI_STATEMENTS, gomysql.CLIENT_FOUND_ROWS)
+	if err != nil {
+		return err
+	}
+	if err := a.prepare(ctx, s); err != nil {
+		s.close()
+		return a.e.fail("apply", a.progress, err)
+	}
+	a.e.mu.Lock()
+	a.s = s
+	a.e.mu.Unlock()
+	return nil
+}
+
+func (a *applier) prepare(ctx context.Context, s *session) error {
+	if err := a.e.prepare(ctx, s); err != nil {
+		return err
+	}
+	r, err := s.query(ctx, "SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet','log_bin','binlog_format')")
+	if err != nil {
+		return err
+	}
+	set := map[string]string{}
+	for i := range r.RowNumber() {
+		set[cell(r, i, 0)] = strings.ToUpper(cell(r, i, 1))
+	}
+	n, _ := strconv.Atoi(set["max_allowed_packet"])
+	a.packet = max(n-1024, 1024)
+	a.limit = min(maxPacketAim, a.packet)
+	level := "READ-COMMITTED" // gaps between keys are of no use to agents, and they would wait for each other's
+	if set["log_bin"] == "ON" && set["binlog_format"] == "STATEMENT" {
+		level = "REPEATABLE-READ" // InnoDB refuses the other then
+	}
+	name := "transaction_isolation"
+	if a.e.mariadb {
+		name = "tx_isolation"
+	}
+	sql := "SET autocommit=0, foreign_key_checks=1, unique_checks=1, sql_mode=" + strictMode + ", lc_messages='en_US', SESSION " + name + "='" + level + "'"
+	if a.e.opt.NoBinlog {
+		sql += ", sql_log_bin=0"
+	}
+	if err := s.exec(ctx, sql); err != nil {
+		return err
+	}
+	if a.links, err = readLinks(ctx, s); err != nil {
+		return err
+	}
+	s.wire = newWire(s.net)
+	return nil
+}
+
+const (
+	strictMode  = "'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+	lenientMode = "'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+)
+
+// readLinks asks for the tables that triggers and foreign keys hang on.
+func readLinks(ctx context.Context, s *session) (map[tidemark.TableID]link, error) {
+	r, err := s.query(ctx, "SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, 1 FROM information_schema.TRIGGERS "+
+		"UNION SELECT DISTINCT CONSTRAINT_SCHEMA, TABLE_NAME, 2 FROM information_schema.REFERENTIAL_CONSTRAINTS "+
+		"UNION SELECT DISTINCT UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, 2 FROM information_schema.REFERENTIAL_CONSTRAINTS")
+	if err != nil {
+		return nil, err
+	}
+	out := map[tidemark.TableID]link{}
+	for i := range r.RowNumber() {
+		kind, _ := r.GetInt(i, 2)
+		out[tidemark.TableID{Schema: cell(r, i, 0), Name: cell(r, i, 1)}] |= link(kind)
+	}
+	return out, nil
+}
+
+// apply sends the changes and the progress, and commits if all is as it should be.
+func (a *applier) apply(g *tidemark.Group) (object string, err error) {
+	a.reset()
+	for i, tx := range g.Txs {
+		for rest := tx.Changes; len(rest) > 0; {
+			var c tidemark.Change
+			if c, rest, err = tidemark.NextChange(rest); err != nil {
+				return "", err
+			}
+			if object, err = a.change(c, g.Bounds[i]); err != nil {
+				return object, err
+			}
+		}
+	}
+	if object, err = a.flush(); err != nil {
+		return object, err
+	}
+	a.part = fmt.Appendf(a.part[:0], "UPDATE %s SET low=%d, done='", a.progress, g.Low)
+	a.part = appendPlaces(a.part, g.Low, g.Done)
+	a.part = fmt.Appendf(a.part, "' WHERE queue=%s AND agent=%d AND epoch=%d", literal(g.Queue), g.Agent, g.Epoch)
+	if object, err = a.emit(a.part, want{rows: 1}); err != nil {
+		return object, err
+	}
+	if object, err = a.send(); err != nil {
+		return object, err
+	}
+	a.committing = true
+	if err := a.s.wire.command(gomysql.COM_QUERY, "COMMIT"); err != nil {
+		a.s.dead = true
+		return "", err
+	}
+	_, _, err = a.answer()
+	a.committing = err != nil
+	return "", err
+}
+
+// reset forgets what a group that has failed has left.
+func (a *applier) reset() {
+	if a.open != nil {
+		a.open.drop()
+		a.open = nil
+	}
+	for _, p := range a.waiting {
+		p.drop()
+	}
+	a.waiting, a.size, a.sql, a.wants, a.odd, a.committing = a.waiting[:0], 0, a.sql[:0], a.wants[:0], 0, false
+}
+
+// look finds out, after the connection broke in a COMMIT, whether the group is on the
+// target, once the server has done with that connection. An error says that it is still
+// not known.
+func (a *applier) look(ctx context.Context, g *tidemark.Group) (known bool, err error) {
+	unknown := func(err error) error {
+		return &tidemark.Error{Op: "apply", Object: g.Queue, Kind: tidemark.Transient, Err: fmt.Errorf("the connection broke in COMMIT, and whether the rows are there is not known: %w", err)}
+	}
+	if !a.e.gone(ctx, a.lostID) {
+		return false, unknown(errors.New("the server still works on it"))
+	}
+	err = a.e.onTarget(ctx, "look", a.progress, func(s *session) error {
+		r, err := s.query(ctx, fmt.Sprintf("SELECT low, done FROM %s WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, literal(g.Queue), g.Agent, g.Epoch))
+		if err != nil || r.RowNumber() == 0 {
+			return err // fenced: the agent will hear it
+		}
+		low, _ := r.GetUint(0, 0)
+		done, err := parsePlaces(low, cell(r, 0, 1))
+		known = slices.Contains(done, g.Txs[len(g.Txs)-1].Place)
+		return err
+	})
+	if err != nil {
+		return false, unknown(err)
+	}
+	a.inDoubt = false
+	return known, nil
+}
+
+// ApplyFindings says what a stream into these tables will meet.
+func (e *Engine) ApplyFindings(ctx context.Context, tables []*tidemark.Table) (found []tidemark.Finding, err error) {
+	var links map[tidemark.TableID]link
+	err = e.onTarget(ctx, "check", e.to.masked, func(s *session) error {
+		links, err = readLinks(ctx, s)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	var fire, plain []string
+	for _, t := range tables {
+		if links[t.TableID]&triggered != 0 {
+			fire = append(fire, t.String())
+		}
+		if !transactional(t.Storage) {
+			plain = append(plain, t.String()+" ("+t.Storage+")")
+		}
+	}
+	if len(fire) > 0 {
+		found = append(found, tidemark.Finding{Severity: tidemark.Warning, Object: "triggers", Text: "triggers of the target fire for changes of the stream, and what the source's own have done comes too: " + some(fire),
+			Hint: "Drop them on the target for as long as it is one, where they write what the source writes."})
+	}
+	if len(plain) > 0 {
+		found = append(found, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Unsupported, Object: "storage engine", Text: "tables without transactions cannot be filled by a stream: " + some(plain),
+			Hint: "ALTER TABLE ... ENGINE=InnoDB."})
+	}
+	return found, nil
+}

@@ -1,0 +1,586 @@
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"slices"
+	"strconv"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A want is what a statement that was sent has to meet.
+type want struct {
+	p        *plan // nil: the progress row
+	kind     tidemark.ChangeKind
+	rows     int64
+	fewer    bool // or fewer rows: a cascade may have been there before
+	any      bool // or any number
+	upsert   bool // all rows have to be there already
+	warnings int
+}
+
+var seed = maphash.MakeSeed()
+
+// maxBatch is how many rows one statement has at most.
+const maxBatch = 1000
+
+// change takes one change.
+func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (object string, err error) {
+	switch c.Kind {
+	case tidemark.RelationChange, tidemark.MessageChange:
+		return "", nil
+	case tidemark.TruncateChange:
+		return a.truncate(c, bounds)
+	}
+	b := bounds[c.Table]
+	if b == nil {
+		return "", nil // not of the stream's tables
+	}
+	p, err := a.plan(b)
+	if err != nil {
+		return "", err
+	}
+	a.vals, a.olds = c.New.Values(a.vals[:0]), c.Old.Values(a.olds[:0])
+	if n := len(p.cols); c.New != nil && len(a.vals) != n || c.Old != nil && len(a.olds) != n {
+		return p.object, errors.New("a row has another number of columns than its relation")
+	}
+	for _, i := range p.id {
+		if c.New != nil && c.Old != nil && a.vals[i].Kind == tidemark.UnchangedValue {
+			a.vals[i] = a.olds[i]
+		}
+	}
+	if object, err = a.place(p, c); err == nil {
+		err = a.put(p, c)
+	}
+	if err == nil && a.size+len(a.sql) >= a.limit {
+		if object, err = a.flush(); err == nil {
+			object, err = a.send()
+		}
+		return object, err
+	}
+	if err != nil && object == "" {
+		object = p.object
+	}
+	return object, err
+}
+
+// place closes batches that the change must not get before, or into.
+func (a *applier) place(p *plan, c tidemark.Change) (object string, err error) {
+	if a.careful {
+		return "", nil
+	}
+	if !p.free {
+		if a.open != nil && (a.open != p || !p.only(c.Kind)) {
+			if err := a.close(a.open); err != nil {
+				return a.open.object, err
+			}
+		}
+		a.open = p
+		return "", nil
+	}
+	again := false
+	if c.New != nil {
+		again = p.meets(a.vals)
+	}
+	if c.Old != nil && (c.New == nil || p.moved(a.vals, a.olds)) {
+		again = p.meets(a.olds) || again
+	}
+	if again {
+		if err := a.close(p); err != nil {
+			return p.object, err
+		}
+		if c.New != nil {
+			p.meets(a.vals)
+		}
+		if c.Old != nil {
+			p.meets(a.olds)
+		}
+	}
+	if !p.waits {
+		p.waits = true
+		a.waiting = append(a.waiting, p)
+	}
+	return "", nil
+}
+
+// only says whether no batches but that of a kind hold rows.
+func (p *plan) only(kind tidemark.ChangeKind) bool {
+	return (p.inserts.n == 0 || kind == tidemark.InsertChange) && (p.updates.n == 0 || kind == tidemark.UpdateChange) && (p.deletes.n == 0 || kind == tidemark.DeleteChange)
+}
+
+// meets takes note of a row's key and says whether it was there already.
+func (p *plan) meets(vals []tidemark.Value) bool {
+	var h maphash.Hash
+	h.SetSeed(seed)
+	for _, i := range p.id {
+		h.WriteByte(vals[i].Kind)
+		h.Write(vals[i].Data)
+	}
+	k := h.Sum64() // where two keys come to the same, a batch is closed too early
+	if _, there := p.keys[k]; there {
+		return true
+	}
+	p.keys[k] = struct{}{}
+	return false
+}
+
+// put writes a change into its batch, or as a statement of its own.
+func (a *applier) put(p *plan, c tidemark.Change) (err error) {
+	if c.Kind == tidemark.DeleteChange && !(p.primary && !a.careful) || c.Kind == tidemark.UpdateChange && !a.asUpsert(p, c) {
+		return a.alone(p, c)
+	}
+	b := &p.inserts
+	switch c.Kind {
+	case tidemark.UpdateChange:
+		b = &p.updates
+	case tidemark.DeleteChange:
+		b = &p.deletes
+	}
+	a.row = a.row[:0]
+	if c.Kind == tidemark.DeleteChange {
+		a.row, err = a.key(a.row, p, a.olds, !p.list)
+	} else {
+		a.row, err = a.tuple(a.row, p)
+	}
+	if err != nil {
+		return err
+	}
+	odd := a.odd // it goes in a statement of its own then
+	a.odd = 0
+	if odd > 0 || a.careful {
+		if err := a.close(p); err != nil {
+			return err
+		}
+	}
+	if b.n == maxBatch || b.n > 0 && len(b.buf)+len(a.row) > a.limit {
+		if err := a.shutAll(p); err != nil {
+			return err
+		}
+	}
+	a.size -= len(b.buf)
+	switch {
+	case b.n == 0:
+		b.first = c
+	case b == &p.deletes && !p.list:
+		b.buf = append(b.buf, " OR "...)
+	default:
+		b.buf = append(b.buf, ',')
+	}
+	b.buf = append(b.buf, a.row...)
+	b.n++
+	a.size += len(b.buf)
+	if odd > 0 || a.careful {
+		a.odd = odd
+		return a.close(p)
+	}
+	return nil
+}
+
+// asUpsert says whether an update may go into a statement of many.
+func (a *applier) asUpsert(p *plan, c tidemark.Change) bool {
+	if p.upsert[0] == "" || a.careful || c.Old != nil && p.moved(a.vals, a.olds) {
+		return false
+	}
+	return !slices.ContainsFunc(a.vals, func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue })
+}
+
+// tuple appends the new row in parentheses.
+func (a *applier) tuple(dst []byte, p *plan) (_ []byte, err error) {
+	dst = append(dst, '(')
+	for n, i := range p.stored {
+		if n > 0 {
+			dst = append(dst, ',')
+		}
+		if dst, err = a.literal(dst, &p.cols[i], a.vals[i]); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, ')'), nil
+}
+
+// key appends the condition on the key of a row, or the key alone, for a list.
+func (a *applier) key(dst []byte, p *plan, vals []tidemark.Value, condition bool) (_ []byte, err error) {
+	if !condition {
+		c := &p.cols[p.id[0]]
+		at := len(dst)
+		if dst, err = a.equals(dst, c, vals[p.id[0]], false); err != nil {
+			return dst, err
+		}
+		return append(dst[:at], dst[at+len(c.name)+len("="):]...), nil // the value alone
+	}
+	dst = append(dst, '(')
+	for n, i := range p.id {
+		if n > 0 {
+			dst = append(dst, " AND "...)
+		}
+		if dst, err = a.equals(dst, &p.cols[i], vals[i], false); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, ')'), nil
+}
+
+// close writes the statements of a plan's batches. Deletes come first, because they
+// free the values of unique keys, and inserts last: the rows are all different ones.
+func (a *applier) close(p *plan) error {
+	err := a.shutAll(p)
+	clear(p.keys)
+	return err
+}
+
+func (a *applier) shutAll(p *plan) error {
+	for _, b := range []*batch{&p.deletes, &p.updates, &p.inserts} {
+		if err := a.shut(p, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// shut writes the statement of one batch.
+func (a *applier) shut(p *plan, b *batch) error {
+	if b.n == 0 {
+		return nil
+	}
+	a.size -= len(b.buf)
+	w := want{p: p, rows: int64(b.n), warnings: a.odd}
+	var err error
+	switch b {
+	case &p.inserts:
+		w.kind = tidemark.InsertChange
+		err = a.emitParts(w, p.insert, b.buf, "")
+	case &p.updates:
+		w.kind, w.upsert = tidemark.UpdateChange, true
+		if b.n == 1 { // of one row the server does not say whether it was there
+			first, vals, olds := b.first, a.vals, a.olds
+			b.drop()
+			a.odd, a.vals, a.olds = 0, first.New.Values(a.spare[0][:0]), first.Old.Values(a.spare[1][:0])
+			err = a.alone(p, first)
+			a.spare, a.vals, a.olds = [2][]tidemark.Value{a.vals, a.olds}, vals, olds
+			return err
+		}
+		err = a.emitParts(w, p.upsert[0], b.buf, p.upsert[1])
+	default:
+		w.kind, w.fewer = tidemark.DeleteChange, p.cascade
+		head, tail := "DELETE FROM "+p.name, ""
+		if b.n > 1 {
+			// A small table would be read as a whole, through the locks of other agents.
+			head += " USING " + p.name + " FORCE INDEX (PRIMARY)"
+		}
+		if head += " WHERE "; p.list {
+			head, tail = head+p.cols[p.id[0]].name+" IN (", ")"
+		}
+		err = a.emitParts(w, head, b.buf, tail)
+	}
+	b.drop()
+	return err
+}
+
+// alone writes the statement of one update or delete.
+func (a *applier) alone(p *plan, c tidemark.Change) (err error) {
+	if !a.careful && (p.uniques || !p.free) {
+		// It may take a value that one of these frees; or meet the same row.
+		if err := errors.Join(a.shut(p, &p.deletes), a.shut(p, &p.updates)); err != nil {
+			return err
+		}
+		if !p.free {
+			if err := a.shut(p, &p.inserts); err != nil {
+				return err
+			}
+		}
+	}
+	w := want{p: p, kind: c.Kind, rows: 1, fewer: p.cascade && c.Kind == tidemark.DeleteChange}
+	sql := append(a.stmt[:0], "DELETE FROM "...)
+	if c.Kind == tidemark.UpdateChange {
+		sql = append(append(append(sql[:0], "UPDATE "...), p.name...), " SET "...)
+		at := len(sql)
+		for _, i := range p.stored {
+			// A key that is as it was need not be written.
+			if a.vals[i].Kind == tidemark.UnchangedValue || c.Old == nil && p.b.Relation.Columns[i].Key {
+				continue
+			}
+			if len(sql) > at {
+				sql = append(sql, ',')
+			}
+			sql = append(append(sql, p.cols[i].name...), '=')
+			if sql, err = a.literal(sql, &p.cols[i], a.vals[i]); err != nil {
+				return err
+			}
+		}
+		if len(sql) == at {
+			return nil // it changes nothing of the target's
+		}
+		w.fewer = p.renames && c.Old != nil && p.id != nil && p.moved(a.vals, a.olds)
+	} else {
+		sql = append(sql, p.name...)
+	}
+	sql = append(sql, " WHERE "...)
+	if sql, err = a.which(sql, p, c); err != nil {
+		return err
+	}
+	a.stmt = sql
+	w.warnings = a.odd
+	_, err = a.emit(sql, w)
+	return err
+}
+
+// which appends the condition that finds the row of an update or delete.
+func (a *applier) which(dst []byte, p *plan, c tidemark.Change) (_ []byte, err error) {
+	vals := a.olds
+	if c.Old == nil {
+		vals = a.vals
+	}
+	if p.id != nil {
+		return a.key(dst, p, vals, true)
+	}
+	if c.Old == nil || c.OldKey {
+		return dst, tidemark.Errorf(tidemark.BadRow, "apply", p.object, "a change does not tell which row it is of", "Give the table a primary key on both sides, or let the source tell whole rows (REPLICA IDENTITY FULL).")
+	}
+	// No key: one of the rows that are equal in all columns.
+	for n, i := range p.stored {
+		if n > 0 {
+			dst = append(dst, " AND "...)
+		}
+		if dst, err = a.equals(dst, &p.cols[i], vals[i], true); err != nil {
+			return dst, err
+		}
+	}
+	return append(dst, " LIMIT 1"...), nil
+}
+
+// truncate empties tables, by deleting their rows: TRUNCATE would commit. Those that
+// reference others come first.
+func (a *applier) truncate(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (object string, err error) {
+	t, err := tidemark.ParseTruncation(c.Body)
+	if err != nil {
+		return "", err
+	}
+	if object, err = a.flush(); err != nil {
+		return object, err
+	}
+	var plans []*plan
+	for _, id := range t.Tables {
+		if b := bounds[id]; b != nil {
+			p, err := a.plan(b)
+			if err != nil {
+				return "", err
+			}
+			plans = append(plans, p)
+		}
+	}
+	slices.SortStableFunc(plans, func(x, y *plan) int { return depth(y, plans) - depth(x, plans) })
+	for _, p := range plans {
+		sql := []string{"DELETE FROM " + p.name}
+		if p.selfRef {
+			// The source has found no references from elsewhere, and rows of the table would
+			// have to go in their own order.
+			a.unchecked = true
+			sql = []string{"SET foreign_key_checks=0", sql[0], "SET foreign_key_checks=1"}
+		}
+		for _, one := range sql {
+			if object, err = a.emit([]byte(one), want{p: p, kind: tidemark.DeleteChange, any: true}); err != nil {
+				return object, err
+			}
+		}
+	}
+	return "", nil
+}
+
+// depth is how many steps of references lead from a table among plans, at most.
+func depth(p *plan, plans []*plan) int {
+	out := 0
+	for _, f := range p.b.Table.ForeignKeys {
+		for _, q := range plans {
+			if q != p && q.b.Table.TableID == f.Ref {
+				rest := slices.DeleteFunc(slices.Clone(plans), func(x *plan) bool { return x == p })
+				out = max(out, 1+depth(q, rest))
+			}
+		}
+	}
+	return out
+}
+
+// flush writes the statements of all batches.
+func (a *applier) flush() (object string, err error) {
+	if a.open != nil {
+		if err := a.close(a.open); err != nil {
+			return a.open.object, err
+		}
+		a.open = nil
+	}
+	for _, p := range a.waiting {
+		if err := a.close(p); err != nil {
+			return p.object, err
+		}
+	}
+	for _, p := range a.waiting {
+		p.waits = false
+	}
+	a.waiting = a.waiting[:0]
+	return "", nil
+}
+
+func (a *applier) emitParts(w want, head string, body []byte, tail string) error {
+	a.part = append(append(append(a.part[:0], head...), body...), tail...)
+	_, err := a.emit(a.part, w)
+	return err
+}
+
+// emit adds a statement to those that go out next, which go first if it does not fit.
+func (a *applier) emit(sql []byte, w want) (object string, err error) {
+	if a.odd > 0 {
+		sql = a.lenient(sql)
+		a.odd = 0
+	}
+	if len(sql) > a.packet {
+		object = a.progress
+		if w.p != nil {
+			object = w.p.object
+		}
+		return object, tidemark.Errorf(tidemark.BadRow, "apply", object, fmt.Sprintf("a change of %d bytes is larger than max_allowed_packet", len(sql)),
+			"SET GLOBAL max_allowed_packet = 1073741824 on the server.")
+	}
+	if len(a.sql) > 0 && len(a.sql)+1+len(sql) > a.limit {
+		if object, err = a.send(); err != nil {
+			return object, err
+		}
+	}
+	if len(a.sql) > 0 {
+		a.sql = append(a.sql, ';')
+	}
+	a.sql = append(a.sql, sql...)
+	a.wants = append(a.wants, w)
+	if a.careful {
+		return a.send()
+	}
+	return "", nil
+}
+
+// lenient makes a statement whose ENUM is to be no member one that may say so. What else
+// is wrong is a warning then, and one too many.
+func (a *applier) lenient(sql []byte) []byte {
+	if a.e.mariadb {
+		return slices.Concat([]byte("SET STATEMENT sql_mode="+lenientMode+" FOR "), sql)
+	}
+	verb, rest, _ := strings.Cut(string(sql), " ")
+	return []byte(verb + " /*+ SET_VAR(sql_mode=" + lenientMode + ") */ " + rest)
+}
+
+// send sends the statements and reads what became of them.
+func (a *applier) send() (object string, err error) {
+	if len(a.wants) == 0 {
+		return "", nil
+	}
+	err = a.s.wire.command(gomysql.COM_QUERY, asString(a.sql))
+	if err != nil {
+		a.s.dead = true
+	}
+	n, more := 0, true
+	for err == nil && more && n < len(a.wants) {
+		w := &a.wants[n]
+		n++
+		if w.p != nil {
+			object = w.p.object
+		}
+		var ok okPacket
+		if ok, more, err = a.answer(); err == nil {
+			err = a.verdict(w, ok)
+		}
+		if err != nil && more {
+			err = errors.Join(err, a.drain())
+		}
+	}
+	if err == nil && (n < len(a.wants) || more) {
+		a.s.dead, err = true, errMalformed
+	}
+	a.sql, a.wants = a.sql[:0], a.wants[:0]
+	if cap(a.sql) > 4*maxPacketAim {
+		a.sql = nil
+	}
+	return object, err
+}
+
+// answer reads the answer to one statement.
+func (a *applier) answer() (ok okPacket, more bool, err error) {
+	p, err := a.s.wire.response()
+	if err == nil {
+		ok, err = readOK(p)
+	}
+	var my *gomysql.MyError
+	if err != nil && !errors.As(err, &my) {
+		a.s.dead = true
+	}
+	return ok, ok.more, err
+}
+
+// drain reads the answers that nobody wants any more.
+func (a *applier) drain() error {
+	for {
+		_, more, err := a.answer()
+		if err != nil && !a.s.dead {
+			return nil // the last one
+		}
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// verdict compares what a statement has met with what it should have met.
+func (a *applier) verdict(w *want, ok okPacket) error {
+	met := int64(ok.affected)
+	if w.upsert && met >= w.rows {
+		met = duplicates(ok.info)
+	}
+	right := met == w.rows || w.fewer && met < w.rows || w.any
+	switch {
+	case right && ok.warnings == w.warnings:
+		return nil
+	case w.p == nil:
+		return errFenced
+	case !a.careful:
+		return errCareful
+	case !right:
+		return tidemark.Errorf(tidemark.BadRow, "apply", w.p.object, fmt.Sprintf("%s met %d rows, not one", verbs[w.kind], met), otherRows)
+	}
+	return a.warned(w)
+}
+
+var verbs = map[tidemark.ChangeKind]string{tidemark.UpdateChange: "an update", tidemark.DeleteChange: "a delete", tidemark.InsertChange: "an insert"}
+
+// duplicates reads how many rows an INSERT of many has found there already:
+// "Records: 3  Duplicates: 3  Warnings: 0"; -1 where it does not say so.
+func duplicates(info string) int64 {
+	_, rest, _ := strings.Cut(info, "Duplicates: ")
+	n := 0
+	for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
+		n++
+	}
+	out, err := strconv.ParseInt(rest[:n], 10, 64)
+	if err != nil {
+		return -1
+	}
+	return out
+}
+
+// warned makes an error of a warning of the last statement: the copy takes none either.
+func (a *applier) warned(w *want) error {
+	r, err := a.s.c.Execute("SHOW WARNINGS")
+	if err != nil {
+		return err
+	}
+	for i := range r.RowNumber() {
+		code, _ := strconv.Atoi(cell(r, i, 1))
+		if code == 1592 {
+			continue // unsafe in a binlog of statements: so be it
+		}
+		my := &gomysql.MyError{Code: uint16(code), Message: cell(r, i, 2)}
+		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: &serverError{my}, Hint: "Correct the row at the source, or widen the column on the target."}
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package mysql
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// BenchmarkApply applies transactions of rows of 30 columns and 315 bytes, one insert
+// to three updates to one delete, with 8 agents. An op is a row.
+func BenchmarkApply(b *testing.B) {
+	for _, server := range []struct {
+		name  string
+		start func(testing.TB) *testdb.Server
+	}{{"mariadb", testdb.MariaDB}, {"mysql", testdb.MySQL}} {
+		for _, size := range []struct{ rows, group int }{{5, 1}, {5, 10}, {50, 1}} {
+			b.Run(fmt.Sprintf("%s/%d rows, %d a commit", server.name, size.rows, size.group), func(b *testing.B) {
+				benchmarkApply(b, server.start(b), size.rows, size.group)
+			})
+		}
+	}
+}
+
+func benchmarkApply(b *testing.B, srv *testdb.Server, rows, group int) {
+	url := srv.NewDatabase(b, "bench")
+	var columns []string
+	for i := range 29 {
+		columns = append(columns, fmt.Sprintf("c%d %s", i, []string{"int", "varchar(40)", "datetime(6)"}[i%3]))
+	}
+	testdb.Query(b, url, "CREATE TABLE item (id bigint PRIMARY KEY, "+strings.Join(columns, ", ")+")")
+	e, err := Open(b.Context(), url, Options{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer e.Close()
+	db, err := e.Describe(b.Context(), nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	const agents = 8
+	p, err := e.BeginApply(b.Context(), "q", agents)
+	if err != nil {
+		b.Fatal(err)
+	}
+	bound := &tidemark.Bound{Table: db.Tables[0], Relation: tidemark.Relation{ID: 1, Identity: 'd'}}
+	for i, c := range bound.Table.Columns {
+		kind := map[tidemark.TypeKind]uint32{tidemark.Int: 23, tidemark.Varchar: 25, tidemark.DateTime: 1114}[c.Type.Kind]
+		bound.Relation.Columns = append(bound.Relation.Columns, tidemark.RelationColumn{Name: c.Name, Key: i == 0, Type: kind})
+		bound.Columns = append(bound.Columns, i)
+	}
+	bounds := map[uint32]*tidemark.Bound{1: bound}
+	groups := b.N/(rows*group) + agents
+	work := make([][]*tidemark.Group, agents)
+	place := uint64(0)
+	for agent := range agents {
+		id := agent * 1e9
+		for range groups / agents {
+			g := &tidemark.Group{Queue: "q", Agent: agent, Epoch: p.Epoch}
+			for range group {
+				tx := &tidemark.Tx{}
+				for i := 0; i < rows; i += 5 {
+					tx.Changes = appendBenchRow(tx.Changes, 'I', id)
+					for j := range 3 {
+						tx.Changes = appendBenchRow(tx.Changes, 'U', id-j*7)
+					}
+					tx.Changes = appendBenchRow(tx.Changes, 'D', id-50)
+					id++
+				}
+				place += 1000
+				tx.Place = place
+				g.Txs, g.Bounds, g.Done = append(g.Txs, tx), append(g.Bounds, bounds), []uint64{place}
+			}
+			work[agent] = append(work[agent], g)
+		}
+		fill := &tidemark.Tx{Place: 1}
+		for i := 1; i <= 50; i++ {
+			fill.Changes = appendBenchRow(fill.Changes, 'I', agent*1e9-i)
+		}
+		if err := e.Apply(b.Context(), &tidemark.Group{Queue: "q", Agent: agent, Epoch: p.Epoch, Txs: []*tidemark.Tx{fill}, Bounds: []map[uint32]*tidemark.Bound{bounds}}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	cpu := ownCPU()
+	b.ResetTimer()
+	var wg sync.WaitGroup
+	var done atomic.Int64
+	for agent := range agents {
+		wg.Go(func() {
+			for _, g := range work[agent] {
+				if err := e.Apply(b.Context(), g); err != nil {
+					b.Error(err)
+					return
+				}
+				done.Add(int64(rows * group))
+			}
+		})
+	}
+	wg.Wait()
+	b.ReportMetric(float64(done.Load())/b.Elapsed().Seconds(), "rows/s")
+	b.ReportMetric(float64((ownCPU()-cpu).Nanoseconds())/float64(done.Load()), "own-ns/row")
+}
+
+func ownCPU() time.Duration {
+	var u syscall.Rusage
+	_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+func appendBenchRow(changes []byte, kind byte, id int) []byte {
+	vals := make([]tidemark.Value, 30)
+	for i := range vals {
+		switch {
+		case i == 0:
+			vals[i] = tidemark.Value{Kind: tidemark.TextValue, Data: fmt.Append(nil, id)}
+		case kind == 'D':
+			vals[i].Kind = tidemark.NullValue
+		default:
+			text := []string{"123456", "varying", "2026-11-21 12:34:56.789"}[(i-1)%3]
+			if i == 1 {
+				text = fmt.Sprint(len(changes) % 1e6)
+			}
+			vals[i] = tidemark.Value{Kind: tidemark.TextValue, Data: []byte(text)}
+		}
+	}
+	m := []byte{kind, 0, 0, 0, 1, 'N'}
+	if kind == 'D' {
+		m[5] = 'K'
+	}
+	return tidemark.AppendChange(changes, tidemark.AppendTuple(m, vals))
+}

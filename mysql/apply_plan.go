@@ -1,0 +1,184 @@
+package mysql
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A plan is how changes of a relation are written to a table.
+type plan struct {
+	b      *tidemark.Bound
+	object string // the table, for messages
+	name   string // for SQL
+	cols   []setCol
+	stored []int // columns of the relation that an insert writes
+
+	// id are the columns of the relation that tell a row; none: it has to be compared as
+	// a whole. primary: they are the target's primary key.
+	id      []int
+	primary bool
+	list    bool // values of the key can stand in a list
+	// free: whatever order rows of the table change in, other tables do not notice. Then
+	// what happens to different rows is put together.
+	free    bool
+	cascade bool // rows go with those of other tables by themselves
+	renames bool // and keys change with them
+	uniques bool // there are unique keys besides the primary one
+	selfRef bool // it references itself
+
+	insert string    // INSERT ... VALUES
+	upsert [2]string // what stands before and after the rows of updates that are made as inserts; "" where that cannot be
+
+	deletes, updates, inserts batch
+	keys                      map[uint64]struct{} // of rows in them
+	waits                     bool                // among the applier's waiting
+}
+
+// A batch is rows that go into one statement.
+type batch struct {
+	buf   []byte
+	n     int
+	first tidemark.Change // of an update
+}
+
+func (b *batch) drop() { b.buf, b.n, b.first = b.buf[:0], 0, tidemark.Change{} }
+
+func (p *plan) drop() {
+	p.deletes.drop()
+	p.updates.drop()
+	p.inserts.drop()
+	clear(p.keys)
+	p.waits = false
+}
+
+// plan finds or makes the plan of a bound. A stream says the same relation again and
+// again.
+func (a *applier) plan(b *tidemark.Bound) (*plan, error) {
+	made := a.plans[b.Table]
+	for _, p := range made {
+		if p.b == b || slices.Equal(p.b.Relation.Columns, b.Relation.Columns) && p.b.Relation.Identity == b.Relation.Identity && slices.Equal(p.b.Columns, b.Columns) {
+			p.b = b
+			return p, nil
+		}
+	}
+	if !transactional(b.Table.Storage) {
+		return nil, tidemark.Errorf(tidemark.Unsupported, "apply", b.Table.String(), "tables without transactions cannot be filled by a stream", "ALTER TABLE "+table(b.Table.TableID)+" ENGINE=InnoDB.")
+	}
+	p := a.newPlan(b)
+	a.plans[b.Table] = append(made, p)
+	return p, nil
+}
+
+func (a *applier) newPlan(b *tidemark.Bound) *plan {
+	t := b.Table
+	p := &plan{b: b, object: t.String(), name: table(t.TableID), cols: make([]setCol, len(b.Columns)), keys: map[uint64]struct{}{}}
+	var names []string
+	for i, at := range b.Columns {
+		if at < 0 || t.Columns[at].Generated != "" {
+			continue
+		}
+		p.cols[i] = newSetCol(b.Relation.Columns[i], &t.Columns[at])
+		p.stored = append(p.stored, i)
+		names = append(names, quote(t.Columns[at].Name))
+	}
+	p.insert = "INSERT INTO " + p.name + " (" + strings.Join(names, ",") + ") VALUES "
+	for _, f := range t.ForeignKeys {
+		p.cascade = p.cascade || strings.EqualFold(f.OnDelete, "CASCADE")
+		p.renames = p.renames || strings.EqualFold(f.OnUpdate, "CASCADE")
+		p.selfRef = p.selfRef || f.Ref == t.TableID
+	}
+	for i := range t.Indexes {
+		p.uniques = p.uniques || t.Indexes[i].Unique
+	}
+	p.identify()
+	hangs := a.links[t.TableID]
+	p.free = hangs == 0 && p.id != nil
+	if len(p.id) == 1 {
+		switch p.cols[p.id[0]].to.Kind {
+		case tidemark.Year, tidemark.Bit, tidemark.Float:
+		default:
+			p.list = true
+		}
+	}
+	if p.primary && hangs&triggered == 0 {
+		p.planUpsert(a.e)
+	}
+	return p
+}
+
+// identify finds the columns that tell a row.
+func (p *plan) identify() {
+	var primary []int
+	if p.b.Table.Key != nil {
+		for _, name := range p.b.Table.Key.Columns() {
+			i := slices.IndexFunc(p.cols, func(c setCol) bool { return c.stored && c.column == name })
+			if i < 0 {
+				primary = nil
+				break
+			}
+			primary = append(primary, i)
+		}
+	}
+	if p.b.Relation.Identity == 'f' {
+		p.id = primary
+	} else {
+		for i, c := range p.b.Relation.Columns {
+			if c.Key && p.cols[i].stored {
+				p.id = append(p.id, i)
+			}
+		}
+	}
+	p.primary = len(primary) > 0 && len(p.id) == len(primary)
+	for _, i := range primary {
+		p.primary = p.primary && slices.Contains(p.id, i)
+	}
+}
+
+// planUpsert writes the statement that updates many rows at once, each as an insert
+// that finds its row there already. An update of all columns alone can be one. InnoDB
+// looks at the primary key first, so that is the row that is found, if there is one;
+// that it was none of another unique key is looked at.
+func (p *plan) planUpsert(e *Engine) {
+	t := p.b.Table
+	for _, c := range t.Columns {
+		told := slices.ContainsFunc(p.cols, func(s setCol) bool { return s.stored && s.column == c.Name })
+		if !told && c.Generated == "" && c.NotNull && c.Default == nil {
+			return
+		}
+	}
+	alias, value := " AS tidemark_new", func(name string) string { return "tidemark_new." + name }
+	if e.mariadb || !e.atLeast(8, 0, 20) {
+		alias, value = "", func(name string) string { return "VALUES(" + name + ")" }
+	}
+	var sets []string
+	if p.uniques {
+		name := p.cols[p.id[0]].name
+		var same []string
+		for _, i := range p.id {
+			same = append(same, p.name+"."+p.cols[i].name+"="+value(p.cols[i].name))
+		}
+		sets = append(sets, name+"=IF("+strings.Join(same, " AND ")+","+p.name+"."+name+",NULL)")
+	}
+	others := 0
+	for _, i := range p.stored {
+		if !slices.Contains(p.id, i) {
+			sets = append(sets, p.cols[i].name+"="+value(p.cols[i].name))
+			others++
+		}
+	}
+	if others > 0 {
+		p.upsert = [2]string{p.insert, alias + " ON DUPLICATE KEY UPDATE " + strings.Join(sets, ",")}
+	}
+}
+
+// moved says whether an update has changed the columns that tell the row.
+func (p *plan) moved(vals, olds []tidemark.Value) bool {
+	for _, i := range p.id {
+		if vals[i].Kind != tidemark.UnchangedValue && (vals[i].Kind != olds[i].Kind || string(vals[i].Data) != string(olds[i].Data)) {
+			return true
+		}
+	}
+	return false
+}

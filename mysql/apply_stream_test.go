@@ -1,0 +1,239 @@
+package mysql_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/postgres"
+)
+
+const (
+	sourceSchema = `CREATE TABLE district (id int PRIMARY KEY, name text UNIQUE, total int NOT NULL DEFAULT 0);
+		CREATE TABLE customer (id int PRIMARY KEY, district int NOT NULL REFERENCES district ON DELETE CASCADE, email text UNIQUE, balance int NOT NULL DEFAULT 0);
+		CREATE TABLE history (customer int, note text); ALTER TABLE history REPLICA IDENTITY FULL;
+		CREATE TABLE account (id int PRIMARY KEY, seat int UNIQUE, note text)`
+	targetSchema = `CREATE TABLE district (id int PRIMARY KEY, name varchar(20) UNIQUE, total int NOT NULL);
+		CREATE TABLE customer (id int PRIMARY KEY, district int NOT NULL, email varchar(20) UNIQUE, balance int NOT NULL, FOREIGN KEY (district) REFERENCES district (id) ON DELETE CASCADE);
+		CREATE TABLE history (customer int, note varchar(20));
+		CREATE TABLE account (id int PRIMARY KEY, seat int UNIQUE, note text)`
+)
+
+// work makes transactions that get in each other's way: hot parents, unique values that
+// change hands, children that come with their parent and go with it.
+func work(url string, rnd *rand.Rand, n int) {
+	for range n {
+		d, c := rnd.IntN(4), rnd.IntN(30)
+		var sql []string
+		for range 1 + rnd.IntN(5) {
+			sql = append(sql, []string{
+				fmt.Sprintf("INSERT INTO district VALUES (%d, 'd%d') ON CONFLICT DO NOTHING", d, rnd.IntN(6)),
+				fmt.Sprintf("INSERT INTO customer SELECT %d, id, 'e%d' FROM district WHERE id = %d ON CONFLICT DO NOTHING", c, rnd.IntN(40), d),
+				fmt.Sprintf("UPDATE district SET total = total + 1 WHERE id = %d", d),
+				fmt.Sprintf("UPDATE customer SET balance = balance + 1 WHERE id = %d", c),
+				fmt.Sprintf("UPDATE customer SET email = NULL WHERE id = %d; UPDATE customer SET email = 'e%d' WHERE id = %d AND NOT EXISTS (SELECT FROM customer WHERE email = 'e%d')", c, d, c, d),
+				fmt.Sprintf("UPDATE customer SET id = id + 1000 WHERE id = %d AND NOT EXISTS (SELECT FROM customer WHERE id = %d)", c, c+1000),
+				fmt.Sprintf("DELETE FROM customer WHERE id %% 1000 = %d", c),
+				fmt.Sprintf("DELETE FROM district WHERE id = %d", d),
+				fmt.Sprintf("INSERT INTO history VALUES (%d, 'x')", c%5),
+				fmt.Sprintf("DELETE FROM history WHERE ctid = (SELECT ctid FROM history WHERE customer = %d LIMIT 1)", c%5),
+				fmt.Sprintf("INSERT INTO account SELECT %d, max(seat) + 1, 'it''s' FROM account ON CONFLICT DO NOTHING", c),
+				// Two seats are swapped by way of a third.
+				fmt.Sprintf("UPDATE account SET seat = -seat WHERE id = %[1]d; UPDATE account SET seat = -(SELECT seat FROM account WHERE id = %[1]d) WHERE id = %[2]d AND (SELECT seat FROM account WHERE id = %[1]d) < 0; "+
+					"UPDATE account SET seat = 1000 - seat WHERE id = %[1]d AND seat < 0", c, (c+1)%30),
+				fmt.Sprintf("UPDATE account SET note = repeat('n', %d) WHERE id < %d", c, c),
+				fmt.Sprintf("DELETE FROM account WHERE id %% 7 = %d", c%7),
+			}[rnd.IntN(14)])
+		}
+		// Sessions that meet may be refused: what is not committed does not count.
+		_, _ = testdb.TryQuery(url, "BEGIN; "+strings.Join(sql, "; ")+"; COMMIT")
+	}
+}
+
+// A rig is a source with a slot and a target with the same tables.
+type rig struct {
+	src, dst string
+	slot     postgres.Slot
+}
+
+func newRig(t *testing.T, to *testdb.Server) rig {
+	t.Helper()
+	r := rig{src: testdb.Postgres(t, 15).NewDatabase(t, "src"), dst: to.NewDatabase(t, "dst")}
+	testdb.Query(t, r.src, sourceSchema)
+	testdb.Query(t, r.src, "INSERT INTO account SELECT i, i * 10 FROM generate_series(0, 29) i")
+	testdb.Query(t, r.dst, targetSchema)
+	testdb.Query(t, r.dst, "INSERT INTO account (id, seat) VALUES "+strings.Join(func() (out []string) {
+		for i := range 30 {
+			out = append(out, fmt.Sprintf("(%d,%d)", i, i*10))
+		}
+		return out
+	}(), ","))
+	r.slot = postgres.Slot{Name: fmt.Sprintf("my_%d", time.Now().UnixNano()), Publication: "run"}
+	e := source(t, r.src)
+	if _, err := e.CreateSlot(t.Context(), r.slot, nil); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		defer e.Close()
+		for try := 0; ; try++ {
+			err := e.DropSlot(context.Background(), r.slot)
+			if err == nil {
+				return
+			}
+			if try == 50 {
+				t.Error(err)
+				return
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	})
+	return r
+}
+
+func source(t *testing.T, url string) *postgres.Engine {
+	t.Helper()
+	e, err := postgres.Open(t.Context(), url, postgres.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// follow applies the stream of the slot until ctx ends, or something fails.
+func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply.Stats, error) {
+	from := source(t, r.src)
+	defer from.Close()
+	to, err := mysql.Open(ctx, r.dst, mysql.Options{})
+	if err != nil {
+		return apply.Stats{}, err
+	}
+	defer to.Close()
+	db, err := to.Describe(ctx, nil)
+	if err != nil {
+		return apply.Stats{}, err
+	}
+	tables, byName := map[tidemark.TableID]*tidemark.Table{}, map[string]*tidemark.Table{}
+	for _, table := range db.Tables {
+		tables[table.TableID], byName[table.Name] = table, table
+	}
+	opt.Queue = "run"
+	opt.Bind = func(rel tidemark.Relation) (*apply.Binding, error) {
+		return apply.Bind(rel, byName[rel.Table.Name], tables)
+	}
+	s, err := from.Follow(ctx, r.slot, 0)
+	if err != nil {
+		return apply.Stats{}, err
+	}
+	defer s.Close()
+	opt.Applied = s.Release
+	run := apply.New(to, opt)
+	p, err := run.Start(ctx, 0)
+	if err != nil {
+		return apply.Stats{}, err
+	}
+	g := flow.NewGroup(ctx)
+	in := flow.NewBuffer(1000, 8<<20, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
+	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
+		c.Enter(flow.IO)
+		return s.Run(ctx, func(tx *tidemark.Tx) error { return in.Put(ctx, c, tx) })
+	})
+	run.Go(g, in, p)
+	err = g.Wait()
+	return run.Stats(), err
+}
+
+// contents gives all rows, as both ends write them.
+func contents(t *testing.T, url string) string {
+	t.Helper()
+	var out []string
+	for _, sql := range []string{"SELECT id, name, total FROM district ORDER BY 1", "SELECT id, district, email, balance FROM customer ORDER BY 1",
+		"SELECT customer, note, count(*) FROM history GROUP BY 1, 2 ORDER BY 1", "SELECT id, seat, note FROM account ORDER BY 1"} {
+		out = append(out, sql, testdb.Query(t, url, sql))
+	}
+	return strings.Join(out, "\n")
+}
+
+// await waits until the target has what the source has.
+func (r rig) await(t *testing.T) {
+	t.Helper()
+	var a, b string
+	for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(100 * time.Millisecond) {
+		if a, b = contents(t, r.src), contents(t, r.dst); a == b {
+			return
+		}
+	}
+	t.Errorf("the source has\n%s\nthe target\n%s", a, b)
+}
+
+// 16 agents apply what PostgreSQL streams. However often they are stopped, their
+// sessions are killed, or others take over, nothing is lost and nothing done twice.
+func TestStreamStoppedAtAnyMoment(t *testing.T) {
+	for _, to := range []struct {
+		name   string
+		server func(testing.TB) *testdb.Server
+	}{{"mariadb", testdb.MariaDB}, {"mysql", testdb.MySQL}} {
+		t.Run(to.name, func(t *testing.T) {
+			r := newRig(t, to.server(t))
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			rnd := rand.New(rand.NewPCG(seed, 99))
+			var wg sync.WaitGroup
+			for i := range 3 {
+				wg.Go(func() { work(r.src, rand.New(rand.NewPCG(seed, uint64(i))), 120) })
+			}
+			working := make(chan struct{})
+			go func() { wg.Wait(); close(working) }()
+			var stats apply.Stats
+			for round := 0; ; round++ {
+				over := false
+				select {
+				case <-working:
+					over = true
+				default:
+				}
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan error, 1)
+				go func() {
+					one, err := r.follow(t, ctx, apply.Options{Agents: 16, CommitCount: 1 + round%3*4})
+					stats.Transactions += one.Transactions
+					stats.Held += one.Held
+					stats.Retried += one.Retried
+					ended <- err
+				}()
+				if over {
+					r.await(t)
+					cancel()
+					<-ended
+					t.Logf("%d rounds, %d transactions, %d held, %d retried", round, stats.Transactions, stats.Held, stats.Retried)
+					if stats.Transactions == 0 {
+						t.Error("nothing was applied")
+					}
+					return
+				}
+				time.Sleep(time.Duration(100+rnd.IntN(600)) * time.Millisecond)
+				if round%2 == 0 {
+					for _, id := range strings.Fields(testdb.Query(t, r.dst, "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID() AND RAND() < 0.5")) {
+						_, _ = testdb.TryQuery(r.dst, "KILL "+id) // it may be gone
+					}
+					time.Sleep(100 * time.Millisecond)
+				}
+				cancel()
+				err := <-ended
+				if kind := tidemark.KindOf(err); !slices.Contains([]tidemark.Kind{tidemark.Cancelled, tidemark.Transient}, kind) && !errors.Is(err, context.Canceled) {
+					t.Fatalf("round %d: %v: %v", round, kind, err)
+				}
+			}
+		})
+	}
+}

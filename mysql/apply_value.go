@@ -1,0 +1,263 @@
+package mysql
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A setCol is a column of a relation as it is written to SQL. Values become what the
+// copy makes of them, see inKindOf: a copy and a stream leave the same row.
+type setCol struct {
+	stored bool   // the target has it, and not as a generated one
+	column string // its name
+	name   string // for SQL
+	to     tidemark.Type
+	shape  inKind
+	known  bool // the shape holds for all values; else each is looked at
+	width  int  // in bits
+	bare   bool // integers need no quotes
+	noNone bool // an ENUM of which '' is no member
+}
+
+func newSetCol(from tidemark.RelationColumn, to *tidemark.Column) setCol {
+	c := setCol{stored: true, column: to.Name, name: quote(to.Name), to: to.Type, width: max(int(to.Type.Length), 1)}
+	switch to.Type.Kind {
+	case tidemark.Float:
+		c.width = to.Type.Bits
+	case tidemark.Int:
+		c.bare = true
+	case tidemark.Bool:
+		c.bare = !native(to.Type, "bit")
+	case tidemark.Enum:
+		c.noNone = !slices.Contains(to.Type.Labels, "")
+	}
+	if kind, ok := relationKinds[from.Type]; ok {
+		c.shape, c.known = inKindOf(tidemark.Type{Kind: kind}, to.Type), true
+	}
+	return c
+}
+
+// relationKinds says what the types of relations are: OIDs of PostgreSQL's own types
+// (catalog pg_type), and the type bytes of MySQL's log. The numbers from 16 to 19 are
+// both, 15 and those from 249 to 254 are text and bytes, and what a user has made has a
+// number of its own; kindOfValue tells those.
+var relationKinds = map[uint32]tidemark.TypeKind{
+	20: tidemark.Int, 21: tidemark.Int, 23: tidemark.Int, 26: tidemark.Int, 25: tidemark.Text, 114: tidemark.JSON, 142: tidemark.XML,
+	700: tidemark.Float, 701: tidemark.Float, 790: tidemark.Money, 1042: tidemark.Char, 1043: tidemark.Varchar, 1082: tidemark.Date,
+	1083: tidemark.Time, 1114: tidemark.DateTime, 1184: tidemark.Timestamp, 1186: tidemark.Interval, 1266: tidemark.TimeTZ,
+	1560: tidemark.Bit, 1562: tidemark.VarBit, 1700: tidemark.Decimal, 2950: tidemark.UUID, 3802: tidemark.JSON,
+
+	1: tidemark.Int, 2: tidemark.Int, 3: tidemark.Int, 8: tidemark.Int, 9: tidemark.Int, 4: tidemark.Float, 5: tidemark.Float,
+	0: tidemark.Decimal, 246: tidemark.Decimal, 7: tidemark.Timestamp, 10: tidemark.Date, 14: tidemark.Date, 11: tidemark.Time,
+	12: tidemark.DateTime, 13: tidemark.Year, 245: tidemark.JSON, 247: tidemark.Enum, 248: tidemark.Set, 255: tidemark.Geometry,
+}
+
+// kindOfValue tells from a value on its way into a column what it is, as far as it
+// matters there.
+func kindOfValue(v []byte, to tidemark.Type) tidemark.TypeKind {
+	switch to.Kind {
+	case tidemark.Binary, tidemark.Varbinary, tidemark.Blob:
+		if bytes.HasPrefix(v, []byte(`\x`)) && len(v)%2 == 0 {
+			return tidemark.Blob
+		}
+		return tidemark.Text
+	case tidemark.Geometry:
+		return tidemark.Geometry
+	case tidemark.Time:
+		return tidemark.Interval
+	case tidemark.Date, tidemark.DateTime, tidemark.Timestamp:
+		return tidemark.Timestamp
+	}
+	switch {
+	case len(v) == 1 && (v[0] == 't' || v[0] == 'f'):
+		return tidemark.Bool
+	case to.Kind == tidemark.Bit && len(bytes.Trim(v, "01")) == 0:
+		return tidemark.Bit
+	case to.Kind == tidemark.Bit:
+		return tidemark.Int
+	}
+	return tidemark.Float
+}
+
+// literal appends a value as a constant of SQL.
+func (a *applier) literal(dst []byte, c *setCol, v tidemark.Value) ([]byte, error) {
+	switch v.Kind {
+	case tidemark.TextValue:
+	case tidemark.NullValue:
+		return append(dst, "NULL"...), nil
+	default:
+		return dst, fmt.Errorf("a value of the kind %q", v.Kind)
+	}
+	shape := c.shape
+	if !c.known {
+		shape = inKindOf(tidemark.Type{Kind: kindOfValue(v.Data, c.to)}, c.to)
+	}
+	var ok bool
+	var why string
+	switch shape {
+	case inAsIs:
+		if c.bare && isInteger(v.Data) {
+			return append(dst, v.Data...), nil
+		}
+		if c.noNone && len(v.Data) == 0 {
+			a.odd++
+		}
+		return appendText(dst, v.Data), nil
+	case inHex, inGeometry:
+		a.part, ok, why = shape.bytes(a.part[:0], bytes.TrimPrefix(v.Data, []byte(`\x`)))
+	default:
+		a.part, ok, why = shape.text(a.part[:0], v.Data, c.width)
+	}
+	switch {
+	case !ok && a.e.opt.Unrepresentable == Null:
+		return append(dst, "NULL"...), nil
+	case !ok:
+		return dst, &badValue{c.column, clip(v.Data), why}
+	case shape == inHex || shape == inGeometry || shape == inBits || shape == inIntBits:
+		return appendBytes(dst, a.part), nil
+	case c.bare && isInteger(a.part):
+		return append(dst, a.part...), nil
+	}
+	return appendText(dst, a.part), nil
+}
+
+// sqlLetters are what has to be escaped in a string constant besides its quotes.
+var sqlLetters = letters{0: '0', '\\': '\\'}
+
+func appendText(dst, v []byte) []byte {
+	dst = append(dst, '\'')
+	for {
+		n := bytes.IndexByte(v, '\'')
+		if n < 0 {
+			return append(appendEscaped(dst, v, &sqlLetters), '\'')
+		}
+		dst = append(appendEscaped(dst, v[:n], &sqlLetters), `\'`...)
+		v = v[n+1:]
+	}
+}
+
+// appendBytes appends bytes, which have the escapes of LOAD DATA already, as a constant.
+func appendBytes(dst, v []byte) []byte {
+	dst = append(dst, "_binary'"...)
+	for {
+		n := bytes.IndexByte(v, '\'')
+		if n < 0 {
+			return append(append(dst, v...), '\'')
+		}
+		dst = append(append(dst, v[:n]...), `\'`...)
+		v = v[n+1:]
+	}
+}
+
+// isInteger reports whether v is an integer as SQL writes one.
+func isInteger(v []byte) bool {
+	if len(v) > 0 && v[0] == '-' {
+		v = v[1:]
+	}
+	if len(v) == 0 || len(v) > 20 {
+		return false
+	}
+	for _, c := range v {
+		if c < '0' || c > '9' {
+			return false
+		}
+	}
+	return true
+}
+
+// isDecimal reports whether v is a number without an exponent.
+func isDecimal(v []byte) bool {
+	if len(v) > 0 && v[0] == '-' {
+		v = v[1:]
+	}
+	point := bytes.IndexByte(v, '.')
+	digits := v
+	if point >= 0 {
+		digits = v[point+1:]
+		v = v[:point]
+	}
+	return len(digits) > 0 && len(digits)+len(v) < 150 && len(bytes.Trim(v, "0123456789")) == 0 && len(bytes.Trim(digits, "0123456789")) == 0
+}
+
+// equals appends the condition that a column has a value. Numbers must not be written
+// as strings here: the server compares those as floating point numbers.
+//
+// whole: no key tells the row. Then text must be equal byte by byte, whatever the
+// column's collation holds for equal.
+func (a *applier) equals(dst []byte, c *setCol, v tidemark.Value, whole bool) ([]byte, error) {
+	defer func(n int) { a.odd = n }(a.odd) // nothing is written
+	if v.Kind == tidemark.NullValue {
+		return append(append(dst, c.name...), " IS NULL"...), nil
+	}
+	switch c.to.Kind {
+	case tidemark.Int, tidemark.Decimal, tidemark.Money, tidemark.Year, tidemark.Bool, tidemark.Bit, tidemark.Float:
+		if digits, ok := c.decimals(); ok {
+			dst = append(append(append(dst, "ABS("...), c.name...), "-("...)
+			dst, err := a.appendNumber(dst, c, v)
+			return fmt.Appendf(dst, "))<5e-%d", digits+1), err
+		}
+		dst = append(dst, c.name...)
+		if c.to.Kind == tidemark.Year || c.to.Kind == tidemark.Bit {
+			dst = append(dst, "+0"...) // 0 is not the year 2000, nor a BIT a text
+		}
+		return a.appendNumber(append(dst, '='), c, v)
+	case tidemark.Char:
+		v.Data = bytes.TrimRight(v.Data, " ") // a CHAR has none
+	case tidemark.Binary:
+		if pad := 2 + 2*int(c.to.Length) - len(v.Data); pad > 0 && bytes.HasPrefix(v.Data, []byte(`\x`)) {
+			v.Data = append(bytes.Clone(v.Data), strings.Repeat("0", pad)...)
+		}
+	case tidemark.JSON:
+		if !a.e.mariadb {
+			dst, err := a.literal(append(append(dst, c.name...), "=CAST("...), c, v)
+			return append(dst, " AS JSON)"...), err
+		}
+	}
+	dst, err := a.literal(append(append(dst, c.name...), '='), c, v)
+	if err != nil || !whole || c.to.Charset == "" || c.to.Kind == tidemark.Enum || c.to.Kind == tidemark.Set {
+		return dst, err
+	}
+	dst = append(append(append(dst, " AND CAST(CONVERT("...), c.name...), " USING utf8mb4) AS BINARY)=CAST("...)
+	dst, err = a.literal(dst, c, v)
+	return append(dst, " AS BINARY)"...), err
+}
+
+// decimals gives the digits behind the point of a FLOAT(m,d) or DOUBLE(m,d): the server
+// rounds to them with an error of its own, and shows less than it has.
+func (c *setCol) decimals() (n int, ok bool) {
+	if c.to.Kind != tidemark.Float {
+		return 0, false
+	}
+	_, rest, ok := strings.Cut(c.to.Native, ",")
+	rest, _, _ = strings.Cut(rest, ")")
+	n, err := strconv.Atoi(strings.TrimSpace(rest))
+	return n, ok && err == nil
+}
+
+// appendNumber appends a value as a number.
+func (a *applier) appendNumber(dst []byte, c *setCol, v tidemark.Value) ([]byte, error) {
+	data := v.Data
+	switch {
+	case len(data) == 1 && data[0] == 't':
+		return append(dst, '1'), nil
+	case len(data) == 1 && data[0] == 'f':
+		return append(dst, '0'), nil
+	case c.to.Kind == tidemark.Bit && (c.shape == inBits || !c.known && kindOfValue(data, c.to) == tidemark.Bit):
+		if n, err := strconv.ParseUint(string(data), 2, 64); err == nil {
+			return strconv.AppendUint(dst, n, 10), nil
+		}
+	case c.to.Kind == tidemark.Float:
+		// As the double that the column compares as.
+		if f, err := strconv.ParseFloat(asString(data), c.to.Bits); err == nil && f-f == 0 {
+			return strconv.AppendFloat(dst, f, 'e', -1, 64), nil
+		}
+	case isDecimal(data):
+		return append(dst, data...), nil
+	}
+	return a.literal(dst, c, v)
+}
