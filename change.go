@@ -13,10 +13,10 @@ import (
 // last of them have More set. Pieces end between changes; a single change may be
 // larger.
 type Tx struct {
-	// Place of its commit in the log: its name, and larger than that of any
-	// transaction before it. PostgreSQL: the LSN of the commit record. MySQL: the
-	// number of the binlog file in the upper 32 bits, the offset of the commit's event
-	// in the lower.
+	// Place in the log: its name, larger than the End of any transaction before it, and
+	// smaller than its own. PostgreSQL: the LSN of the commit record. MySQL: the number
+	// of the binlog file in the upper 32 bits, the offset in it at which its changes
+	// begin (behind the event with its GTID) in the lower.
 	Place uint64
 	// End is the place behind it, from which a stream goes on with the next one. In
 	// the last piece only.
@@ -340,6 +340,17 @@ func ParseLogicalMessage(body []byte) (m LogicalMessage, err error) {
 	}
 	m.Data = d.b
 	return m, nil
+}
+
+// DDLPrefix is the prefix of a LogicalMessage whose Data is a DDL in JSON.
+const DDLPrefix = "tidemark.ddl"
+
+// A DDL is a statement that has changed the definition of tables, in the log of MySQL or
+// MariaDB. Behind it changes of these tables may have another Relation.
+type DDL struct {
+	Tables []TableID `json:"tables"` // empty: all of the database
+	Schema string    `json:"schema"` // the database that the session was in, or that is named
+	SQL    string    `json:"sql"`
 }
 
 // A decoder reads from the beginning of b; bad says that it was too short.

@@ -8,13 +8,18 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-func (d *describer) readColumns() error {
-	generated, srid := "GENERATION_EXPRESSION", "NULL"
+// columnsSQL selects what column reads, up to the condition.
+func (d *describer) columnsSQL() string {
+	srid := "NULL"
 	if !d.e.mariadb {
 		srid = "SRS_ID"
 	}
-	return d.each("SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, CHARACTER_SET_NAME, COLLATION_NAME, "+
-		"COLUMN_COMMENT, "+generated+", "+srid+" FROM information_schema.COLUMNS WHERE "+d.inScope("TABLE_SCHEMA")+
+	return "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, CHARACTER_SET_NAME, COLLATION_NAME, " +
+		"COLUMN_COMMENT, GENERATION_EXPRESSION, " + srid + " FROM information_schema.COLUMNS WHERE "
+}
+
+func (d *describer) readColumns() error {
+	return d.each(d.columnsSQL()+d.inScope("TABLE_SCHEMA")+
 		" ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r rowReader) {
 		if t := d.tables[r.id()]; t != nil {
 			t.Columns = append(t.Columns, d.column(t, r))

@@ -56,6 +56,7 @@ func (e *Engine) Freeze(ctx context.Context, lanes int) (tidemark.Position, erro
 		f.close()
 		return tidemark.Position{}, e.fail("freeze", e.to.masked, err)
 	}
+	pos.Place = placeOf(pos.Text)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range e.reads {

@@ -1,0 +1,388 @@
+package mysql
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// appliedName is the table of apply's progress. A transaction that writes to it was made
+// by apply, and must not be sent back.
+const appliedName = "tidemark_applied"
+
+// A Stream follows the binlog of the server. Its methods may be called at once, Run once.
+//
+// It reads the packets of a replica's connection and takes the events apart itself, into
+// the text that the reader of rows has for the same values, without a value being made.
+// Nothing is acknowledged to the server, which keeps its log by time only; and nothing
+// of semi-synchronous replication, so that the server never waits for us.
+type Stream struct {
+	e    *Engine
+	name string
+	only func(tidemark.TableID) bool
+	fold bool     // names of tables are compared without regard to case
+	s0   *session // holds the stream's lock, and then is what the log comes by
+	wire *wire
+	dump atomic.Bool // the server sends
+
+	file0 string // where to begin
+	file  uint32
+	pos   uint64 // behind the last event in the file
+	sums  bool   // events of the file have checksums
+
+	placed     bool   // an event was read that says where it is
+	eventPlace uint64 // where the event under way begins
+
+	open     bool // a group is under way
+	group    group
+	tx       *tidemark.Tx // of it, from its first change on
+	prepared *preparedTx  // it is one of XA
+	waiting  map[string]*preparedTx
+	seek     *seeking
+	emit     func(*tidemark.Tx) error
+
+	maps          map[uint64]*logTable // by the number that row events name
+	tables        map[tidemark.TableID]*logTable
+	relations     map[uint32]string
+	said          map[uint32]bool
+	charsets      map[string]*charset
+	collations    map[uint64]string
+	before, after []field
+	scratch       []byte
+	askAll        func(sql string) ([][]string, error)
+
+	seen  atomic.Uint64
+	heard atomic.Int64 // nanoseconds since 1970
+}
+
+// Hold looks whether the log of the server can be followed. There is nothing to be held:
+// the server keeps its log by time only, and how long that is, and what else may go
+// wrong, is said by Preflight in the role "follow". Its warnings go to the engine's log.
+//
+// Errors: Unsupported (settings), Forbidden; both with the SQL that helps.
+func (e *Engine) Hold(ctx context.Context, stream string, tables []tidemark.TableID) error {
+	db := &tidemark.Database{}
+	for _, id := range tables {
+		db.Tables = append(db.Tables, &tidemark.Table{TableID: id})
+	}
+	found, err := e.Preflight(ctx, "follow", db)
+	if err != nil {
+		return err
+	}
+	for _, f := range found {
+		if f.Severity == tidemark.Blocker {
+			return tidemark.Errorf(f.Kind, "follow", f.Object, f.Text, f.Hint)
+		}
+		e.opt.Log.Warn("the source's log", "object", f.Object, "finding", f.Text, "hint", f.Hint)
+	}
+	return nil
+}
+
+// Unhold has nothing to let go of.
+func (e *Engine) Unhold(context.Context, string) error { return nil }
+
+// End says where the log of the server ends now: what is committed is before it.
+func (e *Engine) End(ctx context.Context) (uint64, error) {
+	s, back, err := e.ordinary(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer back()
+	place, err := e.logEnd(ctx, s)
+	return place, e.fail("follow", e.to.masked, err)
+}
+
+func (e *Engine) logEnd(ctx context.Context, s *session) (uint64, error) {
+	r, err := s.query(ctx, e.showPosition())
+	if err != nil {
+		return 0, err
+	}
+	if r.RowNumber() == 0 {
+		return 0, tidemark.Errorf(tidemark.Unsupported, "follow", e.to.masked, "the server keeps no binlog", "Start the server with log_bin.")
+	}
+	return placeOf(cell(r, 0, 0) + ":" + cell(r, 0, 1)), nil
+}
+
+// placeOf gives the Place of "binlog.000042:1187"; 0 if it is none.
+func placeOf(text string) uint64 {
+	at := strings.LastIndexByte(text, ':')
+	if at < 0 {
+		return 0
+	}
+	number, ok := logNumber(text[:at])
+	offset, err := strconv.ParseUint(text[at+1:], 10, 64)
+	switch {
+	case !ok || err != nil:
+		return 0
+	case offset >= 1<<32: // the file ends here
+		return uint64(number+1)<<32 | 4
+	}
+	return uint64(number)<<32 | offset
+}
+
+// logNumber gives the number that the name of a file of the log ends with.
+func logNumber(name string) (uint32, bool) {
+	n, err := strconv.ParseUint(name[strings.LastIndexByte(name, '.')+1:], 10, 32)
+	return uint32(n), err == nil
+}
+
+func placeText(place uint64) string { return fmt.Sprintf("file %d:%d", place>>32, uint32(place)) }
+
+// A logFile is a file of the log that the server has.
+type logFile struct {
+	name   string
+	number uint32
+	size   uint64
+}
+
+// binlogs lists the files of the log, the oldest first.
+func (e *Engine) binlogs(ctx context.Context) ([]logFile, error) {
+	s, back, err := e.ordinary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer back()
+	r, err := s.query(ctx, "SHOW BINARY LOGS")
+	if err != nil {
+		return nil, err
+	}
+	var out []logFile
+	for i := range r.RowNumber() {
+		f := logFile{name: cell(r, i, 0)}
+		f.number, _ = logNumber(f.name)
+		f.size, _ = r.GetUint(i, 1)
+		f.name = strings.Clone(f.name)
+		out = append(out, f)
+	}
+	return out, nil
+}
+
+func (e *Engine) newStream(name, file string, after uint64) *Stream {
+	s := &Stream{e: e, name: name, file0: file, file: uint32(after >> 32), pos: after & 0xffffffff,
+		maps: map[uint64]*logTable{}, tables: map[tidemark.TableID]*logTable{}, relations: map[uint32]string{}, said: map[uint32]bool{},
+		charsets: map[string]*charset{}, waiting: map[string]*preparedTx{}}
+	s.seen.Store(after)
+	return s
+}
+
+// Follow opens a stream, which is of the tables of the URL's database, or of all user
+// databases. The first transaction in it is the first that ends behind after; 0 means
+// from now on. One process at a time follows under a name.
+//
+// Errors: Lost (the log from there is gone), Transient (another process follows), Forbidden.
+func (e *Engine) Follow(ctx context.Context, stream string, after uint64) (*Stream, error) {
+	files, err := e.binlogs(ctx)
+	if err != nil {
+		return nil, e.fail("follow", stream, err)
+	}
+	if after == 0 {
+		if after, err = e.End(ctx); err != nil {
+			return nil, err
+		}
+	}
+	at := slices.IndexFunc(files, func(f logFile) bool { return uint64(f.number) == after>>32 })
+	switch {
+	case at < 0 && len(files) == 0:
+		return nil, tidemark.Errorf(tidemark.Unsupported, "follow", e.to.masked, "the server keeps no binlog", "Start the server with log_bin.")
+	case at < 0:
+		return nil, tidemark.Errorf(tidemark.Lost, "follow", stream, fmt.Sprintf("the server has no file %d of its log any more; the oldest is %s", after>>32, files[0].name),
+			"Copy again, and let the source keep its log longer (binlog_expire_logs_seconds).")
+	case files[at].size < after&0xffffffff:
+		return nil, tidemark.Errorf(tidemark.Lost, "follow", stream, fmt.Sprintf("%s of the server's log ends before the place %d in it", files[at].name, uint32(after)),
+			"Somebody has reset the source's binlogs, or this is another server: copy again.")
+	}
+	s := e.newStream(stream, files[at].name, after)
+	if err := s.connect(ctx, true); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// Only leaves out changes of tables that want does not want. Call it before Run.
+func (s *Stream) Only(want func(tidemark.TableID) bool) { s.only = want }
+
+// connect opens the stream's session, and takes the lock of its name. A session that was
+// cut may be there for a moment still.
+func (s *Stream) connect(ctx context.Context, lock bool) (err error) {
+	if s.s0, err = s.e.session(ctx); err != nil {
+		return err
+	}
+	setup := "SET @master_binlog_checksum=@@global.binlog_checksum, @source_binlog_checksum=@@global.binlog_checksum, " +
+		"@master_heartbeat_period=1000000000, @source_heartbeat_period=1000000000"
+	if s.e.mariadb {
+		setup += ", @mariadb_slave_capability=4"
+	}
+	if err = s.s0.exec(ctx, setup); err == nil && lock {
+		err = s.lock(ctx)
+	}
+	if err == nil {
+		var r *gomysql.Result
+		if r, err = s.s0.query(ctx, "SELECT @@lower_case_table_names"); err == nil {
+			s.fold = cell(r, 0, 0) != "0"
+		}
+	}
+	if err != nil {
+		s.s0.close()
+		return s.e.fail("follow", s.name, err)
+	}
+	return nil
+}
+
+func (s *Stream) lock(ctx context.Context) error {
+	h := fnv.New128a()
+	h.Write([]byte(s.name))
+	r, err := s.s0.query(ctx, "SELECT GET_LOCK('tidemark follow "+hex.EncodeToString(h.Sum(nil))+"', 3)")
+	if err == nil && cell(r, 0, 0) != "1" {
+		err = tidemark.Errorf(tidemark.Transient, "follow", s.name, "another process follows the log under this name", "Stop it, or wait until the server has noticed that it is gone.")
+	}
+	return err
+}
+
+// Run gives away one transaction after the other until ctx ends or something fails.
+// emit owns what it gets, and may take its time: the server waits. An error of emit is
+// returned as it is.
+//
+// Of each transaction the changes of wanted tables are given; one that has none is left
+// out. DDL of wanted tables comes as a message with the prefix tidemark.DDLPrefix, but
+// for TRUNCATE, which is a change of its own.
+func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
+	s.emit = emit
+	s.askAll = func(sql string) ([][]string, error) { return s.e.askAll(ctx, sql) }
+	s.wire = newWire(&heardConn{s.s0.net, s})
+	defer context.AfterFunc(ctx, s.s0.close)()
+	err := s.begin()
+	if err == nil {
+		err = s.read(ctx)
+	}
+	return s.fail(ctx, err)
+}
+
+// begin asks for the log. The number of a replica only has to be one that no other has.
+func (s *Stream) begin() error {
+	flags := uint16(0)
+	if s.e.mariadb && s.e.atLeast(11, 4, 0) {
+		flags = 2 // all events, so that those which do not say where they are can be counted
+	}
+	p := binary.LittleEndian.AppendUint32(nil, uint32(s.pos))
+	p = binary.LittleEndian.AppendUint16(p, flags)
+	p = binary.LittleEndian.AppendUint32(p, 1<<31|rand.Uint32())
+	s.dump.Store(true)
+	return s.wire.command(gomysql.COM_BINLOG_DUMP, string(p)+s.file0)
+}
+
+func (s *Stream) fail(ctx context.Context, err error) error {
+	var emitted *emitError
+	if errors.As(err, &emitted) {
+		return emitted.err
+	}
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
+	}
+	if err == errFound {
+		return err
+	}
+	var my *gomysql.MyError
+	if errors.As(err, &my) && my.Code == gomysql.ER_MASTER_FATAL_ERROR_READING_BINLOG {
+		return s.logFailed(my)
+	}
+	return s.e.fail("follow", s.name, err)
+}
+
+// logFailed words what a server says when it cannot send its log.
+func (s *Stream) logFailed(my *gomysql.MyError) error {
+	out := &tidemark.Error{Op: "follow", Object: s.name, Kind: tidemark.Transient, Err: &serverError{my}}
+	text := strings.ToLower(my.Message)
+	has := func(parts ...string) bool {
+		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
+	}
+	switch {
+	case has("could not find", "> file size", "impossible position", "purged"):
+		out.Kind, out.Hint = tidemark.Lost, "Copy again, and let the source keep its log longer (binlog_expire_logs_seconds)."
+	case has("bogus data", "corrupt", "checksum", "truncated"):
+		out.Kind, out.Hint = tidemark.Corrupt, "The source's binlog is damaged at this place, or was reset: copy again."
+	case has("max_allowed_packet"):
+		out.Kind, out.Hint = tidemark.Unsupported, "SET GLOBAL max_allowed_packet = 1073741824 on the source; a larger row cannot be sent at all."
+	}
+	return out
+}
+
+// Seen is how far the log has been read with nothing of it still to come: all
+// transactions that end up to there were given.
+func (s *Stream) Seen() uint64 { return s.seen.Load() }
+
+// Heard is when the server was last heard of. It sends something every second.
+func (s *Stream) Heard() time.Time { return time.Unix(0, s.heard.Load()) }
+
+// Release has nothing to tell the server, which keeps its log by time.
+func (s *Stream) Release(uint64) {}
+
+// Close ends the stream's session, and on the server too, so that the name is free.
+func (s *Stream) Close() {
+	s.s0.close()
+	if s.dump.Load() {
+		s.e.kill(s.s0.id)
+	}
+}
+
+// silence is how long a server may say nothing: it sends a heartbeat every second.
+const silence = 30 * time.Second
+
+// A heardConn notes when something came, and gives up if nothing does.
+type heardConn struct {
+	net.Conn
+	s *Stream
+}
+
+func (c *heardConn) Read(b []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(silence)); err != nil {
+		return 0, err
+	}
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.s.heard.Store(time.Now().UnixNano())
+	}
+	return n, err
+}
+
+// askAll runs a query on an ordinary session and gives its cells.
+func (e *Engine) askAll(ctx context.Context, sql string) ([][]string, error) {
+	s, back, err := e.ordinary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer back()
+	r, err := s.query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]string, r.RowNumber())
+	for i := range out {
+		for j := range r.ColumnNumber() {
+			out[i] = append(out[i], strings.Clone(cell(r, i, j)))
+		}
+	}
+	return out, nil
+}
+
+// ask is askAll for one row.
+func (s *Stream) ask(sql string) ([]string, error) {
+	rows, err := s.askAll(sql)
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	return rows[0], nil
+}

@@ -1,0 +1,502 @@
+package mysql
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"math"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Kinds of events (libbinlogevents/include/binlog_event.h; MariaDB's sql/log_event.h).
+const (
+	eventQuery         = 2
+	eventRotate        = 4
+	eventFormat        = 15
+	eventXID           = 16
+	eventBeginLoad     = 17
+	eventExecuteLoad   = 18
+	eventTableMap      = 19
+	eventWriteV1       = 23
+	eventUpdateV1      = 24
+	eventDeleteV1      = 25
+	eventIncident      = 26
+	eventHeartbeat     = 27
+	eventWrite         = 30
+	eventUpdate        = 31
+	eventDelete        = 32
+	eventGTID          = 33
+	eventAnonymous     = 34
+	eventXAPrepare     = 38
+	eventPartialUpdate = 39
+	eventPayload       = 40
+	eventHeartbeat2    = 41
+	eventGTIDTagged    = 42
+	eventMariaGTID     = 162
+	eventPackedQuery   = 165
+	eventPackedWrite1  = 166 // 167 and 168 are updates and deletes, 169 to 171 the same in version 2
+	eventPackedDelete2 = 171
+
+	eventHeader    = 19
+	flagArtificial = 0x20
+)
+
+// read takes packet after packet. It is the hot path.
+func (s *Stream) read(ctx context.Context) error {
+	for {
+		p, whole, err := s.wire.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(p) == 0:
+			return errMalformed
+		case p[0] == packetErr:
+			return serverErr(p)
+		case p[0] == packetEOF && len(p) < 9:
+			return errors.New("the server ended the stream")
+		case p[0] != packetOK:
+			return errMalformed
+		case whole:
+			err = s.event(ctx, p[1:])
+		case len(p) > 1+eventHeader && p[5] == eventPayload:
+			err = s.largePayload(ctx)
+		default:
+			if p, err = s.large(); err == nil {
+				err = s.event(ctx, p[1:])
+			}
+		}
+		if err != nil {
+			return err
+		}
+		if s.seek != nil && s.place() >= s.seek.until {
+			return errFound
+		}
+	}
+}
+
+// large puts an event together that does not fit the buffer.
+func (s *Stream) large() ([]byte, error) {
+	var whole []byte
+	for s.wire.left > 0 || s.wire.more {
+		v, err := s.wire.stream(readBuffer)
+		if err != nil {
+			return nil, err
+		}
+		whole = append(whole, v...)
+		if s.wire.left == 0 && s.wire.more {
+			if err := s.wire.goOn(); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if len(whole) < 1+eventHeader {
+		return nil, errEvent
+	}
+	return whole, nil
+}
+
+// event takes an event: its header, its body and, where the file has them, its checksum.
+func (s *Stream) event(ctx context.Context, ev []byte) error {
+	if len(ev) < eventHeader || int64(binary.LittleEndian.Uint32(ev[9:])) != int64(len(ev)) {
+		return errEvent
+	}
+	kind, flags := ev[4], binary.LittleEndian.Uint16(ev[17:])
+	body := ev[eventHeader:]
+	sum := func() bool {
+		n := len(ev) - 4
+		return n >= eventHeader && crc32.ChecksumIEEE(ev[:n]) == binary.LittleEndian.Uint32(ev[n:])
+	}
+	switch {
+	case kind == eventHeartbeat || kind == eventHeartbeat2:
+		return nil // reading it has set the time when the server was heard
+	case flags&flagArtificial != 0:
+		// Made for this stream: it may have a checksum whatever the file has.
+		if sum() {
+			body = body[:len(body)-4]
+		}
+	case kind == eventFormat:
+		if len(body) < 57+5 {
+			return errEvent
+		}
+		s.sums = body[len(body)-5] == 1
+	case s.sums:
+		if !sum() {
+			return tidemark.Errorf(tidemark.Corrupt, "follow", placeText(s.place()), "an event of the log differs from its checksum", "Try again; if it stays so, the source's binlog is damaged, or the network.")
+		}
+		body = body[:len(body)-4]
+	}
+	if err := s.advance(ev, kind, flags&flagArtificial != 0); err != nil {
+		return err
+	}
+	if kind == eventPayload {
+		return s.payload(ctx, newByteReader(body), eventTime(ev))
+	}
+	return s.take(ctx, ev, body)
+}
+
+// advance keeps count of where in the log we are. MariaDB 11.4 does not say it within
+// transactions, and nobody behind 4 GB.
+func (s *Stream) advance(ev []byte, kind byte, artificial bool) error {
+	size, next := uint64(len(ev)), uint64(binary.LittleEndian.Uint32(ev[13:]))
+	return s.advanceBy(size, next, kind, artificial)
+}
+
+func (s *Stream) advanceBy(size, next uint64, kind byte, artificial bool) error {
+	s.eventPlace = s.place()
+	switch {
+	case artificial:
+		return nil
+	case kind == eventFormat: // comes again where a stream begins within a file
+		if next != 0 {
+			s.pos = max(s.pos, next)
+		}
+		return nil
+	case next != 0:
+		at := s.pos
+		if s.pos = s.pos&^math.MaxUint32 | next; s.pos < at {
+			s.pos += 1 << 32
+		}
+		// MariaDB leaves out the texts of statements (ANNOTATE_ROWS) that stand before rows.
+		if gap := s.pos - size - at; !s.placed && gap != 0 && kind != eventRotate && !(s.e.mariadb && gap < 1<<30) {
+			return tidemark.Errorf(tidemark.Lost, "follow", placeText(s.eventPlace), "the place lies within an event: the log is not the one that the stream came from",
+				"Somebody has reset the source's binlogs, or this is another server: copy again.")
+		}
+	default:
+		s.pos += size
+	}
+	s.placed = true
+	return nil
+}
+
+// place is where the next event begins. After a file of more than 4 GB, which ends with
+// the transaction that made it so large, it is the beginning of the next file.
+func (s *Stream) place() uint64 {
+	if s.pos > math.MaxUint32 {
+		return uint64(s.file+1)<<32 | 4
+	}
+	return uint64(s.file)<<32 | s.pos
+}
+
+// eventTime is when an event was made, to the second.
+func eventTime(ev []byte) time.Time {
+	return time.Unix(int64(binary.LittleEndian.Uint32(ev)), 0).UTC()
+}
+
+// take takes an event that is in the log, or within a compressed transaction of it. Of
+// the header only kind and time are used.
+func (s *Stream) take(ctx context.Context, ev, body []byte) error {
+	kind := ev[4]
+	switch kind {
+	case eventTableMap:
+		s.rowsFollow(ev)
+		if s.passes() {
+			return nil
+		}
+		return s.tableMap(ctx, body)
+	case eventWrite, eventUpdate, eventDelete:
+		return s.rowEvent(ctx, kind-eventWrite, 2, false, body)
+	case eventWriteV1, eventUpdateV1, eventDeleteV1:
+		return s.rowEvent(ctx, kind-eventWriteV1, 1, false, body)
+	case eventXID:
+		s.rowsFollow(ev)
+		return s.commit(ctx)
+	case eventGTID, eventAnonymous:
+		return s.gtidMySQL(body, kind == eventAnonymous, eventTime(ev))
+	case eventMariaGTID:
+		return s.gtidMariaDB(body, binary.LittleEndian.Uint32(ev[5:]), eventTime(ev))
+	case eventQuery:
+		return s.query(ctx, body, eventTime(ev))
+	case eventFormat:
+		return s.format(body)
+	case eventRotate:
+		return s.rotate(body)
+	}
+	return s.takeRare(ctx, kind, body, eventTime(ev))
+}
+
+func (s *Stream) takeRare(ctx context.Context, kind byte, body []byte, at time.Time) error {
+	switch {
+	case kind == eventGTIDTagged:
+		return s.gtidTagged(body, at)
+	case kind == eventXAPrepare:
+		return s.prepare(ctx, body)
+	case kind >= eventPackedWrite1 && kind <= eventPackedDelete2:
+		n := kind - eventPackedWrite1
+		return s.rowEvent(ctx, n%3, 1+int(n/3), true, body)
+	case kind == eventPackedQuery:
+		return s.packedQuery(ctx, body, at)
+	case s.passes():
+		return nil
+	case kind == eventPartialUpdate:
+		return tidemark.Errorf(tidemark.Unsupported, "follow", s.group.name(), "the log has only the changed parts of JSON documents",
+			"SET GLOBAL binlog_row_value_options = '', look for programs that set it for themselves, and copy the tables again.")
+	case kind == eventBeginLoad || kind == eventExecuteLoad:
+		return s.refuse("LOAD DATA", "")
+	case kind == eventIncident:
+		return tidemark.Errorf(tidemark.Lost, "follow", placeText(s.eventPlace), "the server says that changes are missing in its log here", "Copy again.")
+	}
+	return nil
+}
+
+// rowsFollow begins a transaction whose beginning was before the place that was asked for.
+func (s *Stream) rowsFollow(ev []byte) {
+	if !s.open {
+		s.implied(eventTime(ev))
+		s.group.begun = true
+	}
+}
+
+func (s *Stream) rowEvent(ctx context.Context, n byte, version int, packed bool, body []byte) error {
+	if s.passes() {
+		return nil
+	}
+	return s.rows(ctx, [3]tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}[n], version, packed, body)
+}
+
+// packedQuery takes a statement whose text MariaDB has compressed.
+func (s *Stream) packedQuery(ctx context.Context, body []byte, at time.Time) error {
+	r := &reading{p: body}
+	r.take(8)
+	n := int(r.byte())
+	r.take(2)
+	r.take(int(r.uint(2)) + n + 1)
+	if r.bad {
+		return errEvent
+	}
+	head := body[:len(body)-len(r.p)]
+	sql, err := unpack(r.p)
+	if err != nil {
+		return err
+	}
+	return s.query(ctx, append(append([]byte(nil), head...), sql...), at)
+}
+
+// format takes the event that each file begins with. With a time in it the server was
+// started then: what the file before ended within was never committed.
+func (s *Stream) format(body []byte) error {
+	if len(body) < 57 || body[56] != eventHeader {
+		return errEvent
+	}
+	if little(body[52:56]) != 0 {
+		clear(s.maps) // numbers of tables begin anew
+		if s.open {
+			return s.rollback()
+		}
+	}
+	if !s.open {
+		s.seen.Store(s.place())
+	}
+	return nil
+}
+
+// rotate goes on in another file.
+func (s *Stream) rotate(body []byte) error {
+	if len(body) < 8 {
+		return errEvent
+	}
+	name := string(body[8:])
+	number, ok := logNumber(name)
+	if !ok {
+		return fmt.Errorf("the log goes on in %q, which has no number", name)
+	}
+	if number != s.file {
+		s.placed = true
+	}
+	s.file, s.pos = number, little(body[:8])
+	s.eventPlace = s.place()
+	if !s.open {
+		s.seen.Store(s.place())
+	}
+	return nil
+}
+
+// A byteReader gives the body of an event.
+type byteReader interface {
+	io.Reader
+	io.ByteReader
+}
+
+func newByteReader(p []byte) byteReader { return bufio.NewReader(&sliceReader{p}) }
+
+type sliceReader struct{ p []byte }
+
+func (r *sliceReader) Read(b []byte) (int, error) {
+	if len(r.p) == 0 {
+		return 0, io.EOF
+	}
+	n := copy(b, r.p)
+	r.p = r.p[n:]
+	return n, nil
+}
+
+// A packetReader reads an event that is too large for the buffer, as it comes, and adds
+// up its checksum.
+type packetReader struct {
+	w    *wire
+	left int64
+	sum  uint32
+}
+
+func (r *packetReader) Read(b []byte) (int, error) {
+	if r.left == 0 {
+		return 0, io.EOF
+	}
+	v, err := r.w.stream(int(min(int64(len(b)), r.left)))
+	if err != nil {
+		return 0, err
+	}
+	r.left -= int64(len(v))
+	r.sum = crc32.Update(r.sum, crc32.IEEETable, v)
+	return copy(b, v), nil
+}
+
+// largePayload takes a compressed transaction that does not fit the buffer: it is
+// expanded as it comes.
+func (s *Stream) largePayload(ctx context.Context) error {
+	in := &packetReader{w: s.wire, left: 1}
+	var head [eventHeader]byte
+	if _, err := io.ReadFull(in, head[:1]); err != nil { // the packet's own
+		return err
+	}
+	in.sum, in.left = 0, eventHeader
+	if _, err := io.ReadFull(in, head[:]); err != nil {
+		return err
+	}
+	size := int64(binary.LittleEndian.Uint32(head[9:]))
+	tail := int64(0)
+	if s.sums {
+		tail = 4
+	}
+	if in.left = size - eventHeader - tail; in.left < 0 {
+		return errEvent
+	}
+	if err := s.advanceBy(uint64(size), uint64(binary.LittleEndian.Uint32(head[13:])), eventPayload, false); err != nil {
+		return err
+	}
+	if err := s.payload(ctx, bufio.NewReaderSize(in, 64<<10), eventTime(head[:])); err != nil {
+		return err
+	}
+	if _, err := io.Copy(io.Discard, in); err != nil {
+		return err
+	}
+	sum := in.sum
+	if in.left = tail; tail > 0 {
+		var want [4]byte
+		if _, err := io.ReadFull(in, want[:]); err != nil {
+			return err
+		}
+		if binary.LittleEndian.Uint32(want[:]) != sum {
+			return tidemark.Errorf(tidemark.Corrupt, "follow", placeText(s.eventPlace), "an event of the log differs from its checksum", "Try again; if it stays so, the source's binlog is damaged, or the network.")
+		}
+	}
+	return s.wire.ended()
+}
+
+// payload takes a compressed transaction (MySQL): fields of a kind, a length and a
+// value, and behind the one of kind 0 events without checksums.
+func (s *Stream) payload(ctx context.Context, in byteReader, at time.Time) error {
+	const end, method = 0, 2
+	const methodNone = 255
+	compression := uint64(0)
+	for {
+		kind, err := readLenenc(in)
+		if err != nil {
+			return err
+		}
+		if kind == end {
+			break
+		}
+		size, err := readLenenc(in)
+		if err != nil || size > 9 {
+			return errors.Join(errEvent, err)
+		}
+		value, err := readLenenc(in)
+		if err != nil {
+			return err
+		}
+		if kind == method {
+			compression = value
+		}
+	}
+	if !s.open {
+		s.implied(at)
+	}
+	if s.passes() {
+		return nil
+	}
+	var events io.Reader = in
+	switch compression {
+	case 0:
+		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
+		if err != nil {
+			return err
+		}
+		defer z.Close()
+		events = z
+	case methodNone:
+	default:
+		return fmt.Errorf("a transaction is compressed by the method %d, which is not known", compression)
+	}
+	return s.inner(ctx, bufio.NewReaderSize(events, 64<<10))
+}
+
+// inner takes the events of a compressed transaction. The last of them ends it.
+func (s *Stream) inner(ctx context.Context, in *bufio.Reader) error {
+	for {
+		var head [eventHeader]byte
+		if _, err := io.ReadFull(in, head[:]); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return errors.Join(errEvent, err)
+		}
+		size := int64(binary.LittleEndian.Uint32(head[9:])) - eventHeader
+		if size < 0 {
+			return errEvent
+		}
+		if s.scratch = s.scratch[:0]; int64(cap(s.scratch)) < size && size <= readBuffer {
+			s.scratch = make([]byte, 0, readBuffer)
+		}
+		// What is there is read, and not what is said reserved.
+		for n := int64(0); n < size; {
+			step := min(size-n, readBuffer)
+			s.scratch = append(s.scratch, make([]byte, step)...)
+			if _, err := io.ReadFull(in, s.scratch[n:]); err != nil {
+				return errors.Join(errEvent, err)
+			}
+			n += step
+		}
+		if err := s.take(ctx, head[:], s.scratch); err != nil {
+			return err
+		}
+	}
+}
+
+// readLenenc reads a length of the protocol's form.
+func readLenenc(in io.ByteReader) (uint64, error) {
+	first, err := in.ReadByte()
+	if err != nil {
+		return 0, err
+	}
+	size, ok := map[byte]int{0xfc: 2, 0xfd: 3, 0xfe: 8}[first]
+	if !ok {
+		return uint64(first), nil
+	}
+	var n uint64
+	for i := range size {
+		b, err := in.ReadByte()
+		if err != nil {
+			return 0, err
+		}
+		n |= uint64(b) << (8 * i)
+	}
+	return n, nil
+}

@@ -1,0 +1,281 @@
+package mysql
+
+import (
+	"bytes"
+	"compress/flate"
+	"compress/zlib"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	mathbits "math/bits"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A field is the value of a column in a row's image, as it stands in the log.
+type field struct {
+	state fieldState
+	v     []byte
+}
+
+type fieldState uint8
+
+const (
+	fieldAbsent fieldState = iota // the image does not say
+	fieldNull
+	fieldValue
+)
+
+// rows takes a row event: of kind insert, update or delete.
+func (s *Stream) rows(ctx context.Context, kind tidemark.ChangeKind, version int, packed bool, body []byte) error {
+	r := &reading{p: body}
+	number := r.uint(6)
+	r.take(2) // flags
+	if version == 2 {
+		r.take(int(r.uint(2)) - 2) // about partitions
+	}
+	n := r.lenenc()
+	if number == 0xffffff && n == 0 {
+		return nil // which only ends a statement
+	}
+	t := s.maps[number]
+	if t == nil {
+		if s.tx == nil && !s.open {
+			return nil
+		}
+		return errors.New("a row event without its TABLE_MAP")
+	}
+	if t.skip {
+		if t.marker {
+			s.mark()
+		}
+		return nil
+	}
+	if n != len(t.cols) {
+		return errEvent
+	}
+	present := [2][]byte{r.take((n + 7) / 8), nil}
+	if kind == tidemark.UpdateChange {
+		present[1] = r.take((n + 7) / 8)
+	}
+	if r.bad {
+		return errEvent
+	}
+	p := r.p
+	if packed {
+		var err error
+		if p, err = unpack(p); err != nil {
+			return err
+		}
+	}
+	s.say(t)
+	for len(p) > 0 {
+		rest, err := s.row(t, kind, present, p)
+		if err != nil {
+			return s.rowFailed(t, err)
+		}
+		p = rest
+		if len(s.tx.Changes) >= tidemark.PieceSize {
+			if err := s.cutPiece(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (s *Stream) rowFailed(t *logTable, err error) error {
+	var bad *badValue
+	var own *tidemark.Error
+	switch {
+	case errors.As(err, &own):
+		return err
+	case errors.As(err, &bad):
+		return &tidemark.Error{Op: "follow", Object: t.id.String(), Kind: tidemark.BadRow, Err: fmt.Errorf("transaction %s: %w", s.group.name(), bad),
+			Hint: "Choose what becomes of dates that are none: --zero-dates=null or --zero-dates=epoch."}
+	}
+	return fmt.Errorf("table %s, transaction %s: %w", t.id, s.group.name(), err)
+}
+
+// row takes one row, or the two images of one that is updated.
+func (s *Stream) row(t *logTable, kind tidemark.ChangeKind, present [2][]byte, p []byte) (rest []byte, err error) {
+	s.before, s.after = fields(s.before, len(t.cols)), fields(s.after, len(t.cols))
+	before, after := s.before, s.after
+	switch kind {
+	case tidemark.InsertChange:
+		rest, err = t.image(p, present[0], after)
+	case tidemark.DeleteChange:
+		rest, err = t.image(p, present[0], before)
+	default:
+		if rest, err = t.image(p, present[0], before); err == nil {
+			rest, err = t.image(rest, present[1], after)
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	tx := s.piece()
+	dst := tx.Changes
+	at := len(dst)
+	dst = append(dst, 0, 0, 0, 0, byte(kind))
+	dst = binary.BigEndian.AppendUint32(dst, t.relID)
+	if kind != tidemark.InsertChange && (t.full || kind == tidemark.DeleteChange || t.rekeyed(before, after)) {
+		letter := byte('K')
+		if t.full {
+			letter = 'O'
+		}
+		if dst, err = t.tuple(append(dst, letter), before, nil, !t.full); err != nil {
+			return nil, err
+		}
+	}
+	if kind != tidemark.DeleteChange {
+		if kind == tidemark.InsertChange {
+			before = nil
+		}
+		if dst, err = t.tuple(append(dst, 'N'), after, before, false); err != nil {
+			return nil, err
+		}
+	}
+	binary.BigEndian.PutUint32(dst[at:], uint32(len(dst)-at-4))
+	tx.Changes = dst
+	tx.Rows++
+	return rest, nil
+}
+
+func fields(f []field, n int) []field {
+	if cap(f) < n {
+		f = make([]field, n)
+	}
+	return f[:n]
+}
+
+// image finds the values of one image of a row: a bit for each of its columns that is
+// NULL, and then the others.
+func (t *logTable) image(p, present []byte, out []field) (rest []byte, err error) {
+	n := 0
+	for i, b := range present {
+		if left := len(t.cols) - 8*i; left < 8 { // bits of no column may be set
+			b &= 1<<left - 1
+		}
+		n += mathbits.OnesCount8(b)
+	}
+	if len(p) < (n+7)/8 {
+		return nil, errEvent
+	}
+	nulls, p := p[:(n+7)/8], p[(n+7)/8:]
+	at := 0
+	for i := range t.cols {
+		f := &out[i]
+		if present[i>>3]>>(i&7)&1 == 0 {
+			f.state = fieldAbsent
+			continue
+		}
+		null := nulls[at>>3]>>(at&7)&1 == 1
+		at++
+		if null {
+			f.state = fieldNull
+			continue
+		}
+		var ok bool
+		if f.v, p, ok = t.cols[i].cut(p); !ok {
+			return nil, errEvent
+		}
+		f.state = fieldValue
+	}
+	return p, nil
+}
+
+// rekeyed reports whether an update has changed the key.
+func (t *logTable) rekeyed(before, after []field) bool {
+	for i := range t.cols {
+		a, b := &before[i], &after[i]
+		if t.cols[i].key && b.state != fieldAbsent && (a.state != b.state || !bytes.Equal(a.v, b.v)) {
+			return true
+		}
+	}
+	return false
+}
+
+// tuple appends a row. What its image does not say is taken from the one before, if
+// there is one, since it is the same there; of an insert it is the column's default.
+func (t *logTable) tuple(dst []byte, row, before []field, keyOnly bool) (_ []byte, err error) {
+	dst = binary.BigEndian.AppendUint16(dst, uint16(t.outN))
+	for i := range t.cols {
+		c := &t.cols[i]
+		if c.hidden {
+			continue
+		}
+		if keyOnly && !c.key {
+			dst = append(dst, tidemark.NullValue)
+			continue
+		}
+		f := &row[i]
+		if f.state == fieldAbsent && before != nil {
+			f = &before[i]
+		}
+		switch f.state {
+		case fieldNull:
+			dst = append(dst, tidemark.NullValue)
+		case fieldValue:
+			dst = append(dst, tidemark.TextValue, 0, 0, 0, 0)
+			at := len(dst)
+			dst, err = c.text(dst, f.v)
+			if err == errNull {
+				dst, err = append(dst[:at-5], tidemark.NullValue), nil
+				continue
+			}
+			if err != nil {
+				if err == errValue {
+					err = fmt.Errorf("column %s: %w", c.name, err)
+				}
+				return dst, err
+			}
+			binary.BigEndian.PutUint32(dst[at-4:], uint32(len(dst)-at))
+		default:
+			switch {
+			case keyOnly || t.full && c.key:
+				return dst, t.noImage(c)
+			case before == nil && c.absent != nil:
+				dst = append(dst, c.absent...)
+			default:
+				dst = append(dst, tidemark.UnchangedValue)
+			}
+		}
+	}
+	return dst, nil
+}
+
+func (t *logTable) noImage(c *logColumn) error {
+	return tidemark.Errorf(tidemark.Unsupported, "follow", t.id.String(), "the log does not say which row was changed: its image is without column "+c.name,
+		"SET GLOBAL binlog_row_image = FULL on the source, and copy the table again.")
+}
+
+// unpack expands what MariaDB has compressed, row events and values of COMPRESSED
+// columns: a byte that says the method and how many bytes the size has, the size,
+// big-endian, and a stream of zlib, or of bare deflate. Values may be as they are behind
+// a zero.
+func unpack(v []byte) ([]byte, error) {
+	if len(v) == 0 || v[0] == 0 {
+		return v[min(len(v), 1):], nil
+	}
+	n := int(v[0] & 7)
+	if v[0]&0xf0 != 0x80 || n > 4 || len(v) < 1+n {
+		return nil, errEvent
+	}
+	size := big8(v[1 : 1+n])
+	in := bytes.NewReader(v[1+n:])
+	var from io.Reader
+	var err error
+	if v[0]&8 != 0 {
+		from = flate.NewReader(in)
+	} else if from, err = zlib.NewReader(in); err != nil {
+		return nil, errEvent
+	}
+	var out bytes.Buffer // which grows with what is there, not with what is said
+	if m, err := io.Copy(&out, io.LimitReader(from, int64(size)+1)); err != nil || uint64(m) != size {
+		return nil, errEvent
+	}
+	return out.Bytes(), nil
+}

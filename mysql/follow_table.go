@@ -1,0 +1,431 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strconv"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A logTable is a table as the log's row events have it.
+type logTable struct {
+	id     tidemark.TableID
+	mapped []byte // its TABLE_MAP event behind the table's number
+	cols   []logColumn
+	outN   int // columns that are given away
+	skip   bool
+	marker bool // whose rows mark a transaction as ours
+
+	relation []byte // the message that says what it is
+	relID    uint32
+	full     bool // there is no key: all columns are the identity
+	stale    bool // it has been altered since
+
+	// guessed is the end of the log when information_schema was asked for names that
+	// the log has not; 0 if the log has them. If the table was altered between here and
+	// there, the names may be wrong.
+	guessed uint64
+	given   bool // rows of it were given away
+}
+
+// A logColumn is a column of a logTable.
+type logColumn struct {
+	name     string
+	typ      byte
+	meta     uint16
+	op       op
+	prefix   int // bytes of the length before a value; 0: all have width bytes
+	width    int // or the length of a BINARY
+	digits   int // DECIMAL, BIT
+	scale    int
+	unsigned bool
+	zoned    bool // TIMESTAMP
+	key      bool
+	hidden   bool // generated: the target makes it itself
+	labels   [][]byte
+	charset  *charset
+	zero     Policy
+	absent   []byte // what stands for it in an INSERT that does not say it; nil: it is not known
+}
+
+// A shownTable is what information_schema says of a table now.
+type shownTable struct {
+	columns []tidemark.Column
+	key     []string // of the primary key, or else of a unique index without NULLs
+	primary bool
+	form    string // TABLE_TYPE; empty: there is none
+	end     uint64 // of the log after that was asked
+}
+
+// show asks information_schema for a table.
+func (s *Stream) show(ctx context.Context, id tidemark.TableID) (*shownTable, error) {
+	c, back, err := s.e.ordinary(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer back()
+	stop := context.AfterFunc(ctx, c.abort)
+	defer func() { c.dead = !stop() || c.dead }()
+	out := &shownTable{}
+	d := &describer{e: s.e, c: c.c}
+	where := "TABLE_SCHEMA=" + literal(id.Schema) + " AND TABLE_NAME=" + literal(id.Name)
+	t := &tidemark.Table{TableID: id}
+	err = d.each("SELECT TABLE_TYPE FROM information_schema.TABLES WHERE "+where, func(r rowReader) { out.form = r.text(0) })
+	if err == nil {
+		err = d.each(d.columnsSQL()+where+" ORDER BY ORDINAL_POSITION", func(r rowReader) { out.columns = append(out.columns, d.column(t, r)) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	nullable := map[string]bool{}
+	for _, c := range out.columns {
+		nullable[c.Name] = !c.NotNull
+	}
+	unique, broken, names := map[string][]string{}, map[string]bool{}, []string{}
+	err = d.each("SELECT INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS WHERE "+where+" AND NON_UNIQUE=0 ORDER BY INDEX_NAME, SEQ_IN_INDEX", func(r rowReader) {
+		x := r.text(0)
+		if unique[x] == nil {
+			names = append(names, x)
+		}
+		unique[x] = append(unique[x], r.text(1))
+		broken[x] = broken[x] || r.null(1) || nullable[r.text(1)]
+	})
+	out.key, out.primary = unique["PRIMARY"], unique["PRIMARY"] != nil
+	for _, x := range names {
+		if out.key == nil && !broken[x] {
+			out.key = unique[x]
+		}
+	}
+	if err == nil {
+		out.end, err = s.e.logEnd(ctx, c)
+	}
+	return out, err
+}
+
+// wanted reports whether changes of a table are given away, and whether it is the one
+// whose rows mark a transaction as ours.
+func (s *Stream) wanted(id tidemark.TableID) (want, marker bool) {
+	switch {
+	case id.Name == appliedName:
+		return false, true
+	case id.Name == ledgerName:
+		return false, false
+	case s.e.db != "":
+		want = id.Schema == s.e.db || s.fold && strings.EqualFold(id.Schema, s.e.db)
+	default:
+		want = !slices.Contains(systemSchemas, strings.ToLower(id.Schema))
+	}
+	return want && (s.only == nil || s.only(id)), false
+}
+
+var systemSchemas = []string{"mysql", "sys", "information_schema", "performance_schema"}
+
+// key is under what a table is remembered.
+func (s *Stream) key(id tidemark.TableID) tidemark.TableID {
+	if s.fold {
+		return tidemark.TableID{Schema: strings.ToLower(id.Schema), Name: strings.ToLower(id.Name)}
+	}
+	return id
+}
+
+// tableMap takes note of a TABLE_MAP event, of which most repeat an earlier one.
+func (s *Stream) tableMap(ctx context.Context, body []byte) error {
+	if len(body) < 8 {
+		return errEvent
+	}
+	number, rest := little(body[:6]), body[6:]
+	if t := s.maps[number]; t != nil && !t.stale && string(t.mapped) == string(rest) {
+		return nil
+	}
+	m, err := readTableMap(rest)
+	if err != nil {
+		return err
+	}
+	t := s.tables[s.key(m.id)]
+	if t == nil || t.stale || string(t.mapped) != string(rest) {
+		if t, err = s.describe(ctx, m); err != nil {
+			return err
+		}
+		t.mapped = slices.Clone(rest)
+		s.tables[s.key(m.id)] = t
+	}
+	if len(s.maps) > 20_000 { // numbers of tables that were opened again since
+		clear(s.maps)
+	}
+	s.maps[number] = t
+	return nil
+}
+
+// describe works out a table from its TABLE_MAP and from information_schema.
+//
+// What the log says is right for the rows that follow, but with
+// binlog_row_metadata=MINIMAL (or MariaDB's NO_LOG) it says neither names nor labels. What
+// information_schema says is right for now, which may be days later.
+func (s *Stream) describe(ctx context.Context, m *tableMap) (*logTable, error) {
+	t := &logTable{id: m.id}
+	want, marker := s.wanted(m.id)
+	if !want {
+		t.skip, t.marker = true, marker
+		return t, nil
+	}
+	shown, err := s.show(ctx, m.id)
+	if err != nil {
+		return nil, err
+	}
+	if shown.form == "SEQUENCE" {
+		t.skip = true // MariaDB's, whose rows are their counters
+		return t, nil
+	}
+	t.cols = make([]logColumn, len(m.types))
+	if m.names == nil {
+		if err := s.fit(m, shown); err != nil {
+			return nil, err
+		}
+		t.guessed = max(shown.end, 1)
+	}
+	for i := range t.cols {
+		c := &t.cols[i]
+		c.typ, c.meta, c.zero = m.types[i], m.metas[i], s.e.opt.ZeroDates
+		var now *tidemark.Column
+		if m.names == nil {
+			now = &shown.columns[i]
+			c.name = now.Name
+		} else {
+			c.name = m.names[i]
+			if at := slices.IndexFunc(shown.columns, func(x tidemark.Column) bool { return x.Name == c.name }); at >= 0 && fits(m, i, &shown.columns[at].Type) {
+				now = &shown.columns[at]
+			}
+		}
+		if err := s.column(c, m, i, now); err != nil {
+			return nil, err
+		}
+	}
+	t.setKey(m, shown)
+	s.relate(t)
+	return t, nil
+}
+
+// fit checks that rows of the log fit what information_schema says now.
+func (s *Stream) fit(m *tableMap, shown *shownTable) error {
+	why := ""
+	switch {
+	case shown.form == "":
+		why = "there is no such table any more"
+	case len(shown.columns) != len(m.types):
+		why = fmt.Sprintf("it has %d columns now, and %d in the log", len(shown.columns), len(m.types))
+	default:
+		for i := range m.types {
+			if !fits(m, i, &shown.columns[i].Type) {
+				why = fmt.Sprintf("its column %s is %s now, and of another type in the log", shown.columns[i].Name, shown.columns[i].Type.Native)
+				break
+			}
+		}
+	}
+	if why == "" {
+		return nil
+	}
+	return tidemark.Errorf(tidemark.Lost, "follow", m.id.String(), "the table was altered after the changes that are read now, and the log has no names of its columns: "+why,
+		"SET GLOBAL binlog_row_metadata = FULL on the source, for the next time; now leave the table out, or copy it again and follow from then on.")
+}
+
+// fits reports whether column i of the log can be one of type t.
+func fits(m *tableMap, i int, t *tidemark.Type) bool {
+	typ, meta := m.types[i], m.metas[i]
+	switch t.Kind {
+	case tidemark.Int, tidemark.Bool:
+		return typ == map[int]byte{8: typeTiny, 16: typeShort, 24: typeInt24, 32: typeLong, 64: typeLongLong}[t.Bits]
+	case tidemark.Float:
+		return typ == typeFloat && t.Bits == 32 || typ == typeDouble && t.Bits == 64
+	case tidemark.Decimal:
+		return typ == typeNewDecimal && int(meta>>8) == t.Precision && int(meta&0xff) == t.Scale
+	case tidemark.Year:
+		return typ == typeYear
+	case tidemark.Date:
+		return typ == typeDate || typ == typeNewDate
+	case tidemark.Time:
+		return typ == typeTime || typ == typeTime2 && int(meta) == t.Precision
+	case tidemark.DateTime:
+		return typ == typeDateTime || typ == typeDateTime2 && int(meta) == t.Precision
+	case tidemark.Timestamp:
+		return typ == typeTimestamp || typ == typeTimestamp2 && int(meta) == t.Precision
+	case tidemark.Bit:
+		return typ == typeBit && int64(meta) == max(t.Length, 1)
+	case tidemark.Enum:
+		return typ == typeEnum && (len(t.Labels) > 255) == (meta == 2)
+	case tidemark.Set:
+		n := (len(t.Labels) + 7) / 8
+		return typ == typeSet && (int(meta) == n || n > 4 && meta == 8)
+	case tidemark.Geometry:
+		return typ == typeGeometry
+	case tidemark.Char, tidemark.Binary, tidemark.UUID:
+		return typ == typeString
+	case tidemark.Varchar, tidemark.Varbinary:
+		return typ == typeVarchar || typ == typePackedVarchar
+	case tidemark.Text, tidemark.Blob:
+		return typ == typeBlob && t.Length>>(8*meta) == 0 && (meta == 1 || t.Length>>(8*(meta-1)) > 0) || typ == typePackedBlob || typ == typeVector
+	case tidemark.JSON:
+		return typ == typeJSON || typ == typeBlob
+	}
+	return typ == typeString || typ == typeVarchar // inet4, inet6 and what comes
+}
+
+// column sets how the values of a column are read. now is what information_schema says
+// of it, nil if it does not know it any more.
+func (s *Stream) column(c *logColumn, m *tableMap, i int, now *tidemark.Column) error {
+	native, set := "", ""
+	if now != nil {
+		native, set = strings.ToLower(now.Type.Native), now.Type.Charset
+		c.unsigned = now.Type.Unsigned
+		c.hidden = now.Generated != ""
+	}
+	if m.signs != nil {
+		c.unsigned = m.signs[i]
+	}
+	bytes := now != nil && (now.Type.Kind.Bytes() || set == "")
+	if m.charsets != nil && (isText(c.typ) || isLabel(c.typ)) {
+		var err error
+		if set, err = s.collation(m.charsets[i]); err != nil {
+			return err
+		}
+		bytes = m.charsets[i] == binaryCollation
+	}
+	if err := c.setOp(native, bytes, now != nil && now.Type.Kind == tidemark.Bool); err != nil {
+		return err
+	}
+	if _, args, ok := strings.Cut(native, "double("); ok { // DOUBLE(M,D) prints D digits behind the point
+		_, decimals, _ := strings.Cut(args, ",")
+		decimals, _, _ = strings.Cut(decimals, ")")
+		if n, err := strconv.Atoi(decimals); err == nil {
+			c.op, c.scale = opRounded, n
+		}
+	}
+	text := c.op == opText || c.op == opPackedText
+	if text || isLabel(c.typ) && m.labels != nil {
+		var err error
+		if c.charset, err = s.charsetFor(set); err != nil {
+			return err
+		}
+	}
+	switch {
+	case !isLabel(c.typ):
+	case m.labels != nil:
+		for _, label := range m.labels[i] {
+			if c.charset != nil {
+				var err error
+				if label, err = c.charset.decode(nil, label); err != nil {
+					return err
+				}
+			}
+			c.labels = append(c.labels, label)
+		}
+	case now != nil:
+		for _, label := range now.Type.Labels {
+			c.labels = append(c.labels, []byte(label))
+		}
+	}
+	if now != nil {
+		c.absent = absentValue(now)
+	}
+	return nil
+}
+
+// absentValue is the value, in the form of a tuple, of a column that an INSERT did not
+// name: binlog_row_image=MINIMAL leaves constant defaults to the replica.
+func absentValue(c *tidemark.Column) []byte {
+	switch {
+	case c.Default == nil && !c.NotNull:
+		return []byte{tidemark.NullValue}
+	case c.Default == nil || c.Default.Kind != tidemark.Literal:
+		return nil
+	}
+	return tidemark.AppendTuple(nil, []tidemark.Value{{Kind: tidemark.TextValue, Data: []byte(c.Default.Text)}})[2:]
+}
+
+// setKey finds the columns by which a row is known.
+func (t *logTable) setKey(m *tableMap, shown *shownTable) {
+	key := m.key
+	identity := byte('d')
+	if !m.hasKey {
+		// FULL metadata without a primary key says that there is none.
+		names := shown.key
+		if m.names != nil && shown.primary {
+			names = nil
+		}
+		if !shown.primary {
+			identity = 'i'
+		}
+		for _, name := range names {
+			key = append(key, slices.IndexFunc(t.cols, func(c logColumn) bool { return c.name == name }))
+		}
+	}
+	for _, i := range key {
+		if i < 0 || i >= len(t.cols) || t.cols[i].hidden {
+			key = nil
+			break
+		}
+	}
+	for _, i := range key {
+		t.cols[i].key = true
+	}
+	if t.full = len(key) == 0; t.full {
+		identity = 'f'
+	}
+	r := tidemark.Relation{Table: t.id, Identity: identity}
+	for i := range t.cols {
+		c := &t.cols[i]
+		if c.hidden {
+			continue
+		}
+		t.outN++
+		r.Columns = append(r.Columns, tidemark.RelationColumn{Name: c.name, Key: c.key || t.full, Type: uint32(c.typ), Mod: int32(c.meta)})
+	}
+	t.relation = r.Append(nil)
+}
+
+// relate gives a table's description its number: the same one in every stream, but for
+// two that would get the same.
+func (s *Stream) relate(t *logTable) {
+	h := fnv.New32a()
+	h.Write(t.relation[5:])
+	for t.relID = max(h.Sum32(), 1); ; t.relID++ {
+		other, taken := s.relations[t.relID]
+		if !taken || other == string(t.relation[5:]) {
+			break
+		}
+	}
+	s.relations[t.relID] = string(t.relation[5:])
+	for i := range 4 {
+		t.relation[1+i] = byte(t.relID >> (24 - 8*i))
+	}
+}
+
+// collation gives the character set of a collation's number.
+func (s *Stream) collation(n uint64) (string, error) {
+	if s.collations == nil {
+		got, err := s.askAll("SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATION_CHARACTER_SET_APPLICABILITY WHERE ID IS NOT NULL")
+		var my *gomysql.MyError
+		if errors.As(err, &my) { // MariaDB has that from 10.10 on, where COLLATIONS leaves some out
+			got, err = s.askAll("SELECT ID, CHARACTER_SET_NAME FROM information_schema.COLLATIONS WHERE ID IS NOT NULL")
+		}
+		if err != nil {
+			return "", err
+		}
+		s.collations = map[uint64]string{}
+		for _, row := range got {
+			id, _ := strconv.ParseUint(row[0], 10, 64)
+			s.collations[id] = row[1]
+		}
+	}
+	set, ok := s.collations[n]
+	if !ok {
+		return "", fmt.Errorf("the log has a collation of the number %d, which the server does not know", n)
+	}
+	return set, nil
+}

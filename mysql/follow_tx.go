@@ -1,0 +1,384 @@
+package mysql
+
+import (
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/go-mysql-org/go-mysql/serialization"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A group is what belongs together in the log: a transaction, or one statement of DDL.
+type group struct {
+	place  uint64
+	gtid   string
+	time   time.Time
+	begun  bool // BEGIN was read, or is implied
+	origin string
+	parts  int             // pieces that were given away
+	saved  map[string]mark // savepoints
+	xid    string          // of XA
+}
+
+// A mark is how far a piece was when a savepoint was set.
+type mark struct{ parts, size, rows int }
+
+// name is how a message calls the transaction.
+func (g *group) name() string {
+	if g.gtid != "" {
+		return g.gtid
+	}
+	return placeText(g.place)
+}
+
+// beginGroup begins a transaction. Its Place is where its changes begin, behind the event
+// that gives it its GTID: the place of its end is not known before it has come, which
+// may be gigabytes later. It is larger than the End of the one before, and smaller than
+// its own.
+func (s *Stream) beginGroup(g group) {
+	s.group, s.open, s.tx = g, true, nil
+}
+
+// piece makes sure that there is a Tx to append to.
+func (s *Stream) piece() *tidemark.Tx {
+	if s.tx == nil {
+		g := &s.group
+		s.tx = &tidemark.Tx{Place: g.place, GTID: g.gtid, Time: g.time, Origin: g.origin}
+		if g.parts > 0 {
+			s.tx.Changes = make([]byte, 0, tidemark.PieceSize+1<<16)
+		}
+	}
+	return s.tx
+}
+
+// mark notes that the transaction was made by our own apply.
+func (s *Stream) mark() {
+	s.group.origin = "tidemark"
+	if s.tx != nil {
+		s.tx.Origin = s.group.origin
+	}
+}
+
+// say puts a table's description into the stream, if it is not there.
+func (s *Stream) say(t *logTable) {
+	tx := s.piece()
+	t.given = true
+	if !s.said[t.relID] {
+		s.said[t.relID] = true
+		tx.Changes = tidemark.AppendChange(tx.Changes, t.relation)
+	}
+}
+
+// cutPiece gives away what there is of a transaction that goes on.
+func (s *Stream) cutPiece(ctx context.Context) error {
+	if s.prepared != nil {
+		return s.boundPrepared(len(s.tx.Changes)) // it may never be committed
+	}
+	s.tx.More = true
+	return s.give(ctx)
+}
+
+func (s *Stream) give(ctx context.Context) error {
+	tx := s.tx
+	s.tx = nil
+	s.group.parts++
+	if err := s.emit(tx); err != nil {
+		return &emitError{err}
+	}
+	return ctx.Err()
+}
+
+// commit ends the transaction.
+func (s *Stream) commit(ctx context.Context) error {
+	if s.tx != nil && len(s.tx.Changes) > 0 || s.group.parts > 0 {
+		s.piece().End = s.place()
+		if err := s.give(ctx); err != nil {
+			return err
+		}
+	}
+	s.endGroup()
+	return nil
+}
+
+func (s *Stream) endGroup() {
+	s.open, s.tx, s.prepared = false, nil, nil
+	s.seen.Store(s.place())
+}
+
+// rollback drops a transaction: one that has changed tables without transactions is in
+// the log all the same.
+func (s *Stream) rollback() error {
+	if s.group.parts > 0 {
+		return tidemark.Errorf(tidemark.Unsupported, "follow", s.group.name(), "a transaction of more than 4 MB was rolled back after tables without transactions had been changed in it",
+			"Copy the tables again, and keep MyISAM and InnoDB apart.")
+	}
+	s.unsay()
+	s.endGroup()
+	return nil
+}
+
+// unsay forgets what was said of tables, when what said it may have been dropped.
+func (s *Stream) unsay() { clear(s.said) }
+
+// gtidMySQL begins a transaction of MySQL.
+func (s *Stream) gtidMySQL(body []byte, anonymous bool, at time.Time) error {
+	r := &reading{p: body}
+	r.take(1)
+	id, n := r.take(16), r.uint(8)
+	g := group{place: s.place(), time: at}
+	if r.bad {
+		return errEvent
+	}
+	if !anonymous {
+		g.gtid = uuidText(id) + ":" + strconv.FormatUint(n, 10)
+	}
+	if len(r.p) >= 1+16+7 && r.byte() == 2 {
+		r.take(16) // for replicas that apply in parallel
+		micros := r.uint(7)
+		if micros>>55 == 1 && len(r.p) >= 7 { // it was committed elsewhere first
+			micros = r.uint(7)
+		}
+		g.time = time.UnixMicro(int64(micros)).UTC()
+	}
+	s.beginGroup(g)
+	return nil
+}
+
+func uuidText(b []byte) string {
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
+}
+
+// gtidTagged begins a transaction whose GTID has a tag (MySQL 8.3 and later).
+func (s *Stream) gtidTagged(body []byte, at time.Time) error {
+	var id, flags serialization.FieldIntFixed
+	id.Length, flags.Length = 16, 1
+	var n, last, seq serialization.FieldIntVar
+	var tag serialization.FieldString
+	var immediate, original, size, version, first serialization.FieldUintVar
+	message := serialization.Message{Format: serialization.Format{Fields: []serialization.Field{
+		{Name: "gtid_flags", Type: &flags}, {Name: "uuid", Type: &id}, {Name: "gno", Type: &n}, {Name: "tag", Type: &tag},
+		{Name: "last_committed", Type: &last}, {Name: "sequence_number", Type: &seq},
+		{Name: "immediate_commit_timestamp", Type: &immediate}, {Name: "original_commit_timestamp", Type: &original, Optional: true},
+		{Name: "transaction_length", Type: &size}, {Name: "immediate_server_version", Type: &version},
+		{Name: "original_server_version", Type: &first, Optional: true}, {Name: "commit_group_ticket", Optional: true},
+	}}}
+	if err := serialization.Unmarshal(body, &message); err != nil || len(id.Value) != 16 {
+		return errors.Join(errEvent, err)
+	}
+	g := group{place: s.place(), time: at, gtid: fmt.Sprintf("%s:%s:%d", uuidText(id.Value), tag.Value, n.Value)}
+	if micros := max(original.Value, 0); micros > 0 {
+		g.time = time.UnixMicro(int64(micros)).UTC()
+	} else if immediate.Value > 0 {
+		g.time = time.UnixMicro(int64(immediate.Value)).UTC()
+	}
+	s.beginGroup(g)
+	return nil
+}
+
+// gtidMariaDB begins a transaction of MariaDB: the event stands for BEGIN too, unless
+// one statement makes the whole group.
+func (s *Stream) gtidMariaDB(body []byte, server uint32, at time.Time) error {
+	r := &reading{p: body}
+	seq, domain, flags := r.uint(8), r.uint(4), r.byte()
+	if r.bad {
+		return errEvent
+	}
+	const standalone, grouped, preparedXA = 1, 2, 64
+	s.beginGroup(group{place: s.place(), time: at, gtid: fmt.Sprintf("%d-%d-%d", domain, server, seq), begun: flags&standalone == 0})
+	if flags&preparedXA == 0 {
+		return nil
+	}
+	if flags&grouped != 0 {
+		r.take(8)
+	}
+	format, gtrid, bqual := r.uint(4), int(r.byte()), int(r.byte())
+	if s.group.xid = fmt.Sprintf("X'%x',X'%x',%d", r.take(gtrid), r.take(bqual), format); r.bad {
+		return errEvent
+	}
+	s.prepared = &preparedTx{}
+	return nil
+}
+
+// implied begins a transaction whose GTID was before the place from which the stream
+// was asked for.
+func (s *Stream) implied(at time.Time) {
+	if !s.open {
+		s.beginGroup(group{place: s.eventPlace, time: at})
+	}
+}
+
+// query takes a statement. Rows are logged as rows, so it is one that begins or ends a
+// transaction, or DDL.
+func (s *Stream) query(ctx context.Context, body []byte, at time.Time) error {
+	r := &reading{p: body}
+	r.take(8)
+	n := int(r.byte())
+	r.take(2) // error
+	r.take(int(r.uint(2)))
+	db := string(r.take(n))
+	r.take(1)
+	if r.bad {
+		return errEvent
+	}
+	sql := string(r.p)
+	st := readStmt(sql, db)
+	switch st.kind {
+	case stmtBegin:
+		s.implied(at)
+		s.group.begun = true
+		if st.name != "" {
+			s.group.xid, s.prepared = st.name, &preparedTx{}
+		}
+		return nil
+	case stmtCommit:
+		s.implied(at)
+		return s.commit(ctx)
+	case stmtRollback:
+		return s.rollback()
+	case stmtSave:
+		s.savepoint(st.name)
+		return nil
+	case stmtBack:
+		return s.backTo(st.name)
+	case stmtXA:
+		return s.xa(ctx, st, at)
+	case stmtRows:
+		return s.refuse(sql, db)
+	}
+	s.implied(at)
+	if err := s.ddl(ctx, st, sql, db); err != nil {
+		return err
+	}
+	if s.group.begun {
+		return nil // CREATE TABLE ... SELECT, whose rows follow
+	}
+	return s.commit(ctx)
+}
+
+// refuse stops where a statement was logged in place of its rows.
+func (s *Stream) refuse(sql, db string) error {
+	if s.e.db != "" && !strings.EqualFold(db, s.e.db) && !strings.Contains(strings.ToLower(sql), strings.ToLower(s.e.db)) {
+		return nil
+	}
+	return tidemark.Errorf(tidemark.Unsupported, "follow", placeText(s.eventPlace), "a session has logged a statement in place of its rows: "+firstWords(sql),
+		"SET GLOBAL binlog_format = 'ROW', look for programs that set it for themselves, and copy the tables of the statement again.")
+}
+
+// savepoint notes how far the transaction is. Servers log savepoints only where one has
+// changed tables without transactions.
+func (s *Stream) savepoint(name string) {
+	tx := s.piece()
+	if s.group.saved == nil {
+		s.group.saved = map[string]mark{}
+	}
+	s.group.saved[strings.ToLower(name)] = mark{s.group.parts, len(tx.Changes), tx.Rows}
+}
+
+func (s *Stream) backTo(name string) error {
+	m, ok := s.group.saved[strings.ToLower(name)]
+	if !ok || m.parts != s.group.parts {
+		return tidemark.Errorf(tidemark.Unsupported, "follow", s.group.name(), "a transaction of more than 4 MB was rolled back to a savepoint after tables without transactions had been changed in it",
+			"Copy the tables again, and keep MyISAM and InnoDB apart.")
+	}
+	tx := s.piece()
+	tx.Changes, tx.Rows = tx.Changes[:m.size], m.rows
+	s.unsay()
+	return nil
+}
+
+// ddl says what a statement has done to tables, and forgets how they were.
+func (s *Stream) ddl(ctx context.Context, st stmt, sql, db string) error {
+	if st.kind == stmtOther {
+		return nil
+	}
+	var touched []tidemark.TableID
+	for _, id := range st.tables {
+		want, _ := s.wanted(id)
+		if !want {
+			continue
+		}
+		touched = append(touched, id)
+		if t := s.tables[s.key(id)]; t != nil {
+			if st.reshapes && t.given && t.guessed >= s.place() {
+				return tidemark.Errorf(tidemark.Lost, "follow", id.String(), "the table was altered between the changes that were read and the moment when its columns were looked up, so values may be in wrong columns: "+firstWords(sql),
+					"SET GLOBAL binlog_row_metadata = FULL on the source, and copy the table again.")
+			}
+			t.stale = t.stale || st.kind != stmtTruncate
+		}
+	}
+	switch {
+	case st.kind == stmtSchema:
+		if s.e.db != "" && !strings.EqualFold(cmpSchema(st.name, db), s.e.db) {
+			return nil
+		}
+		for _, t := range s.tables {
+			t.stale = true
+		}
+	case len(touched) == 0:
+		return nil
+	case st.kind == stmtTruncate:
+		return s.truncate(ctx, touched)
+	}
+	data, err := json.Marshal(tidemark.DDL{Tables: touched, Schema: cmpSchema(st.name, db), SQL: strings.ToValidUTF8(sql, "\uFFFD")})
+	if err != nil {
+		return err
+	}
+	tx := s.piece()
+	m := append([]byte{byte(tidemark.MessageChange), 1}, binary.BigEndian.AppendUint64(nil, s.group.place)...)
+	m = append(append(m, tidemark.DDLPrefix...), 0)
+	m = append(binary.BigEndian.AppendUint32(m, uint32(len(data))), data...)
+	tx.Changes = tidemark.AppendChange(tx.Changes, m)
+	return nil
+}
+
+// cmpSchema gives the database that a statement names, or else the session's.
+func cmpSchema(named, db string) string {
+	if named != "" {
+		return named
+	}
+	return db
+}
+
+// truncate says that tables were emptied. One that was not met before may not be there
+// any more: then nothing but its name is said of it.
+func (s *Stream) truncate(ctx context.Context, ids []tidemark.TableID) error {
+	m := binary.BigEndian.AppendUint32([]byte{byte(tidemark.TruncateChange)}, uint32(len(ids)))
+	m = append(m, 0)
+	for _, id := range ids {
+		t := s.tables[s.key(id)]
+		if t == nil || t.stale {
+			var err error
+			if t, err = s.byName(ctx, id); err != nil {
+				return err
+			}
+		}
+		given := t.given
+		s.say(t)
+		t.given = given // no row of it was
+		m = binary.BigEndian.AppendUint32(m, t.relID)
+	}
+	s.tx.Changes = tidemark.AppendChange(s.tx.Changes, m)
+	return nil
+}
+
+// byName describes a table whose rows were not met, to whoever knows it by its name.
+func (s *Stream) byName(ctx context.Context, id tidemark.TableID) (*logTable, error) {
+	shown, err := s.show(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	t := &logTable{id: id}
+	for _, c := range shown.columns {
+		t.cols = append(t.cols, logColumn{name: c.Name, hidden: c.Generated != ""})
+	}
+	t.setKey(&tableMap{}, shown)
+	s.relate(t)
+	return t, nil
+}
