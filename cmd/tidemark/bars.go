@@ -37,6 +37,7 @@ type barWatcher struct {
 }
 
 func (w *barWatcher) Running(p job.Progress) {
+	w.stop()
 	w.bars = mpb.New(mpb.WithOutput(w.errOut), mpb.WithWidth(40), mpb.WithAutoRefresh(), mpb.WithRefreshRate(150*time.Millisecond))
 	w.done, w.mine, w.rows = make(chan struct{}), map[int]*mpb.Bar{}, map[int]int64{}
 	w.whole = w.bars.AddBar(0, mpb.BarPriority(1<<20),

@@ -159,6 +159,7 @@ func (w *jsonWatcher) Running(p job.Progress) {
 	if w.planOnly {
 		return // the plan is one document
 	}
+	w.stop()
 	w.done = make(chan struct{})
 	w.wg.Go(func() {
 		every(time.Second, w.done, func() { w.put(jsonProgress{"progress", p.Elapsed().Seconds(), sum(p)}) })
@@ -245,6 +246,7 @@ type lineWatcher struct {
 }
 
 func (w *lineWatcher) Running(p job.Progress) {
+	w.stop()
 	w.done = make(chan struct{})
 	w.wg.Go(func() {
 		every(2*time.Second, w.done, func() {
