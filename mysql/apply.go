@@ -462,7 +462,10 @@ func (a *applier) look(ctx context.Context, g *tidemark.Group) (known bool, err 
 		}
 		low, _ := r.GetUint(0, 0)
 		done, err := parsePlaces(low, cell(r, 0, 1))
-		known = slices.Contains(done, g.Txs[len(g.Txs)-1].Place)
+		known = low >= g.Low
+		if n := len(g.Txs); n > 0 {
+			known = slices.Contains(done, g.Txs[n-1].Place)
+		}
 		return err
 	})
 	if err != nil {

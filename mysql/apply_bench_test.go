@@ -2,6 +2,8 @@ package mysql
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -44,7 +46,7 @@ func benchmarkApply(b *testing.B, srv *testdb.Server, rows, group int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	const agents = 8
+	const agents, kept, deleted = 8, 5000, 100 // each agent has rows that stay, and begins to delete so many before its own
 	p, err := e.BeginApply(b.Context(), "q", agents)
 	if err != nil {
 		b.Fatal(err)
@@ -68,9 +70,9 @@ func benchmarkApply(b *testing.B, srv *testdb.Server, rows, group int) {
 				for i := 0; i < rows; i += 5 {
 					tx.Changes = appendBenchRow(tx.Changes, 'I', id)
 					for j := range 3 {
-						tx.Changes = appendBenchRow(tx.Changes, 'U', id-j*7)
+						tx.Changes = appendBenchRow(tx.Changes, 'U', agent*1e9-kept+(id*3+j)%(kept-deleted))
 					}
-					tx.Changes = appendBenchRow(tx.Changes, 'D', id-50)
+					tx.Changes = appendBenchRow(tx.Changes, 'D', id-deleted)
 					id++
 				}
 				place += 1000
@@ -80,14 +82,14 @@ func benchmarkApply(b *testing.B, srv *testdb.Server, rows, group int) {
 			work[agent] = append(work[agent], g)
 		}
 		fill := &tidemark.Tx{Place: 1}
-		for i := 1; i <= 50; i++ {
+		for i := 1; i <= kept; i++ {
 			fill.Changes = appendBenchRow(fill.Changes, 'I', agent*1e9-i)
 		}
 		if err := e.Apply(b.Context(), &tidemark.Group{Queue: "q", Agent: agent, Epoch: p.Epoch, Txs: []*tidemark.Tx{fill}, Bounds: []map[uint32]*tidemark.Bound{bounds}}); err != nil {
 			b.Fatal(err)
 		}
 	}
-	cpu := ownCPU()
+	cpu, all := ownCPU(), serverCPU(b, url)
 	b.ResetTimer()
 	var wg sync.WaitGroup
 	var done atomic.Int64
@@ -105,6 +107,24 @@ func benchmarkApply(b *testing.B, srv *testdb.Server, rows, group int) {
 	wg.Wait()
 	b.ReportMetric(float64(done.Load())/b.Elapsed().Seconds(), "rows/s")
 	b.ReportMetric(float64((ownCPU()-cpu).Nanoseconds())/float64(done.Load()), "own-ns/row")
+	b.ReportMetric(float64((serverCPU(b, url)-all).Nanoseconds())/float64(done.Load()), "server-ns/row")
+}
+
+// serverCPU is the processor time of the server; 0 where that is not told.
+func serverCPU(b *testing.B, url string) time.Duration {
+	pid, err := os.ReadFile(testdb.Query(b, url, "SELECT @@pid_file"))
+	if err != nil {
+		return 0
+	}
+	stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(pid)) + "/stat")
+	_, rest, _ := strings.Cut(string(stat), ") ")
+	fields := strings.Fields(rest)
+	if err != nil || len(fields) < 13 {
+		return 0
+	}
+	user, _ := strconv.Atoi(fields[11])
+	system, _ := strconv.Atoi(fields[12])
+	return time.Duration(user+system) * 10 * time.Millisecond
 }
 
 func ownCPU() time.Duration {

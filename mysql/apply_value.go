@@ -21,6 +21,7 @@ type setCol struct {
 	known  bool // the shape holds for all values; else each is looked at
 	width  int  // in bits
 	bare   bool // integers need no quotes
+	money  bool // of PostgreSQL, with its signs
 	noNone bool // an ENUM of which '' is no member
 }
 
@@ -36,6 +37,7 @@ func newSetCol(from tidemark.RelationColumn, to *tidemark.Column) setCol {
 	case tidemark.Enum:
 		c.noNone = !slices.Contains(to.Type.Labels, "")
 	}
+	c.money = from.Type == 790
 	if kind, ok := relationKinds[from.Type]; ok {
 		c.shape, c.known = inKindOf(tidemark.Type{Kind: kind}, to.Type), true
 	}
@@ -92,6 +94,9 @@ func (a *applier) literal(dst []byte, c *setCol, v tidemark.Value) ([]byte, erro
 		return append(dst, "NULL"...), nil
 	default:
 		return dst, fmt.Errorf("a value of the kind %q", v.Kind)
+	}
+	if c.money {
+		v.Data = bytes.ReplaceAll(bytes.Replace(v.Data, []byte("$"), nil, 1), []byte(","), nil)
 	}
 	shape := c.shape
 	if !c.known {
