@@ -8,10 +8,11 @@
 //
 //	5  cmd/tidemark                       flags, printing, exit codes
 //	4  job                                a run's life; the only one that knows all verbs
-//	3  engines                            the explicit list of engines, and what each can do
+//	3  queue/jetstream                    where a queue's messages are kept
+//	   engines                            the explicit list of engines, and what each can do
 //	2  postgres mysql sqlfile             engines: they know the vocabulary and nothing else
 //	   mapping load diff catalog advisor  verbs: they see engines through their own interfaces
-//	   capture apply
+//	   capture queue apply                and those of streams: from a log, through a queue, to a target
 //	1  tidemark flow                      vocabulary and kernel
 //
 // # Reading order

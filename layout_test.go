@@ -45,6 +45,11 @@ var rooms = map[string]room{
 	"capture": {floor: 2, imports: ". flow"},
 	"apply":   {floor: 2, imports: ". flow", tests: "postgres"},
 
+	// A queue's log, the stores that it can be in, and what each of them has to do.
+	"queue":           {floor: 2, imports: ".", tests: "queue/queuetest"},
+	"queue/jetstream": {floor: 3, imports: ". queue", tests: "queue/queuetest"},
+	"queue/queuetest": {imports: ". queue"},
+
 	// Where engines and verbs meet.
 	"engines": {floor: 3, imports: ". flow load diff capture apply postgres mysql sqlfile"},
 	"job":     {floor: 4, imports: ". flow mapping load diff capture apply catalog advisor engines"},
@@ -56,6 +61,7 @@ var rooms = map[string]room{
 
 	// Other tools are compared with the program as users run it.
 	"bench":         {},
+	"bench/stream":  {imports: ". flow postgres apply"}, // for parts of it that the program does not offer alone
 	"internal/demo": {imports: "."},
 }
 

@@ -1,0 +1,256 @@
+package jetstream
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+	"github.com/nats-io/nats.go"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// An embedded is a NATS server within this process, on a folder that is ours alone.
+type embedded struct {
+	server *server.Server
+	lock   *os.File
+	noted  *os.File
+	log    serverLog
+}
+
+// Files of the folder beside the server's own.
+const (
+	lockName    = "lock"
+	versionName = "tidemark-queue" // holds the version of what is in the folder
+	notedName   = "last"           // holds the number of the last message that was acknowledged
+	version     = "1\n"
+)
+
+// maxPayload is what the embedded server takes in a message.
+const maxPayload = 8 << 20
+
+var errLocked = errors.New("locked by another")
+
+// embed starts a server on opt.Dir, which is made if it is not there.
+func embed(ctx context.Context, opt Options) (*embedded, error) {
+	const op = "open queue"
+	e := &embedded{log: serverLog{broken: make(chan struct{})}}
+	if err := e.claim(opt.Dir); err != nil {
+		return nil, err
+	}
+	so := &server.Options{
+		ServerName: "tidemark", DontListen: true, NoSigs: true, DisableJetStreamBanner: true,
+		JetStream: true, StoreDir: opt.Dir,
+		SyncAlways: true, // fsync before the acknowledgement; the server's default is every two minutes
+		// The limit of the stream is what counts. Without these the server would take
+		// three quarters of the disk that is free at the moment.
+		JetStreamMaxStore: 1 << 60, JetStreamMaxMemory: 64 << 20,
+		MaxPayload: maxPayload,
+	}
+	if opt.Listen != "" {
+		if err := listen(so, opt); err != nil {
+			e.close()
+			return nil, err
+		}
+	}
+	s, err := server.NewServer(so)
+	if err != nil {
+		e.close()
+		return nil, tidemark.Errorf(tidemark.Invalid, op, opt.Dir, opt.hide(err.Error()), "")
+	}
+	e.server = s
+	s.SetLoggerV2(&e.log, false, false, false)
+	go s.Start()
+	// Recovery after a crash reads what there is.
+	for begun := time.Now(); !s.ReadyForConnections(100*time.Millisecond) || !s.JetStreamEnabled(); {
+		fatal := e.log.last()
+		if ctx.Err() != nil {
+			e.close()
+			return nil, ctx.Err()
+		}
+		if !s.Running() && time.Since(begun) > time.Second || time.Since(begun) > 2*time.Minute {
+			e.close()
+			return nil, diskError(op, opt.Dir, fmt.Errorf("the queue's server does not start: %s", opt.hide(fatal)))
+		}
+	}
+	return e, nil
+}
+
+// claim locks the folder, and finds out whether it is one of ours.
+func (e *embedded) claim(dir string) error {
+	const op = "open queue"
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return diskError(op, dir, err)
+	}
+	path := filepath.Join(dir, lockName)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return diskError(op, dir, err)
+	}
+	if err := lockFile(f); err != nil {
+		holder, _ := os.ReadFile(path)
+		f.Close()
+		if !errors.Is(err, errLocked) {
+			return diskError(op, dir, err)
+		}
+		if len(holder) == 0 {
+			holder = []byte("another process")
+		}
+		return tidemark.Errorf(tidemark.Invalid, op, dir, fmt.Sprintf("%s has it open", holder), "Wait for that process, or end it.")
+	}
+	e.lock = f
+	if err := checkVersion(dir); err != nil {
+		e.close()
+		return err
+	}
+	if e.noted, err = os.OpenFile(filepath.Join(dir, notedName), os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		e.close()
+		return diskError(op, dir, err)
+	}
+	host, _ := os.Hostname()
+	_ = f.Truncate(0) // for the message above only, as what follows
+	_, _ = fmt.Fprintf(f, "process %d on %s", os.Getpid(), host)
+	return nil
+}
+
+// checkVersion reads the version of what is in dir, or writes it if there is nothing yet.
+func checkVersion(dir string) error {
+	const op = "open queue"
+	path := filepath.Join(dir, versionName)
+	got, err := os.ReadFile(path)
+	switch {
+	case err == nil && string(got) == version:
+		return nil
+	case err == nil:
+		return tidemark.Errorf(tidemark.Unsupported, op, dir, fmt.Sprintf("it is in the format %q of another version of the program, not %q", strings.TrimSpace(string(got)), strings.TrimSpace(version)),
+			"Let the version that wrote it apply what is there, or remove the folder and capture again from the place that the target has reached.")
+	case !errors.Is(err, os.ErrNotExist):
+		return diskError(op, dir, err)
+	}
+	in, err := os.ReadDir(dir)
+	if err != nil {
+		return diskError(op, dir, err)
+	}
+	for _, f := range in {
+		if f.Name() != lockName {
+			return tidemark.Errorf(tidemark.Invalid, op, dir, "the folder holds other files, such as "+f.Name(), "Name a folder that is not there yet, or an empty one.")
+		}
+	}
+	if err := os.WriteFile(path, []byte(version), 0o600); err != nil {
+		return diskError(op, dir, err)
+	}
+	return nil
+}
+
+// listen opens a port of the server to others.
+func listen(so *server.Options, opt Options) error {
+	bad := func(cause, hint string) error {
+		return tidemark.Errorf(tidemark.Invalid, "open queue", opt.Listen, cause, hint)
+	}
+	host, port, err := net.SplitHostPort(opt.Listen)
+	n, err2 := strconv.Atoi(port)
+	if err != nil || err2 != nil {
+		return bad("it is no address to listen on", "Write host:port.")
+	}
+	if ip := net.ParseIP(host); opt.Password == "" && host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return bad("it can be reached from other hosts, and has no password", "Give a user and a password.")
+	}
+	if n == 0 {
+		n = server.RANDOM_PORT
+	}
+	so.DontListen, so.Host, so.Port = false, host, n
+	so.Username, so.Password = opt.User, opt.Password
+	if opt.Cert != "" {
+		so.TLSTimeout = 10
+		so.TLSConfig, err = server.GenTLSConfig(&server.TLSConfigOpts{CertFile: opt.Cert, KeyFile: opt.Key, CaFile: opt.CA, Verify: opt.CA != "", MinVersion: tls.VersionTLS12})
+		if err != nil {
+			return bad(err.Error(), "")
+		}
+	}
+	return nil
+}
+
+// note keeps the number of the last message that the server has acknowledged. A server
+// that finds damage in its last file when it starts drops what is behind it, and says
+// nothing: this number does. It is not synced, since after a power cut a smaller one does no harm.
+func (e *embedded) note(seq uint64) {
+	_, _ = e.noted.WriteAt(binary.BigEndian.AppendUint64(nil, seq), 0)
+}
+
+// last is what note has kept.
+func (e *embedded) last() uint64 {
+	b := make([]byte, 8)
+	if n, _ := e.noted.ReadAt(b, 0); n < len(b) {
+		return 0
+	}
+	return binary.BigEndian.Uint64(b)
+}
+
+// connect gives a connection that does not leave the process.
+func (e *embedded) connect(opt Options) (*nats.Conn, error) {
+	options := []nats.Option{nats.InProcessServer(e.server), nats.Name("tidemark")}
+	if opt.Password != "" {
+		options = append(options, nats.UserInfo(opt.User, opt.Password))
+	}
+	return nats.Connect("", options...)
+}
+
+func (e *embedded) close() {
+	if e.server != nil {
+		e.server.Shutdown()
+		e.server.WaitForShutdown()
+	}
+	if e.noted != nil {
+		e.noted.Close()
+	}
+	if e.lock != nil {
+		e.lock.Close() // and with it goes the lock
+	}
+}
+
+// A serverLog keeps the last complaint of a server, which is all that is said of why it
+// does not start or does not write: a server whose disk fails does not answer.
+type serverLog struct {
+	broken chan struct{} // closed when the server has stopped to write
+
+	mu   sync.Mutex
+	text string
+	ends bool
+}
+
+func (l *serverLog) last() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text
+}
+
+func (l *serverLog) keep(format string, v ...any) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ends {
+		return // what comes behind is of no more use
+	}
+	l.text = fmt.Sprintf(format, v...)
+	if strings.Contains(l.text, "Critical write error") || strings.Contains(l.text, "failed to store a msg") {
+		l.ends = true
+		close(l.broken)
+	}
+}
+
+// Noticef and the others are the server's interface for loggers.
+func (l *serverLog) Noticef(string, ...any)         {}
+func (l *serverLog) Warnf(format string, v ...any)  {}
+func (l *serverLog) Fatalf(format string, v ...any) { l.keep(format, v...) }
+func (l *serverLog) Errorf(format string, v ...any) { l.keep(format, v...) }
+func (l *serverLog) Debugf(string, ...any)          {}
+func (l *serverLog) Tracef(string, ...any)          {}

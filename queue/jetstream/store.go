@@ -1,0 +1,558 @@
+// Package jetstream keeps a queue's messages in a stream of NATS JetStream: of a server
+// within this process, which writes to a folder and has no port, or of one that is
+// there already.
+//
+// What it relies on, and what not (nats-server 2.15): the embedded server calls fsync before it
+// acknowledges. Nothing is deleted in the middle, nothing expires, nothing is dropped
+// when the stream is full. A message is published under the condition that it becomes
+// the one behind the last that we know of, so that it is stored once however often it is
+// sent, and so that two writers cannot mix. Messages are read by their number, not through
+// a consumer: there is no state of a reader on the server, and one that is missing is
+// seen at once. A second subject rings whoever waits for the next message; a ring that is
+// missed costs half a second. That a server says a message is durable when it is not, or
+// gives another one than was put, is for the queue's own checksums to find.
+//
+// Start reading at Open.
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net/url"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/queue"
+)
+
+// Options of Open. Exactly one of Dir and URL is set.
+type Options struct {
+	// Queue names it: letters, digits, - and _.
+	Queue string
+	// Limit is how many bytes it holds at most; default 10 GB. What is there already is
+	// never dropped because of it.
+	Limit int64
+
+	// Dir is the folder of a server within this process. One process has it open at a time.
+	Dir string
+	// Listen is host:port under which other processes reach that server; it has none by
+	// default, and needs a password if it can be reached from other hosts.
+	Listen         string
+	User, Password string
+
+	// URL is one or more addresses of servers, nats://user:password@host:4222 or
+	// tls://host:4222, with commas between them.
+	URL string
+	// Credentials is a file with a JWT and its key.
+	Credentials string
+	// Replicas is on how many servers of a cluster each message is; default 1.
+	Replicas int
+
+	// CA, Cert and Key are files for TLS: with URL whom to trust and who we are; with
+	// Listen the server's own, and with CA whose clients it trusts.
+	CA, Cert, Key string
+}
+
+const defaultLimit = 10 << 30
+
+// A Store implements queue.Store.
+type Store struct {
+	name     string
+	opt      Options
+	embedded *embedded // nil: the server is elsewhere
+	conn     *nats.Conn
+	js       jetstream.JetStream
+	stream   jetstream.Stream
+	subject  string
+	bell     string
+
+	mu     sync.Mutex
+	last   uint64        // number of the last message, as far as we have heard
+	rang   chan struct{} // closed when last has changed
+	closed bool
+}
+
+var queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
+
+// Open opens a queue, and makes it if it is not there. Kinds of errors: Invalid, also if
+// another process has the folder open; Unsupported for what another version has written;
+// Unreachable, Denied; Full for a full disk.
+func Open(ctx context.Context, opt Options) (*Store, error) {
+	const op = "open queue"
+	if !queueName.MatchString(opt.Queue) || (opt.Dir == "") == (opt.URL == "") {
+		return nil, tidemark.Errorf(tidemark.Invalid, op, opt.Queue, "a queue has a name of letters, digits, - and _, and either a folder or a URL", "")
+	}
+	if opt.Limit <= 0 {
+		opt.Limit = defaultLimit
+	}
+	s := &Store{name: opt.Queue, opt: opt, subject: "tidemark.queue." + opt.Queue, bell: "tidemark.bell." + opt.Queue, rang: make(chan struct{})}
+	if err := s.open(ctx); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *Store) open(ctx context.Context) (err error) {
+	if s.opt.Dir != "" {
+		s.name += " in " + s.opt.Dir
+		if s.embedded, err = embed(ctx, s.opt); err != nil {
+			return err
+		}
+		s.conn, err = s.embedded.connect(s.opt)
+	} else {
+		s.name += " at " + s.opt.hide(s.opt.URL)
+		s.conn, err = dial(s.opt)
+	}
+	if err != nil {
+		return s.connectFailed(err)
+	}
+	s.js, err = jetstream.New(s.conn, jetstream.WithPublishAsyncTimeout(ackTimeout), jetstream.WithPublishAsyncMaxPending(2*window))
+	if err != nil {
+		return s.fail(ctx, "open", err)
+	}
+	if err := s.openStream(ctx); err != nil {
+		return err
+	}
+	if err := s.checkEnd(ctx); err != nil {
+		return err
+	}
+	_, err = s.conn.Subscribe(s.bell, func(m *nats.Msg) {
+		if len(m.Data) == 8 {
+			s.heard(binary.BigEndian.Uint64(m.Data))
+		}
+	})
+	return s.fail(ctx, "open", err)
+}
+
+// dial connects to servers that are there.
+func dial(opt Options) (*nats.Conn, error) {
+	options := []nats.Option{nats.Name("tidemark"), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(10 * time.Second)}
+	if opt.Credentials != "" {
+		options = append(options, nats.UserCredentials(opt.Credentials))
+	}
+	if opt.CA != "" {
+		options = append(options, nats.RootCAs(opt.CA))
+	}
+	if opt.Cert != "" {
+		options = append(options, nats.ClientCert(opt.Cert, opt.Key))
+	}
+	return nats.Connect(opt.URL, options...)
+}
+
+// openStream finds the stream, or makes it.
+func (s *Store) openStream(ctx context.Context) error {
+	want := jetstream.StreamConfig{
+		Name: "TIDEMARK_" + s.opt.Queue, Subjects: []string{s.subject}, Description: "a queue of tidemark",
+		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
+		MaxBytes: s.opt.Limit, MaxMsgs: -1, MaxMsgSize: -1, Replicas: max(1, s.opt.Replicas),
+		Duplicates: time.Second, DenyDelete: true, AllowDirect: true,
+	}
+	stream, err := s.js.Stream(ctx, want.Name)
+	if errors.Is(err, jetstream.ErrStreamNotFound) {
+		s.stream, err = s.js.CreateStream(ctx, want)
+		return s.fail(ctx, "open", err)
+	}
+	if err != nil {
+		return s.fail(ctx, "open", err)
+	}
+	s.stream = stream
+	got := stream.CachedInfo()
+	c := got.Config
+	switch {
+	case c.Retention != want.Retention || c.Discard != want.Discard || c.Storage != want.Storage || c.MaxAge != 0 || c.MaxMsgs > 0 || len(c.Subjects) != 1 || c.Subjects[0] != s.subject:
+		return s.error(tidemark.Invalid, "open", fmt.Errorf("there is a stream %s with other settings", want.Name),
+			"Remove it, or name the queue otherwise: it has to keep messages until they are purged, and to refuse new ones when it is full.")
+	case s.opt.Limit < int64(got.State.Bytes):
+		return s.error(tidemark.Invalid, "open", fmt.Errorf("it holds %d bytes already, more than the limit of %d", got.State.Bytes, s.opt.Limit), "Raise the limit, or apply first what is there.")
+	case c.MaxBytes != want.MaxBytes || s.opt.Replicas > 0 && c.Replicas != s.opt.Replicas:
+		c.MaxBytes = want.MaxBytes
+		if s.opt.Replicas > 0 {
+			c.Replicas = s.opt.Replicas
+		}
+		s.stream, err = s.js.UpdateStream(ctx, c)
+	}
+	return s.fail(ctx, "open", err)
+}
+
+// checkEnd finds out whether an embedded server has lost messages at the end.
+func (s *Store) checkEnd(ctx context.Context) error {
+	if s.embedded == nil {
+		return nil
+	}
+	st, err := s.State(ctx)
+	if err != nil {
+		return err
+	}
+	if noted := s.embedded.last(); st.Last < noted {
+		return s.error(tidemark.Corrupt, "open", fmt.Errorf("it ends with message %d, and message %d was there", st.Last, noted),
+			"A file of the queue is damaged. Remove the folder, and capture again from the place that the target has reached.")
+	}
+	return nil
+}
+
+// Addr is where the embedded server listens; empty if it does not.
+func (s *Store) Addr() string {
+	if s.embedded == nil || s.opt.Listen == "" {
+		return ""
+	}
+	return s.embedded.server.Addr().String()
+}
+
+// Name implements queue.Store, as do the methods that follow.
+func (s *Store) Name() string { return "queue " + s.name }
+
+const (
+	// ackTimeout is how long an acknowledgement may take before we look ourselves whether
+	// the message is there: a disk that takes that long for 16 fsyncs is hardly alive.
+	ackTimeout = 20 * time.Second
+	// patience is how long the server may be away before Put gives up.
+	patience = 30 * time.Second
+	// window is how many messages are on their way at once. It gains little where each
+	// is an fsync, and much where the server is far.
+	window = 16
+)
+
+// Put publishes messages. Where the acknowledgement is missing it looks whether the
+// message is there.
+func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, error) {
+	done := 0
+	var since time.Time // the server has not answered
+	for done < len(messages) {
+		seq, rest := first+uint64(done), messages[done:]
+		n, err := s.publish(ctx, seq, rest[:min(len(rest), window)])
+		if n > 0 {
+			done, since = done+n, time.Time{}
+			s.stored(seq + uint64(n) - 1)
+			continue
+		}
+		var api *jetstream.APIError
+		switch {
+		case err == nil:
+			continue
+		case ctx.Err() != nil:
+			return done, ctx.Err()
+		case errors.Is(err, errBroken):
+			return done, diskError("append to", s.Name(), errors.New(s.embedded.log.last()))
+		case errors.As(err, &api):
+			if !wrongSequence(api) {
+				return done, s.refused(api)
+			}
+			since = time.Time{}
+		case since.IsZero():
+			since = time.Now()
+		case time.Since(since) > patience:
+			return done, s.fail(ctx, "append to", err)
+		default:
+			select {
+			case <-ctx.Done():
+			case <-time.After(200 * time.Millisecond):
+			}
+		}
+		// It is not known what has become of them, or the number was not free: it may be
+		// that we have them there from an attempt whose acknowledgement was lost.
+		n, err = s.mine(ctx, seq, rest)
+		done += n
+		switch {
+		case err == nil:
+			s.stored(seq + uint64(n) - 1)
+			continue
+		case errors.Is(err, queue.ErrMissing) && api == nil, tidemark.KindOf(err) == tidemark.Transient:
+			if since.IsZero() {
+				since = time.Now()
+			}
+		case errors.Is(err, queue.ErrMissing):
+			return done, s.error(tidemark.Lost, "append to", fmt.Errorf("message %d is not the next one: the queue was replaced, or has lost its end", seq),
+				"Begin again: the capture goes on behind what is there, if the source still has its log from that place.")
+		default:
+			return done, err
+		}
+	}
+	return done, nil
+}
+
+var errBroken = errors.New("the server has stopped to write")
+
+// publish sends messages and waits for all answers. It gives how many of them, from the
+// first on, are stored, and what became of the one behind them.
+func (s *Store) publish(ctx context.Context, seq uint64, messages [][]byte) (n int, err error) {
+	var acks []jetstream.PubAckFuture
+	for i, b := range messages {
+		f, e := s.js.PublishMsgAsync(&nats.Msg{Subject: s.subject, Data: b}, jetstream.WithExpectLastSequence(seq+uint64(i)-1))
+		if e != nil {
+			err = e
+			break
+		}
+		acks = append(acks, f)
+	}
+	var broken chan struct{}
+	if s.embedded != nil {
+		broken = s.embedded.log.broken
+	}
+	failed := false
+	for _, f := range acks {
+		select {
+		case <-broken:
+			return n, errBroken
+		case <-ctx.Done():
+			return n, ctx.Err()
+		case <-f.Ok():
+			if !failed {
+				n++
+			}
+		case e := <-f.Err():
+			if !failed {
+				failed, err = true, e
+			}
+		}
+	}
+	return n, err
+}
+
+// mine says how many of messages, from the first on, are there under the numbers from seq
+// on. ErrFenced: another is in the place of the first; ErrMissing: none is.
+func (s *Store) mine(ctx context.Context, seq uint64, messages [][]byte) (int, error) {
+	for i, b := range messages {
+		got, err := s.Get(ctx, seq+uint64(i))
+		switch {
+		case err == nil && !bytes.Equal(got, b):
+			err = queue.ErrFenced
+		case err == nil:
+			continue
+		}
+		if i > 0 {
+			return i, nil
+		}
+		return 0, err
+	}
+	return len(messages), nil
+}
+
+// stored takes note that messages up to this number are stored, and tells those who wait.
+func (s *Store) stored(seq uint64) {
+	if s.embedded != nil {
+		s.embedded.note(seq)
+	}
+	s.heard(seq)
+	_ = s.conn.Publish(s.bell, binary.BigEndian.AppendUint64(nil, seq)) // who misses it looks soon
+}
+
+// heard takes note of the number of the last message.
+func (s *Store) heard(seq uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if seq > s.last {
+		s.last = seq
+		close(s.rang)
+		s.rang = make(chan struct{})
+	}
+}
+
+// Get reads a message by its number.
+func (s *Store) Get(ctx context.Context, seq uint64) ([]byte, error) {
+	for begun := time.Now(); ; {
+		m, err := s.stream.GetMsg(ctx, seq)
+		if err == nil {
+			return m.Data, nil
+		}
+		if !errors.Is(err, jetstream.ErrMsgNotFound) {
+			return nil, s.fail(ctx, "read", err)
+		}
+		st, err := s.State(ctx)
+		if err != nil {
+			return nil, err
+		}
+		// In a cluster the answer may come from a server that does not have it yet.
+		if seq < st.First || seq > st.Last || time.Since(begun) > s.lag() {
+			return nil, queue.ErrMissing
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// lag is how far a server of a cluster may be behind its leader.
+func (s *Store) lag() time.Duration {
+	if s.stream.CachedInfo().Config.Replicas > 1 {
+		return 5 * time.Second
+	}
+	return 50 * time.Millisecond // it came between our two questions
+}
+
+// Wait waits for the bell, and looks itself now and then.
+func (s *Store) Wait(ctx context.Context, seq uint64) (uint64, error) {
+	for {
+		s.mu.Lock()
+		last, rang := s.last, s.rang
+		s.mu.Unlock()
+		if last >= seq {
+			return last, nil
+		}
+		select {
+		case <-ctx.Done():
+			return 0, ctx.Err()
+		case <-rang:
+		case <-time.After(500 * time.Millisecond):
+			st, err := s.State(ctx)
+			if err != nil || st.Last < seq {
+				return st.Last, err
+			}
+		}
+	}
+}
+
+// Purge forgets messages.
+func (s *Store) Purge(ctx context.Context, seq uint64) error {
+	return s.fail(ctx, "trim", s.stream.Purge(ctx, jetstream.WithPurgeSequence(seq)))
+}
+
+// State asks the server.
+func (s *Store) State(ctx context.Context) (queue.State, error) {
+	in, err := s.stream.Info(ctx)
+	if err != nil {
+		return queue.State{}, s.fail(ctx, "look at", err)
+	}
+	st := queue.State{First: in.State.FirstSeq, Last: in.State.LastSeq, Bytes: int64(in.State.Bytes), Limit: in.Config.MaxBytes,
+		MaxMessage: int(s.conn.MaxPayload()) - 4<<10} // for what NATS puts before it
+	if in.State.Msgs == 0 {
+		st.First = st.Last + 1
+	}
+	s.heard(st.Last)
+	return st, nil
+}
+
+// Close ends the connection, and the embedded server.
+func (s *Store) Close() error {
+	s.mu.Lock()
+	was := s.closed
+	s.closed = true
+	s.mu.Unlock()
+	if was {
+		return nil
+	}
+	if s.conn != nil {
+		s.conn.Close()
+	}
+	if s.embedded != nil {
+		s.embedded.close()
+	}
+	return nil
+}
+
+// Codes of errors of JetStream (nats-server, server/errors.json).
+const (
+	codeStoreFailed    = 10077
+	codeNoResources    = 10023
+	codeStorageLimit   = 10047
+	codeWrongSequence  = 10071
+	codeWrongSequence2 = 10164
+	codeNotEnabled     = 10076
+	codeNotEnabledHere = 10039
+)
+
+func wrongSequence(e *jetstream.APIError) bool {
+	return e.ErrorCode == codeWrongSequence || e.ErrorCode == codeWrongSequence2
+}
+
+// refused words why a server has not stored a message.
+func (s *Store) refused(e *jetstream.APIError) error {
+	switch {
+	case e.ErrorCode == codeStoreFailed && strings.Contains(e.Description, "maximum bytes"):
+		return queue.ErrFull
+	case e.ErrorCode == codeStoreFailed, e.ErrorCode == codeNoResources, e.ErrorCode == codeStorageLimit:
+		cause := e.Description
+		if s.embedded != nil {
+			if text := s.embedded.log.last(); text != "" {
+				cause = text
+			}
+		}
+		return diskError("append to", s.Name(), errors.New(cause))
+	}
+	return s.error(tidemark.Bug, "append to", e, "")
+}
+
+// diskError is one of the file system.
+func diskError(op, object string, err error) error {
+	out := &tidemark.Error{Op: op, Object: object, Kind: tidemark.Invalid, Err: err}
+	text := err.Error()
+	switch {
+	case errors.Is(err, syscall.ENOSPC), strings.Contains(text, syscall.ENOSPC.Error()), strings.Contains(text, syscall.EFBIG.Error()), strings.Contains(text, syscall.EDQUOT.Error()):
+		out.Kind, out.Hint = tidemark.Full, "Make room on the disk of the queue, and start again: nothing that was acknowledged is lost."
+	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS):
+		out.Kind, out.Hint = tidemark.Forbidden, "Give the user of this process the right to write there."
+	default:
+		out.Hint = "Look at the disk of the queue."
+	}
+	return out
+}
+
+func (s *Store) error(kind tidemark.Kind, op string, err error, hint string) error {
+	return &tidemark.Error{Op: op, Object: s.Name(), Kind: kind, Hint: hint, Err: errors.New(s.opt.hide(err.Error()))}
+}
+
+// fail words an error of the client.
+func (s *Store) fail(ctx context.Context, op string, err error) error {
+	var api *jetstream.APIError
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.As(err, &api) && (api.ErrorCode == codeNotEnabled || api.ErrorCode == codeNotEnabledHere), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
+		return s.error(tidemark.Unsupported, op, err, "Switch JetStream on at the NATS server (jetstream { store_dir, sync_interval: always }).")
+	case errors.As(err, &api) && (api.ErrorCode == codeStoreFailed || api.ErrorCode == codeNoResources || api.ErrorCode == codeStorageLimit):
+		return s.refused(api)
+	case errors.As(err, &api):
+		return s.error(tidemark.Invalid, op, err, "")
+	case errors.Is(err, jetstream.ErrStreamNotFound):
+		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: capture again from the place that the target has reached.")
+	}
+	return s.error(tidemark.Transient, op, err, "")
+}
+
+// connectFailed words why there is no connection.
+func (s *Store) connectFailed(err error) error {
+	var known *tidemark.Error
+	switch {
+	case errors.As(err, &known):
+		return err
+	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked), strings.Contains(strings.ToLower(err.Error()), "authorization"):
+		return s.error(tidemark.Denied, "open", err, "")
+	}
+	return s.error(tidemark.Unreachable, "open", err, "")
+}
+
+// hide takes what logs in out of a text.
+func (o *Options) hide(text string) string {
+	for _, one := range strings.Split(o.URL, ",") {
+		u, err := url.Parse(strings.TrimSpace(one))
+		if err != nil || u.User == nil {
+			continue
+		}
+		bare := *u
+		bare.User = nil
+		text = strings.ReplaceAll(text, strings.TrimSpace(one), bare.String())
+		if p, ok := u.User.Password(); ok && p != "" {
+			text = strings.ReplaceAll(text, p, "***")
+		} else if name := u.User.Username(); name != "" { // which is a token then
+			text = strings.ReplaceAll(text, name, "***")
+		}
+	}
+	if o.Password != "" {
+		text = strings.ReplaceAll(text, o.Password, "***")
+	}
+	return tidemark.MaskURL(text)
+}

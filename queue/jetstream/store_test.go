@@ -1,0 +1,461 @@
+package jetstream
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats-server/v2/server"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/queue"
+	"github.com/tidemarkdb/tidemark/queue/queuetest"
+)
+
+func open(tb testing.TB, opt Options) *Store {
+	tb.Helper()
+	s, err := Open(tb.Context(), opt)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { s.Close() })
+	return s
+}
+
+func openLog(tb testing.TB, s *Store, opt queue.Options) *queue.Log {
+	tb.Helper()
+	l, err := queue.New(tb.Context(), s, opt)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return l
+}
+
+func TestEmbedded(t *testing.T) {
+	queuetest.Run(t, queuetest.Maker{
+		New: func(tb testing.TB, limit int64) func() queue.Store {
+			dir := tb.TempDir()
+			return func() queue.Store { return open(tb, Options{Queue: "orders", Dir: dir, Limit: limit}) }
+		},
+		Giant: 200 << 20, RAM: 128 << 20, Checks: 20,
+	})
+}
+
+func TestExternal(t *testing.T) {
+	url := "nats://" + startServer(t, &server.Options{}).Addr().String()
+	n := 0
+	queuetest.Run(t, queuetest.Maker{
+		New: func(tb testing.TB, limit int64) func() queue.Store {
+			n++
+			queueName := fmt.Sprintf("q%d", n)
+			return func() queue.Store { return open(tb, Options{Queue: queueName, URL: url, Limit: limit}) }
+		},
+		Giant: 30 << 20, RAM: 128 << 20, Checks: 10,
+	})
+}
+
+// startServer starts a NATS server as sites have them, with a port of its own.
+func startServer(tb testing.TB, so *server.Options) *server.Server {
+	tb.Helper()
+	so.Host, so.JetStream, so.NoSigs, so.NoLog, so.SyncAlways, so.JetStreamMaxStore = "127.0.0.1", true, true, true, true, 1<<60
+	if so.Port == 0 {
+		so.Port = server.RANDOM_PORT
+	}
+	if so.StoreDir == "" {
+		so.StoreDir = tb.TempDir()
+	}
+	s, err := server.NewServer(so)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	go s.Start()
+	tb.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	if !s.ReadyForConnections(10 * time.Second) {
+		tb.Fatal("the server does not start")
+	}
+	return s
+}
+
+// insertAt makes the transaction at a place: the place alone says all of it.
+func insertAt(place uint64, size int) *tidemark.Tx {
+	rel := tidemark.Relation{ID: 7, Table: tidemark.TableID{Schema: "public", Name: "t"}, Identity: 'd', Columns: []tidemark.RelationColumn{{Name: "id", Key: true, Type: 23, Mod: -1}}}
+	text := bytes.Repeat(binary.BigEndian.AppendUint64(nil, place*0x9e3779b97f4a7c15), size/8+1)
+	m := append(binary.BigEndian.AppendUint32([]byte{'I'}, rel.ID), 'N')
+	m = tidemark.AppendTuple(m, []tidemark.Value{{Kind: tidemark.TextValue, Data: text}})
+	return &tidemark.Tx{Place: place, End: place + 1, Rows: 1, Changes: tidemark.AppendChange(tidemark.AppendChange(nil, rel.Append(nil)), m)}
+}
+
+var errEnough = errors.New("enough")
+
+// readPlaces reads from the start to the place until, and checks that the transactions
+// of these places come, each once and whole. It gives the last of them and the error.
+func readPlaces(l *queue.Log, ctx context.Context, after, until uint64, size int) (last uint64, err error) {
+	last = after
+	var body []byte
+	err = l.Read(ctx, after, func(tx *tidemark.Tx) error {
+		if tx.Place != last+1 {
+			return fmt.Errorf("place %d comes after %d", tx.Place, last)
+		}
+		for rest := tx.Changes; len(rest) > 0; {
+			c, next, err := tidemark.NextChange(rest)
+			if err != nil {
+				return err
+			}
+			if rest = next; c.Kind == tidemark.InsertChange {
+				body = c.Body
+			}
+		}
+		if tx.More {
+			return nil
+		}
+		if want := insertAt(tx.Place, size).Changes; !bytes.HasSuffix(want, body) || len(body) < size {
+			return fmt.Errorf("the transaction at place %d is another one", tx.Place)
+		}
+		if last = tx.Place; last >= until {
+			return errEnough
+		}
+		return nil
+	})
+	if err == errEnough {
+		err = nil
+	}
+	return last, err
+}
+
+func appendPlaces(tb testing.TB, l *queue.Log, from, to uint64, size int) {
+	tb.Helper()
+	for place := from; place <= to; place++ {
+		if err := l.Append(tb.Context(), []*tidemark.Tx{insertAt(place, size)}); err != nil {
+			tb.Fatal(err)
+		}
+	}
+}
+
+// fill makes a queue with messages of about 100 KB at the places 1 to n, and closes it.
+func fill(t *testing.T, n uint64) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "queue")
+	l := openLog(t, open(t, Options{Queue: "q", Dir: dir}), queue.Options{})
+	if _, _, err := l.Begin(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	appendPlaces(t, l, 1, n, 100_000)
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// blocks are the files in which the server keeps messages.
+func blocks(t *testing.T, dir string) []string {
+	t.Helper()
+	var out []string
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".blk") {
+			out = append(out, path)
+		}
+		return err
+	})
+	if err != nil || len(out) == 0 {
+		t.Fatalf("no files of messages in %s: %v", dir, err)
+	}
+	return out
+}
+
+// damaged opens a queue of 40 messages that is damaged somewhere, and wants what is
+// before the damage, and then an error that says so.
+func damaged(t *testing.T, dir string) {
+	t.Helper()
+	s, err := Open(t.Context(), Options{Queue: "q", Dir: dir})
+	last := uint64(0)
+	if err == nil {
+		defer s.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		last, err = readPlaces(openLog(t, s, queue.Options{}), ctx, 0, 40, 100_000)
+	}
+	if tidemark.KindOf(err) != tidemark.Corrupt || tidemark.HintOf(err) == "" {
+		t.Fatalf("read up to %d, and then: %v", last, err)
+	}
+	t.Logf("read up to %d, and then: %v", last, err)
+}
+
+// A bit that flips anywhere in a message is found, whether the server has to read all its
+// files when it starts, as after a crash, or believes its index.
+func TestFlippedBit(t *testing.T) {
+	for _, crashed := range []bool{false, true} {
+		for _, where := range []float64{0.31, 0.999} {
+			t.Run(fmt.Sprintf("%v_%v", crashed, where), func(t *testing.T) {
+				dir := fill(t, 40)
+				files := blocks(t, dir)
+				if crashed {
+					forget(t, dir)
+				}
+				b, err := os.ReadFile(files[0])
+				if err != nil {
+					t.Fatal(err)
+				}
+				b[int(float64(len(b))*where)] ^= 0x10
+				if err := os.WriteFile(files[0], b, 0o600); err != nil {
+					t.Fatal(err)
+				}
+				damaged(t, dir)
+			})
+		}
+	}
+}
+
+// forget removes the server's index, which a crash leaves behind old.
+func forget(t *testing.T, dir string) {
+	t.Helper()
+	found := false
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if filepath.Base(path) == "index.db" {
+			found = true
+			return os.Remove(path)
+		}
+		return err
+	})
+	if err != nil || !found {
+		t.Fatalf("index.db: found %v, %v", found, err)
+	}
+}
+
+// A file of the queue that has lost its end, or is gone.
+func TestTornFile(t *testing.T) {
+	for name, tear := range map[string]func(string) error{
+		"cut":     func(f string) error { return os.Truncate(f, 1<<20) },
+		"emptied": func(f string) error { return os.Truncate(f, 0) },
+		"removed": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := fill(t, 40)
+			forget(t, dir)
+			if err := tear(blocks(t, dir)[0]); err != nil {
+				t.Fatal(err)
+			}
+			damaged(t, dir)
+		})
+	}
+}
+
+func wantError(t *testing.T, err error, kind tidemark.Kind, text string) {
+	t.Helper()
+	if tidemark.KindOf(err) != kind || !strings.Contains(err.Error(), text) || tidemark.HintOf(err) == "" {
+		t.Fatalf("%v (%v, hint %q); want %v with %q", err, tidemark.KindOf(err), tidemark.HintOf(err), kind, text)
+	}
+}
+
+func TestFolders(t *testing.T) {
+	dir := fill(t, 2)
+	s := open(t, Options{Queue: "q", Dir: dir})
+	_, err := Open(t.Context(), Options{Queue: "q", Dir: dir})
+	wantError(t, err, tidemark.Invalid, fmt.Sprintf("process %d on ", os.Getpid()))
+	s.Close()
+	if err := os.WriteFile(filepath.Join(dir, versionName), []byte("7\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), Options{Queue: "q", Dir: dir})
+	wantError(t, err, tidemark.Unsupported, `the format "7" of another version`)
+
+	other := t.TempDir()
+	if err := os.WriteFile(filepath.Join(other, "thesis.doc"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = Open(t.Context(), Options{Queue: "q", Dir: other})
+	wantError(t, err, tidemark.Invalid, "the folder holds other files, such as thesis.doc")
+	_, err = Open(t.Context(), Options{Queue: "q", Dir: filepath.Join(other, "thesis.doc")})
+	if err == nil {
+		t.Fatal("a file is no folder")
+	}
+	if _, err = Open(t.Context(), Options{Queue: "a b", Dir: other}); tidemark.KindOf(err) != tidemark.Invalid {
+		t.Fatal(err)
+	}
+}
+
+// A smaller limit never drops what is there.
+func TestLimits(t *testing.T) {
+	dir := fill(t, 40)
+	_, err := Open(t.Context(), Options{Queue: "q", Dir: dir, Limit: 3 << 20})
+	wantError(t, err, tidemark.Invalid, "more than the limit of 3145728")
+	s := open(t, Options{Queue: "q", Dir: dir, Limit: 5 << 20})
+	st, err := s.State(t.Context())
+	if err != nil || st.Limit != 5<<20 || st.Last-st.First != 39 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+}
+
+// A server of a site refuses us, and does not see its password in what we say of it.
+func TestSecrets(t *testing.T) {
+	addr := startServer(t, &server.Options{Username: "tide", Password: "s3cret"}).Addr().String()
+	for _, c := range []struct {
+		url  string
+		kind tidemark.Kind
+	}{
+		{"nats://tide:wr0ng-s3cret@" + addr, tidemark.Denied},
+		{"nats://t0ken-s3cret@" + addr, tidemark.Denied},
+		{"nats://tide:s3cret@127.0.0.1:1", tidemark.Unreachable},
+		{"nats://tide:s3cret@no host:1", tidemark.Unreachable},
+		{"nats://tide:s3cret@" + addr, tidemark.Bug},
+	} {
+		s, err := Open(t.Context(), Options{Queue: "q", URL: c.url})
+		if err == nil {
+			err = errors.New(s.Name())
+			s.Close()
+		}
+		if tidemark.KindOf(err) != c.kind || strings.Contains(err.Error(), "s3cret") {
+			t.Errorf("%v (%v)", err, tidemark.KindOf(err))
+		}
+	}
+}
+
+// A stream of that name that is not ours is left alone.
+func TestForeignStream(t *testing.T) {
+	url := "nats://" + startServer(t, &server.Options{}).Addr().String()
+	s := open(t, Options{Queue: "q", URL: url})
+	c := s.stream.CachedInfo().Config
+	c.MaxAge = time.Hour
+	if _, err := s.js.UpdateStream(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	_, err := Open(t.Context(), Options{Queue: "q", URL: url})
+	wantError(t, err, tidemark.Invalid, "there is a stream TIDEMARK_q with other settings")
+}
+
+// Others reach an embedded queue by its port, and with its password only.
+func TestListen(t *testing.T) {
+	_, err := Open(t.Context(), Options{Queue: "q", Dir: t.TempDir(), Listen: "0.0.0.0:0"})
+	wantError(t, err, tidemark.Invalid, "it can be reached from other hosts, and has no password")
+	s := open(t, Options{Queue: "q", Dir: t.TempDir(), Listen: "127.0.0.1:0", User: "tide", Password: "s3cret"})
+	l := openLog(t, s, queue.Options{})
+	if _, _, err := l.Begin(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(t.Context(), Options{Queue: "q", URL: "nats://" + s.Addr()}); tidemark.KindOf(err) != tidemark.Denied {
+		t.Fatal(err)
+	}
+	far := openLog(t, open(t, Options{Queue: "q", URL: "nats://tide:s3cret@" + s.Addr()}), queue.Options{})
+	done := make(chan error, 1)
+	go func() {
+		_, err := readPlaces(far, t.Context(), 0, 20, 1000)
+		done <- err
+	}()
+	appendPlaces(t, l, 1, 20, 1000)
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if err := far.Trim(t.Context(), 20); err != nil {
+		t.Fatal(err)
+	}
+	if st, err := l.Stats(t.Context()); err != nil || st.Messages != 1 {
+		t.Fatalf("%+v, %v", st, err)
+	}
+}
+
+// A connection that breaks again and again, also between a message and its
+// acknowledgement: all is there, and once.
+func TestBrokenConnection(t *testing.T) {
+	p := startProxy(t, startServer(t, &server.Options{}).Addr().String())
+	url := "nats://" + p.listener.Addr().String()
+	l := openLog(t, open(t, Options{Queue: "q", URL: url}), queue.Options{})
+	if _, _, err := l.Begin(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := readPlaces(openLog(t, open(t, Options{Queue: "q", URL: url}), queue.Options{}), t.Context(), 0, 300, 20_000)
+		done <- err
+	}()
+	for place := uint64(1); place <= 300; place++ {
+		if place%150 == 50 {
+			p.answers.Store(false) // it arrives, and nobody hears of it
+			time.AfterFunc(50*time.Millisecond, p.cut)
+		}
+		appendPlaces(t, l, place, place, 20_000)
+	}
+	if p.cuts.Load() < 2 {
+		t.Fatalf("the connection was cut %d times", p.cuts.Load())
+	}
+	if err := <-done; tidemark.KindOf(err) == tidemark.Transient { // which its caller tries again
+		_, err = readPlaces(l, t.Context(), 0, 300, 20_000)
+		done <- err
+	} else {
+		done <- err
+	}
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A proxy is a network that breaks.
+type proxy struct {
+	listener net.Listener
+	answers  atomic.Bool
+	cuts     atomic.Int64
+	mu       sync.Mutex
+	conns    []net.Conn
+}
+
+func startProxy(t *testing.T, to string) *proxy {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{listener: l}
+	p.answers.Store(true)
+	t.Cleanup(func() { l.Close(); p.cut() })
+	go func() {
+		for {
+			a, err := l.Accept()
+			if err != nil {
+				return
+			}
+			b, err := net.Dial("tcp", to)
+			if err != nil {
+				a.Close()
+				continue
+			}
+			p.mu.Lock()
+			p.conns = append(p.conns, a, b)
+			p.mu.Unlock()
+			go io.Copy(b, a)
+			go func() {
+				buf := make([]byte, 64<<10)
+				for {
+					n, err := b.Read(buf)
+					if err != nil {
+						a.Close()
+						return
+					}
+					if p.answers.Load() {
+						a.Write(buf[:n])
+					}
+				}
+			}()
+		}
+	}()
+	return p
+}
+
+// cut breaks all connections; new ones work.
+func (p *proxy) cut() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, c := range p.conns {
+		c.Close()
+	}
+	p.conns = nil
+	p.cuts.Add(1)
+	p.answers.Store(true)
+}

@@ -1,0 +1,198 @@
+package queue
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/zstd"
+	"github.com/zeebo/xxh3"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+var orders = tidemark.Relation{ID: 7, Table: tidemark.TableID{Schema: "public", Name: "orders"}, Identity: 'd',
+	Columns: []tidemark.RelationColumn{{Name: "id", Key: true, Type: 23, Mod: -1}, {Name: "text", Type: 25, Mod: -1}}}
+
+// insert is an insert into orders.
+func insert(size int) []byte {
+	m := binary.BigEndian.AppendUint32([]byte{'I'}, orders.ID)
+	m = append(m, 'N')
+	return tidemark.AppendChange(nil, tidemark.AppendTuple(m, []tidemark.Value{
+		{Kind: tidemark.TextValue, Data: []byte("1")}, {Kind: tidemark.TextValue, Data: bytes.Repeat([]byte{'x'}, size)}}))
+}
+
+func described() []byte { return tidemark.AppendChange(nil, orders.Append(nil)) }
+
+func packed(t testing.TB, maxMessage int, compress bool, txs ...*tidemark.Tx) [][]byte {
+	p := packer{max: maxMessage}
+	if compress {
+		p.compress, _ = zstd.NewWriter(nil)
+	}
+	p.begin(header{seq: 4, whole: 90, end: 91}, 0xabcdef, 77)
+	for _, tx := range txs {
+		if err := p.add(tx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return p.take()
+}
+
+func TestHeaders(t *testing.T) {
+	at := time.UnixMicro(1_700_000_000_123_456).UTC()
+	txs := []*tidemark.Tx{
+		{Place: 100, End: 110, XID: 5, Time: at, Put: at.Add(time.Second), Origin: "other", Rows: 1, Changes: append(described(), insert(10)...)},
+		{Place: 120, More: true, Rows: 2, Changes: append(insert(3000), insert(1000)...)},
+		{Place: 120, End: 130, GTID: "0-1-2", Rows: 1, Changes: insert(2000)},
+		{Place: 140, End: 150},
+	}
+	for _, compress := range []bool{false, true} {
+		var prev uint64 = 0xabcdef
+		want := []header{
+			{seq: 5, after: 90, whole: 100, end: 110, open: 5, entries: 2},
+			{seq: 6, after: 100, whole: 140, end: 150, entries: 3, flags: continuesFlag},
+		}
+		messages := packed(t, 4096, compress, txs...)
+		if len(messages) != len(want) {
+			t.Fatalf("%d messages", len(messages))
+		}
+		for i, b := range messages {
+			m, err := parse(b)
+			if err != nil || len(b) > 4096 {
+				t.Fatalf("message %d of %d bytes: %v", i, len(b), err)
+			}
+			w := want[i]
+			w.prev, w.writer, w.changes, w.size = prev, 77, m.changes, m.size
+			if compress {
+				w.flags |= packedFlag
+			}
+			if m.header != w {
+				t.Errorf("header %+v\n   want %+v", m.header, w)
+			}
+			if openOf(b) != m.open {
+				t.Errorf("openOf gives %d", openOf(b))
+			}
+			prev = m.sum
+		}
+		first, _ := parse(messages[0])
+		if tx := first.entries[0].tx; tx.Place != 100 || tx.End != 110 || tx.XID != 5 || !tx.Time.Equal(at) || !tx.Put.Equal(at.Add(time.Second)) || tx.Origin != "other" || tx.Rows != 1 || tx.More || !bytes.Equal(tx.Changes, txs[0].Changes) {
+			t.Errorf("the first transaction is %+v", tx)
+		}
+		second, _ := parse(messages[1])
+		if len(first.relations) != 0 || !bytes.Equal(second.relations, described()) {
+			t.Errorf("relations %q and %q", first.relations, second.relations)
+		}
+		if tx := second.entries[2].tx; !tx.Time.IsZero() || len(tx.Changes) != 0 || second.entries[1].tx.GTID != "0-1-2" {
+			t.Errorf("the last transaction is %+v", tx)
+		}
+	}
+}
+
+// Every bit of a message counts.
+func TestFlippedBits(t *testing.T) {
+	for _, compress := range []bool{false, true} {
+		b := packed(t, 4096, compress, &tidemark.Tx{Place: 100, End: 110, Rows: 1, Changes: append(described(), insert(500)...)})[0]
+		for i := range b {
+			for bit := range 8 {
+				b[i] ^= 1 << bit
+				if _, err := parse(b); !errors.Is(err, errDamaged) && !(i == 3 && errors.Is(err, errFormat)) {
+					t.Fatalf("byte %d, bit %d: %v", i, bit, err)
+				}
+				b[i] ^= 1 << bit
+			}
+			if _, err := parse(b[:i]); !errors.Is(err, errDamaged) {
+				t.Fatalf("cut at %d: %v", i, err)
+			}
+		}
+		if _, err := parse(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// A table whose description does not go into a message is refused, and so are changes
+// that are none.
+func TestRefused(t *testing.T) {
+	wide := orders
+	for range 400 {
+		wide.Columns = append(wide.Columns, tidemark.RelationColumn{Name: "a name of a column", Type: 25})
+	}
+	for want, changes := range map[string][]byte{
+		"the description of a table does not go into a message of 4096 bytes": tidemark.AppendChange(nil, wide.Append(nil)),
+		"a change of the table number 7, which the stream has not described":  insert(5),
+		"a change that is not in its format":                                  {0, 0, 0, 9, 'I'},
+		"the transaction at place 90 is not behind the last one, at 90":       nil,
+	} {
+		p := packer{max: 4096}
+		p.begin(header{whole: 90}, 0, 1)
+		tx := &tidemark.Tx{Place: 100, Changes: changes}
+		if changes == nil {
+			tx.Place = 90
+		}
+		if err := p.add(tx); err == nil || err.Error() != want {
+			t.Errorf("%v; want %s", err, want)
+		}
+	}
+}
+
+// Whatever comes, parse and the reader refuse it or give transactions that take no more
+// memory than was asked for.
+func FuzzMessage(f *testing.F) {
+	for _, compress := range []bool{false, true} {
+		for _, b := range packed(f, 4096, compress,
+			&tidemark.Tx{Place: 100, End: 110, Rows: 1, GTID: "a", Changes: append(described(), insert(10)...)},
+			&tidemark.Tx{Place: 120, More: true, Rows: 2, Changes: append(insert(6000), insert(100)...)},
+			&tidemark.Tx{Place: 120, End: 130, Origin: "b", Changes: insert(3000)}) {
+			f.Add(b[:len(b)-sumSize])
+		}
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		b = binary.BigEndian.AppendUint64(bytes.Clone(b), xxh3.Hash(b)) // else nothing would pass
+		m, err := parse(b)
+		if err != nil {
+			return
+		}
+		r := reader{given: map[uint32][]byte{}, pending: map[uint32][]byte{}}
+		size := 0
+		err = r.give(m, false, func(tx *tidemark.Tx) error {
+			size += len(tx.Changes)
+			return nil
+		})
+		if limit := int(m.size) * 3; err == nil && size > limit {
+			t.Fatalf("%d bytes of changes out of %d", size, m.size)
+		}
+	})
+}
+
+// Whatever a capture gives is refused, or comes out again in messages of the size that
+// was asked for.
+func FuzzPack(f *testing.F) {
+	f.Add(append(described(), insert(10)...), 5000)
+	f.Add(append(described(), insert(9000)...), 5000)
+	f.Add(append(append(described(), insert(3000)...), insert(2000)...), 4096)
+	f.Fuzz(func(t *testing.T, changes []byte, size int) {
+		p := packer{max: minMessage + max(0, size)%10000}
+		p.begin(header{}, 0, 1)
+		if p.add(&tidemark.Tx{Place: 5, End: 6, Changes: changes}) != nil {
+			return
+		}
+		var got []byte
+		r := reader{given: map[uint32][]byte{}, pending: map[uint32][]byte{}}
+		for i, b := range p.take() {
+			m, err := parse(b)
+			if err != nil || len(b) > p.max {
+				t.Fatalf("message %d of %d bytes: %v", i, len(b), err)
+			}
+			// Relations are left out: all of them are among the changes.
+			m.relations = nil
+			if err := r.give(m, false, func(tx *tidemark.Tx) error { got = append(got, tx.Changes...); return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !bytes.Equal(got, changes) {
+			t.Fatalf("%d bytes went in, %d came out", len(changes), len(got))
+		}
+	})
+}

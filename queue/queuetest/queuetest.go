@@ -1,0 +1,614 @@
+// Package queuetest is what every queue.Store has to do, by the Log that is made of it.
+package queuetest
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"math/rand/v2"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/queue"
+)
+
+// A Maker makes stores for tests.
+type Maker struct {
+	// New makes an empty store of so many bytes, and gives what opens it, again too
+	// when it has been closed.
+	New func(tb testing.TB, limit int64) (open func() queue.Store)
+	// Giant is how many bytes the transaction has that has to pass; RAM is how many of
+	// memory that may take.
+	Giant, RAM int64
+	// Checks is how many random sequences of operations are tried.
+	Checks int
+}
+
+// A judge is a *testing.T or a *rapid.T.
+type judge interface {
+	Helper()
+	Logf(string, ...any)
+	Errorf(string, ...any)
+	Fatal(...any)
+	Fatalf(string, ...any)
+}
+
+// A bench is a log under test.
+type bench struct {
+	judge
+	ctx   context.Context
+	open  func() queue.Store
+	opt   queue.Options
+	store queue.Store
+	log   *queue.Log
+}
+
+// Run runs the suite.
+func Run(t *testing.T, m Maker) {
+	for _, c := range []struct {
+		name  string
+		limit int64
+		opt   queue.Options
+		run   func(*bench)
+	}{
+		{"gives what it got, in order", 64 << 20, queue.Options{}, order},
+		{"gives what it got from small messages", 64 << 20, queue.Options{MaxMessage: 4 << 10}, order},
+		{"gives what it got packed", 64 << 20, queue.Options{Compress: true}, order},
+		{"resumes at every place", 64 << 20, queue.Options{MaxMessage: 8 << 10}, resume},
+		{"says each relation once", 64 << 20, queue.Options{MaxMessage: 4 << 10}, relations},
+		{"waits for more", 64 << 20, queue.Options{}, waits},
+		{"goes on after a restart", 64 << 20, queue.Options{MaxMessage: 16 << 10}, restart},
+		{"refuses what is not behind the last", 64 << 20, queue.Options{}, refuses},
+		{"forgets what was trimmed, and says so", 64 << 20, queue.Options{MaxMessage: 4 << 10}, trim},
+		{"knows where it begins", 64 << 20, queue.Options{}, from},
+		{"pushes back when it is full", 1 << 20, queue.Options{MaxMessage: 64 << 10}, full},
+		{"refuses a transaction larger than itself", 1 << 20, queue.Options{MaxMessage: 64 << 10}, tooLarge},
+		{"fences an earlier writer", 64 << 20, queue.Options{}, fences},
+		{"passes over what was given up", 64 << 20, queue.Options{MaxMessage: 8 << 10}, givenUp},
+		{"carries a change larger than a message", 64 << 20, queue.Options{MaxMessage: 64 << 10}, largeChange},
+		{"carries a giant in little memory", 2*m.Giant + 64<<20, queue.Options{}, func(b *bench) { giant(b, m.Giant, m.RAM) }},
+	} {
+		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			b := &bench{judge: t, ctx: ctx, open: m.New(t, c.limit), opt: c.opt}
+			b.reopen()
+			defer func() { b.log.Close() }()
+			b.begin()
+			c.run(b)
+		})
+	}
+	t.Run("does_what_a_slice_does", func(t *testing.T) {
+		checks := flag.Lookup("rapid.checks")
+		was := checks.Value.String()
+		if was == checks.DefValue {
+			checks.Value.Set(strconv.Itoa(m.Checks))
+			defer checks.Value.Set(was)
+		}
+		rapid.Check(t, func(r *rapid.T) { random(t, r, m) })
+	})
+}
+
+// reopen closes the log and its store, if it is open, and opens both.
+func (b *bench) reopen() {
+	b.Helper()
+	if b.log != nil {
+		if err := b.log.Close(); err != nil {
+			b.Fatal(err)
+		}
+	}
+	b.store = b.open()
+	log, err := queue.New(b.ctx, b.store, b.opt)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.log = log
+}
+
+func (b *bench) begin() (place, end uint64) {
+	b.Helper()
+	place, end, err := b.log.Begin(b.ctx, 0)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return place, end
+}
+
+func (b *bench) append(txs ...*tidemark.Tx) {
+	b.Helper()
+	if err := b.log.Append(b.ctx, keep(txs)); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// appendSome appends txs, so many at a time.
+func (b *bench) appendSome(txs []*tidemark.Tx, at int) {
+	b.Helper()
+	for len(txs) > 0 {
+		n := min(at, len(txs))
+		b.append(txs[:n]...)
+		txs = txs[n:]
+	}
+}
+
+var errEnough = errors.New("enough")
+
+// read reads behind after, until the transaction at place until has come.
+func (b *bench) read(after, until uint64) []*tidemark.Tx {
+	b.Helper()
+	if until <= after {
+		return nil
+	}
+	var out []*tidemark.Tx
+	err := b.log.Read(b.ctx, after, func(tx *tidemark.Tx) error {
+		out = append(out, tx)
+		if !tx.More && tx.Place >= until {
+			return errEnough
+		}
+		return nil
+	})
+	if err != errEnough {
+		b.Fatalf("reading from %d to %d: %v", after, until, err)
+	}
+	return out
+}
+
+// wantKind checks an error's kind, and that it says what to do.
+func (b *bench) wantKind(err error, kind tidemark.Kind, text string) {
+	b.Helper()
+	if tidemark.KindOf(err) != kind || !strings.Contains(err.Error(), text) {
+		b.Fatalf("the error is %v (%v); one of kind %v with %q was expected", err, tidemark.KindOf(err), kind, text)
+	}
+	if kind != tidemark.Transient && kind != tidemark.Bug && tidemark.HintOf(err) == "" {
+		b.Fatalf("the error %v has no hint", err)
+	}
+}
+
+func order(b *bench) {
+	s := newSource(1)
+	txs := s.some(300)
+	b.appendSome(txs, 37)
+	equal(b, flat(b, b.read(0, s.place)), flat(b, txs))
+	st, err := b.log.Stats(b.ctx)
+	if err != nil || st.Last != s.place || st.First != 0 || st.Messages == 0 || st.Bytes == 0 || st.Put != st.Messages || st.PutTime == 0 {
+		b.Fatalf("stats %+v, %v; the last transaction is at %d", st, err, s.place)
+	}
+}
+
+func resume(b *bench) {
+	s := newSource(2)
+	txs := s.some(60)
+	b.appendSome(txs, 7)
+	want := flat(b, txs)
+	n := 0
+	for _, tx := range txs {
+		if tx.More {
+			continue
+		}
+		n++
+		equal(b, flat(b, b.read(tx.Place, s.place)), want[n:])
+		equal(b, flat(b, b.read(tx.Place-1, s.place)), want[n-1:])
+	}
+}
+
+// relations: what is in every message comes to the reader once.
+func relations(b *bench) {
+	s := newSource(3)
+	var want int
+	s.rnd = rand.New(rand.NewPCG(3, 3))
+	for i := range 200 {
+		txs := s.next(1, 3, 300)
+		for rest := txs[0].Changes; len(rest) > 0; {
+			c, next, _ := tidemark.NextChange(rest)
+			if rest = next; c.Kind == tidemark.RelationChange {
+				want++
+			}
+		}
+		if i == 100 {
+			s.restart() // all come again, and have not changed
+			want += 4
+		}
+		b.append(txs...)
+	}
+	got := 0
+	for _, tx := range b.read(0, s.place) {
+		for rest := tx.Changes; len(rest) > 0; {
+			c, next, err := tidemark.NextChange(rest)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if rest = next; c.Kind == tidemark.RelationChange {
+				got++
+			}
+		}
+	}
+	if got == 0 || got > want {
+		b.Fatalf("%d relations came, and %d were in the stream", got, want)
+	}
+}
+
+func waits(b *bench) {
+	s := newSource(4)
+	first, second := s.some(5), s.some(5)
+	b.append(first...)
+	middle := first[len(first)-1].Place
+	reached, done := make(chan struct{}), make(chan error, 1)
+	var got []*tidemark.Tx
+	ctx, cancel := context.WithCancel(b.ctx)
+	go func() {
+		done <- b.log.Read(ctx, 0, func(tx *tidemark.Tx) error {
+			got = append(got, tx)
+			if !tx.More && (tx.Place == middle || tx.Place == s.place) {
+				reached <- struct{}{}
+			}
+			return nil
+		})
+	}()
+	await := func() {
+		select {
+		case <-reached:
+		case err := <-done:
+			b.Fatalf("the read ended: %v", err)
+		}
+	}
+	await()
+	begun := time.Now()
+	b.append(second...)
+	await()
+	if took := time.Since(begun); took > 2*time.Second {
+		b.Errorf("what was appended was read %v later", took)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		b.Fatalf("a read that was ended gives %v", err)
+	}
+	equal(b, flat(b, got), flat(b, append(first, second...)))
+}
+
+func restart(b *bench) {
+	s := newSource(5)
+	var txs []*tidemark.Tx
+	for range 4 {
+		more := s.some(20)
+		b.appendSome(more, 3)
+		txs = append(txs, more...)
+		b.reopen()
+		if place, end := b.begin(); place != s.place || end != s.place+1 {
+			b.Fatalf("after a restart the last transaction is at %d and ends at %d; it is at %d", place, end, s.place)
+		}
+		s.restart()
+	}
+	equal(b, flat(b, b.read(0, s.place)), flat(b, txs))
+}
+
+func refuses(b *bench) {
+	s := newSource(6)
+	txs := s.next(1, 2, 10)
+	b.append(txs...)
+	b.wantKind(b.log.Append(b.ctx, keep(txs)), tidemark.Bug, "not behind the last one")
+	b.wantKind(b.log.Append(b.ctx, keep(s.next(1, 1, 1))), tidemark.Bug, "without Begin")
+	b.begin()
+	b.wantKind(b.log.Append(b.ctx, keep(s.next(1, 1, 1))), tidemark.Bug, "has not described")
+	b.begin()
+	s.restart()
+	half := s.next(2, 1, 1)[:1]
+	b.append(half...)
+	b.wantKind(b.log.Append(b.ctx, keep(s.next(1, 1, 1))), tidemark.Bug, "has not ended")
+	equal(b, flat(b, b.read(0, txs[0].Place)), flat(b, txs))
+}
+
+func trim(b *bench) {
+	s := newSource(7)
+	txs := s.some(200)
+	b.appendSome(txs, 11)
+	before, err := b.log.Stats(b.ctx)
+	if err != nil {
+		b.Fatal(err)
+	}
+	var low uint64
+	var rest []*tidemark.Tx // behind low
+	for i, tx := range txs {
+		if i > len(txs)/2 && !tx.More && low == 0 {
+			low, rest = tx.Place, txs[i+1:]
+		}
+	}
+	want := flat(b, txs)[len(flat(b, txs[:len(txs)-len(rest)])):]
+	for _, l := range []uint64{0, txs[0].Place, low, low - 5, low} {
+		if err := b.log.Trim(b.ctx, l); err != nil {
+			b.Fatal(err)
+		}
+	}
+	after, err := b.log.Stats(b.ctx)
+	if err != nil || after.Bytes > before.Bytes*2/3 || after.Bytes < before.Bytes/4 || after.Messages >= before.Messages || after.First == 0 || after.First > low {
+		b.Fatalf("half of the transactions were trimmed: before %+v, now %+v, %v", before, after, err)
+	}
+	equal(b, flat(b, b.read(low, s.place)), want)
+	err = b.log.Read(b.ctx, after.First-1, func(*tidemark.Tx) error { return nil })
+	b.wantKind(err, tidemark.Lost, "it begins behind place")
+
+	if err := b.log.Trim(b.ctx, s.place+100); err != nil {
+		b.Fatal(err)
+	}
+	if after, err = b.log.Stats(b.ctx); err != nil || after.Messages != 1 {
+		b.Fatalf("when all is trimmed there is %+v, %v", after, err)
+	}
+	b.reopen()
+	if place, _ := b.begin(); place != s.place {
+		b.Fatalf("when all is trimmed the last transaction is at %d, and was at %d", place, s.place)
+	}
+	s.restart()
+	more := s.some(10)
+	last := txs[len(txs)-1].Place
+	b.append(more...)
+	equal(b, flat(b, b.read(last, s.place)), flat(b, more))
+}
+
+func from(b *bench) {
+	place, end, err := b.log.Begin(b.ctx, 900)
+	if err != nil || place != 899 || end != 900 {
+		b.Fatalf("an empty log that begins at 900 goes on behind %d, at %d, %v", place, end, err)
+	}
+	s := newSource(8)
+	txs := s.some(3)
+	b.append(txs...)
+	equal(b, flat(b, b.read(899, s.place)), flat(b, txs))
+	equal(b, flat(b, b.read(0, s.place)), flat(b, txs))
+	err = b.log.Read(b.ctx, 898, func(*tidemark.Tx) error { return nil })
+	b.wantKind(err, tidemark.Lost, "it begins behind place 899, and 898 is where the target is")
+}
+
+func full(b *bench) {
+	var waiting atomic.Int32
+	b.opt.Waiting = func(begins bool) {
+		if begins {
+			waiting.Add(1)
+		} else {
+			waiting.Add(100)
+		}
+	}
+	b.reopen()
+	b.begin()
+	s := newSource(9)
+	var txs []*tidemark.Tx
+	for range 40 {
+		txs = append(txs, s.next(1, 20, 4000)...) // about 40 KB each
+	}
+	done := make(chan error, 1)
+	go func() {
+		for _, tx := range keep(txs) {
+			if err := b.log.Append(b.ctx, []*tidemark.Tx{tx}); err != nil {
+				done <- err
+				return
+			}
+		}
+		done <- nil
+	}()
+	for waiting.Load() == 0 {
+		select {
+		case err := <-done:
+			b.Fatalf("1.6 MB went into a queue of 1 MB: %v", err)
+		case <-time.After(time.Millisecond):
+		}
+	}
+	st, err := b.log.Stats(b.ctx)
+	if err != nil || !st.Full || st.Bytes > 1<<20 || st.Limit != 1<<20 {
+		b.Fatalf("a full queue says %+v, %v", st, err)
+	}
+	var got []*tidemark.Tx
+	err = b.log.Read(b.ctx, 0, func(tx *tidemark.Tx) error {
+		got = append(got, tx)
+		if tx.Place == s.place && !tx.More {
+			return errEnough
+		}
+		if tx.More {
+			return nil
+		}
+		return b.log.Trim(b.ctx, tx.Place)
+	})
+	if err != errEnough {
+		b.Fatal(err)
+	}
+	if err := <-done; err != nil {
+		b.Fatal(err)
+	}
+	equal(b, flat(b, got), flat(b, txs))
+	if st, err = b.log.Stats(b.ctx); err != nil || st.Full || st.FullTime == 0 || waiting.Load() < 101 {
+		b.Fatalf("a queue that was full says %+v, %v", st, err)
+	}
+
+	ctx, cancel := context.WithTimeout(b.ctx, 300*time.Millisecond)
+	defer cancel()
+	for err == nil {
+		err = b.log.Append(ctx, s.next(1, 20, 4000))
+	}
+	if !errors.Is(err, context.DeadlineExceeded) {
+		b.Fatalf("a wait for room that was ended gives %v", err)
+	}
+}
+
+func tooLarge(b *bench) {
+	s := newSource(10)
+	b.append(s.next(1, 1, 10)...)
+	var err error
+	for i := 0; err == nil; i++ {
+		txs := s.next(2, 20, 4000)[:1]
+		txs[0].Place = 5000
+		if err = b.log.Append(b.ctx, txs); err == nil && i > 40 {
+			b.Fatal("1.6 MB of one transaction went into a queue of 1 MB")
+		}
+		if i == 5 {
+			if err := b.log.Trim(b.ctx, s.place); err != nil {
+				b.Fatal(err)
+			}
+		}
+	}
+	b.wantKind(err, tidemark.Full, "the transaction at place 5000 is larger than the whole queue of 1048576 bytes")
+}
+
+func fences(b *bench) {
+	s := newSource(11)
+	txs := s.some(3)
+	b.append(txs...)
+	other, err := queue.New(b.ctx, b.store, b.opt)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if place, _, err := other.Begin(b.ctx, 0); err != nil || place != s.place {
+		b.Fatalf("the other begins behind %d, %v", place, err)
+	}
+	s.restart()
+	more := s.some(3)
+	if err := other.Append(b.ctx, keep(more)); err != nil {
+		b.Fatal(err)
+	}
+	b.wantKind(b.log.Append(b.ctx, keep(more)), tidemark.Lost, "somebody else writes to the queue")
+	equal(b, flat(b, b.read(0, s.place)), flat(b, append(txs, more...)))
+	if place, _ := b.begin(); place != s.place {
+		b.Fatalf("the first begins again behind %d, not %d", place, s.place)
+	}
+	s.restart()
+	b.append(s.some(1)...)
+	b.wantKind(other.Append(b.ctx, keep(s.some(1))), tidemark.Lost, "somebody else writes to the queue")
+}
+
+func givenUp(b *bench) {
+	s := newSource(12)
+	txs := s.some(5)
+	b.append(txs...)
+	large := s.next(6, 10, 2000) // about 10 KB each
+	b.append(large[:4]...)
+
+	// One that reads meanwhile has got the first pieces.
+	reached, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		pieces := 0
+		done <- b.log.Read(b.ctx, txs[len(txs)-1].Place, func(tx *tidemark.Tx) error {
+			if pieces++; pieces == 4 {
+				close(reached)
+			}
+			return nil
+		})
+	}()
+	select {
+	case <-reached:
+	case err := <-done:
+		b.Fatalf("the read ended: %v", err)
+	}
+	if place, _ := b.begin(); place != txs[len(txs)-1].Place {
+		b.Fatalf("amid a transaction the last is said to be at %d", place)
+	}
+	s.restart()
+	large[0].Changes = append(s.describe(), large[0].Changes...)
+	b.append(large[:2]...)
+	b.wantKind(<-done, tidemark.Transient, "has begun a transaction again")
+
+	// Once more, and then whole, with another before it that was not there before.
+	b.begin()
+	s.restart()
+	place := s.place
+	s.place = txs[len(txs)-1].Place
+	early := s.next(1, 1, 5)
+	early[0].Place, s.place = txs[len(txs)-1].Place+1, place
+	b.append(early...)
+	b.append(large...)
+	more := s.some(5)
+	b.append(more...)
+	want := append(append(append(txs[:len(txs):len(txs)], early...), large...), more...)
+	equal(b, flat(b, b.read(0, s.place)), flat(b, want))
+	equal(b, flat(b, b.read(early[0].Place, s.place)), flat(b, want)[len(flat(b, txs))+1:])
+
+	// What was given up is trimmed with what was before it.
+	if err := b.log.Trim(b.ctx, early[0].Place); err != nil {
+		b.Fatal(err)
+	}
+	equal(b, flat(b, b.read(early[0].Place, s.place)), flat(b, want)[len(flat(b, txs))+1:])
+}
+
+func largeChange(b *bench) {
+	s := newSource(13)
+	described := s.describe()
+	first := s.some(3)
+	first[0].Changes = append(described, first[0].Changes...)
+	txs := s.next(3, 2, 100)
+	s.add(txs[1], 1, 3<<20)
+	s.add(txs[1], 2, 100)
+	last := s.some(3)
+	b.append(first...)
+	for _, tx := range txs {
+		b.append(tx)
+	}
+	b.append(last...)
+	want := flat(b, append(append(first, txs...), last...))
+	equal(b, flat(b, b.read(0, s.place)), want)
+	equal(b, flat(b, b.read(txs[0].Place, s.place)), want[4:])
+}
+
+// giant: a transaction much larger than the memory that it may take.
+func giant(b *bench, size, ram int64) {
+	s := newSource(14)
+	first := s.next(1, 1, 10)
+	first[0].Changes = append(s.describe(), first[0].Changes...)
+	template := s.next(2, 2000, 4000)[0] // about 4 MB
+	b.append(first...)
+	var peak atomic.Uint64
+	base := heap()
+	stop := make(chan struct{})
+	stopped := make(chan struct{})
+	go func() {
+		defer close(stopped)
+		for {
+			select {
+			case <-stop:
+				return
+			case <-time.After(50 * time.Millisecond):
+				runtime.GC() // what counts is what is in use
+				peak.Store(max(peak.Load(), heap()))
+			}
+		}
+	}()
+	var appended, rows int64
+	for appended < size {
+		tx := *template
+		tx.Place = 9000
+		appended += int64(len(tx.Changes))
+		rows += int64(tx.Rows)
+		if appended >= size {
+			tx.More, tx.End = false, 9001
+		}
+		if err := b.log.Append(b.ctx, []*tidemark.Tx{&tx}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	var read, readRows int64
+	err := b.log.Read(b.ctx, first[0].Place, func(tx *tidemark.Tx) error {
+		read += int64(len(tx.Changes))
+		readRows += int64(tx.Rows)
+		if !tx.More {
+			return errEnough
+		}
+		return nil
+	})
+	close(stop)
+	<-stopped
+	if err != errEnough || read < appended || readRows != rows {
+		b.Fatalf("%d bytes and %d rows of %d and %d were read: %v", read, readRows, appended, rows, err)
+	}
+	used := int64(peak.Load()) - int64(base)
+	b.Logf("a transaction of %d MB took %d MB of memory", size>>20, used>>20)
+	if used > ram {
+		b.Errorf("more than %d MB", ram>>20)
+	}
+}
+
+func heap() uint64 {
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
