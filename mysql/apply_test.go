@@ -752,6 +752,13 @@ func TestBeginApply(t *testing.T) {
 		if err != nil || again.Low != low || !slices.Equal(again.Done, want) {
 			t.Errorf("again: %+v, %v", again, err)
 		}
+		if err := e.Apply(t.Context(), &tidemark.Group{Queue: "q", Agent: 0, Epoch: again.Epoch, Low: low + 16}); err != nil {
+			t.Error(err)
+		}
+		again, err = e.BeginApply(t.Context(), "q", 1)
+		if err != nil || again.Low != low+16 || !slices.Equal(again.Done, want[2:]) {
+			t.Errorf("nothing was applied, and got %+v, %v", again, err)
+		}
 		if other, err := e.BeginApply(t.Context(), "other", 1); err != nil || other.Epoch != 1 || other.Low != 0 {
 			t.Errorf("another stream: %+v, %v", other, err)
 		}
