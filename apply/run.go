@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -33,8 +34,9 @@ type Options struct {
 	Bind func(tidemark.Relation) (*Binding, error)
 	// Agents is how many transactions are applied at once at most; default 16.
 	Agents int
-	// CommitCount is how many source transactions an agent puts in one of the target
-	// if as many are free; default 1.
+	// CommitCount is how many source transactions an agent puts in one of the target at
+	// most; default: one while all that comes is applied at once, and up to 100 the more
+	// there is to catch up with.
 	CommitCount int
 	// MaxInFlight bounds how many transactions are looked at, applied or not; default
 	// 4096. MemoryLimit bounds their bytes; default 64 MB. A larger one goes alone.
@@ -78,6 +80,7 @@ type item struct {
 	got    time.Time // out of it
 	done   bool
 	held   bool // has come too early once
+	taken  bool // an agent has it, or has had it
 }
 
 // A runner is one call of Run.
@@ -110,9 +113,6 @@ type Run struct{ *runner }
 func New(tgt Target, opt Options) *Run {
 	if opt.Agents <= 0 {
 		opt.Agents = 16
-	}
-	if opt.CommitCount <= 0 {
-		opt.CommitCount = 1
 	}
 	if opt.MaxInFlight <= 0 {
 		opt.MaxInFlight = 4096
@@ -387,7 +387,9 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 			it.done = true
 			free = r.tracker.Done(&it.node, free[:0])
 			for _, f := range free {
-				r.ready <- f.Tx.(*item)
+				if it := f.Tx.(*item); !it.taken {
+					r.ready <- it
+				}
 			}
 			r.committed(it, now)
 			c.Count(1, it.bytes, int64(it.rows))
@@ -398,12 +400,12 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 	}
 }
 
-// take waits for a free transaction and takes more that are, as many as one commit may
-// hold, in commit order.
+// take waits for a free transaction and takes more that one commit may hold, in commit
+// order: its share of those that are free; and, where those are few, such as wait for what
+// it has taken alone, which nobody else could do meanwhile.
 func (r *runner) take(ctx context.Context, c *flow.Clock) ([]*item, error) {
-	was := c.Enter(flow.WaitWork)
-	defer c.Enter(was)
-	var items []*item
+	defer c.Enter(c.Enter(flow.WaitWork))
+	var first *item
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
@@ -411,28 +413,46 @@ func (r *runner) take(ctx context.Context, c *flow.Clock) ([]*item, error) {
 		if !ok {
 			return nil, nil
 		}
-		items = append(items, it)
+		first = it
 	}
-	for len(items) < r.opt.CommitCount && !items[0].held {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	first.taken = true
+	limit := r.opt.CommitCount
+	if limit <= 0 {
+		limit = min(max(len(r.order)/(2*r.opt.Agents), 1), maxCommitCount)
+	}
+	if first.held || limit == 1 {
+		return []*item{first}, nil
+	}
+	group := []*Node{&first.node}
+	for share := min(len(r.ready)/r.opt.Agents, limit-1); share > 0; share-- {
 		select {
 		case it, ok := <-r.ready:
-			if !ok {
-				return items, nil
+			if ok {
+				it.taken = true
+				group = append(group, &it.node)
+				continue
 			}
-			items = append(items, it)
-			continue
 		default:
 		}
 		break
 	}
-	slices.SortFunc(items, func(a, b *item) int {
-		if a.place < b.place {
-			return -1
-		}
-		return 1
-	})
+	if len(r.ready) < r.opt.Agents {
+		group = Chain(group, limit)
+	}
+	items := make([]*item, len(group))
+	for i, n := range group {
+		items[i] = n.Tx.(*item)
+		items[i].taken = true
+	}
+	slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
 	return items, nil
 }
+
+// maxCommitCount is where more transactions in one commit gain nothing that could be measured,
+// and hold locks for longer.
+const maxCommitCount = 100
 
 // attempt applies items, together if that goes, else one by one. It gives those that
 // came too early.
@@ -444,16 +464,21 @@ func (r *runner) attempt(ctx context.Context, c *flow.Clock, n int, items []*ite
 	if len(items) == 1 {
 		return r.again(ctx, c, n, items[0], err)
 	}
-	for _, it := range items {
+	for i, it := range items {
 		if err := r.apply(ctx, c, n, []*item{it}); err != nil {
-			one, err := r.again(ctx, c, n, it, err)
+			held, err := r.again(ctx, c, n, it, err)
 			if err != nil {
 				return nil, err
 			}
-			early = append(early, one...)
+			if len(held) > 0 { // and what is behind it may depend on it
+				for _, it := range items[i:] {
+					it.held = true
+				}
+				return items[i:], nil
+			}
 		}
 	}
-	return early, nil
+	return nil, nil
 }
 
 // again tries a transaction that has failed once more, if that may help.

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/flow"
@@ -27,6 +29,12 @@ const schema = `CREATE TABLE district (id int PRIMARY KEY, name text UNIQUE, tot
 // A session makes transactions that get in each other's way: hot parents, unique values
 // that change hands, children that come with their parent and go with it.
 func session(t *testing.T, url string, rnd *rand.Rand, n int) {
+	conn, err := pgconn.Connect(t.Context(), url)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer conn.Close(context.Background())
 	for range n {
 		d, c := rnd.IntN(4), rnd.IntN(30)
 		var sql []string
@@ -45,7 +53,9 @@ func session(t *testing.T, url string, rnd *rand.Rand, n int) {
 			}[rnd.IntN(10)])
 		}
 		// Sessions that meet may be refused: what is not committed does not count.
-		_, _ = testdb.TryQuery(url, "BEGIN; "+strings.Join(sql, "; ")+"; COMMIT")
+		if _, err := conn.Exec(t.Context(), "BEGIN; "+strings.Join(sql, "; ")+"; COMMIT").ReadAll(); err != nil {
+			_, _ = conn.Exec(t.Context(), "ROLLBACK").ReadAll()
+		}
 	}
 }
 
@@ -153,14 +163,17 @@ func (r rig) await(t *testing.T) {
 // Many agents that get in each other's way come to the rows that the source has.
 func TestParallelApply(t *testing.T) {
 	for _, x := range []struct {
-		name   string
-		opt    apply.Options
-		revoke bool
+		name string
+		opt  apply.Options
+		late bool // when there is much to catch up with
 	}{
 		{"16 agents", apply.Options{}, false},
+		{"4 agents, 1 a commit", apply.Options{Agents: 4, CommitCount: 1}, false},
 		{"4 agents, 10 a commit", apply.Options{Agents: 4, CommitCount: 10}, false},
 		{"1 agent", apply.Options{Agents: 1, CommitCount: 3}, false},
 		{"little room", apply.Options{Agents: 8, MaxInFlight: 3, MemoryLimit: 100}, false},
+		{"16 agents, late", apply.Options{}, true},
+		{"3 agents, late, 50 a commit", apply.Options{Agents: 3, CommitCount: 50}, true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
@@ -169,6 +182,13 @@ func TestParallelApply(t *testing.T) {
 			t.Logf("seed %d", seed)
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
+			var wg sync.WaitGroup
+			for i := range 4 {
+				wg.Go(func() { session(t, r.src, rand.New(rand.NewPCG(seed, uint64(i))), 60) })
+			}
+			if x.late {
+				wg.Wait()
+			}
 			ended := make(chan error, 1)
 			var stats apply.Stats
 			go func() {
@@ -176,10 +196,6 @@ func TestParallelApply(t *testing.T) {
 				stats, err = r.follow(t, ctx, x.opt)
 				ended <- err
 			}()
-			var wg sync.WaitGroup
-			for i := range 4 {
-				wg.Go(func() { session(t, r.src, rand.New(rand.NewPCG(seed, uint64(i))), 60) })
-			}
 			wg.Wait()
 			r.await(t)
 			cancel()

@@ -144,6 +144,24 @@ func (t *Tracker) Done(n *Node, ready []*Node) []*Node {
 	return ready
 }
 
+// Chain appends to group, whose nodes may begin or follow each other, those that wait for
+// nodes of the group alone, until it has max. In commit order they can be done one after
+// the other by the same hand.
+func Chain(group []*Node, max int) []*Node {
+	inside := map[*Node]int{} // how many of the group a node waits for
+	for i := 0; i < len(group); i++ {
+		for _, w := range group[i].waiters {
+			if len(group) >= max {
+				return group
+			}
+			if inside[w]++; inside[w] == w.waits {
+				group = append(group, w)
+			}
+		}
+	}
+	return group
+}
+
 func (e *entry) link() {
 	s := e.slot
 	e.next, e.linked = s.readers, true

@@ -76,6 +76,47 @@ func TestTrackerAgainstDumbTwin(t *testing.T) {
 	})
 }
 
+// A chain holds only what waits for itself, so that in commit order it can be done by one
+// hand, however little of the rest is done; and all such as there is room for.
+func TestChain(t *testing.T) {
+	access := rapid.Custom(func(r *rapid.T) Access {
+		return Access{Key: Key(rapid.IntRange(0, 6).Draw(r, "key")), Write: rapid.Bool().Draw(r, "write")}
+	})
+	rapid.Check(t, func(r *rapid.T) {
+		h := history(rapid.SliceOfN(rapid.SliceOfN(access, 0, 4), 1, 20).Draw(r, "history"))
+		limit := rapid.IntRange(1, 20).Draw(r, "limit")
+		tr := NewTracker()
+		var free []*Node
+		for i := range h {
+			if n := (&Node{Tx: i}); tr.Add(n, h[i]) {
+				free = append(free, n)
+			}
+		}
+		first := rapid.SampledFrom(free).Draw(r, "first")
+		in := map[int]bool{}
+		for _, n := range Chain([]*Node{first}, limit) {
+			in[n.Tx.(int)] = true
+		}
+		if len(in) > limit {
+			r.Fatalf("%d of %d", len(in), limit)
+		}
+		for i := range h {
+			meets, alone := false, true
+			for j := range i {
+				if meet(h[i], h[j]) {
+					meets, alone = true, alone && in[j]
+				}
+			}
+			switch {
+			case in[i] && i != first.Tx.(int) && !alone:
+				r.Fatalf("transaction %d is in the chain and waits for others", i)
+			case !in[i] && meets && alone && len(in) < limit:
+				r.Fatalf("transaction %d waits for the chain alone and is not in it", i)
+			}
+		}
+	})
+}
+
 // Children of one hot parent run at once.
 func TestReadersRunAtOnce(t *testing.T) {
 	tr := NewTracker()

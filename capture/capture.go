@@ -22,7 +22,7 @@ type Source interface {
 	Hold(ctx context.Context, stream string, tables []tidemark.TableID) error
 	// Unhold lets it forget, whether it was held or not.
 	Unhold(ctx context.Context, stream string) error
-	// Follow opens the stream behind a place. Kind Lost: the log from there is gone.
+	// Follow opens the stream from a place on. Kind Lost: the log from there is gone.
 	Follow(ctx context.Context, stream string, after uint64) (Stream, error)
 	// End is the end of the log now: what is committed is before it.
 	End(ctx context.Context) (uint64, error)
@@ -45,6 +45,12 @@ type Stream interface {
 type Meter struct {
 	mu sync.Mutex
 	s  Stats
+}
+
+// A Picker is a Stream that can leave out what nobody wants before it costs anything.
+type Picker interface {
+	// Only leaves out changes of tables that want does not want. It comes before Run.
+	Only(want func(tidemark.TableID) bool)
 }
 
 // Stats is a Meter's reading.

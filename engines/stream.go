@@ -11,8 +11,8 @@ import (
 )
 
 var (
-	_ = []capture.Source{pg{}}
-	_ = []apply.Target{pg{}}
+	_ = []capture.Source{pg{}, my{}}
+	_ = []apply.Target{pg{}, my{}}
 )
 
 // StreamName is what a stream may be called: its slot, which the whole server knows,
@@ -34,6 +34,14 @@ func (e pg) End(ctx context.Context) (uint64, error) { return e.LogEnd(ctx) }
 
 func (e pg) Follow(ctx context.Context, stream string, after uint64) (capture.Stream, error) {
 	s, err := e.Engine.Follow(ctx, slotOf(stream), after)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (e my) Follow(ctx context.Context, stream string, after uint64) (capture.Stream, error) {
+	s, err := e.Engine.Follow(ctx, stream, after)
 	if err != nil {
 		return nil, err
 	}

@@ -300,6 +300,13 @@ func (r *replicating) session(ctx context.Context) error {
 		return err
 	}
 	defer stream.Close()
+	if picker, ok := stream.(capture.Picker); ok {
+		wanted := map[tidemark.TableID]bool{}
+		for _, m := range moves {
+			wanted[m.From.TableID] = true
+		}
+		picker.Only(func(id tidemark.TableID) bool { return wanted[id] })
+	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	g := flow.NewGroup(ctx)

@@ -88,33 +88,29 @@ func (s *sampler) look(now time.Time) StreamStatus {
 	for i, h := range []*flow.Histogram{&a.EndToEnd, &a.Capture, &a.Queue, &a.Apply} {
 		s.whole[i].Merge(h)
 	}
-	work, full := s.worked()
+	work := s.worked()
 	if took > 0 {
 		out.Busy = (work - s.work).Seconds() / took
 	}
-	out.Limit = limitOf(out, a.Waited-s.before.Waited, a.Transactions-s.before.Transactions, full)
+	out.Limit = limitOf(out, a.Transactions-s.before.Transactions)
 	s.last, s.before, s.work = now, a, work
 	return out
 }
 
-// worked sums the time that agents were not waiting for work, and says whether capture
-// waits for room just now.
-func (s *sampler) worked() (work time.Duration, full bool) {
+// worked sums the time that agents were not waiting for work.
+func (s *sampler) worked() (work time.Duration) {
 	for _, role := range s.group.Report().Roles {
 		for _, t := range role.Workers {
-			switch role.Name {
-			case "Agent":
+			if role.Name == "Agent" {
 				work += t.Total - t.WaitWork
-			case "Capture":
-				full = t.Total > 0 && t.WaitBuffer > t.Total/4
 			}
 		}
 	}
-	return work, full
+	return work
 }
 
 // limitOf says in one sentence what keeps a stream from being faster, if anything does.
-func limitOf(s StreamStatus, waited, applied int64, full bool) string {
+func limitOf(s StreamStatus, applied int64) string {
 	switch {
 	case s.Idle:
 		return "Nothing waits: all that the source's log holds is applied."
@@ -122,10 +118,8 @@ func limitOf(s StreamStatus, waited, applied int64, full bool) string {
 		return fmt.Sprintf("%d transactions are under way, and none was finished: the target limits (locks of others?).", s.InFlight)
 	case s.Busy > 0.85*float64(s.Agents):
 		return fmt.Sprintf("The agents limit: %.1f of %d work all the time. More of them (--agents) help if the target is not busy itself.", s.Busy, s.Agents)
-	case full && waited*2 > applied:
-		return fmt.Sprintf("Dependencies limit: %d of %d transactions had to wait for others that change the same rows, and %.1f of %d agents had work.", waited, max(applied, waited), s.Busy, s.Agents)
-	case full:
-		return "The target limits: capture waits for room."
+	case s.InFlight > 4*s.Agents:
+		return fmt.Sprintf("Dependencies limit: %d transactions are read and wait for others that change the same rows; %.1f of %d agents have work.", s.InFlight, s.Busy, s.Agents)
 	}
 	return "The source's log limits: the agents wait for transactions."
 }

@@ -122,7 +122,7 @@ var options = []option{
 	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff cutover", count0(1<<30, func(s *settings) *int { return &s.maxPrinted })},
 	{"name", "text", "main", "The stream's name: of its slot on the source, and of its progress on the target. Small letters, digits, underscores.", onStream, text(func(s *settings) *string { return &s.stream.Name })},
 	{"agents", "number", "16", "Sessions that apply transactions, 1 to 128.", "replicate cutover", number(1, 128, func(s *settings) *int { return &s.stream.Apply.Agents })},
-	{"commit-count", "number", "1", "Transactions of the source that an agent may put into one of the target, 1 to 1000.", "replicate cutover", number(1, 1000, func(s *settings) *int { return &s.stream.Apply.CommitCount })},
+	{"commit-count", "number", "0", "Transactions of the source that an agent may put into one of the target, up to 1000; 0: one, and up to 100 while there is much to catch up with.", "replicate cutover", number(0, 1000, func(s *settings) *int { return &s.stream.Apply.CommitCount })},
 	{"apply-memory", "size", "64MB", "Memory for transactions that were read and are not applied yet; a larger one goes alone.", "replicate cutover", size(func(s *settings) *int64 { return &s.stream.Apply.MemoryLimit })},
 	{"monitor-interval", "duration", "5s", "How often the state of a stream is shown and kept, from 1s.", "replicate cutover", func(s *settings, v string) error {
 		d, err := time.ParseDuration(v)
