@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"strings"
 	"sync"
@@ -38,12 +41,8 @@ func live(ctx context.Context, bin, source, server string) error {
 	for range sessions {
 		wg.Go(func() { failures <- work(working, source) })
 	}
-	following, stop := context.WithTimeout(ctx, liveFor)
-	defer stop()
-	err = show(following, bin, [][]string{{"replicate", source, target, "--monitor-interval", "2s"}})
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) || exit.ExitCode() != 130 { // it was interrupted, as it should be
-		return fmt.Errorf("it did not follow until it was stopped: %w", err)
+	if err := follow(ctx, bin, source, target); err != nil {
+		return err
 	}
 	rest()
 	wg.Wait()
@@ -58,6 +57,36 @@ func live(ctx context.Context, bin, source, server string) error {
 		{"cutover", source, target},
 		{"replicate", source, target, "--remove"},
 	})
+}
+
+// follow replicates until it has followed for liveFor, and stops it as a user would.
+func follow(ctx context.Context, bin, source, target string) error {
+	following, stop := context.WithCancel(ctx)
+	defer stop()
+	cmd := program(following, bin, "replicate", source, target, "--monitor-interval", "2s")
+	begun := &watched{w: os.Stderr, word: "following", seen: func() { time.AfterFunc(liveFor, stop) }}
+	cmd.Stderr = begun
+	err := cmd.Run()
+	var exit *exec.ExitError
+	if !errors.As(err, &exit) || exit.ExitCode() != 130 { // it was interrupted, as it should be
+		return fmt.Errorf("it did not follow until it was stopped: %w", err)
+	}
+	return nil
+}
+
+// watched passes on what is written, and calls seen once a line begins with word.
+type watched struct {
+	w    io.Writer
+	word string
+	seen func()
+}
+
+func (w *watched) Write(b []byte) (int, error) {
+	if w.seen != nil && bytes.HasPrefix(b, []byte(w.word)) {
+		w.seen()
+		w.seen = nil
+	}
+	return w.w.Write(b)
 }
 
 // work makes payments and orders (TPC-C clauses 2.4 and 2.5, in short) until ctx ends.

@@ -49,7 +49,7 @@ func tour(ctx context.Context) error {
 	}
 	say("building tidemark")
 	bin := filepath.Join(dir, "tidemark")
-	if err := command(ctx, "go", "build", "-o", bin, "./cmd/tidemark"); err != nil {
+	if err := command(ctx, "go", "build", "-o", bin, "./cmd/tidemark").Run(); err != nil {
 		return err
 	}
 	say("starting two PostgreSQL servers of our own (the first time, their programs are fetched)")
@@ -91,12 +91,7 @@ func tour(ctx context.Context) error {
 // show runs command lines as a user would.
 func show(ctx context.Context, bin string, lines [][]string) error {
 	for _, args := range lines {
-		fmt.Printf("\n$ tidemark %s", args[0])
-		for _, a := range args[1:] {
-			fmt.Printf(" %s", tidemark.MaskURL(a))
-		}
-		fmt.Println()
-		if err := command(ctx, bin, args...); err != nil {
+		if err := program(ctx, bin, args...).Run(); err != nil {
 			return fmt.Errorf("tidemark %s: %w", args[0], err)
 		}
 	}
@@ -105,11 +100,21 @@ func show(ctx context.Context, bin string, lines [][]string) error {
 
 func say(text string) { fmt.Printf("\n== %s\n", text) }
 
-func command(ctx context.Context, name string, args ...string) error {
+// program shows a command line of tidemark, and prepares it.
+func program(ctx context.Context, bin string, args ...string) *exec.Cmd {
+	fmt.Printf("\n$ tidemark %s", args[0])
+	for _, a := range args[1:] {
+		fmt.Printf(" %s", tidemark.MaskURL(a))
+	}
+	fmt.Println()
+	return command(ctx, bin, args...)
+}
+
+func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
-	return cmd.Run()
+	return cmd
 }
 
 // fill creates and fills the tables of TPC-C (tpc.org, TPC-C 5.11, clause 1.3),
