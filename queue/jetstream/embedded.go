@@ -44,7 +44,7 @@ var errLocked = errors.New("locked by another")
 // embed starts a server on opt.Dir, which is made if it is not there.
 func embed(ctx context.Context, opt Options) (*embedded, error) {
 	const op = "open queue"
-	e := &embedded{log: serverLog{broken: make(chan struct{})}}
+	e := &embedded{log: serverLog{broken: make(chan struct{}), dead: make(chan struct{})}}
 	if err := e.claim(opt.Dir); err != nil {
 		return nil, err
 	}
@@ -72,16 +72,17 @@ func embed(ctx context.Context, opt Options) (*embedded, error) {
 	s.SetLoggerV2(&e.log, false, false, false)
 	go s.Start()
 	// Recovery after a crash reads what there is.
-	for begun := time.Now(); !s.ReadyForConnections(100*time.Millisecond) || !s.JetStreamEnabled(); {
-		fatal := e.log.last()
-		if ctx.Err() != nil {
-			e.close()
-			return nil, ctx.Err()
+	for !s.ReadyForConnections(100*time.Millisecond) || !s.JetStreamEnabled() {
+		select {
+		case <-e.log.dead:
+			err = diskError(op, opt.Dir, errors.New(opt.hide(e.log.last())))
+		case <-ctx.Done():
+			err = ctx.Err()
+		default:
+			continue
 		}
-		if !s.Running() && time.Since(begun) > time.Second || time.Since(begun) > 2*time.Minute {
-			e.close()
-			return nil, diskError(op, opt.Dir, fmt.Errorf("the queue's server does not start: %s", opt.hide(fatal)))
-		}
+		e.close()
+		return nil, err
 	}
 	return e, nil
 }
@@ -222,10 +223,12 @@ func (e *embedded) close() {
 // does not start or does not write: a server whose disk fails does not answer.
 type serverLog struct {
 	broken chan struct{} // closed when the server has stopped to write
+	dead   chan struct{} // closed when it will not start
 
 	mu   sync.Mutex
 	text string
 	ends bool
+	die  sync.Once
 }
 
 func (l *serverLog) last() string {
@@ -248,9 +251,12 @@ func (l *serverLog) keep(format string, v ...any) {
 }
 
 // Noticef and the others are the server's interface for loggers.
-func (l *serverLog) Noticef(string, ...any)         {}
-func (l *serverLog) Warnf(format string, v ...any)  {}
-func (l *serverLog) Fatalf(format string, v ...any) { l.keep(format, v...) }
+func (l *serverLog) Noticef(string, ...any)        {}
+func (l *serverLog) Warnf(format string, v ...any) {}
+func (l *serverLog) Fatalf(format string, v ...any) {
+	l.keep(format, v...)
+	l.die.Do(func() { close(l.dead) })
+}
 func (l *serverLog) Errorf(format string, v ...any) { l.keep(format, v...) }
 func (l *serverLog) Debugf(string, ...any)          {}
 func (l *serverLog) Tracef(string, ...any)          {}

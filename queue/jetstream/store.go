@@ -261,6 +261,9 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 		}
 		// It is not known what has become of them, or the number was not free: it may be
 		// that we have them there from an attempt whose acknowledgement was lost.
+		if _, err := s.State(ctx); tidemark.KindOf(err) == tidemark.Lost {
+			return done, err
+		}
 		n, err = s.mine(ctx, seq, rest)
 		done += n
 		switch {
@@ -461,6 +464,7 @@ const (
 	codeWrongSequence2 = 10164
 	codeNotEnabled     = 10076
 	codeNotEnabledHere = 10039
+	codeNoStream       = 10059
 )
 
 func wrongSequence(e *jetstream.APIError) bool {
@@ -515,10 +519,10 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 		return s.error(tidemark.Unsupported, op, err, "Switch JetStream on at the NATS server (jetstream { store_dir, sync_interval: always }).")
 	case errors.As(err, &api) && (api.ErrorCode == codeStoreFailed || api.ErrorCode == codeNoResources || api.ErrorCode == codeStorageLimit):
 		return s.refused(api)
+	case errors.As(err, &api) && api.ErrorCode == codeNoStream, errors.Is(err, jetstream.ErrStreamNotFound):
+		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: capture again from the place that the target has reached.")
 	case errors.As(err, &api):
 		return s.error(tidemark.Invalid, op, err, "")
-	case errors.Is(err, jetstream.ErrStreamNotFound):
-		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: capture again from the place that the target has reached.")
 	}
 	return s.error(tidemark.Transient, op, err, "")
 }

@@ -279,6 +279,14 @@ func TestFolders(t *testing.T) {
 	if err == nil {
 		t.Fatal("a file is no folder")
 	}
+	broken := t.TempDir()
+	for name, text := range map[string]string{versionName: version, "jetstream": ""} {
+		if err := os.WriteFile(filepath.Join(broken, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, err = Open(t.Context(), Options{Queue: "q", Dir: broken})
+	wantError(t, err, tidemark.Invalid, "an't start JetStream")
 	if _, err = Open(t.Context(), Options{Queue: "a b", Dir: other}); tidemark.KindOf(err) != tidemark.Invalid {
 		t.Fatal(err)
 	}
@@ -331,6 +339,52 @@ func TestForeignStream(t *testing.T) {
 	}
 	_, err := Open(t.Context(), Options{Queue: "q", URL: url})
 	wantError(t, err, tidemark.Invalid, "there is a stream TIDEMARK_q with other settings")
+}
+
+// A queue that is removed, or replaced by an empty one, while it is read and written.
+func TestReplaced(t *testing.T) {
+	url := "nats://" + startServer(t, &server.Options{}).Addr().String()
+	for _, again := range []bool{false, true} {
+		s := open(t, Options{Queue: "q", URL: url})
+		l := openLog(t, s, queue.Options{})
+		if _, _, err := l.Begin(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		appendPlaces(t, l, 1, 5, 100)
+		done := make(chan error, 1)
+		read := make(chan bool)
+		go func() {
+			done <- l.Read(t.Context(), 0, func(tx *tidemark.Tx) error {
+				if tx.Place == 5 {
+					read <- true
+				}
+				return nil
+			})
+		}()
+		<-read
+		if err := s.js.DeleteStream(t.Context(), "TIDEMARK_q"); err != nil {
+			t.Fatal(err)
+		}
+		want := "stream not found"
+		if !again {
+			wantError(t, l.Append(t.Context(), []*tidemark.Tx{insertAt(6, 100)}), tidemark.Lost, want)
+		} else {
+			l := openLog(t, open(t, Options{Queue: "q", URL: url}), queue.Options{})
+			if _, _, err := l.Begin(t.Context(), 5); err != nil {
+				t.Fatal(err)
+			}
+			appendPlaces(t, l, 6, 6, 100)
+			want = "it ends with message 1, and message 5 was there"
+		}
+		wantError(t, <-done, tidemark.Lost, want)
+		if again {
+			err := l.Append(t.Context(), []*tidemark.Tx{insertAt(6, 100)})
+			wantError(t, err, tidemark.Lost, "message 6 is not the next one: the queue was replaced")
+			if err := s.js.DeleteStream(t.Context(), "TIDEMARK_q"); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
 }
 
 // Others reach an embedded queue by its port, and with its password only.

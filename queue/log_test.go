@@ -1,0 +1,191 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// stored is a log with four messages of one transaction each, at the places 101 to 104.
+func stored(t *testing.T) (*Log, *Memory) {
+	t.Helper()
+	s := NewMemory(1 << 20)
+	l, err := New(t.Context(), s, Options{MaxMessage: 4096})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := l.Begin(t.Context(), 100); err != nil {
+		t.Fatal(err)
+	}
+	for place := uint64(101); place <= 104; place++ {
+		tx := &tidemark.Tx{Place: place, End: place + 1, Rows: 1, Changes: append(described(), insert(100)...)}
+		if err := l.Append(t.Context(), []*tidemark.Tx{tx}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return l, s
+}
+
+// sealed makes the checksum of a message right again.
+func sealed(b []byte) []byte {
+	b = b[:len(b)-sumSize]
+	return binary.BigEndian.AppendUint64(b, xxh3.Hash(b))
+}
+
+// What was put into the store behind the log's back is found, and what was before it was
+// given away.
+func TestDamage(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		do    func(held [][]byte)
+		kind  tidemark.Kind
+		text  string
+		begin bool // found when a capture begins too
+	}{
+		{"a flipped bit", func(h [][]byte) { h[2][200] ^= 1 }, tidemark.Corrupt, "read queue in memory: message 3: it is not as it was written", false},
+		{"exchanged", func(h [][]byte) { h[2], h[3] = h[3], h[2] }, tidemark.Corrupt, "message 3: it has the number 4", true},
+		{"doubled", func(h [][]byte) { h[2] = h[1] }, tidemark.Corrupt, "message 3: it has the number 2", false},
+		{"of another queue", func(h [][]byte) {
+			h[2] = bytes.Clone(h[2])
+			binary.BigEndian.PutUint64(h[2][24:], 12345) // its writer
+			h[2] = sealed(h[2])
+		}, tidemark.Corrupt, "message 4 does not follow the one that was before it", false},
+		{"of another version", func(h [][]byte) {
+			for i := 2; i < 4; i++ {
+				h[i][3] = 9
+				h[i] = sealed(h[i])
+			}
+		}, tidemark.Unsupported, "message 3: it is in the format of another version of the program: 9", true},
+		{"emptied", func(h [][]byte) { h[2] = nil }, tidemark.Corrupt, "message 3: it is not as it was written", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			l, s := stored(t)
+			c.do(s.held)
+			var got []uint64
+			// From the start, so that nothing is looked up before the damage.
+			err := l.Read(t.Context(), 0, func(tx *tidemark.Tx) error {
+				got = append(got, tx.Place)
+				return nil
+			})
+			if tidemark.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.text) || tidemark.HintOf(err) == "" {
+				t.Errorf("%v (%v)", err, tidemark.KindOf(err))
+			}
+			if len(got) < 2 || len(got) > 3 || got[0] != 101 || got[1] != 102 {
+				t.Errorf("before the damage, the transactions at %d were read", got)
+			}
+			_, _, err = l.Begin(t.Context(), 1)
+			if found := tidemark.KindOf(err) == c.kind && err != nil; found != c.begin {
+				t.Errorf("a capture that begins gets %v", err)
+			}
+		})
+	}
+}
+
+// Somebody else trims what is being read.
+func TestTrimmedAway(t *testing.T) {
+	l, s := stored(t)
+	err := l.Read(t.Context(), 100, func(tx *tidemark.Tx) error {
+		if tx.Place == 101 {
+			for range 6 { // what was asked for ahead is there already
+				b := bytes.Clone(s.held[len(s.held)-1])
+				_, _ = s.Put(t.Context(), s.first+uint64(len(s.held)), [][]byte{b})
+			}
+			return s.Purge(t.Context(), 10)
+		}
+		return nil
+	})
+	if tidemark.KindOf(err) != tidemark.Lost && tidemark.KindOf(err) != tidemark.Corrupt {
+		t.Fatalf("%v (%v)", err, tidemark.KindOf(err))
+	}
+}
+
+func TestTooSmall(t *testing.T) {
+	_, err := New(t.Context(), NewMemory(1<<20), Options{})
+	if tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "a queue of 1048576 bytes does not hold four messages of 1032192") {
+		t.Fatal(err)
+	}
+}
+
+// What Append does not survive, Begin does.
+func TestCancelledAppend(t *testing.T) {
+	l, _ := stored(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var err error
+	for place := uint64(105); err == nil; place++ {
+		err = l.Append(ctx, []*tidemark.Tx{{Place: place, End: place + 1, Changes: append(described(), insert(50_000)...)}})
+	}
+	if !errors.Is(err, context.Canceled) {
+		t.Fatal(err)
+	}
+	place, end, err := l.Begin(t.Context(), 1)
+	if err != nil || place < 105 || end != place+1 {
+		t.Fatal(place, end, err)
+	}
+}
+
+// BenchmarkPack and BenchmarkParse are what a message costs beside the store: bytes of
+// changes per second.
+func BenchmarkPack(b *testing.B) {
+	txs, size := backlog()
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	for b.Loop() {
+		p := packer{max: defaultMessage}
+		p.begin(header{}, 0, 1)
+		p.hint = size
+		for _, tx := range txs {
+			if err := p.add(tx); err != nil {
+				b.Fatal(err)
+			}
+		}
+		p.take()
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	txs, size := backlog()
+	messages := packed(b, defaultMessage, false, txs...)
+	b.SetBytes(int64(size))
+	b.ReportAllocs()
+	for b.Loop() {
+		r := reader{given: map[uint32][]byte{}, pending: map[uint32][]byte{}, skip: true}
+		n := 0
+		for _, raw := range messages {
+			m, err := parse(raw)
+			if err != nil {
+				b.Fatal(err)
+			}
+			if err := r.give(m, false, func(tx *tidemark.Tx) error { n++; return nil }); err != nil {
+				b.Fatal(err)
+			}
+		}
+		if n < len(txs) {
+			b.Fatal(n)
+		}
+	}
+}
+
+// backlog is transactions of five rows of 315 bytes.
+func backlog() (txs []*tidemark.Tx, size int) {
+	row := insert(300)
+	for i := range 5000 {
+		tx := &tidemark.Tx{Place: uint64(1000 + 10*i), End: uint64(1005 + 10*i), Rows: 5}
+		if i == 0 {
+			tx.Changes = described()
+		}
+		for range 5 {
+			tx.Changes = append(tx.Changes, row...)
+		}
+		size += len(tx.Changes)
+		txs = append(txs, tx)
+	}
+	return txs, size
+}
