@@ -62,6 +62,9 @@ type Stream struct {
 	charsets      map[string]*charset
 	collations    map[uint64]string
 	before, after []field
+	usual         int    // bytes of a transaction
+	server        string // the last UUID of a GTID, and its text
+	serverText    string
 	scratch       []byte
 	askAll        func(sql string) ([][]string, error)
 
@@ -245,7 +248,7 @@ func (s *Stream) connect(ctx context.Context, lock bool) (err error) {
 func (s *Stream) lock(ctx context.Context) error {
 	h := fnv.New128a()
 	h.Write([]byte(s.name))
-	r, err := s.s0.query(ctx, "SELECT GET_LOCK('tidemark follow "+hex.EncodeToString(h.Sum(nil))+"', 3)")
+	r, err := s.s0.query(ctx, "SELECT GET_LOCK('tidemark follow "+hex.EncodeToString(h.Sum(nil))+"', 1)")
 	if err == nil && cell(r, 0, 0) != "1" {
 		err = tidemark.Errorf(tidemark.Transient, "follow", s.name, "another process follows the log under this name", "Stop it, or wait until the server has noticed that it is gone.")
 	}
@@ -263,7 +266,7 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 	s.emit = emit
 	s.askAll = func(sql string) ([][]string, error) { return s.e.askAll(ctx, sql) }
 	s.wire = newWire(&heardConn{s.s0.net, s})
-	defer context.AfterFunc(ctx, s.s0.close)()
+	defer context.AfterFunc(ctx, func() { _ = s.s0.net.Close() })()
 	err := s.begin()
 	if err == nil {
 		err = s.read(ctx)

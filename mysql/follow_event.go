@@ -77,6 +77,9 @@ func (s *Stream) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if !s.open {
+			s.seen.Store(s.place())
+		}
 		if s.seek != nil && s.place() >= s.seek.until {
 			return errFound
 		}
@@ -292,9 +295,6 @@ func (s *Stream) format(body []byte) error {
 			return s.rollback()
 		}
 	}
-	if !s.open {
-		s.seen.Store(s.place())
-	}
 	return nil
 }
 
@@ -313,9 +313,6 @@ func (s *Stream) rotate(body []byte) error {
 	}
 	s.file, s.pos = number, little(body[:8])
 	s.eventPlace = s.place()
-	if !s.open {
-		s.seen.Store(s.place())
-	}
 	return nil
 }
 

@@ -76,6 +76,9 @@ func (s *Stream) rows(ctx context.Context, kind tidemark.ChangeKind, version int
 		if err != nil {
 			return s.rowFailed(t, err)
 		}
+		if len(rest) == len(p) {
+			return errEvent
+		}
 		p = rest
 		if len(s.tx.Changes) >= tidemark.PieceSize {
 			if err := s.cutPiece(ctx); err != nil {

@@ -179,10 +179,22 @@ func (s *Stream) describe(ctx context.Context, m *tableMap) (*logTable, error) {
 	if err != nil {
 		return nil, err
 	}
-	if shown.form == "SEQUENCE" {
+	if shown.form == "SEQUENCE" || shown.form == "" && m.sequence() {
 		t.skip = true // MariaDB's, whose rows are their counters
 		return t, nil
 	}
+	return s.build(m, shown)
+}
+
+// sequence reports whether a table that is gone was one of MariaDB's sequences.
+func (m *tableMap) sequence() bool {
+	const types = "\x08\x08\x08\x08\x08\x08\x01\x08"
+	return string(m.types) == types && (m.names == nil || m.names[0] == "next_not_cached_value")
+}
+
+// build puts together what the log and information_schema say.
+func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
+	t := &logTable{id: m.id}
 	t.cols = make([]logColumn, len(m.types))
 	if m.names == nil {
 		if err := s.fit(m, shown); err != nil {

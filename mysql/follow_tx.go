@@ -51,9 +51,11 @@ func (s *Stream) piece() *tidemark.Tx {
 	if s.tx == nil {
 		g := &s.group
 		s.tx = &tidemark.Tx{Place: g.place, GTID: g.gtid, Time: g.time, Origin: g.origin}
+		size := s.usual // as large as the last one, so that it need not grow
 		if g.parts > 0 {
-			s.tx.Changes = make([]byte, 0, tidemark.PieceSize+1<<16)
+			size = tidemark.PieceSize + 1<<16
 		}
+		s.tx.Changes = make([]byte, 0, size)
 	}
 	return s.tx
 }
@@ -88,6 +90,7 @@ func (s *Stream) cutPiece(ctx context.Context) error {
 func (s *Stream) give(ctx context.Context) error {
 	tx := s.tx
 	s.tx = nil
+	s.usual = min(len(tx.Changes)+len(tx.Changes)/8, 64<<10)
 	s.group.parts++
 	if err := s.emit(tx); err != nil {
 		return &emitError{err}
@@ -109,7 +112,6 @@ func (s *Stream) commit(ctx context.Context) error {
 
 func (s *Stream) endGroup() {
 	s.open, s.tx, s.prepared = false, nil, nil
-	s.seen.Store(s.place())
 }
 
 // rollback drops a transaction: one that has changed tables without transactions is in
@@ -137,7 +139,10 @@ func (s *Stream) gtidMySQL(body []byte, anonymous bool, at time.Time) error {
 		return errEvent
 	}
 	if !anonymous {
-		g.gtid = uuidText(id) + ":" + strconv.FormatUint(n, 10)
+		if string(id) != s.server { // one server commits most of them
+			s.server, s.serverText = string(id), uuidText(id)+":"
+		}
+		g.gtid = s.serverText + strconv.FormatUint(n, 10)
 	}
 	if len(r.p) >= 1+16+7 && r.byte() == 2 {
 		r.take(16) // for replicas that apply in parallel

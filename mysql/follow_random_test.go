@@ -1,0 +1,264 @@
+package mysql
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// randomStatement draws a statement on one of three tables: with a key, with a unique
+// index in place of one, and with neither.
+func randomStatement(t *rapid.T) string {
+	n := func(label string, most int) int { return rapid.IntRange(0, most).Draw(t, label) }
+	text := rapid.SampledFrom([]string{"NULL", "''", "'a'", "'é\\\\日'", "'tab\t'", "REPEAT('x',3000)"}).Draw(t, "text")
+	where := fmt.Sprintf(" WHERE id BETWEEN %d AND %d", n("from", 20), n("to", 20))
+	table := rapid.SampledFrom([]string{"keyed", "uniq", "bare"}).Draw(t, "table")
+	switch n("kind", 9) {
+	case 0, 1, 2, 3:
+		return fmt.Sprintf("INSERT IGNORE INTO %s (id,n,v) VALUES (%d,%d,%s),(%d,NULL,'b')", table, n("id", 20), n("n", 5), text, n("id2", 20))
+	case 4, 5:
+		return fmt.Sprintf("UPDATE %s SET v=%s, n=%d%s", table, text, n("n", 5), where)
+	case 6:
+		return fmt.Sprintf("UPDATE IGNORE %s SET id=id+%d%s ORDER BY id DESC", table, n("by", 5), where)
+	case 7:
+		return fmt.Sprintf("DELETE FROM %s%s LIMIT %d", table, where, n("limit", 3))
+	case 8:
+		return fmt.Sprintf("REPLACE INTO %s (id,n,v) VALUES (%d,9,%s)", table, n("id", 20), text)
+	}
+	return rapid.SampledFrom([]string{"SAVEPOINT a", "ROLLBACK TO a"}).Draw(t, "savepoint")
+}
+
+// What a stream gives, done one after the other, is what the tables hold; and from any
+// place on it is the same.
+func TestFollowRandom(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		url := srv.NewDatabase(t, "random")
+		e := open(t, url, Options{})
+		s, err := e.session(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		exec := func(sql string) error { return s.exec(t.Context(), sql) }
+		for _, sql := range []string{"CREATE TABLE keyed (id int PRIMARY KEY, n int, v text)", "CREATE TABLE uniq (id int NOT NULL, n int, v text, UNIQUE u (id))", "CREATE TABLE bare (id int, n int, v text)", "SET sql_mode=''"} {
+			if err := exec(sql); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var moves []*tidemark.Move
+		for _, name := range []string{"keyed", "uniq", "bare"} {
+			moves = append(moves, moveTo(tableFrom(t, url, name), "x"))
+		}
+		from := endOf(t, e)
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		st := stream(t, e, from)
+		txs := make(chan *tidemark.Tx, 10_000)
+		ended := make(chan error, 1)
+		go func() { ended <- st.Run(ctx, func(tx *tidemark.Tx) error { txs <- tx; return nil }) }()
+		twin := newReplica(t)
+		var all []*tidemark.Tx
+		var told [][]string
+		rapid.Check(t, func(rt *rapid.T) {
+			for range rapid.IntRange(1, 4).Draw(rt, "transactions") {
+				many := rapid.Bool().Draw(rt, "many")
+				if many {
+					_ = exec("BEGIN")
+				}
+				for range rapid.IntRange(1, 5).Draw(rt, "statements") {
+					_ = exec(randomStatement(rt)) // a savepoint that is not there, a key that is
+				}
+				if many {
+					_ = exec(rapid.SampledFrom([]string{"COMMIT", "COMMIT", "ROLLBACK"}).Draw(rt, "end"))
+				} else if rapid.IntRange(0, 30).Draw(rt, "rare") == 0 {
+					_ = exec(rapid.SampledFrom([]string{"FLUSH BINARY LOGS", "TRUNCATE bare", "FLUSH TABLES"}).Draw(rt, "what"))
+				}
+			}
+			until := endOf(t, e)
+			for start := time.Now(); st.Seen() < until; time.Sleep(time.Millisecond) {
+				if time.Since(start) > 20*time.Second {
+					t.Fatalf("the stream stands at %s before %s: %v", placeText(st.Seen()), placeText(until), ended)
+				}
+			}
+			for len(txs) > 0 {
+				tx := <-txs
+				all, told = append(all, tx), append(told, twin.take(tx))
+			}
+			for _, m := range moves {
+				twin.sameRows(e, m)
+			}
+			if t.Failed() {
+				rt.Fatal("different")
+			}
+		})
+		cancel()
+		if err := <-ended; tidemark.KindOf(err) != tidemark.Cancelled {
+			t.Error(err)
+		}
+		st.Close()
+		if len(all) < 100 {
+			t.Errorf("only %d transactions", len(all))
+		}
+		for i := 0; i < len(all); i += len(all) / 10 {
+			again := follow(t, e, all[i].Place)
+			if d := cmp.Diff(told[i:], tell(t, again)); d != "" {
+				t.Errorf("from %s: %.2000s", placeText(all[i].Place), d)
+			}
+		}
+	})
+}
+
+// Where events do not say where they are (MariaDB 11.4 and later, within transactions),
+// and behind 4 GB, it is counted.
+func TestPlacesAreCounted(t *testing.T) {
+	s := (&Engine{}).newStream("", "", 7<<32|4)
+	step := func(size, next uint64, want uint64) {
+		t.Helper()
+		if err := s.advanceBy(size, next, eventXID, false); err != nil {
+			t.Fatal(err)
+		}
+		if s.place() != want {
+			t.Errorf("at %s, not %s", placeText(s.place()), placeText(want))
+		}
+	}
+	step(96, 100, 7<<32|100)
+	step(50, 0, 7<<32|150)
+	step(50, 0, 7<<32|200)
+	step(31, 231, 7<<32|231)
+	s.pos = 1<<32 - 50
+	s.placed = true
+	step(40, 1<<32-10, 7<<32|(1<<32-10))
+	step(40, 30, 8<<32|4) // the file ends with the transaction, so it goes on in the next
+	step(40, 70, 8<<32|4)
+	if s.pos != 1<<32+70 {
+		t.Error(s.pos)
+	}
+	if err := s.rotate(append(binary.LittleEndian.AppendUint64(nil, 4), "binlog.000008"...)); err != nil || s.place() != 8<<32|4 {
+		t.Error(placeText(s.place()), err)
+	}
+}
+
+// Statements are known for what they do to tables.
+func TestReadStmt(t *testing.T) {
+	for sql, want := range map[string]string{
+		"BEGIN":                                  "begin",
+		"COMMIT /* x */":                         "commit",
+		"ROLLBACK":                               "rollback",
+		"rollback work to savepoint `A b`":       "back A b",
+		"SAVEPOINT x":                            "save x",
+		"XA START X'61',X'',1":                   "begin X'61',X'',1",
+		"XA COMMIT X'61',X'',1 ONE PHASE":        "xa X'61',X'',1",
+		"TRUNCATE a":                             "truncate db.a",
+		"/*!40000 truncate table */ x.`y``z`":    "truncate x.y`z",
+		"CREATE TABLE IF NOT EXISTS a.b (c int)": "table! a.b",
+		"CREATE OR REPLACE TABLE a AS SELECT 1":  "table! db.a",
+		"CREATE TEMPORARY TABLE a (b int)":       "other",
+		"CREATE DEFINER=x@y TRIGGER t BEFORE INSERT ON a FOR EACH ROW SET @a=1": "other",
+		"CREATE UNIQUE INDEX i USING BTREE ON a (b)":                            "table db.a",
+		"DROP INDEX i ON `a`.`b`":                                               "table a.b",
+		"DROP TABLE IF EXISTS a,b.c /* generated by server */":                  "table! db.a b.c",
+		"DROP DATABASE IF EXISTS a":                                             "schema a",
+		"CREATE DATABASE a":                                                     "other",
+		"RENAME TABLE a TO b, c.d TO e.f":                                       "table! db.a db.b c.d e.f",
+		"ALTER TABLE a RENAME b":                                                "table! db.a db.b",
+		"ALTER TABLE a RENAME TO c.b":                                           "table! db.a c.b",
+		"ALTER TABLE a RENAME COLUMN b TO c":                                    "table! db.a",
+		"ALTER ONLINE IGNORE TABLE a ADD KEY (b), DROP FOREIGN KEY c":           "table db.a",
+		"ALTER TABLE a RENAME INDEX b TO c, ENGINE=InnoDB":                      "table db.a",
+		"ALTER TABLE a ADD (b int)":                                             "table! db.a",
+		"ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4":                        "table! db.a",
+		"ALTER TABLE a COMMENT 'RENAME TO x'":                                   "table db.a",
+		`ALTER TABLE "a"."b" ADD c int`:                                         "table! a.b",
+		"# Dummy":                                                               "other",
+		"GRANT ALL ON *.* TO x":                                                 "other",
+		"SET STATEMENT max_statement_time=5 FOR INSERT INTO a VALUES (1)":       "rows",
+		"-- a comment\nUPDATE a SET b=1":                                        "rows",
+		"":                                                                      "other",
+		"ALTER TABLE":                                                           "table db.",
+	} {
+		st := readStmt(sql, "db")
+		got := [...]string{"other", "begin", "commit", "rollback", "save", "back", "xa", "truncate", "table", "schema", "rows"}[st.kind]
+		if st.reshapes {
+			got += "!"
+		}
+		if st.name != "" {
+			got += " " + st.name
+		}
+		for _, id := range st.tables {
+			got += " " + id.Schema + "." + id.Name
+		}
+		if got != want {
+			t.Errorf("%q: %s, not %s", sql, got, want)
+		}
+	}
+}
+
+// FuzzRowEvents gives a stream TABLE_MAP and row events that are damaged: it may refuse
+// them, and must not do anything worse, nor give away what is not in its format.
+func FuzzRowEvents(f *testing.F) {
+	table := func(types, metas string, optional string) string {
+		n := len(types)
+		return "\x01\x00\x02db\x00\x01t\x00" + string(rune(n)) + types + string(rune(len(metas))) + metas + strings.Repeat("\xff", (n+7)/8) + optional
+	}
+	f.Add([]byte(table("\x03\x0f\xfc", "\x50\x00\x02", "\x04\x06\x01a\x01b\x01c\x08\x01\x00")), []byte("\x05\x00\x00\x00\x00\x00\x00\x00\x02\x00\x03\xff\x04\x01\x00\x00\x00\x03one"), byte(0))
+	f.Add([]byte(table("\xf6\x12\x13\x11\x10\xf5", "\x0a\x02\x06\x03\x00\x05\x01\x04", "\x01\x01\x00\x04\x0c\x01a\x01b\x01c\x01d\x01e\x01f")),
+		[]byte("\x05\x00\x00\x00\x00\x00\x00\x00\x02\x00\x06\x3f\x00\x80\x00\x00\x7b\x2d\x99\xb2\x82\x10\x83\x00\x00\x01\x80\x00\x00\x00\x00\x65\x00\x00\x00\x1f\xff\x0d\x00\x00\x00\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"), byte(0))
+	f.Add([]byte(table("\xfe\xfe\xff\xf7", "\xf7\x01\xf8\x01\x04\xf7\x01", "\x04\x08\x01a\x01b\x01c\x01d\x06\x08\x02\x01x\x01y\x01\x01z\x05\x03\x01\x01s")), []byte("\x05\x00\x00\x00\x00\x00\x00\x00\x02\x00\x04\x0f\x0f\x00\x01\x01\x00\x00\x00\x00\x01\x00\x02"), byte(1))
+	f.Fuzz(func(t *testing.T, mapped, rows []byte, kind byte) {
+		s := (&Engine{opt: Options{ZeroDates: Null}}).newStream("", "", 7<<32|4)
+		s.emit = func(*tidemark.Tx) error { return nil }
+		s.collations = map[uint64]string{8: "utf8mb4", 45: "utf8mb4", 63: "binary"}
+		m, err := readTableMap(mapped)
+		if err != nil || m.names == nil {
+			return
+		}
+		lt, err := s.build(m, &shownTable{})
+		if err != nil {
+			return
+		}
+		s.maps[5] = lt
+		s.beginGroup(group{place: 7<<32 | 4, begun: true})
+		err = s.rows(t.Context(), []tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}[kind%3], 1+int(kind>>2&1), kind&8 != 0, rows)
+		if s.tx == nil {
+			return
+		}
+		n := 0
+		for rest := s.tx.Changes; len(rest) > 0; {
+			var c tidemark.Change
+			var bad error
+			if c, rest, bad = tidemark.NextChange(rest); bad != nil {
+				t.Fatal(bad, err)
+			}
+			if c.Kind != tidemark.RelationChange {
+				if n++; len(c.New.Values(nil)) != lt.outN && len(c.Old.Values(nil)) != lt.outN {
+					t.Fatal("a row of another width")
+				}
+			}
+		}
+		if n != s.tx.Rows {
+			t.Fatal(n, s.tx.Rows)
+		}
+	})
+}
+
+// FuzzJSON prints documents of the binary form that are damaged.
+func FuzzJSON(f *testing.F) {
+	f.Add([]byte("\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"))
+	f.Add([]byte("\x02\x02\x00\x0c\x00\x0c\x0a\x00\x04\x01\x00\x01b"))
+	f.Add([]byte("\x0f\xf6\x04\x03\x02\x81\x0f"))
+	f.Add([]byte("\x0b\x00\x00\x00\x00\x00\x00\xf0\x3f"))
+	f.Fuzz(func(t *testing.T, v []byte) {
+		if out, ok := appendJSON(nil, v); ok && len(out) == 0 {
+			t.Fatal("nothing")
+		}
+	})
+}
