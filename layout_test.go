@@ -52,10 +52,10 @@ var rooms = map[string]room{
 
 	// Where engines and verbs meet.
 	"engines": {floor: 3, imports: ". flow load diff capture apply postgres mysql sqlfile"},
-	"job":     {floor: 4, imports: ". flow mapping load diff capture apply catalog advisor engines"},
+	"job":     {floor: 4, imports: ". flow mapping load diff capture queue apply catalog advisor engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture apply catalog advisor engines job"},
+	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream apply catalog advisor engines job"},
 
 	"internal/testdb": {imports: "."},
 

@@ -70,6 +70,13 @@ func (m *Meter) Take() Stats {
 	return s
 }
 
+// Begin says which transaction was the last before the stream: of a queue that was there.
+func (m *Meter) Begin(place uint64) {
+	m.mu.Lock()
+	m.s.Place = place
+	m.mu.Unlock()
+}
+
 // Place is that of the last transaction that the stream gave.
 func (m *Meter) Place() uint64 {
 	m.mu.Lock()

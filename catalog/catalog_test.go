@@ -495,7 +495,7 @@ func BenchmarkMarkRange(b *testing.B) {
 func TestStreams(t *testing.T) {
 	c, ctx := fresh(t), t.Context()
 	started := time.Date(2026, 11, 21, 1, 2, 3, 456000, time.UTC)
-	s := Stream{Name: "shop", Source: "postgres://me:secret@a/x", Target: "mysql://b/y", State: StreamCopying, Place: 1<<63 + 7, Copy: "C", Started: started}
+	s := Stream{Name: "shop", Source: "postgres://me:secret@a/x", Target: "mysql://b/y", State: StreamCopying, Place: 1<<63 + 7, Queue: "direct", Copy: "C", Started: started}
 	must(t, c.PutStream(ctx, s))
 	s.State, s.Run = StreamFollowing, "R"
 	must(t, c.PutStream(ctx, s))

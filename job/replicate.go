@@ -16,18 +16,23 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/queue"
 )
 
 // A ReplicateSpec says what to keep equal, and how.
 type ReplicateSpec struct {
-	Copy     CopySpec // source, target, rules, and how the copy before the stream is made
-	Name     string   // of the stream
-	Apply    apply.Options
-	Buffer   int64         // bytes between capture and apply
-	Interval time.Duration // between samples
-	UntilNow bool          // end when the target has all that the source's log holds at the start
-	Anew     bool          // forget an earlier stream of that name, and copy again
-	Remove   bool          // only forget it
+	Copy   CopySpec // source, target, rules, and how the copy before the stream is made
+	Name   string   // of the stream
+	Apply  apply.Options
+	Buffer int64 // bytes between capture and apply
+	// Queue is what lies between the two: direct, durable or the URL of a server; "" means
+	// what the stream has, and direct for a new one. OpenQueue opens one that is not direct.
+	Queue     string
+	OpenQueue func(ctx context.Context, stream, where string) (*queue.Log, error)
+	Interval  time.Duration // between samples
+	UntilNow  bool          // end when the target has all that the source's log holds at the start
+	Anew      bool          // forget an earlier stream of that name, and copy again
+	Remove    bool          // only forget it
 }
 
 // Replicate copies a source to a target, if that was not done, and then applies the
@@ -63,6 +68,9 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (string, *Repor
 	}
 	return r.follow(ctx)
 }
+
+// directQueue is no queue: memory.
+const directQueue = "direct"
 
 // replicating is one stream at work.
 type replicating struct {
@@ -146,6 +154,14 @@ func (r *replicating) goOn(context.Context) error {
 				"Give the same source and target as before, or another --name.")
 		}
 	}
+	switch where := r.spec.Queue; {
+	case where == "" && strings.Contains(s.Queue, "://"):
+		return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, "has its queue at "+s.Queue, "Give that with --queue, with its password if it has one.")
+	case where == "":
+		r.spec.Queue = s.Queue
+	case tidemark.MaskURL(where) != s.Queue:
+		return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, "has the queue "+s.Queue+", in which there may be what the source has forgotten", "Leave --queue out, or begin anew with --anew.")
+	}
 	if s.State == catalog.StreamFollowing {
 		return nil
 	}
@@ -167,7 +183,9 @@ func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err e
 	for i, m := range tables {
 		ids[i] = m.From.TableID
 	}
-	// What a copy would refuse is found before anything is set up.
+	if r.spec.Queue == "" {
+		r.spec.Queue = directQueue
+	}
 	copySpec := r.spec.Copy
 	copySpec.Findings = append(copySpec.Findings, findings...)
 	if err := r.from.Hold(ctx, r.spec.Name, ids); err != nil {
@@ -177,7 +195,7 @@ func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err e
 		}
 		return "", nil, err
 	}
-	r.stream = catalog.Stream{Name: r.spec.Name, Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, State: catalog.StreamCopying, Started: r.env.now()}
+	r.stream = catalog.Stream{Name: r.spec.Name, Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying, Started: r.env.now()}
 	if err := r.env.Catalog.PutStream(ctx, r.stream); err != nil {
 		return "", nil, err
 	}
@@ -289,18 +307,19 @@ func (r *replicating) session(ctx context.Context) error {
 			return err
 		}
 	}
-	var stream capture.Stream
-	opt.Applied = func(end uint64) { stream.Release(end) }
+	meter := &capture.Meter{}
+	h := &hose{}
+	opt.Applied = h.applied
 	run := apply.New(r.to, opt)
 	p, err := run.Start(ctx, r.stream.Place)
 	if err != nil {
 		return err
 	}
-	if stream, err = r.from.Follow(ctx, r.spec.Name, p.Low+1); err != nil {
+	if err := r.connect(ctx, h, p.Low, meter); err != nil {
 		return err
 	}
-	defer stream.Close()
-	if picker, ok := stream.(capture.Picker); ok {
+	defer h.close()
+	if picker, ok := h.stream.(capture.Picker); ok {
 		wanted := map[tidemark.TableID]bool{}
 		for _, m := range moves {
 			wanted[m.From.TableID] = true
@@ -311,13 +330,17 @@ func (r *replicating) session(ctx context.Context) error {
 	defer stop(nil)
 	g := flow.NewGroup(ctx)
 	in := flow.NewBuffer(4096, r.spec.Buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
-	meter := &capture.Meter{}
 	now := time.Now()
-	s := &sampler{name: r.spec.Name, stream: stream, meter: meter, run: run, group: g, agents: run.Agents(), last: now, began: now}
+	s := &sampler{name: r.spec.Name, hose: h, meter: meter, run: run, group: g, agents: run.Agents(), last: now, began: now}
 	if r.whole != nil {
 		s.inherit(r.whole)
 	}
-	capture.Direct(g, stream, in, meter)
+	if h.log == nil {
+		capture.Direct(g, h.stream, in, meter)
+	} else {
+		capture.Into(g, h.stream, h.log, r.spec.Buffer, meter)
+		capture.From(g, h.log, p.Low, in)
+	}
 	run.Go(g, in, p)
 	var wg sync.WaitGroup
 	wg.Go(func() { r.watch(ctx, s, until, stop) })
@@ -396,6 +419,7 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 			continue
 		}
 		status := s.look(now)
+		s.depth(ctx, &status)
 		r.mu.Lock()
 		r.status, r.sampled = status, true
 		r.mu.Unlock()
@@ -412,11 +436,17 @@ const idleEvery = 10 * time.Second
 // The target's progress says so first: what the source has forgotten must never be asked
 // for again.
 func (r *replicating) letGo(ctx context.Context, s *sampler) error {
-	seen := s.stream.Seen()
+	seen := s.hose.stream.Seen()
 	if s.run.Low() < s.meter.Place() {
-		return nil
+		return s.hose.trim(ctx)
 	}
-	return s.run.Advance(ctx, seen)
+	if err := s.run.Advance(ctx, seen); err != nil {
+		return err
+	}
+	if s.hose.low.Load() >= seen {
+		s.hose.stream.Release(seen)
+	}
+	return s.hose.trim(ctx)
 }
 
 // Status and Interval make it a StreamProgress.

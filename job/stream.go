@@ -39,6 +39,11 @@ type StreamStatus struct {
 	Busy         float64   `json:"agents_busy"`           // how many agents worked, on average
 	Agents       int       `json:"agents"`
 	Limit        string    `json:"limit,omitempty"`
+	// Of a durable queue.
+	QueueMessages int64   `json:"qdepth,omitempty"`
+	QueueBytes    int64   `json:"mq_bytes,omitempty"`
+	QueuePercent  float64 `json:"q_percent_full,omitempty"`
+	QueueFull     bool    `json:"queue_full,omitempty"` // capture waits for room in it
 }
 
 // A Latency is in milliseconds.
@@ -57,7 +62,7 @@ func latencyOf(h *flow.Histogram) Latency {
 // A sampler looks at a stream every now and then.
 type sampler struct {
 	name   string
-	stream capture.Stream
+	hose   *hose
 	meter  *capture.Meter
 	run    *apply.Run
 	group  *flow.Group
@@ -70,6 +75,21 @@ type sampler struct {
 	began  time.Time
 	total  StreamStatus // what summary found
 	past   StreamStatus // counters of earlier sessions of the same start
+}
+
+// depth adds what is in the queue.
+func (s *sampler) depth(ctx context.Context, to *StreamStatus) {
+	if s.hose.log == nil {
+		return
+	}
+	st, err := s.hose.log.Stats(ctx)
+	if err != nil {
+		return // whoever reads it meets the same
+	}
+	to.QueueMessages, to.QueueBytes, to.QueueFull = st.Messages, st.Bytes, st.Full
+	if st.Limit > 0 {
+		to.QueuePercent = 100 * float64(st.Bytes) / float64(st.Limit)
+	}
 }
 
 // look takes a sample.
@@ -150,7 +170,7 @@ func (s *sampler) summary(now time.Time) StreamStatus {
 
 // reached says whether the target has all that the source's log held at a place.
 func (s *sampler) reached(until uint64) bool {
-	if s.stream.Seen() < until {
+	if s.hose.stream.Seen() < until {
 		return false
 	}
 	return s.run.Low() >= s.meter.Place()

@@ -50,19 +50,21 @@ func TestReplicateAcross(t *testing.T) {
 	for _, x := range []struct {
 		name     string
 		from, to func(*testing.T) *testdb.Server
+		queue    string
 	}{
-		{"postgres to mariadb", pg15, maria},
-		{"postgres to mysql", pg15, mysql8},
-		{"mysql to postgres", mysql8, pg15},
-		{"mariadb to postgres", maria, pg15},
-		{"mariadb to mariadb", maria, maria},
-		{"mysql to mariadb", mysql8, maria},
+		{"postgres to mariadb", pg15, maria, "direct"},
+		{"postgres to mysql", pg15, mysql8, "durable"},
+		{"mysql to postgres", mysql8, pg15, "direct"},
+		{"mariadb to postgres", maria, pg15, "durable"},
+		{"mariadb to mariadb", maria, maria, "direct"},
+		{"mysql to mariadb", mysql8, maria, "durable"},
+		{"postgres to postgres", pg15, pg15, "durable"},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			src, dst, name := x.from(t).NewDatabase(t, "src"), x.to(t).NewDatabase(t, "dst"), streamName()
 			testdb.Load(t, src, strings.NewReader(ledger))
-			args := []string{"replicate", src, dst, "--name", name, "--monitor-interval", "1s"}
+			args := []string{"replicate", src, dst, "--name", name, "--monitor-interval", "1s", "--queue", x.queue}
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			rnd, stop := rand.New(rand.NewPCG(seed, 99)), make(chan struct{})

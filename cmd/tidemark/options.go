@@ -50,6 +50,7 @@ type settings struct {
 	noNumberIsNull                 bool
 	limit                          int
 	stream                         job.ReplicateSpec
+	queue                          queueSettings
 	watch, fence                   bool
 }
 
@@ -124,6 +125,20 @@ var options = []option{
 	{"agents", "number", "16", "Sessions that apply transactions, 1 to 128.", "replicate cutover", number(1, 128, func(s *settings) *int { return &s.stream.Apply.Agents })},
 	{"commit-count", "number", "0", "Transactions of the source that an agent may put into one of the target, up to 1000; 0: one, and up to 100 while there is much to catch up with.", "replicate cutover", number(0, 1000, func(s *settings) *int { return &s.stream.Apply.CommitCount })},
 	{"apply-memory", "size", "64MB", "Memory for transactions that were read and are not applied yet; a larger one goes alone.", "replicate cutover", size(func(s *settings) *int64 { return &s.stream.Apply.MemoryLimit })},
+	{"queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or nats://user@host:4222, tls://... of a NATS server with JetStream; default: direct, and for a stream that is there what it has.", "replicate cutover", func(s *settings, v string) error {
+		s.stream.Queue = v
+		if v != "" && v != "direct" && v != "durable" && !strings.HasPrefix(v, "nats://") && !strings.HasPrefix(v, "tls://") {
+			return fmt.Errorf("must be direct, durable, nats://... or tls://...")
+		}
+		return nil
+	}},
+	{"queue-dir", "file", "", "Folder of the durable queue; default: beside the catalogue.", "replicate cutover", text(func(s *settings) *string { return &s.queue.dir })},
+	{"queue-size", "size", "10GB", "What the queue holds at most; when it is full, capture waits, and the source keeps its log.", "replicate cutover", size(func(s *settings) *int64 { return &s.queue.size })},
+	{"queue-message", "size", "1000kB", "Size of a message in the queue at most, 4kB to 32MB (IBM's MAX_MESSAGE_SIZE).", "replicate cutover", size(func(s *settings) *int64 { return &s.queue.message })},
+	{"queue-compress", "on/off", "off", "Pack the queue's messages with zstd.", "replicate cutover", onOff(func(s *settings) *bool { return &s.queue.compress })},
+	{"queue-replicas", "number", "1", "On how many servers of a NATS cluster each message is, 1 to 5.", "replicate cutover", number(1, 5, func(s *settings) *int { return &s.queue.replicas })},
+	{"queue-credentials", "file", "", "NATS credentials (JWT and key).", "replicate cutover", text(func(s *settings) *string { return &s.queue.credentials })},
+	{"queue-ca", "file", "", "Certificates of authorities that the NATS server's is of.", "replicate cutover", text(func(s *settings) *string { return &s.queue.ca })},
 	{"monitor-interval", "duration", "5s", "How often the state of a stream is shown and kept, from 1s.", "replicate cutover", func(s *settings, v string) error {
 		d, err := time.ParseDuration(v)
 		if err == nil && d < time.Second {

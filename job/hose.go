@@ -1,0 +1,69 @@
+package job
+
+import (
+	"context"
+	"sync/atomic"
+
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/queue"
+)
+
+// A hose is what lies between source and target in one session: the stream, and the
+// durable queue if there is one.
+type hose struct {
+	stream  capture.Stream
+	log     *queue.Log
+	low     atomic.Uint64 // from here on the target's progress will ask
+	trimmed uint64
+}
+
+// connect opens the stream where the queue ends, or without one where the target's
+// progress does.
+func (r *replicating) connect(ctx context.Context, h *hose, low uint64, m *capture.Meter) (err error) {
+	from := low + 1
+	if r.spec.Queue != directQueue {
+		if h.log, err = r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue); err != nil {
+			return err
+		}
+		place, end, err := h.log.Begin(ctx, from)
+		if err != nil {
+			h.close()
+			return err
+		}
+		// What the source has forgotten without a transaction in it, the target has noted.
+		from = max(from, end)
+		m.Begin(place)
+	}
+	if h.stream, err = r.from.Follow(ctx, r.spec.Name, from); err != nil {
+		h.close()
+	}
+	return err
+}
+
+// applied hears from which place on the target's progress will ask for the stream.
+// Without a queue the source may forget what was before.
+func (h *hose) applied(place uint64) {
+	h.low.Store(place)
+	if h.log == nil {
+		h.stream.Release(place)
+	}
+}
+
+// trim lets the queue forget what nobody will ask for.
+func (h *hose) trim(ctx context.Context) error {
+	low := h.low.Load()
+	if h.log == nil || low <= h.trimmed {
+		return nil
+	}
+	h.trimmed = low
+	return h.log.Trim(ctx, low-1)
+}
+
+func (h *hose) close() {
+	if h.stream != nil {
+		h.stream.Close()
+	}
+	if h.log != nil {
+		h.log.Close() // what is in it is on the disk
+	}
+}
