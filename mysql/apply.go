@@ -162,8 +162,10 @@ type applier struct {
 	open    *plan   // one that is not free and has batches
 	waiting []*plan // free ones that have batches
 	size    int     // bytes of all batches
-	sql     []byte  // statements that go out next
-	wants   []want  // what is expected of them
+	sql     []byte  // statements that go out in one command
+	out     []byte  // commands before that
+	ends    []int   // where in wants each of them ends
+	wants   []want  // what is expected of all
 
 	vals, olds []tidemark.Value    // of the change that is looked at
 	spare      [2][]tidemark.Value // of one that was put off
@@ -325,7 +327,7 @@ func (e *Engine) applier(ctx context.Context, g *tidemark.Group) (*applier, erro
 // connect opens the agent's session. Statements tell how many rows they have met, not
 // how many they have changed.
 func (a *applier) connect(ctx context.Context) error {
-	s, err := a.e.connect(ctx, gomysql.CLIENT_MULTI_STATEMENTS, gomysql.CLIENT_FOUND_ROWS)
+	s, err := a.e.connectFor(ctx, wishes{capabilities: []uint32{gomysql.CLIENT_MULTI_STATEMENTS, gomysql.CLIENT_FOUND_ROWS}, bulk: a.e.mariadb})
 	if err != nil {
 		return err
 	}
@@ -333,6 +335,7 @@ func (a *applier) connect(ctx context.Context) error {
 		s.close()
 		return a.e.fail("apply", a.progress, err)
 	}
+	clear(a.plans) // what was prepared was so in another session
 	a.e.mu.Lock()
 	a.s = s
 	a.e.mu.Unlock()
@@ -442,7 +445,12 @@ func (a *applier) reset() {
 	for _, p := range a.waiting {
 		p.drop()
 	}
-	a.waiting, a.size, a.sql, a.wants, a.odd, a.committing = a.waiting[:0], 0, a.sql[:0], a.wants[:0], 0, false
+	for _, buf := range []*[]byte{&a.sql, &a.out, &a.part, &a.row, &a.stmt} {
+		if cap(*buf) > 4*maxPacketAim {
+			*buf = nil // a large row has gone through
+		}
+	}
+	a.waiting, a.size, a.sql, a.out, a.ends, a.wants, a.odd, a.committing = a.waiting[:0], 0, a.sql[:0], a.out[:0], a.ends[:0], a.wants[:0], 0, false
 }
 
 // look finds out, after the connection broke in a COMMIT, whether the group is on the

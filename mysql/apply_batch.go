@@ -2,27 +2,11 @@ package mysql
 
 import (
 	"errors"
-	"fmt"
 	"hash/maphash"
 	"slices"
-	"strconv"
-	"strings"
-
-	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
 )
-
-// A want is what a statement that was sent has to meet.
-type want struct {
-	p        *plan // nil: the progress row
-	kind     tidemark.ChangeKind
-	rows     int64
-	fewer    bool // or fewer rows: a cascade may have been there before
-	any      bool // or any number
-	upsert   bool // all rows have to be there already
-	warnings int
-}
 
 var seed = maphash.MakeSeed()
 
@@ -57,7 +41,7 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (
 	if object, err = a.place(p, c); err == nil {
 		err = a.put(p, c)
 	}
-	if err == nil && a.size+len(a.sql) >= a.limit {
+	if err == nil && a.size+len(a.sql)+len(a.out) >= a.limit {
 		if object, err = a.flush(); err == nil {
 			object, err = a.send()
 		}
@@ -141,11 +125,22 @@ func (a *applier) put(p *plan, c tidemark.Change) (err error) {
 	case tidemark.DeleteChange:
 		b = &p.deletes
 	}
+	bulk, err := a.bulkFor(p, b)
+	if err != nil {
+		return err
+	}
 	a.row = a.row[:0]
-	if c.Kind == tidemark.DeleteChange {
+	switch {
+	case c.Kind == tidemark.DeleteChange:
 		a.row, err = a.key(a.row, p, a.olds, !p.list)
-	} else {
+	case bulk != nil:
+		a.row, err = a.params(a.row, p, bulk)
+	default:
 		a.row, err = a.tuple(a.row, p)
+	}
+	if err == errAsText || err == nil && a.odd > 0 && bulk != nil {
+		bulk, a.odd = nil, 0
+		a.row, err = a.tuple(a.row[:0], p)
 	}
 	if err != nil {
 		return err
@@ -157,7 +152,7 @@ func (a *applier) put(p *plan, c tidemark.Change) (err error) {
 			return err
 		}
 	}
-	if b.n == maxBatch || b.n > 0 && len(b.buf)+len(a.row) > a.limit {
+	if b.n == maxBatch || b.n > 0 && (b.bulk != bulk || len(b.buf)+len(a.row) > a.limit) {
 		if err := a.shutAll(p); err != nil {
 			return err
 		}
@@ -165,7 +160,8 @@ func (a *applier) put(p *plan, c tidemark.Change) (err error) {
 	a.size -= len(b.buf)
 	switch {
 	case b.n == 0:
-		b.first = c
+		b.first, b.bulk = c, bulk
+	case bulk != nil:
 	case b == &p.deletes && !p.list:
 		b.buf = append(b.buf, " OR "...)
 	default:
@@ -253,6 +249,10 @@ func (a *applier) shut(p *plan, b *batch) error {
 	switch b {
 	case &p.inserts:
 		w.kind = tidemark.InsertChange
+		if b.bulk != nil {
+			err = a.emitBulk(w, b.bulk, b.buf)
+			break
+		}
 		err = a.emitParts(w, p.insert, b.buf, "")
 	case &p.updates:
 		w.kind, w.upsert = tidemark.UpdateChange, true
@@ -263,6 +263,10 @@ func (a *applier) shut(p *plan, b *batch) error {
 			err = a.alone(p, first)
 			a.spare, a.vals, a.olds = [2][]tidemark.Value{a.vals, a.olds}, vals, olds
 			return err
+		}
+		if b.bulk != nil {
+			err = a.emitBulk(w, b.bulk, b.buf)
+			break
 		}
 		err = a.emitParts(w, p.upsert[0], b.buf, p.upsert[1])
 	default:
@@ -295,6 +299,18 @@ func (a *applier) alone(p *plan, c tidemark.Change) (err error) {
 		}
 	}
 	w := want{p: p, kind: c.Kind, rows: 1, fewer: p.cascade && c.Kind == tidemark.DeleteChange}
+	if bulk, err := a.bulkUpdate(p, c); err != nil {
+		return err
+	} else if bulk != nil {
+		a.stmt, err = a.params(a.stmt[:0], p, bulk)
+		if err == nil && a.odd == 0 {
+			return a.emitBulk(w, bulk, a.stmt)
+		}
+		if err != nil && err != errAsText {
+			return err
+		}
+		a.odd = 0
+	}
 	sql := append(a.stmt[:0], "DELETE FROM "...)
 	if c.Kind == tidemark.UpdateChange {
 		sql = append(append(append(sql[:0], "UPDATE "...), p.name...), " SET "...)
@@ -423,164 +439,4 @@ func (a *applier) flush() (object string, err error) {
 	}
 	a.waiting = a.waiting[:0]
 	return "", nil
-}
-
-func (a *applier) emitParts(w want, head string, body []byte, tail string) error {
-	a.part = append(append(append(a.part[:0], head...), body...), tail...)
-	_, err := a.emit(a.part, w)
-	return err
-}
-
-// emit adds a statement to those that go out next, which go first if it does not fit.
-func (a *applier) emit(sql []byte, w want) (object string, err error) {
-	if a.odd > 0 {
-		sql = a.lenient(sql)
-		a.odd = 0
-	}
-	if len(sql) > a.packet {
-		object = a.progress
-		if w.p != nil {
-			object = w.p.object
-		}
-		return object, tidemark.Errorf(tidemark.BadRow, "apply", object, fmt.Sprintf("a change of %d bytes is larger than max_allowed_packet", len(sql)),
-			"SET GLOBAL max_allowed_packet = 1073741824 on the server.")
-	}
-	if len(a.sql) > 0 && len(a.sql)+1+len(sql) > a.limit {
-		if object, err = a.send(); err != nil {
-			return object, err
-		}
-	}
-	if len(a.sql) > 0 {
-		a.sql = append(a.sql, ';')
-	}
-	a.sql = append(a.sql, sql...)
-	a.wants = append(a.wants, w)
-	if a.careful {
-		return a.send()
-	}
-	return "", nil
-}
-
-// lenient makes a statement whose ENUM is to be no member one that may say so. What else
-// is wrong is a warning then, and one too many.
-func (a *applier) lenient(sql []byte) []byte {
-	if a.e.mariadb {
-		return slices.Concat([]byte("SET STATEMENT sql_mode="+lenientMode+" FOR "), sql)
-	}
-	verb, rest, _ := strings.Cut(string(sql), " ")
-	return []byte(verb + " /*+ SET_VAR(sql_mode=" + lenientMode + ") */ " + rest)
-}
-
-// send sends the statements and reads what became of them.
-func (a *applier) send() (object string, err error) {
-	if len(a.wants) == 0 {
-		return "", nil
-	}
-	err = a.s.wire.command(gomysql.COM_QUERY, asString(a.sql))
-	if err != nil {
-		a.s.dead = true
-	}
-	n, more := 0, true
-	for err == nil && more && n < len(a.wants) {
-		w := &a.wants[n]
-		n++
-		if w.p != nil {
-			object = w.p.object
-		}
-		var ok okPacket
-		if ok, more, err = a.answer(); err == nil {
-			err = a.verdict(w, ok)
-		}
-		if err != nil && more {
-			err = errors.Join(err, a.drain())
-		}
-	}
-	if err == nil && (n < len(a.wants) || more) {
-		a.s.dead, err = true, errMalformed
-	}
-	a.sql, a.wants = a.sql[:0], a.wants[:0]
-	if cap(a.sql) > 4*maxPacketAim {
-		a.sql = nil
-	}
-	return object, err
-}
-
-// answer reads the answer to one statement.
-func (a *applier) answer() (ok okPacket, more bool, err error) {
-	p, err := a.s.wire.response()
-	if err == nil {
-		ok, err = readOK(p)
-	}
-	var my *gomysql.MyError
-	if err != nil && !errors.As(err, &my) {
-		a.s.dead = true
-	}
-	return ok, ok.more, err
-}
-
-// drain reads the answers that nobody wants any more.
-func (a *applier) drain() error {
-	for {
-		_, more, err := a.answer()
-		if err != nil && !a.s.dead {
-			return nil // the last one
-		}
-		if err != nil || !more {
-			return err
-		}
-	}
-}
-
-// verdict compares what a statement has met with what it should have met.
-func (a *applier) verdict(w *want, ok okPacket) error {
-	met := int64(ok.affected)
-	if w.upsert && met >= w.rows {
-		met = duplicates(ok.info)
-	}
-	right := met == w.rows || w.fewer && met < w.rows || w.any
-	switch {
-	case right && ok.warnings == w.warnings:
-		return nil
-	case w.p == nil:
-		return errFenced
-	case !a.careful:
-		return errCareful
-	case !right:
-		return tidemark.Errorf(tidemark.BadRow, "apply", w.p.object, fmt.Sprintf("%s met %d rows, not one", verbs[w.kind], met), otherRows)
-	}
-	return a.warned(w)
-}
-
-var verbs = map[tidemark.ChangeKind]string{tidemark.UpdateChange: "an update", tidemark.DeleteChange: "a delete", tidemark.InsertChange: "an insert"}
-
-// duplicates reads how many rows an INSERT of many has found there already:
-// "Records: 3  Duplicates: 3  Warnings: 0"; -1 where it does not say so.
-func duplicates(info string) int64 {
-	_, rest, _ := strings.Cut(info, "Duplicates: ")
-	n := 0
-	for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
-		n++
-	}
-	out, err := strconv.ParseInt(rest[:n], 10, 64)
-	if err != nil {
-		return -1
-	}
-	return out
-}
-
-// warned makes an error of a warning of the last statement: the copy takes none either.
-func (a *applier) warned(w *want) error {
-	r, err := a.s.c.Execute("SHOW WARNINGS")
-	if err != nil {
-		return err
-	}
-	for i := range r.RowNumber() {
-		code, _ := strconv.Atoi(cell(r, i, 1))
-		if code == 1592 {
-			continue // unsafe in a binlog of statements: so be it
-		}
-		my := &gomysql.MyError{Code: uint16(code), Message: cell(r, i, 2)}
-		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: &serverError{my}, Hint: "Correct the row at the source, or widen the column on the target."}
-	}
-	return nil
 }

@@ -31,6 +31,8 @@ type plan struct {
 	insert string    // INSERT ... VALUES
 	upsert [2]string // what stands before and after the rows of updates that are made as inserts; "" where that cannot be
 
+	bulkInsert, bulkUpsert, bulkUpdate prepared
+
 	deletes, updates, inserts batch
 	keys                      map[uint64]struct{} // of rows in them
 	waits                     bool                // among the applier's waiting
@@ -41,9 +43,10 @@ type batch struct {
 	buf   []byte
 	n     int
 	first tidemark.Change // of an update
+	bulk  *prepared       // the rows are parameters of it
 }
 
-func (b *batch) drop() { b.buf, b.n, b.first = b.buf[:0], 0, tidemark.Change{} }
+func (b *batch) drop() { b.buf, b.n, b.first, b.bulk = b.buf[:0], 0, tidemark.Change{}, nil }
 
 func (p *plan) drop() {
 	p.deletes.drop()
@@ -104,6 +107,9 @@ func (a *applier) newPlan(b *tidemark.Bound) *plan {
 	}
 	if p.primary && hangs&triggered == 0 {
 		p.planUpsert(a.e)
+	}
+	if a.s.bulk {
+		p.planBulk()
 	}
 	return p
 }

@@ -412,6 +412,12 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 			logs[i].begin()
 		}
 		m := newModel()
+		defer func() {
+			p := logs[0].e.agents[0].plans[logs[0].tables["plain"]][0]
+			if known := srv.Engine == "mariadb"; p.bulkInsert.ready != known || p.bulkUpsert.ready != known || p.bulkUpdate.ready != known {
+				t.Errorf("statements are prepared: %v, %v, %v", p.bulkInsert.ready, p.bulkUpsert.ready, p.bulkUpdate.ready)
+			}
+		}()
 		for range 25 {
 			for range 1 + rnd.IntN(60) {
 				m.step(rnd, func(write func(*hand)) {

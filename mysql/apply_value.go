@@ -86,14 +86,38 @@ func kindOfValue(v []byte, to tidemark.Type) tidemark.TypeKind {
 	return tidemark.Float
 }
 
+// A form says what the bytes of a value that the server is given are.
+type form uint8
+
+const (
+	asNull   form = iota
+	asNumber      // an integer in digits
+	asText
+	asBytes // with the escapes of LOAD DATA
+)
+
 // literal appends a value as a constant of SQL.
 func (a *applier) literal(dst []byte, c *setCol, v tidemark.Value) ([]byte, error) {
+	data, form, err := a.value(c, v)
+	switch form {
+	case asNull:
+		return append(dst, "NULL"...), err
+	case asNumber:
+		return append(dst, data...), err
+	case asBytes:
+		return appendBytes(dst, data), err
+	}
+	return appendText(dst, data), err
+}
+
+// value gives what becomes of a value in a column; it is good until the next call.
+func (a *applier) value(c *setCol, v tidemark.Value) (data []byte, as form, err error) {
 	switch v.Kind {
 	case tidemark.TextValue:
 	case tidemark.NullValue:
-		return append(dst, "NULL"...), nil
+		return nil, asNull, nil
 	default:
-		return dst, fmt.Errorf("a value of the kind %q", v.Kind)
+		return nil, asNull, fmt.Errorf("a value of the kind %q", v.Kind)
 	}
 	if c.money {
 		v.Data = bytes.ReplaceAll(bytes.Replace(v.Data, []byte("$"), nil, 1), []byte(","), nil)
@@ -107,12 +131,12 @@ func (a *applier) literal(dst []byte, c *setCol, v tidemark.Value) ([]byte, erro
 	switch shape {
 	case inAsIs:
 		if c.bare && isInteger(v.Data) {
-			return append(dst, v.Data...), nil
+			return v.Data, asNumber, nil
 		}
 		if c.noNone && len(v.Data) == 0 {
 			a.odd++
 		}
-		return appendText(dst, v.Data), nil
+		return v.Data, asText, nil
 	case inHex, inGeometry:
 		a.part, ok, why = shape.bytes(a.part[:0], bytes.TrimPrefix(v.Data, []byte(`\x`)))
 	default:
@@ -120,15 +144,15 @@ func (a *applier) literal(dst []byte, c *setCol, v tidemark.Value) ([]byte, erro
 	}
 	switch {
 	case !ok && a.e.opt.Unrepresentable == Null:
-		return append(dst, "NULL"...), nil
+		return nil, asNull, nil
 	case !ok:
-		return dst, &badValue{c.column, clip(v.Data), why}
+		return nil, asNull, &badValue{c.column, clip(v.Data), why}
 	case shape == inHex || shape == inGeometry || shape == inBits || shape == inIntBits:
-		return appendBytes(dst, a.part), nil
+		return a.part, asBytes, nil
 	case c.bare && isInteger(a.part):
-		return append(dst, a.part...), nil
+		return a.part, asNumber, nil
 	}
-	return appendText(dst, a.part), nil
+	return a.part, asText, nil
 }
 
 // sqlLetters are what has to be escaped in a string constant besides its quotes.

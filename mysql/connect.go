@@ -260,6 +260,7 @@ type session struct {
 	id   uint32   // for KILL
 	wire *wire    // nil until rows are read or written
 	dead bool     // not usable any more
+	bulk bool     // the server takes many rows for a prepared statement
 
 	marked bool // on the frozen view, with a savepoint to go back to: see letGo
 	reads  int  // on that view
@@ -273,12 +274,21 @@ type modes struct {
 	script  *settings // of a dump, if a statement of one was run
 }
 
-// connect opens a connection and logs in, with further capabilities of the protocol
-// where the caller needs them.
-func (e *Engine) connect(ctx context.Context, capabilities ...uint32) (*session, error) {
-	s, err := e.login(ctx, e.to.tls, capabilities)
+// connect opens a connection and logs in.
+func (e *Engine) connect(ctx context.Context) (*session, error) {
+	return e.connectFor(ctx, wishes{})
+}
+
+// wishes are what a session shall know of the protocol besides the usual.
+type wishes struct {
+	capabilities []uint32
+	bulk         bool // rows for a prepared statement, see bulkConn; MariaDB only
+}
+
+func (e *Engine) connectFor(ctx context.Context, want wishes) (*session, error) {
+	s, err := e.login(ctx, e.to.tls, want)
 	if err != nil && e.to.tlsOptional && strings.Contains(err.Error(), "does not support TLS") {
-		s, err = e.login(ctx, nil, capabilities)
+		s, err = e.login(ctx, nil, want)
 	}
 	if err != nil {
 		return nil, e.connectError(ctx, err)
@@ -286,7 +296,7 @@ func (e *Engine) connect(ctx context.Context, capabilities ...uint32) (*session,
 	return s, nil
 }
 
-func (e *Engine) login(ctx context.Context, secure *tls.Config, capabilities []uint32) (*session, error) {
+func (e *Engine) login(ctx context.Context, secure *tls.Config, want wishes) (*session, error) {
 	ctx, cancel := context.WithTimeout(ctx, e.to.timeout)
 	defer cancel()
 	var raw net.Conn
@@ -300,6 +310,9 @@ func (e *Engine) login(ctx context.Context, secure *tls.Config, capabilities []u
 		raw = conn
 		// The handshake takes no context.
 		stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+		if want.bulk {
+			conn = &bulkConn{Conn: conn}
+		}
 		return conn, nil
 	}
 	c, err := client.ConnectWithDialer(ctx, e.to.network, e.to.host, e.to.user, e.to.password, e.to.db, dialer, func(c *client.Conn) error {
@@ -311,8 +324,11 @@ func (e *Engine) login(ctx context.Context, secure *tls.Config, capabilities []u
 		c.UnsetCapability(gomysql.CLIENT_DEPRECATE_EOF)
 		c.UnsetCapability(gomysql.CLIENT_QUERY_ATTRIBUTES)
 		err := errors.Join(c.SetCapability(gomysql.CLIENT_LOCAL_FILES), c.SetCapability(gomysql.CLIENT_MULTI_RESULTS))
-		for _, one := range capabilities {
+		for _, one := range want.capabilities {
 			err = errors.Join(err, c.SetCapability(one))
+		}
+		if want.bulk {
+			c.UnsetCapability(gomysql.CLIENT_LONG_PASSWORD)
 		}
 		return err
 	})
@@ -326,7 +342,7 @@ func (e *Engine) login(ctx context.Context, secure *tls.Config, capabilities []u
 		}
 		return nil, err
 	}
-	return &session{e: e, c: c, net: c.Conn.Conn, id: c.GetConnectionID()}, nil
+	return &session{e: e, c: c, net: c.Conn.Conn, id: c.GetConnectionID(), bulk: want.bulk && secure == nil}, nil
 }
 
 // dialError tells a host that cannot be reached from one that hangs up.

@@ -6,4 +6,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-func TestMain(m *testing.M) { testdb.Main(m) }
+func TestMain(m *testing.M) {
+	bulkFrom = 0
+	testdb.Main(m)
+}

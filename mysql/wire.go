@@ -48,23 +48,35 @@ func newWire(conn net.Conn) *wire { return &wire{conn: conn, buf: make([]byte, r
 
 // command sends one command, in as many packets as it needs.
 func (w *wire) command(com byte, arg string) error {
-	w.r, w.w, w.seq, w.left, w.more = 0, 0, 0, 0, false
-	out := w.out[:0]
+	out := appendCommand(w.out[:0], com, arg)
+	if cap(out) <= 2*readBuffer {
+		w.out = out
+	}
+	return w.commands(out)
+}
+
+// commands sends commands that appendCommand has made. The server answers them in their
+// order.
+func (w *wire) commands(out []byte) error {
+	w.r, w.w, w.left, w.more = 0, 0, 0, false
+	_, err := w.conn.Write(out)
+	w.seq = 1
+	return err
+}
+
+func appendCommand(out []byte, com byte, arg string) []byte {
+	seq := byte(0)
 	for first, n := 1, maxPayload; n == maxPayload; first = 0 {
 		n = min(len(arg)+first, maxPayload)
-		out = append(out, byte(n), byte(n>>8), byte(n>>16), w.seq)
-		w.seq++
+		out = append(out, byte(n), byte(n>>8), byte(n>>16), seq)
+		seq++
 		if first == 1 {
 			out = append(out, com)
 		}
 		out = append(out, arg[:n-first]...)
 		arg = arg[n-first:]
 	}
-	if cap(out) <= 2*readBuffer {
-		w.out = out
-	}
-	_, err := w.conn.Write(out)
-	return err
+	return out
 }
 
 // fill reads until n bytes are in the buffer; n is at most len(w.buf).

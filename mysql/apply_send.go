@@ -1,0 +1,210 @@
+package mysql
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A want is what a statement that was sent has to meet.
+type want struct {
+	p        *plan // nil: the progress row
+	kind     tidemark.ChangeKind
+	rows     int64
+	fewer    bool // or fewer rows: a cascade may have been there before
+	any      bool // or any number
+	upsert   bool // all rows have to be there already
+	warnings int
+}
+
+func (a *applier) emitParts(w want, head string, body []byte, tail string) error {
+	a.part = append(append(append(a.part[:0], head...), body...), tail...)
+	_, err := a.emit(a.part, w)
+	return err
+}
+
+// emit adds a statement to those that go out next, which go first if it does not fit.
+func (a *applier) emit(sql []byte, w want) (object string, err error) {
+	if a.odd > 0 {
+		sql = a.lenient(sql)
+		a.odd = 0
+	}
+	if object, err = a.fits(w, len(sql)); err != nil {
+		return object, err
+	}
+	if len(a.sql) > 0 {
+		a.sql = append(a.sql, ';')
+	}
+	a.sql = append(a.sql, sql...)
+	a.wants = append(a.wants, w)
+	if a.careful {
+		return a.send()
+	}
+	return "", nil
+}
+
+// fits makes room for a statement of n bytes.
+func (a *applier) fits(w want, n int) (object string, err error) {
+	if n > a.packet {
+		object = a.progress
+		if w.p != nil {
+			object = w.p.object
+		}
+		return object, tidemark.Errorf(tidemark.BadRow, "apply", object, fmt.Sprintf("a change of %d bytes is larger than max_allowed_packet", n),
+			"SET GLOBAL max_allowed_packet = 1073741824 on the server.")
+	}
+	if before := len(a.out) + len(a.sql); before > 0 && before+1+n > a.limit {
+		return a.send()
+	}
+	return "", nil
+}
+
+// lenient makes a statement whose ENUM is to be no member one that may say so. What else
+// is wrong is a warning then, and one too many.
+func (a *applier) lenient(sql []byte) []byte {
+	if a.e.mariadb {
+		return slices.Concat([]byte("SET STATEMENT sql_mode="+lenientMode+" FOR "), sql)
+	}
+	verb, rest, _ := strings.Cut(string(sql), " ")
+	return []byte(verb + " /*+ SET_VAR(sql_mode=" + lenientMode + ") */ " + rest)
+}
+
+// send sends the statements and reads what became of them.
+func (a *applier) send() (object string, err error) {
+	if len(a.wants) == 0 {
+		return "", nil
+	}
+	a.endCommand()
+	if err = a.s.wire.commands(a.out); err != nil {
+		a.s.dead = true
+	}
+	at := 0
+	for _, end := range a.ends {
+		if a.s.dead {
+			break
+		}
+		one, failed := a.answers(a.wants[at:end], err == nil)
+		if at = end; failed != nil && err == nil {
+			object, err = one, failed
+		}
+	}
+	a.sql, a.out, a.ends, a.wants = a.sql[:0], a.out[:0], a.ends[:0], a.wants[:0]
+	return object, err
+}
+
+// endCommand makes a command of the statements.
+func (a *applier) endCommand() {
+	if len(a.sql) > 0 {
+		a.out = appendCommand(a.out, gomysql.COM_QUERY, asString(a.sql))
+		a.sql, a.ends = a.sql[:0], append(a.ends, len(a.wants))
+	}
+}
+
+// answers reads the answers to the statements of one command.
+func (a *applier) answers(wants []want, judge bool) (object string, err error) {
+	n, more := 0, true
+	for err == nil && more && n < len(wants) {
+		w := &wants[n]
+		n++
+		if w.p != nil {
+			object = w.p.object
+		}
+		var ok okPacket
+		if ok, more, err = a.answer(); err == nil && judge {
+			err = a.verdict(w, ok)
+		}
+		if err != nil && more {
+			err = errors.Join(err, a.drain())
+		}
+	}
+	if err == nil && (n < len(wants) || more) {
+		a.s.dead, err = true, errMalformed
+	}
+	return object, err
+}
+
+// answer reads the answer to one statement.
+func (a *applier) answer() (ok okPacket, more bool, err error) {
+	p, err := a.s.wire.response()
+	if err == nil {
+		ok, err = readOK(p)
+	}
+	var my *gomysql.MyError
+	if err != nil && !errors.As(err, &my) {
+		a.s.dead = true
+	}
+	return ok, ok.more, err
+}
+
+// drain reads the answers that nobody wants any more.
+func (a *applier) drain() error {
+	for {
+		_, more, err := a.answer()
+		if err != nil && !a.s.dead {
+			return nil // the last one
+		}
+		if err != nil || !more {
+			return err
+		}
+	}
+}
+
+// verdict compares what a statement has met with what it should have met.
+func (a *applier) verdict(w *want, ok okPacket) error {
+	met := int64(ok.affected)
+	if w.upsert && met >= w.rows {
+		met = duplicates(ok.info)
+	}
+	right := met == w.rows || w.fewer && met < w.rows || w.any
+	switch {
+	case right && ok.warnings == w.warnings:
+		return nil
+	case w.p == nil:
+		return errFenced
+	case !a.careful:
+		return errCareful
+	case !right:
+		return tidemark.Errorf(tidemark.BadRow, "apply", w.p.object, fmt.Sprintf("%s met %d rows, not one", verbs[w.kind], met), otherRows)
+	}
+	return a.warned(w)
+}
+
+var verbs = map[tidemark.ChangeKind]string{tidemark.UpdateChange: "an update", tidemark.DeleteChange: "a delete", tidemark.InsertChange: "an insert"}
+
+// duplicates reads how many rows an INSERT of many has found there already:
+// "Records: 3  Duplicates: 3  Warnings: 0"; -1 where it does not say so.
+func duplicates(info string) int64 {
+	_, rest, _ := strings.Cut(info, "Duplicates: ")
+	n := 0
+	for n < len(rest) && rest[n] >= '0' && rest[n] <= '9' {
+		n++
+	}
+	out, err := strconv.ParseInt(rest[:n], 10, 64)
+	if err != nil {
+		return -1
+	}
+	return out
+}
+
+// warned makes an error of a warning of the last statement: the copy takes none either.
+func (a *applier) warned(w *want) error {
+	r, err := a.s.c.Execute("SHOW WARNINGS")
+	if err != nil {
+		return err
+	}
+	for i := range r.RowNumber() {
+		code, _ := strconv.Atoi(cell(r, i, 1))
+		if code == 1592 {
+			continue // unsafe in a binlog of statements: so be it
+		}
+		my := &gomysql.MyError{Code: uint16(code), Message: cell(r, i, 2)}
+		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: &serverError{my}, Hint: "Correct the row at the source, or widen the column on the target."}
+	}
+	return nil
+}
