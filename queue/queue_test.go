@@ -13,6 +13,6 @@ func TestMemory(t *testing.T) {
 			s := queue.NewMemory(limit)
 			return func() queue.Store { return s }
 		},
-		Giant: 20 << 20, RAM: 100 << 20, Checks: 100,
+		Giant: 20 << 20, RAM: 100 << 20, Checks: 50,
 	})
 }

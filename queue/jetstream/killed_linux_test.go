@@ -63,7 +63,7 @@ func child(what, dir string) error {
 			return fmt.Errorf("%v: %w", tidemark.KindOf(err), err)
 		}
 		fmt.Println(place)
-		if what == "trim" && place%20 == 0 {
+		if what == "trim" && place%20 == 0 && place > 50 {
 			if err := l.Trim(ctx, place-50); err != nil {
 				return err
 			}

@@ -213,14 +213,16 @@ func (s *Store) Addr() string {
 func (s *Store) Name() string { return "queue " + s.name }
 
 const (
-	// ackTimeout is how long an acknowledgement may take before we look ourselves whether
-	// the message is there: a disk that takes that long for 16 fsyncs is hardly alive.
-	ackTimeout = 20 * time.Second
-	// patience is how long the server may be away before Put gives up.
+	// ackTimeout is how long an answer may take before we ask again. That of a server that
+	// died does not come; whether the message is there we see for ourselves then, and
+	// if it was only late, sending it twice is what it costs.
+	ackTimeout = 2 * time.Second
+	// patience is how long the server may be away before we give up.
 	patience = 30 * time.Second
-	// window is how many messages are on their way at once. It gains little where each
-	// is an fsync, and much where the server is far.
-	window = 16
+	// window is how many messages, and about how many bytes, are on their way at once. It
+	// gains little where each is an fsync, and much where the server is far.
+	window      = 16
+	windowBytes = 8 << 20
 )
 
 // Put publishes messages. Where the acknowledgement is missing it looks whether the
@@ -230,7 +232,7 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 	var since time.Time // the server has not answered
 	for done < len(messages) {
 		seq, rest := first+uint64(done), messages[done:]
-		n, err := s.publish(ctx, seq, rest[:min(len(rest), window)])
+		n, err := s.publish(ctx, seq, rest)
 		if n > 0 {
 			done, since = done+n, time.Time{}
 			s.stored(seq + uint64(n) - 1)
@@ -265,9 +267,9 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 			return done, err
 		}
 		n, err = s.mine(ctx, seq, rest)
-		done += n
 		switch {
 		case err == nil:
+			done, since = done+n, time.Time{}
 			s.stored(seq + uint64(n) - 1)
 			continue
 		case errors.Is(err, queue.ErrMissing) && api == nil, tidemark.KindOf(err) == tidemark.Transient:
@@ -286,11 +288,15 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 
 var errBroken = errors.New("the server has stopped to write")
 
-// publish sends messages and waits for all answers. It gives how many of them, from the
-// first on, are stored, and what became of the one behind them.
+// publish sends the first of messages and waits for all answers. It gives how many of
+// them, from the first on, are stored, and what became of the one behind them.
 func (s *Store) publish(ctx context.Context, seq uint64, messages [][]byte) (n int, err error) {
 	var acks []jetstream.PubAckFuture
+	size := 0
 	for i, b := range messages {
+		if size += len(b); i == window || i > 0 && size > windowBytes {
+			break
+		}
 		f, e := s.js.PublishMsgAsync(&nats.Msg{Subject: s.subject, Data: b}, jetstream.WithExpectLastSequence(seq+uint64(i)-1))
 		if e != nil {
 			err = e
@@ -364,19 +370,23 @@ func (s *Store) heard(seq uint64) {
 // Get reads a message by its number.
 func (s *Store) Get(ctx context.Context, seq uint64) ([]byte, error) {
 	for begun := time.Now(); ; {
-		m, err := s.stream.GetMsg(ctx, seq)
+		asked, cancel := context.WithTimeout(ctx, ackTimeout)
+		m, err := s.stream.GetMsg(asked, seq)
+		cancel()
 		if err == nil {
 			return m.Data, nil
 		}
-		if !errors.Is(err, jetstream.ErrMsgNotFound) {
-			return nil, s.fail(ctx, "read", err)
+		var st queue.State
+		if errors.Is(err, jetstream.ErrMsgNotFound) {
+			st, err = s.State(ctx)
+		} else {
+			err = s.fail(ctx, "read", err)
 		}
-		st, err := s.State(ctx)
-		if err != nil {
+		switch {
+		case err != nil && !s.away(err, begun):
 			return nil, err
-		}
-		// In a cluster the answer may come from a server that does not have it yet.
-		if seq < st.First || seq > st.Last || time.Since(begun) > s.lag() {
+		case err == nil && (seq < st.First || seq > st.Last || time.Since(begun) > s.lag()):
+			// In a cluster the answer may come from a server that does not have it yet.
 			return nil, queue.ErrMissing
 		}
 		select {
@@ -385,6 +395,11 @@ func (s *Store) Get(ctx context.Context, seq uint64) ([]byte, error) {
 		case <-time.After(20 * time.Millisecond):
 		}
 	}
+}
+
+// away says whether err is only that the server is away, and has not been for too long.
+func (s *Store) away(err error, since time.Time) bool {
+	return tidemark.KindOf(err) == tidemark.Transient && !s.conn.IsClosed() && time.Since(since) < patience
 }
 
 // lag is how far a server of a cluster may be behind its leader.
@@ -397,7 +412,7 @@ func (s *Store) lag() time.Duration {
 
 // Wait waits for the bell, and looks itself now and then.
 func (s *Store) Wait(ctx context.Context, seq uint64) (uint64, error) {
-	for {
+	for heard := time.Now(); ; {
 		s.mu.Lock()
 		last, rang := s.last, s.rang
 		s.mu.Unlock()
@@ -410,7 +425,10 @@ func (s *Store) Wait(ctx context.Context, seq uint64) (uint64, error) {
 		case <-rang:
 		case <-time.After(500 * time.Millisecond):
 			st, err := s.State(ctx)
-			if err != nil || st.Last < seq {
+			if err != nil && s.away(err, heard) {
+				continue
+			}
+			if heard = time.Now(); err != nil || st.Last < seq {
 				return st.Last, err
 			}
 		}
@@ -424,7 +442,9 @@ func (s *Store) Purge(ctx context.Context, seq uint64) error {
 
 // State asks the server.
 func (s *Store) State(ctx context.Context) (queue.State, error) {
-	in, err := s.stream.Info(ctx)
+	asked, cancel := context.WithTimeout(ctx, ackTimeout)
+	defer cancel()
+	in, err := s.stream.Info(asked)
 	if err != nil {
 		return queue.State{}, s.fail(ctx, "look at", err)
 	}
