@@ -121,8 +121,8 @@ func TestKilled(t *testing.T) {
 		if err != nil || place < acked || place > acked+1 || end != place+1 {
 			t.Fatalf("run %d acknowledged up to %d, and the queue goes on behind %d, at %d, %v", i, acked, place, end, err)
 		}
-		if what == "trim" && acked > 70 {
-			trimmed = max(trimmed, acked-acked%20-50)
+		if at := acked - acked%20; what == "trim" && at > 50 {
+			trimmed = max(trimmed, at-50)
 		}
 		if last, err := readPlaces(l, t.Context(), trimmed, place, childSize); err != nil || last != place {
 			t.Fatalf("run %d: read from %d to %d of %d: %v", i, trimmed, last, place, err)
