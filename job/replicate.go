@@ -27,12 +27,13 @@ type ReplicateSpec struct {
 	Buffer int64 // bytes between capture and apply
 	// Queue is what lies between the two: direct, durable or the URL of a server; "" means
 	// what the stream has, and direct for a new one. OpenQueue opens one that is not direct.
-	Queue     string
-	OpenQueue func(ctx context.Context, stream, where string) (*queue.Log, error)
-	Interval  time.Duration // between samples
-	UntilNow  bool          // end when the target has all that the source's log holds at the start
-	Anew      bool          // forget an earlier stream of that name, and copy again
-	Remove    bool          // only forget it
+	Queue       string
+	OpenQueue   func(ctx context.Context, stream, where string) (*queue.Log, error)
+	RemoveQueue func(ctx context.Context, stream, where string) error
+	Interval    time.Duration // between samples
+	UntilNow    bool          // end when the target has all that the source's log holds at the start
+	Anew        bool          // forget an earlier stream of that name, and copy again
+	Remove      bool          // only forget it
 }
 
 // Replicate copies a source to a target, if that was not done, and then applies the
@@ -134,6 +135,15 @@ func (r *replicating) remove(ctx context.Context) error {
 	}
 	if e, ok := r.to.(ender); ok {
 		if err := e.EndApply(ctx, r.spec.Name); err != nil {
+			return err
+		}
+	}
+	if s, err := r.env.Catalog.Stream(ctx, r.spec.Name); err == nil && s.Queue != directQueue {
+		where := s.Queue
+		if strings.Contains(where, "://") && r.spec.Queue != "" {
+			where = r.spec.Queue // with its password
+		}
+		if err := r.spec.RemoveQueue(ctx, r.spec.Name, where); err != nil {
 			return err
 		}
 	}

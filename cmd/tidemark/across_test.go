@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -104,6 +105,9 @@ func TestReplicateAcross(t *testing.T) {
 			}
 			must(t, append(args, "--remove")...)
 			nothingOfOurs(t, dst)
+			if left, _ := filepath.Glob(filepath.Join(filepath.Dir(statePath(t)), "queues", "*")); len(left) > 0 {
+				t.Errorf("left of the queue: %s", left)
+			}
 		})
 	}
 }

@@ -17,32 +17,43 @@ type queueSettings struct {
 	credentials, ca string
 }
 
-// openQueue gives what opens the queue of a stream.
-func (s *settings) openQueue() func(ctx context.Context, stream, where string) (*queue.Log, error) {
+// store opens the store of a stream's queue.
+func (s *settings) store(ctx context.Context, stream, where string) (*jetstream.Store, error) {
 	q := s.queue
-	return func(ctx context.Context, stream, where string) (*queue.Log, error) {
-		opt := jetstream.Options{Queue: stream, Limit: q.size, Replicas: q.replicas, Credentials: q.credentials, CA: q.ca}
-		switch {
-		case where != "durable":
-			opt.URL = where
-		case q.dir != "":
-			opt.Dir = q.dir
-		default:
-			path, err := s.statePath()
-			if err != nil {
-				return nil, err
-			}
-			opt.Dir = filepath.Join(filepath.Dir(path), "queues", stream)
-		}
-		store, err := jetstream.Open(ctx, opt)
+	opt := jetstream.Options{Queue: stream, Limit: q.size, Replicas: q.replicas, Credentials: q.credentials, CA: q.ca}
+	switch {
+	case where != "durable":
+		opt.URL = where
+	case q.dir != "":
+		opt.Dir = q.dir
+	default:
+		path, err := s.statePath()
 		if err != nil {
 			return nil, err
 		}
-		log, err := queue.New(ctx, store, queue.Options{MaxMessage: int(q.message), Compress: q.compress})
-		if err != nil {
-			_ = store.Close() // the first error is the one to tell
-			return nil, err
-		}
-		return log, nil
+		opt.Dir = filepath.Join(filepath.Dir(path), "queues", stream)
 	}
+	return jetstream.Open(ctx, opt)
+}
+
+func (s *settings) openQueue(ctx context.Context, stream, where string) (*queue.Log, error) {
+	store, err := s.store(ctx, stream, where)
+	if err != nil {
+		return nil, err
+	}
+	log, err := queue.New(ctx, store, queue.Options{MaxMessage: int(s.queue.message), Compress: s.queue.compress})
+	if err != nil {
+		_ = store.Close() // the first error is the one to tell
+		return nil, err
+	}
+	return log, nil
+}
+
+func (s *settings) removeQueue(ctx context.Context, stream, where string) error {
+	store, err := s.store(ctx, stream, where)
+	if err != nil {
+		return err
+	}
+	defer store.Close()
+	return store.Remove(ctx)
 }

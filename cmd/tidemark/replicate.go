@@ -64,7 +64,7 @@ func (r *request) replicate(cmd *cobra.Command) error {
 	spec := r.stream
 	spec.Copy = r.copySpec()
 	spec.Buffer = r.load.Buffer
-	spec.OpenQueue = r.openQueue()
+	spec.OpenQueue, spec.RemoveQueue = r.openQueue, r.removeQueue
 	run, rep, err := job.Replicate(cmd.Context(), env, spec)
 	watch.stop()
 	switch {
