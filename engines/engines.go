@@ -140,6 +140,10 @@ func Matrix() []Capability {
 		{"copy", "native schema", "all objects, by catalogue", "SHOW CREATE, all objects", "the dump's statements"},
 		{"copy", "exactly once on resume", "marker row in the range's transaction", "marker row (transactional tables)", "by offset"},
 		{"copy", "bad rows set aside", "yes", "yes", "yes"},
+		{"replicate", "source", "a slot with pgoutput", "row binlog, by position", ""},
+		{"replicate", "target", "yes", "yes", ""},
+		{"replicate", "applying", "in parallel by dependencies; many rows a statement", "in parallel by dependencies; many rows a statement", ""},
+		{"replicate", "exactly once", "progress in the rows' transaction", "progress in the rows' transaction (transactional tables)", ""},
 		{"diff", "compare", "yes", "yes", ""},
 		{"check", "before anything moves", "yes", "yes", "yes"},
 	}
