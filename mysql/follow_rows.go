@@ -2,14 +2,16 @@ package mysql
 
 import (
 	"bytes"
-	"compress/flate"
-	"compress/zlib"
 	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
 	mathbits "math/bits"
+	"sync"
+
+	"github.com/klauspost/compress/flate"
+	"github.com/klauspost/compress/zlib"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -119,6 +121,11 @@ func (s *Stream) row(t *logTable, kind tidemark.ChangeKind, present [2][]byte, p
 	if err != nil {
 		return nil, err
 	}
+	if t.ends > 0 {
+		if kind = t.ofNow(kind, before, after); kind == 0 {
+			return rest, nil
+		}
+	}
 	tx := s.piece()
 	dst := tx.Changes
 	at := len(dst)
@@ -145,6 +152,30 @@ func (s *Stream) row(t *logTable, kind tidemark.ChangeKind, present [2][]byte, p
 	tx.Changes = dst
 	tx.Rows++
 	return rest, nil
+}
+
+// ofNow gives what a change of a system-versioned table does to its current rows; 0 is
+// nothing.
+func (t *logTable) ofNow(kind tidemark.ChangeKind, before, after []field) tidemark.ChangeKind {
+	was, is := isCurrent(&before[t.ends-1]), isCurrent(&after[t.ends-1])
+	switch {
+	case kind == tidemark.InsertChange && is, kind == tidemark.DeleteChange && was, kind == tidemark.UpdateChange && was && is:
+		return kind
+	case kind == tidemark.UpdateChange && was:
+		return tidemark.DeleteChange
+	}
+	return 0
+}
+
+// isCurrent reports whether the end of a row's time is the end of all time: in 2038, or
+// from MariaDB 11.5 on in 2106. (Changes of tables that go by numbers of transactions are
+// logged as statements.)
+func isCurrent(f *field) bool {
+	switch string(f.v) {
+	case "\x7f\xff\xff\xff\x0f\x42\x3f", "\xff\xff\xff\xff\x0f\x42\x3f":
+		return true
+	}
+	return f.state != fieldValue
 }
 
 func fields(f []field, n int) []field {
@@ -268,17 +299,33 @@ func unpack(v []byte) ([]byte, error) {
 		return nil, errEvent
 	}
 	size := big8(v[1 : 1+n])
-	in := bytes.NewReader(v[1+n:])
-	var from io.Reader
-	var err error
-	if v[0]&8 != 0 {
-		from = flate.NewReader(in)
-	} else if from, err = zlib.NewReader(in); err != nil {
+	from, err := expand(v[1+n:], v[0]&8 != 0)
+	if err != nil {
 		return nil, errEvent
 	}
 	var out bytes.Buffer // which grows with what is there, not with what is said
-	if m, err := io.Copy(&out, io.LimitReader(from, int64(size)+1)); err != nil || uint64(m) != size {
+	out.Grow(int(min(size+bytes.MinRead, 1<<20)))
+	m, err := io.Copy(&out, io.LimitReader(from, int64(size)+1))
+	if err != nil || uint64(m) != size {
 		return nil, errEvent
 	}
+	if v[0]&8 == 0 {
+		expanders.Put(from)
+	}
 	return out.Bytes(), nil
+}
+
+// expanders are readers of zlib that are at rest: a new one for each event would cost
+// more than what it does.
+var expanders sync.Pool
+
+func expand(v []byte, bare bool) (io.Reader, error) {
+	in := bytes.NewReader(v)
+	if bare {
+		return flate.NewReader(in), nil
+	}
+	if from, ok := expanders.Get().(io.Reader); ok {
+		return from, from.(zlib.Resetter).Reset(in, nil)
+	}
+	return zlib.NewReader(in)
 }

@@ -26,6 +26,7 @@ type logTable struct {
 	relation []byte // the message that says what it is
 	relID    uint32
 	full     bool // there is no key: all columns are the identity
+	ends     int  // 1 + the column that says until when a row of a system-versioned table is right
 	stale    bool // it has been altered since
 
 	// guessed is the end of the log when information_schema was asked for names that
@@ -206,10 +207,13 @@ func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
 		c := &t.cols[i]
 		c.typ, c.meta, c.zero = m.types[i], m.metas[i], s.e.opt.ZeroDates
 		var now *tidemark.Column
-		if m.names == nil {
+		switch {
+		case m.names == nil && i >= len(shown.columns):
+			c.name = [versionColumns]string{"row_start", "row_end"}[i-len(shown.columns)]
+		case m.names == nil:
 			now = &shown.columns[i]
 			c.name = now.Name
-		} else {
+		default:
 			c.name = m.names[i]
 			if at := slices.IndexFunc(shown.columns, func(x tidemark.Column) bool { return x.Name == c.name }); at >= 0 && fits(m, i, &shown.columns[at].Type) {
 				now = &shown.columns[at]
@@ -219,10 +223,34 @@ func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
 			return nil, err
 		}
 	}
+	t.setVersions(m, shown)
 	t.setKey(m, shown)
 	s.relate(t)
 	return t, nil
 }
+
+// setVersions finds the columns of a system-versioned table (MariaDB) that say when a row
+// was right. Where the user has not named them, information_schema does not know them.
+func (t *logTable) setVersions(m *tableMap, shown *shownTable) {
+	for i := range t.cols {
+		c := &t.cols[i]
+		for _, now := range shown.columns {
+			if now.Name == c.name && now.Generated == "ROW END" {
+				t.ends = i + 1
+			}
+		}
+	}
+	n := len(t.cols)
+	if t.ends > 0 || n < 3 || n != len(shown.columns)+versionColumns && len(shown.columns) > 0 {
+		return
+	}
+	if m.names != nil && (m.names[n-2] != "row_start" || m.names[n-1] != "row_end") {
+		return
+	}
+	t.cols[n-2].hidden, t.cols[n-1].hidden, t.ends = true, true, n
+}
+
+const versionColumns = 2 // row_start, row_end
 
 // fit checks that rows of the log fit what information_schema says now.
 func (s *Stream) fit(m *tableMap, shown *shownTable) error {
@@ -230,10 +258,10 @@ func (s *Stream) fit(m *tableMap, shown *shownTable) error {
 	switch {
 	case shown.form == "":
 		why = "there is no such table any more"
-	case len(shown.columns) != len(m.types):
+	case len(shown.columns) != len(m.types) && (shown.form != "SYSTEM VERSIONED" || len(shown.columns)+versionColumns != len(m.types)):
 		why = fmt.Sprintf("it has %d columns now, and %d in the log", len(shown.columns), len(m.types))
 	default:
-		for i := range m.types {
+		for i := range min(len(m.types), len(shown.columns)) {
 			if !fits(m, i, &shown.columns[i].Type) {
 				why = fmt.Sprintf("its column %s is %s now, and of another type in the log", shown.columns[i].Name, shown.columns[i].Type.Native)
 				break
@@ -377,6 +405,7 @@ func (t *logTable) setKey(m *tableMap, shown *shownTable) {
 			key = append(key, slices.IndexFunc(t.cols, func(c logColumn) bool { return c.name == name }))
 		}
 	}
+	key = slices.DeleteFunc(key, func(i int) bool { return i == t.ends-1 })
 	for _, i := range key {
 		if i < 0 || i >= len(t.cols) || t.cols[i].hidden {
 			key = nil

@@ -666,6 +666,31 @@ func TestFollowOnly(t *testing.T) {
 	})
 }
 
+// Of system-versioned tables the current rows are given, as they are copied.
+func TestFollowVersioned(t *testing.T) {
+	srv := testdb.MariaDB(t)
+	url := srv.NewDatabase(t, "versioned")
+	e := open(t, url, Options{})
+	defer script(t, e, "SET GLOBAL binlog_row_metadata=FULL")
+	for _, names := range []string{"FULL", "NO_LOG"} {
+		script(t, e, "SET GLOBAL binlog_row_metadata="+names, "DROP TABLE IF EXISTS own, given")
+		from := endOf(t, e)
+		script(t, e, "CREATE TABLE own (id int PRIMARY KEY, name varchar(9)) WITH SYSTEM VERSIONING",
+			"CREATE TABLE given (id int, s timestamp(6) GENERATED ALWAYS AS ROW START, n int, f timestamp(6) GENERATED ALWAYS AS ROW END, PERIOD FOR SYSTEM_TIME(s,f)) WITH SYSTEM VERSIONING")
+		for _, name := range []string{"own", "given"} {
+			script(t, e, "INSERT INTO "+name+" (id) VALUES (1),(2),(3)", "UPDATE "+name+" SET id=5 WHERE id=1", "DELETE FROM "+name+" WHERE id=2", "DELETE HISTORY FROM "+name)
+		}
+		script(t, e, "UPDATE own SET name='x' WHERE id=3", "UPDATE given SET n=4")
+		r := newReplica(t)
+		for _, tx := range follow(t, e, from) {
+			r.take(tx)
+		}
+		if n := r.sameTables(e); n != 2 {
+			t.Errorf("%d tables", n)
+		}
+	}
+}
+
 // Prepared transactions come when they are committed, wherever a stream begins.
 func TestFollowXA(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
