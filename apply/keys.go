@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"bytes"
 	"encoding/binary"
 	"fmt"
 	"slices"
@@ -29,7 +30,7 @@ type boundKey struct {
 	// whole: which values are equal is not known here (a collation, numbers that can be
 	// spelled in several ways, an expression), so all values count as one.
 	whole bool
-	blank []bool // per column: blanks at the end do not count
+	trim  []trim // per column
 }
 
 // Bind finds the table for a relation, and its keys and references among tables, which
@@ -116,49 +117,76 @@ func (b *Binding) bound(t *tidemark.Table, x *tidemark.Index, columns []string) 
 			at = slices.IndexFunc(b.Relation.Columns, func(c tidemark.RelationColumn) bool { return c.Name == name })
 		}
 		k.columns = append(k.columns, at)
-		blank := false
+		end := whole
 		if c := t.Column(x.Parts[i].Column); at < 0 || c == nil || x.Parts[i].Prefix > 0 {
 			k.whole = true
 		} else {
-			exact, trailing := equality(c.Type)
+			typ := c.Type
+			if typ.Charset != "" && typ.Collation == "" {
+				typ.Collation = t.Collation
+			}
+			var exact bool
+			exact, end = equality(typ)
 			k.whole = k.whole || !exact
-			blank = trailing
 		}
-		k.blank = append(k.blank, blank)
+		k.trim = append(k.trim, end)
 	}
 	return k
 }
 
-// equality says whether values of a type are equal exactly when their texts are, and
-// whether blanks at the end count for nothing.
-func equality(t tidemark.Type) (exact, blank bool) {
+// A trim says what does not count at the end of a value's text.
+type trim uint8
+
+const (
+	whole  trim = iota // everything counts
+	blanks             // blanks do not
+	zeros              // nor do zeros behind a decimal point
+)
+
+func (t trim) of(v []byte) []byte {
+	switch {
+	case t == blanks:
+		return bytes.TrimRight(v, " ")
+	case t == zeros && bytes.IndexByte(v, '.') >= 0:
+		return bytes.TrimSuffix(bytes.TrimRight(v, "0"), []byte("."))
+	}
+	return v
+}
+
+// equality says whether values of a type are equal exactly when their texts are, but for
+// what does not count at the end.
+func equality(t tidemark.Type) (exact bool, end trim) {
 	switch t.Kind {
 	case tidemark.Bool, tidemark.Int, tidemark.Date, tidemark.DateTime, tidemark.Timestamp, tidemark.Year, tidemark.UUID,
 		tidemark.Binary, tidemark.Varbinary, tidemark.Blob, tidemark.Bit, tidemark.VarBit, tidemark.Enum:
-		return true, false
+		return true, whole
 	case tidemark.Decimal:
-		return t.Precision > 0, false // 1.0 and 1.00 are equal where the scale is free
+		return true, zeros // the source's scale may be another, or free
 	case tidemark.Char:
-		return bytewise(t), true
+		exact, _ = bytewise(t)
+		return exact, blanks
 	case tidemark.Varchar, tidemark.Text:
-		return bytewise(t), false
+		return bytewise(t)
 	}
-	return false, false
+	return false, whole
 }
 
 // bytewise says whether a collation holds only equal bytes for equal: PostgreSQL's
-// default and its deterministic ones, and MySQL's binary ones. A collation that has a
-// name is taken for one that does not, unless its name says otherwise; citext is a
-// type of its own.
-func bytewise(t tidemark.Type) bool {
+// default and its deterministic ones, and MySQL's binary ones, most of which pad with
+// blanks. A collation that has a name is taken for one that does not, unless its name
+// says otherwise; citext is a type of its own.
+func bytewise(t tidemark.Type) (exact bool, end trim) {
 	if t.Charset == "" && t.Collation == "" {
-		return t.Native != "citext" && !strings.HasSuffix(t.Native, ".citext")
+		return t.Native != "citext" && !strings.HasSuffix(t.Native, ".citext"), whole
 	}
 	switch t.Collation {
 	case "C", "POSIX", "ucs_basic", "binary":
-		return true
+		return true, whole
 	}
-	return strings.HasSuffix(t.Collation, "_bin") && strings.HasPrefix(t.Collation, "utf8mb4_0900")
+	if strings.HasPrefix(t.Collation, "utf8mb4_0900") || strings.Contains(t.Collation, "_nopad_") {
+		return strings.HasSuffix(t.Collation, "_bin"), whole
+	}
+	return strings.HasSuffix(t.Collation, "_bin"), blanks
 }
 
 func tableKey(id tidemark.TableID) Key {
@@ -215,10 +243,7 @@ func (b *Binding) hash(k *boundKey, identity bool) (Key, bool) {
 		if v.Kind == tidemark.NullValue || v.Kind == tidemark.UnchangedValue {
 			return 0, false
 		}
-		data := v.Data
-		for k.blank[i] && len(data) > 0 && data[len(data)-1] == ' ' {
-			data = data[:len(data)-1]
-		}
+		data := k.trim[i].of(v.Data)
 		b.buf = binary.LittleEndian.AppendUint32(b.buf, uint32(len(data)))
 		b.buf = append(b.buf, data...)
 	}

@@ -156,14 +156,19 @@ func TestKeysThatAreNotBytes(t *testing.T) {
 		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4", Collation: "utf8mb4_general_ci"}, "a", "A", true},
 		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4", Collation: "utf8mb4_bin"}, "a", "a ", true}, // PAD SPACE
 		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4", Collation: "utf8mb4_0900_bin"}, "a", "a ", false},
+		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4", Collation: "utf8mb4_bin"}, "a", "A", false},
+		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4"}, "a", "A", false}, // as the table's
+		{tidemark.Type{Kind: tidemark.Varchar, Charset: "utf8mb4"}, "a", "a ", false},
 		{tidemark.Type{Kind: tidemark.Decimal}, "1.0", "1.00", true},
+		{tidemark.Type{Kind: tidemark.Decimal, Precision: 65, Scale: 30}, "10", "10.000", true},
+		{tidemark.Type{Kind: tidemark.Decimal}, "10", "1", false},
 		{tidemark.Type{Kind: tidemark.Decimal, Precision: 9, Scale: 2}, "1.00", "2.00", false},
 		{tidemark.Type{Kind: tidemark.Float, Bits: 64}, "0", "-0", true},
 		{tidemark.Type{Kind: tidemark.Char, Length: 3, Native: "character(3)"}, "a  ", "a", true},
 		{tidemark.Type{Kind: tidemark.Char, Length: 3, Native: "character(3)"}, "a  ", "b", false},
 		{tidemark.Type{Kind: tidemark.JSON, Native: "jsonb"}, "1.0", "1.00", true},
 	} {
-		table := &tidemark.Table{TableID: tidemark.TableID{Name: "t"}, Columns: []tidemark.Column{{Name: "k", Type: x.typ}},
+		table := &tidemark.Table{TableID: tidemark.TableID{Name: "t"}, Collation: "utf8mb4_nopad_bin", Columns: []tidemark.Column{{Name: "k", Type: x.typ}},
 			Key: &tidemark.Index{Name: "t_pkey", Unique: true, Parts: []tidemark.IndexPart{{Column: "k"}}}}
 		b, err := Bind(relationOf(table), table, nil)
 		if err != nil {
