@@ -24,8 +24,8 @@ const (
 		CREATE TABLE customer (id int PRIMARY KEY, district int NOT NULL REFERENCES district ON DELETE CASCADE, email text UNIQUE, balance int NOT NULL DEFAULT 0);
 		CREATE TABLE history (customer int, note text); ALTER TABLE history REPLICA IDENTITY FULL;
 		CREATE TABLE account (id int PRIMARY KEY, seat int UNIQUE, note text)`
-	targetSchema = `CREATE TABLE district (id int PRIMARY KEY, name varchar(20) UNIQUE, total int NOT NULL);
-		CREATE TABLE customer (id int PRIMARY KEY, district int NOT NULL, email varchar(20) UNIQUE, balance int NOT NULL, FOREIGN KEY (district) REFERENCES district (id) ON DELETE CASCADE);
+	targetSchema = `CREATE TABLE district (id int PRIMARY KEY, name varchar(20) COLLATE utf8mb4_bin UNIQUE, total int NOT NULL);
+		CREATE TABLE customer (id int PRIMARY KEY, district int NOT NULL, email varchar(20) COLLATE utf8mb4_bin UNIQUE, balance int NOT NULL, FOREIGN KEY (district) REFERENCES district (id) ON DELETE CASCADE);
 		CREATE TABLE history (customer int, note varchar(20));
 		CREATE TABLE account (id int PRIMARY KEY, seat int UNIQUE, note text)`
 )
