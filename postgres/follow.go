@@ -31,19 +31,20 @@ type Stream struct {
 	l    *lane
 
 	tx      *tidemark.Tx // under way
+	block   []byte       // memory for the changes of the next ones
 	begun   uint64       // Place of the transaction under way; 0 between two
 	started time.Time    // its commit time
 	xid     uint32
 	origin  string
 
 	mu       sync.Mutex
-	emitted  uint64 // End of the last transaction given away
-	released uint64 // and of the last that its taker no longer needs from here
-	received uint64 // end of the log that has come in
-	seen     uint64 // end of the log in the last keepalive that came between two transactions
-	idle     uint64 // the same, where in addition all that was given away was released
-	flushed  uint64 // reported as such
-	wake     chan struct{}
+	emitted  uint64        // End of the last transaction given away
+	released uint64        // and of the last that its taker no longer needs from here
+	received uint64        // end of the log that has come in
+	seen     uint64        // end of the log in the last keepalive that came between two transactions
+	flushed  uint64        // reported as such
+	asked    chan struct{} // the server wants to hear of us
+	freed    chan struct{} // released has moved
 }
 
 // outputSQL is the protocol's version and options by what servers know. In-progress
@@ -236,7 +237,8 @@ func (e *Engine) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, 
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{e: e, slot: slot, l: &lane{e: e, conn: conn}, emitted: after, released: after, flushed: after, wake: make(chan struct{}, 1)}
+	s := &Stream{e: e, slot: slot, l: &lane{e: e, conn: conn, pace: &pace{}}, emitted: after, released: after, flushed: after,
+		asked: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 	return s, nil
 }
 
@@ -384,6 +386,7 @@ func (s *Stream) message(at uint64, m []byte, emit func(*tidemark.Tx) error) err
 		s.tx.Rows++
 		fallthrough
 	case 'R', 'T', 'M':
+		s.room(len(m) + 4)
 		s.tx.Changes = tidemark.AppendChange(s.tx.Changes, m)
 		if len(s.tx.Changes) >= tidemark.PieceSize {
 			s.tx.More = true
@@ -423,74 +426,103 @@ func (s *Stream) message(at uint64, m []byte, emit func(*tidemark.Tx) error) err
 
 func errShort(m []byte) error { return fmt.Errorf("a message %q that is too short", m[0]) }
 
+// blockSize is how much memory transactions share: most are small, and would each be
+// copied a few times as they grow.
+const blockSize = 256 << 10
+
+// room sees to it that the transaction under way can take n more bytes.
+func (s *Stream) room(n int) {
+	have := s.tx.Changes
+	if cap(have)-len(have) >= n {
+		return
+	}
+	s.tx.Changes = append(make([]byte, 0, max(blockSize, 2*len(have), len(have)+n)), have...)
+}
+
 func (s *Stream) piece() *tidemark.Tx {
-	return &tidemark.Tx{Place: s.begun, XID: s.xid, Time: s.started, Origin: s.origin}
+	return &tidemark.Tx{Changes: s.block[:0], Place: s.begun, XID: s.xid, Time: s.started, Origin: s.origin}
 }
 
 func (s *Stream) give(emit func(*tidemark.Tx) error) error {
 	tx := s.tx
-	if tx.More {
-		s.tx = s.piece()
-	} else {
-		s.mu.Lock()
-		s.emitted, s.begun = max(s.emitted, tx.End), 0
-		s.mu.Unlock()
-	}
+	n := len(tx.Changes)
+	s.block = tx.Changes[n:cap(tx.Changes):cap(tx.Changes)]
+	tx.Changes = tx.Changes[:n:n]
 	if err := emit(tx); err != nil {
 		return emitError{err}
 	}
+	if tx.More {
+		s.tx = s.piece()
+		return nil
+	}
+	s.mu.Lock()
+	s.emitted, s.begun = max(s.emitted, tx.End), 0
+	s.mu.Unlock()
 	return nil
 }
 
-// keepalive notes how far the server's log is. What lies before it can be forgotten
-// if nothing is under way: else a database whose tables are idle would hold back the
-// log of all others.
+// keepalive notes how far the server's log is. Where nothing is under way, whoever takes
+// the stream may release that too (see Seen): else a database whose tables are idle would
+// hold back the log of all others.
 func (s *Stream) keepalive(end uint64, asks bool) {
 	s.mu.Lock()
 	s.received = max(s.received, end)
 	if s.begun == 0 {
 		s.seen = max(s.seen, end)
 	}
-	if s.begun == 0 && s.released >= s.emitted {
-		s.idle = max(s.idle, end)
-	}
 	s.mu.Unlock()
 	if asks {
-		s.nudge()
+		signal(s.asked)
 	}
 }
 
-// Release tells the server that transactions up to the one with this End are kept
-// elsewhere and will not be asked for again.
+// Release tells the server that transactions up to the one with this End, or up to a place
+// that Seen gave, are kept elsewhere and will not be asked for again.
 func (s *Stream) Release(end uint64) {
 	s.mu.Lock()
 	s.released = max(s.released, end)
 	s.mu.Unlock()
-	s.nudge()
+	signal(s.freed)
 }
 
-func (s *Stream) nudge() {
+func signal(c chan struct{}) {
 	select {
-	case s.wake <- struct{}{}:
+	case c <- struct{}{}:
 	default:
 	}
 }
 
-// reportEvery is how often the server hears of us without being asked.
-const reportEvery = time.Second
+const (
+	// reportEvery is how often the server hears of us without being asked.
+	reportEvery = time.Second
+	// releaseEvery is how often it hears of what was released, which may be each
+	// transaction: it keeps that on its disk.
+	releaseEvery = 50 * time.Millisecond
+)
 
 // report sends what Release and keepalives have found, until ctx ends.
 func (s *Stream) report(ctx context.Context, failed context.CancelCauseFunc) {
 	tick := time.NewTicker(reportEvery)
 	defer tick.Stop()
 	socket := s.l.conn.Conn()
+	var due <-chan time.Time
+	var last time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
+		case <-s.freed:
+			if since := time.Since(last); since < releaseEvery {
+				if due == nil {
+					due = time.After(releaseEvery - since)
+				}
+				continue
+			}
 		case <-tick.C:
-		case <-s.wake:
+		case <-s.asked:
+		case <-due:
 		}
+		due, last = nil, time.Now()
 		if _, err := socket.Write(s.status()); err != nil {
 			failed(err) // the reader meets the same
 			return
@@ -502,9 +534,6 @@ func (s *Stream) report(ctx context.Context, failed context.CancelCauseFunc) {
 func (s *Stream) status() []byte {
 	s.mu.Lock()
 	s.flushed = max(s.flushed, s.released)
-	if s.released >= s.emitted && s.begun == 0 {
-		s.flushed = max(s.flushed, s.idle)
-	}
 	received, flushed := max(s.received, s.flushed), s.flushed
 	s.mu.Unlock()
 	msg := append(make([]byte, 0, 39), 'd', 0, 0, 0, 38, 'r')
@@ -516,7 +545,8 @@ func (s *Stream) status() []byte {
 }
 
 // Seen is how far the log has been read with nothing of it still to come: all
-// transactions that end up to there were given.
+// transactions that end up to there were given. It moves with the server's log also where
+// nothing of it is in the stream.
 func (s *Stream) Seen() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

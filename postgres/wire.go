@@ -39,6 +39,7 @@ type lane struct {
 
 	in    []byte // what was read from the socket and not consumed is in[r:w]
 	r, w  int
+	pace  *pace       // nil: reads as soon as something is there
 	heads []byte      // of the CopyData messages of one batch
 	vec   net.Buffers // what goes to the socket in one call
 	flat  []byte      // the same for a socket that cannot take several pieces at once
@@ -216,7 +217,9 @@ func (l *lane) fill(n int) error {
 	}
 	socket := l.conn.Conn()
 	for l.w < n {
+		l.pace.wait(socket)
 		got, err := socket.Read(l.in[l.w:])
+		l.pace.took(got)
 		l.w += got
 		if err != nil && l.w < n {
 			if errors.Is(err, io.EOF) {
