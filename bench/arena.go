@@ -29,18 +29,21 @@ type bench struct {
 
 // An arena is what the tools of a job run in.
 type arena struct {
-	source  *server   // nil where a file is the source
-	target  *server   // of the job; of a comparison, its second side
-	other   *server   // where a rival has a target of its own
-	file    string    // the dump
-	tables  []table   // that are copied
-	content           // of the source
+	source  *server  // nil where a file is the source
+	target  *server  // of the job; of a comparison, its second side
+	other   *server  // where a rival has a target of its own
+	file    string   // the dump
+	tables  []table  // that are copied
+	content          // of the source
+	backlog *backlog // of changes, where these are what is moved
+	closers []io.Closer
 	files   []*server // stopped cleanly at the end, since their data may be used again
 	scratch []*server
 }
 
 // content says what a source holds.
 type content struct {
+	Rows  int64           `json:",omitempty"` // changes of a backlog
 	Bytes int64           // of rows as the source stores them, without indexes; the size of a dump file
 	Facts map[string]fact // nil: not known, as a file was never in a database
 }
@@ -48,6 +51,9 @@ type content struct {
 func (a *arena) servers() []*server { return append(append([]*server(nil), a.files...), a.scratch...) }
 
 func (a *arena) close() {
+	for _, c := range a.closers {
+		_ = c.Close() // it is of no more use
+	}
 	for _, s := range a.files {
 		s.stop(true)
 	}
@@ -150,12 +156,12 @@ func (b *bench) script(name string) func(context.Context, *server) error {
 }
 
 // scratchServer starts a server with an empty database, added to the arena.
-func (b *bench) scratchServer(ctx context.Context, a *arena, engine string) (*server, error) {
-	dir := filepath.Join(b.dir, "target-"+engine)
+func (b *bench) scratchServer(ctx context.Context, a *arena, engine string, options ...string) (*server, error) {
+	dir := filepath.Join(b.dir, fmt.Sprintf("scratch%d-%s", len(a.scratch), engine))
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	s, err := serve(ctx, engine, dir)
+	s, err := serve(ctx, engine, dir, options...)
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,13 @@ type job struct {
 	name, title string
 	goal        float64 // what Tidemark's median may be, of the best rival's
 	ownCPU      float64 // what share of all CPU Tidemark's process may use; 0: no goal
-	setUp       func(context.Context, *bench, *arena) error
-	tools       func(*bench, *arena) []tool
-	differs     bool // tidemark compares, and must see a row that was changed
+	rowCPU      float64 // how many us of CPU it may use for a row; 0: no goal
+	// speedups are how many times as fast the tools of these names have to be as the
+	// slowest of all tools, which does the same with less.
+	speedups map[string]float64
+	setUp    func(context.Context, *bench, *arena) error
+	tools    func(*bench, *arena) []tool
+	differs  bool // tidemark compares, and must see a row that was changed
 }
 
 // rssGoal is for all jobs: peak RSS of the tidemark process, in bytes.
@@ -49,6 +53,12 @@ var jobs = []*job{
 	{name: "diff-pg", title: "comparison of two equal databases of 0.9 GB, PostgreSQL 15", goal: 1.3, setUp: setUpDiff, differs: true, tools: func(b *bench, a *arena) []tool {
 		return []tool{b.tidemarkTool("diff", a.source.url(database), a.target.url(database), nil), copyToNowhere(a, "'/dev/null'"), copyToNowhere(a, "STDOUT")}
 	}},
+	{name: "repl-capture-pg", title: "capture alone of a backlog of 1 million rows, 5 a transaction, PostgreSQL 15", goal: 1.0, rowCPU: 4,
+		setUp: setUpBacklog(1_000_000, 1, nil), tools: func(b *bench, a *arena) []tool { return []tool{captureTool(a), recvlogical(a)} }},
+	{name: "repl-pg-5", title: "catch-up of a backlog of 1 million rows, 5 a transaction, PostgreSQL 15 to 15", goal: 1.0, setUp: setUpBacklog(1_000_000, 1, nil), tools: catchUpTools},
+	{name: "repl-pg-50", title: "the same, 50 rows a transaction", goal: 1.0, setUp: setUpBacklog(1_000_000, 10, nil), tools: catchUpTools},
+	{name: "repl-agents", title: "catch-up of 10,000 transactions of 5 rows with a round trip of 1 ms to the target, by agents", speedups: map[string]float64{"8 agents": 7, "16 agents": 12},
+		setUp: setUpBacklog(50_000, 1, later), tools: agentTools},
 }
 
 // splitAt is the size above which pgcopydb splits a table, at this scale.

@@ -17,10 +17,13 @@ type result struct {
 	Goal       float64
 	Scale      float64
 	Bytes      int64 // that were moved
+	Rows       int64 // changes that were moved; 0: it is not changes
 	Machine    string
 	Load       string // averages when the job began
 	rows       []*toolRow
 	ownCPU     float64
+	rowCPU     float64
+	speedups   map[string]float64
 }
 
 // A toolRow is the samples of one tool.
@@ -33,7 +36,7 @@ type toolRow struct {
 
 func newResult(b *bench, j *job, a *arena, tools []tool) *result {
 	load, _ := os.ReadFile("/proc/loadavg") // where there is none, none is told
-	r := &result{Job: j.name, Title: j.title, Goal: j.goal, Scale: b.scale, Bytes: a.Bytes, ownCPU: j.ownCPU, Load: string(load[:min(14, len(load))]),
+	r := &result{Job: j.name, Title: j.title, Goal: j.goal, Scale: b.scale, Bytes: a.Bytes, Rows: a.Rows, ownCPU: j.ownCPU, rowCPU: j.rowCPU, speedups: j.speedups, Load: string(load[:min(14, len(load))]),
 		Machine: fmt.Sprintf("%d CPUs%s", runtime.NumCPU(), machine())}
 	for _, t := range tools {
 		r.rows = append(r.rows, &toolRow{Tool: t.name, Rival: t.rival})
@@ -113,7 +116,7 @@ func (r *result) verdicts() []verdict {
 		return []verdict{{What: "tidemark", Goal: "to come through", Measured: "failed"}}
 	}
 	var out []verdict
-	if best := r.best(); best != nil {
+	if best := r.best(); best != nil && r.Goal > 0 {
 		ratio := t.median(wall).Seconds() / best.median(wall).Seconds()
 		out = append(out, verdict{"time, of that of " + best.Tool, fmt.Sprintf("<= %.2f", r.Goal), fmt.Sprintf("%.3f", ratio), ratio <= r.Goal})
 	}
@@ -123,13 +126,38 @@ func (r *result) verdicts() []verdict {
 		share := used / (used + t.median(servers).Seconds())
 		out = append(out, verdict{"its part of all CPU", fmt.Sprintf("< %.0f%%", r.ownCPU*100), fmt.Sprintf("%.1f%%", share*100), share < r.ownCPU})
 	}
+	if r.rowCPU > 0 {
+		used := t.median(own).Seconds() * 1e6 / float64(r.Rows)
+		out = append(out, verdict{"its CPU", fmt.Sprintf("<= %g us a row", r.rowCPU), fmt.Sprintf("%.2f us a row", used), used <= r.rowCPU})
+	}
+	return append(out, r.faster()...)
+}
+
+// faster judges how much faster tools are than the slowest.
+func (r *result) faster() (out []verdict) {
+	var slowest *toolRow
+	for _, t := range r.rows {
+		if t.complete() && (slowest == nil || t.median(wall) > slowest.median(wall)) {
+			slowest = t
+		}
+	}
+	for _, t := range r.rows {
+		if goal := r.speedups[t.Tool]; goal > 0 && t.complete() {
+			times := slowest.median(wall).Seconds() / t.median(wall).Seconds()
+			out = append(out, verdict{t.Tool + ", rate of that of " + slowest.Tool, fmt.Sprintf(">= %g", goal), fmt.Sprintf("%.1f", times), times >= goal})
+		}
+	}
 	return out
 }
 
 func (r *result) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s: %s\n%s; load before %s; scale %g, %.0f MB\n\n", r.Job, r.Title, r.Machine, r.Load, r.Scale, float64(r.Bytes)/1e6)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(w, "tool\tmedian s\tmin\tmax\tMB/s\town CPU s\tserver CPU s\tpeak RSS MB\tratio\t")
+	moved, unit := float64(r.Bytes)/1e6, "MB/s"
+	if r.Rows > 0 {
+		moved, unit = float64(r.Rows), "rows/s"
+	}
+	fmt.Fprintf(w, "tool\tmedian s\tmin\tmax\t%s\town CPU s\tserver CPU s\tpeak RSS MB\tratio\t\n", unit)
 	best := r.best()
 	for _, t := range r.rows {
 		if !t.complete() {
@@ -145,7 +173,7 @@ func (r *result) print(out io.Writer) {
 			ratio = fmt.Sprintf("%.2f", t.median(wall).Seconds()/best.median(wall).Seconds())
 		}
 		fmt.Fprintf(w, "%s\t%.2f\t%.2f\t%.2f\t%.0f\t%.2f\t%.2f\t%d\t%s\t\n", t.Tool, t.median(wall).Seconds(), lo.Seconds(), hi.Seconds(),
-			float64(r.Bytes)/1e6/t.median(wall).Seconds(), t.median(own).Seconds(), t.median(servers).Seconds(), t.rss()>>20, ratio)
+			moved/t.median(wall).Seconds(), t.median(own).Seconds(), t.median(servers).Seconds(), t.rss()>>20, ratio)
 	}
 	w.Flush()
 	fmt.Fprintln(out)
@@ -188,13 +216,14 @@ func writeJSON(o options, results []*result) error {
 		Load         string     `json:"load"`
 		Scale        float64    `json:"scale"`
 		Bytes        int64      `json:"bytes"`
+		Rows         int64      `json:"rows,omitempty"`
 		TidemarkArgs string     `json:"tidemark_args,omitempty"`
 		Tools        []jsonTool `json:"tools"`
 		Verdicts     []verdict  `json:"verdicts"`
 	}
 	var all []jsonResult
 	for _, r := range results {
-		j := jsonResult{Job: r.Job, Title: r.Title, Machine: r.Machine, Load: r.Load, Scale: r.Scale, Bytes: r.Bytes, TidemarkArgs: o.tidemarkArgs, Verdicts: r.verdicts()}
+		j := jsonResult{Job: r.Job, Title: r.Title, Machine: r.Machine, Load: r.Load, Scale: r.Scale, Bytes: r.Bytes, Rows: r.Rows, TidemarkArgs: o.tidemarkArgs, Verdicts: r.verdicts()}
 		for _, t := range r.rows {
 			tool := jsonTool{Tool: t.Tool, Rival: t.Rival, Failed: t.Failed, Median: t.median(wall).Seconds()}
 			for _, s := range t.Samples {

@@ -72,8 +72,12 @@ func (b *bench) wanted(tool string) bool {
 
 // once runs a tool from the same state as all others and verifies what it left.
 func (b *bench) once(ctx context.Context, j *job, a *arena, t tool, round int) (sample, error) {
-	if t.into != nil {
-		if err := t.into.empty(ctx); err != nil {
+	begin := t.before
+	if begin == nil && t.into != nil {
+		begin = t.into.empty
+	}
+	if begin != nil {
+		if err := begin(ctx); err != nil {
 			return sample{}, err
 		}
 	}
@@ -249,6 +253,11 @@ func (b *bench) profile(ctx context.Context, j *job) error {
 	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
+	}
+	if t.before != nil {
+		if err := t.before(ctx); err != nil {
+			return err
+		}
 	}
 	for _, s := range a.servers() {
 		if err := s.settle(ctx); err != nil {

@@ -61,8 +61,9 @@ type server struct {
 	done   chan struct{} // closed when it has ended
 }
 
-// serve starts a server in dir, which it initialises if it is not there yet.
-func serve(ctx context.Context, engine, dir string) (*server, error) {
+// serve starts a server in dir, which it initialises if it is not there yet. options
+// are of its command line, besides ours.
+func serve(ctx context.Context, engine, dir string, options ...string) (*server, error) {
 	s := &server{engine: engine, dir: dir}
 	as, err := s.credential()
 	if err != nil {
@@ -83,6 +84,7 @@ func serve(ctx context.Context, engine, dir string) (*server, error) {
 			"--bind-address=127.0.0.1", "--socket=" + filepath.Join(dir, "socket"), "--pid-file=" + filepath.Join(dir, "pid"),
 			"--init-file=" + s.initFile(), "--server-id=" + strconv.Itoa(s.port)}, mariaOptions...)...)
 	}
+	s.cmd.Args = append(s.cmd.Args, options...)
 	if err := s.spawn(as); err != nil {
 		return nil, err
 	}

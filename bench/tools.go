@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -13,6 +14,8 @@ type tool struct {
 	name  string
 	into  *server // emptied before each run, and verified after it; nil: nothing is written
 	rival bool
+	// before makes the state to begin from, in place of an empty into; nil: that.
+	before func(context.Context) error
 	// steps are the commands, step after step; those of one step run at the same
 	// time. scratch is an empty folder for the run.
 	steps func(scratch string) ([][]step, error)
