@@ -285,6 +285,9 @@ type Group struct {
 	Txs   []*Tx // in commit order; the pieces of one follow each other
 	// Bounds holds for each of Txs the tables of its changes, by relation.
 	Bounds []map[uint32]*Bound
+	// Spooled, if not nil, gives the changes of a transaction that is too large for memory,
+	// piece by piece; Txs then has it without any. It may be gone through more than once.
+	Spooled func(do func(*Tx, map[uint32]*Bound) error) error
 	// Low is the place up to which, itself included, all transactions of the stream are
 	// on the target; Done are the places above it that this agent has committed, those
 	// of Txs included.
@@ -292,11 +295,40 @@ type Group struct {
 	Done []uint64
 }
 
+// Each gives all transactions, or pieces of them, with the tables of their changes.
+func (g *Group) Each(do func(*Tx, map[uint32]*Bound) error) error {
+	for i, tx := range g.Txs {
+		if err := do(tx, g.Bounds[i]); err != nil {
+			return err
+		}
+	}
+	if g.Spooled == nil {
+		return nil
+	}
+	return g.Spooled(do)
+}
+
 // Progress is how far a stream was applied.
 type Progress struct {
 	Epoch int64
 	Low   uint64   // all transactions up to this place are on the target
 	Done  []uint64 // and these above it, in order
+}
+
+// An Exception is a change that did not find the target as it has to be, and what was
+// done about it. The names of reasons are those of IBMQREP_EXCEPTIONS.
+type Exception struct {
+	Time      time.Time `json:"exception_time"`
+	Queue     string    `json:"recvq"`
+	Place     uint64    `json:"src_commit"` // of the transaction
+	Commit    time.Time `json:"src_trans_time"`
+	Table     string    `json:"table"` // on the target
+	Operation string    `json:"operation"`
+	Reason    string    `json:"reason"` // NOTFOUND, DUPLICATE, SQLERROR
+	SQLState  string    `json:"sqlstate,omitempty"`
+	Message   string    `json:"message"`
+	SQL       string    `json:"text"` // with its values
+	Applied   bool      `json:"is_applied"`
 }
 
 // A Truncation is the Body of a TruncateChange.

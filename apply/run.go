@@ -25,6 +25,24 @@ type Target interface {
 	Apply(ctx context.Context, g *tidemark.Group) error
 }
 
+// A Resolver is a Target that can make do with changes that do not fit.
+type Resolver interface {
+	// Resolve applies a group change by change. One that does not fit is passed over, or
+	// with force made to fit where it can be, and noted on the target in the same
+	// transaction. It says how many there were.
+	Resolve(ctx context.Context, g *tidemark.Group, force bool) (exceptions int, err error)
+}
+
+// A Conflict says what becomes of a change that the target does not fit: a row that is
+// there already, or is not there.
+type Conflict int
+
+const (
+	Stop   Conflict = iota // end the run; nothing of the transaction is applied
+	Ignore                 // pass the change over, and note it
+	Force                  // make an insert an update, or an update an insert, and note it
+)
+
 // Options of Run. The zero value is good but for Queue and Bind.
 type Options struct {
 	// Queue is the stream's name, under which the target keeps its progress.
@@ -39,12 +57,18 @@ type Options struct {
 	// there is to catch up with.
 	CommitCount int
 	// MaxInFlight bounds how many transactions are looked at, applied or not; default
-	// 4096. MemoryLimit bounds their bytes; default 64 MB. A larger one goes alone.
+	// 4096. MemoryLimit bounds their bytes, with what it takes to know what they meet;
+	// default 64 MB. One that takes more than a quarter of it is kept in a file of the
+	// folder Spool, and goes alone; default: the system's for temporary files.
 	MaxInFlight int
 	MemoryLimit int64
+	Spool       string
 	// Retries is how often a transaction is tried again after errors that may go away;
 	// default 3.
 	Retries int
+	// OnConflict is what becomes of changes that the target does not fit. Other than Stop
+	// needs a Resolver.
+	OnConflict Conflict
 	// Applied, if not nil, is told, in rising order, from which places on the target's own
 	// progress will ask for the stream: what ends up to there may be forgotten.
 	Applied func(end uint64)
@@ -56,6 +80,7 @@ type Stats struct {
 	Waited             int64 // transactions that had to wait for others
 	Held               int64 // that came too early, and were tried again in their turn
 	Retried            int64 // attempts after errors that may go away
+	Exceptions         int64 // changes that the target did not fit
 	InFlight           int   // transactions that were read and are not done
 	Bytes              int64 // of them
 	Low                uint64
@@ -68,19 +93,21 @@ type Stats struct {
 
 // An item is a transaction in flight.
 type item struct {
-	node   Node
-	txs    []*tidemark.Tx
-	bounds []map[uint32]*tidemark.Bound
-	place  uint64
-	end    uint64
-	bytes  int64
-	rows   int
-	time   time.Time
-	put    time.Time // into the queue
-	got    time.Time // out of it
-	done   bool
-	held   bool // has come too early once
-	taken  bool // an agent has it, or has had it
+	node    Node
+	txs     []*tidemark.Tx
+	bounds  []map[uint32]*tidemark.Bound
+	spool   *spool // holds the pieces in place of txs, if they are large
+	place   uint64
+	end     uint64
+	changes int64 // bytes of them
+	bytes   int64 // and of all that the transaction takes in memory
+	rows    int
+	time    time.Time
+	put     time.Time // into the queue
+	got     time.Time // out of it
+	done    bool
+	held    bool // has come too early once
+	taken   bool // an agent has it, or has had it
 }
 
 // A runner is one call of Run.
@@ -102,6 +129,7 @@ type runner struct {
 	holding map[*item]bool // held until they are the oldest
 	closed  bool           // no more will come
 	done    [][]uint64     // per agent, above low
+	spools  map[*spool]bool
 	stats   Stats
 }
 
@@ -124,7 +152,7 @@ func New(tgt Target, opt Options) *Run {
 		opt.Retries = 3
 	}
 	return &Run{&runner{tgt: tgt, opt: opt, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), room: make(chan struct{}, 1),
-		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents)}}
+		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents), spools: map[*spool]bool{}}}
 }
 
 // Start begins an epoch and says how far the stream was applied: transactions behind
@@ -197,8 +225,8 @@ func (r *Run) Low() uint64 {
 	return r.low
 }
 
-// committed counts a transaction that is on the target. The lock is held.
-func (r *runner) committed(it *item, now time.Time) {
+// count counts a transaction that is on the target. The lock is held.
+func (r *runner) count(it *item, now time.Time) {
 	s := &r.stats
 	s.Transactions++
 	s.Rows += int64(it.rows)
@@ -212,6 +240,7 @@ func (r *runner) committed(it *item, now time.Time) {
 // are free.
 func (r *runner) browse(ctx context.Context, c *flow.Clock, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) error {
 	defer r.close()
+	var known bool
 	bounds, bindings := map[uint32]*tidemark.Bound{}, map[uint32]*Binding{}
 	var accesses []Access
 	var it *item
@@ -225,19 +254,25 @@ func (r *runner) browse(ctx context.Context, c *flow.Clock, in *flow.Buffer[*tid
 			it = &item{place: tx.Place, time: tx.Time, put: tx.Put, got: time.Now()}
 			it.node.Tx = it
 			accesses = accesses[:0]
+			_, known = slices.BinarySearch(p.Done, it.place)
+			known = known || it.place <= p.Low
 		}
 		if bounds, accesses, err = r.look(tx, bounds, bindings, accesses); err != nil {
 			return err
 		}
-		it.txs, it.bounds = append(it.txs, tx), append(it.bounds, bounds)
-		it.bytes += int64(len(tx.Changes))
-		it.rows += tx.Rows
+		if known || it.spool != nil {
+			accesses = accesses[:min(len(accesses), 1)] // it goes alone, or not at all
+		}
+		if !known {
+			if err := r.keep(it, tx, bounds, len(accesses)); err != nil {
+				return err
+			}
+		}
 		if tx.More {
 			continue
 		}
 		it.end = tx.End
-		_, known := slices.BinarySearch(p.Done, it.place)
-		if err := r.admit(ctx, c, it, accesses, known || it.place <= p.Low); err != nil {
+		if err := r.admit(ctx, c, it, accesses, known); err != nil {
 			return err
 		}
 		it = nil
@@ -298,7 +333,7 @@ func (r *runner) admit(ctx context.Context, c *flow.Clock, it *item, accesses []
 	for {
 		r.mu.Lock()
 		n := len(r.order)
-		if n == 0 || n < r.opt.MaxInFlight && r.bytes+it.bytes <= r.opt.MemoryLimit {
+		if n == 0 || it.spool == nil && r.order[n-1].spool == nil && n < r.opt.MaxInFlight && r.bytes+it.bytes <= r.opt.MemoryLimit {
 			break
 		}
 		r.mu.Unlock()
@@ -391,9 +426,13 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 					r.ready <- it
 				}
 			}
-			r.committed(it, now)
+			r.count(it, now)
 			c.Count(1, it.bytes, int64(it.rows))
 			it.txs, it.bounds = nil, nil
+			if it.spool != nil {
+				it.spool.close()
+				delete(r.spools, it.spool)
+			}
 		}
 		r.advance()
 		r.mu.Unlock()
@@ -502,7 +541,7 @@ func (r *runner) again(ctx context.Context, c *flow.Clock, n int, it *item, err 
 			// A value that another transaction frees, a row that another one makes: if that
 			// one is older and not done, it was unknown that they meet.
 			if it.held {
-				return nil, err
+				return nil, r.resolve(ctx, c, n, it, err)
 			}
 			it.held = true
 			r.mu.Lock()
@@ -518,6 +557,26 @@ func (r *runner) again(ctx context.Context, c *flow.Clock, n int, it *item, err 
 	return nil, nil
 }
 
+// resolve deals with a transaction that the target does not fit, now that all before it
+// are there.
+func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, cause error) error {
+	resolver, ok := r.tgt.(Resolver)
+	if r.opt.OnConflict == Stop || !ok {
+		return cause
+	}
+	defer c.Enter(c.Enter(flow.IO))
+	g := r.group(n, []*item{it})
+	exceptions, err := resolver.Resolve(ctx, g, r.opt.OnConflict == Force)
+	if err != nil {
+		return err
+	}
+	r.committed(n, g)
+	r.mu.Lock()
+	r.stats.Exceptions += int64(exceptions)
+	r.mu.Unlock()
+	return nil
+}
+
 // pause waits with jitter.
 func pause(ctx context.Context, c *flow.Clock, d time.Duration) error {
 	defer c.Enter(c.Enter(flow.WaitWork))
@@ -531,6 +590,29 @@ func pause(ctx context.Context, c *flow.Clock, d time.Duration) error {
 
 // apply applies items in one transaction of the target.
 func (r *runner) apply(ctx context.Context, c *flow.Clock, n int, items []*item) error {
+	g := r.group(n, items)
+	defer c.Enter(c.Enter(flow.IO))
+	err := r.tgt.Apply(ctx, g)
+	if err == nil {
+		r.committed(n, g)
+	}
+	var own *tidemark.Error
+	if err != nil && !errors.As(err, &own) && ctx.Err() == nil {
+		err = &tidemark.Error{Op: "apply", Object: r.opt.Queue, Kind: tidemark.Bug, Err: err}
+	}
+	return err
+}
+
+// committed notes that an agent's group is on the target.
+func (r *runner) committed(n int, g *tidemark.Group) {
+	r.done[n] = g.Done
+	r.mu.Lock()
+	r.written(g.Low)
+	r.mu.Unlock()
+}
+
+// group gathers items with the progress that an agent writes with them.
+func (r *runner) group(n int, items []*item) *tidemark.Group {
 	g := &tidemark.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch}
 	r.mu.Lock()
 	g.Low = r.low
@@ -542,20 +624,11 @@ func (r *runner) apply(ctx context.Context, c *flow.Clock, n int, items []*item)
 	}
 	for _, it := range items {
 		g.Txs, g.Bounds = append(g.Txs, it.txs...), append(g.Bounds, it.bounds...)
+		if it.spool != nil {
+			g.Spooled = it.spool.each
+		}
 		g.Done = append(g.Done, it.place)
 	}
 	slices.Sort(g.Done)
-	defer c.Enter(c.Enter(flow.IO))
-	err := r.tgt.Apply(ctx, g)
-	if err == nil {
-		r.done[n] = g.Done
-		r.mu.Lock()
-		r.written(g.Low)
-		r.mu.Unlock()
-	}
-	var own *tidemark.Error
-	if err != nil && !errors.As(err, &own) && ctx.Err() == nil {
-		err = &tidemark.Error{Op: "apply", Object: r.opt.Queue, Kind: tidemark.Bug, Err: err}
-	}
-	return err
+	return g
 }

@@ -321,6 +321,7 @@ func (r *replicating) session(ctx context.Context) error {
 	h := &hose{}
 	opt.Applied = h.applied
 	run := apply.New(r.to, opt)
+	defer run.Close()
 	p, err := run.Start(ctx, r.stream.Place)
 	if err != nil {
 		return err

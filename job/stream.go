@@ -32,6 +32,7 @@ type StreamStatus struct {
 	Capture      Latency   `json:"capture_latency"`
 	Queue        Latency   `json:"qlatency"`
 	Apply        Latency   `json:"apply_latency"`
+	Exceptions   int64     `json:"rows_not_applied"`      // changes that the target did not fit
 	Low          uint64    `json:"low"`                   // the target has all up to here
 	Oldest       time.Time `json:"oldest_trans,omitzero"` // and is equal to the source as it was then
 	Idle         bool      `json:"idle"`                  // all that the source's log holds is applied
@@ -98,7 +99,7 @@ func (s *sampler) look(now time.Time) StreamStatus {
 	took := now.Sub(s.last).Seconds()
 	out := StreamStatus{Stream: s.name, Time: now, Seconds: took, Transactions: s.past.Transactions + a.Transactions, Rows: s.past.Rows + a.Rows,
 		Captured: s.past.Captured + c.Transactions, Bytes: s.past.Bytes + c.Bytes, InFlight: a.InFlight, Memory: a.Bytes,
-		Waited: s.past.Waited + a.Waited, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried,
+		Waited: s.past.Waited + a.Waited, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried, Exceptions: s.past.Exceptions + a.Exceptions,
 		EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply),
 		Low: a.Low, Oldest: a.LowTime, Skewed: a.EndToEnd.Negative(), Agents: s.agents,
 		Idle: a.InFlight == 0 && a.Low >= c.Place}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
@@ -58,8 +59,8 @@ const (
 	onCopy   = "copy replicate"
 	onMoves  = "copy diff check replicate cutover"
 	onRuns   = "runs report status"
-	onStream = "replicate cutover status"
-	onAll    = "copy diff check replicate cutover runs report status engines"
+	onStream = "replicate cutover status exceptions"
+	onAll    = "copy diff check replicate cutover runs report status exceptions engines"
 )
 
 // options is the table. Adding a line here is all that a new option needs.
@@ -124,6 +125,9 @@ var options = []option{
 	{"name", "text", "main", "The stream's name: of its slot on the source, and of its progress on the target. Small letters, digits, underscores.", onStream, text(func(s *settings) *string { return &s.stream.Name })},
 	{"agents", "number", "16", "Sessions that apply transactions, 1 to 128.", "replicate cutover", number(1, 128, func(s *settings) *int { return &s.stream.Apply.Agents })},
 	{"commit-count", "number", "0", "Transactions of the source that an agent may put into one of the target, up to 1000; 0: one, and up to 100 while there is much to catch up with.", "replicate cutover", number(0, 1000, func(s *settings) *int { return &s.stream.Apply.CommitCount })},
+	{"conflict", "stop|ignore|force", "stop", "What becomes of a change that the target does not fit (its row is there already, or is not there): stop; pass it over; or make an insert an update and an update an insert. The last two note it, see tidemark exceptions.", "replicate cutover", choose(map[string]func(*settings){
+		"stop": func(s *settings) { s.stream.Apply.OnConflict = apply.Stop }, "ignore": func(s *settings) { s.stream.Apply.OnConflict = apply.Ignore },
+		"force": func(s *settings) { s.stream.Apply.OnConflict = apply.Force }})},
 	{"apply-memory", "size", "64MB", "Memory for transactions that were read and are not applied yet; a larger one goes alone.", "replicate cutover", size(func(s *settings) *int64 { return &s.stream.Apply.MemoryLimit })},
 	{"queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or nats://user@host:4222, tls://... of a NATS server with JetStream; default: direct, and for a stream that is there what it has.", "replicate cutover", func(s *settings, v string) error {
 		s.stream.Queue = v
@@ -153,7 +157,7 @@ var options = []option{
 	{"remove", "on/off", "off", "Only forget the stream: its slot and publication, its progress on the target. Rows stay as they are.", "replicate", onOff(func(s *settings) *bool { return &s.stream.Remove })},
 	{"fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", "cutover", onOff(func(s *settings) *bool { return &s.fence })},
 	{"watch", "on/off", "off", "Show it again with every new sample, until stopped.", "status", onOff(func(s *settings) *bool { return &s.watch })},
-	{"limit", "number", "20", "How many runs to list.", "runs", number(1, 1<<30, func(s *settings) *int { return &s.limit })},
+	{"limit", "number", "20", "How many runs, or exceptions, to list.", "runs exceptions", number(1, 1<<30, func(s *settings) *int { return &s.limit })},
 	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff replicate cutover", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// excepting is a database that keeps exceptions.
+type excepting interface {
+	Exceptions(ctx context.Context, queue string, limit int) ([]tidemark.Exception, error)
+}
+
+func exceptionsCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "exceptions TARGET",
+		Short: "Show which changes of streams did not fit the target, why, and what was done",
+		Long: `Show which changes of streams did not fit the target, why, and what was done about them.
+With --conflict ignore or force, replicate notes them in a table of the target
+(tidemark.exceptions; tidemark_exceptions on MySQL), in the same transaction.`,
+		Example: `  tidemark exceptions postgres://me@new/shop
+  tidemark exceptions postgres://me@new/shop --name shop --limit 1000 --json`,
+		Args: args(1, 1, "exceptions TARGET"),
+	}
+	read := flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		s, err := read(nil)
+		if err != nil {
+			return err
+		}
+		r := &request{settings: s}
+		db, err := r.opener()(cmd.Context(), given[0])
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		x, ok := db.(excepting)
+		if !ok {
+			return tidemark.Errorf(tidemark.Unsupported, "exceptions", tidemark.MaskURL(given[0]), db.Name()+" keeps none", "")
+		}
+		name := ""
+		if cmd.Flags().Changed("name") {
+			name = s.stream.Name
+		}
+		all, err := x.Exceptions(cmd.Context(), name, s.limit)
+		if err != nil {
+			return err
+		}
+		if s.json {
+			printJSON(cmd.OutOrStdout(), all)
+			return nil
+		}
+		for _, e := range all {
+			done := "passed over"
+			if e.Applied {
+				done = "made to fit"
+			}
+			fmt.Fprintf(cmd.OutOrStdout(), "%s  %s  %s: %s of %s, %s (transaction at %d, committed %s)\n  %s\n  %s\n", e.Time.Local().Format("2006-01-02 15:04:05"), e.Queue,
+				e.Reason, e.Operation, e.Table, done, e.Place, e.Commit.Local().Format("2006-01-02 15:04:05"), e.Message, e.SQL)
+		}
+		if len(all) == 0 {
+			fmt.Fprintln(cmd.OutOrStdout(), "no exceptions")
+		}
+		return nil
+	}
+	return cmd
+}
