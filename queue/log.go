@@ -231,15 +231,23 @@ func (l *Log) put(ctx context.Context, messages [][]byte) error {
 			full = time.Now()
 			l.waits(true, 0)
 		}
-		if err := l.checkStuck(ctx); err != nil {
-			return err
+		for need := int64(len(messages[0])); need > 0; pause = min(2*pause, longPause) {
+			select {
+			case <-ctx.Done():
+				return ctx.Err()
+			case <-time.After(pause):
+			}
+			st, err := l.store.State(ctx)
+			if err == nil {
+				err = l.checkStuck(st)
+			}
+			if err != nil {
+				return err
+			}
+			if st.Bytes+need <= st.Limit {
+				need = 0 // worth another attempt
+			}
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(pause):
-		}
-		pause = min(2*pause, longPause)
 	}
 	return nil
 }
@@ -273,13 +281,9 @@ func (l *Log) count(messages [][]byte, took time.Duration) {
 
 // checkStuck finds a full log that will never have room: it holds nothing but the
 // beginning of a transaction, which can be applied only when its end is there too.
-func (l *Log) checkStuck(ctx context.Context) error {
-	if l.open == 0 {
+func (l *Log) checkStuck(st State) error {
+	if l.open == 0 || st.First < l.open {
 		return nil
-	}
-	st, err := l.store.State(ctx)
-	if err != nil || st.First < l.open {
-		return err
 	}
 	return l.fail(tidemark.Full, "append to", fmt.Errorf("the transaction at place %d is larger than the whole queue of %d bytes", l.p.place, st.Limit),
 		"Raise the limit of the queue above the largest transaction.")

@@ -251,10 +251,10 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 				return done, s.refused(api)
 			}
 			since = time.Time{}
+		case s.conn.IsClosed(), !since.IsZero() && time.Since(since) > patience:
+			return done, s.fail(ctx, "append to", err)
 		case since.IsZero():
 			since = time.Now()
-		case time.Since(since) > patience:
-			return done, s.fail(ctx, "append to", err)
 		default:
 			select {
 			case <-ctx.Done():
