@@ -156,6 +156,7 @@ type applier struct {
 	limit    int    // bytes of a packet that are aimed at
 	links    map[tidemark.TableID]link
 	plans    map[*tidemark.Table][]*plan
+	prepared int // statements of the session
 
 	careful bool
 	redone  int     // groups that were
@@ -336,6 +337,7 @@ func (a *applier) connect(ctx context.Context) error {
 		return a.e.fail("apply", a.progress, err)
 	}
 	clear(a.plans) // what was prepared was so in another session
+	a.prepared = 0
 	a.e.mu.Lock()
 	a.s = s
 	a.e.mu.Unlock()
@@ -403,16 +405,20 @@ func readLinks(ctx context.Context, s *session) (map[tidemark.TableID]link, erro
 // apply sends the changes and the progress, and commits if all is as it should be.
 func (a *applier) apply(g *tidemark.Group) (object string, err error) {
 	a.reset()
-	for i, tx := range g.Txs {
+	err = g.Each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
 		for rest := tx.Changes; len(rest) > 0; {
 			var c tidemark.Change
 			if c, rest, err = tidemark.NextChange(rest); err != nil {
-				return "", err
+				return err
 			}
-			if object, err = a.change(c, g.Bounds[i]); err != nil {
-				return object, err
+			if object, err = a.change(c, bounds); err != nil {
+				return err
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return object, err
 	}
 	if object, err = a.flush(); err != nil {
 		return object, err

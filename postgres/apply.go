@@ -263,21 +263,25 @@ func (a *applier) apply(g *tidemark.Group, together bool) (object string, err er
 		return "", err
 	}
 	shaped := map[uint32]int64{}
-	for i, tx := range g.Txs {
+	err = g.Each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
 		for rest := tx.Changes; len(rest) > 0; {
 			var c tidemark.Change
 			if c, rest, err = tidemark.NextChange(rest); err != nil {
-				return "", err
+				return err
 			}
-			if err := a.change(c, g.Bounds[i]); err != nil {
-				return "", err
+			if err := a.change(c, bounds); err != nil {
+				return err
 			}
 			if !together || a.plan.full() {
-				if object, err := a.sendPlan(shaped); err != nil {
-					return object, err
+				if object, err = a.sendPlan(shaped); err != nil {
+					return err
 				}
 			}
 		}
+		return nil
+	})
+	if err != nil {
+		return object, err
 	}
 	if object, err := a.sendPlan(shaped); err != nil {
 		return object, err

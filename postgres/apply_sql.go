@@ -281,12 +281,12 @@ const destinationSQL = `SELECT w.n::int, c.oid, c.relnatts::bigint,
 func (a *applier) know(ctx context.Context, g *tidemark.Group) error {
 	var fresh []*destination
 	var last *tidemark.Bound
-	for i, tx := range g.Txs {
+	err := g.Each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
 		for rest := tx.Changes; len(rest) >= 9; {
 			n := int(binary.BigEndian.Uint32(rest)) + 4
 			kind := tidemark.ChangeKind(rest[4])
 			if kind == tidemark.InsertChange || kind == tidemark.UpdateChange || kind == tidemark.DeleteChange {
-				b := g.Bounds[i][binary.BigEndian.Uint32(rest[5:])]
+				b := bounds[binary.BigEndian.Uint32(rest[5:])]
 				if b != nil && b != last && a.tables[b] == nil {
 					d := a.again(b)
 					if d == nil {
@@ -299,9 +299,10 @@ func (a *applier) know(ctx context.Context, g *tidemark.Group) error {
 			}
 			rest = rest[min(n, len(rest)):]
 		}
-	}
-	if len(fresh) == 0 {
 		return nil
+	})
+	if err != nil || len(fresh) == 0 {
+		return err
 	}
 	if err := a.describe(ctx, fresh); err != nil {
 		clear(a.tables)
