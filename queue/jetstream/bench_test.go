@@ -1,6 +1,7 @@
 package jetstream
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -67,4 +68,32 @@ func BenchmarkQueue(b *testing.B) {
 		})
 		l.Close()
 	}
+}
+
+// BenchmarkThrough is how long a small transaction takes from Append to whoever waits for it.
+func BenchmarkThrough(b *testing.B) {
+	l := openLog(b, open(b, Options{Queue: "q", Dir: b.TempDir(), Limit: 10 << 30}), queue.Options{})
+	if _, _, err := l.Begin(b.Context(), 1); err != nil {
+		b.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(b.Context())
+	got, done := make(chan uint64), make(chan error, 1)
+	go func() {
+		done <- l.Read(ctx, 0, func(tx *tidemark.Tx) error {
+			got <- tx.Place
+			return nil
+		})
+	}()
+	place := uint64(0)
+	for b.Loop() {
+		place++
+		if err := l.Append(b.Context(), []*tidemark.Tx{insertAt(place, 1500)}); err != nil {
+			b.Fatal(err)
+		}
+		if at := <-got; at != place {
+			b.Fatalf("%d came instead of %d", at, place)
+		}
+	}
+	stop()
+	<-done
 }
