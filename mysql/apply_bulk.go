@@ -27,24 +27,59 @@ const (
 	bulkNull       = 1
 )
 
+// maxStatements bounds the statements of a session: all users of a server share 16382 of
+// them (max_prepared_stmt_count).
+const maxStatements = 100
+
 // bulkFrom is how many rows of a kind a session sees of a table before it prepares a
 // statement for them. Tests see none.
 var bulkFrom = 20
 
-// A bulkConn says at login that the client knows about many rows for one statement: in
-// the reserved bytes of its first packet, which the driver leaves empty, where
-// MariaDB's own capabilities stand.
+// A bulkConn sees at login whether the server knows about many rows for one statement,
+// which a proxy in between may not, and says that the client does. MariaDB's own
+// capabilities stand in bytes of both greetings that the driver leaves alone.
 type bulkConn struct {
 	net.Conn
-	said bool
+	greeting []byte // the server's, until the client has answered
+	answered bool
+	knows    bool
+}
+
+func (b *bulkConn) Read(p []byte) (int, error) {
+	n, err := b.Conn.Read(p)
+	if !b.answered && n > 0 {
+		b.greeting = append(b.greeting, p[:n]...)
+	}
+	return n, err
 }
 
 func (b *bulkConn) Write(p []byte) (int, error) {
-	if !b.said && len(p) >= 36 && p[3] == 1 {
-		b.said = true
-		p[32] |= 1 << 2 // MARIADB_CLIENT_STMT_BULK_OPERATIONS is bit 34
+	if !b.answered {
+		if b.answered, b.knows = true, knowsBulk(b.greeting); b.knows && len(p) >= 36 {
+			p[32] |= bulkOperations
+		}
+		b.greeting = nil
 	}
 	return b.Conn.Write(p)
+}
+
+// bulkOperations is MARIADB_CLIENT_STMT_BULK_OPERATIONS, bit 34 of the capabilities, in
+// the first byte of those above 32.
+const bulkOperations = 1 << 2
+
+// knowsBulk reads the server's greeting: behind its version, NUL, 4 bytes of a number, 8
+// of a challenge and one of nothing come the capabilities; bit 0 is set by those who have
+// none of MariaDB's, which stand 14 bytes further.
+func knowsBulk(greeting []byte) bool {
+	if len(greeting) < 5 {
+		return false
+	}
+	end := bytes.IndexByte(greeting[5:], 0)
+	if end < 0 || len(greeting) < 5+end+1+13+14+4 {
+		return false
+	}
+	rest := greeting[5+end+1+13:]
+	return rest[0]&1 == 0 && rest[14]&bulkOperations != 0
 }
 
 // A prepared is a statement that the server has parsed.
@@ -110,7 +145,7 @@ func (a *applier) usable(s *prepared) (*prepared, error) {
 		return nil, nil
 	}
 	if !s.ready {
-		if s.rows++; s.rows < bulkFrom {
+		if s.rows++; s.rows < bulkFrom || a.prepared == maxStatements {
 			return nil, nil
 		}
 		if err := a.prepareBulk(s); err != nil || !s.ready {
@@ -149,6 +184,7 @@ func (a *applier) prepareBulk(s *prepared) error {
 		return err
 	}
 	s.ready = true
+	a.prepared++
 	return nil
 }
 

@@ -559,6 +559,24 @@ func (m *model) step(rnd *rand.Rand, write func(func(*hand))) {
 	}
 }
 
+// MariaDB knows about many rows for one statement, and MySQL does not.
+func TestBulkIsNegotiated(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		e := open(t, srv.URL(""), Options{})
+		s, err := e.connectFor(t.Context(), wishes{bulk: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.close()
+		if s.bulk != (srv.Engine == "mariadb") {
+			t.Error(s.bulk)
+		}
+		if err := s.exec(t.Context(), "SELECT 1"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // typeByte gives the byte that a column's type has in MySQL's log.
 func typeByte(t tidemark.Type) uint32 {
 	switch t.Kind {

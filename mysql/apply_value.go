@@ -119,9 +119,7 @@ func (a *applier) value(c *setCol, v tidemark.Value) (data []byte, as form, err 
 	default:
 		return nil, asNull, fmt.Errorf("a value of the kind %q", v.Kind)
 	}
-	if c.money {
-		v.Data = bytes.ReplaceAll(bytes.Replace(v.Data, []byte("$"), nil, 1), []byte(","), nil)
-	}
+	v.Data = c.plain(v.Data)
 	shape := c.shape
 	if !c.known {
 		shape = inKindOf(tidemark.Type{Kind: kindOfValue(v.Data, c.to)}, c.to)
@@ -153,6 +151,14 @@ func (a *applier) value(c *setCol, v tidemark.Value) (data []byte, as form, err 
 		return a.part, asNumber, nil
 	}
 	return a.part, asText, nil
+}
+
+// plain takes the signs of PostgreSQL's money away, as its reader does.
+func (c *setCol) plain(v []byte) []byte {
+	if !c.money {
+		return v
+	}
+	return bytes.ReplaceAll(bytes.Replace(v, []byte("$"), nil, 1), []byte(","), nil)
 }
 
 // sqlLetters are what has to be escaped in a string constant besides its quotes.
@@ -270,7 +276,7 @@ func (c *setCol) decimals() (n int, ok bool) {
 
 // appendNumber appends a value as a number.
 func (a *applier) appendNumber(dst []byte, c *setCol, v tidemark.Value) ([]byte, error) {
-	data := v.Data
+	data := c.plain(v.Data)
 	switch {
 	case len(data) == 1 && data[0] == 't':
 		return append(dst, '1'), nil

@@ -342,7 +342,11 @@ func (e *Engine) login(ctx context.Context, secure *tls.Config, want wishes) (*s
 		}
 		return nil, err
 	}
-	return &session{e: e, c: c, net: c.Conn.Conn, id: c.GetConnectionID(), bulk: want.bulk && secure == nil}, nil
+	s := &session{e: e, c: c, net: c.Conn.Conn, id: c.GetConnectionID()}
+	if b, plain := s.net.(*bulkConn); plain {
+		s.bulk = b.knows
+	}
+	return s, nil
 }
 
 // dialError tells a host that cannot be reached from one that hangs up.
