@@ -439,11 +439,12 @@ func whichRow(b *tidemark.Bound, c tidemark.Change, param func(column int, old b
 		return strings.Join(conds, " AND ")
 	}
 	// No key: one of the rows that are equal in all columns. Not every type can be
-	// compared, and every one has a text.
+	// compared, and every one has a text. CASE gives the parameter the column's type,
+	// which may be called otherwise where the stream comes from.
 	for i, at := range b.Columns {
 		if at >= 0 && b.Table.Columns[at].Generated == "" {
 			name := quoteIdent(b.Table.Columns[at].Name)
-			conds = append(conds, name+"::text IS NOT DISTINCT FROM "+param(i, old)+"::"+b.Table.Columns[at].Type.Native+"::text")
+			conds = append(conds, name+"::text IS NOT DISTINCT FROM "+"(CASE WHEN false THEN "+name+" ELSE "+param(i, old)+" END)::text")
 		}
 	}
 	return "ctid = (SELECT ctid FROM " + quoteTable(b.Table.TableID) + " WHERE " + strings.Join(conds, " AND ") + " LIMIT 1)"
