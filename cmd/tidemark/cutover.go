@@ -47,7 +47,7 @@ func (r *request) cutover(cmd *cobra.Command) error {
 	env := job.Env{Open: r.opener(), Catalog: cat, Watch: watch}
 	spec := job.CutoverSpec{Stream: r.stream, Fence: r.fence, Diff: r.diffSpec()}
 	spec.Stream.Copy, spec.Stream.Buffer = r.copySpec(), r.load.Buffer
-	spec.Stream.OpenQueue = r.openQueue
+	spec.Stream.OpenQueue, spec.Stream.Apply.Spool = r.openQueue, r.spool()
 	proof, err := job.Cutover(cmd.Context(), env, spec)
 	watch.stop()
 	if err != nil {

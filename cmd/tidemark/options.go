@@ -53,6 +53,7 @@ type settings struct {
 	stream                         job.ReplicateSpec
 	queue                          queueSettings
 	watch, fence                   bool
+	metrics                        string
 }
 
 const (
@@ -151,6 +152,7 @@ var options = []option{
 		s.stream.Interval = d
 		return err
 	}},
+	{"metrics", "text", "", "Show the stream's figures to Prometheus at this address, such as 127.0.0.1:9187 (path /metrics).", "replicate", text(func(s *settings) *string { return &s.metrics })},
 	{"until", "never|now", "never", "When to end: never, or when the target has all that the source's log holds now.", "replicate", choose(map[string]func(*settings){
 		"never": func(s *settings) { s.stream.UntilNow = false }, "now": func(s *settings) { s.stream.UntilNow = true }})},
 	{"anew", "on/off", "off", "Forget an earlier stream of that name on both sides, and copy again (see --prep).", "replicate", onOff(func(s *settings) *bool { return &s.stream.Anew })},

@@ -57,3 +57,13 @@ func (s *settings) removeQueue(ctx context.Context, stream, where string) error 
 	defer store.Close()
 	return store.Remove(ctx)
 }
+
+// spool is the folder for transactions that are too large for memory: beside the catalogue,
+// since the system's for temporary files may be memory itself.
+func (s *settings) spool() string {
+	path, err := s.statePath()
+	if err != nil {
+		return ""
+	}
+	return filepath.Join(filepath.Dir(path), "spool")
+}

@@ -60,11 +60,16 @@ func (r *request) replicate(cmd *cobra.Command) error {
 		return err
 	}
 	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	if r.metrics != "" {
+		if watch, err = newMetered(watch, r.metrics); err != nil {
+			return err
+		}
+	}
 	env := job.Env{Open: r.opener(), Catalog: cat, Watch: watch, Files: files}
 	spec := r.stream
 	spec.Copy = r.copySpec()
 	spec.Buffer = r.load.Buffer
-	spec.OpenQueue, spec.RemoveQueue = r.openQueue, r.removeQueue
+	spec.OpenQueue, spec.RemoveQueue, spec.Apply.Spool = r.openQueue, r.removeQueue, r.spool()
 	run, rep, err := job.Replicate(cmd.Context(), env, spec)
 	watch.stop()
 	switch {

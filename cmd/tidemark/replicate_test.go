@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"math/rand/v2"
+	"net"
+	"net/http"
 	"os/exec"
 	"strings"
 	"sync"
@@ -76,6 +79,7 @@ func TestReplicate(t *testing.T) {
 			src, dst, name := srv.NewDatabase(t, "src"), srv.NewDatabase(t, "dst"), streamName()
 			testdb.Load(t, src, strings.NewReader(bank))
 			args := []string{"replicate", src, dst, "--name", name, "--monitor-interval", "1s"}
+			metrics := freeAddress(t)
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			rnd, stop := rand.New(rand.NewPCG(seed, 99)), make(chan struct{})
@@ -84,7 +88,7 @@ func TestReplicate(t *testing.T) {
 				wg.Go(func() { busy(src, seed+uint64(i), stop) })
 			}
 			for round := range 8 {
-				cmd := process(t, args...)
+				cmd := process(t, append(args, "--metrics", metrics)...)
 				var errOut bytes.Buffer
 				cmd.Stderr = &errOut
 				if err := cmd.Start(); err != nil {
@@ -92,6 +96,7 @@ func TestReplicate(t *testing.T) {
 				}
 				if round == 0 {
 					awaitStream(t, cmd, &errOut, name)
+					awaitMetric(t, metrics, "tidemark_stream_rows_applied_total{stream=\""+name+"\"}")
 				}
 				time.Sleep(time.Duration(rnd.IntN(1500)) * time.Millisecond)
 				if round%3 == 1 {
@@ -132,6 +137,37 @@ func TestReplicate(t *testing.T) {
 			nothingOfOurs(t, dst)
 		})
 	}
+}
+
+// freeAddress is one of this machine on which nobody listens.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}
+
+// awaitMetric waits until a metric is shown and above zero.
+func awaitMetric(t *testing.T, addr, name string) {
+	t.Helper()
+	var text []byte
+	for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(200 * time.Millisecond) {
+		res, err := http.Get("http://" + addr + "/metrics")
+		if err != nil {
+			continue
+		}
+		text, _ = io.ReadAll(res.Body)
+		res.Body.Close()
+		for line := range strings.Lines(string(text)) {
+			if v, ok := strings.CutPrefix(line, name+" "); ok && strings.TrimSpace(v) != "0" {
+				return
+			}
+		}
+	}
+	t.Errorf("no %s above 0 in\n%s", name, text)
 }
 
 // awaitStream waits until a process that replicates has come behind its copy.

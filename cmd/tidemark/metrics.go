@@ -1,0 +1,122 @@
+package main
+
+import (
+	"errors"
+	"net"
+	"net/http"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// metered is a watcher whose stream is also shown to Prometheus.
+type metered struct {
+	watcher
+	registry *prometheus.Registry
+	listener net.Listener
+	server   *http.Server
+}
+
+// newMetered opens the endpoint before anything else happens: an address that is taken
+// is no reason to stop a stream later.
+func newMetered(w watcher, addr string) (watcher, error) {
+	l, err := net.Listen("tcp", addr)
+	if err != nil {
+		return nil, &tidemark.Error{Op: "listen", Object: addr, Kind: tidemark.Invalid, Err: err, Hint: "Give an address of this machine that is free, such as 127.0.0.1:9187."}
+	}
+	m := &metered{watcher: w, registry: prometheus.NewRegistry(), listener: l}
+	mux := http.NewServeMux()
+	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
+	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	go func() {
+		if err := m.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			w.Event(job.Event{Time: time.Now(), Kind: "retry", Object: "metrics", Error: err.Error()})
+		}
+	}()
+	return m, nil
+}
+
+// Following begins to give figures.
+func (m *metered) Following(p job.StreamProgress) {
+	m.registry.MustRegister(streamCollector{p})
+	m.watcher.Following(p)
+}
+
+func (m *metered) stop() {
+	_ = m.server.Close() // nobody has to hear of a scrape that was cut
+	m.watcher.stop()
+}
+
+// A streamCollector turns the last sample of a stream into metrics.
+type streamCollector struct{ p job.StreamProgress }
+
+// A metric is one of them: its name, what it is, and where it stands in the sample.
+type metric struct {
+	name, help string
+	kind       prometheus.ValueType
+	value      func(s job.StreamStatus) float64
+}
+
+var metrics = []metric{
+	{"transactions_applied_total", "Transactions of the source that are on the target.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Transactions) }},
+	{"rows_applied_total", "Rows inserted, updated and deleted on the target.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Rows) }},
+	{"transactions_captured_total", "Transactions read from the source's log.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Captured) }},
+	{"bytes_captured_total", "Bytes of changes read from the source's log.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Bytes) }},
+	{"dependencies_total", "Transactions that had to wait for others.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Waited) }},
+	{"held_total", "Transactions that came too early and were tried again in their turn.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Held) }},
+	{"retries_total", "Attempts after a deadlock or the like.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Retried) }},
+	{"exceptions_total", "Changes that the target did not fit.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Exceptions) }},
+	{"in_flight_transactions", "Transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.InFlight) }},
+	{"in_flight_bytes", "Bytes of transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Memory) }},
+	{"agents", "Sessions that apply.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Agents) }},
+	{"agents_busy", "Sessions that work, on average over the last interval.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.Busy }},
+	{"idle", "1 if all that the source's log holds is applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 {
+		if s.Idle {
+			return 1
+		}
+		return 0
+	}},
+	{"behind_seconds", "Age of the last transaction up to which the target has all; 0 when idle.", prometheus.GaugeValue, func(s job.StreamStatus) float64 {
+		if s.Idle || s.Oldest.IsZero() {
+			return 0
+		}
+		return max(0, s.Time.Sub(s.Oldest).Seconds())
+	}},
+	{"queue_messages", "Messages in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.QueueMessages) }},
+	{"queue_bytes", "Bytes in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.QueueBytes) }},
+	{"sample_timestamp_seconds", "When the sample was taken.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Time.UnixMilli()) / 1000 }},
+}
+
+func metricDesc(m metric) *prometheus.Desc {
+	return prometheus.NewDesc("tidemark_stream_"+m.name, m.help, []string{"stream"}, nil)
+}
+
+var latencyDesc = prometheus.NewDesc("tidemark_stream_latency_seconds", "From the source's commit to the target's, over the last interval, split by stage.", []string{"stream", "stage", "quantile"}, nil)
+
+// Describe makes it a prometheus.Collector.
+func (c streamCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, m := range metrics {
+		out <- metricDesc(m)
+	}
+	out <- latencyDesc
+}
+
+// Collect makes it a prometheus.Collector.
+func (c streamCollector) Collect(out chan<- prometheus.Metric) {
+	s, ok := c.p.Status()
+	if !ok {
+		return
+	}
+	for _, m := range metrics {
+		out <- prometheus.MustNewConstMetric(metricDesc(m), m.kind, m.value(s), s.Stream)
+	}
+	for stage, l := range map[string]job.Latency{"end_to_end": s.EndToEnd, "capture": s.Capture, "queue": s.Queue, "apply": s.Apply} {
+		for q, ms := range map[string]float64{"0.5": l.P50, "0.99": l.P99, "1": l.Max} {
+			out <- prometheus.MustNewConstMetric(latencyDesc, prometheus.GaugeValue, ms/1000, s.Stream, stage, q)
+		}
+	}
+}
