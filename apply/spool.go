@@ -82,7 +82,7 @@ func (s *spool) each(do func(*tidemark.Tx, map[uint32]*tidemark.Bound) error) er
 
 // close removes the file.
 func (s *spool) close() {
-	s.file.Close()              // nobody will read it
+	s.file.Close()               // nobody will read it
 	_ = os.Remove(s.file.Name()) // it is gone already, but where open files stay
 }
 

@@ -55,7 +55,7 @@ func writeInitFile(create string) func(data string) error {
 	}
 }
 
-func startMariaDB(name string) (*Server, error) {
+func startMariaDB(kind, name string, options ...string) (*Server, error) {
 	mariadbd, err := program("MariaDB", "/usr/sbin/mariadbd", "mariadbd")
 	if err != nil {
 		return nil, err
@@ -64,7 +64,7 @@ func startMariaDB(name string) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(name, spec{
+	return start(kind, name, spec{
 		server:  Server{Engine: "mariadb", User: "root", Password: password},
 		runAs:   "mysql",
 		quit:    syscall.SIGKILL,
@@ -76,19 +76,19 @@ func startMariaDB(name string) (*Server, error) {
 		config: writeInitFile("CREATE USER IF NOT EXISTS root@'127.0.0.1';\n" +
 			"SET PASSWORD FOR root@'127.0.0.1' = PASSWORD('" + password + "');"),
 		run: func(data string, port int) *exec.Cmd {
-			return exec.Command(mariadbd, append([]string{"--no-defaults"}, append(commonOptions(data, port),
+			return exec.Command(mariadbd, append(append([]string{"--no-defaults"}, append(commonOptions(data, port),
 				"--innodb-log-file-size=32M",
 				"--innodb-flush-method=nosync",
 				"--gtid-strict-mode=ON",
 				"--performance-schema=OFF",
 				"--collation-server=utf8mb4_general_ci", // as in Debian's configuration
-			)...)...)
+			)...), options...)...)
 		},
 		sql: "SELECT version()",
 	})
 }
 
-func startMySQL(name string) (*Server, error) {
+func startMySQL(kind, name string, extra ...string) (*Server, error) {
 	dist := mysqlDist()
 	mysqld, err := program("MySQL "+mysqlVersion, filepath.Join(dist, "bin", "mysqld"))
 	if err != nil {
@@ -98,7 +98,7 @@ func startMySQL(name string) (*Server, error) {
 		return []string{"--no-defaults", "--basedir=" + dist, "--lc-messages-dir=" + filepath.Join(dist, "share"),
 			"--innodb-redo-log-capacity=64M", "--datadir=" + data}
 	}
-	return start(name, spec{
+	return start(kind, name, spec{
 		server:  Server{Engine: "mysql", User: "root", Password: password},
 		runAs:   "mysql",
 		quit:    syscall.SIGKILL,
@@ -109,12 +109,12 @@ func startMySQL(name string) (*Server, error) {
 		config: writeInitFile("CREATE USER IF NOT EXISTS root@'127.0.0.1';\n" +
 			"ALTER USER root@'127.0.0.1' IDENTIFIED BY '" + password + "';"),
 		run: func(data string, port int) *exec.Cmd {
-			return exec.Command(mysqld, append(options(data), append(commonOptions(data, port),
+			return exec.Command(mysqld, append(append(options(data), append(commonOptions(data, port),
 				"--gtid-mode=ON",
 				"--enforce-gtid-consistency=ON",
 				"--mysqlx=OFF",
 				"--secure-file-priv=NULL",
-			)...)...)
+			)...), extra...)...)
 		},
 		sql: "SELECT version()",
 	})

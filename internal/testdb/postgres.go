@@ -36,7 +36,7 @@ timezone = 'UTC'
 log_timezone = 'UTC'
 `
 
-func startPostgres(name string, major int) (*Server, error) {
+func startPostgres(kind, name string, major int, options ...string) (*Server, error) {
 	bin := fmt.Sprintf("/usr/lib/postgresql/%d/bin", major)
 	if v := artifacts[major]; v != "" {
 		bin = filepath.Join(cacheDir(), "postgresql-"+v, "bin")
@@ -45,7 +45,7 @@ func startPostgres(name string, major int) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	return start(name, spec{
+	return start(kind, name, spec{
 		server:  Server{Engine: "postgres", User: "tidemark", Password: password},
 		runAs:   "postgres",
 		quit:    syscall.SIGQUIT, // immediate shutdown, without the shared memory that SIGKILL leaves
@@ -67,7 +67,7 @@ func startPostgres(name string, major int) (*Server, error) {
 			return err
 		},
 		run: func(data string, port int) *exec.Cmd {
-			return exec.Command(postgres, "-D", data, "-p", strconv.Itoa(port))
+			return exec.Command(postgres, append([]string{"-D", data, "-p", strconv.Itoa(port)}, options...)...)
 		},
 		db:  "postgres",
 		sql: "SHOW server_version",

@@ -115,13 +115,14 @@ type spec struct {
 	db, sql string
 }
 
-// start runs a server of that spec in a folder called name.
-func start(name string, sp spec) (*Server, error) {
+// start runs a server of that spec in a folder called name; kind is whose data folder
+// it begins with.
+func start(kind, name string, sp spec) (*Server, error) {
 	as, err := credential(sp.runAs)
 	if err != nil {
 		return nil, err
 	}
-	template, err := initialised(name, sp, as)
+	template, err := initialised(kind, sp, as)
 	if err != nil {
 		return nil, fmt.Errorf("testdb: initialise %s: %w", name, err)
 	}
@@ -141,7 +142,7 @@ func start(name string, sp spec) (*Server, error) {
 	// Another process may take the port between our finding it and the server's opening it.
 	for try := 1; ; try++ {
 		s := sp.server
-		s.Host, s.Dir = "127.0.0.1", data
+		s.Host, s.Dir, s.sp, s.as = "127.0.0.1", data, &sp, as
 		if s.Port, err = freePort(); err != nil {
 			return nil, err
 		}

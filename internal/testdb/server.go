@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 )
 
@@ -22,6 +23,8 @@ type Server struct {
 	Pid            int
 
 	proc *process
+	sp   *spec
+	as   *syscall.Credential
 }
 
 // Postgres returns the PostgreSQL server of that major version: 15 (Debian's
@@ -30,7 +33,7 @@ type Server struct {
 func Postgres(tb testing.TB, major int) *Server {
 	tb.Helper()
 	return shared(tb, fmt.Sprintf("postgres-%d", major), func(name string) (*Server, error) {
-		return startPostgres(name, major)
+		return startPostgres(name, name, major)
 	})
 }
 
@@ -38,14 +41,14 @@ func Postgres(tb testing.TB, major int) *Server {
 // full metadata.
 func MariaDB(tb testing.TB) *Server {
 	tb.Helper()
-	return shared(tb, "mariadb", startMariaDB)
+	return shared(tb, "mariadb", func(name string) (*Server, error) { return startMariaDB(name, name) })
 }
 
 // MySQL returns the MySQL 8.0 server, with a row-based binlog that has full
 // metadata, and GTIDs.
 func MySQL(tb testing.TB) *Server {
 	tb.Helper()
-	return shared(tb, "mysql", startMySQL)
+	return shared(tb, "mysql", func(name string) (*Server, error) { return startMySQL(name, name) })
 }
 
 // Main runs the tests of a package, stops the servers that they started and

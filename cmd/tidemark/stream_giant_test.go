@@ -1,0 +1,73 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// giantLimit is what a process that replicates may take: 256 MB, and --apply-memory,
+// twice --buffer and the queue's window.
+const giantLimit = (256 + 64 + 2*8 + 8) << 20
+
+// TestStreamGiant lets a transaction that is larger than all memory for transactions pass
+// every kind of stream. What comes behind it is not lost.
+func TestStreamGiant(t *testing.T) {
+	t.Parallel()
+	src := pg15(t).NewDatabase(t, "src")
+	testdb.Load(t, src, strings.NewReader("CREATE TABLE g (id int PRIMARY KEY, u int UNIQUE, v text); CREATE TABLE small (id int PRIMARY KEY, n int); INSERT INTO small VALUES (1, 0); INSERT INTO g SELECT i, -i, 'old' FROM generate_series(1, 1000) i"))
+	type stream struct{ dst, name, queue string }
+	streams := []stream{{pg15(t).NewDatabase(t, "direct"), streamName(), "direct"}, {pg15(t).NewDatabase(t, "durable"), streamName(), "durable"}}
+	for _, s := range streams {
+		must(t, "replicate", src, s.dst, "--name", s.name, "--queue", s.queue, "--until", "now")
+	}
+	testdb.Query(t, src, "UPDATE small SET n = n + 1")
+	testdb.Query(t, src, `BEGIN; UPDATE g SET v = 'new'; DELETE FROM g WHERE id <= 10;
+		INSERT INTO g SELECT i, i, 'row ' || i FROM generate_series(1001, 2000000) i; UPDATE small SET n = n + 1; COMMIT`)
+	testdb.Query(t, src, "UPDATE small SET n = n + 1; DELETE FROM g WHERE id = 2000000")
+	state := statePath(t)
+	for _, s := range streams {
+		t.Run(s.queue, func(t *testing.T) {
+			t.Parallel()
+			cmd := process(t, "replicate", src, s.dst, "--name", s.name, "--until", "now", "--progress", "lines")
+			cmd.Args[len(cmd.Args)-1] = state
+			passed(t, peak(peakOf(t, cmd)), s.dst, 2_000_000-11)
+			const sum = "SELECT count(*), sum(id::bigint), sum(u::bigint), min(v), max(v), (SELECT n FROM small) FROM g"
+			if a, b := testdb.Query(t, src, sum), testdb.Query(t, s.dst, sum); a != b {
+				t.Errorf("the source has\n%s\nthe target\n%s", a, b)
+			}
+		})
+	}
+	t.Run("mariadb", func(t *testing.T) {
+		t.Parallel()
+		src, dst, name := maria(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+		testdb.Load(t, src, strings.NewReader("CREATE TABLE g (id int PRIMARY KEY, v varchar(200)); CREATE TABLE small (id int PRIMARY KEY, n int); INSERT INTO small VALUES (1, 0);"))
+		args := []string{"replicate", src, dst, "--name", name, "--until", "now"}
+		must(t, args...)
+		testdb.Query(t, src, "BEGIN; INSERT INTO g SELECT seq, concat('row ', seq, repeat('x', 80)) FROM seq_1_to_300000; UPDATE small SET n = n + 1; COMMIT; UPDATE small SET n = n + 1")
+		passed(t, peak(peakOf(t, process(t, args...))), dst, 300_000)
+		must(t, "diff", src, dst)
+	})
+}
+
+// A usage is what a process took, and said.
+type usage struct {
+	bytes int64
+	out   string
+}
+
+func peak(n int64, out string) usage { return usage{n, out} }
+
+// passed checks that a giant is there, and what it took.
+func passed(t *testing.T, u usage, dst string, rows int) {
+	t.Helper()
+	t.Logf("%d MB", u.bytes>>20)
+	if u.bytes > giantLimit {
+		t.Errorf("it took %d MB, more than %d\n%s", u.bytes>>20, giantLimit>>20, u.out)
+	}
+	if n := testdb.Query(t, dst, "SELECT count(*) FROM g"); n != fmt.Sprint(rows) {
+		t.Errorf("the target has %s rows, not %d\n%s", n, rows, u.out)
+	}
+}

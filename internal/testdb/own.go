@@ -1,0 +1,70 @@
+package testdb
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+var ownN atomic.Int64
+
+// OwnPostgres starts a PostgreSQL server for one test alone, which may kill it. options
+// are arguments of its command line.
+func OwnPostgres(tb testing.TB, major int, options ...string) *Server {
+	tb.Helper()
+	return alone(tb, fmt.Sprintf("postgres-%d", major), func(kind, name string) (*Server, error) {
+		return startPostgres(kind, name, major, options...)
+	})
+}
+
+// OwnMariaDB is OwnPostgres of MariaDB. What is committed there outlives a kill, as it
+// does not with the servers that are shared.
+func OwnMariaDB(tb testing.TB, options ...string) *Server {
+	tb.Helper()
+	return alone(tb, "mariadb", func(kind, name string) (*Server, error) {
+		return startMariaDB(kind, name, append([]string{"--innodb-flush-log-at-trx-commit=2"}, options...)...)
+	})
+}
+
+func alone(tb testing.TB, kind string, start func(kind, name string) (*Server, error)) *Server {
+	tb.Helper()
+	s, err := start(kind, fmt.Sprintf("%s-own-%d", kind, ownN.Add(1)))
+	if err != nil {
+		fail(tb, err)
+	}
+	tb.Cleanup(func() {
+		s.proc.stop()
+		_ = os.RemoveAll(filepath.Dir(s.Dir)) // what stays goes with the process's folder
+	})
+	return s
+}
+
+// Kill ends the server as kill -9 does, without any farewell.
+func (s *Server) Kill(tb testing.TB) {
+	tb.Helper()
+	if err := s.proc.cmd.Process.Kill(); err != nil {
+		tb.Fatalf("testdb: kill: %v", err)
+	}
+	<-s.proc.done
+}
+
+// Restart starts a server that was killed, at the port where it was.
+func (s *Server) Restart(tb testing.TB) {
+	tb.Helper()
+	// Its children, which nobody has killed, have to see first that it is gone.
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		p, err := spawn(s.sp.run(s.Dir, s.Port), filepath.Dir(s.Dir), s.as, s.sp.quit)
+		if err == nil {
+			s.proc, s.Pid = p, p.cmd.Process.Pid
+			if err = p.awaitReady(s, s.sp.db, s.sp.sql); err == nil {
+				return
+			}
+		}
+		if time.Since(begun) > startTimeout {
+			tb.Fatalf("testdb: start again: %v", err)
+		}
+	}
+}
