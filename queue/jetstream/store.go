@@ -231,8 +231,11 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 	done := 0
 	var since time.Time // the server has not answered
 	for done < len(messages) {
+		if ctx.Err() != nil {
+			return done, ctx.Err()
+		}
 		seq, rest := first+uint64(done), messages[done:]
-		n, err := s.publish(ctx, seq, rest)
+		n, err := s.publish(seq, rest)
 		if n > 0 {
 			done, since = done+n, time.Time{}
 			s.stored(seq + uint64(n) - 1)
@@ -288,9 +291,11 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 
 var errBroken = errors.New("the server has stopped to write")
 
-// publish sends the first of messages and waits for all answers. It gives how many of
-// them, from the first on, are stored, and what became of the one behind them.
-func (s *Store) publish(ctx context.Context, seq uint64, messages [][]byte) (n int, err error) {
+// publish sends the first of messages and waits for all answers, which takes ackTimeout at
+// most: whoever gives up and begins again shall not meet his own messages on their way.
+// It gives how many of them, from the first on, are stored, and what became of the one
+// behind them.
+func (s *Store) publish(seq uint64, messages [][]byte) (n int, err error) {
 	var acks []jetstream.PubAckFuture
 	size := 0
 	for i, b := range messages {
@@ -313,8 +318,6 @@ func (s *Store) publish(ctx context.Context, seq uint64, messages [][]byte) (n i
 		select {
 		case <-broken:
 			return n, errBroken
-		case <-ctx.Done():
-			return n, ctx.Err()
 		case <-f.Ok():
 			if !failed {
 				n++

@@ -71,6 +71,7 @@ func Run(t *testing.T, m Maker) {
 		{"pushes back when it is full", 1 << 20, queue.Options{MaxMessage: 64 << 10}, full},
 		{"refuses a transaction larger than itself", 1 << 20, queue.Options{MaxMessage: 64 << 10}, tooLarge},
 		{"fences an earlier writer", 64 << 20, queue.Options{}, fences},
+		{"goes on after an append that was given up", 64 << 20, queue.Options{MaxMessage: 4 << 10}, cancelled},
 		{"passes over what was given up", 64 << 20, queue.Options{MaxMessage: 8 << 10}, givenUp},
 		{"carries a change larger than a message", 64 << 20, queue.Options{MaxMessage: 64 << 10}, largeChange},
 		{"carries a giant in little memory", 2*m.Giant + 64<<20, queue.Options{}, func(b *bench) { giant(b, m.Giant, m.RAM) }},
@@ -476,6 +477,40 @@ func fences(b *bench) {
 	s.restart()
 	b.append(s.some(1)...)
 	b.wantKind(other.Append(b.ctx, keep(s.some(1))), tidemark.Lost, "somebody else writes to the queue")
+}
+
+// cancelled: an Append that is given up amid, again and again, by one who begins again at
+// once.
+func cancelled(b *bench) {
+	s := newSource(15)
+	var txs []*tidemark.Tx
+	for i := range 30 {
+		last := s.place
+		more := s.some(20)
+		ctx, cancel := context.WithTimeout(b.ctx, time.Duration(i)*100*time.Microsecond)
+		err := b.log.Append(ctx, keep(more))
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			b.Fatal(err)
+		}
+		if len(txs) == 0 {
+			last = 0
+		}
+		place, _ := b.begin()
+		if err == nil && place != s.place || place < last {
+			b.Fatalf("after %v the log goes on behind %d; it ended at %d and got up to %d", err, place, last, s.place)
+		}
+		for _, tx := range more {
+			if tx.Place <= place {
+				txs = append(txs, tx)
+			}
+		}
+		s.place = place
+		s.restart()
+	}
+	b.append(s.some(5)...)
+	got := flat(b, b.read(0, s.place))
+	equal(b, got[:len(flat(b, txs))], flat(b, txs))
 }
 
 func givenUp(b *bench) {
