@@ -98,6 +98,7 @@ type applier struct {
 	conn     *pgx.Conn
 	replica  bool // triggers and cascades do nothing in it
 	tables   map[*tidemark.Bound]*destination
+	aliases  int // Bounds among tables that stand for equal ones
 	plan     plan
 	moved    bool // something of the plan is not where it was in the stream
 	fromMany int  // from how many rows on one statement is made for all of them
@@ -295,6 +296,11 @@ func (a *applier) apply(g *tidemark.Group, together bool) (object string, err er
 	}
 	if n, err := strconv.ParseInt(string(a.value), 10, 64); err != nil || n != columns {
 		return "", errAltered
+	}
+	if g.Turn != nil {
+		if err := g.Turn(); err != nil {
+			return "", err
+		}
 	}
 	return "", a.commit()
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -136,8 +137,10 @@ func (a *applier) sendOne(s *shape, c change) error {
 }
 
 // sendMany sends one statement for all rows: an array of their texts, each as the
-// literal of the table's row type. An array is sent in binary so that nothing has to
-// be quoted twice.
+// literal of the table's row type, so that every type is read as it always is. (An array
+// for each column would cost the server a set of rows for each, and VALUES an expression
+// to compile for each value.) An array is sent in binary so that nothing has to be quoted
+// twice.
 func (a *applier) sendMany(s *shape, rows []change) error {
 	const textOID = 25
 	a.bind(s.many, 1)
@@ -199,6 +202,9 @@ func statementForMany(d *destination, c tidemark.Change, vals []tidemark.Value) 
 		}
 		col := &b.Table.Columns[at]
 		name := quoteIdent(col.Name)
+		if geometry(b, i) {
+			return "", nil
+		}
 		names, from = append(names, name), append(from, "v."+name)
 		identity := col.Identity != nil && col.Identity.Always
 		always = always || identity
@@ -279,6 +285,10 @@ const destinationSQL = `SELECT w.n::int, c.oid, c.relnatts::bigint,
 
 // know finds out about the tables of a group that the session has not met yet.
 func (a *applier) know(ctx context.Context, g *tidemark.Group) error {
+	if a.aliases > 100 { // earlier Bounds, most of which nobody has any more
+		maps.DeleteFunc(a.tables, func(b *tidemark.Bound, d *destination) bool { return d.bound != b })
+		a.aliases = 0
+	}
 	var fresh []*destination
 	var last *tidemark.Bound
 	err := g.Each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
@@ -311,12 +321,14 @@ func (a *applier) know(ctx context.Context, g *tidemark.Group) error {
 	return nil
 }
 
-// again finds a destination that a relation equal to b's has: the server tells a
-// relation again and again, and what is prepared for it can be used on.
+// again finds a destination that a relation equal to b's has, and hands it on to b: the
+// server tells a relation again and again, and what is prepared for it can be used on.
 func (a *applier) again(b *tidemark.Bound) *destination {
 	for x, d := range a.tables {
 		if x.Table == b.Table && x.Relation.ID == b.Relation.ID && x.Relation.Identity == b.Relation.Identity &&
 			slices.Equal(x.Relation.Columns, b.Relation.Columns) && slices.Equal(x.Columns, b.Columns) {
+			d.bound = b
+			a.aliases++
 			return d
 		}
 	}
@@ -390,6 +402,9 @@ func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value
 	table := quoteTable(b.Table.TableID)
 	param := func(column int, old bool) string {
 		args = append(args, arg{column, old})
+		if geometry(b, column) {
+			return fmt.Sprintf("decode($%d::text, 'hex')", len(args))
+		}
 		return fmt.Sprintf("$%d", len(args))
 	}
 	var names, places, sets []string
@@ -426,6 +441,17 @@ func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value
 		return "UPDATE " + table + " SET " + strings.Join(sets, ", ") + " WHERE " + whichRow(b, c, param), args
 	}
 	return "DELETE FROM " + table + " WHERE " + whichRow(b, c, param), args
+}
+
+// geometry reports whether column i of the relation is a geometry of MySQL, whose text is
+// the hex of EWKB, and the target's bytes, or PostGIS's geometry, which takes these.
+func geometry(b *tidemark.Bound, i int) bool {
+	const mysqlGeometry = 255 // no type of PostgreSQL has that number
+	if b.Relation.Columns[i].Type != mysqlGeometry || b.Columns[i] < 0 {
+		return false
+	}
+	kind := b.Table.Columns[b.Columns[i]].Type.Kind
+	return kind == tidemark.Geometry || kind.Bytes()
 }
 
 // whichRow gives the condition that finds the row of an update or delete.
