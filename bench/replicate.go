@@ -202,7 +202,7 @@ func catchUpTools(b *bench, a *arena) []tool {
 
 func agentTools(b *bench, a *arena) (out []tool) {
 	for _, n := range []int{16, 8, 4, 1} {
-		out = append(out, b.followTool(a, fmt.Sprintf("%d agents", n), "--agents", strconv.Itoa(n)))
+		out = append(out, b.followTool(a, fmt.Sprintf("%d agents", n), "--agents", strconv.Itoa(n), "--commit-count", "1"))
 	}
 	return out
 }
