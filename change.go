@@ -288,6 +288,9 @@ type Group struct {
 	// Spooled, if not nil, gives the changes of a transaction that is too large for memory,
 	// piece by piece; Txs then has it without any. It may be gone through more than once.
 	Spooled func(do func(*Tx, map[uint32]*Bound) error) error
+	// Turn, if not nil, is called when all of the group has met its rows, and before it is
+	// committed. It may take its time; an error ends the group.
+	Turn func() error
 	// Low is the place up to which, itself included, all transactions of the stream are
 	// on the target; Done are the places above it that this agent has committed, those
 	// of Txs included.

@@ -66,6 +66,10 @@ type Options struct {
 	// Retries is how often a transaction is tried again after errors that may go away;
 	// default 3.
 	Retries int
+	// SourceOrder lets transactions become visible in the order of the source's commits:
+	// they are applied in parallel, and committed one after the other. It takes one agent
+	// more.
+	SourceOrder bool
 	// OnConflict is what becomes of changes that the target does not fit. Other than Stop
 	// needs a Resolver.
 	OnConflict Conflict
@@ -107,6 +111,7 @@ type item struct {
 	got     time.Time // out of it
 	done    bool
 	held    bool // has come too early once
+	free    bool // nothing is in its way, and the agents were told
 	taken   bool // an agent has it, or has had it
 }
 
@@ -127,8 +132,9 @@ type runner struct {
 	lowTime time.Time
 	bytes   int64
 	holding map[*item]bool // held until they are the oldest
-	closed  bool           // no more will come
-	done    [][]uint64     // per agent, above low
+	turns   turnstile
+	closed  bool       // no more will come
+	done    [][]uint64 // per agent, above low
 	spools  map[*spool]bool
 	stats   Stats
 }
@@ -151,7 +157,10 @@ func New(tgt Target, opt Options) *Run {
 	if opt.Retries <= 0 {
 		opt.Retries = 3
 	}
-	return &Run{&runner{tgt: tgt, opt: opt, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), room: make(chan struct{}, 1),
+	if opt.SourceOrder {
+		opt.Agents++
+	}
+	return &Run{&runner{tgt: tgt, opt: opt, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), room: make(chan struct{}, 1),
 		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents), spools: map[*spool]bool{}}}
 }
 
@@ -355,7 +364,7 @@ func (r *runner) admit(ctx context.Context, c *flow.Clock, it *item, accesses []
 		return nil
 	}
 	if r.tracker.Add(&it.node, accesses) {
-		r.ready <- it
+		r.free(it)
 	} else {
 		r.stats.Waited++
 	}
@@ -391,10 +400,14 @@ func (r *runner) advance() {
 	}
 	if len(r.order) > 0 && r.holding[r.order[0]] {
 		delete(r.holding, r.order[0])
-		r.ready <- r.order[0]
+		r.free(r.order[0])
+	}
+	if moved > 0 && r.opt.SourceOrder {
+		r.next()
 	}
 	if r.closed && len(r.order) == 0 {
 		close(r.ready)
+		close(r.turns.first)
 		r.closed = false // once
 	}
 }
@@ -403,9 +416,12 @@ func (r *runner) advance() {
 func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 	var free []*Node
 	for {
-		items, err := r.take(ctx, c)
-		if err != nil || len(items) == 0 {
+		items, err := r.take(ctx, c, n)
+		if err != nil || items == nil {
 			return err
+		}
+		if len(items) == 0 {
+			continue // somebody else has it
 		}
 		failed, err := r.attempt(ctx, c, n, items)
 		if err != nil {
@@ -423,7 +439,7 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 			free = r.tracker.Done(&it.node, free[:0])
 			for _, f := range free {
 				if it := f.Tx.(*item); !it.taken {
-					r.ready <- it
+					r.free(it)
 				}
 			}
 			r.count(it, now)
@@ -442,13 +458,17 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 // take waits for a free transaction and takes more that one commit may hold, in commit
 // order: its share of those that are free; and, where those are few, such as wait for what
 // it has taken alone, which nobody else could do meanwhile.
-func (r *runner) take(ctx context.Context, c *flow.Clock) ([]*item, error) {
+func (r *runner) take(ctx context.Context, c *flow.Clock, n int) ([]*item, error) {
 	defer c.Enter(c.Enter(flow.WaitWork))
+	from := r.ready
+	if r.opt.SourceOrder && n == 0 {
+		from = r.turns.first
+	}
 	var first *item
 	select {
 	case <-ctx.Done():
 		return nil, ctx.Err()
-	case it, ok := <-r.ready:
+	case it, ok := <-from:
 		if !ok {
 			return nil, nil
 		}
@@ -456,6 +476,9 @@ func (r *runner) take(ctx context.Context, c *flow.Clock) ([]*item, error) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.opt.SourceOrder {
+		return r.takeOne(first, n), nil
+	}
 	first.taken = true
 	limit := r.opt.CommitCount
 	if limit <= 0 {
@@ -526,6 +549,10 @@ func (r *runner) again(ctx context.Context, c *flow.Clock, n int, it *item, err 
 		if ctx.Err() != nil {
 			return nil, err
 		}
+		if errors.Is(err, errGaveWay) {
+			it.held = true
+			return []*item{it}, nil
+		}
 		switch tidemark.KindOf(err) {
 		case tidemark.Transient:
 			if transient++; transient > r.opt.Retries {
@@ -591,6 +618,9 @@ func pause(ctx context.Context, c *flow.Clock, d time.Duration) error {
 // apply applies items in one transaction of the target.
 func (r *runner) apply(ctx context.Context, c *flow.Clock, n int, items []*item) error {
 	g := r.group(n, items)
+	if r.opt.SourceOrder {
+		g.Turn = func() error { return r.turn(ctx, items[0]) }
+	}
 	defer c.Enter(c.Enter(flow.IO))
 	err := r.tgt.Apply(ctx, g)
 	if err == nil {

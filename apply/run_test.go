@@ -173,6 +173,8 @@ func TestParallelApply(t *testing.T) {
 		{"1 agent", apply.Options{Agents: 1, CommitCount: 3}, false},
 		{"little room", apply.Options{Agents: 8, MaxInFlight: 3, MemoryLimit: 100}, false},
 		{"16 agents, late", apply.Options{}, true},
+		{"source order", apply.Options{Agents: 6, SourceOrder: true}, false},
+		{"source order, late", apply.Options{SourceOrder: true}, true},
 		{"3 agents, late, 50 a commit", apply.Options{Agents: 3, CommitCount: 50}, true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -254,4 +256,58 @@ func TestStoppedAtAnyMoment(t *testing.T) {
 			t.Fatalf("round %d: %v: %v", round, kind, err)
 		}
 	}
+}
+
+// In the source's order the target never shows what the source never was: the second of
+// two counters, which run after each other, is never ahead.
+func TestSourceOrderIsSeen(t *testing.T) {
+	r := newRig(t)
+	testdb.Query(t, r.src, "INSERT INTO district VALUES (1, 'a', 0), (2, 'b', 0)")
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := r.follow(t, ctx, apply.Options{Agents: 8, SourceOrder: true})
+		ended <- err
+	}()
+	working := make(chan struct{})
+	go func() {
+		defer close(working)
+		conn, err := pgconn.Connect(t.Context(), r.src)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer conn.Close(context.Background())
+		for i := range 1500 {
+			if _, err := conn.Exec(t.Context(), fmt.Sprintf("UPDATE district SET total = %d WHERE id = %d", i/2+1, i%2+1)).ReadAll(); err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	}()
+	conn, err := pgconn.Connect(t.Context(), r.dst)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close(context.Background())
+	looks := 0
+	for over := false; !over; looks++ {
+		select {
+		case <-working:
+			over = true
+		default:
+		}
+		res, err := conn.Exec(t.Context(), "SELECT a.total, b.total FROM district a, district b WHERE a.id = 1 AND b.id = 2 AND a.total NOT IN (b.total, b.total + 1)").ReadAll()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows := res[0].Rows; len(rows) > 0 {
+			t.Fatalf("the target shows %q", rows)
+		}
+	}
+	t.Logf("%d looks", looks)
+	r.await(t)
+	cancel()
+	<-ended
 }

@@ -432,6 +432,11 @@ func (a *applier) apply(g *tidemark.Group) (object string, err error) {
 	if object, err = a.send(); err != nil {
 		return object, err
 	}
+	if g.Turn != nil {
+		if err := g.Turn(); err != nil {
+			return "", err
+		}
+	}
 	a.committing = true
 	if err := a.s.wire.command(gomysql.COM_QUERY, "COMMIT"); err != nil {
 		a.s.dead = true

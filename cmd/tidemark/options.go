@@ -125,6 +125,8 @@ var options = []option{
 	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff cutover", count0(1<<30, func(s *settings) *int { return &s.maxPrinted })},
 	{"name", "text", "main", "The stream's name: of its slot on the source, and of its progress on the target. Small letters, digits, underscores.", onStream, text(func(s *settings) *string { return &s.stream.Name })},
 	{"agents", "number", "16", "Sessions that apply transactions, 1 to 128.", "replicate cutover", number(1, 128, func(s *settings) *int { return &s.stream.Apply.Agents })},
+	{"commit-order", "dependent|source", "dependent", "Commit transactions that have nothing to do with each other as they are ready, or all in the source's order.", "replicate cutover", choose(map[string]func(*settings){
+		"dependent": func(s *settings) { s.stream.Apply.SourceOrder = false }, "source": func(s *settings) { s.stream.Apply.SourceOrder = true }})},
 	{"commit-count", "number", "0", "Transactions of the source that an agent may put into one of the target, up to 1000; 0: one, and up to 100 while there is much to catch up with.", "replicate cutover", number(0, 1000, func(s *settings) *int { return &s.stream.Apply.CommitCount })},
 	{"conflict", "stop|ignore|force", "stop", "What becomes of a change that the target does not fit (its row is there already, or is not there): stop; pass it over; or make an insert an update and an update an insert. The last two note it, see tidemark exceptions.", "replicate cutover", choose(map[string]func(*settings){
 		"stop": func(s *settings) { s.stream.Apply.OnConflict = apply.Stop }, "ignore": func(s *settings) { s.stream.Apply.OnConflict = apply.Ignore },
