@@ -21,11 +21,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net/url"
 	"regexp"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -476,110 +473,4 @@ func (s *Store) Close() error {
 		s.embedded.close()
 	}
 	return nil
-}
-
-// Codes of errors of JetStream (nats-server, server/errors.json).
-const (
-	codeStoreFailed    = 10077
-	codeNoResources    = 10023
-	codeStorageLimit   = 10047
-	codeWrongSequence  = 10071
-	codeWrongSequence2 = 10164
-	codeNotEnabled     = 10076
-	codeNotEnabledHere = 10039
-	codeNoStream       = 10059
-)
-
-func wrongSequence(e *jetstream.APIError) bool {
-	return e.ErrorCode == codeWrongSequence || e.ErrorCode == codeWrongSequence2
-}
-
-// refused words why a server has not stored a message.
-func (s *Store) refused(e *jetstream.APIError) error {
-	switch {
-	case e.ErrorCode == codeStoreFailed && strings.Contains(e.Description, "maximum bytes"):
-		return queue.ErrFull
-	case e.ErrorCode == codeStoreFailed, e.ErrorCode == codeNoResources, e.ErrorCode == codeStorageLimit:
-		cause := e.Description
-		if s.embedded != nil {
-			if text := s.embedded.log.last(); text != "" {
-				cause = text
-			}
-		}
-		return diskError("append to", s.Name(), errors.New(cause))
-	}
-	return s.error(tidemark.Bug, "append to", e, "")
-}
-
-// diskError is one of the file system.
-func diskError(op, object string, err error) error {
-	out := &tidemark.Error{Op: op, Object: object, Kind: tidemark.Invalid, Err: err}
-	text := err.Error()
-	switch {
-	case errors.Is(err, syscall.ENOSPC), strings.Contains(text, syscall.ENOSPC.Error()), strings.Contains(text, syscall.EFBIG.Error()), strings.Contains(text, syscall.EDQUOT.Error()):
-		out.Kind, out.Hint = tidemark.Full, "Make room on the disk of the queue, and start again: nothing that was acknowledged is lost."
-	case errors.Is(err, syscall.EACCES), errors.Is(err, syscall.EPERM), errors.Is(err, syscall.EROFS):
-		out.Kind, out.Hint = tidemark.Forbidden, "Give the user of this process the right to write there."
-	default:
-		out.Hint = "Look at the disk of the queue."
-	}
-	return out
-}
-
-func (s *Store) error(kind tidemark.Kind, op string, err error, hint string) error {
-	return &tidemark.Error{Op: op, Object: s.Name(), Kind: kind, Hint: hint, Err: errors.New(s.opt.hide(err.Error()))}
-}
-
-// fail words an error of the client.
-func (s *Store) fail(ctx context.Context, op string, err error) error {
-	var api *jetstream.APIError
-	switch {
-	case err == nil:
-		return nil
-	case ctx.Err() != nil:
-		return ctx.Err()
-	case errors.As(err, &api) && (api.ErrorCode == codeNotEnabled || api.ErrorCode == codeNotEnabledHere), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
-		return s.error(tidemark.Unsupported, op, err, "Switch JetStream on at the NATS server (jetstream { store_dir, sync_interval: always }).")
-	case errors.As(err, &api) && (api.ErrorCode == codeStoreFailed || api.ErrorCode == codeNoResources || api.ErrorCode == codeStorageLimit):
-		return s.refused(api)
-	case errors.As(err, &api) && api.ErrorCode == codeNoStream, errors.Is(err, jetstream.ErrStreamNotFound):
-		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: capture again from the place that the target has reached.")
-	case errors.As(err, &api):
-		return s.error(tidemark.Invalid, op, err, "")
-	}
-	return s.error(tidemark.Transient, op, err, "")
-}
-
-// connectFailed words why there is no connection.
-func (s *Store) connectFailed(err error) error {
-	var known *tidemark.Error
-	switch {
-	case errors.As(err, &known):
-		return err
-	case errors.Is(err, nats.ErrAuthorization), errors.Is(err, nats.ErrAuthExpired), errors.Is(err, nats.ErrAuthRevoked), strings.Contains(strings.ToLower(err.Error()), "authorization"):
-		return s.error(tidemark.Denied, "open", err, "")
-	}
-	return s.error(tidemark.Unreachable, "open", err, "")
-}
-
-// hide takes what logs in out of a text.
-func (o *Options) hide(text string) string {
-	for _, one := range strings.Split(o.URL, ",") {
-		u, err := url.Parse(strings.TrimSpace(one))
-		if err != nil || u.User == nil {
-			continue
-		}
-		bare := *u
-		bare.User = nil
-		text = strings.ReplaceAll(text, strings.TrimSpace(one), bare.String())
-		if p, ok := u.User.Password(); ok && p != "" {
-			text = strings.ReplaceAll(text, p, "***")
-		} else if name := u.User.Username(); name != "" { // which is a token then
-			text = strings.ReplaceAll(text, name, "***")
-		}
-	}
-	if o.Password != "" {
-		text = strings.ReplaceAll(text, o.Password, "***")
-	}
-	return tidemark.MaskURL(text)
 }

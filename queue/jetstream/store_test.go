@@ -48,7 +48,7 @@ func TestEmbedded(t *testing.T) {
 			dir := tb.TempDir()
 			return func() queue.Store { return open(tb, Options{Queue: "orders", Dir: dir, Limit: limit}) }
 		},
-		Giant: 200 << 20, RAM: 128 << 20, Checks: 15,
+		Giant: 200 << 20, RAM: 128 << 20, Checks: 10,
 	})
 }
 

@@ -1,0 +1,123 @@
+package queuetest
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/queue"
+)
+
+func fences(b *bench) {
+	s := newSource(11)
+	txs := s.some(3)
+	b.append(txs...)
+	other, err := queue.New(b.ctx, b.store, b.opt)
+	if err != nil {
+		b.Fatal(err)
+	}
+	if place, _, err := other.Begin(b.ctx, 0); err != nil || place != s.place {
+		b.Fatalf("the other begins behind %d, %v", place, err)
+	}
+	s.restart()
+	more := s.some(3)
+	if err := other.Append(b.ctx, keep(more)); err != nil {
+		b.Fatal(err)
+	}
+	b.wantKind(b.log.Append(b.ctx, keep(more)), tidemark.Lost, "somebody else writes to the queue")
+	equal(b, flat(b, b.read(0, s.place)), flat(b, append(txs, more...)))
+	if place, _ := b.begin(); place != s.place {
+		b.Fatalf("the first begins again behind %d, not %d", place, s.place)
+	}
+	s.restart()
+	b.append(s.some(1)...)
+	b.wantKind(other.Append(b.ctx, keep(s.some(1))), tidemark.Lost, "somebody else writes to the queue")
+}
+
+// cancelled: an Append that is given up amid, again and again, by one who begins again at
+// once.
+func cancelled(b *bench) {
+	s := newSource(15)
+	var txs []*tidemark.Tx
+	for i := range 30 {
+		last := s.place
+		more := s.some(20)
+		ctx, cancel := context.WithTimeout(b.ctx, time.Duration(i)*100*time.Microsecond)
+		err := b.log.Append(ctx, keep(more))
+		cancel()
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			b.Fatal(err)
+		}
+		if len(txs) == 0 {
+			last = 0
+		}
+		place, _ := b.begin()
+		if err == nil && place != s.place || place < last {
+			b.Fatalf("after %v the log goes on behind %d; it ended at %d and got up to %d", err, place, last, s.place)
+		}
+		for _, tx := range more {
+			if tx.Place <= place {
+				txs = append(txs, tx)
+			}
+		}
+		s.place = place
+		s.restart()
+	}
+	b.append(s.some(5)...)
+	got := flat(b, b.read(0, s.place))
+	equal(b, got[:len(flat(b, txs))], flat(b, txs))
+}
+
+func givenUp(b *bench) {
+	s := newSource(12)
+	txs := s.some(5)
+	b.append(txs...)
+	large := s.next(6, 10, 2000) // about 10 KB each
+	b.append(large[:4]...)
+
+	// One that reads meanwhile has got the first pieces.
+	reached, done := make(chan struct{}), make(chan error, 1)
+	go func() {
+		pieces := 0
+		done <- b.log.Read(b.ctx, txs[len(txs)-1].Place, func(tx *tidemark.Tx) error {
+			if pieces++; pieces == 4 {
+				close(reached)
+			}
+			return nil
+		})
+	}()
+	select {
+	case <-reached:
+	case err := <-done:
+		b.Fatalf("the read ended: %v", err)
+	}
+	if place, _ := b.begin(); place != txs[len(txs)-1].Place {
+		b.Fatalf("amid a transaction the last is said to be at %d", place)
+	}
+	s.restart()
+	large[0].Changes = append(s.describe(), large[0].Changes...)
+	b.append(large[:2]...)
+	b.wantKind(<-done, tidemark.Transient, "has begun a transaction again")
+
+	// Once more, and then whole, with another before it that was not there before.
+	b.begin()
+	s.restart()
+	place := s.place
+	s.place = txs[len(txs)-1].Place
+	early := s.next(1, 1, 5)
+	early[0].Place, s.place = txs[len(txs)-1].Place+1, place
+	b.append(early...)
+	b.append(large...)
+	more := s.some(5)
+	b.append(more...)
+	want := append(append(append(txs[:len(txs):len(txs)], early...), large...), more...)
+	equal(b, flat(b, b.read(0, s.place)), flat(b, want))
+	equal(b, flat(b, b.read(early[0].Place, s.place)), flat(b, want)[len(flat(b, txs))+1:])
+
+	// What was given up is trimmed with what was before it.
+	if err := b.log.Trim(b.ctx, early[0].Place); err != nil {
+		b.Fatal(err)
+	}
+	equal(b, flat(b, b.read(early[0].Place, s.place)), flat(b, want)[len(flat(b, txs))+1:])
+}
