@@ -271,7 +271,7 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 	for try := 0; ; try++ {
 		began := time.Now()
 		err = r.session(ctx)
-		if tidemark.KindOf(err) != tidemark.Transient || ctx.Err() != nil {
+		if !r.passes(err) || ctx.Err() != nil {
 			break
 		}
 		if time.Since(began) > time.Minute {
@@ -293,6 +293,13 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 	return r.run.ID, r.report(time.Since(started)), r.end(context.WithoutCancel(ctx), time.Since(started), err)
 }
 
+// passes says whether an error may pass by itself: a server that does not answer is
+// waited for if it has answered before.
+func (r *replicating) passes(err error) bool {
+	kind := tidemark.KindOf(err)
+	return kind == tidemark.Transient || kind == tidemark.Unreachable && r.sessions > 0
+}
+
 // errReached ends a stream that was to go until now.
 var errReached = errors.New("the stream has come to where it was to end")
 
@@ -308,9 +315,11 @@ func (r *replicating) session(ctx context.Context) error {
 	}
 	opt := r.spec.Apply
 	opt.Queue = r.spec.Name
-	if opt.Bind, err = binder(ctx, r.tgt, moves); err != nil {
+	tables, err := r.newBinder(ctx, moves)
+	if err != nil {
 		return err
 	}
+	opt.Bind = tables.bind
 	var until uint64
 	if r.spec.UntilNow {
 		if until, err = r.from.End(ctx); err != nil {
@@ -336,6 +345,9 @@ func (r *replicating) session(ctx context.Context) error {
 			wanted[m.From.TableID] = true
 		}
 		picker.Only(func(id tidemark.TableID) bool { return wanted[id] })
+	}
+	if keeper, ok := h.stream.(capture.DateKeeper); ok && r.tgt.Name() != "postgres" {
+		keeper.KeepDates()
 	}
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)

@@ -295,9 +295,9 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 	if err := s.begin(); err != nil {
 		return s.fail(ctx, err)
 	}
-	ctx, stop := context.WithCancelCause(ctx)
+	reporting, stop := context.WithCancelCause(ctx) // not ctx: what ends it says nothing of why the stream has ended
 	var wg sync.WaitGroup
-	wg.Go(func() { s.report(ctx, stop) })
+	wg.Go(func() { s.report(reporting, stop) })
 	err = s.read(emit)
 	stop(nil)
 	wg.Wait()
