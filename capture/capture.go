@@ -53,6 +53,13 @@ type Picker interface {
 	Only(want func(tidemark.TableID) bool)
 }
 
+// A DateKeeper is a Stream that otherwise makes something of dates that are none.
+type DateKeeper interface {
+	// KeepDates gives dates such as 0000-00-00 as they are, to a target that holds them.
+	// It comes before Run.
+	KeepDates()
+}
+
 // Stats is a Meter's reading.
 type Stats struct {
 	Transactions, Rows, Bytes int64

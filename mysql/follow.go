@@ -34,6 +34,7 @@ type Stream struct {
 	e    *Engine
 	name string
 	only func(tidemark.TableID) bool
+	zero Policy   // for dates that are none elsewhere
 	fold bool     // names of tables are compared without regard to case
 	s0   *session // holds the stream's lock, and then is what the log comes by
 	wire *wire
@@ -175,7 +176,7 @@ func (e *Engine) binlogs(ctx context.Context) ([]logFile, error) {
 }
 
 func (e *Engine) newStream(name, file string, after uint64) *Stream {
-	s := &Stream{e: e, name: name, file0: file, file: uint32(after >> 32), pos: after & 0xffffffff,
+	s := &Stream{e: e, name: name, zero: e.opt.ZeroDates, file0: file, file: uint32(after >> 32), pos: after & 0xffffffff,
 		maps: map[uint64]*logTable{}, tables: map[tidemark.TableID]*logTable{}, relations: map[uint32]string{}, said: map[uint32]bool{},
 		charsets: map[string]*charset{}, waiting: map[string]*preparedTx{}}
 	s.seen.Store(after)
@@ -217,6 +218,10 @@ func (e *Engine) Follow(ctx context.Context, stream string, after uint64) (*Stre
 
 // Only leaves out changes of tables that want does not want. Call it before Run.
 func (s *Stream) Only(want func(tidemark.TableID) bool) { s.only = want }
+
+// KeepDates gives dates that are none elsewhere, such as 0000-00-00, as they are, whatever
+// Options.ZeroDates says: for targets that hold them. Call it before Run.
+func (s *Stream) KeepDates() { s.zero = asWritten }
 
 // connect opens the stream's session, and takes the lock of its name. A session that was
 // cut may be there for a moment still.

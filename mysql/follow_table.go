@@ -205,7 +205,7 @@ func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
 	}
 	for i := range t.cols {
 		c := &t.cols[i]
-		c.typ, c.meta, c.zero = m.types[i], m.metas[i], s.e.opt.ZeroDates
+		c.typ, c.meta, c.zero = m.types[i], m.metas[i], s.zero
 		var now *tidemark.Column
 		switch {
 		case m.names == nil && i >= len(shown.columns):

@@ -800,6 +800,18 @@ func TestFollowGoesWrong(t *testing.T) {
 		script(t, e, "SET sql_mode=''", "INSERT INTO item VALUES (3,'0000-00-00')")
 		_, err = tryFollow(t, e, from)
 		wrong(err, tidemark.BadRow, `column d holds "0000-00-00"`)
+		s = stream(t, e, from)
+		s.KeepDates()
+		r := newReplica(t)
+		if err := s.Run(t.Context(), func(tx *tidemark.Tx) error {
+			if got := r.take(tx); strings.Contains(got[0], "I item new(3,0000-00-00)") {
+				return errEnough
+			}
+			return nil
+		}); err != errEnough {
+			t.Error(err)
+		}
+		s.Close()
 
 		script(t, e, "FLUSH BINARY LOGS", "FLUSH BINARY LOGS", "INSERT INTO item VALUES (4,NULL)")
 		files, err := e.binlogs(t.Context())

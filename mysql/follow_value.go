@@ -276,9 +276,17 @@ func (c *logColumn) moment(dst, v []byte) ([]byte, error) {
 	return dst, nil
 }
 
+// asWritten is the Policy of a stream to targets that hold what is no date elsewhere.
+const asWritten Policy = 255
+
 // zeroDate is for what is no date elsewhere, the text of which begins at index at.
 func (c *logColumn) zeroDate(dst []byte, at int) ([]byte, error) {
 	switch c.zero {
+	case asWritten:
+		if c.zoned {
+			dst = append(dst, "+00"...)
+		}
+		return dst, nil
 	case Null:
 		return dst, errNull
 	case Epoch:
