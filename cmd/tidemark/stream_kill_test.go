@@ -1,0 +1,149 @@
+package main
+
+import (
+	"bytes"
+	"math/rand/v2"
+	"os/exec"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// A following is a process that replicates.
+type following struct {
+	*exec.Cmd
+	t   *testing.T
+	err buffer
+}
+
+// A buffer may be read while a process writes to it.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// running starts a process that replicates. It is killed when the test ends.
+func running(t *testing.T, args ...string) *following {
+	t.Helper()
+	f := &following{Cmd: process(t, append(args, "--monitor-interval", "1s", "--progress", "lines")...), t: t}
+	f.Stderr = &f.err
+	if err := f.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = f.Process.Kill() }) // it has ended, mostly
+	return f
+}
+
+// await waits until yes.
+func (f *following) await(what string, yes func() bool) {
+	f.t.Helper()
+	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(50 * time.Millisecond) {
+		if yes() {
+			return
+		}
+	}
+	f.t.Fatalf("no %s within a minute\n%s", what, &f.err)
+}
+
+// says waits until it has said a text so many times.
+func (f *following) says(text string, times int) {
+	f.t.Helper()
+	f.await(text, func() bool { return strings.Count(f.err.String(), text) >= times })
+}
+
+// follows waits until the target has a row that is written to the source now.
+func (f *following) follows(src, dst, table string, id int) {
+	f.t.Helper()
+	insert, find := "INSERT INTO "+table+" (id) VALUES (%)", "SELECT count(*) FROM "+table+" WHERE id = %"
+	at := func(sql string) string { return strings.ReplaceAll(sql, "%", strconv.Itoa(id)) }
+	testdb.Query(f.t, src, at(insert))
+	f.await("row "+strconv.Itoa(id), func() bool { n, err := testdb.TryQuery(dst, at(find)); return err == nil && n == "1" })
+}
+
+// ends waits for its end, and checks its exit code.
+func (f *following) ends(code int, texts ...string) {
+	f.t.Helper()
+	_ = f.Wait() // its state says more
+	if got := f.ProcessState.ExitCode(); got != code {
+		f.t.Errorf("exit %d, not %d\n%s", got, code, &f.err)
+	}
+	for _, text := range texts {
+		if !strings.Contains(f.err.String(), text) {
+			f.t.Errorf("no %q in\n%s", text, &f.err)
+		}
+	}
+}
+
+// interrupt stops it as Ctrl-C does.
+func (f *following) interrupt() {
+	f.t.Helper()
+	_ = f.Process.Signal(syscall.SIGINT)
+	f.ends(130)
+}
+
+// equal ends a stream well: both sides have the same rows.
+func equal(t *testing.T, src, dst, name string, args ...string) {
+	t.Helper()
+	o := cli(t, append([]string{"cutover", src, dst, "--name", name}, args...)...)
+	if o.code != 0 || !strings.Contains(o.out, "Both sides are equal") {
+		t.Errorf("cutover: exit %d\n%s%s", o.code, o.out, o.errOut)
+	}
+}
+
+// TestStreamServersKilled kills the servers at both ends of a stream, time and again and
+// under load. The process goes on by itself.
+func TestStreamServersKilled(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name, queue string
+		from, to    func(*testing.T) *testdb.Server
+	}{
+		{"postgres to postgres", "direct", ownPostgres, ownPostgres},
+		{"mariadb to mariadb", "durable", ownMariaDB, ownMariaDB},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			from, to := x.from(t), x.to(t)
+			src, dst, name := from.NewDatabase(t, "src"), to.NewDatabase(t, "dst"), streamName()
+			testdb.Load(t, src, strings.NewReader(ledger))
+			must(t, "replicate", src, dst, "--name", name, "--queue", x.queue, "--until", "now")
+			f := running(t, "replicate", src, dst, "--name", name)
+			seed, stop := rand.Uint64(), make(chan struct{})
+			var wg sync.WaitGroup
+			wg.Go(func() { trade(src, seed, stop) })
+			f.follows(src, dst, "history", -1)
+			for i, srv := range []*testdb.Server{to, from, to} {
+				retries := strings.Count(f.err.String(), "trying again")
+				srv.Kill(t)
+				f.says("trying again", retries+1)
+				srv.Restart(t)
+				f.follows(src, dst, "history", -2-i)
+			}
+			close(stop)
+			wg.Wait()
+			f.interrupt()
+			equal(t, src, dst, name)
+			must(t, "replicate", src, dst, "--name", name, "--remove")
+		})
+	}
+}
+
+func ownPostgres(t *testing.T) *testdb.Server { return testdb.OwnPostgres(t, 15) }
+func ownMariaDB(t *testing.T) *testdb.Server  { return testdb.OwnMariaDB(t) }
