@@ -39,7 +39,8 @@ func trade(url string, seed uint64, stop chan struct{}) {
 			fmt.Sprintf("DELETE FROM history WHERE id %% 50 = %d", a%50),
 			fmt.Sprintf("DELETE FROM account WHERE id %% 200 = %d", a),
 			fmt.Sprintf("UPDATE branch SET name = 'x%d' WHERE id = %d", n, b),
-		}[rnd.IntN(6)]
+			fmt.Sprintf("UPDATE account SET extra = %d WHERE id %% 200 = %d", n, a), // once it is there
+		}[rnd.IntN(7)]
 		_, _ = testdb.TryQuery(url, "BEGIN; "+sql+"; COMMIT") // those that meet may be refused
 	}
 }
@@ -84,6 +85,10 @@ func TestReplicateAcross(t *testing.T) {
 					awaitStream(t, cmd, &errOut, name)
 				}
 				time.Sleep(time.Duration(500+rnd.IntN(1000)) * time.Millisecond)
+				if round == 1 {
+					testdb.Query(t, src, "ALTER TABLE account ADD COLUMN extra int DEFAULT 5")
+					time.Sleep(time.Second)
+				}
 				if round%2 == 0 {
 					_ = cmd.Process.Kill()
 				} else {

@@ -135,7 +135,7 @@ var options = []option{
 	{"queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or nats://user@host:4222, tls://... of a NATS server with JetStream; default: direct, and for a stream that is there what it has.", "replicate cutover", func(s *settings, v string) error {
 		s.stream.Queue = v
 		if v != "" && v != "direct" && v != "durable" && !strings.HasPrefix(v, "nats://") && !strings.HasPrefix(v, "tls://") {
-			return fmt.Errorf("must be direct, durable, nats://... or tls://...")
+			return fmt.Errorf("must be direct, durable, or the URL of a NATS server (nats://, tls://)")
 		}
 		return nil
 	}},

@@ -254,11 +254,15 @@ func TestReplicateRefuses(t *testing.T) {
 	refused(14, "duplicate key")
 	testdb.Query(t, dst, "DELETE FROM a WHERE id = 2")
 	refused(0, "")
-	// A column that the target does not have.
-	testdb.Query(t, src, "ALTER TABLE a ADD x int")
-	refused(6, "has no column x on the target")
-	testdb.Query(t, dst, "ALTER TABLE a ADD x int")
-	testdb.Query(t, src, "UPDATE a SET x = id")
+	// Columns that the target does not have: one that can be added, one of which nobody
+	// knows what stands in the rows that were there, and one that has another name now.
+	testdb.Query(t, src, "ALTER TABLE a ADD x int DEFAULT 7; UPDATE a SET x = id WHERE id = 1")
+	refused(0, "ADD COLUMN IF NOT EXISTS x integer DEFAULT 7")
+	must(t, "diff", src, dst)
+	testdb.Query(t, src, "ALTER TABLE a ADD y timestamptz DEFAULT now()")
+	refused(6, "has no column y on the target")
+	testdb.Query(t, dst, "ALTER TABLE a ADD y timestamptz")
+	testdb.Query(t, src, "UPDATE a SET y = 'epoch'")
 	refused(0, "")
 	must(t, "diff", src, dst)
 	// The slot is gone.

@@ -1,0 +1,175 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+)
+
+// A binder finds the target's table for the relations of a stream.
+type binder struct {
+	ctx    context.Context // of the session
+	r      *replicating
+	tables map[tidemark.TableID]*tidemark.Table // of the target
+	moves  map[tidemark.TableID]*tidemark.Move  // by the source's table
+}
+
+// newBinder looks at the target's tables for the moves of a stream.
+func (r *replicating) newBinder(ctx context.Context, moves []tidemark.Move) (*binder, error) {
+	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}}
+	for i := range moves {
+		b.moves[moves[i].From.TableID] = &moves[i]
+	}
+	if err := b.look(); err != nil {
+		return nil, err
+	}
+	for i := range moves {
+		to := clipID(r.tgt, moves[i].To.TableID)
+		there := b.tables[to]
+		if there == nil {
+			return nil, tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table, or begin anew with --anew.")
+		}
+		for _, c := range moves[i].To.Stored() {
+			if there.Column(clip(r.tgt, c.Name)) != nil {
+				continue
+			}
+			if err := b.add(&moves[i], c.Name); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return b, b.look()
+}
+
+// look describes the target's tables.
+func (b *binder) look() error {
+	want := map[tidemark.TableID]bool{}
+	for _, m := range b.moves {
+		want[clipID(b.r.tgt, m.To.TableID)] = true
+	}
+	db, err := b.r.tgt.Describe(b.ctx, func(id tidemark.TableID) bool { return want[id] })
+	if err != nil {
+		return err
+	}
+	b.tables = map[tidemark.TableID]*tidemark.Table{}
+	for _, t := range db.Tables {
+		b.tables[t.TableID] = t
+	}
+	return nil
+}
+
+// bind binds a relation to the target's table under the names that the rules give; nil
+// if the table is not of the stream.
+func (b *binder) bind(rel tidemark.Relation) (*apply.Binding, error) {
+	m := b.moves[rel.Table]
+	if m == nil {
+		return nil, nil
+	}
+	if slices.ContainsFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return m.From.Column(c.Name) == nil }) {
+		var err error
+		if m, err = b.grown(rel, m); err != nil {
+			return nil, err
+		}
+	}
+	there := b.tables[clipID(b.r.tgt, m.To.TableID)]
+	named := rel
+	named.Columns = slices.Clone(rel.Columns)
+	stored := m.To.Stored()
+	for i, c := range rel.Columns {
+		named.Columns[i].Name = ""
+		if k := slices.Index(m.Source, c.Name); k >= 0 {
+			named.Columns[i].Name = clip(b.r.tgt, stored[k].Name)
+		}
+	}
+	out, err := apply.Bind(named, there, b.tables)
+	if err != nil || m.Direct {
+		return out, err
+	}
+	// Keys and collations are those of the target; values are of the types that the
+	// rules and the renderer chose for them.
+	typed := *there
+	typed.Columns = slices.Clone(there.Columns)
+	for i := range typed.Columns {
+		for _, c := range stored {
+			if clip(b.r.tgt, c.Name) == typed.Columns[i].Name {
+				typed.Columns[i].Type = c.Type
+			}
+		}
+	}
+	out.Table = &typed
+	return out, nil
+}
+
+// grown deals with a table that has got columns since the session began: they are added
+// to the target's too. A table that has lost some as well may have had one renamed, whose
+// values would be lost: that is for people.
+func (b *binder) grown(rel tidemark.Relation, was *tidemark.Move) (*tidemark.Move, error) {
+	has := func(name string) bool {
+		return slices.ContainsFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return c.Name == name })
+	}
+	for _, name := range was.Source {
+		if !has(name) {
+			return nil, tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), fmt.Sprintf("has other columns than before, and no %s any more: it may have been renamed", name),
+				"Change the table on the target in the same way, and start again.")
+		}
+	}
+	db, err := b.r.src.Describe(b.ctx, func(id tidemark.TableID) bool { return id == rel.Table })
+	if err != nil {
+		return nil, err
+	}
+	moves, _, err := applyRules(b.r.spec.Copy.Rules, db, b.r.src, b.r.tgt, b.r.spec.Copy.TargetSchema)
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(moves, func(m tidemark.Move) bool { return m.From.TableID == rel.Table })
+	if i < 0 {
+		return nil, tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), "is not on the source any more, or not as it was when this was written", "Leave it out with --exclude, or begin anew with --anew.")
+	}
+	m := &moves[i]
+	for _, c := range rel.Columns {
+		k := slices.Index(m.Source, c.Name)
+		if was.From.Column(c.Name) != nil || k < 0 {
+			continue
+		}
+		if err := b.addTo(db, m, m.To.Stored()[k].Name); err != nil {
+			return nil, err
+		}
+	}
+	b.moves[rel.Table] = m
+	return m, b.look()
+}
+
+// add adds a column that the source has and the target has not.
+func (b *binder) add(m *tidemark.Move, name string) error {
+	db, err := b.r.src.Describe(b.ctx, func(id tidemark.TableID) bool { return id == m.From.TableID })
+	if err != nil {
+		return err
+	}
+	return b.addTo(db, m, name)
+}
+
+// A columnAdder is a target to whose tables columns can be added.
+type columnAdder interface {
+	AddColumn(db *tidemark.Database, m *tidemark.Move, name string) []string
+}
+
+// addTo adds a column of m.To to the target's table. What stood in the rows that were
+// there is what its default says; a default that is not a plain value may have given them
+// something else on the source.
+func (b *binder) addTo(db *tidemark.Database, m *tidemark.Move, name string) error {
+	c := m.To.Column(name)
+	adder, ok := b.r.tgt.(columnAdder)
+	if !ok || c.Identity != nil || c.Default != nil && c.Default.Kind != tidemark.Literal {
+		return tidemark.Errorf(tidemark.NotFound, "replicate", m.To.String(), "has no column "+name+" on the target, which the source's table has", "Add the column to the target with what its rows have on the source, and start again.")
+	}
+	for _, sql := range adder.AddColumn(db, m, name) {
+		if err := b.r.tgt.Exec(b.ctx, 0, []string{sql}); err != nil && tidemark.KindOf(err) != tidemark.Exists {
+			return err
+		}
+		b.r.env.Watch.Event(Event{Time: b.r.env.now(), Kind: "ddl", Object: m.To.String(), Text: sql})
+	}
+	return nil
+}

@@ -1,0 +1,16 @@
+package mysql
+
+import "github.com/tidemarkdb/tidemark"
+
+// AddColumn gives the statements that add a column of m.To to the table on this server.
+// db is what the source says of itself.
+func (e *Engine) AddColumn(db *tidemark.Database, m *tidemark.Move, name string) []string {
+	r := newRenderer(db, []tidemark.Move{*m}, e.dialect(), e.db)
+	b := &builder{r: r, m: m, object: "table " + m.To.String(), leading: map[string]bool{}, names: map[string]bool{}}
+	b.makeColumns()
+	c := b.column(name)
+	if c == nil {
+		return nil
+	}
+	return []string{"ALTER TABLE " + quote(m.To.Schema) + "." + quote(m.To.Name) + " ADD COLUMN " + b.columnSQL(c)}
+}
