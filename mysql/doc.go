@@ -14,7 +14,10 @@
 // position in the log), split.go (ranges), read.go and transform*.go (rows out),
 // write.go (rows in, strict in spite of LOAD DATA LOCAL), ledger.go, apply.go (a
 // stream of changes in: apply_plan.go how a table's are written, apply_batch.go many
-// rows a statement, apply_value.go what stands in it), preflight.go, errors.go.
+// rows a statement, apply_value.go what stands in it), follow.go (the binlog as a stream
+// of changes out: follow_event.go events, follow_tx.go transactions, follow_table.go what
+// the log says of tables and what it does not, follow_rows.go rows), preflight.go,
+// errors.go.
 // describe*.go, types*.go, native*.go and render*.go are the catalogue and DDL.
 //
 // # For whoever reads the catalogue

@@ -3,8 +3,11 @@ package mysql
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
+	"io"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -261,4 +264,57 @@ func FuzzJSON(f *testing.F) {
 			t.Fatal("nothing")
 		}
 	})
+}
+
+// A server that is killed amid transactions, and started again, has lost none that a
+// stream has given, and gives none twice.
+func TestFollowKilledServer(t *testing.T) {
+	srv := testdb.OwnMariaDB(t)
+	url := srv.NewDatabase(t, "killed")
+	testdb.Query(t, url, "CREATE TABLE item (id int AUTO_INCREMENT PRIMARY KEY, n int, v text)")
+	twin := newReplica(t)
+	from := endOf(t, open(t, url, Options{}))
+	for range 3 {
+		e := open(t, url, Options{})
+		var wg sync.WaitGroup
+		for range 3 {
+			w, err := e.session(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			wg.Go(func() {
+				for i := 0; ; i++ {
+					for _, sql := range []string{"BEGIN", "INSERT INTO item (n,v) VALUES (1,REPEAT('x',500)),(2,'y')", fmt.Sprintf("UPDATE item SET n=n+1 WHERE id=%d", i), fmt.Sprintf("DELETE FROM item WHERE id=%d", 3*i), "COMMIT"} {
+						if err := w.exec(t.Context(), sql); errors.Is(err, io.EOF) || err != nil && w.dead {
+							return
+						}
+					}
+				}
+			})
+		}
+		s := stream(t, e, from)
+		ended := make(chan error)
+		go func() {
+			ended <- s.Run(t.Context(), func(tx *tidemark.Tx) error {
+				twin.take(tx)
+				from = tx.End
+				return nil
+			})
+		}()
+		time.Sleep(500 * time.Millisecond)
+		srv.Kill(t)
+		if err := <-ended; tidemark.KindOf(err) != tidemark.Transient {
+			t.Errorf("killed: %v", err)
+		}
+		wg.Wait()
+		srv.Restart(t)
+	}
+	e := open(t, url, Options{})
+	for _, tx := range follow(t, e, from) {
+		twin.take(tx)
+	}
+	if n := len(twin.lines("item")); n < 100 {
+		t.Errorf("only %d rows", n)
+	}
+	twin.sameTables(e)
 }
