@@ -691,6 +691,38 @@ func TestFollowVersioned(t *testing.T) {
 	}
 }
 
+// A file without checksums is as good, in between others too; one that differs from its
+// checksums is not. A server that has nothing to say is heard all the same.
+func TestFollowChecksums(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		url := srv.NewDatabase(t, "sums")
+		e := open(t, url, Options{})
+		script(t, e, "CREATE TABLE item (id int PRIMARY KEY)")
+		from := endOf(t, e)
+		script(t, e, "INSERT INTO item VALUES (1)", "SET GLOBAL binlog_checksum=NONE", "INSERT INTO item VALUES (2)")
+		middle := endOf(t, e)
+		script(t, e, "INSERT INTO item VALUES (3)")
+		wantTold(t, follow(t, e, from), []string{"I item new(1)"}, []string{"I item new(2)"}, []string{"I item new(3)"})
+		wantTold(t, follow(t, e, middle), []string{"I item new(3)"})
+		script(t, e, "SET GLOBAL binlog_checksum=CRC32", "INSERT INTO item VALUES (4)")
+		wantTold(t, follow(t, e, middle), []string{"I item new(3)"}, []string{"I item new(4)"})
+
+		s := stream(t, e, endOf(t, e))
+		s.sums = true
+		xid := append(make([]byte, eventHeader), "12345678abcd"...)
+		xid[4], xid[9] = eventXID, byte(len(xid))
+		if err := s.event(t.Context(), xid); tidemark.KindOf(err) != tidemark.Corrupt {
+			t.Error(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		if err := s.Run(ctx, nil); tidemark.KindOf(err) != tidemark.Cancelled || s.Heard().Sub(start) < time.Second {
+			t.Errorf("heard %v after the beginning: %v", s.Heard().Sub(start), err)
+		}
+	})
+}
+
 // Prepared transactions come when they are committed, wherever a stream begins.
 func TestFollowXA(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
