@@ -59,9 +59,9 @@ type settings struct {
 const (
 	onCopy   = "copy replicate"
 	onMoves  = "copy diff check replicate cutover"
-	onRuns   = "runs report status"
-	onStream = "replicate cutover status exceptions"
-	onAll    = "copy diff check replicate cutover runs report status exceptions engines"
+	onRuns   = "runs report status peek"
+	onStream = "replicate cutover status exceptions peek"
+	onAll    = "copy diff check replicate cutover runs report status exceptions peek engines"
 )
 
 // options is the table. Adding a line here is all that a new option needs.
@@ -132,20 +132,20 @@ var options = []option{
 		"stop": func(s *settings) { s.stream.Apply.OnConflict = apply.Stop }, "ignore": func(s *settings) { s.stream.Apply.OnConflict = apply.Ignore },
 		"force": func(s *settings) { s.stream.Apply.OnConflict = apply.Force }})},
 	{"apply-memory", "size", "64MB", "Memory for transactions that were read and are not applied yet; a larger one goes alone.", "replicate cutover", size(func(s *settings) *int64 { return &s.stream.Apply.MemoryLimit })},
-	{"queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or nats://user@host:4222, tls://... of a NATS server with JetStream; default: direct, and for a stream that is there what it has.", "replicate cutover", func(s *settings, v string) error {
+	{"queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or nats://user@host:4222, tls://... of a NATS server with JetStream; default: direct, and for a stream that is there what it has.", "replicate cutover peek", func(s *settings, v string) error {
 		s.stream.Queue = v
 		if v != "" && v != "direct" && v != "durable" && !strings.HasPrefix(v, "nats://") && !strings.HasPrefix(v, "tls://") {
 			return fmt.Errorf("must be direct, durable, or the URL of a NATS server (nats://, tls://)")
 		}
 		return nil
 	}},
-	{"queue-dir", "file", "", "Folder of the durable queue; default: beside the catalogue.", "replicate cutover", text(func(s *settings) *string { return &s.queue.dir })},
+	{"queue-dir", "file", "", "Folder of the durable queue; default: beside the catalogue.", "replicate cutover peek", text(func(s *settings) *string { return &s.queue.dir })},
 	{"queue-size", "size", "10GB", "What the queue holds at most; when it is full, capture waits, and the source keeps its log.", "replicate cutover", size(func(s *settings) *int64 { return &s.queue.size })},
 	{"queue-message", "size", "1000kB", "Size of a message in the queue at most, 4kB to 32MB (IBM's MAX_MESSAGE_SIZE).", "replicate cutover", size(func(s *settings) *int64 { return &s.queue.message })},
 	{"queue-compress", "on/off", "off", "Pack the queue's messages with zstd.", "replicate cutover", onOff(func(s *settings) *bool { return &s.queue.compress })},
 	{"queue-replicas", "number", "1", "On how many servers of a NATS cluster each message is, 1 to 5.", "replicate cutover", number(1, 5, func(s *settings) *int { return &s.queue.replicas })},
-	{"queue-credentials", "file", "", "NATS credentials (JWT and key).", "replicate cutover", text(func(s *settings) *string { return &s.queue.credentials })},
-	{"queue-ca", "file", "", "Certificates of authorities that the NATS server's is of.", "replicate cutover", text(func(s *settings) *string { return &s.queue.ca })},
+	{"queue-credentials", "file", "", "NATS credentials (JWT and key).", "replicate cutover peek", text(func(s *settings) *string { return &s.queue.credentials })},
+	{"queue-ca", "file", "", "Certificates of authorities that the NATS server's is of.", "replicate cutover peek", text(func(s *settings) *string { return &s.queue.ca })},
 	{"monitor-interval", "duration", "5s", "How often the state of a stream is shown and kept, from 1s.", "replicate cutover", func(s *settings, v string) error {
 		d, err := time.ParseDuration(v)
 		if err == nil && d < time.Second {
@@ -161,7 +161,7 @@ var options = []option{
 	{"remove", "on/off", "off", "Only forget the stream: its slot and publication, its progress on the target. Rows stay as they are.", "replicate", onOff(func(s *settings) *bool { return &s.stream.Remove })},
 	{"fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", "cutover", onOff(func(s *settings) *bool { return &s.fence })},
 	{"watch", "on/off", "off", "Show it again with every new sample, until stopped.", "status", onOff(func(s *settings) *bool { return &s.watch })},
-	{"limit", "number", "20", "How many runs, or exceptions, to list.", "runs exceptions", number(1, 1<<30, func(s *settings) *int { return &s.limit })},
+	{"limit", "number", "20", "How many runs, exceptions or transactions to list.", "runs exceptions peek", number(1, 1<<30, func(s *settings) *int { return &s.limit })},
 	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff replicate cutover", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},

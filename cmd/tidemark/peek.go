@@ -1,0 +1,225 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+func peekCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "peek [STREAM]",
+		Short: "Print the transactions that are in the durable queue of a stream",
+		Long: `Print the transactions that are in the durable queue of a stream, readably or as JSON, the
+oldest first. Nothing is taken out. A queue on this machine's disk can be read while its
+stream does not run; one on a NATS server at any time.`,
+		Example: `  tidemark peek
+  tidemark peek shop --limit 5
+  tidemark peek shop --json | jq .table`,
+		Args: args(0, 1, "peek [STREAM]"),
+	}
+	read := flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		s, err := read(nil)
+		if err != nil {
+			return err
+		}
+		name := s.stream.Name
+		if len(given) > 0 {
+			name = given[0]
+		}
+		return s.peek(cmd.Context(), name, cmd.OutOrStdout())
+	}
+	return cmd
+}
+
+// errEnough ends the reading of a queue.
+var errEnough = errors.New("all that was asked for is printed")
+
+func (s *settings) peek(ctx context.Context, name string, out io.Writer) error {
+	cat, err := openCatalog(s)
+	if err != nil {
+		return err
+	}
+	stream, err := cat.Stream(ctx, name)
+	if cerr := cat.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return err
+	}
+	where := stream.Queue
+	if s.stream.Queue != "" && tidemark.MaskURL(s.stream.Queue) == stream.Queue {
+		where = s.stream.Queue // with its password
+	}
+	if where == "direct" {
+		return tidemark.Errorf(tidemark.Unsupported, "peek", name, "has no queue but memory", "Only streams set up with --queue durable, or a NATS server, have one.")
+	}
+	log, err := s.openQueue(ctx, name, where)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	st, err := log.Stats(ctx)
+	if err != nil || st.Last == 0 || st.First >= st.Last {
+		if err == nil && !s.json {
+			fmt.Fprintln(out, "the queue is empty")
+		}
+		return err
+	}
+	p := &printer{out: out, json: s.json, relations: map[uint32]tidemark.Relation{}}
+	n := 0
+	err = log.Read(ctx, st.First, func(tx *tidemark.Tx) error {
+		if err := p.print(tx); err != nil {
+			return err
+		}
+		if !tx.More {
+			n++
+		}
+		if n >= s.limit || !tx.More && tx.Place >= st.Last {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		return nil
+	}
+	return err
+}
+
+// A printer prints transactions.
+type printer struct {
+	out       io.Writer
+	json      bool
+	relations map[uint32]tidemark.Relation
+	within    bool // a transaction of which more pieces come
+}
+
+// A printedChange is a change as JSON.
+type printedChange struct {
+	Place  uint64             `json:"place"`
+	Time   time.Time          `json:"commit_time"`
+	XID    uint32             `json:"xid,omitempty"`
+	GTID   string             `json:"gtid,omitempty"`
+	Origin string             `json:"origin,omitempty"`
+	Op     string             `json:"op"`
+	Table  string             `json:"table,omitempty"`
+	Old    map[string]*string `json:"old,omitempty"`
+	New    map[string]*string `json:"new,omitempty"`
+	Text   string             `json:"text,omitempty"`
+}
+
+func (p *printer) print(tx *tidemark.Tx) error {
+	if !p.json && !p.within {
+		name := tx.GTID
+		if name == "" {
+			name = fmt.Sprint(tx.XID)
+		}
+		fmt.Fprintf(p.out, "transaction %s at %d, committed %s\n", name, tx.Place, tx.Time.UTC().Format("2006-01-02 15:04:05.000000"))
+	}
+	p.within = tx.More
+	for rest := tx.Changes; len(rest) > 0; {
+		c, next, err := tidemark.NextChange(rest)
+		if err != nil {
+			return err
+		}
+		rest = next
+		if c.Kind == tidemark.RelationChange {
+			rel, err := tidemark.ParseRelation(c.Body)
+			if err != nil {
+				return err
+			}
+			p.relations[rel.ID] = rel
+			continue
+		}
+		if err := p.change(tx, c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *printer) change(tx *tidemark.Tx, c tidemark.Change) error {
+	x := printedChange{Place: tx.Place, Time: tx.Time.UTC(), XID: tx.XID, GTID: tx.GTID, Origin: tx.Origin}
+	rel := p.relations[c.Table]
+	switch c.Kind {
+	case tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange:
+		x.Op = map[tidemark.ChangeKind]string{tidemark.InsertChange: "insert", tidemark.UpdateChange: "update", tidemark.DeleteChange: "delete"}[c.Kind]
+		x.Table, x.Old, x.New = rel.Table.String(), named(rel, c.Old, c.OldKey), named(rel, c.New, false)
+	case tidemark.TruncateChange:
+		t, err := tidemark.ParseTruncation(c.Body)
+		if err != nil {
+			return err
+		}
+		var names []string
+		for _, id := range t.Tables {
+			names = append(names, p.relations[id].Table.String())
+		}
+		x.Op, x.Table = "truncate", strings.Join(names, ", ")
+	case tidemark.MessageChange:
+		m, err := tidemark.ParseLogicalMessage(c.Body)
+		if err != nil {
+			return err
+		}
+		x.Op, x.Text = "message", m.Prefix+": "+string(m.Data)
+	}
+	if p.json {
+		return json.NewEncoder(p.out).Encode(x)
+	}
+	fmt.Fprintf(p.out, "  %s %s%s%s%s\n", x.Op, x.Table, values(" was ", rel, c.Old, c.OldKey), values(" ", rel, c.New, false), x.Text)
+	return nil
+}
+
+// named gives a tuple's values by column; what it does not tell is left out.
+func named(rel tidemark.Relation, t tidemark.Tuple, keyOnly bool) map[string]*string {
+	if t == nil {
+		return nil
+	}
+	out := map[string]*string{}
+	for i, v := range t.Values(nil) {
+		if i >= len(rel.Columns) || v.Kind == tidemark.UnchangedValue || keyOnly && !rel.Columns[i].Key {
+			continue
+		}
+		out[rel.Columns[i].Name] = nil
+		if v.Kind != tidemark.NullValue {
+			text := string(v.Data)
+			out[rel.Columns[i].Name] = &text
+		}
+	}
+	return out
+}
+
+// values is a tuple in one line; long values are cut.
+func values(before string, rel tidemark.Relation, t tidemark.Tuple, keyOnly bool) string {
+	if t == nil {
+		return ""
+	}
+	var parts []string
+	for i, v := range t.Values(nil) {
+		if i >= len(rel.Columns) || keyOnly && !rel.Columns[i].Key {
+			continue
+		}
+		text := "NULL"
+		switch v.Kind {
+		case tidemark.UnchangedValue:
+			text = "(unchanged)"
+		case tidemark.NullValue:
+		default:
+			text = string(v.Data)
+			if len(text) > 60 {
+				text = strings.ToValidUTF8(text[:57], "") + "..."
+			}
+			text = fmt.Sprintf("%q", text)
+		}
+		parts = append(parts, rel.Columns[i].Name+"="+text)
+	}
+	return before + strings.Join(parts, " ")
+}

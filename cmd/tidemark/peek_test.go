@@ -1,0 +1,46 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// TestPeek looks into the queue of a stream that has stopped over a row.
+func TestPeek(t *testing.T) {
+	t.Parallel()
+	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+	testdb.Query(t, src, "CREATE TABLE a (id int PRIMARY KEY, x text); INSERT INTO a VALUES (1, 'one')")
+	args := []string{"replicate", src, dst, "--name", name, "--until", "now", "--queue", "durable"}
+	must(t, args...)
+	if o := must(t, "peek", name); o.out != "the queue is empty\n" {
+		t.Errorf("of an empty queue:\n%s", o.out)
+	}
+	testdb.Query(t, dst, "INSERT INTO a VALUES (2, 'mine')")
+	testdb.Query(t, src, "INSERT INTO a VALUES (2, NULL)")
+	testdb.Query(t, src, "BEGIN; UPDATE a SET x = E'tab\\t' WHERE id = 1; UPDATE a SET id = 11 WHERE id = 1; DELETE FROM a WHERE id = 2; COMMIT")
+	testdb.Query(t, src, "TRUNCATE a")
+	if o := cli(t, args...); o.code != 14 {
+		t.Fatalf("exit %d\n%s", o.code, o.errOut)
+	}
+	o := must(t, "peek", name)
+	for _, want := range []string{`insert public.a id="2" x=NULL`, `update public.a id="1" x="tab\t"`, `update public.a was id="1" id="11"`, `delete public.a was id="2"`, "truncate public.a", "transaction "} {
+		if !strings.Contains(o.out, want) {
+			t.Errorf("no %q in\n%s", want, o.out)
+		}
+	}
+	if o := must(t, "peek", name, "--limit", "1"); strings.Count(o.out, "transaction ") != 1 {
+		t.Errorf("one transaction:\n%s", o.out)
+	}
+	if o := must(t, "peek", name, "--json"); strings.Count(o.out, "\n") != 5 || !strings.Contains(o.out, `"op":"delete","table":"public.a","old":{"id":"2"}`) {
+		t.Errorf("as JSON:\n%s", o.out)
+	}
+	testdb.Query(t, dst, "DELETE FROM a WHERE id = 2")
+	must(t, args...)
+	must(t, "diff", src, dst)
+	must(t, append(args[:5:5], "--remove")...)
+	if o := cli(t, "peek", name); o.code != 6 {
+		t.Errorf("of a stream that is gone: exit %d\n%s", o.code, o.errOut)
+	}
+}
