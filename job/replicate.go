@@ -521,10 +521,16 @@ func (r *replicating) end(ctx context.Context, took time.Duration, err error) er
 // goingOn adds to an error that stopped a stream how to go on.
 func goingOn(err error) error {
 	var e *tidemark.Error
-	if !errors.As(err, &e) || e.Kind == tidemark.Lost {
+	if !errors.As(err, &e) {
 		return err
 	}
 	hint := "The same command goes on from there; the source keeps its log until then."
+	switch {
+	case e.Op == "apply" && e.Kind == tidemark.Lost: // another process has the stream
+		return err
+	case e.Kind == tidemark.Lost || e.Kind == tidemark.Corrupt:
+		hint = "What the target has is whole up to there; --anew copies again, with --prep truncate into the tables that are there."
+	}
 	if h := strings.TrimRight(e.Hint, ". "); h != "" {
 		hint = h + ". " + hint
 	}

@@ -323,7 +323,7 @@ func (s *Stream) logFailed(my *gomysql.MyError) error {
 	case has("bogus data", "corrupt", "checksum", "truncated"):
 		out.Kind, out.Hint = tidemark.Corrupt, "The source's binlog is damaged at this place, or was reset: copy again."
 	case has("max_allowed_packet"):
-		out.Kind, out.Hint = tidemark.Unsupported, "SET GLOBAL max_allowed_packet = 1073741824 on the source; a larger row cannot be sent at all."
+		out.Kind, out.Hint = tidemark.Unsupported, "SET GLOBAL max_allowed_packet = 1073741824 on the source. If that does not help, no event begins at this place: the binlog was reset, and the copy has to be made again (--anew)."
 	}
 	return out
 }

@@ -198,7 +198,7 @@ func (e *Engine) slotFailed(ctx context.Context, op string, slot Slot, err error
 	case "42710":
 		out.Kind, out.Hint = tidemark.Exists, "Go on from it, or drop it first."
 	case "42704":
-		out.Kind, out.Hint = tidemark.NotFound, "The slot is gone, and with it what it held back of the log: copy again."
+		out.Kind, out.Hint = tidemark.Lost, "The slot is gone, and with it what it held back of the log: copy again."
 	case "53400":
 		out.Kind, out.Hint = tidemark.Unsupported, "Raise max_replication_slots or max_wal_senders on the server, or drop slots that nobody uses."
 	case "42501":
@@ -254,7 +254,7 @@ func (e *Engine) checkSlot(ctx context.Context, slot Slot, after uint64) error {
 		FROM pg_replication_slots WHERE slot_name = $1`, slot.Name).Scan(&confirmed, &status, &plugin, &here)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return tidemark.Errorf(tidemark.NotFound, "follow", slot.Name, "there is no such slot", "The slot is gone, and with it what it held back of the log: copy again.")
+		return tidemark.Errorf(tidemark.Lost, "follow", slot.Name, "there is no such slot", "The slot is gone, and with it what it held back of the log: copy again.")
 	case err != nil:
 		return e.fail(ctx, "follow", slot.Name, err)
 	}

@@ -365,7 +365,7 @@ func TestBadSlots(t *testing.T) {
 		}
 	}
 	_, err := e.Follow(t.Context(), Slot{Name: "nowhere"}, 0)
-	kind(tidemark.NotFound, err)
+	kind(tidemark.Lost, err)
 	slot := slotOf(t, e, url, "taken")
 	_, err = e.CreateSlot(t.Context(), slot, nil)
 	kind(tidemark.Exists, err)

@@ -267,7 +267,7 @@ func TestReplicateRefuses(t *testing.T) {
 	must(t, "diff", src, dst)
 	// The slot is gone.
 	testdb.Query(t, src, "SELECT pg_drop_replication_slot('tidemark_"+name+"')")
-	refused(6, "copy again")
+	refused(11, "copy again")
 	must(t, "replicate", src, dst, "--name", name, "--until", "now", "--anew", "--prep", "truncate")
 	must(t, "diff", src, dst)
 	must(t, "replicate", src, dst, "--name", name, "--remove")

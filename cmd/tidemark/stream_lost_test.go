@@ -1,0 +1,172 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// again begins a stream anew after it was lost, and finds both sides equal.
+func again(t *testing.T, src, dst, name string) {
+	t.Helper()
+	must(t, "replicate", src, dst, "--name", name, "--until", "now", "--anew", "--prep", "truncate")
+	must(t, "diff", src, dst)
+}
+
+// lost runs a stream that cannot go on.
+func lost(t *testing.T, src, dst, name string, code int, texts ...string) {
+	t.Helper()
+	o := cli(t, "replicate", src, dst, "--name", name, "--until", "now")
+	for _, text := range append(texts, "hint: ") {
+		if o.code != code || !strings.Contains(o.errOut, text) {
+			t.Errorf("exit %d, not %d with %q\n%s", o.code, code, text, o.errOut)
+		}
+	}
+}
+
+// TestStreamSlotDropped drops the slot under a stream that runs.
+func TestStreamSlotDropped(t *testing.T) {
+	t.Parallel()
+	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+	testdb.Load(t, src, strings.NewReader(ledger))
+	must(t, "replicate", src, dst, "--name", name, "--until", "now")
+	f := running(t, "replicate", src, dst, "--name", name)
+	f.follows(src, dst, "history", -1)
+	testdb.Query(t, src, `DO $$ BEGIN
+		PERFORM pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE slot_name = 'tidemark_`+name+`';
+		PERFORM pg_drop_replication_slot('tidemark_`+name+`');
+	END $$`)
+	testdb.Query(t, src, "INSERT INTO history (id) VALUES (-2)")
+	f.ends(11, "there is no such slot", "copy again", "--anew")
+	again(t, src, dst, name)
+}
+
+// TestStreamSlotInvalidated lets the server give up the slot of a stream that stands still.
+func TestStreamSlotInvalidated(t *testing.T) {
+	t.Parallel()
+	srv := testdb.OwnPostgres(t, 15, "-c", "max_slot_wal_keep_size=1MB", "-c", "max_wal_size=32MB")
+	src, dst, name := srv.NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+	testdb.Load(t, src, strings.NewReader(ledger))
+	must(t, "replicate", src, dst, "--name", name, "--until", "now")
+	for i := range 6 {
+		testdb.Query(t, src, "INSERT INTO history (id) SELECT i FROM generate_series("+strings.Repeat("1", i+1)+"00, "+strings.Repeat("1", i+1)+"99) i; SELECT pg_switch_wal(); CHECKPOINT")
+	}
+	if got := testdb.Query(t, src, "SELECT wal_status FROM pg_replication_slots"); got != "lost" {
+		t.Fatalf("the slot is %q", got)
+	}
+	lost(t, src, dst, name, 11, "the server has removed log that the slot still needs", "max_slot_wal_keep_size", "--anew")
+	again(t, src, dst, name)
+}
+
+// TestStreamBinlogGone purges and resets the binlog that a stream still needs.
+func TestStreamBinlogGone(t *testing.T) {
+	t.Parallel()
+	srv := testdb.OwnMariaDB(t)
+	src, dst, name := srv.NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+	testdb.Load(t, src, strings.NewReader(ledger))
+	must(t, "replicate", src, dst, "--name", name, "--until", "now")
+	testdb.Query(t, src, "INSERT INTO history (id) VALUES (1); FLUSH BINARY LOGS; FLUSH BINARY LOGS")
+	file := strings.Fields(testdb.Query(t, src, "SHOW MASTER STATUS"))[0]
+	// A file that the session of a stream that has ended still reads stays.
+	for begun := time.Now(); !strings.HasPrefix(testdb.Query(t, src, "PURGE BINARY LOGS TO '"+file+"'; SHOW BINARY LOGS"), file); time.Sleep(50 * time.Millisecond) {
+		testdb.Query(t, src, "INSERT INTO history (id) SELECT COALESCE(MAX(id), 0) + 1 FROM history")
+		if time.Since(begun) > 20*time.Second {
+			t.Fatal("the log is not purged")
+		}
+	}
+	lost(t, src, dst, name, 11, "the server has no file", "binlog_expire_logs_seconds", "--anew")
+	again(t, src, dst, name)
+	testdb.Query(t, src, "RESET MASTER; INSERT INTO history (id) VALUES (-3)")
+	lost(t, src, dst, name, 11, "opy again", "--anew")
+	again(t, src, dst, name)
+	// The same file is there again, with other transactions.
+	testdb.Query(t, src, "RESET MASTER; UPDATE branch SET name = concat(name, repeat('x', 20)); UPDATE branch SET total = total + 1; INSERT INTO history (id) VALUES (-4)")
+	o := cli(t, "replicate", src, dst, "--name", name, "--until", "now")
+	if o.code != 7 && o.code != 11 && o.code != 18 || !strings.Contains(o.errOut, "--anew") {
+		t.Errorf("exit %d\n%s", o.code, o.errOut)
+	}
+	again(t, src, dst, name)
+}
+
+// TestStreamTwice lets two processes with a catalogue each follow one stream: the later
+// one takes over, and the first one ends.
+func TestStreamTwice(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name string
+		from func(*testing.T) *testdb.Server
+	}{{"postgres", pg15}, {"mariadb", maria}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := x.from(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+			testdb.Load(t, src, strings.NewReader(ledger))
+			must(t, "replicate", src, dst, "--name", name, "--until", "now")
+			other := filepath.Join(t.TempDir(), "other.db")
+			for _, suffix := range []string{"", "-wal", "-shm"} {
+				if b, err := os.ReadFile(statePath(t) + suffix); err == nil {
+					if err := os.WriteFile(other+suffix, b, 0o600); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			first := running(t, "replicate", src, dst, "--name", name)
+			first.follows(src, dst, "history", -1)
+			stop := make(chan struct{})
+			go trade(src, 5, stop)
+			second := process(t, "replicate", src, dst, "--name", name, "--progress", "lines")
+			second.Args = append(second.Args[:len(second.Args)-2], "--state", other)
+			f := &following{Cmd: second, t: t}
+			second.Stderr = &f.err
+			if err := second.Start(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = second.Process.Kill() }) // it has ended, mostly
+			first.ends(11, "another apply of this stream has taken over")
+			f.follows(src, dst, "history", -2)
+			close(stop)
+			f.interrupt()
+			var out, errOut bytes.Buffer
+			if code := run(t.Context(), []string{"cutover", src, dst, "--name", name, "--state", other}, &out, &errOut); code != 0 {
+				t.Errorf("cutover: exit %d\n%s%s", code, &out, &errOut)
+			}
+		})
+	}
+}
+
+// TestStreamClock follows transactions whose commit times are an hour off.
+func TestStreamClock(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		from func(*testing.T) *testdb.Server
+		set  string
+	}{
+		{mysql8, "SET original_commit_timestamp = (UNIX_TIMESTAMP() %s) * 1000000; "},
+		{maria, "SET TIMESTAMP = UNIX_TIMESTAMP() %s; "},
+	} {
+		src, dst, name := x.from(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+		testdb.Load(t, src, strings.NewReader(ledger))
+		args := []string{"replicate", src, dst, "--name", name, "--until", "now"}
+		must(t, args...)
+		testdb.Query(t, src, fmt.Sprintf(x.set, "+ 3600")+"INSERT INTO history VALUES (1, 1, 1, NOW())")
+		begun := time.Now()
+		if o := must(t, args...); !strings.Contains(o.out, "The clocks differ: 1 transactions seem to be applied before they were committed.") {
+			t.Errorf("an hour ahead:\n%s", o.out)
+		} else if strings.Contains(o.out, "-3") {
+			t.Errorf("a latency below zero:\n%s", o.out)
+		}
+		testdb.Query(t, src, fmt.Sprintf(x.set, "- 3600")+"INSERT INTO history VALUES (2, 1, 1, NOW())")
+		if o := must(t, args...); strings.Contains(o.out, "The clocks differ") {
+			t.Errorf("an hour behind is only late:\n%s", o.out)
+		}
+		if took := time.Since(begun); took > time.Minute {
+			t.Errorf("it waited for the clock: %v", took)
+		}
+		must(t, "diff", src, dst)
+	}
+}
