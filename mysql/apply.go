@@ -167,6 +167,7 @@ type applier struct {
 	out     []byte  // commands before that
 	ends    []int   // where in wants each of them ends
 	wants   []want  // what is expected of all
+	said    []byte  // carefully: the last statement, or as much of it as is noted
 
 	vals, olds []tidemark.Value    // of the change that is looked at
 	spare      [2][]tidemark.Value // of one that was put off
@@ -207,20 +208,9 @@ var (
 // switch that off for a session without giving up the checks (ApplyFindings names the
 // tables).
 func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
-	a, err := e.applier(ctx, g)
-	if err != nil {
+	a, known, err := e.applierFor(ctx, g)
+	if err != nil || known {
 		return err
-	}
-	if a.inDoubt {
-		known, err := a.look(ctx, g)
-		if err != nil || known {
-			return err
-		}
-	}
-	if a.s == nil || a.s.dead {
-		if err := a.connect(ctx); err != nil {
-			return err
-		}
 	}
 	stop := context.AfterFunc(ctx, a.s.abort)
 	object, err := a.apply(g)
@@ -301,6 +291,23 @@ func (a *applier) rollback() bool {
 	}
 	a.unchecked = false
 	return !a.s.dead
+}
+
+// applierFor gives the group's agent with a session that is alive; known says that the
+// group is on the target already.
+func (e *Engine) applierFor(ctx context.Context, g *tidemark.Group) (a *applier, known bool, err error) {
+	if a, err = e.applier(ctx, g); err != nil {
+		return nil, false, err
+	}
+	if a.inDoubt {
+		if known, err = a.look(ctx, g); err != nil || known {
+			return nil, known, err
+		}
+	}
+	if a.s == nil || a.s.dead {
+		err = a.connect(ctx)
+	}
+	return a, false, err
 }
 
 // applier gives an agent its own.
@@ -420,6 +427,11 @@ func (a *applier) apply(g *tidemark.Group) (object string, err error) {
 	if err != nil {
 		return object, err
 	}
+	return a.finish(g)
+}
+
+// finish sends what has not gone out, and the progress, and commits.
+func (a *applier) finish(g *tidemark.Group) (object string, err error) {
 	if object, err = a.flush(); err != nil {
 		return object, err
 	}

@@ -80,6 +80,9 @@ func (a *applier) send() (object string, err error) {
 	if len(a.wants) == 0 {
 		return "", nil
 	}
+	if a.careful {
+		a.said = append(a.said[:0], a.sql[:min(len(a.sql), maxNoted)]...)
+	}
 	a.endCommand()
 	if err = a.s.wire.commands(a.out); err != nil {
 		a.s.dead = true
@@ -170,9 +173,19 @@ func (a *applier) verdict(w *want, ok okPacket) error {
 	case !a.careful:
 		return errCareful
 	case !right:
-		return tidemark.Errorf(tidemark.BadRow, "apply", w.p.object, fmt.Sprintf("%s met %d rows, not one", verbs[w.kind], met), otherRows)
+		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: &metError{w.kind, met}, Hint: otherRows}
 	}
 	return a.warned(w)
+}
+
+// A metError says that a statement has met another number of rows than one.
+type metError struct {
+	kind tidemark.ChangeKind
+	met  int64
+}
+
+func (m *metError) Error() string {
+	return fmt.Sprintf("%s met %d rows, not one", verbs[m.kind], m.met)
 }
 
 var verbs = map[tidemark.ChangeKind]string{tidemark.UpdateChange: "an update", tidemark.DeleteChange: "a delete", tidemark.InsertChange: "an insert"}

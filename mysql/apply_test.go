@@ -577,6 +577,60 @@ func TestBulkIsNegotiated(t *testing.T) {
 	})
 }
 
+// Changes that do not fit are passed over or made to fit, and noted; the others are there.
+func TestResolve(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		for _, force := range []bool{false, true} {
+			to := srv.NewDatabase(t, "resolve")
+			testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY, u int UNIQUE, name varchar(5), at datetime); INSERT INTO item VALUES (1, 1, 'one', NULL), (2, 2, 'two', NULL)")
+			e := open(t, to, Options{})
+			l := newHand(t, e)
+			l.relation("item", "item", "id")
+			p := l.begin()
+			l.insert("item", 5, 5, "five", nil).insert("item", 1, 10, "x'y", nil).update("item", 3, 3, "three", nil).update("item", 4, 2, "taken", nil)
+			l.update("item", 2, 2, "too long", nil).delete("item", 'K', 9, nil, nil, nil).insert("item", 6, 6, nil, "infinity").update("item", 7, untold, "part", nil).update("item", 2, 20, "last", nil)
+			g := l.group(p.Epoch)
+			g.Txs[0].Time = time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC)
+			n, err := e.Resolve(t.Context(), g, force)
+			if err != nil || n != 7 {
+				t.Fatalf("%d exceptions, %v", n, err)
+			}
+			want := map[bool]string{false: "1\t1\tone\n2\t20\tlast\n5\t5\tfive", true: "1\t10\tx'y\n2\t20\tlast\n3\t3\tthree\n5\t5\tfive"}[force]
+			if got := testdb.Query(t, to, "SELECT id, u, name FROM item ORDER BY id"); got != want {
+				t.Errorf("force %v: the target has\n%s", force, got)
+			}
+			all, err := e.Exceptions(t.Context(), "q", 100)
+			if err != nil || len(all) != 7 {
+				t.Fatal(all, err)
+			}
+			var told []string
+			for i := len(all) - 1; i >= 0; i-- {
+				x := all[i]
+				told = append(told, fmt.Sprintf("%s %s %v %s", x.Operation, x.Reason, x.Applied, strings.ReplaceAll(x.SQL, "`", "")))
+				if x.Message == "" || x.Place != g.Txs[0].Place || !x.Commit.Equal(g.Txs[0].Time) || time.Since(x.Time).Abs() > time.Hour || (x.SQLState == "") != (x.Reason == "NOTFOUND" || x.SQL == "") {
+					t.Errorf("%+v", x)
+				}
+			}
+			db := databaseOf(to)
+			if got, want := strings.Join(told, "\n"), strings.Join([]string{
+				"INSERT DUPLICATE " + fmt.Sprint(force) + " INSERT INTO " + db + ".item (id,u,name,at) VALUES (1,10,'x\\'y',NULL)",
+				"UPDATE NOTFOUND " + fmt.Sprint(force) + " UPDATE " + db + ".item SET u=3,name='three',at=NULL WHERE (id=3)",
+				"UPDATE NOTFOUND false UPDATE " + db + ".item SET u=2,name='taken',at=NULL WHERE (id=4)",
+				"UPDATE SQLERROR false UPDATE " + db + ".item SET u=2,name='too long',at=NULL WHERE (id=2)",
+				"DELETE NOTFOUND false DELETE FROM " + db + ".item WHERE (id=9)",
+				"INSERT SQLERROR false ",
+				"UPDATE NOTFOUND false UPDATE " + db + ".item SET name='part',at=NULL WHERE (id=7)"}, "\n"); got != want {
+				t.Errorf("noted are\n%s\nwant\n%s", got, want)
+			}
+			if none, err := e.Exceptions(t.Context(), "another", 1); err != nil || len(none) > 0 {
+				t.Error(none, err)
+			}
+			l.insert("item", 8, 8, nil, nil)
+			l.apply(p.Epoch) // and on it goes, together
+		}
+	})
+}
+
 // typeByte gives the byte that a column's type has in MySQL's log.
 func typeByte(t tidemark.Type) uint32 {
 	switch t.Kind {
