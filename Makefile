@@ -6,7 +6,7 @@ SHELL := bash
 
 # Packages whose tests run under the race detector (and only so): those with concurrency of their own. A folder that
 # is not there is passed over.
-RACE := flow load job diff
+RACE := flow load job diff apply capture
 race := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACE))))
 
 # Packages tested at a time: each has database servers of its own.
