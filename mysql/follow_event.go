@@ -9,6 +9,7 @@ import (
 	"hash/crc32"
 	"io"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/klauspost/compress/zstd"
@@ -47,6 +48,7 @@ const (
 
 	eventHeader    = 19
 	flagArtificial = 0x20
+	flagIgnorable  = 0x80
 )
 
 // read takes packet after packet. It is the hot path.
@@ -223,10 +225,15 @@ func (s *Stream) take(ctx context.Context, ev, body []byte) error {
 	case eventRotate:
 		return s.rotate(body)
 	}
-	return s.takeRare(ctx, kind, body, eventTime(ev))
+	return s.takeRare(ctx, ev, body)
 }
 
-func (s *Stream) takeRare(ctx context.Context, kind byte, body []byte, at time.Time) error {
+// eventsOther are those that a stream need not know: about the log itself, what a
+// statement in place of rows would need, comments, and encryption, which servers undo.
+var eventsOther = []byte{3, 5, 13, 14, 28, 29, 35, 36, 37, 160, 161, 163, 164}
+
+func (s *Stream) takeRare(ctx context.Context, ev, body []byte) error {
+	kind, at := ev[4], eventTime(ev)
 	switch {
 	case kind == eventGTIDTagged:
 		return s.gtidTagged(body, at)
@@ -237,7 +244,7 @@ func (s *Stream) takeRare(ctx context.Context, kind byte, body []byte, at time.T
 		return s.rowEvent(ctx, n%3, 1+int(n/3), true, body)
 	case kind == eventPackedQuery:
 		return s.packedQuery(ctx, body, at)
-	case s.passes():
+	case s.passes() || slices.Contains(eventsOther, kind) || ev[17]&flagIgnorable != 0:
 		return nil
 	case kind == eventPartialUpdate:
 		return tidemark.Errorf(tidemark.Unsupported, "follow", s.group.name(), "the log has only the changed parts of JSON documents",
@@ -247,7 +254,7 @@ func (s *Stream) takeRare(ctx context.Context, kind byte, body []byte, at time.T
 	case kind == eventIncident:
 		return tidemark.Errorf(tidemark.Lost, "follow", placeText(s.eventPlace), "the server says that changes are missing in its log here", "Copy again.")
 	}
-	return nil
+	return tidemark.Errorf(tidemark.Unsupported, "follow", placeText(s.eventPlace), fmt.Sprintf("the log has an event of the kind %d, which is not known", kind), "Is there a newer version of Tidemark?")
 }
 
 // rowsFollow begins a transaction whose beginning was before the place that was asked for.

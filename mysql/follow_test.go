@@ -707,13 +707,22 @@ func TestFollowChecksums(t *testing.T) {
 		script(t, e, "SET GLOBAL binlog_checksum=CRC32", "INSERT INTO item VALUES (4)")
 		wantTold(t, follow(t, e, middle), []string{"I item new(3)"}, []string{"I item new(4)"})
 
-		s := stream(t, e, endOf(t, e))
+		s := e.newStream("", "", endOf(t, e))
 		s.sums = true
 		xid := append(make([]byte, eventHeader), "12345678abcd"...)
 		xid[4], xid[9] = eventXID, byte(len(xid))
 		if err := s.event(t.Context(), xid); tidemark.KindOf(err) != tidemark.Corrupt {
 			t.Error(err)
 		}
+		xid[4], s.sums = 99, false
+		if err := s.event(t.Context(), xid); tidemark.KindOf(err) != tidemark.Unsupported {
+			t.Error(err)
+		}
+		xid[17] = flagIgnorable
+		if err := s.event(t.Context(), xid); err != nil {
+			t.Error(err)
+		}
+		s = stream(t, e, endOf(t, e))
 		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond)
 		defer cancel()
 		start := time.Now()

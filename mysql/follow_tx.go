@@ -4,13 +4,8 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
-	"fmt"
-	"strconv"
 	"strings"
 	"time"
-
-	"github.com/go-mysql-org/go-mysql/serialization"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -128,88 +123,6 @@ func (s *Stream) rollback() error {
 
 // unsay forgets what was said of tables, when what said it may have been dropped.
 func (s *Stream) unsay() { clear(s.said) }
-
-// gtidMySQL begins a transaction of MySQL.
-func (s *Stream) gtidMySQL(body []byte, anonymous bool, at time.Time) error {
-	r := &reading{p: body}
-	r.take(1)
-	id, n := r.take(16), r.uint(8)
-	g := group{place: s.place(), time: at}
-	if r.bad {
-		return errEvent
-	}
-	if !anonymous {
-		if string(id) != s.server { // one server commits most of them
-			s.server, s.serverText = string(id), uuidText(id)+":"
-		}
-		g.gtid = s.serverText + strconv.FormatUint(n, 10)
-	}
-	if len(r.p) >= 1+16+7 && r.byte() == 2 {
-		r.take(16) // for replicas that apply in parallel
-		micros := r.uint(7)
-		if micros>>55 == 1 && len(r.p) >= 7 { // it was committed elsewhere first
-			micros = r.uint(7)
-		}
-		g.time = time.UnixMicro(int64(micros)).UTC()
-	}
-	s.beginGroup(g)
-	return nil
-}
-
-func uuidText(b []byte) string {
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
-}
-
-// gtidTagged begins a transaction whose GTID has a tag (MySQL 8.3 and later).
-func (s *Stream) gtidTagged(body []byte, at time.Time) error {
-	var id, flags serialization.FieldIntFixed
-	id.Length, flags.Length = 16, 1
-	var n, last, seq serialization.FieldIntVar
-	var tag serialization.FieldString
-	var immediate, original, size, version, first serialization.FieldUintVar
-	message := serialization.Message{Format: serialization.Format{Fields: []serialization.Field{
-		{Name: "gtid_flags", Type: &flags}, {Name: "uuid", Type: &id}, {Name: "gno", Type: &n}, {Name: "tag", Type: &tag},
-		{Name: "last_committed", Type: &last}, {Name: "sequence_number", Type: &seq},
-		{Name: "immediate_commit_timestamp", Type: &immediate}, {Name: "original_commit_timestamp", Type: &original, Optional: true},
-		{Name: "transaction_length", Type: &size}, {Name: "immediate_server_version", Type: &version},
-		{Name: "original_server_version", Type: &first, Optional: true}, {Name: "commit_group_ticket", Optional: true},
-	}}}
-	if err := serialization.Unmarshal(body, &message); err != nil || len(id.Value) != 16 {
-		return errors.Join(errEvent, err)
-	}
-	g := group{place: s.place(), time: at, gtid: fmt.Sprintf("%s:%s:%d", uuidText(id.Value), tag.Value, n.Value)}
-	if micros := max(original.Value, 0); micros > 0 {
-		g.time = time.UnixMicro(int64(micros)).UTC()
-	} else if immediate.Value > 0 {
-		g.time = time.UnixMicro(int64(immediate.Value)).UTC()
-	}
-	s.beginGroup(g)
-	return nil
-}
-
-// gtidMariaDB begins a transaction of MariaDB: the event stands for BEGIN too, unless
-// one statement makes the whole group.
-func (s *Stream) gtidMariaDB(body []byte, server uint32, at time.Time) error {
-	r := &reading{p: body}
-	seq, domain, flags := r.uint(8), r.uint(4), r.byte()
-	if r.bad {
-		return errEvent
-	}
-	const standalone, grouped, preparedXA = 1, 2, 64
-	s.beginGroup(group{place: s.place(), time: at, gtid: fmt.Sprintf("%d-%d-%d", domain, server, seq), begun: flags&standalone == 0})
-	if flags&preparedXA == 0 {
-		return nil
-	}
-	if flags&grouped != 0 {
-		r.take(8)
-	}
-	format, gtrid, bqual := r.uint(4), int(r.byte()), int(r.byte())
-	if s.group.xid = fmt.Sprintf("X'%x',X'%x',%d", r.take(gtrid), r.take(bqual), format); r.bad {
-		return errEvent
-	}
-	s.prepared = &preparedTx{}
-	return nil
-}
 
 // implied begins a transaction whose GTID was before the place from which the stream
 // was asked for.
