@@ -154,7 +154,7 @@ type applier struct {
 	progress string // the table's name
 	packet   int    // the largest statement that the server takes
 	limit    int    // bytes of a packet that are aimed at
-	links    map[tidemark.TableID]link
+	links    links
 	plans    map[*tidemark.Table][]*plan
 	prepared int // statements of the session
 
@@ -185,9 +185,16 @@ type applier struct {
 type link uint8
 
 const (
-	triggered  link = 1 << iota // it has triggers
-	referenced                  // it is at one end of a foreign key
+	triggered link = 1 << iota // it has triggers
+	keyed                      // it is at one end of a foreign key
+	acting                     // which changes rows by itself
 )
+
+// links are those of all tables.
+type links struct {
+	of    map[tidemark.TableID]link
+	depth map[tidemark.TableID]int // steps of references that lead from a table, at most
+}
 
 // maxPacketAim is how many bytes of SQL go out at once.
 const maxPacketAim = 512 << 10
@@ -393,18 +400,34 @@ const (
 	lenientMode = "'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 )
 
-// readLinks asks for the tables that triggers and foreign keys hang on.
-func readLinks(ctx context.Context, s *session) (map[tidemark.TableID]link, error) {
-	r, err := s.query(ctx, "SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE, 1 FROM information_schema.TRIGGERS "+
-		"UNION SELECT DISTINCT CONSTRAINT_SCHEMA, TABLE_NAME, 2 FROM information_schema.REFERENTIAL_CONSTRAINTS "+
-		"UNION SELECT DISTINCT UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, 2 FROM information_schema.REFERENTIAL_CONSTRAINTS")
+// readLinks asks for the tables that triggers and foreign keys hang on. Triggers of
+// tables on which the user has no TRIGGER privilege the server does not tell.
+func readLinks(ctx context.Context, s *session) (out links, err error) {
+	out = links{of: map[tidemark.TableID]link{}, depth: map[tidemark.TableID]int{}}
+	r, err := s.query(ctx, "SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS")
 	if err != nil {
-		return nil, err
+		return out, err
 	}
-	out := map[tidemark.TableID]link{}
 	for i := range r.RowNumber() {
-		kind, _ := r.GetInt(i, 2)
-		out[tidemark.TableID{Schema: cell(r, i, 0), Name: cell(r, i, 1)}] |= link(kind)
+		out.of[tidemark.TableID{Schema: cell(r, i, 0), Name: cell(r, i, 1)}] |= triggered
+	}
+	if r, err = s.query(ctx, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"); err != nil {
+		return out, err
+	}
+	passive := []string{"RESTRICT", "NO ACTION"}
+	for round := range min(r.RowNumber(), 50) { // a circle has no depth
+		for i := range r.RowNumber() {
+			child, parent := tidemark.TableID{Schema: cell(r, i, 0), Name: cell(r, i, 1)}, tidemark.TableID{Schema: cell(r, i, 2), Name: cell(r, i, 3)}
+			if child != parent {
+				out.depth[child] = max(out.depth[child], min(out.depth[parent]+1, round+1))
+			}
+			kind := keyed
+			if !slices.Contains(passive, cell(r, i, 4)) || !slices.Contains(passive, cell(r, i, 5)) || child == parent {
+				kind |= acting
+			}
+			out.of[child] |= kind
+			out.of[parent] |= kind
+		}
 	}
 	return out, nil
 }
@@ -508,7 +531,7 @@ func (a *applier) look(ctx context.Context, g *tidemark.Group) (known bool, err 
 
 // ApplyFindings says what a stream into these tables will meet.
 func (e *Engine) ApplyFindings(ctx context.Context, tables []*tidemark.Table) (found []tidemark.Finding, err error) {
-	var links map[tidemark.TableID]link
+	var links links
 	err = e.onTarget(ctx, "check", e.to.masked, func(s *session) error {
 		links, err = readLinks(ctx, s)
 		return err
@@ -518,7 +541,7 @@ func (e *Engine) ApplyFindings(ctx context.Context, tables []*tidemark.Table) (f
 	}
 	var fire, plain []string
 	for _, t := range tables {
-		if links[t.TableID]&triggered != 0 {
+		if links.of[t.TableID]&triggered != 0 {
 			fire = append(fire, t.String())
 		}
 		if !transactional(t.Storage) {

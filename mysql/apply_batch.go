@@ -59,6 +59,11 @@ func (a *applier) place(p *plan, c tidemark.Change) (object string, err error) {
 		return "", nil
 	}
 	if !p.free {
+		if p.hangs != 0 && len(a.waiting) > 0 {
+			if object, err = a.flush(); err != nil {
+				return object, err
+			}
+		}
 		if a.open != nil && (a.open != p || !p.only(c.Kind)) {
 			if err := a.close(a.open); err != nil {
 				return a.open.object, err
@@ -67,29 +72,44 @@ func (a *applier) place(p *plan, c tidemark.Change) (object string, err error) {
 		a.open = p
 		return "", nil
 	}
-	again := false
+	if a.open != nil && a.open.hangs != 0 {
+		if err := a.close(a.open); err != nil {
+			return a.open.object, err
+		}
+		a.open = nil
+	}
+	if a.note(p, c) {
+		if object, err = a.closeFor(p); err != nil {
+			return object, err
+		}
+		a.note(p, c)
+	}
+	return "", nil
+}
+
+// note takes note of the rows of a change that will wait, and says whether one of them
+// was there already.
+func (a *applier) note(p *plan, c tidemark.Change) (again bool) {
 	if c.New != nil {
 		again = p.meets(a.vals)
 	}
 	if c.Old != nil && (c.New == nil || p.moved(a.vals, a.olds)) {
 		again = p.meets(a.olds) || again
 	}
-	if again {
-		if err := a.close(p); err != nil {
-			return p.object, err
-		}
-		if c.New != nil {
-			p.meets(a.vals)
-		}
-		if c.Old != nil {
-			p.meets(a.olds)
-		}
-	}
 	if !p.waits {
 		p.waits = true
 		a.waiting = append(a.waiting, p)
 	}
-	return "", nil
+	return again
+}
+
+// closeFor writes the statements of a plan's batches, and of those whose foreign keys
+// want to come with it in their order.
+func (a *applier) closeFor(p *plan) (object string, err error) {
+	if p.free && p.hangs&keyed != 0 && !a.careful {
+		return a.flush()
+	}
+	return p.object, a.close(p)
 }
 
 // only says whether no batches but that of a kind hold rows.
@@ -147,14 +167,12 @@ func (a *applier) put(p *plan, c tidemark.Change) (err error) {
 	}
 	odd := a.odd // it goes in a statement of its own then
 	a.odd = 0
-	if odd > 0 || a.careful {
-		if err := a.close(p); err != nil {
+	if odd > 0 || a.careful || b.n == maxBatch || b.n > 0 && (b.bulk != bulk || len(b.buf)+len(a.row) > a.limit) {
+		if _, err := a.closeFor(p); err != nil {
 			return err
 		}
-	}
-	if b.n == maxBatch || b.n > 0 && (b.bulk != bulk || len(b.buf)+len(a.row) > a.limit) {
-		if err := a.shutAll(p); err != nil {
-			return err
+		if p.free && !a.careful {
+			a.note(p, c)
 		}
 	}
 	a.size -= len(b.buf)
@@ -260,7 +278,7 @@ func (a *applier) shut(p *plan, b *batch) error {
 			first, vals, olds := b.first, a.vals, a.olds
 			b.drop()
 			a.odd, a.vals, a.olds = 0, first.New.Values(a.spare[0][:0]), first.Old.Values(a.spare[1][:0])
-			err = a.alone(p, first)
+			err = a.single(p, first)
 			a.spare, a.vals, a.olds = [2][]tidemark.Value{a.vals, a.olds}, vals, olds
 			return err
 		}
@@ -285,19 +303,23 @@ func (a *applier) shut(p *plan, b *batch) error {
 	return err
 }
 
-// alone writes the statement of one update or delete.
+// alone writes the statement of one update or delete, which may take a value that one
+// before it frees, or meet the same row.
 func (a *applier) alone(p *plan, c tidemark.Change) (err error) {
-	if !a.careful && (p.uniques || !p.free) {
-		// It may take a value that one of these frees; or meet the same row.
-		if err := errors.Join(a.shut(p, &p.deletes), a.shut(p, &p.updates)); err != nil {
-			return err
-		}
-		if !p.free {
-			if err := a.shut(p, &p.inserts); err != nil {
-				return err
-			}
-		}
+	switch {
+	case a.careful:
+	case !p.free || p.hangs&keyed != 0:
+		_, err = a.closeFor(p)
+	case p.uniques:
+		err = errors.Join(a.shut(p, &p.deletes), a.shut(p, &p.updates))
 	}
+	if err != nil {
+		return err
+	}
+	return a.single(p, c)
+}
+
+func (a *applier) single(p *plan, c tidemark.Change) (err error) {
 	w := want{p: p, kind: c.Kind, rows: 1, fewer: p.cascade && c.Kind == tidemark.DeleteChange}
 	if bulk, err := a.bulkUpdate(p, c); err != nil {
 		return err
@@ -389,7 +411,7 @@ func (a *applier) truncate(c tidemark.Change, bounds map[uint32]*tidemark.Bound)
 			plans = append(plans, p)
 		}
 	}
-	slices.SortStableFunc(plans, func(x, y *plan) int { return depth(y, plans) - depth(x, plans) })
+	slices.SortStableFunc(plans, func(x, y *plan) int { return y.depth - x.depth })
 	for _, p := range plans {
 		sql := []string{"DELETE FROM " + p.name}
 		if p.selfRef {
@@ -407,20 +429,6 @@ func (a *applier) truncate(c tidemark.Change, bounds map[uint32]*tidemark.Bound)
 	return "", nil
 }
 
-// depth is how many steps of references lead from a table among plans, at most.
-func depth(p *plan, plans []*plan) int {
-	out := 0
-	for _, f := range p.b.Table.ForeignKeys {
-		for _, q := range plans {
-			if q != p && q.b.Table.TableID == f.Ref {
-				rest := slices.DeleteFunc(slices.Clone(plans), func(x *plan) bool { return x == p })
-				out = max(out, 1+depth(q, rest))
-			}
-		}
-	}
-	return out
-}
-
 // flush writes the statements of all batches.
 func (a *applier) flush() (object string, err error) {
 	if a.open != nil {
@@ -428,6 +436,13 @@ func (a *applier) flush() (object string, err error) {
 			return a.open.object, err
 		}
 		a.open = nil
+	}
+	// Rows go before those that they reference, and come after them.
+	slices.SortStableFunc(a.waiting, func(p, q *plan) int { return p.depth - q.depth })
+	for _, p := range slices.Backward(a.waiting) {
+		if err := a.shut(p, &p.deletes); err != nil {
+			return p.object, err
+		}
 	}
 	for _, p := range a.waiting {
 		if err := a.close(p); err != nil {

@@ -20,9 +20,11 @@ type plan struct {
 	id      []int
 	primary bool
 	list    bool // values of the key can stand in a list
-	// free: whatever order rows of the table change in, other tables do not notice. Then
-	// what happens to different rows is put together.
+	// free: whatever order rows of the table change in, other tables do not notice but by
+	// an error, and rows are told apart. Then what happens to different rows is put together.
 	free    bool
+	hangs   link
+	depth   int
 	cascade bool // rows go with those of other tables by themselves
 	renames bool // and keys change with them
 	uniques bool // there are unique keys besides the primary one
@@ -96,8 +98,8 @@ func (a *applier) newPlan(b *tidemark.Bound) *plan {
 		p.uniques = p.uniques || t.Indexes[i].Unique
 	}
 	p.identify()
-	hangs := a.links[t.TableID]
-	p.free = hangs == 0 && p.id != nil
+	p.hangs, p.depth = a.links.of[t.TableID], a.links.depth[t.TableID]
+	p.free = p.hangs&^keyed == 0 && p.id != nil
 	if len(p.id) == 1 {
 		switch p.cols[p.id[0]].to.Kind {
 		case tidemark.Year, tidemark.Bit, tidemark.Float:
@@ -105,7 +107,7 @@ func (a *applier) newPlan(b *tidemark.Bound) *plan {
 			p.list = true
 		}
 	}
-	if p.primary && hangs&triggered == 0 {
+	if p.primary && p.hangs&triggered == 0 {
 		p.planUpsert(a.e)
 	}
 	if a.s.bulk {

@@ -396,6 +396,8 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 		schema := `CREATE TABLE plain (id int, k varchar(3) COLLATE utf8mb4_bin, v int, w int DEFAULT 7, PRIMARY KEY (id, k));
 			CREATE TABLE uniq (id int PRIMARY KEY, u int UNIQUE, v int);
 			CREATE TABLE parent (id int PRIMARY KEY, v int); CREATE TABLE child (id int PRIMARY KEY, parent int, v int, FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE);
+			CREATE TABLE boss (id int PRIMARY KEY, v int); CREATE TABLE worker (id int PRIMARY KEY, boss int, v int, FOREIGN KEY (boss) REFERENCES boss (id));
+			CREATE TABLE task (id int PRIMARY KEY, worker int NOT NULL, v int, FOREIGN KEY (worker) REFERENCES worker (id) ON UPDATE RESTRICT ON DELETE RESTRICT);
 			CREATE TABLE loose (a int, v int)`
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
@@ -406,7 +408,7 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 			urls[i] = srv.NewDatabase(t, "together")
 			testdb.Query(t, urls[i], schema)
 			logs[i] = newHand(t, open(t, urls[i], Options{}))
-			for _, r := range [][]string{{"plain", "id", "k"}, {"uniq", "id"}, {"parent", "id"}, {"child", "id"}, {"loose"}} {
+			for _, r := range [][]string{{"plain", "id", "k"}, {"uniq", "id"}, {"parent", "id"}, {"child", "id"}, {"boss", "id"}, {"worker", "id"}, {"task", "id"}, {"loose"}} {
 				logs[i].relation(r[0], r[0], r[1:]...)
 			}
 			logs[i].begin()
@@ -438,13 +440,14 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 				if err := l.e.Apply(t.Context(), g); err != nil {
 					t.Fatal(i, err)
 				}
-				a := l.e.agents[0]
-				if a.redone > 0 {
-					t.Errorf("a group was done again")
-				}
 			}
 		}
-		for _, sql := range []string{"SELECT * FROM plain ORDER BY 1,2", "SELECT * FROM uniq ORDER BY 1", "SELECT * FROM parent ORDER BY 1", "SELECT * FROM child ORDER BY 1", "SELECT * FROM loose ORDER BY 1,2"} {
+		// Only a worker who leaves a boss that goes then, in one group, makes trouble.
+		if n := logs[0].e.agents[0].redone; n > 8 {
+			t.Errorf("%d of 25 groups were done again", n)
+		}
+		for _, sql := range []string{"SELECT * FROM plain ORDER BY 1,2", "SELECT * FROM uniq ORDER BY 1", "SELECT * FROM parent ORDER BY 1", "SELECT * FROM child ORDER BY 1",
+			"SELECT * FROM boss ORDER BY 1", "SELECT * FROM worker ORDER BY 1", "SELECT * FROM task ORDER BY 1", "SELECT * FROM loose ORDER BY 1,2"} {
 			if a, b := testdb.Query(t, urls[0], sql), testdb.Query(t, urls[1], sql); a != b || a == "" {
 				t.Errorf("%s: together\n%s\nalone\n%s", sql, a, b)
 			}
@@ -458,19 +461,24 @@ type model struct {
 	uniq   map[int]int // id to u
 	parent map[int]bool
 	child  map[int]int // id to parent
+	boss   map[int]bool
+	worker map[int]int // id to boss
+	task   map[int]int // id to worker
 	loose  [][2]int
 	n      int
 }
 
 func newModel() *model {
-	return &model{plain: map[[2]string]bool{}, uniq: map[int]int{}, parent: map[int]bool{}, child: map[int]int{}}
+	return &model{plain: map[[2]string]bool{}, uniq: map[int]int{}, parent: map[int]bool{}, child: map[int]int{}, boss: map[int]bool{}, worker: map[int]int{}, task: map[int]int{}}
 }
 
 func (m *model) step(rnd *rand.Rand, write func(func(*hand))) {
 	m.n++
 	v := m.n
 	id := rnd.IntN(12)
-	switch rnd.IntN(5) {
+	switch rnd.IntN(7) {
+	case 5, 6:
+		m.employ(rnd, v, write)
 	case 0:
 		k := [2]string{fmt.Sprint(id), string(rune('a' + rnd.IntN(2)))}
 		switch {
@@ -629,6 +637,49 @@ func TestResolve(t *testing.T) {
 			l.apply(p.Epoch) // and on it goes, together
 		}
 	})
+}
+
+// employ is of tables whose foreign keys only refuse: nobody goes before those who
+// need them.
+func (m *model) employ(rnd *rand.Rand, v int, write func(func(*hand))) {
+	b, w, k := rnd.IntN(4), rnd.IntN(8), rnd.IntN(16)
+	_, works := m.worker[w]
+	_, there := m.task[k]
+	switch {
+	case !m.boss[b]:
+		m.boss[b] = true
+		write(func(l *hand) { l.insert("boss", b, v) })
+	case !works:
+		m.worker[w] = b
+		write(func(l *hand) { l.insert("worker", w, b, v) })
+	case rnd.IntN(6) == 0: // the boss goes, after all workers and their tasks
+		for w := range 8 {
+			if x, there := m.worker[w]; !there || x != b {
+				continue
+			}
+			for k := range 16 {
+				if x, there := m.task[k]; there && x == w {
+					delete(m.task, k)
+					write(func(l *hand) { l.delete("task", 'K', k, nil, nil) })
+				}
+			}
+			delete(m.worker, w)
+			write(func(l *hand) { l.delete("worker", 'K', w, nil, nil) })
+		}
+		delete(m.boss, b)
+		write(func(l *hand) { l.delete("boss", 'K', b, nil) })
+	case rnd.IntN(3) == 0:
+		m.worker[w] = b
+		write(func(l *hand) { l.update("worker", w, b, v) })
+	case !there:
+		m.task[k] = w
+		write(func(l *hand) { l.insert("task", k, w, v) })
+	case rnd.IntN(3) == 0:
+		delete(m.task, k)
+		write(func(l *hand) { l.delete("task", 'K', k, nil, nil) })
+	default:
+		write(func(l *hand) { l.update("boss", b, v).update("task", k, m.task[k], v) })
+	}
 }
 
 // typeByte gives the byte that a column's type has in MySQL's log.
