@@ -402,8 +402,8 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 		seed := rand.Uint64()
 		t.Logf("seed %d", seed)
 		rnd := rand.New(rand.NewPCG(seed, 1))
-		var logs [2]*hand
-		var urls [2]string
+		var logs [3]*hand // together, alone, and together as text
+		var urls [3]string
 		for i := range logs {
 			urls[i] = srv.NewDatabase(t, "together")
 			testdb.Query(t, urls[i], schema)
@@ -430,13 +430,11 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 			}
 			for i, l := range logs {
 				g := l.group(1)
-				if i == 1 {
-					a, err := l.e.applier(t.Context(), g)
-					if err != nil {
-						t.Fatal(err)
-					}
-					a.careful = true
+				a, _, err := l.e.applierFor(t.Context(), g)
+				if err != nil {
+					t.Fatal(err)
 				}
+				a.careful, a.s.bulk = i == 1, a.s.bulk && i == 0
 				if err := l.e.Apply(t.Context(), g); err != nil {
 					t.Fatal(i, err)
 				}
@@ -448,8 +446,8 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 		}
 		for _, sql := range []string{"SELECT * FROM plain ORDER BY 1,2", "SELECT * FROM uniq ORDER BY 1", "SELECT * FROM parent ORDER BY 1", "SELECT * FROM child ORDER BY 1",
 			"SELECT * FROM boss ORDER BY 1", "SELECT * FROM worker ORDER BY 1", "SELECT * FROM task ORDER BY 1", "SELECT * FROM loose ORDER BY 1,2"} {
-			if a, b := testdb.Query(t, urls[0], sql), testdb.Query(t, urls[1], sql); a != b || a == "" {
-				t.Errorf("%s: together\n%s\nalone\n%s", sql, a, b)
+			if a, b, c := testdb.Query(t, urls[0], sql), testdb.Query(t, urls[1], sql), testdb.Query(t, urls[2], sql); a != b || a != c || a == "" {
+				t.Errorf("%s: together\n%s\nalone\n%s\nas text\n%s", sql, a, b, c)
 			}
 		}
 	})
