@@ -17,8 +17,8 @@ type queueSettings struct {
 	credentials, ca string
 }
 
-// store opens the store of a stream's queue.
-func (s *settings) store(ctx context.Context, stream, where string) (*jetstream.Store, error) {
+// store says where the store of a stream's queue is.
+func (s *settings) store(stream, where string) (jetstream.Options, error) {
 	q := s.queue
 	opt := jetstream.Options{Queue: stream, Limit: q.size, Replicas: q.replicas, Credentials: q.credentials, CA: q.ca}
 	switch {
@@ -29,15 +29,19 @@ func (s *settings) store(ctx context.Context, stream, where string) (*jetstream.
 	default:
 		path, err := s.statePath()
 		if err != nil {
-			return nil, err
+			return opt, err
 		}
 		opt.Dir = filepath.Join(filepath.Dir(path), "queues", stream)
 	}
-	return jetstream.Open(ctx, opt)
+	return opt, nil
 }
 
 func (s *settings) openQueue(ctx context.Context, stream, where string) (*queue.Log, error) {
-	store, err := s.store(ctx, stream, where)
+	opt, err := s.store(stream, where)
+	if err != nil {
+		return nil, err
+	}
+	store, err := jetstream.Open(ctx, opt)
 	if err != nil {
 		return nil, err
 	}
@@ -50,12 +54,11 @@ func (s *settings) openQueue(ctx context.Context, stream, where string) (*queue.
 }
 
 func (s *settings) removeQueue(ctx context.Context, stream, where string) error {
-	store, err := s.store(ctx, stream, where)
+	opt, err := s.store(stream, where)
 	if err != nil {
 		return err
 	}
-	defer store.Close()
-	return store.Remove(ctx)
+	return jetstream.Remove(ctx, opt)
 }
 
 // spool is the folder for transactions that are too large for memory: beside the catalogue,

@@ -7,17 +7,25 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Remove deletes the queue with all that is in it, and closes the store.
-func (s *Store) Remove(ctx context.Context) error {
+// Remove deletes a queue with all that is in it. A folder goes without being opened, so
+// also one that is damaged; Kind Invalid: it is not one of ours, or in use.
+func Remove(ctx context.Context, opt Options) error {
 	const op = "remove queue"
-	if err := s.js.DeleteStream(ctx, "TIDEMARK_"+s.opt.Queue); err != nil {
-		return s.fail(ctx, op, err)
+	if opt.Dir == "" {
+		s, err := Open(ctx, opt)
+		if err != nil {
+			return err
+		}
+		defer s.Close()
+		return s.fail(ctx, op, s.js.DeleteStream(ctx, "TIDEMARK_"+opt.Queue))
 	}
-	if err := s.Close(); err != nil || s.opt.Dir == "" {
+	e := &embedded{}
+	if err := e.claim(opt.Dir); err != nil {
 		return err
 	}
-	if err := os.RemoveAll(s.opt.Dir); err != nil {
-		return s.error(tidemark.Denied, op, err, "Remove the folder by hand.")
+	e.close()
+	if err := os.RemoveAll(opt.Dir); err != nil {
+		return tidemark.Errorf(tidemark.Denied, op, opt.Dir, err.Error(), "Remove the folder by hand.")
 	}
 	return nil
 }

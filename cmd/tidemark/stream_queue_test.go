@@ -1,0 +1,154 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// stalled keeps a target's table locked, until the function that it gives is called: what
+// is captured then stays in the queue. The lock is one that a transaction without a number
+// may have: new slots of the server would wait for others.
+func stalled(t *testing.T, dst, table string) (release func()) {
+	t.Helper()
+	gone := make(chan struct{})
+	go func() {
+		_, _ = testdb.TryQuery(dst, "BEGIN; LOCK TABLE "+table+" IN SHARE MODE; SELECT pg_sleep(600)") // it is ended
+		close(gone)
+	}()
+	for begun := time.Now(); testdb.Query(t, dst, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'") == "0"; time.Sleep(20 * time.Millisecond) {
+		if time.Since(begun) > 20*time.Second {
+			t.Fatal("the table is not locked")
+		}
+	}
+	return func() {
+		testdb.Query(t, dst, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'")
+		<-gone
+	}
+}
+
+// backlog leaves transactions in the queue of a stream, of which the source has forgotten
+// the log, and the target knows nothing.
+func backlog(t *testing.T) (src, dst, name, dir string) {
+	t.Helper()
+	src, dst, name, dir = pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName(), filepath.Join(t.TempDir(), "queue")
+	testdb.Load(t, src, strings.NewReader(ledger))
+	must(t, "replicate", src, dst, "--name", name, "--queue", "durable", "--queue-dir", dir, "--until", "now")
+	release := stalled(t, dst, "history")
+	f := running(t, "replicate", src, dst, "--name", name, "--queue-dir", dir)
+	for i := range 5 {
+		testdb.Query(t, src, fmt.Sprintf("INSERT INTO history (id) SELECT %d + i FROM generate_series(1, 1000) i", i*1000))
+	}
+	end := testdb.Query(t, src, "SELECT pg_current_wal_lsn()")
+	f.await("release of the log", func() bool {
+		testdb.Query(t, src, "INSERT INTO branch (id, name) SELECT max(id) + 1, 'n' || max(id) FROM branch")
+		return testdb.Query(t, src, "SELECT confirmed_flush_lsn >= '"+end+"' FROM pg_replication_slots WHERE slot_name = 'tidemark_"+name+"'") == "t"
+	})
+	_ = f.Process.Kill()
+	_ = f.Wait() // it was killed
+	release()
+	return src, dst, name, dir
+}
+
+// TestStreamQueueDamaged flips a bit in a queue that holds what nobody else has any more.
+func TestStreamQueueDamaged(t *testing.T) {
+	t.Parallel()
+	src, dst, name, dir := backlog(t)
+	blocks, _ := filepath.Glob(filepath.Join(dir, "jetstream", "*", "streams", "*", "msgs", "*.blk"))
+	if len(blocks) == 0 {
+		t.Fatal("the queue has no files")
+	}
+	b, err := os.ReadFile(blocks[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	b[len(b)/2] ^= 4
+	if err := os.WriteFile(blocks[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"replicate", src, dst, "--name", name, "--queue-dir", dir, "--until", "now"}
+	if o := cli(t, args...); o.code != 18 || !strings.Contains(o.errOut, "--anew") {
+		t.Errorf("exit %d\n%s", o.code, o.errOut)
+	}
+	must(t, append(args, "--queue", "durable", "--anew", "--prep", "truncate")...)
+	must(t, "diff", src, dst)
+}
+
+// TestStreamQueueRemoved removes the folder of such a queue.
+func TestStreamQueueRemoved(t *testing.T) {
+	t.Parallel()
+	src, dst, name, dir := backlog(t)
+	if err := os.RemoveAll(dir); err != nil {
+		t.Fatal(err)
+	}
+	args := []string{"replicate", src, dst, "--name", name, "--queue-dir", dir, "--until", "now"}
+	if o := cli(t, args...); o.code != 11 || !strings.Contains(o.errOut, "--anew") {
+		t.Errorf("exit %d\n%s", o.code, o.errOut)
+	}
+	must(t, append(args, "--queue", "durable", "--anew", "--prep", "truncate")...)
+	must(t, "diff", src, dst)
+}
+
+// TestStreamQueueDiskFull lets the disk run full under a queue. What the source has not
+// been told to forget comes again.
+func TestStreamQueueDiskFull(t *testing.T) {
+	t.Parallel()
+	if os.Getuid() != 0 {
+		t.Log("a small disk can be mounted by root alone; continuous integration runs as root")
+		return
+	}
+	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+	testdb.Load(t, src, strings.NewReader(ledger))
+	disk := smallDisk(t, "", "root", 12<<20)
+	args := []string{"replicate", src, dst, "--name", name, "--queue-dir", filepath.Join(disk, "queue")}
+	must(t, append(args, "--queue", "durable", "--until", "now")...)
+	release := stalled(t, dst, "history")
+	f := running(t, args...)
+	testdb.Query(t, src, "INSERT INTO history (id) VALUES (1)")
+	for i := range 16 {
+		testdb.Query(t, src, fmt.Sprintf("INSERT INTO account (id, branch, note) SELECT %d + i, 1, repeat(md5(i::text), 30) FROM generate_series(1, 1000) i", i*1000))
+	}
+	f.ends(9, "no space left", "hint: ")
+	release()
+	remount(t, disk, 256<<20)
+	must(t, append(args, "--until", "now")...)
+	equal(t, src, dst, name, "--queue-dir", filepath.Join(disk, "queue"))
+}
+
+// TestStreamQueueKilled kills a process with a durable queue, time and again.
+func TestStreamQueueKilled(t *testing.T) {
+	t.Parallel()
+	src, dst, name := pg15(t).NewDatabase(t, "src"), maria(t).NewDatabase(t, "dst"), streamName()
+	testdb.Load(t, src, strings.NewReader(ledger))
+	must(t, "replicate", src, dst, "--name", name, "--queue", "durable", "--until", "now")
+	seed, stop := rand.Uint64(), make(chan struct{})
+	t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 7))
+	var wg sync.WaitGroup
+	wg.Go(func() { trade(src, seed, stop) })
+	for range 12 {
+		cmd := process(t, "replicate", src, dst, "--name", name, "--progress", "lines")
+		var errOut bytes.Buffer
+		cmd.Stderr = &errOut
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Duration(100+rnd.IntN(900)) * time.Millisecond)
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait() // its state says more
+		if cmd.ProcessState.Exited() {
+			t.Errorf("it ended by itself: exit %d\n%s", cmd.ProcessState.ExitCode(), &errOut)
+		}
+	}
+	close(stop)
+	wg.Wait()
+	equal(t, src, dst, name)
+}
