@@ -35,6 +35,28 @@ type Tx struct {
 	Changes []byte
 }
 
+// AppliedOrigin is the Origin of a transaction that a stream has applied where it was
+// captured: one that did not begin there.
+const AppliedOrigin = "tidemark"
+
+// OnlyRelations takes everything out of a transaction but what it says of tables, which
+// later ones rely on.
+func (tx *Tx) OnlyRelations() error {
+	var kept []byte
+	for rest := tx.Changes; len(rest) > 0; {
+		c, next, err := NextChange(rest)
+		if err != nil {
+			return err
+		}
+		if c.Kind == RelationChange {
+			kept = append(kept, rest[:len(rest)-len(next)]...)
+		}
+		rest = next
+	}
+	tx.Changes, tx.Rows = kept, 0
+	return nil
+}
+
 // AppendChange appends a message of pgoutput to changes.
 func AppendChange(changes, message []byte) []byte {
 	changes = binary.BigEndian.AppendUint32(changes, uint32(len(message)))

@@ -1,5 +1,7 @@
 package tidemark
 
+import "strings"
+
 // A Database is what a source engine finds in its catalogue: the tables with
 // their logical shape, which every target can build, and the native objects,
 // which only a target of the same engine can.
@@ -126,6 +128,19 @@ const (
 	NewUUID                       // a random UUID
 	Expression                    // Text is SQL of the source engine
 )
+
+// Ours says whether a table is one of our own: marker rows of copies, progress and
+// exceptions of streams. Nobody copies, compares or follows it.
+func (id TableID) Ours() bool {
+	name := id.Name
+	if id.Schema != "tidemark" {
+		var ok bool
+		if name, ok = strings.CutPrefix(name, "tidemark_"); !ok {
+			return false
+		}
+	}
+	return name == "copied" || name == "applied" || name == "exceptions"
+}
 
 // A Default of a column.
 type Default struct {

@@ -110,13 +110,25 @@ func (m *Meter) given(tx *tidemark.Tx) {
 	m.mu.Unlock()
 }
 
+// pass prepares a transaction to be handed on. With loops to be broken, one that a stream
+// has applied on this source, which came from elsewhere, goes on without its rows.
+func pass(tx *tidemark.Tx, breakLoops bool) error {
+	if breakLoops && tx.Origin == tidemark.AppliedOrigin {
+		return tx.OnlyRelations()
+	}
+	return nil
+}
+
 // Direct enlists in g a worker that hands a stream's transactions straight to whoever
 // applies them. The source's own log is then what survives a crash: the applier
 // releases it.
-func Direct(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter) {
+func Direct(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter, breakLoops bool) {
 	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
 		defer c.Enter(c.Enter(flow.IO))
 		return s.Run(ctx, func(tx *tidemark.Tx) error {
+			if err := pass(tx, breakLoops); err != nil {
+				return err
+			}
 			tx.Put = time.Now()
 			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
 			m.count(tx)

@@ -28,11 +28,14 @@ const groupBytes = 4 << 20
 
 // Into enlists in g two workers: one reads a stream, the other appends what has come to a
 // queue, and only then lets the source forget its log.
-func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter) {
+func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, breakLoops bool) {
 	between := flow.NewBuffer(1<<16, buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) + 200 })
 	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
 		defer c.Enter(c.Enter(flow.IO))
 		return s.Run(ctx, func(tx *tidemark.Tx) error {
+			if err := pass(tx, breakLoops); err != nil {
+				return err
+			}
 			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
 			m.given(tx)
 			return between.Put(ctx, c, tx)

@@ -32,8 +32,12 @@ type ReplicateSpec struct {
 	RemoveQueue func(ctx context.Context, stream, where string) error
 	Interval    time.Duration // between samples
 	UntilNow    bool          // end when the target has all that the source's log holds at the start
-	Anew        bool          // forget an earlier stream of that name, and copy again
-	Remove      bool          // only forget it
+	// BreakLoops keeps what a stream has applied on the source from going on: for two
+	// streams against each other.
+	BreakLoops bool
+	NoCopy     bool // the target has all already
+	Anew       bool // forget an earlier stream of that name, and copy again
+	Remove     bool // only forget it
 }
 
 // Replicate copies a source to a target, if that was not done, and then applies the
@@ -209,6 +213,9 @@ func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err e
 	if err := r.env.Catalog.PutStream(ctx, r.stream); err != nil {
 		return "", nil, err
 	}
+	if r.spec.NoCopy {
+		return "", nil, r.adopt(ctx)
+	}
 	run, rep, err = copyBetween(ctx, r.env, copySpec, r.src, r.tgt)
 	if err != nil {
 		return run, rep, r.undo(ctx, run, err)
@@ -216,6 +223,16 @@ func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err e
 	r.env.Watch.Event(Event{Time: r.env.now(), Kind: "state", Object: "stream " + r.spec.Name, Rows: rep.Rows, Bytes: rep.Bytes, Seconds: rep.Seconds, Text: "copied (run " + run + ")"})
 	r.stream.Copy, r.stream.Place, r.stream.State = run, rep.Position.Place, catalog.StreamFollowing
 	return run, rep, r.env.Catalog.PutStream(ctx, r.stream)
+}
+
+// adopt begins a stream without a copy: from now on.
+func (r *replicating) adopt(ctx context.Context) error {
+	position, err := r.src.Freeze(ctx, 1)
+	if err != nil {
+		return r.undo(ctx, "", err)
+	}
+	r.stream.Place, r.stream.State = position.Place, catalog.StreamFollowing
+	return r.env.Catalog.PutStream(ctx, r.stream)
 }
 
 // undo lets the source forget its log when the copy has failed: nobody would ever read
@@ -359,9 +376,9 @@ func (r *replicating) session(ctx context.Context) error {
 		s.inherit(r.whole)
 	}
 	if h.log == nil {
-		capture.Direct(g, h.stream, in, meter)
+		capture.Direct(g, h.stream, in, meter, r.spec.BreakLoops)
 	} else {
-		capture.Into(g, h.stream, h.log, r.spec.Buffer, meter)
+		capture.Into(g, h.stream, h.log, r.spec.Buffer, meter, r.spec.BreakLoops)
 		capture.From(g, h.log, p.Low, in)
 	}
 	run.Go(g, in, p)

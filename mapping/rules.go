@@ -253,6 +253,9 @@ func (x *index) of(id tidemark.TableID) []int {
 // selects says whether a table of this name and form moves: some rule takes it in
 // and none leaves it out, whatever their order. by is the first rule that says so.
 func (r *Rules) selects(id tidemark.TableID, form tidemark.TableForm) (by *selection, ok bool) {
+	if id.Ours() {
+		return nil, false
+	}
 	wide := r.narrowed
 	for _, i := range r.selectionsOf.of(id) {
 		s := &r.selections[i]

@@ -111,9 +111,10 @@ type applier struct {
 	begins   *prepared
 	commits  *prepared
 	progress *prepared
-	out      []byte // not written yet
-	bound    int    // where in out the message begins that binds parameters
-	parsed   bool   // the statement of that message was prepared with it
+	mark     *prepared // says that what follows was applied by a stream; nil: nobody can capture here
+	out      []byte    // not written yet
+	bound    int       // where in out the message begins that binds parameters
+	parsed   bool      // the statement of that message was prepared with it
 	sent     []sentStmt
 	read     int    // so many of sent are answered
 	value    []byte // of the last answer that had one
@@ -217,7 +218,15 @@ func (e *Engine) applier(ctx context.Context, agent int) (*applier, error) {
 	}
 	a.conn, a.l.conn, a.replica, a.plan.free = conn, conn.PgConn(), replica, replica
 	a.tables = map[*tidemark.Bound]*destination{}
-	a.begins, a.commits, a.progress = a.prepare("BEGIN"), a.prepare("COMMIT"), a.prepare(progressSQL)
+	a.begins, a.commits, a.progress, a.mark = a.prepare("BEGIN"), a.prepare("COMMIT"), a.prepare(progressSQL), nil
+	var level string
+	if err := conn.QueryRow(ctx, "SHOW wal_level").Scan(&level); err != nil {
+		closeConn(conn)
+		return nil, e.fail(ctx, "apply", progressTable, err)
+	}
+	if level == "logical" {
+		a.mark = a.prepare("SELECT pg_catalog.pg_logical_emit_message(true, '" + appliedPrefix + "', '')")
+	}
 	return a, nil
 }
 
@@ -262,6 +271,11 @@ func (a *applier) apply(g *tidemark.Group, together bool) (object string, err er
 	a.moved = false
 	if err := a.plain(a.begins); err != nil {
 		return "", err
+	}
+	if a.mark != nil {
+		if err := a.plain(a.mark); err != nil {
+			return "", err
+		}
 	}
 	shaped := map[uint32]int64{}
 	err = g.Each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
@@ -46,6 +47,10 @@ type Stream struct {
 	asked    chan struct{} // the server wants to hear of us
 	freed    chan struct{} // released has moved
 }
+
+// appliedPrefix is that of the message with which a transaction begins that a stream has
+// applied (see applier.mark).
+const appliedPrefix = "tidemark.applied"
 
 // outputSQL is the protocol's version and options by what servers know. In-progress
 // transactions are not streamed: the server keeps them on its own disk until they
@@ -386,6 +391,9 @@ func (s *Stream) message(at uint64, m []byte, emit func(*tidemark.Tx) error) err
 		s.tx.Rows++
 		fallthrough
 	case 'R', 'T', 'M':
+		if m[0] == 'M' && s.tx.Origin == "" && len(m) > 10 && bytes.HasPrefix(m[10:], []byte(appliedPrefix+"\x00")) {
+			s.origin, s.tx.Origin = tidemark.AppliedOrigin, tidemark.AppliedOrigin
+		}
 		s.room(len(m) + 4)
 		s.tx.Changes = tidemark.AppendChange(s.tx.Changes, m)
 		if len(s.tx.Changes) >= tidemark.PieceSize {

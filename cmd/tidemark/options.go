@@ -157,6 +157,8 @@ var options = []option{
 	{"metrics", "text", "", "Show the stream's figures to Prometheus at this address, such as 127.0.0.1:9187 (path /metrics).", "replicate", text(func(s *settings) *string { return &s.metrics })},
 	{"until", "never|now", "never", "When to end: never, or when the target has all that the source's log holds now.", "replicate", choose(map[string]func(*settings){
 		"never": func(s *settings) { s.stream.UntilNow = false }, "now": func(s *settings) { s.stream.UntilNow = true }})},
+	{"no-copy", "on/off", "off", "The target has all that the source has: only follow, from now on.", "replicate", onOff(func(s *settings) *bool { return &s.stream.NoCopy })},
+	{"bidirectional", "on/off", "off", "Do not send on what a stream has applied on the source: for two streams against each other.", "replicate cutover", onOff(func(s *settings) *bool { return &s.stream.BreakLoops })},
 	{"anew", "on/off", "off", "Forget an earlier stream of that name on both sides, and copy again (see --prep).", "replicate", onOff(func(s *settings) *bool { return &s.stream.Anew })},
 	{"remove", "on/off", "off", "Only forget the stream: its slot and publication, its progress on the target. Rows stay as they are.", "replicate", onOff(func(s *settings) *bool { return &s.stream.Remove })},
 	{"fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", "cutover", onOff(func(s *settings) *bool { return &s.fence })},
