@@ -156,7 +156,8 @@ type applier struct {
 	limit    int    // bytes of a packet that are aimed at
 	links    links
 	plans    map[*tidemark.Table][]*plan
-	prepared int // statements of the session
+	latest   map[tidemark.TableID]*plan // that was used for a table
+	prepared int                        // statements of the session
 
 	careful bool
 	redone  int     // groups that were
@@ -329,7 +330,7 @@ func (e *Engine) applier(ctx context.Context, g *tidemark.Group) (*applier, erro
 	if err != nil {
 		return nil, err
 	}
-	a = &applier{e: e, progress: name, plans: map[*tidemark.Table][]*plan{}}
+	a = &applier{e: e, progress: name, plans: map[*tidemark.Table][]*plan{}, latest: map[tidemark.TableID]*plan{}}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.agents == nil {
@@ -351,6 +352,7 @@ func (a *applier) connect(ctx context.Context) error {
 		return a.e.fail("apply", a.progress, err)
 	}
 	clear(a.plans) // what was prepared was so in another session
+	clear(a.latest)
 	a.prepared = 0
 	a.e.mu.Lock()
 	a.s = s

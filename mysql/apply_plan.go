@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
 	"github.com/tidemarkdb/tidemark"
 )
 
@@ -59,8 +61,41 @@ func (p *plan) drop() {
 }
 
 // plan finds or makes the plan of a bound. A stream says the same relation again and
-// again.
+// again. Another one for the same table, after a change of its definition, keeps no
+// rows waiting that the former has.
 func (a *applier) plan(b *tidemark.Bound) (*plan, error) {
+	p, err := a.planOf(b)
+	if err != nil {
+		return nil, err
+	}
+	if was := a.latest[b.Table.TableID]; was != p {
+		if was != nil {
+			if _, err := a.flush(); err != nil {
+				return nil, err
+			}
+			if was.b.Table != b.Table {
+				a.forget(was.b.Table)
+			}
+		}
+		a.latest[b.Table.TableID] = p
+	}
+	return p, nil
+}
+
+// forget lets go of the plans of a table as it was described before.
+func (a *applier) forget(t *tidemark.Table) {
+	for _, p := range a.plans[t] {
+		for _, s := range []*prepared{&p.bulkInsert, &p.bulkUpsert, &p.bulkUpdate} {
+			if s.ready {
+				a.out = appendCommand(a.out, gomysql.COM_STMT_CLOSE, string(s.head[:4])) // it is not answered
+				a.prepared--
+			}
+		}
+	}
+	delete(a.plans, t)
+}
+
+func (a *applier) planOf(b *tidemark.Bound) (*plan, error) {
 	made := a.plans[b.Table]
 	for _, p := range made {
 		if p.b == b || slices.Equal(p.b.Relation.Columns, b.Relation.Columns) && p.b.Relation.Identity == b.Relation.Identity && slices.Equal(p.b.Columns, b.Columns) {
