@@ -139,7 +139,7 @@ func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
 }
 
 func (e *Engine) applyOnce(ctx context.Context, g *tidemark.Group, together bool) (object string, err error) {
-	a, err := e.applier(ctx, g.Agent)
+	a, err := e.applier(ctx, g.Agent, g.Cascades)
 	if err != nil {
 		return "", err
 	}
@@ -189,8 +189,8 @@ func (e *Engine) byRow(ctx context.Context, agent int, err error) bool {
 	return true
 }
 
-// applier gives an agent its session.
-func (e *Engine) applier(ctx context.Context, agent int) (*applier, error) {
+// applier gives an agent its session, in which foreign keys act where that is asked for.
+func (e *Engine) applier(ctx context.Context, agent int, cascades bool) (*applier, error) {
 	e.lanesMu.Lock()
 	if e.appliers == nil {
 		e.appliers = map[int]*applier{}
@@ -208,7 +208,10 @@ func (e *Engine) applier(ctx context.Context, agent int) (*applier, error) {
 	if err != nil {
 		return nil, err
 	}
-	replica, err := asReplica(ctx, conn)
+	var replica bool
+	if !cascades {
+		replica, err = asReplica(ctx, conn)
+	}
 	if err == nil {
 		_, err = conn.Exec(ctx, applierSQL, pgx.QueryExecModeSimpleProtocol)
 	}
@@ -231,11 +234,10 @@ func (e *Engine) applier(ctx context.Context, agent int) (*applier, error) {
 }
 
 // applierSQL makes a session fit for statements that find rows by keys. They are
-// planned once, and perhaps while a table is empty: a plan that reads it all, which is
-// good then, would be kept when it is large. Notices would have to be read while we
+// planned a few times, and perhaps while a table is empty: a plan that reads it all, which
+// is good then, would be kept when it is large. Notices would have to be read while we
 // write.
-const applierSQL = `SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET plan_cache_mode = force_generic_plan;
-	SET client_min_messages = error`
+const applierSQL = `SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET client_min_messages = error`
 
 // progressSQL writes an agent's row last. It gives the number of columns that the
 // tables ever had for whose row types values were sent.

@@ -54,6 +54,10 @@ func TestApplyTogether(t *testing.T) {
 	const schema = applySchema + `
 		CREATE TABLE parent (id int PRIMARY KEY, name text UNIQUE);
 		CREATE TABLE child (id int PRIMARY KEY, parent int REFERENCES parent ON DELETE CASCADE, name text UNIQUE);
+		CREATE TABLE few (id int, at int, v text, PRIMARY KEY (id, at)) PARTITION BY LIST (at);
+		CREATE TABLE lots (id int, at int, v text, PRIMARY KEY (id, at)) PARTITION BY LIST (at);
+		DO $$BEGIN FOR i IN 0..19 LOOP EXECUTE format('CREATE TABLE lots_%s PARTITION OF lots FOR VALUES IN (%s)', i, i);
+			IF i < 3 THEN EXECUTE format('CREATE TABLE few_%s PARTITION OF few FOR VALUES IN (%s)', i, i); END IF; END LOOP; END$$;
 		CREATE TABLE log (id int, was text); ALTER TABLE log REPLICA IDENTITY FULL;
 		CREATE FUNCTION note() RETURNS trigger LANGUAGE plpgsql AS $$BEGIN NEW.name := NEW.name || '.'; RETURN NEW; END$$;`
 	for _, x := range []struct {
@@ -77,7 +81,7 @@ func TestApplyTogether(t *testing.T) {
 			}
 			from, to := open(t, src), open(t, as)
 			slot := slotOf(t, from, src, fmt.Sprintf("together_%d_%v", x.version, x.replica))
-			for range 30 {
+			for range 15 {
 				traffic(t, src, rnd, 4)
 				families(t, src, rnd, 6)
 			}
@@ -89,7 +93,7 @@ func TestApplyTogether(t *testing.T) {
 			if to.appliers[0].replica != x.replica {
 				t.Errorf("a replica: %v", to.appliers[0].replica)
 			}
-			for _, table := range []string{"item", "pair", "loose", "whole", `"Odd ""Name"`, "parent", "child", "log"} {
+			for _, table := range []string{"item", "pair", "loose", "whole", `"Odd ""Name"`, "parent", "child", "log", "few", "lots"} {
 				sql := "SELECT t::text FROM " + table + " t ORDER BY t::text COLLATE \"C\""
 				if a, b := testdb.Query(t, src, sql), testdb.Query(t, dst, sql); a != b {
 					t.Errorf("table %s: the source has\n%s\nthe target\n%s", table, a, b)
@@ -106,7 +110,7 @@ func families(t *testing.T, url string, rnd *rand.Rand, n int) {
 	for range n {
 		var sql []string
 		for range 1 + rnd.IntN(5) {
-			p, c := rnd.IntN(5), rnd.IntN(20)
+			p, c, parts := rnd.IntN(5), rnd.IntN(20), []string{"few", "lots"}[rnd.IntN(2)]
 			sql = append(sql, []string{
 				fmt.Sprintf("INSERT INTO parent VALUES (%d, 'p%d') ON CONFLICT DO NOTHING", p, rnd.IntN(6)),
 				fmt.Sprintf("INSERT INTO child SELECT %d + i * 100, id, 'c%d ' || i FROM parent, generate_series(1, 5) i WHERE id = %d ON CONFLICT DO NOTHING", c, rnd.IntN(20), p),
@@ -117,7 +121,11 @@ func families(t *testing.T, url string, rnd *rand.Rand, n int) {
 				fmt.Sprintf("UPDATE child c SET parent = p.id FROM parent p WHERE c.id %% 100 = %d AND p.id = %d", c, p),
 				fmt.Sprintf("UPDATE child SET id = id + 1000 WHERE id = %d AND NOT EXISTS (SELECT FROM child WHERE id = %d)", c+100, c+1100),
 				fmt.Sprintf("DO $$DECLARE a text; BEGIN SELECT name INTO a FROM child WHERE id = %[1]d; UPDATE child SET name = 'x%[2]d' WHERE id = %[1]d; UPDATE child SET name = a WHERE id = %[1]d + 100; END$$", c+100, rnd.IntN(1e9)),
-			}[rnd.IntN(9)])
+				fmt.Sprintf("INSERT INTO %[1]s SELECT %[2]d, i, 'x' FROM generate_series(0, 2) i ON CONFLICT DO NOTHING", parts, c),
+				fmt.Sprintf("UPDATE %s SET v = v || '.' WHERE id %% 3 = %d", parts, c%3),
+				fmt.Sprintf("UPDATE %[1]s SET at = 2 WHERE id = %[2]d AND at = 1 AND NOT EXISTS (SELECT FROM %[1]s WHERE id = %[2]d AND at = 2)", parts, c),
+				fmt.Sprintf("DELETE FROM %s WHERE id %% 4 = %d", parts, c%4),
+			}[rnd.IntN(13)])
 		}
 		testdb.Query(t, url, "BEGIN; "+strings.Join(sql, "; ")+"; COMMIT")
 	}

@@ -27,6 +27,7 @@ type destination struct {
 	fill    []int // per column of its row type the relation's column, or -1
 	domains []bool
 	batched bool // statements for many rows may be used: no trigger or rule notices
+	split   bool // into so many partitions that one for all rows, which opens them all, costs more
 	related bool // foreign keys lead to it or from it
 	uniques bool // it has unique or exclusion constraints besides the key
 
@@ -113,6 +114,9 @@ func (a *applier) newShape(d *destination, c tidemark.Change, key shapeKey) *sha
 	}
 	if s.alone || s.keyless || !d.batched {
 		s.alone = true
+		return s
+	}
+	if d.split && c.Kind != tidemark.InsertChange {
 		return s
 	}
 	if sql, fill := statementForMany(d, c, a.vals); sql != "" {
@@ -271,6 +275,7 @@ func truncation(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (string, e
 // equal exactly when their texts are may be told apart here.
 const destinationSQL = `SELECT w.n::int, c.oid, c.relnatts::bigint,
 	c.relkind IN ('r', 'p') AND NOT c.relhasrules AND NOT EXISTS (SELECT FROM pg_trigger t WHERE t.tgrelid = c.oid AND NOT t.tgisinternal AND (t.tgenabled IN ('A', 'R') OR t.tgenabled = 'O' AND NOT $3)),
+	c.relkind = 'p' AND (SELECT count(*) > 16 FROM pg_partition_tree(c.oid)),
 	EXISTS (SELECT FROM pg_constraint f WHERE f.contype = 'f' AND (f.conrelid = c.oid OR f.confrelid = c.oid)),
 	(SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)),
 	a.names, a.domains, a.exact
@@ -363,9 +368,9 @@ func (a *applier) describe(ctx context.Context, fresh []*destination) error {
 	var x destination
 	var names []string
 	var exact []bool
-	_, err = pgx.ForEachRow(rows, []any{&n, &x.oid, &x.natts, &x.batched, &x.related, &unique, &names, &x.domains, &exact}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&n, &x.oid, &x.natts, &x.batched, &x.split, &x.related, &unique, &names, &x.domains, &exact}, func() error {
 		d := fresh[n-1]
-		d.oid, d.natts, d.batched, d.related, d.domains = x.oid, x.natts, x.batched, x.related, slices.Clone(x.domains)
+		d.oid, d.natts, d.batched, d.split, d.related, d.domains = x.oid, x.natts, x.batched, x.split, x.related, slices.Clone(x.domains)
 		d.gone = !a.replica && cascades(d.bound.Table)
 		d.uniques = unique > 1 || unique > 0 && d.key == nil
 		for i, name := range names {
