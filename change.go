@@ -310,6 +310,9 @@ type Group struct {
 	// Spooled, if not nil, gives the changes of a transaction that is too large for memory,
 	// piece by piece; Txs then has it without any. It may be gone through more than once.
 	Spooled func(do func(*Tx, map[uint32]*Bound) error) error
+	// Cascades says that what foreign keys do to other rows is not among the changes: the
+	// target's have to do it.
+	Cascades bool
 	// Turn, if not nil, is called when all of the group has met its rows, and before it is
 	// committed. It may take its time; an error ends the group.
 	Turn func() error

@@ -1,6 +1,9 @@
 package tidemark
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // A Database is what a source engine finds in its catalogue: the tables with
 // their logical shape, which every target can build, and the native objects,
@@ -199,6 +202,13 @@ type ForeignKey struct {
 	OnDelete   string   `json:"on_delete,omitempty"`
 	Deferrable bool     `json:"deferrable,omitempty"`
 	Deferred   bool     `json:"deferred,omitempty"` // initially
+}
+
+// Acts says whether the key changes rows of its table when those that they reference change.
+func (f ForeignKey) Acts() bool {
+	return slices.ContainsFunc([]string{f.OnDelete, f.OnUpdate}, func(action string) bool {
+		return action == "CASCADE" || strings.HasPrefix(action, "SET ")
+	})
 }
 
 // A Check constraint; Expr is in the source engine's SQL.

@@ -19,6 +19,7 @@ type Binding struct {
 	table Key
 	keys  []boundKey // of the table itself: written
 	refs  []boundKey // of the tables that it references: read
+	deep  []Key      // tables whose rows change where one of this table goes, and the stream does not tell
 	vals  []tidemark.Value
 	buf   []byte
 }
@@ -56,6 +57,55 @@ func Bind(r tidemark.Relation, to *tidemark.Table, tables map[tidemark.TableID]*
 		}
 	}
 	return b, nil
+}
+
+// Cascades prepares for a stream in which it is not told what foreign keys do to other rows,
+// children of this table's. A child itself reads the key that it references, so it keeps
+// its place; but what hangs on the child in turn says nothing of this table. So where a row goes, or its
+// key changes, all such tables are held for changed.
+func (b *Binding) Cascades(tables map[tidemark.TableID]*tidemark.Table) {
+	seen := map[tidemark.TableID]bool{}
+	for next := acting(tables, b.Table.TableID); len(next) > 0; {
+		var below []tidemark.TableID
+		for _, child := range next {
+			for _, id := range acting(tables, child) {
+				if !seen[id] {
+					seen[id] = true
+					b.deep = append(b.deep, tableKey(id))
+					below = append(below, id)
+				}
+			}
+		}
+		next = below
+	}
+}
+
+// acting gives the tables with foreign keys to id that do something to their rows.
+func acting(tables map[tidemark.TableID]*tidemark.Table, id tidemark.TableID) (out []tidemark.TableID) {
+	for _, t := range tables {
+		for _, f := range t.ForeignKeys {
+			if f.Ref == id && f.Acts() && !slices.Contains(out, t.TableID) {
+				out = append(out, t.TableID)
+			}
+		}
+	}
+	return out
+}
+
+// goes says whether a change takes a key away from rows that may hang on it.
+func (b *Binding) goes(c tidemark.Change) bool {
+	if c.Kind != tidemark.UpdateChange || c.Old == nil {
+		return c.Kind == tidemark.DeleteChange
+	}
+	for i := range b.keys {
+		b.vals = c.Old.Values(b.vals[:0])
+		was, ok := b.hash(&b.keys[i], c.OldKey)
+		b.vals = c.New.Values(b.vals[:0])
+		if is, _ := b.hash(&b.keys[i], false); ok && is != was {
+			return true
+		}
+	}
+	return false
 }
 
 // keysOf gives the primary key and the unique indexes of a table.
@@ -201,6 +251,11 @@ func (b *Binding) Accesses(c tidemark.Change, out []Access) []Access {
 	// Without a key any two equal rows will do, and which one is changed matters.
 	alone := c.Kind == tidemark.TruncateChange || len(b.keys) == 0 && c.Kind != tidemark.InsertChange
 	out = append(out, Access{b.table, alone})
+	if len(b.deep) > 0 && b.goes(c) {
+		for _, k := range b.deep {
+			out = append(out, Access{k, true})
+		}
+	}
 	if c.New != nil {
 		b.vals = c.New.Values(b.vals[:0])
 		out = b.row(out, false)

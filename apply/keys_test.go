@@ -206,3 +206,46 @@ func TestWholeTables(t *testing.T) {
 		t.Error("a delete from a table without keys runs beside others")
 	}
 }
+
+// Where foreign keys act and the stream does not tell, a row that goes, or whose key
+// changes, keeps its place before and behind the changes of what hangs on its children.
+func TestCascades(t *testing.T) {
+	tables := shop()
+	parent, child := tables[tidemark.TableID{Schema: "s", Name: "parent"}], tables[tidemark.TableID{Schema: "s", Name: "child"}]
+	child.ForeignKeys[0].OnDelete = "CASCADE"
+	key := tidemark.Index{Name: "grandchild_pkey", Unique: true, Parts: []tidemark.IndexPart{{Column: "id"}}}
+	grandchild := &tidemark.Table{TableID: tidemark.TableID{Schema: "s", Name: "grandchild"}, Key: &key, Columns: child.Columns[:2],
+		ForeignKeys: []tidemark.ForeignKey{{Columns: []string{"parent"}, Ref: child.TableID, RefColumns: []string{"id"}, OnDelete: "SET NULL"}}}
+	tables[grandchild.TableID] = grandchild
+	bound := func(table *tidemark.Table) *Binding {
+		b, err := Bind(relationOf(table), table, tables)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.Cascades(tables)
+		return b
+	}
+	row := func(values ...string) tidemark.Tuple {
+		var vals []tidemark.Value
+		for _, v := range values {
+			vals = append(vals, tidemark.Value{Kind: tidemark.TextValue, Data: []byte(v)})
+		}
+		return tidemark.AppendTuple(nil, vals)
+	}
+	above, below := bound(parent), bound(grandchild)
+	change := below.Accesses(tidemark.Change{Kind: tidemark.UpdateChange, Old: row("1", "7"), New: row("1", "8")}, nil)
+	for _, x := range []struct {
+		name string
+		c    tidemark.Change
+		want bool
+	}{
+		{"a delete", tidemark.Change{Kind: tidemark.DeleteChange, Old: row("1", "x", "y")}, true},
+		{"another key", tidemark.Change{Kind: tidemark.UpdateChange, Old: row("1", "x", "y"), New: row("2", "x", "y")}, true},
+		{"the same key", tidemark.Change{Kind: tidemark.UpdateChange, Old: row("1", "x", "y"), New: row("1", "x", "y")}, false},
+		{"an insert", tidemark.Change{Kind: tidemark.InsertChange, New: row("1", "x", "y")}, false},
+	} {
+		if got := meet(above.Accesses(x.c, nil), change); got != x.want {
+			t.Errorf("%s of the parent and an update of the grandchild meet: %v", x.name, got)
+		}
+	}
+}

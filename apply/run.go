@@ -73,6 +73,9 @@ type Options struct {
 	// OnConflict is what becomes of changes that the target does not fit. Other than Stop
 	// needs a Resolver.
 	OnConflict Conflict
+	// Cascades says that what foreign keys do to other rows is not in the stream, and has to
+	// be done by those of the target. Bindings have to know it too (Binding.Cascades).
+	Cascades bool
 	// Applied, if not nil, is told, in rising order, from which places on the target's own
 	// progress will ask for the stream: what ends up to there may be forgotten.
 	Applied func(end uint64)
@@ -643,7 +646,7 @@ func (r *runner) committed(n int, g *tidemark.Group) {
 
 // group gathers items with the progress that an agent writes with them.
 func (r *runner) group(n int, items []*item) *tidemark.Group {
-	g := &tidemark.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch}
+	g := &tidemark.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch, Cascades: r.opt.Cascades}
 	r.mu.Lock()
 	g.Low = r.low
 	r.mu.Unlock()

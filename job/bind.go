@@ -61,6 +61,20 @@ func (b *binder) look() error {
 	return nil
 }
 
+// cascades says whether foreign keys of the target have work to do: the log of MySQL has
+// nothing of what those of the source did.
+func (b *binder) cascades() bool {
+	if tidemark.Family(b.r.src.Name()) != "mysql" {
+		return false
+	}
+	for _, t := range b.tables {
+		if slices.ContainsFunc(t.ForeignKeys, tidemark.ForeignKey.Acts) {
+			return true
+		}
+	}
+	return false
+}
+
 // bind binds a relation to the target's table under the names that the rules give; nil
 // if the table is not of the stream.
 func (b *binder) bind(rel tidemark.Relation) (*apply.Binding, error) {
@@ -85,8 +99,14 @@ func (b *binder) bind(rel tidemark.Relation) (*apply.Binding, error) {
 		}
 	}
 	out, err := apply.Bind(named, there, b.tables)
-	if err != nil || m.Direct {
-		return out, err
+	if err != nil {
+		return nil, err
+	}
+	if b.cascades() {
+		out.Cascades(b.tables)
+	}
+	if m.Direct {
+		return out, nil
 	}
 	// Keys and collations are those of the target; values are of the types that the
 	// rules and the renderer chose for them.

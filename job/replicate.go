@@ -336,7 +336,7 @@ func (r *replicating) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opt.Bind = tables.bind
+	opt.Bind, opt.Cascades = tables.bind, tables.cascades()
 	var until uint64
 	if r.spec.UntilNow {
 		if until, err = r.from.End(ctx); err != nil {

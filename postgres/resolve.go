@@ -30,7 +30,10 @@ func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group, force bool) (ex
 	}
 	defer closeConn(conn)
 	r := &resolver{e: e, g: g, force: force}
-	replica, err := asReplica(ctx, conn)
+	var replica bool
+	if !g.Cascades {
+		replica, err = asReplica(ctx, conn)
+	}
 	if err == nil {
 		_, err = conn.Exec(ctx, exceptionsDDL, pgx.QueryExecModeSimpleProtocol)
 	}

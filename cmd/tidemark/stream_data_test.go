@@ -1,0 +1,165 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// A change is what a stream may trip over, in each dialect.
+type trap struct{ name, pg, my string }
+
+// both is a trap that is the same in both.
+func both(name, sql string) trap { return trap{name, sql, sql} }
+
+// trapTables are what the traps are set in. %s is the engine's word for large text.
+const trapTables = `
+CREATE TABLE doc (id int PRIMARY KEY, n int NOT NULL, big %[1]s, other %[1]s);
+CREATE TABLE seat (id int PRIMARY KEY, place int UNIQUE, name varchar(40) UNIQUE);
+CREATE TABLE boss (id int PRIMARY KEY, total int NOT NULL DEFAULT 0);
+CREATE TABLE worker (id int PRIMARY KEY, boss int, CONSTRAINT worker_boss FOREIGN KEY (boss) REFERENCES boss (id) ON DELETE CASCADE ON UPDATE CASCADE);
+CREATE TABLE task (id int PRIMARY KEY, worker int, CONSTRAINT task_worker FOREIGN KEY (worker) REFERENCES worker (id) ON DELETE SET NULL);
+CREATE TABLE old_1 (id int PRIMARY KEY); CREATE TABLE old_2 (id int PRIMARY KEY); CREATE TABLE kept (id int PRIMARY KEY);
+CREATE TABLE twins (a int, b varchar(20));
+CREATE TABLE %[2]sMixed Case%[2]s (%[2]sThe Key%[2]s int PRIMARY KEY, %[2]sselect%[2]s int, %[2]sgrüße%[2]s varchar(20), %[2]sa.b%[2]s int);
+CREATE TABLE %[2]stäble-ü%[2]s (id int PRIMARY KEY, %[2]sÖ%[2]s int);
+INSERT INTO doc SELECT i, 0, repeat('abcdefghij', 20000), repeat('0123456789', 300) FROM (SELECT 1 AS i UNION SELECT 2 UNION SELECT 3 UNION SELECT 4) x;
+INSERT INTO seat VALUES (1, 1, 'one'), (2, 2, 'two'), (3, 3, 'three'), (4, NULL, NULL);
+INSERT INTO boss (id) VALUES (1), (2), (3), (4);
+INSERT INTO worker SELECT i, 1 FROM (SELECT 1 AS i UNION SELECT 2 UNION SELECT 3) x;
+INSERT INTO worker SELECT 10 + i, 2 FROM (SELECT 1 AS i UNION SELECT 2 UNION SELECT 3) x;
+INSERT INTO task VALUES (1, 1), (2, 11), (3, 12);
+INSERT INTO old_1 VALUES (1), (2); INSERT INTO old_2 VALUES (1), (2); INSERT INTO kept VALUES (1), (2);
+INSERT INTO twins VALUES (1, 'x'), (1, 'x'), (1, 'x'), (2, NULL), (2, NULL), (3, 'y');
+INSERT INTO %[2]sMixed Case%[2]s VALUES (1, 1, 'a', 1), (2, 2, 'b', 2);
+INSERT INTO %[2]stäble-ü%[2]s VALUES (1, 1), (2, 2);
+`
+
+var traps = []trap{
+	both("untouched values out of line", "UPDATE doc SET n = n + 1; UPDATE doc SET other = 'short' WHERE id = 2; UPDATE doc SET id = 40 WHERE id = 4; UPDATE doc SET big = NULL WHERE id = 3"),
+	both("a swap of unique values", "BEGIN; UPDATE seat SET place = NULL, name = NULL WHERE id = 1; UPDATE seat SET place = 1, name = 'one' WHERE id = 2; UPDATE seat SET place = 2, name = 'two' WHERE id = 1; COMMIT"),
+	both("a swap in steps", "UPDATE seat SET place = 100 WHERE id = 1; UPDATE seat SET place = 2 WHERE id = 3; UPDATE seat SET place = 3 WHERE id = 1; UPDATE seat SET place = NULL WHERE id = 2; UPDATE seat SET place = 1 WHERE id = 4"),
+	both("a unique value that a deleted row had", "DELETE FROM seat WHERE id = 3; INSERT INTO seat VALUES (30, 2, 'three'); DELETE FROM seat WHERE id = 30; INSERT INTO seat VALUES (3, 2, 'three')"),
+	both("keys that move", "UPDATE boss SET id = 30 WHERE id = 3; UPDATE seat SET id = id + 100 WHERE id = 1; UPDATE seat SET id = 1 WHERE id = 2; UPDATE seat SET id = 2 WHERE id = 101"),
+	{"keys that move up", "UPDATE boss SET id = 31 WHERE id = 30; UPDATE kept SET id = 12 - id", "UPDATE boss SET id = 31 WHERE id = 30; UPDATE kept SET id = 12 - id"},
+	both("a cascade of updates", "UPDATE boss SET id = 20 WHERE id = 2"),
+	both("a cascade of deletes", "DELETE FROM boss WHERE id = 20; INSERT INTO boss (id) VALUES (20); INSERT INTO worker VALUES (11, 20)"),
+	{"several tables emptied", "TRUNCATE old_1, old_2; INSERT INTO old_2 VALUES (7)", "TRUNCATE old_1; TRUNCATE old_2; INSERT INTO old_2 VALUES (7)"},
+	{"one of equal rows", "DELETE FROM twins WHERE ctid = (SELECT min(ctid) FROM twins WHERE a = 1); UPDATE twins SET b = 'z' WHERE ctid = (SELECT min(ctid) FROM twins WHERE a = 2); INSERT INTO twins VALUES (3, 'y')",
+		"DELETE FROM twins WHERE a = 1 LIMIT 1; UPDATE twins SET b = 'z' WHERE a = 2 LIMIT 1; INSERT INTO twins VALUES (3, 'y')"},
+	{"names", `UPDATE "Mixed Case" SET "select" = 5, "grüße" = 'ü', "a.b" = NULL WHERE "The Key" = 1; UPDATE "Mixed Case" SET "The Key" = 3 WHERE "The Key" = 2; DELETE FROM "täble-ü" WHERE id = 1; UPDATE "täble-ü" SET "Ö" = 3`,
+		"UPDATE `Mixed Case` SET `select` = 5, `grüße` = 'ü', `a.b` = NULL WHERE `The Key` = 1; UPDATE `Mixed Case` SET `The Key` = 3 WHERE `The Key` = 2; DELETE FROM `täble-ü` WHERE id = 1; UPDATE `täble-ü` SET `Ö` = 3"},
+}
+
+// TestStreamTraps changes a source in all ways that a stream may trip over, one after the
+// other and then all at once, in all directions.
+func TestStreamTraps(t *testing.T) {
+	t.Parallel()
+	for _, x := range []pair{{"postgres to postgres", pg15, pg15}, {"postgres to mariadb", pg15, maria}, {"mariadb to postgres", maria, pg15}, {"mysql to mysql", mysql8, mysql8}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := x.src(t).NewDatabase(t, "src"), x.dst(t).NewDatabase(t, "dst"), streamName()
+			pg := x.src(t).Engine == "postgres"
+			text, quote := "longtext", "`"
+			if pg {
+				text, quote = "text", `"`
+			}
+			testdb.Load(t, src, strings.NewReader(fmt.Sprintf(trapTables, text, quote)))
+			if pg {
+				testdb.Query(t, src, "ALTER TABLE twins REPLICA IDENTITY FULL; ALTER TABLE doc ALTER big SET STORAGE EXTERNAL")
+			}
+			must(t, "replicate", src, dst, "--name", name, "--until", "now")
+			var wg sync.WaitGroup
+			stop := make(chan struct{})
+			wg.Go(func() { hire(src, rand.Uint64(), stop) })
+			f := running(t, "replicate", src, dst, "--name", name)
+			for _, c := range traps {
+				sql := c.my
+				if pg {
+					sql = c.pg
+				}
+				if _, err := testdb.TryQuery(src, sql); err != nil {
+					t.Fatalf("%s: %v", c.name, err)
+				}
+			}
+			close(stop)
+			wg.Wait()
+			f.interrupt()
+			equal(t, src, dst, name)
+		})
+	}
+}
+
+// hire changes children of one hot parent, and the parent, until stop is closed.
+func hire(url string, seed uint64, stop chan struct{}) {
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	for n := 100; ; n++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		sql := []string{
+			fmt.Sprintf("INSERT INTO worker VALUES (%d, 1); INSERT INTO task VALUES (%d, %d)", n, n, n),
+			fmt.Sprintf("UPDATE worker SET boss = %d WHERE id %% 7 = %d AND id > 99", 1+3*rnd.IntN(2), n%7),
+			fmt.Sprintf("DELETE FROM worker WHERE id %% 9 = %d AND id > 99", n%9),
+			"UPDATE boss SET total = total + 1 WHERE id = 1",
+			"DELETE FROM boss WHERE id = 4; INSERT INTO boss (id) VALUES (4)",
+		}[rnd.IntN(5)]
+		_, _ = testdb.TryQuery(url, "BEGIN; "+sql+"; COMMIT") // those that meet may be refused
+	}
+}
+
+// TestStreamManyTables follows 300 tables, each of which changes.
+func TestStreamManyTables(t *testing.T) {
+	t.Parallel()
+	src, dst, name := pg15(t).NewDatabase(t, "src"), maria(t).NewDatabase(t, "dst"), streamName()
+	var make, change strings.Builder
+	for i := range 300 {
+		fmt.Fprintf(&make, "CREATE TABLE t%d (id int PRIMARY KEY, v int);\n", i)
+		fmt.Fprintf(&change, "INSERT INTO t%d VALUES (1, %d); UPDATE t%[1]d SET v = v + 1;\n", i, i)
+	}
+	testdb.Load(t, src, strings.NewReader(make.String()))
+	args := []string{"replicate", src, dst, "--name", name, "--until", "now"}
+	must(t, args...)
+	testdb.Load(t, src, strings.NewReader(change.String()))
+	testdb.Load(t, src, strings.NewReader("BEGIN; "+strings.ReplaceAll(change.String(), "(1,", "(2,")+"COMMIT;"))
+	must(t, args...)
+	must(t, "diff", src, dst)
+}
+
+// TestStreamAgents comes to the same rows with one agent and with very many, and with many
+// transactions in each commit.
+func TestStreamAgents(t *testing.T) {
+	t.Parallel()
+	srv := testdb.OwnPostgres(t, 15) // for as many sessions as it has
+	src := srv.NewDatabase(t, "src")
+	testdb.Load(t, src, strings.NewReader(bank))
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	for i := range 2 {
+		wg.Go(func() { busy(src, rand.Uint64()+uint64(i), stop) })
+	}
+	for _, opts := range [][]string{{"--agents", "1"}, {"--agents", "64"}, {"--agents", "8", "--commit-count", "50"}, {"--agents", "1", "--commit-count", "50"}} {
+		dst, name := srv.NewDatabase(t, "dst"), streamName()
+		args := append([]string{"replicate", src, dst, "--name", name, "--until", "now"}, opts...)
+		must(t, args...)
+		testdb.Query(t, src, "SELECT pg_sleep(1)")
+		must(t, args...)
+		f := running(t, append([]string{"replicate", src, dst, "--name", name}, opts...)...)
+		f.follows(src, dst, "branch", 100+len(name)+len(opts)+rand.IntN(1<<20))
+		f.interrupt()
+		if opts[1] == "1" && len(opts) == 4 {
+			close(stop)
+			wg.Wait()
+			equal(t, src, dst, name, opts...)
+			continue
+		}
+		must(t, args...)
+		must(t, append(args[:5:5], "--remove")...)
+	}
+}
