@@ -5,7 +5,9 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -94,6 +96,7 @@ type replicating struct {
 	sampled   bool
 	sessions  int
 	sequences []string
+	findings  []tidemark.Finding
 	workers   flow.Report
 	whole     *sampler
 }
@@ -337,6 +340,11 @@ func (r *replicating) session(ctx context.Context) error {
 		return err
 	}
 	opt.Bind, opt.Cascades = tables.bind, tables.cascades()
+	if r.sessions == 0 {
+		if err := r.warn(ctx, tables); err != nil {
+			return err
+		}
+	}
 	var until uint64
 	if r.spec.UntilNow {
 		if until, err = r.from.End(ctx); err != nil {
@@ -392,6 +400,32 @@ func (r *replicating) session(ctx context.Context) error {
 	wg.Wait()
 	r.keep(s, g)
 	return err
+}
+
+// A finder is a target that can say what a stream into some tables will meet.
+type finder interface {
+	ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([]tidemark.Finding, error)
+}
+
+// warn tells what the stream will meet on the target.
+func (r *replicating) warn(ctx context.Context, b *binder) error {
+	f, ok := r.to.(finder)
+	if !ok {
+		return nil
+	}
+	var err error
+	if r.findings, err = f.ApplyFindings(ctx, slices.Collect(maps.Values(b.tables))); err != nil {
+		return err
+	}
+	for _, x := range r.findings {
+		if x.Severity == tidemark.Blocker {
+			return tidemark.Errorf(x.Kind, "replicate", x.Object, x.Text, x.Hint)
+		}
+		if x.Severity >= tidemark.Warning {
+			r.env.Watch.Event(Event{Time: r.env.now(), Kind: "finding", Object: x.Object, Text: x.Text + ". " + x.Hint})
+		}
+	}
+	return nil
 }
 
 // advance sets the target's sequences to where the source's are now: the log has
@@ -503,7 +537,7 @@ func (r *replicating) Interval() time.Duration { return r.spec.Interval }
 
 // report is what there is to say at the end.
 func (r *replicating) report(took time.Duration) *Report {
-	rep := &Report{Verb: "replicate", Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences}
+	rep := &Report{Verb: "replicate", Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences, Findings: r.findings}
 	if r.sampled {
 		rep.Rows, rep.Bytes, rep.Limit = r.status.Rows, r.status.Bytes, r.status.Limit
 		rep.Stream = &StreamReport{StreamStatus: r.status, Sessions: r.sessions}

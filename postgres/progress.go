@@ -1,6 +1,47 @@
 package postgres
 
-import "context"
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// ApplyFindings says what a stream into these tables will meet.
+func (e *Engine) ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([]tidemark.Finding, error) {
+	conn, err := e.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer closeConn(conn)
+	replica, err := asReplica(ctx, conn)
+	if err != nil || replica {
+		return nil, e.fail(ctx, "check", e.object, err)
+	}
+	var schemas, names []string
+	for _, t := range tables {
+		schemas, names = append(schemas, t.Schema), append(names, t.Name)
+	}
+	rows, err := conn.Query(ctx, `SELECT DISTINCT n.nspname || '.' || c.relname FROM unnest($1::text[], $2::text[]) w(s, t) JOIN pg_namespace n ON n.nspname = w.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t
+		JOIN pg_trigger g ON g.tgrelid = c.oid WHERE NOT g.tgisinternal AND g.tgenabled IN ('O', 'A') ORDER BY 1`, schemas, names)
+	if err != nil {
+		return nil, e.fail(ctx, "check", e.object, err)
+	}
+	fire, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(fire) == 0 {
+		return nil, e.fail(ctx, "check", e.object, err)
+	}
+	list := strings.Join(fire[:min(len(fire), 5)], ", ")
+	if n := len(fire) - 5; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "triggers",
+		Text: "triggers of the target fire for changes of the stream, and what the source's own have done comes too: " + list,
+		Hint: fmt.Sprintf("As a superuser, on PostgreSQL 15 or later: GRANT SET ON PARAMETER session_replication_role TO %s; or disable them.", quoteIdent(e.cfg.User))}}, nil
+}
 
 // EndApply forgets how far a stream was applied. What is left of the progress table
 // goes with the last stream.

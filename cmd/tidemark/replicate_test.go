@@ -273,3 +273,26 @@ func TestReplicateRefuses(t *testing.T) {
 	must(t, "replicate", src, dst, "--name", name, "--remove")
 	nothingOfAStream(t, src)
 }
+
+// TestReplicateAsOrdinaryUser warns of triggers that fire because the target's user may not
+// turn them off, and is right once it may.
+func TestReplicateAsOrdinaryUser(t *testing.T) {
+	t.Parallel()
+	srv := testdb.Postgres(t, 15)
+	src, dst, name := srv.NewDatabase(t, "src"), srv.NewDatabase(t, "dst"), streamName()
+	testdb.Load(t, src, strings.NewReader(bank))
+	user := "u_" + name
+	to := role(t, srv, dst, user, "GRANT CREATE ON DATABASE "+testdb.Query(t, dst, "SELECT current_database()")+" TO r; GRANT CREATE ON SCHEMA public TO r")
+	args := []string{"replicate", src, to, "--name", name, "--until", "now"}
+	if o := must(t, args...); !strings.Contains(o.errOut, "warning: triggers: triggers of the target fire") || !strings.Contains(o.errOut, "public.account. As a superuser") {
+		t.Errorf("no warning in\n%s", o.errOut)
+	}
+	testdb.Query(t, dst, "GRANT SET ON PARAMETER session_replication_role TO "+user)
+	t.Cleanup(func() { testdb.Query(t, dst, "REVOKE SET ON PARAMETER session_replication_role FROM "+user) })
+	testdb.Query(t, src, "UPDATE account SET balance = 7 WHERE id < 4; DELETE FROM branch WHERE id = 2")
+	if o := must(t, args...); strings.Contains(o.errOut, "warning: triggers") {
+		t.Errorf("a warning of what does not fire:\n%s", o.errOut)
+	}
+	must(t, "diff", src, dst)
+	must(t, append(args[:5:5], "--remove")...)
+}

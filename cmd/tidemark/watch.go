@@ -86,6 +86,8 @@ func (w *quiet) Event(e job.Event) {
 		}
 	case e.Kind == "state":
 		fmt.Fprintf(w.errOut, "%s: %s: %s rows, %s in %.1f s\n", e.Object, e.Text, commas(e.Rows), bytesText(e.Bytes), e.Seconds)
+	case e.Kind == "finding":
+		fmt.Fprintf(w.errOut, "warning: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "ddl":
 		fmt.Fprintf(w.errOut, "changed: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "wait":
