@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A change is what a stream may trip over, in each dialect.
+// A trap is what a stream may trip over, in each dialect.
 type trap struct{ name, pg, my string }
 
 // both is a trap that is the same in both.
@@ -45,7 +45,7 @@ var traps = []trap{
 	both("a swap in steps", "UPDATE seat SET place = 100 WHERE id = 1; UPDATE seat SET place = 2 WHERE id = 3; UPDATE seat SET place = 3 WHERE id = 1; UPDATE seat SET place = NULL WHERE id = 2; UPDATE seat SET place = 1 WHERE id = 4"),
 	both("a unique value that a deleted row had", "DELETE FROM seat WHERE id = 3; INSERT INTO seat VALUES (30, 2, 'three'); DELETE FROM seat WHERE id = 30; INSERT INTO seat VALUES (3, 2, 'three')"),
 	both("keys that move", "UPDATE boss SET id = 30 WHERE id = 3; UPDATE seat SET id = id + 100 WHERE id = 1; UPDATE seat SET id = 1 WHERE id = 2; UPDATE seat SET id = 2 WHERE id = 101"),
-	{"keys that move up", "UPDATE boss SET id = 31 WHERE id = 30; UPDATE kept SET id = 12 - id", "UPDATE boss SET id = 31 WHERE id = 30; UPDATE kept SET id = 12 - id"},
+	both("keys that move up", "UPDATE boss SET id = 31 WHERE id = 30; UPDATE kept SET id = 12 - id"),
 	both("a cascade of updates", "UPDATE boss SET id = 20 WHERE id = 2"),
 	both("a cascade of deletes", "DELETE FROM boss WHERE id = 20; INSERT INTO boss (id) VALUES (20); INSERT INTO worker VALUES (11, 20)"),
 	{"several tables emptied", "TRUNCATE old_1, old_2; INSERT INTO old_2 VALUES (7)", "TRUNCATE old_1; TRUNCATE old_2; INSERT INTO old_2 VALUES (7)"},
@@ -139,27 +139,19 @@ func TestStreamAgents(t *testing.T) {
 	srv := testdb.OwnPostgres(t, 15) // for as many sessions as it has
 	src := srv.NewDatabase(t, "src")
 	testdb.Load(t, src, strings.NewReader(bank))
-	var wg sync.WaitGroup
-	stop := make(chan struct{})
-	for i := range 2 {
-		wg.Go(func() { busy(src, rand.Uint64()+uint64(i), stop) })
-	}
-	for _, opts := range [][]string{{"--agents", "1"}, {"--agents", "64"}, {"--agents", "8", "--commit-count", "50"}, {"--agents", "1", "--commit-count", "50"}} {
+	for _, opts := range [][]string{{"--agents", "1"}, {"--agents", "64"}, {"--agents", "3", "--commit-count", "50"}} {
+		var wg sync.WaitGroup
+		stop := make(chan struct{})
+		wg.Go(func() { busy(src, rand.Uint64(), stop) })
 		dst, name := srv.NewDatabase(t, "dst"), streamName()
-		args := append([]string{"replicate", src, dst, "--name", name, "--until", "now"}, opts...)
-		must(t, args...)
-		testdb.Query(t, src, "SELECT pg_sleep(1)")
-		must(t, args...)
-		f := running(t, append([]string{"replicate", src, dst, "--name", name}, opts...)...)
-		f.follows(src, dst, "branch", 100+len(name)+len(opts)+rand.IntN(1<<20))
-		f.interrupt()
-		if opts[1] == "1" && len(opts) == 4 {
-			close(stop)
-			wg.Wait()
-			equal(t, src, dst, name, opts...)
-			continue
-		}
-		must(t, args...)
-		must(t, append(args[:5:5], "--remove")...)
+		args := append([]string{"replicate", src, dst, "--name", name}, opts...)
+		must(t, append(args, "--until", "now")...)
+		f := running(t, args...)
+		f.follows(src, dst, "branch", 100+rand.IntN(1<<30))
+		_ = f.Process.Kill()
+		close(stop)
+		wg.Wait()
+		_ = f.Wait() // it was killed
+		equal(t, src, dst, name, opts...)
 	}
 }
