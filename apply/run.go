@@ -363,6 +363,7 @@ func (r *runner) admit(ctx context.Context, c *flow.Clock, it *item, accesses []
 	r.bytes += it.bytes
 	if known || len(accesses) == 0 {
 		it.done = true
+		r.unspool(it)
 		r.advance()
 		return nil
 	}
@@ -448,10 +449,7 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 			r.count(it, now)
 			c.Count(1, it.bytes, int64(it.rows))
 			it.txs, it.bounds = nil, nil
-			if it.spool != nil {
-				it.spool.close()
-				delete(r.spools, it.spool)
-			}
+			r.unspool(it)
 		}
 		r.advance()
 		r.mu.Unlock()

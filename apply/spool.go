@@ -119,6 +119,14 @@ func (r *runner) keep(it *item, tx *tidemark.Tx, bounds map[uint32]*tidemark.Bou
 // accessBytes is what a key of a transaction in flight takes in the tracker.
 const accessBytes = 100
 
+// unspool removes the file of a transaction that is done. The lock is held.
+func (r *runner) unspool(it *item) {
+	if it.spool != nil {
+		it.spool.close()
+		delete(r.spools, it.spool)
+	}
+}
+
 // Close removes what a run that has ended has left in files.
 func (r *Run) Close() {
 	r.mu.Lock()

@@ -47,6 +47,16 @@ func TestStreamGiant(t *testing.T) {
 		args := []string{"replicate", src, dst, "--name", name, "--until", "now"}
 		must(t, args...)
 		testdb.Query(t, src, "BEGIN; INSERT INTO g SELECT seq, concat('row ', seq, repeat('x', 80)) FROM seq_1_to_300000; UPDATE small SET n = n + 1; COMMIT; UPDATE small SET n = n + 1")
+		// All of it is there, or nothing: also if the process is killed amid it.
+		f := running(t, args[:5]...)
+		f.await("transaction on the target", func() bool {
+			return testdb.Query(t, dst, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND state <> 'idle' AND backend_xid IS NOT NULL AND now() - xact_start > interval '100 ms'") != "0"
+		})
+		_ = f.Process.Kill()
+		_ = f.Wait() // it was killed
+		if n := testdb.Query(t, dst, "SELECT count(*) FROM g"); n != "0" && n != "300000" {
+			t.Errorf("the target has %s rows of the transaction", n)
+		}
 		passed(t, peak(peakOf(t, process(t, args...))), dst, 300_000)
 		must(t, "diff", src, dst)
 	})
