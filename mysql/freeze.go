@@ -168,20 +168,20 @@ func (f *freezing) tryMariaDB(ctx context.Context) (pos tidemark.Position, again
 	if err := f.start(ctx); err != nil {
 		return pos, false, err
 	}
-	at := make([]string, len(f.all))
-	err = f.each(func(i int) (err error) {
-		at[i], err = snapshotPosition(ctx, f.all[i])
-		return err
-	})
-	if err != nil || at[0] == "" {
-		return pos, false, err
-	}
-	for _, p := range at {
-		if p != at[0] {
+	var first string
+	for _, s := range f.all {
+		at, err := snapshotPosition(ctx, s)
+		if err != nil || at == "" {
+			return pos, false, err
+		}
+		if first == "" {
+			first = at
+		}
+		if at != first {
 			return pos, true, nil
 		}
 	}
-	pos, err = f.e.describePosition(ctx, f.all[0], at[0])
+	pos, err = f.e.describePosition(ctx, f.all[0], first)
 	return pos, false, err
 }
 
@@ -223,25 +223,35 @@ func (f *freezing) tryMySQL(ctx context.Context) (pos tidemark.Position, again b
 }
 
 // snapshotPosition is where in the binlog a MariaDB session's snapshot is.
-func snapshotPosition(ctx context.Context, s *session) (string, error) {
-	r, err := s.query(ctx, "SHOW SESSION STATUS WHERE Variable_name IN ('binlog_snapshot_file','binlog_snapshot_position')")
-	if err != nil {
-		return "", err
-	}
-	var file, offset string
-	for i := range r.RowNumber() {
-		name, _ := r.GetString(i, 0)
-		value, _ := r.GetString(i, 1)
-		if strings.EqualFold(name, "binlog_snapshot_file") {
-			file = value
-		} else {
-			offset = value
+//
+// The server copies the answer through one variable for all sessions, without a
+// lock: SHOW STATUS in another session at the same microsecond, of a monitor or of
+// another lane, puts its own position there (10.11: one reading of 40 where four
+// sessions do nothing else). So it counts once it has been read five times running.
+func snapshotPosition(ctx context.Context, s *session) (at string, err error) {
+	for same := 0; same < 5; {
+		r, err := s.query(ctx, "SHOW SESSION STATUS LIKE 'binlog_snapshot_%'")
+		if err != nil {
+			return "", err
 		}
+		var file, offset string
+		for i := range r.RowNumber() {
+			switch value := cell(r, i, 1); strings.ToLower(cell(r, i, 0)) {
+			case "binlog_snapshot_file":
+				file = value
+			case "binlog_snapshot_position":
+				offset = value
+			}
+		}
+		if file == "" {
+			return "", nil
+		}
+		if now := file + ":" + offset; now != at {
+			at, same = now, 0
+		}
+		same++
 	}
-	if file == "" {
-		return "", nil
-	}
-	return file + ":" + offset, nil
+	return at, nil
 }
 
 // describePosition completes a MariaDB binlog position with its GTID.

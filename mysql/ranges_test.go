@@ -229,6 +229,40 @@ func TestFrozenViewIsOne(t *testing.T) {
 	})
 }
 
+// TestSnapshotPositionIsItsOwn: where a lane's snapshot is must be known for certain
+// also while the server mixes up the answers to sessions that ask at the same time.
+func TestSnapshotPositionIsItsOwn(t *testing.T) {
+	from := testdb.MariaDB(t).NewDatabase(t, "snapshots")
+	testdb.Query(t, from, "CREATE TABLE a (id int PRIMARY KEY)")
+	f := &freezing{e: open(t, from, Options{})}
+	if err := f.open(t.Context(), 4); err != nil {
+		t.Fatal(err)
+	}
+	defer f.close()
+	want := make([]string, len(f.all))
+	for i, s := range f.all {
+		err := s.exec(t.Context(), startSnapshot)
+		if err == nil {
+			want[i], err = snapshotPosition(t.Context(), s)
+		}
+		if err != nil || slices.Contains(want[:i], want[i]) {
+			t.Fatal(want, err)
+		}
+		testdb.Query(t, from, "INSERT INTO a SELECT count(*) FROM a")
+	}
+	err := f.each(func(i int) error {
+		for range 500 {
+			if at, err := snapshotPosition(t.Context(), f.all[i]); err != nil || at != want[i] {
+				return fmt.Errorf("snapshot %d is at %s, not %s: %v", i, want[i], at, err)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // transfer moves money between two rows until stop, and then says what went wrong.
 func transfer(rawURL string, id int, stop chan struct{}) error {
 	e, err := Open(context.Background(), rawURL, Options{})
