@@ -40,14 +40,14 @@ var rooms = map[string]room{
 	"mapping": {floor: 2, imports: "."},
 	"load":    {floor: 2, imports: ". flow"},
 	"diff":    {floor: 2, imports: ". flow"},
-	"catalog": {floor: 2, imports: ". flow"},
+	"catalog": {floor: 2, imports: ". flow internal/filelock"},
 	"advisor": {floor: 2, imports: ". flow"},
 	"capture": {floor: 2, imports: ". flow"},
 	"apply":   {floor: 2, imports: ". flow", tests: "postgres"},
 
 	// A queue's log, the stores that it can be in, and what each of them has to do.
 	"queue":           {floor: 2, imports: ".", tests: "queue/queuetest"},
-	"queue/jetstream": {floor: 3, imports: ". queue", tests: "queue/queuetest"},
+	"queue/jetstream": {floor: 3, imports: ". queue internal/filelock", tests: "queue/queuetest"},
 	"queue/queuetest": {imports: ". queue"},
 
 	// Where engines and verbs meet.
@@ -57,7 +57,8 @@ var rooms = map[string]room{
 	// Wiring: everything, the engines for the sake of their options.
 	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream apply catalog advisor engines job"},
 
-	"internal/testdb": {imports: "."},
+	"internal/filelock": {},
+	"internal/testdb":   {imports: "."},
 
 	// Other tools are compared with the program as users run it.
 	"bench":         {},

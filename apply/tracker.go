@@ -56,8 +56,8 @@ type slot struct {
 type Tracker struct {
 	buckets []*slot // a power of two of them
 	slots   int     // in all buckets
-	freeE   []*entry
-	freeS   []*slot
+	freeE   pool[entry]
+	freeS   pool[slot]
 	nodes   int
 }
 
@@ -131,8 +131,7 @@ func (t *Tracker) Done(n *Node, ready []*Node) []*Node {
 		if s.used--; s.used == 0 {
 			t.remove(s)
 		}
-		*e = entry{}
-		t.freeE = append(t.freeE, e)
+		t.freeE.put(e)
 	}
 	for i, w := range n.waiters {
 		n.waiters[i] = nil
@@ -200,15 +199,7 @@ func (t *Tracker) slot(k Key) *slot {
 		t.grow()
 		head = t.bucket(k)
 	}
-	if len(t.freeS) == 0 {
-		more := make([]slot, chunk)
-		for i := range more {
-			t.freeS = append(t.freeS, &more[i])
-		}
-	}
-	n := len(t.freeS) - 1
-	s := t.freeS[n]
-	t.freeS = t.freeS[:n]
+	s := t.freeS.take()
 	s.key, s.next = k, *head
 	*head = s
 	t.slots++
@@ -222,9 +213,8 @@ func (t *Tracker) remove(s *slot) {
 		at = &(*at).next
 	}
 	*at = s.next
-	*s = slot{}
 	t.slots--
-	t.freeS = append(t.freeS, s)
+	t.freeS.put(s)
 }
 
 func (t *Tracker) grow() {
@@ -240,19 +230,31 @@ func (t *Tracker) grow() {
 	}
 }
 
-// chunk is how many slots or entries are made at once.
-const chunk = 128
+// A pool keeps what is to be used again, and makes many at once when it has none.
+type pool[T any] []*T
 
-func (t *Tracker) newEntry(n *Node, s *slot) *entry {
-	if len(t.freeE) == 0 {
-		more := make([]entry, chunk)
+func (p *pool[T]) take() *T {
+	if len(*p) == 0 {
+		more := make([]T, 128)
 		for i := range more {
-			t.freeE = append(t.freeE, &more[i])
+			*p = append(*p, &more[i])
 		}
 	}
-	k := len(t.freeE) - 1
-	e := t.freeE[k]
-	t.freeE = t.freeE[:k]
+	n := len(*p) - 1
+	x := (*p)[n]
+	*p = (*p)[:n]
+	return x
+}
+
+// put takes back what nobody holds any more.
+func (p *pool[T]) put(x *T) {
+	var zero T
+	*x = zero
+	*p = append(*p, x)
+}
+
+func (t *Tracker) newEntry(n *Node, s *slot) *entry {
+	e := t.freeE.take()
 	e.node, e.slot = n, s
 	s.used++
 	n.entries = append(n.entries, e)

@@ -62,19 +62,15 @@ type DateKeeper interface {
 
 // Stats is a Meter's reading.
 type Stats struct {
-	Transactions, Rows, Bytes int64
-	Place                     uint64         // of the last transaction that the stream gave
-	Commit                    time.Time      // when that was committed, by the source's clock
-	Latency                   flow.Histogram // from a commit to its handing on
+	Transactions, Bytes int64  // handed on
+	Place               uint64 // of the last transaction that the stream gave
 }
 
-// Take gives what was counted, with the latencies since the last call.
-func (m *Meter) Take() Stats {
+// Stats gives what was counted.
+func (m *Meter) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	s := m.s
-	m.s.Latency = flow.Histogram{}
-	return s
+	return m.s
 }
 
 // Begin says which transaction was the last before the stream: of a queue that was there.
@@ -85,20 +81,14 @@ func (m *Meter) Begin(place uint64) {
 }
 
 // Place is that of the last transaction that the stream gave.
-func (m *Meter) Place() uint64 {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.s.Place
-}
+func (m *Meter) Place() uint64 { return m.Stats().Place }
 
 func (m *Meter) count(tx *tidemark.Tx) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.s.Rows += int64(tx.Rows)
 	m.s.Bytes += int64(len(tx.Changes))
 	if !tx.More {
 		m.s.Transactions++
-		m.s.Latency.Add(tx.Put.Sub(tx.Time))
 	}
 }
 
@@ -106,34 +96,36 @@ func (m *Meter) count(tx *tidemark.Tx) {
 // nothing that the stream has Seen is behind Place without being applied up to there.
 func (m *Meter) given(tx *tidemark.Tx) {
 	m.mu.Lock()
-	m.s.Place, m.s.Commit = tx.Place, tx.Time
+	m.s.Place = tx.Place
 	m.mu.Unlock()
 }
 
-// pass prepares a transaction to be handed on. With loops to be broken, one that a stream
-// has applied on this source, which came from elsewhere, goes on without its rows.
-func pass(tx *tidemark.Tx, breakLoops bool) error {
-	if breakLoops && tx.Origin == tidemark.AppliedOrigin {
-		return tx.OnlyRelations()
-	}
-	return nil
+// run enlists in g the worker that reads a stream and puts what it gives into out. With
+// breakLoops a transaction that a stream has applied on this source, which came from
+// elsewhere, goes on without its rows.
+func run(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter, breakLoops bool, then func(*tidemark.Tx)) {
+	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
+		defer c.Enter(c.Enter(flow.IO))
+		return s.Run(ctx, func(tx *tidemark.Tx) error {
+			if breakLoops && tx.Origin == tidemark.AppliedOrigin {
+				if err := tx.OnlyRelations(); err != nil {
+					return err
+				}
+			}
+			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
+			then(tx)
+			m.given(tx)
+			return out.Put(ctx, c, tx)
+		})
+	})
 }
 
 // Direct enlists in g a worker that hands a stream's transactions straight to whoever
 // applies them. The source's own log is then what survives a crash: the applier
 // releases it.
 func Direct(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter, breakLoops bool) {
-	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
-		defer c.Enter(c.Enter(flow.IO))
-		return s.Run(ctx, func(tx *tidemark.Tx) error {
-			if err := pass(tx, breakLoops); err != nil {
-				return err
-			}
-			tx.Put = time.Now()
-			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
-			m.count(tx)
-			m.given(tx)
-			return out.Put(ctx, c, tx)
-		})
+	run(g, s, out, m, breakLoops, func(tx *tidemark.Tx) {
+		tx.Put = time.Now()
+		m.count(tx)
 	})
 }

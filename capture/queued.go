@@ -30,17 +30,7 @@ const groupBytes = 4 << 20
 // queue, and only then lets the source forget its log.
 func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, breakLoops bool) {
 	between := flow.NewBuffer(1<<16, buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) + 200 })
-	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
-		defer c.Enter(c.Enter(flow.IO))
-		return s.Run(ctx, func(tx *tidemark.Tx) error {
-			if err := pass(tx, breakLoops); err != nil {
-				return err
-			}
-			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
-			m.given(tx)
-			return between.Put(ctx, c, tx)
-		})
-	})
+	run(g, s, between, m, breakLoops, func(*tidemark.Tx) {})
 	g.Go("Queue", func(ctx context.Context, c *flow.Clock) error {
 		var group []*tidemark.Tx
 		for {
@@ -51,7 +41,9 @@ func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, breakLoops b
 			if err := appendGroup(ctx, c, log, group); err != nil {
 				return err
 			}
-			m.appended(group)
+			for _, tx := range group {
+				m.count(tx)
+			}
 			if end := lastEnd(group); end > 0 {
 				s.Release(end)
 			}
@@ -93,13 +85,6 @@ func lastEnd(group []*tidemark.Tx) uint64 {
 		}
 	}
 	return 0
-}
-
-// appended counts what is in the queue.
-func (m *Meter) appended(group []*tidemark.Tx) {
-	for _, tx := range group {
-		m.count(tx)
-	}
 }
 
 // From enlists in g a worker that reads a queue behind a place.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/filelock"
 )
 
 // A Lock is the right to work on a run. It is a locked file beside the catalog,
@@ -17,8 +18,6 @@ import (
 type Lock struct {
 	file *os.File
 }
-
-var errLocked = errors.New("locked by another")
 
 // Lock takes the lock of a run. Where somebody else has it, in this process or
 // another, the error is of Kind Invalid and says who.
@@ -36,12 +35,12 @@ func (c *Catalog) Lock(run string) (*Lock, error) {
 		if err != nil {
 			return nil, fileError(op, path, err)
 		}
-		switch err := lockFile(f); {
-		case errors.Is(err, errLocked) && try < 3:
+		switch err := filelock.Lock(f); {
+		case errors.Is(err, filelock.ErrLocked) && try < 3:
 			f.Close()
 			time.Sleep(20 * time.Millisecond) // perhaps it is only Alive that looks
 			continue
-		case errors.Is(err, errLocked):
+		case errors.Is(err, filelock.ErrLocked):
 			holder, _ := os.ReadFile(path)
 			f.Close()
 			return nil, &tidemark.Error{Op: op, Object: run, Kind: tidemark.Invalid,
@@ -96,7 +95,7 @@ func (c *Catalog) Alive(run string) bool {
 		return false
 	}
 	defer f.Close()
-	return errors.Is(lockFile(f), errLocked)
+	return errors.Is(filelock.Lock(f), filelock.ErrLocked)
 }
 
 func (c *Catalog) lockPath(run string) string {

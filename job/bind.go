@@ -26,6 +26,7 @@ func (r *replicating) newBinder(ctx context.Context, moves []tidemark.Move) (*bi
 	if err := b.look(); err != nil {
 		return nil, err
 	}
+	added := false
 	for i := range moves {
 		to := clipID(r.tgt, moves[i].To.TableID)
 		there := b.tables[to]
@@ -39,7 +40,11 @@ func (r *replicating) newBinder(ctx context.Context, moves []tidemark.Move) (*bi
 			if err := b.add(&moves[i], c.Name); err != nil {
 				return nil, err
 			}
+			added = true
 		}
+	}
+	if !added {
+		return b, nil
 	}
 	return b, b.look()
 }
@@ -136,11 +141,7 @@ func (b *binder) grown(rel tidemark.Relation, was *tidemark.Move) (*tidemark.Mov
 				"Change the table on the target in the same way, and start again.")
 		}
 	}
-	db, err := b.r.src.Describe(b.ctx, func(id tidemark.TableID) bool { return id == rel.Table })
-	if err != nil {
-		return nil, err
-	}
-	moves, _, err := applyRules(b.r.spec.Copy.Rules, db, b.r.src, b.r.tgt, b.r.spec.Copy.TargetSchema)
+	db, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return id == rel.Table })
 	if err != nil {
 		return nil, err
 	}

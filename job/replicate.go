@@ -69,7 +69,7 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (string, *Repor
 	case err != nil:
 		return "", nil, err
 	default:
-		if err := r.goOn(ctx); err != nil {
+		if err := r.goOn(); err != nil {
 			return r.stream.Copy, nil, err
 		}
 	}
@@ -163,7 +163,7 @@ type ender interface {
 }
 
 // goOn looks whether a stream that was set up before can be gone on with.
-func (r *replicating) goOn(context.Context) error {
+func (r *replicating) goOn() error {
 	s := r.stream
 	for _, pair := range [][2]string{{s.Source, r.spec.Copy.Source}, {s.Target, r.spec.Copy.Target}} {
 		if pair[0] != tidemark.MaskURL(pair[1]) {
@@ -256,13 +256,20 @@ func (r *replicating) undo(ctx context.Context, run string, err error) error {
 	return err
 }
 
-// tables are what the rules make of the source now.
-func (r *replicating) tables(ctx context.Context) ([]tidemark.Move, []tidemark.Finding, error) {
-	db, err := r.src.Describe(ctx, r.spec.Copy.Rules.Wants)
+// mapped describes the tables of the source that are wanted, and says what the rules make
+// of them now.
+func (r *replicating) mapped(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, []tidemark.Move, error) {
+	db, err := r.src.Describe(ctx, want)
 	if err != nil {
 		return nil, nil, err
 	}
 	moves, _, err := applyRules(r.spec.Copy.Rules, db, r.src, r.tgt, r.spec.Copy.TargetSchema)
+	return db, moves, err
+}
+
+// tables are those that a stream can carry.
+func (r *replicating) tables(ctx context.Context) ([]tidemark.Move, []tidemark.Finding, error) {
+	_, moves, err := r.mapped(ctx, r.spec.Copy.Rules.Wants)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -435,11 +442,7 @@ func (r *replicating) advance(ctx context.Context) error {
 		return err
 	}
 	defer r.close()
-	db, err := r.src.Describe(ctx, r.spec.Copy.Rules.Wants)
-	if err != nil {
-		return err
-	}
-	moves, _, err := applyRules(r.spec.Copy.Rules, db, r.src, r.tgt, r.spec.Copy.TargetSchema)
+	db, moves, err := r.mapped(ctx, r.spec.Copy.Rules.Wants)
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (s *sampler) depth(ctx context.Context, to *StreamStatus) {
 
 // look takes a sample.
 func (s *sampler) look(now time.Time) StreamStatus {
-	c, a := s.meter.Take(), s.run.Stats()
+	c, a := s.meter.Stats(), s.run.Stats()
 	took := now.Sub(s.last).Seconds()
 	out := StreamStatus{Stream: s.name, Time: now, Seconds: took, Transactions: s.past.Transactions + a.Transactions, Rows: s.past.Rows + a.Rows,
 		Captured: s.past.Captured + c.Transactions, Bytes: s.past.Bytes + c.Bytes, InFlight: a.InFlight, Memory: a.Bytes,

@@ -230,17 +230,18 @@ func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
 		}
 		a.careful = false
 	}
+	return a.ended(ctx, g, stop, object, err)
+}
+
+// ended makes the error of an Apply and sees to the session, which the end of ctx has
+// closed if stop says so.
+func (a *applier) ended(ctx context.Context, g *tidemark.Group, stop func() bool, object string, err error) error {
 	if !stop() {
 		a.s.dead = true
 		if err != nil && broken(err) {
 			err = context.Cause(ctx)
 		}
 	}
-	return a.ended(ctx, g, object, err)
-}
-
-// ended makes the error of an Apply and sees to the session.
-func (a *applier) ended(ctx context.Context, g *tidemark.Group, object string, err error) error {
 	if a.s.dead {
 		a.s.close()
 	}

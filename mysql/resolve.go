@@ -55,13 +55,7 @@ func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group, force bool) (ex
 		a.rollback()
 	}
 	a.careful = false
-	if !stop() {
-		a.s.dead = true
-		if err != nil && broken(err) {
-			err = context.Cause(ctx)
-		}
-	}
-	return r.exceptions, a.ended(ctx, g, object, err)
+	return r.exceptions, a.ended(ctx, g, stop, object, err)
 }
 
 // A resolver is one call of Resolve.

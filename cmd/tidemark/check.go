@@ -20,38 +20,35 @@ The exit code is 1 when something would stop the copy or lose data.`,
   tidemark check --config task.yaml --json`,
 		Args: args(0, 2, "check SOURCE TARGET"),
 	}
-	read := flags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		r, err := gather(cmd, given, read)
-		if err != nil {
-			return err
-		}
-		spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Plan: r.plan,
-			Load: r.load, Lob: r.lob, Findings: r.findings}
-		env := job.Env{Open: r.opener()}
-		var found *job.Checked
-		if isDump(r.source) {
-			found, err = job.CheckDump(cmd.Context(), env, spec, r.openDump)
-		} else {
-			found, err = job.Check(cmd.Context(), env, spec)
-		}
-		if err != nil {
-			return err
-		}
-		w := cmd.OutOrStdout()
-		if r.json {
-			printJSON(w, found)
-		} else {
-			fmt.Fprintf(w, "%s to %s: %s, about %s rows, %s\n", found.Source, found.Target, count(found.Tables, "table"), commas(found.Rows), bytesText(found.Bytes))
-			printFindings(w, found.Findings)
-			if len(found.Findings) == 0 {
-				fmt.Fprintln(w, "nothing found that would go wrong")
-			}
-		}
-		if found.Blocked() {
-			return differ{}
-		}
-		return nil
+	return onRequest(cmd, (*request).check)
+}
+
+func (r *request) check(cmd *cobra.Command) error {
+	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Plan: r.plan,
+		Load: r.load, Lob: r.lob, Findings: r.findings}
+	env := job.Env{Open: r.opener()}
+	var found *job.Checked
+	var err error
+	if isDump(r.source) {
+		found, err = job.CheckDump(cmd.Context(), env, spec, r.openDump)
+	} else {
+		found, err = job.Check(cmd.Context(), env, spec)
 	}
-	return cmd
+	if err != nil {
+		return err
+	}
+	w := cmd.OutOrStdout()
+	if r.json {
+		printJSON(w, found)
+	} else {
+		fmt.Fprintf(w, "%s to %s: %s, about %s rows, %s\n", found.Source, found.Target, count(found.Tables, "table"), commas(found.Rows), bytesText(found.Bytes))
+		printFindings(w, found.Findings)
+		if len(found.Findings) == 0 {
+			fmt.Fprintln(w, "nothing found that would go wrong")
+		}
+	}
+	if found.Blocked() {
+		return differ{}
+	}
+	return nil
 }

@@ -41,15 +41,7 @@ tidemark, or table tidemark_copied) that goes when the copy is done.`,
   tidemark copy postgres://me@old/shop postgres://me@new/shop --resume last`,
 		Args: args(0, 2, "copy SOURCE TARGET"),
 	}
-	read := flags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		r, err := gather(cmd, given, read)
-		if err != nil {
-			return err
-		}
-		return r.copy(cmd)
-	}
-	return cmd
+	return onRequest(cmd, (*request).copy)
 }
 
 // onThisMachine says whether a URL's server, or a dump file, is here.

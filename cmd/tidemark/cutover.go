@@ -26,15 +26,7 @@ default_transaction_read_only = on) and ends all sessions of others.`,
   tidemark replicate postgres://me@old/shop postgres://me@new/shop --remove`,
 		Args: args(0, 2, "cutover SOURCE TARGET"),
 	}
-	read := flags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		r, err := gather(cmd, given, read)
-		if err != nil {
-			return err
-		}
-		return r.cutover(cmd)
-	}
-	return cmd
+	return onRequest(cmd, (*request).cutover)
 }
 
 func (r *request) cutover(cmd *cobra.Command) error {

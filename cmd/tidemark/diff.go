@@ -21,15 +21,7 @@ are compared by what they mean. The exit code is 0 when all is equal and 1 when 
   tidemark diff mysql://me@old/shop postgres://me@new/shop --include 'shop.order*'`,
 		Args: args(0, 2, "diff SOURCE TARGET"),
 	}
-	read := flags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		r, err := gather(cmd, given, read)
-		if err != nil {
-			return err
-		}
-		return r.diff(cmd)
-	}
-	return cmd
+	return onRequest(cmd, (*request).diff)
 }
 
 func (r *request) diffSpec() job.DiffSpec {

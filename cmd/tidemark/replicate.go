@@ -37,15 +37,7 @@ called tidemark_NAME. The target gets the table tidemark.applied.`,
   tidemark replicate postgres://me@old/shop postgres://me@new/shop --remove`,
 		Args: args(0, 2, "replicate SOURCE TARGET"),
 	}
-	read := flags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		r, err := gather(cmd, given, read)
-		if err != nil {
-			return err
-		}
-		return r.replicate(cmd)
-	}
-	return cmd
+	return onRequest(cmd, (*request).replicate)
 }
 
 func (r *request) replicate(cmd *cobra.Command) error {

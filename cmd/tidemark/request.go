@@ -25,6 +25,19 @@ type request struct {
 	findings       []tidemark.Finding
 }
 
+// onRequest lets a command carry out what its command line says.
+func onRequest(cmd *cobra.Command, do func(*request, *cobra.Command) error) *cobra.Command {
+	read := flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		r, err := gather(cmd, given, read)
+		if err != nil {
+			return err
+		}
+		return do(r, cmd)
+	}
+	return cmd
+}
+
 // gather reads the files that the flags name and puts everything in order:
 // defaults, then DMS task settings, then the task file, then the flags.
 func gather(cmd *cobra.Command, given []string, read func(map[string]string) (*settings, error)) (*request, error) {

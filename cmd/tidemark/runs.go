@@ -20,17 +20,7 @@ func runsCommand() *cobra.Command {
   tidemark runs --limit 100 --json`,
 		Args: args(0, 0, "runs"),
 	}
-	read := flags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, err := read(nil)
-		if err != nil {
-			return err
-		}
-		cat, err := openCatalog(s)
-		if err != nil {
-			return err
-		}
-		defer cat.Close()
+	cmd.RunE = onCatalog(flags(cmd), func(cmd *cobra.Command, _ []string, s *settings, cat *catalog.Catalog) error {
 		runs, err := cat.Runs(cmd.Context(), s.limit)
 		if err != nil {
 			return err
@@ -55,7 +45,7 @@ func runsCommand() *cobra.Command {
 			fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\n", r.ID, r.Verb, r.Started.Local().Format("2006-01-02 15:04:05"), took, r.State, r.Source, r.Target)
 		}
 		return t.Flush()
-	}
+	})
 	return cmd
 }
 
@@ -78,16 +68,7 @@ func reportCommand() *cobra.Command {
 	}
 	read := flags(cmd)
 	cmd.ValidArgsFunction = completeRuns(read)
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
-		if err != nil {
-			return err
-		}
-		cat, err := openCatalog(s)
-		if err != nil {
-			return err
-		}
-		defer cat.Close()
+	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, s *settings, cat *catalog.Catalog) error {
 		id := "last"
 		if len(given) == 1 {
 			id = given[0]
@@ -110,7 +91,7 @@ func reportCommand() *cobra.Command {
 			return nil
 		}
 		return showRun(cmd, run, tables)
-	}
+	})
 	return cmd
 }
 
@@ -141,6 +122,22 @@ func showRun(cmd *cobra.Command, run catalog.Run, tables []catalog.TableStat) er
 	}
 	printReport(w, &rep)
 	return nil
+}
+
+// onCatalog carries out a command that looks at the catalogue.
+func onCatalog(read func(map[string]string) (*settings, error), do func(cmd *cobra.Command, given []string, s *settings, cat *catalog.Catalog) error) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, given []string) error {
+		s, err := read(nil)
+		if err != nil {
+			return err
+		}
+		cat, err := openCatalog(s)
+		if err != nil {
+			return err
+		}
+		defer cat.Close()
+		return do(cmd, given, s, cat)
+	}
 }
 
 func openCatalog(s *settings) (*catalog.Catalog, error) {

@@ -24,17 +24,7 @@ behind, where the time goes between a commit on the source and the one on the ta
   tidemark status --json`,
 		Args: args(0, 0, "status"),
 	}
-	read := flags(cmd)
-	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, err := read(nil)
-		if err != nil {
-			return err
-		}
-		cat, err := openCatalog(s)
-		if err != nil {
-			return err
-		}
-		defer cat.Close()
+	cmd.RunE = onCatalog(flags(cmd), func(cmd *cobra.Command, _ []string, s *settings, cat *catalog.Catalog) error {
 		only := ""
 		if cmd.Flags().Changed("name") {
 			only = s.stream.Name
@@ -58,7 +48,7 @@ behind, where the time goes between a commit on the source and the one on the ta
 			case <-time.After(2 * time.Second):
 			}
 		}
-	}
+	})
 	return cmd
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/filelock"
 )
 
 // An embedded is a NATS server within this process, on a folder that is ours alone.
@@ -38,8 +39,6 @@ const (
 
 // maxPayload is what the embedded server takes in a message.
 const maxPayload = 8 << 20
-
-var errLocked = errors.New("locked by another")
 
 // embed starts a server on opt.Dir, which is made if it is not there.
 func embed(ctx context.Context, opt Options) (*embedded, error) {
@@ -98,10 +97,10 @@ func (e *embedded) claim(dir string) error {
 	if err != nil {
 		return diskError(op, dir, err)
 	}
-	if err := lockFile(f); err != nil {
+	if err := filelock.Lock(f); err != nil {
 		holder, _ := os.ReadFile(path)
 		f.Close()
-		if !errors.Is(err, errLocked) {
+		if !errors.Is(err, filelock.ErrLocked) {
 			return diskError(op, dir, err)
 		}
 		if len(holder) == 0 {

@@ -1,4 +1,4 @@
-package catalog
+package filelock
 
 import (
 	"errors"
@@ -7,14 +7,14 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// lockFile locks an open file until it is closed, or returns errLocked. Locks are
+// Lock locks an open file until it is closed, or returns ErrLocked. Locks are
 // mandatory on Windows: one byte far behind the text is locked, so that the text
 // can be read.
-func lockFile(f *os.File) error {
+func Lock(f *os.File) error {
 	err := windows.LockFileEx(windows.Handle(f.Fd()), windows.LOCKFILE_EXCLUSIVE_LOCK|windows.LOCKFILE_FAIL_IMMEDIATELY,
 		0, 1, 0, &windows.Overlapped{Offset: 1 << 30})
 	if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
-		return errLocked
+		return ErrLocked
 	}
 	return err
 }
