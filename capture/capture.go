@@ -15,11 +15,15 @@ import (
 
 // A Source is a database whose log can be followed.
 type Source interface {
-	// Hold makes the source keep its log for a stream of changes of these tables from
-	// now on. The next view that is taken of the source, and the stream from that view's
-	// Place, together miss nothing and have nothing twice. Kind Exists: it is held
+	// Hold makes the source keep its log for a stream of changes of these moves' tables
+	// from now on. The next view that is taken of the source, and the stream from that
+	// view's Place, together miss nothing and have nothing twice. Kind Exists: it is held
 	// already.
-	Hold(ctx context.Context, stream string, tables []tidemark.TableID) error
+	Hold(ctx context.Context, stream string, moves []tidemark.Move) error
+	// FiltersRows says that a stream that is held has of its tables only the rows that the
+	// filters of the moves let pass: an update that takes a row in or out is an insert or a
+	// delete. Otherwise it has all rows.
+	FiltersRows() bool
 	// Unhold lets it forget, whether it was held or not.
 	Unhold(ctx context.Context, stream string) error
 	// Follow opens the stream from a place on. Kind Lost: the log from there is gone.

@@ -23,8 +23,8 @@ func slotOf(stream string) postgres.Slot {
 	return postgres.Slot{Name: "tidemark_" + stream, Publication: "tidemark_" + stream}
 }
 
-func (e pg) Hold(ctx context.Context, stream string, tables []tidemark.TableID) error {
-	_, err := e.CreateSlot(ctx, slotOf(stream), tables)
+func (e pg) Hold(ctx context.Context, stream string, moves []tidemark.Move) error {
+	_, err := e.CreateSlot(ctx, slotOf(stream), moves)
 	return err
 }
 

@@ -196,16 +196,12 @@ func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err e
 	if err != nil {
 		return "", nil, err
 	}
-	ids := make([]tidemark.TableID, len(tables))
-	for i, m := range tables {
-		ids[i] = m.From.TableID
-	}
 	if r.spec.Queue == "" {
 		r.spec.Queue = directQueue
 	}
 	copySpec := r.spec.Copy
 	copySpec.Findings = append(copySpec.Findings, findings...)
-	if err := r.from.Hold(ctx, r.spec.Name, ids); err != nil {
+	if err := r.from.Hold(ctx, r.spec.Name, tables); err != nil {
 		if tidemark.KindOf(err) == tidemark.Exists {
 			err = tidemark.Errorf(tidemark.Exists, "replicate", r.spec.Name, "the source keeps its log for a stream of that name, of which this catalogue knows nothing",
 				"Give the catalogue that knows it (--state), another --name, or --anew to drop it and copy again.")
@@ -273,7 +269,7 @@ func (r *replicating) tables(ctx context.Context) ([]tidemark.Move, []tidemark.F
 	if err != nil {
 		return nil, nil, err
 	}
-	return streamable(moves)
+	return streamable(moves, r.from.FiltersRows())
 }
 
 // follow applies until ctx ends, through lost connections.

@@ -177,8 +177,9 @@ func (s *sampler) reached(until uint64) bool {
 	return s.run.Low() >= s.meter.Place()
 }
 
-// streamable are the moves that a stream can carry, and what stands in the way.
-func streamable(moves []tidemark.Move) ([]tidemark.Move, []tidemark.Finding, error) {
+// streamable are the moves that a stream can carry, and what stands in the way. filters
+// says that it can hold to row filters.
+func streamable(moves []tidemark.Move, filters bool) ([]tidemark.Move, []tidemark.Finding, error) {
 	var out []tidemark.Move
 	var findings []tidemark.Finding
 	for _, m := range moves {
@@ -187,8 +188,8 @@ func streamable(moves []tidemark.Move) ([]tidemark.Move, []tidemark.Finding, err
 			findings = append(findings, tidemark.Finding{Severity: tidemark.Warning, Object: "large objects", Text: "are copied, but their later changes are not in the stream"})
 		case m.From.PartitionOf != (tidemark.TableID{}):
 			// under the name of its root
-		case len(m.Filter) > 0:
-			return nil, nil, tidemark.Errorf(tidemark.Unsupported, "replicate", m.From.String(), "has a row filter, which a stream cannot hold to", "Take the filter out of the rules, or leave the table out.")
+		case len(m.Filter) > 0 && !filters:
+			return nil, nil, tidemark.Errorf(tidemark.Unsupported, "replicate", m.From.String(), "has a row filter, which a stream from this source cannot hold to", "Take the filter out of the rules, or leave the table out. PostgreSQL can from version 15 on.")
 		default:
 			out = append(out, m)
 		}

@@ -78,10 +78,10 @@ type Stream struct {
 // wrong, is said by Preflight in the role "follow". Its warnings go to the engine's log.
 //
 // Errors: Unsupported (settings), Forbidden; both with the SQL that helps.
-func (e *Engine) Hold(ctx context.Context, stream string, tables []tidemark.TableID) error {
+func (e *Engine) Hold(ctx context.Context, stream string, moves []tidemark.Move) error {
 	db := &tidemark.Database{}
-	for _, id := range tables {
-		db.Tables = append(db.Tables, &tidemark.Table{TableID: id})
+	for _, m := range moves {
+		db.Tables = append(db.Tables, &tidemark.Table{TableID: m.From.TableID})
 	}
 	found, err := e.Preflight(ctx, "follow", db)
 	if err != nil {
@@ -95,6 +95,9 @@ func (e *Engine) Hold(ctx context.Context, stream string, tables []tidemark.Tabl
 	}
 	return nil
 }
+
+// FiltersRows says no: the log has all rows.
+func (e *Engine) FiltersRows() bool { return false }
 
 // Unhold has nothing to let go of.
 func (e *Engine) Unhold(context.Context, string) error { return nil }

@@ -86,10 +86,11 @@ func (e *Engine) replication(ctx context.Context) (*pgconn.PgConn, error) {
 // was at that place, so that a copy and the stream together miss nothing and have
 // nothing twice.
 //
-// With no tables the publication is of all tables, those that come later included.
-// Kind Exists: the slot is there already.
-func (e *Engine) CreateSlot(ctx context.Context, slot Slot, tables []tidemark.TableID) (place uint64, err error) {
-	if err := e.publish(ctx, slot, tables); err != nil {
+// The publication has what the moves take of their tables (see publish). With no moves
+// it is of all tables, those that come later included. Kind Exists: the slot is there
+// already.
+func (e *Engine) CreateSlot(ctx context.Context, slot Slot, moves []tidemark.Move) (place uint64, err error) {
+	if err := e.publish(ctx, slot, moves); err != nil {
 		return 0, err
 	}
 	conn, err := e.replication(ctx)
@@ -147,33 +148,6 @@ func (s *slotStart) end() {
 		_ = s.conn.Close(ctx) // it is of no more use either way
 		s.conn = nil
 	}
-}
-
-// publish makes the publication.
-func (e *Engine) publish(ctx context.Context, slot Slot, tables []tidemark.TableID) error {
-	conn, release, err := e.controlConn(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	what := " FOR ALL TABLES"
-	if len(tables) > 0 {
-		if err := e.publishable(ctx, conn, tables); err != nil {
-			return err
-		}
-		var names []string
-		for _, t := range tables {
-			names = append(names, quoteTable(t))
-		}
-		what = " FOR TABLE " + strings.Join(names, ", ")
-	}
-	// What partitions hold comes under the name of the table that is copied.
-	_, err = conn.Exec(ctx, "CREATE PUBLICATION "+quoteIdent(slot.Publication)+what+" WITH (publish_via_partition_root = true)")
-	var pg *pgconn.PgError
-	if errors.As(err, &pg) && pg.Code == "42710" {
-		return nil
-	}
-	return e.failGrant(ctx, "create publication", slot.Publication, err, "CREATE ON DATABASE "+quoteIdent(e.cfg.Database))
 }
 
 // DropSlot removes slot and publication, as far as they are there.

@@ -13,10 +13,10 @@ import (
 // publishable refuses tables that a publication would do harm to, or cannot hold.
 // Updates and deletes of a table that is published and has no replica identity fail on
 // the source itself, so that must be known before.
-func (e *Engine) publishable(ctx context.Context, conn *pgx.Conn, tables []tidemark.TableID) error {
-	schemas, names := make([]string, len(tables)), make([]string, len(tables))
-	for i, t := range tables {
-		schemas[i], names[i] = t.Schema, t.Name
+func (e *Engine) publishable(ctx context.Context, conn pgx.Tx, moves []tidemark.Move) error {
+	schemas, names := make([]string, len(moves)), make([]string, len(moves))
+	for i, m := range moves {
+		schemas[i], names[i] = m.From.Schema, m.From.Name
 	}
 	// What holds for a partitioned table is told by its leaves, which the rows are in.
 	rows, err := conn.Query(ctx, `WITH RECURSIVE wanted AS (

@@ -1,0 +1,185 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// FiltersRows says whether the server's publications have row filters.
+func (e *Engine) FiltersRows() bool { return e.major >= 15 }
+
+// publish makes the publication, in place of one that an attempt has left that came to
+// no slot. From version 15 on it has only the rows that the moves' filters let pass, and
+// only the columns that they take, where the server allows that.
+func (e *Engine) publish(ctx context.Context, slot Slot, moves []tidemark.Move) error {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	tx, err := conn.Begin(ctx)
+	if err != nil {
+		return e.fail(ctx, "create publication", slot.Publication, err)
+	}
+	defer tx.Rollback(context.WithoutCancel(ctx)) // of no more use once it is committed
+	var there bool
+	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1)", slot.Name).Scan(&there); err != nil {
+		return e.fail(ctx, "create slot", slot.Name, err)
+	}
+	if there {
+		return tidemark.Errorf(tidemark.Exists, "create slot", slot.Name, "there is a slot of that name", "Go on from it, or drop it first.")
+	}
+	if len(moves) > 0 {
+		if err := e.publishable(ctx, tx, moves); err != nil {
+			return err
+		}
+	}
+	if err := e.makePublication(ctx, tx, slot, moves); err != nil {
+		return err
+	}
+	return e.fail(ctx, "create publication", slot.Publication, tx.Commit(ctx))
+}
+
+func (e *Engine) makePublication(ctx context.Context, tx pgx.Tx, slot Slot, moves []tidemark.Move) error {
+	name := quoteIdent(slot.Publication)
+	what := " FOR ALL TABLES"
+	if len(moves) > 0 {
+		what = ""
+	}
+	// What partitions hold comes under the name of the table that is copied.
+	for _, sql := range []string{"DROP PUBLICATION IF EXISTS " + name, "CREATE PUBLICATION " + name + what + " WITH (publish_via_partition_root = true)"} {
+		if _, err := tx.Exec(ctx, sql); err != nil {
+			return e.failGrant(ctx, "create publication", slot.Publication, err, "CREATE ON DATABASE "+quoteIdent(e.cfg.Database))
+		}
+	}
+	filters := make([]string, len(moves))
+	var plain []string
+	for i := range moves {
+		sql, err := filterSQL(&moves[i])
+		switch {
+		case err != nil:
+			return err
+		case sql == "":
+			plain = append(plain, quoteTable(moves[i].From.TableID))
+			continue
+		}
+		filters[i] = " WHERE (" + sql + ")"
+		if err := e.publishFiltered(ctx, tx, name, &moves[i], filters[i]); err != nil {
+			return err
+		}
+	}
+	if len(plain) > 0 {
+		if _, err := tx.Exec(ctx, "ALTER PUBLICATION "+name+" ADD TABLE "+strings.Join(plain, ", ")); err != nil {
+			return e.fail(ctx, "create publication", slot.Publication, err)
+		}
+	}
+	if err := e.filterable(ctx, tx, slot); err != nil || !e.FiltersRows() {
+		return err
+	}
+	return e.publishColumns(ctx, tx, slot, moves, filters)
+}
+
+// publishFiltered adds one table with its filter, and words what the server says of that.
+func (e *Engine) publishFiltered(ctx context.Context, tx pgx.Tx, publication string, m *tidemark.Move, filter string) error {
+	_, err := tx.Exec(ctx, "ALTER PUBLICATION "+publication+" ADD TABLE "+quoteTable(m.From.TableID)+filter)
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) && (strings.HasPrefix(pg.Code, "42") && pg.Code != "42501" || pg.Code == "0A000" || strings.HasPrefix(pg.Code, "22")) {
+		return tidemark.Errorf(tidemark.Unsupported, "replicate", quoteTable(m.From.TableID), "the server does not take its row filter for a publication: "+plainCause(err),
+			"A stream's filter may use the table's own columns, constants, and built-in functions and types whose results never change; or leave the table out.")
+	}
+	return e.fail(ctx, "create publication", publication, err)
+}
+
+// filterable refuses filters by columns that are not of the replica identity: the server
+// would take them, and then refuse updates and deletes of these tables.
+func (e *Engine) filterable(ctx context.Context, tx pgx.Tx, slot Slot) error {
+	if !e.FiltersRows() {
+		return nil
+	}
+	// What a partition's rows are told by is said by its own identity.
+	rows, err := tx.Query(ctx, `WITH RECURSIVE leaf AS (
+			SELECT r.oid AS pub, r.prrelid AS root, r.prrelid AS rel FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = $1 AND r.prqual IS NOT NULL
+			UNION ALL SELECT l.pub, l.root, i.inhrelid FROM leaf l JOIN pg_class c ON c.oid = l.rel AND c.relkind = 'p' JOIN pg_inherits i ON i.inhparent = l.rel)
+		SELECT n.nspname, t.relname, string_agg(DISTINCT quote_ident(a.attname), ', ')
+		FROM leaf l JOIN pg_class c ON c.oid = l.rel AND c.relkind = 'r' AND c.relreplident <> 'f' JOIN pg_class t ON t.oid = l.root JOIN pg_namespace n ON n.oid = t.relnamespace
+		JOIN pg_depend d ON d.classid = 'pg_publication_rel'::regclass AND d.objid = l.pub AND d.refclassid = 'pg_class'::regclass AND d.refobjid = l.root AND d.refobjsubid > 0
+		JOIN pg_attribute a ON a.attrelid = l.root AND a.attnum = d.refobjsubid
+		WHERE NOT EXISTS (SELECT FROM `+identityColumns+` AND k.attname = a.attname)
+		GROUP BY 1, 2 ORDER BY 1, 2`, slot.Publication)
+	if err != nil {
+		return e.fail(ctx, "create publication", slot.Publication, err)
+	}
+	var schema, name, columns string
+	var first *tidemark.Error
+	var tables []string
+	_, err = pgx.ForEachRow(rows, []any{&schema, &name, &columns}, func() error {
+		table := quoteTable(tidemark.TableID{Schema: schema, Name: name})
+		tables = append(tables, table)
+		if first == nil {
+			first = tidemark.Errorf(tidemark.Unsupported, "replicate", table,
+				"its row filter is by "+columns+", which the replica identity does not have: once it is published, its updates and deletes would fail on the source",
+				"On the source: ALTER TABLE "+table+" REPLICA IDENTITY FULL; or filter by columns of its key, or leave the table out.")
+		}
+		return nil
+	})
+	if err != nil {
+		return e.fail(ctx, "create publication", slot.Publication, err)
+	}
+	if first != nil {
+		first.Err = fmt.Errorf("%w%s", first.Err, more(tables))
+		return first
+	}
+	return nil
+}
+
+// identityColumns are the columns k of the replica identity of the table c, which has one
+// that is not all columns.
+const identityColumns = `pg_index x JOIN pg_attribute k ON k.attrelid = x.indrelid AND k.attnum = ANY ((x.indkey::int2[])[0:x.indnkeyatts - 1])
+	WHERE x.indrelid = c.oid AND CASE c.relreplident WHEN 'd' THEN x.indisprimary ELSE x.indisreplident END`
+
+// publishColumns leaves out what the moves do not take. The replica identity has to stay;
+// where that is all columns, the server does not allow to leave out any.
+func (e *Engine) publishColumns(ctx context.Context, tx pgx.Tx, slot Slot, moves []tidemark.Move, filters []string) error {
+	for i := range moves {
+		m := &moves[i]
+		stored := m.From.Stored()
+		if len(m.Source) >= len(stored) {
+			continue
+		}
+		var whole bool
+		var identity []string
+		err := tx.QueryRow(ctx, `WITH RECURSIVE leaf AS (
+				SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2
+				UNION ALL SELECT i.inhrelid FROM leaf l JOIN pg_inherits i ON i.inhparent = l.oid JOIN pg_class p ON p.oid = l.oid AND p.relkind = 'p')
+			SELECT coalesce(bool_or(c.relkind = 'r' AND c.relreplident = 'f'), false),
+				coalesce((SELECT array_agg(DISTINCT k.attname::text) FROM leaf l JOIN pg_class c ON c.oid = l.oid AND c.relkind = 'r', LATERAL (SELECT k.attname FROM `+identityColumns+`) k), '{}')
+			FROM leaf l JOIN pg_class c ON c.oid = l.oid`, m.From.Schema, m.From.Name).Scan(&whole, &identity)
+		if err != nil {
+			return e.fail(ctx, "create publication", slot.Publication, err)
+		}
+		var columns []string
+		for _, c := range stored {
+			if slices.Contains(m.Source, c.Name) || slices.Contains(identity, c.Name) {
+				columns = append(columns, c.Name)
+			}
+		}
+		if whole || len(columns) == len(stored) {
+			continue
+		}
+		table := quoteTable(m.From.TableID)
+		for _, sql := range []string{" DROP TABLE " + table, " ADD TABLE " + table + " (" + quoteIdents(columns) + ")" + filters[i]} {
+			if _, err := tx.Exec(ctx, "ALTER PUBLICATION "+quoteIdent(slot.Publication)+sql); err != nil {
+				return e.fail(ctx, "create publication", slot.Publication, err)
+			}
+		}
+	}
+	return nil
+}
