@@ -26,8 +26,9 @@ type Source interface {
 	FiltersRows() bool
 	// Unhold lets it forget, whether it was held or not.
 	Unhold(ctx context.Context, stream string) error
-	// Follow opens the stream from a place on. Kind Lost: the log from there is gone.
-	Follow(ctx context.Context, stream string, after uint64) (Stream, error)
+	// Follow opens the stream of these moves from a place on. Kind Lost: the log from there
+	// is gone; Unsupported: the stream was held for other rows or columns of their tables.
+	Follow(ctx context.Context, stream string, moves []tidemark.Move, after uint64) (Stream, error)
 	// End is the end of the log now: what is committed is before it.
 	End(ctx context.Context) (uint64, error)
 }

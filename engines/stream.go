@@ -32,7 +32,10 @@ func (e pg) Unhold(ctx context.Context, stream string) error { return e.DropSlot
 
 func (e pg) End(ctx context.Context) (uint64, error) { return e.LogEnd(ctx) }
 
-func (e pg) Follow(ctx context.Context, stream string, after uint64) (capture.Stream, error) {
+func (e pg) Follow(ctx context.Context, stream string, moves []tidemark.Move, after uint64) (capture.Stream, error) {
+	if err := e.CheckPublication(ctx, slotOf(stream), moves); err != nil {
+		return nil, err
+	}
 	s, err := e.Engine.Follow(ctx, slotOf(stream), after)
 	if err != nil {
 		return nil, err
@@ -40,7 +43,7 @@ func (e pg) Follow(ctx context.Context, stream string, after uint64) (capture.St
 	return s, nil
 }
 
-func (e my) Follow(ctx context.Context, stream string, after uint64) (capture.Stream, error) {
+func (e my) Follow(ctx context.Context, stream string, _ []tidemark.Move, after uint64) (capture.Stream, error) {
 	s, err := e.Engine.Follow(ctx, stream, after)
 	if err != nil {
 		return nil, err

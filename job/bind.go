@@ -99,8 +99,13 @@ func (b *binder) bind(rel tidemark.Relation) (*apply.Binding, error) {
 	stored := m.To.Stored()
 	for i, c := range rel.Columns {
 		named.Columns[i].Name = ""
-		if k := slices.Index(m.Source, c.Name); k >= 0 {
+		switch k := slices.Index(m.Source, c.Name); {
+		case k >= 0:
 			named.Columns[i].Name = clip(b.r.tgt, stored[k].Name)
+		case rel.Identity == 'f':
+			named.Columns[i].Key = false // the others tell the row
+		case c.Key:
+			return nil, tidemark.Errorf(tidemark.Invalid, "replicate", rel.Table.String(), "the rules leave out its column "+c.Name+", which tells its rows", "Keep the column, or leave the table out.")
 		}
 	}
 	out, err := apply.Bind(named, there, b.tables)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/queue"
 )
@@ -19,7 +20,7 @@ type hose struct {
 
 // connect opens the stream where the queue ends, or without one where the target's
 // progress does.
-func (r *replicating) connect(ctx context.Context, h *hose, low uint64, m *capture.Meter) (err error) {
+func (r *replicating) connect(ctx context.Context, h *hose, moves []tidemark.Move, low uint64, m *capture.Meter) (err error) {
 	from := low + 1
 	if r.spec.Queue != directQueue {
 		if h.log, err = r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue); err != nil {
@@ -34,7 +35,7 @@ func (r *replicating) connect(ctx context.Context, h *hose, low uint64, m *captu
 		from = max(from, end)
 		m.Begin(place)
 	}
-	if h.stream, err = r.from.Follow(ctx, r.spec.Name, from); err != nil {
+	if h.stream, err = r.from.Follow(ctx, r.spec.Name, moves, from); err != nil {
 		h.close()
 	}
 	return err

@@ -363,7 +363,7 @@ func (r *replicating) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := r.connect(ctx, h, p.Low, meter); err != nil {
+	if err := r.connect(ctx, h, moves, p.Low, meter); err != nil {
 		return err
 	}
 	defer h.close()

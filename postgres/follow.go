@@ -38,6 +38,9 @@ type Stream struct {
 	xid     uint32
 	origin  string
 
+	// filtered is not nil where the publication has row filters: names of its tables.
+	filtered map[uint32]tidemark.TableID
+
 	mu       sync.Mutex
 	emitted  uint64        // End of the last transaction given away
 	released uint64        // and of the last that its taker no longer needs from here
@@ -212,12 +215,16 @@ func (e *Engine) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, 
 	if err := e.checkSlot(ctx, slot, after); err != nil {
 		return nil, err
 	}
+	filtered, err := e.filtered(ctx, slot)
+	if err != nil {
+		return nil, err
+	}
 	conn, err := e.replication(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &Stream{e: e, slot: slot, l: &lane{e: e, conn: conn, pace: &pace{}}, emitted: after, released: after, flushed: after,
-		asked: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+		filtered: filtered, asked: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 	return s, nil
 }
 
@@ -285,11 +292,14 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 
 func (s *Stream) fail(ctx context.Context, err error) error {
 	var em emitError
+	var own *tidemark.Error
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &em):
 		return em.error
+	case errors.As(err, &own):
+		return err
 	}
 	return s.e.slotFailed(ctx, "follow", s.slot, err)
 }
@@ -362,11 +372,21 @@ func (s *Stream) message(at uint64, m []byte, emit func(*tidemark.Tx) error) err
 	}
 	switch m[0] {
 	case 'I', 'U', 'D':
+		if s.filtered != nil && m[0] == 'I' {
+			if err := s.whole(m); err != nil {
+				return err
+			}
+		}
 		s.tx.Rows++
 		fallthrough
 	case 'R', 'T', 'M':
 		if m[0] == 'M' && s.tx.Origin == "" && len(m) > 10 && bytes.HasPrefix(m[10:], []byte(appliedPrefix+"\x00")) {
 			s.origin, s.tx.Origin = tidemark.AppliedOrigin, tidemark.AppliedOrigin
+		}
+		if s.filtered != nil && m[0] == 'R' {
+			if err := s.named(m); err != nil {
+				return err
+			}
 		}
 		s.room(len(m) + 4)
 		s.tx.Changes = tidemark.AppendChange(s.tx.Changes, m)

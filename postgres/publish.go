@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -81,10 +82,84 @@ func (e *Engine) makePublication(ctx context.Context, tx pgx.Tx, slot Slot, move
 			return e.fail(ctx, "create publication", slot.Publication, err)
 		}
 	}
-	if err := e.filterable(ctx, tx, slot); err != nil || !e.FiltersRows() {
+	if !e.FiltersRows() {
+		return nil
+	}
+	if err := e.filterable(ctx, tx, slot); err != nil {
 		return err
 	}
-	return e.publishColumns(ctx, tx, slot, moves, filters)
+	if err := e.publishColumns(ctx, tx, slot, moves, filters); err != nil {
+		return err
+	}
+	// The server tells its filters in words of its own, so ours are kept beside them.
+	said := map[string]string{}
+	for i := range moves {
+		if filters[i] != "" {
+			said[quoteTable(moves[i].From.TableID)] = filters[i]
+		}
+	}
+	text, err := json.Marshal(said)
+	if err != nil {
+		return e.fail(ctx, "create publication", slot.Publication, err)
+	}
+	_, err = tx.Exec(ctx, "COMMENT ON PUBLICATION "+name+" IS "+quoteLiteral(string(text)))
+	return e.fail(ctx, "create publication", slot.Publication, err)
+}
+
+// CheckPublication refuses to go on with a stream whose publication has other rows or
+// fewer columns of a table than the moves now take. Kind Unsupported.
+func (e *Engine) CheckPublication(ctx context.Context, slot Slot, moves []tidemark.Move) error {
+	if !e.FiltersRows() {
+		return nil
+	}
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	rows, err := conn.Query(ctx, `SELECT n.nspname, c.relname, coalesce(obj_description(p.oid, 'pg_publication'), ''),
+			coalesce((SELECT array_agg(a.attname::text) FROM pg_attribute a WHERE a.attrelid = r.prrelid AND a.attnum = ANY (r.prattrs)), '{}')
+		FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE p.pubname = $1`, slot.Publication)
+	if err != nil {
+		return e.fail(ctx, "follow", slot.Publication, err)
+	}
+	var comment string
+	columns := map[string][]string{} // of tables of which not all are published
+	var id tidemark.TableID
+	var some []string
+	_, err = pgx.ForEachRow(rows, []any{&id.Schema, &id.Name, &comment, &some}, func() error {
+		columns[quoteTable(id)] = slices.Clone(some)
+		return nil
+	})
+	if err != nil {
+		return e.fail(ctx, "follow", slot.Publication, err)
+	}
+	said := map[string]string{}
+	_ = json.Unmarshal([]byte(comment), &said) // one of an earlier version of this program has none, and no filters
+	for i := range moves {
+		m := &moves[i]
+		table := quoteTable(m.From.TableID)
+		published, in := columns[table]
+		filter, err := filterSQL(m)
+		if err != nil {
+			return err
+		}
+		if filter != "" {
+			filter = " WHERE (" + filter + ")"
+		}
+		if in && said[table] != filter {
+			return tidemark.Errorf(tidemark.Unsupported, "follow", table, "its row filter is another than when the stream began, so the target does not have the rows that it wants now",
+				"Put the rules back, or begin anew with --anew.")
+		}
+		for _, c := range m.Source {
+			if len(published) > 0 && !slices.Contains(published, c) {
+				return tidemark.Errorf(tidemark.Unsupported, "follow", table, "its column "+quoteIdent(c)+" is not in the stream, which began when the rules or the table had it not",
+					"Leave the column out by the rules, or begin anew with --anew.")
+			}
+		}
+	}
+	return nil
 }
 
 // publishFiltered adds one table with its filter, and words what the server says of that.
@@ -101,9 +176,6 @@ func (e *Engine) publishFiltered(ctx context.Context, tx pgx.Tx, publication str
 // filterable refuses filters by columns that are not of the replica identity: the server
 // would take them, and then refuse updates and deletes of these tables.
 func (e *Engine) filterable(ctx context.Context, tx pgx.Tx, slot Slot) error {
-	if !e.FiltersRows() {
-		return nil
-	}
 	// What a partition's rows are told by is said by its own identity.
 	rows, err := tx.Query(ctx, `WITH RECURSIVE leaf AS (
 			SELECT r.oid AS pub, r.prrelid AS root, r.prrelid AS rel FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = $1 AND r.prqual IS NOT NULL
@@ -180,6 +252,47 @@ func (e *Engine) publishColumns(ctx context.Context, tx pgx.Tx, slot Slot, moves
 				return e.fail(ctx, "create publication", slot.Publication, err)
 			}
 		}
+	}
+	return nil
+}
+
+// filtered says whether a publication has row filters: not nil if so.
+func (e *Engine) filtered(ctx context.Context, slot Slot) (map[uint32]tidemark.TableID, error) {
+	if !e.FiltersRows() {
+		return nil, nil
+	}
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var yes bool
+	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid WHERE p.pubname = $1 AND r.prqual IS NOT NULL)", slot.Publication).Scan(&yes)
+	if err != nil || !yes {
+		return nil, e.fail(ctx, "follow", slot.Publication, err)
+	}
+	return map[uint32]tidemark.TableID{}, nil
+}
+
+// named remembers how a table is called.
+func (s *Stream) named(relation []byte) error {
+	r, err := tidemark.ParseRelation(relation[1:])
+	s.filtered[r.ID] = r.Table
+	return err
+}
+
+// whole refuses an insert that lacks values: one that the server has made of an update
+// that takes a row into the filter, where a value out of line was not touched and is not
+// of the replica identity.
+func (s *Stream) whole(insert []byte) error {
+	c, err := tidemark.ParseChange(insert)
+	if err != nil {
+		return err
+	}
+	if slices.ContainsFunc(c.New.Values(nil), func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue }) {
+		table := quoteTable(s.filtered[c.Table])
+		return tidemark.Errorf(tidemark.Unsupported, "follow", table, "an update took a row into the row filter, and the log does not have all of it: a value that is stored out of line was not touched",
+			"On the source: ALTER TABLE "+table+" REPLICA IDENTITY FULL; then begin anew with --anew")
 	}
 	return nil
 }
