@@ -54,14 +54,27 @@ var errEnough = errors.New("enough")
 // take follows a slot until a transaction writes the word "end" into some column.
 func take(t *testing.T, e *Engine, slot Slot, after uint64, release bool) []*tidemark.Tx {
 	t.Helper()
-	s, err := e.Follow(t.Context(), slot, after)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	for {
+		out, err := takeOnce(t, ctx, e, slot, after, release)
+		switch {
+		case err == errEnough:
+			return out
+		case tidemark.KindOf(err) != tidemark.Transient: // the server has not seen yet that the last reader is gone
+			t.Fatal(err)
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+}
+
+func takeOnce(t *testing.T, ctx context.Context, e *Engine, slot Slot, after uint64, release bool) (out []*tidemark.Tx, err error) {
+	t.Helper()
+	s, err := e.Follow(ctx, slot, after)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
-	defer cancel()
-	var out []*tidemark.Tx
 	err = s.Run(ctx, func(tx *tidemark.Tx) error {
 		out = append(out, tx)
 		if release && !tx.More {
@@ -75,10 +88,7 @@ func take(t *testing.T, e *Engine, slot Slot, after uint64, release bool) []*tid
 		}
 		return nil
 	})
-	if err != errEnough {
-		t.Fatal(err)
-	}
-	return out
+	return out, err
 }
 
 // told tells a transaction in words, a line for each change.
