@@ -33,6 +33,14 @@ type Source interface {
 	End(ctx context.Context) (uint64, error)
 }
 
+// A Journaler is a Source whose streams have to remember more of the log than places: where
+// places alone do not tell one log from another.
+type Journaler interface {
+	// Journal names the file for it. With anew, which is for a new stream, the next view
+	// begins it. It comes before anything else.
+	Journal(path string, anew bool)
+}
+
 // A Stream gives transactions.
 type Stream interface {
 	// Run gives one after the other, in commit order, until ctx ends or something

@@ -4,7 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 
@@ -47,8 +51,17 @@ func (c *Catalog) PutStream(ctx context.Context, s Stream) error {
 	return c.settle(ctx, op)
 }
 
-// DropStream forgets a stream and its samples.
+// Journal is the file, beside the catalog's own, in which a stream's capture may keep what
+// it has to remember of the source's log. It goes with the stream.
+func (c *Catalog) Journal(stream string) string {
+	return filepath.Join(c.path+".logs", stream+".log")
+}
+
+// DropStream forgets a stream, its samples and its journal.
 func (c *Catalog) DropStream(ctx context.Context, name string) error {
+	if err := os.Remove(c.Journal(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fileError("drop stream", c.Journal(name), err)
+	}
 	return c.write(ctx, "drop stream", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM stream WHERE name = ?", name)
 		return err

@@ -115,6 +115,9 @@ func (r *replicating) open(ctx context.Context) (err error) {
 		r.close()
 		return tidemark.Errorf(tidemark.Unsupported, "replicate", tidemark.MaskURL(r.spec.Copy.Source), "changes cannot be captured from "+r.src.Name()+" yet", "Use tidemark copy.")
 	}
+	if j, ok := r.src.(capture.Journaler); ok {
+		j.Journal(r.env.Catalog.Journal(r.spec.Name), r.stream.State == catalog.StreamCopying)
+	}
 	if r.to, ok = r.tgt.(apply.Target); !ok {
 		r.close()
 		return tidemark.Errorf(tidemark.Unsupported, "replicate", tidemark.MaskURL(r.spec.Copy.Target), "changes cannot be applied to "+r.tgt.Name()+" yet", "Use tidemark copy.")
@@ -188,6 +191,7 @@ func (r *replicating) goOn() error {
 
 // begin makes the source keep its log, and copies.
 func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err error) {
+	r.stream.State = catalog.StreamCopying
 	if err := r.open(ctx); err != nil {
 		return "", nil, err
 	}

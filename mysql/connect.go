@@ -81,6 +81,8 @@ type Engine struct {
 	account string                          // the user as GRANT wants it
 	agents  map[int]*applier                // of a stream that is applied
 	closed  bool
+	journal string // the file in which streams remember the log; "": nowhere
+	anew    bool   // Freeze begins it
 }
 
 // address is where a server is and who asks.

@@ -40,10 +40,12 @@ type Stream struct {
 	wire *wire
 	dump atomic.Bool // the server sends
 
-	file0 string // where to begin
-	file  uint32
-	pos   uint64 // behind the last event in the file
-	sums  bool   // events of the file have checksums
+	file0   string // where to begin
+	file    uint32
+	pos     uint64   // behind the last event in the file
+	sums    bool     // events of the file have checksums
+	head    logHead  // of the file
+	journal *journal // of what is remembered of the log
 
 	placed     bool   // an event was read that says where it is
 	eventPlace uint64 // where the event under way begins
@@ -181,8 +183,8 @@ func (e *Engine) binlogs(ctx context.Context) ([]logFile, error) {
 func (e *Engine) newStream(name, file string, after uint64) *Stream {
 	s := &Stream{e: e, name: name, zero: e.opt.ZeroDates, file0: file, file: uint32(after >> 32), pos: after & 0xffffffff,
 		maps: map[uint64]*logTable{}, tables: map[tidemark.TableID]*logTable{}, relations: map[uint32]string{}, said: map[uint32]bool{},
-		charsets: map[string]*charset{}, waiting: map[string]*preparedTx{}}
-	s.seen.Store(after)
+		charsets: map[string]*charset{}, waiting: map[string]*preparedTx{}, journal: &journal{head: map[uint32]logHead{}}}
+	s.seen.Store(after - 1) // until it is known that the log is the one that after is of
 	return s
 }
 
@@ -213,8 +215,14 @@ func (e *Engine) Follow(ctx context.Context, stream string, after uint64) (*Stre
 			"Somebody has reset the source's binlogs, or this is another server: copy again.")
 	}
 	s := e.newStream(stream, files[at].name, after)
-	if err := s.connect(ctx, true); err != nil {
-		return nil, err
+	if s.journal, err = readJournal(e.journalPath()); err == nil {
+		err = s.follows(ctx, after, files)
+	}
+	if err == nil {
+		err = s.connect(ctx, true)
+	}
+	if err != nil {
+		return nil, e.fail("follow", stream, err)
 	}
 	return s, nil
 }
@@ -344,6 +352,7 @@ func (s *Stream) Release(uint64) {}
 // Close ends the stream's session, and on the server too, so that the name is free.
 func (s *Stream) Close() {
 	s.s0.close()
+	s.journal.close()
 	if s.dump.Load() {
 		s.e.kill(s.s0.id)
 	}

@@ -79,7 +79,7 @@ func (s *Stream) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !s.open {
+		if !s.open && s.head.number == s.file {
 			s.seen.Store(s.place())
 		}
 		if s.seek != nil && s.place() >= s.seek.until {
@@ -221,6 +221,9 @@ func (s *Stream) take(ctx context.Context, ev, body []byte) error {
 	case eventQuery:
 		return s.query(ctx, body, eventTime(ev))
 	case eventFormat:
+		if err := s.headRead(ev); err != nil {
+			return err
+		}
 		return s.format(body)
 	case eventRotate:
 		return s.rotate(body)

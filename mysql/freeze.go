@@ -57,6 +57,10 @@ func (e *Engine) Freeze(ctx context.Context, lanes int) (tidemark.Position, erro
 		return tidemark.Position{}, e.fail("freeze", e.to.masked, err)
 	}
 	pos.Place = placeOf(pos.Text)
+	if err := e.beginJournal(ctx, pos); err != nil {
+		f.close()
+		return tidemark.Position{}, e.fail("freeze", e.to.masked, err)
+	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, s := range e.reads {

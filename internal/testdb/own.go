@@ -29,6 +29,14 @@ func OwnMariaDB(tb testing.TB, options ...string) *Server {
 	})
 }
 
+// OwnMySQL is OwnMariaDB of MySQL.
+func OwnMySQL(tb testing.TB, options ...string) *Server {
+	tb.Helper()
+	return alone(tb, "mysql", func(kind, name string) (*Server, error) {
+		return startMySQL(kind, name, append([]string{"--innodb-flush-log-at-trx-commit=2"}, options...)...)
+	})
+}
+
 func alone(tb testing.TB, kind string, start func(kind, name string) (*Server, error)) *Server {
 	tb.Helper()
 	s, err := start(kind, fmt.Sprintf("%s-own-%d", kind, ownN.Add(1)))
