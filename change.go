@@ -35,6 +35,10 @@ type Tx struct {
 	Changes []byte
 }
 
+// Idle says of one that it is none: a capture has noted how far the log was read where
+// nothing had come.
+func (tx *Tx) Idle() bool { return len(tx.Changes) == 0 && tx.End == tx.Place+1 }
+
 // AppliedOrigin is the Origin of a transaction that a stream has applied where it was
 // captured: one that did not begin there.
 const AppliedOrigin = "tidemark"
@@ -112,15 +116,24 @@ var errChange = errors.New("a change that is not in its format")
 // NextChange decodes the first of changes and gives the rest. Kind Corrupt errors are
 // for whoever knows where the bytes come from to make.
 func NextChange(changes []byte) (c Change, rest []byte, err error) {
+	message, rest, err := NextMessage(changes)
+	if err != nil {
+		return c, nil, err
+	}
+	c, err = ParseChange(message)
+	return c, rest, err
+}
+
+// NextMessage gives the first of changes undecoded, and the rest.
+func NextMessage(changes []byte) (message, rest []byte, err error) {
 	if len(changes) < 5 {
-		return c, nil, errChange
+		return nil, nil, errChange
 	}
 	n := int(binary.BigEndian.Uint32(changes))
 	if n < 1 || n > len(changes)-4 {
-		return c, nil, errChange
+		return nil, nil, errChange
 	}
-	c, err = ParseChange(changes[4 : 4+n])
-	return c, changes[4+n:], err
+	return changes[4 : 4+n], changes[4+n:], nil
 }
 
 // ParseChange decodes one message of pgoutput outside of a streamed block.
@@ -402,8 +415,24 @@ func ParseLogicalMessage(body []byte) (m LogicalMessage, err error) {
 	return m, nil
 }
 
+// Append appends m as a message of kind M.
+func (m LogicalMessage) Append(b []byte) []byte {
+	var flags byte
+	if m.Transactional {
+		flags = 1
+	}
+	b = append(b, byte(MessageChange), flags)
+	b = binary.BigEndian.AppendUint64(b, m.LSN)
+	b = append(append(b, m.Prefix...), 0)
+	return append(binary.BigEndian.AppendUint32(b, uint32(len(m.Data))), m.Data...)
+}
+
 // DDLPrefix is the prefix of a LogicalMessage whose Data is a DDL in JSON.
 const DDLPrefix = "tidemark.ddl"
+
+// TablesPrefix is the prefix of a LogicalMessage whose Data says, in JSON, what tables the
+// source has: from a capture to an apply that does not see the source.
+const TablesPrefix = "tidemark.tables"
 
 // A DDL is a statement that has changed the definition of tables, in the log of MySQL or
 // MariaDB. Behind it changes of these tables may have another Relation.

@@ -76,6 +76,9 @@ type Options struct {
 	// Cascades says that what foreign keys do to other rows is not in the stream, and has to
 	// be done by those of the target. Bindings have to know it too (Binding.Cascades).
 	Cascades bool
+	// Told, if not nil, hears the logical messages of the stream, in their order among the
+	// relations that Bind gets.
+	Told func(tidemark.LogicalMessage) error
 	// Applied, if not nil, is told, in rising order, from which places on the target's own
 	// progress will ask for the stream: what ends up to there may be forgotten.
 	Applied func(end uint64)
@@ -319,6 +322,17 @@ func (r *runner) look(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound, bindin
 			delete(bindings, rel.ID)
 			if b != nil {
 				bounds[rel.ID], bindings[rel.ID] = &b.Bound, b
+			}
+		case tidemark.MessageChange:
+			if r.opt.Told == nil {
+				continue
+			}
+			m, err := tidemark.ParseLogicalMessage(c.Body)
+			if err == nil {
+				err = r.opt.Told(m)
+			}
+			if err != nil {
+				return nil, nil, err
 			}
 		case tidemark.TruncateChange:
 			t, err := tidemark.ParseTruncation(c.Body)

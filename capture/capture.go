@@ -24,6 +24,8 @@ type Source interface {
 	// filters of the moves let pass: an update that takes a row in or out is an insert or a
 	// delete. Otherwise it has all rows.
 	FiltersRows() bool
+	// View does the same for the next view alone, where a stream has begun before.
+	View(ctx context.Context, stream string) error
 	// Unhold lets it forget, whether it was held or not.
 	Unhold(ctx context.Context, stream string) error
 	// Follow opens the stream of these moves from a place on. Kind Lost: the log from there
@@ -58,6 +60,11 @@ type Stream interface {
 type Meter struct {
 	mu sync.Mutex
 	s  Stats
+
+	stored uint64 // Place of the last that was handed on whole
+
+	order sync.Mutex // whoever hands something on
+	end   uint64     // of the last transaction that the stream gave
 }
 
 // A Picker is a Stream that can leave out what nobody wants before it costs anything.
@@ -75,33 +82,54 @@ type DateKeeper interface {
 
 // Stats is a Meter's reading.
 type Stats struct {
-	Transactions, Bytes int64  // handed on
-	Place               uint64 // of the last transaction that the stream gave
+	Transactions, Rows, Bytes int64          // handed on
+	Place                     uint64         // of the last transaction that the stream gave
+	Time                      time.Time      // of the last commit that was handed on, by the source's clock
+	Latency                   flow.Histogram // from commits to their handing on, since the last reading
 }
 
-// Stats gives what was counted.
+// Stats gives what was counted. Whoever calls it takes the latencies away.
 func (m *Meter) Stats() Stats {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.s
+	s := m.s
+	m.s.Latency = flow.Histogram{}
+	return s
 }
 
 // Begin says which transaction was the last before the stream: of a queue that was there.
 func (m *Meter) Begin(place uint64) {
 	m.mu.Lock()
-	m.s.Place = place
+	m.s.Place, m.stored = place, place
 	m.mu.Unlock()
 }
 
 // Place is that of the last transaction that the stream gave.
-func (m *Meter) Place() uint64 { return m.Stats().Place }
+func (m *Meter) Place() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.s.Place
+}
+
+// Stored is that of the last transaction that was handed on, in a queue durably.
+func (m *Meter) Stored() uint64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.stored
+}
 
 func (m *Meter) count(tx *tidemark.Tx) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.s.Bytes += int64(len(tx.Changes))
+	m.s.Rows += int64(tx.Rows)
+	m.s.Time = tx.Time
 	if !tx.More {
+		m.stored = tx.Place
+	}
+	if !tx.More && !tx.Idle() {
 		m.s.Transactions++
+		m.s.Latency.Add(tx.Put.Sub(tx.Time))
 	}
 }
 
@@ -111,22 +139,42 @@ func (m *Meter) given(tx *tidemark.Tx) {
 	m.mu.Lock()
 	m.s.Place = tx.Place
 	m.mu.Unlock()
+	if !tx.More {
+		m.end = tx.End
+	}
 }
 
-// run enlists in g the worker that reads a stream and puts what it gives into out. With
-// breakLoops a transaction that a stream has applied on this source, which came from
-// elsewhere, goes on without its rows.
-func run(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter, breakLoops bool, then func(*tidemark.Tx)) {
+// Options say what a capture does to transactions before it hands them on.
+type Options struct {
+	// BreakLoops lets one that a stream has applied on this source, which came from
+	// elsewhere, go on without its rows.
+	BreakLoops bool
+	// Prepare, if not nil, may add to one.
+	Prepare func(context.Context, *tidemark.Tx) error
+	// Idle, if not 0, is how often it is noted in a queue how far the log was read where
+	// nothing comes: for whoever applies elsewhere, and so that the source may forget it.
+	Idle time.Duration
+}
+
+// run enlists in g the worker that reads a stream and puts what it gives into out.
+func run(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter, opt Options, then func(*tidemark.Tx)) {
 	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
 		defer c.Enter(c.Enter(flow.IO))
 		return s.Run(ctx, func(tx *tidemark.Tx) error {
-			if breakLoops && tx.Origin == tidemark.AppliedOrigin {
+			if opt.BreakLoops && tx.Origin == tidemark.AppliedOrigin {
 				if err := tx.OnlyRelations(); err != nil {
+					return err
+				}
+			}
+			if opt.Prepare != nil {
+				if err := opt.Prepare(ctx, tx); err != nil {
 					return err
 				}
 			}
 			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
 			then(tx)
+			m.order.Lock()
+			defer m.order.Unlock()
 			m.given(tx)
 			return out.Put(ctx, c, tx)
 		})
@@ -136,8 +184,8 @@ func run(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter, brea
 // Direct enlists in g a worker that hands a stream's transactions straight to whoever
 // applies them. The source's own log is then what survives a crash: the applier
 // releases it.
-func Direct(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter, breakLoops bool) {
-	run(g, s, out, m, breakLoops, func(tx *tidemark.Tx) {
+func Direct(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter, opt Options) {
+	run(g, s, out, m, opt, func(tx *tidemark.Tx) {
 		tx.Put = time.Now()
 		m.count(tx)
 	})

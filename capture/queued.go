@@ -28,9 +28,9 @@ const groupBytes = 4 << 20
 
 // Into enlists in g two workers: one reads a stream, the other appends what has come to a
 // queue, and only then lets the source forget its log.
-func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, breakLoops bool) {
+func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, opt Options) {
 	between := flow.NewBuffer(1<<16, buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) + 200 })
-	run(g, s, between, m, breakLoops, func(*tidemark.Tx) {})
+	run(g, s, between, m, opt, func(*tidemark.Tx) {})
 	g.Go("Queue", func(ctx context.Context, c *flow.Clock) error {
 		var group []*tidemark.Tx
 		for {
@@ -50,6 +50,43 @@ func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, breakLoops b
 			clear(group)
 		}
 	})
+	if opt.Idle > 0 {
+		g.Go("Idle", func(ctx context.Context, c *flow.Clock) error {
+			for {
+				if err := pause(ctx, c, opt.Idle); err != nil {
+					return err
+				}
+				if err := idle(ctx, c, s, between, m); err != nil {
+					return err
+				}
+			}
+		})
+	}
+}
+
+func pause(ctx context.Context, c *flow.Clock, d time.Duration) error {
+	defer c.Enter(c.Enter(flow.WaitWork))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
+
+// idle hands on how far the log was read, if there was nothing behind the last transaction.
+func idle(ctx context.Context, c *flow.Clock, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter) error {
+	if !m.order.TryLock() {
+		return nil // something comes
+	}
+	defer m.order.Unlock()
+	seen := s.Seen()
+	if seen < 2 || seen-1 <= max(m.end, m.Place()) {
+		return nil
+	}
+	tx := &tidemark.Tx{Place: seen - 1, End: seen, Time: time.Now()}
+	m.given(tx)
+	return out.Put(ctx, c, tx)
 }
 
 // collect takes what is there, and waits only for the first.

@@ -28,6 +28,8 @@ func (e pg) Hold(ctx context.Context, stream string, moves []tidemark.Move) erro
 	return err
 }
 
+func (e pg) View(ctx context.Context, stream string) error { return e.Engine.View(ctx, slotOf(stream)) }
+
 func (e pg) Unhold(ctx context.Context, stream string) error { return e.DropSlot(ctx, slotOf(stream)) }
 
 func (e pg) End(ctx context.Context) (uint64, error) { return e.LogEnd(ctx) }

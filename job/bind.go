@@ -69,7 +69,7 @@ func (b *binder) look() error {
 // cascades says whether foreign keys of the target have work to do: the log of MySQL has
 // nothing of what those of the source did.
 func (b *binder) cascades() bool {
-	if tidemark.Family(b.r.src.Name()) != "mysql" {
+	if tidemark.Family(b.r.shape.Name()) != "mysql" {
 		return false
 	}
 	for _, t := range b.tables {
@@ -170,7 +170,7 @@ func (b *binder) grown(rel tidemark.Relation, was *tidemark.Move) (*tidemark.Mov
 
 // add adds a column that the source has and the target has not.
 func (b *binder) add(m *tidemark.Move, name string) error {
-	db, err := b.r.src.Describe(b.ctx, func(id tidemark.TableID) bool { return id == m.From.TableID })
+	db, err := b.r.shape.Describe(b.ctx, func(id tidemark.TableID) bool { return id == m.From.TableID })
 	if err != nil {
 		return err
 	}

@@ -41,7 +41,10 @@ func Cutover(ctx context.Context, env Env, spec CutoverSpec) (*Proof, error) {
 		}
 	}
 	if _, err := env.Catalog.Stream(ctx, spec.Stream.Name); err != nil {
-		return nil, err // or the stream would begin with a copy
+		if _, aerr := env.Catalog.Stream(ctx, recordOf(spec.Stream.Name, ApplyHalf)); aerr != nil {
+			return nil, err // or the stream would begin with a copy
+		}
+		spec.Stream.Half = Joined
 	}
 	spec.Stream.UntilNow, spec.Stream.Anew, spec.Stream.Remove = true, false, false
 	_, rep, err := Replicate(ctx, env, spec.Stream)

@@ -10,7 +10,7 @@ import (
 )
 
 // A hose is what lies between source and target in one session: the stream, and the
-// durable queue if there is one.
+// durable queue if there is one. To an apply elsewhere there is no stream.
 type hose struct {
 	stream  capture.Stream
 	log     *queue.Log
@@ -26,18 +26,18 @@ func (r *replicating) connect(ctx context.Context, h *hose, moves []tidemark.Mov
 		if h.log, err = r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue); err != nil {
 			return err
 		}
+		if r.spec.Half == ApplyHalf {
+			return nil
+		}
 		place, end, err := h.log.Begin(ctx, from)
 		if err != nil {
-			h.close()
 			return err
 		}
 		// What the source has forgotten without a transaction in it, the target has noted.
 		from = max(from, end)
 		m.Begin(place)
 	}
-	if h.stream, err = r.from.Follow(ctx, r.spec.Name, moves, from); err != nil {
-		h.close()
-	}
+	h.stream, err = r.from.Follow(ctx, r.spec.Name, moves, from)
 	return err
 }
 

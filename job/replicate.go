@@ -5,9 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"os"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -40,6 +38,7 @@ type ReplicateSpec struct {
 	NoCopy     bool // the target has all already
 	Anew       bool // forget an earlier stream of that name, and copy again
 	Remove     bool // only forget it
+	Half       Half
 }
 
 // Replicate copies a source to a target, if that was not done, and then applies the
@@ -50,7 +49,7 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (string, *Repor
 		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "is no name of a stream", "Use up to 40 small letters, digits and underscores.")
 	}
 	r := &replicating{env: env, spec: spec}
-	lock, err := env.Catalog.Lock("stream-" + spec.Name)
+	lock, err := env.Catalog.Lock("stream-" + r.record())
 	if err != nil {
 		return "", nil, err
 	}
@@ -60,10 +59,11 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (string, *Repor
 			return "", nil, err
 		}
 	}
-	r.stream, err = env.Catalog.Stream(ctx, spec.Name)
+	r.stream, err = env.Catalog.Stream(ctx, r.record())
 	switch {
 	case tidemark.KindOf(err) == tidemark.NotFound:
-		if run, rep, err := r.begin(ctx); err != nil {
+		begin := [...]func(context.Context) (string, *Report, error){r.begin, r.beginCapture, r.beginApply}[spec.Half]
+		if run, rep, err := begin(ctx); err != nil {
 			return run, rep, err
 		}
 	case err != nil:
@@ -86,10 +86,11 @@ type replicating struct {
 	stream catalog.Stream
 	run    catalog.Run
 
-	src  Database
-	from capture.Source
-	tgt  Database
-	to   apply.Target
+	src   Database
+	from  capture.Source
+	shape shape // what is known of the source
+	tgt   Database
+	to    apply.Target
 
 	mu        sync.Mutex
 	status    StreamStatus
@@ -101,23 +102,45 @@ type replicating struct {
 	whole     *sampler
 }
 
-// open connects to both ends.
-func (r *replicating) open(ctx context.Context) (err error) {
+// open connects to both ends, or to that of the half.
+func (r *replicating) open(ctx context.Context) error {
+	if r.spec.Half != ApplyHalf {
+		if err := r.openSource(ctx); err != nil {
+			return err
+		}
+	}
+	if r.spec.Half == CaptureHalf {
+		return nil
+	}
+	return r.openTarget(ctx)
+}
+
+func (r *replicating) openSource(ctx context.Context) (err error) {
 	if r.src, err = r.env.Open(ctx, r.spec.Copy.Source); err != nil {
 		return err
 	}
-	if r.tgt, err = r.env.Open(ctx, r.spec.Copy.Target); err != nil {
-		r.close()
-		return err
-	}
+	r.shape = r.src
 	var ok bool
 	if r.from, ok = r.src.(capture.Source); !ok {
 		r.close()
 		return tidemark.Errorf(tidemark.Unsupported, "replicate", tidemark.MaskURL(r.spec.Copy.Source), "changes cannot be captured from "+r.src.Name()+" yet", "Use tidemark copy.")
 	}
-	if j, ok := r.src.(capture.Journaler); ok {
-		j.Journal(r.env.Catalog.Journal(r.spec.Name), r.stream.State == catalog.StreamCopying)
+	if j, ok := r.src.(capture.Journaler); ok && r.spec.Half != ApplyHalf {
+		record := r.record()
+		if r.spec.Half == Joined {
+			record = recordOf(r.spec.Name, CaptureHalf)
+		}
+		j.Journal(r.env.Catalog.Journal(record), r.stream.State == catalog.StreamCopying)
 	}
+	return nil
+}
+
+func (r *replicating) openTarget(ctx context.Context) (err error) {
+	if r.tgt, err = r.env.Open(ctx, r.spec.Copy.Target); err != nil {
+		r.close()
+		return err
+	}
+	var ok bool
 	if r.to, ok = r.tgt.(apply.Target); !ok {
 		r.close()
 		return tidemark.Errorf(tidemark.Unsupported, "replicate", tidemark.MaskURL(r.spec.Copy.Target), "changes cannot be applied to "+r.tgt.Name()+" yet", "Use tidemark copy.")
@@ -140,15 +163,17 @@ func (r *replicating) remove(ctx context.Context) error {
 		return err
 	}
 	defer r.close()
-	if err := r.from.Unhold(ctx, r.spec.Name); err != nil {
-		return err
+	if r.from != nil {
+		if err := r.from.Unhold(ctx, r.spec.Name); err != nil {
+			return err
+		}
 	}
 	if e, ok := r.to.(ender); ok {
 		if err := e.EndApply(ctx, r.spec.Name); err != nil {
 			return err
 		}
 	}
-	if s, err := r.env.Catalog.Stream(ctx, r.spec.Name); err == nil && s.Queue != directQueue {
+	if s, err := r.env.Catalog.Stream(ctx, r.record()); err == nil && s.Queue != directQueue && r.from != nil {
 		where := s.Queue
 		if strings.Contains(where, "://") && r.spec.Queue != "" {
 			where = r.spec.Queue // with its password
@@ -157,7 +182,7 @@ func (r *replicating) remove(ctx context.Context) error {
 			return err
 		}
 	}
-	return r.env.Catalog.DropStream(ctx, r.spec.Name)
+	return r.env.Catalog.DropStream(ctx, r.record())
 }
 
 // An ender is a target that can forget how far a stream was applied.
@@ -182,6 +207,13 @@ func (r *replicating) goOn() error {
 	case tidemark.MaskURL(where) != s.Queue:
 		return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, "has the queue "+s.Queue+", in which there may be what the source has forgotten", "Leave --queue out, or begin anew with --anew.")
 	}
+	if s.Tables != "" {
+		known, err := newDescribed([]byte(s.Tables))
+		if err != nil {
+			return err
+		}
+		r.shape = known
+	}
 	if s.State == catalog.StreamFollowing {
 		return nil
 	}
@@ -192,49 +224,66 @@ func (r *replicating) goOn() error {
 // begin makes the source keep its log, and copies.
 func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err error) {
 	r.stream.State = catalog.StreamCopying
+	if r.spec.Queue == "" {
+		r.spec.Queue = directQueue
+	}
 	if err := r.open(ctx); err != nil {
 		return "", nil, err
 	}
 	defer r.close()
-	tables, findings, err := r.tables(ctx)
+	findings, err := r.hold(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	if r.spec.Queue == "" {
-		r.spec.Queue = directQueue
+	if !r.spec.NoCopy {
+		return r.copy(ctx, findings)
 	}
-	copySpec := r.spec.Copy
-	copySpec.Findings = append(copySpec.Findings, findings...)
+	if err := r.adopt(ctx); err != nil {
+		return "", nil, r.undo(ctx, "", err)
+	}
+	return "", nil, r.following(ctx)
+}
+
+// hold makes the source keep its log for the stream, and takes note of it.
+func (r *replicating) hold(ctx context.Context) ([]tidemark.Finding, error) {
+	tables, findings, err := r.tables(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if err := r.from.Hold(ctx, r.spec.Name, tables); err != nil {
 		if tidemark.KindOf(err) == tidemark.Exists {
 			err = tidemark.Errorf(tidemark.Exists, "replicate", r.spec.Name, "the source keeps its log for a stream of that name, of which this catalogue knows nothing",
 				"Give the catalogue that knows it (--state), another --name, or --anew to drop it and copy again.")
 		}
-		return "", nil, err
+		return nil, err
 	}
-	r.stream = catalog.Stream{Name: r.spec.Name, Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying, Started: r.env.now()}
-	if err := r.env.Catalog.PutStream(ctx, r.stream); err != nil {
-		return "", nil, err
-	}
-	if r.spec.NoCopy {
-		return "", nil, r.adopt(ctx)
-	}
-	run, rep, err = copyBetween(ctx, r.env, copySpec, r.src, r.tgt)
+	r.stream = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying, Started: r.env.now()}
+	return findings, r.env.Catalog.PutStream(ctx, r.stream)
+}
+
+// copy fills the target from a view at a place of the log, from which it is followed.
+func (r *replicating) copy(ctx context.Context, findings []tidemark.Finding) (string, *Report, error) {
+	spec := r.spec.Copy
+	spec.Findings = append(spec.Findings, findings...)
+	run, rep, err := copyBetween(ctx, r.env, spec, r.src, r.tgt)
 	if err != nil {
 		return run, rep, r.undo(ctx, run, err)
 	}
 	r.env.Watch.Event(Event{Time: r.env.now(), Kind: "state", Object: "stream " + r.spec.Name, Rows: rep.Rows, Bytes: rep.Bytes, Seconds: rep.Seconds, Text: "copied (run " + run + ")"})
-	r.stream.Copy, r.stream.Place, r.stream.State = run, rep.Position.Place, catalog.StreamFollowing
-	return run, rep, r.env.Catalog.PutStream(ctx, r.stream)
+	r.stream.Copy, r.stream.Place = run, rep.Position.Place
+	return run, rep, r.following(ctx)
 }
 
 // adopt begins a stream without a copy: from now on.
 func (r *replicating) adopt(ctx context.Context) error {
 	position, err := r.src.Freeze(ctx, 1)
-	if err != nil {
-		return r.undo(ctx, "", err)
-	}
-	r.stream.Place, r.stream.State = position.Place, catalog.StreamFollowing
+	r.stream.Place = position.Place
+	return err
+}
+
+// following notes that all that comes before the stream is on the target.
+func (r *replicating) following(ctx context.Context) error {
+	r.stream.State = catalog.StreamFollowing
 	return r.env.Catalog.PutStream(ctx, r.stream)
 }
 
@@ -243,10 +292,14 @@ func (r *replicating) adopt(ctx context.Context) error {
 func (r *replicating) undo(ctx context.Context, run string, err error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 	defer cancel()
-	if uerr := r.from.Unhold(ctx, r.spec.Name); uerr != nil {
+	var uerr error
+	if r.spec.Half != ApplyHalf {
+		uerr = r.from.Unhold(ctx, r.spec.Name)
+	}
+	if uerr != nil {
 		return tidemark.Errorf(tidemark.KindOf(err), "replicate", r.spec.Name, err.Error(), "The source still keeps its log for the stream: tidemark replicate --remove ends that.")
 	}
-	if derr := r.env.Catalog.DropStream(ctx, r.spec.Name); derr != nil {
+	if derr := r.env.Catalog.DropStream(ctx, r.record()); derr != nil {
 		return derr
 	}
 	var e *tidemark.Error
@@ -259,11 +312,11 @@ func (r *replicating) undo(ctx context.Context, run string, err error) error {
 // mapped describes the tables of the source that are wanted, and says what the rules make
 // of them now.
 func (r *replicating) mapped(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, []tidemark.Move, error) {
-	db, err := r.src.Describe(ctx, want)
+	db, err := r.shape.Describe(ctx, want)
 	if err != nil {
 		return nil, nil, err
 	}
-	moves, _, err := applyRules(r.spec.Copy.Rules, db, r.src, r.tgt, r.spec.Copy.TargetSchema)
+	moves, _, err := applyRules(r.spec.Copy.Rules, db, r.shape, r.into(), r.spec.Copy.TargetSchema)
 	return db, moves, err
 }
 
@@ -273,13 +326,14 @@ func (r *replicating) tables(ctx context.Context) ([]tidemark.Move, []tidemark.F
 	if err != nil {
 		return nil, nil, err
 	}
-	return streamable(moves, r.from.FiltersRows())
+	filtered := r.from == nil || r.from.FiltersRows() // what is in the queue, its capture has filtered
+	return streamable(moves, filtered)
 }
 
 // follow applies until ctx ends, through lost connections.
 func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 	host, _ := os.Hostname()
-	r.run = catalog.Run{ID: catalog.NewRunID(), Verb: "replicate", Source: r.spec.Copy.Source, Target: r.spec.Copy.Target,
+	r.run = catalog.Run{ID: catalog.NewRunID(), Verb: r.spec.Half.Verb(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target,
 		Started: r.env.now(), State: catalog.Running, PID: os.Getpid(), Host: host}
 	lock, err := r.env.Catalog.Lock(r.run.ID)
 	if err != nil {
@@ -315,7 +369,9 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 		}
 	}
 	if errors.Is(err, errReached) {
-		err = r.advance(ctx)
+		if err = nil; r.spec.Half == Whole || r.spec.Half == Joined {
+			err = r.advance(ctx)
+		}
 	}
 	return r.run.ID, r.report(time.Since(started)), r.end(context.WithoutCancel(ctx), time.Since(started), err)
 }
@@ -325,114 +381,6 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 func (r *replicating) passes(err error) bool {
 	kind := tidemark.KindOf(err)
 	return kind == tidemark.Transient || kind == tidemark.Unreachable && r.sessions > 0
-}
-
-// errReached ends a stream that was to go until now.
-var errReached = errors.New("the stream has come to where it was to end")
-
-// session connects both ends and applies until something ends it.
-func (r *replicating) session(ctx context.Context) error {
-	if err := r.open(ctx); err != nil {
-		return err
-	}
-	defer r.close()
-	moves, _, err := r.tables(ctx)
-	if err != nil {
-		return err
-	}
-	opt := r.spec.Apply
-	opt.Queue = r.spec.Name
-	tables, err := r.newBinder(ctx, moves)
-	if err != nil {
-		return err
-	}
-	opt.Bind, opt.Cascades = tables.bind, tables.cascades()
-	if r.sessions == 0 {
-		if err := r.warn(ctx, tables); err != nil {
-			return err
-		}
-	}
-	var until uint64
-	if r.spec.UntilNow {
-		if until, err = r.from.End(ctx); err != nil {
-			return err
-		}
-	}
-	meter := &capture.Meter{}
-	h := &hose{}
-	opt.Applied = h.applied
-	run := apply.New(r.to, opt)
-	defer run.Close()
-	p, err := run.Start(ctx, r.stream.Place)
-	if err != nil {
-		return err
-	}
-	if err := r.connect(ctx, h, moves, p.Low, meter); err != nil {
-		return err
-	}
-	defer h.close()
-	if picker, ok := h.stream.(capture.Picker); ok {
-		wanted := map[tidemark.TableID]bool{}
-		for _, m := range moves {
-			wanted[m.From.TableID] = true
-		}
-		picker.Only(func(id tidemark.TableID) bool { return wanted[id] })
-	}
-	if keeper, ok := h.stream.(capture.DateKeeper); ok && r.tgt.Name() != "postgres" {
-		keeper.KeepDates()
-	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	g := flow.NewGroup(ctx)
-	in := flow.NewBuffer(4096, r.spec.Buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
-	now := time.Now()
-	s := &sampler{name: r.spec.Name, hose: h, meter: meter, run: run, group: g, agents: run.Agents(), last: now, began: now}
-	if r.whole != nil {
-		s.inherit(r.whole)
-	}
-	if h.log == nil {
-		capture.Direct(g, h.stream, in, meter, r.spec.BreakLoops)
-	} else {
-		capture.Into(g, h.stream, h.log, r.spec.Buffer, meter, r.spec.BreakLoops)
-		capture.From(g, h.log, p.Low, in)
-	}
-	run.Go(g, in, p)
-	var wg sync.WaitGroup
-	wg.Go(func() { r.watch(ctx, s, until, stop) })
-	err = g.Wait()
-	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
-		err = cause // of the watch
-	}
-	stop(nil)
-	wg.Wait()
-	r.keep(s, g)
-	return err
-}
-
-// A finder is a target that can say what a stream into some tables will meet.
-type finder interface {
-	ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([]tidemark.Finding, error)
-}
-
-// warn tells what the stream will meet on the target.
-func (r *replicating) warn(ctx context.Context, b *binder) error {
-	f, ok := r.to.(finder)
-	if !ok {
-		return nil
-	}
-	var err error
-	if r.findings, err = f.ApplyFindings(ctx, slices.Collect(maps.Values(b.tables))); err != nil {
-		return err
-	}
-	for _, x := range r.findings {
-		if x.Severity == tidemark.Blocker {
-			return tidemark.Errorf(x.Kind, "replicate", x.Object, x.Text, x.Hint)
-		}
-		if x.Severity >= tidemark.Warning {
-			r.env.Watch.Event(Event{Time: r.env.now(), Kind: "finding", Object: x.Object, Text: x.Text + ". " + x.Hint})
-		}
-	}
-	return nil
 }
 
 // advance sets the target's sequences to where the source's are now: the log has
@@ -459,73 +407,6 @@ func (r *replicating) advance(ctx context.Context) error {
 	return nil
 }
 
-// keep remembers what a session has done, for the report.
-func (r *replicating) keep(s *sampler, g *flow.Group) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.sessions++
-	r.status, r.sampled = s.summary(time.Now()), true
-	r.whole = s
-	r.workers = g.Report()
-}
-
-// watch takes samples until ctx ends, and ends the session when it has come far enough.
-func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop context.CancelCauseFunc) {
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	idled := time.Now()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if until > 0 && s.reached(until) {
-			stop(errReached)
-			return
-		}
-		now := time.Now()
-		if now.Sub(idled) >= idleEvery {
-			idled = now
-			if err := r.letGo(ctx, s); err != nil {
-				stop(err)
-				return
-			}
-		}
-		if now.Sub(s.last) < r.spec.Interval {
-			continue
-		}
-		status := s.look(now)
-		s.depth(ctx, &status)
-		r.mu.Lock()
-		r.status, r.sampled = status, true
-		r.mu.Unlock()
-		// The stream goes on if the catalogue cannot be written; status then shows its age.
-		_ = r.env.Catalog.PutSample(ctx, r.spec.Name, now, status)
-	}
-}
-
-// idleEvery is how often the source may forget log that has nothing for the stream: each
-// time costs a row of the target an update.
-const idleEvery = 10 * time.Second
-
-// letGo lets the source forget its log up to where that was read, if all of it is applied.
-// The target's progress says so first: what the source has forgotten must never be asked
-// for again.
-func (r *replicating) letGo(ctx context.Context, s *sampler) error {
-	seen := s.hose.stream.Seen()
-	if s.run.Low() < s.meter.Place() {
-		return s.hose.trim(ctx)
-	}
-	if err := s.run.Advance(ctx, seen); err != nil {
-		return err
-	}
-	if s.hose.low.Load() >= seen {
-		s.hose.stream.Release(seen)
-	}
-	return s.hose.trim(ctx)
-}
-
 // Status and Interval make it a StreamProgress.
 
 // Status gives the last sample.
@@ -540,7 +421,7 @@ func (r *replicating) Interval() time.Duration { return r.spec.Interval }
 
 // report is what there is to say at the end.
 func (r *replicating) report(took time.Duration) *Report {
-	rep := &Report{Verb: "replicate", Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences, Findings: r.findings}
+	rep := &Report{Verb: r.spec.Half.Verb(), Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences, Findings: r.findings}
 	if r.sampled {
 		rep.Rows, rep.Bytes, rep.Limit = r.status.Rows, r.status.Bytes, r.status.Limit
 		rep.Stream = &StreamReport{StreamStatus: r.status, Sessions: r.sessions}

@@ -15,6 +15,7 @@ import (
 // before. The latencies' names are those of IBMQREP_APPLYMON.
 type StreamStatus struct {
 	Stream       string    `json:"stream"`
+	Half         string    `json:"half,omitempty"` // capture or apply, where another process does the other
 	Time         time.Time `json:"time"`
 	Seconds      float64   `json:"seconds"`       // that rates and latencies are of
 	Transactions int64     `json:"trans_applied"` // since it was started
@@ -63,11 +64,13 @@ func latencyOf(h *flow.Histogram) Latency {
 // A sampler looks at a stream every now and then.
 type sampler struct {
 	name   string
+	half   Half
 	hose   *hose
 	meter  *capture.Meter
-	run    *apply.Run
+	run    *apply.Run // nil: another process applies
 	group  *flow.Group
 	agents int
+	queued uint64 // Place of the last transaction in the queue at the last look; without a stream
 
 	last   time.Time
 	before apply.Stats
@@ -87,22 +90,31 @@ func (s *sampler) depth(ctx context.Context, to *StreamStatus) {
 	if err != nil {
 		return // whoever reads it meets the same
 	}
+	s.queued = st.Last
 	to.QueueMessages, to.QueueBytes, to.QueueFull = st.Messages, st.Bytes, st.Full
 	if st.Limit > 0 {
 		to.QueuePercent = 100 * float64(st.Bytes) / float64(st.Limit)
+	}
+	if s.half == CaptureHalf {
+		to.Limit = limitOf(*to, 0)
 	}
 }
 
 // look takes a sample.
 func (s *sampler) look(now time.Time) StreamStatus {
-	c, a := s.meter.Stats(), s.run.Stats()
+	c := s.meter.Stats()
+	var a apply.Stats
+	if s.run != nil {
+		a = s.run.Stats()
+	} else {
+		a.Transactions, a.Rows, a.Capture, a.EndToEnd, a.LowTime = c.Transactions, c.Rows, c.Latency, c.Latency, c.Time
+	}
 	took := now.Sub(s.last).Seconds()
 	out := StreamStatus{Stream: s.name, Time: now, Seconds: took, Transactions: s.past.Transactions + a.Transactions, Rows: s.past.Rows + a.Rows,
 		Captured: s.past.Captured + c.Transactions, Bytes: s.past.Bytes + c.Bytes, InFlight: a.InFlight, Memory: a.Bytes,
 		Waited: s.past.Waited + a.Waited, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried, Exceptions: s.past.Exceptions + a.Exceptions,
 		EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply),
-		Low: a.Low, Oldest: a.LowTime, Skewed: a.EndToEnd.Negative(), Agents: s.agents,
-		Idle: a.InFlight == 0 && a.Low >= c.Place}
+		Low: a.Low, Oldest: a.LowTime, Skewed: a.EndToEnd.Negative(), Agents: s.agents}
 	if took > 0 {
 		out.PerSecond, out.RowsSecond = float64(a.Transactions-s.before.Transactions)/took, float64(a.Rows-s.before.Rows)/took
 	}
@@ -113,7 +125,16 @@ func (s *sampler) look(now time.Time) StreamStatus {
 	if took > 0 {
 		out.Busy = (work - s.work).Seconds() / took
 	}
-	out.Limit = limitOf(out, a.Transactions-s.before.Transactions)
+	switch s.half {
+	case Whole, Joined:
+		out.Idle = a.InFlight == 0 && a.Low >= c.Place
+		out.Limit = limitOf(out, a.Transactions-s.before.Transactions)
+	case ApplyHalf:
+		out.Half, out.Idle = s.half.Verb(), a.InFlight == 0 && a.Low >= s.queued
+		out.Limit = limitOf(out, a.Transactions-s.before.Transactions)
+	case CaptureHalf: // what limits it is known when the queue was looked at
+		out.Half, out.Low, out.Idle = s.half.Verb(), c.Place, a.Transactions == s.before.Transactions
+	}
 	s.last, s.before, s.work = now, a, work
 	return out
 }
@@ -122,7 +143,7 @@ func (s *sampler) look(now time.Time) StreamStatus {
 func (s *sampler) worked() (work time.Duration) {
 	for _, role := range s.group.Report().Roles {
 		for _, t := range role.Workers {
-			if role.Name == "Agent" {
+			if role.Name == "Agent" || s.half == CaptureHalf && role.Name == "Queue" {
 				work += t.Total - t.WaitWork
 			}
 		}
@@ -133,6 +154,14 @@ func (s *sampler) worked() (work time.Duration) {
 // limitOf says in one sentence what keeps a stream from being faster, if anything does.
 func limitOf(s StreamStatus, applied int64) string {
 	switch {
+	case s.Half == CaptureHalf.Verb() && s.QueueFull:
+		return "The queue is full: the side that applies limits."
+	case s.Half == CaptureHalf.Verb() && s.Busy > 0.85:
+		return fmt.Sprintf("The queue limits: %.0f%% of the time goes into writing to it.", 100*s.Busy)
+	case s.Half == CaptureHalf.Verb():
+		return "The source's log limits: all that it holds is in the queue."
+	case s.Idle && s.Half != "":
+		return "Nothing waits: all that is in the queue is applied."
 	case s.Idle:
 		return "Nothing waits: all that the source's log holds is applied."
 	case applied == 0 && s.InFlight > 0:
@@ -171,10 +200,13 @@ func (s *sampler) summary(now time.Time) StreamStatus {
 
 // reached says whether the target has all that the source's log held at a place.
 func (s *sampler) reached(until uint64) bool {
-	if s.hose.stream.Seen() < until {
-		return false
+	switch s.half {
+	case ApplyHalf:
+		return s.run.Low() >= until
+	case CaptureHalf:
+		return s.hose.stream.Seen() >= until && s.meter.Stored() >= s.meter.Place()
 	}
-	return s.run.Low() >= s.meter.Place()
+	return s.hose.stream.Seen() >= until && s.run.Low() >= s.meter.Place()
 }
 
 // streamable are the moves that a stream can carry, and what stands in the way. filters

@@ -101,6 +101,9 @@ func (e *Engine) Hold(ctx context.Context, stream string, moves []tidemark.Move)
 // FiltersRows says no: the log has all rows.
 func (e *Engine) FiltersRows() bool { return false }
 
+// View has nothing to do: each view says its place.
+func (e *Engine) View(context.Context, string) error { return nil }
+
 // Unhold has nothing to let go of.
 func (e *Engine) Unhold(context.Context, string) error { return nil }
 

@@ -249,10 +249,8 @@ func (s *Stream) ddl(ctx context.Context, st stmt, sql, db string) error {
 		return err
 	}
 	tx := s.piece()
-	m := append([]byte{byte(tidemark.MessageChange), 1}, binary.BigEndian.AppendUint64(nil, s.group.place)...)
-	m = append(append(m, tidemark.DDLPrefix...), 0)
-	m = append(binary.BigEndian.AppendUint32(m, uint32(len(data))), data...)
-	tx.Changes = tidemark.AppendChange(tx.Changes, m)
+	m := tidemark.LogicalMessage{Transactional: true, LSN: s.group.place, Prefix: tidemark.DDLPrefix, Data: data}
+	tx.Changes = tidemark.AppendChange(tx.Changes, m.Append(nil))
 	return nil
 }
 

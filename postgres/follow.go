@@ -96,6 +96,18 @@ func (e *Engine) CreateSlot(ctx context.Context, slot Slot, moves []tidemark.Mov
 	if err := e.publish(ctx, slot, moves); err != nil {
 		return 0, err
 	}
+	return e.createSlot(ctx, slot, "")
+}
+
+// View lets the next Freeze see the database as it was at a place of the log, like
+// CreateSlot, but keeps nothing: for whoever has a stream that began before.
+func (e *Engine) View(ctx context.Context, slot Slot) error {
+	slot.Name += "_view"
+	_, err := e.createSlot(ctx, slot, " TEMPORARY")
+	return err
+}
+
+func (e *Engine) createSlot(ctx context.Context, slot Slot, temporary string) (place uint64, err error) {
 	conn, err := e.replication(ctx)
 	if err != nil {
 		return 0, err
@@ -104,7 +116,7 @@ func (e *Engine) CreateSlot(ctx context.Context, slot Slot, moves []tidemark.Mov
 	if e.major < 15 {
 		option = " EXPORT_SNAPSHOT"
 	}
-	results, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+quoteIdent(slot.Name)+" LOGICAL pgoutput"+option).ReadAll()
+	results, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+quoteIdent(slot.Name)+temporary+" LOGICAL pgoutput"+option).ReadAll()
 	if err != nil {
 		_ = conn.Close(ctx) // the first error is the one to tell
 		var pg *pgconn.PgError

@@ -57,11 +57,11 @@ type settings struct {
 }
 
 const (
-	onCopy   = "copy replicate"
-	onMoves  = "copy diff check replicate cutover"
+	onCopy   = "copy replicate apply"
+	onMoves  = "copy diff check replicate capture apply cutover"
 	onRuns   = "runs report status peek"
-	onStream = "replicate cutover status exceptions peek"
-	onAll    = "copy diff check replicate cutover runs report status exceptions peek engines"
+	onStream = "replicate capture apply cutover status exceptions peek"
+	onAll    = "copy diff check replicate capture apply cutover runs report status exceptions peek engines"
 )
 
 // options is the table. Adding a line here is all that a new option needs.
@@ -72,13 +72,13 @@ var options = []option{
 	{"include", "list", "", "Take only tables that match SCHEMA.TABLE; * stands for any run of characters. May be repeated.", onMoves, list(func(s *settings) *[]string { return &s.include })},
 	{"exclude", "list", "", "Leave out tables that match SCHEMA.TABLE. May be repeated.", onMoves, list(func(s *settings) *[]string { return &s.exclude })},
 	{"target-schema", "text", "", "Put tables into this schema (PostgreSQL) or database (MySQL) where no rule says otherwise.", onMoves, text(func(s *settings) *string { return &s.targetSchema })},
-	{"prep", "empty|keep|drop|truncate", "empty", "What to do with tables that the target has: refuse those with rows, keep, drop and create, or truncate.", "copy check replicate", choose(map[string]func(*settings){
+	{"prep", "empty|keep|drop|truncate", "empty", "What to do with tables that the target has: refuse those with rows, keep, drop and create, or truncate.", "copy check replicate apply", choose(map[string]func(*settings){
 		"empty": func(s *settings) { s.plan.Prep = load.MustBeEmpty }, "keep": func(s *settings) { s.plan.Prep = load.KeepTables },
 		"drop": func(s *settings) { s.plan.Prep = load.DropTables }, "truncate": func(s *settings) { s.plan.Prep = load.Truncate }})},
 	{"lanes", "number", "0", "Sessions that read and as many that write, 1 to 64; for copy, 0 starts with 2 and adds while throughput gains a tenth; for diff it means 2.", onMoves, number(0, 64, func(s *settings) *int { return &s.load.Lanes })},
 	{"finishers", "number", "2", "Sessions that build keys and indexes while rows still move, 1 to 64.", onCopy, number(1, 64, func(s *settings) *int { return &s.load.Finishers })},
 	{"range-size", "size", "0", "How much of a table one transaction moves; 0 chooses by size and lanes (64 MB to 1 GB).", onCopy, size(func(s *settings) *int64 { return &s.plan.RangeBytes })},
-	{"buffer", "size", "8MB", "Memory between each reader and its writer.", "copy replicate cutover", size(func(s *settings) *int64 { return &s.load.Buffer })},
+	{"buffer", "size", "8MB", "Memory between each reader and its writer.", "copy replicate cutover capture apply", size(func(s *settings) *int64 { return &s.load.Buffer })},
 	{"retries", "number", "5", "Attempts after a cut connection, a deadlock and the like, before the run stops.", onCopy, count0(1000, func(s *settings) *int { return &s.load.Retries })},
 	{"resume", "text", "", "Go on with this run (an ID, the beginning of one, or last); give the same source and target.", "copy", text(func(s *settings) *string { return &s.resume })},
 	{"plan", "on/off", "off", "Print what would happen and touch nothing.", "copy", onOff(func(s *settings) *bool { return &s.planOnly })},
@@ -107,11 +107,11 @@ var options = []option{
 	}},
 	{"reject-limit", "number", "0", "Set up to this many bad rows aside in a file instead of stopping at the first.", "copy", number64(func(s *settings) *int64 { return &s.rejectLimit })},
 	{"reject-dir", "file", "", "Folder for the files of rejected rows and of cut values; default: beside the catalogue.", "copy", text(func(s *settings) *string { return &s.rejectDir })},
-	{"lock", "auto|global|backup|tables|none", "auto", "How a MySQL source is held still for the moment in which all lanes take their view.", "copy diff replicate cutover", choose(map[string]func(*settings){
+	{"lock", "auto|global|backup|tables|none", "auto", "How a MySQL source is held still for the moment in which all lanes take their view.", "copy diff replicate cutover capture apply", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.engine.MySQL.Lock = mysql.LockAuto }, "global": func(s *settings) { s.engine.MySQL.Lock = mysql.LockGlobal },
 		"backup": func(s *settings) { s.engine.MySQL.Lock = mysql.LockBackup }, "tables": func(s *settings) { s.engine.MySQL.Lock = mysql.LockTables },
 		"none": func(s *settings) { s.engine.MySQL.Lock = mysql.LockNone }})},
-	{"lock-wait", "duration", "60s", "How long to wait for that lock (DMS's TransactionConsistencyTimeout).", "copy diff replicate cutover", func(s *settings, v string) error {
+	{"lock-wait", "duration", "60s", "How long to wait for that lock (DMS's TransactionConsistencyTimeout).", "copy diff replicate cutover capture apply", func(s *settings, v string) error {
 		d, err := time.ParseDuration(v)
 		s.engine.MySQL.LockWait = d
 		return err
@@ -124,15 +124,15 @@ var options = []option{
 	{"read-rows", "on/off", "off", "Read all rows and hash them here (128 bits), also where two PostgreSQL servers could hash them (64 bits).", "diff cutover", onOff(func(s *settings) *bool { return &s.readRows })},
 	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff cutover", count0(1<<30, func(s *settings) *int { return &s.maxPrinted })},
 	{"name", "text", "main", "The stream's name: of its slot on the source, and of its progress on the target. Small letters, digits, underscores.", onStream, text(func(s *settings) *string { return &s.stream.Name })},
-	{"agents", "number", "16", "Sessions that apply transactions, 1 to 128.", "replicate cutover", number(1, 128, func(s *settings) *int { return &s.stream.Apply.Agents })},
-	{"commit-order", "dependent|source", "dependent", "Commit transactions that have nothing to do with each other as they are ready, or all in the source's order.", "replicate cutover", choose(map[string]func(*settings){
+	{"agents", "number", "16", "Sessions that apply transactions, 1 to 128.", "replicate cutover apply", number(1, 128, func(s *settings) *int { return &s.stream.Apply.Agents })},
+	{"commit-order", "dependent|source", "dependent", "Commit transactions that have nothing to do with each other as they are ready, or all in the source's order.", "replicate cutover apply", choose(map[string]func(*settings){
 		"dependent": func(s *settings) { s.stream.Apply.SourceOrder = false }, "source": func(s *settings) { s.stream.Apply.SourceOrder = true }})},
-	{"commit-count", "number", "0", "Transactions of the source that an agent may put into one of the target, up to 1000; 0: one, and up to 100 while there is much to catch up with.", "replicate cutover", number(0, 1000, func(s *settings) *int { return &s.stream.Apply.CommitCount })},
-	{"conflict", "stop|ignore|force", "stop", "What becomes of a change that the target does not fit (its row is there already, or is not there): stop; pass it over; or make an insert an update and an update an insert. The last two note it, see tidemark exceptions.", "replicate cutover", choose(map[string]func(*settings){
+	{"commit-count", "number", "0", "Transactions of the source that an agent may put into one of the target, up to 1000; 0: one, and up to 100 while there is much to catch up with.", "replicate cutover apply", number(0, 1000, func(s *settings) *int { return &s.stream.Apply.CommitCount })},
+	{"conflict", "stop|ignore|force", "stop", "What becomes of a change that the target does not fit (its row is there already, or is not there): stop; pass it over; or make an insert an update and an update an insert. The last two note it, see tidemark exceptions.", "replicate cutover apply", choose(map[string]func(*settings){
 		"stop": func(s *settings) { s.stream.Apply.OnConflict = apply.Stop }, "ignore": func(s *settings) { s.stream.Apply.OnConflict = apply.Ignore },
 		"force": func(s *settings) { s.stream.Apply.OnConflict = apply.Force }})},
-	{"apply-memory", "size", "64MB", "Memory for transactions that were read and are not applied yet; a larger one goes alone.", "replicate cutover", size(func(s *settings) *int64 { return &s.stream.Apply.MemoryLimit })},
-	{"queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or nats://user@host:4222, tls://... of a NATS server with JetStream; default: direct, and for a stream that is there what it has.", "replicate cutover peek", func(s *settings, v string) error {
+	{"apply-memory", "size", "64MB", "Memory for transactions that were read and are not applied yet; a larger one goes alone.", "replicate cutover apply", size(func(s *settings) *int64 { return &s.stream.Apply.MemoryLimit })},
+	{"queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or nats://user@host:4222, tls://... of a NATS server with JetStream; default: direct, and for a stream that is there what it has.", "replicate cutover peek capture apply", func(s *settings, v string) error {
 		s.stream.Queue = v
 		if v != "" && v != "direct" && v != "durable" && !strings.HasPrefix(v, "nats://") && !strings.HasPrefix(v, "tls://") {
 			return fmt.Errorf("must be direct, durable, or the URL of a NATS server (nats://, tls://)")
@@ -140,13 +140,13 @@ var options = []option{
 		return nil
 	}},
 	{"queue-dir", "file", "", "Folder of the durable queue; default: beside the catalogue.", "replicate cutover peek", text(func(s *settings) *string { return &s.queue.dir })},
-	{"queue-size", "size", "10GB", "What the queue holds at most; when it is full, capture waits, and the source keeps its log.", "replicate cutover", size(func(s *settings) *int64 { return &s.queue.size })},
-	{"queue-message", "size", "1000kB", "Size of a message in the queue at most, 4kB to 32MB (IBM's MAX_MESSAGE_SIZE).", "replicate cutover", size(func(s *settings) *int64 { return &s.queue.message })},
-	{"queue-compress", "on/off", "off", "Pack the queue's messages with zstd.", "replicate cutover", onOff(func(s *settings) *bool { return &s.queue.compress })},
-	{"queue-replicas", "number", "1", "On how many servers of a NATS cluster each message is, 1 to 5.", "replicate cutover", number(1, 5, func(s *settings) *int { return &s.queue.replicas })},
-	{"queue-credentials", "file", "", "NATS credentials (JWT and key).", "replicate cutover peek", text(func(s *settings) *string { return &s.queue.credentials })},
-	{"queue-ca", "file", "", "Certificates of authorities that the NATS server's is of.", "replicate cutover peek", text(func(s *settings) *string { return &s.queue.ca })},
-	{"monitor-interval", "duration", "5s", "How often the state of a stream is shown and kept, from 1s.", "replicate cutover", func(s *settings, v string) error {
+	{"queue-size", "size", "10GB", "What the queue holds at most; when it is full, capture waits, and the source keeps its log.", "replicate cutover capture apply", size(func(s *settings) *int64 { return &s.queue.size })},
+	{"queue-message", "size", "1000kB", "Size of a message in the queue at most, 4kB to 32MB (IBM's MAX_MESSAGE_SIZE).", "replicate cutover capture apply", size(func(s *settings) *int64 { return &s.queue.message })},
+	{"queue-compress", "on/off", "off", "Pack the queue's messages with zstd.", "replicate cutover capture apply", onOff(func(s *settings) *bool { return &s.queue.compress })},
+	{"queue-replicas", "number", "1", "On how many servers of a NATS cluster each message is, 1 to 5.", "replicate cutover capture apply", number(1, 5, func(s *settings) *int { return &s.queue.replicas })},
+	{"queue-credentials", "file", "", "NATS credentials (JWT and key).", "replicate cutover peek capture apply", text(func(s *settings) *string { return &s.queue.credentials })},
+	{"queue-ca", "file", "", "Certificates of authorities that the NATS server's is of.", "replicate cutover peek capture apply", text(func(s *settings) *string { return &s.queue.ca })},
+	{"monitor-interval", "duration", "5s", "How often the state of a stream is shown and kept, from 1s.", "replicate cutover capture apply", func(s *settings, v string) error {
 		d, err := time.ParseDuration(v)
 		if err == nil && d < time.Second {
 			err = fmt.Errorf("must be 1s or longer")
@@ -154,17 +154,17 @@ var options = []option{
 		s.stream.Interval = d
 		return err
 	}},
-	{"metrics", "text", "", "Show the stream's figures to Prometheus at this address, such as 127.0.0.1:9187 (path /metrics).", "replicate", text(func(s *settings) *string { return &s.metrics })},
-	{"until", "never|now", "never", "When to end: never, or when the target has all that the source's log holds now.", "replicate", choose(map[string]func(*settings){
+	{"metrics", "text", "", "Show the stream's figures to Prometheus at this address, such as 127.0.0.1:9187 (path /metrics).", "replicate capture apply", text(func(s *settings) *string { return &s.metrics })},
+	{"until", "never|now", "never", "When to end: never, or when the target has all that the source's log holds now.", "replicate capture apply", choose(map[string]func(*settings){
 		"never": func(s *settings) { s.stream.UntilNow = false }, "now": func(s *settings) { s.stream.UntilNow = true }})},
-	{"no-copy", "on/off", "off", "The target has all that the source has: only follow, from now on.", "replicate", onOff(func(s *settings) *bool { return &s.stream.NoCopy })},
-	{"bidirectional", "on/off", "off", "Do not send on what a stream has applied on the source: for two streams against each other.", "replicate cutover", onOff(func(s *settings) *bool { return &s.stream.BreakLoops })},
-	{"anew", "on/off", "off", "Forget an earlier stream of that name on both sides, and copy again (see --prep).", "replicate", onOff(func(s *settings) *bool { return &s.stream.Anew })},
-	{"remove", "on/off", "off", "Only forget the stream: its slot and publication, its progress on the target. Rows stay as they are.", "replicate", onOff(func(s *settings) *bool { return &s.stream.Remove })},
+	{"no-copy", "on/off", "off", "The target has all that the source has: only follow, from now on.", "replicate apply", onOff(func(s *settings) *bool { return &s.stream.NoCopy })},
+	{"bidirectional", "on/off", "off", "Do not send on what a stream has applied on the source: for two streams against each other.", "replicate cutover capture", onOff(func(s *settings) *bool { return &s.stream.BreakLoops })},
+	{"anew", "on/off", "off", "Forget an earlier stream of that name on both sides, and copy again (see --prep).", "replicate capture apply", onOff(func(s *settings) *bool { return &s.stream.Anew })},
+	{"remove", "on/off", "off", "Only forget the stream: its slot and publication, its progress on the target. Rows stay as they are.", "replicate capture apply", onOff(func(s *settings) *bool { return &s.stream.Remove })},
 	{"fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", "cutover", onOff(func(s *settings) *bool { return &s.fence })},
 	{"watch", "on/off", "off", "Show it again with every new sample, until stopped.", "status", onOff(func(s *settings) *bool { return &s.watch })},
 	{"limit", "number", "20", "How many runs, exceptions or transactions to list.", "runs exceptions peek", number(1, 1<<30, func(s *settings) *int { return &s.limit })},
-	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff replicate cutover", choose(map[string]func(*settings){
+	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff replicate cutover capture apply", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},
 	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll, onOff(func(s *settings) *bool { return &s.json })},

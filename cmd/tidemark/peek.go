@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/job"
 )
 
 func peekCommand() *cobra.Command {
@@ -50,6 +51,11 @@ func (s *settings) peek(ctx context.Context, name string, out io.Writer) error {
 		return err
 	}
 	stream, err := cat.Stream(ctx, name)
+	for _, half := range []job.Half{job.ApplyHalf, job.CaptureHalf} {
+		if err != nil {
+			stream, err = cat.Stream(ctx, name+"-"+half.Verb())
+		}
+	}
 	if cerr := cat.Close(); err == nil {
 		err = cerr
 	}

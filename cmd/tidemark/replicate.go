@@ -40,6 +40,46 @@ called tidemark_NAME. The target gets the table tidemark.applied.`,
 	return onRequest(cmd, (*request).replicate)
 }
 
+func captureCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "capture [SOURCE TARGET]",
+		Short: "Read the log of a source into a queue, for tidemark apply on another host",
+		Long: `Read the log of a source into a queue on a server that both hosts reach; tidemark apply,
+on the other one, copies and then applies what is in it. Give both the same arguments or
+the same task file. This half connects to the source and the queue only: of the target it
+wants to know no more than its kind.
+
+It comes first: the copy that apply makes begins once the queue is there. What is in the
+queue is durable, so the source may forget its log while the target is away.`,
+		Example: `  tidemark capture postgres://me@old/shop postgres://new/shop --queue nats://queue:4222
+  tidemark capture --config task.yaml
+  tidemark capture postgres://me@old/shop postgres://new/shop --queue nats://queue:4222 --remove`,
+		Args: args(0, 2, "capture SOURCE TARGET"),
+	}
+	return onRequest(cmd, func(r *request, cmd *cobra.Command) error { return r.half(cmd, job.CaptureHalf) })
+}
+
+func applyCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "apply [SOURCE TARGET]",
+		Short: "Apply what tidemark capture on another host puts into a queue",
+		Long: `Apply what tidemark capture on another host puts into a queue. The first time it waits for
+the capture and copies what was there before, for which it connects to the source; with
+--no-copy, and ever after the copy, to the queue and the target only.`,
+		Example: `  tidemark apply postgres://me@old/shop postgres://me@new/shop --queue nats://queue:4222
+  tidemark apply --config task.yaml
+  tidemark apply postgres://old/shop postgres://me@new/shop --queue nats://queue:4222 --no-copy`,
+		Args: args(0, 2, "apply SOURCE TARGET"),
+	}
+	return onRequest(cmd, func(r *request, cmd *cobra.Command) error { return r.half(cmd, job.ApplyHalf) })
+}
+
+// half does a part of what replicate does.
+func (r *request) half(cmd *cobra.Command, half job.Half) error {
+	r.stream.Half = half
+	return r.replicate(cmd)
+}
+
 func (r *request) replicate(cmd *cobra.Command) error {
 	if isDump(r.source) {
 		return tidemark.Errorf(tidemark.Unsupported, "replicate", r.source, "a file has no log to follow", "use tidemark copy")
@@ -69,7 +109,8 @@ func (r *request) replicate(cmd *cobra.Command) error {
 	watch.stop()
 	switch {
 	case spec.Remove && err == nil:
-		fmt.Fprintf(cmd.ErrOrStderr(), "stream %s is forgotten on both sides; rows stay as they are\n", spec.Name)
+		where := map[job.Half]string{job.Whole: "on both sides", job.CaptureHalf: "on the source and in the queue", job.ApplyHalf: "on the target"}[spec.Half]
+		fmt.Fprintf(cmd.ErrOrStderr(), "stream %s is forgotten %s; rows stay as they are\n", spec.Name, where)
 	case rep == nil:
 	case r.json:
 		json.NewEncoder(cmd.OutOrStdout()).Encode(struct { // in one line, as all events
@@ -95,6 +136,14 @@ func limitMemory(spec job.ReplicateSpec) {
 // printStream shows what a stream did, with the latency split by stage.
 func printStream(w io.Writer, r *job.Report) {
 	s := r.Stream
+	if s.Half == "capture" {
+		fmt.Fprintf(w, "\n%s transactions, %s rows captured in %.1f s (%s trans/s, %s rows/s); peak memory %s\n", commas(s.Transactions), commas(s.Rows), s.Seconds,
+			commas(int64(s.PerSecond+0.5)), commas(int64(s.RowsSecond+0.5)), bytesText(r.PeakRSS))
+		if s.Transactions > 0 {
+			fmt.Fprintf(w, "from a commit until it is in the queue: mean %s, p50 %s, p99 %s, max %s\n", millis(s.Capture.Mean), millis(s.Capture.P50), millis(s.Capture.P99), millis(s.Capture.Max))
+		}
+		return
+	}
 	fmt.Fprintf(w, "\n%s transactions, %s rows applied in %.1f s (%s trans/s, %s rows/s); peak memory %s\n", commas(s.Transactions), commas(s.Rows), s.Seconds,
 		commas(int64(s.PerSecond+0.5)), commas(int64(s.RowsSecond+0.5)), bytesText(r.PeakRSS))
 	fmt.Fprintf(w, "%s had to wait for others, %s came too early and were tried again, %s were tried again after a deadlock or the like\n\n",

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -106,6 +107,9 @@ func printStates(w io.Writer, all []streamState) {
 		state := x.State
 		if !x.Running {
 			state = "stopped (the source keeps its log for it)"
+			if strings.HasSuffix(x.Name, "-apply") {
+				state = "stopped (the queue keeps what comes)"
+			}
 		}
 		fmt.Fprintf(w, "%s: %s\n  %s -> %s, since %s\n", x.Name, state, x.Source, x.Target, x.Started.Local().Format("2006-01-02 15:04:05"))
 		if x.Last != nil {

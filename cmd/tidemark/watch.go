@@ -320,6 +320,17 @@ func follow(w *quiet, p job.StreamProgress, done chan struct{}) {
 // streamLine is a sample in one line.
 func streamLine(s job.StreamStatus) string {
 	line := fmt.Sprintf("%s  %s trans/s  %s rows/s", s.Time.Local().Format("15:04:05"), commas(int64(s.PerSecond+0.5)), commas(int64(s.RowsSecond+0.5)))
+	if s.Half == "capture" {
+		line += "  captured"
+		if s.PerSecond > 0 {
+			line += fmt.Sprintf(", in the queue after %s (p99 %s)", millis(s.Capture.Mean), millis(s.Capture.P99))
+		}
+		line += fmt.Sprintf("  queue: %s messages, %s", commas(s.QueueMessages), bytesText(s.QueueBytes))
+		if s.Idle {
+			line += "  idle"
+		}
+		return line
+	}
 	if s.PerSecond > 0 {
 		line += fmt.Sprintf("  end to end %s (p99 %s) = capture %s + queue %s + apply %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99),
 			millis(s.Capture.Mean), millis(s.Queue.Mean), millis(s.Apply.Mean))

@@ -1,0 +1,243 @@
+package job
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// errReached ends a stream that was to go until now.
+var errReached = errors.New("the stream has come to where it was to end")
+
+// session connects both ends, or that of its half, and works until something ends it.
+func (r *replicating) session(ctx context.Context) error {
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	defer r.close()
+	moves, _, err := r.tables(ctx)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	h := &hose{}
+	defer h.close()
+	now := time.Now()
+	s := &sampler{name: r.record(), half: r.spec.Half, hose: h, meter: &capture.Meter{}, group: flow.NewGroup(ctx), last: now, began: now}
+	if r.whole != nil {
+		s.inherit(r.whole)
+	}
+	low := r.stream.Place - 1
+	var p tidemark.Progress
+	if r.spec.Half != CaptureHalf {
+		if s.run, p, err = r.startApply(ctx, h, moves); err != nil {
+			return err
+		}
+		defer s.run.Close()
+		low = p.Low
+	}
+	if err := r.connect(ctx, h, moves, low, s.meter); err != nil {
+		return err
+	}
+	until, err := r.until(ctx, h)
+	if err != nil {
+		return err
+	}
+	r.enlist(s, p, moves)
+	var wg sync.WaitGroup
+	wg.Go(func() { r.watch(ctx, s, until, stop) })
+	err = s.group.Wait()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause // of the watch
+	}
+	stop(nil)
+	wg.Wait()
+	r.keep(s, s.group)
+	return err
+}
+
+// until is where a stream that goes until now is to end; 0 if it has no end.
+func (r *replicating) until(ctx context.Context, h *hose) (uint64, error) {
+	switch {
+	case !r.spec.UntilNow:
+		return 0, nil
+	case r.spec.Half == ApplyHalf:
+		st, err := h.log.Stats(ctx)
+		return st.Last, err
+	}
+	return r.from.End(ctx)
+}
+
+// startApply begins an epoch of the stream on the target.
+func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.Move) (*apply.Run, tidemark.Progress, error) {
+	opt := r.spec.Apply
+	opt.Queue = r.spec.Name
+	tables, err := r.newBinder(ctx, moves)
+	if err != nil {
+		return nil, tidemark.Progress{}, err
+	}
+	opt.Bind, opt.Cascades = tables.bind, tables.cascades()
+	if r.spec.Half == ApplyHalf {
+		opt.Told = r.told(ctx)
+	}
+	if r.sessions == 0 {
+		if err := r.warn(ctx, tables); err != nil {
+			return nil, tidemark.Progress{}, err
+		}
+	}
+	opt.Applied = h.applied
+	run := apply.New(r.to, opt)
+	p, err := run.Start(ctx, r.stream.Place)
+	if err != nil {
+		run.Close()
+		return nil, p, err
+	}
+	return run, p, nil
+}
+
+// enlist puts to work what the session has.
+func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.Move) {
+	h, g := s.hose, s.group
+	in := flow.NewBuffer(4096, r.spec.Buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
+	opt := capture.Options{BreakLoops: r.spec.BreakLoops}
+	if h.stream != nil {
+		r.prepare(h.stream, moves)
+	}
+	switch {
+	case r.spec.Half == CaptureHalf:
+		opt.Prepare, opt.Idle = r.describing(moves), idleEvery
+		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
+		return
+	case r.spec.Half == ApplyHalf:
+		capture.From(g, h.log, p.Low, in)
+	case h.log == nil:
+		capture.Direct(g, h.stream, in, s.meter, opt)
+	default:
+		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
+		capture.From(g, h.log, p.Low, in)
+	}
+	s.agents = s.run.Agents()
+	s.run.Go(g, in, p)
+}
+
+// prepare tells a stream what it need not give, and how.
+func (r *replicating) prepare(stream capture.Stream, moves []tidemark.Move) {
+	if picker, ok := stream.(capture.Picker); ok {
+		wanted := map[tidemark.TableID]bool{}
+		for _, m := range moves {
+			wanted[m.From.TableID] = true
+		}
+		picker.Only(func(id tidemark.TableID) bool { return wanted[id] })
+	}
+	if keeper, ok := stream.(capture.DateKeeper); ok && r.into().Name() != "postgres" {
+		keeper.KeepDates()
+	}
+}
+
+// A finder is a target that can say what a stream into some tables will meet.
+type finder interface {
+	ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([]tidemark.Finding, error)
+}
+
+// warn tells what the stream will meet on the target.
+func (r *replicating) warn(ctx context.Context, b *binder) error {
+	f, ok := r.to.(finder)
+	if !ok {
+		return nil
+	}
+	var err error
+	if r.findings, err = f.ApplyFindings(ctx, slices.Collect(maps.Values(b.tables))); err != nil {
+		return err
+	}
+	for _, x := range r.findings {
+		if x.Severity == tidemark.Blocker {
+			return tidemark.Errorf(x.Kind, "replicate", x.Object, x.Text, x.Hint)
+		}
+		if x.Severity >= tidemark.Warning {
+			r.env.Watch.Event(Event{Time: r.env.now(), Kind: "finding", Object: x.Object, Text: x.Text + ". " + x.Hint})
+		}
+	}
+	return nil
+}
+
+// keep remembers what a session has done, for the report.
+func (r *replicating) keep(s *sampler, g *flow.Group) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.sessions++
+	r.status, r.sampled = s.summary(time.Now()), true
+	r.whole = s
+	r.workers = g.Report()
+}
+
+// watch takes samples until ctx ends, and ends the session when it has come far enough.
+func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop context.CancelCauseFunc) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	idled := time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if until > 0 && s.reached(until) {
+			stop(errReached)
+			return
+		}
+		now := time.Now()
+		if now.Sub(idled) >= idleEvery {
+			idled = now
+			if err := r.letGo(ctx, s); err != nil {
+				stop(err)
+				return
+			}
+		}
+		if now.Sub(s.last) < r.spec.Interval {
+			continue
+		}
+		status := s.look(now)
+		s.depth(ctx, &status)
+		r.mu.Lock()
+		r.status, r.sampled = status, true
+		r.mu.Unlock()
+		// The stream goes on if the catalogue cannot be written; status then shows its age.
+		_ = r.env.Catalog.PutSample(ctx, r.spec.Name, now, status)
+	}
+}
+
+// idleEvery is how often the source may forget log that has nothing for the stream: each
+// time costs a row of the target an update.
+const idleEvery = 10 * time.Second
+
+// letGo lets the source forget its log up to where that was read, if all of it is applied.
+// The target's progress says so first: what the source has forgotten must never be asked
+// for again.
+func (r *replicating) letGo(ctx context.Context, s *sampler) error {
+	switch r.spec.Half {
+	case CaptureHalf:
+		return nil // capture does it
+	case ApplyHalf:
+		return s.hose.trim(ctx)
+	}
+	seen := s.hose.stream.Seen()
+	if s.run.Low() < s.meter.Place() {
+		return s.hose.trim(ctx)
+	}
+	if err := s.run.Advance(ctx, seen); err != nil {
+		return err
+	}
+	if s.hose.low.Load() >= seen {
+		s.hose.stream.Release(seen)
+	}
+	return s.hose.trim(ctx)
+}
