@@ -155,6 +155,7 @@ func (r *replicating) close() {
 			*end = nil
 		}
 	}
+	r.from, r.to = nil, nil
 }
 
 // remove lets the source forget its log, and the target what was applied.
