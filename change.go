@@ -309,6 +309,7 @@ type Bound struct {
 	Relation Relation
 	Table    *Table
 	Columns  []int // per column of the relation the one of Table; -1: it has none
+	Conflict Conflict
 }
 
 // A Group is transactions that an agent applies in one transaction of the target,
@@ -329,6 +330,11 @@ type Group struct {
 	// Turn, if not nil, is called when all of the group has met its rows, and before it is
 	// committed. It may take its time; an error ends the group.
 	Turn func() error
+	// OKStates are SQLSTATEs of errors that Resolve passes over, whatever the table's action.
+	OKStates []string
+	// Disable is called by Resolve, before it commits, with a table that is to get no more
+	// changes, since one did not fit it. An error ends the group.
+	Disable func(table TableID, reason string) error
 	// Low is the place up to which, itself included, all transactions of the stream are
 	// on the target; Done are the places above it that this agent has committed, those
 	// of Txs included.
@@ -354,22 +360,6 @@ type Progress struct {
 	Epoch int64
 	Low   uint64   // all transactions up to this place are on the target
 	Done  []uint64 // and these above it, in order
-}
-
-// An Exception is a change that did not find the target as it has to be, and what was
-// done about it. The names of reasons are those of IBMQREP_EXCEPTIONS.
-type Exception struct {
-	Time      time.Time `json:"exception_time"`
-	Queue     string    `json:"recvq"`
-	Place     uint64    `json:"src_commit"` // of the transaction
-	Commit    time.Time `json:"src_trans_time"`
-	Table     string    `json:"table"` // on the target
-	Operation string    `json:"operation"`
-	Reason    string    `json:"reason"` // NOTFOUND, DUPLICATE, SQLERROR
-	SQLState  string    `json:"sqlstate,omitempty"`
-	Message   string    `json:"message"`
-	SQL       string    `json:"text"` // with its values
-	Applied   bool      `json:"is_applied"`
 }
 
 // A Truncation is the Body of a TruncateChange.

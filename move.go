@@ -10,7 +10,10 @@ type Move struct {
 	Order  int      `json:"order,omitempty"`  // DMS load-order: larger first
 	Split  Split    `json:"split,omitzero"`   // how the user wants it cut; zero: automatic
 	Lob    Lob      `json:"lob,omitzero"`     //
-	Direct bool     `json:"direct,omitempty"` // To is From, unchanged: native DDL and the fast formats may be used
+	// Conflict is what a stream does about changes that the target does not fit; what it does
+	// not say, the stream's options do.
+	Conflict Conflict `json:"conflict,omitzero"`
+	Direct   bool     `json:"direct,omitempty"` // To is From, unchanged: native DDL and the fast formats may be used
 }
 
 // Columns gives From's columns that are read, in order of writing.

@@ -25,24 +25,6 @@ type Target interface {
 	Apply(ctx context.Context, g *tidemark.Group) error
 }
 
-// A Resolver is a Target that can make do with changes that do not fit.
-type Resolver interface {
-	// Resolve applies a group change by change. One that does not fit is passed over, or
-	// with force made to fit where it can be, and noted on the target in the same
-	// transaction. It says how many there were.
-	Resolve(ctx context.Context, g *tidemark.Group, force bool) (exceptions int, err error)
-}
-
-// A Conflict says what becomes of a change that the target does not fit: a row that is
-// there already, or is not there.
-type Conflict int
-
-const (
-	Stop   Conflict = iota // end the run; nothing of the transaction is applied
-	Ignore                 // pass the change over, and note it
-	Force                  // make an insert an update, or an update an insert, and note it
-)
-
 // Options of Run. The zero value is good but for Queue and Bind.
 type Options struct {
 	// Queue is the stream's name, under which the target keeps its progress.
@@ -70,9 +52,13 @@ type Options struct {
 	// they are applied in parallel, and committed one after the other. It takes one agent
 	// more.
 	SourceOrder bool
-	// OnConflict is what becomes of changes that the target does not fit. Other than Stop
-	// needs a Resolver.
-	OnConflict Conflict
+	// OKStates are SQLSTATEs of errors for which a change is passed over and noted, whatever
+	// its table's Conflict says.
+	OKStates []string
+	// Disable, if not nil, is told that a table of the target is to get no more changes, as
+	// its Conflict says, since one did not fit it: before anything behind that is committed.
+	// The Run passes its changes over from then on; Bind has to do so the next time.
+	Disable func(table tidemark.TableID, reason string) error
 	// Cascades says that what foreign keys do to other rows is not in the stream, and has to
 	// be done by those of the target. Bindings have to know it too (Binding.Cascades).
 	Cascades bool
@@ -143,6 +129,7 @@ type runner struct {
 	done    [][]uint64 // per agent, above low
 	spools  map[*spool]bool
 	stats   Stats
+	off     map[tidemark.TableID]bool // tables of the target that get no more changes
 }
 
 // A Run applies transactions to a target until in is closed and all are applied, or
@@ -167,7 +154,7 @@ func New(tgt Target, opt Options) *Run {
 		opt.Agents++
 	}
 	return &Run{&runner{tgt: tgt, opt: opt, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), room: make(chan struct{}, 1),
-		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents), spools: map[*spool]bool{}}}
+		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents), spools: map[*spool]bool{}, off: map[tidemark.TableID]bool{}}}
 }
 
 // Start begins an epoch and says how far the stream was applied: transactions behind
@@ -568,8 +555,8 @@ func (r *runner) again(ctx context.Context, c *flow.Clock, n int, it *item, err 
 			it.held = true
 			return []*item{it}, nil
 		}
-		switch tidemark.KindOf(err) {
-		case tidemark.Transient:
+		switch kind := tidemark.KindOf(err); {
+		case kind == tidemark.Transient:
 			if transient++; transient > r.opt.Retries {
 				return nil, err
 			}
@@ -579,7 +566,7 @@ func (r *runner) again(ctx context.Context, c *flow.Clock, n int, it *item, err 
 			if err := pause(ctx, c, time.Duration(transient)*50*time.Millisecond); err != nil {
 				return nil, err
 			}
-		case tidemark.BadRow, tidemark.NotEmpty:
+		case kind == tidemark.BadRow, kind == tidemark.NotEmpty, slices.Contains(r.opt.OKStates, tidemark.StateOf(err)):
 			// A value that another transaction frees, a row that another one makes: if that
 			// one is older and not done, it was unknown that they meet.
 			if it.held {
@@ -597,26 +584,6 @@ func (r *runner) again(ctx context.Context, c *flow.Clock, n int, it *item, err 
 		}
 	}
 	return nil, nil
-}
-
-// resolve deals with a transaction that the target does not fit, now that all before it
-// are there.
-func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, cause error) error {
-	resolver, ok := r.tgt.(Resolver)
-	if r.opt.OnConflict == Stop || !ok {
-		return cause
-	}
-	defer c.Enter(c.Enter(flow.IO))
-	g := r.group(n, []*item{it})
-	exceptions, err := resolver.Resolve(ctx, g, r.opt.OnConflict == Force)
-	if err != nil {
-		return err
-	}
-	r.committed(n, g)
-	r.mu.Lock()
-	r.stats.Exceptions += int64(exceptions)
-	r.mu.Unlock()
-	return nil
 }
 
 // pause waits with jitter.
@@ -658,7 +625,7 @@ func (r *runner) committed(n int, g *tidemark.Group) {
 
 // group gathers items with the progress that an agent writes with them.
 func (r *runner) group(n int, items []*item) *tidemark.Group {
-	g := &tidemark.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch, Cascades: r.opt.Cascades}
+	g := &tidemark.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch, Cascades: r.opt.Cascades, OKStates: r.opt.OKStates}
 	r.mu.Lock()
 	g.Low = r.low
 	r.mu.Unlock()
@@ -674,6 +641,7 @@ func (r *runner) group(n int, items []*item) *tidemark.Group {
 		}
 		g.Done = append(g.Done, it.place)
 	}
+	r.leaveOut(g)
 	slices.Sort(g.Done)
 	return g
 }

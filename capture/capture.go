@@ -73,6 +73,20 @@ type Picker interface {
 	Only(want func(tidemark.TableID) bool)
 }
 
+// An OldTeller is a Source whose log can tell all that a row had before it was changed.
+type OldTeller interface {
+	// Untold gives those of tables of whose rows the log does not tell that, and what has
+	// to be done about it on the source.
+	Untold(ctx context.Context, tables []tidemark.TableID) (untold []tidemark.TableID, remedy string, err error)
+}
+
+// An OldKeeper is a Stream that gives whole old rows only where that is asked for.
+type OldKeeper interface {
+	// KeepOld gives the whole old row with updates and deletes of tables that want wants. It
+	// comes before Run.
+	KeepOld(want func(tidemark.TableID) bool)
+}
+
 // A DateKeeper is a Stream that otherwise makes something of dates that are none.
 type DateKeeper interface {
 	// KeepDates gives dates such as 0000-00-00 as they are, to a target that holds them.

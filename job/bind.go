@@ -115,6 +115,7 @@ func (b *binder) bind(rel tidemark.Relation) (*apply.Binding, error) {
 	if b.cascades() {
 		out.Cascades(b.tables)
 	}
+	out.Conflict = b.r.conflict(m)
 	if m.Direct {
 		return out, nil
 	}

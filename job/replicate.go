@@ -25,6 +25,9 @@ type ReplicateSpec struct {
 	Name   string   // of the stream
 	Apply  apply.Options
 	Buffer int64 // bytes between capture and apply
+	// Conflict is what becomes of changes that the target does not fit, where the rules say
+	// nothing of their table.
+	Conflict tidemark.Conflict
 	// Queue is what lies between the two: direct, durable or the URL of a server; "" means
 	// what the stream has, and direct for a new one. OpenQueue opens one that is not direct.
 	Queue       string
@@ -328,7 +331,11 @@ func (r *replicating) tables(ctx context.Context) ([]tidemark.Move, []tidemark.F
 		return nil, nil, err
 	}
 	filtered := r.from == nil || r.from.FiltersRows() // what is in the queue, its capture has filtered
-	return streamable(moves, filtered)
+	out, findings, err := streamable(moves, filtered)
+	if err == nil {
+		err = r.oldTold(ctx, out)
+	}
+	return out, findings, err
 }
 
 // follow applies until ctx ends, through lost connections.

@@ -138,6 +138,9 @@ func (r *replicating) prepare(stream capture.Stream, moves []tidemark.Move) {
 		}
 		picker.Only(func(id tidemark.TableID) bool { return wanted[id] })
 	}
+	if keeper, ok := stream.(capture.OldKeeper); ok {
+		keeper.KeepOld(r.checked(moves))
+	}
 	if keeper, ok := stream.(capture.DateKeeper); ok && r.into().Name() != "postgres" {
 		keeper.KeepDates()
 	}

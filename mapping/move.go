@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
@@ -32,6 +33,8 @@ func (a *applier) move(s *shape) tidemark.Move {
 		if m.Order == 0 {
 			m.Order = set.order
 		}
+		m.Conflict.Rule = cmp.Or(m.Conflict.Rule, set.conflict.Rule)
+		m.Conflict.Action = cmp.Or(m.Conflict.Action, set.conflict.Action)
 		if set.split != nil && !split {
 			split = true
 			m.Split = a.split(s, set)

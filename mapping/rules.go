@@ -128,10 +128,11 @@ type keyDef struct {
 type setting struct {
 	rule
 	where
-	filters []tidemark.Filter
-	order   int // 0: none given
-	split   *splitWish
-	lob     *tidemark.Lob
+	filters  []tidemark.Filter
+	order    int // 0: none given
+	conflict tidemark.Conflict
+	split    *splitWish
+	lob      *tidemark.Lob
 }
 
 // A splitWish is a Split as the user put it; what of it fits a table is seen

@@ -229,6 +229,9 @@ func printMove(b *strings.Builder, m *tidemark.Move) {
 	if m.Order != 0 {
 		fmt.Fprintf(b, " order %d", m.Order)
 	}
+	if m.Conflict != (tidemark.Conflict{}) {
+		fmt.Fprintf(b, " conflict %q %q", m.Conflict.Rule, m.Conflict.Action)
+	}
 	if m.Lob.Mode == tidemark.LimitedLob {
 		fmt.Fprintf(b, " lob %d", m.Lob.MaxBytes)
 	}

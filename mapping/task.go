@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -381,6 +382,8 @@ func (y *taskReader) table(m member) {
 	if order, ok := r.number("order", 0, math.MaxInt32); ok {
 		s.order = int(order)
 	}
+	s.conflict.Rule = oneOf(y, r, "conflict-rule", tidemark.ConflictRules)
+	s.conflict.Action = oneOf(y, r, "conflict", tidemark.ConflictActions)
 	s.split = y.split(r)
 	s.lob = y.lob(r.get("lob"))
 	y.out.settings = append(y.out.settings, s)
@@ -392,6 +395,18 @@ func (y *taskReader) table(m member) {
 	y.key(r, "key", change{rule: s.rule, where: w, facet: primaryKey})
 	y.key(r, "unique", change{rule: s.rule, where: w, facet: primaryKey, key: keyDef{unique: true}})
 	r.failUnknown()
+}
+
+// oneOf reads one of a few words; "" where there is none.
+func oneOf[T ~string](y *taskReader, r *reader, key string, words []T) T {
+	n := r.get(key)
+	if n == nil {
+		return ""
+	}
+	if !slices.Contains(words, T(n.text)) {
+		y.fail(n.place, "", "%s is %q, not %s", key, n.text, strings.Trim(fmt.Sprint(words), "[]"))
+	}
+	return T(n.text)
 }
 
 func (y *taskReader) columns(r *reader, key string, c change) {

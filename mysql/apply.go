@@ -160,6 +160,7 @@ type applier struct {
 	prepared int                        // statements of the session
 
 	careful bool
+	blind   bool    // conflict rules do not count
 	redone  int     // groups that were
 	open    *plan   // one that is not free and has batches
 	waiting []*plan // free ones that have batches
@@ -266,12 +267,10 @@ func (a *applier) ended(ctx context.Context, g *tidemark.Group, stop func() bool
 	out := a.e.fail("apply", object, err)
 	var ours *tidemark.Error
 	if errors.As(out, &ours) && ours.Kind == tidemark.BadRow && ours.Hint == "" {
-		ours.Hint = otherRows
+		ours.Hint = tidemark.OtherRows
 	}
 	return out
 }
-
-const otherRows = "The target has other rows than the source: compare them (tidemark diff)."
 
 // worthCare says whether a group that has failed as a whole is done once more.
 func (a *applier) worthCare(err error) bool {

@@ -25,6 +25,9 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (
 	if b == nil {
 		return "", nil // not of the stream's tables
 	}
+	if err := b.Tells(c); err != nil {
+		return b.Table.String(), err
+	}
 	p, err := a.plan(b)
 	if err != nil {
 		return "", err
@@ -135,7 +138,7 @@ func (p *plan) meets(vals []tidemark.Value) bool {
 
 // put writes a change into its batch, or as a statement of its own.
 func (a *applier) put(p *plan, c tidemark.Change) (err error) {
-	if c.Kind == tidemark.DeleteChange && !(p.primary && !a.careful) || c.Kind == tidemark.UpdateChange && !a.asUpsert(p, c) {
+	if c.Kind == tidemark.DeleteChange && (!p.primary || a.careful || a.checks(p, c)) || c.Kind == tidemark.UpdateChange && !a.asUpsert(p, c) {
 		return a.alone(p, c)
 	}
 	b := &p.inserts
@@ -197,7 +200,7 @@ func (a *applier) put(p *plan, c tidemark.Change) (err error) {
 
 // asUpsert says whether an update may go into a statement of many.
 func (a *applier) asUpsert(p *plan, c tidemark.Change) bool {
-	if p.upsert[0] == "" || a.careful || c.Old != nil && p.moved(a.vals, a.olds) {
+	if p.upsert[0] == "" || a.careful || c.Old != nil && p.moved(a.vals, a.olds) || a.checks(p, c) {
 		return false
 	}
 	return !slices.ContainsFunc(a.vals, func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue })
@@ -339,7 +342,7 @@ func (a *applier) single(p *plan, c tidemark.Change) (err error) {
 		at := len(sql)
 		for _, i := range p.stored {
 			// A key that is as it was need not be written.
-			if a.vals[i].Kind == tidemark.UnchangedValue || c.Old == nil && p.b.Relation.Columns[i].Key {
+			if a.vals[i].Kind == tidemark.UnchangedValue || c.Old == nil && p.b.Relation.Columns[i].Key || a.leaves(p, c, i) {
 				continue
 			}
 			if len(sql) > at {
@@ -358,7 +361,10 @@ func (a *applier) single(p *plan, c tidemark.Change) (err error) {
 		sql = append(sql, p.name...)
 	}
 	sql = append(sql, " WHERE "...)
-	if sql, err = a.which(sql, p, c); err != nil {
+	if sql, err = a.which(sql, p, c); err == nil {
+		sql, err = a.stillSo(sql, p, c)
+	}
+	if err != nil {
 		return err
 	}
 	a.stmt = sql

@@ -173,22 +173,10 @@ func (a *applier) verdict(w *want, ok okPacket) error {
 	case !a.careful:
 		return errCareful
 	case !right:
-		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: &metError{w.kind, met}, Hint: otherRows}
+		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: &tidemark.Misfit{Kind: w.kind, Met: met}, Hint: tidemark.OtherRows}
 	}
 	return a.warned(w)
 }
-
-// A metError says that a statement has met another number of rows than one.
-type metError struct {
-	kind tidemark.ChangeKind
-	met  int64
-}
-
-func (m *metError) Error() string {
-	return fmt.Sprintf("%s met %d rows, not one", verbs[m.kind], m.met)
-}
-
-var verbs = map[tidemark.ChangeKind]string{tidemark.UpdateChange: "an update", tidemark.DeleteChange: "a delete", tidemark.InsertChange: "an insert"}
 
 // duplicates reads how many rows an INSERT of many has found there already:
 // "Records: 3  Duplicates: 3  Warnings: 0"; -1 where it does not say so.

@@ -603,7 +603,10 @@ func TestResolve(t *testing.T) {
 			l.update("item", 2, 2, "too long", nil).delete("item", 'K', 9, nil, nil, nil).insert("item", 6, 6, nil, "infinity").update("item", 7, untold, "part", nil).update("item", 2, 20, "last", nil)
 			g := l.group(p.Epoch)
 			g.Txs[0].Time = time.Date(2026, 11, 21, 12, 0, 0, 123456000, time.UTC)
-			n, err := e.Resolve(t.Context(), g, force)
+			for _, b := range g.Bounds[0] {
+				b.Conflict.Action = map[bool]tidemark.ConflictAction{false: tidemark.IgnoreConflict, true: tidemark.ForceConflict}[force]
+			}
+			n, err := e.Resolve(t.Context(), g)
 			if err != nil || n != 7 {
 				t.Fatalf("%d exceptions, %v", n, err)
 			}
@@ -611,7 +614,7 @@ func TestResolve(t *testing.T) {
 			if got := testdb.Query(t, to, "SELECT id, u, name FROM item ORDER BY id"); got != want {
 				t.Errorf("force %v: the target has\n%s", force, got)
 			}
-			all, err := e.Exceptions(t.Context(), "q", 100)
+			all, err := e.Exceptions(t.Context(), tidemark.ExceptionFilter{Queue: "q"}, 100)
 			if err != nil || len(all) != 7 {
 				t.Fatal(all, err)
 			}
@@ -634,7 +637,7 @@ func TestResolve(t *testing.T) {
 				"UPDATE NOTFOUND false UPDATE " + db + ".item SET name='part',at=NULL WHERE (id=7)"}, "\n"); got != want {
 				t.Errorf("noted are\n%s\nwant\n%s", got, want)
 			}
-			if none, err := e.Exceptions(t.Context(), "another", 1); err != nil || len(none) > 0 {
+			if none, err := e.Exceptions(t.Context(), tidemark.ExceptionFilter{Queue: "another"}, 1); err != nil || len(none) > 0 {
 				t.Error(none, err)
 			}
 			l.insert("item", 8, 8, nil, nil)

@@ -90,6 +90,9 @@ func (s *serverError) Error() string {
 }
 func (s *serverError) Unwrap() error { return s.my }
 
+// SQLState gives what the server has said besides.
+func (s *serverError) SQLState() string { return s.my.State }
+
 // A brokenError hides the driver's wrappings of a cut connection.
 type brokenError struct {
 	host string

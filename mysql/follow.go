@@ -34,9 +34,10 @@ type Stream struct {
 	e    *Engine
 	name string
 	only func(tidemark.TableID) bool
-	zero Policy   // for dates that are none elsewhere
-	fold bool     // names of tables are compared without regard to case
-	s0   *session // holds the stream's lock, and then is what the log comes by
+	old  func(tidemark.TableID) bool // wants whole old rows
+	zero Policy                      // for dates that are none elsewhere
+	fold bool                        // names of tables are compared without regard to case
+	s0   *session                    // holds the stream's lock, and then is what the log comes by
 	wire *wire
 	dump atomic.Bool // the server sends
 
@@ -232,6 +233,28 @@ func (e *Engine) Follow(ctx context.Context, stream string, after uint64) (*Stre
 
 // Only leaves out changes of tables that want does not want. Call it before Run.
 func (s *Stream) Only(want func(tidemark.TableID) bool) { s.only = want }
+
+// KeepOld gives the whole old row with updates and deletes of tables that want wants. Call
+// it before Run.
+func (s *Stream) KeepOld(want func(tidemark.TableID) bool) { s.old = want }
+
+// Untold gives those of tables of whose rows the log does not tell all that they had before
+// a change, and what has to be done about it.
+func (e *Engine) Untold(ctx context.Context, tables []tidemark.TableID) (untold []tidemark.TableID, remedy string, err error) {
+	s, back, err := e.ordinary(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer back()
+	r, err := s.query(ctx, "SELECT @@global.binlog_row_image")
+	if err != nil {
+		return nil, "", e.fail("replicate", e.to.masked, err)
+	}
+	if strings.HasPrefix(strings.ToUpper(cell(r, 0, 0)), "FULL") {
+		return nil, "", nil
+	}
+	return tables, "SET GLOBAL binlog_row_image = 'FULL', and let programs that are connected connect again.", nil
+}
 
 // KeepDates gives dates that are none elsewhere, such as 0000-00-00, as they are, whatever
 // Options.ZeroDates says: for targets that hold them. Call it before Run.

@@ -131,12 +131,18 @@ func (s *Stream) row(t *logTable, kind tidemark.ChangeKind, present [2][]byte, p
 	at := len(dst)
 	dst = append(dst, 0, 0, 0, 0, byte(kind))
 	dst = binary.BigEndian.AppendUint32(dst, t.relID)
-	if kind != tidemark.InsertChange && (t.full || kind == tidemark.DeleteChange || t.rekeyed(before, after)) {
+	whole := t.full || t.old
+	if kind != tidemark.InsertChange && (whole || kind == tidemark.DeleteChange || t.rekeyed(before, after)) {
 		letter := byte('K')
-		if t.full {
+		if whole {
 			letter = 'O'
 		}
-		if dst, err = t.tuple(append(dst, letter), before, nil, !t.full); err != nil {
+		for i := range before {
+			if t.old && before[i].state == fieldAbsent && !t.cols[i].hidden {
+				return nil, t.noImage(&t.cols[i])
+			}
+		}
+		if dst, err = t.tuple(append(dst, letter), before, nil, !whole); err != nil {
 			return nil, err
 		}
 	}

@@ -26,6 +26,7 @@ type logTable struct {
 	relation []byte // the message that says what it is
 	relID    uint32
 	full     bool // there is no key: all columns are the identity
+	old      bool // whole old rows are given though there is one
 	ends     int  // 1 + the column that says until when a row of a system-versioned table is right
 	stale    bool // it has been altered since
 
@@ -195,7 +196,7 @@ func (m *tableMap) sequence() bool {
 
 // build puts together what the log and information_schema say.
 func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
-	t := &logTable{id: m.id}
+	t := &logTable{id: m.id, old: s.old != nil && s.old(m.id)}
 	t.cols = make([]logColumn, len(m.types))
 	if m.names == nil {
 		if err := s.fit(m, shown); err != nil {

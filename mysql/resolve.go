@@ -27,14 +27,16 @@ const (
 	maxNoted = 32 << 10
 )
 
-// Resolve applies a group that the target was found not to fit, change by change: one
-// that is refused, or does not meet its row, is passed over, and with force made to fit
-// where it can be: an insert of a row that is there becomes an update, an update of one
-// that is not there an insert. Each such change gets a row of tidemark_exceptions, in the
-// same transaction. It says how many there were.
+// Resolve applies a group that the target was found not to fit, change by change. With one
+// that is refused, or does not meet its row, it does what its table's action says. Force
+// makes the target fit where it can be: an insert of a row that is there becomes an update,
+// an update of one that is not there an insert, and what was changed meanwhile is not
+// looked at. Each such change gets a row of tidemark_exceptions, in the same transaction.
+// It says how many there were.
 //
-// Errors that are not of a row (a table that is gone, a privilege) are errors here too.
-func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group, force bool) (exceptions int, err error) {
+// Errors that are not of a row (a table that is gone, a privilege) are errors here too,
+// unless they are of the group's OKStates.
+func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group) (exceptions int, err error) {
 	name, err := e.ownTable(ctx, exceptionsName)
 	if err != nil {
 		return 0, err
@@ -49,7 +51,7 @@ func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group, force bool) (ex
 	}
 	stop := context.AfterFunc(ctx, a.s.abort)
 	a.careful = true
-	r := &resolver{a: a, g: g, force: force, table: name}
+	r := &resolver{a: a, g: g, table: name, off: map[tidemark.TableID]bool{}}
 	object, err := r.run()
 	if err != nil {
 		a.rollback()
@@ -62,8 +64,8 @@ func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group, force bool) (ex
 type resolver struct {
 	a          *applier
 	g          *tidemark.Group
-	force      bool
-	table      string // of exceptions
+	table      string                    // of exceptions
+	off        map[tidemark.TableID]bool // get no more changes
 	exceptions int
 }
 
@@ -94,21 +96,61 @@ func (r *resolver) change(tx *tidemark.Tx, c tidemark.Change, bounds map[uint32]
 		return r.a.change(c, bounds)
 	}
 	b := bounds[c.Table]
-	if b == nil {
+	if b == nil || r.off[b.Table.TableID] {
 		return "", nil
 	}
 	object = b.Table.String()
-	cause := r.attempt(c, bounds)
-	if cause == nil || !ofARow(r.a.e, cause) {
+	cause := plain(r.attempt(c, bounds))
+	if cause == nil || !r.passable(cause) {
 		return object, cause
 	}
 	said, applied := strings.ToValidUTF8(string(r.a.said), "?"), false
-	if r.force {
+	if err := r.changed(b, c, cause); err != nil {
+		return object, err
+	}
+	action, err := r.g.Judge(b, cause)
+	if err != nil {
+		return object, err
+	}
+	r.off[b.Table.TableID] = action == tidemark.DisableOnConflict
+	if action == tidemark.ForceConflict {
 		if applied, err = r.fit(c, bounds, cause); err != nil {
 			return object, err
 		}
 	}
-	return object, r.note(tx, c, object, said, cause, applied)
+	return object, r.note(r.g.Exception(tx, b, c.Kind, said, plain(cause), duplicate(cause), applied))
+}
+
+// passable says whether a change that has failed so may be passed over.
+func (r *resolver) passable(err error) bool { return ofARow(r.a.e, err) || r.g.Passes(plain(err)) }
+
+// plain makes an error of the server's one for people.
+func plain(cause error) error {
+	var my *gomysql.MyError
+	if errors.As(cause, &my) {
+		return &serverError{my}
+	}
+	return cause
+}
+
+// changed looks whether a row that was not met because it is not as it was is there.
+func (r *resolver) changed(b *tidemark.Bound, c tidemark.Change, cause error) error {
+	var m *tidemark.Misfit
+	p, err := r.a.plan(b)
+	if err != nil || !errors.As(cause, &m) || m.Met > 0 || !r.a.checks(p, c) {
+		return err
+	}
+	sql, err := r.a.key([]byte("SELECT 1 FROM "+p.name+" WHERE "), p, c.Old.Values(nil), true)
+	if err != nil {
+		return err
+	}
+	found, err := r.a.s.c.Execute(string(sql))
+	if err != nil {
+		r.a.s.dead = true
+		return err
+	}
+	m.Changed = found.RowNumber() == 1
+	return nil
 }
 
 // attempt makes a change behind a savepoint.
@@ -118,7 +160,7 @@ func (r *resolver) attempt(c tidemark.Change, bounds map[uint32]*tidemark.Bound)
 	}
 	r.a.said = r.a.said[:0]
 	_, err := r.a.change(c, bounds)
-	if err == nil || r.a.s.dead || !ofARow(r.a.e, err) {
+	if err == nil || r.a.s.dead || !r.passable(err) {
 		return err
 	}
 	r.a.odd = 0
@@ -157,67 +199,82 @@ func (r *resolver) fit(c tidemark.Change, bounds map[uint32]*tidemark.Bound, cau
 	if err != nil {
 		return false, err
 	}
-	if slices.ContainsFunc(c.New.Values(nil), func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue }) {
-		return false, nil // not all of the row is told
-	}
-	reason, _ := reasonOf(cause)
+	var m *tidemark.Misfit
+	missed := errors.As(cause, &m) && m.Met == 0
+	all := !slices.ContainsFunc(c.New.Values(nil), func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue })
 	switch {
-	case c.Kind == tidemark.InsertChange && reason == "DUPLICATE" && p.primary:
+	case missed && m.Changed: // it is found by its key all the same
+	case c.Kind == tidemark.InsertChange && duplicate(cause) && p.primary:
 		c = tidemark.Change{Kind: tidemark.UpdateChange, Table: c.Table, New: c.New}
-	case c.Kind == tidemark.UpdateChange && reason == "NOTFOUND":
+	case c.Kind == tidemark.UpdateChange && missed && all:
 		c = tidemark.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New}
 	default:
 		return false, nil
 	}
+	r.a.blind = true
 	err = r.attempt(c, bounds)
+	r.a.blind = false
 	if err != nil && ofARow(r.a.e, err) {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-// reasonOf sorts what was wrong with a change.
-func reasonOf(cause error) (reason, state string) {
+// duplicate says whether a row with a key of the change's was there.
+func duplicate(cause error) bool {
 	var my *gomysql.MyError
-	var met *metError
-	switch {
-	case errors.As(cause, &my):
-		if my.Code == 1062 || my.Code == 1586 {
-			return "DUPLICATE", my.State
-		}
-		return "SQLERROR", my.State
-	case errors.As(cause, &met) && met.met == 0:
-		return "NOTFOUND", ""
-	}
-	return "SQLERROR", ""
+	return errors.As(cause, &my) && (my.Code == 1062 || my.Code == 1586)
 }
 
 // note writes an exception.
-func (r *resolver) note(tx *tidemark.Tx, c tidemark.Change, table, said string, cause error, applied bool) error {
+func (r *resolver) note(x tidemark.Exception) error {
 	r.exceptions++
-	reason, state := reasonOf(cause)
-	message := cause.Error()
-	var ours *tidemark.Error
-	var my *gomysql.MyError
-	if errors.As(cause, &my) {
-		message = (&serverError{my}).Error()
-	} else if errors.As(cause, &ours) && ours.Err != nil {
-		message = ours.Err.Error()
-	}
 	at := "NULL"
-	if !tx.Time.IsZero() {
-		at = literal(tx.Time.UTC().Format("2006-01-02 15:04:05.999999"))
+	if !x.Commit.IsZero() {
+		at = literal(x.Commit.UTC().Format("2006-01-02 15:04:05.999999"))
 	}
-	if len(said) >= maxNoted {
-		said += " ..."
+	if len(x.SQL) >= maxNoted {
+		x.SQL += " ..."
 	}
-	operation := map[tidemark.ChangeKind]string{tidemark.InsertChange: "INSERT", tidemark.UpdateChange: "UPDATE", tidemark.DeleteChange: "DELETE"}[c.Kind]
 	return r.command(fmt.Sprintf("INSERT INTO %s (recvq, src_commit, src_trans_time, table_name, operation, reason, `sqlstate`, message, text, is_applied) VALUES (%s,%d,%s,%s,%s,%s,%s,%s,%s,%t)",
-		r.table, literal(r.g.Queue), tx.Place, at, literal(table), literal(operation), literal(reason), literal(state), literal(message), literal(said), applied))
+		r.table, literal(x.Queue), x.Place, at, literal(x.Table), literal(x.Operation), literal(x.Reason), literal(x.SQLState), literal(x.Message), literal(x.SQL), x.Applied))
 }
 
-// Exceptions gives up to limit of the newest exceptions of a stream, or of all ("").
-func (e *Engine) Exceptions(ctx context.Context, queue string, limit int) ([]tidemark.Exception, error) {
+// exceptionsWhere is what a filter stands for. Times are of the session: UTC.
+func exceptionsWhere(name string, f tidemark.ExceptionFilter) string {
+	sql := " FROM " + name + " WHERE " + literal(f.Queue) + " IN ('', recvq) AND (" + literal(f.Table) + " IN ('', table_name) OR SUBSTRING(table_name, LOCATE('.', table_name) + 1) = " + literal(f.Table) + ")"
+	for _, x := range []struct {
+		op string
+		t  time.Time
+	}{{">=", f.Since}, {"<", f.Before}} {
+		if !x.t.IsZero() {
+			sql += " AND exception_time " + x.op + literal(x.t.UTC().Format("2006-01-02 15:04:05.999999"))
+		}
+	}
+	return sql
+}
+
+// PurgeExceptions removes exceptions, and says how many there were.
+func (e *Engine) PurgeExceptions(ctx context.Context, f tidemark.ExceptionFilter) (n int64, err error) {
+	name, err := e.ownTable(ctx, exceptionsName)
+	if err != nil {
+		return 0, err
+	}
+	err = e.onTarget(ctx, "purge exceptions", name, func(s *session) error {
+		r, err := s.query(ctx, "DELETE"+exceptionsWhere(name, f))
+		if e.isCode(err, 1146) {
+			return nil // there has been none
+		}
+		if err == nil {
+			n = int64(r.AffectedRows)
+		}
+		return err
+	})
+	return n, err
+}
+
+// Exceptions gives up to limit of the newest exceptions of a filter.
+func (e *Engine) Exceptions(ctx context.Context, f tidemark.ExceptionFilter, limit int) ([]tidemark.Exception, error) {
 	name, err := e.ownTable(ctx, exceptionsName)
 	if err != nil {
 		return nil, err
@@ -225,7 +282,7 @@ func (e *Engine) Exceptions(ctx context.Context, queue string, limit int) ([]tid
 	var out []tidemark.Exception
 	err = e.onTarget(ctx, "read exceptions", name, func(s *session) error {
 		r, err := s.query(ctx, fmt.Sprintf("SELECT exception_time, recvq, src_commit, COALESCE(src_trans_time, '1970-01-01'), table_name, operation, reason, `sqlstate`, message, text, is_applied "+
-			"FROM %s WHERE %s IN ('', recvq) ORDER BY id DESC LIMIT %d", name, literal(queue), limit))
+			"%s ORDER BY id DESC LIMIT %d", exceptionsWhere(name, f), limit))
 		if e.isCode(err, 1146) {
 			return nil // there has been none
 		}

@@ -403,6 +403,9 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) e
 	if b == nil {
 		return nil // not of the stream's tables
 	}
+	if err := b.Tells(c); err != nil {
+		return err
+	}
 	d := a.tables[b]
 	a.vals, a.olds = c.New.Values(a.vals[:0]), c.Old.Values(a.olds[:0])
 	if n := len(b.Relation.Columns); c.New != nil && len(a.vals) != n || c.Old != nil && len(a.olds) != n {

@@ -26,10 +26,11 @@ type destination struct {
 	natts   int64 // columns that it ever had: another number says that it was altered
 	fill    []int // per column of its row type the relation's column, or -1
 	domains []bool
-	batched bool // statements for many rows may be used: no trigger or rule notices
-	split   bool // into so many partitions that one for all rows, which opens them all, costs more
-	related bool // foreign keys lead to it or from it
-	uniques bool // it has unique or exclusion constraints besides the key
+	checks  []check // per column of the relation
+	batched bool    // statements for many rows may be used: no trigger or rule notices
+	split   bool    // into so many partitions that one for all rows, which opens them all, costs more
+	related bool    // foreign keys lead to it or from it
+	uniques bool    // it has unique or exclusion constraints besides the key
 
 	salt    uint64
 	key     []int // columns of the relation that tell rows apart; nil: none do
@@ -63,6 +64,7 @@ type shape struct {
 	args []arg
 	many *prepared // for an array of rows; nil: it cannot be said so
 	fill []int     // of each column of the array's rows: the relation's column, or -1
+	both bool      // a second array has the rows as they were
 
 	newest int // the last run of this shape in the plan; -1: none
 }
@@ -103,7 +105,8 @@ func (a *applier) shape(d *destination, c tidemark.Change) *shape {
 
 func (a *applier) newShape(d *destination, c tidemark.Change, key shapeKey) *shape {
 	s := &shape{to: d, kind: c.Kind, newest: nowhere, alone: key.moved, keyless: d.key == nil && c.Kind != tidemark.InsertChange}
-	sql, args := statement(d.bound, c, a.vals, a.olds)
+	checks := d.checksOf(c)
+	sql, args := statement(d.bound, c, a.vals, a.olds, checks)
 	if sql == "" {
 		return s
 	}
@@ -119,8 +122,8 @@ func (a *applier) newShape(d *destination, c tidemark.Change, key shapeKey) *sha
 	if d.split && c.Kind != tidemark.InsertChange {
 		return s
 	}
-	if sql, fill := statementForMany(d, c, a.vals); sql != "" {
-		s.many, s.fill = a.prepare(sql), fill
+	if sql, fill := statementForMany(d, c, a.vals, checks); sql != "" {
+		s.many, s.fill, s.both = a.prepare(sql), fill, checks != nil && c.Kind == tidemark.UpdateChange
 		s.many.binary = true
 	}
 	return s
@@ -146,8 +149,21 @@ func (a *applier) sendOne(s *shape, c change) error {
 // to compile for each value.) An array is sent in binary so that nothing has to be quoted
 // twice.
 func (a *applier) sendMany(s *shape, rows []change) error {
+	if s.both {
+		a.bind(s.many, 2)
+	} else {
+		a.bind(s.many, 1)
+	}
+	a.records(rows, s.fill, s.kind == tidemark.DeleteChange)
+	if s.both {
+		a.records(rows, s.to.fill, true)
+	}
+	return a.execute(sentStmt{stmt: s.many, to: s.to, kind: s.kind, rows: int64(len(rows)), gone: s.kind == tidemark.DeleteChange && s.to.gone})
+}
+
+// records sends rows, as they are or as they were, as an array.
+func (a *applier) records(rows []change, fill []int, old bool) {
 	const textOID = 25
-	a.bind(s.many, 1)
 	at := len(a.out)
 	a.out = binary.BigEndian.AppendUint32(a.out, 0)        // its length
 	for _, n := range []int{1, 0, textOID, len(rows), 1} { // dimensions, NULLs, type; elements, the first one's number
@@ -155,17 +171,16 @@ func (a *applier) sendMany(s *shape, rows []change) error {
 	}
 	for _, c := range rows {
 		t := c.new
-		if s.kind == tidemark.DeleteChange {
+		if old {
 			t = c.old
 		}
 		a.vals = t.Values(a.vals[:0])
 		from := len(a.out)
 		a.out = binary.BigEndian.AppendUint32(a.out, 0)
-		a.out = appendRecord(a.out, a.vals, s.fill)
+		a.out = appendRecord(a.out, a.vals, fill)
 		binary.BigEndian.PutUint32(a.out[from:], uint32(len(a.out)-from-4))
 	}
 	binary.BigEndian.PutUint32(a.out[at:], uint32(len(a.out)-at-4))
-	return a.execute(sentStmt{stmt: s.many, to: s.to, kind: s.kind, rows: int64(len(rows)), gone: s.kind == tidemark.DeleteChange && s.to.gone})
 }
 
 // appendRecord appends the literal of a row type
@@ -194,11 +209,13 @@ func appendRecord(b []byte, values []tidemark.Value, fill []int) []byte {
 }
 
 // statementForMany writes the SQL for an array of rows of the table's row type, and
-// says which of the relation's columns fill that; "" where it cannot be said so.
-func statementForMany(d *destination, c tidemark.Change, vals []tidemark.Value) (sql string, fill []int) {
+// says which of the relation's columns fill that; "" where it cannot be said so. An update
+// that checks, see statement, takes a second array of the rows as they were.
+func statementForMany(d *destination, c tidemark.Change, vals []tidemark.Value, checks []check) (sql string, fill []int) {
 	b := d.bound
 	var names, from, sets, where []string
 	always := false
+	is, was := d.inRows(checks != nil && c.Kind == tidemark.UpdateChange)
 	for i, v := range vals {
 		at := b.Columns[i]
 		if at < 0 || v.Kind == tidemark.UnchangedValue || b.Table.Columns[at].Generated != "" {
@@ -209,20 +226,21 @@ func statementForMany(d *destination, c tidemark.Change, vals []tidemark.Value) 
 		if geometry(b, i) {
 			return "", nil
 		}
-		names, from = append(names, name), append(from, "v."+name)
+		names, from = append(names, name), append(from, is(i))
 		identity := col.Identity != nil && col.Identity.Always
 		always = always || identity
 		if !identity && !slices.Contains(d.key, i) && (c.Old != nil || !b.Relation.Columns[i].Key) {
-			sets = append(sets, name+" = v."+name)
+			sets = append(sets, name+" = "+setTo(b, checks, i, "t."+name, is(i), is, was))
 		}
 	}
 	for _, i := range d.key {
 		name := quoteIdent(b.Table.Columns[b.Columns[i]].Name)
-		where = append(where, "t."+name+" = v."+name)
+		where = append(where, "t."+name+" = "+is(i))
 	}
+	where = append(where, stillSo(b, c, checks, vals, "t.", is, was)...)
 	fill = slices.Clone(d.fill)
 	for i, x := range fill {
-		if x >= 0 && (len(vals) > 0 && vals[x].Kind == tidemark.UnchangedValue || c.Kind == tidemark.DeleteChange && !slices.Contains(d.key, x)) {
+		if x >= 0 && (len(vals) > 0 && vals[x].Kind == tidemark.UnchangedValue || c.Kind == tidemark.DeleteChange && checks == nil && !slices.Contains(d.key, x)) {
 			fill[i] = -1
 		}
 		if fill[i] < 0 && d.domains[i] {
@@ -230,6 +248,9 @@ func statementForMany(d *destination, c tidemark.Change, vals []tidemark.Value) 
 		}
 	}
 	rows := "unnest($1::text[]::" + d.name + "[]) AS v"
+	if checks != nil && c.Kind == tidemark.UpdateChange {
+		rows = d.twoRows()
+	}
 	switch {
 	case c.Kind == tidemark.InsertChange && len(names) > 0:
 		overriding := ""
@@ -278,13 +299,17 @@ const destinationSQL = `SELECT w.n::int, c.oid, c.relnatts::bigint,
 	c.relkind = 'p' AND (SELECT count(*) > 16 FROM pg_partition_tree(c.oid)),
 	EXISTS (SELECT FROM pg_constraint f WHERE f.contype = 'f' AND (f.conrelid = c.oid OR f.confrelid = c.oid)),
 	(SELECT count(*) FROM pg_index i WHERE i.indrelid = c.oid AND (i.indisunique OR i.indisexclusion)),
-	a.names, a.domains, a.exact
+	a.names, a.domains, a.exact, a.types, a.compared
 	FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
 	JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
 	CROSS JOIN LATERAL (SELECT array_agg(a.attname::text ORDER BY a.attnum) AS names, array_agg(t.typtype = 'd' ORDER BY a.attnum) AS domains,
 		array_agg((t.typtype = 'e' OR t.oid IN ('bool'::regtype, 'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'uuid'::regtype, 'date'::regtype, 'timestamp'::regtype,
 			'timestamptz'::regtype, 'bytea'::regtype, 'text'::regtype, 'varchar'::regtype) OR t.oid = 'numeric'::regtype AND a.atttypmod > 0)
-			AND coalesce(l.collisdeterministic, true) ORDER BY a.attnum) AS exact
+			AND coalesce(l.collisdeterministic, true) ORDER BY a.attnum) AS exact,
+		array_agg(format_type(a.atttypid, a.atttypmod) ORDER BY a.attnum) AS types,
+		array_agg(CASE WHEN t.oid = 'json'::regtype THEN 'j' WHEN t.typtype = 'e' OR t.oid IN ('bool'::regtype, 'int2'::regtype, 'int4'::regtype, 'int8'::regtype, 'oid'::regtype,
+			'uuid'::regtype, 'date'::regtype, 'time'::regtype, 'timestamp'::regtype, 'timestamptz'::regtype, 'bytea'::regtype, 'numeric'::regtype, 'float4'::regtype, 'float8'::regtype,
+			'jsonb'::regtype) THEN 'v' ELSE 's' END ORDER BY a.attnum) AS compared
 		FROM pg_attribute a JOIN pg_type t ON t.oid = a.atttypid LEFT JOIN pg_collation l ON l.oid = a.attcollation
 		WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) a`
 
@@ -368,16 +393,21 @@ func (a *applier) describe(ctx context.Context, fresh []*destination) error {
 	var x destination
 	var names []string
 	var exact []bool
-	_, err = pgx.ForEachRow(rows, []any{&n, &x.oid, &x.natts, &x.batched, &x.split, &x.related, &unique, &names, &x.domains, &exact}, func() error {
+	var types, compared []string
+	_, err = pgx.ForEachRow(rows, []any{&n, &x.oid, &x.natts, &x.batched, &x.split, &x.related, &unique, &names, &x.domains, &exact, &types, &compared}, func() error {
 		d := fresh[n-1]
 		d.oid, d.natts, d.batched, d.split, d.related, d.domains = x.oid, x.natts, x.batched, x.split, x.related, slices.Clone(x.domains)
 		d.gone = !a.replica && cascades(d.bound.Table)
 		d.uniques = unique > 1 || unique > 0 && d.key == nil
+		d.checks = make([]check, len(d.bound.Columns))
 		for i, name := range names {
 			from := slices.IndexFunc(d.bound.Columns, func(at int) bool {
 				return at >= 0 && d.bound.Table.Columns[at].Name == name && d.bound.Table.Columns[at].Generated == ""
 			})
 			d.fill = append(d.fill, from)
+			if from >= 0 && !geometry(d.bound, from) {
+				d.checks[from] = check{compared[i][0], types[i]}
+			}
 			d.inOrder = d.inOrder || !exact[i] && from >= 0 && slices.Contains(d.key, from)
 		}
 		return nil
@@ -402,16 +432,21 @@ func renumbered(b *tidemark.Bound, vals, olds []tidemark.Value) error {
 }
 
 // statement writes the SQL of a change; "" where it changes nothing of the target's.
-// Parameters are of the types that the server finds fit for their places.
-func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value) (sql string, args []arg) {
+// Parameters are of the types that the server finds fit for their places. checks, if not
+// nil, say how the row is compared with what it was.
+func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value, checks []check) (sql string, args []arg) {
 	table := quoteTable(b.Table.TableID)
 	param := func(column int, old bool) string {
-		args = append(args, arg{column, old})
-		if geometry(b, column) {
-			return fmt.Sprintf("decode($%d::text, 'hex')", len(args))
+		n := slices.Index(args, arg{column, old})
+		if n < 0 {
+			n, args = len(args), append(args, arg{column, old})
 		}
-		return fmt.Sprintf("$%d", len(args))
+		if geometry(b, column) {
+			return fmt.Sprintf("decode($%d::text, 'hex')", n+1)
+		}
+		return fmt.Sprintf("$%d", n+1)
 	}
+	is, was := asTyped(checks, param)
 	var names, places, sets []string
 	always := false
 	for i, v := range vals {
@@ -426,7 +461,10 @@ func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value
 			continue
 		}
 		name, place := quoteIdent(col.Name), param(i, false)
-		names, places, sets = append(names, name), append(places, place), append(sets, name+" = "+place)
+		names, places = append(names, name), append(places, place)
+		if c.Kind == tidemark.UpdateChange {
+			sets = append(sets, name+" = "+setTo(b, checks, i, name, place, is, was))
+		}
 		always = always || col.Identity != nil && col.Identity.Always
 	}
 	switch c.Kind {
@@ -443,9 +481,12 @@ func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value
 		if len(sets) == 0 {
 			return "", nil
 		}
-		return "UPDATE " + table + " SET " + strings.Join(sets, ", ") + " WHERE " + whichRow(b, c, param), args
 	}
-	return "DELETE FROM " + table + " WHERE " + whichRow(b, c, param), args
+	where := strings.Join(append([]string{whichRow(b, c, param)}, stillSo(b, c, checks, vals, "", is, was)...), " AND ")
+	if c.Kind == tidemark.UpdateChange {
+		return "UPDATE " + table + " SET " + strings.Join(sets, ", ") + " WHERE " + where, args
+	}
+	return "DELETE FROM " + table + " WHERE " + where, args
 }
 
 // geometry reports whether column i of the relation is a geometry of MySQL, whose text is
@@ -494,6 +535,9 @@ func keyColumns(b *tidemark.Bound, whole bool) []int {
 		return out
 	}
 	if b.Table.Key == nil {
+		if b.Relation.Identity != 'f' {
+			return keyColumns(b, false)
+		}
 		return nil
 	}
 	for _, name := range b.Table.Key.Columns() {

@@ -3,7 +3,6 @@ package postgres
 import (
 	"encoding/binary"
 	"errors"
-	"fmt"
 	"strconv"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -149,14 +148,15 @@ func (a *applier) answers() (object string, err error) {
 		case s.rows > 1:
 			return object, errOthers
 		}
-		return object, tidemark.Errorf(tidemark.BadRow, "apply", object, fmt.Sprintf("%s met %d rows, not one", verbs[s.kind], n),
-			"The target has other rows than the source: compare them (tidemark diff).")
+		return object, misfit(object, &tidemark.Misfit{Kind: s.kind, Met: n})
 	}
 	a.sent, a.read = a.sent[:0], 0
 	return "", nil
 }
 
-var verbs = map[tidemark.ChangeKind]string{tidemark.UpdateChange: "an update", tidemark.DeleteChange: "a delete", tidemark.InsertChange: "an insert"}
+func misfit(object string, m *tidemark.Misfit) error {
+	return &tidemark.Error{Op: "apply", Object: object, Kind: tidemark.BadRow, Err: m, Hint: tidemark.OtherRows}
+}
 
 // answer reads the messages of one statement to its end, and gives how many rows it met.
 func (a *applier) answer(s *sentStmt) (rows int64, err error) {

@@ -86,7 +86,7 @@ func (e *Engine) failGrant(ctx context.Context, op, object string, err error, gr
 	if err == nil || errors.As(err, &own) {
 		return err
 	}
-	out := &tidemark.Error{Op: op, Object: object, Err: errors.New(plainCause(err))}
+	out := &tidemark.Error{Op: op, Object: object, Err: &serverError{plainCause(err), sqlState(err)}}
 	var pg *pgconn.PgError
 	switch {
 	case ctx.Err() != nil:
@@ -227,6 +227,12 @@ func sqlState(err error) string {
 	}
 	return ""
 }
+
+// A serverError is what a server, or the driver, has said, and its SQLSTATE.
+type serverError struct{ text, state string }
+
+func (s *serverError) Error() string    { return s.text }
+func (s *serverError) SQLState() string { return s.state }
 
 // plainCause gives an error's text without the driver's wrapping and without secrets.
 func plainCause(err error) string {

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
@@ -52,6 +53,40 @@ func (e *Engine) publishable(ctx context.Context, conn pgx.Tx, moves []tidemark.
 			"On the source: ALTER TABLE "+strings.Join(keyless[:min(len(keyless), 3)], " REPLICA IDENTITY FULL; ALTER TABLE ")+" REPLICA IDENTITY FULL; or leave it out with --exclude.")
 	}
 	return nil
+}
+
+// Untold gives those of tables whose rows, or some of whose partitions' rows, the log does
+// not tell as they were before a change, and what has to be done about it.
+func (e *Engine) Untold(ctx context.Context, tables []tidemark.TableID) (untold []tidemark.TableID, remedy string, err error) {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer release()
+	schemas, names := make([]string, len(tables)), make([]string, len(tables))
+	for i, t := range tables {
+		schemas[i], names[i] = t.Schema, t.Name
+	}
+	rows, err := conn.Query(ctx, `WITH RECURSIVE wanted AS (
+			SELECT w.s, w.t, c.oid FROM unnest($1::text[], $2::text[]) AS w(s, t) JOIN pg_namespace n ON n.nspname = w.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t
+			UNION ALL SELECT w.s, w.t, i.inhrelid FROM wanted w JOIN pg_class p ON p.oid = w.oid AND p.relkind = 'p' JOIN pg_inherits i ON i.inhparent = w.oid)
+		SELECT w.s, w.t, c.oid::regclass::text FROM wanted w JOIN pg_class c ON c.oid = w.oid WHERE c.relreplident <> 'f' ORDER BY 1, 2, 3`, schemas, names)
+	if err != nil {
+		return nil, "", e.fail(ctx, "replicate", e.object, err)
+	}
+	var t tidemark.TableID
+	var part string
+	var alter []string
+	_, err = pgx.ForEachRow(rows, []any{&t.Schema, &t.Name, &part}, func() error {
+		if !slices.Contains(untold, t) {
+			untold = append(untold, t)
+		}
+		if alter = append(alter, "ALTER TABLE "+part+" REPLICA IDENTITY FULL;"); len(alter) > 3 {
+			alter[3] = "..."
+		}
+		return nil
+	})
+	return untold, strings.Join(alter[:min(len(alter), 4)], " "), e.fail(ctx, "replicate", e.object, err)
 }
 
 // more says how many there are besides the first.

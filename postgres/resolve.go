@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -16,20 +17,22 @@ import (
 const exceptionsDDL = `CREATE TABLE IF NOT EXISTS tidemark.exceptions (exception_time timestamptz NOT NULL DEFAULT clock_timestamp(), recvq text NOT NULL, src_commit bigint NOT NULL,
 	src_trans_time timestamptz, table_name text NOT NULL, operation text NOT NULL, reason text NOT NULL, sqlstate text NOT NULL, message text NOT NULL, text text NOT NULL, is_applied boolean NOT NULL)`
 
-// Resolve applies a group that the target was found not to fit, change by change: one
-// that is refused, or does not meet its row, is passed over, and with force made to fit
-// where it can be: an insert of a row that is there becomes an update, an update of one
-// that is not there an insert. Each such change gets a row of tidemark.exceptions, in the
-// same transaction. It says how many there were.
+// Resolve applies a group that the target was found not to fit, change by change. With one
+// that is refused, or does not meet its row, it does what its table's action says. Force
+// makes the target fit where it can be: an insert of a row that is there becomes an update,
+// an update of one that is not there an insert, and what was changed meanwhile is not
+// looked at. Each such change gets a row of tidemark.exceptions, in the same transaction.
+// It says how many there were.
 //
-// Errors that are not of a row (a table that is gone, a privilege) are errors here too.
-func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group, force bool) (exceptions int, err error) {
+// Errors that are not of a row (a table that is gone, a privilege) are errors here too,
+// unless they are of the group's OKStates.
+func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group) (exceptions int, err error) {
 	conn, err := e.connect(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer closeConn(conn)
-	r := &resolver{e: e, g: g, force: force}
+	r := &resolver{e: e, g: g, tables: map[*tidemark.Bound]*destination{}, off: map[tidemark.TableID]bool{}}
 	var replica bool
 	if !g.Cascades {
 		replica, err = asReplica(ctx, conn)
@@ -40,7 +43,7 @@ func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group, force bool) (ex
 	if err != nil {
 		return 0, e.fail(ctx, "apply", "tidemark.exceptions", err)
 	}
-	r.tolerant = !replica
+	r.conn, r.replica = conn, replica
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		r.tx = tx.Conn().PgConn()
 		return r.run(ctx, tx)
@@ -55,9 +58,11 @@ func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group, force bool) (ex
 type resolver struct {
 	e          *Engine
 	g          *tidemark.Group
+	conn       *pgx.Conn
 	tx         *pgconn.PgConn
-	force      bool
-	tolerant   bool // cascades may have been there before
+	replica    bool // no cascades may have been there before
+	tables     map[*tidemark.Bound]*destination
+	off        map[tidemark.TableID]bool // get no more changes
 	exceptions int
 	object     string
 }
@@ -104,34 +109,82 @@ func (r *resolver) change(ctx context.Context, t *tidemark.Tx, c tidemark.Change
 		return err
 	}
 	b := bounds[c.Table]
-	if b == nil {
+	if b == nil || r.off[b.Table.TableID] {
 		return nil
 	}
 	r.object = quoteTable(b.Table.TableID)
+	if err := b.Tells(c); err != nil {
+		return err
+	}
+	d, err := r.table(ctx, b)
+	if err != nil {
+		return err
+	}
 	vals, olds := c.New.Values(nil), c.Old.Values(nil)
 	if n := len(b.Relation.Columns); c.New != nil && len(vals) != n || c.Old != nil && len(olds) != n {
 		return errors.New("a row has another number of columns than its relation")
 	}
-	sql, args := statement(b, c, vals, olds)
+	sql, args := statement(b, c, vals, olds, d.checksOf(c))
 	if sql == "" {
 		return nil
 	}
 	params := bindTexts(args, vals, olds)
-	met, err := r.attempt(ctx, sql, params)
-	gone := c.Kind == tidemark.DeleteChange && met == 0 && r.tolerant && cascades(b.Table)
-	if err == nil && (met == 1 || gone) {
-		return nil
+	cause := r.attempt(ctx, c.Kind, sql, params)
+	var m *tidemark.Misfit
+	if errors.As(cause, &m) && m.Met == 0 {
+		if c.Kind == tidemark.DeleteChange && d.gone {
+			return nil
+		}
+		if d.checksOf(c) != nil {
+			if m.Changed, err = r.there(ctx, b, c, olds); err != nil {
+				return err
+			}
+		}
 	}
-	if err != nil && !ofARow(err) {
+	if cause == nil || !ofARow(cause) && !r.g.Passes(cause) {
+		return cause
+	}
+	action, err := r.g.Judge(b, cause)
+	if err != nil {
 		return err
 	}
+	r.off[b.Table.TableID] = action == tidemark.DisableOnConflict
 	applied := false
-	if r.force {
-		if applied, err = r.fit(ctx, b, c, vals, met, err); err != nil && !ofARow(err) {
+	if action == tidemark.ForceConflict {
+		if applied, err = r.fit(ctx, b, c, vals, olds, cause); err != nil {
 			return err
 		}
 	}
-	return r.note(ctx, t, b, c, withValues(sql, params), met, err, applied)
+	return r.note(ctx, r.g.Exception(t, b, c.Kind, withValues(sql, params), plain(cause), sqlState(cause) == "23505", applied))
+}
+
+// plain makes an error of the server's one for people.
+func plain(cause error) error {
+	if state := sqlState(cause); state != "" {
+		return &serverError{plainCause(cause), state}
+	}
+	return cause
+}
+
+// table describes a table as the session has it.
+func (r *resolver) table(ctx context.Context, b *tidemark.Bound) (*destination, error) {
+	d := r.tables[b]
+	if d == nil {
+		d = newDestination(b)
+		if err := (&applier{conn: r.conn, replica: r.replica}).describe(ctx, []*destination{d}); err != nil {
+			return nil, err
+		}
+		r.tables[b] = d
+	}
+	return d, nil
+}
+
+// there says whether the row of a change is there, whatever it has.
+func (r *resolver) there(ctx context.Context, b *tidemark.Bound, c tidemark.Change, olds []tidemark.Value) (bool, error) {
+	del := tidemark.Change{Kind: tidemark.DeleteChange, Table: c.Table, Old: c.Old, OldKey: c.OldKey}
+	sql, args := statement(b, del, nil, olds, nil)
+	read := r.tx.ExecParams(ctx, "SELECT 1 "+strings.TrimPrefix(sql, "DELETE "), bindTexts(args, nil, olds), nil, nil, nil).Read()
+	return len(read.Rows) == 1, read.Err
 }
 
 // bindTexts gives the parameters of a statement.
@@ -147,21 +200,21 @@ func bindTexts(args []arg, vals, olds []tidemark.Value) [][]byte {
 	return params
 }
 
-// attempt runs a statement behind a savepoint, and says how many rows it met.
-func (r *resolver) attempt(ctx context.Context, sql string, params [][]byte) (met int64, err error) {
+// attempt runs a statement behind a savepoint. It is to meet one row.
+func (r *resolver) attempt(ctx context.Context, kind tidemark.ChangeKind, sql string, params [][]byte) error {
 	if _, err := r.tx.Exec(ctx, "SAVEPOINT tidemark").ReadAll(); err != nil {
-		return 0, err
+		return err
 	}
 	tag, err := r.tx.ExecParams(ctx, sql, params, nil, nil, nil).Close()
-	if err == nil && tag.RowsAffected() > 1 {
-		err = fmt.Errorf("it met %d rows, not one", tag.RowsAffected())
+	if err == nil && tag.RowsAffected() != 1 {
+		err = misfit(r.object, &tidemark.Misfit{Kind: kind, Met: tag.RowsAffected()})
 	}
 	if err != nil {
 		if _, rerr := r.tx.Exec(ctx, "ROLLBACK TO SAVEPOINT tidemark").ReadAll(); rerr != nil {
-			return 0, rerr
+			return rerr
 		}
 	}
-	return tag.RowsAffected(), err
+	return err
 }
 
 // ofARow says whether an error is about the row, not about the table or the server.
@@ -174,53 +227,39 @@ func ofARow(err error) bool {
 }
 
 // fit makes the target fit a change, and says whether it could.
-func (r *resolver) fit(ctx context.Context, b *tidemark.Bound, c tidemark.Change, vals []tidemark.Value, met int64, cause error) (bool, error) {
-	if slices.ContainsFunc(vals, func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue }) {
-		return false, cause // not all of the row is told
-	}
+func (r *resolver) fit(ctx context.Context, b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value, cause error) (bool, error) {
+	var m *tidemark.Misfit
+	missed := errors.As(cause, &m) && m.Met == 0
+	all := !slices.ContainsFunc(vals, func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue })
 	switch {
-	case c.Kind == tidemark.InsertChange && sqlState(cause) == "23505":
-		key := keyColumns(b, true)
-		if key == nil {
-			return false, cause
-		}
+	case missed && m.Changed: // it is found by its key all the same
+	case c.Kind == tidemark.InsertChange && sqlState(cause) == "23505" && keyColumns(b, true) != nil:
 		// As an update whose old row is the new one: it is found by the target's own key.
-		u := tidemark.Change{Kind: tidemark.UpdateChange, Table: c.Table, Old: c.New, New: c.New}
-		sql, args := statement(b, u, vals, vals)
-		if sql == "" {
-			return true, cause // it is all key
-		}
-		n, err := r.attempt(ctx, sql, bindTexts(args, vals, vals))
-		if err != nil || n != 1 {
-			return false, cause
-		}
-		return true, cause
-	case c.Kind == tidemark.UpdateChange && cause == nil && met == 0:
-		sql, args := statement(b, tidemark.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New}, vals, nil)
-		if _, err := r.attempt(ctx, sql, bindTexts(args, vals, nil)); err != nil {
-			return false, err
-		}
-		return true, nil
+		c, olds = tidemark.Change{Kind: tidemark.UpdateChange, Table: c.Table, Old: c.New, New: c.New}, vals
+	case c.Kind == tidemark.UpdateChange && missed && all:
+		c = tidemark.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New}
+	default:
+		return false, nil
 	}
-	return false, cause
+	sql, args := statement(b, c, vals, olds, nil)
+	if sql == "" {
+		return true, nil // it is all key
+	}
+	err := r.attempt(ctx, c.Kind, sql, bindTexts(args, vals, olds))
+	if err != nil && ofARow(err) {
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // note writes an exception.
-func (r *resolver) note(ctx context.Context, t *tidemark.Tx, b *tidemark.Bound, c tidemark.Change, text string, met int64, cause error, applied bool) error {
+func (r *resolver) note(ctx context.Context, x tidemark.Exception) error {
 	r.exceptions++
-	reason, message := "NOTFOUND", fmt.Sprintf("%s met %d rows, not one", verbs[c.Kind], met)
-	if cause != nil {
-		reason, message = "SQLERROR", plainCause(cause)
-		if sqlState(cause) == "23505" {
-			reason = "DUPLICATE"
-		}
-	}
-	commit := t.Time.UTC().Format("2006-01-02 15:04:05.999999Z07:00")
-	operation := map[tidemark.ChangeKind]string{tidemark.InsertChange: "INSERT", tidemark.UpdateChange: "UPDATE", tidemark.DeleteChange: "DELETE"}[c.Kind]
+	commit := x.Commit.UTC().Format("2006-01-02 15:04:05.999999Z07:00")
 	_, err := r.tx.ExecParams(ctx, `INSERT INTO tidemark.exceptions (recvq, src_commit, src_trans_time, table_name, operation, reason, sqlstate, message, text, is_applied)
 		VALUES ($1, $2::bigint, $3::timestamptz, $4, $5, $6, $7, $8, $9, $10::boolean)`,
-		[][]byte{[]byte(r.g.Queue), fmt.Append(nil, int64(t.Place)), []byte(commit), []byte(b.Table.String()), []byte(operation), []byte(reason), []byte(sqlState(cause)),
-			[]byte(message), []byte(text), fmt.Append(nil, applied)}, nil, nil, nil).Close()
+		[][]byte{[]byte(x.Queue), fmt.Append(nil, int64(x.Place)), []byte(commit), []byte(x.Table), []byte(x.Operation), []byte(x.Reason), []byte(x.SQLState),
+			[]byte(x.Message), []byte(x.SQL), fmt.Append(nil, x.Applied)}, nil, nil, nil).Close()
 	return err
 }
 
@@ -260,8 +299,36 @@ func withValues(sql string, params [][]byte) string {
 	return out
 }
 
-// Exceptions gives up to limit of the newest exceptions of a stream, or of all ("").
-func (e *Engine) Exceptions(ctx context.Context, queue string, limit int) ([]tidemark.Exception, error) {
+// exceptionsWhere is what a filter stands for; its values are the parameters from $1 on.
+const exceptionsWhere = ` FROM tidemark.exceptions WHERE $1 IN ('', recvq) AND ($2 IN ('', table_name) OR table_name LIKE '%.' || regexp_replace($2, '([\\%_])', '\\\1', 'g'))
+	AND exception_time >= coalesce($3::timestamptz, '-infinity') AND exception_time < coalesce($4::timestamptz, 'infinity')`
+
+func exceptionsArgs(f tidemark.ExceptionFilter) []any {
+	time := func(t time.Time) any {
+		if t.IsZero() {
+			return nil
+		}
+		return t
+	}
+	return []any{f.Queue, f.Table, time(f.Since), time(f.Before)}
+}
+
+// PurgeExceptions removes exceptions, and says how many there were.
+func (e *Engine) PurgeExceptions(ctx context.Context, f tidemark.ExceptionFilter) (int64, error) {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	tag, err := conn.Exec(ctx, "DELETE"+exceptionsWhere, exceptionsArgs(f)...)
+	if sqlState(err) == "42P01" {
+		return 0, nil // there has been none
+	}
+	return tag.RowsAffected(), e.fail(ctx, "purge exceptions", e.object, err)
+}
+
+// Exceptions gives up to limit of the newest exceptions of a filter.
+func (e *Engine) Exceptions(ctx context.Context, f tidemark.ExceptionFilter, limit int) ([]tidemark.Exception, error) {
 	conn, release, err := e.controlConn(ctx)
 	if err != nil {
 		return nil, err
@@ -271,8 +338,8 @@ func (e *Engine) Exceptions(ctx context.Context, queue string, limit int) ([]tid
 	if err := conn.QueryRow(ctx, "SELECT to_regclass('tidemark.exceptions') IS NOT NULL").Scan(&there); err != nil || !there {
 		return nil, e.fail(ctx, "read exceptions", e.object, err)
 	}
-	rows, err := conn.Query(ctx, `SELECT exception_time, recvq, src_commit, coalesce(src_trans_time, 'epoch'), table_name, operation, reason, sqlstate, message, text, is_applied
-		FROM tidemark.exceptions WHERE $1 IN ('', recvq) ORDER BY exception_time DESC LIMIT $2`, queue, limit)
+	rows, err := conn.Query(ctx, `SELECT exception_time, recvq, src_commit, coalesce(src_trans_time, 'epoch'), table_name, operation, reason, sqlstate, message, text, is_applied`+
+		exceptionsWhere+" ORDER BY exception_time DESC LIMIT $5", append(exceptionsArgs(f), limit)...)
 	if err != nil {
 		return nil, e.fail(ctx, "read exceptions", e.object, err)
 	}

@@ -1,9 +1,14 @@
 package main
 
 import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -49,11 +54,166 @@ func TestConflicts(t *testing.T) {
 			if n := strings.Count(o.out, "(transaction at"); n != 4 {
 				t.Errorf("%d exceptions\n%s", n, o.out)
 			}
+			// By stream, table and time; and removed by the same.
+			for _, none := range [][]string{{"--name", "another"}, {"--table", "b"}, {"--since", "2090-01-01"}, {"--table", "x.a"}, {"--table", "_"}, {"--since", "0s"}} {
+				if o := must(t, append([]string{"exceptions", dst}, none...)...); o.out != "no exceptions\n" {
+					t.Errorf("%v: %s", none, o.out)
+				}
+			}
+			if o := must(t, "exceptions", dst, "--table", "a", "--since", "1d", "--purge", "1h"); !strings.Contains(o.errOut, "0 exceptions removed") {
+				t.Error(o.errOut)
+			}
+			var asJSON []tidemark.Exception
+			if o := must(t, "exceptions", dst, "--table", "a", "--since", "1h", "--json"); json.Unmarshal([]byte(o.out), &asJSON) != nil || len(asJSON) != 4 {
+				t.Error(o.out)
+			} else if o := must(t, "exceptions", dst, "--table", asJSON[0].Table, "--purge", "0s"); !strings.Contains(o.errOut, "4 exceptions removed") {
+				t.Error(o.errOut)
+			}
 			testdb.Query(t, dst, "DELETE FROM a WHERE id = 1")
 			testdb.Query(t, src, "UPDATE a SET x = 8 WHERE id = 1; UPDATE a SET x = 9 WHERE id = 2")
 			must(t, append(args, "--conflict", "ignore")...)
 			if got := testdb.Query(t, dst, "SELECT id, x FROM a WHERE id < 10 ORDER BY id"); got != "2\t9" {
 				t.Errorf("the target has\n%s", got)
+			}
+			must(t, "replicate", src, dst, "--name", name, "--remove")
+		})
+	}
+}
+
+// TestConflictRules lets the target be changed behind the stream's back: under each rule only
+// what it looks at is a conflict, whether changes come one by one or many at once, and
+// whatever types the columns have.
+func TestConflictRules(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name     string
+		from, to func(*testing.T) *testdb.Server
+	}{{"postgres", pg15, pg15}, {"postgres to mariadb", pg15, maria}, {"mysql to postgres", mysql8, pg15}, {"mariadb", maria, maria}, {"mariadb to mysql", maria, mysql8}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := x.from(t).NewDatabase(t, "src"), x.to(t).NewDatabase(t, "dst"), streamName()
+			insert := func(id int) string {
+				return fmt.Sprintf("(%d, %d, 'a''b\\c  ', 1.50, 0.1, 0.1, '2024-02-03 04:05:06.78', '2024-02-03', '{\"b\": [1.0, \"x\"], \"a\": null}', 'pad', NULL, 0)", id, id)
+			}
+			double := "double precision"
+			testdb.Query(t, src, "CREATE TABLE a (id int PRIMARY KEY, x int, s varchar(20), d numeric(9,2), f "+double+", r real, ts timestamp(3) NULL, dt date, j json, c char(9), n varchar(9), y int)")
+			if x.name[0] == 'p' {
+				testdb.Query(t, src, "ALTER TABLE a REPLICA IDENTITY FULL")
+			}
+			var all []string
+			for id := 1; id <= 40; id++ {
+				all = append(all, insert(id))
+			}
+			testdb.Query(t, src, "INSERT INTO a VALUES "+strings.Join(all, ", "))
+			args := []string{"replicate", src, dst, "--name", name, "--until", "now"}
+			must(t, args...)
+			follow := func(rule string, change ...string) string {
+				t.Helper()
+				for _, sql := range change {
+					testdb.Query(t, src, sql)
+				}
+				must(t, append(args, "--conflict", "ignore", "--conflict-rule", rule)...)
+				return testdb.Query(t, dst, "SELECT id, x, y FROM a WHERE id < 10 ORDER BY id")
+			}
+			// No false alarms: what nobody has touched on the target always fits.
+			for _, rule := range []string{"changed", "all"} {
+				follow(rule, "UPDATE a SET f = f * 3, r = r * 3, d = d + 1, s = concat(s, ' '), c = 'p', n = 'x' WHERE id > 9", "UPDATE a SET n = NULL, j = '{\"a\": 1}', ts = '2024-02-03 04:05:06.789' WHERE id = 10",
+					"UPDATE a SET id = id + 1000 WHERE id = 11", "DELETE FROM a WHERE id = 12", "INSERT INTO a VALUES "+insert(12), "UPDATE a SET id = 11 WHERE id = 1011")
+			}
+			if o := must(t, "exceptions", dst); o.out != "no exceptions\n" {
+				t.Errorf("what nobody has touched does not fit\n%s", o.out)
+			}
+			must(t, "diff", src, dst)
+			testdb.Query(t, dst, "UPDATE a SET x = 100 WHERE id IN (1, 2, 3); UPDATE a SET y = 100 WHERE id IN (4, 5, 6)")
+			// Only what the change has changed is looked at, and written.
+			if got := follow("changed", "UPDATE a SET x = x + 1 WHERE id < 10", "UPDATE a SET y = 7 WHERE id = 1", "DELETE FROM a WHERE id = 6"); got !=
+				"1\t100\t7\n2\t100\t0\n3\t100\t0\n4\t5\t100\n5\t6\t100\n7\t8\t0\n8\t9\t0\n9\t10\t0" {
+				t.Errorf("changed: the target has\n%s", got)
+			}
+			// Any column counts.
+			if got := follow("all", "UPDATE a SET y = 8 WHERE id < 10", "DELETE FROM a WHERE id IN (5, 9)"); got != "1\t100\t7\n2\t100\t0\n3\t100\t0\n4\t5\t100\n5\t6\t100\n7\t8\t8\n8\t9\t8" {
+				t.Errorf("all: the target has\n%s", got)
+			}
+			o := must(t, "exceptions", dst, "--limit", "100")
+			if n := strings.Count(o.out, "CHECKFAILED"); n != 3+6 || strings.Count(o.out, "met a row that is not as the source's was") != n {
+				t.Errorf("%d checks failed\n%s", n, o.out)
+			}
+			// And stop says which.
+			testdb.Query(t, src, "UPDATE a SET y = 9 WHERE id = 1")
+			if o := cli(t, append(args, "--conflict-rule", "all")...); o.code != 14 || !strings.Contains(o.errOut, "an update met a row that is not as the source's was") {
+				t.Errorf("exit %d\n%s", o.code, o.errOut)
+			}
+			testdb.Query(t, src, "DELETE FROM a WHERE id IN (2, 3)")
+			must(t, append(args, "--conflict", "force", "--conflict-rule", "all")...)
+			testdb.Query(t, src, "UPDATE a SET y = 10 WHERE id = 4")
+			must(t, append(args, "--conflict", "force", "--conflict-rule", "all")...)
+			testdb.Query(t, dst, "DELETE FROM a WHERE id = 5")
+			must(t, "diff", src, dst)
+			must(t, "replicate", src, dst, "--name", name, "--remove")
+		})
+	}
+}
+
+// TestUntold asks for rules that need more than the log tells.
+func TestUntold(t *testing.T) {
+	t.Parallel()
+	t.Run("untold-postgres", func(t *testing.T) {
+		t.Parallel()
+		src, dst := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst")
+		testdb.Query(t, src, "CREATE TABLE a (id int PRIMARY KEY); ALTER TABLE a REPLICA IDENTITY FULL; CREATE TABLE b (id int PRIMARY KEY) PARTITION BY RANGE (id)")
+		testdb.Query(t, src, "ALTER TABLE b REPLICA IDENTITY FULL; CREATE TABLE b1 PARTITION OF b DEFAULT; CREATE TABLE c (id int PRIMARY KEY)")
+		args := []string{"replicate", src, dst, "--name", streamName(), "--conflict-rule", "changed"}
+		sameText(t, cli(t, args...), 7, args)
+		if n := testdb.Query(t, src, "SELECT count(*) FROM pg_publication"); n != "0" {
+			t.Errorf("%s publications were made", n)
+		}
+	})
+	t.Run("untold-mariadb", func(t *testing.T) {
+		t.Parallel()
+		src, dst := testdb.OwnMariaDB(t, "--binlog-row-image=MINIMAL").NewDatabase(t, "src"), maria(t).NewDatabase(t, "dst")
+		testdb.Query(t, src, "CREATE TABLE a (id int PRIMARY KEY)")
+		args := []string{"replicate", src, dst, "--name", streamName(), "--conflict-rule", "all"}
+		sameText(t, cli(t, args...), 7, args)
+	})
+}
+
+// TestTableConflicts has rules and actions by table, and errors that are none.
+func TestTableConflicts(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name, state string
+		to          func(*testing.T) *testdb.Server
+	}{{"postgres", "23505", pg15}, {"mariadb", "23000", maria}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := pg15(t).NewDatabase(t, "src"), x.to(t).NewDatabase(t, "dst"), streamName()
+			for _, table := range []string{"a", "b", "c"} {
+				testdb.Query(t, src, fmt.Sprintf("CREATE TABLE %s (id int PRIMARY KEY, x int, y int); ALTER TABLE %s REPLICA IDENTITY FULL; INSERT INTO %s VALUES (1, 1, 1), (2, 2, 2)", table, table, table))
+			}
+			task := filepath.Join(t.TempDir(), "task.yaml")
+			text := fmt.Sprintf("source: %s\ntarget: %s\ntables:\n  a: {conflict: ignore, conflict-rule: all}\n  b: {conflict: force}\noptions: {name: %s, until: now}\n", src, dst, name)
+			if err := os.WriteFile(task, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			must(t, "replicate", "--config", task)
+			testdb.Query(t, dst, "UPDATE a SET y = 7 WHERE id = 1")
+			testdb.Query(t, dst, "UPDATE b SET y = 7 WHERE id = 1; DELETE FROM b WHERE id = 2")
+			testdb.Query(t, dst, "INSERT INTO c VALUES (3, 0, 0)")
+			testdb.Query(t, src, "BEGIN; UPDATE a SET x = 5; UPDATE b SET x = 5; UPDATE c SET x = 5; COMMIT; INSERT INTO c VALUES (3, 3, 3), (4, 4, 4)")
+			if o := cli(t, "replicate", "--config", task); o.code != 14 {
+				t.Errorf("exit %d\n%s", o.code, o.errOut)
+			}
+			must(t, "replicate", "--config", task, "--ok-sqlstates", "22000,"+x.state)
+			for table, want := range map[string]string{"a": "1\t1\t7\n2\t5\t2", "b": "1\t5\t1\n2\t5\t2", "c": "1\t5\t1\n2\t5\t2\n3\t0\t0\n4\t4\t4"} {
+				if got := testdb.Query(t, dst, "SELECT * FROM "+table+" ORDER BY id"); got != want {
+					t.Errorf("%s has\n%s", table, got)
+				}
+			}
+			o := must(t, "exceptions", dst)
+			for _, want := range []string{"CHECKFAILED: UPDATE of", "NOTFOUND: UPDATE of", "OKSQLSTATE: INSERT of"} {
+				if strings.Count(o.out, want) != 1 {
+					t.Errorf("no %q in\n%s", want, o.out)
+				}
 			}
 			must(t, "replicate", src, dst, "--name", name, "--remove")
 		})

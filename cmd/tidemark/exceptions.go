@@ -11,7 +11,8 @@ import (
 
 // excepting is a database that keeps exceptions.
 type excepting interface {
-	Exceptions(ctx context.Context, queue string, limit int) ([]tidemark.Exception, error)
+	Exceptions(ctx context.Context, f tidemark.ExceptionFilter, limit int) ([]tidemark.Exception, error)
+	PurgeExceptions(ctx context.Context, f tidemark.ExceptionFilter) (int64, error)
 }
 
 func exceptionsCommand() *cobra.Command {
@@ -19,10 +20,13 @@ func exceptionsCommand() *cobra.Command {
 		Use:   "exceptions TARGET",
 		Short: "Show which changes of streams did not fit the target, why, and what was done",
 		Long: `Show which changes of streams did not fit the target, why, and what was done about them.
-With --conflict ignore or force, replicate notes them in a table of the target
+Where --conflict does not say stop, replicate notes them in a table of the target
 (tidemark.exceptions; tidemark_exceptions on MySQL), in the same transaction.`,
 		Example: `  tidemark exceptions postgres://me@new/shop
-  tidemark exceptions postgres://me@new/shop --name shop --limit 1000 --json`,
+  tidemark exceptions postgres://me@new/shop --name shop --table public.item --since 2h --json
+
+  # remove those of more than 30 days ago
+  tidemark exceptions postgres://me@new/shop --purge 30d`,
 		Args: args(1, 1, "exceptions TARGET"),
 	}
 	read := flags(cmd)
@@ -41,11 +45,17 @@ With --conflict ignore or force, replicate notes them in a table of the target
 		if !ok {
 			return tidemark.Errorf(tidemark.Unsupported, "exceptions", tidemark.MaskURL(given[0]), db.Name()+" keeps none", "")
 		}
-		name := ""
 		if cmd.Flags().Changed("name") {
-			name = s.stream.Name
+			s.exceptions.Queue = s.stream.Name
 		}
-		all, err := x.Exceptions(cmd.Context(), name, s.limit)
+		if !s.exceptions.Before.IsZero() {
+			n, err := x.PurgeExceptions(cmd.Context(), s.exceptions)
+			if err == nil {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s removed\n", count(int(n), "exception"))
+			}
+			return err
+		}
+		all, err := x.Exceptions(cmd.Context(), s.exceptions, s.limit)
 		if err != nil {
 			return err
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -11,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
@@ -50,6 +50,7 @@ type settings struct {
 	zeroDates                      string // for diff: as a copy has written them
 	noNumberIsNull                 bool
 	limit                          int
+	exceptions                     tidemark.ExceptionFilter
 	stream                         job.ReplicateSpec
 	queue                          queueSettings
 	watch, fence                   bool
@@ -128,9 +129,9 @@ var options = []option{
 	{"commit-order", "dependent|source", "dependent", "Commit transactions that have nothing to do with each other as they are ready, or all in the source's order.", "replicate cutover apply", choose(map[string]func(*settings){
 		"dependent": func(s *settings) { s.stream.Apply.SourceOrder = false }, "source": func(s *settings) { s.stream.Apply.SourceOrder = true }})},
 	{"commit-count", "number", "0", "Transactions of the source that an agent may put into one of the target, up to 1000; 0: one, and up to 100 while there is much to catch up with.", "replicate cutover apply", number(0, 1000, func(s *settings) *int { return &s.stream.Apply.CommitCount })},
-	{"conflict", "stop|ignore|force", "stop", "What becomes of a change that the target does not fit (its row is there already, or is not there): stop; pass it over; or make an insert an update and an update an insert. The last two note it, see tidemark exceptions.", "replicate cutover apply", choose(map[string]func(*settings){
-		"stop": func(s *settings) { s.stream.Apply.OnConflict = apply.Stop }, "ignore": func(s *settings) { s.stream.Apply.OnConflict = apply.Ignore },
-		"force": func(s *settings) { s.stream.Apply.OnConflict = apply.Force }})},
+	{"conflict", "stop|ignore|force", "stop", "What becomes of a change that the target does not fit (its row is there already, or is not there, or is not as the conflict rule wants it): stop; pass it over; or make the target's row what the source's is. The last two note it, see tidemark exceptions.", "replicate cutover apply", oneOf(tidemark.ConflictActions, func(s *settings) *tidemark.ConflictAction { return &s.stream.Conflict.Action })},
+	{"conflict-rule", "key|changed|all", "key", "What of a row of the target has to be as the source's was before an update or a delete: what tells the row; also the columns that an update changes, which then writes no others; or all.", "replicate cutover capture apply", oneOf(tidemark.ConflictRules, func(s *settings) *tidemark.ConflictRule { return &s.stream.Conflict.Rule })},
+	{"ok-sqlstates", "list", "", "Errors of the target with these SQLSTATEs, parted by commas, are no end: the change is passed over and noted.", "replicate cutover apply", sqlStates},
 	{"apply-memory", "size", "64MB", "Memory for transactions that were read and are not applied yet; a larger one goes alone.", "replicate cutover apply", size(func(s *settings) *int64 { return &s.stream.Apply.MemoryLimit })},
 	{"queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or nats://user@host:4222, tls://... of a NATS server with JetStream; default: direct, and for a stream that is there what it has.", "replicate cutover peek capture apply", func(s *settings, v string) error {
 		s.stream.Queue = v
@@ -164,11 +165,59 @@ var options = []option{
 	{"fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", "cutover", onOff(func(s *settings) *bool { return &s.fence })},
 	{"watch", "on/off", "off", "Show it again with every new sample, until stopped.", "status", onOff(func(s *settings) *bool { return &s.watch })},
 	{"limit", "number", "20", "How many runs, exceptions or transactions to list.", "runs exceptions peek", number(1, 1<<30, func(s *settings) *int { return &s.limit })},
+	{"table", "text", "", "Only of this table of the target: schema.name, or the name alone.", "exceptions", text(func(s *settings) *string { return &s.exceptions.Table })},
+	{"since", "text", "", "Only what was noted from then on: 90m, 2h or 7d ago, or a date with or without a time.", "exceptions", func(s *settings, v string) (err error) {
+		s.exceptions.Since, err = parsePast(v)
+		return err
+	}},
+	{"purge", "text", "", "Remove what was noted before then (as --since has it), of the stream and table that are named, and show nothing.", "exceptions", func(s *settings, v string) (err error) {
+		s.exceptions.Before, err = parsePast(v)
+		return err
+	}},
 	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff replicate cutover capture apply", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},
 	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll, onOff(func(s *settings) *bool { return &s.json })},
 	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", onMoves + " " + onRuns, text(func(s *settings) *string { return &s.state })},
+}
+
+func oneOf[T ~string](words []T, at func(*settings) *T) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		if !slices.Contains(words, T(v)) {
+			return fmt.Errorf("must be one of %s", strings.Trim(fmt.Sprint(words), "[]"))
+		}
+		*at(s) = T(v)
+		return nil
+	}
+}
+
+func sqlStates(s *settings, v string) error {
+	for state := range strings.SplitSeq(v, ",") {
+		state = strings.ToUpper(strings.TrimSpace(state))
+		if len(state) != 5 || strings.Trim(state, "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ") != "" {
+			return fmt.Errorf("must be SQLSTATEs of five letters or digits, such as 23505,23503")
+		}
+		s.stream.Apply.OKStates = append(s.stream.Apply.OKStates, state)
+	}
+	return nil
+}
+
+// parsePast reads a time: how long ago, or when in this machine's time zone.
+func parsePast(v string) (time.Time, error) {
+	if days, ok := strings.CutSuffix(v, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
+			return time.Now().AddDate(0, 0, -int(n)), nil
+		}
+	}
+	if d, err := time.ParseDuration(v); err == nil && d >= 0 {
+		return time.Now().Add(-d), nil
+	}
+	for _, layout := range []string{time.RFC3339, time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, v, time.Local); err == nil {
+			return t, nil
+		}
+	}
+	return time.Time{}, fmt.Errorf("must be a time that has passed (90m, 7d), or a date such as 2026-11-21 or 2026-11-21 19:30:00")
 }
 
 func text(at func(*settings) *string) func(*settings, string) error {

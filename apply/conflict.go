@@ -1,0 +1,86 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"maps"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A Resolver is a Target that can make do with changes that do not fit.
+type Resolver interface {
+	// Resolve applies a group change by change. With one that does not fit it does what
+	// Group.Judge says, and notes it on the target in the same transaction. It says how
+	// many there were.
+	Resolve(ctx context.Context, g *tidemark.Group) (exceptions int, err error)
+}
+
+// resolve deals with a transaction that the target does not fit, now that all before it
+// are there.
+func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, cause error) error {
+	resolver, ok := r.tgt.(Resolver)
+	if !ok {
+		return cause
+	}
+	defer c.Enter(c.Enter(flow.IO))
+	g := r.group(n, []*item{it})
+	judged := len(r.opt.OKStates) > 0
+	err := g.Each(func(_ *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
+		for _, b := range bounds {
+			judged = judged || b.Conflict.Judges()
+		}
+		return nil
+	})
+	if err != nil || !judged {
+		return cmp.Or(err, cause)
+	}
+	if r.opt.Disable != nil {
+		g.Disable = r.disable
+	}
+	exceptions, err := resolver.Resolve(ctx, g)
+	if err != nil {
+		return err
+	}
+	r.committed(n, g)
+	r.mu.Lock()
+	r.stats.Exceptions += int64(exceptions)
+	r.mu.Unlock()
+	return nil
+}
+
+// disable lets a table get no more changes.
+func (r *runner) disable(table tidemark.TableID, reason string) error {
+	if err := r.opt.Disable(table, reason); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.off[table] = true
+	return nil
+}
+
+// leaveOut takes the tables out of a group that get no more changes. Bounds are shared with
+// others, so they are copied.
+func (r *runner) leaveOut(g *tidemark.Group) {
+	r.mu.Lock()
+	off := maps.Clone(r.off)
+	r.mu.Unlock()
+	if len(off) == 0 {
+		return
+	}
+	without := func(bounds map[uint32]*tidemark.Bound) map[uint32]*tidemark.Bound {
+		out := maps.Clone(bounds)
+		maps.DeleteFunc(out, func(_ uint32, b *tidemark.Bound) bool { return off[b.Table.TableID] })
+		return out
+	}
+	for i := range g.Bounds {
+		g.Bounds[i] = without(g.Bounds[i])
+	}
+	if each := g.Spooled; each != nil {
+		g.Spooled = func(do func(*tidemark.Tx, map[uint32]*tidemark.Bound) error) error {
+			return each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error { return do(tx, without(bounds)) })
+		}
+	}
+}

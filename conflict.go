@@ -1,0 +1,158 @@
+package tidemark
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// A Conflict says when a change does not fit a row of the target, and what becomes of it
+// then. The zero value is the key alone, and to stop.
+type Conflict struct {
+	Rule   ConflictRule   `json:"conflict_rule,omitempty"`
+	Action ConflictAction `json:"conflict_action,omitempty"`
+}
+
+// Judges says whether a change that does not fit may be something else than the end, or may
+// fit though its key is there.
+func (c Conflict) Judges() bool {
+	return c.Action != "" && c.Action != StopOnConflict || c.Rule.Checks(UpdateChange)
+}
+
+// A ConflictRule says what of a row of the target has to be as the source's was before it
+// was changed there (IBM's CONFLICT_RULE). What tells the row has to be in any case.
+type ConflictRule string
+
+const (
+	CheckKey     ConflictRule = "key"     // K: nothing else; also where no rule is said
+	CheckChanged ConflictRule = "changed" // C: what an update changes; it then writes nothing else
+	CheckAll     ConflictRule = "all"     // A: all columns, of updates and deletes
+)
+
+// A ConflictAction says what becomes of a change that does not fit (IBM's CONFLICT_ACTION).
+type ConflictAction string
+
+const (
+	StopOnConflict    ConflictAction = "stop"    // S: nothing of its transaction is applied; also where no action is said
+	IgnoreConflict    ConflictAction = "ignore"  // I: it is passed over
+	ForceConflict     ConflictAction = "force"   // F: the target is made to have the row that the source has
+	DisableOnConflict ConflictAction = "disable" // D: the table gets no more changes
+)
+
+// ConflictRules and ConflictActions are all that can be said.
+var (
+	ConflictRules   = []ConflictRule{CheckKey, CheckChanged, CheckAll}
+	ConflictActions = []ConflictAction{StopOnConflict, IgnoreConflict, ForceConflict, DisableOnConflict}
+)
+
+// Checks says whether a change has to find more than its key on the target, for which the
+// log has to tell all of the old row.
+func (r ConflictRule) Checks(kind ChangeKind) bool {
+	return kind == UpdateChange && (r == CheckChanged || r == CheckAll) || kind == DeleteChange && r == CheckAll
+}
+
+// Tells is an error where a change has to find more on the target than the log tells of its
+// old row.
+func (b *Bound) Tells(c Change) error {
+	if !b.Conflict.Rule.Checks(c.Kind) || c.Old != nil && !c.OldKey {
+		return nil
+	}
+	return Errorf(Unsupported, "apply", b.Table.String(), fmt.Sprintf("the log does not tell all that a row had before it was changed, which the conflict rule %s looks at", b.Conflict.Rule),
+		"The source has begun to tell it later (REPLICA IDENTITY FULL, binlog_row_image): run once with --conflict-rule key --until now, then as before.")
+}
+
+// An Exception is a change that did not find the target as it has to be, and what was
+// done about it. The names of reasons are those of IBMQREP_EXCEPTIONS.
+type Exception struct {
+	Time      time.Time `json:"exception_time"`
+	Queue     string    `json:"recvq"`
+	Place     uint64    `json:"src_commit"` // of the transaction
+	Commit    time.Time `json:"src_trans_time"`
+	Table     string    `json:"table"` // on the target
+	Operation string    `json:"operation"`
+	Reason    string    `json:"reason"` // NOTFOUND, DUPLICATE, CHECKFAILED, SQLERROR, OKSQLSTATE
+	SQLState  string    `json:"sqlstate,omitempty"`
+	Message   string    `json:"message"`
+	SQL       string    `json:"text"` // with its values
+	Applied   bool      `json:"is_applied"`
+}
+
+// An ExceptionFilter says which exceptions are meant. The zero value is all.
+type ExceptionFilter struct {
+	Queue  string    // of this stream
+	Table  string    // of this table: schema.name, or the name alone
+	Since  time.Time // noted from then on
+	Before time.Time // noted before then
+}
+
+// A Misfit says that a change has not met one row, or one that is not as the source's was.
+type Misfit struct {
+	Kind    ChangeKind
+	Met     int64
+	Changed bool // the row is there, with other values
+}
+
+func (m *Misfit) Error() string {
+	verb := map[ChangeKind]string{UpdateChange: "an update", DeleteChange: "a delete", InsertChange: "an insert"}[m.Kind]
+	if m.Changed {
+		return verb + " met a row that is not as the source's was"
+	}
+	return fmt.Sprintf("%s met %d rows, not one", verb, m.Met)
+}
+
+// OtherRows is what to do about a Misfit.
+const OtherRows = "The target has other rows than the source: compare them (tidemark diff)."
+
+// StateOf gives the SQLSTATE of the error of a server in err's chain; "" if there is none.
+func StateOf(err error) string {
+	var said interface{ SQLState() string }
+	if errors.As(err, &said) {
+		return said.SQLState()
+	}
+	return ""
+}
+
+// Passes says whether an error is of those that are passed over.
+func (g *Group) Passes(err error) bool {
+	return err != nil && slices.Contains(g.OKStates, StateOf(err))
+}
+
+// Judge says what becomes of a change that has failed with cause: it is passed over, or
+// forced, or its table, with which Disable was called, gets no more. err is cause where
+// that ends the group.
+func (g *Group) Judge(b *Bound, cause error) (ConflictAction, error) {
+	action := b.Conflict.Action
+	switch {
+	case g.Passes(cause):
+		return IgnoreConflict, nil
+	case action == IgnoreConflict, action == ForceConflict:
+		return action, nil
+	case action == DisableOnConflict && g.Disable != nil:
+		return action, g.Disable(b.Table.TableID, cause.Error())
+	}
+	return StopOnConflict, cause
+}
+
+// Exception describes a change of a table that has failed with cause. duplicate says that
+// a row with its key was there.
+func (g *Group) Exception(tx *Tx, b *Bound, kind ChangeKind, sql string, cause error, duplicate, applied bool) Exception {
+	x := Exception{Queue: g.Queue, Place: tx.Place, Commit: tx.Time, Table: b.Table.String(), SQLState: StateOf(cause), Message: cause.Error(), SQL: sql, Applied: applied, Reason: "SQLERROR",
+		Operation: map[ChangeKind]string{InsertChange: "INSERT", UpdateChange: "UPDATE", DeleteChange: "DELETE"}[kind]}
+	var own *Error
+	if errors.As(cause, &own) && own.Err != nil {
+		x.Message = own.Err.Error()
+	}
+	var misfit *Misfit
+	switch {
+	case g.Passes(cause):
+		x.Reason = "OKSQLSTATE"
+	case duplicate:
+		x.Reason = "DUPLICATE"
+	case errors.As(cause, &misfit) && misfit.Changed:
+		x.Reason = "CHECKFAILED"
+	case errors.As(cause, &misfit) && misfit.Met == 0:
+		x.Reason = "NOTFOUND"
+	}
+	return x
+}
