@@ -62,7 +62,7 @@ var rooms = map[string]room{
 
 	// Other tools are compared with the program as users run it.
 	"bench":         {},
-	"bench/stream":  {imports: ". flow postgres apply"}, // for parts of it that the program does not offer alone
+	"bench/stream":  {imports: ". flow postgres mysql apply"}, // for parts of it that the program does not offer alone
 	"internal/demo": {imports: "."},
 }
 

@@ -111,6 +111,9 @@ func (b *bench) filled(ctx context.Context, a *arena, engine, name string, table
 	if err := fill(ctx, s); err != nil {
 		return nil, c, fmt.Errorf("fill %s: %w", name, err)
 	}
+	if err := s.analyze(ctx, tables); err != nil {
+		return nil, c, err
+	}
 	if c, err = s.content(ctx, tables); err != nil {
 		return nil, c, err
 	}
@@ -120,17 +123,23 @@ func (b *bench) filled(ctx context.Context, a *arena, engine, name string, table
 	return s, c, os.WriteFile(marker, text, 0o644)
 }
 
-func (s *server) content(ctx context.Context, tables []table) (content, error) {
-	sql, statistics := "SELECT sum(pg_table_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace", []string{"VACUUM ANALYZE"}
-	if s.engine == "maria" {
-		sql, statistics = "SELECT sum(data_length) FROM information_schema.tables WHERE table_schema = '"+database+"'", nil
-		for _, t := range tables {
-			statistics = append(statistics, "ANALYZE TABLE "+t.name)
-		}
-		statistics = append(statistics, "RESET MASTER") // the binlog of the filling is as large as the data
+// analyze ends the filling of a server.
+func (s *server) analyze(ctx context.Context, tables []table) error {
+	if s.engine == "postgres" {
+		return s.exec(ctx, database, "VACUUM ANALYZE")
 	}
-	if err := s.exec(ctx, database, statistics...); err != nil {
-		return content{}, err
+	for _, t := range tables {
+		if err := s.exec(ctx, database, "ANALYZE TABLE "+t.name); err != nil {
+			return err
+		}
+	}
+	return s.exec(ctx, database, "RESET MASTER") // the binlog of the filling is as large as the data
+}
+
+func (s *server) content(ctx context.Context, tables []table) (content, error) {
+	sql := "SELECT sum(pg_table_size(oid)) FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace"
+	if s.engine != "postgres" {
+		sql = "SELECT sum(data_length) FROM information_schema.tables WHERE table_schema = '" + database + "'"
 	}
 	size, err := s.query(ctx, database, sql)
 	if err != nil {
@@ -144,7 +153,7 @@ func (s *server) content(ctx context.Context, tables []table) (content, error) {
 	return c, err
 }
 
-// script fills a PostgreSQL server from a workload.
+// script fills a server from a workload.
 func (b *bench) script(name string) func(context.Context, *server) error {
 	return func(ctx context.Context, s *server) error {
 		sql, err := b.workload(name)

@@ -21,7 +21,7 @@ func TestScaled(t *testing.T) {
 // Every workload that a job names is there, and no number in braces stays.
 func TestWorkloads(t *testing.T) {
 	b := &bench{options: options{scale: 0.5}}
-	for _, name := range []string{"shop.pg.sql", "shop.mysql.sql", "big.pg.sql"} {
+	for _, name := range []string{"shop.pg.sql", "shop.mysql.sql", "big.pg.sql", "repl.pg.sql", "repl.mysql.sql"} {
 		text, err := b.workload(name)
 		if err != nil {
 			t.Fatal(err)
@@ -104,7 +104,7 @@ func TestVerdicts(t *testing.T) {
 	for _, v := range r.verdicts() {
 		got = append(got, v.String())
 	}
-	want := []string{"time, of that of fast: 0.600, goal <= 0.70: met", "peak RSS: 300 MB, goal < 256 MB: NOT met", "its part of all CPU: 10.0%, goal < 15%: met"}
+	want := []string{"time, of that of fast: 0.600, goal <= 0.70: met", "peak RSS of tidemark: 300 MB, goal < 256 MB: NOT met", "its part of all CPU: 10.0%, goal < 15%: met"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("got %q", got)
 	}
@@ -116,6 +116,69 @@ func TestVerdicts(t *testing.T) {
 	r.print(&out)
 	if !strings.Contains(out.String(), "tidemark failed: exit status 2") || !strings.Contains(out.String(), "broken failed: rows are missing") {
 		t.Error(out.String())
+	}
+}
+
+// A goal is of one figure of one tool, or as a multiple of another's; it says nothing where one of them did not come through.
+func TestGoals(t *testing.T) {
+	row := func(name string, seconds int, figures ...map[string]float64) *toolRow {
+		r := &toolRow{Tool: name}
+		for _, f := range figures {
+			r.Samples = append(r.Samples, sample{Wall: time.Duration(seconds) * time.Second, Own: time.Second, Figures: f})
+		}
+		return r
+	}
+	late := func(ms float64) map[string]float64 { return map[string]float64{"late": ms} }
+	broken := row("broken", 1, late(1))
+	broken.Failed = "no"
+	r := &result{Rows: 1_000_000, Scale: 1, rows: []*toolRow{row("a", 10, late(4), late(30), late(5)), row("b", 20, late(50)), broken}}
+	for _, x := range []struct {
+		goal
+		want string
+	}{
+		{goal{tool: "a", figure: "late", most: 5}, "a, late: 5, goal <= 5: met"},
+		{goal{tool: "b", figure: "late", most: 5}, "b, late: 50, goal <= 5: NOT met"},
+		{goal{tool: "b", figure: "late", of: "a", least: 10}, "b, late, of that of a: 10, goal >= 10: met"},
+		{goal{tool: "a", figure: rate, least: 43_300}, "a, rows/s: 100000, goal >= 43300: met"},
+		{goal{tool: "b", figure: rate, of: "a", least: 0.9}, "b, rows/s, of that of a: 0.5, goal >= 0.9: NOT met"},
+		{goal{tool: "a", figure: rowCPU, most: 4}, "a, own CPU, us a row: 1, goal <= 4: met"},
+		{goal{tool: "broken", figure: rate, least: 1}, ""},
+		{goal{tool: "a", figure: rate, of: "broken", least: 1}, ""},
+		{goal{tool: "a", figure: "unknown", least: 1}, ""},
+	} {
+		v, ok := r.judge(x.goal)
+		if got := v.String(); ok != (x.want != "") || ok && got != x.want {
+			t.Errorf("%+v: %v, %q, want %q", x.goal, ok, got, x.want)
+		}
+	}
+	var out strings.Builder
+	r.print(&out)
+	if want := "a b broken late 5 50"; !strings.Contains(strings.Join(strings.Fields(out.String()), " "), want) {
+		t.Errorf("%s, want %s", out.String(), want)
+	}
+}
+
+// The figures of a tool are found in its log.
+func TestFigures(t *testing.T) {
+	log := filepath.Join(t.TempDir(), "log")
+	text := "{\"event\":\"stream\",\"rows_per_second\":1}\n{\"event\":\"report\",\"run\":\"x\",\"report\":{\"stream\":{\"rows_per_second\":4711.5}}}\nfigures: {\"late\": 7}\nbye\n"
+	if err := os.WriteFile(log, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := streamFigures(log); err != nil || got[streamRate] != 4711.5 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if got, err := printedFigures(log); err != nil || got["late"] != 7 {
+		t.Errorf("%v, %v", got, err)
+	}
+	if err := os.WriteFile(log, []byte("nothing\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := streamFigures(log); err == nil {
+		t.Error("a report was found where there is none")
+	}
+	if _, err := printedFigures(log); err == nil {
+		t.Error("figures were found where there are none")
 	}
 }
 

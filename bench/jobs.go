@@ -12,13 +12,10 @@ type job struct {
 	name, title string
 	goal        float64 // what Tidemark's median may be, of the best rival's
 	ownCPU      float64 // what share of all CPU Tidemark's process may use; 0: no goal
-	rowCPU      float64 // how many us of CPU it may use for a row; 0: no goal
-	// speedups are how many times as fast the tools of these names have to be as the
-	// slowest of all tools, which does the same with less.
-	speedups map[string]float64
-	setUp    func(context.Context, *bench, *arena) error
-	tools    func(*bench, *arena) []tool
-	differs  bool // tidemark compares, and must see a row that was changed
+	goals       []goal  // besides
+	setUp       func(context.Context, *bench, *arena) error
+	tools       func(*bench, *arena) []tool
+	differs     bool // tidemark compares, and must see a row that was changed
 }
 
 // rssGoal is for all jobs: peak RSS of the tidemark process, in bytes.
@@ -53,13 +50,42 @@ var jobs = []*job{
 	{name: "diff-pg", title: "comparison of two equal databases of 0.9 GB, PostgreSQL 15", goal: 1.3, setUp: setUpDiff, differs: true, tools: func(b *bench, a *arena) []tool {
 		return []tool{b.tidemarkTool("diff", a.source.url(database), a.target.url(database), nil), copyToNowhere(a, "'/dev/null'"), copyToNowhere(a, "STDOUT")}
 	}},
-	{name: "repl-capture-pg", title: "capture alone of a backlog of 1 million rows, 5 a transaction, PostgreSQL 15", goal: 1.0, rowCPU: 4,
-		setUp: setUpBacklog(1_000_000, 1, nil), tools: func(b *bench, a *arena) []tool { return []tool{captureTool(a), recvlogical(a)} }},
-	{name: "repl-pg-5", title: "catch-up of a backlog of 1 million rows, 5 a transaction, PostgreSQL 15 to 15", goal: 1.0, setUp: setUpBacklog(1_000_000, 1, nil), tools: catchUpTools},
-	{name: "repl-pg-50", title: "the same, 50 rows a transaction", goal: 1.0, setUp: setUpBacklog(1_000_000, 10, nil), tools: catchUpTools},
-	{name: "repl-agents", title: "catch-up of 10,000 transactions of 5 rows with a round trip of 1 ms to the target, by agents", speedups: map[string]float64{"8 agents": 7, "16 agents": 12},
-		setUp: setUpBacklog(50_000, 1, later), tools: agentTools},
+	{name: "repl-capture-pg", title: "capture alone of a backlog of 1 million rows, 5 a transaction, PostgreSQL 15", goals: captureGoals(2),
+		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 1_000_000, times: 1}), tools: captureTools},
+	{name: "repl-capture-maria", title: "capture alone of a backlog of 1 million rows, 5 a transaction, MariaDB 10.11", goals: captureGoals(3), setUp: setUpBacklog(backlogOf{source: "maria", rows: 1_000_000, times: 1}), tools: captureTools},
+	{name: "repl-capture-mysql", title: "capture alone of a backlog of 1 million rows, 5 a transaction, MySQL 8.0", goals: captureGoals(3), setUp: setUpBacklog(backlogOf{source: "mysql", rows: 1_000_000, times: 1}), tools: captureTools},
+	{name: "repl-pg-5", title: "catch-up of a backlog of 1 million rows through the durable queue, 5 a transaction, PostgreSQL 15 to 15", goal: 1.0,
+		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 1_000_000, times: 1}), tools: catchUpTools},
+	{name: "repl-pg-50", title: "the same, 50 rows a transaction", goal: 1.0,
+		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 1_000_000, times: 10}), tools: catchUpTools},
+	{name: "repl-maria-pg-5", title: "catch-up of a backlog of 1 million rows through the durable queue, 5 a transaction, MariaDB 10.11 to PostgreSQL 15", goals: redpaper5,
+		setUp: setUpBacklog(backlogOf{source: "maria", target: "postgres", rows: 1_000_000, times: 1}), tools: acrossTools},
+	{name: "repl-maria-pg-50", title: "the same, 50 rows a transaction", goals: redpaper50,
+		setUp: setUpBacklog(backlogOf{source: "maria", target: "postgres", rows: 1_000_000, times: 10}), tools: acrossTools},
+	{name: "repl-pg-maria-5", title: "catch-up of a backlog of 1 million rows through the durable queue, 5 a transaction, PostgreSQL 15 to MariaDB 10.11", goals: redpaper5,
+		setUp: setUpBacklog(backlogOf{source: "postgres", target: "maria", rows: 1_000_000, times: 1}), tools: acrossTools},
+	{name: "repl-pg-maria-50", title: "the same, 50 rows a transaction", goals: redpaper50,
+		setUp: setUpBacklog(backlogOf{source: "postgres", target: "maria", rows: 1_000_000, times: 10}), tools: acrossTools},
+	{name: "repl-latency", title: "2,000 transactions of 5 rows a second, PostgreSQL 15 to 15: from commit to commit", goals: latencyGoals, setUp: setUpSteady, tools: steadyTools},
+	{name: "repl-agents", title: "catch-up of 10,000 transactions of 5 rows with a round trip of 1 ms to the target, by agents", goals: []goal{
+		{tool: "8 agents", figure: streamRate, of: "1 agents", least: 7}, {tool: "16 agents", figure: streamRate, of: "1 agents", least: 12},
+		{tool: "8 agents, one parent", figure: streamRate, of: "8 agents", least: 0.9}, {tool: "16 agents, one parent", figure: streamRate, of: "16 agents", least: 0.9}},
+		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 50_000, times: 1, slow: true, seeds: oneParentSQL}), tools: agentTools},
+	{name: "repl-unique", title: "catch-up of 400,000 rows, 5 a transaction, PostgreSQL 15 to 15, by unique indexes on the target", goals: []goal{
+		{tool: "3 indexes", figure: streamRate, of: "1 index", least: 0.9}, {tool: "5 indexes", figure: streamRate, of: "1 index", least: 0.8}},
+		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 400_000, times: 1, seeds: uniqueSQL}), tools: uniqueTools},
 }
+
+// captureGoals are against Debezium's rate.
+func captureGoals(times float64) []goal {
+	return []goal{{tool: "tidemark", figure: reading, of: "Debezium", least: times}, {tool: "tidemark", figure: rowCPU, most: 4}}
+}
+
+// What IBM's Redpaper REDP-4947 has for transactions of 5 and of 50 rows.
+var (
+	redpaper5  = []goal{{tool: "tidemark", figure: rate, least: 43_300}}
+	redpaper50 = []goal{{tool: "tidemark", figure: rate, least: 104_000}}
+)
 
 // splitAt is the size above which pgcopydb splits a table, at this scale.
 func (b *bench) splitAt(size int64) int64 { return max(1<<20, int64(float64(size)*b.scale)) }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"runtime"
 	"slices"
+	"strconv"
 	"text/tabwriter"
 	"time"
 )
@@ -22,9 +23,21 @@ type result struct {
 	Load       string // averages when the job began
 	rows       []*toolRow
 	ownCPU     float64
-	rowCPU     float64
-	speedups   map[string]float64
+	goals      []goal
 }
+
+// A goal is a limit of one figure of one tool.
+type goal struct {
+	tool, figure string
+	of           string  // another tool, as a multiple of whose figure it is meant; "": as it is
+	least, most  float64 // 0: no limit
+}
+
+// Figures that every tool has; others are of its own (sample.Figures).
+const (
+	rate   = "rows/s"
+	rowCPU = "own CPU, us a row"
+)
 
 // A toolRow is the samples of one tool.
 type toolRow struct {
@@ -36,7 +49,7 @@ type toolRow struct {
 
 func newResult(b *bench, j *job, a *arena, tools []tool) *result {
 	load, _ := os.ReadFile("/proc/loadavg") // where there is none, none is told
-	r := &result{Job: j.name, Title: j.title, Goal: j.goal, Scale: b.scale, Bytes: a.Bytes, Rows: a.Rows, ownCPU: j.ownCPU, rowCPU: j.rowCPU, speedups: j.speedups, Load: string(load[:min(14, len(load))]),
+	r := &result{Job: j.name, Title: j.title, Goal: j.goal, Scale: b.scale, Bytes: a.Bytes, Rows: a.Rows, ownCPU: j.ownCPU, goals: j.goals, Load: string(load[:min(14, len(load))]),
 		Machine: fmt.Sprintf("%d CPUs%s", runtime.NumCPU(), machine())}
 	for _, t := range tools {
 		r.rows = append(r.rows, &toolRow{Tool: t.name, Rival: t.rival})
@@ -44,18 +57,40 @@ func newResult(b *bench, j *job, a *arena, tools []tool) *result {
 	return r
 }
 
-// median of what pick takes from the samples; of an even number, the mean of the two in the middle.
+// median of what pick takes from the samples.
 func (t *toolRow) median(pick func(sample) time.Duration) time.Duration {
 	var all []time.Duration
 	for _, s := range t.Samples {
 		all = append(all, pick(s))
 	}
+	return median(all)
+}
+
+// median of an even number is the mean of the two in the middle.
+func median[T time.Duration | float64](all []T) T {
 	slices.Sort(all)
 	n := len(all)
 	if n == 0 {
 		return 0
 	}
 	return (all[(n-1)/2] + all[n/2]) / 2
+}
+
+// figure is the median of a figure of a tool; false where it has none.
+func (r *result) figure(t *toolRow, name string) (float64, bool) {
+	switch name {
+	case rate:
+		return float64(r.Rows) / t.median(wall).Seconds(), true
+	case rowCPU:
+		return t.median(own).Seconds() * 1e6 / float64(r.Rows), true
+	}
+	var all []float64
+	for _, s := range t.Samples {
+		if f, ok := s.Figures[name]; ok {
+			all = append(all, f)
+		}
+	}
+	return median(all), len(all) > 0
 }
 
 func wall(s sample) time.Duration    { return s.Wall }
@@ -120,34 +155,95 @@ func (r *result) verdicts() []verdict {
 		ratio := t.median(wall).Seconds() / best.median(wall).Seconds()
 		out = append(out, verdict{"time, of that of " + best.Tool, fmt.Sprintf("<= %.2f", r.Goal), fmt.Sprintf("%.3f", ratio), ratio <= r.Goal})
 	}
-	out = append(out, verdict{"peak RSS", fmt.Sprintf("< %d MB", rssGoal>>20), fmt.Sprintf("%d MB", t.rss()>>20), t.rss() < rssGoal})
+	out = append(out, verdict{"peak RSS of " + t.Tool, fmt.Sprintf("< %d MB", rssGoal>>20), fmt.Sprintf("%d MB", t.rss()>>20), t.rss() < rssGoal})
 	if r.ownCPU > 0 {
 		used := t.median(own).Seconds()
 		share := used / (used + t.median(servers).Seconds())
 		out = append(out, verdict{"its part of all CPU", fmt.Sprintf("< %.0f%%", r.ownCPU*100), fmt.Sprintf("%.1f%%", share*100), share < r.ownCPU})
 	}
-	if r.rowCPU > 0 {
-		used := t.median(own).Seconds() * 1e6 / float64(r.Rows)
-		out = append(out, verdict{"its CPU", fmt.Sprintf("<= %g us a row", r.rowCPU), fmt.Sprintf("%.2f us a row", used), used <= r.rowCPU})
-	}
-	return append(out, r.faster()...)
-}
-
-// faster judges how much faster tools are than the slowest.
-func (r *result) faster() (out []verdict) {
-	var slowest *toolRow
-	for _, t := range r.rows {
-		if t.complete() && (slowest == nil || t.median(wall) > slowest.median(wall)) {
-			slowest = t
-		}
-	}
-	for _, t := range r.rows {
-		if goal := r.speedups[t.Tool]; goal > 0 && t.complete() {
-			times := slowest.median(wall).Seconds() / t.median(wall).Seconds()
-			out = append(out, verdict{t.Tool + ", rate of that of " + slowest.Tool, fmt.Sprintf(">= %g", goal), fmt.Sprintf("%.1f", times), times >= goal})
+	for _, g := range r.goals {
+		if v, ok := r.judge(g); ok {
+			out = append(out, v)
 		}
 	}
 	return out
+}
+
+// judge says nothing where a tool did not run.
+func (r *result) judge(g goal) (v verdict, ok bool) {
+	row := func(name string) *toolRow {
+		if i := slices.IndexFunc(r.rows, func(t *toolRow) bool { return t.Tool == name && t.complete() }); i >= 0 {
+			return r.rows[i]
+		}
+		return nil
+	}
+	t := row(g.tool)
+	if t == nil {
+		return v, false
+	}
+	v.What = g.tool + ", " + g.figure
+	got, ok := r.figure(t, g.figure)
+	if g.of != "" {
+		v.What += ", of that of " + g.of
+		other := row(g.of)
+		if other == nil {
+			return v, false
+		}
+		base, known := r.figure(other, g.figure)
+		ok, got = ok && known, got/base
+	}
+	if !ok {
+		return v, false
+	}
+	v.Measured = figureText(got)
+	v.Goal, v.Met = ">= "+figureText(g.least), got >= g.least
+	if g.most > 0 {
+		v.Goal, v.Met = "<= "+figureText(g.most), got <= g.most
+	}
+	return v, true
+}
+
+func figureText(f float64) string {
+	if f >= 1000 {
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	}
+	return strconv.FormatFloat(f, 'g', 3, 64)
+}
+
+// printFigures prints the tools' own figures.
+func (r *result) printFigures(out io.Writer) {
+	var names []string
+	for _, t := range r.rows {
+		for _, s := range t.Samples {
+			for name := range s.Figures {
+				if !slices.Contains(names, name) {
+					names = append(names, name)
+				}
+			}
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	slices.Sort(names)
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', tabwriter.AlignRight)
+	for _, t := range r.rows {
+		fmt.Fprintf(w, "\t%s", t.Tool)
+	}
+	fmt.Fprintln(w, "\t")
+	for _, name := range names {
+		fmt.Fprint(w, name)
+		for _, t := range r.rows {
+			text := ""
+			if f, ok := r.figure(t, name); ok && t.complete() {
+				text = figureText(f)
+			}
+			fmt.Fprintf(w, "\t%s", text)
+		}
+		fmt.Fprintln(w, "\t")
+	}
+	w.Flush()
+	fmt.Fprintln(out)
 }
 
 func (r *result) print(out io.Writer) {
@@ -177,6 +273,7 @@ func (r *result) print(out io.Writer) {
 	}
 	w.Flush()
 	fmt.Fprintln(out)
+	r.printFigures(out)
 	for _, v := range r.verdicts() {
 		fmt.Fprintln(out, v)
 	}
@@ -196,11 +293,12 @@ func (r *result) print(out io.Writer) {
 // writeJSON writes all results with all samples; times are in seconds.
 func writeJSON(o options, results []*result) error {
 	type jsonSample struct {
-		Wall    float64 `json:"wall_s"`
-		Own     float64 `json:"own_cpu_s"`
-		Servers float64 `json:"server_cpu_s"`
-		Others  float64 `json:"others_cpu_s"`
-		RSS     int64   `json:"rss_bytes"`
+		Wall    float64            `json:"wall_s"`
+		Own     float64            `json:"own_cpu_s"`
+		Servers float64            `json:"server_cpu_s"`
+		Others  float64            `json:"others_cpu_s"`
+		RSS     int64              `json:"rss_bytes"`
+		Figures map[string]float64 `json:"figures,omitempty"`
 	}
 	type jsonTool struct {
 		Tool    string       `json:"tool"`
@@ -227,7 +325,7 @@ func writeJSON(o options, results []*result) error {
 		for _, t := range r.rows {
 			tool := jsonTool{Tool: t.Tool, Rival: t.Rival, Failed: t.Failed, Median: t.median(wall).Seconds()}
 			for _, s := range t.Samples {
-				tool.Samples = append(tool.Samples, jsonSample{s.Wall.Seconds(), s.Own.Seconds(), s.Servers.Seconds(), s.Others.Seconds(), s.RSS})
+				tool.Samples = append(tool.Samples, jsonSample{s.Wall.Seconds(), s.Own.Seconds(), s.Servers.Seconds(), s.Others.Seconds(), s.RSS, s.Figures})
 			}
 			j.Tools = append(j.Tools, tool)
 		}

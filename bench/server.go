@@ -52,9 +52,41 @@ var mariaOptions = []string{
 	"--default-time-zone=+00:00",
 }
 
+// mysqlOptions are those of mysqlDist's server, as mariaOptions: what they do not name has
+// MySQL's default, so innodb_flush_log_at_trx_commit and sync_binlog are 1.
+func mysqlOptions() []string {
+	return []string{
+		"--basedir=" + mysqlDist(),
+		"--lc-messages-dir=" + filepath.Join(mysqlDist(), "share"),
+		"--innodb-buffer-pool-size=2G",
+		"--innodb-redo-log-capacity=1G",
+		"--log-bin=binlog",
+		"--binlog-row-metadata=FULL",
+		"--gtid-mode=ON",
+		"--enforce-gtid-consistency=ON",
+		"--log-bin-trust-function-creators=1",
+		"--local-infile=1",
+		"--skip-name-resolve",
+		"--mysqlx=OFF",
+		"--default-time-zone=+00:00",
+	}
+}
+
+// mysqlDist is where script/install-test-deps.sh has put MySQL.
+func mysqlDist() string {
+	cache := os.Getenv("TIDEMARK_TEST_CACHE")
+	if cache == "" {
+		cache = "/var/cache/tidemark-test"
+		if dir, err := os.UserCacheDir(); os.Getuid() != 0 && err == nil {
+			cache = filepath.Join(dir, "tidemark-test")
+		}
+	}
+	return filepath.Join(cache, "mysql-8.0.33")
+}
+
 // A server is a database server that this program started.
 type server struct {
-	engine string // "postgres" or "maria"
+	engine string // "postgres", "maria" or "mysql"
 	dir    string // its folder, with data and log in it
 	port   int
 	cmd    *exec.Cmd
@@ -77,12 +109,16 @@ func serve(ctx context.Context, engine, dir string, options ...string) (*server,
 	if s.port, err = freePort(); err != nil {
 		return nil, err
 	}
-	if s.engine == "postgres" {
+	own := []string{"--no-defaults", "--datadir=" + s.data(), "--port=" + strconv.Itoa(s.port),
+		"--bind-address=127.0.0.1", "--socket=" + filepath.Join(dir, "socket"), "--pid-file=" + filepath.Join(dir, "pid"),
+		"--init-file=" + s.initFile(), "--server-id=" + strconv.Itoa(s.port)}
+	switch s.engine {
+	case "postgres":
 		s.cmd = exec.Command(postgresBin+"/postgres", "-D", s.data(), "-p", strconv.Itoa(s.port))
-	} else {
-		s.cmd = exec.Command("mariadbd", append([]string{"--no-defaults", "--datadir=" + s.data(), "--port=" + strconv.Itoa(s.port),
-			"--bind-address=127.0.0.1", "--socket=" + filepath.Join(dir, "socket"), "--pid-file=" + filepath.Join(dir, "pid"),
-			"--init-file=" + s.initFile(), "--server-id=" + strconv.Itoa(s.port)}, mariaOptions...)...)
+	case "maria":
+		s.cmd = exec.Command("mariadbd", append(own, mariaOptions...)...)
+	case "mysql":
+		s.cmd = exec.Command(filepath.Join(mysqlDist(), "bin", "mysqld"), append(own, mysqlOptions()...)...)
 	}
 	s.cmd.Args = append(s.cmd.Args, options...)
 	if err := s.spawn(as); err != nil {
@@ -119,6 +155,8 @@ func (s *server) initialise(ctx context.Context, as *syscall.Credential) error {
 		// initdb opens the file by name as its own user, who cannot open our pipe: the shell makes one.
 		cmd = exec.CommandContext(ctx, "sh", "-c", `echo `+password+` | "$0" "$@" --pwfile=/dev/stdin`,
 			postgresBin+"/initdb", "-D", building, "-U", account, "-A", "scram-sha-256", "--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C")
+	} else if s.engine == "mysql" {
+		cmd = exec.CommandContext(ctx, filepath.Join(mysqlDist(), "bin", "mysqld"), append([]string{"--no-defaults", "--datadir=" + building, "--initialize-insecure"}, mysqlOptions()...)...)
 	} else {
 		cmd = exec.CommandContext(ctx, "mariadb-install-db", "--no-defaults", "--datadir="+building,
 			"--auth-root-authentication-method=normal", "--skip-test-db", "--innodb-log-file-size=1G")
@@ -141,8 +179,11 @@ func (s *server) initialise(ctx context.Context, as *syscall.Credential) error {
 		}
 	} else {
 		// With skip-name-resolve the account is another one than root@localhost.
-		who := account + "@'127.0.0.1'"
-		sql := "SET sql_log_bin = 0;\nCREATE USER IF NOT EXISTS " + who + " IDENTIFIED BY '" + password + "';\nGRANT ALL ON *.* TO " + who + " WITH GRANT OPTION;\n"
+		who, by := account+"@'127.0.0.1'", "IDENTIFIED BY"
+		if s.engine == "mysql" {
+			by = "IDENTIFIED WITH mysql_native_password BY" // all clients know it
+		}
+		sql := "SET sql_log_bin = 0;\nCREATE USER IF NOT EXISTS " + who + " " + by + " '" + password + "';\nGRANT ALL ON *.* TO " + who + " WITH GRANT OPTION;\n"
 		if err := os.WriteFile(s.initFile(), []byte(sql), 0o644); err != nil {
 			return err
 		}
@@ -206,7 +247,7 @@ func (s *server) quit() syscall.Signal {
 func (s *server) stop(clean bool) {
 	quit, patience := s.quit(), 20*time.Second
 	if clean {
-		quit = map[string]syscall.Signal{"postgres": syscall.SIGINT, "maria": syscall.SIGTERM}[s.engine]
+		quit = map[string]syscall.Signal{"postgres": syscall.SIGINT, "maria": syscall.SIGTERM, "mysql": syscall.SIGTERM}[s.engine]
 		patience = 3 * time.Minute
 	}
 	_ = s.cmd.Process.Signal(quit) // it may have ended by itself
@@ -220,7 +261,7 @@ func (s *server) stop(clean bool) {
 
 // url is how tools name a database of this server, with the password.
 func (s *server) url(db string) string {
-	scheme := map[string]string{"postgres": "postgres", "maria": "mysql"}[s.engine]
+	scheme := map[string]string{"postgres": "postgres", "maria": "mysql", "mysql": "mysql"}[s.engine]
 	return fmt.Sprintf("%s://%s:%s@127.0.0.1:%d/%s", scheme, account, password, s.port, db)
 }
 
@@ -273,16 +314,17 @@ func (s *server) settle(ctx context.Context) error {
 	if s.engine == "postgres" {
 		return s.exec(ctx, "", "CHECKPOINT")
 	}
-	// MariaDB has no CHECKPOINT: without leave to keep dirty pages, it writes them.
+	// MySQL has no CHECKPOINT: without leave to keep dirty pages, it writes them.
 	if err := s.exec(ctx, "", "SET GLOBAL innodb_max_dirty_pages_pct = 0"); err != nil {
 		return err
 	}
 	for range 600 {
-		dirty, err := s.query(ctx, "", "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'innodb_buffer_pool_pages_dirty'")
+		dirty, err := s.query(ctx, "", "SHOW GLOBAL STATUS LIKE 'innodb_buffer_pool_pages_dirty'")
 		if err != nil {
 			return err
 		}
-		if n, err := strconv.Atoi(dirty); err == nil && n < 100 {
+		_, count, _ := strings.Cut(dirty, "\t")
+		if n, err := strconv.Atoi(count); err == nil && n < 100 {
 			break
 		}
 		select {
@@ -300,7 +342,7 @@ func (s *server) credential() (*syscall.Credential, error) {
 	if os.Getuid() != 0 {
 		return nil, nil
 	}
-	u, err := user.Lookup(map[string]string{"postgres": "postgres", "maria": "mysql"}[s.engine])
+	u, err := user.Lookup(map[string]string{"postgres": "postgres", "maria": "mysql", "mysql": "mysql"}[s.engine])
 	if err != nil {
 		return nil, err
 	}

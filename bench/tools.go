@@ -14,6 +14,10 @@ type tool struct {
 	name  string
 	into  *server // emptied before each run, and verified after it; nil: nothing is written
 	rival bool
+	// extra is what the target's tables have besides the source's: indexes, foreign keys.
+	extra map[string]fact
+	// figures finds in the log what else is to be told of a run; nil: nothing.
+	figures func(log string) (map[string]float64, error)
 	// before makes the state to begin from, in place of an empty into; nil: that.
 	before func(context.Context) error
 	// steps are the commands, step after step; those of one step run at the same

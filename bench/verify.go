@@ -48,6 +48,9 @@ func canonical(engine, column string) string {
 		"maria": {"text": "cast(%s as char)", "cents": "cast(%s as char)", "time": "date_format(%s, '%%Y-%%m-%%d %%H:%%i:%%s')", "bool": "cast(%s as char)",
 			"float": "cast(cast(floor(%s * 1000) as signed) as char)", "bytes": "md5(%s)"},
 	}
+	if engine == "mysql" {
+		engine = "maria"
+	}
 	return "coalesce(" + fmt.Sprintf(forms[engine][kind], name) + ", '~')"
 }
 
@@ -81,7 +84,7 @@ func (s *server) fact(ctx context.Context, t table, sums bool) (fact, error) {
 	}
 	sql := fmt.Sprintf(`SELECT count(*), (SELECT count(*) FROM pg_index WHERE indrelid = '%[1]s'::regclass),
 		(SELECT count(*) FROM pg_constraint WHERE conrelid = '%[1]s'::regclass AND contype = 'f'), %[2]s FROM %[1]s`, name, sum)
-	if s.engine == "maria" {
+	if s.engine != "postgres" {
 		sql = fmt.Sprintf(`SELECT count(*), (SELECT count(DISTINCT index_name) FROM information_schema.statistics WHERE table_schema = '%[3]s' AND table_name = '%[1]s'),
 			(SELECT count(*) FROM information_schema.referential_constraints WHERE constraint_schema = '%[3]s' AND table_name = '%[1]s'), %[2]s FROM %[1]s`, name, sum, database)
 	}
@@ -105,7 +108,7 @@ func (s *server) fact(ctx context.Context, t table, sums bool) (fact, error) {
 // find gives the name under which a table can be selected from: tools choose
 // different schemas in PostgreSQL for what was a database in MariaDB.
 func (s *server) find(ctx context.Context, name string) (string, error) {
-	if s.engine == "maria" {
+	if s.engine != "postgres" {
 		return name, nil
 	}
 	found, err := s.query(ctx, database, `SELECT c.oid::regclass FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -126,7 +129,7 @@ func (s *server) sumOf(t table) string {
 		values = append(values, canonical(s.engine, c))
 	}
 	hash := "md5(concat_ws('|', " + strings.Join(values, ", ") + "))"
-	if s.engine == "maria" {
+	if s.engine != "postgres" {
 		return "sum(cast(conv(left(" + hash + ", 8), 16, 10) as unsigned))"
 	}
 	return "sum(('x' || left(" + hash + ", 8))::bit(32)::bigint)"

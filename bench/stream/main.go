@@ -1,25 +1,30 @@
-// Command stream follows a slot of PostgreSQL, alone or into another database, until
-// so many transactions have come, for measuring parts of tidemark by themselves:
+// Command stream measures parts of tidemark by themselves: it follows the log of a server, alone
+// or into another database, until so many transactions have come, or makes a steady load for
+// a stream of the program.
 //
-//	stream capture SOURCE SLOT PUBLICATION TRANSACTIONS
+//	stream capture SOURCE STREAM PUBLICATION|FILE:POSITION TRANSACTIONS
 //	stream apply SOURCE SLOT PUBLICATION TRANSACTIONS TARGET AGENTS COMMITCOUNT
+//	stream steady SOURCE TARGET TRANSACTIONS-A-SECOND TRANSACTIONS TIDEMARK ARGUMENTS...
 //
 // With TIDEMARK_CPUPROFILE it writes a CPU profile to the file of that name.
 package main
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"runtime/pprof"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/mysql"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
 
@@ -33,7 +38,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) error {
-	if len(args) != 5 && len(args) != 8 {
+	if len(args) < 5 {
 		return errors.New("see the source for its arguments")
 	}
 	if file := os.Getenv("TIDEMARK_CPUPROFILE"); file != "" {
@@ -51,36 +56,86 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	from, err := postgres.Open(ctx, args[1], postgres.Options{})
+	switch {
+	case args[0] == "capture" && len(args) == 5:
+		return captureAlone(ctx, args[1], args[2], args[3], transactions)
+	case args[0] == "apply" && len(args) == 8:
+		return replicate(ctx, args[1:4], transactions, args[5:])
+	case args[0] == "steady" && len(args) > 5:
+		perSecond, err := strconv.Atoi(args[3])
+		if err != nil {
+			return err
+		}
+		return steady(ctx, args[1], args[2], perSecond, transactions, args[5:])
+	}
+	return errors.New("see the source for its arguments")
+}
+
+// A source is a stream of either engine.
+type source interface {
+	Run(ctx context.Context, emit func(*tidemark.Tx) error) error
+	Close()
+}
+
+func follow(ctx context.Context, url, name, where string) (source, func() error, error) {
+	if strings.HasPrefix(url, "postgres:") {
+		e, err := postgres.Open(ctx, url, postgres.Options{})
+		if err != nil {
+			return nil, nil, err
+		}
+		s, err := e.Follow(ctx, postgres.Slot{Name: name, Publication: where}, 0)
+		return s, e.Close, err
+	}
+	e, err := mysql.Open(ctx, url, mysql.Options{})
+	if err != nil {
+		return nil, nil, err
+	}
+	file, offset, _ := strings.Cut(where, ":")
+	number, err := strconv.ParseUint(file[strings.LastIndexByte(file, '.')+1:], 10, 32)
+	if err != nil {
+		return nil, nil, err
+	}
+	pos, err := strconv.ParseUint(offset, 10, 32)
+	if err != nil {
+		return nil, nil, err
+	}
+	s, err := e.Follow(ctx, name, number<<32|pos)
+	return s, e.Close, err
+}
+
+// captureAlone says how fast rows came, from the first to the last.
+func captureAlone(ctx context.Context, url, name, where string, transactions int) error {
+	s, closeAll, err := follow(ctx, url, name, where)
 	if err != nil {
 		return err
 	}
-	defer from.Close()
-	s, err := from.Follow(ctx, postgres.Slot{Name: args[2], Publication: args[3]}, 0)
-	if err != nil {
-		return err
-	}
+	defer closeAll()
 	defer s.Close()
-	start := time.Now()
-	var rows int64
-	if args[0] == "capture" {
-		rows, err = capture(ctx, s, transactions)
-	} else {
-		rows, err = replicate(ctx, s, transactions, args[5:])
-	}
+	var start time.Time
+	rows, err := capture(ctx, s, transactions, &start)
 	if err != nil {
 		return err
 	}
 	took := time.Since(start)
-	fmt.Printf("%d transactions, %d rows, %.2f s, %.0f rows/s\n", transactions, rows, took.Seconds(), float64(rows)/took.Seconds())
-	return nil
+	fmt.Printf("%d transactions, %d rows, %.2f s\n", transactions, rows, took.Seconds())
+	return printFigures(map[string]float64{"rows/s while reading": float64(rows) / took.Seconds()})
+}
+
+// printFigures prints them as bench reads them.
+func printFigures(figures map[string]float64) error {
+	text, err := json.Marshal(figures)
+	fmt.Printf("figures: %s\n", text)
+	return err
 }
 
 var errEnough = errors.New("enough")
 
-// capture follows into nothing.
-func capture(ctx context.Context, s *postgres.Stream, transactions int) (rows int64, err error) {
+// capture follows into nothing. began is when the first transaction came.
+func capture(ctx context.Context, s source, transactions int, began *time.Time) (rows int64, err error) {
 	err = s.Run(ctx, func(tx *tidemark.Tx) error {
+		if rows == 0 {
+			*began = time.Now()
+		}
 		rows += int64(tx.Rows)
 		if !tx.More {
 			transactions--
@@ -97,22 +152,33 @@ func capture(ctx context.Context, s *postgres.Stream, transactions int) (rows in
 }
 
 // replicate follows into a database, through memory.
-func replicate(ctx context.Context, s *postgres.Stream, transactions int, args []string) (rows int64, err error) {
+func replicate(ctx context.Context, of []string, transactions int, args []string) error {
+	from, err := postgres.Open(ctx, of[0], postgres.Options{})
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	s, err := from.Follow(ctx, postgres.Slot{Name: of[1], Publication: of[2]}, 0)
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	start, wanted := time.Now(), transactions
 	opt := apply.Options{Queue: "bench"}
 	if opt.Agents, err = strconv.Atoi(args[1]); err != nil {
-		return 0, err
+		return err
 	}
 	if opt.CommitCount, err = strconv.Atoi(args[2]); err != nil {
-		return 0, err
+		return err
 	}
 	to, err := postgres.Open(ctx, args[0], postgres.Options{})
 	if err != nil {
-		return 0, err
+		return err
 	}
 	defer to.Close()
 	db, err := to.Describe(ctx, nil)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	tables := map[tidemark.TableID]*tidemark.Table{}
 	for _, table := range db.Tables {
@@ -123,7 +189,7 @@ func replicate(ctx context.Context, s *postgres.Stream, transactions int, args [
 	r := apply.New(to, opt)
 	p, err := r.Start(ctx, 0)
 	if err != nil {
-		return 0, err
+		return err
 	}
 	g := flow.NewGroup(ctx)
 	in := flow.NewBuffer(1000, 8<<20, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
@@ -148,6 +214,10 @@ func replicate(ctx context.Context, s *postgres.Stream, transactions int, args [
 		return err
 	})
 	r.Go(g, in, p)
-	err = g.Wait()
-	return r.Stats().Rows, err
+	if err := g.Wait(); err != nil {
+		return err
+	}
+	took, rows := time.Since(start), r.Stats().Rows
+	fmt.Printf("%d transactions, %d rows, %.2f s, %.0f rows/s\n", wanted, rows, took.Seconds(), float64(rows)/took.Seconds())
+	return nil
 }

@@ -1,7 +1,5 @@
 -- Transactions of one insert, three updates and one delete, or of so many times these.
 -- The oldest rows go; the updated ones are drawn from the rest.
-SET synchronous_commit = off;
-SELECT setseed(0.5);
 CREATE PROCEDURE traffic(transactions int, times int) LANGUAGE plpgsql AS $$
 DECLARE
     oldest bigint; newest bigint; one bigint; row account;

@@ -7,6 +7,8 @@ CREATE TABLE account (
     c1 int, c2 int, c3 int, c4 bigint, c5 bigint,
     f1 boolean, f2 boolean, score double precision, tag varchar(12), note text);
 CREATE TABLE finish (id int PRIMARY KEY);
+CREATE TABLE country (code char(2) PRIMARY KEY);
+INSERT INTO country VALUES ('DE');
 
 CREATE FUNCTION account(n bigint) RETURNS account LANGUAGE sql IMMUTABLE AS $$
     SELECT n, (n * 7919 % 1000)::int, (n % 9)::smallint, 'A'::char(1), 'Holder of account number ' || n,

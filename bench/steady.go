@@ -1,0 +1,80 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+const (
+	steadyRate    = 2000 // transactions a second
+	steadySeconds = 24   // at scale 1; so 48,000 of 200,000 rows are deleted
+)
+
+var latencyGoals = []goal{
+	{tool: "durable queue", figure: "end to end, p50 ms", most: 20}, {tool: "durable queue", figure: "end to end, p99 ms", most: 100},
+	{tool: "durable queue", figure: "commit to commit, p50 ms", most: 20}, {tool: "durable queue", figure: "commit to commit, p99 ms", most: 100},
+	{tool: "direct queue", figure: "end to end, p50 ms", most: 5}, {tool: "direct queue", figure: "commit to commit, p50 ms", most: 5},
+}
+
+// setUpSteady starts two servers that keep the times of commits, and fills the first.
+func setUpSteady(ctx context.Context, b *bench, a *arena) (err error) {
+	a.tables = replTables
+	keep := []string{"-c", "track_commit_timestamp=on", "-c", "wal_level=logical"}
+	if a.source, err = b.scratchServer(ctx, a, "postgres", keep...); err != nil {
+		return err
+	}
+	if a.target, err = b.scratchServer(ctx, a, "postgres", keep...); err != nil {
+		return err
+	}
+	if err := command(ctx, "go", "build", "-o", filepath.Join(b.dir, "stream"), "./bench/stream"); err != nil {
+		return err
+	}
+	if err := b.buildTidemark(ctx); err != nil {
+		return err
+	}
+	if err := b.script("repl.pg.sql")(ctx, a.source); err != nil {
+		return err
+	}
+	if err := a.source.analyze(ctx, a.tables); err != nil {
+		return err
+	}
+	a.content, err = a.source.content(ctx, a.tables)
+	a.Rows = int64(b.steadyTransactions() * 5)
+	return err
+}
+
+func (b *bench) steadyTransactions() int { return max(100, int(steadyRate*steadySeconds*b.scale)) }
+
+func steadyTools(b *bench, a *arena) (out []tool) {
+	for _, queue := range []string{"durable", "direct"} {
+		state := filepath.Join(b.dir, "steady-"+queue)
+		env := []string{"TIDEMARK_STATE=" + filepath.Join(state, "catalog.db")}
+		replicate := []string{b.tidemark, "replicate", a.source.url(database), a.target.url(database), "--queue", queue}
+		out = append(out, tool{name: queue + " queue", figures: printedFigures,
+			before: func(ctx context.Context) error {
+				if err := a.source.dropSlots(ctx); err != nil {
+					return err
+				}
+				if err := a.source.exec(ctx, database, "DROP PUBLICATION IF EXISTS "+publication); err != nil {
+					return err
+				}
+				if err := a.target.empty(ctx); err != nil {
+					return err
+				}
+				if err := os.RemoveAll(state); err != nil {
+					return err
+				}
+				return b.command(ctx, env, append(replicate, "--until", "now", "--progress", "none")...)
+			},
+			steps: func(string) ([][]step, error) {
+				args := []string{filepath.Join(b.dir, "stream"), "steady", a.source.url(database), a.target.url(database), strconv.Itoa(steadyRate), fmt.Sprint(b.steadyTransactions())}
+				args = append(append(args, replicate...), "--json", "--monitor-interval", "1s")
+				return [][]step{{{args: append(args, strings.Fields(b.tidemarkArgs)...), env: env}}}, nil
+			}})
+	}
+	return out
+}

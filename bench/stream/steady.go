@@ -1,0 +1,323 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A report is of tidemark, what we look at of it.
+type report struct {
+	Event  string
+	Report struct {
+		Stream struct {
+			Transactions int64   `json:"trans_applied"`
+			EndToEnd     latency `json:"end2end_latency"`
+			Capture      latency `json:"capture_latency"`
+			Queue        latency `json:"qlatency"`
+			Apply        latency `json:"apply_latency"`
+		}
+	}
+}
+
+type latency struct{ Mean, P50, P99 float64 }
+
+// steady starts a stream of tidemark, makes so many transactions of five rows a second on
+// the source, ends it when the target has them all, and prints what latencies it reports,
+// and what those are by the times of commits that both servers keep.
+func steady(ctx context.Context, source, target string, perSecond, transactions int, command []string) error {
+	f, err := startStream(ctx, command)
+	if err != nil {
+		return err
+	}
+	defer f.kill()
+	if err := f.following(ctx); err != nil {
+		return err
+	}
+	from, err := pgx.Connect(ctx, source)
+	if err != nil {
+		return err
+	}
+	defer from.Close(ctx)
+	to, err := pgx.Connect(ctx, target)
+	if err != nil {
+		return err
+	}
+	defer to.Close(ctx)
+	l := &load{url: source, perSecond: perSecond, transactions: transactions}
+	if err := from.QueryRow(ctx, "SELECT min(id), max(id) FROM account").Scan(&l.oldest, &l.newest); err != nil {
+		return err
+	}
+	if l.newest-l.oldest < 2*int64(transactions) {
+		return errors.New("the table is too small for so many transactions")
+	}
+	if err := l.run(ctx); err != nil {
+		return err
+	}
+	if err := awaitEnd(ctx, from, to); err != nil {
+		return err
+	}
+	r, err := f.end()
+	if err != nil {
+		return err
+	}
+	if err := equal(ctx, from, to); err != nil {
+		return err
+	}
+	figures, err := l.figures(ctx, from, to, r)
+	if err != nil {
+		return err
+	}
+	cpu := f.cmd.ProcessState.UserTime() + f.cmd.ProcessState.SystemTime()
+	figures["CPU of tidemark, us a transaction"] = float64(cpu.Microseconds()) / float64(transactions)
+	return printFigures(figures)
+}
+
+// A stream is tidemark at work.
+type stream struct {
+	cmd     *exec.Cmd
+	begun   chan struct{} // closed when it follows
+	done    chan struct{} // closed when it has ended
+	report  report
+	exitErr error
+}
+
+func startStream(ctx context.Context, command []string) (*stream, error) {
+	f := &stream{cmd: exec.CommandContext(ctx, command[0], command[1:]...), begun: make(chan struct{}), done: make(chan struct{})}
+	f.cmd.Stderr = os.Stderr
+	out, err := f.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := f.cmd.Start(); err != nil {
+		return nil, err
+	}
+	go func() {
+		defer close(f.done)
+		lines := bufio.NewScanner(out)
+		lines.Buffer(nil, 1<<20)
+		following := false
+		for lines.Scan() {
+			var r report
+			if json.Unmarshal(lines.Bytes(), &r) != nil {
+				continue
+			}
+			if r.Event == "stream" && !following {
+				following = true
+				close(f.begun)
+			}
+			if r.Event == "report" {
+				f.report = r
+			}
+		}
+		f.exitErr = f.cmd.Wait()
+	}()
+	return f, nil
+}
+
+func (f *stream) kill() {
+	_ = f.cmd.Process.Kill() // it may have ended
+	<-f.done
+}
+
+// following waits until the stream follows.
+func (f *stream) following(ctx context.Context) error {
+	select {
+	case <-f.begun:
+		return nil
+	case <-f.done:
+		return fmt.Errorf("tidemark ended: %w", f.exitErr)
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Minute):
+		return errors.New("tidemark does not follow within a minute")
+	}
+}
+
+// end interrupts it as Ctrl-C does.
+func (f *stream) end() (report, error) {
+	if err := f.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		return report{}, err
+	}
+	<-f.done
+	if f.report.Event == "" {
+		return report{}, fmt.Errorf("tidemark ended without a report: %w", f.exitErr)
+	}
+	return f.report, nil
+}
+
+// A load is transactions at a steady rate.
+type load struct {
+	url                     string
+	perSecond, transactions int
+	oldest, newest          int64 // rows of the table before
+	late                    time.Duration
+	mu                      sync.Mutex
+}
+
+const connections = 8
+
+var statements = map[string]string{
+	"i": "INSERT INTO account SELECT a.* FROM account($1::bigint) a",
+	"u": "UPDATE account SET balance = balance + 1, moves = moves + 1, changed = changed + interval '1 minute' WHERE id = $1::bigint",
+	"d": "DELETE FROM account WHERE id = $1::bigint",
+}
+
+// run does transaction n at its time n/perSecond, or as soon after as it can.
+func (l *load) run(ctx context.Context) error {
+	start := time.Now().Add(200 * time.Millisecond) // until then all are connected
+	errs := make([]error, connections)
+	var all sync.WaitGroup
+	for c := range connections {
+		all.Go(func() { errs[c] = l.session(ctx, c, start) })
+	}
+	all.Wait()
+	took, due := time.Since(start), time.Duration(l.transactions)*time.Second/time.Duration(l.perSecond)
+	if err := errors.Join(errs...); err != nil {
+		return err
+	}
+	fmt.Printf("%d transactions in %.2f s; at most %v late\n", l.transactions, took.Seconds(), l.late)
+	if took > due+due/50+100*time.Millisecond {
+		return fmt.Errorf("the source did not keep up: %v for what was to take %v", took, due)
+	}
+	return nil
+}
+
+func (l *load) session(ctx context.Context, c int, start time.Time) error {
+	conn, err := pgconn.Connect(ctx, l.url)
+	if err != nil {
+		return err
+	}
+	defer conn.Close(ctx)
+	for name, sql := range statements {
+		if _, err := conn.Prepare(ctx, name, sql, nil); err != nil {
+			return err
+		}
+	}
+	var late time.Duration
+	for n := c; n < l.transactions; n += connections {
+		due := start.Add(time.Duration(n) * time.Second / time.Duration(l.perSecond))
+		time.Sleep(time.Until(due))
+		late = max(late, time.Since(due))
+		if err := l.transaction(ctx, conn, int64(n), c); err != nil {
+			return err
+		}
+	}
+	l.mu.Lock()
+	l.late = max(l.late, late)
+	l.mu.Unlock()
+	return nil
+}
+
+// transaction inserts a row, updates three of those that are neither new nor to be deleted,
+// and deletes one, all in one round trip, which makes it a transaction. Each connection
+// has rows of its own to update, so none waits for another.
+func (l *load) transaction(ctx context.Context, conn *pgconn.PgConn, n int64, c int) error {
+	p := conn.StartPipeline(ctx)
+	send := func(name string, id int64) {
+		p.SendQueryPrepared(name, [][]byte{strconv.AppendInt(nil, id, 10)}, nil, nil)
+	}
+	send("i", l.newest+1+n)
+	first := l.oldest + int64(l.transactions)
+	for range 3 {
+		send("u", first+rand.Int64N((l.newest-first)/connections)*connections+int64(c))
+	}
+	send("d", l.oldest+n)
+	err := p.Sync()
+	for err == nil {
+		var r any
+		if r, err = p.GetResults(); err != nil || r == nil {
+			break
+		}
+		if reader, ok := r.(*pgconn.ResultReader); ok {
+			var tag pgconn.CommandTag
+			if tag, err = reader.Close(); err == nil && tag.RowsAffected() != 1 {
+				err = fmt.Errorf("%s: %d rows", tag, tag.RowsAffected())
+			}
+		}
+	}
+	return errors.Join(err, p.Close())
+}
+
+// awaitEnd waits until the target has a row that is written to the source now.
+func awaitEnd(ctx context.Context, from, to *pgx.Conn) error {
+	var id int
+	if err := from.QueryRow(ctx, "INSERT INTO finish SELECT coalesce(max(id), 0) + 1 FROM finish RETURNING id").Scan(&id); err != nil {
+		return err
+	}
+	for began := time.Now(); time.Since(began) < time.Minute; time.Sleep(10 * time.Millisecond) {
+		var there bool
+		if err := to.QueryRow(ctx, "SELECT EXISTS (SELECT FROM finish WHERE id = $1)", id).Scan(&there); err != nil || there {
+			return err
+		}
+	}
+	return errors.New("the target does not have all within a minute")
+}
+
+// equal compares both sides.
+func equal(ctx context.Context, from, to *pgx.Conn) error {
+	var rows, sums [2]int64
+	for i, conn := range []*pgx.Conn{from, to} {
+		if err := conn.QueryRow(ctx, "SELECT count(*), sum(hashtext(a::text)) FROM account a").Scan(&rows[i], &sums[i]); err != nil {
+			return err
+		}
+	}
+	if rows[0] != rows[1] || sums[0] != sums[1] {
+		return fmt.Errorf("the target differs: %d rows with the sum %d, not %d with %d", rows[1], sums[1], rows[0], sums[0])
+	}
+	return nil
+}
+
+// figures are tidemark's latencies, and those by the commit times of the rows that were
+// inserted, in milliseconds.
+func (l *load) figures(ctx context.Context, from, to *pgx.Conn, r report) (map[string]float64, error) {
+	var at [2][]int64
+	for i, conn := range []*pgx.Conn{from, to} {
+		rows, err := conn.Query(ctx, "SELECT (extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000000)::bigint FROM account WHERE id > $1 ORDER BY id", l.newest)
+		if err != nil {
+			return nil, err
+		}
+		if at[i], err = pgx.CollectRows(rows, pgx.RowTo[int64]); err != nil {
+			return nil, err
+		}
+	}
+	if len(at[0]) != l.transactions || len(at[1]) != l.transactions {
+		return nil, fmt.Errorf("%d and %d new rows, not %d", len(at[0]), len(at[1]), l.transactions)
+	}
+	took := make([]float64, l.transactions)
+	var mean float64
+	for n := range took {
+		took[n] = float64(at[1][n]-at[0][n]) / 1000
+		mean += took[n] / float64(l.transactions)
+	}
+	steadily := slices.Clone(took[min(l.perSecond, l.transactions/2):])
+	slices.Sort(took)
+	slices.Sort(steadily)
+	quantile := func(of []float64, q float64) float64 { return of[int(q*float64(len(of)-1)+0.5)] }
+	s := r.Report.Stream
+	if s.Transactions < int64(l.transactions) {
+		return nil, fmt.Errorf("the report has %d transactions, not %d", s.Transactions, l.transactions)
+	}
+	if parts := s.Capture.Mean + s.Queue.Mean + s.Apply.Mean; parts < 0.99*s.EndToEnd.Mean-0.02 || parts > 1.01*s.EndToEnd.Mean+0.02 {
+		return nil, fmt.Errorf("the split does not add up: %.3f + %.3f + %.3f ms are not %.3f ms", s.Capture.Mean, s.Queue.Mean, s.Apply.Mean, s.EndToEnd.Mean)
+	}
+	return map[string]float64{
+		"end to end, mean ms": s.EndToEnd.Mean, "end to end, p50 ms": s.EndToEnd.P50, "end to end, p99 ms": s.EndToEnd.P99,
+		"of it capture, mean ms": s.Capture.Mean, "of it queue, mean ms": s.Queue.Mean, "of it apply, mean ms": s.Apply.Mean,
+		"commit to commit, mean ms": mean, "commit to commit, p50 ms": quantile(took, 0.5), "commit to commit, p99 ms": quantile(took, 0.99),
+		"commit to commit, p99 ms after a second": quantile(steadily, 0.99), "load, latest ms": float64(l.late.Microseconds()) / 1000,
+	}, nil
+}
