@@ -32,7 +32,7 @@ var rooms = map[string]room{
 	"flow": {floor: 1},
 
 	// Engines know the vocabulary and nothing else.
-	"postgres": {floor: 2, imports: "."},
+	"postgres": {floor: 2, imports: ". internal/spool"},
 	"mysql":    {floor: 2, imports: ".", tests: "postgres apply flow"},
 	"sqlfile":  {floor: 2, imports: "."},
 
@@ -43,7 +43,7 @@ var rooms = map[string]room{
 	"catalog": {floor: 2, imports: ". flow internal/filelock"},
 	"advisor": {floor: 2, imports: ". flow"},
 	"capture": {floor: 2, imports: ". flow"},
-	"apply":   {floor: 2, imports: ". flow", tests: "postgres"},
+	"apply":   {floor: 2, imports: ". flow internal/spool", tests: "postgres"},
 
 	// A queue's log, the stores that it can be in, and what each of them has to do.
 	"queue":           {floor: 2, imports: ".", tests: "queue/queuetest"},
@@ -58,6 +58,7 @@ var rooms = map[string]room{
 	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream apply catalog advisor engines job"},
 
 	"internal/filelock": {},
+	"internal/spool":    {imports: "."},
 	"internal/testdb":   {imports: "."},
 
 	// Other tools are compared with the program as users run it.

@@ -94,6 +94,13 @@ type DateKeeper interface {
 	KeepDates()
 }
 
+// A Spooler is a Stream that gets transactions before they are committed, and keeps them.
+type Spooler interface {
+	// Spool says how many bytes of them may be in memory; others are kept in files of the
+	// folder dir. It comes before Run.
+	Spool(dir string, memory int64)
+}
+
 // Stats is a Meter's reading.
 type Stats struct {
 	Transactions, Rows, Bytes int64          // handed on

@@ -28,6 +28,9 @@ type ReplicateSpec struct {
 	// Conflict is what becomes of changes that the target does not fit, where the rules say
 	// nothing of their table.
 	Conflict tidemark.Conflict
+	// CaptureMemory is for transactions that come before they are committed; files of
+	// Apply.Spool have the rest.
+	CaptureMemory int64
 	// Queue is what lies between the two: direct, durable or the URL of a server; "" means
 	// what the stream has, and direct for a new one. OpenQueue opens one that is not direct.
 	Queue       string

@@ -144,6 +144,9 @@ func (r *replicating) prepare(stream capture.Stream, moves []tidemark.Move) {
 	if keeper, ok := stream.(capture.DateKeeper); ok && r.into().Name() != "postgres" {
 		keeper.KeepDates()
 	}
+	if spooler, ok := stream.(capture.Spooler); ok {
+		spooler.Spool(r.spec.Apply.Spool, r.spec.CaptureMemory)
+	}
 }
 
 // A finder is a target that can say what a stream into some tables will meet.

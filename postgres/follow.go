@@ -6,23 +6,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/tidemarkdb/tidemark"
 )
-
-// A Slot names what a stream of changes hangs on: a logical replication slot with
-// pgoutput, and a publication that says which tables are in it.
-type Slot struct {
-	Name        string
-	Publication string
-}
 
 // A Stream follows the log of the server from a slot on. Run and Release may be
 // called at once.
@@ -41,6 +30,8 @@ type Stream struct {
 	// filtered is not nil where the publication has row filters: names of its tables.
 	filtered map[uint32]tidemark.TableID
 
+	open opened
+
 	mu       sync.Mutex
 	emitted  uint64        // End of the last transaction given away
 	released uint64        // and of the last that its taker no longer needs from here
@@ -55,166 +46,22 @@ type Stream struct {
 // applied (see applier.mark).
 const appliedPrefix = "tidemark.applied"
 
-// outputSQL is the protocol's version and options by what servers know. In-progress
-// transactions are not streamed: the server keeps them on its own disk until they
-// commit.
+// outputSQL is the protocol's version and options by what servers know. Large
+// transactions come before they are committed (see opened), where the server can do that.
+// Prepared ones come whole at COMMIT PREPARED: a target could not make use of them before.
 func (s *Stream) outputSQL() string {
 	opts := []string{"publication_names " + quoteLiteral(quoteIdent(s.slot.Publication))}
 	switch {
 	case s.e.major >= 16:
-		opts = append(opts, "proto_version '4'", "messages 'true'")
+		opts = append(opts, "proto_version '4'", "messages 'true'", "streaming 'on'")
 	case s.e.major >= 15:
-		opts = append(opts, "proto_version '3'", "messages 'true'")
+		opts = append(opts, "proto_version '3'", "messages 'true'", "streaming 'on'")
 	case s.e.major >= 14:
-		opts = append(opts, "proto_version '2'", "messages 'true'")
+		opts = append(opts, "proto_version '2'", "messages 'true'", "streaming 'on'")
 	default:
 		opts = append(opts, "proto_version '1'")
 	}
 	return strings.Join(opts, ", ")
-}
-
-// replication opens a session that speaks the replication protocol.
-func (e *Engine) replication(ctx context.Context) (*pgconn.PgConn, error) {
-	cfg := e.cfg.Config.Copy()
-	cfg.RuntimeParams["replication"] = "database"
-	conn, err := pgconn.ConnectConfig(ctx, cfg)
-	if err != nil {
-		return nil, e.connectFailed(ctx, err)
-	}
-	return conn, nil
-}
-
-// CreateSlot makes the publication, if it is not there, and the slot, and says from
-// which place of the log the stream will begin. The next Freeze sees the database as it
-// was at that place, so that a copy and the stream together miss nothing and have
-// nothing twice.
-//
-// The publication has what the moves take of their tables (see publish). With no moves
-// it is of all tables, those that come later included. Kind Exists: the slot is there
-// already.
-func (e *Engine) CreateSlot(ctx context.Context, slot Slot, moves []tidemark.Move) (place uint64, err error) {
-	if err := e.publish(ctx, slot, moves); err != nil {
-		return 0, err
-	}
-	return e.createSlot(ctx, slot, "")
-}
-
-// View lets the next Freeze see the database as it was at a place of the log, like
-// CreateSlot, but keeps nothing: for whoever has a stream that began before.
-func (e *Engine) View(ctx context.Context, slot Slot) error {
-	slot.Name += "_view"
-	_, err := e.createSlot(ctx, slot, " TEMPORARY")
-	return err
-}
-
-func (e *Engine) createSlot(ctx context.Context, slot Slot, temporary string) (place uint64, err error) {
-	conn, err := e.replication(ctx)
-	if err != nil {
-		return 0, err
-	}
-	option := " (SNAPSHOT 'export')"
-	if e.major < 15 {
-		option = " EXPORT_SNAPSHOT"
-	}
-	results, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+quoteIdent(slot.Name)+temporary+" LOGICAL pgoutput"+option).ReadAll()
-	if err != nil {
-		_ = conn.Close(ctx) // the first error is the one to tell
-		var pg *pgconn.PgError
-		if errors.As(err, &pg) && pg.Code == "55000" && strings.Contains(pg.Message, "wal_level") {
-			return 0, tidemark.Errorf(tidemark.Unsupported, "create slot", slot.Name, "the server's wal_level is below logical",
-				"Set wal_level = logical in postgresql.conf, and start the server again.")
-		}
-		return 0, e.slotFailed(ctx, "create slot", slot, err)
-	}
-	row := results[len(results)-1].Rows[0]
-	place, err = parseLSN(string(row[1]))
-	if err != nil {
-		_ = conn.Close(ctx) // the first error is the one to tell
-		return 0, e.fail(ctx, "create slot", slot.Name, err)
-	}
-	e.leaderMu.Lock()
-	e.start = slotStart{conn: conn, place: string(row[1]), snapshot: string(row[2])}
-	e.leaderMu.Unlock()
-	return place, nil
-}
-
-// A slotStart is the view of the database at the place where a new slot begins. It
-// lasts as long as the session that made the slot does nothing else.
-type slotStart struct {
-	conn            *pgconn.PgConn
-	place, snapshot string
-}
-
-// take makes the transaction of conn see what the slot's start saw, if there is one,
-// and ends the session that kept it.
-func (s *slotStart) take(ctx context.Context, conn *pgx.Conn) (place string, err error) {
-	if s.conn == nil {
-		return "", nil
-	}
-	defer s.end()
-	_, err = conn.Exec(ctx, "SET TRANSACTION SNAPSHOT "+quoteLiteral(s.snapshot))
-	return s.place, err
-}
-
-func (s *slotStart) end() {
-	if s.conn != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
-		defer cancel()
-		_ = s.conn.Close(ctx) // it is of no more use either way
-		s.conn = nil
-	}
-}
-
-// DropSlot removes slot and publication, as far as they are there.
-func (e *Engine) DropSlot(ctx context.Context, slot Slot) error {
-	conn, release, err := e.controlConn(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	if _, err = conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot.Name); err != nil {
-		return e.slotFailed(ctx, "drop slot", slot, err)
-	}
-	_, err = conn.Exec(ctx, "DROP PUBLICATION IF EXISTS "+quoteIdent(slot.Publication))
-	return e.fail(ctx, "drop publication", slot.Publication, err)
-}
-
-// slotFailed words what a server says about slots.
-func (e *Engine) slotFailed(ctx context.Context, op string, slot Slot, err error) error {
-	var pg *pgconn.PgError
-	if !errors.As(err, &pg) {
-		return e.fail(ctx, op, slot.Name, err)
-	}
-	out := &tidemark.Error{Op: op, Object: slot.Name, Err: errors.New(plainCause(err))}
-	switch pg.Code {
-	case "55006":
-		out.Kind, out.Hint = tidemark.Transient, "Another process reads from this slot: stop it, or wait until the server has noticed that it is gone."
-	case "42710":
-		out.Kind, out.Hint = tidemark.Exists, "Go on from it, or drop it first."
-	case "42704":
-		out.Kind, out.Hint = tidemark.Lost, "The slot is gone, and with it what it held back of the log: copy again."
-	case "53400":
-		out.Kind, out.Hint = tidemark.Unsupported, "Raise max_replication_slots or max_wal_senders on the server, or drop slots that nobody uses."
-	case "42501":
-		out.Kind, out.Hint = tidemark.Forbidden, fmt.Sprintf("ALTER ROLE %s REPLICATION;", quoteIdent(e.cfg.User))
-	default:
-		return e.fail(ctx, op, slot.Name, err)
-	}
-	return out
-}
-
-// LogEnd is the end of the server's log now, up to which it is safe on disk.
-func (e *Engine) LogEnd(ctx context.Context) (uint64, error) {
-	conn, release, err := e.controlConn(ctx)
-	if err != nil {
-		return 0, err
-	}
-	defer release()
-	var text string
-	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&text); err != nil {
-		return 0, e.fail(ctx, "read the log's end", e.object, err)
-	}
-	return parseLSN(text)
 }
 
 // Follow begins a stream. The first transaction in it is the first that ends behind
@@ -236,42 +83,8 @@ func (e *Engine) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, 
 		return nil, err
 	}
 	s := &Stream{e: e, slot: slot, l: &lane{e: e, conn: conn, pace: &pace{}}, emitted: after, released: after, flushed: after,
-		filtered: filtered, asked: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+		filtered: filtered, open: opened{memory: openMemory}, asked: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
 	return s, nil
-}
-
-func (e *Engine) checkSlot(ctx context.Context, slot Slot, after uint64) error {
-	conn, release, err := e.controlConn(ctx)
-	if err != nil {
-		return err
-	}
-	defer release()
-	var confirmed, status, plugin string
-	var here bool
-	err = conn.QueryRow(ctx, `SELECT coalesce(confirmed_flush_lsn::text, ''), coalesce(wal_status, ''), coalesce(plugin::text, ''), database = current_database()
-		FROM pg_replication_slots WHERE slot_name = $1`, slot.Name).Scan(&confirmed, &status, &plugin, &here)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		return tidemark.Errorf(tidemark.Lost, "follow", slot.Name, "there is no such slot", "The slot is gone, and with it what it held back of the log: copy again.")
-	case err != nil:
-		return e.fail(ctx, "follow", slot.Name, err)
-	}
-	switch {
-	case plugin != "pgoutput" || !here:
-		return tidemark.Errorf(tidemark.Invalid, "follow", slot.Name, "it is no slot of this database with the plugin pgoutput", "Name another slot.")
-	case status == "lost":
-		return tidemark.Errorf(tidemark.Lost, "follow", slot.Name, "the server has removed log that the slot still needs",
-			"Copy again, and raise max_slot_wal_keep_size on the server.")
-	}
-	at, err := parseLSN(confirmed)
-	if err != nil {
-		return e.fail(ctx, "follow", slot.Name, err)
-	}
-	if after > 0 && after < at {
-		return tidemark.Errorf(tidemark.Lost, "follow", slot.Name, fmt.Sprintf("the slot stands at %s, behind the place %s that is asked for", formatLSN(at), formatLSN(after)),
-			"Somebody else has read from the slot: what lies between is gone. Copy again.")
-	}
-	return nil
 }
 
 // Run gives away one transaction after the other until ctx ends or something fails.
@@ -284,6 +97,7 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 	}
 	defer release()
 	defer s.l.abandon()
+	defer s.open.dropAll() // the server sends it again
 	s.mu.Lock()
 	after := s.flushed
 	s.mu.Unlock()
@@ -338,7 +152,7 @@ func (s *Stream) begin() error {
 }
 
 // read takes message after message. It is the hot path.
-func (s *Stream) read(emit func(*tidemark.Tx) error) error {
+func (s *Stream) read(emit emitter) error {
 	for {
 		kind, n, err := s.l.head()
 		if err != nil {
@@ -362,7 +176,7 @@ func (s *Stream) read(emit func(*tidemark.Tx) error) error {
 		case len(body) >= 18 && body[0] == 'k':
 			s.keepalive(binary.BigEndian.Uint64(body[1:]), body[17] != 0)
 		case len(body) > 25 && body[0] == 'w':
-			if err := s.message(binary.BigEndian.Uint64(body[1:]), body[25:], emit); err != nil {
+			if err := s.message(body[25:], emit); err != nil {
 				return err
 			}
 		default:
@@ -374,39 +188,26 @@ func (s *Stream) read(emit func(*tidemark.Tx) error) error {
 // epoch is the zero of PostgreSQL's clock.
 var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
+// An emitter owns what it gets.
+type emitter func(*tidemark.Tx) error
+
 // message takes one message of pgoutput.
-func (s *Stream) message(at uint64, m []byte, emit func(*tidemark.Tx) error) error {
-	if s.begun == 0 && m[0] != 'B' {
-		if m[0] == 'M' {
+func (s *Stream) message(m []byte, emit emitter) error {
+	switch {
+	case s.open.block != nil:
+		return s.inBlock(m)
+	case s.begun == 0:
+		switch m[0] {
+		case 'B':
+		case 'S', 'A', 'c':
+			return s.ofOpen(m, emit)
+		case 'M':
 			return nil // a message outside of any transaction is none of ours
+		default:
+			return fmt.Errorf("a message %q outside of a transaction", m[0])
 		}
-		return fmt.Errorf("a message %q outside of a transaction", m[0])
 	}
 	switch m[0] {
-	case 'I', 'U', 'D':
-		if s.filtered != nil && m[0] == 'I' {
-			if err := s.whole(m); err != nil {
-				return err
-			}
-		}
-		s.tx.Rows++
-		fallthrough
-	case 'R', 'T', 'M':
-		if m[0] == 'M' && s.tx.Origin == "" && len(m) > 10 && bytes.HasPrefix(m[10:], []byte(appliedPrefix+"\x00")) {
-			s.origin, s.tx.Origin = tidemark.AppliedOrigin, tidemark.AppliedOrigin
-		}
-		if s.filtered != nil && m[0] == 'R' {
-			if err := s.named(m); err != nil {
-				return err
-			}
-		}
-		s.room(len(m) + 4)
-		s.tx.Changes = tidemark.AppendChange(s.tx.Changes, m)
-		if len(s.tx.Changes) >= tidemark.PieceSize {
-			s.tx.More = true
-			return s.give(emit)
-		}
-	case 'Y': // the columns' types are the target's
 	case 'O':
 		if len(m) < 10 {
 			return errShort(m)
@@ -417,24 +218,63 @@ func (s *Stream) message(at uint64, m []byte, emit func(*tidemark.Tx) error) err
 		if len(m) < 21 {
 			return errShort(m)
 		}
-		s.mu.Lock()
-		s.begun = binary.BigEndian.Uint64(m[1:])
-		s.mu.Unlock()
-		s.started = epoch.Add(time.Duration(binary.BigEndian.Uint64(m[9:])) * time.Microsecond)
-		s.xid, s.origin = binary.BigEndian.Uint32(m[17:]), ""
-		s.tx = s.piece()
+		s.start(binary.BigEndian.Uint64(m[1:]), binary.BigEndian.Uint64(m[9:]), binary.BigEndian.Uint32(m[17:]), "")
 	case 'C':
 		if len(m) < 26 {
 			return errShort(m)
 		}
-		s.tx.End = binary.BigEndian.Uint64(m[10:])
-		if err := s.give(emit); err != nil {
+		return s.commit(binary.BigEndian.Uint64(m[10:]), emit)
+	default:
+		return s.change(m, emit)
+	}
+	return nil
+}
+
+// start begins to give a transaction. at is microseconds of PostgreSQL's clock.
+func (s *Stream) start(place, at uint64, xid uint32, origin string) {
+	s.mu.Lock()
+	s.begun = place
+	s.mu.Unlock()
+	s.started = epoch.Add(time.Duration(at) * time.Microsecond)
+	s.xid, s.origin = xid, origin
+	s.tx = s.piece()
+}
+
+// change takes a message of the transaction that is being given.
+func (s *Stream) change(m []byte, emit emitter) error {
+	if s.filtered != nil && (m[0] == 'I' || m[0] == 'R') {
+		if err := s.sift(m); err != nil {
 			return err
 		}
-		s.tx = nil
+	}
+	switch m[0] {
+	case 'I', 'U', 'D':
+		s.tx.Rows++
+	case 'R', 'T', 'M':
+	case 'Y': // the columns' types are the target's
+		return nil
 	default:
 		return fmt.Errorf("a message of the unknown kind %q", m[0])
 	}
+	if m[0] == 'M' && s.tx.Origin == "" && len(m) > 10 && bytes.HasPrefix(m[10:], []byte(appliedPrefix+"\x00")) {
+		s.origin, s.tx.Origin = tidemark.AppliedOrigin, tidemark.AppliedOrigin
+	}
+	s.room(len(m) + 4)
+	s.tx.Changes = tidemark.AppendChange(s.tx.Changes, m)
+	if len(s.tx.Changes) >= tidemark.PieceSize {
+		s.tx.More = true
+		return s.give(emit)
+	}
+	return nil
+}
+
+// commit gives the last piece of a transaction.
+func (s *Stream) commit(end uint64, emit emitter) error {
+	s.tx.End = end
+	if err := s.give(emit); err != nil {
+		return err
+	}
+	s.tx = nil
 	return nil
 }
 
@@ -457,7 +297,7 @@ func (s *Stream) piece() *tidemark.Tx {
 	return &tidemark.Tx{Changes: s.block[:0], Place: s.begun, XID: s.xid, Time: s.started, Origin: s.origin}
 }
 
-func (s *Stream) give(emit func(*tidemark.Tx) error) error {
+func (s *Stream) give(emit emitter) error {
 	tx := s.tx
 	n := len(tx.Changes)
 	s.block = tx.Changes[n:cap(tx.Changes):cap(tx.Changes)]
@@ -570,16 +410,3 @@ func (s *Stream) Seen() uint64 {
 // Close ends the stream's session. What was not released comes again from the next
 // stream of the slot.
 func (s *Stream) Close() { s.l.close() }
-
-// parseLSN reads 16/B374D848.
-func parseLSN(s string) (uint64, error) {
-	hi, lo, ok := strings.Cut(s, "/")
-	a, err1 := strconv.ParseUint(hi, 16, 32)
-	b, err2 := strconv.ParseUint(lo, 16, 32)
-	if !ok || err1 != nil || err2 != nil {
-		return 0, fmt.Errorf("%q is no place in the log", s)
-	}
-	return a<<32 | b, nil
-}
-
-func formatLSN(lsn uint64) string { return fmt.Sprintf("%X/%X", lsn>>32, uint32(lsn)) }

@@ -274,19 +274,17 @@ func (e *Engine) filtered(ctx context.Context, slot Slot) (map[uint32]tidemark.T
 	return map[uint32]tidemark.TableID{}, nil
 }
 
-// named remembers how a table is called.
-func (s *Stream) named(relation []byte) error {
-	r, err := tidemark.ParseRelation(relation[1:])
-	s.filtered[r.ID] = r.Table
-	return err
-}
-
-// whole refuses an insert that lacks values: one that the server has made of an update
-// that takes a row into the filter, where a value out of line was not touched and is not
-// of the replica identity.
-func (s *Stream) whole(insert []byte) error {
-	c, err := tidemark.ParseChange(insert)
+// sift remembers how tables are called, and refuses an insert that lacks values: one that
+// the server has made of an update that takes a row into the filter, where a value out of
+// line was not touched and is not of the replica identity.
+func (s *Stream) sift(m []byte) error {
+	c, err := tidemark.ParseChange(m)
 	if err != nil {
+		return err
+	}
+	if c.Kind == tidemark.RelationChange {
+		r, err := tidemark.ParseRelation(c.Body)
+		s.filtered[r.ID] = r.Table
 		return err
 	}
 	if slices.ContainsFunc(c.New.Values(nil), func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue }) {

@@ -129,7 +129,7 @@ func (r *request) replicate(cmd *cobra.Command) error {
 // what a stream was given, of which 48 are not the collector's. It is no hard limit.
 func limitMemory(spec job.ReplicateSpec) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(208<<20 + spec.Apply.MemoryLimit + 2*spec.Buffer)
+		debug.SetMemoryLimit(208<<20 + spec.Apply.MemoryLimit + spec.CaptureMemory + 2*spec.Buffer)
 	}
 }
 

@@ -9,8 +9,8 @@ import (
 )
 
 // giantLimit is what a process that replicates may take: 256 MB, and --apply-memory,
-// twice --buffer and the queue's window.
-const giantLimit = (256 + 64 + 2*8 + 8) << 20
+// --capture-memory, twice --buffer and the queue's window.
+const giantLimit = (256 + 64 + 32 + 2*8 + 8) << 20
 
 // TestStreamGiant lets a transaction that is larger than all memory for transactions pass
 // every kind of stream. What comes behind it is not lost.
