@@ -25,7 +25,7 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (
 	if b == nil {
 		return "", nil // not of the stream's tables
 	}
-	if err := b.Tells(c); err != nil {
+	if err := b.Tells(c); err != nil && !a.blind {
 		return b.Table.String(), err
 	}
 	p, err := a.plan(b)

@@ -205,7 +205,8 @@ func (r *resolver) fit(c tidemark.Change, bounds map[uint32]*tidemark.Bound, cau
 	switch {
 	case missed && m.Changed: // it is found by its key all the same
 	case c.Kind == tidemark.InsertChange && duplicate(cause) && p.primary:
-		c = tidemark.Change{Kind: tidemark.UpdateChange, Table: c.Table, New: c.New}
+		// As an update whose old row is the new one: also where all columns tell the row.
+		c = tidemark.Change{Kind: tidemark.UpdateChange, Table: c.Table, Old: c.New, New: c.New}
 	case c.Kind == tidemark.UpdateChange && missed && all:
 		c = tidemark.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New}
 	default:

@@ -68,6 +68,9 @@ type resolver struct {
 }
 
 func (r *resolver) run(ctx context.Context, tx pgx.Tx) error {
+	if _, err := r.tx.Exec(ctx, markSQL).ReadAll(); err != nil {
+		return err
+	}
 	err := r.g.Each(func(t *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
 		for rest := t.Changes; len(rest) > 0; {
 			c, next, err := tidemark.NextChange(rest)

@@ -2,7 +2,11 @@ package main
 
 import (
 	"bytes"
+	"fmt"
+	"math/rand/v2"
 	"os/exec"
+	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -56,6 +60,100 @@ func TestBidirectional(t *testing.T) {
 					t.Errorf("stream %d: exit %d\n%s", i, code, cmd.Stderr)
 				}
 			}
+			must(t, "diff", a, b)
+			must(t, append(there, "--remove")...)
+			must(t, append(back, "--remove")...)
+		})
+	}
+}
+
+// TestBothSidesChange lets both sides change the same rows at once. With the rule all, the
+// side whose changes are forced on the other, which ignores what it gets, wins.
+func TestBothSidesChange(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name string
+		a, b func(*testing.T) *testdb.Server
+	}{{"postgres and postgres", pg15, pg15}, {"mariadb and postgres", maria, pg15}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			a, b, name := x.a(t).NewDatabase(t, "a"), x.b(t).NewDatabase(t, "b"), streamName()
+			testdb.Query(t, a, "CREATE TABLE item (id int PRIMARY KEY, n int NOT NULL, s varchar(20) NOT NULL, m int NOT NULL)")
+			var rows []string
+			for id := range 40 {
+				rows = append(rows, fmt.Sprintf("(%d, 0, '', 0)", id))
+			}
+			testdb.Query(t, a, "INSERT INTO item VALUES "+strings.Join(rows, ", "))
+			there := []string{"replicate", a, b, "--name", name, "--bidirectional", "--conflict-rule", "key", "--until", "now"}
+			back := []string{"replicate", b, a, "--name", name + "_back", "--bidirectional", "--no-copy", "--conflict-rule", "key", "--until", "now"}
+			if strings.HasPrefix(a, "postgres") {
+				testdb.Query(t, a, "ALTER TABLE item REPLICA IDENTITY FULL")
+			}
+			must(t, there...)
+			if strings.HasPrefix(b, "postgres") {
+				testdb.Query(t, b, "ALTER TABLE item REPLICA IDENTITY FULL")
+			}
+			must(t, back...)
+			there, back = append(there, "--conflict-rule", "all", "--conflict", "ignore"), append(back, "--conflict-rule", "all", "--conflict", "force")
+			// Both sides change before either hears of the other.
+			for _, sql := range []string{"UPDATE item SET n = %d1 WHERE id IN (1, 2)", "INSERT INTO item VALUES (100, %d2, '', 0)"} {
+				testdb.Query(t, a, fmt.Sprintf(sql, 1))
+				testdb.Query(t, b, fmt.Sprintf(sql, 2))
+			}
+			testdb.Query(t, a, "UPDATE item SET m = 5 WHERE id = 2; DELETE FROM item WHERE id = 3; UPDATE item SET n = 7 WHERE id = 4; DELETE FROM item WHERE id = 5")
+			testdb.Query(t, b, "UPDATE item SET n = 8 WHERE id = 3; DELETE FROM item WHERE id = 4; DELETE FROM item WHERE id = 5; UPDATE item SET n = 9 WHERE id = 6")
+			testdb.Query(t, a, "UPDATE item SET n = 10 WHERE id = 7")
+			for range 2 {
+				must(t, there...)
+				must(t, back...)
+			}
+			want := "1\t21\t0\n2\t21\t0\n3\t8\t0\n6\t9\t0\n7\t10\t0\n100\t22\t0"
+			for side, url := range map[string]string{"a": a, "b": b} {
+				if got := testdb.Query(t, url, "SELECT id, n, m FROM item WHERE id BETWEEN 1 AND 7 OR id = 100 ORDER BY id"); got != want {
+					t.Errorf("%s has\n%s", side, got)
+				}
+			}
+			must(t, "diff", a, b)
+			// What was forced has not gone round: b has ignored what a had done, and no more.
+			if o := must(t, "exceptions", b, "--limit", "100"); strings.Count(o.out, "passed over") != 7 {
+				t.Errorf("b has\n%s", o.out)
+			}
+			// And while both streams run.
+			var running []*exec.Cmd
+			for _, args := range [][]string{there, back} {
+				cmd := process(t, append(args, "--until", "never")...)
+				cmd.Stderr = &bytes.Buffer{}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				running = append(running, cmd)
+			}
+			var writers sync.WaitGroup
+			for side, url := range []string{a, b} {
+				rnd := rand.New(rand.NewPCG(uint64(side), 1))
+				writers.Go(func() {
+					for i := range 60 {
+						var sql []string
+						for range 1 + rnd.IntN(4) {
+							id := 10 + rnd.IntN(30)
+							sql = append(sql, []string{fmt.Sprintf("UPDATE item SET n = %d WHERE id = %d", i*100+len(sql)*10+side, id), fmt.Sprintf("UPDATE item SET s = '%d of %d' WHERE id = %d", i*10+len(sql), side, id),
+								fmt.Sprintf("DELETE FROM item WHERE id = %d", id)}[max(rnd.IntN(12)-9, rnd.IntN(2))])
+						}
+						if _, err := testdb.TryQuery(url, "BEGIN; "+strings.Join(sql, "; ")+"; COMMIT"); err != nil && !strings.Contains(err.Error(), "eadlock") {
+							t.Error(err)
+						}
+					}
+				})
+			}
+			writers.Wait()
+			for _, cmd := range running {
+				_ = cmd.Process.Signal(syscall.SIGINT)
+				if code := exitCode(cmd); code != 130 {
+					t.Errorf("exit %d\n%s", code, cmd.Stderr)
+				}
+			}
+			must(t, there...)
+			must(t, back...)
 			must(t, "diff", a, b)
 			must(t, append(there, "--remove")...)
 			must(t, append(back, "--remove")...)
