@@ -362,6 +362,22 @@ type Progress struct {
 	Done  []uint64 // and these above it, in order
 }
 
+// A Mend is a change that makes a row of a target equal to the source's.
+type Mend struct {
+	Table *Table // of the target
+	Kind  ChangeKind
+	Key   []string // updates and deletes: the columns of Table that tell the row apart,
+	Row   []string // and the canonical text of their values there
+	Set   []Setting
+}
+
+// A Setting is a value that a column gets.
+type Setting struct {
+	Column string  // of the Mend's Table
+	From   Type    // on the source
+	Value  *string // canonical text of that type; nil is NULL
+}
+
 // A Truncation is the Body of a TruncateChange.
 type Truncation struct {
 	Cascade, RestartIdentity bool

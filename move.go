@@ -86,23 +86,25 @@ const (
 	Whole  RangeKind = iota // the whole table or partition
 	Blocks                  // PostgreSQL: heap blocks FromBlock <= block < ToBlock; ToBlock -1 is open
 	Keys                    // Lower <= key < Upper in lexicographic order of Columns; nil is open; with Nulls also the rows with a NULL in Columns
+	Listed                  // the rows whose Columns have one of Values
 )
 
 // A Range is a piece of a table that is read by one lane in one go and written
 // in one transaction. A nil Part is the whole table.
 type Range struct {
-	ID        int       `json:"id"`   // unique in the run, from 1; 0 where not of a run
-	Move      int       `json:"move"` // index into the run's moves
-	Kind      RangeKind `json:"kind"`
-	Part      *Part     `json:"part,omitempty"`
-	FromBlock int64     `json:"from_block,omitempty"`
-	ToBlock   int64     `json:"to_block,omitempty"`
-	Columns   []string  `json:"columns,omitempty"`
-	Lower     []string  `json:"lower,omitempty"` // canonical text of a value per column
-	Upper     []string  `json:"upper,omitempty"`
-	Nulls     bool      `json:"nulls,omitempty"`
-	Rows      int64     `json:"rows,omitempty"`  // expected
-	Bytes     int64     `json:"bytes,omitempty"` // expected
+	ID        int        `json:"id"`   // unique in the run, from 1; 0 where not of a run
+	Move      int        `json:"move"` // index into the run's moves
+	Kind      RangeKind  `json:"kind"`
+	Part      *Part      `json:"part,omitempty"`
+	FromBlock int64      `json:"from_block,omitempty"`
+	ToBlock   int64      `json:"to_block,omitempty"`
+	Columns   []string   `json:"columns,omitempty"`
+	Lower     []string   `json:"lower,omitempty"` // canonical text of a value per column
+	Upper     []string   `json:"upper,omitempty"`
+	Nulls     bool       `json:"nulls,omitempty"`
+	Values    [][]string `json:"values,omitempty"` // Listed: canonical text of a value per column; none is NULL
+	Rows      int64      `json:"rows,omitempty"`   // expected
+	Bytes     int64      `json:"bytes,omitempty"`  // expected
 }
 
 // A Position is a place in an engine's log. Text is the engine's own form:

@@ -1,6 +1,10 @@
 package mysql
 
-import "context"
+import (
+	"context"
+
+	"github.com/tidemarkdb/tidemark"
+)
 
 // EndApply forgets how far a stream was applied. The progress table goes with the last
 // stream.
@@ -23,4 +27,34 @@ func (e *Engine) EndApply(ctx context.Context, queue string) error {
 		}
 		return s.exec(ctx, "DROP TABLE "+name)
 	})
+}
+
+// Applied says of each stream into this database up to which place all of it is there.
+func (e *Engine) Applied(ctx context.Context) (map[string]uint64, error) {
+	name, err := e.ownTable(ctx, progressName)
+	if tidemark.KindOf(err) == tidemark.Invalid {
+		return nil, nil // the URL names no database, and there is no such table in any
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := map[string]uint64{}
+	err = e.onTarget(ctx, "read progress", name, func(s *session) error {
+		r, err := s.query(ctx, "SELECT queue, MAX(low) FROM "+name+" GROUP BY queue")
+		if e.isCode(err, 1146) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		for i := range r.RowNumber() {
+			low, err := r.GetUint(i, 1)
+			if err != nil {
+				return err
+			}
+			out[cell(r, i, 0)] = low
+		}
+		return nil
+	})
+	return out, err
 }

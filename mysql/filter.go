@@ -22,6 +22,12 @@ func (e *Engine) where(m *tidemark.Move, r *tidemark.Range) (string, error) {
 			if cond != "" {
 				all = append(all, cond)
 			}
+		case tidemark.Listed:
+			cond, err := listed(m.From, r)
+			if err != nil {
+				return "", err
+			}
+			all = append(all, "("+cond+")")
 		default:
 			return "", tidemark.Errorf(tidemark.Bug, "read", m.From.String(), "a MySQL source has no ranges of blocks", "")
 		}
@@ -79,6 +85,27 @@ func keyRange(t *tidemark.Table, r *tidemark.Range) (string, error) {
 		all = append(all, n+" IS NOT NULL")
 	}
 	return strings.Join(all, " AND "), nil
+}
+
+// listed names rows one by one. MariaDB finds rows of several columns by an index only
+// where they are spelled out.
+func listed(t *tidemark.Table, r *tidemark.Range) (string, error) {
+	rows := make([]string, len(r.Values))
+	for i, values := range r.Values {
+		if len(values) != len(r.Columns) {
+			return "", tidemark.Errorf(tidemark.Bug, "read", t.String(), "a row is named by another number of values than there are columns", "")
+		}
+		conds := make([]string, len(values))
+		for j, v := range values {
+			c, err := column(t, r.Columns[j])
+			if err != nil {
+				return "", err
+			}
+			conds[j] = quote(c.Name) + "=" + constant(c.Type, v)
+		}
+		rows[i] = strings.Join(conds, " AND ")
+	}
+	return strings.Join(rows, " OR "), nil
 }
 
 // compare writes a comparison of tuples in lexicographic order: strict decides on

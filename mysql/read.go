@@ -19,11 +19,16 @@ import (
 // other lanes. Values are as Move.To wants them: a TIME travels to an interval
 // column as an ISO 8601 interval and to any other as it is.
 func (e *Engine) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
-	object := r.Move.From.String()
 	s, err := e.reader(ctx, lane)
 	if err != nil {
 		return err
 	}
+	return e.readOn(ctx, s, lane, r, "", emit)
+}
+
+// readOn is Read on a session; lock is what stands behind the SELECT.
+func (e *Engine) readOn(ctx context.Context, s *session, lane int, r tidemark.Read, lock string, emit func(*tidemark.Batch) error) error {
+	object := r.Move.From.String()
 	cols, err := e.outCols(r.Move, r.Format)
 	if err != nil {
 		return err
@@ -44,7 +49,7 @@ func (e *Engine) Read(ctx context.Context, lane int, r tidemark.Read, emit func(
 	t := &rowStream{wire: s.wire, req: r, cols: cols, emit: emit}
 	t.lobs(cols)
 	stop := context.AfterFunc(ctx, s.abort)
-	err = t.run(sql)
+	err = t.run(sql + lock)
 	if !stop() {
 		s.dead = true
 		e.kill(s.id)
@@ -203,7 +208,7 @@ func (e *Engine) selectRows(r tidemark.Read, cols []outCol) (string, error) {
 // forceIndex makes a range of the primary key be read by it: by its own estimate
 // the server may rather read the whole table for each of a few large ranges.
 func forceIndex(m *tidemark.Move, r *tidemark.Range) string {
-	if r == nil || r.Kind != tidemark.Keys || m.From.Key == nil || len(r.Columns) > len(m.From.Key.Parts) || len(r.Lower)+len(r.Upper) == 0 {
+	if r == nil || m.From.Key == nil || len(r.Columns) > len(m.From.Key.Parts) || len(r.Lower)+len(r.Upper)+len(r.Values) == 0 {
 		return ""
 	}
 	for i, c := range r.Columns {

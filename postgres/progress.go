@@ -43,6 +43,31 @@ func (e *Engine) ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([
 		Hint: fmt.Sprintf("As a superuser, on PostgreSQL 15 or later: GRANT SET ON PARAMETER session_replication_role TO %s; or disable them.", quoteIdent(e.cfg.User))}}, nil
 }
 
+// Applied says of each stream into this database up to which place all of it is there.
+func (e *Engine) Applied(ctx context.Context) (map[string]uint64, error) {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", progressTable).Scan(&there); err != nil || !there {
+		return nil, e.fail(ctx, "read progress", progressTable, err)
+	}
+	rows, err := conn.Query(ctx, "SELECT queue, max(low) FROM tidemark.applied GROUP BY queue")
+	if err != nil {
+		return nil, e.fail(ctx, "read progress", progressTable, err)
+	}
+	out := map[string]uint64{}
+	var queue string
+	var low int64
+	_, err = pgx.ForEachRow(rows, []any{&queue, &low}, func() error {
+		out[queue] = uint64(low)
+		return nil
+	})
+	return out, e.fail(ctx, "read progress", progressTable, err)
+}
+
 // EndApply forgets how far a stream was applied. What is left of the progress table
 // goes with the last stream.
 func (e *Engine) EndApply(ctx context.Context, queue string) error {

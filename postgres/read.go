@@ -359,6 +359,10 @@ func whereSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 		if bound, err = keysSQL(m, r); err != nil {
 			return "", err
 		}
+	case tidemark.Listed:
+		if bound, err = listedSQL(m, r); err != nil {
+			return "", err
+		}
 	}
 	switch {
 	case filter == "":
@@ -410,6 +414,26 @@ func keysSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 		return strings.Join(isNull, " OR ") + " OR (" + strings.Join(conds, " AND ") + ")", nil
 	}
 	return strings.Join(append(notNull, conds...), " AND "), nil
+}
+
+// listedSQL gives the condition that names rows one by one.
+func listedSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
+	rows := make([]string, len(r.Values))
+	for i, values := range r.Values {
+		if len(values) != len(r.Columns) {
+			return "", tidemark.Errorf(tidemark.Bug, "read", quoteTable(m.From.TableID), "a row is named by another number of values than there are columns", "")
+		}
+		conds := make([]string, len(values))
+		for j, v := range values {
+			c := m.From.Column(r.Columns[j])
+			if c == nil {
+				return "", noColumn(m, r.Columns[j])
+			}
+			conds[j] = quoteIdent(c.Name) + " = " + typed(v, c)
+		}
+		rows[i] = strings.Join(conds, " AND ")
+	}
+	return strings.Join(rows, " OR "), nil
 }
 
 // cuttable says which columns limited LOB mode shortens: those without a limit of

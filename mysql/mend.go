@@ -1,0 +1,203 @@
+package mysql
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Mending is a session that reads rows as they are at the moment, and changes them.
+type Mending struct {
+	e      *Engine
+	s      *session
+	writes applier // writes literals
+	begun  bool    // in a transaction, in which rows that are read are locked
+	ready  bool    // for transactions
+	mark   string  // of the progress table, if there is one
+}
+
+// Mend opens a session on which rows are read outside of any frozen view. It writes
+// nothing unless it is told to Begin.
+func (e *Engine) Mend(ctx context.Context) (*Mending, error) {
+	m := &Mending{e: e, writes: applier{e: e}}
+	return m, m.open(ctx)
+}
+
+func (m *Mending) open(ctx context.Context) error {
+	if m.s != nil && !m.s.dead {
+		return nil
+	}
+	// Statements tell how many rows they have met, not how many they have changed.
+	s, err := m.e.connectFor(ctx, wishes{capabilities: []uint32{gomysql.CLIENT_FOUND_ROWS}})
+	if err != nil {
+		return err
+	}
+	if err := m.e.prepare(ctx, s); err != nil {
+		s.close()
+		return m.e.fail("mend", m.e.to.masked, err)
+	}
+	m.s, m.begun, m.ready = s, false, false
+	return nil
+}
+
+// Close ends the session, and what it has begun.
+func (m *Mending) Close() { m.s.close() }
+
+// Read emits the rows of a range as Engine.Read does, as they are now. Within a
+// transaction it locks them; Kind Transient says that others hold some.
+func (m *Mending) Read(ctx context.Context, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+	lock := ""
+	if m.begun {
+		lock = " FOR UPDATE"
+	} else if err := m.open(ctx); err != nil {
+		return err
+	}
+	return m.e.readOn(ctx, m.s, 0, r, lock, emit)
+}
+
+// Begin begins a transaction. Triggers fire in it, and foreign keys are checked and act. A
+// stream from this database takes it for something that another stream has applied.
+func (m *Mending) Begin(ctx context.Context) error {
+	if err := m.open(ctx); err != nil {
+		return err
+	}
+	if !m.ready {
+		if err := m.prepare(ctx); err != nil {
+			return m.e.fail("mend", m.e.to.masked, err)
+		}
+	}
+	err := m.s.exec(ctx, "START TRANSACTION")
+	m.begun = err == nil
+	return m.e.fail("mend", m.e.to.masked, err)
+}
+
+func (m *Mending) prepare(ctx context.Context) error {
+	name, level := "transaction_isolation", "READ-COMMITTED" // gaps between keys are what a stream waits for
+	if m.e.mariadb {
+		name = "tx_isolation"
+	}
+	r, err := m.s.query(ctx, "SELECT @@log_bin, @@binlog_format")
+	if err != nil {
+		return err
+	}
+	if cell(r, 0, 0) == "1" && cell(r, 0, 1) == "STATEMENT" {
+		level = "REPEATABLE-READ" // InnoDB refuses the other then
+	}
+	sql := "SET sql_mode=" + strictMode + ", lc_messages='en_US', SESSION innodb_lock_wait_timeout=1, SESSION " + name + "='" + level + "'"
+	if m.e.opt.NoBinlog {
+		sql += ", sql_log_bin=0"
+	}
+	if err := m.s.exec(ctx, sql); err != nil {
+		return err
+	}
+	table, err := m.e.ownTable(ctx, progressName)
+	if err == nil {
+		if _, err := m.s.query(ctx, "SELECT 1 FROM "+table+" LIMIT 0"); err == nil {
+			m.mark = table
+		} else if !m.e.isCode(err, 1146) {
+			return err
+		}
+	}
+	m.ready = true
+	return nil
+}
+
+// mended is the stream's name in the row of the progress table by which a capture knows
+// a transaction that was applied.
+const mended = "(repair)"
+
+// End ends the transaction.
+func (m *Mending) End(ctx context.Context, commit bool) error {
+	if m.begun = false; m.s.dead {
+		return nil // it ended with its session
+	}
+	sql := []string{"ROLLBACK"}
+	if commit {
+		sql = []string{"COMMIT"}
+		if m.mark != "" {
+			sql = []string{fmt.Sprintf("INSERT INTO %s (queue, agent, epoch, low, done) VALUES ('%s',0,0,0,'')", m.mark, mended),
+				fmt.Sprintf("DELETE FROM %s WHERE queue='%s'", m.mark, mended), "COMMIT"}
+		}
+	}
+	for _, one := range sql {
+		if err := m.s.exec(ctx, one); err != nil {
+			return m.e.fail("mend", m.e.to.masked, err)
+		}
+	}
+	return nil
+}
+
+// Run runs a statement that SQL gave, and says how many rows it met.
+func (m *Mending) Run(ctx context.Context, sql string) (met int64, err error) {
+	r, err := m.s.query(ctx, sql)
+	if err != nil {
+		return 0, m.e.fail("mend", clip([]byte(sql)), err)
+	}
+	return int64(r.AffectedRows), nil
+}
+
+// SQL writes the statement of a change.
+func (m *Mending) SQL(c tidemark.Mend) (string, error) {
+	into := table(c.Table.TableID)
+	where, err := listed(c.Table, &tidemark.Range{Columns: c.Key, Values: [][]string{c.Row}})
+	if err != nil {
+		return "", err
+	}
+	if c.Kind == tidemark.DeleteChange {
+		return "DELETE FROM " + into + " WHERE " + where, nil
+	}
+	var names, values, sets []string
+	for _, s := range c.Set {
+		to := c.Table.Column(s.Column)
+		if to == nil {
+			return "", tidemark.Errorf(tidemark.Bug, "mend", into, "there is no column "+s.Column, "")
+		}
+		col := newSetCol(tidemark.RelationColumn{}, to)
+		col.shape, col.known, col.money = inKindOf(s.From, to.Type), true, s.From.Kind == tidemark.Money
+		v := tidemark.Value{Kind: tidemark.NullValue}
+		if s.Value != nil {
+			v = tidemark.Value{Kind: tidemark.TextValue, Data: []byte(*s.Value)}
+		}
+		value, err := m.literal(&col, v)
+		if err != nil {
+			return "", &tidemark.Error{Op: "mend", Object: into, Kind: tidemark.BadRow, Err: err}
+		}
+		names, values, sets = append(names, col.name), append(values, value), append(sets, col.name+"="+value)
+	}
+	if c.Kind == tidemark.UpdateChange {
+		return "UPDATE " + into + " SET " + strings.Join(sets, ", ") + " WHERE " + where, nil
+	}
+	return "INSERT INTO " + into + " (" + strings.Join(names, ", ") + ") VALUES (" + strings.Join(values, ", ") + ")", nil
+}
+
+// literal writes a value, bytes as hex: the statement is for people too.
+func (m *Mending) literal(c *setCol, v tidemark.Value) (string, error) {
+	data, as, err := m.writes.value(c, v)
+	switch {
+	case err != nil || as == asNull:
+		return "NULL", err
+	case as == asNumber:
+		return string(data), nil
+	case as == asText:
+		return string(appendText(nil, data)), nil
+	}
+	back := map[byte]byte{'0': 0, 'b': '\b', 'n': '\n', 'r': '\r', 't': '\t', 'Z': 26} // the letters of loadLetters
+	plain := make([]byte, 0, len(data))
+	for i := 0; i < len(data); i++ {
+		b := data[i]
+		if b == '\\' && i+1 < len(data) {
+			i++
+			b = data[i]
+			if was, ok := back[b]; ok {
+				b = was
+			}
+		}
+		plain = append(plain, b)
+	}
+	return "x'" + hex.EncodeToString(plain) + "'", nil
+}
