@@ -39,7 +39,7 @@ type table struct {
 	shift   int // a key's bucket is its hash shifted right by so much
 
 	suspects []suspect // buckets that differ after the first pass
-	finds    []find    // rows that differ, after the second; at most Options.MaxPrinted of each kind
+	finds    [3][]find // rows that differ, after the second, by kind
 	result   TableResult
 }
 
@@ -81,7 +81,7 @@ func newComparison(source, target Side, opt Options) *comparison {
 	if opt.MaxPrinted == 0 {
 		opt.MaxPrinted = defaultPrinted
 	}
-	opt.MaxPrinted = max(opt.MaxPrinted, 0)
+	opt.MaxPrinted, opt.Keep = max(opt.MaxPrinted, 0), max(opt.Keep, 0)
 	if opt.Held <= 0 {
 		opt.Held = defaultHeld
 	}
@@ -117,8 +117,11 @@ func (c *comparison) compare(ctx context.Context, pairs []Pair) error {
 	// with buckets that fit the number of rows that they turned out to have.
 	var again []*table
 	for _, t := range differing(toRead) {
-		if rows := max(t.result.SourceRows, t.result.TargetRows); t.format == tidemark.CopyBinary || rows/int64(t.buckets) > 8*rowsPerBucket && t.buckets < maxBuckets {
-			t.format = tidemark.CopyText
+		toText := t.format == tidemark.CopyBinary || t.format == tidemark.LoadData && c.opt.Keep > 0 // other servers read keys
+		if rows := max(t.result.SourceRows, t.result.TargetRows); toText || rows/int64(t.buckets) > 8*rowsPerBucket && t.buckets < maxBuckets {
+			if toText {
+				t.format = tidemark.CopyText
+			}
 			t.known = rows
 			again = append(again, t)
 		}
@@ -236,11 +239,15 @@ func (c *comparison) hasher(worker, side int, t *table) *rowHasher {
 	if h := *slot; h != nil && h.table == t && h.key.format == t.format {
 		return h
 	}
+	*slot = t.newHasher()
+	return *slot
+}
+
+func (t *table) newHasher() *rowHasher {
 	h := &rowHasher{table: t, key: newKeyFinder(t.format, t.pair.Key)}
 	if t.makers[0] != nil {
 		h.canon = newCanon(len(t.columns[0]), t.makers)
 	}
-	*slot = h
 	return h
 }
 

@@ -42,7 +42,7 @@ type look struct {
 	limit   []int        // per worker: length at which entries are compacted next
 	holds   bool         // some bucket is held
 	mu      sync.Mutex
-	sure    [2][]entry // rows of sure buckets, at most Options.MaxPrinted
+	sure    [2][]entry // rows of sure buckets, as many as are wanted
 }
 
 const (
@@ -56,7 +56,10 @@ type find struct {
 	rows  [2]xxh3.Uint128
 	tasks [2]int32
 	count int64
-	text  [2][]captured // per column, once the row was fetched
+	shown bool          // and not only kept to be looked at again
+	id    xxh3.Uint128  // of its key; with it, once the row was fetched
+	key   []string      // and there is a key
+	text  [2][]captured // per column, once the row was fetched, if it is shown
 }
 
 // descend finds out which rows of the tables differ.
@@ -76,6 +79,9 @@ func (c *comparison) descend(ctx context.Context, tables []*table) error {
 	}
 	return nil
 }
+
+// wanted is how many differing rows of a kind are held on to.
+func (c *comparison) wanted() int { return max(c.opt.MaxPrinted, c.opt.Keep) }
 
 // plan packs suspect buckets into passes, each of which holds Options.Held rows at
 // most (or one bucket, should that be larger). Rows of buckets that one side has
@@ -147,17 +153,17 @@ func (c *comparison) look(ctx context.Context, looks []*look) error {
 		}
 	}
 	p.visit = func(worker int, k *task, data []byte) (int, error) {
-		return byTable[k.table.index].visit(c.hasher(worker, k.side, k.table), c.opt.MaxPrinted, worker, k, data)
+		return byTable[k.table.index].visit(c.hasher(worker, k.side, k.table), c.wanted(), worker, k, data)
 	}
 	p.skip = func(k *task) bool {
 		l := byTable[k.table.index]
-		return !l.holds && l.full(c.opt.MaxPrinted)
+		return !l.holds && l.full(c.wanted())
 	}
 	if err := p.run(ctx); err != nil {
 		return err
 	}
 	for _, l := range looks {
-		l.compare(c.opt.MaxPrinted)
+		l.compare(c.wanted())
 	}
 	return nil
 }
@@ -302,13 +308,8 @@ func oneSided(side int, e entry) find {
 
 // found keeps a find to be shown, at most printed of each kind.
 func (t *table) found(f find, printed int) {
-	same := 0
-	for i := range t.finds {
-		if t.finds[i].kind == f.kind {
-			same++
-		}
-	}
-	if same < printed {
-		t.finds = append(t.finds, f)
+	of := &t.finds[slices.Index(kinds[:], f.kind)]
+	if len(*of) < printed {
+		*of = append(*of, f)
 	}
 }

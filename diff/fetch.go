@@ -1,6 +1,7 @@
 package diff
 
 import (
+	"bytes"
 	"context"
 	"encoding/hex"
 	"fmt"
@@ -22,7 +23,8 @@ type captured struct {
 
 // A hunt is what fetch looks for in one table: the rows by their hash.
 type hunt struct {
-	mu    sync.Mutex // guards text of the finds
+	mu    sync.Mutex // guards what the finds get
+	keep  bool       // their keys are wanted too
 	finds [2]map[xxh3.Uint128][]*find
 }
 
@@ -31,15 +33,18 @@ type hunt struct {
 func (c *comparison) fetch(ctx context.Context, tables []*table) error {
 	hunts := make([]*hunt, len(c.tables))
 	p := &pass{comparison: c, number: 2}
+	chosen := make([][]find, len(c.tables))
 	for _, t := range tables {
-		t.finds = choose(t.finds, c.opt.MaxPrinted)
-		h := &hunt{}
+		chosen[t.index] = choose(t.finds, c.wanted(), c.opt.MaxPrinted)
+		t.finds = [3][]find{}
+		finds := chosen[t.index]
+		h := &hunt{keep: c.opt.Keep > 0 && len(t.pair.Key) > 0}
 		hunts[t.index] = h
 		for side := range p.tasks {
 			h.finds[side] = map[xxh3.Uint128][]*find{}
 			var need []int32
-			for i := range t.finds {
-				f := &t.finds[i]
+			for i := range finds {
+				f := &finds[i]
 				if f.tasks[side] >= 0 {
 					h.finds[side][f.rows[side]] = append(h.finds[side][f.rows[side]], f)
 					need = append(need, f.tasks[side])
@@ -58,33 +63,46 @@ func (c *comparison) fetch(ctx context.Context, tables []*table) error {
 		return err
 	}
 	for _, t := range tables {
-		for i := range t.finds {
-			if row, ok := t.shown(&t.finds[i]); ok {
+		for i := range chosen[t.index] {
+			f := &chosen[t.index][i]
+			if row, ok := t.shown(f); ok {
 				t.result.Rows = append(t.result.Rows, row)
 			}
+			switch {
+			case f.key != nil:
+				t.result.Found = append(t.result.Found, Found{id: f.id, key: f.key, rows: f.rows})
+			case hunts[t.index].keep:
+				t.result.Partial = true // it was not seen again, in a table of which there is no view
+			}
 		}
-		t.finds = nil
 	}
 	return nil
 }
 
-// choose takes n finds, of each kind in turn, so that each is seen.
-func choose(finds []find, n int) []find {
-	var byKind [3][]find
-	for _, f := range finds {
-		i := slices.Index([]RowKind{Missing, Extra, Different}, f.kind)
-		byKind[i] = append(byKind[i], f)
+// choose takes n finds, of each kind in turn, so that each is seen, and says in the same
+// way which of them are shown.
+func choose(byKind [3][]find, n, shown int) (out []find) {
+	there := [3]int{len(byKind[0]), len(byKind[1]), len(byKind[2])}
+	take, show := inTurn(there, n), inTurn(there, shown)
+	for i, finds := range byKind {
+		for j := range take[i] {
+			finds[j].shown = j < show[i]
+		}
+		out = append(out, finds[:take[i]]...)
 	}
-	var take [3]int
-	for left := min(n, len(finds)); left > 0; {
-		for i := range byKind {
-			if left > 0 && take[i] < len(byKind[i]) {
+	return out
+}
+
+func inTurn(there [3]int, n int) (take [3]int) {
+	for left := min(n, there[0]+there[1]+there[2]); left > 0; {
+		for i := range there {
+			if left > 0 && take[i] < there[i] {
 				take[i]++
 				left--
 			}
 		}
 	}
-	return slices.Concat(byKind[0][:take[0]], byKind[1][:take[1]], byKind[2][:take[2]])
+	return take
 }
 
 func (h *hunt) visit(rh *rowHasher, k *task, data []byte) (rows int, err error) {
@@ -99,15 +117,34 @@ func (h *hunt) visit(rh *rowHasher, k *task, data []byte) (rows int, err error) 
 			return rows, errRow
 		}
 		if finds := h.finds[k.side][sum]; finds != nil {
-			text := capture(k.table, k.side, row, rh.row)
 			h.mu.Lock()
 			for _, f := range finds {
-				f.text[k.side] = text
+				if f.shown {
+					f.text[k.side] = capture(k.table, k.side, row, rh.row)
+				}
+				if h.keep && (k.side == 0 || f.kind == Extra) {
+					f.id, f.key = rh.fullKey(sum), keyText(k.table, row)
+				}
 			}
 			h.mu.Unlock()
 		}
 	}
 	return rows, nil
+}
+
+// keyText gives the values of the key of a row of a text form, as the canonical text has
+// them, without the blanks at the end that engines do or do not give.
+func keyText(t *table, row []byte) []string {
+	out := make([]string, len(t.pair.Key))
+	spans, _ := fields(t.format, row, len(t.columns[0]), nil)
+	for i, at := range t.pair.Key {
+		value, _ := unescape(nil, row[spans[at].from:spans[at].to])
+		if t.columns[0][at].Type.Kind == tidemark.Char || t.columns[1][at].Type.Kind == tidemark.Char {
+			value = bytes.TrimRight(value, " ")
+		}
+		out[i] = string(value)
+	}
+	return out
 }
 
 // capture takes what is needed of a row, in the form in which it was read and in

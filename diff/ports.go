@@ -32,6 +32,26 @@ type Summer interface {
 	Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.Range) (rows int64, sum *big.Int, err error)
 }
 
+// A Present is a session that reads rows as they are at the moment, in no frozen view.
+type Present interface {
+	// Read is Side's. Within a transaction it locks the rows; Kind Transient: somebody
+	// else holds one.
+	Read(ctx context.Context, r tidemark.Read, emit func(*tidemark.Batch) error) error
+	Close()
+}
+
+// A Mender is a Present whose rows can be changed.
+type Mender interface {
+	Present
+	// Begin begins a transaction, and End ends it.
+	Begin(ctx context.Context) error
+	End(ctx context.Context, commit bool) error
+	// SQL writes the statement of a change, and Run runs it and says how many rows it met;
+	// Kind BadRow: the row is refused.
+	SQL(c tidemark.Mend) (string, error)
+	Run(ctx context.Context, sql string) (met int64, err error)
+}
+
 // A Pair is two tables that should hold the same rows. Both moves are read (their
 // From, Source and Filter); column i of the one is compared with column i of the
 // other.
@@ -56,6 +76,10 @@ type Options struct {
 	// negative none. The
 	// counts are of all.
 	MaxPrinted int
+	// Keep is of how many differing rows of a table the Result holds the keys
+	// (TableResult.Found), so that they can be looked at again; default none. Tables
+	// without a key have none.
+	Keep int
 	// Buckets per table; default one for 4000 rows, at most 65,536. Rounded up to
 	// a power of two.
 	Buckets int

@@ -36,6 +36,14 @@ type TableResult struct {
 	// was written to meanwhile.
 	Changed bool  `json:"changed,omitempty"`
 	Rows    []Row `json:"rows,omitempty"` // the first Options.MaxPrinted
+	// Changing is how many rows differed whenever they were looked at, and were changed in
+	// between each time. Of a Live only.
+	Changing int64 `json:"changing,omitempty"`
+	// Unkeyed: the table differs, and has no key by which its rows could be looked at
+	// again. Of a Live only.
+	Unkeyed bool `json:"unkeyed,omitempty"`
+	// Found are the first Options.Keep differing rows.
+	Found []Found `json:"-"`
 }
 
 // A RowKind says how a row differs.
@@ -46,6 +54,8 @@ const (
 	Extra     RowKind = "extra"     // on the target
 	Different RowKind = "different" // its values
 )
+
+var kinds = [3]RowKind{Missing, Extra, Different}
 
 // A Row that differs.
 type Row struct {
@@ -110,8 +120,11 @@ func (t TableResult) String() string {
 }
 
 func (t TableResult) summary() string {
-	if t.Changed {
+	switch {
+	case t.Changed:
 		return "changed while it was compared"
+	case t.Unkeyed:
+		return "differs, and has no key by which its rows could be looked at again"
 	}
 	var parts []string
 	least := ""
@@ -121,7 +134,7 @@ func (t TableResult) summary() string {
 	for _, p := range []struct {
 		n    int64
 		word string
-	}{{t.Missing, "missing on the target"}, {t.Extra, "extra on the target"}, {t.Different, "different"}} {
+	}{{t.Missing, "missing on the target"}, {t.Extra, "extra on the target"}, {t.Different, "different"}, {t.Changing, "still changing"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%s%d %s", least, p.n, p.word))
 		}

@@ -1,0 +1,359 @@
+package diff
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A Live compares databases of which one follows the other while both are written to.
+//
+// There is no moment at which both are equal, so that two views that differ say nothing
+// yet. What they give is candidates: keys, with the hashes of the rows that were seen
+// under them. The rows of these keys are read again when the follower has caught up with
+// what the leader had at the last look: rows that are equal now are none any more; rows
+// that are, on both sides, what they were at the last look have had their time to
+// become equal, and differ; all others have been changed meanwhile, and are looked at
+// once more.
+//
+// Its user reads tables whole (First), waits for the follower, looks again (Again), and
+// waits again until nothing is Unsettled, or until it has had enough.
+type Live struct {
+	c       *comparison
+	tables  []*liveTable
+	report  flow.Report
+	batches int // of Mend
+}
+
+// A liveTable is what is known of a pair.
+type liveTable struct {
+	*table
+	whole   bool // it has to be read whole, from the beginning or again
+	more    bool // it had more differences than are kept
+	pending map[xxh3.Uint128]*watched
+	settled map[xxh3.Uint128]*watched
+}
+
+// A watched row differs.
+type watched struct {
+	id   xxh3.Uint128 // of its key
+	key  []string
+	rows [2]xxh3.Uint128 // hashes at the last look; zero: it is not there
+	size int             // bytes of the larger row
+}
+
+func (w *watched) kind() RowKind {
+	switch none := (xxh3.Uint128{}); {
+	case w.rows[0] == none:
+		return Extra
+	case w.rows[1] == none:
+		return Missing
+	}
+	return Different
+}
+
+// A Found row differed when both sides were read.
+type Found struct {
+	id   xxh3.Uint128
+	key  []string
+	rows [2]xxh3.Uint128
+}
+
+const (
+	defaultKeep = 20_000
+	// listed is how many rows one statement names.
+	listed = 200
+)
+
+// NewLive prepares to compare the pairs. Options.Keep bounds how many rows of a table are
+// watched at once, default 20,000, at about 200 bytes each: if more differ, the table is
+// read whole again when these are settled.
+func NewLive(pairs []Pair, opt Options) (*Live, error) {
+	if opt.Keep <= 0 {
+		opt.Keep = defaultKeep
+	}
+	l := &Live{c: newComparison(nil, nil, opt)}
+	for i, p := range pairs {
+		t, err := l.c.newTable(i, p)
+		if err != nil {
+			return nil, err
+		}
+		t.format = tidemark.CopyText
+		l.tables = append(l.tables, &liveTable{table: t, whole: true})
+	}
+	return l, nil
+}
+
+// First reads all tables, or those that have to be read again, in two views.
+func (l *Live) First(ctx context.Context, source, target Side) error {
+	var pairs []Pair
+	var of []*liveTable
+	for _, t := range l.tables {
+		if t.whole {
+			pairs, of = append(pairs, t.pair), append(of, t)
+		}
+	}
+	opt := l.c.opt
+	if progress := opt.Progress; progress != nil {
+		opt.Progress = func(e Event) {
+			e.Pair = of[e.Pair].index
+			progress(e)
+		}
+	}
+	opt.MaxPrinted = -1
+	result, err := Compare(ctx, source, target, pairs, opt)
+	l.report = flow.Merge(l.report, result.Report)
+	if err != nil {
+		return err
+	}
+	for i, t := range of {
+		t.seen(result.Tables[i])
+	}
+	return nil
+}
+
+// seen takes over what two views gave of a table.
+func (t *liveTable) seen(r TableResult) {
+	before := t.settled
+	t.pending, t.settled = map[xxh3.Uint128]*watched{}, map[xxh3.Uint128]*watched{}
+	t.whole, t.more = r.Changed, r.Changed || r.Partial || r.Missing+r.Extra+r.Different > int64(len(r.Found))
+	t.result = r
+	t.result.Found = nil
+	if !r.Equal && !t.findable() {
+		t.whole, t.more, t.result.Unkeyed = false, false, true
+		return
+	}
+	for _, f := range r.Found {
+		if w := before[f.id]; w != nil && w.rows == f.rows {
+			t.settled[f.id] = w
+			continue
+		}
+		t.pending[f.id] = &watched{id: f.id, key: f.key, rows: f.rows}
+	}
+	for id, w := range before {
+		if t.more && t.pending[id] == nil && t.settled[id] == nil {
+			t.pending[id] = w // nobody knows whether it was among the rest
+		}
+	}
+}
+
+// Again looks once more at the rows that are not settled.
+func (l *Live) Again(ctx context.Context, source, target Present) error {
+	for _, t := range l.tables {
+		for some := range slices.Chunk(ordered(t.pending), listed) {
+			seen := map[xxh3.Uint128]*watched{}
+			for side, from := range []Present{source, target} {
+				err := t.read(ctx, side, from, some, func(h *rowHasher, sum xxh3.Uint128, row []byte) {
+					id := h.fullKey(sum)
+					if seen[id] == nil {
+						seen[id] = &watched{}
+					}
+					seen[id].rows[side], seen[id].size = sum, max(seen[id].size, len(row))
+				})
+				if err != nil {
+					return err
+				}
+			}
+			for _, w := range some {
+				now := seen[w.id]
+				if now == nil {
+					now = &watched{}
+				}
+				t.look(w, now)
+			}
+		}
+		if len(t.pending) == 0 && t.more && len(t.settled) < l.c.opt.Keep {
+			t.whole = true
+		}
+	}
+	return nil
+}
+
+// look settles a row, or keeps it pending as it is now.
+func (t *liveTable) look(w, now *watched) {
+	w.size = now.size
+	switch {
+	case now.rows[0] == now.rows[1]:
+		delete(t.pending, w.id)
+		delete(t.settled, w.id)
+	case now.rows == w.rows:
+		delete(t.pending, w.id)
+		t.settled[w.id] = w
+	default:
+		w.rows = now.rows
+		delete(t.settled, w.id)
+		t.pending[w.id] = w
+	}
+}
+
+// read reads rows by their keys; visit gets each, and its hash, in normal form h.row.
+func (t *liveTable) read(ctx context.Context, side int, from Present, rows []*watched, visit func(h *rowHasher, sum xxh3.Uint128, row []byte)) error {
+	m := t.move(side)
+	r := &tidemark.Range{Kind: tidemark.Listed, Values: make([][]string, len(rows))}
+	for _, at := range t.pair.Key {
+		r.Columns = append(r.Columns, m.Source[at])
+	}
+	for i, w := range rows {
+		r.Values[i] = w.key
+	}
+	h := t.newHasher()
+	var data []byte
+	err := from.Read(ctx, tidemark.Read{Move: m, Range: r, Format: tidemark.CopyText}, func(b *tidemark.Batch) error {
+		data = append(data, b.Data...)
+		more := b.More
+		b.Release()
+		if more {
+			return nil
+		}
+		for len(data) > 0 {
+			row, rest, err := nextRow(tidemark.CopyText, data)
+			if err != nil {
+				return err
+			}
+			sum, _, ok := h.hash(side, row)
+			if !ok {
+				return errRow
+			}
+			visit(h, sum, row)
+			data = rest
+		}
+		data = nil
+		return nil
+	})
+	return t.fail("look again", side, err)
+}
+
+// Unsettled says how many rows differ and may not really, and how many tables have to
+// be read whole.
+func (l *Live) Unsettled() (rows, tables int) {
+	for _, t := range l.tables {
+		rows += len(t.pending)
+		if t.whole {
+			tables++
+		}
+	}
+	return rows, tables
+}
+
+// Differences is how many rows differ for certain.
+func (l *Live) Differences() (rows int) {
+	for _, t := range l.tables {
+		rows += len(t.settled)
+	}
+	return rows
+}
+
+// Settle takes all that was found for certain: nobody writes.
+func (l *Live) Settle() {
+	for _, t := range l.tables {
+		for id, w := range t.pending {
+			t.settled[id] = w
+		}
+		clear(t.pending)
+	}
+}
+
+// Result reads the first rows that differ, for their text, and says what is known now.
+// Rows that have become equal in the meantime are not shown.
+func (l *Live) Result(ctx context.Context, source, target Present) (Result, error) {
+	out := Result{Equal: true, Report: l.report}
+	for _, t := range l.tables {
+		r := t.result
+		r.Rows, r.Missing, r.Extra, r.Different = nil, 0, 0, 0
+		var byKind [3][]*watched
+		for _, w := range ordered(t.settled) {
+			i := slices.Index(kinds[:], w.kind())
+			byKind[i] = append(byKind[i], w)
+		}
+		r.Missing, r.Extra, r.Different = int64(len(byKind[0])), int64(len(byKind[1])), int64(len(byKind[2]))
+		r.Changing, r.Partial = int64(len(t.pending)), t.more
+		r.Changed = t.whole && r.Missing+r.Extra+r.Different+r.Changing == 0
+		r.Equal = !r.Unkeyed && !t.whole && !t.more && len(t.settled)+len(t.pending) == 0
+		var show []*watched
+		for i, n := range inTurn([3]int{len(byKind[0]), len(byKind[1]), len(byKind[2])}, l.c.opt.MaxPrinted) {
+			show = append(show, byKind[i][:n]...)
+		}
+		var err error
+		if r.Rows, err = t.show(ctx, source, target, show); err != nil {
+			return out, err
+		}
+		out.Equal = out.Equal && r.Equal
+		out.Tables = append(out.Tables, r)
+	}
+	return out, nil
+}
+
+// show reads rows for their text.
+func (t *liveTable) show(ctx context.Context, source, target Present, rows []*watched) (out []Row, err error) {
+	if len(rows) == 0 {
+		return nil, nil
+	}
+	finds := map[xxh3.Uint128]*find{}
+	for _, w := range rows {
+		finds[w.id] = &find{kind: w.kind(), count: 1}
+	}
+	for side, from := range []Present{source, target} {
+		err := t.read(ctx, side, from, rows, func(h *rowHasher, sum xxh3.Uint128, row []byte) {
+			if f := finds[h.fullKey(sum)]; f != nil {
+				f.rows[side], f.text[side] = sum, capture(t.table, side, row, h.row)
+			}
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, w := range rows {
+		if f := finds[w.id]; f.rows == w.rows {
+			if row, ok := t.shown(f); ok {
+				out = append(out, row)
+			}
+		}
+	}
+	return out, nil
+}
+
+// ordered gives rows in an order that does not change from run to run: numbers rise.
+func ordered(rows map[xxh3.Uint128]*watched) []*watched {
+	out := make([]*watched, 0, len(rows))
+	for _, w := range rows {
+		out = append(out, w)
+	}
+	slices.SortFunc(out, func(a, b *watched) int {
+		return slices.CompareFunc(a.key, b.key, func(x, y string) int {
+			return cmp.Or(cmp.Compare(len(x), len(y)), strings.Compare(x, y))
+		})
+	})
+	return out
+}
+
+// findable says whether rows can be asked for by the text of their key: both sides have
+// it in the same form, and compare it by what it says.
+func (t *table) findable() bool {
+	if t.pair.Source.From.Form == tidemark.LargeObjects {
+		return false
+	}
+	form := func(k tidemark.TypeKind) tidemark.TypeKind {
+		switch {
+		case k == tidemark.Year || k == tidemark.Decimal:
+			return tidemark.Int
+		case k == tidemark.Char || k == tidemark.Varchar || k == tidemark.Enum || k == tidemark.UUID:
+			return tidemark.Text
+		case k.Bytes():
+			return tidemark.Blob
+		}
+		return k
+	}
+	for _, at := range t.pair.Key {
+		a, b := t.columns[0][at].Type, t.columns[1][at].Type
+		if form(a.Kind) != form(b.Kind) || a.Kind == tidemark.Float || (a.Kind == tidemark.Other || a.Kind == tidemark.Array) && a.Native != b.Native {
+			return false
+		}
+	}
+	return len(t.pair.Key) > 0
+}
