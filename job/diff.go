@@ -39,11 +39,8 @@ func Diff(ctx context.Context, env Env, spec DiffSpec) (diff.Result, []tidemark.
 		return diff.Result{}, nil, err
 	}
 	defer tgt.Close()
-	if spec.Lanes == 0 {
-		spec.Lanes = 2
-	}
 	for _, end := range []Database{src, tgt} {
-		if _, err := end.Freeze(ctx, spec.Lanes); err != nil {
+		if _, err := end.Freeze(ctx, lanesOf(spec)); err != nil {
 			return diff.Result{}, nil, err
 		}
 	}
@@ -51,18 +48,25 @@ func Diff(ctx context.Context, env Env, spec DiffSpec) (diff.Result, []tidemark.
 	if err != nil {
 		return diff.Result{}, findings, err
 	}
-	w := &diffProgress{start: time.Now(), tables: make([]load.TableStatus, len(pairs))}
-	for i, p := range pairs {
-		w.tables[i] = load.TableStatus{Move: i, State: load.BeforeLoad, Expected: p.Source.From.Bytes + p.Target.From.Bytes}
-	}
+	w := newDiffProgress(pairs)
 	env.Watch.Running(w)
-	opt := diff.Options{SourceEngine: src.Name(), TargetEngine: tgt.Name(), Lanes: spec.Lanes, MaxPrinted: spec.MaxPrinted,
-		ZeroDates: spec.ZeroDates, NoNumberIsNull: spec.NoNumberIsNull, ReadRows: spec.ReadRows, Progress: w.event}
-	result, err := diff.Compare(ctx, src, tgt, pairs, opt)
+	result, err := diff.Compare(ctx, src, tgt, pairs, diffOptions(spec, src, tgt, w))
 	if err == nil {
 		result.Equal = result.Equal && !missing(findings)
 	}
 	return result, findings, err
+}
+
+func lanesOf(spec DiffSpec) int {
+	if spec.Lanes == 0 {
+		return 2
+	}
+	return spec.Lanes
+}
+
+func diffOptions(spec DiffSpec, src, tgt Database, w *diffProgress) diff.Options {
+	return diff.Options{SourceEngine: src.Name(), TargetEngine: tgt.Name(), Lanes: lanesOf(spec), MaxPrinted: spec.MaxPrinted,
+		ZeroDates: spec.ZeroDates, NoNumberIsNull: spec.NoNumberIsNull, ReadRows: spec.ReadRows, Progress: w.event}
 }
 
 // missing says whether a finding is about a table that is not on the target.
@@ -174,6 +178,14 @@ type diffProgress struct {
 	mu     sync.Mutex
 	start  time.Time
 	tables []load.TableStatus
+}
+
+func newDiffProgress(pairs []diff.Pair) *diffProgress {
+	w := &diffProgress{start: time.Now(), tables: make([]load.TableStatus, len(pairs))}
+	for i, p := range pairs {
+		w.tables[i] = load.TableStatus{Move: i, State: load.BeforeLoad, Expected: p.Source.From.Bytes + p.Target.From.Bytes}
+	}
+	return w
 }
 
 func (w *diffProgress) event(e diff.Event) {

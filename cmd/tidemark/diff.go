@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -16,9 +18,18 @@ func diffCommand() *cobra.Command {
 		Short: "Compare two databases row by row",
 		Long: `Compare the tables that a copy with the same rules would fill, row by row and in
 parallel, and print what differs. Rows may be in any order; between engines, values
-are compared by what they mean. The exit code is 0 when all is equal and 1 when not.`,
+are compared by what they mean. The exit code is 0 when all is equal and 1 when not.
+
+With --live both sides may be written to while a stream runs from one to the other:
+rows that differ are looked at again when the target has what the source had, until it
+is certain which do. Exit code 19: none does for certain, some change all the time.`,
 		Example: `  tidemark diff postgres://me@old/shop postgres://me@new/shop
-  tidemark diff mysql://me@old/shop postgres://me@new/shop --include 'shop.order*'`,
+  tidemark diff mysql://me@old/shop postgres://me@new/shop --include 'shop.order*'
+
+  # while tidemark replicate runs between the two
+  tidemark diff postgres://me@old/shop postgres://me@new/shop --live --name shop
+  # while something else keeps the target up to date, within 30 seconds
+  tidemark diff postgres://me@old/shop postgres://me@new/shop --live --settle 30s --live-timeout 5m`,
 		Args: args(0, 2, "diff SOURCE TARGET"),
 	}
 	return onRequest(cmd, (*request).diff)
@@ -29,9 +40,24 @@ func (r *request) diffSpec() job.DiffSpec {
 		MaxPrinted: r.maxPrinted, ZeroDates: r.zeroDates, NoNumberIsNull: r.noNumberIsNull, ReadRows: r.readRows}
 }
 
+// live is how diff and repair compare while rows are written.
+func (r *request) live() job.LiveSpec {
+	out := r.liveSpec
+	out.Diff, out.Name = r.diffSpec(), r.stream.Name
+	return out
+}
+
 func (r *request) diff(cmd *cobra.Command) error {
 	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	result, findings, err := job.Diff(cmd.Context(), job.Env{Open: r.opener(), Watch: watch}, r.diffSpec())
+	env := job.Env{Open: r.opener(), Watch: watch}
+	var result diff.Result
+	var findings []tidemark.Finding
+	var err error
+	if r.settings.live {
+		result, findings, err = job.DiffLive(cmd.Context(), env, r.live())
+	} else {
+		result, findings, err = job.Diff(cmd.Context(), env, r.diffSpec())
+	}
 	watch.stop()
 	if err != nil {
 		return err
@@ -43,18 +69,37 @@ func (r *request) diff(cmd *cobra.Command) error {
 			Findings []tidemark.Finding `json:"findings,omitempty"`
 		}{result, findings})
 	} else {
-		for _, f := range findings {
-			printFinding(w, f)
-		}
-		if len(result.Tables) > 0 {
-			fmt.Fprint(w, result.String())
-			fmt.Fprintf(w, "\n%s", result.Report.String())
-		} else {
-			fmt.Fprintln(w, "no table was compared")
-		}
+		printDiff(w, result, findings)
 	}
-	if !result.Equal {
+	if !r.settings.live && !result.Equal {
 		return differ{}
 	}
-	return nil
+	return verdict(result, findings)
+}
+
+func printDiff(w io.Writer, result diff.Result, findings []tidemark.Finding) {
+	for _, f := range findings {
+		printFinding(w, f)
+	}
+	if len(result.Tables) == 0 {
+		fmt.Fprintln(w, "no table was compared")
+		return
+	}
+	fmt.Fprint(w, result.String())
+	fmt.Fprintf(w, "\n%s", result.Report.String())
+}
+
+// verdict is the exit code of a comparison while rows are written.
+func verdict(result diff.Result, findings []tidemark.Finding) error {
+	if result.Equal {
+		return nil
+	}
+	certain := slices.ContainsFunc(findings, func(f tidemark.Finding) bool { return f.Severity == tidemark.Blocker })
+	for _, t := range result.Tables {
+		certain = certain || t.Missing+t.Extra+t.Different > 0 || t.Unkeyed
+	}
+	if certain {
+		return differ{}
+	}
+	return changing{}
 }

@@ -21,6 +21,15 @@ var exitCodes = map[tidemark.Kind]int{
 // it found a blocker.
 const exitDiffer = 1
 
+// exitChanging is the answer of diff and repair with --live when nothing differs for
+// certain, and some rows change too often to tell.
+const exitChanging = 19
+
+// changing is that outcome.
+type changing struct{}
+
+func (changing) Error() string { return "" }
+
 // differ is the outcome of a verb that ran well and found what it looks for.
 type differ struct{}
 
@@ -29,9 +38,12 @@ func (differ) Error() string { return "" }
 // finish prints an error in one line, with its hint in a second, and gives the exit code.
 func finish(err error, stderr io.Writer) int {
 	var d differ
+	var c changing
 	switch {
 	case err == nil:
 		return 0
+	case errors.As(err, &c):
+		return exitChanging
 	case errors.As(err, &d):
 		return exitDiffer
 	}

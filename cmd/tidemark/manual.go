@@ -52,7 +52,7 @@ func manualOptions(w io.Writer) {
 }
 
 func manualExits(w io.Writer) {
-	fmt.Fprint(w, "# Exit codes\n\nMade by `tidemark manual exit-codes`.\n\n| code | meaning |\n|---|---|\n| 0 | done |\n| 1 | `diff`: the databases differ; `check`: something would stop the copy or lose data |\n")
+	fmt.Fprint(w, "# Exit codes\n\nMade by `tidemark manual exit-codes`.\n\n| code | meaning |\n|---|---|\n| 0 | done |\n| 1 | `diff`, `repair`: the databases differ; `check`: something would stop the copy or lose data |\n")
 	meaning := map[tidemark.Kind]string{
 		tidemark.Invalid: "the request itself is wrong", tidemark.Unreachable: "no connection to the host", tidemark.Denied: "the login was refused",
 		tidemark.Forbidden: "a privilege is missing; the hint names the GRANT", tidemark.NotFound: "a database, table, file or run does not exist",
@@ -69,6 +69,9 @@ func manualExits(w io.Writer) {
 	}
 	sort.Slice(kinds, func(i, j int) bool { return exitCodes[kinds[i]] < exitCodes[kinds[j]] })
 	for _, k := range kinds {
+		if k == tidemark.Bug {
+			fmt.Fprintf(w, "| %d | `diff --live`, `repair --live`: nothing differs for certain, and some rows change too often to tell |\n", exitChanging)
+		}
 		fmt.Fprintf(w, "| %d | %s |\n", exitCodes[k], meaning[k])
 	}
 }

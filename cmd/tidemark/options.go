@@ -54,15 +54,18 @@ type settings struct {
 	stream                         job.ReplicateSpec
 	queue                          queueSettings
 	watch, fence                   bool
+	live, execute, printSQL        bool
+	liveSpec                       job.LiveSpec
+	repairLog                      string
 	metrics                        string
 }
 
 const (
 	onCopy   = "copy replicate apply"
-	onMoves  = "copy diff check replicate capture apply cutover"
+	onMoves  = "copy diff repair check replicate capture apply cutover"
 	onRuns   = "runs report status peek"
-	onStream = "replicate capture apply cutover status exceptions peek"
-	onAll    = "copy diff check replicate capture apply cutover runs report status exceptions peek engines"
+	onStream = "replicate capture apply cutover status exceptions peek diff repair"
+	onAll    = "copy diff repair check replicate capture apply cutover runs report status exceptions peek engines"
 )
 
 // options is the table. Adding a line here is all that a new option needs.
@@ -108,11 +111,11 @@ var options = []option{
 	}},
 	{"reject-limit", "number", "0", "Set up to this many bad rows aside in a file instead of stopping at the first.", "copy", number64(func(s *settings) *int64 { return &s.rejectLimit })},
 	{"reject-dir", "file", "", "Folder for the files of rejected rows and of cut values; default: beside the catalogue.", "copy", text(func(s *settings) *string { return &s.rejectDir })},
-	{"lock", "auto|global|backup|tables|none", "auto", "How a MySQL source is held still for the moment in which all lanes take their view.", "copy diff replicate cutover capture apply", choose(map[string]func(*settings){
+	{"lock", "auto|global|backup|tables|none", "auto", "How a MySQL source is held still for the moment in which all lanes take their view.", "copy diff repair replicate cutover capture apply", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.engine.MySQL.Lock = mysql.LockAuto }, "global": func(s *settings) { s.engine.MySQL.Lock = mysql.LockGlobal },
 		"backup": func(s *settings) { s.engine.MySQL.Lock = mysql.LockBackup }, "tables": func(s *settings) { s.engine.MySQL.Lock = mysql.LockTables },
 		"none": func(s *settings) { s.engine.MySQL.Lock = mysql.LockNone }})},
-	{"lock-wait", "duration", "60s", "How long to wait for that lock (DMS's TransactionConsistencyTimeout).", "copy diff replicate cutover capture apply", func(s *settings, v string) error {
+	{"lock-wait", "duration", "60s", "How long to wait for that lock (DMS's TransactionConsistencyTimeout).", "copy diff repair replicate cutover capture apply", func(s *settings, v string) error {
 		d, err := time.ParseDuration(v)
 		s.engine.MySQL.LockWait = d
 		return err
@@ -122,8 +125,15 @@ var options = []option{
 	{"no-binlog", "on/off", "off", "Keep what is written out of a MySQL target's binlog (needs the privilege; replicas will not get it).", onCopy, onOff(func(s *settings) *bool { return &s.engine.MySQL.NoBinlog })},
 	{"index-memory", "size", "256MB", "maintenance_work_mem of each session that builds indexes on PostgreSQL.", onCopy, size(func(s *settings) *int64 { return &s.engine.Postgres.MaintenanceMem })},
 	{"index-workers", "number", "0", "max_parallel_maintenance_workers of these sessions; 0 keeps the server's, -1 means none.", onCopy, number(-1, 64, func(s *settings) *int { return &s.engine.Postgres.IndexWorkers })},
-	{"read-rows", "on/off", "off", "Read all rows and hash them here (128 bits), also where two PostgreSQL servers could hash them (64 bits).", "diff cutover", onOff(func(s *settings) *bool { return &s.readRows })},
-	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff cutover", count0(1<<30, func(s *settings) *int { return &s.maxPrinted })},
+	{"read-rows", "on/off", "off", "Read all rows and hash them here (128 bits), also where two PostgreSQL servers could hash them (64 bits).", "diff repair cutover", onOff(func(s *settings) *bool { return &s.readRows })},
+	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff repair cutover", count0(1<<30, func(s *settings) *int { return &s.maxPrinted })},
+	{"live", "on/off", "off", "Compare while both sides are written to and a stream runs: rows that differ are looked at again when the target has caught up.", "diff repair", onOff(func(s *settings) *bool { return &s.live })},
+	{"live-timeout", "duration", "60s", "With --live: how long rows that still change are looked at again.", "diff repair", duration(func(s *settings) *time.Duration { return &s.liveSpec.Timeout })},
+	{"live-rows", "number", "20000", "With --live: differing rows of a table that are watched at once, 100 to 10000000, of about 200 bytes each; if more differ, the table is read again.", "diff repair", number(100, 10_000_000, func(s *settings) *int { return &s.liveSpec.Keep })},
+	{"settle", "duration", "5s", "With --live, where the target knows of no stream: how long a row has to stay as it is to count as different.", "diff repair", duration(func(s *settings) *time.Duration { return &s.liveSpec.Settle })},
+	{"execute", "on/off", "off", "Make the changes; without it they are only printed.", "repair", onOff(func(s *settings) *bool { return &s.execute })},
+	{"print", "on/off", "off", "Print the SQL of each change also with --execute.", "repair", onOff(func(s *settings) *bool { return &s.printSQL })},
+	{"repair-log", "file", "", "File in which changes are noted, as JSON lines, before they are committed; default: a new one beside the catalogue.", "repair", text(func(s *settings) *string { return &s.repairLog })},
 	{"name", "text", "main", "The stream's name: of its slot on the source, and of its progress on the target. Small letters, digits, underscores.", onStream, text(func(s *settings) *string { return &s.stream.Name })},
 	{"agents", "number", "16", "Sessions that apply transactions, 1 to 128.", "replicate cutover apply", number(1, 128, func(s *settings) *int { return &s.stream.Apply.Agents })},
 	{"commit-order", "dependent|source", "dependent", "Commit transactions that have nothing to do with each other as they are ready, or all in the source's order.", "replicate cutover apply", choose(map[string]func(*settings){
@@ -175,7 +185,7 @@ var options = []option{
 		s.exceptions.Before, err = parsePast(v)
 		return err
 	}},
-	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff replicate cutover capture apply", choose(map[string]func(*settings){
+	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff repair replicate cutover capture apply", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},
 	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll, onOff(func(s *settings) *bool { return &s.json })},
@@ -270,6 +280,17 @@ func size(at func(*settings) *int64) func(*settings, string) error {
 		n, err := parseSize(v)
 		*at(s) = n
 		return err
+	}
+}
+
+func duration(at func(*settings) *time.Duration) func(*settings, string) error {
+	return func(s *settings, v string) error {
+		d, err := time.ParseDuration(v)
+		if err != nil || d < 0 {
+			return fmt.Errorf("must be a duration such as 30s")
+		}
+		*at(s) = d
+		return nil
 	}
 }
 

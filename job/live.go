@@ -1,0 +1,248 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/diff"
+)
+
+// A LiveSpec says what to compare while both sides are written to, and how long to wait.
+type LiveSpec struct {
+	Diff DiffSpec
+	// Name is the stream's, whose progress on the target says when it has caught up.
+	Name string
+	// Settle is how long a row has to stay as it is where no stream is known.
+	Settle time.Duration
+	// Timeout is how long rows that still change are looked at again.
+	Timeout time.Duration
+	// Keep is how many rows of a table are watched at once; 0 is diff's default.
+	Keep int
+}
+
+// A follower is a database whose rows can be read as they are, and changed, and that
+// knows how far streams into it were applied.
+type follower interface {
+	Mend(ctx context.Context) (diff.Mender, error)
+	Applied(ctx context.Context) (map[string]uint64, error)
+}
+
+// DiffLive compares two databases that are written to, of which the target follows the
+// source. What is still changing when the time is up is in the result as such.
+func DiffLive(ctx context.Context, env Env, spec LiveSpec) (diff.Result, []tidemark.Finding, error) {
+	v, err := openLive(ctx, env, spec)
+	if err != nil {
+		return diff.Result{}, v.findings, err
+	}
+	defer v.close()
+	if err := v.first(ctx); err != nil {
+		return diff.Result{}, v.findings, err
+	}
+	if err := v.settle(ctx); err != nil {
+		return diff.Result{}, v.findings, err
+	}
+	result, err := v.live.Result(ctx, v.from, v.to)
+	result.Equal = result.Equal && !missing(v.findings)
+	return result, v.findings, err
+}
+
+// A living is a comparison of two databases that are written to.
+type living struct {
+	env      Env
+	spec     LiveSpec
+	src, tgt Database
+	from, to diff.Mender
+	live     *diff.Live
+	progress *diffProgress
+	findings []tidemark.Finding
+	stream   bool // its progress is on the target
+	looks    int
+}
+
+// openLive connects to both ends, and finds the stream between them.
+func openLive(ctx context.Context, env Env, spec LiveSpec) (v *living, err error) {
+	v = &living{env: env, spec: spec}
+	defer func() {
+		if err != nil {
+			v.close()
+		}
+	}()
+	if v.src, err = env.Open(ctx, spec.Diff.Source); err != nil {
+		return v, err
+	}
+	if v.tgt, err = env.Open(ctx, spec.Diff.Target); err != nil {
+		return v, err
+	}
+	for _, end := range []struct {
+		db Database
+		to *diff.Mender
+	}{{v.src, &v.from}, {v.tgt, &v.to}} {
+		f, ok := end.db.(follower)
+		if !ok {
+			return v, tidemark.Errorf(tidemark.Unsupported, "compare", "", end.db.Name()+" cannot be compared while it is written to", "Compare it while nobody writes.")
+		}
+		if *end.to, err = f.Mend(ctx); err != nil {
+			return v, err
+		}
+	}
+	v.stream, err = v.find(ctx)
+	return v, err
+}
+
+func (v *living) close() {
+	for _, m := range []diff.Mender{v.from, v.to} {
+		if m != nil {
+			m.Close()
+		}
+	}
+	for _, db := range []Database{v.src, v.tgt} {
+		if db != nil {
+			db.Close()
+		}
+	}
+}
+
+// find says whether the target knows the stream. Of several streams one has to be named.
+func (v *living) find(ctx context.Context) (bool, error) {
+	applied, err := v.tgt.(follower).Applied(ctx)
+	if err != nil || len(applied) == 0 {
+		return false, err
+	}
+	if _, ok := applied[v.spec.Name]; ok {
+		return true, nil
+	}
+	names := strings.Join(slices.Sorted(maps.Keys(applied)), ", ")
+	return false, tidemark.Errorf(tidemark.NotFound, "compare", "stream "+v.spec.Name, "the target knows nothing of it, but of "+names, "Name the stream with --name.")
+}
+
+// first reads both sides whole, in a view of each.
+func (v *living) first(ctx context.Context) error {
+	src, err := v.env.Open(ctx, v.spec.Diff.Source)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	tgt, err := v.env.Open(ctx, v.spec.Diff.Target)
+	if err != nil {
+		return err
+	}
+	defer tgt.Close()
+	lanes := lanesOf(v.spec.Diff)
+	for _, end := range []Database{src, tgt} {
+		if _, err := end.Freeze(ctx, lanes); err != nil {
+			return err
+		}
+	}
+	if v.live == nil {
+		pairs, findings, err := pair(ctx, src, tgt, v.spec.Diff)
+		v.findings = append(v.findings, findings...)
+		if err != nil {
+			return err
+		}
+		v.progress = newDiffProgress(pairs)
+		v.env.Watch.Running(v.progress)
+		opt := diffOptions(v.spec.Diff, src, tgt, v.progress)
+		opt.Keep = v.spec.Keep
+		if v.live, err = diff.NewLive(pairs, opt); err != nil {
+			return err
+		}
+	}
+	return v.live.First(ctx, src, tgt)
+}
+
+// settle looks again at what differs until it is known which of it does, or the time is up.
+func (v *living) settle(ctx context.Context) error {
+	until := v.env.now().Add(v.spec.Timeout)
+	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
+		rows, tables := v.live.Unsettled()
+		if rows+tables == 0 {
+			return nil
+		}
+		v.looks++
+		v.tell(rows, tables)
+		if ok, err := v.wait(ctx, pause, until); err != nil || !ok {
+			return err
+		}
+		// What First finds has to be waited for before it is looked at again.
+		if err := v.live.Again(ctx, v.from, v.to); err != nil {
+			return err
+		}
+		if _, tables := v.live.Unsettled(); tables > 0 {
+			if err := v.first(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// tell says what is waited for.
+func (v *living) tell(rows, tables int) {
+	what := fmt.Sprintf("%d rows differ so far", rows)
+	if tables > 0 {
+		what += fmt.Sprintf(", %d tables have to be read again", tables)
+	}
+	object, until := "stream "+v.spec.Name, "when the target has all that the source has now"
+	if !v.stream {
+		object, until = "no stream is known", "after "+v.spec.Settle.String()
+	}
+	v.env.Watch.Event(Event{Time: v.env.now(), Kind: "wait", Object: object, Rows: int64(rows), Text: fmt.Sprintf("%s; look %d at them comes %s", what, v.looks+1, until)})
+}
+
+// wait lets time pass, and then the target come to where the source is; false if that
+// would last until after the time is up.
+//
+// The pause comes first because the source's log may be behind what the last look has
+// seen there: PostgreSQL shows a commit that waits for nothing (synchronous_commit = off)
+// up to three wal_writer_delay, 0.6 s, before it is in the log that LogEnd tells of.
+func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time) (bool, error) {
+	if !v.stream {
+		pause = max(pause, v.spec.Settle)
+	}
+	if v.env.now().Add(pause).After(until) {
+		return false, nil
+	}
+	if err := sleep(ctx, pause); err != nil || !v.stream {
+		return err == nil, err
+	}
+	source, ok := v.src.(capture.Source)
+	if !ok {
+		return false, tidemark.Errorf(tidemark.Unsupported, "compare", "", v.src.Name()+" does not tell where its log is", "")
+	}
+	end, err := source.End(ctx)
+	if err != nil {
+		return false, err
+	}
+	for {
+		applied, err := v.tgt.(follower).Applied(ctx)
+		if err != nil {
+			return false, err
+		}
+		// Where there is nothing to apply, progress is written up to before the log's end.
+		if applied[v.spec.Name]+1 >= end {
+			return true, nil
+		}
+		if v.env.now().After(until) {
+			v.findings = append(v.findings, tidemark.Finding{Severity: tidemark.Warning, Object: "stream " + v.spec.Name, Text: "has not come to where the source was, so nothing is known for certain",
+				Hint: "See tidemark status whether it runs, and how far it is behind; --live-timeout gives it more time."})
+			return false, nil
+		}
+		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+			return false, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}

@@ -1,0 +1,171 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/diff"
+)
+
+// A RepairSpec says what to make equal, and how.
+type RepairSpec struct {
+	LiveSpec
+	Live    bool // rows are written meanwhile, or a stream runs
+	Execute bool // otherwise the statements are only told
+	// Print is told of each change that is not made, or as it is made. May be nil.
+	Print func(diff.Mended)
+	Log   string // the file in which changes are noted before they are committed
+}
+
+// A Repaired says what a repair has done.
+type Repaired struct {
+	Found   diff.Result `json:"found"` // what differed; after --execute what still does
+	Execute bool        `json:"execute"`
+	diff.Tally
+	Log      string             `json:"log,omitempty"`
+	Findings []tidemark.Finding `json:"findings,omitempty"`
+	Seconds  float64            `json:"seconds"`
+}
+
+// Repair makes the target's rows equal to the source's where they differ. It only reads
+// the source.
+func Repair(ctx context.Context, env Env, spec RepairSpec) (*Repaired, error) {
+	started := time.Now()
+	v, err := openLive(ctx, env, spec.LiveSpec)
+	if err != nil {
+		return nil, err
+	}
+	defer v.close()
+	if v.stream && spec.Execute && !spec.Live {
+		return nil, tidemark.Errorf(tidemark.Invalid, "repair", "stream "+spec.Name, "leads into this target, and may still bring what the source has already",
+			"Let it run and repair with --live; or end it with tidemark replicate --remove.")
+	}
+	r := &repairing{living: v, spec: spec, out: &Repaired{Execute: spec.Execute}}
+	if spec.Execute {
+		if err := r.open(); err != nil {
+			return nil, err
+		}
+		defer r.log.Close()
+	}
+	err = r.rounds(ctx)
+	r.out.Findings, r.out.Seconds = v.findings, time.Since(started).Seconds()
+	return r.out, err
+}
+
+type repairing struct {
+	*living
+	spec  RepairSpec
+	out   *Repaired
+	log   *os.File
+	round int
+}
+
+// open makes the log of changes.
+func (r *repairing) open() (err error) {
+	if err = os.MkdirAll(filepath.Dir(r.spec.Log), 0o700); err == nil {
+		r.log, err = os.OpenFile(r.spec.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	}
+	if err != nil {
+		return tidemark.Errorf(tidemark.Invalid, "repair", r.spec.Log, err.Error(), "Name a file that can be written with --repair-log.")
+	}
+	r.out.Log = r.spec.Log
+	return nil
+}
+
+// rounds finds what differs and mends it, until nothing does or nothing more can be done:
+// rows that were locked, or refused because of others that came later, get another turn.
+func (r *repairing) rounds(ctx context.Context) error {
+	if err := r.first(ctx); err != nil {
+		return err
+	}
+	for {
+		if r.spec.Live {
+			if err := r.settle(ctx); err != nil {
+				return err
+			}
+		} else {
+			r.live.Settle()
+		}
+		if !r.spec.Execute {
+			if err := r.result(ctx); err != nil {
+				return err
+			}
+		}
+		t, err := r.live.Mend(ctx, r.from, r.to, diff.Mending{Execute: r.spec.Execute, Tell: r.tell, Done: r.done})
+		r.count(t)
+		if err != nil || !r.spec.Execute {
+			return err
+		}
+		rows, tables := r.live.Unsettled()
+		if left := rows + tables + r.live.Differences(); left == 0 || t.Mends() == 0 && !r.again(t) {
+			return r.result(ctx)
+		}
+		if tables > 0 {
+			if err := r.first(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// again says whether a round that has mended nothing is followed by another one: rows that
+// somebody held, or had changed, may be free and still the next time.
+func (r *repairing) again(t diff.Tally) bool {
+	r.round++
+	return t.Locked+t.Changed > 0 && r.round <= 3
+}
+
+func (r *repairing) result(ctx context.Context) (err error) {
+	r.out.Found, err = r.live.Result(ctx, r.from, r.to)
+	r.out.Found.Equal = r.out.Found.Equal && !missing(r.findings)
+	return err
+}
+
+func (r *repairing) count(t diff.Tally) {
+	o := &r.out.Tally
+	o.Inserted, o.Updated, o.Deleted = o.Inserted+t.Inserted, o.Updated+t.Updated, o.Deleted+t.Deleted
+	o.Changed, o.Locked, o.Failed = o.Changed+t.Changed, o.Locked+t.Locked, t.Failed
+}
+
+// A logged line is a change, or the end of its batch.
+type logged struct {
+	Time  time.Time `json:"time"`
+	Batch int       `json:"batch"`
+	*diff.Mended
+	Committed bool `json:"committed,omitempty"`
+}
+
+// tell notes changes before they are committed.
+func (r *repairing) tell(batch int, changes []diff.Mended) error {
+	for i := range changes {
+		if r.spec.Print != nil {
+			r.spec.Print(changes[i])
+		}
+		if err := r.note(logged{Time: r.env.now(), Batch: batch, Mended: &changes[i]}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (r *repairing) done(batch int) error {
+	return r.note(logged{Time: r.env.now(), Batch: batch, Committed: true})
+}
+
+func (r *repairing) note(l logged) error {
+	if r.log == nil {
+		return nil
+	}
+	line, err := json.Marshal(l)
+	if err == nil {
+		_, err = r.log.Write(append(line, '\n'))
+	}
+	if err != nil {
+		return tidemark.Errorf(tidemark.Full, "repair", r.spec.Log, err.Error(), "Nothing is changed that cannot be noted.")
+	}
+	return nil
+}
