@@ -26,6 +26,10 @@ type Source interface {
 	FiltersRows() bool
 	// View does the same for the next view alone, where a stream has begun before.
 	View(ctx context.Context, stream string) error
+	// Begins is a place from which on the log is there, with nothing before it that was
+	// committed after a time: as late as it can be had. Zero: the first. Kind NotFound: the
+	// source keeps nothing for the stream.
+	Begins(ctx context.Context, stream string, after time.Time) (uint64, error)
 	// Unhold lets it forget, whether it was held or not.
 	Unhold(ctx context.Context, stream string) error
 	// Follow opens the stream of these moves from a place on. Kind Lost: the log from there

@@ -125,10 +125,15 @@ func lastEnd(group []*tidemark.Tx) uint64 {
 }
 
 // From enlists in g a worker that reads a queue behind a place.
-func From(g *flow.Group, log Reader, after uint64, out *flow.Buffer[*tidemark.Tx]) {
+func From(g *flow.Group, log Reader, after uint64, out *flow.Buffer[*tidemark.Tx], opt Options) {
 	g.Go("Reader", func(ctx context.Context, c *flow.Clock) error {
 		defer c.Enter(c.Enter(flow.IO))
 		return log.Read(ctx, after, func(tx *tidemark.Tx) error {
+			if opt.Prepare != nil {
+				if err := opt.Prepare(ctx, tx); err != nil {
+					return err
+				}
+			}
 			c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
 			return out.Put(ctx, c, tx)
 		})

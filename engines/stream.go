@@ -3,10 +3,13 @@ package engines
 import (
 	"context"
 	"regexp"
+	"strings"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/mysql"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
 
@@ -19,6 +22,24 @@ var (
 // has the same name behind "tidemark_".
 var StreamName = regexp.MustCompile(`^[a-z0-9_]{1,40}$`)
 
+var gtids = regexp.MustCompile(`^(\d+-\d+-\d+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:(\w+:)?\d+)$`)
+
+// Place reads a position in the log of an engine: a place, or the GTID of one transaction.
+func Place(engine, text string) (place uint64, gtid string, err error) {
+	switch {
+	case engine == "postgres":
+		place, err = postgres.ParsePlace(text)
+	case gtids.MatchString(strings.ToLower(text)):
+		return 0, strings.ToLower(text), nil
+	default:
+		place, err = mysql.ParsePlace(text)
+	}
+	if err != nil {
+		err = &tidemark.Error{Op: "read", Object: text, Kind: tidemark.Invalid, Err: err, Hint: "PostgreSQL: 16/B374D848; MySQL and MariaDB: binlog.000003:1234, or the GTID of one transaction."}
+	}
+	return place, "", err
+}
+
 func slotOf(stream string) postgres.Slot {
 	return postgres.Slot{Name: "tidemark_" + stream, Publication: "tidemark_" + stream}
 }
@@ -29,6 +50,10 @@ func (e pg) Hold(ctx context.Context, stream string, moves []tidemark.Move) erro
 }
 
 func (e pg) View(ctx context.Context, stream string) error { return e.Engine.View(ctx, slotOf(stream)) }
+
+func (e pg) Begins(ctx context.Context, stream string, _ time.Time) (uint64, error) {
+	return e.SlotBegins(ctx, slotOf(stream))
+}
 
 func (e pg) Unhold(ctx context.Context, stream string) error { return e.DropSlot(ctx, slotOf(stream)) }
 

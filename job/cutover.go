@@ -46,7 +46,7 @@ func Cutover(ctx context.Context, env Env, spec CutoverSpec) (*Proof, error) {
 		}
 		spec.Stream.Half = Joined
 	}
-	spec.Stream.UntilNow, spec.Stream.Anew, spec.Stream.Remove = true, false, false
+	spec.Stream.Until, spec.Stream.Anew, spec.Stream.Remove = Point{Now: true}, false, false
 	_, rep, err := Replicate(ctx, env, spec.Stream)
 	if err != nil {
 		return nil, err

@@ -190,17 +190,16 @@ func (r *replicating) beginCapture(ctx context.Context) (string, *Report, error)
 		return "", nil, err
 	}
 	defer r.close()
-	if _, err := r.hold(ctx); err != nil {
-		return "", nil, err
-	}
-	err := r.adopt(ctx)
+	_, err := r.startStream(ctx)
 	if err == nil {
-		err = r.head(ctx)
+		if err = r.head(ctx); err != nil {
+			err = r.undo(ctx, "", err)
+		}
 	}
-	if err != nil {
-		return "", nil, r.undo(ctx, "", err)
+	if err == nil {
+		err = r.following(ctx)
 	}
-	return "", nil, r.following(ctx)
+	return "", nil, err
 }
 
 // head writes the first message of a queue: from where on it has the source's changes, and

@@ -37,7 +37,8 @@ type ReplicateSpec struct {
 	OpenQueue   func(ctx context.Context, stream, where string) (*queue.Log, error)
 	RemoveQueue func(ctx context.Context, stream, where string) error
 	Interval    time.Duration // between samples
-	UntilNow    bool          // end when the target has all that the source's log holds at the start
+	From        Point         // begin there, without a copy
+	Until       Point         // end when the target has all up to there
 	// BreakLoops keeps what a stream has applied on the source from going on: for two
 	// streams against each other.
 	BreakLoops bool
@@ -238,17 +239,52 @@ func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err e
 		return "", nil, err
 	}
 	defer r.close()
+	if r.spec.NoCopy || !r.spec.From.IsZero() {
+		if _, err = r.startStream(ctx); err == nil {
+			err = r.following(ctx)
+		}
+		return "", nil, err
+	}
 	findings, err := r.hold(ctx)
 	if err != nil {
 		return "", nil, err
 	}
-	if !r.spec.NoCopy {
-		return r.copy(ctx, findings)
+	return r.copy(ctx, findings)
+}
+
+// startStream begins a stream without a copy: from now on, or from the point that is asked
+// for, as far as the source still has its log.
+func (r *replicating) startStream(ctx context.Context) (findings []tidemark.Finding, err error) {
+	if r.spec.From.IsZero() || r.spec.From.Now {
+		if findings, err = r.hold(ctx); err != nil {
+			return nil, err
+		}
+		if err = r.adopt(ctx); err != nil {
+			err = r.undo(ctx, "", err)
+		}
+		return findings, err
 	}
-	if err := r.adopt(ctx); err != nil {
-		return "", nil, r.undo(ctx, "", err)
+	g, err := newGate(r.spec.From, r.src.Name())
+	if err != nil {
+		return nil, err
 	}
-	return "", nil, r.following(ctx)
+	begins, err := r.from.Begins(ctx, r.spec.Name, r.spec.From.Time)
+	if err != nil {
+		return nil, err
+	}
+	if g.place > 0 && g.place < begins {
+		return nil, tidemark.Errorf(tidemark.Lost, "replicate", r.spec.From.Log, "the source has its log from a later place on", "Begin with a copy: leave --from out.")
+	}
+	if findings, err = r.hold(ctx); err != nil {
+		return nil, err
+	}
+	if r.stream.Place = g.place; g.place == 0 {
+		r.stream.Place, r.stream.From = begins, g.gtid
+		if g.gtid == "" {
+			r.stream.From = g.time.Format(time.RFC3339Nano)
+		}
+	}
+	return findings, nil
 }
 
 // hold makes the source keep its log for the stream, and takes note of it.
@@ -258,11 +294,16 @@ func (r *replicating) hold(ctx context.Context) ([]tidemark.Finding, error) {
 		return nil, err
 	}
 	if err := r.from.Hold(ctx, r.spec.Name, tables); err != nil {
+		if adopts := !r.spec.From.IsZero() && !r.spec.From.Now; adopts && tidemark.KindOf(err) == tidemark.Exists {
+			err = nil // the slot from whose log it is to begin
+		}
 		if tidemark.KindOf(err) == tidemark.Exists {
 			err = tidemark.Errorf(tidemark.Exists, "replicate", r.spec.Name, "the source keeps its log for a stream of that name, of which this catalogue knows nothing",
 				"Give the catalogue that knows it (--state), another --name, or --anew to drop it and copy again.")
 		}
-		return nil, err
+		if err != nil {
+			return nil, err
+		}
 	}
 	r.stream = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying, Started: r.env.now()}
 	return findings, r.env.Catalog.PutStream(ctx, r.stream)

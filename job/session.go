@@ -48,7 +48,7 @@ func (r *replicating) session(ctx context.Context) error {
 	if err := r.connect(ctx, h, moves, low, s.meter); err != nil {
 		return err
 	}
-	until, err := r.until(ctx, h)
+	until, err := r.until(ctx, s)
 	if err != nil {
 		return err
 	}
@@ -65,13 +65,22 @@ func (r *replicating) session(ctx context.Context) error {
 	return err
 }
 
-// until is where a stream that goes until now is to end; 0 if it has no end.
-func (r *replicating) until(ctx context.Context, h *hose) (uint64, error) {
-	switch {
-	case !r.spec.UntilNow:
-		return 0, nil
-	case r.spec.Half == ApplyHalf:
-		st, err := h.log.Stats(ctx)
+// until is where a stream is to end: at a place up to which the log has to be read, or at
+// a gate; neither if it has no end.
+func (r *replicating) until(ctx context.Context, s *sampler) (uint64, error) {
+	if !r.spec.Until.Now {
+		var err error
+		if s.gate, err = newGate(r.spec.Until, r.shape.Name()); err != nil || s.gate == nil {
+			return 0, err
+		}
+		until := s.gate.place
+		if until > 0 && r.spec.Half == ApplyHalf {
+			until-- // as far as its last transaction reaches
+		}
+		return until, nil
+	}
+	if r.spec.Half == ApplyHalf {
+		st, err := s.hose.log.Stats(ctx)
 		return st.Last, err
 	}
 	return r.from.End(ctx)
@@ -108,25 +117,61 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.Move) {
 	h, g := s.hose, s.group
 	in := flow.NewBuffer(4096, r.spec.Buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
-	opt := capture.Options{BreakLoops: r.spec.BreakLoops}
+	opt := capture.Options{BreakLoops: r.spec.BreakLoops, Prepare: r.preparing(s, moves)}
+	ends := capture.Options{Prepare: s.gate.pass}
 	if h.stream != nil {
 		r.prepare(h.stream, moves)
 	}
 	switch {
 	case r.spec.Half == CaptureHalf:
-		opt.Prepare, opt.Idle = r.describing(moves), idleEvery
+		opt.Idle = idleEvery
 		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
 		return
 	case r.spec.Half == ApplyHalf:
-		capture.From(g, h.log, p.Low, in)
+		capture.From(g, h.log, p.Low, in, ends)
 	case h.log == nil:
 		capture.Direct(g, h.stream, in, s.meter, opt)
 	default:
 		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
-		capture.From(g, h.log, p.Low, in)
+		capture.From(g, h.log, p.Low, in, ends)
 	}
 	s.agents = s.run.Agents()
 	s.run.Go(g, in, p)
+}
+
+// preparing gives what is done with each transaction before anybody else has it.
+func (r *replicating) preparing(s *sampler, moves []tidemark.Move) func(context.Context, *tidemark.Tx) error {
+	var do []func(context.Context, *tidemark.Tx) error
+	if s.gate != nil && (s.hose.log == nil || r.spec.Half == CaptureHalf) {
+		do = append(do, s.gate.pass)
+	}
+	if r.stream.From != "" {
+		do = append(do, r.skipping())
+	}
+	if r.spec.Half == CaptureHalf {
+		do = append(do, r.describing(moves))
+	}
+	return func(ctx context.Context, tx *tidemark.Tx) error {
+		for _, f := range do {
+			if err := f(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// skipping empties the transactions before the point at which the stream was to begin.
+func (r *replicating) skipping() func(context.Context, *tidemark.Tx) error {
+	s := skip{done: func(ctx context.Context) error {
+		r.stream.From = ""
+		return r.env.Catalog.PutStream(ctx, r.stream)
+	}}
+	var err error
+	if s.time, err = time.Parse(time.RFC3339Nano, r.stream.From); err != nil {
+		s.gtid = r.stream.From
+	}
+	return s.pass
 }
 
 // prepare tells a stream what it need not give, and how.
@@ -189,6 +234,7 @@ func (r *replicating) keep(s *sampler, g *flow.Group) {
 func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
+	r.readClocks(ctx, s)
 	idled := time.Now()
 	for {
 		select {
@@ -196,7 +242,7 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 			return
 		case <-tick.C:
 		}
-		if until > 0 && s.reached(until) {
+		if (until > 0 || s.gate != nil) && s.reached(until) {
 			stop(errReached)
 			return
 		}
@@ -207,9 +253,17 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 				stop(err)
 				return
 			}
+			r.readClocks(ctx, s)
 		}
 		if now.Sub(s.last) < r.spec.Interval {
 			continue
+		}
+		if until == 0 && s.gate != nil {
+			var err error
+			if until, err = r.timeIsUp(ctx, s.gate.time); err != nil {
+				stop(err)
+				return
+			}
 		}
 		status := s.look(now)
 		s.depth(ctx, &status)
@@ -218,6 +272,40 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 		r.mu.Unlock()
 		// The stream goes on if the catalogue cannot be written; status then shows its age.
 		_ = r.env.Catalog.PutSample(ctx, r.spec.Name, now, status)
+	}
+}
+
+// timeIsUp gives, once it is later than t by the source's clock, where its log ends: up to
+// there is all that was committed until then. Nothing need come that is later.
+func (r *replicating) timeIsUp(ctx context.Context, t time.Time) (uint64, error) {
+	c, ok := r.src.(clocker)
+	if !ok || t.IsZero() || time.Since(t) < -time.Hour {
+		return 0, nil
+	}
+	now, err := c.Clock(ctx)
+	if err != nil || !now.After(t) {
+		return 0, err
+	}
+	return r.from.End(ctx)
+}
+
+// A clocker is a server that can be asked what time it has.
+type clocker interface {
+	Clock(ctx context.Context) (time.Time, error)
+}
+
+// readClocks measures by how much the servers' clocks are ahead of this machine's. What
+// cannot be asked now stays as it was.
+func (r *replicating) readClocks(ctx context.Context, s *sampler) {
+	for i, end := range []Database{r.src, r.tgt} {
+		c, ok := end.(clocker)
+		if !ok {
+			continue
+		}
+		asked := time.Now()
+		if at, err := c.Clock(ctx); err == nil {
+			s.clocks[i] = at.Sub(asked.Add(time.Since(asked) / 2))
+		}
 	}
 }
 

@@ -38,6 +38,8 @@ type StreamStatus struct {
 	Oldest       time.Time `json:"oldest_trans,omitzero"` // and is equal to the source as it was then
 	Idle         bool      `json:"idle"`                  // all that the source's log holds is applied
 	Skewed       int64     `json:"clock_skew,omitempty"`  // transactions that seem to be applied before they were committed
+	SourceClock  float64   `json:"source_clock_offset"`   // seconds that the source's clock is ahead of this machine's
+	TargetClock  float64   `json:"target_clock_offset"`   // and the target's
 	Busy         float64   `json:"agents_busy"`           // how many agents worked, on average
 	Agents       int       `json:"agents"`
 	Limit        string    `json:"limit,omitempty"`
@@ -70,7 +72,9 @@ type sampler struct {
 	run    *apply.Run // nil: another process applies
 	group  *flow.Group
 	agents int
-	queued uint64 // Place of the last transaction in the queue at the last look; without a stream
+	clocks [2]time.Duration // of source and target, ahead of this machine's
+	gate   *gate            // where it ends, if it does
+	queued uint64           // Place of the last transaction in the queue at the last look; without a stream
 
 	last   time.Time
 	before apply.Stats
@@ -114,7 +118,7 @@ func (s *sampler) look(now time.Time) StreamStatus {
 		Captured: s.past.Captured + c.Transactions, Bytes: s.past.Bytes + c.Bytes, InFlight: a.InFlight, Memory: a.Bytes,
 		Waited: s.past.Waited + a.Waited, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried, Exceptions: s.past.Exceptions + a.Exceptions,
 		EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply),
-		Low: a.Low, Oldest: a.LowTime, Skewed: a.EndToEnd.Negative(), Agents: s.agents}
+		Low: a.Low, Oldest: a.LowTime, Skewed: a.EndToEnd.Negative(), SourceClock: s.clocks[0].Seconds(), TargetClock: s.clocks[1].Seconds(), Agents: s.agents}
 	if took > 0 {
 		out.PerSecond, out.RowsSecond = float64(a.Transactions-s.before.Transactions)/took, float64(a.Rows-s.before.Rows)/took
 	}
@@ -200,13 +204,21 @@ func (s *sampler) summary(now time.Time) StreamStatus {
 
 // reached says whether the target has all that the source's log held at a place.
 func (s *sampler) reached(until uint64) bool {
-	switch s.half {
-	case ApplyHalf:
-		return s.run.Low() >= until
-	case CaptureHalf:
-		return s.hose.stream.Seen() >= until && s.meter.Stored() >= s.meter.Place()
+	at := s.meter.Place()
+	switch {
+	case s.gate != nil && s.gate.shut.Load():
+		at = s.gate.last.Load()
+	case until == 0:
+		return false
+	case s.half == ApplyHalf:
+		at = until
+	case s.hose.stream.Seen() < until:
+		return false
 	}
-	return s.hose.stream.Seen() >= until && s.run.Low() >= s.meter.Place()
+	if s.half == CaptureHalf {
+		return s.meter.Stored() >= at
+	}
+	return s.run.Low() >= at
 }
 
 // streamable are the moves that a stream can carry, and what stands in the way. filters

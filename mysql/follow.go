@@ -131,6 +131,14 @@ func (e *Engine) logEnd(ctx context.Context, s *session) (uint64, error) {
 }
 
 // placeOf gives the Place of "binlog.000042:1187"; 0 if it is none.
+// ParsePlace reads a place in the log as the server writes it: binlog.000003:1234.
+func ParsePlace(text string) (uint64, error) {
+	if place := placeOf(text); place > 0 {
+		return place, nil
+	}
+	return 0, fmt.Errorf("%q is no place in the log", text)
+}
+
 func placeOf(text string) uint64 {
 	at := strings.LastIndexByte(text, ':')
 	if at < 0 {
@@ -190,6 +198,45 @@ func (e *Engine) newStream(name, file string, after uint64) *Stream {
 		charsets: map[string]*charset{}, waiting: map[string]*preparedTx{}, journal: &journal{head: map[uint32]logHead{}}}
 	s.seen.Store(after - 1) // until it is known that the log is the one that after is of
 	return s
+}
+
+// Begins is the first place of the server's log, or that of a later file before which nothing
+// was committed after a time.
+func (e *Engine) Begins(ctx context.Context, _ string, after time.Time) (uint64, error) {
+	files, err := e.binlogs(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if len(files) == 0 {
+		return 0, tidemark.Errorf(tidemark.NotFound, "follow", e.to.masked, "the server has no binlog", "Set log_bin.")
+	}
+	at := 0
+	if !after.IsZero() {
+		for at = len(files) - 1; at > 0; at-- {
+			h, err := e.headOf(ctx, files[at].name)
+			if err != nil {
+				return 0, e.fail("follow", files[at].name, err)
+			}
+			if int64(h.created) < after.Unix() {
+				break
+			}
+		}
+	}
+	return uint64(files[at].number)<<32 | 4, nil
+}
+
+// Clock is what time the server has.
+func (e *Engine) Clock(ctx context.Context) (time.Time, error) {
+	s, back, err := e.ordinary(ctx)
+	if err != nil {
+		return time.Time{}, err
+	}
+	defer back()
+	r, err := s.query(ctx, "SELECT UTC_TIMESTAMP(6)")
+	if err != nil {
+		return time.Time{}, e.fail("read the clock", e.to.masked, err)
+	}
+	return time.Parse("2006-01-02 15:04:05.999999", cell(r, 0, 0))
 }
 
 // Follow opens a stream, which is of the tables of the URL's database, or of all user

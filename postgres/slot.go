@@ -127,6 +127,35 @@ func (e *Engine) DropSlot(ctx context.Context, slot Slot) error {
 	return e.fail(ctx, "drop publication", slot.Publication, err)
 }
 
+// SlotBegins is the place from which a slot that is there can be followed.
+func (e *Engine) SlotBegins(ctx context.Context, slot Slot) (uint64, error) {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	var text string
+	err = conn.QueryRow(ctx, "SELECT coalesce(confirmed_flush_lsn, restart_lsn)::text FROM pg_replication_slots WHERE slot_name = $1 AND plugin = 'pgoutput'", slot.Name).Scan(&text)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, tidemark.Errorf(tidemark.NotFound, "follow", slot.Name, "the source has no such slot, and keeps its log only from the making of one on",
+			"Make it, behind its publication and before whatever the target gets its rows from: CREATE PUBLICATION "+quoteIdent(slot.Publication)+" FOR TABLE ... WITH (publish_via_partition_root = true); SELECT pg_create_logical_replication_slot("+quoteLiteral(slot.Name)+", 'pgoutput');")
+	}
+	if err != nil {
+		return 0, e.slotFailed(ctx, "look at slot", slot, err)
+	}
+	return parseLSN(text)
+}
+
+// Clock is what time the server has.
+func (e *Engine) Clock(ctx context.Context) (t time.Time, err error) {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return t, err
+	}
+	defer release()
+	return t, e.fail(ctx, "read the clock", e.object, conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&t))
+}
+
 // slotFailed words what a server says about slots.
 func (e *Engine) slotFailed(ctx context.Context, op string, slot Slot, err error) error {
 	var pg *pgconn.PgError
@@ -199,7 +228,9 @@ func (e *Engine) checkSlot(ctx context.Context, slot Slot, after uint64) error {
 	return nil
 }
 
-// parseLSN reads 16/B374D848.
+// ParsePlace reads a place in the log as PostgreSQL writes it: 16/B374D848.
+func ParsePlace(text string) (uint64, error) { return parseLSN(text) }
+
 func parseLSN(s string) (uint64, error) {
 	hi, lo, ok := strings.Cut(s, "/")
 	a, err1 := strconv.ParseUint(hi, 16, 32)

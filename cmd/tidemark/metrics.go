@@ -72,6 +72,8 @@ var metrics = []metric{
 	{"exceptions_total", "Changes that the target did not fit.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Exceptions) }},
 	{"in_flight_transactions", "Transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.InFlight) }},
 	{"in_flight_bytes", "Bytes of transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Memory) }},
+	{"source_clock_offset_seconds", "By how much the source's clock is ahead of this machine's.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.SourceClock }},
+	{"target_clock_offset_seconds", "By how much the target's clock is ahead of this machine's.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.TargetClock }},
 	{"agents", "Sessions that apply.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Agents) }},
 	{"agents_busy", "Sessions that work, on average over the last interval.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.Busy }},
 	{"idle", "1 if all that the source's log holds is applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 {

@@ -167,8 +167,8 @@ var options = []option{
 		return err
 	}},
 	{"metrics", "text", "", "Show the stream's figures to Prometheus at this address, such as 127.0.0.1:9187 (path /metrics).", "replicate capture apply", text(func(s *settings) *string { return &s.metrics })},
-	{"until", "never|now", "never", "When to end: never, or when the target has all that the source's log holds now.", "replicate capture apply", choose(map[string]func(*settings){
-		"never": func(s *settings) { s.stream.UntilNow = false }, "now": func(s *settings) { s.stream.UntilNow = true }})},
+	{"from", "text", "", "Begin without a copy: now, at a position of the log (LSN, FILE:OFFSET or GTID), or at a time (2026-11-21T10:00:00Z). PostgreSQL can look back only as far as a slot tidemark_NAME that is there already.", "replicate capture", point(func(s *settings) *job.Point { return &s.stream.From })},
+	{"until", "text", "never", "When to end: never; now, when the target has all that the source's log holds at the start; at a position (LSN, FILE:OFFSET or GTID); or before the first transaction that was committed later than a time (2026-11-21T10:00:00Z).", "replicate capture apply", point(func(s *settings) *job.Point { return &s.stream.Until })},
 	{"no-copy", "on/off", "off", "The target has all that the source has: only follow, from now on.", "replicate apply", onOff(func(s *settings) *bool { return &s.stream.NoCopy })},
 	{"bidirectional", "on/off", "off", "Do not send on what a stream has applied on the source: for two streams against each other.", "replicate cutover capture", onOff(func(s *settings) *bool { return &s.stream.BreakLoops })},
 	{"anew", "on/off", "off", "Forget an earlier stream of that name on both sides, and copy again (see --prep).", "replicate capture apply", onOff(func(s *settings) *bool { return &s.stream.Anew })},
@@ -233,6 +233,13 @@ func parsePast(v string) (time.Time, error) {
 
 func text(at func(*settings) *string) func(*settings, string) error {
 	return func(s *settings, v string) error { *at(s) = v; return nil }
+}
+
+func point(at func(*settings) *job.Point) func(*settings, string) error {
+	return func(s *settings, v string) (err error) {
+		*at(s), err = job.ParsePoint(v)
+		return err
+	}
 }
 
 func list(at func(*settings) *[]string) func(*settings, string) error {

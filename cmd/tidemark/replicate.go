@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"runtime/debug"
 
@@ -164,5 +165,22 @@ func printStream(w io.Writer, r *job.Report) {
 	if s.Skewed > 0 {
 		fmt.Fprintf(w, "The clocks differ: %s transactions seem to be applied before they were committed.\n", commas(s.Skewed))
 	}
+	printClocks(w, s.StreamStatus)
 	fmt.Fprintln(w)
+}
+
+// printClocks says which server's clock is not this machine's: latencies are between them.
+func printClocks(w io.Writer, s job.StreamStatus) {
+	for _, c := range []struct {
+		whose string
+		ahead float64
+	}{{"source", s.SourceClock}, {"target", s.TargetClock}} {
+		if by := math.Abs(c.ahead); by >= 0.02 {
+			way := "ahead of"
+			if c.ahead < 0 {
+				way = "behind"
+			}
+			fmt.Fprintf(w, "The %s's clock is %.3f s %s this machine's; latencies that begin or end there are off by as much.\n", c.whose, by, way)
+		}
+	}
 }
