@@ -118,10 +118,10 @@ func (g *Group) Passes(err error) bool {
 	return err != nil && slices.Contains(g.OKStates, StateOf(err))
 }
 
-// Judge says what becomes of a change that has failed with cause: it is passed over, or
-// forced, or its table, with which Disable was called, gets no more. err is cause where
-// that ends the group.
-func (g *Group) Judge(b *Bound, cause error) (ConflictAction, error) {
+// Judge says what becomes of a change that has failed with cause, for people why: it is
+// passed over, or forced, or its table, with which Disable was called, gets no more. err is
+// cause where that ends the group.
+func (g *Group) Judge(b *Bound, cause error, why string) (ConflictAction, error) {
 	action := b.Conflict.Action
 	switch {
 	case g.Passes(cause):
@@ -129,15 +129,15 @@ func (g *Group) Judge(b *Bound, cause error) (ConflictAction, error) {
 	case action == IgnoreConflict, action == ForceConflict:
 		return action, nil
 	case action == DisableOnConflict && g.Disable != nil:
-		return action, g.Disable(b.Table.TableID, cause.Error())
+		return action, g.Disable(b.Table.TableID, why)
 	}
 	return StopOnConflict, cause
 }
 
 // Exception describes a change of a table that has failed with cause. duplicate says that
 // a row with its key was there.
-func (g *Group) Exception(tx *Tx, b *Bound, kind ChangeKind, sql string, cause error, duplicate, applied bool) Exception {
-	x := Exception{Queue: g.Queue, Place: tx.Place, Commit: tx.Time, Table: b.Table.String(), SQLState: StateOf(cause), Message: cause.Error(), SQL: sql, Applied: applied, Reason: "SQLERROR",
+func (g *Group) Exception(tx *Tx, b *Bound, kind ChangeKind, sql string, cause error, duplicate bool) Exception {
+	x := Exception{Queue: g.Queue, Place: tx.Place, Commit: tx.Time, Table: b.Table.String(), SQLState: StateOf(cause), Message: cause.Error(), SQL: sql, Reason: "SQLERROR",
 		Operation: map[ChangeKind]string{InsertChange: "INSERT", UpdateChange: "UPDATE", DeleteChange: "DELETE"}[kind]}
 	var own *Error
 	if errors.As(cause, &own) && own.Err != nil {

@@ -57,22 +57,41 @@ func (r *runner) disable(table tidemark.TableID, reason string) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.off[table] = true
+	r.off[table] = map[*tidemark.Bound]bool{}
 	return nil
+}
+
+// noting takes note, where bind binds a table that gets no more changes, that it is wanted
+// again.
+func (r *runner) noting(bind func(tidemark.Relation) (*Binding, error)) func(tidemark.Relation) (*Binding, error) {
+	return func(rel tidemark.Relation) (*Binding, error) {
+		b, err := bind(rel)
+		if b == nil {
+			return nil, err
+		}
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if again := r.off[b.Table.TableID]; again != nil {
+			again[&b.Bound] = true
+		}
+		return b, err
+	}
 }
 
 // leaveOut takes the tables out of a group that get no more changes. Bounds are shared with
 // others, so they are copied.
 func (r *runner) leaveOut(g *tidemark.Group) {
 	r.mu.Lock()
-	off := maps.Clone(r.off)
-	r.mu.Unlock()
-	if len(off) == 0 {
+	defer r.mu.Unlock()
+	if len(r.off) == 0 {
 		return
 	}
 	without := func(bounds map[uint32]*tidemark.Bound) map[uint32]*tidemark.Bound {
 		out := maps.Clone(bounds)
-		maps.DeleteFunc(out, func(_ uint32, b *tidemark.Bound) bool { return off[b.Table.TableID] })
+		maps.DeleteFunc(out, func(_ uint32, b *tidemark.Bound) bool {
+			again, off := r.off[b.Table.TableID]
+			return off && !again[b]
+		})
 		return out
 	}
 	for i := range g.Bounds {
@@ -80,7 +99,12 @@ func (r *runner) leaveOut(g *tidemark.Group) {
 	}
 	if each := g.Spooled; each != nil {
 		g.Spooled = func(do func(*tidemark.Tx, map[uint32]*tidemark.Bound) error) error {
-			return each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error { return do(tx, without(bounds)) })
+			return each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
+				r.mu.Lock()
+				bounds = without(bounds)
+				r.mu.Unlock()
+				return do(tx, bounds)
+			})
 		}
 	}
 }

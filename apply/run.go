@@ -57,7 +57,8 @@ type Options struct {
 	OKStates []string
 	// Disable, if not nil, is told that a table of the target is to get no more changes, as
 	// its Conflict says, since one did not fit it: before anything behind that is committed.
-	// The Run passes its changes over from then on; Bind has to do so the next time.
+	// The Run passes over what it has bound of it until then; from then on Bind says whether
+	// the table is wanted.
 	Disable func(table tidemark.TableID, reason string) error
 	// Cascades says that what foreign keys do to other rows is not in the stream, and has to
 	// be done by those of the target. Bindings have to know it too (Binding.Cascades).
@@ -129,7 +130,8 @@ type runner struct {
 	done    [][]uint64 // per agent, above low
 	spools  map[*spool]bool
 	stats   Stats
-	off     map[tidemark.TableID]bool // tables of the target that get no more changes
+	// off are tables of the target that get no more changes, but for what Bind has bound since.
+	off map[tidemark.TableID]map[*tidemark.Bound]bool
 }
 
 // A Run applies transactions to a target until in is closed and all are applied, or
@@ -154,7 +156,7 @@ func New(tgt Target, opt Options) *Run {
 		opt.Agents++
 	}
 	return &Run{&runner{tgt: tgt, opt: opt, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), room: make(chan struct{}, 1),
-		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents), spools: map[*spool]bool{}, off: map[tidemark.TableID]bool{}}}
+		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents), spools: map[*spool]bool{}, off: map[tidemark.TableID]map[*tidemark.Bound]bool{}}}
 }
 
 // Start begins an epoch and says how far the stream was applied: transactions behind
@@ -172,6 +174,7 @@ func (r *Run) Start(ctx context.Context, from uint64) (tidemark.Progress, error)
 // Go enlists the browser and the agents in g. Transactions come from in, in commit
 // order, with their pieces in order; p is what Start gave.
 func (r *Run) Go(g *flow.Group, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) {
+	r.opt.Bind = r.noting(r.opt.Bind)
 	g.Go("Browser", func(ctx context.Context, c *flow.Clock) error { return r.browse(ctx, c, in, p) })
 	for agent := range r.opt.Agents {
 		g.Go("Agent", func(ctx context.Context, c *flow.Clock) error { return r.agent(ctx, c, agent) })

@@ -117,7 +117,29 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 		tables[table.TableID] = table
 	}
 	opt.Queue = "run"
-	opt.Bind = func(rel tidemark.Relation) (*apply.Binding, error) { return apply.Bind(rel, tables[rel.Table], tables) }
+	var mu sync.Mutex
+	stopped := map[tidemark.TableID]bool{}
+	disable := opt.Disable
+	if disable != nil {
+		opt.Disable = func(table tidemark.TableID, reason string) error {
+			mu.Lock()
+			defer mu.Unlock()
+			stopped[table] = true
+			return disable(table, reason)
+		}
+	}
+	opt.Bind = func(rel tidemark.Relation) (*apply.Binding, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if stopped[rel.Table] {
+			return nil, nil
+		}
+		b, err := apply.Bind(rel, tables[rel.Table], tables)
+		if err == nil && disable != nil {
+			b.Conflict.Action = tidemark.DisableOnConflict
+		}
+		return b, err
+	}
 	s, err := from.Follow(ctx, r.slot, 0)
 	if err != nil {
 		return apply.Stats{}, err

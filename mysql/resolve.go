@@ -104,21 +104,22 @@ func (r *resolver) change(tx *tidemark.Tx, c tidemark.Change, bounds map[uint32]
 	if cause == nil || !r.passable(cause) {
 		return object, cause
 	}
-	said, applied := strings.ToValidUTF8(string(r.a.said), "?"), false
+	said := strings.ToValidUTF8(string(r.a.said), "?")
 	if err := r.changed(b, c, cause); err != nil {
 		return object, err
 	}
-	action, err := r.g.Judge(b, cause)
+	x := r.g.Exception(tx, b, c.Kind, said, cause, duplicate(cause))
+	action, err := r.g.Judge(b, cause, x.Message)
 	if err != nil {
 		return object, err
 	}
 	r.off[b.Table.TableID] = action == tidemark.DisableOnConflict
 	if action == tidemark.ForceConflict {
-		if applied, err = r.fit(c, bounds, cause); err != nil {
+		if x.Applied, err = r.fit(c, bounds, cause); err != nil {
 			return object, err
 		}
 	}
-	return object, r.note(r.g.Exception(tx, b, c.Kind, said, plain(cause), duplicate(cause), applied))
+	return object, r.note(x)
 }
 
 // passable says whether a change that has failed so may be passed over.

@@ -147,18 +147,18 @@ func (r *resolver) change(ctx context.Context, t *tidemark.Tx, c tidemark.Change
 	if cause == nil || !ofARow(cause) && !r.g.Passes(cause) {
 		return cause
 	}
-	action, err := r.g.Judge(b, cause)
+	x := r.g.Exception(t, b, c.Kind, withValues(sql, params), plain(cause), sqlState(cause) == "23505")
+	action, err := r.g.Judge(b, cause, x.Message)
 	if err != nil {
 		return err
 	}
 	r.off[b.Table.TableID] = action == tidemark.DisableOnConflict
-	applied := false
 	if action == tidemark.ForceConflict {
-		if applied, err = r.fit(ctx, b, c, vals, olds, cause); err != nil {
+		if x.Applied, err = r.fit(ctx, b, c, vals, olds, cause); err != nil {
 			return err
 		}
 	}
-	return r.note(ctx, r.g.Exception(t, b, c.Kind, withValues(sql, params), plain(cause), sqlState(cause) == "23505", applied))
+	return r.note(ctx, x)
 }
 
 // plain makes an error of the server's one for people.
