@@ -45,6 +45,9 @@ type Journaler interface {
 	// Journal names the file for it. With anew, which is for a new stream, the next view
 	// begins it. It comes before anything else.
 	Journal(path string, anew bool)
+	// HasApplied says which places behind the one that a stream is opened at the target has. It
+	// comes before Follow.
+	HasApplied(places []uint64)
 }
 
 // A Stream gives transactions.

@@ -43,9 +43,12 @@ type ReplicateSpec struct {
 	// streams against each other.
 	BreakLoops bool
 	NoCopy     bool // the target has all already
-	Anew       bool // forget an earlier stream of that name, and copy again
-	Remove     bool // only forget it
-	Half       Half
+	// SourceMoved says that the source has another URL than before: a replica has taken its
+	// server's place.
+	SourceMoved bool
+	Anew        bool // forget an earlier stream of that name, and copy again
+	Remove      bool // only forget it
+	Half        Half
 }
 
 // Replicate copies a source to a target, if that was not done, and then applies the
@@ -200,11 +203,14 @@ type ender interface {
 
 // goOn looks whether a stream that was set up before can be gone on with.
 func (r *replicating) goOn() error {
+	if r.spec.SourceMoved {
+		r.stream.Source = tidemark.MaskURL(r.spec.Copy.Source)
+	}
 	s := r.stream
 	for _, pair := range [][2]string{{s.Source, r.spec.Copy.Source}, {s.Target, r.spec.Copy.Target}} {
 		if pair[0] != tidemark.MaskURL(pair[1]) {
 			return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, fmt.Sprintf("is a stream with %s, not %s", pair[0], tidemark.MaskURL(pair[1])),
-				"Give the same source and target as before, or another --name.")
+				"Give the same source and target as before, or another --name; --source-moved if the source's server was replaced by one of its replicas.")
 		}
 	}
 	switch where := r.spec.Queue; {

@@ -45,6 +45,9 @@ func (r *replicating) session(ctx context.Context) error {
 		defer s.run.Close()
 		low = p.Low
 	}
+	if j, ok := r.from.(capture.Journaler); ok {
+		j.HasApplied(p.Done)
+	}
 	if err := r.connect(ctx, h, moves, low, s.meter); err != nil {
 		return err
 	}

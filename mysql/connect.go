@@ -81,8 +81,9 @@ type Engine struct {
 	account string                          // the user as GRANT wants it
 	agents  map[int]*applier                // of a stream that is applied
 	closed  bool
-	journal string // the file in which streams remember the log; "": nowhere
-	anew    bool   // Freeze begins it
+	journal string   // the file in which streams remember the log; "": nowhere
+	anew    bool     // Freeze begins it
+	applied []uint64 // places that the target of a stream has, behind the one that it goes on from
 }
 
 // address is where a server is and who asks.

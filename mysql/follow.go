@@ -41,12 +41,15 @@ type Stream struct {
 	wire *wire
 	dump atomic.Bool // the server sends
 
-	file0   string // where to begin
-	file    uint32
-	pos     uint64   // behind the last event in the file
-	sums    bool     // events of the file have checksums
-	head    logHead  // of the file
-	journal *journal // of what is remembered of the log
+	file0    string // where to begin
+	file     uint32
+	pos      uint64   // behind the last event in the file
+	sums     bool     // events of the file have checksums
+	head     logHead  // of the file
+	journal  *journal // of what is remembered of the log
+	base     uint32   // what the numbers of files have added to them in places of the stream
+	moving   *moving  // the server is not the one that the stream came from
+	released atomic.Uint64
 
 	placed     bool   // an event was read that says where it is
 	eventPlace uint64 // where the event under way begins
@@ -127,7 +130,8 @@ func (e *Engine) logEnd(ctx context.Context, s *session) (uint64, error) {
 	if r.RowNumber() == 0 {
 		return 0, tidemark.Errorf(tidemark.Unsupported, "follow", e.to.masked, "the server keeps no binlog", "Start the server with log_bin.")
 	}
-	return placeOf(cell(r, 0, 0) + ":" + cell(r, 0, 1)), nil
+	base, err := e.base()
+	return base + placeOf(cell(r, 0, 0)+":"+cell(r, 0, 1)), err
 }
 
 // placeOf gives the Place of "binlog.000042:1187"; 0 if it is none.
@@ -195,7 +199,7 @@ func (e *Engine) binlogs(ctx context.Context) ([]logFile, error) {
 func (e *Engine) newStream(name, file string, after uint64) *Stream {
 	s := &Stream{e: e, name: name, zero: e.opt.ZeroDates, file0: file, file: uint32(after >> 32), pos: after & 0xffffffff,
 		maps: map[uint64]*logTable{}, tables: map[tidemark.TableID]*logTable{}, relations: map[uint32]string{}, said: map[uint32]bool{},
-		charsets: map[string]*charset{}, waiting: map[string]*preparedTx{}, journal: &journal{head: map[uint32]logHead{}}}
+		charsets: map[string]*charset{}, waiting: map[string]*preparedTx{}, journal: &journal{journalState: journalState{head: map[uint32]logHead{}}}}
 	s.seen.Store(after - 1) // until it is known that the log is the one that after is of
 	return s
 }
@@ -254,22 +258,15 @@ func (e *Engine) Follow(ctx context.Context, stream string, after uint64) (*Stre
 			return nil, err
 		}
 	}
-	at := slices.IndexFunc(files, func(f logFile) bool { return uint64(f.number) == after>>32 })
-	switch {
-	case at < 0 && len(files) == 0:
+	if len(files) == 0 {
 		return nil, tidemark.Errorf(tidemark.Unsupported, "follow", e.to.masked, "the server keeps no binlog", "Start the server with log_bin.")
-	case at < 0:
-		return nil, tidemark.Errorf(tidemark.Lost, "follow", stream, fmt.Sprintf("the server has no file %d of its log any more; the oldest is %s", after>>32, files[0].name),
-			"Copy again, and let the source keep its log longer (binlog_expire_logs_seconds).")
-	case files[at].size < after&0xffffffff:
-		return nil, tidemark.Errorf(tidemark.Lost, "follow", stream, fmt.Sprintf("%s of the server's log ends before the place %d in it", files[at].name, uint32(after)),
-			"Somebody has reset the source's binlogs, or this is another server: copy again.")
 	}
-	s := e.newStream(stream, files[at].name, after)
+	s := e.newStream(stream, "", after)
 	if s.journal, err = readJournal(e.journalPath()); err == nil {
-		err = s.follows(ctx, after, files)
+		s.file0, err = s.find(ctx, after, files)
 	}
 	if err == nil {
+		s.journal.txs = nil
 		err = s.connect(ctx, true)
 	}
 	if err != nil {
@@ -365,15 +362,23 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 
 // begin asks for the log. The number of a replica only has to be one that no other has.
 func (s *Stream) begin() error {
+	server := 1<<31 | rand.Uint32()
+	s.dump.Store(true)
+	if s.moving != nil {
+		return s.beginByGTID(server)
+	}
+	return s.dumpFrom(s.file0, uint32(s.pos), server)
+}
+
+func (s *Stream) dumpFrom(file string, pos, server uint32) error {
 	flags := uint16(0)
 	if s.e.mariadb && s.e.atLeast(11, 4, 0) {
 		flags = 2 // all events, so that those which do not say where they are can be counted
 	}
-	p := binary.LittleEndian.AppendUint32(nil, uint32(s.pos))
+	p := binary.LittleEndian.AppendUint32(nil, pos)
 	p = binary.LittleEndian.AppendUint16(p, flags)
-	p = binary.LittleEndian.AppendUint32(p, 1<<31|rand.Uint32())
-	s.dump.Store(true)
-	return s.wire.command(gomysql.COM_BINLOG_DUMP, string(p)+s.file0)
+	p = binary.LittleEndian.AppendUint32(p, server)
+	return s.wire.command(gomysql.COM_BINLOG_DUMP, string(p)+file)
 }
 
 func (s *Stream) fail(ctx context.Context, err error) error {
@@ -402,6 +407,8 @@ func (s *Stream) logFailed(my *gomysql.MyError) error {
 		return slices.ContainsFunc(parts, func(p string) bool { return strings.Contains(text, p) })
 	}
 	switch {
+	case has("not in the master's binlog", "not in the primary's binlog", "diverged"):
+		out.Kind, out.Hint = tidemark.Lost, "The server has other transactions than the one that the stream comes from: copy again."
 	case has("could not find", "> file size", "impossible position", "purged"):
 		out.Kind, out.Hint = tidemark.Lost, "Copy again, and let the source keep its log longer (binlog_expire_logs_seconds)."
 	case has("bogus data", "corrupt", "checksum", "truncated"):
@@ -419,8 +426,9 @@ func (s *Stream) Seen() uint64 { return s.seen.Load() }
 // Heard is when the server was last heard of. It sends something every second.
 func (s *Stream) Heard() time.Time { return time.Unix(0, s.heard.Load()) }
 
-// Release has nothing to tell the server, which keeps its log by time.
-func (s *Stream) Release(uint64) {}
+// Release has nothing to tell the server, which keeps its log by time. The journal may
+// forget what ends up to there.
+func (s *Stream) Release(end uint64) { s.released.Store(end) }
 
 // Close ends the stream's session, and on the server too, so that the name is free.
 func (s *Stream) Close() {

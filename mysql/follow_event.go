@@ -54,6 +54,9 @@ const (
 // read takes packet after packet. It is the hot path.
 func (s *Stream) read(ctx context.Context) error {
 	for {
+		if err := s.look(); err != nil {
+			return err
+		}
 		p, whole, err := s.wire.next()
 		if err != nil {
 			return err
@@ -79,13 +82,35 @@ func (s *Stream) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if !s.open && s.head.number == s.file {
-			s.seen.Store(s.place())
-		}
 		if s.seek != nil && s.place() >= s.seek.until {
 			return errFound
 		}
 	}
+}
+
+// look says how far the log was read, between transactions, when the journal has them.
+func (s *Stream) look() error {
+	if s.open || s.head.number == 0 || s.head.number != s.file || s.moving != nil && len(s.moving.again) > 0 {
+		return nil
+	}
+	j := s.journal
+	place := uint64(s.base)<<32 + s.place()
+	j.putRead(place)
+	if len(j.buf) > 4096 || s.wire.r == s.wire.w { // nothing else has come yet
+		if err := j.flush(); err != nil {
+			return err
+		}
+	}
+	if len(j.buf) > 0 {
+		return nil
+	}
+	if j.size > j.limit {
+		if err := s.compact(); err != nil {
+			return err
+		}
+	}
+	s.seen.Store(place)
+	return nil
 }
 
 // large puts an event together that does not fit the buffer.
@@ -202,9 +227,8 @@ func (s *Stream) take(ctx context.Context, ev, body []byte) error {
 	kind := ev[4]
 	switch kind {
 	case eventTableMap:
-		s.rowsFollow(ev)
-		if s.passes() {
-			return nil
+		if err := s.rowsFollow(ev); err != nil || s.passes() {
+			return err
 		}
 		return s.tableMap(ctx, body)
 	case eventWrite, eventUpdate, eventDelete:
@@ -212,7 +236,9 @@ func (s *Stream) take(ctx context.Context, ev, body []byte) error {
 	case eventWriteV1, eventUpdateV1, eventDeleteV1:
 		return s.rowEvent(ctx, kind-eventWriteV1, 1, false, body)
 	case eventXID:
-		s.rowsFollow(ev)
+		if err := s.rowsFollow(ev); err != nil {
+			return err
+		}
 		return s.commit(ctx)
 	case eventGTID, eventAnonymous:
 		return s.gtidMySQL(body, kind == eventAnonymous, eventTime(ev))
@@ -261,11 +287,13 @@ func (s *Stream) takeRare(ctx context.Context, ev, body []byte) error {
 }
 
 // rowsFollow begins a transaction whose beginning was before the place that was asked for.
-func (s *Stream) rowsFollow(ev []byte) {
-	if !s.open {
-		s.implied(eventTime(ev))
-		s.group.begun = true
+func (s *Stream) rowsFollow(ev []byte) error {
+	if s.open {
+		return nil
 	}
+	err := s.implied(eventTime(ev))
+	s.group.begun = true
+	return err
 }
 
 func (s *Stream) rowEvent(ctx context.Context, n byte, version int, packed bool, body []byte) error {
@@ -434,11 +462,8 @@ func (s *Stream) payload(ctx context.Context, in byteReader, at time.Time) error
 			compression = value
 		}
 	}
-	if !s.open {
-		s.implied(at)
-	}
-	if s.passes() {
-		return nil
+	if err := s.implied(at); err != nil || s.passes() {
+		return err
 	}
 	var events io.Reader = in
 	switch compression {

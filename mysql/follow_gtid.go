@@ -30,8 +30,7 @@ func (s *Stream) gtidMySQL(body []byte, anonymous bool, at time.Time) error {
 		}
 		g.time = time.UnixMicro(int64(micros)).UTC()
 	}
-	s.beginGroup(g)
-	return nil
+	return s.beginGroup(g)
 }
 
 func uuidText(b []byte) string {
@@ -76,8 +75,7 @@ func (s *Stream) gtidTagged(body []byte, at time.Time) error {
 	if micros > 0 {
 		g.time = time.UnixMicro(int64(micros)).UTC()
 	}
-	s.beginGroup(g)
-	return nil
+	return s.beginGroup(g)
 }
 
 // varlen reads a number of one to nine bytes, little-endian: as many follow the first as
@@ -100,9 +98,9 @@ func (s *Stream) gtidMariaDB(body []byte, server uint32, at time.Time) error {
 		return errEvent
 	}
 	const standalone, grouped, preparedXA = 1, 2, 64
-	s.beginGroup(group{place: s.place(), time: at, gtid: fmt.Sprintf("%d-%d-%d", domain, server, seq), begun: flags&standalone == 0})
-	if flags&preparedXA == 0 {
-		return nil
+	err := s.beginGroup(group{place: s.place(), time: at, gtid: fmt.Sprintf("%d-%d-%d", domain, server, seq), begun: flags&standalone == 0})
+	if err != nil || flags&preparedXA == 0 {
+		return err
 	}
 	if flags&grouped != 0 {
 		r.take(8)

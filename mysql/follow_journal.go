@@ -7,30 +7,58 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"math"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A journal is what a stream has to remember of the server's log besides how far it was
-// applied: places are numbers of files and offsets in them, and a server whose log was
-// reset, or another server, has the same ones again with other transactions.
+// A journal is what a stream has to remember of the log besides how far it was applied:
+// places are numbers of files and offsets in them, and a server whose log was reset, or
+// another server, has the same ones again with other transactions.
 //
-// It is a file of lines, which are only ever appended. Each says what has to be known
-// before anything behind it is given away:
+// It is a file of lines, which are only appended but for Stream.compact. A line is there
+// before anything that it is about is given away:
 //
-//	F key number created server   the file of this number was begun then, by the server of this number; places in it have the key in their upper half
+//	F key number created server   places with this key in their upper half are in the file of this number, which the server with this server_id began then
+//	B base                        from here on keys are numbers of files, plus base
+//	S place set                   what ends before this place, and in this journal, are these GTIDs
+//	T place end gtid              a transaction, wanted or not; they rise
+//	R place                       the log was read up to here, and this is not the end of a transaction
+//	A place                       one without a GTID
+//	U place                       the server that follows the one of T has no such transaction
 //
-// F lines are synced: there are as many as files. A last line that has no end was being
-// written when the machine went down, and nothing behind it was given away.
+// T, R and A are not synced: what they say counts where server and machine are lost at
+// once. That lines are missing is seen by a stream that stands behind all they speak of.
 type journal struct {
-	path string
-	f    *os.File // nil until something is written
-	head map[uint32]logHead
+	path  string
+	f     *os.File // nil until something is written
+	size  int64
+	limit int64  // at which it is made shorter
+	buf   []byte // lines to write
+	journalState
+}
+
+// A journalState is what the lines of a journal say.
+type journalState struct {
+	head  map[uint32]logHead // by key
+	last  uint32             // the largest key
+	base  uint32
+	gtids bool   // each transaction behind S has one
+	start string // the set of S
+	txs   []namedTx
+	top   uint64 // the largest place of txs, or of S
+	read  uint64 // up to where they know the log
+}
+
+// A namedTx is a transaction and its place.
+type namedTx struct {
+	place, end uint64
+	gtid       string
 }
 
 // A logHead is what a file of the log begins with.
@@ -39,6 +67,9 @@ type logHead struct {
 	created uint32 // seconds since 1970
 	server  uint32 // server_id
 }
+
+// journalLimit is how large a journal grows before what was released is taken out.
+const journalLimit = 8 << 20
 
 // Journal names the file in which streams of this engine remember the log. With anew
 // there is nothing to remember: Freeze begins it. It comes before both.
@@ -54,9 +85,24 @@ func (e *Engine) journalPath() string {
 	return e.journal
 }
 
+// base is what the numbers of the server's files have added to them in places.
+func (e *Engine) base() (uint64, error) {
+	e.mu.Lock()
+	path, anew := e.journal, e.anew
+	e.mu.Unlock()
+	if path == "" || anew {
+		return 0, nil
+	}
+	j, err := readJournal(path)
+	if err != nil {
+		return 0, err
+	}
+	return uint64(j.base) << 32, nil
+}
+
 // readJournal reads a journal; one that is not there is empty.
 func readJournal(path string) (*journal, error) {
-	j := &journal{path: path, head: map[uint32]logHead{}}
+	j := &journal{path: path, limit: journalLimit, journalState: journalState{head: map[uint32]logHead{}}}
 	if path == "" {
 		return j, nil
 	}
@@ -70,43 +116,94 @@ func readJournal(path string) (*journal, error) {
 			return nil, err
 		}
 	}
+	j.size = int64(len(whole))
 	for line := range strings.Lines(string(whole)) {
-		if err := j.read(strings.Fields(line)); err != nil {
+		if !j.take(strings.Split(strings.TrimSuffix(line, "\n"), " ")) {
 			return nil, fmt.Errorf("%s holds %q, which is not in its format", path, strings.TrimSpace(line))
 		}
 	}
 	return j, nil
 }
 
-var errJournal = errors.New("not in the format of a journal")
-
-func (j *journal) read(words []string) error {
-	if len(words) != 5 || words[0] != "F" {
-		return errJournal
+// take takes a line.
+func (j *journalState) take(words []string) bool {
+	want, text := map[string]int{"F": 4, "B": 1, "S": 1, "T": 2, "R": 1, "A": 1, "U": 1}[words[0]], ""
+	if words[0] == "S" || words[0] == "T" {
+		text = words[len(words)-1]
+		words = words[:len(words)-1]
 	}
-	n := [4]uint32{}
+	if want == 0 || len(words) != 1+want {
+		return false
+	}
+	var n [4]uint64
 	for i, w := range words[1:] {
-		v, err := strconv.ParseUint(w, 10, 32)
-		if err != nil {
-			return errJournal
+		var err error
+		if n[i], err = strconv.ParseUint(w, 10, 64); err != nil || want == 4 && n[i]>>32 > 0 {
+			return false
 		}
-		n[i] = uint32(v)
 	}
-	j.head[n[0]] = logHead{n[1], n[2], n[3]}
-	return nil
+	switch place := n[0]; words[0] {
+	case "F":
+		j.head[uint32(place)] = logHead{uint32(n[1]), uint32(n[2]), uint32(n[3])}
+		j.last = max(j.last, uint32(place))
+	case "B":
+		j.base = uint32(place)
+	case "S":
+		j.gtids, j.start, j.txs, j.top, j.read = true, text, nil, place, max(j.read, place)
+	case "A":
+		j.gtids, j.txs = false, nil
+	case "T":
+		j.txs = append(j.txs, namedTx{place, n[1], strings.Clone(text)})
+		j.top, j.read = max(j.top, place), max(j.read, n[1])
+	case "R":
+		j.read = max(j.read, place)
+	case "U":
+		j.txs = slices.DeleteFunc(j.txs, func(tx namedTx) bool { return tx.place == place })
+	}
+	return true
 }
 
 // putHead appends what a file begins with.
 func (j *journal) putHead(key uint32, h logHead) error {
-	j.head[key] = h
-	if err := j.write(fmt.Appendf(nil, "F %d %d %d %d\n", key, h.number, h.created, h.server)); err != nil || j.f == nil {
-		return err
-	}
-	return j.f.Sync()
+	j.head[key], j.last = h, max(j.last, key)
+	return j.sync(appendHead(nil, key, h))
 }
 
-func (j *journal) write(line []byte) (err error) {
-	if j.path == "" {
+func appendHead(b []byte, key uint32, h logHead) []byte {
+	return fmt.Appendf(b, "F %d %d %d %d\n", key, h.number, h.created, h.server)
+}
+
+// putTx appends a transaction, if the journal has none of it. flush writes it.
+func (j *journal) putTx(tx namedTx) {
+	if j.path == "" || !j.gtids || tx.place <= j.top {
+		return
+	}
+	j.top, j.read = tx.place, max(j.read, tx.end)
+	if tx.gtid == "" {
+		j.gtids = false
+		j.buf = fmt.Appendf(j.buf, "A %d\n", tx.place)
+		return
+	}
+	j.buf = tx.append(j.buf)
+}
+
+func (tx *namedTx) append(b []byte) []byte {
+	b = strconv.AppendUint(append(b, "T "...), tx.place, 10)
+	b = strconv.AppendUint(append(b, ' '), tx.end, 10)
+	return append(append(append(b, ' '), tx.gtid...), '\n')
+}
+
+// putRead notes how far the log was read.
+func (j *journal) putRead(place uint64) {
+	if j.path != "" && j.gtids && place > j.read {
+		j.read = place
+		j.buf = fmt.Appendf(j.buf, "R %d\n", place)
+	}
+}
+
+// flush writes what was put.
+func (j *journal) flush() (err error) {
+	if len(j.buf) == 0 {
 		return nil
 	}
 	if j.f == nil {
@@ -117,8 +214,24 @@ func (j *journal) write(line []byte) (err error) {
 			return err
 		}
 	}
-	_, err = j.f.Write(line)
+	n, err := j.f.Write(j.buf)
+	j.size += int64(n)
+	j.buf = j.buf[:0]
 	return err
+}
+
+// sync appends lines, and what was put before, to the disk.
+func (j *journal) sync(lines []byte) error {
+	if j.path == "" {
+		return nil
+	}
+	if j.buf = append(j.buf, lines...); len(j.buf) == 0 {
+		return nil
+	}
+	if err := j.flush(); err != nil {
+		return err
+	}
+	return j.f.Sync()
 }
 
 func (j *journal) close() {
@@ -126,6 +239,59 @@ func (j *journal) close() {
 		j.f.Close() // what matters is synced
 		j.f = nil
 	}
+}
+
+// before gives the GTIDs of all transactions before a place.
+func (j *journalState) before(place uint64, mariadb bool) (*gtidSet, error) {
+	set, err := newGTIDSet(j.start, mariadb)
+	for _, tx := range j.txs {
+		if err == nil && tx.place < place {
+			err = set.add(tx.gtid)
+		}
+	}
+	return set, err
+}
+
+// compact takes out of the journal what nobody will ask for again.
+func (s *Stream) compact() error {
+	old := s.journal
+	old.close()
+	j, err := readJournal(old.path)
+	if err != nil {
+		return err
+	}
+	end := s.released.Load()
+	text := fmt.Appendf(nil, "B %d\n", j.base)
+	for _, key := range slices.Sorted(maps.Keys(j.head)) {
+		if uint64(key)+1 >= end>>32 {
+			text = appendHead(text, key, j.head[key])
+		}
+	}
+	if j.gtids {
+		set, err := j.before(end, s.e.mariadb)
+		if err != nil {
+			return err
+		}
+		text = fmt.Appendf(text, "S %d %s\n", end, set)
+		for _, tx := range j.txs {
+			if tx.place >= end {
+				text = tx.append(text)
+			}
+		}
+		text = fmt.Appendf(text, "R %d\n", j.read)
+	}
+	shorter := &journal{path: old.path + ".new"}
+	if err := os.Remove(shorter.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err = shorter.sync(text)
+	shorter.close()
+	if err == nil {
+		err = os.Rename(shorter.path, old.path)
+	}
+	old.size = int64(len(text))
+	old.limit = max(journalLimit, 2*old.size)
+	return err
 }
 
 // beginJournal begins the journal of a new stream at a position, if there is to be one.
@@ -145,11 +311,18 @@ func (e *Engine) beginJournal(ctx context.Context, pos tidemark.Position) error 
 	if err != nil {
 		return err
 	}
+	all, err := e.allGTIDs(ctx)
+	if err != nil {
+		return err
+	}
 	j, err := readJournal(path)
 	if err != nil {
 		return err
 	}
 	defer j.close()
+	if all {
+		j.buf = fmt.Appendf(j.buf, "S %d %s\n", pos.Place, pos.GTID)
+	}
 	return j.putHead(h.number, h)
 }
 
@@ -173,31 +346,17 @@ func (e *Engine) headOf(ctx context.Context, file string) (logHead, error) {
 // stream begins within it. One that is not what it was is of another log.
 func (s *Stream) headRead(ev []byte) error {
 	s.head = logHead{s.file, binary.LittleEndian.Uint32(ev), binary.LittleEndian.Uint32(ev[5:])}
-	was, known := s.journal.head[s.file]
+	was, known := s.journal.head[s.base+s.file]
 	switch {
 	case !known:
-		return s.journal.putHead(s.file, s.head)
+		return s.journal.putHead(s.base+s.file, s.head)
 	case was == s.head:
 		return nil
 	}
-	return tidemark.Errorf(tidemark.Lost, "follow", placeText(s.place()), "this file of the server's log is not the one that the stream has read",
-		"Somebody has reset the source's binlogs, or this is another server: copy again.")
+	return s.otherLog()
 }
 
-// follows looks whether files of the server are those of the journal where that does not
-// know the file at a place: behind a file of more than 4 GB.
-func (s *Stream) follows(ctx context.Context, after uint64, files []logFile) error {
-	key := uint32(after >> 32)
-	if _, known := s.journal.head[key]; known || len(s.journal.head) == 0 {
-		return nil
-	}
-	for _, f := range files {
-		if f.number != key-1 || after&math.MaxUint32 != 4 {
-			continue
-		}
-		if h, err := s.e.headOf(ctx, f.name); err != nil || h == s.journal.head[f.number] {
-			return err
-		}
-	}
-	return tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("whether file %d of the server's log is the one that the stream comes to is not known", key), "Copy again.")
+func (s *Stream) otherLog() error {
+	return tidemark.Errorf(tidemark.Lost, "follow", placeText(s.place()), "this file of the server's log is not the one that the stream has read",
+		"Somebody has reset the source's binlogs, or this is another server: copy again.")
 }

@@ -102,7 +102,7 @@ func TestJournalIsWhole(t *testing.T) {
 			t.Errorf("%q, and one more: %v, %v", whole[:cut], j, err)
 		}
 	}
-	for _, text := range []string{"F 1 2 3\n", "G 1 2 3 4\n", "F 1 2 3 x\n", "F 1 2 3 4294967296\n", "\n"} {
+	for _, text := range []string{"F 1 2 3\n", "G 1 2 3 4\n", "F 1 2 3 x\n", "F 1 2 3 4294967296\n", "\n", "T x 1 a:1\n", "T 5 a:1\n", "R\n", "S 5\n", "B\n", "U 1 2\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

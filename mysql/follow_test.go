@@ -231,9 +231,9 @@ func follow(t *testing.T, e *Engine, after uint64) []*tidemark.Tx {
 
 func tryFollow(t *testing.T, e *Engine, after uint64) ([]*tidemark.Tx, error) {
 	t.Helper()
-	until := endOf(t, e)
 	s := stream(t, e, after)
 	defer s.Close()
+	until := endOf(t, e)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 60*time.Second, fmt.Errorf("the end %s of the log is not reached", placeText(until)))
 	defer cancel()
 	go func() {

@@ -13,6 +13,7 @@ import (
 // A group is what belongs together in the log: a transaction, or one statement of DDL.
 type group struct {
 	place  uint64
+	end    uint64 // if it is known
 	gtid   string
 	time   time.Time
 	begun  bool // BEGIN was read, or is implied
@@ -37,8 +38,10 @@ func (g *group) name() string {
 // that gives it its GTID: the place of its end is not known before it has come, which
 // may be gigabytes later. It is larger than the End of the one before, and smaller than
 // its own.
-func (s *Stream) beginGroup(g group) {
+func (s *Stream) beginGroup(g group) error {
+	err := s.rename(&g)
 	s.group, s.open, s.tx = g, true, nil
+	return err
 }
 
 // piece makes sure that there is a Tx to append to.
@@ -87,6 +90,9 @@ func (s *Stream) give(ctx context.Context) error {
 	s.tx = nil
 	s.usual = min(len(tx.Changes)+len(tx.Changes)/8, 64<<10)
 	s.group.parts++
+	if err := s.journal.flush(); err != nil {
+		return err
+	}
 	if err := s.emit(tx); err != nil {
 		return &emitError{err}
 	}
@@ -96,7 +102,7 @@ func (s *Stream) give(ctx context.Context) error {
 // commit ends the transaction.
 func (s *Stream) commit(ctx context.Context) error {
 	if s.tx != nil && len(s.tx.Changes) > 0 || s.group.parts > 0 {
-		s.piece().End = s.place()
+		s.piece().End = s.note()
 		if err := s.give(ctx); err != nil {
 			return err
 		}
@@ -106,6 +112,7 @@ func (s *Stream) commit(ctx context.Context) error {
 }
 
 func (s *Stream) endGroup() {
+	s.note()
 	s.open, s.tx, s.prepared = false, nil, nil
 }
 
@@ -126,10 +133,11 @@ func (s *Stream) unsay() { clear(s.said) }
 
 // implied begins a transaction whose GTID was before the place from which the stream
 // was asked for.
-func (s *Stream) implied(at time.Time) {
-	if !s.open {
-		s.beginGroup(group{place: s.eventPlace, time: at})
+func (s *Stream) implied(at time.Time) error {
+	if s.open {
+		return nil
 	}
+	return s.beginGroup(group{place: s.eventPlace, time: at})
 }
 
 // query takes a statement. Rows are logged as rows, so it is one that begins or ends a
@@ -149,14 +157,18 @@ func (s *Stream) query(ctx context.Context, body []byte, at time.Time) error {
 	st := readStmt(sql, db)
 	switch st.kind {
 	case stmtBegin:
-		s.implied(at)
+		if err := s.implied(at); err != nil {
+			return err
+		}
 		s.group.begun = true
 		if st.name != "" {
 			s.group.xid, s.prepared = st.name, &preparedTx{}
 		}
 		return nil
 	case stmtCommit:
-		s.implied(at)
+		if err := s.implied(at); err != nil {
+			return err
+		}
 		return s.commit(ctx)
 	case stmtRollback:
 		return s.rollback()
@@ -170,7 +182,9 @@ func (s *Stream) query(ctx context.Context, body []byte, at time.Time) error {
 	case stmtRows:
 		return s.refuse(sql, db)
 	}
-	s.implied(at)
+	if err := s.implied(at); err != nil {
+		return err
+	}
 	if err := s.ddl(ctx, st, sql, db); err != nil {
 		return err
 	}

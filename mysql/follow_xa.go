@@ -16,7 +16,9 @@ type preparedTx struct {
 
 // xa takes the statements of XA that do not begin one.
 func (s *Stream) xa(ctx context.Context, st stmt, at time.Time) error {
-	s.implied(at)
+	if err := s.implied(at); err != nil {
+		return err
+	}
 	switch st.verb {
 	case "COMMIT":
 		p := s.waiting[st.name]

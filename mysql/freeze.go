@@ -56,8 +56,14 @@ func (e *Engine) Freeze(ctx context.Context, lanes int) (tidemark.Position, erro
 		f.close()
 		return tidemark.Position{}, e.fail("freeze", e.to.masked, err)
 	}
-	pos.Place = placeOf(pos.Text)
-	if err := e.beginJournal(ctx, pos); err != nil {
+	base, err := e.base()
+	if pos.Place = placeOf(pos.Text); pos.Place > 0 {
+		pos.Place += base
+	}
+	if err == nil {
+		err = e.beginJournal(ctx, pos)
+	}
+	if err != nil {
 		f.close()
 		return tidemark.Position{}, e.fail("freeze", e.to.masked, err)
 	}

@@ -1,0 +1,311 @@
+package mysql
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A stream whose server was replaced by one of its replicas goes on by GTID: the journal
+// knows those of all transactions before the place where it stands. Transactions that had
+// a place on the server before, and come again, keep it: the target may have applied some
+// of them. All others get places behind every one that there was.
+
+// A gtidSet is the GTIDs of the transactions up to some point of a log: MariaDB's is the
+// last one of each domain.
+type gtidSet struct {
+	mysql   *gomysql.MysqlGTIDSet
+	domains map[string]string
+}
+
+func newGTIDSet(text string, mariadb bool) (*gtidSet, error) {
+	s := &gtidSet{domains: map[string]string{}}
+	if !mariadb {
+		set, err := gomysql.ParseMysqlGTIDSet(text)
+		if err == nil {
+			s.mysql = set.(*gomysql.MysqlGTIDSet)
+		}
+		return s, err
+	}
+	for one := range strings.SplitSeq(text, ",") {
+		if one == "" {
+			continue
+		}
+		if err := s.add(one); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+func (s *gtidSet) add(gtid string) error {
+	if s.mysql != nil {
+		return s.mysql.Update(gtid)
+	}
+	domain, _, ok := strings.Cut(gtid, "-")
+	if !ok || strings.ContainsAny(gtid, "'\\") {
+		return fmt.Errorf("%q is no GTID of MariaDB", gtid)
+	}
+	s.domains[domain] = gtid
+	return nil
+}
+
+func (s *gtidSet) String() string {
+	if s.mysql != nil {
+		return s.mysql.String()
+	}
+	return strings.Join(slices.Sorted(maps.Values(s.domains)), ",")
+}
+
+// allGTIDs says whether each transaction of the log has a GTID.
+func (e *Engine) allGTIDs(ctx context.Context) (bool, error) {
+	if e.mariadb {
+		return true, nil
+	}
+	rows, err := e.askAll(ctx, "SELECT @@GLOBAL.gtid_mode")
+	return err == nil && len(rows) > 0 && rows[0][0] == "ON", err
+}
+
+// A moving is what a stream does differently behind the change of its server.
+type moving struct {
+	set   *gtidSet
+	again map[string]namedTx // transactions that will come again, by GTID
+}
+
+// isOther says whether the server is another one than that of the file in which a stream
+// stands. One whose server_id was changed has its files still.
+func (s *Stream) isOther(ctx context.Context, h logHead, files []logFile) (bool, error) {
+	rows, err := s.e.askAll(ctx, "SELECT @@GLOBAL.server_id")
+	if err != nil || len(rows) == 0 || rows[0][0] == strconv.FormatUint(uint64(h.server), 10) {
+		return false, err
+	}
+	for _, f := range files {
+		if f.number == h.number {
+			now, err := s.e.headOf(ctx, f.name)
+			return now != h, err
+		}
+	}
+	return true, nil
+}
+
+// find says in which file of the server the stream goes on, and where; "" says by GTID.
+func (s *Stream) find(ctx context.Context, after uint64, files []logFile) (string, error) {
+	j := s.journal
+	key := uint32(after >> 32)
+	h, known := j.head[key]
+	if !known {
+		h.number = key - j.base
+	}
+	if known {
+		if other, err := s.isOther(ctx, h, files); err != nil {
+			return "", err
+		} else if other || key-h.number != j.base { // or it has been another meanwhile
+			return "", s.move(ctx, after, files)
+		}
+	} else if err := s.follows(ctx, after, files); err != nil {
+		return "", err
+	}
+	s.base, s.file, s.pos = key-h.number, h.number, after&math.MaxUint32
+	at := slices.IndexFunc(files, func(f logFile) bool { return f.number == h.number })
+	switch {
+	case at < 0:
+		return "", tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("the server has no file %d of its log any more; the oldest is %s", h.number, files[0].name),
+			"Copy again, and let the source keep its log longer (binlog_expire_logs_seconds).")
+	case files[at].size < s.pos:
+		return "", tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("%s of the server's log ends before the place %d in it", files[at].name, s.pos),
+			"Somebody has reset the source's binlogs, or this is another server: copy again.")
+	}
+	return files[at].name, nil
+}
+
+// follows looks whether files of the server are those of the journal where that does not
+// know the file at a place: behind a file of more than 4 GB.
+func (s *Stream) follows(ctx context.Context, after uint64, files []logFile) error {
+	heads := s.journal.head
+	if len(heads) == 0 {
+		return nil
+	}
+	was := heads[uint32(after>>32)-1]
+	for _, f := range files {
+		if f.number != was.number || after&math.MaxUint32 != 4 {
+			continue
+		}
+		if h, err := s.e.headOf(ctx, f.name); err != nil || h == was {
+			return err
+		}
+	}
+	return tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("whether the server's log is the one that the stream was in at %s is not known", placeText(after)), "Copy again.")
+}
+
+// move prepares to go on by GTID on another server.
+func (s *Stream) move(ctx context.Context, after uint64, files []logFile) error {
+	lost := func(why, hint string) error {
+		return tidemark.Errorf(tidemark.Lost, "follow", s.name, "this is another server than the one that the stream comes from, and "+why, hint)
+	}
+	j := s.journal
+	all, err := s.e.allGTIDs(ctx)
+	if err != nil {
+		return err
+	}
+	if !all || !j.gtids {
+		return lost("transactions have no GTIDs by which to go on", "Copy again. For the next time: gtid_mode=ON on both servers before the stream is set up.")
+	}
+	if err := s.e.Hold(ctx, s.name, nil); err != nil {
+		return err
+	}
+	if after > j.read {
+		return lost("the GTIDs of the last transactions that the target, or the queue, has are not known: this machine went down when they were written", "Copy again.")
+	}
+	m := &moving{again: map[string]namedTx{}}
+	if m.set, err = j.before(after, s.e.mariadb); err != nil {
+		return lost("its GTIDs are of another kind: "+err.Error(), "Copy again.")
+	}
+	has, err := s.e.executed(ctx)
+	if err != nil {
+		return err
+	}
+	if !has(m.set.String()) {
+		return lost("has not all transactions that the target, or the queue, has: up to "+m.set.String(), "Copy again: the replica was behind when its source was lost.")
+	}
+	base, lines := j.base, []byte(nil)
+	if other, err := s.isOther(ctx, j.head[j.last], files); err != nil {
+		return err
+	} else if other { // and it was not tried before
+		base = j.last + 2
+		lines = fmt.Appendf(lines, "B %d\n", base)
+	}
+	for _, tx := range j.txs {
+		switch {
+		case tx.place < after:
+		case has(tx.gtid):
+			m.again[tx.gtid] = tx
+		case slices.Contains(s.e.appliedPlaces(), tx.place):
+			return lost("has not the transaction "+tx.gtid+", which the target has", "Copy again: the replica was behind when its source was lost.")
+		default:
+			lines = fmt.Appendf(lines, "U %d\n", tx.place)
+		}
+	}
+	j.base, s.base, s.moving = base, base, m
+	s.file, s.pos = 0, 4 // the server says where it begins
+	s.e.opt.Log.Info("the stream goes on by GTID on another server", "stream", s.name, "after", m.set.String())
+	return j.sync(lines)
+}
+
+// executed gives a function that says whether the server's log has, or had, transactions:
+// a GTID or a set of them.
+func (e *Engine) executed(ctx context.Context) (func(string) bool, error) {
+	if e.mariadb {
+		return e.executedMariaDB(ctx)
+	}
+	rows, err := e.askAll(ctx, "SELECT @@GLOBAL.gtid_executed")
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	all, err := gomysql.ParseMysqlGTIDSet(strings.ReplaceAll(rows[0][0], "\n", ""))
+	if err != nil {
+		return nil, err
+	}
+	return func(gtid string) bool {
+		one, err := gomysql.ParseMysqlGTIDSet(gtid)
+		return err == nil && all.Contain(one)
+	}, nil
+}
+
+// executedMariaDB knows the last transaction of each server in the log. Those that a replica
+// was made with are not in it: of servers that the log does not name the server itself
+// says, when it is asked for what comes behind, whether it knows them.
+func (e *Engine) executedMariaDB(ctx context.Context) (func(string) bool, error) {
+	rows, err := e.askAll(ctx, "SELECT @@GLOBAL.gtid_binlog_state")
+	if err != nil || len(rows) == 0 {
+		return nil, err
+	}
+	split := func(gtid string) (origin string, n uint64) {
+		at := strings.LastIndexByte(gtid, '-')
+		n, _ = strconv.ParseUint(gtid[at+1:], 10, 64)
+		return gtid[:max(at, 0)], n
+	}
+	last := map[string]uint64{}
+	for one := range strings.SplitSeq(rows[0][0], ",") {
+		origin, n := split(one)
+		last[origin] = n
+	}
+	return func(set string) bool {
+		for one := range strings.SplitSeq(set, ",") {
+			origin, n := split(one)
+			if most, known := last[origin]; known && n > most {
+				return false
+			}
+		}
+		return true
+	}, nil
+}
+
+// HasApplied says which places behind the one that a stream is opened at the target has. It
+// comes before Follow.
+func (e *Engine) HasApplied(places []uint64) {
+	e.mu.Lock()
+	e.applied = places
+	e.mu.Unlock()
+}
+
+func (e *Engine) appliedPlaces() []uint64 {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.applied
+}
+
+// beginByGTID asks for the log behind a set of GTIDs.
+func (s *Stream) beginByGTID(server uint32) error {
+	if s.e.mariadb {
+		if _, err := s.s0.c.Execute("SET @slave_connect_state='" + s.moving.set.String() + "'"); err != nil {
+			return err
+		}
+		return s.dumpFrom("", 4, server)
+	}
+	const throughGTID = 4
+	set := s.moving.set.mysql.Encode()
+	p := binary.LittleEndian.AppendUint16(nil, throughGTID)
+	p = binary.LittleEndian.AppendUint32(p, server)
+	p = binary.LittleEndian.AppendUint32(p, 0)
+	p = binary.LittleEndian.AppendUint64(p, 4)
+	p = append(binary.LittleEndian.AppendUint32(p, uint32(len(set))), set...)
+	return s.wire.command(gomysql.COM_BINLOG_DUMP_GTID, string(p))
+}
+
+// rename gives a group its place in the stream: the one that it had on the server before,
+// or the server's own.
+func (s *Stream) rename(g *group) error {
+	g.place += uint64(s.base) << 32
+	if s.moving == nil {
+		return nil
+	}
+	if tx, ok := s.moving.again[g.gtid]; ok {
+		delete(s.moving.again, g.gtid)
+		g.place, g.end = tx.place, tx.end
+		return nil
+	}
+	if n := len(s.moving.again); n > 0 {
+		return tidemark.Errorf(tidemark.Lost, "follow", g.name(), fmt.Sprintf("the server has this transaction before %d that came before it on the server that it has replaced", n),
+			"Copy again, and let replicas keep the order of their source (replica_preserve_commit_order).")
+	}
+	return nil
+}
+
+// note puts the group that ends here into the journal, and gives its end.
+func (s *Stream) note() uint64 {
+	g := &s.group
+	if g.end == 0 {
+		g.end = uint64(s.base)<<32 + s.place()
+	}
+	s.journal.putTx(namedTx{g.place, g.end, g.gtid})
+	return g.end
+}
