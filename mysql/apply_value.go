@@ -83,7 +83,11 @@ func kindOfValue(v []byte, to tidemark.Type) tidemark.TypeKind {
 	case to.Kind == tidemark.Bit:
 		return tidemark.Int
 	}
-	return tidemark.Float
+	switch to.Kind {
+	case tidemark.Int, tidemark.Decimal, tidemark.Float, tidemark.Money, tidemark.Year:
+		return tidemark.Float
+	}
+	return tidemark.Text // arrays, and whatever else a column of text holds
 }
 
 // A form says what the bytes of a value that the server is given are.
