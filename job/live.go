@@ -223,6 +223,9 @@ func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time)
 		if err != nil {
 			return false, err
 		}
+		if applied[v.spec.Name] > end+1<<32 { // the numbers of files have something added to them
+			return false, tidemark.Errorf(tidemark.Unsupported, "compare", "stream "+v.spec.Name, "has followed its source over to another server, whose log alone does not tell where the stream is", "Compare while nobody writes.")
+		}
 		// Where there is nothing to apply, progress is written up to before the log's end.
 		if applied[v.spec.Name]+1 >= end {
 			return true, nil

@@ -437,6 +437,9 @@ func readLinks(ctx context.Context, s *session) (out links, err error) {
 // apply sends the changes and the progress, and commits if all is as it should be.
 func (a *applier) apply(g *tidemark.Group) (object string, err error) {
 	a.reset()
+	if object, err = a.mark(g); err != nil {
+		return object, err
+	}
 	err = g.Each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
 		for rest := tx.Changes; len(rest) > 0; {
 			var c tidemark.Change
@@ -453,6 +456,25 @@ func (a *applier) apply(g *tidemark.Group) (object string, err error) {
 		return object, err
 	}
 	return a.finish(g)
+}
+
+// markedFrom is how many bytes of changes make a group so large that its mark comes first.
+// A capture gives pieces of 4 MB away before it has seen the end; what it makes of the log
+// may be larger than what was applied.
+const markedFrom = 256 << 10
+
+// mark begins a large group with a change of the progress row, so that a capture from this
+// server knows from its beginning that it was applied. The end of it writes the row anew.
+func (a *applier) mark(g *tidemark.Group) (object string, err error) {
+	size := 0
+	for _, tx := range g.Txs {
+		size += len(tx.Changes)
+	}
+	if g.Spooled == nil && size < markedFrom {
+		return "", nil
+	}
+	a.part = fmt.Appendf(a.part[:0], "UPDATE %s SET done=CONCAT(done, ' ') WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, literal(g.Queue), g.Agent, g.Epoch)
+	return a.emit(a.part, want{rows: 1})
 }
 
 // finish sends what has not gone out, and the progress, and commits.

@@ -71,6 +71,9 @@ type resolver struct {
 
 func (r *resolver) run() (object string, err error) {
 	r.a.reset()
+	if object, err = r.a.mark(r.g); err != nil {
+		return object, err
+	}
 	err = r.g.Each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
 		for rest := tx.Changes; len(rest) > 0; {
 			c, next, err := tidemark.NextChange(rest)

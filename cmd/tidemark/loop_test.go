@@ -160,3 +160,34 @@ func TestBothSidesChange(t *testing.T) {
 		})
 	}
 }
+
+// TestLoopOfLargeTransactions lets two databases follow each other through transactions that
+// come in pieces: none of them goes back.
+func TestLoopOfLargeTransactions(t *testing.T) {
+	t.Parallel()
+	a, b, name := maria(t).NewDatabase(t, "a"), mysql8(t).NewDatabase(t, "b"), streamName()
+	testdb.Query(t, a, "CREATE TABLE item (id int PRIMARY KEY, s varchar(2000) NOT NULL)")
+	there := []string{"replicate", a, b, "--name", name, "--bidirectional", "--until", "now"}
+	back := []string{"replicate", b, a, "--name", name + "_back", "--bidirectional", "--no-copy", "--until", "now"}
+	must(t, there...)
+	must(t, back...)
+	for i, url := range []string{a, b} { // 10 MB each, of which an update has both images
+		ten := "(SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8 UNION SELECT 9)"
+		testdb.Query(t, url, fmt.Sprintf("BEGIN; INSERT INTO item SELECT %d + x.d + 10 * y.d + 100 * z.d + 1000 * w.d, repeat(char(97 + x.d), 1000) FROM %s x, %s y, %s z, (SELECT 0 d UNION SELECT 1 UNION SELECT 2 UNION SELECT 3) w; "+
+			"UPDATE item SET s = concat(s, 'x') WHERE id %% 3 = 0; UPDATE item SET s = concat(s, 'y'); COMMIT", 10000*i, ten, ten, ten))
+	}
+	for range 2 {
+		for i, args := range [][]string{there, back} {
+			o := must(t, append(args, "--json")...)
+			if n := strings.Count(o.out, `"rows_not_applied":0`); n == 0 {
+				t.Errorf("stream %d\n%s", i, o.out)
+			}
+		}
+	}
+	must(t, "diff", a, b)
+	if n := testdb.Query(t, a, "SELECT count(*) FROM item"); n != "8000" {
+		t.Error(n)
+	}
+	must(t, append(there, "--remove")...)
+	must(t, append(back, "--remove")...)
+}
