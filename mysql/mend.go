@@ -136,7 +136,10 @@ func (m *Mending) End(ctx context.Context, commit bool) error {
 func (m *Mending) Run(ctx context.Context, sql string) (met int64, err error) {
 	r, err := m.s.query(ctx, sql)
 	if err != nil {
-		return 0, m.e.fail("mend", clip([]byte(sql)), err)
+		what, _, _ := strings.Cut(sql, " (")
+		what, _, _ = strings.Cut(what, " WHERE ")
+		what, _, _ = strings.Cut(what, " SET ")
+		return 0, m.e.fail("mend", what, err)
 	}
 	return int64(r.AffectedRows), nil
 }
