@@ -183,15 +183,15 @@ func (v *living) settle(ctx context.Context) error {
 
 // tell says what is waited for.
 func (v *living) tell(rows, tables int) {
-	what := fmt.Sprintf("%d rows differ so far", rows)
+	what := fmt.Sprintf("rows that differ so far: %d", rows)
 	if tables > 0 {
-		what += fmt.Sprintf(", %d tables have to be read again", tables)
+		what += fmt.Sprintf(", tables to be read again: %d", tables)
 	}
 	object, until := "stream "+v.spec.Name, "when the target has all that the source has now"
 	if !v.stream {
 		object, until = "no stream is known", "after "+v.spec.Settle.String()
 	}
-	v.env.Watch.Event(Event{Time: v.env.now(), Kind: "wait", Object: object, Rows: int64(rows), Text: fmt.Sprintf("%s; look %d at them comes %s", what, v.looks+1, until)})
+	v.env.Watch.Event(Event{Time: v.env.now(), Kind: "wait", Object: object, Rows: int64(rows), Text: fmt.Sprintf("%s; look %d comes %s", what, v.looks+1, until)})
 }
 
 // wait lets time pass, and then the target come to where the source is; false if that

@@ -6,11 +6,14 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -131,6 +134,9 @@ func TestDiffAndRepairLive(t *testing.T) {
 			if o := cli(t, "repair", src, dst, "--name", name, "--execute"); o.code != 2 || !strings.Contains(o.errOut, "repair with --live") {
 				t.Errorf("repaired beside a stream: exit %d\n%s", o.code, o.errOut)
 			}
+			if o := cli(t, "diff", src, dst, "--live", "--name", "another"); o.code != 6 || !strings.Contains(o.errOut, "the target knows nothing of it, but of "+name) {
+				t.Errorf("exit %d\n%s", o.code, o.errOut)
+			}
 			log := t.TempDir() + "/log"
 			if o := must(t, append([]string{"repair", "--execute", "--repair-log", log}, live...)...); !strings.Contains(o.out, "inserted 4, updated 3, deleted 3\n") {
 				t.Errorf("repaired\n%s%s", o.out, o.errOut)
@@ -177,5 +183,127 @@ func noted(t *testing.T, path string, changes int) {
 	}
 	if changes != 0 || len(batches) > 0 {
 		t.Errorf("the log lacks %d changes, and the end of %d batches", changes, len(batches))
+	}
+}
+
+// TestDiffLiveByTime compares where no stream is known: a row that never comes to rest is
+// told as such, one that stays as it is differs, and so does a table without a key.
+func TestDiffLiveByTime(t *testing.T) {
+	t.Parallel()
+	src, dst := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst")
+	for _, url := range []string{src, dst} {
+		testdb.Query(t, url, "CREATE TABLE a (id int PRIMARY KEY, n int); INSERT INTO a SELECT i, 0 FROM generate_series(1, 10) i; CREATE TABLE b (x int); INSERT INTO b VALUES (1)")
+	}
+	stop := make(chan struct{})
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for n := 1; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			for url, v := range map[string]int{src: n, dst: -n} {
+				if _, err := testdb.TryQuery(url, fmt.Sprintf("UPDATE a SET n = %d WHERE id = 1", v)); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		}
+	})
+	args := []string{"diff", src, dst, "--live", "--settle", "500ms", "--live-timeout", "3s"}
+	if o := cli(t, args...); o.code != 19 || !strings.Contains(o.out, "public.a: 1 still changing, 10 rows on each side\n") || !strings.Contains(o.errOut, "waiting: no stream is known: rows that differ so far: 1; look 2 comes after 500ms") {
+		t.Errorf("exit %d\n%s%s", o.code, o.out, o.errOut)
+	}
+	testdb.Query(t, dst, "UPDATE a SET n = 7 WHERE id = 2; INSERT INTO b VALUES (2)")
+	o := cli(t, append(args, "--json")...)
+	close(stop)
+	wg.Wait()
+	var got struct {
+		Equal  bool
+		Tables []struct {
+			Source              struct{ Name string }
+			Different, Changing int
+			Unkeyed             bool
+			Rows                []struct{ Kind string }
+		}
+	}
+	doc := o.out[strings.Index(o.out, "\n{\n")+1:] // behind the lines of progress
+	if err := json.Unmarshal([]byte(doc), &got); err != nil || o.code != 1 || got.Equal || len(got.Tables) != 2 {
+		t.Fatalf("exit %d, %v in\n%s%s", o.code, err, o.out, o.errOut)
+	}
+	if a, b := got.Tables[0], got.Tables[1]; a.Different != 1 || a.Changing != 1 || len(a.Rows) != 1 || a.Rows[0].Kind != "different" || !b.Unkeyed {
+		t.Errorf("%+v", got)
+	}
+	// What does not differ by its key any more is mended; the other table cannot be.
+	o = cli(t, "repair", src, dst, "--execute")
+	if o.code != 1 || !strings.Contains(o.out, "public.b: differs, and has no key by which") || !strings.Contains(o.out, "inserted 0, updated 2, deleted 0\nlog: "+filepath.Dir(statePath(t))) {
+		t.Errorf("exit %d\n%s%s", o.code, o.out, o.errOut)
+	}
+	must(t, "diff", src, dst, "--include", "public.a")
+}
+
+// TestRepairBetweenTwoStreams mends a side whose changes are sent back: what is mended is
+// not.
+func TestRepairBetweenTwoStreams(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name string
+		a, b func(*testing.T) *testdb.Server
+	}{{"postgres to mariadb", pg15, maria}, {"mysql to postgres", mysql8, pg15}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			a, b, name := x.a(t).NewDatabase(t, "a"), x.b(t).NewDatabase(t, "b"), streamName()
+			testdb.Query(t, a, "CREATE TABLE item (id int PRIMARY KEY, n int NOT NULL)")
+			testdb.Query(t, a, "INSERT INTO item VALUES (1, 1), (2, 2), (3, 3), (4, 0)")
+			there := []string{"replicate", a, b, "--name", name, "--bidirectional", "--monitor-interval", "1s"}
+			back := []string{"replicate", b, a, "--name", name + "_back", "--bidirectional", "--no-copy", "--monitor-interval", "1s"}
+			must(t, append(there, "--until", "now")...)
+			for _, sql := range []string{"UPDATE item SET n = 7 WHERE id = 1", "DELETE FROM item WHERE id = 2", "INSERT INTO item VALUES (5, 5)"} {
+				testdb.Query(t, b, sql)
+			}
+			must(t, append(back, "--until", "now")...) // it begins behind that
+			var running []*exec.Cmd
+			for _, args := range [][]string{there, back} {
+				cmd := process(t, args...)
+				cmd.Stderr = &bytes.Buffer{}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				running = append(running, cmd)
+				t.Cleanup(func() { _ = cmd.Process.Kill() }) // if it has not ended
+			}
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			wg.Go(func() { // so that progress is written
+				for {
+					select {
+					case <-stop:
+						return
+					case <-time.After(200 * time.Millisecond):
+						_, _ = testdb.TryQuery(a, "UPDATE item SET n = n + 1 WHERE id = 4")
+					}
+				}
+			})
+			o := cli(t, "repair", a, b, "--name", name, "--live", "--live-timeout", "15s", "--execute")
+			if o.code != 0 && o.code != 19 || !strings.Contains(o.out, "inserted 1, updated 1, deleted 1\n") {
+				t.Errorf("exit %d\n%s%s", o.code, o.out, o.errOut)
+			}
+			close(stop)
+			wg.Wait()
+			for i, args := range [][]string{there, back} {
+				_ = running[i].Process.Signal(syscall.SIGINT)
+				if code := exitCode(running[i]); code != 130 {
+					t.Errorf("stream %d: exit %d\n%s", i, code, running[i].Stderr)
+				}
+				must(t, append(args, "--until", "now")...)
+			}
+			must(t, "diff", a, b)
+			if got := testdb.Query(t, a, "SELECT id, n FROM item WHERE id <> 4 ORDER BY id"); got != "1\t1\n2\t2\n3\t3" {
+				t.Errorf("the source has\n%s", got)
+			}
+			must(t, append(there, "--remove")...)
+			must(t, append(back, "--remove")...)
+		})
 	}
 }
