@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Installs the real database servers and client tools that the tests run against.
 #
-#   Debian packages   PostgreSQL 15 with its clients, pgbouncer, MariaDB, the libraries MySQL needs, gcc for -race (root only)
-#   Maven artifacts   MySQL 8.0.33 and PostgreSQL 13, 14, 16-18, unpacked into the cache folder
+#   Debian packages   PostgreSQL 15 with its clients, pgbouncer, MariaDB, the libraries MySQL needs, Java for Kafka,
+#                     gcc for -race (root only)
+#   Maven artifacts   MySQL 8.0.33, PostgreSQL 13, 14, 16-18 and Kafka, unpacked into the cache folder
 #   a newer Debian    pg_dump 18 with the libraries it needs, unpacked into the cache folder
 #
 # It looks first and does only what is missing: a second run takes a moment. Nothing is started, and no
@@ -22,6 +23,7 @@ fi
 
 mysql_version=8.0.33
 pg_versions="13.23.0 14.23.0 16.15.0 17.11.0 18.6.0"
+kafka_version=4.4.0
 maven_dependency=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 
 say() { printf 'test-deps: %s\n' "$*" >&2; }
@@ -40,7 +42,7 @@ retry() {
 # --- Debian packages ---
 
 packages="postgresql-15 postgresql-client-15 pgbouncer mariadb-server mariadb-client libaio1 libnuma1 libncurses6 libtinfo5
-          unzip xz-utils zstd gcc libc6-dev"
+          openjdk-17-jre-headless unzip xz-utils zstd gcc libc6-dev"
 command -v mvn >/dev/null || packages="$packages maven default-jre-headless"
 
 missing_packages() {
@@ -80,7 +82,7 @@ apt_install() {
 }
 
 debian_packages() {
-  command -v dpkg-query >/dev/null || die "this is not Debian: install PostgreSQL 15, MariaDB 10.11, unzip, xz, zstd, gcc and maven by hand"
+  command -v dpkg-query >/dev/null || die "this is not Debian: install PostgreSQL 15, MariaDB 10.11, Java 17, unzip, xz, zstd, gcc and maven by hand"
   local missing
   missing=$(missing_packages)
   [ -z "$missing" ] && return
@@ -140,6 +142,30 @@ postgres_dist() {
   jar=$(fetch "$2" "io.zonky.test.postgres:embedded-postgres-binaries-linux-$arch:$1:jar")
   unzip -q "$jar" '*.txz' -d "$2/jar"
   tar -xJf "$2"/jar/*.txz -C "$3"
+}
+
+# Kafka is a folder of jars: itself and what it depends on.
+kafka_dist() {
+  cat >"$1/pom.xml" <<END
+<project>
+  <modelVersion>4.0.0</modelVersion>
+  <groupId>tidemark</groupId>
+  <artifactId>kafka</artifactId>
+  <version>1</version>
+  <dependencies>
+    <dependency>
+      <groupId>org.apache.kafka</groupId>
+      <artifactId>kafka_2.13</artifactId>
+      <version>$kafka_version</version>
+      <exclusions>
+        <exclusion><groupId>org.apache.kafka</groupId><artifactId>kafka-tools-api</artifactId></exclusion>
+      </exclusions>
+    </dependency>
+  </dependencies>
+</project>
+END
+  retry mvn -q -B -Dstyle.color=never -Dmaven.repo.local="$1/m2" -f "$1/pom.xml" "$maven_dependency:copy-dependencies" -DincludeScope=runtime -DoutputDirectory="$2/libs" >&2 ||
+    die "cannot download Kafka $kafka_version with mvn"
 }
 
 # --- PostgreSQL 18 client programs ---
@@ -210,5 +236,6 @@ unpacked "mysql-$mysql_version" mysql_dist
 for v in $pg_versions; do
   unpacked "postgresql-$v" postgres_dist "$v"
 done
+unpacked "kafka-$kafka_version" kafka_dist
 unpacked postgresql-client-18 postgres_client ||
   say "pg_dump 18 cannot be had: tests that compare schemas by pg_dump will fail and say so"

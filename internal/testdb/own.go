@@ -67,7 +67,7 @@ func (s *Server) Restart(tb testing.TB) {
 		p, err := spawn(s.sp.run(s.Dir, s.Port), filepath.Dir(s.Dir), s.as, s.sp.quit)
 		if err == nil {
 			s.proc, s.Pid = p, p.cmd.Process.Pid
-			if err = p.awaitReady(s, s.sp.db, s.sp.sql); err == nil {
+			if err = p.awaitReady(s, s.sp); err == nil {
 				return
 			}
 		}

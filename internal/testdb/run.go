@@ -71,10 +71,14 @@ func (p *process) stop() {
 }
 
 // awaitReady asks until the server answers with its version.
-func (p *process) awaitReady(s *Server, db, sql string) error {
+func (p *process) awaitReady(s *Server, sp *spec) error {
+	ready := sp.ready
+	if ready == nil {
+		ready = func(s *Server) (string, error) { return TryQuery(s.URL(sp.db), sp.sql) }
+	}
 	deadline := time.Now().Add(startTimeout)
 	for {
-		version, err := TryQuery(s.URL(db), sql)
+		version, err := ready(s)
 		if err == nil {
 			s.Version = version
 			return nil
@@ -111,8 +115,10 @@ type spec struct {
 	config func(data string) error
 	// run starts the server.
 	run func(data string, port int) *exec.Cmd
-	// A connection to db that answers sql with the version says that the server is ready.
+	// A connection to db that answers sql with the version says that the server is ready;
+	// or ready says it, for one that is no database.
 	db, sql string
+	ready   func(*Server) (version string, err error)
 }
 
 // start runs a server of that spec in a folder called name; kind is whose data folder
@@ -150,7 +156,7 @@ func start(kind, name string, sp spec) (*Server, error) {
 			return nil, fmt.Errorf("testdb: start %s: %w", name, err)
 		}
 		s.Pid = s.proc.cmd.Process.Pid
-		if err = s.proc.awaitReady(&s, sp.db, sp.sql); err == nil {
+		if err = s.proc.awaitReady(&s, &sp); err == nil {
 			return &s, nil
 		}
 		if try == 3 {

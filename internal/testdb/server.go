@@ -14,7 +14,7 @@ import (
 
 // A Server is a running database server for tests.
 type Server struct {
-	Engine         string // "postgres", "mysql" or "mariadb"; also the scheme of its URLs
+	Engine         string // "postgres", "mysql", "mariadb" or "kafka"; also the scheme of its URLs
 	Version        string // as the server reports it
 	Host           string // 127.0.0.1
 	Port           int
@@ -22,6 +22,7 @@ type Server struct {
 	Dir            string // its data folder, owned by the user it runs as
 	Pid            int
 
+	more []int // other ports
 	proc *process
 	sp   *spec
 	as   *syscall.Credential
