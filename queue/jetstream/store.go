@@ -21,7 +21,9 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/url"
 	"regexp"
+	"strings"
 	"sync"
 	"time"
 
@@ -48,7 +50,8 @@ type Options struct {
 	User, Password string
 
 	// URL is one or more addresses of servers, nats://user:password@host:4222 or
-	// tls://host:4222, with commas between them.
+	// tls://host:4222, with commas between them. Behind a ? at its end stand the files below:
+	// creds=, ca=, cert=, key=.
 	URL string
 	// Credentials is a file with a JWT and its key.
 	Credentials string
@@ -89,6 +92,9 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	if !queueName.MatchString(opt.Queue) || (opt.Dir == "") == (opt.URL == "") {
 		return nil, tidemark.Errorf(tidemark.Invalid, op, opt.Queue, "a queue has a name of letters, digits, - and _, and either a folder or a URL", "")
 	}
+	if err := opt.files(); err != nil {
+		return nil, tidemark.Errorf(tidemark.Invalid, op, opt.Queue, err.Error(), "")
+	}
 	if opt.Limit <= 0 {
 		opt.Limit = defaultLimit
 	}
@@ -98,6 +104,35 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// Is says whether a text is meant as the URL of a queue in NATS.
+func Is(text string) bool {
+	return strings.HasPrefix(text, "nats://") || strings.HasPrefix(text, "tls://")
+}
+
+// Check says what is wrong with what a URL says of files.
+func Check(url string) error { return (&Options{URL: url}).files() }
+
+// files takes the names of files out of the URL.
+func (o *Options) files() error {
+	servers, query, _ := strings.Cut(o.URL, "?")
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return errors.New("what stands behind ? is not of the form name=value&name=value")
+	}
+	for name, v := range values {
+		to, ok := map[string]*string{"creds": &o.Credentials, "ca": &o.CA, "cert": &o.Cert, "key": &o.Key}[name]
+		if !ok {
+			return errors.New("behind ? it takes creds, ca, cert and key")
+		}
+		*to = v[0]
+	}
+	if (o.Cert == "") != (o.Key == "") {
+		return errors.New("cert and key come together")
+	}
+	o.URL = servers
+	return nil
 }
 
 func (s *Store) open(ctx context.Context) (err error) {

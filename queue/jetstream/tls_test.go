@@ -64,13 +64,18 @@ func TestTLS(t *testing.T) {
 	}
 	appendPlaces(t, l, 1, 3, 1000)
 	url := "tls://tide:s3cret@" + s.Addr()
-	for _, o := range []Options{{Queue: "q", URL: url}, {Queue: "q", URL: url, CA: ca}} {
+	for _, o := range []Options{{Queue: "q", URL: url}, {Queue: "q", URL: url + "?ca=" + ca}} {
 		if _, err := Open(t.Context(), o); tidemark.KindOf(err) != tidemark.Unreachable {
 			t.Fatalf("with the wrong certificates: %v (%v)", err, tidemark.KindOf(err))
 		}
 	}
-	far := openLog(t, open(t, Options{Queue: "q", URL: url, CA: ca, Cert: cert, Key: key}), queue.Options{})
+	far := openLog(t, open(t, Options{Queue: "q", URL: url + "?ca=" + ca + "&cert=" + cert + "&key=" + key}), queue.Options{})
 	if _, err := readPlaces(far, t.Context(), 0, 3, 1000); err != nil {
 		t.Fatal(err)
+	}
+	for _, bad := range []string{"?cert=" + cert, "?password=s3cret", "?a=%zz"} {
+		if Check(url+bad) == nil {
+			t.Errorf("%s is taken", bad)
+		}
 	}
 }
