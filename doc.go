@@ -8,7 +8,7 @@
 //
 //	5  cmd/tidemark                       flags, printing, exit codes
 //	4  job                                a run's life; the only one that knows all verbs
-//	3  queue/jetstream                    where a queue's messages are kept
+//	3  queue/jetstream queue/kafka        where a queue's messages are kept
 //	   engines                            the explicit list of engines, and what each can do
 //	2  postgres mysql sqlfile             engines: they know the vocabulary and nothing else
 //	   mapping load diff catalog advisor  verbs: they see engines through their own interfaces

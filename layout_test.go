@@ -48,6 +48,7 @@ var rooms = map[string]room{
 	// A queue's log, the stores that it can be in, and what each of them has to do.
 	"queue":           {floor: 2, imports: ".", tests: "queue/queuetest"},
 	"queue/jetstream": {floor: 3, imports: ". queue internal/filelock", tests: "queue/queuetest"},
+	"queue/kafka":     {floor: 3, imports: ". queue", tests: "queue/queuetest"},
 	"queue/queuetest": {imports: ". queue"},
 
 	// Where engines and verbs meet.
@@ -55,7 +56,7 @@ var rooms = map[string]room{
 	"job":     {floor: 4, imports: ". flow mapping load diff capture queue apply catalog advisor engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream apply catalog advisor engines job"},
+	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor engines job"},
 
 	"internal/filelock": {},
 	"internal/spool":    {imports: "."},

@@ -144,20 +144,15 @@ var options = []option{
 	{"ok-sqlstates", "list", "", "Errors of the target with these SQLSTATEs, parted by commas, are no end: the change is passed over and noted.", "replicate cutover apply", sqlStates},
 	{"capture-memory", "size", "32MB", "Memory for transactions that a PostgreSQL source sends before they are committed (those above its logical_decoding_work_mem); the largest go to files.", "replicate cutover capture", size(func(s *settings) *int64 { return &s.stream.CaptureMemory })},
 	{"apply-memory", "size", "64MB", "Memory for transactions that were read and are not applied yet; a larger one goes alone.", "replicate cutover apply", size(func(s *settings) *int64 { return &s.stream.Apply.MemoryLimit })},
-	{"queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or nats://user@host:4222, tls://... of a NATS server with JetStream; default: direct, and for a stream that is there what it has.", "replicate cutover peek capture apply", func(s *settings, v string) error {
+	{"queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or the URL of servers: nats://user@host:4222, tls://... (NATS with JetStream), kafka://user@host:9092/topic, kafka+tls://... (Kafka); default: direct, and for a stream that is there what it has.", "replicate cutover peek capture apply", func(s *settings, v string) error {
 		s.stream.Queue = v
-		if v != "" && v != "direct" && v != "durable" && !strings.HasPrefix(v, "nats://") && !strings.HasPrefix(v, "tls://") {
-			return fmt.Errorf("must be direct, durable, or the URL of a NATS server (nats://, tls://)")
-		}
-		return nil
+		return checkQueue(v)
 	}},
 	{"queue-dir", "file", "", "Folder of the durable queue; default: beside the catalogue.", "replicate cutover peek", text(func(s *settings) *string { return &s.queue.dir })},
 	{"queue-size", "size", "10GB", "What the queue holds at most; when it is full, capture waits, and the source keeps its log.", "replicate cutover capture apply", size(func(s *settings) *int64 { return &s.queue.size })},
 	{"queue-message", "size", "1000kB", "Size of a message in the queue at most, 4kB to 32MB (IBM's MAX_MESSAGE_SIZE).", "replicate cutover capture apply", size(func(s *settings) *int64 { return &s.queue.message })},
 	{"queue-compress", "on/off", "off", "Pack the queue's messages with zstd.", "replicate cutover capture apply", onOff(func(s *settings) *bool { return &s.queue.compress })},
-	{"queue-replicas", "number", "1", "On how many servers of a NATS cluster each message is, 1 to 5.", "replicate cutover capture apply", number(1, 5, func(s *settings) *int { return &s.queue.replicas })},
-	{"queue-credentials", "file", "", "NATS credentials (JWT and key).", "replicate cutover peek capture apply", text(func(s *settings) *string { return &s.queue.credentials })},
-	{"queue-ca", "file", "", "Certificates of authorities that the NATS server's is of.", "replicate cutover peek capture apply", text(func(s *settings) *string { return &s.queue.ca })},
+	{"queue-replicas", "number", "0", "On how many servers of a cluster each message is, 1 to 5; 0 means one with NATS, and what the cluster has as default with Kafka.", "replicate cutover capture apply", number(0, 5, func(s *settings) *int { return &s.queue.replicas })},
 	{"monitor-interval", "duration", "5s", "How often the state of a stream is shown and kept, from 1s.", "replicate cutover capture apply", func(s *settings, v string) error {
 		d, err := time.ParseDuration(v)
 		if err == nil && d < time.Second {

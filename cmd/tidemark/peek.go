@@ -21,7 +21,7 @@ func peekCommand() *cobra.Command {
 		Short: "Print the transactions that are in the durable queue of a stream",
 		Long: `Print the transactions that are in the durable queue of a stream, readably or as JSON, the
 oldest first. Nothing is taken out. A queue on this machine's disk can be read while its
-stream does not run; one on a NATS server at any time.`,
+stream does not run; one on servers of NATS or Kafka at any time.`,
 		Example: `  tidemark peek
   tidemark peek shop --limit 5
   tidemark peek shop --json | jq .table`,
@@ -67,7 +67,7 @@ func (s *settings) peek(ctx context.Context, name string, out io.Writer) error {
 		where = s.stream.Queue // with its password
 	}
 	if where == "direct" {
-		return tidemark.Errorf(tidemark.Unsupported, "peek", name, "has no queue but memory", "Only streams set up with --queue durable, or a NATS server, have one.")
+		return tidemark.Errorf(tidemark.Unsupported, "peek", name, "has no queue but memory", "Only streams set up with --queue durable, or with servers of NATS or Kafka, have one.")
 	}
 	log, err := s.openQueue(ctx, name, where)
 	if err != nil {

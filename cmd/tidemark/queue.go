@@ -2,25 +2,38 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/tidemarkdb/tidemark/queue"
 	"github.com/tidemarkdb/tidemark/queue/jetstream"
+	"github.com/tidemarkdb/tidemark/queue/kafka"
 )
 
 // queueSettings say how the queue of a stream is kept.
 type queueSettings struct {
-	dir             string
-	size, message   int64
-	compress        bool
-	replicas        int
-	credentials, ca string
+	dir           string
+	size, message int64
+	compress      bool
+	replicas      int
 }
 
-// store says where the store of a stream's queue is.
-func (s *settings) store(stream, where string) (jetstream.Options, error) {
+// checkQueue says what is wrong with where a queue is to be.
+func checkQueue(where string) error {
+	switch {
+	case where == "", where == "direct", where == "durable":
+		return nil
+	case kafka.Is(where):
+		return kafka.Check(where)
+	case jetstream.Is(where):
+		return jetstream.Check(where)
+	}
+	return errors.New("must be direct, durable, or the URL of NATS servers (nats://, tls://) or of Kafka (kafka://, kafka+tls://)")
+}
+
+func (s *settings) jetstream(stream, where string) (jetstream.Options, error) {
 	q := s.queue
-	opt := jetstream.Options{Queue: stream, Limit: q.size, Replicas: q.replicas, Credentials: q.credentials, CA: q.ca}
+	opt := jetstream.Options{Queue: stream, Limit: q.size, Replicas: q.replicas}
 	switch {
 	case where != "durable":
 		opt.URL = where
@@ -36,12 +49,25 @@ func (s *settings) store(stream, where string) (jetstream.Options, error) {
 	return opt, nil
 }
 
-func (s *settings) openQueue(ctx context.Context, stream, where string) (*queue.Log, error) {
-	opt, err := s.store(stream, where)
+func (s *settings) kafka(stream, where string) kafka.Options {
+	q := s.queue
+	return kafka.Options{Queue: stream, URL: where, Limit: q.size, MaxMessage: int(q.message), Replicas: q.replicas}
+}
+
+// store opens the store of a stream's queue.
+func (s *settings) store(ctx context.Context, stream, where string) (queue.Store, error) {
+	if kafka.Is(where) {
+		return kafka.Open(ctx, s.kafka(stream, where))
+	}
+	opt, err := s.jetstream(stream, where)
 	if err != nil {
 		return nil, err
 	}
-	store, err := jetstream.Open(ctx, opt)
+	return jetstream.Open(ctx, opt)
+}
+
+func (s *settings) openQueue(ctx context.Context, stream, where string) (*queue.Log, error) {
+	store, err := s.store(ctx, stream, where)
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +80,10 @@ func (s *settings) openQueue(ctx context.Context, stream, where string) (*queue.
 }
 
 func (s *settings) removeQueue(ctx context.Context, stream, where string) error {
-	opt, err := s.store(stream, where)
+	if kafka.Is(where) {
+		return kafka.Remove(ctx, s.kafka(stream, where))
+	}
+	opt, err := s.jetstream(stream, where)
 	if err != nil {
 		return err
 	}

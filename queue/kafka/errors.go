@@ -1,0 +1,81 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// errReplaced is a topic that is another one than it was.
+var errReplaced = errors.New("the topic was removed, and made anew")
+
+// unknown says whether a server does not know the topic.
+func unknown(err error) bool {
+	return errors.Is(err, kerr.UnknownTopicOrPartition) || errors.Is(err, kerr.UnknownTopicID) || errors.Is(err, kerr.InconsistentTopicID)
+}
+
+func (s *Store) error(kind tidemark.Kind, op string, err error, hint string) error {
+	return &tidemark.Error{Op: op, Object: s.Name(), Kind: kind, Hint: hint, Err: hidden{s.addr.hide(err.Error()), err}}
+}
+
+// A hidden is an error whose text holds no secret.
+type hidden struct {
+	text string
+	is   error
+}
+
+func (h hidden) Error() string        { return h.text }
+func (h hidden) Is(target error) bool { return errors.Is(h.is, target) }
+
+// fail words an error of the client or the servers.
+func (s *Store) fail(ctx context.Context, op string, err error) error {
+	var known *tidemark.Error
+	switch {
+	case err == nil, errors.As(err, &known):
+		return err
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case denied(err):
+		return s.error(tidemark.Denied, op, err, "")
+	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.TransactionalIDAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
+		return s.error(tidemark.Forbidden, op, err, "The user needs Create, Read, Write, Delete, Describe and DescribeConfigs on the topic "+s.topic+", and Write and Describe on the transactional id of the same name.")
+	case errors.Is(err, errReplaced), unknown(err):
+		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: capture again from the place that the target has reached.")
+	case errors.Is(err, errOffset), errors.Is(err, errForeign):
+		return s.error(tidemark.Corrupt, op, err, "Nobody but this stream may write to the topic. Remove the queue, and capture again from the place that the target has reached.")
+	case errors.Is(err, errRecords):
+		return s.error(tidemark.Corrupt, op, err, "Look at the disks of the Kafka servers.")
+	case !passes(err):
+		return s.error(tidemark.Invalid, op, err, "")
+	}
+	return s.error(tidemark.Transient, op, err, "")
+}
+
+// passes says whether an error may be gone when the same is done again, by another writer if
+// it is one of a transaction.
+func passes(err error) bool {
+	var answer *kerr.Error
+	if !errors.As(err, &answer) || answer.Retriable {
+		return true
+	}
+	switch answer {
+	case kerr.UnknownServerError, kerr.InvalidTxnState, kerr.InvalidProducerIDMapping, kerr.UnknownProducerID, kerr.OutOfOrderSequenceNumber, kerr.TransactionAbortable:
+		return true
+	}
+	return false
+}
+
+func denied(err error) bool {
+	return errors.Is(err, kerr.SaslAuthenticationFailed) || errors.Is(err, kerr.UnsupportedSaslMechanism) || errors.Is(err, kerr.IllegalSaslState)
+}
+
+// connectFailed words why there is no connection.
+func (s *Store) connectFailed(err error) error {
+	if denied(err) {
+		return s.error(tidemark.Denied, "open", err, "")
+	}
+	return s.error(tidemark.Unreachable, "open", err, "")
+}

@@ -1,0 +1,209 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kerr"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/queue"
+)
+
+const (
+	// grace is how long a transaction may go on when nobody waits for it any more. Ended in
+	// between, it would have to be found out what became of it.
+	grace = 2 * time.Second
+	// window is about how many bytes go in a transaction.
+	window = 16 << 20
+	// timeout is when the servers give a transaction up whose writer has died. Until then readers
+	// do not see what another than our writer puts behind it; ours ends it at once.
+	timeout = time.Minute
+)
+
+// begin fences off who has written before, and finds the end of what is there.
+func (s *Store) begin(ctx context.Context) error {
+	const op = "append to"
+	opts, err := s.addr.client()
+	if err != nil {
+		return s.fail(ctx, op, err)
+	}
+	c, err := kgo.NewClient(append(opts, kgo.TransactionalID(s.topic), kgo.TransactionTimeout(timeout), kgo.ConcurrentTransactionsBackoff(5*time.Millisecond),
+		kgo.RecordPartitioner(kgo.ManualPartitioner()), kgo.ProducerBatchCompression(kgo.NoCompression()), kgo.ProducerBatchMaxBytes(s.batch), kgo.ProducerLinger(0))...)
+	if err != nil {
+		return s.error(tidemark.Bug, op, err, "")
+	}
+	asked, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	if _, _, err = c.ProducerID(asked); err != nil {
+		err = s.fail(ctx, op, err)
+	} else if err = s.sameTopic(ctx); err == nil {
+		_, _, err = s.look(ctx)
+	}
+	if err != nil {
+		c.Close()
+		return err
+	}
+	k := &s.known
+	k.mu.Lock()
+	k.put, s.next = k.seen, k.end
+	k.mu.Unlock()
+	s.producer = c
+	return nil
+}
+
+// drop ends a client that writes: another one has to begin.
+func (s *Store) drop() {
+	if s.producer != nil {
+		s.producer.Close()
+		s.producer = nil
+	}
+}
+
+// Put commits messages, as many at once as go into a transaction. Where it is not known what
+// became of one it finds out.
+func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, error) {
+	const op = "append to"
+	if err := s.writing.take(ctx); err != nil {
+		return 0, err
+	}
+	defer s.writing.give()
+	if s.producer == nil {
+		if err := s.begin(ctx); err != nil {
+			return 0, err
+		}
+		if _, last := s.known.ends(); first != last.seq+1 {
+			// Whoever has put that is fenced off now. Who looks again sees it.
+			return 0, s.error(tidemark.Transient, op, fmt.Errorf("message %d was to be the next one, and %d is the last: another has written meanwhile", first, last.seq), "")
+		}
+	}
+	var since time.Time // transactions fail
+	for done := 0; ; {
+		if done == len(messages) || ctx.Err() != nil {
+			return done, ctx.Err()
+		}
+		seq, rest := first+uint64(done), messages[done:]
+		if _, last := s.known.ends(); seq != last.seq+1 {
+			return done, queue.ErrFenced
+		}
+		n, err := s.room(ctx, rest)
+		if n == 0 {
+			return done, err
+		}
+		err = s.commit(ctx, seq, rest[:n])
+		if err == nil {
+			done, since = done+n, time.Time{}
+			continue
+		}
+		s.drop()
+		switch {
+		case errors.Is(err, kerr.ProducerFenced), errors.Is(err, kerr.InvalidProducerEpoch):
+			return done, queue.ErrFenced
+		case ctx.Err() != nil:
+			return done, ctx.Err()
+		case !since.IsZero() && time.Since(since) > patience, errors.Is(err, errOffset), !passes(err):
+			return done, s.fail(ctx, op, err)
+		case since.IsZero():
+			since = time.Now()
+		}
+		if err := s.begin(ctx); err != nil {
+			return done, err
+		}
+		switch _, last := s.known.ends(); last.seq {
+		case seq - 1: // it was given up
+		case seq + uint64(n) - 1:
+			got, err := s.Get(ctx, seq)
+			if err == nil && !bytes.Equal(got, rest[0]) {
+				err = queue.ErrFenced
+			}
+			if err != nil {
+				return done, err
+			}
+			done, since = done+n, time.Time{}
+		default:
+			return done, queue.ErrFenced
+		}
+	}
+}
+
+// room says how many of messages go into the next transaction: there is none, and ErrFull, if
+// the first of them would make the queue larger than it may be.
+func (s *Store) room(ctx context.Context, messages [][]byte) (n int, err error) {
+	for range 2 {
+		first, last := s.known.ends()
+		held := last.total - first.before()
+		if first.seq == 0 {
+			held = 0
+		}
+		size := int64(0)
+		for n = 0; n < len(messages) && (n == 0 || size < window); n++ {
+			if size += int64(len(messages[n])); held+size > s.opt.Limit {
+				break
+			}
+		}
+		if n > 0 {
+			return n, nil
+		}
+		if _, _, err := s.look(ctx); err != nil { // another process may have trimmed it
+			return 0, err
+		}
+	}
+	return 0, queue.ErrFull
+}
+
+// errOffset is a record that did not get the offset that is next by our count.
+var errOffset = errors.New("somebody else writes to the topic")
+
+// commit puts messages in one transaction, from the number seq on.
+func (s *Store) commit(ctx context.Context, seq uint64, messages [][]byte) error {
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
+	defer cancel()
+	defer context.AfterFunc(ctx, func() {
+		if pause(own, grace) == nil {
+			cancel()
+		}
+	})()
+	if err := s.producer.BeginTransaction(); err != nil {
+		return err
+	}
+	_, p := s.known.ends()
+	begun := place{seq: seq, offset: s.next, total: p.total + int64(len(messages[0])), size: int64(len(messages[0]))}
+	answers := make(chan error, len(messages))
+	for i, b := range messages {
+		p = place{seq: seq + uint64(i), offset: s.next + int64(i), total: p.total + int64(len(b)), size: int64(len(b))}
+		want := p.offset
+		s.producer.Produce(own, &kgo.Record{Topic: s.topic, Key: keyOf(p.seq, p.total), Value: b}, func(r *kgo.Record, err error) {
+			if err == nil && r.Offset != want {
+				err = fmt.Errorf("a message got offset %d, and %d was next: %w", r.Offset, want, errOffset)
+			}
+			answers <- err
+		})
+	}
+	var failed error
+	for range messages {
+		select {
+		case err := <-answers:
+			if failed == nil {
+				failed = err
+			}
+		case <-own.Done():
+			return own.Err()
+		}
+	}
+	if errors.Is(failed, errOffset) {
+		_ = s.producer.EndTransaction(own, kgo.TryAbort) // it is never committed in any case
+	}
+	if failed != nil {
+		return failed
+	}
+	if err := s.producer.EndTransaction(own, kgo.TryCommit); err != nil {
+		return err
+	}
+	s.next = p.offset + 2 // behind what has ended the transaction
+	s.known.committed(begun, p)
+	return nil
+}
