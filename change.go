@@ -136,6 +136,17 @@ func NextMessage(changes []byte) (message, rest []byte, err error) {
 	return changes[4 : 4+n], changes[4+n:], nil
 }
 
+// SkipChange gives what is behind the first of changes; nil where that is cut.
+func SkipChange(changes []byte) []byte {
+	if len(changes) < 5 {
+		return nil
+	}
+	if n := int(binary.BigEndian.Uint32(changes)); n <= len(changes)-4 {
+		return changes[4+n:]
+	}
+	return nil
+}
+
 // ParseChange decodes one message of pgoutput outside of a streamed block.
 func ParseChange(message []byte) (c Change, err error) {
 	if len(message) == 0 {
@@ -324,6 +335,10 @@ type Group struct {
 	// Spooled, if not nil, gives the changes of a transaction that is too large for memory,
 	// piece by piece; Txs then has it without any. It may be gone through more than once.
 	Spooled func(do func(*Tx, map[uint32]*Bound) error) error
+	// Net says that the changes are what is left of many transactions, whose last one is that
+	// in Txs. If they are refused, they need not be tried again in another way: whoever made them has
+	// the transactions.
+	Net bool
 	// Cascades says that what foreign keys do to other rows is not among the changes: the
 	// target's have to do it.
 	Cascades bool

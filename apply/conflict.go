@@ -21,7 +21,7 @@ type Resolver interface {
 // are there.
 func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, cause error) error {
 	resolver, ok := r.tgt.(Resolver)
-	if !ok {
+	if !ok || it.batch != nil {
 		return cause
 	}
 	defer c.Enter(c.Enter(flow.IO))

@@ -16,12 +16,15 @@ import (
 type Binding struct {
 	tidemark.Bound
 
-	table Key
-	keys  []boundKey // of the table itself: written
-	refs  []boundKey // of the tables that it references: read
-	deep  []Key      // tables whose rows change where one of this table goes, and the stream does not tell
-	vals  []tidemark.Value
-	buf   []byte
+	table  Key
+	keys   []boundKey // of the table itself: written
+	refs   []boundKey // of the tables that it references: read
+	deep   []Key      // tables whose rows change where one of this table goes, and the stream does not tell
+	net    netKind
+	netKey boundKey // tells rows apart in a net
+	depth  int      // of references that lead from the table
+	vals   []tidemark.Value
+	buf    []byte
 }
 
 // A boundKey is a key, or the end of a foreign key, as columns of the relation.
@@ -56,6 +59,7 @@ func Bind(r tidemark.Relation, to *tidemark.Table, tables map[tidemark.TableID]*
 			}
 		}
 	}
+	b.prepareNet(tables)
 	return b, nil
 }
 

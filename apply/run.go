@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -25,6 +24,15 @@ type Target interface {
 	Apply(ctx context.Context, g *tidemark.Group) error
 }
 
+// A Mode says how transactions are put together.
+type Mode int
+
+const (
+	Auto          Mode = iota // in batches while there is much to catch up with
+	Transactional             // as they are, in parallel
+	Batch                     // always in batches
+)
+
 // Options of Run. The zero value is good but for Queue and Bind.
 type Options struct {
 	// Queue is the stream's name, under which the target keeps its progress.
@@ -39,7 +47,7 @@ type Options struct {
 	// there is to catch up with.
 	CommitCount int
 	// MaxInFlight bounds how many transactions are looked at, applied or not; default
-	// 4096. MemoryLimit bounds their bytes, with what it takes to know what they meet;
+	// 4096; batches may have more. MemoryLimit bounds their bytes, with what it takes to know what they meet;
 	// default 64 MB. One that takes more than a quarter of it is kept in a file of the
 	// folder Spool, and goes alone; default: the system's for temporary files.
 	MaxInFlight int
@@ -66,6 +74,13 @@ type Options struct {
 	// Told, if not nil, hears the logical messages of the stream, in their order among the
 	// relations that Bind gets.
 	Told func(tidemark.LogicalMessage) error
+	// Mode is how transactions are put together. Where it is not Transactional, that is so all the same with
+	// SourceOrder, with Cascades, with OKStates; and with Auto if CommitCount is given. Tables whose Conflict judges
+	// go by themselves.
+	Mode Mode
+	// Switched, if not nil, is told when batches begin or end, how many transactions were
+	// read and are not applied then, and how old the last one is.
+	Switched func(batches bool, waiting int, age time.Duration)
 	// Applied, if not nil, is told, in rising order, from which places on the target's own
 	// progress will ask for the stream: what ends up to there may be forgotten.
 	Applied func(end uint64)
@@ -78,6 +93,10 @@ type Stats struct {
 	Held               int64 // that came too early, and were tried again in their turn
 	Retried            int64 // attempts after errors that may go away
 	Exceptions         int64 // changes that the target did not fit
+	Batches            int64 // that were applied
+	Net                int64 // changes that were made in them
+	Refused            int64 // batches that the target did not take: their transactions were applied one after the other
+	Batching           bool  // transactions are applied in batches now
 	InFlight           int   // transactions that were read and are not done
 	Bytes              int64 // of them
 	Low                uint64
@@ -94,6 +113,7 @@ type item struct {
 	txs     []*tidemark.Tx
 	bounds  []map[uint32]*tidemark.Bound
 	spool   *spool // holds the pieces in place of txs, if they are large
+	batch   *batch // or is all that the item stands for
 	place   uint64
 	end     uint64
 	changes int64 // bytes of them
@@ -103,6 +123,7 @@ type item struct {
 	put     time.Time // into the queue
 	got     time.Time // out of it
 	done    bool
+	known   bool // on the target when the run began
 	held    bool // has come too early once
 	free    bool // nothing is in its way, and the agents were told
 	taken   bool // an agent has it, or has had it
@@ -115,11 +136,14 @@ type runner struct {
 	epoch int64
 
 	ready chan *item    // has room for all in flight
+	batch chan *item    // for the first agent, one at a time: its session is prepared for them
 	room  chan struct{} // something is done
 
 	mu      sync.Mutex
 	tracker *Tracker
 	order   []*item // in flight, in commit order; those in front that are done are gone
+	flying  int     // transactions among them, or gathered for the next batch
+	rows    int     // of these
 	low     uint64
 	wrote   uint64 // the largest low that an agent has committed
 	lowTime time.Time
@@ -155,7 +179,7 @@ func New(tgt Target, opt Options) *Run {
 	if opt.SourceOrder {
 		opt.Agents++
 	}
-	return &Run{&runner{tgt: tgt, opt: opt, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), room: make(chan struct{}, 1),
+	return &Run{&runner{tgt: tgt, opt: opt, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), batch: make(chan *item, 1), room: make(chan struct{}, 1),
 		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents), spools: map[*spool]bool{}, off: map[tidemark.TableID]map[*tidemark.Bound]bool{}}}
 }
 
@@ -175,7 +199,7 @@ func (r *Run) Start(ctx context.Context, from uint64) (tidemark.Progress, error)
 // order, with their pieces in order; p is what Start gave.
 func (r *Run) Go(g *flow.Group, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) {
 	r.opt.Bind = r.noting(r.opt.Bind)
-	g.Go("Browser", func(ctx context.Context, c *flow.Clock) error { return r.browse(ctx, c, in, p) })
+	g.Go("Browser", func(ctx context.Context, c *flow.Clock) error { return newBrowser(r.runner, c, in, p).run(ctx) })
 	for agent := range r.opt.Agents {
 		g.Go("Agent", func(ctx context.Context, c *flow.Clock) error { return r.agent(ctx, c, agent) })
 	}
@@ -186,7 +210,7 @@ func (r *Run) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := r.stats
-	s.InFlight, s.Bytes, s.Low, s.LowTime = len(r.order), r.bytes, r.low, r.lowTime
+	s.InFlight, s.Bytes, s.Low, s.LowTime = r.flying, r.bytes, r.low, r.lowTime
 	r.stats.EndToEnd, r.stats.Capture, r.stats.Queue, r.stats.Apply = flow.Histogram{}, flow.Histogram{}, flow.Histogram{}, flow.Histogram{}
 	return s
 }
@@ -195,7 +219,7 @@ func (r *Run) Stats() Stats {
 // may forget its log up to there. It does nothing while transactions are in flight.
 func (r *Run) Advance(ctx context.Context, seen uint64) error {
 	r.mu.Lock()
-	if len(r.order) > 0 || r.low >= seen-1 {
+	if r.flying > 0 || r.low >= seen-1 {
 		r.mu.Unlock()
 		return nil
 	}
@@ -233,150 +257,20 @@ func (r *Run) Low() uint64 {
 // count counts a transaction that is on the target. The lock is held.
 func (r *runner) count(it *item, now time.Time) {
 	s := &r.stats
+	if it.batch != nil {
+		for _, one := range it.batch.items {
+			if !one.known {
+				r.count(one, now)
+			}
+		}
+		return
+	}
 	s.Transactions++
 	s.Rows += int64(it.rows)
 	s.EndToEnd.Add(now.Sub(it.time))
 	s.Capture.Add(it.put.Sub(it.time))
 	s.Queue.Add(it.got.Sub(it.put))
 	s.Apply.Add(now.Sub(it.got))
-}
-
-// browse reads transactions, finds out what they depend on, and hands out those that
-// are free.
-func (r *runner) browse(ctx context.Context, c *flow.Clock, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) error {
-	defer r.close()
-	var known bool
-	bounds, bindings := map[uint32]*tidemark.Bound{}, map[uint32]*Binding{}
-	var accesses []Access
-	var it *item
-	for {
-		tx, ok, err := in.Take(ctx, c)
-		if err != nil || !ok {
-			return err
-		}
-		c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
-		if it == nil {
-			it = &item{place: tx.Place, time: tx.Time, put: tx.Put, got: time.Now()}
-			it.node.Tx = it
-			accesses = accesses[:0]
-			_, known = slices.BinarySearch(p.Done, it.place)
-			known = known || it.place <= p.Low
-		}
-		if bounds, accesses, err = r.look(tx, bounds, bindings, accesses); err != nil {
-			return err
-		}
-		if known || it.spool != nil {
-			accesses = accesses[:min(len(accesses), 1)] // it goes alone, or not at all
-		}
-		if !known {
-			if err := r.keep(it, tx, bounds, len(accesses)); err != nil {
-				return err
-			}
-		}
-		if tx.More {
-			continue
-		}
-		it.end = tx.End
-		if err := r.admit(ctx, c, it, accesses, known); err != nil {
-			return err
-		}
-		it = nil
-	}
-}
-
-// look finds what a piece of a transaction accesses, and takes note of relations. The
-// map of bounds is made anew when one of them changes, since earlier transactions may
-// still need the old one.
-func (r *runner) look(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound, bindings map[uint32]*Binding, accesses []Access) (map[uint32]*tidemark.Bound, []Access, error) {
-	fresh := false
-	for rest := tx.Changes; len(rest) > 0; {
-		c, next, err := tidemark.NextChange(rest)
-		if err != nil {
-			return nil, nil, &tidemark.Error{Op: "apply", Object: r.opt.Queue, Kind: tidemark.BadInput, Err: err, Hint: "The stream is damaged: capture again from the place that the target has reached."}
-		}
-		rest = next
-		switch c.Kind {
-		case tidemark.RelationChange:
-			rel, err := tidemark.ParseRelation(c.Body)
-			if err != nil {
-				return nil, nil, err
-			}
-			b, err := r.opt.Bind(rel)
-			if err != nil {
-				return nil, nil, err
-			}
-			if !fresh {
-				bounds, fresh = maps.Clone(bounds), true
-			}
-			delete(bounds, rel.ID)
-			delete(bindings, rel.ID)
-			if b != nil {
-				bounds[rel.ID], bindings[rel.ID] = &b.Bound, b
-			}
-		case tidemark.MessageChange:
-			if r.opt.Told == nil {
-				continue
-			}
-			m, err := tidemark.ParseLogicalMessage(c.Body)
-			if err == nil {
-				err = r.opt.Told(m)
-			}
-			if err != nil {
-				return nil, nil, err
-			}
-		case tidemark.TruncateChange:
-			t, err := tidemark.ParseTruncation(c.Body)
-			if err != nil {
-				return nil, nil, err
-			}
-			for _, id := range t.Tables {
-				if b := bindings[id]; b != nil {
-					accesses = b.Accesses(c, accesses)
-				}
-			}
-		case tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange:
-			if b := bindings[c.Table]; b != nil {
-				accesses = b.Accesses(c, accesses)
-			}
-		}
-	}
-	return bounds, accesses, nil
-}
-
-// admit waits for room and takes a transaction in flight. One that changes nothing
-// here, or that is on the target already, is done as it comes.
-func (r *runner) admit(ctx context.Context, c *flow.Clock, it *item, accesses []Access, known bool) error {
-	for {
-		r.mu.Lock()
-		n := len(r.order)
-		if n == 0 || it.spool == nil && r.order[n-1].spool == nil && n < r.opt.MaxInFlight && r.bytes+it.bytes <= r.opt.MemoryLimit {
-			break
-		}
-		r.mu.Unlock()
-		was := c.Enter(flow.WaitBuffer)
-		select {
-		case <-ctx.Done():
-			c.Enter(was)
-			return ctx.Err()
-		case <-r.room:
-			c.Enter(was)
-		}
-	}
-	defer r.mu.Unlock()
-	r.order = append(r.order, it)
-	r.bytes += it.bytes
-	if known || len(accesses) == 0 {
-		it.done = true
-		r.unspool(it)
-		r.advance()
-		return nil
-	}
-	if r.tracker.Add(&it.node, accesses) {
-		r.free(it)
-	} else {
-		r.stats.Waited++
-	}
-	return nil
 }
 
 // close says that no more transactions will come.
@@ -395,7 +289,7 @@ func (r *runner) advance() {
 		it := r.order[moved]
 		// Behind its end the stream goes on, so that is where it was applied up to.
 		r.low, r.lowTime = max(r.low, it.end-1), it.time
-		r.bytes -= it.bytes
+		r.leave(it)
 		r.order[moved] = nil
 		moved++
 	}
@@ -451,7 +345,7 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 				}
 			}
 			r.count(it, now)
-			c.Count(1, it.bytes, int64(it.rows))
+			c.Count(int64(it.transactions()), it.bytes, int64(it.rows))
 			it.txs, it.bounds = nil, nil
 			r.unspool(it)
 		}
@@ -478,6 +372,8 @@ func (r *runner) take(ctx context.Context, c *flow.Clock, n int) ([]*item, error
 			return nil, nil
 		}
 		first = it
+	case it := <-r.batchesOf(n):
+		return []*item{it}, nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -524,6 +420,9 @@ const maxCommitCount = 100
 // attempt applies items, together if that goes, else one by one. It gives those that
 // came too early.
 func (r *runner) attempt(ctx context.Context, c *flow.Clock, n int, items []*item) (early []*item, err error) {
+	if items[0].batch != nil {
+		return nil, r.attemptBatch(ctx, c, n, items[0])
+	}
 	err = r.apply(ctx, c, n, items)
 	if err == nil || ctx.Err() != nil {
 		return nil, err
@@ -632,6 +531,10 @@ func (r *runner) group(n int, items []*item) *tidemark.Group {
 	r.mu.Lock()
 	g.Low = r.low
 	r.mu.Unlock()
+	if b := items[0].batch; b != nil {
+		// All before its last transaction is in the same transaction as that.
+		g.Low, g.Net, g.Spooled = items[0].place-1, true, b.each
+	}
 	for _, place := range r.done[n] {
 		if place > g.Low {
 			g.Done = append(g.Done, place)

@@ -199,6 +199,9 @@ func TestParallelApply(t *testing.T) {
 		{"source order", apply.Options{Agents: 6, SourceOrder: true}, false},
 		{"source order, late", apply.Options{SourceOrder: true}, true},
 		{"3 agents, late, 50 a commit", apply.Options{Agents: 3, CommitCount: 50}, true},
+		{"batches", apply.Options{Mode: apply.Batch}, false},
+		{"batches, late", apply.Options{Mode: apply.Batch}, true},
+		{"batches, little room", apply.Options{Mode: apply.Batch, MemoryLimit: 20_000}, true},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
@@ -231,6 +234,12 @@ func TestParallelApply(t *testing.T) {
 			if stats.Transactions == 0 {
 				t.Error("nothing was applied")
 			}
+			if batches := x.opt.Mode == apply.Batch; batches != (stats.Batches+stats.Refused > 0) {
+				t.Errorf("%d batches", stats.Batches)
+			}
+			if x.late && x.opt.Mode == apply.Batch {
+				t.Logf("%d batches of %d changes, %d refused", stats.Batches, stats.Net, stats.Refused)
+			}
 		})
 	}
 }
@@ -238,6 +247,15 @@ func TestParallelApply(t *testing.T) {
 // However often apply is stopped, its sessions are cut, or a second one takes over,
 // nothing is lost and nothing is done twice.
 func TestStoppedAtAnyMoment(t *testing.T) {
+	for name, mode := range map[string]apply.Mode{"one by one": apply.Transactional, "batches": apply.Batch} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			stopAtAnyMoment(t, mode)
+		})
+	}
+}
+
+func stopAtAnyMoment(t *testing.T, mode apply.Mode) {
 	r := newRig(t)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
@@ -258,7 +276,7 @@ func TestStoppedAtAnyMoment(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
 		go func() {
-			_, err := r.follow(t, ctx, apply.Options{Agents: 6, CommitCount: 1 + round%3})
+			_, err := r.follow(t, ctx, apply.Options{Agents: 6, CommitCount: 1 + round%3, Mode: mode})
 			ended <- err
 		}()
 		if over {

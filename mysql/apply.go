@@ -223,7 +223,7 @@ func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
 	}
 	stop := context.AfterFunc(ctx, a.s.abort)
 	object, err := a.apply(g)
-	if err != nil && a.rollback() && a.worthCare(err) {
+	if err != nil && a.rollback() && !g.Net && a.worthCare(err) {
 		a.careful = true
 		a.redone++
 		if object, err = a.apply(g); err != nil {

@@ -129,7 +129,7 @@ type applier struct {
 // refused, row by row, in the order in which they came: errors are of that.
 func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
 	object, err := e.applyOnce(ctx, g, true)
-	if err != nil && e.byRow(ctx, g.Agent, err) {
+	if err != nil && !g.Net && e.byRow(ctx, g.Agent, err) {
 		object, err = e.applyOnce(ctx, g, false)
 	}
 	if err == nil || e.committed(ctx, g, err) {

@@ -1,0 +1,302 @@
+package apply
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A batch is a range of transactions whose net is applied in one transaction of the target.
+// It ends with a transaction of the source, and all before it is done when it begins: so what
+// the target shows is always what the source has been.
+//
+// While one batch is applied, the next is gathered. With Auto, batches begin when a
+// transaction has had to wait for room, so that agents are too slow; or when much comes
+// that is old, so that there is a backlog which the source gives no faster: agents would do, but each
+// row would cost everybody far more CPU, and on catching up that is what is short. They end when
+// nothing waits, and what comes is new, or so little that agents can do it. Where the clocks of
+// both sides differ, that is misjudged, and costs speed or latency, nothing else.
+//
+// A batch that the target refuses is applied transaction after
+// transaction, by one agent; after that, and where transactions come that cannot be part of a
+// batch, there are none for a while, which doubles each time.
+type batch struct {
+	*net
+	items []*item
+	bytes int64 // of the items
+	rows  int
+}
+
+const (
+	// goodRows is from how many changes on a batch is handed over as soon as the one before is
+	// done; else it is after batchWait, or when it has half of the memory, or maxRows.
+	goodRows  = 10_000
+	maxRows   = 500_000
+	batchWait = 100 * time.Millisecond
+	fewRows   = 2000 // in that time is little
+	// farBehind is how old what comes is for batches to begin, and closeBehind to end.
+	farBehind   = time.Second
+	closeBehind = 500 * time.Millisecond
+	// netBytes is what a change takes in a net, besides its own bytes.
+	netBytes = 150
+	// itemBytes is what a transaction takes.
+	itemBytes = 500
+	// firstPause and longestPause are transactions.
+	firstPause   = 10_000
+	longestPause = 1_000_000
+)
+
+// batches says whether there may be any.
+func (o Options) batches() bool {
+	return o.Mode != Transactional && !o.SourceOrder && !o.Cascades && len(o.OKStates) == 0 && (o.Mode == Batch || o.CommitCount == 0)
+}
+
+// each makes the changes pieces of the batch's last transaction.
+func (b *batch) each(do func(*tidemark.Tx, map[uint32]*tidemark.Bound) error) error {
+	last := b.items[len(b.items)-1]
+	return b.net.each(tidemark.Tx{Place: last.place, End: last.end, Time: last.time}, do)
+}
+
+// batchesOf is where the first agent finds batches, and others nothing.
+func (r *runner) batchesOf(agent int) <-chan *item {
+	if agent != 0 {
+		return nil
+	}
+	return r.batch
+}
+
+// far says whether there is a backlog of which much comes. It is asked for each transaction.
+func (b *browser) far(it *item) bool {
+	b.seen += it.rows
+	took := it.got.Sub(b.since)
+	if took < batchWait {
+		return false
+	}
+	much := float64(b.seen) > fewRows*float64(took)/float64(batchWait)
+	b.seen, b.since = 0, it.got
+	return much && it.got.Sub(it.time) > farBehind
+}
+
+// begin lets what comes be gathered.
+func (b *browser) begin() {
+	b.next, b.since = &batch{net: newNet()}, time.Now()
+	b.mu.Lock()
+	b.stats.Batching = true
+	waiting := b.flying + b.in.Len()
+	b.mu.Unlock()
+	if b.opt.Switched != nil && b.opt.Mode == Auto {
+		b.opt.Switched(true, waiting, time.Since(b.newest))
+	}
+}
+
+// end hands over what was gathered, and lets transactions go one by one.
+func (b *browser) end(ctx context.Context) error {
+	if err := b.handOver(ctx); err != nil {
+		return err
+	}
+	b.next, b.seen, b.since = nil, 0, time.Now()
+	b.mu.Lock()
+	b.stats.Batching = false
+	waiting := b.flying + b.in.Len()
+	b.mu.Unlock()
+	if b.opt.Switched != nil {
+		b.opt.Switched(false, waiting, time.Since(b.newest))
+	}
+	return nil
+}
+
+// give ends batches for a while, since they are of no use now.
+func (b *browser) give(ctx context.Context) error {
+	if b.opt.Mode == Batch {
+		return nil
+	}
+	b.rest, b.pause = b.pause, min(2*b.pause, longestPause)
+	return b.end(ctx)
+}
+
+// take takes the next piece of a transaction. While a batch is gathered, it is handed over
+// when nothing comes for it.
+func (b *browser) take(ctx context.Context) (tx *tidemark.Tx, ok bool, err error) {
+	for b.next != nil {
+		if tx, ok := b.in.TryTake(); ok {
+			return tx, true, nil
+		}
+		if len(b.next.items) == 0 && b.opt.Mode == Batch {
+			break
+		}
+		// One by one they would cost a wait each, on both sides.
+		if err := b.sleep(ctx); err != nil {
+			return nil, false, err
+		}
+		if tx, ok := b.in.TryTake(); ok {
+			return tx, true, nil
+		}
+		short, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		tx, ok, err := b.in.Take(short, b.c)
+		cancel()
+		if err == nil || ctx.Err() != nil {
+			return tx, ok, err
+		}
+		if err := b.dry(ctx); err != nil {
+			return nil, false, err
+		}
+	}
+	return b.in.Take(ctx, b.c)
+}
+
+// sleep waits a moment.
+func (b *browser) sleep(ctx context.Context) error {
+	defer b.c.Enter(b.c.Enter(flow.WaitWork))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Millisecond):
+		return nil
+	}
+}
+
+// dry does what is to be done when nothing has come for a moment.
+func (b *browser) dry(ctx context.Context) error {
+	if !b.idle() || time.Since(b.since) < batchWait {
+		return nil
+	}
+	if b.opt.Mode == Auto && (b.next.rows < fewRows || time.Since(b.newest) < closeBehind) {
+		b.pause = firstPause
+		return b.end(ctx)
+	}
+	return b.handOver(ctx)
+}
+
+// idle says whether all that was handed over is done.
+func (r *runner) idle() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.order) == 0
+}
+
+// gather adds a transaction to the batch, or says that it has to go by itself, which all
+// that was gathered does first then.
+func (b *browser) gather(ctx context.Context, it *item, tx *tidemark.Tx) (bool, error) {
+	if refused := b.refusals(); refused > b.refused {
+		b.refused = refused
+		if err := b.give(ctx); err != nil || b.next == nil {
+			return false, err
+		}
+	}
+	it.end, it.rows, it.bytes = tx.End, tx.Rows, int64(len(tx.Changes))+int64(tx.Rows)*netBytes+itemBytes
+	b.mu.Lock()
+	much := len(b.next.items) > 0 && b.bytes+it.bytes > b.opt.MemoryLimit
+	b.mu.Unlock()
+	if much {
+		if err := b.handOver(ctx); err != nil {
+			return false, err
+		}
+	}
+	fits := !tx.More && len(it.txs) == 0 && it.bytes < b.opt.MemoryLimit/2
+	if fits && !it.known {
+		var err error
+		if fits, err = b.next.take(tx, b.bindings, b.bounds); err != nil {
+			return false, b.damaged(err)
+		}
+	}
+	if !fits {
+		it.end, it.rows, it.bytes = 0, 0, 0
+		if b.next.rows < fewRows && b.opt.Mode == Auto {
+			return false, b.give(ctx)
+		}
+		return false, b.handOver(ctx)
+	}
+	if !it.known {
+		it.txs, it.bounds = []*tidemark.Tx{tx}, []map[uint32]*tidemark.Bound{b.bounds}
+	}
+	return true, b.add(ctx, it)
+}
+
+// add puts a transaction that is in the net among the batch's, and hands that over if it is
+// time.
+func (b *browser) add(ctx context.Context, it *item) error {
+	n := b.next
+	if len(n.items) == 0 {
+		b.since = time.Now()
+	}
+	n.items = append(n.items, it)
+	n.bytes += it.bytes
+	n.rows += it.rows
+	b.mu.Lock()
+	b.enter(it)
+	b.mu.Unlock()
+	if n.bytes >= b.opt.MemoryLimit/2 || n.rows >= maxRows || n.rows >= goodRows && b.idle() {
+		return b.handOver(ctx)
+	}
+	return nil
+}
+
+// refusals is how many batches the target has refused.
+func (r *runner) refusals() int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.stats.Refused
+}
+
+// handOver gives what was gathered to the first agent, when all before it is done.
+func (b *browser) handOver(ctx context.Context) error {
+	if b.next == nil || len(b.next.items) == 0 {
+		return nil
+	}
+	full := b.next
+	b.next, b.since = &batch{net: newNet()}, time.Now()
+	first, last := full.items[0], full.items[len(full.items)-1]
+	it := &item{place: last.place, end: last.end, time: last.time, put: first.put, got: first.got, batch: full, bytes: full.bytes, rows: full.rows,
+		txs: []*tidemark.Tx{{Place: last.place, End: last.end, Time: last.time}}, bounds: []map[uint32]*tidemark.Bound{nil}, held: true}
+	it.node.Tx = it
+	return b.admit(ctx, it)
+}
+
+// elsewhere are errors that have nothing to do with the changes.
+var elsewhere = []tidemark.Kind{tidemark.Transient, tidemark.Lost, tidemark.Unreachable, tidemark.Denied, tidemark.Full, tidemark.Cancelled}
+
+// attemptBatch applies a batch, and if the target refuses it, its transactions one after the
+// other, which finds out what is wrong.
+func (r *runner) attemptBatch(ctx context.Context, c *flow.Clock, n int, it *item) error {
+	err := errContradiction
+	if !it.batch.broken {
+		if err = r.apply(ctx, c, n, []*item{it}); err != nil && ctx.Err() == nil {
+			_, err = r.again(ctx, c, n, it, err)
+		}
+	}
+	if err != nil && slices.Contains(elsewhere, tidemark.KindOf(err)) {
+		return err
+	}
+	r.mu.Lock()
+	if err == nil {
+		r.stats.Batches++
+		r.stats.Net += int64(len(it.batch.order))
+	} else {
+		r.stats.Refused++
+	}
+	r.mu.Unlock()
+	if err == nil {
+		return nil
+	}
+	items := make([]*item, 0, maxCommitCount)
+	for i, one := range it.batch.items {
+		if !one.known {
+			one.held = true // there is nothing to wait for
+			items = append(items, one)
+		}
+		if len(items) == 0 || len(items) < maxCommitCount && i < len(it.batch.items)-1 {
+			continue
+		}
+		if _, err := r.attempt(ctx, c, n, items); err != nil {
+			return err
+		}
+		r.mu.Lock()
+		r.low, r.lowTime = max(r.low, one.end-1), one.time
+		r.mu.Unlock()
+		items = items[:0]
+	}
+	return nil
+}

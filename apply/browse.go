@@ -1,0 +1,270 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A browser reads transactions, finds out what they depend on, and hands out those that
+// are free; or gathers them into batches.
+type browser struct {
+	*runner
+	c  *flow.Clock
+	in *flow.Buffer[*tidemark.Tx]
+	p  tidemark.Progress
+
+	// What the stream has said of tables. The maps are made anew when it says something
+	// else, since earlier transactions may still need the old ones.
+	bounds   map[uint32]*tidemark.Bound
+	bindings map[uint32]*Binding
+	said     map[uint32][]byte
+	accesses []Access
+
+	next    *batch    // that is gathered; nil: transactions go one by one
+	since   time.Time // when its first transaction came, or looking began, of
+	seen    int       // rows since then
+	newest  time.Time // when the last transaction was committed
+	refused int64     // batches, as far as the browser knows
+	rest    int       // transactions until the next try of batches
+	pause   int       // how many it will be after the next failure
+}
+
+func newBrowser(r *runner, c *flow.Clock, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) *browser {
+	return &browser{runner: r, c: c, in: in, p: p, pause: firstPause, since: time.Now(),
+		bounds: map[uint32]*tidemark.Bound{}, bindings: map[uint32]*Binding{}, said: map[uint32][]byte{}}
+}
+
+func (b *browser) run(ctx context.Context) error {
+	defer b.close()
+	if b.opt.Mode == Batch && b.opt.batches() {
+		b.begin()
+	}
+	var it *item
+	for {
+		tx, ok, err := b.take(ctx)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return b.handOver(ctx)
+		}
+		b.c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
+		if it == nil {
+			it = &item{place: tx.Place, time: tx.Time, put: tx.Put, got: time.Now()}
+			it.node.Tx, b.newest = it, it.time
+			b.accesses = b.accesses[:0]
+			_, it.known = slices.BinarySearch(b.p.Done, it.place)
+			it.known = it.known || it.place <= b.p.Low
+		}
+		if err := b.relations(tx); err != nil {
+			return err
+		}
+		if b.next != nil && len(it.txs) == 0 {
+			if gathered, err := b.gather(ctx, it, tx); err != nil {
+				return err
+			} else if gathered {
+				it = nil
+				continue
+			}
+		}
+		if err := b.look(tx); err != nil {
+			return err
+		}
+		if it.known || it.spool != nil {
+			b.accesses = b.accesses[:min(len(b.accesses), 1)] // it goes alone, or not at all
+		}
+		if !it.known {
+			if err := b.keep(it, tx, b.bounds, len(b.accesses)); err != nil {
+				return err
+			}
+		}
+		if tx.More {
+			continue
+		}
+		it.end = tx.End
+		if err := b.admit(ctx, it); err != nil {
+			return err
+		}
+		it = nil
+	}
+}
+
+// relations takes note of what a piece of a transaction says of tables, or to Told.
+func (b *browser) relations(tx *tidemark.Tx) error {
+	fresh := false
+	for rest := tx.Changes; len(rest) > 0; {
+		if len(rest) > 4 && tidemark.ChangeKind(rest[4]) != tidemark.RelationChange && tidemark.ChangeKind(rest[4]) != tidemark.MessageChange {
+			if rest = tidemark.SkipChange(rest); rest != nil {
+				continue
+			}
+		}
+		c, next, err := tidemark.NextChange(rest)
+		if err != nil {
+			return b.damaged(err)
+		}
+		rest = next
+		if c.Kind == tidemark.MessageChange {
+			if err := b.tell(c); err != nil {
+				return err
+			}
+			continue
+		}
+		rel, err := tidemark.ParseRelation(c.Body)
+		if err != nil {
+			return err
+		}
+		if bytes.Equal(b.said[rel.ID], c.Body) {
+			continue
+		}
+		bound, err := b.opt.Bind(rel)
+		if err != nil {
+			return err
+		}
+		if !fresh {
+			b.bounds, b.bindings, fresh = maps.Clone(b.bounds), maps.Clone(b.bindings), true
+		}
+		delete(b.bounds, rel.ID)
+		delete(b.bindings, rel.ID)
+		b.said[rel.ID] = bytes.Clone(c.Body)
+		if bound != nil {
+			b.bounds[rel.ID], b.bindings[rel.ID] = &bound.Bound, bound
+		}
+	}
+	return nil
+}
+
+// tell hands on a logical message. Behind it a relation that is the same may be bound to
+// something else.
+func (b *browser) tell(c tidemark.Change) error {
+	if b.opt.Told == nil {
+		return nil
+	}
+	clear(b.said)
+	m, err := tidemark.ParseLogicalMessage(c.Body)
+	if err != nil {
+		return err
+	}
+	return b.opt.Told(m)
+}
+
+func (b *browser) damaged(err error) error {
+	return &tidemark.Error{Op: "apply", Object: b.opt.Queue, Kind: tidemark.BadInput, Err: err, Hint: "The stream is damaged: capture again from the place that the target has reached."}
+}
+
+// look finds what a piece of a transaction accesses.
+func (b *browser) look(tx *tidemark.Tx) error {
+	for rest := tx.Changes; len(rest) > 0; {
+		c, next, err := tidemark.NextChange(rest)
+		if err != nil {
+			return b.damaged(err)
+		}
+		rest = next
+		switch c.Kind {
+		case tidemark.TruncateChange:
+			t, err := tidemark.ParseTruncation(c.Body)
+			if err != nil {
+				return err
+			}
+			for _, id := range t.Tables {
+				if bound := b.bindings[id]; bound != nil {
+					b.accesses = bound.Accesses(c, b.accesses)
+				}
+			}
+		case tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange:
+			if bound := b.bindings[c.Table]; bound != nil {
+				b.accesses = bound.Accesses(c, b.accesses)
+			}
+		}
+	}
+	return nil
+}
+
+// admit waits for room and takes a transaction in flight. One that changes nothing
+// here, or that is on the target already, is done as it comes. If there is much to catch up
+// with, batches begin behind it.
+func (b *browser) admit(ctx context.Context, it *item) error {
+	full := false
+	for {
+		b.mu.Lock()
+		n := len(b.order)
+		if n == 0 {
+			break
+		}
+		if !it.alone() && !b.order[n-1].alone() {
+			if n < b.opt.MaxInFlight && b.bytes+it.bytes <= b.opt.MemoryLimit {
+				break
+			}
+			full = full || b.rows >= fewRows
+		}
+		b.mu.Unlock()
+		if err := b.awaitRoom(ctx); err != nil {
+			return err
+		}
+	}
+	b.order = append(b.order, it)
+	if it.batch == nil {
+		b.enter(it)
+	}
+	switch {
+	case it.known || it.batch == nil && len(b.accesses) == 0:
+		it.done = true
+		b.unspool(it)
+		b.advance()
+	case it.batch != nil:
+		b.tracker.Add(&it.node, nil)
+		b.runner.batch <- it
+	case b.tracker.Add(&it.node, b.accesses):
+		b.free(it)
+	default:
+		b.stats.Waited++
+	}
+	b.mu.Unlock()
+	if b.rest > 0 {
+		b.rest--
+	} else if b.next == nil && b.opt.Mode == Auto && b.opt.batches() && (b.far(it) || full) {
+		b.begin()
+	}
+	return nil
+}
+
+// awaitRoom waits until something is done.
+func (b *browser) awaitRoom(ctx context.Context) error {
+	defer b.c.Enter(b.c.Enter(flow.WaitBuffer))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-b.room:
+		return nil
+	}
+}
+
+// enter counts a transaction that has come, and leave one that is done, or all of a
+// batch. The lock is held.
+func (r *runner) enter(it *item) {
+	r.bytes += it.bytes
+	r.rows += it.rows
+	r.flying++
+}
+
+func (r *runner) leave(it *item) {
+	r.bytes -= it.bytes
+	r.rows -= it.rows
+	r.flying -= it.transactions()
+}
+
+// transactions is how many an item stands for.
+func (it *item) transactions() int {
+	if it.batch != nil {
+		return len(it.batch.items)
+	}
+	return 1
+}
+
+// alone says whether nothing else may be in flight with it.
+func (it *item) alone() bool { return it.spool != nil || it.batch != nil }

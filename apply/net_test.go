@@ -1,0 +1,281 @@
+package apply
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A twin is a table as a target has it that applies one change after the other, and is
+// strict about which rows there are.
+type twin map[string][]string
+
+var errTwin = errors.New("a change does not meet its row")
+
+func texts(row tidemark.Tuple) (out []string) {
+	for _, v := range row.Values(nil) {
+		out = append(out, map[byte]string{tidemark.UnchangedValue: "same", tidemark.NullValue: "null"}[v.Kind]+string(v.Data))
+	}
+	return out
+}
+
+func (w twin) apply(c tidemark.Change) error {
+	old, now := texts(c.Old), texts(c.New)
+	key := func(row []string) string { return fmt.Sprint(row[0]) }
+	switch c.Kind {
+	case tidemark.RelationChange:
+		return nil
+	case tidemark.InsertChange:
+		if _, there := w[key(now)]; there || strings.Contains(strings.Join(now, " "), "same") {
+			return errTwin
+		}
+	case tidemark.UpdateChange:
+		at := key(now)
+		if old != nil {
+			at = key(old)
+		}
+		was, there := w[at]
+		if !there {
+			return errTwin
+		}
+		for i := range now {
+			if now[i] == "same" {
+				now[i] = was[i]
+			}
+		}
+		delete(w, at)
+		if _, there := w[key(now)]; there {
+			return errTwin
+		}
+	case tidemark.DeleteChange:
+		if _, there := w[key(old)]; !there {
+			return errTwin
+		}
+		delete(w, key(old))
+		return nil
+	}
+	w[key(now)] = now
+	return nil
+}
+
+func (w twin) applyAll(changes []byte) error {
+	for len(changes) > 0 {
+		c, rest, err := tidemark.NextChange(changes)
+		if err != nil {
+			return err
+		}
+		if err := w.apply(c); err != nil {
+			return fmt.Errorf("%w: %c %v %v", err, c.Kind, texts(c.Old), texts(c.New))
+		}
+		changes = rest
+	}
+	return nil
+}
+
+func rowOf(values ...string) tidemark.Tuple {
+	var out []tidemark.Value
+	for _, v := range values {
+		switch v {
+		case "same":
+			out = append(out, tidemark.Value{Kind: tidemark.UnchangedValue})
+		case "null":
+			out = append(out, tidemark.Value{Kind: tidemark.NullValue})
+		default:
+			out = append(out, tidemark.Value{Kind: tidemark.TextValue, Data: []byte(v)})
+		}
+	}
+	return tidemark.AppendTuple(nil, out)
+}
+
+// a change as it stands in a transaction.
+func told(kind tidemark.ChangeKind, table uint32, oldKey bool, old, now tidemark.Tuple) []byte {
+	return tidemark.AppendChange(nil, message(kind, tidemark.Change{Table: table, Old: old, OldKey: oldKey}, now))
+}
+
+func netTables() map[tidemark.TableID]*tidemark.Table {
+	columns := []tidemark.Column{{Name: "id", Type: tidemark.Type{Kind: tidemark.Int}}, {Name: "v", Type: tidemark.Type{Kind: tidemark.Text}}, {Name: "w", Type: tidemark.Type{Kind: tidemark.Text}}}
+	key := &tidemark.Index{Name: "pk", Unique: true, Parts: []tidemark.IndexPart{{Column: "id"}}}
+	out := map[tidemark.TableID]*tidemark.Table{}
+	for _, name := range []string{"parent", "child", "loose", "tied"} {
+		t := &tidemark.Table{TableID: tidemark.TableID{Schema: "s", Name: name}, Columns: columns}
+		if name == "parent" || name == "child" {
+			t.Key = key
+		}
+		if name == "child" || name == "tied" {
+			t.ForeignKeys = []tidemark.ForeignKey{{Columns: []string{"v"}, Ref: tidemark.TableID{Schema: "s", Name: "parent"}, RefColumns: []string{"id"}}}
+		}
+		out[t.TableID] = t
+	}
+	return out
+}
+
+func netBinding(t interface{ Fatal(...any) }, name string, id uint32, identity byte) *Binding {
+	tables := netTables()
+	to := tables[tidemark.TableID{Schema: "s", Name: name}]
+	r := tidemark.Relation{ID: id, Table: to.TableID, Identity: identity}
+	for i, c := range to.Columns {
+		r.Columns = append(r.Columns, tidemark.RelationColumn{Name: c.Name, Key: i == 0 || identity == 'f'})
+	}
+	b, err := Bind(r, to, tables)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// draw makes the next change that a source with these rows can have made, and makes it there.
+func draw(r *rapid.T, rows twin, table uint32, identity byte) []byte {
+	id := strconv.Itoa(rapid.IntRange(0, 5).Draw(r, "id"))
+	value := func() string { return rapid.SampledFrom([]string{"null", "a", "b", "c"}).Draw(r, "value") }
+	was, there := rows[id]
+	if !there {
+		rows[id] = []string{id, value(), value()}
+		return told(tidemark.InsertChange, table, false, nil, rowOf(rows[id]...))
+	}
+	old, oldKey := rowOf(was...), false
+	if identity == 'd' {
+		old, oldKey = rowOf(id, "null", "null"), true
+	}
+	delete(rows, id)
+	now := []string{id, value(), value()}
+	switch rapid.IntRange(0, 5).Draw(r, "what") {
+	case 0:
+		return told(tidemark.DeleteChange, table, oldKey, old, nil)
+	case 1: // another key
+		to := strconv.Itoa(rapid.IntRange(0, 5).Draw(r, "to"))
+		if _, taken := rows[to]; !taken {
+			now[0] = to
+			break
+		}
+		fallthrough
+	default:
+		if identity == 'd' {
+			old = nil
+		}
+	}
+	row := append([]string(nil), now...)
+	// A row that gets a new key has values that are not told only where all of the old one is.
+	if at := rapid.IntRange(1, 4).Draw(r, "same"); at < 3 && (now[0] == id || identity == 'f') {
+		now[at], row[at] = was[at], "same"
+	}
+	rows[now[0]] = now
+	return told(tidemark.UpdateChange, table, oldKey && old != nil, old, rowOf(row...))
+}
+
+// What a net comes to leaves what the transactions leave, one after the other; and no row
+// is changed more than by one change, or a delete and an insert.
+func TestNetAgainstDumbTwin(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		identity := rapid.SampledFrom([]byte("df")).Draw(r, "identity")
+		b := netBinding(r, "parent", 7, identity)
+		source := twin{}
+		for i := range rapid.IntRange(0, 6).Draw(r, "rows before") {
+			id := strconv.Itoa(i)
+			source[id] = []string{id, "v" + id, "null"}
+		}
+		serial, together := maps.Clone(source), maps.Clone(source)
+		for range rapid.IntRange(1, 3).Draw(r, "nets") {
+			n := newNet()
+			for range rapid.IntRange(1, 12).Draw(r, "transactions") {
+				tx := &tidemark.Tx{}
+				for range rapid.IntRange(1, 4).Draw(r, "changes") {
+					tx.Changes = append(tx.Changes, draw(r, source, 7, identity)...)
+				}
+				if err := serial.applyAll(tx.Changes); err != nil {
+					r.Fatal("the test itself:", err)
+				}
+				if ok, err := n.take(tx, map[uint32]*Binding{7: b}, map[uint32]*tidemark.Bound{7: &b.Bound}); !ok || err != nil {
+					r.Fatalf("not taken: %v", err)
+				}
+			}
+			if n.broken {
+				r.Fatal("the net is broken")
+			}
+			var changes []byte
+			_ = n.each(tidemark.Tx{}, func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
+				changes = append(changes, tx.Changes...)
+				return nil
+			})
+			if err := together.applyAll(changes); err != nil {
+				r.Fatal(err)
+			}
+			if len(n.order) > 2*len(n.known) || len(n.known) > 6 {
+				r.Fatalf("%d changes of %d rows", len(n.order), len(n.known))
+			}
+		}
+		if fmt.Sprint(together) != fmt.Sprint(serial) || fmt.Sprint(serial) != fmt.Sprint(source) {
+			r.Fatalf("the source has\n%v\none by one\n%v\nthe nets\n%v", source, serial, together)
+		}
+	})
+}
+
+// Deletes go first, those of children before those of parents, and then parents before
+// children; changes of rows that nothing tells apart keep their order.
+func TestNetOrder(t *testing.T) {
+	parent, child, loose := netBinding(t, "parent", 1, 'd'), netBinding(t, "child", 2, 'd'), netBinding(t, "loose", 3, 'f')
+	n := newNet()
+	var tx tidemark.Tx
+	add := func(kind tidemark.ChangeKind, table uint32, old, now tidemark.Tuple) {
+		tx.Changes = append(tx.Changes, told(kind, table, table != 3, old, now)...)
+	}
+	add(tidemark.InsertChange, 2, nil, rowOf("1", "2", "x"))
+	add(tidemark.InsertChange, 3, nil, rowOf("9", "9", "9"))
+	add(tidemark.InsertChange, 1, nil, rowOf("2", "p", "x"))
+	add(tidemark.DeleteChange, 3, rowOf("9", "9", "9"), nil)
+	add(tidemark.DeleteChange, 1, rowOf("3", "null", "null"), nil)
+	add(tidemark.DeleteChange, 2, rowOf("4", "null", "null"), nil)
+	add(tidemark.UpdateChange, 2, nil, rowOf("5", "2", "same"))
+	if ok, err := n.take(&tx, map[uint32]*Binding{1: parent, 2: child, 3: loose}, nil); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	var got []string
+	_ = n.each(tidemark.Tx{}, func(tx *tidemark.Tx, _ map[uint32]*tidemark.Bound) error {
+		for rest := tx.Changes; len(rest) > 0; {
+			var c tidemark.Change
+			c, rest, _ = tidemark.NextChange(rest)
+			got = append(got, fmt.Sprintf("%c%d %v%v", c.Kind, c.Table, texts(c.Old), texts(c.New)))
+		}
+		return nil
+	})
+	const want = "D2 [4 null null][]; D1 [3 null null][]; I3 [][9 9 9]; D3 [9 9 9][]; I1 [][2 p x]; U2 [][5 2 same]; I2 [][1 2 x]"
+	if s := strings.Join(got, "; "); s != want {
+		t.Errorf("got  %s\nwant %s", s, want)
+	}
+}
+
+// What cannot be part of a net is said before anything of its transaction is in it.
+func TestNetRefuses(t *testing.T) {
+	insert := told(tidemark.InsertChange, 1, false, nil, rowOf("1", "a", "b"))
+	truncate := tidemark.AppendChange(nil, []byte{'T', 0, 0, 0, 1, 0, 0, 0, 0, 1})
+	for name, second := range map[string][]byte{
+		"truncate":                      truncate,
+		"no key, and foreign keys":      told(tidemark.InsertChange, 2, false, nil, rowOf("1", "2", "3")),
+		"another relation of the table": told(tidemark.InsertChange, 3, false, nil, rowOf("5", "2", "3")),
+		"a new key, and not all told":   told(tidemark.UpdateChange, 1, true, rowOf("4", "null", "null"), rowOf("5", "same", "a")),
+		"another number of columns":     told(tidemark.InsertChange, 1, false, nil, rowOf("5")),
+		"a key without a value":         told(tidemark.InsertChange, 1, false, nil, rowOf("null", "a", "b")),
+	} {
+		n := newNet()
+		bindings := map[uint32]*Binding{1: netBinding(t, "parent", 1, 'd'), 2: netBinding(t, "tied", 2, 'f'), 3: netBinding(t, "parent", 3, 'd')}
+		if ok, err := n.take(&tidemark.Tx{Changes: told(tidemark.InsertChange, 1, false, nil, rowOf("0", "a", "b"))}, bindings, nil); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		ok, err := n.take(&tidemark.Tx{Changes: append(append([]byte(nil), insert...), second...)}, bindings, nil)
+		if ok || err != nil || len(n.known) != 1 || n.broken {
+			t.Errorf("%s: taken %v, error %v, %d rows known", name, ok, err, len(n.known))
+		}
+	}
+	// What contradicts itself is for the target to say.
+	n := newNet()
+	bindings := map[uint32]*Binding{1: netBinding(t, "parent", 1, 'd')}
+	if ok, err := n.take(&tidemark.Tx{Changes: append(append([]byte(nil), insert...), insert...)}, bindings, nil); !ok || err != nil || !n.broken {
+		t.Error(ok, err, n.broken)
+	}
+}
