@@ -58,6 +58,9 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (string, *Repor
 	if !engines.StreamName.MatchString(spec.Name) {
 		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "is no name of a stream", "Use up to 40 small letters, digits and underscores.")
 	}
+	if a := spec.Apply; a.Mode == apply.Batch && (a.SourceOrder || len(a.OKStates) > 0 || spec.Conflict.Judges()) {
+		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "batches keep no order of commits, and know no conflicts of single changes", "Leave out --apply-mode batch, or --commit-order source, --conflict, --conflict-rule and --ok-sqlstates.")
+	}
 	r := &replicating{env: env, spec: spec}
 	lock, err := env.Catalog.Lock("stream-" + r.record())
 	if err != nil {

@@ -106,7 +106,10 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 			return nil, tidemark.Progress{}, err
 		}
 	}
-	opt.Applied = h.applied
+	opt.Applied, opt.Switched = h.applied, r.switched
+	if r.spec.Conflict.Judges() {
+		opt.Mode = apply.Transactional
+	}
 	run := apply.New(r.to, opt)
 	p, err := run.Start(ctx, r.stream.Place)
 	if err != nil {

@@ -33,6 +33,10 @@ type StreamStatus struct {
 	Capture      Latency   `json:"capture_latency"`
 	Queue        Latency   `json:"qlatency"`
 	Apply        Latency   `json:"apply_latency"`
+	Mode         string    `json:"apply_mode"` // transactional or batch, at that moment
+	Batches      int64     `json:"batches"`
+	Net          int64     `json:"batch_rows"`            // changes that batches came to
+	Refused      int64     `json:"batches_refused"`       // applied transaction after transaction
 	Exceptions   int64     `json:"rows_not_applied"`      // changes that the target did not fit
 	Low          uint64    `json:"low"`                   // the target has all up to here
 	Oldest       time.Time `json:"oldest_trans,omitzero"` // and is equal to the source as it was then
@@ -49,6 +53,12 @@ type StreamStatus struct {
 	QueuePercent  float64 `json:"q_percent_full,omitempty"`
 	QueueFull     bool    `json:"queue_full,omitempty"` // capture waits for room in it
 }
+
+// The modes of a StreamStatus.
+const (
+	oneByOne  = "transactional"
+	InBatches = "batch"
+)
 
 // A Latency is in milliseconds.
 type Latency struct {
@@ -117,8 +127,12 @@ func (s *sampler) look(now time.Time) StreamStatus {
 	out := StreamStatus{Stream: s.name, Time: now, Seconds: took, Transactions: s.past.Transactions + a.Transactions, Rows: s.past.Rows + a.Rows,
 		Captured: s.past.Captured + c.Transactions, Bytes: s.past.Bytes + c.Bytes, InFlight: a.InFlight, Memory: a.Bytes,
 		Waited: s.past.Waited + a.Waited, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried, Exceptions: s.past.Exceptions + a.Exceptions,
+		Batches: s.past.Batches + a.Batches, Net: s.past.Net + a.Net, Refused: s.past.Refused + a.Refused, Mode: oneByOne,
 		EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply),
 		Low: a.Low, Oldest: a.LowTime, Skewed: a.EndToEnd.Negative(), SourceClock: s.clocks[0].Seconds(), TargetClock: s.clocks[1].Seconds(), Agents: s.agents}
+	if a.Batching {
+		out.Mode = InBatches
+	}
 	if took > 0 {
 		out.PerSecond, out.RowsSecond = float64(a.Transactions-s.before.Transactions)/took, float64(a.Rows-s.before.Rows)/took
 	}
@@ -170,6 +184,10 @@ func limitOf(s StreamStatus, applied int64) string {
 		return "Nothing waits: all that the source's log holds is applied."
 	case applied == 0 && s.InFlight > 0:
 		return fmt.Sprintf("%d transactions are under way, and none was finished: the target limits (locks of others?).", s.InFlight)
+	case s.Mode == InBatches && s.Busy > 0.85:
+		return "The target limits: it gets batches of what transactions come to, one after the other."
+	case s.Mode == InBatches:
+		return "The source's log limits: batches wait for transactions."
 	case s.Busy > 0.85*float64(s.Agents):
 		return fmt.Sprintf("The agents limit: %.1f of %d work all the time. More of them (--agents) help if the target is not busy itself.", s.Busy, s.Agents)
 	case s.InFlight > 4*s.Agents:
@@ -242,4 +260,13 @@ func streamable(moves []tidemark.Move, filters bool) ([]tidemark.Move, []tidemar
 		return nil, nil, tidemark.Errorf(tidemark.Invalid, "replicate", "", "no table is left to replicate", "Look at --include and --exclude.")
 	}
 	return out, findings, nil
+}
+
+// switched tells that transactions go in batches from now on, or not any more.
+func (r *replicating) switched(batches bool, waiting int, age time.Duration) {
+	text := "back to single transactions"
+	if batches {
+		text = fmt.Sprintf("batch mode: %.1f s behind, %d transactions are read and wait", max(0, age.Seconds()), waiting)
+	}
+	r.env.Watch.Event(Event{Time: r.env.now(), Kind: "mode", Object: "stream " + r.spec.Name, Text: text})
 }

@@ -75,7 +75,8 @@ func TestReplicateAcross(t *testing.T) {
 				wg.Go(func() { trade(src, seed+uint64(i), stop) })
 			}
 			for round := range 4 {
-				cmd := process(t, args...)
+				// The one takes up what the other has left.
+				cmd := process(t, append(args[:len(args):len(args)], "--apply-mode", []string{"batch", "auto"}[rnd.IntN(2)])...)
 				var errOut bytes.Buffer
 				cmd.Stderr = &errOut
 				if err := cmd.Start(); err != nil {

@@ -69,6 +69,8 @@ var metrics = []metric{
 	{"dependencies_total", "Transactions that had to wait for others.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Waited) }},
 	{"held_total", "Transactions that came too early and were tried again in their turn.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Held) }},
 	{"retries_total", "Attempts after a deadlock or the like.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Retried) }},
+	{"batches_total", "Batches that were applied.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Batches) }},
+	{"batches_refused_total", "Batches that the target did not take, applied transaction after transaction.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Refused) }},
 	{"exceptions_total", "Changes that the target did not fit.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Exceptions) }},
 	{"in_flight_transactions", "Transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.InFlight) }},
 	{"in_flight_bytes", "Bytes of transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Memory) }},

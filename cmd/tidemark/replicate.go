@@ -149,6 +149,9 @@ func printStream(w io.Writer, r *job.Report) {
 		commas(int64(s.PerSecond+0.5)), commas(int64(s.RowsSecond+0.5)), bytesText(r.PeakRSS))
 	fmt.Fprintf(w, "%s had to wait for others, %s came too early and were tried again, %s were tried again after a deadlock or the like\n\n",
 		commas(s.Waited), commas(s.Held), commas(s.Retried))
+	if s.Batches > 0 {
+		fmt.Fprintf(w, "%s batches came to %s changes; %s were refused, and applied transaction after transaction\n\n", commas(s.Batches), commas(s.Net), commas(s.Refused))
+	}
 	if s.Exceptions > 0 {
 		fmt.Fprintf(w, "%s changes did not fit the target: tidemark exceptions shows them\n\n", commas(s.Exceptions))
 	}

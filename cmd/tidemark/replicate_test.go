@@ -234,6 +234,8 @@ func TestReplicateRefuses(t *testing.T) {
 	refused(7, "ALTER TABLE public.b REPLICA IDENTITY FULL")
 	nothingOfAStream(t, src)
 	refused(2, "is no name of a stream", "--name", "No Name")
+	refused(2, "batches keep no order of commits", "--apply-mode", "batch", "--commit-order", "source")
+	refused(2, "know no conflicts of single changes", "--apply-mode", "batch", "--conflict", "ignore")
 	testdb.Query(t, src, "DROP TABLE b")
 
 	// A copy that fails leaves no slot.

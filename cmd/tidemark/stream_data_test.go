@@ -76,7 +76,9 @@ func TestStreamTraps(t *testing.T) {
 			var wg sync.WaitGroup
 			stop := make(chan struct{})
 			wg.Go(func() { hire(src, rand.Uint64(), stop) })
-			f := running(t, "replicate", src, dst, "--name", name)
+			mode := []string{"batch", "transactional"}[rand.IntN(2)]
+			t.Logf("mode %s", mode)
+			f := running(t, "replicate", src, dst, "--name", name, "--apply-mode", mode)
 			for _, c := range traps {
 				sql := c.my
 				if pg {
@@ -139,7 +141,7 @@ func TestStreamAgents(t *testing.T) {
 	srv := testdb.OwnPostgres(t, 15) // for as many sessions as it has
 	src := srv.NewDatabase(t, "src")
 	testdb.Load(t, src, strings.NewReader(bank))
-	for _, opts := range [][]string{{"--agents", "1"}, {"--agents", "64"}, {"--agents", "3", "--commit-count", "50"}} {
+	for _, opts := range [][]string{{"--agents", "1"}, {"--agents", "64"}, {"--agents", "3", "--commit-count", "50"}, {"--apply-mode", "batch"}} {
 		var wg sync.WaitGroup
 		stop := make(chan struct{})
 		wg.Go(func() { busy(src, rand.Uint64(), stop) })

@@ -112,11 +112,11 @@ func equal(t *testing.T, src, dst, name string, args ...string) {
 func TestStreamServersKilled(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
-		name, queue string
-		from, to    func(*testing.T) *testdb.Server
+		name, queue, mode string
+		from, to          func(*testing.T) *testdb.Server
 	}{
-		{"postgres to postgres", "direct", ownPostgres, ownPostgres},
-		{"mariadb to mariadb", "durable", ownMariaDB, ownMariaDB},
+		{"postgres to postgres", "direct", "batch", ownPostgres, ownPostgres},
+		{"mariadb to mariadb", "durable", "auto", ownMariaDB, ownMariaDB},
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
@@ -124,7 +124,7 @@ func TestStreamServersKilled(t *testing.T) {
 			src, dst, name := from.NewDatabase(t, "src"), to.NewDatabase(t, "dst"), streamName()
 			testdb.Load(t, src, strings.NewReader(ledger))
 			must(t, "replicate", src, dst, "--name", name, "--queue", x.queue, "--until", "now")
-			f := running(t, "replicate", src, dst, "--name", name)
+			f := running(t, "replicate", src, dst, "--name", name, "--apply-mode", x.mode)
 			seed, stop := rand.Uint64(), make(chan struct{})
 			var wg sync.WaitGroup
 			wg.Go(func() { trade(src, seed, stop) })

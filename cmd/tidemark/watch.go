@@ -90,6 +90,8 @@ func (w *quiet) Event(e job.Event) {
 		fmt.Fprintf(w.errOut, "warning: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "ddl":
 		fmt.Fprintf(w.errOut, "changed: %s: %s\n", e.Object, e.Text)
+	case e.Kind == "mode":
+		fmt.Fprintln(w.errOut, e.Text)
 	case e.Kind == "wait":
 		fmt.Fprintf(w.errOut, "waiting: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "object" && e.Error != "":
@@ -341,6 +343,9 @@ func streamLine(s job.StreamStatus) string {
 	line += fmt.Sprintf("  %s in flight", commas(int64(s.InFlight)))
 	if !s.Oldest.IsZero() {
 		line += fmt.Sprintf(", %.1f s behind", max(0, s.Time.Sub(s.Oldest).Seconds()))
+	}
+	if s.Mode == job.InBatches {
+		return line + "  batches"
 	}
 	return line + fmt.Sprintf("  agents %.1f/%d", s.Busy, s.Agents)
 }
