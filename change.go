@@ -136,17 +136,6 @@ func NextMessage(changes []byte) (message, rest []byte, err error) {
 	return changes[4 : 4+n], changes[4+n:], nil
 }
 
-// SkipChange gives what is behind the first of changes; nil where that is cut.
-func SkipChange(changes []byte) []byte {
-	if len(changes) < 5 {
-		return nil
-	}
-	if n := int(binary.BigEndian.Uint32(changes)); n <= len(changes)-4 {
-		return changes[4+n:]
-	}
-	return nil
-}
-
 // ParseChange decodes one message of pgoutput outside of a streamed block.
 func ParseChange(message []byte) (c Change, err error) {
 	if len(message) == 0 {

@@ -23,7 +23,7 @@ type browser struct {
 	// else, since earlier transactions may still need the old ones.
 	bounds   map[uint32]*tidemark.Bound
 	bindings map[uint32]*Binding
-	said     map[uint32][]byte
+	said     map[uint32][]byte // the message of each
 	accesses []Access
 
 	next    *batch    // that is gathered; nil: transactions go one by one
@@ -99,27 +99,26 @@ func (b *browser) run(ctx context.Context) error {
 func (b *browser) relations(tx *tidemark.Tx) error {
 	fresh := false
 	for rest := tx.Changes; len(rest) > 0; {
-		if len(rest) > 4 && tidemark.ChangeKind(rest[4]) != tidemark.RelationChange && tidemark.ChangeKind(rest[4]) != tidemark.MessageChange {
-			if rest = tidemark.SkipChange(rest); rest != nil {
-				continue
-			}
-		}
-		c, next, err := tidemark.NextChange(rest)
+		message, next, err := tidemark.NextMessage(rest)
 		if err != nil {
 			return b.damaged(err)
 		}
 		rest = next
-		if c.Kind == tidemark.MessageChange {
-			if err := b.tell(c); err != nil {
+		switch tidemark.ChangeKind(message[0]) {
+		case tidemark.RelationChange:
+		case tidemark.MessageChange:
+			if err := b.tell(message[1:]); err != nil {
 				return err
 			}
 			continue
+		default:
+			continue
 		}
-		rel, err := tidemark.ParseRelation(c.Body)
+		rel, err := tidemark.ParseRelation(message[1:])
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(b.said[rel.ID], c.Body) {
+		if bytes.Equal(b.said[rel.ID], message) {
 			continue
 		}
 		bound, err := b.opt.Bind(rel)
@@ -131,7 +130,7 @@ func (b *browser) relations(tx *tidemark.Tx) error {
 		}
 		delete(b.bounds, rel.ID)
 		delete(b.bindings, rel.ID)
-		b.said[rel.ID] = bytes.Clone(c.Body)
+		b.said[rel.ID] = bytes.Clone(message)
 		if bound != nil {
 			b.bounds[rel.ID], b.bindings[rel.ID] = &bound.Bound, bound
 		}
@@ -141,12 +140,12 @@ func (b *browser) relations(tx *tidemark.Tx) error {
 
 // tell hands on a logical message. Behind it a relation that is the same may be bound to
 // something else.
-func (b *browser) tell(c tidemark.Change) error {
+func (b *browser) tell(body []byte) error {
 	if b.opt.Told == nil {
 		return nil
 	}
 	clear(b.said)
-	m, err := tidemark.ParseLogicalMessage(c.Body)
+	m, err := tidemark.ParseLogicalMessage(body)
 	if err != nil {
 		return err
 	}
