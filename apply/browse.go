@@ -1,9 +1,9 @@
 package apply
 
 import (
-	"bytes"
 	"context"
 	"maps"
+	"reflect"
 	"slices"
 	"time"
 
@@ -23,7 +23,6 @@ type browser struct {
 	// else, since earlier transactions may still need the old ones.
 	bounds   map[uint32]*tidemark.Bound
 	bindings map[uint32]*Binding
-	said     map[uint32][]byte // the message of each
 	accesses []Access
 
 	next    *batch    // that is gathered; nil: transactions go one by one
@@ -37,7 +36,7 @@ type browser struct {
 
 func newBrowser(r *runner, c *flow.Clock, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) *browser {
 	return &browser{runner: r, c: c, in: in, p: p, pause: firstPause, since: time.Now(),
-		bounds: map[uint32]*tidemark.Bound{}, bindings: map[uint32]*Binding{}, said: map[uint32][]byte{}}
+		bounds: map[uint32]*tidemark.Bound{}, bindings: map[uint32]*Binding{}}
 }
 
 func (b *browser) run(ctx context.Context) error {
@@ -118,19 +117,18 @@ func (b *browser) relations(tx *tidemark.Tx) error {
 		if err != nil {
 			return err
 		}
-		if bytes.Equal(b.said[rel.ID], message) {
-			continue
-		}
 		bound, err := b.opt.Bind(rel)
 		if err != nil {
 			return err
+		}
+		if b.bindings[rel.ID].same(bound) && !b.isOff(bound.Table.TableID) {
+			continue // servers tell it again and again
 		}
 		if !fresh {
 			b.bounds, b.bindings, fresh = maps.Clone(b.bounds), maps.Clone(b.bindings), true
 		}
 		delete(b.bounds, rel.ID)
 		delete(b.bindings, rel.ID)
-		b.said[rel.ID] = bytes.Clone(message)
 		if bound != nil {
 			b.bounds[rel.ID], b.bindings[rel.ID] = &bound.Bound, bound
 		}
@@ -138,13 +136,23 @@ func (b *browser) relations(tx *tidemark.Tx) error {
 	return nil
 }
 
-// tell hands on a logical message. Behind it a relation that is the same may be bound to
-// something else.
+// same says whether two bindings say the same.
+func (b *Binding) same(other *Binding) bool {
+	return b != nil && other != nil && reflect.DeepEqual(b.Bound, other.Bound)
+}
+
+// isOff says whether what was bound of a table gets no more changes.
+func (r *runner) isOff(table tidemark.TableID) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.off[table] != nil
+}
+
+// tell hands on a logical message.
 func (b *browser) tell(body []byte) error {
 	if b.opt.Told == nil {
 		return nil
 	}
-	clear(b.said)
 	m, err := tidemark.ParseLogicalMessage(body)
 	if err != nil {
 		return err
