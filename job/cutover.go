@@ -41,7 +41,7 @@ func Cutover(ctx context.Context, env Env, spec CutoverSpec) (*Proof, error) {
 		}
 	}
 	if _, err := env.Catalog.Stream(ctx, spec.Stream.Name); err != nil {
-		if _, aerr := env.Catalog.Stream(ctx, recordOf(spec.Stream.Name, ApplyHalf)); aerr != nil {
+		if _, aerr := env.Catalog.Stream(ctx, RecordOf(spec.Stream.Name, ApplyHalf)); aerr != nil {
 			return nil, err // or the stream would begin with a copy
 		}
 		spec.Stream.Half = Joined

@@ -27,9 +27,10 @@ func (h Half) Verb() string { return [...]string{"replicate", "capture", "apply"
 
 // record is the name under which the catalogue has a stream, or its half: both may be on
 // one machine.
-func (r *replicating) record() string { return recordOf(r.spec.Name, r.spec.Half) }
+func (r *replicating) record() string { return RecordOf(r.spec.Name, r.spec.Half) }
 
-func recordOf(stream string, half Half) string {
+// RecordOf is the name under which the catalogue has a stream, or a half of it.
+func RecordOf(stream string, half Half) string {
 	switch half {
 	case CaptureHalf:
 		return stream + "-capture"

@@ -49,6 +49,8 @@ type ReplicateSpec struct {
 	Anew        bool // forget an earlier stream of that name, and copy again
 	Remove      bool // only forget it
 	Half        Half
+	// Change, if not nil, gives the spec with other values of options, which are by name.
+	Change func(values map[string]string) (ReplicateSpec, error)
 }
 
 // Replicate copies a source to a target, if that was not done, and then applies the
@@ -113,6 +115,7 @@ type replicating struct {
 	findings  []tidemark.Finding
 	workers   flow.Report
 	whole     *sampler
+	set       map[string]string // what was set since the start
 }
 
 // open connects to both ends, or to that of the half.
@@ -141,7 +144,7 @@ func (r *replicating) openSource(ctx context.Context) (err error) {
 	if j, ok := r.src.(capture.Journaler); ok && r.spec.Half != ApplyHalf {
 		record := r.record()
 		if r.spec.Half == Joined {
-			record = recordOf(r.spec.Name, CaptureHalf)
+			record = RecordOf(r.spec.Name, CaptureHalf)
 		}
 		j.Journal(r.env.Catalog.Journal(record), r.stream.State == catalog.StreamCopying)
 	}
@@ -413,6 +416,11 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 	for try := 0; ; try++ {
 		began := time.Now()
 		err = r.session(ctx)
+		if errors.Is(err, errChanged) {
+			if err = r.change(); err == nil {
+				continue
+			}
+		}
 		if !r.passes(err) || ctx.Err() != nil {
 			break
 		}

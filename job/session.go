@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,6 +17,39 @@ import (
 
 // errReached ends a stream that was to go until now.
 var errReached = errors.New("the stream has come to where it was to end")
+
+// errChanged ends a session that is to go on with other options.
+var errChanged = errors.New("options were set")
+
+// change takes over the options that were set. What belongs to the stream stays.
+func (r *replicating) change() error {
+	n, err := r.spec.Change(r.set)
+	if err != nil {
+		return err
+	}
+	spool := r.spec.Apply.Spool
+	r.spec.Apply, r.spec.Conflict, r.spec.Buffer, r.spec.CaptureMemory, r.spec.Interval = n.Apply, n.Conflict, n.Buffer, n.CaptureMemory, n.Interval
+	r.spec.Apply.Spool = spool
+	var text []string
+	for _, name := range slices.Sorted(maps.Keys(r.set)) {
+		text = append(text, name+"="+r.set[name])
+	}
+	r.env.Watch.Event(Event{Time: r.env.now(), Kind: "state", Object: "stream " + r.spec.Name, Text: "goes on with " + strings.Join(text, " ")})
+	return nil
+}
+
+// changed says whether options were set that the session does not have.
+func (r *replicating) changed(ctx context.Context) bool {
+	if r.spec.Change == nil {
+		return false
+	}
+	now, err := r.env.Catalog.Settings(ctx, r.record(), r.run.Started)
+	if err != nil || maps.Equal(now, r.set) {
+		return false // like samples: the stream goes on without its catalogue
+	}
+	r.set = now
+	return true
+}
 
 // session connects both ends, or that of its half, and works until something ends it.
 func (r *replicating) session(ctx context.Context) error {
@@ -263,6 +297,10 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 		}
 		if now.Sub(s.last) < r.spec.Interval {
 			continue
+		}
+		if r.changed(ctx) {
+			stop(errChanged)
+			return
 		}
 		if until == 0 && s.gate != nil {
 			var err error

@@ -64,9 +64,9 @@ type settings struct {
 const (
 	onCopy   = "copy replicate apply"
 	onMoves  = "copy diff repair check replicate capture apply cutover"
-	onRuns   = "runs report status peek"
-	onStream = "replicate capture apply cutover status exceptions peek diff repair"
-	onAll    = "copy diff repair check replicate capture apply cutover runs report status exceptions peek engines"
+	onRuns   = "runs report status peek set"
+	onStream = "replicate capture apply cutover status exceptions peek diff repair set"
+	onAll    = "copy diff repair check replicate capture apply cutover runs report status exceptions peek set engines"
 )
 
 // options is the table. Adding a line here is all that a new option needs.

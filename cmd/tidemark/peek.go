@@ -53,7 +53,7 @@ func (s *settings) peek(ctx context.Context, name string, out io.Writer) error {
 	stream, err := cat.Stream(ctx, name)
 	for _, half := range []job.Half{job.ApplyHalf, job.CaptureHalf} {
 		if err != nil {
-			stream, err = cat.Stream(ctx, name+"-"+half.Verb())
+			stream, err = cat.Stream(ctx, job.RecordOf(name, half))
 		}
 	}
 	if cerr := cat.Close(); err == nil {

@@ -105,6 +105,7 @@ func (r *request) replicate(cmd *cobra.Command) error {
 	spec.Copy = r.copySpec()
 	spec.Buffer = r.load.Buffer
 	spec.OpenQueue, spec.RemoveQueue, spec.Apply.Spool = r.openQueue, r.removeQueue, r.spool()
+	spec.Change = r.changed
 	limitMemory(spec)
 	run, rep, err := job.Replicate(cmd.Context(), env, spec)
 	watch.stop()
@@ -124,6 +125,23 @@ func (r *request) replicate(cmd *cobra.Command) error {
 		fmt.Fprintf(cmd.OutOrStdout(), "\nrun %s; tidemark report %s shows this again\n", run, run)
 	}
 	return err
+}
+
+// changed gives what the request says, with other values of options.
+func (r *request) changed(values map[string]string) (job.ReplicateSpec, error) {
+	s := *r.settings
+	if _, ok := values["ok-sqlstates"]; ok {
+		s.stream.Apply.OKStates = nil // or they would be added
+	}
+	for name, value := range values {
+		if err := find(name).set(&s, value); err != nil {
+			return job.ReplicateSpec{}, err
+		}
+	}
+	spec := s.stream
+	spec.Buffer = s.load.Buffer
+	limitMemory(spec)
+	return spec, nil
 }
 
 // limitMemory lets the garbage collector work harder before the process takes 256 MB beside

@@ -1,0 +1,37 @@
+package catalog
+
+import (
+	"context"
+	"database/sql"
+	"time"
+)
+
+// PutSettings writes what options of a running stream are to be from now on.
+func (c *Catalog) PutSettings(ctx context.Context, stream string, at time.Time, values map[string]string) error {
+	const op = "write settings"
+	err := c.write(ctx, op, func(tx *sql.Tx) error {
+		for option, value := range values {
+			if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO setting (stream, option, value, at) VALUES (?, ?, ?, ?)", stream, option, value, timeText(at)); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return c.settle(ctx, op)
+}
+
+// Settings gives what was set of a stream since a time, by option.
+func (c *Catalog) Settings(ctx context.Context, stream string, since time.Time) (map[string]string, error) {
+	pairs, err := list(ctx, c, "list settings", "SELECT option, value FROM setting WHERE stream = ? AND at >= ?", []any{stream, timeText(since)}, func(rows *sql.Rows) (p [2]string, err error) {
+		err = rows.Scan(&p[0], &p[1])
+		return p, err
+	})
+	out := make(map[string]string, len(pairs))
+	for _, p := range pairs {
+		out[p[0]] = p[1]
+	}
+	return out, err
+}

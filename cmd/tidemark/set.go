@@ -1,0 +1,98 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// settable are the options that a stream can change while it runs.
+var settable = []string{"agents", "apply-memory", "buffer", "capture-memory", "commit-count", "commit-order", "conflict", "conflict-rule", "monitor-interval", "ok-sqlstates"}
+
+func setCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "set OPTION=VALUE ...",
+		Short: "Change options of a stream while it runs",
+		Long: `Change options of a stream while it runs, in this process or another of this machine: within
+its monitor interval it ends its sessions and goes on with new ones, which takes about as
+long as to connect. Nothing is lost or doubled by it. What is set holds until the process
+ends; the next one begins with what its command line and task file say.
+
+These can be set: ` + strings.Join(settable, ", ") + ".",
+		Example: `  tidemark set agents=32
+  tidemark set apply-memory=256MB commit-count=50 --name shop
+  tidemark set`,
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+			var out []string
+			for _, name := range settable {
+				out = append(out, name+"=")
+			}
+			return out, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
+		},
+	}
+	cmd.RunE = onCatalog(flags(cmd), func(cmd *cobra.Command, given []string, s *settings, cat *catalog.Catalog) error {
+		values := map[string]string{}
+		for _, text := range given {
+			name, value, ok := strings.Cut(text, "=")
+			if !ok || !slices.Contains(settable, name) {
+				return tidemark.Errorf(tidemark.Invalid, "set", text, "is not OPTION=VALUE of an option that can be set", "These can: "+strings.Join(settable, ", ")+".")
+			}
+			if err := find(name).set(&settings{}, value); err != nil {
+				return tidemark.Errorf(tidemark.Invalid, "set", text, err.Error(), "tidemark manual options has what each option takes.")
+			}
+			values[name] = value
+		}
+		return s.set(cmd, cat, values)
+	})
+	return cmd
+}
+
+// set writes values for the stream, or its halves, of the name that is given.
+func (s *settings) set(cmd *cobra.Command, cat *catalog.Catalog, values map[string]string) error {
+	found := false
+	for _, half := range []job.Half{job.Whole, job.CaptureHalf, job.ApplyHalf} {
+		name := job.RecordOf(s.stream.Name, half)
+		stream, err := cat.Stream(cmd.Context(), name)
+		if err != nil || stream.Run == "" || !cat.Alive("stream-"+name) {
+			continue // or still at the copy before it
+		}
+		found = true
+		if len(values) > 0 {
+			if err := cat.PutSettings(cmd.Context(), name, time.Now(), values); err != nil {
+				return err
+			}
+		}
+		run, err := cat.Run(cmd.Context(), stream.Run)
+		if err != nil {
+			return err
+		}
+		now, err := cat.Settings(cmd.Context(), name, run.Started)
+		if err != nil {
+			return err
+		}
+		if s.json {
+			printJSON(cmd.OutOrStdout(), map[string]any{"stream": name, "set": now})
+			continue
+		}
+		fmt.Fprintf(cmd.OutOrStdout(), "%s:", name)
+		for _, option := range slices.Sorted(maps.Keys(now)) {
+			fmt.Fprintf(cmd.OutOrStdout(), " %s=%s", option, now[option])
+		}
+		if len(now) == 0 {
+			fmt.Fprint(cmd.OutOrStdout(), " nothing was set since it began")
+		}
+		fmt.Fprintln(cmd.OutOrStdout())
+	}
+	if !found {
+		return tidemark.Errorf(tidemark.NotFound, "set", s.stream.Name, "no stream of that name runs on this machine", "Give options when you start it: tidemark replicate --help.")
+	}
+	return nil
+}
