@@ -119,6 +119,7 @@ transaction.state.log.num.partitions=1
 auto.create.topics.enable=false
 broker.session.timeout.ms=3000
 broker.heartbeat.interval.ms=500
+add.partitions.to.txn.retry.backoff.ms=1
 group.initial.rebalance.delay.ms=0
 `, data, port, more[0], more[1], more[2])
 	for _, l := range []string{"login", "tls"} {
