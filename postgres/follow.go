@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync"
 	"time"
@@ -33,6 +34,8 @@ type Stream struct {
 	open opened
 
 	mu       sync.Mutex
+	stop     context.CancelFunc // ends Run; nil while it does not run
+	closed   bool
 	emitted  uint64        // End of the last transaction given away
 	released uint64        // and of the last that its taker no longer needs from here
 	received uint64        // end of the log that has come in
@@ -91,8 +94,23 @@ func (e *Engine) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, 
 // emit owns what it gets, and may take its time: the server waits, and is told
 // meanwhile that we live. An error of emit is returned as it is.
 func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return s.fail(ctx, net.ErrClosed)
+	}
+	s.stop = cancel
+	s.mu.Unlock()
+	defer func() {
+		s.mu.Lock()
+		s.stop = nil
+		s.mu.Unlock()
+	}()
 	release, err := s.l.raw(ctx)
 	if err != nil {
+		s.l.close()
 		return s.fail(ctx, err)
 	}
 	defer release()
@@ -407,6 +425,15 @@ func (s *Stream) Seen() uint64 {
 	return max(s.seen, s.emitted)
 }
 
-// Close ends the stream's session. What was not released comes again from the next
-// stream of the slot.
-func (s *Stream) Close() { s.l.close() }
+// Close ends the stream's session, and Run if that is at work. What was not released comes
+// again from the next stream of the slot.
+func (s *Stream) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.stop != nil {
+		s.stop() // Run has the session, and ends it
+		return
+	}
+	s.l.close()
+}

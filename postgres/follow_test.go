@@ -405,3 +405,31 @@ func TestBadSlots(t *testing.T) {
 	_, err = e.Follow(t.Context(), Slot{Name: "other_plugin"}, 0)
 	kind(tidemark.Invalid, err)
 }
+
+// A stream may be closed at any moment of its run, which ends then, and its slot is free.
+func TestCloseWhileFollowing(t *testing.T) {
+	url := logicalServer(t, 15).NewDatabase(t, "follow")
+	testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY); INSERT INTO item VALUES (0)")
+	e := open(t, url)
+	slot := slotOf(t, e, url, "closed")
+	for i := range 30 {
+		s, err := e.Follow(t.Context(), slot, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ended := make(chan error, 1)
+		go func() { ended <- s.Run(t.Context(), func(*tidemark.Tx) error { return nil }) }()
+		time.Sleep(time.Duration(i) * 300 * time.Microsecond)
+		s.Close()
+		if err := <-ended; tidemark.KindOf(err) == tidemark.Bug || err == nil {
+			t.Errorf("ended with %v", err)
+		}
+		if s.l.conn != nil {
+			t.Error("the session is there still")
+		}
+	}
+	testdb.Query(t, url, "INSERT INTO item VALUES (1); ALTER TABLE item ADD x text; INSERT INTO item VALUES (2, 'end')")
+	if txs := take(t, e, slot, 0, false); len(txs) != 1 {
+		t.Errorf("%d transactions", len(txs))
+	}
+}
