@@ -63,6 +63,9 @@ func (e pg) Follow(ctx context.Context, stream string, moves []tidemark.Move, af
 	if err := e.CheckPublication(ctx, slotOf(stream), moves); err != nil {
 		return nil, err
 	}
+	if err := e.Continues(ctx, after); err != nil {
+		return nil, err
+	}
 	s, err := e.Engine.Follow(ctx, slotOf(stream), after)
 	if err != nil {
 		return nil, err

@@ -53,6 +53,8 @@ type Engine struct {
 	leaderMu sync.Mutex
 	lead     *pgx.Conn
 	snapshot string    // exported by lead; "" before Freeze
+	journal  string    // see Journal
+	applied  uint64    // see HasApplied
 	start    slotStart // of a slot that CreateSlot has made; guarded by leaderMu
 
 	controlMu sync.Mutex // control runs the statements of Inspect, Ledger and Preflight

@@ -61,8 +61,11 @@ func (e *Engine) createSlot(ctx context.Context, slot Slot, temporary string) (p
 		return 0, err
 	}
 	option := " (SNAPSHOT 'export')"
-	if e.major < 15 {
+	switch {
+	case e.major < 15:
 		option = " EXPORT_SNAPSHOT"
+	case e.major >= 17 && temporary == "": // standbys that want it keep a copy of the slot
+		option = " (SNAPSHOT 'export', FAILOVER true)"
 	}
 	results, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+quoteIdent(slot.Name)+temporary+" LOGICAL pgoutput"+option).ReadAll()
 	if err != nil {

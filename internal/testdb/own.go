@@ -3,6 +3,7 @@ package testdb
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -75,4 +76,51 @@ func (s *Server) Restart(tb testing.TB) {
 			tb.Fatalf("testdb: start again: %v", err)
 		}
 	}
+}
+
+// Standby starts a standby of a PostgreSQL server of one test alone, which is stopped for
+// a moment. It feeds from the slot "standby", and keeps copies of the primary's failover
+// slots. dbname is a database for that.
+func (s *Server) Standby(tb testing.TB, dbname string) *Server {
+	tb.Helper()
+	Query(tb, s.URL("postgres"), "SELECT pg_create_physical_replication_slot('standby', true)")
+	s.proc.stop()
+	standby := *s
+	dir := filepath.Dir(s.Dir) + "-standby"
+	standby.Dir = filepath.Join(dir, "data")
+	must := func(err error) {
+		tb.Helper()
+		if err != nil {
+			tb.Fatalf("testdb: standby: %v", err)
+		}
+	}
+	must(makeDir(dir, s.as))
+	tb.Cleanup(func() { _ = os.RemoveAll(dir) }) // what stays goes with the process's folder
+	if out, err := exec.Command("cp", "-a", s.Dir, standby.Dir).CombinedOutput(); err != nil {
+		tb.Fatalf("testdb: copy %s: %v: %s", s.Dir, err, out)
+	}
+	s.Restart(tb)
+	slots, err := filepath.Glob(filepath.Join(standby.Dir, "pg_replslot", "*"))
+	must(err)
+	for _, slot := range slots { // a base backup has none of them
+		must(os.RemoveAll(slot))
+	}
+	_ = os.Remove(filepath.Join(standby.Dir, "postmaster.pid")) // of the primary, if it is there
+	f, err := os.OpenFile(filepath.Join(standby.Dir, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	must(err)
+	_, err = fmt.Fprintf(f, "hot_standby_feedback = on\nsync_replication_slots = on\nprimary_slot_name = 'standby'\nprimary_conninfo = 'host=%s port=%d user=%s password=%s dbname=%s'\n",
+		s.Host, s.Port, s.User, s.Password, dbname)
+	must(err)
+	must(f.Close())
+	signal := filepath.Join(standby.Dir, "standby.signal")
+	must(os.WriteFile(signal, nil, 0o600))
+	if s.as != nil {
+		must(os.Chown(signal, int(s.as.Uid), int(s.as.Gid)))
+	}
+	standby.Port, err = freePort()
+	must(err)
+	standby.proc = nil
+	standby.Restart(tb)
+	tb.Cleanup(func() { standby.proc.stop() })
+	return &standby
 }
