@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string) error {
 	if len(args) < 5 {
 		return errors.New("see the source for its arguments")
 	}
-	if file := os.Getenv("TIDEMARK_CPUPROFILE"); file != "" {
+	if file := os.Getenv("TIDEMARK_CPUPROFILE"); file != "" && args[0] != "steady" { // there it is of tidemark
 		f, err := os.Create(file)
 		if err != nil {
 			return err
