@@ -13,13 +13,18 @@ type job struct {
 	goal        float64 // what Tidemark's median may be, of the best rival's
 	ownCPU      float64 // what share of all CPU Tidemark's process may use; 0: no goal
 	goals       []goal  // besides
+	memory      int64   // bytes that the tidemark process may take besides rssGoal: those of --apply-memory and of two --buffer
 	setUp       func(context.Context, *bench, *arena) error
 	tools       func(*bench, *arena) []tool
 	differs     bool // tidemark compares, and must see a row that was changed
 }
 
-// rssGoal is for all jobs: peak RSS of the tidemark process, in bytes.
-const rssGoal = 256 << 20
+// rssGoal is for all jobs: peak RSS of the tidemark process, in bytes. streamMemory is what a
+// stream keeps in flight, by its defaults.
+const (
+	rssGoal      = 256 << 20
+	streamMemory = 80 << 20
+)
 
 var jobs = []*job{
 	{name: "pg-shop", title: "PostgreSQL 15 to 15, mixed schema of 0.9 GB", goal: 0.70, ownCPU: 0.15, setUp: setUpPgShop, tools: func(b *bench, a *arena) []tool {
@@ -54,24 +59,24 @@ var jobs = []*job{
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 1_000_000, times: 1}), tools: captureTools},
 	{name: "repl-capture-maria", title: "capture alone of a backlog of 1 million rows, 5 a transaction, MariaDB 10.11", goals: captureGoals(3), setUp: setUpBacklog(backlogOf{source: "maria", rows: 1_000_000, times: 1}), tools: captureTools},
 	{name: "repl-capture-mysql", title: "capture alone of a backlog of 1 million rows, 5 a transaction, MySQL 8.0", goals: captureGoals(3), setUp: setUpBacklog(backlogOf{source: "mysql", rows: 1_000_000, times: 1}), tools: captureTools},
-	{name: "repl-pg-5", title: "catch-up of a backlog of 1 million rows through the durable queue, 5 a transaction, PostgreSQL 15 to 15", goal: 1.0,
+	{name: "repl-pg-5", title: "catch-up of a backlog of 1 million rows through the durable queue, 5 a transaction, PostgreSQL 15 to 15", memory: streamMemory, goal: 1.0,
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 1_000_000, times: 1}), tools: catchUpTools},
-	{name: "repl-pg-50", title: "the same, 50 rows a transaction", goal: 1.0,
+	{name: "repl-pg-50", title: "the same, 50 rows a transaction", memory: streamMemory, goal: 1.0,
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 1_000_000, times: 10}), tools: catchUpTools},
-	{name: "repl-maria-pg-5", title: "catch-up of a backlog of 1 million rows through the durable queue, 5 a transaction, MariaDB 10.11 to PostgreSQL 15", goals: redpaper5,
+	{name: "repl-maria-pg-5", title: "catch-up of a backlog of 1 million rows through the durable queue, 5 a transaction, MariaDB 10.11 to PostgreSQL 15", memory: streamMemory, goals: redpaper5,
 		setUp: setUpBacklog(backlogOf{source: "maria", target: "postgres", rows: 1_000_000, times: 1}), tools: acrossTools},
-	{name: "repl-maria-pg-50", title: "the same, 50 rows a transaction", goals: redpaper50,
+	{name: "repl-maria-pg-50", title: "the same, 50 rows a transaction", memory: streamMemory, goals: redpaper50,
 		setUp: setUpBacklog(backlogOf{source: "maria", target: "postgres", rows: 1_000_000, times: 10}), tools: acrossTools},
-	{name: "repl-pg-maria-5", title: "catch-up of a backlog of 1 million rows through the durable queue, 5 a transaction, PostgreSQL 15 to MariaDB 10.11", goals: redpaper5,
+	{name: "repl-pg-maria-5", title: "catch-up of a backlog of 1 million rows through the durable queue, 5 a transaction, PostgreSQL 15 to MariaDB 10.11", memory: streamMemory, goals: redpaper5,
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "maria", rows: 1_000_000, times: 1}), tools: acrossTools},
-	{name: "repl-pg-maria-50", title: "the same, 50 rows a transaction", goals: redpaper50,
+	{name: "repl-pg-maria-50", title: "the same, 50 rows a transaction", memory: streamMemory, goals: redpaper50,
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "maria", rows: 1_000_000, times: 10}), tools: acrossTools},
-	{name: "repl-latency", title: "2,000 transactions of 5 rows a second, PostgreSQL 15 to 15: from commit to commit", goals: latencyGoals, setUp: setUpSteady, tools: steadyTools},
-	{name: "repl-agents", title: "catch-up of 10,000 transactions of 5 rows with a round trip of 1 ms to the target, by agents", goals: []goal{
+	{name: "repl-latency", title: "2,000 transactions of 5 rows a second, PostgreSQL 15 to 15: from commit to commit", memory: streamMemory, goals: latencyGoals, setUp: setUpSteady, tools: steadyTools},
+	{name: "repl-agents", title: "catch-up of 10,000 transactions of 5 rows with a round trip of 1 ms to the target, by agents", memory: streamMemory, goals: []goal{
 		{tool: "8 agents", figure: streamRate, of: "1 agents", least: 7}, {tool: "16 agents", figure: streamRate, of: "1 agents", least: 12},
 		{tool: "8 agents, one parent", figure: streamRate, of: "8 agents", least: 0.9}, {tool: "16 agents, one parent", figure: streamRate, of: "16 agents", least: 0.9}},
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 50_000, times: 1, slow: true, seeds: oneParentSQL}), tools: agentTools},
-	{name: "repl-unique", title: "catch-up of 400,000 rows, 5 a transaction, PostgreSQL 15 to 15, by unique indexes on the target", goals: []goal{
+	{name: "repl-unique", title: "catch-up of 400,000 rows, 5 a transaction, PostgreSQL 15 to 15, by unique indexes on the target", memory: streamMemory, goals: []goal{
 		{tool: "3 indexes", figure: streamRate, of: "1 index", least: 0.9}, {tool: "5 indexes", figure: streamRate, of: "1 index", least: 0.8}},
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 400_000, times: 1, seeds: uniqueSQL}), tools: uniqueTools},
 }
