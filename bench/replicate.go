@@ -141,13 +141,23 @@ func captureTools(b *bench, a *arena) []tool {
 }
 
 func catchUpTools(b *bench, a *arena) []tool {
-	return []tool{b.followTool(a, follow{name: "tidemark"}), b.followTool(a, follow{name: "tidemark, direct", stream: "direct"}),
-		b.followTool(a, follow{name: "tidemark, 4 agents", options: []string{"--agents", "4"}}), subscription(a, follow{name: "subscription"})}
+	return []tool{b.followTool(a, follow{name: "tidemark"}), b.followTool(a, follow{name: transactional, options: applyMode("transactional")}),
+		b.followTool(a, follow{name: batch, options: applyMode("batch")}),
+		b.followTool(a, follow{name: "tidemark, direct", stream: "direct", options: applyMode("transactional")}), subscription(a, follow{name: "subscription"})}
 }
+
+// Names of tools that goals name.
+const (
+	transactional = "tidemark, transactional"
+	batch         = "tidemark, batch"
+)
+
+func applyMode(mode string) []string { return []string{"--apply-mode", mode} }
 
 // acrossTools have no rival.
 func acrossTools(b *bench, a *arena) []tool {
-	return []tool{b.followTool(a, follow{name: "tidemark"}), b.followTool(a, follow{name: "tidemark, direct", stream: "direct"})}
+	return []tool{b.followTool(a, follow{name: "tidemark"}), b.followTool(a, follow{name: transactional, options: applyMode("transactional")}),
+		b.followTool(a, follow{name: "tidemark, direct", stream: "direct"})}
 }
 
 // oneParent is the target's state in which all accounts are children of one row.
@@ -157,7 +167,7 @@ var oneParentSQL = map[string][]string{oneParent: {"ALTER TABLE account ADD FORE
 
 func agentTools(b *bench, a *arena) (out []tool) {
 	for _, n := range []string{"16", "8", "4", "1"} {
-		options := []string{"--agents", n, "--commit-count", "1"}
+		options := append([]string{"--agents", n, "--commit-count", "1"}, applyMode("transactional")...)
 		out = append(out, b.followTool(a, follow{name: n + " agents", stream: "direct", options: options}))
 		if n == "16" || n == "8" {
 			out = append(out, b.followTool(a, follow{name: n + " agents, one parent", stream: "direct", seed: oneParent, extra: fact{ForeignKeys: 1}, options: options}))
@@ -175,6 +185,7 @@ var uniqueSQL = map[string][]string{
 func uniqueTools(b *bench, a *arena) (out []tool) {
 	all := []follow{{name: "1 index"}, {name: "3 indexes", seed: "unique3", extra: fact{Indexes: 2}}, {name: "5 indexes", seed: "unique5", extra: fact{Indexes: 4}}}
 	for _, f := range all {
+		f.options = applyMode("transactional")
 		out = append(out, b.followTool(a, f))
 	}
 	for _, f := range all {
