@@ -3,7 +3,6 @@ package mysql
 import (
 	"context"
 	"encoding/hex"
-	"fmt"
 	"strings"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -73,6 +72,10 @@ func (m *Mending) Begin(ctx context.Context) error {
 	}
 	err := m.s.exec(ctx, "START TRANSACTION")
 	m.begun = err == nil
+	if m.begun && m.mark != "" {
+		// First: a capture gives pieces of what is large away before it has seen the end.
+		err = m.s.exec(ctx, "INSERT INTO "+m.mark+" (queue, agent, epoch, low, done) VALUES ('"+mended+"',CONNECTION_ID(),0,0,'')")
+	}
 	return m.e.fail("mend", m.e.to.masked, err)
 }
 
@@ -120,8 +123,7 @@ func (m *Mending) End(ctx context.Context, commit bool) error {
 	if commit {
 		sql = []string{"COMMIT"}
 		if m.mark != "" {
-			sql = []string{fmt.Sprintf("INSERT INTO %s (queue, agent, epoch, low, done) VALUES ('%s',0,0,0,'')", m.mark, mended),
-				fmt.Sprintf("DELETE FROM %s WHERE queue='%s'", m.mark, mended), "COMMIT"}
+			sql = []string{"DELETE FROM " + m.mark + " WHERE queue='" + mended + "' AND agent=CONNECTION_ID()", "COMMIT"}
 		}
 	}
 	for _, one := range sql {
