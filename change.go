@@ -310,6 +310,29 @@ type Bound struct {
 	Table    *Table
 	Columns  []int // per column of the relation the one of Table; -1: it has none
 	Conflict Conflict
+	// Loading says that the table does not have all its rows yet: an insert overwrites a
+	// row that is there, and an update or delete that meets none is none.
+	Loading bool
+}
+
+// Moves says whether an update of a table that is loading gives its row another key, and
+// tells all of it: the row may be new to the target then, so that it is a delete and an
+// insert. key are the columns that tell rows apart.
+func (c Change) Moves(key []int, vals, olds []Value) bool {
+	if c.Kind != UpdateChange || c.Old == nil {
+		return false
+	}
+	for _, v := range vals {
+		if v.Kind == UnchangedValue {
+			return false
+		}
+	}
+	for _, i := range key {
+		if vals[i].Kind != olds[i].Kind || string(vals[i].Data) != string(olds[i].Data) {
+			return true
+		}
+	}
+	return false
 }
 
 // A Group is transactions that an agent applies in one transaction of the target,
@@ -403,6 +426,29 @@ func ParseTruncation(body []byte) (t Truncation, err error) {
 	return t, nil
 }
 
+// Append appends t as a message of kind T.
+func (t Truncation) Append(b []byte) []byte {
+	var options byte
+	if t.Cascade {
+		options |= 1
+	}
+	if t.RestartIdentity {
+		options |= 2
+	}
+	b = binary.BigEndian.AppendUint32(append(b, byte(TruncateChange)), uint32(len(t.Tables)))
+	b = append(b, options)
+	for _, id := range t.Tables {
+		b = binary.BigEndian.AppendUint32(b, id)
+	}
+	return b
+}
+
+// AppendInsert appends a message of kind I.
+func AppendInsert(b []byte, relation uint32, row Tuple) []byte {
+	b = binary.BigEndian.AppendUint32(append(b, byte(InsertChange)), relation)
+	return append(append(b, 'N'), row...)
+}
+
 // A LogicalMessage is the Body of a MessageChange.
 type LogicalMessage struct {
 	Transactional bool
@@ -443,6 +489,10 @@ const DDLPrefix = "tidemark.ddl"
 // TablesPrefix is the prefix of a LogicalMessage whose Data says, in JSON, what tables the
 // source has: from a capture to an apply that does not see the source.
 const TablesPrefix = "tidemark.tables"
+
+// LoadPrefix is the prefix of a LogicalMessage whose Data is the name of a table that is
+// loaded from here on.
+const LoadPrefix = "tidemark.load"
 
 // A DDL is a statement that has changed the definition of tables, in the log of MySQL or
 // MariaDB. Behind it changes of these tables may have another Relation.

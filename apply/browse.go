@@ -2,7 +2,6 @@ package apply
 
 import (
 	"context"
-	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -23,6 +22,8 @@ type browser struct {
 	// else, since earlier transactions may still need the old ones.
 	bounds   map[uint32]*tidemark.Bound
 	bindings map[uint32]*Binding
+	told     map[uint32]tidemark.Relation
+	unbound  map[uint32]bool // told, and not bound since
 	accesses []Access
 
 	next    *batch    // that is gathered; nil: transactions go one by one
@@ -36,7 +37,7 @@ type browser struct {
 
 func newBrowser(r *runner, c *flow.Clock, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) *browser {
 	return &browser{runner: r, c: c, in: in, p: p, pause: firstPause, since: time.Now(),
-		bounds: map[uint32]*tidemark.Bound{}, bindings: map[uint32]*Binding{}}
+		bounds: map[uint32]*tidemark.Bound{}, bindings: map[uint32]*Binding{}, told: map[uint32]tidemark.Relation{}, unbound: map[uint32]bool{}}
 }
 
 func (b *browser) run(ctx context.Context) error {
@@ -55,13 +56,14 @@ func (b *browser) run(ctx context.Context) error {
 		}
 		b.c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
 		if it == nil {
+			b.refresh()
 			it = &item{place: tx.Place, time: tx.Time, put: tx.Put, got: time.Now()}
 			it.node.Tx, b.newest = it, it.time
 			b.accesses = b.accesses[:0]
 			_, it.known = slices.BinarySearch(b.p.Done, it.place)
 			it.known = it.known || it.place <= b.p.Low
 		}
-		if err := b.relations(tx); err != nil {
+		if err := b.relations(tx, it.known); err != nil {
 			return err
 		}
 		if b.next != nil && len(it.txs) == 0 {
@@ -94,8 +96,9 @@ func (b *browser) run(ctx context.Context) error {
 	}
 }
 
-// relations takes note of what a piece of a transaction says of tables, or to Told.
-func (b *browser) relations(tx *tidemark.Tx) error {
+// relations takes note of what a piece of a transaction says of tables, or to Told, and
+// binds those that it changes, if it is not on the target already.
+func (b *browser) relations(tx *tidemark.Tx, known bool) error {
 	fresh := false
 	for rest := tx.Changes; len(rest) > 0; {
 		message, next, err := tidemark.NextMessage(rest)
@@ -103,34 +106,17 @@ func (b *browser) relations(tx *tidemark.Tx) error {
 			return b.damaged(err)
 		}
 		rest = next
-		switch tidemark.ChangeKind(message[0]) {
-		case tidemark.RelationChange:
-		case tidemark.MessageChange:
-			if err := b.tell(message[1:]); err != nil {
-				return err
-			}
-			continue
-		default:
-			continue
+		switch kind := tidemark.ChangeKind(message[0]); {
+		case kind == tidemark.RelationChange:
+			rel, perr := tidemark.ParseRelation(message[1:])
+			b.told[rel.ID], b.unbound[rel.ID], err = rel, true, perr
+		case kind == tidemark.MessageChange:
+			err = b.tell(message[1:])
+		case !known:
+			err = b.bindFor(message, &fresh)
 		}
-		rel, err := tidemark.ParseRelation(message[1:])
 		if err != nil {
 			return err
-		}
-		bound, err := b.opt.Bind(rel)
-		if err != nil {
-			return err
-		}
-		if b.bindings[rel.ID].same(bound) && !b.isOff(bound.Table.TableID) {
-			continue // servers tell it again and again
-		}
-		if !fresh {
-			b.bounds, b.bindings, fresh = maps.Clone(b.bounds), maps.Clone(b.bindings), true
-		}
-		delete(b.bounds, rel.ID)
-		delete(b.bindings, rel.ID)
-		if bound != nil {
-			b.bounds[rel.ID], b.bindings[rel.ID] = &bound.Bound, bound
 		}
 	}
 	return nil

@@ -116,7 +116,7 @@ func (n *net) take(tx *tidemark.Tx, bindings map[uint32]*Binding, bounds map[uin
 func (n *net) table(b *Binding) *netTable {
 	t := n.tables[b.Table.TableID]
 	switch {
-	case b.net == netNever || b.Conflict.Judges() || t != nil && t.b != b:
+	case b.net == netNever || b.Loading || b.Conflict.Judges() || t != nil && t.b != b:
 		return nil
 	case t == nil:
 		t = &netTable{b: b}

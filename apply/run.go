@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -38,7 +39,8 @@ type Options struct {
 	// Queue is the stream's name, under which the target keeps its progress.
 	Queue string
 	// Bind finds the table of a relation; nil without an error for one that is not
-	// wanted. It is called once for each version of a relation.
+	// wanted. It is called once for each version of a relation, when a change of it comes,
+	// and again after Rebind.
 	Bind func(tidemark.Relation) (*Binding, error)
 	// Agents is how many transactions are applied at once at most; default 16.
 	Agents int
@@ -155,7 +157,8 @@ type runner struct {
 	spools  map[*spool]bool
 	stats   Stats
 	// off are tables of the target that get no more changes, but for what Bind has bound since.
-	off map[tidemark.TableID]map[*tidemark.Bound]bool
+	off    map[tidemark.TableID]map[*tidemark.Bound]bool
+	rebind atomic.Bool
 }
 
 // A Run applies transactions to a target until in is closed and all are applied, or

@@ -15,6 +15,7 @@ import (
 
 var (
 	_ = []capture.Source{pg{}, my{}}
+	_ = []capture.Chunker{pg{}}
 	_ = []apply.Target{pg{}, my{}}
 )
 
@@ -72,6 +73,16 @@ func (e pg) Follow(ctx context.Context, stream string, moves []tidemark.Move, af
 	}
 	return s, nil
 }
+
+func (e pg) Publish(ctx context.Context, stream string, m *tidemark.Move) error {
+	return e.AddToSlot(ctx, slotOf(stream), m)
+}
+
+func (e pg) Chunk(ctx context.Context, stream string, m *tidemark.Move, from []string, rows int, bytes int64) (*tidemark.Chunk, error) {
+	return e.ReadChunk(ctx, slotOf(stream), m, from, rows, bytes)
+}
+
+func (e pg) Mark(ctx context.Context, _ uint64) (tidemark.LogMark, error) { return e.MarkLog(ctx) }
 
 func (e my) Follow(ctx context.Context, stream string, _ []tidemark.Move, after uint64) (capture.Stream, error) {
 	s, err := e.Engine.Follow(ctx, stream, after)

@@ -15,38 +15,62 @@ type binder struct {
 	r      *replicating
 	tables map[tidemark.TableID]*tidemark.Table // of the target
 	moves  map[tidemark.TableID]*tidemark.Move  // by the source's table
+	subs   *subscriptions
+	names  map[uint32]tidemark.TableID           // of the relations that were told
+	origin map[tidemark.TableID]tidemark.TableID // the source's table of one of the target
+	again  func()                                // binds all relations anew
 }
 
 // newBinder looks at the target's tables for the moves of a stream.
 func (r *replicating) newBinder(ctx context.Context, moves []tidemark.Move) (*binder, error) {
-	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}}
+	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}, subs: r.subs, names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}}
 	for i := range moves {
 		b.moves[moves[i].From.TableID] = &moves[i]
+		b.origin[clipID(r.tgt, moves[i].To.TableID)] = moves[i].From.TableID
 	}
 	if err := b.look(); err != nil {
 		return nil, err
 	}
 	added := false
 	for i := range moves {
-		to := clipID(r.tgt, moves[i].To.TableID)
-		there := b.tables[to]
-		if there == nil {
-			return nil, tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table, or begin anew with --anew.")
+		grown, err := b.complete(&moves[i])
+		if err != nil && ofTable(err) {
+			err = r.subs.stop(ctx, moves[i].From.TableID, err)
 		}
-		for _, c := range moves[i].To.Stored() {
-			if there.Column(clip(r.tgt, c.Name)) != nil {
-				continue
-			}
-			if err := b.add(&moves[i], c.Name); err != nil {
-				return nil, err
-			}
-			added = true
+		if err != nil {
+			return nil, err
 		}
+		added = added || grown
 	}
 	if !added {
 		return b, nil
 	}
 	return b, b.look()
+}
+
+// complete adds the columns that a table of the target lacks, and says whether it did.
+func (b *binder) complete(m *tidemark.Move) (added bool, err error) {
+	to := clipID(b.r.tgt, m.To.TableID)
+	there := b.tables[to]
+	if there == nil && b.subs.loading(m.From.TableID) {
+		if err := b.make(b.ctx, m); err != nil {
+			return false, err
+		}
+		there = b.tables[to]
+	}
+	if there == nil {
+		return false, tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table")
+	}
+	for _, c := range m.To.Stored() {
+		if there.Column(clip(b.r.tgt, c.Name)) != nil {
+			continue
+		}
+		if err := b.add(m, c.Name); err != nil {
+			return added, err
+		}
+		added = true
+	}
+	return added, nil
 }
 
 // look describes the target's tables.
@@ -81,11 +105,29 @@ func (b *binder) cascades() bool {
 }
 
 // bind binds a relation to the target's table under the names that the rules give; nil
-// if the table is not of the stream.
+// if the table is not of the stream, or is stopped, or has to be now.
 func (b *binder) bind(rel tidemark.Relation) (*apply.Binding, error) {
+	if was, ok := b.names[rel.ID]; ok && was != rel.Table {
+		why := tidemark.Errorf(tidemark.Unsupported, "replicate", was.String(), "was renamed to "+rel.Table.String(), "Rename it on the target too, and tidemark sub start "+rel.Table.String())
+		if err := b.subs.stop(b.ctx, was, why); err != nil {
+			return nil, err
+		}
+	}
+	b.names[rel.ID] = rel.Table
 	m := b.moves[rel.Table]
-	if m == nil {
+	if m == nil || !b.subs.wants(rel.Table) {
 		return nil, nil
+	}
+	out, err := b.bound(rel, m)
+	if err != nil && ofTable(err) {
+		return nil, b.subs.stop(b.ctx, rel.Table, err)
+	}
+	return out, err
+}
+
+func (b *binder) bound(rel tidemark.Relation, m *tidemark.Move) (*apply.Binding, error) {
+	if err := b.reshaped(rel, m); err != nil {
+		return nil, err
 	}
 	if slices.ContainsFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return m.From.Column(c.Name) == nil }) {
 		var err error
@@ -94,6 +136,9 @@ func (b *binder) bind(rel tidemark.Relation) (*apply.Binding, error) {
 		}
 	}
 	there := b.tables[clipID(b.r.tgt, m.To.TableID)]
+	if there == nil {
+		return nil, tidemark.Errorf(tidemark.NotFound, "replicate", m.To.String(), "is not on the target", "Make the table")
+	}
 	named := rel
 	named.Columns = slices.Clone(rel.Columns)
 	stored := m.To.Stored()
@@ -115,7 +160,9 @@ func (b *binder) bind(rel tidemark.Relation) (*apply.Binding, error) {
 	if b.cascades() {
 		out.Cascades(b.tables)
 	}
-	out.Conflict = b.r.conflict(m)
+	if out.Loading = b.subs.loading(rel.Table); !out.Loading {
+		out.Conflict = b.r.conflict(m)
+	}
 	if m.Direct {
 		return out, nil
 	}
@@ -144,7 +191,7 @@ func (b *binder) grown(rel tidemark.Relation, was *tidemark.Move) (*tidemark.Mov
 	for _, name := range was.Source {
 		if !has(name) {
 			return nil, tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), fmt.Sprintf("has other columns than before, and no %s any more: it may have been renamed", name),
-				"Change the table on the target in the same way, and start again.")
+				"Change the table on the target in the same way")
 		}
 	}
 	db, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return id == rel.Table })
@@ -153,7 +200,7 @@ func (b *binder) grown(rel tidemark.Relation, was *tidemark.Move) (*tidemark.Mov
 	}
 	i := slices.IndexFunc(moves, func(m tidemark.Move) bool { return m.From.TableID == rel.Table })
 	if i < 0 {
-		return nil, tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), "is not on the source any more, or not as it was when this was written", "Leave it out with --exclude, or begin anew with --anew.")
+		return nil, tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), "is not on the source any more, or not as it was when this was written", "Leave it out with --exclude")
 	}
 	m := &moves[i]
 	for _, c := range rel.Columns {
@@ -190,7 +237,7 @@ func (b *binder) addTo(db *tidemark.Database, m *tidemark.Move, name string) err
 	c := m.To.Column(name)
 	adder, ok := b.r.tgt.(columnAdder)
 	if !ok || c.Identity != nil || c.Default != nil && c.Default.Kind != tidemark.Literal {
-		return tidemark.Errorf(tidemark.NotFound, "replicate", m.To.String(), "has no column "+name+" on the target, which the source's table has", "Add the column to the target with what its rows have on the source, and start again.")
+		return tidemark.Errorf(tidemark.NotFound, "replicate", m.To.String(), "has no column "+name+" on the target, which the source's table has", "Add the column to the target")
 	}
 	for _, sql := range adder.AddColumn(db, m, name) {
 		if err := b.r.tgt.Exec(b.ctx, 0, []string{sql}); err != nil && tidemark.KindOf(err) != tidemark.Exists {

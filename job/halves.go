@@ -158,19 +158,17 @@ func (r *replicating) describe(ctx context.Context) ([]byte, *tidemark.Database,
 	return text, db, err
 }
 
-// told hears what a capture says of its source.
-func (r *replicating) told(ctx context.Context) func(tidemark.LogicalMessage) error {
-	return func(m tidemark.LogicalMessage) error {
-		if m.Prefix != tidemark.TablesPrefix || r.stream.Tables == string(m.Data) {
-			return nil
-		}
-		d, err := newDescribed(slices.Clone(m.Data))
-		if err != nil {
-			return err
-		}
-		r.shape, r.stream.Tables = d, string(m.Data)
-		return r.env.Catalog.PutStream(ctx, r.stream)
+// described hears what a capture says of its source.
+func (r *replicating) described(ctx context.Context, m tidemark.LogicalMessage) error {
+	if r.stream.Tables == string(m.Data) {
+		return nil
 	}
+	d, err := newDescribed(slices.Clone(m.Data))
+	if err != nil {
+		return err
+	}
+	r.shape, r.stream.Tables = d, string(m.Data)
+	return r.env.Catalog.PutStream(ctx, r.stream)
 }
 
 // needsServer refuses a queue that two processes on two hosts cannot share.

@@ -37,7 +37,7 @@ func (r *replicating) connect(ctx context.Context, h *hose, moves []tidemark.Mov
 		from = max(from, end)
 		m.Begin(place)
 	}
-	h.stream, err = r.from.Follow(ctx, r.spec.Name, moves, from)
+	h.stream, err = r.from.Follow(ctx, r.spec.Name, moves, r.subs.goOnFrom(from))
 	return err
 }
 

@@ -116,6 +116,9 @@ type replicating struct {
 	workers   flow.Report
 	whole     *sampler
 	set       map[string]string // what was set since the start
+
+	subs   *subscriptions // of the session
+	binder *binder
 }
 
 // open connects to both ends, or to that of the half.
@@ -421,6 +424,9 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 				continue
 			}
 		}
+		if errors.Is(err, errAnew) && ctx.Err() == nil {
+			continue
+		}
 		if !r.passes(err) || ctx.Err() != nil {
 			break
 		}
@@ -468,7 +474,9 @@ func (r *replicating) advance(ctx context.Context) error {
 		if o.Kind != "sequence value" {
 			continue
 		}
-		if err := r.tgt.Exec(ctx, 0, o.SQL); err != nil {
+		if err := r.tgt.Exec(ctx, 0, o.SQL); tidemark.KindOf(err) == tidemark.NotFound {
+			continue // of a table that is not in the stream
+		} else if err != nil {
 			return err
 		}
 		r.sequences = append(r.sequences, o.SQL...)
@@ -490,7 +498,7 @@ func (r *replicating) Interval() time.Duration { return r.spec.Interval }
 
 // report is what there is to say at the end.
 func (r *replicating) report(took time.Duration) *Report {
-	rep := &Report{Verb: r.spec.Half.Verb(), Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences, Findings: r.findings}
+	rep := &Report{Verb: r.spec.Half.Verb(), Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences, Findings: append(r.findings[:len(r.findings):len(r.findings)], r.stoppedTables(context.Background())...)}
 	if r.sampled {
 		rep.Rows, rep.Bytes, rep.Limit = r.status.Rows, r.status.Bytes, r.status.Limit
 		rep.Stream = &StreamReport{StreamStatus: r.status, Sessions: r.sessions}

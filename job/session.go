@@ -58,6 +58,9 @@ func (r *replicating) session(ctx context.Context) error {
 	}
 	defer r.close()
 	moves, _, err := r.tables(ctx)
+	if err == nil {
+		moves, err = r.subscribe(ctx, moves)
+	}
 	if err != nil {
 		return err
 	}
@@ -89,9 +92,12 @@ func (r *replicating) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	r.enlist(s, p, moves)
+	loads := r.reload(s)
+	r.enlist(s, p, moves, loads)
 	var wg sync.WaitGroup
 	wg.Go(func() { r.watch(ctx, s, until, stop) })
+	wg.Go(func() { loads.all(ctx, stop) })
+	wg.Go(func() { r.attend(ctx, s.run, stop) })
 	err = s.group.Wait()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // of the watch
@@ -99,7 +105,7 @@ func (r *replicating) session(ctx context.Context) error {
 	stop(nil)
 	wg.Wait()
 	r.keep(s, s.group)
-	return err
+	return r.subs.ownError(ctx, err)
 }
 
 // until is where a stream is to end: at a place up to which the log has to be read, or at
@@ -131,10 +137,8 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 	if err != nil {
 		return nil, tidemark.Progress{}, err
 	}
-	opt.Bind, opt.Cascades = tables.bind, tables.cascades()
-	if r.spec.Half == ApplyHalf {
-		opt.Told = r.told(ctx)
-	}
+	opt.Bind, opt.Told, opt.Disable, opt.Cascades = tables.bind, tables.told, tables.disable, tables.cascades()
+	r.binder = tables
 	if r.sessions == 0 {
 		if err := r.warn(ctx, tables); err != nil {
 			return nil, tidemark.Progress{}, err
@@ -145,6 +149,7 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 		opt.Mode = apply.Transactional
 	}
 	run := apply.New(r.to, opt)
+	tables.again = run.Rebind
 	p, err := run.Start(ctx, r.stream.Place)
 	if err != nil {
 		run.Close()
@@ -154,7 +159,7 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 }
 
 // enlist puts to work what the session has.
-func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.Move) {
+func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.Move, loads *reload) {
 	h, g := s.hose, s.group
 	in := flow.NewBuffer(4096, r.spec.Buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
 	opt := capture.Options{BreakLoops: r.spec.BreakLoops, Prepare: r.preparing(s, moves)}
@@ -170,9 +175,9 @@ func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.M
 	case r.spec.Half == ApplyHalf:
 		capture.From(g, h.log, p.Low, in, ends)
 	case h.log == nil:
-		capture.Direct(g, h.stream, in, s.meter, opt)
+		capture.Direct(g, loads.feed, in, s.meter, opt)
 	default:
-		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
+		capture.Into(g, loads.feed, h.log, r.spec.Buffer, s.meter, opt)
 		capture.From(g, h.log, p.Low, in, ends)
 	}
 	s.agents = s.run.Agents()
@@ -282,7 +287,7 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 			return
 		case <-tick.C:
 		}
-		if (until > 0 || s.gate != nil) && s.reached(until) {
+		if (until > 0 || s.gate != nil) && r.subs.settled() && s.reached(until) {
 			stop(errReached)
 			return
 		}

@@ -41,6 +41,12 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (
 			a.vals[i] = a.olds[i]
 		}
 	}
+	if b.Loading && c.Moves(p.id, a.vals, a.olds) {
+		if object, err = a.change(tidemark.Change{Kind: tidemark.DeleteChange, Table: c.Table, Old: c.Old, OldKey: c.OldKey}, bounds); err != nil {
+			return object, err
+		}
+		return a.change(tidemark.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New}, bounds)
+	}
 	if object, err = a.place(p, c); err == nil {
 		err = a.put(p, c)
 	}
@@ -274,7 +280,7 @@ func (a *applier) shut(p *plan, b *batch) error {
 			err = a.emitBulk(w, b.bulk, b.buf)
 			break
 		}
-		err = a.emitParts(w, p.insert, b.buf, "")
+		err = a.emitParts(w, p.insert, b.buf, p.overwrite)
 	case &p.updates:
 		w.kind, w.upsert = tidemark.UpdateChange, true
 		if b.n == 1 { // of one row the server does not say whether it was there
@@ -420,9 +426,9 @@ func (a *applier) truncate(c tidemark.Change, bounds map[uint32]*tidemark.Bound)
 	slices.SortStableFunc(plans, func(x, y *plan) int { return y.depth - x.depth })
 	for _, p := range plans {
 		sql := []string{"DELETE FROM " + p.name}
-		if p.selfRef {
+		if p.selfRef || p.b.Loading {
 			// The source has found no references from elsewhere, and rows of the table would
-			// have to go in their own order.
+			// have to go in their own order; or they come again at once.
 			a.unchecked = true
 			sql = []string{"SET foreign_key_checks=0", sql[0], "SET foreign_key_checks=1"}
 		}

@@ -97,7 +97,7 @@ func (p *plan) planBulk() {
 	if len(p.stored) == 0 || len(p.stored) > 60000 {
 		return
 	}
-	p.bulkInsert = prepared{sql: p.insert + marks, columns: p.stored}
+	p.bulkInsert = prepared{sql: p.insert + marks + p.overwrite, columns: p.stored}
 	if p.upsert[0] == "" {
 		return
 	}

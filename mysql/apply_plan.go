@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -32,8 +33,10 @@ type plan struct {
 	uniques bool // there are unique keys besides the primary one
 	selfRef bool // it references itself
 
-	insert string    // INSERT ... VALUES
-	upsert [2]string // what stands before and after the rows of updates that are made as inserts; "" where that cannot be
+	insert string // INSERT ... VALUES
+	// overwrite is what stands behind the rows of inserts that may be there already; "": none
+	overwrite string
+	upsert    [2]string // what stands before and after the rows of updates that are made as inserts; "" where that cannot be
 
 	bulkInsert, bulkUpsert, bulkUpdate prepared
 
@@ -98,7 +101,7 @@ func (a *applier) forget(t *tidemark.Table) {
 func (a *applier) planOf(b *tidemark.Bound) (*plan, error) {
 	made := a.plans[b.Table]
 	for _, p := range made {
-		if p.b == b || slices.Equal(p.b.Relation.Columns, b.Relation.Columns) && p.b.Relation.Identity == b.Relation.Identity && slices.Equal(p.b.Columns, b.Columns) {
+		if p.b == b || slices.Equal(p.b.Relation.Columns, b.Relation.Columns) && p.b.Relation.Identity == b.Relation.Identity && p.b.Loading == b.Loading && slices.Equal(p.b.Columns, b.Columns) {
 			p.b = b
 			return p, nil
 		}
@@ -142,8 +145,12 @@ func (a *applier) newPlan(b *tidemark.Bound) *plan {
 			p.list = true
 		}
 	}
-	if p.primary && p.hangs&triggered == 0 {
+	if p.primary && (p.hangs&triggered == 0 || b.Loading) {
 		p.planUpsert(a.e)
+	}
+	if b.Loading && p.primary {
+		key := p.cols[p.id[0]].name
+		p.overwrite, p.upsert = cmp.Or(p.upsert[1], " ON DUPLICATE KEY UPDATE "+key+"="+key), [2]string{}
 	}
 	if a.s.bulk {
 		p.planBulk()

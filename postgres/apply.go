@@ -414,6 +414,12 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) e
 	if n := len(b.Relation.Columns); c.New != nil && len(a.vals) != n || c.Old != nil && len(a.olds) != n {
 		return errors.New("a row has another number of columns than its relation")
 	}
+	if b.Loading && c.Moves(d.key, a.vals, a.olds) {
+		if err := a.change(tidemark.Change{Kind: tidemark.DeleteChange, Table: c.Table, Old: c.Old, OldKey: c.OldKey}, bounds); err != nil {
+			return err
+		}
+		return a.change(tidemark.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New}, bounds)
+	}
 	if c.Kind == tidemark.UpdateChange && c.Old != nil && d.always {
 		if err := renumbered(b, a.vals, a.olds); err != nil {
 			return err

@@ -129,6 +129,11 @@ func (a *applier) newShape(d *destination, c tidemark.Change, key shapeKey) *sha
 	return s
 }
 
+// fewer says whether statements of a kind may meet fewer rows than they should.
+func (d *destination) fewer(kind tidemark.ChangeKind) bool {
+	return d.gone && kind == tidemark.DeleteChange || d.bound.Loading
+}
+
 // sendOne sends the statement of one change.
 func (a *applier) sendOne(s *shape, c change) error {
 	a.vals, a.olds = c.new.Values(a.vals[:0]), c.old.Values(a.olds[:0])
@@ -140,7 +145,7 @@ func (a *applier) sendOne(s *shape, c change) error {
 		}
 		a.param(v[x.column].Data)
 	}
-	return a.execute(sentStmt{stmt: s.one, to: s.to, kind: s.kind, rows: 1, gone: s.kind == tidemark.DeleteChange && s.to.gone})
+	return a.execute(sentStmt{stmt: s.one, to: s.to, kind: s.kind, rows: 1, gone: s.to.fewer(s.kind)})
 }
 
 // sendMany sends one statement for all rows: an array of their texts, each as the
@@ -158,7 +163,7 @@ func (a *applier) sendMany(s *shape, rows []change) error {
 	if s.both {
 		a.records(rows, s.to.fill, true)
 	}
-	return a.execute(sentStmt{stmt: s.many, to: s.to, kind: s.kind, rows: int64(len(rows)), gone: s.kind == tidemark.DeleteChange && s.to.gone})
+	return a.execute(sentStmt{stmt: s.many, to: s.to, kind: s.kind, rows: int64(len(rows)), gone: s.to.fewer(s.kind)})
 }
 
 // records sends rows, as they are or as they were, as an array.
@@ -257,7 +262,7 @@ func statementForMany(d *destination, c tidemark.Change, vals []tidemark.Value, 
 		if always {
 			overriding = " OVERRIDING SYSTEM VALUE"
 		}
-		return "INSERT INTO " + d.name + " (" + strings.Join(names, ", ") + ")" + overriding + " SELECT " + strings.Join(from, ", ") + " FROM " + rows, fill
+		return "INSERT INTO " + d.name + " (" + strings.Join(names, ", ") + ")" + overriding + " SELECT " + strings.Join(from, ", ") + " FROM " + rows + overwrite(b), fill
 	case c.Kind == tidemark.UpdateChange && len(sets) > 0:
 		return "UPDATE " + d.name + " AS t SET " + strings.Join(sets, ", ") + " FROM " + rows + " WHERE " + strings.Join(where, " AND "), fill
 	case c.Kind == tidemark.DeleteChange:
@@ -276,6 +281,9 @@ func truncation(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (string, e
 	var names []string
 	for _, id := range t.Tables {
 		if b := bounds[id]; b != nil {
+			if b.Loading && len(t.Tables) == 1 {
+				return emptying(b.Table.TableID), nil
+			}
 			names = append(names, quoteTable(b.Table.TableID))
 		}
 	}
@@ -290,6 +298,17 @@ func truncation(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (string, e
 		sql += " CASCADE"
 	}
 	return sql, nil
+}
+
+// emptying empties a table that is to be loaded anew, whatever references its rows: those
+// are the same again in the end. TRUNCATE does not do so, and is quicker.
+func emptying(table tidemark.TableID) string {
+	name := quoteTable(table)
+	return `DO $tidemark$ BEGIN
+		IF NOT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE contype = 'f' AND confrelid = ` + quoteLiteral(name) + `::regclass AND conrelid <> confrelid) THEN TRUNCATE ` + name + `;
+		ELSIF pg_catalog.current_setting('session_replication_role') = 'replica' THEN DELETE FROM ` + name + `;
+		ELSE RAISE EXCEPTION 'other tables reference %, and the user may not set session_replication_role', ` + quoteLiteral(name) + `;
+		END IF; END $tidemark$`
 }
 
 // destinationSQL tells what an applier has to know of tables. Types whose values are
@@ -355,7 +374,7 @@ func (a *applier) know(ctx context.Context, g *tidemark.Group) error {
 // server tells a relation again and again, and what is prepared for it can be used on.
 func (a *applier) again(b *tidemark.Bound) *destination {
 	for x, d := range a.tables {
-		if x.Table == b.Table && x.Relation.ID == b.Relation.ID && x.Relation.Identity == b.Relation.Identity &&
+		if x.Table == b.Table && x.Relation.ID == b.Relation.ID && x.Relation.Identity == b.Relation.Identity && x.Loading == b.Loading &&
 			slices.Equal(x.Relation.Columns, b.Relation.Columns) && slices.Equal(x.Columns, b.Columns) {
 			d.bound = b
 			a.aliases++
@@ -476,7 +495,7 @@ func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value
 		if len(names) == 0 {
 			return "INSERT INTO " + table + " DEFAULT VALUES", nil
 		}
-		return "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ")" + overriding + " VALUES (" + strings.Join(places, ", ") + ")", args
+		return "INSERT INTO " + table + " (" + strings.Join(names, ", ") + ")" + overriding + " VALUES (" + strings.Join(places, ", ") + ")" + overwrite(b), args
 	case tidemark.UpdateChange:
 		if len(sets) == 0 {
 			return "", nil
@@ -487,6 +506,31 @@ func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value
 		return "UPDATE " + table + " SET " + strings.Join(sets, ", ") + " WHERE " + where, args
 	}
 	return "DELETE FROM " + table + " WHERE " + where, args
+}
+
+// overwrite is the end of an INSERT into a table that is loading.
+func overwrite(b *tidemark.Bound) string {
+	key := keyColumns(b, true)
+	if !b.Loading || key == nil {
+		return ""
+	}
+	var columns, sets []string
+	for i, at := range b.Columns {
+		if at < 0 || b.Table.Columns[at].Generated != "" {
+			continue
+		}
+		name := quoteIdent(b.Table.Columns[at].Name)
+		switch identity := b.Table.Columns[at].Identity; {
+		case slices.Contains(key, i):
+			columns = append(columns, name)
+		case identity == nil || !identity.Always:
+			sets = append(sets, name+" = excluded."+name)
+		}
+	}
+	if len(sets) == 0 {
+		return " ON CONFLICT (" + strings.Join(columns, ", ") + ") DO NOTHING"
+	}
+	return " ON CONFLICT (" + strings.Join(columns, ", ") + ") DO UPDATE SET " + strings.Join(sets, ", ")
 }
 
 // geometry reports whether column i of the relation is a geometry of MySQL, whose text is

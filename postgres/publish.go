@@ -61,6 +61,12 @@ func (e *Engine) makePublication(ctx context.Context, tx pgx.Tx, slot Slot, move
 			return e.failGrant(ctx, "create publication", slot.Publication, err, "CREATE ON DATABASE "+quoteIdent(e.cfg.Database))
 		}
 	}
+	return e.addTables(ctx, tx, slot, moves)
+}
+
+// addTables adds tables to a publication.
+func (e *Engine) addTables(ctx context.Context, tx pgx.Tx, slot Slot, moves []tidemark.Move) error {
+	name := quoteIdent(slot.Publication)
 	filters := make([]string, len(moves))
 	var plain []string
 	for i := range moves {
@@ -92,7 +98,12 @@ func (e *Engine) makePublication(ctx context.Context, tx pgx.Tx, slot Slot, move
 		return err
 	}
 	// The server tells its filters in words of its own, so ours are kept beside them.
+	var comment string
+	if err := tx.QueryRow(ctx, "SELECT coalesce(obj_description(oid, 'pg_publication'), '') FROM pg_publication WHERE pubname = $1", slot.Publication).Scan(&comment); err != nil {
+		return e.fail(ctx, "create publication", slot.Publication, err)
+	}
 	said := map[string]string{}
+	_ = json.Unmarshal([]byte(comment), &said) // a new one has none
 	for i := range moves {
 		if filters[i] != "" {
 			said[quoteTable(moves[i].From.TableID)] = filters[i]

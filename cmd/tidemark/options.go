@@ -59,14 +59,15 @@ type settings struct {
 	liveSpec                       job.LiveSpec
 	repairLog                      string
 	metrics                        string
+	noLoad                         bool
 }
 
 const (
 	onCopy   = "copy replicate apply"
 	onMoves  = "copy diff repair check replicate capture apply cutover"
-	onRuns   = "runs report status peek set"
-	onStream = "replicate capture apply cutover status exceptions peek diff repair set"
-	onAll    = "copy diff repair check replicate capture apply cutover runs report status exceptions peek set engines"
+	onRuns   = "runs report status peek set sub"
+	onStream = "replicate capture apply cutover status exceptions peek diff repair set sub"
+	onAll    = "copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines"
 )
 
 // options is the table. Adding a line here is all that a new option needs.
@@ -143,7 +144,7 @@ var options = []option{
 	{"apply-mode", "auto|transactional|batch", "auto", "Apply transactions one by one, or many as one with what they come to for each row; auto: in batches while there is much to catch up with. With --commit-order source, --ok-sqlstates, --conflict other than stop, or foreign keys whose work is not in the log, there are no batches; nor by auto with --commit-count.", "replicate cutover apply", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.stream.Apply.Mode = apply.Auto }, "transactional": func(s *settings) { s.stream.Apply.Mode = apply.Transactional },
 		"batch": func(s *settings) { s.stream.Apply.Mode = apply.Batch }})},
-	{"conflict", "stop|ignore|force", "stop", "What becomes of a change that the target does not fit (its row is there already, or is not there, or is not as the conflict rule wants it): stop; pass it over; or make the target's row what the source's is. The last two note it, see tidemark exceptions.", "replicate cutover apply", oneOf(tidemark.ConflictActions, func(s *settings) *tidemark.ConflictAction { return &s.stream.Conflict.Action })},
+	{"conflict", "stop|ignore|force|disable", "stop", "What becomes of a change that the target does not fit (its row is there already, or is not there, or is not as the conflict rule wants it): stop; pass it over; make the target's row what the source's is; or stop its table alone, see tidemark sub. All but the first note it, see tidemark exceptions.", "replicate cutover apply", oneOf(tidemark.ConflictActions, func(s *settings) *tidemark.ConflictAction { return &s.stream.Conflict.Action })},
 	{"conflict-rule", "key|changed|all", "key", "What of a row of the target has to be as the source's was before an update or a delete: what tells the row; also the columns that an update changes, which then writes no others; or all.", "replicate cutover capture apply", oneOf(tidemark.ConflictRules, func(s *settings) *tidemark.ConflictRule { return &s.stream.Conflict.Rule })},
 	{"ok-sqlstates", "list", "", "Errors of the target with these SQLSTATEs, parted by commas, are no end: the change is passed over and noted.", "replicate cutover apply", sqlStates},
 	{"capture-memory", "size", "32MB", "Memory for transactions that a PostgreSQL source sends before they are committed (those above its logical_decoding_work_mem); the largest go to files.", "replicate cutover capture", size(func(s *settings) *int64 { return &s.stream.CaptureMemory })},
@@ -169,6 +170,7 @@ var options = []option{
 	{"from", "text", "", "Begin without a copy: now, at a position of the log (LSN, FILE:OFFSET or GTID), or at a time (2026-11-21T10:00:00Z). PostgreSQL can look back only as far as a slot tidemark_NAME that is there already.", "replicate capture", point(func(s *settings) *job.Point { return &s.stream.From })},
 	{"until", "text", "never", "When to end: never; now, when the target has all that the source's log holds at the start; at a position (LSN, FILE:OFFSET or GTID); or before the first transaction that was committed later than a time (2026-11-21T10:00:00Z).", "replicate capture apply", point(func(s *settings) *job.Point { return &s.stream.Until })},
 	{"no-copy", "on/off", "off", "The target has all that the source has: only follow, from now on.", "replicate apply", onOff(func(s *settings) *bool { return &s.stream.NoCopy })},
+	{"no-load", "on/off", "off", "For sub start: the user loads the table, and says tidemark sub loaddone then.", "sub", onOff(func(s *settings) *bool { return &s.noLoad })},
 	{"bidirectional", "on/off", "off", "Do not send on what a stream has applied on the source: for two streams against each other.", "replicate cutover capture", onOff(func(s *settings) *bool { return &s.stream.BreakLoops })},
 	{"source-moved", "on/off", "off", "SOURCE is another server than before: a replica that has taken its place. The stream goes on there.", "replicate cutover capture", onOff(func(s *settings) *bool { return &s.stream.SourceMoved })},
 	{"anew", "on/off", "off", "Forget an earlier stream of that name on both sides, and copy again (see --prep).", "replicate capture apply", onOff(func(s *settings) *bool { return &s.stream.Anew })},

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"sync"
 	"time"
 
@@ -92,6 +93,10 @@ func (w *quiet) Event(e job.Event) {
 		fmt.Fprintf(w.errOut, "changed: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "mode":
 		fmt.Fprintln(w.errOut, e.Text)
+	case e.Kind == "stopped":
+		fmt.Fprintf(w.errOut, "stopped: %s: %s\n", e.Object, strings.TrimPrefix(e.Error+". "+e.Text, ". "))
+	case e.Kind == "loaded" || e.Kind == "active":
+		fmt.Fprintf(w.errOut, "%s: %s\n", e.Object, e.Text)
 	case e.Kind == "wait":
 		fmt.Fprintf(w.errOut, "waiting: %s: %s\n", e.Object, e.Text)
 	case e.Kind == "object" && e.Error != "":

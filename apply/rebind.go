@@ -1,0 +1,71 @@
+package apply
+
+import (
+	"encoding/binary"
+	"maps"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Rebind binds all relations anew from the next transaction on: Bind would give another
+// answer now.
+func (r *Run) Rebind() { r.rebind.Store(true) }
+
+// refresh does what Rebind has asked for.
+func (b *browser) refresh() {
+	if !b.rebind.Swap(false) {
+		return
+	}
+	for id := range b.told {
+		b.unbound[id] = true
+	}
+}
+
+// bindFor binds the relations of a change, if they were told since they were bound. That is
+// not done when they are told: before a place that is on the target already, a table may
+// have had another form than it has there by now.
+func (b *browser) bindFor(message []byte, fresh *bool) error {
+	if len(b.unbound) == 0 {
+		return nil
+	}
+	if tidemark.ChangeKind(message[0]) == tidemark.TruncateChange {
+		t, err := tidemark.ParseTruncation(message[1:])
+		if err != nil {
+			return err
+		}
+		for _, id := range t.Tables {
+			if err := b.bindOne(id, fresh); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if len(message) < 5 {
+		return nil // whoever takes it apart says so
+	}
+	return b.bindOne(binary.BigEndian.Uint32(message[1:]), fresh)
+}
+
+// bindOne binds a relation. Maps are made anew, once for a piece of a transaction.
+func (b *browser) bindOne(id uint32, fresh *bool) error {
+	if !b.unbound[id] {
+		return nil
+	}
+	delete(b.unbound, id)
+	bound, err := b.opt.Bind(b.told[id])
+	if err != nil {
+		return err
+	}
+	if b.bindings[id].same(bound) && !b.isOff(bound.Table.TableID) {
+		return nil // servers tell it again and again
+	}
+	if !*fresh {
+		b.bounds, b.bindings, *fresh = maps.Clone(b.bounds), maps.Clone(b.bindings), true
+	}
+	delete(b.bounds, id)
+	delete(b.bindings, id)
+	if bound != nil {
+		b.bounds[id], b.bindings[id] = &bound.Bound, bound
+	}
+	return nil
+}

@@ -1,0 +1,411 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Chunker is a Source whose tables can be read piece by piece while it is followed.
+type Chunker interface {
+	// Publish lets a stream that is held have the changes of one more move's table. Those
+	// that Chunk does not see afterwards are in the stream.
+	Publish(ctx context.Context, stream string, m *tidemark.Move) error
+	// Chunk reads rows of a move's table, as the stream would tell them, from a key on, that
+	// row included; nil: from the first row. It stops at so many rows, or when they take so
+	// many bytes.
+	Chunk(ctx context.Context, stream string, m *tidemark.Move, from []string, rows int, bytes int64) (*tidemark.Chunk, error)
+	// Mark finds a place in the log, above another one, behind all that Chunk has seen.
+	Mark(ctx context.Context, above uint64) (tidemark.LogMark, error)
+}
+
+// A Feed is a Stream into which chunks of tables are put that are read beside it.
+//
+// A chunk is read at some moment between two places of the stream: Record begins, and
+// behind the Mark that was made after the reading the chunk is given away. What the
+// stream has told of the table in between is laid over the rows, in order. Each change
+// says what it makes of the columns that it tells; so, wherever the reading was among
+// them, the rows come to what the table had at the Mark. Whoever applies the stream has
+// thus, at every place of it, some rows of the table, each as it was there: no value of a
+// unique key is there twice that the source has not twice.
+//
+// Of a row that is not there yet an update tells too little: it is passed over, and the
+// row's own chunk has it. Only where such an update has moved the row, from keys that are
+// still to be read to those that were, no chunk would: its new key is told to Moved, and
+// has to be read again.
+type Feed struct {
+	Stream
+	// Tables are those that are being loaded, with the columns of their primary keys, and
+	// Moved hears the new keys of rows; both are set before Run.
+	Tables map[tidemark.TableID][]string
+	Moved  func(ctx context.Context, table tidemark.TableID, key map[string]string) error
+
+	mu        sync.Mutex
+	emit      func(*tidemark.Tx) error
+	inside    bool // a transaction
+	relations map[uint32]*tidemark.Relation
+	recent    []uint32 // XIDs of the last transactions, in a ring
+	next      int
+	window    *window
+	offer     *offer
+}
+
+// A window is what the stream has told of a table since it was begun.
+type window struct {
+	table   tidemark.TableID
+	changes [][]byte // messages
+	names   [][]string
+	bytes   int
+	spoiled bool // too much for memory
+}
+
+// An offer is a chunk that waits for its place.
+type offer struct {
+	mark  tidemark.LogMark
+	chunk *tidemark.Chunk
+	empty bool // the table, first
+	done  chan error
+}
+
+// ErrAgain says that a chunk has to be read again.
+var ErrAgain = errors.New("the chunk is of no use")
+
+const (
+	recentN   = 8192
+	maxWindow = 32 << 20
+)
+
+// Run gives the stream's transactions, and the chunks between them.
+func (f *Feed) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
+	if len(f.Tables) == 0 {
+		return f.Stream.Run(ctx, emit)
+	}
+	f.mu.Lock()
+	f.emit, f.relations = emit, map[uint32]*tidemark.Relation{}
+	f.mu.Unlock()
+	ctx, stop := context.WithCancelCause(ctx)
+	var wg sync.WaitGroup
+	wg.Go(func() { f.idle(ctx, stop) })
+	err := f.Stream.Run(ctx, func(tx *tidemark.Tx) error { return f.take(ctx, tx) })
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	stop(nil)
+	wg.Wait()
+	return err
+}
+
+// idle gives chunks away where no transaction comes.
+func (f *Feed) idle(ctx context.Context, stop context.CancelCauseFunc) {
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		f.mu.Lock()
+		var err error
+		if f.offer != nil && !f.inside && f.Seen() >= f.offer.mark.From {
+			err = f.give()
+		}
+		f.mu.Unlock()
+		if err != nil {
+			stop(err)
+			return
+		}
+	}
+}
+
+// take looks at a transaction, or a piece of one, and hands it on.
+func (f *Feed) take(ctx context.Context, tx *tidemark.Tx) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.offer != nil && !f.inside && tx.Place >= f.offer.mark.From {
+		if err := f.give(); err != nil {
+			return err
+		}
+	}
+	if err := f.look(ctx, tx); err != nil {
+		return err
+	}
+	f.inside = tx.More
+	if !tx.More && tx.XID != 0 {
+		if len(f.recent) < recentN {
+			f.recent = append(f.recent, 0)
+		}
+		f.recent[f.next%recentN] = tx.XID
+		f.next++
+	}
+	return f.emit(tx)
+}
+
+// look takes note of what a transaction tells of the tables that are loaded.
+func (f *Feed) look(ctx context.Context, tx *tidemark.Tx) error {
+	for rest := tx.Changes; len(rest) > 0; {
+		c, next, err := tidemark.NextChange(rest)
+		if err != nil {
+			return err
+		}
+		message := rest[4 : len(rest)-len(next)]
+		rest = next
+		switch c.Kind {
+		case tidemark.RelationChange:
+			r, err := tidemark.ParseRelation(c.Body)
+			if err != nil {
+				return err
+			}
+			delete(f.relations, r.ID)
+			if f.Tables[r.Table] != nil {
+				f.relations[r.ID] = &r
+			}
+		case tidemark.TruncateChange:
+			t, err := tidemark.ParseTruncation(c.Body)
+			if err != nil {
+				return err
+			}
+			for _, id := range t.Tables {
+				if r := f.relations[id]; r != nil {
+					f.note(r, message)
+				}
+			}
+		case tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange:
+			r := f.relations[c.Table]
+			if r == nil {
+				continue
+			}
+			f.note(r, message)
+			if key := f.movedKey(r, c); key != nil {
+				if err := f.Moved(ctx, r.Table, key); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// note keeps a change for the window.
+func (f *Feed) note(r *tidemark.Relation, message []byte) {
+	w := f.window
+	if w == nil || w.table != r.Table || w.spoiled {
+		return
+	}
+	if w.bytes += len(message); w.bytes > maxWindow {
+		w.spoiled, w.changes = true, nil
+		return
+	}
+	w.changes, w.names = append(w.changes, slices.Clone(message)), append(w.names, names(r))
+}
+
+func names(r *tidemark.Relation) []string {
+	out := make([]string, len(r.Columns))
+	for i, c := range r.Columns {
+		out[i] = c.Name
+	}
+	return out
+}
+
+// movedKey gives the new key of a row that was moved by an update which does not tell all
+// of it.
+func (f *Feed) movedKey(r *tidemark.Relation, c tidemark.Change) map[string]string {
+	if c.Kind != tidemark.UpdateChange || c.Old == nil {
+		return nil
+	}
+	vals, olds := c.New.Values(nil), c.Old.Values(nil)
+	partial, moved, key := false, false, map[string]string{}
+	for i, v := range vals {
+		partial = partial || v.Kind == tidemark.UnchangedValue
+		if i >= len(r.Columns) || i >= len(olds) || !r.Columns[i].Key || r.Identity == 'f' && !slices.Contains(f.Tables[r.Table], r.Columns[i].Name) {
+			continue
+		}
+		if v.Kind == tidemark.UnchangedValue {
+			v = olds[i]
+		}
+		moved = moved || string(v.Data) != string(olds[i].Data)
+		key[r.Columns[i].Name] = string(v.Data)
+	}
+	if !partial || !moved {
+		return nil
+	}
+	return key
+}
+
+// Record begins to keep what the stream tells of a table. It gives the transactions that
+// the stream gave last.
+func (f *Feed) Record(ctx context.Context, table tidemark.TableID) ([]uint32, error) {
+	for {
+		f.mu.Lock()
+		if !f.inside && f.emit != nil {
+			break
+		}
+		f.mu.Unlock()
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+	defer f.mu.Unlock()
+	f.window = &window{table: table}
+	return slices.Clone(f.recent), nil
+}
+
+// Put gives a chunk away at a place that mark finds, of which the stream has given nothing
+// yet, and waits until that is done. With empty the table is emptied there instead.
+// ErrAgain: what the stream has told meanwhile cannot be laid over it.
+func (f *Feed) Put(ctx context.Context, chunk *tidemark.Chunk, empty bool, mark func() (tidemark.LogMark, error)) (place uint64, err error) {
+	o := &offer{chunk: chunk, empty: empty, done: make(chan error, 1)}
+	f.mu.Lock() // so that the stream cannot pass the place
+	o.mark, err = mark()
+	if err == nil {
+		f.offer = o
+	}
+	f.mu.Unlock()
+	if err != nil {
+		return 0, err
+	}
+	select {
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	case err := <-o.done:
+		return o.mark.Place, err
+	}
+}
+
+// give gives the chunk away that waits. The lock is held.
+func (f *Feed) give() error {
+	o, w := f.offer, f.window
+	f.offer, f.window = nil, nil
+	var rows []tidemark.Tuple
+	if !o.empty {
+		var ok bool
+		if rows, ok = w.over(o.chunk); !ok {
+			o.done <- ErrAgain
+			return nil
+		}
+	}
+	for _, tx := range o.pieces(rows) {
+		if err := f.emit(tx); err != nil {
+			return err
+		}
+	}
+	o.done <- nil
+	return nil
+}
+
+// pieces makes a transaction of a chunk's rows.
+func (o *offer) pieces(rows []tidemark.Tuple) (out []*tidemark.Tx) {
+	now := time.Now()
+	begin := func() *tidemark.Tx {
+		return &tidemark.Tx{Place: o.mark.Place, Time: now, Origin: ""}
+	}
+	rel := &o.chunk.Relation
+	tx := begin()
+	if o.empty {
+		m := tidemark.LogicalMessage{Transactional: true, LSN: o.mark.Place, Prefix: tidemark.LoadPrefix, Data: []byte(rel.Table.String())}
+		tx.Changes = tidemark.AppendChange(tx.Changes, m.Append(nil))
+	}
+	tx.Changes = tidemark.AppendChange(tx.Changes, rel.Append(nil))
+	if o.empty {
+		tx.Changes = tidemark.AppendChange(tx.Changes, tidemark.Truncation{Tables: []uint32{rel.ID}}.Append(nil))
+	}
+	var m []byte
+	for _, row := range rows {
+		if row == nil {
+			continue
+		}
+		if len(tx.Changes) >= tidemark.PieceSize {
+			tx.More = true
+			out = append(out, tx)
+			tx = begin()
+		}
+		m = tidemark.AppendInsert(m[:0], rel.ID, row)
+		tx.Changes = tidemark.AppendChange(tx.Changes, m)
+		tx.Rows++
+	}
+	tx.End = o.mark.Place + 1
+	return append(out, tx)
+}
+
+// over lays what the stream has told over a chunk's rows; those that are gone are nil.
+// Inserts it has told as a whole, and whoever applies it has them. It is false where the
+// table was altered meanwhile, or too much was told.
+func (w *window) over(chunk *tidemark.Chunk) ([]tidemark.Tuple, bool) {
+	if w == nil || w.spoiled {
+		return nil, false
+	}
+	rows := chunk.Rows
+	if len(w.changes) == 0 {
+		return rows, true
+	}
+	columns, at := names(&chunk.Relation), make(map[string]int, len(rows))
+	for i, row := range rows {
+		at[keyText(chunk.Key, row)] = i
+	}
+	for i, message := range w.changes {
+		if !slices.Equal(w.names[i], columns) {
+			return nil, false
+		}
+		c, err := tidemark.ParseChange(message)
+		if err != nil {
+			return nil, false
+		}
+		switch {
+		case c.Kind == tidemark.TruncateChange:
+			clear(rows)
+		case c.Kind == tidemark.DeleteChange:
+			drop(rows, at, keyText(chunk.Key, c.Old))
+		case c.Kind == tidemark.InsertChange:
+			drop(rows, at, keyText(chunk.Key, c.New))
+		default:
+			is := c.New
+			if c.Old != nil {
+				is = overlay(c.Old, c.New) // a key that is out of line may not be told again
+			}
+			key := keyText(chunk.Key, is)
+			if c.Old != nil && keyText(chunk.Key, c.Old) != key {
+				drop(rows, at, keyText(chunk.Key, c.Old))
+				drop(rows, at, key)
+			} else if k, ok := at[key]; ok && rows[k] != nil {
+				rows[k] = overlay(rows[k], c.New)
+			}
+		}
+	}
+	return rows, true
+}
+
+func drop(rows []tidemark.Tuple, at map[string]int, key string) {
+	if k, ok := at[key]; ok {
+		rows[k] = nil
+	}
+}
+
+// keyText is a row's key as one text.
+func keyText(key []int, row tidemark.Tuple) string {
+	vals := row.Values(nil)
+	var out []byte
+	for _, i := range key {
+		if i < len(vals) {
+			out = append(append(out, vals[i].Kind), vals[i].Data...)
+			out = append(out, 0)
+		}
+	}
+	return string(out)
+}
+
+// overlay sets the values of a row that an update tells.
+func overlay(row, told tidemark.Tuple) tidemark.Tuple {
+	vals, news := row.Values(nil), told.Values(nil)
+	for i := range vals {
+		if i < len(news) && news[i].Kind != tidemark.UnchangedValue {
+			vals[i] = news[i]
+		}
+	}
+	return tidemark.AppendTuple(nil, vals)
+}

@@ -1,0 +1,182 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// TestTablesStop changes tables in ways that a stream does not tell: each stops by itself,
+// with what to do, and the others flow. Loaded anew, all are equal again.
+func TestTablesStop(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name     string
+		src, dst func(*testing.T) *testdb.Server
+		mend     string // on the target
+	}{
+		{"postgres to postgres", pg15, pg15, "ALTER TABLE b DROP COLUMN x; ALTER TABLE c ALTER n TYPE bigint; ALTER TABLE d RENAME TO e"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := x.src(t).NewDatabase(t, "src"), x.dst(t).NewDatabase(t, "dst"), streamName()
+			for _, table := range []string{"a", "b", "c", "d", "f"} {
+				testdb.Query(t, src, "CREATE TABLE "+table+" (id int PRIMARY KEY, n int, x int)")
+				testdb.Query(t, src, "INSERT INTO "+table+" VALUES (1, 1, 1), (2, 2, 2), (3, 3, 3)")
+			}
+			args := []string{"replicate", src, dst, "--name", name, "--until", "now"}
+			sub := func(given ...string) outcome {
+				t.Helper()
+				return must(t, append(append([]string{"sub"}, given...), "--name", name)...)
+			}
+			change := func(tables ...string) {
+				t.Helper()
+				for _, table := range tables {
+					testdb.Query(t, src, "UPDATE "+table+" SET n = n + 1 WHERE id = 1")
+					testdb.Query(t, src, "DELETE FROM "+table+" WHERE id = 2")
+				}
+			}
+			states := func(want string) {
+				t.Helper()
+				var got []string
+				for line := range strings.Lines(sub().out) {
+					if f := strings.Fields(line); f[0] != "TABLE" {
+						got = append(got, f[0][strings.IndexByte(f[0], '.')+1:]+" "+f[1])
+					}
+				}
+				if strings.Join(got, ", ") != want {
+					t.Errorf("the tables are %s, want %s", strings.Join(got, ", "), want)
+				}
+			}
+			must(t, args...)
+			states("a active, b active, c active, d active, f active")
+			change("a", "b", "c", "d", "f")
+			must(t, args...)
+			sub("stop", "a")
+			testdb.Query(t, src, "ALTER TABLE b DROP COLUMN x")
+			testdb.Query(t, src, "ALTER TABLE c ALTER n TYPE bigint")
+			testdb.Query(t, src, "ALTER TABLE d RENAME TO e")
+			testdb.Query(t, src, "CREATE TABLE g (id int PRIMARY KEY, n int, x int)")
+			change("a", "b", "c", "e", "f")
+			o := must(t, args...)
+			for _, text := range []string{"b: has no column x any more", "c: its column n is of another type than before", "d: is not on the source any more", "a: is stopped, and its changes are passed over: stopped by hand"} {
+				if !strings.Contains(o.out+o.errOut, text) {
+					t.Errorf("no %q in\n%s%s", text, o.errOut, o.out)
+				}
+			}
+			states("a stopped, b stopped, c stopped, d stopped, f active")
+			if n := testdb.Query(t, dst, "SELECT n FROM a WHERE id = 1"); n != "2" {
+				t.Errorf("a stopped table has changed: %s", n)
+			}
+			must(t, "diff", src, dst, "--include", "*.f")
+			testdb.Query(t, dst, x.mend)
+			for _, table := range []string{"a", "b", "c"} {
+				sub("reload", table)
+			}
+			sub("start", "e")
+			sub("start", "g")
+			change("a", "b", "c", "e", "f")
+			testdb.Query(t, src, "INSERT INTO g VALUES (7, 7, 7)")
+			must(t, args...)
+			states("a active, b active, c active, d stopped, e active, f active, g active")
+			must(t, "diff", src, dst)
+			testdb.Query(t, src, "UPDATE g SET n = 8; UPDATE e SET n = 8; INSERT INTO a VALUES (9, 9, 9)")
+			must(t, args...)
+			must(t, "diff", src, dst)
+			must(t, append(args[:5:5], "--remove")...)
+		})
+	}
+}
+
+// TestReload loads a table anew while it is written to, and everything else too, and the
+// process is killed on the way. Its rows change their keys, exchange unique values, are
+// deleted, and have values out of line that the log does not tell.
+func TestReload(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name     string
+		src, dst func(*testing.T) *testdb.Server
+		queue    string
+	}{
+		{"postgres to postgres", pg15, pg15, "direct"},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := x.src(t).NewDatabase(t, "src"), x.dst(t).NewDatabase(t, "dst"), streamName()
+			testdb.Query(t, src, "CREATE TABLE item (id int PRIMARY KEY, u int UNIQUE, n int NOT NULL, big text)")
+			testdb.Query(t, src, "CREATE TABLE other (id int PRIMARY KEY, n int NOT NULL)")
+			testdb.Query(t, src, "INSERT INTO other VALUES (1, 0)")
+			const rows = 30_000
+			for from := 0; from < rows; from += 1000 {
+				var sql strings.Builder
+				for i := from; i < from+1000; i++ {
+					fmt.Fprintf(&sql, ",(%d,%d,0,'%s')", 2*i, i, strings.Repeat(fmt.Sprint(i%10), []int{10, 3000}[i%50/49]))
+				}
+				testdb.Query(t, src, "INSERT INTO item VALUES "+sql.String()[1:])
+			}
+			if strings.HasPrefix(src, "postgres") {
+				testdb.Query(t, src, "ALTER TABLE item ALTER big SET STORAGE EXTERNAL; UPDATE item SET big = big || 'x'")
+			}
+			args := []string{"replicate", src, dst, "--name", name, "--monitor-interval", "1s", "--queue", x.queue}
+			must(t, append(args, "--until", "now")...)
+			testdb.Query(t, dst, "DELETE FROM item WHERE id % 3 = 0")
+			seed := rand.Uint64()
+			t.Logf("seed %d", seed)
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			for i := range 3 {
+				wg.Go(func() { churn(src, seed+uint64(i), rows, stop) })
+			}
+			must(t, "sub", "reload", "item", "--name", name)
+			rnd := rand.New(rand.NewPCG(seed, 7))
+			var errOut bytes.Buffer
+			for range 4 {
+				cmd := process(t, args...)
+				cmd.Stderr = &errOut
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				time.Sleep(time.Duration(700+rnd.IntN(1000)) * time.Millisecond)
+				_ = cmd.Process.Kill()
+				_ = cmd.Wait() // it is only wanted gone
+			}
+			close(stop)
+			wg.Wait()
+			o := must(t, append(args, "--until", "now")...)
+			t.Log(errOut.String(), o.errOut)
+			if o := must(t, "sub", "--name", name); strings.Contains(o.out, "loading") || strings.Contains(o.out, "stopped") {
+				t.Errorf("the table is not loaded:\n%s", o.out)
+			}
+			must(t, "diff", src, dst)
+			must(t, append(args[:5:5], "--remove")...)
+		})
+	}
+}
+
+// churn changes items until stop is closed.
+func churn(url string, seed uint64, rows int, stop chan struct{}) {
+	rnd := rand.New(rand.NewPCG(seed, 3))
+	for n := 0; ; n++ {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		a, b := rnd.IntN(2*rows), rnd.IntN(2*rows)
+		sql := []string{
+			fmt.Sprintf("UPDATE item SET n = n + 1 WHERE id BETWEEN %d AND %d", a, a+20),
+			fmt.Sprintf("UPDATE item SET id = %d WHERE id = %d", b, a),
+			fmt.Sprintf("DELETE FROM item WHERE id = %d", a),
+			fmt.Sprintf("INSERT INTO item VALUES (%d, NULL, 5, 'new')", a),
+			fmt.Sprintf("UPDATE item SET u = NULL WHERE id = %d; UPDATE item SET u = %d WHERE id = %d", a, a/2, b),
+			"UPDATE other SET n = n + 1",
+		}[rnd.IntN(6)]
+		_, _ = testdb.TryQuery(url, "BEGIN; "+sql+"; COMMIT")
+	}
+}

@@ -1,0 +1,367 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/catalog"
+)
+
+const (
+	chunkRows  = 10_000
+	chunkBytes = 4 << 20
+)
+
+// A reload loads tables of a stream beside it, one after the other.
+type reload struct {
+	r    *replicating
+	subs *subscriptions
+	from capture.Chunker
+	// moves are of the tables that are loaded; keyed says which have a primary key on the
+	// target.
+	moves map[tidemark.TableID]*tidemark.Move
+	keyed map[tidemark.TableID]bool
+
+	feed *capture.Feed
+	run  *apply.Run
+	rows int // of the next chunk
+}
+
+// loads gives the tables that are to be loaded, in the order of their names.
+func (s *subscriptions) loads() (out []tidemark.TableID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, t := range s.of {
+		if t.State == catalog.TableLoading && !loadOf(t).Manual {
+			out = append(out, id)
+		}
+	}
+	slices.SortFunc(out, func(a, b tidemark.TableID) int { return compareText(a.String(), b.String()) })
+	return out
+}
+
+func compareText(a, b string) int {
+	switch {
+	case a < b:
+		return -1
+	case a > b:
+		return 1
+	}
+	return 0
+}
+
+// loading says whether a table does not have all its rows yet.
+func (s *subscriptions) loading(id tidemark.TableID) bool { return s.state(id) == catalog.TableLoading }
+
+// loadOf reads how far a table is loaded.
+func loadOf(t *catalog.StreamTable) (l tableLoad) {
+	if t.Load != nil {
+		_ = json.Unmarshal(t.Load, &l) // we have written it; from its beginning, at worst
+	}
+	return l
+}
+
+// goOnFrom gives the place from which the source's log is asked for: where it is one of
+// ours, the one before it at which an event begins.
+func (s *subscriptions) goOnFrom(place uint64) uint64 {
+	for _, t := range s.of {
+		for _, m := range loadOf(t).Marks {
+			if place > m.From && place <= m.Place+1 {
+				return m.From
+			}
+		}
+	}
+	return place
+}
+
+// reload prepares to load tables in a session that does both halves of a stream; in others
+// there is nothing to load.
+func (r *replicating) reload(s *sampler) *reload {
+	subs, b := r.subs, r.binder
+	l := &reload{r: r, subs: subs, run: s.run, rows: 100, moves: map[tidemark.TableID]*tidemark.Move{}, keyed: map[tidemark.TableID]bool{},
+		feed: &capture.Feed{Stream: s.hose.stream, Tables: map[tidemark.TableID][]string{}}}
+	l.from, _ = r.src.(capture.Chunker)
+	if r.spec.Half != Whole {
+		return l
+	}
+	for _, id := range subs.loads() {
+		if m := b.moves[id]; m != nil {
+			there := b.tables[clipID(r.tgt, m.To.TableID)]
+			l.moves[id], l.keyed[id] = m, there != nil && there.Key != nil
+			l.feed.Tables[id] = []string{}
+			if m.From.Key != nil {
+				l.feed.Tables[id] = m.From.Key.Columns()
+			}
+		}
+	}
+	l.feed.Moved = func(ctx context.Context, id tidemark.TableID, key map[string]string) error {
+		return l.note(ctx, id, func(t *tableLoad) { t.Again = append(t.Again, key) })
+	}
+	return l
+}
+
+// note keeps how far a table is loaded.
+func (l *reload) note(ctx context.Context, id tidemark.TableID, do func(*tableLoad)) error {
+	return l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
+		if t.State != catalog.TableLoading {
+			return errAnew // somebody has stopped it
+		}
+		x := loadOf(t)
+		do(&x)
+		t.Load = x.text()
+		return nil
+	})
+}
+
+// all loads all tables. One that cannot be loaded is stopped.
+func (l *reload) all(ctx context.Context, stop context.CancelCauseFunc) {
+	for _, id := range l.subs.loads() {
+		err := l.one(ctx, id)
+		switch {
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, errAnew):
+			return // whoever attends the catalogue sees it too
+		case err != nil && !l.r.passes(err):
+			if err = l.subs.stop(ctx, id, err); err == nil {
+				l.run.Rebind()
+			}
+		}
+		if err != nil {
+			stop(err)
+			return
+		}
+	}
+}
+
+// one loads one table, from where it was loaded up to.
+func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
+	m := l.moves[id]
+	switch {
+	case m == nil || l.subs.state(id) != catalog.TableLoading:
+		return nil // it was stopped meanwhile
+	case l.from == nil:
+		return tidemark.Errorf(tidemark.Unsupported, "load", id.String(), "cannot be loaded beside the stream from "+l.r.src.Name(), "Load it yourself: tidemark sub start "+id.String()+" --no-load")
+	case !l.keyed[id]:
+		return tidemark.Errorf(tidemark.Unsupported, "load", id.String(), "has no primary key on the target, which tells rows that are there from those that are not", "Give it one, or load it yourself: tidemark sub start "+id.String()+" --no-load")
+	}
+	began := time.Now()
+	x := l.progress(id)
+	if !x.Begun {
+		if err := l.begin(ctx, id, m); err != nil {
+			return err
+		}
+	}
+	for whole := false; !whole; {
+		var err error
+		if whole, err = l.chunk(ctx, id, m, l.progress(id).Key, l.rows, true); err != nil {
+			return err
+		}
+	}
+	for again := l.progress(id).Again; len(again) > 0; again = l.progress(id).Again {
+		for _, row := range again {
+			if err := l.row(ctx, id, m, row); err != nil {
+				return err
+			}
+		}
+		if err := l.note(ctx, id, func(t *tableLoad) { t.Again = t.Again[len(again):] }); err != nil {
+			return err
+		}
+	}
+	rows := l.progress(id).Rows
+	err := l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
+		if t.State != catalog.TableLoading {
+			return errAnew
+		}
+		t.State, t.Since = catalog.TableActive, l.r.env.now()
+		return nil
+	})
+	if err == nil {
+		l.run.Rebind()
+		l.r.env.Watch.Event(Event{Time: l.r.env.now(), Kind: "state", Object: "table " + id.String(), Text: "loaded", Rows: rows, Seconds: time.Since(began).Seconds()})
+	}
+	return err
+}
+
+// progress gives how far a table is loaded.
+func (l *reload) progress(id tidemark.TableID) tableLoad {
+	l.subs.mu.Lock()
+	defer l.subs.mu.Unlock()
+	return loadOf(l.subs.of[id])
+}
+
+// begin lets the stream have the table, and empties the target's.
+func (l *reload) begin(ctx context.Context, id tidemark.TableID, m *tidemark.Move) error {
+	if err := l.from.Publish(ctx, l.r.spec.Name, m); err != nil {
+		return err
+	}
+	if _, err := l.feed.Record(ctx, id); err != nil {
+		return err
+	}
+	c, err := l.read(ctx, m, nil, 1)
+	if err != nil {
+		return err
+	}
+	if err := l.put(ctx, id, c, true); err != nil {
+		return err
+	}
+	return l.note(ctx, id, func(t *tableLoad) { t.Begun = true })
+}
+
+// chunk loads some rows, and says whether they were the last.
+func (l *reload) chunk(ctx context.Context, id tidemark.TableID, m *tidemark.Move, from []string, rows int, onward bool) (whole bool, err error) {
+	for {
+		recent, err := l.feed.Record(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		c, err := l.read(ctx, m, from, rows)
+		if err != nil {
+			return false, err
+		}
+		if c.Sees != nil && slices.ContainsFunc(recent, func(xid uint32) bool { return !c.Sees(xid) }) {
+			if err := sleep(ctx, 5*time.Millisecond); err != nil {
+				return false, err
+			}
+			continue
+		}
+		n := len(c.Rows)
+		size := 0
+		for _, row := range c.Rows {
+			size += len(row)
+		}
+		switch err = l.put(ctx, id, c, false); {
+		case errors.Is(err, capture.ErrAgain):
+			rows = max(rows/2, 2)
+			l.rows = rows
+			continue
+		case err != nil:
+			return false, err
+		case !onward:
+			return true, nil
+		}
+		l.rows = min(4*l.rows, chunkRows, max(chunkBytes/max(size/max(n, 1), 1), 2))
+		return c.Whole, l.note(ctx, id, func(t *tableLoad) {
+			if c.Last != nil {
+				t.Key = c.Last
+			}
+			t.Rows += int64(n)
+			if from != nil && n > 0 {
+				t.Rows-- // the row that was the last of the chunk before
+			}
+		})
+	}
+}
+
+// read reads a chunk, again if what went wrong may pass.
+func (l *reload) read(ctx context.Context, m *tidemark.Move, from []string, rows int) (*tidemark.Chunk, error) {
+	for try := 1; ; try++ {
+		c, err := l.from.Chunk(ctx, l.r.spec.Name, m, from, rows, chunkBytes)
+		if err == nil || tidemark.KindOf(err) != tidemark.Transient || try == 5 {
+			return c, err
+		}
+		if err := sleep(ctx, time.Duration(try)*100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// row loads the row of a key once more, if it is there; the next one otherwise, which does
+// no harm.
+func (l *reload) row(ctx context.Context, id tidemark.TableID, m *tidemark.Move, key map[string]string) error {
+	c, err := l.read(ctx, m, nil, 1)
+	if err != nil {
+		return err
+	}
+	var from []string
+	for _, i := range c.Key {
+		from = append(from, key[c.Relation.Columns[i].Name])
+	}
+	_, err = l.chunk(ctx, id, m, from, 1, false)
+	return err
+}
+
+// put gives a chunk into the stream, and waits until it is on the target.
+func (l *reload) put(ctx context.Context, id tidemark.TableID, c *tidemark.Chunk, empty bool) error {
+	place, err := l.feed.Put(ctx, c, empty, func() (tidemark.LogMark, error) {
+		mark, err := l.from.Mark(ctx, l.subs.lastMark())
+		if err != nil {
+			return mark, err
+		}
+		// Before it can be the target's progress: the log may have to be asked for from there.
+		return mark, l.note(ctx, id, func(t *tableLoad) {
+			t.Marks = append(t.Marks, mark)
+			t.Marks = t.Marks[max(len(t.Marks)-3, 0):]
+		})
+	})
+	for err == nil && l.run.Low() < place {
+		err = sleep(ctx, 2*time.Millisecond)
+	}
+	return err
+}
+
+// lastMark is the last place that a chunk was given.
+func (s *subscriptions) lastMark() (place uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for t := range maps.Values(s.of) {
+		for _, m := range loadOf(t).Marks {
+			place = max(place, m.Place)
+		}
+	}
+	return place
+}
+
+// make makes a table that the target has not, with its keys and indexes, as a copy does.
+func (b *binder) make(ctx context.Context, m *tidemark.Move) error {
+	db, moves, err := b.r.mapped(ctx, func(id tidemark.TableID) bool { return id == m.From.TableID })
+	if err != nil {
+		return err
+	}
+	objects, _ := b.r.tgt.Render(db, moves)
+	of := map[string]*tidemark.Object{}
+	for i := range objects {
+		of[objects[i].ID] = &objects[i]
+	}
+	made := map[string]bool{}
+	var need func(o *tidemark.Object) error
+	need = func(o *tidemark.Object) error {
+		if made[o.ID] {
+			return nil
+		}
+		made[o.ID] = true
+		for _, id := range append(slices.Clone(o.Depends), o.After...) {
+			if d := of[id]; d != nil && (slices.Contains(o.Depends, id) || made[id]) {
+				if err := need(d); err != nil {
+					return err
+				}
+			}
+		}
+		err := b.r.tgt.Exec(ctx, 0, o.SQL)
+		if tidemark.KindOf(err) == tidemark.Exists {
+			return nil
+		}
+		return err
+	}
+	to := m.To.TableID
+	for _, phase := range []tidemark.Phase{tidemark.BeforeRows, tidemark.AfterTable, tidemark.AfterRows} {
+		for i := range objects {
+			o := &objects[i]
+			if o.Phase != phase || o.Table != to && o.Table != m.From.TableID || o.Kind == "sequence value" || o.Kind == "statistics" {
+				continue
+			}
+			if err := need(o); err != nil {
+				return err
+			}
+		}
+	}
+	b.r.env.Watch.Event(Event{Time: b.r.env.now(), Kind: "ddl", Object: to.String(), Text: "made"})
+	return b.look()
+}

@@ -1,0 +1,404 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/catalog"
+)
+
+// Tables of a stream are active, loading or stopped. The catalogue says which, so that it
+// outlives the process; commands write it there, and the process that replicates looks
+// every second.
+
+// errAnew ends a session that has to begin anew, with other tables.
+var errAnew = errors.New("the stream's tables have changed")
+
+// subscriptions are the tables of a stream, as one session sees them.
+type subscriptions struct {
+	r  *replicating
+	mu sync.Mutex
+	of map[tidemark.TableID]*catalog.StreamTable
+	// begun are those among the loading ones whose load has begun where the stream is
+	// applied. What comes before that is of the table as it was before.
+	begun map[string]bool
+}
+
+// subscribe reads the stream's tables, which are all of moves where it has none yet, and
+// gives the moves of those whose changes are applied. One that is not on the source any
+// more is stopped.
+func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]tidemark.Move, error) {
+	s := &subscriptions{r: r, of: map[tidemark.TableID]*catalog.StreamTable{}, begun: map[string]bool{}}
+	known, err := r.env.Catalog.StreamTables(ctx, r.record())
+	if err != nil {
+		return nil, err
+	}
+	for i := range known {
+		s.of[known[i].Table] = &known[i]
+		if l := loadOf(&known[i]); known[i].State == catalog.TableLoading && (l.Begun || l.Manual) {
+			s.begun[known[i].Table.String()] = true
+		}
+	}
+	var out []tidemark.Move
+	there := map[tidemark.TableID]bool{}
+	for _, m := range moves {
+		id := m.From.TableID
+		there[id] = true
+		if len(known) == 0 {
+			var names outline // of what types they are is known when the stream tells it
+			for _, c := range m.From.Stored() {
+				names = append(names, outlineColumn{Name: c.Name})
+			}
+			text, err := json.Marshal(names)
+			if err == nil {
+				err = s.edit(ctx, id, func(t *catalog.StreamTable) error {
+					t.State, t.Since, t.Shape = catalog.TableActive, r.env.now(), text
+					return nil
+				})
+			}
+			if err != nil {
+				return nil, err
+			}
+		}
+		if t := s.of[id]; t != nil && t.State != catalog.TableStopped {
+			out = append(out, m)
+		}
+	}
+	for id := range s.of {
+		if !there[id] {
+			err := s.stop(ctx, id, tidemark.Errorf(tidemark.NotFound, "replicate", id.String(), "is not on the source any more under this name, or the rules leave it out", "If it was renamed: tidemark sub start NEWNAME."))
+			if err != nil {
+				return nil, err
+			}
+		}
+	}
+	r.subs = s
+	return out, nil
+}
+
+// edit changes a table here and in the catalogue.
+func (s *subscriptions) edit(ctx context.Context, id tidemark.TableID, do func(*catalog.StreamTable) error) error {
+	return s.r.env.Catalog.EditStreamTable(ctx, s.r.record(), id, func(t *catalog.StreamTable) error {
+		before := *t
+		if err := do(t); err != nil || t.State == "" {
+			return err
+		}
+		t.Since = t.Since.Truncate(time.Microsecond) // as the catalogue keeps it
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if was := s.of[id]; was == nil || was.State == before.State && was.Since.Equal(before.Since) {
+			s.of[id] = t // else a command was quicker: see heed
+		}
+		return nil
+	})
+}
+
+// wants says whether changes of a table are applied.
+func (s *subscriptions) wants(id tidemark.TableID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.of[id]
+	return t != nil && (t.State == catalog.TableActive || t.State == catalog.TableLoading && s.begun[id.String()])
+}
+
+// state gives a table's; "" where it is not of the stream.
+func (s *subscriptions) state(id tidemark.TableID) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.of[id]; t != nil {
+		return t.State
+	}
+	return ""
+}
+
+// stop stops a table, for the reason that an error gives.
+func (s *subscriptions) stop(ctx context.Context, id tidemark.TableID, why error) error {
+	told := false
+	err := s.edit(ctx, id, func(t *catalog.StreamTable) error {
+		if told = t.State != "" && t.State != catalog.TableStopped; told {
+			halt(t, reasonOf(why), tidemark.HintOf(why), s.r.env.now())
+		}
+		return nil
+	})
+	if err == nil && told {
+		hint := strings.TrimRight(tidemark.HintOf(why), ". ")
+		s.r.env.Watch.Event(Event{Time: s.r.env.now(), Kind: "stopped", Object: id.String(), Text: strings.TrimLeft(hint+". Then tidemark sub reload "+id.String()+".", ". "), Error: reasonOf(why)})
+	}
+	return err
+}
+
+// halt makes a table stopped.
+func halt(t *catalog.StreamTable, reason, hint string, now time.Time) {
+	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableStopped, reason, hint, now, nil, tableLoad{Marks: loadOf(t).Marks}.text()
+}
+
+// reasonOf is what an error says of its object.
+func reasonOf(err error) string {
+	var e *tidemark.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return e.Err.Error()
+	}
+	return err.Error()
+}
+
+// ofTable says whether an error is of one table and not of the stream: it stops that
+// table alone.
+func ofTable(err error) bool {
+	kind := tidemark.KindOf(err)
+	return kind == tidemark.Unsupported || kind == tidemark.NotFound
+}
+
+// stoppedTables are findings for the report: tables whose changes are passed over.
+func (r *replicating) stoppedTables(ctx context.Context) (out []tidemark.Finding) {
+	known, err := r.env.Catalog.StreamTables(ctx, r.record())
+	if err != nil {
+		return nil // the report says what it can
+	}
+	for _, t := range known {
+		if t.State == catalog.TableStopped {
+			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, and its changes are passed over: " + t.Reason, Hint: t.Hint})
+		}
+	}
+	return out
+}
+
+// ownError takes an error of the source's log that is of one table for a reason to stop
+// that table; the session begins anew without it.
+func (s *subscriptions) ownError(ctx context.Context, err error) error {
+	var e *tidemark.Error
+	if !errors.As(err, &e) || e.Op != "follow" || e.Kind != tidemark.Lost && e.Kind != tidemark.Unsupported {
+		return err
+	}
+	for id := range s.of {
+		if id.String() != e.Object || s.state(id) == catalog.TableStopped {
+			continue
+		}
+		if serr := s.stop(context.WithoutCancel(ctx), id, err); serr != nil {
+			return serr
+		}
+		return errAnew
+	}
+	return err
+}
+
+// attend looks what the catalogue says of the tables, until ctx ends.
+func (r *replicating) attend(ctx context.Context, run *apply.Run, stop context.CancelCauseFunc) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		known, err := r.env.Catalog.StreamTables(ctx, r.record())
+		if err != nil {
+			continue // the stream goes on if the catalogue cannot be read
+		}
+		anew, rebind := r.subs.heed(known)
+		switch {
+		case anew:
+			stop(errAnew)
+			return
+		case rebind && run != nil:
+			run.Rebind()
+		}
+	}
+}
+
+// settled says that no table is being loaded.
+func (s *subscriptions) settled() bool { return len(s.loads()) == 0 }
+
+// heed takes over what commands have written to the catalogue. anew: a table was started
+// or is to be loaded, for which a session has to begin anew.
+func (s *subscriptions) heed(known []catalog.StreamTable) (anew, rebind bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range known {
+		t := &known[i]
+		was := s.of[t.Table]
+		switch {
+		case was != nil && (was.State == t.State && was.Since.Equal(t.Since) || t.Since.Before(was.Since)):
+			continue
+		case t.State == catalog.TableStopped:
+			rebind = true
+			s.r.env.Watch.Event(Event{Time: s.r.env.now(), Kind: "stopped", Object: t.Table.String(), Text: t.Reason})
+		case was != nil && was.State == catalog.TableLoading && t.State == catalog.TableActive:
+			rebind = true
+			s.r.env.Watch.Event(Event{Time: s.r.env.now(), Kind: "active", Object: t.Table.String(), Text: "active"})
+		default:
+			anew = true
+		}
+		s.of[t.Table] = t
+	}
+	return anew, rebind
+}
+
+// An outline is what is kept of a relation: what its table had when the stream told it last.
+type outline []outlineColumn
+
+type outlineColumn struct {
+	Name string `json:"name"`
+	Type uint32 `json:"type"`
+	Mod  int32  `json:"mod"`
+}
+
+func outlineOf(rel tidemark.Relation) (out outline) {
+	for _, c := range rel.Columns {
+		out = append(out, outlineColumn{c.Name, c.Type, c.Mod})
+	}
+	return out
+}
+
+// reshaped compares a relation with what the stream told before, and gives an error of
+// Kind Unsupported if more has changed than new columns, and the target's table has not
+// been changed in the same way.
+func (b *binder) reshaped(rel tidemark.Relation, m *tidemark.Move) error {
+	b.subs.mu.Lock()
+	text := b.subs.of[rel.Table].Shape
+	b.subs.mu.Unlock()
+	is := outlineOf(rel)
+	var was outline
+	if text != nil {
+		if err := json.Unmarshal(text, &was); err != nil {
+			return fmt.Errorf("read shape of %s: %w", rel.Table, err)
+		}
+	}
+	for i := range is { // of MySQL's some tell no types
+		if k := slices.IndexFunc(was, func(x outlineColumn) bool { return x.Name == is[i].Name }); k >= 0 && is[i].Type == 0 {
+			is[i] = was[k]
+		}
+	}
+	if slices.Equal(was, is) {
+		return nil
+	}
+	if err := b.fitting(rel, m, was, is); err != nil {
+		return err
+	}
+	text, err := json.Marshal(is)
+	if err != nil {
+		return err
+	}
+	return b.subs.edit(b.ctx, rel.Table, func(t *catalog.StreamTable) error { t.Shape = text; return nil })
+}
+
+func (b *binder) fitting(rel tidemark.Relation, m *tidemark.Move, was, is outline) error {
+	const hint = "Change the table on the target in the same way"
+	looked := false
+	for _, c := range was {
+		at := slices.Index(m.Source, c.Name)
+		i := slices.IndexFunc(is, func(x outlineColumn) bool { return x.Name == c.Name })
+		if i >= 0 && (is[i] == c || is[i].Type == 0 || c.Type == 0) || i >= 0 && at < 0 {
+			continue
+		}
+		if !looked { // somebody may have changed the target already
+			if err := b.look(); err != nil {
+				return err
+			}
+			looked = true
+		}
+		there := b.tables[clipID(b.r.tgt, m.To.TableID)]
+		if i < 0 {
+			if there == nil || at >= 0 && there.Column(clip(b.r.tgt, m.To.Stored()[at].Name)) != nil || at < 0 && there.Column(clip(b.r.tgt, c.Name)) != nil {
+				return tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), fmt.Sprintf("has no column %s any more: it was dropped or renamed", c.Name), hint)
+			}
+			continue
+		}
+		_, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return id == rel.Table })
+		if err != nil {
+			return err
+		}
+		if !sameType(b, moves, rel.Table, c.Name, there) {
+			return tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), fmt.Sprintf("its column %s is of another type than before", c.Name), hint)
+		}
+	}
+	return nil
+}
+
+// sameType says whether a column of the target is of the type that a copy would give it
+// now.
+func sameType(b *binder, moves []tidemark.Move, id tidemark.TableID, column string, there *tidemark.Table) bool {
+	at := slices.IndexFunc(moves, func(m tidemark.Move) bool { return m.From.TableID == id })
+	if at < 0 || there == nil {
+		return false
+	}
+	m := &moves[at]
+	k := slices.Index(m.Source, column)
+	if k < 0 {
+		return true
+	}
+	to := m.To.Stored()[k]
+	c := there.Column(clip(b.r.tgt, to.Name))
+	return c != nil && m.Direct && c.Type.Native == to.Type.Native
+}
+
+// renames finds DDL after which a table of that name may be another one, or has lost rows
+// that no change tells.
+var renames = regexp.MustCompile(`(?i)\bRENAME\s+(TABLE|TO|AS|[^CIK\s])|^\s*DROP\s+(TABLE|DATABASE|SCHEMA)\b|\b(DROP|TRUNCATE|EXCHANGE)\s+PARTITION\b|\b(DISCARD|IMPORT)\b.*\bTABLESPACE\b`)
+
+// told hears what the stream says besides changes.
+func (b *binder) told(m tidemark.LogicalMessage) error {
+	if m.Prefix == tidemark.TablesPrefix && b.r.spec.Half == ApplyHalf {
+		return b.r.described(b.ctx, m)
+	}
+	if m.Prefix == tidemark.LoadPrefix {
+		b.subs.mu.Lock()
+		defer b.subs.mu.Unlock()
+		b.subs.begun[string(m.Data)] = true
+	}
+	if m.Prefix != tidemark.DDLPrefix {
+		return nil
+	}
+	var d tidemark.DDL
+	if err := json.Unmarshal(m.Data, &d); err != nil {
+		return fmt.Errorf("read a statement of the stream: %w", err)
+	}
+	if !renames.MatchString(d.SQL) {
+		return nil // what has become of the columns the next relation tells
+	}
+	b.subs.mu.Lock()
+	var hit []tidemark.TableID
+	for id := range b.subs.of {
+		if slices.Contains(d.Tables, id) || len(d.Tables) == 0 && id.Schema == d.Schema {
+			hit = append(hit, id)
+		}
+	}
+	b.subs.mu.Unlock()
+	for _, id := range hit {
+		why := tidemark.Errorf(tidemark.Unsupported, "replicate", id.String(), "was changed in a way that its rows do not tell: "+firstLine(d.SQL), "Change the target in the same way")
+		if err := b.subs.stop(b.ctx, id, why); err != nil {
+			return err
+		}
+	}
+	if len(hit) > 0 {
+		b.again()
+	}
+	return nil
+}
+
+func firstLine(sql string) string {
+	sql = strings.Join(strings.Fields(sql), " ")
+	if r := []rune(sql); len(r) > 100 {
+		sql = string(r[:100]) + " ..."
+	}
+	return sql
+}
+
+// disable stops a table of the target that gets no more changes, since one did not fit
+// it: whoever applies calls it before it commits without that change.
+func (b *binder) disable(table tidemark.TableID, reason string) error {
+	if id, ok := b.origin[table]; ok {
+		defer b.again()
+		return b.subs.stop(b.ctx, id, tidemark.Errorf(tidemark.BadRow, "apply", table.String(), reason, "Compare the table on both sides"))
+	}
+	return nil
+}

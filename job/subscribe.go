@@ -1,0 +1,126 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+)
+
+// A tableLoad is how far a table of a stream is loaded.
+type tableLoad struct {
+	Manual bool                `json:"manual,omitempty"` // the user loads it, and says when that is done
+	Begun  bool                `json:"begun,omitempty"`  // the target's table was emptied
+	Key    []string            `json:"key,omitempty"`    // of the last row that is on the target
+	Rows   int64               `json:"rows"`             // that were loaded
+	Again  []map[string]string `json:"again,omitempty"`  // keys of rows that have to be read once more, by column
+	Marks  []tidemark.LogMark  `json:"marks,omitempty"`  // of the last chunks
+}
+
+func (l tableLoad) text() json.RawMessage {
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic(err) // numbers and texts
+	}
+	return text
+}
+
+// Actions on a table of a stream.
+const (
+	StartTable    = "start"
+	StopTable     = "stop"
+	ReloadTable   = "reload"
+	LoadDoneTable = "loaddone"
+)
+
+// Subscribe writes down what is to become of one table of a stream. The process that
+// replicates does it within a second or so, or when it runs again. The table is named as the
+// source has it, without its schema where only one table has the name. With noLoad a table
+// that is started is not loaded: its user does that, and says loaddone.
+//
+// It gives the table and its state.
+func Subscribe(ctx context.Context, env Env, stream, action, table string, noLoad bool) (tidemark.TableID, string, error) {
+	s, err := env.Catalog.Stream(ctx, stream)
+	whole := true
+	if tidemark.KindOf(err) == tidemark.NotFound {
+		if half, herr := env.Catalog.Stream(ctx, recordOf(stream, ApplyHalf)); herr == nil {
+			s, err, stream, whole = half, nil, half.Name, false
+		}
+	}
+	if err == nil && !whole && (action == StartTable && !noLoad || action == ReloadTable) {
+		err = tidemark.Errorf(tidemark.Unsupported, "sub "+action, table, "cannot be loaded where capture and apply are two processes", "Load it yourself: tidemark sub start "+table+" --no-load, and loaddone.")
+	}
+	if err != nil {
+		return tidemark.TableID{}, "", err
+	}
+	known, err := env.Catalog.StreamTables(ctx, stream)
+	if err != nil {
+		return tidemark.TableID{}, "", err
+	}
+	if len(known) == 0 {
+		return tidemark.TableID{}, "", tidemark.Errorf(tidemark.Invalid, "sub "+action, stream, "the stream has not begun to follow", "Start it first: tidemark replicate.")
+	}
+	id, err := tableNamed(s, known, action, table)
+	if err != nil {
+		return id, "", err
+	}
+	state := ""
+	err = env.Catalog.EditStreamTable(ctx, stream, id, func(t *catalog.StreamTable) error {
+		err := act(t, action, noLoad, env)
+		state = t.State
+		return err
+	})
+	return id, state, err
+}
+
+// act makes of a table what an action wants.
+func act(t *catalog.StreamTable, action string, noLoad bool, env Env) error {
+	op, object := "sub "+action, t.Table.String()
+	switch {
+	case t.State == "" && action != StartTable:
+		return tidemark.Errorf(tidemark.NotFound, op, object, "is not a table of the stream", "tidemark sub lists them; tidemark sub start "+object+" adds it.")
+	case action == StopTable && t.State == catalog.TableStopped:
+		return nil
+	case action == StopTable:
+		halt(t, "stopped by hand", "tidemark sub reload "+object+" starts it again.", env.now())
+		return nil
+	case action == StartTable && (t.State == catalog.TableActive || t.State == catalog.TableLoading):
+		return tidemark.Errorf(tidemark.Exists, op, object, "is "+t.State+" already", "tidemark sub reload loads it anew.")
+	case action == LoadDoneTable:
+		if t.State != catalog.TableLoading || !loadOf(t).Manual {
+			return tidemark.Errorf(tidemark.Invalid, op, object, "nobody but tidemark loads it: it is "+t.State, "loaddone comes after sub start --no-load.")
+		}
+		t.State, t.Since = catalog.TableActive, env.now()
+		return nil
+	}
+	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableLoading, "", "", env.now(), nil, tableLoad{Manual: noLoad, Marks: loadOf(t).Marks}.text()
+	return nil
+}
+
+// tableNamed finds the table that a name means.
+func tableNamed(s catalog.Stream, known []catalog.StreamTable, action, name string) (tidemark.TableID, error) {
+	var found []tidemark.TableID
+	for _, t := range known {
+		if t.Table.String() == name || t.Table.Name == name {
+			found = append(found, t.Table)
+		}
+	}
+	schema, rest, dotted := strings.Cut(name, ".")
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return tidemark.TableID{}, tidemark.Errorf(tidemark.Invalid, "sub "+action, name, "names more than one table of the stream", "Say its schema: "+found[0].String()+".")
+	case dotted:
+		return tidemark.TableID{Schema: schema, Name: rest}, nil
+	}
+	id := tidemark.TableID{Schema: "public", Name: name}
+	if u, err := url.Parse(s.Source); err == nil && !slices.Contains([]string{"postgres", "postgresql"}, u.Scheme) {
+		id.Schema = strings.Trim(u.Path, "/")
+	}
+	return id, nil
+}
