@@ -89,6 +89,19 @@ func TestTablesStop(t *testing.T) {
 			testdb.Query(t, src, "UPDATE g SET n = 8; UPDATE e SET n = 8; INSERT INTO a VALUES (9, 9, 9)")
 			must(t, args...)
 			must(t, "diff", src, dst)
+
+			// A change that does not fit stops its table, and the rest of its transaction is applied.
+			testdb.Query(t, dst, "DELETE FROM f WHERE id = 3")
+			testdb.Query(t, src, "BEGIN; UPDATE f SET n = 33 WHERE id = 3; UPDATE a SET n = 33 WHERE id = 3; COMMIT")
+			testdb.Query(t, src, "UPDATE f SET n = 11 WHERE id = 1")
+			if o := must(t, append(args, "--conflict", "disable")...); !strings.Contains(o.errOut, "f: an update met 0 rows") {
+				t.Errorf("it says\n%s", o.errOut)
+			}
+			states("a active, b active, c active, d stopped, e active, f stopped, g active")
+			must(t, "diff", src, dst, "--exclude", "*.f")
+			sub("reload", "f")
+			must(t, args...)
+			must(t, "diff", src, dst)
 			must(t, append(args[:5:5], "--remove")...)
 		})
 	}
