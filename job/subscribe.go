@@ -47,7 +47,7 @@ func Subscribe(ctx context.Context, env Env, stream, action, table string, noLoa
 	s, err := env.Catalog.Stream(ctx, stream)
 	whole := true
 	if tidemark.KindOf(err) == tidemark.NotFound {
-		if half, herr := env.Catalog.Stream(ctx, recordOf(stream, ApplyHalf)); herr == nil {
+		if half, herr := env.Catalog.Stream(ctx, RecordOf(stream, ApplyHalf)); herr == nil {
 			s, err, stream, whole = half, nil, half.Name, false
 		}
 	}
