@@ -134,7 +134,6 @@ func (e *Engine) logEnd(ctx context.Context, s *session) (uint64, error) {
 	return base + placeOf(cell(r, 0, 0)+":"+cell(r, 0, 1)), err
 }
 
-// placeOf gives the Place of "binlog.000042:1187"; 0 if it is none.
 // ParsePlace reads a place in the log as the server writes it: binlog.000003:1234.
 func ParsePlace(text string) (uint64, error) {
 	if place := placeOf(text); place > 0 {
@@ -143,6 +142,7 @@ func ParsePlace(text string) (uint64, error) {
 	return 0, fmt.Errorf("%q is no place in the log", text)
 }
 
+// placeOf gives the Place of "binlog.000042:1187"; 0 if it is none.
 func placeOf(text string) uint64 {
 	at := strings.LastIndexByte(text, ':')
 	if at < 0 {
