@@ -16,6 +16,7 @@
 package jetstream
 
 import (
+	"cmp"
 	"bytes"
 	"context"
 	"encoding/binary"
@@ -38,8 +39,8 @@ import (
 type Options struct {
 	// Queue names it: letters, digits, - and _.
 	Queue string
-	// Limit is how many bytes it holds at most; default 10 GB. What is there already is
-	// never dropped because of it.
+	// Limit is how many bytes it holds at most; default what it has, and 10 GB for a new one.
+	// What is there already is never dropped because of it.
 	Limit int64
 
 	// Dir is the folder of a server within this process. One process has it open at a time.
@@ -94,9 +95,6 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	}
 	if err := opt.files(); err != nil {
 		return nil, tidemark.Errorf(tidemark.Invalid, op, opt.Queue, err.Error(), "")
-	}
-	if opt.Limit <= 0 {
-		opt.Limit = defaultLimit
 	}
 	s := &Store{name: opt.Queue, opt: opt, subject: "tidemark.queue." + opt.Queue, bell: "tidemark.bell." + opt.Queue, rang: make(chan struct{})}
 	if err := s.open(ctx); err != nil {
@@ -187,7 +185,7 @@ func (s *Store) openStream(ctx context.Context) error {
 	want := jetstream.StreamConfig{
 		Name: "TIDEMARK_" + s.opt.Queue, Subjects: []string{s.subject}, Description: "a queue of tidemark",
 		Retention: jetstream.LimitsPolicy, Discard: jetstream.DiscardNew, Storage: jetstream.FileStorage,
-		MaxBytes: s.opt.Limit, MaxMsgs: -1, MaxMsgSize: -1, Replicas: max(1, s.opt.Replicas),
+		MaxBytes: cmp.Or(s.opt.Limit, defaultLimit), MaxMsgs: -1, MaxMsgSize: -1, Replicas: max(1, s.opt.Replicas),
 		Duplicates: time.Second, DenyDelete: true, AllowDirect: true,
 	}
 	stream, err := s.js.Stream(ctx, want.Name)
@@ -205,10 +203,10 @@ func (s *Store) openStream(ctx context.Context) error {
 	case c.Retention != want.Retention || c.Discard != want.Discard || c.Storage != want.Storage || c.MaxAge != 0 || c.MaxMsgs > 0 || len(c.Subjects) != 1 || c.Subjects[0] != s.subject:
 		return s.error(tidemark.Invalid, "open", fmt.Errorf("there is a stream %s with other settings", want.Name),
 			"Remove it, or name the queue otherwise: it has to keep messages until they are purged, and to refuse new ones when it is full.")
-	case s.opt.Limit < int64(got.State.Bytes):
+	case s.opt.Limit > 0 && s.opt.Limit < int64(got.State.Bytes):
 		return s.error(tidemark.Invalid, "open", fmt.Errorf("it holds %d bytes already, more than the limit of %d", got.State.Bytes, s.opt.Limit), "Raise the limit, or apply first what is there.")
-	case c.MaxBytes != want.MaxBytes || s.opt.Replicas > 0 && c.Replicas != s.opt.Replicas:
-		c.MaxBytes = want.MaxBytes
+	case s.opt.Limit > 0 && c.MaxBytes != s.opt.Limit || s.opt.Replicas > 0 && c.Replicas != s.opt.Replicas:
+		c.MaxBytes = cmp.Or(s.opt.Limit, c.MaxBytes)
 		if s.opt.Replicas > 0 {
 			c.Replicas = s.opt.Replicas
 		}

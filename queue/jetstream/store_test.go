@@ -513,3 +513,17 @@ func (p *proxy) cut() {
 	p.cuts.Add(1)
 	p.answers.Store(true)
 }
+
+// TestLimitStays opens a queue without a limit, as somebody who only looks does: it keeps
+// the one that it has.
+func TestLimitStays(t *testing.T) {
+	s := startServer(t, &server.Options{})
+	for i, limit := range []int64{1 << 30, 0, 2 << 30, 0} {
+		store := open(t, Options{Queue: "q", URL: s.ClientURL(), Limit: limit})
+		st, err := store.State(t.Context())
+		if want := int64(1+i/2) << 30; err != nil || st.Limit != want {
+			t.Errorf("after %d: limit %d, not %d: %v", i, st.Limit, want, err)
+		}
+		store.Close()
+	}
+}
