@@ -16,8 +16,8 @@
 package jetstream
 
 import (
-	"cmp"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/binary"
 	"errors"
