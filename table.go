@@ -132,8 +132,8 @@ const (
 	Expression                    // Text is SQL of the source engine
 )
 
-// Ours says whether a table is one of our own: marker rows of copies, progress and
-// exceptions of streams. Nobody copies, compares or follows it.
+// Ours says whether a table is one of our own: marker rows of copies, progress, exceptions
+// and monitor tables of streams. Nobody copies, compares or follows it.
 func (id TableID) Ours() bool {
 	name := id.Name
 	if id.Schema != "tidemark" {
@@ -142,7 +142,7 @@ func (id TableID) Ours() bool {
 			return false
 		}
 	}
-	return name == "copied" || name == "applied" || name == "exceptions"
+	return slices.Contains([]string{"copied", "applied", "exceptions", "applymon", "capmon", "capqmon"}, name)
 }
 
 // A Default of a column.

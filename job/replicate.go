@@ -42,7 +42,9 @@ type ReplicateSpec struct {
 	// BreakLoops keeps what a stream has applied on the source from going on: for two
 	// streams against each other.
 	BreakLoops bool
-	NoCopy     bool // the target has all already
+	// Monitor keeps samples in tables of the target too.
+	Monitor bool
+	NoCopy  bool // the target has all already
 	// SourceMoved says that the source has another URL than before: a replica has taken its
 	// server's place.
 	SourceMoved bool

@@ -35,16 +35,17 @@ type StreamStatus struct {
 	Apply        Latency   `json:"apply_latency"`
 	Mode         string    `json:"apply_mode"` // transactional or batch, at that moment
 	Batches      int64     `json:"batches"`
-	Net          int64     `json:"batch_rows"`            // changes that batches came to
-	Refused      int64     `json:"batches_refused"`       // applied transaction after transaction
-	Exceptions   int64     `json:"rows_not_applied"`      // changes that the target did not fit
-	Low          uint64    `json:"low"`                   // the target has all up to here
-	Oldest       time.Time `json:"oldest_trans,omitzero"` // and is equal to the source as it was then
-	Idle         bool      `json:"idle"`                  // all that the source's log holds is applied
-	Skewed       int64     `json:"clock_skew,omitempty"`  // transactions that seem to be applied before they were committed
-	SourceClock  float64   `json:"source_clock_offset"`   // seconds that the source's clock is ahead of this machine's
-	TargetClock  float64   `json:"target_clock_offset"`   // and the target's
-	Busy         float64   `json:"agents_busy"`           // how many agents worked, on average
+	Net          int64     `json:"batch_rows"`                // changes that batches came to
+	Refused      int64     `json:"batches_refused"`           // applied transaction after transaction
+	Exceptions   int64     `json:"rows_not_applied"`          // changes that the target did not fit
+	Low          uint64    `json:"low"`                       // the target has all up to here
+	Oldest       time.Time `json:"oldest_trans,omitzero"`     // and is equal to the source as it was then
+	LogTime      time.Time `json:"current_log_time,omitzero"` // when the last transaction that was captured was committed
+	Idle         bool      `json:"idle"`                      // all that the source's log holds is applied
+	Skewed       int64     `json:"clock_skew,omitempty"`      // transactions that seem to be applied before they were committed
+	SourceClock  float64   `json:"source_clock_offset"`       // seconds that the source's clock is ahead of this machine's
+	TargetClock  float64   `json:"target_clock_offset"`       // and the target's
+	Busy         float64   `json:"agents_busy"`               // how many agents worked, on average
 	Agents       int       `json:"agents"`
 	Limit        string    `json:"limit,omitempty"`
 	// Of a durable queue.
@@ -129,7 +130,7 @@ func (s *sampler) look(now time.Time) StreamStatus {
 		Waited: s.past.Waited + a.Waited, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried, Exceptions: s.past.Exceptions + a.Exceptions,
 		Batches: s.past.Batches + a.Batches, Net: s.past.Net + a.Net, Refused: s.past.Refused + a.Refused, Mode: oneByOne,
 		EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply),
-		Low: a.Low, Oldest: a.LowTime, Skewed: a.EndToEnd.Negative(), SourceClock: s.clocks[0].Seconds(), TargetClock: s.clocks[1].Seconds(), Agents: s.agents}
+		Low: a.Low, Oldest: a.LowTime, LogTime: c.Time, Skewed: a.EndToEnd.Negative(), SourceClock: s.clocks[0].Seconds(), TargetClock: s.clocks[1].Seconds(), Agents: s.agents}
 	if a.Batching {
 		out.Mode = InBatches
 	}

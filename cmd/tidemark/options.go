@@ -166,6 +166,7 @@ var options = []option{
 		s.stream.Interval = d
 		return err
 	}},
+	{"monitor-tables", "on/off", "off", "Keep the figures of every monitor interval in tables of the target too, for a week: applymon, capmon and capqmon, with the columns of IBM's tables of these names.", "replicate apply", onOff(func(s *settings) *bool { return &s.stream.Monitor })},
 	{"metrics", "text", "", "Show the stream's figures to Prometheus at this address, such as 127.0.0.1:9187 (path /metrics).", "replicate capture apply", text(func(s *settings) *string { return &s.metrics })},
 	{"from", "text", "", "Begin without a copy: now, at a position of the log (LSN, FILE:OFFSET or GTID), or at a time (2026-11-21T10:00:00Z). PostgreSQL can look back only as far as a slot tidemark_NAME that is there already.", "replicate capture", point(func(s *settings) *job.Point { return &s.stream.From })},
 	{"until", "text", "never", "When to end: never; now, when the target has all that the source's log holds at the start; at a position (LSN, FILE:OFFSET or GTID); or before the first transaction that was committed later than a time (2026-11-21T10:00:00Z).", "replicate capture apply", point(func(s *settings) *job.Point { return &s.stream.Until })},

@@ -1,0 +1,63 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Monitor appends a row to the monitor table tidemark_NAME, which it makes if it is not
+// there, and takes out what is older than KeepMonitor. The first measure is the time; times
+// are UTC there.
+func (e *Engine) Monitor(ctx context.Context, name string, row []tidemark.Measure) error {
+	s, back, err := e.ordinary(ctx)
+	if err != nil {
+		return err
+	}
+	defer back()
+	at, err := e.ownTable(ctx, "tidemark_"+name)
+	if err != nil {
+		return err
+	}
+	var columns, defined, values []string
+	for _, m := range row {
+		kind, value := "text", ""
+		switch v := m.Value.(type) {
+		case time.Time:
+			kind, value = "datetime(6)", timeLiteral(v)
+		case int64:
+			kind, value = "bigint", fmt.Sprint(v)
+		case float64:
+			kind, value = "double", fmt.Sprint(v)
+		default:
+			value = literal(fmt.Sprint(v))
+		}
+		columns = append(columns, quote(m.Name))
+		defined, values = append(defined, quote(m.Name)+" "+kind), append(values, value)
+	}
+	insert := "INSERT INTO " + at + " (" + strings.Join(columns, ",") + ") VALUES (" + strings.Join(values, ",") + ")"
+	err = s.exec(ctx, insert)
+	var my *gomysql.MyError
+	if errors.As(err, &my) && my.Code == gomysql.ER_NO_SUCH_TABLE {
+		if err = s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+at+" ("+strings.Join(defined, ",")+", KEY ("+columns[0]+"))"); err == nil {
+			err = s.exec(ctx, insert)
+		}
+	}
+	if err == nil {
+		err = s.exec(ctx, "DELETE FROM "+at+" WHERE "+columns[0]+" < "+timeLiteral(time.Now().Add(-tidemark.KeepMonitor)))
+	}
+	return e.fail("write monitor table", at, err)
+}
+
+func timeLiteral(t time.Time) string {
+	if t.IsZero() {
+		return "NULL"
+	}
+	return literal(t.UTC().Format("2006-01-02 15:04:05.000000"))
+}
