@@ -69,11 +69,18 @@ func Open(path string) (*Catalog, error) {
 	}
 	db.SetMaxOpenConns(1) // all transactions are short; they queue here rather than at the file
 	c := &Catalog{db: db, path: path}
-	if err := c.migrate(context.Background(), migrations); err != nil {
-		db.Close()
-		return nil, err
+	for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+		err := c.migrate(context.Background(), migrations)
+		if err == nil {
+			return c, nil
+		}
+		// Where several processes make the file, SQLite does not wait for who turns on WAL.
+		var busy *sqlite.Error
+		if !errors.As(err, &busy) || busy.Code()&0xff != sqlite3.SQLITE_BUSY || time.Since(begun) > 10*time.Second {
+			db.Close()
+			return nil, err
+		}
 	}
-	return c, nil
 }
 
 // Close closes the file.
