@@ -100,7 +100,9 @@ func TestReplicate(t *testing.T) {
 				}
 				time.Sleep(time.Duration(rnd.IntN(1500)) * time.Millisecond)
 				if round%3 == 1 {
-					testdb.Query(t, dst, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidemark' AND random() < 0.7")
+					for _, url := range []string{src, dst} {
+						testdb.Query(t, url, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'tidemark' AND datname = current_database() AND random() < 0.7")
+					}
 					time.Sleep(time.Second)
 				}
 				if round%3 == 2 {
