@@ -209,7 +209,31 @@ func (s *Store) commit(ctx context.Context, seq uint64, messages [][]byte) error
 	if err := s.producer.EndTransaction(own, kgo.TryCommit); err != nil {
 		return err
 	}
+	if err := s.ended(own, p.offset+2); err != nil {
+		return err
+	}
 	s.next = p.offset + 2 // behind what has ended the transaction
 	s.known.committed(begun, p)
 	return nil
+}
+
+// ended waits until a transaction's end stands in the topic, before end. The servers say that
+// it is committed a moment earlier, and one that dies in that moment may come back without it.
+func (s *Store) ended(ctx context.Context, end int64) error {
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		all, err := s.asks.admin.ListCommittedOffsets(ctx, s.topic)
+		if err == nil {
+			err = all.Error()
+		}
+		at, ok := all.Lookup(s.topic, 0)
+		switch {
+		case err == nil && ok && at.Offset >= end:
+			return nil
+		case err != nil && !kerr.IsRetriable(err):
+			return err
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
 }
