@@ -320,7 +320,11 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 		r.status, r.sampled = status, true
 		r.mu.Unlock()
 		// The stream goes on if the catalogue cannot be written; status then shows its age.
-		_ = r.env.Catalog.PutSample(ctx, r.spec.Name, now, status)
+		_ = r.env.Catalog.PutSample(ctx, r.record(), now, status)
+		if err := r.monitor(ctx, status); err != nil {
+			stop(err)
+			return
+		}
 	}
 }
 

@@ -276,12 +276,13 @@ SELECT e.oid, 'event trigger', quote_ident(e.evtname), 0::oid, e.evtowner,
              CASE e.evtenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END) END], NULL), NULL
 FROM pg_event_trigger e`},
 
+	// Those of our own streams (see Slot) stay behind.
 	{classPub, 0, tidemark.AfterRows, `
 SELECT p.oid, 'publication', quote_ident(p.pubname), 0::oid, p.pubowner,
        ARRAY[format('CREATE PUBLICATION %I%s WITH (publish = %L, publish_via_partition_root = %s%s)', p.pubname, CASE WHEN p.puballtables THEN ' FOR ALL TABLES' END,
              concat_ws(', ', CASE WHEN p.pubinsert THEN 'insert' END, CASE WHEN p.pubupdate THEN 'update' END, CASE WHEN p.pubdelete THEN 'delete' END, CASE WHEN p.pubtruncate THEN 'truncate' END),
              CASE WHEN p.pubviaroot THEN 'true' ELSE 'false' END, CASE to_jsonb(p)->>'pubgencols' WHEN 's' THEN ', publish_generated_columns = stored' END)], NULL
-FROM pg_publication p`},
+FROM pg_publication p WHERE p.pubname !~ '^tidemark_'`},
 
 	{classPubRel, 15, tidemark.AfterRows, `
 SELECT r.oid, 'publication table', format('%I %I.%I', p.pubname, n.nspname, c.relname), c.oid, 0::oid,
@@ -289,17 +290,17 @@ SELECT r.oid, 'publication table', format('%I %I.%I', p.pubname, n.nspname, c.re
              ' (' || (SELECT string_agg(quote_ident(a.attname), ', ' ORDER BY u.n) FROM unnest(r.prattrs::int2[]) WITH ORDINALITY u(num, n)
                       JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = u.num) || ')',
              ' WHERE (' || pg_get_expr(r.prqual, r.prrelid) || ')')], NULL
-FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace`},
+FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid AND p.pubname !~ '^tidemark_' JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace`},
 
 	{classPubRel, -15, tidemark.AfterRows, `
 SELECT r.oid, 'publication table', format('%I %I.%I', p.pubname, n.nspname, c.relname), c.oid, 0::oid,
        ARRAY[format('ALTER PUBLICATION %I ADD TABLE ONLY %I.%I', p.pubname, n.nspname, c.relname)], NULL
-FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace`},
+FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid AND p.pubname !~ '^tidemark_' JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace`},
 
 	{classPubSchema, 15, tidemark.AfterRows, `
 SELECT s.oid, 'publication schema', format('%I %I', p.pubname, n.nspname), 0::oid, 0::oid,
        ARRAY[format('ALTER PUBLICATION %I ADD TABLES IN SCHEMA %I', p.pubname, n.nspname)], NULL
-FROM pg_publication_namespace s JOIN pg_publication p ON p.oid = s.pnpubid JOIN pg_namespace n ON n.oid = s.pnnspid`},
+FROM pg_publication_namespace s JOIN pg_publication p ON p.oid = s.pnpubid AND p.pubname !~ '^tidemark_' JOIN pg_namespace n ON n.oid = s.pnnspid`},
 }
 
 var aggregatesSQL = `

@@ -43,8 +43,8 @@ UNION ALL SELECT 3764, oid FROM pg_ts_template WHERE oid >= 16384
 UNION ALL SELECT 2328, oid FROM pg_foreign_data_wrapper WHERE oid >= 16384
 UNION ALL SELECT 1417, oid FROM pg_foreign_server WHERE oid >= 16384
 UNION ALL SELECT 1418, umid FROM pg_user_mappings
-UNION ALL SELECT 6104, oid FROM pg_publication WHERE oid >= 16384
-UNION ALL SELECT 6106, oid FROM pg_publication_rel WHERE oid >= 16384
+UNION ALL SELECT 6104, oid FROM pg_publication WHERE oid >= 16384 AND pubname !~ '^tidemark_'
+UNION ALL SELECT 6106, oid FROM pg_publication_rel WHERE oid >= 16384 AND prpubid IN (SELECT oid FROM pg_publication WHERE pubname !~ '^tidemark_')
 `
 
 // remarksSQL lists what is seen and not carried by its nature: severity, object, text, hint.

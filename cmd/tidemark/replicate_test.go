@@ -246,7 +246,10 @@ func TestReplicateRefuses(t *testing.T) {
 	nothingOfAStream(t, src)
 	testdb.Query(t, dst, "DROP TABLE a")
 
-	must(t, "replicate", src, dst, "--name", name, "--until", "now")
+	o := must(t, "replicate", src, dst, "--name", name, "--until", "now")
+	if strings.Contains(o.errOut, "publication") || testdb.Query(t, dst, "SELECT count(*) FROM pg_publication") != "0" {
+		t.Errorf("the stream's own publication was copied\n%s", o.errOut)
+	}
 	// Another catalogue does not know the stream.
 	var out, errOut bytes.Buffer
 	if code := run(t.Context(), []string{"replicate", src, dst, "--name", name, "--until", "now", "--state", t.TempDir() + "/other.db"}, &out, &errOut); code != 17 || !strings.Contains(errOut.String(), "of which this catalogue knows nothing") {
