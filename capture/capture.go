@@ -22,7 +22,7 @@ type Source interface {
 	Hold(ctx context.Context, stream string, moves []tidemark.Move) error
 	// FiltersRows says that a stream that is held has of its tables only the rows that the
 	// filters of the moves let pass: an update that takes a row in or out is an insert or a
-	// delete. Otherwise it has all rows.
+	// delete. Otherwise it has all rows, and is a RowTeller: a Filter leaves them out.
 	FiltersRows() bool
 	// View does the same for the next view alone, where a stream has begun before.
 	View(ctx context.Context, stream string) error
@@ -92,6 +92,9 @@ type OldKeeper interface {
 	// KeepOld gives the whole old row with updates and deletes of tables that want wants. It
 	// comes before Run.
 	KeepOld(want func(tidemark.TableID) bool)
+	// KeepOldOf gives it with deletes, and with those updates that change one of these
+	// columns, of tables of which there are any. It comes before Run.
+	KeepOldOf(columns func(tidemark.TableID) []string)
 }
 
 // A DateKeeper is a Stream that otherwise makes something of dates that are none.

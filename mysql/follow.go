@@ -31,15 +31,16 @@ const appliedName = "tidemark_applied"
 // Nothing is acknowledged to the server, which keeps its log by time only; and nothing
 // of semi-synchronous replication, so that the server never waits for us.
 type Stream struct {
-	e    *Engine
-	name string
-	only func(tidemark.TableID) bool
-	old  func(tidemark.TableID) bool // wants whole old rows
-	zero Policy                      // for dates that are none elsewhere
-	fold bool                        // names of tables are compared without regard to case
-	s0   *session                    // holds the stream's lock, and then is what the log comes by
-	wire *wire
-	dump atomic.Bool // the server sends
+	e     *Engine
+	name  string
+	only  func(tidemark.TableID) bool
+	old   func(tidemark.TableID) bool     // wants whole old rows
+	oldOf func(tidemark.TableID) []string // wants them where one of these columns changes
+	zero  Policy                          // for dates that are none elsewhere
+	fold  bool                            // names of tables are compared without regard to case
+	s0    *session                        // holds the stream's lock, and then is what the log comes by
+	wire  *wire
+	dump  atomic.Bool // the server sends
 
 	file0    string // where to begin
 	file     uint32
@@ -104,6 +105,33 @@ func (e *Engine) Hold(ctx context.Context, stream string, moves []tidemark.Move)
 
 // FiltersRows says no: the log has all rows.
 func (e *Engine) FiltersRows() bool { return false }
+
+// TellsRows looks whether the log tells what the columns of the moves' filters had before a
+// change. Kind Unsupported, with what helps.
+func (e *Engine) TellsRows(ctx context.Context, moves []tidemark.Move) error {
+	var filtered []tidemark.TableID
+	for _, m := range moves {
+		if len(m.Filter) == 0 {
+			continue
+		}
+		filtered = append(filtered, m.From.TableID)
+		for _, f := range m.Filter {
+			c := m.From.Column(f.Column)
+			if c == nil || e.opt.ZeroDates == Refuse || c.Type.Kind != tidemark.Date && c.Type.Kind != tidemark.DateTime && c.Type.Kind != tidemark.Timestamp {
+				continue
+			}
+			return tidemark.Errorf(tidemark.Unsupported, "replicate", m.From.String(), "its row filter is by the date "+c.Name+", of which --zero-dates makes something else before it is looked at", "Leave --zero-dates out, or filter by another column.")
+		}
+	}
+	if len(filtered) == 0 {
+		return nil
+	}
+	untold, remedy, err := e.Untold(ctx, filtered)
+	if err != nil || len(untold) == 0 {
+		return err
+	}
+	return tidemark.Errorf(tidemark.Unsupported, "replicate", untold[0].String(), "has a row filter, and the log does not tell what a row had before it was changed", "On the source: "+remedy)
+}
 
 // View has nothing to do: each view says its place.
 func (e *Engine) View(context.Context, string) error { return nil }
@@ -281,6 +309,10 @@ func (s *Stream) Only(want func(tidemark.TableID) bool) { s.only = want }
 // KeepOld gives the whole old row with updates and deletes of tables that want wants. Call
 // it before Run.
 func (s *Stream) KeepOld(want func(tidemark.TableID) bool) { s.old = want }
+
+// KeepOldOf gives it with deletes, and with updates that change one of these columns. Call it
+// before Run.
+func (s *Stream) KeepOldOf(columns func(tidemark.TableID) []string) { s.oldOf = columns }
 
 // Untold gives those of tables of whose rows the log does not tell all that they had before
 // a change, and what has to be done about it.

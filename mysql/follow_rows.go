@@ -131,14 +131,15 @@ func (s *Stream) row(t *logTable, kind tidemark.ChangeKind, present [2][]byte, p
 	at := len(dst)
 	dst = append(dst, 0, 0, 0, 0, byte(kind))
 	dst = binary.BigEndian.AppendUint32(dst, t.relID)
-	whole := t.full || t.old
+	asked := t.old || len(t.watched) > 0 && (kind == tidemark.DeleteChange || kind == tidemark.UpdateChange && t.changed(before, after))
+	whole := t.full || asked
 	if kind != tidemark.InsertChange && (whole || kind == tidemark.DeleteChange || t.rekeyed(before, after)) {
 		letter := byte('K')
 		if whole {
 			letter = 'O'
 		}
 		for i := range before {
-			if t.old && before[i].state == fieldAbsent && !t.cols[i].hidden {
+			if asked && before[i].state == fieldAbsent && !t.cols[i].hidden {
 				return nil, t.noImage(&t.cols[i])
 			}
 		}
@@ -232,6 +233,18 @@ func (t *logTable) rekeyed(before, after []field) bool {
 	for i := range t.cols {
 		a, b := &before[i], &after[i]
 		if t.cols[i].key && b.state != fieldAbsent && (a.state != b.state || !bytes.Equal(a.v, b.v)) {
+			return true
+		}
+	}
+	return false
+}
+
+// changed reports whether an update has changed a column that is watched, or may have: a
+// column that the later image does not have is the same.
+func (t *logTable) changed(before, after []field) bool {
+	for _, i := range t.watched {
+		a, b := &before[i], &after[i]
+		if b.state != fieldAbsent && (a.state != b.state || b.state == fieldValue && !bytes.Equal(a.v, b.v)) {
 			return true
 		}
 	}

@@ -25,10 +25,11 @@ type logTable struct {
 
 	relation []byte // the message that says what it is
 	relID    uint32
-	full     bool // there is no key: all columns are the identity
-	old      bool // whole old rows are given though there is one
-	ends     int  // 1 + the column that says until when a row of a system-versioned table is right
-	stale    bool // it has been altered since
+	full     bool  // there is no key: all columns are the identity
+	old      bool  // whole old rows are given though there is one
+	watched  []int // columns: old rows are given of deletes, and where one of these changes
+	ends     int   // 1 + the column that says until when a row of a system-versioned table is right
+	stale    bool  // it has been altered since
 
 	// guessed is the end of the log when information_schema was asked for names that
 	// the log has not; 0 if the log has them. If the table was altered between here and
@@ -222,6 +223,13 @@ func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
 		}
 		if err := s.column(c, m, i, now); err != nil {
 			return nil, err
+		}
+	}
+	if s.oldOf != nil {
+		for _, name := range s.oldOf(m.id) {
+			if at := slices.IndexFunc(t.cols, func(c logColumn) bool { return c.name == name }); at >= 0 {
+				t.watched = append(t.watched, at)
+			}
 		}
 	}
 	t.setVersions(m, shown)

@@ -89,6 +89,72 @@ func (e *Engine) Untold(ctx context.Context, tables []tidemark.TableID) (untold 
 	return untold, strings.Join(alter[:min(len(alter), 4)], " "), e.fail(ctx, "replicate", e.object, err)
 }
 
+// TellsRows looks whether the log tells what the columns of the moves' filters had before a
+// change: that they are of the replica identity, or that this is all columns. Kind
+// Unsupported, with what helps.
+func (e *Engine) TellsRows(ctx context.Context, moves []tidemark.Move) error {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for i := range moves {
+		if len(moves[i].Filter) == 0 {
+			continue
+		}
+		if err := e.tellsRows(ctx, conn, &moves[i]); err != nil {
+			return e.fail(ctx, "replicate", quoteTable(moves[i].From.TableID), err)
+		}
+	}
+	return nil
+}
+
+// tellsRows: what is told of a partition's rows its own identity says, and under the name of
+// the table that is published it is told as if it were that table's.
+func (e *Engine) tellsRows(ctx context.Context, conn *pgx.Conn, m *tidemark.Move) error {
+	rows, err := conn.Query(ctx, `WITH RECURSIVE part AS (
+			SELECT c.oid, c.relkind FROM pg_namespace n JOIN pg_class c ON c.relnamespace = n.oid WHERE n.nspname = $1 AND c.relname = $2
+			UNION ALL SELECT c.oid, c.relkind FROM part p JOIN pg_inherits i ON p.relkind = 'p' AND i.inhparent = p.oid JOIN pg_class c ON c.oid = i.inhrelid)
+		SELECT c.oid::regclass::text, c.relkind = 'r', c.relreplident = 'f', coalesce((SELECT array_agg(k.attname::text) FROM `+identityColumns+`), '{}')
+		FROM part p JOIN pg_class c ON c.oid = p.oid ORDER BY c.relkind = 'r', 1`, m.From.Schema, m.From.Name)
+	if err != nil {
+		return err
+	}
+	type part struct {
+		table        string
+		holds, whole bool // rows; its identity is all columns
+		key          []string
+	}
+	parts, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (p part, err error) {
+		err = row.Scan(&p.table, &p.holds, &p.whole, &p.key)
+		return p, err
+	})
+	if err != nil {
+		return err
+	}
+	var columns, alter []string
+	for _, f := range m.Filter {
+		if c := quoteIdent(f.Column); !slices.Contains(columns, c) {
+			columns = append(columns, c)
+		}
+	}
+	lacking := ""
+	for _, p := range parts {
+		if p.holds && !p.whole {
+			alter = append(alter, "ALTER TABLE "+p.table+" REPLICA IDENTITY FULL;")
+		}
+		told := p.whole && p.holds || !p.whole && !slices.ContainsFunc(m.Filter, func(f tidemark.Filter) bool { return !slices.Contains(p.key, f.Column) })
+		if lacking == "" && !told {
+			lacking = p.table
+		}
+	}
+	if lacking == "" || len(alter) == 0 {
+		return nil
+	}
+	return tidemark.Errorf(tidemark.Unsupported, "replicate", quoteTable(m.From.TableID), "its row filter is by "+strings.Join(columns, ", ")+", and the log does not tell what a row of "+lacking+" had there before it was changed",
+		"On the source: "+strings.Join(alter[:min(len(alter), 3)], " ")+" Or filter by columns of its key, or leave the table out.")
+}
+
 // more says how many there are besides the first.
 func more(names []string) string {
 	if len(names) < 2 {

@@ -74,7 +74,7 @@ func (e *Engine) addTables(ctx context.Context, tx pgx.Tx, slot Slot, moves []ti
 		switch {
 		case err != nil:
 			return err
-		case sql == "":
+		case sql == "" || !e.FiltersRows():
 			plain = append(plain, quoteTable(moves[i].From.TableID))
 			continue
 		}
