@@ -119,7 +119,8 @@ type replicating struct {
 	whole     *sampler
 	set       map[string]string // what was set since the start
 
-	subs   *subscriptions // of the session
+	filter *capture.Filter // of the session; nil: none, or the source has it
+	subs   *subscriptions  // of the session
 	binder *binder
 }
 
@@ -323,6 +324,9 @@ func (r *replicating) hold(ctx context.Context) ([]tidemark.Finding, error) {
 		}
 	}
 	r.stream = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying, Started: r.env.now()}
+	if err := r.keepFilters(ctx, tables); err != nil {
+		return nil, err
+	}
 	return findings, r.env.Catalog.PutStream(ctx, r.stream)
 }
 
@@ -391,8 +395,10 @@ func (r *replicating) tables(ctx context.Context) ([]tidemark.Move, []tidemark.F
 	if err != nil {
 		return nil, nil, err
 	}
-	filtered := r.from == nil || r.from.FiltersRows() // what is in the queue, its capture has filtered
-	out, findings, err := streamable(moves, filtered)
+	out, findings, err := streamable(moves)
+	if err == nil {
+		err = r.planFilter(ctx, out)
+	}
 	if err == nil {
 		err = r.oldTold(ctx, out)
 	}

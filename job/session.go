@@ -59,6 +59,9 @@ func (r *replicating) session(ctx context.Context) error {
 	defer r.close()
 	moves, _, err := r.tables(ctx)
 	if err == nil {
+		err = r.keepFilters(ctx, moves)
+	}
+	if err == nil {
 		moves, err = r.subscribe(ctx, moves)
 	}
 	if err != nil {
@@ -193,6 +196,9 @@ func (r *replicating) preparing(s *sampler, moves []tidemark.Move) func(context.
 	if r.stream.From != "" {
 		do = append(do, r.skipping())
 	}
+	if f := r.filtering(moves); f != nil {
+		do = append(do, f)
+	}
 	if r.spec.Half == CaptureHalf {
 		do = append(do, r.describing(moves))
 	}
@@ -230,6 +236,9 @@ func (r *replicating) prepare(stream capture.Stream, moves []tidemark.Move) {
 	}
 	if keeper, ok := stream.(capture.OldKeeper); ok {
 		keeper.KeepOld(r.checked(moves))
+		if r.filter != nil {
+			keeper.KeepOldOf(r.filter.Columns)
+		}
 	}
 	if keeper, ok := stream.(capture.DateKeeper); ok && r.into().Name() != "postgres" {
 		keeper.KeepDates()

@@ -240,9 +240,8 @@ func (s *sampler) reached(until uint64) bool {
 	return s.run.Low() >= at
 }
 
-// streamable are the moves that a stream can carry, and what stands in the way. filters
-// says that it can hold to row filters.
-func streamable(moves []tidemark.Move, filters bool) ([]tidemark.Move, []tidemark.Finding, error) {
+// streamable are the moves that a stream can carry, and what stands in the way.
+func streamable(moves []tidemark.Move) ([]tidemark.Move, []tidemark.Finding, error) {
 	var out []tidemark.Move
 	var findings []tidemark.Finding
 	for _, m := range moves {
@@ -251,8 +250,6 @@ func streamable(moves []tidemark.Move, filters bool) ([]tidemark.Move, []tidemar
 			findings = append(findings, tidemark.Finding{Severity: tidemark.Warning, Object: "large objects", Text: "are copied, but their later changes are not in the stream"})
 		case m.From.PartitionOf != (tidemark.TableID{}):
 			// under the name of its root
-		case len(m.Filter) > 0 && !filters:
-			return nil, nil, tidemark.Errorf(tidemark.Unsupported, "replicate", m.From.String(), "has a row filter, which a stream from this source cannot hold to", "Take the filter out of the rules, or leave the table out. PostgreSQL can from version 15 on.")
 		default:
 			out = append(out, m)
 		}
