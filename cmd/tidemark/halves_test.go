@@ -80,7 +80,7 @@ func TestHalves(t *testing.T) {
 			}
 			c.says("trans/s", 1)
 			a.says("trans/s", 1)
-			if o := must(t, "status"); !strings.Contains(o.out, name+"-apply: following") || !strings.Contains(o.out, name+"-capture: following") {
+			if o := must(t, "status"); !strings.Contains(o.out, name+"-apply: following") || !strings.Contains(o.out, name+"-capture: following") || !strings.Contains(o.out, "rows captured\n") || !strings.Contains(o.out, "rows applied\n") {
 				t.Errorf("status says\n%s", o.out)
 			}
 			close(stop)

@@ -113,7 +113,11 @@ func printStates(w io.Writer, all []streamState) {
 		}
 		fmt.Fprintf(w, "%s: %s\n  %s -> %s, since %s\n", x.Name, state, x.Source, x.Target, x.Started.Local().Format("2006-01-02 15:04:05"))
 		if x.Last != nil {
-			fmt.Fprintf(w, "  %s\n  %s transactions, %s rows applied\n", streamLine(*x.Last), commas(x.Last.Transactions), commas(x.Last.Rows))
+			done := "applied"
+			if x.Last.Half == "capture" {
+				done = "captured"
+			}
+			fmt.Fprintf(w, "  %s\n  %s transactions, %s rows %s\n", streamLine(*x.Last), commas(x.Last.Transactions), commas(x.Last.Rows), done)
 			if x.Last.Limit != "" && x.Running {
 				fmt.Fprintf(w, "  %s\n", x.Last.Limit)
 			}
