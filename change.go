@@ -84,8 +84,9 @@ type Change struct {
 	Kind  ChangeKind
 	Table uint32 // ID of the Relation; not of T and M
 	// Old is the row before an update or delete: the columns of the replica identity
-	// only where OldKey is set (the others are NULL in it), else all. An update has
-	// none where the key is the same and the identity is not all columns.
+	// only where OldKey is set (the others are NULL in it), else all, of which MySQL's
+	// log may not tell some (UnchangedValue). An update has none where the key is the same
+	// and the identity is not all columns, unless the stream was asked for it.
 	Old    Tuple
 	OldKey bool
 	New    Tuple // of inserts and updates

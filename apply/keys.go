@@ -19,12 +19,24 @@ type Binding struct {
 	table  Key
 	keys   []boundKey // of the table itself: written
 	refs   []boundKey // of the tables that it references: read
-	deep   []Key      // tables whose rows change where one of this table goes, and the stream does not tell
+	acting *acting    // nil: the stream tells what foreign keys do
 	net    netKind
 	netKey boundKey // tells rows apart in a net
 	depth  int      // of references that lead from the table
 	vals   []tidemark.Value
+	olds   []tidemark.Value
 	buf    []byte
+}
+
+// An acting is what foreign keys do where a row of the binding's table goes, or does to
+// others.
+type acting struct {
+	children []Key // tables that reference this one
+	deep     []Key // tables whose rows hang on those of the children
+	unkeyed  bool  // a row may hang on one that no key tells
+	// Untold has the tables of which changes have come that do not tell all parents which a
+	// row has or had: for all bindings of a stream.
+	untold map[Key]bool
 }
 
 // A boundKey is a key, or the end of a foreign key, as columns of the relation.
@@ -35,6 +47,7 @@ type boundKey struct {
 	// spelled in several ways, an expression), so all values count as one.
 	whole bool
 	trim  []trim // per column
+	acts  bool   // it is at one end of a foreign key that changes rows
 }
 
 // Bind finds the table for a relation, and its keys and references among tables, which
@@ -55,7 +68,9 @@ func Bind(r tidemark.Relation, to *tidemark.Table, tables map[tidemark.TableID]*
 	for _, f := range to.ForeignKeys {
 		if parent := tables[f.Ref]; parent != nil {
 			if x, columns := referenced(parent, f); x != nil {
-				b.refs = append(b.refs, b.bound(parent, x, columns))
+				k := b.bound(parent, x, columns)
+				k.acts = f.Acts()
+				b.refs = append(b.refs, k)
 			}
 		}
 	}
@@ -64,18 +79,43 @@ func Bind(r tidemark.Relation, to *tidemark.Table, tables map[tidemark.TableID]*
 }
 
 // Cascades prepares for a stream in which it is not told what foreign keys do to other rows,
-// children of this table's. A child itself reads the key that it references, so it keeps
-// its place; but what hangs on the child in turn says nothing of this table. So where a row goes, or its
-// key changes, all such tables are held for changed.
-func (b *Binding) Cascades(tables map[tidemark.TableID]*tidemark.Table) {
+// children of this table's. A child itself reads the keys that it references and has
+// referenced, so it keeps its place. Two things are not known so closely:
+//
+//   - what hangs on a child in turn says nothing of this table. So where a row goes, or its
+//     key changes, all such tables are held for changed;
+//   - a change may not tell which parent its row has or had, or which key a parent had
+//     (binlog_row_image=MINIMAL). A delete of the parent that gets before an update of the child would take
+//     the row away, so where the one or the other is not told, the child's table is held for
+//     changed too. A delete of the parent may be overtaken by such an update: what that does not
+//     tell it does not write, and a row that is gone is not updated any more.
+//
+// untold is the same map for all bindings of a stream, empty at first.
+func (b *Binding) Cascades(tables map[tidemark.TableID]*tidemark.Table, untold map[Key]bool) {
+	b.acting = &acting{untold: untold}
+	for _, f := range b.Table.ForeignKeys {
+		if parent := tables[f.Ref]; parent != nil && f.Acts() {
+			x, _ := referenced(parent, f)
+			b.acting.unkeyed = b.acting.unkeyed || x == nil
+		}
+	}
+	children := actOn(tables, b.Table.TableID)
+	for _, id := range children {
+		b.acting.children = append(b.acting.children, tableKey(id))
+		for _, f := range tables[id].ForeignKeys {
+			if x, _ := referenced(b.Table, f); x != nil && f.Ref == b.Table.TableID && f.Acts() {
+				b.keys[slices.Index(keysOf(b.Table), x)].acts = true
+			}
+		}
+	}
 	seen := map[tidemark.TableID]bool{}
-	for next := acting(tables, b.Table.TableID); len(next) > 0; {
+	for next := children; len(next) > 0; {
 		var below []tidemark.TableID
 		for _, child := range next {
-			for _, id := range acting(tables, child) {
+			for _, id := range actOn(tables, child) {
 				if !seen[id] {
 					seen[id] = true
-					b.deep = append(b.deep, tableKey(id))
+					b.acting.deep = append(b.acting.deep, tableKey(id))
 					below = append(below, id)
 				}
 			}
@@ -84,8 +124,8 @@ func (b *Binding) Cascades(tables map[tidemark.TableID]*tidemark.Table) {
 	}
 }
 
-// acting gives the tables with foreign keys to id that do something to their rows.
-func acting(tables map[tidemark.TableID]*tidemark.Table, id tidemark.TableID) (out []tidemark.TableID) {
+// actOn gives the tables with foreign keys to id that do something to their rows.
+func actOn(tables map[tidemark.TableID]*tidemark.Table, id tidemark.TableID) (out []tidemark.TableID) {
 	for _, t := range tables {
 		for _, f := range t.ForeignKeys {
 			if f.Ref == id && f.Acts() && !slices.Contains(out, t.TableID) {
@@ -96,20 +136,74 @@ func acting(tables map[tidemark.TableID]*tidemark.Table, id tidemark.TableID) (o
 	return out
 }
 
-// goes says whether a change takes a key away from rows that may hang on it.
-func (b *Binding) goes(c tidemark.Change) bool {
-	if c.Kind != tidemark.UpdateChange || c.Old == nil {
-		return c.Kind == tidemark.DeleteChange
+// act appends what foreign keys do beside a change, as far as it cannot be said by keys.
+func (b *Binding) act(c tidemark.Change, out []Access) []Access {
+	a := b.acting
+	b.vals, b.olds = c.New.Values(b.vals[:0]), c.Old.Values(b.olds[:0])
+	if !a.untold[b.table] && c.New != nil && b.hides(c) {
+		a.untold[b.table] = true
 	}
-	for i := range b.keys {
-		b.vals = c.Old.Values(b.vals[:0])
-		was, ok := b.hash(&b.keys[i], c.OldKey)
-		b.vals = c.New.Values(b.vals[:0])
-		if is, _ := b.hash(&b.keys[i], false); ok && is != was {
-			return true
+	goes, untold := b.goes(c)
+	if !goes {
+		return out
+	}
+	for _, k := range a.children {
+		if untold || a.untold[k] {
+			out = append(out, Access{k, true})
+		}
+	}
+	for _, k := range a.deep {
+		out = append(out, Access{k, true})
+	}
+	return out
+}
+
+// hides says whether the row in vals, or the one in olds, may have a parent that is not told.
+// An update without an old row, or with its key alone, has left the parents as they were.
+func (b *Binding) hides(c tidemark.Change) bool {
+	if b.acting.unkeyed {
+		return true
+	}
+	for _, k := range b.refs {
+		if !k.acts {
+			continue
+		}
+		for _, at := range k.columns {
+			if at < 0 || at < len(b.vals) && b.vals[at].Kind == tidemark.UnchangedValue ||
+				!c.OldKey && at < len(b.olds) && b.olds[at].Kind == tidemark.UnchangedValue {
+				return true
+			}
 		}
 	}
 	return false
+}
+
+// goes says whether a change takes a key away from rows that may hang on it, and whether it
+// does not tell which key. The row is in vals, the old one in olds.
+func (b *Binding) goes(c tidemark.Change) (goes, untold bool) {
+	if c.Old == nil {
+		return false, false
+	}
+	for _, k := range b.keys {
+		if !k.acts {
+			continue
+		}
+		changed, hidden := c.Kind == tidemark.DeleteChange, false
+		for _, at := range k.columns {
+			is, was := tidemark.Value{Kind: tidemark.UnchangedValue}, tidemark.Value{Kind: tidemark.UnchangedValue}
+			if at >= 0 && at < len(b.olds) && (!c.OldKey || b.Relation.Columns[at].Key) {
+				was = b.olds[at]
+				if at < len(b.vals) {
+					is = b.vals[at]
+				}
+			}
+			hidden = hidden || was.Kind == tidemark.UnchangedValue
+			changed = changed || is.Kind != tidemark.UnchangedValue && was.Kind != tidemark.NullValue && (is.Kind != was.Kind || !bytes.Equal(is.Data, was.Data))
+		}
+		goes = goes || changed
+		untold = untold || changed && hidden
+	}
+	return goes, untold
 }
 
 // keysOf gives the primary key and the unique indexes of a table.
@@ -255,10 +349,8 @@ func (b *Binding) Accesses(c tidemark.Change, out []Access) []Access {
 	// Without a key any two equal rows will do, and which one is changed matters.
 	alone := c.Kind == tidemark.TruncateChange || len(b.keys) == 0 && c.Kind != tidemark.InsertChange
 	out = append(out, Access{b.table, alone})
-	if len(b.deep) > 0 && b.goes(c) {
-		for _, k := range b.deep {
-			out = append(out, Access{k, true})
-		}
+	if b.acting != nil {
+		out = b.act(c, out)
 	}
 	if c.New != nil {
 		b.vals = c.New.Values(b.vals[:0])

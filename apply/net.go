@@ -131,10 +131,13 @@ func (n *net) look(x *netChange) (ok bool) {
 	if b.net == netInOrder {
 		return true
 	}
+	partly := x.c.OldKey
 	if x.c.Old != nil {
-		if x.was, _, ok = n.key(b, x.c.Old); !ok {
+		var missing bool
+		if x.was, missing, ok = n.key(b, x.c.Old); !ok {
 			return false
 		}
+		partly = partly || missing
 		x.at = x.was
 	}
 	if x.c.New == nil {
@@ -147,7 +150,7 @@ func (n *net) look(x *netChange) (ok bool) {
 		x.was = x.at
 	}
 	// What a row holds that gets a new key has to be known: it is inserted.
-	return !x.missing || x.was == x.at || !x.c.OldKey
+	return !x.missing || x.was == x.at || !partly
 }
 
 // key gives the key of a row, and whether some of its values are not told.

@@ -259,6 +259,7 @@ func TestNetRefuses(t *testing.T) {
 		"no key, and foreign keys":      told(tidemark.InsertChange, 2, false, nil, rowOf("1", "2", "3")),
 		"another relation of the table": told(tidemark.InsertChange, 3, false, nil, rowOf("5", "2", "3")),
 		"a new key, and not all told":   told(tidemark.UpdateChange, 1, true, rowOf("4", "null", "null"), rowOf("5", "same", "a")),
+		"nor the old row":               told(tidemark.UpdateChange, 1, false, rowOf("4", "same", "c"), rowOf("5", "same", "a")),
 		"another number of columns":     told(tidemark.InsertChange, 1, false, nil, rowOf("5")),
 		"a key without a value":         told(tidemark.InsertChange, 1, false, nil, rowOf("null", "a", "b")),
 	} {

@@ -97,6 +97,13 @@ type OldKeeper interface {
 	KeepOldOf(columns func(tidemark.TableID) []string)
 }
 
+// A LinkTeller is a Stream that otherwise gives nothing of a row before a change but its key.
+type LinkTeller interface {
+	// TellLinks gives the old row, as far as the log has it, with updates that change one of
+	// these columns of a table, and with deletes. It comes before Run.
+	TellLinks(columns func(tidemark.TableID) []string)
+}
+
 // A DateKeeper is a Stream that otherwise makes something of dates that are none.
 type DateKeeper interface {
 	// KeepDates gives dates such as 0000-00-00 as they are, to a target that holds them.

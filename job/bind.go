@@ -19,11 +19,12 @@ type binder struct {
 	names  map[uint32]tidemark.TableID           // of the relations that were told
 	origin map[tidemark.TableID]tidemark.TableID // the source's table of one of the target
 	again  func()                                // binds all relations anew
+	untold map[apply.Key]bool                    // see apply.Binding.Cascades
 }
 
 // newBinder looks at the target's tables for the moves of a stream.
 func (r *replicating) newBinder(ctx context.Context, moves []tidemark.Move) (*binder, error) {
-	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}, subs: r.subs, names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}}
+	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}, subs: r.subs, names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}, untold: map[apply.Key]bool{}}
 	for i := range moves {
 		b.moves[moves[i].From.TableID] = &moves[i]
 		b.origin[clipID(r.tgt, moves[i].To.TableID)] = moves[i].From.TableID
@@ -158,7 +159,7 @@ func (b *binder) bound(rel tidemark.Relation, m *tidemark.Move) (*apply.Binding,
 		return nil, err
 	}
 	if b.cascades() {
-		out.Cascades(b.tables)
+		out.Cascades(b.tables, b.untold)
 	}
 	if out.Loading = b.subs.loading(rel.Table); !out.Loading {
 		out.Conflict = b.r.conflict(m)

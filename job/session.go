@@ -240,12 +240,31 @@ func (r *replicating) prepare(stream capture.Stream, moves []tidemark.Move) {
 			keeper.KeepOldOf(r.filter.Columns)
 		}
 	}
+	if teller, ok := stream.(capture.LinkTeller); ok {
+		columns := linksOf(moves)
+		teller.TellLinks(func(id tidemark.TableID) []string { return columns[id] })
+	}
 	if keeper, ok := stream.(capture.DateKeeper); ok && r.into().Name() != "postgres" {
 		keeper.KeepDates()
 	}
 	if spooler, ok := stream.(capture.Spooler); ok {
 		spooler.Spool(r.spec.Apply.Spool, r.spec.CaptureMemory)
 	}
+}
+
+// linksOf gives, by the source's table, the columns at both ends of foreign keys that act. The target's
+// are the same: so it is known which parent a child had, and which key a parent had.
+func linksOf(moves []tidemark.Move) map[tidemark.TableID][]string {
+	out := map[tidemark.TableID][]string{}
+	for _, m := range moves {
+		for _, f := range m.From.ForeignKeys {
+			if f.Acts() {
+				out[m.From.TableID] = append(out[m.From.TableID], f.Columns...)
+				out[f.Ref] = append(out[f.Ref], f.RefColumns...)
+			}
+		}
+	}
+	return out
 }
 
 // A finder is a target that can say what a stream into some tables will meet.

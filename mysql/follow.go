@@ -36,6 +36,7 @@ type Stream struct {
 	only  func(tidemark.TableID) bool
 	old   func(tidemark.TableID) bool     // wants whole old rows
 	oldOf func(tidemark.TableID) []string // wants them where one of these columns changes
+	links func(tidemark.TableID) []string // the same, as far as the log has them
 	zero  Policy                          // for dates that are none elsewhere
 	fold  bool                            // names of tables are compared without regard to case
 	s0    *session                        // holds the stream's lock, and then is what the log comes by
@@ -313,6 +314,11 @@ func (s *Stream) KeepOld(want func(tidemark.TableID) bool) { s.old = want }
 // KeepOldOf gives it with deletes, and with updates that change one of these columns. Call it
 // before Run.
 func (s *Stream) KeepOldOf(columns func(tidemark.TableID) []string) { s.oldOf = columns }
+
+// TellLinks gives the old row with updates that change one of these columns of a table, and with
+// deletes: where the image before has not all of it, the others are unchanged values. Call
+// it before Run.
+func (s *Stream) TellLinks(columns func(tidemark.TableID) []string) { s.links = columns }
 
 // Untold gives those of tables of whose rows the log does not tell all that they had before
 // a change, and what has to be done about it.

@@ -131,19 +131,21 @@ func (s *Stream) row(t *logTable, kind tidemark.ChangeKind, present [2][]byte, p
 	at := len(dst)
 	dst = append(dst, 0, 0, 0, 0, byte(kind))
 	dst = binary.BigEndian.AppendUint32(dst, t.relID)
-	asked := t.old || len(t.watched) > 0 && (kind == tidemark.DeleteChange || kind == tidemark.UpdateChange && t.changed(before, after))
-	whole := t.full || asked
+	removed, updated := kind == tidemark.DeleteChange, kind == tidemark.UpdateChange
+	asked := t.old || len(t.watched) > 0 && (removed || updated && changed(t.watched, before, after))
+	whole := t.full || asked || removed && t.apart || updated && changed(t.links, before, after)
 	if kind != tidemark.InsertChange && (whole || kind == tidemark.DeleteChange || t.rekeyed(before, after)) {
 		letter := byte('K')
 		if whole {
 			letter = 'O'
 		}
 		for i := range before {
-			if asked && before[i].state == fieldAbsent && !t.cols[i].hidden {
+			if (asked || whole && t.cols[i].key) && before[i].state == fieldAbsent && !t.cols[i].hidden {
 				return nil, t.noImage(&t.cols[i])
 			}
 		}
-		if dst, err = t.tuple(append(dst, letter), before, nil, !whole); err != nil {
+		// What it does not say is not what an insert would have.
+		if dst, err = t.tuple(append(dst, letter), before, before, !whole); err != nil {
 			return nil, err
 		}
 	}
@@ -239,10 +241,10 @@ func (t *logTable) rekeyed(before, after []field) bool {
 	return false
 }
 
-// changed reports whether an update has changed a column that is watched, or may have: a
+// changed reports whether an update has changed one of these columns, or may have: a
 // column that the later image does not have is the same.
-func (t *logTable) changed(before, after []field) bool {
-	for _, i := range t.watched {
+func changed(columns []int, before, after []field) bool {
+	for _, i := range columns {
 		a, b := &before[i], &after[i]
 		if b.state != fieldAbsent && (a.state != b.state || b.state == fieldValue && !bytes.Equal(a.v, b.v)) {
 			return true

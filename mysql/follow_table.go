@@ -28,6 +28,8 @@ type logTable struct {
 	full     bool  // there is no key: all columns are the identity
 	old      bool  // whole old rows are given though there is one
 	watched  []int // columns: old rows are given of deletes, and where one of these changes
+	links    []int // columns: the same, as far as the log has them
+	apart    bool  // some of the links are not in the key
 	ends     int   // 1 + the column that says until when a row of a system-versioned table is right
 	stale    bool  // it has been altered since
 
@@ -234,6 +236,7 @@ func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
 	}
 	t.setVersions(m, shown)
 	t.setKey(m, shown)
+	s.setLinks(t)
 	s.relate(t)
 	return t, nil
 }
@@ -437,6 +440,21 @@ func (t *logTable) setKey(m *tableMap, shown *shownTable) {
 		r.Columns = append(r.Columns, tidemark.RelationColumn{Name: c.name, Key: c.key || t.full, Type: uint32(c.typ), Mod: int32(c.meta)})
 	}
 	t.relation = r.Append(nil)
+}
+
+// setLinks finds the columns where the old row is given if they change or go. A foreign key may
+// spell them otherwise than their table.
+func (s *Stream) setLinks(t *logTable) {
+	if s.links == nil {
+		return
+	}
+	for _, name := range s.links(t.id) {
+		at := slices.IndexFunc(t.cols, func(c logColumn) bool { return !c.hidden && strings.EqualFold(c.name, name) })
+		if at >= 0 {
+			t.links = append(t.links, at)
+			t.apart = t.apart || !t.cols[at].key
+		}
+	}
 }
 
 // relate gives a table's description its number: the same one in every stream, but for

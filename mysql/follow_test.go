@@ -231,9 +231,14 @@ func follow(t *testing.T, e *Engine, after uint64) []*tidemark.Tx {
 
 func tryFollow(t *testing.T, e *Engine, after uint64) ([]*tidemark.Tx, error) {
 	t.Helper()
-	s := stream(t, e, after)
+	return drain(t, stream(t, e, after), after)
+}
+
+// drain gives all that a stream from a place on gives up to the end of the log.
+func drain(t *testing.T, s *Stream, after uint64) ([]*tidemark.Tx, error) {
+	t.Helper()
 	defer s.Close()
-	until := endOf(t, e)
+	until := endOf(t, s.e)
 	ctx, cancel := context.WithTimeoutCause(t.Context(), 60*time.Second, fmt.Errorf("the end %s of the log is not reached", placeText(until)))
 	defer cancel()
 	go func() {

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// cascadeTables have children that foreign keys change, and rows on which a transaction can be kept waiting.
+const cascadeTables = `
+CREATE TABLE boss (id int PRIMARY KEY, code int NOT NULL UNIQUE);
+CREATE TABLE worker (id int PRIMARY KEY, boss int, note int, CONSTRAINT worker_boss FOREIGN KEY (boss) REFERENCES boss (id) ON DELETE CASCADE);
+CREATE TABLE badge (id int PRIMARY KEY, code int, CONSTRAINT badge_code FOREIGN KEY (code) REFERENCES boss (code) ON DELETE CASCADE ON UPDATE CASCADE);
+CREATE TABLE slow (id int PRIMARY KEY, n int NOT NULL);
+CREATE TABLE mark (id int PRIMARY KEY);
+INSERT INTO boss VALUES (1, 101), (2, 102), (3, 103), (4, 104), (5, 105), (6, 106), (11, 111), (12, 112);
+INSERT INTO worker VALUES (1, 1, 0), (2, 2, 0), (3, 3, 0), (4, 4, 0);
+INSERT INTO slow VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0);
+`
+
+// TestStreamCascades keeps changes of children waiting on the target while what foreign keys
+// do to these children comes behind them. It must not get before them.
+func TestStreamCascades(t *testing.T) {
+	t.Parallel()
+	const full, minimal = "SET SESSION binlog_row_image = 'FULL'; ", "SET SESSION binlog_row_image = 'MINIMAL'; "
+	races := []struct{ image, first, second string }{
+		{full, "UPDATE worker SET boss = 11 WHERE id = 1", "DELETE FROM boss WHERE id = 1"},
+		{minimal, "UPDATE worker SET boss = 12 WHERE id = 2", "DELETE FROM boss WHERE id = 2"},
+		{minimal, "UPDATE worker SET note = 1 WHERE id = 3", "DELETE FROM boss WHERE id = 3"},
+		{full, "UPDATE worker SET note = 1 WHERE id = 4", "DELETE FROM boss WHERE id = 4"},
+		{full, "INSERT INTO badge VALUES (5, 105)", "UPDATE boss SET code = 205 WHERE id = 5"},
+		{minimal, "INSERT INTO badge VALUES (6, 106)", "UPDATE boss SET code = 206 WHERE id = 6"},
+	}
+	for _, x := range []pair{{"mariadb to postgres", maria, pg15}, {"mysql to mysql", mysql8, mysql8}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := x.src(t).NewDatabase(t, "src"), x.dst(t).NewDatabase(t, "dst"), streamName()
+			testdb.Load(t, src, strings.NewReader(cascadeTables))
+			must(t, "replicate", src, dst, "--name", name, "--until", "now")
+			release := kept(t, dst, x.dst(t).Engine)
+			f := running(t, "replicate", src, dst, "--name", name, "--agents", "16", "--commit-count", "1")
+			for i, r := range races {
+				testdb.Query(t, src, fmt.Sprintf("%sBEGIN; UPDATE slow SET n = 1 WHERE id = %d; %s; COMMIT", r.image, i+1, r.first))
+			}
+			f.follows(src, dst, "mark", 1)
+			for _, r := range races {
+				testdb.Query(t, src, r.image+r.second)
+			}
+			f.follows(src, dst, "mark", 2)
+			release()
+			f.follows(src, dst, "mark", 3)
+			f.interrupt()
+			equal(t, src, dst, name)
+		})
+	}
+}
+
+// kept keeps the rows of the table slow locked until the function that it gives is called.
+func kept(t *testing.T, dst, engine string) (release func()) {
+	t.Helper()
+	sleep, find, end := "SELECT pg_sleep(600)", "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'", "SELECT pg_terminate_backend(%s)"
+	if engine != "postgres" {
+		sleep, find, end = "SELECT SLEEP(600)", "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND STATE = 'User sleep'", "KILL %s"
+	}
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = testdb.TryQuery(dst, "BEGIN; SELECT id FROM slow FOR UPDATE; "+sleep) // it is ended
+	}()
+	id := ""
+	for begun := time.Now(); id == ""; time.Sleep(20 * time.Millisecond) {
+		if id = testdb.Query(t, dst, find); time.Since(begun) > 20*time.Second {
+			t.Fatal("the rows are not locked")
+		}
+	}
+	return func() {
+		testdb.Query(t, dst, fmt.Sprintf(end, id))
+		<-gone
+	}
+}
