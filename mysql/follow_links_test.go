@@ -27,6 +27,6 @@ func TestFollowLinks(t *testing.T) {
 		}
 		wantTold(t, txs, []string{`U worker old(key=false)(1,1,0) new(1,2,0)`}, []string{`U worker new(1,2,7)`}, []string{`U worker old(key=false)(1,2,7) new(1,\N,7)`}, []string{`U worker new(1,\N,8)`},
 			[]string{`U worker old(key=true)(1,\N,\N) new(9,\N,8)`}, []string{`U other new(1,2)`}, []string{`D worker old(key=false)(9,\N,8)`}, []string{`D other old(key=true)(1,\N)`},
-			[]string{`U worker old(key=false)(2,same,same) new(2,3,same)`}, []string{`U worker old(key=true)(2,\N,\N) new(2,same,1)`}, []string{`U worker old(key=false)(2,same,same) new(3,4,same)`}, []string{`D worker old(key=false)(3,same,same)`})
+			[]string{`U worker old(key=false)(2,same,same) new(2,3,same)`}, []string{`U worker new(2,same,1)`}, []string{`U worker old(key=false)(2,same,same) new(3,4,same)`}, []string{`D worker old(key=false)(3,same,same)`})
 	})
 }

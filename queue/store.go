@@ -16,7 +16,7 @@ type Store interface {
 	// last one. It gives how many of them are stored, durably: all, if there is no error. Those
 	// that are not stored now will not be later. ErrFull and ErrFenced.
 	Put(ctx context.Context, first uint64, messages [][]byte) (int, error)
-	// Get gives a message, which is the caller's then. ErrMissing.
+	// Get gives a message, which nobody changes. ErrMissing.
 	Get(ctx context.Context, seq uint64) ([]byte, error)
 	// Wait gives the number of the last message: as soon as there is the one numbered seq,
 	// or after a while, when it may be worth while to look for something else.

@@ -12,6 +12,10 @@ import (
 // --capture-memory, twice --buffer and the queue's window.
 const giantLimit = (256 + 64 + 32 + 2*8 + 8) << 20
 
+// backlogLimit is what it may take where every transaction is small: 256 MB, --apply-memory, and twice
+// --buffer.
+const backlogLimit = (256 + 64 + 2*8) << 20
+
 // TestStreamGiant lets a transaction that is larger than all memory for transactions pass
 // every kind of stream. What comes behind it is not lost.
 func TestStreamGiant(t *testing.T) {
@@ -33,7 +37,7 @@ func TestStreamGiant(t *testing.T) {
 			t.Parallel()
 			cmd := process(t, "replicate", src, s.dst, "--name", s.name, "--until", "now", "--progress", "lines")
 			cmd.Args[len(cmd.Args)-1] = state
-			passed(t, peak(peakOf(t, cmd)), s.dst, 2_000_000-11)
+			passed(t, peak(peakOf(t, cmd)), giantLimit, s.dst, 2_000_000-11)
 			const sum = "SELECT count(*), sum(id::bigint), sum(u::bigint), min(v), max(v), (SELECT n FROM small) FROM g"
 			if a, b := testdb.Query(t, src, sum), testdb.Query(t, s.dst, sum); a != b {
 				t.Errorf("the source has\n%s\nthe target\n%s", a, b)
@@ -57,9 +61,26 @@ func TestStreamGiant(t *testing.T) {
 		if n := testdb.Query(t, dst, "SELECT count(*) FROM g"); n != "0" && n != "300000" {
 			t.Errorf("the target has %s rows of the transaction", n)
 		}
-		passed(t, peak(peakOf(t, process(t, args...))), dst, 300_000)
+		passed(t, peak(peakOf(t, process(t, args...))), giantLimit, dst, 300_000)
 		must(t, "diff", src, dst)
 	})
+}
+
+// TestStreamBacklog catches up in batches with 100 MB through the durable queue. What the
+// queue has written and read shall not stay in memory.
+func TestStreamBacklog(t *testing.T) {
+	t.Parallel()
+	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+	testdb.Load(t, src, strings.NewReader("CREATE TABLE g (id int PRIMARY KEY, v text)"))
+	args := []string{"replicate", src, dst, "--name", name, "--queue", "durable", "--until", "now"}
+	must(t, args...)
+	testdb.Load(t, src, strings.NewReader(`SET synchronous_commit = off;
+		DO $$ BEGIN FOR i IN 0..19999 LOOP INSERT INTO g SELECT i * 10 + k, repeat(md5((i * 10 + k)::text), 15) FROM generate_series(1, 10) k; COMMIT; END LOOP; END $$;`))
+	u := peak(peakOf(t, process(t, append(args, "--apply-mode", "batch", "--progress", "lines")...)))
+	passed(t, u, backlogLimit, dst, 200_000)
+	if !strings.Contains(u.out, "batches came to") {
+		t.Errorf("no batches\n%s", u.out)
+	}
 }
 
 // A usage is what a process took, and said.
@@ -70,12 +91,12 @@ type usage struct {
 
 func peak(n int64, out string) usage { return usage{n, out} }
 
-// passed checks that a giant is there, and what it took.
-func passed(t *testing.T, u usage, dst string, rows int) {
+// passed checks that all rows are there, and what it took.
+func passed(t *testing.T, u usage, limit int64, dst string, rows int) {
 	t.Helper()
 	t.Logf("%d MB", u.bytes>>20)
-	if u.bytes > giantLimit {
-		t.Errorf("it took %d MB, more than %d\n%s", u.bytes>>20, giantLimit>>20, u.out)
+	if u.bytes > limit {
+		t.Errorf("it took %d MB, more than %d\n%s", u.bytes>>20, limit>>20, u.out)
 	}
 	if n := testdb.Query(t, dst, "SELECT count(*) FROM g"); n != fmt.Sprint(rows) {
 		t.Errorf("the target has %s rows, not %d\n%s", n, rows, u.out)

@@ -8,9 +8,10 @@
 // the one behind the last that we know of, so that it is stored once however often it is
 // sent, and so that two writers cannot mix. Messages are read by their number, not through
 // a consumer: there is no state of a reader on the server, and one that is missing is
-// seen at once. A second subject rings whoever waits for the next message; a ring that is
-// missed costs half a second. That a server says a message is durable when it is not, or
-// gives another one than was put, is for the queue's own checksums to find.
+// seen at once. The last ones of an embedded server are read without it. A second subject
+// rings whoever waits for the next message; a ring that is missed costs half a second.
+// That a server says a message is durable when it is not, or gives another one than was
+// put, is for the queue's own checksums to find.
 //
 // Start reading at Open.
 package jetstream
@@ -76,6 +77,7 @@ type Store struct {
 	stream   jetstream.Stream
 	subject  string
 	bell     string
+	recent   recent // of the embedded server
 
 	mu     sync.Mutex
 	last   uint64        // number of the last message, as far as we have heard
@@ -268,7 +270,7 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 		n, err := s.publish(seq, rest)
 		if n > 0 {
 			done, since = done+n, time.Time{}
-			s.stored(seq + uint64(n) - 1)
+			s.stored(seq, rest[:n])
 			continue
 		}
 		var api *jetstream.APIError
@@ -303,7 +305,7 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 		switch {
 		case err == nil:
 			done, since = done+n, time.Time{}
-			s.stored(seq + uint64(n) - 1)
+			s.stored(seq, rest[:n])
 			continue
 		case errors.Is(err, queue.ErrMissing) && api == nil, tidemark.KindOf(err) == tidemark.Transient:
 			if since.IsZero() {
@@ -380,10 +382,12 @@ func (s *Store) mine(ctx context.Context, seq uint64, messages [][]byte) (int, e
 	return len(messages), nil
 }
 
-// stored takes note that messages up to this number are stored, and tells those who wait.
-func (s *Store) stored(seq uint64) {
+// stored takes note that messages are stored, from the number first on, and tells those who wait.
+func (s *Store) stored(first uint64, messages [][]byte) {
+	seq := first + uint64(len(messages)) - 1
 	if s.embedded != nil {
 		s.embedded.note(seq)
+		s.recent.put(first, messages)
 	}
 	s.heard(seq)
 	_ = s.conn.Publish(s.bell, binary.BigEndian.AppendUint64(nil, seq)) // who misses it looks soon
@@ -402,6 +406,9 @@ func (s *Store) heard(seq uint64) {
 
 // Get reads a message by its number.
 func (s *Store) Get(ctx context.Context, seq uint64) ([]byte, error) {
+	if b := s.recent.get(seq); b != nil {
+		return b, nil
+	}
 	for begun := time.Now(); ; {
 		asked, cancel := context.WithTimeout(ctx, ackTimeout)
 		m, err := s.stream.GetMsg(asked, seq)
@@ -470,6 +477,7 @@ func (s *Store) Wait(ctx context.Context, seq uint64) (uint64, error) {
 
 // Purge forgets messages.
 func (s *Store) Purge(ctx context.Context, seq uint64) error {
+	s.recent.purge(seq)
 	return s.fail(ctx, "trim", s.stream.Purge(ctx, jetstream.WithPurgeSequence(seq)))
 }
 

@@ -157,6 +157,42 @@ func fill(t *testing.T, n uint64) (dir string) {
 	return dir
 }
 
+// What was stored last is not read from the server, which would keep a file that is written
+// and read at once in memory; older messages are.
+func TestRecent(t *testing.T) {
+	s := open(t, Options{Queue: "q", Dir: filepath.Join(t.TempDir(), "queue")})
+	message := func(seq uint64) []byte { return bytes.Repeat([]byte{byte(seq)}, 1_000_000) }
+	const n = 20
+	for seq := uint64(1); seq <= n; seq++ {
+		if _, err := s.Put(t.Context(), seq, [][]byte{message(seq)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	held := 0
+	for seq := uint64(1); seq <= n; seq++ {
+		if b := s.recent.get(seq); b != nil {
+			held += len(b)
+		} else if held > 0 {
+			t.Errorf("message %d is not held", seq)
+		}
+		if b, err := s.Get(t.Context(), seq); err != nil || !bytes.Equal(b, message(seq)) {
+			t.Fatalf("message %d: %v", seq, err)
+		}
+	}
+	if held < recentBytes || held > recentBytes+1_000_000 {
+		t.Errorf("%d bytes are held", held)
+	}
+	if err := s.Purge(t.Context(), n); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Get(t.Context(), n-1); !errors.Is(err, queue.ErrMissing) {
+		t.Errorf("a message that was purged: %v", err)
+	}
+	if s.recent.bytes != 1_000_000 {
+		t.Errorf("%d bytes are held of what was purged", s.recent.bytes)
+	}
+}
+
 // blocks are the files in which the server keeps messages.
 func blocks(t *testing.T, dir string) []string {
 	t.Helper()
