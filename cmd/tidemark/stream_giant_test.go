@@ -12,9 +12,8 @@ import (
 // --capture-memory, twice --buffer and the queue's window.
 const giantLimit = (256 + 64 + 32 + 2*8 + 8) << 20
 
-// backlogLimit is what it may take where every transaction is small: 256 MB, --apply-memory, and twice
-// --buffer.
-const backlogLimit = (256 + 64 + 2*8) << 20
+// backlogLimit is what it may take where every transaction is small: 256 MB, and --apply-memory.
+const backlogLimit = (256 + 64) << 20
 
 // TestStreamGiant lets a transaction that is larger than all memory for transactions pass
 // every kind of stream. What comes behind it is not lost.
