@@ -314,6 +314,9 @@ type Bound struct {
 	// Loading says that the table does not have all its rows yet: an insert overwrites a
 	// row that is there, and an update or delete that meets none is none.
 	Loading bool
+	// Orphans says that the table references one that is loading: a row may come before the
+	// one that it references.
+	Orphans bool
 }
 
 // Moves says whether an update of a table that is loading gives its row another key, and

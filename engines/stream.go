@@ -15,7 +15,7 @@ import (
 
 var (
 	_ = []capture.Source{pg{}, my{}}
-	_ = []capture.Chunker{pg{}}
+	_ = []capture.Chunker{pg{}, my{}}
 	_ = []apply.Target{pg{}, my{}}
 )
 

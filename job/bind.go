@@ -164,6 +164,7 @@ func (b *binder) bound(rel tidemark.Relation, m *tidemark.Move) (*apply.Binding,
 	if out.Loading = b.subs.loading(rel.Table); !out.Loading {
 		out.Conflict = b.r.conflict(m)
 	}
+	out.Orphans = slices.ContainsFunc(there.ForeignKeys, func(f tidemark.ForeignKey) bool { return b.subs.loading(b.origin[f.Ref]) })
 	if m.Direct {
 		return out, nil
 	}

@@ -354,6 +354,7 @@ func (b *binder) told(m tidemark.LogicalMessage) error {
 		b.subs.mu.Lock()
 		defer b.subs.mu.Unlock()
 		b.subs.begun[string(m.Data)] = true
+		b.again() // relations that were told before were passed over
 	}
 	if m.Prefix != tidemark.DDLPrefix {
 		return nil

@@ -425,17 +425,14 @@ func (a *applier) truncate(c tidemark.Change, bounds map[uint32]*tidemark.Bound)
 	}
 	slices.SortStableFunc(plans, func(x, y *plan) int { return y.depth - x.depth })
 	for _, p := range plans {
-		sql := []string{"DELETE FROM " + p.name}
+		emit := a.emit
 		if p.selfRef || p.b.Loading {
 			// The source has found no references from elsewhere, and rows of the table would
 			// have to go in their own order; or they come again at once.
-			a.unchecked = true
-			sql = []string{"SET foreign_key_checks=0", sql[0], "SET foreign_key_checks=1"}
+			emit = a.emitUnchecked
 		}
-		for _, one := range sql {
-			if object, err = a.emit([]byte(one), want{p: p, kind: tidemark.DeleteChange, any: true}); err != nil {
-				return object, err
-			}
+		if object, err = emit([]byte("DELETE FROM "+p.name), want{p: p, kind: tidemark.DeleteChange, any: true}); err != nil {
+			return object, err
 		}
 	}
 	return "", nil

@@ -101,7 +101,7 @@ func (a *applier) forget(t *tidemark.Table) {
 func (a *applier) planOf(b *tidemark.Bound) (*plan, error) {
 	made := a.plans[b.Table]
 	for _, p := range made {
-		if p.b == b || slices.Equal(p.b.Relation.Columns, b.Relation.Columns) && p.b.Relation.Identity == b.Relation.Identity && p.b.Loading == b.Loading && slices.Equal(p.b.Columns, b.Columns) {
+		if p.b == b || slices.Equal(p.b.Relation.Columns, b.Relation.Columns) && p.b.Relation.Identity == b.Relation.Identity && p.b.Loading == b.Loading && p.b.Orphans == b.Orphans && slices.Equal(p.b.Columns, b.Columns) {
 			p.b = b
 			return p, nil
 		}
@@ -152,7 +152,7 @@ func (a *applier) newPlan(b *tidemark.Bound) *plan {
 		key := p.cols[p.id[0]].name
 		p.overwrite, p.upsert = cmp.Or(p.upsert[1], " ON DUPLICATE KEY UPDATE "+key+"="+key), [2]string{}
 	}
-	if a.s.bulk {
+	if a.s.bulk && !b.Orphans {
 		p.planBulk()
 	}
 	return p

@@ -35,6 +35,25 @@ func (a *applier) emit(sql []byte, w want) (object string, err error) {
 		sql = a.lenient(sql)
 		a.odd = 0
 	}
+	if w.p == nil || !w.p.b.Orphans || w.kind == tidemark.DeleteChange {
+		return a.emitOne(sql, w)
+	}
+	return a.emitUnchecked(sql, w)
+}
+
+// emitUnchecked adds a statement that need not find what it references.
+func (a *applier) emitUnchecked(sql []byte, w want) (object string, err error) {
+	a.unchecked = true
+	if object, err = a.emitOne([]byte("SET foreign_key_checks=0"), want{any: true}); err == nil {
+		object, err = a.emitOne(sql, w)
+	}
+	if err == nil {
+		object, err = a.emitOne([]byte("SET foreign_key_checks=1"), want{any: true})
+	}
+	return object, err
+}
+
+func (a *applier) emitOne(sql []byte, w want) (object string, err error) {
 	if object, err = a.fits(w, len(sql)); err != nil {
 		return object, err
 	}

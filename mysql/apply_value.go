@@ -47,7 +47,7 @@ func newSetCol(from tidemark.RelationColumn, to *tidemark.Column) setCol {
 // relationKinds says what the types of relations are: OIDs of PostgreSQL's own types
 // (catalog pg_type), and the type bytes of MySQL's log. The numbers from 16 to 19 are
 // both, 15 and those from 249 to 254 are text and bytes, and what a user has made has a
-// number of its own; kindOfValue tells those.
+// number of its own; a capture that does not know a type says 0. kindOfValue tells those.
 var relationKinds = map[uint32]tidemark.TypeKind{
 	20: tidemark.Int, 21: tidemark.Int, 23: tidemark.Int, 26: tidemark.Int, 25: tidemark.Text, 114: tidemark.JSON, 142: tidemark.XML,
 	700: tidemark.Float, 701: tidemark.Float, 790: tidemark.Money, 1042: tidemark.Char, 1043: tidemark.Varchar, 1082: tidemark.Date,
@@ -55,7 +55,7 @@ var relationKinds = map[uint32]tidemark.TypeKind{
 	1560: tidemark.Bit, 1562: tidemark.VarBit, 1700: tidemark.Decimal, 2950: tidemark.UUID, 3802: tidemark.JSON,
 
 	1: tidemark.Int, 2: tidemark.Int, 3: tidemark.Int, 8: tidemark.Int, 9: tidemark.Int, 4: tidemark.Float, 5: tidemark.Float,
-	0: tidemark.Decimal, 246: tidemark.Decimal, 7: tidemark.Timestamp, 10: tidemark.Date, 14: tidemark.Date, 11: tidemark.Time,
+	246: tidemark.Decimal, 7: tidemark.Timestamp, 10: tidemark.Date, 14: tidemark.Date, 11: tidemark.Time,
 	12: tidemark.DateTime, 13: tidemark.Year, 245: tidemark.JSON, 247: tidemark.Enum, 248: tidemark.Set, 255: tidemark.Geometry,
 }
 

@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/go-mysql-org/go-mysql/client"
@@ -67,6 +68,8 @@ type Engine struct {
 	patch   int
 	db      string // database of the URL; empty: all user databases
 
+	keepDates atomic.Bool // chunks have dates that are none as they are: as the stream does
+
 	mu      sync.Mutex
 	frozen  bool
 	reads   []*session                      // reading lanes
@@ -83,6 +86,8 @@ type Engine struct {
 	closed  bool
 	journal string   // the file in which streams remember the log; "": nowhere
 	anew    bool     // Freeze begins it
+	follows bool     // a stream was opened,
+	based   uint32   // and this is what numbers of files have added to them in its places
 	applied []uint64 // places that the target of a stream has, behind the one that it goes on from
 }
 

@@ -295,6 +295,7 @@ func (e *Engine) Follow(ctx context.Context, stream string, after uint64) (*Stre
 		s.file0, err = s.find(ctx, after, files)
 	}
 	if err == nil {
+		e.following(s.base)
 		s.journal.txs = nil
 		err = s.connect(ctx, true)
 	}
@@ -340,7 +341,10 @@ func (e *Engine) Untold(ctx context.Context, tables []tidemark.TableID) (untold 
 
 // KeepDates gives dates that are none elsewhere, such as 0000-00-00, as they are, whatever
 // Options.ZeroDates says: for targets that hold them. Call it before Run.
-func (s *Stream) KeepDates() { s.zero = asWritten }
+func (s *Stream) KeepDates() {
+	s.zero = asWritten
+	s.e.keepDates.Store(true)
+}
 
 // connect opens the stream's session, and takes the lock of its name. A session that was
 // cut may be there for a moment still.

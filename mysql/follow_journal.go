@@ -88,8 +88,11 @@ func (e *Engine) journalPath() string {
 // base is what the numbers of the server's files have added to them in places.
 func (e *Engine) base() (uint64, error) {
 	e.mu.Lock()
-	path, anew := e.journal, e.anew
+	path, anew, follows, based := e.journal, e.anew, e.follows, e.based
 	e.mu.Unlock()
+	if follows {
+		return uint64(based) << 32, nil
+	}
 	if path == "" || anew {
 		return 0, nil
 	}
@@ -98,6 +101,13 @@ func (e *Engine) base() (uint64, error) {
 		return 0, err
 	}
 	return uint64(j.base) << 32, nil
+}
+
+// following notes the base of the stream that was opened, whose journal is its own now.
+func (e *Engine) following(base uint32) {
+	e.mu.Lock()
+	e.follows, e.based = true, base
+	e.mu.Unlock()
 }
 
 // readJournal reads a journal; one that is not there is empty.

@@ -70,8 +70,8 @@ type shownTable struct {
 }
 
 // show asks information_schema for a table.
-func (s *Stream) show(ctx context.Context, id tidemark.TableID) (*shownTable, error) {
-	c, back, err := s.e.ordinary(ctx)
+func (e *Engine) show(ctx context.Context, id tidemark.TableID) (*shownTable, error) {
+	c, back, err := e.ordinary(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -79,7 +79,7 @@ func (s *Stream) show(ctx context.Context, id tidemark.TableID) (*shownTable, er
 	stop := context.AfterFunc(ctx, c.abort)
 	defer func() { c.dead = !stop() || c.dead }()
 	out := &shownTable{}
-	d := &describer{e: s.e, c: c.c}
+	d := &describer{e: e, c: c.c}
 	where := "TABLE_SCHEMA=" + literal(id.Schema) + " AND TABLE_NAME=" + literal(id.Name)
 	t := &tidemark.Table{TableID: id}
 	err = d.each("SELECT TABLE_TYPE FROM information_schema.TABLES WHERE "+where, func(r rowReader) { out.form = r.text(0) })
@@ -109,7 +109,7 @@ func (s *Stream) show(ctx context.Context, id tidemark.TableID) (*shownTable, er
 		}
 	}
 	if err == nil {
-		out.end, err = s.e.logEnd(ctx, c)
+		out.end, err = e.logEnd(ctx, c)
 	}
 	return out, err
 }
@@ -180,7 +180,7 @@ func (s *Stream) describe(ctx context.Context, m *tableMap) (*logTable, error) {
 		t.skip, t.marker = true, marker
 		return t, nil
 	}
-	shown, err := s.show(ctx, m.id)
+	shown, err := s.e.show(ctx, m.id)
 	if err != nil {
 		return nil, err
 	}
@@ -460,9 +460,7 @@ func (s *Stream) setLinks(t *logTable) {
 // relate gives a table's description its number: the same one in every stream, but for
 // two that would get the same.
 func (s *Stream) relate(t *logTable) {
-	h := fnv.New32a()
-	h.Write(t.relation[5:])
-	for t.relID = max(h.Sum32(), 1); ; t.relID++ {
+	for t.relID = relationID(t.relation); ; t.relID++ {
 		other, taken := s.relations[t.relID]
 		if !taken || other == string(t.relation[5:]) {
 			break
@@ -472,6 +470,12 @@ func (s *Stream) relate(t *logTable) {
 	for i := range 4 {
 		t.relation[1+i] = byte(t.relID >> (24 - 8*i))
 	}
+}
+
+func relationID(message []byte) uint32 {
+	h := fnv.New32a()
+	h.Write(message[5:])
+	return max(h.Sum32(), 1)
 }
 
 // collation gives the character set of a collation's number.

@@ -381,6 +381,21 @@ func TestFollowTypes(t *testing.T) {
 		if n := r.sameTables(e); n < 25 {
 			t.Fatalf("the zoo has only %d tables", n)
 		}
+		r.sameChunks(e)
+
+		// And where dates that are none stay what they are.
+		e = open(t, url, Options{})
+		r = newReplica(t)
+		s := stream(t, e, from)
+		s.KeepDates()
+		txs, err := drain(t, s, from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tx := range txs {
+			r.take(tx)
+		}
+		r.sameChunks(e)
 	})
 }
 

@@ -300,15 +300,11 @@ func (s *Stream) truncate(ctx context.Context, ids []tidemark.TableID) error {
 
 // byName describes a table whose rows were not met, to whoever knows it by its name.
 func (s *Stream) byName(ctx context.Context, id tidemark.TableID) (*logTable, error) {
-	shown, err := s.show(ctx, id)
+	shown, err := s.e.show(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	t := &logTable{id: id}
-	for _, c := range shown.columns {
-		t.cols = append(t.cols, logColumn{name: c.Name, hidden: c.Generated != ""})
-	}
-	t.setKey(&tableMap{}, shown)
+	t := shown.logTable(s.e, id)
 	s.relate(t)
 	return t, nil
 }

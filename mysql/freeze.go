@@ -83,6 +83,7 @@ type freezing struct {
 	e    *Engine
 	all  []*session // that will be on the view
 	lock *session   // holds the lock, if there is one
+	once bool       // the view is of rows alone: nothing is held while it is read
 }
 
 func (f *freezing) close() {
@@ -318,7 +319,7 @@ func (f *freezing) locked(ctx context.Context) (tidemark.Position, error) {
 		err = uerr
 	}
 	e.opt.Log.Info("source was locked to freeze it", "waited", held.Sub(asked), "held", time.Since(held))
-	if err == nil && e.opt.Lock == LockBackup && !e.mariadb {
+	if err == nil && e.opt.Lock == LockBackup && !e.mariadb && !f.once {
 		e.mu.Lock()
 		e.guard = s // that lock lasts until Close
 		e.mu.Unlock()

@@ -66,6 +66,9 @@ func (e *Engine) outCols(m *tidemark.Move, f tidemark.Format) ([]outCol, error) 
 			target = to[i].Type
 		}
 		out[i] = outCol{name: name, expr: quote(name), zero: e.opt.ZeroDates}
+		if e.keepDates.Load() {
+			out[i].zero = asWritten
+		}
 		switch f {
 		case tidemark.LoadData:
 			out[i].forLoadData(c.Type)
@@ -258,6 +261,12 @@ func truth(v []byte, raw bool) byte {
 
 func (c *outCol) zeroDate(dst, v []byte) ([]byte, error) {
 	switch c.zero {
+	case asWritten:
+		dst = append(dst, trimFraction(v)...)
+		if c.shape == zoned {
+			dst = append(dst, "+00"...)
+		}
+		return dst, nil
 	case Null:
 		return append(dst, `\N`...), nil
 	case Epoch:

@@ -1,0 +1,251 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// chunks reads a table in chunks and gives their rows as COPY text.
+func chunks(t *testing.T, e *Engine, id tidemark.TableID, rows int, bytes int64) (out []string, rel tidemark.Relation) {
+	t.Helper()
+	var from []string
+	for {
+		c, err := e.Chunk(t.Context(), "", &tidemark.Move{From: &tidemark.Table{TableID: id}}, from, rows, bytes)
+		if err != nil {
+			t.Fatal(id, err)
+		}
+		for i, row := range c.Rows {
+			line := strings.Join(wordsOf(row), "\t")
+			if i > 0 || len(out) == 0 || out[len(out)-1] != line {
+				out = append(out, line)
+			}
+		}
+		if c.Whole {
+			return out, c.Relation
+		}
+		if from = c.Last; len(c.Rows) < 2 {
+			t.Fatalf("%s: a chunk of %d rows", id, len(c.Rows))
+		}
+	}
+}
+
+// sameChunks compares what chunks have of each table with what the log has told.
+func (r *replica) sameChunks(e *Engine) {
+	r.t.Helper()
+	db, err := e.Describe(r.t.Context(), nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	n := 0
+	for _, tab := range db.Tables {
+		if tab.Form == tidemark.View || tab.Key == nil {
+			continue
+		}
+		n++
+		got, rel := chunks(r.t, e, tab.TableID, 3, 1<<20)
+		slices.Sort(got)
+		if d := cmp.Diff(r.lines(tab.Name), got); d != "" {
+			r.t.Errorf("table %s: %.3000s", tab.Name, d)
+		}
+		for _, told := range r.relations {
+			if told.Table != tab.TableID || len(told.Columns) != len(rel.Columns) {
+				continue
+			}
+			for i, c := range rel.Columns {
+				if is := told.Columns[i]; c.Name != is.Name || c.Key != is.Key || c.Type != 0 && (c.Type != is.Type || c.Mod != is.Mod) {
+					r.t.Errorf("table %s: the chunk has the column %+v, the log %+v", tab.Name, c, is)
+				}
+			}
+		}
+	}
+	if n < 20 {
+		r.t.Errorf("only %d tables were read in chunks", n)
+	}
+}
+
+// TestChunkKeys reads tables in the order of keys of each type.
+func TestChunkKeys(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		url := srv.NewDatabase(t, "keys")
+		e := open(t, url, Options{})
+		values := map[string]string{
+			"enum('z','a','','m')": "1+n%4", "set('q','b','c')": "n%8", "bit(9)": "n*7", "int": "n-20", "bigint unsigned": "18446744073709551615-n", "decimal(9,3)": "n/7-2", "float": "n/7-2", "double": "n/7-2",
+			"year": "1980+n", "date": "'2020-02-20' + INTERVAL n DAY", "datetime(3)": "'2020-02-20 01:02:03.5' + INTERVAL n*1001 MICROSECOND", "timestamp(6) NOT NULL": "'2020-02-20 01:02:03.5' + INTERVAL n MICROSECOND", "time(2)": "SEC_TO_TIME(n*99-2000.5)",
+			"varchar(20) COLLATE utf8mb4_general_ci": "ELT(1+n%5,'a','É','it''s\\\\','日本','')", "char(9) CHARACTER SET latin1": "ELT(1+n%3,'ä','Z','a')", "binary(4)": "CHAR(n%7,0,n)", "varbinary(9)": "CHAR(n,92,9)",
+		}
+		for _, of := range []string{"%s, id int, PRIMARY KEY (k, id)", "id2 int AS (id) STORED, %s, id int, PRIMARY KEY (id, k)"} {
+			i := 0
+			var sql strings.Builder
+			for typ, value := range values {
+				i++
+				fmt.Fprintf(&sql, "DROP TABLE IF EXISTS t%d; CREATE TABLE t%d (%s); INSERT INTO t%d (k, id) WITH RECURSIVE x AS (SELECT 0 n UNION ALL SELECT n+1 FROM x WHERE n<39) SELECT %s, n DIV 2 FROM x;", i, i, fmt.Sprintf(of, "k "+typ), i, value)
+			}
+			testdb.Query(t, url, sql.String())
+			db, err := e.Describe(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if len(db.Tables) != len(values) {
+				t.Fatalf("%d tables", len(db.Tables))
+			}
+			for _, tab := range db.Tables {
+				want := strings.Split(strings.TrimSuffix(readAll(t, e, moveTo(tab, "x"), tidemark.CopyText), "\n"), "\n")
+				got, _ := chunks(t, e, tab.TableID, 3, 1<<20)
+				slices.Sort(want)
+				slices.Sort(got)
+				if d := cmp.Diff(want, got); d != "" || len(want) != 40 {
+					t.Errorf("%s: %.2000s", testdb.Query(t, url, "SHOW CREATE TABLE "+tab.Name), d)
+				}
+			}
+		}
+		testdb.Query(t, url, "CREATE TABLE large (id int PRIMARY KEY, b longblob); INSERT INTO large VALUES (1,REPEAT('x',5000000)),(2,''),(3,REPEAT('y',700000)),(4,REPEAT('y',700000)),(5,NULL),(6,REPEAT('z',3000000))")
+		c, err := e.Chunk(t.Context(), "", &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "large"}}}, nil, 100, 1<<20)
+		if err != nil || c.Whole || len(c.Rows) > 4 || len(c.Rows[0]) < 10_000_000 {
+			t.Errorf("%d rows, whole %v, %v", len(c.Rows), c.Whole, err)
+		}
+		if got, _ := chunks(t, e, tidemark.TableID{Schema: databaseOf(url), Name: "large"}, 100, 1<<20); len(got) != 6 {
+			t.Errorf("%d rows", len(got))
+		}
+		testdb.Query(t, url, "CREATE TABLE loose (id int)")
+		_, err = e.Chunk(t.Context(), "", &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "loose"}}}, nil, 9, 9)
+		if tidemark.KindOf(err) != tidemark.Unsupported || !strings.Contains(err.Error(), "has no primary key") {
+			t.Error(err)
+		}
+	})
+}
+
+// TestMarks makes more marks than there is room for behind a transaction: all lie behind
+// what is in the log, rise, and are no transaction's.
+func TestMarks(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		url := srv.NewDatabase(t, "marks")
+		e := open(t, url, Options{LockWait: time.Second})
+		script(t, e, "CREATE TABLE item (id int PRIMARY KEY)")
+		from := endOf(t, e)
+		var last tidemark.LogMark
+		for i := range 50 {
+			m, err := e.Mark(t.Context(), last.Place)
+			if err != nil || m.Place <= m.From || m.Place < last.Place+2 || m.From < from {
+				t.Fatal(i, m, last, err)
+			}
+			last = m
+			if i%25 == 22 || i == 0 { // a snapshot has all, though the log has a new file, or ends with DDL
+				if _, err := e.Chunk(t.Context(), "", &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "item"}}}, nil, 9, 9); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if i%25 == 24 {
+				script(t, e, "INSERT INTO item VALUES ("+fmt.Sprint(i)+")")
+				txs := follow(t, e, m.From)
+				if tx := txs[len(txs)-1]; tx.Place <= m.Place+1 {
+					t.Errorf("a transaction at %s, and a mark before it at %s", placeText(tx.Place), placeText(m.Place))
+				}
+			}
+		}
+		if last.From>>32 <= from>>32 {
+			t.Error("the server has begun no new file")
+		}
+	})
+}
+
+// TestChunkIsBehindTheLog reads chunks while transactions are committed: all that was in the
+// log before is in them, with GTIDs and without.
+func TestChunkIsBehindTheLog(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		url := srv.NewDatabase(t, "behind")
+		e := open(t, url, Options{LockWait: time.Second})
+		testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY)")
+		m := &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "item"}}}
+		modes := []string{""}
+		if srv.Engine == "mysql" {
+			modes = []string{"ON", "ON_PERMISSIVE"}
+			defer testdb.Query(t, url, "SET GLOBAL gtid_mode=ON")
+		}
+		there := 0
+		for _, mode := range modes {
+			if mode != "" {
+				testdb.Query(t, url, "SET GLOBAL gtid_mode="+mode)
+			}
+			s := stream(t, e, endOf(t, e))
+			told := make(chan int, 100_000)
+			ctx, stop := context.WithCancel(t.Context())
+			go func() {
+				defer close(told)
+				_ = s.Run(ctx, func(tx *tidemark.Tx) error { told <- tx.Rows; return nil })
+			}()
+			var wg sync.WaitGroup
+			for i := range 3 {
+				wg.Go(func() {
+					w, err := e.session(ctx)
+					for n := there + 1; err == nil && ctx.Err() == nil; n++ {
+						err = w.exec(t.Context(), fmt.Sprintf("INSERT INTO item VALUES (%d)", 10*n+i))
+					}
+					w.close()
+				})
+			}
+			for given := 0; given < 300; {
+				given += <-told
+				for len(told) > 0 {
+					given += <-told
+				}
+				c, err := e.Chunk(t.Context(), "", m, nil, 1_000_000, 1<<30)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(c.Rows) < there+given {
+					t.Errorf("gtid_mode %s: the stream has given %d rows, and a chunk after that has %d", mode, there+given, len(c.Rows))
+				}
+			}
+			stop()
+			wg.Wait()
+			for range told {
+			}
+			s.Close()
+			fmt.Sscan(testdb.Query(t, url, "SELECT COUNT(*) FROM item"), &there)
+		}
+	})
+}
+
+// TestChunkWaitsForOwners: a transaction on its way to the log may be in it already.
+func TestChunkWaitsForOwners(t *testing.T) {
+	srv := testdb.MySQL(t)
+	url := srv.NewDatabase(t, "owners")
+	e := open(t, url, Options{LockWait: 300 * time.Millisecond})
+	testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY)")
+	m := &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "item"}}}
+	s, err := e.session(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.close()
+	const gtid = "00000000-0000-0000-0000-0000000000aa:7"
+	for _, sql := range []string{"SET gtid_next='" + gtid + "'", "BEGIN", "INSERT INTO item VALUES (1)"} {
+		if err := s.exec(t.Context(), sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := e.Chunk(t.Context(), "", m, nil, 9, 9); tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(err.Error(), gtid+"#") {
+		t.Error(err)
+	}
+	time.AfterFunc(50*time.Millisecond, func() { _ = s.exec(t.Context(), "COMMIT") })
+	if c, err := e.Chunk(t.Context(), "", m, nil, 9, 9); err != nil || len(c.Rows) != 1 {
+		t.Error(c, err)
+	}
+	const a, b = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
+	got := ownedGTIDs(a + ":23#12:24#13,\n" + b + ":x:1#2:y:7#3")
+	for _, one := range []string{a + ":23#12", a + ":24#13", b + ":x:1#2", b + ":y:7#3"} {
+		if !got[one] || len(got) != 4 {
+			t.Errorf("no %s in %v", one, got)
+		}
+	}
+}
