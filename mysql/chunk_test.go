@@ -87,7 +87,9 @@ func TestChunkKeys(t *testing.T) {
 			i := 0
 			var sql strings.Builder
 			for typ, value := range values {
-				i++
+				if i++; i > 5 && of[0] == 'i' {
+					break
+				}
 				fmt.Fprintf(&sql, "DROP TABLE IF EXISTS t%d; CREATE TABLE t%d (%s); INSERT INTO t%d (k, id) WITH RECURSIVE x AS (SELECT 0 n UNION ALL SELECT n+1 FROM x WHERE n<39) SELECT %s, n DIV 2 FROM x;", i, i, fmt.Sprintf(of, "k "+typ), i, value)
 			}
 			testdb.Query(t, url, sql.String())
@@ -95,7 +97,7 @@ func TestChunkKeys(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if len(db.Tables) != len(values) {
+			if len(db.Tables) < len(values) {
 				t.Fatalf("%d tables", len(db.Tables))
 			}
 			for _, tab := range db.Tables {
