@@ -52,7 +52,7 @@ func (r *replica) sameChunks(e *Engine) {
 			continue
 		}
 		n++
-		got, rel := chunks(r.t, e, tab.TableID, 3, 1<<20)
+		got, rel := chunks(r.t, e, tab.TableID, 20, 1<<20)
 		slices.Sort(got)
 		if d := cmp.Diff(r.lines(tab.Name), got); d != "" {
 			r.t.Errorf("table %s: %.3000s", tab.Name, d)
