@@ -128,7 +128,7 @@ func (b *browser) take(ctx context.Context) (tx *tidemark.Tx, ok bool, err error
 			break
 		}
 		// One by one they would cost a wait each, on both sides.
-		if err := b.sleep(ctx); err != nil {
+		if err := b.c.Sleep(ctx, time.Millisecond); err != nil {
 			return nil, false, err
 		}
 		if tx, ok := b.in.TryTake(); ok {
@@ -145,17 +145,6 @@ func (b *browser) take(ctx context.Context) (tx *tidemark.Tx, ok bool, err error
 		}
 	}
 	return b.in.Take(ctx, b.c)
-}
-
-// sleep waits a moment.
-func (b *browser) sleep(ctx context.Context) error {
-	defer b.c.Enter(b.c.Enter(flow.WaitWork))
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Millisecond):
-		return nil
-	}
 }
 
 // dry does what is to be done when nothing has come for a moment.

@@ -493,13 +493,7 @@ func (r *runner) again(ctx context.Context, c *flow.Clock, n int, it *item, err 
 
 // pause waits with jitter.
 func pause(ctx context.Context, c *flow.Clock, d time.Duration) error {
-	defer c.Enter(c.Enter(flow.WaitWork))
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d/2 + rand.N(d)):
-		return nil
-	}
+	return c.Sleep(ctx, d/2+rand.N(d))
 }
 
 // apply applies items in one transaction of the target.

@@ -53,7 +53,7 @@ func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, opt Options)
 	if opt.Idle > 0 {
 		g.Go("Idle", func(ctx context.Context, c *flow.Clock) error {
 			for {
-				if err := pause(ctx, c, opt.Idle); err != nil {
+				if err := c.Sleep(ctx, opt.Idle); err != nil {
 					return err
 				}
 				if err := idle(ctx, c, s, between, m); err != nil {
@@ -61,16 +61,6 @@ func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, opt Options)
 				}
 			}
 		})
-	}
-}
-
-func pause(ctx context.Context, c *flow.Clock, d time.Duration) error {
-	defer c.Enter(c.Enter(flow.WaitWork))
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }
 

@@ -1,6 +1,7 @@
 package flow
 
 import (
+	"context"
 	"sync"
 	"time"
 )
@@ -147,4 +148,15 @@ func (c *Clock) State() State {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.state
+}
+
+// Sleep waits for d, or until ctx ends, in state WaitWork.
+func (c *Clock) Sleep(ctx context.Context, d time.Duration) error {
+	defer c.Enter(c.Enter(WaitWork))
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
 }

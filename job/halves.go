@@ -53,30 +53,32 @@ type description struct {
 }
 
 // A described is a source that only its description is known of.
-type described struct{ text []byte }
-
-func (d described) read() (out description) {
-	_ = json.Unmarshal(d.text, &out) // newDescribed has seen that it can be read
-	return out
+type described struct {
+	text           []byte
+	engine, schema string
 }
 
 func newDescribed(text []byte) (described, error) {
-	var out description
-	err := json.Unmarshal(text, &out)
-	if err == nil && out.Database == nil {
+	var d description
+	err := json.Unmarshal(text, &d)
+	if err == nil && d.Database == nil {
 		err = errors.New("no database")
 	}
 	if err != nil {
 		return described{}, &tidemark.Error{Op: "apply", Object: "the tables of the source", Kind: tidemark.Corrupt, Err: err, Hint: "Capture and apply have to be of the same version."}
 	}
-	return described{text}, nil
+	return described{text, d.Database.Engine, d.Schema}, nil
 }
 
-func (d described) Name() string    { return d.read().Database.Engine }
-func (d described) Default() string { return d.read().Schema }
+func (d described) Name() string    { return d.engine }
+func (d described) Default() string { return d.schema }
 
 func (d described) Describe(_ context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
-	db := d.read().Database
+	var all description
+	if err := json.Unmarshal(d.text, &all); err != nil {
+		return nil, err
+	}
+	db := all.Database
 	db.Tables = slices.DeleteFunc(db.Tables, func(t *tidemark.Table) bool { return !want(t.TableID) })
 	return db, nil
 }
@@ -102,7 +104,7 @@ func (r *replicating) into() end {
 // describing gives what writes, into the transactions that a capture hands on, what tables
 // the source has: with the first of a session, and before the first change of one that
 // has got columns.
-func (r *replicating) describing(moves []tidemark.Move) func(context.Context, *tidemark.Tx) error {
+func (r *replicating) describing() func(context.Context, *tidemark.Tx) error {
 	known := map[tidemark.TableID]*tidemark.Table{}
 	learn := func(ctx context.Context, tx *tidemark.Tx) error {
 		text, db, err := r.describe(ctx)
@@ -189,7 +191,7 @@ func (r *replicating) beginCapture(ctx context.Context) (string, *Report, error)
 		return "", nil, err
 	}
 	defer r.close()
-	_, err := r.startStream(ctx)
+	err := r.startStream(ctx)
 	if err == nil {
 		if err = r.head(ctx); err != nil {
 			err = r.undo(ctx, "", err)

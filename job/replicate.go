@@ -258,7 +258,7 @@ func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err e
 	}
 	defer r.close()
 	if r.spec.NoCopy || !r.spec.From.IsZero() {
-		if _, err = r.startStream(ctx); err == nil {
+		if err = r.startStream(ctx); err == nil {
 			err = r.following(ctx)
 		}
 		return "", nil, err
@@ -272,29 +272,29 @@ func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err e
 
 // startStream begins a stream without a copy: from now on, or from the point that is asked
 // for, as far as the source still has its log.
-func (r *replicating) startStream(ctx context.Context) (findings []tidemark.Finding, err error) {
+func (r *replicating) startStream(ctx context.Context) error {
 	if r.spec.From.IsZero() || r.spec.From.Now {
-		if findings, err = r.hold(ctx); err != nil {
-			return nil, err
+		if _, err := r.hold(ctx); err != nil {
+			return err
 		}
-		if err = r.adopt(ctx); err != nil {
-			err = r.undo(ctx, "", err)
+		if err := r.adopt(ctx); err != nil {
+			return r.undo(ctx, "", err)
 		}
-		return findings, err
+		return nil
 	}
 	g, err := newGate(r.spec.From, r.src.Name())
 	if err != nil {
-		return nil, err
+		return err
 	}
 	begins, err := r.from.Begins(ctx, r.spec.Name, r.spec.From.Time)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if g.place > 0 && g.place < begins {
-		return nil, tidemark.Errorf(tidemark.Lost, "replicate", r.spec.From.Log, "the source has its log from a later place on", "Begin with a copy: leave --from out.")
+		return tidemark.Errorf(tidemark.Lost, "replicate", r.spec.From.Log, "the source has its log from a later place on", "Begin with a copy: leave --from out.")
 	}
-	if findings, err = r.hold(ctx); err != nil {
-		return nil, err
+	if _, err = r.hold(ctx); err != nil {
+		return err
 	}
 	if r.stream.Place = g.place; g.place == 0 {
 		r.stream.Place, r.stream.From = begins, g.gtid
@@ -302,7 +302,7 @@ func (r *replicating) startStream(ctx context.Context) (findings []tidemark.Find
 			r.stream.From = g.time.Format(time.RFC3339Nano)
 		}
 	}
-	return findings, nil
+	return nil
 }
 
 // hold makes the source keep its log for the stream, and takes note of it.

@@ -200,7 +200,7 @@ func (r *replicating) preparing(s *sampler, moves []tidemark.Move) func(context.
 		do = append(do, f)
 	}
 	if r.spec.Half == CaptureHalf {
-		do = append(do, r.describing(moves))
+		do = append(do, r.describing())
 	}
 	return func(ctx context.Context, tx *tidemark.Tx) error {
 		for _, f := range do {
