@@ -95,8 +95,7 @@ func TestReplicateAcross(t *testing.T) {
 				} else {
 					_ = cmd.Process.Signal(syscall.SIGINT)
 				}
-				_ = cmd.Wait() // its state says more
-				if code := cmd.ProcessState.ExitCode(); round%2 == 1 && code != 130 {
+				if code := interrupted(cmd, &errOut); round%2 == 1 && code != 130 {
 					t.Errorf("stopped: exit %d\n%s", code, &errOut)
 				}
 			}
