@@ -19,5 +19,6 @@
 //
 // Start here: type.go (logical types), table.go (tables and what hangs on
 // them), move.go (which rows go where: Move, Range, Split), batch.go (rows on
-// their way), change.go (transactions of a log on their way), errors.go. Then flow (the kernel), load (the copy), and an engine.
+// their way), change.go (transactions of a log on their way), logrecord.go (what
+// a scan says of a log), errors.go. Then flow (the kernel), load (the copy), and an engine.
 package tidemark

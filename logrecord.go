@@ -1,0 +1,77 @@
+package tidemark
+
+// A LogRecord is what a scan says of one record of a log: sizes and times, and never what
+// is in it. Whoever gets one has it until the next.
+type LogRecord struct {
+	// Place is where the record begins. PostgreSQL: the LSN. MySQL, MariaDB: the number of
+	// the binlog file in the upper 32 bits, the offset in the lower.
+	Place uint64
+	// Size is the bytes that it takes in the log, with what pads it, and without the headers
+	// of pages, which LogScan counts.
+	Size uint32
+	// Image is the part of Size that is images of whole pages. PostgreSQL only.
+	Image uint32
+	// Class is the kind of record, an index of LogScan.Classes.
+	Class uint8
+	// Table is what the record changes (the first, if it changes more), an index of
+	// LogScan.Tables, of which 0 is none.
+	Table uint32
+	// Tx is the transaction, 0 for nobody's: vacuum, checkpoints, hints.
+	Tx uint64
+	// Parent is the transaction above Tx, where the log says so here.
+	Parent uint64
+	// Ended says that Tx ends with this record, and how.
+	Ended LogEnd
+	// Children are the transactions below Tx that end with it.
+	Children []uint64
+	// Time is of an end, or of whatever else has one: microseconds since 1970 UTC. 0: none.
+	Time int64
+	// Exact says that Time has microseconds; else it is a whole second, rounded down.
+	Exact bool
+	// Group is of ends: those of one group commit have the same, above 0. 0: the log does not
+	// say, or the transaction was alone.
+	Group uint64
+	// After is of ends in MySQL's log: the number of the last transaction (Sequence) that was
+	// committed when this one began to, so that those between could run beside it.
+	After, Sequence int64
+	// Redo is of the records of checkpoints, where recovery would begin. 0: no checkpoint.
+	Redo uint64
+	// Open is of records that list the transactions that are open: PostgreSQL's
+	// RUNNING_XACTS. nil: no list.
+	Open []uint64
+	// File is set in the first record of a file: its name.
+	File string
+	// Gap is set where something is missing before the record: a sentence. All that was
+	// known of open transactions is void then.
+	Gap string
+}
+
+// A LogEnd is how a transaction ends in a log.
+type LogEnd uint8
+
+const (
+	StillOpen  LogEnd = iota
+	Committed         // also when what was prepared is committed
+	RolledBack        // also when what was prepared is rolled back
+	Prepared          // it is neither, and stays open
+)
+
+// A LogScan is what a scan of a log says at its end.
+type LogScan struct {
+	Engine  string   // postgres, mysql or mariadb
+	Version string   // of the server: "15", or what a binlog says: "10.11.6-MariaDB-log"
+	Classes []string // names of kinds of records: resource managers in the order of pg_waldump, or types of events
+	Tables  []string // names, or where the log has none, what it has: "1663/16384/16397" of PostgreSQL. 0 is ""
+	System  string   // PostgreSQL's system identifier, or the server's id of MySQL
+	Files   int
+	Bytes   int64 // read, of all files, as they are unpacked
+	Headers int64 // of them: headers of pages and files
+	From    uint64
+	To      uint64 // behind the last record that was whole
+	// End is why the scan ended at To: "" at the end of what was there, else a sentence, such as
+	// where a record is torn.
+	End string
+	// Findings are what the reader should know: a log that leaves data out (wal_level=minimal),
+	// transactions whose bytes cannot be told.
+	Findings []string
+}
