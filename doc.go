@@ -13,6 +13,7 @@
 //	2  postgres mysql sqlfile             engines: they know the vocabulary and nothing else
 //	   mapping load diff catalog advisor  verbs: they see engines through their own interfaces
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
+//	   ha                                 what synchronous replication would cost
 //	1  tidemark flow                      vocabulary and kernel
 //
 // # Reading order

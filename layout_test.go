@@ -44,6 +44,7 @@ var rooms = map[string]room{
 	"advisor": {floor: 2, imports: ". flow"},
 	"capture": {floor: 2, imports: ". flow"},
 	"apply":   {floor: 2, imports: ". flow internal/spool", tests: "postgres"},
+	"ha":      {floor: 2, imports: ". flow"},
 
 	// A queue's log, the stores that it can be in, and what each of them has to do.
 	"queue":           {floor: 2, imports: ".", tests: "queue/queuetest"},
