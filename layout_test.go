@@ -53,11 +53,11 @@ var rooms = map[string]room{
 	"queue/queuetest": {imports: ". queue"},
 
 	// Where engines and verbs meet.
-	"engines": {floor: 3, imports: ". flow load diff capture apply postgres mysql sqlfile"},
+	"engines": {floor: 3, imports: ". flow load diff capture apply ha postgres mysql sqlfile"},
 	"job":     {floor: 4, imports: ". flow mapping load diff capture queue apply catalog advisor engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor engines job"},
+	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha engines job"},
 
 	"internal/filelock": {},
 	"internal/spool":    {imports: "."},

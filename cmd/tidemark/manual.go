@@ -47,7 +47,7 @@ func manualOptions(w io.Writer) {
 		if def == "" {
 			def = "none"
 		}
-		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s |\n", o.name, strings.ReplaceAll(o.form, "|", ", "), def, strings.Join(strings.Fields(o.verbs), ", "), o.help)
+		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s |\n", o.name, strings.ReplaceAll(o.form, "|", ", "), def, strings.ReplaceAll(strings.Join(strings.Fields(o.verbs), ", "), "-", " "), o.help)
 	}
 }
 

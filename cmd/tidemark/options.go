@@ -371,7 +371,12 @@ func (f flagValue) Set(v string) error {
 // flags adds to a command the options that it knows. The function it gives reads
 // them: defaults first, then what the task file says, then the flags.
 func flags(cmd *cobra.Command) (read func(file map[string]string) (*settings, error)) {
-	verb := cmd.Name()
+	return flagsAs(cmd, cmd.Name())
+}
+
+// flagsAs does it under another name than the command's own: that of a command within a
+// group is "ha-scan".
+func flagsAs(cmd *cobra.Command, verb string) (read func(file map[string]string) (*settings, error)) {
 	given := map[string]*[]string{}
 	for i := range options {
 		o := &options[i]
