@@ -1,0 +1,67 @@
+package ha
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"math"
+	"strings"
+)
+
+// String is the group as the calculator prints it.
+func (g Db2Group) String() string {
+	return fmt.Sprintf("%7.3f MB/s@ %3.0f pg/f %.6f s/f", g.Rate, math.Trunc(g.Pages), g.Seconds)
+}
+
+// String is the line of a mode.
+func (f Db2Forecast) String() string {
+	return fmt.Sprintf("%10s %3s %s, min %s, max %s", f.Mode, f.Marker, f.Target, f.Min, f.Max)
+}
+
+// Annotate copies a scan's text and adds to each rate line what each mode would do with it,
+// behind the first distribution how fast a standby would catch up, and at the end the largest
+// flushes.
+func (c Db2) Annotate(w io.Writer, text string) error {
+	out := bufio.NewWriter(w)
+	fmt.Fprintf(out, "Network: %.3f MB/s, round trip %.6f s\n", c.Network.Rate/MiB, c.Network.RTT)
+	fmt.Fprintf(out, "Disk: %.3f MB/s, overhead %.6f s a write\n", c.Disk.Rate/MiB, c.Disk.Overhead)
+	r := textReader{p: &Profile{}, block: -1}
+	caughtUp := false
+	for line := range strings.Lines(text) {
+		line = strings.TrimRight(line, "\r\n")
+		if r.ended == 1 && !caughtUp && !r.inBlock(line) {
+			c.catchup(out, blocks[0].at(&r.p.Distributions).Mean)
+			caughtUp = true
+		}
+		fmt.Fprintln(out, line)
+		r.line(line)
+		if l, ok := ParseLine(line); ok {
+			c.line(out, l)
+		}
+	}
+	if r.ended == 1 && !caughtUp {
+		c.catchup(out, blocks[0].at(&r.p.Distributions).Mean)
+	}
+	fmt.Fprintln(out)
+	for _, m := range c.MaxFlush(r.p.lines) {
+		fmt.Fprintf(out, "%10s largest flush: predicted %d pages, the workload's at most %d pages\n", m.Mode, int64(m.Predicted), int64(m.Workload))
+	}
+	return out.Flush()
+}
+
+func (c Db2) line(w io.Writer, l RateLine) {
+	forecasts := c.Forecast(l)
+	if forecasts == nil {
+		fmt.Fprintf(w, "%10s     no flushes: nothing to say\n", "actual")
+		return
+	}
+	fmt.Fprintf(w, "%10s     %s\n", "actual", Db2Group{Rate: l.Rate, Pages: l.FlushPages, Seconds: l.FlushSeconds})
+	for _, f := range forecasts {
+		fmt.Fprintln(w, f)
+	}
+}
+
+func (c Db2) catchup(w io.Writer, average float64) {
+	g, marker := c.Catchup(average)
+	fmt.Fprintf(w, "Average rate %.3f MB/s\nREMOTE CATCHUP %3s %s\n", average, marker, g)
+}

@@ -1,0 +1,182 @@
+package ha
+
+import (
+	"cmp"
+	"math"
+	"math/bits"
+	"slices"
+)
+
+// PercentileError is how much too high a percentile of a Distribution may be, as a part of it.
+const PercentileError = 1.0 / subBuckets
+
+// A counter counts numbers in bounded memory: as long as there are few different ones,
+// themselves; and always in buckets of which each doubling has 64. Numbers are held as
+// integers of their last decimal. The zero value counts whole numbers.
+type counter struct {
+	decimals int
+	counts   []int64
+	n, sum   int64
+	min, max int64
+	values   [maxValues]value
+	distinct int // of values; maxValues+1: too many, values is void
+}
+
+// maxValues is how many different numbers are shown one by one: a rule of Db2's scanner.
+const maxValues = 8
+
+// subBuckets of each doubling.
+const subBuckets = 64
+
+const subBits = 6
+
+type value struct{ v, n int64 }
+
+// add counts a number that was brought to the counter's last decimal; below 0 counts as 0.
+func (c *counter) add(v int64) { c.addTimes(v, 1) }
+
+func (c *counter) addTimes(v, times int64) {
+	v = max(v, 0)
+	if c.n == 0 || v < c.min {
+		c.min = v
+	}
+	c.max = max(c.max, v)
+	c.n += times
+	c.sum += v * times
+	if c.distinct <= maxValues {
+		c.addValue(v, times)
+	}
+	b := bucketOf(v)
+	if b >= len(c.counts) {
+		c.counts = append(c.counts, make([]int64, b+1-len(c.counts))...)
+	}
+	c.counts[b] += times
+}
+
+func (c *counter) addValue(v, times int64) {
+	for i := range c.distinct {
+		if c.values[i].v == v {
+			c.values[i].n += times
+			return
+		}
+	}
+	if c.distinct < maxValues {
+		c.values[c.distinct] = value{v, times}
+	}
+	c.distinct++
+}
+
+// seconds counts a time, cut off to the counter's last decimal.
+func (c *counter) seconds(s float64) { c.add(c.hold(s)) }
+
+// hold is x as an integer of the last decimal, the rest cut off. What a float64 has lost
+// beyond 12 digits is given back first, so that 0.29 is 29 and not 28 hundredths.
+func (c *counter) hold(x float64) int64 {
+	return int64(x*math.Pow10(c.decimals)*(1+1e-12) + 1e-9)
+}
+
+// bucketOf gives the place of a number: up to subBuckets one each, then subBuckets for each
+// doubling.
+func bucketOf(v int64) int {
+	if v < subBuckets {
+		return int(v)
+	}
+	doubling := bits.Len64(uint64(v)) - subBits
+	return doubling*subBuckets + int(v>>(doubling-1))&(subBuckets-1)
+}
+
+// ceiling is the largest number of a bucket.
+func ceiling(b int) int64 {
+	if b < subBuckets {
+		return int64(b)
+	}
+	doubling := b / subBuckets
+	return (int64(b%subBuckets+subBuckets+1) << (doubling - 1)) - 1
+}
+
+// merge adds a part of what o has counted.
+func (c *counter) merge(o *counter, part float64) {
+	if o.n == 0 || part <= 0 {
+		return
+	}
+	times := func(n int64) int64 { return int64(math.Round(float64(n) * part)) }
+	if c.n == 0 || o.min < c.min {
+		c.min = o.min
+	}
+	c.max = max(c.max, o.max)
+	c.sum += times(o.sum)
+	for b, n := range o.counts {
+		if n == 0 {
+			continue
+		}
+		if b >= len(c.counts) {
+			c.counts = append(c.counts, make([]int64, b+1-len(c.counts))...)
+		}
+		c.counts[b] += times(n)
+		c.n += times(n)
+	}
+	if o.distinct > maxValues {
+		c.distinct = maxValues + 1
+	}
+	for i := 0; i < o.distinct && c.distinct <= maxValues; i++ {
+		c.addValue(o.values[i].v, times(o.values[i].n))
+	}
+}
+
+// quantile is what a part q, from 0 to 1, of the numbers do not exceed.
+func (c *counter) quantile(q float64) int64 {
+	rank := int64(math.Ceil(q * float64(c.n)))
+	var seen int64
+	for b, n := range c.counts {
+		if seen += n; n > 0 && seen >= rank {
+			return max(min(ceiling(b), c.max), c.min)
+		}
+	}
+	return c.max
+}
+
+// distribution is what was counted.
+func (c *counter) distribution() Distribution {
+	unit := math.Pow10(c.decimals)
+	at := func(v int64) float64 { return float64(v) / unit }
+	d := Distribution{Count: c.n, Sum: at(c.sum), Min: at(c.min), Max: at(c.max), Decimals: c.decimals, Buckets: []Band{}}
+	if c.n == 0 {
+		return d
+	}
+	d.Mean = d.Sum / float64(c.n)
+	d.P50, d.P90, d.P99, d.P999 = at(c.quantile(.5)), at(c.quantile(.9)), at(c.quantile(.99)), at(c.quantile(.999))
+	for _, b := range c.buckets() {
+		d.Buckets = append(d.Buckets, Band{From: at(b.from), To: at(b.to), Count: b.n})
+	}
+	return d
+}
+
+type intBucket struct{ from, to, n int64 }
+
+// buckets are single values where there are few, else powers of two and zero.
+func (c *counter) buckets() []intBucket {
+	var out []intBucket
+	if c.distinct <= maxValues {
+		for i := range c.distinct {
+			out = append(out, intBucket{c.values[i].v, c.values[i].v, c.values[i].n})
+		}
+		slices.SortFunc(out, func(a, b intBucket) int { return cmp.Compare(a.from, b.from) })
+		return out
+	}
+	for b, n := range c.counts {
+		if n == 0 {
+			continue
+		}
+		from, to := int64(0), int64(0)
+		if v := ceiling(b); v > 0 {
+			from = 1 << (bits.Len64(uint64(v)) - 1)
+			to = 2*from - 1
+		}
+		if last := len(out) - 1; last >= 0 && out[last].from == from {
+			out[last].n += n
+			continue
+		}
+		out = append(out, intBucket{from, to, n})
+	}
+	return out
+}

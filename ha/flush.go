@@ -1,0 +1,284 @@
+package ha
+
+import (
+	"math"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A grouper finds out which commits were flushed together. It follows one or several
+// candidates at a time, since what the flushes were is decided at the end of the log, and the
+// log is read once.
+type grouper interface {
+	// commit is told of a commit at a time, with bytes of log up to its end.
+	commit(r *tidemark.LogRecord, now, bytes int64)
+	// together is how many commits could have been with one.
+	together(r *tidemark.LogRecord) int64
+	// file is told that another file of the log begins.
+	file()
+	// gap is told that log is missing.
+	gap()
+	// counts are the flushes of each candidate so far.
+	counts() []int64
+	// finish ends the flushes that are under way.
+	finish()
+	// choose says which of the candidates it was.
+	choose(opt Options) mix
+}
+
+func newGrouper(opt Options) grouper {
+	if opt.Grouped {
+		return newGroups(opt)
+	}
+	return newReplay(opt)
+}
+
+// A candidate is what the flushes would be if a write took so long.
+type candidate struct {
+	write              float64 // microseconds
+	n                  int64
+	pages, sizes       counter
+	times              counter
+	last               int64 // microseconds since 1970: when the last one was; 0: none
+	until              int64 // bytes of log that are flushed
+	busy               float64
+	waiting            bool
+	first, members     int64 // of the group that is gathered: its first commit's Sequence or time, how many
+	began, ended, upTo int64 // of its commits: the first one's time, the last one's, and the log's bytes then
+}
+
+// flush counts one that ends at a time with so many bytes of log.
+func (c *candidate) flush(at, bytes int64, trace func(Flush)) {
+	size := bytes - c.until
+	c.n++
+	c.until = bytes
+	c.sizes.add(size)
+	c.pages.add((size + Page - 1) / Page)
+	if c.last != 0 {
+		c.times.add(at - c.last)
+	}
+	if trace != nil {
+		trace(Flush{Number: c.n, Bytes: size, Begin: moment(c.last), End: moment(at)})
+	}
+	c.last = at
+}
+
+// bankOf makes candidates, for writes of so many microseconds.
+func bankOf(writes ...float64) []candidate {
+	bank := make([]candidate, len(writes))
+	for i, w := range writes {
+		bank[i].write, bank[i].times.decimals = w, 6
+	}
+	return bank
+}
+
+// ladder is writes from 8 microseconds to half a second, perDoubling for each doubling:
+// between two of them counts of flushes are taken to lie on a line.
+func ladder() []float64 {
+	const perDoubling = 2
+	var out []float64
+	for i := range 16*perDoubling + 1 {
+		out = append(out, 8*math.Pow(2, float64(i)/perDoubling))
+	}
+	return out
+}
+
+// guessedWrite is what a write takes where nobody says, in microseconds; guessedRate is in
+// bytes a second. Between a good disk and a slow one of a cloud.
+const (
+	guessedWrite = 500.0
+	guessedRate  = 200 * MiB
+)
+
+// A replay infers flushes from commit times as PostgreSQL makes them: one flusher, that is
+// busy for as long as a write takes. Who commits while it is busy is in the next flush, which
+// has all that was written until it begins. Besides, the end of a file is a flush, and a
+// pause of walWriterDelay with something to write.
+type replay struct {
+	bank        []candidate
+	rate        float64 // bytes a microsecond
+	trace       func(Flush)
+	traced      int   // of bank
+	last, bytes int64 // the last commit's time, and bytes of log then
+	started     bool
+}
+
+// walWriterDelay is PostgreSQL's default of wal_writer_delay, in microseconds.
+const walWriterDelay = 200_000
+
+// walPage is the page of PostgreSQL's log that its writer writes, when nobody commits, only
+// whole.
+const walPage = 8192
+
+func newReplay(opt Options) *replay {
+	g := &replay{rate: guessedRate / 1e6, trace: opt.Trace.Flush}
+	if opt.Disk.Rate > 0 {
+		g.rate = opt.Disk.Rate / 1e6
+	}
+	guess := guessedWrite
+	if opt.Disk.Overhead > 0 {
+		guess = opt.Disk.Overhead * 1e6
+	}
+	if opt.Syncs > 0 {
+		g.bank = bankOf(ladder()...)
+		g.traced = slices.IndexFunc(g.bank, func(c candidate) bool { return c.write >= guess })
+		g.traced = max(g.traced, 0)
+	} else {
+		g.bank, g.traced = bankOf(guess/2, guess, 2*guess), 1
+	}
+	return g
+}
+
+func (g *replay) commit(r *tidemark.LogRecord, now, bytes int64) {
+	idle := int64(0)
+	if g.started {
+		idle = min((now-g.last)/walWriterDelay, (bytes-g.bytes)/walPage)
+	} else {
+		for i := range g.bank {
+			g.bank[i].until = bytes - int64(r.Size) // what was before the first commit has no time
+		}
+		g.started = true
+	}
+	for i := range g.bank {
+		c := &g.bank[i]
+		var trace func(Flush)
+		if i == g.traced {
+			trace = g.trace
+		}
+		g.start(c, float64(now), trace)
+		for k := int64(1); k < idle; k++ {
+			c.flush(g.last+k*walWriterDelay, g.bytes+(bytes-g.bytes)*k/idle, trace)
+		}
+		switch {
+		case c.waiting: // joins
+		case float64(now) >= c.busy:
+			c.busy = float64(now) + g.took(c, bytes-c.until)
+			c.flush(now, bytes, trace)
+		default:
+			c.waiting = true
+		}
+	}
+	g.last, g.bytes = now, bytes
+}
+
+// start begins the flush for which somebody waits, if that is before now.
+func (g *replay) start(c *candidate, now float64, trace func(Flush)) {
+	if !c.waiting || now < c.busy {
+		return
+	}
+	at := c.busy
+	c.busy += g.took(c, g.bytes-c.until)
+	c.flush(int64(at), g.bytes, trace)
+	c.waiting = false
+}
+
+func (g *replay) took(c *candidate, bytes int64) float64 { return c.write + float64(bytes)/g.rate }
+
+func (g *replay) together(*tidemark.LogRecord) int64 { return 1 }
+
+// file: PostgreSQL syncs a segment when it is full.
+func (g *replay) file() {
+	for i := range g.bank {
+		g.bank[i].n++
+	}
+}
+
+func (g *replay) gap() {
+	g.finish()
+	for i := range g.bank {
+		g.bank[i].last = 0
+	}
+	g.started = false
+}
+
+func (g *replay) counts() []int64 { return countsOf(g.bank) }
+
+func countsOf(bank []candidate) []int64 {
+	out := make([]int64, len(bank))
+	for i := range bank {
+		out[i] = bank[i].n
+	}
+	return out
+}
+
+func (g *replay) finish() {
+	for i := range g.bank {
+		g.start(&g.bank[i], math.Inf(1), nil)
+	}
+}
+
+func (g *replay) choose(opt Options) mix {
+	if opt.Syncs > 0 {
+		return calibrate(g.bank, opt.Syncs)
+	}
+	m := mixOf(g.bank, 1, 0)
+	m.result = Flushes{Count: float64(g.bank[1].n), Basis: EstimatedFlushes, Write: g.bank[1].write / 1e6, High: float64(g.bank[0].n), Low: float64(g.bank[2].n)}
+	return m
+}
+
+// A mix is what lies between two candidates: part of the way from the first to the second, and
+// that scaled. Of commits as dense as in a log that is worth it, the counts of neighbours
+// differ little.
+type mix struct {
+	first, second int
+	part, scale   float64
+	pages, bytes  counter
+	times         counter
+	result        Flushes
+}
+
+func mixOf(bank []candidate, i int, part float64) mix {
+	m := mix{first: i, second: min(i+1, len(bank)-1), part: part, scale: 1, times: counter{decimals: bank[i].times.decimals}}
+	a, b := &bank[m.first], &bank[m.second]
+	m.result.Count = float64(a.n)*(1-part) + float64(b.n)*part
+	m.fill(a, b)
+	return m
+}
+
+func (m *mix) fill(a, b *candidate) {
+	m.pages, m.bytes, m.times = counter{}, counter{}, counter{decimals: a.times.decimals}
+	m.pages.merge(&a.pages, (1-m.part)*m.scale)
+	m.pages.merge(&b.pages, m.part*m.scale)
+	m.bytes.merge(&a.sizes, (1-m.part)*m.scale)
+	m.bytes.merge(&b.sizes, m.part*m.scale)
+	m.times.merge(&a.times, (1-m.part)*m.scale)
+	m.times.merge(&b.times, m.part*m.scale)
+}
+
+// count is the flushes between two counts of all candidates; nil: from the beginning.
+func (m *mix) count(to, from []int64) float64 {
+	n := func(of []int64) float64 {
+		if of == nil {
+			return 0
+		}
+		return float64(of[m.first])*(1-m.part) + float64(of[m.second])*m.part
+	}
+	return (n(to) - n(from)) * m.scale
+}
+
+// calibrate finds the mix that has so many flushes. If none has, the nearest candidate's are
+// scaled.
+func calibrate(bank []candidate, syncs int64) mix {
+	want := float64(syncs)
+	i := 0
+	for i < len(bank)-2 && float64(bank[i+1].n) > want {
+		i++
+	}
+	a, b := float64(bank[i].n), float64(bank[i+1].n)
+	part := 0.0
+	if a > b {
+		part = min(max(0, (a-want)/(a-b)), 1)
+	}
+	m := mixOf(bank, i, part)
+	if m.result.Count > 0 {
+		m.scale = want / m.result.Count
+		m.fill(&bank[m.first], &bank[m.second])
+	}
+	m.result = Flushes{Count: want, Basis: CalibratedFlushes}
+	m.result.Write = bank[i].write / 1e6
+	if next := bank[i+1].write; !math.IsInf(next, 0) {
+		m.result.Write += part * (next - bank[i].write) / 1e6
+	}
+	return m
+}

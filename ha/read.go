@@ -1,0 +1,229 @@
+package ha
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// ReadProfile reads what a scan has written: JSON, or the text form of ours or of Db2's
+// scanner. Object is what an error names it. A file that is none is BadInput.
+func ReadProfile(data []byte, object string) (*Profile, error) {
+	if head := bytes.TrimLeft(data, " \t\r\n"); len(head) > 0 && head[0] == '{' {
+		return readJSON(data, object)
+	}
+	return readText(string(data), object)
+}
+
+const scanHint = "give what tidemark ha scan has written, as text or with --json, or what Db2's db2logscan has"
+
+func readJSON(data []byte, object string) (*Profile, error) {
+	var p Profile
+	if err := json.Unmarshal(data, &p); err != nil {
+		return nil, tidemark.Errorf(tidemark.BadInput, "read scan", object, "is no JSON of a scan: "+err.Error(), scanHint)
+	}
+	if p.Format != ProfileFormat {
+		return nil, tidemark.Errorf(tidemark.BadInput, "read scan", object, fmt.Sprintf("is no scan, or one of another version of tidemark (format %d, not %d)", p.Format, ProfileFormat), scanHint)
+	}
+	for _, i := range p.Intervals {
+		if i.Seconds <= 0 || i.Bytes < 0 || i.Flushes < 0 {
+			return nil, tidemark.Errorf(tidemark.BadInput, "read scan", object, "has an interval of no length, or with negative numbers", scanHint)
+		}
+	}
+	return &p, checkCommits(&p, object)
+}
+
+// checkCommits says whether there is something to calculate with.
+func checkCommits(p *Profile, object string) error {
+	for _, i := range p.Intervals {
+		if i.Ended > 0 && i.Flushes > 0 {
+			return nil
+		}
+	}
+	return tidemark.Errorf(tidemark.BadInput, "read scan", object, "has no commits", "scan a log of a time in which there was work, at least two commits of it")
+}
+
+func readText(text, object string) (*Profile, error) {
+	r := textReader{p: &Profile{Format: ProfileFormat, Engine: "db2"}, block: -1}
+	for line := range strings.Lines(text) {
+		r.line(strings.TrimRight(line, "\r\n"))
+	}
+	p := r.p
+	if len(p.lines) == 0 {
+		return nil, tidemark.Errorf(tidemark.BadInput, "read scan", object, "has no rate line (DATE TIME  n MB/s, n sec, n pg/f, ...)", scanHint)
+	}
+	r.finish()
+	return p, checkCommits(p, object)
+}
+
+// A textReader reads the text form line by line.
+type textReader struct {
+	p     *Profile
+	block int // of blocks: in which the reader is; -1: none
+	ended int // how many blocks have had their first line
+	total bool
+}
+
+var (
+	engineLine = regexp.MustCompile(`^Log of (\S+) ?(.*)$`)
+	flushLine  = regexp.MustCompile(`^Flushes: ([\d.]+)(?:, (estimated|as the server|as the log)| (or more))`)
+	writeText  = regexp.MustCompile(`write of ([\d.]+) s`)
+	totalLine  = regexp.MustCompile(`Total\s+(\d+) numbers,\s+Sum\s+([\d.]+),\s+Min\s+([\d.]+),\s+Max\s+([\d.]+),\s+Avg\s+([\d.]+)`)
+	bucketLine = regexp.MustCompile(`(?:(Zero)|Exactly\s+([\d.]+)|From\s+([\d.]+)\s+to\s+([\d.]+))\s+(\d+) numbers`)
+	percentile = regexp.MustCompile(`^Percentiles 50% ([\d.]+), 90% ([\d.]+), 99% ([\d.]+), 99.9% ([\d.]+)`)
+)
+
+func (r *textReader) line(s string) {
+	if l, ok := ParseLine(s); ok {
+		r.p.lines = append(r.p.lines, l)
+		r.p.Intervals = append(r.p.Intervals, l.interval())
+		return
+	}
+	if m := engineLine.FindStringSubmatch(s); m != nil && r.p.Engine == "db2" {
+		r.p.Engine, r.p.Version = m[1], strings.TrimSpace(m[2])
+		return
+	}
+	if m := flushLine.FindStringSubmatch(s); m != nil {
+		r.flushes(m, s)
+		return
+	}
+	r.distribution(s)
+}
+
+func (r *textReader) flushes(m []string, s string) {
+	f := &r.p.Flushes
+	f.Count = parse(m[1])
+	f.Basis = map[string]FlushBasis{"estimated": EstimatedFlushes, "as the server": CalibratedFlushes, "as the log": ExactFlushes, "": UpperBoundFlushes}[m[2]]
+	if w := writeText.FindStringSubmatch(s); w != nil {
+		f.Write = parse(w[1])
+	}
+}
+
+// distribution reads a line of one of the blocks. A title that is not understood leaves the
+// blocks to come in their order.
+func (r *textReader) distribution(s string) {
+	if m := totalLine.FindStringSubmatch(s); m != nil {
+		if r.block < 0 || r.total {
+			r.block = r.ended
+		}
+		r.total = true
+		r.ended++
+		if d := r.current(); d != nil {
+			n, _ := strconv.ParseInt(m[1], 10, 64)
+			*d = Distribution{Count: n, Sum: parse(m[2]), Min: parse(m[3]), Max: parse(m[4]), Mean: parse(m[5]), Buckets: []Band{}}
+			if _, after, ok := strings.Cut(m[3], "."); ok {
+				d.Decimals = len(after)
+			}
+			if n > 0 {
+				d.Mean = d.Sum / float64(n)
+			}
+		}
+		return
+	}
+	d := r.current()
+	if m := bucketLine.FindStringSubmatch(s); m != nil && d != nil && r.total {
+		n, _ := strconv.ParseInt(m[5], 10, 64)
+		b := Band{From: parse(m[3]), To: parse(m[4]), Count: n}
+		if m[2] != "" {
+			b.From = parse(m[2])
+			b.To = b.From
+		}
+		d.Buckets = append(d.Buckets, b)
+		return
+	}
+	if m := percentile.FindStringSubmatch(s); m != nil && d != nil && r.total {
+		d.P50, d.P90, d.P99, d.P999 = parse(m[1]), parse(m[2]), parse(m[3]), parse(m[4])
+		return
+	}
+	low := strings.ToLower(s)
+	for i, b := range blocks {
+		if strings.Contains(low, b.known) {
+			r.block, r.total = i, false
+		}
+	}
+}
+
+func (r *textReader) current() *Distribution {
+	if r.block < 0 || r.block >= len(blocks) {
+		return nil
+	}
+	return blocks[r.block].at(&r.p.Distributions)
+}
+
+// inBlock says whether the last line was one of a distribution.
+func (r *textReader) inBlock(s string) bool {
+	return totalLine.MatchString(s) || bucketLine.MatchString(s) || percentile.MatchString(s)
+}
+
+func parse(s string) float64 {
+	v, err := strconv.ParseFloat(s, 64)
+	if err != nil {
+		return 0
+	}
+	return v
+}
+
+// finish adds up what the text has no line for.
+func (r *textReader) finish() {
+	p := r.p
+	flushes := 0.0
+	for i := range p.Intervals {
+		x := &p.Intervals[i]
+		p.Seconds += x.Seconds
+		p.Bytes += x.Bytes
+		p.Transactions.Committed += x.Ended // those that were rolled back are among them
+		p.Transactions.Bytes += x.TxBytes
+		flushes += x.Flushes
+		p.IntervalSeconds = math.Max(p.IntervalSeconds, x.Seconds)
+		if p.Begin.IsZero() && !x.End.IsZero() {
+			p.Begin = x.End.Add(-time.Duration(x.Seconds * float64(time.Second)))
+		}
+		p.End = x.End
+	}
+	if p.Flushes.Basis == "" {
+		p.Flushes = Flushes{Count: flushes, Basis: ExactFlushes}
+	}
+	for _, b := range blocks {
+		b.at(&p.Distributions).percentiles()
+	}
+	d := &p.Distributions
+	d.FlushBytes = d.FlushPages.times(Page)
+	p.Records = d.RecordSize.Count
+}
+
+// percentiles finds those of a distribution that has none in its buckets: the upper end of the
+// one in which each lies.
+func (d *Distribution) percentiles() {
+	if d.Count == 0 || d.P999 > 0 {
+		return
+	}
+	at := func(q float64) float64 {
+		rank, seen := int64(math.Ceil(q*float64(d.Count))), int64(0)
+		for _, b := range d.Buckets {
+			if seen += b.Count; seen >= rank {
+				return math.Min(b.To, d.Max)
+			}
+		}
+		return d.Max
+	}
+	d.P50, d.P90, d.P99, d.P999 = at(.5), at(.9), at(.99), at(.999)
+}
+
+// times is the distribution of numbers each so many times as large.
+func (d Distribution) times(n float64) Distribution {
+	out := d
+	out.Sum, out.Min, out.Max, out.Mean = d.Sum*n, d.Min*n, d.Max*n, d.Mean*n
+	out.P50, out.P90, out.P99, out.P999 = d.P50*n, d.P90*n, d.P99*n, d.P999*n
+	out.Buckets = nil
+	for _, b := range d.Buckets {
+		out.Buckets = append(out.Buckets, Band{From: b.From * n, To: b.To * n, Count: b.Count})
+	}
+	return out
+}

@@ -1,0 +1,432 @@
+package ha
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Options say how a log becomes a Profile. The zero value is good for PostgreSQL's.
+type Options struct {
+	// Interval is what one rate line covers; default a minute. Below 0: a file.
+	Interval time.Duration
+	// Grouped says that the log tells, or bounds, what was flushed together: MySQL's and
+	// MariaDB's. Else commit times are replayed.
+	Grouped bool
+	// Syncs is how often the server has synced the log while it wrote what is scanned; 0: not
+	// known. Inferred flushes are made to be as many.
+	Syncs int64
+	// Disk is how long a write takes where flushes are inferred and Syncs is not known; zero:
+	// a guess.
+	Disk Disk
+	// Trace is told what is found on the way; may be empty.
+	Trace Trace
+}
+
+// A Trace is told of single things while a log is scanned. Each may be nil.
+type Trace struct {
+	Flush func(Flush)
+	Began func(Tx)
+	Ended func(Tx)
+}
+
+// A Flush is one of those that were found.
+type Flush struct {
+	Number int64
+	Bytes  int64
+	Begin  time.Time // of the flush before
+	End    time.Time
+}
+
+// A Tx is a transaction of the log. Begin is between two times that the log tells, Uncertain
+// apart at most.
+type Tx struct {
+	ID         uint64
+	Begin, End time.Time
+	Uncertain  time.Duration
+	Bytes      int64
+	How        tidemark.LogEnd
+}
+
+// maxIntervals bounds the memory of a scan.
+const maxIntervals = 200_000
+
+// Scan reads a log to its end and gives what it says of the workload.
+func Scan(ctx context.Context, log Log, opt Options) (*Profile, error) {
+	p := NewProfiler(opt)
+	scan, err := log.Scan(ctx, p.Add)
+	if err != nil {
+		return nil, err
+	}
+	return p.Finish(scan), nil
+}
+
+// A Profiler makes a Profile of a log's records. Its memory does not grow with the log, but
+// with the number of intervals (which is bounded), of tables, and of transactions that are
+// open at a time.
+//
+// Only ends of transactions have times. What is between two of them is taken to be written
+// evenly: bytes, begins of transactions, and the ends of intervals.
+type Profiler struct {
+	opt     Options
+	profile Profile
+	grouper grouper
+	images  distances
+	txs     transactions
+
+	shares  [2][]Share // by class, by table
+	records counter
+	sizes   counter // of transactions
+	times   counter // of transactions
+	open    counter
+	bytes   int64 // of records so far
+	gaps    int64
+
+	started bool  // a time was seen since the beginning or a gap
+	now     int64 // the last time, in microseconds since 1970
+	pending tally // since then
+	openAt  int   // transactions open then
+	file    bool  // a file has begun since the last time
+	current span
+	spans   []span
+	tooMany bool
+}
+
+// A tally is bytes of log.
+type tally struct{ bytes, images int64 }
+
+// A span is an interval that is not rounded yet.
+type span struct {
+	begin, end   int64
+	written      tally
+	ended, bytes int64
+	took         float64 // seconds, of transactions that ended
+	open         float64 // transactions x microseconds
+	flushes      []int64 // of each candidate of the grouper, up to the end
+}
+
+// NewProfiler begins a Profile.
+func NewProfiler(opt Options) *Profiler {
+	if opt.Interval == 0 {
+		opt.Interval = time.Minute
+	}
+	p := &Profiler{opt: opt, times: counter{decimals: 6}}
+	p.grouper = newGrouper(opt)
+	p.txs = newTransactions()
+	return p
+}
+
+// Add takes the next record.
+func (p *Profiler) Add(r *tidemark.LogRecord) error {
+	if r.Gap != "" {
+		p.gap(r.Gap)
+	}
+	if r.File != "" {
+		p.profile.Files = append(p.profile.Files, File{Name: r.File, From: fmt.Sprint(r.Place), Intervals: len(p.spans)})
+		if len(p.profile.Files) > 1 {
+			p.file = true
+			p.grouper.file()
+		}
+	}
+	p.profile.Records++
+	size := int64(r.Size)
+	p.bytes += size
+	p.pending.bytes += size
+	p.pending.images += int64(r.Image)
+	p.records.add(size)
+	p.share(0, int(r.Class), r)
+	p.share(1, int(r.Table), r)
+	p.images.add(r, p.now)
+	if r.Redo != 0 {
+		p.images.checkpoint(r.Redo)
+	}
+	if r.Tx == 0 {
+		p.profile.NoTxBytes += size
+	} else if p.txs.add(r, p.bytes-size) {
+		p.began(r)
+	}
+	if r.Open != nil {
+		p.txs.list(r.Open)
+	}
+	switch {
+	case r.Ended != tidemark.StillOpen:
+		p.tick(max(r.Time, p.now))
+		p.end(r)
+	case r.Exact && r.Time > p.now && p.started:
+		p.tick(r.Time)
+	}
+	if p.tooMany {
+		return tidemark.Errorf(tidemark.Invalid, "scan", "", fmt.Sprintf("more than %d intervals", maxIntervals), "take a longer --interval")
+	}
+	return nil
+}
+
+func (p *Profiler) share(kind, index int, r *tidemark.LogRecord) {
+	s := p.shares[kind]
+	if index >= len(s) {
+		s = append(s, make([]Share, index+1-len(s))...)
+		p.shares[kind] = s
+	}
+	x := &s[index]
+	x.Records++
+	x.Bytes += int64(r.Size)
+	x.ImageBytes += int64(r.Image)
+}
+
+// began counts a transaction's begin.
+func (p *Profiler) began(r *tidemark.LogRecord) {
+	if !p.opt.Grouped {
+		p.open.add(int64(len(p.txs.open)))
+	}
+	if p.opt.Trace.Began != nil {
+		p.opt.Trace.Began(Tx{ID: r.Tx, Begin: moment(p.now)})
+	}
+}
+
+// tick brings the clock to a time that the log tells.
+func (p *Profiler) tick(t int64) {
+	if !p.started {
+		p.started = true
+		if p.profile.Begin.IsZero() {
+			p.profile.Begin = moment(t)
+		}
+		p.now, p.current, p.pending = t, span{begin: t}, tally{} // what is before the first time has none
+	}
+	switch {
+	case p.opt.Interval > 0:
+		p.close(t)
+	case p.file && p.now > p.current.begin:
+		p.cut()
+	}
+	p.file = false
+	p.pass(t, t)
+	p.txs.settle(t, p.bytes)
+	p.openAt = len(p.txs.open)
+}
+
+// close ends the interval that is over at t. If no time was told for longer, that is one more,
+// of several intervals' length.
+func (p *Profiler) close(t int64) {
+	length := p.opt.Interval.Microseconds()
+	if end := p.current.begin + length; t >= end {
+		p.pass(end, t)
+		p.cut()
+	}
+	if n := (t - p.current.begin) / length; n > 0 {
+		p.pass(p.current.begin+n*length, t)
+		p.cut()
+	}
+}
+
+// pass gives the current interval what was written up to a time, of what was up to the next
+// that the log tells.
+func (p *Profiler) pass(to, next int64) {
+	part := 1.0
+	if next > p.now {
+		part = float64(to-p.now) / float64(next-p.now)
+	}
+	take := tally{int64(part * float64(p.pending.bytes)), int64(part * float64(p.pending.images))}
+	p.pending.bytes -= take.bytes
+	p.pending.images -= take.images
+	p.current.written.bytes += take.bytes
+	p.current.written.images += take.images
+	p.current.open += float64(p.openAt+len(p.txs.open)) / 2 * float64(to-p.now)
+	p.now = to
+}
+
+// cut ends the current interval now.
+func (p *Profiler) cut() {
+	p.current.end = p.now
+	p.current.flushes = p.grouper.counts()
+	if len(p.spans) < maxIntervals {
+		p.spans = append(p.spans, p.current)
+	} else {
+		p.tooMany = true
+	}
+	p.current = span{begin: p.now}
+}
+
+// end counts the end of a transaction, at the current time.
+func (p *Profiler) end(r *tidemark.LogRecord) {
+	if p.profile.Transactions.Committed+p.profile.Transactions.RolledBack == 0 && !r.Exact {
+		p.times.decimals = 0
+	}
+	p.profile.Exact = p.profile.Exact || r.Exact
+	if r.Ended != tidemark.RolledBack {
+		p.grouper.commit(r, p.now, p.bytes)
+	}
+	if r.Ended == tidemark.Prepared {
+		p.profile.Transactions.Prepared++
+		return
+	}
+	tx, ok := p.txs.end(r, p.now)
+	if !ok {
+		p.profile.Transactions.Savepoints++
+		return
+	}
+	if r.Ended == tidemark.Committed {
+		p.profile.Transactions.Committed++
+	} else {
+		p.profile.Transactions.RolledBack++
+	}
+	p.profile.Transactions.Bytes += tx.bytes
+	p.current.ended++
+	p.current.bytes += tx.bytes
+	p.current.took += tx.took(p.now)
+	p.sizes.add(tx.bytes)
+	p.times.seconds(max(0, tx.took(p.now)))
+	if p.opt.Grouped {
+		p.open.add(p.grouper.together(r))
+	} else {
+		p.open.add(int64(len(p.txs.open)) + 1)
+	}
+	if p.opt.Trace.Ended != nil {
+		p.opt.Trace.Ended(Tx{ID: r.Tx, Begin: moment(tx.begin), End: moment(p.now), Uncertain: time.Duration(tx.uncertain) * time.Microsecond, Bytes: tx.bytes, How: r.Ended})
+	}
+	p.txs.free(tx)
+}
+
+// gap forgets what was known, since something of the log is missing.
+func (p *Profiler) gap(why string) {
+	if p.gaps++; p.gaps <= 10 {
+		p.profile.Findings = append(p.profile.Findings, "Something is missing in the log: "+why)
+	}
+	if p.started && p.now > p.current.begin {
+		p.cut()
+	}
+	p.started, p.now = false, 0
+	p.txs.forget()
+	p.grouper.gap()
+	p.images.gap()
+}
+
+func moment(us int64) time.Time {
+	if us == 0 {
+		return time.Time{}
+	}
+	return time.UnixMicro(us).UTC()
+}
+
+// Finish gives the Profile.
+func (p *Profiler) Finish(scan tidemark.LogScan) *Profile {
+	out := &p.profile
+	out.Format, out.Engine, out.Version, out.System = ProfileFormat, scan.Engine, scan.Version, scan.System
+	out.From, out.To, out.EndOfLog = PlaceText(scan.Engine, scan.From), PlaceText(scan.Engine, scan.To), scan.End
+	for i := range out.Files {
+		f := &out.Files[i]
+		var at uint64
+		if _, err := fmt.Sscan(f.From, &at); err == nil {
+			f.From = PlaceText(scan.Engine, at)
+		}
+	}
+	if p.started && p.now > p.current.begin {
+		p.cut()
+	} else if n := len(p.spans); n > 0 && p.started { // what ended in the moment in which the last one did
+		last := &p.spans[n-1]
+		last.ended, last.bytes, last.took = last.ended+p.current.ended, last.bytes+p.current.bytes, last.took+p.current.took
+	}
+	out.End = moment(p.now)
+	out.Bytes, out.Headers, out.ImageBytes = p.bytes, scan.Headers, 0
+	out.IntervalSeconds = max(0, p.opt.Interval.Seconds())
+	out.Classes, out.Tables = shares(p.shares[0], scan.Classes), shares(p.shares[1], scan.Tables)
+	for _, c := range out.Classes {
+		out.ImageBytes += c.ImageBytes
+	}
+	p.txs.finish(&out.Transactions)
+	out.Images = p.images.finish(p.now)
+	p.finishFlushes(out)
+	p.finishIntervals(out)
+	d := &out.Distributions
+	d.RecordSize, d.TxSize, d.TxTime, d.Open = p.records.distribution(), p.sizes.distribution(), p.times.distribution(), p.open.distribution()
+	out.Findings = append(out.Findings, p.findings()...)
+	out.Findings = append(out.Findings, scan.Findings...)
+	return out
+}
+
+func (p *Profiler) finishFlushes(out *Profile) {
+	p.grouper.finish()
+	mix := p.grouper.choose(p.opt)
+	out.Flushes = mix.result
+	d := &out.Distributions
+	d.FlushPages, d.FlushBytes, d.FlushTime = mix.pages.distribution(), mix.bytes.distribution(), mix.times.distribution()
+	if n := len(p.spans); n > 0 {
+		p.spans[n-1].flushes = p.grouper.counts() // those that were still under way at the end
+	}
+	for i := range p.spans {
+		var before []int64
+		if i > 0 {
+			before = p.spans[i-1].flushes
+		}
+		out.Intervals = append(out.Intervals, Interval{Flushes: mix.count(p.spans[i].flushes, before)})
+	}
+}
+
+func (p *Profiler) finishIntervals(out *Profile) {
+	rates, commits := counter{decimals: 3}, counter{decimals: 6}
+	for i, s := range p.spans {
+		x := &out.Intervals[i]
+		x.End, x.Seconds = moment(s.end), float64(s.end-s.begin)/1e6
+		x.Bytes, x.ImageBytes = s.written.bytes, s.written.images
+		x.Ended, x.TxBytes, x.TxSeconds = s.ended, s.bytes, max(0, s.took)
+		x.Open = s.open / float64(s.end-s.begin)
+		if p.opt.Grouped { // a binlog has a transaction when it ends: what is known is how long it took
+			x.Open = perSecond(x.TxSeconds, x.Seconds)
+		}
+		out.Seconds += x.Seconds
+		rates.seconds(x.Rate() / MiB)
+		if x.Ended > 0 {
+			commits.seconds(x.Seconds / float64(x.Ended))
+		}
+	}
+	out.Distributions.Rate, out.Distributions.CommitTime = rates.distribution(), commits.distribution()
+}
+
+func (p *Profiler) findings() []string {
+	var out []string
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	t := p.profile.Transactions
+	if p.gaps > 10 {
+		say("Something is missing in %d more places.", p.gaps-10)
+	}
+	if t.Committed == 0 {
+		say("No transaction was committed in this log.")
+	}
+	if t.Savepoints > 0 {
+		say("%d rollbacks may be of savepoints, and are not counted as transactions: the log does not tell of which.", t.Savepoints)
+	}
+	if p.opt.Grouped {
+		say("A binlog has a transaction when it ends: how many were open is from how long they took, and its distribution is of those that could be in their commit together.")
+	}
+	if !p.profile.Exact && t.Committed > 0 {
+		say("Times are whole seconds.")
+	}
+	return out
+}
+
+// shares gives the names of shares, the largest first; those of nothing are left out.
+func shares(of []Share, names []string) []Share {
+	var out []Share
+	for i, s := range of {
+		if s.Records == 0 {
+			continue
+		}
+		if i < len(names) {
+			s.Name = names[i]
+		}
+		out = append(out, s)
+	}
+	slices.SortStableFunc(out, func(a, b Share) int { return cmp.Compare(b.Bytes, a.Bytes) })
+	return out
+}
+
+// PlaceText is a place in a log as its engine writes it: an LSN, or number of the file:offset.
+func PlaceText(engine string, place uint64) string {
+	if engine == "postgres" {
+		return fmt.Sprintf("%X/%X", place>>32, uint32(place))
+	}
+	return fmt.Sprintf("%d:%d", place>>32, uint32(place))
+}

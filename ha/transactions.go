@@ -1,0 +1,216 @@
+package ha
+
+import (
+	"math"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// An openTx is a transaction that has not ended.
+type openTx struct {
+	bytes     int64
+	at        int64 // bytes of log before its first record
+	begin     int64 // microseconds since 1970
+	uncertain int64 // microseconds: begin is at most so much off
+	told      bool  // begin is what a record of it says
+	coarse    bool  // in whole seconds
+	settled   bool
+}
+
+// took is how long it has taken at t, in seconds. Of a begin in whole seconds half of one is
+// taken off, which is right on average: then, and only then, it may be below 0.
+func (x *openTx) took(t int64) float64 {
+	d := float64(t-x.begin) / 1e6
+	if x.coarse && t%1e6 != 0 {
+		d -= 0.5
+	}
+	return d
+}
+
+// transactions are those that are open, by their numbers. Subtransactions are folded into
+// what is above them as soon as the log tells it.
+type transactions struct {
+	open   map[uint64]*openTx
+	last   *openTx // that of lastID: most records are of the same transaction as the one before
+	lastID uint64
+	spare  []*openTx
+	begun  []*openTx // since the last time that was told
+	time   int64     // that one
+	bytes  int64     // of log then
+	listed bool      // the log has said which are open
+
+	folded          int64
+	certain         int64
+	uncertain, most int64 // microseconds: of certain transactions together, of one
+}
+
+func newTransactions() transactions { return transactions{open: map[uint64]*openTx{}} }
+
+// add counts a record, before which there were so many bytes of log, and says whether its
+// transaction begins with it.
+func (t *transactions) add(r *tidemark.LogRecord, before int64) bool {
+	began := false
+	x := t.last
+	if x == nil || t.lastID != r.Tx {
+		if x = t.open[r.Tx]; x == nil {
+			x, began = t.begin(r.Tx, before), true
+		}
+		t.last, t.lastID = x, r.Tx
+	}
+	x.bytes += int64(r.Size)
+	if r.Time != 0 && r.Ended == tidemark.StillOpen && (!x.told || r.Time < x.begin) {
+		x.begin, x.told, x.coarse = r.Time, true, !r.Exact
+		if x.coarse {
+			x.uncertain = 1e6
+		}
+	}
+	if r.Parent != 0 && r.Parent != r.Tx {
+		began = t.fold(r.Parent, r.Tx, before) && began
+		t.last, t.lastID = t.open[r.Parent], r.Parent
+	}
+	return began
+}
+
+func (t *transactions) begin(id uint64, before int64) *openTx {
+	x := &openTx{}
+	if n := len(t.spare); n > 0 {
+		x, t.spare = t.spare[n-1], t.spare[:n-1]
+	}
+	*x = openTx{at: before}
+	t.open[id] = x
+	t.begun = append(t.begun, x)
+	return x
+}
+
+// fold makes child a part of parent, and says whether parent begins with that.
+func (t *transactions) fold(parent, child uint64, before int64) bool {
+	c := t.open[child]
+	if c == nil {
+		return false
+	}
+	p, began := t.open[parent], false
+	if p == nil {
+		p, began = t.begin(parent, before), true
+		p.begin, p.uncertain, p.told, p.coarse, p.at = c.begin, c.uncertain, c.told, c.coarse, c.at
+		p.settled = c.settled
+	}
+	p.bytes += c.bytes
+	if c.settled && c.begin < p.begin {
+		p.begin, p.uncertain = c.begin, c.uncertain
+	}
+	p.at = min(p.at, c.at)
+	t.folded++
+	t.drop(child)
+	return began
+}
+
+func (t *transactions) drop(id uint64) {
+	if t.lastID == id {
+		t.last = nil
+	}
+	delete(t.open, id)
+}
+
+// settle gives those that have begun since the last time that was told a begin: time is taken
+// to have passed evenly with the log.
+func (t *transactions) settle(now, bytes int64) {
+	for _, x := range t.begun {
+		if x.settled {
+			continue
+		}
+		x.settled = true
+		switch {
+		case x.told:
+		case t.time == 0:
+			x.begin = now
+		default:
+			part := 1.0
+			if bytes > t.bytes {
+				part = math.Max(0, float64(x.at-t.bytes)/float64(bytes-t.bytes))
+			}
+			x.begin = t.time + int64(part*float64(now-t.time))
+			x.uncertain = now - t.time
+		}
+	}
+	t.begun = t.begun[:0]
+	t.time, t.bytes = now, bytes
+}
+
+// end takes a transaction out; whoever gets it gives it back by free. It is false where the
+// log does not tell whether it was one: a rolled back savepoint has a number of its own, and
+// its end looks like another.
+func (t *transactions) end(r *tidemark.LogRecord, now int64) (*openTx, bool) {
+	for _, child := range r.Children {
+		t.fold(r.Tx, child, 0)
+	}
+	x := t.open[r.Tx]
+	if x == nil { // a record of nobody's
+		x = &openTx{begin: now, settled: true}
+	}
+	t.drop(r.Tx)
+	if r.Ended == tidemark.RolledBack && t.below(r.Tx) {
+		t.free(x)
+		return nil, false
+	}
+	if x.begin > now {
+		x.begin = now
+	}
+	t.certain++
+	t.uncertain += x.uncertain
+	t.most = max(t.most, x.uncertain)
+	return x, true
+}
+
+// below says whether a transaction with a lower number is open, which one with a savepoint
+// would be.
+func (t *transactions) below(id uint64) bool {
+	for other := range t.open {
+		if other < id {
+			return true
+		}
+	}
+	return false
+}
+
+func (t *transactions) free(x *openTx) {
+	if x.settled {
+		t.spare = append(t.spare, x)
+	}
+}
+
+// list heeds a list of the transactions that are open: the first says which were before the
+// log began; what is not in it has ended without a record, such as a rolled back savepoint.
+// One that ends while the list is made may stand in it, and goes with the next.
+func (t *transactions) list(open []uint64) {
+	in := make(map[uint64]bool, len(open))
+	for _, id := range open {
+		in[id] = true
+		if !t.listed && t.open[id] == nil {
+			t.begin(id, 0)
+		}
+	}
+	for id := range t.open {
+		if !in[id] && t.listed {
+			t.drop(id)
+		}
+	}
+	t.listed = true
+}
+
+// forget clears all.
+func (t *transactions) forget() {
+	clear(t.open)
+	t.begun, t.last, t.lastID, t.time, t.listed = nil, nil, 0, 0, false
+}
+
+func (t *transactions) finish(out *Transactions) {
+	out.Folded = t.folded
+	for _, x := range t.open {
+		out.OpenAtEnd++
+		out.OpenBytes += x.bytes
+	}
+	if t.certain > 0 {
+		out.Uncertainty.Mean = float64(t.uncertain) / float64(t.certain) / 1e6
+	}
+	out.Uncertainty.Max = float64(t.most) / 1e6
+}
