@@ -3,20 +3,16 @@ package sqlfile
 import (
 	"bufio"
 	"bytes"
-	"compress/bzip2"
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 
-	"github.com/klauspost/compress/gzip"
-	"github.com/klauspost/compress/zstd"
-
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/archive"
 )
 
 // A File is a dump file that is unpacked while it is read.
@@ -44,13 +40,13 @@ func Open(path string) (*File, error) {
 	}
 	in, err := os.Open(path)
 	if err != nil {
-		return nil, openError(path, err)
+		return nil, archive.OpenError(path, err)
 	}
 	f := &File{Name: path, size: -1, close: []func() error{in.Close}}
 	st, err := in.Stat()
 	switch {
 	case err != nil:
-		err = openError(path, err)
+		err = archive.OpenError(path, err)
 	case st.IsDir():
 		err = tidemark.Errorf(tidemark.Unsupported, "open", path, "it is a folder", "Name one .sql file.")
 	default:
@@ -64,21 +60,6 @@ func Open(path string) (*File, error) {
 		return nil, err
 	}
 	return f, nil
-}
-
-func openError(path string, err error) error {
-	kind, hint := tidemark.BadInput, ""
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		kind, hint = tidemark.NotFound, "Check the path; a relative one is taken from the current folder."
-	case errors.Is(err, fs.ErrPermission):
-		kind, hint = tidemark.Forbidden, "Give the user who runs this read permission on the file and its folders."
-	}
-	var pe *fs.PathError
-	if errors.As(err, &pe) {
-		err = pe.Err
-	}
-	return &tidemark.Error{Op: "open", Object: path, Kind: kind, Hint: hint, Err: err}
 }
 
 // Size gives the bytes on disk, packed as they are; -1 where that is not known.
@@ -158,7 +139,7 @@ func refuse(name string, head []byte) error {
 			return tidemark.Errorf(m.kind, "open", name, "it is "+m.what, m.hint)
 		}
 	}
-	if !packed(head) && bytes.IndexByte(head[:min(len(head), 64)], 0) >= 0 {
+	if !archive.Packed(head) && bytes.IndexByte(head[:min(len(head), 64)], 0) >= 0 {
 		return tidemark.Errorf(tidemark.BadInput, "open", name, "it is not text", "Name a mysqldump file: plain SQL, or packed with gzip, zstd or bzip2.")
 	}
 	return nil
@@ -170,18 +151,18 @@ func (f *File) detect(in io.Reader) error {
 	br := bufio.NewReaderSize(in, 512)
 	head, err := br.Peek(512)
 	if err != nil && err != io.EOF {
-		return openError(f.Name, err)
+		return archive.OpenError(f.Name, err)
 	}
 	if err := refuse(f.Name, head); err != nil {
 		return err
 	}
-	unpack, err := unpacker(br, head)
-	switch {
-	case err != nil:
-		return &tidemark.Error{Op: "unpack", Object: f.Name, Kind: tidemark.BadInput, Hint: hintCut, Err: err}
-	case unpack == nil:
+	if !archive.Packed(head) {
 		f.r = io.MultiReader(bytes.NewReader(bytes.Clone(head[:br.Buffered()])), in)
 		return nil
+	}
+	unpack, err := archive.Unpack(bufio.NewReaderSize(br, 1<<20))
+	if err != nil {
+		return &tidemark.Error{Op: "unpack", Object: f.Name, Kind: tidemark.BadInput, Hint: hintCut, Err: err}
 	}
 	a := newAhead(unpack)
 	f.close = append(f.close, a.stop)
@@ -192,34 +173,6 @@ func (f *File) detect(in io.Reader) error {
 	}
 	f.r = io.MultiReader(bytes.NewReader(bytes.Clone(head[:inner.Buffered()])), a)
 	return nil
-}
-
-// packed says whether a file begins as one that is unpacked as it is read.
-func packed(head []byte) bool {
-	return bytes.HasPrefix(head, []byte{0x1f, 0x8b}) || bytes.HasPrefix(head, []byte("BZh")) || zstandard(head)
-}
-
-// zstandard knows frames, and frames to be skipped, by their first bytes.
-func zstandard(head []byte) bool {
-	return bytes.HasPrefix(head, []byte{0x28, 0xb5, 0x2f, 0xfd}) || len(head) > 4 && head[0]&0xf0 == 0x50 && bytes.HasPrefix(head[1:], []byte{0x2a, 0x4d, 0x18})
-}
-
-// unpacker gives the reader for a packed file; nil for plain text.
-func unpacker(br *bufio.Reader, head []byte) (io.Reader, error) {
-	big := func() *bufio.Reader { return bufio.NewReaderSize(br, 1<<20) }
-	switch {
-	case bytes.HasPrefix(head, []byte{0x1f, 0x8b}):
-		return gzip.NewReader(big())
-	case zstandard(head):
-		z, err := zstd.NewReader(big(), zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(1<<31))
-		if err != nil {
-			return nil, err
-		}
-		return z.IOReadCloser(), nil
-	case bytes.HasPrefix(head, []byte("BZh")):
-		return bzip2.NewReader(big()), nil
-	}
-	return nil, nil
 }
 
 // ahead unpacks in a goroutine of its own, a few blocks ahead of who reads it.

@@ -1,0 +1,205 @@
+// Package archive reads files of a log as archives keep them: fetched by a command of the
+// user's before they are opened, and unpacked while they are read (gzip, zstd, bzip2, lz4).
+package archive
+
+import (
+	"bufio"
+	"bytes"
+	"compress/bzip2"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// suffixes are how names of packed files end.
+var suffixes = []string{".gz", ".zst", ".bz2", ".lz4"}
+
+// Plain gives the name of a file without what says that it is packed.
+func Plain(name string) string {
+	if ext := filepath.Ext(name); slices.Contains(suffixes, strings.ToLower(ext)) {
+		return name[:len(name)-len(ext)]
+	}
+	return name
+}
+
+// Fetch runs a command of the shell with the name of a file behind it, quoted. It may make
+// the file, or make room. An empty command does nothing.
+//
+// Errors: Invalid (the command failed; with the last line that it has written to standard
+// error), Cancelled.
+func Fetch(ctx context.Context, command, name string) error {
+	if command == "" {
+		return nil
+	}
+	c := exec.CommandContext(ctx, "sh", "-c", command+` "$1"`, "sh", name)
+	if runtime.GOOS == "windows" {
+		c = exec.CommandContext(ctx, "cmd", "/C", command, name)
+	}
+	var said bytes.Buffer
+	c.Stderr = &said
+	err := c.Run()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	if lines := strings.Split(strings.TrimSpace(said.String()), "\n"); lines[len(lines)-1] != "" {
+		err = fmt.Errorf("%w: %s", err, lines[len(lines)-1])
+	}
+	return &tidemark.Error{Op: "retrieve", Object: name, Kind: tidemark.Invalid, Hint: "The command gets the name of the file behind it, and must end with 0.", Err: err}
+}
+
+// A File is a file that is unpacked while it is read.
+type File struct {
+	Name   string
+	Packed bool
+	in     *os.File
+	r      io.Reader
+	close  func()
+}
+
+// Open opens a file. How it is packed is found from its first bytes.
+//
+// Errors: NotFound, Forbidden, BadInput (what packs it is damaged, or it is a folder).
+func Open(name string) (*File, error) {
+	in, err := os.Open(name)
+	if err != nil {
+		return nil, OpenError(name, err)
+	}
+	f := &File{Name: name, in: in, r: in, close: func() {}}
+	st, err := in.Stat()
+	if err == nil && st.IsDir() {
+		err = errors.New("it is a folder")
+	}
+	if err == nil {
+		err = f.detect()
+	}
+	if err != nil {
+		f.Close()
+		return nil, OpenError(name, err)
+	}
+	return f, nil
+}
+
+// OpenError words why a file could not be opened.
+func OpenError(name string, err error) error {
+	kind, hint := tidemark.BadInput, ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		kind, hint = tidemark.NotFound, "Check the path; a relative one is taken from the current folder."
+	case errors.Is(err, fs.ErrPermission):
+		kind, hint = tidemark.Forbidden, "Give the user who runs this read permission on the file and its folders."
+	}
+	var pe *fs.PathError
+	if errors.As(err, &pe) {
+		err = pe.Err
+	}
+	return &tidemark.Error{Op: "open", Object: name, Kind: kind, Hint: hint, Err: err}
+}
+
+func (f *File) detect() error {
+	var head [5]byte
+	n, err := io.ReadFull(f.in, head[:])
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return err
+	}
+	if _, err := f.in.Seek(0, io.SeekStart); err != nil { // a pipe
+		f.r = io.MultiReader(bytes.NewReader(bytes.Clone(head[:n])), f.in)
+	}
+	if !Packed(head[:n]) {
+		return nil
+	}
+	f.Packed = true
+	r, err := Unpack(bufio.NewReaderSize(f.r, 256<<10))
+	if err != nil {
+		return err
+	}
+	f.r, f.close = r, func() { _ = r.Close() }
+	return nil
+}
+
+// Tail gives the last n bytes of a file that is not packed, or all that there are.
+func (f *File) Tail(n int) ([]byte, error) {
+	st, err := f.in.Stat()
+	if err != nil || f.Packed || !st.Mode().IsRegular() {
+		return nil, err
+	}
+	out := make([]byte, min(int64(n), st.Size()))
+	_, err = f.in.ReadAt(out, st.Size()-int64(len(out)))
+	return out, err
+}
+
+// Read reads unpacked bytes. Damage in a packed file is an Error of Kind BadInput.
+func (f *File) Read(p []byte) (int, error) {
+	n, err := f.r.Read(p)
+	if err != nil && err != io.EOF {
+		at, _ := f.in.Seek(0, io.SeekCurrent)
+		hint := "The packed file is damaged: copy it again and compare its checksum."
+		if !f.Packed {
+			hint = ""
+		}
+		err = &tidemark.Error{Op: "read", Object: f.Name, Kind: tidemark.BadInput, Hint: hint, Err: fmt.Errorf("at byte %d of the file: %w", at, err)}
+	}
+	return n, err
+}
+
+// Close closes the file.
+func (f *File) Close() {
+	f.close()
+	_ = f.in.Close()
+}
+
+// Packed says whether a file begins as one that Unpack knows. Five bytes are enough.
+func Packed(head []byte) bool {
+	return bytes.HasPrefix(head, magicGzip) || bytes.HasPrefix(head, magicBzip2) || bytes.HasPrefix(head, magicLZ4) || zstandard(head)
+}
+
+var (
+	magicGzip  = []byte{0x1f, 0x8b}
+	magicBzip2 = []byte("BZh")
+	magicLZ4   = []byte{0x04, 0x22, 0x4d, 0x18}
+	magicZstd  = []byte{0x28, 0xb5, 0x2f, 0xfd}
+)
+
+// zstandard knows frames, and frames to be skipped, by their first bytes.
+func zstandard(head []byte) bool {
+	return bytes.HasPrefix(head, magicZstd) || len(head) > 4 && head[0]&0xf0 == 0x50 && bytes.HasPrefix(head[1:], []byte{0x2a, 0x4d, 0x18})
+}
+
+// Unpack gives the reader of a packed file. Close it, which leaves br alone.
+func Unpack(br *bufio.Reader) (io.ReadCloser, error) {
+	head, err := br.Peek(5)
+	switch {
+	case bytes.HasPrefix(head, magicGzip):
+		return gzip.NewReader(br)
+	case bytes.HasPrefix(head, magicBzip2):
+		return io.NopCloser(bzip2.NewReader(br)), nil
+	case bytes.HasPrefix(head, magicLZ4):
+		return io.NopCloser(lz4.NewReader(br)), nil
+	case zstandard(head):
+		z, err := zstd.NewReader(br, zstd.WithDecoderConcurrency(2), zstd.WithDecoderMaxWindow(1<<31))
+		if err != nil {
+			return nil, err
+		}
+		return z.IOReadCloser(), nil
+	}
+	if err == nil {
+		err = errors.New("it is not packed in a way that is known")
+	}
+	return nil, err
+}
