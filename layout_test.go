@@ -33,8 +33,11 @@ var rooms = map[string]room{
 
 	// Engines know the vocabulary and nothing else.
 	"postgres": {floor: 2, imports: ". internal/spool"},
-	"mysql":    {floor: 2, imports: ".", tests: "postgres apply flow"},
-	"sqlfile":  {floor: 2, imports: "."},
+	"mysql":    {floor: 2, imports: ". mysql/binlog", tests: "postgres apply flow"},
+	"sqlfile":  {floor: 2, imports: ". internal/archive"},
+
+	// The events of MySQL's and MariaDB's binary logs.
+	"mysql/binlog": {imports: ". internal/archive"},
 
 	// Verbs see engines through interfaces of their own.
 	"mapping": {floor: 2, imports: "."},
@@ -59,6 +62,7 @@ var rooms = map[string]room{
 	// Wiring: everything, the engines for the sake of their options.
 	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha engines job"},
 
+	"internal/archive":  {imports: "."},
 	"internal/filelock": {},
 	"internal/spool":    {imports: "."},
 	"internal/testdb":   {imports: "."},

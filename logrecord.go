@@ -16,6 +16,9 @@ type LogRecord struct {
 	// Table is what the record changes (the first, if it changes more), an index of
 	// LogScan.Tables, of which 0 is none.
 	Table uint32
+	// Shares is of records that change more than one table, where the log tells (a compressed
+	// transaction of MySQL): how much of Size is of each. nil: all is of Table.
+	Shares []TableShare
 	// Tx is the transaction, 0 for nobody's: vacuum, checkpoints, hints.
 	Tx uint64
 	// Parent is the transaction above Tx, where the log says so here.
@@ -24,10 +27,15 @@ type LogRecord struct {
 	Ended LogEnd
 	// Children are the transactions below Tx that end with it.
 	Children []uint64
-	// Time is of an end, or of whatever else has one: microseconds since 1970 UTC. 0: none.
+	// Time is of an end, or of whatever else has one: microseconds since 1970 UTC. 0: none. Of
+	// other records of a transaction in MySQL's and MariaDB's logs it is when their statement
+	// began, which may be before the time of a record before.
 	Time int64
 	// Exact says that Time has microseconds; else it is a whole second, rounded down.
 	Exact bool
+	// Begun is of ends in MySQL's and MariaDB's logs: when the first statement of Tx that is in
+	// the log began, in microseconds; a whole second, rounded down. 0: the log does not say.
+	Begun int64
 	// Group is of ends: those of one group commit have the same, above 0. 0: the log does not
 	// say, or the transaction was alone.
 	Group uint64
@@ -45,6 +53,9 @@ type LogRecord struct {
 	// known of open transactions is void then.
 	Gap string
 }
+
+// A TableShare is the part of a record's bytes that is of one table.
+type TableShare struct{ Table, Size uint32 }
 
 // A LogEnd is how a transaction ends in a log.
 type LogEnd uint8
@@ -71,6 +82,10 @@ type LogScan struct {
 	// End is why the scan ended at To: "" at the end of what was there, else a sentence, such as
 	// where a record is torn.
 	End string
+	// Syncs are the fsyncs of the log that the server counted while it wrote what is between
+	// SyncsFrom and SyncsTo, which was while the scan looked on. 0: not known.
+	Syncs              int64
+	SyncsFrom, SyncsTo uint64
 	// Findings are what the reader should know: a log that leaves data out (wal_level=minimal),
 	// transactions whose bytes cannot be told.
 	Findings []string

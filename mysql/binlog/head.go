@@ -1,0 +1,195 @@
+package binlog
+
+import (
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/archive"
+)
+
+var (
+	magic          = []byte("\xfebin")
+	magicEncrypted = []byte("\xfdbin")
+)
+
+const (
+	hintForeign = "Name binary logs of MySQL or MariaDB, a folder of them, or their index file."
+	hintRelay   = "A relay log is a replica's copy: name the binary logs of its source, which have groups and times as they were there."
+)
+
+// A format is what the first event of a file says.
+type format struct {
+	version string
+	engine  string
+	sums    bool
+}
+
+// readFormat reads the body of a Format_description event.
+func readFormat(body []byte) (format, error) {
+	if len(body) < 57+5 || binary.LittleEndian.Uint16(body) != 4 || body[56] != headerSize {
+		return format{}, damaged("it is no description of a format that is known")
+	}
+	version, _, _ := bytes.Cut(body[2:52], []byte{0})
+	f := format{version: strings.ToValidUTF8(string(version), "?"), engine: "mysql"}
+	if strings.Contains(strings.ToLower(f.version), "mariadb") {
+		f.engine = "mariadb"
+	}
+	major, minor := 0, 0
+	if n, _ := fmt.Sscanf(f.version, "%d.%d", &major, &minor); n < 2 || major < 5 || major == 5 && minor < 6 {
+		return format{}, tidemark.Errorf(tidemark.BadInput, "scan", "", fmt.Sprintf("the log is of the version %q", f.version), "Logs of MySQL 5.6 and MariaDB 10.0 and of later versions are read.")
+	}
+	f.sums = body[len(body)-5] == 1
+	return f, nil
+}
+
+// checkMagic says what a file is that is no binary log.
+func checkMagic(name string, head []byte) error {
+	switch {
+	case bytes.HasPrefix(head, magic):
+		return nil
+	case bytes.HasPrefix(head, magicEncrypted):
+		return tidemark.Errorf(tidemark.BadInput, "scan", name, "it is encrypted from offset 0 on (MySQL, binlog_encryption)",
+			"Read it from the server, which decrypts it: tidemark ha scan mysql://USER@HOST, or mysqlbinlog --read-from-remote-server --raw.")
+	case len(head) == 0:
+		return tidemark.Errorf(tidemark.BadInput, "scan", name, "it is empty", hintForeign)
+	}
+	return tidemark.Errorf(tidemark.BadInput, "scan", name, fmt.Sprintf("it is no binary log: it begins with % x at offset 0, and not with % x", head[:min(4, len(head))], magic), hintForeign)
+}
+
+// Number gives the number that the name of a file of the log ends with, packed or not.
+func Number(name string) (uint32, bool) {
+	name = archive.Plain(name)
+	n, err := strconv.ParseUint(name[strings.LastIndexByte(name, '.')+1:], 10, 32)
+	return uint32(n), err == nil
+}
+
+// A member is a file of the log, and what it says of itself.
+type member struct {
+	path   string
+	name   string // for messages and records
+	number uint32 // 0: not known
+	time   uint32 // when it was begun
+	server uint32
+	packed bool
+	listed bool // found in a folder, where others may lie too
+}
+
+// errRelay is of a relay log.
+func errRelay(name string) error {
+	return tidemark.Errorf(tidemark.BadInput, "scan", name, "it is a relay log", hintRelay)
+}
+
+// look reads what a file says of itself: its head, and of one that is not packed the Rotate
+// event at its end, which knows the number better than a name that may have been changed.
+func (m *member) look() error {
+	f, err := archive.Open(m.path)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	head := make([]byte, 4<<10)
+	n, err := io.ReadFull(f, head)
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF && n < len(magic) { // else the scan says where it is cut
+		return err
+	}
+	head = head[:n]
+	if err := checkMagic(m.name, head); err != nil {
+		return err
+	}
+	m.packed = f.Packed
+	sums, err := m.readHead(head[len(magic):])
+	if err != nil {
+		return err
+	}
+	if number, ok := Number(m.path); ok {
+		m.number = number
+	}
+	tail, err := f.Tail(1 << 10)
+	if err != nil {
+		return archive.OpenError(m.path, err)
+	}
+	if next, ok := Number(lastRotate(tail, sums)); ok && next > 0 {
+		m.number = next - 1
+	}
+	return nil
+}
+
+// readHead reads the first events. A file that is cut within them is left to the scan.
+func (m *member) readHead(p []byte) (sums bool, err error) {
+	at := uint64(len(magic))
+	for i := 0; i < 3 && len(p) >= headerSize; i++ {
+		kind, size := p[4], binary.LittleEndian.Uint32(p[9:])
+		flags := binary.LittleEndian.Uint16(p[17:])
+		if size < headerSize || uint64(size) > uint64(len(p)) {
+			break
+		}
+		ev := p[:size]
+		p = p[size:]
+		here := at
+		at += uint64(size)
+		switch {
+		case i == 0 && kind != kindFormat:
+			return sums, tidemark.Errorf(tidemark.BadInput, "scan", m.name, fmt.Sprintf("its first event, at offset %d, is of the kind %d and describes no format", here, kind), hintForeign)
+		case i == 0:
+			h, err := readFormat(ev[headerSize:])
+			if err != nil {
+				return sums, atOffset(err, m.name, here)
+			}
+			sums, m.time, m.server = h.sums, binary.LittleEndian.Uint32(ev), binary.LittleEndian.Uint32(ev[5:])
+			if flags&flagRelay != 0 {
+				return sums, errRelay(m.name)
+			}
+		case kind == kindRotate && flags&flagArtificial != 0, kind == kindFormat:
+			return sums, errRelay(m.name)
+		case kind == kindEncryption:
+			return sums, errEncrypted(m.name, here)
+		}
+	}
+	return sums, nil
+}
+
+// lastRotate gives the file that a log goes on in, if the last event in tail says so.
+func lastRotate(tail []byte, sums bool) string {
+	sum := 0
+	if sums {
+		sum = 4
+	}
+	for at := len(tail) - headerSize - 8 - 1 - sum; at >= 0; at-- {
+		ev := tail[at:]
+		if ev[4] != kindRotate || uint64(binary.LittleEndian.Uint32(ev[9:])) != uint64(len(ev)) {
+			continue
+		}
+		n := len(ev) - sum
+		if sums && crc32.ChecksumIEEE(ev[:n]) != binary.LittleEndian.Uint32(ev[n:]) {
+			continue
+		}
+		return filepath.Base(string(ev[headerSize+8 : n]))
+	}
+	return ""
+}
+
+// errEncrypted is of MariaDB's logs, whose first events are plain.
+func errEncrypted(name string, at uint64) error {
+	return tidemark.Errorf(tidemark.BadInput, "scan", name, fmt.Sprintf("it is encrypted from offset %d on (MariaDB, encrypt_binlog)", at),
+		"Read it from the server, which decrypts it: tidemark ha scan mariadb://USER@HOST, or mariadb-binlog --read-from-remote-server --raw.")
+}
+
+// atOffset says where in a file something is wrong.
+func atOffset(err error, name string, at uint64) error {
+	switch e := err.(type) {
+	case *damage:
+		return tidemark.Errorf(tidemark.BadInput, "scan", name, fmt.Sprintf("the event at offset %d cannot be read: %s", at, e.text), hintForeign)
+	case *tidemark.Error:
+		if e.Object == "" {
+			e.Object = name
+		}
+	}
+	return err
+}
