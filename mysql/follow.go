@@ -346,18 +346,32 @@ func (s *Stream) KeepDates() {
 	s.e.keepDates.Store(true)
 }
 
-// connect opens the stream's session, and takes the lock of its name. A session that was
-// cut may be there for a moment still.
-func (s *Stream) connect(ctx context.Context, lock bool) (err error) {
-	if s.s0, err = s.e.session(ctx); err != nil {
-		return err
+// replica opens a session that can ask for the log: every second without an event something
+// comes.
+func (e *Engine) replica(ctx context.Context) (*session, error) {
+	s, err := e.session(ctx)
+	if err != nil {
+		return nil, err
 	}
 	setup := "SET @master_binlog_checksum=@@global.binlog_checksum, @source_binlog_checksum=@@global.binlog_checksum, " +
 		"@master_heartbeat_period=1000000000, @source_heartbeat_period=1000000000"
-	if s.e.mariadb {
+	if e.mariadb {
 		setup += ", @mariadb_slave_capability=4"
 	}
-	if err = s.s0.exec(ctx, setup); err == nil && lock {
+	if err = s.exec(ctx, setup); err != nil {
+		s.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// connect opens the stream's session, and takes the lock of its name. A session that was
+// cut may be there for a moment still.
+func (s *Stream) connect(ctx context.Context, lock bool) (err error) {
+	if s.s0, err = s.e.replica(ctx); err != nil {
+		return s.e.fail("follow", s.name, err)
+	}
+	if lock {
 		err = s.lock(ctx)
 	}
 	if err == nil {
@@ -393,7 +407,7 @@ func (s *Stream) lock(ctx context.Context) error {
 func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 	s.emit = emit
 	s.askAll = func(sql string) ([][]string, error) { return s.e.askAll(ctx, sql) }
-	s.wire = newWire(&heardConn{s.s0.net, s})
+	s.wire = newWire(&heardConn{s.s0.net, &s.heard})
 	defer context.AfterFunc(ctx, func() { _ = s.s0.net.Close() })()
 	err := s.begin()
 	if err == nil {
@@ -402,25 +416,35 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 	return s.fail(ctx, err)
 }
 
-// begin asks for the log. The number of a replica only has to be one that no other has.
+// begin asks for the log.
 func (s *Stream) begin() error {
-	server := 1<<31 | rand.Uint32()
 	s.dump.Store(true)
 	if s.moving != nil {
-		return s.beginByGTID(server)
+		return s.beginByGTID()
 	}
-	return s.dumpFrom(s.file0, uint32(s.pos), server)
+	return s.dumpFrom(s.file0, uint32(s.pos))
 }
 
-func (s *Stream) dumpFrom(file string, pos, server uint32) error {
+func (s *Stream) dumpFrom(file string, pos uint32) error {
 	flags := uint16(0)
 	if s.e.mariadb && s.e.atLeast(11, 4, 0) {
-		flags = 2 // all events, so that those which do not say where they are can be counted
+		flags = dumpAll // so that events which do not say where they are can be counted
 	}
+	return s.wire.dumpFrom(file, pos, flags)
+}
+
+// replicaNumber is the number of a replica, which only has to be one that no other has.
+func replicaNumber() uint32 { return 1<<31 | rand.Uint32() }
+
+// dumpAll asks MariaDB for the texts of statements too.
+const dumpAll = 2
+
+// dumpFrom asks for the log from an offset of a file on.
+func (w *wire) dumpFrom(file string, pos uint32, flags uint16) error {
 	p := binary.LittleEndian.AppendUint32(nil, pos)
 	p = binary.LittleEndian.AppendUint16(p, flags)
-	p = binary.LittleEndian.AppendUint32(p, server)
-	return s.wire.command(gomysql.COM_BINLOG_DUMP, string(p)+file)
+	p = binary.LittleEndian.AppendUint32(p, replicaNumber())
+	return w.command(gomysql.COM_BINLOG_DUMP, string(p)+file)
 }
 
 func (s *Stream) fail(ctx context.Context, err error) error {
@@ -487,7 +511,7 @@ const silence = 30 * time.Second
 // A heardConn notes when something came, and gives up if nothing does.
 type heardConn struct {
 	net.Conn
-	s *Stream
+	heard *atomic.Int64 // nanoseconds since 1970
 }
 
 func (c *heardConn) Read(b []byte) (int, error) {
@@ -496,7 +520,7 @@ func (c *heardConn) Read(b []byte) (int, error) {
 	}
 	n, err := c.Conn.Read(b)
 	if n > 0 {
-		c.s.heard.Store(time.Now().UnixNano())
+		c.heard.Store(time.Now().UnixNano())
 	}
 	return n, err
 }

@@ -264,17 +264,17 @@ func (e *Engine) appliedPlaces() []uint64 {
 }
 
 // beginByGTID asks for the log behind a set of GTIDs.
-func (s *Stream) beginByGTID(server uint32) error {
+func (s *Stream) beginByGTID() error {
 	if s.e.mariadb {
 		if _, err := s.s0.c.Execute("SET @slave_connect_state='" + s.moving.set.String() + "'"); err != nil {
 			return err
 		}
-		return s.dumpFrom("", 4, server)
+		return s.dumpFrom("", 4)
 	}
 	const throughGTID = 4
 	set := s.moving.set.mysql.Encode()
 	p := binary.LittleEndian.AppendUint16(nil, throughGTID)
-	p = binary.LittleEndian.AppendUint32(p, server)
+	p = binary.LittleEndian.AppendUint32(p, replicaNumber())
 	p = binary.LittleEndian.AppendUint32(p, 0)
 	p = binary.LittleEndian.AppendUint64(p, 4)
 	p = append(binary.LittleEndian.AppendUint32(p, uint32(len(set))), set...)

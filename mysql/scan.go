@@ -1,0 +1,254 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/binlog"
+)
+
+// A LogRange is a part of a server's log. The zero value is all that the server still has.
+// Places are as ParsePlace reads them, and events begin at them.
+type LogRange struct {
+	// From is the first place that is wanted. 0: the first that the server still has, or where
+	// For is set, where the log ends now.
+	From uint64
+	// Until is the first place that is not wanted any more; where it does not exist yet, the
+	// scan waits for it. 0: where the log ends now, or when For is over.
+	Until uint64
+	// For is how long the scan takes part in what the server writes. The server's count of
+	// fsyncs over that time is in the result.
+	For time.Duration
+}
+
+// A LogScanner scans the log of a running server, which sends it as to a replica: the user
+// needs REPLICATION SLAVE, and REPLICATION CLIENT (MariaDB: BINLOG MONITOR). No commit waits
+// for it as for a semi-synchronous replica.
+type LogScanner struct {
+	e     *Engine
+	r     LogRange
+	until atomic.Uint64 // 0 while For runs
+	wire  *wire
+	heard atomic.Int64
+}
+
+// ScanLog gives a scanner for a part of the server's log.
+func (e *Engine) ScanLog(r LogRange) *LogScanner { return &LogScanner{e: e, r: r} }
+
+// Scan reads the log to its end, as ha.Log says. Errors: Lost (the server has removed what is
+// asked for), Forbidden, Invalid (no event begins at From), Unsupported (the server keeps no log).
+func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (tidemark.LogScan, error) {
+	out, err := l.scan(ctx, emit)
+	var emitted *emitError
+	switch cause := context.Cause(ctx); {
+	case err == nil:
+		return out, nil
+	case errors.As(err, &emitted):
+		return out, emitted.err
+	case cause != nil:
+		err = cause
+	}
+	var my *gomysql.MyError
+	if errors.As(err, &my) && my.Code == gomysql.ER_MASTER_FATAL_ERROR_READING_BINLOG {
+		return out, l.refused(my)
+	}
+	return out, l.e.fail("scan", l.e.to.masked, err)
+}
+
+// refused words what a server says when it cannot send its log from a place on.
+func (l *LogScanner) refused(my *gomysql.MyError) error {
+	out := &tidemark.Error{Op: "scan", Object: l.e.to.masked, Kind: tidemark.Lost, Err: &serverError{my}, Hint: "Begin later, or scan files of an archive."}
+	if text := strings.ToLower(my.Message); !strings.Contains(text, "could not find") && !strings.Contains(text, "purged") {
+		out.Kind, out.Hint = tidemark.Invalid, "Begin at a place where an event begins: SHOW BINLOG EVENTS lists them; offset 4 is the first of each file."
+	}
+	return out
+}
+
+func (l *LogScanner) scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (out tidemark.LogScan, err error) {
+	before, err := l.e.syncs(ctx)
+	if err != nil {
+		return out, err
+	}
+	file, from, err := l.from(ctx, before.at)
+	if err != nil {
+		return out, err
+	}
+	if l.r.Until > 0 && l.r.Until <= from {
+		return out, tidemark.Errorf(tidemark.Invalid, "scan", l.e.to.masked, fmt.Sprintf("the log from %s to %s is nothing", placeText(from), placeText(l.r.Until)), "Give a later end.")
+	}
+	end := l.r.Until
+	if end == 0 && l.r.For == 0 {
+		end = before.at
+	}
+	l.until.Store(end)
+	s := binlog.NewScanner(func(r *tidemark.LogRecord) error {
+		if err := emit(r); err != nil {
+			return &emitError{err}
+		}
+		return nil
+	})
+	s.Sent()
+	if end == 0 || from < end {
+		err = l.follow(ctx, s, file, uint32(from))
+	}
+	out = s.Result()
+	if err != nil || l.r.For == 0 {
+		return out, err
+	}
+	after, err := l.e.syncs(ctx)
+	if err != nil {
+		return out, err
+	}
+	switch {
+	case before.unknown != "":
+		out.Findings = append(out.Findings, before.unknown)
+	case after.count >= before.count:
+		out.Syncs, out.SyncsFrom, out.SyncsTo = after.count-before.count, before.at, after.at
+	}
+	return out, nil
+}
+
+// from gives the file and the place to begin at.
+func (l *LogScanner) from(ctx context.Context, now uint64) (file string, from uint64, err error) {
+	files, err := l.e.binlogs(ctx)
+	if err != nil {
+		return "", 0, err
+	}
+	if len(files) == 0 {
+		return "", 0, tidemark.Errorf(tidemark.Unsupported, "scan", l.e.to.masked, "the server keeps no binlog", "Start the server with log_bin.")
+	}
+	switch from = l.r.From; {
+	case from == 0 && l.r.For > 0:
+		from = now
+	case from == 0:
+		from = uint64(files[0].number)<<32 | 4
+	}
+	at := slices.IndexFunc(files, func(f logFile) bool { return f.number == uint32(from>>32) })
+	if at < 0 {
+		return "", 0, tidemark.Errorf(tidemark.Lost, "scan", l.e.to.masked, fmt.Sprintf("the server has no file of the number %d: it has %s to %s", from>>32, files[0].name, files[len(files)-1].name), "Begin at one of these, or scan files of an archive.")
+	}
+	return files[at].name, from, nil
+}
+
+// follow feeds the scanner with what the server sends, up to until.
+func (l *LogScanner) follow(ctx context.Context, s *binlog.Scanner, file string, pos uint32) error {
+	session, err := l.e.replica(ctx)
+	if err != nil {
+		return err
+	}
+	defer l.e.kill(session.id)
+	defer session.close()
+	defer context.AfterFunc(ctx, func() { _ = session.net.Close() })()
+	l.wire = newWire(&heardConn{session.net, &l.heard})
+	flags := uint16(0)
+	if l.e.mariadb {
+		flags = dumpAll
+	}
+	if err := l.wire.dumpFrom(file, max(pos, 4), flags); err != nil {
+		return err
+	}
+	var failed atomic.Pointer[error]
+	if l.until.Load() == 0 {
+		timer := time.AfterFunc(l.r.For, func() {
+			end, err := l.e.End(ctx)
+			if err != nil {
+				failed.Store(&err)
+				_ = session.net.Close()
+			}
+			l.until.Store(end) // a heartbeat comes within a second
+		})
+		defer timer.Stop()
+	}
+	err = l.read(s)
+	if p := failed.Load(); p != nil {
+		return *p
+	}
+	return err
+}
+
+func (l *LogScanner) read(s *binlog.Scanner) error {
+	for {
+		if end := l.until.Load(); end > 0 && s.Place() >= end {
+			return nil
+		}
+		p, whole, err := l.wire.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(p) == 0:
+			return errMalformed
+		case p[0] == packetErr:
+			return serverErr(p)
+		case p[0] == packetEOF && len(p) < 9:
+			return errors.New("the server ended the stream")
+		case p[0] != packetOK || len(p) < 6:
+			return errMalformed
+		case p[5] == eventHeartbeat || p[5] == eventHeartbeat2:
+		case whole:
+			err = s.Sized(p[1:])
+		default:
+			in := &packetReader{w: l.wire, left: 1}
+			var first [1]byte // the packet's own
+			if _, err := io.ReadFull(in, first[:]); err != nil {
+				return err
+			}
+			in.left = 1 << 32
+			if err = s.Large(in); err == nil {
+				err = l.wire.ended()
+			}
+		}
+		if err != nil {
+			return s.Where(err)
+		}
+	}
+}
+
+// A syncCount is how often the server has synced its log up to a place in it.
+type syncCount struct {
+	at      uint64
+	count   int64
+	unknown string // why it is not known
+}
+
+// syncs reads how often the server has synced its log. MariaDB counts groups of commits, of
+// which sync_binlog says how many have one sync; MySQL counts what its instruments see of
+// the file, where syncs stand among what is neither read nor written.
+func (e *Engine) syncs(ctx context.Context) (c syncCount, err error) {
+	if c.at, err = e.End(ctx); err != nil {
+		return c, err
+	}
+	rows, err := e.askAll(ctx, "SELECT @@global.sync_binlog")
+	if err != nil {
+		return c, e.fail("scan", e.to.masked, err)
+	}
+	every, err := strconv.ParseInt(rows[0][0], 10, 64)
+	if err != nil || every == 0 {
+		c.unknown = "The server does not sync its log itself (sync_binlog = 0): what it would sync was not counted."
+		return c, nil
+	}
+	if e.mariadb {
+		rows, err = e.askAll(ctx, "SHOW GLOBAL STATUS LIKE 'Binlog_group_commits'")
+	} else {
+		rows, err = e.askAll(ctx, "SELECT '', COUNT_MISC FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME = 'wait/io/file/sql/binlog'")
+		every = 1
+	}
+	if err == nil && len(rows) == 1 {
+		c.count, err = strconv.ParseInt(rows[0][1], 10, 64)
+		c.count /= every
+	}
+	if err != nil || len(rows) != 1 {
+		c.unknown = "How often the server synced its log could not be read (performance_schema)."
+	}
+	return c, nil
+}

@@ -1,0 +1,167 @@
+package mysql
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/binlog"
+)
+
+// A logLine is what two scans of the same log have in common.
+type logLine struct {
+	place       uint64
+	size        uint32
+	kind, table string
+	ended       tidemark.LogEnd
+	time        int64
+	group       bool
+}
+
+// lines gathers records without the events that a server does not send.
+func logLines(all []tidemark.LogRecord, scan tidemark.LogScan) []logLine {
+	var out []logLine
+	for _, r := range all {
+		out = append(out, logLine{r.Place, r.Size, scan.Classes[r.Class], scan.Tables[r.Table], r.Ended, r.Time, r.Group != 0})
+	}
+	return out
+}
+
+// What a server sends is what is in its files.
+func TestScanLog(t *testing.T) {
+	for _, s := range []*testdb.Server{testdb.OwnMySQL(t), testdb.OwnMariaDB(t)} {
+		t.Run(s.Engine, func(t *testing.T) {
+			ctx := context.Background()
+			url := s.NewDatabase(t, "scan")
+			testdb.Query(t, url, "RESET MASTER; SET GLOBAL sync_binlog = 1; CREATE TABLE t (id int PRIMARY KEY, v longtext); INSERT INTO t VALUES (1, 'a'), (2, REPEAT('b', 3000000)); FLUSH BINARY LOGS;"+
+				"INSERT INTO t VALUES (3, 'c'); UPDATE t SET v = 'd'; DELETE FROM t WHERE id = 3; FLUSH BINARY LOGS; INSERT INTO t VALUES (4, 'last')")
+			e, err := Open(ctx, url, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.Close()
+			gather := func(into *[]tidemark.LogRecord) func(*tidemark.LogRecord) error {
+				return func(r *tidemark.LogRecord) error {
+					*into = append(*into, *r)
+					return nil
+				}
+			}
+			var sent, lie []tidemark.LogRecord
+			out, err := e.ScanLog(LogRange{}).Scan(ctx, gather(&sent))
+			if err != nil {
+				t.Fatal(err)
+			}
+			files, err := binlog.Open([]string{filepath.Join(s.Dir, "binlog.index")}, binlog.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := files.Scan(ctx, gather(&lie))
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, b := logLines(sent, out), logLines(lie, want)
+			if !slices.Equal(a, b) {
+				t.Errorf("%d records were sent, and the files have %d:\n%v\n%v", len(a), len(b), a, b)
+			}
+			if out.Files != 3 || out.Engine != s.Engine || out.End != "" || out.From != want.From || out.To != want.To || out.Bytes != want.Bytes || out.Syncs != 0 {
+				t.Errorf("%+v", out)
+			}
+
+			// A part of it.
+			third := sent[slices.IndexFunc(sent, func(r tidemark.LogRecord) bool { return r.Ended == tidemark.Committed && r.Place>>32 == 2 })]
+			from := third.Place + uint64(third.Size)
+			var part []tidemark.LogRecord
+			if out, err = e.ScanLog(LogRange{From: from, Until: 3<<32 | 4}).Scan(ctx, gather(&part)); err != nil {
+				t.Fatal(err)
+			}
+			if n := len(part); n == 0 || part[0].Place != from || part[n-1].Place>>32 != 2 || out.To < 3<<32 || out.From != from {
+				t.Errorf("part: %d records, %+v", len(part), out)
+			}
+
+			testScanFor(t, e, url)
+			testScanErrors(t, e)
+		})
+	}
+}
+
+// While a scan takes part, what the server commits comes, and its syncs are counted.
+func testScanFor(t *testing.T, e *Engine, url string) {
+	const commits = 40
+	done := make(chan error, 1)
+	begun := make(chan bool)
+	var ended int
+	var out tidemark.LogScan
+	l := e.ScanLog(LogRange{For: 4 * time.Second})
+	go func() {
+		close(begun)
+		var err error
+		out, err = l.Scan(context.Background(), func(r *tidemark.LogRecord) error {
+			if r.Ended == tidemark.Committed {
+				ended++
+			}
+			return nil
+		})
+		done <- err
+	}()
+	<-begun
+	for l.heard.Load() == 0 { // the server sends
+		time.Sleep(10 * time.Millisecond)
+		select {
+		case err := <-done:
+			t.Fatal(err)
+		default:
+		}
+	}
+	var sql strings.Builder
+	for i := range commits {
+		fmt.Fprintf(&sql, "INSERT INTO t VALUES (%d, 'x');", 100+i)
+	}
+	testdb.Query(t, url, sql.String())
+	before := time.Now()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	if ended == 0 || out.Bytes == 0 || out.To <= out.From || out.SyncsTo < out.SyncsFrom || out.Syncs < int64(ended) || out.Syncs > int64(3*commits) {
+		t.Errorf("%d commits, %v after the last: %+v", ended, time.Since(before), out)
+	}
+	testdb.Query(t, url, "SET GLOBAL sync_binlog = 0")
+	out, err := e.ScanLog(LogRange{For: time.Millisecond}).Scan(context.Background(), func(r *tidemark.LogRecord) error { return nil })
+	if err != nil || out.Syncs != 0 || len(out.Findings) != 1 || !strings.Contains(out.Findings[0], "sync_binlog = 0") {
+		t.Errorf("%v %+v", err, out)
+	}
+}
+
+func testScanErrors(t *testing.T, e *Engine) {
+	ctx := context.Background()
+	none := func(*tidemark.LogRecord) error { return nil }
+	for _, c := range []struct {
+		r    LogRange
+		kind tidemark.Kind
+		want string
+	}{
+		{LogRange{From: 9<<32 | 4}, tidemark.Lost, "the server has no file of the number 9: it has binlog.000001 to binlog.000003"},
+		{LogRange{From: 2<<32 | 4, Until: 1<<32 | 4}, tidemark.Invalid, "the log from file 2:4 to file 1:4 is nothing"},
+		{LogRange{From: 1<<32 | 0x7fffffff}, tidemark.Invalid, "to start replication from "},
+	} {
+		_, err := e.ScanLog(c.r).Scan(ctx, none)
+		if tidemark.KindOf(err) != c.kind || err == nil || !strings.Contains(err.Error(), c.want) || tidemark.HintOf(err) == "" {
+			t.Errorf("%+v: %v (%v)", c.r, err, tidemark.KindOf(err))
+		}
+	}
+	mine := errors.New("mine")
+	if _, err := e.ScanLog(LogRange{}).Scan(ctx, func(*tidemark.LogRecord) error { return mine }); err != mine {
+		t.Errorf("error of emit: %v", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	_, err := e.ScanLog(LogRange{From: 1<<32 | 4, For: time.Hour}).Scan(ctx, func(*tidemark.LogRecord) error { cancel(); return nil })
+	if tidemark.KindOf(err) != tidemark.Cancelled {
+		t.Errorf("cancelled: %v", err)
+	}
+}
