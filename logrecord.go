@@ -9,6 +9,8 @@ type LogRecord struct {
 	// Size is the bytes that it takes in the log, with what pads it, and without the headers
 	// of pages, which LogScan counts.
 	Size uint32
+	// Pad is the part of Size that only pads: Size - Pad is what pg_waldump counts.
+	Pad uint8
 	// Image is the part of Size that is images of whole pages. PostgreSQL only.
 	Image uint32
 	// Class is the kind of record, an index of LogScan.Classes.
@@ -25,7 +27,8 @@ type LogRecord struct {
 	Parent uint64
 	// Ended says that Tx ends with this record, and how.
 	Ended LogEnd
-	// Children are the transactions below Tx that end with it.
+	// Children are the transactions below Tx that end with it; of a record that ends nothing
+	// (PostgreSQL's ASSIGNMENT), and of one that prepares, those that the log tells of here.
 	Children []uint64
 	// Time is of an end, or of whatever else has one: microseconds since 1970 UTC. 0: none. Of
 	// other records of a transaction in MySQL's and MariaDB's logs it is when their statement
@@ -44,8 +47,8 @@ type LogRecord struct {
 	After, Sequence int64
 	// Redo is of the records of checkpoints, where recovery would begin. 0: no checkpoint.
 	Redo uint64
-	// Open is of records that list the transactions that are open: PostgreSQL's
-	// RUNNING_XACTS. nil: no list.
+	// Open is of records that list all transactions that are open, with those below others:
+	// PostgreSQL's RUNNING_XACTS. nil: no list, or one with holes.
 	Open []uint64
 	// File is set in the first record of a file: its name.
 	File string
