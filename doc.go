@@ -14,7 +14,7 @@
 //	   mapping load diff catalog advisor  verbs: they see engines through their own interfaces
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
 //	   ha                                 what synchronous replication would cost
-//	   mysql/binlog                       binary logs, as they lie in files or come from a server
+//	   postgres/wal mysql/binlog          logs of engines, as they lie in files or come from a server
 //	1  tidemark flow                      vocabulary and kernel
 //
 // # Reading order

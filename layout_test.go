@@ -32,11 +32,12 @@ var rooms = map[string]room{
 	"flow": {floor: 1},
 
 	// Engines know the vocabulary and nothing else.
-	"postgres": {floor: 2, imports: ". internal/spool"},
+	"postgres": {floor: 2, imports: ". internal/spool postgres/wal"},
 	"mysql":    {floor: 2, imports: ". mysql/binlog", tests: "postgres apply flow"},
 	"sqlfile":  {floor: 2, imports: ". internal/archive"},
 
-	// The events of MySQL's and MariaDB's binary logs.
+	// What an engine's log says, for engines and for whoever has its files.
+	"postgres/wal": {imports: ". internal/archive"},
 	"mysql/binlog": {imports: ". internal/archive"},
 
 	// Verbs see engines through interfaces of their own.

@@ -1,0 +1,124 @@
+package wal
+
+import (
+	"encoding/binary"
+	"fmt"
+	"strings"
+)
+
+// Sizes and flags of pages (access/xlog_internal.h).
+const (
+	shortHeader = 24
+	longHeader  = 40 // of the first page of a segment
+
+	pageContinues   = 0x0001 // begins with the rest of a record
+	pageLong        = 0x0002
+	pageOverwritten = 0x0008 // the rest of that record was never written
+	pageFlags       = 0x000f
+)
+
+// Sizes and flags of records (access/xlogrecord.h).
+const (
+	recordHeader = 24
+	// longest is what no record exceeds: the server itself refuses longer ones.
+	longest = 1<<30 - 1
+
+	lastBlock    = 32
+	idTopXact    = 252
+	idOrigin     = 253
+	idMainLong   = 254
+	idMainShort  = 255
+	blockImage   = 0x10
+	blockSameRel = 0x80
+	imageHole    = 0x01
+)
+
+// Resource managers whose records are looked into, and kinds of their records.
+const (
+	rmXLOG    = 0
+	rmXact    = 1
+	rmStandby = 8
+	rmCustom  = 128 // this and above are extensions'
+
+	xlogShutdown    = 0x00
+	xlogOnline      = 0x10
+	xlogSwitch      = 0x40
+	xlogRestore     = 0x70
+	xlogParameters  = 0x60
+	xlogEndRecovery = 0x90
+
+	standbyRunning = 0x10
+)
+
+// managers are the names of resource managers, in the order of their numbers.
+var managers = []string{"XLOG", "Transaction", "Storage", "CLOG", "Database", "Tablespace", "MultiXact", "RelMap", "Standby", "Heap2", "Heap",
+	"Btree", "Hash", "Gin", "Gist", "Sequence", "SPGist", "BRIN", "CommitTs", "ReplicationOrigin", "Generic", "LogicalMessage"}
+
+// versions are the servers by the number with which their pages begin.
+var versions = map[uint16]int{0xD106: 13, 0xD10D: 14, 0xD110: 15, 0xD113: 16, 0xD116: 17, 0xD118: 18}
+
+// foreign says what a file or page is whose first bytes are none of versions'.
+func foreign(magic uint16) string {
+	swapped := magic<<8 | magic>>8
+	_, other := versions[swapped]
+	switch {
+	case other:
+		return "it was written by a server on a machine of the other byte order"
+	case magic >= 0xD061 && magic <= 0xD1FF:
+		return fmt.Sprintf("it is of a PostgreSQL other than 13 to 18 (page magic %04X)", magic)
+	}
+	return fmt.Sprintf("it is not PostgreSQL's log (it begins with %04X)", magic)
+}
+
+var le = binary.LittleEndian
+
+// A head is the header of a segment's first page.
+type head struct {
+	magic    uint16
+	timeline uint32
+	place    uint64
+	system   uint64
+	segment  uint32 // bytes of a segment
+	page     uint32 // and of a page
+}
+
+// parseHead reads the long header at the beginning of a segment; wrong says what is wrong
+// with it, "" nothing.
+func parseHead(b []byte) (h head, wrong string) {
+	h = head{magic: le.Uint16(b), timeline: le.Uint32(b[4:]), place: le.Uint64(b[8:]), system: le.Uint64(b[24:]), segment: le.Uint32(b[32:]), page: le.Uint32(b[36:])}
+	if versions[h.magic] == 0 {
+		return h, foreign(h.magic)
+	}
+	switch {
+	case le.Uint16(b[2:])&pageLong == 0:
+		return h, "it does not begin where a segment does"
+	case h.page < 1<<10 || h.page > 1<<16 || h.page&(h.page-1) != 0:
+		return h, fmt.Sprintf("its header at offset 36 has an impossible page size, %d", h.page)
+	case h.segment < 1<<20 || h.segment > 1<<30 || h.segment&(h.segment-1) != 0:
+		return h, fmt.Sprintf("its header at offset 32 has an impossible segment size, %d", h.segment)
+	case h.place%uint64(h.segment) != 0:
+		return h, fmt.Sprintf("its header at offset 8 has %s, where no segment begins", formatLSN(h.place))
+	}
+	return h, ""
+}
+
+func formatLSN(lsn uint64) string { return fmt.Sprintf("%X/%X", lsn>>32, uint32(lsn)) }
+
+// segmentName is the name of the segment at a place.
+func segmentName(timeline uint32, place uint64, segment uint32) string {
+	n, each := place/uint64(segment), uint64(1<<32)/uint64(segment)
+	return fmt.Sprintf("%08X%08X%08X", timeline, n/each, n%each)
+}
+
+// parseName reads the name of a segment, with whatever stands behind its 24 digits. low is
+// the number within its 4 GB, which needs the segment's size to become a place.
+func parseName(name string) (timeline uint32, high, low uint64, ok bool) {
+	if len(name) < 24 || strings.Trim(name[:24], "0123456789ABCDEF") != "" || len(name) > 24 && name[24] != '.' && name[24] != '-' {
+		return 0, 0, 0, false
+	}
+	var n [3]uint32
+	if _, err := fmt.Sscanf(name[:24], "%08X%08X%08X", &n[0], &n[1], &n[2]); err != nil {
+		return 0, 0, 0, false
+	}
+	return n[0], uint64(n[1]), uint64(n[2]), true
+}
