@@ -122,7 +122,7 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 	if err := s.l.send("START_REPLICATION SLOT " + quoteIdent(s.slot.Name) + " LOGICAL " + formatLSN(after) + " (" + s.outputSQL() + ")"); err != nil {
 		return s.fail(ctx, err)
 	}
-	if err := s.begin(); err != nil {
+	if err := s.l.begun(); err != nil {
 		return s.fail(ctx, err)
 	}
 	reporting, stop := context.WithCancelCause(ctx) // not ctx: what ends it says nothing of why the stream has ended
@@ -146,27 +146,6 @@ func (s *Stream) fail(ctx context.Context, err error) error {
 		return err
 	}
 	return s.e.slotFailed(ctx, "follow", s.slot, err)
-}
-
-// begin waits for the server's word that the stream begins.
-func (s *Stream) begin() error {
-	for {
-		kind, n, err := s.l.head()
-		if err != nil {
-			return err
-		}
-		if kind == 'W' {
-			_, err := s.l.body(n)
-			return err
-		}
-		var a answer
-		if s.l.other(&a, kind, n) || a.err != nil {
-			if a.err == nil {
-				a.err = errors.New("the server began no stream")
-			}
-			return a.err
-		}
-	}
 }
 
 // read takes message after message. It is the hot path.
@@ -408,11 +387,18 @@ func (s *Stream) status() []byte {
 	s.flushed = max(s.flushed, s.released)
 	received, flushed := max(s.received, s.flushed), s.flushed
 	s.mu.Unlock()
+	return statusMessage(received, flushed, false)
+}
+
+// statusMessage says to a sender what has come and what is safe; ask wants an answer.
+func statusMessage(received, flushed uint64, ask bool) []byte {
 	msg := append(make([]byte, 0, 39), 'd', 0, 0, 0, 38, 'r')
-	for _, lsn := range []uint64{received, flushed, flushed} {
+	for _, lsn := range []uint64{received, flushed, flushed, uint64(time.Since(epoch) / time.Microsecond)} {
 		msg = binary.BigEndian.AppendUint64(msg, lsn)
 	}
-	msg = binary.BigEndian.AppendUint64(msg, uint64(time.Since(epoch)/time.Microsecond))
+	if ask {
+		return append(msg, 1)
+	}
 	return append(msg, 0)
 }
 

@@ -183,7 +183,8 @@ func (e *Engine) slotFailed(ctx context.Context, op string, slot Slot, err error
 	return out
 }
 
-// LogEnd is the end of the server's log now, up to which it is safe on disk.
+// LogEnd is the end of the server's log now, up to which it is safe on disk; of a standby's,
+// up to which it has it.
 func (e *Engine) LogEnd(ctx context.Context) (uint64, error) {
 	conn, release, err := e.controlConn(ctx)
 	if err != nil {
@@ -191,7 +192,7 @@ func (e *Engine) LogEnd(ctx context.Context) (uint64, error) {
 	}
 	defer release()
 	var text string
-	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&text); err != nil {
+	if err := conn.QueryRow(ctx, "SELECT (CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) ELSE pg_current_wal_flush_lsn() END)::text").Scan(&text); err != nil {
 		return 0, e.fail(ctx, "read the log's end", e.object, err)
 	}
 	return parseLSN(text)

@@ -307,6 +307,27 @@ func (l *lane) other(a *answer, kind byte, n int) (done bool) {
 	return false // notices, parameters, results that nobody asked for
 }
 
+// begun waits for the server's word that a stream begins.
+func (l *lane) begun() error {
+	for {
+		kind, n, err := l.head()
+		if err != nil {
+			return err
+		}
+		if kind == 'W' {
+			_, err := l.body(n)
+			return err
+		}
+		var a answer
+		if l.other(&a, kind, n) || a.err != nil {
+			if a.err == nil {
+				a.err = errors.New("the server began no stream")
+			}
+			return a.err
+		}
+	}
+}
+
 // answer reads to the end of a query's answer, without any row data in it.
 func (l *lane) answer() (a answer) {
 	for {

@@ -1,0 +1,321 @@
+package postgres
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
+)
+
+// A LogRange is a part of a server's log. The zero value is all that the server still has.
+type LogRange struct {
+	// From is the first place that is wanted. 0: the first that the server still has, or where
+	// For is set, where the log ends now.
+	From uint64
+	// Until is the first place that is not wanted any more; where it does not exist yet, the
+	// scan waits for it. 0: where the log ends now, or when For is over.
+	Until uint64
+	// For is how long the scan takes part in what the server writes. The server's count of
+	// fsyncs over that time is in the result.
+	For time.Duration
+}
+
+// A LogScanner scans the log of a running server, which sends it as to a standby: the role
+// needs REPLICATION, and a sender (max_wal_senders) is taken meanwhile. No slot is made, and
+// what has come is never reported as being on disk: no commit waits for a scan as for a
+// synchronous standby.
+type LogScanner struct {
+	e     *Engine
+	r     LogRange
+	until atomic.Uint64 // 0 while For runs
+	last  uint64        // end of what has come
+}
+
+// ScanLog gives a scanner for a part of the server's log.
+func (e *Engine) ScanLog(r LogRange) *LogScanner { return &LogScanner{e: e, r: r} }
+
+// Scan reads the log to its end, as ha.Log says. Tables of the database that the engine is
+// connected with have their names, and those of others numbers. Kind Lost: the server has
+// removed what is asked for; Forbidden: the role lacks REPLICATION.
+func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (tidemark.LogScan, error) {
+	var out tidemark.LogScan
+	if l.r.Until > 0 && l.r.Until <= l.r.From {
+		return out, tidemark.Errorf(tidemark.Invalid, "scan", l.e.object, fmt.Sprintf("the log from %s to %s is nothing", formatLSN(l.r.From), formatLSN(l.r.Until)), "Give a later end.")
+	}
+	sizes, err := l.sizes(ctx)
+	if err != nil {
+		return out, err
+	}
+	before, err := l.e.syncs(ctx)
+	if err != nil {
+		return out, err
+	}
+	conn, err := l.e.replication(ctx)
+	if err != nil {
+		return out, l.forbidden(err)
+	}
+	lane := &lane{e: l.e, conn: conn, pace: &pace{}}
+	defer lane.close()
+	from, err := l.from(ctx, conn, sizes, before.at)
+	if err != nil {
+		return out, err
+	}
+	end := l.r.Until
+	if end == 0 && l.r.For == 0 {
+		end = before.at
+	}
+	l.until.Store(end)
+	stream := wal.NewStream(max(from, l.r.From), l.r.Until, int(sizes.page), emitOwn(emit))
+	if end == 0 || from < end {
+		if err = l.follow(ctx, lane, from, stream); err != nil {
+			return out, l.failed(ctx, err)
+		}
+	}
+	if out, err = stream.Finish(); err != nil {
+		return out, l.failed(ctx, err)
+	}
+	if err := l.e.name(ctx, out.Tables); err != nil {
+		return out, err
+	}
+	if l.r.For > 0 {
+		after, err := l.e.syncs(ctx)
+		if err != nil {
+			return out, err
+		}
+		if after.known && after.count >= before.count {
+			out.Syncs, out.SyncsFrom, out.SyncsTo = after.count-before.count, before.at, after.at
+		} else {
+			out.Findings = append(out.Findings, "the server does not count its fsyncs of the log: it is older than 14, fsync is off, or the count was set back")
+		}
+	}
+	return out, nil
+}
+
+// emitOwn marks the errors of who takes records, which are returned as they are.
+func emitOwn(emit func(*tidemark.LogRecord) error) func(*tidemark.LogRecord) error {
+	return func(r *tidemark.LogRecord) error {
+		if err := emit(r); err != nil {
+			return emitError{err}
+		}
+		return nil
+	}
+}
+
+func (l *LogScanner) failed(ctx context.Context, err error) error {
+	var em emitError
+	switch {
+	case errors.As(err, &em):
+		return em.error
+	case sqlState(err) == "58P01":
+		return tidemark.Errorf(tidemark.Lost, "scan", l.e.object, plainCause(err),
+			"Begin later, scan the archive's files, or have the server keep more (wal_keep_size, or a slot).")
+	}
+	return l.e.fail(ctx, "scan", l.e.object, err)
+}
+
+// forbidden says what a role needs that may not open a session for replication.
+func (l *LogScanner) forbidden(err error) error {
+	var own *tidemark.Error
+	if errors.As(err, &own) && own.Kind == tidemark.Forbidden {
+		own.Hint = fmt.Sprintf("ALTER ROLE %s REPLICATION;", quoteIdent(l.e.cfg.User))
+	}
+	return err
+}
+
+// logSizes are how a server cuts its log, in bytes.
+type logSizes struct{ segment, page uint64 }
+
+func (l *LogScanner) sizes(ctx context.Context) (g logSizes, err error) {
+	conn, release, err := l.e.controlConn(ctx)
+	if err != nil {
+		return g, err
+	}
+	defer release()
+	var segment, page int64
+	err = conn.QueryRow(ctx, "SELECT pg_size_bytes(current_setting('wal_segment_size')), current_setting('wal_block_size')::bigint").Scan(&segment, &page)
+	return logSizes{uint64(segment), uint64(page)}, l.e.fail(ctx, "scan", l.e.object, err)
+}
+
+// from is where to begin to read: the beginning of a segment, which has what the reader must
+// know.
+func (l *LogScanner) from(ctx context.Context, conn *pgconn.PgConn, g logSizes, now uint64) (uint64, error) {
+	switch {
+	case l.r.From > 0:
+		return l.r.From / g.segment * g.segment, nil
+	case l.r.For > 0:
+		l.r.From = now
+		return now / g.segment * g.segment, nil
+	}
+	row, err := answerRow(ctx, conn, "IDENTIFY_SYSTEM")
+	if err != nil {
+		return 0, l.e.fail(ctx, "scan", l.e.object, err)
+	}
+	control, release, err := l.e.controlConn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	var oldest string
+	err = control.QueryRow(ctx, "SELECT coalesce(min(name COLLATE \"C\"), '') FROM pg_ls_waldir() WHERE name ~ ('^' || lpad(upper(to_hex($1::bigint)), 8, '0') || '[0-9A-F]{16}$')", string(row[1])).Scan(&oldest)
+	if err != nil {
+		if sqlState(err) == "42501" {
+			return 0, tidemark.Errorf(tidemark.Forbidden, "scan", l.e.object, plainCause(err), fmt.Sprintf("GRANT pg_monitor TO %s; or say from which place on the log is wanted.", quoteIdent(l.e.cfg.User)))
+		}
+		return 0, l.e.fail(ctx, "scan", l.e.object, err)
+	}
+	var number [2]uint64
+	if _, err := fmt.Sscanf(oldest[min(8, len(oldest)):], "%8X%8X", &number[0], &number[1]); err != nil {
+		return 0, tidemark.Errorf(tidemark.Lost, "scan", l.e.object, "the server has no log", "")
+	}
+	return number[0]<<32 + number[1]*g.segment, nil
+}
+
+// follow feeds the stream with what the server sends, up to until.
+func (l *LogScanner) follow(ctx context.Context, lane *lane, from uint64, stream *wal.Stream) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	release, err := lane.raw(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	defer lane.abandon()
+	if err := lane.send("START_REPLICATION PHYSICAL " + formatLSN(from)); err != nil {
+		return err
+	}
+	if err := lane.begun(); err != nil {
+		return err
+	}
+	l.last = from
+	if l.until.Load() == 0 {
+		timer := time.AfterFunc(l.r.For, func() {
+			end, err := l.e.LogEnd(ctx)
+			if err == nil {
+				l.until.Store(end)
+				_, err = lane.conn.Conn().Write(statusMessage(0, 0, true)) // an idle server says nothing by itself
+			}
+			if err != nil {
+				cancel(err)
+			}
+		})
+		defer timer.Stop()
+	}
+	err = l.read(lane, stream)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+func (l *LogScanner) read(lane *lane, stream *wal.Stream) error {
+	for {
+		if end := l.until.Load(); end > 0 && l.last >= end || stream.Over() {
+			return nil
+		}
+		kind, n, err := lane.head()
+		if err != nil {
+			return err
+		}
+		if kind != 'd' {
+			var a answer
+			if done := lane.other(&a, kind, n); done || a.err != nil || kind == 'c' {
+				return a.err // without one the server was promoted, and its timeline ends here
+			}
+			continue
+		}
+		body, err := lane.body(n)
+		if err != nil {
+			return err
+		}
+		switch {
+		case len(body) >= 18 && body[0] == 'k':
+			if body[17] != 0 {
+				if _, err := lane.conn.Conn().Write(statusMessage(l.last, 0, false)); err != nil {
+					return err
+				}
+			}
+		case len(body) > 25 && body[0] == 'w':
+			if at := binary.BigEndian.Uint64(body[1:]); at != l.last {
+				return fmt.Errorf("the server sends the log from %s on, and %s is to come", formatLSN(at), formatLSN(l.last))
+			}
+			l.last += uint64(len(body) - 25)
+			if _, err := stream.Write(body[25:]); err != nil {
+				return err
+			}
+		default:
+			return fmt.Errorf("a message of the log that is not in its format: %.20q", body)
+		}
+	}
+}
+
+// A syncCount is how often the server has synced its log up to a place in it.
+type syncCount struct {
+	at    uint64
+	count int64
+	known bool
+}
+
+// syncs reads the server's count. Sessions report theirs about once a second, so it lags that
+// much. With wal_sync_method = open_* each write is a sync, and is counted as a write only.
+func (e *Engine) syncs(ctx context.Context) (s syncCount, err error) {
+	if s.at, err = e.LogEnd(ctx); err != nil || e.major < 14 {
+		return s, err
+	}
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return s, err
+	}
+	defer release()
+	counted := "SELECT wal_sync, wal_write FROM pg_stat_wal"
+	if e.major >= 18 {
+		counted = "SELECT sum(fsyncs), sum(writes) FROM pg_stat_io WHERE object = 'wal' AND context = 'normal'"
+	}
+	err = conn.QueryRow(ctx, `SELECT coalesce(CASE WHEN current_setting('wal_sync_method') LIKE 'open%' THEN writes ELSE syncs END, 0)::bigint, current_setting('fsync') = 'on'
+		FROM (`+counted+`) AS c (syncs, writes)`).Scan(&s.count, &s.known)
+	return s, e.fail(ctx, "scan", e.object, err)
+}
+
+// name gives tables that are named by tablespace, database and file their names, as far as
+// they are of this database.
+func (e *Engine) name(ctx context.Context, tables []string) error {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	rows, err := conn.Query(ctx, `
+		SELECT CASE WHEN c.relisshared THEN '1664/0/' ELSE coalesce(nullif(c.reltablespace, 0), d.dattablespace) || '/' || d.oid || '/' END || pg_relation_filenode(c.oid),
+			CASE
+				WHEN o.oid IS NOT NULL THEN o.relnamespace::regnamespace || '.' || quote_ident(o.relname) || ' (TOAST)'
+				WHEN i.indrelid IS NOT NULL THEN c.relnamespace::regnamespace || '.' || quote_ident(c.relname) || ' (index)'
+				ELSE c.relnamespace::regnamespace || '.' || quote_ident(c.relname) END
+		FROM pg_class c
+		JOIN pg_database d ON d.datname = current_database()
+		LEFT JOIN pg_index i ON i.indexrelid = c.oid
+		LEFT JOIN pg_class o ON o.reltoastrelid IN (c.oid, i.indrelid) AND o.reltoastrelid <> 0
+		WHERE pg_relation_filenode(c.oid) IS NOT NULL`)
+	if err != nil {
+		return e.fail(ctx, "scan", e.object, err)
+	}
+	names := map[string]string{}
+	for rows.Next() {
+		var number, name string
+		if err := rows.Scan(&number, &name); err != nil {
+			return e.fail(ctx, "scan", e.object, err)
+		}
+		names[number] = name
+	}
+	for i, t := range tables {
+		if name := names[t]; name != "" {
+			tables[i] = name
+		}
+	}
+	return e.fail(ctx, "scan", e.object, rows.Err())
+}
