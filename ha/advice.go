@@ -1,0 +1,380 @@
+package ha
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// A WhatIf is what the modes give if one thing were different.
+type WhatIf struct {
+	If    string  `json:"if"`
+	Modes []Point `json:"modes"`
+}
+
+// A Series is a mode over something that varies: a line of a chart.
+type Series struct {
+	Mode   string  `json:"mode"`
+	By     string  `json:"by"` // "rtt_seconds" or "clients"
+	Points []Point `json:"points"`
+}
+
+// A Point is what a mode gives at X, which is 0 in what-ifs.
+type Point struct {
+	Mode string  `json:"mode,omitempty"`
+	X    float64 `json:"x,omitempty"`
+	Rate float64 `json:"commits_per_second"`
+	P50  float64 `json:"p50_seconds"`
+	P99  float64 `json:"p99_seconds"`
+}
+
+func point(load Load, sites Sites, m commitMode, x float64) Point {
+	p := quick(load, sites, m, shortPlay)
+	return Point{Mode: m.name, X: x, Rate: p.Rate, P50: p.Commit.P50, P99: p.Commit.P99}
+}
+
+// whatIfs changes one thing at a time, for the modes that wait for a standby.
+func whatIfs(load Load, sites Sites, chosen []commitMode) (out []WhatIf) {
+	change := func(name string, how func(*Load, *Sites)) {
+		l, s := load, sites
+		s.Standbys = slices.Clone(s.Standbys)
+		l.Local = slices.Clone(l.Local)
+		how(&l, &s)
+		w := WhatIf{If: name}
+		for _, m := range chosen {
+			if m.rule != nobodyWaits {
+				w.Modes = append(w.Modes, point(l, s, m, 0))
+			}
+		}
+		if len(w.Modes) > 0 {
+			out = append(out, w)
+		}
+	}
+	networks := func(how func(*Network)) func(*Load, *Sites) {
+		return func(_ *Load, s *Sites) {
+			for i := range s.Standbys {
+				how(&s.Standbys[i].Network)
+			}
+		}
+	}
+	change("as it is", func(*Load, *Sites) {})
+	change("half the round trip", networks(func(n *Network) { *n = n.withRTT(n.RTT / 2) }))
+	change("twice the round trip", networks(func(n *Network) { *n = n.withRTT(n.RTT * 2) }))
+	change("a link twice as fast", networks(func(n *Network) { n.Rate *= 2 }))
+	change("a primary's disk twice as fast", func(l *Load, s *Sites) {
+		half := s.Primary.Write(l.Bytes) / 2
+		for i, local := range l.Local { // a commit has at least one write in it
+			latency := float64(local.Clients) / local.Rate
+			part := max(latency-half, latency/2) / latency
+			l.Local[i].Rate = local.Rate / part
+			l.Local[i].Quantiles = scaled(local.Quantiles, part)
+		}
+		s.Primary = s.Primary.faster(2)
+	})
+	change("a standby's disk twice as fast", func(_ *Load, s *Sites) {
+		for i, standby := range s.Standbys {
+			s.Standbys[i].Disk = standby.Disk.faster(2)
+		}
+	})
+	change("twice the clients", func(l *Load, _ *Sites) {
+		l.Clients *= 2
+		l.Rate *= 2
+	})
+	return out
+}
+
+func scaled(quantiles []Quantile, by float64) []Quantile {
+	out := slices.Clone(quantiles)
+	for i := range out {
+		out[i].Value *= by
+	}
+	return out
+}
+
+// withRTT is the same network farther away, or nearer; its quantiles go with it.
+func (n Network) withRTT(rtt float64) Network {
+	if n.RTT > 0 {
+		n.Quantiles = scaled(n.Quantiles, rtt/n.RTT)
+	}
+	n.RTT = rtt
+	return n
+}
+
+func (d Disk) faster(by float64) Disk {
+	return Disk{Rate: d.Rate * by, Overhead: d.Overhead / by, Unit: d.Unit, Quantiles: scaled(d.Quantiles, 1/by)}
+}
+
+// sweeps varies the round trip (of all standbys alike) and the number of clients.
+func sweeps(load Load, sites Sites, chosen []commitMode) (out []Series) {
+	var clients []int
+	for _, n := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256} {
+		if n <= 4*load.Clients || n <= 32 {
+			clients = append(clients, n)
+		}
+	}
+	if !slices.Contains(clients, load.Clients) {
+		clients = append(clients, load.Clients)
+		slices.Sort(clients)
+	}
+	for _, m := range chosen {
+		if m.rule == nobodyWaits {
+			continue
+		}
+		by := Series{Mode: m.name, By: "rtt_seconds"}
+		for _, ms := range []float64{0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100} {
+			s := sites
+			s.Standbys = slices.Clone(s.Standbys)
+			for i := range s.Standbys {
+				s.Standbys[i].Network = s.Standbys[i].Network.withRTT(ms / 1000)
+			}
+			by.Points = append(by.Points, point(load, s, m, ms/1000))
+		}
+		out = append(out, by)
+		if load.Rate > 0 {
+			continue // an open loop has no number of clients
+		}
+		by = Series{Mode: m.name, By: "clients"}
+		for _, n := range clients {
+			l := load
+			l.Clients = n
+			by.Points = append(by.Points, point(l, sites, m, float64(n)))
+		}
+		out = append(out, by)
+	}
+	return out
+}
+
+// warnings are sentences about what the figures do not show.
+func warnings(f *Forecast) (out []string) {
+	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	s, waits, applies := f.Sites, false, false
+	for _, p := range f.Predictions {
+		m, _ := modeOf(s.Engine, p.Mode)
+		waits, applies = waits || m.rule != nobodyWaits, applies || m.applies
+		if p.Capped {
+			say("%s does not carry this load: %.0f commits/s are wanted, and %.0f/s are the most (%s).", p.Mode, f.Load.Rate, p.Sustainable/f.Load.Bytes, p.Limit)
+		}
+	}
+	if waits && s.Unlisted {
+		if s.Engine == "postgres" {
+			say("synchronous_standby_names is empty: every mode is local now, whatever synchronous_commit says.")
+		} else {
+			say("Semi-synchronous replication is off: commits do not wait now, whatever the wait point is.")
+		}
+	}
+	if waits {
+		first := s.Standbys[0]
+		if wait, never := CatchUp(100<<20, sendRate(first), f.Load.mean(f)); never {
+			say("%s takes less than the log grows by: it never catches up, and commits that wait for it stop.", first.Name)
+		} else {
+			say("Switching from asynchronous to synchronous: the first commits wait until the standby has what it lacks, %s for each 100 MiB; let it catch up first.", timeText(wait))
+		}
+		if only := len(s.Standbys) <= s.Wait; only && s.Engine == "postgres" {
+			say("When a standby that commits wait for is away, they wait without end: cancelling one only makes it \"committed locally\". One more standby and ANY %d would let them go on.", s.Wait)
+		} else if only {
+			say("When no replica answers, commits wait %s once (the timeout), and then no more: replication is asynchronous from then on, and only the error log says so, until the replica has caught up.", timeText(s.Timeout))
+		}
+	}
+	if applies {
+		say("remote_apply waits for replay, which waits for queries on the standby that are in its way: up to max_standby_streaming_delay (30 s by default).")
+	}
+	if s.Engine == "mariadb" && s.Wait > 1 {
+		say("MariaDB waits for one replica, whichever answers first: it has no setting for %d.", s.Wait)
+	}
+	return append(out, daily(f)...)
+}
+
+// mean is the log's rate: of the scan, or what the strongest mode commits.
+func (l Load) mean(f *Forecast) float64 {
+	if len(l.LogRates) > 0 {
+		var sum float64
+		for _, r := range l.LogRates {
+			sum += r
+		}
+		return sum / float64(len(l.LogRates))
+	}
+	return f.Predictions[len(f.Predictions)-1].LogRate
+}
+
+// daily tells of links that are fast enough for the mean and too slow for the peak.
+func daily(f *Forecast) (out []string) {
+	rates := f.Load.LogRates
+	if len(rates) == 0 {
+		return nil
+	}
+	for _, s := range f.Sites.Standbys {
+		send := sendRate(s)
+		var most, behind float64
+		for _, gap := range Gaps(rates, f.Load.Step, send, 0) {
+			most = max(most, gap)
+			if gap > 0 {
+				behind += f.Load.Step
+			}
+		}
+		switch {
+		case f.Load.mean(f) >= send:
+			out = append(out, fmt.Sprintf("%s takes %s, the log grows by %s on average: it falls behind for ever.", s.Name, rateText(send), rateText(f.Load.mean(f))))
+		case most > 0:
+			out = append(out, fmt.Sprintf("%s takes %s, less than the log's peaks: it is behind for %s of the scanned %s, by %s at the most; in a synchronous mode commits are slowed down then instead.",
+				s.Name, rateText(send), timeText(behind), timeText(float64(len(rates))*f.Load.Step), volumeText(most)))
+		}
+	}
+	return out
+}
+
+// Settings are lines to paste.
+type Settings struct {
+	Mode  string `json:"mode"`
+	Where string `json:"where"` // which file, of which server
+	Text  string `json:"text"`
+}
+
+func settings(f *Forecast) (out []Settings) {
+	if len(f.Sites.Standbys) == 0 {
+		return nil
+	}
+	for _, p := range f.Predictions {
+		m, _ := modeOf(f.Sites.Engine, p.Mode)
+		if m.rule == nobodyWaits {
+			continue
+		}
+		if f.Sites.Engine == "postgres" {
+			out = append(out, postgresSettings(f, m)...)
+		} else {
+			out = append(out, semisyncSettings(f, m)...)
+		}
+	}
+	if rooms := sysctl(f.Buffer); rooms != "" {
+		out = append(out, Settings{Where: "/etc/sysctl.d/replication.conf, both sides", Text: rooms})
+	}
+	return out
+}
+
+func postgresSettings(f *Forecast, m commitMode) []Settings {
+	s := f.Sites
+	var names []string
+	for _, standby := range s.Standbys {
+		names = append(names, `"`+strings.ReplaceAll(standby.Name, `"`, `""`)+`"`)
+	}
+	how := "FIRST"
+	if s.Any {
+		how = "ANY"
+	}
+	list := strings.ReplaceAll(fmt.Sprintf("%s %d (%s)", how, s.Wait, strings.Join(names, ", ")), "'", "''")
+	lines := []string{
+		"wal_level = replica                    # or logical",
+		fmt.Sprintf("max_wal_senders = %-20d # one for each standby, and some for backups", max(10, len(s.Standbys)+5)),
+		fmt.Sprintf("synchronous_standby_names = '%s'   # application_name of each standby", list),
+		"synchronous_commit = " + m.name,
+		"wal_compression = on                   # fewer bytes to send after each checkpoint",
+	}
+	if s.Free > 0 {
+		lines = append(lines, fmt.Sprintf("max_slot_wal_keep_size = %-13s # 80%% of what is free: a slot is given up before the disk is full", megabytes(s.Free*0.8)))
+	} else {
+		lines = append(lines, "max_slot_wal_keep_size = ...           # say less than the disk of pg_wal has free (here it is not known): the default keeps all, until the disk is full")
+	}
+	out := []Settings{{m.name, "postgresql.conf, primary", joined(lines)}}
+	var theirs []string
+	for i, standby := range s.Standbys {
+		theirs = append(theirs, fmt.Sprintf("# %s", standby.Name),
+			fmt.Sprintf("primary_conninfo = '... application_name=%s'", strings.ReplaceAll(names[i], "'", "''")),
+			fmt.Sprintf("primary_slot_name = '%s'", slotName(standby.Name)))
+	}
+	theirs = append(theirs, "wal_receiver_status_interval = 10s", "hot_standby = on")
+	return append(out, Settings{m.name, "postgresql.conf, standby", joined(theirs)})
+}
+
+// slotName is the name with what slots may have: lower-case letters, digits and underscores.
+func slotName(name string) string {
+	return strings.Map(func(r rune) rune {
+		switch {
+		case 'a' <= r && r <= 'z', '0' <= r && r <= '9':
+			return r
+		case 'A' <= r && r <= 'Z':
+			return r - 'A' + 'a'
+		}
+		return '_'
+	}, name)
+}
+
+// semisyncSettings has the names of each version: MySQL's are source and replica from 8.0.26
+// on, and plugins; MariaDB has it built in since 10.3, by the older names.
+func semisyncSettings(f *Forecast, m commitMode) []Settings {
+	s := f.Sites
+	source, replica, plugin := "source", "replica", true
+	if s.Engine == "mariadb" {
+		source, replica, plugin = "master", "slave", false
+	} else if s.Version != "" && before(s.Version, 8, 0, 26) {
+		source, replica = "master", "slave"
+	}
+	ours, theirs := []string{"[mysqld]"}, []string{"[mysqld]"}
+	if plugin {
+		ours = append(ours, "plugin_load_add = semisync_"+source+".so")
+		theirs = append(theirs, "plugin_load_add = semisync_"+replica+".so")
+	}
+	name := "rpl_semi_sync_" + source + "_"
+	ours = append(ours, name+"enabled = ON", name+"wait_point = "+m.name,
+		fmt.Sprintf("%stimeout = %.0f   # ms; then commits wait no more, and only the error log says so", name, s.Timeout*1000))
+	if plugin {
+		wait := name + "wait_for_replica_count"
+		if source == "master" {
+			wait = name + "wait_for_slave_count"
+		}
+		ours = append(ours, fmt.Sprintf("%s = %d", wait, s.Wait))
+	}
+	ours = append(ours, name+"wait_no_"+replica+" = ON", "sync_binlog = 1", "innodb_flush_log_at_trx_commit = 1", "binlog_format = ROW")
+	theirs = append(theirs, "rpl_semi_sync_"+replica+"_enabled = ON")
+	sync := 0
+	for _, standby := range s.Standbys {
+		if standby.SyncRelay {
+			sync = 1
+		}
+	}
+	if sync == 1 {
+		theirs = append(theirs, "sync_relay_log = 1   # a commit waits for the replica's disk too")
+	}
+	theirs = append(theirs, "relay_log_recovery = ON")
+	return []Settings{{m.name, "my.cnf, primary", joined(ours)}, {m.name, "my.cnf, replica", joined(theirs)}}
+}
+
+// before compares the numbers that a version begins with.
+func before(version string, than ...int) bool {
+	parts := strings.FieldsFunc(version, func(r rune) bool { return r < '0' || r > '9' })
+	for i, t := range than {
+		if i >= len(parts) {
+			return false
+		}
+		n, err := strconv.Atoi(parts[i])
+		if err != nil {
+			return false
+		}
+		if n != t {
+			return n < t
+		}
+	}
+	return false
+}
+
+// sysctl is what the kernel has to allow. Neither server sets buffers of its own, so TCP
+// tunes them, up to these.
+func sysctl(buffers []Buffer) string {
+	var most float64
+	for _, b := range buffers {
+		most = max(most, b.Bytes)
+	}
+	if most == 0 {
+		return ""
+	}
+	n := int64(most)
+	return joined([]string{
+		fmt.Sprintf("net.core.wmem_max = %d", n), fmt.Sprintf("net.core.rmem_max = %d", n),
+		fmt.Sprintf("net.ipv4.tcp_wmem = 4096 65536 %d", max(n, 4<<20)), fmt.Sprintf("net.ipv4.tcp_rmem = 4096 131072 %d", max(n, 6<<20)),
+		"net.ipv4.tcp_window_scaling = 1",
+	})
+}
+
+func joined(lines []string) string { return strings.Join(lines, "\n") + "\n" }
+
+// megabytes is a size as PostgreSQL's settings take it.
+func megabytes(bytes float64) string { return fmt.Sprintf("%.0fMB", bytes/(1<<20)) }

@@ -1,0 +1,156 @@
+package ha
+
+import "math"
+
+// An Outage is what one of a standby does to a mode. Times are seconds, sizes bytes.
+type Outage struct {
+	Seconds float64 `json:"seconds"`
+	// Stops: commits wait until the standby is back, or the mode is changed; Degrades: they wait
+	// for so long, once, and then no more (0: they do not wait, or stop).
+	Stops    bool    `json:"commits_stop,omitempty"`
+	Degrades float64 `json:"degrades_after_seconds,omitempty"`
+	// Gap is what the standby lacks at its end, and Kept what the primary's disk has of the log
+	// for it (a slot, or binlogs).
+	Gap  float64 `json:"gap_bytes"`
+	Kept float64 `json:"kept_bytes"`
+	// CatchUp is how long the standby then takes to have all, while commits go on; it is also
+	// what the first commits wait if they are made to wait for it at once. Never says that it has not within the log's rates that are known.
+	CatchUp float64 `json:"catch_up_seconds"`
+	Never   bool    `json:"never_catches_up,omitempty"`
+	// ToFull is when the primary's disk is full; 0: not known, or never.
+	ToFull float64 `json:"seconds_to_full,omitempty"`
+}
+
+// outage looks at the loss of the standby that the mode waits for, or of the first one.
+func outage(load Load, sites Sites, m commitMode, p Prediction) *Outage {
+	if len(sites.Standbys) == 0 {
+		return nil
+	}
+	s := sites.Standbys[0]
+	rate := p.LogRate
+	if peak := peakHour(load, sites.Outage); peak > 0 {
+		rate = peak
+	}
+	o := &Outage{Seconds: sites.Outage}
+	left := len(sites.Standbys) - 1
+	waits := m.rule != nobodyWaits && (left < sites.Wait)
+	during := rate
+	switch {
+	case waits && sites.Engine == "postgres":
+		o.Stops, during = true, 0
+	case waits:
+		o.Degrades = sites.Timeout
+	}
+	o.Gap = during * max(0, sites.Outage-o.Degrades)
+	o.Kept = o.Gap
+	o.CatchUp, o.Never = CatchUp(o.Gap, sendRate(s), rate)
+	if sites.Free > 0 && during > 0 {
+		o.ToFull = o.Degrades + sites.Free/during
+	}
+	return o
+}
+
+// sendRate is how fast a standby takes what it lacks: the link, or its disk or its replay if
+// they are slower.
+func sendRate(s Standby) float64 {
+	rate := s.Network.Rate
+	if s.Disk.Rate > 0 {
+		rate = min(rate, s.Disk.Rate)
+	}
+	if s.Replay > 0 {
+		rate = min(rate, s.Replay)
+	}
+	return rate
+}
+
+// peakHour is the mean of the log's rate over the worst time of that length; 0 without rates.
+func peakHour(load Load, seconds float64) float64 {
+	if len(load.LogRates) == 0 {
+		return 0
+	}
+	n := min(max(1, int(math.Ceil(seconds/load.Step))), len(load.LogRates))
+	var sum, most float64
+	for i, r := range load.LogRates {
+		sum += r
+		if i >= n {
+			sum -= load.LogRates[i-n]
+		}
+		if i >= n-1 {
+			most = max(most, sum)
+		}
+	}
+	return most / float64(n)
+}
+
+// CatchUp is how long a gap of so many bytes takes to be sent at a rate while the log grows by
+// another, in seconds; never, if it grows as fast. The first commits that wait for the
+// standby wait so long.
+func CatchUp(gap, send, grow float64) (seconds float64, never bool) {
+	switch {
+	case gap <= 0:
+		return 0, false
+	case send <= grow:
+		return 0, true
+	}
+	return gap / (send - grow), false
+}
+
+// Gaps gives what the standby lacks at the end of each interval of so many seconds, in bytes,
+// while the log grows by these rates and is sent at one; gap is what it lacks before.
+func Gaps(rates []float64, step, send, gap float64) []float64 {
+	out := make([]float64, len(rates))
+	for i, r := range rates {
+		gap = max(0, gap+(r-send)*step)
+		out[i] = gap
+	}
+	return out
+}
+
+// A Buffer is what the TCP sockets to a standby should have, in bytes.
+type Buffer struct {
+	Standby string  `json:"standby"`
+	Window  float64 `json:"window_bytes"` // rate of the link x its worst round trip
+	Bytes   float64 `json:"bytes"`
+	Link    float64 `json:"link_bits_per_second"` // to buy for this load
+}
+
+// What sockets have at least and at most.
+const (
+	leastBuffer = 64 << 10
+	mostBuffer  = 32 << 20
+)
+
+// SocketBuffer is the larger of the window and the largest flush that is predicted, from 64
+// kB to 32 MB, in whole powers of two from 64 kB on: below it TCP waits for the round trip.
+func SocketBuffer(window, flush float64) float64 {
+	b := float64(leastBuffer)
+	for b < max(window, flush) && b < mostBuffer {
+		b *= 2
+	}
+	return b
+}
+
+// Link is the rate of the link to buy for so many bytes of the log a second, in bits a
+// second: 30% are for TCP/IP and for what comes unevenly (Oracle's rule for redo, document 736755.1).
+func Link(rate float64) float64 { return rate / 0.7 * 8 }
+
+func buffers(f *Forecast) (out []Buffer) {
+	var flush, rate float64
+	for _, p := range f.Predictions {
+		flush, rate = max(flush, p.Flush.Predicted), max(rate, p.LogRate)
+	}
+	for _, r := range f.Load.LogRates {
+		rate = max(rate, r)
+	}
+	for _, s := range f.Sites.Standbys {
+		worst := s.Network.RTT
+		for _, q := range s.Network.Quantiles {
+			if q.P <= 0.99 {
+				worst = max(worst, q.Value)
+			}
+		}
+		window := s.Network.Rate * worst
+		out = append(out, Buffer{s.Name, window, SocketBuffer(window, flush), Link(rate)})
+	}
+	return out
+}

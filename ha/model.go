@@ -1,0 +1,428 @@
+package ha
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Load is what commits. With Rate 0 it is a closed loop: Clients, each of which waits Think
+// between the end of a commit and the beginning of its next. With a Rate, commits come at
+// that rate whatever they wait for, and Clients are how many can be open at once.
+type Load struct {
+	Clients int     `json:"clients"`
+	Think   float64 `json:"think_seconds"`
+	Rate    float64 `json:"commits_per_second,omitempty"`
+	Bytes   float64 `json:"bytes_per_commit"` // of the log
+	// Local is how long a commit, and whatever else each client does between two thoughts, takes
+	// without waiting for a standby. Without it, it is calculated from the primary's disk.
+	Local []Local `json:"local,omitempty"`
+	// LogRates are bytes of the log per second in intervals of Step seconds, of a day or a week:
+	// what a gap is calculated from. Without them, the log's rate is taken to be even.
+	LogRates []float64 `json:"log_rates,omitempty"`
+	Step     float64   `json:"step_seconds,omitempty"`
+}
+
+// A Local is what so many clients, which do not think, were measured to commit a second and
+// to wait for each, on the primary alone (PostgreSQL: synchronous_commit=local).
+type Local struct {
+	Clients   int        `json:"clients"`
+	Rate      float64    `json:"commits_per_second"`
+	Quantiles []Quantile `json:"quantiles,omitempty"`
+}
+
+// A Standby is a server that commits may wait for.
+type Standby struct {
+	Name    string  `json:"name"`
+	Network Network `json:"network"`
+	Disk    Disk    `json:"disk"`
+	// Replay is how many bytes of the log it applies in a second; 0: not known, and no limit.
+	// ReplayDelay is how long a commit record takes to be applied once it is on disk there.
+	Replay      float64 `json:"replay_bytes_per_second,omitempty"`
+	ReplayDelay float64 `json:"replay_delay_seconds,omitempty"`
+	// HopWrites says that Network.Hop was measured on a real pair of servers, so that it has the
+	// standby's own work of one commit in it: its write to disk, and being applied, where
+	// the mode waits for that. Hops then has it for each mode by name; those that it lacks have Network.Hop.
+	HopWrites bool               `json:"hop_has_disk,omitempty"`
+	Hops      map[string]float64 `json:"hop_seconds_by_mode,omitempty"`
+	// SyncRelay: MySQL and MariaDB write their relay log to disk before they acknowledge
+	// (sync_relay_log=1). PostgreSQL's modes say it themselves.
+	SyncRelay bool `json:"sync_relay_log,omitempty"`
+}
+
+// Sites are the servers: a primary, and its standbys in the order of their priority.
+type Sites struct {
+	Engine   string    `json:"engine"`            // postgres, mysql or mariadb
+	Version  string    `json:"version,omitempty"` // of the primary: decides names of settings
+	Primary  Disk      `json:"primary_disk"`
+	Standbys []Standby `json:"standbys"`
+	// A commit waits for Wait standbys (0 is 1): of the first so many, or if Any is set, of any.
+	Wait int  `json:"wait_for,omitempty"`
+	Any  bool `json:"any,omitempty"`
+	// Free is what the disk of the primary's log has left, in bytes; 0: not known.
+	Free float64 `json:"free_bytes,omitempty"`
+	// Outage is for how long a standby is taken to be away, in seconds (0 is an hour), and
+	// Timeout after how long MySQL and MariaDB stop waiting for it (0 is 10 s).
+	Outage  float64 `json:"outage_seconds,omitempty"`
+	Timeout float64 `json:"timeout_seconds,omitempty"`
+	// Unlisted: synchronous_standby_names is empty, or semi-sync is off, as was seen.
+	Unlisted bool `json:"unlisted,omitempty"`
+}
+
+// A discipline is who waits for whom while a commit waits for a standby.
+type discipline uint8
+
+const (
+	nobodyWaits  discipline = iota // for a standby
+	pipelined                      // each for its own place in the log
+	groupHeld                      // MariaDB AFTER_SYNC: the next group is written, and held, while one waits
+	groupsJoined                   // MySQL AFTER_SYNC: groups that were written while one waits go on together
+)
+
+// A mode is one way to commit.
+type commitMode struct {
+	name     string
+	engine   string // prefix of the engines that have it: "postgres", "m"
+	unsynced bool   // does not wait for the primary's disk either
+	rule     discipline
+	writes   bool // the standby's disk is waited for
+	applies  bool // and its replay
+	relay    bool // its disk is waited for if the relay log is synced
+	loses    string
+}
+
+// commitModes are in the order from the weakest to the strongest of each engine.
+var commitModes = []commitMode{
+	{name: "off", engine: "postgres", unsynced: true, loses: "the commits of the last three wal_writer_delay (0.6 s by default), and what the standby has not got"},
+	{name: "local", engine: "postgres", loses: "what the standby has not got"},
+	{name: "remote_write", engine: "postgres", rule: pipelined, loses: "nothing, unless the standby's operating system goes down too"},
+	{name: "on", engine: "postgres", rule: pipelined, writes: true, loses: "nothing"},
+	{name: "remote_apply", engine: "postgres", rule: pipelined, writes: true, applies: true, loses: "nothing; and the standby shows it"},
+	{name: "async", engine: "m", loses: "what the replica has not got"},
+	{name: "AFTER_COMMIT", engine: "m", rule: pipelined, relay: true, loses: "nothing that a client was told of; others may have seen commits that are lost"},
+	{name: "AFTER_SYNC", engine: "mysql", rule: groupsJoined, relay: true, loses: "nothing"},
+	{name: "AFTER_SYNC", engine: "mariadb", rule: groupHeld, relay: true, loses: "nothing"},
+}
+
+// Modes gives the names of an engine's modes, from the weakest to the strongest.
+func Modes(engine string) (names []string) {
+	for _, m := range commitModes {
+		if strings.HasPrefix(engine, m.engine) {
+			names = append(names, m.name)
+		}
+	}
+	return names
+}
+
+func modeOf(engine, name string) (commitMode, bool) {
+	i := slices.IndexFunc(commitModes, func(m commitMode) bool { return strings.HasPrefix(engine, m.engine) && strings.EqualFold(m.name, name) })
+	if i < 0 {
+		return commitMode{}, false
+	}
+	return commitModes[i], true
+}
+
+// Latency is of commits, in seconds.
+type Latency struct {
+	P50  float64 `json:"p50_seconds"`
+	P99  float64 `json:"p99_seconds"`
+	Mean float64 `json:"mean_seconds"`
+}
+
+// Flush is the size of a write of the primary's log, in bytes: of one commit, as predicted,
+// and when all clients commit together.
+type FlushSize struct {
+	Min       float64 `json:"min_bytes"`
+	Predicted float64 `json:"predicted_bytes"`
+	Max       float64 `json:"max_bytes"`
+}
+
+// A Prediction is what one mode gives.
+type Prediction struct {
+	Mode string `json:"mode"`
+	// Rate and LogRate are what is committed: less than is wanted if the mode does not carry it.
+	Rate    float64 `json:"commits_per_second"`
+	LogRate float64 `json:"bytes_per_second"`
+	// Sustainable is the log rate that so many clients reach if they never think, and Limit what
+	// bounds it.
+	Sustainable float64 `json:"sustainable_bytes_per_second"`
+	Limit       string  `json:"limit"`
+	// Capped says that more is wanted than the mode carries.
+	Capped bool      `json:"capped,omitempty"`
+	Commit Latency   `json:"commit"`
+	Local  Latency   `json:"local"` // without a standby
+	Added  Latency   `json:"added"` // the quantile with a standby, less that without
+	Flush  FlushSize `json:"flush"`
+	Group  float64   `json:"commits_per_group,omitempty"` // that wait for one acknowledgement; serialised modes only
+	Marker string    `json:"marker"`                      // "", "?", "??" or "???": how much is to be expected of this mode
+	Loses  string    `json:"lost_if_primary_is_lost"`
+	Outage *Outage   `json:"outage,omitempty"`
+}
+
+// A Forecast is what Predict gives.
+type Forecast struct {
+	Load        Load         `json:"load"`
+	Sites       Sites        `json:"sites"`
+	Predictions []Prediction `json:"predictions"`
+	Buffer      []Buffer     `json:"socket_buffers"` // one for each standby
+	WhatIfs     []WhatIf     `json:"what_ifs,omitempty"`
+	Series      []Series     `json:"series,omitempty"`
+	Warnings    []string     `json:"warnings,omitempty"`
+	Settings    []Settings   `json:"settings,omitempty"` // of the modes that wait for a standby
+}
+
+// Predict says what each mode would carry and what its commits would cost. Without names it
+// takes all modes of the engine. Errors are Invalid.
+func Predict(load Load, sites Sites, names ...string) (*Forecast, error) {
+	load, sites, err := checked(load, sites)
+	if err != nil {
+		return nil, err
+	}
+	if len(names) == 0 {
+		names = Modes(sites.Engine)
+	}
+	f := &Forecast{Load: load, Sites: sites}
+	var chosen []commitMode
+	for _, name := range names {
+		m, err := known(sites, name)
+		if err != nil {
+			return nil, err
+		}
+		chosen = append(chosen, m)
+		f.Predictions = append(f.Predictions, predict(load, sites, m))
+	}
+	f.Buffer = buffers(f)
+	f.WhatIfs = whatIfs(load, sites, chosen)
+	f.Series = sweeps(load, sites, chosen)
+	f.Warnings = warnings(f)
+	f.Settings = settings(f)
+	return f, nil
+}
+
+// PredictMode says it of one mode, without what follows from it. Errors are Invalid.
+func PredictMode(load Load, sites Sites, name string) (Prediction, error) {
+	load, sites, err := checked(load, sites)
+	if err != nil {
+		return Prediction{}, err
+	}
+	m, err := known(sites, name)
+	if err != nil {
+		return Prediction{}, err
+	}
+	return quick(load, sites, m, longPlay), nil
+}
+
+// known is the mode of that name.
+func known(sites Sites, name string) (commitMode, error) {
+	m, ok := modeOf(sites.Engine, name)
+	if !ok {
+		return m, tidemark.Errorf(tidemark.Invalid, "calculate", name, "no mode of "+sites.Engine, "The modes are "+strings.Join(Modes(sites.Engine), ", ")+".")
+	}
+	if m.rule != nobodyWaits && len(sites.Standbys) == 0 {
+		return m, tidemark.Errorf(tidemark.Invalid, "calculate", name, "there is no standby", "Say at least one network to a standby.")
+	}
+	return m, nil
+}
+
+// checked fills in what may be left out, and refuses what cannot be.
+func checked(load Load, sites Sites) (Load, Sites, error) {
+	bad := func(what, cause, hint string) error {
+		return tidemark.Errorf(tidemark.Invalid, "calculate", what, cause, hint)
+	}
+	switch sites.Engine {
+	case "postgres", "mysql", "mariadb":
+	default:
+		return load, sites, bad(sites.Engine, "no engine of this name has a model here", "It is one of postgres, mysql and mariadb.")
+	}
+	type number struct {
+		what string
+		v    float64
+		zero bool // may be
+	}
+	numbers := []number{{"bytes per commit", load.Bytes, false}, {"think time", load.Think, true}, {"commit rate", load.Rate, true}, {"overhead of the primary's disk", sites.Primary.Overhead, len(load.Local) > 0},
+		{"rate of the primary's disk", sites.Primary.Rate, true}, {"free space", sites.Free, true}, {"outage", sites.Outage, true}, {"timeout", sites.Timeout, true}, {"interval", load.Step, len(load.LogRates) == 0}}
+	for _, s := range sites.Standbys {
+		numbers = append(numbers, number{"round trip to " + s.Name, s.Network.RTT, true}, number{"rate of the network to " + s.Name, s.Network.Rate, false}, number{"hop to " + s.Name, s.Network.Hop, true},
+			number{"disk of " + s.Name, s.Disk.Overhead, true}, number{"disk of " + s.Name, s.Disk.Rate, true}, number{"replay of " + s.Name, s.Replay, true}, number{"replay delay of " + s.Name, s.ReplayDelay, true})
+		for mode, hop := range s.Hops {
+			numbers = append(numbers, number{"hop of " + mode + " to " + s.Name, hop, true})
+		}
+	}
+	for _, r := range load.LogRates {
+		numbers = append(numbers, number{"log rate", r, true})
+	}
+	for _, l := range load.Local {
+		numbers = append(numbers, number{"local commit rate", l.Rate, false}, number{"number of local clients", float64(l.Clients), false})
+	}
+	for _, n := range numbers {
+		if n.v < 0 || math.IsNaN(n.v) || math.IsInf(n.v, 0) || n.v == 0 && !n.zero {
+			want := "It is a number above 0."
+			if n.zero {
+				want = "It is a number from 0 on."
+			}
+			return load, sites, bad(n.what, fmt.Sprintf("%g cannot be", n.v), want)
+		}
+	}
+	const most = 100_000
+	if load.Clients < 1 || load.Clients > most {
+		return load, sites, bad("clients", fmt.Sprintf("%d cannot be", load.Clients), fmt.Sprintf("It is a number from 1 to %d.", most))
+	}
+	sites.Wait = max(sites.Wait, 1)
+	if n := len(sites.Standbys); n > 0 && sites.Wait > n {
+		return load, sites, bad("standbys", fmt.Sprintf("commits cannot wait for %d of %d", sites.Wait, n), "Say a network to each standby.")
+	}
+	if sites.Outage == 0 {
+		sites.Outage = 3600
+	}
+	if sites.Timeout == 0 {
+		sites.Timeout = 10
+	}
+	load.Local = slices.Clone(load.Local)
+	slices.SortFunc(load.Local, func(a, b Local) int { return a.Clients - b.Clients })
+	return load, sites, nil
+}
+
+// predict lets the load play through one mode, and beside it without a standby.
+func predict(load Load, sites Sites, m commitMode) Prediction {
+	p := quick(load, sites, m, longPlay)
+	p.Outage = outage(load, sites, m, p)
+	return p
+}
+
+// quick is predict for so many commits, without what follows from it.
+func quick(load Load, sites Sites, m commitMode, commits int) Prediction {
+	local := commitMode{name: "local", unsynced: m.unsynced}
+	p := Prediction{Mode: m.name, Loses: m.loses}
+	busy := load
+	busy.Think, busy.Rate = 0, 0
+	most := newPlay(busy, sites, m).run(commits)
+	limit, what := caps(load, sites, m)
+	p.Sustainable, p.Limit = most.rate*load.Bytes, "round trips of "+counted(load.Clients, "client")
+	if m.rule == nobodyWaits {
+		p.Limit = "the primary"
+	}
+	if limit <= p.Sustainable*1.05 {
+		p.Sustainable, p.Limit = min(limit, p.Sustainable), what
+	}
+	got := most
+	if load.Think > 0 {
+		got = newPlay(load, sites, m).run(commits)
+	}
+	if load.Rate > 0 {
+		if load.Rate*load.Bytes >= p.Sustainable {
+			p.Capped = true
+		} else {
+			got = newPlay(load, sites, m).run(commits)
+		}
+	}
+	alone := newPlay(load, sites, local)
+	if p.Capped { // an open loop above what is carried has no latency; at the cap the clients wait in a closed one
+		alone = newPlay(busy, sites, local)
+	}
+	without := alone.run(commits)
+	p.Rate, p.LogRate = min(got.rate, p.Sustainable/load.Bytes), min(got.rate*load.Bytes, p.Sustainable)
+	p.Commit, p.Local, p.Group = got.latency, without.latency, got.group
+	p.Added = Latency{max(0, p.Commit.P50-p.Local.P50), max(0, p.Commit.P99-p.Local.P99), max(0, p.Commit.Mean-p.Local.Mean)}
+	p.Flush = flushSize(load, sites.Primary, p.Rate, got.group)
+	if m.rule != nobodyWaits {
+		p.Marker = costMarker(load, p, without)
+	}
+	return p
+}
+
+// flushSize solves b = w max(1, X W(b)): what is committed while one write goes on is the next.
+func flushSize(load Load, disk Disk, rate, group float64) FlushSize {
+	w := load.Bytes
+	f := FlushSize{Min: w, Max: w * float64(load.Clients)}
+	size := f.Max // where the log's rate is the disk's
+	if part := 1 - w*rate*perByte(disk.Rate); part > 0 {
+		size = w * rate * disk.Overhead / part
+	}
+	f.Predicted = min(max(size, w*group, f.Min), f.Max)
+	return f
+}
+
+// perByte is 1/rate, and 0 of an unlimited rate.
+func perByte(rate float64) float64 {
+	if rate == 0 {
+		return 0
+	}
+	return 1 / rate
+}
+
+// caps is the log rate that is the most whatever the commits wait for, and what bounds it.
+func caps(load Load, sites Sites, m commitMode) (rate float64, what string) {
+	all := load.Bytes * float64(load.Clients)
+	rate, what = math.Inf(1), "the primary"
+	lower := func(r float64, w string) {
+		if r > 0 && r < rate {
+			rate, what = r, w
+		}
+	}
+	if !m.unsynced && sites.Primary.Overhead > 0 {
+		lower(all/sites.Primary.Write(all), "the primary's disk")
+	}
+	if m.rule == nobodyWaits {
+		return rate, what
+	}
+	type way struct {
+		rate float64
+		what string
+	}
+	var ways []way
+	for _, s := range sites.Standbys {
+		w := way{s.Network.Rate, "the network to " + s.Name}
+		if m.writes || m.relay && s.SyncRelay {
+			if r := all / max(s.Disk.Write(all), 1e-12); r < w.rate {
+				w = way{r, "the disk of " + s.Name}
+			}
+		}
+		if m.applies && s.Replay > 0 && s.Replay < w.rate {
+			w = way{s.Replay, "replay on " + s.Name}
+		}
+		ways = append(ways, w)
+	}
+	if !anyWill(sites, m) {
+		ways = ways[:sites.Wait]
+	}
+	slices.SortStableFunc(ways, func(a, b way) int { return -cmp.Compare(a.rate, b.rate) })
+	if slow := ways[sites.Wait-1]; true {
+		lower(slow.rate, slow.what)
+	}
+	return rate, what
+}
+
+// anyWill says whether any standbys will do: MySQL and MariaDB know no others.
+func anyWill(sites Sites, m commitMode) bool { return sites.Any || m.engine != "postgres" }
+
+// costMarker is the worse of what the mode adds to the time between two commits of a client (1, 5
+// and 25%), and of what is wanted of what it carries (a quarter, a half, all).
+func costMarker(load Load, p Prediction, without outcome) string {
+	interval := without.latency.Mean + load.Think
+	wanted := without.rate * load.Bytes
+	if load.Rate > 0 {
+		interval, wanted = float64(load.Clients)/load.Rate, load.Rate*load.Bytes
+	}
+	n := max(level(p.Added.Mean/interval, 0.01, 0.05, 0.25), level(wanted/p.Sustainable, 0.25, 0.5, 1))
+	return strings.Repeat("?", n)
+}
+
+func level(v float64, limits ...float64) (n int) {
+	for _, l := range limits {
+		if v > l {
+			n++
+		}
+	}
+	return n
+}
+
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}

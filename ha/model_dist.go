@@ -1,0 +1,89 @@
+package ha
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// A law is a distribution given by some of its quantiles. Between two of them it is
+// log-normal: latencies have one long end, and so p50 and p99 alone give a mean that is near
+// the median, where straight lines would put it halfway.
+type law struct {
+	z, ln []float64 // standard normal quantiles of the parts, logarithms of the values
+	fixed float64   // the one value, if z is empty
+}
+
+// lawOf is the distribution with these quantiles, times a factor; without any of them it
+// is the value alone.
+func lawOf(quantiles []Quantile, value, factor float64) law {
+	s := law{fixed: value * factor}
+	sorted := slices.Clone(quantiles)
+	slices.SortFunc(sorted, func(a, b Quantile) int { return cmp.Compare(a.P, b.P) })
+	last := 0.0
+	for _, q := range sorted {
+		if q.P <= 0 || q.P >= 1 || q.Value <= 0 || math.IsNaN(q.Value) {
+			continue
+		}
+		last = max(last, q.Value*factor) // quantiles never fall
+		s.z, s.ln = append(s.z, math.Sqrt2*math.Erfinv(2*q.P-1)), append(s.ln, math.Log(last))
+	}
+	if len(s.z) == 1 {
+		s.fixed, s.z, s.ln = last, nil, nil
+	}
+	return s
+}
+
+// at is the value that a part p, above 0 and below 1, does not exceed. Beyond the first and
+// last quantile the line goes on, down to 0.7 and up to 1.5 times the value there: what was
+// not measured is not made up.
+func (s law) at(p float64) float64 {
+	if len(s.z) == 0 {
+		return s.fixed
+	}
+	z := math.Sqrt2 * math.Erfinv(2*p-1)
+	i, _ := slices.BinarySearch(s.z, z)
+	i = min(max(i, 1), len(s.z)-1)
+	v := s.ln[i-1] + (s.ln[i]-s.ln[i-1])*(z-s.z[i-1])/(s.z[i]-s.z[i-1])
+	lo, hi := s.ln[0]+math.Log(0.7), s.ln[len(s.ln)-1]+math.Log(1.5)
+	return math.Exp(min(max(v, lo), hi))
+}
+
+// A die throws values of a law: the middles of equal parts of it, each as often as the others.
+type die []float64
+
+func (s law) die() die {
+	if len(s.z) == 0 {
+		return die{s.fixed}
+	}
+	d := make(die, 2000)
+	for i := range d {
+		d[i] = s.at((float64(i) + 0.5) / float64(len(d)))
+	}
+	return d
+}
+
+func (d die) mean() float64 {
+	var sum float64
+	for _, v := range d {
+		sum += v
+	}
+	return sum / float64(len(d))
+}
+
+func (d die) throw(rng *rand.Rand) float64 {
+	if len(d) == 1 {
+		return d[0]
+	}
+	return d[rng.IntN(len(d))]
+}
+
+// rank is a quantile of sorted values.
+func rank(sorted []float64, p float64) float64 {
+	if len(sorted) == 0 {
+		return 0
+	}
+	i := int(math.Ceil(p*float64(len(sorted)))) - 1
+	return sorted[min(max(i, 0), len(sorted)-1)]
+}
