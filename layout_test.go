@@ -69,7 +69,7 @@ var rooms = map[string]room{
 	"internal/testdb":   {imports: "."},
 
 	// Other tools are compared with the program as users run it.
-	"bench":         {},
+	"bench":         {imports: ". ha"},                        // ha for what it predicts
 	"bench/stream":  {imports: ". flow postgres mysql apply"}, // for parts of it that the program does not offer alone
 	"internal/demo": {imports: "."},
 }

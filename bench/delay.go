@@ -4,22 +4,34 @@ import (
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
-// A delay is a proxy that passes what clients say on after a millisecond, and what the
-// server says at once.
+// A delay is a proxy that passes on what clients say, and what the server says, after a time.
 type delay struct {
 	l  net.Listener
 	to string
+
+	there, back atomic.Int64 // nanoseconds
+	backRate    atomic.Int64 // bytes a second of what all servers say; 0: no limit
+	backFree    atomic.Int64 // when all that was said is sent, in nanoseconds
 
 	mu    sync.Mutex
 	conns []net.Conn
 }
 
-const delayTime = time.Millisecond
-
+// delayed delays what clients say by a millisecond, and what the server says not at all.
 func delayed(to string) (*delay, error) {
+	d, err := link(to)
+	if err == nil {
+		d.there.Store(int64(time.Millisecond))
+	}
+	return d, err
+}
+
+// link delays nothing yet.
+func link(to string) (*delay, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
@@ -56,25 +68,30 @@ func (d *delay) accept() {
 		d.mu.Lock()
 		d.conns = append(d.conns, client, server)
 		d.mu.Unlock()
-		parts := make(chan part, 1000)
-		go receive(client, parts)
-		go pass(parts, server, client)
-		go func() {
-			buf := make([]byte, 64<<10)
-			for {
-				n, err := server.Read(buf)
-				if n > 0 {
-					if _, err := client.Write(buf[:n]); err != nil {
-						break
-					}
-				}
-				if err != nil {
-					break
-				}
-			}
-			client.Close()
-			server.Close()
-		}()
+		d.carry(client, server, func(int) time.Duration { return time.Duration(d.there.Load()) })
+		d.carry(server, client, func(n int) time.Duration { return d.queue(n) + time.Duration(d.back.Load()) })
+	}
+}
+
+// carry passes on what one side says, until either has ended.
+func (d *delay) carry(from, to net.Conn, wait func(bytes int) time.Duration) {
+	parts := make(chan part, 1000)
+	go receive(from, parts, wait)
+	go pass(parts, to, from)
+}
+
+// queue is how long so many bytes take until the link has sent them.
+func (d *delay) queue(n int) time.Duration {
+	rate := d.backRate.Load()
+	if rate == 0 {
+		return 0
+	}
+	for {
+		now, free := time.Now().UnixNano(), d.backFree.Load()
+		sent := max(now, free) + int64(n)*int64(time.Second)/rate
+		if d.backFree.CompareAndSwap(free, sent) {
+			return time.Duration(sent - now)
+		}
 	}
 }
 
@@ -84,13 +101,13 @@ type part struct {
 	due  time.Time
 }
 
-func receive(from net.Conn, parts chan<- part) {
+func receive(from net.Conn, parts chan<- part, wait func(bytes int) time.Duration) {
 	defer close(parts)
 	for {
 		buf := make([]byte, 16<<10)
 		n, err := from.Read(buf)
 		if n > 0 {
-			parts <- part{buf[:n], time.Now().Add(delayTime)}
+			parts <- part{buf[:n], time.Now().Add(wait(n))}
 		}
 		if err != nil {
 			return

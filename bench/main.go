@@ -58,6 +58,7 @@ func main() {
 
 const usage = `usage: go run ./bench NAME [flags]        a job of the list, or all
        go run ./bench profile NAME        one run of tidemark with a CPU profile
+       go run ./bench ha-truth            what ha predicts, against real pairs of servers (--only, --scale, --json)
        go run ./bench list`
 
 func run(ctx context.Context, args []string, out io.Writer) error {
@@ -90,6 +91,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 			fmt.Fprintf(out, "%-12s %s\n", j.name, j.title)
 		}
 		return nil
+	}
+	if len(words) == 1 && words[0] == truthName {
+		return o.truth(ctx, out)
 	}
 	profile := words[0] == "profile"
 	if profile {

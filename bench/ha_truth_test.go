@@ -1,0 +1,105 @@
+package main
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+func TestMain(m *testing.M) { testdb.Main(m) }
+
+func nodeOf(s *testdb.Server) node { return node{s.Engine, s.Host, s.Port, s.User, s.Password} }
+
+// A few cells of ha-truth, at a round trip beside which it hardly matters what else the machine does: the
+// figures are those of `go run ./bench ha-truth`, on a machine of its own.
+const farAway = 100 * time.Millisecond
+
+var fewCells = truthSpec{rtts: []time.Duration{farAway}, clients: []int{1, 8}, localClients: []int{1, 8}, warm: 300 * time.Millisecond, length: 900 * time.Millisecond, pings: 10}
+
+func truthCells(t *testing.T, r *replicated, spec truthSpec) map[string]cell {
+	t.Helper()
+	t.Cleanup(func() { r.link.Close() })
+	cells, err := r.cells(t.Context(), spec, ha.Disk{Overhead: 1e-4, Rate: 5e8}, t.Logf)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]cell{}
+	for _, c := range cells {
+		// No commit is faster than a round trip, and none of a pipelined mode takes many.
+		if c.Measured.P50 < farAway.Seconds() || c.Predicted.P50 < farAway.Seconds() {
+			t.Errorf("%s with %d clients: %s measured and %s predicted, below a round trip", c.Mode, c.Clients, millis(c.Measured.P50), millis(c.Predicted.P50))
+		}
+		if _, p50, _ := c.errs(); p50 < -0.5 || p50 > 1 {
+			t.Errorf("%s with %d clients: %s measured, %s predicted", c.Mode, c.Clients, millis(c.Measured.P50), millis(c.Predicted.P50))
+		}
+		if c.Clients == 8 {
+			out[c.Mode] = c
+		}
+	}
+	return out
+}
+
+func TestTruthPostgres(t *testing.T) {
+	primary := testdb.OwnPostgres(t, 15)
+	standby := primary.Standby(t, "postgres")
+	r, err := attachPostgres(t.Context(), nodeOf(primary), nodeOf(standby))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := fewCells
+	spec.modes = []string{"remote_write", "on", "remote_apply"}
+	truthCells(t, r, spec)
+}
+
+func TestTruthMariaDB(t *testing.T) {
+	primary, replica := testdb.OwnMariaDB(t), testdb.OwnMariaDB(t)
+	r, err := attachMaria(t.Context(), nodeOf(primary), nodeOf(replica))
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := fewCells
+	spec.modes = []string{"AFTER_COMMIT", "AFTER_SYNC"}
+	cells := truthCells(t, r, spec)
+	// The one that serialises groups takes longer, measured and predicted.
+	sync, commit := cells["AFTER_SYNC"], cells["AFTER_COMMIT"]
+	if sync.Measured.P50 < 1.4*commit.Measured.P50 || sync.Predicted.P50 < 1.4*commit.Predicted.P50 {
+		t.Errorf("AFTER_SYNC: %s measured, %s predicted; AFTER_COMMIT: %s, %s", millis(sync.Measured.P50), millis(sync.Predicted.P50), millis(commit.Measured.P50), millis(commit.Predicted.P50))
+	}
+}
+
+// The error table counts what is near enough, and keeps the sign.
+func TestTruthSummary(t *testing.T) {
+	c := func(rate, p50, p99 float64) cell {
+		return cell{Engine: "postgres", Measured: measured{Rate: 100, P50: 100, P99: 100}, Predicted: measured{Rate: rate, P50: p50, P99: p99}}
+	}
+	got := summary("", []cell{c(100, 110, 120), c(116, 84, 130), c(90, 116, 70)})
+	const want = "all: 3 cells; commits/s within 15%: 2, p50 within 15%: 1 (33%), p99 within 25%: 1 (33%); most optimistic: commits/s +16%, p50 -16%, p99 -30%"
+	if got != want {
+		t.Errorf("%s\nnot\n%s", got, want)
+	}
+}
+
+// A link delays both directions and has a rate in one.
+func TestLink(t *testing.T) {
+	r := &replicated{}
+	var err error
+	if r.link, err = link("127.0.0.1:1"); err != nil {
+		t.Fatal(err)
+	}
+	defer r.link.Close()
+	r.line(30*time.Millisecond, 0)
+	p50, _, err := r.ping(5)
+	if err != nil || p50 < 0.030 || p50 > 0.3 {
+		t.Errorf("a round trip of %s (%v)", millis(p50), err)
+	}
+	r.line(0, 1000)
+	r.link.queue(100)
+	if wait := r.link.queue(100); wait < 100*time.Millisecond || wait > 200*time.Millisecond {
+		t.Errorf("the second 100 bytes at 1000/s wait %v", wait)
+	}
+	if _, _, err := r.ping(1); err != nil {
+		t.Error(err)
+	}
+}
