@@ -31,8 +31,8 @@ func truthCells(t *testing.T, r *replicated, spec truthSpec) map[string]cell {
 		if c.Measured.P50 < farAway.Seconds() || c.Predicted.P50 < farAway.Seconds() {
 			t.Errorf("%s with %d clients: %s measured and %s predicted, below a round trip", c.Mode, c.Clients, millis(c.Measured.P50), millis(c.Predicted.P50))
 		}
-		if _, p50, _ := c.errs(); p50 < -0.5 || p50 > 1 {
-			t.Errorf("%s with %d clients: %s measured, %s predicted", c.Mode, c.Clients, millis(c.Measured.P50), millis(c.Predicted.P50))
+		if rate, _, _ := c.errs(); rate < -0.5 || rate > 1 {
+			t.Errorf("%s with %d clients: %.0f/s measured, %.0f/s predicted", c.Mode, c.Clients, c.Measured.Rate, c.Predicted.Rate)
 		}
 		if c.Clients == 8 {
 			out[c.Mode] = c
@@ -42,7 +42,7 @@ func truthCells(t *testing.T, r *replicated, spec truthSpec) map[string]cell {
 }
 
 func TestTruthPostgres(t *testing.T) {
-	primary := testdb.OwnPostgres(t, 15)
+	primary := testdb.OwnPostgres(t, 17) // whose standby testdb can make
 	standby := primary.Standby(t, "postgres")
 	r, err := attachPostgres(t.Context(), nodeOf(primary), nodeOf(standby))
 	if err != nil {
@@ -62,10 +62,11 @@ func TestTruthMariaDB(t *testing.T) {
 	spec := fewCells
 	spec.modes = []string{"AFTER_COMMIT", "AFTER_SYNC"}
 	cells := truthCells(t, r, spec)
-	// The one that serialises groups takes longer, measured and predicted.
+	// The one that serialises groups carries less, measured and predicted. (Its median is one round trip or
+	// two, as the groups fall.)
 	sync, commit := cells["AFTER_SYNC"], cells["AFTER_COMMIT"]
-	if sync.Measured.P50 < 1.4*commit.Measured.P50 || sync.Predicted.P50 < 1.4*commit.Predicted.P50 {
-		t.Errorf("AFTER_SYNC: %s measured, %s predicted; AFTER_COMMIT: %s, %s", millis(sync.Measured.P50), millis(sync.Predicted.P50), millis(commit.Measured.P50), millis(commit.Predicted.P50))
+	if sync.Measured.Rate > 0.85*commit.Measured.Rate || sync.Predicted.Rate > 0.85*commit.Predicted.Rate {
+		t.Errorf("AFTER_SYNC: %.0f/s measured, %.0f/s predicted; AFTER_COMMIT: %.0f/s, %.0f/s", sync.Measured.Rate, sync.Predicted.Rate, commit.Measured.Rate, commit.Predicted.Rate)
 	}
 }
 
