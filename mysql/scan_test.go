@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -36,7 +37,8 @@ func logLines(all []tidemark.LogRecord, scan tidemark.LogScan) []logLine {
 
 // What a server sends is what is in its files.
 func TestScanLog(t *testing.T) {
-	for _, s := range []*testdb.Server{testdb.OwnMySQL(t), testdb.OwnMariaDB(t)} {
+	keyring := filepath.Join(keyDir(t), "keyring")
+	for _, s := range []*testdb.Server{testdb.OwnMySQL(t, "--early-plugin-load=keyring_file.so", "--keyring-file-data="+keyring), testdb.OwnMariaDB(t)} {
 		t.Run(s.Engine, func(t *testing.T) {
 			ctx := context.Background()
 			url := s.NewDatabase(t, "scan")
@@ -87,6 +89,10 @@ func TestScanLog(t *testing.T) {
 
 			testScanFor(t, e, url)
 			testScanErrors(t, e)
+			if s.Engine == "mysql" {
+				testdb.Query(t, url, "SET GLOBAL binlog_encryption = ON")
+				testScanEncrypted(t, s, "it is encrypted from offset 0 on (MySQL, binlog_encryption)")
+			}
 		})
 	}
 }
@@ -98,7 +104,7 @@ func testScanFor(t *testing.T, e *Engine, url string) {
 	begun := make(chan bool)
 	var ended int
 	var out tidemark.LogScan
-	l := e.ScanLog(LogRange{For: 4 * time.Second})
+	l := e.ScanLog(LogRange{For: 2 * time.Second})
 	go func() {
 		close(begun)
 		var err error
@@ -164,4 +170,49 @@ func testScanErrors(t *testing.T, e *Engine) {
 	if tidemark.KindOf(err) != tidemark.Cancelled {
 		t.Errorf("cancelled: %v", err)
 	}
+}
+
+// Logs that a server has encrypted are refused as files, and sent by it in the clear.
+func testScanEncrypted(t *testing.T, s *testdb.Server, want string) {
+	t.Helper()
+	url := s.NewDatabase(t, "scan")
+	testdb.Query(t, url, "FLUSH BINARY LOGS; CREATE TABLE t (id int PRIMARY KEY); INSERT INTO t VALUES (1), (2)")
+	_, err := binlog.Open([]string{s.Dir}, binlog.Options{})
+	if tidemark.KindOf(err) != tidemark.BadInput || !strings.HasSuffix(err.Error(), want) {
+		t.Errorf("%s: %v", s.Engine, err)
+	}
+	e := open(t, url, Options{})
+	rows := 0
+	out, err := e.ScanLog(LogRange{}).Scan(context.Background(), func(r *tidemark.LogRecord) error {
+		if r.Table != 0 {
+			rows++
+		}
+		return nil
+	})
+	if err != nil || rows < 2 || out.End != "" || !slices.ContainsFunc(out.Tables, func(s string) bool { return strings.HasSuffix(s, ".t") }) {
+		t.Errorf("%s: %v, %d rows, %q %q", s.Engine, err, rows, out.Tables, out.End)
+	}
+}
+
+// keyDir is a folder that the servers' users can enter.
+func keyDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tidemark-keys-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestScanEncryptedMariaDB(t *testing.T) {
+	keys := filepath.Join(keyDir(t), "keys.txt")
+	if err := os.WriteFile(keys, []byte("1;"+strings.Repeat("a7", 32)+"\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s := testdb.OwnMariaDB(t, "--plugin-load-add=file_key_management", "--file-key-management-filename="+keys, "--encrypt-binlog=ON")
+	testScanEncrypted(t, s, "it is encrypted from offset 256 on (MariaDB, encrypt_binlog)")
 }

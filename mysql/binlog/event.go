@@ -3,7 +3,9 @@ package binlog
 import (
 	"bytes"
 	"encoding/binary"
+	"fmt"
 	"math/bits"
+	"slices"
 )
 
 // Kinds of events (MySQL's libs/mysql/binlog/event/binlog_event.h; MariaDB's sql/log_event.h).
@@ -36,7 +38,7 @@ const (
 	kindPackedWrite  = 166
 	kindPackedDelete = 171
 
-	kinds = 172
+	kinds = 256
 
 	headerSize     = 19
 	flagInUse      = 0x01
@@ -52,10 +54,22 @@ var kindNames = [kinds]string{
 	23: "Write_rows_v1", 24: "Update_rows_v1", kindDeleteV1: "Delete_rows_v1", 26: "Incident", kindHeartbeat: "Heartbeat", 28: "Ignorable", 29: "Rows_query",
 	kindWrite: "Write_rows", 31: "Update_rows", kindDelete: "Delete_rows", kindGTID: "Gtid", kindAnonymous: "Anonymous_Gtid", kindPrevious: "Previous_gtids",
 	36: "Transaction_context", 37: "View_change", kindXAPrepare: "XA_prepare", kindPartial: "Update_rows_partial", kindPayload: "Transaction_payload",
-	kindHeartbeat2: "Heartbeat_v2", kindGTIDTagged: "Gtid_tagged",
+	kindHeartbeat2: "Heartbeat_v2", kindGTIDTagged: "Gtid_tagged", 43: "Large_transaction_header",
 	160: "Annotate_rows", 161: "Binlog_checkpoint", kindMariaGTID: "Gtid", kindMariaList: "Gtid_list", kindEncryption: "Start_encryption",
 	kindPackedQuery: "Query_compressed", kindPackedWrite: "Write_rows_compressed_v1", 167: "Update_rows_compressed_v1", 168: "Delete_rows_compressed_v1",
 	169: "Write_rows_compressed", 170: "Update_rows_compressed", kindPackedDelete: "Delete_rows_compressed",
+	172: "Partial_row_data",
+}
+
+// classes are the names of all kinds, also of such as are not known.
+func classes() []string {
+	out := slices.Clone(kindNames[:])
+	for i, name := range out {
+		if name == "" {
+			out[i] = fmt.Sprintf("Event %d", i)
+		}
+	}
+	return out
 }
 
 // A fields reads numbers and texts of an event. What is not there is zero, and sets bad.

@@ -88,8 +88,12 @@ func (f *Files) Names() []string {
 	return out
 }
 
-// logName is how files of a log are named that are found in a folder.
-var logName = regexp.MustCompile(`\.\d{6,10}(\.(?i:gz|zst|bz2|lz4))?$`)
+// logName is how files of a log are named that are found in a folder. Those of MariaDB's
+// engine Aria may lie beside them.
+var (
+	logName  = regexp.MustCompile(`\.\d{6,10}(\.(?i:gz|zst|bz2|lz4))?$`)
+	ariaName = regexp.MustCompile(`^aria_log\.\d{8}$`)
+)
 
 func (f *Files) add(path string) error {
 	if strings.HasSuffix(path, ".index") {
@@ -109,7 +113,7 @@ func (f *Files) add(path string) error {
 	}
 	n := len(f.members)
 	for _, e := range entries {
-		if logName.MatchString(e.Name()) && !e.IsDir() {
+		if logName.MatchString(e.Name()) && !ariaName.MatchString(e.Name()) && !e.IsDir() {
 			m := newMember(filepath.Join(path, e.Name()))
 			m.listed = true
 			f.members = append(f.members, m)

@@ -81,6 +81,7 @@ func TestFolderAndIndex(t *testing.T) {
 	relay := newWriter("8.0.33")
 	relay.event(kindRotate, rotateBody("binlog.000001"), flagArtificial)
 	write(t, dir, "host-relay-bin.000002", relay.b)
+	write(t, dir, "aria_log.00000001", []byte("nothing of ours"))
 	write(t, dir, "ib_logfile0", []byte("nothing of ours"))
 	write(t, dir, "notes.000001", []byte("nothing of ours"))
 	write(t, dir, "binlog.index", []byte("./binlog.000001\n./binlog.000002\n/var/lib/elsewhere/binlog.000003\n"))

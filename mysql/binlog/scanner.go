@@ -85,7 +85,7 @@ func NewScanner(emit func(*tidemark.LogRecord) error) *Scanner {
 	s := &Scanner{emit: emit, said: map[string]bool{}, tables: map[string]uint32{}, byID: map[uint64]uint32{}, prepared: map[string]uint64{}}
 	s.before.last = map[uint64]uint64{}
 	s.out.Tables = []string{""}
-	s.out.Classes = kindNames[:]
+	s.out.Classes = classes()
 	return s
 }
 
@@ -274,7 +274,7 @@ func (s *Scanner) Large(r io.Reader) error {
 // take takes an event whose checksum is right. Of a large one body is the beginning.
 func (s *Scanner) take(head, body []byte, size uint32) error {
 	kind := head[4]
-	if kind >= kinds || kindNames[kind] == "" && kind > kindGTIDTagged && kind < 160 {
+	if kindNames[kind] == "" {
 		s.find(fmt.Sprintf("There are events of the kind %d, which is not known; they are counted as part of their transaction.", kind))
 	}
 	s.place0(head, size)
@@ -380,7 +380,9 @@ func (s *Scanner) control(kind byte, head, body []byte) error {
 	case kindMariaList:
 		s.list(body)
 	case kindEncryption:
-		return errEncrypted(s.name, s.off)
+		if !s.sent { // a server sends it, and what follows in the clear
+			return errEncrypted(s.name, s.off)
+		}
 	case 26:
 		s.find(fmt.Sprintf("The server says that changes are missing in its log: %s, offset %d.", s.name, s.off))
 		s.implied(head)

@@ -499,6 +499,44 @@ func TestFileInUse(t *testing.T) {
 	}
 }
 
+// What is not known is part of the transaction that it stands in.
+func TestUnknownEvents(t *testing.T) {
+	w := newWriter("9.9.0")
+	w.event(200, nil, 0)
+	w.event(kindGTID, gtidBody(1, 0, 1, 1e15, 0), 0)
+	w.event(kindQuery, queryBody("BEGIN"), 0)
+	w.event(255, make([]byte, 100), 0)
+	w.event(kindXID, make([]byte, 8), 0)
+	all, out := scan(t, Options{}, write(t, t.TempDir(), "binlog.000001", w.b))
+	if all[1].Tx != 0 || all[4].Tx != 1 || out.Classes[all[4].Class] != "Event 255" || len(out.Findings) != 2 || out.End != "" {
+		t.Errorf("%+v %+v", all, out.Findings)
+	}
+}
+
+// A transaction without an end was never committed: the server stopped while it wrote it.
+func TestTransactionWithoutEnd(t *testing.T) {
+	w := newWriter("8.0.33")
+	w.event(kindGTID, gtidBody(1, 0, 1, 1e15, 0), 0)
+	w.event(kindQuery, queryBody("BEGIN"), 0)
+	dir := t.TempDir()
+	first := write(t, dir, "binlog.000001", w.b)
+	_, out := scan(t, Options{}, first)
+	if out.End != "binlog.000001 ends within a transaction, which begins at offset 125" {
+		t.Errorf("%q", out.End)
+	}
+	next := newWriter("8.0.33")
+	next.transaction(2, 5)
+	all, out := scan(t, Options{}, first, write(t, dir, "binlog.000002", next.b))
+	if g := gaps(all); len(g) != 1 || g[0] != "binlog.000001 ends within a transaction, which begins at offset 125" || out.End != "" {
+		t.Errorf("%q %q", g, out.End)
+	}
+	w.transaction(3, 5)
+	all, _ = scan(t, Options{}, write(t, t.TempDir(), "binlog.000001", w.b))
+	if g := gaps(all); len(g) != 1 || all[3].Gap != "binlog.000001, offset 254: the transaction that begins at offset 125 has no end" || all[3].Tx != 2 {
+		t.Errorf("%q %+v", g, all[3])
+	}
+}
+
 func FuzzScan(f *testing.F) {
 	w := newWriter("8.0.33")
 	w.event(kindPrevious, previousBody(5), 0)
