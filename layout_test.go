@@ -57,7 +57,7 @@ var rooms = map[string]room{
 	"queue/queuetest": {imports: ". queue"},
 
 	// Where engines and verbs meet.
-	"engines": {floor: 3, imports: ". flow load diff capture apply ha postgres mysql sqlfile"},
+	"engines": {floor: 3, imports: ". flow load diff capture apply ha postgres postgres/wal mysql mysql/binlog sqlfile internal/archive"},
 	"job":     {floor: 4, imports: ". flow mapping load diff capture queue apply catalog advisor engines"},
 
 	// Wiring: everything, the engines for the sake of their options.

@@ -51,6 +51,9 @@ type Db2Forecast struct {
 	Target Db2Group `json:"target"`
 	Min    Db2Group `json:"min"`
 	Max    Db2Group `json:"max"`
+	// Wait is the average wait of a commit at Target, in seconds: it meets a flush that is half
+	// done, and then waits for its own.
+	Wait float64 `json:"commit_wait_seconds"`
 }
 
 // A Db2MaxFlush is the largest flush that a mode makes over all intervals, and the largest
@@ -118,6 +121,7 @@ func (c Db2) forecast(m Db2Mode, l RateLine) Db2Forecast {
 	if f.Marker != "" {
 		f.Target = c.search(m, l.Rate, l.FlushPages, large)
 	}
+	f.Wait = 1.5 * f.Target.Seconds
 	return f
 }
 
@@ -183,4 +187,39 @@ func ParseDb2Modes(s string) ([]Db2Mode, string) {
 		out = append(out, m)
 	}
 	return out, ""
+}
+
+// A Db2Report is what Db2's formulas say of a whole scan.
+type Db2Report struct {
+	Engine    string        `json:"engine"` // db2
+	Disk      Disk          `json:"disk"`
+	Network   Network       `json:"network"`
+	Intervals []Db2Interval `json:"intervals"`
+	Catchup   Db2Catchup    `json:"remote_catchup"`
+	MaxFlush  []Db2MaxFlush `json:"largest_flushes"`
+	Findings  []string      `json:"findings,omitempty"`
+}
+
+// A Db2Interval is an interval as it was, and what each mode would do with it.
+type Db2Interval struct {
+	RateLine
+	Modes []Db2Forecast `json:"modes"`
+}
+
+// A Db2Catchup is how fast a standby that is behind would catch up.
+type Db2Catchup struct {
+	Db2Group
+	Marker  string  `json:"marker"`
+	Average float64 `json:"average_rate_mib_per_second"`
+}
+
+// Report calculates all that there is of a scan.
+func (c Db2) Report(p *Profile) Db2Report {
+	out := Db2Report{Engine: "db2", Disk: c.Disk, Network: c.Network, MaxFlush: c.MaxFlush(p.Lines())}
+	for _, l := range p.Lines() {
+		out.Intervals = append(out.Intervals, Db2Interval{l, c.Forecast(l)})
+	}
+	out.Catchup.Average = p.Distributions.Rate.Mean
+	out.Catchup.Db2Group, out.Catchup.Marker = c.Catchup(out.Catchup.Average)
+	return out
 }

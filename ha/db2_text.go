@@ -23,8 +23,8 @@ func (f Db2Forecast) String() string {
 // flushes.
 func (c Db2) Annotate(w io.Writer, text string) error {
 	out := bufio.NewWriter(w)
-	fmt.Fprintf(out, "Network: %.3f MB/s, round trip %.6f s\n", c.Network.Rate/MiB, c.Network.RTT)
-	fmt.Fprintf(out, "Disk: %.3f MB/s, overhead %.6f s a write\n", c.Disk.Rate/MiB, c.Disk.Overhead)
+	fmt.Fprintf(out, "Network: %.3f MB/s of 1048576 bytes, round trip %.6f s\n", c.Network.Rate/MiB, c.Network.RTT)
+	fmt.Fprintf(out, "Disk: %.3f MB/s of 1048576 bytes, overhead %.6f s a write\n", c.Disk.Rate/MiB, c.Disk.Overhead)
 	r := textReader{p: &Profile{}, block: -1}
 	caughtUp := false
 	for line := range strings.Lines(text) {

@@ -127,6 +127,13 @@ func (c *counter) merge(o *counter, part float64) {
 func (c *counter) quantile(q float64) int64 {
 	rank := int64(math.Ceil(q * float64(c.n)))
 	var seen int64
+	if c.distinct <= maxValues {
+		for _, b := range c.buckets() {
+			if seen += b.n; seen >= rank {
+				return b.from
+			}
+		}
+	}
 	for b, n := range c.counts {
 		if seen += n; n > 0 && seen >= rank {
 			return max(min(ceiling(b), c.max), c.min)

@@ -24,7 +24,9 @@ type grouper interface {
 	// finish ends the flushes that are under way.
 	finish()
 	// choose says which of the candidates it was.
-	choose(opt Options) mix
+	// choose says which of the candidates it was; counted are the syncs that the server has
+	// counted while it wrote what gave each candidate these counts.
+	choose(syncs int64, counts []int64) mix
 }
 
 func newGrouper(opt Options) grouper {
@@ -73,21 +75,30 @@ func bankOf(writes ...float64) []candidate {
 	return bank
 }
 
-// ladder is writes from 8 microseconds to half a second, perDoubling for each doubling:
-// between two of them counts of flushes are taken to lie on a line.
-func ladder() []float64 {
-	const perDoubling = 2
+// perDoubling is how many candidates a ladder has for each doubling of the write's time.
+const perDoubling = 2
+
+// ladder is writes from 8 microseconds or less to half a second or more, among them one of
+// that time: between two of them counts of flushes are taken to lie on a line.
+func ladder(with float64) []float64 {
 	var out []float64
-	for i := range 16*perDoubling + 1 {
-		out = append(out, 8*math.Pow(2, float64(i)/perDoubling))
+	step := math.Pow(2, 1.0/perDoubling)
+	for w := with / step; w > 8/step; w /= step {
+		out = append(out, w)
+	}
+	slices.Reverse(out)
+	out = append(out, with)
+	for w := with * step; w < 0.5e6*step; w *= step {
+		out = append(out, w)
 	}
 	return out
 }
 
-// guessedWrite is what a write takes where nobody says, in microseconds; guessedRate is in
-// bytes a second. Between a good disk and a slow one of a cloud.
+// guessedWrite is what a write takes where nobody says, in microseconds, with the waking up of
+// who waits for it: 700 to 1000 were found under load on a virtual machine whose disk takes 80.
+// guessedRate is in bytes a second.
 const (
-	guessedWrite = 500.0
+	guessedWrite = 800.0
 	guessedRate  = 200 * MiB
 )
 
@@ -99,7 +110,8 @@ type replay struct {
 	bank        []candidate
 	rate        float64 // bytes a microsecond
 	trace       func(Flush)
-	traced      int   // of bank
+	guess       int   // of bank: the one that is traced, and taken where nothing is known
+	doubling    int   // how far in bank a write is that takes twice as long
 	last, bytes int64 // the last commit's time, and bytes of log then
 	started     bool
 }
@@ -120,12 +132,11 @@ func newReplay(opt Options) *replay {
 	if opt.Disk.Overhead > 0 {
 		guess = opt.Disk.Overhead * 1e6
 	}
-	if opt.Syncs > 0 {
-		g.bank = bankOf(ladder()...)
-		g.traced = slices.IndexFunc(g.bank, func(c candidate) bool { return c.write >= guess })
-		g.traced = max(g.traced, 0)
+	if opt.Syncs > 0 || opt.Counted {
+		g.bank, g.doubling = bankOf(ladder(guess)...), perDoubling
+		g.guess = slices.IndexFunc(g.bank, func(c candidate) bool { return c.write == guess })
 	} else {
-		g.bank, g.traced = bankOf(guess/2, guess, 2*guess), 1
+		g.bank, g.guess, g.doubling = bankOf(guess/2, guess, 2*guess), 1, 1
 	}
 	return g
 }
@@ -143,7 +154,7 @@ func (g *replay) commit(r *tidemark.LogRecord, now, bytes int64) {
 	for i := range g.bank {
 		c := &g.bank[i]
 		var trace func(Flush)
-		if i == g.traced {
+		if i == g.guess {
 			trace = g.trace
 		}
 		g.start(c, float64(now), trace)
@@ -208,12 +219,14 @@ func (g *replay) finish() {
 	}
 }
 
-func (g *replay) choose(opt Options) mix {
-	if opt.Syncs > 0 {
-		return calibrate(g.bank, opt.Syncs)
+func (g *replay) choose(syncs int64, counts []int64) mix {
+	if syncs > 0 {
+		return calibrate(g.bank, syncs, counts)
 	}
-	m := mixOf(g.bank, 1, 0)
-	m.result = Flushes{Count: float64(g.bank[1].n), Basis: EstimatedFlushes, Write: g.bank[1].write / 1e6, High: float64(g.bank[0].n), Low: float64(g.bank[2].n)}
+	m := mixOf(g.bank, g.guess, 0)
+	n := len(g.bank)
+	m.result = Flushes{Count: float64(g.bank[g.guess].n), Basis: EstimatedFlushes, Write: g.bank[g.guess].write / 1e6,
+		High: float64(g.bank[max(0, g.guess-g.doubling)].n), Low: float64(g.bank[min(n-1, g.guess+g.doubling)].n)}
 	return m
 }
 
@@ -257,25 +270,25 @@ func (m *mix) count(to, from []int64) float64 {
 	return (n(to) - n(from)) * m.scale
 }
 
-// calibrate finds the mix that has so many flushes. If none has, the nearest candidate's are
-// scaled.
-func calibrate(bank []candidate, syncs int64) mix {
+// calibrate finds the mix that has so many flushes where each candidate has these counts. If
+// none has, the nearest candidate's are scaled.
+func calibrate(bank []candidate, syncs int64, counts []int64) mix {
 	want := float64(syncs)
 	i := 0
-	for i < len(bank)-2 && float64(bank[i+1].n) > want {
+	for i < len(bank)-2 && float64(counts[i+1]) > want {
 		i++
 	}
-	a, b := float64(bank[i].n), float64(bank[i+1].n)
+	a, b := float64(counts[i]), float64(counts[i+1])
 	part := 0.0
 	if a > b {
 		part = min(max(0, (a-want)/(a-b)), 1)
 	}
 	m := mixOf(bank, i, part)
-	if m.result.Count > 0 {
-		m.scale = want / m.result.Count
+	if have := a*(1-part) + b*part; have > 0 {
+		m.scale = want / have
 		m.fill(&bank[m.first], &bank[m.second])
 	}
-	m.result = Flushes{Count: want, Basis: CalibratedFlushes}
+	m.result = Flushes{Count: m.result.Count * m.scale, Basis: CalibratedFlushes}
 	m.result.Write = bank[i].write / 1e6
 	if next := bank[i+1].write; !math.IsInf(next, 0) {
 		m.result.Write += part * (next - bank[i].write) / 1e6

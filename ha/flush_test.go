@@ -45,7 +45,7 @@ func TestReplayAgainstAPlainOne(t *testing.T) {
 	for _, mean := range []time.Duration{30 * time.Microsecond, 300 * time.Microsecond, 2 * time.Millisecond} {
 		w, at, sizes := arrivals(r, 5000, mean)
 		p := w.scan(t, Options{})
-		want := flushesOf(at, sizes, 500*time.Microsecond)
+		want := flushesOf(at, sizes, 800*time.Microsecond)
 		nearly(t, fmt.Sprint("flushes, commits each ", mean), p.Flushes.Count, float64(len(want)), 2+float64(len(want))/500)
 		sum := int64(0)
 		for _, b := range want {

@@ -21,8 +21,8 @@ type groups struct {
 
 func newGroups(opt Options) *groups {
 	g := &groups{trace: opt.Trace.Flush, told: true}
-	if opt.Syncs > 0 {
-		g.bank = bankOf(append(ladder(), math.Inf(1))...)
+	if opt.Syncs > 0 || opt.Counted {
+		g.bank = bankOf(append(ladder(guessedWrite), math.Inf(1))...)
 	} else {
 		g.bank = bankOf(math.Inf(1))
 	}
@@ -97,9 +97,9 @@ func (g *groups) finish() {
 	}
 }
 
-func (g *groups) choose(opt Options) mix {
-	if opt.Syncs > 0 && !g.told {
-		return calibrate(g.bank, opt.Syncs)
+func (g *groups) choose(syncs int64, counts []int64) mix {
+	if syncs > 0 && !g.told {
+		return calibrate(g.bank, syncs, counts)
 	}
 	m := mixOf(g.bank, len(g.bank)-1, 0)
 	m.result.Basis = ExactFlushes

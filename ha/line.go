@@ -66,7 +66,7 @@ func ParseLine(s string) (RateLine, bool) {
 // Line is the interval as a rate line. One without commits has zeros where nothing can be told.
 func (i Interval) Line() RateLine {
 	layout := time.DateTime
-	if i.Seconds < 10 && i.Seconds != math.Trunc(i.Seconds) {
+	if i.Seconds < 1 {
 		layout += ".000"
 	}
 	l := RateLine{At: i.End.UTC().Format(layout), Rate: i.Rate() / MiB, Seconds: i.Seconds, Open: i.Open}

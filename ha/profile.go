@@ -18,8 +18,9 @@ type Profile struct {
 	Engine   string `json:"engine"` // postgres, mysql, mariadb; db2 where IBM's scanner has read the log
 	Version  string `json:"version,omitempty"`
 	System   string `json:"system,omitempty"` // the system identifier, or MySQL's server id
-	Files    []File `json:"files,omitempty"`
-	From     string `json:"from,omitempty"` // an LSN, or number of the binlog:offset
+	Files    int    `json:"files"`
+	FileList []File `json:"file_list,omitempty"` // where Options.Files asks for it
+	From     string `json:"from,omitempty"`      // an LSN, or number of the binlog:offset
 	To       string `json:"to,omitempty"`
 	EndOfLog string `json:"end_of_log,omitempty"` // why the scan ended where it did; "" at the end of what was there
 
@@ -157,11 +158,14 @@ type Share struct {
 	ImageBytes int64  `json:"image_bytes,omitempty"`
 }
 
-// A File is a file of the log, where its first record begins.
+// A File is a file of the log, and the records that begin in it.
 type File struct {
 	Name      string `json:"name"`
 	From      string `json:"from"`
+	Records   int64  `json:"records"`
+	Bytes     int64  `json:"bytes"`
 	Intervals int    `json:"intervals_before"` // that have ended before it begins
+	place     uint64
 }
 
 // perSecond is n by seconds, 0 of no time.

@@ -20,9 +20,13 @@ type Options struct {
 	// Syncs is how often the server has synced the log while it wrote what is scanned; 0: not
 	// known. Inferred flushes are made to be as many.
 	Syncs int64
+	// Counted says that the log may tell how many it were (LogScan.Syncs): that of a server does.
+	Counted bool
 	// Disk is how long a write takes where flushes are inferred and Syncs is not known; zero:
 	// a guess.
 	Disk Disk
+	// Files says to list the files.
+	Files bool
 	// Trace is told what is found on the way; may be empty.
 	Trace Trace
 }
@@ -32,6 +36,7 @@ type Trace struct {
 	Flush func(Flush)
 	Began func(Tx)
 	Ended func(Tx)
+	Open  func(Tx) // at the end
 }
 
 // A Flush is one of those that were found.
@@ -76,6 +81,7 @@ type Profiler struct {
 	profile Profile
 	grouper grouper
 	images  distances
+	marks   marks
 	txs     transactions
 
 	shares  [2][]Share // by class, by table
@@ -85,6 +91,7 @@ type Profiler struct {
 	open    counter
 	bytes   int64 // of records so far
 	gaps    int64
+	place   uint64 // of the last record
 
 	started bool  // a time was seen since the beginning or a gap
 	now     int64 // the last time, in microseconds since 1970
@@ -126,20 +133,27 @@ func (p *Profiler) Add(r *tidemark.LogRecord) error {
 		p.gap(r.Gap)
 	}
 	if r.File != "" {
-		p.profile.Files = append(p.profile.Files, File{Name: r.File, From: fmt.Sprint(r.Place), Intervals: len(p.spans)})
-		if len(p.profile.Files) > 1 {
-			p.file = true
-			p.grouper.file()
-		}
+		p.newFile(r)
 	}
 	p.profile.Records++
+	p.place = r.Place
 	size := int64(r.Size)
 	p.bytes += size
+	if n := len(p.profile.FileList); n > 0 {
+		f := &p.profile.FileList[n-1]
+		f.Records++
+		f.Bytes += size
+	}
 	p.pending.bytes += size
 	p.pending.images += int64(r.Image)
 	p.records.add(size)
-	p.share(0, int(r.Class), r)
-	p.share(1, int(r.Table), r)
+	p.share(0, int(r.Class), size, int64(r.Image))
+	if r.Shares == nil {
+		p.share(1, int(r.Table), size, int64(r.Image))
+	}
+	for _, s := range r.Shares {
+		p.share(1, int(s.Table), int64(s.Size), 0)
+	}
 	p.images.add(r, p.now)
 	if r.Redo != 0 {
 		p.images.checkpoint(r.Redo)
@@ -165,7 +179,17 @@ func (p *Profiler) Add(r *tidemark.LogRecord) error {
 	return nil
 }
 
-func (p *Profiler) share(kind, index int, r *tidemark.LogRecord) {
+func (p *Profiler) newFile(r *tidemark.LogRecord) {
+	if p.profile.Files++; p.profile.Files > 1 {
+		p.file = true
+		p.grouper.file()
+	}
+	if p.opt.Files {
+		p.profile.FileList = append(p.profile.FileList, File{Name: r.File, place: r.Place, Intervals: len(p.spans)})
+	}
+}
+
+func (p *Profiler) share(kind, index int, size, images int64) {
 	s := p.shares[kind]
 	if index >= len(s) {
 		s = append(s, make([]Share, index+1-len(s))...)
@@ -173,8 +197,8 @@ func (p *Profiler) share(kind, index int, r *tidemark.LogRecord) {
 	}
 	x := &s[index]
 	x.Records++
-	x.Bytes += int64(r.Size)
-	x.ImageBytes += int64(r.Image)
+	x.Bytes += size
+	x.ImageBytes += images
 }
 
 // began counts a transaction's begin.
@@ -204,6 +228,9 @@ func (p *Profiler) tick(t int64) {
 	}
 	p.file = false
 	p.pass(t, t)
+	if p.opt.Counted {
+		p.marks.add(t, p.place, p.grouper.counts)
+	}
 	p.txs.settle(t, p.bytes)
 	p.openAt = len(p.txs.open)
 }
@@ -316,12 +343,8 @@ func (p *Profiler) Finish(scan tidemark.LogScan) *Profile {
 	out := &p.profile
 	out.Format, out.Engine, out.Version, out.System = ProfileFormat, scan.Engine, scan.Version, scan.System
 	out.From, out.To, out.EndOfLog = PlaceText(scan.Engine, scan.From), PlaceText(scan.Engine, scan.To), scan.End
-	for i := range out.Files {
-		f := &out.Files[i]
-		var at uint64
-		if _, err := fmt.Sscan(f.From, &at); err == nil {
-			f.From = PlaceText(scan.Engine, at)
-		}
+	for i := range out.FileList {
+		out.FileList[i].From = PlaceText(scan.Engine, out.FileList[i].place)
 	}
 	if p.started && p.now > p.current.begin {
 		p.cut()
@@ -336,9 +359,9 @@ func (p *Profiler) Finish(scan tidemark.LogScan) *Profile {
 	for _, c := range out.Classes {
 		out.ImageBytes += c.ImageBytes
 	}
-	p.txs.finish(&out.Transactions)
+	p.txs.finish(&out.Transactions, p.opt.Trace.Open)
 	out.Images = p.images.finish(p.now)
-	p.finishFlushes(out)
+	p.finishFlushes(out, scan)
 	p.finishIntervals(out)
 	d := &out.Distributions
 	d.RecordSize, d.TxSize, d.TxTime, d.Open = p.records.distribution(), p.sizes.distribution(), p.times.distribution(), p.open.distribution()
@@ -347,9 +370,13 @@ func (p *Profiler) Finish(scan tidemark.LogScan) *Profile {
 	return out
 }
 
-func (p *Profiler) finishFlushes(out *Profile) {
+func (p *Profiler) finishFlushes(out *Profile, scan tidemark.LogScan) {
 	p.grouper.finish()
-	mix := p.grouper.choose(p.opt)
+	syncs, counts := p.opt.Syncs, p.grouper.counts()
+	if scan.Syncs > 0 && syncs == 0 {
+		syncs, counts = scan.Syncs, p.marks.between(scan.SyncsFrom, scan.SyncsTo, counts)
+	}
+	mix := p.grouper.choose(syncs, counts)
 	out.Flushes = mix.result
 	d := &out.Distributions
 	d.FlushPages, d.FlushBytes, d.FlushTime = mix.pages.distribution(), mix.bytes.distribution(), mix.times.distribution()

@@ -186,9 +186,9 @@ func TestFilesAsIntervals(t *testing.T) {
 		w.add(r)
 		w.commit(uint64(i+1), time.Duration(i)*time.Second)
 	}
-	p := w.scan(t, Options{Interval: -1})
-	if len(p.Intervals) != 3 || len(p.Files) != 3 || p.Files[1].Name != "B" || p.Files[1].Intervals != 0 {
-		t.Fatalf("%+v %+v", p.Intervals, p.Files)
+	p := w.scan(t, Options{Interval: -1, Files: true})
+	if len(p.Intervals) != 3 || p.Files != 3 || p.FileList[1].Name != "B" || p.FileList[1].Intervals != 0 || p.FileList[1].Records != 200 {
+		t.Fatalf("%+v %+v", p.Intervals, p.FileList)
 	}
 	for i, want := range []float64{99, 100, 100} {
 		nearly(t, "seconds", p.Intervals[i].Seconds, want, 0)
@@ -247,14 +247,15 @@ func TestSavepoints(t *testing.T) {
 // ended without a record.
 func TestRunningTransactions(t *testing.T) {
 	var w writer
+	w.commit(6, 0)
 	w.change(20, 100)
-	w.add(tidemark.LogRecord{Size: 60, Open: []uint64{7, 8, 20}})
+	w.add(tidemark.LogRecord{Size: 60, Open: []uint64{6, 7, 8, 20}}) // 6 waits for its commit to be on disk
 	w.commit(20, time.Second)
 	w.commit(7, 2*time.Second)
 	w.change(21, 100)
 	w.add(tidemark.LogRecord{Size: 60, Open: []uint64{21}})
 	p := w.scan(t, Options{})
-	if x := p.Transactions; x.OpenAtEnd != 1 || x.Committed != 2 {
+	if x := p.Transactions; x.OpenAtEnd != 1 || x.Committed != 3 {
 		t.Errorf("%+v", x)
 	}
 	if o := p.Distributions.Open; o.Max != 3 {

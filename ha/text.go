@@ -38,8 +38,9 @@ func (p *Profile) WriteText(w io.Writer, took time.Duration) error {
 	p.header(out)
 	file := 0
 	files := func(before int) {
-		for ; file < len(p.Files) && p.Files[file].Intervals <= before; file++ {
-			fmt.Fprintf(out, "\nFile %s from %s\n", p.Files[file].Name, p.Files[file].From)
+		for ; file < len(p.FileList) && p.FileList[file].Intervals <= before; file++ {
+			f := p.FileList[file]
+			fmt.Fprintf(out, "\nFile %s from %s: %d records, %d bytes\n", f.Name, f.From, f.Records, f.Bytes)
 		}
 	}
 	for i, l := range p.Lines() {
@@ -61,7 +62,7 @@ func (p *Profile) WriteText(w io.Writer, took time.Duration) error {
 func (p *Profile) header(w io.Writer) {
 	fmt.Fprintf(w, "Log of %s\n", strings.TrimSpace(p.Engine+" "+p.Version))
 	if p.System != "" {
-		fmt.Fprintf(w, "Server %s, from %s to %s\n", p.System, p.From, p.To)
+		fmt.Fprintf(w, "Server %s, from %s to %s, files: %d\n", p.System, p.From, p.To, p.Files)
 	}
 	fmt.Fprintf(w, "Units: 1 MB is %d bytes, 1 pg is %d bytes; times are UTC (local time now %s)\n", MiB, Page, time.Now().Format("2006-01-02 15:04:05 -07:00 MST"))
 	fmt.Fprintf(w, "Flushes: %s\n", p.Flushes)

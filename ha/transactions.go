@@ -1,7 +1,10 @@
 package ha
 
 import (
+	"maps"
 	"math"
+	"slices"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -38,11 +41,16 @@ type transactions struct {
 	time   int64     // that one
 	bytes  int64     // of log then
 	listed bool      // the log has said which are open
+	ended  []uint64  // before it has: the last lastEnded, in a ring
+	next   int       // of ended
 
 	folded          int64
 	certain         int64
 	uncertain, most int64 // microseconds: of certain transactions together, of one
 }
+
+// lastEnded is more than transactions can wait for their commit to be on disk at a time.
+const lastEnded = 1 << 13
 
 func newTransactions() transactions { return transactions{open: map[uint64]*openTx{}} }
 
@@ -62,6 +70,11 @@ func (t *transactions) add(r *tidemark.LogRecord, before int64) bool {
 		x.begin, x.told, x.coarse = r.Time, true, !r.Exact
 		if x.coarse {
 			x.uncertain = 1e6
+		}
+	}
+	if r.Ended == tidemark.StillOpen || r.Ended == tidemark.Prepared {
+		for _, child := range r.Children {
+			t.fold(r.Tx, child, before)
 		}
 	}
 	if r.Parent != 0 && r.Parent != r.Tx {
@@ -144,10 +157,14 @@ func (t *transactions) end(r *tidemark.LogRecord, now int64) (*openTx, bool) {
 		t.fold(r.Tx, child, 0)
 	}
 	x := t.open[r.Tx]
-	if x == nil { // a record of nobody's
+	if x == nil { // it was folded into another
 		x = &openTx{begin: now, settled: true}
 	}
+	if r.Begun != 0 {
+		x.begin, x.uncertain, x.told, x.coarse = r.Begun, 1e6, true, true
+	}
 	t.drop(r.Tx)
+	t.note(r)
 	if r.Ended == tidemark.RolledBack && t.below(r.Tx) {
 		t.free(x)
 		return nil, false
@@ -159,6 +176,21 @@ func (t *transactions) end(r *tidemark.LogRecord, now int64) (*openTx, bool) {
 	t.uncertain += x.uncertain
 	t.most = max(t.most, x.uncertain)
 	return x, true
+}
+
+// note remembers who has ended, until a list has come.
+func (t *transactions) note(r *tidemark.LogRecord) {
+	if t.listed {
+		return
+	}
+	for _, id := range append([]uint64{r.Tx}, r.Children...) {
+		if len(t.ended) < lastEnded {
+			t.ended = append(t.ended, id)
+			continue
+		}
+		t.ended[t.next] = id
+		t.next = (t.next + 1) % lastEnded
+	}
 }
 
 // below says whether a transaction with a lower number is open, which one with a savepoint
@@ -179,13 +211,13 @@ func (t *transactions) free(x *openTx) {
 }
 
 // list heeds a list of the transactions that are open: the first says which were before the
-// log began; what is not in it has ended without a record, such as a rolled back savepoint.
-// One that ends while the list is made may stand in it, and goes with the next.
+// log began; what is not in a later one has ended without a record, such as a rolled back
+// savepoint. Those stand in a list too whose end is in the log before it, but not on disk yet.
 func (t *transactions) list(open []uint64) {
 	in := make(map[uint64]bool, len(open))
 	for _, id := range open {
 		in[id] = true
-		if !t.listed && t.open[id] == nil {
+		if !t.listed && t.open[id] == nil && !slices.Contains(t.ended, id) {
 			t.begin(id, 0)
 		}
 	}
@@ -194,7 +226,7 @@ func (t *transactions) list(open []uint64) {
 			t.drop(id)
 		}
 	}
-	t.listed = true
+	t.listed, t.ended, t.next = true, nil, 0
 }
 
 // forget clears all.
@@ -203,11 +235,15 @@ func (t *transactions) forget() {
 	t.begun, t.last, t.lastID, t.time, t.listed = nil, nil, 0, 0, false
 }
 
-func (t *transactions) finish(out *Transactions) {
+func (t *transactions) finish(out *Transactions, tell func(Tx)) {
 	out.Folded = t.folded
-	for _, x := range t.open {
+	for _, id := range slices.Sorted(maps.Keys(t.open)) {
+		x := t.open[id]
 		out.OpenAtEnd++
 		out.OpenBytes += x.bytes
+		if tell != nil {
+			tell(Tx{ID: id, Begin: moment(x.begin), Uncertain: time.Duration(x.uncertain) * time.Microsecond, Bytes: x.bytes})
+		}
 	}
 	if t.certain > 0 {
 		out.Uncertainty.Mean = float64(t.uncertain) / float64(t.certain) / 1e6

@@ -2,11 +2,27 @@ package main
 
 import (
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/ha"
 )
+
+// haSettings is what the options of the group say.
+type haSettings struct {
+	interval time.Duration
+	lookOn   time.Duration
+	syncs    int64
+	retrieve string
+	info     infoLevel
+	trans    transLevel
+	disk     ha.Disk
+	network  ha.Network
+	modes    string
+	engine   string
+}
 
 // haCommand is the group of commands that say what synchronous replication would cost.
 // Their options stand in the one table under the names "ha-scan", "ha-measure-disk": see
@@ -30,6 +46,6 @@ workload, what disks and links give, and what both come to in each mode.`,
 		return tidemark.Errorf(tidemark.Invalid, "ha", given[0], "there is no such command", hint)
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand()
+	cmd.AddCommand(haScanCommand(), haCalculateCommand())
 	return cmd
 }

@@ -60,6 +60,7 @@ type settings struct {
 	repairLog                      string
 	metrics                        string
 	noLoad                         bool
+	ha                             haSettings
 }
 
 const (
@@ -67,7 +68,7 @@ const (
 	onMoves  = "copy diff repair check replicate capture apply cutover"
 	onRuns   = "runs report status peek set sub"
 	onStream = "replicate capture apply cutover status exceptions peek diff repair set sub"
-	onAll    = "copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines"
+	onAll    = "copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
 )
 
 // options is the table. Adding a line here is all that a new option needs.
@@ -188,9 +189,33 @@ var options = []option{
 		s.exceptions.Before, err = parsePast(v)
 		return err
 	}},
-	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff repair replicate cutover capture apply", choose(map[string]func(*settings){
+	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff repair replicate cutover capture apply ha-scan", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},
+	{"interval", "duration", "60s", "What one line of rates covers, from 1ms; a number alone is seconds; 0: a file.", "ha-scan", scanInterval},
+	{"for", "duration", "0s", "Of a server: how long to take part in what it writes from now on; 0: read what it has.", "ha-scan", duration(func(s *settings) *time.Duration { return &s.ha.lookOn })},
+	{"syncs", "number", "0", "How often the server has synced its log while it wrote what is scanned (PostgreSQL: wal_sync of pg_stat_wal, from 18 on fsyncs of pg_stat_io): flushes that the log does not tell are then found as many; 0: not known.", "ha-scan", number64(func(s *settings) *int64 { return &s.ha.syncs })},
+	{"retrieve", "text", "", "Run this command of the shell, with the file's name behind it, before each file is opened: it may fetch, unpack or decrypt it.", "ha-scan", text(func(s *settings) *string { return &s.ha.retrieve })},
+	{"info-level", "rate|file|flush|record", "rate", "How much to print: rates of intervals; also each file; also each flush; also each record.", "ha-scan", choose(map[string]func(*settings){
+		"rate": func(s *settings) { s.ha.info = rateLevel }, "file": func(s *settings) { s.ha.info = fileLevel },
+		"flush": func(s *settings) { s.ha.info = flushLevel }, "record": func(s *settings) { s.ha.info = recordLevel }})},
+	{"trans-level", "summary|open|all", "summary", "How much to print of transactions: what they come to; also those that are open at the end; also each begin and end.", "ha-scan", choose(map[string]func(*settings){
+		"summary": func(s *settings) { s.ha.trans = summaryLevel }, "open": func(s *settings) { s.ha.trans = openLevel }, "all": func(s *settings) { s.ha.trans = allLevel }})},
+	{"disk", "text", "", "The disk of the log: RATE,OVERHEAD of one write, such as 200MiB/s,1ms (numbers alone are MiB/s and seconds, as for IBM's calculator), or a file that ha measure disk --json has written.", "ha-scan ha-calculate", func(s *settings, v string) (err error) {
+		s.ha.disk, err = parseDisk(v)
+		return err
+	}},
+	{"network", "text", "", "The network to the standby: RATE,RTT, such as 10MiB/s,100ms or 1Gbit/s,0.2ms, or a file that ha measure network --json has written.", "ha-calculate", func(s *settings, v string) (err error) {
+		s.ha.network, err = parseNetwork(v)
+		return err
+	}},
+	{"syncmode", "list", "", "Only these modes, parted by commas; default: Db2's SYNC, NEARSYNC and ASYNC.", "ha-calculate", func(s *settings, v string) error {
+		s.ha.modes = v
+		return nil
+	}},
+	{"engine", "db2|postgres|mysql|mariadb", "", "Whose modes to calculate; default: those of whose log was scanned.", "ha-calculate", choose(map[string]func(*settings){
+		"db2": func(s *settings) { s.ha.engine = "db2" }, "postgres": func(s *settings) { s.ha.engine = "postgres" },
+		"mysql": func(s *settings) { s.ha.engine = "mysql" }, "mariadb": func(s *settings) { s.ha.engine = "mariadb" }})},
 	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll, onOff(func(s *settings) *bool { return &s.json })},
 	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", onMoves + " " + onRuns, text(func(s *settings) *string { return &s.state })},
 }

@@ -1,0 +1,203 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/ha"
+)
+
+func haCalculateCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "calculate FILE",
+		Short: "Say what each way of synchronous replication would carry, and what commits would cost",
+		Long: `Take a scan of a log, a disk and a network, and calculate for each mode of synchronous
+replication whether it carries the log's rate, and with which flushes.
+
+FILE is what ha scan has written, as text or as JSON, or the text of Db2's db2logscan;
+- is standard input. With Db2's formulas a text is copied, with lines added.`,
+		Example: `  tidemark ha calculate daily.scan --disk 200MiB/s,1ms --network 10MiB/s,100ms
+  tidemark ha calculate daily.scan --disk disk.json --network network.json --json
+  db2logscan S*.LOG | tidemark ha calculate - --disk 200,0.001 --network 10,0.1 --syncmode SYNC,NEARSYNC`,
+		Args: args(1, 1, "ha calculate FILE --disk RATE,OVERHEAD --network RATE,RTT"),
+	}
+	read := flagsAs(cmd, "ha-calculate")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		s, err := read(nil)
+		if err != nil {
+			return err
+		}
+		return s.calculate(cmd, given[0])
+	}
+	return cmd
+}
+
+func (s *settings) calculate(cmd *cobra.Command, file string) error {
+	for _, x := range []struct {
+		name  string
+		given bool
+	}{{"disk", s.ha.disk.Rate > 0}, {"network", s.ha.network.Rate > 0}} {
+		if !x.given {
+			return tidemark.Errorf(tidemark.Invalid, "calculate", "", "no --"+x.name, "tidemark ha measure "+x.name+" finds it out; tidemark ha calculate --help has examples")
+		}
+	}
+	text, err := readAll(cmd.InOrStdin(), file)
+	if err != nil {
+		return err
+	}
+	p, err := ha.ReadProfile(text, file)
+	if err != nil {
+		return err
+	}
+	engine := s.ha.engine
+	if engine == "" {
+		engine = p.Engine
+	}
+	return s.calculateDb2(cmd, p, engine, string(text))
+}
+
+func (s *settings) calculateDb2(cmd *cobra.Command, p *ha.Profile, engine, text string) error {
+	if engine != "db2" {
+		return tidemark.Errorf(tidemark.Unsupported, "calculate", engine, "only Db2's modes can be calculated", "say --engine db2")
+	}
+	c := ha.Db2{Disk: s.ha.disk, Network: s.ha.network}
+	if s.ha.modes != "" {
+		modes, bad := ha.ParseDb2Modes(s.ha.modes)
+		if bad != "" {
+			return tidemark.Errorf(tidemark.Invalid, "calculate", bad, "is no mode of Db2", "its modes are SYNC, NEARSYNC, ASYNC and SUPERASYNC")
+		}
+		c.Modes = modes
+	}
+	note := ""
+	if p.Engine != "db2" {
+		note = "These are Db2's formulas, where the log waits for the network. " + engineTitles[p.Engine] + " does not wait so: take them for a comparison only."
+	}
+	if s.json {
+		r := c.Report(p)
+		if note != "" {
+			r.Findings = []string{note}
+		}
+		printJSON(cmd.OutOrStdout(), r)
+		return nil
+	}
+	if note != "" {
+		fmt.Fprintln(cmd.ErrOrStderr(), note)
+	}
+	if strings.HasPrefix(strings.TrimSpace(text), "{") {
+		var b strings.Builder
+		if err := p.WriteText(&b, 0); err != nil {
+			return err
+		}
+		text = b.String()
+	}
+	return c.Annotate(cmd.OutOrStdout(), text)
+}
+
+var engineTitles = map[string]string{"postgres": "PostgreSQL", "mysql": "MySQL", "mariadb": "MariaDB"}
+
+// readAll reads a file, or standard input where its name is -.
+func readAll(stdin io.Reader, file string) ([]byte, error) {
+	if file == "-" {
+		return io.ReadAll(stdin)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, &tidemark.Error{Op: "read scan", Kind: tidemark.NotFound, Hint: "tidemark ha scan LOG > " + file + " makes one", Err: err}
+	}
+	return text, nil
+}
+
+// parseDisk reads RATE,OVERHEAD or a file.
+func parseDisk(v string) (d ha.Disk, err error) {
+	rate, overhead, ok := strings.Cut(v, ",")
+	if !ok {
+		if err := readMeasured(v, "RATE,OVERHEAD such as 200MiB/s,1ms", &d); err != nil {
+			return d, err
+		}
+		return d, positive(d.Rate, d.Overhead)
+	}
+	if d.Rate, err = parseRate(rate); err != nil {
+		return d, err
+	}
+	d.Overhead, err = parseSeconds(overhead)
+	return d, err
+}
+
+// parseNetwork reads RATE,RTT or a file.
+func parseNetwork(v string) (n ha.Network, err error) {
+	rate, rtt, ok := strings.Cut(v, ",")
+	if !ok {
+		if err := readMeasured(v, "RATE,RTT such as 10MiB/s,100ms", &n); err != nil {
+			return n, err
+		}
+		return n, positive(n.Rate, n.RTT)
+	}
+	if n.Rate, err = parseRate(rate); err != nil {
+		return n, err
+	}
+	n.RTT, err = parseSeconds(rtt)
+	return n, err
+}
+
+// readMeasured reads what ha measure has found out.
+func readMeasured(file, form string, into any) error {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("must be %s, or a file that tidemark ha measure has written with --json", form)
+	}
+	if err := json.Unmarshal(text, into); err != nil {
+		return fmt.Errorf("the file is not what tidemark ha measure writes with --json: %w", err)
+	}
+	return nil
+}
+
+func positive(rate, seconds float64) error {
+	if rate <= 0 || seconds < 0 {
+		return fmt.Errorf("the file has no rate (bytes_per_second) above 0")
+	}
+	return nil
+}
+
+// Units of rates, in bytes a second, and of times, in seconds.
+var (
+	rateUnits = map[string]float64{"": ha.MiB, "B/s": 1, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "KiB/s": 1 << 10, "MiB/s": ha.MiB, "GiB/s": 1 << 30,
+		"kbit/s": 1e3 / 8, "Mbit/s": 1e6 / 8, "Gbit/s": 1e9 / 8}
+	timeUnits = map[string]float64{"": 1, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
+)
+
+func parseRate(v string) (float64, error) {
+	rate, err := withUnit(v, rateUnits)
+	if err != nil || rate <= 0 {
+		return 0, fmt.Errorf("%q must be a rate above 0, such as 200MiB/s, 10MB/s or 1Gbit/s", v)
+	}
+	return rate, nil
+}
+
+func parseSeconds(v string) (float64, error) {
+	s, err := withUnit(v, timeUnits)
+	if err != nil || s < 0 {
+		return 0, fmt.Errorf("%q must be a time of 0 or more, such as 0.5ms, 100us or 0.001s", v)
+	}
+	return s, nil
+}
+
+func withUnit(v string, units map[string]float64) (float64, error) {
+	v = strings.TrimSpace(v)
+	end := strings.IndexFunc(v, func(r rune) bool { return !strings.ContainsRune("0123456789.eE+-", r) })
+	if end < 0 {
+		end = len(v)
+	}
+	n, err := strconv.ParseFloat(v[:end], 64)
+	unit, ok := units[strings.TrimSpace(v[end:])]
+	if err != nil || !ok || n > 1e15 {
+		return 0, strconv.ErrSyntax
+	}
+	return n * unit, nil
+}

@@ -1,0 +1,210 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/ha"
+)
+
+// An infoLevel is how much of the log a scan prints; each has those before.
+type infoLevel int
+
+const (
+	rateLevel infoLevel = iota
+	fileLevel
+	flushLevel
+	recordLevel
+)
+
+// A transLevel is how much of transactions it prints.
+type transLevel int
+
+const (
+	summaryLevel transLevel = iota
+	openLevel
+	allLevel
+)
+
+func haScanCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "scan LOG...",
+		Short: "Say what a log tells of the workload that has written it",
+		Long: `Read a database's log and print what the workload is like: its rate over intervals, sizes
+of flushes, transactions and records, how long transactions are and how many are open, and
+what of it all is of which table.
+
+LOG is files or folders of PostgreSQL's log (pg_wal, an archive), of binary logs of MySQL
+or MariaDB, or the URL of a server, which then sends its log. What files are is found by
+looking into them; they may be packed by gzip, zstd, lz4 or bzip2. The text that is printed
+has the form of Db2's db2logscan, and is what ha calculate reads.`,
+		Example: `  tidemark ha scan /var/lib/postgresql/15/main/pg_wal > daily.scan
+  tidemark ha scan /archive/0000000100000012* --interval 10s --json > daily.json
+  tidemark ha scan /var/lib/mysql/mysql-bin.0000*
+  tidemark ha scan postgres://me@db/postgres --for 10m
+  tidemark ha scan 000000010000000000000042 --retrieve 'restic dump latest --target .'`,
+		Args: args(1, math.MaxInt, "ha scan LOG..."),
+	}
+	read := flagsAs(cmd, "ha-scan")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		s, err := read(nil)
+		if err != nil {
+			return err
+		}
+		return s.scan(cmd, given)
+	}
+	return cmd
+}
+
+func (s *settings) scan(cmd *cobra.Command, given []string) error {
+	if s.json && (s.ha.info > fileLevel || s.ha.trans > summaryLevel) {
+		return tidemark.Errorf(tidemark.Invalid, "scan", "", "flushes, records and transactions cannot be listed as JSON", "leave out --json, --info-level or --trans-level")
+	}
+	begun := time.Now()
+	log, err := engines.OpenLog(cmd.Context(), given, engines.LogOptions{Retrieve: s.ha.retrieve, For: s.ha.lookOn, Engine: s.engine})
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	opt := ha.Options{Interval: s.ha.interval, Grouped: log.Grouped, Syncs: s.ha.syncs, Counted: log.Live, Disk: s.ha.disk}
+	out := bufio.NewWriter(cmd.OutOrStdout())
+	l := listing{out: out, info: s.ha.info, trans: s.ha.trans, engine: log.Engine}
+	opt.Trace = l.trace()
+	opt.Files = s.ha.info >= fileLevel
+	p, err := ha.Scan(cmd.Context(), &watched{log: log, list: &l, progress: s.scanProgress(cmd.ErrOrStderr())}, opt)
+	if err != nil {
+		return err
+	}
+	if s.json {
+		printJSON(out, p)
+	} else if err := p.WriteText(out, time.Since(begun)); err != nil {
+		return err
+	}
+	return out.Flush()
+}
+
+// scanProgress prints how far a scan is, every two seconds.
+func (s *settings) scanProgress(w io.Writer) func(bytes, at int64) {
+	if s.progress == "none" {
+		return nil
+	}
+	begun := time.Now()
+	last := begun
+	return func(bytes, at int64) {
+		now := time.Now()
+		if now.Sub(last) < 2*time.Second {
+			return
+		}
+		last = now
+		where := ""
+		if at != 0 {
+			where = ", at " + time.UnixMicro(at).UTC().Format(time.DateTime)
+		}
+		if s.json {
+			fmt.Fprintf(w, `{"event":"scan","bytes":%d,"seconds":%.1f}`+"\n", bytes, now.Sub(begun).Seconds())
+			return
+		}
+		fmt.Fprintf(w, "%s read, %s/s%s\n", bytesText(bytes), bytesText(int64(float64(bytes)/now.Sub(begun).Seconds())), where)
+	}
+}
+
+// watched is a log whose records are listed and counted on their way.
+type watched struct {
+	log      ha.Log
+	list     *listing
+	progress func(bytes, at int64)
+}
+
+func (x *watched) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (tidemark.LogScan, error) {
+	var n, bytes, at int64
+	return x.log.Scan(ctx, func(r *tidemark.LogRecord) error {
+		n++
+		bytes += int64(r.Size)
+		if r.Ended != tidemark.StillOpen {
+			at = r.Time
+		}
+		if n%8192 == 0 && x.progress != nil {
+			x.progress(bytes, at)
+		}
+		if x.list.info == recordLevel {
+			x.list.record(r)
+		}
+		return emit(r)
+	})
+}
+
+// A listing prints single flushes, records and transactions.
+type listing struct {
+	out    io.Writer
+	info   infoLevel
+	trans  transLevel
+	engine string
+}
+
+func (l *listing) trace() ha.Trace {
+	var t ha.Trace
+	if l.info >= flushLevel {
+		t.Flush = func(f ha.Flush) {
+			took := "-"
+			if !f.Begin.IsZero() {
+				took = fmt.Sprintf("%.6f s", f.End.Sub(f.Begin).Seconds())
+			}
+			fmt.Fprintf(l.out, "flush %d: %d pages, %d bytes, end %s, %s\n", f.Number, (f.Bytes+ha.Page-1)/ha.Page, f.Bytes, stamp(f.End), took)
+		}
+	}
+	if l.trans >= openLevel {
+		t.Open = func(x ha.Tx) {
+			fmt.Fprintf(l.out, "transaction %d: open, began %s, %d bytes\n", x.ID, stamp(x.Begin), x.Bytes)
+		}
+	}
+	if l.trans == allLevel {
+		t.Began = func(x ha.Tx) { fmt.Fprintf(l.out, "transaction %d: begins after %s\n", x.ID, stamp(x.Begin)) }
+		t.Ended = func(x ha.Tx) {
+			fmt.Fprintf(l.out, "transaction %d: %s, began %s (to within %.6f s), ended %s, %d bytes, %.6f s\n", x.ID, endNames[x.How], stamp(x.Begin), x.Uncertain.Seconds(),
+				stamp(x.End), x.Bytes, x.End.Sub(x.Begin).Seconds())
+		}
+	}
+	return t
+}
+
+var endNames = map[tidemark.LogEnd]string{tidemark.Committed: "committed", tidemark.RolledBack: "rolled back", tidemark.Prepared: "prepared"}
+
+func (l *listing) record(r *tidemark.LogRecord) {
+	end := ""
+	if r.Ended != tidemark.StillOpen {
+		end = ", " + endNames[r.Ended] + " " + stamp(time.UnixMicro(r.Time))
+	}
+	fmt.Fprintf(l.out, "record %s: %d bytes, of images %d, class %d, table %d, transaction %d%s\n", ha.PlaceText(l.engine, r.Place), r.Size, r.Image, r.Class, r.Table, r.Tx, end)
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return "?"
+	}
+	return t.UTC().Format("2006-01-02 15:04:05.000000")
+}
+
+// scanInterval reads a duration, or seconds; 0 is a file.
+func scanInterval(s *settings, v string) error {
+	d, err := time.ParseDuration(v)
+	if n, nerr := strconv.ParseFloat(v, 64); nerr == nil {
+		d, err = time.Duration(n*float64(time.Second)), nil
+	}
+	if err != nil || d != 0 && d < time.Millisecond {
+		return fmt.Errorf("must be 0, or a duration from 1ms on, such as 60s")
+	}
+	if d == 0 {
+		d = -1
+	}
+	s.ha.interval = d
+	return nil
+}

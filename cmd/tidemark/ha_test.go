@@ -1,0 +1,139 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/ha"
+)
+
+// published is a rate line and a distribution as Db2's scanner prints them.
+const published = `2013-02-26 15:36:09  1.363 MB/s, 60 sec, 3.5 pg/f, 0.010018 sec/f, 4.3 pg/tr, 0.102471 sec/tr, 0.012782 sec/cmt, nOpenTrans 32.4
+
+Log write rate (MB/s)
+Total 1 numbers, Sum 1.362, Min 1.362, Max 1.362, Avg 1.362
+Exactly 1.362 1 numbers 100%
+
+Flush size (page)
+Total 0 numbers, Sum 0, Min 0, Max 0, Avg 0.0
+`
+
+const wan = "--network=10MiB/s,100ms"
+
+// writtenFile is a new file for a test.
+func writtenFile(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestHABadInput(t *testing.T) {
+	disk := "--disk=200MiB/s,1ms"
+	none := strings.NewReplacer("1.363", "0.000", "3.5 pg", "0.0 pg", "0.010018", "0.000000", "4.3 pg", "0.0 pg", "0.102471", "0.000000", "0.012782", "0.000000").Replace(published)
+	for _, b := range []struct {
+		name string
+		args func(t *testing.T) []string
+		code int
+	}{
+		{"ha-no-such-command", func(*testing.T) []string { return []string{"ha", "scna"} }, 2},
+		{"ha-scan-of-nothing", func(*testing.T) []string { return []string{"ha", "scan"} }, 2},
+		{"ha-scan-of-a-letter", func(t *testing.T) []string {
+			return []string{"ha", "scan", writtenFile(t, "letter.txt", strings.Repeat("Dear all, ", 1000))}
+		}, 15},
+		{"ha-scan-of-a-missing-file", func(t *testing.T) []string {
+			return []string{"ha", "scan", filepath.Join(t.TempDir(), "mysql-bin.000001")}
+		}, 6},
+		{"ha-scan-follows-files", func(t *testing.T) []string { return []string{"ha", "scan", "--for=5s", writtenFile(t, "x.000001", "")} }, 2},
+		{"ha-scan-records-as-json", func(t *testing.T) []string {
+			return []string{"ha", "scan", "--json", "--info-level=record", writtenFile(t, "x.000001", "")}
+		}, 2},
+		{"ha-scan-interval", func(*testing.T) []string { return []string{"ha", "scan", "--interval=-5", "x"} }, 2},
+		{"ha-scan-of-another-server", func(*testing.T) []string { return []string{"ha", "scan", "oracle://me@db/x"} }, 2},
+		{"ha-calculate-without-network", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk}
+		}, 2},
+		{"ha-calculate-rate-of-zero", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), "--disk=0,1ms", wan}
+		}, 2},
+		{"ha-calculate-negative-rate", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, "--network=-10MiB/s,100ms"}
+		}, 2},
+		{"ha-calculate-negative-time", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, "--network=10MiB/s,-100ms"}
+		}, 2},
+		{"ha-calculate-unit", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), "--disk=200 furlongs,1ms", wan}
+		}, 2},
+		{"ha-calculate-no-commits", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", none), disk, wan}
+		}, 15},
+		{"ha-calculate-foreign-text", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "letter.txt", "Dear all,\nfrom 1 to 2 MB/s.\n"), disk, wan}
+		}, 15},
+		{"ha-calculate-foreign-json", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "x.json", `{"name": 1}`), disk, wan}
+		}, 15},
+		{"ha-calculate-missing-file", func(t *testing.T) []string {
+			return []string{"ha", "calculate", filepath.Join(t.TempDir(), "a.scan"), disk, wan}
+		}, 6},
+		{"ha-calculate-no-mode", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--syncmode=SYNC,SEMI"}
+		}, 2},
+	} {
+		t.Run(b.name, func(t *testing.T) {
+			args := b.args(t)
+			sameText(t, cli(t, args...), b.code, args)
+		})
+	}
+}
+
+// TestHACalculate: the published lines, by the command, as text and as JSON.
+func TestHACalculate(t *testing.T) {
+	file := writtenFile(t, "a.scan", published)
+	disk := writtenFile(t, "disk.json", `{"bytes_per_second": 209715200, "overhead_seconds": 0.001, "engine": "postgres"}`)
+	o := must(t, "ha", "calculate", file, "--disk", disk, wan)
+	for _, want := range []string{
+		published[:strings.Index(published, "\n")],
+		"\n      SYNC  ??   1.373 MB/s@  42 pg/f 0.120146 s/f, min   0.132 MB/s@   3 pg/f 0.103504 s/f, max   3.362 MB/s@ 139 pg/f 0.161864 s/f\n",
+		"\n  NEARSYNC  ??   1.370 MB/s@  40 pg/f 0.115874 s/f, min   0.135 MB/s@   3 pg/f 0.101367 s/f, max   3.524 MB/s@ 139 pg/f 0.154422 s/f\n",
+		"\n     ASYNC      10.000 MB/s@   3 pg/f 0.001367 s/f, min  10.000 MB/s@   3 pg/f 0.001367 s/f, max  10.000 MB/s@ 139 pg/f 0.054422 s/f\n",
+		"\nREMOTE CATCHUP      10.000 MB/s@  16 pg/f 0.006250 s/f\n",
+		"\n      SYNC largest flush: predicted 42 pages, the workload's at most 139 pages\n",
+	} {
+		if !strings.Contains(o.out, want) {
+			t.Errorf("no %q in\n%s", want, o.out)
+		}
+	}
+	o = must(t, "ha", "calculate", file, "--disk", "200,0.001", "--network", "10,0.1", "--json", "--syncmode", "sync")
+	var r ha.Db2Report
+	if err := json.Unmarshal([]byte(o.out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Intervals) != 1 || len(r.Intervals[0].Modes) != 1 || r.Intervals[0].Modes[0].Marker != "??" || int64(r.MaxFlush[0].Predicted) != 42 || r.Network.RTT != 0.1 || r.Disk.Rate != 200<<20 {
+		t.Errorf("%s", o.out)
+	}
+}
+
+func TestRatesAndTimes(t *testing.T) {
+	for in, want := range map[string]float64{"1": 1 << 20, "1MiB/s": 1 << 20, "10MB/s": 1e7, "1Gbit/s": 1.25e8, "1.5 GiB/s": 1.5 * (1 << 30), "800kbit/s": 1e5, "5B/s": 5} {
+		if got, err := parseRate(in); err != nil || got != want {
+			t.Errorf("%s: %v, %v", in, got, err)
+		}
+	}
+	for in, want := range map[string]float64{"0.1": 0.1, "100ms": 0.1, "0": 0, "85us": 85e-6, "85µs": 85e-6, "2s": 2} {
+		if got, err := parseSeconds(in); err != nil || got-want > 1e-15 || want-got > 1e-15 {
+			t.Errorf("%s: %v, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{"", "fast", "0", "-1", "1 parsec", "NaN", "1e400", "1ms"} {
+		if got, err := parseRate(in); err == nil {
+			t.Errorf("%q is %v", in, got)
+		}
+	}
+}

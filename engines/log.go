@@ -1,0 +1,126 @@
+package engines
+
+import (
+	"context"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/internal/archive"
+	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/mysql/binlog"
+	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
+)
+
+// LogOptions say how a log is opened.
+type LogOptions struct {
+	Retrieve string        // see wal.Options and binlog.Options; of files
+	For      time.Duration // of servers: how long to take part in what they write; 0: read what they have
+	Engine   Options
+}
+
+// A Log is a database's log, ready for a scan.
+type Log struct {
+	ha.Log
+	Engine  string // postgres, or mysql for a binlog of MySQL or MariaDB
+	Grouped bool   // see ha.Options
+	Live    bool   // a server sends it
+	close   func() error
+}
+
+// Close ends the connection to a server.
+func (l *Log) Close() error {
+	if l.close == nil {
+		return nil
+	}
+	return l.close()
+}
+
+// OpenLog opens the log of a server by its URL, or files and folders of one log. What files
+// are is found by looking into the first of them; where that is not there yet, by its name.
+// postgres:PATH and mysql:PATH say it.
+func OpenLog(ctx context.Context, paths []string, opt LogOptions) (*Log, error) {
+	if strings.Contains(paths[0], "://") {
+		return openServerLog(ctx, paths, opt)
+	}
+	if opt.For > 0 {
+		return nil, tidemark.Errorf(tidemark.Invalid, "scan", paths[0], "files cannot be followed", "give the URL of a server, or leave out --for")
+	}
+	engine := ""
+	for i, p := range paths {
+		if scheme, rest, ok := strings.Cut(p, ":"); ok && logSchemes[scheme] != "" {
+			engine, paths[i] = logSchemes[scheme], rest
+		}
+	}
+	if engine == "" {
+		engine = logEngine(paths[0])
+	}
+	if engine == "mysql" {
+		f, err := binlog.Open(paths, binlog.Options{Retrieve: opt.Retrieve})
+		return &Log{Log: f, Engine: engine, Grouped: true}, err
+	}
+	f, err := wal.Open(paths, wal.Options{Retrieve: opt.Retrieve})
+	return &Log{Log: f, Engine: engine}, err
+}
+
+var logSchemes = map[string]string{"postgres": "postgres", "postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql"}
+
+func openServerLog(ctx context.Context, paths []string, opt LogOptions) (*Log, error) {
+	url := paths[0]
+	if len(paths) > 1 || opt.Retrieve != "" {
+		return nil, tidemark.Errorf(tidemark.Invalid, "scan", tidemark.MaskURL(url), "one server has one log, and needs no command to have it", "give its URL alone, without --retrieve")
+	}
+	scheme, _, _ := strings.Cut(url, "://")
+	switch logSchemes[strings.ToLower(scheme)] {
+	case "postgres":
+		e, err := postgres.Open(ctx, url, opt.Engine.Postgres)
+		if err != nil {
+			return nil, err
+		}
+		return &Log{Log: e.ScanLog(postgres.LogRange{For: opt.For}), Engine: "postgres", Live: true, close: e.Close}, nil
+	case "mysql":
+		e, err := mysql.Open(ctx, url, opt.Engine.MySQL)
+		if err != nil {
+			return nil, err
+		}
+		return &Log{Log: e.ScanLog(mysql.LogRange{For: opt.For}), Engine: "mysql", Grouped: true, Live: true, close: e.Close}, nil
+	}
+	return nil, tidemark.Errorf(tidemark.Invalid, "scan", tidemark.MaskURL(url), "no engine that has a log to scan", "give files of a log, or write postgres://user@host/db, mysql://user@host or mariadb://user@host")
+}
+
+// binlogName is how binary logs are named, and the list of them.
+var binlogName = regexp.MustCompile(`\.(\d{6,10}|index)$`)
+
+// logEngine says whose log a file, or what a folder has, is.
+func logEngine(path string) string {
+	if entries, err := os.ReadDir(path); err == nil {
+		for _, e := range entries {
+			if binlogName.MatchString(archive.Plain(e.Name())) {
+				return "mysql"
+			}
+		}
+		return "postgres"
+	}
+	if f, err := archive.Open(path); err == nil {
+		defer f.Close()
+		head := make([]byte, 4)
+		if _, err := io.ReadFull(f, head); err == nil {
+			if string(head) == "\xfebin" {
+				return "mysql"
+			}
+			if head[1] == 0xD1 { // all magic numbers of PostgreSQL's pages from 12 on
+				return "postgres"
+			}
+		}
+	}
+	if binlogName.MatchString(archive.Plain(filepath.Base(path))) {
+		return "mysql"
+	}
+	return "postgres"
+}
