@@ -314,6 +314,13 @@ func TestRetrieve(t *testing.T) {
 	if tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "exit status 1: not today") {
 		t.Error(err)
 	}
+	if _, err = scanFiles(t, Options{Retrieve: ": >"}, paths...); tidemark.KindOf(err) != tidemark.NotFound || !strings.Contains(err.Error(), "and 4 more are left out: it has only 0 bytes") {
+		t.Error(err)
+	}
+	b, a := write(t, to, "b", w.segments()[3]), write(t, to, "a", w.segments()[4])
+	if _, err = scanFiles(t, Options{Retrieve: "true"}, a, b); tidemark.KindOf(err) != tidemark.BadInput || !strings.Contains(err.Error(), "it begins at 0/600000, and the one before it at 0/700000") {
+		t.Error(err)
+	}
 }
 
 func TestScanIsCancelled(t *testing.T) {

@@ -9,7 +9,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
@@ -221,8 +223,9 @@ func BenchmarkScan(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	var records int64
+	var records, bytes int64
 	b.ReportAllocs()
+	begun := cpuTime(b)
 	for b.Loop() {
 		records = 0
 		scan, err := fs.Scan(context.Background(), func(*tidemark.LogRecord) error { records++; return nil })
@@ -230,6 +233,49 @@ func BenchmarkScan(b *testing.B) {
 			b.Fatal(err)
 		}
 		b.SetBytes(scan.Bytes)
+		bytes += scan.Bytes
 	}
 	b.ReportMetric(float64(records), "records")
+	b.ReportMetric(float64(bytes)/1e6/(cpuTime(b)-begun).Seconds(), "MB/CPU-s") // what a busy machine does not change much
+}
+
+// cpuTime is what this process has had of the processors.
+func cpuTime(b *testing.B) time.Duration {
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}
+
+// TestPromotion scans the folders of a standby that was promoted and of its primary, which
+// wrote on: what that did is not in the history of the new one.
+func TestPromotion(t *testing.T) {
+	t.Parallel()
+	primary := testdb.OwnPostgres(t, 18, "-c", "wal_keep_size=512MB", "-c", "autovacuum=off")
+	standby := primary.Standby(t, "postgres")
+	insert := func(s *testdb.Server, n int) {
+		testdb.Query(t, s.URL("postgres"), fmt.Sprintf("INSERT INTO item SELECT g, repeat('x', 500) FROM generate_series(1, %d) g", n))
+	}
+	testdb.Query(t, primary.URL("postgres"), "CREATE TABLE item (id int, t text)")
+	insert(primary, 20000)
+	testdb.Query(t, standby.URL("postgres"), fmt.Sprintf("DO $$ BEGIN WHILE pg_last_wal_replay_lsn() - '0/0' < %d LOOP PERFORM pg_sleep(0.05); END LOOP; END $$", place(t, primary)))
+	if got := testdb.Query(t, standby.URL("postgres"), "SELECT pg_promote(true, 300)"); got != "t" {
+		t.Fatalf("promoted: %s", got)
+	}
+	insert(primary, 60000)
+	insert(standby, 40000)
+	end := place(t, standby)
+	alone := mustScan(t, filepath.Join(standby.Dir, "pg_wal"))
+	both := mustScan(t, filepath.Join(primary.Dir, "pg_wal"), filepath.Join(standby.Dir, "pg_wal"))
+	if alone.To < end || alone.End != "" || len(alone.gaps) > 0 {
+		t.Errorf("the standby's alone: to %X of %X, %q, gaps %q", alone.To, end, alone.End, alone.gaps)
+	}
+	before := slices.Index(both.places, alone.places[0]) // the standby may have begun later
+	if before < 0 || len(both.gaps) > 0 || !slices.Equal(both.places[before:][:len(alone.places)], alone.places) {
+		t.Errorf("both have %d records, %d of them before the standby's %d; gaps %q", len(both.places), before, len(alone.places), both.gaps)
+	}
+	if i := slices.IndexFunc(both.Findings, func(f string) bool { return strings.Contains(f, "timeline 1 was left before for timeline 2") }); i < 0 {
+		t.Errorf("findings %q", both.Findings)
+	}
 }
