@@ -79,6 +79,8 @@ var jobs = []*job{
 	{name: "repl-unique", title: "catch-up of 400,000 rows, 5 a transaction, PostgreSQL 15 to 15, by unique indexes on the target", memory: streamMemory, goals: []goal{
 		{tool: "3 indexes", figure: streamRate, of: "1 index", least: 0.9}, {tool: "5 indexes", figure: streamRate, of: "1 index", least: 0.8}},
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 400_000, times: 1, seeds: uniqueSQL}), tools: uniqueTools},
+	{name: "ha-scan-pg", title: "scan of a log of a fill and 200,000 transactions of 5 rows, PostgreSQL 15", goals: []goal{{tool: "tidemark", figure: logRate, least: 1000}},
+		setUp: setUpScan, tools: scanTools},
 }
 
 // captureGoals are against Debezium's rate.

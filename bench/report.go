@@ -84,6 +84,8 @@ func (r *result) figure(t *toolRow, name string) (float64, bool) {
 		return float64(r.Rows) / t.median(wall).Seconds(), true
 	case rowCPU:
 		return t.median(own).Seconds() * 1e6 / float64(r.Rows), true
+	case logRate:
+		return float64(r.Bytes) / 1e6 / t.median(own).Seconds(), true
 	}
 	var all []float64
 	for _, s := range t.Samples {
