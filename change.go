@@ -494,9 +494,20 @@ const DDLPrefix = "tidemark.ddl"
 // source has: from a capture to an apply that does not see the source.
 const TablesPrefix = "tidemark.tables"
 
-// LoadPrefix is the prefix of a LogicalMessage whose Data is the name of a table that is
-// loaded from here on.
+// LoadPrefix is the prefix of a LogicalMessage whose Data is a Load in JSON, and whose LSN is
+// its place in the stream.
 const LoadPrefix = "tidemark.load"
+
+// A Load says in a stream that a table's rows come from there on, and later that they have
+// all come.
+type Load struct {
+	Table TableID `json:"table"`
+	Ends  bool    `json:"ends,omitempty"`
+	Asked int64   `json:"asked,omitempty"` // number of the request that it answers; 0: of none
+	Begun uint64  `json:"begun,omitempty"` // of one that ends: place where it has begun
+	Rows  int64   `json:"rows,omitempty"`  // and how many were loaded
+	From  uint64  `json:"from,omitempty"`  // see LogMark
+}
 
 // A DDL is a statement that has changed the definition of tables, in the log of MySQL or
 // MariaDB. Behind it changes of these tables may have another Relation.

@@ -2,9 +2,11 @@ package capture
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -52,6 +54,8 @@ type Feed struct {
 	next      int
 	window    *window
 	offer     *offer
+	// seen, if not 0, is a place before that of the chunk that waits for its own.
+	seen atomic.Uint64
 }
 
 // A window is what the stream has told of a table since it was begun.
@@ -63,11 +67,11 @@ type window struct {
 	spoiled bool // too much for memory
 }
 
-// An offer is a chunk that waits for its place.
+// An offer is a chunk, or a word about the load, that waits for its place.
 type offer struct {
 	mark  tidemark.LogMark
 	chunk *tidemark.Chunk
-	empty bool // the table, first
+	say   *tidemark.Load
 	done  chan error
 }
 
@@ -78,6 +82,16 @@ const (
 	recentN   = 8192
 	maxWindow = 32 << 20
 )
+
+// Seen is what the stream has Seen, as far as no chunk waits that is to come before it: else
+// it would be noted that all is there up to a place behind the chunk's.
+func (f *Feed) Seen() uint64 {
+	seen := f.Stream.Seen()
+	if before := f.seen.Load(); before > 0 {
+		return min(seen, before)
+	}
+	return seen
+}
 
 // Run gives the stream's transactions, and the chunks between them.
 func (f *Feed) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
@@ -111,7 +125,7 @@ func (f *Feed) idle(ctx context.Context, stop context.CancelCauseFunc) {
 		}
 		f.mu.Lock()
 		var err error
-		if f.offer != nil && !f.inside && f.Seen() >= f.offer.mark.From {
+		if f.offer != nil && !f.inside && f.Stream.Seen() >= f.offer.mark.From {
 			err = f.give()
 		}
 		f.mu.Unlock()
@@ -257,14 +271,17 @@ func (f *Feed) Record(ctx context.Context, table tidemark.TableID) ([]uint32, er
 }
 
 // Put gives a chunk away at a place that mark finds, of which the stream has given nothing
-// yet, and waits until that is done. With empty the table is emptied there instead.
+// yet, and waits until that is done. With say, that is said there instead, and the table is
+// emptied where its load begins: chunk tells then what columns it has, and is nil at the end.
 // ErrAgain: what the stream has told meanwhile cannot be laid over it.
-func (f *Feed) Put(ctx context.Context, chunk *tidemark.Chunk, empty bool, mark func() (tidemark.LogMark, error)) (place uint64, err error) {
-	o := &offer{chunk: chunk, empty: empty, done: make(chan error, 1)}
+func (f *Feed) Put(ctx context.Context, chunk *tidemark.Chunk, say *tidemark.Load, mark func() (tidemark.LogMark, error)) (place uint64, err error) {
+	o := &offer{chunk: chunk, say: say, done: make(chan error, 1)}
 	f.mu.Lock() // so that the stream cannot pass the place
-	o.mark, err = mark()
-	if err == nil {
+	f.seen.Store(max(f.Stream.Seen(), 1))
+	if o.mark, err = mark(); err == nil {
 		f.offer = o
+	} else {
+		f.seen.Store(0)
 	}
 	f.mu.Unlock()
 	if err != nil {
@@ -282,15 +299,20 @@ func (f *Feed) Put(ctx context.Context, chunk *tidemark.Chunk, empty bool, mark 
 func (f *Feed) give() error {
 	o, w := f.offer, f.window
 	f.offer, f.window = nil, nil
+	defer f.seen.Store(0)
 	var rows []tidemark.Tuple
-	if !o.empty {
+	if o.say == nil {
 		var ok bool
 		if rows, ok = w.over(o.chunk); !ok {
 			o.done <- ErrAgain
 			return nil
 		}
 	}
-	for _, tx := range o.pieces(rows) {
+	pieces, err := o.pieces(rows)
+	if err != nil {
+		return err
+	}
+	for _, tx := range pieces {
 		if err := f.emit(tx); err != nil {
 			return err
 		}
@@ -299,20 +321,29 @@ func (f *Feed) give() error {
 	return nil
 }
 
-// pieces makes a transaction of a chunk's rows.
-func (o *offer) pieces(rows []tidemark.Tuple) (out []*tidemark.Tx) {
+// pieces makes a transaction of what is said, or of a chunk's rows.
+func (o *offer) pieces(rows []tidemark.Tuple) (out []*tidemark.Tx, err error) {
 	now := time.Now()
 	begin := func() *tidemark.Tx {
 		return &tidemark.Tx{Place: o.mark.Place, Time: now, Origin: ""}
 	}
-	rel := &o.chunk.Relation
 	tx := begin()
-	if o.empty {
-		m := tidemark.LogicalMessage{Transactional: true, LSN: o.mark.Place, Prefix: tidemark.LoadPrefix, Data: []byte(rel.Table.String())}
+	if o.say != nil {
+		say := *o.say
+		say.From = o.mark.From
+		text, err := json.Marshal(say)
+		if err != nil {
+			return nil, err
+		}
+		m := tidemark.LogicalMessage{Transactional: true, LSN: o.mark.Place, Prefix: tidemark.LoadPrefix, Data: text}
 		tx.Changes = tidemark.AppendChange(tx.Changes, m.Append(nil))
 	}
-	tx.Changes = tidemark.AppendChange(tx.Changes, rel.Append(nil))
-	if o.empty {
+	var rel tidemark.Relation
+	if o.chunk != nil {
+		rel = o.chunk.Relation
+		tx.Changes = tidemark.AppendChange(tx.Changes, rel.Append(nil))
+	}
+	if o.say != nil && !o.say.Ends {
 		tx.Changes = tidemark.AppendChange(tx.Changes, tidemark.Truncation{Tables: []uint32{rel.ID}}.Append(nil))
 	}
 	var m []byte
@@ -330,7 +361,7 @@ func (o *offer) pieces(rows []tidemark.Tuple) (out []*tidemark.Tx) {
 		tx.Rows++
 	}
 	tx.End = o.mark.Place + 1
-	return append(out, tx)
+	return append(out, tx), nil
 }
 
 // over lays what the stream has told over a chunk's rows; those that are gone are nil.

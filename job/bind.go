@@ -62,6 +62,10 @@ func (b *binder) complete(m *tidemark.Move) (added bool, err error) {
 	if there == nil {
 		return false, tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table")
 	}
+	if id := m.From.TableID; there.Key == nil && slices.Contains(b.subs.loads(), id) {
+		return false, tidemark.Errorf(tidemark.Unsupported, "load", id.String(), "has no primary key on the target, which tells rows that are there from those that are not",
+			"Give it one, or load it yourself: tidemark sub start "+id.String()+" --no-load")
+	}
 	for _, c := range m.To.Stored() {
 		if there.Column(clip(b.r.tgt, c.Name)) != nil {
 			continue

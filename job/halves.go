@@ -50,6 +50,15 @@ type shape interface {
 type description struct {
 	Schema   string             `json:"schema"` // its default one
 	Database *tidemark.Database `json:"database"`
+	Stopped  []stoppedTable     `json:"stopped,omitempty"`
+}
+
+// A stoppedTable is one whose changes the capture does not hand on.
+type stoppedTable struct {
+	Table    tidemark.TableID `json:"table"`
+	Reason   string           `json:"reason"`
+	Hint     string           `json:"hint,omitempty"`
+	Answered int64            `json:"answered,omitempty"` // number of the last request for it that was heeded
 }
 
 // A described is a source that only its description is known of.
@@ -59,15 +68,22 @@ type described struct {
 }
 
 func newDescribed(text []byte) (described, error) {
-	var d description
+	d, err := parseDescription(text)
+	if err != nil {
+		return described{}, err
+	}
+	return described{text, d.Database.Engine, d.Schema}, nil
+}
+
+func parseDescription(text []byte) (d description, _ error) {
 	err := json.Unmarshal(text, &d)
 	if err == nil && d.Database == nil {
 		err = errors.New("no database")
 	}
 	if err != nil {
-		return described{}, &tidemark.Error{Op: "apply", Object: "the tables of the source", Kind: tidemark.Corrupt, Err: err, Hint: "Capture and apply have to be of the same version."}
+		return d, &tidemark.Error{Op: "apply", Object: "the tables of the source", Kind: tidemark.Corrupt, Err: err, Hint: "Capture and apply have to be of the same version."}
 	}
-	return described{text, d.Database.Engine, d.Schema}, nil
+	return d, nil
 }
 
 func (d described) Name() string    { return d.engine }
@@ -114,7 +130,7 @@ func (r *replicating) describing() func(context.Context, *tidemark.Tx) error {
 		for _, t := range db.Tables {
 			known[t.TableID] = t
 		}
-		tx.Changes = append(tablesMessage(text), tx.Changes...)
+		tx.Changes = append(tablesMessage(tx.Place, text), tx.Changes...)
 		return nil
 	}
 	return func(ctx context.Context, tx *tidemark.Tx) error {
@@ -143,9 +159,9 @@ func (r *replicating) describing() func(context.Context, *tidemark.Tx) error {
 	}
 }
 
-// tablesMessage gives a description as changes.
-func tablesMessage(text []byte) []byte {
-	m := tidemark.LogicalMessage{Transactional: true, Prefix: tidemark.TablesPrefix, Data: text}
+// tablesMessage gives a description as changes of a transaction at a place.
+func tablesMessage(place uint64, text []byte) []byte {
+	m := tidemark.LogicalMessage{Transactional: true, LSN: place, Prefix: tidemark.TablesPrefix, Data: text}
 	return tidemark.AppendChange(nil, m.Append(nil))
 }
 
@@ -156,21 +172,19 @@ func (r *replicating) describe(ctx context.Context) ([]byte, *tidemark.Database,
 		return nil, nil, err
 	}
 	db.Objects, db.Findings = nil, nil // of no use without the source
-	text, err := json.Marshal(description{r.src.Default(), db})
+	text, err := json.Marshal(description{r.src.Default(), db, r.subs.stoppedHere()})
 	return text, db, err
 }
 
 // described hears what a capture says of its source.
-func (r *replicating) described(ctx context.Context, m tidemark.LogicalMessage) error {
-	if r.stream.Tables == string(m.Data) {
-		return nil
+func (r *replicating) described(ctx context.Context, m tidemark.LogicalMessage) (description, error) {
+	text := slices.Clone(m.Data)
+	d, err := parseDescription(text)
+	if err != nil || r.stream.Tables == string(text) {
+		return d, err
 	}
-	d, err := newDescribed(slices.Clone(m.Data))
-	if err != nil {
-		return err
-	}
-	r.shape, r.stream.Tables = d, string(m.Data)
-	return r.env.Catalog.PutStream(ctx, r.stream)
+	r.shape, r.stream.Tables = described{text, d.Database.Engine, d.Schema}, string(text)
+	return d, r.env.Catalog.PutStream(ctx, r.stream)
 }
 
 // needsServer refuses a queue that two processes on two hosts cannot share.
@@ -223,7 +237,7 @@ func (r *replicating) head(ctx context.Context) error {
 		return err
 	}
 	now := r.env.now()
-	return log.Append(ctx, []*tidemark.Tx{{Place: place - 1, End: place, Time: now, Put: now, Changes: tablesMessage(text)}})
+	return log.Append(ctx, []*tidemark.Tx{{Place: place - 1, End: place, Time: now, Put: now, Changes: tablesMessage(place-1, text)}})
 }
 
 // errHead ends the reading of a queue's head.

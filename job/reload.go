@@ -24,14 +24,13 @@ type reload struct {
 	r    *replicating
 	subs *subscriptions
 	from capture.Chunker
-	// moves are of the tables that are loaded; keyed says which have a primary key on the
-	// target.
+	// moves are those of the session.
 	moves map[tidemark.TableID]*tidemark.Move
-	keyed map[tidemark.TableID]bool
 
 	feed *capture.Feed
-	run  *apply.Run
-	rows int // of the next chunk
+	run  *apply.Run    // nil: another process applies
+	kept func() uint64 // up to this place all is on the target, or in the queue for it
+	rows int           // of the next chunk
 }
 
 // loads gives the tables that are to be loaded, in the order of their names.
@@ -58,7 +57,12 @@ func compareText(a, b string) int {
 }
 
 // loading says whether a table does not have all its rows yet.
-func (s *subscriptions) loading(id tidemark.TableID) bool { return s.state(id) == catalog.TableLoading }
+func (s *subscriptions) loading(id tidemark.TableID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.of[id]
+	return t != nil && (t.State == catalog.TableLoading || s.behind[id])
+}
 
 // loadOf reads how far a table is loaded.
 func loadOf(t *catalog.StreamTable) (l tableLoad) {
@@ -81,20 +85,26 @@ func (s *subscriptions) goOnFrom(place uint64) uint64 {
 	return place
 }
 
-// reload prepares to load tables in a session that does both halves of a stream; in others
-// there is nothing to load.
-func (r *replicating) reload(s *sampler) *reload {
-	subs, b := r.subs, r.binder
-	l := &reload{r: r, subs: subs, run: s.run, rows: 100, moves: map[tidemark.TableID]*tidemark.Move{}, keyed: map[tidemark.TableID]bool{},
+// reload prepares to load tables in a session that reads the source's log; in others there
+// is nothing to load.
+func (r *replicating) reload(s *sampler, moves []tidemark.Move) *reload {
+	subs := r.subs
+	l := &reload{r: r, subs: subs, run: s.run, rows: 100, moves: map[tidemark.TableID]*tidemark.Move{},
 		feed: &capture.Feed{Stream: s.hose.stream, Tables: map[tidemark.TableID][]string{}}}
-	if r.spec.Half != Whole {
+	switch r.spec.Half {
+	case Whole:
+		l.kept = s.run.Low
+	case CaptureHalf:
+		l.kept = s.meter.Stored
+	default:
 		return l
 	}
 	l.from = r.src.(capture.Chunker) // see engines: all are
+	for i := range moves {
+		l.moves[moves[i].From.TableID] = &moves[i]
+	}
 	for _, id := range subs.loads() {
-		if m := b.moves[id]; m != nil {
-			there := b.tables[clipID(r.tgt, m.To.TableID)]
-			l.moves[id], l.keyed[id] = m, there != nil && there.Key != nil
+		if m := l.moves[id]; m != nil {
 			l.feed.Tables[id] = []string{}
 			if m.From.Key != nil {
 				l.feed.Tables[id] = m.From.Key.Columns()
@@ -122,6 +132,13 @@ func (l *reload) note(ctx context.Context, id tidemark.TableID, do func(*tableLo
 
 // all loads all tables. One that cannot be loaded is stopped.
 func (l *reload) all(ctx context.Context, stop context.CancelCauseFunc) {
+	if l.from == nil {
+		return
+	}
+	if err := l.manual(ctx); err != nil {
+		stop(err)
+		return
+	}
 	for _, id := range l.subs.loads() {
 		err := l.one(ctx, id)
 		switch {
@@ -130,7 +147,11 @@ func (l *reload) all(ctx context.Context, stop context.CancelCauseFunc) {
 		case errors.Is(err, errAnew):
 			return // whoever attends the catalogue sees it too
 		case err != nil && !l.r.passes(err):
-			if err = l.subs.stop(ctx, id, err); err == nil {
+			switch err = l.subs.stop(ctx, id, err); {
+			case err != nil:
+			case l.run == nil:
+				err = errAnew // the next session tells the other half
+			default:
 				l.run.Rebind()
 			}
 		}
@@ -141,6 +162,41 @@ func (l *reload) all(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 }
 
+// manual lets the stream have the changes of tables that their users load.
+func (l *reload) manual(ctx context.Context) error {
+	l.subs.mu.Lock()
+	var all []tidemark.TableID
+	for id, t := range l.subs.of {
+		if t.State == catalog.TableLoading && loadOf(t).Manual && l.moves[id] != nil {
+			all = append(all, id)
+		}
+	}
+	l.subs.mu.Unlock()
+	for _, id := range all {
+		err := l.from.Publish(ctx, l.r.spec.Name, l.moves[id])
+		if err != nil && !l.r.passes(err) && ofTable(err) {
+			err = l.subs.stop(ctx, id, err)
+		} else if err == nil && l.run == nil {
+			err = l.active(ctx, id) // nobody says loaddone here
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// active notes that a table has all its rows.
+func (l *reload) active(ctx context.Context, id tidemark.TableID) error {
+	return l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
+		if t.State != catalog.TableLoading {
+			return errAnew
+		}
+		t.State, t.Since = catalog.TableActive, l.r.env.now()
+		return nil
+	})
+}
+
 // one loads one table, from where it was loaded up to.
 func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
 	m := l.moves[id]
@@ -149,8 +205,6 @@ func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
 		return nil // it was stopped meanwhile
 	case l.acted(id):
 		return tidemark.Errorf(tidemark.Unsupported, "load", id.String(), "is at one end of a foreign key with CASCADE or SET NULL, and what that does to rows the source's log does not tell", "Load it yourself, while nobody writes: tidemark sub start "+id.String()+" --no-load")
-	case !l.keyed[id]:
-		return tidemark.Errorf(tidemark.Unsupported, "load", id.String(), "has no primary key on the target, which tells rows that are there from those that are not", "Give it one, or load it yourself: tidemark sub start "+id.String()+" --no-load")
 	}
 	began := time.Now()
 	x := l.progress(id)
@@ -159,6 +213,36 @@ func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
 			return err
 		}
 	}
+	if !l.progress(id).Over {
+		if err := l.chunks(ctx, id, m); err != nil {
+			return err
+		}
+	}
+	text := "loaded"
+	if l.run == nil {
+		// A chunk behind the end would meet rows that are there.
+		if err := l.note(ctx, id, func(t *tableLoad) { t.Over = true }); err != nil {
+			return err
+		}
+		x := l.progress(id)
+		if _, err := l.put(ctx, id, nil, &tidemark.Load{Table: id, Ends: true, Begun: x.Place, Rows: x.Rows}); err != nil {
+			return err
+		}
+		text = "is in the queue"
+	}
+	rows := l.progress(id).Rows
+	if err := l.active(ctx, id); err != nil {
+		return err
+	}
+	if l.run != nil {
+		l.run.Rebind()
+	}
+	l.r.env.Watch.Event(Event{Time: l.r.env.now(), Kind: "state", Object: "table " + id.String(), Text: text, Rows: rows, Seconds: time.Since(began).Seconds()})
+	return nil
+}
+
+// chunks loads the rows that are left of a table, and then those that have moved.
+func (l *reload) chunks(ctx context.Context, id tidemark.TableID, m *tidemark.Move) error {
 	for whole := false; !whole; {
 		var err error
 		if whole, err = l.chunk(ctx, id, m, l.progress(id).Key, l.rows, true); err != nil {
@@ -175,19 +259,7 @@ func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
 			return err
 		}
 	}
-	rows := l.progress(id).Rows
-	err := l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
-		if t.State != catalog.TableLoading {
-			return errAnew
-		}
-		t.State, t.Since = catalog.TableActive, l.r.env.now()
-		return nil
-	})
-	if err == nil {
-		l.run.Rebind()
-		l.r.env.Watch.Event(Event{Time: l.r.env.now(), Kind: "state", Object: "table " + id.String(), Text: "loaded", Rows: rows, Seconds: time.Since(began).Seconds()})
-	}
-	return err
+	return nil
 }
 
 // acted says whether rows of a table, or of others with them, change without a word in
@@ -197,7 +269,7 @@ func (l *reload) acted(id tidemark.TableID) bool {
 	if tidemark.Family(l.r.src.Name()) != "mysql" {
 		return false
 	}
-	for _, m := range l.r.binder.moves {
+	for _, m := range l.moves {
 		if slices.ContainsFunc(m.From.ForeignKeys, func(f tidemark.ForeignKey) bool {
 			return f.Acts() && (m.From.TableID == id || f.Ref == id)
 		}) {
@@ -226,10 +298,11 @@ func (l *reload) begin(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 	if err != nil {
 		return err
 	}
-	if err := l.put(ctx, id, c, true); err != nil {
+	place, err := l.put(ctx, id, c, &tidemark.Load{Table: id, Asked: l.progress(id).Asked})
+	if err != nil {
 		return err
 	}
-	return l.note(ctx, id, func(t *tableLoad) { t.Begun = true })
+	return l.note(ctx, id, func(t *tableLoad) { t.Begun, t.Place = true, place })
 }
 
 // chunk loads some rows, and says whether they were the last.
@@ -254,7 +327,7 @@ func (l *reload) chunk(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 		for _, row := range c.Rows {
 			size += len(row)
 		}
-		switch err = l.put(ctx, id, c, false); {
+		switch _, err = l.put(ctx, id, c, nil); {
 		case errors.Is(err, capture.ErrAgain):
 			rows = max(rows/2, 2)
 			l.rows = rows
@@ -305,9 +378,10 @@ func (l *reload) row(ctx context.Context, id tidemark.TableID, m *tidemark.Move,
 	return err
 }
 
-// put gives a chunk into the stream, and waits until it is on the target.
-func (l *reload) put(ctx context.Context, id tidemark.TableID, c *tidemark.Chunk, empty bool) error {
-	place, err := l.feed.Put(ctx, c, empty, func() (tidemark.LogMark, error) {
+// put gives a chunk, or a word about the load, into the stream, and waits until it is on the
+// target, or in the queue for it.
+func (l *reload) put(ctx context.Context, id tidemark.TableID, c *tidemark.Chunk, say *tidemark.Load) (uint64, error) {
+	place, err := l.feed.Put(ctx, c, say, func() (tidemark.LogMark, error) {
 		mark, err := l.from.Mark(ctx, l.subs.lastMark())
 		if err != nil {
 			return mark, err
@@ -318,10 +392,10 @@ func (l *reload) put(ctx context.Context, id tidemark.TableID, c *tidemark.Chunk
 			t.Marks = t.Marks[max(len(t.Marks)-3, 0):]
 		})
 	})
-	for err == nil && l.run.Low() < place {
+	for err == nil && l.kept() < place {
 		err = sleep(ctx, 2*time.Millisecond)
 	}
-	return err
+	return place, err
 }
 
 // lastMark is the last place that a chunk was given.

@@ -122,6 +122,9 @@ type replicating struct {
 	filter *capture.Filter // of the session; nil: none, or the source has it
 	subs   *subscriptions  // of the session
 	binder *binder
+
+	left    []byte // requests for loads, as they stand at the queue; nil: that is not known
+	unheard string // why they cannot be handed on
 }
 
 // open connects to both ends, or to that of the half.

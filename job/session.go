@@ -64,6 +64,9 @@ func (r *replicating) session(ctx context.Context) error {
 	if err == nil {
 		moves, err = r.subscribe(ctx, moves)
 	}
+	if err == nil && r.spec.Half == Joined && len(r.subs.loads()) > 0 {
+		err = tidemark.Errorf(tidemark.Incomplete, "replicate", r.subs.loads()[0].String(), "is still being loaded", "Let tidemark capture and tidemark apply go on until tidemark sub says that it is active.")
+	}
 	if err != nil {
 		return err
 	}
@@ -91,16 +94,19 @@ func (r *replicating) session(ctx context.Context) error {
 	if err := r.connect(ctx, h, moves, low, s.meter); err != nil {
 		return err
 	}
+	if r.hear(ctx, s.run, h.log) {
+		return errAnew
+	}
 	until, err := r.until(ctx, s)
 	if err != nil {
 		return err
 	}
-	loads := r.reload(s)
+	loads := r.reload(s, moves)
 	r.enlist(s, p, moves, loads)
 	var wg sync.WaitGroup
 	wg.Go(func() { r.watch(ctx, s, until, stop) })
 	wg.Go(func() { loads.all(ctx, stop) })
-	wg.Go(func() { r.attend(ctx, s.run, stop) })
+	wg.Go(func() { r.attend(ctx, s.run, h.log, stop) })
 	err = s.group.Wait()
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause // of the watch
@@ -158,6 +164,9 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 		run.Close()
 		return nil, p, err
 	}
+	if r.spec.Half != Whole {
+		r.subs.rewind(p.Low)
+	}
 	return run, p, nil
 }
 
@@ -169,6 +178,7 @@ func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.M
 	ends := capture.Options{Prepare: s.gate.pass}
 	if h.stream != nil {
 		r.prepare(h.stream, moves)
+		h.stream = loads.feed
 	}
 	switch {
 	case r.spec.Half == CaptureHalf:
@@ -178,9 +188,9 @@ func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.M
 	case r.spec.Half == ApplyHalf:
 		capture.From(g, h.log, p.Low, in, ends)
 	case h.log == nil:
-		capture.Direct(g, loads.feed, in, s.meter, opt)
+		capture.Direct(g, h.stream, in, s.meter, opt)
 	default:
-		capture.Into(g, loads.feed, h.log, r.spec.Buffer, s.meter, opt)
+		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
 		capture.From(g, h.log, p.Low, in, ends)
 	}
 	s.agents = s.run.Agents()

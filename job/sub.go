@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/queue"
 )
 
 // Tables of a stream are active, loading or stopped. The catalogue says which, so that it
@@ -30,14 +31,17 @@ type subscriptions struct {
 	of map[tidemark.TableID]*catalog.StreamTable
 	// begun are those among the loading ones whose load has begun where the stream is
 	// applied. What comes before that is of the table as it was before.
-	begun map[string]bool
+	begun map[tidemark.TableID]bool
+	// behind are active ones of which the stream is applied anew from before a place where they
+	// were still loading.
+	behind map[tidemark.TableID]bool
 }
 
 // subscribe reads the stream's tables, which are all of moves where it has none yet, and
 // gives the moves of those whose changes are applied. One that is not on the source any
 // more is stopped.
 func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]tidemark.Move, error) {
-	s := &subscriptions{r: r, of: map[tidemark.TableID]*catalog.StreamTable{}, begun: map[string]bool{}}
+	s := &subscriptions{r: r, of: map[tidemark.TableID]*catalog.StreamTable{}, begun: map[tidemark.TableID]bool{}, behind: map[tidemark.TableID]bool{}}
 	known, err := r.env.Catalog.StreamTables(ctx, r.record())
 	if err != nil {
 		return nil, err
@@ -45,7 +49,7 @@ func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]t
 	for i := range known {
 		s.of[known[i].Table] = &known[i]
 		if l := loadOf(&known[i]); known[i].State == catalog.TableLoading && (l.Begun || l.Manual) {
-			s.begun[known[i].Table.String()] = true
+			s.begun[known[i].Table] = true
 		}
 	}
 	var out []tidemark.Move
@@ -74,7 +78,7 @@ func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]t
 		}
 	}
 	for id := range s.of {
-		if !there[id] {
+		if !there[id] && !r.awaits(ctx, s.of[id]) {
 			err := s.stop(ctx, id, tidemark.Errorf(tidemark.NotFound, "replicate", id.String(), "is not on the source any more under this name, or the rules leave it out", "If it was renamed: tidemark sub start NEWNAME."))
 			if err != nil {
 				return nil, err
@@ -107,7 +111,13 @@ func (s *subscriptions) wants(id tidemark.TableID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	t := s.of[id]
-	return t != nil && (t.State == catalog.TableActive || t.State == catalog.TableLoading && s.begun[id.String()])
+	switch {
+	case t == nil || t.State == catalog.TableStopped:
+		return false
+	case t.State == catalog.TableLoading || s.behind[id]:
+		return s.begun[id]
+	}
+	return true
 }
 
 // state gives a table's; "" where it is not of the stream.
@@ -138,7 +148,7 @@ func (s *subscriptions) stop(ctx context.Context, id tidemark.TableID, why error
 
 // halt makes a table stopped.
 func halt(t *catalog.StreamTable, reason, hint string, now time.Time) {
-	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableStopped, reason, hint, now, nil, tableLoad{Marks: loadOf(t).Marks}.text()
+	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableStopped, reason, hint, now, nil, loadOf(t).anew().text()
 }
 
 // reasonOf is what an error says of its object.
@@ -191,7 +201,7 @@ func (s *subscriptions) ownError(ctx context.Context, err error) error {
 }
 
 // attend looks what the catalogue says of the tables, until ctx ends.
-func (r *replicating) attend(ctx context.Context, run *apply.Run, stop context.CancelCauseFunc) {
+func (r *replicating) attend(ctx context.Context, run *apply.Run, log *queue.Log, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	for {
@@ -200,23 +210,35 @@ func (r *replicating) attend(ctx context.Context, run *apply.Run, stop context.C
 			return
 		case <-tick.C:
 		}
-		known, err := r.env.Catalog.StreamTables(ctx, r.record())
-		if err != nil {
-			continue // the stream goes on if the catalogue cannot be read
-		}
-		anew, rebind := r.subs.heed(known)
-		switch {
-		case anew:
+		if r.hear(ctx, run, log) {
 			stop(errAnew)
 			return
-		case rebind && run != nil:
-			run.Rebind()
 		}
 	}
 }
 
-// settled says that no table is being loaded.
-func (s *subscriptions) settled() bool { return len(s.loads()) == 0 }
+// hear takes over what commands have written to the catalogue, and what the other half asks
+// for. anew: see heed. The stream goes on if the catalogue cannot be read.
+func (r *replicating) hear(ctx context.Context, run *apply.Run, log *queue.Log) (anew bool) {
+	known, err := r.env.Catalog.StreamTables(ctx, r.record())
+	if err == nil && r.spec.Half != Whole {
+		r.ask(ctx, log, known)
+		known, err = r.env.Catalog.StreamTables(ctx, r.record())
+	}
+	if err != nil {
+		return false
+	}
+	anew, rebind := r.subs.heed(known)
+	if rebind && run != nil {
+		run.Rebind()
+	}
+	return anew
+}
+
+// settled says that no table is being loaded here.
+func (s *subscriptions) settled() bool {
+	return s.r.spec.Half == ApplyHalf || len(s.loads()) == 0
+}
 
 // heed takes over what commands have written to the catalogue. anew: a table was started
 // or is to be loaded, for which a session has to begin anew.
@@ -347,16 +369,12 @@ var renames = regexp.MustCompile(`(?i)\bRENAME\s+(TABLE|TO|AS|[^CIK\s])|^\s*DROP
 
 // told hears what the stream says besides changes.
 func (b *binder) told(m tidemark.LogicalMessage) error {
-	if m.Prefix == tidemark.TablesPrefix && b.r.spec.Half == ApplyHalf {
-		return b.r.described(b.ctx, m)
-	}
-	if m.Prefix == tidemark.LoadPrefix {
-		b.subs.mu.Lock()
-		defer b.subs.mu.Unlock()
-		b.subs.begun[string(m.Data)] = true
-		b.again() // relations that were told before were passed over
-	}
-	if m.Prefix != tidemark.DDLPrefix {
+	switch {
+	case m.Prefix == tidemark.TablesPrefix && b.r.spec.Half == ApplyHalf:
+		return b.described(m)
+	case m.Prefix == tidemark.LoadPrefix:
+		return b.load(m)
+	case m.Prefix != tidemark.DDLPrefix:
 		return nil
 	}
 	var d tidemark.DDL

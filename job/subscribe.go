@@ -19,6 +19,20 @@ type tableLoad struct {
 	Rows   int64               `json:"rows"`             // that were loaded
 	Again  []map[string]string `json:"again,omitempty"`  // keys of rows that have to be read once more, by column
 	Marks  []tidemark.LogMark  `json:"marks,omitempty"`  // of the last chunks
+
+	// Where capture and apply are two processes, of the capture:
+	Asked    int64 `json:"asked,omitempty"`    // number of the request that the load answers
+	Answered int64 `json:"answered,omitempty"` // and of the last one that was heeded
+	Over     bool  `json:"over,omitempty"`     // all rows are in the queue, and only that has to be said
+	// Place is where in the stream the load begins, once that is known, on both sides. The rest is of the apply:
+	Place uint64 `json:"place,omitempty"`
+	End   uint64 `json:"end,omitempty"`   // behind this place the table has all its rows
+	Heard uint64 `json:"heard,omitempty"` // the last place where a load of the table began, this one or another
+}
+
+// anew is what is kept when another load begins, or none.
+func (l tableLoad) anew() tableLoad {
+	return tableLoad{Marks: l.Marks, Answered: l.Answered, Heard: l.Heard}
 }
 
 func (l tableLoad) text() json.RawMessage {
@@ -42,21 +56,19 @@ const (
 // source has it, without its schema where only one table has the name. With noLoad a table
 // that is started is not loaded: its user does that, and says loaddone.
 //
+// Where capture and apply are two processes, the machine of either will do for a load: the
+// apply's asks the capture for it through the queue.
+//
 // It gives the table and its state.
 func Subscribe(ctx context.Context, env Env, stream, action, table string, noLoad bool) (tidemark.TableID, string, error) {
-	s, err := env.Catalog.Stream(ctx, stream)
-	whole := true
-	if tidemark.KindOf(err) == tidemark.NotFound {
-		if half, herr := env.Catalog.Stream(ctx, RecordOf(stream, ApplyHalf)); herr == nil {
-			s, err, stream, whole = half, nil, half.Name, false
-		}
-	}
-	if err == nil && !whole && (action == StartTable && !noLoad || action == ReloadTable) {
-		err = tidemark.Errorf(tidemark.Unsupported, "sub "+action, table, "cannot be loaded where capture and apply are two processes", "Load it yourself: tidemark sub start "+table+" --no-load, and loaddone.")
+	s, err := StreamHere(ctx, env.Catalog, stream)
+	if err == nil && s.Name == RecordOf(stream, CaptureHalf) && (noLoad || action != StartTable && action != ReloadTable) {
+		err = tidemark.Errorf(tidemark.Invalid, "sub "+action, table, "is for the machine on which tidemark apply runs", "Here, where tidemark capture runs, tables are started and reloaded.")
 	}
 	if err != nil {
 		return tidemark.TableID{}, "", err
 	}
+	stream = s.Name
 	known, err := env.Catalog.StreamTables(ctx, stream)
 	if err != nil {
 		return tidemark.TableID{}, "", err
@@ -97,8 +109,25 @@ func act(t *catalog.StreamTable, action string, noLoad bool, env Env) error {
 		t.State, t.Since = catalog.TableActive, env.now()
 		return nil
 	}
-	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableLoading, "", "", env.now(), nil, tableLoad{Manual: noLoad, Marks: loadOf(t).Marks}.text()
+	x := loadOf(t).anew()
+	x.Manual = noLoad
+	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableLoading, "", "", env.now(), nil, x.text()
 	return nil
+}
+
+// StreamHere gives what a catalogue has of a stream: of its apply, where that is another process than
+// its capture and both are in one catalogue. Kind NotFound.
+func StreamHere(ctx context.Context, cat *catalog.Catalog, name string) (catalog.Stream, error) {
+	s, err := cat.Stream(ctx, name)
+	for _, half := range []Half{ApplyHalf, CaptureHalf} {
+		if tidemark.KindOf(err) != tidemark.NotFound {
+			break
+		}
+		if of, herr := cat.Stream(ctx, RecordOf(name, half)); tidemark.KindOf(herr) != tidemark.NotFound {
+			s, err = of, herr
+		}
+	}
+	return s, err
 }
 
 // tableNamed finds the table that a name means.

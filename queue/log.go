@@ -379,3 +379,10 @@ func (l *Log) Stats(ctx context.Context) (Stats, error) {
 
 // Close ends the use of the log and of its store.
 func (l *Log) Close() error { return l.store.Close() }
+
+// Ask leaves a text for whoever appends, of up to 4,000 bytes, in place of the one before: in a
+// queue things go one way only.
+func (l *Log) Ask(ctx context.Context, text []byte) error { return l.store.Ask(ctx, text) }
+
+// Asked gives the text that was left last; nil: there is none.
+func (l *Log) Asked(ctx context.Context) ([]byte, error) { return l.store.Asked(ctx) }

@@ -15,6 +15,7 @@ type Memory struct {
 	held    [][]byte
 	bytes   int64
 	changed chan struct{} // closed when something was put
+	asked   []byte
 }
 
 // NewMemory makes a Store of this many bytes.
@@ -84,6 +85,19 @@ func (s *Memory) State(ctx context.Context) (State, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return State{First: s.first, Last: s.first + uint64(len(s.held)) - 1, Bytes: s.bytes, Limit: s.limit, MaxMessage: maxMessage}, nil
+}
+
+func (s *Memory) Ask(ctx context.Context, text []byte) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.asked = text
+	return nil
+}
+
+func (s *Memory) Asked(ctx context.Context) ([]byte, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.asked, nil
 }
 
 // Close leaves what is held: another Log may go on with it.

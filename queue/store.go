@@ -24,6 +24,10 @@ type Store interface {
 	// Purge forgets all messages before the one numbered seq.
 	Purge(ctx context.Context, seq uint64) error
 	State(ctx context.Context) (State, error)
+	// Ask leaves a text of up to 4,000 bytes beside the messages, in place of the one before,
+	// and Asked gives it; nil: there is none.
+	Ask(ctx context.Context, text []byte) error
+	Asked(ctx context.Context) ([]byte, error)
 	Close() error
 }
 

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -35,7 +36,7 @@ func cli(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var out, errOut bytes.Buffer
 	if args[0] != "ha" && args[0] != "exceptions" && args[0] != "engines" && args[0] != "manual" && args[0] != "--help" && args[0] != "--version" {
-		args = append(args, "--state", statePath(t))
+		args = withState(t, args)
 	}
 	code := run(context.Background(), args, &out, &errOut)
 	return outcome{code, out.String(), errOut.String()}
@@ -57,6 +58,15 @@ func statePath(t *testing.T) string {
 	return states[t.Name()]
 }
 
+// withState adds the test's catalogue to a command line that names none.
+func withState(t *testing.T, args []string) []string {
+	t.Helper()
+	if slices.Contains(args, "--state") {
+		return args
+	}
+	return append(slices.Clone(args), "--state", statePath(t))
+}
+
 // must runs a command line that has to succeed.
 func must(t *testing.T, args ...string) outcome {
 	t.Helper()
@@ -74,7 +84,7 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 	if err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(exe, append(args, "--state", statePath(t))...)
+	cmd := exec.Command(exe, withState(t, args)...)
 	cmd.Env = append(os.Environ(), asMain+"=1")
 	return cmd
 }

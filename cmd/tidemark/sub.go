@@ -25,7 +25,9 @@ all others flow.
 
 A stopped table's changes are passed over. reload and start load it from the source in
 small chunks, beside the stream, and a load that was stopped goes on where it was. The
-process that replicates does it within a second or so, or when it runs again.`,
+process that replicates does it within a second or so, or when it runs again. Where that
+is two processes, say it where tidemark apply runs, or reload and start where tidemark
+capture does.`,
 		Example: `  # all tables and their states
   tidemark sub
 
@@ -54,7 +56,9 @@ process that replicates does it within a second or so, or when it runs again.`,
 			return err
 		}
 		when := ""
-		if !cat.Alive("stream-" + s.stream.Name) {
+		if here, err := job.StreamHere(cmd.Context(), cat, s.stream.Name); err != nil {
+			return err
+		} else if !cat.Alive("stream-" + here.Name) {
 			when = "; the stream does not run: it will be so when it does"
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s%s\n", table, state, when)
@@ -73,7 +77,8 @@ process that replicates does it within a second or so, or when it runs again.`,
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer cat.Close()
-		known, _ := cat.StreamTables(cmd.Context(), s.stream.Name)
+		here, _ := job.StreamHere(cmd.Context(), cat, s.stream.Name)
+		known, _ := cat.StreamTables(cmd.Context(), here.Name)
 		var names []string
 		for _, t := range known {
 			names = append(names, t.Table.String()+"\t"+t.State)
@@ -84,10 +89,11 @@ process that replicates does it within a second or so, or when it runs again.`,
 }
 
 func (s *settings) tables(cmd *cobra.Command, cat *catalog.Catalog) error {
-	if _, err := cat.Stream(cmd.Context(), s.stream.Name); err != nil {
+	here, err := job.StreamHere(cmd.Context(), cat, s.stream.Name)
+	if err != nil {
 		return err
 	}
-	known, err := cat.StreamTables(cmd.Context(), s.stream.Name)
+	known, err := cat.StreamTables(cmd.Context(), here.Name)
 	if err != nil {
 		return err
 	}

@@ -126,21 +126,8 @@ func TestReload(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			src, dst, name := x.src(t).NewDatabase(t, "src"), x.dst(t).NewDatabase(t, "dst"), streamName()
-			testdb.Query(t, src, "CREATE TABLE item (id int PRIMARY KEY, u int UNIQUE, n int NOT NULL, big text)")
-			testdb.Query(t, src, "CREATE TABLE other (id int PRIMARY KEY, n int NOT NULL)")
-			testdb.Query(t, src, "CREATE TABLE part (id int PRIMARY KEY, item int, FOREIGN KEY (item) REFERENCES item (id))")
-			testdb.Query(t, src, "INSERT INTO other VALUES (1, 0)")
 			const rows = 30_000
-			for from := 0; from < rows; from += 1000 {
-				var sql strings.Builder
-				for i := from; i < from+1000; i++ {
-					fmt.Fprintf(&sql, ",(%d,%d,0,'%s')", 2*i, i, strings.Repeat(fmt.Sprint(i%10), []int{10, 3000}[i%50/49]))
-				}
-				testdb.Query(t, src, "INSERT INTO item VALUES "+sql.String()[1:])
-			}
-			if strings.HasPrefix(src, "postgres") {
-				testdb.Query(t, src, "ALTER TABLE item ALTER big SET STORAGE EXTERNAL; UPDATE item SET big = big || 'x'")
-			}
+			items(t, src, rows)
 			args := []string{"replicate", src, dst, "--name", name, "--monitor-interval", "1s", "--queue", x.queue}
 			must(t, append(args, "--until", "now")...)
 			testdb.Query(t, dst, "DELETE FROM item WHERE id % 3 = 0")
@@ -221,6 +208,25 @@ func TestReloadTypes(t *testing.T) {
 			must(t, append([]string{"diff", src, dst}, x.args...)...)
 			must(t, append([]string{"replicate", src, dst, "--name", name, "--remove"}, x.args...)...)
 		})
+	}
+}
+
+// items makes tables and fills one with rows, some of which have a value out of line.
+func items(t *testing.T, src string, rows int) {
+	t.Helper()
+	testdb.Query(t, src, "CREATE TABLE item (id int PRIMARY KEY, u int UNIQUE, n int NOT NULL, big text)")
+	testdb.Query(t, src, "CREATE TABLE other (id int PRIMARY KEY, n int NOT NULL)")
+	testdb.Query(t, src, "CREATE TABLE part (id int PRIMARY KEY, item int, FOREIGN KEY (item) REFERENCES item (id))")
+	testdb.Query(t, src, "INSERT INTO other VALUES (1, 0)")
+	for from := 0; from < rows; from += 1000 {
+		var sql strings.Builder
+		for i := from; i < from+1000; i++ {
+			fmt.Fprintf(&sql, ",(%d,%d,0,'%s')", 2*i, i, strings.Repeat(fmt.Sprint(i%10), []int{10, 3000}[i%50/49]))
+		}
+		testdb.Query(t, src, "INSERT INTO item VALUES "+sql.String()[1:])
+	}
+	if strings.HasPrefix(src, "postgres") {
+		testdb.Query(t, src, "ALTER TABLE item ALTER big SET STORAGE EXTERNAL; UPDATE item SET big = big || 'x'")
 	}
 }
 

@@ -2,7 +2,10 @@ package jetstream
 
 import (
 	"context"
+	"errors"
 	"os"
+
+	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -17,6 +20,9 @@ func Remove(ctx context.Context, opt Options) error {
 			return err
 		}
 		defer s.Close()
+		if err := s.js.DeleteStream(ctx, s.asks().Name); err != nil && !errors.Is(err, jetstream.ErrStreamNotFound) {
+			return s.fail(ctx, op, err)
+		}
 		return s.fail(ctx, op, s.js.DeleteStream(ctx, "TIDEMARK_"+opt.Queue))
 	}
 	e := &embedded{}

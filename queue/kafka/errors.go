@@ -54,6 +54,14 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 	return s.error(tidemark.Transient, op, err, "")
 }
 
+// failAsking words an error about the group.
+func (s *Store) failAsking(ctx context.Context, op string, err error) error {
+	if errors.Is(err, kerr.GroupAuthorizationFailed) {
+		return s.error(tidemark.Forbidden, op, err, "The user needs Read and Delete on the group "+s.topic+".")
+	}
+	return s.fail(ctx, op, err)
+}
+
 // passes says whether an error may be gone when the same is done again, by another writer if
 // it is one of a transaction.
 func passes(err error) bool {

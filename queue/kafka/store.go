@@ -140,6 +140,9 @@ func Remove(ctx context.Context, opt Options) error {
 	if err != nil {
 		return err
 	}
+	if err := s.forget(ctx); err != nil && tidemark.KindOf(err) != tidemark.Forbidden { // then nobody has asked either
+		return err
+	}
 	if _, err := s.asks.admin.DeleteTopic(ctx, s.topic); err != nil {
 		return s.fail(ctx, op, err)
 	}

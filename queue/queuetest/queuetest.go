@@ -73,6 +73,7 @@ func Run(t *testing.T, m Maker) {
 		{"fences an earlier writer", 64 << 20, queue.Options{}, fences},
 		{"goes on after an append that was given up", 64 << 20, queue.Options{MaxMessage: 4 << 10}, cancelled},
 		{"passes over what was given up", 64 << 20, queue.Options{MaxMessage: 8 << 10}, givenUp},
+		{"keeps what was asked last", 64 << 20, queue.Options{}, asks},
 		{"carries a change larger than a message", 64 << 20, queue.Options{MaxMessage: 64 << 10}, largeChange},
 		{"carries a giant in little memory", 2*m.Giant + 64<<20, queue.Options{}, func(b *bench) { giant(b, m.Giant, m.RAM) }},
 	} {

@@ -3,6 +3,7 @@ package queuetest
 import (
 	"context"
 	"errors"
+	"strings"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -120,4 +121,29 @@ func givenUp(b *bench) {
 		b.Fatal(err)
 	}
 	equal(b, flat(b, b.read(early[0].Place, s.place)), flat(b, want)[len(flat(b, txs))+1:])
+}
+
+// asks leaves texts beside the messages, of which each takes the place of the one before.
+func asks(b *bench) {
+	s := newSource(12)
+	txs := s.some(20)
+	b.append(txs...)
+	for _, text := range []string{"", "one", strings.Repeat("long", 1000), "[]"} {
+		if text != "" {
+			if err := b.log.Ask(b.ctx, []byte(text)); err != nil {
+				b.Fatal(err)
+			}
+		}
+		for range 2 {
+			if got, err := b.log.Asked(b.ctx); err != nil || string(got) != text {
+				b.Fatalf("%d bytes were left, and %d are there: %v", len(text), len(got), err)
+			}
+			b.reopen()
+		}
+	}
+	b.begin()
+	s.restart()
+	more := s.some(20)
+	b.append(more...)
+	equal(b, flat(b, b.read(0, s.place)), flat(b, append(txs, more...)))
 }

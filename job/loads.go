@@ -1,0 +1,250 @@
+package job
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/queue"
+)
+
+// Where capture and apply are two processes, it is the capture that loads tables: it puts their
+// rows into the queue, between the source's transactions, and the stream itself says where
+// a load begins and where all rows have come (tidemark.Load). The apply notes these places. Whatever
+// was killed when: what it finds a table to be, when it goes on, follows from them and
+// from its progress on the target. Requests go the other way: the apply leaves them
+// at the queue until the stream says that the load has begun.
+
+// A request for the load of a table.
+type request struct {
+	Table  tidemark.TableID `json:"table"`
+	Number int64            `json:"number"`           // each has another one
+	Manual bool             `json:"manual,omitempty"` // only for its changes: the user loads it
+}
+
+// mostRequests are open at once, since not every queue holds a text of any length.
+const mostRequests = 20
+
+// ask leaves requests at the queue, or heeds them. Where that fails the stream goes on.
+func (r *replicating) ask(ctx context.Context, log *queue.Log, known []catalog.StreamTable) {
+	var err error
+	switch r.spec.Half {
+	case ApplyHalf:
+		err = r.leaveRequests(ctx, log, known)
+	case CaptureHalf:
+		err = r.heedRequests(ctx, log, known)
+	}
+	if err != nil && ctx.Err() == nil && r.unheard != err.Error() {
+		r.unheard = err.Error()
+		r.env.Watch.Event(Event{Time: r.env.now(), Kind: "finding", Object: "stream " + r.spec.Name, Text: "requests for loads of tables cannot be handed on: " + r.unheard})
+	}
+}
+
+func (r *replicating) leaveRequests(ctx context.Context, log *queue.Log, known []catalog.StreamTable) error {
+	open := []request{}
+	for i := range known {
+		t := &known[i]
+		if x := loadOf(t); t.State == catalog.TableLoading && x.Place == 0 && len(open) < mostRequests {
+			open = append(open, request{t.Table, t.Since.UnixMicro(), x.Manual})
+		}
+	}
+	if r.left == nil {
+		there, err := log.Asked(ctx)
+		if err != nil {
+			return err
+		}
+		r.left = append([]byte{}, there...)
+	}
+	text, err := json.Marshal(open)
+	if err != nil || bytes.Equal(text, r.left) || len(open) == 0 && len(r.left) == 0 {
+		return err
+	}
+	if err = log.Ask(ctx, text); err == nil {
+		r.left = text
+	}
+	return err
+}
+
+func (r *replicating) heedRequests(ctx context.Context, log *queue.Log, known []catalog.StreamTable) error {
+	text, err := log.Asked(ctx)
+	if err != nil || len(text) == 0 {
+		return err
+	}
+	var open []request
+	if err := json.Unmarshal(text, &open); err != nil {
+		return fmt.Errorf("read the requests: %w", err)
+	}
+	for _, q := range open {
+		i := slices.IndexFunc(known, func(t catalog.StreamTable) bool { return t.Table == q.Table })
+		if i >= 0 && loadOf(&known[i]).Answered == q.Number {
+			continue
+		}
+		err := r.env.Catalog.EditStreamTable(ctx, r.record(), q.Table, func(t *catalog.StreamTable) error {
+			x := loadOf(t)
+			if q.Manual && t.State == catalog.TableActive { // its changes come
+				x.Answered = q.Number
+				t.Load = x.text()
+				return nil
+			}
+			x = x.anew()
+			x.Manual, x.Asked, x.Answered = q.Manual, q.Number, q.Number
+			t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableLoading, "", "", r.env.now(), nil, x.text()
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaits says whether a table was asked for of which the capture has not told yet.
+func (r *replicating) awaits(ctx context.Context, t *catalog.StreamTable) bool {
+	if r.spec.Half != ApplyHalf || t.State != catalog.TableLoading || loadOf(t).Place > 0 {
+		return false
+	}
+	db, err := r.shape.Describe(ctx, func(id tidemark.TableID) bool { return id == t.Table })
+	return err == nil && len(db.Tables) == 0
+}
+
+// rewind finds what the tables are where the stream is applied from: behind low.
+func (s *subscriptions) rewind(low uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, t := range s.of {
+		x := loadOf(t)
+		s.behind[id] = t.State == catalog.TableActive && x.End > low
+		s.begun[id] = x.Manual || x.Place > 0 && x.Place <= low
+	}
+}
+
+// load hears where a load begins, or ends.
+func (b *binder) load(m tidemark.LogicalMessage) error {
+	var say tidemark.Load
+	if err := json.Unmarshal(m.Data, &say); err != nil {
+		return fmt.Errorf("read what the stream says of a load: %w", err)
+	}
+	defer b.again() // relations that were told before may have been passed over
+	switch {
+	case b.r.spec.Half == Whole:
+		b.subs.mu.Lock()
+		defer b.subs.mu.Unlock()
+		b.subs.begun[say.Table] = true
+		return nil
+	case say.Ends:
+		return b.loadEnds(say, m.LSN)
+	}
+	return b.loadBegins(say, m.LSN)
+}
+
+// loadBegins hears of a load for the first time, for which the session begins anew as if it
+// had been said here; or again, where the stream is applied from a place before.
+func (b *binder) loadBegins(say tidemark.Load, place uint64) error {
+	s := b.subs
+	s.mu.Lock()
+	if t := s.of[say.Table]; t != nil && place <= loadOf(t).Heard {
+		if loadOf(t).Place == place {
+			s.begun[say.Table] = true
+		}
+		s.mu.Unlock()
+		return nil
+	}
+	s.mu.Unlock()
+	if !b.r.spec.Copy.Rules.Wants(say.Table) {
+		return nil
+	}
+	heeded := false
+	err := s.edit(b.ctx, say.Table, func(t *catalog.StreamTable) error {
+		x := loadOf(t)
+		// One that was asked for may not be wanted any more.
+		if heeded = say.Asked == 0 || t.State == catalog.TableLoading && t.Since.UnixMicro() == say.Asked; heeded {
+			x = x.anew()
+			x.Place = place
+			t.State, t.Reason, t.Hint, t.Since, t.Shape = catalog.TableLoading, "", "", b.r.env.now(), nil
+		}
+		x.Heard = place
+		t.Load = x.text()
+		return nil
+	})
+	if err == nil && heeded {
+		return errAnew
+	}
+	return err
+}
+
+// loadEnds hears that all rows of a table have come.
+func (b *binder) loadEnds(say tidemark.Load, place uint64) error {
+	s := b.subs
+	ended := false
+	err := s.edit(b.ctx, say.Table, func(t *catalog.StreamTable) error {
+		x := loadOf(t)
+		x.Marks = []tidemark.LogMark{{Place: place, From: say.From}} // a cutover may have to go on from here
+		if ended = t.State == catalog.TableLoading && x.Place > 0 && x.Place == say.Begun; ended {
+			x.End, x.Rows = place, say.Rows
+			t.State, t.Since = catalog.TableActive, b.r.env.now()
+		}
+		t.Load = x.text()
+		return nil
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.of[say.Table]; t != nil && loadOf(t).End <= place {
+		delete(s.behind, say.Table)
+	}
+	if err == nil && ended {
+		b.r.env.Watch.Event(Event{Time: b.r.env.now(), Kind: "state", Object: "table " + say.Table.String(), Text: "loaded", Rows: say.Rows})
+	}
+	return err
+}
+
+// described hears what tables the source has, and which of them the capture has stopped.
+func (b *binder) described(m tidemark.LogicalMessage) error {
+	d, err := b.r.described(b.ctx, m)
+	if err != nil {
+		return err
+	}
+	for _, x := range d.Stopped {
+		b.subs.mu.Lock()
+		t := b.subs.of[x.Table]
+		ours := t != nil && m.LSN >= loadOf(t).Heard &&
+			!(t.State == catalog.TableLoading && loadOf(t).Place == 0 && t.Since.UnixMicro() != x.Answered) // else it will be asked for
+		b.subs.mu.Unlock()
+		if !ours {
+			continue
+		}
+		why := tidemark.Errorf(tidemark.Unsupported, "capture", x.Table.String(), x.Reason, x.Hint)
+		if err := b.subs.stop(b.ctx, x.Table, why); err != nil {
+			return err
+		}
+		b.again()
+	}
+	b.subs.mu.Lock()
+	defer b.subs.mu.Unlock()
+	for id, t := range b.subs.of {
+		there := slices.ContainsFunc(d.Database.Tables, func(x *tidemark.Table) bool { return x.TableID == id })
+		if t.State == catalog.TableLoading && b.moves[id] == nil && there {
+			return errAnew // it was waited for
+		}
+	}
+	return nil
+}
+
+// stoppedHere are the tables that the capture has stopped.
+func (s *subscriptions) stoppedHere() (out []stoppedTable) {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, t := range s.of {
+		if t.State == catalog.TableStopped {
+			out = append(out, stoppedTable{id, t.Reason, t.Hint, loadOf(t).Answered})
+		}
+	}
+	slices.SortFunc(out, func(a, b stoppedTable) int { return compareText(a.Table.String(), b.Table.String()) })
+	return out
+}
