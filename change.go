@@ -366,6 +366,9 @@ type Group struct {
 	// Disable is called by Resolve, before it commits, with a table that is to get no more
 	// changes, since one did not fit it. An error ends the group.
 	Disable func(table TableID, reason string) error
+	// StopsQueue is set by Judge where the Conflict of a change that has ended the group says
+	// that the queue stops.
+	StopsQueue bool
 	// Low is the place up to which, itself included, all transactions of the stream are
 	// on the target; Done are the places above it that this agent has committed, those
 	// of Txs included.

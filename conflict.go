@@ -17,7 +17,7 @@ type Conflict struct {
 // Judges says whether a change that does not fit may be something else than the end, or may
 // fit though its key is there.
 func (c Conflict) Judges() bool {
-	return c.Action != "" && c.Action != StopOnConflict || c.Rule.Checks(UpdateChange)
+	return c.Action != "" && c.Action != StopOnConflict && c.Action != StopQueueOnConflict || c.Rule.Checks(UpdateChange)
 }
 
 // A ConflictRule says what of a row of the target has to be as the source's was before it
@@ -34,16 +34,17 @@ const (
 type ConflictAction string
 
 const (
-	StopOnConflict    ConflictAction = "stop"    // S: nothing of its transaction is applied; also where no action is said
-	IgnoreConflict    ConflictAction = "ignore"  // I: it is passed over
-	ForceConflict     ConflictAction = "force"   // F: the target is made to have the row that the source has
-	DisableOnConflict ConflictAction = "disable" // D: the table gets no more changes
+	StopOnConflict      ConflictAction = "stop"       // S: nothing of its transaction is applied, and the process ends; also where no action is said
+	StopQueueOnConflict ConflictAction = "stop-queue" // Q: nothing of it is applied, nor of what comes behind; the process goes on capturing
+	IgnoreConflict      ConflictAction = "ignore"     // I: it is passed over
+	ForceConflict       ConflictAction = "force"      // F: the target is made to have the row that the source has
+	DisableOnConflict   ConflictAction = "disable"    // D: the table gets no more changes
 )
 
 // ConflictRules and ConflictActions are all that can be said.
 var (
 	ConflictRules   = []ConflictRule{CheckKey, CheckChanged, CheckAll}
-	ConflictActions = []ConflictAction{StopOnConflict, IgnoreConflict, ForceConflict, DisableOnConflict}
+	ConflictActions = []ConflictAction{StopOnConflict, StopQueueOnConflict, IgnoreConflict, ForceConflict, DisableOnConflict}
 )
 
 // Checks says whether a change has to find more than its key on the target, for which the
@@ -131,8 +132,16 @@ func (g *Group) Judge(b *Bound, cause error, why string) (ConflictAction, error)
 	case action == DisableOnConflict && g.Disable != nil:
 		return action, g.Disable(b.Table.TableID, why)
 	}
+	g.StopsQueue = action == StopQueueOnConflict
 	return StopOnConflict, cause
 }
+
+// A QueueStop is what a change has failed with that does not fit a table whose Conflict says
+// that the queue stops.
+type QueueStop struct{ Err error }
+
+func (e *QueueStop) Error() string { return e.Err.Error() }
+func (e *QueueStop) Unwrap() error { return e.Err }
 
 // Exception describes a change of a table that has failed with cause. duplicate says that
 // a row with its key was there.

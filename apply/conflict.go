@@ -29,7 +29,7 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 	judged := len(r.opt.OKStates) > 0
 	err := g.Each(func(_ *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
 		for _, b := range bounds {
-			judged = judged || b.Conflict.Judges()
+			judged = judged || b.Conflict.Judges() || b.Conflict.Action == tidemark.StopQueueOnConflict
 		}
 		return nil
 	})
@@ -40,6 +40,9 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 		g.Disable = r.disable
 	}
 	exceptions, err := resolver.Resolve(ctx, g)
+	if err != nil && g.StopsQueue {
+		return &tidemark.QueueStop{Err: err}
+	}
 	if err != nil {
 		return err
 	}

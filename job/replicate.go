@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -125,6 +126,8 @@ type replicating struct {
 
 	left    []byte // requests for loads, as they stand at the queue; nil: that is not known
 	unheard string // why they cannot be handed on
+
+	held error // why the queue is stopped, in this session
 }
 
 // open connects to both ends, or to that of the half.
@@ -432,10 +435,15 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 		err = r.session(ctx)
 		if errors.Is(err, errChanged) {
 			if err = r.change(); err == nil {
+				r.held = nil
 				continue
 			}
 		}
-		if errors.Is(err, errAnew) && ctx.Err() == nil {
+		if ctx.Err() == nil && (errors.Is(err, errAnew) || errors.Is(err, errTry)) {
+			r.held = nil
+			continue
+		}
+		if r.holds(err) && ctx.Err() == nil {
 			continue
 		}
 		if !r.passes(err) || ctx.Err() != nil {
@@ -509,7 +517,7 @@ func (r *replicating) Interval() time.Duration { return r.spec.Interval }
 
 // report is what there is to say at the end.
 func (r *replicating) report(took time.Duration) *Report {
-	rep := &Report{Verb: r.spec.Half.Verb(), Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences, Findings: append(r.findings[:len(r.findings):len(r.findings)], r.stoppedTables(context.Background())...)}
+	rep := &Report{Verb: r.spec.Half.Verb(), Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences, Findings: slices.Concat(r.findings, r.heldQueue(), r.stoppedTables(context.Background()))}
 	if r.sampled {
 		rep.Rows, rep.Bytes, rep.Limit = r.status.Rows, r.status.Bytes, r.status.Limit
 		rep.Stream = &StreamReport{StreamStatus: r.status, Sessions: r.sessions}

@@ -75,7 +75,7 @@ func (r *replicating) session(ctx context.Context) error {
 	h := &hose{}
 	defer h.close()
 	now := time.Now()
-	s := &sampler{name: r.record(), half: r.spec.Half, hose: h, meter: &capture.Meter{}, group: flow.NewGroup(ctx), last: now, began: now}
+	s := &sampler{name: r.record(), half: r.spec.Half, hose: h, meter: &capture.Meter{}, group: flow.NewGroup(ctx), last: now, began: now, opened: now}
 	if r.whole != nil {
 		s.inherit(r.whole)
 	}
@@ -181,6 +181,11 @@ func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.M
 		h.stream = loads.feed
 	}
 	switch {
+	case r.held != nil:
+		if hold(g); h.stream != nil {
+			capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
+		}
+		return
 	case r.spec.Half == CaptureHalf:
 		opt.Idle = idleEvery
 		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
@@ -345,6 +350,10 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 			stop(errChanged)
 			return
 		}
+		if r.held != nil && now.Sub(s.opened) >= heldFor {
+			stop(errTry)
+			return
+		}
 		if until == 0 && s.gate != nil {
 			var err error
 			if until, err = r.timeIsUp(ctx, s.gate.time); err != nil {
@@ -354,6 +363,10 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 		}
 		status := s.look(now)
 		s.depth(ctx, &status)
+		if r.held != nil {
+			status.Stopped = r.held.Error()
+			status.Limit = "The queue is stopped: " + status.Stopped
+		}
 		r.mu.Lock()
 		r.status, r.sampled = status, true
 		r.mu.Unlock()

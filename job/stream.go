@@ -52,7 +52,8 @@ type StreamStatus struct {
 	QueueMessages int64   `json:"qdepth,omitempty"`
 	QueueBytes    int64   `json:"mq_bytes,omitempty"`
 	QueuePercent  float64 `json:"q_percent_full,omitempty"`
-	QueueFull     bool    `json:"queue_full,omitempty"` // capture waits for room in it
+	QueueFull     bool    `json:"queue_full,omitempty"`    // capture waits for room in it
+	Stopped       string  `json:"queue_stopped,omitempty"` // why nothing of it is applied
 }
 
 // The modes of a StreamStatus.
@@ -92,6 +93,7 @@ type sampler struct {
 	work   time.Duration     // that agents had done at the last look
 	whole  [4]flow.Histogram // since the start
 	began  time.Time
+	opened time.Time    // this session
 	total  StreamStatus // what summary found
 	past   StreamStatus // counters of earlier sessions of the same start
 }

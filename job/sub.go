@@ -232,7 +232,7 @@ func (r *replicating) hear(ctx context.Context, run *apply.Run, log *queue.Log) 
 	if rebind && run != nil {
 		run.Rebind()
 	}
-	return anew
+	return anew || rebind && r.held != nil // without the table it may go on
 }
 
 // settled says that no table is being loaded here.

@@ -260,3 +260,51 @@ func TestNoFalseAlarms(t *testing.T) {
 		})
 	}
 }
+
+// TestStopQueue lets a queue stop at a change that does not fit. What is captured goes into it
+// meanwhile, so that the source forgets its log, until the target is mended.
+func TestStopQueue(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name string
+		to   func(*testing.T) *testdb.Server
+	}{{"postgres", pg15}, {"mariadb", maria}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := pg15(t).NewDatabase(t, "src"), x.to(t).NewDatabase(t, "dst"), streamName()
+			testdb.Query(t, src, "CREATE TABLE a (id int PRIMARY KEY, x int); INSERT INTO a VALUES (1, 1); CREATE TABLE b (id int PRIMARY KEY)")
+			args := []string{"replicate", src, dst, "--name", name, "--queue", "durable"}
+			must(t, append(args, "--until", "now")...)
+			args = append(args, "--conflict", "stop-queue")
+			f := running(t, args...)
+			f.follows(src, dst, "b", 1)
+			testdb.Query(t, dst, "DELETE FROM a")
+			testdb.Query(t, src, "UPDATE a SET x = 2")
+			f.says("stopped: queue of "+name, 1)
+			testdb.Query(t, src, "INSERT INTO b VALUES (2)")
+			place := testdb.Query(t, src, "SELECT pg_current_wal_lsn()")
+			f.await("place that the source may forget", func() bool {
+				testdb.Query(t, src, "SELECT pg_logical_emit_message(true, 'x', '')") // else it is told of nothing behind
+				return testdb.Query(t, src, "SELECT confirmed_flush_lsn >= '"+place+"' FROM pg_replication_slots WHERE slot_name = 'tidemark_"+name+"'") == "t"
+			})
+			f.await("status", func() bool { return strings.Contains(must(t, "status").out, "The queue is stopped: ") })
+			if n := testdb.Query(t, dst, "SELECT count(*) FROM b"); n != "1" {
+				t.Errorf("the target has %s rows", n)
+			}
+			testdb.Query(t, dst, "INSERT INTO a VALUES (1, 1)")
+			must(t, "set", "conflict=stop", "--name", name)
+			f.await("row", func() bool { return testdb.Query(t, dst, "SELECT count(*) FROM b") == "2" })
+			f.interrupt()
+			must(t, append(args, "--until", "now")...)
+			must(t, "diff", src, dst)
+
+			// One that is to end does so.
+			testdb.Query(t, dst, "DELETE FROM a")
+			testdb.Query(t, src, "UPDATE a SET x = 3")
+			if o := cli(t, append(args, "--until", "now")...); o.code != 14 {
+				t.Errorf("exit %d\n%s", o.code, o.errOut)
+			}
+			must(t, append(args, "--remove")...)
+		})
+	}
+}

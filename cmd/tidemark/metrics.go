@@ -72,6 +72,12 @@ var metrics = []metric{
 	{"batches_total", "Batches that were applied.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Batches) }},
 	{"batches_refused_total", "Batches that the target did not take, applied transaction after transaction.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Refused) }},
 	{"exceptions_total", "Changes that the target did not fit.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Exceptions) }},
+	{"queue_stopped", "1 if nothing of the queue is applied, since a change did not fit (--conflict stop-queue).", prometheus.GaugeValue, func(s job.StreamStatus) float64 {
+		if s.Stopped != "" {
+			return 1
+		}
+		return 0
+	}},
 	{"in_flight_transactions", "Transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.InFlight) }},
 	{"in_flight_bytes", "Bytes of transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Memory) }},
 	{"source_clock_offset_seconds", "By how much the source's clock is ahead of this machine's.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.SourceClock }},
