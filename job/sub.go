@@ -58,9 +58,9 @@ func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]t
 		id := m.From.TableID
 		there[id] = true
 		if len(known) == 0 {
-			var names outline // of what types they are is known when the stream tells it
+			var names outline // by which numbers the log tells their types is known when it does
 			for _, c := range m.From.Stored() {
-				names = append(names, outlineColumn{Name: c.Name})
+				names = append(names, outlineColumn{Name: c.Name, Native: c.Type.Native})
 			}
 			text, err := json.Marshal(names)
 			if err == nil {
@@ -272,11 +272,13 @@ type outlineColumn struct {
 	Name string `json:"name"`
 	Type uint32 `json:"type"`
 	Mod  int32  `json:"mod"`
+	// Native is the type as the source names it, when the stream began, until it tells one.
+	Native string `json:"native,omitempty"`
 }
 
 func outlineOf(rel tidemark.Relation) (out outline) {
 	for _, c := range rel.Columns {
-		out = append(out, outlineColumn{c.Name, c.Type, c.Mod})
+		out = append(out, outlineColumn{Name: c.Name, Type: c.Type, Mod: c.Mod})
 	}
 	return out
 }
@@ -316,11 +318,27 @@ func (b *binder) reshaped(rel tidemark.Relation, m *tidemark.Move) error {
 func (b *binder) fitting(rel tidemark.Relation, m *tidemark.Move, was, is outline) error {
 	const hint = "Change the table on the target in the same way"
 	looked := false
+	var now *tidemark.Table
 	for _, c := range was {
 		at := slices.Index(m.Source, c.Name)
 		i := slices.IndexFunc(is, func(x outlineColumn) bool { return x.Name == c.Name })
-		if i >= 0 && (is[i] == c || is[i].Type == 0 || c.Type == 0) || i >= 0 && at < 0 {
+		switch {
+		case i >= 0 && (at < 0 || is[i] == c || is[i].Type == 0):
 			continue
+		case i >= 0 && c.Type == 0: // the first that comes of the table
+			if now == nil {
+				db, err := b.r.shape.Describe(b.ctx, func(id tidemark.TableID) bool { return id == rel.Table })
+				if err != nil {
+					return err
+				}
+				now = &tidemark.Table{}
+				if len(db.Tables) > 0 {
+					now = db.Tables[0]
+				}
+			}
+			if x := now.Column(c.Name); c.Native == "" || x == nil || x.Type.Native == c.Native {
+				continue
+			}
 		}
 		if !looked { // somebody may have changed the target already
 			if err := b.look(); err != nil {
