@@ -45,12 +45,17 @@ type Feed struct {
 	// Moved hears the new keys of rows; both are set before Run.
 	Tables map[tidemark.TableID][]string
 	Moved  func(ctx context.Context, table tidemark.TableID, key map[string]string) error
+	// Silent are, by a table that is loaded, those whose deletes, and updates that tell an old
+	// row, may change rows of it of which the stream has no word. A chunk during which there were any
+	// is read again. It is set before Run.
+	Silent map[tidemark.TableID][]tidemark.TableID
 
 	mu        sync.Mutex
 	emit      func(*tidemark.Tx) error
 	inside    bool // a transaction
 	relations map[uint32]*tidemark.Relation
-	recent    []uint32 // XIDs of the last transactions, in a ring
+	silent    map[uint32]tidemark.TableID // relations of Silent's
+	recent    []uint32                    // XIDs of the last transactions, in a ring
 	next      int
 	window    *window
 	offer     *offer
@@ -64,7 +69,7 @@ type window struct {
 	changes [][]byte // messages
 	names   [][]string
 	bytes   int
-	spoiled bool // too much for memory
+	spoiled bool // too much for memory, or something was changed in silence
 }
 
 // An offer is a chunk, or a word about the load, that waits for its place.
@@ -99,7 +104,7 @@ func (f *Feed) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 		return f.Stream.Run(ctx, emit)
 	}
 	f.mu.Lock()
-	f.emit, f.relations = emit, map[uint32]*tidemark.Relation{}
+	f.emit, f.relations, f.silent = emit, map[uint32]*tidemark.Relation{}, map[uint32]tidemark.TableID{}
 	f.mu.Unlock()
 	ctx, stop := context.WithCancelCause(ctx)
 	var wg sync.WaitGroup
@@ -178,6 +183,11 @@ func (f *Feed) look(ctx context.Context, tx *tidemark.Tx) error {
 			if f.Tables[r.Table] != nil {
 				f.relations[r.ID] = &r
 			}
+			for _, all := range f.Silent {
+				if slices.Contains(all, r.Table) {
+					f.silent[r.ID] = r.Table
+				}
+			}
 		case tidemark.TruncateChange:
 			t, err := tidemark.ParseTruncation(c.Body)
 			if err != nil {
@@ -189,6 +199,9 @@ func (f *Feed) look(ctx context.Context, tx *tidemark.Tx) error {
 				}
 			}
 		case tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange:
+			if from, ok := f.silent[c.Table]; ok && c.Old != nil && f.window != nil && slices.Contains(f.Silent[f.window.table], from) {
+				f.window.spoiled, f.window.changes = true, nil
+			}
 			r := f.relations[c.Table]
 			if r == nil {
 				continue
