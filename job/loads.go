@@ -38,7 +38,7 @@ func (r *replicating) ask(ctx context.Context, log *queue.Log, known []catalog.S
 	case CaptureHalf:
 		err = r.heedRequests(ctx, log, known)
 	}
-	if err != nil && ctx.Err() == nil && r.unheard != err.Error() {
+	if err != nil && tidemark.KindOf(err) != tidemark.Transient && ctx.Err() == nil && r.unheard != err.Error() {
 		r.unheard = err.Error()
 		r.env.Watch.Event(Event{Time: r.env.now(), Kind: "finding", Object: "stream " + r.spec.Name, Text: "requests for loads of tables cannot be handed on: " + r.unheard})
 	}
