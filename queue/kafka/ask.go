@@ -43,7 +43,7 @@ func (s *Store) Asked(ctx context.Context) ([]byte, error) {
 // forget removes the group.
 func (s *Store) forget(ctx context.Context) error {
 	_, err := s.asks.admin.DeleteGroup(ctx, s.topic)
-	if errors.Is(err, kerr.GroupIDNotFound) {
+	if errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable) { // without any group there is no coordinator
 		return nil
 	}
 	return s.failAsking(ctx, "remove", err)
