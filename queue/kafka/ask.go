@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
@@ -18,7 +19,13 @@ func (s *Store) Ask(ctx context.Context, text []byte) error {
 	defer cancel()
 	var note kadm.Offsets
 	note.Add(kadm.Offset{Topic: s.topic, At: 0, LeaderEpoch: -1, Metadata: string(text)})
-	return s.failAsking(ctx, "ask through", s.asks.admin.CommitAllOffsets(asked, s.topic, note))
+	err := s.asks.admin.CommitAllOffsets(asked, s.topic, note)
+	for errors.Is(err, kerr.CoordinatorNotAvailable) { // the servers make one when the first group comes
+		if err = pause(asked, 50*time.Millisecond); err == nil {
+			err = s.asks.admin.CommitAllOffsets(asked, s.topic, note)
+		}
+	}
+	return s.failAsking(ctx, "ask through", err)
 }
 
 func (s *Store) Asked(ctx context.Context) ([]byte, error) {
@@ -28,7 +35,7 @@ func (s *Store) Asked(ctx context.Context) ([]byte, error) {
 	if err == nil {
 		err = all.Error()
 	}
-	if errors.Is(err, kerr.GroupIDNotFound) {
+	if noGroup(err) {
 		return nil, nil
 	}
 	if err != nil {
@@ -43,8 +50,14 @@ func (s *Store) Asked(ctx context.Context) ([]byte, error) {
 // forget removes the group.
 func (s *Store) forget(ctx context.Context) error {
 	_, err := s.asks.admin.DeleteGroup(ctx, s.topic)
-	if errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable) { // without any group there is no coordinator
+	if noGroup(err) {
 		return nil
 	}
 	return s.failAsking(ctx, "remove", err)
+}
+
+// noGroup says whether the servers do not know the group: where there never was one, they have no
+// coordinator of groups either.
+func noGroup(err error) bool {
+	return errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable)
 }
