@@ -71,7 +71,8 @@ var jobs = []*job{
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "maria", rows: 1_000_000, times: 1}), tools: acrossTools},
 	{name: "repl-pg-maria-50", title: "the same, 50 rows a transaction", memory: streamMemory, goals: redpaper50,
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "maria", rows: 1_000_000, times: 10}), tools: acrossTools},
-	{name: "repl-latency", title: "2,000 transactions of 5 rows a second, PostgreSQL 15 to 15: from commit to commit", memory: streamMemory, goals: latencyGoals, setUp: setUpSteady, tools: steadyTools},
+	steadyJob("repl-latency", "2,000 transactions of 5 rows a second, PostgreSQL 15 to 15: from commit to commit", 2000),
+	steadyJob("repl-latency-1000", "the same, 1,000 a second", 1000),
 	{name: "repl-agents", title: "catch-up of 10,000 transactions of 5 rows with a round trip of 1 ms to the target, by agents", memory: streamMemory, goals: []goal{
 		{tool: "8 agents", figure: streamRate, of: "1 agents", least: 7}, {tool: "16 agents", figure: streamRate, of: "1 agents", least: 12},
 		{tool: "8 agents, one parent", figure: streamRate, of: "8 agents", least: 0.9}, {tool: "16 agents, one parent", figure: streamRate, of: "16 agents", least: 0.9}},

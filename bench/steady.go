@@ -9,10 +9,7 @@ import (
 	"strings"
 )
 
-const (
-	steadyRate    = 2000 // transactions a second
-	steadySeconds = 24   // at scale 1; so 48,000 of 200,000 rows are deleted
-)
+const steadySeconds = 24 // at scale 1; so 48,000 of 200,000 rows are deleted at 2,000 transactions a second
 
 var latencyGoals = []goal{
 	{tool: "durable queue", figure: "end to end, p50 ms", most: 20}, {tool: "durable queue", figure: "end to end, p99 ms", most: 100},
@@ -20,8 +17,17 @@ var latencyGoals = []goal{
 	{tool: "direct queue", figure: "end to end, p50 ms", most: 5}, {tool: "direct queue", figure: "commit to commit, p50 ms", most: 5},
 }
 
+// steadyJob is one with a load of so many transactions a second.
+func steadyJob(name, title string, perSecond int) *job {
+	return &job{name: name, title: title, memory: streamMemory, goals: latencyGoals,
+		setUp: func(ctx context.Context, b *bench, a *arena) error {
+			return setUpSteady(ctx, b, a, b.steadyTransactions(perSecond))
+		},
+		tools: func(b *bench, a *arena) []tool { return steadyTools(b, a, perSecond) }}
+}
+
 // setUpSteady starts two servers that keep the times of commits, and fills the first.
-func setUpSteady(ctx context.Context, b *bench, a *arena) (err error) {
+func setUpSteady(ctx context.Context, b *bench, a *arena, transactions int) (err error) {
 	a.tables = replTables
 	keep := []string{"-c", "track_commit_timestamp=on", "-c", "wal_level=logical"}
 	if a.source, err = b.scratchServer(ctx, a, "postgres", keep...); err != nil {
@@ -43,13 +49,15 @@ func setUpSteady(ctx context.Context, b *bench, a *arena) (err error) {
 		return err
 	}
 	a.content, err = a.source.content(ctx, a.tables)
-	a.Rows = int64(b.steadyTransactions() * 5)
+	a.Rows = int64(transactions * 5)
 	return err
 }
 
-func (b *bench) steadyTransactions() int { return max(100, int(steadyRate*steadySeconds*b.scale)) }
+func (b *bench) steadyTransactions(perSecond int) int {
+	return max(100, int(float64(perSecond)*steadySeconds*b.scale))
+}
 
-func steadyTools(b *bench, a *arena) (out []tool) {
+func steadyTools(b *bench, a *arena, perSecond int) (out []tool) {
 	for _, queue := range []string{"durable", "direct"} {
 		state := filepath.Join(b.dir, "steady-"+queue)
 		env := []string{"TIDEMARK_STATE=" + filepath.Join(state, "catalog.db")}
@@ -71,7 +79,7 @@ func steadyTools(b *bench, a *arena) (out []tool) {
 				return b.command(ctx, env, append(replicate, "--until", "now", "--progress", "none")...)
 			},
 			steps: func(string) ([][]step, error) {
-				args := []string{filepath.Join(b.dir, "stream"), "steady", a.source.url(database), a.target.url(database), strconv.Itoa(steadyRate), fmt.Sprint(b.steadyTransactions())}
+				args := []string{filepath.Join(b.dir, "stream"), "steady", a.source.url(database), a.target.url(database), strconv.Itoa(perSecond), fmt.Sprint(b.steadyTransactions(perSecond))}
 				args = append(append(args, replicate...), "--json", "--monitor-interval", "1s")
 				return [][]step{{{args: append(args, strings.Fields(b.tidemarkArgs)...), env: env}}}, nil
 			}})
