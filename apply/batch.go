@@ -68,16 +68,17 @@ func (r *runner) batchesOf(agent int) <-chan *item {
 	return r.batch
 }
 
-// far says whether there is a backlog of which much comes. It is asked for each transaction.
-func (b *browser) far(it *item) bool {
+// watch finds out whether there is a backlog of which much comes. It is asked for each
+// transaction. The lock is held.
+func (b *browser) watch(it *item) {
 	b.seen += it.rows
 	took := it.got.Sub(b.since)
 	if took < batchWait {
-		return false
+		return
 	}
 	much := float64(b.seen) > fewRows*float64(took)/float64(batchWait)
 	b.seen, b.since = 0, it.got
-	return much && it.got.Sub(it.time) > farBehind
+	b.backlog = much && it.got.Sub(it.time) > farBehind
 }
 
 // begin lets what comes be gathered.
@@ -99,7 +100,7 @@ func (b *browser) end(ctx context.Context) error {
 	}
 	b.next, b.seen, b.since = nil, 0, time.Now()
 	b.mu.Lock()
-	b.stats.Batching = false
+	b.stats.Batching, b.backlog = false, false
 	waiting := b.flying + b.in.Len()
 	b.mu.Unlock()
 	if b.opt.Switched != nil {

@@ -203,7 +203,9 @@ func (b *browser) admit(ctx context.Context, it *item) error {
 	b.order = append(b.order, it)
 	if it.batch == nil {
 		b.enter(it)
+		b.watch(it)
 	}
+	far := b.backlog
 	switch {
 	case it.known || it.batch == nil && len(b.accesses) == 0:
 		it.done = true
@@ -220,7 +222,7 @@ func (b *browser) admit(ctx context.Context, it *item) error {
 	b.mu.Unlock()
 	if b.rest > 0 {
 		b.rest--
-	} else if b.next == nil && b.opt.Mode == Auto && b.opt.batches() && (b.far(it) || full) {
+	} else if b.next == nil && b.opt.Mode == Auto && b.opt.batches() && (far || full) {
 		b.begin()
 	}
 	return nil

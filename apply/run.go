@@ -1,7 +1,6 @@
 package apply
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"math/rand/v2"
@@ -137,17 +136,25 @@ type runner struct {
 	opt   Options
 	epoch int64
 
-	ready chan *item    // has room for all in flight
-	batch chan *item    // for the first agent, one at a time: its session is prepared for them
-	room  chan struct{} // something is done
+	ready  chan *item    // has room for all in flight
+	batch  chan *item    // for the first agent, one at a time: its session is prepared for them
+	room   chan struct{} // something is done
+	start  chan struct{} // taken by the agent that is next to begin
+	enough chan struct{} // there is enough for it
 
 	mu      sync.Mutex
 	tracker *Tracker
 	order   []*item // in flight, in commit order; those in front that are done are gone
 	flying  int     // transactions among them, or gathered for the next batch
 	rows    int     // of these
+	backlog bool    // much comes, and is old
+	waiting int     // rows of what is in ready
+	working int     // agents that have taken something
 	low     uint64
 	wrote   uint64 // the largest low that an agent has committed
+	told    uint64 // and that Applied has heard of
+	commits int64  // of agents
+	safe    safety
 	lowTime time.Time
 	bytes   int64
 	holding map[*item]bool // held until they are the oldest
@@ -182,7 +189,9 @@ func New(tgt Target, opt Options) *Run {
 	if opt.SourceOrder {
 		opt.Agents++
 	}
-	return &Run{&runner{tgt: tgt, opt: opt, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), batch: make(chan *item, 1), room: make(chan struct{}, 1),
+	safe := safety{moved: make(chan struct{}, 1), over: make(chan struct{})}
+	safe.tgt, _ = tgt.(Flusher)
+	return &Run{&runner{tgt: tgt, opt: opt, safe: safe, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), batch: make(chan *item, 1), room: make(chan struct{}, 1), start: make(chan struct{}, 1), enough: make(chan struct{}, 1),
 		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents), spools: map[*spool]bool{}, off: map[tidemark.TableID]map[*tidemark.Bound]bool{}}}
 }
 
@@ -194,7 +203,7 @@ func (r *Run) Start(ctx context.Context, from uint64) (tidemark.Progress, error)
 	if from > 0 {
 		p.Low = max(p.Low, from-1)
 	}
-	r.epoch, r.low = p.Epoch, p.Low
+	r.epoch, r.low, r.safe.low = p.Epoch, p.Low, p.Low
 	return p, err
 }
 
@@ -203,6 +212,9 @@ func (r *Run) Start(ctx context.Context, from uint64) (tidemark.Progress, error)
 func (r *Run) Go(g *flow.Group, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) {
 	r.opt.Bind = r.noting(r.opt.Bind)
 	g.Go("Browser", func(ctx context.Context, c *flow.Clock) error { return newBrowser(r.runner, c, in, p).run(ctx) })
+	if r.safe.tgt != nil {
+		g.Go("Flusher", r.flushing)
+	}
 	for agent := range r.opt.Agents {
 		g.Go("Agent", func(ctx context.Context, c *flow.Clock) error { return r.agent(ctx, c, agent) })
 	}
@@ -233,27 +245,44 @@ func (r *Run) Advance(ctx context.Context, seen uint64) error {
 		return err
 	}
 	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.low = max(r.low, low)
 	r.written(low)
-	return nil
+	r.mu.Unlock()
+	if r.safe.tgt == nil {
+		return nil
+	}
+	return r.flush(ctx)
 }
 
 // written notes that the target's progress says low. The lock is held.
 func (r *runner) written(low uint64) {
-	if low > r.wrote && r.opt.Applied != nil {
+	r.wrote = max(r.wrote, low)
+	r.commits++
+	if r.safe.tgt == nil {
+		r.applied(r.wrote)
+	}
+	r.unsafe()
+}
+
+// applied tells whoever wants to know that the target's progress will never say less than low
+// again. The lock is held.
+func (r *runner) applied(low uint64) {
+	if low > r.told && r.opt.Applied != nil {
 		r.opt.Applied(low + 1)
 	}
-	r.wrote = max(r.wrote, low)
+	r.told = max(r.told, low)
 }
 
 // Agents is how many there are.
 func (r *Run) Agents() int { return r.opt.Agents }
 
-// Low is the place up to which all is on the target.
+// Low is the place up to which all is on the target, and would be if that crashed now.
 func (r *Run) Low() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if r.safe.tgt != nil {
+		return r.safe.low
+	}
 	return r.low
 }
 
@@ -298,6 +327,7 @@ func (r *runner) advance() {
 	}
 	r.order = r.order[moved:]
 	if moved > 0 {
+		r.unsafe()
 		select {
 		case r.room <- struct{}{}:
 		default:
@@ -313,6 +343,7 @@ func (r *runner) advance() {
 	if r.closed && len(r.order) == 0 {
 		close(r.ready)
 		close(r.turns.first)
+		close(r.safe.over)
 		r.closed = false // once
 	}
 }
@@ -328,12 +359,16 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 		if len(items) == 0 {
 			continue // somebody else has it
 		}
+		r.mu.Lock()
+		r.working++
+		r.mu.Unlock()
 		failed, err := r.attempt(ctx, c, n, items)
 		if err != nil {
 			return err
 		}
 		now := time.Now()
 		r.mu.Lock()
+		r.working--
 		for _, it := range items {
 			if slices.Contains(failed, it) {
 				r.holding[it] = true
@@ -353,72 +388,10 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 			r.unspool(it)
 		}
 		r.advance()
+		r.tellEnough()
 		r.mu.Unlock()
 	}
 }
-
-// take waits for a free transaction and takes more that one commit may hold, in commit
-// order: its share of those that are free; and, where those are few, such as wait for what
-// it has taken alone, which nobody else could do meanwhile.
-func (r *runner) take(ctx context.Context, c *flow.Clock, n int) ([]*item, error) {
-	defer c.Enter(c.Enter(flow.WaitWork))
-	from := r.ready
-	if r.opt.SourceOrder && n == 0 {
-		from = r.turns.first
-	}
-	var first *item
-	select {
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	case it, ok := <-from:
-		if !ok {
-			return nil, nil
-		}
-		first = it
-	case it := <-r.batchesOf(n):
-		return []*item{it}, nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.opt.SourceOrder {
-		return r.takeOne(first, n), nil
-	}
-	first.taken = true
-	limit := r.opt.CommitCount
-	if limit <= 0 {
-		limit = min(max(len(r.order)/(2*r.opt.Agents), 1), maxCommitCount)
-	}
-	if first.held || limit == 1 {
-		return []*item{first}, nil
-	}
-	group := []*Node{&first.node}
-	for share := min(len(r.ready)/r.opt.Agents, limit-1); share > 0; share-- {
-		select {
-		case it, ok := <-r.ready:
-			if ok {
-				it.taken = true
-				group = append(group, &it.node)
-				continue
-			}
-		default:
-		}
-		break
-	}
-	if len(r.ready) < r.opt.Agents {
-		group = Chain(group, limit)
-	}
-	items := make([]*item, len(group))
-	for i, n := range group {
-		items[i] = n.Tx.(*item)
-		items[i].taken = true
-	}
-	slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
-	return items, nil
-}
-
-// maxCommitCount is where more transactions in one commit gain nothing that could be measured,
-// and hold locks for longer.
-const maxCommitCount = 100
 
 // attempt applies items, together if that goes, else one by one. It gives those that
 // came too early.

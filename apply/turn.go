@@ -32,7 +32,9 @@ func (r *runner) free(it *item) {
 		return
 	}
 	it.free = true
+	r.waiting += it.rows
 	r.ready <- it
+	r.tellEnough()
 }
 
 // next is called when another transaction is the oldest. If it is free and nobody has it

@@ -28,6 +28,9 @@ const (
 // was applied. An agent of an earlier epoch whose commit is under way is waited for;
 // one that comes later is refused.
 func (e *Engine) BeginApply(ctx context.Context, queue string, agents int) (p tidemark.Progress, err error) {
+	if err := e.stand(ctx, queue); err != nil {
+		return p, err
+	}
 	conn, release, err := e.controlConn(ctx)
 	if err != nil {
 		return p, err
@@ -73,6 +76,9 @@ func (e *Engine) BeginApply(ctx context.Context, queue string, agents int) (p ti
 			queue, p.Epoch, int64(p.Low), kept, agents)
 		return err
 	})
+	e.sentinel.mu.Lock()
+	e.sentinel.epoch = p.Epoch
+	e.sentinel.mu.Unlock()
 	return p, e.fail(ctx, "begin apply", queue, err)
 }
 
@@ -219,6 +225,10 @@ func (e *Engine) applier(ctx context.Context, agent int, cascades bool) (*applie
 		closeConn(conn)
 		return nil, e.fail(ctx, "apply", progressTable, err)
 	}
+	if err := e.unbroken(ctx); err != nil {
+		closeConn(conn)
+		return nil, err
+	}
 	a.conn, a.l.conn, a.replica, a.plan.free = conn, conn.PgConn(), replica, replica
 	a.tables = map[*tidemark.Bound]*destination{}
 	a.begins, a.commits, a.progress, a.mark = a.prepare("BEGIN"), a.prepare("COMMIT"), a.prepare(progressSQL), nil
@@ -240,7 +250,7 @@ const markSQL = "SELECT pg_catalog.pg_logical_emit_message(true, '" + appliedPre
 // planned a few times, and perhaps while a table is empty: a plan that reads it all, which
 // is good then, would be kept when it is large. Notices would have to be read while we
 // write.
-const applierSQL = `SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET client_min_messages = error`
+const applierSQL = `SET enable_seqscan = off; SET enable_hashjoin = off; SET enable_mergejoin = off; SET client_min_messages = error; SET synchronous_commit = off`
 
 // progressSQL writes an agent's row last. It gives the number of columns that the
 // tables ever had for whose row types values were sent.

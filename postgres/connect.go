@@ -73,6 +73,7 @@ type Engine struct {
 	writers  map[int]*lane
 	execs    map[int]*lane
 	appliers map[int]*applier
+	sentinel sentinel
 	fromMany int // see fromMany; 0: that
 }
 
@@ -309,6 +310,10 @@ func (e *Engine) Close() error {
 		closeConn(a.conn)
 	}
 	e.lanesMu.Unlock()
+	e.sentinel.mu.Lock()
+	closeConn(e.sentinel.conn)
+	e.sentinel.conn = nil
+	e.sentinel.mu.Unlock()
 	e.controlMu.Lock()
 	closeConn(e.control)
 	e.control = nil

@@ -115,7 +115,7 @@ func TestStreamServersKilled(t *testing.T) {
 		name, queue, mode string
 		from, to          func(*testing.T) *testdb.Server
 	}{
-		{"postgres to postgres", "direct", "batch", ownPostgres, ownPostgres},
+		{"postgres to postgres", "direct", "transactional", ownPostgres, lazyPostgres},
 		{"mariadb to mariadb", "durable", "auto", ownMariaDB, ownMariaDB},
 	} {
 		t.Run(x.name, func(t *testing.T) {
@@ -146,4 +146,14 @@ func TestStreamServersKilled(t *testing.T) {
 }
 
 func ownPostgres(t *testing.T) *testdb.Server { return testdb.OwnPostgres(t, 15) }
-func ownMariaDB(t *testing.T) *testdb.Server  { return testdb.OwnMariaDB(t) }
+
+// lazyPostgres writes its log only for commits that wait for it, so that a crash takes all others away.
+func lazyPostgres(t *testing.T) *testdb.Server {
+	srv := ownPostgres(t)
+	url := srv.NewDatabase(t, "lazy")
+	for _, sql := range []string{"ALTER SYSTEM SET wal_writer_delay = '10s'", "ALTER SYSTEM SET wal_writer_flush_after = '1GB'", "SELECT pg_reload_conf()"} {
+		testdb.Query(t, url, sql)
+	}
+	return srv
+}
+func ownMariaDB(t *testing.T) *testdb.Server { return testdb.OwnMariaDB(t) }

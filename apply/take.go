@@ -1,0 +1,135 @@
+package apply
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+const (
+	// manyRows is how many a group should have while there is much to catch up with: statements for
+	// many rows take half of the processor time of those for one.
+	manyRows = 160
+	// enoughWait is how long an agent waits for them at most.
+	enoughWait = 50 * time.Millisecond
+)
+
+// behind says whether there is much to catch up with. The lock is held.
+func (r *runner) behind() bool { return r.backlog || len(r.order) > r.opt.MaxInFlight/8 }
+
+// isEnough says whether one more agent should begin: while there is much to catch up with,
+// few that have much to do at once do more than many. The lock is held.
+func (r *runner) isEnough() bool { return !r.behind() || r.waiting >= manyRows*r.working }
+
+// awaitEnough waits until one more agent should begin. The lock is held, and let go meanwhile.
+func (r *runner) awaitEnough(ctx context.Context) {
+	if r.isEnough() {
+		return
+	}
+	late := time.NewTimer(enoughWait)
+	defer late.Stop()
+	for !r.isEnough() {
+		r.mu.Unlock()
+		select {
+		case <-ctx.Done():
+		case <-late.C:
+		case <-r.enough:
+			r.mu.Lock()
+			continue
+		}
+		r.mu.Lock()
+		return
+	}
+}
+
+// tellEnough wakes the agent that waits for enough. The lock is held.
+func (r *runner) tellEnough() {
+	if len(r.start) > 0 && r.isEnough() {
+		select {
+		case r.enough <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// maxCommitCount is where more transactions in one commit gain nothing that could be measured,
+// and hold locks for longer.
+const maxCommitCount = 100
+
+// take waits for a free transaction and takes more that one commit may hold, in commit
+// order: its share of those that are free; and, where those are few, such as wait for what
+// it has taken alone, which nobody else could do meanwhile.
+func (r *runner) take(ctx context.Context, c *flow.Clock, n int) ([]*item, error) {
+	defer c.Enter(c.Enter(flow.WaitWork))
+	from := r.ready
+	if r.opt.SourceOrder && n == 0 {
+		from = r.turns.first
+	}
+	if !r.opt.SourceOrder && r.opt.CommitCount != 1 {
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case r.start <- struct{}{}:
+			defer func() { <-r.start }()
+		case it := <-r.batchesOf(n):
+			return []*item{it}, nil
+		}
+	}
+	var first *item
+	select {
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case it, ok := <-from:
+		if !ok {
+			return nil, nil
+		}
+		first = it
+	case it := <-r.batchesOf(n):
+		return []*item{it}, nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.opt.SourceOrder {
+		return r.takeOne(first, n), nil
+	}
+	if r.opt.CommitCount != 1 {
+		r.awaitEnough(ctx)
+	}
+	first.taken = true
+	r.waiting -= first.rows
+	limit := r.opt.CommitCount
+	if limit <= 0 {
+		limit = min(max(len(r.order)/(2*r.opt.Agents), 1), maxCommitCount)
+	}
+	if first.held || limit == 1 {
+		return []*item{first}, nil
+	}
+	group, rows := []*Node{&first.node}, first.rows
+	for share := len(r.ready) / r.opt.Agents; len(group) < limit && (len(group) <= share || r.behind() && rows < manyRows); {
+		select {
+		case it, ok := <-r.ready:
+			if ok {
+				it.taken = true
+				r.waiting -= it.rows
+				rows += it.rows
+				group = append(group, &it.node)
+				continue
+			}
+		default:
+		}
+		break
+	}
+	if len(r.ready) < r.opt.Agents {
+		group = Chain(group, limit)
+	}
+	items := make([]*item, len(group))
+	for i, n := range group {
+		items[i] = n.Tx.(*item)
+		items[i].taken = true
+	}
+	slices.SortFunc(items, func(a, b *item) int { return cmp.Compare(a.place, b.place) })
+	return items, nil
+}
