@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // A backlog is changes that wait in the source's log for whoever gets to them. Each tool
@@ -98,10 +99,8 @@ func (s *server) sqlSuffix() string {
 func (b *bench) replServers(ctx context.Context, a *arena) (err error) {
 	log := a.backlog
 	if log.source == "mysql" {
-		if _, err := os.Stat(mysqlDist()); err != nil {
-			if err := command(ctx, "script/install-test-deps.sh"); err != nil {
-				return err
-			}
+		if err := installMySQL(ctx); err != nil {
+			return err
 		}
 	}
 	var options []string
@@ -122,7 +121,7 @@ func (b *bench) replServers(ctx context.Context, a *arena) (err error) {
 	if !log.slow {
 		return nil
 	}
-	p, err := delayed("127.0.0.1:" + strconv.Itoa(a.target.port))
+	p, err := delayed("127.0.0.1:"+strconv.Itoa(a.target.port), time.Millisecond)
 	if err != nil {
 		return err
 	}

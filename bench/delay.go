@@ -21,11 +21,11 @@ type delay struct {
 	conns []net.Conn
 }
 
-// delayed delays what clients say by a millisecond, and what the server says not at all.
-func delayed(to string) (*delay, error) {
+// delayed delays what clients say, and what the server says not at all.
+func delayed(to string, by time.Duration) (*delay, error) {
 	d, err := link(to)
 	if err == nil {
-		d.there.Store(int64(time.Millisecond))
+		d.there.Store(int64(by))
 	}
 	return d, err
 }

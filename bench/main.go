@@ -4,6 +4,7 @@
 //	go run ./bench pg-shop
 //	go run ./bench all --json result.json
 //	go run ./bench profile pg-shop
+//	go run ./bench soak --minutes 1
 //
 // It installs the other tools when it may, starts database servers of its own
 // with settings as in production, fills the source, and runs all tools in turn
@@ -13,7 +14,8 @@
 // way of doing it, Tidemark's or a rival's (tools.go); an arena is what a job
 // runs in, servers and files (arena.go, server.go); a sample is one run of one
 // tool, measured (run.go, proc_linux.go) and verified (verify.go); a result is
-// the samples of a job against its goal (report.go).
+// the samples of a job against its goal (report.go). A soak (soak.go) is no
+// comparison: tidemark alone replicates for minutes, and has to end with equal sides.
 package main
 
 import (
@@ -59,12 +61,16 @@ func main() {
 const usage = `usage: go run ./bench NAME [flags]        a job of the list, or all
        go run ./bench profile NAME        one run of tidemark with a CPU profile
        go run ./bench ha-truth            what ha predicts, against real pairs of servers (--only, --scale, --json)
+       go run ./bench soak [flags]        streams under load, for minutes; --help says its flags
        go run ./bench list`
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var words []string
 	for len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		words, args = append(words, args[0]), args[1:]
+	}
+	if len(words) == 1 && words[0] == "soak" {
+		return soakAll(ctx, args, out)
 	}
 	var o options
 	set := flag.NewFlagSet("bench", flag.ContinueOnError)

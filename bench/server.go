@@ -84,13 +84,21 @@ func mysqlDist() string {
 	return filepath.Join(cache, "mysql-8.0.33")
 }
 
+// installMySQL puts it there, unless it is.
+func installMySQL(ctx context.Context) error {
+	if _, err := os.Stat(mysqlDist()); err == nil {
+		return nil
+	}
+	return command(ctx, "script/install-test-deps.sh")
+}
+
 // A server is a database server that this program started.
 type server struct {
 	engine string // "postgres", "maria" or "mysql"
 	dir    string // its folder, with data and log in it
 	port   int
 	cmd    *exec.Cmd
-	done   chan struct{} // closed when it has ended
+	done   <-chan struct{} // closed when it has ended
 }
 
 // serve starts a server in dir, which it initialises if it is not there yet. options
@@ -191,9 +199,7 @@ func (s *server) initialise(ctx context.Context, as *syscall.Credential) error {
 	return os.Rename(building, s.data())
 }
 
-// spawn starts the process. The kernel's parent death signal comes when the
-// starting thread ends, not the process: so one locked thread starts the server
-// and stays until that has ended.
+// spawn starts the process.
 func (s *server) spawn(as *syscall.Credential) error {
 	out, err := os.Create(s.log())
 	if err != nil {
@@ -201,19 +207,26 @@ func (s *server) spawn(as *syscall.Credential) error {
 	}
 	defer out.Close()
 	s.cmd.Dir, s.cmd.Stdout, s.cmd.Stderr, s.cmd.SysProcAttr = s.dir, out, out, procAttr(as, s.quit())
-	s.done = make(chan struct{})
-	started := make(chan error)
+	s.done, err = background(s.cmd)
+	return err
+}
+
+// background starts a process; the channel is closed when it has ended. The kernel's
+// parent death signal comes when the starting thread ends, not the process: so one locked
+// thread starts it and stays until then.
+func background(cmd *exec.Cmd) (<-chan struct{}, error) {
+	done, started := make(chan struct{}), make(chan error)
 	go func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		err := s.cmd.Start()
+		err := cmd.Start()
 		started <- err
 		if err == nil {
-			_ = s.cmd.Wait() // how it ended is in its log
-			close(s.done)
+			_ = cmd.Wait() // how it ended is in its state and its log
+			close(done)
 		}
 	}()
-	return <-started
+	return done, <-started
 }
 
 func (s *server) awaitReady(ctx context.Context) error {
