@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -40,10 +41,15 @@ type LogScanner struct {
 	until atomic.Uint64 // 0 while For runs
 	wire  *wire
 	heard atomic.Int64
+	sends chan struct{} // closed when the server has begun to
+
+	before, after syncCount // of the time that For is
 }
 
-// ScanLog gives a scanner for a part of the server's log.
-func (e *Engine) ScanLog(r LogRange) *LogScanner { return &LogScanner{e: e, r: r} }
+// ScanLog gives a scanner for a part of the server's log, for one scan.
+func (e *Engine) ScanLog(r LogRange) *LogScanner {
+	return &LogScanner{e: e, r: r, sends: make(chan struct{})}
+}
 
 // Scan reads the log to its end, as ha.Log says. Errors: Lost (the server has removed what is
 // asked for), Forbidden, Invalid (no event begins at From), Unsupported (the server keeps no log).
@@ -75,11 +81,11 @@ func (l *LogScanner) refused(my *gomysql.MyError) error {
 }
 
 func (l *LogScanner) scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (out tidemark.LogScan, err error) {
-	before, err := l.e.syncs(ctx)
+	now, err := l.e.End(ctx)
 	if err != nil {
 		return out, err
 	}
-	file, from, err := l.from(ctx, before.at)
+	file, from, err := l.from(ctx, now)
 	if err != nil {
 		return out, err
 	}
@@ -88,7 +94,7 @@ func (l *LogScanner) scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 	}
 	end := l.r.Until
 	if end == 0 && l.r.For == 0 {
-		end = before.at
+		end = now
 	}
 	l.until.Store(end)
 	s := binlog.NewScanner(func(r *tidemark.LogRecord) error {
@@ -102,20 +108,14 @@ func (l *LogScanner) scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 		err = l.follow(ctx, s, file, uint32(from))
 	}
 	out = s.Result()
-	if err != nil || l.r.For == 0 {
-		return out, err
-	}
-	after, err := l.e.syncs(ctx)
-	if err != nil {
-		return out, err
-	}
-	switch {
-	case before.unknown != "":
-		out.Findings = append(out.Findings, before.unknown)
+	switch before, after := l.before, l.after; {
+	case err != nil || l.r.For == 0:
+	case after.unknown != "":
+		out.Findings = append(out.Findings, after.unknown)
 	case after.count >= before.count:
 		out.Syncs, out.SyncsFrom, out.SyncsTo = after.count-before.count, before.at, after.at
 	}
-	return out, nil
+	return out, err
 }
 
 // from gives the file and the place to begin at.
@@ -157,33 +157,58 @@ func (l *LogScanner) follow(ctx context.Context, s *binlog.Scanner, file string,
 	if err := l.wire.dumpFrom(file, max(pos, 4), flags); err != nil {
 		return err
 	}
-	var failed atomic.Pointer[error]
-	if l.until.Load() == 0 {
-		timer := time.AfterFunc(l.r.For, func() {
-			end, err := l.e.End(ctx)
-			if err != nil {
-				failed.Store(&err)
-				_ = session.net.Close()
-			}
-			l.until.Store(end) // a heartbeat comes within a second
-		})
-		defer timer.Stop()
+	if l.until.Load() > 0 {
+		return l.read(s)
 	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		if err := l.watch(ctx); err != nil {
+			cancel(err)
+			_ = session.net.Close()
+		}
+	})
 	err = l.read(s)
-	if p := failed.Load(); p != nil {
-		return *p
+	if cause := context.Cause(ctx); cause != nil {
+		err = cause
 	}
+	cancel(nil)
+	watch.Wait()
+	return err
+}
+
+// watch looks on for as long as For is, and says where the log ends then. It begins when the
+// server sends: to open the log counts among MySQL's operations too.
+func (l *LogScanner) watch(ctx context.Context) (err error) {
+	select {
+	case <-l.sends:
+	case <-ctx.Done():
+		return nil
+	}
+	if l.before, err = l.e.syncs(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-time.After(l.r.For):
+	case <-ctx.Done():
+		return nil
+	}
+	l.after, err = l.e.syncs(ctx)
+	l.until.Store(l.after.at) // a heartbeat comes within a second
 	return err
 }
 
 func (l *LogScanner) read(s *binlog.Scanner) error {
-	for {
+	for first := true; ; first = false {
 		if end := l.until.Load(); end > 0 && s.Place() >= end {
 			return nil
 		}
 		p, whole, err := l.wire.next()
 		if err != nil {
 			return err
+		}
+		if first {
+			close(l.sends)
 		}
 		switch {
 		case len(p) == 0:
