@@ -89,6 +89,7 @@ func TestScanLog(t *testing.T) {
 
 			testScanFor(t, e)
 			testScanErrors(t, e)
+			testScanRights(t, s, url)
 			if s.Engine == "mysql" {
 				testdb.Query(t, url, "SET GLOBAL binlog_encryption = ON")
 				testScanEncrypted(t, s, "it is encrypted from offset 0 on (MySQL, binlog_encryption)")
@@ -145,6 +146,23 @@ func testScanFor(t *testing.T, e *Engine) {
 	out, err = e.ScanLog(LogRange{For: time.Millisecond}).Scan(ctx, func(r *tidemark.LogRecord) error { return nil })
 	if err != nil || out.Syncs != 0 || len(out.Findings) != 1 || !strings.Contains(out.Findings[0], "sync_binlog = 0") {
 		t.Errorf("%v %+v", err, out)
+	}
+}
+
+// testScanRights scans as somebody who may do nothing but that.
+func testScanRights(t *testing.T, s *testdb.Server, url string) {
+	grants := map[string]string{"mysql": "REPLICATION CLIENT, REPLICATION SLAVE", "mariadb": "BINLOG MONITOR, REPLICATION SLAVE"}[s.Engine]
+	testdb.Query(t, url, "CREATE USER scanner@'%' IDENTIFIED BY 'pw'")
+	own := fmt.Sprintf("%s://scanner:pw@%s:%d", s.Engine, s.Host, s.Port)
+	scan := func() (tidemark.LogScan, error) {
+		return open(t, own, Options{}).ScanLog(LogRange{}).Scan(context.Background(), func(*tidemark.LogRecord) error { return nil })
+	}
+	if _, err := scan(); tidemark.KindOf(err) != tidemark.Forbidden || tidemark.HintOf(err) == "" {
+		t.Errorf("without rights: %v (%q)", err, tidemark.HintOf(err))
+	}
+	testdb.Query(t, url, "GRANT "+grants+" ON *.* TO scanner@'%'")
+	if out, err := scan(); err != nil || out.Bytes == 0 {
+		t.Errorf("with rights: %v %d bytes", err, out.Bytes)
 	}
 }
 
