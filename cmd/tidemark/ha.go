@@ -19,7 +19,12 @@ type haSettings struct {
 	info     infoLevel
 	trans    transLevel
 	disk     ha.Disk
-	network  ha.Network
+	networks []ha.Network
+	waitFor  int
+	waitAny  bool
+	clients  int
+	free     int64
+	outage   time.Duration
 	modes    string
 	engine   string
 }

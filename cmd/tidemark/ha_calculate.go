@@ -21,10 +21,12 @@ func haCalculateCommand() *cobra.Command {
 		Long: `Take a scan of a log, a disk and a network, and calculate for each mode of synchronous
 replication whether it carries the log's rate, and with which flushes.
 
-FILE is what ha scan has written, as text or as JSON, or the text of Db2's db2logscan;
+The modes are those of the engine whose log was scanned (--engine says another). Say a
+network for each standby. FILE is what ha scan has written, as text or as JSON, or the text of Db2's db2logscan;
 - is standard input. With Db2's formulas a text is copied, with lines added.`,
 		Example: `  tidemark ha calculate daily.scan --disk 200MiB/s,1ms --network 10MiB/s,100ms
   tidemark ha calculate daily.scan --disk disk.json --network network.json --json
+  tidemark ha calculate daily.scan --disk 200MiB/s,1ms --network 1Gbit/s,1ms --network 1Gbit/s,20ms --quorum 'ANY 1' --clients 50
   db2logscan S*.LOG | tidemark ha calculate - --disk 200,0.001 --network 10,0.1 --syncmode SYNC,NEARSYNC`,
 		Args: args(1, 1, "ha calculate FILE --disk RATE,OVERHEAD --network RATE,RTT"),
 	}
@@ -43,7 +45,7 @@ func (s *settings) calculate(cmd *cobra.Command, file string) error {
 	for _, x := range []struct {
 		name  string
 		given bool
-	}{{"disk", s.ha.disk.Rate > 0}, {"network", s.ha.network.Rate > 0}} {
+	}{{"disk", s.ha.disk.Rate > 0}, {"network", len(s.ha.networks) > 0}} {
 		if !x.given {
 			return tidemark.Errorf(tidemark.Invalid, "calculate", "", "no --"+x.name, "tidemark ha measure "+x.name+" finds it out; tidemark ha calculate --help has examples")
 		}
@@ -60,14 +62,47 @@ func (s *settings) calculate(cmd *cobra.Command, file string) error {
 	if engine == "" {
 		engine = p.Engine
 	}
-	return s.calculateDb2(cmd, p, engine, string(text))
+	if engine == "db2" {
+		return s.calculateDb2(cmd, p, string(text))
+	}
+	return s.calculateModels(cmd, p, engine)
 }
 
-func (s *settings) calculateDb2(cmd *cobra.Command, p *ha.Profile, engine, text string) error {
-	if engine != "db2" {
-		return tidemark.Errorf(tidemark.Unsupported, "calculate", engine, "only Db2's modes can be calculated", "say --engine db2")
+// calculateModels calculates the modes of PostgreSQL, MySQL and MariaDB.
+func (s *settings) calculateModels(cmd *cobra.Command, p *ha.Profile, engine string) error {
+	sites := ha.Sites{Engine: engine, Primary: s.ha.disk, Wait: s.ha.waitFor, Any: s.ha.waitAny, Free: float64(s.ha.free), Outage: s.ha.outage.Seconds()}
+	if engine == p.Engine {
+		sites.Version = p.Version
 	}
-	c := ha.Db2{Disk: s.ha.disk, Network: s.ha.network}
+	for i, n := range s.ha.networks {
+		sites.Standbys = append(sites.Standbys, ha.Standby{Name: fmt.Sprintf("standby%d", i+1), Network: n, Disk: s.ha.disk})
+	}
+	var names []string
+	if s.ha.modes != "" {
+		for name := range strings.SplitSeq(s.ha.modes, ",") {
+			names = append(names, strings.TrimSpace(name))
+		}
+	}
+	f, err := ha.Predict(p.Load(s.ha.clients, s.ha.disk), sites, names...)
+	if err != nil {
+		return err
+	}
+	w := cmd.OutOrStdout()
+	if s.json {
+		printJSON(w, f)
+		return nil
+	}
+	busy := p.Busiest()
+	fmt.Fprintf(w, "%s, the busiest of %s: %s\n", engineTitles[engine], count(len(p.Intervals), "interval"), busy.Line())
+	if p.Flushes.Basis != "" {
+		fmt.Fprintf(w, "Flushes of the scan: %s\n", p.Flushes)
+	}
+	fmt.Fprint(w, f.Text())
+	return nil
+}
+
+func (s *settings) calculateDb2(cmd *cobra.Command, p *ha.Profile, text string) error {
+	c := ha.Db2{Disk: s.ha.disk, Network: s.ha.networks[0]}
 	if s.ha.modes != "" {
 		modes, bad := ha.ParseDb2Modes(s.ha.modes)
 		if bad != "" {
@@ -112,6 +147,17 @@ func readAll(stdin io.Reader, file string) ([]byte, error) {
 		return nil, &tidemark.Error{Op: "read scan", Kind: tidemark.NotFound, Hint: "tidemark ha scan LOG > " + file + " makes one", Err: err}
 	}
 	return text, nil
+}
+
+// parseQuorum reads PostgreSQL's FIRST n or ANY n.
+func parseQuorum(s *settings, v string) error {
+	how, n, _ := strings.Cut(strings.ToUpper(strings.TrimSpace(v)), " ")
+	k, err := strconv.Atoi(strings.TrimSpace(n))
+	if err != nil || k < 1 || how != "FIRST" && how != "ANY" {
+		return fmt.Errorf("must be FIRST n or ANY n, such as ANY 1")
+	}
+	s.ha.waitFor, s.ha.waitAny = k, how == "ANY"
+	return nil
 }
 
 // parseDisk reads RATE,OVERHEAD or a file.

@@ -85,6 +85,15 @@ func TestHABadInput(t *testing.T) {
 		{"ha-calculate-no-mode", func(t *testing.T) []string {
 			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--syncmode=SYNC,SEMI"}
 		}, 2},
+		{"ha-calculate-no-mode-of-postgres", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=postgres", "--syncmode=SYNC"}
+		}, 2},
+		{"ha-calculate-quorum", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=postgres", "--quorum=BOTH 2"}
+		}, 2},
+		{"ha-calculate-quorum-of-one", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=postgres", "--quorum=ANY 2"}
+		}, 2},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			args := b.args(t)
@@ -117,6 +126,40 @@ func TestHACalculate(t *testing.T) {
 	}
 	if len(r.Intervals) != 1 || len(r.Intervals[0].Modes) != 1 || r.Intervals[0].Modes[0].Marker != "??" || int64(r.MaxFlush[0].Predicted) != 42 || r.Network.RTT != 0.1 || r.Disk.Rate != 200<<20 {
 		t.Errorf("%s", o.out)
+	}
+}
+
+// TestHACalculateModels: a scan of PostgreSQL gets PostgreSQL's modes, with as many standbys
+// as there are networks.
+func TestHACalculateModels(t *testing.T) {
+	file := writtenFile(t, "a.scan", "Log of postgres 15\n"+published)
+	disk := "--disk=200MiB/s,1ms"
+	args := []string{"ha", "calculate", file, disk, wan, "--network=1Gbit/s,5ms", "--syncmode=remote_write, on", "--clients=8"}
+	p50 := map[string]float64{}
+	for _, quorum := range []string{"FIRST 1", "ANY 1"} {
+		o := must(t, append(args, "--quorum", quorum, "--json")...)
+		var f ha.Forecast
+		if err := json.Unmarshal([]byte(o.out), &f); err != nil {
+			t.Fatal(err)
+		}
+		if len(f.Predictions) != 2 || len(f.Sites.Standbys) != 2 || f.Sites.Version != "15" || f.Load.Clients != 8 || f.Load.Think <= 0 {
+			t.Fatalf("%s", o.out)
+		}
+		for _, p := range f.Predictions {
+			p50[quorum+" "+p.Mode] = p.Commit.P50
+		}
+	}
+	if p50["FIRST 1 on"] < p50["FIRST 1 remote_write"] || p50["FIRST 1 remote_write"] < 0.1 || p50["ANY 1 on"] < 0.005 || p50["ANY 1 on"] > 0.05 {
+		t.Errorf("%v", p50)
+	}
+	text := must(t, args...).out
+	for _, want := range []string{"PostgreSQL, the busiest of 1 interval: 2013-02-26 15:36:09  1.363 MB/s", "\nremote_write", "Commits wait for the first 1 of 2.", "Load: 8 clients"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if mysql := must(t, "ha", "calculate", file, disk, wan, "--engine=mysql").out; !strings.Contains(mysql, "AFTER_SYNC") {
+		t.Error(mysql)
 	}
 }
 

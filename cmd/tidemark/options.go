@@ -205,11 +205,16 @@ var options = []option{
 		s.ha.disk, err = parseDisk(v)
 		return err
 	}},
-	{"network", "text", "", "The network to the standby: RATE,RTT, such as 10MiB/s,100ms or 1Gbit/s,0.2ms, or a file that ha measure network --json has written.", "ha-calculate", func(s *settings, v string) (err error) {
-		s.ha.network, err = parseNetwork(v)
+	{"network", "list", "", "The network to the standby: RATE,RTT, such as 10MiB/s,100ms or 1Gbit/s,0.2ms, or a file that ha measure network --json has written. Once for each standby; Db2's formulas take the first.", "ha-calculate", func(s *settings, v string) error {
+		n, err := parseNetwork(v)
+		s.ha.networks = append(s.ha.networks, n)
 		return err
 	}},
-	{"syncmode", "list", "", "Only these modes, parted by commas; default: Db2's SYNC, NEARSYNC and ASYNC.", "ha-calculate", func(s *settings, v string) error {
+	{"quorum", "text", "FIRST 1", "How many standbys a commit waits for: FIRST n, in their order, or ANY n. Not of Db2.", "ha-calculate", parseQuorum},
+	{"clients", "number", "0", "Sessions that commit, each waiting for one commit before its next, as in a pool of connections; 0: commits come at the scan's rate, whatever they wait for. Not of Db2.", "ha-calculate", number(0, 100_000, func(s *settings) *int { return &s.ha.clients })},
+	{"free", "size", "0", "What the disk of the primary's log has left, to say when it would be full while a standby is away; 0: not known. Not of Db2.", "ha-calculate", size(func(s *settings) *int64 { return &s.ha.free })},
+	{"outage", "duration", "1h", "For how long a standby is taken to be away. Not of Db2.", "ha-calculate", duration(func(s *settings) *time.Duration { return &s.ha.outage })},
+	{"syncmode", "text", "", "Only these modes, parted by commas; default: all of the engine, of Db2 SYNC, NEARSYNC and ASYNC.", "ha-calculate", func(s *settings, v string) error {
 		s.ha.modes = v
 		return nil
 	}},
