@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -290,7 +289,7 @@ type measured struct {
 }
 
 // measure has clients commit for a time, after a warm-up.
-func (r *replicated) measure(ctx context.Context, settings string, clients int, warm, length time.Duration) (measured, error) {
+func (r *replicated) measure(ctx context.Context, settings string, clients int, warm, length time.Duration, into *pool) error {
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
@@ -301,7 +300,7 @@ func (r *replicated) measure(ctx context.Context, settings string, clients int, 
 	for i := range sessions {
 		var err error
 		if sessions[i], err = r.primary.open(ctx, "truth", settings); err != nil {
-			return measured{}, err
+			return err
 		}
 		defer sessions[i].close()
 	}
@@ -327,24 +326,18 @@ func (r *replicated) measure(ctx context.Context, settings string, clients int, 
 	}
 	wg.Wait()
 	if first != nil || len(all) == 0 {
-		return measured{}, fmt.Errorf("%d clients, %d commits: %w", clients, len(all), orNone(first))
+		return fmt.Errorf("%d commits: %w", len(all), orNone(first))
 	}
-	slices.Sort(all)
-	m := measured{Rate: float64(len(all)) / length.Seconds(), Commits: len(all)}
-	at := func(p float64) float64 { return all[min(int(p*float64(len(all))), len(all)-1)] }
-	m.P50, m.P99 = at(0.5), at(0.99)
-	for _, p := range []float64{0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999} {
-		m.quantiles = append(m.quantiles, ha.Quantile{P: p, Value: at(p)})
-	}
-	return m, nil
+	into.times, into.seconds = append(into.times, all...), into.seconds+length.Seconds()
+	return nil
 }
 
-// ping measures round trips of a small message, through a link like this one, while nothing
+// pingInto measures round trips of a small message, through a link like this one, while nothing
 // else is sent.
-func (r *replicated) ping(count int) (p50 float64, quantiles []ha.Quantile, err error) {
+func (r *replicated) pingInto(times *[]float64, count int) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	defer l.Close()
 	go func() {
@@ -355,34 +348,29 @@ func (r *replicated) ping(count int) (p50 float64, quantiles []ha.Quantile, err 
 	}()
 	d, err := link(l.Addr().String())
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	defer d.Close()
 	d.there.Store(r.link.there.Load())
 	d.back.Store(r.link.back.Load())
 	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port())))
 	if err != nil {
-		return 0, nil, err
+		return err
 	}
 	defer c.Close()
-	var times []float64
 	message := make([]byte, 48)
 	for range count {
 		begun := time.Now()
 		if _, err := c.Write(message); err != nil {
-			return 0, nil, err
+			return err
 		}
 		if _, err := io.ReadFull(c, message); err != nil {
-			return 0, nil, err
+			return err
 		}
-		times = append(times, time.Since(begun).Seconds())
+		*times = append(*times, time.Since(begun).Seconds())
 		time.Sleep(time.Millisecond) // a ping every now and then, as of a link that idles
 	}
-	slices.Sort(times)
-	for _, p := range []float64{0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99} {
-		quantiles = append(quantiles, ha.Quantile{P: p, Value: times[int(p*float64(len(times)))]})
-	}
-	return times[len(times)/2], quantiles, nil
+	return nil
 }
 
 // basebackup makes the standby of a PostgreSQL server, in a folder, and starts it.

@@ -30,6 +30,7 @@ type truthSpec struct {
 	localClients []int // with which the primary alone is measured, before the cells of each round trip
 	limitedAt    time.Duration
 	limit        float64 // bytes a second of the link, for some more cells at that round trip; 0: none
+	rounds       int     // in which all of one round trip is measured, so that what else the machine does is in all of it
 	warm, length time.Duration
 	pings        int
 }
@@ -39,7 +40,7 @@ func fullTruth(engine string, scale float64) truthSpec {
 	return truthSpec{
 		modes: ha.Modes(engine)[modesAlone(engine):], rtts: []time.Duration{ms(0.2), ms(1), ms(5), ms(10), ms(50)},
 		clients: []int{1, 8, 32}, localClients: []int{1, 2, 4, 8, 16, 32}, limitedAt: ms(5), limit: 200_000,
-		warm: ms(700 * scale), length: ms(3500 * scale), pings: 500,
+		rounds: 3, warm: ms(250 * scale), length: ms(1200 * scale), pings: 100,
 	}
 }
 
@@ -63,8 +64,7 @@ type cell struct {
 	Measured  measured `json:"measured"`
 	Predicted measured `json:"predicted"`
 	Load      string   `json:"load_average"`
-	load      ha.Load
-	sites     ha.Sites
+	pool      pool
 }
 
 // errs are the relative errors of rate, p50 and p99: above 0 where too much was predicted.
@@ -72,50 +72,129 @@ func (c cell) errs() (rate, p50, p99 float64) {
 	return c.Predicted.Rate/c.Measured.Rate - 1, c.Predicted.P50/c.Measured.P50 - 1, c.Predicted.P99/c.Measured.P99 - 1
 }
 
-// cells measures and predicts one pair. disk is of both.
-func (r *replicated) cells(ctx context.Context, t truthSpec, disk ha.Disk, say func(string, ...any)) (out []cell, err error) {
+// A study is everything that is measured at one round trip, pooled over the rounds.
+type study struct {
+	bare, pings, writes []float64        // round trips without and with the delay, writes to disk, in seconds
+	near                map[string]*pool // modes, with one client, without the delay
+	alone               []*pool          // by localClients
+	cells               []cell
+	bytes, commits      float64 // of the log, while one client committed
+}
+
+// A pool is latencies of commits, and the time in which they were measured.
+type pool struct {
+	times   []float64
+	seconds float64
+}
+
+func (p *pool) measured() measured {
+	slices.Sort(p.times)
+	m := measured{Rate: float64(len(p.times)) / p.seconds, Commits: len(p.times), P50: ofSorted(p.times, 0.5), P99: ofSorted(p.times, 0.99)}
+	for _, q := range []float64{0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.98, 0.99, 0.995, 0.999} {
+		m.quantiles = append(m.quantiles, ha.Quantile{P: q, Value: ofSorted(p.times, q)})
+	}
+	return m
+}
+
+// ofSorted is a quantile of sorted values.
+func ofSorted(v []float64, p float64) float64 {
+	return v[min(int(p*float64(len(v))), len(v)-1)]
+}
+
+// cells measures and predicts one pair, whose disks are that of a folder ("": they do not write).
+func (r *replicated) cells(ctx context.Context, t truthSpec, folder string, say func(string, ...any)) (out []cell, err error) {
 	for _, rtt := range t.rtts {
-		r.line(0, 0)
-		hops, err := r.hops(ctx, t)
-		if err != nil {
-			return nil, err
+		s := &study{near: map[string]*pool{}}
+		for range t.localClients {
+			s.alone = append(s.alone, &pool{})
 		}
-		r.line(rtt, 0)
-		p50, pings, err := r.ping(t.pings)
-		if err != nil {
-			return nil, err
+		for _, mode := range append([]string{localMode(r.primary.engine)}, t.modes...) {
+			s.near[mode] = &pool{}
 		}
-		load, err := r.alone(ctx, t)
-		if err != nil {
-			return nil, err
-		}
-		sites := ha.Sites{Engine: r.primary.engine, Primary: disk, Standbys: []ha.Standby{{Name: "standby", HopWrites: true, Hops: hops,
-			Disk: disk, Network: ha.Network{Rate: 1e9, RTT: p50, Quantiles: pings}}}}
-		say("%s, round trip %v: %s, hops %s, %.0f bytes a commit, locally %s", r.primary.engine, rtt, millis(p50), hopText(hops), load.Bytes, localText(load.Local))
 		for _, mode := range t.modes {
 			for _, n := range t.clients {
-				c := cell{Mode: mode, RTT: rtt.Seconds(), Clients: n, load: load, sites: sites}
-				if err := r.fill(ctx, t, &c, say); err != nil {
-					return nil, err
-				}
-				out = append(out, c)
+				s.cells = append(s.cells, cell{Engine: r.primary.engine, Mode: mode, RTT: rtt.Seconds(), Clients: n})
+			}
+			if t.limit > 0 && rtt == t.limitedAt {
+				s.cells = append(s.cells, cell{Engine: r.primary.engine, Mode: mode, RTT: rtt.Seconds(), Clients: slices.Max(t.clients), Limit: t.limit})
 			}
 		}
-		if t.limit == 0 || rtt != t.limitedAt {
-			continue
-		}
-		sites.Standbys = slices.Clone(sites.Standbys)
-		sites.Standbys[0].Network.Rate = t.limit
-		r.line(rtt, t.limit)
-		for _, mode := range t.modes {
-			c := cell{Mode: mode, RTT: rtt.Seconds(), Limit: t.limit, Clients: slices.Max(t.clients), load: load, sites: sites}
-			if err := r.fill(ctx, t, &c, say); err != nil {
+		for range t.rounds {
+			if err := r.round(ctx, t, s, rtt, folder); err != nil {
 				return nil, err
 			}
-			out = append(out, c)
 		}
+		load, sites := s.inputs(r.primary.engine, t)
+		n := sites.Standbys[0]
+		say("%s, round trip %s, hop %s, replay %s, write %s, %.0f bytes a commit, locally %s", r.primary.engine, millis(n.Network.RTT), millis(n.Network.Hop), millis(n.ReplayDelay), millis(n.Disk.Overhead), load.Bytes, localText(load.Local))
+		for i := range s.cells {
+			if err := s.cells[i].predict(load, sites); err != nil {
+				return nil, err
+			}
+			say("%s", s.cells[i])
+		}
+		out = append(out, s.cells...)
 	}
 	return out, nil
+}
+
+// round measures everything once.
+func (r *replicated) round(ctx context.Context, t truthSpec, s *study, rtt time.Duration, folder string) error {
+	local := localMode(r.primary.engine)
+	r.line(0, 0)
+	if err := r.pingInto(&s.bare, t.pings); err != nil {
+		return err
+	}
+	for _, mode := range append([]string{local}, t.modes...) {
+		if err := r.sample(ctx, mode, 1, t.warm, t.length/2, s.near[mode]); err != nil {
+			return err
+		}
+	}
+	if folder != "" {
+		if err := writesInto(&s.writes, folder); err != nil {
+			return err
+		}
+	}
+	r.line(rtt, 0)
+	if err := r.pingInto(&s.pings, t.pings); err != nil {
+		return err
+	}
+	for i, n := range t.localClients {
+		before, err := r.place(ctx)
+		if err != nil {
+			return err
+		}
+		had := len(s.alone[i].times)
+		if err := r.sample(ctx, local, n, 0, t.length, s.alone[i]); err != nil {
+			return err
+		}
+		after, err := r.place(ctx)
+		if err != nil {
+			return err
+		}
+		s.bytes, s.commits = s.bytes+after-before, s.commits+float64(len(s.alone[i].times)-had)
+	}
+	for i := range s.cells {
+		c := &s.cells[i]
+		r.line(rtt, c.Limit)
+		if err := r.sample(ctx, c.Mode, c.Clients, t.warm, t.length, &c.pool); err != nil {
+			return err
+		}
+		c.Load = loadAverage()
+	}
+	return nil
+}
+
+// sample has clients commit in a mode.
+func (r *replicated) sample(ctx context.Context, mode string, clients int, warm, length time.Duration, into *pool) error {
+	settings, err := r.set(ctx, mode)
+	if err != nil {
+		return err
+	}
+	if err := r.measure(ctx, settings, clients, warm, length, into); err != nil {
+		return fmt.Errorf("%s, %d clients: %w", mode, clients, err)
+	}
+	return nil
 }
 
 // line makes the link to be like this.
@@ -125,100 +204,58 @@ func (r *replicated) line(rtt time.Duration, limit float64) {
 	r.link.backRate.Store(int64(limit))
 }
 
-// fill measures a cell and predicts it.
-func (r *replicated) fill(ctx context.Context, t truthSpec, c *cell, say func(string, ...any)) error {
-	settings, err := r.set(ctx, c.Mode)
-	if err != nil {
-		return err
+// inputs are what a user would have measured: the hop is what the weakest mode that waits adds
+// at no delay and with one client, besides a bare round trip; replay what remote_apply adds to on.
+func (s *study) inputs(engine string, t truthSpec) (ha.Load, ha.Sites) {
+	load := ha.Load{Bytes: s.bytes / s.commits}
+	for i, n := range t.localClients {
+		m := s.alone[i].measured()
+		load.Local = append(load.Local, ha.Local{Clients: n, Rate: m.Rate, Quantiles: m.quantiles})
 	}
-	c.Engine, c.Load = r.primary.engine, loadAverage()
-	if c.Measured, err = r.measure(ctx, settings, c.Clients, t.warm, t.length); err != nil {
-		return fmt.Errorf("%s, %d clients: %w", c.Mode, c.Clients, err)
+	p50 := func(mode string) float64 { return s.near[mode].measured().P50 }
+	slices.Sort(s.bare)
+	b := ha.Standby{Name: "standby", Network: ha.Network{Rate: 1e9, Hop: max(0, p50(t.modes[0])-p50(localMode(engine))-ofSorted(s.bare, 0.5))}}
+	if engine == "postgres" {
+		b.ReplayDelay = max(0, p50("remote_apply")-p50("on"))
 	}
-	if err := c.predict(); err != nil {
-		return err
+	few := []float64{0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99}
+	slices.Sort(s.pings)
+	b.Network.RTT = ofSorted(s.pings, 0.5)
+	for _, p := range few {
+		b.Network.Quantiles = append(b.Network.Quantiles, ha.Quantile{P: p, Value: ofSorted(s.pings, p)})
 	}
-	rate, p50, p99 := c.errs()
-	say("  %-12s %2d clients: %6.0f/s %s %s, predicted %6.0f/s %s %s (%+.0f%%, %+.0f%%, %+.0f%%), load %s", c.Mode, c.Clients, c.Measured.Rate, millis(c.Measured.P50), millis(c.Measured.P99),
-		c.Predicted.Rate, millis(c.Predicted.P50), millis(c.Predicted.P99), rate*100, p50*100, p99*100, c.Load)
-	return nil
+	if len(s.writes) > 0 {
+		slices.Sort(s.writes)
+		b.Disk = ha.Disk{Overhead: ofSorted(s.writes, 0.5), Unit: writeSize}
+		for _, p := range few {
+			b.Disk.Quantiles = append(b.Disk.Quantiles, ha.Quantile{P: p, Value: ofSorted(s.writes, p)})
+		}
+	}
+	return load, ha.Sites{Engine: engine, Primary: b.Disk, Standbys: []ha.Standby{b}}
 }
 
-func (c *cell) predict() error {
-	load := c.load
+func (c *cell) predict(load ha.Load, sites ha.Sites) error {
 	load.Clients = c.Clients
-	p, err := ha.PredictMode(load, c.sites, c.Mode)
+	if c.Limit > 0 {
+		sites.Standbys = slices.Clone(sites.Standbys)
+		sites.Standbys[0].Network.Rate = c.Limit
+	}
+	p, err := ha.PredictMode(load, sites, c.Mode)
 	if err != nil {
 		return err
 	}
+	c.Measured = c.pool.measured()
 	c.Predicted = measured{Rate: p.Rate, P50: p.Commit.P50, P99: p.Commit.P99}
 	return nil
 }
 
-// hops measures, at no round trip and with one client, what each mode adds to a local commit
-// besides the round trip.
-func (r *replicated) hops(ctx context.Context, t truthSpec) (map[string]float64, error) {
-	bare, _, err := r.ping(t.pings)
-	if err != nil {
-		return nil, err
-	}
-	hops := map[string]float64{}
-	var local measured
-	for _, mode := range append([]string{localMode(r.primary.engine)}, t.modes...) {
-		settings, err := r.set(ctx, mode)
-		if err != nil {
-			return nil, err
-		}
-		m, err := r.measure(ctx, settings, 1, t.warm/2, t.length/2)
-		if err != nil {
-			return nil, err
-		}
-		if mode == localMode(r.primary.engine) {
-			local = m
-			continue
-		}
-		hops[mode] = max(0, m.P50-local.P50-bare)
-	}
-	return hops, nil
-}
-
-// alone measures commits that wait for no standby.
-func (r *replicated) alone(ctx context.Context, t truthSpec) (load ha.Load, err error) {
-	for _, n := range t.localClients {
-		settings, err := r.set(ctx, localMode(r.primary.engine))
-		if err != nil {
-			return load, err
-		}
-		before, err := r.place(ctx)
-		if err != nil {
-			return load, err
-		}
-		m, err := r.measure(ctx, settings, n, t.warm, t.length)
-		if err != nil {
-			return load, err
-		}
-		after, err := r.place(ctx)
-		if err != nil {
-			return load, err
-		}
-		if n == t.localClients[0] { // the warm-up's commits are in it too
-			load.Bytes = max(1, (after-before)/(m.Rate*(t.warm+t.length).Seconds()))
-		}
-		load.Local = append(load.Local, ha.Local{Clients: n, Rate: m.Rate, Quantiles: m.quantiles})
-	}
-	return load, nil
+func (c cell) String() string {
+	rate, p50, p99 := c.errs()
+	return fmt.Sprintf("  %-12s %2d clients: %6.0f/s %s %s, predicted %6.0f/s %s %s (%+.0f%%, %+.0f%%, %+.0f%%), load %s", c.Mode, c.Clients, c.Measured.Rate, millis(c.Measured.P50), millis(c.Measured.P99),
+		c.Predicted.Rate, millis(c.Predicted.P50), millis(c.Predicted.P99), rate*100, p50*100, p99*100, c.Load)
 }
 
 func millis(s float64) string { return fmt.Sprintf("%.2f ms", s*1000) }
-
-func hopText(hops map[string]float64) string {
-	var out []string
-	for mode, h := range hops {
-		out = append(out, mode+" "+millis(h))
-	}
-	slices.Sort(out)
-	return strings.Join(out, ", ")
-}
 
 func localText(local []ha.Local) string {
 	var out []string
@@ -290,12 +327,7 @@ func (b *bench) truthOf(ctx context.Context, engine string) ([]cell, error) {
 		return nil, err
 	}
 	defer r.link.Close()
-	disk, err := diskOf(primary.dir)
-	if err != nil {
-		return nil, err
-	}
-	b.say("%s: a write of 8 kB takes %s, of 256 kB %s", engine, millis(disk.Write(8<<10)), millis(disk.Write(256<<10)))
-	return r.cells(ctx, fullTruth(engine, b.scale), disk, b.say)
+	return r.cells(ctx, fullTruth(engine, b.scale), primary.dir, b.say)
 }
 
 func (b *bench) truthPair(ctx context.Context, engine string) (primary, standby *server, err error) {
@@ -327,44 +359,35 @@ func (b *bench) truthPair(ctx context.Context, engine string) (primary, standby 
 	return primary, standby, err
 }
 
-// diskOf is how long writes of two sizes take there, at the median.
-func diskOf(dir string) (ha.Disk, error) {
-	f, err := os.CreateTemp(dir, "write")
+// writeSize is a page of PostgreSQL's log.
+const writeSize = 8 << 10
+
+// writesInto times writes of writeSize bytes in a folder, of a file that has its size already.
+func writesInto(times *[]float64, folder string) error {
+	f, err := os.CreateTemp(folder, "write")
 	if err != nil {
-		return ha.Disk{}, err
+		return err
 	}
 	defer os.Remove(f.Name())
 	defer f.Close()
-	if _, err := f.Write(make([]byte, 16<<20)); err != nil {
-		return ha.Disk{}, err
+	if _, err := f.Write(make([]byte, 4<<20)); err != nil {
+		return err
 	}
-	median := func(size int) (float64, error) {
-		var times []float64
-		buf := make([]byte, size)
-		for i := range 100 {
-			begun := time.Now()
-			if _, err := f.WriteAt(buf, int64(i%32)*256<<10); err != nil {
-				return 0, err
-			}
-			if err := f.Sync(); err != nil {
-				return 0, err
-			}
-			times = append(times, time.Since(begun).Seconds())
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	page := make([]byte, writeSize)
+	for i := range 150 {
+		begun := time.Now()
+		if _, err := f.WriteAt(page, int64(i)*writeSize); err != nil {
+			return err
 		}
-		slices.Sort(times)
-		return times[len(times)/2], nil
+		if err := f.Sync(); err != nil {
+			return err
+		}
+		*times = append(*times, time.Since(begun).Seconds())
 	}
-	const small, large = 8 << 10, 256 << 10
-	s, err := median(small)
-	if err != nil {
-		return ha.Disk{}, err
-	}
-	l, err := median(large)
-	if err != nil {
-		return ha.Disk{}, err
-	}
-	rate := float64(large-small) / max(l-s, 1e-6)
-	return ha.Disk{Rate: rate, Overhead: max(s-small/rate, 1e-6)}, nil
+	return nil
 }
 
 // printTruth is the table of errors.

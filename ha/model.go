@@ -44,11 +44,10 @@ type Standby struct {
 	// ReplayDelay is how long a commit record takes to be applied once it is on disk there.
 	Replay      float64 `json:"replay_bytes_per_second,omitempty"`
 	ReplayDelay float64 `json:"replay_delay_seconds,omitempty"`
-	// HopWrites says that Network.Hop was measured on a real pair of servers, so that it has the
-	// standby's own work of one commit in it: its write to disk, and being applied, where
-	// the mode waits for that. Hops then has it for each mode by name; those that it lacks have Network.Hop.
-	HopWrites bool               `json:"hop_has_disk,omitempty"`
-	Hops      map[string]float64 `json:"hop_seconds_by_mode,omitempty"`
+	// HopWrites says that Network.Hop was measured on a real pair of servers in this very mode, so
+	// that it has the standby's own work of one commit in it: its write to disk, and being
+	// applied, where the mode waits for that.
+	HopWrites bool `json:"hop_has_disk,omitempty"`
 	// SyncRelay: MySQL and MariaDB write their relay log to disk before they acknowledge
 	// (sync_relay_log=1). PostgreSQL's modes say it themselves.
 	SyncRelay bool `json:"sync_relay_log,omitempty"`
@@ -203,7 +202,7 @@ func Predict(load Load, sites Sites, names ...string) (*Forecast, error) {
 	return f, nil
 }
 
-// PredictMode says it of one mode, without what follows from it. Errors are Invalid.
+// PredictMode says it of one mode alone. Errors are Invalid.
 func PredictMode(load Load, sites Sites, name string) (Prediction, error) {
 	load, sites, err := checked(load, sites)
 	if err != nil {
@@ -213,7 +212,7 @@ func PredictMode(load Load, sites Sites, name string) (Prediction, error) {
 	if err != nil {
 		return Prediction{}, err
 	}
-	return quick(load, sites, m, longPlay), nil
+	return predict(load, sites, m), nil
 }
 
 // known is the mode of that name.
@@ -248,9 +247,6 @@ func checked(load Load, sites Sites) (Load, Sites, error) {
 	for _, s := range sites.Standbys {
 		numbers = append(numbers, number{"round trip to " + s.Name, s.Network.RTT, true}, number{"rate of the network to " + s.Name, s.Network.Rate, false}, number{"hop to " + s.Name, s.Network.Hop, true},
 			number{"disk of " + s.Name, s.Disk.Overhead, true}, number{"disk of " + s.Name, s.Disk.Rate, true}, number{"replay of " + s.Name, s.Replay, true}, number{"replay delay of " + s.Name, s.ReplayDelay, true})
-		for mode, hop := range s.Hops {
-			numbers = append(numbers, number{"hop of " + mode + " to " + s.Name, hop, true})
-		}
 	}
 	for _, r := range load.LogRates {
 		numbers = append(numbers, number{"log rate", r, true})

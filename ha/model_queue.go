@@ -8,8 +8,8 @@ import (
 
 // How many commits a play has: for figures, and for charts and what-ifs.
 const (
-	longPlay  = 30_000
-	shortPlay = 6_000
+	longPlay  = 20_000
+	shortPlay = 3_000
 )
 
 // A play lets a load commit, in a time of its own, through what commits wait for:
@@ -40,6 +40,7 @@ type play struct {
 	quorum int
 	first  bool // of the first so many, not of any
 
+	slower  die     // than the median, a write of the primary's disk
 	write   float64 // of a group of one, on the primary's disk: taken out of the local part where groups are written here
 	queue   []commit
 	joined  []commit // MySQL: written, waiting for their turn
@@ -79,7 +80,7 @@ type event struct {
 }
 
 func newPlay(load Load, sites Sites, m commitMode) *play {
-	p := &play{load: load, sites: sites, mode: m, rng: rand.New(rand.NewPCG(1, 2)), quorum: sites.Wait, first: !anyWill(sites, m)}
+	p := &play{load: load, sites: sites, mode: m, rng: rand.New(rand.NewPCG(1, 2)), slower: diskDie(sites.Primary), quorum: sites.Wait, first: !anyWill(sites, m)}
 	grouped := m.rule == groupHeld || m.rule == groupsJoined
 	off := 0.0
 	if grouped || m.unsynced {
@@ -108,7 +109,7 @@ type outcome struct {
 
 // run plays until so many commits are done, after a tenth to warm up.
 func (p *play) run(commits int) outcome {
-	commits = max(commits, 40*min(p.load.Clients, 2000))
+	commits = max(commits, 20*min(p.load.Clients, 2000))
 	p.skip = commits/10 + 2*p.load.Clients
 	p.done = make([]float64, 0, commits+p.skip)
 	if p.load.Rate > 0 {
@@ -204,7 +205,7 @@ func (p *play) writeGroup() {
 	p.queue, p.writing = nil, true
 	bytes := float64(len(group)) * p.load.Bytes
 	began := p.now
-	p.now += p.sites.Primary.Write(bytes)
+	p.now += p.sites.Primary.Write(bytes) * p.slower.throw(p.rng)
 	ack, written := p.ship(bytes), p.now
 	p.now = began
 	if p.mode.rule == groupsJoined {
@@ -261,6 +262,7 @@ type way struct {
 	hop     float64
 	writes  bool
 	disk    Disk
+	slower  die     // than the median, a write
 	replay  float64 // seconds a byte
 	delay   float64
 	single  float64 // the disk's part of a commit alone, where the hop has it already
@@ -269,11 +271,8 @@ type way struct {
 }
 
 func newWay(s Standby, m commitMode, bytes float64) way {
-	w := way{rtt: lawOf(s.Network.Quantiles, s.Network.RTT, 1).die(), perByte: perByte(s.Network.Rate), hop: s.Network.Hop, disk: s.Disk}
+	w := way{rtt: lawOf(s.Network.Quantiles, s.Network.RTT, 1).die(), perByte: perByte(s.Network.Rate), hop: s.Network.Hop, disk: s.Disk, slower: diskDie(s.Disk)}
 	w.writes = m.writes || m.relay && s.SyncRelay
-	if hop, ok := s.Hops[m.name]; ok {
-		w.hop = hop
-	}
 	if m.applies {
 		w.replay, w.delay = perByte(s.Replay), s.ReplayDelay
 	}
@@ -291,7 +290,7 @@ func (w *way) ack(at, bytes float64, rng *rand.Rand) float64 {
 	rtt := w.rtt.throw(rng)
 	there := w.linkFree + rtt/2
 	if w.writes {
-		there = w.write(there, bytes) - w.single
+		there = w.write(there, bytes, w.slower.throw(rng)) - w.single
 	}
 	if w.replay > 0 {
 		w.replayFree = max(w.replayFree, there) + bytes*w.replay
@@ -301,18 +300,27 @@ func (w *way) ack(at, bytes float64, rng *rand.Rand) float64 {
 	return w.last
 }
 
+// diskDie throws how much slower than the median one a write is.
+func diskDie(d Disk) die {
+	if len(d.Quantiles) == 0 {
+		return die{1}
+	}
+	law := lawOf(d.Quantiles, 0, 1)
+	return lawOf(d.Quantiles, 0, 1/law.at(0.5)).die()
+}
+
 // write is the standby's group commit: what comes during one write is the next.
-func (w *way) write(at, bytes float64) float64 {
+func (w *way) write(at, bytes, slower float64) float64 {
 	if at >= w.diskFree && w.nextFree > w.diskFree {
 		w.diskFree = w.nextFree
 	}
 	switch {
 	case at >= w.diskFree:
-		w.diskFree = at + w.disk.Write(bytes)
+		w.diskFree = at + w.disk.Write(bytes)*slower
 		w.nextFree = w.diskFree
 		return w.diskFree
 	case w.nextFree == w.diskFree:
-		w.nextFree = w.diskFree + w.disk.Write(bytes)
+		w.nextFree = w.diskFree + w.disk.Write(bytes)*slower
 	default:
 		w.nextFree += bytes * perByte(w.disk.Rate)
 	}

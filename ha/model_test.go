@@ -17,11 +17,11 @@ func pair(rtt float64) Sites {
 
 func predicted(t *testing.T, l Load, s Sites, mode string) Prediction {
 	t.Helper()
-	f, err := Predict(l, s, mode)
+	p, err := PredictMode(l, s, mode)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return f.Predictions[0]
+	return p
 }
 
 func near(t *testing.T, what string, got, want, part float64) {
