@@ -169,9 +169,12 @@ func attachMaria(ctx context.Context, primary, replica node) (*replicated, error
 		change = []string{fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='%s', SOURCE_PASSWORD='%s', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1", d.port(), primary.user, primary.password),
 			"SET GLOBAL rpl_semi_sync_replica_enabled = 1", "START REPLICA"}
 	}
-	_, err = replica.ask(ctx, "", append([]string{"RESET MASTER"}, change...)...)
+	_, err = primary.ask(ctx, "", "RESET MASTER", fmt.Sprintf("SET GLOBAL %s_timeout = 600000", r.semisync()))
 	if err == nil {
-		_, err = primary.ask(ctx, "", "RESET MASTER", "CREATE DATABASE truth", fmt.Sprintf("SET GLOBAL %s_timeout = 600000", r.semisync()))
+		_, err = replica.ask(ctx, "", append([]string{"RESET MASTER"}, change...)...)
+	}
+	if err == nil {
+		_, err = primary.ask(ctx, "", "CREATE DATABASE truth")
 	}
 	if err == nil {
 		_, err = primary.ask(ctx, "truth", fmt.Sprintf(truthTable, "AUTO_INCREMENT"))

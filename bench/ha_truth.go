@@ -64,7 +64,10 @@ type cell struct {
 	Measured  measured `json:"measured"`
 	Predicted measured `json:"predicted"`
 	Load      string   `json:"load_average"`
-	pool      pool
+	// What was predicted from.
+	Inputs ha.Load  `json:"load"`
+	Sites  ha.Sites `json:"sites"`
+	pool   pool
 }
 
 // errs are the relative errors of rate, p50 and p99: above 0 where too much was predicted.
@@ -240,6 +243,7 @@ func (c *cell) predict(load ha.Load, sites ha.Sites) error {
 		sites.Standbys = slices.Clone(sites.Standbys)
 		sites.Standbys[0].Network.Rate = c.Limit
 	}
+	c.Inputs, c.Sites = load, sites
 	p, err := ha.PredictMode(load, sites, c.Mode)
 	if err != nil {
 		return err

@@ -80,12 +80,15 @@ type event struct {
 }
 
 func newPlay(load Load, sites Sites, m commitMode) *play {
-	p := &play{load: load, sites: sites, mode: m, rng: rand.New(rand.NewPCG(1, 2)), slower: diskDie(sites.Primary), quorum: sites.Wait, first: !anyWill(sites, m)}
+	p := &play{load: load, sites: sites, mode: m, rng: rand.New(rand.NewPCG(1, 2)), slower: die{1}, quorum: sites.Wait, first: !anyWill(sites, m)}
 	grouped := m.rule == groupHeld || m.rule == groupsJoined
 	off := 0.0
 	if grouped || m.unsynced {
 		p.write = sites.Primary.Write(load.Bytes)
 		off = p.write
+	}
+	if len(load.Local) == 0 { // else the slow ones are in the curve
+		p.slower = diskDie(sites.Primary)
 	}
 	p.local = newStation(load, sites.Primary, off)
 	if m.rule != nobodyWaits {
@@ -254,8 +257,10 @@ func (p *play) ship(bytes float64) float64 {
 	return p.acks[p.quorum-1]
 }
 
-// A way is to one standby and back. All of it is in order: a later commit is never
-// acknowledged before an earlier one.
+// A way is to one standby and back. Link, disk and replay take commits in their order. Round trips are
+// drawn for each commit by itself: were a later acknowledgement held back by an earlier slow one, as on a
+// line it is, what was measured as one ping in a hundred would befall all the commits that
+// are under way beside it, though that is already in the measured share.
 type way struct {
 	rtt     die
 	perByte float64
@@ -267,7 +272,7 @@ type way struct {
 	delay   float64
 	single  float64 // the disk's part of a commit alone, where the hop has it already
 
-	linkFree, diskFree, nextFree, replayFree, last float64
+	linkFree, diskFree, nextFree, replayFree float64
 }
 
 func newWay(s Standby, m commitMode, bytes float64) way {
@@ -296,8 +301,7 @@ func (w *way) ack(at, bytes float64, rng *rand.Rand) float64 {
 		w.replayFree = max(w.replayFree, there) + bytes*w.replay
 		there = w.replayFree
 	}
-	w.last = max(w.last, there+w.delay+rtt/2+w.hop)
-	return w.last
+	return there + w.delay + rtt/2 + w.hop
 }
 
 // diskDie throws how much slower than the median one a write is.
