@@ -97,6 +97,15 @@ type OldKeeper interface {
 	KeepOldOf(columns func(tidemark.TableID) []string)
 }
 
+// A ChangedTeller is a Stream that can leave out of updates what they have not changed, where
+// the log tells it.
+type ChangedTeller interface {
+	// OnlyChanged leaves out values that an update has not changed, but for those of the
+	// columns that keep names, and updates that have changed nothing. Tables of which it names none
+	// are left alone. It comes before Run.
+	OnlyChanged(keep func(tidemark.TableID) []string)
+}
+
 // A LinkTeller is a Stream that otherwise gives nothing of a row before a change but its key.
 type LinkTeller interface {
 	// TellLinks gives the old row, as far as the log has it, with updates that change one of
@@ -116,6 +125,8 @@ type Spooler interface {
 	// Spool says how many bytes of them may be in memory; others are kept in files of the
 	// folder dir. It comes before Run.
 	Spool(dir string, memory int64)
+	// Spooled says how much memory they take now, and how many have gone to files until now.
+	Spooled() (memory, files int64)
 }
 
 // Stats is a Meter's reading.
@@ -189,6 +200,9 @@ type Options struct {
 	BreakLoops bool
 	// Prepare, if not nil, may add to one.
 	Prepare func(context.Context, *tidemark.Tx) error
+	// Interval is the least time between two writes to a queue, unless there is a lot to
+	// write: fewer and larger messages, for latency.
+	Interval time.Duration
 	// Idle, if not 0, is how often it is noted in a queue how far the log was read where
 	// nothing comes: for whoever applies elsewhere, and so that the source may forget it.
 	Idle time.Duration

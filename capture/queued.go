@@ -33,10 +33,19 @@ func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, opt Options)
 	run(g, s, between, m, opt, func(*tidemark.Tx) {})
 	g.Go("Queue", func(ctx context.Context, c *flow.Clock) error {
 		var group []*tidemark.Tx
+		var next time.Time // no write before
 		for {
 			var err error
+			if wait := time.Until(next); wait > 0 {
+				if err = c.Sleep(ctx, wait); err != nil {
+					return err
+				}
+			}
 			if group, err = collect(ctx, c, between, group[:0]); err != nil {
 				return err
+			}
+			if next = time.Now().Add(opt.Interval); sizeOf(group) >= groupBytes {
+				next = time.Time{}
 			}
 			if err := appendGroup(ctx, c, log, group); err != nil {
 				return err
@@ -92,6 +101,13 @@ func collect(ctx context.Context, c *flow.Clock, from *flow.Buffer[*tidemark.Tx]
 		}
 	}
 	return group, nil
+}
+
+func sizeOf(group []*tidemark.Tx) (n int) {
+	for _, tx := range group {
+		n += len(tx.Changes)
+	}
+	return n
 }
 
 func appendGroup(ctx context.Context, c *flow.Clock, log Log, group []*tidemark.Tx) error {

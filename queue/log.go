@@ -19,6 +19,8 @@ type Options struct {
 	// it passes a NATS server with default settings. Larger ones cost fewer fsyncs: one
 	// of 64 KB with 0.3 ms each gives at most 200 MB/s, one of 1 MB is bound by the disk.
 	MaxMessage int
+	// MaxTransactions is how many begin in a message at most; default: as many as fit.
+	MaxTransactions int
 	// Compress packs messages with zstd: less to write and to send, for about 2 ms of
 	// CPU per MB.
 	Compress bool
@@ -77,7 +79,7 @@ func New(ctx context.Context, store Store, opt Options) (*Log, error) {
 		opt.MaxMessage = defaultMessage
 	}
 	opt.MaxMessage = min(opt.MaxMessage, st.MaxMessage, maxMessage)
-	l := &Log{store: store, opt: opt, p: packer{max: opt.MaxMessage}}
+	l := &Log{store: store, opt: opt, p: packer{max: opt.MaxMessage, most: opt.MaxTransactions}}
 	if opt.MaxMessage < minMessage || st.Limit < 4*int64(opt.MaxMessage) {
 		return nil, l.fail(tidemark.Invalid, "open queue", fmt.Errorf("a queue of %d bytes does not hold four messages of %d", st.Limit, opt.MaxMessage),
 			"Raise the limit of the queue, or lower the size of messages, which is 4 KB at least.")

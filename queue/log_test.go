@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,6 +38,38 @@ func stored(t *testing.T) (*Log, *Memory) {
 func sealed(b []byte) []byte {
 	b = b[:len(b)-sumSize]
 	return binary.BigEndian.AppendUint64(b, xxh3.Hash(b))
+}
+
+// TestMaxTransactions begins a message where the one before has begun as many transactions as it may.
+func TestMaxTransactions(t *testing.T) {
+	for most, want := range map[int][]uint32{0: {7}, 1: {1, 1, 1, 1, 1, 1, 1}, 3: {3, 3, 1}} {
+		s := NewMemory(1 << 20)
+		l, err := New(t.Context(), s, Options{MaxMessage: 64 << 10, MaxTransactions: most})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := l.Begin(t.Context(), 100); err != nil {
+			t.Fatal(err)
+		}
+		var txs []*tidemark.Tx
+		for place := uint64(101); place <= 107; place++ {
+			txs = append(txs, &tidemark.Tx{Place: place, End: place + 1, Rows: 1, Changes: append(described(), insert(100)...)})
+		}
+		if err := l.Append(t.Context(), txs); err != nil {
+			t.Fatal(err)
+		}
+		var got []uint32
+		for _, b := range s.held {
+			m, err := parse(b)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got = append(got, uint32(len(m.entries)))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("at most %d: messages of %v transactions, want %v", most, got, want)
+		}
+	}
 }
 
 // What was put into the store behind the log's back is found, and what was before it was

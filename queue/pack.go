@@ -16,9 +16,11 @@ import (
 // is good. After an error it is of no more use.
 type packer struct {
 	max      int
+	most     int           // transactions that may begin in a message; 0: as many as fit
 	compress *zstd.Encoder // nil: payloads stay as they are
 
 	h         header // of the message that is being filled
+	begins    int    // transactions that begin in it
 	b         []byte // room for its header, and its entries
 	relations []byte
 	declared  map[uint32]bool // tables whose relation stands in it, before their first change
@@ -36,7 +38,7 @@ type packer struct {
 // that begins does: with no relation known, and what was unfinished given up.
 func (p *packer) begin(last header, sum, writer uint64) {
 	p.h = header{seq: last.seq + 1, prev: sum, writer: writer, after: last.whole, whole: last.whole, end: last.end}
-	p.b, p.relations, p.out, p.amid = nil, nil, nil, false
+	p.b, p.relations, p.out, p.begins, p.amid = nil, nil, nil, 0, false
 	p.declared, p.known = map[uint32]bool{}, map[uint32][]byte{}
 }
 
@@ -54,6 +56,9 @@ func (p *packer) add(tx *tidemark.Tx) error {
 		return fmt.Errorf("the transaction at place %d is not behind the last one, at %d", tx.Place, p.h.whole)
 	case len(tx.GTID) > maxName || len(tx.Origin) > maxName:
 		return errors.New("a name of a transaction that is too long")
+	}
+	if p.most > 0 && p.begins >= p.most && !p.amid {
+		p.seal()
 	}
 	over := entrySize + len(tx.GTID) + len(tx.Origin)
 	// Most transactions shall be whole in a message.
@@ -209,6 +214,7 @@ func (p *packer) entry(tx *tidemark.Tx, changes []byte, rows int, flags byte, mo
 	if !p.amid {
 		e.flags |= firstFlag
 		p.begun, p.place = p.h.seq, tx.Place
+		p.begins++
 	}
 	if p.amid = more; more {
 		e.flags |= moreFlag
@@ -249,7 +255,7 @@ func (p *packer) seal() {
 	if p.amid {
 		p.h.flags = continuesFlag
 	}
-	p.b, p.relations = nil, nil
+	p.b, p.relations, p.begins = nil, nil, 0
 	clear(p.declared)
 }
 

@@ -86,6 +86,9 @@ func embed(ctx context.Context, opt Options) (*embedded, error) {
 	return e, nil
 }
 
+// Whoever only looks into a queue has its folder for a moment.
+const claimWait, claimPause = 3 * time.Second, 50 * time.Millisecond
+
 // claim locks the folder, and finds out whether it is one of ours.
 func (e *embedded) claim(dir string) error {
 	const op = "open queue"
@@ -97,7 +100,12 @@ func (e *embedded) claim(dir string) error {
 	if err != nil {
 		return diskError(op, dir, err)
 	}
-	if err := filelock.Lock(f); err != nil {
+	err = filelock.Lock(f)
+	for wait := time.Duration(0); errors.Is(err, filelock.ErrLocked) && wait < claimWait; wait += claimPause {
+		time.Sleep(claimPause)
+		err = filelock.Lock(f)
+	}
+	if err != nil {
 		holder, _ := os.ReadFile(path)
 		f.Close()
 		if !errors.Is(err, filelock.ErrLocked) {

@@ -16,7 +16,7 @@ func random(t *testing.T, r *rapid.T, m Maker) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	b := &bench{judge: r, ctx: ctx, open: m.New(t, 64<<20)}
-	b.opt = queue.Options{MaxMessage: rapid.SampledFrom([]int{4 << 10, 20 << 10, 1 << 20}).Draw(r, "size of messages"), Compress: rapid.Bool().Draw(r, "compress")}
+	b.opt = queue.Options{MaxMessage: rapid.SampledFrom([]int{4 << 10, 20 << 10, 1 << 20}).Draw(r, "size of messages"), Compress: rapid.Bool().Draw(r, "compress"), MaxTransactions: rapid.SampledFrom([]int{0, 1, 3}).Draw(r, "transactions of a message")}
 	b.reopen()
 	defer func() { b.log.Close() }()
 	b.begin()

@@ -1,0 +1,69 @@
+package capture
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A paced stream gives transactions of a size, one each millisecond.
+type paced struct{ number, size int }
+
+func (p paced) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
+	for i := range p.number {
+		if err := emit(&tidemark.Tx{Place: uint64(i + 1), End: uint64(i + 2), Changes: make([]byte, p.size)}); err != nil {
+			return err
+		}
+		time.Sleep(time.Millisecond)
+	}
+	return errors.New("that was all")
+}
+
+func (paced) Seen() uint64   { return 0 }
+func (paced) Release(uint64) {}
+func (paced) Close()         {}
+
+// writes notes when it was appended to, and how much.
+type writes struct {
+	began time.Time
+	at    []time.Duration
+	sizes []int
+}
+
+func (w *writes) Append(_ context.Context, txs []*tidemark.Tx) error {
+	w.at, w.sizes = append(w.at, time.Since(w.began)), append(w.sizes, len(txs))
+	return nil
+}
+
+// TestInterval writes to a queue as seldom as it is told to, but at once what comes after a
+// pause, and what is much.
+func TestInterval(t *testing.T) {
+	for _, x := range []struct {
+		name     string
+		interval time.Duration
+		stream   paced
+		first    []int // transactions of the first writes
+	}{
+		{"as it comes", 0, paced{8, 10}, []int{1, 1, 1}},
+		{"seldom", 10300 * time.Microsecond, paced{35, 10}, []int{1, 10, 10, 10}},
+		{"much", 10 * time.Millisecond, paced{10, groupBytes}, []int{1, 1, 1}},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				w := &writes{began: time.Now()}
+				g := flow.NewGroup(t.Context())
+				Into(g, x.stream, w, 64<<20, &Meter{}, Options{Interval: x.interval})
+				_ = g.Wait() // the stream has come to its end
+				if len(w.sizes) < len(x.first) || !slices.Equal(w.sizes[:len(x.first)], x.first) || w.at[0] != 0 {
+					t.Errorf("writes of %v transactions at %v, want %v first", w.sizes, w.at, x.first)
+				}
+			})
+		})
+	}
+}
