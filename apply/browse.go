@@ -218,6 +218,7 @@ func (b *browser) admit(ctx context.Context, it *item) error {
 		b.free(it)
 	default:
 		b.stats.Waited++
+		b.stats.WaitedBy.count(it.node.Why)
 	}
 	b.mu.Unlock()
 	if b.rest > 0 {

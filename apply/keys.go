@@ -48,6 +48,7 @@ type boundKey struct {
 	whole bool
 	trim  []trim // per column
 	acts  bool   // it is at one end of a foreign key that changes rows
+	of    Of
 }
 
 // Bind finds the table for a relation, and its keys and references among tables, which
@@ -149,11 +150,11 @@ func (b *Binding) act(c tidemark.Change, out []Access) []Access {
 	}
 	for _, k := range a.children {
 		if untold || a.untold[k] {
-			out = append(out, Access{k, true})
+			out = append(out, Access{Key: k, Write: true})
 		}
 	}
 	for _, k := range a.deep {
-		out = append(out, Access{k, true})
+		out = append(out, Access{Key: k, Write: true})
 	}
 	return out
 }
@@ -258,7 +259,10 @@ func referenced(parent *tidemark.Table, f tidemark.ForeignKey) (*tidemark.Index,
 // table. Both ends of a foreign key must come to the same hash, so how values compare
 // is looked up at the key, not at the columns that they are taken from.
 func (b *Binding) bound(t *tidemark.Table, x *tidemark.Index, columns []string) boundKey {
-	k := boundKey{salt: Key(xxh3.HashString(t.Schema + "\x00" + t.Name + "\x00" + x.Name)), whole: x.Where != ""}
+	k := boundKey{salt: Key(xxh3.HashString(t.Schema + "\x00" + t.Name + "\x00" + x.Name)), whole: x.Where != "", of: OfUnique}
+	if x == t.Key {
+		k.of = OfKey
+	}
 	for i, name := range columns {
 		at := -1
 		if name != "" {
@@ -348,7 +352,7 @@ func tableKey(id tidemark.TableID) Key {
 func (b *Binding) Accesses(c tidemark.Change, out []Access) []Access {
 	// Without a key any two equal rows will do, and which one is changed matters.
 	alone := c.Kind == tidemark.TruncateChange || len(b.keys) == 0 && c.Kind != tidemark.InsertChange
-	out = append(out, Access{b.table, alone})
+	out = append(out, Access{Key: b.table, Write: alone})
 	if b.acting != nil {
 		out = b.act(c, out)
 	}
@@ -368,12 +372,12 @@ func (b *Binding) Accesses(c tidemark.Change, out []Access) []Access {
 func (b *Binding) row(out []Access, identity bool) []Access {
 	for i := range b.keys {
 		if k, ok := b.hash(&b.keys[i], identity); ok {
-			out = append(out, Access{k, true})
+			out = append(out, Access{k, true, b.keys[i].of})
 		}
 	}
 	for i := range b.refs {
 		if k, ok := b.hash(&b.refs[i], identity); ok {
-			out = append(out, Access{k, false})
+			out = append(out, Access{k, false, b.refs[i].of})
 		}
 	}
 	return out

@@ -209,6 +209,42 @@ func TestWholeTables(t *testing.T) {
 	}
 }
 
+// What a transaction has to wait for is told apart.
+func TestCauses(t *testing.T) {
+	b := bindings(t)
+	insert := func(table string, values ...string) []Access {
+		return b[table].Accesses(tidemark.Change{Kind: tidemark.InsertChange, New: tuple(values)}, nil)
+	}
+	parent := insert("parent", "1", "2", "3")
+	for what, c := range map[string]struct {
+		then []Access
+		want Cause
+	}{
+		"nothing":                         {insert("parent", "4", "5", "6"), 0},
+		"the same row":                    {insert("parent", "1", "5", "6"), ByKey},
+		"another unique key":              {insert("parent", "4", "2", "3"), ByUnique},
+		"both":                            {insert("parent", "1", "2", "3"), ByKey | ByUnique},
+		"a child by the key":              {insert("child", "1", "1", "", ""), ByReference},
+		"a child by the other unique key": {insert("child", "1", "", "3", "2"), ByReference},
+		"a child of another row":          {insert("child", "1", "4", "", ""), 0},
+		"the whole table":                 {b["parent"].Accesses(tidemark.Change{Kind: tidemark.TruncateChange}, nil), ByTable},
+	} {
+		for way, pair := range map[string][2][]Access{"behind": {parent, c.then}, "before": {c.then, parent}} {
+			tr, first, second := NewTracker(), &Node{}, &Node{}
+			tr.Add(first, pair[0])
+			if ready := tr.Add(second, pair[1]); first.Why != 0 || second.Why != c.want || ready != (c.want == 0) {
+				t.Errorf("%s %s: waits for %d, and the first for %d; want %d", way, what, second.Why, first.Why, c.want)
+			}
+		}
+	}
+	var w Waits
+	w.count(ByKey | ByReference)
+	w.count(ByTable)
+	if want := (Waits{Table: 1, Key: 1, Reference: 1}); w != want {
+		t.Errorf("counted %+v, want %+v", w, want)
+	}
+}
+
 // Where foreign keys act and the stream does not tell, a row that goes, or whose key
 // changes, keeps its place before and behind the changes of what hangs on its children.
 func TestCascades(t *testing.T) {

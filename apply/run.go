@@ -91,6 +91,8 @@ type Options struct {
 type Stats struct {
 	Transactions, Rows int64
 	Waited             int64 // transactions that had to wait for others
+	WaitedBy           Waits // of these
+	Giants             int64 // transactions that were kept in a file
 	Held               int64 // that came too early, and were tried again in their turn
 	Retried            int64 // attempts after errors that may go away
 	Exceptions         int64 // changes that the target did not fit
@@ -106,6 +108,22 @@ type Stats struct {
 	// from the source's commit to the target's, which is from there to the queue, in the
 	// queue, and from its reading to the target's commit.
 	EndToEnd, Capture, Queue, Apply flow.Histogram
+}
+
+// Waits counts transactions by what they had to wait for; one may count under several.
+type Waits struct {
+	Table     int64 // one that concerns a whole table
+	Key       int64 // the same row
+	Unique    int64 // the same value of another unique key
+	Reference int64 // at the two ends of a foreign key
+}
+
+func (w *Waits) count(why Cause) {
+	for by, n := range map[Cause]*int64{ByTable: &w.Table, ByKey: &w.Key, ByUnique: &w.Unique, ByReference: &w.Reference} {
+		if why&by != 0 {
+			*n++
+		}
+	}
 }
 
 // An item is a transaction in flight.

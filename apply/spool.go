@@ -77,6 +77,7 @@ func (r *runner) keep(it *item, tx *tidemark.Tx, bounds map[uint32]*tidemark.Bou
 	}
 	r.mu.Lock()
 	r.spools[it.spool] = true
+	r.stats.Giants++
 	r.mu.Unlock()
 	for i, piece := range it.txs {
 		if err := it.spool.add(piece, it.bounds[i]); err != nil {

@@ -16,12 +16,40 @@ type Key uint64
 type Access struct {
 	Key   Key
 	Write bool
+	Of    Of // for the count of what transactions wait for
 }
+
+// An Of says what the Key of an Access stands for.
+type Of uint8
+
+const (
+	OfTable  Of = iota // a whole table
+	OfKey              // the key that tells rows apart
+	OfUnique           // another unique key
+)
+
+// A Cause is why a transaction has to wait for others; several are added up.
+type Cause uint8
+
+const (
+	ByTable     Cause = 1 << iota // it, or what it waits for, concerns a whole table
+	ByKey                         // the same row
+	ByUnique                      // the same value of another unique key
+	ByReference                   // one references a row that the other one makes, changes or takes away
+)
+
+// causes are those of two writers that meet, readers of a reader and a writer: what reads
+// a key references its row.
+var (
+	causes  = [...]Cause{OfTable: ByTable, OfKey: ByKey, OfUnique: ByUnique}
+	readers = [...]Cause{OfTable: ByTable, OfKey: ByReference, OfUnique: ByReference}
+)
 
 // A Node is a transaction in a Tracker. The zero value is ready for Add, and again
 // after Done.
 type Node struct {
-	Tx any // whatever the caller wants to find here
+	Tx  any   // whatever the caller wants to find here
+	Why Cause // it had to wait, when it was added
 
 	waits   int     // nodes that must be done before this one may begin
 	waiters []*Node // nodes that wait for this one
@@ -77,10 +105,10 @@ func (t *Tracker) Add(n *Node, accesses []Access) (ready bool) {
 		switch {
 		case mine: // a writer reads, and writes again, as it likes
 		case a.Write:
-			t.write(s, n)
+			t.write(s, n, a.Of)
 		case s.readers == nil || s.readers.node != n:
 			if s.writer != nil {
-				n.waitFor(s.writer.node)
+				n.waitFor(s.writer.node, readers[a.Of])
 			}
 			e := t.newEntry(n, s)
 			e.link()
@@ -89,14 +117,14 @@ func (t *Tracker) Add(n *Node, accesses []Access) (ready bool) {
 	return n.waits == 0
 }
 
-func (t *Tracker) write(s *slot, n *Node) {
+func (t *Tracker) write(s *slot, n *Node, of Of) {
 	if s.writer != nil {
-		n.waitFor(s.writer.node)
+		n.waitFor(s.writer.node, causes[of])
 	}
 	for r := s.readers; r != nil; {
 		older := r.next
 		if r.node != n {
-			n.waitFor(r.node)
+			n.waitFor(r.node, readers[of])
 		}
 		r.prev, r.next, r.linked = nil, nil, false
 		r = older
@@ -109,7 +137,8 @@ func (t *Tracker) write(s *slot, n *Node) {
 
 // waitFor makes n wait for another node, once: all that n waits for is found in one
 // call of Add, so if it is among the waiters already it is the last one.
-func (n *Node) waitFor(other *Node) {
+func (n *Node) waitFor(other *Node, why Cause) {
+	n.Why |= why
 	if k := len(other.waiters); k > 0 && other.waiters[k-1] == n {
 		return
 	}

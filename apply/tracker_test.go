@@ -121,10 +121,10 @@ func TestChain(t *testing.T) {
 func TestReadersRunAtOnce(t *testing.T) {
 	tr := NewTracker()
 	parent := &Node{}
-	tr.Add(parent, []Access{{1, true}})
+	tr.Add(parent, []Access{{Key: 1, Write: true}})
 	var children [100]Node
 	for i := range children {
-		if tr.Add(&children[i], []Access{{Key(10 + i), true}, {1, false}}) {
+		if tr.Add(&children[i], []Access{{Key: Key(10 + i), Write: true}, {Key: 1}}) {
 			t.Fatal("a child overtakes its parent")
 		}
 	}
@@ -132,7 +132,7 @@ func TestReadersRunAtOnce(t *testing.T) {
 		t.Fatalf("%d children are ready", len(ready))
 	}
 	last := &Node{}
-	if tr.Add(last, []Access{{1, true}}) {
+	if tr.Add(last, []Access{{Key: 1, Write: true}}) {
 		t.Fatal("the parent changes under its children")
 	}
 	for i := range children {
@@ -160,9 +160,9 @@ func BenchmarkTracker(b *testing.B) {
 		accesses = accesses[:0]
 		for range rows {
 			for range 3 {
-				accesses = append(accesses, Access{Key(rnd.Uint64()), true})
+				accesses = append(accesses, Access{Key: Key(rnd.Uint64()), Write: true})
 			}
-			accesses = append(accesses, Access{Key(rnd.IntN(100)), false}, Access{200, false})
+			accesses = append(accesses, Access{Key: Key(rnd.IntN(100))}, Access{Key: 200})
 		}
 		tr.Add(n, accesses)
 	}
