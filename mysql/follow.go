@@ -36,6 +36,7 @@ type Stream struct {
 	only  func(tidemark.TableID) bool
 	old   func(tidemark.TableID) bool     // wants whole old rows
 	oldOf func(tidemark.TableID) []string // wants them where one of these columns changes
+	keep  func(tidemark.TableID) []string // values of these columns are in updates that have not changed them
 	links func(tidemark.TableID) []string // the same, as far as the log has them
 	zero  Policy                          // for dates that are none elsewhere
 	fold  bool                            // names of tables are compared without regard to case
@@ -315,6 +316,11 @@ func (s *Stream) KeepOld(want func(tidemark.TableID) bool) { s.old = want }
 // KeepOldOf gives it with deletes, and with updates that change one of these columns. Call it
 // before Run.
 func (s *Stream) KeepOldOf(columns func(tidemark.TableID) []string) { s.oldOf = columns }
+
+// OnlyChanged leaves out values that an update has not changed, but for those of the columns
+// that keep names, and updates that have changed nothing; tables of which it names none are left
+// alone. Call it before Run.
+func (s *Stream) OnlyChanged(keep func(tidemark.TableID) []string) { s.keep = keep }
 
 // TellLinks gives the old row with updates that change one of these columns of a table, and with
 // deletes: where the image before has not all of it, the others are unchanged values. Call

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	mathbits "math/bits"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/flate"
@@ -28,6 +29,7 @@ const (
 	fieldAbsent fieldState = iota // the image does not say
 	fieldNull
 	fieldValue
+	fieldSame // it is as it was before, and is not told
 )
 
 // rows takes a row event: of kind insert, update or delete.
@@ -126,6 +128,9 @@ func (s *Stream) row(t *logTable, kind tidemark.ChangeKind, present [2][]byte, p
 			return rest, nil
 		}
 	}
+	if t.sparse && kind == tidemark.UpdateChange && !t.thin(before, after) {
+		return rest, nil
+	}
 	tx := s.piece()
 	dst := tx.Changes
 	at := len(dst)
@@ -161,6 +166,27 @@ func (s *Stream) row(t *logTable, kind tidemark.ChangeKind, present [2][]byte, p
 	tx.Changes = dst
 	tx.Rows++
 	return rest, nil
+}
+
+// thin takes out of an update what it has not changed and is spare, and reports whether it has
+// changed anything.
+func (t *logTable) thin(before, after []field) (changed bool) {
+	for i := range after {
+		a, b := &before[i], &after[i]
+		changed = changed || !t.cols[i].hidden && !same(a, b)
+	}
+	for _, i := range t.spare {
+		if same(&before[i], &after[i]) {
+			after[i].state = fieldSame
+		}
+	}
+	return changed
+}
+
+// same reports whether an update has left a column as it was. One that the later image does
+// not have is the same.
+func same(a, b *field) bool {
+	return b.state == fieldAbsent || a.state == b.state && (b.state != fieldValue || bytes.Equal(a.v, b.v))
 }
 
 // ofNow gives what a change of a system-versioned table does to its current rows; 0 is
@@ -244,13 +270,7 @@ func (t *logTable) rekeyed(before, after []field) bool {
 // changed reports whether an update has changed one of these columns, or may have: a
 // column that the later image does not have is the same.
 func changed(columns []int, before, after []field) bool {
-	for _, i := range columns {
-		a, b := &before[i], &after[i]
-		if b.state != fieldAbsent && (a.state != b.state || b.state == fieldValue && !bytes.Equal(a.v, b.v)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(columns, func(i int) bool { return !same(&before[i], &after[i]) })
 }
 
 // tuple appends a row. What its image does not say is taken from the one before, if

@@ -27,8 +27,10 @@ type logTable struct {
 	relID    uint32
 	full     bool  // there is no key: all columns are the identity
 	old      bool  // whole old rows are given though there is one
+	spare    []int // columns: an update does not have them where it has not changed them
 	watched  []int // columns: old rows are given of deletes, and where one of these changes
 	links    []int // columns: the same, as far as the log has them
+	sparse   bool  // there may be spare ones, and an update that has changed nothing is left out
 	apart    bool  // some of the links are not in the key
 	ends     int   // 1 + the column that says until when a row of a system-versioned table is right
 	stale    bool  // it has been altered since
@@ -237,8 +239,26 @@ func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
 	t.setVersions(m, shown)
 	t.setKey(m, shown)
 	s.setLinks(t)
+	s.setSpare(t)
 	s.relate(t)
 	return t, nil
+}
+
+// setSpare finds the columns that updates may leave out.
+func (s *Stream) setSpare(t *logTable) {
+	if s.keep == nil || t.full || t.old {
+		return
+	}
+	keep := s.keep(t.id)
+	if len(keep) == 0 {
+		return
+	}
+	for i := range t.cols {
+		if c := &t.cols[i]; !c.key && !c.hidden && !slices.Contains(keep, c.name) && !slices.Contains(t.watched, i) && !slices.Contains(t.links, i) {
+			t.spare = append(t.spare, i)
+		}
+	}
+	t.sparse = true
 }
 
 // setVersions finds the columns of a system-versioned table (MariaDB) that say when a row

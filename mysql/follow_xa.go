@@ -111,7 +111,7 @@ func (s *Stream) findPrepared(ctx context.Context, xid string) (*preparedTx, err
 // searchFile looks in one file, as far as to where this stream is.
 func (s *Stream) searchFile(ctx context.Context, f logFile, xid string) (*preparedTx, error) {
 	other := s.e.newStream(s.name, f.name, uint64(f.number)<<32|4)
-	other.only, other.old, other.oldOf, other.links = s.only, s.old, s.oldOf, s.links
+	other.only, other.old, other.oldOf, other.keep, other.links = s.only, s.old, s.oldOf, s.keep, s.links
 	other.zero, other.seek = s.zero, &seeking{xid: xid, until: min(s.eventPlace, uint64(f.number+1)<<32)}
 	if err := other.connect(ctx, false); err != nil {
 		return nil, err

@@ -13,7 +13,7 @@ import (
 )
 
 // Monitor appends a row to the monitor table tidemark_NAME, which it makes if it is not
-// there, and takes out what is older than KeepMonitor. The first measure is the time; times
+// there, or gives the columns that it lacks, and takes out what is older than KeepMonitor. The first measure is the time; times
 // are UTC there.
 func (e *Engine) Monitor(ctx context.Context, name string, row []tidemark.Measure) error {
 	s, back, err := e.ordinary(ctx)
@@ -49,6 +49,11 @@ func (e *Engine) Monitor(ctx context.Context, name string, row []tidemark.Measur
 			err = s.exec(ctx, insert)
 		}
 	}
+	if errors.As(err, &my) && my.Code == gomysql.ER_BAD_FIELD_ERROR { // the table is of an earlier version
+		if err = s.widen(ctx, at, columns, defined); err == nil {
+			err = s.exec(ctx, insert)
+		}
+	}
 	if err == nil {
 		err = s.exec(ctx, "DELETE FROM "+at+" WHERE "+columns[0]+" < "+timeLiteral(time.Now().Add(-tidemark.KeepMonitor)))
 	}
@@ -60,4 +65,27 @@ func timeLiteral(t time.Time) string {
 		return "NULL"
 	}
 	return literal(t.UTC().Format("2006-01-02 15:04:05.000000"))
+}
+
+// widen gives a table those of the columns that it lacks.
+func (s *session) widen(ctx context.Context, table string, columns, defined []string) error {
+	r, err := s.query(ctx, "SHOW COLUMNS FROM "+table)
+	if err != nil {
+		return err
+	}
+	has := map[string]bool{}
+	for i := range r.RowNumber() {
+		name, err := r.GetString(i, 0)
+		if err != nil {
+			return err
+		}
+		has[quote(name)] = true
+	}
+	var lacks []string
+	for i, c := range columns {
+		if !has[c] {
+			lacks = append(lacks, "ADD COLUMN "+defined[i])
+		}
+	}
+	return s.exec(ctx, "ALTER TABLE "+table+" "+strings.Join(lacks, ", "))
 }

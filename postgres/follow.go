@@ -33,6 +33,10 @@ type Stream struct {
 
 	open opened
 
+	keep  func(tidemark.TableID) []string // see OnlyChanged
+	spare map[uint32][]int                // by relation: columns that an update does not have where it has not changed them
+	thin  thinned
+
 	mu       sync.Mutex
 	stop     context.CancelFunc // ends Run; nil while it does not run
 	closed   bool
@@ -241,6 +245,12 @@ func (s *Stream) start(place, at uint64, xid uint32, origin string) {
 func (s *Stream) change(m []byte, emit emitter) error {
 	if s.filtered != nil && (m[0] == 'I' || m[0] == 'R') {
 		if err := s.sift(m); err != nil {
+			return err
+		}
+	}
+	if s.keep != nil && (m[0] == 'U' || m[0] == 'R') {
+		var err error
+		if m, err = s.onlyChanged(m); m == nil {
 			return err
 		}
 	}

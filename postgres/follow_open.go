@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tidemarkdb/tidemark/internal/spool"
 )
@@ -26,6 +27,8 @@ type opened struct {
 	taken  int64 // that they take
 	txs    map[uint32]*openTx
 	block  *openTx // whose block is being read; nil between blocks
+
+	shown, spilled atomic.Int64 // taken, and transactions that went to a file, for others to see
 }
 
 // An openTx is records of the form Int32 subtransaction, Int32 length, message without
@@ -49,6 +52,9 @@ const (
 // files. It comes before Run.
 func (s *Stream) Spool(dir string, memory int64) { s.open.dir, s.open.memory = dir, memory }
 
+// Spooled says how much memory they take now, and how many have gone to files until now.
+func (s *Stream) Spooled() (memory, files int64) { return s.open.shown.Load(), s.open.spilled.Load() }
+
 // add appends a record to the transaction of the block that is being read.
 func (o *opened) add(sub uint32, kind byte, rest []byte) error {
 	t := o.block
@@ -68,6 +74,9 @@ func (o *opened) add(sub uint32, kind byte, rest []byte) error {
 			return err
 		}
 	}
+	if o.taken != o.shown.Load() {
+		o.shown.Store(o.taken)
+	}
 	return nil
 }
 
@@ -85,6 +94,7 @@ func (o *opened) spill() error {
 			return err
 		}
 		largest.file = f
+		o.spilled.Add(1)
 	}
 	if err := largest.file.Append(largest.chunks...); err != nil {
 		return err
@@ -104,6 +114,7 @@ func (o *opened) drop(xid uint32) {
 		t.file.Close()
 	}
 	o.taken -= t.taken
+	o.shown.Store(o.taken)
 	delete(o.txs, xid)
 }
 

@@ -10,7 +10,7 @@ import (
 )
 
 // Monitor appends a row to the monitor table tidemark.NAME, which it makes if it is not
-// there, and takes out what is older than KeepMonitor. The first measure is the time.
+// there, or gives the columns that it lacks, and takes out what is older than KeepMonitor. The first measure is the time.
 func (e *Engine) Monitor(ctx context.Context, name string, row []tidemark.Measure) error {
 	conn, release, err := e.controlConn(ctx)
 	if err != nil {
@@ -39,6 +39,11 @@ func (e *Engine) Monitor(ctx context.Context, name string, row []tidemark.Measur
 	insert := "INSERT INTO " + table + " (" + strings.Join(columns, ", ") + ") VALUES (" + strings.Join(places, ", ") + ")"
 	if _, err = conn.Exec(ctx, insert, values...); sqlState(err) == "42P01" || sqlState(err) == "3F000" {
 		if _, err = conn.Exec(ctx, "CREATE SCHEMA IF NOT EXISTS tidemark; CREATE TABLE IF NOT EXISTS "+table+" ("+strings.Join(defined, ", ")+"); CREATE INDEX IF NOT EXISTS "+quoteIdent(name+"_time")+" ON "+table+" ("+columns[0]+")"); err == nil {
+			_, err = conn.Exec(ctx, insert, values...)
+		}
+	}
+	if sqlState(err) == "42703" { // the table is of an earlier version
+		if _, err = conn.Exec(ctx, "ALTER TABLE "+table+" ADD COLUMN IF NOT EXISTS "+strings.Join(defined, ", ADD COLUMN IF NOT EXISTS ")); err == nil {
 			_, err = conn.Exec(ctx, insert, values...)
 		}
 	}
