@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Settings is what a DMS task-settings file says of a full load. A field counts
+// Settings is what a DMS task-settings file says of a full load, and of what follows it. A field counts
 // only where Set says that the file gives it: DMS's own defaults (values cut at
 // 32 KB, rows with errors skipped) are not taken over in silence.
 type Settings struct {
@@ -22,7 +22,12 @@ type Settings struct {
 	ConsistencyTimeout time.Duration // TransactionConsistencyTimeout
 	TargetSchema       string
 	RejectLimit        int64 // DataErrorPolicy: bad rows that are set aside before the copy stops; 0 stops at the first, math.MaxInt64 never
-	Set                SettingsSet
+	// StopAfter is when a task that replicates stops once: "copy" (StopTaskCachedChangesNotApplied), "changes"
+	// (StopTaskCachedChangesApplied) or "" (neither).
+	StopAfter string
+	// BatchApply (BatchApplyEnabled): changes are applied in batches.
+	BatchApply bool
+	Set        SettingsSet
 }
 
 // SettingsSet says which fields of Settings the file gives.
@@ -113,6 +118,7 @@ func (s *settingsReader) targetMetadata(r *reader) {
 		s.p.find(tidemark.Note, "TargetMetadata.LobMaxSize", "Set LimitedSizeLobMode to true to have values cut.",
 			"it has no effect without LimitedSizeLobMode; values are copied whole")
 	}
+	s.out.BatchApply, _ = s.yes(r, "BatchApplyEnabled")
 	s.others(r, "TargetMetadata")
 }
 
@@ -148,6 +154,14 @@ func (s *settingsReader) fullLoad(r *reader) {
 		s.out.Prep, s.out.Set.Prep = "truncate", true
 	default:
 		s.p.fail(tidemark.Invalid, r.who, "", "TargetTablePrepMode is %q, not DO_NOTHING, DROP_AND_CREATE or TRUNCATE_BEFORE_LOAD", mode)
+	}
+	applied, _ := s.yes(r, "StopTaskCachedChangesApplied")
+	notApplied, _ := s.yes(r, "StopTaskCachedChangesNotApplied")
+	switch {
+	case notApplied: // which comes first
+		s.out.StopAfter = "copy"
+	case applied:
+		s.out.StopAfter = "changes"
 	}
 	s.others(r, "FullLoadSettings")
 }

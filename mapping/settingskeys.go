@@ -21,7 +21,7 @@ func (k *inert) normal(v string) bool { return slices.Contains(k.usual, v) }
 func usual(values ...string) []string { return values }
 
 const (
-	changes = "it is about changes that follow the load, and a copy ends with the load"
+	changes = "it is about changes that follow the load; tidemark replicate has options of its own for them"
 	streams = "it is about targets that are streams"
 	logs    = "it is about logs in CloudWatch"
 	retries = "it is about retries after a broken connection; a copy tries again by itself and can be resumed"
@@ -39,12 +39,7 @@ var inertKeys = map[string][]inert{
 		{"ParallelApplyThreads", usual("0"), tidemark.Warning, changes, ""},
 		{"ParallelApplyBufferSize", usual("0", "50", "100"), tidemark.Note, changes, ""},
 		{"ParallelApplyQueuesPerThread", usual("0", "1"), tidemark.Note, changes, ""},
-		{"BatchApplyEnabled", usual("false"), tidemark.Warning, changes, ""},
 		{"TaskRecoveryTableEnabled", usual("false"), tidemark.Warning, "it writes awsdms_txn_state on the target; a run keeps its marks in a table of its own", "Resume with --resume."},
-	},
-	"FullLoadSettings": {
-		{"StopTaskCachedChangesApplied", usual("false"), tidemark.Warning, changes, ""},
-		{"StopTaskCachedChangesNotApplied", usual("false"), tidemark.Warning, changes, ""},
 	},
 	"ErrorBehavior": {
 		{"DataMaskingErrorPolicy", usual("STOP_TASK"), tidemark.Note, "it is about masking rules, which are refused", ""},
