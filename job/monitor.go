@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -27,35 +28,150 @@ func (r *replicating) monitor(ctx context.Context, s StreamStatus) error {
 	return nil
 }
 
+// A measured is a column of a monitor table: what it is, and where it stands in a sample.
+type measured struct {
+	name, help string
+	value      func(s *StreamStatus) any
+}
+
+// A MonitorTable is one that --monitor-tables writes, as the manual describes it.
+type MonitorTable struct {
+	Name, Help string
+	Columns    []MonitorColumn
+}
+
+// A MonitorColumn is one of its columns: Kind is time, whole number, number or text.
+type MonitorColumn struct{ Name, Kind, Help string }
+
+// MonitorTables are all of them, in order.
+func MonitorTables() (out []MonitorTable) {
+	for _, t := range monitorTables {
+		x := MonitorTable{Name: t.name, Help: t.help}
+		for _, c := range t.columns {
+			kind := "text"
+			switch c.value(&StreamStatus{}).(type) {
+			case time.Time:
+				kind = "time"
+			case int64:
+				kind = "whole number"
+			case float64:
+				kind = "number"
+			}
+			x.Columns = append(x.Columns, MonitorColumn{c.name, kind, c.help})
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+// monitorTables are the tables, each with what its rows are of.
+var monitorTables = []struct {
+	name, help string
+	of         func(s *StreamStatus, queued bool) bool
+	columns    []measured
+}{
+	{"applymon", "What applies (IBMQREP_APPLYMON).", func(*StreamStatus, bool) bool { return true }, applyColumns},
+	{"capmon", "What reads the source's log (IBMQREP_CAPMON). Not written where another process captures.", func(s *StreamStatus, _ bool) bool { return s.Half == "" }, captureColumns},
+	{"capqmon", "What lies between the two (IBMQREP_CAPQMON). Not written without a durable queue, or where another process captures.", func(s *StreamStatus, queued bool) bool { return s.Half == "" && queued }, queueColumns},
+}
+
+var monitorTime = measured{"monitor_time", "when the row was written", func(s *StreamStatus) any { return s.Time }}
+
+var applyColumns = []measured{
+	monitorTime,
+	{"recvq", "the stream's name", func(s *StreamStatus) any { return s.Stream }},
+	{"current_memory", "bytes of transactions that are read and not applied", func(s *StreamStatus) any { return s.Memory }},
+	{"qdepth", "messages in the durable queue", func(s *StreamStatus) any { return s.QueueMessages }},
+	{"q_percent_full", "how full it is", func(s *StreamStatus) any { return s.QueuePercent }},
+	{"end2end_latency", "from the source's commit to the target's: mean, milliseconds, of the interval", func(s *StreamStatus) any { return s.EndToEnd.Mean }},
+	{"end2end_p50", "the same: half were quicker", func(s *StreamStatus) any { return s.EndToEnd.P50 }},
+	{"end2end_p99", "the same: 99 of 100 were quicker", func(s *StreamStatus) any { return s.EndToEnd.P99 }},
+	{"capture_latency", "of that: from the source's commit until it is handed on, with a durable queue until it is in that", func(s *StreamStatus) any { return s.Capture.Mean }},
+	{"capture_p50", "", func(s *StreamStatus) any { return s.Capture.P50 }},
+	{"capture_p99", "", func(s *StreamStatus) any { return s.Capture.P99 }},
+	{"qlatency", "of that: from there until apply reads it", func(s *StreamStatus) any { return s.Queue.Mean }},
+	{"qlatency_p50", "", func(s *StreamStatus) any { return s.Queue.P50 }},
+	{"qlatency_p99", "", func(s *StreamStatus) any { return s.Queue.P99 }},
+	{"apply_latency", "of that: from there to the target's commit", func(s *StreamStatus) any { return s.Apply.Mean }},
+	{"apply_p50", "", func(s *StreamStatus) any { return s.Apply.P50 }},
+	{"apply_p99", "", func(s *StreamStatus) any { return s.Apply.P99 }},
+	{"trans_applied", "transactions of the source that are on the target", func(s *StreamStatus) any { return s.Transactions }},
+	{"rows_applied", "rows inserted, updated and deleted", func(s *StreamStatus) any { return s.Rows }},
+	{"rows_not_applied", "changes that did not fit the target: see tidemark exceptions", func(s *StreamStatus) any { return s.Exceptions }},
+	{"dependencies", "transactions that had to wait for others in flight", func(s *StreamStatus) any { return s.Waited }},
+	{"key_dependencies", "of these: for one that changes the same row (one transaction may count in several of these columns)", func(s *StreamStatus) any { return s.ByKey }},
+	{"uniq_dependencies", "of these: for one with the same value of another unique key", func(s *StreamStatus) any { return s.ByUnique }},
+	{"ri_dependencies", "of these: for the other end of a foreign key", func(s *StreamStatus) any { return s.ByReference }},
+	{"trans_serialized", "of these: for a whole table (TRUNCATE, rows without a key, what foreign keys do unseen)", func(s *StreamStatus) any { return s.ByTable }},
+	{"retries", "transactions that the target refused because they came too early, and that were tried again when all before them were done", func(s *StreamStatus) any { return s.Held }},
+	{"deadlock_retries", "attempts after a deadlock or the like", func(s *StreamStatus) any { return s.Retried }},
+	{"monster_trans", "transactions that took more than a quarter of apply-memory: kept in a file, and applied alone", func(s *StreamStatus) any { return s.Giants }},
+	{"in_flight", "transactions that are read and not applied", func(s *StreamStatus) any { return int64(s.InFlight) }},
+	{"agents", "sessions that apply", func(s *StreamStatus) any { return int64(s.Agents) }},
+	{"agents_busy", "how many worked, on average over the interval", func(s *StreamStatus) any { return s.Busy }},
+	{"oldest_trans", "up to when, by the source's clock, the target has all; now, if nothing waits", func(s *StreamStatus) any {
+		if s.Idle {
+			return s.Time // nothing is older that the target has not
+		}
+		return s.Oldest
+	}},
+	{"oldest_commit_seq", "up to which place of the log the target has all", func(s *StreamStatus) any { return int64(s.Low) }},
+	{"source_clock_offset", "seconds that the source's clock is ahead of this machine's", func(s *StreamStatus) any { return s.SourceClock }},
+	{"target_clock_offset", "and the target's", func(s *StreamStatus) any { return s.TargetClock }},
+	{"limited_by", "what keeps the stream from being faster, in a sentence", func(s *StreamStatus) any { return s.Limit }},
+}
+
+var captureColumns = []measured{
+	monitorTime,
+	{"capture", "the stream's name", func(s *StreamStatus) any { return s.Stream }},
+	{"current_log_time", "when the last transaction that was read was committed. An idle source does not move it: look at last_eol_time", func(s *StreamStatus) any { return s.LogTime }},
+	{"last_eol_time", "when all that the log held was last seen to be done", func(s *StreamStatus) any { return s.LogEnd }},
+	{"log_lag", "seconds that what is read was committed ago by the source's clock; 0 if there is nothing more", func(s *StreamStatus) any {
+		if s.Idle || s.LogTime.IsZero() {
+			return 0.0
+		}
+		return max(0, s.Time.Sub(s.LogTime).Seconds()+s.SourceClock)
+	}},
+	{"current_memory", "bytes of transactions that a PostgreSQL source has sent before their commit", func(s *StreamStatus) any { return s.CaptureMemory }},
+	{"rows_processed", "changes of rows that were read", func(s *StreamStatus) any { return s.CaptureRows }},
+	{"trans_processed", "transactions that were read", func(s *StreamStatus) any { return s.Captured }},
+	{"bytes_processed", "bytes of changes that were read", func(s *StreamStatus) any { return s.Bytes }},
+	{"trans_spilled", "transactions that were kept in a file before their commit", func(s *StreamStatus) any { return s.Spilled }},
+	{"wait_buffer", "share of the interval, 0 to 1, in which capture waited for what comes after it", func(s *StreamStatus) any { return s.CaptureWaits }},
+	{"current_seq", "place in the log of the last transaction that was read", func(s *StreamStatus) any { return int64(s.Current) }},
+	{"restart_seq", "place in the log from which the source would be asked again after a crash", func(s *StreamStatus) any { return int64(s.Restart) }},
+}
+
+var queueColumns = []measured{
+	monitorTime,
+	{"sendq", "the stream's name", func(s *StreamStatus) any { return s.Stream }},
+	{"trans_published", "transactions that were put into the queue", func(s *StreamStatus) any { return s.Captured }},
+	{"rows_published", "changes of rows in them", func(s *StreamStatus) any { return s.CaptureRows }},
+	{"mq_messages", "messages that were put into the queue", func(s *StreamStatus) any { return s.Put }},
+	{"mq_bytes", "and their bytes", func(s *StreamStatus) any { return s.PutBytes }},
+	{"mqput_time", "milliseconds that it took to write and sync them", func(s *StreamStatus) any { return s.PutTime }},
+	{"qdepth", "messages that are in the queue (IBM's XMITQDEPTH)", func(s *StreamStatus) any { return s.QueueMessages }},
+	{"q_bytes", "and their bytes", func(s *StreamStatus) any { return s.QueueBytes }},
+	{"q_percent_full", "of queue-size", func(s *StreamStatus) any { return s.QueuePercent }},
+	{"queue_full", "1 if capture waits for room", func(s *StreamStatus) any { return boolean(s.QueueFull) }},
+	{"qfull_time", "milliseconds that it has waited for room", func(s *StreamStatus) any { return s.FullTime }},
+}
+
 type monitorRow struct {
 	table string
 	row   []tidemark.Measure
 }
 
-func monitorRows(s StreamStatus, queued bool) []monitorRow {
-	now := tidemark.Measure{Name: "monitor_time", Value: s.Time}
-	oldest := s.Oldest
-	if s.Idle {
-		oldest = s.Time // nothing is older that the target has not
-	}
-	rows := []monitorRow{{"applymon", []tidemark.Measure{now, {Name: "recvq", Value: s.Stream},
-		{Name: "current_memory", Value: s.Memory}, {Name: "qdepth", Value: s.QueueMessages}, {Name: "q_percent_full", Value: s.QueuePercent},
-		{Name: "end2end_latency", Value: s.EndToEnd.Mean}, {Name: "end2end_p50", Value: s.EndToEnd.P50}, {Name: "end2end_p99", Value: s.EndToEnd.P99},
-		{Name: "capture_latency", Value: s.Capture.Mean}, {Name: "capture_p50", Value: s.Capture.P50}, {Name: "capture_p99", Value: s.Capture.P99},
-		{Name: "qlatency", Value: s.Queue.Mean}, {Name: "qlatency_p50", Value: s.Queue.P50}, {Name: "qlatency_p99", Value: s.Queue.P99},
-		{Name: "apply_latency", Value: s.Apply.Mean}, {Name: "apply_p50", Value: s.Apply.P50}, {Name: "apply_p99", Value: s.Apply.P99},
-		{Name: "trans_applied", Value: s.Transactions}, {Name: "rows_applied", Value: s.Rows}, {Name: "rows_not_applied", Value: s.Exceptions},
-		{Name: "dependencies", Value: s.Waited}, {Name: "retries", Value: s.Held}, {Name: "deadlock_retries", Value: s.Retried},
-		{Name: "in_flight", Value: int64(s.InFlight)}, {Name: "agents", Value: int64(s.Agents)}, {Name: "agents_busy", Value: s.Busy},
-		{Name: "oldest_trans", Value: oldest}, {Name: "oldest_commit_seq", Value: int64(s.Low)},
-		{Name: "source_clock_offset", Value: s.SourceClock}, {Name: "target_clock_offset", Value: s.TargetClock}, {Name: "limited_by", Value: s.Limit}}}}
-	if s.Half == "" {
-		rows = append(rows, monitorRow{"capmon", []tidemark.Measure{now, {Name: "capture", Value: s.Stream},
-			{Name: "current_log_time", Value: s.LogTime}, {Name: "trans_processed", Value: s.Captured}, {Name: "bytes_processed", Value: s.Bytes}}})
-	}
-	if s.Half == "" && queued {
-		rows = append(rows, monitorRow{"capqmon", []tidemark.Measure{now, {Name: "sendq", Value: s.Stream}, {Name: "trans_published", Value: s.Captured},
-			{Name: "mq_messages", Value: s.QueueMessages}, {Name: "mq_bytes", Value: s.QueueBytes}, {Name: "queue_full", Value: boolean(s.QueueFull)}}})
+func monitorRows(s StreamStatus, queued bool) (rows []monitorRow) {
+	for _, t := range monitorTables {
+		if !t.of(&s, queued) {
+			continue
+		}
+		r := monitorRow{table: t.name}
+		for _, c := range t.columns {
+			r.row = append(r.row, tidemark.Measure{Name: c.name, Value: c.value(&s)})
+		}
+		rows = append(rows, r)
 	}
 	return rows
 }

@@ -45,6 +45,27 @@ func ParsePoint(text string) (Point, error) {
 	return Point{Log: text}, nil
 }
 
+// A Pause is when a stream that begins with a copy ends by itself, once.
+type Pause string
+
+const (
+	NoPause      Pause = "never"
+	AfterCopy    Pause = "copy"    // before any change is applied
+	AfterChanges Pause = "changes" // when those are applied that came during the copy
+)
+
+// Pauses are all of them.
+var Pauses = []Pause{NoPause, AfterCopy, AfterChanges}
+
+// paused tells that a stream ends because it was to pause there.
+func (r *replicating) paused(what string) {
+	text := "The source keeps its log until then."
+	if r.spec.Half == ApplyHalf {
+		text = "The queue keeps what comes."
+	}
+	r.env.Watch.Event(Event{Time: r.env.now(), Kind: "stopped", Object: "stream " + r.spec.Name, Error: what, Text: "The same command goes on. " + text})
+}
+
 // A gate lets the transactions of a stream through up to a point, and holds the next one
 // for ever. It is nil where there is no such point, or only one that is no transaction's.
 type gate struct {

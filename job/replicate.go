@@ -32,6 +32,8 @@ type ReplicateSpec struct {
 	// CaptureMemory is for transactions that come before they are committed; files of
 	// Apply.Spool have the rest.
 	CaptureMemory int64
+	// CommitInterval is the least time between two writes to a durable queue.
+	CommitInterval time.Duration
 	// Queue is what lies between the two: direct, durable or the URL of a server; "" means
 	// what the stream has, and direct for a new one. OpenQueue opens one that is not direct.
 	Queue       string
@@ -40,9 +42,12 @@ type ReplicateSpec struct {
 	Interval    time.Duration // between samples
 	From        Point         // begin there, without a copy
 	Until       Point         // end when the target has all up to there
+	Pause       Pause         // or once, after the copy
 	// BreakLoops keeps what a stream has applied on the source from going on: for two
 	// streams against each other.
 	BreakLoops bool
+	// OnlyChanged leaves out of updates what they have not changed.
+	OnlyChanged bool
 	// Monitor keeps samples in tables of the target too.
 	Monitor bool
 	NoCopy  bool // the target has all already
@@ -59,7 +64,7 @@ type ReplicateSpec struct {
 // Replicate copies a source to a target, if that was not done, and then applies the
 // changes of the source's log until ctx ends. What connections cost it is made anew;
 // what it cannot mend is an error, after which the same command goes on.
-func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (string, *Report, error) {
+func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (run string, rep *Report, end error) {
 	if !engines.StreamName.MatchString(spec.Name) {
 		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "is no name of a stream", "Use up to 40 small letters, digits and underscores.")
 	}
@@ -81,8 +86,21 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (string, *Repor
 	switch {
 	case tidemark.KindOf(err) == tidemark.NotFound:
 		begin := [...]func(context.Context) (string, *Report, error){r.begin, r.beginCapture, r.beginApply}[spec.Half]
-		if run, rep, err := begin(ctx); err != nil {
+		run, rep, err := begin(ctx)
+		if err != nil {
 			return run, rep, err
+		}
+		if rep != nil && spec.Pause == AfterCopy {
+			r.paused("it was to stop after the copy")
+			return run, rep, nil
+		}
+		if rep != nil && spec.Pause == AfterChanges && spec.Until.IsZero() {
+			r.spec.Until = Point{Now: true}
+			defer func() {
+				if end == nil {
+					r.paused("it was to stop when the changes that came during the copy are applied")
+				}
+			}()
 		}
 	case err != nil:
 		return "", nil, err

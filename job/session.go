@@ -28,7 +28,8 @@ func (r *replicating) change() error {
 		return err
 	}
 	spool := r.spec.Apply.Spool
-	r.spec.Apply, r.spec.Conflict, r.spec.Buffer, r.spec.CaptureMemory, r.spec.Interval = n.Apply, n.Conflict, n.Buffer, n.CaptureMemory, n.Interval
+	r.spec.OpenQueue = n.OpenQueue
+	r.spec.Apply, r.spec.Conflict, r.spec.Buffer, r.spec.CaptureMemory, r.spec.Interval, r.spec.CommitInterval = n.Apply, n.Conflict, n.Buffer, n.CaptureMemory, n.Interval, n.CommitInterval
 	r.spec.Apply.Spool = spool
 	var text []string
 	for _, name := range slices.Sorted(maps.Keys(r.set)) {
@@ -174,7 +175,7 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.Move, loads *reload) {
 	h, g := s.hose, s.group
 	in := flow.NewBuffer(4096, r.spec.Buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
-	opt := capture.Options{BreakLoops: r.spec.BreakLoops, Prepare: r.preparing(s, moves)}
+	opt := capture.Options{BreakLoops: r.spec.BreakLoops, Prepare: r.preparing(s, moves), Interval: r.spec.CommitInterval}
 	ends := capture.Options{Prepare: s.gate.pass}
 	if h.stream != nil {
 		r.prepare(h.stream, moves)
@@ -255,6 +256,9 @@ func (r *replicating) prepare(stream capture.Stream, moves []tidemark.Move) {
 			keeper.KeepOldOf(r.filter.Columns)
 		}
 	}
+	if teller, ok := stream.(capture.ChangedTeller); ok && r.spec.OnlyChanged {
+		teller.OnlyChanged(r.keeping(moves))
+	}
 	if teller, ok := stream.(capture.LinkTeller); ok {
 		columns := linksOf(moves)
 		teller.TellLinks(func(id tidemark.TableID) []string { return columns[id] })
@@ -265,6 +269,33 @@ func (r *replicating) prepare(stream capture.Stream, moves []tidemark.Move) {
 	if spooler, ok := stream.(capture.Spooler); ok {
 		spooler.Spool(r.spec.Apply.Spool, r.spec.CaptureMemory)
 	}
+}
+
+// keeping gives, by the source's table, the columns that an update has whether it has changed
+// them or not: those of keys, and of filters. Of a table without a primary key, and of one whose conflict
+// rule looks at old values, there are none.
+func (r *replicating) keeping(moves []tidemark.Move) func(tidemark.TableID) []string {
+	columns, checked := map[tidemark.TableID][]string{}, r.checked(moves)
+	for _, m := range moves {
+		id := m.From.TableID
+		if m.From.Key == nil || checked(id) {
+			continue
+		}
+		for _, p := range m.From.Key.Parts {
+			columns[id] = append(columns[id], p.Column)
+		}
+		for _, x := range m.From.Indexes {
+			for _, p := range x.Parts {
+				if x.Unique {
+					columns[id] = append(columns[id], p.Column)
+				}
+			}
+		}
+		for _, f := range m.Filter {
+			columns[id] = append(columns[id], f.Column)
+		}
+	}
+	return func(id tidemark.TableID) []string { return columns[id] }
 }
 
 // linksOf gives, by the source's table, the columns at both ends of foreign keys that act. The target's
@@ -367,6 +398,7 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 			status.Stopped = r.held.Error()
 			status.Limit = "The queue is stopped: " + status.Stopped
 		}
+		status.TablesActive, status.TablesLoading, status.TablesStopped = r.subs.count()
 		r.mu.Lock()
 		r.status, r.sampled = status, true
 		r.mu.Unlock()

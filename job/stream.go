@@ -9,6 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/queue"
 )
 
 // A StreamStatus is what a stream was at at one moment, over the time since the one
@@ -26,34 +27,62 @@ type StreamStatus struct {
 	Bytes        int64     `json:"bytes_captured"`
 	InFlight     int       `json:"in_flight"`
 	Memory       int64     `json:"current_memory"`
-	Waited       int64     `json:"dependencies"` // transactions that had to wait for others
-	Held         int64     `json:"retries"`      // that came too early, and were tried again in their turn
+	Waited       int64     `json:"dependencies"` // transactions that had to wait for others, by
+	ByKey        int64     `json:"key_dependencies"`
+	ByUnique     int64     `json:"uniq_dependencies"`
+	ByReference  int64     `json:"ri_dependencies"`
+	ByTable      int64     `json:"trans_serialized"` // a whole table
+	Held         int64     `json:"retries"`          // that came too early, and were tried again in their turn
 	Retried      int64     `json:"deadlock_retries"`
+	Giants       int64     `json:"monster_trans"` // kept in a file, and applied alone
 	EndToEnd     Latency   `json:"end2end_latency"`
 	Capture      Latency   `json:"capture_latency"`
 	Queue        Latency   `json:"qlatency"`
 	Apply        Latency   `json:"apply_latency"`
 	Mode         string    `json:"apply_mode"` // transactional or batch, at that moment
 	Batches      int64     `json:"batches"`
-	Net          int64     `json:"batch_rows"`                // changes that batches came to
-	Refused      int64     `json:"batches_refused"`           // applied transaction after transaction
-	Exceptions   int64     `json:"rows_not_applied"`          // changes that the target did not fit
-	Low          uint64    `json:"low"`                       // the target has all up to here
-	Oldest       time.Time `json:"oldest_trans,omitzero"`     // and is equal to the source as it was then
-	LogTime      time.Time `json:"current_log_time,omitzero"` // when the last transaction that was captured was committed
-	Idle         bool      `json:"idle"`                      // all that the source's log holds is applied
-	Skewed       int64     `json:"clock_skew,omitempty"`      // transactions that seem to be applied before they were committed
-	SourceClock  float64   `json:"source_clock_offset"`       // seconds that the source's clock is ahead of this machine's
-	TargetClock  float64   `json:"target_clock_offset"`       // and the target's
-	Busy         float64   `json:"agents_busy"`               // how many agents worked, on average
-	Agents       int       `json:"agents"`
-	Limit        string    `json:"limit,omitempty"`
-	// Of a durable queue.
+	Net          int64     `json:"batch_rows"`            // changes that batches came to
+	Refused      int64     `json:"batches_refused"`       // applied transaction after transaction
+	Exceptions   int64     `json:"rows_not_applied"`      // changes that the target did not fit
+	Low          uint64    `json:"low"`                   // the target has all up to here
+	Oldest       time.Time `json:"oldest_trans,omitzero"` // and is equal to the source as it was then
+	Capturing
+	Idle        bool    `json:"idle"`                 // all that the source's log holds is applied
+	Skewed      int64   `json:"clock_skew,omitempty"` // transactions that seem to be applied before they were committed
+	SourceClock float64 `json:"source_clock_offset"`  // seconds that the source's clock is ahead of this machine's
+	TargetClock float64 `json:"target_clock_offset"`  // and the target's
+	Busy        float64 `json:"agents_busy"`          // how many agents worked, on average
+	Agents      int     `json:"agents"`
+	Limit       string  `json:"limit,omitempty"`
+	Queueing
+	Stopped       string `json:"queue_stopped,omitempty"` // why nothing of the queue is applied
+	TablesActive  int    `json:"tables_active"`
+	TablesLoading int    `json:"tables_loading"`
+	TablesStopped int    `json:"tables_stopped"` // whose changes are passed over
+}
+
+// Capturing is what a capture was at.
+type Capturing struct {
+	LogTime       time.Time `json:"current_log_time,omitzero"` // when the last transaction that was captured was committed
+	LogEnd        time.Time `json:"last_eol_time,omitzero"`    // when there was nothing more in the log
+	CaptureRows   int64     `json:"rows_captured"`             // since it was started
+	CaptureMemory int64     `json:"capture_memory"`            // of transactions that are not committed yet
+	Spilled       int64     `json:"trans_spilled"`             // of these, that went to files
+	CaptureWaits  float64   `json:"capture_wait_buffer"`       // share of the time in which it had to wait for whoever comes after it
+	Current       uint64    `json:"current_seq"`               // place of the last transaction that was read
+	Restart       uint64    `json:"restart_seq"`               // the source is not asked again for what is before
+}
+
+// Queueing is what a durable queue was at.
+type Queueing struct {
 	QueueMessages int64   `json:"qdepth,omitempty"`
-	QueueBytes    int64   `json:"mq_bytes,omitempty"`
+	QueueBytes    int64   `json:"q_bytes,omitempty"`
 	QueuePercent  float64 `json:"q_percent_full,omitempty"`
-	QueueFull     bool    `json:"queue_full,omitempty"`    // capture waits for room in it
-	Stopped       string  `json:"queue_stopped,omitempty"` // why nothing of it is applied
+	QueueFull     bool    `json:"queue_full,omitempty"`  // capture waits for room in it
+	Put           int64   `json:"mq_messages,omitempty"` // since it was started
+	PutBytes      int64   `json:"mq_bytes,omitempty"`
+	PutTime       float64 `json:"mqput_time,omitempty"` // milliseconds that it took to write them
+	FullTime      float64 `json:"qfull_time,omitempty"` // milliseconds of waiting for room
 }
 
 // The modes of a StreamStatus.
@@ -86,11 +115,13 @@ type sampler struct {
 	agents int
 	clocks [2]time.Duration // of source and target, ahead of this machine's
 	gate   *gate            // where it ends, if it does
-	queued uint64           // Place of the last transaction in the queue at the last look; without a stream
+	queue  queue.Stats      // at the last look
 
 	last   time.Time
 	before apply.Stats
 	work   time.Duration     // that agents had done at the last look
+	waits  time.Duration     // that capture had waited for room
+	logEnd time.Time         // when there was nothing more in the log
 	whole  [4]flow.Histogram // since the start
 	began  time.Time
 	opened time.Time    // this session
@@ -107,14 +138,41 @@ func (s *sampler) depth(ctx context.Context, to *StreamStatus) {
 	if err != nil {
 		return // whoever reads it meets the same
 	}
-	s.queued = st.Last
-	to.QueueMessages, to.QueueBytes, to.QueueFull = st.Messages, st.Bytes, st.Full
-	if st.Limit > 0 {
-		to.QueuePercent = 100 * float64(st.Bytes) / float64(st.Limit)
-	}
-	if s.half == CaptureHalf {
+	s.queue = st
+	to.Queueing = s.queueing()
+	switch {
+	case s.half == CaptureHalf:
 		to.Limit = limitOf(*to, 0)
+	case st.Full && s.half != ApplyHalf:
+		to.Limit += " The queue is full, and capture waits for room in it."
 	}
+}
+
+// queueing is what the queue was at when it was looked at last.
+func (s *sampler) queueing() Queueing {
+	st, ms := s.queue, func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	out := Queueing{QueueMessages: st.Messages, QueueBytes: st.Bytes, QueueFull: st.Full, Put: s.past.Put + st.Put, PutBytes: s.past.PutBytes + st.PutBytes,
+		PutTime: s.past.PutTime + ms(st.PutTime), FullTime: s.past.FullTime + ms(st.FullTime)}
+	if st.Limit > 0 {
+		out.QueuePercent = 100 * float64(st.Bytes) / float64(st.Limit)
+	}
+	return out
+}
+
+// capturing is what the capture is at. waited is how long it has waited for room, out of took.
+func (s *sampler) capturing(c capture.Stats, waited time.Duration, took float64) Capturing {
+	out := Capturing{LogTime: c.Time, LogEnd: s.logEnd, CaptureRows: s.past.CaptureRows + c.Rows, Spilled: s.past.Spilled, Current: c.Place, Restart: s.hose.low.Load()}
+	if s.hose.log != nil {
+		out.Restart = s.meter.Stored()
+	}
+	if o, ok := s.hose.stream.(capture.Spooler); ok {
+		memory, files := o.Spooled()
+		out.CaptureMemory, out.Spilled = memory, out.Spilled+files
+	}
+	if took > 0 {
+		out.CaptureWaits = min(1, waited.Seconds()/took)
+	}
+	return out
 }
 
 // look takes a sample.
@@ -129,10 +187,11 @@ func (s *sampler) look(now time.Time) StreamStatus {
 	took := now.Sub(s.last).Seconds()
 	out := StreamStatus{Stream: s.name, Time: now, Seconds: took, Transactions: s.past.Transactions + a.Transactions, Rows: s.past.Rows + a.Rows,
 		Captured: s.past.Captured + c.Transactions, Bytes: s.past.Bytes + c.Bytes, InFlight: a.InFlight, Memory: a.Bytes,
-		Waited: s.past.Waited + a.Waited, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried, Exceptions: s.past.Exceptions + a.Exceptions,
+		Waited: s.past.Waited + a.Waited, ByKey: s.past.ByKey + a.WaitedBy.Key, ByUnique: s.past.ByUnique + a.WaitedBy.Unique, ByReference: s.past.ByReference + a.WaitedBy.Reference,
+		ByTable: s.past.ByTable + a.WaitedBy.Table, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried, Giants: s.past.Giants + a.Giants, Exceptions: s.past.Exceptions + a.Exceptions,
 		Batches: s.past.Batches + a.Batches, Net: s.past.Net + a.Net, Refused: s.past.Refused + a.Refused, Mode: oneByOne,
 		EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply),
-		Low: a.Low, Oldest: a.LowTime, LogTime: c.Time, Skewed: a.EndToEnd.Negative(), SourceClock: s.clocks[0].Seconds(), TargetClock: s.clocks[1].Seconds(), Agents: s.agents}
+		Low: a.Low, Oldest: a.LowTime, Skewed: a.EndToEnd.Negative(), SourceClock: s.clocks[0].Seconds(), TargetClock: s.clocks[1].Seconds(), Agents: s.agents}
 	if a.Batching {
 		out.Mode = InBatches
 	}
@@ -142,7 +201,7 @@ func (s *sampler) look(now time.Time) StreamStatus {
 	for i, h := range []*flow.Histogram{&a.EndToEnd, &a.Capture, &a.Queue, &a.Apply} {
 		s.whole[i].Merge(h)
 	}
-	work := s.worked()
+	work, waits := s.worked()
 	if took > 0 {
 		out.Busy = (work - s.work).Seconds() / took
 	}
@@ -151,25 +210,36 @@ func (s *sampler) look(now time.Time) StreamStatus {
 		out.Idle = a.InFlight == 0 && a.Low >= c.Place
 		out.Limit = limitOf(out, a.Transactions-s.before.Transactions)
 	case ApplyHalf:
-		out.Half, out.Idle = s.half.Verb(), a.InFlight == 0 && a.Low >= s.queued
+		out.Half, out.Idle = s.half.Verb(), a.InFlight == 0 && a.Low >= s.queue.Last
 		out.Limit = limitOf(out, a.Transactions-s.before.Transactions)
 	case CaptureHalf: // what limits it is known when the queue was looked at
 		out.Half, out.Low, out.Idle = s.half.Verb(), c.Place, a.Transactions == s.before.Transactions
 	}
-	s.last, s.before, s.work = now, a, work
+	if out.Idle {
+		s.logEnd = now
+	}
+	if s.half != ApplyHalf {
+		out.Capturing = s.capturing(c, waits-s.waits, took)
+	}
+	out.Queueing = s.queueing()
+	s.last, s.before, s.work, s.waits = now, a, work, waits
 	return out
 }
 
-// worked sums the time that agents were not waiting for work.
-func (s *sampler) worked() (work time.Duration) {
+// worked sums the time that agents were not waiting for work, and that in which capture
+// waited for room.
+func (s *sampler) worked() (work, waits time.Duration) {
 	for _, role := range s.group.Report().Roles {
 		for _, t := range role.Workers {
-			if role.Name == "Agent" || s.half == CaptureHalf && role.Name == "Queue" {
+			switch {
+			case role.Name == "Agent", s.half == CaptureHalf && role.Name == "Queue":
 				work += t.Total - t.WaitWork
+			case role.Name == "Capture":
+				waits += t.WaitBuffer
 			}
 		}
 	}
-	return work
+	return work, waits
 }
 
 // limitOf says in one sentence what keeps a stream from being faster, if anything does.
@@ -208,7 +278,7 @@ type StreamReport struct {
 // inherit takes over what the session before has counted.
 func (s *sampler) inherit(o *sampler) {
 	s.whole, s.began = o.whole, o.began
-	s.past = o.total
+	s.past, s.logEnd = o.total, o.logEnd
 }
 
 // summary is the status over the whole time since the start.

@@ -130,6 +130,23 @@ func (s *subscriptions) state(id tidemark.TableID) string {
 	return ""
 }
 
+// count says how many tables are in which state.
+func (s *subscriptions) count() (active, loading, stopped int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.of {
+		switch t.State {
+		case catalog.TableActive:
+			active++
+		case catalog.TableLoading:
+			loading++
+		case catalog.TableStopped:
+			stopped++
+		}
+	}
+	return active, loading, stopped
+}
+
 // stop stops a table, for the reason that an error gives.
 func (s *subscriptions) stop(ctx context.Context, id tidemark.TableID, why error) error {
 	told := false

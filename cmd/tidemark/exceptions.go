@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/job"
 )
 
 // excepting is a database that keeps exceptions.
@@ -17,17 +18,21 @@ type excepting interface {
 
 func exceptionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "exceptions TARGET",
+		Use:   "exceptions [TARGET]",
 		Short: "Show which changes of streams did not fit the target, why, and what was done",
 		Long: `Show which changes of streams did not fit the target, why, and what was done about them.
 Where --conflict does not say stop, replicate notes them in a table of the target
-(tidemark.exceptions; tidemark_exceptions on MySQL), in the same transaction.`,
-		Example: `  tidemark exceptions postgres://me@new/shop
+(tidemark.exceptions; tidemark_exceptions on MySQL), in the same transaction.
+
+Without TARGET they are those of the stream --name of this machine, on its target. The
+catalogue keeps no passwords: it has to come from a password file, PGPASSWORD or MYSQL_PWD.`,
+		Example: `  tidemark exceptions
+  tidemark exceptions postgres://me@new/shop
   tidemark exceptions postgres://me@new/shop --name shop --table public.item --since 2h --json
 
   # remove those of more than 30 days ago
   tidemark exceptions postgres://me@new/shop --purge 30d`,
-		Args: args(1, 1, "exceptions TARGET"),
+		Args: args(0, 1, "exceptions [TARGET]"),
 	}
 	read := flags(cmd)
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
@@ -35,17 +40,26 @@ Where --conflict does not say stop, replicate notes them in a table of the targe
 		if err != nil {
 			return err
 		}
+		target := ""
+		if len(given) > 0 {
+			target = given[0]
+		} else if target, err = s.targetOf(cmd.Context(), s.stream.Name); err != nil {
+			return err
+		}
 		r := &request{settings: s}
-		db, err := r.opener()(cmd.Context(), given[0])
+		db, err := r.opener()(cmd.Context(), target)
+		if err != nil && len(given) == 0 {
+			return withoutPassword(err)
+		}
 		if err != nil {
 			return err
 		}
 		defer db.Close()
 		x, ok := db.(excepting)
 		if !ok {
-			return tidemark.Errorf(tidemark.Unsupported, "exceptions", tidemark.MaskURL(given[0]), db.Name()+" keeps none", "")
+			return tidemark.Errorf(tidemark.Unsupported, "exceptions", tidemark.MaskURL(target), db.Name()+" keeps none", "")
 		}
-		if cmd.Flags().Changed("name") {
+		if cmd.Flags().Changed("name") || len(given) == 0 {
 			s.exceptions.Queue = s.stream.Name
 		}
 		if !s.exceptions.Before.IsZero() {
@@ -77,4 +91,30 @@ Where --conflict does not say stop, replicate notes them in a table of the targe
 		return nil
 	}
 	return cmd
+}
+
+// targetOf gives the target of a stream that the catalogue knows, without its password.
+func (s *settings) targetOf(ctx context.Context, name string) (string, error) {
+	cat, err := openCatalog(s)
+	if err != nil {
+		return "", err
+	}
+	defer cat.Close()
+	stream, err := cat.Stream(ctx, name)
+	if err != nil {
+		var aerr error
+		if stream, aerr = cat.Stream(ctx, job.RecordOf(name, job.ApplyHalf)); aerr != nil {
+			return "", err
+		}
+	}
+	return stream.Target, nil
+}
+
+// withoutPassword says, of an error of connecting to a target that the catalogue has named, what
+// may have caused it.
+func withoutPassword(err error) error {
+	if tidemark.KindOf(err) != tidemark.Denied {
+		return err
+	}
+	return &tidemark.Error{Op: "exceptions", Kind: tidemark.Denied, Err: err, Hint: "The catalogue keeps no passwords. Name the target, tidemark exceptions TARGET, or set PGPASSWORD or MYSQL_PWD."}
 }

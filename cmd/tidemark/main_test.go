@@ -35,7 +35,7 @@ type outcome struct {
 func cli(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	if args[0] != "ha" && args[0] != "exceptions" && args[0] != "engines" && args[0] != "manual" && args[0] != "--help" && args[0] != "--version" {
+	if args[0] != "ha" && args[0] != "engines" && args[0] != "manual" && args[0] != "--help" && args[0] != "--version" {
 		args = withState(t, args)
 	}
 	code := run(context.Background(), args, &out, &errOut)

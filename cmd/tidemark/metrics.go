@@ -61,35 +61,40 @@ type metric struct {
 	value      func(s job.StreamStatus) float64
 }
 
+const metricPrefix = "tidemark_stream_"
+
 var metrics = []metric{
 	{"transactions_applied_total", "Transactions of the source that are on the target.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Transactions) }},
 	{"rows_applied_total", "Rows inserted, updated and deleted on the target.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Rows) }},
 	{"transactions_captured_total", "Transactions read from the source's log.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Captured) }},
 	{"bytes_captured_total", "Bytes of changes read from the source's log.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Bytes) }},
 	{"dependencies_total", "Transactions that had to wait for others.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Waited) }},
+	{"key_dependencies_total", "Of these: for one that changes the same row.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.ByKey) }},
+	{"unique_dependencies_total", "Of these: for one with the same value of another unique key.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.ByUnique) }},
+	{"reference_dependencies_total", "Of these: for the other end of a foreign key.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.ByReference) }},
+	{"table_dependencies_total", "Of these: for a whole table.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.ByTable) }},
 	{"held_total", "Transactions that came too early and were tried again in their turn.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Held) }},
 	{"retries_total", "Attempts after a deadlock or the like.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Retried) }},
+	{"monster_transactions_total", "Transactions that were kept in a file and applied alone.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Giants) }},
 	{"batches_total", "Batches that were applied.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Batches) }},
 	{"batches_refused_total", "Batches that the target did not take, applied transaction after transaction.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Refused) }},
 	{"exceptions_total", "Changes that the target did not fit.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Exceptions) }},
-	{"queue_stopped", "1 if nothing of the queue is applied, since a change did not fit (--conflict stop-queue).", prometheus.GaugeValue, func(s job.StreamStatus) float64 {
-		if s.Stopped != "" {
-			return 1
-		}
-		return 0
-	}},
+	{"queue_stopped", "1 if nothing of the queue is applied, since a change did not fit (--conflict stop-queue).", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return one(s.Stopped != "") }},
+	{"rows_captured_total", "Changes of rows read from the source's log.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.CaptureRows) }},
+	{"transactions_spilled_total", "Transactions that were kept in a file before their commit on the source.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Spilled) }},
+	{"capture_memory_bytes", "Memory of transactions that are not committed on the source yet.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.CaptureMemory) }},
+	{"capture_wait_buffer_ratio", "Share of the last interval in which capture waited for whoever comes after it, 0 to 1.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.CaptureWaits }},
+	{"tables_active", "Tables whose changes are applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.TablesActive) }},
+	{"tables_loading", "Tables that are loaded beside the stream.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.TablesLoading) }},
+	{"tables_stopped", "Tables whose changes are passed over.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.TablesStopped) }},
 	{"in_flight_transactions", "Transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.InFlight) }},
 	{"in_flight_bytes", "Bytes of transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Memory) }},
 	{"source_clock_offset_seconds", "By how much the source's clock is ahead of this machine's.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.SourceClock }},
 	{"target_clock_offset_seconds", "By how much the target's clock is ahead of this machine's.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.TargetClock }},
 	{"agents", "Sessions that apply.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Agents) }},
 	{"agents_busy", "Sessions that work, on average over the last interval.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.Busy }},
-	{"idle", "1 if all that the source's log holds is applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 {
-		if s.Idle {
-			return 1
-		}
-		return 0
-	}},
+	{"idle", "1 if all that the source's log holds is applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return one(s.Idle) }},
+	{"batching", "1 while transactions are applied in batches.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return one(s.Mode == job.InBatches) }},
 	{"behind_seconds", "Age of the last transaction up to which the target has all; 0 when idle.", prometheus.GaugeValue, func(s job.StreamStatus) float64 {
 		if s.Idle || s.Oldest.IsZero() {
 			return 0
@@ -98,14 +103,28 @@ var metrics = []metric{
 	}},
 	{"queue_messages", "Messages in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.QueueMessages) }},
 	{"queue_bytes", "Bytes in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.QueueBytes) }},
+	{"queue_full", "1 if capture waits for room in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return one(s.QueueFull) }},
+	{"queue_put_messages_total", "Messages that were put into the durable queue.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.Put) }},
+	{"queue_put_bytes_total", "Bytes of these.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.PutBytes) }},
+	{"queue_put_seconds_total", "Time that it took to write and sync them.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return s.PutTime / 1000 }},
+	{"queue_full_seconds_total", "Time in which capture waited for room in the queue.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return s.FullTime / 1000 }},
 	{"sample_timestamp_seconds", "When the sample was taken.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Time.UnixMilli()) / 1000 }},
 }
 
-func metricDesc(m metric) *prometheus.Desc {
-	return prometheus.NewDesc("tidemark_stream_"+m.name, m.help, []string{"stream"}, nil)
+func one(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }
 
-var latencyDesc = prometheus.NewDesc("tidemark_stream_latency_seconds", "From the source's commit to the target's, over the last interval, split by stage.", []string{"stream", "stage", "quantile"}, nil)
+func metricDesc(m metric) *prometheus.Desc {
+	return prometheus.NewDesc(metricPrefix+m.name, m.help, []string{"stream"}, nil)
+}
+
+const latencyHelp = "From the source's commit to the target's, over the last interval, split by stage."
+
+var latencyDesc = prometheus.NewDesc(metricPrefix+"latency_seconds", latencyHelp, []string{"stream", "stage", "quantile"}, nil)
 
 // Describe makes it a prometheus.Collector.
 func (c streamCollector) Describe(out chan<- *prometheus.Desc) {

@@ -66,7 +66,7 @@ type settings struct {
 const (
 	onCopy   = "copy replicate apply"
 	onMoves  = "copy diff repair check replicate capture apply cutover"
-	onRuns   = "runs report status peek set sub"
+	onRuns   = "runs report status exceptions peek set sub"
 	onStream = "replicate capture apply cutover status exceptions peek diff repair set sub"
 	onAll    = "copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
 )
@@ -147,6 +147,7 @@ var options = []option{
 		"batch": func(s *settings) { s.stream.Apply.Mode = apply.Batch }})},
 	{"conflict", "stop|stop-queue|ignore|force|disable", "stop", "What becomes of a change that the target does not fit (its row is there already, or is not there, or is not as the conflict rule wants it): stop; apply nothing more and go on filling the queue, where that is not direct; pass it over; make the target's row what the source's is; or stop its table alone, see tidemark sub. The last three note it, see tidemark exceptions.", "replicate cutover apply", oneOf(tidemark.ConflictActions, func(s *settings) *tidemark.ConflictAction { return &s.stream.Conflict.Action })},
 	{"conflict-rule", "key|changed|all", "key", "What of a row of the target has to be as the source's was before an update or a delete: what tells the row; also the columns that an update changes, which then writes no others; or all.", "replicate cutover capture apply", oneOf(tidemark.ConflictRules, func(s *settings) *tidemark.ConflictRule { return &s.stream.Conflict.Rule })},
+	{"changed-columns", "on/off", "off", "Send with an update only what it has changed, and the columns of keys (IBM's CHANGED_COLS_ONLY), and no update that has changed nothing: so those of different columns of a row on both sides merge. On PostgreSQL of tables with REPLICA IDENTITY FULL and a primary key.", "replicate cutover capture", onOff(func(s *settings) *bool { return &s.stream.OnlyChanged })},
 	{"ok-sqlstates", "list", "", "Errors of the target with these SQLSTATEs, parted by commas, are no end: the change is passed over and noted.", "replicate cutover apply", sqlStates},
 	{"capture-memory", "size", "32MB", "Memory for transactions that a PostgreSQL source sends before they are committed (those above its logical_decoding_work_mem); the largest go to files.", "replicate cutover capture", size(func(s *settings) *int64 { return &s.stream.CaptureMemory })},
 	{"apply-memory", "size", "64MB", "Memory for transactions that were read and are not applied yet; a larger one goes alone.", "replicate cutover apply", size(func(s *settings) *int64 { return &s.stream.Apply.MemoryLimit })},
@@ -157,6 +158,8 @@ var options = []option{
 	{"queue-dir", "file", "", "Folder of the durable queue; default: beside the catalogue.", "replicate cutover peek", text(func(s *settings) *string { return &s.queue.dir })},
 	{"queue-size", "size", "10GB", "What the queue holds at most; when it is full, capture waits, and the source keeps its log.", "replicate cutover capture apply", size(func(s *settings) *int64 { return &s.queue.size })},
 	{"queue-message", "size", "1000kB", "Size of a message in the queue at most, 4kB to 32MB (IBM's MAX_MESSAGE_SIZE).", "replicate cutover capture apply", size(func(s *settings) *int64 { return &s.queue.message })},
+	{"trans-batch", "number", "0", "Transactions of the source in a message of the queue at most (IBM's TRANS_BATCH_SZ); 0: as many as fit.", "replicate cutover capture", number(0, 1<<20, func(s *settings) *int { return &s.queue.transactions })},
+	{"commit-interval", "duration", "0s", "Least time between two writes to a durable queue (IBM's COMMIT_INTERVAL): fewer and larger messages, for latency; 0s: write what has come as soon as the write before is done.", "replicate cutover capture", duration(func(s *settings) *time.Duration { return &s.stream.CommitInterval })},
 	{"queue-compress", "on/off", "off", "Pack the queue's messages with zstd.", "replicate cutover capture apply", onOff(func(s *settings) *bool { return &s.queue.compress })},
 	{"queue-replicas", "number", "0", "On how many servers of a cluster each message is, 1 to 5; 0 means one with NATS, and what the cluster has as default with Kafka.", "replicate cutover capture apply", number(0, 5, func(s *settings) *int { return &s.queue.replicas })},
 	{"monitor-interval", "duration", "5s", "How often the state of a stream is shown and kept, from 1s.", "replicate cutover capture apply", func(s *settings, v string) error {
@@ -171,6 +174,7 @@ var options = []option{
 	{"metrics", "text", "", "Show the stream's figures to Prometheus at this address, such as 127.0.0.1:9187 (path /metrics).", "replicate capture apply", text(func(s *settings) *string { return &s.metrics })},
 	{"from", "text", "", "Begin without a copy: now, at a position of the log (LSN, FILE:OFFSET or GTID), or at a time (2026-11-21T10:00:00Z). PostgreSQL can look back only as far as a slot tidemark_NAME that is there already.", "replicate capture", point(func(s *settings) *job.Point { return &s.stream.From })},
 	{"until", "text", "never", "When to end: never; now, when the target has all that the source's log holds at the start; at a position (LSN, FILE:OFFSET or GTID); or before the first transaction that was committed later than a time (2026-11-21T10:00:00Z).", "replicate capture apply", point(func(s *settings) *job.Point { return &s.stream.Until })},
+	{"stop-after", "never|copy|changes", "never", "Stop once, in the run that has made the copy: when that is done, before any change is applied (DMS's StopTaskCachedChangesNotApplied), or when the changes that came during it are applied (StopTaskCachedChangesApplied). The same command goes on.", "replicate apply", oneOf(job.Pauses, func(s *settings) *job.Pause { return &s.stream.Pause })},
 	{"no-copy", "on/off", "off", "The target has all that the source has: only follow, from now on.", "replicate apply", onOff(func(s *settings) *bool { return &s.stream.NoCopy })},
 	{"no-load", "on/off", "off", "For sub start: the user loads the table, and says tidemark sub loaddone then.", "sub", onOff(func(s *settings) *bool { return &s.noLoad })},
 	{"bidirectional", "on/off", "off", "Do not send on what a stream has applied on the source: for two streams against each other.", "replicate cutover capture", onOff(func(s *settings) *bool { return &s.stream.BreakLoops })},

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/queue"
 )
 
 func peekCommand() *cobra.Command {
@@ -20,8 +21,8 @@ func peekCommand() *cobra.Command {
 		Use:   "peek [STREAM]",
 		Short: "Print the transactions that are in the durable queue of a stream",
 		Long: `Print the transactions that are in the durable queue of a stream, readably or as JSON, the
-oldest first. Nothing is taken out. A queue on this machine's disk can be read while its
-stream does not run; one on servers of NATS or Kafka at any time.`,
+oldest first. Nothing is taken out. Also while the stream runs: what is applied meanwhile
+may be gone before it is printed.`,
 		Example: `  tidemark peek
   tidemark peek shop --limit 5
   tidemark peek shop --json | jq .table`,
@@ -69,36 +70,57 @@ func (s *settings) peek(ctx context.Context, name string, out io.Writer) error {
 	if where == "direct" {
 		return tidemark.Errorf(tidemark.Unsupported, "peek", name, "has no queue but memory", "Only streams set up with --queue durable, or with servers of NATS or Kafka, have one.")
 	}
+	q := peekQuestion{Limit: s.limit, JSON: s.json}
+	if where == "durable" {
+		if opt, err := s.jetstream(name, where); err == nil {
+			if err := askDoor(ctx, opt.Dir, q, out); !errors.Is(err, errNoDoor) {
+				return err
+			}
+		}
+	}
+	s.queue.size, s.queue.replicas = 0, 0 // whoever only looks changes nothing
 	log, err := s.openQueue(ctx, name, where)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	st, err := log.Stats(ctx)
-	if err != nil || st.Last == 0 || st.First >= st.Last {
-		if err == nil && !s.json {
-			fmt.Fprintln(out, "the queue is empty")
+	return printQueue(ctx, log, out, q)
+}
+
+// printQueue prints what is in a queue. What is trimmed meanwhile is passed over.
+func printQueue(ctx context.Context, log *queue.Log, out io.Writer, q peekQuestion) error {
+	p := &printer{out: out, json: q.JSON, relations: map[uint32]tidemark.Relation{}}
+	n, printed := 0, uint64(0)
+	for try := 0; ; try++ {
+		st, err := log.Stats(ctx)
+		if err != nil {
+			return err
+		}
+		if first := max(st.First, printed); st.Last > 0 && first < st.Last {
+			err = log.Read(ctx, first, func(tx *tidemark.Tx) error {
+				if err := p.print(tx); err != nil {
+					return err
+				}
+				if !tx.More {
+					n++
+					printed = tx.Place
+				}
+				if n >= q.Limit || !tx.More && tx.Place >= st.Last {
+					return errEnough
+				}
+				return nil
+			})
+		}
+		switch {
+		case tidemark.KindOf(err) == tidemark.Lost && !p.within && try < 10:
+			continue
+		case errors.Is(err, errEnough):
+			return nil
+		case err == nil && n == 0 && !q.JSON:
+			_, err = fmt.Fprintln(out, "the queue is empty")
 		}
 		return err
 	}
-	p := &printer{out: out, json: s.json, relations: map[uint32]tidemark.Relation{}}
-	n := 0
-	err = log.Read(ctx, st.First, func(tx *tidemark.Tx) error {
-		if err := p.print(tx); err != nil {
-			return err
-		}
-		if !tx.More {
-			n++
-		}
-		if n >= s.limit || !tx.More && tx.Place >= st.Last {
-			return errEnough
-		}
-		return nil
-	})
-	if errors.Is(err, errEnough) {
-		return nil
-	}
-	return err
 }
 
 // A printer prints transactions.
@@ -180,8 +202,8 @@ func (p *printer) change(tx *tidemark.Tx, c tidemark.Change) error {
 	if p.json {
 		return json.NewEncoder(p.out).Encode(x)
 	}
-	fmt.Fprintf(p.out, "  %s %s%s%s%s\n", x.Op, x.Table, values(" was ", rel, c.Old, c.OldKey), values(" ", rel, c.New, false), x.Text)
-	return nil
+	_, err := fmt.Fprintf(p.out, "  %s %s%s%s%s\n", x.Op, x.Table, values(" was ", rel, c.Old, c.OldKey), values(" ", rel, c.New, false), x.Text)
+	return err
 }
 
 // named gives a tuple's values by column; what it does not tell is left out.

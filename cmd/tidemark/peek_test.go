@@ -1,8 +1,14 @@
 package main
 
 import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -42,5 +48,54 @@ func TestPeek(t *testing.T) {
 	must(t, append(args[:5:5], "--remove")...)
 	if o := cli(t, "peek", name); o.code != 6 {
 		t.Errorf("of a stream that is gone: exit %d\n%s", o.code, o.errOut)
+	}
+}
+
+// TestPeekWhileItRuns looks into the queue of a stream that waits for a lock on its target, in
+// folders whose names are short and long.
+func TestPeekWhileItRuns(t *testing.T) {
+	t.Parallel()
+	for _, long := range []bool{false, true} {
+		t.Run(fmt.Sprint(long), func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+			dir, err := os.MkdirTemp("", "p") // t.TempDir's names are long
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer os.RemoveAll(dir)
+			dir = filepath.Join(dir, "queue")
+			if long {
+				dir = filepath.Join(t.TempDir(), strings.Repeat("long", 30))
+			}
+			testdb.Query(t, src, "CREATE TABLE a (id int PRIMARY KEY, x text)")
+			args := []string{"replicate", src, dst, "--name", name, "--queue", "durable", "--queue-dir", dir}
+			must(t, append(args, "--until", "now")...)
+			conn, err := pgx.Connect(t.Context(), dst)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(context.WithoutCancel(t.Context()))
+			if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE a IN SHARE MODE"); err != nil {
+				t.Fatal(err)
+			}
+			f := running(t, args...)
+			f.says("trans/s", 1)
+			testdb.Query(t, src, "INSERT INTO a VALUES (1, 'waits')")
+			f.await("row in the queue", func() bool {
+				o := cli(t, "peek", name, "--queue-dir", dir)
+				return o.code == 0 && strings.Contains(o.out, `insert public.a id="1" x="waits"`)
+			})
+			if o := must(t, "peek", name, "--queue-dir", dir, "--json"); !strings.Contains(o.out, `"new":{"id":"1","x":"waits"}`) {
+				t.Errorf("as JSON:\n%s", o.out)
+			}
+			if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
+				t.Fatal(err)
+			}
+			f.await("row on the target", func() bool { return testdb.Query(t, dst, "SELECT count(*) FROM a") == "1" })
+			f.interrupt()
+			must(t, "peek", name, "--queue-dir", dir) // nobody answers: it reads the folder itself
+			must(t, "replicate", src, dst, "--name", name, "--queue-dir", dir, "--remove")
+		})
 	}
 }

@@ -1,10 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -84,6 +87,54 @@ func TestReplicatePoints(t *testing.T) {
 			if o := cli(t, append(args, "--from", "16/B374D848")...); o.code != 2 || !strings.Contains(o.errOut, "is no place in the log") {
 				t.Errorf("exit %d\n%s", o.code, o.errOut)
 			}
+		})
+	}
+}
+
+// TestStopAfter lets a stream pause behind its copy, once, as DMS's task settings say.
+func TestStopAfter(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct{ key, says, rows string }{
+		{"StopTaskCachedChangesNotApplied", "it was to stop after the copy", "1"},
+		{"StopTaskCachedChangesApplied", "it was to stop when the changes that came during the copy are applied", "2"},
+	} {
+		t.Run(x.key, func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+			for _, url := range []string{src, dst} {
+				testdb.Query(t, url, "CREATE TABLE t (id int PRIMARY KEY)")
+			}
+			testdb.Query(t, src, "INSERT INTO t VALUES (1)")
+			// The copy has its view, and waits for this lock until there is a change behind that.
+			conn, err := pgx.Connect(t.Context(), dst)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close(context.WithoutCancel(t.Context()))
+			exec := func(sql string) {
+				t.Helper()
+				if _, err := conn.Exec(t.Context(), sql); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exec("BEGIN")
+			exec("LOCK TABLE t IN SHARE MODE")
+			args := []string{"replicate", src, dst, "--name", name, "--prep", "keep", "--task-settings", written(t, "settings.json", `{"FullLoadSettings": {"`+x.key+`": true}}`)}
+			f := running(t, args...)
+			f.await("copy", func() bool {
+				return testdb.Query(t, dst, "SELECT count(*) > 0 FROM pg_locks WHERE NOT granted AND relation = 't'::regclass") == "t"
+			})
+			testdb.Query(t, src, "INSERT INTO t VALUES (2)")
+			exec("COMMIT")
+			f.ends(0, "stopped: stream "+name+": "+x.says+". The same command goes on.")
+			if n := testdb.Query(t, dst, "SELECT count(*) FROM t"); n != x.rows {
+				t.Errorf("the target has %s rows, want %s", n, x.rows)
+			}
+			testdb.Query(t, src, "INSERT INTO t VALUES (3)")
+			g := running(t, args...)
+			g.await("row 3", func() bool { return testdb.Query(t, dst, "SELECT count(*) FROM t") == "3" })
+			g.interrupt() // it did not stop by itself
+			must(t, "replicate", src, dst, "--name", name, "--remove")
 		})
 	}
 }

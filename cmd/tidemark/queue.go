@@ -16,6 +16,7 @@ type queueSettings struct {
 	size, message int64
 	compress      bool
 	replicas      int
+	transactions  int // in a message
 }
 
 // checkQueue says what is wrong with where a queue is to be.
@@ -71,7 +72,7 @@ func (s *settings) openQueue(ctx context.Context, stream, where string) (*queue.
 	if err != nil {
 		return nil, err
 	}
-	log, err := queue.New(ctx, store, queue.Options{MaxMessage: int(s.queue.message), Compress: s.queue.compress})
+	log, err := queue.New(ctx, store, queue.Options{MaxMessage: int(s.queue.message), MaxTransactions: s.queue.transactions, Compress: s.queue.compress})
 	if err != nil {
 		_ = store.Close() // the first error is the one to tell
 		return nil, err

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/queue"
 )
 
 func replicateCommand() *cobra.Command {
@@ -104,7 +106,9 @@ func (r *request) replicate(cmd *cobra.Command) error {
 	spec := r.stream
 	spec.Copy = r.copySpec()
 	spec.Buffer = r.load.Buffer
-	spec.OpenQueue, spec.RemoveQueue, spec.Apply.Spool = r.openQueue, r.removeQueue, r.spool()
+	r.door = &peekDoor{}
+	defer r.door.close()
+	spec.OpenQueue, spec.RemoveQueue, spec.Apply.Spool = r.openShown, r.removeQueue, r.spool()
 	spec.Change = r.changed
 	limitMemory(spec)
 	run, rep, err := job.Replicate(cmd.Context(), env, spec)
@@ -127,6 +131,17 @@ func (r *request) replicate(cmd *cobra.Command) error {
 	return err
 }
 
+// openShown opens a queue so that peek can look into one on this machine's disk.
+func (r *request) openShown(ctx context.Context, stream, where string) (*queue.Log, error) {
+	log, err := r.openQueue(ctx, stream, where)
+	if err == nil && where == "durable" {
+		if opt, oerr := r.jetstream(stream, where); oerr == nil {
+			r.door.show(opt.Dir, log)
+		}
+	}
+	return log, err
+}
+
 // changed gives what the request says, with other values of options.
 func (r *request) changed(values map[string]string) (job.ReplicateSpec, error) {
 	s := *r.settings
@@ -139,7 +154,7 @@ func (r *request) changed(values map[string]string) (job.ReplicateSpec, error) {
 		}
 	}
 	spec := s.stream
-	spec.Buffer = s.load.Buffer
+	spec.Buffer, spec.OpenQueue = s.load.Buffer, (&request{settings: &s, door: r.door}).openShown
 	limitMemory(spec)
 	return spec, nil
 }
@@ -165,8 +180,16 @@ func printStream(w io.Writer, r *job.Report) {
 	}
 	fmt.Fprintf(w, "\n%s transactions, %s rows applied in %.1f s (%s trans/s, %s rows/s); peak memory %s\n", commas(s.Transactions), commas(s.Rows), s.Seconds,
 		commas(int64(s.PerSecond+0.5)), commas(int64(s.RowsSecond+0.5)), bytesText(r.PeakRSS))
-	fmt.Fprintf(w, "%s had to wait for others, %s came too early and were tried again, %s were tried again after a deadlock or the like\n\n",
-		commas(s.Waited), commas(s.Held), commas(s.Retried))
+	waited := ""
+	if s.Waited > 0 { // one may have waited for several
+		waited = fmt.Sprintf(" (%s for the same row, %s for a unique value, %s for a foreign key, %s for a whole table)", commas(s.ByKey), commas(s.ByUnique), commas(s.ByReference), commas(s.ByTable))
+	}
+	fmt.Fprintf(w, "%s had to wait for others%s, %s came too early and were tried again, %s were tried again after a deadlock or the like\n",
+		commas(s.Waited), waited, commas(s.Held), commas(s.Retried))
+	if s.Giants > 0 {
+		fmt.Fprintf(w, "%s too large for memory went through a file, and were applied alone\n", count(int(s.Giants), "transaction"))
+	}
+	fmt.Fprintln(w)
 	if s.Batches > 0 {
 		fmt.Fprintf(w, "%s batches came to %s changes; %s were refused, and applied transaction after transaction\n\n", commas(s.Batches), commas(s.Net), commas(s.Refused))
 	}

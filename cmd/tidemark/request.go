@@ -23,6 +23,7 @@ type request struct {
 	source, target string
 	rules          *mapping.Rules
 	findings       []tidemark.Finding
+	door           *peekDoor // of a process that replicates
 }
 
 // onRequest lets a command carry out what its command line says.
@@ -149,6 +150,12 @@ func (r *request) taskSettings(path string) (map[string]string, error) {
 	}
 	if set.ConsistencyTimeout > 0 {
 		out["lock-wait"] = set.ConsistencyTimeout.String()
+	}
+	if set.StopAfter != "" {
+		out["stop-after"] = set.StopAfter
+	}
+	if set.BatchApply {
+		out["apply-mode"] = "batch"
 	}
 	if set.TargetSchema != "" {
 		out["target-schema"] = set.TargetSchema

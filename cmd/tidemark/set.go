@@ -15,7 +15,7 @@ import (
 )
 
 // settable are the options that a stream can change while it runs.
-var settable = []string{"agents", "apply-memory", "apply-mode", "buffer", "capture-memory", "commit-count", "commit-order", "conflict", "conflict-rule", "monitor-interval", "ok-sqlstates"}
+var settable = []string{"agents", "apply-memory", "apply-mode", "buffer", "capture-memory", "commit-count", "commit-interval", "commit-order", "conflict", "conflict-rule", "monitor-interval", "ok-sqlstates", "queue-size"}
 
 func setCommand() *cobra.Command {
 	cmd := &cobra.Command{

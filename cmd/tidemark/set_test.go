@@ -1,6 +1,7 @@
 package main
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -16,7 +17,7 @@ func TestSet(t *testing.T) {
 	if o := cli(t, "set", "agents=3", "--name", name); o.code != 6 || !strings.Contains(o.errOut, "no stream of that name runs") {
 		t.Errorf("exit %d\n%s", o.code, o.errOut)
 	}
-	f := running(t, "replicate", src, dst, "--name", name)
+	f := running(t, "replicate", src, dst, "--name", name, "--queue", "durable")
 	f.says("trans/s", 1)
 	f.follows(src, dst, "t", 1)
 	for text, why := range map[string]string{"agents": "is not OPTION=VALUE", "queue=direct": "can be set", "agents=0": "from 1 to 128"} {
@@ -43,6 +44,13 @@ func TestSet(t *testing.T) {
 	testdb.Query(t, src, "INSERT INTO t VALUES (3)")
 	f.follows(src, dst, "t", 4)
 	f.await("exception", func() bool { return strings.Contains(cli(t, "exceptions", dst).out, "DUPLICATE") })
+	must(t, "set", "queue-size=64MB", "--name", name)
+	f.await("smaller queue", func() bool {
+		var all []streamState
+		decode(t, must(t, "status", "--name", name, "--json").out, &all)
+		last := all[0].Last
+		return last != nil && last.QueueBytes > 0 && math.Abs(float64(last.QueueBytes)/last.QueuePercent*100-64<<20) < 1<<20
+	})
 	f.interrupt()
 	// The next process begins as it is told.
 	f = running(t, "replicate", src, dst, "--name", name)

@@ -17,9 +17,10 @@ import (
 func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the streams of this machine: rates, latency by stage, what limits them",
+		Short: "Show the streams of this machine: tables, rates, latency by stage, what limits them",
 		Long: `Show the streams that were set up from this machine: whether they run, how fast, how far
-behind, where the time goes between a commit on the source and the one on the target.`,
+behind, where the time goes between a commit on the source and the one on the target, and
+which of their tables are not active. tidemark sub lists all tables of one.`,
 		Example: `  tidemark status
   tidemark status --watch
   tidemark status --json`,
@@ -56,10 +57,11 @@ behind, where the time goes between a commit on the source and the one on the ta
 // A streamState is a stream with its last sample.
 type streamState struct {
 	catalog.Stream
-	Running bool              `json:"running"`
-	Last    *job.StreamStatus `json:"last,omitempty"`
-	Error   string            `json:"error,omitempty"`
-	Hint    string            `json:"hint,omitempty"`
+	Running bool                  `json:"running"`
+	Last    *job.StreamStatus     `json:"last,omitempty"`
+	Error   string                `json:"error,omitempty"`
+	Hint    string                `json:"hint,omitempty"`
+	Tables  []catalog.StreamTable `json:"tables"`
 }
 
 func streamStates(ctx context.Context, cat *catalog.Catalog, only string) ([]streamState, error) {
@@ -86,6 +88,9 @@ func streamStates(ctx context.Context, cat *catalog.Catalog, only string) ([]str
 			if err := json.Unmarshal(samples[0], x.Last); err != nil {
 				return nil, fmt.Errorf("read sample of %s: %w", s.Name, err)
 			}
+		}
+		if x.Tables, err = cat.StreamTables(ctx, s.Name); err != nil {
+			return nil, err
 		}
 		if !x.Running && s.Run != "" {
 			run, err := cat.Run(ctx, s.Run)
@@ -122,11 +127,50 @@ func printStates(w io.Writer, all []streamState) {
 				fmt.Fprintf(w, "  %s\n", x.Last.Limit)
 			}
 		}
+		printStreamTables(w, x)
 		if x.Error != "" {
 			fmt.Fprintf(w, "  %s\n", x.Error)
 			if x.Hint != "" {
 				fmt.Fprintf(w, "    hint: %s\n", x.Hint)
 			}
+		}
+	}
+}
+
+// shownTables is how many tables that are not active are named.
+const shownTables = 10
+
+// printStreamTables says how many tables a stream has in which state, and which are not active.
+func printStreamTables(w io.Writer, x streamState) {
+	if len(x.Tables) == 0 {
+		return
+	}
+	counts := map[string]int{}
+	var others []catalog.StreamTable
+	for _, t := range x.Tables {
+		if counts[t.State]++; t.State != catalog.TableActive {
+			others = append(others, t)
+		}
+	}
+	line := "  tables: " + commas(int64(counts[catalog.TableActive])) + " active"
+	for _, state := range []string{catalog.TableLoading, catalog.TableStopped} {
+		if counts[state] > 0 {
+			line += ", " + commas(int64(counts[state])) + " " + state
+		}
+	}
+	fmt.Fprintln(w, line)
+	for i, t := range others {
+		if i == shownTables {
+			fmt.Fprintf(w, "    and %d more: tidemark sub --name %s\n", len(others)-i, x.Name)
+			break
+		}
+		line := fmt.Sprintf("    %s %s since %s", t.Table, t.State, t.Since.Local().Format("2006-01-02 15:04:05"))
+		if t.Reason != "" {
+			line += ": " + t.Reason
+		}
+		fmt.Fprintln(w, line)
+		if t.Hint != "" {
+			fmt.Fprintf(w, "      hint: %s\n", t.Hint)
 		}
 	}
 }

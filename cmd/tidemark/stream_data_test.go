@@ -157,3 +157,51 @@ func TestStreamAgents(t *testing.T) {
 		equal(t, src, dst, name, opts...)
 	}
 }
+
+// TestStreamChangedColumns sends of an update what it has changed: what was done to other
+// columns of its row on the target stays.
+func TestStreamChangedColumns(t *testing.T) {
+	t.Parallel()
+	for _, x := range []struct {
+		name     string
+		src, dst func(*testing.T) *testdb.Server
+		args     []string
+	}{
+		{"postgres to mariadb", pg15, maria, []string{"--queue", "durable"}},
+		{"mysql to postgres", mysql8, pg15, []string{"--apply-mode", "batch"}},
+		{"mariadb to mysql", maria, mysql8, nil},
+	} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := x.src(t).NewDatabase(t, "src"), x.dst(t).NewDatabase(t, "dst"), streamName()
+			testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, u int UNIQUE, a int, b int, c varchar(20))")
+			testdb.Query(t, src, "INSERT INTO t VALUES (1, 1, 1, 1, 'x'), (2, 2, 2, 2, 'x'), (3, 3, 3, 3, NULL), (4, 4, 4, 4, 'x')")
+			if x.src(t).Engine == "postgres" {
+				testdb.Query(t, src, "ALTER TABLE t REPLICA IDENTITY FULL")
+			}
+			args := append([]string{"replicate", src, dst, "--name", name, "--changed-columns", "--until", "now"}, x.args...)
+			must(t, args...)
+			testdb.Query(t, dst, "UPDATE t SET b = 100 + id")
+			for _, sql := range []string{
+				"UPDATE t SET a = 10 WHERE id = 1",
+				"UPDATE t SET a = a, c = 'y' WHERE id = 1",
+				"UPDATE t SET id = 20, c = NULL WHERE id = 2",
+				"UPDATE t SET b = NULL, c = 'z' WHERE id = 3",
+				"UPDATE t SET a = a WHERE id = 4",
+				"INSERT INTO t VALUES (5, 5, 5, 5, 'x')",
+				"UPDATE t SET u = 50 WHERE id = 5",
+				"DELETE FROM t WHERE id = 4",
+			} {
+				testdb.Query(t, src, sql)
+			}
+			if o := must(t, args...); !strings.Contains(o.out, "7 rows applied") {
+				t.Errorf("an update that changes nothing was applied:\n%s", o.out)
+			}
+			const sql = "SELECT concat_ws(' ', id, u, coalesce(a, -1), coalesce(b, -1), coalesce(c, '-')) FROM t ORDER BY id"
+			if got, want := testdb.Query(t, dst, sql), "1 1 10 101 y\n3 3 3 -1 z\n5 50 5 5 x\n20 2 2 102 -"; got != want {
+				t.Errorf("the target has\n%s\nnot\n%s", got, want)
+			}
+			must(t, "replicate", src, dst, "--name", name, "--remove")
+		})
+	}
+}

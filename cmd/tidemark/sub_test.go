@@ -72,6 +72,12 @@ func TestTablesStop(t *testing.T) {
 				}
 			}
 			states("a stopped, b stopped, c stopped, d stopped, f active")
+			status := must(t, "status", "--name", name).out
+			for _, text := range []string{"tables: 1 active, 4 stopped", "public.a stopped since ", ": stopped by hand", "public.b stopped since ", "has no column x any more", "hint: "} {
+				if !strings.Contains(status, text) {
+					t.Errorf("no %q in the status:\n%s", text, status)
+				}
+			}
 			if n := testdb.Query(t, dst, "SELECT n FROM a WHERE id = 1"); n != "2" {
 				t.Errorf("a stopped table has changed: %s", n)
 			}
