@@ -148,5 +148,7 @@ func Matrix() []Capability {
 		{"diff", "compare while a stream runs", "tables with a key", "tables with a key", ""},
 		{"repair", "make the target's rows equal", "tables with a key", "tables with a key", ""},
 		{"check", "before anything moves", "yes", "yes", "yes"},
+		{"ha", "scan of the log", "files, archives, live; flushes inferred", "files, archives, live; groups as the log has them", ""},
+		{"ha", "what a standby would cost", "off to remote_apply, quorums", "AFTER_SYNC, AFTER_COMMIT", ""},
 	}
 }
