@@ -51,6 +51,6 @@ workload, what disks and links give, and what both come to in each mode.`,
 		return tidemark.Errorf(tidemark.Invalid, "ha", given[0], "there is no such command", hint)
 	}
 	cmd.SuggestionsMinimumDistance = 2
-	cmd.AddCommand(haScanCommand(), haCalculateCommand())
+	cmd.AddCommand(haScanCommand(), haMeasureCommand(), haCalculateCommand(), haSimulateCommand())
 	return cmd
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/ha"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mysql"
@@ -61,6 +62,7 @@ type settings struct {
 	metrics                        string
 	noLoad                         bool
 	ha                             haSettings
+	measure                        measureSettings
 }
 
 const (
@@ -68,7 +70,9 @@ const (
 	onMoves  = "copy diff repair check replicate capture apply cutover"
 	onRuns   = "runs report status exceptions peek set sub"
 	onStream = "replicate capture apply cutover status exceptions peek diff repair set sub"
-	onAll    = "copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
+	// Commands of the group ha are under its name.
+	onMeasure = "ha-measure-disk ha-measure-network ha-simulate"
+	onAll     = "copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
 )
 
 // options is the table. Adding a line here is all that a new option needs.
@@ -205,7 +209,7 @@ var options = []option{
 		"flush": func(s *settings) { s.ha.info = flushLevel }, "record": func(s *settings) { s.ha.info = recordLevel }})},
 	{"trans-level", "summary|open|all", "summary", "How much to print of transactions: what they come to; also those that are open at the end; also each begin and end.", "ha-scan", choose(map[string]func(*settings){
 		"summary": func(s *settings) { s.ha.trans = summaryLevel }, "open": func(s *settings) { s.ha.trans = openLevel }, "all": func(s *settings) { s.ha.trans = allLevel }})},
-	{"disk", "text", "", "The disk of the log: RATE,OVERHEAD of one write, such as 200MiB/s,1ms (numbers alone are MiB/s and seconds, as for IBM's calculator), or a file that ha measure disk --json has written.", "ha-scan ha-calculate", func(s *settings, v string) (err error) {
+	{"disk", "text", "", "The disk of the log: RATE,OVERHEAD of one write, such as 200MiB/s,1ms (numbers alone are MiB/s and seconds, as for IBM's calculator), or a file that ha measure disk --json has written. ha simulate then writes nothing, and takes as long as it says.", "ha-scan ha-calculate ha-simulate", func(s *settings, v string) (err error) {
 		s.ha.disk, err = parseDisk(v)
 		return err
 	}},
@@ -222,10 +226,33 @@ var options = []option{
 		s.ha.modes = v
 		return nil
 	}},
-	{"engine", "db2|postgres|mysql|mariadb", "", "Whose modes to calculate; default: those of whose log was scanned.", "ha-calculate", choose(map[string]func(*settings){
+	{"engine", "db2|postgres|mysql|mariadb", "", "Whose modes are meant, or whose way of writing a log; default: of whose log was scanned (ha calculate), postgres (ha measure disk), whose mode it is (ha simulate).", "ha-calculate ha-measure-disk ha-simulate", choose(map[string]func(*settings){
 		"db2": func(s *settings) { s.ha.engine = "db2" }, "postgres": func(s *settings) { s.ha.engine = "postgres" },
 		"mysql": func(s *settings) { s.ha.engine = "mysql" }, "mariadb": func(s *settings) { s.ha.engine = "mariadb" }})},
-	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll, onOff(func(s *settings) *bool { return &s.json })},
+	{"time", "duration", "20s", "How long it takes, in all.", onMeasure, duration(func(s *settings) *time.Duration { return &s.measure.time })},
+	{"size", "size", "64MB", "Size of each of the two files that are written to, at most; a tenth of what is free is not exceeded.", "ha-measure-disk", size(func(s *settings) *int64 { return &s.measure.size })},
+	{"force", "on/off", "off", "Write also where a database's files are.", "ha-measure-disk ha-simulate", onOff(func(s *settings) *bool { return &s.measure.force })},
+	{"listen", "on/off", "off", "Be the other end, at this address (all, and port 7455, unless it says otherwise).", "ha-measure-network", onOff(func(s *settings) *bool { return &s.measure.listen })},
+	{"once", "on/off", "off", "As the other end: end when the first peer has gone.", "ha-measure-network ha-simulate", onOff(func(s *settings) *bool { return &s.measure.once })},
+	{"delay", "duration", "0s", "Go through a proxy in this process, with so much longer a round trip.", "ha-measure-network ha-simulate", duration(func(s *settings) *time.Duration { return &s.measure.delay })},
+	{"bandwidth", "text", "0", "The same with a rate, such as 10MiB/s or 100Mbit/s; 0 does not limit it.", "ha-measure-network ha-simulate", bytesPerSecond(func(s *settings) *float64 { return &s.measure.rate })},
+	{"flush-size", "size", "0", "How large flushes are: for the buffer's size (ha measure network); of Db2's modes, where 0 is 64kB (ha simulate).", "ha-measure-network ha-simulate", size(func(s *settings) *int64 { return &s.measure.flush })},
+	{"primary", "on/off", "off", "Ship a log to the standby at HOST:PORT.", "ha-simulate", onOff(func(s *settings) *bool { return &s.measure.simulate.primary })},
+	{"standby", "on/off", "off", "Be the standby, at this address (all, and port 7455, unless it says otherwise).", "ha-simulate", onOff(func(s *settings) *bool { return &s.measure.simulate.standby })},
+	{"mode", "SYNC|NEARSYNC|ASYNC|SUPERASYNC|local|remote_write|on|remote_apply|AFTER_COMMIT|AFTER_SYNC", "on", "What a commit waits for: of Db2 the first four, of PostgreSQL the next, of MySQL and MariaDB the last two.", "ha-simulate", oneOf(ha.SimModes(), func(s *settings) *string { return &s.measure.simulate.mode })},
+	{"dir", "file", "", "Write the log below this folder; without it, writes take no time.", "ha-simulate", text(func(s *settings) *string { return &s.measure.simulate.dir })},
+	{"standby-dir", "file", "", "The same of a standby in this process.", "ha-simulate", text(func(s *settings) *string { return &s.measure.simulate.standbyDir })},
+	{"commit-size", "size", "1kB", "Bytes of log for each commit.", "ha-simulate", size(func(s *settings) *int64 { return &s.measure.simulate.commit })},
+	{"profile", "file", "", "Take the sizes of flushes or commits from what ha scan --json has written.", "ha-simulate", text(func(s *settings) *string { return &s.measure.simulate.profile })},
+	{"committers", "number", "8", "How many commit at the same time (not in Db2's modes, which flush one after the other).", "ha-simulate", number(1, 10000, func(s *settings) *int { return &s.measure.simulate.committers })},
+	{"think", "duration", "0s", "How long each committer waits between two commits.", "ha-simulate", duration(func(s *settings) *time.Duration { return &s.measure.simulate.think })},
+	{"count", "number", "0", "End after so many flushes or commits; 0 does not.", "ha-simulate", number64(func(s *settings) *int64 { return &s.measure.simulate.count })},
+	{"target", "text", "0", "Log no more than this, such as 3MiB/s; 0 does not limit it.", "ha-simulate", bytesPerSecond(func(s *settings) *float64 { return &s.measure.simulate.target })},
+	{"socket-buffer", "size", "0", "Size of the sockets' buffers on both sides; 0 leaves them to TCP.", "ha-simulate", size(func(s *settings) *int64 { return &s.measure.simulate.buffer })},
+	{"receive-buffer", "size", "0", "What Db2's standby holds that it has not written yet; 0 means four flushes.", "ha-simulate", size(func(s *settings) *int64 { return &s.measure.simulate.receive })},
+	{"sync-relay", "on/off", "off", "MySQL and MariaDB: the replica's relay log is on disk before it acknowledges (sync_relay_log=1).", "ha-simulate", onOff(func(s *settings) *bool { return &s.measure.simulate.syncRelay })},
+	{"apply-delay", "duration", "0s", "remote_apply: from on disk to applied.", "ha-simulate", duration(func(s *settings) *time.Duration { return &s.measure.simulate.applyDelay })},
+	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll + " " + onMeasure, onOff(func(s *settings) *bool { return &s.json })},
 	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", onMoves + " " + onRuns, text(func(s *settings) *string { return &s.state })},
 }
 
@@ -323,6 +350,18 @@ func size(at func(*settings) *int64) func(*settings, string) error {
 	return func(s *settings, v string) error {
 		n, err := parseSize(v)
 		*at(s) = n
+		return err
+	}
+}
+
+// bytesPerSecond is a rate; 0 is none.
+func bytesPerSecond(at func(*settings) *float64) func(*settings, string) error {
+	return func(s *settings, v string) (err error) {
+		if v == "0" {
+			*at(s) = 0
+			return nil
+		}
+		*at(s), err = parseRate(v)
 		return err
 	}
 }
