@@ -179,3 +179,27 @@ func TestScanLogRefusals(t *testing.T) {
 		t.Errorf("cancelled: %v", err)
 	}
 }
+
+// A standby sends what it has of its primary's log.
+func TestScanLogOfAStandby(t *testing.T) {
+	t.Parallel()
+	primary := testdb.OwnPostgres(t, 17, "-c", "wal_keep_size=512MB", "-c", "autovacuum=off")
+	standby := primary.Standby(t, "postgres")
+	testdb.Query(t, primary.URL("postgres"), "CREATE TABLE item AS SELECT g FROM generate_series(1, 20000) g")
+	from, e := openURL(t, primary.URL("postgres")), openURL(t, standby.URL("postgres"))
+	end, err := from.LogEnd(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	testdb.Query(t, standby.URL("postgres"), fmt.Sprintf("DO $$ BEGIN WHILE pg_last_wal_replay_lsn() < '%s' LOOP PERFORM pg_sleep(0.05); END LOOP; END $$", formatLSN(end)))
+	there, here := tally{until: end}, tally{until: end}
+	if _, err := from.ScanLog(LogRange{}).Scan(context.Background(), there.take); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := e.ScanLog(LogRange{}).Scan(context.Background(), here.take); err != nil {
+		t.Fatal(err)
+	}
+	if len(here.places) < 20000 || !slices.Equal(here.places, there.places[len(there.places)-len(here.places):]) {
+		t.Errorf("%d records of the standby, %d of the primary", len(here.places), len(there.places))
+	}
+}
