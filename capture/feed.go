@@ -69,7 +69,8 @@ type window struct {
 	changes [][]byte // messages
 	names   [][]string
 	bytes   int
-	spoiled bool // too much for memory, or something was changed in silence
+	spoiled bool // too much for memory
+	silent  bool // something may have changed in silence
 }
 
 // An offer is a chunk, or a word about the load, that waits for its place.
@@ -80,8 +81,11 @@ type offer struct {
 	done  chan error
 }
 
-// ErrAgain says that a chunk has to be read again.
-var ErrAgain = errors.New("the chunk is of no use")
+// Errors of Put that say that a chunk has to be read again.
+var (
+	ErrAgain  = errors.New("the chunk is of no use")
+	ErrSilent = errors.New("rows of the table may have been changed in silence")
+)
 
 const (
 	recentN   = 8192
@@ -200,7 +204,7 @@ func (f *Feed) look(ctx context.Context, tx *tidemark.Tx) error {
 			}
 		case tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange:
 			if from, ok := f.silent[c.Table]; ok && c.Old != nil && f.window != nil && slices.Contains(f.Silent[f.window.table], from) {
-				f.window.spoiled, f.window.changes = true, nil
+				f.window.silent = true
 			}
 			r := f.relations[c.Table]
 			if r == nil {
@@ -286,7 +290,7 @@ func (f *Feed) Record(ctx context.Context, table tidemark.TableID) ([]uint32, er
 // Put gives a chunk away at a place that mark finds, of which the stream has given nothing
 // yet, and waits until that is done. With say, that is said there instead, and the table is
 // emptied where its load begins: chunk tells then what columns it has, and is nil at the end.
-// ErrAgain: what the stream has told meanwhile cannot be laid over it.
+// ErrAgain: what the stream has told meanwhile cannot be laid over it; ErrSilent: see Silent.
 func (f *Feed) Put(ctx context.Context, chunk *tidemark.Chunk, say *tidemark.Load, mark func() (tidemark.LogMark, error)) (place uint64, err error) {
 	o := &offer{chunk: chunk, say: say, done: make(chan error, 1)}
 	f.mu.Lock() // so that the stream cannot pass the place
@@ -315,6 +319,10 @@ func (f *Feed) give() error {
 	defer f.seen.Store(0)
 	var rows []tidemark.Tuple
 	if o.say == nil {
+		if w != nil && w.silent {
+			o.done <- ErrSilent
+			return nil
+		}
 		var ok bool
 		if rows, ok = w.over(o.chunk); !ok {
 			o.done <- ErrAgain

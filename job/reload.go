@@ -16,6 +16,7 @@ import (
 
 const (
 	chunkRows  = 10_000
+	fewRows    = 100 // of a chunk; the first has so many
 	chunkBytes = 4 << 20
 )
 
@@ -89,7 +90,7 @@ func (s *subscriptions) goOnFrom(place uint64) uint64 {
 // is nothing to load.
 func (r *replicating) reload(s *sampler, moves []tidemark.Move) *reload {
 	subs := r.subs
-	l := &reload{r: r, subs: subs, run: s.run, rows: 100, moves: map[tidemark.TableID]*tidemark.Move{},
+	l := &reload{r: r, subs: subs, run: s.run, rows: fewRows, moves: map[tidemark.TableID]*tidemark.Move{},
 		feed: &capture.Feed{Stream: s.hose.stream, Tables: map[tidemark.TableID][]string{}, Silent: map[tidemark.TableID][]tidemark.TableID{}}}
 	switch r.spec.Half {
 	case Whole:
@@ -353,6 +354,10 @@ func (l *reload) chunk(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 		switch _, err = l.put(ctx, id, c, nil); {
 		case errors.Is(err, capture.ErrAgain):
 			rows = max(rows/2, 2)
+			l.rows = rows
+			continue
+		case errors.Is(err, capture.ErrSilent): // fewer rows take hardly less time below so many
+			rows = max(rows/2, min(rows, fewRows))
 			l.rows = rows
 			continue
 		case err != nil:
