@@ -160,8 +160,7 @@ func (b *binder) loadBegins(say tidemark.Load, place uint64) error {
 	heeded := false
 	err := s.edit(b.ctx, say.Table, func(t *catalog.StreamTable) error {
 		x := loadOf(t)
-		// One that was asked for may not be wanted any more.
-		if heeded = say.Asked == 0 || t.State == catalog.TableLoading && t.Since.UnixMicro() == say.Asked; heeded {
+		if heeded = say.Asked == 0 || x.heeds(t, say.Asked); heeded {
 			x = x.anew()
 			x.Place = place
 			t.State, t.Reason, t.Hint, t.Since, t.Shape = catalog.TableLoading, "", "", b.r.env.now(), nil
@@ -174,6 +173,14 @@ func (b *binder) loadBegins(say tidemark.Load, place uint64) error {
 		return errAnew
 	}
 	return err
+}
+
+// heeds says whether a table is loaded where a load begins that was asked for here: if the table was not
+// stopped since, nor asked for once more. Rows of a load that is not heeded are passed over, so one of
+// a table that gets its changes always is.
+func (l tableLoad) heeds(t *catalog.StreamTable, asked int64) bool {
+	waits := t.State == catalog.TableLoading && l.Place == 0 && !l.Manual
+	return t.State == catalog.TableActive || t.State == catalog.TableLoading && (!waits || t.Since.UnixMicro() == asked)
 }
 
 // loadEnds hears that all rows of a table have come.

@@ -2,6 +2,7 @@ package job
 
 import (
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
@@ -32,6 +33,30 @@ func TestRewind(t *testing.T) {
 		s.rewind(x.low)
 		if s.wants(id) != x.wants || s.loading(id) != x.loading {
 			t.Errorf("%s %+v from %d on: wanted %v, loading %v", x.state, x.load, x.low, s.wants(id), s.loading(id))
+		}
+	}
+}
+
+// A load that was asked for is heeded unless its rows are passed over.
+func TestHeeds(t *testing.T) {
+	at := time.UnixMicro(7)
+	for _, x := range []struct {
+		state string
+		load  tableLoad
+		asked int64
+		want  bool
+	}{
+		{"", tableLoad{}, 7, false},
+		{catalog.TableStopped, tableLoad{}, 7, false},
+		{catalog.TableActive, tableLoad{}, 6, true},
+		{catalog.TableLoading, tableLoad{}, 7, true},
+		{catalog.TableLoading, tableLoad{}, 6, false}, // another one was asked for since
+		{catalog.TableLoading, tableLoad{Place: 5}, 6, true},
+		{catalog.TableLoading, tableLoad{Manual: true}, 6, true},
+	} {
+		row := &catalog.StreamTable{State: x.state, Since: at, Load: x.load.text()}
+		if got := x.load.heeds(row, x.asked); got != x.want {
+			t.Errorf("%s %+v, asked by %d: %v", x.state, x.load, x.asked, got)
 		}
 	}
 }

@@ -457,9 +457,11 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 				continue
 			}
 		}
-		if ctx.Err() == nil && (errors.Is(err, errAnew) || errors.Is(err, errTry)) {
-			r.held = nil
-			continue
+		if errors.Is(err, errAnew) || errors.Is(err, errTry) {
+			if err = ctx.Err(); err == nil {
+				r.held = nil
+				continue
+			}
 		}
 		if r.holds(err) && ctx.Err() == nil {
 			continue
