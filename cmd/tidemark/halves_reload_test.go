@@ -63,6 +63,8 @@ func TestHalvesReload(t *testing.T) {
 			a.await("active table", func() bool { return h.state("item") == "active" })
 			close(stop)
 			wg.Wait()
+			c.says("trans/s", 1) // before it has begun a signal is its end
+			a.says("trans/s", 1)
 			c.interrupt()
 			a.interrupt()
 			h.upToDate()

@@ -368,6 +368,7 @@ func TestReloadActing(t *testing.T) {
 			f.await("active table", func() bool { return !strings.Contains(must(t, "sub", "--name", name).out, "loading") })
 			close(stop)
 			wg.Wait()
+			f.says("trans/s", 1) // before it has begun a signal is its end
 			f.interrupt()
 			must(t, append(args, "--until", "now")...)
 			if o := must(t, "sub", "--name", name); strings.Contains(o.out, "stopped") {
