@@ -215,11 +215,20 @@ func (s *study) inputs(engine string, t truthSpec) (ha.Load, ha.Sites) {
 		m := s.alone[i].measured()
 		load.Local = append(load.Local, ha.Local{Clients: n, Rate: m.Rate, Quantiles: m.quantiles})
 	}
-	p50 := func(mode string) float64 { return s.near[mode].measured().P50 }
+	at := func(mode string, p float64) float64 {
+		slices.Sort(s.near[mode].times)
+		return ofSorted(s.near[mode].times, p)
+	}
 	slices.Sort(s.bare)
-	b := ha.Standby{Name: "standby", Network: ha.Network{Rate: 1e9, Hop: max(0, p50(t.modes[0])-p50(localMode(engine))-ofSorted(s.bare, 0.5))}}
+	hop := func(p float64) float64 {
+		return max(1e-6, at(t.modes[0], p)-at(localMode(engine), p)-ofSorted(s.bare, p))
+	}
+	b := ha.Standby{Name: "standby", Network: ha.Network{Rate: 1e9, Hop: hop(0.5)}}
+	for _, p := range []float64{0.25, 0.5, 0.75, 0.9, 0.95, 0.99} {
+		b.Network.Hops = append(b.Network.Hops, ha.Quantile{P: p, Value: hop(p)})
+	}
 	if engine == "postgres" {
-		b.ReplayDelay = max(0, p50("remote_apply")-p50("on"))
+		b.ReplayDelay = max(0, at("remote_apply", 0.5)-at("on", 0.5))
 	}
 	few := []float64{0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99}
 	slices.Sort(s.pings)

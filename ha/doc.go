@@ -41,6 +41,7 @@ type Network struct {
 	RTT       float64    `json:"rtt_seconds"`
 	Hop       float64    `json:"hop_seconds,omitempty"`
 	Quantiles []Quantile `json:"rtt_quantiles,omitempty"`
+	Hops      []Quantile `json:"hop_quantiles,omitempty"` // Hop is their median
 }
 
 // Send is how long so many bytes take to be sent, in seconds, without the round trip.

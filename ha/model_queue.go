@@ -264,7 +264,7 @@ func (p *play) ship(bytes float64) float64 {
 type way struct {
 	rtt     die
 	perByte float64
-	hop     float64
+	hop     die
 	writes  bool
 	disk    Disk
 	slower  die     // than the median, a write
@@ -276,7 +276,7 @@ type way struct {
 }
 
 func newWay(s Standby, m commitMode, bytes float64) way {
-	w := way{rtt: lawOf(s.Network.Quantiles, s.Network.RTT, 1).die(), perByte: perByte(s.Network.Rate), hop: s.Network.Hop, disk: s.Disk, slower: diskDie(s.Disk)}
+	w := way{rtt: lawOf(s.Network.Quantiles, s.Network.RTT, 1).die(), perByte: perByte(s.Network.Rate), hop: lawOf(s.Network.Hops, s.Network.Hop, 1).die(), disk: s.Disk, slower: diskDie(s.Disk)}
 	w.writes = m.writes || m.relay && s.SyncRelay
 	if m.applies {
 		w.replay, w.delay = perByte(s.Replay), s.ReplayDelay
@@ -284,7 +284,7 @@ func newWay(s Standby, m commitMode, bytes float64) way {
 	if s.HopWrites {
 		w.delay = 0
 		if w.writes {
-			w.single = min(s.Disk.Write(bytes), w.hop)
+			w.single = min(s.Disk.Write(bytes), s.Network.Hop)
 		}
 	}
 	return w
@@ -301,7 +301,7 @@ func (w *way) ack(at, bytes float64, rng *rand.Rand) float64 {
 		w.replayFree = max(w.replayFree, there) + bytes*w.replay
 		there = w.replayFree
 	}
-	return there + w.delay + rtt/2 + w.hop
+	return there + w.delay + rtt/2 + w.hop.throw(rng)
 }
 
 // diskDie throws how much slower than the median one a write is.
