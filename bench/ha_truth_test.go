@@ -41,7 +41,7 @@ func truthCells(t *testing.T, r *replicated, spec truthSpec) map[string]cell {
 }
 
 func TestTruthPostgres(t *testing.T) {
-	t.Parallel() // it mostly waits
+	t.Parallel()                         // it mostly waits
 	primary := testdb.OwnPostgres(t, 17) // whose standby testdb can make
 	standby := primary.Standby(t, "postgres")
 	r, err := attachPostgres(t.Context(), nodeOf(primary), nodeOf(standby))
