@@ -53,8 +53,11 @@ func (s *settings) peek(ctx context.Context, name string, out io.Writer) error {
 	}
 	stream, err := cat.Stream(ctx, name)
 	for _, half := range []job.Half{job.ApplyHalf, job.CaptureHalf} {
-		if err != nil {
-			stream, err = cat.Stream(ctx, job.RecordOf(name, half))
+		if err == nil {
+			break
+		}
+		if other, herr := cat.Stream(ctx, job.RecordOf(name, half)); herr == nil {
+			stream, err = other, nil
 		}
 	}
 	if cerr := cat.Close(); err == nil {

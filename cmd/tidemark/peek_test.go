@@ -46,7 +46,7 @@ func TestPeek(t *testing.T) {
 	must(t, args...)
 	must(t, "diff", src, dst)
 	must(t, append(args[:5:5], "--remove")...)
-	if o := cli(t, "peek", name); o.code != 6 {
+	if o := cli(t, "peek", name); o.code != 6 || !strings.Contains(o.errOut, "find stream "+name+":") {
 		t.Errorf("of a stream that is gone: exit %d\n%s", o.code, o.errOut)
 	}
 }

@@ -26,7 +26,7 @@ func TestSet(t *testing.T) {
 		}
 	}
 	must(t, "set", "agents=3", "commit-count=7", "--name", name)
-	f.says("goes on with agents=3 commit-count=7", 1)
+	f.says("goes on with agents=3 commit-count=7\n", 1)
 	agents := func(n string) func() bool {
 		return func() bool {
 			o := cli(t, "status", "--name", name, "--json")

@@ -85,6 +85,8 @@ func (w *quiet) Event(e job.Event) {
 		if w.retries++; w.retries <= 10 {
 			fmt.Fprintf(w.errOut, "trying again: %s: %s\n", e.Object, e.Error)
 		}
+	case e.Kind == "state" && e.Seconds == 0:
+		fmt.Fprintf(w.errOut, "%s: %s\n", e.Object, e.Text)
 	case e.Kind == "state":
 		fmt.Fprintf(w.errOut, "%s: %s: %s rows, %s in %.1f s\n", e.Object, e.Text, commas(e.Rows), bytesText(e.Bytes), e.Seconds)
 	case e.Kind == "finding":
