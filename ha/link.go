@@ -163,6 +163,9 @@ func dialLink(ctx context.Context, addr string, h hello) (*link, error) {
 		l.close()
 		return nil, tidemark.Errorf(tidemark.Transient, "connect", addr, l.granted.Refused, "try again when it is free, or start it for this")
 	}
+	if h.Purpose == "measure" || h.Purpose == "join" {
+		waitInKernel(l.c)
+	}
 	return l, nil
 }
 

@@ -199,6 +199,7 @@ func (s *listener) work(ctx context.Context, c *net.TCPConn, r *bufio.Reader, h 
 	if err := welcomed(); err != nil {
 		return err
 	}
+	waitInKernel(c)
 	return answer(c, r)
 }
 
