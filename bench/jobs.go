@@ -82,6 +82,7 @@ var jobs = []*job{
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 400_000, times: 1, seeds: uniqueSQL}), tools: uniqueTools},
 	{name: "ha-scan-pg", title: "scan of a log of a fill and 200,000 transactions of 5 rows, PostgreSQL 15", goals: []goal{{tool: "tidemark", figure: logRate, least: 1000}},
 		setUp: setUpScan, tools: scanTools},
+	{name: "ha-measure", title: "what ha measure says of a disk and of the loopback", goals: measureGoals(), setUp: setUpMeasure, tools: measureTools},
 }
 
 // captureGoals are against Debezium's rate.
