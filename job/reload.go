@@ -27,6 +27,8 @@ type reload struct {
 	from capture.Chunker
 	// moves are those of the session.
 	moves map[tidemark.TableID]*tidemark.Move
+	// since is when each load was asked for: another one begins from nothing.
+	since map[tidemark.TableID]time.Time
 
 	feed *capture.Feed
 	run  *apply.Run    // nil: another process applies
@@ -90,7 +92,7 @@ func (s *subscriptions) goOnFrom(place uint64) uint64 {
 // is nothing to load.
 func (r *replicating) reload(s *sampler, moves []tidemark.Move) *reload {
 	subs := r.subs
-	l := &reload{r: r, subs: subs, run: s.run, rows: fewRows, moves: map[tidemark.TableID]*tidemark.Move{},
+	l := &reload{r: r, subs: subs, run: s.run, rows: fewRows, moves: map[tidemark.TableID]*tidemark.Move{}, since: map[tidemark.TableID]time.Time{},
 		feed: &capture.Feed{Stream: s.hose.stream, Tables: map[tidemark.TableID][]string{}, Silent: map[tidemark.TableID][]tidemark.TableID{}}}
 	switch r.spec.Half {
 	case Whole:
@@ -105,6 +107,9 @@ func (r *replicating) reload(s *sampler, moves []tidemark.Move) *reload {
 		l.moves[moves[i].From.TableID] = &moves[i]
 	}
 	for _, id := range subs.loads() {
+		subs.mu.Lock()
+		l.since[id] = subs.of[id].Since
+		subs.mu.Unlock()
 		if m := l.moves[id]; m != nil {
 			l.feed.Tables[id] = []string{}
 			if m.From.Key != nil {
@@ -122,8 +127,8 @@ func (r *replicating) reload(s *sampler, moves []tidemark.Move) *reload {
 // note keeps how far a table is loaded.
 func (l *reload) note(ctx context.Context, id tidemark.TableID, do func(*tableLoad)) error {
 	return l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
-		if t.State != catalog.TableLoading {
-			return errAnew // somebody has stopped it
+		if t.State != catalog.TableLoading || !t.Since.Equal(l.since[id]) {
+			return errAnew // somebody has stopped it, or wants it loaded once more
 		}
 		x := loadOf(t)
 		do(&x)
