@@ -1,5 +1,7 @@
 package tidemark
 
+import "time"
+
 // A LogRecord is what a scan says of one record of a log: sizes and times, and never what
 // is in it. Whoever gets one has it until the next.
 type LogRecord struct {
@@ -69,6 +71,20 @@ const (
 	RolledBack        // also when what was prepared is rolled back
 	Prepared          // it is neither, and stays open
 )
+
+// A LogRange is a part of a server's log. The zero value is all that the server still has. Places
+// are as in LogRecord, and events of MySQL's log begin at them.
+type LogRange struct {
+	// From is the first place that is wanted. 0: the first that the server still has, or where
+	// For is set, where the log ends now.
+	From uint64
+	// Until is the first place that is not wanted any more; where it does not exist yet, the
+	// scan waits for it. 0: where the log ends now, or when For is over.
+	Until uint64
+	// For is how long the scan takes part in what the server writes. The server's count of
+	// fsyncs over that time is in the result.
+	For time.Duration
+}
 
 // A LogScan is what a scan of a log says at its end.
 type LogScan struct {

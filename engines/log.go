@@ -83,13 +83,13 @@ func openServerLog(ctx context.Context, paths []string, opt LogOptions) (*Log, e
 		if err != nil {
 			return nil, err
 		}
-		return &Log{Log: e.ScanLog(postgres.LogRange{For: opt.For}), Engine: "postgres", Live: true, close: e.Close}, nil
+		return &Log{Log: e.ScanLog(tidemark.LogRange{For: opt.For}), Engine: "postgres", Live: true, close: e.Close}, nil
 	case "mysql":
 		e, err := mysql.Open(ctx, url, opt.Engine.MySQL)
 		if err != nil {
 			return nil, err
 		}
-		return &Log{Log: e.ScanLog(mysql.LogRange{For: opt.For}), Engine: "mysql", Grouped: true, Live: true, close: e.Close}, nil
+		return &Log{Log: e.ScanLog(tidemark.LogRange{For: opt.For}), Engine: "mysql", Grouped: true, Live: true, close: e.Close}, nil
 	}
 	return nil, tidemark.Errorf(tidemark.Invalid, "scan", tidemark.MaskURL(url), "no engine that has a log to scan", "give files of a log, or write postgres://user@host/db, mysql://user@host or mariadb://user@host")
 }

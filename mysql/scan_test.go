@@ -56,7 +56,7 @@ func TestScanLog(t *testing.T) {
 				}
 			}
 			var sent, lie []tidemark.LogRecord
-			out, err := e.ScanLog(LogRange{}).Scan(ctx, gather(&sent))
+			out, err := e.ScanLog(tidemark.LogRange{}).Scan(ctx, gather(&sent))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -80,7 +80,7 @@ func TestScanLog(t *testing.T) {
 			third := sent[slices.IndexFunc(sent, func(r tidemark.LogRecord) bool { return r.Ended == tidemark.Committed && r.Place>>32 == 2 })]
 			from := third.Place + uint64(third.Size)
 			var part []tidemark.LogRecord
-			if out, err = e.ScanLog(LogRange{From: from, Until: 3<<32 | 4}).Scan(ctx, gather(&part)); err != nil {
+			if out, err = e.ScanLog(tidemark.LogRange{From: from, Until: 3<<32 | 4}).Scan(ctx, gather(&part)); err != nil {
 				t.Fatal(err)
 			}
 			if n := len(part); n == 0 || part[0].Place != from || part[n-1].Place>>32 != 2 || out.To < 3<<32 || out.From != from {
@@ -106,7 +106,7 @@ func testScanFor(t *testing.T, e *Engine) {
 	var ends []uint64
 	go func() {
 		var err error
-		out, err = e.ScanLog(LogRange{For: 2 * time.Second}).Scan(ctx, func(r *tidemark.LogRecord) error {
+		out, err = e.ScanLog(tidemark.LogRange{For: 2 * time.Second}).Scan(ctx, func(r *tidemark.LogRecord) error {
 			if r.Ended == tidemark.Committed {
 				ends = append(ends, r.Place)
 			}
@@ -145,7 +145,7 @@ func testScanFor(t *testing.T, e *Engine) {
 	if err := s.exec(ctx, "SET GLOBAL sync_binlog = 0"); err != nil {
 		t.Fatal(err)
 	}
-	out, err = e.ScanLog(LogRange{For: time.Millisecond}).Scan(ctx, func(r *tidemark.LogRecord) error { return nil })
+	out, err = e.ScanLog(tidemark.LogRange{For: time.Millisecond}).Scan(ctx, func(r *tidemark.LogRecord) error { return nil })
 	if err != nil || out.Syncs != 0 || len(out.Findings) != 1 || !strings.Contains(out.Findings[0], "sync_binlog = 0") {
 		t.Errorf("%v %+v", err, out)
 	}
@@ -157,7 +157,7 @@ func testScanRights(t *testing.T, s *testdb.Server, url string) {
 	testdb.Query(t, url, "CREATE USER scanner@'%' IDENTIFIED BY 'pw'")
 	own := fmt.Sprintf("%s://scanner:pw@%s:%d", s.Engine, s.Host, s.Port)
 	scan := func() (tidemark.LogScan, error) {
-		return open(t, own, Options{}).ScanLog(LogRange{}).Scan(context.Background(), func(*tidemark.LogRecord) error { return nil })
+		return open(t, own, Options{}).ScanLog(tidemark.LogRange{}).Scan(context.Background(), func(*tidemark.LogRecord) error { return nil })
 	}
 	if _, err := scan(); tidemark.KindOf(err) != tidemark.Forbidden || tidemark.HintOf(err) == "" {
 		t.Errorf("without rights: %v (%q)", err, tidemark.HintOf(err))
@@ -172,13 +172,13 @@ func testScanErrors(t *testing.T, e *Engine) {
 	ctx := context.Background()
 	none := func(*tidemark.LogRecord) error { return nil }
 	for _, c := range []struct {
-		r    LogRange
+		r    tidemark.LogRange
 		kind tidemark.Kind
 		want string
 	}{
-		{LogRange{From: 9<<32 | 4}, tidemark.Lost, "the server has no file of the number 9: it has binlog.000001 to binlog.000003"},
-		{LogRange{From: 2<<32 | 4, Until: 1<<32 | 4}, tidemark.Invalid, "the log from file 2:4 to file 1:4 is nothing"},
-		{LogRange{From: 1<<32 | 0x7fffffff}, tidemark.Invalid, "to start replication from "},
+		{tidemark.LogRange{From: 9<<32 | 4}, tidemark.Lost, "the server has no file of the number 9: it has binlog.000001 to binlog.000003"},
+		{tidemark.LogRange{From: 2<<32 | 4, Until: 1<<32 | 4}, tidemark.Invalid, "the log from file 2:4 to file 1:4 is nothing"},
+		{tidemark.LogRange{From: 1<<32 | 0x7fffffff}, tidemark.Invalid, "to start replication from "},
 	} {
 		_, err := e.ScanLog(c.r).Scan(ctx, none)
 		if tidemark.KindOf(err) != c.kind || err == nil || !strings.Contains(err.Error(), c.want) || tidemark.HintOf(err) == "" {
@@ -186,11 +186,11 @@ func testScanErrors(t *testing.T, e *Engine) {
 		}
 	}
 	mine := errors.New("mine")
-	if _, err := e.ScanLog(LogRange{}).Scan(ctx, func(*tidemark.LogRecord) error { return mine }); err != mine {
+	if _, err := e.ScanLog(tidemark.LogRange{}).Scan(ctx, func(*tidemark.LogRecord) error { return mine }); err != mine {
 		t.Errorf("error of emit: %v", err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	_, err := e.ScanLog(LogRange{From: 1<<32 | 4, For: time.Hour}).Scan(ctx, func(*tidemark.LogRecord) error { cancel(); return nil })
+	_, err := e.ScanLog(tidemark.LogRange{From: 1<<32 | 4, For: time.Hour}).Scan(ctx, func(*tidemark.LogRecord) error { cancel(); return nil })
 	if tidemark.KindOf(err) != tidemark.Cancelled {
 		t.Errorf("cancelled: %v", err)
 	}
@@ -207,7 +207,7 @@ func testScanEncrypted(t *testing.T, s *testdb.Server, want string) {
 	}
 	e := open(t, url, Options{})
 	rows := 0
-	out, err := e.ScanLog(LogRange{}).Scan(context.Background(), func(r *tidemark.LogRecord) error {
+	out, err := e.ScanLog(tidemark.LogRange{}).Scan(context.Background(), func(r *tidemark.LogRecord) error {
 		if r.Table != 0 {
 			rows++
 		}

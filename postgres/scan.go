@@ -14,32 +14,19 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// A LogRange is a part of a server's log. The zero value is all that the server still has.
-type LogRange struct {
-	// From is the first place that is wanted. 0: the first that the server still has, or where
-	// For is set, where the log ends now.
-	From uint64
-	// Until is the first place that is not wanted any more; where it does not exist yet, the
-	// scan waits for it. 0: where the log ends now, or when For is over.
-	Until uint64
-	// For is how long the scan takes part in what the server writes. The server's count of
-	// fsyncs over that time is in the result.
-	For time.Duration
-}
-
 // A LogScanner scans the log of a running server, which sends it as to a standby: the role
 // needs REPLICATION, and a sender (max_wal_senders) is taken meanwhile. No slot is made, and
 // what has come is never reported as being on disk: no commit waits for a scan as for a
 // synchronous standby.
 type LogScanner struct {
 	e     *Engine
-	r     LogRange
+	r     tidemark.LogRange
 	until atomic.Uint64 // 0 while For runs
 	last  uint64        // end of what has come
 }
 
 // ScanLog gives a scanner for a part of the server's log.
-func (e *Engine) ScanLog(r LogRange) *LogScanner { return &LogScanner{e: e, r: r} }
+func (e *Engine) ScanLog(r tidemark.LogRange) *LogScanner { return &LogScanner{e: e, r: r} }
 
 // Scan reads the log to its end, as ha.Log says. Tables of the database that the engine is
 // connected with have their names, and those of others numbers. Kind Lost: the server has

@@ -66,7 +66,7 @@ func TestScanLogIsTheFiles(t *testing.T) {
 			if _, err := fs.Scan(context.Background(), files.take); err != nil {
 				t.Fatal(err)
 			}
-			scan, err := e.ScanLog(LogRange{}).Scan(context.Background(), live.take)
+			scan, err := e.ScanLog(tidemark.LogRange{}).Scan(context.Background(), live.take)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -84,7 +84,7 @@ func TestScanLogIsTheFiles(t *testing.T) {
 			}
 			from, until := live.places[1000], live.places[3000]
 			part := tally{}
-			if scan, err = e.ScanLog(LogRange{From: from, Until: until}).Scan(context.Background(), part.take); err != nil || !slices.Equal(part.places, live.places[1000:3000]) {
+			if scan, err = e.ScanLog(tidemark.LogRange{From: from, Until: until}).Scan(context.Background(), part.take); err != nil || !slices.Equal(part.places, live.places[1000:3000]) {
 				t.Errorf("a part has %d records: %v", len(part.places), err)
 			}
 			if scan.From != from || scan.To != until || scan.Syncs != 0 {
@@ -98,7 +98,7 @@ func TestScanLogIsTheFiles(t *testing.T) {
 func TestScanLogForATime(t *testing.T) {
 	// Where nothing is written the time passes all the same.
 	e := openURL(t, testdb.Postgres(t, 15).URL("postgres"))
-	scan, err := e.ScanLog(LogRange{For: time.Second}).Scan(context.Background(), func(*tidemark.LogRecord) error { return nil })
+	scan, err := e.ScanLog(tidemark.LogRange{For: time.Second}).Scan(context.Background(), func(*tidemark.LogRecord) error { return nil })
 	if err != nil || len(scan.Findings) != 1 || !strings.HasPrefix(scan.Findings[0], "the server does not count its fsyncs") {
 		t.Errorf("a server with fsync off: %v, %q", err, scan.Findings)
 	}
@@ -126,7 +126,7 @@ func TestScanLogForATime(t *testing.T) {
 				}
 			}()
 			commits := 0
-			scan, err := e.ScanLog(LogRange{For: 3 * time.Second}).Scan(context.Background(), func(r *tidemark.LogRecord) error {
+			scan, err := e.ScanLog(tidemark.LogRange{For: 3 * time.Second}).Scan(context.Background(), func(r *tidemark.LogRecord) error {
 				if r.Ended == tidemark.Committed {
 					commits++
 				}
@@ -157,16 +157,16 @@ func TestScanLogRefusals(t *testing.T) {
 	own := fmt.Errorf("enough")
 	for what, c := range map[string]struct {
 		role string
-		r    LogRange
+		r    tidemark.LogRange
 		emit func(*tidemark.LogRecord) error
 		kind tidemark.Kind
 		says string
 	}{
-		"gone":           {s.User, LogRange{From: 0x1000028}, none, tidemark.Lost, "has already been removed"},
-		"backwards":      {s.User, LogRange{From: 0x2000000, Until: 0x1000000}, none, tidemark.Invalid, "is nothing"},
-		"no replication": {"plain", LogRange{For: time.Second}, none, tidemark.Forbidden, "replication"},
-		"no monitor":     {"sender", LogRange{}, none, tidemark.Forbidden, "pg_ls_waldir"},
-		"enough":         {s.User, LogRange{}, func(*tidemark.LogRecord) error { return own }, tidemark.Bug, "enough"},
+		"gone":           {s.User, tidemark.LogRange{From: 0x1000028}, none, tidemark.Lost, "has already been removed"},
+		"backwards":      {s.User, tidemark.LogRange{From: 0x2000000, Until: 0x1000000}, none, tidemark.Invalid, "is nothing"},
+		"no replication": {"plain", tidemark.LogRange{For: time.Second}, none, tidemark.Forbidden, "replication"},
+		"no monitor":     {"sender", tidemark.LogRange{}, none, tidemark.Forbidden, "pg_ls_waldir"},
+		"enough":         {s.User, tidemark.LogRange{}, func(*tidemark.LogRecord) error { return own }, tidemark.Bug, "enough"},
 	} {
 		_, err := as(c.role).ScanLog(c.r).Scan(context.Background(), c.emit)
 		if err == nil || tidemark.KindOf(err) != c.kind || !strings.Contains(err.Error(), c.says) || tidemark.HintOf(err) == "" && c.kind != tidemark.Bug {
@@ -175,7 +175,7 @@ func TestScanLogRefusals(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
-	if _, err := as("sender").ScanLog(LogRange{For: time.Hour}).Scan(ctx, none); tidemark.KindOf(err) != tidemark.Cancelled {
+	if _, err := as("sender").ScanLog(tidemark.LogRange{For: time.Hour}).Scan(ctx, none); tidemark.KindOf(err) != tidemark.Cancelled {
 		t.Errorf("cancelled: %v", err)
 	}
 }
@@ -193,10 +193,10 @@ func TestScanLogOfAStandby(t *testing.T) {
 	}
 	testdb.Query(t, standby.URL("postgres"), fmt.Sprintf("DO $$ BEGIN WHILE pg_last_wal_replay_lsn() < '%s' LOOP PERFORM pg_sleep(0.05); END LOOP; END $$", formatLSN(end)))
 	there, here := tally{until: end}, tally{until: end}
-	if _, err := from.ScanLog(LogRange{}).Scan(context.Background(), there.take); err != nil {
+	if _, err := from.ScanLog(tidemark.LogRange{}).Scan(context.Background(), there.take); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := e.ScanLog(LogRange{}).Scan(context.Background(), here.take); err != nil {
+	if _, err := e.ScanLog(tidemark.LogRange{}).Scan(context.Background(), here.take); err != nil {
 		t.Fatal(err)
 	}
 	if len(here.places) < 20000 || !slices.Equal(here.places, there.places[len(there.places)-len(here.places):]) {
