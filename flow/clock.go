@@ -153,6 +153,11 @@ func (c *Clock) State() State {
 // Sleep waits for d, or until ctx ends, in state WaitWork.
 func (c *Clock) Sleep(ctx context.Context, d time.Duration) error {
 	defer c.Enter(c.Enter(WaitWork))
+	return Sleep(ctx, d)
+}
+
+// Sleep waits for d, or until ctx ends.
+func Sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()

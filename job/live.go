@@ -11,6 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/diff"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // A LiveSpec says what to compare while both sides are written to, and how long to wait.
@@ -207,7 +208,7 @@ func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time)
 	if v.env.now().Add(pause).After(until) {
 		return false, nil
 	}
-	if err := sleep(ctx, pause); err != nil || !v.stream {
+	if err := flow.Sleep(ctx, pause); err != nil || !v.stream {
 		return err == nil, err
 	}
 	source, ok := v.src.(capture.Source)
@@ -235,17 +236,8 @@ func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time)
 				Hint: "See tidemark status whether it runs, and how far it is behind; --live-timeout gives it more time."})
 			return false, nil
 		}
-		if err := sleep(ctx, 100*time.Millisecond); err != nil {
+		if err := flow.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return false, err
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
 	}
 }

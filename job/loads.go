@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
@@ -252,6 +253,6 @@ func (s *subscriptions) stoppedHere() (out []stoppedTable) {
 			out = append(out, stoppedTable{id, t.Reason, t.Hint, loadOf(t).Answered})
 		}
 	}
-	slices.SortFunc(out, func(a, b stoppedTable) int { return compareText(a.Table.String(), b.Table.String()) })
+	slices.SortFunc(out, func(a, b stoppedTable) int { return strings.Compare(a.Table.String(), b.Table.String()) })
 	return out
 }

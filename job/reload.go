@@ -6,12 +6,14 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 const (
@@ -45,18 +47,8 @@ func (s *subscriptions) loads() (out []tidemark.TableID) {
 			out = append(out, id)
 		}
 	}
-	slices.SortFunc(out, func(a, b tidemark.TableID) int { return compareText(a.String(), b.String()) })
+	slices.SortFunc(out, func(a, b tidemark.TableID) int { return strings.Compare(a.String(), b.String()) })
 	return out
-}
-
-func compareText(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 // loading says whether a table does not have all its rows yet.
@@ -346,7 +338,7 @@ func (l *reload) chunk(ctx context.Context, id tidemark.TableID, m *tidemark.Mov
 			return false, err
 		}
 		if c.Sees != nil && slices.ContainsFunc(recent, func(xid uint32) bool { return !c.Sees(xid) }) {
-			if err := sleep(ctx, 5*time.Millisecond); err != nil {
+			if err := flow.Sleep(ctx, 5*time.Millisecond); err != nil {
 				return false, err
 			}
 			continue
@@ -390,7 +382,7 @@ func (l *reload) read(ctx context.Context, m *tidemark.Move, from []string, rows
 		if err == nil || tidemark.KindOf(err) != tidemark.Transient || try == 5 {
 			return c, err
 		}
-		if err := sleep(ctx, time.Duration(try)*100*time.Millisecond); err != nil {
+		if err := flow.Sleep(ctx, time.Duration(try)*100*time.Millisecond); err != nil {
 			return nil, err
 		}
 	}
@@ -426,7 +418,7 @@ func (l *reload) put(ctx context.Context, id tidemark.TableID, c *tidemark.Chunk
 		})
 	})
 	for err == nil && l.kept() < place {
-		err = sleep(ctx, 2*time.Millisecond)
+		err = flow.Sleep(ctx, 2*time.Millisecond)
 	}
 	return place, err
 }

@@ -241,23 +241,12 @@ func (r *Run) exec(ctx context.Context, lane int, o *tidemark.Object) error {
 			return nil
 		case passing(err) && attempt < r.opt.Retries:
 			r.sink.Retry(o.ID, err)
-			if err := sleep(ctx, backoff(attempt)); err != nil {
+			if err := flow.Sleep(ctx, backoff(attempt)); err != nil {
 				return err
 			}
 		default:
 			return &tidemark.Error{Op: "create", Object: o.ID, Kind: kind, Err: err}
 		}
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-t.C:
-		return nil
 	}
 }
 
@@ -531,7 +520,7 @@ func (r *Run) govern(ctx context.Context, c *flow.Clock) error {
 		last := r.Status.written.Load()
 		start := time.Now()
 		for time.Since(start) < step {
-			if r.board.rest() || sleep(ctx, 20*time.Millisecond) != nil {
+			if r.board.rest() || flow.Sleep(ctx, 20*time.Millisecond) != nil {
 				return nil
 			}
 		}
