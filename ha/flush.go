@@ -23,7 +23,6 @@ type grouper interface {
 	counts() []int64
 	// finish ends the flushes that are under way.
 	finish()
-	// choose says which of the candidates it was.
 	// choose says which of the candidates it was; counted are the syncs that the server has
 	// counted while it wrote what gave each candidate these counts.
 	choose(syncs int64, counts []int64) mix
@@ -223,7 +222,7 @@ func (g *replay) choose(syncs int64, counts []int64) mix {
 	if syncs > 0 {
 		return calibrate(g.bank, syncs, counts)
 	}
-	m := mixOf(g.bank, g.guess, 0)
+	m := mixOf(g.bank, g.guess, 0, 1)
 	n := len(g.bank)
 	m.result = Flushes{Count: float64(g.bank[g.guess].n), Basis: EstimatedFlushes, Write: g.bank[g.guess].write / 1e6,
 		High: float64(g.bank[max(0, g.guess-g.doubling)].n), Low: float64(g.bank[min(n-1, g.guess+g.doubling)].n)}
@@ -241,22 +240,17 @@ type mix struct {
 	result        Flushes
 }
 
-func mixOf(bank []candidate, i int, part float64) mix {
-	m := mix{first: i, second: min(i+1, len(bank)-1), part: part, scale: 1, times: counter{decimals: bank[i].times.decimals}}
+func mixOf(bank []candidate, i int, part, scale float64) mix {
+	m := mix{first: i, second: min(i+1, len(bank)-1), part: part, scale: scale, times: counter{decimals: bank[i].times.decimals}}
 	a, b := &bank[m.first], &bank[m.second]
-	m.result.Count = float64(a.n)*(1-part) + float64(b.n)*part
-	m.fill(a, b)
+	m.result.Count = (float64(a.n)*(1-part) + float64(b.n)*part) * scale
+	m.pages.merge(&a.pages, (1-part)*scale)
+	m.pages.merge(&b.pages, part*scale)
+	m.bytes.merge(&a.sizes, (1-part)*scale)
+	m.bytes.merge(&b.sizes, part*scale)
+	m.times.merge(&a.times, (1-part)*scale)
+	m.times.merge(&b.times, part*scale)
 	return m
-}
-
-func (m *mix) fill(a, b *candidate) {
-	m.pages, m.bytes, m.times = counter{}, counter{}, counter{decimals: a.times.decimals}
-	m.pages.merge(&a.pages, (1-m.part)*m.scale)
-	m.pages.merge(&b.pages, m.part*m.scale)
-	m.bytes.merge(&a.sizes, (1-m.part)*m.scale)
-	m.bytes.merge(&b.sizes, m.part*m.scale)
-	m.times.merge(&a.times, (1-m.part)*m.scale)
-	m.times.merge(&b.times, m.part*m.scale)
 }
 
 // count is the flushes between two counts of all candidates; nil: from the beginning.
@@ -283,12 +277,12 @@ func calibrate(bank []candidate, syncs int64, counts []int64) mix {
 	if a > b {
 		part = min(max(0, (a-want)/(a-b)), 1)
 	}
-	m := mixOf(bank, i, part)
+	scale := 1.0
 	if have := a*(1-part) + b*part; have > 0 {
-		m.scale = want / have
-		m.fill(&bank[m.first], &bank[m.second])
+		scale = want / have
 	}
-	m.result = Flushes{Count: m.result.Count * m.scale, Basis: CalibratedFlushes}
+	m := mixOf(bank, i, part, scale)
+	m.result.Basis = CalibratedFlushes
 	m.result.Write = bank[i].write / 1e6
 	if next := bank[i+1].write; !math.IsInf(next, 0) {
 		m.result.Write += part * (next - bank[i].write) / 1e6

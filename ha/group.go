@@ -101,7 +101,7 @@ func (g *groups) choose(syncs int64, counts []int64) mix {
 	if syncs > 0 && !g.told {
 		return calibrate(g.bank, syncs, counts)
 	}
-	m := mixOf(g.bank, len(g.bank)-1, 0)
+	m := mixOf(g.bank, len(g.bank)-1, 0, 1)
 	m.result.Basis = ExactFlushes
 	if !g.told {
 		m.result.Basis = UpperBoundFlushes
