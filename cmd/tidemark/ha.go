@@ -1,12 +1,10 @@
 package main
 
 import (
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
-	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
@@ -38,19 +36,8 @@ func haCommand() *cobra.Command {
 		Short: "Say what synchronous replication would cost here",
 		Long: `Find out what a standby that commits wait for would cost: what the log says of the
 workload, what disks and links give, and what both come to in each mode.`,
-		Args: cobra.ArbitraryArgs,
 	}
-	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		if len(given) == 0 {
-			return cmd.Help()
-		}
-		hint := "tidemark ha --help lists the commands"
-		if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
-			hint = "did you mean ha " + strings.Join(near, " or ha ") + "?"
-		}
-		return tidemark.Errorf(tidemark.Invalid, "ha", given[0], "there is no such command", hint)
-	}
-	cmd.SuggestionsMinimumDistance = 2
+	isGroup(cmd, "ha ")
 	cmd.AddCommand(haScanCommand(), haMeasureCommand(), haCalculateCommand(), haSimulateCommand())
 	return cmd
 }

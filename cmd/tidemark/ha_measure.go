@@ -73,11 +73,7 @@ written without --force.`,
 		if err != nil {
 			return err
 		}
-		if s.json {
-			printJSON(cmd.OutOrStdout(), report)
-			return nil
-		}
-		printDisk(cmd.OutOrStdout(), report)
+		printAs(cmd.OutOrStdout(), s.json, report, printDisk)
 		return nil
 	}
 	return cmd
@@ -115,11 +111,7 @@ its acknowledgement, and the rate by the size of the sockets' buffers.`,
 		if err != nil {
 			return err
 		}
-		if s.json {
-			printJSON(cmd.OutOrStdout(), report)
-			return nil
-		}
-		printLink(cmd.OutOrStdout(), report)
+		printAs(cmd.OutOrStdout(), s.json, report, printLink)
 		return nil
 	}
 	return cmd

@@ -72,11 +72,7 @@ Without --primary and --standby both are in this process.`,
 		if err != nil {
 			return err
 		}
-		if s.json {
-			printJSON(cmd.OutOrStdout(), report)
-			return nil
-		}
-		printSimulation(cmd.OutOrStdout(), report)
+		printAs(cmd.OutOrStdout(), s.json, report, printSimulation)
 		return nil
 	}
 	return cmd

@@ -20,6 +20,15 @@ func printJSON(w io.Writer, v any) {
 	enc.Encode(v)
 }
 
+// printAs prints a report as JSON, or as print does.
+func printAs[T any](w io.Writer, asJSON bool, report T, print func(io.Writer, T)) {
+	if asJSON {
+		printJSON(w, report)
+	} else {
+		print(w, report)
+	}
+}
+
 // printPlan shows what a copy would do.
 func printPlan(w io.Writer, p *load.Plan) {
 	fmt.Fprintf(w, "%s to %s: %s in %s, %s\n\n", p.Source, p.Target, count(len(p.Moves), "table"), count(len(p.Ranges), "range"), count(len(p.Objects), "object"))

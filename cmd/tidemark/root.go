@@ -38,18 +38,7 @@ with an account of where the time went.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	root.Args = cobra.ArbitraryArgs
-	root.RunE = func(cmd *cobra.Command, given []string) error {
-		if len(given) == 0 {
-			return cmd.Help()
-		}
-		hint := "tidemark --help lists the commands"
-		if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
-			hint = "did you mean " + strings.Join(near, " or ") + "?"
-		}
-		return tidemark.Errorf(tidemark.Invalid, "tidemark", given[0], "there is no such command", hint)
-	}
-	root.SuggestionsMinimumDistance = 2
+	isGroup(root, "")
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
@@ -77,4 +66,21 @@ func args(lo, hi int, usage string) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// isGroup makes a command one that only has others: alone it prints its help, and what is none of
+// them is refused, with what is spelled like it. They are called by their names behind prefix.
+func isGroup(group *cobra.Command, prefix string) {
+	group.Args = cobra.ArbitraryArgs
+	group.RunE = func(cmd *cobra.Command, given []string) error {
+		if len(given) == 0 {
+			return cmd.Help()
+		}
+		hint := cmd.CommandPath() + " --help lists the commands"
+		if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
+			hint = "did you mean " + prefix + strings.Join(near, " or "+prefix) + "?"
+		}
+		return tidemark.Errorf(tidemark.Invalid, cmd.Name(), given[0], "there is no such command", hint)
+	}
+	group.SuggestionsMinimumDistance = 2
 }
