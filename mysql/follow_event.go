@@ -15,6 +15,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/binlog"
 )
 
 // Kinds of events (libbinlogevents/include/binlog_event.h; MariaDB's sql/log_event.h).
@@ -61,15 +62,10 @@ func (s *Stream) read(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if err := logPacket(p); err != nil {
+			return err
+		}
 		switch {
-		case len(p) == 0:
-			return errMalformed
-		case p[0] == packetErr:
-			return serverErr(p)
-		case p[0] == packetEOF && len(p) < 9:
-			return errors.New("the server ended the stream")
-		case p[0] != packetOK:
-			return errMalformed
 		case whole:
 			err = s.event(ctx, p[1:])
 		case len(p) > 1+eventHeader && p[5] == eventPayload:
@@ -86,6 +82,21 @@ func (s *Stream) read(ctx context.Context) error {
 			return errFound
 		}
 	}
+}
+
+// logPacket says whether a packet of the log has an event, and if not, what it says.
+func logPacket(p []byte) error {
+	switch {
+	case len(p) == 0:
+		return errMalformed
+	case p[0] == packetErr:
+		return serverErr(p)
+	case p[0] == packetEOF && len(p) < 9:
+		return errors.New("the server ended the stream")
+	case p[0] != packetOK:
+		return errMalformed
+	}
+	return nil
 }
 
 // look says how far the log was read, between transactions, when the journal has them.
@@ -439,42 +450,25 @@ func (s *Stream) largePayload(ctx context.Context) error {
 // payload takes a compressed transaction (MySQL): fields of a kind, a length and a
 // value, and behind the one of kind 0 events without checksums.
 func (s *Stream) payload(ctx context.Context, in byteReader, at time.Time) error {
-	const end, method = 0, 2
-	const methodNone = 255
-	compression := uint64(0)
-	for {
-		kind, err := readLenenc(in)
-		if err != nil {
-			return err
-		}
-		if kind == end {
-			break
-		}
-		size, err := readLenenc(in)
-		if err != nil || size > 9 {
-			return errors.Join(errEvent, err)
-		}
-		value, err := readLenenc(in)
-		if err != nil {
-			return err
-		}
-		if kind == method {
-			compression = value
-		}
+	compression, err := binlog.ReadPayloadHead(in)
+	if errors.Is(err, binlog.ErrPayloadHead) {
+		return errEvent
+	} else if err != nil {
+		return err
 	}
 	if err := s.implied(at); err != nil || s.passes() {
 		return err
 	}
 	var events io.Reader = in
 	switch compression {
-	case 0:
+	case binlog.PayloadZstd:
 		z, err := zstd.NewReader(in, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
 		if err != nil {
 			return err
 		}
 		defer z.Close()
 		events = z
-	case methodNone:
+	case binlog.PayloadPlain:
 	default:
 		return fmt.Errorf("a transaction is compressed by the method %d, which is not known", compression)
 	}
@@ -510,25 +504,4 @@ func (s *Stream) inner(ctx context.Context, in *bufio.Reader) error {
 			return err
 		}
 	}
-}
-
-// readLenenc reads a length of the protocol's form.
-func readLenenc(in io.ByteReader) (uint64, error) {
-	first, err := in.ReadByte()
-	if err != nil {
-		return 0, err
-	}
-	size, ok := map[byte]int{0xfc: 2, 0xfd: 3, 0xfe: 8}[first]
-	if !ok {
-		return uint64(first), nil
-	}
-	var n uint64
-	for i := range size {
-		b, err := in.ReadByte()
-		if err != nil {
-			return 0, err
-		}
-		n |= uint64(b) << (8 * i)
-	}
-	return n, nil
 }

@@ -18,26 +18,12 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/binlog"
 )
 
-// A LogRange is a part of a server's log. The zero value is all that the server still has.
-// Places are as ParsePlace reads them, and events begin at them.
-type LogRange struct {
-	// From is the first place that is wanted. 0: the first that the server still has, or where
-	// For is set, where the log ends now.
-	From uint64
-	// Until is the first place that is not wanted any more; where it does not exist yet, the
-	// scan waits for it. 0: where the log ends now, or when For is over.
-	Until uint64
-	// For is how long the scan takes part in what the server writes. The server's count of
-	// fsyncs over that time is in the result.
-	For time.Duration
-}
-
 // A LogScanner scans the log of a running server, which sends it as to a replica: the user
 // needs REPLICATION SLAVE, and REPLICATION CLIENT (MariaDB: BINLOG MONITOR). No commit waits
 // for it as for a semi-synchronous replica.
 type LogScanner struct {
 	e     *Engine
-	r     LogRange
+	r     tidemark.LogRange
 	until atomic.Uint64 // 0 while For runs
 	wire  *wire
 	heard atomic.Int64
@@ -47,7 +33,7 @@ type LogScanner struct {
 }
 
 // ScanLog gives a scanner for a part of the server's log, for one scan.
-func (e *Engine) ScanLog(r LogRange) *LogScanner {
+func (e *Engine) ScanLog(r tidemark.LogRange) *LogScanner {
 	return &LogScanner{e: e, r: r, sends: make(chan struct{})}
 }
 
@@ -210,14 +196,11 @@ func (l *LogScanner) read(s *binlog.Scanner) error {
 		if first {
 			close(l.sends)
 		}
+		if err := logPacket(p); err != nil {
+			return err
+		}
 		switch {
-		case len(p) == 0:
-			return errMalformed
-		case p[0] == packetErr:
-			return serverErr(p)
-		case p[0] == packetEOF && len(p) < 9:
-			return errors.New("the server ended the stream")
-		case p[0] != packetOK || len(p) < 6:
+		case len(p) < 6:
 			return errMalformed
 		case p[5] == eventHeartbeat || p[5] == eventHeartbeat2:
 		case whole:

@@ -80,16 +80,15 @@ func (s *Scanner) payload(in io.Reader) {
 		s.buffer = bufio.NewReaderSize(nil, 64<<10)
 	}
 	s.buffer.Reset(in)
-	method, err := readPayloadHead(s.buffer)
+	method, err := ReadPayloadHead(s.buffer)
 	if err != nil {
 		s.find("A compressed transaction is damaged, or of a form that is not known; what tables are in it is not counted.")
 		return
 	}
 	var events io.Reader = s.buffer
-	const methodZstd, methodNone = 0, 255
 	switch method {
-	case methodNone:
-	case methodZstd:
+	case PayloadPlain:
+	case PayloadZstd:
 		if s.zstd == nil {
 			s.zstd, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(1<<27))
 		}
@@ -112,8 +111,18 @@ func (s *Scanner) payload(in io.Reader) {
 	}
 }
 
-// readPayloadHead reads the fields before the events, and gives how they are compressed.
-func readPayloadHead(in *bufio.Reader) (method uint64, err error) {
+// How the events in a compressed transaction are.
+const (
+	PayloadZstd  = 0
+	PayloadPlain = 255
+)
+
+// ErrPayloadHead is the error of a head that is not in its format.
+var ErrPayloadHead = errors.New("a long field")
+
+// ReadPayloadHead reads the fields before the events of a compressed transaction, and gives how
+// these are compressed. Errors of in are as they are.
+func ReadPayloadHead(in io.ByteReader) (method uint64, err error) {
 	const end, isMethod = 0, 2
 	for {
 		kind, err := readLenenc(in)
@@ -122,7 +131,7 @@ func readPayloadHead(in *bufio.Reader) (method uint64, err error) {
 		}
 		size, err := readLenenc(in)
 		if err == nil && size > 9 {
-			err = errors.New("a long field")
+			err = ErrPayloadHead
 		}
 		if err != nil {
 			return 0, err
