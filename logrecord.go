@@ -49,6 +49,8 @@ type LogRecord struct {
 	After, Sequence int64
 	// Redo is of the records of checkpoints, where recovery would begin. 0: no checkpoint.
 	Redo uint64
+	// Label is the name of a restore point that the record marks. PostgreSQL only.
+	Label string
 	// Open is of records that list all transactions that are open, with those below others:
 	// PostgreSQL's RUNNING_XACTS. nil: no list, or one with holes.
 	Open []uint64

@@ -40,13 +40,12 @@ type Stream struct {
 	mu       sync.Mutex
 	stop     context.CancelFunc // ends Run; nil while it does not run
 	closed   bool
-	emitted  uint64        // End of the last transaction given away
-	released uint64        // and of the last that its taker no longer needs from here
-	received uint64        // end of the log that has come in
-	seen     uint64        // end of the log in the last keepalive that came between two transactions
-	flushed  uint64        // reported as such
-	asked    chan struct{} // the server wants to hear of us
-	freed    chan struct{} // released has moved
+	emitted  uint64 // End of the last transaction given away
+	released uint64 // and of the last that its taker no longer needs from here
+	received uint64 // end of the log that has come in
+	seen     uint64 // end of the log in the last keepalive that came between two transactions
+	flushed  uint64 // reported as such
+	reports  reporter
 }
 
 // appliedPrefix is that of the message with which a transaction begins that a stream has
@@ -90,7 +89,7 @@ func (e *Engine) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, 
 		return nil, err
 	}
 	s := &Stream{e: e, slot: slot, l: &lane{e: e, conn: conn, pace: &pace{}}, emitted: after, released: after, flushed: after,
-		filtered: filtered, open: opened{memory: openMemory}, asked: make(chan struct{}, 1), freed: make(chan struct{}, 1)}
+		filtered: filtered, open: opened{memory: openMemory}, reports: newReporter()}
 	return s, nil
 }
 
@@ -131,7 +130,7 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 	}
 	reporting, stop := context.WithCancelCause(ctx) // not ctx: what ends it says nothing of why the stream has ended
 	var wg sync.WaitGroup
-	wg.Go(func() { s.report(reporting, stop) })
+	wg.Go(func() { s.reports.run(reporting, s.l.conn.Conn(), s.status, stop) })
 	err = s.read(emit)
 	stop(nil)
 	wg.Wait()
@@ -155,39 +154,21 @@ func (s *Stream) fail(ctx context.Context, err error) error {
 // read takes message after message. It is the hot path.
 func (s *Stream) read(emit emitter) error {
 	for {
-		kind, n, err := s.l.head()
-		if err != nil {
-			return err
-		}
-		if kind != 'd' {
-			var a answer
-			if s.l.other(&a, kind, n) || a.err != nil {
-				if a.err == nil {
-					a.err = errors.New("the server ended the stream")
-				}
-				return a.err
-			}
-			continue
-		}
-		body, err := s.l.body(n)
-		if err != nil {
-			return err
-		}
+		m, over, err := s.l.sent()
 		switch {
-		case len(body) >= 18 && body[0] == 'k':
-			s.keepalive(binary.BigEndian.Uint64(body[1:]), body[17] != 0)
-		case len(body) > 25 && body[0] == 'w':
-			if err := s.message(body[25:], emit); err != nil {
+		case err != nil:
+			return err
+		case over:
+			return errors.New("the server ended the stream")
+		case m.data == nil:
+			s.keepalive(m.end, m.asks)
+		default:
+			if err := s.message(m.data, emit); err != nil {
 				return err
 			}
-		default:
-			return fmt.Errorf("a message of the stream that is not in its format: %.20q", body)
 		}
 	}
 }
-
-// epoch is the zero of PostgreSQL's clock.
-var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // An emitter owns what it gets.
 type emitter func(*tidemark.Tx) error
@@ -333,7 +314,7 @@ func (s *Stream) keepalive(end uint64, asks bool) {
 	}
 	s.mu.Unlock()
 	if asks {
-		signal(s.asked)
+		signal(s.reports.asked)
 	}
 }
 
@@ -343,52 +324,7 @@ func (s *Stream) Release(end uint64) {
 	s.mu.Lock()
 	s.released = max(s.released, end)
 	s.mu.Unlock()
-	signal(s.freed)
-}
-
-func signal(c chan struct{}) {
-	select {
-	case c <- struct{}{}:
-	default:
-	}
-}
-
-const (
-	// reportEvery is how often the server hears of us without being asked.
-	reportEvery = time.Second
-	// releaseEvery is how often it hears of what was released, which may be each
-	// transaction: it keeps that on its disk.
-	releaseEvery = 50 * time.Millisecond
-)
-
-// report sends what Release and keepalives have found, until ctx ends.
-func (s *Stream) report(ctx context.Context, failed context.CancelCauseFunc) {
-	tick := time.NewTicker(reportEvery)
-	defer tick.Stop()
-	socket := s.l.conn.Conn()
-	var due <-chan time.Time
-	var last time.Time
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-s.freed:
-			if since := time.Since(last); since < releaseEvery {
-				if due == nil {
-					due = time.After(releaseEvery - since)
-				}
-				continue
-			}
-		case <-tick.C:
-		case <-s.asked:
-		case <-due:
-		}
-		due, last = nil, time.Now()
-		if _, err := socket.Write(s.status()); err != nil {
-			failed(err) // the reader meets the same
-			return
-		}
-	}
+	signal(s.reports.freed)
 }
 
 // status is the message that says how far we are.
@@ -398,18 +334,6 @@ func (s *Stream) status() []byte {
 	received, flushed := max(s.received, s.flushed), s.flushed
 	s.mu.Unlock()
 	return statusMessage(received, flushed, false)
-}
-
-// statusMessage says to a sender what has come and what is safe; ask wants an answer.
-func statusMessage(received, flushed uint64, ask bool) []byte {
-	msg := append(make([]byte, 0, 39), 'd', 0, 0, 0, 38, 'r')
-	for _, lsn := range []uint64{received, flushed, flushed, uint64(time.Since(epoch) / time.Microsecond)} {
-		msg = binary.BigEndian.AppendUint64(msg, lsn)
-	}
-	if ask {
-		return append(msg, 1)
-	}
-	return append(msg, 0)
 }
 
 // Seen is how far the log has been read with nothing of it still to come: all

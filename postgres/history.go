@@ -9,11 +9,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // A timeline is a line of the history of a server's data: a standby that is promoted, and
@@ -128,15 +128,13 @@ func answerRow(ctx context.Context, conn *pgconn.PgConn, command string) ([][]by
 }
 
 // leftAt finds in a timeline's history the place at which an earlier one was left; 0 if
-// that is not among its ancestors. Lines are number, place, reason.
+// that is not among its ancestors.
 func leftAt(history string, number uint32) (uint64, error) {
-	for line := range strings.Lines(history) {
-		words := strings.Fields(line)
-		if len(words) >= 2 && words[0] == strconv.FormatUint(uint64(number), 10) {
-			return parseLSN(words[1])
-		}
+	left, err := wal.ParseHistory(history)
+	if i := slices.IndexFunc(left, func(p tidemark.LogPlace) bool { return p.Timeline == number }); i >= 0 {
+		return left[i].Place, err
 	}
-	return 0, nil
+	return 0, err
 }
 
 // readTimeline reads a journal: "timeline NUMBER of SYSTEM". Its zero is where there is none.

@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -36,20 +35,20 @@ func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 	if l.r.Until > 0 && l.r.Until <= l.r.From {
 		return out, tidemark.Errorf(tidemark.Invalid, "scan", l.e.object, fmt.Sprintf("the log from %s to %s is nothing", formatLSN(l.r.From), formatLSN(l.r.Until)), "Give a later end.")
 	}
-	sizes, err := l.sizes(ctx)
-	if err != nil {
-		return out, err
-	}
 	before, err := l.e.syncs(ctx)
 	if err != nil {
 		return out, err
 	}
 	conn, err := l.e.replication(ctx)
 	if err != nil {
-		return out, l.forbidden(err)
+		return out, l.e.forbidden(err)
 	}
 	lane := &lane{e: l.e, conn: conn, pace: &pace{}}
 	defer lane.close()
+	sizes, err := askSizes(ctx, conn)
+	if err != nil {
+		return out, l.e.fail(ctx, "scan", l.e.object, err)
+	}
 	from, err := l.from(ctx, conn, sizes, before.at)
 	if err != nil {
 		return out, err
@@ -108,10 +107,10 @@ func (l *LogScanner) failed(ctx context.Context, err error) error {
 }
 
 // forbidden says what a role needs that may not open a session for replication.
-func (l *LogScanner) forbidden(err error) error {
+func (e *Engine) forbidden(err error) error {
 	var own *tidemark.Error
 	if errors.As(err, &own) && own.Kind == tidemark.Forbidden {
-		own.Hint = fmt.Sprintf("ALTER ROLE %s REPLICATION;", quoteIdent(l.e.cfg.User))
+		own.Hint = fmt.Sprintf("ALTER ROLE %s REPLICATION;", quoteIdent(e.cfg.User))
 	}
 	return err
 }
@@ -119,15 +118,14 @@ func (l *LogScanner) forbidden(err error) error {
 // logSizes are how a server cuts its log, in bytes.
 type logSizes struct{ segment, page uint64 }
 
-func (l *LogScanner) sizes(ctx context.Context) (g logSizes, err error) {
-	conn, release, err := l.e.controlConn(ctx)
+// askSizes asks for them in a session for replication.
+func askSizes(ctx context.Context, conn *pgconn.PgConn) (g logSizes, err error) {
+	row, err := answerRow(ctx, conn, "SELECT pg_size_bytes(current_setting('wal_segment_size')), current_setting('wal_block_size')")
 	if err != nil {
 		return g, err
 	}
-	defer release()
-	var segment, page int64
-	err = conn.QueryRow(ctx, "SELECT pg_size_bytes(current_setting('wal_segment_size')), current_setting('wal_block_size')::bigint").Scan(&segment, &page)
-	return logSizes{uint64(segment), uint64(page)}, l.e.fail(ctx, "scan", l.e.object, err)
+	_, err = fmt.Sscan(string(row[0])+" "+string(row[1]), &g.segment, &g.page)
+	return g, err
 }
 
 // from is where to begin to read: the beginning of a segment, which has what the reader must
@@ -144,24 +142,55 @@ func (l *LogScanner) from(ctx context.Context, conn *pgconn.PgConn, g logSizes, 
 	if err != nil {
 		return 0, l.e.fail(ctx, "scan", l.e.object, err)
 	}
-	control, release, err := l.e.controlConn(ctx)
+	var timeline uint32
+	if _, err := fmt.Sscan(string(row[1]), &timeline); err != nil {
+		return 0, l.e.fail(ctx, "scan", l.e.object, err)
+	}
+	return l.e.oldestLog(ctx, timeline, g.segment)
+}
+
+// oldestLog is where the first segment begins that the server still has of a timeline.
+func (e *Engine) oldestLog(ctx context.Context, timeline uint32, segment uint64) (uint64, error) {
+	control, release, err := e.controlConn(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer release()
 	var oldest string
-	err = control.QueryRow(ctx, "SELECT coalesce(min(name COLLATE \"C\"), '') FROM pg_ls_waldir() WHERE name ~ ('^' || lpad(upper(to_hex($1::bigint)), 8, '0') || '[0-9A-F]{16}$')", string(row[1])).Scan(&oldest)
+	err = control.QueryRow(ctx, "SELECT coalesce(min(name COLLATE \"C\"), '') FROM pg_ls_waldir() WHERE name ~ ('^' || lpad(upper(to_hex($1::bigint)), 8, '0') || '[0-9A-F]{16}$')", timeline).Scan(&oldest)
 	if err != nil {
 		if sqlState(err) == "42501" {
-			return 0, tidemark.Errorf(tidemark.Forbidden, "scan", l.e.object, plainCause(err), fmt.Sprintf("GRANT pg_monitor TO %s; or say from which place on the log is wanted.", quoteIdent(l.e.cfg.User)))
+			return 0, tidemark.Errorf(tidemark.Forbidden, "scan", e.object, plainCause(err), fmt.Sprintf("GRANT pg_monitor TO %s; or say from which place on the log is wanted.", quoteIdent(e.cfg.User)))
 		}
-		return 0, l.e.fail(ctx, "scan", l.e.object, err)
+		return 0, e.fail(ctx, "scan", e.object, err)
 	}
-	var number [2]uint64
-	if _, err := fmt.Sscanf(oldest[min(8, len(oldest)):], "%8X%8X", &number[0], &number[1]); err != nil {
-		return 0, tidemark.Errorf(tidemark.Lost, "scan", l.e.object, "the server has no log", "")
+	at, ok := wal.ParseName(oldest, int(segment))
+	if !ok {
+		return 0, tidemark.Errorf(tidemark.Lost, "scan", e.object, "the server has no log", "")
 	}
-	return number[0]<<32 + number[1]*g.segment, nil
+	return at.Place, nil
+}
+
+// OldestLog is where the log begins that the server still has of the timeline that it is in.
+func (e *Engine) OldestLog(ctx context.Context) (at tidemark.LogPlace, err error) {
+	conn, err := e.replication(ctx)
+	if err != nil {
+		return at, e.forbidden(err)
+	}
+	defer conn.Close(context.WithoutCancel(ctx)) // it is of no more use either way
+	row, err := answerRow(ctx, conn, "IDENTIFY_SYSTEM")
+	if err != nil {
+		return at, e.fail(ctx, "look at the log", e.object, err)
+	}
+	if _, err := fmt.Sscan(string(row[1]), &at.Timeline); err != nil {
+		return at, e.fail(ctx, "look at the log", e.object, err)
+	}
+	sizes, err := askSizes(ctx, conn)
+	if err != nil {
+		return at, e.fail(ctx, "look at the log", e.object, err)
+	}
+	at.Place, err = e.oldestLog(ctx, at.Timeline, sizes.segment)
+	return at, err
 }
 
 // follow feeds the stream with what the server sends, up to until.
@@ -206,38 +235,20 @@ func (l *LogScanner) read(lane *lane, stream *wal.Stream) error {
 		if end := l.until.Load(); end > 0 && l.last >= end || stream.Over() {
 			return nil
 		}
-		kind, n, err := lane.head()
-		if err != nil {
-			return err
-		}
-		if kind != 'd' {
-			var a answer
-			if done := lane.other(&a, kind, n); done || a.err != nil || kind == 'c' {
-				return a.err // without one the server was promoted, and its timeline ends here
-			}
-			continue
-		}
-		body, err := lane.body(n)
-		if err != nil {
-			return err
-		}
+		m, over, err := lane.sent()
 		switch {
-		case len(body) >= 18 && body[0] == 'k':
-			if body[17] != 0 {
-				if _, err := lane.conn.Conn().Write(statusMessage(l.last, 0, false)); err != nil {
-					return err
-				}
-			}
-		case len(body) > 25 && body[0] == 'w':
-			if at := binary.BigEndian.Uint64(body[1:]); at != l.last {
-				return fmt.Errorf("the server sends the log from %s on, and %s is to come", formatLSN(at), formatLSN(l.last))
-			}
-			l.last += uint64(len(body) - 25)
-			if _, err := stream.Write(body[25:]); err != nil {
+		case err != nil || over:
+			return err // without one the server was promoted, and its timeline ends here
+		case m.asks:
+			if _, err := lane.conn.Conn().Write(statusMessage(l.last, 0, false)); err != nil {
 				return err
 			}
-		default:
-			return fmt.Errorf("a message of the log that is not in its format: %.20q", body)
+		case len(m.data) > 0 && m.at != l.last:
+			return fmt.Errorf("the server sends the log from %s on, and %s is to come", formatLSN(m.at), formatLSN(l.last))
+		}
+		l.last += uint64(len(m.data))
+		if _, err := stream.Write(m.data); err != nil {
+			return err
 		}
 	}
 }

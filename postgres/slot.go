@@ -245,4 +245,7 @@ func parseLSN(s string) (uint64, error) {
 	return a<<32 | b, nil
 }
 
+// FormatPlace writes a place in the log as PostgreSQL does.
+func FormatPlace(place uint64) string { return formatLSN(place) }
+
 func formatLSN(lsn uint64) string { return fmt.Sprintf("%X/%X", lsn>>32, uint32(lsn)) }

@@ -17,7 +17,15 @@ var ownN atomic.Int64
 func OwnPostgres(tb testing.TB, major int, options ...string) *Server {
 	tb.Helper()
 	return alone(tb, fmt.Sprintf("postgres-%d", major), func(kind, name string) (*Server, error) {
-		return startPostgres(kind, name, major, options...)
+		return startPostgres(kind, name, major, nil, options...)
+	})
+}
+
+// OwnPostgresSegments is OwnPostgres with segments of the log of so many megabytes.
+func OwnPostgresSegments(tb testing.TB, major, megabytes int, options ...string) *Server {
+	tb.Helper()
+	return alone(tb, fmt.Sprintf("postgres-%d-wal%d", major, megabytes), func(kind, name string) (*Server, error) {
+		return startPostgres(kind, name, major, []string{fmt.Sprintf("--wal-segsize=%d", megabytes)}, options...)
 	})
 }
 

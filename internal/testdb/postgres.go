@@ -36,7 +36,9 @@ timezone = 'UTC'
 log_timezone = 'UTC'
 `
 
-func startPostgres(kind, name string, major int, options ...string) (*Server, error) {
+// startPostgres starts a server with options of its command line, whose data folder was made
+// with those of initdb; kind is another where they are.
+func startPostgres(kind, name string, major int, initdb []string, options ...string) (*Server, error) {
 	bin := fmt.Sprintf("/usr/lib/postgresql/%d/bin", major)
 	if v := artifacts[major]; v != "" {
 		bin = filepath.Join(cacheDir(), "postgresql-"+v, "bin")
@@ -53,9 +55,9 @@ func startPostgres(kind, name string, major int, options ...string) (*Server, er
 		initdb: func(data string) []*exec.Cmd {
 			// initdb reads the password from a file that its user may open: not from
 			// our pipe, but the shell, which is that user, makes one.
-			return []*exec.Cmd{exec.Command("sh", "-c", `echo `+password+` | "$0" "$@" --pwfile=/dev/stdin`,
+			return []*exec.Cmd{exec.Command("sh", append([]string{"-c", `echo ` + password + ` | "$0" "$@" --pwfile=/dev/stdin`,
 				filepath.Join(bin, "initdb"), "-D", data, "-U", "tidemark", "-A", "scram-sha-256",
-				"--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--no-sync")}
+				"--encoding=UTF8", "--locale=C.UTF-8", "--lc-messages=C", "--no-sync"}, initdb...)...)}
 		},
 		config: func(data string) error {
 			f, err := os.OpenFile(filepath.Join(data, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)

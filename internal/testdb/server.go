@@ -34,7 +34,7 @@ type Server struct {
 func Postgres(tb testing.TB, major int) *Server {
 	tb.Helper()
 	return shared(tb, fmt.Sprintf("postgres-%d", major), func(name string) (*Server, error) {
-		return startPostgres(name, name, major)
+		return startPostgres(name, name, major, nil)
 	})
 }
 

@@ -110,7 +110,7 @@ func (w *book) segments() [][]byte {
 func (w *book) save(tb testing.TB, dir string) (paths []string) {
 	tb.Helper()
 	for i, b := range w.segments() {
-		paths = append(paths, write(tb, dir, segmentName(w.timeline, (w.first+uint64(i))*testSegment, testSegment), b))
+		paths = append(paths, write(tb, dir, SegmentName(w.timeline, (w.first+uint64(i))*testSegment, testSegment), b))
 	}
 	return paths
 }

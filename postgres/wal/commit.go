@@ -1,6 +1,10 @@
 package wal
 
-import "github.com/tidemarkdb/tidemark"
+import (
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
 
 // Kinds of records of transactions, and what their ends have (access/xact.h).
 const (
@@ -195,6 +199,10 @@ func (s *scanner) control(kind byte, end uint64, main []byte) bool {
 			return false
 		}
 		s.rec.Time, s.rec.Exact = int64(le.Uint64(main))+epoch, true
+		if kind == xlogRestore {
+			name, _, _ := strings.Cut(string(main[8:]), "\x00")
+			s.rec.Label = name
+		}
 	case xlogSwitch:
 		size := uint64(s.head.segment)
 		s.until = (end-1)/size*size + size

@@ -88,7 +88,7 @@ func TestArchive(t *testing.T) {
 	if err := os.MkdirAll(below, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	name := func(i uint64) string { return segmentName(1, (3+i)*testSegment, testSegment) }
+	name := func(i uint64) string { return SegmentName(1, (3+i)*testSegment, testSegment) }
 	seg := w.segments()
 	write(t, dir, name(0)+".gz", pack(t, seg[0], toGzip))
 	write(t, dir, name(1)+".zst", pack(t, seg[1], toZstd))
@@ -162,7 +162,7 @@ func TestDamageGoesOnWithTheNextSegment(t *testing.T) {
 				if i == 2 {
 					b = c.damage(b)
 				}
-				write(t, dir, segmentName(1, uint64(3+i)*testSegment, testSegment), b)
+				write(t, dir, SegmentName(1, uint64(3+i)*testSegment, testSegment), b)
 			}
 			got := mustScan(t, dir)
 			if len(got.gaps) != 1 || !strings.Contains(got.gaps[0], c.says) {
@@ -202,7 +202,7 @@ func TestRecycledSegments(t *testing.T) {
 	used := int(w.at() - 7*testSegment)
 	last := append(slices.Clone(seg[4][:(used+testPage-1)&^(testPage-1)]), seg[1][(used+testPage-1)&^(testPage-1):]...)
 	for i, b := range [][]byte{seg[2], seg[3], last, seg[0], make([]byte, testSegment)} {
-		write(t, dir, segmentName(1, uint64(5+i)*testSegment, testSegment), b)
+		write(t, dir, SegmentName(1, uint64(5+i)*testSegment, testSegment), b)
 	}
 	got := mustScan(t, dir)
 	if got.End != "" || len(got.gaps) > 0 || got.To != all.To {
@@ -226,10 +226,10 @@ func TestTimelines(t *testing.T) {
 	promoted.fill(5, testSegment/2)
 	dir := t.TempDir()
 	for i, b := range old.segments() {
-		write(t, dir, segmentName(1, uint64(3+i)*testSegment, testSegment), b)
+		write(t, dir, SegmentName(1, uint64(3+i)*testSegment, testSegment), b)
 	}
 	for i, b := range promoted.segments()[1:] {
-		write(t, dir, segmentName(2, uint64(4+i)*testSegment, testSegment), b)
+		write(t, dir, SegmentName(2, uint64(4+i)*testSegment, testSegment), b)
 	}
 	got := mustScan(t, dir)
 	if got.End != "" || len(got.gaps) > 0 || got.To != promoted.at() {
@@ -297,7 +297,7 @@ func TestRetrieve(t *testing.T) {
 	want := mustScan(t, w.save(t, from)...)
 	var paths []string
 	for i := range 5 {
-		paths = append(paths, filepath.Join(to, segmentName(1, uint64(3+i)*testSegment, testSegment)))
+		paths = append(paths, filepath.Join(to, SegmentName(1, uint64(3+i)*testSegment, testSegment)))
 	}
 	slices.Reverse(paths)
 	fetch := `f() { rm -f "` + to + `"/*; cp "` + from + `/$(basename "$1")" "$1"; }; f`

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"fmt"
 	"strings"
+
+	"github.com/tidemarkdb/tidemark"
 )
 
 // Sizes and flags of pages (access/xlog_internal.h).
@@ -104,10 +106,41 @@ func parseHead(b []byte) (h head, wrong string) {
 
 func formatLSN(lsn uint64) string { return fmt.Sprintf("%X/%X", lsn>>32, uint32(lsn)) }
 
-// segmentName is the name of the segment at a place.
-func segmentName(timeline uint32, place uint64, segment uint32) string {
+// SegmentName is the name of the segment at a place, segments having so many bytes.
+func SegmentName(timeline uint32, place uint64, segment uint32) string {
 	n, each := place/uint64(segment), uint64(1<<32)/uint64(segment)
 	return fmt.Sprintf("%08X%08X%08X", timeline, n/each, n%each)
+}
+
+// A Segment is what the first page of a segment says of it.
+type Segment struct {
+	Timeline uint32 // of the page: after a change of timelines it may be that of the one before
+	Place    uint64 // of its first byte
+	System   uint64 // identifies the server's data
+	Size     int    // bytes of each segment
+}
+
+// ParseSegment reads the header of a segment from its first bytes. Kind BadInput: they are
+// none, or of a server that is not read.
+func ParseSegment(b []byte) (Segment, error) {
+	if len(b) < longHeader {
+		return Segment{}, tidemark.Errorf(tidemark.BadInput, "read the log", "", fmt.Sprintf("a segment's header has %d bytes, and not only %d", longHeader, len(b)), "")
+	}
+	h, wrong := parseHead(b)
+	if wrong != "" {
+		return Segment{}, tidemark.Errorf(tidemark.BadInput, "read the log", "", "the segment's header is not read: "+wrong, "")
+	}
+	return Segment{Timeline: h.timeline, Place: h.place, System: h.system, Size: int(h.segment)}, nil
+}
+
+// ParseName reads the name of a segment, of which there are so many bytes; ok: it is one, with
+// nothing behind it.
+func ParseName(name string, segment int) (at tidemark.LogPlace, ok bool) {
+	timeline, high, low, ok := parseName(name)
+	if !ok || len(name) != 24 || timeline == 0 || low >= 1<<32/uint64(segment) {
+		return at, false
+	}
+	return tidemark.LogPlace{Timeline: timeline, Place: high<<32 + low*uint64(segment)}, true
 }
 
 // parseName reads the name of a segment, with whatever stands behind its 24 digits. low is

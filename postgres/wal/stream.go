@@ -1,6 +1,10 @@
 package wal
 
-import "github.com/tidemarkdb/tidemark"
+import (
+	"fmt"
+
+	"github.com/tidemarkdb/tidemark"
+)
 
 // A Stream is a log that comes as bytes, as a server sends it.
 type Stream struct {
@@ -40,6 +44,18 @@ func (t *Stream) Write(p []byte) (int, error) {
 // Over says that what follows is not wanted: until is reached, or the log cannot be read on.
 func (t *Stream) Over() bool { return t.s.over }
 
+// Damage says what keeps the segment that came last from being read to its end: a sentence, ""
+// nothing.
+func (t *Stream) Damage() string {
+	switch {
+	case !t.s.over:
+		return ""
+	case t.s.why != "":
+		return t.s.why
+	}
+	return fmt.Sprintf("the log ends at %s, and the segment goes on", formatLSN(t.s.scan.To))
+}
+
 // take gives the scanner a page.
 func (t *Stream) take(p []byte) error {
 	if t.s.over {
@@ -50,7 +66,7 @@ func (t *Stream) take(p []byte) error {
 		if wrong != "" {
 			return tidemark.Errorf(tidemark.BadInput, "scan", "", "what the server sends at "+formatLSN(t.s.next)+" is not read: "+wrong, "")
 		}
-		t.s.begin(h, segmentName(h.timeline, h.place, h.segment))
+		t.s.begin(h, SegmentName(h.timeline, h.place, h.segment))
 	}
 	return given(t.s.page(p))
 }

@@ -1,0 +1,32 @@
+package wal
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// HistoryName is the name of the file that has a timeline's history.
+func HistoryName(timeline uint32) string { return fmt.Sprintf("%08X.history", timeline) }
+
+// ParseHistory reads a timeline's history: the timelines before it, in their order, and the
+// place at which each was left.
+func ParseHistory(text string) (left []tidemark.LogPlace, err error) {
+	for line := range strings.Lines(text) {
+		words := strings.Fields(line) // number, place, reason
+		if len(words) < 2 || strings.HasPrefix(words[0], "#") {
+			continue
+		}
+		n, err := strconv.ParseUint(words[0], 10, 32)
+		high, low, ok := strings.Cut(words[1], "/")
+		a, aerr := strconv.ParseUint(high, 16, 32)
+		b, berr := strconv.ParseUint(low, 16, 32)
+		if err != nil || !ok || aerr != nil || berr != nil {
+			return nil, tidemark.Errorf(tidemark.BadInput, "read the history of a timeline", "", fmt.Sprintf("a line that is not in its format: %.80q", line), "")
+		}
+		left = append(left, tidemark.LogPlace{Timeline: uint32(n), Place: a<<32 | b})
+	}
+	return left, nil
+}
