@@ -107,6 +107,12 @@ func (b *Buffer[T]) Put(ctx context.Context, c *Clock, v T) error {
 // the clock is touched only then. ok is false when the buffer is closed and all
 // values are taken. err is ctx's error.
 func (b *Buffer[T]) Take(ctx context.Context, c *Clock) (v T, ok bool, err error) {
+	return b.TakeAs(ctx, c, WaitWork)
+}
+
+// TakeAs is Take that waits in another state. A pool of empty buffers is a Buffer too,
+// and whoever takes one of them waits in WaitBuffer: those who empty them are slower.
+func (b *Buffer[T]) TakeAs(ctx context.Context, c *Clock, wait State) (v T, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return v, false, err
 	}
@@ -125,7 +131,7 @@ func (b *Buffer[T]) Take(ctx context.Context, c *Clock) (v T, ok bool, err error
 	b.takers = append(b.takers, t)
 	b.mu.Unlock()
 
-	defer c.Enter(c.Enter(WaitWork))
+	defer c.Enter(c.Enter(wait))
 	select {
 	case <-t.done:
 		return t.v, t.ok, nil

@@ -73,6 +73,23 @@ func TestTakeWaitsWhileEmpty(t *testing.T) {
 	})
 }
 
+func TestPoolIsWaitedForAsABuffer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pool := ints(1, 0)
+		c := flow.NewClock()
+		go func() {
+			time.Sleep(2 * time.Second)
+			pool.Put(context.Background(), nil, 1)
+		}()
+		if _, ok, err := pool.TakeAs(context.Background(), c, flow.WaitBuffer); !ok || err != nil {
+			t.Fatal(ok, err)
+		}
+		if got := c.Snapshot(); got.WaitBuffer != 2*time.Second || got.WaitWork != 0 || c.State() != flow.Working {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
 func TestCancelWakesAllWaiters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())

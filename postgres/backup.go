@@ -1,0 +1,233 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Backup is an online backup of the server's files, which are read here, on its own
+// host, while it runs (https://www.postgresql.org/docs/current/continuous-archiving.html,
+// "Making a Base Backup Using the Low Level API").
+//
+// The session that has begun it is held until Close: should it be lost, the server has
+// ended the backup, and End says so. A temporary slot on that session keeps what the
+// backup needs of the log until then.
+type Backup struct {
+	e   *Engine
+	opt BackupOptions
+
+	conn *pgx.Conn // the session that holds the backup
+	dir  string    // the data folder
+	facts
+	folderMode uint32 // its permission bits
+	begun      time.Time
+	start      uint64
+	end        ending
+
+	namesMu sync.Mutex
+	names   map[string]*pgx.Conn // sessions that look up names of relations, by database
+}
+
+// BackupOptions of a Backup. The zero value is good.
+type BackupOptions struct {
+	Label  string // what backup_label says; "" means "tidemark"
+	Spread bool   // let the first checkpoint take its time, instead of making it at once
+}
+
+// facts are what the server says of itself at the beginning.
+type facts struct {
+	checksums      bool
+	page           int    // bytes
+	segment        int64  // bytes of a file of a relation, at most
+	segmentSize    int64  // bytes of a file of the log
+	standby        bool   // it is one
+	system         uint64 // identifier
+	catalogVersion uint32
+}
+
+const backupOp = "back up"
+
+// Backup prepares a backup of the server's files. Nothing is done before Begin.
+func (e *Engine) Backup(opt BackupOptions) *Backup {
+	if opt.Label == "" {
+		opt.Label = "tidemark"
+	}
+	return &Backup{e: e, opt: opt, names: map[string]*pgx.Conn{}}
+}
+
+// Begin begins the backup, waits for its first checkpoint, and lists what is to be read.
+// Kind Forbidden: the files cannot be read here, or the user may not begin a backup.
+// Kind Invalid: the files here are not those of the server.
+func (b *Backup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
+	var err error
+	if b.conn, err = b.e.connect(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.ask(ctx); err != nil {
+		return nil, err
+	}
+	if err := b.checkFolder(); err != nil {
+		return nil, err
+	}
+	set := &tidemark.DataSet{System: strconv.FormatUint(b.system, 10), Version: b.e.version, Major: b.e.major, Standby: b.standby,
+		PageSize: b.page, Checksums: b.checksums, LogFile: b.segmentSize}
+	if !b.checksums {
+		set.Findings = append(set.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: b.e.object,
+			Text: "its pages have no checksums, so that damage of its files is not noticed", Hint: "pg_checksums --enable gives them some, while the server is stopped."})
+	}
+	if finding := b.holdLog(ctx); finding != nil {
+		set.Findings = append(set.Findings, *finding)
+	}
+	if err := b.begin(ctx); err != nil {
+		return nil, err
+	}
+	set.Start = formatLSN(b.start)
+	if err := b.checkSame(ctx); err != nil {
+		return nil, err
+	}
+	return set, b.list(set)
+}
+
+// ask reads what the server says of its data.
+func (b *Backup) ask(ctx context.Context) error {
+	var checksums, page, segment, log, catalog string
+	var system int64
+	err := b.conn.QueryRow(ctx, `SELECT current_setting('data_directory'), current_setting('data_checksums'), current_setting('block_size'),
+			(SELECT setting FROM pg_settings WHERE name = 'segment_size'), (SELECT setting FROM pg_settings WHERE name = 'wal_segment_size'),
+			pg_is_in_recovery(), system_identifier, catalog_version_no::text FROM pg_control_system()`).
+		Scan(&b.dir, &checksums, &page, &segment, &log, &b.standby, &system, &catalog)
+	if err != nil {
+		err = b.e.failGrant(ctx, backupOp, b.e.object, err, "pg_read_all_settings")
+		var own *tidemark.Error
+		if errors.As(err, &own) && own.Kind == tidemark.Forbidden {
+			own.Hint = "Give the role what it needs: GRANT pg_read_all_settings, pg_monitor TO " + quoteIdent(b.e.cfg.User) + "; or use a superuser."
+		}
+		return err
+	}
+	b.checksums = checksums == "on"
+	b.system = uint64(system)
+	numbers := []struct {
+		text string
+		to   *int64
+	}{{page, new(int64)}, {segment, &b.segment}, {log, &b.segmentSize}, {catalog, new(int64)}}
+	for _, n := range numbers {
+		if *n.to, err = strconv.ParseInt(n.text, 10, 64); err != nil {
+			return b.e.fail(ctx, backupOp, b.e.object, err)
+		}
+	}
+	b.page, b.catalogVersion = int(*numbers[0].to), uint32(*numbers[3].to)
+	b.segment *= int64(b.page) // the setting counts pages
+	return nil
+}
+
+// checkFolder looks whether the server's data folder can be read here, and is its own.
+func (b *Backup) checkFolder() error {
+	control, err := os.ReadFile(filepath.Join(b.dir, controlPath))
+	if err != nil {
+		kind, hint := tidemark.Forbidden, "Run it as the user that the server runs as, or as root."
+		if errors.Is(err, fs.ErrNotExist) {
+			kind, hint = tidemark.Invalid, "Run it on the server's own host: the files of its data folder are read, not the server asked for them."
+		}
+		return &tidemark.Error{Op: backupOp, Object: b.dir, Kind: kind, Hint: hint, Err: causeOf(err)}
+	}
+	if c, ok := parseControl(control); ok && c.system != b.system {
+		return b.foreign("its data has another identifier than that of the server")
+	}
+	return nil
+}
+
+// checkSame looks whether the folder has the checkpoint that the backup has begun with:
+// a copy of the server's data, which has its identifier too, has not.
+func (b *Backup) checkSame(ctx context.Context) error {
+	c, _, err := b.control(ctx)
+	if err != nil {
+		return err
+	}
+	if c.redo < b.start {
+		return b.foreign("it has not the checkpoint that the server has just made")
+	}
+	return nil
+}
+
+func (b *Backup) foreign(cause string) error {
+	return tidemark.Errorf(tidemark.Invalid, backupOp, b.dir, cause,
+		"On this host that folder is not the server's own: run it on the server's host, or in its container.")
+}
+
+// holdLog makes the slot that keeps the log. Without one the server may remove, before
+// it was read, what the backup needs: then End fails.
+func (b *Backup) holdLog(ctx context.Context) *tidemark.Finding {
+	name := fmt.Sprintf("tidemark_backup_%d", b.conn.PgConn().PID())
+	_, err := b.conn.Exec(ctx, "SELECT pg_create_physical_replication_slot($1::name, true, true)", name)
+	if err == nil {
+		return nil
+	}
+	return &tidemark.Finding{Severity: tidemark.Warning, Object: b.e.object,
+		Text: "no slot could be made (" + plainCause(err) + "): the server may remove what the backup needs of its log before that is read, and the backup would fail",
+		Hint: "Raise max_replication_slots, and give the role REPLICATION; or let wal_keep_size keep as much as is written during a backup."}
+}
+
+func (b *Backup) begin(ctx context.Context) error {
+	call := "pg_backup_start($1, $2)"
+	if b.e.major < 15 {
+		call = "pg_start_backup($1, $2, false)"
+	}
+	b.begun = time.Now()
+	var lsn string
+	err := b.conn.QueryRow(ctx, "SELECT "+call+"::text", b.opt.Label, !b.opt.Spread).Scan(&lsn)
+	if err == nil {
+		b.start, err = parseLSN(lsn)
+	}
+	if err == nil {
+		return nil
+	}
+	name, arguments, _ := strings.Cut(call, "(")
+	types := "text, boolean"
+	if strings.Contains(arguments, "false") {
+		types += ", boolean"
+	}
+	return b.e.failGrant(ctx, backupOp, b.e.object, err, "EXECUTE ON FUNCTION pg_catalog."+name+"("+types+")")
+}
+
+// Open opens a file of DataSet or DataEnd. An error that is fs.ErrNotExist says that it
+// was removed since it was listed.
+func (b *Backup) Open(f *tidemark.DataFile) (*os.File, error) {
+	file, err := os.Open(filepath.Join(b.dir, filepath.FromSlash(f.Path)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, &tidemark.Error{Op: "read", Object: f.Path, Kind: tidemark.Forbidden, Err: causeOf(err), Hint: "Run it as the user that the server runs as, or as root."}
+	}
+	return file, err
+}
+
+// Close ends the session that holds the backup. If End was not called, the server
+// ends the backup with it, and nothing is left there.
+func (b *Backup) Close() {
+	closeConn(b.conn)
+	b.namesMu.Lock()
+	defer b.namesMu.Unlock()
+	for _, conn := range b.names {
+		closeConn(conn)
+	}
+	b.names = nil
+}
+
+// causeOf takes the path out of an error of the file system: messages have it already.
+func causeOf(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// ending is what a backup's end has found.
+type ending struct {
+	stop     uint64
+	timeline uint32     // at the end
+	ranges   []logRange // of the log that is needed, oldest first
+}
+
+// A logRange is a part of the log, in one timeline.
+type logRange struct {
+	timeline uint32
+	from, to uint64
+}
+
+// End ends the backup, when all files were read. It reads pg_control, which has to be
+// the last of them: of a standby it tells up to where the log has to be replayed before
+// what was read is consistent. Kind Lost: the session that held the backup is gone, or
+// a part of the log that is needed.
+func (b *Backup) End(ctx context.Context) (*tidemark.DataEnd, error) {
+	_, control, err := b.control(ctx)
+	if err != nil {
+		return nil, err
+	}
+	call := "pg_backup_stop(false)"
+	if b.e.major < 15 {
+		call = "pg_stop_backup(false, false)"
+	}
+	var lsn, label string
+	var spaces *string
+	err = b.conn.QueryRow(ctx, "SELECT lsn::text, labelfile, spcmapfile FROM "+call).Scan(&lsn, &label, &spaces)
+	if err != nil {
+		err = b.e.fail(ctx, backupOp, b.e.object, err)
+		if tidemark.KindOf(err) == tidemark.Transient {
+			err = tidemark.Errorf(tidemark.Lost, backupOp, b.e.object, "the session that held the backup is gone: "+err.Error(), "Nothing was kept: begin again.")
+		}
+		return nil, err
+	}
+	if b.end.stop, err = parseLSN(lsn); err != nil {
+		return nil, b.e.fail(ctx, backupOp, b.e.object, err)
+	}
+	if err := b.timelines(ctx, label); err != nil {
+		return nil, err
+	}
+	end := &tidemark.DataEnd{Made: []tidemark.MadeFile{b.made("backup_label", []byte(label)), b.made(controlPath, control)}}
+	if spaces != nil {
+		end.Spaces = *spaces
+	}
+	for _, r := range b.end.ranges {
+		end.Ranges = append(end.Ranges, tidemark.DataLog{Timeline: r.timeline, From: formatLSN(r.from), To: formatLSN(r.to),
+			First: b.archived(r.timeline, r.from), Last: b.archived(r.timeline, max(r.to, 1)-1)})
+	}
+	end.Log, err = b.log()
+	return end, err
+}
+
+// made is a file that was made now. Where the group may look into the data folder, it may
+// read the server's files.
+func (b *Backup) made(p string, content []byte) tidemark.MadeFile {
+	return tidemark.MadeFile{DataFile: tidemark.DataFile{Path: p, Size: int64(len(content)), Modified: time.Now(), Mode: 0o600 | b.folderMode&0o040}, Content: content}
+}
+
+// timelines finds the parts of the log that are needed. A primary stays in its timeline.
+// A standby follows its primary into another one.
+func (b *Backup) timelines(ctx context.Context, label string) error {
+	first, err := labelTimeline(label)
+	if err != nil {
+		return b.e.fail(ctx, backupOp, "backup_label", err)
+	}
+	b.end.timeline = first
+	if b.standby {
+		if err := b.conn.QueryRow(ctx, "SELECT greatest(min_recovery_end_timeline, $1::int) FROM pg_control_recovery()", int32(first)).Scan(&b.end.timeline); err != nil {
+			return b.e.fail(ctx, backupOp, b.e.object, err)
+		}
+	}
+	from := b.start
+	if b.end.timeline != first {
+		name := path.Join(logFolder, historyName(b.end.timeline))
+		text, err := os.ReadFile(filepath.Join(b.dir, filepath.FromSlash(name)))
+		if err != nil {
+			return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Lost, Err: causeOf(err), Hint: "The standby has gone into another timeline meanwhile: begin again."}
+		}
+		for timeline := first; timeline < b.end.timeline; timeline++ {
+			left, err := leftAt(string(text), timeline)
+			if err != nil {
+				return b.e.fail(ctx, backupOp, name, err)
+			}
+			if left > from {
+				b.end.ranges = append(b.end.ranges, logRange{timeline, from, left})
+				from = left
+			}
+		}
+	}
+	b.end.ranges = append(b.end.ranges, logRange{b.end.timeline, from, b.end.stop})
+	return nil
+}
+
+// labelTimeline reads the timeline in which a backup has begun.
+func labelTimeline(label string) (uint32, error) {
+	for line := range strings.Lines(label) {
+		if text, found := strings.CutPrefix(line, "START TIMELINE: "); found {
+			n, err := strconv.ParseUint(strings.TrimSpace(text), 10, 32)
+			return uint32(n), err
+		}
+	}
+	return 0, errors.New("it has no START TIMELINE")
+}
+
+// log lists the files of the log that are needed, and the histories of timelines, by
+// which a restored server finds its way through the log.
+func (b *Backup) log() (out []tidemark.DataFile, err error) {
+	add := func(name string) error {
+		p := path.Join(logFolder, name)
+		info, err := os.Stat(filepath.Join(b.dir, filepath.FromSlash(p)))
+		if err != nil {
+			return &tidemark.Error{Op: "read", Object: p, Kind: tidemark.Lost, Err: causeOf(err),
+				Hint: "The backup needs this file of the log, and the server has removed it: raise wal_keep_size, and max_slot_wal_keep_size if it is set."}
+		}
+		out = append(out, tidemark.DataFile{Path: p, Size: info.Size(), Modified: info.ModTime(), Mode: uint32(info.Mode().Perm())})
+		return nil
+	}
+	for i, r := range b.end.ranges {
+		for at := r.from / uint64(b.segmentSize) * uint64(b.segmentSize); at < r.to; at += uint64(b.segmentSize) {
+			if i+1 < len(b.end.ranges) && at+uint64(b.segmentSize) > r.to {
+				continue // the next timeline begins in it, with a copy of what is before
+			}
+			if err := add(segmentName(r.timeline, at, b.segmentSize)); err != nil {
+				return nil, err
+			}
+		}
+	}
+	histories, err := filepath.Glob(filepath.Join(b.dir, logFolder, "*.history"))
+	if err != nil {
+		return nil, b.listFailed(logFolder, err)
+	}
+	for _, h := range histories {
+		if err := add(filepath.Base(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// archived names the file that has a place of the log, in the folder that an archive has for
+// each timeline.
+func (b *Backup) archived(timeline uint32, place uint64) string {
+	return fmt.Sprintf("%08X/%s", timeline, segmentName(timeline, place, b.segmentSize))
+}
+
+func historyName(timeline uint32) string { return fmt.Sprintf("%08X.history", timeline) }
+
+// segmentName names the file of the log that has a place, of files of size bytes.
+func segmentName(timeline uint32, place uint64, size int64) string {
+	n, each := place/uint64(size), uint64(1<<32)/uint64(size)
+	return fmt.Sprintf("%08X%08X%08X", timeline, n/each, n%each)
+}
