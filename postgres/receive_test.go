@@ -114,7 +114,7 @@ func TestReceiveIsTheFiles(t *testing.T) {
 			s := &shelf{}
 			r, end := receiving(t, e, ReceiveOptions{Slot: "arch", SlotUse: MakeSlot, Partial: 20 * time.Millisecond, Reconnect: true}, s.take)
 			for i := range 6 {
-				testdb.Query(t, url, fmt.Sprintf("INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 5000) g; SELECT pg_switch_wal()"))
+				testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 5000) g; SELECT pg_switch_wal()")
 				if i%2 == 1 {
 					testdb.Query(t, url, "SELECT pg_terminate_backend(pid) FROM pg_stat_replication")
 				}
