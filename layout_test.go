@@ -40,6 +40,10 @@ var rooms = map[string]room{
 	"postgres/wal": {imports: ". internal/archive"},
 	"mysql/binlog": {imports: ". internal/archive"},
 
+	// Where backups are kept, and in what form.
+	"store":       {imports: "."},
+	"backup/repo": {imports: ". store"},
+
 	// Verbs see engines through interfaces of their own.
 	"mapping": {floor: 2, imports: "."},
 	"load":    {floor: 2, imports: ". flow"},

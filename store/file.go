@@ -1,0 +1,396 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"net/url"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// files is a Store in a folder: an object is a file, the parts of its name are folders.
+//
+// An object is written under a name that begins with tempPrefix, in the folder that it will be
+// in, so that a rename stays within a file system; its bytes are synced, it gets its name, and the
+// folder is synced. So whatever has its name is whole, at whatever moment the process or
+// the machine dies. Folders that have become empty go with their last object.
+type files struct {
+	root string
+}
+
+// tempPrefix begins no name that CheckName allows.
+const tempPrefix = ".tidemark-"
+
+// openFile takes what follows "file:".
+func openFile(rest string) (Store, error) {
+	p := rest
+	if strings.HasPrefix(rest, "//") {
+		u, err := url.Parse("file:" + rest)
+		if err != nil || u.Host != "" && u.Host != "localhost" {
+			return nil, tidemark.Errorf(tidemark.Invalid, "open repository", "file:"+rest, "is no URL of a folder", "write file:///folder, with three slashes")
+		}
+		p = u.Path
+	}
+	if runtime.GOOS == "windows" && len(p) > 2 && p[0] == '/' && p[2] == ':' {
+		p = p[1:]
+	}
+	return newFile(p)
+}
+
+func newFile(path string) (Store, error) {
+	if path == "" {
+		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", "file:", "no folder was given", "write file:///folder")
+	}
+	abs, err := filepath.Abs(filepath.FromSlash(path))
+	if err != nil {
+		return nil, fileError("open repository", path, err)
+	}
+	return &files{root: abs}, nil
+}
+
+func (s *files) String() string { return "file://" + filepath.ToSlash(s.root) }
+func (s *files) Close() error   { return nil }
+
+func (s *files) path(name string) string { return filepath.Join(s.root, filepath.FromSlash(name)) }
+
+func (s *files) Create(ctx context.Context, name string, mode Mode) (Object, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	path := s.path(name)
+	if mode == New {
+		if _, err := os.Lstat(path); err == nil {
+			return nil, fileError("create", path, fs.ErrExist)
+		}
+	}
+	f, err := createTemp(path)
+	if err != nil {
+		return nil, fileError("create", path, err)
+	}
+	return &fileObject{ctx: ctx, f: f, path: path, mode: mode}, nil
+}
+
+// createTemp opens a new file beside path. A folder that it needs may be removed meanwhile by
+// who deletes its last object: then it is made again.
+func createTemp(path string) (*os.File, error) {
+	dir, base := filepath.Split(path)
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // never fails
+	temp := filepath.Join(dir, tempPrefix+base+"-"+hex.EncodeToString(random[:]))
+	for try := 1; ; try++ {
+		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
+		if !errors.Is(err, fs.ErrNotExist) || try == 10 {
+			return f, err
+		}
+		if err := makeDirs(dir); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// makeDirs makes a folder and those above it, durably.
+func makeDirs(dir string) error {
+	dir = filepath.Clean(dir)
+	err := os.Mkdir(dir, 0o750)
+	if errors.Is(err, fs.ErrNotExist) && filepath.Dir(dir) != dir {
+		if err := makeDirs(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, 0o750)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(dir))
+}
+
+// syncDir makes what happened to the names in a folder durable.
+func syncDir(dir string) error {
+	if runtime.GOOS == "windows" {
+		return nil // which has no such call
+	}
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	err = d.Sync()
+	if errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOTSUP) {
+		err = nil // file systems of networks that know no sync of a folder
+	}
+	return errors.Join(err, d.Close())
+}
+
+type fileObject struct {
+	ctx  context.Context
+	f    *os.File // nil when it is over
+	path string
+	mode Mode
+}
+
+func (o *fileObject) Write(p []byte) (int, error) {
+	if err := o.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := o.f.Write(p)
+	if err != nil {
+		err = fileError("write", o.path, err)
+	}
+	return n, err
+}
+
+func (o *fileObject) Commit() error {
+	f, temp := o.f, o.f.Name()
+	err := o.ctx.Err()
+	if err == nil {
+		err = f.Sync()
+	}
+	o.f = nil
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = o.name(temp)
+	}
+	if err != nil {
+		_ = os.Remove(temp) // or it was renamed, and is gone
+		return fileError("write", o.path, err)
+	}
+	if err := syncDir(filepath.Dir(o.path)); err != nil {
+		return fileError("write", o.path, err)
+	}
+	return nil
+}
+
+// name gives the file its name. A link is refused where there is a file of the name, which a
+// rename would replace.
+func (o *fileObject) name(temp string) error {
+	if o.mode == Replace {
+		return os.Rename(temp, o.path)
+	}
+	err := os.Link(temp, o.path)
+	if err == nil {
+		return os.Remove(temp)
+	}
+	if errors.Is(err, fs.ErrExist) || errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+		return err
+	}
+	// A file system without links. Two that write the same name at the same moment are not told apart there.
+	if _, err := os.Lstat(o.path); err == nil {
+		return fs.ErrExist
+	}
+	return os.Rename(temp, o.path)
+}
+
+func (o *fileObject) Abort() {
+	if o.f == nil {
+		return
+	}
+	temp := o.f.Name()
+	_ = o.f.Close() // what was written is not wanted
+	_ = os.Remove(temp)
+	o.f = nil
+	removeEmpty(filepath.Dir(temp))
+}
+
+// removeEmpty removes a folder if nothing is in it.
+func removeEmpty(dir string) bool {
+	return os.Remove(dir) == nil // which refuses one that has something
+}
+
+func (s *files) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(s.path(name))
+	if err != nil {
+		return nil, fileError("read", s.path(name), err)
+	}
+	if length < 0 {
+		length = 1<<63 - 1 - offset
+	}
+	return &fileReader{r: io.NewSectionReader(f, offset, length), f: f, ctx: ctx}, nil
+}
+
+type fileReader struct {
+	r   *io.SectionReader
+	f   *os.File
+	ctx context.Context
+}
+
+func (r *fileReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := r.r.Read(p)
+	if err != nil && err != io.EOF {
+		err = fileError("read", r.f.Name(), err)
+	}
+	return n, err
+}
+
+func (r *fileReader) Close() error { return r.f.Close() }
+
+func (s *files) Stat(ctx context.Context, name string) (Info, error) {
+	if err := CheckName(name); err != nil {
+		return Info{}, err
+	}
+	if err := ctx.Err(); err != nil {
+		return Info{}, err
+	}
+	i, err := os.Stat(s.path(name))
+	if err == nil && !i.Mode().IsRegular() {
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return Info{}, fileError("look at", s.path(name), err)
+	}
+	return Info{Name: name, Size: i.Size(), Time: i.ModTime()}, nil
+}
+
+func (s *files) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		err := s.walk(ctx, prefix, func(name string, i fs.FileInfo) error {
+			if strings.HasPrefix(i.Name(), tempPrefix) || !strings.HasPrefix(name, prefix) {
+				return nil
+			}
+			if !yield(Info{Name: name, Size: i.Size(), Time: i.ModTime()}, nil) {
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if err != nil {
+			yield(Info{}, err)
+		}
+	}
+}
+
+// walk visits the files below the folder that prefix names, and no others than those that we
+// may have written.
+func (s *files) walk(ctx context.Context, prefix string, visit func(name string, i fs.FileInfo) error) error {
+	from := s.root
+	if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
+		from = s.path(prefix[:i])
+	}
+	err := filepath.WalkDir(from, func(path string, d fs.DirEntry, err error) error {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil || d.IsDir() {
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil // removed meanwhile
+			}
+			return err
+		}
+		i, err := d.Info()
+		if err != nil || !i.Mode().IsRegular() {
+			if err == nil || errors.Is(err, fs.ErrNotExist) {
+				return nil
+			}
+			return err
+		}
+		name, err := filepath.Rel(s.root, path)
+		if err != nil {
+			return err
+		}
+		name = filepath.ToSlash(name)
+		if !strings.HasPrefix(d.Name(), tempPrefix) && CheckName(name) != nil {
+			return nil // somebody else's
+		}
+		return visit(name, i)
+	})
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return fileError("list", from, err)
+}
+
+func (s *files) Delete(ctx context.Context, name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	path := s.path(name)
+	if err := os.Remove(path); err != nil {
+		return fileError("delete", path, err)
+	}
+	dir := filepath.Dir(path)
+	for dir != s.root && removeEmpty(dir) {
+		dir = filepath.Dir(dir)
+	}
+	if err := syncDir(dir); err != nil && !errors.Is(err, fs.ErrNotExist) { // another has removed it
+		return fileError("delete", path, err)
+	}
+	return nil
+}
+
+// Sweep implements Sweeper.
+func (s *files) Sweep(ctx context.Context, before time.Time) ([]string, error) {
+	var gone []string
+	err := s.walk(ctx, "", func(name string, i fs.FileInfo) error {
+		if !strings.HasPrefix(i.Name(), tempPrefix) || !i.ModTime().Before(before) {
+			return nil
+		}
+		path := s.path(name)
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		gone = append(gone, name)
+		for dir := filepath.Dir(path); dir != s.root && removeEmpty(dir); {
+			dir = filepath.Dir(dir)
+		}
+		return nil
+	})
+	return gone, err
+}
+
+// fileError words an error of the operating system.
+func fileError(op, path string, err error) error {
+	kind, hint := tidemark.Bug, ""
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		kind = tidemark.NotFound
+	case errors.Is(err, fs.ErrExist):
+		kind = tidemark.Exists
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		kind, hint = tidemark.Forbidden, "give the user who runs tidemark the right to read and write there"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT), errors.Is(err, syscall.EFBIG):
+		kind, hint = tidemark.Full, "make room there, for example with tidemark prune"
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, syscall.EISDIR), errors.Is(err, syscall.ENAMETOOLONG):
+		kind, hint = tidemark.Invalid, "name a folder"
+	case errors.Is(err, syscall.EIO), errors.Is(err, syscall.ETIMEDOUT), errors.Is(err, syscall.EAGAIN), errors.Is(err, syscall.EMFILE), errors.Is(err, syscall.ENFILE):
+		kind, hint = tidemark.Transient, "look at the disk or the network below that folder"
+	}
+	var pe *fs.PathError
+	var le *os.LinkError
+	switch { // the path is in Object
+	case errors.As(err, &pe):
+		err = pe.Err
+	case errors.As(err, &le):
+		err = le.Err
+	}
+	return &tidemark.Error{Op: op, Object: path, Kind: kind, Hint: hint, Err: err}
+}
