@@ -3,6 +3,7 @@ module github.com/tidemarkdb/tidemark
 go 1.26.0
 
 require (
+	filippo.io/age v1.3.2
 	github.com/fergusstrange/embedded-postgres v1.34.0
 	github.com/go-mysql-org/go-mysql v1.16.0
 	github.com/goccy/go-yaml v1.18.0
@@ -30,6 +31,7 @@ require (
 
 require (
 	filippo.io/edwards25519 v1.2.0 // indirect
+	filippo.io/hpke v0.4.0 // indirect
 	github.com/VividCortex/ewma v1.2.0 // indirect
 	github.com/acarl005/stripansi v0.0.0-20180116102854-5a71ef0e047d // indirect
 	github.com/antithesishq/antithesis-sdk-go v0.8.0-default-no-op // indirect

@@ -1,0 +1,155 @@
+package repo
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/klauspost/compress/s2"
+	"github.com/klauspost/compress/zstd"
+	"github.com/pierrec/lz4/v4"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// How the bytes of a unit are packed, as it is written in the format.
+const (
+	codecNone = 0
+	codecZstd = 1
+	codecLZ4  = 2
+	codecS2   = 3
+)
+
+// A Codec says how pieces are compressed: none, lz4, s2 or zstd with a level of 1 to 22, of
+// which the library has four (1, 2 to 5, 6 to 9, 10 and above). The zero value is none.
+type Codec struct {
+	kind  uint8
+	level int
+}
+
+// ParseCodec reads none, lz4, s2, zstd or zstd:LEVEL.
+func ParseCodec(s string) (Codec, error) {
+	switch s {
+	case "none":
+		return Codec{}, nil
+	case "lz4":
+		return Codec{kind: codecLZ4}, nil
+	case "s2":
+		return Codec{kind: codecS2}, nil
+	case "zstd":
+		return Codec{kind: codecZstd, level: 3}, nil
+	}
+	if level, ok := strings.CutPrefix(s, "zstd:"); ok {
+		if n, err := strconv.Atoi(level); err == nil && n >= 1 && n <= 22 {
+			return Codec{kind: codecZstd, level: n}, nil
+		}
+	}
+	return Codec{}, tidemark.Errorf(tidemark.Invalid, "compress", s, "is no way to compress", "choose none, lz4, s2, zstd or zstd:1 to zstd:22")
+}
+
+func (c Codec) String() string {
+	switch c.kind {
+	case codecZstd:
+		return fmt.Sprintf("zstd:%d", c.level)
+	case codecLZ4:
+		return "lz4"
+	case codecS2:
+		return "s2"
+	}
+	return "none"
+}
+
+// encoders and decoders hold those of zstd that nobody uses, encoders by level: they are made of
+// tables of a megabyte and more.
+var (
+	encoders sync.Map // int to *sync.Pool
+	decoders = sync.Pool{New: func() any {
+		d, _ := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1), zstd.WithDecoderMaxMemory(MaxPiece), zstd.WithDecoderLowmem(true)) // valid options
+		return d
+	}}
+)
+
+func encodersOf(level int) *sync.Pool {
+	if p, ok := encoders.Load(level); ok {
+		return p.(*sync.Pool)
+	}
+	p, _ := encoders.LoadOrStore(level, &sync.Pool{New: func() any {
+		// Units have checksums of their own, and are small, so a larger window would be memory for nothing.
+		e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)), zstd.WithEncoderConcurrency(1),
+			zstd.WithEncoderCRC(false), zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true)) // valid options
+		return e
+	}})
+	return p.(*sync.Pool)
+}
+
+// A packer compresses. It belongs to one goroutine.
+type packer struct {
+	codec Codec
+	lz4   lz4.Compressor
+}
+
+func newPacker(c Codec) *packer { return &packer{codec: c} }
+
+// pack puts plain's compressed form into dst[:0] and says how it is packed; what does not become
+// smaller is not packed.
+func (p *packer) pack(dst, plain []byte) ([]byte, uint8) {
+	var out []byte
+	switch p.codec.kind {
+	case codecZstd:
+		pool := encodersOf(p.codec.level)
+		e := pool.Get().(*zstd.Encoder)
+		out = e.EncodeAll(plain, dst[:0])
+		pool.Put(e)
+	case codecS2:
+		if n := s2.MaxEncodedLen(len(plain)); n > 0 {
+			out = s2.Encode(grown(dst, n), plain)
+		}
+	case codecLZ4:
+		dst = grown(dst, lz4.CompressBlockBound(len(plain)))
+		if n, err := p.lz4.CompressBlock(plain, dst); err == nil {
+			out = dst[:n]
+		}
+	}
+	if len(out) == 0 || len(out) >= len(plain) {
+		return append(dst[:0], plain...), codecNone
+	}
+	return out, p.codec.kind
+}
+
+// grown gives a slice of n bytes, of dst if that is large enough.
+func grown(dst []byte, n int) []byte {
+	if cap(dst) < n {
+		return make([]byte, n)
+	}
+	return dst[:n]
+}
+
+// unpack puts what was packed into dst[:0]; it has to come to length bytes.
+func unpack(dst, packed []byte, codec uint8, length int) ([]byte, error) {
+	var err error
+	switch codec {
+	case codecNone:
+		dst = append(dst[:0], packed...)
+	case codecZstd:
+		d := decoders.Get().(*zstd.Decoder)
+		dst, err = d.DecodeAll(packed, grown(dst, length)[:0])
+		decoders.Put(d)
+	case codecS2:
+		var n int
+		if n, err = s2.DecodedLen(packed); err == nil && n == length {
+			dst, err = s2.Decode(grown(dst, length), packed)
+		}
+	case codecLZ4:
+		var n int
+		dst = grown(dst, length)
+		n, err = lz4.UncompressBlock(packed, dst)
+		dst = dst[:max(n, 0)]
+	default:
+		err = fmt.Errorf("packed in a way that is not known (%d)", codec)
+	}
+	if err == nil && len(dst) != length {
+		err = fmt.Errorf("unpacked it has %d bytes instead of %d", len(dst), length)
+	}
+	return dst, err
+}

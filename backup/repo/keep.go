@@ -1,0 +1,214 @@
+package repo
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Keep says which backups stay. A backup stays for any of the reasons, and with it those that it
+// needs. The newest one of each cluster stays always.
+type Keep struct {
+	Last                                   int           // the newest ones
+	Within                                 time.Duration // those that began so long ago at most
+	Hourly, Daily, Weekly, Monthly, Yearly int           // the newest of each of so many periods in which there is one, by UTC
+	// Logs is how far back the log is kept without a gap: from the oldest kept backup that began so long ago
+	// at most, or the newest one. Older backups keep only the log that makes them consistent, so
+	// that they can be restored as they were, and to no later moment. 0: from the oldest kept one.
+	Logs time.Duration
+}
+
+// ParseKeep reads parts such as last=7, within=30d, daily=14, weekly=8, monthly=12, yearly=3,
+// hourly=24, logs=60d, parted by commas.
+func ParseKeep(text string) (Keep, error) {
+	var k Keep
+	fail := func(part, cause string) (Keep, error) {
+		return Keep{}, tidemark.Errorf(tidemark.Invalid, "keep", part, cause, "write for example last=7,daily=14,weekly=8,monthly=12,yearly=3,within=30d,logs=60d")
+	}
+	counts := map[string]*int{"last": &k.Last, "hourly": &k.Hourly, "daily": &k.Daily, "weekly": &k.Weekly, "monthly": &k.Monthly, "yearly": &k.Yearly}
+	spans := map[string]*time.Duration{"within": &k.Within, "logs": &k.Logs}
+	for part := range strings.SplitSeq(text, ",") {
+		name, value, _ := strings.Cut(strings.TrimSpace(part), "=")
+		if at := counts[name]; at != nil {
+			n, err := strconv.Atoi(value)
+			if err != nil || n < 1 || n > 1_000_000 {
+				return fail(part, "must be a number from 1 on")
+			}
+			*at = n
+			continue
+		}
+		at := spans[name]
+		if at == nil {
+			return fail(part, "is no reason to keep a backup")
+		}
+		d, err := parseSpan(value)
+		if err != nil || d <= 0 {
+			return fail(part, "must be a time such as 36h or 30d")
+		}
+		*at = d
+	}
+	if k == (Keep{Logs: k.Logs}) {
+		return fail(text, "says of no backup that it stays")
+	}
+	return k, nil
+}
+
+func parseSpan(s string) (time.Duration, error) {
+	for suffix, unit := range map[string]time.Duration{"d": 24 * time.Hour, "w": 7 * 24 * time.Hour} {
+		if n, ok := strings.CutSuffix(s, suffix); ok {
+			v, err := strconv.ParseUint(n, 10, 16)
+			return time.Duration(v) * unit, err
+		}
+	}
+	return time.ParseDuration(s)
+}
+
+// Kept is a backup that stays, and why.
+type Kept struct {
+	*Manifest
+	Why []string
+}
+
+// choose parts backups into those that stay and those that go, each newest first. used are backups
+// that somebody uses now.
+func (k Keep) choose(all []*Manifest, used map[string]string, now time.Time) (stay []Kept, gone []*Manifest) {
+	all = slices.Clone(all)
+	slices.SortFunc(all, func(a, b *Manifest) int {
+		if c := b.Started.Compare(a.Started); c != 0 {
+			return c
+		}
+		return strings.Compare(b.ID, a.ID)
+	})
+	why := map[string][]string{}
+	byID := map[string]*Manifest{}
+	clusters := map[string][]*Manifest{}
+	for _, m := range all {
+		byID[m.ID] = m
+		c := m.Engine + "/" + m.SystemID
+		clusters[c] = append(clusters[c], m)
+		if by := used[m.ID]; by != "" {
+			why[m.ID] = append(why[m.ID], "in use: "+by)
+		}
+	}
+	for _, cluster := range clusters {
+		k.cluster(cluster, now, why)
+	}
+	for _, m := range all {
+		if len(why[m.ID]) == 0 {
+			continue
+		}
+		for up := byID[m.Parent]; up != nil; up = byID[up.Parent] {
+			if reason := "needed by " + m.ID; !slices.Contains(why[up.ID], reason) {
+				why[up.ID] = append(why[up.ID], reason)
+			} else {
+				break // a circle, in manifests that are not ours
+			}
+		}
+	}
+	for _, m := range all {
+		if reasons := why[m.ID]; len(reasons) > 0 {
+			stay = append(stay, Kept{m, reasons})
+		} else {
+			gone = append(gone, m)
+		}
+	}
+	return stay, gone
+}
+
+// cluster notes why backups of one cluster, newest first, stay.
+func (k Keep) cluster(backups []*Manifest, now time.Time, why map[string][]string) {
+	note := func(m *Manifest, format string, args ...any) {
+		why[m.ID] = append(why[m.ID], fmt.Sprintf(format, args...))
+	}
+	note(backups[0], "newest")
+	for i, m := range backups {
+		if i < k.Last {
+			note(m, "last %d", i+1)
+		}
+		if k.Within > 0 && now.Sub(m.Started) <= k.Within {
+			note(m, "within")
+		}
+	}
+	for _, p := range []struct {
+		name  string
+		count int
+		of    func(time.Time) string
+	}{
+		{"hourly", k.Hourly, func(t time.Time) string { return t.Format("2006-01-02 15") }},
+		{"daily", k.Daily, func(t time.Time) string { return t.Format(time.DateOnly) }},
+		{"weekly", k.Weekly, func(t time.Time) string {
+			year, week := t.ISOWeek()
+			return fmt.Sprintf("%d-W%02d", year, week)
+		}},
+		{"monthly", k.Monthly, func(t time.Time) string { return t.Format("2006-01") }},
+		{"yearly", k.Yearly, func(t time.Time) string { return t.Format("2006") }},
+	} {
+		last, n := "", 0
+		for _, m := range backups {
+			period := p.of(m.Started.UTC())
+			if period == last {
+				continue
+			}
+			if last = period; n == p.count {
+				break
+			}
+			n++
+			note(m, "%s %s", p.name, period)
+		}
+	}
+}
+
+// needed says of logs, in the order of their names, which are needed by the backups that stay.
+// Those that are in no timeline, and all where a backup does not say which it needs, are.
+func (k Keep) needed(logs []Log, stay []Kept, now time.Time) []bool {
+	out := make([]bool, len(logs))
+	all := func() []bool {
+		for i := range out {
+			out[i] = true
+		}
+		return out
+	}
+	from := map[string]string{} // by timeline: the first log that is kept with all behind it
+	oldest := ""                // timeline, from which on others are kept whole
+	for i, b := range stay {
+		if len(b.Ranges) == 0 {
+			return all()
+		}
+		for n, g := range b.Ranges {
+			if !strings.Contains(g.First, "/") || !strings.Contains(g.Last, "/") {
+				return all()
+			}
+			line, _, _ := strings.Cut(g.First, "/")
+			lo, _ := slices.BinarySearchFunc(logs, g.First, func(l Log, name string) int { return strings.Compare(l.Name, name) })
+			for at := lo; at < len(logs) && logs[at].Name <= g.Last; at++ {
+				out[at] = true
+			}
+			newest := !slices.ContainsFunc(stay[:i], func(x Kept) bool { return x.Engine == b.Engine && x.SystemID == b.SystemID })
+			if k.Logs > 0 && now.Sub(b.Started) > k.Logs && !newest {
+				continue
+			}
+			if was, ok := from[line]; !ok || g.First < was {
+				from[line] = g.First
+			}
+			if n == 0 && (oldest == "" || line < oldest) {
+				oldest = line
+			}
+		}
+	}
+	if oldest == "" {
+		return all() // no backup stays: nothing says what the log is for
+	}
+	for i, l := range logs {
+		line, _, ok := strings.Cut(l.Name, "/")
+		first, has := from[line]
+		switch {
+		case !ok, has && l.Name >= first, !has && line > oldest:
+			out[i] = true
+		}
+	}
+	return out
+}

@@ -1,0 +1,136 @@
+package repo
+
+import (
+	"bytes"
+	"crypto/hkdf"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Keys open a repository, or say for whom one is encrypted. The zero value is for repositories
+// that are not encrypted. All fields hold the keys themselves, not names of files.
+type Keys struct {
+	Recipients []string // for Create: public keys, age1...
+	Identities string   // for Open: the text of an age identity file
+	Passphrase string   // for both, instead of the others
+}
+
+// String hides the keys from whoever prints them.
+func (Keys) String() string { return "(keys)" }
+
+// GoString is String.
+func (k Keys) GoString() string { return k.String() }
+
+func (k Keys) given() bool {
+	return len(k.Recipients) > 0 || k.Identities != "" || k.Passphrase != ""
+}
+
+// scryptWork is the logarithm of scrypt's cost for passphrases: 64 MB and a quarter of a second.
+// age's own default of 18 would take 256 MB, all that a backup may. Tests lower it.
+var scryptWork = 16
+
+const keySize = 32
+
+// wrap encrypts a key for those who may open the repository.
+func (k Keys) wrap(key []byte) (string, error) {
+	var to []age.Recipient
+	for _, text := range k.Recipients {
+		more, err := age.ParseRecipients(strings.NewReader(text))
+		if err != nil {
+			return "", tidemark.Errorf(tidemark.Invalid, "encrypt", "", "a recipient is no public key of age", "public keys begin with age1; age-keygen makes them, and prints them as Public key")
+		}
+		to = append(to, more...)
+	}
+	if k.Passphrase != "" {
+		if len(to) > 0 {
+			return "", tidemark.Errorf(tidemark.Invalid, "encrypt", "", "both recipients and a passphrase were given", "give one of them: a file of age has either")
+		}
+		p, err := age.NewScryptRecipient(k.Passphrase)
+		if err != nil {
+			return "", errPassphrase()
+		}
+		p.SetWorkFactor(scryptWork)
+		to = append(to, p)
+	}
+	var out bytes.Buffer
+	a := armor.NewWriter(&out)
+	w, err := age.Encrypt(a, to...)
+	if err == nil {
+		_, err = w.Write(key)
+	}
+	if err == nil {
+		err = errors.Join(w.Close(), a.Close())
+	}
+	if err != nil {
+		return "", &tidemark.Error{Op: "encrypt", Kind: tidemark.Invalid, Hint: "recipients of one repository have to be of one kind", Err: err}
+	}
+	return out.String(), nil
+}
+
+func errPassphrase() error {
+	return tidemark.Errorf(tidemark.Invalid, "encrypt", "", "the passphrase is empty", "write it into the first line of the file")
+}
+
+// unwrap gives the key that was wrapped. Its errors say nothing of the keys.
+func (k Keys) unwrap(place, wrapped string) ([]byte, error) {
+	fail := func(kind tidemark.Kind, cause, hint string) error {
+		return tidemark.Errorf(kind, "open repository", place, cause, hint)
+	}
+	var ids []age.Identity
+	if k.Identities != "" {
+		more, err := age.ParseIdentities(strings.NewReader(k.Identities))
+		if err != nil {
+			return nil, fail(tidemark.Invalid, "the identity file holds no identities of age", "age-keygen -o FILE makes one; its lines begin with AGE-SECRET-KEY-")
+		}
+		ids = more
+	}
+	if k.Passphrase != "" {
+		p, err := age.NewScryptIdentity(k.Passphrase)
+		if err != nil {
+			return nil, errPassphrase()
+		}
+		ids = append(ids, p)
+	}
+	if len(ids) == 0 {
+		return nil, fail(tidemark.Denied, "it is encrypted, and no key was given", "give --identity FILE or --passphrase-file FILE")
+	}
+	plain, err := age.Decrypt(armor.NewReader(strings.NewReader(wrapped)), ids...)
+	var none *age.NoIdentityMatchError
+	if errors.As(err, &none) {
+		return nil, fail(tidemark.Denied, "the key is not one of those for whom it is encrypted", "give the identity or the passphrase that it was made with")
+	}
+	var key []byte
+	if err == nil {
+		key, err = io.ReadAll(io.LimitReader(plain, keySize+1))
+	}
+	if err != nil || len(key) != keySize {
+		return nil, fail(tidemark.Corrupt, "its key is damaged", "put back "+configName+" from a copy: without the key nothing can be read")
+	}
+	return key, nil
+}
+
+// newKey makes the key of a repository.
+func newKey() []byte {
+	key := make([]byte, keySize)
+	_, _ = rand.Read(key) // never fails
+	return key
+}
+
+// idOf derives the id of an encrypted repository from its key, so that a key that somebody
+// put in its place is noticed by whoever knows the id.
+func idOf(key []byte) (id [idSize]byte, err error) {
+	b, err := hkdf.Key(sha256.New, key, nil, "tidemark repository id", idSize)
+	if err != nil {
+		return id, fmt.Errorf("derive the repository's id: %w", err)
+	}
+	return [idSize]byte(b), nil
+}

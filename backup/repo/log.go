@@ -1,0 +1,166 @@
+package repo
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"hash"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/store"
+)
+
+// Names of logs are those of their objects below wal/: the timeline, as text that sorts, a slash,
+// and the file's name, which sorts within it; or a name alone, such as that of a history file.
+const logPrefix = "wal/"
+
+// A Log is a file of a server's log that is in the repository.
+type Log struct {
+	Name   string
+	Stored int64 // bytes
+	Time   time.Time
+}
+
+// A LogWriter writes one.
+type LogWriter struct {
+	r    *Repo
+	ctx  context.Context
+	name string
+	to   *objectWriter
+	sum  hash.Hash
+	size int64
+	over bool
+}
+
+// PutOpenLog writes a log that may be there, and takes its place in one step: for files of the log that
+// a server has not finished, under names that finished ones never have.
+func (r *Repo) PutOpenLog(ctx context.Context, name string, src io.Reader, c Codec) error {
+	to, err := r.createObject(ctx, logPrefix+name, store.Replace, c)
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(to, src); err != nil {
+		to.Abort()
+		return err
+	}
+	return to.Commit()
+}
+
+// DeleteLog removes a log. That there is none of that name is no error.
+func (r *Repo) DeleteLog(ctx context.Context, name string) error {
+	err := r.store.Delete(ctx, logPrefix+name)
+	if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
+		return nil
+	}
+	return err
+}
+
+// CreateLog begins to write a log. Nobody sees it before its Commit.
+func (r *Repo) CreateLog(ctx context.Context, name string, c Codec) (*LogWriter, error) {
+	// Whether there is one of that name is asked at the end: it may have the same bytes.
+	to, err := r.createObject(ctx, logPrefix+name, store.New, c)
+	if tidemark.KindOf(err) == tidemark.Exists && err != nil {
+		to, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &LogWriter{r: r, ctx: ctx, name: name, to: to, sum: sha256.New()}, nil
+}
+
+func (w *LogWriter) Write(p []byte) (int, error) {
+	w.sum.Write(p)
+	w.size += int64(len(p))
+	if w.to == nil {
+		return len(p), nil
+	}
+	return w.to.Write(p)
+}
+
+// Commit makes the log appear, durably. If one of that name is there with the same bytes, that
+// is as good; with others it stays as it is, and the error is of Kind Collision.
+func (w *LogWriter) Commit() error {
+	w.over = true
+	if w.to != nil {
+		err := w.to.Commit()
+		if err == nil || tidemark.KindOf(err) != tidemark.Exists {
+			return err
+		}
+	}
+	in, err := w.r.GetLog(w.ctx, w.name)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	there := sha256.New()
+	n, err := io.Copy(there, in)
+	if err != nil {
+		return err
+	}
+	if n != w.size || !bytes.Equal(there.Sum(nil), w.sum.Sum(nil)) {
+		return tidemark.Errorf(tidemark.Collision, "archive", w.name, "the repository has a file of that name with other bytes", "two servers archive into one repository, or a server went back in time and kept its timeline: give it another place")
+	}
+	return nil
+}
+
+// Abort forgets the log. After Commit it does nothing.
+func (w *LogWriter) Abort() {
+	if !w.over && w.to != nil {
+		w.to.Abort()
+	}
+	w.over = true
+}
+
+// PutLog is CreateLog, the bytes of src, and Commit.
+func (r *Repo) PutLog(ctx context.Context, name string, src io.Reader, c Codec) error {
+	w, err := r.CreateLog(ctx, name, c)
+	if err != nil {
+		return err
+	}
+	defer w.Abort()
+	if _, err := io.Copy(w, src); err != nil {
+		return err
+	}
+	return w.Commit()
+}
+
+// GetLog reads a log. io.EOF comes only when all of it was there and right: what was read before
+// an error is to be thrown away. Kind NotFound.
+func (r *Repo) GetLog(ctx context.Context, name string) (io.ReadCloser, error) {
+	x, err := r.openObject(ctx, logPrefix+name)
+	if err != nil {
+		if tidemark.KindOf(err) == tidemark.NotFound {
+			return nil, tidemark.Errorf(tidemark.NotFound, "read log", name, "it is not in "+r.store.String(), "")
+		}
+		return nil, err
+	}
+	return x, nil
+}
+
+// Logs gives the logs whose names begin with prefix, in the order of their names.
+func (r *Repo) Logs(ctx context.Context, prefix string) ([]Log, error) {
+	var out []Log
+	for i, err := range r.store.List(ctx, logPrefix+prefix) {
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, Log{Name: strings.TrimPrefix(i.Name, logPrefix), Stored: i.Size, Time: i.Time})
+	}
+	slices.SortFunc(out, func(a, b Log) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// between gives the logs from first to last, which have to be of one timeline.
+func between(logs []Log, first, last string) []Log {
+	dir := first[:strings.LastIndexByte(first, '/')+1]
+	from, _ := slices.BinarySearchFunc(logs, first, func(l Log, name string) int { return strings.Compare(l.Name, name) })
+	to := from
+	for to < len(logs) && logs[to].Name <= last && strings.HasPrefix(logs[to].Name, dir) {
+		to++
+	}
+	return logs[from:to]
+}

@@ -1,0 +1,204 @@
+package repo
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"iter"
+	"maps"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/store"
+)
+
+// memory is a Store whose objects tests can damage, and whose clock they can set.
+type memory struct {
+	mu      sync.Mutex
+	objects map[string]memObject
+	clock   time.Duration // added to the real time
+	fault   *fault        // nil: all goes well
+}
+
+type memObject struct {
+	text []byte
+	time time.Time
+}
+
+func newMemory() *memory { return &memory{objects: map[string]memObject{}} }
+
+func memError(kind tidemark.Kind, name string) error {
+	return &tidemark.Error{Op: "use", Object: name, Kind: kind, Err: errors.New("memory")}
+}
+
+// A fault happens at the n-th call that writes or removes something. What it does then, and with all
+// calls after it, is its kind's.
+type fault struct {
+	n    int
+	kind faultKind
+	over bool // it has happened
+}
+
+type faultKind int
+
+const (
+	stop     faultKind = iota // the process dies before the call, and nothing it does later counts
+	stopLate                  // or behind it
+	fail                      // the call fails, and others go well
+	failLate                  // the call does its work and says that it failed
+	flip                      // a written byte is another than the one that was given
+)
+
+var errKilled = &tidemark.Error{Op: "use", Kind: tidemark.Transient, Err: errors.New("killed")}
+
+// before says what becomes of a call: whether it is done, and what it returns.
+func (s *memory) before() (do bool, err error) {
+	f := s.fault
+	if f == nil {
+		return true, nil
+	}
+	if f.over {
+		if f.kind == stop || f.kind == stopLate {
+			return false, errKilled
+		}
+		return true, nil
+	}
+	if f.n--; f.n >= 0 {
+		return true, nil
+	}
+	if f.kind == flip {
+		return true, nil // see Write
+	}
+	f.over = true
+	return f.kind == stopLate || f.kind == failLate, errKilled
+}
+
+func (s *memory) now() time.Time { return time.Now().Add(s.clock) }
+
+func (s *memory) Create(ctx context.Context, name string, mode store.Mode) (store.Object, error) {
+	if err := store.CheckName(name); err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if _, err := s.before(); err != nil {
+		return nil, err
+	}
+	if _, ok := s.objects[name]; ok && mode == store.New {
+		return nil, memError(tidemark.Exists, name)
+	}
+	return &memWriter{s: s, ctx: ctx, name: name, mode: mode}, nil
+}
+
+type memWriter struct {
+	s    *memory
+	ctx  context.Context
+	name string
+	mode store.Mode
+	text bytes.Buffer
+}
+
+func (w *memWriter) Write(p []byte) (int, error) {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if err := w.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if _, err := w.s.before(); err != nil {
+		w.text.Write(p[:len(p)/2]) // torn
+		return 0, err
+	}
+	w.text.Write(p)
+	if f := w.s.fault; f != nil && f.kind == flip && f.n < 0 && !f.over && len(p) > 0 {
+		f.over = true
+		w.text.Bytes()[w.text.Len()-1-len(p)/2] ^= 0x10
+	}
+	return len(p), nil
+}
+
+func (w *memWriter) Commit() error {
+	w.s.mu.Lock()
+	defer w.s.mu.Unlock()
+	if err := w.ctx.Err(); err != nil {
+		return err
+	}
+	do, err := w.s.before()
+	if !do {
+		return err
+	}
+	if _, ok := w.s.objects[w.name]; ok && w.mode == store.New {
+		return memError(tidemark.Exists, w.name)
+	}
+	w.s.objects[w.name] = memObject{bytes.Clone(w.text.Bytes()), w.s.now()}
+	return err
+}
+
+func (w *memWriter) Abort() {}
+
+func (s *memory) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.objects[name]
+	if !ok {
+		return nil, memError(tidemark.NotFound, name)
+	}
+	text := o.text[min(offset, int64(len(o.text))):]
+	if length >= 0 && length < int64(len(text)) {
+		text = text[:length]
+	}
+	return io.NopCloser(bytes.NewReader(text)), ctx.Err()
+}
+
+func (s *memory) Stat(_ context.Context, name string) (store.Info, error) {
+	if err := store.CheckName(name); err != nil {
+		return store.Info{}, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o, ok := s.objects[name]
+	if !ok {
+		return store.Info{}, memError(tidemark.NotFound, name)
+	}
+	return store.Info{Name: name, Size: int64(len(o.text)), Time: o.time}, nil
+}
+
+func (s *memory) List(_ context.Context, prefix string) iter.Seq2[store.Info, error] {
+	s.mu.Lock()
+	all := maps.Clone(s.objects)
+	s.mu.Unlock()
+	return func(yield func(store.Info, error) bool) {
+		for name, o := range all {
+			if strings.HasPrefix(name, prefix) && !yield(store.Info{Name: name, Size: int64(len(o.text)), Time: o.time}, nil) {
+				return
+			}
+		}
+	}
+}
+
+func (s *memory) Delete(_ context.Context, name string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do, err := s.before()
+	if !do {
+		return err
+	}
+	if _, ok := s.objects[name]; !ok {
+		return memError(tidemark.NotFound, name)
+	}
+	delete(s.objects, name)
+	return err
+}
+
+func (s *memory) String() string { return "memory:" }
+func (s *memory) Close() error   { return nil }
+
+// names gives those of all objects, sorted.
+func (s *memory) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Sorted(maps.Keys(s.objects))
+}

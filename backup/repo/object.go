@@ -1,0 +1,310 @@
+package repo
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/store"
+)
+
+// Every object but the repository's own file begins with a header:
+//
+//	8  "TIDEMARK"
+//	1  'P' a pack, 'O' an object of frames
+//	1  version of the format
+//	1  0 not encrypted, 1 AES-256-GCM
+//	1  0
+//	4  length of the name
+//	16 the repository's id
+//	16 salt
+//	.. the object's whole name
+//	8  XXH3 (64 bits) of all before
+const (
+	magic      = "TIDEMARK"
+	kindPack   = 'P'
+	kindObject = 'O'
+
+	formatVersion = 1
+	headerSize    = 56 // without the name
+)
+
+func (r *Repo) header(kind byte, name string, salt [saltSize]byte) []byte {
+	b := make([]byte, 0, headerSize+len(name))
+	b = append(b, magic...)
+	b = append(b, kind, formatVersion, r.cipher(), 0)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(name)))
+	b = append(b, r.id[:]...)
+	b = append(b, salt[:]...)
+	b = append(b, name...)
+	return binary.BigEndian.AppendUint64(b, xxh3.Hash(b))
+}
+
+func (r *Repo) cipher() byte {
+	if r.key == nil {
+		return 0
+	}
+	return 1
+}
+
+// readHeader compares a header with what it has to be and gives its salt.
+func (r *Repo) readHeader(b []byte, kind byte, name string) (salt [saltSize]byte, err error) {
+	if len(b) != headerSize+len(name) {
+		return salt, fmt.Errorf("it is cut within its header")
+	}
+	body := b[:len(b)-8]
+	salt = [saltSize]byte(b[32:48])
+	switch {
+	case string(b[:8]) != magic:
+		return salt, errors.New("it does not begin as objects of a repository do")
+	case b[9] != formatVersion && xxh3.Hash(body) == binary.BigEndian.Uint64(b[len(body):]):
+		return salt, errVersion
+	case xxh3.Hash(body) != binary.BigEndian.Uint64(b[len(body):]) || string(body[48:]) != name:
+		return salt, errors.New("its header is damaged, or is that of another object")
+	case b[8] != kind, b[10] != r.cipher(), b[11] != 0, binary.BigEndian.Uint32(b[12:]) != uint32(len(name)):
+		return salt, errors.New("its header is not that of such an object")
+	case [idSize]byte(b[16:32]) != r.id:
+		return salt, errors.New("it is of another repository")
+	}
+	return salt, nil
+}
+
+var errVersion = errors.New("it was written in a newer format")
+
+// damaged words what is wrong with an object. What the store says stays as it is.
+func damaged(name string, err error) error {
+	var own *tidemark.Error
+	switch {
+	case err == nil, errors.As(err, &own), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, errVersion):
+		return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Unsupported, Hint: "read it with the version of tidemark that wrote it, or a newer one", Err: err}
+	}
+	return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Corrupt, Hint: "tidemark verify says what else is damaged, and which backups need it", Err: err}
+}
+
+// A frame of an object:
+//
+//	4  bytes that follow behind these 13, with the tag
+//	4  plain bytes
+//	4  CRC-32C of these
+//	1  codec; with 0x80 the last frame
+//	.. stored bytes, tag
+const (
+	frameHeader = 13
+	frameSize   = 1 << 20 // plain bytes of all frames but the last
+)
+
+// An objectWriter writes an object of frames.
+type objectWriter struct {
+	name   string
+	to     store.Object
+	seal   *seal
+	pack   *packer
+	plain  []byte
+	sealed []byte
+	n      uint64
+	size   int64 // stored so far
+}
+
+func (r *Repo) createObject(ctx context.Context, name string, mode store.Mode, c Codec) (*objectWriter, error) {
+	s, err := newSeal(r.id, r.key, newSalt())
+	if err != nil {
+		return nil, err
+	}
+	to, err := r.store.Create(ctx, name, mode)
+	if err != nil {
+		return nil, err
+	}
+	w := &objectWriter{name: name, to: to, seal: s, pack: newPacker(c)}
+	head := r.header(kindObject, name, s.salt)
+	w.size = int64(len(head))
+	if _, err := to.Write(head); err != nil {
+		to.Abort()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (w *objectWriter) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		if len(w.plain) == frameSize {
+			if err := w.flush(false); err != nil {
+				return 0, err
+			}
+		}
+		k := min(len(p), frameSize-len(w.plain))
+		w.plain = append(w.plain, p[:k]...)
+		p = p[k:]
+	}
+	return n, nil
+}
+
+func (w *objectWriter) flush(last bool) error {
+	u := unit{kind: unitFrame, place: w.name, number: w.n, last: last, plain: uint32(len(w.plain)), crc: crc32.Checksum(w.plain, castagnoli)}
+	w.sealed, u.codec = w.pack.pack(w.sealed, w.plain)
+	w.sealed = w.seal.close(w.sealed, &u)
+	var head [frameHeader]byte
+	binary.BigEndian.PutUint32(head[:], uint32(len(w.sealed)))
+	binary.BigEndian.PutUint32(head[4:], u.plain)
+	binary.BigEndian.PutUint32(head[8:], u.crc)
+	head[12] = u.codec
+	if last {
+		head[12] |= 0x80
+	}
+	w.n++
+	w.plain = w.plain[:0]
+	if _, err := w.to.Write(head[:]); err != nil {
+		return err
+	}
+	_, err := w.to.Write(w.sealed)
+	w.size += int64(len(head) + len(w.sealed))
+	return err
+}
+
+func (w *objectWriter) Commit() error {
+	if err := w.flush(true); err != nil {
+		w.to.Abort()
+		return err
+	}
+	return w.to.Commit()
+}
+
+func (w *objectWriter) Abort() { w.to.Abort() }
+
+// writeObject writes a small object at once.
+func (r *Repo) writeObject(ctx context.Context, name string, mode store.Mode, text []byte) error {
+	w, err := r.createObject(ctx, name, mode, Codec{kind: codecZstd, level: 3})
+	if err != nil {
+		return err
+	}
+	if _, err := w.Write(text); err != nil {
+		w.Abort()
+		return err
+	}
+	return w.Commit()
+}
+
+// An objectReader gives the plain bytes of an object. io.EOF comes only when the last frame was
+// there and nothing behind it.
+type objectReader struct {
+	name   string
+	from   io.ReadCloser
+	in     *bufio.Reader
+	seal   *seal
+	stored []byte
+	plain  []byte // room
+	left   []byte // of plain, not given yet
+	n      uint64
+	err    error // io.EOF after the last frame
+}
+
+func (r *Repo) openObject(ctx context.Context, name string) (*objectReader, error) {
+	from, err := r.store.Read(ctx, name, 0, -1)
+	if err != nil {
+		return nil, err
+	}
+	in := bufio.NewReaderSize(from, 16<<10)
+	head := make([]byte, headerSize+len(name))
+	n, err := io.ReadFull(in, head)
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = nil // readHeader says so
+	}
+	var salt [saltSize]byte
+	if err == nil {
+		salt, err = r.readHeader(head[:n], kindObject, name)
+	}
+	var s *seal
+	if err == nil {
+		s, err = newSeal(r.id, r.key, salt)
+	}
+	if err != nil {
+		_ = from.Close() // the first error counts
+		return nil, damaged(name, err)
+	}
+	return &objectReader{name: name, from: from, in: in, seal: s}, nil
+}
+
+func (x *objectReader) Read(p []byte) (int, error) {
+	for len(x.left) == 0 {
+		if x.err != nil {
+			return 0, x.err
+		}
+		if err := x.next(); err != nil {
+			x.err = damaged(x.name, err)
+		}
+	}
+	n := copy(p, x.left)
+	x.left = x.left[n:]
+	return n, nil
+}
+
+// next reads a frame.
+func (x *objectReader) next() error {
+	var head [frameHeader]byte
+	if _, err := io.ReadFull(x.in, head[:]); err != nil {
+		return cut(err)
+	}
+	u := unit{kind: unitFrame, place: x.name, number: x.n, last: head[12]&0x80 != 0, codec: head[12] &^ 0x80,
+		plain: binary.BigEndian.Uint32(head[4:]), crc: binary.BigEndian.Uint32(head[8:])}
+	stored := binary.BigEndian.Uint32(head[:])
+	if stored > frameSize+tagSize || u.plain > frameSize {
+		return fmt.Errorf("frame %d: its lengths are damaged", x.n)
+	}
+	x.stored = grown(x.stored, int(stored))
+	if _, err := io.ReadFull(x.in, x.stored); err != nil {
+		return cut(err)
+	}
+	packed, err := x.seal.open(x.stored, &u)
+	if err == nil {
+		x.plain, err = unpackChecked(x.plain, packed, &u)
+	}
+	if err != nil {
+		return fmt.Errorf("frame %d: %w", x.n, err)
+	}
+	x.left = x.plain
+	x.n++
+	if u.last {
+		if _, err := x.in.ReadByte(); err != io.EOF {
+			if err == nil {
+				err = errors.New("something stands behind its end")
+			}
+			x.left = nil
+			return err
+		}
+		x.err = io.EOF
+	}
+	return nil
+}
+
+// cut words the end of an object where there should be more.
+func cut(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return errors.New("it is cut: its end is missing")
+	}
+	return err
+}
+
+func (x *objectReader) Close() error { return x.from.Close() }
+
+// readObject reads a small object at once; limit bounds its plain bytes.
+func (r *Repo) readObject(ctx context.Context, name string, limit int64) ([]byte, error) {
+	x, err := r.openObject(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	defer x.Close()
+	b, err := io.ReadAll(io.LimitReader(x, limit+1))
+	if err == nil && int64(len(b)) > limit {
+		err = damaged(name, fmt.Errorf("it has more than %d bytes", limit))
+	}
+	return b, err
+}
