@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tidemarkdb/tidemark/ha"
 )
 
 // A backlog is changes that wait in the source's log for whoever gets to them. Each tool
@@ -121,12 +123,12 @@ func (b *bench) replServers(ctx context.Context, a *arena) (err error) {
 	if !log.slow {
 		return nil
 	}
-	p, err := delayed("127.0.0.1:"+strconv.Itoa(a.target.port), time.Millisecond)
+	p, err := ha.NewProxy("127.0.0.1:"+strconv.Itoa(a.target.port), ha.Line{Delay: time.Millisecond})
 	if err != nil {
 		return err
 	}
 	a.closers = append(a.closers, p)
-	log.through = strings.Replace(log.through, strconv.Itoa(a.target.port), strconv.Itoa(p.port()), 1)
+	log.through = strings.Replace(log.through, strconv.Itoa(a.target.port), strconv.Itoa(p.Port()), 1)
 	return nil
 }
 

@@ -125,8 +125,9 @@ func (n node) ask(ctx context.Context, db string, statements ...string) (out str
 // A replicated is a primary whose standby is behind a link.
 type replicated struct {
 	primary, standby node
-	link             *delay
-	mode             string // that is set
+	link             *ha.Proxy
+	line             ha.Line // of link
+	mode             string  // that is set
 }
 
 const truthTable = "CREATE TABLE truth (id bigint PRIMARY KEY %s, v text)"
@@ -134,12 +135,12 @@ const truthTable = "CREATE TABLE truth (id bigint PRIMARY KEY %s, v text)"
 // attachPostgres makes the table, and the standby, which replicates already, feed through a
 // link; its name becomes standby.
 func attachPostgres(ctx context.Context, primary, standby node) (*replicated, error) {
-	d, err := link(net.JoinHostPort(primary.host, strconv.Itoa(primary.port)))
+	d, err := ha.NewProxy(net.JoinHostPort(primary.host, strconv.Itoa(primary.port)), ha.Line{})
 	if err != nil {
 		return nil, err
 	}
 	r := &replicated{primary: primary, standby: standby, link: d}
-	info := fmt.Sprintf("host=127.0.0.1 port=%d user=%s password=%s application_name=standby", d.port(), primary.user, primary.password)
+	info := fmt.Sprintf("host=127.0.0.1 port=%d user=%s password=%s application_name=standby", d.Port(), primary.user, primary.password)
 	if _, err := standby.ask(ctx, "", "ALTER SYSTEM SET primary_conninfo = '"+info+"'", "SELECT pg_reload_conf()"); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
@@ -158,15 +159,15 @@ func attachPostgres(ctx context.Context, primary, standby node) (*replicated, er
 
 // attachMaria makes the table, and the replica, which is empty, follow through a link.
 func attachMaria(ctx context.Context, primary, replica node) (*replicated, error) {
-	d, err := link(net.JoinHostPort(primary.host, strconv.Itoa(primary.port)))
+	d, err := ha.NewProxy(net.JoinHostPort(primary.host, strconv.Itoa(primary.port)), ha.Line{})
 	if err != nil {
 		return nil, err
 	}
 	r := &replicated{primary: primary, standby: replica, link: d}
-	change := []string{fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='%s', MASTER_PASSWORD='%s', MASTER_USE_GTID=slave_pos", d.port(), primary.user, primary.password),
+	change := []string{fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='%s', MASTER_PASSWORD='%s', MASTER_USE_GTID=slave_pos", d.Port(), primary.user, primary.password),
 		"SET GLOBAL rpl_semi_sync_slave_enabled = 1", "START SLAVE"}
 	if primary.engine == "mysql" {
-		change = []string{fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='%s', SOURCE_PASSWORD='%s', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1", d.port(), primary.user, primary.password),
+		change = []string{fmt.Sprintf("CHANGE REPLICATION SOURCE TO SOURCE_HOST='127.0.0.1', SOURCE_PORT=%d, SOURCE_USER='%s', SOURCE_PASSWORD='%s', SOURCE_AUTO_POSITION=1, GET_SOURCE_PUBLIC_KEY=1", d.Port(), primary.user, primary.password),
 			"SET GLOBAL rpl_semi_sync_replica_enabled = 1", "START REPLICA"}
 	}
 	_, err = primary.ask(ctx, "", "RESET MASTER", fmt.Sprintf("SET GLOBAL %s_timeout = 600000", r.semisync()))
@@ -349,14 +350,12 @@ func (r *replicated) pingInto(times *[]float64, count int) error {
 			c.Close()
 		}
 	}()
-	d, err := link(l.Addr().String())
+	d, err := ha.NewProxy(l.Addr().String(), ha.Line{Delay: r.line.Delay})
 	if err != nil {
 		return err
 	}
 	defer d.Close()
-	d.there.Store(r.link.there.Load())
-	d.back.Store(r.link.back.Load())
-	c, err := net.Dial("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(d.port())))
+	c, err := net.Dial("tcp", d.Addr())
 	if err != nil {
 		return err
 	}

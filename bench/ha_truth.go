@@ -144,7 +144,7 @@ func (r *replicated) cells(ctx context.Context, t truthSpec, folder string, say 
 // round measures everything once.
 func (r *replicated) round(ctx context.Context, t truthSpec, s *study, rtt time.Duration, folder string) error {
 	local := localMode(r.primary.engine)
-	r.line(0, 0)
+	r.become(0, 0)
 	if err := r.pingInto(&s.bare, t.pings); err != nil {
 		return err
 	}
@@ -158,7 +158,7 @@ func (r *replicated) round(ctx context.Context, t truthSpec, s *study, rtt time.
 			return err
 		}
 	}
-	r.line(rtt, 0)
+	r.become(rtt, 0)
 	if err := r.pingInto(&s.pings, t.pings); err != nil {
 		return err
 	}
@@ -179,7 +179,7 @@ func (r *replicated) round(ctx context.Context, t truthSpec, s *study, rtt time.
 	}
 	for i := range s.cells {
 		c := &s.cells[i]
-		r.line(rtt, c.Limit)
+		r.become(rtt, c.Limit)
 		if err := r.sample(ctx, c.Mode, c.Clients, t.warm, t.length, &c.pool); err != nil {
 			return err
 		}
@@ -200,11 +200,10 @@ func (r *replicated) sample(ctx context.Context, mode string, clients int, warm,
 	return nil
 }
 
-// line makes the link to be like this.
-func (r *replicated) line(rtt time.Duration, limit float64) {
-	r.link.there.Store(int64(rtt / 2))
-	r.link.back.Store(int64(rtt / 2))
-	r.link.backRate.Store(int64(limit))
+// become makes the link to be like this.
+func (r *replicated) become(rtt time.Duration, limit float64) {
+	r.line = ha.Line{Delay: rtt, Rate: limit}
+	r.link.Set(r.line)
 }
 
 // inputs are what a user would have measured: the hop is what the weakest mode that waits adds

@@ -4,6 +4,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemarkdb/tidemark/ha"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -82,22 +83,17 @@ func TestTruthSummary(t *testing.T) {
 	}
 }
 
-// A link delays both directions and has a rate in one.
+// A ping takes as long as the link.
 func TestLink(t *testing.T) {
 	r := &replicated{}
 	var err error
-	if r.link, err = link("127.0.0.1:1"); err != nil {
+	if r.link, err = ha.NewProxy("127.0.0.1:1", ha.Line{}); err != nil {
 		t.Fatal(err)
 	}
 	defer r.link.Close()
-	r.line(30*time.Millisecond, 0)
+	r.become(30*time.Millisecond, 0)
 	var times []float64
 	if err := r.pingInto(&times, 3); err != nil || len(times) != 3 || times[0] < 0.030 {
 		t.Errorf("round trips of %v s (%v)", times, err)
-	}
-	r.line(0, 1000)
-	r.link.queue(100)
-	if wait := r.link.queue(100); wait < 100*time.Millisecond || wait > 200*time.Millisecond {
-		t.Errorf("the second 100 bytes at 1000/s wait %v", wait)
 	}
 }

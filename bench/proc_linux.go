@@ -116,12 +116,6 @@ func machineCPU() (time.Duration, error) {
 	return sum, nil
 }
 
-// sleep is exact to some 50 us, which time.Sleep is not.
-func sleep(d time.Duration) {
-	t := syscall.NsecToTimespec(int64(d))
-	_ = syscall.Nanosleep(&t, nil) // interrupted, it is a little shorter
-}
-
 // peakRSS gives bytes; Linux counts in kB.
 func peakRSS(u *syscall.Rusage) int64 { return u.Maxrss * 1024 }
 

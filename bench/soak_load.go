@@ -18,6 +18,8 @@ import (
 
 	"github.com/go-mysql-org/go-mysql/client"
 	"github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark/ha"
 )
 
 const (
@@ -110,7 +112,7 @@ type load struct {
 
 // startLoad begins both; they end after a time, or with ctx.
 func (b *bench) startLoad(ctx context.Context, s *server, perSecond int, lasting time.Duration, dir string) (*load, error) {
-	away, err := delayed("127.0.0.1:"+strconv.Itoa(s.port), tpccRoundTrip)
+	away, err := ha.NewProxy("127.0.0.1:"+strconv.Itoa(s.port), ha.Line{Delay: tpccRoundTrip})
 	if err != nil {
 		return nil, err
 	}
@@ -126,7 +128,7 @@ func (b *bench) startLoad(ctx context.Context, s *server, perSecond int, lasting
 	})
 	all.Go(func() {
 		defer away.Close()
-		args := append(b.goTPC(s, away.port()), "-T", strconv.Itoa(tpccSessions), "--time", lasting.String(), "--ignore-error", "run")
+		args := append(b.goTPC(s, away.Port()), "-T", strconv.Itoa(tpccSessions), "--time", lasting.String(), "--ignore-error", "run")
 		l.TPCC, l.TPCCFailed, errs[1] = counted(ctx, step{args: args}, filepath.Join(dir, "go-tpc.log"), tpccCounts)
 	})
 	go func() {

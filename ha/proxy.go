@@ -1,11 +1,11 @@
 package ha
 
 import (
-	"cmp"
 	"context"
 	"net"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemarkdb/tidemark/flow"
@@ -21,9 +21,9 @@ type Line struct {
 // A Proxy passes connections on through a Line, for when there is no second host. It ends TCP's
 // connections on both sides, so windows and buffers are not filled by its delay as a real one's.
 type Proxy struct {
-	Line
-	to string
-	l  net.Listener
+	line atomic.Pointer[Line]
+	to   string
+	l    net.Listener
 
 	ctx  context.Context // ends with Close
 	stop context.CancelFunc
@@ -40,7 +40,8 @@ func NewProxy(to string, line Line) (*Proxy, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{Line: line, to: to, l: l, conns: map[net.Conn]bool{}}
+	p := &Proxy{to: to, l: l, conns: map[net.Conn]bool{}}
+	p.Set(line)
 	p.ctx, p.stop = context.WithCancel(context.Background())
 	p.wg.Go(p.accept)
 	return p, nil
@@ -48,6 +49,12 @@ func NewProxy(to string, line Line) (*Proxy, error) {
 
 // Addr is where it listens.
 func (p *Proxy) Addr() string { return p.l.Addr().String() }
+
+// Port is that of Addr.
+func (p *Proxy) Port() int { return p.l.Addr().(*net.TCPAddr).Port }
+
+// Set makes it another line, also for connections that are there.
+func (p *Proxy) Set(line Line) { p.line.Store(&line) }
 
 // Close ends all connections and waits for what it had running.
 func (p *Proxy) Close() error {
@@ -100,24 +107,31 @@ type parcel struct {
 	due   time.Time
 }
 
-const parcelSize = 64 << 10
+const (
+	parcelSize = 64 << 10
+	mostOnWay  = 64 << 20  // bytes in one direction of a connection
+	routerRoom = 256 << 10 // what waits for its turn where a line has a rate
+)
 
 // carry passes on what comes from one side, until that ends.
 func (p *Proxy) carry(to, from net.Conn, rate *pace) {
-	// What is on its way: as much as the line holds, and 256 kB as the queue of a router.
-	room := 256<<10 + int64(min(cmp.Or(p.Rate, 2e9)*p.Delay.Seconds(), 64<<20))
-	parcels := flow.NewBuffer(4096, room, func(x parcel) int64 { return int64(len(x.bytes)) })
+	parcels := flow.NewBuffer(4096, mostOnWay, func(x parcel) int64 { return int64(len(x.bytes)) })
 	p.wg.Go(func() {
 		defer parcels.Close()
-		part := parcelSize
-		if p.Rate > 0 { // a millisecond's worth, so that small messages do not wait for long
-			part = min(part, max(1500, int(p.Rate/1000)))
-		}
 		for {
+			line := *p.line.Load()
+			part := parcelSize
+			if line.Rate > 0 { // a millisecond's worth, so that small messages do not wait for long
+				part = min(part, max(1500, int(line.Rate/1000)))
+			}
 			b := make([]byte, part)
 			n, err := from.Read(b)
-			if n > 0 && parcels.Put(p.ctx, nil, parcel{b[:n], rate.take(p.Rate, n).Add(p.Delay / 2)}) != nil {
-				return
+			if n > 0 {
+				line = *p.line.Load() // it may have changed while nothing came
+				sent := rate.take(line.Rate, n)
+				if parcels.Put(p.ctx, nil, parcel{b[:n], sent.Add(line.Delay / 2)}) != nil || p.queue(line.Rate, sent) != nil {
+					return
+				}
 			}
 			if err != nil {
 				return
@@ -141,6 +155,18 @@ func (p *Proxy) carry(to, from net.Conn, rate *pace) {
 			}
 		}
 	})
+}
+
+// queue waits until what is to be sent by then fits into the room of a router.
+func (p *Proxy) queue(rate float64, sent time.Time) error {
+	if rate <= 0 {
+		return nil
+	}
+	room := time.Duration(routerRoom / rate * float64(time.Second))
+	if wait := time.Until(sent) - room; wait > 0 {
+		return flow.Sleep(p.ctx, wait)
+	}
+	return nil
 }
 
 func (p *Proxy) drop(conns ...net.Conn) {

@@ -59,6 +59,8 @@ func TestProxy(t *testing.T) {
 		if took := time.Since(begin); took < line.Delay {
 			t.Errorf("a round trip took only %v", took)
 		}
+		line.Delay += 10 * time.Millisecond
+		p.Set(line)
 	}
 }
 
