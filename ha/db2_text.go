@@ -24,7 +24,11 @@ func (f Db2Forecast) String() string {
 func (c Db2) Annotate(w io.Writer, text string) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "Network: %.3f MB/s of 1048576 bytes, round trip %.6f s\n", c.Network.Rate/MiB, c.Network.RTT)
-	fmt.Fprintf(out, "Disk: %.3f MB/s of 1048576 bytes, overhead %.6f s a write\n", c.Disk.Rate/MiB, c.Disk.Overhead)
+	rate := "any rate"
+	if c.Disk.Rate > 0 {
+		rate = fmt.Sprintf("%.3f MB/s of 1048576 bytes", c.Disk.Rate/MiB)
+	}
+	fmt.Fprintf(out, "Disk: %s, overhead %.6f s a write\n", rate, c.Disk.Overhead)
 	r := textReader{p: &Profile{}, block: -1}
 	caughtUp := false
 	for line := range strings.Lines(text) {

@@ -45,7 +45,7 @@ func (s *settings) calculate(cmd *cobra.Command, file string) error {
 	for _, x := range []struct {
 		name  string
 		given bool
-	}{{"disk", s.ha.disk.Rate > 0}, {"network", len(s.ha.networks) > 0}} {
+	}{{"disk", s.simulatedDisk() != nil}, {"network", len(s.ha.networks) > 0}} {
 		if !x.given {
 			return tidemark.Errorf(tidemark.Invalid, "calculate", "", "no --"+x.name, "tidemark ha measure "+x.name+" finds it out; tidemark ha calculate --help has examples")
 		}
@@ -166,6 +166,9 @@ func parseDisk(v string) (d ha.Disk, err error) {
 	if !ok {
 		if err := readMeasured(v, "RATE,OVERHEAD such as 200MiB/s,1ms", &d); err != nil {
 			return d, err
+		}
+		if d.Rate == 0 && d.Overhead > 0 {
+			return d, nil // no limit was seen
 		}
 		return d, positive(d.Rate, d.Overhead)
 	}

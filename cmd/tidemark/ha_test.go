@@ -158,6 +158,14 @@ func TestHACalculateModels(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
 	}
+	// A disk of which no limit was seen.
+	any := writtenFile(t, "disk.json", `{"bytes_per_second": 0, "overhead_seconds": 0.001, "engine": "postgres"}`)
+	if text := must(t, "ha", "calculate", file, "--disk", any, wan, "--syncmode=remote_write").out; !strings.Contains(text, "remote_write") || strings.Contains(text, "Inf") || strings.Contains(text, "NaN") {
+		t.Error(text)
+	}
+	if text := must(t, "ha", "calculate", file, "--disk", any, wan, "--engine=db2").out; !strings.Contains(text, "Disk: any rate, overhead 0.001000 s a write") {
+		t.Error(text)
+	}
 	if mysql := must(t, "ha", "calculate", file, disk, wan, "--engine=mysql").out; !strings.Contains(mysql, "AFTER_SYNC") {
 		t.Error(mysql)
 	}
