@@ -154,6 +154,18 @@ type diskCell struct {
 	times  []time.Duration
 }
 
+// DiskRoom looks whether MeasureDisk would take the folder, and says how many bytes are free
+// there. Errors: as MeasureDisk's.
+func DiskRoom(spec DiskSpec) (free int64, err error) {
+	if _, _, err := scratchRoom("measure disk", spec.Dir, spec.Force, cmp.Or(spec.Size, 64<<20)); err != nil {
+		return 0, err
+	}
+	if _, free, err = place(spec.Dir); err != nil {
+		return 0, fileError("measure disk", spec.Dir, err)
+	}
+	return free, nil
+}
+
 // MeasureDisk writes as a log is written, and says how long that takes by size. It makes a folder
 // below DIR and removes it however it ends, short of being killed. Errors: NotFound, Forbidden,
 // Exists (somebody measures there), Invalid (a database lives there), Full, Unsupported (no such

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"time"
 	"unsafe"
 
@@ -41,6 +42,16 @@ func scratchRoom(op, dir string, force bool, want int64) (fileSystem string, siz
 		return "", 0, tidemark.Errorf(tidemark.Full, op, dir, fmt.Sprintf("only %d bytes are free", free), "make room there: 80 MB have to be free, of which a tenth is taken at most for a file")
 	}
 	return fileSystem, size, nil
+}
+
+// ClearScratch removes what a measurement or a simulation that was killed has left below a
+// folder. Whoever calls it knows that none runs there.
+func ClearScratch(dir string) error {
+	var errs []error
+	for _, name := range []string{diskFolder, simFolder + "primary", simFolder + "standby"} {
+		errs = append(errs, os.RemoveAll(filepath.Join(dir, name)))
+	}
+	return errors.Join(errs...)
 }
 
 // fileError gives an error of a file its kind. Errors that have one keep it.

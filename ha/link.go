@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // What two processes of ours say to each other over TCP, all numbers big-endian.
@@ -46,10 +47,11 @@ const (
 
 // A hello says what the side that connects wants.
 type hello struct {
-	Purpose string     `json:"purpose"` // look (is anybody there), measure, join (another connection of the one that measures), ship
+	Purpose string     `json:"purpose"` // look (is anybody there), measure, join (another connection of the one that measures), disk, ship
 	Token   string     `json:"token,omitempty"`
 	Buffer  int        `json:"buffer,omitempty"` // what the socket's buffers are to be set to; 0: left alone
 	Ship    *shipTerms `json:"ship,omitempty"`
+	Disk    *diskOrder `json:"disk,omitempty"`
 }
 
 // A welcome is the answer.
@@ -57,6 +59,7 @@ type welcome struct {
 	Refused string `json:"refused,omitempty"` // why not
 	Token   string `json:"token,omitempty"`
 	Granted int    `json:"granted,omitempty"` // size of the buffer for receiving; 0: not known
+	Disk    bool   `json:"disk,omitempty"`    // to a look: it has a folder whose disk can be measured
 }
 
 // An ack says what has come so far on the connection.
@@ -144,29 +147,47 @@ type link struct {
 	stop    func() bool
 }
 
+const (
+	busy = "it serves somebody else"
+	// patience is for a listener that has not noticed yet that the last one has gone.
+	patience = 2 * time.Second
+)
+
 // dialLink connects and greets. Errors: Unreachable, Unsupported (something else, or another
 // version), Transient (it serves somebody else).
 func dialLink(ctx context.Context, addr string, h hello) (*link, error) {
+	for begun := time.Now(); ; {
+		l, refused, err := dialOnce(ctx, addr, h)
+		if refused != busy || time.Since(begun) > patience {
+			return l, err
+		}
+		if flow.Sleep(ctx, patience/40) != nil {
+			return nil, cancelled(ctx, "connect")
+		}
+	}
+}
+
+func dialOnce(ctx context.Context, addr string, h hello) (l *link, refused string, err error) {
 	d := net.Dialer{Timeout: helloTime}
 	conn, err := d.DialContext(ctx, "tcp", addr)
 	if err != nil {
-		return nil, linkError(ctx, addr, err)
+		return nil, "", linkError(ctx, addr, err)
 	}
-	l := &link{c: conn.(*net.TCPConn), r: bufio.NewReaderSize(conn, 64<<10)}
+	l = &link{c: conn.(*net.TCPConn), r: bufio.NewReaderSize(conn, 64<<10)}
 	l.w = newSocket(l.c)
 	l.stop = context.AfterFunc(ctx, func() { l.c.Close() })
 	if err := l.greet(h); err != nil {
 		l.close()
-		return nil, linkError(ctx, addr, err)
+		return nil, "", linkError(ctx, addr, err)
 	}
 	if l.granted.Refused != "" {
 		l.close()
-		return nil, tidemark.Errorf(tidemark.Transient, "connect", addr, l.granted.Refused, "try again when it is free, or start it for this")
+		return nil, l.granted.Refused, tidemark.Errorf(tidemark.Transient, "connect", addr, l.granted.Refused, "try again when it is free, or start it for this")
 	}
 	if h.Purpose == "measure" || h.Purpose == "join" {
 		waitInKernel(l.c)
 	}
-	return l, nil
+	return l, "", nil
 }
 
 func (l *link) greet(h hello) error {

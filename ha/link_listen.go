@@ -18,14 +18,14 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A ListenSpec says how to be the other end of a measurement, or of a simulation.
+// A ListenSpec says how to be the other end of measurements and of simulations.
 type ListenSpec struct {
-	Addr string            // "" and ":port" are all addresses; the port is DefaultLinkPort where it says none
-	Once bool              // end when the first peer has gone
-	Note func(text string) // who comes and goes, a line each; nil: nobody reads it
+	Addr    string            // "" and ":port" are all addresses; the port is DefaultLinkPort where it says none
+	Once    bool              // end when the first peer has gone
+	Note    func(text string) // who comes and goes, a line each; nil: nobody reads it
+	Standby StandbySpec       // of simulations; the disk of its folder may be measured too
 
-	standby *StandbySpec // set by a standby
-	ready   func(net.Addr)
+	ready func(net.Addr)
 }
 
 // A listener serves one peer at a time, which may have several connections.
@@ -43,11 +43,15 @@ const (
 	connsOfPeer = 8
 )
 
-// ListenLink answers to MeasureLink until ctx ends, or the first peer has gone. Errors: Invalid
-// (no such address here), Exists (somebody listens there).
-func ListenLink(ctx context.Context, spec ListenSpec) error { return listen(ctx, spec) }
-
-func listen(ctx context.Context, spec ListenSpec) error {
+// Listen answers to MeasureLink, MeasurePeerDisk and Simulate, one peer after the other, until ctx
+// ends or, with Once, the first has gone. Errors: Invalid (no such address here), Exists (somebody
+// listens there), and those of the standby's folder.
+func Listen(ctx context.Context, spec ListenSpec) error {
+	if spec.Standby.Dir != "" {
+		if _, _, err := scratchRoom("listen", spec.Standby.Dir, spec.Standby.Force, simLogSize); err != nil {
+			return err
+		}
+	}
 	addr := withPort(spec.Addr)
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
@@ -147,7 +151,7 @@ func (s *listener) serve(ctx context.Context, c *net.TCPConn) {
 		return
 	}
 	if h.Purpose == "look" { // whether we are there
-		writeGreeting(c, welcome{})
+		writeGreeting(c, welcome{Disk: s.Standby.Dir != ""})
 		return
 	}
 	out := welcome{}
@@ -183,9 +187,15 @@ func (s *listener) work(ctx context.Context, c *net.TCPConn, r *bufio.Reader, h 
 	switch h.Purpose {
 	case "measure":
 		s.Note(fmt.Sprintf("%s: measures", c.RemoteAddr()))
+	case "disk":
+		s.Note(fmt.Sprintf("%s: measures the disk of %s", c.RemoteAddr(), s.Standby.Dir))
+		if err := welcomed(); err != nil {
+			return err
+		}
+		return s.Standby.measureDisk(ctx, c, r, *h.Disk)
 	case "ship":
 		s.Note(fmt.Sprintf("%s: ships a log, %s", c.RemoteAddr(), h.Ship.Mode))
-		x, err := s.standby.prepare(ctx, *h.Ship)
+		x, err := s.Standby.prepare(ctx, *h.Ship)
 		if err != nil {
 			out.Refused = err.Error()
 			return errors.Join(err, welcomed())
@@ -211,14 +221,12 @@ func (s *listener) admit(w *welcome, h hello) (refused string) {
 	case h.Purpose == "join" && h.Token != "" && h.Token == s.token && s.conns < connsOfPeer:
 	case h.Purpose == "join":
 		return "this is a connection too many, or of a measurement that has ended"
-	case h.Purpose != "measure" && (h.Purpose != "ship" || h.Ship == nil):
+	case h.Purpose != "measure" && (h.Purpose != "ship" || h.Ship == nil) && (h.Purpose != "disk" || h.Disk == nil):
 		return "this is not known here: " + cmp.Or(fmt.Sprintf("%.20q", h.Purpose), "nothing")
-	case h.Purpose == "ship" && s.standby == nil:
-		return "this is the other end of a measurement, and no standby of a simulation"
-	case h.Purpose == "measure" && s.standby != nil:
-		return "this is the standby of a simulation, and not the other end of a measurement"
+	case h.Purpose == "disk" && s.Standby.Dir == "":
+		return "it was given no folder (--dir) whose disk could be measured"
 	case s.token != "":
-		return "it serves somebody else"
+		return busy
 	default:
 		s.token = rand.Text()
 		w.Token = s.token

@@ -13,7 +13,7 @@ import (
 
 // A LinkSpec says what to measure.
 type LinkSpec struct {
-	Peer  string        // HOST or HOST:PORT of a ListenLink
+	Peer  string        // HOST or HOST:PORT of a Listen; "": one in this process
 	Time  time.Duration // in all, about; 0: 20 s
 	Line  Line          // what is added on the way there
 	Flush float64       // the largest flush that is expected, in bytes, for the advice; 0: not known
@@ -96,10 +96,20 @@ type linkRun struct {
 	best    time.Duration // shortest round trip so far
 }
 
-// MeasureLink measures a link to a ListenLink. Errors: as dialLink's, Cancelled.
+// MeasureLink measures a link to a Listen. Errors: as dialLink's, Cancelled.
 func MeasureLink(ctx context.Context, spec LinkSpec) (*LinkReport, error) {
-	spec.Time, spec.Peer = min(cmp.Or(spec.Time, 20*time.Second), maxLinkTime), withPort(spec.Peer)
-	r := &linkRun{LinkSpec: spec, ctx: ctx, addr: spec.Peer, report: &LinkReport{Peer: spec.Peer}}
+	spec.Time = min(cmp.Or(spec.Time, 20*time.Second), maxLinkTime)
+	name := withPort(spec.Peer)
+	if spec.Peer == "" {
+		here, stop, err := (&StandbySpec{}).here(ctx)
+		if err != nil {
+			return nil, err
+		}
+		defer stop()
+		spec.Peer, name = here, inThisProcess
+	}
+	spec.Peer = withPort(spec.Peer)
+	r := &linkRun{LinkSpec: spec, ctx: ctx, addr: spec.Peer, report: &LinkReport{Peer: name}}
 	begin := time.Now()
 	if spec.Line != (Line{}) {
 		proxy, err := throughProxy(ctx, spec.Peer, spec.Line)

@@ -37,18 +37,15 @@ func listening(t *testing.T, once bool, standby *StandbySpec) *far {
 	ctx, stop := context.WithCancel(context.Background())
 	f := &far{stop: stop, ended: make(chan error, 1)}
 	ready := make(chan net.Addr, 1)
-	spec := ListenSpec{Addr: "127.0.0.1:0", Once: once, ready: func(a net.Addr) { ready <- a }, Note: func(text string) {
+	if standby == nil {
+		standby = &StandbySpec{}
+	}
+	spec := ListenSpec{Addr: "127.0.0.1:0", Once: once, Standby: *standby, ready: func(a net.Addr) { ready <- a }, Note: func(text string) {
 		f.mu.Lock()
 		f.notes = append(f.notes, text)
 		f.mu.Unlock()
 	}}
-	go func() {
-		if standby != nil {
-			f.ended <- ListenStandby(ctx, spec, *standby)
-		} else {
-			f.ended <- ListenLink(ctx, spec)
-		}
-	}()
+	go func() { f.ended <- Listen(ctx, spec) }()
 	select {
 	case a := <-ready:
 		f.addr = a.String()
@@ -183,7 +180,6 @@ func TestPeersThatCannotBeMeasured(t *testing.T) {
 		"something else":  {serveOnce(t, []byte("SSH-2.0-OpenSSH_9.2\r\n")), tidemark.Unsupported, "what answers there is something else"},
 		"a newer version": {serveOnce(t, newer), tidemark.Unsupported, "speaks version 2 of the protocol, this one version 1"},
 		"a silent one":    {serveOnce(t, nil), tidemark.Unsupported, "takes connections and says nothing"},
-		"a standby":       {listening(t, false, &StandbySpec{}).addr, tidemark.Transient, "this is the standby of a simulation"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -265,7 +261,9 @@ func TestListenerIsSafeAgainstStrangers(t *testing.T) {
 		"a wrong token":        greeting(`{"purpose":"join","token":"guess"}`),
 		"an empty token":       greeting(`{"purpose":"join"}`),
 		"a second peer":        greeting(`{"purpose":"measure"}`),
-		"a ship to no standby": greeting(`{"purpose":"ship","ship":{"mode":"SYNC"}}`),
+		"another's ship":       greeting(`{"purpose":"ship","ship":{"mode":"SYNC"}}`),
+		"a disk without order": greeting(`{"purpose":"disk"}`),
+		"a disk, no folder":    greeting(`{"purpose":"disk","disk":{"engine":"postgres"}}`),
 	} {
 		c, err := net.Dial("tcp", f.addr)
 		if err != nil {
@@ -333,10 +331,10 @@ func TestListenerClosesSilentConnections(t *testing.T) {
 
 func TestListenErrors(t *testing.T) {
 	f := listening(t, false, nil)
-	if err := ListenLink(context.Background(), ListenSpec{Addr: f.addr}); tidemark.KindOf(err) != tidemark.Exists || tidemark.HintOf(err) == "" {
+	if err := Listen(context.Background(), ListenSpec{Addr: f.addr}); tidemark.KindOf(err) != tidemark.Exists || tidemark.HintOf(err) == "" {
 		t.Error(err)
 	}
-	if err := ListenLink(context.Background(), ListenSpec{Addr: "192.0.2.1:7455"}); tidemark.KindOf(err) != tidemark.Invalid || tidemark.HintOf(err) == "" {
+	if err := Listen(context.Background(), ListenSpec{Addr: "192.0.2.1:7455"}); tidemark.KindOf(err) != tidemark.Invalid || tidemark.HintOf(err) == "" {
 		t.Error(err)
 	}
 	for in, want := range map[string]string{"": ":7455", "host": "host:7455", "host:1": "host:1", ":1": ":1", "[::1]:2": "[::1]:2", "::1": "[::1]:7455"} {

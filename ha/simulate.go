@@ -35,7 +35,7 @@ type SimSpec struct {
 	SyncRelay  bool          // MySQL, MariaDB: the standby's write is on disk before the ack
 	ApplyDelay time.Duration // remote_apply: from on disk to applied
 
-	Standby StandbySpec // of the standby in this process
+	Standby StandbySpec // of the standby in this process; of one elsewhere that has no folder, how long its writes take
 }
 
 // Sizes are where the sizes of a synthetic log come from: all Fixed bytes, or as Spread has
@@ -193,6 +193,7 @@ type shipTerms struct {
 	Receive    int64         `json:"receive,omitempty"`
 	SyncRelay  bool          `json:"sync_relay,omitempty"`
 	ApplyDelay time.Duration `json:"apply_delay,omitempty"`
+	Disk       *Disk         `json:"disk,omitempty"` // of a standby without a folder
 }
 
 // A simulation is the primary.
@@ -239,7 +240,7 @@ func Simulate(ctx context.Context, spec SimSpec) (*SimReport, error) {
 	defer end()
 	receive := cmp.Or(spec.Receive, 4*int64(cmp.Or(spec.Sizes.Fixed, fixed)))
 	if s.l, err = dialLink(hard, addr, hello{Purpose: "ship", Buffer: spec.Buffer, Ship: &shipTerms{Mode: m.name, Engine: m.engine,
-		Receive: receive, SyncRelay: spec.SyncRelay, ApplyDelay: spec.ApplyDelay}}); err != nil {
+		Receive: receive, SyncRelay: spec.SyncRelay, ApplyDelay: spec.ApplyDelay, Disk: spec.Standby.Disk}}); err != nil {
 		return nil, err
 	}
 	defer s.l.close()
@@ -252,6 +253,9 @@ func Simulate(ctx context.Context, spec SimSpec) (*SimReport, error) {
 	}
 	return s.report, nil
 }
+
+// inThisProcess is the name of a standby that is no other host.
+const inThisProcess = "a standby in this process"
 
 // connectTo gives the address to connect to: of the standby, of a proxy in front of it, of a
 // standby in this process.
@@ -268,7 +272,7 @@ func (s *simulation) connectTo(ctx context.Context) (addr string, end func(), er
 		if err != nil {
 			return "", nil, err
 		}
-		addr, s.report.Peer = here, "a standby in this process"
+		addr, s.report.Peer = here, inThisProcess
 		undo = append(undo, stop)
 	}
 	if s.Line != (Line{}) {

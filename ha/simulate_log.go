@@ -3,6 +3,7 @@ package ha
 import (
 	"context"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -26,6 +27,8 @@ type simLog struct {
 	open   int       // bytes put and not synced
 	times  []float64 // of put and sync together
 	begun  time.Time // of what is open
+	slower die       // than the disk's median, a write of one that only takes its time
+	rng    *rand.Rand
 }
 
 // A simPlace says where a simLog is.
@@ -36,11 +39,17 @@ type simPlace struct {
 	force     bool
 }
 
-const simLogSize = 16 << 20 // a segment of PostgreSQL
+const (
+	simLogSize = 16 << 20             // a segment of PostgreSQL
+	simFolder  = "tidemark-simulate-" // and the name, below the folder
+)
 
 func openSimLog(ctx context.Context, p simPlace) (*simLog, error) {
 	shape, _ := shapeOf(p.engine)
 	l := &simLog{simPlace: p, way: shape.way, unit: shape.unit}
+	if p.disk != nil {
+		l.slower, l.rng = diskDie(*p.disk), rand.New(rand.NewPCG(1, 2))
+	}
 	if p.dir == "" || p.disk != nil {
 		return l, nil
 	}
@@ -56,7 +65,7 @@ func (l *simLog) make(ctx context.Context) (err error) {
 	if _, l.size, err = scratchRoom("simulate", l.dir, l.force, simLogSize); err != nil {
 		return err
 	}
-	folder := filepath.Join(l.dir, "tidemark-simulate-"+l.name)
+	folder := filepath.Join(l.dir, simFolder+l.name)
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return fileError("simulate", l.dir, err)
 	}
@@ -140,7 +149,7 @@ func (l *simLog) sync(c *flow.Clock) error {
 	defer c.Enter(c.Enter(flow.IO))
 	switch {
 	case l.disk != nil:
-		nap(time.Duration(l.disk.Write(float64(l.open)) * float64(time.Second)))
+		nap(time.Duration(l.disk.Write(float64(l.open)) * l.slower.throw(l.rng) * float64(time.Second)))
 	case l.file != nil:
 		if err := syncWay(l.file, l.way.Sync); err != nil {
 			return fileError("simulate", l.dir, err)

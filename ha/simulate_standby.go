@@ -15,21 +15,9 @@ import (
 
 // A StandbySpec says how to be the standby of a simulation.
 type StandbySpec struct {
-	Dir   string // where what comes is written; "": it is not, which takes no time
+	Dir   string // where what comes is written; "": it is not, which takes no time unless the primary says how long
 	Disk  *Disk  // simulated instead
 	Force bool   // also where a database's files are
-}
-
-// ListenStandby is the standby of one simulation after the other, until ctx ends or, with Once,
-// the first has ended. Errors: as ListenLink's, and those of the folder.
-func ListenStandby(ctx context.Context, listenSpec ListenSpec, spec StandbySpec) error {
-	if spec.Dir != "" {
-		if _, _, err := scratchRoom("simulate", spec.Dir, spec.Force, simLogSize); err != nil {
-			return err
-		}
-	}
-	listenSpec.standby = &spec
-	return listen(ctx, listenSpec)
 }
 
 // here is a standby in this process; stop ends it.
@@ -37,7 +25,7 @@ func (spec *StandbySpec) here(ctx context.Context) (addr string, stop func(), er
 	ctx, cancel := context.WithCancel(ctx)
 	ready, failed := make(chan net.Addr, 1), make(chan error, 1)
 	go func() {
-		failed <- ListenStandby(ctx, ListenSpec{Addr: "127.0.0.1:0", ready: func(a net.Addr) { ready <- a }}, *spec)
+		failed <- Listen(ctx, ListenSpec{Addr: "127.0.0.1:0", Standby: *spec, ready: func(a net.Addr) { ready <- a }})
 	}()
 	select {
 	case a := <-ready:
@@ -75,7 +63,14 @@ func (spec *StandbySpec) prepare(ctx context.Context, terms shipTerms) (*receivi
 		return nil, err
 	}
 	terms.ApplyDelay = min(terms.ApplyDelay, time.Minute)
-	log, err := openSimLog(ctx, simPlace{dir: spec.Dir, name: "standby", engine: m.engine, disk: spec.Disk, force: spec.Force})
+	disk := spec.Disk
+	if disk == nil && spec.Dir == "" && terms.Disk != nil {
+		disk = &Disk{Overhead: min(max(terms.Disk.Overhead, 0), 1), Quantiles: terms.Disk.Quantiles}
+		if terms.Disk.Rate != 0 {
+			disk.Rate = max(terms.Disk.Rate, 1<<10) // who asks for less would keep it busy for ever
+		}
+	}
+	log, err := openSimLog(ctx, simPlace{dir: spec.Dir, name: "standby", engine: m.engine, disk: disk, force: spec.Force})
 	return &receiving{terms: terms, mode: m, log: log}, err
 }
 

@@ -227,7 +227,6 @@ func TestSimulateLosesTheOtherSide(t *testing.T) {
 func TestSimulateRefuses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	measures := listening(t, false, nil)
 	for name, c := range map[string]struct {
 		spec SimSpec
 		kind tidemark.Kind
@@ -237,7 +236,6 @@ func TestSimulateRefuses(t *testing.T) {
 		"a mode of another engine":  {SimSpec{Mode: "on", Engine: "mariadb"}, tidemark.Invalid, "is no mode of mariadb"},
 		"no folder":                 {SimSpec{Mode: "on", Dir: dir + "/none"}, tidemark.NotFound, "no such file"},
 		"no folder on the standby":  {SimSpec{Mode: "on", Standby: StandbySpec{Dir: dir + "/none"}}, tidemark.NotFound, "no such file"},
-		"a listener that measures":  {SimSpec{Mode: "on", Peer: measures.addr}, tidemark.Transient, "and no standby of a simulation"},
 		"something that is not one": {SimSpec{Mode: "on", Peer: serveOnce(t, []byte("220 smtp ready\r\n"))}, tidemark.Unsupported, "something else"},
 	} {
 		_, err := Simulate(context.Background(), c.spec)

@@ -101,8 +101,7 @@ its acknowledgement, and the rate by the size of the sockets' buffers.`,
 		}
 		m := s.measure
 		if m.listen {
-			spec := listenSpec(cmd, given, m.once)
-			return ha.ListenLink(cmd.Context(), spec)
+			return s.listen(cmd, given)
 		}
 		if len(given) == 0 {
 			return tidemark.Errorf(tidemark.Invalid, "ha measure network", "", "no peer was named", "usage: tidemark ha measure network HOST[:PORT], and on that host with --listen")
@@ -117,11 +116,11 @@ its acknowledgement, and the rate by the size of the sockets' buffers.`,
 	return cmd
 }
 
-// listenSpec listens where the argument says, or everywhere, and says who comes.
-func listenSpec(cmd *cobra.Command, given []string, once bool) ha.ListenSpec {
-	return ha.ListenSpec{Addr: strings.Join(given, ""), Once: once, Note: func(text string) {
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", time.Now().Format("15:04:05"), text)
-	}}
+// listen listens where the argument says, or everywhere, and says who comes.
+func (s *settings) listen(cmd *cobra.Command, given []string) error {
+	return ha.Listen(cmd.Context(), ha.ListenSpec{Addr: strings.Join(given, ""), Once: s.measure.once,
+		Standby: ha.StandbySpec{Dir: s.measure.simulate.dir, Disk: s.simulatedDisk(), Force: s.measure.force},
+		Note:    func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", time.Now().Format("15:04:05"), text) }})
 }
 
 // micros writes seconds as milliseconds with three decimals.

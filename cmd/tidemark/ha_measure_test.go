@@ -141,7 +141,7 @@ func TestHASimulateAcrossProcesses(t *testing.T) {
 
 func TestHASimulateFromAProfile(t *testing.T) {
 	t.Parallel()
-	p := ha.Profile{Format: ha.ProfileFormat}
+	p := ha.Profile{Format: ha.ProfileFormat, Intervals: []ha.Interval{{Seconds: 1, Ended: 2, Flushes: 2}}}
 	p.Distributions.TxSize = ha.Distribution{Count: 2, Min: 700, Max: 700, Mean: 700, Buckets: []ha.Band{{From: 700, To: 700, Count: 2}}}
 	p.Distributions.FlushBytes = ha.Distribution{Count: 2, Min: 9000, Max: 9000, Mean: 9000, Buckets: []ha.Band{{From: 9000, To: 9000, Count: 2}}}
 	text, err := json.Marshal(p)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -62,7 +61,7 @@ Without --primary and --standby both are in this process.`,
 		case !x.primary && !x.standby && len(given) > 0:
 			return tidemark.Errorf(tidemark.Invalid, "ha simulate", given[0], "what is there?", "say --primary to ship to that host, or --standby to be the standby at that address")
 		case x.standby:
-			return ha.ListenStandby(cmd.Context(), listenSpec(cmd, given, s.measure.once), ha.StandbySpec{Dir: x.dir, Disk: s.simulatedDisk(), Force: s.measure.force})
+			return s.listen(cmd, given)
 		}
 		spec, err := s.simulation(given)
 		if err != nil {
@@ -103,18 +102,18 @@ func (s *settings) simulation(given []string) (ha.SimSpec, error) {
 	}
 	text, err := os.ReadFile(x.profile)
 	if err != nil {
-		return spec, &tidemark.Error{Op: "read profile", Object: x.profile, Kind: tidemark.NotFound, Hint: "make it with tidemark ha scan --json", Err: err}
+		return spec, &tidemark.Error{Op: "read profile", Object: x.profile, Kind: tidemark.NotFound, Hint: "make it with tidemark ha scan", Err: err}
 	}
-	var p ha.Profile
-	if err := json.Unmarshal(text, &p); err != nil || p.Format != ha.ProfileFormat {
-		return spec, tidemark.Errorf(tidemark.BadInput, "read profile", x.profile, "this is no profile of a log", "make it with tidemark ha scan --json")
+	p, err := ha.ReadProfile(text, x.profile)
+	if err != nil {
+		return spec, err
 	}
 	d := p.Distributions.TxSize
 	if serial {
 		d = p.Distributions.FlushBytes
 	}
 	if d.Count == 0 {
-		return spec, tidemark.Errorf(tidemark.BadInput, "read profile", x.profile, "no transaction ended in the log that was scanned", "scan a log of a busy hour")
+		return spec, tidemark.Errorf(tidemark.BadInput, "read profile", x.profile, "has no distribution of sizes", "give all that tidemark ha scan has written")
 	}
 	spec.Sizes.Spread = &d
 	return spec, nil
