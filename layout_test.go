@@ -65,7 +65,7 @@ var rooms = map[string]room{
 	"job":     {floor: 4, imports: ". flow mapping load diff capture queue apply catalog advisor engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha engines job"},
+	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha engines job internal/filelock"},
 
 	"internal/archive":  {imports: "."},
 	"internal/filelock": {},

@@ -25,6 +25,7 @@ type haSettings struct {
 	outage   time.Duration
 	modes    string
 	engine   string
+	plan     planSettings
 }
 
 // haCommand is the group of commands that say what synchronous replication would cost.
@@ -38,6 +39,6 @@ func haCommand() *cobra.Command {
 workload, what disks and links give, and what both come to in each mode.`,
 	}
 	isGroup(cmd, "ha ")
-	cmd.AddCommand(haScanCommand(), haMeasureCommand(), haCalculateCommand(), haSimulateCommand())
+	cmd.AddCommand(haScanCommand(), haMeasureCommand(), haCalculateCommand(), haSimulateCommand(), haPlanCommand())
 	return cmd
 }

@@ -72,6 +72,7 @@ const (
 	onStream = "replicate capture apply cutover status exceptions peek diff repair set sub"
 	// Commands of the group ha are under its name.
 	onMeasure = "ha-measure-disk ha-measure-network ha-simulate"
+	onPlan    = "ha-plan"
 	onAll     = "copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
 )
 
@@ -197,7 +198,7 @@ var options = []option{
 		s.exceptions.Before, err = parsePast(v)
 		return err
 	}},
-	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff repair replicate cutover capture apply ha-scan", choose(map[string]func(*settings){
+	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff repair replicate cutover capture apply ha-scan ha-plan", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},
 	{"interval", "duration", "60s", "What one line of rates covers, from 1ms; a number alone is seconds; 0: a file.", "ha-scan", scanInterval},
@@ -213,16 +214,16 @@ var options = []option{
 		s.ha.disk, err = parseDisk(v)
 		return err
 	}},
-	{"network", "list", "", "The network to the standby: RATE,RTT, such as 10MiB/s,100ms or 1Gbit/s,0.2ms, or a file that ha measure network --json has written. Once for each standby; Db2's formulas take the first.", "ha-calculate", func(s *settings, v string) error {
+	{"network", "list", "", "The network to the standby: RATE,RTT, such as 10MiB/s,100ms or 1Gbit/s,0.2ms, or a file that ha measure network --json has written. Once for each standby; Db2's formulas take the first.", "ha-calculate ha-plan", func(s *settings, v string) error {
 		n, err := parseNetwork(v)
 		s.ha.networks = append(s.ha.networks, n)
 		return err
 	}},
 	{"quorum", "text", "FIRST 1", "How many standbys a commit waits for: FIRST n, in their order, or ANY n. Not of Db2.", "ha-calculate", parseQuorum},
 	{"clients", "number", "0", "Sessions that commit, each waiting for one commit before its next, as in a pool of connections; 0: commits come at the scan's rate, whatever they wait for. Not of Db2.", "ha-calculate", number(0, 100_000, func(s *settings) *int { return &s.ha.clients })},
-	{"free", "size", "0", "What the disk of the primary's log has left, to say when it would be full while a standby is away; 0: not known. Not of Db2.", "ha-calculate", size(func(s *settings) *int64 { return &s.ha.free })},
-	{"outage", "duration", "1h", "For how long a standby is taken to be away. Not of Db2.", "ha-calculate", duration(func(s *settings) *time.Duration { return &s.ha.outage })},
-	{"syncmode", "text", "", "Only these modes, parted by commas; default: all of the engine, of Db2 SYNC, NEARSYNC and ASYNC.", "ha-calculate", func(s *settings, v string) error {
+	{"free", "size", "0", "What the disk of the primary's log has left, to say when it would be full while a standby is away; 0: not known. Not of Db2.", "ha-calculate ha-plan", size(func(s *settings) *int64 { return &s.ha.free })},
+	{"outage", "duration", "1h", "For how long a standby is taken to be away. Not of Db2.", "ha-calculate ha-plan", duration(func(s *settings) *time.Duration { return &s.ha.outage })},
+	{"syncmode", "text", "", "Only these modes, parted by commas; default: all of the engine, of Db2 SYNC, NEARSYNC and ASYNC.", "ha-calculate ha-plan", func(s *settings, v string) error {
 		s.ha.modes = v
 		return nil
 	}},
@@ -231,28 +232,42 @@ var options = []option{
 		"mysql": func(s *settings) { s.ha.engine = "mysql" }, "mariadb": func(s *settings) { s.ha.engine = "mariadb" }})},
 	{"time", "duration", "20s", "How long it takes, in all.", onMeasure, duration(func(s *settings) *time.Duration { return &s.measure.time })},
 	{"size", "size", "64MB", "Size of each of the two files that are written to, at most; a tenth of what is free is not exceeded.", "ha-measure-disk", size(func(s *settings) *int64 { return &s.measure.size })},
-	{"force", "on/off", "off", "Write also where a database's files are.", "ha-measure-disk ha-simulate", onOff(func(s *settings) *bool { return &s.measure.force })},
+	{"force", "on/off", "off", "Write also where a database's files are.", onMeasure + " " + onPlan, onOff(func(s *settings) *bool { return &s.measure.force })},
 	{"listen", "on/off", "off", "Be the other end, at this address (all, and port 7455, unless it says otherwise).", "ha-measure-network", onOff(func(s *settings) *bool { return &s.measure.listen })},
 	{"once", "on/off", "off", "As the other end: end when the first peer has gone.", "ha-measure-network ha-simulate", onOff(func(s *settings) *bool { return &s.measure.once })},
-	{"delay", "duration", "0s", "Go through a proxy in this process, with so much longer a round trip.", "ha-measure-network ha-simulate", duration(func(s *settings) *time.Duration { return &s.measure.delay })},
-	{"bandwidth", "text", "0", "The same with a rate, such as 10MiB/s or 100Mbit/s; 0 does not limit it.", "ha-measure-network ha-simulate", bytesPerSecond(func(s *settings) *float64 { return &s.measure.rate })},
+	{"delay", "duration", "0s", "Go through a proxy in this process, with so much longer a round trip.", "ha-measure-network ha-simulate ha-plan", duration(func(s *settings) *time.Duration { return &s.measure.delay })},
+	{"bandwidth", "text", "0", "The same with a rate, such as 10MiB/s or 100Mbit/s; 0 does not limit it.", "ha-measure-network ha-simulate ha-plan", bytesPerSecond(func(s *settings) *float64 { return &s.measure.rate })},
 	{"flush-size", "size", "0", "How large flushes are: for the buffer's size (ha measure network); of Db2's modes, where 0 is 64kB (ha simulate).", "ha-measure-network ha-simulate", size(func(s *settings) *int64 { return &s.measure.flush })},
 	{"primary", "on/off", "off", "Ship a log to the standby at HOST:PORT.", "ha-simulate", onOff(func(s *settings) *bool { return &s.measure.simulate.primary })},
 	{"standby", "on/off", "off", "Be the standby, at this address (all, and port 7455, unless it says otherwise).", "ha-simulate", onOff(func(s *settings) *bool { return &s.measure.simulate.standby })},
 	{"mode", "SYNC|NEARSYNC|ASYNC|SUPERASYNC|local|remote_write|on|remote_apply|AFTER_COMMIT|AFTER_SYNC", "on", "What a commit waits for: of Db2 the first four, of PostgreSQL the next, of MySQL and MariaDB the last two.", "ha-simulate", oneOf(ha.SimModes(), func(s *settings) *string { return &s.measure.simulate.mode })},
-	{"dir", "file", "", "Write the log below this folder; without it, writes take no time.", "ha-simulate", text(func(s *settings) *string { return &s.measure.simulate.dir })},
+	{"dir", "file", "", "Write the log below this folder; without it, writes take no time. Of who listens: the same, and its disk may be measured from the other side.", "ha-simulate ha-measure-network", text(func(s *settings) *string { return &s.measure.simulate.dir })},
 	{"standby-dir", "file", "", "The same of a standby in this process.", "ha-simulate", text(func(s *settings) *string { return &s.measure.simulate.standbyDir })},
 	{"commit-size", "size", "1kB", "Bytes of log for each commit.", "ha-simulate", size(func(s *settings) *int64 { return &s.measure.simulate.commit })},
-	{"profile", "file", "", "Take the sizes of flushes or commits from what ha scan --json has written.", "ha-simulate", text(func(s *settings) *string { return &s.measure.simulate.profile })},
+	{"profile", "file", "", "Take the sizes of flushes or commits from what ha scan has written, as text or JSON.", "ha-simulate", text(func(s *settings) *string { return &s.measure.simulate.profile })},
 	{"committers", "number", "8", "How many commit at the same time (not in Db2's modes, which flush one after the other).", "ha-simulate", number(1, 10000, func(s *settings) *int { return &s.measure.simulate.committers })},
 	{"think", "duration", "0s", "How long each committer waits between two commits.", "ha-simulate", duration(func(s *settings) *time.Duration { return &s.measure.simulate.think })},
 	{"count", "number", "0", "End after so many flushes or commits; 0 does not.", "ha-simulate", number64(func(s *settings) *int64 { return &s.measure.simulate.count })},
 	{"target", "text", "0", "Log no more than this, such as 3MiB/s; 0 does not limit it.", "ha-simulate", bytesPerSecond(func(s *settings) *float64 { return &s.measure.simulate.target })},
 	{"socket-buffer", "size", "0", "Size of the sockets' buffers on both sides; 0 leaves them to TCP.", "ha-simulate", size(func(s *settings) *int64 { return &s.measure.simulate.buffer })},
 	{"receive-buffer", "size", "0", "What Db2's standby holds that it has not written yet; 0 means four flushes.", "ha-simulate", size(func(s *settings) *int64 { return &s.measure.simulate.receive })},
-	{"sync-relay", "on/off", "off", "MySQL and MariaDB: the replica's relay log is on disk before it acknowledges (sync_relay_log=1).", "ha-simulate", onOff(func(s *settings) *bool { return &s.measure.simulate.syncRelay })},
+	{"sync-relay", "on/off", "off", "MySQL and MariaDB: the replica's relay log is on disk before it acknowledges (sync_relay_log=1).", "ha-simulate ha-plan", onOff(func(s *settings) *bool { return &s.measure.simulate.syncRelay })},
 	{"apply-delay", "duration", "0s", "remote_apply: from on disk to applied.", "ha-simulate", duration(func(s *settings) *time.Duration { return &s.measure.simulate.applyDelay })},
-	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll + " " + onMeasure, onOff(func(s *settings) *bool { return &s.json })},
+	{"standby", "text", "", "The standby's host, where tidemark ha measure network --listen runs: HOST or HOST:PORT.", onPlan, text(func(s *settings) *string { return &s.ha.plan.standby })},
+	{"scan", "file", "", "Take what tidemark ha scan has written, instead of a server's log.", onPlan, text(func(s *settings) *string { return &s.ha.plan.scan })},
+	{"for", "duration", "60s", "How long to take part in what the server writes.", onPlan, duration(func(s *settings) *time.Duration { return &s.ha.plan.watch })},
+	{"disk", "text", "", "The disk of the primary's log: a folder on it, which is measured; or RATE,OVERHEAD of one write, such as 200MiB/s,1ms, or a file of ha measure disk --json.", onPlan, planDisk},
+	{"standby-disk", "text", "", "The same of the standby, as RATE,OVERHEAD or a file; default: measured where it listens with --dir, else taken to be as the primary's.", onPlan, func(s *settings, v string) error {
+		d, err := parseDisk(v)
+		s.ha.plan.standbyDisk = &d
+		return err
+	}},
+	{"clients", "list", "1,8,32", "Numbers of sessions that commit without a pause: latencies are told, and simulated, for each.", onPlan, planClients},
+	{"time", "duration", "10s", "How long each disk, and the network, is measured.", onPlan, duration(func(s *settings) *time.Duration { return &s.ha.plan.time })},
+	{"simulate", "duration", "3s", "How long each mode is simulated with each number of sessions; 0s leaves that out.", onPlan, duration(func(s *settings) *time.Duration { return &s.ha.plan.simulate })},
+	{"out", "file", "", "Keep what each step gives in this folder, as JSON, and take from there what is there already.", onPlan, text(func(s *settings) *string { return &s.ha.plan.out })},
+	{"html", "file", "", "Write the report as one page, with charts, that a browser shows without anything else.", onPlan, text(func(s *settings) *string { return &s.ha.plan.html })},
+	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll + " " + onMeasure + " " + onPlan, onOff(func(s *settings) *bool { return &s.json })},
 	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", onMoves + " " + onRuns, text(func(s *settings) *string { return &s.state })},
 }
 
@@ -450,18 +465,18 @@ func flags(cmd *cobra.Command) (read func(file map[string]string) (*settings, er
 // flagsAs does it under another name than the command's own: that of a command within a
 // group is "ha-scan".
 func flagsAs(cmd *cobra.Command, verb string) (read func(file map[string]string) (*settings, error)) {
-	given := map[string]*[]string{}
+	given := map[*option]*[]string{} // by option: a name may mean something else to another command
 	for i := range options {
 		o := &options[i]
 		if !knows(o, verb) {
 			continue
 		}
-		given[o.name] = new([]string)
+		given[o] = new([]string)
 		help := o.help
 		if o.def != "" && o.def != "off" {
 			help += " (default " + o.def + ")"
 		}
-		f := cmd.Flags().VarPF(flagValue{o, given[o.name]}, o.name, "", help)
+		f := cmd.Flags().VarPF(flagValue{o, given[o]}, o.name, "", help)
 		if o.form == "on/off" {
 			f.NoOptDefVal = "on"
 		}
@@ -483,9 +498,9 @@ func flagsAs(cmd *cobra.Command, verb string) (read func(file map[string]string)
 		if err := fromFile(s, verb, file); err != nil {
 			return nil, err
 		}
-		for name, values := range given {
+		for o, values := range given {
 			for _, v := range *values {
-				if err := find(name).set(s, v); err != nil {
+				if err := o.set(s, v); err != nil {
 					return nil, err
 				}
 			}

@@ -1,0 +1,424 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/internal/filelock"
+)
+
+// A planner goes through the steps of a plan. With --out, what a step gives is a file there,
+// and steps.json says for each what it was asked for: what is asked for again is taken from there.
+type planner struct {
+	*settings
+	url     string
+	w       io.Writer // progress
+	page    string
+	asked   map[string]string // by the file's name
+	step    int
+	steps   int
+	hasDisk bool // the standby's listener
+	free    int64
+	lock    *os.File // of --out
+}
+
+const (
+	stepsFile = "steps.json"
+	underWay  = "under way" // which step was, in steps.json
+)
+
+// say prints a line of progress.
+func (p *planner) say(format string, args ...any) {
+	if p.progress == "none" {
+		return
+	}
+	text := fmt.Sprintf(format, args...)
+	if p.json {
+		line, _ := json.Marshal(map[string]any{"event": "plan", "step": p.step, "of": p.steps, "text": text}) // of strings and numbers
+		fmt.Fprintf(p.w, "%s\n", line)
+		return
+	}
+	fmt.Fprintf(p.w, "[%d/%d] %s\n", p.step, p.steps, text)
+}
+
+// prepare looks whether all steps can be done, before the first takes its time.
+func (p *planner) prepare(ctx context.Context) error {
+	x := p.ha.plan
+	p.asked = map[string]string{}
+	if x.out != "" {
+		if err := p.openFolder(); err != nil {
+			return err
+		}
+	}
+	if x.html != "" {
+		if st, err := os.Stat(filepath.Dir(x.html)); err != nil || !st.IsDir() {
+			return fileProblem("write the page", x.html, cmp.Or(err, fs.ErrNotExist))
+		}
+	}
+	if x.standby != "" {
+		var err error
+		if p.hasDisk, err = ha.LookAtPeer(ctx, x.standby); err != nil {
+			return err
+		}
+	}
+	if x.dir != "" {
+		var err error
+		if p.free, err = ha.DiskRoom(ha.DiskSpec{Dir: x.dir, Force: p.measure.force}); err != nil {
+			return err
+		}
+	}
+	if p.asked[underWay] != "" && x.dir != "" { // it was killed
+		if err := ha.ClearScratch(x.dir); err != nil {
+			return fileProblem("clean up", x.dir, err)
+		}
+	}
+	p.steps = 3
+	if p.measuresStandby() {
+		p.steps++
+	}
+	if x.simulate > 0 {
+		p.steps++
+	}
+	return nil
+}
+
+// openFolder locks the folder of results, and reads what is there.
+func (p *planner) openFolder() error {
+	out := p.ha.plan.out
+	if err := os.MkdirAll(out, 0o755); err != nil {
+		return fileProblem("keep results", out, err)
+	}
+	lock, err := os.OpenFile(filepath.Join(out, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
+	if err != nil {
+		return fileProblem("keep results", out, err)
+	}
+	if err := filelock.Lock(lock); err != nil {
+		lock.Close()
+		return tidemark.Errorf(tidemark.Exists, "keep results", out, "another plan keeps its own there now", "name another folder with --out, or wait until it has ended")
+	}
+	p.lock = lock
+	steps := filepath.Join(out, stepsFile)
+	text, err := os.ReadFile(steps)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &p.asked)
+	}
+	if err != nil {
+		return tidemark.Errorf(tidemark.BadInput, "keep results", steps, err.Error(), "remove that file, or name another folder with --out")
+	}
+	return nil
+}
+
+func (p *planner) close() {
+	if p.lock != nil {
+		p.lock.Close()
+	}
+}
+
+func (p *planner) measuresStandby() bool { return p.hasDisk && p.ha.plan.standbyDisk == nil }
+
+// taken does a step, or takes what it gave before. Asked is all that its outcome depends on.
+func taken[T any](p *planner, name string, asked any, do func() (*T, error)) (*T, error) {
+	text, err := json.Marshal(asked)
+	if err != nil {
+		return nil, err
+	}
+	mark := fmt.Sprintf("%x", sha256.Sum256(text))[:16]
+	if p.ha.plan.out != "" && p.asked[name] == mark {
+		v := new(T)
+		if text, err := os.ReadFile(p.file(name)); err == nil && json.Unmarshal(text, v) == nil {
+			p.say("%s: taken from %s", name, p.file(name))
+			return v, nil
+		}
+	}
+	if err := p.mark(underWay, name); err != nil {
+		return nil, err
+	}
+	v, err := do()
+	if err != nil {
+		return nil, errors.Join(err, p.mark(underWay, ""))
+	}
+	p.asked[underWay] = ""
+	return v, p.keep(name, mark, v)
+}
+
+func (p *planner) file(name string) string { return filepath.Join(p.ha.plan.out, name+".json") }
+
+// keep writes what a step gave, so that a plan that is killed has it whole or not at all.
+func (p *planner) keep(name, mark string, v any) error {
+	if p.ha.plan.out == "" {
+		return nil
+	}
+	if err := writeWhole(p.file(name), v); err != nil {
+		return err
+	}
+	if mark == "" {
+		return nil
+	}
+	return p.mark(name, mark)
+}
+
+// mark notes what a step was asked for, or that one is under way.
+func (p *planner) mark(name, mark string) error {
+	p.asked[name] = mark
+	if p.ha.plan.out == "" {
+		return nil
+	}
+	return writeWhole(filepath.Join(p.ha.plan.out, stepsFile), p.asked)
+}
+
+func writeWhole(path string, v any) error {
+	text, err := json.MarshalIndent(v, "", "  ")
+	if err == nil {
+		if err = os.WriteFile(path+".new", append(text, '\n'), 0o644); err == nil {
+			err = os.Rename(path+".new", path)
+		}
+	}
+	if err != nil {
+		return fileProblem("keep results", path, err)
+	}
+	return nil
+}
+
+// gather does the steps.
+func (p *planner) gather(ctx context.Context) (ha.PlanSpec, error) {
+	x := p.ha.plan
+	s := ha.PlanSpec{Clients: x.clients, Modes: p.planModes(), Standby: x.standby}
+	for _, step := range []func(context.Context, *ha.PlanSpec) error{p.scanLog, p.primaryDisk, p.network, p.standbyDisk, p.simulateAll} {
+		if err := step(ctx, &s); err != nil {
+			return s, err
+		}
+	}
+	if p.ha.free > 0 {
+		s.Sites.Free = float64(p.ha.free)
+		s.Basis = append(s.Basis, ha.Basis{What: "room for log", Source: ha.Given, Text: bytesText(p.ha.free)})
+	} else if p.free > 0 {
+		s.Sites.Free = float64(p.free)
+		s.Basis = append(s.Basis, ha.Basis{What: "room for log", Source: ha.Measured, Text: bytesText(p.free) + " are free in " + x.dir})
+	}
+	s.Basis = append(s.Basis, ha.Basis{What: "replay on the standby", Source: ha.Assumed, Text: "to keep up, and to take no time: no standby was looked at"})
+	return s, nil
+}
+
+// scanLog is the first step: the workload.
+func (p *planner) scanLog(ctx context.Context, s *ha.PlanSpec) (err error) {
+	p.step++
+	x := p.ha.plan
+	if x.scan != "" {
+		text, err := readAll(nil, x.scan)
+		if err != nil {
+			return err
+		}
+		if s.Profile, err = ha.ReadProfile(text, x.scan); err != nil {
+			return err
+		}
+		s.Server = engineTitles[s.Profile.Engine] + " of " + filepath.Base(x.scan)
+	} else {
+		s.Server = tidemark.MaskURL(p.url)
+		asked := []any{s.Server, x.watch}
+		if s.Profile, err = taken(p, "scan", asked, func() (*ha.Profile, error) { return p.scanServer(ctx, s.Server) }); err != nil {
+			return err
+		}
+	}
+	if err := ha.CheckProfile(s.Profile, cmp.Or(x.scan, s.Server)); err != nil {
+		return err
+	}
+	for _, mode := range s.Modes {
+		if !slices.ContainsFunc(ha.Modes(s.Profile.Engine), func(m string) bool { return strings.EqualFold(m, mode) }) {
+			return tidemark.Errorf(tidemark.Invalid, "plan", mode, "no mode of "+s.Profile.Engine, "The modes are "+strings.Join(ha.Modes(s.Profile.Engine), ", ")+".")
+		}
+	}
+	s.Sites = ha.Sites{Engine: s.Profile.Engine, Version: s.Profile.Version, Outage: p.ha.outage.Seconds()}
+	busy := s.Profile.Busiest()
+	text := fmt.Sprintf("%.0f s of it, %s, %s transactions; at most %.0f a second", s.Profile.Seconds, bytesText(s.Profile.Bytes), commas(s.Profile.Transactions.Committed), float64(busy.Ended)/busy.Seconds)
+	p.say("the log: %s", text)
+	source := ha.Measured
+	if x.scan != "" {
+		source, text = ha.Given, x.scan+": "+text
+	}
+	s.Basis = append(s.Basis, ha.Basis{What: "the log", Source: source, Text: text})
+	return nil
+}
+
+// scanServer takes part in what a server writes.
+func (p *planner) scanServer(ctx context.Context, name string) (*ha.Profile, error) {
+	watch := p.ha.plan.watch
+	p.say("the log: taking part in what %s writes, for %s", name, watch)
+	log, err := engines.OpenLog(ctx, []string{p.url}, engines.LogOptions{For: watch, Engine: p.engine})
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close()
+	interval := min(max(watch/20, time.Second), time.Minute)
+	return ha.Scan(ctx, &watched{log: log, list: &listing{}, progress: p.scanProgress(p.w)}, ha.Options{Interval: interval, Grouped: log.Grouped, Counted: log.Live})
+}
+
+// primaryDisk measures the primary's disk, or takes what was said of it.
+func (p *planner) primaryDisk(ctx context.Context, s *ha.PlanSpec) error {
+	p.step++
+	x := p.ha.plan
+	if x.dir == "" {
+		s.Sites.Primary = *x.disk
+		s.Basis = append(s.Basis, ha.Basis{What: "the primary's disk", Source: ha.Given, Text: diskText(*x.disk)})
+		p.say("the primary's disk: %s, as given", diskText(*x.disk))
+		return nil
+	}
+	spec := ha.DiskSpec{Dir: x.dir, Engine: s.Profile.Engine, Time: x.time, Force: p.measure.force}
+	r, err := taken(p, "disk", spec, func() (*ha.DiskReport, error) {
+		p.say("the primary's disk: writing in %s, for %s", x.dir, x.time)
+		return ha.MeasureDisk(ctx, spec)
+	})
+	if err != nil {
+		return err
+	}
+	s.Sites.Primary = r.Disk
+	s.Doubts = append(s.Doubts, r.Findings...)
+	s.Basis = append(s.Basis, ha.Basis{What: "the primary's disk", Source: ha.Measured, Text: fmt.Sprintf("%s (%s; %s, %s)", diskText(r.Disk), r.Way, x.dir, r.FileSystem)})
+	p.say("the primary's disk: %s", diskText(r.Disk))
+	return nil
+}
+
+func diskText(d ha.Disk) string {
+	text := fmt.Sprintf("%s ms for a write", micros(d.Overhead))
+	if d.Rate > 0 {
+		text += fmt.Sprintf(" + size / %s MiB/s", mib(d.Rate))
+	}
+	for _, q := range d.Quantiles {
+		if q.P == 0.99 {
+			text += fmt.Sprintf(", p99 %s ms", micros(q.Value))
+		}
+	}
+	return text
+}
+
+func networkText(n ha.Network) string {
+	text := fmt.Sprintf("a round trip of %s ms", micros(n.RTT))
+	for _, q := range n.Quantiles {
+		if q.P == 0.99 {
+			text += fmt.Sprintf(" (p99 %s)", micros(q.Value))
+		}
+	}
+	return text + fmt.Sprintf(", %s MiB/s", mib(n.Rate))
+}
+
+// network measures the way to the standby, or takes what was said of it.
+func (p *planner) network(ctx context.Context, s *ha.PlanSpec) error {
+	p.step++
+	x := p.ha.plan
+	b := ha.Standby{Name: standbyName(x.standby), SyncRelay: p.measure.simulate.syncRelay}
+	if len(p.ha.networks) > 0 {
+		b.Network = p.ha.networks[0]
+		s.Basis = append(s.Basis, ha.Basis{What: "the network", Source: ha.Given, Text: networkText(b.Network)})
+		p.say("the network: %s, as given", networkText(b.Network))
+		s.Sites.Standbys = []ha.Standby{b}
+		return nil
+	}
+	spec := ha.LinkSpec{Peer: x.standby, Time: x.time, Line: p.measure.line()}
+	r, err := taken(p, "network", spec, func() (*ha.LinkReport, error) {
+		p.say("the network: to %s, for %s", cmp.Or(x.standby, "a standby in this process"), x.time)
+		return ha.MeasureLink(ctx, spec)
+	})
+	if err != nil {
+		return err
+	}
+	b.Network = r.Network
+	s.Sites.Standbys = []ha.Standby{b}
+	s.Doubts = append(s.Doubts, r.Findings...)
+	source := ha.Measured
+	if x.standby == "" {
+		source = ha.Given
+	}
+	s.Basis = append(s.Basis, ha.Basis{What: "the network", Source: source, Text: fmt.Sprintf("%s (%s%s)", networkText(r.Network), r.Peer, addedText(r.Added))})
+	p.say("the network: %s", networkText(r.Network))
+	return nil
+}
+
+// standbyDisk has the standby's disk measured there, takes what was said of it, or the
+// primary's.
+func (p *planner) standbyDisk(ctx context.Context, s *ha.PlanSpec) error {
+	x := p.ha.plan
+	b := &s.Sites.Standbys[0]
+	basis := ha.Basis{What: "the standby's disk"}
+	switch {
+	case x.standbyDisk != nil:
+		b.Disk = *x.standbyDisk
+		basis.Source, basis.Text = ha.Given, diskText(b.Disk)
+	case p.measuresStandby():
+		p.step++
+		r, err := taken(p, "standby-disk", []any{x.standby, s.Profile.Engine, x.time}, func() (*ha.DiskReport, error) {
+			p.say("the standby's disk: on %s, for %s", x.standby, x.time)
+			return ha.MeasurePeerDisk(ctx, x.standby, s.Profile.Engine, x.time)
+		})
+		if err != nil {
+			return err
+		}
+		b.Disk = r.Disk
+		s.Doubts = append(s.Doubts, r.Findings...)
+		basis.Source, basis.Text = ha.Measured, fmt.Sprintf("%s (%s; %s on %s, %s)", diskText(r.Disk), r.Way, r.Dir, x.standby, r.FileSystem)
+		p.say("the standby's disk: %s", diskText(r.Disk))
+	default:
+		b.Disk = s.Sites.Primary
+		basis.Source, basis.Text = ha.Assumed, "as the primary's: "+diskText(b.Disk)+"; --standby-disk says another, and a listener with --dir measures it"
+	}
+	s.Basis = append(s.Basis, basis)
+	return nil
+}
+
+// simulateAll simulates the hop, and then each mode that waits with each number of sessions.
+func (p *planner) simulateAll(ctx context.Context, s *ha.PlanSpec) error {
+	x := p.ha.plan
+	if x.simulate == 0 {
+		s.Basis = append(s.Basis, ha.Basis{What: "waking up on both sides", Source: ha.Assumed, Text: "no time: nothing was simulated"})
+		return nil
+	}
+	p.step++
+	sim := ha.SimSpec{Peer: x.standby, Line: p.measure.line(), Dir: x.dir, Disk: x.disk, Force: p.measure.force, Time: x.simulate, Standby: ha.StandbySpec{Disk: &s.Sites.Standbys[0].Disk}}
+	if len(p.ha.networks) > 0 && x.standby == "" {
+		n := p.ha.networks[0]
+		sim.Line = ha.Line{Delay: time.Duration(n.RTT * float64(time.Second)), Rate: n.Rate}
+	}
+	hop, err := p.simulated(ctx, "simulate-hop", s.HopTrial(sim))
+	if err != nil {
+		return err
+	}
+	*s = s.WithHop(hop)
+	network := s.Sites.Standbys[0].Network
+	s.Basis = append(s.Basis, ha.Basis{What: "waking up on both sides", Source: ha.Measured, Text: fmt.Sprintf("%s ms: what a simulated commit without disks takes (%s), less the round trip", micros(network.Hop), micros(hop.Commit.P50))})
+	for _, mode := range s.Waiting() {
+		for _, n := range x.clients {
+			r, err := p.simulated(ctx, fmt.Sprintf("simulate-%s-%d", mode, n), s.TrialOf(mode, n, sim))
+			if err != nil {
+				return err
+			}
+			s.Trials = append(s.Trials, ha.Trial{Mode: mode, Clients: n, Report: r})
+		}
+	}
+	return nil
+}
+
+func (p *planner) simulated(ctx context.Context, name string, spec ha.SimSpec) (*ha.SimReport, error) {
+	return taken(p, name, spec, func() (*ha.SimReport, error) {
+		p.say("simulating %s, %s, for %s", spec.Mode, count(spec.Committers, "session"), spec.Time)
+		r, err := ha.Simulate(ctx, spec)
+		if err == nil && r.Stopped { // half of it is not what was asked for
+			err = tidemark.Errorf(tidemark.Cancelled, "simulate", spec.Mode, "stopped", "with --out, a plan goes on where it was")
+		}
+		return r, err
+	})
+}

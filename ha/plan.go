@@ -1,0 +1,336 @@
+package ha
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// PlanFormat is the number of the form that a Plan has as JSON.
+const PlanFormat = 1
+
+// A PlanSpec is what a plan is made of: what was scanned, measured, given and simulated.
+type PlanSpec struct {
+	Server  string // whose log it is, for a person: without a password
+	Standby string // where the standby is, for a person
+	Profile *Profile
+	Sites   Sites // with one standby
+	Basis   []Basis
+	Clients []int // numbers of sessions that commit without a pause, for which latencies are told
+	Modes   []string
+	Trials  []Trial
+	Hop     *SimReport         // by which the hop was found; nil: it was not
+	Doubts  []tidemark.Finding // of what was measured
+}
+
+// A Source is where a figure comes from.
+type Source string
+
+const (
+	Measured Source = "measured"
+	Given    Source = "given"
+	Assumed  Source = "assumed"
+)
+
+// A Basis is a figure that a plan is made of, and where it comes from.
+type Basis struct {
+	What   string `json:"what"`
+	Source Source `json:"source"`
+	Text   string `json:"text"`
+}
+
+// A Trial is one simulation.
+type Trial struct {
+	Mode    string
+	Clients int
+	Report  *SimReport
+}
+
+// A Plan is what synchronous replication to one standby comes to, in each mode. Times are
+// seconds, rates bytes a second.
+type Plan struct {
+	Format   int       `json:"format"`
+	Made     time.Time `json:"made"`
+	Server   string    `json:"server"`
+	Standby  string    `json:"standby"`
+	Engine   string    `json:"engine"`
+	Version  string    `json:"version,omitempty"`
+	Chosen   string    `json:"recommended"` // the mode; one that does not wait where none that does carries the load
+	Answer   []string  `json:"answer"`      // sentences, the first of which is the answer
+	Why      []string  `json:"why"`
+	Workload Workload  `json:"workload"`
+	Basis    []Basis   `json:"made_from"`
+	Modes    []Advice  `json:"modes"`
+	Checks   []Check   `json:"predicted_and_simulated,omitempty"`
+	Parts    []Part    `json:"parts_of_a_commit"` // of what the mode that Reference names waits for
+	Gains    []Gain    `json:"gains"`             // of the same
+	// Reference is the recommended mode, or the strongest that waits if that waits for nothing.
+	Reference string   `json:"reference_mode"`
+	Outages   []Away   `json:"outages"`
+	ByClients []Series `json:"by_clients"`
+	ByRTT     []Series `json:"by_round_trip"`
+	Caveats   []string `json:"caveats,omitempty"`
+	// Forecast is all of the calculation.
+	Forecast *Forecast `json:"forecast"`
+}
+
+// Workload is what the scan says.
+type Workload struct {
+	Begin     time.Time `json:"begin"`
+	Seconds   float64   `json:"seconds"`
+	Step      float64   `json:"interval_seconds"` // that most have
+	Intervals []Moment  `json:"intervals"`
+	Mean      float64   `json:"bytes_per_second"`
+	Peak      float64   `json:"peak_bytes_per_second"`      // of an interval
+	Commits   float64   `json:"peak_commits_per_second"`    // of the one with the most
+	Bytes     float64   `json:"bytes_per_commit"`           // in that
+	Tables    []Share   `json:"tables_with_most,omitempty"` // five at most
+	Sessions  int       `json:"sessions"`                   // commits under way at once, at most
+}
+
+// A Moment is an interval of the log.
+type Moment struct {
+	End     time.Time `json:"end"`
+	Seconds float64   `json:"seconds"`
+	Rate    float64   `json:"bytes_per_second"`
+	Commits float64   `json:"commits_per_second"`
+}
+
+// A Check is a mode that was simulated, beside what was predicted of the same. Errors are
+// above 0 where too much was predicted.
+type Check struct {
+	Mode      string  `json:"mode"`
+	Clients   int     `json:"clients"`
+	Predicted Point   `json:"predicted"`
+	Simulated Point   `json:"simulated"`
+	RateError float64 `json:"rate_error"`
+	P50Error  float64 `json:"p50_error"`
+	P99Error  float64 `json:"p99_error"`
+}
+
+// A Part is of what a commit waits for.
+type Part struct {
+	What    string  `json:"what"`
+	Seconds float64 `json:"seconds"`
+}
+
+// A Gain is what one change would bring to a commit. Less is below 0 where it is quicker.
+type Gain struct {
+	If   string  `json:"if"`
+	P50  float64 `json:"p50_seconds"`
+	P99  float64 `json:"p99_seconds"`
+	Less float64 `json:"p50_change_seconds"`
+}
+
+// An Away is an outage of a standby that commits do not wait for meanwhile.
+type Away struct {
+	Outage
+	Rate float64 `json:"log_bytes_per_second"` // of the worst such time
+	Send float64 `json:"catch_up_bytes_per_second"`
+}
+
+// CheckProfile refuses a profile that no plan can be made of. Object is what an error names it.
+func CheckProfile(p *Profile, object string) error {
+	if !slices.Contains([]string{"postgres", "mysql", "mariadb"}, p.Engine) {
+		return tidemark.Errorf(tidemark.Unsupported, "plan", object, "this is a log of "+p.Engine, "plans are for PostgreSQL, MySQL and MariaDB; tidemark ha calculate has Db2's formulas")
+	}
+	return checkCommits(p, object)
+}
+
+// load is what the scan's busiest interval asks for, whatever commits wait for.
+func (s PlanSpec) load() Load { return s.Profile.Load(0, s.Sites.Primary) }
+
+// closed is so many sessions that commit without a pause.
+func (s PlanSpec) closed(clients int) Load {
+	return Load{Clients: clients, Bytes: s.load().Bytes}
+}
+
+// names are the modes of the plan.
+func (s PlanSpec) names() []string {
+	if len(s.Modes) > 0 {
+		return s.Modes
+	}
+	return Modes(s.Sites.Engine)
+}
+
+// Waiting are the modes of the plan that wait for a standby, from the weakest on.
+func (s PlanSpec) Waiting() (names []string) {
+	for _, name := range s.names() {
+		if m, ok := modeOf(s.Sites.Engine, name); ok && m.rule != nobodyWaits {
+			names = append(names, m.name)
+		}
+	}
+	return names
+}
+
+// TrialOf is a simulation of a mode with so many sessions, of commits that are as large as in
+// the scan. What is written to and over what it is shipped are the caller's.
+func (s PlanSpec) TrialOf(mode string, clients int, spec SimSpec) SimSpec {
+	spec.Mode, spec.Engine, spec.Committers = mode, s.Sites.Engine, clients
+	spec.SyncRelay = s.Sites.Standbys[0].SyncRelay
+	spec.Sizes = Sizes{Fixed: int(math.Round(s.load().Bytes))}
+	if d := s.Profile.Distributions.TxSize; d.Count > 0 {
+		d.Mean = s.load().Bytes // with what of the log is of no transaction
+		spec.Sizes.Spread = &d
+	}
+	return spec
+}
+
+// HopTrial is the simulation that tells the hop: one session in the weakest mode that waits,
+// without disks.
+func (s PlanSpec) HopTrial(spec SimSpec) SimSpec {
+	spec = s.TrialOf(Modes(s.Sites.Engine)[slices.IndexFunc(Modes(s.Sites.Engine), s.waits)], 1, spec)
+	spec.Dir, spec.Disk, spec.Standby, spec.SyncRelay = "", nil, StandbySpec{Disk: &Disk{}}, false
+	return spec
+}
+
+func (s PlanSpec) waits(name string) bool {
+	m, _ := modeOf(s.Sites.Engine, name)
+	return m.rule != nobodyWaits
+}
+
+// WithHop is the plan with what a HopTrial has found.
+func (s PlanSpec) WithHop(r *SimReport) PlanSpec {
+	s.Sites.Standbys = slices.Clone(s.Sites.Standbys)
+	n := &s.Sites.Standbys[0].Network
+	s.Hop = r
+	if r.Commit != nil {
+		n.Hop = max(0, r.Commit.P50-n.RTT-n.Send(s.load().Bytes))
+	}
+	return s
+}
+
+// MakePlan calculates all modes, sets them beside what was simulated, and says what to do.
+// Errors are Invalid, and CheckProfile's.
+func MakePlan(s PlanSpec) (*Plan, error) {
+	if err := CheckProfile(s.Profile, s.Server); err != nil {
+		return nil, err
+	}
+	if len(s.Sites.Standbys) != 1 {
+		return nil, tidemark.Errorf(tidemark.Invalid, "plan", "", fmt.Sprintf("%d standbys", len(s.Sites.Standbys)), "a plan is for one standby; tidemark ha calculate takes several networks")
+	}
+	f, err := Predict(s.load(), s.Sites, s.Modes...)
+	if err != nil {
+		return nil, err
+	}
+	s.Sites = f.Sites
+	p := &Plan{Format: PlanFormat, Made: time.Now().UTC().Truncate(time.Second), Server: s.Server, Standby: s.Standby, Engine: s.Sites.Engine, Version: s.Sites.Version,
+		Workload: s.workload(f.Load), Basis: s.Basis, Forecast: f, Caveats: slices.Clone(f.Warnings)}
+	for _, d := range s.Doubts {
+		p.Caveats = append(p.Caveats, fmt.Sprintf("%s: %s; %s.", d.Object, d.Text, d.Hint))
+	}
+	if p.Checks, err = s.checks(); err != nil {
+		return nil, err
+	}
+	p.ByClients = s.byClients()
+	for _, series := range f.Series {
+		if series.By == "rtt_seconds" {
+			p.ByRTT = append(p.ByRTT, series)
+		}
+	}
+	p.advise(s)
+	p.Outages = s.outages(f)
+	p.sentences(s)
+	return p, nil
+}
+
+func (s PlanSpec) workload(l Load) Workload {
+	p := s.Profile
+	w := Workload{Begin: p.Begin, Seconds: p.Seconds, Step: l.Step, Commits: l.Rate, Bytes: l.Bytes, Sessions: l.Clients}
+	var bytes, seconds float64
+	for _, i := range p.Intervals {
+		w.Intervals = append(w.Intervals, Moment{i.End, i.Seconds, i.Rate(), perSecond(float64(i.Ended), i.Seconds)})
+		w.Peak = max(w.Peak, i.Rate())
+		bytes, seconds = bytes+float64(i.Bytes), seconds+i.Seconds
+	}
+	w.Mean = perSecond(bytes, seconds)
+	for _, t := range p.Tables {
+		if t.Name != "" && len(w.Tables) < 5 {
+			w.Tables = append(w.Tables, t)
+		}
+	}
+	return w
+}
+
+// checks sets trials beside what is predicted of the same.
+func (s PlanSpec) checks() (out []Check, err error) {
+	for _, t := range s.Trials {
+		if t.Report.Commit == nil || t.Report.Commit.N == 0 {
+			continue
+		}
+		p, err := PredictMode(s.closed(t.Clients), s.Sites, t.Mode)
+		if err != nil {
+			return nil, err
+		}
+		c := Check{Mode: t.Mode, Clients: t.Clients, Predicted: Point{Rate: p.Rate, P50: p.Commit.P50, P99: p.Commit.P99},
+			Simulated: Point{Rate: perSecond(float64(t.Report.Commits), t.Report.Seconds), P50: t.Report.Commit.P50, P99: t.Report.Commit.P99}}
+		c.RateError, c.P50Error, c.P99Error = off(c.Predicted.Rate, c.Simulated.Rate), off(c.Predicted.P50, c.Simulated.P50), off(c.Predicted.P99, c.Simulated.P99)
+		out = append(out, c)
+	}
+	return out, nil
+}
+
+// off is by which part a prediction is too high.
+func off(predicted, seen float64) float64 {
+	if seen == 0 {
+		return 0
+	}
+	return predicted/seen - 1
+}
+
+// byClients is what sessions that commit without a pause wait for in each mode, by their number.
+func (s PlanSpec) byClients() (out []Series) {
+	var numbers []int
+	for n := 1; n <= 256; n *= 2 {
+		numbers = append(numbers, n)
+	}
+	numbers = append(numbers, s.Clients...)
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	for _, name := range s.names() {
+		m, _ := modeOf(s.Sites.Engine, name)
+		series := Series{Mode: m.name, By: "clients"}
+		for _, n := range numbers {
+			series.Points = append(series.Points, point(s.closed(n), s.Sites, m, float64(n)))
+		}
+		out = append(out, series)
+	}
+	return out
+}
+
+// outages are of several lengths, of a standby that commits do not wait for meanwhile.
+func (s PlanSpec) outages(f *Forecast) (out []Away) {
+	lengths := []float64{600, 3600, 8 * 3600, f.Sites.Outage}
+	slices.Sort(lengths)
+	alone := commitMode{name: "local"}
+	for _, length := range slices.Compact(lengths) {
+		sites := f.Sites
+		sites.Outage = length
+		o := outage(f.Load, sites, alone, Prediction{})
+		out = append(out, Away{*o, peakHour(f.Load, length), sendRate(sites.Standbys[0])})
+	}
+	return out
+}
+
+// strongest is the last of the modes that wait; "" if none does.
+func (s PlanSpec) strongest() string {
+	if all := s.Waiting(); len(all) > 0 {
+		return all[len(all)-1]
+	}
+	return ""
+}
+
+// modeName is how a mode is set.
+func modeName(engine, mode string) string {
+	switch {
+	case engine == "postgres":
+		return "synchronous_commit = " + mode
+	case mode == "async":
+		return "asynchronous replication"
+	}
+	return "semi-synchronous " + strings.ToUpper(mode)
+}

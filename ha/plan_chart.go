@@ -1,0 +1,245 @@
+package ha
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Charts are drawn in a box of these units, which a page scales. On a desk two are side by side,
+// on a telephone one fills the width: letters are readable in both.
+const (
+	chartWidth  = 480.0
+	chartHeight = 300.0
+	chartLeft   = 58.0
+	chartRight  = 12.0
+	chartTop    = 12.0
+	chartBottom = 46.0
+)
+
+// A chart is what the page's template draws.
+type chart struct {
+	ID, Title  string
+	Desc       string // for those who cannot see it, and in words what it shows
+	Note       string // below it
+	Width      float64
+	Height     float64
+	Left, Top  float64 // of the plot
+	Right, Low float64
+	X, Y       axis
+	Curves     []curve
+	Rules      []rule
+	Bars       []bar
+	Keys       []key
+}
+
+// An axis has ticks at places of the box.
+type axis struct {
+	Title string
+	Ticks []tick
+}
+
+type tick struct {
+	At    float64
+	Label string
+}
+
+// A curve is a line; its class says its colour, by the mode that it is of.
+type curve struct {
+	Class string
+	Path  string // of SVG
+	Area  string // below it; "" none
+	Dots  []dot
+}
+
+type dot struct {
+	X, Y float64
+	Text string // when one points at it
+}
+
+// A rule is a straight line across the plot, with a name on it.
+type rule struct {
+	Class          string
+	X1, Y1, X2, Y2 float64
+	LabelX, LabelY float64
+	Label, Anchor  string
+}
+
+// A bar lies from the axis to Mid, and paler from there to End.
+type bar struct {
+	Class          string
+	X, Y, H        float64
+	Mid, End       float64 // widths
+	Label, Value   string
+	LabelY, ValueX float64
+	Head           string // of a group that begins here
+	HeadY          float64
+}
+
+type key struct{ Class, Label string }
+
+// A scale brings values to places, on straight or logarithmic paper.
+type scale struct {
+	lo, hi   float64
+	log      bool
+	from, to float64
+}
+
+func (s scale) at(v float64) float64 {
+	lo, hi := s.lo, s.hi
+	if s.log {
+		v, lo, hi = math.Log(max(v, s.lo)), math.Log(lo), math.Log(hi)
+	}
+	if hi == lo {
+		return s.from
+	}
+	return s.from + (min(max(v, lo), hi)-lo)/(hi-lo)*(s.to-s.from)
+}
+
+// ticks are round values within the scale: tenfold, or 1, 2, 5 of each where there are few.
+func (s scale) ticks(most int) (out []float64) {
+	steps := [][]float64{{1, 2, 5}, {1}}
+	if s.log {
+		for _, of := range steps {
+			out = out[:0]
+			for e := math.Floor(math.Log10(s.lo)); e <= math.Ceil(math.Log10(s.hi)); e++ {
+				for _, n := range of {
+					if v := n * math.Pow(10, e); v >= s.lo*0.999 && v <= s.hi*1.001 {
+						out = append(out, v)
+					}
+				}
+			}
+			if len(out) <= most {
+				return out
+			}
+		}
+		return out
+	}
+	step := math.Pow(10, math.Floor(math.Log10((s.hi-s.lo)/float64(most))))
+	for _, n := range []float64{1, 2, 5, 10} {
+		if (s.hi-s.lo)/(n*step) <= float64(most) {
+			step *= n
+			break
+		}
+	}
+	for v := math.Ceil(s.lo/step) * step; v <= s.hi*1.0001; v += step {
+		out = append(out, v)
+	}
+	return out
+}
+
+// xScale and yScale are of the plot.
+func xScale(lo, hi float64, log bool) scale {
+	return scale{lo, hi, log, chartLeft, chartWidth - chartRight}
+}
+
+func yScale(lo, hi float64, log bool) scale {
+	return scale{lo, hi, log, chartHeight - chartBottom, chartTop}
+}
+
+func newChart(id, title string) *chart {
+	return &chart{ID: id, Title: title, Width: chartWidth, Height: chartHeight, Left: chartLeft, Top: chartTop, Right: chartWidth - chartRight, Low: chartHeight - chartBottom}
+}
+
+// label makes ticks of an axis.
+func (a *axis) label(s scale, most int, text func(float64) string) {
+	for _, v := range s.ticks(most) {
+		a.Ticks = append(a.Ticks, tick{s.at(v), text(v)})
+	}
+}
+
+// path is a line through places.
+func path(dots []dot) string {
+	var b strings.Builder
+	for i, d := range dots {
+		letter := "L"
+		if i == 0 {
+			letter = "M"
+		}
+		fmt.Fprintf(&b, "%s%.1f %.1f", letter, d.X, d.Y)
+	}
+	return b.String()
+}
+
+// across is a horizontal rule, down a vertical one.
+func (c *chart) across(class, label string, y float64) {
+	c.Rules = append(c.Rules, rule{Class: class, X1: c.Left, X2: c.Right, Y1: y, Y2: y, LabelX: c.Right - 4, LabelY: y - 4, Label: label, Anchor: "end"})
+}
+
+func (c *chart) down(class, label string, x float64) {
+	r := rule{Class: class, X1: x, X2: x, Y1: c.Top, Y2: c.Low, LabelX: x + 4, LabelY: c.Top + 10, Label: label, Anchor: "start"}
+	if x > (c.Left+c.Right)/2 {
+		r.LabelX, r.Anchor = x-4, "end"
+	}
+	c.Rules = append(c.Rules, r)
+}
+
+// apart moves labels of rules that would lie on each other: upwards, as far as there is room.
+func (c *chart) apart() {
+	const line = 13.0
+	order := make([]int, len(c.Rules))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		switch d := c.Rules[b].LabelY - c.Rules[a].LabelY; {
+		case d < 0:
+			return -1
+		case d > 0:
+			return 1
+		}
+		return 0
+	})
+	for i := 1; i < len(order); i++ {
+		above, below := &c.Rules[order[i]], c.Rules[order[i-1]]
+		above.LabelY = min(above.LabelY, below.LabelY-line)
+	}
+	if len(order) > 0 { // what has no room above goes below the one before
+		for i := len(order) - 1; i >= 0; i-- {
+			r := &c.Rules[order[i]]
+			least := c.Top + 10
+			if i < len(order)-1 {
+				least = c.Rules[order[i+1]].LabelY + line
+			}
+			r.LabelY = max(r.LabelY, least)
+		}
+	}
+}
+
+// modeClass is the colour of a mode, the same in all charts.
+func (p *Plan) modeClass(mode string) string {
+	return fmt.Sprintf("m%d", slices.Index(Modes(p.Engine), mode))
+}
+
+// shortTime is for ticks.
+func shortTime(s float64) string {
+	switch {
+	case s == 0:
+		return "0"
+	case s < 0.9999e-3:
+		return fmt.Sprintf("%.3g us", s*1e6)
+	case s < 0.9999:
+		return fmt.Sprintf("%.3g ms", s*1e3)
+	case s < 120:
+		return fmt.Sprintf("%.3g s", s)
+	case s < 7200:
+		return fmt.Sprintf("%.3g min", s/60)
+	}
+	return fmt.Sprintf("%.3g h", s/3600)
+}
+
+// shortSize is for ticks, which are round in powers of ten.
+func shortSize(v float64) string {
+	switch {
+	case v == 0:
+		return "0"
+	case v < 0.9999e3:
+		return fmt.Sprintf("%.3g B", v)
+	case v < 0.9999e6:
+		return fmt.Sprintf("%.3g kB", v/1e3)
+	case v < 0.9999e9:
+		return fmt.Sprintf("%.3g MB", v/1e6)
+	}
+	return fmt.Sprintf("%.3g GB", v/1e9)
+}

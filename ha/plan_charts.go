@@ -1,0 +1,287 @@
+package ha
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+)
+
+// charts are the plan's, in the order of the page.
+func (p *Plan) charts() (out []*chart) {
+	for _, c := range []*chart{p.loadChart(), p.latencyChart(), p.clientsChart(), p.rttChart(), p.outageChart(), p.gainsChart()} {
+		if c != nil {
+			c.apart()
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// loadChart is the log's rate over time, against what each mode carries.
+func (p *Plan) loadChart() *chart {
+	w := p.Workload
+	c := newChart("load", "The log's rate, and what each mode carries")
+	var first, last time.Time
+	least, most := w.Peak, w.Peak
+	for _, m := range w.Intervals {
+		begin := m.End.Add(-time.Duration(m.Seconds * float64(time.Second)))
+		if first.IsZero() || begin.Before(first) {
+			first = begin
+		}
+		if m.End.After(last) {
+			last = m.End
+		}
+		if m.Rate > 0 {
+			least = min(least, m.Rate)
+		}
+	}
+	var carried []Advice // what is carried alike is one line
+	for _, a := range p.Modes {
+		if i := slices.IndexFunc(carried, func(b Advice) bool { return math.Abs(off(a.Sustainable, b.Sustainable)) < 0.03 }); i >= 0 {
+			carried[i].Mode += ", " + a.Mode
+		} else {
+			carried = append(carried, a)
+		}
+		most = max(most, a.Sustainable)
+	}
+	if w.Peak <= 0 || !last.After(first) {
+		return nil
+	}
+	y := yScale(0, most*1.08, false)
+	if most > 5*w.Peak {
+		y = yScale(least/2, most*1.6, true)
+		c.Note = "The scale is logarithmic."
+	}
+	x := xScale(0, last.Sub(first).Seconds(), false)
+	c.Y.Title, c.X.Title = "log a second", "since "+first.UTC().Format("2006-01-02 15:04:05")+" UTC"
+	c.Y.label(y, 7, shortSize)
+	c.X.label(x, 6, shortTime)
+	var dots []dot
+	for _, m := range w.Intervals {
+		end := m.End.Sub(first).Seconds()
+		at := y.at(m.Rate)
+		text := fmt.Sprintf("%s: %s, %.0f commits/s", m.End.UTC().Format("15:04:05"), rateText(m.Rate), m.Commits)
+		dots = append(dots, dot{x.at(end - m.Seconds), at, text}, dot{x.at(end), at, text})
+	}
+	area := path(dots) + fmt.Sprintf("L%.1f %.1fL%.1f %.1fZ", dots[len(dots)-1].X, c.Low, dots[0].X, c.Low)
+	c.Curves = []curve{{Class: "log", Path: path(dots), Area: area}}
+	for _, a := range carried {
+		name, _, _ := strings.Cut(a.Mode, ",")
+		c.across(p.modeClass(name), a.Mode, y.at(a.Sustainable))
+	}
+	c.Keys = []key{{"log", "the scanned log"}}
+	c.Desc = fmt.Sprintf("Over %s the log grew by %s on average and %s at most. ", timeText(w.Seconds), rateText(w.Mean), rateText(w.Peak))
+	for _, a := range carried {
+		c.Desc += fmt.Sprintf("Carried with %s: %s. ", a.Mode, rateText(a.Sustainable))
+	}
+	return c
+}
+
+// latencyChart is p50 and p99 of each mode: of the scan's load, and of sessions without a pause
+// as predicted and as simulated.
+func (p *Plan) latencyChart() *chart {
+	c := newChart("latency", "What a commit takes, by mode")
+	clients := p.middleTrial()
+	type row struct {
+		mode, label, class string
+		p50, p99           float64
+		head               bool
+	}
+	var rows []row
+	most := 0.0
+	for _, a := range p.Modes {
+		add := func(label, kind string, p50, p99 float64) {
+			rows = append(rows, row{a.Mode, label, p.modeClass(a.Mode) + " " + kind, p50, p99, len(rows) == 0 || rows[len(rows)-1].mode != a.Mode})
+			most = max(most, p99)
+		}
+		add("your load, predicted", "plain", a.Commit.P50, a.Commit.P99)
+		for _, k := range p.Checks {
+			if k.Mode == a.Mode && k.Clients == clients {
+				add(counted(clients, "session")+", predicted", "plain", k.Predicted.P50, k.Predicted.P99)
+				add(counted(clients, "session")+", simulated", "seen", k.Simulated.P50, k.Simulated.P99)
+			}
+		}
+	}
+	if most == 0 {
+		return nil
+	}
+	const thick, gap, head = 9.0, 4.0, 19.0
+	x := scale{0, most, false, 140, chartWidth - 96}
+	at := c.Top
+	for _, r := range rows {
+		b := bar{Class: r.class, X: x.from, H: thick, Mid: x.at(r.p50) - x.from, End: x.at(r.p99) - x.from, Label: r.label, Value: timeText(r.p50) + " / " + timeText(r.p99)}
+		if r.head {
+			b.Head, b.HeadY = r.mode, at+12
+			at += head
+		}
+		b.Y, b.LabelY, b.ValueX = at, at+thick-0.5, x.from+b.End+5
+		at += thick + gap
+		c.Bars = append(c.Bars, b)
+		c.Desc += fmt.Sprintf("%s, %s: %s at p50, %s at p99. ", r.mode, r.label, timeText(r.p50), timeText(r.p99))
+	}
+	c.Left, c.Right, c.Low = x.from, x.to, at+4
+	c.Height = at + 40
+	c.X.Title = "solid to p50, pale to p99"
+	c.X.label(x, 4, shortTime)
+	return c
+}
+
+// middleTrial is the number of sessions of the trials in the middle; 0 without trials.
+func (p *Plan) middleTrial() int {
+	var numbers []int
+	for _, c := range p.Checks {
+		numbers = append(numbers, c.Clients)
+	}
+	slices.Sort(numbers)
+	numbers = slices.Compact(numbers)
+	if len(numbers) == 0 {
+		return 0
+	}
+	return numbers[len(numbers)/2]
+}
+
+// lines is a chart of one curve a mode, on logarithmic paper.
+func (p *Plan) lines(c *chart, series []Series, xText func(float64) string, ticks []float64) (x, y scale) {
+	lo, hi, low, high := math.Inf(1), 0.0, math.Inf(1), 0.0
+	for _, s := range series {
+		for _, pt := range s.Points {
+			lo, hi = min(lo, pt.X), max(hi, pt.X)
+			if pt.P50 > 0 {
+				low, high = min(low, pt.P50), max(high, pt.P50)
+			}
+		}
+	}
+	for _, k := range p.Checks {
+		if k.Simulated.P50 > 0 && c.ID == "clients" {
+			low, high = min(low, k.Simulated.P50), max(high, k.Simulated.P50)
+		}
+	}
+	x, y = xScale(lo, hi, true), yScale(low/1.3, high*1.3, true)
+	for _, v := range ticks {
+		c.X.Ticks = append(c.X.Ticks, tick{x.at(v), xText(v)})
+	}
+	c.Y.Title = "commit, p50"
+	c.Y.label(y, 8, shortTime)
+	for _, s := range series {
+		line := curve{Class: p.modeClass(s.Mode)}
+		for _, pt := range s.Points {
+			line.Dots = append(line.Dots, dot{x.at(pt.X), y.at(pt.P50), fmt.Sprintf("%s, %s: %s at p50, %s at p99, %.0f commits/s", s.Mode, xText(pt.X), timeText(pt.P50), timeText(pt.P99), pt.Rate)})
+		}
+		line.Path = path(line.Dots)
+		c.Curves = append(c.Curves, line)
+		c.Keys = append(c.Keys, key{p.modeClass(s.Mode), s.Mode})
+		first, last := s.Points[0], s.Points[len(s.Points)-1]
+		c.Desc += fmt.Sprintf("%s: from %s (%s) to %s (%s). ", s.Mode, timeText(first.P50), xText(first.X), timeText(last.P50), xText(last.X))
+	}
+	return x, y
+}
+
+// clientsChart is p50 by the number of sessions.
+func (p *Plan) clientsChart() *chart {
+	if len(p.ByClients) == 0 {
+		return nil
+	}
+	c := newChart("clients", "A commit, by the number of sessions that never pause")
+	c.X.Title = "sessions"
+	x, y := p.lines(c, p.ByClients, func(v float64) string { return fmt.Sprintf("%.0f", v) }, []float64{1, 2, 4, 8, 16, 32, 64, 128, 256})
+	for _, k := range p.Checks {
+		c.Curves = append(c.Curves, curve{Class: p.modeClass(k.Mode) + " seen", Dots: []dot{{x.at(float64(k.Clients)), y.at(k.Simulated.P50),
+			fmt.Sprintf("%s, %s, simulated: %s at p50, %s at p99", k.Mode, counted(k.Clients, "session"), timeText(k.Simulated.P50), timeText(k.Simulated.P99))}}})
+	}
+	if len(p.Checks) > 0 {
+		c.Note = "Rings: as simulated."
+	}
+	return c
+}
+
+// rttChart is p50 of the scan's load by the round trip.
+func (p *Plan) rttChart() *chart {
+	if len(p.ByRTT) == 0 {
+		return nil
+	}
+	c := newChart("rtt", "Your load, by the round trip to the standby")
+	c.X.Title = "round trip"
+	x, _ := p.lines(c, p.ByRTT, shortTime, []float64{1e-4, 1e-3, 1e-2, 1e-1})
+	if rtt := p.Forecast.Sites.Standbys[0].Network.RTT; rtt >= x.lo && rtt <= x.hi {
+		c.down("now", "now "+timeText(rtt), x.at(rtt))
+	}
+	return c
+}
+
+// outageChart is what the standby lacks, while it is away and until it has caught up.
+func (p *Plan) outageChart() *chart {
+	i := slices.IndexFunc(p.Outages, func(o Away) bool { return o.Seconds == p.Forecast.Sites.Outage })
+	if i < 0 || p.Outages[i].Gap <= 0 {
+		return nil
+	}
+	o, free := p.Outages[i], p.Forecast.Sites.Free
+	c := newChart("outage", "What the standby lacks after "+timeText(o.Seconds)+" away")
+	end := o.Seconds + min(o.CatchUp, 3*o.Seconds)
+	if o.Never {
+		end = 2 * o.Seconds
+	}
+	end += 0.1 * o.Seconds
+	most := o.Gap
+	if o.Never {
+		most += (o.Rate - o.Send) * (end - o.Seconds)
+	}
+	high := most * 1.1
+	if free > 0 && free < 4*most {
+		high = max(high, free*1.1)
+	}
+	x, y := xScale(0, end, false), yScale(0, high, false)
+	c.X.Title, c.Y.Title = "since it went away", "log"
+	c.X.label(x, 6, shortTime)
+	c.Y.label(y, 7, shortSize)
+	var dots []dot
+	const steps = 60
+	for n := range steps + 1 {
+		t := end * float64(n) / steps
+		gap := o.Rate * min(t, o.Seconds)
+		if t > o.Seconds {
+			gap = max(0, gap-(o.Send-o.Rate)*(t-o.Seconds))
+		}
+		dots = append(dots, dot{x.at(t), y.at(gap), fmt.Sprintf("after %s: %s", timeText(t), volumeText(gap))})
+	}
+	c.Curves = []curve{{Class: "log", Path: path(dots), Area: path(dots) + fmt.Sprintf("L%.1f %.1fL%.1f %.1fZ", dots[steps].X, c.Low, dots[0].X, c.Low)}}
+	c.down("now", "it is back", x.at(o.Seconds))
+	c.Desc = fmt.Sprintf("After %s it lacks %s, which the primary keeps; at %s it catches up in %s. ", timeText(o.Seconds), volumeText(o.Gap), rateText(o.Send), o.CatchUpText())
+	if free > 0 && free <= high {
+		c.across("full", "the primary's disk is full", y.at(free))
+	} else if free > 0 {
+		c.Note = fmt.Sprintf("The primary's disk has %s left: full after %s.", volumeText(free), o.FullText())
+	}
+	return c
+}
+
+// gainsChart is p50 of the reference mode if one thing changes.
+func (p *Plan) gainsChart() *chart {
+	if len(p.Gains) < 2 {
+		return nil
+	}
+	c := newChart("gains", "What would change a commit with "+p.Reference)
+	most := 0.0
+	for _, g := range p.Gains {
+		most = max(most, g.P50)
+	}
+	const thick, gap = 16.0, 10.0
+	x := scale{0, most, false, 190, chartWidth - 110}
+	at := c.Top
+	for i, g := range p.Gains {
+		b := bar{Class: p.modeClass(p.Reference) + " plain", X: x.from, Y: at, H: thick, Mid: x.at(g.P50) - x.from, Label: g.If, LabelY: at + thick - 4, Value: timeText(g.P50)}
+		b.End, b.ValueX = b.Mid, x.from+b.Mid+5
+		if i > 0 {
+			b.Value += " (" + g.LessText() + ")"
+		}
+		at += thick + gap
+		c.Bars = append(c.Bars, b)
+		c.Desc += fmt.Sprintf("%s: %s. ", g.If, timeText(g.P50))
+	}
+	c.Left, c.Right, c.Low = x.from, x.to, at
+	c.Height = at + 36
+	c.X.Title = "commit, p50, at your load"
+	c.X.label(x, 4, shortTime)
+	return c
+}
