@@ -15,7 +15,7 @@
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
 //	   ha                                 what synchronous replication would cost
 //	   postgres/wal mysql/binlog          logs of engines, as they lie in files or come from a server
-//	   store backup/repo                  where backups are kept, and in what form
+//	   store backup/repo backup/logs      where backups and servers' logs are kept, and in what form
 //	1  tidemark flow                      vocabulary and kernel
 //
 // # Reading order

@@ -43,6 +43,7 @@ var rooms = map[string]room{
 	// Where backups are kept, and in what form.
 	"store":       {imports: "."},
 	"backup/repo": {imports: ". store"},
+	"backup/logs": {imports: ". backup/repo postgres/wal", tests: "store postgres"},
 
 	// Verbs see engines through interfaces of their own.
 	"mapping": {floor: 2, imports: "."},

@@ -1,0 +1,280 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
+)
+
+// An Archive is the log of one server, and of what has become of it, in a repository. Its
+// methods may be called concurrently.
+type Archive struct {
+	r     *repo.Repo
+	codec repo.Codec
+
+	mu    sync.Mutex
+	whose *whose          // nil: not known yet
+	open  map[string]bool // names that may be there as open segments
+}
+
+// New gives the archive in a repository, which may be empty. What is put there is packed by
+// codec.
+func New(r *repo.Repo, codec repo.Codec) *Archive {
+	return &Archive{r: r, codec: codec, open: map[string]bool{}}
+}
+
+// openSuffix stands behind the names of segments that are not full yet.
+const openSuffix = ".open"
+
+var (
+	inTimeline = regexp.MustCompile(`^[0-9A-F]{24}(\.partial|\.[0-9A-F]{8}\.backup)?$`)
+	ofNone     = regexp.MustCompile(`^[0-9A-F]{8}\.history$`)
+)
+
+// place says where in the repository a file of that name is. Kind Invalid: a server has no
+// such file in its archive.
+func place(name string) (string, error) {
+	switch {
+	case inTimeline.MatchString(name):
+		return name[:8] + "/" + name, nil
+	case ofNone.MatchString(name):
+		return name, nil
+	}
+	return "", tidemark.Errorf(tidemark.Invalid, "archive", fmt.Sprintf("%q", name), "it is no name of a file of a server's log", "Names are such as 00000001000000000000002A and 00000002.history: PostgreSQL puts them in the place of %f, and a path that ends with them in that of %p.")
+}
+
+// whose says of which server the archive is: whoever finds another has the wrong archive.
+type whose struct {
+	system  string
+	segment int // bytes
+}
+
+// whoseName is the object that says it.
+const whoseName = "server"
+
+func (w whose) text() string {
+	return fmt.Sprintf("system %s\nsegment %d\n", w.system, w.segment)
+}
+
+// known compares a segment's server with the archive's, which it becomes if there is none.
+func (a *Archive) known(ctx context.Context, name string, b []byte) error {
+	h, err := wal.ParseSegment(b)
+	if err != nil {
+		return err
+	}
+	w := whose{fmt.Sprint(h.System), h.Size}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.whose == nil {
+		err := a.r.PutLog(ctx, whoseName, strings.NewReader(w.text()), a.codec)
+		if tidemark.KindOf(err) != tidemark.Collision && err != nil {
+			return err
+		}
+		if a.whose, err = a.readWhose(ctx); err != nil {
+			return err
+		}
+	}
+	if w != *a.whose {
+		return tidemark.Errorf(tidemark.Collision, "archive", name, fmt.Sprintf("it is of the server with the system identifier %s and segments of %d bytes, and the archive of that with %s and %d", w.system, w.segment, a.whose.system, a.whose.segment),
+			"Give each server a repository of its own: a copy of a server has its identifier, one that was initialised or upgraded anew another.")
+	}
+	return nil
+}
+
+func (a *Archive) readWhose(ctx context.Context) (*whose, error) {
+	in, err := a.r.GetLog(ctx, whoseName)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, 1<<10))
+	if err != nil {
+		return nil, err
+	}
+	var w whose
+	if _, err := fmt.Sscanf(string(text), "system %s\nsegment %d\n", &w.system, &w.segment); err != nil || w.segment < 1<<20 {
+		return nil, tidemark.Errorf(tidemark.Corrupt, "read the archive", whoseName, "it is not in its format", "")
+	}
+	return &w, nil
+}
+
+// Put keeps a file, durably. If it is there already with the same bytes, that is as good.
+// Kind Collision: it is there with others, or the archive is of another server.
+func (a *Archive) Put(ctx context.Context, f *tidemark.LogFile) error {
+	at, err := place(f.Name)
+	if err != nil {
+		return err
+	}
+	if strings.HasSuffix(f.Name, ".history") || strings.HasSuffix(f.Name, ".backup") {
+		return a.r.PutLog(ctx, at, bytes.NewReader(f.Bytes), a.codec)
+	}
+	if err := a.known(ctx, f.Name, f.Bytes); err != nil {
+		return err
+	}
+	if !f.Whole() {
+		a.note(at, true)
+		return a.r.PutOpenLog(ctx, at+openSuffix, bytes.NewReader(f.Bytes), a.codec)
+	}
+	if err := a.r.PutLog(ctx, at, bytes.NewReader(f.Bytes), a.codec); err != nil {
+		return err
+	}
+	return a.close(ctx, at)
+}
+
+func (a *Archive) note(at string, open bool) (was bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	was = a.open[at]
+	if open {
+		a.open[at] = true
+	} else {
+		delete(a.open, at)
+	}
+	return was
+}
+
+// close removes the open segment where the whole one is there.
+func (a *Archive) close(ctx context.Context, at string) error {
+	if !a.note(at, false) {
+		return nil
+	}
+	return a.r.DeleteLog(ctx, at+openSuffix)
+}
+
+// A State is what an archive holds.
+type State struct {
+	System  string // identifies the server's data; "": nothing is there yet
+	Segment int    // bytes of a segment
+	// Ends are the places behind the last whole segment of each timeline.
+	Ends []tidemark.LogPlace
+	// Segments, histories and what else servers archive.
+	Files  int
+	Stored int64     // bytes of them in the repository
+	Newest time.Time // when the last one was put there
+}
+
+// State looks at what is there. Open segments whose whole ones are there, which somebody who
+// was killed has left, are removed.
+func (a *Archive) State(ctx context.Context) (s State, err error) {
+	c, err := a.contents(ctx)
+	if err != nil || c.whose == nil {
+		return s, err
+	}
+	s.System, s.Segment = c.whose.system, c.whose.segment
+	for _, l := range c.all {
+		s.Files++
+		s.Stored += l.Stored
+		if l.Time.After(s.Newest) {
+			s.Newest = l.Time
+		}
+	}
+	for timeline, places := range c.whole {
+		s.Ends = append(s.Ends, tidemark.LogPlace{Timeline: timeline, Place: places[len(places)-1] + uint64(s.Segment)})
+	}
+	slices.SortFunc(s.Ends, func(x, y tidemark.LogPlace) int { return int(x.Timeline) - int(y.Timeline) })
+	for at := range c.open {
+		name, _ := place(c.name(at))
+		a.note(name, true)
+		if c.has(at) {
+			if err := a.close(ctx, name); err != nil {
+				return s, err
+			}
+		}
+	}
+	return s, nil
+}
+
+// contents are the names in an archive, understood.
+type contents struct {
+	whose     *whose
+	all       []repo.Log
+	whole     map[uint32][]uint64 // places of whole segments by timeline, in their order
+	open      map[tidemark.LogPlace]bool
+	histories map[uint32]bool
+}
+
+func (a *Archive) contents(ctx context.Context) (*contents, error) {
+	c := &contents{whole: map[uint32][]uint64{}, open: map[tidemark.LogPlace]bool{}, histories: map[uint32]bool{}}
+	var err error
+	if c.whose, err = a.readWhose(ctx); err != nil && tidemark.KindOf(err) != tidemark.NotFound {
+		return nil, err
+	}
+	logs, err := a.r.Logs(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	for _, l := range logs {
+		name := path.Base(l.Name)
+		if name == whoseName {
+			continue
+		}
+		c.all = append(c.all, l)
+		var timeline uint32
+		if _, err := fmt.Sscanf(name, "%08X.history", &timeline); err == nil && ofNone.MatchString(name) {
+			c.histories[timeline] = true
+		}
+		if c.whose == nil {
+			continue
+		}
+		if at, ok := wal.ParseName(strings.TrimSuffix(name, openSuffix), c.whose.segment); ok {
+			if strings.HasSuffix(name, openSuffix) {
+				c.open[at] = true
+			} else {
+				c.whole[at.Timeline] = append(c.whole[at.Timeline], at.Place)
+			}
+		}
+	}
+	for _, places := range c.whole {
+		slices.Sort(places)
+	}
+	return c, nil
+}
+
+// has says whether the whole segment at a place is there.
+func (c *contents) has(at tidemark.LogPlace) bool {
+	_, ok := slices.BinarySearch(c.whole[at.Timeline], at.Place)
+	return ok
+}
+
+// name is that of the segment at a place.
+func (c *contents) name(at tidemark.LogPlace) string {
+	return wal.SegmentName(at.Timeline, at.Place, uint32(c.whose.segment))
+}
+
+// Keep is Put for whoever cannot go on without it: while the repository cannot be reached, or is
+// full, it tries again until ctx ends. failed is told of each attempt, and when the next one comes.
+func (a *Archive) Keep(ctx context.Context, f *tidemark.LogFile, failed func(name string, next time.Duration, err error)) error {
+	for pause := 500 * time.Millisecond; ; pause = min(2*pause, 30*time.Second) {
+		err := a.Put(ctx, f)
+		if err == nil || !mends(err) || ctx.Err() != nil {
+			return err
+		}
+		failed(f.Name, pause, err)
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// mends reports whether what keeps the repository from taking a file can be over later,
+// without anybody changing what we do.
+func mends(err error) bool {
+	switch tidemark.KindOf(err) {
+	case tidemark.Transient, tidemark.Unreachable, tidemark.Full:
+		return true
+	}
+	return false
+}

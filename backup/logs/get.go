@@ -1,0 +1,187 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"syscall"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
+)
+
+// fetched is the folder, beside the file that is asked for, of segments that were fetched
+// before they were asked for.
+const fetched = "tidemark.fetched"
+
+// Get writes a file of the archive to a path, of which there is the whole or nothing. Of a
+// segment that is not full yet there is what has come, and zeros behind it. With ahead the next
+// segments, so many, are fetched at the same time, and are at hand when they are asked for.
+//
+// Kind NotFound: the archive ends before that file, or has no such history: recovery may end
+// there. Lost: it is missing, and later ones are there. That, and all other errors, have to stop
+// a recovery, which would take them for the end of the log.
+func (a *Archive) Get(ctx context.Context, name, to string, ahead int) error {
+	at, err := place(name)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(filepath.Dir(to), fetched)
+	if len(name) != 24 {
+		// A server asks for histories when its recovery begins and ends.
+		if err := os.RemoveAll(dir); err != nil {
+			return fileError("remove", dir, err)
+		}
+		return a.fetch(ctx, at, to, 0)
+	}
+	switch err := os.Rename(filepath.Join(dir, name), to); {
+	case err == nil:
+		return nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return fileError("rename", to, err)
+	}
+	in, err := a.r.GetLog(ctx, at)
+	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
+		return a.last(ctx, name, to, err)
+	}
+	if err != nil {
+		return err
+	}
+	var others sync.WaitGroup
+	defer others.Wait()
+	if ahead > 0 {
+		a.ahead(ctx, name, dir, ahead, &others)
+	}
+	return save(in, to, 0)
+}
+
+// ahead begins to fetch the segments behind one. What fails will be asked for again.
+func (a *Archive) ahead(ctx context.Context, name, dir string, n int, wait *sync.WaitGroup) {
+	whose, err := a.readWhose(ctx)
+	if err != nil {
+		return
+	}
+	at, ok := wal.ParseName(name, whose.segment)
+	if !ok || os.RemoveAll(dir) != nil || os.Mkdir(dir, 0o700) != nil {
+		return
+	}
+	for range n {
+		at.Place += uint64(whose.segment)
+		next := wal.SegmentName(at.Timeline, at.Place, uint32(whose.segment))
+		wait.Go(func() {
+			from, _ := place(next)
+			_ = a.fetch(ctx, from, filepath.Join(dir, next), 0)
+		})
+	}
+}
+
+// last writes a segment that is missing, if it is the archive's last and not full yet. missing
+// is the error if it is not.
+func (a *Archive) last(ctx context.Context, name, to string, missing error) error {
+	whose, err := a.readWhose(ctx)
+	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
+		return missing // nothing is there at all
+	}
+	if err != nil {
+		return err
+	}
+	later, err := a.later(ctx, name)
+	if err != nil {
+		return err
+	}
+	if later != "" {
+		return tidemark.Errorf(tidemark.Lost, "read the archive", name, "the segment is missing, and "+later+" is there: the log has a gap",
+			"Put the segment into the archive from elsewhere (tidemark archive push), or restore a backup that was made behind the gap, or to a point before it.")
+	}
+	at, _ := place(name)
+	err = a.fetch(ctx, at+openSuffix, to, whose.segment)
+	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
+		return missing
+	}
+	return err
+}
+
+// later gives a whole segment of the same timeline behind one that is missing; "": there is
+// none. Segments of the same 4 GB and the next are looked at.
+func (a *Archive) later(ctx context.Context, name string) (string, error) {
+	var high uint32
+	if _, err := fmt.Sscanf(name[8:16], "%08X", &high); err != nil {
+		return "", err
+	}
+	for _, h := range []uint32{high, high + 1} {
+		all, err := a.r.Logs(ctx, fmt.Sprintf("%s/%s%08X", name[:8], name[:8], h))
+		if err != nil {
+			return "", err
+		}
+		i := slices.IndexFunc(all, func(l repo.Log) bool {
+			other := filepath.Base(l.Name)
+			return len(other) == 24 && other > name
+		})
+		if i >= 0 {
+			return filepath.Base(all[i].Name), nil
+		}
+	}
+	return "", nil
+}
+
+// fetch writes an object to a path; size, if it is not 0, is what zeros fill it up to.
+func (a *Archive) fetch(ctx context.Context, object, to string, size int) error {
+	in, err := a.r.GetLog(ctx, object)
+	if err != nil {
+		return err
+	}
+	return save(in, to, size)
+}
+
+// save writes what it reads to a temporary file first, which gets the name when all of it is
+// there, right, and on disk.
+func save(in io.ReadCloser, to string, size int) error {
+	defer in.Close()
+	temp := fmt.Sprintf("%s.tidemark-%d", to, os.Getpid())
+	f, err := os.OpenFile(temp, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
+	if err != nil {
+		return fileError("create", temp, err)
+	}
+	defer os.Remove(temp) // it has its name then, or is of no use
+	n, err := io.Copy(f, in)
+	if err == nil && int64(size) > n {
+		err = f.Truncate(int64(size))
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(temp, to)
+	}
+	return fileError("write", to, err)
+}
+
+// fileError words what a file system says, unless somebody has already worded it.
+func fileError(op, name string, err error) error {
+	var own *tidemark.Error
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	kind := tidemark.Invalid // never NotFound, which is of the archive
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		kind = tidemark.Forbidden
+	case errors.Is(err, syscall.ENOSPC):
+		kind = tidemark.Full
+	}
+	var inner *fs.PathError
+	if errors.As(err, &inner) {
+		err = inner.Err
+	}
+	return &tidemark.Error{Op: op, Object: name, Kind: kind, Err: err}
+}

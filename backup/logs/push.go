@@ -1,0 +1,160 @@
+package logs
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
+)
+
+// PushOptions say how files are pushed.
+type PushOptions struct {
+	// Ahead is how many of the files that wait behind the one that is asked for are pushed at the
+	// same time; the server asks for each of them later, and hears that it is there.
+	Ahead int
+	// QueueMax is how many bytes of files may wait while the archive cannot be written. What is
+	// beyond is given up, so that the server's disk does not fill: the archive then has a gap. 0:
+	// nothing is given up.
+	QueueMax int64
+}
+
+// A GivenUp says that a file was not archived and never will be: the user's choice.
+type GivenUp struct {
+	Name   string
+	Queued int64 // bytes that wait
+	Err    error // why the archive could not be written
+}
+
+func (g *GivenUp) Error() string {
+	return fmt.Sprintf("archive %s: given up, since %d bytes wait: %v", g.Name, g.Queued, g.Err)
+}
+
+// Push keeps a file that a server wants to archive, durably. Kind Collision: the archive has
+// another of that name, or is of another server; Invalid: the file is none of a server's log.
+// A *GivenUp says that the file was given up.
+func (a *Archive) Push(ctx context.Context, file string, opt PushOptions) error {
+	if _, err := place(filepath.Base(file)); err != nil {
+		return err
+	}
+	done, err := a.pushed(file)
+	if err != nil || done {
+		return err
+	}
+	ready := waiting(file)
+	var others sync.WaitGroup
+	for _, next := range ready[:min(len(ready), opt.Ahead)] {
+		others.Go(func() {
+			if sum, err := a.push(ctx, next); err == nil {
+				_ = noteFile(next, sum) // without a note it is pushed once more
+			}
+		})
+	}
+	_, err = a.push(ctx, file)
+	others.Wait()
+	return GiveUp(file, opt.QueueMax, err)
+}
+
+// GiveUp gives err, with which the archive could not be written, or a *GivenUp if more bytes of
+// files wait than max allows and err may be over later.
+func GiveUp(file string, max int64, err error) error {
+	if err == nil || max == 0 || !mends(err) {
+		return err
+	}
+	queued := int64(0)
+	for _, f := range append(waiting(file), file) {
+		if st, err := os.Stat(f); err == nil {
+			queued += st.Size()
+		}
+	}
+	if queued <= max {
+		return err
+	}
+	return &GivenUp{filepath.Base(file), queued, err}
+}
+
+// push puts a file into the archive, and says what tells its bytes from others.
+func (a *Archive) push(ctx context.Context, file string) (sum string, err error) {
+	name := filepath.Base(file)
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return "", fileError("read", file, err)
+	}
+	f := &tidemark.LogFile{Name: name, Bytes: b, Size: len(b)}
+	if len(name) == 24 || strings.HasSuffix(name, ".partial") {
+		if err := checkSegment(f); err != nil {
+			return "", err
+		}
+	}
+	return sumOf(b), a.Put(ctx, f)
+}
+
+// checkSegment compares a segment's header with its name and size.
+func checkSegment(f *tidemark.LogFile) error {
+	h, err := wal.ParseSegment(f.Bytes)
+	if err != nil {
+		return tidemark.Errorf(tidemark.BadInput, "archive", f.Name, "it is no segment of the log: "+err.Error(), "")
+	}
+	at, ok := wal.ParseName(f.Name[:24], h.Size)
+	switch {
+	case !ok || at.Place != h.Place || at.Timeline < h.Timeline:
+		return tidemark.Errorf(tidemark.BadInput, "archive", f.Name, fmt.Sprintf("the file says that it is %s", wal.SegmentName(h.Timeline, h.Place, uint32(h.Size))), "")
+	case len(f.Bytes) != h.Size:
+		return tidemark.Errorf(tidemark.BadInput, "archive", f.Name, fmt.Sprintf("the file has %d bytes, and a segment %d", len(f.Bytes), h.Size), "")
+	}
+	f.Timeline, f.Place = at.Timeline, at.Place
+	return nil
+}
+
+// waiting gives the segments behind one that the server has marked as ready, in their order.
+func waiting(file string) (out []string) {
+	dir, name := filepath.Split(file)
+	marks, err := filepath.Glob(filepath.Join(dir, "archive_status", "*.ready")) // in the order of their names
+	if err != nil {
+		return nil
+	}
+	for _, m := range marks {
+		next := strings.TrimSuffix(filepath.Base(m), ".ready")
+		if len(next) == 24 && next > name && inTimeline.MatchString(next) {
+			out = append(out, filepath.Join(dir, next))
+		}
+	}
+	return out
+}
+
+// noted is the folder, beside the segments, of notes of what was pushed before it was asked
+// for: the name, and a checksum, since a server that has gone back in time may use the name
+// again.
+const noted = "tidemark.pushed"
+
+func noteFile(file, sum string) error {
+	dir := filepath.Join(filepath.Dir(file), noted)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	return os.WriteFile(filepath.Join(dir, filepath.Base(file)), []byte(sum), 0o600)
+}
+
+// pushed reports whether the file was pushed before, and forgets the note of that.
+func (a *Archive) pushed(file string) (bool, error) {
+	note := filepath.Join(filepath.Dir(file), noted, filepath.Base(file))
+	want, err := os.ReadFile(note)
+	if err != nil {
+		return false, nil // there mostly is none
+	}
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return false, fileError("read", file, err)
+	}
+	if err := os.Remove(note); err != nil {
+		return false, fileError("remove", note, err)
+	}
+	return sumOf(b) == string(want), nil
+}
+
+func sumOf(b []byte) string { return fmt.Sprintf("%x", sha256.Sum256(b)) }

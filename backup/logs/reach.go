@@ -1,0 +1,424 @@
+package logs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
+)
+
+// What a recovery stops at.
+const (
+	AtEnd       = ""          // of the log
+	AtOnce      = "immediate" // as soon as the data is consistent
+	AtTime      = "time"
+	AtPlace     = "lsn"
+	AtTx        = "xid"
+	AtRestorePt = "name" // of a restore point
+)
+
+// A Target is where a recovery is to end.
+type Target struct {
+	Kind      string // one of the constants
+	Time      time.Time
+	Place     uint64
+	Tx        uint64
+	Name      string
+	Exclusive bool   // end just before it, and not just behind
+	Timeline  uint32 // 0: the newest that the backup leads to
+}
+
+// String is for messages.
+func (t Target) String() string {
+	switch t.Kind {
+	case AtOnce:
+		return "the end of the backup"
+	case AtTime:
+		return t.Time.UTC().Format("2006-01-02 15:04:05.999999 UTC")
+	case AtPlace:
+		return formatPlace(t.Place)
+	case AtTx:
+		return "transaction " + strconv.FormatUint(t.Tx, 10)
+	case AtRestorePt:
+		return fmt.Sprintf("restore point %q", t.Name)
+	}
+	return "the end of the log"
+}
+
+func formatPlace(p uint64) string { return fmt.Sprintf("%X/%X", p>>32, uint32(p)) }
+
+// A Span is what a backup needs of the log: replay begins at Start, and its data is consistent
+// from End on.
+type Span struct {
+	Timeline   uint32
+	Start, End uint64
+}
+
+// A Replay is what a recovery would do.
+type Replay struct {
+	Timeline uint32    // in which it ends
+	From, To uint64    // the log that is replayed
+	Segments int       // files of it
+	At       time.Time // of the last commit that it brings back, as far as was looked for: zero where not
+}
+
+// Bytes of log to replay.
+func (r Replay) Bytes() int64 { return int64(r.To - r.From) }
+
+// Check says what a recovery from a backup to a target would replay, or why it could not get
+// there. Kind Lost: a segment, which is named, is missing before the target; NotFound: the
+// target is not in the archive; Invalid: it lies before the end of the backup, or the timeline
+// does not lead there.
+func (a *Archive) Check(ctx context.Context, need Span, to Target) (Replay, error) {
+	r, err := a.reach(ctx, need, to.Timeline)
+	if err != nil {
+		return Replay{}, err
+	}
+	out := Replay{Timeline: r.line[len(r.line)-1].Timeline, From: need.Start}
+	if out.To, out.At, err = a.find(ctx, r, need, to); err != nil {
+		return out, err
+	}
+	out.Segments = int((out.To+r.size-1)/r.size - need.Start/r.size)
+	return out, nil
+}
+
+// A reach is the log that is there from a place on without a gap.
+type reach struct {
+	size uint64
+	// line is the timelines that lead from the backup's to the target's, each with the place where
+	// it begins; that of the first is where the backup's replay begins.
+	line []tidemark.LogPlace
+	// parts are the segments in their order.
+	parts   []tidemark.LogPlace
+	open    bool   // the last one is not full
+	end     uint64 // of the log
+	missing string // the segment behind parts, if there are later ones
+}
+
+// reach finds the segments from a backup's start on.
+func (a *Archive) reach(ctx context.Context, need Span, timeline uint32) (*reach, error) {
+	c, err := a.contents(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if c.whose == nil {
+		return nil, tidemark.Errorf(tidemark.NotFound, "check the archive", "", "there is no log in the repository", "Archive the server's log (tidemark archive) from before its backups on; a backup alone can be restored to its own end.")
+	}
+	r := &reach{size: uint64(c.whose.segment)}
+	if r.line, err = a.lineage(ctx, c, need, timeline); err != nil {
+		return nil, err
+	}
+	r.end = need.Start / r.size * r.size
+	for {
+		at, ok := r.at(c, r.end)
+		switch {
+		case ok:
+			r.parts, r.end = append(r.parts, at), r.end+r.size
+			continue
+		case r.later(c, r.end):
+			r.missing = c.name(at)
+		case at.Timeline == r.line[len(r.line)-1].Timeline && c.open[at]:
+			r.parts, r.open = append(r.parts, at), true
+			r.end, err = a.read(ctx, r, r.parts[max(0, len(r.parts)-2):], func(*tidemark.LogRecord) error { return nil })
+		}
+		return r, err
+	}
+}
+
+// at gives the segment that recovery would take at a place, of the newest timeline that has it,
+// and whether it is there.
+func (r *reach) at(c *contents, place uint64) (at tidemark.LogPlace, ok bool) {
+	for i := len(r.line) - 1; i >= 0; i-- {
+		if begins := r.line[i].Place / r.size * r.size; begins > place {
+			continue
+		}
+		here := tidemark.LogPlace{Timeline: r.line[i].Timeline, Place: place}
+		if at.Timeline == 0 {
+			at = here
+		}
+		if c.has(here) {
+			return here, true
+		}
+		if place > r.line[i].Place {
+			break // an older timeline has another history there
+		}
+	}
+	return at, false
+}
+
+// later reports whether there is a segment behind a place in one of the timelines.
+func (r *reach) later(c *contents, place uint64) bool {
+	return slices.ContainsFunc(r.line, func(l tidemark.LogPlace) bool {
+		places := c.whole[l.Timeline]
+		return len(places) > 0 && places[len(places)-1] > place
+	})
+}
+
+// lineage finds the timelines from the backup's to the one that is wanted, or else the newest
+// that comes from the backup.
+func (a *Archive) lineage(ctx context.Context, c *contents, need Span, timeline uint32) ([]tidemark.LogPlace, error) {
+	first := tidemark.LogPlace{Timeline: need.Timeline, Place: need.Start}
+	if timeline == need.Timeline {
+		return []tidemark.LogPlace{first}, nil
+	}
+	var candidates []uint32
+	for n := range c.histories {
+		if n > need.Timeline && (timeline == 0 || n == timeline) {
+			candidates = append(candidates, n)
+		}
+	}
+	if timeline != 0 && len(candidates) == 0 {
+		return nil, tidemark.Errorf(tidemark.NotFound, "check the archive", wal.HistoryName(timeline), "the archive has no history of timeline "+strconv.FormatUint(uint64(timeline), 10), "Give another --timeline, or leave it out for the newest.")
+	}
+	slices.SortFunc(candidates, func(m, n uint32) int { return cmp.Compare(n, m) })
+	for _, n := range candidates {
+		line, err := a.leads(ctx, first, need.End, n)
+		if err != nil {
+			return nil, err
+		}
+		if line != nil {
+			return line, nil
+		}
+	}
+	if timeline != 0 {
+		return nil, tidemark.Errorf(tidemark.Invalid, "check the archive", fmt.Sprintf("timeline %d", timeline), fmt.Sprintf("it does not come from the backup, which ends at %s of timeline %d", formatPlace(need.End), need.Timeline),
+			"Give a backup that was made before the timelines part, or another --timeline.")
+	}
+	return []tidemark.LogPlace{first}, nil
+}
+
+// leads gives the timelines from first to number n; nil: n does not come from there.
+func (a *Archive) leads(ctx context.Context, first tidemark.LogPlace, end uint64, n uint32) ([]tidemark.LogPlace, error) {
+	in, err := a.r.GetLog(ctx, wal.HistoryName(n))
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, 1<<20))
+	if err != nil {
+		return nil, err
+	}
+	left, err := wal.ParseHistory(string(text))
+	if err != nil {
+		return nil, err
+	}
+	i := slices.IndexFunc(left, func(p tidemark.LogPlace) bool { return p.Timeline == first.Timeline })
+	if i < 0 || left[i].Place < end {
+		return nil, nil
+	}
+	line := []tidemark.LogPlace{first}
+	for ; i < len(left); i++ {
+		next := n
+		if i+1 < len(left) {
+			next = left[i+1].Timeline
+		}
+		line = append(line, tidemark.LogPlace{Timeline: next, Place: left[i].Place})
+	}
+	return line, nil
+}
+
+// errFound ends a scan.
+var errFound = errors.New("found")
+
+// find looks for a target, and gives the place where replay ends there.
+func (a *Archive) find(ctx context.Context, r *reach, need Span, to Target) (end uint64, at time.Time, err error) {
+	switch {
+	case r.end < need.End:
+		return 0, at, r.short("the backup is consistent only from " + formatPlace(need.End) + " on")
+	case to.Kind == AtOnce:
+		return need.End, at, nil
+	case to.Kind == AtPlace && to.Place < need.End:
+		return 0, at, early(need, to)
+	case to.Kind == AtPlace && to.Place <= r.end:
+		return to.Place, at, nil
+	case to.Kind == AtPlace:
+		return 0, at, r.short("the target is " + to.String())
+	case to.Kind == AtEnd && r.missing != "":
+		return 0, at, r.short("later ones are there")
+	}
+	return a.scan(ctx, r, need, to)
+}
+
+func early(need Span, to Target) error {
+	return tidemark.Errorf(tidemark.Invalid, "check the archive", to.String(), "it lies before the end of the backup at "+formatPlace(need.End), "Restore an earlier backup, or to a later point.")
+}
+
+// short is the error of a reach that ends too early.
+func (r *reach) short(why string) error {
+	if r.missing != "" {
+		return tidemark.Errorf(tidemark.Lost, "check the archive", r.missing, "the segment is missing, and "+why,
+			"Put it into the archive from elsewhere (tidemark archive push), restore to a point before "+formatPlace(r.end)+", or restore a later backup.")
+	}
+	return tidemark.Errorf(tidemark.NotFound, "check the archive", "", fmt.Sprintf("the log ends at %s, and %s", formatPlace(r.end), why), "Restore to a point before that, or wait until the archive has more.")
+}
+
+// A search looks at records for what only they tell of a target.
+type search struct {
+	need Span
+	to   Target
+
+	behind uint64 // the end of the record at which replay ends; 0: not found
+	last   int64  // time of the last commit before it
+}
+
+func (s *search) look(rec *tidemark.LogRecord) error {
+	ends, stop := rec.Ended == tidemark.Committed || rec.Ended == tidemark.RolledBack, s.to.Time.UnixMicro()
+	hit := false
+	switch s.to.Kind {
+	case AtTime:
+		hit = ends && (rec.Time > stop || s.to.Exclusive && rec.Time == stop)
+	case AtTx:
+		hit = ends && rec.Tx == s.to.Tx
+	case AtRestorePt:
+		hit = rec.Label != "" && rec.Label == s.to.Name
+	}
+	switch {
+	case hit && rec.Place < s.need.End:
+		return early(s.need, s.to)
+	case hit:
+		s.behind = rec.Place + uint64(rec.Size)
+		if rec.Ended == tidemark.Committed && s.to.Kind == AtTx && !s.to.Exclusive {
+			s.last = rec.Time
+		}
+		return errFound
+	case rec.Ended == tidemark.Committed:
+		s.last = rec.Time
+	}
+	return nil
+}
+
+// scan reads the log for a target that only its records have.
+func (a *Archive) scan(ctx context.Context, r *reach, need Span, to Target) (end uint64, at time.Time, err error) {
+	first := r.index(need.End)
+	i := first
+	if to.Kind == AtTime {
+		if i, err = a.ended(ctx, r, i, to.Time); err != nil {
+			return 0, at, err
+		}
+	}
+	s := &search{need: need, to: to}
+	if to.Kind != AtEnd {
+		if _, err = a.read(ctx, r, r.parts[i:], s.look); err != nil && !errors.Is(err, errFound) {
+			return 0, at, err
+		}
+	}
+	switch {
+	case s.behind > 0:
+		if s.last > 0 {
+			at = time.UnixMicro(s.last).UTC()
+		}
+		return s.behind, at, nil
+	case r.missing != "":
+		return 0, at, r.short(to.String() + " is not in the log before it")
+	}
+	if at, err = a.lastCommit(ctx, r, first); err != nil || to.Kind == AtEnd {
+		return r.end, at, err
+	}
+	why := to.String() + " is not in it"
+	if !at.IsZero() {
+		why = "its last commit is of " + at.Format("2006-01-02 15:04:05.999999 UTC") + ", and " + why
+	}
+	return 0, at, r.short(why)
+}
+
+// lastCommit is the time of the last commit in the segments from first on; zero: there is none.
+func (a *Archive) lastCommit(ctx context.Context, r *reach, first int) (at time.Time, err error) {
+	for i := len(r.parts) - 1; i >= first; i-- {
+		latest := int64(0)
+		_, err := a.read(ctx, r, r.parts[i:i+1], func(rec *tidemark.LogRecord) error {
+			if rec.Ended == tidemark.Committed {
+				latest = max(latest, rec.Time)
+			}
+			return nil
+		})
+		if err != nil || latest > 0 {
+			return time.UnixMicro(latest).UTC(), err
+		}
+	}
+	return at, nil
+}
+
+// index is that of the segment that holds a place.
+func (r *reach) index(place uint64) int {
+	if len(r.parts) == 0 {
+		return 0
+	}
+	return min(int((place-r.parts[0].Place)/r.size), len(r.parts)-1)
+}
+
+// ended gives the segment, from i on, in which the first transaction ends behind a time, or
+// the last segment. Ends are taken to be in the order of their times, which they are but for the
+// moment between the two that a commit takes.
+func (a *Archive) ended(ctx context.Context, r *reach, i int, t time.Time) (int, error) {
+	lo, hi := i, len(r.parts)-1
+	for lo < hi {
+		mid := (lo + hi) / 2
+		next, latest := mid, int64(0) // segments without any end say what the one behind them says
+		for ; next < hi && latest == 0; next++ {
+			_, err := a.read(ctx, r, r.parts[next:next+1], func(rec *tidemark.LogRecord) error {
+				if rec.Ended != tidemark.StillOpen {
+					latest = max(latest, rec.Time)
+				}
+				return nil
+			})
+			if err != nil {
+				return 0, err
+			}
+		}
+		if latest > t.UnixMicro() || latest == 0 {
+			hi = mid
+		} else {
+			lo = next
+		}
+	}
+	return lo, nil
+}
+
+// read scans segments that follow one another, and says where their log ends.
+func (a *Archive) read(ctx context.Context, r *reach, parts []tidemark.LogPlace, emit func(*tidemark.LogRecord) error) (end uint64, err error) {
+	if len(parts) == 0 {
+		return 0, nil
+	}
+	end = parts[0].Place
+	stream := wal.NewStream(parts[0].Place, 0, pageSize, func(rec *tidemark.LogRecord) error {
+		end = rec.Place + uint64(rec.Size)
+		return emit(rec)
+	})
+	for i, p := range parts {
+		name := wal.SegmentName(p.Timeline, p.Place, uint32(r.size))
+		object, err := place(name)
+		if err != nil {
+			return end, err
+		}
+		open := r.open && i == len(parts)-1 && p == r.parts[len(r.parts)-1]
+		if open {
+			object += openSuffix
+		}
+		in, err := a.r.GetLog(ctx, object)
+		if err != nil {
+			return end, err
+		}
+		_, err = io.Copy(stream, in)
+		_ = in.Close()
+		if err != nil {
+			return end, err
+		}
+		if why := stream.Damage(); why != "" && !open {
+			return end, tidemark.Errorf(tidemark.Corrupt, "read the archive", name, "the log cannot be replayed beyond "+formatPlace(end)+": "+why, "Restore to a point before that.")
+		}
+	}
+	if _, err := stream.Finish(); err != nil {
+		return end, err
+	}
+	return end, nil
+}
+
+// pageSize is that of the log's pages; servers that are built with another are rare.
+const pageSize = 8 << 10
