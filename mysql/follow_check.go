@@ -43,10 +43,13 @@ func (p *preflight) logSettings(ctx context.Context) error {
 	if f := p.set["binlog_format"]; !strings.EqualFold(f, "ROW") {
 		block("binlog_format", "the server logs statements in place of rows ("+f+")", "SET GLOBAL binlog_format = 'ROW', write it into the server's configuration, and let programs that are connected connect again.")
 	}
-	if strings.Contains(strings.ToUpper(p.set["binlog_row_value_options"]), "PARTIAL_JSON") {
-		block("binlog_row_value_options", "the server logs only the changed parts of JSON documents", "SET GLOBAL binlog_row_value_options = '', and let programs that are connected connect again.")
-	}
-	if image := p.set["binlog_row_image"]; !strings.EqualFold(image, "FULL") && !strings.EqualFold(image, "FULL_NODUP") {
+	image := p.set["binlog_row_image"]
+	switch {
+	case strings.EqualFold(image, "FULL"), strings.EqualFold(image, "FULL_NODUP"):
+	case strings.EqualFold(image, "MINIMAL") && strings.Contains(strings.ToUpper(p.set["binlog_row_value_options"]), "PARTIAL_JSON"):
+		block("binlog_row_value_options", "the server logs only the changed parts of JSON documents, and with binlog_row_image = MINIMAL not what they were before",
+			"SET GLOBAL binlog_row_image = 'FULL' (or binlog_row_value_options = ''), and let programs that are connected connect again.")
+	default:
 		p.say(tidemark.Warning, 0, "binlog_row_image", "the log has only some columns of changed rows ("+image+"): conflicts are found by keys alone, and a column that is not in the key of the target's table may be missing",
 			"SET GLOBAL binlog_row_image = 'FULL'.")
 	}

@@ -243,9 +243,9 @@ func (s *Stream) take(ctx context.Context, ev, body []byte) error {
 		}
 		return s.tableMap(ctx, body)
 	case eventWrite, eventUpdate, eventDelete:
-		return s.rowEvent(ctx, kind-eventWrite, 2, false, body)
+		return s.rowEvent(ctx, kind-eventWrite, rowForm{version: 2}, body)
 	case eventWriteV1, eventUpdateV1, eventDeleteV1:
-		return s.rowEvent(ctx, kind-eventWriteV1, 1, false, body)
+		return s.rowEvent(ctx, kind-eventWriteV1, rowForm{version: 1}, body)
 	case eventXID:
 		if err := s.rowsFollow(ev); err != nil {
 			return err
@@ -279,16 +279,15 @@ func (s *Stream) takeRare(ctx context.Context, ev, body []byte) error {
 		return s.gtidTagged(body, at)
 	case kind == eventXAPrepare:
 		return s.prepare(ctx, body)
+	case kind == eventPartialUpdate:
+		return s.rowEvent(ctx, eventUpdate-eventWrite, rowForm{version: 2, diffs: true}, body)
 	case kind >= eventPackedWrite1 && kind <= eventPackedDelete2:
 		n := kind - eventPackedWrite1
-		return s.rowEvent(ctx, n%3, 1+int(n/3), true, body)
+		return s.rowEvent(ctx, n%3, rowForm{version: 1 + int(n/3), packed: true}, body)
 	case kind == eventPackedQuery:
 		return s.packedQuery(ctx, body, at)
 	case s.passes() || slices.Contains(eventsOther, kind) || ev[17]&flagIgnorable != 0:
 		return nil
-	case kind == eventPartialUpdate:
-		return tidemark.Errorf(tidemark.Unsupported, "follow", s.group.name(), "the log has only the changed parts of JSON documents",
-			"SET GLOBAL binlog_row_value_options = '', look for programs that set it for themselves, and copy the tables again.")
 	case kind == eventBeginLoad || kind == eventExecuteLoad:
 		return s.refuse("LOAD DATA", "")
 	case kind == eventIncident:
@@ -307,11 +306,11 @@ func (s *Stream) rowsFollow(ev []byte) error {
 	return err
 }
 
-func (s *Stream) rowEvent(ctx context.Context, n byte, version int, packed bool, body []byte) error {
+func (s *Stream) rowEvent(ctx context.Context, n byte, form rowForm, body []byte) error {
 	if s.passes() {
 		return nil
 	}
-	return s.rows(ctx, [3]tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}[n], version, packed, body)
+	return s.rows(ctx, [3]tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}[n], form, body)
 }
 
 // packedQuery takes a statement whose text MariaDB has compressed.

@@ -72,58 +72,90 @@ func appendJSONValue(dst []byte, kind byte, v []byte, depth int) ([]byte, bool) 
 	return strconv.AppendUint(dst, n, 10), true
 }
 
-// appendJSONList appends an object or an array: the number of its members, its size,
-// of an object the offset and length of each key, the type and offset of each value, or
+// A jsonList is an object or an array of the binary form: the number of its members, its
+// size, of an object the offset and length of each key, the type and offset of each value, or
 // the value itself where it has room, and then all these.
-func appendJSONList(dst []byte, kind byte, v []byte, depth int) ([]byte, bool) {
-	word, object := 2, kind == jsonSmallObject || kind == jsonLargeObject
+type jsonList struct {
+	v    []byte
+	n    int
+	word int // bytes of a number or offset
+	keys int // bytes of what is said of a key; 0: it is an array
+}
+
+func readJSONList(kind byte, v []byte) (l jsonList, ok bool) {
+	l.word = 2
 	if kind == jsonLargeObject || kind == jsonLargeArray {
-		word = 4
+		l.word = 4
 	}
-	if len(v) < 2*word || depth >= jsonDepth {
+	if len(v) < 2*l.word {
+		return l, false
+	}
+	size := int(little(v[l.word : 2*l.word]))
+	l.n = int(little(v[:l.word]))
+	if kind == jsonSmallObject || kind == jsonLargeObject {
+		l.keys = l.word + 2
+	}
+	if size > len(v) || l.n > size || 2*l.word+l.n*(l.keys+1+l.word) > size {
+		return l, false
+	}
+	l.v = v[:size]
+	return l, true
+}
+
+// key gives the name of the i-th member of an object.
+func (l *jsonList) key(i int) ([]byte, bool) {
+	entry := l.v[2*l.word+i*l.keys:]
+	from, length := int(little(entry[:l.word])), int(little(entry[l.word:l.word+2]))
+	if from > len(l.v) || length > len(l.v)-from {
+		return nil, false
+	}
+	return l.v[from : from+length : from+length], true
+}
+
+// value gives the type of the i-th member, and what its value begins.
+func (l *jsonList) value(i int) (kind byte, v []byte, ok bool) {
+	entry := l.v[2*l.word+l.n*l.keys+i*(1+l.word):]
+	kind, v = entry[0], entry[1:1+l.word]
+	if jsonInlined(kind, l.word) {
+		return kind, v, true
+	}
+	from := int(little(v))
+	if from > len(l.v) {
+		return kind, nil, false
+	}
+	return kind, l.v[from:], true
+}
+
+// jsonBrackets are what objects and arrays begin and end with.
+var jsonBrackets = [...]string{jsonSmallObject: "{}", jsonLargeObject: "{}", jsonSmallArray: "[]", jsonLargeArray: "[]"}
+
+// appendJSONList appends an object or an array.
+func appendJSONList(dst []byte, kind byte, v []byte, depth int) ([]byte, bool) {
+	l, ok := readJSONList(kind, v)
+	if !ok || depth >= jsonDepth {
 		return dst, false
 	}
-	n, size := int(little(v[:word])), int(little(v[word:2*word]))
-	keys := 0
-	if object {
-		keys = word + 2
-	}
-	if size > len(v) || n > size || 2*word+n*(keys+1+word) > size {
-		return dst, false
-	}
-	v = v[:size]
-	open, end := byte('['), byte(']')
-	if object {
-		open, end = '{', '}'
-	}
-	dst = append(dst, open)
-	for i := range n {
+	dst = append(dst, jsonBrackets[kind][0])
+	for i := range l.n {
 		if i > 0 {
 			dst = append(dst, ',', ' ')
 		}
-		if object {
-			entry := v[2*word+i*keys:]
-			from, length := int(little(entry[:word])), int(little(entry[word:word+2]))
-			if from > size || length > size-from {
+		if l.keys > 0 {
+			key, ok := l.key(i)
+			if !ok {
 				return dst, false
 			}
-			dst = append(appendJSONString(dst, v[from:from+length]), ':', ' ')
+			dst = append(appendJSONString(dst, key), ':', ' ')
 		}
-		entry := v[2*word+n*keys+i*(1+word):]
-		value := entry[1 : 1+word]
-		if !jsonInlined(entry[0], word) {
-			from := int(little(value))
-			if from > size {
-				return dst, false
-			}
-			value = v[from:]
+		kind, v, ok := l.value(i)
+		if !ok {
+			return dst, false
 		}
-		var ok bool
-		if dst, ok = appendJSONValue(dst, entry[0], value, depth+1); !ok {
+		if dst, ok = appendJSONValue(dst, kind, v, depth+1); !ok {
 			return dst, false
 		}
 	}
-	return append(dst, end), true
+	return append(dst, jsonBrackets[kind][1]), true
 }
 
 // jsonInlined reports whether a value stands where its offset would.

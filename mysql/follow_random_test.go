@@ -270,7 +270,7 @@ func FuzzRowEvents(f *testing.F) {
 		}
 		s.maps[5] = lt
 		_ = s.beginGroup(group{place: 7<<32 | 4, begun: true}) // of no journal
-		err = s.rows(t.Context(), []tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}[kind%3], 1+int(kind>>2&1), kind&8 != 0, rows)
+		err = s.rows(t.Context(), []tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}[kind%3], rowForm{version: 1 + int(kind>>2&1), packed: kind&8 != 0, diffs: kind&16 != 0}, rows)
 		if s.tx == nil {
 			return
 		}

@@ -29,15 +29,23 @@ const (
 	fieldAbsent fieldState = iota // the image does not say
 	fieldNull
 	fieldValue
-	fieldSame // it is as it was before, and is not told
+	fieldSame  // it is as it was before, and is not told
+	fieldDiffs // of a document only what was changed in it
 )
 
+// A rowForm is how rows stand in an event.
+type rowForm struct {
+	version int
+	packed  bool // compressed by MariaDB
+	diffs   bool // documents may be told by what was changed in them
+}
+
 // rows takes a row event: of kind insert, update or delete.
-func (s *Stream) rows(ctx context.Context, kind tidemark.ChangeKind, version int, packed bool, body []byte) error {
+func (s *Stream) rows(ctx context.Context, kind tidemark.ChangeKind, form rowForm, body []byte) error {
 	r := &reading{p: body}
 	number := r.uint(6)
 	r.take(2) // flags
-	if version == 2 {
+	if form.version == 2 {
 		r.take(int(r.uint(2)) - 2) // about partitions
 	}
 	n := r.lenenc()
@@ -68,7 +76,7 @@ func (s *Stream) rows(ctx context.Context, kind tidemark.ChangeKind, version int
 		return errEvent
 	}
 	p := r.p
-	if packed {
+	if form.packed {
 		var err error
 		if p, err = unpack(p); err != nil {
 			return err
@@ -76,7 +84,7 @@ func (s *Stream) rows(ctx context.Context, kind tidemark.ChangeKind, version int
 	}
 	s.say(t)
 	for len(p) > 0 {
-		rest, err := s.row(t, kind, present, p)
+		rest, err := s.row(t, kind, form, present, p)
 		if err != nil {
 			return s.rowFailed(t, err)
 		}
@@ -107,7 +115,7 @@ func (s *Stream) rowFailed(t *logTable, err error) error {
 }
 
 // row takes one row, or the two images of one that is updated.
-func (s *Stream) row(t *logTable, kind tidemark.ChangeKind, present [2][]byte, p []byte) (rest []byte, err error) {
+func (s *Stream) row(t *logTable, kind tidemark.ChangeKind, form rowForm, present [2][]byte, p []byte) (rest []byte, err error) {
 	s.before, s.after = fields(s.before, len(t.cols)), fields(s.after, len(t.cols))
 	before, after := s.before, s.after
 	switch kind {
@@ -116,8 +124,12 @@ func (s *Stream) row(t *logTable, kind tidemark.ChangeKind, present [2][]byte, p
 	case tidemark.DeleteChange:
 		rest, err = t.image(p, present[0], before)
 	default:
+		later := t.image
+		if form.diffs {
+			later = t.diffImage
+		}
 		if rest, err = t.image(p, present[0], before); err == nil {
-			rest, err = t.image(rest, present[1], after)
+			rest, err = later(rest, present[1], after)
 		}
 	}
 	if err != nil {
@@ -293,16 +305,20 @@ func (t *logTable) tuple(dst []byte, row, before []field, keyOnly bool) (_ []byt
 		switch f.state {
 		case fieldNull:
 			dst = append(dst, tidemark.NullValue)
-		case fieldValue:
+		case fieldValue, fieldDiffs:
 			dst = append(dst, tidemark.TextValue, 0, 0, 0, 0)
 			at := len(dst)
-			dst, err = c.text(dst, f.v)
+			if f.state == fieldDiffs {
+				dst, err = t.patched(dst, c, &before[i], f.v)
+			} else {
+				dst, err = c.text(dst, f.v)
+			}
 			if err == errNull {
 				dst, err = append(dst[:at-5], tidemark.NullValue), nil
 				continue
 			}
 			if err != nil {
-				if err == errValue {
+				if err == errValue || err == errDiff {
 					err = fmt.Errorf("column %s: %w", c.name, err)
 				}
 				return dst, err

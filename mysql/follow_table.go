@@ -32,6 +32,7 @@ type logTable struct {
 	links    []int // columns: the same, as far as the log has them
 	sparse   bool  // there may be spare ones, and an update that has changed nothing is left out
 	apart    bool  // some of the links are not in the key
+	docs     []int // columns that are JSON
 	ends     int   // 1 + the column that says until when a row of a system-versioned table is right
 	stale    bool  // it has been altered since
 
@@ -227,6 +228,9 @@ func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
 		}
 		if err := s.column(c, m, i, now); err != nil {
 			return nil, err
+		}
+		if c.typ == typeJSON {
+			t.docs = append(t.docs, i)
 		}
 	}
 	if s.oldOf != nil {
