@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"iter"
+	"net/url"
 	"strings"
 	"time"
 
@@ -49,7 +50,8 @@ const (
 type Object interface {
 	io.Writer
 	// Commit makes the object appear. When it returns nil, the object outlives a power cut, as far
-	// as the place can promise that.
+	// as the place can promise that; after an error nothing is left of it, unless the place could not
+	// say whether it appeared.
 	Commit() error
 	// Abort forgets it. After Commit it does nothing, so that it can be deferred.
 	Abort()
@@ -109,10 +111,10 @@ type Options struct {
 	Meter *Meter
 }
 
-// Open opens a place: file:///folder, or a folder's path. Nothing is read or written yet.
-// Kind Invalid: a URL that is none; Unsupported: of a kind that is not known.
-func Open(ctx context.Context, url string, opt Options) (Store, error) {
-	s, err := open(ctx, url)
+// Open opens a place: file:///folder, or a folder's path; sftp://user@host/folder. Nothing is read
+// or written yet. Kind Invalid: a URL that is none; Unsupported: of a kind that is not known.
+func Open(_ context.Context, place string, opt Options) (Store, error) {
+	s, err := open(place)
 	if err != nil {
 		return nil, err
 	}
@@ -125,15 +127,23 @@ func Open(ctx context.Context, url string, opt Options) (Store, error) {
 	return Retry(s, RetryOptions{Attempts: opt.Attempts}), nil
 }
 
-func open(_ context.Context, url string) (Store, error) {
-	scheme, rest, ok := strings.Cut(url, ":")
+func open(place string) (Store, error) {
+	scheme, rest, ok := strings.Cut(place, ":")
 	switch {
-	case url == "":
+	case place == "":
 		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", "", "no place was given", "name a folder, or a URL such as file:///backup")
 	case !ok || len(scheme) == 1 || strings.ContainsAny(scheme, `/\.`): // C:\backup is a path
-		return newFile(url)
+		return newFile(place)
 	case scheme == "file":
 		return openFile(rest)
 	}
-	return nil, tidemark.Errorf(tidemark.Unsupported, "open repository", tidemark.MaskURL(url), "places of the kind "+scheme+" are not known", "use a folder or file:///folder")
+	u, err := url.Parse(place)
+	if err != nil {
+		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", tidemark.MaskURL(place), "is no URL", "special characters of a password are written as %40 and the like")
+	}
+	switch scheme {
+	case "sftp":
+		return openSFTP(u)
+	}
+	return nil, tidemark.Errorf(tidemark.Unsupported, "open repository", tidemark.MaskURL(place), "places of the kind "+scheme+" are not known", "use a folder, file:///folder or sftp://user@host/folder")
 }

@@ -1,0 +1,88 @@
+package testdb
+
+import (
+	"bufio"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// An SSHServer is OpenSSH's server for tests, with its SFTP. It runs as who runs the tests, who
+// logs in by a key: accounts of services are locked for it.
+type SSHServer struct {
+	*Server        // Dir is the place for files
+	Key     string // the user's private key
+	HostKey string // the server's public key, a line as in known_hosts without the host
+}
+
+// SSH returns the OpenSSH server.
+func SSH(tb testing.TB) *SSHServer {
+	tb.Helper()
+	return sshServer(tb, shared(tb, "ssh", func(name string) (*Server, error) { return startSSH(name, name) }))
+}
+
+// OwnSSH is OwnPostgres of OpenSSH.
+func OwnSSH(tb testing.TB) *SSHServer {
+	tb.Helper()
+	return sshServer(tb, alone(tb, "ssh", startSSH))
+}
+
+func sshServer(tb testing.TB, s *Server) *SSHServer {
+	tb.Helper()
+	key, err := os.ReadFile(filepath.Join(s.Dir, "host.pub"))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return &SSHServer{Server: s, Key: filepath.Join(s.Dir, "user"), HostKey: strings.TrimSpace(string(key))}
+}
+
+func startSSH(kind, name string) (*Server, error) {
+	sshd, err := program("OpenSSH's server", "/usr/sbin/sshd")
+	if err != nil {
+		return nil, err
+	}
+	me, err := user.Current()
+	if err != nil {
+		return nil, err
+	}
+	if me.Uid == "0" { // it wants an empty folder to lock itself up in, before anybody has logged in
+		if err := os.MkdirAll("/run/sshd", 0o755); err != nil {
+			return nil, err
+		}
+	}
+	keygen := func(data, file string) *exec.Cmd {
+		return exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(data, file))
+	}
+	return start(kind, name, spec{
+		server:  Server{Engine: "sftp", User: me.Username},
+		runAs:   "root",
+		quit:    syscall.SIGKILL,
+		program: sshd,
+		initdb: func(data string) []*exec.Cmd {
+			return []*exec.Cmd{keygen(data, "host"), keygen(data, "user"), exec.Command("cp", filepath.Join(data, "user.pub"), filepath.Join(data, "authorized"))}
+		},
+		config: func(string) error { return nil },
+		run: func(data string, port int) *exec.Cmd {
+			return exec.Command(sshd, "-D", "-e", "-f", "/dev/null", "-o", "ListenAddress=127.0.0.1", "-o", fmt.Sprintf("Port=%d", port), "-o", "PidFile=none",
+				"-o", "HostKey="+filepath.Join(data, "host"), "-o", "AuthorizedKeysFile="+filepath.Join(data, "authorized"), "-o", "StrictModes=no", "-o", "UsePAM=no",
+				"-o", "PasswordAuthentication=no", "-o", "KbdInteractiveAuthentication=no", "-o", "Subsystem=sftp internal-sftp", "-o", "MaxStartups=100")
+		},
+		ready: func(s *Server) (string, error) {
+			c, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", s.Host, s.Port), 5*time.Second)
+			if err != nil {
+				return "", err
+			}
+			defer c.Close()
+			_ = c.SetDeadline(time.Now().Add(5 * time.Second))
+			line, err := bufio.NewReader(c).ReadString('\n')
+			return strings.TrimSpace(line), err
+		},
+	})
+}

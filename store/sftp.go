@@ -1,0 +1,396 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"io"
+	"io/fs"
+	"iter"
+	"net/url"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/pkg/sftp"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// remote is a Store in a folder of another machine, through SFTP: the same as files, by the
+// means that the protocol has. Its rename refuses a name that exists, and OpenSSH's extensions
+// have a sync of a file and a rename that replaces; a sync of a folder there is not. A connection
+// that broke is made anew by the next call.
+type remote struct {
+	place sshPlace
+	root  string // absolute, or relative to the user's home
+
+	mu     sync.Mutex
+	client *sshClient // nil: none is open
+}
+
+// openSFTP takes sftp://user@host:port/folder; a folder that begins with /~/ is in the user's
+// home.
+func openSFTP(u *url.URL) (Store, error) {
+	place, err := newSSHPlace(u)
+	if err != nil {
+		return nil, err
+	}
+	root := path.Clean("/" + u.Path)
+	if home, ok := strings.CutPrefix(root, "/~/"); ok {
+		root = home
+	}
+	if root == "/" || root == "/~" {
+		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", place.String(), "no folder was given", "write sftp://user@host/folder, or sftp://user@host/~/folder below the home")
+	}
+	return &remote{place: place, root: root}, nil
+}
+
+func (s *remote) String() string {
+	if path.IsAbs(s.root) {
+		return s.place.String() + s.root
+	}
+	return s.place.String() + "/~/" + s.root
+}
+
+func (s *remote) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client == nil {
+		return nil
+	}
+	err := s.client.Close()
+	s.client = nil
+	return err
+}
+
+func (s *remote) path(name string) string { return path.Join(s.root, name) }
+
+// open gives the connection, which it makes if there is none.
+func (s *remote) open(ctx context.Context) (*sshClient, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.client == nil {
+		c, err := s.place.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		s.client = c
+	}
+	return s.client, nil
+}
+
+// do calls f with the connection, and words its error. It ends with ctx, and f then when it likes.
+func (s *remote) do(ctx context.Context, op, name string, f func(c *sshClient) error) error {
+	c, err := s.open(ctx)
+	if err != nil {
+		return err
+	}
+	done := make(chan error, 1)
+	go func() { done <- f(c) }()
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.fail(c, op, name, err)
+}
+
+// fail words an error, and forgets a connection that broke.
+func (s *remote) fail(c *sshClient, op, name string, err error) error {
+	if err == nil || err == io.EOF {
+		return err
+	}
+	kind, hint := tidemark.Transient, "the server says no more than that: look at its log, and at its disk"
+	var status *sftp.StatusError
+	var own *tidemark.Error
+	switch {
+	case errors.As(err, &own), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case errors.Is(err, fs.ErrNotExist):
+		kind, hint = tidemark.NotFound, ""
+	case errors.Is(err, fs.ErrExist):
+		kind, hint = tidemark.Exists, ""
+	case errors.Is(err, fs.ErrPermission):
+		kind, hint = tidemark.Forbidden, "give the user of the URL the right to read and write there"
+	case errors.As(err, &status) && status.Code == uint32(sftp.ErrSSHFxFailure):
+		if free, ferr := c.StatVFS(s.existing(c)); ferr == nil && free.Bavail < 256 {
+			kind, hint, err = tidemark.Full, "make room there, for example with tidemark prune", errors.New("no space left on the device")
+		}
+	case errors.As(err, &status):
+	default: // of the connection
+		hint = ""
+		s.mu.Lock()
+		if s.client == c {
+			s.client = nil
+		}
+		s.mu.Unlock()
+		_ = c.Close() // it is broken
+	}
+	return &tidemark.Error{Op: op, Object: s.place.String() + "/" + strings.TrimPrefix(s.path(name), "/"), Kind: kind, Hint: hint, Err: err}
+}
+
+// existing gives the part of the root that is there.
+func (s *remote) existing(c *sshClient) string {
+	for dir := s.root; dir != "/" && dir != "."; dir = path.Dir(dir) {
+		if _, err := c.Stat(dir); err == nil {
+			return dir
+		}
+	}
+	return "."
+}
+
+func (s *remote) Create(ctx context.Context, name string, mode Mode) (Object, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	o := &remoteObject{s: s, ctx: ctx, name: name, mode: mode}
+	err := s.do(ctx, "create", name, func(c *sshClient) (err error) {
+		if _, err := c.Lstat(s.path(name)); err == nil && mode == New {
+			return fs.ErrExist
+		}
+		o.c = c
+		o.f, err = s.createTemp(c, s.path(name))
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return o, nil
+}
+
+// createTemp is that of files.
+func (s *remote) createTemp(c *sshClient, name string) (*sftp.File, error) {
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // never fails
+	dir, base := path.Split(name)
+	temp := path.Join(dir, tempPrefix+base+"-"+hex.EncodeToString(random[:]))
+	for try := 1; ; try++ {
+		f, err := c.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+		if !errors.Is(err, fs.ErrNotExist) || try == 10 {
+			return f, err
+		}
+		if err := c.MkdirAll(path.Clean(dir)); err != nil {
+			return nil, err
+		}
+	}
+}
+
+type remoteObject struct {
+	s    *remote
+	c    *sshClient // the file's own, which may not be the store's any more
+	ctx  context.Context
+	f    *sftp.File // nil when it is over
+	name string
+	mode Mode
+}
+
+func (o *remoteObject) Write(p []byte) (int, error) {
+	if err := o.ctx.Err(); err != nil {
+		return 0, err
+	}
+	n, err := o.f.Write(p)
+	return n, o.s.fail(o.c, "write", o.name, err)
+}
+
+func (o *remoteObject) Commit() error {
+	if err := o.ctx.Err(); err != nil {
+		o.Abort()
+		return err
+	}
+	f := o.f
+	o.f = nil
+	err := f.Sync()
+	var status *sftp.StatusError
+	if errors.As(err, &status) && status.Code == uint32(sftp.ErrSSHFxOpUnsupported) {
+		err = nil // a server without the extension
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = o.rename(f.Name())
+	}
+	if err != nil {
+		_ = o.c.Remove(f.Name()) // or it was renamed, and is gone
+	}
+	return o.s.fail(o.c, "write", o.name, err)
+}
+
+// rename gives the file its name.
+func (o *remoteObject) rename(temp string) error {
+	to := o.s.path(o.name)
+	if o.mode == Replace {
+		return o.c.PosixRename(temp, to)
+	}
+	err := o.c.Rename(temp, to)
+	if err != nil {
+		if _, serr := o.c.Lstat(to); serr == nil {
+			return fs.ErrExist // which the protocol has no word for
+		}
+	}
+	return err
+}
+
+func (o *remoteObject) Abort() {
+	if o.f == nil {
+		return
+	}
+	f := o.f
+	o.f = nil
+	_ = f.Close() // what was written is not wanted
+	_ = o.c.Remove(f.Name())
+	o.s.removeEmpty(o.c, path.Dir(f.Name()))
+}
+
+// removeEmpty removes a folder and those above it, as long as nothing is in them.
+func (s *remote) removeEmpty(c *sshClient, dir string) {
+	for dir != s.root && strings.HasPrefix(dir, s.root) && c.RemoveDirectory(dir) == nil {
+		dir = path.Dir(dir)
+	}
+}
+
+func (s *remote) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	r := &remoteReader{s: s, ctx: ctx, name: name, left: length}
+	err := s.do(ctx, "read", name, func(c *sshClient) (err error) {
+		r.c = c
+		if r.f, err = c.Open(s.path(name)); err == nil {
+			_, err = r.f.Seek(offset, io.SeekStart)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+type remoteReader struct {
+	s    *remote
+	c    *sshClient
+	ctx  context.Context
+	f    *sftp.File
+	name string
+	left int64 // negative: all
+}
+
+func (r *remoteReader) Read(p []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	if r.left >= 0 {
+		p = p[:min(int64(len(p)), r.left)]
+		if len(p) == 0 {
+			return 0, io.EOF
+		}
+	}
+	n, err := r.f.Read(p)
+	if r.left >= 0 {
+		r.left -= int64(n)
+	}
+	return n, r.s.fail(r.c, "read", r.name, err)
+}
+
+func (r *remoteReader) Close() error { return r.f.Close() }
+
+func (s *remote) Stat(ctx context.Context, name string) (i Info, err error) {
+	if err := CheckName(name); err != nil {
+		return Info{}, err
+	}
+	err = s.do(ctx, "look at", name, func(c *sshClient) error {
+		f, err := c.Stat(s.path(name))
+		if err == nil && !f.Mode().IsRegular() {
+			err = fs.ErrNotExist
+		}
+		if err == nil {
+			i = Info{Name: name, Size: f.Size(), Time: f.ModTime()}
+		}
+		return err
+	})
+	return i, err
+}
+
+func (s *remote) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	return func(yield func(Info, error) bool) {
+		dir := ""
+		if i := strings.LastIndexByte(prefix, '/'); i >= 0 {
+			dir = prefix[:i]
+		}
+		err := s.walk(ctx, dir, func(name string, f fs.FileInfo) error {
+			if !strings.HasPrefix(name, prefix) || CheckName(name) != nil {
+				return nil
+			}
+			if !yield(Info{Name: name, Size: f.Size(), Time: f.ModTime()}, nil) {
+				return fs.SkipAll
+			}
+			return nil
+		})
+		if err != nil && err != fs.SkipAll {
+			yield(Info{}, err)
+		}
+	}
+}
+
+// walk visits the files of a folder and those below.
+func (s *remote) walk(ctx context.Context, dir string, visit func(name string, f fs.FileInfo) error) error {
+	var all []fs.FileInfo
+	err := s.do(ctx, "list", dir, func(c *sshClient) (err error) {
+		all, err = c.ReadDir(s.path(dir))
+		return err
+	})
+	if err != nil {
+		if tidemark.KindOf(err) == tidemark.NotFound {
+			return nil // or removed meanwhile
+		}
+		return err
+	}
+	for _, f := range all {
+		name := path.Join(dir, f.Name())
+		switch {
+		case f.IsDir():
+			err = s.walk(ctx, name, visit)
+		case f.Mode().IsRegular():
+			err = visit(name, f)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *remote) Delete(ctx context.Context, name string) error {
+	if err := CheckName(name); err != nil {
+		return err
+	}
+	return s.do(ctx, "delete", name, func(c *sshClient) error {
+		err := c.Remove(s.path(name))
+		if err == nil {
+			s.removeEmpty(c, path.Dir(s.path(name)))
+		}
+		return err
+	})
+}
+
+// Sweep implements Sweeper.
+func (s *remote) Sweep(ctx context.Context, before time.Time) ([]string, error) {
+	var gone []string
+	err := s.walk(ctx, "", func(name string, f fs.FileInfo) error {
+		if !strings.HasPrefix(f.Name(), tempPrefix) || !f.ModTime().Before(before) {
+			return nil
+		}
+		gone = append(gone, name)
+		return s.do(ctx, "delete", name, func(c *sshClient) error {
+			err := c.Remove(s.path(name))
+			s.removeEmpty(c, path.Dir(s.path(name)))
+			return err
+		})
+	})
+	return gone, err
+}
