@@ -156,7 +156,7 @@ func (p *Plan) parts(s PlanSpec) {
 		sum += x.Seconds
 	}
 	if rest := a.Commit.P50 - sum; rest > 0.05*a.Commit.P50 {
-		add("other commits", rest)
+		add("queues and slow moments", rest)
 	}
 }
 
@@ -269,7 +269,11 @@ func (p *Plan) why(s PlanSpec, strong *Advice) {
 				base = a.Mode
 			}
 		}
-		say("A session that commits one row after the other, as a batch job may, makes %.0f commits a second instead of %.0f with %s; sessions side by side hardly notice, as each waits for itself.", one, p.alone(base), base)
+		others := "many sessions side by side lose less, since each waits for itself"
+		if m, _ := modeOf(p.Engine, p.Reference); m.rule == groupHeld {
+			others = "sessions side by side wait for each other's groups besides"
+		}
+		say("A session that commits one row after the other, as a batch job may, makes %.0f commits a second instead of %.0f with %s; %s.", one, p.alone(base), base, others)
 	}
 	var help []string
 	for _, g := range p.helping() {
@@ -320,7 +324,7 @@ func stepText(s float64) string {
 
 func factorText(v float64) string {
 	if v >= 100 {
-		return "more than 100"
+		return "over 100"
 	}
 	if v >= 10 {
 		return fmt.Sprintf("%.0f", v)

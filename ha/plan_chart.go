@@ -1,6 +1,7 @@
 package ha
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,7 +13,7 @@ import (
 const (
 	chartWidth  = 480.0
 	chartHeight = 300.0
-	chartLeft   = 58.0
+	chartLeft   = 68.0
 	chartRight  = 12.0
 	chartTop    = 12.0
 	chartBottom = 46.0
@@ -129,6 +130,24 @@ func (s scale) ticks(most int) (out []float64) {
 	return out
 }
 
+// times are round times within the scale, which is straight and in seconds.
+func (s scale) times(most int) (out []float64) {
+	steps := []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600, 7 * 24 * 3600}
+	for _, step := range steps {
+		if (s.hi-s.lo)/step > float64(most) {
+			continue
+		}
+		for v := math.Ceil(s.lo/step) * step; v <= s.hi*1.0001; v += step {
+			out = append(out, v)
+		}
+		if len(out) < 3 { // a scale of less than a few seconds
+			return s.ticks(most)
+		}
+		return out
+	}
+	return s.ticks(most)
+}
+
 // xScale and yScale are of the plot.
 func xScale(lo, hi float64, log bool) scale {
 	return scale{lo, hi, log, chartLeft, chartWidth - chartRight}
@@ -142,9 +161,9 @@ func newChart(id, title string) *chart {
 	return &chart{ID: id, Title: title, Width: chartWidth, Height: chartHeight, Left: chartLeft, Top: chartTop, Right: chartWidth - chartRight, Low: chartHeight - chartBottom}
 }
 
-// label makes ticks of an axis.
-func (a *axis) label(s scale, most int, text func(float64) string) {
-	for _, v := range s.ticks(most) {
+// label makes ticks of an axis at values.
+func (a *axis) label(s scale, at []float64, text func(float64) string) {
+	for _, v := range at {
 		a.Ticks = append(a.Ticks, tick{s.at(v), text(v)})
 	}
 }
@@ -164,46 +183,41 @@ func path(dots []dot) string {
 
 // across is a horizontal rule, down a vertical one.
 func (c *chart) across(class, label string, y float64) {
-	c.Rules = append(c.Rules, rule{Class: class, X1: c.Left, X2: c.Right, Y1: y, Y2: y, LabelX: c.Right - 4, LabelY: y - 4, Label: label, Anchor: "end"})
+	r := rule{Class: class, X1: c.Left, X2: c.Right, Y1: y, Y2: y, LabelX: c.Right - 4, LabelY: y - 4, Label: label, Anchor: "end"}
+	if r.LabelY < c.Top+10 {
+		r.LabelY = y + 13
+	}
+	c.Rules = append(c.Rules, r)
 }
 
 func (c *chart) down(class, label string, x float64) {
-	r := rule{Class: class, X1: x, X2: x, Y1: c.Top, Y2: c.Low, LabelX: x + 4, LabelY: c.Top + 10, Label: label, Anchor: "start"}
+	r := rule{Class: class, X1: x, X2: x, Y1: c.Top, Y2: c.Low, LabelX: x + 4, LabelY: c.Low - 8, Label: label, Anchor: "start"}
 	if x > (c.Left+c.Right)/2 {
 		r.LabelX, r.Anchor = x-4, "end"
 	}
 	c.Rules = append(c.Rules, r)
 }
 
-// apart moves labels of rules that would lie on each other: upwards, as far as there is room.
+// apart moves labels of horizontal rules that would lie on each other: upwards, as far as there
+// is room.
 func (c *chart) apart() {
 	const line = 13.0
-	order := make([]int, len(c.Rules))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int {
-		switch d := c.Rules[b].LabelY - c.Rules[a].LabelY; {
-		case d < 0:
-			return -1
-		case d > 0:
-			return 1
+	var order []int // from the lowest on
+	for i, r := range c.Rules {
+		if r.Y1 == r.Y2 {
+			order = append(order, i)
 		}
-		return 0
-	})
+	}
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(c.Rules[b].LabelY, c.Rules[a].LabelY) })
 	for i := 1; i < len(order); i++ {
 		above, below := &c.Rules[order[i]], c.Rules[order[i-1]]
 		above.LabelY = min(above.LabelY, below.LabelY-line)
 	}
-	if len(order) > 0 { // what has no room above goes below the one before
-		for i := len(order) - 1; i >= 0; i-- {
-			r := &c.Rules[order[i]]
-			least := c.Top + 10
-			if i < len(order)-1 {
-				least = c.Rules[order[i+1]].LabelY + line
-			}
-			r.LabelY = max(r.LabelY, least)
-		}
+	least := c.Top + 10
+	for _, i := range slices.Backward(order) { // what has no room above goes below the one before
+		r := &c.Rules[i]
+		r.LabelY = max(r.LabelY, least)
+		least = r.LabelY + line
 	}
 }
 
@@ -221,12 +235,14 @@ func shortTime(s float64) string {
 		return fmt.Sprintf("%.3g us", s*1e6)
 	case s < 0.9999:
 		return fmt.Sprintf("%.3g ms", s*1e3)
-	case s < 120:
+	case s < 60, s < 120 && s != 60:
 		return fmt.Sprintf("%.3g s", s)
-	case s < 7200:
+	case s < 3600, s < 7200 && s != 3600:
 		return fmt.Sprintf("%.3g min", s/60)
+	case s < 72*3600:
+		return fmt.Sprintf("%.3g h", s/3600)
 	}
-	return fmt.Sprintf("%.3g h", s/3600)
+	return fmt.Sprintf("%.3g days", s/86400)
 }
 
 // shortSize is for ticks, which are round in powers of ten.

@@ -56,8 +56,8 @@ func (p *Plan) loadChart() *chart {
 	}
 	x := xScale(0, last.Sub(first).Seconds(), false)
 	c.Y.Title, c.X.Title = "log a second", "since "+first.UTC().Format("2006-01-02 15:04:05")+" UTC"
-	c.Y.label(y, 7, shortSize)
-	c.X.label(x, 6, shortTime)
+	c.Y.label(y, y.ticks(7), shortSize)
+	c.X.label(x, x.times(6), shortTime)
 	var dots []dot
 	for _, m := range w.Intervals {
 		end := m.End.Sub(first).Seconds()
@@ -108,7 +108,7 @@ func (p *Plan) latencyChart() *chart {
 		return nil
 	}
 	const thick, gap, head = 9.0, 4.0, 19.0
-	x := scale{0, most, false, 140, chartWidth - 96}
+	x := scale{0, most, false, 140, chartWidth - 118}
 	at := c.Top
 	for _, r := range rows {
 		b := bar{Class: r.class, X: x.from, H: thick, Mid: x.at(r.p50) - x.from, End: x.at(r.p99) - x.from, Label: r.label, Value: timeText(r.p50) + " / " + timeText(r.p99)}
@@ -124,7 +124,7 @@ func (p *Plan) latencyChart() *chart {
 	c.Left, c.Right, c.Low = x.from, x.to, at+4
 	c.Height = at + 40
 	c.X.Title = "solid to p50, pale to p99"
-	c.X.label(x, 4, shortTime)
+	c.X.label(x, x.ticks(4), shortTime)
 	return c
 }
 
@@ -159,11 +159,9 @@ func (p *Plan) lines(c *chart, series []Series, xText func(float64) string, tick
 		}
 	}
 	x, y = xScale(lo, hi, true), yScale(low/1.3, high*1.3, true)
-	for _, v := range ticks {
-		c.X.Ticks = append(c.X.Ticks, tick{x.at(v), xText(v)})
-	}
+	c.X.label(x, ticks, xText)
 	c.Y.Title = "commit, p50"
-	c.Y.label(y, 8, shortTime)
+	c.Y.label(y, y.ticks(8), shortTime)
 	for _, s := range series {
 		line := curve{Class: p.modeClass(s.Mode)}
 		for _, pt := range s.Points {
@@ -228,13 +226,13 @@ func (p *Plan) outageChart() *chart {
 		most += (o.Rate - o.Send) * (end - o.Seconds)
 	}
 	high := most * 1.1
-	if free > 0 && free < 4*most {
+	if free > 0 && free < 2*most {
 		high = max(high, free*1.1)
 	}
 	x, y := xScale(0, end, false), yScale(0, high, false)
 	c.X.Title, c.Y.Title = "since it went away", "log"
-	c.X.label(x, 6, shortTime)
-	c.Y.label(y, 7, shortSize)
+	c.X.label(x, x.times(6), shortTime)
+	c.Y.label(y, y.ticks(7), shortSize)
 	var dots []dot
 	const steps = 60
 	for n := range steps + 1 {
@@ -267,7 +265,7 @@ func (p *Plan) gainsChart() *chart {
 		most = max(most, g.P50)
 	}
 	const thick, gap = 16.0, 10.0
-	x := scale{0, most, false, 190, chartWidth - 110}
+	x := scale{0, most, false, 180, chartWidth - 132}
 	at := c.Top
 	for i, g := range p.Gains {
 		b := bar{Class: p.modeClass(p.Reference) + " plain", X: x.from, Y: at, H: thick, Mid: x.at(g.P50) - x.from, Label: g.If, LabelY: at + thick - 4, Value: timeText(g.P50)}
@@ -282,6 +280,6 @@ func (p *Plan) gainsChart() *chart {
 	c.Left, c.Right, c.Low = x.from, x.to, at
 	c.Height = at + 36
 	c.X.Title = "commit, p50, at your load"
-	c.X.label(x, 4, shortTime)
+	c.X.label(x, x.ticks(4), shortTime)
 	return c
 }

@@ -30,6 +30,9 @@ func (p page) AnswerClass() string {
 	return ""
 }
 
+// Three are the groups of columns of what was predicted and simulated.
+func (p page) Three() []int { return []int{0, 1, 2} }
+
 // Ref is the mode that settings and figures are told of; nil: none that waits.
 func (p page) Ref() *Advice { return p.mode(p.Reference) }
 

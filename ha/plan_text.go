@@ -98,6 +98,17 @@ func (p *Plan) textOutages(b *strings.Builder) {
 		rows = append(rows, fmt.Sprintf("%s\t%s\t%s\t%s", timeText(o.Seconds), volumeText(o.Gap), o.CatchUpText(), o.FullText()))
 	}
 	table(b, rows...)
+	if note := p.ReplayNote(); note != "" {
+		b.WriteString(note + "\n")
+	}
+}
+
+// ReplayNote says what outages are reckoned without; "" where it is known.
+func (p *Plan) ReplayNote() string {
+	if p.Forecast.Sites.Standbys[0].Replay > 0 {
+		return ""
+	}
+	return "Replay is taken to keep up with what comes: on a busy standby it is often the slowest part, and catching up takes as long as it does."
 }
 
 // CatchUpText is how long the standby takes to have all.
@@ -112,6 +123,9 @@ func (o Away) CatchUpText() string {
 func (o Away) FullText() string {
 	if o.ToFull == 0 {
 		return "not known (--free)"
+	}
+	if o.ToFull < o.Seconds {
+		return timeText(o.ToFull) + ", before it is back"
 	}
 	return timeText(o.ToFull)
 }

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -230,11 +231,11 @@ func (p *planner) scanLog(ctx context.Context, s *ha.PlanSpec) (err error) {
 		}
 		s.Server = engineTitles[s.Profile.Engine] + " of " + filepath.Base(x.scan)
 	} else {
-		s.Server = tidemark.MaskURL(p.url)
-		asked := []any{s.Server, x.watch}
-		if s.Profile, err = taken(p, "scan", asked, func() (*ha.Profile, error) { return p.scanServer(ctx, s.Server) }); err != nil {
+		asked := []any{tidemark.MaskURL(p.url), x.watch}
+		if s.Profile, err = taken(p, "scan", asked, func() (*ha.Profile, error) { return p.scanServer(ctx) }); err != nil {
 			return err
 		}
+		s.Server = engineTitles[s.Profile.Engine] + " on " + serverName(p.url)
 	}
 	if err := ha.CheckProfile(s.Profile, cmp.Or(x.scan, s.Server)); err != nil {
 		return err
@@ -256,10 +257,23 @@ func (p *planner) scanLog(ctx context.Context, s *ha.PlanSpec) (err error) {
 	return nil
 }
 
+// serverName is a server for the report: without user, password and options.
+func serverName(raw string) string {
+	u, err := url.Parse(raw)
+	if err != nil || u.Host == "" {
+		return tidemark.MaskURL(raw)
+	}
+	name := u.Host
+	if db := strings.Trim(u.Path, "/"); db != "" {
+		name += ", database " + db
+	}
+	return name
+}
+
 // scanServer takes part in what a server writes.
-func (p *planner) scanServer(ctx context.Context, name string) (*ha.Profile, error) {
+func (p *planner) scanServer(ctx context.Context) (*ha.Profile, error) {
 	watch := p.ha.plan.watch
-	p.say("the log: taking part in what %s writes, for %s", name, watch)
+	p.say("the log: taking part in what %s writes, for %s", serverName(p.url), watch)
 	log, err := engines.OpenLog(ctx, []string{p.url}, engines.LogOptions{For: watch, Engine: p.engine})
 	if err != nil {
 		return nil, err
