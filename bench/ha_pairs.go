@@ -292,8 +292,8 @@ type measured struct {
 	quantiles []ha.Quantile
 }
 
-// measure has clients commit for a time, after a warm-up.
-func (r *replicated) measure(ctx context.Context, settings string, clients int, warm, length time.Duration, into *pool) error {
+// measure has clients commit for a time, after a warm-up, each after a pause.
+func (r *replicated) measure(ctx context.Context, settings string, clients int, pause, warm, length time.Duration, into *pool) error {
 	var (
 		wg    sync.WaitGroup
 		mu    sync.Mutex
@@ -315,6 +315,10 @@ func (r *replicated) measure(ctx context.Context, settings string, clients int, 
 			var own []float64
 			var err error
 			for begun := time.Now(); begun.Before(end) && err == nil; {
+				if pause > 0 {
+					time.Sleep(pause)
+					begun = time.Now()
+				}
 				err = s.commit(ctx)
 				now := time.Now()
 				if now.After(begin) && now.Before(end) {

@@ -33,6 +33,7 @@ type truthSpec struct {
 	rounds       int     // in which all of one round trip is measured, so that what else the machine does is in all of it
 	warm, length time.Duration
 	pings        int
+	pauses       int // after which a commit is measured, at least
 }
 
 func fullTruth(engine string, scale float64) truthSpec {
@@ -40,7 +41,7 @@ func fullTruth(engine string, scale float64) truthSpec {
 	return truthSpec{
 		modes: ha.Modes(engine)[modesAlone(engine):], rtts: []time.Duration{ms(0.2), ms(1), ms(5), ms(10), ms(50)},
 		clients: []int{1, 8, 32}, localClients: []int{1, 2, 4, 8, 16, 32}, limitedAt: ms(5), limit: 200_000,
-		rounds: 3, warm: ms(250 * scale), length: ms(1200 * scale), pings: 100,
+		rounds: 3, warm: ms(250 * scale), length: ms(1200 * scale), pings: 100, pauses: 40,
 	}
 }
 
@@ -77,9 +78,10 @@ func (c cell) errs() (rate, p50, p99 float64) {
 
 // A study is everything that is measured at one round trip, pooled over the rounds.
 type study struct {
-	bare, pings, writes []float64        // round trips without and with the delay, writes to disk, in seconds
-	near                map[string]*pool // modes, with one client, without the delay
-	alone               []*pool          // by localClients
+	bare, pings, writes []float64          // round trips without and with the delay, writes to disk, in seconds
+	near                map[string][]*pool // modes that wait, by clients, without the delay
+	paused              map[string]*pool   // the local mode and the weakest that waits, with one client who pauses for the round trip that will be, without the delay
+	alone               []*pool            // by localClients
 	cells               []cell
 	bytes, commits      float64 // of the log, while one client committed
 }
@@ -107,15 +109,13 @@ func ofSorted(v []float64, p float64) float64 {
 // cells measures and predicts one pair, whose disks are that of a folder ("": they do not write).
 func (r *replicated) cells(ctx context.Context, t truthSpec, folder string, say func(string, ...any)) (out []cell, err error) {
 	for _, rtt := range t.rtts {
-		s := &study{near: map[string]*pool{}}
+		s := &study{near: map[string][]*pool{}, paused: map[string]*pool{localMode(r.primary.engine): {}, t.modes[0]: {}}}
 		for range t.localClients {
 			s.alone = append(s.alone, &pool{})
 		}
-		for _, mode := range append([]string{localMode(r.primary.engine)}, t.modes...) {
-			s.near[mode] = &pool{}
-		}
 		for _, mode := range t.modes {
 			for _, n := range t.clients {
+				s.near[mode] = append(s.near[mode], &pool{})
 				s.cells = append(s.cells, cell{Engine: r.primary.engine, Mode: mode, RTT: rtt.Seconds(), Clients: n})
 			}
 			if t.limit > 0 && rtt == t.limitedAt {
@@ -148,8 +148,15 @@ func (r *replicated) round(ctx context.Context, t truthSpec, s *study, rtt time.
 	if err := r.pingInto(&s.bare, t.pings); err != nil {
 		return err
 	}
-	for _, mode := range append([]string{local}, t.modes...) {
-		if err := r.sample(ctx, mode, 1, t.warm, t.length/2, s.near[mode]); err != nil {
+	for _, mode := range t.modes {
+		for i, n := range t.clients {
+			if err := r.sample(ctx, mode, n, 0, t.warm, t.length/2, s.near[mode][i]); err != nil {
+				return err
+			}
+		}
+	}
+	for _, mode := range []string{local, t.modes[0]} {
+		if err := r.sample(ctx, mode, 1, rtt, 0, max(t.length/2, time.Duration(t.pauses)*rtt), s.paused[mode]); err != nil {
 			return err
 		}
 	}
@@ -168,7 +175,7 @@ func (r *replicated) round(ctx context.Context, t truthSpec, s *study, rtt time.
 			return err
 		}
 		had := len(s.alone[i].times)
-		if err := r.sample(ctx, local, n, 0, t.length, s.alone[i]); err != nil {
+		if err := r.sample(ctx, local, n, 0, 0, t.length, s.alone[i]); err != nil {
 			return err
 		}
 		after, err := r.place(ctx)
@@ -180,7 +187,7 @@ func (r *replicated) round(ctx context.Context, t truthSpec, s *study, rtt time.
 	for i := range s.cells {
 		c := &s.cells[i]
 		r.become(rtt, c.Limit)
-		if err := r.sample(ctx, c.Mode, c.Clients, t.warm, t.length, &c.pool); err != nil {
+		if err := r.sample(ctx, c.Mode, c.Clients, 0, t.warm, t.length, &c.pool); err != nil {
 			return err
 		}
 		c.Load = loadAverage()
@@ -188,13 +195,13 @@ func (r *replicated) round(ctx context.Context, t truthSpec, s *study, rtt time.
 	return nil
 }
 
-// sample has clients commit in a mode.
-func (r *replicated) sample(ctx context.Context, mode string, clients int, warm, length time.Duration, into *pool) error {
+// sample has clients commit in a mode, and pause before each commit.
+func (r *replicated) sample(ctx context.Context, mode string, clients int, pause, warm, length time.Duration, into *pool) error {
 	settings, err := r.set(ctx, mode)
 	if err != nil {
 		return err
 	}
-	if err := r.measure(ctx, settings, clients, warm, length, into); err != nil {
+	if err := r.measure(ctx, settings, clients, pause, warm, length, into); err != nil {
 		return fmt.Errorf("%s, %d clients: %w", mode, clients, err)
 	}
 	return nil
@@ -206,31 +213,42 @@ func (r *replicated) become(rtt time.Duration, limit float64) {
 	r.link.Set(r.line)
 }
 
-// inputs are what a user would have measured: the hop is what the weakest mode that waits adds
-// at no delay and with one client, besides a bare round trip; replay what remote_apply adds to on.
+// inputs are what a user would have measured: what a pause costs a commit; the hop, which is what the weakest mode
+// that waits adds after such a pause at no delay and with one client, besides a bare round trip; replay, what remote_apply adds
+// to on; and what clients commit in each mode at no delay.
 func (s *study) inputs(engine string, t truthSpec) (ha.Load, ha.Sites) {
+	slices.Sort(s.bare)
+	slices.Sort(s.pings)
 	load := ha.Load{Bytes: s.bytes / s.commits}
 	for i, n := range t.localClients {
 		m := s.alone[i].measured()
 		load.Local = append(load.Local, ha.Local{Clients: n, Rate: m.Rate, Quantiles: m.quantiles})
 	}
-	at := func(mode string, p float64) float64 {
-		slices.Sort(s.near[mode].times)
-		return ofSorted(s.near[mode].times, p)
-	}
-	slices.Sort(s.bare)
+	local := s.paused[localMode(engine)].measured()
+	_ = s.paused[t.modes[0]].measured() // which sorts it
+	load.Pauses = []ha.Pause{{Seconds: ofSorted(s.pings, 0.5), Commit: local.P50}}
 	hop := func(p float64) float64 {
-		return max(1e-6, at(t.modes[0], p)-at(localMode(engine), p)-ofSorted(s.bare, p))
+		return max(1e-6, ofSorted(s.paused[t.modes[0]].times, p)-ofSorted(s.paused[localMode(engine)].times, p)-ofSorted(s.bare, p))
 	}
 	b := ha.Standby{Name: "standby", Network: ha.Network{Rate: 1e9, Hop: hop(0.5)}}
-	for _, p := range []float64{0.25, 0.5, 0.75, 0.9, 0.95, 0.99} {
+	for _, p := range []float64{0.25, 0.5, 0.75, 0.9} {
 		b.Network.Hops = append(b.Network.Hops, ha.Quantile{P: p, Value: hop(p)})
 	}
+	sites := ha.Sites{Engine: engine}
+	alone := map[string]float64{} // p50 of one client
+	for _, mode := range t.modes {
+		for i, n := range t.clients {
+			m := s.near[mode][i].measured()
+			sites.Near = append(sites.Near, ha.Near{Mode: mode, Clients: n, Rate: m.Rate, RTT: ofSorted(s.bare, 0.5)})
+			if i == 0 {
+				alone[mode] = m.P50
+			}
+		}
+	}
 	if engine == "postgres" {
-		b.ReplayDelay = max(0, at("remote_apply", 0.5)-at("on", 0.5))
+		b.ReplayDelay = max(0, alone["remote_apply"]-alone["on"])
 	}
 	few := []float64{0.05, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99}
-	slices.Sort(s.pings)
 	b.Network.RTT = ofSorted(s.pings, 0.5)
 	for _, p := range few {
 		b.Network.Quantiles = append(b.Network.Quantiles, ha.Quantile{P: p, Value: ofSorted(s.pings, p)})
@@ -242,7 +260,8 @@ func (s *study) inputs(engine string, t truthSpec) (ha.Load, ha.Sites) {
 			b.Disk.Quantiles = append(b.Disk.Quantiles, ha.Quantile{P: p, Value: ofSorted(s.writes, p)})
 		}
 	}
-	return load, ha.Sites{Engine: engine, Primary: b.Disk, Standbys: []ha.Standby{b}}
+	sites.Primary, sites.Standbys = b.Disk, []ha.Standby{b}
+	return load, sites
 }
 
 func (c *cell) predict(load ha.Load, sites ha.Sites) error {
@@ -252,11 +271,16 @@ func (c *cell) predict(load ha.Load, sites ha.Sites) error {
 		sites.Standbys[0].Network.Rate = c.Limit
 	}
 	c.Inputs, c.Sites = load, sites
-	p, err := ha.PredictMode(load, sites, c.Mode)
+	c.Measured = c.pool.measured()
+	return c.forecast()
+}
+
+// forecast predicts it from its inputs.
+func (c *cell) forecast() error {
+	p, err := ha.PredictMode(c.Inputs, c.Sites, c.Mode)
 	if err != nil {
 		return err
 	}
-	c.Measured = c.pool.measured()
 	c.Predicted = measured{Rate: p.Rate, P50: p.Commit.P50, P99: p.Commit.P99}
 	return nil
 }

@@ -40,6 +40,7 @@ type options struct {
 	scale        float64
 	keep         string
 	json         string
+	replay       string
 	only         string
 	tidemarkArgs string
 	timeout      time.Duration
@@ -60,7 +61,7 @@ func main() {
 
 const usage = `usage: go run ./bench NAME [flags]        a job of the list, or all
        go run ./bench profile NAME        one run of tidemark with a CPU profile
-       go run ./bench ha-truth            what ha predicts, against real pairs of servers (--only, --scale, --json)
+       go run ./bench ha-truth            what ha predicts, against real pairs of servers (--only, --scale, --json, --replay)
        go run ./bench soak [flags]        streams under load, for minutes; --help says its flags
        go run ./bench list`
 
@@ -80,6 +81,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	set.Float64Var(&o.scale, "scale", 1, "size of the data; the goals are for 1")
 	set.StringVar(&o.keep, "keep", "", "keep servers' data, logs and files in this `folder`, and fill no source that it has; default: a temporary one")
 	set.StringVar(&o.json, "json", "", "write the results to this `file` too")
+	set.StringVar(&o.replay, "replay", "", "ha-truth: measure nothing, and predict once more what is in this `file` of --json")
 	set.StringVar(&o.only, "only", "", "run only tools whose names begin with one of these, separated by commas")
 	set.StringVar(&o.tidemarkArgs, "tidemark-args", "", "further options for tidemark, for experiments")
 	set.DurationVar(&o.timeout, "timeout", time.Hour, "of one run of one tool")
@@ -99,6 +101,9 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return nil
 	}
 	if len(words) == 1 && words[0] == truthName {
+		if o.replay != "" {
+			return replayTruth(o.replay, out)
+		}
 		return o.truth(ctx, out)
 	}
 	profile := words[0] == "profile"

@@ -22,6 +22,8 @@ import (
 type LogOptions struct {
 	Retrieve string        // see wal.Options and binlog.Options; of files
 	For      time.Duration // of servers: how long to take part in what they write; 0: read what they have
+	From     string        // of servers: places in the log as they write them; see tidemark.LogRange
+	Until    string
 	Engine   Options
 }
 
@@ -52,6 +54,9 @@ func OpenLog(ctx context.Context, paths []string, opt LogOptions) (*Log, error) 
 	if opt.For > 0 {
 		return nil, tidemark.Errorf(tidemark.Invalid, "scan", paths[0], "files cannot be followed", "give the URL of a server, or leave out --for")
 	}
+	if opt.From != "" || opt.Until != "" {
+		return nil, tidemark.Errorf(tidemark.Invalid, "scan", paths[0], "files are scanned whole", "give only the files that are wanted, or the URL of a server, or leave out --from and --until")
+	}
 	engine := ""
 	for i, p := range paths {
 		if scheme, rest, ok := strings.Cut(p, ":"); ok && logSchemes[scheme] != "" {
@@ -77,21 +82,47 @@ func openServerLog(ctx context.Context, paths []string, opt LogOptions) (*Log, e
 		return nil, tidemark.Errorf(tidemark.Invalid, "scan", tidemark.MaskURL(url), "one server has one log, and needs no command to have it", "give its URL alone, without --retrieve")
 	}
 	scheme, _, _ := strings.Cut(url, "://")
-	switch logSchemes[strings.ToLower(scheme)] {
+	engine := logSchemes[strings.ToLower(scheme)]
+	part, err := logRange(engine, opt)
+	if err != nil {
+		return nil, err
+	}
+	switch engine {
 	case "postgres":
 		e, err := postgres.Open(ctx, url, opt.Engine.Postgres)
 		if err != nil {
 			return nil, err
 		}
-		return &Log{Log: e.ScanLog(tidemark.LogRange{For: opt.For}), Engine: "postgres", Live: true, close: e.Close}, nil
+		return &Log{Log: e.ScanLog(part), Engine: "postgres", Live: true, close: e.Close}, nil
 	case "mysql":
 		e, err := mysql.Open(ctx, url, opt.Engine.MySQL)
 		if err != nil {
 			return nil, err
 		}
-		return &Log{Log: e.ScanLog(tidemark.LogRange{For: opt.For}), Engine: "mysql", Grouped: true, Live: true, close: e.Close}, nil
+		return &Log{Log: e.ScanLog(part), Engine: "mysql", Grouped: true, Live: true, close: e.Close}, nil
 	}
 	return nil, tidemark.Errorf(tidemark.Invalid, "scan", tidemark.MaskURL(url), "no engine that has a log to scan", "give files of a log, or write postgres://user@host/db, mysql://user@host or mariadb://user@host")
+}
+
+// logRange reads the places of the options.
+func logRange(engine string, opt LogOptions) (r tidemark.LogRange, err error) {
+	r.For = opt.For
+	for _, x := range []struct {
+		text string
+		at   *uint64
+	}{{opt.From, &r.From}, {opt.Until, &r.Until}} {
+		if x.text == "" {
+			continue
+		}
+		var gtid string
+		if *x.at, gtid, err = Place(engine, x.text); err != nil {
+			return r, err
+		}
+		if gtid != "" {
+			return r, tidemark.Errorf(tidemark.Invalid, "scan", gtid, "a scan knows no GTIDs", "give a file and offset, such as binlog.000003:1234")
+		}
+	}
+	return r, nil
 }
 
 // binlogName is how binary logs are named, and the list of them.

@@ -2,148 +2,9 @@ package ha
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 )
-
-// A WhatIf is what the modes give if one thing were different.
-type WhatIf struct {
-	If    string  `json:"if"`
-	Modes []Point `json:"modes"`
-}
-
-// A Series is a mode over something that varies: a line of a chart.
-type Series struct {
-	Mode   string  `json:"mode"`
-	By     string  `json:"by"` // "rtt_seconds" or "clients"
-	Points []Point `json:"points"`
-}
-
-// A Point is what a mode gives at X, which is 0 in what-ifs.
-type Point struct {
-	Mode string  `json:"mode,omitempty"`
-	X    float64 `json:"x,omitempty"`
-	Rate float64 `json:"commits_per_second"`
-	P50  float64 `json:"p50_seconds"`
-	P99  float64 `json:"p99_seconds"`
-}
-
-func point(load Load, sites Sites, m commitMode, x float64) Point {
-	p := quick(load, sites, m, shortPlay)
-	return Point{Mode: m.name, X: x, Rate: p.Rate, P50: p.Commit.P50, P99: p.Commit.P99}
-}
-
-// whatIfs changes one thing at a time, for the modes that wait for a standby.
-func whatIfs(load Load, sites Sites, chosen []commitMode) (out []WhatIf) {
-	change := func(name string, how func(*Load, *Sites)) {
-		l, s := load, sites
-		s.Standbys = slices.Clone(s.Standbys)
-		l.Local = slices.Clone(l.Local)
-		how(&l, &s)
-		w := WhatIf{If: name}
-		for _, m := range chosen {
-			if m.rule != nobodyWaits {
-				w.Modes = append(w.Modes, point(l, s, m, 0))
-			}
-		}
-		if len(w.Modes) > 0 {
-			out = append(out, w)
-		}
-	}
-	networks := func(how func(*Network)) func(*Load, *Sites) {
-		return func(_ *Load, s *Sites) {
-			for i := range s.Standbys {
-				how(&s.Standbys[i].Network)
-			}
-		}
-	}
-	change("as it is", func(*Load, *Sites) {})
-	change("half the round trip", networks(func(n *Network) { *n = n.withRTT(n.RTT / 2) }))
-	change("twice the round trip", networks(func(n *Network) { *n = n.withRTT(n.RTT * 2) }))
-	change("a link twice as fast", networks(func(n *Network) { n.Rate *= 2 }))
-	change("a primary's disk twice as fast", func(l *Load, s *Sites) {
-		half := s.Primary.Write(l.Bytes) / 2
-		for i, local := range l.Local { // a commit has at least one write in it
-			latency := float64(local.Clients) / local.Rate
-			part := max(latency-half, latency/2) / latency
-			l.Local[i].Rate = local.Rate / part
-			l.Local[i].Quantiles = scaled(local.Quantiles, part)
-		}
-		s.Primary = s.Primary.faster(2)
-	})
-	change("a standby's disk twice as fast", func(_ *Load, s *Sites) {
-		for i, standby := range s.Standbys {
-			s.Standbys[i].Disk = standby.Disk.faster(2)
-		}
-	})
-	change("twice the clients", func(l *Load, _ *Sites) {
-		l.Clients *= 2
-		l.Rate *= 2
-	})
-	return out
-}
-
-func scaled(quantiles []Quantile, by float64) []Quantile {
-	out := slices.Clone(quantiles)
-	for i := range out {
-		out[i].Value *= by
-	}
-	return out
-}
-
-// withRTT is the same network farther away, or nearer; its quantiles go with it.
-func (n Network) withRTT(rtt float64) Network {
-	if n.RTT > 0 {
-		n.Quantiles = scaled(n.Quantiles, rtt/n.RTT)
-	}
-	n.RTT = rtt
-	return n
-}
-
-func (d Disk) faster(by float64) Disk {
-	return Disk{Rate: d.Rate * by, Overhead: d.Overhead / by, Unit: d.Unit, Quantiles: scaled(d.Quantiles, 1/by)}
-}
-
-// sweeps varies the round trip (of all standbys alike) and the number of clients.
-func sweeps(load Load, sites Sites, chosen []commitMode) (out []Series) {
-	var clients []int
-	for _, n := range []int{1, 2, 4, 8, 16, 32, 64, 128, 256} {
-		if n <= 4*load.Clients || n <= 32 {
-			clients = append(clients, n)
-		}
-	}
-	if !slices.Contains(clients, load.Clients) {
-		clients = append(clients, load.Clients)
-		slices.Sort(clients)
-	}
-	for _, m := range chosen {
-		if m.rule == nobodyWaits {
-			continue
-		}
-		by := Series{Mode: m.name, By: "rtt_seconds"}
-		for _, ms := range []float64{0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100} {
-			s := sites
-			s.Standbys = slices.Clone(s.Standbys)
-			for i := range s.Standbys {
-				s.Standbys[i].Network = s.Standbys[i].Network.withRTT(ms / 1000)
-			}
-			by.Points = append(by.Points, point(load, s, m, ms/1000))
-		}
-		out = append(out, by)
-		if load.Rate > 0 {
-			continue // an open loop has no number of clients
-		}
-		by = Series{Mode: m.name, By: "clients"}
-		for _, n := range clients {
-			l := load
-			l.Clients = n
-			by.Points = append(by.Points, point(l, sites, m, float64(n)))
-		}
-		out = append(out, by)
-	}
-	return out
-}
 
 // warnings are sentences about what the figures do not show.
 func warnings(f *Forecast) (out []string) {
@@ -156,6 +17,11 @@ func warnings(f *Forecast) (out []string) {
 			say("%s does not carry this load: %.0f commits/s are wanted, and %.0f/s are the most (%s).", p.Mode, f.Load.Rate, p.Sustainable/f.Load.Bytes, p.Limit)
 		}
 	}
+	if f.Load.From != nil {
+		for _, two := range f.Load.From.Overlaps {
+			say("%s have a time in common: what is in both is counted twice in gaps.", two)
+		}
+	}
 	if waits && s.Unlisted {
 		if s.Engine == "postgres" {
 			say("synchronous_standby_names is empty: every mode is local now, whatever synchronous_commit says.")
@@ -164,12 +30,6 @@ func warnings(f *Forecast) (out []string) {
 		}
 	}
 	if waits {
-		first := s.Standbys[0]
-		if wait, never := CatchUp(100<<20, sendRate(first), f.Load.mean(f)); never {
-			say("%s takes less than the log grows by: it never catches up, and commits that wait for it stop.", first.Name)
-		} else {
-			say("Switching from asynchronous to synchronous: the first commits wait until the standby has what it lacks, %s for each 100 MiB; let it catch up first.", timeText(wait))
-		}
 		if only := len(s.Standbys) <= s.Wait; only && s.Engine == "postgres" {
 			say("When a standby that commits wait for is away, they wait without end: cancelling one only makes it \"committed locally\". One more standby and ANY %d would let them go on.", s.Wait)
 		} else if only {

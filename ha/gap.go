@@ -1,10 +1,17 @@
 package ha
 
-import "math"
+import (
+	"cmp"
+	"math"
+	"slices"
+)
 
 // An Outage is what one of a standby does to a mode. Times are seconds, sizes bytes.
 type Outage struct {
 	Seconds float64 `json:"seconds"`
+	Standby string  `json:"standby"`
+	// Commit is what commits take meanwhile, where the other standbys are enough.
+	Commit *Latency `json:"commit,omitempty"`
 	// Stops: commits wait until the standby is back, or the mode is changed; Degrades: they wait
 	// for so long, once, and then no more (0: they do not wait, or stop).
 	Stops    bool    `json:"commits_stop,omitempty"`
@@ -13,10 +20,11 @@ type Outage struct {
 	// for it (a slot, or binlogs).
 	Gap  float64 `json:"gap_bytes"`
 	Kept float64 `json:"kept_bytes"`
-	// CatchUp is how long the standby then takes to have all, while commits go on; it is also
-	// what the first commits wait if they are made to wait for it at once. Never says that it has not within the log's rates that are known.
+	// CatchUp is how long the standby then takes to have all, while commits go on; Never says that
+	// it does not at this rate of the log. AtOnce is what the first commits wait if they are made to wait for it at once.
 	CatchUp float64 `json:"catch_up_seconds"`
 	Never   bool    `json:"never_catches_up,omitempty"`
+	AtOnce  float64 `json:"at_once_seconds,omitempty"`
 	// ToFull is when the primary's disk is full; 0: not known, or never.
 	ToFull float64 `json:"seconds_to_full,omitempty"`
 }
@@ -31,7 +39,7 @@ func outage(load Load, sites Sites, m commitMode, p Prediction) *Outage {
 	if peak := peakHour(load, sites.Outage); peak > 0 {
 		rate = peak
 	}
-	o := &Outage{Seconds: sites.Outage}
+	o := &Outage{Seconds: sites.Outage, Standby: s.Name}
 	left := len(sites.Standbys) - 1
 	waits := m.rule != nobodyWaits && (left < sites.Wait)
 	during := rate
@@ -40,10 +48,15 @@ func outage(load Load, sites Sites, m commitMode, p Prediction) *Outage {
 		o.Stops, during = true, 0
 	case waits:
 		o.Degrades = sites.Timeout
+	case m.rule != nobodyWaits:
+		others := sites
+		others.Standbys = sites.Standbys[1:]
+		o.Commit = new(quick(load, others, m, shortPlay).Commit)
 	}
 	o.Gap = during * max(0, sites.Outage-o.Degrades)
 	o.Kept = o.Gap
 	o.CatchUp, o.Never = CatchUp(o.Gap, sendRate(s), rate)
+	o.AtOnce, _ = CatchUp(o.Gap, sendRate(s), 0)
 	if sites.Free > 0 && during > 0 {
 		o.ToFull = o.Degrades + sites.Free/during
 	}
@@ -83,8 +96,7 @@ func peakHour(load Load, seconds float64) float64 {
 }
 
 // CatchUp is how long a gap of so many bytes takes to be sent at a rate while the log grows by
-// another, in seconds; never, if it grows as fast. The first commits that wait for the
-// standby wait so long.
+// another, in seconds; never, if it grows as fast.
 func CatchUp(gap, send, grow float64) (seconds float64, never bool) {
 	switch {
 	case gap <= 0:
@@ -93,6 +105,57 @@ func CatchUp(gap, send, grow float64) (seconds float64, never bool) {
 		return 0, true
 	}
 	return gap / (send - grow), false
+}
+
+// A Change is what happens when a mode is switched on while the standby lacks some of the log.
+type Change struct {
+	Mode    string  `json:"mode"`
+	Standby string  `json:"standby"` // the slowest of those that are waited for
+	Backlog float64 `json:"backlog_bytes"`
+	// Basis is where Backlog is from: "given"; "scan", the most that the standby lacks by the
+	// scanned rates; "example".
+	Basis string `json:"backlog_from"`
+	// FirstCommits is how long commits wait if it is switched on at once. A commit waits for its
+	// own place in the log, so what the log grows by behind it does not count. Where MySQL or
+	// MariaDB lose patience first it is their timeout, TimesOut is set, and commits do not wait from then on until the replica has all.
+	FirstCommits float64 `json:"first_commits_wait_seconds"`
+	TimesOut     bool    `json:"times_out,omitempty"`
+	// CatchUp is how long the standby takes to have all if commits do not wait until then.
+	CatchUp float64 `json:"catch_up_seconds"`
+	Never   bool    `json:"never_catches_up,omitempty"`
+}
+
+// exampleBacklog is what a standby lacks where nobody knows, in bytes.
+const exampleBacklog = 100 << 20
+
+// changes are to the modes that wait, from one that does not.
+func changes(f *Forecast) (out []Change) {
+	s := f.Sites
+	grows := f.Load.mean(f)
+	for _, m := range f.waiting() {
+		standbys := slices.Clone(s.Standbys)
+		if !anyWill(s, m) {
+			standbys = standbys[:s.Wait]
+		}
+		slices.SortStableFunc(standbys, func(a, b Standby) int { return cmp.Compare(sendRate(b), sendRate(a)) })
+		slowest := standbys[s.Wait-1]
+		send := sendRate(slowest)
+		c := Change{Mode: m.name, Standby: slowest.Name, Backlog: s.Backlog, Basis: "given"}
+		if c.Backlog == 0 && len(f.Load.LogRates) > 0 {
+			c.Backlog, c.Basis = slices.Max(Gaps(f.Load.LogRates, f.Load.Step, send, 0)), "scan"
+		}
+		if c.Backlog == 0 {
+			c.Backlog, c.Basis = exampleBacklog, "example"
+		}
+		c.FirstCommits, _ = CatchUp(c.Backlog, send, 0)
+		c.FirstCommits += slowest.Network.RTT
+		if s.Engine != "postgres" && c.FirstCommits > s.Timeout {
+			c.FirstCommits, c.TimesOut = s.Timeout, true
+		}
+		c.CatchUp, c.Never = CatchUp(c.Backlog, send, grows)
+		out = append(out, c)
+	}
+	return out
 }
 
 // Gaps gives what the standby lacks at the end of each interval of so many seconds, in bytes,

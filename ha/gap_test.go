@@ -45,7 +45,8 @@ func TestOutages(t *testing.T) {
 		t.Errorf("on without its only standby: %+v", on)
 	}
 	s.Standbys = append(s.Standbys, s.Standbys[0])
-	if on := predicted(t, load, s, "on").Outage; on.Stops || on.Gap == 0 {
+	s.Standbys[1].Network.RTT = 0.050
+	if on := predicted(t, load, s, "on").Outage; on.Stops || on.Gap == 0 || on.Commit == nil || on.Commit.P50 < 0.050 {
 		t.Errorf("on with one more standby: %+v", on)
 	}
 	s.Standbys, s.Engine = s.Standbys[:1], "mysql"
@@ -57,5 +58,48 @@ func TestOutages(t *testing.T) {
 	s.Standbys[0].Network.Rate = 0.95e6
 	if o := predicted(t, load, s, "async").Outage; !o.Never {
 		t.Errorf("a link as fast as the log: %+v", o)
+	}
+}
+
+func TestChanges(t *testing.T) {
+	s := pair(0.001)
+	s.Standbys[0].Network.Rate = 2e6
+	load := Load{Clients: 8, Rate: 500, Bytes: 1000}
+	changes := func(s Sites, l Load) []Change {
+		f, err := Predict(l, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f.Changes
+	}
+	s.Backlog = 35.2e6 // the first commits of the published measurement waited 17.6 s
+	got := changes(s, load)
+	if len(got) != 3 || got[0].Mode != "remote_write" || got[0].Basis != "given" || got[0].TimesOut {
+		t.Errorf("%+v", got)
+	}
+	near(t, "the first commits wait", got[0].FirstCommits, 17.6, 0.01)
+	near(t, "catch-up", got[0].CatchUp, 35.2e6/(2e6-0.5e6), 0.01)
+	s.Backlog = 0
+	load.LogRates, load.Step = []float64{1e6, 5e6, 1e6}, 10
+	if got := changes(s, load); got[0].Basis != "scan" || got[0].Backlog != 30e6 {
+		t.Errorf("%+v", got[0])
+	}
+	load.LogRates = nil
+	if got := changes(s, load); got[0].Basis != "example" || got[0].Backlog != exampleBacklog {
+		t.Errorf("%+v", got[0])
+	}
+	load.LogRates = []float64{3e6}
+	if got := changes(s, load); !got[0].Never {
+		t.Errorf("a log that grows faster than it is sent: %+v", got[0])
+	}
+	s.Engine, load.LogRates = "mariadb", nil
+	if got := changes(s, load); !got[0].TimesOut || got[0].FirstCommits != 10 {
+		t.Errorf("MariaDB: %+v", got[0])
+	}
+	s.Engine, s.Backlog = "postgres", 1e6
+	s.Standbys = append(s.Standbys, Standby{Name: "fast", Network: Network{Rate: 1e9}})
+	s.Any = true
+	if got := changes(s, load); got[0].Standby != "fast" {
+		t.Errorf("ANY 1 waits for %s", got[0].Standby)
 	}
 }

@@ -21,10 +21,13 @@ type Load struct {
 	// Local is how long a commit, and whatever else each client does between two thoughts, takes
 	// without waiting for a standby. Without it, it is calculated from the primary's disk.
 	Local []Local `json:"local,omitempty"`
+	// Pauses say how much longer it takes after a pause: caches are cold then, and processors asleep.
+	Pauses []Pause `json:"pauses,omitempty"`
 	// LogRates are bytes of the log per second in intervals of Step seconds, of a day or a week:
 	// what a gap is calculated from. Without them, the log's rate is taken to be even.
 	LogRates []float64 `json:"log_rates,omitempty"`
 	Step     float64   `json:"step_seconds,omitempty"`
+	From     *Origin   `json:"from,omitempty"` // where a scan has it
 }
 
 // A Local is what so many clients, which do not think, were measured to commit a second and
@@ -33,6 +36,22 @@ type Local struct {
 	Clients   int        `json:"clients"`
 	Rate      float64    `json:"commits_per_second"`
 	Quantiles []Quantile `json:"quantiles,omitempty"`
+}
+
+// A Pause is what a commit of one client takes on the primary alone, at the median, if the
+// client does nothing for so long before it. In seconds.
+type Pause struct {
+	Seconds float64 `json:"pause_seconds"`
+	Commit  float64 `json:"commit_seconds"`
+}
+
+// A Near is what so many clients, which do not think, commit a second in a mode while the standby
+// is so near: what waiting for it costs processors and locks, apart from the way.
+type Near struct {
+	Mode    string  `json:"mode"`
+	Clients int     `json:"clients"`
+	Rate    float64 `json:"commits_per_second"`
+	RTT     float64 `json:"rtt_seconds"` // without the hop
 }
 
 // A Standby is a server that commits may wait for.
@@ -59,6 +78,7 @@ type Sites struct {
 	Version  string    `json:"version,omitempty"` // of the primary: decides names of settings
 	Primary  Disk      `json:"primary_disk"`
 	Standbys []Standby `json:"standbys"`
+	Near     []Near    `json:"near,omitempty"` // of the first standby
 	// A commit waits for Wait standbys (0 is 1): of the first so many, or if Any is set, of any.
 	Wait int  `json:"wait_for,omitempty"`
 	Any  bool `json:"any,omitempty"`
@@ -68,8 +88,13 @@ type Sites struct {
 	// Timeout after how long MySQL and MariaDB stop waiting for it (0 is 10 s).
 	Outage  float64 `json:"outage_seconds,omitempty"`
 	Timeout float64 `json:"timeout_seconds,omitempty"`
+	// Backlog is what the standbys lack of the log, in bytes, when a mode that waits for them is
+	// switched on; 0: the most that they lack by the scanned rates, or for an example 100 MiB.
+	Backlog float64 `json:"backlog_bytes,omitempty"`
 	// Unlisted: synchronous_standby_names is empty, or semi-sync is off, as was seen.
 	Unlisted bool `json:"unlisted,omitempty"`
+
+	work map[string]bend // see works
 }
 
 // A discipline is who waits for whom while a commit waits for a standby.
@@ -78,7 +103,7 @@ type discipline uint8
 const (
 	nobodyWaits  discipline = iota // for a standby
 	pipelined                      // each for its own place in the log
-	groupHeld                      // MariaDB AFTER_SYNC: the next group is written, and held, while one waits
+	groupHeld                      // MariaDB AFTER_SYNC: the next group is written when one has its acknowledgement
 	groupsJoined                   // MySQL AFTER_SYNC: groups that were written while one waits go on together
 )
 
@@ -167,9 +192,10 @@ type Forecast struct {
 	Load        Load         `json:"load"`
 	Sites       Sites        `json:"sites"`
 	Predictions []Prediction `json:"predictions"`
-	Buffer      []Buffer     `json:"socket_buffers"` // one for each standby
-	WhatIfs     []WhatIf     `json:"what_ifs,omitempty"`
+	Buffer      []Buffer     `json:"socket_buffers"`     // one for each standby
+	WhatIfs     []WhatIf     `json:"what_ifs,omitempty"` // "as it is" first
 	Series      []Series     `json:"series,omitempty"`
+	Changes     []Change     `json:"mode_changes,omitempty"`
 	Warnings    []string     `json:"warnings,omitempty"`
 	Settings    []Settings   `json:"settings,omitempty"` // of the modes that wait for a standby
 }
@@ -185,18 +211,25 @@ func Predict(load Load, sites Sites, names ...string) (*Forecast, error) {
 		names = Modes(sites.Engine)
 	}
 	f := &Forecast{Load: load, Sites: sites}
-	var chosen []commitMode
 	for _, name := range names {
 		m, err := known(sites, name)
 		if err != nil {
 			return nil, err
 		}
-		chosen = append(chosen, m)
 		f.Predictions = append(f.Predictions, predict(load, sites, m))
 	}
 	f.Buffer = buffers(f)
-	f.WhatIfs = whatIfs(load, sites, chosen)
-	f.Series = sweeps(load, sites, chosen)
+	f.whatIfs()
+	axes := []Axis{ByRTT, ByClients}
+	if load.Rate > 0 { // an open loop has no number of clients
+		axes[1] = ByRate
+	}
+	for _, by := range axes {
+		if err := f.Sweep(by); err != nil {
+			return nil, err
+		}
+	}
+	f.Changes = changes(f)
 	f.Warnings = warnings(f)
 	f.Settings = settings(f)
 	return f, nil
@@ -243,7 +276,7 @@ func checked(load Load, sites Sites) (Load, Sites, error) {
 		zero bool // may be
 	}
 	numbers := []number{{"bytes per commit", load.Bytes, false}, {"think time", load.Think, true}, {"commit rate", load.Rate, true}, {"overhead of the primary's disk", sites.Primary.Overhead, len(load.Local) > 0},
-		{"rate of the primary's disk", sites.Primary.Rate, true}, {"free space", sites.Free, true}, {"outage", sites.Outage, true}, {"timeout", sites.Timeout, true}, {"interval", load.Step, len(load.LogRates) == 0}}
+		{"rate of the primary's disk", sites.Primary.Rate, true}, {"free space", sites.Free, true}, {"outage", sites.Outage, true}, {"timeout", sites.Timeout, true}, {"backlog", sites.Backlog, true}, {"interval", load.Step, len(load.LogRates) == 0}}
 	for _, s := range sites.Standbys {
 		numbers = append(numbers, number{"round trip to " + s.Name, s.Network.RTT, true}, number{"rate of the network to " + s.Name, s.Network.Rate, false}, number{"hop to " + s.Name, s.Network.Hop, true},
 			number{"disk of " + s.Name, s.Disk.Overhead, true}, number{"disk of " + s.Name, s.Disk.Rate, true}, number{"replay of " + s.Name, s.Replay, true}, number{"replay delay of " + s.Name, s.ReplayDelay, true})
@@ -253,6 +286,12 @@ func checked(load Load, sites Sites) (Load, Sites, error) {
 	}
 	for _, l := range load.Local {
 		numbers = append(numbers, number{"local commit rate", l.Rate, false}, number{"number of local clients", float64(l.Clients), false})
+	}
+	for _, p := range load.Pauses {
+		numbers = append(numbers, number{"pause", p.Seconds, false}, number{"commit after a pause", p.Commit, false})
+	}
+	for _, n := range sites.Near {
+		numbers = append(numbers, number{"commit rate of " + n.Mode, n.Rate, false}, number{"clients of " + n.Mode, float64(n.Clients), false}, number{"round trip of " + n.Mode, n.RTT, true})
 	}
 	for _, n := range numbers {
 		if n.v < 0 || math.IsNaN(n.v) || math.IsInf(n.v, 0) || n.v == 0 && !n.zero {
@@ -279,6 +318,9 @@ func checked(load Load, sites Sites) (Load, Sites, error) {
 	}
 	load.Local = slices.Clone(load.Local)
 	slices.SortFunc(load.Local, func(a, b Local) int { return a.Clients - b.Clients })
+	if sites.work == nil && len(sites.Near) > 0 {
+		sites.work = works(load, sites)
+	}
 	return load, sites, nil
 }
 
@@ -371,7 +413,7 @@ func caps(load Load, sites Sites, m commitMode) (rate float64, what string) {
 	}
 	var ways []way
 	for _, s := range sites.Standbys {
-		w := way{s.Network.Rate, "the network to " + s.Name}
+		w := way{s.Network.Rate * load.Bytes / (load.Bytes + wrapping(sites.Engine)), "the network to " + s.Name}
 		if m.writes || m.relay && s.SyncRelay {
 			if r := all / max(s.Disk.Write(all), 1e-12); r < w.rate {
 				w = way{r, "the disk of " + s.Name}

@@ -14,6 +14,7 @@ func (f *Forecast) Text() string {
 	f.head(&b)
 	f.table(&b)
 	f.outages(&b)
+	f.changes(&b)
 	f.others(&b)
 	for _, w := range f.Warnings {
 		fmt.Fprintf(&b, "\n! %s", w)
@@ -29,14 +30,26 @@ func (f *Forecast) Text() string {
 
 func (f *Forecast) head(b *strings.Builder) {
 	l := f.Load
+	if o := l.From; o != nil && o.Scans > 1 {
+		fmt.Fprintf(b, "The busiest of %s in %d scans, of %s: %s\n", counted(o.Intervals, "interval"), o.Scans, o.Scan, o.Interval)
+	} else if o != nil {
+		fmt.Fprintf(b, "The busiest of %s: %s\n", counted(o.Intervals, "interval"), o.Interval)
+	}
 	if l.Rate > 0 {
 		fmt.Fprintf(b, "Load: %.0f commits/s of %s of log each (%s), %s open at the most\n", l.Rate, volumeText(l.Bytes), rateText(l.Rate*l.Bytes), counted(l.Clients, "commit"))
 	} else {
 		fmt.Fprintf(b, "Load: %s, each commits %s of log and thinks for %s\n", counted(l.Clients, "client"), volumeText(l.Bytes), timeText(l.Think))
 	}
+	if len(l.Local) > 0 {
+		b.WriteString("Without a standby, as measured:")
+		for i, m := range l.Local {
+			fmt.Fprintf(b, "%s %.0f commits/s of %s", map[bool]string{true: ","}[i > 0], m.Rate, counted(m.Clients, "client"))
+		}
+		b.WriteString("\n")
+	}
 	for i, s := range f.Sites.Standbys {
-		fmt.Fprintf(b, "Standby %s: round trip %s, link %s, write of a commit %s; socket buffer %s (window %s), link for this load %s\n",
-			s.Name, timeText(s.Network.RTT), rateText(s.Network.Rate), timeText(s.Disk.Write(l.Bytes)), volumeText(f.Buffer[i].Bytes), volumeText(f.Buffer[i].Window), bitsText(f.Buffer[i].Link))
+		fmt.Fprintf(b, "Standby %s: round trip %s%s, link %s, write of a commit %s%s; socket buffer %s (window %s), link for this load %s\n",
+			s.Name, timeText(s.Network.RTT), hopText(s.Network.Hop), rateText(s.Network.Rate), timeText(s.Disk.Write(l.Bytes)), replayText(s), volumeText(f.Buffer[i].Bytes), volumeText(f.Buffer[i].Window), bitsText(f.Buffer[i].Link))
 	}
 	if n := len(f.Sites.Standbys); n > 1 {
 		how := "the first"
@@ -45,6 +58,24 @@ func (f *Forecast) head(b *strings.Builder) {
 		}
 		fmt.Fprintf(b, "Commits wait for %s %d of %d.\n", how, f.Sites.Wait, n)
 	}
+}
+
+func hopText(s float64) string {
+	if s == 0 {
+		return ""
+	}
+	return " and " + timeText(s)
+}
+
+func replayText(s Standby) string {
+	text := ""
+	if s.Replay > 0 {
+		text = ", replay " + rateText(s.Replay)
+	}
+	if s.ReplayDelay > 0 {
+		text += ", replayed after " + timeText(s.ReplayDelay)
+	}
+	return text
 }
 
 func (f *Forecast) table(b *strings.Builder) {
@@ -69,11 +100,13 @@ func (f *Forecast) outages(b *strings.Builder) {
 		if o == nil {
 			continue
 		}
-		fmt.Fprintf(b, "%s, the standby away for %s: ", p.Mode, timeText(o.Seconds))
+		fmt.Fprintf(b, "%s, %s away for %s: ", p.Mode, o.Standby, timeText(o.Seconds))
 		switch {
 		case o.Stops:
 			b.WriteString("commits stop until it is back or the mode is changed.\n")
 			continue
+		case o.Commit != nil:
+			fmt.Fprintf(b, "commits take %s (p99 %s); ", timeText(o.Commit.P50), timeText(o.Commit.P99))
 		case o.Degrades > 0:
 			fmt.Fprintf(b, "commits wait %s, then no more; ", timeText(o.Degrades))
 		}
@@ -84,9 +117,81 @@ func (f *Forecast) outages(b *strings.Builder) {
 		if o.Never {
 			b.WriteString("; it never catches up at this load.\n")
 		} else {
-			fmt.Fprintf(b, "; it catches up in %s, for which commits wait if they are made to wait for it at once.\n", timeText(o.CatchUp))
+			fmt.Fprintf(b, "; then it catches up in %s while commits go on, or in %s while they wait for it.\n", timeText(o.CatchUp), timeText(o.AtOnce))
 		}
 	}
+}
+
+// changes tells of modes that are switched on; what is the same for several is told once.
+func (f *Forecast) changes(b *strings.Builder) {
+	var modes []string
+	for i, c := range f.Changes {
+		modes = append(modes, c.Mode)
+		if i+1 < len(f.Changes) && f.Changes[i+1].sameAs(c) {
+			continue
+		}
+		from := map[string]string{"example": ", for an example,", "scan": ", as it would at worst by the scan,"}[c.Basis]
+		fmt.Fprintf(b, "Switching from asynchronous to %s while %s lacks%s %s: ", strings.Join(modes, ", "), c.Standby, from, volumeText(c.Backlog))
+		if c.TimesOut {
+			fmt.Fprintf(b, "commits wait %s, the timeout, and are asynchronous again until it has all", timeText(c.FirstCommits))
+		} else {
+			fmt.Fprintf(b, "the first commits wait %s if it is done at once", timeText(c.FirstCommits))
+		}
+		if c.Never {
+			b.WriteString("; it never catches up at this load.\n")
+		} else {
+			fmt.Fprintf(b, "; let it catch up first, which takes %s while commits go on.\n", timeText(c.CatchUp))
+		}
+		modes = nil
+	}
+}
+
+func (c Change) sameAs(d Change) bool {
+	c.Mode = d.Mode
+	return c == d
+}
+
+// axisTitles are what tables call an axis, and how its values are printed.
+var axisTitles = map[Axis]struct {
+	title string
+	text  func(float64) string
+}{
+	ByRTT: {"round trip", timeText}, ByLink: {"link", func(x float64) string { return bitsText(x * 8) }}, ByClients: {"clients", func(x float64) string { return fmt.Sprintf("%.0f", x) }},
+	ByRate: {"commits/s wanted", func(x float64) string { return fmt.Sprintf("%.0f", x) }}, ByDisk: {"a write of the primary", timeText}, ByStandby: {"a write of the standby", timeText},
+}
+
+// SweepText is the table of the Series over an axis; "" if there are none.
+func (f *Forecast) SweepText(by Axis) string {
+	var lines []Series
+	for _, s := range f.Series {
+		if s.By == by {
+			lines = append(lines, s)
+		}
+	}
+	if len(lines) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	w := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprint(w, axisTitles[by].title)
+	for _, s := range lines {
+		fmt.Fprintf(w, "\t%s: commits/s\tp50\tp99", s.Mode)
+	}
+	fmt.Fprintln(w)
+	for i, p := range lines[0].Points {
+		fmt.Fprint(w, axisTitles[by].text(p.X))
+		for _, s := range lines {
+			p := s.Points[i]
+			capped := ""
+			if p.Capped {
+				capped = " capped"
+			}
+			fmt.Fprintf(w, "\t%.0f%s\t%s\t%s", p.Rate, capped, timeText(p.P50), timeText(p.P99))
+		}
+		fmt.Fprintln(w)
+	}
+	_ = w.Flush() // into memory
+	return b.String()
 }
 
 func (f *Forecast) others(b *strings.Builder) {

@@ -1,7 +1,6 @@
 package ha
 
 import (
-	"math"
 	"math/rand/v2"
 	"slices"
 )
@@ -46,7 +45,6 @@ type play struct {
 	joined  []commit // MySQL: written, waiting for their turn
 	lastAck float64  // of joined
 	writing bool     // somebody has the log
-	turn    float64  // MariaDB: when the group before has got its acknowledgement
 	waiting bool     // MySQL: a group waits for its acknowledgement
 
 	done   []float64 // latencies
@@ -54,6 +52,8 @@ type play struct {
 	in     int // commits in groups
 	begun  float64
 	skip   int // to warm up
+
+	idle []float64 // when each client's last commit left the primary
 }
 
 // A commit is one that is under way, since when, and of whom.
@@ -90,7 +90,8 @@ func newPlay(load Load, sites Sites, m commitMode) *play {
 	if len(load.Local) == 0 { // else the slow ones are in the curve
 		p.slower = diskDie(sites.Primary)
 	}
-	p.local = newStation(load, sites.Primary, off)
+	p.local = newStation(load, sites, m, off)
+	p.idle = make([]float64, load.Clients)
 	if m.rule != nobodyWaits {
 		for _, s := range sites.Standbys {
 			p.ways = append(p.ways, newWay(s, m, load.Bytes))
@@ -162,7 +163,7 @@ func (p *play) step() {
 	p.now = e.at
 	switch e.what {
 	case begins:
-		p.local.add(commit{since: p.now, client: e.who.client}, p.rng)
+		p.local.add(commit{since: p.now, client: e.who.client}, p.paused(e.who.client), p.rng)
 		if p.load.Rate > 0 {
 			p.push(event{at: p.now + p.pause(1/p.load.Rate), what: begins})
 		}
@@ -183,33 +184,42 @@ func (p *play) step() {
 	}
 }
 
+// paused is how long a client has done nothing on the primary, in seconds.
+func (p *play) paused(client int) float64 {
+	if p.load.Rate > 0 { // as many sessions take turns
+		return float64(p.load.Clients) / p.load.Rate
+	}
+	return p.now - p.idle[client]
+}
+
 // written is where a commit goes on that is done on the primary.
 func (p *play) written(c commit) {
+	if p.load.Rate == 0 {
+		p.idle[c.client] = p.now
+	}
 	switch p.mode.rule {
 	case nobodyWaits:
 		p.end(c)
 	case pipelined:
-		p.push(event{at: p.ship(p.load.Bytes), what: ends, who: c})
+		p.push(event{at: p.ship(1), what: ends, who: c})
 	default:
 		p.queue = append(p.queue, c)
 		p.writeGroup()
 	}
 }
 
-// writeGroup has all that wait written together, if the log is free. On MariaDB their leader
-// keeps the log until the group before has its acknowledgement: LOCK_after_binlog_sync is
-// taken before LOCK_log is let go, so that one group waits, one is written and sent, and who comes then is
-// in a third. On MySQL the log is free as soon as it is written.
+// writeGroup has all that wait written together, if the log is free. On MySQL it is as soon as it
+// is written. On MariaDB the next group is not written before this one has its acknowledgement: as
+// a rule, see doc/decision/015-what-commits-wait-for.md.
 func (p *play) writeGroup() {
 	if p.writing || len(p.queue) == 0 {
 		return
 	}
 	group := p.queue
 	p.queue, p.writing = nil, true
-	bytes := float64(len(group)) * p.load.Bytes
 	began := p.now
-	p.now += p.sites.Primary.Write(bytes) * p.slower.throw(p.rng)
-	ack, written := p.ship(bytes), p.now
+	p.now += p.sites.Primary.Write(float64(len(group))*p.load.Bytes) * p.slower.throw(p.rng)
+	ack, written := p.ship(len(group)), p.now
 	p.now = began
 	if p.mode.rule == groupsJoined {
 		p.push(event{at: written, what: groupWritten, all: group, ack: ack})
@@ -217,10 +227,8 @@ func (p *play) writeGroup() {
 		return
 	}
 	p.groups, p.in = p.groups+1, p.in+len(group)
-	free := max(written, p.turn)
-	p.turn = max(free, ack)
-	p.push(event{at: free, what: logFree})
-	p.push(event{at: p.turn, what: groupEnds, all: group})
+	p.push(event{at: ack, what: logFree})
+	p.push(event{at: ack, what: groupEnds, all: group})
 }
 
 // awaitGroup has all that MySQL has written wait together for the last one's
@@ -247,20 +255,21 @@ func (p *play) end(c commit) {
 	}
 }
 
-// ship gives when so many bytes, which are durable on the primary now, are acknowledged by
+// ship gives when so many commits, which are durable on the primary now, are acknowledged by
 // as many standbys as are waited for: the slowest of the first, or the last that is needed of any.
-func (p *play) ship(bytes float64) float64 {
+func (p *play) ship(commits int) float64 {
+	bytes := float64(commits) * p.load.Bytes
 	for i := range p.ways {
-		p.acks[i] = p.ways[i].ack(p.now, bytes, p.rng)
+		p.acks[i] = p.ways[i].ack(p.now, bytes, bytes+float64(commits)*wrapping(p.sites.Engine), p.rng)
 	}
 	slices.Sort(p.acks)
 	return p.acks[p.quorum-1]
 }
 
-// A way is to one standby and back. Link, disk and replay take commits in their order. Round trips are
-// drawn for each commit by itself: were a later acknowledgement held back by an earlier slow one, as on a
-// line it is, what was measured as one ping in a hundred would befall all the commits that
-// are under way beside it, though that is already in the measured share.
+// A way is to one standby and back. Link, disk and replay take commits in their order, and
+// acknowledgements come back in it. A round trip is drawn once for all that are sent before it
+// is over: pings say for how much of the time the line is slow, not for how many of the messages, and
+// what is sent together meets the same line. Were it drawn for each commit, groups that follow each other would part.
 type way struct {
 	rtt     die
 	perByte float64
@@ -272,7 +281,8 @@ type way struct {
 	delay   float64
 	single  float64 // the disk's part of a commit alone, where the hop has it already
 
-	linkFree, diskFree, nextFree, replayFree float64
+	drawn, drawnUntil                                 float64 // the round trip now
+	linkFree, diskFree, nextFree, replayFree, lastAck float64
 }
 
 func newWay(s Standby, m commitMode, bytes float64) way {
@@ -290,9 +300,15 @@ func newWay(s Standby, m commitMode, bytes float64) way {
 	return w
 }
 
-func (w *way) ack(at, bytes float64, rng *rand.Rand) float64 {
-	w.linkFree = max(w.linkFree, at) + bytes*w.perByte
-	rtt := w.rtt.throw(rng)
+// ack is when what is durable on the primary at a moment is acknowledged: so many bytes of the
+// log, which are more on the link.
+func (w *way) ack(at, bytes, onLink float64, rng *rand.Rand) float64 {
+	w.linkFree = max(w.linkFree, at) + onLink*w.perByte
+	if at >= w.drawnUntil {
+		w.drawn = w.rtt.throw(rng)
+		w.drawnUntil = at + w.drawn
+	}
+	rtt := w.drawn
 	there := w.linkFree + rtt/2
 	if w.writes {
 		there = w.write(there, bytes, w.slower.throw(rng)) - w.single
@@ -301,7 +317,18 @@ func (w *way) ack(at, bytes float64, rng *rand.Rand) float64 {
 		w.replayFree = max(w.replayFree, there) + bytes*w.replay
 		there = w.replayFree
 	}
-	return there + w.delay + rtt/2 + w.hop.throw(rng)
+	w.lastAck = max(w.lastAck, there+w.delay+rtt/2+w.hop.throw(rng))
+	return w.lastAck
+}
+
+// wrapping is what the protocol puts around a commit, in bytes: PostgreSQL a message with three
+// positions (CopyData and XLogData, 5 and 25), MySQL and MariaDB 7 for each of some five
+// events (the packet's head, a status, and two for semi-sync).
+func wrapping(engine string) float64 {
+	if engine == "postgres" {
+		return 30
+	}
+	return 35
 }
 
 // diskDie throws how much slower than the median one a write is.
@@ -329,132 +356,6 @@ func (w *way) write(at, bytes, slower float64) float64 {
 		w.nextFree += bytes * perByte(w.disk.Rate)
 	}
 	return w.nextFree
-}
-
-// A station is the primary: so many that are there make, together, as much progress a second
-// as so many clients were measured to commit.
-type station struct {
-	rate   []float64 // by their number; the last is for more
-	shapes []shape
-
-	progress float64 // of each that has been there since the beginning
-	there    jobs
-}
-
-// A shape is how the work of commits is spread around its mean, as measured with so many clients.
-type shape struct {
-	clients int
-	work    die
-}
-
-// newStation makes it from the measured curve, or else from the disk: Lq = W(b) (1 + u/2),
-// with b what comes during a write. off is taken out of each commit: what it does elsewhere.
-func newStation(load Load, disk Disk, off float64) station {
-	curve := load.Local
-	if len(curve) == 0 {
-		curve = diskCurve(load, disk)
-	}
-	latency := func(l Local) float64 {
-		measured := float64(l.Clients) / l.Rate
-		return max(measured-off, measured/10)
-	}
-	s := station{rate: []float64{0}}
-	last := curve[len(curve)-1].Clients
-	for n := 1; n <= last; n++ {
-		i, found := slices.BinarySearchFunc(curve, n, func(l Local, n int) int { return l.Clients - n })
-		var rate float64
-		switch at := func(i int) float64 { return float64(curve[i].Clients) / latency(curve[i]) }; {
-		case found:
-			rate = at(i)
-		case i == 0:
-			rate = at(0) * float64(n) / float64(curve[0].Clients)
-		default: // the rate bends less than the latency does
-			part := float64(n-curve[i-1].Clients) / float64(curve[i].Clients-curve[i-1].Clients)
-			rate = at(i-1) + (at(i)-at(i-1))*part
-		}
-		s.rate = append(s.rate, rate)
-	}
-	for _, l := range curve {
-		work := die{1}
-		if len(l.Quantiles) > 0 {
-			work = lawOf(l.Quantiles, 0, 1).die()
-			for i, mean := 0, work.mean(); i < len(work); i++ {
-				work[i] /= mean
-			}
-		}
-		s.shapes = append(s.shapes, shape{l.Clients, work})
-	}
-	return s
-}
-
-// diskCurve is what so many clients would commit if the primary's disk were all there is.
-func diskCurve(load Load, disk Disk) (curve []Local) {
-	var shape []Quantile
-	if len(disk.Quantiles) > 0 {
-		shape = disk.Quantiles
-	}
-	for n := 1; ; n = min(n*2, load.Clients) {
-		x := 1 / disk.Write(load.Bytes)
-		for range 1000 {
-			w := disk.Write(load.Bytes)
-			if n > 1 {
-				w = disk.Write(load.Bytes * min(max(1, x*w), float64(n)))
-			}
-			u := 1.0
-			if n == 1 {
-				u = 0 // nobody else's write is in the way
-			}
-			next := float64(n) / (w * (1 + u/2))
-			if settled := math.Abs(next-x) < 0.001*x; settled {
-				break
-			}
-			x = (x + next) / 2
-		}
-		curve = append(curve, Local{Clients: n, Rate: x, Quantiles: shape})
-		if n == load.Clients {
-			return curve
-		}
-	}
-}
-
-func (s *station) speed() float64 {
-	n := len(s.there)
-	if n == 0 {
-		return 0
-	}
-	return s.rate[min(n, len(s.rate)-1)] / float64(n)
-}
-
-func (s *station) advance(from, to float64) { s.progress += (to - from) * s.speed() }
-
-// next is when the first of them will be done.
-func (s *station) next(now float64) float64 {
-	if len(s.there) == 0 {
-		return math.Inf(1)
-	}
-	return now + max(0, s.there[0].at-s.progress)/s.speed()
-}
-
-// take removes the one that is done then.
-func (s *station) take(float64) commit {
-	s.progress = max(s.progress, s.there[0].at)
-	return s.there.pop().who
-}
-
-func (s *station) add(c commit, rng *rand.Rand) {
-	n := len(s.there) + 1
-	i, _ := slices.BinarySearchFunc(s.shapes, n, func(s shape, n int) int { return s.clients - n })
-	i = min(i, len(s.shapes)-1)
-	if i > 0 && n-s.shapes[i-1].clients < s.shapes[i].clients-n {
-		i--
-	}
-	s.there.push(event{at: s.progress + s.shapes[i].work.throw(rng), who: c})
-	if s.progress > 1e6 { // keep its digits
-		for i := range s.there {
-			s.there[i].at -= s.progress
-		}
-		s.progress = 0
-	}
 }
 
 // A agenda has the earliest event first.

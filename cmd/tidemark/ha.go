@@ -16,16 +16,28 @@ type haSettings struct {
 	retrieve string
 	info     infoLevel
 	trans    transLevel
+	from     string
+	until    string
 	disk     ha.Disk
-	networks []ha.Network
+	networks []namedNetwork
 	waitFor  int
 	waitAny  bool
 	clients  int
 	free     int64
 	outage   time.Duration
+	timeout  time.Duration
+	backlog  int64
 	modes    string
 	engine   string
 	plan     planSettings
+	local    []ha.Local
+	paused   []ha.Pause
+	near     []ha.Near
+	whatIfs  []whatIf
+	sweeps   []sweep
+
+	standbyDisks []ha.Disk
+	replays      []replay
 }
 
 // haCommand is the group of commands that say what synchronous replication would cost.

@@ -1,11 +1,10 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"os"
-	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -16,19 +15,21 @@ import (
 
 func haCalculateCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "calculate FILE",
+		Use:   "calculate FILE...",
 		Short: "Say what each way of synchronous replication would carry, and what commits would cost",
-		Long: `Take a scan of a log, a disk and a network, and calculate for each mode of synchronous
-replication whether it carries the log's rate, and with which flushes.
+		Long: `Take scans of a log, disks and networks, and calculate for each mode of synchronous replication
+whether it carries the log's rate, and what commits cost.
 
 The modes are those of the engine whose log was scanned (--engine says another). Say a
 network for each standby. FILE is what ha scan has written, as text or as JSON, or the text of Db2's db2logscan;
-- is standard input. With Db2's formulas a text is copied, with lines added.`,
+- is standard input. Of several scans of one server the busiest interval of all is taken. With
+Db2's formulas a text is copied, with lines added.`,
 		Example: `  tidemark ha calculate daily.scan --disk 200MiB/s,1ms --network 10MiB/s,100ms
-  tidemark ha calculate daily.scan --disk disk.json --network network.json --json
-  tidemark ha calculate daily.scan --disk 200MiB/s,1ms --network 1Gbit/s,1ms --network 1Gbit/s,20ms --quorum 'ANY 1' --clients 50
+  tidemark ha calculate mon.scan tue.scan wed.scan --disk disk.json --standby-disk theirs.json --network network.json --json
+  tidemark ha calculate daily.scan --disk 200MiB/s,1ms --network near=1Gbit/s,1ms --network far=1Gbit/s,20ms --quorum 'ANY 1' --clients 50
+  tidemark ha calculate daily.scan --disk disk.json --network network.json --what-if 'rtt=5ms; disk=1GiB/s,50us' --sweep rtt --sweep rate
   db2logscan S*.LOG | tidemark ha calculate - --disk 200,0.001 --network 10,0.1 --syncmode SYNC,NEARSYNC`,
-		Args: args(1, 1, "ha calculate FILE --disk RATE,OVERHEAD --network RATE,RTT"),
+		Args: args(1, math.MaxInt, "ha calculate FILE... --disk RATE,OVERHEAD --network RATE,RTT"),
 	}
 	read := flagsAs(cmd, "ha-calculate")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
@@ -36,12 +37,12 @@ network for each standby. FILE is what ha scan has written, as text or as JSON, 
 		if err != nil {
 			return err
 		}
-		return s.calculate(cmd, given[0])
+		return s.calculate(cmd, given)
 	}
 	return cmd
 }
 
-func (s *settings) calculate(cmd *cobra.Command, file string) error {
+func (s *settings) calculate(cmd *cobra.Command, files []string) error {
 	for _, x := range []struct {
 		name  string
 		given bool
@@ -50,59 +51,121 @@ func (s *settings) calculate(cmd *cobra.Command, file string) error {
 			return tidemark.Errorf(tidemark.Invalid, "calculate", "", "no --"+x.name, "tidemark ha measure "+x.name+" finds it out; tidemark ha calculate --help has examples")
 		}
 	}
-	text, err := readAll(cmd.InOrStdin(), file)
-	if err != nil {
-		return err
-	}
-	p, err := ha.ReadProfile(text, file)
-	if err != nil {
-		return err
+	var scans []ha.Scanned
+	var last []byte
+	for _, file := range files {
+		text, err := readAll(cmd.InOrStdin(), file)
+		if err != nil {
+			return err
+		}
+		p, err := ha.ReadProfile(text, file)
+		if err != nil {
+			return err
+		}
+		scans, last = append(scans, ha.Scanned{Name: file, Profile: p}), text
 	}
 	engine := s.ha.engine
 	if engine == "" {
-		engine = p.Engine
+		engine = scans[0].Profile.Engine
 	}
-	if engine == "db2" {
-		return s.calculateDb2(cmd, p, string(text))
+	if engine != "db2" {
+		return s.calculateModels(cmd, scans, engine)
 	}
-	return s.calculateModels(cmd, p, engine)
+	if len(files) > 1 {
+		return tidemark.Errorf(tidemark.Invalid, "calculate", files[1], "Db2's formulas take one scan", "calculate each by itself; its lines stand behind the scan's own")
+	}
+	return s.calculateDb2(cmd, scans[0].Profile, string(last))
 }
 
 // calculateModels calculates the modes of PostgreSQL, MySQL and MariaDB.
-func (s *settings) calculateModels(cmd *cobra.Command, p *ha.Profile, engine string) error {
-	sites := ha.Sites{Engine: engine, Primary: s.ha.disk, Wait: s.ha.waitFor, Any: s.ha.waitAny, Free: float64(s.ha.free), Outage: s.ha.outage.Seconds()}
-	if engine == p.Engine {
+func (s *settings) calculateModels(cmd *cobra.Command, scans []ha.Scanned, engine string) error {
+	sites, err := s.sites(engine)
+	if err != nil {
+		return err
+	}
+	if p := scans[0].Profile; engine == p.Engine {
 		sites.Version = p.Version
 	}
-	for i, n := range s.ha.networks {
-		sites.Standbys = append(sites.Standbys, ha.Standby{Name: fmt.Sprintf("standby%d", i+1), Network: n, Disk: s.ha.disk})
+	load, err := ha.LoadOf(scans, s.ha.clients, s.ha.disk, s.ha.local)
+	if err != nil {
+		return err
 	}
+	load.Pauses = s.ha.paused
 	var names []string
 	if s.ha.modes != "" {
 		for name := range strings.SplitSeq(s.ha.modes, ",") {
 			names = append(names, strings.TrimSpace(name))
 		}
 	}
-	f, err := ha.Predict(p.Load(s.ha.clients, s.ha.disk), sites, names...)
+	f, err := ha.Predict(load, sites, names...)
 	if err != nil {
 		return err
+	}
+	for _, w := range s.ha.whatIfs {
+		if err := w.checkNames(sites.Standbys); err != nil {
+			return err
+		}
+		if err := f.WhatIf(w.name, w.how); err != nil {
+			return err
+		}
+	}
+	for _, x := range s.ha.sweeps {
+		if err := f.Sweep(x.by, x.values...); err != nil {
+			return err
+		}
 	}
 	w := cmd.OutOrStdout()
 	if s.json {
 		printJSON(w, f)
 		return nil
 	}
-	busy := p.Busiest()
-	fmt.Fprintf(w, "%s, the busiest of %s: %s\n", engineTitles[engine], count(len(p.Intervals), "interval"), busy.Line())
-	if p.Flushes.Basis != "" {
+	fmt.Fprintf(w, "%s %s\n", engineTitles[engine], sites.Version)
+	if p := scans[0].Profile; len(scans) == 1 && p.Flushes.Basis != "" {
 		fmt.Fprintf(w, "Flushes of the scan: %s\n", p.Flushes)
 	}
 	fmt.Fprint(w, f.Text())
+	for _, x := range s.ha.sweeps {
+		fmt.Fprintf(w, "\n%s", f.SweepText(x.by))
+	}
+	return nil
+}
+
+// sites are the servers that the options describe.
+func (s *settings) sites(engine string) (ha.Sites, error) {
+	h := s.ha
+	out := ha.Sites{Engine: engine, Primary: h.disk, Wait: h.waitFor, Any: h.waitAny, Free: float64(h.free), Outage: h.outage.Seconds(), Timeout: h.timeout.Seconds(), Backlog: float64(h.backlog), Near: h.near}
+	for i, n := range h.networks {
+		b := ha.Standby{Name: n.name, Network: n.Network, Disk: h.disk, SyncRelay: s.measure.simulate.syncRelay}
+		if b.Name == "" {
+			b.Name = fmt.Sprintf("standby%d", i+1)
+		}
+		out.Standbys = append(out.Standbys, b)
+	}
+	if err := each(out.Standbys, "standby-disk", h.standbyDisks, func(b *ha.Standby, d ha.Disk) { b.Disk = d }); err != nil {
+		return out, err
+	}
+	return out, each(out.Standbys, "replay", h.replays, func(b *ha.Standby, r replay) { b.Replay, b.ReplayDelay = r.rate, r.delay })
+}
+
+// each gives the standbys, in their order, what an option says: once for all, or once for each.
+func each[T any](standbys []ha.Standby, option string, values []T, give func(*ha.Standby, T)) error {
+	if len(values) > 1 && len(values) != len(standbys) {
+		return tidemark.Errorf(tidemark.Invalid, "calculate", "--"+option, fmt.Sprintf("it was given %d times, and there are %s", len(values), count(len(standbys), "standby")), "give it once for all standbys, or once for each, in the order of --network")
+	}
+	for i := range standbys {
+		switch len(values) {
+		case 0:
+		case 1:
+			give(&standbys[i], values[0])
+		default:
+			give(&standbys[i], values[i])
+		}
+	}
 	return nil
 }
 
 func (s *settings) calculateDb2(cmd *cobra.Command, p *ha.Profile, text string) error {
-	c := ha.Db2{Disk: s.ha.disk, Network: s.ha.networks[0]}
+	c := ha.Db2{Disk: s.ha.disk, Network: s.ha.networks[0].Network}
 	if s.ha.modes != "" {
 		modes, bad := ha.ParseDb2Modes(s.ha.modes)
 		if bad != "" {
@@ -147,106 +210,4 @@ func readAll(stdin io.Reader, file string) ([]byte, error) {
 		return nil, &tidemark.Error{Op: "read scan", Kind: tidemark.NotFound, Hint: "tidemark ha scan LOG > " + file + " makes one", Err: err}
 	}
 	return text, nil
-}
-
-// parseQuorum reads PostgreSQL's FIRST n or ANY n.
-func parseQuorum(s *settings, v string) error {
-	how, n, _ := strings.Cut(strings.ToUpper(strings.TrimSpace(v)), " ")
-	k, err := strconv.Atoi(strings.TrimSpace(n))
-	if err != nil || k < 1 || how != "FIRST" && how != "ANY" {
-		return fmt.Errorf("must be FIRST n or ANY n, such as ANY 1")
-	}
-	s.ha.waitFor, s.ha.waitAny = k, how == "ANY"
-	return nil
-}
-
-// parseDisk reads RATE,OVERHEAD or a file.
-func parseDisk(v string) (d ha.Disk, err error) {
-	rate, overhead, ok := strings.Cut(v, ",")
-	if !ok {
-		if err := readMeasured(v, "RATE,OVERHEAD such as 200MiB/s,1ms", &d); err != nil {
-			return d, err
-		}
-		if d.Rate == 0 && d.Overhead > 0 {
-			return d, nil // no limit was seen
-		}
-		return d, positive(d.Rate, d.Overhead)
-	}
-	if d.Rate, err = parseRate(rate); err != nil {
-		return d, err
-	}
-	d.Overhead, err = parseSeconds(overhead)
-	return d, err
-}
-
-// parseNetwork reads RATE,RTT or a file.
-func parseNetwork(v string) (n ha.Network, err error) {
-	rate, rtt, ok := strings.Cut(v, ",")
-	if !ok {
-		if err := readMeasured(v, "RATE,RTT such as 10MiB/s,100ms", &n); err != nil {
-			return n, err
-		}
-		return n, positive(n.Rate, n.RTT)
-	}
-	if n.Rate, err = parseRate(rate); err != nil {
-		return n, err
-	}
-	n.RTT, err = parseSeconds(rtt)
-	return n, err
-}
-
-// readMeasured reads what ha measure has found out.
-func readMeasured(file, form string, into any) error {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return fmt.Errorf("must be %s, or a file that tidemark ha measure has written with --json", form)
-	}
-	if err := json.Unmarshal(text, into); err != nil {
-		return fmt.Errorf("the file is not what tidemark ha measure writes with --json: %w", err)
-	}
-	return nil
-}
-
-func positive(rate, seconds float64) error {
-	if rate <= 0 || seconds < 0 {
-		return fmt.Errorf("the file has no rate (bytes_per_second) above 0")
-	}
-	return nil
-}
-
-// Units of rates, in bytes a second, and of times, in seconds.
-var (
-	rateUnits = map[string]float64{"": ha.MiB, "B/s": 1, "kB/s": 1e3, "MB/s": 1e6, "GB/s": 1e9, "KiB/s": 1 << 10, "MiB/s": ha.MiB, "GiB/s": 1 << 30,
-		"kbit/s": 1e3 / 8, "Mbit/s": 1e6 / 8, "Gbit/s": 1e9 / 8}
-	timeUnits = map[string]float64{"": 1, "s": 1, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9}
-)
-
-func parseRate(v string) (float64, error) {
-	rate, err := withUnit(v, rateUnits)
-	if err != nil || rate <= 0 {
-		return 0, fmt.Errorf("%q must be a rate above 0, such as 200MiB/s, 10MB/s or 1Gbit/s", v)
-	}
-	return rate, nil
-}
-
-func parseSeconds(v string) (float64, error) {
-	s, err := withUnit(v, timeUnits)
-	if err != nil || s < 0 {
-		return 0, fmt.Errorf("%q must be a time of 0 or more, such as 0.5ms, 100us or 0.001s", v)
-	}
-	return s, nil
-}
-
-func withUnit(v string, units map[string]float64) (float64, error) {
-	v = strings.TrimSpace(v)
-	end := strings.IndexFunc(v, func(r rune) bool { return !strings.ContainsRune("0123456789.eE+-", r) })
-	if end < 0 {
-		end = len(v)
-	}
-	n, err := strconv.ParseFloat(v[:end], 64)
-	unit, ok := units[strings.TrimSpace(v[end:])]
-	if err != nil || !ok || n > 1e15 {
-		return 0, strconv.ErrSyntax
-	}
-	return n * unit, nil
 }

@@ -337,7 +337,7 @@ func (p *planner) network(ctx context.Context, s *ha.PlanSpec) error {
 	x := p.ha.plan
 	b := ha.Standby{Name: standbyName(x.standby), SyncRelay: p.measure.simulate.syncRelay}
 	if len(p.ha.networks) > 0 {
-		b.Network = p.ha.networks[0]
+		b.Network = p.ha.networks[0].Network
 		s.Basis = append(s.Basis, ha.Basis{What: "the network", Source: ha.Given, Text: networkText(b.Network)})
 		p.say("the network: %s, as given", networkText(b.Network))
 		s.Sites.Standbys = []ha.Standby{b}

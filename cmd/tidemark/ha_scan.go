@@ -70,7 +70,7 @@ func (s *settings) scan(cmd *cobra.Command, given []string) error {
 		return tidemark.Errorf(tidemark.Invalid, "scan", "", "flushes, records and transactions cannot be listed as JSON", "leave out --json, --info-level or --trans-level")
 	}
 	begun := time.Now()
-	log, err := engines.OpenLog(cmd.Context(), given, engines.LogOptions{Retrieve: s.ha.retrieve, For: s.ha.lookOn, Engine: s.engine})
+	log, err := engines.OpenLog(cmd.Context(), given, engines.LogOptions{Retrieve: s.ha.retrieve, For: s.ha.lookOn, From: s.ha.from, Until: s.ha.until, Engine: s.engine})
 	if err != nil {
 		return err
 	}

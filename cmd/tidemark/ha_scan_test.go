@@ -70,6 +70,7 @@ func TestHAScanPostgres(t *testing.T) {
 	const counters = "SELECT wal_sync FROM pg_stat_wal"
 	const commits = "SELECT xact_commit FROM pg_stat_database WHERE datname = 'postgres'"
 	first := testdb.Query(t, url, "SELECT pg_walfile_name(pg_current_wal_insert_lsn() + 1)")
+	from := strings.TrimSpace(testdb.Query(t, url, "SELECT pg_current_wal_insert_lsn()"))
 	syncs, xacts := numberOf(t, url, counters), numberOf(t, url, commits)
 	if err := pgbench(t, url, "-n", "-N", "-c", "8", "-t", "150").Wait(); err != nil {
 		t.Fatal(err)
@@ -81,7 +82,11 @@ func TestHAScanPostgres(t *testing.T) {
 		}
 	}
 	syncs, xacts = numberOf(t, url, counters)-syncs, numberOf(t, url, commits)-xacts
+	until := strings.TrimSpace(testdb.Query(t, url, "SELECT pg_current_wal_insert_lsn()"))
 	testdb.Load(t, url, strings.NewReader("SELECT pg_switch_wal();"))
+	if part := profileOf(t, url, "--from", from, "--until", until); part.Transactions.Committed != 1200 || part.From < from {
+		t.Errorf("%d transactions from %s to %s, and pgbench ran 1200; it has %s to %s", part.Transactions.Committed, from, until, part.From, part.To)
+	}
 
 	all, err := filepath.Glob(filepath.Join(s.Dir, "pg_wal", strings.Repeat("?", 24)))
 	if err != nil {
@@ -186,15 +191,24 @@ func TestHAScanMariaDB(t *testing.T) {
 		return numberOf(t, url, "SELECT variable_value FROM information_schema.global_status WHERE variable_name = '"+name+"'")
 	}
 	testdb.Load(t, url, strings.NewReader(eachOne))
+	place := func() string {
+		at := strings.Fields(testdb.Query(t, url, "SHOW MASTER STATUS"))
+		return at[0] + ":" + at[1]
+	}
+	from := place()
 	commits, groups := status("binlog_commits"), status("binlog_group_commits")
 	insertEach(t, url, 6, 150)
 	commits, groups = status("binlog_commits")-commits, status("binlog_group_commits")-groups
-	file := strings.Fields(testdb.Query(t, url, "SHOW MASTER STATUS"))[0]
+	file, until := strings.Fields(testdb.Query(t, url, "SHOW MASTER STATUS"))[0], place()
+	testdb.Load(t, url, strings.NewReader("INSERT INTO each_one VALUES (0, 'after the scan');"))
+	if part := profileOf(t, url, "--from", from, "--until", until); float64(part.Transactions.Committed) != commits {
+		t.Errorf("%d transactions from %s to %s, and the server has counted %v", part.Transactions.Committed, from, until, commits)
+	}
 	p := profileOf(t, filepath.Join(s.Dir, file))
 	if p.Flushes.Basis != ha.ExactFlushes || p.Engine != "mariadb" {
 		t.Errorf("%s: %+v", p.Engine, p.Flushes)
 	}
-	if float64(p.Transactions.Committed) != commits || p.Flushes.Count != groups {
+	if float64(p.Transactions.Committed) != commits+1 || p.Flushes.Count != groups+1 { // and the one after
 		t.Errorf("%d transactions in %v groups; the server has counted %v in %v", p.Transactions.Committed, p.Flushes.Count, commits, groups)
 	}
 	t.Logf("%v commits in %v groups", commits, groups)

@@ -94,6 +94,38 @@ func TestHABadInput(t *testing.T) {
 		{"ha-calculate-quorum-of-one", func(t *testing.T) []string {
 			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=postgres", "--quorum=ANY 2"}
 		}, 2},
+		{"ha-calculate-two-of-db2", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), writtenFile(t, "b.scan", published), disk, wan}
+		}, 2},
+		{"ha-calculate-two-engines", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", "Log of postgres 15\n"+published), writtenFile(t, "b.scan", "Log of mysql 8.0.33\n"+published), disk, wan}
+		}, 2},
+		{"ha-calculate-disks", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", "Log of postgres 15\n"+published), disk, wan, wan, wan, "--standby-disk=1,1ms", "--standby-disk=2,1ms"}
+		}, 2},
+		{"ha-calculate-what-if", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--what-if=cheese=5"}
+		}, 2},
+		{"ha-calculate-what-if-nobody", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", "Log of postgres 15\n"+published), disk, wan, "--what-if=rtt@paris=5ms"}
+		}, 2},
+		{"ha-calculate-what-if-value", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--what-if=rtt=far"}
+		}, 2},
+		{"ha-calculate-sweep", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--sweep=rtt=1ms,soon"}
+		}, 2},
+		{"ha-calculate-local", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--local=many"}
+		}, 2},
+		{"ha-calculate-near", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--near=on=5"}
+		}, 2},
+		{"ha-scan-from-of-files", func(t *testing.T) []string {
+			return []string{"ha", "scan", "--from=0/1000000", writtenFile(t, "x.000001", "")}
+		}, 2},
+		{"ha-scan-from-nowhere", func(*testing.T) []string { return []string{"ha", "scan", "--from=yesterday", "postgres://me@db/x"} }, 2},
+		{"ha-scan-from-a-gtid", func(*testing.T) []string { return []string{"ha", "scan", "--until=0-1-5", "mariadb://me@db/"} }, 2},
 	} {
 		t.Run(b.name, func(t *testing.T) {
 			args := b.args(t)
@@ -153,7 +185,7 @@ func TestHACalculateModels(t *testing.T) {
 		t.Errorf("%v", p50)
 	}
 	text := must(t, args...).out
-	for _, want := range []string{"PostgreSQL, the busiest of 1 interval: 2013-02-26 15:36:09  1.363 MB/s", "\nremote_write", "Commits wait for the first 1 of 2.", "Load: 8 clients"} {
+	for _, want := range []string{"PostgreSQL 15\n", "The busiest of 1 interval: 2013-02-26 15:36:09  1.363 MB/s", "\nremote_write", "Commits wait for the first 1 of 2.", "Load: 8 clients"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}
@@ -168,6 +200,40 @@ func TestHACalculateModels(t *testing.T) {
 	}
 	if mysql := must(t, "ha", "calculate", file, disk, wan, "--engine=mysql").out; !strings.Contains(mysql, "AFTER_SYNC") {
 		t.Error(mysql)
+	}
+}
+
+// TestHACalculateInputs: what was measured besides a disk and a network, of each standby, what if, and over what varies.
+func TestHACalculateInputs(t *testing.T) {
+	busy := strings.NewReplacer("15:36:09  1.363", "15:37:09  2.726", "0.012782 sec/cmt", "0.006391 sec/cmt").Replace(published)
+	scans := []string{writtenFile(t, "mon.scan", "Log of postgres 15\n"+published), writtenFile(t, "tue.scan", "Log of postgres 15\n"+busy)}
+	args := append([]string{"ha", "calculate"}, append(scans, "--disk=200MiB/s,1ms", "--clients=32", "--quorum=FIRST 2", "--syncmode=on,remote_apply",
+		"--network=near=1Gbit/s,1ms,0.3ms", "--network=far=1Gbit/s,20ms", "--standby-disk=400MiB/s,0.5ms", "--standby-disk=100MiB/s,3ms", "--replay=10MiB/s,2ms", "--local=1=900,1ms,4ms", "--local=32=4000/s",
+		"--paused=10ms=2ms", "--near=on:32=2500,0.4ms", "--what-if=rtt@far=5ms; quorum=ANY 1", "--what-if=disk=1GiB/s,50us", "--sweep=rtt=1ms,40ms", "--sweep=rate")...)
+	var f ha.Forecast
+	if err := json.Unmarshal([]byte(must(t, append(args, "--json")...).out), &f); err != nil {
+		t.Fatal(err)
+	}
+	a, b := f.Sites.Standbys[0], f.Sites.Standbys[1]
+	if a.Name != "near" || b.Name != "far" || a.Network.Hop != 0.0003 || a.Disk.Overhead != 0.0005 || b.Disk.Overhead != 0.003 || a.Replay != 10<<20 || b.ReplayDelay != 0.002 {
+		t.Errorf("%+v\n%+v", a, b)
+	}
+	if o := f.Load.From; o == nil || o.Scan != scans[1] || o.Scans != 2 || o.Intervals != 2 || len(f.Load.LogRates) != 2 || len(f.Load.Local) != 2 || len(f.Load.Pauses) != 1 || len(f.Sites.Near) != 1 {
+		t.Errorf("%+v", f.Load)
+	}
+	now, then := f.WhatIfs[0].Modes[0], f.WhatIfs[len(f.WhatIfs)-2]
+	if then.If != "rtt@far=5ms; quorum=ANY 1" || then.Modes[0].P50 > now.P50/2 || now.P50 < 0.020 {
+		t.Errorf("%+v, and now %+v", then, now)
+	}
+	if len(f.Changes) != 2 || f.Changes[0].FirstCommits <= 0 {
+		t.Errorf("%+v", f.Changes)
+	}
+	text := must(t, args...).out
+	for _, want := range []string{"The busiest of 2 intervals in 2 scans, of " + scans[1] + ": 2013-02-26 15:37:09", "Without a standby, as measured: 900 commits/s of 1 client, 4000 commits/s of 32 clients", "Commits wait for the first 2 of 2.",
+		"Standby far: round trip 20.00 ms", "\nrtt@far=5ms; quorum=ANY 1 ", "\nround trip ", "\n40.00 ms ", "\ncommits/s wanted ", "Switching from asynchronous to on, remote_apply while "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
 	}
 }
 

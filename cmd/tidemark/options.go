@@ -202,6 +202,8 @@ var options = []option{
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},
 	{"interval", "duration", "60s", "What one line of rates covers, from 1ms; a number alone is seconds; 0: a file.", "ha-scan", scanInterval},
+	{"from", "text", "", "Of a server: where to begin, at an LSN or FILE:OFFSET; default: at the first that it still has.", "ha-scan", text(func(s *settings) *string { return &s.ha.from })},
+	{"until", "text", "", "Of a server: where to end, at an LSN or FILE:OFFSET; where it does not exist yet, the scan waits for it; default: where the log ends now.", "ha-scan", text(func(s *settings) *string { return &s.ha.until })},
 	{"for", "duration", "0s", "Of a server: how long to take part in what it writes from now on; 0: read what it has.", "ha-scan", duration(func(s *settings) *time.Duration { return &s.ha.lookOn })},
 	{"syncs", "number", "0", "How often the server has synced its log while it wrote what is scanned (PostgreSQL: wal_sync of pg_stat_wal, from 18 on fsyncs of pg_stat_io): flushes that the log does not tell are then found as many; 0: not known.", "ha-scan", number64(func(s *settings) *int64 { return &s.ha.syncs })},
 	{"retrieve", "text", "", "Run this command of the shell, with the file's name behind it, before each file is opened: it may fetch, unpack or decrypt it.", "ha-scan", text(func(s *settings) *string { return &s.ha.retrieve })},
@@ -214,12 +216,49 @@ var options = []option{
 		s.ha.disk, err = parseDisk(v)
 		return err
 	}},
-	{"network", "list", "", "The network to the standby: RATE,RTT, such as 10MiB/s,100ms or 1Gbit/s,0.2ms, or a file that ha measure network --json has written. Once for each standby; Db2's formulas take the first.", "ha-calculate ha-plan", func(s *settings, v string) error {
+	{"network", "list", "", "The network to the standby: RATE,RTT, such as 10MiB/s,100ms or 1Gbit/s,0.2ms, with what both ends add to a round trip by waking up behind it or not (1Gbit/s,5ms,0.2ms), or a file that ha measure network --json has written. Once for each standby, whose name may stand before it (london=1Gbit/s,5ms); Db2's formulas take the first.", "ha-calculate ha-plan", func(s *settings, v string) error {
 		n, err := parseNetwork(v)
 		s.ha.networks = append(s.ha.networks, n)
 		return err
 	}},
+	{"standby-disk", "list", "", "The disk of the standby's log, as --disk has it; once for all standbys or once for each, in the order of --network; default: as the primary's. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+		d, err := parseDisk(v)
+		s.ha.standbyDisks = append(s.ha.standbyDisks, d)
+		return err
+	}},
+	{"replay", "list", "", "How the standby applies the log: RATE, such as 50MiB/s, or any, and behind it how long a commit takes to be applied once it is on disk (any,1ms); once for all standbys or once for each. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+		r, err := parseReplay(v)
+		s.ha.replays = append(s.ha.replays, r)
+		return err
+	}},
+	{"local", "list", "", "What so many clients, who do not think, were measured to commit a second without a standby, as CLIENTS=RATE (8=3400), with percentiles or not (8=3400,2ms,9ms: p50, p99), once for each number of clients; or a JSON file of them. Without it, it is calculated from --disk. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+		l, err := parseLocal(v)
+		s.ha.local = append(s.ha.local, l...)
+		return err
+	}},
+	{"paused", "list", "", "What a commit of one client takes without a standby after the client has done nothing for so long, as PAUSE=TIME (10ms=1.2ms); once for each pause. Clients that wait for a standby pause for about a round trip. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+		x, err := parsePaused(v)
+		s.ha.paused = append(s.ha.paused, x)
+		return err
+	}},
+	{"near", "list", "", "What so many clients commit a second in a mode with a standby nearby, as MODE:CLIENTS=RATE,RTT (on:32=7200,0.4ms): what waiting costs besides the way. Once for each mode and number of clients. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+		x, err := parseNear(v)
+		s.ha.near = append(s.ha.near, x)
+		return err
+	}},
 	{"quorum", "text", "FIRST 1", "How many standbys a commit waits for: FIRST n, in their order, or ANY n. Not of Db2.", "ha-calculate", parseQuorum},
+	{"semisync-timeout", "duration", "10s", "After how long MySQL and MariaDB stop waiting for a replica.", "ha-calculate", duration(func(s *settings) *time.Duration { return &s.ha.timeout })},
+	{"backlog", "size", "0", "What the standby lacks of the log when a mode that waits for it is switched on; 0: the most that it would lack by the scan. Not of Db2.", "ha-calculate", size(func(s *settings) *int64 { return &s.ha.backlog })},
+	{"what-if", "list", "", "Also calculate with something else: WORD=VALUE, several parted by ;, such as 'rtt=5ms; disk=200MiB/s,1ms'. Words: rtt, hop, network, standby-disk, replay, sync-relay (of one standby: rtt@NAME), disk, clients, rate (commits a second), quorum. May be repeated. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+		w, err := parseWhatIf(v)
+		s.ha.whatIfs = append(s.ha.whatIfs, w)
+		return err
+	}},
+	{"sweep", "list", "", "Also print a table over what varies: rtt, network, clients, rate (commits a second), disk or standby-disk (time of a write), with values (rtt=1ms,5ms,20ms) or without. May be repeated. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+		x, err := parseSweep(v)
+		s.ha.sweeps = append(s.ha.sweeps, x)
+		return err
+	}},
 	{"clients", "number", "0", "Sessions that commit, each waiting for one commit before its next, as in a pool of connections; 0: commits come at the scan's rate, whatever they wait for. Not of Db2.", "ha-calculate", number(0, 100_000, func(s *settings) *int { return &s.ha.clients })},
 	{"free", "size", "0", "What the disk of the primary's log has left, to say when it would be full while a standby is away; 0: not known. Not of Db2.", "ha-calculate ha-plan", size(func(s *settings) *int64 { return &s.ha.free })},
 	{"outage", "duration", "1h", "For how long a standby is taken to be away. Not of Db2.", "ha-calculate ha-plan", duration(func(s *settings) *time.Duration { return &s.ha.outage })},
@@ -251,7 +290,7 @@ var options = []option{
 	{"target", "text", "0", "Log no more than this, such as 3MiB/s; 0 does not limit it.", "ha-simulate", bytesPerSecond(func(s *settings) *float64 { return &s.measure.simulate.target })},
 	{"socket-buffer", "size", "0", "Size of the sockets' buffers on both sides; 0 leaves them to TCP.", "ha-simulate", size(func(s *settings) *int64 { return &s.measure.simulate.buffer })},
 	{"receive-buffer", "size", "0", "What Db2's standby holds that it has not written yet; 0 means four flushes.", "ha-simulate", size(func(s *settings) *int64 { return &s.measure.simulate.receive })},
-	{"sync-relay", "on/off", "off", "MySQL and MariaDB: the replica's relay log is on disk before it acknowledges (sync_relay_log=1).", "ha-simulate ha-plan", onOff(func(s *settings) *bool { return &s.measure.simulate.syncRelay })},
+	{"sync-relay", "on/off", "off", "MySQL and MariaDB: the replica's relay log is on disk before it acknowledges (sync_relay_log=1).", "ha-simulate ha-calculate ha-plan", onOff(func(s *settings) *bool { return &s.measure.simulate.syncRelay })},
 	{"apply-delay", "duration", "0s", "remote_apply: from on disk to applied.", "ha-simulate", duration(func(s *settings) *time.Duration { return &s.measure.simulate.applyDelay })},
 	{"standby", "text", "", "The standby's host, where tidemark ha measure network --listen runs: HOST or HOST:PORT.", onPlan, text(func(s *settings) *string { return &s.ha.plan.standby })},
 	{"scan", "file", "", "Take what tidemark ha scan has written, instead of a server's log.", onPlan, text(func(s *settings) *string { return &s.ha.plan.scan })},

@@ -1,0 +1,208 @@
+package ha
+
+import (
+	"cmp"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// A station is the primary: so many that are there make, together, as much progress a second
+// as so many clients were measured to commit. In a mode that waits for a standby it is as much less
+// as clients were measured to commit with one nearby: sending, being woken and whatever else the mode
+// is to the primary (and to its processors, if the standby shares them) is work.
+type station struct {
+	rate   []float64 // by their number; the last is for more
+	shapes []shape
+	more   float64 // how many times a local commit's work one of this mode is
+	cold   bend    // and by how long its client has paused
+
+	progress float64 // of each that has been there since the beginning
+	there    jobs
+}
+
+// A shape is how the work of commits is spread around its mean, as measured with so many clients.
+type shape struct {
+	clients int
+	work    die
+}
+
+// A bend goes straight from one point to the next, and is flat outside.
+type bend []struct{ x, y float64 }
+
+func (c bend) at(x float64) float64 {
+	if len(c) == 0 {
+		return 1
+	}
+	i := slices.IndexFunc(c, func(p struct{ x, y float64 }) bool { return p.x >= x })
+	switch {
+	case i < 0:
+		return c[len(c)-1].y
+	case i == 0:
+		return c[0].y
+	}
+	a, b := c[i-1], c[i]
+	return a.y + (b.y-a.y)*(x-a.x)/(b.x-a.x)
+}
+
+func (c *bend) add(x, y float64) { *c = append(*c, struct{ x, y float64 }{x, y}) }
+
+func (c bend) sort() {
+	slices.SortFunc(c, func(a, b struct{ x, y float64 }) int { return cmp.Compare(a.x, b.x) })
+}
+
+// newStation makes it from the measured curve, or else from the disk: Lq = W(b) (1 + u/2),
+// with b what comes during a write. off is taken out of each commit: what it does elsewhere.
+func newStation(load Load, sites Sites, m commitMode, off float64) station {
+	local := load.Local
+	if len(local) == 0 {
+		local = diskCurve(load, sites.Primary)
+	}
+	rates := bend{{0, 0}}
+	for _, l := range local { // the rate bends less than the latency does
+		measured := float64(l.Clients) / l.Rate
+		rates.add(float64(l.Clients), float64(l.Clients)/max(measured-off, measured/10))
+	}
+	s := station{rate: []float64{0}, cold: coldCurve(load, local[0]), more: sites.work[m.name].at(float64(load.Clients))}
+	for n := 1; n <= local[len(local)-1].Clients; n++ {
+		s.rate = append(s.rate, rates.at(float64(n)))
+	}
+	for _, l := range local {
+		work := die{1}
+		if len(l.Quantiles) > 0 {
+			work = lawOf(l.Quantiles, 0, 1).die()
+			for i, mean := 0, work.mean(); i < len(work); i++ {
+				work[i] /= mean
+			}
+		}
+		s.shapes = append(s.shapes, shape{l.Clients, work})
+	}
+	return s
+}
+
+// coldCurve is how many times as long a commit takes after a pause as without.
+func coldCurve(load Load, fewest Local) (c bend) {
+	if len(load.Pauses) == 0 {
+		return nil
+	}
+	hot := float64(fewest.Clients) / fewest.Rate
+	if len(fewest.Quantiles) > 0 {
+		hot = lawOf(fewest.Quantiles, 0, 1).at(0.5)
+	}
+	c.add(0, 1)
+	for _, p := range load.Pauses {
+		c.add(p.Seconds, max(1, p.Commit/hot))
+	}
+	c.sort()
+	return c
+}
+
+// works are how many times the work of a local commit one is in each mode that clients were
+// measured in nearby, by their number: so many that a play with the standby so near comes to what was measured.
+func works(load Load, sites Sites) map[string]bend {
+	out := map[string]bend{}
+	near := sites.Near
+	sites.Near, sites.work = nil, nil
+	load.Think, load.Rate = 0, 0
+	for _, n := range near {
+		m, ok := modeOf(sites.Engine, n.Mode)
+		if !ok || m.rule == nobodyWaits || len(sites.Standbys) == 0 {
+			continue
+		}
+		there := sites
+		there.Standbys = slices.Clone(sites.Standbys[:1])
+		there.Wait, there.Any = 1, false
+		there.Standbys[0].Network = there.Standbys[0].Network.WithRTT(n.RTT)
+		load.Clients = n.Clients
+		lo, hi := 1.0, 8.0 // it is never less
+		for range 12 {
+			mid := math.Sqrt(lo * hi)
+			there.work = map[string]bend{m.name: {{0, mid}}}
+			if newPlay(load, there, m).run(shortPlay).rate > n.Rate {
+				lo = mid
+			} else {
+				hi = mid
+			}
+		}
+		c := out[m.name]
+		c.add(float64(n.Clients), lo)
+		out[m.name] = c
+	}
+	for _, c := range out {
+		c.sort()
+	}
+	return out
+}
+
+// diskCurve is what so many clients would commit if the primary's disk were all there is.
+func diskCurve(load Load, disk Disk) (curve []Local) {
+	var shape []Quantile
+	if len(disk.Quantiles) > 0 {
+		shape = disk.Quantiles
+	}
+	for n := 1; ; n = min(n*2, load.Clients) {
+		x := 1 / disk.Write(load.Bytes)
+		for range 1000 {
+			w := disk.Write(load.Bytes)
+			if n > 1 {
+				w = disk.Write(load.Bytes * min(max(1, x*w), float64(n)))
+			}
+			u := 1.0
+			if n == 1 {
+				u = 0 // nobody else's write is in the way
+			}
+			next := float64(n) / (w * (1 + u/2))
+			if settled := math.Abs(next-x) < 0.001*x; settled {
+				break
+			}
+			x = (x + next) / 2
+		}
+		curve = append(curve, Local{Clients: n, Rate: x, Quantiles: shape})
+		if n == load.Clients {
+			return curve
+		}
+	}
+}
+
+func (s *station) speed() float64 {
+	n := len(s.there)
+	if n == 0 {
+		return 0
+	}
+	return s.rate[min(n, len(s.rate)-1)] / float64(n)
+}
+
+func (s *station) advance(from, to float64) { s.progress += (to - from) * s.speed() }
+
+// next is when the first of them will be done.
+func (s *station) next(now float64) float64 {
+	if len(s.there) == 0 {
+		return math.Inf(1)
+	}
+	return now + max(0, s.there[0].at-s.progress)/s.speed()
+}
+
+// take removes the one that is done then.
+func (s *station) take(float64) commit {
+	s.progress = max(s.progress, s.there[0].at)
+	return s.there.pop().who
+}
+
+// add takes a commit in, of a client that has paused so long. What is more work than a local
+// commit is the same for all: it has no long end of its own.
+func (s *station) add(c commit, paused float64, rng *rand.Rand) {
+	n := len(s.there) + 1
+	i, _ := slices.BinarySearchFunc(s.shapes, n, func(s shape, n int) int { return s.clients - n })
+	i = min(i, len(s.shapes)-1)
+	if i > 0 && n-s.shapes[i-1].clients < s.shapes[i].clients-n {
+		i--
+	}
+	more := s.more*s.cold.at(paused) - 1
+	s.there.push(event{at: s.progress + s.shapes[i].work.throw(rng) + more, who: c})
+	if s.progress > 1e6 { // keep its digits
+		for i := range s.there {
+			s.there[i].at -= s.progress
+		}
+		s.progress = 0
+	}
+}
