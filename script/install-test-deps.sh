@@ -4,6 +4,7 @@
 #   Debian packages   PostgreSQL 15 with its clients, pgbouncer, MariaDB, the libraries MySQL needs, Java for Kafka,
 #                     gcc for -race, OpenSSH for SFTP (root only)
 #   Maven artifacts   MySQL 8.0.33, PostgreSQL 13, 14, 16-18 and Kafka, unpacked into the cache folder
+#   Go module proxy   versitygw, a server of S3, built into the cache folder
 #   a newer Debian    pg_dump 18 with the libraries it needs, unpacked into the cache folder
 #
 # It looks first and does only what is missing: a second run takes a moment. Nothing is started, and no
@@ -24,6 +25,7 @@ fi
 mysql_version=8.0.33
 pg_versions="13.23.0 14.23.0 16.15.0 17.11.0 18.6.0"
 kafka_version=4.4.0
+versity_version=1.8.0
 maven_dependency=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 
 say() { printf 'test-deps: %s\n' "$*" >&2; }
@@ -168,6 +170,12 @@ END
     die "cannot download Kafka $kafka_version with mvn"
 }
 
+# --- Go programs ---
+
+versitygw() {
+  GOFLAGS= GOBIN="$2" CGO_ENABLED=0 retry go install -trimpath -ldflags=-s "github.com/versity/versitygw/cmd/versitygw@v$versity_version" >&2
+}
+
 # --- PostgreSQL 18 client programs ---
 
 # pg_dump refuses servers newer than itself, Debian 12 has version 15, and the Maven artifacts have servers only. So
@@ -237,5 +245,6 @@ for v in $pg_versions; do
   unpacked "postgresql-$v" postgres_dist "$v"
 done
 unpacked "kafka-$kafka_version" kafka_dist
+unpacked "versitygw-$versity_version" versitygw
 unpacked postgresql-client-18 postgres_client ||
   say "pg_dump 18 cannot be had: tests that compare schemas by pg_dump will fail and say so"

@@ -10,12 +10,12 @@ import (
 // Limit gives s with a bound on its rate: what is read and written through it comes to no more
 // than so many bytes a second, a fifth of a second's worth of them at once.
 func Limit(s Store, bytesPerSecond int64) Store {
-	return &limited{Store: s, b: &bucket{rate: float64(bytesPerSecond)}}
+	return &limited{Store: s, b: &pace{rate: float64(bytesPerSecond)}}
 }
 
-// A bucket says when the next bytes may pass: when all before them have, at the rate. A burst
+// A pace says when the next bytes may pass: when all before them have, at the rate. A burst
 // is what has not been used of the last fifth of a second.
-type bucket struct {
+type pace struct {
 	rate float64
 
 	mu   sync.Mutex
@@ -25,7 +25,7 @@ type bucket struct {
 const burst = time.Second / 5
 
 // take waits until n bytes may pass.
-func (b *bucket) take(ctx context.Context, n int) error {
+func (b *pace) take(ctx context.Context, n int) error {
 	now := time.Now()
 	b.mu.Lock()
 	if earliest := now.Add(-burst); b.free.Before(earliest) {
@@ -49,7 +49,7 @@ func (b *bucket) take(ctx context.Context, n int) error {
 
 type limited struct {
 	Store
-	b *bucket
+	b *pace
 }
 
 func (s *limited) Unwrap() Store { return s.Store }
@@ -65,7 +65,7 @@ func (s *limited) Create(ctx context.Context, name string, mode Mode) (Object, e
 type limitedObject struct {
 	Object
 	ctx context.Context
-	b   *bucket
+	b   *pace
 }
 
 func (o *limitedObject) Write(p []byte) (int, error) {
@@ -86,7 +86,7 @@ func (s *limited) Read(ctx context.Context, name string, offset, length int64) (
 type limitedReader struct {
 	io.ReadCloser
 	ctx context.Context
-	b   *bucket
+	b   *pace
 }
 
 func (r *limitedReader) Read(p []byte) (int, error) {

@@ -111,8 +111,8 @@ type Options struct {
 	Meter *Meter
 }
 
-// Open opens a place: file:///folder, or a folder's path; sftp://user@host/folder. Nothing is read
-// or written yet. Kind Invalid: a URL that is none; Unsupported: of a kind that is not known.
+// Open opens a place: file:///folder, or a folder's path; sftp://user@host/folder;
+// s3://bucket/prefix. Nothing is read or written yet. Kind Invalid: a URL that is none; Unsupported: of a kind that is not known.
 func Open(_ context.Context, place string, opt Options) (Store, error) {
 	s, err := open(place)
 	if err != nil {
@@ -144,6 +144,8 @@ func open(place string) (Store, error) {
 	switch scheme {
 	case "sftp":
 		return openSFTP(u)
+	case "s3":
+		return openS3(u)
 	}
-	return nil, tidemark.Errorf(tidemark.Unsupported, "open repository", tidemark.MaskURL(place), "places of the kind "+scheme+" are not known", "use a folder, file:///folder or sftp://user@host/folder")
+	return nil, tidemark.Errorf(tidemark.Unsupported, "open repository", tidemark.MaskURL(place), "places of the kind "+scheme+" are not known", "use a folder, file:///folder, sftp://user@host/folder or s3://bucket/prefix")
 }
