@@ -244,16 +244,20 @@ func (v *verifier) findLogs() {
 	}
 }
 
+// findHoles looks at the files of each timeline whose next one has a name: not at histories, nor at
+// those that the server has not finished.
 func (v *verifier) findHoles() {
-	for i := 1; i < len(v.logs); i++ {
-		before, l := v.logs[i-1].Name, v.logs[i].Name
-		dir, _, ok := strings.Cut(l, "/")
-		if !ok || !strings.HasPrefix(before, dir+"/") {
+	before, next := "", ""
+	for _, l := range v.logs {
+		following := v.opt.NextLog(l.Name)
+		if following == "" {
 			continue
 		}
-		if next := v.opt.NextLog(before); next != "" && next != l && next < l {
-			v.damage(logPrefix+next, nil, fmt.Errorf("it is missing, between %s and %s: no later moment can be reached from backups before it", before, l))
+		dir, _, _ := strings.Cut(l.Name, "/")
+		if next != "" && next != l.Name && strings.HasPrefix(before, dir+"/") {
+			v.damage(logPrefix+next, nil, fmt.Errorf("it is missing, between %s and %s: no later moment can be reached from backups before it", before, l.Name))
 		}
+		before, next = l.Name, following
 	}
 }
 
