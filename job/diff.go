@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -24,6 +25,9 @@ type DiffSpec struct {
 	ZeroDates      string // "null" or "epoch" where a copy was made with that policy
 	ReadRows       bool   // rather than have the servers hash them
 	NoNumberIsNull bool   // where a copy turned infinities, NaN and the like to NULL
+	// Only, if not nil, says which of the source's tables are compared: of partitions, by the
+	// table that they are of in the end.
+	Only func(tidemark.TableID) bool
 }
 
 // Diff compares two databases row by row: the tables that a copy with the same
@@ -89,6 +93,10 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 	if err != nil {
 		return nil, nil, err
 	}
+	if spec.Only != nil {
+		roots := rootsOf(db)
+		moves = slices.DeleteFunc(moves, func(m tidemark.Move) bool { return !spec.Only(roots(m.From.TableID)) })
+	}
 	wanted := map[tidemark.TableID]bool{}
 	for _, m := range moves {
 		wanted[clipID(tgt, m.To.TableID)] = true
@@ -125,6 +133,27 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 		return nil, notes, tidemark.Errorf(tidemark.NotFound, "diff", "", fmt.Sprintf("none of %d tables is on the target", len(moves)), "")
 	}
 	return pairs, notes, nil
+}
+
+// rootsOf gives what finds the table that another one is a partition of, through all levels; of
+// others that is the table itself.
+func rootsOf(db *tidemark.Database) func(tidemark.TableID) tidemark.TableID {
+	parents := map[tidemark.TableID]tidemark.TableID{}
+	for _, t := range db.Tables {
+		if t.PartitionOf != (tidemark.TableID{}) {
+			parents[t.TableID] = t.PartitionOf
+		}
+	}
+	return func(id tidemark.TableID) tidemark.TableID {
+		for range len(parents) {
+			parent, ok := parents[id]
+			if !ok {
+				break
+			}
+			id = parent
+		}
+		return id
+	}
 }
 
 // match makes the move that reads the target's table in the order of the source's columns.

@@ -22,12 +22,15 @@ are compared by what they mean. The exit code is 0 when all is equal and 1 when 
 
 With --live both sides may be written to while a stream runs from one to the other:
 rows that differ are looked at again when the target has what the source had, until it
-is certain which do. Exit code 19: none does for certain, some change all the time.`,
+is certain which do. Exit code 19: none does for certain, some change all the time.
+Without SOURCE and TARGET they are those of the stream --name of this machine, and its
+active tables; passwords come from a password file, PGPASSWORD or MYSQL_PWD.`,
 		Example: `  tidemark diff postgres://me@old/shop postgres://me@new/shop
   tidemark diff mysql://me@old/shop postgres://me@new/shop --include 'shop.order*'
 
   # while tidemark replicate runs between the two
   tidemark diff postgres://me@old/shop postgres://me@new/shop --live --name shop
+  tidemark diff --live --name shop
   # while something else keeps the target up to date, within 30 seconds
   tidemark diff postgres://me@old/shop postgres://me@new/shop --live --settle 30s --live-timeout 5m`,
 		Args: args(0, 2, "diff SOURCE TARGET"),
@@ -36,8 +39,12 @@ is certain which do. Exit code 19: none does for certain, some change all the ti
 }
 
 func (r *request) diffSpec() job.DiffSpec {
-	return job.DiffSpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Lanes: r.load.Lanes,
+	spec := job.DiffSpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Lanes: r.load.Lanes,
 		MaxPrinted: r.maxPrinted, ZeroDates: r.zeroDates, NoNumberIsNull: r.noNumberIsNull, ReadRows: r.readRows}
+	if r.only != nil {
+		spec.Only = func(id tidemark.TableID) bool { return r.only[id] }
+	}
+	return spec
 }
 
 // live is how diff and repair compare while rows are written.

@@ -49,7 +49,7 @@ catalogue keeps no passwords: it has to come from a password file, PGPASSWORD or
 		r := &request{settings: s}
 		db, err := r.opener()(cmd.Context(), target)
 		if err != nil && len(given) == 0 {
-			return withoutPassword(err)
+			return withoutPassword(err, "Name the target, tidemark exceptions TARGET")
 		}
 		if err != nil {
 			return err
@@ -108,13 +108,4 @@ func (s *settings) targetOf(ctx context.Context, name string) (string, error) {
 		}
 	}
 	return stream.Target, nil
-}
-
-// withoutPassword says, of an error of connecting to a target that the catalogue has named, what
-// may have caused it.
-func withoutPassword(err error) error {
-	if tidemark.KindOf(err) != tidemark.Denied {
-		return err
-	}
-	return &tidemark.Error{Op: "exceptions", Kind: tidemark.Denied, Err: err, Hint: "The catalogue keeps no passwords. Name the target, tidemark exceptions TARGET, or set PGPASSWORD or MYSQL_PWD."}
 }

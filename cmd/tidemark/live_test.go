@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -142,7 +144,9 @@ func TestDiffAndRepairLive(t *testing.T) {
 				t.Errorf("repaired\n%s%s", o.out, o.errOut)
 			}
 			noted(t, log, 10)
-			must(t, append([]string{"diff"}, live...)...)
+			if o := byName(t, []string{src, dst}, "diff", "--live", "--name", name); o.code != 0 {
+				t.Errorf("of the stream: exit %d\n%s%s", o.code, o.out, o.errOut)
+			}
 			ended()
 			_ = cmd.Process.Signal(syscall.SIGINT)
 			if code := exitCode(cmd); code != 130 {
@@ -306,4 +310,52 @@ func TestRepairBetweenTwoStreams(t *testing.T) {
 			must(t, append(back, "--remove")...)
 		})
 	}
+}
+
+// byName runs a command that takes databases from the catalogue, which has their passwords
+// not, in a process of its own.
+func byName(t *testing.T, ends []string, args ...string) outcome {
+	t.Helper()
+	cmd := process(t, args...)
+	for _, end := range ends {
+		u, err := url.Parse(end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		password, _ := u.User.Password()
+		name := "MYSQL_PWD="
+		if u.Scheme == "postgres" {
+			name = "PGPASSWORD="
+		}
+		cmd.Env = append(cmd.Env, name+password)
+	}
+	var out, errOut bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &errOut
+	_ = cmd.Run() // the code says it
+	return outcome{cmd.ProcessState.ExitCode(), out.String(), errOut.String()}
+}
+
+// TestRepairOfStream finds databases and tables by the name of their stream.
+func TestRepairOfStream(t *testing.T) {
+	t.Parallel()
+	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+	testdb.Query(t, src, "CREATE TABLE a (id int PRIMARY KEY, x int); CREATE TABLE quiet (id int PRIMARY KEY); CREATE TABLE elsewhere (id int PRIMARY KEY); INSERT INTO a VALUES (1, 1), (2, 2); "+
+		"CREATE TABLE p (id int PRIMARY KEY) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (100) PARTITION BY RANGE (id); CREATE TABLE p11 PARTITION OF p1 FOR VALUES FROM (0) TO (50); INSERT INTO p VALUES (7)")
+	must(t, "replicate", src, dst, "--name", name, "--until", "now", "--exclude", "*.elsewhere")
+	must(t, "sub", "stop", "quiet", "--name", name)
+	testdb.Query(t, dst, "UPDATE a SET x = 9 WHERE id = 2; DELETE FROM p; INSERT INTO quiet VALUES (1)")
+	o := byName(t, []string{src, dst}, "repair", "--name", name)
+	if o.code != 1 || strings.Count(o.out, ";\n") != 2 || !strings.Contains(o.errOut, "not compared: public.quiet is stopped\n") || strings.Contains(o.errOut, "elsewhere") {
+		t.Errorf("exit %d\n%s%s", o.code, o.out, o.errOut)
+	}
+	if o := cli(t, "repair", "--name", name); o.code != exitCodes[tidemark.Denied] || !strings.Contains(o.errOut, "The catalogue keeps no passwords. Name source and target") {
+		t.Errorf("exit %d\n%s", o.code, o.errOut)
+	}
+	if o := cli(t, "diff", "--live", "--name", "another"); o.code != 2 || !strings.Contains(o.errOut, "no stream another is known here") {
+		t.Errorf("exit %d\n%s", o.code, o.errOut)
+	}
+	if o := cli(t, "diff", "--name", name); o.code != 2 || !strings.Contains(o.errOut, "no source or no target") {
+		t.Errorf("exit %d\n%s", o.code, o.errOut)
+	}
+	must(t, "replicate", src, dst, "--name", name, "--remove")
 }

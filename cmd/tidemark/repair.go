@@ -22,15 +22,17 @@ insert what is missing, delete what is extra, update what is different. Without
 
 Each batch is one transaction: the target's rows are locked, both sides are read once
 more, and only rows that still are what they were are changed. With --live that can be
-done while a stream runs from the source to the target. The exit code is 0 when both
-sides are equal now, and else as of diff.`,
+done while a stream runs from the source to the target. Without SOURCE and TARGET they are
+those of the stream --name of this machine, as for diff --live. The exit code is 0 when
+both sides are equal now, and else as of diff.`,
 		Example: `  # print the SQL that would make them equal
   tidemark repair postgres://me@old/shop postgres://me@new/shop
   # and run it
   tidemark repair postgres://me@old/shop postgres://me@new/shop --execute
 
   # while tidemark replicate runs between the two
-  tidemark repair postgres://me@old/shop postgres://me@new/shop --live --name shop --execute`,
+  tidemark repair postgres://me@old/shop postgres://me@new/shop --live --name shop --execute
+  tidemark repair --live --name shop --execute`,
 		Args: args(0, 2, "repair SOURCE TARGET"),
 	}
 	return onRequest(cmd, (*request).repair)

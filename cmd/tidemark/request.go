@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net/url"
 	"os"
@@ -12,6 +13,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/mapping"
@@ -24,6 +26,10 @@ type request struct {
 	rules          *mapping.Rules
 	findings       []tidemark.Finding
 	door           *peekDoor // of a process that replicates
+	// found says that source and target are the catalogue's, without passwords; only has the
+	// tables of the stream that they are of.
+	found bool
+	only  map[tidemark.TableID]bool
 }
 
 // onRequest lets a command carry out what its command line says.
@@ -87,10 +93,43 @@ func gather(cmd *cobra.Command, given []string, read func(map[string]string) (*s
 	if len(given) > 1 {
 		r.target = given[1]
 	}
+	if r.source == "" && r.target == "" && (cmd.Name() == "repair" || r.settings.live) {
+		return r, r.ofStream(cmd)
+	}
 	if r.source == "" || r.target == "" {
 		return nil, tidemark.Errorf(tidemark.Invalid, cmd.Name(), "", "no source or no target", "usage: tidemark "+cmd.Use+", or name both in a task file")
 	}
 	return r, nil
+}
+
+// ofStream takes source and target, and which tables, from what the catalogue has of the stream.
+func (r *request) ofStream(cmd *cobra.Command) error {
+	cat, err := openCatalog(r.settings)
+	if err != nil {
+		return err
+	}
+	defer cat.Close()
+	s, err := job.StreamHere(cmd.Context(), cat, r.stream.Name)
+	if tidemark.KindOf(err) == tidemark.NotFound {
+		return tidemark.Errorf(tidemark.Invalid, cmd.Name(), "", "no source and no target, and no stream "+r.stream.Name+" is known here", "usage: tidemark "+cmd.Use+", or --name of a stream that tidemark status lists")
+	}
+	if err != nil {
+		return err
+	}
+	tables, err := cat.StreamTables(cmd.Context(), s.Name)
+	if err != nil {
+		return err
+	}
+	r.source, r.target, r.found = s.Source, s.Target, true
+	for _, t := range tables {
+		if r.only == nil {
+			r.only = map[tidemark.TableID]bool{}
+		}
+		if r.only[t.Table] = t.State == catalog.TableActive; !r.only[t.Table] {
+			fmt.Fprintf(cmd.ErrOrStderr(), "not compared: %s is %s\n", t.Table, t.State)
+		}
+	}
+	return nil
 }
 
 func readFile(what, path string) ([]byte, error) {
@@ -192,8 +231,21 @@ func (r *request) tableRules(first *settings) error {
 // opener connects with the engines' options of this request.
 func (r *request) opener() job.Opener {
 	return func(ctx context.Context, url string) (job.Database, error) {
-		return engines.Open(ctx, withPassword(url), r.engine)
+		db, err := engines.Open(ctx, withPassword(url), r.engine)
+		if err != nil && r.found {
+			return nil, withoutPassword(err, "Name source and target")
+		}
+		return db, err
 	}
+}
+
+// withoutPassword says, of an error of connecting to a database that the catalogue has named,
+// what may have caused it, and what to do in place of setting a variable.
+func withoutPassword(err error, instead string) error {
+	if tidemark.KindOf(err) != tidemark.Denied {
+		return err
+	}
+	return &tidemark.Error{Op: "connect", Kind: tidemark.Denied, Err: err, Hint: "The catalogue keeps no passwords. " + instead + ", or set PGPASSWORD or MYSQL_PWD."}
 }
 
 // withPassword puts MYSQL_PWD, the variable that MySQL's own programs read, into a
