@@ -391,9 +391,19 @@ func (g *Group) Each(do func(*Tx, map[uint32]*Bound) error) error {
 
 // Progress is how far a stream was applied.
 type Progress struct {
-	Epoch int64
+	Epoch int64    // counts those who have begun to apply it: see NextEpoch
 	Low   uint64   // all transactions up to this place are on the target
 	Done  []uint64 // and these above it, in order
+}
+
+// NextEpoch is the epoch that follows the last one of a stream; 0 is that there was none. The first
+// is the time at which it begins, in microseconds, so that epochs also tell streams of one
+// name from each other.
+func NextEpoch(last int64, now time.Time) int64 {
+	if last == 0 {
+		return now.UnixMicro()
+	}
+	return last + 1
 }
 
 // A Mend is a change that makes a row of a target equal to the source's.

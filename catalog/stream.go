@@ -35,17 +35,20 @@ type Stream struct {
 	Started time.Time `json:"started"`
 	From    string    `json:"from,omitempty"` // what of the log is left out: all before this time or GTID; '' once the stream is there
 	Tables  string    `json:"-"`              // what a capture elsewhere said of the source's tables: JSON
-	Filters string    `json:"-"`              // the row filters of its tables, where the source does not keep them: JSON
+	// FirstEpoch and Epoch are the first and the last of its apply, as far as this catalogue knows; 0: none.
+	FirstEpoch, Epoch int64  `json:"-"`
+	Filters           string `json:"-"` // the row filters of its tables, where the source does not keep them: JSON
 }
 
 // PutStream writes a stream, new or anew.
 func (c *Catalog) PutStream(ctx context.Context, s Stream) error {
 	const op = "write stream"
 	err := c.write(ctx, op, func(tx *sql.Tx) error {
-		_, err := tx.ExecContext(ctx, `INSERT INTO stream (name, source, target, state, place, queue, copy, run, started, tables, begins, filters) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+		_, err := tx.ExecContext(ctx, `INSERT INTO stream (name, source, target, state, place, queue, copy, run, started, tables, begins, filters, first_epoch, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET source = excluded.source, target = excluded.target, state = excluded.state, place = excluded.place,
-			queue = excluded.queue, copy = excluded.copy, run = excluded.run, started = excluded.started, tables = excluded.tables, begins = excluded.begins, filters = excluded.filters`,
-			s.Name, tidemark.MaskURL(s.Source), tidemark.MaskURL(s.Target), s.State, strconv.FormatUint(s.Place, 10), tidemark.MaskURL(s.Queue), s.Copy, s.Run, timeText(s.Started), s.Tables, s.From, s.Filters)
+			queue = excluded.queue, copy = excluded.copy, run = excluded.run, started = excluded.started, tables = excluded.tables, begins = excluded.begins, filters = excluded.filters,
+			first_epoch = excluded.first_epoch, epoch = excluded.epoch`,
+			s.Name, tidemark.MaskURL(s.Source), tidemark.MaskURL(s.Target), s.State, strconv.FormatUint(s.Place, 10), tidemark.MaskURL(s.Queue), s.Copy, s.Run, timeText(s.Started), s.Tables, s.From, s.Filters, s.FirstEpoch, s.Epoch)
 		return err
 	})
 	if err != nil {
@@ -73,9 +76,9 @@ func (c *Catalog) DropStream(ctx context.Context, name string) error {
 
 // Streams gives all streams by name.
 func (c *Catalog) Streams(ctx context.Context) ([]Stream, error) {
-	return list(ctx, c, "list streams", "SELECT name, source, target, state, place, queue, copy, run, started, tables, begins, filters FROM stream ORDER BY name", nil, func(rows *sql.Rows) (s Stream, err error) {
+	return list(ctx, c, "list streams", "SELECT name, source, target, state, place, queue, copy, run, started, tables, begins, filters, first_epoch, epoch FROM stream ORDER BY name", nil, func(rows *sql.Rows) (s Stream, err error) {
 		var place, started string
-		if err = rows.Scan(&s.Name, &s.Source, &s.Target, &s.State, &place, &s.Queue, &s.Copy, &s.Run, &started, &s.Tables, &s.From, &s.Filters); err != nil {
+		if err = rows.Scan(&s.Name, &s.Source, &s.Target, &s.State, &place, &s.Queue, &s.Copy, &s.Run, &started, &s.Tables, &s.From, &s.Filters, &s.FirstEpoch, &s.Epoch); err != nil {
 			return s, err
 		}
 		if s.Place, err = strconv.ParseUint(place, 10, 64); err != nil {

@@ -31,7 +31,7 @@ type LiveSpec struct {
 // knows how far streams into it were applied.
 type follower interface {
 	Mend(ctx context.Context) (diff.Mender, error)
-	Applied(ctx context.Context) (map[string]uint64, error)
+	Applied(ctx context.Context) (map[string]tidemark.Progress, error)
 }
 
 // DiffLive compares two databases that are written to, of which the target follows the
@@ -224,11 +224,11 @@ func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time)
 		if err != nil {
 			return false, err
 		}
-		if applied[v.spec.Name] > end+1<<32 { // the numbers of files have something added to them
+		if applied[v.spec.Name].Low > end+1<<32 { // the numbers of files have something added to them
 			return false, tidemark.Errorf(tidemark.Unsupported, "compare", "stream "+v.spec.Name, "has followed its source over to another server, whose log alone does not tell where the stream is", "Compare while nobody writes.")
 		}
 		// Where there is nothing to apply, progress is written up to before the log's end.
-		if applied[v.spec.Name]+1 >= end {
+		if applied[v.spec.Name].Low+1 >= end {
 			return true, nil
 		}
 		if v.env.now().After(until) {

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -12,20 +13,100 @@ type monitored interface {
 	Monitor(ctx context.Context, table string, row []tidemark.Measure) error
 }
 
-// monitor writes a sample into the monitor tables of the target. Columns have the names of
-// IBMQREP_APPLYMON, CAPMON and CAPQMON where they mean the same; latencies are in
+// monitor writes a sample into the monitor tables, of the target or elsewhere. Columns have
+// the names of IBMQREP_APPLYMON, CAPMON and CAPQMON where they mean the same; latencies are in
 // milliseconds, counters are since the process began.
 func (r *replicating) monitor(ctx context.Context, s StreamStatus) error {
+	s.Stream = r.spec.Name // also of a half, so that both are found by it
+	rows := monitorRows(s, r.spec.Queue != directQueue)
+	if r.board != nil {
+		select {
+		case r.board <- rows:
+		default: // the database is slower than samples come, or away
+		}
+		return nil
+	}
 	m, ok := r.tgt.(monitored)
 	if !r.spec.Monitor || !ok {
 		return nil
 	}
-	for _, t := range monitorRows(s, r.spec.Queue != directQueue) {
+	return putRows(ctx, m, rows)
+}
+
+func putRows(ctx context.Context, m monitored, rows []monitorRow) error {
+	for _, t := range rows {
 		if err := m.Monitor(ctx, t.table, t.row); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// boardWait is how long a database that is no end of the stream may take for a sample.
+const boardWait = 30 * time.Second
+
+// startBoard begins to write samples into a database that is no end of the stream, if there is
+// to be one. It has to be there now; if it goes away later, the stream goes on without its rows.
+func (r *replicating) startBoard(ctx context.Context) (stop func(), err error) {
+	if r.spec.MonitorTo == "" {
+		return func() {}, nil
+	}
+	db, err := r.openBoard(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.board = make(chan []monitorRow, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() { r.writeBoard(ctx, db) })
+	return func() {
+		close(r.board)
+		wg.Wait()
+	}, nil
+}
+
+func (r *replicating) openBoard(ctx context.Context) (Database, error) {
+	ctx, cancel := context.WithTimeout(ctx, boardWait)
+	defer cancel()
+	db, err := r.env.Open(ctx, r.spec.MonitorTo)
+	if err != nil {
+		return nil, err
+	}
+	if _, ok := db.(monitored); !ok {
+		db.Close()
+		return nil, tidemark.Errorf(tidemark.Unsupported, r.spec.Half.Verb(), tidemark.MaskURL(r.spec.MonitorTo), db.Name()+" holds no monitor tables", "Name another database with --monitor-to.")
+	}
+	return db, nil
+}
+
+// writeBoard writes what comes, and tells when that fails and when it works again.
+func (r *replicating) writeBoard(ctx context.Context, db Database) {
+	failed := false
+	for rows := range r.board {
+		var err error
+		if db == nil {
+			db, err = r.openBoard(ctx)
+		}
+		if err == nil {
+			wait, cancel := context.WithTimeout(ctx, boardWait)
+			err = putRows(wait, db.(monitored), rows)
+			cancel()
+		}
+		if err != nil && db != nil {
+			db.Close()
+			db = nil
+		}
+		if (err != nil) != failed && ctx.Err() == nil {
+			failed = err != nil
+			e := Event{Time: r.env.now(), Kind: "state", Object: "stream " + r.spec.Name, Text: "monitor tables are written again"}
+			if failed {
+				e.Text = "goes on; its monitor tables cannot be written: " + err.Error()
+			}
+			r.env.Watch.Event(e)
+		}
+	}
+	if db != nil {
+		db.Close()
+	}
 }
 
 // A measured is a column of a monitor table: what it is, and where it stands in a sample.
@@ -70,9 +151,9 @@ var monitorTables = []struct {
 	of         func(s *StreamStatus, queued bool) bool
 	columns    []measured
 }{
-	{"applymon", "What applies (IBMQREP_APPLYMON).", func(*StreamStatus, bool) bool { return true }, applyColumns},
-	{"capmon", "What reads the source's log (IBMQREP_CAPMON). Not written where another process captures.", func(s *StreamStatus, _ bool) bool { return s.Half == "" }, captureColumns},
-	{"capqmon", "What lies between the two (IBMQREP_CAPQMON). Not written without a durable queue, or where another process captures.", func(s *StreamStatus, queued bool) bool { return s.Half == "" && queued }, queueColumns},
+	{"applymon", "What applies (IBMQREP_APPLYMON). Written by `replicate` and `apply`.", func(s *StreamStatus, _ bool) bool { return s.Half != CaptureHalf.Verb() }, applyColumns},
+	{"capmon", "What reads the source's log (IBMQREP_CAPMON). Written by `replicate` and, with `--monitor-to`, `capture`.", func(s *StreamStatus, _ bool) bool { return s.Half != ApplyHalf.Verb() }, captureColumns},
+	{"capqmon", "What lies between the two (IBMQREP_CAPQMON). Written by the same, if there is a durable queue.", func(s *StreamStatus, queued bool) bool { return s.Half != ApplyHalf.Verb() && queued }, queueColumns},
 }
 
 var monitorTime = measured{"monitor_time", "when the row was written", func(s *StreamStatus) any { return s.Time }}

@@ -48,12 +48,17 @@ type ReplicateSpec struct {
 	BreakLoops bool
 	// OnlyChanged leaves out of updates what they have not changed.
 	OnlyChanged bool
-	// Monitor keeps samples in tables of the target too.
-	Monitor bool
-	NoCopy  bool // the target has all already
+	// Monitor keeps samples in tables of the target too; MonitorTo, if not empty, in those of the
+	// database at this URL, which need not be there all the time.
+	Monitor   bool
+	MonitorTo string
+	NoCopy    bool // the target has all already
 	// SourceMoved says that the source has another URL than before: a replica has taken its
 	// server's place.
 	SourceMoved bool
+	// TargetMoved says that the target has another URL than before. What was applied there has to
+	// prove it.
+	TargetMoved bool
 	Anew        bool // forget an earlier stream of that name, and copy again
 	Remove      bool // only forget it
 	Half        Half
@@ -82,6 +87,11 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (run string, re
 			return "", nil, err
 		}
 	}
+	stop, err := r.startBoard(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	defer stop()
 	r.stream, err = env.Catalog.Stream(ctx, r.record())
 	switch {
 	case tidemark.KindOf(err) == tidemark.NotFound:
@@ -105,7 +115,7 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (run string, re
 	case err != nil:
 		return "", nil, err
 	default:
-		if err := r.goOn(); err != nil {
+		if err := r.goOn(ctx); err != nil {
 			return r.stream.Copy, nil, err
 		}
 	}
@@ -146,6 +156,8 @@ type replicating struct {
 	unheard string // why they cannot be handed on
 
 	held error // why the queue is stopped, in this session
+
+	board chan []monitorRow // the sample that is to be written elsewhere; nil: none is
 }
 
 // open connects to both ends, or to that of the half.
@@ -238,15 +250,20 @@ type ender interface {
 }
 
 // goOn looks whether a stream that was set up before can be gone on with.
-func (r *replicating) goOn() error {
+func (r *replicating) goOn(ctx context.Context) error {
 	if r.spec.SourceMoved {
 		r.stream.Source = tidemark.MaskURL(r.spec.Copy.Source)
+	}
+	if r.spec.TargetMoved {
+		if err := r.moveTarget(ctx); err != nil {
+			return err
+		}
 	}
 	s := r.stream
 	for _, pair := range [][2]string{{s.Source, r.spec.Copy.Source}, {s.Target, r.spec.Copy.Target}} {
 		if pair[0] != tidemark.MaskURL(pair[1]) {
 			return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, fmt.Sprintf("is a stream with %s, not %s", pair[0], tidemark.MaskURL(pair[1])),
-				"Give the same source and target as before, or another --name; --source-moved if the source's server was replaced by one of its replicas.")
+				"Give the same source and target as before, or another --name; --source-moved if the source's server was replaced by one of its replicas, --target-moved if the target has another URL now.")
 		}
 	}
 	switch where := r.spec.Queue; {

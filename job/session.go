@@ -168,6 +168,13 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 	if r.spec.Half != Whole {
 		r.subs.rewind(p.Low)
 	}
+	if r.stream.Epoch = max(r.stream.Epoch, p.Epoch); r.stream.FirstEpoch == 0 {
+		r.stream.FirstEpoch = p.Epoch
+	}
+	if err := r.env.Catalog.PutStream(ctx, r.stream); err != nil {
+		run.Close()
+		return nil, p, err
+	}
 	return run, p, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
@@ -80,7 +81,7 @@ func newApply(ctx context.Context, s *session, name, queue string, agents int) (
 		p.Epoch, p.Low = max(p.Epoch, epoch), max(p.Low, low)
 		all = append(all, done...)
 	}
-	p.Epoch++
+	p.Epoch = tidemark.NextEpoch(p.Epoch, time.Now())
 	slices.Sort(all)
 	for _, place := range slices.Compact(all) {
 		if place > p.Low {

@@ -30,7 +30,7 @@ func (e *Engine) EndApply(ctx context.Context, queue string) error {
 }
 
 // Applied says of each stream into this database up to which place all of it is there.
-func (e *Engine) Applied(ctx context.Context) (map[string]uint64, error) {
+func (e *Engine) Applied(ctx context.Context) (map[string]tidemark.Progress, error) {
 	name, err := e.ownTable(ctx, progressName)
 	if tidemark.KindOf(err) == tidemark.Invalid {
 		return nil, nil // the URL names no database, and there is no such table in any
@@ -38,9 +38,9 @@ func (e *Engine) Applied(ctx context.Context) (map[string]uint64, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := map[string]uint64{}
+	out := map[string]tidemark.Progress{}
 	err = e.onTarget(ctx, "read progress", name, func(s *session) error {
-		r, err := s.query(ctx, "SELECT queue, MAX(low) FROM "+name+" GROUP BY queue")
+		r, err := s.query(ctx, "SELECT queue, MAX(epoch), MAX(low) FROM "+name+" GROUP BY queue")
 		if e.isCode(err, 1146) {
 			return nil
 		}
@@ -48,11 +48,15 @@ func (e *Engine) Applied(ctx context.Context) (map[string]uint64, error) {
 			return err
 		}
 		for i := range r.RowNumber() {
-			low, err := r.GetUint(i, 1)
+			epoch, err := r.GetInt(i, 1)
 			if err != nil {
 				return err
 			}
-			out[cell(r, i, 0)] = low
+			low, err := r.GetUint(i, 2)
+			if err != nil {
+				return err
+			}
+			out[cell(r, i, 0)] = tidemark.Progress{Epoch: epoch, Low: low}
 		}
 		return nil
 	})

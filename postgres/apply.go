@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
@@ -57,7 +58,7 @@ func (e *Engine) BeginApply(ctx context.Context, queue string, agents int) (p ti
 		if err != nil {
 			return err
 		}
-		p.Epoch++
+		p.Epoch = tidemark.NextEpoch(p.Epoch, time.Now())
 		slices.Sort(all)
 		var kept []int64
 		for _, place := range slices.Compact(all) {

@@ -126,7 +126,7 @@ func TestApply(t *testing.T) {
 			testdb.Query(t, src, "INSERT INTO pair VALUES (999, 'z', 'end')")
 			bind := newBindAll(t, to)
 			p, err := to.BeginApply(t.Context(), "q", 2)
-			if err != nil || p.Epoch != 1 || p.Low != 0 {
+			if err != nil || p.Epoch < 1<<50 || p.Low != 0 {
 				t.Fatal(p, err)
 			}
 			var last uint64
@@ -141,7 +141,7 @@ func TestApply(t *testing.T) {
 				t.Errorf("the source has\n%s\nthe target\n%s", a, b)
 			}
 			again, err := to.BeginApply(t.Context(), "q", 1)
-			if err != nil || again.Epoch != 2 || again.Low >= last || len(again.Done) == 0 || again.Done[len(again.Done)-1] != last {
+			if err != nil || again.Epoch != p.Epoch+1 || again.Low >= last || len(again.Done) == 0 || again.Done[len(again.Done)-1] != last {
 				t.Errorf("got %+v, %v; the last transaction was %d", again, err, last)
 			}
 		})

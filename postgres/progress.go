@@ -44,7 +44,7 @@ func (e *Engine) ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([
 }
 
 // Applied says of each stream into this database up to which place all of it is there.
-func (e *Engine) Applied(ctx context.Context) (map[string]uint64, error) {
+func (e *Engine) Applied(ctx context.Context) (map[string]tidemark.Progress, error) {
 	conn, release, err := e.controlConn(ctx)
 	if err != nil {
 		return nil, err
@@ -54,15 +54,15 @@ func (e *Engine) Applied(ctx context.Context) (map[string]uint64, error) {
 	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", progressTable).Scan(&there); err != nil || !there {
 		return nil, e.fail(ctx, "read progress", progressTable, err)
 	}
-	rows, err := conn.Query(ctx, "SELECT queue, max(low) FROM tidemark.applied GROUP BY queue")
+	rows, err := conn.Query(ctx, "SELECT queue, max(epoch), max(low) FROM tidemark.applied GROUP BY queue")
 	if err != nil {
 		return nil, e.fail(ctx, "read progress", progressTable, err)
 	}
-	out := map[string]uint64{}
+	out := map[string]tidemark.Progress{}
 	var queue string
-	var low int64
-	_, err = pgx.ForEachRow(rows, []any{&queue, &low}, func() error {
-		out[queue] = uint64(low)
+	var epoch, low int64
+	_, err = pgx.ForEachRow(rows, []any{&queue, &epoch, &low}, func() error {
+		out[queue] = tidemark.Progress{Epoch: epoch, Low: uint64(low)}
 		return nil
 	})
 	return out, e.fail(ctx, "read progress", progressTable, err)

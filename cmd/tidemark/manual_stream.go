@@ -13,7 +13,7 @@ import (
 
 // manualMonitor describes what a stream measures.
 func manualMonitor(w io.Writer) {
-	fmt.Fprint(w, "# What a stream measures\n\nMade by `tidemark manual monitor`. `--monitor-tables` writes these tables at every `--monitor-interval` and keeps their rows for a week: into the schema\n`tidemark` of a PostgreSQL target, and as `tidemark_applymon` and so on into the database of a MySQL target, with times in UTC. The same figures are\nin `tidemark status --json`. Counters are since the process began, latencies of the interval, in milliseconds; places are positions in the source's log, as numbers.\n")
+	fmt.Fprint(w, "# What a stream measures\n\nMade by `tidemark manual monitor`. `--monitor-tables` writes these tables at every `--monitor-interval` and keeps their rows for a week: into the schema\n`tidemark` of a PostgreSQL target, and as `tidemark_applymon` and so on into the database of a MySQL target, with times in UTC. `--monitor-to URL` writes them into another database,\nwhich may be away for a while: `tidemark capture` has no other way, since it does not see the target. The same figures are\nin `tidemark status --json`. Counters are since the process began, latencies of the interval, in milliseconds; places are positions in the source's log, as numbers.\n")
 	for _, t := range job.MonitorTables() {
 		fmt.Fprintf(w, "\n## %s\n\n%s\n\n| column | | what it is |\n|---|---|---|\n", t.Name, t.Help)
 		for _, c := range t.Columns {
@@ -63,6 +63,7 @@ var captureParameters = parameterTable{"Parameters of capture", "IBMQREP_CAPPARM
 	{"CAPTURE_PATH", "state", "Files lie beside the catalogue."},
 	{"CAPTURE_SERVER, QMGR, RESTARTQ, ADMINQ", "", "The command's arguments, and `--queue`. Where to restart is in the queue's messages and in the target's progress."},
 	{"", "metrics", ""},
+	{"", "monitor-to", "IBMQREP_CAPMON and CAPQMON, beside the source as there or elsewhere: see [monitor](monitor.md)."},
 	{"", "source-moved", ""},
 	{"", "lock", ""},
 	{"", "lock-wait", ""},
@@ -98,6 +99,7 @@ var applyParameters = parameterTable{"Parameters of apply", "IBMQREP_APPLYPARMS 
 	{"AUTOSTOP", "until", ""},
 	{"", "stop-after", ""},
 	{"MONITOR_INTERVAL", "monitor-interval", ""},
+	{"", "target-moved", ""},
 	{"", "monitor-tables", "IBMQREP_APPLYMON, CAPMON and CAPQMON: see [monitor](monitor.md)."},
 	{"PRUNE_METHOD, PRUNE_BATCH_SIZE", "", "There is no IBMQREP_DONEMSG: progress is a row for each agent, which is overwritten."},
 	{"IGNBADDATA", "ok-sqlstates", ""},

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -47,6 +50,58 @@ func TestMonitorTables(t *testing.T) {
 			equal(t, src, dst, name)
 			must(t, "diff", src, dst)
 			must(t, "replicate", src, dst, "--name", name, "--remove")
+		})
+	}
+}
+
+// TestMonitorElsewhere keeps the figures of a capture, which does not see the target, in a database that
+// is no end of the stream, and goes on while that is away.
+func TestMonitorElsewhere(t *testing.T) {
+	t.Parallel()
+	for _, to := range []func(*testing.T) *testdb.Server{pg15, mysql8} {
+		srv := to(t)
+		t.Run(srv.Engine, func(t *testing.T) {
+			t.Parallel()
+			src, board, name := maria(t).NewDatabase(t, "src"), srv.NewDatabase(t, "board"), streamName()
+			testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY)")
+			way := newProxy(t, srv)
+			args := []string{"capture", src, "mysql://nobody@127.0.0.1:1/none", "--name", name, "--queue", natsServer(t), "--monitor-to"}
+			if o := cli(t, append(args, "postgres://nobody@127.0.0.1:1/none")...); o.code != exitCodes[tidemark.Unreachable] {
+				t.Errorf("exit %d\n%s", o.code, o.errOut)
+			}
+			f := running(t, append(args, strings.Replace(board, way.to, way.addr, 1))...)
+			count := map[string]string{"postgres": "SELECT count(*) FROM tidemark.", "mysql": "SELECT count(*) FROM tidemark_"}[srv.Engine]
+			wrote := func(rows int) {
+				t.Helper()
+				f.await("figures", func() bool {
+					captured, err := testdb.TryQuery(board, fmt.Sprintf("%scapmon WHERE capture = '%s' AND rows_processed >= %d AND current_seq > 0", count, name, rows))
+					queued, err2 := testdb.TryQuery(board, fmt.Sprintf("%scapqmon WHERE sendq = '%s' AND rows_published >= %d AND mq_messages > 0", count, name, rows))
+					return err == nil && err2 == nil && captured != "0" && queued != "0"
+				})
+			}
+			f.says("trans/s", 1)
+			testdb.Query(t, src, "INSERT INTO t VALUES (1)")
+			wrote(1)
+			if n, err := testdb.TryQuery(board, count+"applymon"); err == nil {
+				t.Errorf("%s figures of an apply", n)
+			}
+			way.stop()
+			f.says("goes on; its monitor tables cannot be written", 1)
+			testdb.Query(t, src, "INSERT INTO t VALUES (2)")
+			f.await("going on", func() bool { return strings.Contains(must(t, "status").out, " 2 rows captured") })
+			way.start()
+			f.says("monitor tables are written again", 1)
+			wrote(2)
+			f.interrupt()
+			// The target may get another URL, of the same kind; this half does not look at it.
+			args = append(args[:7:7], "--until", "now")
+			args[2] = "mysql://nobody@127.0.0.1:2/none"
+			if o := cli(t, args...); o.code != 2 || !strings.Contains(o.errOut, "--target-moved") {
+				t.Errorf("exit %d\n%s", o.code, o.errOut)
+			}
+			must(t, append(args, "--target-moved")...)
+			must(t, args...)
+			must(t, append(args, "--remove")...)
 		})
 	}
 }

@@ -176,6 +176,7 @@ var options = []option{
 		return err
 	}},
 	{"monitor-tables", "on/off", "off", "Keep the figures of every monitor interval in tables of the target too, for a week: applymon, capmon and capqmon, with the columns of IBM's tables of these names.", "replicate apply", onOff(func(s *settings) *bool { return &s.stream.Monitor })},
+	{"monitor-to", "text", "", "Keep these tables in the database at this URL, in place of the target: the way for tidemark capture, which does not see the target. The source will do too. If that database goes away, the stream goes on without the rows.", "replicate capture apply", text(func(s *settings) *string { return &s.stream.MonitorTo })},
 	{"metrics", "text", "", "Show the stream's figures to Prometheus at this address, such as 127.0.0.1:9187 (path /metrics).", "replicate capture apply", text(func(s *settings) *string { return &s.metrics })},
 	{"from", "text", "", "Begin without a copy: now, at a position of the log (LSN, FILE:OFFSET or GTID), or at a time (2026-11-21T10:00:00Z). PostgreSQL can look back only as far as a slot tidemark_NAME that is there already.", "replicate capture", point(func(s *settings) *job.Point { return &s.stream.From })},
 	{"until", "text", "never", "When to end: never; now, when the target has all that the source's log holds at the start; at a position (LSN, FILE:OFFSET or GTID); or before the first transaction that was committed later than a time (2026-11-21T10:00:00Z).", "replicate capture apply", point(func(s *settings) *job.Point { return &s.stream.Until })},
@@ -184,6 +185,7 @@ var options = []option{
 	{"no-load", "on/off", "off", "For sub start: the user loads the table, and says tidemark sub loaddone then.", "sub", onOff(func(s *settings) *bool { return &s.noLoad })},
 	{"bidirectional", "on/off", "off", "Do not send on what a stream has applied on the source: for two streams against each other.", "replicate cutover capture", onOff(func(s *settings) *bool { return &s.stream.BreakLoops })},
 	{"source-moved", "on/off", "off", "SOURCE is another server than before: a replica that has taken its place. The stream goes on there.", "replicate cutover capture", onOff(func(s *settings) *bool { return &s.stream.SourceMoved })},
+	{"target-moved", "on/off", "off", "TARGET is the same database as before under another URL, or one that was made of it (a replica, a backup). The stream goes on there, if what was applied to it proves that.", "replicate cutover capture apply", onOff(func(s *settings) *bool { return &s.stream.TargetMoved })},
 	{"anew", "on/off", "off", "Forget an earlier stream of that name on both sides, and copy again (see --prep).", "replicate capture apply", onOff(func(s *settings) *bool { return &s.stream.Anew })},
 	{"remove", "on/off", "off", "Only forget the stream: its slot and publication, its progress on the target. Rows stay as they are.", "replicate capture apply", onOff(func(s *settings) *bool { return &s.stream.Remove })},
 	{"fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", "cutover", onOff(func(s *settings) *bool { return &s.fence })},
