@@ -14,6 +14,7 @@
 //	   mapping load diff catalog advisor  verbs: they see engines through their own interfaces
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
 //	   ha                                 what synchronous replication would cost
+//	   backup                             files of servers into a repository, and back
 //	   postgres/wal mysql/binlog          logs of engines, as they lie in files or come from a server
 //	   store backup/repo backup/logs      where backups and servers' logs are kept, and in what form
 //	1  tidemark flow                      vocabulary and kernel

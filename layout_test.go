@@ -54,6 +54,7 @@ var rooms = map[string]room{
 	"capture": {floor: 2, imports: ". flow"},
 	"apply":   {floor: 2, imports: ". flow internal/spool", tests: "postgres"},
 	"ha":      {floor: 2, imports: ". flow"},
+	"backup":  {floor: 2, imports: ". flow store backup/repo", tests: "postgres"},
 
 	// A queue's log, the stores that it can be in, and what each of them has to do.
 	"queue":           {floor: 2, imports: ".", tests: "queue/queuetest"},
@@ -62,11 +63,11 @@ var rooms = map[string]room{
 	"queue/queuetest": {imports: ". queue"},
 
 	// Where engines and verbs meet.
-	"engines": {floor: 3, imports: ". flow load diff capture apply ha postgres postgres/wal mysql mysql/binlog sqlfile internal/archive"},
-	"job":     {floor: 4, imports: ". flow mapping load diff capture queue apply catalog advisor engines"},
+	"engines": {floor: 3, imports: ". flow load diff capture apply ha backup postgres postgres/wal mysql mysql/binlog sqlfile internal/archive"},
+	"job":     {floor: 4, imports: ". flow mapping load diff capture queue apply catalog advisor backup backup/repo engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha engines job internal/filelock"},
+	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo engines job internal/filelock"},
 
 	"internal/archive":  {imports: "."},
 	"internal/filelock": {},

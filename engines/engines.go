@@ -148,6 +148,7 @@ func Matrix() []Capability {
 		{"diff", "compare while a stream runs", "tables with a key", "tables with a key", ""},
 		{"repair", "make the target's rows equal", "tables with a key", "tables with a key", ""},
 		{"check", "before anything moves", "yes", "yes", "yes"},
+		{"backup", "files of the server, and restore", "all of it, while it runs; pages checked", "", ""},
 		{"ha", "scan of the log", "files, archives, live; flushes inferred", "files, archives, live; groups as the log has them", ""},
 		{"ha", "what a standby would cost", "off to remote_apply, quorums", "AFTER_SYNC, AFTER_COMMIT", ""},
 	}

@@ -34,6 +34,7 @@ type Backup struct {
 	folderMode uint32 // its permission bits
 	begun      time.Time
 	start      uint64
+	slot       string // that keeps the log; "" none could be made
 	end        ending
 
 	namesMu sync.Mutex
@@ -43,6 +44,7 @@ type Backup struct {
 // BackupOptions of a Backup. The zero value is good.
 type BackupOptions struct {
 	Label  string // what backup_label says; "" means "tidemark"
+	Dir    string // the data folder, where it is not called here as on the server: seen from beside its container
 	Spread bool   // let the first checkpoint take its time, instead of making it at once
 }
 
@@ -116,6 +118,9 @@ func (b *Backup) ask(ctx context.Context) error {
 		}
 		return err
 	}
+	if b.opt.Dir != "" {
+		b.dir = b.opt.Dir
+	}
 	b.checksums = checksums == "on"
 	b.system = uint64(system)
 	numbers := []struct {
@@ -148,8 +153,10 @@ func (b *Backup) checkFolder() error {
 	return nil
 }
 
-// checkSame looks whether the folder has the checkpoint that the backup has begun with:
-// a copy of the server's data, which has its identifier too, has not.
+// checkSame looks whether the folder is the server's own. A copy of it, such as that of a
+// standby which runs here while the server is elsewhere, has its identifier too, and may be in a
+// folder of the same name. But it has not the slot that the server has just made, nor the
+// checkpoint that the backup has begun with; and the server there was started at another time.
 func (b *Backup) checkSame(ctx context.Context) error {
 	c, _, err := b.control(ctx)
 	if err != nil {
@@ -158,8 +165,27 @@ func (b *Backup) checkSame(ctx context.Context) error {
 	if c.redo < b.start {
 		return b.foreign("it has not the checkpoint that the server has just made")
 	}
-	return nil
+	if b.slot != "" {
+		if _, err := os.Stat(filepath.Join(b.dir, "pg_replslot", b.slot)); err != nil {
+			return b.foreign("it has not the slot that the server has just made")
+		}
+		return nil
+	}
+	var started int64
+	if err := b.conn.QueryRow(ctx, "SELECT extract(epoch FROM pg_postmaster_start_time())::bigint").Scan(&started); err != nil {
+		return b.e.fail(ctx, backupOp, b.e.object, err)
+	}
+	text, err := os.ReadFile(filepath.Join(b.dir, "postmaster.pid"))
+	if lines := strings.Split(string(text), "\n"); err == nil && len(lines) > 2 {
+		if here, err := strconv.ParseInt(lines[2], 10, 64); err == nil && here-started < startSlack && started-here < startSlack {
+			return nil
+		}
+	}
+	return b.foreign("the server there was started at another time than the one that was asked")
 }
+
+// startSlack is how many seconds may lie between the two times that a server notes when it starts.
+const startSlack = 30
 
 func (b *Backup) foreign(cause string) error {
 	return tidemark.Errorf(tidemark.Invalid, backupOp, b.dir, cause,
@@ -172,6 +198,7 @@ func (b *Backup) holdLog(ctx context.Context) *tidemark.Finding {
 	name := fmt.Sprintf("tidemark_backup_%d", b.conn.PgConn().PID())
 	_, err := b.conn.Exec(ctx, "SELECT pg_create_physical_replication_slot($1::name, true, true)", name)
 	if err == nil {
+		b.slot = name
 		return nil
 	}
 	return &tidemark.Finding{Severity: tidemark.Warning, Object: b.e.object,

@@ -52,8 +52,8 @@ func CombineCRC(first, second uint32, length int64) uint32 {
 	return first ^ second
 }
 
-// zerosCRC is the CRC-32C of so many zero bytes.
-func zerosCRC(length int64) uint32 {
+// ZerosCRC gives the CRC-32C of so many zero bytes.
+func ZerosCRC(length int64) uint32 {
 	// The register starts with ones; behind the zeros it is inverted.
 	return CombineCRC(0xffffffff, 0, length) ^ 0xffffffff
 }

@@ -468,12 +468,12 @@ func TestCombineCRC(t *testing.T) {
 		if got := CombineCRC(crc32.Checksum(a, castagnoli), crc32.Checksum(b, castagnoli), int64(len(b))); got != whole {
 			t.Fatalf("%d and %d bytes: %08x instead of %08x", len(a), len(b), got, whole)
 		}
-		if got := zerosCRC(int64(len(a))); got != crc32.Checksum(make([]byte, len(a)), castagnoli) {
+		if got := ZerosCRC(int64(len(a))); got != crc32.Checksum(make([]byte, len(a)), castagnoli) {
 			t.Fatalf("%d zeros: %08x", len(a), got)
 		}
 	}
 	// 1 TB of zeros by the definition: half of it twice.
-	if half := zerosCRC(1 << 39); CombineCRC(half, half, 1<<39) != zerosCRC(1<<40) {
+	if half := ZerosCRC(1 << 39); CombineCRC(half, half, 1<<39) != ZerosCRC(1<<40) {
 		t.Error("large lengths are wrong")
 	}
 }

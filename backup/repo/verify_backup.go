@@ -262,7 +262,7 @@ func (b *backupCheck) checkSums(ctx context.Context) error {
 		crc, end, whole := uint32(0), int64(0), true
 		for _, e := range f.Extents {
 			if f.Blocks == nil && e.At > end {
-				crc = CombineCRC(crc, zerosCRC(e.At-end), e.At-end)
+				crc = CombineCRC(crc, ZerosCRC(e.At-end), e.At-end)
 			}
 			crc = CombineCRC(crc, b.sums[n], int64(e.Length))
 			whole = whole && b.read[n]
@@ -270,7 +270,7 @@ func (b *backupCheck) checkSums(ctx context.Context) error {
 			n++
 		}
 		if f.Blocks == nil && f.Size > end {
-			crc = CombineCRC(crc, zerosCRC(f.Size-end), f.Size-end)
+			crc = CombineCRC(crc, ZerosCRC(f.Size-end), f.Size-end)
 		}
 		if whole && f.Type == "" && crc != f.CRC {
 			return fmt.Errorf("its bytes have the checksum %08x instead of %08x", crc, f.CRC)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/ha"
 	"github.com/tidemarkdb/tidemark/job"
@@ -63,17 +64,19 @@ type settings struct {
 	noLoad                         bool
 	ha                             haSettings
 	measure                        measureSettings
+	repo                           repoSettings
+	backup                         backupSettings
 }
 
 const (
 	onCopy   = "copy replicate apply"
 	onMoves  = "copy diff repair check replicate capture apply cutover"
-	onRuns   = "runs report status exceptions peek set sub"
+	onRuns   = "backup restore runs report status exceptions peek set sub"
 	onStream = "replicate capture apply cutover status exceptions peek diff repair set sub"
 	// Commands of the group ha are under its name.
 	onMeasure = "ha-measure-disk ha-measure-network ha-simulate"
 	onPlan    = "ha-plan"
-	onAll     = "copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
+	onAll     = "backup restore copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
 )
 
 // options is the table. Adding a line here is all that a new option needs.
@@ -200,7 +203,7 @@ var options = []option{
 		s.exceptions.Before, err = parsePast(v)
 		return err
 	}},
-	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff repair replicate cutover capture apply ha-scan ha-plan", choose(map[string]func(*settings){
+	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},
 	{"interval", "duration", "60s", "What one line of rates covers, from 1ms; a number alone is seconds; 0: a file.", "ha-scan", scanInterval},
@@ -308,6 +311,27 @@ var options = []option{
 	{"simulate", "duration", "3s", "How long each mode is simulated with each number of sessions; 0s leaves that out.", onPlan, duration(func(s *settings) *time.Duration { return &s.ha.plan.simulate })},
 	{"out", "file", "", "Keep what each step gives in this folder, as JSON, and take from there what is there already.", onPlan, text(func(s *settings) *string { return &s.ha.plan.out })},
 	{"html", "file", "", "Write the report as one page, with charts, that a browser shows without anything else.", onPlan, text(func(s *settings) *string { return &s.ha.plan.html })},
+	{"compress", "text", "zstd:1", "How pieces are compressed: none, lz4, s2 or zstd:1 to zstd:22.", "backup archive", func(s *settings, v string) (err error) {
+		if s.repo.codec, err = repo.ParseCodec(v); err != nil {
+			err = fmt.Errorf("must be none, lz4, s2, zstd or zstd:1 to zstd:22")
+		}
+		return err
+	}},
+	{"encrypt", "list", "", "Encrypt a new repository for this public key of age (age1...); may be repeated. One that is there keeps its keys.", "backup archive", list(func(s *settings) *[]string { return &s.repo.encrypt })},
+	{"identity", "file", "", "File with the private key of age that opens the repository (age-keygen makes it).", onRepo, text(func(s *settings) *string { return &s.repo.identity })},
+	{"passphrase-file", "file", "", "File whose first line is the passphrase of the repository, instead of keys.", onRepo, text(func(s *settings) *string { return &s.repo.passphraseFile })},
+	{"max-rate", "size", "0", "Read from and write to the repository no more than so many bytes a second; 0 does not limit it.", onRepo, size(func(s *settings) *int64 { return &s.repo.rate })},
+	{"parallelism", "number", "0", "Workers at the server's files, 1 to 256 (Db2's buffer manipulators); 0: one for each processor, at least 2.", "backup restore", number(0, 256, func(s *settings) *int { return &s.backup.parallelism })},
+	{"sessions", "number", "0", "Workers at the repository, 1 to 256 (Db2's media controllers); 0: half as many as at the files, at least 2.", "backup restore", number(0, 256, func(s *settings) *int { return &s.backup.sessions })},
+	{"buffers", "number", "0", "Buffers between these workers, 1 to 65536; 0: as many as are of use. Memory is about (buffers + parallelism) * buffer-size.", "backup restore", number(0, 1<<16, func(s *settings) *int { return &s.backup.buffers })},
+	{"buffer-size", "size", "1MB", "Size of a buffer, which becomes a piece in the repository: 64kB to 64MB, in steps of 64kB.", "backup", size(func(s *settings) *int64 { return &s.backup.bufferSize })},
+	{"label", "text", "", "A text that is kept with the backup.", "backup", text(func(s *settings) *string { return &s.backup.label })},
+	{"data-dir", "file", "", "The server's data folder, where it has another path here than on the server: seen from beside a container.", "backup", text(func(s *settings) *string { return &s.backup.dataDir })},
+	{"checkpoint", "fast|spread", "fast", "Begin with a checkpoint at once, or let the server take its time for it.", "backup", choose(map[string]func(*settings){
+		"fast": func(s *settings) { s.backup.spread = false }, "spread": func(s *settings) { s.backup.spread = true }})},
+	{"damaged", "stop|note", "stop", "What to do with a page whose checksum is wrong: stop, or take it as it is, name it, and end with code 16.", "backup", choose(map[string]func(*settings){
+		"stop": func(s *settings) { s.backup.keepDamaged = false }, "note": func(s *settings) { s.backup.keepDamaged = true }})},
+	{"tablespace-map", "list", "", "Put the tablespace that was in folder OLD into folder NEW: OLD=NEW. May be repeated.", "restore", tablespaceMap},
 	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll + " " + onMeasure + " " + onPlan, onOff(func(s *settings) *bool { return &s.json })},
 	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", onMoves + " " + onRuns, text(func(s *settings) *string { return &s.state })},
 }

@@ -116,6 +116,14 @@ func showRun(cmd *cobra.Command, run catalog.Run, tables []catalog.TableStat) er
 	if len(run.Report) == 0 {
 		return nil
 	}
+	if run.Verb == "backup" || run.Verb == "restore" {
+		var rep job.StorageReport
+		if err := json.Unmarshal(run.Report, &rep); err != nil {
+			return err
+		}
+		printStorage(w, &rep)
+		return nil
+	}
 	var rep job.Report
 	if err := json.Unmarshal(run.Report, &rep); err != nil {
 		return err

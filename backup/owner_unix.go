@@ -1,0 +1,34 @@
+//go:build !windows
+
+package backup
+
+import (
+	"os"
+	"os/user"
+	"strconv"
+)
+
+// owner gives whom files are to belong to: the server's user on this host, by name, and
+// by number where the host does not know the name. Only root can give files away.
+func (x *Restore) owner() (uid, gid int, ok bool) {
+	o := x.m.Owner
+	if os.Geteuid() != 0 || o.UID < 0 {
+		return 0, 0, false
+	}
+	uid, gid = o.UID, o.GID
+	if u, err := user.Lookup(o.User); err == nil {
+		uid = number(u.Uid, uid)
+		gid = number(u.Gid, gid)
+	}
+	if g, err := user.LookupGroup(o.Group); err == nil {
+		gid = number(g.Gid, gid)
+	}
+	return uid, gid, true
+}
+
+func number(s string, or int) int {
+	if n, err := strconv.Atoi(s); err == nil {
+		return n
+	}
+	return or
+}

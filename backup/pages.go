@@ -1,0 +1,155 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// A page that is wrong when it is read may be one that the server is writing at that
+// moment. It is read once more at once, and if it is still wrong it becomes a suspect,
+// which is looked at again and again. It is cleared when it has become right, or anything
+// else than it was: then it has been written since the backup began, and the log will
+// bring it back. It is damaged when it has stayed as it was for suspectLooks looks, since
+// no write of a page takes so long.
+//
+// The log alone would not do as an answer: a damaged page may say by chance, in what it has
+// of a header, that it was written just now.
+const (
+	suspectWait  = 500 * time.Millisecond
+	suspectLooks = 4
+	// damagedMax is how many damaged pages are named.
+	damagedMax = 1000
+	// suspectsMax bounds their memory; beyond it a suspect is taken for damaged. So many are no accident.
+	suspectsMax = 100_000
+)
+
+type suspect struct {
+	f     *file
+	at    int64
+	sum   uint32 // of the page as it was
+	looks int
+}
+
+type suspects struct {
+	mu      sync.Mutex
+	list    []suspect
+	next    time.Time // look
+	damaged []string
+	more    int // that are not named
+}
+
+// again reads a page once more into b.
+func (j *Job) again(in *os.File, f *file, b []byte, at int64) {
+	first := crc32.Checksum(b, castagnoli)
+	page := make([]byte, len(b))
+	if n, _ := in.ReadAt(page, at); n < len(page) {
+		return // cut meanwhile
+	}
+	copy(b, page)
+	if len(j.pages.Check(&f.DataFile, at, page)) == 0 || crc32.Checksum(page, castagnoli) != first {
+		return
+	}
+	j.suspect.mu.Lock()
+	defer j.suspect.mu.Unlock()
+	if len(j.suspect.list) < suspectsMax {
+		j.suspect.list = append(j.suspect.list, suspect{f: f, at: at, sum: first})
+	} else {
+		j.suspect.more++
+	}
+}
+
+// settle looks at suspects until there are none.
+func (j *Job) settle(ctx context.Context) error {
+	for {
+		j.suspect.mu.Lock()
+		n := len(j.suspect.list)
+		j.suspect.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(suspectWait):
+		}
+		if err := j.look(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// look looks at all suspects once more, if it is time.
+func (j *Job) look(ctx context.Context) error {
+	s := &j.suspect
+	s.mu.Lock()
+	if len(s.list) == 0 || time.Now().Before(s.next) {
+		s.mu.Unlock()
+		return nil
+	}
+	list := s.list
+	s.list, s.next = nil, time.Now().Add(suspectWait)
+	s.mu.Unlock()
+	var still []suspect
+	for _, x := range list {
+		same, err := j.same(x)
+		if err != nil {
+			return err
+		}
+		if !same {
+			continue
+		}
+		if x.looks++; x.looks < suspectLooks {
+			still = append(still, x)
+			continue
+		}
+		if err := j.damage(ctx, x); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	s.list = append(s.list, still...)
+	s.mu.Unlock()
+	return nil
+}
+
+// same says whether a suspect is as wrong as it was.
+func (j *Job) same(x suspect) (bool, error) {
+	in, err := j.src.Open(&x.f.DataFile)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	page := make([]byte, j.set.PageSize)
+	n, err := in.ReadAt(page, x.at)
+	if err != nil && err != io.EOF {
+		return false, &tidemark.Error{Op: "read", Object: x.f.Path, Kind: tidemark.Lost, Err: err}
+	}
+	return n == len(page) && crc32.Checksum(page, castagnoli) == x.sum, nil
+}
+
+func (j *Job) damage(ctx context.Context, x suspect) error {
+	if len(j.suspect.damaged) >= damagedMax {
+		j.suspect.more++
+		return nil
+	}
+	name := j.pages.NamePage(ctx, &x.f.DataFile, x.at)
+	j.suspect.damaged = append(j.suspect.damaged, name)
+	if j.opt.KeepDamaged {
+		return nil
+	}
+	return tidemark.Errorf(tidemark.Corrupt, "read", name, "the page is damaged: its checksum is wrong, and stays so",
+		"Mend it (from an older backup, with REINDEX or by dropping what is damaged), or take it into the backup as it is with --damaged note.")
+}

@@ -1,0 +1,94 @@
+package backup
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// Names of the roles.
+const (
+	readerRole = "Reader"
+	writerRole = "Writer"
+)
+
+// A Report says where the time of a backup or a restore went.
+type Report struct {
+	Restore     bool        `json:"restore,omitempty"`
+	Workers     flow.Report `json:"workers"`
+	Phases      []Phase     `json:"phases"`
+	Parallelism int         `json:"parallelism"`
+	Sessions    int         `json:"sessions"`
+	Buffers     int         `json:"buffers"`
+	BufferSize  int64       `json:"buffer_size"`
+	Codec       string      `json:"codec,omitempty"`
+}
+
+// Took is the time of all phases.
+func (r Report) Took() time.Duration {
+	var sum time.Duration
+	for _, p := range r.Phases {
+		sum += p.Took
+	}
+	return sum
+}
+
+// String prints the table that Db2 prints for a backup: BM are the workers on the
+// server's side, MC those on the repository's. The times of a line add up to its Total.
+func (r Report) String() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Parallelism = %d    Sessions = %d    Number of buffers = %d    Buffer size = %d\n\n", r.Parallelism, r.Sessions, r.Buffers, r.BufferSize)
+	server, place := readerRole, writerRole
+	work := "Compr"
+	if r.Restore {
+		server, place, work = writerRole, readerRole, "Decompr"
+	}
+	if role, ok := r.role(server); ok {
+		fmt.Fprintf(&b, "BM# %9s %9s %9s %9s %9s %9s %12s\n", "Total", "I/O", work, "MsgQ", "WaitQ", "Buffers", "kBytes")
+		for n, t := range append(role.Workers, role.Sum()) {
+			queue, idle := t.WaitBuffer, t.WaitWork
+			if r.Restore { // the queue that they wait at is that of full buffers
+				queue, idle = t.WaitWork, t.WaitBuffer
+			}
+			fmt.Fprintf(&b, "%s %9.2f %9.2f %9.2f %9.2f %9.2f %9d %12d\n", lineName(n, len(role.Workers)), t.Total.Seconds(), t.IO.Seconds(), t.Working.Seconds(), queue.Seconds(), idle.Seconds(), t.Batches, t.Bytes>>10)
+		}
+		b.WriteByte('\n')
+	}
+	if role, ok := r.role(place); ok {
+		fmt.Fprintf(&b, "MC# %9s %9s %9s %9s %9s %9s %12s\n", "Total", "I/O", "", "MsgQ", "WaitQ", "Buffers", "kBytes")
+		for n, t := range append(role.Workers, role.Sum()) {
+			queue, idle := t.WaitWork, t.WaitBuffer
+			if r.Restore {
+				queue, idle = t.WaitBuffer, t.WaitWork
+			}
+			fmt.Fprintf(&b, "%s %9.2f %9.2f %9s %9.2f %9.2f %9d %12d\n", lineName(n, len(role.Workers)), t.Total.Seconds(), (t.IO + t.Working).Seconds(), "", queue.Seconds(), idle.Seconds(), t.Batches, t.Bytes>>10)
+		}
+		b.WriteByte('\n')
+	}
+	for i, p := range r.Phases {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "%s %.2f s", p.Name, p.Took.Seconds())
+	}
+	b.WriteByte('\n')
+	return b.String()
+}
+
+func (r Report) role(name string) (flow.Role, bool) {
+	for _, role := range r.Workers.Roles {
+		if role.Name == name {
+			return role, true
+		}
+	}
+	return flow.Role{}, false
+}
+
+func lineName(n, workers int) string {
+	if n == workers {
+		return "TOT"
+	}
+	return fmt.Sprintf("%03d", n)
+}

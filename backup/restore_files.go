@@ -1,0 +1,153 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+)
+
+func mustBeEmpty(dir, hint string) error {
+	entries, err := os.ReadDir(dir)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	case err != nil:
+		return writeFailed(dir, err)
+	case len(entries) > 0:
+		return tidemark.Errorf(tidemark.NotEmpty, "restore", dir, "the folder is not empty", hint)
+	}
+	return nil
+}
+
+// writeFailed says what an error of the file system asks for.
+func writeFailed(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	out := &tidemark.Error{Op: "restore", Object: path, Kind: tidemark.Transient, Err: err}
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		out.Err = p.Err
+	}
+	switch {
+	case errors.Is(err, syscall.ENOSPC):
+		out.Kind, out.Hint = tidemark.Full, "Make space there, empty the folder, and start again."
+	case errors.Is(err, fs.ErrPermission):
+		out.Kind, out.Hint = tidemark.Forbidden, "Run it as a user who may write there."
+	case errors.Is(err, fs.ErrExist):
+		out.Kind, out.Hint = tidemark.NotEmpty, "Somebody else writes there: name another folder."
+	}
+	return out
+}
+
+// makeFolders makes folders, those of tablespaces elsewhere, with links to them.
+func (x *Restore) makeFolders(folders []repo.File, spaces map[string]string) error {
+	for _, f := range folders {
+		at := x.place(string(f.Path))
+		if to, is := spaces[string(f.Path)]; is {
+			if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+				return writeFailed(at, err)
+			}
+			if err := os.Symlink(to, at); err != nil {
+				return writeFailed(at, err)
+			}
+			at = to
+			x.sync = append(x.sync, to)
+		}
+		if err := os.MkdirAll(at, 0o700); err != nil {
+			return writeFailed(at, err)
+		}
+		if err := os.Chmod(at, os.FileMode(f.Mode)); err != nil {
+			return writeFailed(at, err)
+		}
+		if err := x.ownPath(at); err != nil {
+			return err
+		}
+	}
+	x.sync = append(x.sync, x.opt.Dir)
+	return nil
+}
+
+// makeFiles makes the files that several workers write, at their full size: so that a disk
+// that is too small is found now, and files lie in one piece.
+func (x *Restore) makeFiles(ctx context.Context) error {
+	for i := range x.files {
+		t := &x.files[i]
+		if t.whole {
+			continue
+		}
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		f, err := os.OpenFile(t.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, os.FileMode(t.mode))
+		if err != nil {
+			return writeFailed(t.path, err)
+		}
+		err = x.own(f, t.mode)
+		if err == nil && t.size > 0 {
+			err = preallocate(f, t.size)
+		}
+		if cerr := f.Close(); err == nil {
+			err = cerr
+		}
+		if err != nil {
+			return writeFailed(t.path, err)
+		}
+	}
+	return nil
+}
+
+// own gives a file its mode, whatever the process's mask is, and its owner.
+func (x *Restore) own(f *os.File, mode uint32) error {
+	if err := f.Chmod(os.FileMode(mode)); err != nil {
+		return err
+	}
+	if x.give {
+		return f.Chown(x.uid, x.gid)
+	}
+	return nil
+}
+
+func (x *Restore) ownPath(path string) error {
+	if x.give {
+		return writeFailed(path, os.Chown(path, x.uid, x.gid))
+	}
+	return nil
+}
+
+// finish brings everything to the disk, and then puts the last file in place.
+func (x *Restore) finish(ctx context.Context) error {
+	if x.opt.Finish != nil {
+		if err := x.opt.Finish(ctx, x.opt.Dir); err != nil {
+			return err
+		}
+	}
+	if err := x.syncAll(); err != nil {
+		return err
+	}
+	last := x.place(lastFile)
+	if err := os.Rename(last+notYet, last); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return writeFailed(last, err)
+	}
+	return syncFolder(filepath.Dir(last))
+}
+
+// syncFolder makes names in a folder outlive a power cut.
+func syncFolder(path string) error {
+	d, err := os.Open(path)
+	if err != nil {
+		return writeFailed(path, err)
+	}
+	defer d.Close()
+	// Windows and some network file systems know no sync of folders.
+	if err := d.Sync(); err != nil && !errors.Is(err, fs.ErrInvalid) && !errors.Is(err, fs.ErrPermission) {
+		return writeFailed(path, err)
+	}
+	return nil
+}
