@@ -46,7 +46,8 @@ type Log struct {
 	mu     sync.Mutex // of the writer
 	writes bool       // Begin has been, and no Append has failed since
 	p      packer
-	stored uint64 // number of the last message
+	began  uint64 // number of the last message when Begin looked
+	stored uint64 // and now
 	open   uint64 // and of that in which a transaction that is unfinished there begins
 
 	statsMu sync.Mutex
@@ -158,7 +159,9 @@ func (l *Log) last(ctx context.Context) (header, uint64, error) {
 // is from, where the stream of the capture begins, and place the one before it; the log
 // takes note, and can tell a reader who asks for what was before it that this is not there.
 //
-// Whoever appended before gets an error of Kind Lost as soon as this one has appended.
+// Whoever appended before gets an error of Kind Lost as soon as this one has appended. Until
+// then it is this one who may find that there is more: what a process that was killed had on
+// its way arrives whenever it does. That is of Kind Transient, and Begin has to look again.
 // A transaction of which the log has only the first pieces is given up, and has to come
 // again from its first piece; and relations have to come again before they are used.
 func (l *Log) Begin(ctx context.Context, from uint64) (place, end uint64, err error) {
@@ -173,7 +176,7 @@ func (l *Log) Begin(ctx context.Context, from uint64) (place, end uint64, err er
 		last.whole, last.end = max(from, 1)-1, from
 	}
 	l.p.begin(last, sum, rand.Uint64())
-	l.stored, l.open, l.writes = last.seq, 0, true
+	l.began, l.stored, l.open, l.writes = last.seq, last.seq, 0, true
 	return last.whole, last.end, nil
 }
 
@@ -182,7 +185,7 @@ func (l *Log) Begin(ctx context.Context, from uint64) (place, end uint64, err er
 // nothing; a transaction that is larger than the whole log is an error of Kind Full.
 //
 // After an error nobody knows how much of txs is in the log: Begin says it. Kind Lost:
-// another Log has begun to append.
+// another Log has begun to append. Transient: it has appended since this one began; see Begin.
 func (l *Log) Append(ctx context.Context, txs []*tidemark.Tx) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -199,7 +202,10 @@ func (l *Log) Append(ctx context.Context, txs []*tidemark.Tx) error {
 			return l.fail(tidemark.Bug, "append to", err, "")
 		}
 	}
-	if err := l.put(ctx, l.p.take()); err != nil {
+	switch err := l.put(ctx, l.p.take()); {
+	case errors.Is(err, ErrFenced) && l.stored == l.began:
+		return l.fail(tidemark.Transient, "append to", fmt.Errorf("there is more in it than when this capture began: %w", err), "")
+	case err != nil:
 		return l.wrap("append to", err)
 	}
 	l.writes = true

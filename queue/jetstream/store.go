@@ -298,7 +298,8 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 		}
 		// It is not known what has become of them, or the number was not free: it may be
 		// that we have them there from an attempt whose acknowledgement was lost.
-		if _, err := s.State(ctx); tidemark.KindOf(err) == tidemark.Lost {
+		st, err := s.State(ctx)
+		if tidemark.KindOf(err) == tidemark.Lost {
 			return done, err
 		}
 		n, err = s.mine(ctx, seq, rest)
@@ -311,6 +312,8 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 			if since.IsZero() {
 				since = time.Now()
 			}
+		case errors.Is(err, queue.ErrMissing) && st.Last >= seq: // and trimmed already
+			return done, queue.ErrFenced
 		case errors.Is(err, queue.ErrMissing):
 			return done, s.error(tidemark.Lost, "append to", fmt.Errorf("message %d is not the next one: the queue was replaced, or has lost its end", seq),
 				"Begin again: the capture goes on behind what is there, if the source still has its log from that place.")

@@ -71,6 +71,7 @@ func Run(t *testing.T, m Maker) {
 		{"pushes back when it is full", 1 << 20, queue.Options{MaxMessage: 64 << 10}, full},
 		{"refuses a transaction larger than itself", 1 << 20, queue.Options{MaxMessage: 64 << 10}, tooLarge},
 		{"fences an earlier writer", 64 << 20, queue.Options{}, fences},
+		{"meets what an earlier writer had on its way", 64 << 20, queue.Options{}, onItsWay},
 		{"goes on after an append that was given up", 64 << 20, queue.Options{MaxMessage: 4 << 10}, cancelled},
 		{"passes over what was given up", 64 << 20, queue.Options{MaxMessage: 8 << 10}, givenUp},
 		{"keeps what was asked last", 64 << 20, queue.Options{}, asks},

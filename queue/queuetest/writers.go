@@ -36,6 +36,39 @@ func fences(b *bench) {
 	b.wantKind(other.Append(b.ctx, keep(s.some(1))), tidemark.Lost, "somebody else writes to the queue")
 }
 
+// onItsWay: messages of a writer that was killed arrive when the next one has begun. That one
+// begins again behind them, and only then is the other fenced, were it alive.
+func onItsWay(b *bench) {
+	s := newSource(14)
+	txs := s.some(3)
+	b.append(txs...)
+	next, err := queue.New(b.ctx, b.store, b.opt)
+	if err != nil {
+		b.Fatal(err)
+	}
+	begins := func(place uint64) {
+		b.Helper()
+		if got, _, err := next.Begin(b.ctx, 0); err != nil || got != place {
+			b.Fatalf("it begins behind %d, not %d: %v", got, place, err)
+		}
+		s.restart()
+	}
+	for range 2 {
+		begins(s.place)
+		late := s.some(2)
+		b.append(late...)
+		txs = append(txs, late...)
+		b.wantKind(next.Append(b.ctx, keep(late)), tidemark.Transient, "there is more in it than when this capture began")
+	}
+	begins(s.place)
+	more := s.some(3)
+	if err := next.Append(b.ctx, keep(more)); err != nil {
+		b.Fatal(err)
+	}
+	b.wantKind(b.log.Append(b.ctx, keep(more)), tidemark.Lost, "somebody else writes to the queue")
+	equal(b, flat(b, b.read(0, s.place)), flat(b, append(txs, more...)))
+}
+
 // cancelled: an Append that is given up amid, again and again, by one who begins again at
 // once.
 func cancelled(b *bench) {
