@@ -49,6 +49,8 @@ type Feed struct {
 	// row, may change rows of it of which the stream has no word. A chunk during which there were any
 	// is read again. It is set before Run.
 	Silent map[tidemark.TableID][]tidemark.TableID
+	// Empty says that something may be put where no table is loaded. It is set before Run.
+	Empty bool
 
 	mu        sync.Mutex
 	emit      func(*tidemark.Tx) error
@@ -104,7 +106,7 @@ func (f *Feed) Seen() uint64 {
 
 // Run gives the stream's transactions, and the chunks between them.
 func (f *Feed) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
-	if len(f.Tables) == 0 {
+	if len(f.Tables) == 0 && !f.Empty {
 		return f.Stream.Run(ctx, emit)
 	}
 	f.mu.Lock()
@@ -154,8 +156,10 @@ func (f *Feed) take(ctx context.Context, tx *tidemark.Tx) error {
 			return err
 		}
 	}
-	if err := f.look(ctx, tx); err != nil {
-		return err
+	if len(f.Tables) > 0 {
+		if err := f.look(ctx, tx); err != nil {
+			return err
+		}
 	}
 	f.inside = tx.More
 	if !tx.More && tx.XID != 0 {
@@ -289,7 +293,8 @@ func (f *Feed) Record(ctx context.Context, table tidemark.TableID) ([]uint32, er
 
 // Put gives a chunk away at a place that mark finds, of which the stream has given nothing
 // yet, and waits until that is done. With say, that is said there instead, and the table is
-// emptied where its load begins: chunk tells then what columns it has, and is nil at the end.
+// emptied where its load begins: chunk tells then what columns it has, and is nil at the end. With neither
+// it is a transaction that changes nothing, for what others add to one.
 // ErrAgain: what the stream has told meanwhile cannot be laid over it; ErrSilent: see Silent.
 func (f *Feed) Put(ctx context.Context, chunk *tidemark.Chunk, say *tidemark.Load, mark func() (tidemark.LogMark, error)) (place uint64, err error) {
 	o := &offer{chunk: chunk, say: say, done: make(chan error, 1)}
@@ -318,7 +323,7 @@ func (f *Feed) give() error {
 	f.offer, f.window = nil, nil
 	defer f.seen.Store(0)
 	var rows []tidemark.Tuple
-	if o.say == nil {
+	if o.say == nil && o.chunk != nil {
 		if w != nil && w.silent {
 			o.done <- ErrSilent
 			return nil

@@ -21,7 +21,7 @@ type hose struct {
 // connect opens the stream where the queue ends, or without one where the target's
 // progress does.
 func (r *replicating) connect(ctx context.Context, h *hose, moves []tidemark.Move, low uint64, m *capture.Meter) (err error) {
-	from := low + 1
+	from, behind := low+1, uint64(0)
 	if r.spec.Queue != directQueue {
 		if h.log, err = r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue); err != nil {
 			return err
@@ -33,11 +33,19 @@ func (r *replicating) connect(ctx context.Context, h *hose, moves []tidemark.Mov
 		if err != nil {
 			return err
 		}
+		behind = place
 		// What the source has forgotten without a transaction in it, the target has noted.
 		from = max(from, end)
 		m.Begin(place)
 	}
 	h.stream, err = r.from.Follow(ctx, r.spec.Name, moves, r.subs.goOnFrom(from))
+	if tidemark.KindOf(err) != tidemark.Lost || h.log == nil {
+		return err
+	}
+	// It is gone if it is not in the queue, into which another capture may have put it meanwhile.
+	if place, _, qerr := h.log.Begin(ctx, from); qerr == nil && place > behind {
+		return tidemark.Errorf(tidemark.Transient, "capture", r.spec.Name, "another capture has put more into the queue since this one looked", "")
+	}
 	return err
 }
 

@@ -53,7 +53,7 @@ func (r *replicating) leaveRequests(ctx context.Context, log *queue.Log, known [
 			open = append(open, request{t.Table, t.Since.UnixMicro(), x.Manual})
 		}
 	}
-	if r.left == nil {
+	if r.left == nil || len(open) > 0 { // what a process that was killed had on its way may have come since
 		there, err := log.Asked(ctx)
 		if err != nil {
 			return err
@@ -93,7 +93,7 @@ func (r *replicating) heedRequests(ctx context.Context, log *queue.Log, known []
 			}
 			x = x.anew()
 			x.Manual, x.Asked, x.Answered = q.Manual, q.Number, q.Number
-			t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableLoading, "", "", r.env.now(), nil, x.text()
+			t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableLoading, "", "", later(t, r.env.now()), nil, x.text()
 			return nil
 		})
 		if err != nil {
@@ -164,7 +164,7 @@ func (b *binder) loadBegins(say tidemark.Load, place uint64) error {
 		if heeded = say.Asked == 0 || x.heeds(t, say.Asked); heeded {
 			x = x.anew()
 			x.Place = place
-			t.State, t.Reason, t.Hint, t.Since, t.Shape = catalog.TableLoading, "", "", b.r.env.now(), nil
+			t.State, t.Reason, t.Hint, t.Since, t.Shape = catalog.TableLoading, "", "", later(t, b.r.env.now()), nil
 		}
 		x.Heard = place
 		t.Load = x.text()
@@ -193,7 +193,7 @@ func (b *binder) loadEnds(say tidemark.Load, place uint64) error {
 		x.Marks = []tidemark.LogMark{{Place: place, From: say.From}} // a cutover may have to go on from here
 		if ended = t.State == catalog.TableLoading && x.Place > 0 && x.Place == say.Begun; ended {
 			x.End, x.Rows = place, say.Rows
-			t.State, t.Since = catalog.TableActive, b.r.env.now()
+			t.State, t.Since = catalog.TableActive, later(t, b.r.env.now())
 		}
 		t.Load = x.text()
 		return nil
@@ -216,16 +216,12 @@ func (b *binder) described(m tidemark.LogicalMessage) error {
 		return err
 	}
 	for _, x := range d.Stopped {
-		b.subs.mu.Lock()
-		t := b.subs.of[x.Table]
-		ours := t != nil && m.LSN >= loadOf(t).Heard &&
-			!(t.State == catalog.TableLoading && loadOf(t).Place == 0 && t.Since.UnixMicro() != x.Answered) // else it will be asked for
-		b.subs.mu.Unlock()
-		if !ours {
-			continue
+		ours := func(t *catalog.StreamTable) bool {
+			asks := t.State == catalog.TableLoading && loadOf(t).Place == 0 && t.Since.UnixMicro() != x.Answered
+			return m.LSN >= loadOf(t).Heard && !asks
 		}
 		why := tidemark.Errorf(tidemark.Unsupported, "capture", x.Table.String(), x.Reason, x.Hint)
-		if err := b.subs.stop(b.ctx, x.Table, why); err != nil {
+		if err := b.subs.stopIf(b.ctx, x.Table, why, ours); err != nil {
 			return err
 		}
 		b.again()

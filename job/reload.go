@@ -29,7 +29,7 @@ type reload struct {
 	from capture.Chunker
 	// moves are those of the session.
 	moves map[tidemark.TableID]*tidemark.Move
-	// since is when each load was asked for: another one begins from nothing.
+	// since is when each load was asked for, also of those that their users do: another one begins from nothing.
 	since map[tidemark.TableID]time.Time
 
 	feed *capture.Feed
@@ -38,12 +38,22 @@ type reload struct {
 	rows int           // of the next chunk
 }
 
-// loads gives the tables that are to be loaded, in the order of their names.
-func (s *subscriptions) loads() (out []tidemark.TableID) {
+// loads gives the tables that are to be loaded.
+func (s *subscriptions) loads() []tidemark.TableID {
+	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableLoading && !loadOf(t).Manual })
+}
+
+// untold gives the stopped tables of which the half that applies has not been told.
+func (s *subscriptions) untold() []tidemark.TableID {
+	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableStopped && loadOf(t).Untold })
+}
+
+// list gives tables in the order of their names.
+func (s *subscriptions) list(want func(*catalog.StreamTable) bool) (out []tidemark.TableID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for id, t := range s.of {
-		if t.State == catalog.TableLoading && !loadOf(t).Manual {
+		if want(t) {
 			out = append(out, id)
 		}
 	}
@@ -98,10 +108,13 @@ func (r *replicating) reload(s *sampler, moves []tidemark.Move) *reload {
 	for i := range moves {
 		l.moves[moves[i].From.TableID] = &moves[i]
 	}
-	for _, id := range subs.loads() {
+	for _, id := range subs.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableLoading }) {
 		subs.mu.Lock()
 		l.since[id] = subs.of[id].Since
 		subs.mu.Unlock()
+	}
+	l.feed.Empty = len(subs.untold()) > 0
+	for _, id := range subs.loads() {
 		if m := l.moves[id]; m != nil {
 			l.feed.Tables[id] = []string{}
 			if m.From.Key != nil {
@@ -119,8 +132,8 @@ func (r *replicating) reload(s *sampler, moves []tidemark.Move) *reload {
 // note keeps how far a table is loaded.
 func (l *reload) note(ctx context.Context, id tidemark.TableID, do func(*tableLoad)) error {
 	return l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
-		if t.State != catalog.TableLoading || !t.Since.Equal(l.since[id]) {
-			return errAnew // somebody has stopped it, or wants it loaded once more
+		if !l.current(t) {
+			return errAnew
 		}
 		x := loadOf(t)
 		do(&x)
@@ -129,12 +142,22 @@ func (l *reload) note(ctx context.Context, id tidemark.TableID, do func(*tableLo
 	})
 }
 
+// current says whether the load under way is still wanted: nobody has stopped the table, nor wants it
+// loaded once more.
+func (l *reload) current(t *catalog.StreamTable) bool {
+	return t.State == catalog.TableLoading && t.Since.Equal(l.since[t.Table])
+}
+
 // all loads all tables. One that cannot be loaded is stopped.
 func (l *reload) all(ctx context.Context, stop context.CancelCauseFunc) {
 	if l.from == nil {
 		return
 	}
-	if err := l.manual(ctx); err != nil {
+	err := l.tell(ctx)
+	if err == nil {
+		err = l.manual(ctx)
+	}
+	if err != nil {
 		stop(err)
 		return
 	}
@@ -146,10 +169,10 @@ func (l *reload) all(ctx context.Context, stop context.CancelCauseFunc) {
 		case errors.Is(err, errAnew):
 			return // whoever attends the catalogue sees it too
 		case err != nil && !l.r.passes(err):
-			switch err = l.subs.stop(ctx, id, err); {
+			switch err = l.subs.stopIf(ctx, id, err, l.current); {
 			case err != nil:
-			case l.run == nil:
-				err = errAnew // the next session tells the other half
+			case l.run == nil || l.subs.state(id) != catalog.TableStopped:
+				err = errAnew // the next session tells the other half, or loads it anew
 			default:
 				l.run.Rebind()
 			}
@@ -161,16 +184,40 @@ func (l *reload) all(ctx context.Context, stop context.CancelCauseFunc) {
 	}
 }
 
-// manual lets the stream have the changes of tables that their users load.
-func (l *reload) manual(ctx context.Context) error {
-	l.subs.mu.Lock()
-	var all []tidemark.TableID
-	for id, t := range l.subs.of {
-		if t.State == catalog.TableLoading && loadOf(t).Manual && l.moves[id] != nil {
-			all = append(all, id)
+// tell lets the half that applies hear which tables were stopped, where no transaction comes with which it
+// would. Where there is no place for that, it hears with the next one.
+func (l *reload) tell(ctx context.Context) error {
+	all := l.subs.untold()
+	if !l.feed.Empty || len(all) == 0 {
+		return nil
+	}
+	note := func(id tidemark.TableID, do func(*tableLoad)) error {
+		return l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
+			x := loadOf(t)
+			do(&x)
+			t.Load = x.text()
+			return nil
+		})
+	}
+	_, err := l.give(ctx, nil, nil, func(mark tidemark.LogMark) error {
+		return note(all[0], func(x *tableLoad) { x.mark(mark) })
+	})
+	if err != nil && (ctx.Err() != nil || l.r.passes(err)) {
+		return err
+	}
+	for _, id := range all {
+		if err := note(id, func(x *tableLoad) { x.Untold = false }); err != nil {
+			return err
 		}
 	}
-	l.subs.mu.Unlock()
+	return nil
+}
+
+// manual lets the stream have the changes of tables that their users load.
+func (l *reload) manual(ctx context.Context) error {
+	all := l.subs.list(func(t *catalog.StreamTable) bool {
+		return t.State == catalog.TableLoading && loadOf(t).Manual && l.moves[t.Table] != nil
+	})
 	for _, id := range all {
 		err := l.from.Publish(ctx, l.r.spec.Name, l.moves[id])
 		if err != nil && !l.r.passes(err) && ofTable(err) {
@@ -188,10 +235,10 @@ func (l *reload) manual(ctx context.Context) error {
 // active notes that a table has all its rows.
 func (l *reload) active(ctx context.Context, id tidemark.TableID) error {
 	return l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
-		if t.State != catalog.TableLoading {
+		if !l.current(t) {
 			return errAnew
 		}
-		t.State, t.Since = catalog.TableActive, l.r.env.now()
+		t.State, t.Since = catalog.TableActive, later(t, l.r.env.now())
 		return nil
 	})
 }
@@ -406,16 +453,20 @@ func (l *reload) row(ctx context.Context, id tidemark.TableID, m *tidemark.Move,
 // put gives a chunk, or a word about the load, into the stream, and waits until it is on the
 // target, or in the queue for it.
 func (l *reload) put(ctx context.Context, id tidemark.TableID, c *tidemark.Chunk, say *tidemark.Load) (uint64, error) {
+	return l.give(ctx, c, say, func(mark tidemark.LogMark) error {
+		return l.note(ctx, id, func(x *tableLoad) { x.mark(mark) })
+	})
+}
+
+// give is put, for any table or none. note notes the place.
+func (l *reload) give(ctx context.Context, c *tidemark.Chunk, say *tidemark.Load, note func(tidemark.LogMark) error) (uint64, error) {
 	place, err := l.feed.Put(ctx, c, say, func() (tidemark.LogMark, error) {
 		mark, err := l.from.Mark(ctx, l.subs.lastMark())
-		if err != nil {
-			return mark, err
+		if err == nil {
+			// Before it can be the target's progress: the log may have to be asked for from there.
+			err = note(mark)
 		}
-		// Before it can be the target's progress: the log may have to be asked for from there.
-		return mark, l.note(ctx, id, func(t *tableLoad) {
-			t.Marks = append(t.Marks, mark)
-			t.Marks = t.Marks[max(len(t.Marks)-3, 0):]
-		})
+		return mark, err
 	})
 	for err == nil && l.kept() < place {
 		err = flow.Sleep(ctx, 2*time.Millisecond)

@@ -65,7 +65,7 @@ func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]t
 			text, err := json.Marshal(names)
 			if err == nil {
 				err = s.edit(ctx, id, func(t *catalog.StreamTable) error {
-					t.State, t.Since, t.Shape = catalog.TableActive, r.env.now(), text
+					t.State, t.Since, t.Shape = catalog.TableActive, later(t, r.env.now()), text
 					return nil
 				})
 			}
@@ -96,7 +96,6 @@ func (s *subscriptions) edit(ctx context.Context, id tidemark.TableID, do func(*
 		if err := do(t); err != nil || t.State == "" {
 			return err
 		}
-		t.Since = t.Since.Truncate(time.Microsecond) // as the catalogue keeps it
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if was := s.of[id]; was == nil || was.State == before.State && was.Since.Equal(before.Since) {
@@ -149,10 +148,19 @@ func (s *subscriptions) count() (active, loading, stopped int) {
 
 // stop stops a table, for the reason that an error gives.
 func (s *subscriptions) stop(ctx context.Context, id tidemark.TableID, why error) error {
+	return s.stopIf(ctx, id, why, func(*catalog.StreamTable) bool { return true })
+}
+
+// stopIf stops a table if it is what yes says of what the catalogue has of it now: a command may have
+// been quicker.
+func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why error, yes func(*catalog.StreamTable) bool) error {
 	told := false
 	err := s.edit(ctx, id, func(t *catalog.StreamTable) error {
-		if told = t.State != "" && t.State != catalog.TableStopped; told {
+		if told = t.State != "" && t.State != catalog.TableStopped && yes(t); told {
 			halt(t, reasonOf(why), tidemark.HintOf(why), s.r.env.now())
+			x := loadOf(t)
+			x.Untold = s.r.spec.Half == CaptureHalf
+			t.Load = x.text()
 		}
 		return nil
 	})
@@ -165,7 +173,17 @@ func (s *subscriptions) stop(ctx context.Context, id tidemark.TableID, why error
 
 // halt makes a table stopped.
 func halt(t *catalog.StreamTable, reason, hint string, now time.Time) {
-	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableStopped, reason, hint, now, nil, loadOf(t).anew().text()
+	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableStopped, reason, hint, later(t, now), nil, loadOf(t).anew().text()
+}
+
+// later is when the state of a table changes that is changed now: behind its last change, also where the
+// clock was set back since, for it is by their times that changes are told apart and put in order.
+func later(t *catalog.StreamTable, now time.Time) time.Time {
+	now = now.Truncate(time.Microsecond) // as the catalogue keeps it
+	if now.After(t.Since) {
+		return now
+	}
+	return t.Since.Add(time.Microsecond)
 }
 
 // reasonOf is what an error says of its object.
@@ -252,9 +270,9 @@ func (r *replicating) hear(ctx context.Context, run *apply.Run, log *queue.Log) 
 	return anew || rebind && r.held != nil // without the table it may go on
 }
 
-// settled says that no table is being loaded here.
+// settled says that no table is being loaded here, and none has to be told of.
 func (s *subscriptions) settled() bool {
-	return s.r.spec.Half == ApplyHalf || len(s.loads()) == 0
+	return s.r.spec.Half == ApplyHalf || len(s.loads()) == 0 && len(s.untold()) == 0
 }
 
 // heed takes over what commands have written to the catalogue. anew: a table was started

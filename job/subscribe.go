@@ -24,6 +24,7 @@ type tableLoad struct {
 	Asked    int64 `json:"asked,omitempty"`    // number of the request that the load answers
 	Answered int64 `json:"answered,omitempty"` // and of the last one that was heeded
 	Over     bool  `json:"over,omitempty"`     // all rows are in the queue, and only that has to be said
+	Untold   bool  `json:"untold,omitempty"`   // the table was stopped, and the apply does not know
 	// Place is where in the stream the load begins, once that is known, on both sides. The rest is of the apply:
 	Place uint64 `json:"place,omitempty"`
 	End   uint64 `json:"end,omitempty"`   // behind this place the table has all its rows
@@ -33,6 +34,12 @@ type tableLoad struct {
 // anew is what is kept when another load begins, or none.
 func (l tableLoad) anew() tableLoad {
 	return tableLoad{Marks: l.Marks, Answered: l.Answered, Heard: l.Heard}
+}
+
+// mark notes one more place that was given to a chunk.
+func (l *tableLoad) mark(m tidemark.LogMark) {
+	l.Marks = append(l.Marks, m)
+	l.Marks = l.Marks[max(len(l.Marks)-3, 0):]
 }
 
 func (l tableLoad) text() json.RawMessage {
@@ -106,12 +113,12 @@ func act(t *catalog.StreamTable, action string, noLoad bool, env Env) error {
 		if t.State != catalog.TableLoading || !loadOf(t).Manual {
 			return tidemark.Errorf(tidemark.Invalid, op, object, "nobody but tidemark loads it: it is "+t.State, "loaddone comes after sub start --no-load.")
 		}
-		t.State, t.Since = catalog.TableActive, env.now()
+		t.State, t.Since = catalog.TableActive, later(t, env.now())
 		return nil
 	}
 	x := loadOf(t).anew()
 	x.Manual = noLoad
-	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableLoading, "", "", env.now(), nil, x.text()
+	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableLoading, "", "", later(t, env.now()), nil, x.text()
 	return nil
 }
 
