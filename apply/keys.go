@@ -31,9 +31,10 @@ type Binding struct {
 // An acting is what foreign keys do where a row of the binding's table goes, or does to
 // others.
 type acting struct {
-	children []Key // tables that reference this one
-	deep     []Key // tables whose rows hang on those of the children
-	unkeyed  bool  // a row may hang on one that no key tells
+	children []Key      // tables that reference this one
+	deep     []Key      // tables whose rows hang on those of the children
+	unkeyed  bool       // a row may hang on one that no key tells
+	ends     []boundKey // what of this table is referenced; what is no key has no acts
 	// Untold has the tables of which changes have come that do not tell all parents which a
 	// row has or had: for all bindings of a stream.
 	untold map[Key]bool
@@ -89,7 +90,8 @@ func Bind(r tidemark.Relation, to *tidemark.Table, tables map[tidemark.TableID]*
 //     (binlog_row_image=MINIMAL). A delete of the parent that gets before an update of the child would take
 //     the row away, so where the one or the other is not told, the child's table is held for
 //     changed too. A delete of the parent may be overtaken by such an update: what that does not
-//     tell it does not write, and a row that is gone is not updated any more.
+//     tell it does not write, and a row that is gone is not updated any more. The same where what is
+//     referenced is no key (which InnoDB allows): then it is not known who has the same parent.
 //
 // untold is the same map for all bindings of a stream, empty at first.
 func (b *Binding) Cascades(tables map[tidemark.TableID]*tidemark.Table, untold map[Key]bool) {
@@ -104,9 +106,23 @@ func (b *Binding) Cascades(tables map[tidemark.TableID]*tidemark.Table, untold m
 	for _, id := range children {
 		b.acting.children = append(b.acting.children, tableKey(id))
 		for _, f := range tables[id].ForeignKeys {
-			if x, _ := referenced(b.Table, f); x != nil && f.Ref == b.Table.TableID && f.Acts() {
-				b.keys[slices.Index(keysOf(b.Table), x)].acts = true
+			if f.Ref != b.Table.TableID || !f.Acts() {
+				continue
 			}
+			if x, _ := referenced(b.Table, f); x != nil {
+				b.keys[slices.Index(keysOf(b.Table), x)].acts = true
+				continue
+			}
+			k := boundKey{}
+			for _, name := range f.RefColumns {
+				k.columns = append(k.columns, slices.IndexFunc(b.Relation.Columns, func(c tidemark.RelationColumn) bool { return c.Name == name }))
+			}
+			b.acting.ends = append(b.acting.ends, k)
+		}
+	}
+	for _, k := range b.keys {
+		if k.acts {
+			b.acting.ends = append(b.acting.ends, k)
 		}
 	}
 	seen := map[tidemark.TableID]bool{}
@@ -185,11 +201,8 @@ func (b *Binding) goes(c tidemark.Change) (goes, untold bool) {
 	if c.Old == nil {
 		return false, false
 	}
-	for _, k := range b.keys {
-		if !k.acts {
-			continue
-		}
-		changed, hidden := c.Kind == tidemark.DeleteChange, false
+	for _, k := range b.acting.ends {
+		changed, hidden := c.Kind == tidemark.DeleteChange, !k.acts
 		for _, at := range k.columns {
 			is, was := tidemark.Value{Kind: tidemark.UnchangedValue}, tidemark.Value{Kind: tidemark.UnchangedValue}
 			if at >= 0 && at < len(b.olds) && (!c.OldKey || b.Relation.Columns[at].Key) {

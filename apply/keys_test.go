@@ -294,7 +294,8 @@ func TestCascades(t *testing.T) {
 func TestCascadesOfParents(t *testing.T) {
 	tables := shop()
 	child := tables[tidemark.TableID{Schema: "s", Name: "child"}]
-	child.ForeignKeys[0].OnDelete, child.ForeignKeys[1].OnUpdate = "CASCADE", "CASCADE"
+	keyed := child.ForeignKeys
+	keyed[0].OnDelete, keyed[1].OnUpdate = "CASCADE", "CASCADE"
 	row := func(words string) tidemark.Tuple {
 		var vals []tidemark.Value
 		for _, v := range strings.Fields(words) {
@@ -322,6 +323,7 @@ func TestCascadesOfParents(t *testing.T) {
 		first  tidemark.Change
 		second tidemark.Change
 		waits  bool
+		plain  bool // the child references x alone too
 	}{
 		{name: "a child that gets another parent, and the old one goes", of: "child parent", first: update("1 7 - -", "1 8 - -"), second: remove("7"), waits: true},
 		{name: "and the new one goes", of: "child parent", first: update("1 7 - -", "1 8 - -"), second: remove("8"), waits: true},
@@ -337,9 +339,16 @@ func TestCascadesOfParents(t *testing.T) {
 		{name: "a child that comes, and another unique value of its parent goes", of: "child parent", first: insert("1 - y x"), second: update("7 x y", "7 x z"), waits: true},
 		{name: "another one's goes", of: "child parent", first: insert("1 - y x"), second: update("7 x y2", "7 x z")},
 		{name: "it is not told which value goes with a parent", of: "child parent", first: insert("1 - y x"), second: tidemark.Change{Kind: tidemark.DeleteChange, Old: row("9 - -"), OldKey: true}, waits: true},
+		{name: "a child of what is no key, whose parent goes", of: "child parent", first: insert("1 - - 5"), second: remove("9"), plain: true, waits: true},
+		{name: "a child of what is no key, which changes", of: "child parent", first: insert("1 - - 5"), second: update("7 5 -", "7 6 -"), plain: true, waits: true},
+		{name: "a child of what is no key, and something else changes", of: "child parent", first: insert("1 - - 5"), second: update("7 5 -", "7 5 z"), plain: true},
+		{name: "what is no key changes, and then a child", of: "parent child", first: update("7 5 -", "7 6 -"), second: insert("1 - - 5"), plain: true, waits: true},
 		{name: "it is not told which value goes", of: "child parent", first: insert("1 - y x"), second: update("7 ? ?", "7 ? z"), waits: true},
 	} {
 		untold := map[Key]bool{}
+		if child.ForeignKeys = keyed; x.plain {
+			child.ForeignKeys = []tidemark.ForeignKey{{Columns: []string{"px"}, Ref: keyed[0].Ref, RefColumns: []string{"x"}, OnUpdate: "CASCADE"}}
+		}
 		bound := func(name string) *Binding {
 			table := tables[tidemark.TableID{Schema: "s", Name: name}]
 			rel := relationOf(table)

@@ -18,7 +18,14 @@ CREATE TABLE slow (id int PRIMARY KEY, n int NOT NULL);
 CREATE TABLE mark (id int PRIMARY KEY);
 INSERT INTO boss VALUES (1, 101), (2, 102), (3, 103), (4, 104), (5, 105), (6, 106), (11, 111), (12, 112);
 INSERT INTO worker VALUES (1, 1, 0), (2, 2, 0), (3, 3, 0), (4, 4, 0);
-INSERT INTO slow VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0);
+INSERT INTO slow VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0);
+`
+
+// plainReference references what is no key, which InnoDB allows.
+const plainReference = `
+CREATE TABLE team (id int PRIMARY KEY, grade int NOT NULL, KEY (grade));
+CREATE TABLE perk (id int PRIMARY KEY, grade int, CONSTRAINT perk_grade FOREIGN KEY (grade) REFERENCES team (grade) ON DELETE CASCADE ON UPDATE CASCADE);
+INSERT INTO team VALUES (7, 207), (8, 208);
 `
 
 // TestStreamCascades keeps changes of children waiting on the target while what foreign keys
@@ -26,7 +33,8 @@ INSERT INTO slow VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0);
 func TestStreamCascades(t *testing.T) {
 	t.Parallel()
 	const full, minimal = "SET SESSION binlog_row_image = 'FULL'; ", "SET SESSION binlog_row_image = 'MINIMAL'; "
-	races := []struct{ image, first, second string }{
+	type race struct{ image, first, second string }
+	races := []race{
 		{full, "UPDATE worker SET boss = 11 WHERE id = 1", "DELETE FROM boss WHERE id = 1"},
 		{minimal, "UPDATE worker SET boss = 12 WHERE id = 2", "DELETE FROM boss WHERE id = 2"},
 		{minimal, "UPDATE worker SET note = 1 WHERE id = 3", "DELETE FROM boss WHERE id = 3"},
@@ -38,7 +46,13 @@ func TestStreamCascades(t *testing.T) {
 		t.Run(x.name, func(t *testing.T) {
 			t.Parallel()
 			src, dst, name := x.src(t).NewDatabase(t, "src"), x.dst(t).NewDatabase(t, "dst"), streamName()
-			testdb.Load(t, src, strings.NewReader(cascadeTables))
+			races, tables := races, cascadeTables
+			if x.name == "mysql to mysql" {
+				tables += plainReference
+				races = append(races[:len(races):len(races)], race{full, "INSERT INTO perk VALUES (7, 207)", "UPDATE team SET grade = 307 WHERE id = 7"},
+					race{minimal, "INSERT INTO perk VALUES (8, 208)", "DELETE FROM team WHERE id = 8"})
+			}
+			testdb.Load(t, src, strings.NewReader(tables))
 			must(t, "replicate", src, dst, "--name", name, "--until", "now")
 			release := kept(t, dst, x.dst(t).Engine)
 			f := running(t, "replicate", src, dst, "--name", name, "--agents", "16", "--commit-count", "1")
