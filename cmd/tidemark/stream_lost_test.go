@@ -3,8 +3,10 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +94,20 @@ func TestStreamBinlogGone(t *testing.T) {
 	again(t, src, dst, name)
 }
 
+// copied is a catalogue with what another one holds.
+func copied(t *testing.T, from string) (to string) {
+	t.Helper()
+	to = filepath.Join(t.TempDir(), "other.db")
+	for _, suffix := range []string{"", "-wal", "-shm"} {
+		if b, err := os.ReadFile(from + suffix); err == nil {
+			if err := os.WriteFile(to+suffix, b, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	return to
+}
+
 // TestStreamTwice lets two processes with a catalogue each follow one stream: the later
 // one takes over, and the first one ends.
 func TestStreamTwice(t *testing.T) {
@@ -105,14 +121,7 @@ func TestStreamTwice(t *testing.T) {
 			src, dst, name := x.from(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
 			testdb.Load(t, src, strings.NewReader(ledger))
 			must(t, "replicate", src, dst, "--name", name, "--until", "now")
-			other := filepath.Join(t.TempDir(), "other.db")
-			for _, suffix := range []string{"", "-wal", "-shm"} {
-				if b, err := os.ReadFile(statePath(t) + suffix); err == nil {
-					if err := os.WriteFile(other+suffix, b, 0o600); err != nil {
-						t.Fatal(err)
-					}
-				}
-			}
+			other := copied(t, statePath(t))
 			first := running(t, "replicate", src, dst, "--name", name)
 			first.follows(src, dst, "history", -1)
 			stop := make(chan struct{})
@@ -134,6 +143,31 @@ func TestStreamTwice(t *testing.T) {
 				t.Errorf("cutover: exit %d\n%s%s", code, &out, &errOut)
 			}
 		})
+	}
+}
+
+// TestStreamClockOfPostgres follows a server whose clock is an hour ahead, and one whose is behind.
+func TestStreamClockOfPostgres(t *testing.T) {
+	t.Parallel()
+	srv := pg15(t)
+	for _, ahead := range []time.Duration{time.Hour, -time.Hour} {
+		direct, dst, name := srv.NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
+		testdb.Load(t, direct, strings.NewReader(ledger))
+		to := net.JoinHostPort(srv.Host, strconv.Itoa(srv.Port))
+		src := strings.Replace(direct, to, between(t, to, wrongClock(ahead)), 1)
+		args := []string{"replicate", src, dst, "--name", name, "--until", "now"}
+		must(t, args...)
+		testdb.Query(t, direct, "INSERT INTO history (id) VALUES (1); INSERT INTO history (id) VALUES (2)")
+		begun := time.Now()
+		o := must(t, args...)
+		if strings.Contains(o.out, "seem to be applied before they were committed.") != (ahead > 0) || strings.Contains(o.out, "-3") {
+			t.Errorf("%v ahead:\n%s", ahead, o.out)
+		}
+		if took := time.Since(begun); took > time.Minute {
+			t.Errorf("it waited for the clock: %v", took)
+		}
+		must(t, "diff", direct, dst)
+		must(t, append(args[:5:5], "--remove")...)
 	}
 }
 

@@ -1,0 +1,101 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// balances are moved between accounts, and each move has a number, in the order of commits.
+const balances = `
+CREATE TABLE account (id int PRIMARY KEY, balance int NOT NULL);
+CREATE TABLE savings (id int PRIMARY KEY, balance int NOT NULL);
+CREATE TABLE move (id int PRIMARY KEY, amount int NOT NULL);
+INSERT INTO account SELECT i, 100 FROM (SELECT 1 AS i UNION SELECT 2 UNION SELECT 3 UNION SELECT 4 UNION SELECT 5 UNION SELECT 6 UNION SELECT 7 UNION SELECT 8) x;
+INSERT INTO savings SELECT id, balance FROM account;
+INSERT INTO move VALUES (0, 0);
+`
+
+// TestBalances reads a target all the time while money is moved on the source, and the stream is killed, cut off and
+// taken over. With commits in the source's order the target has at each moment what the source had at one: the money is all there, and
+// of the moves the first so many, with what they have moved.
+func TestBalances(t *testing.T) {
+	t.Parallel()
+	for _, x := range []pair{{"postgres to postgres", pg15, pg15}, {"mariadb to mariadb", maria, maria}, {"mysql to postgres", mysql8, pg15}} {
+		t.Run(x.name, func(t *testing.T) {
+			t.Parallel()
+			src, dst, name := x.src(t).NewDatabase(t, "src"), x.dst(t).NewDatabase(t, "dst"), streamName()
+			testdb.Load(t, src, strings.NewReader(balances))
+			args := []string{"replicate", src, dst, "--name", name, "--queue", "durable", "--commit-order", "source"}
+			must(t, append(args, "--until", "now")...)
+			stop := make(chan struct{})
+			var wg sync.WaitGroup
+			for range 3 {
+				wg.Go(func() { moves(src, rand.Uint64(), stop) })
+			}
+			looks, last := 0, ""
+			wg.Go(func() {
+				for ; ; looks++ {
+					select {
+					case <-stop:
+						return
+					default:
+					}
+					// One statement sees one moment.
+					got, err := testdb.TryQuery(dst, `SELECT (SELECT sum(balance) FROM account) + (SELECT sum(balance) FROM savings), (SELECT count(*) - max(id) FROM move),
+						(SELECT sum(balance) FROM savings) - 800 - (SELECT sum(amount) FROM move), (SELECT max(id) FROM move)`)
+					f := strings.FieldsFunc(got, func(c rune) bool { return c == '\t' || c == '|' })
+					if err == nil && (len(f) != 4 || f[0] != "1600" || f[1] != "1" || f[2] != "0") {
+						t.Errorf("look %d: the target has %q", looks, got)
+						return
+					}
+					if err == nil {
+						last = f[3]
+					}
+				}
+			})
+			rnd := rand.New(rand.NewPCG(rand.Uint64(), 5))
+			for range 4 {
+				f := running(t, args...)
+				time.Sleep(time.Duration(300+rnd.IntN(900)) * time.Millisecond)
+				_ = f.Process.Kill()
+				_ = f.Wait() // it was killed
+			}
+			f := running(t, args...)
+			f.says("trans/s", 2)
+			close(stop)
+			wg.Wait()
+			f.interrupt()
+			t.Logf("%d looks, at %s moves at last", looks, last)
+			if looks < 10 || last == "0" {
+				t.Error("hardly anything was looked at")
+			}
+			equal(t, src, dst, name)
+			if n := testdb.Query(t, dst, "SELECT max(id) FROM move"); n == "0" {
+				t.Error("nothing was moved")
+			}
+		})
+	}
+}
+
+// moves moves money until stop is closed. The first row of move is locked from its reading on, so that the numbers are
+// those of commits.
+func moves(url string, seed uint64, stop chan struct{}) {
+	rnd := rand.New(rand.NewPCG(seed, 1))
+	for {
+		select {
+		case <-stop:
+			return
+		default:
+		}
+		a, b, n := 1+rnd.IntN(8), 1+rnd.IntN(8), rnd.IntN(20)-10
+		_, _ = testdb.TryQuery(url, fmt.Sprintf(`BEGIN; UPDATE move SET amount = 0 WHERE id = 0;
+			UPDATE account SET balance = balance - %d WHERE id = %d; UPDATE savings SET balance = balance + %d WHERE id = %d;
+			INSERT INTO move SELECT * FROM (SELECT max(id) + 1 AS id, %d AS amount FROM move) x; COMMIT`, n, a, n, b, n)) // one that meets another may be refused
+	}
+}

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// A walk is all that goes between a process and its servers, step by step: each is some bytes in one direction. At one
+// step it kills the process, before these bytes are there or behind them.
+type walk struct {
+	t *testing.T
+
+	mu     sync.Mutex
+	n, at  int // steps until now; the last one, 0: none
+	before bool
+	cmd    *exec.Cmd
+	conns  []net.Conn
+}
+
+// way gives the URL of a server by which the walk sees what goes to it, and comes from it.
+func (w *walk) way(text string) string {
+	w.t.Helper()
+	u, err := url.Parse(text)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	addr := between(w.t, u.Host, func(client, server net.Conn) {
+		w.mu.Lock()
+		w.conns = append(w.conns, client, server)
+		w.mu.Unlock()
+		go w.carry(server, client)
+		w.carry(client, server)
+	})
+	return strings.Replace(text, u.Host, addr, 1)
+}
+
+func (w *walk) carry(to, from net.Conn) {
+	defer to.Close()
+	defer from.Close()
+	buf := make([]byte, 64<<10)
+	for {
+		n, err := from.Read(buf)
+		if n > 0 && !w.step(to, buf[:n]) || err != nil {
+			return
+		}
+	}
+}
+
+// step carries some bytes. It is false where nothing goes on: the process is dead, or the other end.
+func (w *walk) step(to net.Conn, data []byte) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock() // one step after the other
+	w.n++
+	last := w.n == w.at
+	if w.at > 0 && w.n > w.at || last && w.before {
+		w.kill()
+		return false
+	}
+	_, err := to.Write(data)
+	if last {
+		w.kill()
+	}
+	return err == nil && !last
+}
+
+// kill kills the process. What it has sent, and was not carried, nobody gets.
+func (w *walk) kill() {
+	_ = w.cmd.Process.Kill()
+	for _, c := range w.conns {
+		c.Close()
+	}
+	w.conns = nil
+}
+
+// run runs a command up to a step, or to its end, and says how many steps it took.
+func (w *walk) run(at int, before bool, args ...string) int {
+	w.t.Helper()
+	cmd := process(w.t, append(args, "--until", "now")...)
+	var said buffer
+	cmd.Stderr = &said
+	w.mu.Lock()
+	w.n, w.at, w.before, w.cmd = 0, at, before, cmd
+	err := cmd.Start()
+	w.mu.Unlock()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	_ = cmd.Wait() // its state says more
+	if cmd.ProcessState.Exited() && cmd.ProcessState.ExitCode() != 0 {
+		w.t.Errorf("killed at step %d, before it %v: exit %d\n%s", at, before, cmd.ProcessState.ExitCode(), &said)
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.at = 0
+	return w.n
+}
+
+// stepTables have rows that nothing tells apart, of which one that is applied twice is seen.
+const stepTables = `
+CREATE TABLE account (id int PRIMARY KEY, n int NOT NULL, name varchar(40) UNIQUE);
+CREATE TABLE history (account int, what varchar(40));
+INSERT INTO account VALUES (1, 0, 'one'), (2, 0, 'two');
+`
+
+var eachStep = os.Getenv("TIDEMARK_STEPS") == "all"
+
+// TestKilledAtEachStep kills a stream at steps of all that it says to source, queue and target, and hears from
+// them: before a commit is sent, when it was sent, when its answer is there; the same of what the queue stores, and
+// of what the source may forget. Nothing is lost, and nothing done twice. TIDEMARK_STEPS=all takes each step.
+func TestKilledAtEachStep(t *testing.T) {
+	t.Parallel()
+	for i, x := range []pair{{"postgres to mariadb", pg15, maria}, {"mariadb to postgres", maria, pg15}, {"mysql to mysql", mysql8, mysql8}} {
+		for _, halves := range []bool{false, true} {
+			if !eachStep && halves != (i > 0) {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, halves %v", x.name, halves), func(t *testing.T) {
+				t.Parallel()
+				from, to := x.src(t).NewDatabase(t, "src"), x.dst(t).NewDatabase(t, "dst")
+				testdb.Load(t, from, strings.NewReader(stepTables))
+				if strings.HasPrefix(from, "postgres") {
+					testdb.Query(t, from, "ALTER TABLE history REPLICA IDENTITY FULL")
+				}
+				w := &walk{t: t}
+				src, dst, queue, name := w.way(from), w.way(to), w.way(natsServer(t)), streamName()
+				var commands [][]string
+				for _, verb := range map[bool][]string{false: {"replicate"}, true: {"capture", "apply"}}[halves] {
+					commands = append(commands, []string{verb, src, dst, "--name", name, "--queue", queue})
+				}
+				rounds := 0
+				work := func() {
+					rounds++
+					testdb.Query(t, from, fmt.Sprintf("INSERT INTO account VALUES (%[1]d, 0, 'n%[1]d'); BEGIN; UPDATE account SET n = n + 1; INSERT INTO history VALUES (1, 'again'), (2, 'again'); COMMIT; UPDATE account SET id = -id WHERE id = %[1]d; DELETE FROM account WHERE id = -%[2]d", 10+rounds, 9+rounds))
+				}
+				steps := make([]int, len(commands))
+				for range 2 { // the copy; then what there is to do each time
+					for i, args := range commands {
+						steps[i] = w.run(0, false, args...)
+					}
+					work()
+				}
+				w.walkAll(commands, steps, work)
+				for _, args := range commands {
+					w.run(0, false, args...)
+				}
+				equal(t, src, dst, name, "--queue", queue)
+				if n := testdb.Query(t, to, "SELECT count(*) FROM history"); n != fmt.Sprint(2*rounds) {
+					t.Errorf("%s rows of %d", n, 2*rounds)
+				}
+				for _, args := range commands {
+					must(t, append(args, "--remove")...)
+				}
+			})
+		}
+	}
+}
+
+// walkAll kills commands at each step, or at some of them, with something to do each time.
+func (w *walk) walkAll(commands [][]string, steps []int, work func()) {
+	w.t.Logf("%v steps", steps)
+	if eachStep {
+		for i, args := range commands {
+			for at := 1; at <= steps[i]; at++ {
+				for _, before := range []bool{true, false} {
+					work()
+					w.run(at, before, args...)
+				}
+				for _, other := range commands[i+1:] {
+					w.run(0, false, other...)
+				}
+			}
+		}
+		return
+	}
+	seed := rand.Uint64()
+	w.t.Logf("seed %d", seed)
+	rnd := rand.New(rand.NewPCG(seed, 11))
+	for range 5 {
+		work()
+		for i, args := range commands {
+			w.run(1+steps[i]/3+rnd.IntN(steps[i]), rnd.IntN(2) == 0, args...) // the first are those of connecting
+		}
+	}
+}
