@@ -80,13 +80,13 @@ func (r *Receiver) stream(ctx context.Context, l *lane, slot string, at tidemark
 // ends that.
 func (c *course) run(ctx, reading context.Context, stop context.CancelCauseFunc) error {
 	r, socket := c.r, c.lane.conn.Conn()
-	r.opt.Event(fmt.Sprintf("receives timeline %d from %s on", c.timeline, formatLSN(c.start)), nil)
 	r.mu.Lock()
 	r.linked = true
 	r.wake = func() {
 		_, _ = socket.Write(statusMessage(c.start, 0, true)) // who reads notices the same
 	}
 	r.mu.Unlock()
+	r.opt.Event(fmt.Sprintf("receives timeline %d from %s on", c.timeline, formatLSN(c.start)), nil)
 	reporting, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	keeping, forget := context.WithCancel(reporting)
 	defer forget()

@@ -61,9 +61,9 @@ func (a *Archive) Push(ctx context.Context, file string, opt PushOptions) error 
 }
 
 // GiveUp gives err, with which the archive could not be written, or a *GivenUp if more bytes of
-// files wait than max allows and err may be over later.
+// files wait than max allows. That the archive has other bytes is never passed over.
 func GiveUp(file string, max int64, err error) error {
-	if err == nil || max == 0 || !mends(err) {
+	if kind := tidemark.KindOf(err); err == nil || max == 0 || kind == tidemark.Collision || kind == tidemark.Cancelled {
 		return err
 	}
 	queued := int64(0)

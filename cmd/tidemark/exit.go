@@ -35,6 +35,20 @@ type differ struct{}
 
 func (differ) Error() string { return "" }
 
+// exitStopsRecovery is the answer of archive get to a server that must not take what is wrong for
+// the end of its log: it goes on after any code up to 125.
+const exitStopsRecovery = 200
+
+// stopsRecovery is an error of archive get other than that the archive has no such file.
+type stopsRecovery struct{ error }
+
+func (e stopsRecovery) Unwrap() error { return e.error }
+
+// notArchived is that one: the exit code that servers expect is 1.
+type notArchived struct{ error }
+
+func (e notArchived) Unwrap() error { return e.error }
+
 // finish prints an error in one line, with its hint in a second, and gives the exit code.
 func finish(err error, stderr io.Writer) int {
 	var d differ
@@ -50,6 +64,12 @@ func finish(err error, stderr io.Writer) int {
 	fmt.Fprintf(stderr, "tidemark: %s\n", tidemark.MaskURL(err.Error()))
 	if hint := tidemark.HintOf(err); hint != "" {
 		fmt.Fprintf(stderr, "hint: %s\n", tidemark.MaskURL(hint))
+	}
+	switch {
+	case errors.As(err, new(stopsRecovery)):
+		return exitStopsRecovery
+	case errors.As(err, new(notArchived)):
+		return exitDiffer
 	}
 	return exitCodes[tidemark.KindOf(err)]
 }

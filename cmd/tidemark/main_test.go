@@ -61,7 +61,7 @@ func statePath(t *testing.T) string {
 // withState adds the test's catalogue to a command line that names none and may have one.
 func withState(t *testing.T, args []string) []string {
 	t.Helper()
-	if slices.Contains(args, "--state") || args[0] == "ha" {
+	if slices.Contains(args, "--state") || args[0] == "ha" || args[0] == "archive" {
 		return args
 	}
 	return append(slices.Clone(args), "--state", statePath(t))

@@ -54,14 +54,14 @@ func manualOptions(w io.Writer) {
 }
 
 func manualExits(w io.Writer) {
-	fmt.Fprint(w, "# Exit codes\n\nMade by `tidemark manual exit-codes`.\n\n| code | meaning |\n|---|---|\n| 0 | done |\n| 1 | `diff`, `repair`: the databases differ; `check`: something would stop the copy or lose data |\n")
+	fmt.Fprint(w, "# Exit codes\n\nMade by `tidemark manual exit-codes`.\n\n| code | meaning |\n|---|---|\n| 0 | done |\n| 1 | `diff`, `repair`: the databases differ; `check`: something would stop the copy or lose data; `archive get`: the archive has no such file |\n")
 	meaning := map[tidemark.Kind]string{
 		tidemark.Invalid: "the request itself is wrong", tidemark.Unreachable: "no connection to the host", tidemark.Denied: "the login was refused",
 		tidemark.Forbidden: "a privilege is missing; the hint names the GRANT", tidemark.NotFound: "a database, table, file or run does not exist",
 		tidemark.Unsupported: "a server version or feature that is not handled", tidemark.NotEmpty: "the target holds rows; nothing was changed",
 		tidemark.Full: "no space left on the target", tidemark.Transient: "a connection broke and went on breaking; resume later",
 		tidemark.Lost: "the view of the source is gone, and resume takes a new one; or the log that a stream needs, and --anew copies again", tidemark.Unmapped: "a type without a counterpart",
-		tidemark.Collision: "two sources are mapped to one target", tidemark.BadRow: "a value that the target does not take",
+		tidemark.Collision: "two sources are mapped to one target; or an archive has other bytes", tidemark.BadRow: "a value that the target does not take",
 		tidemark.BadInput: "a dump or configuration file is cut or malformed", tidemark.Incomplete: "all rows are there, some object is not; the report lists it",
 		tidemark.Exists: "what was to be created exists", tidemark.Corrupt: "the queue is damaged or has a hole; nothing of it was applied behind that", tidemark.Bug: "a fault of tidemark: please report it", tidemark.Cancelled: "stopped from outside; resume goes on",
 	}
@@ -76,6 +76,7 @@ func manualExits(w io.Writer) {
 		}
 		fmt.Fprintf(w, "| %d | %s |\n", exitCodes[k], meaning[k])
 	}
+	fmt.Fprintf(w, "| %d | `archive get`: anything else is wrong, and a recovery has to stop |\n", exitStopsRecovery)
 }
 
 func manualEngines(w io.Writer) {

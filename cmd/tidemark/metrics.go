@@ -17,27 +17,34 @@ import (
 type metered struct {
 	watcher
 	registry *prometheus.Registry
-	listener net.Listener
-	server   *http.Server
+	close    func()
 }
 
-// newMetered opens the endpoint before anything else happens: an address that is taken
-// is no reason to stop a stream later.
 func newMetered(w watcher, addr string) (watcher, error) {
+	m := &metered{watcher: w, registry: prometheus.NewRegistry()}
+	var err error
+	m.close, err = serveMetrics(addr, m.registry, func(err error) {
+		w.Event(job.Event{Time: time.Now(), Kind: "retry", Object: "metrics", Error: err.Error()})
+	})
+	return m, err
+}
+
+// serveMetrics shows a registry at an address. It opens the endpoint before anything else
+// happens: an address that is taken is no reason to stop later.
+func serveMetrics(addr string, registry *prometheus.Registry, failed func(error)) (stop func(), err error) {
 	l, err := net.Listen("tcp", addr)
 	if err != nil {
 		return nil, &tidemark.Error{Op: "listen", Object: addr, Kind: tidemark.Invalid, Err: err, Hint: "Give an address of this machine that is free, such as 127.0.0.1:9187."}
 	}
-	m := &metered{watcher: w, registry: prometheus.NewRegistry(), listener: l}
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	m.server = &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	go func() {
-		if err := m.server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			w.Event(job.Event{Time: time.Now(), Kind: "retry", Object: "metrics", Error: err.Error()})
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed(err)
 		}
 	}()
-	return m, nil
+	return func() { _ = server.Close() }, nil // nobody has to hear of a scrape that was cut
 }
 
 // Following begins to give figures.
@@ -47,7 +54,7 @@ func (m *metered) Following(p job.StreamProgress) {
 }
 
 func (m *metered) stop() {
-	_ = m.server.Close() // nobody has to hear of a scrape that was cut
+	m.close()
 	m.watcher.stop()
 }
 

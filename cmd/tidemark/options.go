@@ -19,6 +19,7 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/postgres"
 )
 
 // An option is a line of the one table of options, from which flags, the task
@@ -66,6 +67,7 @@ type settings struct {
 	measure                        measureSettings
 	repo                           repoSettings
 	backup                         backupSettings
+	arch                           archiveSettings
 }
 
 const (
@@ -180,7 +182,7 @@ var options = []option{
 	}},
 	{"monitor-tables", "on/off", "off", "Keep the figures of every monitor interval in tables of the target too, for a week: applymon, capmon and capqmon, with the columns of IBM's tables of these names.", "replicate apply", onOff(func(s *settings) *bool { return &s.stream.Monitor })},
 	{"monitor-to", "text", "", "Keep these tables in the database at this URL, in place of the target: the way for tidemark capture, which does not see the target. The source will do too. If that database goes away, the stream goes on without the rows.", "replicate capture apply", text(func(s *settings) *string { return &s.stream.MonitorTo })},
-	{"metrics", "text", "", "Show the stream's figures to Prometheus at this address, such as 127.0.0.1:9187 (path /metrics).", "replicate capture apply", text(func(s *settings) *string { return &s.metrics })},
+	{"metrics", "text", "", "Show the figures of the stream or the archive to Prometheus at this address, such as 127.0.0.1:9187 (path /metrics).", "replicate capture apply archive", text(func(s *settings) *string { return &s.metrics })},
 	{"from", "text", "", "Begin without a copy: now, at a position of the log (LSN, FILE:OFFSET or GTID), or at a time (2026-11-21T10:00:00Z). PostgreSQL can look back only as far as a slot tidemark_NAME that is there already.", "replicate capture", point(func(s *settings) *job.Point { return &s.stream.From })},
 	{"until", "text", "never", "When to end: never; now, when the target has all that the source's log holds at the start; at a position (LSN, FILE:OFFSET or GTID); or before the first transaction that was committed later than a time (2026-11-21T10:00:00Z).", "replicate capture apply", point(func(s *settings) *job.Point { return &s.stream.Until })},
 	{"stop-after", "never|copy|changes", "never", "Stop once, in the run that has made the copy: when that is done, before any change is applied (DMS's StopTaskCachedChangesNotApplied), or when the changes that came during it are applied (StopTaskCachedChangesApplied). The same command goes on.", "replicate apply", oneOf(job.Pauses, func(s *settings) *job.Pause { return &s.stream.Pause })},
@@ -203,7 +205,7 @@ var options = []option{
 		s.exceptions.Before, err = parsePast(v)
 		return err
 	}},
-	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore", choose(map[string]func(*settings){
+	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore archive", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},
 	{"interval", "duration", "60s", "What one line of rates covers, from 1ms; a number alone is seconds; 0: a file.", "ha-scan", scanInterval},
@@ -311,7 +313,7 @@ var options = []option{
 	{"simulate", "duration", "3s", "How long each mode is simulated with each number of sessions; 0s leaves that out.", onPlan, duration(func(s *settings) *time.Duration { return &s.ha.plan.simulate })},
 	{"out", "file", "", "Keep what each step gives in this folder, as JSON, and take from there what is there already.", onPlan, text(func(s *settings) *string { return &s.ha.plan.out })},
 	{"html", "file", "", "Write the report as one page, with charts, that a browser shows without anything else.", onPlan, text(func(s *settings) *string { return &s.ha.plan.html })},
-	{"compress", "text", "zstd:1", "How pieces are compressed: none, lz4, s2 or zstd:1 to zstd:22.", "backup archive", func(s *settings, v string) (err error) {
+	{"compress", "text", "zstd:1", "How pieces are compressed: none, lz4, s2 or zstd:1 to zstd:22.", "backup archive archive-push", func(s *settings, v string) (err error) {
 		if s.repo.codec, err = repo.ParseCodec(v); err != nil {
 			err = fmt.Errorf("must be none, lz4, s2, zstd or zstd:1 to zstd:22")
 		}
@@ -332,7 +334,15 @@ var options = []option{
 	{"damaged", "stop|note", "stop", "What to do with a page whose checksum is wrong: stop, or take it as it is, name it, and end with code 16.", "backup", choose(map[string]func(*settings){
 		"stop": func(s *settings) { s.backup.keepDamaged = false }, "note": func(s *settings) { s.backup.keepDamaged = true }})},
 	{"tablespace-map", "list", "", "Put the tablespace that was in folder OLD into folder NEW: OLD=NEW. May be repeated.", "restore", tablespaceMap},
-	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll + " " + onMeasure + " " + onPlan, onOff(func(s *settings) *bool { return &s.json })},
+	{"slot", "text", "", "Physical replication slot that keeps the server's log until it is archived; none: what the server removes first is a gap.", "archive", text(func(s *settings) *string { return &s.arch.slot })},
+	{"slot-use", "there|make|temporary", "there", "The slot has to be there; make it if it is not; or make one that lasts as long as the connection.", "archive", choose(map[string]func(*settings){
+		"there": func(s *settings) { s.arch.use = postgres.UseSlot }, "make": func(s *settings) { s.arch.use = postgres.MakeSlot }, "temporary": func(s *settings) { s.arch.use = postgres.TemporarySlot }})},
+	{"drop-slot", "on/off", "off", "Only remove the slot, so that the server keeps no log for it any more.", "archive", onOff(func(s *settings) *bool { return &s.arch.dropSlot })},
+	{"partial", "duration", "5s", "How often a segment that is not full is archived, if something has come; 0s: only when the connection ends.", "archive", duration(func(s *settings) *time.Duration { return &s.arch.partial })},
+	{"skip-gap", "on/off", "off", "Go on with the oldest log that the server still has, where it has removed what comes next: the archive then has a gap, and needs a new backup.", "archive", onOff(func(s *settings) *bool { return &s.arch.skipGap })},
+	{"ahead", "number", "0", "Files that are pushed, or fetched, at the same time before the server asks for them, 0 to 64.", "archive-push archive-get", number(0, 64, func(s *settings) *int { return &s.arch.ahead })},
+	{"queue-max", "size", "0", "Give up files, and say in the server's log which, when more than this waits because the archive cannot be written; 0: never, and the server's disk may fill.", "archive-push", size(func(s *settings) *int64 { return &s.arch.queueMax })},
+	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll + " archive " + onMeasure + " " + onPlan, onOff(func(s *settings) *bool { return &s.json })},
 	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", onMoves + " " + onRuns, text(func(s *settings) *string { return &s.state })},
 }
 

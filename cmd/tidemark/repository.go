@@ -20,7 +20,7 @@ type repoSettings struct {
 }
 
 // onRepo are the commands that open a repository.
-const onRepo = "backup restore backups verify prune archive"
+const onRepo = "backup restore backups verify prune archive archive-push archive-get"
 
 // keys reads the files that hold keys.
 func (s *settings) keys() (k repo.Keys, err error) {

@@ -1,0 +1,347 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/logs"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/postgres"
+)
+
+// archiveSettings is what the options of tidemark archive say.
+type archiveSettings struct {
+	slot     string
+	use      postgres.SlotUse
+	dropSlot bool
+	partial  time.Duration
+	skipGap  bool
+	ahead    int
+	queueMax int64
+}
+
+func archiveCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "archive SOURCE REPO",
+		Short: "Archive a PostgreSQL server's log in a repository, all the time",
+		Long: `Receive the log of a PostgreSQL server over the replication protocol, as a standby does,
+and keep it in a repository: segment after segment, with nothing missing between them, and
+of the last one what there is. With a backup, tidemark restore brings back any moment of it.
+
+It goes on where the archive ends, whoever has filled it, until it is stopped (Ctrl-C,
+SIGTERM). Without a slot the server may remove log that was not archived yet: --slot keeps
+it from that. A server whose archiver is away then keeps its log, until its disk is full or
+max_slot_wal_keep_size is reached.
+
+The role needs REPLICATION. A standby that is promoted is followed to its new timeline.`,
+		Example: `  tidemark archive postgres://repl@db/postgres file:///backup/db --slot tidemark --slot-use make
+  tidemark archive postgres://repl@db/postgres file:///backup/db --metrics 127.0.0.1:9188
+  tidemark archive postgres://repl@db/postgres file:///backup/db --slot tidemark --drop-slot
+
+  # instead of it, by the server itself (postgresql.conf)
+  archive_command = 'tidemark archive push file:///backup/db %p'
+  restore_command = 'tidemark archive get file:///backup/db %f %p'`,
+		Args: args(2, 2, "archive SOURCE REPO"),
+	}
+	read := flags(cmd)
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		s, err := read(nil)
+		if err != nil {
+			return err
+		}
+		return s.archive(cmd, given[0], given[1])
+	}
+	cmd.AddCommand(archivePushCommand(), archiveGetCommand())
+	return cmd
+}
+
+func (s *settings) archive(cmd *cobra.Command, source, where string) error {
+	ctx := cmd.Context()
+	e, err := postgres.Open(ctx, source, s.engine.Postgres)
+	if err != nil {
+		return err
+	}
+	defer e.Close()
+	if s.arch.dropSlot {
+		if s.arch.slot == "" {
+			return tidemark.Errorf(tidemark.Invalid, "drop slot", "", "no slot was named", "name it with --slot")
+		}
+		return e.DropLogSlot(ctx, s.arch.slot)
+	}
+	r, done, err := s.openRepo(ctx, where, true)
+	if err != nil {
+		return err
+	}
+	defer done()
+	watch := &archiveWatch{s: s, to: cmd.ErrOrStderr(), r: r, begun: time.Now()}
+	a := logs.New(r, s.repo.codec)
+	state, err := a.State(ctx)
+	if err != nil {
+		return err
+	}
+	opt := postgres.ReceiveOptions{Ends: state.Ends, System: state.System, Slot: s.arch.slot, SlotUse: s.arch.use, Partial: s.arch.partial, Reconnect: true, Event: watch.event}
+	if s.arch.skipGap {
+		if opt.Ends, err = s.behindGap(ctx, e, state); err != nil {
+			return err
+		}
+	}
+	if watch.receiver, err = e.Receive(opt); err != nil {
+		return err
+	}
+	stop, err := watch.start(s.metrics)
+	if err != nil {
+		return err
+	}
+	defer stop()
+	err = watch.receiver.Run(ctx, func(ctx context.Context, f *tidemark.LogFile) error {
+		err := a.Keep(ctx, f, func(name string, next time.Duration, err error) {
+			watch.event(fmt.Sprintf("%s is not archived, tries again in %s", name, next), err)
+		})
+		if err == nil {
+			watch.kept(f)
+		}
+		return err
+	})
+	if ctx.Err() != nil && tidemark.KindOf(err) == tidemark.Cancelled {
+		watch.event("stopped", nil)
+		return nil // there is no other end of it
+	}
+	return err
+}
+
+// behindGap forgets where the archive ends: it goes on with what the server still has.
+func (s *settings) behindGap(ctx context.Context, e *postgres.Engine, state logs.State) ([]tidemark.LogPlace, error) {
+	oldest, err := e.OldestLog(ctx)
+	if err != nil || state.Segment == 0 {
+		return nil, err
+	}
+	ends := state.Ends
+	for i := range ends {
+		if ends[i].Timeline == oldest.Timeline {
+			ends[i].Place = max(ends[i].Place, oldest.Place)
+		}
+	}
+	return ends, nil
+}
+
+// An archiveWatch says on the screen, and to Prometheus, how an archive goes.
+type archiveWatch struct {
+	s        *settings
+	to       io.Writer
+	r        *repo.Repo
+	receiver *postgres.Receiver
+	begun    time.Time
+
+	mu       sync.Mutex
+	segments int64
+	bytes    int64
+	failures int64
+	damaged  int64
+	last     time.Time // when something was kept
+	commit   int64     // time of the last commit in it, microseconds
+}
+
+// An archiveEvent is what happens, as JSON.
+type archiveEvent struct {
+	Event     string  `json:"event"` // what happens, or "state"
+	Time      string  `json:"time"`
+	Error     string  `json:"error,omitempty"`
+	Connected bool    `json:"connected"`
+	Timeline  uint32  `json:"timeline,omitempty"`
+	Received  string  `json:"received,omitempty"` // LSN
+	Archived  string  `json:"archived,omitempty"`
+	Behind    uint64  `json:"behind_bytes"`
+	Lag       float64 `json:"lag_seconds"`
+	Segments  int64   `json:"segments"`
+	Bytes     int64   `json:"bytes"`
+	Failures  int64   `json:"failures"`
+}
+
+func (w *archiveWatch) state() archiveEvent {
+	st := w.receiver.Status()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return archiveEvent{Event: "state", Time: time.Now().UTC().Format(time.RFC3339Nano), Connected: st.Connected, Timeline: st.Timeline,
+		Received: postgres.FormatPlace(st.Received), Archived: postgres.FormatPlace(st.Taken), Behind: st.ServerEnd - min(st.ServerEnd, st.Taken), Lag: st.Lag.Seconds(),
+		Segments: w.segments, Bytes: w.bytes, Failures: w.failures}
+}
+
+// event prints what happens. Errors that are passed over are counted.
+func (w *archiveWatch) event(what string, err error) {
+	if err != nil {
+		w.mu.Lock()
+		w.failures++
+		w.mu.Unlock()
+	}
+	if w.s.json {
+		out := archiveEvent{Event: what, Time: time.Now().UTC().Format(time.RFC3339Nano)}
+		if w.receiver != nil {
+			out = w.state()
+			out.Event = what
+		}
+		if err != nil {
+			out.Error = tidemark.MaskURL(err.Error())
+		}
+		w.print(out)
+		return
+	}
+	if err != nil {
+		what += ": " + tidemark.MaskURL(err.Error())
+	}
+	fmt.Fprintf(w.to, "%s %s\n", time.Now().Format(time.DateTime), what)
+}
+
+func (w *archiveWatch) print(e archiveEvent) {
+	line, err := json.Marshal(e)
+	if err == nil {
+		_, _ = fmt.Fprintf(w.to, "%s\n", line) // whoever does not read it any more has no use for it
+	}
+}
+
+// kept counts a file that is in the archive.
+func (w *archiveWatch) kept(f *tidemark.LogFile) {
+	w.mu.Lock()
+	w.last = time.Now()
+	if f.Whole() && f.Place > 0 {
+		w.segments++
+		w.bytes += int64(f.Size)
+	}
+	w.commit = max(w.commit, f.LastCommit)
+	if f.Damage != "" {
+		w.damaged++
+	}
+	w.mu.Unlock()
+	if f.Damage != "" {
+		w.event("the server's segment "+f.Name+" is damaged, and a recovery would end in it: "+f.Damage, nil)
+	}
+}
+
+// start begins to show the state, and what stops that.
+func (w *archiveWatch) start(metrics string) (stop func(), err error) {
+	var end func()
+	if metrics != "" {
+		if end, err = w.serve(metrics); err != nil {
+			return nil, err
+		}
+	}
+	done := make(chan struct{})
+	var wait sync.WaitGroup
+	if w.s.progress != "none" {
+		wait.Go(func() { w.lines(done) })
+	}
+	return func() {
+		close(done)
+		wait.Wait()
+		if end != nil {
+			end()
+		}
+	}, nil
+}
+
+// stateEvery is how often the state is shown.
+const stateEvery = 10 * time.Second
+
+func (w *archiveWatch) lines(done <-chan struct{}) {
+	tick := time.NewTicker(stateEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-tick.C:
+		}
+		e := w.state()
+		if w.s.json {
+			w.print(e)
+			continue
+		}
+		how := ""
+		if !e.Connected {
+			how = ", not connected"
+		}
+		fmt.Fprintf(w.to, "%s timeline %d archived up to %s, %s behind, lag %.1f s%s\n", time.Now().Format(time.DateTime), e.Timeline, e.Archived, bytesText(int64(e.Behind)), e.Lag, how)
+	}
+}
+
+func archivePushCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "push REPO FILE",
+		Short: "Put a file of the log into the archive: a PostgreSQL server's archive_command",
+		Long: `Put a file of a PostgreSQL server's log into the archive, as its archive_command. It ends with 0
+when the archive has the file for certain: also where it had it before with the same bytes. A
+file of the same name with other bytes is an error (exit code 13), and stays.
+
+With --ahead, files that wait are pushed at the same time, before the server asks for them.
+With --queue-max, files are given up, and the server is told that they are archived, when more
+waits than that because the archive cannot be written: the archive then has a gap, and a
+backup has to be made behind it. Each file that is given up is said in the server's log.`,
+		Example: `  archive_command = 'tidemark archive push file:///backup/db %p --ahead 4'`,
+		Args:    args(2, 2, "archive push REPO %p"),
+	}
+	read := flagsAs(cmd, "archive-push")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		s, err := read(nil)
+		if err != nil {
+			return err
+		}
+		ctx := cmd.Context()
+		r, done, err := s.openRepo(ctx, given[0], false)
+		if err == nil {
+			defer done()
+			err = logs.New(r, s.repo.codec).Push(ctx, given[1], logs.PushOptions{Ahead: s.arch.ahead, QueueMax: s.arch.queueMax})
+		} else {
+			err = logs.GiveUp(given[1], s.arch.queueMax, err)
+		}
+		var up *logs.GivenUp
+		if errors.As(err, &up) {
+			fmt.Fprintf(cmd.ErrOrStderr(), "tidemark: %s\n", tidemark.MaskURL(up.Error()))
+			return nil
+		}
+		return err
+	}
+	return cmd
+}
+
+func archiveGetCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "get REPO NAME FILE",
+		Short: "Fetch a file of the log from the archive: a PostgreSQL server's restore_command",
+		Long: `Fetch a file of the log from the archive, as a PostgreSQL server's restore_command. It ends with 1
+where the archive has no such file, which tells the server that the log ends there; and with
+200 where anything else is wrong, or a segment is missing and later ones are there: that stops
+the recovery, which would take it for the end of the log otherwise. FILE is there whole or not
+at all. Of a segment that is not full yet comes what there is.`,
+		Example: `  restore_command = 'tidemark archive get file:///backup/db %f %p'`,
+		Args:    args(3, 3, "archive get REPO %f %p"),
+	}
+	read := flagsAs(cmd, "archive-get")
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		s, err := read(nil)
+		if err != nil {
+			return stopsRecovery{err}
+		}
+		ctx := cmd.Context()
+		r, done, err := s.openRepo(ctx, given[0], false)
+		if err != nil {
+			return stopsRecovery{err}
+		}
+		defer done()
+		err = logs.New(r, s.repo.codec).Get(ctx, given[1], given[2], s.arch.ahead)
+		switch {
+		case err == nil:
+			return nil
+		case tidemark.KindOf(err) == tidemark.NotFound:
+			return notArchived{err}
+		}
+		return stopsRecovery{err}
+	}
+	return cmd
+}
