@@ -171,10 +171,8 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 	if r.stream.Epoch = max(r.stream.Epoch, p.Epoch); r.stream.FirstEpoch == 0 {
 		r.stream.FirstEpoch = p.Epoch
 	}
-	if err := r.env.Catalog.PutStream(ctx, r.stream); err != nil {
-		run.Close()
-		return nil, p, err
-	}
+	// Like samples: the stream goes on without its catalogue, and the next session writes it.
+	_ = r.env.Catalog.PutStream(ctx, r.stream)
 	return run, p, nil
 }
 
