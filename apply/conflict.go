@@ -20,11 +20,11 @@ type Resolver interface {
 // resolve deals with a transaction that the target does not fit, now that all before it
 // are there.
 func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, cause error) error {
+	defer c.Enter(c.Enter(flow.IO))
 	resolver, ok := r.tgt.(Resolver)
 	if !ok || it.batch != nil {
-		return cause
+		return r.orFenced(ctx, n, cause)
 	}
-	defer c.Enter(c.Enter(flow.IO))
 	g := r.group(n, []*item{it})
 	judged := len(r.opt.OKStates) > 0
 	err := g.Each(func(_ *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
@@ -34,23 +34,33 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 		return nil
 	})
 	if err != nil || !judged {
-		return cmp.Or(err, cause)
+		return r.orFenced(ctx, n, cmp.Or(err, cause))
 	}
 	if r.opt.Disable != nil {
 		g.Disable = r.disable
 	}
 	exceptions, err := resolver.Resolve(ctx, g)
 	if err != nil && g.StopsQueue {
-		return &tidemark.QueueStop{Err: err}
+		err = &tidemark.QueueStop{Err: err}
 	}
 	if err != nil {
-		return err
+		return r.orFenced(ctx, n, err)
 	}
 	r.committed(n, g)
 	r.mu.Lock()
 	r.stats.Exceptions += int64(exceptions)
 	r.mu.Unlock()
 	return nil
+}
+
+// orFenced gives the cause for which an agent ends, or that another apply has taken over: then it is that one's rows
+// that do not fit.
+func (r *runner) orFenced(ctx context.Context, n int, cause error) error {
+	g := r.progress(n)
+	if err := r.tgt.Apply(ctx, g); tidemark.KindOf(err) == tidemark.Lost {
+		return err
+	}
+	return cause
 }
 
 // disable lets a table get no more changes.

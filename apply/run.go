@@ -513,20 +513,27 @@ func (r *runner) committed(n int, g *tidemark.Group) {
 	r.mu.Unlock()
 }
 
-// group gathers items with the progress that an agent writes with them.
-func (r *runner) group(n int, items []*item) *tidemark.Group {
+// progress is a group of nothing but what an agent has done.
+func (r *runner) progress(n int) *tidemark.Group {
 	g := &tidemark.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch, Cascades: r.opt.Cascades, OKStates: r.opt.OKStates}
 	r.mu.Lock()
 	g.Low = r.low
 	r.mu.Unlock()
-	if b := items[0].batch; b != nil {
-		// All before its last transaction is in the same transaction as that.
-		g.Low, g.Net, g.Spooled = items[0].place-1, true, b.each
-	}
 	for _, place := range r.done[n] {
 		if place > g.Low {
 			g.Done = append(g.Done, place)
 		}
+	}
+	return g
+}
+
+// group gathers items with the progress that an agent writes with them.
+func (r *runner) group(n int, items []*item) *tidemark.Group {
+	g := r.progress(n)
+	if b := items[0].batch; b != nil {
+		// All before its last transaction is in the same transaction as that.
+		g.Low, g.Net, g.Spooled = items[0].place-1, true, b.each
+		g.Done = slices.DeleteFunc(g.Done, func(place uint64) bool { return place <= g.Low })
 	}
 	for _, it := range items {
 		g.Txs, g.Bounds = append(g.Txs, it.txs...), append(g.Bounds, it.bounds...)

@@ -1,0 +1,72 @@
+package apply_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// An apply that another one has overtaken meets the rows of that one. It says what has happened, and not
+// that the target's rows are wrong.
+func TestOvertaken(t *testing.T) {
+	r := newRig(t)
+	testdb.Query(t, r.src, "INSERT INTO district VALUES (1, 'a', 0)")
+	to := engine(t, r.dst)
+	defer to.Close()
+	db, err := to.Describe(t.Context(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tables := map[tidemark.TableID]*tidemark.Table{}
+	for _, table := range db.Tables {
+		tables[table.TableID] = table
+	}
+	type begun struct {
+		run *apply.Run
+		p   tidemark.Progress
+	}
+	var all []begun
+	for range 2 {
+		own := engine(t, r.dst)
+		defer own.Close()
+		run := apply.New(own, apply.Options{Queue: "run", Agents: 2, Bind: func(rel tidemark.Relation) (*apply.Binding, error) { return apply.Bind(rel, tables[rel.Table], tables) }})
+		p, err := run.Start(t.Context(), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, begun{run, p})
+	}
+	goes := func(b begun) error {
+		t.Helper()
+		from := engine(t, r.src)
+		defer from.Close()
+		s, err := from.Follow(t.Context(), r.slot, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.Close()
+		g, in, enough := flow.NewGroup(t.Context()), flow.NewBuffer(9, 1<<20, func(*tidemark.Tx) int64 { return 1 }), errors.New("enough")
+		g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
+			defer in.Close()
+			err := s.Run(ctx, func(tx *tidemark.Tx) error { return errors.Join(in.Put(ctx, c, tx), enough) })
+			if errors.Is(err, enough) {
+				return nil
+			}
+			return err
+		})
+		b.run.Go(g, in, b.p)
+		return g.Wait()
+	}
+	if err := goes(all[1]); err != nil {
+		t.Fatal(err)
+	}
+	if err := goes(all[0]); tidemark.KindOf(err) != tidemark.Lost || !strings.Contains(err.Error(), "another apply of this stream has taken over") {
+		t.Errorf("%v: %v", tidemark.KindOf(err), err)
+	}
+}
