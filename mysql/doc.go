@@ -16,8 +16,8 @@
 // stream of changes in: apply_plan.go how a table's are written, apply_batch.go many
 // rows a statement, apply_value.go what stands in it), follow.go (the binlog as a stream
 // of changes out: follow_event.go events, follow_tx.go transactions, follow_table.go what
-// the log says of tables and what it does not, follow_rows.go rows, chunk.go tables read
-// beside it), preflight.go,
+// the log says of tables and what it does not, history*.go what tables were where the log
+// has no names, follow_rows.go rows, chunk.go tables read beside it), preflight.go,
 // errors.go.
 // describe*.go, types*.go, native*.go and render*.go are the catalogue and DDL.
 //

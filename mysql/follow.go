@@ -65,6 +65,7 @@ type Stream struct {
 	seek     *seeking
 	emit     func(*tidemark.Tx) error
 
+	ahead         outlook
 	maps          map[uint64]*logTable // by the number that row events name
 	tables        map[tidemark.TableID]*logTable
 	relations     map[uint32]string
@@ -229,7 +230,7 @@ func (e *Engine) binlogs(ctx context.Context) ([]logFile, error) {
 func (e *Engine) newStream(name, file string, after uint64) *Stream {
 	s := &Stream{e: e, name: name, zero: e.opt.ZeroDates, file0: file, file: uint32(after >> 32), pos: after & 0xffffffff,
 		maps: map[uint64]*logTable{}, tables: map[tidemark.TableID]*logTable{}, relations: map[uint32]string{}, said: map[uint32]bool{},
-		charsets: map[string]*charset{}, waiting: map[string]*preparedTx{}, journal: &journal{journalState: journalState{head: map[uint32]logHead{}}}}
+		charsets: map[string]*charset{}, waiting: map[string]*preparedTx{}, journal: &journal{journalState: newJournalState()}, ahead: outlook{altered: map[tidemark.TableID]laterStmt{}}}
 	s.seen.Store(after - 1) // until it is known that the log is the one that after is of
 	return s
 }
@@ -295,7 +296,12 @@ func (e *Engine) Follow(ctx context.Context, stream string, after uint64) (*Stre
 	if s.journal, err = readJournal(e.journalPath()); err == nil {
 		s.file0, err = s.find(ctx, after, files)
 	}
+	names := true
 	if err == nil {
+		names, err = e.hasNames(ctx)
+	}
+	if err == nil {
+		s.journal.history.on = !names || len(s.journal.history.defs) > 0
 		e.following(s.base)
 		s.journal.txs = nil
 		err = s.connect(ctx, true)

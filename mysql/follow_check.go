@@ -54,7 +54,7 @@ func (p *preflight) logSettings(ctx context.Context) error {
 			"SET GLOBAL binlog_row_image = 'FULL'.")
 	}
 	if meta := p.set["binlog_row_metadata"]; !strings.EqualFold(meta, "FULL") {
-		p.say(tidemark.Warning, 0, "binlog_row_metadata", "the log has no names of columns ("+meta+"): when a table is altered while the stream is behind, the stream has to stop there",
+		p.say(tidemark.Note, 0, "binlog_row_metadata", "the log has no names of columns ("+meta+"): what tables were is worked out of its DDL, and one that is altered in a way that is not understood may stop",
 			"SET GLOBAL binlog_row_metadata = 'FULL'.")
 	}
 	return p.logFilters(ctx)

@@ -31,6 +31,8 @@ import (
 //	R place                       the log was read up to here, and this is not the end of a transaction
 //	A place                       one without a GTID
 //	U place                       the server that follows the one of T has no such transaction
+//	D place json                  from this place on these tables are defined so (see history)
+//	V place                       what D says of this place and what is behind it is void
 //
 // T, R and A are not synced: what they say counts where server and machine are lost at
 // once. That lines are missing is seen by a stream that stands behind all they speak of.
@@ -53,6 +55,12 @@ type journalState struct {
 	txs   []namedTx
 	top   uint64 // the largest place of txs, or of S
 	read  uint64 // up to where they know the log
+
+	history *history // of D
+}
+
+func newJournalState() journalState {
+	return journalState{head: map[uint32]logHead{}, history: newHistory()}
 }
 
 // A namedTx is a transaction and its place.
@@ -112,7 +120,7 @@ func (e *Engine) following(base uint32) {
 
 // readJournal reads a journal; one that is not there is empty.
 func readJournal(path string) (*journal, error) {
-	j := &journal{path: path, limit: journalLimit, journalState: journalState{head: map[uint32]logHead{}}}
+	j := &journal{path: path, limit: journalLimit, journalState: newJournalState()}
 	if path == "" {
 		return j, nil
 	}
@@ -137,7 +145,10 @@ func readJournal(path string) (*journal, error) {
 
 // take takes a line.
 func (j *journalState) take(words []string) bool {
-	want, text := map[string]int{"F": 4, "B": 1, "S": 1, "T": 2, "R": 1, "A": 1, "U": 1}[words[0]], ""
+	want, text := map[string]int{"F": 4, "B": 1, "S": 1, "T": 2, "R": 1, "A": 1, "U": 1, "D": 1, "V": 1}[words[0]], ""
+	if words[0] == "D" && len(words) > 2 {
+		words, text = words[:2], strings.Join(words[2:], " ")
+	}
 	if words[0] == "S" || words[0] == "T" {
 		text = words[len(words)-1]
 		words = words[:len(words)-1]
@@ -169,6 +180,10 @@ func (j *journalState) take(words []string) bool {
 		j.read = max(j.read, place)
 	case "U":
 		j.txs = slices.DeleteFunc(j.txs, func(tx namedTx) bool { return tx.place == place })
+	case "D":
+		return j.history.take(place, text)
+	case "V":
+		j.history.revoke(place)
 	}
 	return true
 }
@@ -290,6 +305,8 @@ func (s *Stream) compact() error {
 		}
 		text = fmt.Appendf(text, "R %d\n", j.read)
 	}
+	old.history.forget(end)
+	text = old.history.append(text)
 	shorter := &journal{path: old.path + ".new"}
 	if err := os.Remove(shorter.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -332,6 +349,16 @@ func (e *Engine) beginJournal(ctx context.Context, pos tidemark.Position) error 
 	defer j.close()
 	if all {
 		j.buf = fmt.Appendf(j.buf, "S %d %s\n", pos.Place, pos.GTID)
+	}
+	names, err := e.hasNames(ctx)
+	if err == nil && !names {
+		var defs map[tidemark.TableID]*tableDef
+		if defs, err = e.beginHistory(ctx, name, pos.Place); err == nil {
+			j.buf = appendDefs(j.buf, pos.Place, defs)
+		}
+	}
+	if err != nil {
+		return err
 	}
 	return j.putHead(h.number, h)
 }

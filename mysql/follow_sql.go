@@ -162,7 +162,7 @@ func (r *stmtReader) ddl(verb string) stmt {
 		if verb == "CREATE" {
 			return stmt{}
 		}
-		return stmt{kind: stmtSchema, name: r.token().name()}
+		return stmt{kind: stmtSchema, name: r.schema()}
 	case !r.takes("TABLE") && !r.takes("TABLES"):
 		return stmt{} // views, programs, users, ...
 	}
@@ -218,6 +218,16 @@ func (r *stmtReader) alter(out *stmt) {
 			out.reshapes = true
 		}
 	}
+}
+
+// schema reads a database's name, which ALTER DATABASE may leave out.
+func (r *stmtReader) schema() string {
+	for _, w := range []string{"DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "READ", "COMMENT"} {
+		if r.token().is(w) {
+			return r.db
+		}
+	}
+	return r.name()
 }
 
 // table reads a table's name.

@@ -35,12 +35,6 @@ type logTable struct {
 	docs     []int // columns that are JSON
 	ends     int   // 1 + the column that says until when a row of a system-versioned table is right
 	stale    bool  // it has been altered since
-
-	// guessed is the end of the log when information_schema was asked for names that
-	// the log has not; 0 if the log has them. If the table was altered between here and
-	// there, the names may be wrong.
-	guessed uint64
-	given   bool // rows of it were given away
 }
 
 // A logColumn is a column of a logTable.
@@ -69,6 +63,8 @@ type shownTable struct {
 	key     []string // of the primary key, or else of a unique index without NULLs
 	primary bool
 	form    string // TABLE_TYPE; empty: there is none
+	charset string // of columns that name none
+	keys    []defKey
 	end     uint64 // of the log after that was asked
 }
 
@@ -81,38 +77,74 @@ func (e *Engine) show(ctx context.Context, id tidemark.TableID) (*shownTable, er
 	defer back()
 	stop := context.AfterFunc(ctx, c.abort)
 	defer func() { c.dead = !stop() || c.dead }()
-	out := &shownTable{}
 	d := &describer{e: e, c: c.c}
-	where := "TABLE_SCHEMA=" + literal(id.Schema) + " AND TABLE_NAME=" + literal(id.Name)
-	t := &tidemark.Table{TableID: id}
-	err = d.each("SELECT TABLE_TYPE FROM information_schema.TABLES WHERE "+where, func(r rowReader) { out.form = r.text(0) })
-	if err == nil {
-		err = d.each(d.columnsSQL()+where+" ORDER BY ORDINAL_POSITION", func(r rowReader) { out.columns = append(out.columns, d.column(t, r)) })
-	}
+	found, err := d.shownTables("TABLE_SCHEMA=" + literal(id.Schema) + " AND TABLE_NAME=" + literal(id.Name))
 	if err != nil {
 		return nil, err
 	}
-	nullable := map[string]bool{}
-	for _, c := range out.columns {
-		nullable[c.Name] = !c.NotNull
+	out := &shownTable{}
+	for name, t := range found { // as the server writes its name
+		if out.form == "" || name == id {
+			out = t
+		}
 	}
-	unique, broken, names := map[string][]string{}, map[string]bool{}, []string{}
-	err = d.each("SELECT INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS WHERE "+where+" AND NON_UNIQUE=0 ORDER BY INDEX_NAME, SEQ_IN_INDEX", func(r rowReader) {
-		x := r.text(0)
-		if unique[x] == nil {
-			names = append(names, x)
-		}
-		unique[x] = append(unique[x], r.text(1))
-		broken[x] = broken[x] || r.null(1) || nullable[r.text(1)]
-	})
-	out.key, out.primary = unique["PRIMARY"], unique["PRIMARY"] != nil
-	for _, x := range names {
-		if out.key == nil && !broken[x] {
-			out.key = unique[x]
-		}
+	out.end, err = e.logEnd(ctx, c)
+	return out, err
+}
+
+// showAll asks for all tables of the engine, for what databases give to new ones, and for the
+// end of the log after that.
+func (e *Engine) showAll(ctx context.Context) (tables map[tidemark.TableID]*shownTable, charsets map[string]string, end uint64, err error) {
+	c, back, err := e.ordinary(ctx)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer back()
+	stop := context.AfterFunc(ctx, c.abort)
+	defer func() { c.dead = !stop() || c.dead }()
+	d := &describer{e: e, c: c.c}
+	charsets = map[string]string{}
+	tables, err = d.shownTables(d.inScope("TABLE_SCHEMA") + " AND TABLE_TYPE<>'VIEW'")
+	if err == nil {
+		err = d.each("SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME FROM information_schema.SCHEMATA WHERE "+d.inScope("SCHEMA_NAME"), func(r rowReader) { charsets[r.text(0)] = r.text(1) })
 	}
 	if err == nil {
-		out.end, err = e.logEnd(ctx, c)
+		end, err = e.logEnd(ctx, c)
+	}
+	return tables, charsets, end, err
+}
+
+// shownTables asks for the tables for which a condition on information_schema.TABLES holds.
+func (d *describer) shownTables(where string) (map[tidemark.TableID]*shownTable, error) {
+	out := map[tidemark.TableID]*shownTable{}
+	err := d.each("SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, TABLE_COLLATION FROM information_schema.TABLES WHERE "+where, func(r rowReader) {
+		t := &shownTable{form: r.text(2)}
+		t.charset, _, _ = strings.Cut(r.text(3), "_")
+		out[r.id()] = t
+	})
+	where, _, _ = strings.Cut(where, " AND TABLE_TYPE")
+	if err == nil {
+		err = d.each(d.columnsSQL()+where+" ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r rowReader) {
+			if t := out[r.id()]; t != nil {
+				t.columns = append(t.columns, d.column(&tidemark.Table{}, r))
+			}
+		})
+	}
+	keys := map[tidemark.TableID][]defKey{}
+	if err == nil {
+		err = d.each("SELECT TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, COLUMN_NAME FROM information_schema.STATISTICS WHERE "+where+" AND NON_UNIQUE=0 ORDER BY TABLE_SCHEMA, TABLE_NAME, INDEX_NAME, SEQ_IN_INDEX",
+			func(r rowReader) {
+				list := keys[r.id()]
+				if n := len(list); n == 0 || list[n-1].Name != r.text(2) {
+					list = append(list, defKey{Name: r.text(2)})
+				}
+				k := &list[len(list)-1]
+				k.Columns = append(k.Columns, r.text(3))
+				keys[r.id()] = list
+			})
+	}
+	for id, t := range out {
+		t.setKey(keys[id])
 	}
 	return out, err
 }
@@ -120,17 +152,21 @@ func (e *Engine) show(ctx context.Context, id tidemark.TableID) (*shownTable, er
 // wanted reports whether changes of a table are given away, and whether it is the one
 // whose rows mark a transaction as ours.
 func (s *Stream) wanted(id tidemark.TableID) (want, marker bool) {
-	switch {
-	case id.Name == appliedName:
+	if id.Name == appliedName {
 		return false, true
-	case id.Name == ledgerName:
-		return false, false
-	case s.e.db != "":
-		want = id.Schema == s.e.db || s.fold && strings.EqualFold(id.Schema, s.e.db)
-	default:
-		want = !slices.Contains(systemSchemas, strings.ToLower(id.Schema))
 	}
-	return want && (s.only == nil || s.only(id)), false
+	return s.inScope(id) && (s.only == nil || s.only(id)), false
+}
+
+// inScope reports whether a table is one of those that the engine is of.
+func (s *Stream) inScope(id tidemark.TableID) bool {
+	switch {
+	case id.Name == appliedName || id.Name == ledgerName:
+		return false
+	case s.e.db != "":
+		return id.Schema == s.e.db || s.fold && strings.EqualFold(id.Schema, s.e.db)
+	}
+	return !slices.Contains(systemSchemas, strings.ToLower(id.Schema))
 }
 
 var systemSchemas = []string{"mysql", "sys", "information_schema", "performance_schema"}
@@ -171,11 +207,12 @@ func (s *Stream) tableMap(ctx context.Context, body []byte) error {
 	return nil
 }
 
-// describe works out a table from its TABLE_MAP and from information_schema.
+// describe works out a table from its TABLE_MAP and, as far as that does not say it, from
+// information_schema.
 //
 // What the log says is right for the rows that follow, but with
-// binlog_row_metadata=MINIMAL (or MariaDB's NO_LOG) it says neither names nor labels. What
-// information_schema says is right for now, which may be days later.
+// binlog_row_metadata=MINIMAL (or MariaDB's NO_LOG) it says neither names nor labels: then the
+// history does. What information_schema says is right for now, which may be days later.
 func (s *Stream) describe(ctx context.Context, m *tableMap) (*logTable, error) {
 	t := &logTable{id: m.id}
 	want, marker := s.wanted(m.id)
@@ -183,7 +220,11 @@ func (s *Stream) describe(ctx context.Context, m *tableMap) (*logTable, error) {
 		t.skip, t.marker = true, marker
 		return t, nil
 	}
-	shown, err := s.e.show(ctx, m.id)
+	look := func() (*shownTable, error) { return s.e.show(ctx, m.id) }
+	if m.names == nil {
+		look = func() (*shownTable, error) { return s.definition(ctx, m) }
+	}
+	shown, err := look()
 	if err != nil {
 		return nil, err
 	}
@@ -204,12 +245,6 @@ func (m *tableMap) sequence() bool {
 func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
 	t := &logTable{id: m.id, old: s.old != nil && s.old(m.id)}
 	t.cols = make([]logColumn, len(m.types))
-	if m.names == nil {
-		if err := s.fit(m, shown); err != nil {
-			return nil, err
-		}
-		t.guessed = max(shown.end, 1)
-	}
 	for i := range t.cols {
 		c := &t.cols[i]
 		c.typ, c.meta, c.zero = m.types[i], m.metas[i], s.zero
@@ -288,27 +323,49 @@ func (t *logTable) setVersions(m *tableMap, shown *shownTable) {
 
 const versionColumns = 2 // row_start, row_end
 
-// fit checks that rows of the log fit what information_schema says now.
-func (s *Stream) fit(m *tableMap, shown *shownTable) error {
-	why := ""
+// misfit says why rows of the log cannot be of a definition; "" if they can. A derived one
+// has to fit in all that the log says.
+func (s *Stream) misfit(m *tableMap, shown *shownTable, derived bool) (string, error) {
 	switch {
 	case shown.form == "":
-		why = "there is no such table any more"
+		return "there is no such table any more", nil
 	case len(shown.columns) != len(m.types) && (shown.form != "SYSTEM VERSIONED" || len(shown.columns)+versionColumns != len(m.types)):
-		why = fmt.Sprintf("it has %d columns now, and %d in the log", len(shown.columns), len(m.types))
-	default:
-		for i := range min(len(m.types), len(shown.columns)) {
-			if !fits(m, i, &shown.columns[i].Type) {
-				why = fmt.Sprintf("its column %s is %s now, and of another type in the log", shown.columns[i].Name, shown.columns[i].Type.Native)
-				break
+		return fmt.Sprintf("it has %d columns now, and %d in the log", len(shown.columns), len(m.types)), nil
+	}
+	for i := range min(len(m.types), len(shown.columns)) {
+		c := &shown.columns[i]
+		ok := fits(m, i, &c.Type)
+		if ok && derived {
+			var err error
+			if ok, err = s.fitsWhole(m, i, &c.Type); err != nil {
+				return "", err
 			}
 		}
+		if !ok {
+			return fmt.Sprintf("its column %s is %s now, and of another type in the log", c.Name, c.Type.Native), nil
+		}
 	}
-	if why == "" {
-		return nil
+	return "", nil
+}
+
+// fitsWhole looks at what fits does not: signs, character sets, and the length of text.
+func (s *Stream) fitsWhole(m *tableMap, i int, t *tidemark.Type) (bool, error) {
+	if m.signs != nil && isNumber(m.types[i]) && m.types[i] != typeYear && m.signs[i] != t.Unsigned {
+		return false, nil
 	}
-	return tidemark.Errorf(tidemark.Lost, "follow", m.id.String(), "the table was altered after the changes that are read now, and the log has no names of its columns: "+why,
-		"SET GLOBAL binlog_row_metadata = FULL on the source, for the next time; now leave the table out, or copy it again and follow from then on.")
+	if m.charsets != nil && m.charsets[i] != 0 && (isText(m.types[i]) && t.Kind != tidemark.UUID && t.Kind != tidemark.Other) {
+		set, err := s.collation(m.charsets[i])
+		if err != nil {
+			return false, err
+		}
+		if want := t.Charset; set != want && !(set == "binary" && want == "") && strings.Replace(set, "utf8mb3", "utf8", 1) != want {
+			return false, nil
+		}
+	}
+	if t.Kind == tidemark.Varchar && m.types[i] == typeVarchar {
+		return int64(m.metas[i]) == t.Length*setWidth(t.Charset), nil
+	}
+	return true, nil
 }
 
 // fits reports whether column i of the log can be one of type t.
@@ -365,7 +422,7 @@ func (s *Stream) column(c *logColumn, m *tableMap, i int, now *tidemark.Column) 
 		c.unsigned = m.signs[i]
 	}
 	bytes := now != nil && (now.Type.Kind.Bytes() || set == "")
-	if m.charsets != nil && (isText(c.typ) || isLabel(c.typ)) {
+	if m.charsets != nil && m.charsets[i] != 0 && (isText(c.typ) || isLabel(c.typ)) { // MINIMAL has none of labels
 		var err error
 		if set, err = s.collation(m.charsets[i]); err != nil {
 			return err

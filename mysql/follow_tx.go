@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"slices"
 	"strings"
 	"time"
 
@@ -69,7 +70,6 @@ func (s *Stream) mark() {
 // say puts a table's description into the stream, if it is not there.
 func (s *Stream) say(t *logTable) {
 	tx := s.piece()
-	t.given = true
 	if !s.said[t.relID] {
 		s.said[t.relID] = true
 		tx.Changes = tidemark.AppendChange(tx.Changes, t.relation)
@@ -147,14 +147,21 @@ func (s *Stream) query(ctx context.Context, body []byte, at time.Time) error {
 	r.take(8)
 	n := int(r.byte())
 	r.take(2) // error
-	r.take(int(r.uint(2)))
+	vars := readQueryVars(r.take(int(r.uint(2))))
 	db := string(r.take(n))
 	r.take(1)
 	if r.bad {
 		return errEvent
 	}
-	sql := string(r.p)
+	sql, err := s.inUTF8(r.p, vars)
+	if err != nil {
+		return err
+	}
 	st := readStmt(sql, db)
+	if s.seek != nil && s.seek.heard != nil {
+		s.seek.heard(st, sql)
+		return nil
+	}
 	switch st.kind {
 	case stmtBegin:
 		if err := s.implied(at); err != nil {
@@ -185,13 +192,62 @@ func (s *Stream) query(ctx context.Context, body []byte, at time.Time) error {
 	if err := s.implied(at); err != nil {
 		return err
 	}
-	if err := s.ddl(ctx, st, sql, db); err != nil {
+	if err := s.ddl(ctx, st, sql, db, vars); err != nil {
 		return err
 	}
 	if s.group.begun {
 		return nil // CREATE TABLE ... SELECT, whose rows follow
 	}
 	return s.commit(ctx)
+}
+
+// queryVars is what the head of a statement says of its session.
+type queryVars struct {
+	mode   uint64 // sql_mode
+	client uint64 // number of a collation of the text's character set; 0: not said
+}
+
+// readQueryVars reads the first of the variables in the head of a statement
+// (libbinlogevents/include/statement_events.h): the order of these has never changed.
+func readQueryVars(p []byte) (v queryVars) {
+	r := &reading{p: p}
+	for len(r.p) > 0 && !r.bad {
+		switch r.byte() {
+		case 0: // options
+			r.take(4)
+		case 1:
+			v.mode = r.uint(8)
+		case 2: // catalogue, with a zero
+			r.take(int(r.byte()) + 1)
+		case 3: // steps of AUTO_INCREMENT
+			r.take(4)
+		case 4:
+			v.client = r.uint(2)
+			return v
+		case 6: // catalogue
+			r.take(int(r.byte()))
+		default:
+			return v
+		}
+	}
+	return v
+}
+
+// inUTF8 gives the text of a statement, which is in its client's character set.
+func (s *Stream) inUTF8(text []byte, vars queryVars) (string, error) {
+	if vars.client == 0 || !slices.ContainsFunc(text, func(b byte) bool { return b >= 0x80 }) {
+		return string(text), nil
+	}
+	name, err := s.collation(vars.client)
+	if err != nil {
+		return "", err
+	}
+	set, err := s.charsetFor(name)
+	if err != nil || set == nil || name == "binary" {
+		return string(text), err
+	}
+	out, err := set.decode(nil, text)
+	return string(out), err
 }
 
 // refuse stops where a statement was logged in place of its rows.
@@ -226,9 +282,12 @@ func (s *Stream) backTo(name string) error {
 }
 
 // ddl says what a statement has done to tables, and forgets how they were.
-func (s *Stream) ddl(ctx context.Context, st stmt, sql, db string) error {
+func (s *Stream) ddl(ctx context.Context, st stmt, sql, db string, vars queryVars) error {
 	if st.kind == stmtOther {
 		return nil
+	}
+	if err := s.learn(ctx, st, sql, db, vars); err != nil {
+		return err
 	}
 	var touched []tidemark.TableID
 	for _, id := range st.tables {
@@ -238,10 +297,6 @@ func (s *Stream) ddl(ctx context.Context, st stmt, sql, db string) error {
 		}
 		touched = append(touched, id)
 		if t := s.tables[s.key(id)]; t != nil {
-			if st.reshapes && t.given && t.guessed >= s.place() {
-				return tidemark.Errorf(tidemark.Lost, "follow", id.String(), "the table was altered between the changes that were read and the moment when its columns were looked up, so values may be in wrong columns: "+firstWords(sql),
-					"SET GLOBAL binlog_row_metadata = FULL on the source, and copy the table again.")
-			}
 			t.stale = t.stale || st.kind != stmtTruncate
 		}
 	}
@@ -289,9 +344,7 @@ func (s *Stream) truncate(ctx context.Context, ids []tidemark.TableID) error {
 				return err
 			}
 		}
-		given := t.given
 		s.say(t)
-		t.given = given // no row of it was
 		m = binary.BigEndian.AppendUint32(m, t.relID)
 	}
 	s.tx.Changes = tidemark.AppendChange(s.tx.Changes, m)
@@ -300,6 +353,11 @@ func (s *Stream) truncate(ctx context.Context, ids []tidemark.TableID) error {
 
 // byName describes a table whose rows were not met, to whoever knows it by its name.
 func (s *Stream) byName(ctx context.Context, id tidemark.TableID) (*logTable, error) {
+	if known := s.journal.history.at(s.key(id), s.group.place); known != nil && known.Unknown == "" {
+		t := known.shown(s.e.opt.TinyInt1Bool).logTable(s.e, id)
+		s.relate(t)
+		return t, nil
+	}
 	shown, err := s.e.show(ctx, id)
 	if err != nil {
 		return nil, err

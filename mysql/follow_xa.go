@@ -112,6 +112,7 @@ func (s *Stream) findPrepared(ctx context.Context, xid string) (*preparedTx, err
 func (s *Stream) searchFile(ctx context.Context, f logFile, xid string) (*preparedTx, error) {
 	other := s.e.newStream(s.name, f.name, uint64(f.number)<<32|4)
 	other.only, other.old, other.oldOf, other.keep, other.links = s.only, s.old, s.oldOf, s.keep, s.links
+	other.base, other.journal.history = s.base, s.journal.history
 	other.zero, other.seek = s.zero, &seeking{xid: xid, until: min(s.eventPlace, uint64(f.number+1)<<32)}
 	if err := other.connect(ctx, false); err != nil {
 		return nil, err
@@ -123,11 +124,15 @@ func (s *Stream) searchFile(ctx context.Context, f logFile, xid string) (*prepar
 	return other.waiting[xid], nil
 }
 
-// A seeking is what a stream is for that looks for a prepared transaction.
+// A seeking is what a stream is for that looks for a prepared transaction, or only at
+// statements.
 type seeking struct {
 	xid   string
 	until uint64
+	heard func(st stmt, sql string) // instead: gets all statements
 }
 
 // passes reports whether the group under way is none that is looked for.
-func (s *Stream) passes() bool { return s.seek != nil && s.group.xid != s.seek.xid }
+func (s *Stream) passes() bool {
+	return s.seek != nil && (s.seek.heard != nil || s.group.xid != s.seek.xid)
+}
