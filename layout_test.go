@@ -67,7 +67,7 @@ var rooms = map[string]room{
 	"job":     {floor: 4, imports: ". flow mapping load diff capture queue apply catalog advisor backup backup/repo engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark": {floor: 5, imports: ". flow postgres mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo backup/logs engines job internal/filelock"},
+	"cmd/tidemark": {floor: 5, imports: ". flow postgres postgres/wal mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo backup/logs engines job internal/filelock"},
 
 	"internal/archive":  {imports: "."},
 	"internal/filelock": {},

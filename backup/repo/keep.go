@@ -77,12 +77,8 @@ type Kept struct {
 // that somebody uses now.
 func (k Keep) choose(all []*Manifest, used map[string]string, now time.Time) (stay []Kept, gone []*Manifest) {
 	all = slices.Clone(all)
-	slices.SortFunc(all, func(a, b *Manifest) int {
-		if c := b.Started.Compare(a.Started); c != 0 {
-			return c
-		}
-		return strings.Compare(b.ID, a.ID)
-	})
+	SortByAge(all)
+	slices.Reverse(all)
 	why := map[string][]string{}
 	byID := map[string]*Manifest{}
 	clusters := map[string][]*Manifest{}
@@ -172,41 +168,33 @@ func (k Keep) needed(logs []Log, stay []Kept, now time.Time) []bool {
 		}
 		return out
 	}
-	from := map[string]string{} // by timeline: the first log that is kept with all behind it
-	oldest := ""                // timeline, from which on others are kept whole
+	// From this log on all are kept, on its timeline and those after it: the first one of the oldest
+	// backup of which that is wanted.
+	from := ""
 	for i, b := range stay {
 		if len(b.Ranges) == 0 {
 			return all()
 		}
-		for n, g := range b.Ranges {
+		for _, g := range b.Ranges {
 			if !strings.Contains(g.First, "/") || !strings.Contains(g.Last, "/") {
 				return all()
 			}
-			line, _, _ := strings.Cut(g.First, "/")
-			lo, _ := slices.BinarySearchFunc(logs, g.First, func(l Log, name string) int { return strings.Compare(l.Name, name) })
-			for at := lo; at < len(logs) && logs[at].Name <= g.Last; at++ {
+			at, _ := slices.BinarySearchFunc(logs, g.First, func(l Log, name string) int { return strings.Compare(l.Name, name) })
+			for ; at < len(logs) && logs[at].Name <= g.Last; at++ {
 				out[at] = true
 			}
-			newest := !slices.ContainsFunc(stay[:i], func(x Kept) bool { return x.Engine == b.Engine && x.SystemID == b.SystemID })
-			if k.Logs > 0 && now.Sub(b.Started) > k.Logs && !newest {
-				continue
-			}
-			if was, ok := from[line]; !ok || g.First < was {
-				from[line] = g.First
-			}
-			if n == 0 && (oldest == "" || line < oldest) {
-				oldest = line
-			}
+		}
+		newest := !slices.ContainsFunc(stay[:i], func(x Kept) bool { return x.Engine == b.Engine && x.SystemID == b.SystemID })
+		first := b.Ranges[0].First
+		if (k.Logs == 0 || newest || now.Sub(b.Started) <= k.Logs) && (from == "" || first < from) {
+			from = first
 		}
 	}
-	if oldest == "" {
+	if from == "" {
 		return all() // no backup stays: nothing says what the log is for
 	}
 	for i, l := range logs {
-		line, _, ok := strings.Cut(l.Name, "/")
-		first, has := from[line]
-		switch {
-		case !ok, has && l.Name >= first, !has && line > oldest:
+		if l.Name >= from || !strings.Contains(l.Name, "/") {
 			out[i] = true
 		}
 	}

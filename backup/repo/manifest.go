@@ -309,7 +309,7 @@ func (r *Repo) noBackup(id string) error {
 	return tidemark.Errorf(tidemark.NotFound, "read backup", id, "there is no such backup in "+r.store.String(), "tidemark backups lists them")
 }
 
-// IDs gives the ids of all backups, oldest first, and of some that there are not any more, of which
+// IDs gives the ids of all backups, sorted, and of some that there are not any more, of which
 // Manifest says so.
 func (r *Repo) IDs(ctx context.Context) ([]string, error) {
 	var ids []string
@@ -341,7 +341,18 @@ func (r *Repo) Backups(ctx context.Context) ([]*Manifest, error) {
 		}
 		out = append(out, m)
 	}
+	SortByAge(out)
 	return out, nil
+}
+
+// SortByAge puts backups in the order in which they began. Their names have whole seconds only.
+func SortByAge(all []*Manifest) {
+	slices.SortFunc(all, func(a, b *Manifest) int {
+		if c := a.Started.Compare(b.Started); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
 }
 
 // Chain gives a backup and those that it needs: the full one first.

@@ -94,6 +94,9 @@ func (p *pruner) plan(ctx context.Context) error {
 			p.buried = append(p.buried, i)
 			continue
 		}
+		if kind := tidemark.KindOf(err); err != nil && (kind == tidemark.Corrupt || kind == tidemark.Unsupported) {
+			return &tidemark.Error{Op: "prune", Kind: kind, Hint: "nobody can say what that backup needs: put the object back from a copy, or remove it if the backup is given up", Err: err}
+		}
 		if err != nil {
 			return err
 		}

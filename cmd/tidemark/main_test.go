@@ -35,7 +35,7 @@ type outcome struct {
 func cli(t *testing.T, args ...string) outcome {
 	t.Helper()
 	var out, errOut bytes.Buffer
-	if args[0] != "ha" && args[0] != "engines" && args[0] != "manual" && args[0] != "--help" && args[0] != "--version" {
+	if !slices.Contains([]string{"ha", "engines", "manual", "backups", "verify", "prune", "--help", "--version"}, args[0]) {
 		args = withState(t, args)
 	}
 	code := run(context.Background(), args, &out, &errOut)
@@ -61,7 +61,7 @@ func statePath(t *testing.T) string {
 // withState adds the test's catalogue to a command line that names none and may have one.
 func withState(t *testing.T, args []string) []string {
 	t.Helper()
-	if slices.Contains(args, "--state") || args[0] == "ha" || args[0] == "archive" {
+	if slices.Contains(args, "--state") || slices.Contains([]string{"ha", "archive", "backups", "verify", "prune"}, args[0]) {
 		return args
 	}
 	return append(slices.Clone(args), "--state", statePath(t))

@@ -63,7 +63,7 @@ func manualExits(w io.Writer) {
 		tidemark.Lost: "the view of the source is gone, and resume takes a new one; or the log that a stream needs, and --anew copies again", tidemark.Unmapped: "a type without a counterpart",
 		tidemark.Collision: "two sources are mapped to one target; or an archive has other bytes", tidemark.BadRow: "a value that the target does not take",
 		tidemark.BadInput: "a dump or configuration file is cut or malformed", tidemark.Incomplete: "all rows are there, some object is not; the report lists it",
-		tidemark.Exists: "what was to be created exists", tidemark.Corrupt: "the queue is damaged or has a hole; nothing of it was applied behind that", tidemark.Bug: "a fault of tidemark: please report it", tidemark.Cancelled: "stopped from outside; resume goes on",
+		tidemark.Exists: "what was to be created exists", tidemark.Corrupt: "the queue is damaged or has a hole, and nothing of it was applied behind that; or a repository is, and `verify` says what", tidemark.Bug: "a fault of tidemark: please report it", tidemark.Cancelled: "stopped from outside; resume goes on",
 	}
 	kinds := make([]tidemark.Kind, 0, len(exitCodes))
 	for k := range exitCodes {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -64,6 +65,8 @@ type settings struct {
 	metrics                        string
 	noLoad                         bool
 	ha                             haSettings
+	verify                         verifySettings
+	prune                          pruneSettings
 	measure                        measureSettings
 	repo                           repoSettings
 	backup                         backupSettings
@@ -78,7 +81,7 @@ const (
 	// Commands of the group ha are under its name.
 	onMeasure = "ha-measure-disk ha-measure-network ha-simulate"
 	onPlan    = "ha-plan"
-	onAll     = "backup restore copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
+	onAll     = "backup restore backups verify prune copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
 )
 
 // options is the table. Adding a line here is all that a new option needs.
@@ -342,6 +345,16 @@ var options = []option{
 	{"skip-gap", "on/off", "off", "Go on with the oldest log that the server still has, where it has removed what comes next: the archive then has a gap, and needs a new backup.", "archive", onOff(func(s *settings) *bool { return &s.arch.skipGap })},
 	{"ahead", "number", "0", "Files that are pushed, or fetched, at the same time before the server asks for them, 0 to 64.", "archive-push archive-get", number(0, 64, func(s *settings) *int { return &s.arch.ahead })},
 	{"queue-max", "size", "0", "Give up files, and say in the server's log which, when more than this waits because the archive cannot be written; 0: never, and the server's disk may fill.", "archive-push", size(func(s *settings) *int64 { return &s.arch.queueMax })},
+	{"quick", "on/off", "off", "Read only manifests, and look whether all objects are there with their sizes.", "verify", onOff(func(s *settings) *bool { return &s.verify.quick })},
+	{"workers", "number", "2", "Packs and files of the log that are read at once, 1 to 64.", "verify", number(1, 64, func(s *settings) *int { return &s.verify.workers })},
+	{"keep", "text", "", "Which backups stay, parts with commas between: last=7 (the newest), within=30d (that began so long ago at most), hourly=24, daily=14, weekly=8, monthly=12, yearly=3 (the newest of each of so many hours, days and so on in which there is one, by UTC), logs=60d (how far back the log has no gap; without it as far as the oldest backup that stays).", "prune", func(s *settings, v string) (err error) {
+		if s.prune.keep, err = repo.ParseKeep(v); err != nil {
+			return errors.New(strings.TrimPrefix(err.Error(), "keep "))
+		}
+		s.prune.given = true
+		return nil
+	}},
+	{"dry-run", "on/off", "off", "Say what would be removed, and remove nothing.", "prune", onOff(func(s *settings) *bool { return &s.prune.dryRun })},
 	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll + " archive " + onMeasure + " " + onPlan, onOff(func(s *settings) *bool { return &s.json })},
 	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", onMoves + " " + onRuns, text(func(s *settings) *string { return &s.state })},
 }
