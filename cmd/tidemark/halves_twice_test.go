@@ -1,10 +1,17 @@
 package main
 
 import (
+	"bytes"
+	"fmt"
 	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -19,16 +26,7 @@ func TestHalvesTwice(t *testing.T) {
 			h := newHalves(t, x.src(t).NewDatabase(t, "src"), x.dst(t).NewDatabase(t, "dst"))
 			testdb.Load(t, h.src, strings.NewReader(ledger))
 			h.upToDate()
-			with := func(args []string, state string) []string {
-				for i := range args {
-					if args[i] == "--state" {
-						args = append(args[:i:i], args[i+2:]...)
-						break
-					}
-				}
-				return append(args[:len(args):len(args)], "--state", state)
-			}
-			otherCapture, otherApply := with(h.capture, copied(t, h.far)), with(h.apply, copied(t, statePath(t)))
+			otherCapture, otherApply := withOther(h.capture, copied(t, h.far)), withOther(h.apply, copied(t, statePath(t)))
 			c, a := running(t, h.capture...), running(t, h.apply...)
 			a.follows(h.src, h.dst, "history", -1)
 			seed, stop := rand.Uint64(), make(chan struct{})
@@ -52,4 +50,65 @@ func TestHalvesTwice(t *testing.T) {
 			must(t, "diff", h.src, h.dst)
 		})
 	}
+}
+
+// withOther is a command line with another catalogue.
+func withOther(args []string, state string) []string {
+	out := slices.Clone(args)
+	if i := slices.Index(out, "--state"); i >= 0 {
+		out = slices.Delete(out, i, i+2)
+	}
+	return append(out, "--state", state)
+}
+
+// TestHalvesLooksAgain begins a second capture, and lets the first one put something into the queue, and the source forget it, just
+// when the second knows where the queue ends and not yet where the slot stands. Nothing of that is lost.
+func TestHalvesLooksAgain(t *testing.T) {
+	t.Parallel()
+	srv := pg15(t)
+	direct, dst := srv.NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst")
+	testdb.Query(t, direct, "CREATE TABLE item (id int PRIMARY KEY)")
+	var looks atomic.Bool
+	slot := ""
+	to := net.JoinHostPort(srv.Host, strconv.Itoa(srv.Port))
+	addr := between(t, to, func(client, server net.Conn) {
+		go pipe(client, server, nil)
+		defer server.Close()
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := client.Read(buf)
+			if bytes.Contains(buf[:n], []byte("coalesce(wal_status")) && looks.Swap(false) {
+				end, qerr := testdb.TryQuery(direct, "INSERT INTO item VALUES (2); SELECT pg_current_wal_lsn()")
+				forgotten := "SELECT confirmed_flush_lsn >= '" + end + "' FROM pg_replication_slots WHERE slot_name = '" + slot + "'"
+				for n := 100; qerr == nil; n++ {
+					if yes, _ := testdb.TryQuery(direct, forgotten); yes == "t" {
+						break
+					}
+					// Its end is noted with the next one.
+					_, qerr = testdb.TryQuery(direct, fmt.Sprintf("INSERT INTO item VALUES (%d)", n))
+					time.Sleep(50 * time.Millisecond)
+				}
+				if qerr != nil {
+					t.Error(qerr)
+				}
+			}
+			if _, werr := server.Write(buf[:n]); err != nil || werr != nil {
+				return
+			}
+		}
+	})
+	h := newHalves(t, strings.Replace(direct, to, addr, 1), dst)
+	slot = "tidemark_" + h.name
+	h.upToDate()
+	other := withOther(h.capture, copied(t, h.far))
+	c, a := running(t, h.capture...), running(t, h.apply...)
+	a.follows(direct, dst, "item", 1)
+	looks.Store(true)
+	c2 := running(t, other...)
+	c2.says("another capture has put more into the queue since this one looked", 1)
+	c.interrupt()
+	a.follows(direct, dst, "item", 3)
+	c2.interrupt()
+	a.interrupt()
+	must(t, "diff", direct, dst)
 }
