@@ -103,6 +103,9 @@ func (r *runner) take(ctx context.Context, c *flow.Clock, n int) ([]*item, error
 	limit := r.opt.CommitCount
 	if limit <= 0 {
 		limit = min(max(len(r.order)/(2*r.opt.Agents), 1), maxCommitCount)
+		if r.backlog {
+			limit = maxCommitCount
+		}
 	}
 	if first.held || limit == 1 {
 		return []*item{first}, nil
