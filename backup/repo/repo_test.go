@@ -9,7 +9,6 @@ import (
 	"hash/crc32"
 	"io"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -19,13 +18,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/store"
 )
 
 func TestMain(m *testing.M) {
 	scryptWork = 4
 	lockRetry = time.Millisecond
-	os.Exit(m.Run())
+	testdb.Main(m)
 }
 
 func must[T any](v T, err error) T {
