@@ -134,7 +134,7 @@ func (b *binder) bound(rel tidemark.Relation, m *tidemark.Move) (*apply.Binding,
 	if err := b.reshaped(rel, m); err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return m.From.Column(c.Name) == nil }) {
+	if slices.ContainsFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return m.From.Column(c.Name) == nil || b.lacks(m, c.Name) }) {
 		var err error
 		if m, err = b.grown(rel, m); err != nil {
 			return nil, err
@@ -187,6 +187,13 @@ func (b *binder) bound(rel tidemark.Relation, m *tidemark.Move) (*apply.Binding,
 	return out, nil
 }
 
+// lacks says whether a column of the source's table is for the target, which has not got it. A
+// description that is newer than the stream knows columns that the stream tells only later.
+func (b *binder) lacks(m *tidemark.Move, name string) bool {
+	k, there := slices.Index(m.Source, name), b.tables[clipID(b.r.tgt, m.To.TableID)]
+	return k >= 0 && there != nil && there.Column(clip(b.r.tgt, m.To.Stored()[k].Name)) == nil
+}
+
 // grown deals with a table that has got columns since the session began: they are added
 // to the target's too. A table that has lost some as well may have had one renamed, whose
 // values would be lost: that is for people.
@@ -195,7 +202,7 @@ func (b *binder) grown(rel tidemark.Relation, was *tidemark.Move) (*tidemark.Mov
 		return slices.ContainsFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return c.Name == name })
 	}
 	for _, name := range was.Source {
-		if !has(name) {
+		if !has(name) && !b.lacks(was, name) {
 			return nil, tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), fmt.Sprintf("has other columns than before, and no %s any more: it may have been renamed", name),
 				"Change the table on the target in the same way")
 		}
@@ -211,7 +218,7 @@ func (b *binder) grown(rel tidemark.Relation, was *tidemark.Move) (*tidemark.Mov
 	m := &moves[i]
 	for _, c := range rel.Columns {
 		k := slices.Index(m.Source, c.Name)
-		if was.From.Column(c.Name) != nil || k < 0 {
+		if k < 0 || was.From.Column(c.Name) != nil && !b.lacks(m, c.Name) {
 			continue
 		}
 		if err := b.addTo(db, m, m.To.Stored()[k].Name); err != nil {
