@@ -35,7 +35,7 @@ func TestBalances(t *testing.T) {
 			must(t, append(args, "--until", "now")...)
 			stop := make(chan struct{})
 			var wg sync.WaitGroup
-			for range 3 {
+			for range 2 {
 				wg.Go(func() { moves(src, rand.Uint64(), stop) })
 			}
 			looks, last := 0, ""
@@ -60,7 +60,7 @@ func TestBalances(t *testing.T) {
 				}
 			})
 			rnd := rand.New(rand.NewPCG(rand.Uint64(), 5))
-			for range 4 {
+			for range 3 {
 				f := running(t, args...)
 				time.Sleep(time.Duration(300+rnd.IntN(900)) * time.Millisecond)
 				_ = f.Process.Kill()

@@ -184,7 +184,7 @@ func (w *walk) walkAll(commands [][]string, steps []int, work func()) {
 	seed := rand.Uint64()
 	w.t.Logf("seed %d", seed)
 	rnd := rand.New(rand.NewPCG(seed, 11))
-	for range 5 {
+	for range 4 {
 		work()
 		for i, args := range commands {
 			w.run(1+steps[i]/3+rnd.IntN(steps[i]), rnd.IntN(2) == 0, args...) // the first are those of connecting
