@@ -79,7 +79,7 @@ const loadSQL = `
 	INSERT INTO account SELECT g, 0, repeat('x', 200) FROM generate_series(1, 20000) g;
 	CREATE INDEX ON account (n);
 	CREATE TABLE journal (n serial PRIMARY KEY, account int NOT NULL);
-	CREATE TABLE large AS SELECT g AS id, md5(g::text) AS text FROM generate_series(1, 200000) g;
+	CREATE TABLE large AS SELECT g AS id, md5(g::text) AS text FROM generate_series(1, 100000) g;
 	CREATE INDEX ON large (text);
 	CREATE UNLOGGED TABLE unlogged (id int PRIMARY KEY);
 	INSERT INTO unlogged SELECT generate_series(1, 1000);
@@ -137,7 +137,7 @@ func checkCopy(t *testing.T, url string, major int) {
 		WHERE n <> (SELECT count(*) FROM journal WHERE account = id) LIMIT 5`); bad != "" {
 		t.Errorf("accounts that are not as the journal says:\n%s", bad)
 	}
-	if got := testdb.Query(t, url, "SELECT count(*), count(DISTINCT id), bool_and(text = md5(id::text)), (SELECT count(*) FROM unlogged) FROM large"); got != "200000\t200000\tt\t0" {
+	if got := testdb.Query(t, url, "SELECT count(*), count(DISTINCT id), bool_and(text = md5(id::text)), (SELECT count(*) FROM unlogged) FROM large"); got != "100000\t100000\tt\t0" {
 		t.Errorf("large and unlogged: %s", got)
 	}
 }
