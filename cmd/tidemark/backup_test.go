@@ -65,7 +65,7 @@ func TestBackupThatIsKilled(t *testing.T) {
 	}
 }
 
-// What cannot be backed up is refused before anything is written.
+// What cannot be backed up or restored is refused, in a line that says what to do.
 func TestBackupsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	s := testdb.Postgres(t, 15)
@@ -75,22 +75,21 @@ func TestBackupsThatAreRefused(t *testing.T) {
 	few := strings.Replace(url, "//"+s.User+":", "//nobody_special:", 1)
 	for _, c := range []struct {
 		name string
-		args []string
 		code int
-		text string
+		args []string
 	}{
-		{"rights", []string{"backup", few, place}, 5, "GRANT pg_read_all_settings"},
-		{"MySQL", []string{"backup", "mysql://me@127.0.0.1/x", place}, 7, "tidemark copy"},
-		{"a buffer", []string{"backup", url, place, "--buffer-size", "100kB"}, 2, "in steps of 64kB"},
-		{"a codec", []string{"backup", url, place, "--compress", "rar"}, 2, "zstd"},
-		{"a key for what is not encrypted", []string{"backup", url, place, "--passphrase-file", "/dev/null"}, 2, "first line is empty"},
-		{"no repository", []string{"restore", filepath.Join(place, "nowhere"), filepath.Join(place, "data")}, 6, "tidemark backup makes one"},
-		{"no backup", []string{"restore", place, "latest", filepath.Join(place, "data")}, 6, "tidemark backups lists them"},
+		{"backup without rights", 5, []string{"backup", few, place}},
+		{"backup of MySQL", 7, []string{"backup", "mysql://me@127.0.0.1/x", place}},
+		{"backup with an odd buffer", 2, []string{"backup", url, place, "--buffer-size", "100kB"}},
+		{"backup with an unknown codec", 2, []string{"backup", url, place, "--compress", "rar"}},
+		{"backup with an empty passphrase", 2, []string{"backup", url, place, "--passphrase-file", "/dev/null"}},
+		{"restore from nowhere", 6, []string{"restore", filepath.Join(place, "nowhere"), filepath.Join(place, "data")}},
+		{"restore without a backup", 6, []string{"restore", place, "latest", filepath.Join(place, "data")}},
 	} {
-		o := cli(t, c.args...)
-		if o.code != c.code || !strings.Contains(o.errOut, c.text) || strings.Count(o.errOut, "\n") > 3 {
-			t.Errorf("%s: exit %d\n%s", c.name, o.code, o.errOut)
-		}
-		noSecrets(t, o)
+		t.Run(c.name, func(t *testing.T) {
+			o := cli(t, c.args...)
+			sameText(t, o, c.code, c.args)
+			noSecrets(t, o)
+		})
 	}
 }
