@@ -90,6 +90,7 @@ func TestHAPlan(t *testing.T) {
 	if err != nil || json.Unmarshal(text, &asked) != nil {
 		t.Fatal(err)
 	}
+	_ = os.Remove(filepath.Join(out, "simulate-remote_apply-4.json")) // if it has got so far
 	asked[underWay] = "simulate-on-1"
 	if err := writeWhole(steps, asked); err != nil {
 		t.Fatal(err)
