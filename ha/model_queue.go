@@ -82,13 +82,13 @@ type event struct {
 func newPlay(load Load, sites Sites, m commitMode) *play {
 	p := &play{load: load, sites: sites, mode: m, rng: rand.New(rand.NewPCG(1, 2)), slower: die{1}, quorum: sites.Wait, first: !anyWill(sites, m)}
 	grouped := m.rule == groupHeld || m.rule == groupsJoined
+	if len(load.Local) == 0 { // else the slow ones are in the curve
+		p.slower = diskDie(sites.Primary)
+	}
 	off := 0.0
 	if grouped || m.unsynced {
 		p.write = sites.Primary.Write(load.Bytes)
-		off = p.write
-	}
-	if len(load.Local) == 0 { // else the slow ones are in the curve
-		p.slower = diskDie(sites.Primary)
+		off = p.write * p.slower.mean()
 	}
 	p.local = newStation(load, sites, m, off)
 	p.idle = make([]float64, load.Clients)

@@ -134,18 +134,17 @@ func works(load Load, sites Sites) map[string]bend {
 	return out
 }
 
-// diskCurve is what so many clients would commit if the primary's disk were all there is.
+// diskCurve is what so many clients would commit if the primary's disk were all there is. Rates
+// follow from what a write takes on average: a disk's line is through medians.
 func diskCurve(load Load, disk Disk) (curve []Local) {
-	var shape []Quantile
-	if len(disk.Quantiles) > 0 {
-		shape = disk.Quantiles
-	}
+	slow := diskDie(disk).mean()
+	write := func(bytes float64) float64 { return disk.Write(bytes) * slow }
 	for n := 1; ; n = min(n*2, load.Clients) {
-		x := 1 / disk.Write(load.Bytes)
+		x := 1 / write(load.Bytes)
 		for range 1000 {
-			w := disk.Write(load.Bytes)
+			w := write(load.Bytes)
 			if n > 1 {
-				w = disk.Write(load.Bytes * min(max(1, x*w), float64(n)))
+				w = write(load.Bytes * min(max(1, x*w), float64(n)))
 			}
 			u := 1.0
 			if n == 1 {
@@ -157,7 +156,7 @@ func diskCurve(load Load, disk Disk) (curve []Local) {
 			}
 			x = (x + next) / 2
 		}
-		curve = append(curve, Local{Clients: n, Rate: x, Quantiles: shape})
+		curve = append(curve, Local{Clients: n, Rate: x, Quantiles: disk.Quantiles})
 		if n == load.Clients {
 			return curve
 		}

@@ -388,3 +388,17 @@ func TestSettingsOfVersions(t *testing.T) {
 		}
 	}
 }
+
+// A disk with a long end: the median of a local commit stays near the line, the rate follows
+// from the mean.
+func TestDiskWithALongEnd(t *testing.T) {
+	disk := Disk{Overhead: 1e-3, Quantiles: []Quantile{{0.5, 1e-3}, {0.9, 3e-3}, {0.99, 20e-3}}}
+	mean := 1e-3 * diskDie(disk).mean()
+	p, err := PredictMode(Load{Clients: 1, Bytes: 1000}, Sites{Engine: "postgres", Primary: disk}, "local")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if mean < 1.5e-3 || p.Commit.P50 < 0.95e-3 || p.Commit.P50 > 1.05e-3 || p.Rate < 0.9/mean || p.Rate > 1.1/mean {
+		t.Errorf("a mean of %v s: %.0f/s, %+v", mean, p.Rate, p.Commit)
+	}
+}

@@ -16,15 +16,21 @@ const PlanFormat = 1
 // A PlanSpec is what a plan is made of: what was scanned, measured, given and simulated.
 type PlanSpec struct {
 	Server  string // whose log it is, for a person: without a password
-	Standby string // where the standby is, for a person
-	Profile *Profile
-	Sites   Sites // with one standby
+	Standby string // its host; "": there is none yet
+	Scans   []Scanned
+	Sites   Sites   // with one standby
+	Local   []Local // see Load
+	Pauses  []Pause // see Load
 	Basis   []Basis
 	Clients []int // numbers of sessions that commit without a pause, for which latencies are told
 	Modes   []string
 	Trials  []Trial
-	Hop     *SimReport         // by which the hop was found; nil: it was not
 	Doubts  []tidemark.Finding // of what was measured
+
+	// hop is what both ends of trials add to a round trip, in seconds; guessed says that it is
+	// taken for that of servers too.
+	hop     float64
+	guessed bool
 }
 
 // A Source is where a figure comes from.
@@ -133,20 +139,42 @@ type Away struct {
 	Send float64 `json:"catch_up_bytes_per_second"`
 }
 
-// CheckProfile refuses a profile that no plan can be made of. Object is what an error names it.
-func CheckProfile(p *Profile, object string) error {
-	if !slices.Contains([]string{"postgres", "mysql", "mariadb"}, p.Engine) {
-		return tidemark.Errorf(tidemark.Unsupported, "plan", object, "this is a log of "+p.Engine, "plans are for PostgreSQL, MySQL and MariaDB; tidemark ha calculate has Db2's formulas")
+// CheckScans refuses scans that no plan can be made of.
+func CheckScans(scans []Scanned) error {
+	for _, x := range scans {
+		if !slices.Contains([]string{"postgres", "mysql", "mariadb"}, x.Profile.Engine) {
+			return tidemark.Errorf(tidemark.Unsupported, "plan", x.Name, "this is a log of "+x.Profile.Engine, "plans are for PostgreSQL, MySQL and MariaDB; tidemark ha calculate has Db2's formulas")
+		}
+		if err := checkCommits(x.Profile, x.Name); err != nil {
+			return err
+		}
 	}
-	return checkCommits(p, object)
+	_, err := LoadOf(scans, 0, Disk{}, nil)
+	return err
 }
 
-// load is what the scan's busiest interval asks for, whatever commits wait for.
-func (s PlanSpec) load() Load { return s.Profile.Load(0, s.Sites.Primary) }
+// load is what the scans' busiest interval asks for, whatever commits wait for.
+func (s PlanSpec) load() Load {
+	l, _ := LoadOf(s.Scans, 0, s.Sites.Primary, s.Local) // CheckScans has looked
+	l.Pauses = s.Pauses
+	return l
+}
 
 // closed is so many sessions that commit without a pause.
 func (s PlanSpec) closed(clients int) Load {
-	return Load{Clients: clients, Bytes: s.load().Bytes}
+	l := s.load()
+	return Load{Clients: clients, Bytes: l.Bytes, Local: l.Local, Pauses: l.Pauses}
+}
+
+// busiest is the scan with the busiest interval.
+func (s PlanSpec) busiest() *Profile {
+	from := s.load().From
+	for _, x := range s.Scans {
+		if from != nil && x.Name == from.Scan {
+			return x.Profile
+		}
+	}
+	return s.Scans[0].Profile
 }
 
 // names are the modes of the plan.
@@ -171,9 +199,10 @@ func (s PlanSpec) Waiting() (names []string) {
 // the scan. What is written to and over what it is shipped are the caller's.
 func (s PlanSpec) TrialOf(mode string, clients int, spec SimSpec) SimSpec {
 	spec.Mode, spec.Engine, spec.Committers = mode, s.Sites.Engine, clients
-	spec.SyncRelay = s.Sites.Standbys[0].SyncRelay
+	b := s.Sites.Standbys[0]
+	spec.SyncRelay, spec.ApplyDelay = b.SyncRelay, time.Duration(b.ReplayDelay*float64(time.Second))
 	spec.Sizes = Sizes{Fixed: int(math.Round(s.load().Bytes))}
-	if d := s.Profile.Distributions.TxSize; d.Count > 0 {
+	if d := s.busiest().Distributions.TxSize; d.Count > 0 {
 		d.Mean = s.load().Bytes // with what of the log is of no transaction
 		spec.Sizes.Spread = &d
 	}
@@ -193,21 +222,24 @@ func (s PlanSpec) waits(name string) bool {
 	return m.rule != nobodyWaits
 }
 
-// WithHop is the plan with what a HopTrial has found.
-func (s PlanSpec) WithHop(r *SimReport) PlanSpec {
+// WithHop is the plan with what a HopTrial has found, in seconds. A hop that is known of servers
+// stays, and the trials have their own.
+func (s PlanSpec) WithHop(r *SimReport) (PlanSpec, float64) {
 	s.Sites.Standbys = slices.Clone(s.Sites.Standbys)
 	n := &s.Sites.Standbys[0].Network
-	s.Hop = r
 	if r.Commit != nil {
-		n.Hop = max(0, r.Commit.P50-n.RTT-n.Send(s.load().Bytes))
+		s.hop = max(0, r.Commit.P50-n.RTT-n.Send(s.load().Bytes))
 	}
-	return s
+	if n.Hop == 0 {
+		n.Hop, s.guessed = s.hop, true
+	}
+	return s, s.hop
 }
 
 // MakePlan calculates all modes, sets them beside what was simulated, and says what to do.
-// Errors are Invalid, and CheckProfile's.
+// Errors are Invalid, and CheckScans'.
 func MakePlan(s PlanSpec) (*Plan, error) {
-	if err := CheckProfile(s.Profile, s.Server); err != nil {
+	if err := CheckScans(s.Scans); err != nil {
 		return nil, err
 	}
 	if len(s.Sites.Standbys) != 1 {
@@ -228,7 +260,7 @@ func MakePlan(s PlanSpec) (*Plan, error) {
 	}
 	p.ByClients = s.byClients()
 	for _, series := range f.Series {
-		if series.By == "rtt_seconds" {
+		if series.By == ByRTT {
 			p.ByRTT = append(p.ByRTT, series)
 		}
 	}
@@ -239,16 +271,18 @@ func MakePlan(s PlanSpec) (*Plan, error) {
 }
 
 func (s PlanSpec) workload(l Load) Workload {
-	p := s.Profile
-	w := Workload{Begin: p.Begin, Seconds: p.Seconds, Step: l.Step, Commits: l.Rate, Bytes: l.Bytes, Sessions: l.Clients}
-	var bytes, seconds float64
-	for _, i := range p.Intervals {
-		w.Intervals = append(w.Intervals, Moment{i.End, i.Seconds, i.Rate(), perSecond(float64(i.Ended), i.Seconds)})
-		w.Peak = max(w.Peak, i.Rate())
-		bytes, seconds = bytes+float64(i.Bytes), seconds+i.Seconds
+	w := Workload{Step: l.Step, Commits: l.Rate, Bytes: l.Bytes, Sessions: l.Clients}
+	var bytes float64
+	for _, x := range s.Scans {
+		for _, i := range x.Profile.Intervals {
+			w.Intervals = append(w.Intervals, Moment{i.End, i.Seconds, i.Rate(), perSecond(float64(i.Ended), i.Seconds)})
+			w.Peak = max(w.Peak, i.Rate())
+			bytes, w.Seconds = bytes+float64(i.Bytes), w.Seconds+i.Seconds
+		}
 	}
-	w.Mean = perSecond(bytes, seconds)
-	for _, t := range p.Tables {
+	slices.SortStableFunc(w.Intervals, func(a, b Moment) int { return a.End.Compare(b.End) })
+	w.Begin, w.Mean = l.From.Begin, perSecond(bytes, w.Seconds)
+	for _, t := range s.busiest().Tables {
 		if t.Name != "" && len(w.Tables) < 5 {
 			w.Tables = append(w.Tables, t)
 		}
@@ -258,11 +292,15 @@ func (s PlanSpec) workload(l Load) Workload {
 
 // checks sets trials beside what is predicted of the same.
 func (s PlanSpec) checks() (out []Check, err error) {
+	sites := s.Sites // of trials: processes of ours, and no server
+	sites.Near, sites.Standbys = nil, slices.Clone(sites.Standbys)
+	b := &sites.Standbys[0]
+	b.Network.Hop, b.Network.Hops, b.Replay = s.hop, nil, 0
 	for _, t := range s.Trials {
 		if t.Report.Commit == nil || t.Report.Commit.N == 0 {
 			continue
 		}
-		p, err := PredictMode(s.closed(t.Clients), s.Sites, t.Mode)
+		p, err := PredictMode(Load{Clients: t.Clients, Bytes: s.load().Bytes}, sites, t.Mode)
 		if err != nil {
 			return nil, err
 		}
@@ -293,7 +331,7 @@ func (s PlanSpec) byClients() (out []Series) {
 	numbers = slices.Compact(numbers)
 	for _, name := range s.names() {
 		m, _ := modeOf(s.Sites.Engine, name)
-		series := Series{Mode: m.name, By: "clients"}
+		series := Series{Mode: m.name, By: ByClients}
 		for _, n := range numbers {
 			series.Points = append(series.Points, point(s.closed(n), s.Sites, m, float64(n)))
 		}

@@ -287,7 +287,7 @@ func (p *Plan) why(s PlanSpec, strong *Advice) {
 	if w.Seconds < 3600 {
 		p.Caveats = append(p.Caveats, fmt.Sprintf("The scan covers %s only: is that your busiest time? tidemark ha scan reads a day of archived log, and --scan takes it.", timeText(w.Seconds)))
 	}
-	if s.Hop != nil {
+	if s.guessed {
 		p.Caveats = append(p.Caveats, "What both ends add by waking up was found with tidemark's own processes; database servers have more to do for each message, some tenths of a millisecond.")
 	}
 }

@@ -30,7 +30,7 @@ func minutes(engine string, n int, commits int64) *Profile {
 
 func planSpec(engine string, rtt float64, commits int64) PlanSpec {
 	disk := Disk{Rate: 200 << 20, Overhead: 1e-3}
-	return PlanSpec{Server: "postgres://me@db/<script>alert(1)</script>", Standby: "db2:7455", Profile: minutes(engine, 10, commits), Clients: []int{1, 8},
+	return PlanSpec{Server: "postgres://me@db/<script>alert(1)</script>", Standby: "db2:7455", Scans: []Scanned{{"day", minutes(engine, 10, commits)}}, Clients: []int{1, 8},
 		Sites: Sites{Engine: engine, Primary: disk, Free: 50 << 30, Standbys: []Standby{{Name: "db2", Network: Network{Rate: 100 << 20, RTT: rtt}, Disk: disk}}},
 		Basis: []Basis{{"the network", Given, "a round trip"}}, Doubts: []tidemark.Finding{{Object: "/disk", Text: "it was slow", Hint: "measure again"}}}
 }
@@ -107,7 +107,7 @@ func TestPlanBesideItsTrials(t *testing.T) {
 	disk := s.Sites.Primary
 	sim := SimSpec{Line: line, Disk: &disk, Time: 400 * time.Millisecond, Standby: StandbySpec{Disk: &disk}}
 	hop := simulated(t, s.HopTrial(sim))
-	s = s.WithHop(hop)
+	s, _ = s.WithHop(hop)
 	if h := s.Sites.Standbys[0].Network.Hop; h < 0 || h > 1 || hop.Mode != "AFTER_COMMIT" || hop.Write.P50 > 0.5e-3 {
 		t.Errorf("a hop of %v s by %s, with writes of %v", h, hop.Mode, hop.Write.P50)
 	}
@@ -189,7 +189,7 @@ func TestPlanRefuses(t *testing.T) {
 		t.Error(err)
 	}
 	db2 := planSpec("postgres", 1e-3, 10)
-	db2.Profile.Engine = "db2"
+	db2.Scans[0].Profile.Engine = "db2"
 	if _, err := MakePlan(db2); tidemark.KindOf(err) != tidemark.Unsupported {
 		t.Error(err)
 	}

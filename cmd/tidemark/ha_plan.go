@@ -18,7 +18,8 @@ import (
 )
 
 type planSettings struct {
-	scan, standby         string
+	scans                 []string
+	standby               string
 	watch, time, simulate time.Duration
 	dir                   string // to measure the primary's disk in; "": disk says it
 	disk, standbyDisk     *ha.Disk
@@ -98,18 +99,18 @@ func (s *settings) checkPlan(url string) error {
 	x := s.ha.plan
 	bad := func(cause, hint string) error { return tidemark.Errorf(tidemark.Invalid, "plan", "", cause, hint) }
 	switch {
-	case url == "" && x.scan == "":
+	case url == "" && len(x.scans) == 0:
 		return bad("no server was named", "usage: tidemark ha plan postgres://user@host/db --standby HOST --disk DIR; --scan takes a scan that was made before")
-	case url != "" && x.scan != "":
+	case url != "" && len(x.scans) > 0:
 		return bad("both a server and a scan were named", "leave out the URL, or --scan")
 	case url != "" && !strings.Contains(url, "://"):
 		return tidemark.Errorf(tidemark.Invalid, "plan", url, "this is no URL of a server", "files of a log are for tidemark ha scan, and what it writes for --scan")
 	case x.dir == "" && x.disk == nil:
 		return bad("no --disk", "name a folder on the disk of the primary's log, such as --disk /var/lib/postgresql; or say RATE,OVERHEAD, such as 200MiB/s,1ms")
-	case x.disk != nil && x.disk.Overhead <= 0:
+	case x.disk != nil && x.disk.Overhead <= 0 && len(s.ha.local) == 0:
 		return bad("a write to the primary's disk cannot take no time", "say what it costs besides its size, such as --disk 200MiB/s,1ms")
-	case len(s.ha.networks) > 1:
-		return bad("more than one --network", "a plan is for one standby; tidemark ha calculate takes several")
+	case len(s.ha.networks) > 1 || len(s.ha.replays) > 1:
+		return bad("more than one --network or --replay", "a plan is for one standby; tidemark ha calculate takes several")
 	case x.standby == "" && len(s.ha.networks) == 0 && s.measure.line() == (ha.Line{}):
 		return bad("no standby was named", "--standby HOST, where tidemark ha measure network --listen runs; --delay 5ms plays one here, and --network RATE,RTT says what is known")
 	case len(s.ha.networks) > 0 && x.standby == "" && s.measure.line() != (ha.Line{}):

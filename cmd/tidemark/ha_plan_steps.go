@@ -213,7 +213,12 @@ func (p *planner) gather(ctx context.Context) (ha.PlanSpec, error) {
 		s.Sites.Free = float64(p.free)
 		s.Basis = append(s.Basis, ha.Basis{What: "room for log", Source: ha.Measured, Text: bytesText(p.free) + " are free in " + x.dir})
 	}
-	s.Basis = append(s.Basis, ha.Basis{What: "replay on the standby", Source: ha.Assumed, Text: "to keep up, and to take no time: no standby was looked at"})
+	replay := ha.Basis{What: "replay on the standby", Source: ha.Assumed, Text: "to keep up, and to take no time: no standby was looked at; --replay says more"}
+	if len(p.ha.replays) > 0 {
+		b := s.Sites.Standbys[0]
+		replay.Source, replay.Text = ha.Given, fmt.Sprintf("%s MiB/s, and %s ms for a commit", mib(b.Replay), micros(b.ReplayDelay))
+	}
+	s.Basis = append(s.Basis, replay)
 	return s, nil
 }
 
@@ -221,39 +226,54 @@ func (p *planner) gather(ctx context.Context) (ha.PlanSpec, error) {
 func (p *planner) scanLog(ctx context.Context, s *ha.PlanSpec) (err error) {
 	p.step++
 	x := p.ha.plan
-	if x.scan != "" {
-		text, err := readAll(nil, x.scan)
+	for _, file := range x.scans {
+		text, err := readAll(nil, file)
 		if err != nil {
 			return err
 		}
-		if s.Profile, err = ha.ReadProfile(text, x.scan); err != nil {
+		profile, err := ha.ReadProfile(text, file)
+		if err != nil {
 			return err
 		}
-		s.Server = engineTitles[s.Profile.Engine] + " of " + filepath.Base(x.scan)
-	} else {
-		asked := []any{tidemark.MaskURL(p.url), x.watch}
-		if s.Profile, err = taken(p, "scan", asked, func() (*ha.Profile, error) { return p.scanServer(ctx) }); err != nil {
-			return err
-		}
-		s.Server = engineTitles[s.Profile.Engine] + " on " + serverName(p.url)
+		s.Scans = append(s.Scans, ha.Scanned{Name: file, Profile: profile})
 	}
-	if err := ha.CheckProfile(s.Profile, cmp.Or(x.scan, s.Server)); err != nil {
+	if p.url != "" {
+		asked := []any{tidemark.MaskURL(p.url), x.watch}
+		profile, err := taken(p, "scan", asked, func() (*ha.Profile, error) { return p.scanServer(ctx) })
+		if err != nil {
+			return err
+		}
+		s.Scans = []ha.Scanned{{Name: serverName(p.url), Profile: profile}}
+	}
+	if err := ha.CheckScans(s.Scans); err != nil {
 		return err
 	}
+	first := s.Scans[0].Profile
+	s.Server = engineTitles[first.Engine] + " on " + s.Scans[0].Name
+	if p.url == "" {
+		s.Server = engineTitles[first.Engine] + " of " + filepath.Base(s.Scans[0].Name)
+	}
 	for _, mode := range s.Modes {
-		if !slices.ContainsFunc(ha.Modes(s.Profile.Engine), func(m string) bool { return strings.EqualFold(m, mode) }) {
-			return tidemark.Errorf(tidemark.Invalid, "plan", mode, "no mode of "+s.Profile.Engine, "The modes are "+strings.Join(ha.Modes(s.Profile.Engine), ", ")+".")
+		if !slices.ContainsFunc(ha.Modes(first.Engine), func(m string) bool { return strings.EqualFold(m, mode) }) {
+			return tidemark.Errorf(tidemark.Invalid, "plan", mode, "no mode of "+first.Engine, "The modes are "+strings.Join(ha.Modes(first.Engine), ", ")+".")
 		}
 	}
-	s.Sites = ha.Sites{Engine: s.Profile.Engine, Version: s.Profile.Version, Outage: p.ha.outage.Seconds()}
-	busy := s.Profile.Busiest()
-	text := fmt.Sprintf("%.0f s of it, %s, %s transactions; at most %.0f a second", s.Profile.Seconds, bytesText(s.Profile.Bytes), commas(s.Profile.Transactions.Committed), float64(busy.Ended)/busy.Seconds)
-	p.say("the log: %s", text)
-	source := ha.Measured
-	if x.scan != "" {
-		source, text = ha.Given, x.scan+": "+text
+	h := p.ha
+	s.Sites = ha.Sites{Engine: first.Engine, Version: first.Version, Outage: h.outage.Seconds(), Timeout: h.timeout.Seconds(), Backlog: float64(h.backlog), Near: h.near}
+	s.Local, s.Pauses = h.local, h.paused
+	for _, x := range s.Scans {
+		busy := x.Profile.Busiest()
+		text := fmt.Sprintf("%.0f s of it, %s, %s transactions; at most %.0f a second", x.Profile.Seconds, bytesText(x.Profile.Bytes), commas(x.Profile.Transactions.Committed), float64(busy.Ended)/busy.Seconds)
+		p.say("the log: %s", text)
+		basis := ha.Basis{What: "the log", Source: ha.Measured, Text: text}
+		if p.url == "" {
+			basis.Source, basis.Text = ha.Given, x.Name+": "+text
+		}
+		s.Basis = append(s.Basis, basis)
 	}
-	s.Basis = append(s.Basis, ha.Basis{What: "the log", Source: source, Text: text})
+	if len(h.local) > 0 {
+		s.Basis = append(s.Basis, ha.Basis{What: "commits on the primary alone", Source: ha.Given, Text: fmt.Sprintf("of %s of clients", count(len(h.local), "number"))})
+	}
 	return nil
 }
 
@@ -293,7 +313,7 @@ func (p *planner) primaryDisk(ctx context.Context, s *ha.PlanSpec) error {
 		p.say("the primary's disk: %s, as given", diskText(*x.disk))
 		return nil
 	}
-	spec := ha.DiskSpec{Dir: x.dir, Engine: s.Profile.Engine, Time: x.time, Force: p.measure.force}
+	spec := ha.DiskSpec{Dir: x.dir, Engine: s.Sites.Engine, Time: x.time, Force: p.measure.force}
 	r, err := taken(p, "disk", spec, func() (*ha.DiskReport, error) {
 		p.say("the primary's disk: writing in %s, for %s", x.dir, x.time)
 		return ha.MeasureDisk(ctx, spec)
@@ -336,8 +356,12 @@ func (p *planner) network(ctx context.Context, s *ha.PlanSpec) error {
 	p.step++
 	x := p.ha.plan
 	b := ha.Standby{Name: standbyName(x.standby), SyncRelay: p.measure.simulate.syncRelay}
+	for _, r := range p.ha.replays {
+		b.Replay, b.ReplayDelay = r.rate, r.delay
+	}
 	if len(p.ha.networks) > 0 {
 		b.Network = p.ha.networks[0].Network
+		b.Name = cmp.Or(p.ha.networks[0].name, b.Name)
 		s.Basis = append(s.Basis, ha.Basis{What: "the network", Source: ha.Given, Text: networkText(b.Network)})
 		p.say("the network: %s, as given", networkText(b.Network))
 		s.Sites.Standbys = []ha.Standby{b}
@@ -375,9 +399,9 @@ func (p *planner) standbyDisk(ctx context.Context, s *ha.PlanSpec) error {
 		basis.Source, basis.Text = ha.Given, diskText(b.Disk)
 	case p.measuresStandby():
 		p.step++
-		r, err := taken(p, "standby-disk", []any{x.standby, s.Profile.Engine, x.time}, func() (*ha.DiskReport, error) {
+		r, err := taken(p, "standby-disk", []any{x.standby, s.Sites.Engine, x.time}, func() (*ha.DiskReport, error) {
 			p.say("the standby's disk: on %s, for %s", x.standby, x.time)
-			return ha.MeasurePeerDisk(ctx, x.standby, s.Profile.Engine, x.time)
+			return ha.MeasurePeerDisk(ctx, x.standby, s.Sites.Engine, x.time)
 		})
 		if err != nil {
 			return err
@@ -411,9 +435,9 @@ func (p *planner) simulateAll(ctx context.Context, s *ha.PlanSpec) error {
 	if err != nil {
 		return err
 	}
-	*s = s.WithHop(hop)
-	network := s.Sites.Standbys[0].Network
-	s.Basis = append(s.Basis, ha.Basis{What: "waking up on both sides", Source: ha.Measured, Text: fmt.Sprintf("%s ms: what a simulated commit without disks takes (%s), less the round trip", micros(network.Hop), micros(hop.Commit.P50))})
+	var added float64
+	*s, added = s.WithHop(hop)
+	s.Basis = append(s.Basis, ha.Basis{What: "waking up on both sides", Source: ha.Measured, Text: fmt.Sprintf("%s ms: what a simulated commit without disks takes (%s), less the round trip", micros(added), micros(hop.Commit.P50))})
 	for _, mode := range s.Waiting() {
 		for _, n := range x.clients {
 			r, err := p.simulated(ctx, fmt.Sprintf("simulate-%s-%d", mode, n), s.TrialOf(mode, n, sim))

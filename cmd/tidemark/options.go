@@ -236,29 +236,29 @@ var options = []option{
 		s.ha.standbyDisks = append(s.ha.standbyDisks, d)
 		return err
 	}},
-	{"replay", "list", "", "How the standby applies the log: RATE, such as 50MiB/s, or any, and behind it how long a commit takes to be applied once it is on disk (any,1ms); once for all standbys or once for each. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+	{"replay", "list", "", "How the standby applies the log: RATE, such as 50MiB/s, or any, and behind it how long a commit takes to be applied once it is on disk (any,1ms); once for all standbys or once for each. Not of Db2.", "ha-calculate ha-plan", func(s *settings, v string) error {
 		r, err := parseReplay(v)
 		s.ha.replays = append(s.ha.replays, r)
 		return err
 	}},
-	{"local", "list", "", "What so many clients, who do not think, were measured to commit a second without a standby, as CLIENTS=RATE (8=3400), with percentiles or not (8=3400,2ms,9ms: p50, p99), once for each number of clients; or a JSON file of them. Without it, it is calculated from --disk. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+	{"local", "list", "", "What so many clients, who do not think, were measured to commit a second without a standby, as CLIENTS=RATE (8=3400), with percentiles or not (8=3400,2ms,9ms: p50, p99), once for each number of clients; or a JSON file of them. Without it, it is calculated from --disk. Not of Db2.", "ha-calculate ha-plan", func(s *settings, v string) error {
 		l, err := parseLocal(v)
 		s.ha.local = append(s.ha.local, l...)
 		return err
 	}},
-	{"paused", "list", "", "What a commit of one client takes without a standby after the client has done nothing for so long, as PAUSE=TIME (10ms=1.2ms); once for each pause. Clients that wait for a standby pause for about a round trip. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+	{"paused", "list", "", "What a commit of one client takes without a standby after the client has done nothing for so long, as PAUSE=TIME (10ms=1.2ms); once for each pause. Clients that wait for a standby pause for about a round trip. Not of Db2.", "ha-calculate ha-plan", func(s *settings, v string) error {
 		x, err := parsePaused(v)
 		s.ha.paused = append(s.ha.paused, x)
 		return err
 	}},
-	{"near", "list", "", "What so many clients commit a second in a mode with a standby nearby, as MODE:CLIENTS=RATE,RTT (on:32=7200,0.4ms): what waiting costs besides the way. Once for each mode and number of clients. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+	{"near", "list", "", "What so many clients commit a second in a mode with a standby nearby, as MODE:CLIENTS=RATE,RTT (on:32=7200,0.4ms): what waiting costs besides the way. Once for each mode and number of clients. Not of Db2.", "ha-calculate ha-plan", func(s *settings, v string) error {
 		x, err := parseNear(v)
 		s.ha.near = append(s.ha.near, x)
 		return err
 	}},
 	{"quorum", "text", "FIRST 1", "How many standbys a commit waits for: FIRST n, in their order, or ANY n. Not of Db2.", "ha-calculate", parseQuorum},
-	{"semisync-timeout", "duration", "10s", "After how long MySQL and MariaDB stop waiting for a replica.", "ha-calculate", duration(func(s *settings) *time.Duration { return &s.ha.timeout })},
-	{"backlog", "size", "0", "What the standby lacks of the log when a mode that waits for it is switched on; 0: the most that it would lack by the scan. Not of Db2.", "ha-calculate", size(func(s *settings) *int64 { return &s.ha.backlog })},
+	{"semisync-timeout", "duration", "10s", "After how long MySQL and MariaDB stop waiting for a replica.", "ha-calculate ha-plan", duration(func(s *settings) *time.Duration { return &s.ha.timeout })},
+	{"backlog", "size", "0", "What the standby lacks of the log when a mode that waits for it is switched on; 0: the most that it would lack by the scan. Not of Db2.", "ha-calculate ha-plan", size(func(s *settings) *int64 { return &s.ha.backlog })},
 	{"what-if", "list", "", "Also calculate with something else: WORD=VALUE, several parted by ;, such as 'rtt=5ms; disk=200MiB/s,1ms'. Words: rtt, hop, network, standby-disk, replay, sync-relay (of one standby: rtt@NAME), disk, clients, rate (commits a second), quorum. May be repeated. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
 		w, err := parseWhatIf(v)
 		s.ha.whatIfs = append(s.ha.whatIfs, w)
@@ -303,7 +303,7 @@ var options = []option{
 	{"sync-relay", "on/off", "off", "MySQL and MariaDB: the replica's relay log is on disk before it acknowledges (sync_relay_log=1).", "ha-simulate ha-calculate ha-plan", onOff(func(s *settings) *bool { return &s.measure.simulate.syncRelay })},
 	{"apply-delay", "duration", "0s", "remote_apply: from on disk to applied.", "ha-simulate", duration(func(s *settings) *time.Duration { return &s.measure.simulate.applyDelay })},
 	{"standby", "text", "", "The standby's host, where tidemark ha measure network --listen runs: HOST or HOST:PORT.", onPlan, text(func(s *settings) *string { return &s.ha.plan.standby })},
-	{"scan", "file", "", "Take what tidemark ha scan has written, instead of a server's log.", onPlan, text(func(s *settings) *string { return &s.ha.plan.scan })},
+	{"scan", "list", "", "Take what tidemark ha scan has written, instead of a server's log. May be repeated, for scans of several days of one server.", onPlan, list(func(s *settings) *[]string { return &s.ha.plan.scans })},
 	{"for", "duration", "60s", "How long to take part in what the server writes.", onPlan, duration(func(s *settings) *time.Duration { return &s.ha.plan.watch })},
 	{"disk", "text", "", "The disk of the primary's log: a folder on it, which is measured; or RATE,OVERHEAD of one write, such as 200MiB/s,1ms, or a file of ha measure disk --json.", onPlan, planDisk},
 	{"standby-disk", "text", "", "The same of the standby, as RATE,OVERHEAD or a file; default: measured where it listens with --dir, else taken to be as the primary's.", onPlan, func(s *settings, v string) error {
