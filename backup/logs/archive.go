@@ -124,12 +124,40 @@ func (a *Archive) Put(ctx context.Context, f *tidemark.LogFile) error {
 	}
 	if !f.Whole() {
 		a.note(at, true)
+		if there, err := a.beginning(ctx, at+openSuffix, f); there || err != nil {
+			return err
+		}
 		return a.r.PutOpenLog(ctx, at+openSuffix, bytes.NewReader(f.Bytes), a.codec)
 	}
 	if err := a.r.PutLog(ctx, at, bytes.NewReader(f.Bytes), a.codec); err != nil {
 		return err
 	}
 	return a.close(ctx, at)
+}
+
+// beginning reports whether the archive has an open segment already of which f is the
+// beginning, or all: a server that took the place of a primary has less of the old timeline's
+// last segment than the archive has.
+func (a *Archive) beginning(ctx context.Context, object string, f *tidemark.LogFile) (bool, error) {
+	in, err := a.r.GetLog(ctx, object)
+	if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	was, err := io.ReadAll(in)
+	if err != nil {
+		if tidemark.KindOf(err) == tidemark.Corrupt {
+			err = nil // what comes takes its place
+		}
+		return false, err
+	}
+	if n := min(len(was), len(f.Bytes)); !bytes.Equal(was[:n], f.Bytes[:n]) {
+		return false, tidemark.Errorf(tidemark.Collision, "archive", f.Name, "the archive has another beginning of that segment", "The server has lost log that was archived, or two servers archive into one repository: give it another one.")
+	}
+	return len(was) >= len(f.Bytes), nil
 }
 
 func (a *Archive) note(at string, open bool) (was bool) {

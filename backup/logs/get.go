@@ -96,6 +96,9 @@ func (a *Archive) last(ctx context.Context, name, to string, missing error) erro
 	if err != nil {
 		return err
 	}
+	if _, err := os.Stat(filepath.Join(filepath.Dir(to), name)); err == nil {
+		return missing // the server has it itself, from its backup, and takes that
+	}
 	if later != "" {
 		return tidemark.Errorf(tidemark.Lost, "read the archive", name, "the segment is missing, and "+later+" is there: the log has a gap",
 			"Put the segment into the archive from elsewhere (tidemark archive push), or restore a backup that was made behind the gap, or to a point before it.")

@@ -207,6 +207,19 @@ func (h *history) goesOn(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	short := part
+	short.Bytes = second.Bytes[:4*8192] // of a server that has less
+	if err := a.Put(t.Context(), &short); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := a.beginning(t.Context(), "00000001/"+part.Name+openSuffix, &part); err != nil || !there {
+		t.Errorf("what was longer is gone: %v", err)
+	}
+	short.Bytes = bytes.Clone(short.Bytes)
+	short.Bytes[9000] ^= 1
+	if err := a.Put(t.Context(), &short); tidemark.KindOf(err) != tidemark.Collision {
+		t.Errorf("another beginning: %v", err)
+	}
 	again := archiveIn(t, dir) // after kill -9
 	s, err := again.State(t.Context())
 	if err != nil || s.Segment != 1<<20 || !slices.Equal(s.Ends, []tidemark.LogPlace{{Timeline: 1, Place: first.End()}}) || s.Files != 2 || s.Newest.IsZero() {

@@ -59,6 +59,7 @@ func formatPlace(p uint64) string { return fmt.Sprintf("%X/%X", p>>32, uint32(p)
 type Span struct {
 	Timeline   uint32
 	Start, End uint64
+	Own        bool // the backup has that log itself
 }
 
 // A Replay is what a recovery would do.
@@ -116,6 +117,13 @@ func (a *Archive) reach(ctx context.Context, need Span, timeline uint32) (*reach
 		return nil, err
 	}
 	r.end = need.Start / r.size * r.size
+	if need.Own {
+		r.end = need.End / r.size * r.size
+		_, here := r.at(c, r.end)
+		if _, next := r.at(c, r.end+r.size); !here && next {
+			r.end += r.size
+		}
+	}
 	for {
 		at, ok := r.at(c, r.end)
 		switch {
@@ -230,6 +238,8 @@ var errFound = errors.New("found")
 // find looks for a target, and gives the place where replay ends there.
 func (a *Archive) find(ctx context.Context, r *reach, need Span, to Target) (end uint64, at time.Time, err error) {
 	switch {
+	case need.Own && to.Kind == AtOnce:
+		return need.End, at, nil
 	case r.end < need.End:
 		return 0, at, r.short("the backup is consistent only from " + formatPlace(need.End) + " on")
 	case to.Kind == AtOnce:
@@ -347,7 +357,7 @@ func (a *Archive) lastCommit(ctx context.Context, r *reach, first int) (at time.
 
 // index is that of the segment that holds a place.
 func (r *reach) index(place uint64) int {
-	if len(r.parts) == 0 {
+	if len(r.parts) == 0 || place < r.parts[0].Place {
 		return 0
 	}
 	return min(int((place-r.parts[0].Place)/r.size), len(r.parts)-1)

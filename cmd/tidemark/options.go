@@ -71,6 +71,7 @@ type settings struct {
 	repo                           repoSettings
 	backup                         backupSettings
 	arch                           archiveSettings
+	to                             recoverySettings
 }
 
 const (
@@ -337,6 +338,15 @@ var options = []option{
 	{"damaged", "stop|note", "stop", "What to do with a page whose checksum is wrong: stop, or take it as it is, name it, and end with code 16.", "backup", choose(map[string]func(*settings){
 		"stop": func(s *settings) { s.backup.keepDamaged = false }, "note": func(s *settings) { s.backup.keepDamaged = true }})},
 	{"tablespace-map", "list", "", "Put the tablespace that was in folder OLD into folder NEW: OLD=NEW. May be repeated.", "restore", tablespaceMap},
+	{"to", "text", "", "Recover with the archived log up to there: end, immediate, a time, an LSN, xid:NUMBER, or the name of a restore point (name:TEXT if it looks like another).", "restore", recoveryTarget},
+	{"exclusive", "on/off", "off", "End just before that time, place or transaction, and not just behind it.", "restore", onOff(func(s *settings) *bool { return &s.to.target.Exclusive })},
+	{"timeline", "number", "0", "Recover into this timeline; 0: the newest that comes from the backup.", "restore", func(s *settings, v string) error {
+		n, err := strconv.ParseUint(v, 10, 32)
+		s.to.target.Timeline = uint32(n)
+		return err
+	}},
+	{"action", "promote|pause|shutdown", "promote", "What the server does when it is there: take writes, wait as a standby that can be looked at, or stop.", "restore", oneOf([]string{"promote", "pause", "shutdown"}, func(s *settings) *string { return &s.to.action })},
+	{"program", "file", "", "Where the restored server finds this program, which fetches the log for it; default: where it is now.", "restore", text(func(s *settings) *string { return &s.to.program })},
 	{"slot", "text", "", "Physical replication slot that keeps the server's log until it is archived; none: what the server removes first is a gap.", "archive", text(func(s *settings) *string { return &s.arch.slot })},
 	{"slot-use", "there|make|temporary", "there", "The slot has to be there; make it if it is not; or make one that lasts as long as the connection.", "archive", choose(map[string]func(*settings){
 		"there": func(s *settings) { s.arch.use = postgres.UseSlot }, "make": func(s *settings) { s.arch.use = postgres.MakeSlot }, "temporary": func(s *settings) { s.arch.use = postgres.TemporarySlot }})},

@@ -23,9 +23,17 @@ BACKUP is its id, the beginning of one, or latest.
 Tablespaces go to where they were, unless --tablespace-map says otherwise. Files get the
 permissions that they had, and, where it runs as root, the owner of the name that they had.
 The file without which a server does not start comes last: a restore that ended early
-is not taken for one.`,
+is not taken for one.
+
+Without --to the server that is started has what the backup has. With it, it goes on with the
+archived log (tidemark archive) up to there: end (of the log), immediate (the backup's own
+end), a time, a place in the log (LSN), xid:NUMBER, or the name of a restore point. What would be
+missing for that is said before anything is written, and so is how much log there is to
+replay. BACKUP is then the newest that ended before, unless it is named.`,
 		Example: `  tidemark restore /backup/main /var/lib/postgresql/15/restored
-  tidemark restore /backup/main 20261122-0200 /srv/pg --tablespace-map /fast/space=/srv/space`,
+  tidemark restore /backup/main 20261122-0200 /srv/pg --tablespace-map /fast/space=/srv/space
+  tidemark restore /backup/main /srv/pg --to '2026-11-21 19:30:00'
+  tidemark restore /backup/main /srv/pg --to 2/5F0A3B8 --action pause`,
 		Args: args(2, 3, "restore REPO [BACKUP] DIR"),
 	}
 	read := flags(cmd)
@@ -45,7 +53,7 @@ func (s *settings) restore(cmd *cobra.Command, place, id, dir string, cat *catal
 		return err
 	}
 	defer done()
-	m, err := chooseBackup(cmd.Context(), r, id)
+	m, recovery, err := s.planRestore(cmd, r, id)
 	if err != nil {
 		return err
 	}
@@ -55,7 +63,7 @@ func (s *settings) restore(cmd *cobra.Command, place, id, dir string, cat *catal
 	w := newStorageWatch(s, cmd.ErrOrStderr())
 	defer w.stop()
 	run, rep, err := job.Restore(cmd.Context(), job.Env{Catalog: cat}, job.RestoreSpec{Repo: r, Manifest: m, Watch: w.watch,
-		Options: backup.RestoreOptions{Options: s.pipeline(), Dir: dir, Spaces: s.backup.spaces}})
+		Options: backup.RestoreOptions{Options: s.pipeline(), Dir: dir, Spaces: s.backup.spaces, Finish: recovery}})
 	if err != nil {
 		rep = nil // it is in the catalogue
 	}

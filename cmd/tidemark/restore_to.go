@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/logs"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/postgres"
+)
+
+// recoverySettings is what the options of restore say of point-in-time recovery.
+type recoverySettings struct {
+	wanted  bool // --to was given
+	target  logs.Target
+	action  string
+	program string
+}
+
+var lsnForm = regexp.MustCompile(`^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$`)
+
+// recoveryTarget reads --to.
+func recoveryTarget(s *settings, v string) (err error) {
+	t := &s.to.target
+	s.to.wanted = true
+	kind, rest, _ := strings.Cut(v, ":")
+	switch {
+	case v == "":
+		return errors.New("must be end, immediate, a time, an LSN, xid:NUMBER or a name")
+	case v == "end":
+		t.Kind = logs.AtEnd
+	case v == "immediate":
+		t.Kind = logs.AtOnce
+	case kind == "name" && rest != "":
+		t.Kind, t.Name = logs.AtRestorePt, rest
+	case kind == "xid":
+		t.Kind = logs.AtTx
+		t.Tx, err = strconv.ParseUint(rest, 10, 32) // the log has the lower half of them
+	case lsnForm.MatchString(v):
+		t.Kind = logs.AtPlace
+		t.Place, err = postgres.ParsePlace(v)
+	default:
+		t.Kind, t.Name = logs.AtRestorePt, v
+		if at, ok := parseMoment(v); ok {
+			t.Kind, t.Name, t.Time = logs.AtTime, "", at
+		}
+	}
+	return err
+}
+
+// parseMoment reads a date and time, in this machine's zone where it names none.
+func parseMoment(v string) (time.Time, bool) {
+	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05Z07:00", "2006-01-02 15:04:05-07", "2006-01-02 15:04:05 MST", time.DateTime, "2006-01-02T15:04:05", "2006-01-02 15:04", time.DateOnly} {
+		if t, err := time.ParseInLocation(layout, v, time.Local); err == nil {
+			return t, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// planRestore chooses the backup, and says how the server recovers from it; nil: with what it has.
+func (s *settings) planRestore(cmd *cobra.Command, r *repo.Repo, id string) (*repo.Manifest, func(context.Context, string) error, error) {
+	ctx := cmd.Context()
+	if !s.to.wanted {
+		m, err := chooseBackup(ctx, r, id)
+		return m, nil, err
+	}
+	candidates, err := s.candidates(ctx, r, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	a := logs.New(r, s.repo.codec)
+	var first error // of the newest backup
+	for _, m := range candidates {
+		replay, err := s.reachable(ctx, a, m)
+		if err == nil {
+			s.forecast(cmd, m, replay)
+			return m, s.recovery(r, replay), nil
+		}
+		if first == nil {
+			first = err
+		}
+		if k := tidemark.KindOf(err); k != tidemark.Invalid && k != tidemark.Lost && k != tidemark.NotFound {
+			break
+		}
+	}
+	return nil, nil, first
+}
+
+// candidates are the backups from which the target may be reached, the newest first.
+func (s *settings) candidates(ctx context.Context, r *repo.Repo, id string) ([]*repo.Manifest, error) {
+	if id != "latest" {
+		m, err := chooseBackup(ctx, r, id)
+		return []*repo.Manifest{m}, err
+	}
+	all, err := r.Backups(ctx)
+	if err != nil {
+		return nil, err
+	}
+	slices.SortFunc(all, func(a, b *repo.Manifest) int { return b.Ended.Compare(a.Ended) })
+	t := s.to.target
+	early := slices.DeleteFunc(all, func(m *repo.Manifest) bool { return t.Kind == logs.AtTime && m.Ended.After(t.Time) })
+	if len(early) == 0 {
+		cause := "there is no backup in " + r.Store().String()
+		if t.Kind == logs.AtTime {
+			cause += " that ended before"
+		}
+		return nil, tidemark.Errorf(tidemark.NotFound, "restore to", t.String(), cause, "tidemark backups lists them")
+	}
+	return early, nil
+}
+
+// reachable looks whether the archive leads from a backup to the target.
+func (s *settings) reachable(ctx context.Context, a *logs.Archive, m *repo.Manifest) (logs.Replay, error) {
+	if len(m.Ranges) == 0 {
+		return logs.Replay{}, tidemark.Errorf(tidemark.Unsupported, "restore", m.ID, "the backup does not say which log it needs", "")
+	}
+	last := m.Ranges[len(m.Ranges)-1]
+	need := logs.Span{Timeline: last.Timeline, Own: true}
+	var err, err2 error
+	need.Start, err = postgres.ParsePlace(last.Start)
+	need.End, err2 = postgres.ParsePlace(last.End)
+	if err := errors.Join(err, err2); err != nil {
+		return logs.Replay{}, tidemark.Errorf(tidemark.Corrupt, "restore", m.ID, err.Error(), "")
+	}
+	return a.Check(ctx, need, s.to.target)
+}
+
+// replayRate is about what a server replays on one processor, to say how long it takes: of a
+// load whose pages are in memory more, of one that waits for a disk less.
+const replayRate = 50 << 20
+
+// forecast says what the server will do when it is started.
+func (s *settings) forecast(cmd *cobra.Command, m *repo.Manifest, replay logs.Replay) {
+	took := time.Duration(float64(replay.Bytes()) / replayRate * float64(time.Second)).Round(time.Second)
+	if s.json {
+		json.NewEncoder(cmd.ErrOrStderr()).Encode(struct {
+			Event      string    `json:"event"`
+			Backup     string    `json:"backup"`
+			Target     string    `json:"target"`
+			Timeline   uint32    `json:"timeline"`
+			Bytes      int64     `json:"replay_bytes"`
+			Segments   int       `json:"segments"`
+			Seconds    float64   `json:"about_seconds"`
+			LastCommit time.Time `json:"last_commit"`
+		}{"recovery", m.ID, s.to.target.String(), replay.Timeline, replay.Bytes(), replay.Segments, took.Seconds(), replay.At})
+		return
+	}
+	last := ""
+	if !replay.At.IsZero() {
+		last = "; its last commit is of " + replay.At.Format("2006-01-02 15:04:05.999999 UTC")
+	}
+	fmt.Fprintf(cmd.ErrOrStderr(), "recovery from backup %s to %s, in timeline %d: %s of log to replay in %s, about %s at 50 MB/s%s\n",
+		m.ID, s.to.target, replay.Timeline, bytesText(replay.Bytes()), count(replay.Segments, "segment"), max(took, time.Second), last)
+}
+
+// recovery writes the server's settings.
+func (s *settings) recovery(r *repo.Repo, replay logs.Replay) func(context.Context, string) error {
+	t := s.to.target
+	rec := postgres.Recovery{Target: t.Kind, Exclusive: t.Exclusive, Timeline: strconv.FormatUint(uint64(replay.Timeline), 10), Action: s.to.action}
+	switch t.Kind {
+	case logs.AtTime:
+		rec.Value = t.Time.UTC().Format("2006-01-02 15:04:05.999999+00")
+	case logs.AtPlace:
+		rec.Value = postgres.FormatPlace(t.Place)
+	case logs.AtTx:
+		rec.Value = strconv.FormatUint(t.Tx, 10)
+	case logs.AtRestorePt:
+		rec.Value = t.Name
+	}
+	program := s.to.program
+	if program == "" {
+		program, _ = os.Executable() // where that is not known, it is in the path
+	}
+	if program == "" {
+		program = "tidemark"
+	}
+	words := []string{program, "archive", "get", r.Store().String(), "%f", "%p", "--ahead", "4"}
+	for _, key := range [][2]string{{"--identity", s.repo.identity}, {"--passphrase-file", s.repo.passphraseFile}} {
+		if key[1] == "" {
+			continue
+		}
+		if path, err := filepath.Abs(key[1]); err == nil {
+			key[1] = path
+		}
+		words = append(words, key[0], key[1])
+	}
+	rec.Command = postgres.RestoreCommand(words...)
+	return func(_ context.Context, dir string) error { return rec.Write(dir) }
+}
