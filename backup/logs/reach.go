@@ -161,12 +161,17 @@ func (r *reach) at(c *contents, place uint64) (at tidemark.LogPlace, ok bool) {
 	return at, false
 }
 
-// later reports whether there is a segment behind a place in one of the timelines.
+// later reports whether there is a segment behind a place in one of the timelines, as long as
+// that goes.
 func (r *reach) later(c *contents, place uint64) bool {
-	return slices.ContainsFunc(r.line, func(l tidemark.LogPlace) bool {
-		places := c.whole[l.Timeline]
-		return len(places) > 0 && places[len(places)-1] > place
-	})
+	for i, l := range r.line {
+		for _, p := range c.whole[l.Timeline] {
+			if p > place && (i+1 == len(r.line) || p < r.line[i+1].Place) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // lineage finds the timelines from the backup's to the one that is wanted, or else the newest
