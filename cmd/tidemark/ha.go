@@ -30,6 +30,7 @@ type haSettings struct {
 	modes    string
 	engine   string
 	plan     planSettings
+	check    checkSettings
 	local    []ha.Local
 	paused   []ha.Pause
 	near     []ha.Near
@@ -51,6 +52,6 @@ func haCommand() *cobra.Command {
 workload, what disks and links give, and what both come to in each mode.`,
 	}
 	isGroup(cmd, "ha ")
-	cmd.AddCommand(haScanCommand(), haMeasureCommand(), haCalculateCommand(), haSimulateCommand(), haPlanCommand())
+	cmd.AddCommand(haScanCommand(), haMeasureCommand(), haCalculateCommand(), haSimulateCommand(), haCheckCommand(), haPlanCommand())
 	return cmd
 }

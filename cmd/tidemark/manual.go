@@ -54,7 +54,7 @@ func manualOptions(w io.Writer) {
 }
 
 func manualExits(w io.Writer) {
-	fmt.Fprint(w, "# Exit codes\n\nMade by `tidemark manual exit-codes`.\n\n| code | meaning |\n|---|---|\n| 0 | done |\n| 1 | `diff`, `repair`: the databases differ; `check`: something would stop the copy or lose data; `archive get`: the archive has no such file |\n")
+	fmt.Fprint(w, "# Exit codes\n\nMade by `tidemark manual exit-codes`.\n\n| code | meaning |\n|---|---|\n| 0 | done |\n| 1 | `diff`, `repair`: the databases differ; `check`: something would stop the copy or lose data; `ha check`: a limit is exceeded; `archive get`: the archive has no such file |\n")
 	meaning := map[tidemark.Kind]string{
 		tidemark.Invalid: "the request itself is wrong", tidemark.Unreachable: "no connection to the host", tidemark.Denied: "the login was refused",
 		tidemark.Forbidden: "a privilege is missing; the hint names the GRANT", tidemark.NotFound: "a database, table, file or run does not exist",

@@ -273,7 +273,7 @@ var options = []option{
 	{"clients", "number", "0", "Sessions that commit, each waiting for one commit before its next, as in a pool of connections; 0: commits come at the scan's rate, whatever they wait for. Not of Db2.", "ha-calculate", number(0, 100_000, func(s *settings) *int { return &s.ha.clients })},
 	{"free", "size", "0", "What the disk of the primary's log has left, to say when it would be full while a standby is away; 0: not known. Not of Db2.", "ha-calculate ha-plan", size(func(s *settings) *int64 { return &s.ha.free })},
 	{"outage", "duration", "1h", "For how long a standby is taken to be away. Not of Db2.", "ha-calculate ha-plan", duration(func(s *settings) *time.Duration { return &s.ha.outage })},
-	{"syncmode", "text", "", "Only these modes, parted by commas; default: all of the engine, of Db2 SYNC, NEARSYNC and ASYNC.", "ha-calculate ha-plan", func(s *settings, v string) error {
+	{"syncmode", "text", "", "Only these modes, parted by commas; default: all of the engine, of Db2 SYNC, NEARSYNC and ASYNC.", "ha-calculate ha-plan ha-check", func(s *settings, v string) error {
 		s.ha.modes = v
 		return nil
 	}},
@@ -317,6 +317,13 @@ var options = []option{
 	{"simulate", "duration", "3s", "How long each mode is simulated with each number of sessions; 0s leaves that out.", onPlan, duration(func(s *settings) *time.Duration { return &s.ha.plan.simulate })},
 	{"out", "file", "", "Keep what each step gives in this folder, as JSON, and take from there what is there already.", onPlan, text(func(s *settings) *string { return &s.ha.plan.out })},
 	{"html", "file", "", "Write the report as one page, with charts, that a browser shows without anything else.", onPlan, text(func(s *settings) *string { return &s.ha.plan.html })},
+	{"for", "duration", "10s", "How long to watch.", onCheck, duration(func(s *settings) *time.Duration { return &s.ha.check.watch })},
+	{"forecast", "file", "", "Compare with this: what ha calculate --json has written.", onCheck, text(func(s *settings) *string { return &s.ha.check.forecast })},
+	{"replica", "text", "", "URL of a replica of MySQL or MariaDB, which is asked how far it is behind.", onCheck, text(func(s *settings) *string { return &s.ha.check.replica })},
+	{"max-wait", "duration", "5s", "Too long for one commit to wait for a standby.", onCheck, duration(func(s *settings) *time.Duration { return &s.ha.check.longest })},
+	{"max-mean-wait", "duration", "20ms", "Too long for commits to wait on average.", onCheck, duration(func(s *settings) *time.Duration { return &s.ha.check.mean })},
+	{"max-lag", "duration", "1s", "Too far behind for a standby's applying.", onCheck, duration(func(s *settings) *time.Duration { return &s.ha.check.lag })},
+	{"max-off", "number", "25", "By how many percent commits may wait longer than forecast.", onCheck, number(0, 10_000, func(s *settings) *int { return &s.ha.check.off })},
 	{"compress", "text", "zstd:1", "How pieces are compressed: none, lz4, s2 or zstd:1 to zstd:22.", "backup archive archive-push", func(s *settings, v string) (err error) {
 		if s.repo.codec, err = repo.ParseCodec(v); err != nil {
 			err = fmt.Errorf("must be none, lz4, s2, zstd or zstd:1 to zstd:22")
@@ -365,7 +372,7 @@ var options = []option{
 		return nil
 	}},
 	{"dry-run", "on/off", "off", "Say what would be removed, and remove nothing.", "prune", onOff(func(s *settings) *bool { return &s.prune.dryRun })},
-	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll + " archive " + onMeasure + " " + onPlan, onOff(func(s *settings) *bool { return &s.json })},
+	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll + " archive " + onMeasure + " " + onPlan + " " + onCheck, onOff(func(s *settings) *bool { return &s.json })},
 	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", onMoves + " " + onRuns, text(func(s *settings) *string { return &s.state })},
 }
 

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// commits has a session insert rows, one in a transaction, until the test ends it; what it says
+// when its server is gone does not matter.
+func commits(t *testing.T, db, insert string) {
+	t.Helper()
+	var wg sync.WaitGroup
+	stop := make(chan struct{})
+	wg.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			default:
+				_, _ = testdb.TryQuery(db, insert)
+			}
+		}
+	})
+	t.Cleanup(wg.Wait)
+	t.Cleanup(func() { close(stop) })
+}
+
+// checked runs ha check with --json.
+func checkedLive(t *testing.T, code int, args ...string) ha.LiveReport {
+	t.Helper()
+	o := cli(t, append([]string{"ha", "check", "--json"}, args...)...)
+	var r ha.LiveReport
+	if err := json.Unmarshal([]byte(o.out), &r); err != nil || o.code != code {
+		t.Fatalf("exit %d, not %d: %v\n%s%s", o.code, code, err, o.out, o.errOut)
+	}
+	return r
+}
+
+func figure(t *testing.T, r ha.LiveReport, name string) ha.Figure {
+	t.Helper()
+	for _, f := range r.Figures {
+		if strings.HasPrefix(f.Name, name) {
+			return f
+		}
+	}
+	t.Fatalf("no %s in %+v", name, r)
+	return ha.Figure{}
+}
+
+// lenient are limits that a busy machine does not exceed.
+var lenient = []string{"--for=3s", "--max-wait=10m", "--max-mean-wait=10m", "--max-lag=10m", "--max-off=10000"}
+
+func forecastOf(t *testing.T, engine, version string) string {
+	t.Helper()
+	scan := writtenFile(t, "a.scan", "Log of "+engine+" "+version+"\n"+published)
+	return writtenFile(t, "forecast.json", must(t, "ha", "calculate", scan, "--disk=200MiB/s,1ms", "--network=10MiB/s,100ms", "--json").out)
+}
+
+// TestHACheckPostgres: commits wait for a real standby, which is then taken away.
+func TestHACheckPostgres(t *testing.T) {
+	t.Parallel()
+	primary := testdb.OwnPostgres(t, 17)
+	db := primary.URL("postgres")
+	standby := primary.Standby(t, "postgres")
+	testdb.Load(t, db, strings.NewReader("CREATE TABLE waits (a int); ALTER SYSTEM SET synchronous_standby_names = '*'; SELECT pg_reload_conf();"))
+	for begun := time.Now(); strings.TrimSpace(testdb.Query(t, db, "SELECT sync_state FROM pg_stat_replication")) != "sync"; time.Sleep(50 * time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatal("the standby does not come")
+		}
+	}
+	forecast := forecastOf(t, "postgres", "17")
+	commits(t, db, "INSERT INTO waits VALUES (1)")
+	r := checkedLive(t, 0, append(lenient, db, "--forecast", forecast)...)
+	log, rate, wait := figure(t, r, "log"), figure(t, r, "commits"), figure(t, r, "wait of a commit")
+	if r.Mode != "on" || log.Measured == nil || *log.Measured <= 0 || log.Forecast == nil || *rate.Measured <= 0 || wait.Measured == nil || wait.Forecast == nil || *wait.Forecast < 0.1 || len(r.Standbys) != 1 || !strings.Contains(r.Standbys[0], "commits wait for it") || len(r.Alerts) > 0 {
+		t.Errorf("%+v", r)
+	}
+	if figure(t, r, "replay lag").Measured == nil {
+		t.Errorf("no lag in %+v", r)
+	}
+	// A forecast of nothing is exceeded, and so is a limit of nothing.
+	tight := checkedLive(t, 1, append(lenient, db, "--max-lag=0s")...)
+	if len(tight.Alerts) != 1 || !strings.Contains(tight.Alerts[0], "behind with applying") {
+		t.Errorf("%q", tight.Alerts)
+	}
+	// A role that does not see others is told what it lacks; a standby is none to ask.
+	testdb.Query(t, db, "CREATE ROLE looker LOGIN PASSWORD 'secret'")
+	u, err := url.Parse(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword("looker", "secret")
+	if o := cli(t, "ha", "check", u.String()); o.code != 5 || !strings.Contains(o.errOut, "GRANT pg_monitor TO \"looker\"") && !strings.Contains(o.errOut, "GRANT pg_monitor TO looker") {
+		t.Errorf("exit %d: %s", o.code, o.errOut)
+	}
+	if o := cli(t, "ha", "check", standby.URL("postgres")); o.code != 7 || !strings.Contains(o.errOut, "the server is a standby") {
+		t.Errorf("exit %d: %s", o.code, o.errOut)
+	}
+
+	standby.Kill(t)
+	o := cli(t, "ha", "check", db, "--for=3s", "--max-wait=500ms")
+	for _, want := range []string{"! a commit has waited for ", "! commits wait for a standby, and none is there", "longest wait of a commit"} {
+		if !strings.Contains(o.out, want) {
+			t.Errorf("no %q in\n%s%s", want, o.out, o.errOut)
+		}
+	}
+	if o.code != 1 {
+		t.Errorf("exit %d", o.code)
+	}
+	testdb.Load(t, db, strings.NewReader("SET synchronous_commit = local; ALTER SYSTEM SET synchronous_standby_names = ''; SELECT pg_reload_conf();"))
+}
+
+// TestHACheckMariaDB: semi-sync with a real replica, which stops, and is given up.
+func TestHACheckMariaDB(t *testing.T) {
+	t.Parallel()
+	primary, replica := testdb.OwnMariaDB(t), testdb.OwnMariaDB(t)
+	db := primary.NewDatabase(t, "checked")
+	testdb.Load(t, replica.URL(""), strings.NewReader(fmt.Sprintf(`RESET MASTER; SET GLOBAL rpl_semi_sync_slave_enabled = 1;
+		CHANGE MASTER TO MASTER_HOST='%s', MASTER_PORT=%d, MASTER_USER='%s', MASTER_PASSWORD='%s', MASTER_USE_GTID=slave_pos; START SLAVE;`, primary.Host, primary.Port, primary.User, primary.Password)))
+	testdb.Load(t, db, strings.NewReader("CREATE TABLE waits (a int); SET GLOBAL rpl_semi_sync_master_timeout = 600000; SET GLOBAL rpl_semi_sync_master_wait_point = 'AFTER_COMMIT'; SET GLOBAL rpl_semi_sync_master_enabled = 1;"))
+	for begun := time.Now(); numberOf(t, db, "SELECT variable_value FROM information_schema.global_status WHERE variable_name = 'Rpl_semi_sync_master_clients'") < 1; time.Sleep(50 * time.Millisecond) {
+		if time.Since(begun) > time.Minute {
+			t.Fatal("the replica does not come")
+		}
+	}
+	commits(t, db, "INSERT INTO waits VALUES (1)")
+	r := checkedLive(t, 0, append(lenient, db, "--replica", replica.URL(""), "--forecast", forecastOf(t, "mariadb", "10.11.6-MariaDB"))...)
+	wait, lag := figure(t, r, "wait of a commit"), figure(t, r, "replay lag")
+	if r.Mode != "AFTER_COMMIT" || *figure(t, r, "log").Measured <= 0 || *figure(t, r, "commits").Measured <= 0 || wait.Measured == nil || *wait.Measured <= 0 || wait.Forecast == nil || lag.Measured == nil || *lag.Measured < 0 || len(r.Standbys) != 1 {
+		t.Errorf("%+v", r)
+	}
+	testdb.Load(t, replica.URL(""), strings.NewReader("STOP SLAVE"))
+	o := cli(t, "ha", "check", db, "--for=4s", "--max-wait=1s", "--replica", replica.URL(""))
+	if o.code != 1 || !strings.Contains(o.out, "! the replica does not replicate") || !strings.Contains(o.out, "! a commit has waited for ") && !strings.Contains(o.out, "! commits wait for a standby, and none is there") {
+		t.Errorf("exit %d: %s%s", o.code, o.out, o.errOut)
+	}
+	testdb.Load(t, db, strings.NewReader("SET GLOBAL rpl_semi_sync_master_enabled = 0; SET GLOBAL rpl_semi_sync_master_timeout = 1; SET GLOBAL rpl_semi_sync_master_enabled = 1;"))
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		if o = cli(t, "ha", "check", db, "--for=200ms"); strings.Contains(o.out, "! semi-synchronous replication has given up waiting") {
+			break
+		}
+		if time.Since(begun) > time.Minute {
+			t.Fatalf("exit %d: %s%s", o.code, o.out, o.errOut)
+		}
+	}
+	testdb.Load(t, db, strings.NewReader("SET GLOBAL rpl_semi_sync_master_enabled = 0"))
+}
+
+func TestHACheckBadInput(t *testing.T) {
+	for _, b := range []struct {
+		name string
+		args []string
+		code int
+	}{
+		{"ha-check-nothing", nil, 2},
+		{"ha-check-another-server", []string{"oracle://me@db/x"}, 2},
+		{"ha-check-no-forecast", []string{"postgres://me@db/x", "--forecast", "/nowhere/forecast.json"}, 6},
+		{"ha-check-another-file", []string{"postgres://me@db/x", "--forecast", os.DevNull}, 15},
+		{"ha-check-replica-of-postgres", []string{"postgres://me@db/x", "--replica", "postgres://me@db2/x"}, 2},
+	} {
+		t.Run(b.name, func(t *testing.T) { sameText(t, cli(t, append([]string{"ha", "check"}, b.args...)...), b.code, nil) })
+	}
+}

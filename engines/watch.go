@@ -1,0 +1,45 @@
+package engines
+
+import (
+	"context"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/postgres"
+)
+
+var _ = []ha.Primary{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+
+// OpenPrimary opens a server whose standbys are to be watched. behind asks a replica of MySQL or
+// MariaDB, if its URL is given, since their primaries do not know how far it is.
+func OpenPrimary(ctx context.Context, url, replica string, opt Options) (p ha.Primary, behind func(context.Context) (float64, error), close func() error, err error) {
+	scheme, _, _ := strings.Cut(url, "://")
+	switch logSchemes[strings.ToLower(scheme)] {
+	case "postgres":
+		if replica != "" {
+			return nil, nil, nil, tidemark.Errorf(tidemark.Invalid, "check", tidemark.MaskURL(replica), "PostgreSQL's primary knows how far its standbys are", "leave out --replica")
+		}
+		e, err := postgres.Open(ctx, url, opt.Postgres)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		return e, nil, e.Close, nil
+	case "mysql":
+		e, err := mysql.Open(ctx, url, opt.MySQL)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if replica == "" {
+			return e, nil, e.Close, nil
+		}
+		r, err := mysql.Open(ctx, replica, opt.MySQL)
+		if err != nil {
+			_ = e.Close() // the replica is what is wrong
+			return nil, nil, nil, err
+		}
+		return e, r.Behind, func() error { _ = r.Close(); return e.Close() }, nil
+	}
+	return nil, nil, nil, tidemark.Errorf(tidemark.Invalid, "check", tidemark.MaskURL(url), "no engine whose standbys can be watched", "write postgres://user@host/db, mysql://user@host or mariadb://user@host")
+}
