@@ -83,6 +83,17 @@ func written(t *testing.T) *history {
 		}
 		testdb.Load(t, url, strings.NewReader("BEGIN; INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1000, 4000) g; ROLLBACK;"))
 	}
+	for { // the last segment is to be neither nearly empty nor nearly full
+		time.Sleep(200 * time.Millisecond) // what nobody commits is written soon
+		end, err := e.LogEnd(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := end % (1 << 20); n > 64<<10 && n < 800<<10 {
+			break
+		}
+		testdb.Query(t, url, "SELECT pg_logical_emit_message(false, 'x', repeat('x', 150000))")
+	}
 	for line := range strings.Lines(testdb.Query(t, url, "SELECT string_agg(id || ' ' || xmin || ' ' || (extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000000)::bigint, E'\\n' ORDER BY id) FROM item")) {
 		var r row
 		var at int64
