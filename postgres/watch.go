@@ -45,8 +45,9 @@ func (e *Engine) Replication(ctx context.Context) (out tidemark.Replication, err
 	if err != nil {
 		return out, e.fail(ctx, "check", e.object, err)
 	}
+	// The server tells no lag of a standby that has applied all.
 	rows, err = conn.Query(ctx, `SELECT application_name, sync_state IN ('sync', 'quorum'), coalesce(extract(epoch FROM write_lag), -1)::float8, coalesce(extract(epoch FROM flush_lag), -1)::float8,
-		coalesce(extract(epoch FROM replay_lag), -1)::float8, coalesce(pg_wal_lsn_diff(pg_current_wal_flush_lsn(), replay_lsn), -1)::float8
+		coalesce(extract(epoch FROM replay_lag), CASE WHEN replay_lsn >= pg_current_wal_flush_lsn() THEN 0 END, -1)::float8, coalesce(pg_wal_lsn_diff(pg_current_wal_flush_lsn(), replay_lsn), -1)::float8
 		FROM pg_stat_replication WHERE state IN ('streaming', 'catchup') ORDER BY 1, pid`)
 	if err == nil {
 		out.Standbys, err = pgx.CollectRows(rows, pgx.RowToStructByPos[tidemark.FollowingStandby])

@@ -25,7 +25,7 @@ func TestBackupThatIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 4 {
-		cmd := process(t, "backup", url, place, "--passphrase-file", secret, "--max-rate", "8MB", "--progress", "none")
+		cmd := process(t, "backup", url, place, "--passphrase-file", secret, "--max-rate", "500kB", "--progress", "none")
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
