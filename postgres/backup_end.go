@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // ending is what a backup's end has found.
@@ -90,7 +91,7 @@ func (b *Backup) timelines(ctx context.Context, label string) error {
 	}
 	from := b.start
 	if b.end.timeline != first {
-		name := path.Join(logFolder, historyName(b.end.timeline))
+		name := path.Join(logFolder, wal.HistoryName(b.end.timeline))
 		text, err := os.ReadFile(filepath.Join(b.dir, filepath.FromSlash(name)))
 		if err != nil {
 			return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Lost, Err: causeOf(err), Hint: "The standby has gone into another timeline meanwhile: begin again."}
@@ -139,7 +140,7 @@ func (b *Backup) log() (out []tidemark.DataFile, err error) {
 			if i+1 < len(b.end.ranges) && at+uint64(b.segmentSize) > r.to {
 				continue // the next timeline begins in it, with a copy of what is before
 			}
-			if err := add(segmentName(r.timeline, at, b.segmentSize)); err != nil {
+			if err := add(wal.SegmentName(r.timeline, at, uint32(b.segmentSize))); err != nil {
 				return nil, err
 			}
 		}
@@ -159,13 +160,5 @@ func (b *Backup) log() (out []tidemark.DataFile, err error) {
 // archived names the file that has a place of the log, in the folder that an archive has for
 // each timeline.
 func (b *Backup) archived(timeline uint32, place uint64) string {
-	return fmt.Sprintf("%08X/%s", timeline, segmentName(timeline, place, b.segmentSize))
-}
-
-func historyName(timeline uint32) string { return fmt.Sprintf("%08X.history", timeline) }
-
-// segmentName names the file of the log that has a place, of files of size bytes.
-func segmentName(timeline uint32, place uint64, size int64) string {
-	n, each := place/uint64(size), uint64(1<<32)/uint64(size)
-	return fmt.Sprintf("%08X%08X%08X", timeline, n/each, n%each)
+	return fmt.Sprintf("%08X/%s", timeline, wal.SegmentName(timeline, place, uint32(b.segmentSize)))
 }
