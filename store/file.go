@@ -32,6 +32,13 @@ type files struct {
 // tempPrefix begins no name that CheckName allows.
 const tempPrefix = ".tidemark-"
 
+// tempName names a file that is being written and will be called base.
+func tempName(base string) string {
+	var random [6]byte
+	_, _ = rand.Read(random[:]) // never fails
+	return tempPrefix + base + "-" + hex.EncodeToString(random[:])
+}
+
 // openFile takes what follows "file:".
 func openFile(rest string) (Store, error) {
 	p := rest
@@ -88,9 +95,7 @@ func (s *files) Create(ctx context.Context, name string, mode Mode) (Object, err
 // who deletes its last object: then it is made again.
 func createTemp(path string) (*os.File, error) {
 	dir, base := filepath.Split(path)
-	var random [6]byte
-	_, _ = rand.Read(random[:]) // never fails
-	temp := filepath.Join(dir, tempPrefix+base+"-"+hex.EncodeToString(random[:]))
+	temp := filepath.Join(dir, tempName(base))
 	for try := 1; ; try++ {
 		f, err := os.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o640)
 		if !errors.Is(err, fs.ErrNotExist) || try == 10 {

@@ -2,8 +2,6 @@ package store
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
@@ -164,10 +162,8 @@ func (s *remote) Create(ctx context.Context, name string, mode Mode) (Object, er
 
 // createTemp is that of files.
 func (s *remote) createTemp(c *sshClient, name string) (*sftp.File, error) {
-	var random [6]byte
-	_, _ = rand.Read(random[:]) // never fails
 	dir, base := path.Split(name)
-	temp := path.Join(dir, tempPrefix+base+"-"+hex.EncodeToString(random[:]))
+	temp := path.Join(dir, tempName(base))
 	for try := 1; ; try++ {
 		f, err := c.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
 		if !errors.Is(err, fs.ErrNotExist) || try == 10 {
