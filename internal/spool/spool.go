@@ -18,8 +18,8 @@ type File struct {
 }
 
 // New makes a file in dir, which is made if it is not there; "" is the system's folder for
-// temporary files. option is the one with which less would go to files, for errors. They
-// are of Kind Denied, or Full.
+// temporary files. option is the one with which fewer transactions would go to files, for errors; "": what
+// goes there are lists. Errors are of Kind Denied, or Full.
 func New(dir, option string) (*File, error) {
 	f := &File{option: option}
 	if dir != "" {
@@ -37,8 +37,15 @@ func New(dir, option string) (*File, error) {
 }
 
 func (f *File) failed(object string, err error) error {
+	full := errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
 	e := &tidemark.Error{Op: "spool a large transaction", Object: object, Kind: tidemark.Denied, Err: err, Hint: "Make the folder writable, or raise " + f.option + "."}
-	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+	switch {
+	case f.option == "":
+		e.Op, e.Hint = "spool a list", "Make the folder writable, or name another one with the variable TMPDIR."
+		if full {
+			e.Kind, e.Hint = tidemark.Full, "Make room on that disk, or name another folder with the variable TMPDIR."
+		}
+	case full:
 		e.Kind, e.Hint = tidemark.Full, "Make room on that disk for the whole transaction, or raise "+f.option+"."
 	}
 	return e
@@ -56,8 +63,10 @@ func (f *File) Append(pieces ...[]byte) error {
 }
 
 // Reader reads from the beginning what is there now.
-func (f *File) Reader() io.Reader {
-	return &reader{f, io.NewSectionReader(f.file, 0, f.size)}
+func (f *File) Reader() io.Reader { return f.section(0, f.size) }
+
+func (f *File) section(from, to int64) io.Reader {
+	return &reader{f, io.NewSectionReader(f.file, from, to-from)}
 }
 
 type reader struct {

@@ -1,5 +1,5 @@
 // Package testdb gives tests the real servers: PostgreSQL 13 to 18, MariaDB
-// 10.11, MySQL 8.0, Kafka 4.4, OpenSSH and an S3 server. It hides where they come from, how each is
+// 10.11, MySQL 8.0, Kafka 4.4, OpenSSH, and servers of S3, Azure Blob Storage and Google Cloud Storage. It hides where they come from, how each is
 // initialised, started and stopped, and how SQL scripts are fed to them.
 //
 // A test asks for a server and makes itself a database in it:
@@ -22,6 +22,6 @@
 // the test; with TIDEMARK_SKIP_MISSING=1 and CI unset the test is skipped.
 //
 // Start reading at Server; run.go has the life of a server process,
-// postgres.go, mysql.go, kafka.go, ssh.go and s3.go what is particular to each engine, script.go and
+// postgres.go, mysql.go, kafka.go, ssh.go, s3.go and clouds.go what is particular to each engine, script.go and
 // sample.go what goes in and out.
 package testdb

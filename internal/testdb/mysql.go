@@ -130,7 +130,7 @@ func (s *Server) dropMySQL(name string) error {
 	for _, sql := range lines(kill) {
 		_, _ = TryQuery(s.URL(""), sql) // it may have gone by itself
 	}
-	if _, err = TryQuery(s.URL(""), "SET lock_wait_timeout = 20; DROP DATABASE "+name); err != nil {
+	if _, err = TryQuery(s.URL(""), "SET lock_wait_timeout = 300; DROP DATABASE "+name); err != nil {
 		return fmt.Errorf("%w (another transaction may be open on it)", err)
 	}
 	return nil

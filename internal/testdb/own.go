@@ -92,6 +92,10 @@ func (s *Server) Restart(tb testing.TB) {
 func (s *Server) Standby(tb testing.TB, dbname string) *Server {
 	tb.Helper()
 	Query(tb, s.URL("postgres"), "SELECT pg_create_physical_replication_slot('standby', true)")
+	sync := ""
+	if Query(tb, s.URL("postgres"), "SELECT count(*) FROM pg_settings WHERE name = 'sync_replication_slots'") == "1" { // 17 and later
+		sync = "sync_replication_slots = on\n"
+	}
 	s.proc.stop()
 	standby := *s
 	dir := filepath.Dir(s.Dir) + "-standby"
@@ -116,7 +120,7 @@ func (s *Server) Standby(tb testing.TB, dbname string) *Server {
 	_ = os.Remove(filepath.Join(standby.Dir, "postmaster.pid")) // of the primary, if it is there
 	f, err := os.OpenFile(filepath.Join(standby.Dir, "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	must(err)
-	_, err = fmt.Fprintf(f, "hot_standby_feedback = on\nsync_replication_slots = on\nprimary_slot_name = 'standby'\nprimary_conninfo = 'host=%s port=%d user=%s password=%s dbname=%s'\n",
+	_, err = fmt.Fprintf(f, "hot_standby_feedback = on\n"+sync+"primary_slot_name = 'standby'\nprimary_conninfo = 'host=%s port=%d user=%s password=%s dbname=%s'\n",
 		s.Host, s.Port, s.User, s.Password, dbname)
 	must(err)
 	must(f.Close())

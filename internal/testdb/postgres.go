@@ -1,12 +1,16 @@
 package testdb
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 // password is the same everywhere, so that a test of masked secrets can look for it.
@@ -28,6 +32,7 @@ fsync = off
 jit = off
 wal_level = logical
 min_wal_size = 32MB
+max_wal_size = 256MB
 max_wal_senders = 20
 max_replication_slots = 20
 max_prepared_transactions = 20
@@ -79,17 +84,27 @@ func startPostgres(kind, name string, major int, initdb []string, options ...str
 // dropPostgres drops a database with its connections and its slots, which
 // would each keep it.
 func (s *Server) dropPostgres(name string) error {
-	if _, err := TryQuery(s.URL("postgres"), `
+	if err := patiently(s.URL("postgres"), `
 		DO $$
 		DECLARE slot record;
 		BEGIN
 			FOR slot IN SELECT slot_name, active_pid FROM pg_replication_slots WHERE database = '`+name+`' LOOP
-				PERFORM pg_terminate_backend(slot.active_pid, 5000);
+				PERFORM pg_terminate_backend(slot.active_pid);
 				PERFORM pg_drop_replication_slot(slot.slot_name);
 			END LOOP;
 		END $$`); err != nil {
 		return err
 	}
-	_, err := TryQuery(s.URL("postgres"), "DROP DATABASE "+name+" WITH (FORCE)")
-	return err
+	return patiently(s.URL("postgres"), "DROP DATABASE "+name+" WITH (FORCE)")
+}
+
+// patiently runs a statement again while it fails because a session that was told to end has not ended yet: the server
+// itself waits for five seconds at most.
+func patiently(url, sql string) error {
+	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {
+		_, err := TryQuery(url, sql)
+		if pg := (*pgconn.PgError)(nil); !errors.As(err, &pg) || pg.Code != "55006" /* object_in_use */ || time.Since(begun) > 2*time.Minute {
+			return err
+		}
+	}
 }

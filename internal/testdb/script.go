@@ -86,6 +86,19 @@ func queryPostgres(url, sql string) (string, error) {
 	return strings.Join(rows, "\n"), nil
 }
 
+// Shell runs a script of sh in a folder, with the words that call the engine's client program for a
+// database in CLIENT, and further variables (NAME=value).
+func Shell(tb testing.TB, dir, script, rawURL string, env ...string) (string, error) {
+	tb.Helper()
+	cmd, err := client(rawURL)
+	if err != nil {
+		fail(tb, err)
+	}
+	sh := exec.Command("sh", script)
+	sh.Dir, sh.Env = dir, append(append(os.Environ(), cmd.Env...), append(env, "CLIENT="+strings.Join(cmd.Args, " "))...)
+	return output(sh)
+}
+
 // client returns the command of the client program for a database, which
 // reads SQL from its standard input.
 func client(rawURL string, args ...string) (*exec.Cmd, error) {

@@ -142,7 +142,7 @@ func (s *Server) NewDatabase(tb testing.TB, prefix string) string {
 	name := fmt.Sprintf("%s_%d", plain(prefix), databaseN.Add(1))
 	var err error
 	if s.Engine == "postgres" {
-		_, err = TryQuery(s.URL("postgres"), "CREATE DATABASE "+name)
+		err = patiently(s.URL("postgres"), "CREATE DATABASE "+name)
 	} else {
 		_, err = TryQuery(s.URL(""), "CREATE DATABASE "+name)
 	}

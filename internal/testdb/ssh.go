@@ -20,19 +20,35 @@ type SSHServer struct {
 	*Server        // Dir is the place for files
 	Key     string // the user's private key
 	HostKey string // the server's public key, a line as in known_hosts without the host
+	Log     string // file of OwnSSHThatTells
 }
 
 // SSH returns the OpenSSH server.
 func SSH(tb testing.TB) *SSHServer {
 	tb.Helper()
-	return sshServer(tb, shared(tb, "ssh", func(name string) (*Server, error) { return startSSH(name, name) }))
+	return sshServer(tb, shared(tb, "ssh", func(name string) (*Server, error) { return startSSH(name, name, internalSFTP) }))
 }
 
 // OwnSSH is OwnPostgres of OpenSSH.
 func OwnSSH(tb testing.TB) *SSHServer {
 	tb.Helper()
-	return sshServer(tb, alone(tb, "ssh", startSSH))
+	return sshServer(tb, alone(tb, "ssh", func(kind, name string) (*Server, error) { return startSSH(kind, name, internalSFTP) }))
 }
+
+// OwnSSHThatTells is OwnSSH that writes into SSHServer.Log what is done by SFTP.
+func OwnSSHThatTells(tb testing.TB) *SSHServer {
+	tb.Helper()
+	program, err := program("OpenSSH's server of SFTP", "/usr/lib/openssh/sftp-server", "/usr/libexec/openssh/sftp-server")
+	if err != nil {
+		fail(tb, err)
+	}
+	return sshServer(tb, alone(tb, "ssh", func(kind, name string) (*Server, error) {
+		return startSSH(kind, name, func(data string) string { return program + " -e -l VERBOSE 2>>" + sftpLog(data) })
+	}))
+}
+
+func internalSFTP(string) string { return "internal-sftp" }
+func sftpLog(data string) string { return data + ".sftp" }
 
 func sshServer(tb testing.TB, s *Server) *SSHServer {
 	tb.Helper()
@@ -40,10 +56,10 @@ func sshServer(tb testing.TB, s *Server) *SSHServer {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	return &SSHServer{Server: s, Key: filepath.Join(s.Dir, "user"), HostKey: strings.TrimSpace(string(key))}
+	return &SSHServer{Server: s, Key: filepath.Join(s.Dir, "user"), HostKey: strings.TrimSpace(string(key)), Log: sftpLog(s.Dir)}
 }
 
-func startSSH(kind, name string) (*Server, error) {
+func startSSH(kind, name string, sftp func(data string) string) (*Server, error) {
 	sshd, err := program("OpenSSH's server", "/usr/sbin/sshd")
 	if err != nil {
 		return nil, err
@@ -72,7 +88,7 @@ func startSSH(kind, name string) (*Server, error) {
 		run: func(data string, port int) *exec.Cmd {
 			return exec.Command(sshd, "-D", "-e", "-f", "/dev/null", "-o", "ListenAddress=127.0.0.1", "-o", fmt.Sprintf("Port=%d", port), "-o", "PidFile=none",
 				"-o", "HostKey="+filepath.Join(data, "host"), "-o", "AuthorizedKeysFile="+filepath.Join(data, "authorized"), "-o", "StrictModes=no", "-o", "UsePAM=no",
-				"-o", "PasswordAuthentication=no", "-o", "KbdInteractiveAuthentication=no", "-o", "Subsystem=sftp internal-sftp", "-o", "MaxStartups=100")
+				"-o", "PasswordAuthentication=no", "-o", "KbdInteractiveAuthentication=no", "-o", "Subsystem=sftp "+sftp(data), "-o", "MaxStartups=100")
 		},
 		ready: func(s *Server) (string, error) {
 			c, err := net.DialTimeout("tcp", fmt.Sprintf("%s:%d", s.Host, s.Port), 5*time.Second)
