@@ -26,7 +26,8 @@ import (
 // folder is synced. So whatever has its name is whole, at whatever moment the process or
 // the machine dies. Folders that have become empty go with their last object.
 type files struct {
-	root string
+	root     string
+	uncached bool // what was read and written leaves the system's cache
 }
 
 // tempPrefix begins no name that CheckName allows.
@@ -66,8 +67,9 @@ func newFile(path string) (Store, error) {
 	return &files{root: abs}, nil
 }
 
-func (s *files) String() string { return "file://" + filepath.ToSlash(s.root) }
-func (s *files) Close() error   { return nil }
+func (s *files) String() string      { return "file://" + filepath.ToSlash(s.root) }
+func (s *files) Close() error        { return nil }
+func (s *files) writerMemory() int64 { return 0 }
 
 func (s *files) path(name string) string { return filepath.Join(s.root, filepath.FromSlash(name)) }
 
@@ -88,7 +90,7 @@ func (s *files) Create(ctx context.Context, name string, mode Mode) (Object, err
 	if err != nil {
 		return nil, fileError("create", path, err)
 	}
-	return &fileObject{ctx: ctx, f: f, path: path, mode: mode}, nil
+	return &fileObject{ctx: ctx, f: f, path: path, mode: mode, uncached: s.uncached}, nil
 }
 
 // createTemp opens a new file beside path. A folder that it needs may be removed meanwhile by
@@ -147,7 +149,14 @@ type fileObject struct {
 	f    *os.File // nil when it is over
 	path string
 	mode Mode
+
+	uncached bool
+
+	written, begun int64 // bytes that were written, and of these those whose way to the disk was begun
 }
+
+// writeOutEvery is how much is written before its way to the disk is begun.
+const writeOutEvery = 4 << 20
 
 func (o *fileObject) Write(p []byte) (int, error) {
 	if err := o.ctx.Err(); err != nil {
@@ -157,6 +166,10 @@ func (o *fileObject) Write(p []byte) (int, error) {
 	if err != nil {
 		err = fileError("write", o.path, err)
 	}
+	if o.written += int64(n); o.written-o.begun >= writeOutEvery {
+		writeOut(o.f, o.begun, o.written-o.begun)
+		o.begun = o.written
+	}
 	return n, err
 }
 
@@ -165,6 +178,9 @@ func (o *fileObject) Commit() error {
 	err := o.ctx.Err()
 	if err == nil {
 		err = f.Sync()
+	}
+	if o.uncached {
+		forget(f)
 	}
 	o.f = nil
 	if cerr := f.Close(); err == nil {
@@ -233,13 +249,15 @@ func (s *files) Read(ctx context.Context, name string, offset, length int64) (io
 	if length < 0 {
 		length = 1<<63 - 1 - offset
 	}
-	return &fileReader{r: io.NewSectionReader(f, offset, length), f: f, ctx: ctx}, nil
+	return &fileReader{r: io.NewSectionReader(f, offset, length), f: f, ctx: ctx, uncached: s.uncached}, nil
 }
 
 type fileReader struct {
 	r   *io.SectionReader
 	f   *os.File
 	ctx context.Context
+
+	uncached bool
 }
 
 func (r *fileReader) Read(p []byte) (int, error) {
@@ -253,7 +271,12 @@ func (r *fileReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-func (r *fileReader) Close() error { return r.f.Close() }
+func (r *fileReader) Close() error {
+	if r.uncached {
+		forget(r.f)
+	}
+	return r.f.Close()
+}
 
 func (s *files) Stat(ctx context.Context, name string) (Info, error) {
 	if err := CheckName(name); err != nil {

@@ -7,15 +7,13 @@ import (
 	"time"
 )
 
-// Limit gives s with a bound on its rate: what is read and written through it comes to no more
-// than so many bytes a second, a fifth of a second's worth of them at once.
-func Limit(s Store, bytesPerSecond int64) Store {
-	return &limited{Store: s, b: &pace{rate: float64(bytesPerSecond)}}
-}
+// Limit gives s with a bound on its rate: what is read and written through it, and through others with
+// the same pace, comes to no more than so many bytes a second, a fifth of a second's worth of them at once.
+func Limit(s Store, p *Pace) Store { return &limited{Store: s, b: p} }
 
-// A pace says when the next bytes may pass: when all before them have, at the rate. A burst
+// A Pace says when the next bytes may pass: when all before them have, at the rate. A burst
 // is what has not been used of the last fifth of a second.
-type pace struct {
+type Pace struct {
 	rate float64
 
 	mu   sync.Mutex
@@ -24,8 +22,16 @@ type pace struct {
 
 const burst = time.Second / 5
 
+// NewPace makes one of so many bytes a second, or nothing, which does not bound, where that is 0.
+func NewPace(bytesPerSecond int64) *Pace {
+	if bytesPerSecond <= 0 {
+		return nil
+	}
+	return &Pace{rate: float64(bytesPerSecond)}
+}
+
 // take waits until n bytes may pass.
-func (b *pace) take(ctx context.Context, n int) error {
+func (b *Pace) take(ctx context.Context, n int) error {
 	now := time.Now()
 	b.mu.Lock()
 	if earliest := now.Add(-burst); b.free.Before(earliest) {
@@ -49,7 +55,7 @@ func (b *pace) take(ctx context.Context, n int) error {
 
 type limited struct {
 	Store
-	b *pace
+	b *Pace
 }
 
 func (s *limited) Unwrap() Store { return s.Store }
@@ -65,7 +71,7 @@ func (s *limited) Create(ctx context.Context, name string, mode Mode) (Object, e
 type limitedObject struct {
 	Object
 	ctx context.Context
-	b   *pace
+	b   *Pace
 }
 
 func (o *limitedObject) Write(p []byte) (int, error) {
@@ -86,7 +92,7 @@ func (s *limited) Read(ctx context.Context, name string, offset, length int64) (
 type limitedReader struct {
 	io.ReadCloser
 	ctx context.Context
-	b   *pace
+	b   *Pace
 }
 
 func (r *limitedReader) Read(p []byte) (int, error) {

@@ -3,6 +3,8 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"iter"
 	"time"
@@ -19,6 +21,8 @@ type RetryOptions struct {
 	Keep int
 }
 
+const keptMost = 4 << 20
+
 // Retry gives s, trying again what failed with Kind Transient. A Read goes on where it was cut.
 func Retry(s Store, opt RetryOptions) Store {
 	if opt.Attempts <= 0 {
@@ -28,7 +32,7 @@ func Retry(s Store, opt RetryOptions) Store {
 		opt.Pause = 200 * time.Millisecond
 	}
 	if opt.Keep <= 0 {
-		opt.Keep = 4 << 20
+		opt.Keep = keptMost
 	}
 	return &retried{Store: s, opt: opt}
 }
@@ -47,8 +51,11 @@ func (s *retried) try(ctx context.Context, do func() error) error {
 	pause := s.opt.Pause
 	for n := 1; ; n++ {
 		err := do()
-		if err == nil || n >= s.opt.Attempts || !passing(err) {
+		if err == nil || !passing(err) {
 			return err
+		}
+		if n >= s.opt.Attempts {
+			return gaveUp(err, n)
 		}
 		t := time.NewTimer(pause)
 		select {
@@ -59,6 +66,17 @@ func (s *retried) try(ctx context.Context, do func() error) error {
 		}
 		pause = min(2*pause, longestPause)
 	}
+}
+
+// gaveUp says of an error that has no other hint how often it has come.
+func gaveUp(err error, n int) error {
+	var own *tidemark.Error
+	if n == 1 || !errors.As(err, &own) || own.Hint != "" {
+		return err
+	}
+	last := *own
+	last.Hint = fmt.Sprintf("It was tried %d times: look at the place and the way there, then run it again.", n)
+	return &last
 }
 
 // passing says of an error whether it may not come again.

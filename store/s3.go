@@ -2,6 +2,7 @@ package store
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -11,12 +12,14 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/minio/minio-go/v7"
 	"github.com/minio/minio-go/v7/pkg/credentials"
+	"github.com/minio/minio-go/v7/pkg/encrypt"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -27,22 +30,21 @@ import (
 // (If-None-Match). Each part goes with its SHA-256, which the server compares.
 type bucket struct {
 	core   minio.Core
+	once   minio.Core // tries nothing again: who writes has to know that an answer was lost
+	sse    encrypt.ServerSide
 	name   string
 	prefix string // "" or with a slash at its end
 	url    string
 }
 
-// partSize is how large parts are: so an object has up to 80 GB, and each that is written two of
-// them in memory at most.
-const partSize = 8 << 20
-
-// openS3 takes s3://bucket/prefix?endpoint=host:port&region=name&tls=off.
+// openS3 takes s3://bucket/prefix?endpoint=host:port&region=name&tls=off&sse=kms&key=id.
 func openS3(u *url.URL) (Store, error) {
 	fail := func(cause, hint string) (Store, error) {
 		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", tidemark.MaskURL(u.String()), cause, hint)
 	}
 	endpoint, secure := "s3.amazonaws.com", true
-	opt := new(minio.Options)
+	opt := &minio.Options{Region: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))} // or the server is asked
+	sse, key := "", ""
 	for name, values := range u.Query() {
 		switch v := values[0]; name {
 		case "endpoint":
@@ -54,8 +56,12 @@ func openS3(u *url.URL) (Store, error) {
 				return fail("tls has to be on or off", "write tls=off for a server without TLS")
 			}
 			secure = v == "on"
+		case "sse":
+			sse = v
+		case "key":
+			key = v
 		default:
-			return fail(name+" is no parameter of an s3 URL", "endpoint=HOST:PORT, region=NAME and tls=off are")
+			return fail(name+" is no parameter of an s3 URL", "endpoint=HOST:PORT, region=NAME, tls=off, sse=s3|kms and key=ID are")
 		}
 	}
 	if u.User != nil {
@@ -70,16 +76,36 @@ func openS3(u *url.URL) (Store, error) {
 	if err != nil {
 		return fail("it names no server of S3: "+err.Error(), "write s3://bucket/prefix?endpoint=HOST:PORT")
 	}
-	s := &bucket{core: *core, name: u.Host, prefix: strings.Trim(u.Path, "/")}
+	opt.MaxRetries = 1
+	once, err := minio.NewCore(endpoint, opt)
+	if err != nil {
+		return fail(err.Error(), "")
+	}
+	s := &bucket{core: *core, once: *once, name: u.Host, prefix: strings.Trim(u.Path, "/")}
 	s.url = strings.TrimSuffix("s3://"+s.name+"/"+s.prefix, "/")
 	if s.prefix != "" {
 		s.prefix += "/"
+	}
+	switch {
+	case sse == "" && key == "":
+	case sse == "s3" && key == "":
+		s.sse = encrypt.NewSSE()
+	case sse == "kms":
+		s.sse, err = encrypt.NewSSEKMS(key, nil)
+	default:
+		err = errors.New("sse has to be s3, or kms with or without a key")
+	}
+	if err != nil {
+		return fail(err.Error(), "write sse=kms&key=ID for a key of AWS KMS, or nothing: Amazon encrypts in any case")
 	}
 	return s, nil
 }
 
 func (s *bucket) String() string { return s.url }
 func (s *bucket) Close() error   { return nil }
+
+// writerMemory is that of the part that is filled and of the one that is sent.
+func (s *bucket) writerMemory() int64 { return 2 * partSize }
 
 // fail words an error of the server, or of the way there.
 func (s *bucket) fail(op, name string, err error) error {
@@ -94,7 +120,12 @@ func (s *bucket) fail(op, name string, err error) error {
 	case errors.As(err, &own), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.As(err, &res):
-		kind, hint = s3Kind(res)
+		switch kind, hint = s3Kind(res); {
+		case op == "delete" && s3Keeps(res):
+			kind, hint, err = tidemark.Forbidden, keptHint, keptError{err}
+		case op == "delete" && kind == tidemark.Forbidden:
+			hint = "the keys need s3:DeleteObject, and no object lock or rule of retention may keep the object"
+		}
 	case errors.As(err, &network) && isDial(err):
 		kind, hint = tidemark.Unreachable, "check the endpoint, and whether tls=off is wanted"
 	case strings.Contains(err.Error(), "server gave HTTP response to HTTPS client"):
@@ -114,9 +145,11 @@ func s3Kind(res minio.ErrorResponse) (tidemark.Kind, string) {
 		return tidemark.Invalid, "make the bucket first, or check its name and region"
 	case "NoSuchKey", "NoSuchUpload", "NotFound":
 		return tidemark.NotFound, ""
-	case "PreconditionFailed", "ConditionalRequestConflict":
+	case "PreconditionFailed":
 		return tidemark.Exists, ""
-	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken":
+	case "ConditionalRequestConflict": // another writes or deletes it at this moment: what comes of it is to be seen
+		return tidemark.Transient, ""
+	case "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "InvalidToken", "TokenRefreshRequired":
 		return tidemark.Denied, "give the keys by AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or in ~/.aws/credentials"
 	case "AccessDenied":
 		return tidemark.Forbidden, "the keys need s3:GetObject, PutObject, DeleteObject and ListBucket, and AbortMultipartUpload and ListBucketMultipartUploads"
@@ -140,197 +173,96 @@ func s3Kind(res minio.ErrorResponse) (tidemark.Kind, string) {
 	return tidemark.Transient, ""
 }
 
+// s3Keeps reads why something is refused. There is no code of its own for it: Amazon and others say AccessDenied,
+// MinIO InvalidRequest.
+func s3Keeps(res minio.ErrorResponse) bool {
+	text := strings.ToLower(res.Code + " " + res.Message)
+	for _, word := range []string{"object lock", "objectlocked", "worm", "retention", "legal hold"} {
+		if strings.Contains(text, word) {
+			return true
+		}
+	}
+	return false
+}
+
 func (s *bucket) Create(ctx context.Context, name string, mode Mode) (Object, error) {
-	if err := CheckName(name); err != nil {
-		return nil, err
-	}
-	if err := ctx.Err(); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithCancel(ctx)
-	return &bucketObject{s: s, ctx: ctx, cancel: cancel, name: name, mode: mode}, nil
+	return createInParts(ctx, s, name, mode)
 }
 
-type bucketObject struct {
-	s      *bucket
-	ctx    context.Context
-	cancel context.CancelFunc
-	name   string
-	mode   Mode
-	buf    []byte // of the next part
-	upload string // "": no part was sent yet
-	parts  []minio.CompletePart
-	sent   chan part // of the part that is under way, if one is
-	over   bool
-}
+func (s *bucket) maxParts() int { return 10_000 }
 
-// A part that was sent.
-type part struct {
-	minio.CompletePart
-	buf []byte
-	err error
-}
+// markKey is the object's own word that says of which upload it is.
+const markKey = "Tidemark-Upload"
 
-// fullParts holds buffers of partSize.
-var fullParts = sync.Pool{New: func() any { b := make([]byte, 0, partSize); return &b }}
-
-func (o *bucketObject) Write(p []byte) (int, error) {
-	n := len(p)
-	for len(p) > 0 {
-		if len(o.buf) == partSize {
-			if err := o.send(); err != nil {
-				return 0, err
-			}
-		}
-		// Small objects need no large buffer.
-		if need := min(len(o.buf)+len(p), partSize); need > cap(o.buf) && need > partSize/8 {
-			full := *fullParts.Get().(*[]byte)
-			o.buf = append(full[:0], o.buf...)
-		}
-		k := min(len(p), partSize-len(o.buf))
-		o.buf = append(o.buf, p[:k]...)
-		p = p[k:]
-	}
-	return n, o.ctx.Err()
-}
-
-// send begins to send what is in buf, when the part before has been sent.
-func (o *bucketObject) send() error {
-	if o.upload == "" {
-		id, err := o.s.core.NewMultipartUpload(o.ctx, o.s.name, o.s.prefix+o.name, minio.PutObjectOptions{ContentType: "application/octet-stream"})
-		if err != nil {
-			return o.s.fail("write", o.name, err)
-		}
-		o.upload = id
-	}
-	if err := o.wait(); err != nil {
-		return err
-	}
-	o.sent = make(chan part, 1)
-	buf, n, sent := o.buf, len(o.parts)+1, o.sent
-	o.buf = nil
-	go func() {
-		sum := sha256.Sum256(buf)
-		p, err := o.s.core.PutObjectPart(o.ctx, o.s.name, o.s.prefix+o.name, o.upload, n, bytes.NewReader(buf), int64(len(buf)),
-			minio.PutObjectPartOptions{Sha256Hex: hex.EncodeToString(sum[:])})
-		sent <- part{minio.CompletePart{PartNumber: n, ETag: p.ETag}, buf, err}
-	}()
-	return nil
-}
-
-// wait waits for the part that is under way.
-func (o *bucketObject) wait() error {
-	if o.sent == nil {
-		return nil
-	}
-	p := <-o.sent
-	o.sent = nil
-	if cap(p.buf) == partSize {
-		p.buf = p.buf[:0]
-		fullParts.Put(&p.buf)
-	}
-	if p.err != nil {
-		return o.s.fail("write", o.name, p.err)
-	}
-	o.parts = append(o.parts, p.CompletePart)
-	return nil
-}
-
-func (o *bucketObject) Commit() error {
-	err := o.commit()
-	if err != nil {
-		o.Abort()
-	}
-	o.over = true
-	o.cancel()
-	return err
-}
-
-func (o *bucketObject) commit() error {
-	if err := o.ctx.Err(); err != nil {
-		return err
-	}
-	opt := minio.PutObjectOptions{ContentType: "application/octet-stream"}
-	if o.mode == New {
+func (s *bucket) putOptions(mode Mode) minio.PutObjectOptions {
+	opt := minio.PutObjectOptions{ContentType: "application/octet-stream", ServerSideEncryption: s.sse}
+	if mode == New {
 		opt.SetMatchETagExcept("*")
-		// Servers that do not know the condition would put it over the other.
-		if _, err := o.s.Stat(o.ctx, o.name); err == nil {
-			return tidemark.Errorf(tidemark.Exists, "write", o.s.url+"/"+o.name, "there is one already", "")
-		} else if tidemark.KindOf(err) != tidemark.NotFound {
-			return err
-		}
 	}
-	if o.upload == "" {
-		sum := sha256.Sum256(o.buf)
-		_, err := o.s.core.PutObject(o.ctx, o.s.name, o.s.prefix+o.name, bytes.NewReader(o.buf), int64(len(o.buf)), "", hex.EncodeToString(sum[:]), opt)
-		return o.s.fail("write", o.name, err)
-	}
-	if len(o.buf) > 0 {
-		if err := o.send(); err != nil {
-			return err
-		}
-	}
-	if err := o.wait(); err != nil {
-		return err
-	}
-	_, err := o.s.core.CompleteMultipartUpload(o.ctx, o.s.name, o.s.prefix+o.name, o.upload, o.parts, opt)
-	return o.s.fail("write", o.name, err)
+	return opt
 }
 
-func (o *bucketObject) Abort() {
-	if o.over {
-		return
+func (s *bucket) whole(ctx context.Context, name string, body []byte, mode Mode) error {
+	// Servers that do not know If-None-Match would put an object over the other.
+	if err := vacant(ctx, s, name, mode); err != nil {
+		return err
 	}
-	o.over = true
-	o.cancel()
-	_ = o.wait() // it was cancelled
-	if o.upload == "" {
-		return
+	sum := sha256.Sum256(body)
+	_, err := s.once.PutObject(ctx, s.name, s.prefix+name, bytes.NewReader(body), int64(len(body)), "", hex.EncodeToString(sum[:]), s.putOptions(mode))
+	return s.fail("write", name, err)
+}
+
+func (s *bucket) begin(ctx context.Context, up *upload) (err error) {
+	opt := s.putOptions(Replace) // the condition is that of its end
+	opt.UserMetadata = map[string]string{markKey: up.mark}
+	up.id, err = s.once.NewMultipartUpload(ctx, s.name, s.prefix+up.name, opt)
+	return s.fail("write", up.name, err)
+}
+
+func (s *bucket) part(ctx context.Context, up *upload, body []byte, _ bool) (tag string, err error) {
+	sum := sha256.Sum256(body)
+	p, err := s.once.PutObjectPart(ctx, s.name, s.prefix+up.name, up.id, len(up.tags)+1, bytes.NewReader(body), int64(len(body)),
+		minio.PutObjectPartOptions{Sha256Hex: hex.EncodeToString(sum[:])})
+	return p.ETag, s.fail("write", up.name, err)
+}
+
+func (s *bucket) complete(ctx context.Context, up *upload, last []byte, _ bool) error {
+	if err := vacant(ctx, s, up.name, up.mode); err != nil {
+		return err
 	}
-	// What stays is swept later.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(o.ctx), 30*time.Second)
-	defer cancel()
-	_ = o.s.core.AbortMultipartUpload(ctx, o.s.name, o.s.prefix+o.name, o.upload)
+	if err := lastPart(ctx, s, up, last); err != nil {
+		return err
+	}
+	parts := make([]minio.CompletePart, 0, len(up.tags)+1)
+	for n, t := range append(slices.Clone(up.tags), up.last) {
+		parts = append(parts, minio.CompletePart{PartNumber: n + 1, ETag: t})
+	}
+	_, err := s.once.CompleteMultipartUpload(ctx, s.name, s.prefix+up.name, up.id, parts, s.putOptions(up.mode))
+	return s.fail("write", up.name, err)
+}
+
+func (s *bucket) mine(ctx context.Context, up *upload) bool {
+	i, err := s.core.StatObject(ctx, s.name, s.prefix+up.name, minio.StatObjectOptions{})
+	return err == nil && i.UserMetadata[markKey] == up.mark
+}
+
+func (s *bucket) abort(ctx context.Context, up *upload) {
+	_ = s.once.AbortMultipartUpload(ctx, s.name, s.prefix+up.name, up.id)
 }
 
 func (s *bucket) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
-	if err := CheckName(name); err != nil {
-		return nil, err
-	}
-	if length == 0 {
-		_, err := s.Stat(ctx, name)
-		return io.NopCloser(bytes.NewReader(nil)), err
-	}
-	var opt minio.GetObjectOptions
-	switch {
-	case length > 0:
-		_ = opt.SetRange(offset, offset+length-1) // valid numbers
-	case offset > 0:
-		_ = opt.SetRange(offset, 0)
-	}
-	r, _, _, err := s.core.GetObject(ctx, s.name, s.prefix+name, opt)
-	var res minio.ErrorResponse
-	if errors.As(err, &res) && (res.Code == "InvalidRange" || res.StatusCode == http.StatusRequestedRangeNotSatisfiable) {
-		return io.NopCloser(bytes.NewReader(nil)), nil // all of it is beyond the end
-	}
-	if err != nil {
-		return nil, s.fail("read", name, err)
-	}
-	return &bucketReader{r, s, name}, nil
-}
-
-type bucketReader struct {
-	io.ReadCloser
-	s    *bucket
-	name string
-}
-
-func (r *bucketReader) Read(p []byte) (int, error) {
-	n, err := r.ReadCloser.Read(p)
-	if err != nil && err != io.EOF {
-		err = r.s.fail("read", r.name, err)
-	}
-	return n, err
+	return readCloud(ctx, s, name, length, func() (body io.ReadCloser, beyond bool, err error) {
+		var opt minio.GetObjectOptions
+		switch {
+		case length > 0:
+			_ = opt.SetRange(offset, offset+length-1) // valid numbers
+		case offset > 0:
+			_ = opt.SetRange(offset, 0)
+		}
+		r, _, _, err := s.core.GetObject(ctx, s.name, s.prefix+name, opt)
+		var res minio.ErrorResponse
+		return r, errors.As(err, &res) && (res.Code == "InvalidRange" || res.StatusCode == http.StatusRequestedRangeNotSatisfiable), err
+	})
 }
 
 func (s *bucket) Stat(ctx context.Context, name string) (Info, error) {

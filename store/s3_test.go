@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
 	"os"
 	"path/filepath"
 	"strings"
@@ -177,5 +180,44 @@ func TestS3SeesTheBucket(t *testing.T) {
 	b, err := os.ReadFile(filepath.Join(dir, "x"))
 	if err != nil || string(b) != "text" {
 		t.Errorf("%q is there: %v", b, err)
+	}
+}
+
+// What is to be encrypted with a key of KMS says so, in one part and in several.
+func TestS3Encryption(t *testing.T) {
+	direct := s3Place(t, "kms")
+	_, rest, _ := strings.Cut(direct, "endpoint=")
+	host, _, _ := strings.Cut(rest, "&")
+	var mu sync.Mutex
+	var asked []string
+	way := httptest.NewServer(&httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = "http", host, r.In.Host
+		if q := r.In.URL.Query(); (r.In.Method == http.MethodPut || q.Has("uploads")) && !q.Has("partNumber") {
+			mu.Lock()
+			defer mu.Unlock()
+			asked = append(asked, r.In.Header.Get("X-Amz-Server-Side-Encryption")+" "+r.In.Header.Get("X-Amz-Server-Side-Encryption-Aws-Kms-Key-Id"))
+		}
+	}})
+	defer way.Close()
+	st := opened(t, strings.Replace(direct, host, strings.TrimPrefix(way.URL, "http://"), 1)+"&sse=kms&key=tide")
+	for name, size := range map[string]int{"small": 1, "large": partSize + 1} {
+		o, err := st.Create(t.Context(), name, New)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := o.Write(make([]byte, size)); err != nil {
+			t.Fatal(err)
+		}
+		if err := o.Commit(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if fmt.Sprint(asked) != "[aws:kms tide aws:kms tide]" {
+		t.Errorf("it was asked for %q", asked)
+	}
+	for _, wrong := range []string{"&sse=maybe", "&key=tide", "&sse=s3&key=tide"} {
+		if _, err := Open(t.Context(), direct+wrong, Options{}); tidemark.KindOf(err) != tidemark.Invalid {
+			t.Errorf("%s: %v", wrong, err)
+		}
 	}
 }

@@ -20,8 +20,8 @@ import (
 
 // remote is a Store in a folder of another machine, through SFTP: the same as files, by the
 // means that the protocol has. Its rename refuses a name that exists, and OpenSSH's extensions
-// have a sync of a file and a rename that replaces; a sync of a folder there is not. A connection
-// that broke is made anew by the next call.
+// have a sync of files and folders, and a rename that replaces. A connection that broke is made anew
+// by the next call.
 type remote struct {
 	place sshPlace
 	root  string // absolute, or relative to the user's home
@@ -53,6 +53,9 @@ func (s *remote) String() string {
 	}
 	return s.place.String() + "/~/" + s.root
 }
+
+// writerMemory is that of packets under way.
+func (s *remote) writerMemory() int64 { return 2 << 20 }
 
 func (s *remote) Close() error {
 	s.mu.Lock()
@@ -115,7 +118,7 @@ func (s *remote) fail(c *sshClient, op, name string, err error) error {
 	case errors.Is(err, fs.ErrPermission):
 		kind, hint = tidemark.Forbidden, "give the user of the URL the right to read and write there"
 	case errors.As(err, &status) && status.Code == uint32(sftp.ErrSSHFxFailure):
-		if free, ferr := c.StatVFS(s.existing(c)); ferr == nil && free.Bavail < 256 {
+		if free, ferr := c.StatVFS(s.existing(c, s.root)); ferr == nil && free.Bavail < 256 {
 			kind, hint, err = tidemark.Full, "make room there, for example with tidemark prune", errors.New("no space left on the device")
 		}
 	case errors.As(err, &status):
@@ -131,9 +134,9 @@ func (s *remote) fail(c *sshClient, op, name string, err error) error {
 	return &tidemark.Error{Op: op, Object: s.place.String() + "/" + strings.TrimPrefix(s.path(name), "/"), Kind: kind, Hint: hint, Err: err}
 }
 
-// existing gives the part of the root that is there.
-func (s *remote) existing(c *sshClient) string {
-	for dir := s.root; dir != "/" && dir != "."; dir = path.Dir(dir) {
+// existing gives the part of a path that is there.
+func (s *remote) existing(c *sshClient, dir string) string {
+	for ; dir != "/" && dir != "."; dir = path.Dir(dir) {
 		if _, err := c.Stat(dir); err == nil {
 			return dir
 		}
@@ -169,10 +172,48 @@ func (s *remote) createTemp(c *sshClient, name string) (*sftp.File, error) {
 		if !errors.Is(err, fs.ErrNotExist) || try == 10 {
 			return f, err
 		}
-		if err := c.MkdirAll(path.Clean(dir)); err != nil {
+		if err := s.makeDirs(c, path.Clean(dir)); err != nil {
 			return nil, err
 		}
 	}
+}
+
+// makeDirs makes a folder and those above it, durably.
+func (s *remote) makeDirs(c *sshClient, dir string) error {
+	if i, err := c.Stat(dir); err == nil && i.IsDir() {
+		return nil
+	}
+	if above := path.Dir(dir); above != dir && above != "." {
+		if err := s.makeDirs(c, above); err != nil {
+			return err
+		}
+	}
+	err := c.Mkdir(dir)
+	if err != nil {
+		if i, serr := c.Stat(dir); serr == nil && i.IsDir() {
+			return nil // another was faster, for which the protocol has no word
+		}
+		return err
+	}
+	return syncRemoteDir(c, path.Dir(dir))
+}
+
+// syncRemoteDir makes what happened to the names in a folder durable, where the server can: OpenSSH
+// opens a folder as it does a file, and syncs it. One that does not is left to itself.
+func syncRemoteDir(c *sshClient, dir string) error {
+	if _, ok := c.HasExtension("fsync@openssh.com"); !ok {
+		return nil
+	}
+	d, err := c.Open(dir)
+	if err != nil {
+		return nil // a server that opens no folders, or it was removed with its last object
+	}
+	err = d.Sync()
+	var status *sftp.StatusError
+	if errors.As(err, &status) {
+		err = nil // a file system that knows no sync of a folder
+	}
+	return errors.Join(err, d.Close())
 }
 
 type remoteObject struct {
@@ -212,6 +253,8 @@ func (o *remoteObject) Commit() error {
 	}
 	if err != nil {
 		_ = o.c.Remove(f.Name()) // or it was renamed, and is gone
+	} else {
+		err = syncRemoteDir(o.c, path.Dir(f.Name()))
 	}
 	return o.s.fail(o.c, "write", o.name, err)
 }
@@ -369,6 +412,7 @@ func (s *remote) Delete(ctx context.Context, name string) error {
 		err := c.Remove(s.path(name))
 		if err == nil {
 			s.removeEmpty(c, path.Dir(s.path(name)))
+			err = syncRemoteDir(c, s.existing(c, path.Dir(s.path(name))))
 		}
 		return err
 	})

@@ -66,6 +66,62 @@ func TestSFTP(t *testing.T) {
 	}
 }
 
+// A new name is on disk when Commit returns: its folder is synced after the rename, and those above
+// new folders are.
+func TestSFTPSyncsFolders(t *testing.T) {
+	s := testdb.OwnSSHThatTells(t)
+	st, err := Open(t.Context(), sftpURL(s, "synced", s.Key, known(t, s, s.HostKey)), Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer st.Close()
+	root := filepath.Join(s.Dir, "synced")
+	said := func() string {
+		text, err := os.ReadFile(s.Log)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	done := func(what string, folders ...string) {
+		t.Helper()
+		for begun := time.Now(); ; time.Sleep(10 * time.Millisecond) { // the log may be late
+			missing := ""
+			for _, f := range folders {
+				if !strings.Contains(said(), "fsync \""+f+"\"") {
+					missing = f
+				}
+			}
+			if missing == "" {
+				return
+			}
+			if time.Since(begun) > 5*time.Minute {
+				t.Fatalf("%s: %s is not synced:\n%s", what, missing, said())
+			}
+		}
+	}
+	o, err := st.Create(t.Context(), "a/b/c", New)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	done("commit", s.Dir, root, filepath.Join(root, "a"), filepath.Join(root, "a", "b"))
+	text := said()
+	if strings.LastIndex(text, "fsync") < strings.LastIndex(text, "rename") {
+		t.Errorf("the folder is synced before the rename:\n%s", text)
+	}
+	if err := st.Delete(t.Context(), "a/b/c"); err != nil {
+		t.Fatal(err)
+	}
+	for begun := time.Now(); strings.Count(said(), "fsync \""+root+"\"") < 2; time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > 5*time.Minute {
+			t.Fatalf("delete is not synced:\n%s", said())
+		}
+	}
+}
+
 // What a killed writer leaves is not listed, and swept when it is old enough.
 func TestSFTPSweep(t *testing.T) {
 	s := testdb.SSH(t)

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"iter"
@@ -85,6 +86,31 @@ func Sweep(ctx context.Context, s Store, before time.Time) ([]string, error) {
 	}
 }
 
+// WriterMemory is about how many bytes an object takes that is being written to s.
+func WriterMemory(s Store) int64 {
+	for {
+		if w, ok := s.(interface{ writerMemory() int64 }); ok {
+			return w.writerMemory()
+		}
+		u, ok := s.(interface{ Unwrap() Store })
+		if !ok {
+			return 16 << 20
+		}
+		s = u.Unwrap()
+	}
+}
+
+// A keptError is a refusal that ends some day.
+type keptError struct{ error }
+
+func (k keptError) Unwrap() error { return k.error }
+
+const keptHint = "an object lock, a hold or a rule of retention keeps it: try again when that has run out"
+
+// Kept says whether an error of Delete means that the place keeps the object for now: by an object lock,
+// a hold or a rule of retention, which it has named.
+func Kept(err error) bool { return errors.As(err, new(keptError)) }
+
 // CheckName refuses names that not every place can keep, or that would be special there:
 // parts are of letters, digits and ._-, begin with a letter or digit, and are not longer than
 // 100 bytes. Kind Bug, since names are made by us.
@@ -103,8 +129,10 @@ func CheckName(name string) error {
 
 // Options of a place.
 type Options struct {
-	// Rate bounds what is read and written together, in bytes a second; 0 does not.
-	Rate int64
+	// Pace bounds what is read and written together, also by other places that have it; nil does not.
+	Pace *Pace
+	// Uncached leaves nothing of what is read and written in the system's cache, where the place is a folder.
+	Uncached bool
 	// Attempts is how often something is tried that may succeed later; 0 means 5.
 	Attempts int
 	// Meter counts, if it is not nil.
@@ -112,17 +140,20 @@ type Options struct {
 }
 
 // Open opens a place: file:///folder, or a folder's path; sftp://user@host/folder;
-// s3://bucket/prefix. Nothing is read or written yet. Kind Invalid: a URL that is none; Unsupported: of a kind that is not known.
+// s3://bucket/prefix; azblob://container/prefix; gs://bucket/prefix. Nothing is read or written yet. Kind Invalid: a URL that is none; Unsupported: of a kind that is not known.
 func Open(_ context.Context, place string, opt Options) (Store, error) {
 	s, err := open(place)
 	if err != nil {
 		return nil, err
 	}
+	if f, ok := s.(*files); ok {
+		f.uncached = opt.Uncached
+	}
 	if opt.Meter != nil {
 		s = opt.Meter.Wrap(s)
 	}
-	if opt.Rate > 0 {
-		s = Limit(s, opt.Rate)
+	if opt.Pace != nil {
+		s = Limit(s, opt.Pace)
 	}
 	return Retry(s, RetryOptions{Attempts: opt.Attempts}), nil
 }
@@ -146,6 +177,10 @@ func open(place string) (Store, error) {
 		return openSFTP(u)
 	case "s3":
 		return openS3(u)
+	case "azblob":
+		return openAzure(u)
+	case "gs":
+		return openGoogle(u)
 	}
-	return nil, tidemark.Errorf(tidemark.Unsupported, "open repository", tidemark.MaskURL(place), "places of the kind "+scheme+" are not known", "use a folder, file:///folder, sftp://user@host/folder or s3://bucket/prefix")
+	return nil, tidemark.Errorf(tidemark.Unsupported, "open repository", tidemark.MaskURL(place), "places of the kind "+scheme+" are not known", "use a folder, file:///folder, sftp://user@host/folder, s3://bucket/prefix, azblob://container/prefix or gs://bucket/prefix")
 }

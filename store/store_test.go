@@ -230,7 +230,7 @@ func conform(t *testing.T, open func(t *testing.T) Store) {
 func TestFiles(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "not", "there")
 	conform(t, func(t *testing.T) Store {
-		s, err := Open(t.Context(), "file://"+filepath.ToSlash(root), Options{Meter: new(Meter), Rate: 1 << 40})
+		s, err := Open(t.Context(), "file://"+filepath.ToSlash(root), Options{Meter: new(Meter), Pace: NewPace(1 << 40)})
 		if err != nil {
 			t.Fatal(err)
 		}

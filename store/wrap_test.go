@@ -212,7 +212,7 @@ func TestLimit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Limit(inner, 1000)
+		s := Limit(inner, NewPace(1000))
 		begun := time.Now()
 		o, err := s.Create(t.Context(), "x", New)
 		if err != nil {

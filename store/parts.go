@@ -1,0 +1,227 @@
+package store
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"hash/crc32"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// partSize is how large parts are: so each object that is written has two of them in memory at
+// most. Amazon and Azure want no less than 5 MB, Google multiples of 256 kB.
+const partSize = 8 << 20
+
+// inParts is a cloud's store, which takes a small object at once, and a large one in parts that
+// make it appear when it is completed. Its methods are called by one goroutine for each upload, and
+// their errors are worded.
+type inParts interface {
+	// whole writes an object.
+	whole(ctx context.Context, name string, body []byte, mode Mode) error
+	// begin begins an upload, and sets its id.
+	begin(ctx context.Context, up *upload) error
+	// part sends the part behind up.tags, which is of partSize, and gives what the server calls it.
+	// again says that it was tried before, and may have come there.
+	part(ctx context.Context, up *upload, body []byte, again bool) (tag string, err error)
+	// complete sends the last part and makes the object appear.
+	complete(ctx context.Context, up *upload, last []byte, again bool) error
+	// mine says whether the object is that of this upload: the answer to complete may have been lost.
+	mine(ctx context.Context, up *upload) bool
+	// abort forgets an upload.
+	abort(ctx context.Context, up *upload)
+	// maxParts is how many parts an object can have.
+	maxParts() int
+}
+
+// An upload is an object that is written in parts.
+type upload struct {
+	name string
+	mode Mode
+	mark string   // tells it from all other uploads
+	id   string   // what the server calls it
+	tags []string // of the parts that were sent
+	last string   // tag of the last one, when it was sent: noted by complete, which may be tried again
+	size int64    // of these
+	crc  uint32   // CRC-32C of these, and in complete of the last one too
+}
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// patience is for parts: a large object cannot be written again, as Retry does with small ones,
+// and a cloud may be busy for a while.
+var patience = &retried{opt: RetryOptions{Attempts: 8, Pause: 200 * time.Millisecond}}
+
+func createInParts(ctx context.Context, s inParts, name string, mode Mode) (Object, error) {
+	if err := CheckName(name); err != nil {
+		return nil, err
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	return &partsObject{s: s, ctx: ctx, cancel: cancel, up: upload{name: name, mode: mode}}, nil
+}
+
+type partsObject struct {
+	s      inParts
+	ctx    context.Context
+	cancel context.CancelFunc
+	up     upload
+	buf    []byte        // of the next part
+	sent   chan sentPart // of the part that is under way, if one is
+	over   bool
+}
+
+type sentPart struct {
+	tag string
+	buf []byte
+	err error
+}
+
+// fullParts holds buffers of partSize.
+var fullParts = sync.Pool{New: func() any { b := make([]byte, 0, partSize); return &b }}
+
+func (o *partsObject) Write(p []byte) (int, error) {
+	n := len(p)
+	for len(p) > 0 {
+		if len(o.buf) == partSize {
+			if err := o.send(); err != nil {
+				return 0, err
+			}
+		}
+		// Small objects need no large buffer.
+		if need := min(len(o.buf)+len(p), partSize); need > cap(o.buf) && need > partSize/8 {
+			full := *fullParts.Get().(*[]byte)
+			o.buf = append(full[:0], o.buf...)
+		}
+		k := min(len(p), partSize-len(o.buf))
+		o.buf = append(o.buf, p[:k]...)
+		p = p[k:]
+	}
+	return n, o.ctx.Err()
+}
+
+// begin begins an upload in parts.
+func (o *partsObject) begin() error {
+	var mark [16]byte
+	_, _ = rand.Read(mark[:]) // never fails
+	o.up.mark = hex.EncodeToString(mark[:])
+	return patience.try(o.ctx, func() error { return o.s.begin(o.ctx, &o.up) })
+}
+
+// send begins to send what is in buf, when the part before has been sent. The last part is left
+// to complete.
+func (o *partsObject) send() error {
+	if o.up.mark == "" {
+		if err := o.begin(); err != nil {
+			return err
+		}
+	}
+	if err := o.wait(); err != nil {
+		return err
+	}
+	if len(o.up.tags)+2 > o.s.maxParts() {
+		return tidemark.Errorf(tidemark.Unsupported, "write", o.up.name, fmt.Sprintf("an object has no more than %d parts there, %d GB", o.s.maxParts(), int64(o.s.maxParts())*partSize>>30), "")
+	}
+	sent, buf := make(chan sentPart, 1), o.buf
+	o.sent, o.buf = sent, nil
+	go func() {
+		var tag string
+		again := false
+		err := patience.try(o.ctx, func() (err error) {
+			tag, err = o.s.part(o.ctx, &o.up, buf, again)
+			again = true
+			return err
+		})
+		sent <- sentPart{tag, buf, err}
+	}()
+	return nil
+}
+
+// wait waits for the part that is under way.
+func (o *partsObject) wait() error {
+	if o.sent == nil {
+		return nil
+	}
+	p := <-o.sent
+	o.sent = nil
+	if p.err == nil {
+		o.up.tags = append(o.up.tags, p.tag)
+		o.up.size += int64(len(p.buf))
+		o.up.crc = crc32.Update(o.up.crc, castagnoli, p.buf)
+	}
+	if cap(p.buf) == partSize {
+		p.buf = p.buf[:0]
+		fullParts.Put(&p.buf)
+	}
+	return p.err
+}
+
+func (o *partsObject) Commit() error {
+	err := o.commit()
+	if err != nil {
+		o.Abort()
+	}
+	o.over = true
+	o.cancel()
+	return err
+}
+
+func (o *partsObject) commit() error {
+	if err := o.ctx.Err(); err != nil {
+		return err
+	}
+	if o.up.mark == "" && len(o.buf) <= keptMost {
+		return o.s.whole(o.ctx, o.up.name, o.buf, o.up.mode)
+	}
+	if o.up.mark == "" { // nobody else keeps so much to try it again
+		if err := o.begin(); err != nil {
+			return err
+		}
+	}
+	if err := o.wait(); err != nil {
+		return err
+	}
+	o.up.crc = crc32.Update(o.up.crc, castagnoli, o.buf)
+	again := false
+	return patience.try(o.ctx, func() error {
+		err := o.s.complete(o.ctx, &o.up, o.buf, again)
+		if kind := tidemark.KindOf(err); err != nil && again && (kind == tidemark.Exists || kind == tidemark.NotFound) && o.s.mine(o.ctx, &o.up) {
+			return nil // the first attempt's answer was lost, not its work
+		}
+		again = true
+		return err
+	})
+}
+
+// lastPart sends the last part, for a store whose parts and end are told apart, once.
+func lastPart(ctx context.Context, s inParts, up *upload, last []byte) error {
+	if up.last != "" {
+		return nil
+	}
+	tag, err := s.part(ctx, up, last, false)
+	if err == nil {
+		up.last = tag
+	}
+	return err
+}
+
+func (o *partsObject) Abort() {
+	if o.over {
+		return
+	}
+	o.over = true
+	o.cancel()
+	_ = o.wait() // it was cancelled
+	if o.up.id == "" {
+		return
+	}
+	// What stays is swept later.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(o.ctx), 30*time.Second)
+	defer cancel()
+	o.s.abort(ctx, &o.up)
+}
