@@ -113,7 +113,7 @@ func (b *browser) relations(tx *tidemark.Tx, known bool) error {
 		case kind == tidemark.MessageChange:
 			err = b.tell(message[1:])
 		case !known:
-			err = b.bindFor(message, &fresh)
+			err = b.bindFor(message, tx.Place, &fresh)
 		}
 		if err != nil {
 			return err

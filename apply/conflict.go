@@ -76,9 +76,9 @@ func (r *runner) disable(table tidemark.TableID, reason string) error {
 
 // noting takes note, where bind binds a table that gets no more changes, that it is wanted
 // again.
-func (r *runner) noting(bind func(tidemark.Relation) (*Binding, error)) func(tidemark.Relation) (*Binding, error) {
-	return func(rel tidemark.Relation) (*Binding, error) {
-		b, err := bind(rel)
+func (r *runner) noting(bind func(tidemark.Relation, uint64) (*Binding, error)) func(tidemark.Relation, uint64) (*Binding, error) {
+	return func(rel tidemark.Relation, place uint64) (*Binding, error) {
+		b, err := bind(rel, place)
 		if b == nil {
 			return nil, err
 		}

@@ -31,7 +31,7 @@ func TestDisable(t *testing.T) {
 	}()
 	testdb.Query(t, r.src, "UPDATE customer SET balance = 5; UPDATE district SET total = 1")
 	testdb.Query(t, r.src, "UPDATE customer SET balance = 6; INSERT INTO customer VALUES (4, 1); UPDATE district SET total = 2")
-	for start := time.Now(); time.Since(start) < 20*time.Second && testdb.Query(t, r.dst, "SELECT total FROM district WHERE id = 1") != "2"; time.Sleep(50 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < 5*time.Minute && testdb.Query(t, r.dst, "SELECT total FROM district WHERE id = 1") != "2"; time.Sleep(50 * time.Millisecond) {
 	}
 	cancel()
 	<-ended

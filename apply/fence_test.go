@@ -35,7 +35,9 @@ func TestOvertaken(t *testing.T) {
 	for range 2 {
 		own := engine(t, r.dst)
 		defer own.Close()
-		run := apply.New(own, apply.Options{Queue: "run", Agents: 2, Bind: func(rel tidemark.Relation) (*apply.Binding, error) { return apply.Bind(rel, tables[rel.Table], tables) }})
+		run := apply.New(own, apply.Options{Queue: "run", Agents: 2, Bind: func(rel tidemark.Relation, _ uint64) (*apply.Binding, error) {
+			return apply.Bind(rel, tables[rel.Table], tables)
+		}})
 		p, err := run.Start(t.Context(), 0)
 		if err != nil {
 			t.Fatal(err)

@@ -24,7 +24,7 @@ func (b *browser) refresh() {
 // bindFor binds the relations of a change, if they were told since they were bound. That is
 // not done when they are told: before a place that is on the target already, a table may
 // have had another form than it has there by now.
-func (b *browser) bindFor(message []byte, fresh *bool) error {
+func (b *browser) bindFor(message []byte, place uint64, fresh *bool) error {
 	if len(b.unbound) == 0 {
 		return nil
 	}
@@ -34,7 +34,7 @@ func (b *browser) bindFor(message []byte, fresh *bool) error {
 			return err
 		}
 		for _, id := range t.Tables {
-			if err := b.bindOne(id, fresh); err != nil {
+			if err := b.bindOne(id, place, fresh); err != nil {
 				return err
 			}
 		}
@@ -43,16 +43,16 @@ func (b *browser) bindFor(message []byte, fresh *bool) error {
 	if len(message) < 5 {
 		return nil // whoever takes it apart says so
 	}
-	return b.bindOne(binary.BigEndian.Uint32(message[1:]), fresh)
+	return b.bindOne(binary.BigEndian.Uint32(message[1:]), place, fresh)
 }
 
 // bindOne binds a relation. Maps are made anew, once for a piece of a transaction.
-func (b *browser) bindOne(id uint32, fresh *bool) error {
+func (b *browser) bindOne(id uint32, place uint64, fresh *bool) error {
 	if !b.unbound[id] {
 		return nil
 	}
 	delete(b.unbound, id)
-	bound, err := b.opt.Bind(b.told[id])
+	bound, err := b.opt.Bind(b.told[id], place)
 	if err != nil {
 		return err
 	}

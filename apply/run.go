@@ -39,8 +39,8 @@ type Options struct {
 	Queue string
 	// Bind finds the table of a relation; nil without an error for one that is not
 	// wanted. It is called once for each version of a relation, when a change of it comes,
-	// and again after Rebind.
-	Bind func(tidemark.Relation) (*Binding, error)
+	// and again after Rebind. place is that of the transaction.
+	Bind func(rel tidemark.Relation, place uint64) (*Binding, error)
 	// Agents is how many transactions are applied at once at most; default 16.
 	Agents int
 	// CommitCount is how many source transactions an agent puts in one of the target at

@@ -80,7 +80,7 @@ func newRig(t *testing.T) rig {
 	t.Cleanup(func() {
 		for try := 0; ; try++ {
 			err := e.DropSlot(context.Background(), r.slot)
-			if err == nil || try == 50 {
+			if err == nil || try == 1000 {
 				if err != nil {
 					t.Error(err)
 				}
@@ -136,7 +136,7 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 			return disable(table, reason)
 		}
 	}
-	opt.Bind = func(rel tidemark.Relation) (*apply.Binding, error) {
+	opt.Bind = func(rel tidemark.Relation, _ uint64) (*apply.Binding, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if stopped[rel.Table] {
@@ -183,7 +183,7 @@ func contents(t *testing.T, url string) string {
 func (r rig) await(t *testing.T) {
 	t.Helper()
 	var a, b string
-	for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(100 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < 5*time.Minute; time.Sleep(100 * time.Millisecond) {
 		if a, b = contents(t, r.src), contents(t, r.dst); a == b {
 			return
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // A far is a listener in this process.
@@ -68,7 +70,7 @@ func (f *far) wait(t *testing.T) {
 			t.Errorf("the listener ended with %v", err)
 		}
 		f.ended <- nil
-	case <-time.After(time.Minute):
+	case <-time.After(5 * time.Minute):
 		t.Error("the listener does not end")
 	}
 }
@@ -80,58 +82,82 @@ func TestMeasureLink(t *testing.T) {
 	for _, line := range []Line{{Delay: 2 * time.Millisecond}, {Delay: 10 * time.Millisecond, Rate: 20 << 20}} {
 		t.Run(line.Delay.String(), func(t *testing.T) {
 			t.Parallel()
-			f := listening(t, true, nil)
-			r, err := MeasureLink(context.Background(), LinkSpec{Peer: f.addr, Time: 2 * time.Second, Line: line, Flush: 300 << 10})
-			if err != nil {
-				t.Fatal(err)
-			}
-			f.wait(t) // it serves one
-			for name, s := range map[string]Spread{"idle": r.Idle, "under load": r.Loaded} {
-				if s.N < 10 || s.Min < line.Delay.Seconds() {
-					t.Errorf("%s: %+v", name, s)
+			var wrong faults
+			for range 5 { // another test may take all that this machine has, for a while
+				wrong = nil
+				if measureLine(t, line, &wrong); len(wrong) == 0 {
+					return
 				}
 			}
-			if r.RTT != r.Idle.P50 || r.RTT > line.Delay.Seconds()+0.2 || len(r.Quantiles) != 5 {
-				t.Errorf("round trip: %v", r.RTT)
-			}
-			if len(r.Sizes) != 9 {
-				t.Errorf("%d sizes", len(r.Sizes))
-			}
-			for _, z := range r.Sizes {
-				least := line.Delay.Seconds()
-				if line.Rate > 0 {
-					least += float64(z.Bytes) / line.Rate
-				}
-				if z.Times.N < 3 || z.Times.Min < least {
-					t.Errorf("%d bytes: %+v, less than %v", z.Bytes, z.Times, least)
-				}
-			}
-			if len(r.Rates) < 3 || r.Rates[0].Asked != 0 || r.Rates[1].Asked != 64<<10 {
-				t.Errorf("%+v", r.Rates)
-			}
-			for _, x := range r.Rates {
-				if len(x.Rounds) != roundsOfRate || x.Rate <= 0 {
-					t.Errorf("%+v", x)
-				}
-				if line.Rate > 0 && (x.Rate < line.Rate/20 || x.Rate > line.Rate*4) {
-					t.Errorf("rate %v of %v", x.Rate, line.Rate)
-				}
-			}
-			if r.Buffer < 512<<10 || r.Buffer > mostBuffer || r.Buffer&(r.Buffer-1) != 0 || r.Advice == "" {
-				t.Errorf("buffer %d: %s", r.Buffer, r.Advice)
-			}
-			if c := r.Clock; c.Ahead > c.Uncertain+0.01 || c.Ahead < -c.Uncertain-0.01 {
-				t.Errorf("this machine's clock differs from itself: %+v", c)
-			}
-			if r.Added == nil || *r.Added != line || r.Peer != f.addr {
-				t.Errorf("%+v, %s", r.Added, r.Peer)
-			}
-			text, err := json.Marshal(r)
-			var n Network
-			if err != nil || json.Unmarshal(text, &n) != nil || n.RTT != r.RTT || n.Rate != r.Rate || n.Rate <= 0 {
-				t.Errorf("read as a Network it is %+v (%v)", n, err)
-			}
+			t.Error(strings.Join(wrong, "\n"))
 		})
+	}
+}
+
+// faults are what would be errors.
+type faults []string
+
+func (f *faults) Errorf(format string, args ...any) { *f = append(*f, fmt.Sprintf(format, args...)) }
+
+// measureLine measures a line once. What is less than what was added is wrong at any time.
+func measureLine(t *testing.T, line Line, wrong *faults) {
+	t.Helper()
+	f := listening(t, true, nil)
+	r, err := MeasureLink(context.Background(), LinkSpec{Peer: f.addr, Time: 2 * time.Second, Line: line, Flush: 300 << 10})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.wait(t) // it serves one
+	for name, s := range map[string]Spread{"idle": r.Idle, "under load": r.Loaded} {
+		if s.N < 10 {
+			wrong.Errorf("%s: %+v", name, s)
+		}
+		if s.N > 0 && s.Min < line.Delay.Seconds() {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	if r.RTT != r.Idle.P50 || r.RTT > line.Delay.Seconds()+0.2 || len(r.Quantiles) != 5 {
+		wrong.Errorf("round trip: %v", r.RTT)
+	}
+	if len(r.Sizes) != 9 {
+		wrong.Errorf("%d sizes", len(r.Sizes))
+	}
+	for _, z := range r.Sizes {
+		least := line.Delay.Seconds()
+		if line.Rate > 0 {
+			least += float64(z.Bytes) / line.Rate
+		}
+		if z.Times.N < 3 {
+			wrong.Errorf("%d bytes: %+v", z.Bytes, z.Times)
+		}
+		if z.Times.N > 0 && z.Times.Min < least {
+			t.Errorf("%d bytes: %+v, less than %v", z.Bytes, z.Times, least)
+		}
+	}
+	if len(r.Rates) < 3 || r.Rates[0].Asked != 0 || r.Rates[1].Asked != 64<<10 {
+		wrong.Errorf("%+v", r.Rates)
+	}
+	for _, x := range r.Rates {
+		if len(x.Rounds) != roundsOfRate || x.Rate <= 0 {
+			wrong.Errorf("%+v", x)
+		}
+		if line.Rate > 0 && (x.Rate < line.Rate/20 || x.Rate > line.Rate*4) {
+			wrong.Errorf("rate %v of %v", x.Rate, line.Rate)
+		}
+	}
+	if r.Buffer < 512<<10 || r.Buffer > mostBuffer || r.Buffer&(r.Buffer-1) != 0 || r.Advice == "" {
+		wrong.Errorf("buffer %d: %s", r.Buffer, r.Advice)
+	}
+	if c := r.Clock; c.Ahead > c.Uncertain+0.01 || c.Ahead < -c.Uncertain-0.01 {
+		wrong.Errorf("this machine's clock differs from itself: %+v", c)
+	}
+	if r.Added == nil || *r.Added != line || r.Peer != f.addr {
+		wrong.Errorf("%+v, %s", r.Added, r.Peer)
+	}
+	text, err := json.Marshal(r)
+	var n Network
+	if err != nil || json.Unmarshal(text, &n) != nil || n.RTT != r.RTT || n.Rate != r.Rate || n.Rate <= 0 {
+		wrong.Errorf("read as a Network it is %+v (%v)", n, err)
 	}
 }
 
@@ -164,11 +190,7 @@ func serveOnce(t *testing.T, answer []byte) string {
 
 func TestPeersThatCannotBeMeasured(t *testing.T) {
 	t.Parallel()
-	nobody, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	nobody.Close()
+	nobody := testdb.FreeAddress(t)
 	newer := binary.BigEndian.AppendUint16([]byte(linkMagic), linkVersion+1)
 	newer = append(newer, 0, 2, '{', '}')
 	for name, c := range map[string]struct {
@@ -176,7 +198,7 @@ func TestPeersThatCannotBeMeasured(t *testing.T) {
 		kind tidemark.Kind
 		says string
 	}{
-		"nobody":          {nobody.Addr().String(), tidemark.Unreachable, "refused"},
+		"nobody":          {nobody, tidemark.Unreachable, "refused"},
 		"something else":  {serveOnce(t, []byte("SSH-2.0-OpenSSH_9.2\r\n")), tidemark.Unsupported, "what answers there is something else"},
 		"a newer version": {serveOnce(t, newer), tidemark.Unsupported, "speaks version 2 of the protocol, this one version 1"},
 		"a silent one":    {serveOnce(t, nil), tidemark.Unsupported, "takes connections and says nothing"},
@@ -214,9 +236,9 @@ func TestMeasureLinkStops(t *testing.T) {
 	for i := range 6 {
 		ctx, stop := context.WithTimeout(context.Background(), time.Duration(i)*150*time.Millisecond)
 		begin := time.Now()
-		_, err := MeasureLink(ctx, LinkSpec{Peer: f.addr, Time: time.Minute})
+		_, err := MeasureLink(ctx, LinkSpec{Peer: f.addr, Time: 20 * time.Minute})
 		stop()
-		if tidemark.KindOf(err) != tidemark.Cancelled || time.Since(begin) > 30*time.Second {
+		if tidemark.KindOf(err) != tidemark.Cancelled || time.Since(begin) > 10*time.Minute {
 			t.Errorf("after %v: %v", time.Since(begin), err)
 		}
 		// The listener is free again, as soon as it has noticed.
@@ -227,12 +249,12 @@ func TestMeasureLinkStops(t *testing.T) {
 				l.close()
 				break
 			}
-			if tidemark.KindOf(err) != tidemark.Transient || try > 3000 {
+			if tidemark.KindOf(err) != tidemark.Transient || try > 30000 {
 				t.Fatal(err)
 			}
 			time.Sleep(10 * time.Millisecond)
 		}
-		for try := 0; try < 3000 && !strings.HasSuffix(f.said(), "has gone"); try++ {
+		for try := 0; try < 30000 && !strings.HasSuffix(f.said(), "has gone"); try++ {
 			time.Sleep(10 * time.Millisecond)
 		}
 	}
@@ -269,7 +291,7 @@ func TestListenerIsSafeAgainstStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c.SetDeadline(time.Now().Add(time.Minute))
+		c.SetDeadline(time.Now().Add(5 * time.Minute))
 		c.Write(says)
 		answer, err := io.ReadAll(c) // it closes the connection; what it had not read may reset it
 		c.Close()
@@ -293,7 +315,7 @@ func TestListenerIsSafeAgainstStrangers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l.c.SetDeadline(time.Now().Add(time.Minute))
+		l.c.SetDeadline(time.Now().Add(5 * time.Minute))
 		l.c.Write(b)
 		if _, err := l.ack(); err == nil || strings.Contains(err.Error(), "timeout") {
 			t.Errorf("a frame that is %s: %v", name, err)
@@ -322,7 +344,7 @@ func TestListenerClosesSilentConnections(t *testing.T) {
 			l.close()
 			return
 		}
-		if try > 600 {
+		if try > 6000 {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond)

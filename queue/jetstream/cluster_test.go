@@ -10,6 +10,7 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 
+	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -21,7 +22,7 @@ func TestCluster(t *testing.T) {
 	var ports []int
 	var routes []*url.URL // each has to know of others when it starts
 	for range 3 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		l, err := testdb.Listen()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,7 +38,7 @@ func TestCluster(t *testing.T) {
 	}
 	opt := Options{Queue: "q", URL: strings.Join(urls, ","), Replicas: 3}
 	var s *Store
-	for deadline := time.Now().Add(20 * time.Second); s == nil; time.Sleep(100 * time.Millisecond) {
+	for deadline := time.Now().Add(5 * time.Minute); s == nil; time.Sleep(100 * time.Millisecond) {
 		var err error
 		if s, err = Open(t.Context(), opt); err != nil && time.Now().After(deadline) {
 			t.Fatal(err)

@@ -85,7 +85,7 @@ func run(t *testing.T, what, dir string, life time.Duration) (acked uint64, said
 	if err := c.Start(); err != nil {
 		t.Fatal(err)
 	}
-	timer := time.AfterFunc(20*time.Second, func() { c.Process.Kill() })
+	timer := time.AfterFunc(5*time.Minute, func() { c.Process.Kill() })
 	for in := bufio.NewScanner(out); in.Scan(); {
 		n, err := strconv.ParseUint(in.Text(), 10, 64)
 		if err != nil {
@@ -136,7 +136,7 @@ func TestKilled(t *testing.T) {
 // goes on.
 func TestFullDisk(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "queue")
-	acked, said := run(t, "small files", dir, 20*time.Second)
+	acked, said := run(t, "small files", dir, 5*time.Minute)
 	if acked < 10 || !strings.HasPrefix(said, "full: append to queue q in "+dir) || !strings.Contains(said, "file too large") {
 		t.Fatalf("on a full disk, after %d, the program says: %s", acked, said)
 	}

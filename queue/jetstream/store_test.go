@@ -81,7 +81,7 @@ func startServer(tb testing.TB, so *server.Options) *server.Server {
 	}
 	go s.Start()
 	tb.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(5 * time.Minute) {
 		tb.Fatal("the server does not start")
 	}
 	return s
@@ -217,7 +217,7 @@ func damaged(t *testing.T, dir string) {
 	last := uint64(0)
 	if err == nil {
 		defer s.Close()
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		defer cancel()
 		last, err = readPlaces(openLog(t, s, queue.Options{}), ctx, 0, 40, 100_000)
 	}

@@ -18,7 +18,7 @@ func TestServerKilled(t *testing.T) {
 	w, r, trimmer := open(t, opt), open(t, opt), open(t, opt)
 	const last = 60
 	message := func(seq uint64) []byte { return bytes.Repeat(binary.BigEndian.AppendUint64(nil, seq), 4000) }
-	ctx, cancel := context.WithTimeoutCause(t.Context(), time.Minute, context.DeadlineExceeded)
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 10*time.Minute, context.DeadlineExceeded)
 	defer cancel()
 	half, done := make(chan struct{}), make(chan error, 2)
 	go func() {

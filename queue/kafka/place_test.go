@@ -173,7 +173,7 @@ func TestRemoved(t *testing.T) {
 		}
 		_, err := s.Get(t.Context(), 1)
 		wantError(t, err, tidemark.Lost, "")
-		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 		_, err = s.Put(ctx, 3, [][]byte{[]byte("three")})
 		cancel()
 		wantError(t, err, tidemark.Lost, "")

@@ -13,7 +13,7 @@ import (
 
 // random does what comes to mind to a log and to a slice.
 func random(t *testing.T, r *rapid.T, m Maker) {
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	b := &bench{judge: r, ctx: ctx, open: m.New(t, 64<<20)}
 	b.opt = queue.Options{MaxMessage: rapid.SampledFrom([]int{4 << 10, 20 << 10, 1 << 20}).Draw(r, "size of messages"), Compress: rapid.Bool().Draw(r, "compress"), MaxTransactions: rapid.SampledFrom([]int{0, 1, 3}).Draw(r, "transactions of a message")}
