@@ -80,7 +80,20 @@ func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database
 	p.own(db)
 	for i := range moves {
 		p.Fresh = append(p.Fresh, !exists[moves[i].To.TableID])
-		p.Formats = append(p.Formats, pickFormat(&moves[i], db.Engine, target, p.Fresh[i]))
+		f := pickFormat(&moves[i], db.Engine, target, p.Fresh[i])
+		if k, ok := src.(Keeper); ok && k.Kept() != f {
+			f = tidemark.CopyText
+		}
+		p.Formats = append(p.Formats, f)
+	}
+	return p, p.split(ctx, src, opt)
+}
+
+// PlanReading decides in which ranges moves are read that go to no database, but to objects.
+func PlanReading(ctx context.Context, src Source, db *tidemark.Database, moves []tidemark.Move, format tidemark.Format, opt PlanOptions) (*Plan, error) {
+	p := &Plan{Source: db.Engine, Moves: moves, Fresh: make([]bool, len(moves)), Owner: map[string]int{}}
+	for range moves {
+		p.Formats = append(p.Formats, format)
 	}
 	return p, p.split(ctx, src, opt)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // Source is what a copy needs of the database that it reads. A lane is one
@@ -25,6 +26,11 @@ type Source interface {
 	// itself; where that cannot be, the error is of Kind Lost.
 	Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error
 	Close() error
+}
+
+// A Keeper is a Source whose rows lie ready in one format. Besides it, it gives COPY text.
+type Keeper interface {
+	Kept() tidemark.Format
 }
 
 // A Prep says what is done to tables that the target has already.
@@ -55,6 +61,12 @@ type Target interface {
 	// next use.
 	Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error)
 	Close() error
+}
+
+// A Worker is a target that works by itself, where others have a server that does.
+type Worker interface {
+	// WriteBy is Write with the clock of its worker, which is in IO, to say when it works.
+	WriteBy(ctx context.Context, c *flow.Clock, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error)
 }
 
 // Ledger keeps the marker rows on the target, in a table of our own.

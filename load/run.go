@@ -66,7 +66,7 @@ type Run struct {
 	plan   *Plan
 	opt    Options
 	src    reader
-	tgt    Target
+	tgt    writer
 	sink   Sink
 	board  *board
 	group  *flow.Group
@@ -92,10 +92,16 @@ type reader interface {
 	Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error
 }
 
+// writer is what a run needs of its target once everything is planned.
+type writer interface {
+	Exec(ctx context.Context, lane int, sql []string) error
+	Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error)
+}
+
 // NewRun prepares to carry plan out. done lists the ranges (ID to rows) and
 // built the objects that an earlier attempt has finished. src must be frozen
 // with opt.LaneCount() lanes.
-func NewRun(src reader, tgt Target, plan *Plan, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
+func NewRun(src reader, tgt writer, plan *Plan, sink Sink, opt Options, done map[int]int64, built map[string]bool) *Run {
 	r := &Run{plan: plan, opt: opt.defaults(), src: src, tgt: tgt, sink: sink, fresh: plan.fresh(), Status: newStatus(plan)}
 	for i := range plan.Moves {
 		r.moves = append(r.moves, &plan.Moves[i])
@@ -436,7 +442,13 @@ func (l *lane) writeRange(ctx context.Context, c *flow.Clock, first parcel) erro
 		l.run.Status.wrote(t, p.b)
 		return p.b, nil
 	}
-	written, err := l.run.tgt.Write(ctx, l.id, l.request(t), take)
+	write := l.run.tgt.Write
+	if w, ok := l.run.tgt.(Worker); ok {
+		write = func(ctx context.Context, lane int, req tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
+			return w.WriteBy(ctx, c, lane, req, take)
+		}
+	}
+	written, err := write(ctx, l.id, l.request(t), take)
 	if err == nil {
 		l.run.Status.rangeDone(t, written)
 		l.run.sink.RangeDone(t.r, written)

@@ -299,6 +299,10 @@ func (a *applier) unused() {
 		s := &a.rules.selections[i]
 		if !a.selected[i] {
 			deaf[s.name] = true
+			if s.must {
+				a.p.fail(tidemark.NotFound, s.name, cmp.Or(a.near(s), "Names are case-sensitive, and in these no character stands for others."), "there is no such %s", s.forms)
+				continue
+			}
 			warn(s.rule, a.near(s), "it matches no %s: %s", s.forms, &s.where)
 		}
 	}

@@ -88,6 +88,7 @@ type selection struct {
 	where
 	exclude bool
 	narrows bool // of Narrow: leaves out what none of its kind takes in
+	must    bool // of Named: it is an error if nothing matches
 }
 
 // A facet is a side of an object that a change is about. Of all the changes that
@@ -285,38 +286,79 @@ func (r *Rules) Narrow(include, exclude []string) (*Rules, error) {
 	if len(include)+len(exclude) == 0 {
 		return r, nil
 	}
-	out := *r
-	out.selections = slices.Clone(r.selections)
-	out.everything = false
-	out.narrowed = r.narrowed || len(include) > 0
+	out := r.narrower(len(include) > 0)
 	p := &problems{op: "select tables"}
-	add := func(option string, patterns []string) {
-		for _, text := range patterns {
-			who := option + " " + text
-			parts, err := splitName(text)
-			if err == nil && len(parts) > 2 {
-				err = fmt.Errorf("it has %d parts; write schema.table", len(parts))
-			}
-			var w where
-			if err == nil {
-				w, err = whereOf(parts)
-			}
-			if err != nil {
-				p.fail(tidemark.Invalid, who, "", "%v", err)
-				continue
-			}
-			w.forms = tables | views
-			out.selections = append(out.selections, selection{rule: rule{math.MaxInt64, who}, where: w,
-				exclude: option == "--exclude", narrows: option == "--include"})
-		}
+	for _, text := range include {
+		out.narrowTo(p, "--include "+text, text, selection{narrows: true})
 	}
-	add("--include", include)
-	add("--exclude", exclude)
+	for _, text := range exclude {
+		out.narrowTo(p, "--exclude "+text, text, selection{exclude: true})
+	}
 	if err := p.err(); err != nil {
 		return r, err
 	}
 	out.index()
-	return &out, nil
+	return out, nil
+}
+
+// Named gives rules that move of what r moves only the tables of these names, and of what Narrow
+// takes in: table or schema.table, in which no character has a meaning but the dot and quotation
+// marks. Each has to be there.
+func (r *Rules) Named(names []string) (*Rules, error) {
+	if len(names) == 0 {
+		return r, nil
+	}
+	out := r.narrower(true)
+	p := &problems{op: "select tables"}
+	for _, text := range names {
+		out.narrowTo(p, "--table "+text, text, selection{narrows: true, must: true})
+	}
+	if err := p.err(); err != nil {
+		return r, err
+	}
+	out.index()
+	return out, nil
+}
+
+// Only gives rules that move of what r moves only these tables, and of what Narrow and Named
+// take in. why names them in messages.
+func (r *Rules) Only(why string, list []tidemark.TableID) *Rules {
+	out := r.narrower(true)
+	for _, t := range list {
+		w := where{schema: literal(t.Schema), table: literal(t.Name), forms: tables}
+		out.selections = append(out.selections, selection{rule: rule{math.MaxInt64, why}, where: w, narrows: true})
+	}
+	out.index()
+	return out
+}
+
+// narrower is a copy to which selections can be added. some: only what they take in moves.
+func (r *Rules) narrower(some bool) *Rules {
+	out := *r
+	out.selections = slices.Clone(r.selections)
+	out.everything = false
+	out.narrowed = r.narrowed || some
+	return &out
+}
+
+// narrowTo adds a selection of what text stands for.
+func (r *Rules) narrowTo(p *problems, who, text string, s selection) {
+	parts, err := splitName(text)
+	if err == nil && len(parts) > 2 {
+		err = fmt.Errorf("it has %d parts; write schema.table", len(parts))
+	}
+	for i := range parts {
+		parts[i].quoted = parts[i].quoted || s.must
+	}
+	if err == nil {
+		s.where, err = whereOf(parts)
+	}
+	if err != nil {
+		p.fail(tidemark.Invalid, who, "", "%v", err)
+		return
+	}
+	s.rule, s.forms = rule{math.MaxInt64, who}, tables|views
+	r.selections = append(r.selections, s)
 }
 
 // Wants reports whether the rules take in a table or view of this name, so that

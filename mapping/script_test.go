@@ -173,16 +173,20 @@ func run(t *testing.T, c *testCase, db string) string {
 }
 
 func narrow(rules *mapping.Rules, text string) (*mapping.Rules, error) {
-	var include, exclude []string
+	said := map[string][]string{}
 	for line := range strings.Lines(text) {
 		word, pattern, _ := strings.Cut(strings.TrimSpace(line), " ")
-		if word == "include" {
-			include = append(include, pattern)
-		} else {
-			exclude = append(exclude, pattern)
-		}
+		said[word] = append(said[word], pattern)
 	}
-	return rules.Narrow(include, exclude)
+	rules, err := rules.Narrow(said["include"], said["exclude"])
+	if err == nil {
+		rules, err = rules.Named(said["table"])
+	}
+	for _, name := range said["only"] {
+		schema, table, _ := strings.Cut(name, ".")
+		rules = rules.Only("what lies there", []tidemark.TableID{{Schema: schema, Name: table}})
+	}
+	return rules, err
 }
 
 func printTask(b *strings.Builder, t *mapping.Task) {

@@ -131,7 +131,7 @@ func TestChunkKeys(t *testing.T) {
 func TestMarks(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "marks")
-		e := open(t, url, Options{LockWait: time.Second})
+		e := open(t, url, Options{LockWait: 5 * time.Minute})
 		script(t, e, "CREATE TABLE item (id int PRIMARY KEY)")
 		from := endOf(t, e)
 		var last tidemark.LogMark
@@ -165,7 +165,7 @@ func TestMarks(t *testing.T) {
 func TestChunkIsBehindTheLog(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "behind")
-		e := open(t, url, Options{LockWait: time.Second})
+		e := open(t, url, Options{LockWait: 5 * time.Minute})
 		testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY)")
 		m := &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "item"}}}
 		modes := []string{""}
@@ -240,6 +240,7 @@ func TestChunkWaitsForOwners(t *testing.T) {
 		t.Error(err)
 	}
 	time.AfterFunc(50*time.Millisecond, func() { _ = s.exec(t.Context(), "COMMIT") })
+	e = open(t, url, Options{LockWait: 5 * time.Minute})
 	if c, err := e.Chunk(t.Context(), "", m, nil, 9, 9); err != nil || len(c.Rows) != 1 {
 		t.Error(c, err)
 	}

@@ -30,11 +30,7 @@ func TestConnectErrors(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer silent.Close()
-		closed, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		closed.Close()
+		closed := testdb.FreeAddress(t)
 		testdb.Query(t, srv.URL(""), "CREATE USER weak@'127.0.0.1' IDENTIFIED BY 'secret-Weak1'")
 		defer testdb.Query(t, srv.URL(""), "DROP USER weak@'127.0.0.1'")
 		weak := url.UserPassword("weak", "secret-Weak1")
@@ -50,8 +46,8 @@ func TestConnectErrors(t *testing.T) {
 				"connect " + scheme + "://weak@" + at + "/" + db + ": Access denied for user 'weak'@'127.0.0.1' to database '" + db + "' (error 1044)", "GRANT SELECT ON `" + db + "`.* TO 'weak'", tidemark.Forbidden},
 			{with(func(u *url.URL) { u.Path = "/nowhere" }),
 				"connect " + scheme + "://root@" + at + "/nowhere: Unknown database 'nowhere' (error 1049)", "CREATE DATABASE `nowhere` first", tidemark.NotFound},
-			{with(func(u *url.URL) { u.Host = closed.Addr().String() }),
-				"connect " + scheme + "://root@" + closed.Addr().String() + "/" + db + ": dial tcp " + closed.Addr().String() + ": connect: connection refused", "Check that the server runs at " + closed.Addr().String(), tidemark.Unreachable},
+			{with(func(u *url.URL) { u.Host = closed }),
+				"connect " + scheme + "://root@" + closed + "/" + db + ": dial tcp " + closed + ": connect: connection refused", "Check that the server runs at " + closed, tidemark.Unreachable},
 			{with(func(u *url.URL) { u.Host, u.RawQuery = silent.Addr().String(), "connect-timeout=300ms" }),
 				"connect " + scheme + "://root@" + silent.Addr().String() + "/" + db + "?connect-timeout=300ms: the server did not greet within 300ms", "Check that the server runs", tidemark.Unreachable},
 			{with(func(u *url.URL) { u.Host = "no-such-host.invalid" }),

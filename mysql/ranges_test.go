@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -179,7 +181,8 @@ func TestFrozenViewIsOne(t *testing.T) {
 			for i := range 3 {
 				go func() { done <- transfer(from, min(i, round)+1, stop) }()
 			}
-			time.Sleep(50 * time.Millisecond)
+			moved := func() string { return testdb.Query(t, from, "SELECT n FROM a WHERE id=1") }
+			await(t, from, "SELECT n > 0 FROM a WHERE id=1", "1")
 			e := open(t, from, Options{Lock: lock})
 			pos, err := e.Freeze(t.Context(), 4)
 			if err != nil {
@@ -188,7 +191,7 @@ func TestFrozenViewIsOne(t *testing.T) {
 			if pos.Text == "" || pos.GTID == "" || pos.Stamp != pos.GTID || pos.Engine != srv.Engine {
 				t.Errorf("lock %d: position %+v", lock, pos)
 			}
-			time.Sleep(50 * time.Millisecond)
+			await(t, from, "SELECT n > "+moved()+" FROM a WHERE id=1", "1")
 			seen := make([]string, 4)
 			var wg sync.WaitGroup
 			for lane := range seen {
@@ -280,7 +283,14 @@ func transfer(rawURL string, id int, stop chan struct{}) error {
 			if strings.HasSuffix(sql, "%d") {
 				sql = fmt.Sprintf(sql, id)
 			}
-			if err := s.exec(context.Background(), sql); err != nil {
+			err := s.exec(context.Background(), sql)
+			var refused *gomysql.MyError
+			if errors.As(err, &refused) && refused.Code == 1213 { // a deadlock with who locks tables
+				if err = s.exec(context.Background(), "ROLLBACK"); err == nil {
+					break
+				}
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -303,15 +313,15 @@ func TestFreezeBehindALongQuery(t *testing.T) {
 			defer close(done)
 			s, back, err := busy.ordinary(ctx)
 			if err == nil {
-				_ = s.exec(ctx, "SELECT SLEEP(60) FROM a FOR UPDATE")
+				_ = s.exec(ctx, "SELECT SLEEP(600) FROM a FOR UPDATE")
 				back()
 			}
 		}()
-		time.Sleep(300 * time.Millisecond)
+		await(t, from, "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '%SLEEP(600)%' AND state = 'User sleep' AND id <> CONNECTION_ID()", "1")
 		e := open(t, from, Options{Lock: LockGlobal, LockWait: time.Second})
 		start := time.Now()
 		_, err := e.Freeze(t.Context(), 1)
-		if tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(fmt.Sprint(err), "was not to be had within 1s: connection") || !strings.Contains(fmt.Sprint(err), "SLEEP(60)") {
+		if tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(fmt.Sprint(err), "was not to be had within 1s: connection") || !strings.Contains(fmt.Sprint(err), "SLEEP(600)") {
 			t.Errorf("after %s: %v", time.Since(start), err)
 		}
 		cancel()

@@ -44,6 +44,9 @@ func (e *Engine) readOn(ctx context.Context, s *session, lane int, r tidemark.Re
 		return err
 	}
 	if s.wire == nil {
+		if err := s.takeMore(ctx); err != nil {
+			return e.readFailed(lane, s, object, err)
+		}
 		s.wire = newWire(s.net)
 	}
 	t := &rowStream{wire: s.wire, req: r, cols: cols, emit: emit}
@@ -150,6 +153,26 @@ func (s *session) results(ctx context.Context, f tidemark.Format) error {
 	}
 	s.charset = want
 	return nil
+}
+
+// sendAtOnce is how many bytes of rows the server shall send at once.
+const sendAtOnce = 128 << 10
+
+// takeMore makes the server send rows in larger pieces. It sends when its buffer of the
+// connection is full, whose size a session may not set: it begins with net_buffer_length (16 kB)
+// and grows with the largest command that has come. So one comes with blanks behind it,
+// which the server takes away before it looks at it or logs it. (MariaDB 10.11, rows of 60 bytes:
+// 0.29 us of its processor time a row, instead of 0.43; half or twice the size gives less.)
+func (s *session) takeMore(ctx context.Context) error {
+	r, err := s.query(ctx, "SELECT @@max_allowed_packet")
+	if err != nil {
+		return err
+	}
+	allowed, _ := strconv.Atoi(cell(r, 0, 0))
+	if allowed <= 2*sendAtOnce {
+		return nil
+	}
+	return s.exec(ctx, "DO 0"+strings.Repeat(" ", sendAtOnce))
 }
 
 // abandon ends a SELECT whose rows nobody wants any more without losing the

@@ -26,6 +26,8 @@ type ConvertOptions struct {
 	// Assume names the character set of text columns whose own is not known;
 	// "" is that of the file, so that the bytes stay.
 	Assume string
+	// KeepNUL lets NUL bytes in text pass, of which the target says what it thinks.
+	KeepNUL bool
 }
 
 // A Converter turns the rows of one table into batches. One lane uses it.

@@ -257,7 +257,7 @@ func (c *Converter) text(d []byte, i int, q byte) (int, bool, error) {
 					return i, false, nil
 				}
 				w := escapes[d[i+1]]
-				if w == 0 && strict {
+				if w == 0 && strict && !c.opt.KeepNUL {
 					return i, false, c.nul(i)
 				}
 				out[n] = w
@@ -279,7 +279,7 @@ func (c *Converter) text(d []byte, i int, q byte) (int, bool, error) {
 					out[n] = ch
 					n++
 				}
-				if i++; ch == 0 && strict {
+				if i++; ch == 0 && strict && !c.opt.KeepNUL {
 					return i, false, c.nul(i - 1)
 				}
 			}

@@ -137,7 +137,7 @@ func (c *Converter) escape(b []byte, at int) error {
 			n += 2
 			continue
 		}
-		if ch == 0 && strict {
+		if ch == 0 && strict && !c.opt.KeepNUL {
 			return c.nul(at)
 		}
 		out[n] = ch

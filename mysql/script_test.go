@@ -1,0 +1,36 @@
+package mysql
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// What the client program makes of a script is what the statements were made of: also of what is
+// easily lost.
+func TestScriptIsReadByTheClient(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		src, dst := srv.NewDatabase(t, "script_src"), srv.NewDatabase(t, "script_dst")
+		testdb.Load(t, src, strings.NewReader(hard(srv)))
+		db := describe(t, src)
+		e := open(t, dst, Options{})
+		objects, _ := e.Render(db, movesOf(db, databaseOf(dst)))
+		var ordered []tidemark.Object
+		for _, phase := range []tidemark.Phase{tidemark.BeforeRows, tidemark.AfterTable, tidemark.AfterRows} {
+			for _, o := range objects {
+				if o.Phase == phase {
+					ordered = append(ordered, o)
+				}
+			}
+		}
+		testdb.Load(t, dst, bytes.NewReader(e.Script(ordered)), "--binary-mode", "--comments")
+		if diff := cmp.Diff(showAll(t, src), showAll(t, dst)); diff != "" {
+			t.Errorf("source and target differ (-source +target):\n%s", diff)
+		}
+	})
+}
