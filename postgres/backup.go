@@ -35,7 +35,14 @@ type Backup struct {
 	begun      time.Time
 	start      uint64
 	slot       string // that keeps the log; "" none could be made
+	timeline   uint32 // of the last checkpoint when it began
 	end        ending
+
+	unlogged  map[string]numbers  // of databases' folders, when they were listed
+	versions  []tidemark.DataFile // of these, that say of which version they are
+	relations int64               // bytes of relations' files
+	changes                       // since an earlier backup
+	base      *changes            // if that was not finished: since the one did on which it builds; nil: on none
 
 	namesMu sync.Mutex
 	names   map[string]*pgx.Conn // sessions that look up names of relations, by database
@@ -46,6 +53,7 @@ type BackupOptions struct {
 	Label  string // what backup_label says; "" means "tidemark"
 	Dir    string // the data folder, where it is not called here as on the server: seen from beside its container
 	Spread bool   // let the first checkpoint take its time, instead of making it at once
+	Way    Way    // how to find out what has changed
 }
 
 // facts are what the server says of itself at the beginning.
@@ -57,6 +65,7 @@ type facts struct {
 	standby        bool   // it is one
 	system         uint64 // identifier
 	catalogVersion uint32
+	names          []tidemark.DatabaseName // of databases
 }
 
 const backupOp = "back up"
@@ -73,22 +82,10 @@ func (e *Engine) Backup(opt BackupOptions) *Backup {
 // Kind Forbidden: the files cannot be read here, or the user may not begin a backup.
 // Kind Invalid: the files here are not those of the server.
 func (b *Backup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
-	var err error
-	if b.conn, err = b.e.connect(ctx); err != nil {
+	if err := b.find(ctx); err != nil {
 		return nil, err
 	}
-	if err := b.ask(ctx); err != nil {
-		return nil, err
-	}
-	if err := b.checkFolder(); err != nil {
-		return nil, err
-	}
-	set := &tidemark.DataSet{System: strconv.FormatUint(b.system, 10), Version: b.e.version, Major: b.e.major, Standby: b.standby,
-		PageSize: b.page, Checksums: b.checksums, LogFile: b.segmentSize}
-	if !b.checksums {
-		set.Findings = append(set.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: b.e.object,
-			Text: "its pages have no checksums, so that damage of its files is not noticed", Hint: "pg_checksums --enable gives them some, while the server is stopped."})
-	}
+	set := b.newSet()
 	if finding := b.holdLog(ctx); finding != nil {
 		set.Findings = append(set.Findings, *finding)
 	}
@@ -102,11 +99,50 @@ func (b *Backup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 	return set, b.list(set)
 }
 
-// ask reads what the server says of its data.
-func (b *Backup) ask(ctx context.Context) error {
+// find connects to the server and looks whether its data folder can be read here.
+func (b *Backup) find(ctx context.Context) error {
+	if b.conn != nil {
+		return nil // Elsewhere has looked
+	}
+	var err error
+	if b.conn, err = b.e.connect(ctx); err != nil {
+		return err
+	}
+	if err := b.ask(ctx, "current_setting('data_directory')"); err != nil {
+		return err
+	}
+	return b.checkFolder()
+}
+
+// Elsewhere says why the server's files cannot be read here; "" they can.
+func (b *Backup) Elsewhere(ctx context.Context) (why string, err error) {
+	err = b.find(ctx)
+	var own *tidemark.Error
+	if !errors.As(err, &own) || own.Op != backupOp || own.Kind != tidemark.Forbidden && own.Kind != tidemark.Invalid {
+		return "", err
+	}
+	if own.Object == b.e.object {
+		return "the role may not ask where they are", nil
+	}
+	return fmt.Sprintf("%s on this host: %s", own.Object, own.Err), nil
+}
+
+// newSet is what is known of the data before anything is read.
+func (b *Backup) newSet() *tidemark.DataSet {
+	set := &tidemark.DataSet{System: strconv.FormatUint(b.system, 10), Version: b.e.version, Major: b.e.major, Standby: b.standby,
+		PageSize: b.page, Checksums: b.checksums, LogFile: b.segmentSize, Databases: b.facts.names}
+	if !b.checksums {
+		set.Findings = append(set.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: b.e.object,
+			Text: "its pages have no checksums, so that damage of its files is not noticed", Hint: "pg_checksums --enable gives them some, while the server is stopped."})
+	}
+	return set
+}
+
+// ask reads what the server says of its data. folder is how it is asked for the folder.
+func (b *Backup) ask(ctx context.Context, folder string) error {
 	var checksums, page, segment, log, catalog string
 	var system int64
-	err := b.conn.QueryRow(ctx, `SELECT current_setting('data_directory'), current_setting('data_checksums'), current_setting('block_size'),
+	err := b.conn.QueryRow(ctx, `SELECT `+folder+`, current_setting('data_checksums'), current_setting('block_size'),
 			(SELECT setting FROM pg_settings WHERE name = 'segment_size'), (SELECT setting FROM pg_settings WHERE name = 'wal_segment_size'),
 			pg_is_in_recovery(), system_identifier, catalog_version_no::text FROM pg_control_system()`).
 		Scan(&b.dir, &checksums, &page, &segment, &log, &b.standby, &system, &catalog)
@@ -134,7 +170,15 @@ func (b *Backup) ask(ctx context.Context) error {
 	}
 	b.page, b.catalogVersion = int(*numbers[0].to), uint32(*numbers[3].to)
 	b.segment *= int64(b.page) // the setting counts pages
-	return nil
+	return b.askDatabases(ctx)
+}
+
+func (b *Backup) askDatabases(ctx context.Context) error {
+	found, err := b.conn.Query(ctx, "SELECT oid, datname FROM pg_database ORDER BY 1")
+	if err == nil {
+		b.facts.names, err = pgx.CollectRows(found, pgx.RowToStructByPos[tidemark.DatabaseName])
+	}
+	return b.e.fail(ctx, backupOp, b.e.object, err)
 }
 
 // checkFolder looks whether the server's data folder can be read here, and is its own.
@@ -143,7 +187,7 @@ func (b *Backup) checkFolder() error {
 	if err != nil {
 		kind, hint := tidemark.Forbidden, "Run it as the user that the server runs as, or as root."
 		if errors.Is(err, fs.ErrNotExist) {
-			kind, hint = tidemark.Invalid, "Run it on the server's own host: the files of its data folder are read, not the server asked for them."
+			kind, hint = tidemark.Invalid, "Run it on the server's own host, or have the server send its files: --via protocol."
 		}
 		return &tidemark.Error{Op: backupOp, Object: b.dir, Kind: kind, Hint: hint, Err: causeOf(err)}
 	}
@@ -162,6 +206,7 @@ func (b *Backup) checkSame(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	b.timeline = c.timeline
 	if c.redo < b.start {
 		return b.foreign("it has not the checkpoint that the server has just made")
 	}
@@ -189,7 +234,7 @@ const startSlack = 30
 
 func (b *Backup) foreign(cause string) error {
 	return tidemark.Errorf(tidemark.Invalid, backupOp, b.dir, cause,
-		"On this host that folder is not the server's own: run it on the server's host, or in its container.")
+		"On this host that folder is not the server's own: run it on the server's host, or in its container, or have the server send its files (--via protocol).")
 }
 
 // holdLog makes the slot that keeps the log. Without one the server may remove, before

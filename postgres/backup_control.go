@@ -7,6 +7,7 @@ import (
 	"hash/crc32"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -39,6 +40,12 @@ func parseControl(b []byte) (c controlFile, ok bool) {
 		crc = crc32.Update(crc, castagnoli, b[at:at+4])
 	}
 	return controlFile{system: le.Uint64(b), redo: le.Uint64(b[40:]), timeline: le.Uint32(b[48:])}, ok
+}
+
+// SystemOf reads from pg_control of which cluster it is; not ok where it is damaged.
+func SystemOf(control []byte) (system string, ok bool) {
+	c, ok := parseControl(control)
+	return strconv.FormatUint(c.system, 10), ok
 }
 
 // control reads pg_control until that is whole. Its pages are not the relations', and

@@ -46,14 +46,20 @@ func (b *Backup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 	var spaces *string
 	err = b.conn.QueryRow(ctx, "SELECT lsn::text, labelfile, spcmapfile FROM "+call).Scan(&lsn, &label, &spaces)
 	if err != nil {
+		if sqlState(err) == "55000" {
+			return nil, b.spoilt(err)
+		}
 		err = b.e.fail(ctx, backupOp, b.e.object, err)
 		if tidemark.KindOf(err) == tidemark.Transient {
-			err = tidemark.Errorf(tidemark.Lost, backupOp, b.e.object, "the session that held the backup is gone: "+err.Error(), "Nothing was kept: begin again.")
+			err = sessionGone(b.e.object, err)
 		}
 		return nil, err
 	}
 	if b.end.stop, err = parseLSN(lsn); err != nil {
 		return nil, b.e.fail(ctx, backupOp, b.e.object, err)
+	}
+	if b.end.stop < b.least {
+		return nil, tidemark.Errorf(tidemark.Lost, backupOp, b.e.object, "it ends at "+lsn+", before "+formatLSN(b.least)+", up to where the backup that it builds on has read", "Make a full backup.")
 	}
 	if err := b.timelines(ctx, label); err != nil {
 		return nil, err
@@ -62,12 +68,16 @@ func (b *Backup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 	if spaces != nil {
 		end.Spaces = *spaces
 	}
-	for _, r := range b.end.ranges {
-		end.Ranges = append(end.Ranges, tidemark.DataLog{Timeline: r.timeline, From: formatLSN(r.from), To: formatLSN(r.to),
-			First: b.archived(r.timeline, r.from), Last: b.archived(r.timeline, max(r.to, 1)-1)})
-	}
+	end.Left = b.unloggedSince()
+	end.Ranges = b.dataLogs()
 	end.Log, err = b.log()
 	return end, err
+}
+
+// spoilt is the error of a server that says at the end that the backup is of no use: a standby was promoted
+// meanwhile, or its primary has written log without the pages (full_page_writes).
+func (b *Backup) spoilt(err error) error {
+	return tidemark.Errorf(tidemark.Lost, backupOp, b.e.object, plainCause(err), "Nothing was kept: begin again.")
 }
 
 // made is a file that was made now. Where the group may look into the data folder, it may
@@ -89,26 +99,42 @@ func (b *Backup) timelines(ctx context.Context, label string) error {
 			return b.e.fail(ctx, backupOp, b.e.object, err)
 		}
 	}
-	from := b.start
+	var history string
 	if b.end.timeline != first {
 		name := path.Join(logFolder, wal.HistoryName(b.end.timeline))
 		text, err := os.ReadFile(filepath.Join(b.dir, filepath.FromSlash(name)))
 		if err != nil {
 			return &tidemark.Error{Op: "read", Object: name, Kind: tidemark.Lost, Err: causeOf(err), Hint: "The standby has gone into another timeline meanwhile: begin again."}
 		}
-		for timeline := first; timeline < b.end.timeline; timeline++ {
-			left, err := leftAt(string(text), timeline)
-			if err != nil {
-				return b.e.fail(ctx, backupOp, name, err)
-			}
-			if left > from {
-				b.end.ranges = append(b.end.ranges, logRange{timeline, from, left})
-				from = left
-			}
+		history = string(text)
+	}
+	b.end.ranges, err = logRanges(history, first, b.end.timeline, b.start, b.end.stop)
+	return b.e.fail(ctx, backupOp, wal.HistoryName(b.end.timeline), err)
+}
+
+// logRanges are the parts of the log from a place in one timeline to another in the same or a
+// later one. history is that of the later one.
+func logRanges(history string, first, last uint32, from, stop uint64) (out []logRange, err error) {
+	for timeline := first; timeline < last; timeline++ {
+		left, err := leftAt(history, timeline)
+		if err != nil {
+			return nil, err
+		}
+		if left > from {
+			out = append(out, logRange{timeline, from, left})
+			from = left
 		}
 	}
-	b.end.ranges = append(b.end.ranges, logRange{b.end.timeline, from, b.end.stop})
-	return nil
+	return append(out, logRange{last, from, stop}), nil
+}
+
+// dataLogs are the parts as the repository has them.
+func (b *Backup) dataLogs() (out []tidemark.DataLog) {
+	for _, r := range b.end.ranges {
+		out = append(out, tidemark.DataLog{Timeline: r.timeline, From: formatLSN(r.from), To: formatLSN(r.to),
+			First: b.archived(r.timeline, r.from), Last: b.archived(r.timeline, max(r.to, 1)-1)})
+	}
+	return out
 }
 
 // labelTimeline reads the timeline in which a backup has begun.
@@ -124,7 +150,7 @@ func labelTimeline(label string) (uint32, error) {
 
 // log lists the files of the log that are needed, and the histories of timelines, by
 // which a restored server finds its way through the log.
-func (b *Backup) log() (out []tidemark.DataFile, err error) {
+func (b *Backup) log() (out tidemark.DataList, err error) {
 	add := func(name string) error {
 		p := path.Join(logFolder, name)
 		info, err := os.Stat(filepath.Join(b.dir, filepath.FromSlash(p)))
@@ -132,7 +158,7 @@ func (b *Backup) log() (out []tidemark.DataFile, err error) {
 			return &tidemark.Error{Op: "read", Object: p, Kind: tidemark.Lost, Err: causeOf(err),
 				Hint: "The backup needs this file of the log, and the server has removed it: raise wal_keep_size, and max_slot_wal_keep_size if it is set."}
 		}
-		out = append(out, tidemark.DataFile{Path: p, Size: info.Size(), Modified: info.ModTime(), Mode: uint32(info.Mode().Perm())})
+		out.Add(tidemark.DataFile{Path: p, Size: info.Size(), Modified: info.ModTime(), Mode: uint32(info.Mode().Perm())})
 		return nil
 	}
 	for i, r := range b.end.ranges {
@@ -141,17 +167,17 @@ func (b *Backup) log() (out []tidemark.DataFile, err error) {
 				continue // the next timeline begins in it, with a copy of what is before
 			}
 			if err := add(wal.SegmentName(r.timeline, at, uint32(b.segmentSize))); err != nil {
-				return nil, err
+				return out, err
 			}
 		}
 	}
 	histories, err := filepath.Glob(filepath.Join(b.dir, logFolder, "*.history"))
 	if err != nil {
-		return nil, b.listFailed(logFolder, err)
+		return out, b.listFailed(logFolder, err)
 	}
 	for _, h := range histories {
 		if err := add(filepath.Base(h)); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return nil, err
+			return out, err
 		}
 	}
 	return out, nil

@@ -1,9 +1,14 @@
 package postgres
 
 import (
+	"bytes"
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"iter"
+	"math"
 	"os"
 	"path"
 	"path/filepath"
@@ -19,6 +24,7 @@ const (
 	controlFileName = "pg_control"
 	logFolder       = "pg_wal"
 	spaceFolder     = "pg_tblspc"
+	versionFile     = "PG_VERSION" // in a database's folder, in its own tablespace
 )
 
 // What is left out is what PostgreSQL's own backup leaves out: files that a server makes
@@ -48,9 +54,103 @@ func (b *Backup) list(set *tidemark.DataSet) error {
 		return b.listFailed(b.dir, err)
 	}
 	set.Owner, b.folderMode = ownerOf(root), uint32(root.Mode().Perm())
-	set.Files = append(set.Files, tidemark.DataFile{Path: ".", Dir: true, Mode: b.folderMode, Modified: root.ModTime()})
+	set.Files.Add(tidemark.DataFile{Path: ".", Dir: true, Mode: b.folderMode, Modified: root.ModTime()})
 	l := &lister{b: b, set: set, version: fmt.Sprintf("PG_%d_%d", b.e.major, b.catalogVersion)}
+	b.unlogged = map[string]numbers{}
 	return l.folder("")
+}
+
+// numbers are those of relations, ascending: there may be many.
+type numbers []uint64
+
+func (n numbers) has(number string) bool {
+	x, err := strconv.ParseUint(number, 10, 64)
+	_, found := slices.BinarySearch(n, x)
+	return found && err == nil
+}
+
+// unloggedIn are the numbers of relations in a database's folder that are not logged: those with an _init file.
+func unloggedIn(all *fileNames) (out numbers) {
+	for name := range all.each() {
+		if number, found := strings.CutSuffix(name, "_init"); found && isNumber(number) {
+			n, _ := strconv.ParseUint(number, 10, 64) // it has few digits
+			out = append(out, n)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// unloggedSince says which files were listed as a logged relation's, and are not; nil: none. An
+// index of a table that is not logged gets its _init file when it has been filled. With such a
+// file in the backup, a server that makes the _init file in its recovery would stop at the end of that.
+func (b *Backup) unloggedSince() func(path string) bool {
+	since := map[string]numbers{}
+	for at, was := range b.unlogged {
+		all, _ := b.namesIn(at) // it may have been dropped
+		now := slices.DeleteFunc(unloggedIn(all), func(n uint64) bool {
+			_, found := slices.BinarySearch(was, n)
+			return found
+		})
+		if len(now) > 0 {
+			since[at] = now
+		}
+	}
+	if len(since) == 0 {
+		return nil
+	}
+	return func(p string) bool {
+		at, name := path.Split(p)
+		return isUnlogged(name, since[path.Clean(at)])
+	}
+}
+
+// fileNames are names of files in little memory, sorted.
+type fileNames struct {
+	text []byte
+	at   []uint32 // where in text each begins: its length in two bytes, then the name
+}
+
+func (n *fileNames) name(at uint32) []byte {
+	return n.text[at+2:][:binary.LittleEndian.Uint16(n.text[at:])]
+}
+
+func (n *fileNames) each() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for _, at := range n.at {
+			if !yield(string(n.name(at))) {
+				return
+			}
+		}
+	}
+}
+
+// namesIn reads the names in the folder at a path below the data folder, some at a time: it may have a million.
+func (b *Backup) namesIn(at string) (*fileNames, error) {
+	n := &fileNames{}
+	folder, err := os.Open(filepath.Join(b.dir, filepath.FromSlash(at)))
+	if err != nil {
+		return n, err
+	}
+	defer folder.Close()
+	for {
+		some, err := folder.Readdirnames(1000)
+		for _, name := range some {
+			if len(n.text) > math.MaxInt32 {
+				return n, errors.New("it has more files than a list can have")
+			}
+			n.at = append(n.at, uint32(len(n.text)))
+			n.text = append(binary.LittleEndian.AppendUint16(n.text, uint16(len(name))), name...)
+		}
+		if err == io.EOF {
+			break
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	slices.SortFunc(n.at, func(x, y uint32) int { return bytes.Compare(n.name(x), n.name(y)) })
+	return n, nil
 }
 
 func (b *Backup) listFailed(object string, err error) error {
@@ -59,7 +159,7 @@ func (b *Backup) listFailed(object string, err error) error {
 
 // folder lists what is in the folder at a path below the data folder.
 func (l *lister) folder(at string) error {
-	entries, err := os.ReadDir(filepath.Join(l.b.dir, filepath.FromSlash(at)))
+	names, err := l.b.namesIn(at)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // dropped since its own folder was read
 	}
@@ -67,26 +167,24 @@ func (l *lister) folder(at string) error {
 		return l.b.listFailed(at, err)
 	}
 	inDatabase := isDatabaseFolder(at)
-	unlogged := map[string]bool{}
-	for _, e := range entries {
-		if number, found := strings.CutSuffix(e.Name(), "_init"); found && inDatabase {
-			unlogged[number] = true
-		}
+	var unlogged numbers
+	if inDatabase {
+		unlogged = unloggedIn(names)
+		l.b.unlogged[at] = unlogged
 	}
-	for _, e := range entries {
-		name := e.Name()
+	for name := range names.each() {
 		if leftOut(name) || inDatabase && (isTemporary(name) || isUnlogged(name, unlogged)) {
 			continue
 		}
-		if err := l.entry(path.Join(at, name), e); err != nil {
+		if err := l.entry(path.Join(at, name)); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (l *lister) entry(p string, e fs.DirEntry) error {
-	info, err := e.Info()
+func (l *lister) entry(p string) error {
+	info, err := os.Lstat(filepath.Join(l.b.dir, filepath.FromSlash(p)))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -97,9 +195,15 @@ func (l *lister) entry(p string, e fs.DirEntry) error {
 	folder, name := path.Split(p)
 	switch {
 	case info.Mode().IsRegular():
-		_, is := parseRelation(name)
-		f.Pages = is && l.b.checksums && (isDatabaseFolder(path.Clean(folder)) || folder == "global/")
-		l.set.Files = append(l.set.Files, f)
+		_, is := relationAt(p)
+		f.Pages = is && l.b.checksums
+		if is {
+			l.b.relations += f.Size
+		}
+		if name == versionFile && isDatabaseFolder(path.Clean(folder)) {
+			l.b.versions = append(l.b.versions, f)
+		}
+		l.set.Files.Add(f)
 		return nil
 	case folder == spaceFolder+"/" && info.Mode()&fs.ModeSymlink != 0:
 		return l.tablespace(p, name)
@@ -107,7 +211,7 @@ func (l *lister) entry(p string, e fs.DirEntry) error {
 		return l.empty(p)
 	case info.IsDir():
 		f.Dir, f.Size = true, 0
-		l.set.Files = append(l.set.Files, f)
+		l.set.Files.Add(f)
 		return l.folder(p)
 	}
 	what := "it is no file and no folder"
@@ -132,7 +236,7 @@ func (l *lister) empty(p string) error {
 		if err != nil {
 			return l.b.listFailed(p, err)
 		}
-		l.set.Files = append(l.set.Files, tidemark.DataFile{Path: p, Dir: true, Mode: uint32(info.Mode().Perm()), Modified: info.ModTime()})
+		l.set.Files.Add(tidemark.DataFile{Path: p, Dir: true, Mode: uint32(info.Mode().Perm()), Modified: info.ModTime()})
 	}
 	return nil
 }
@@ -168,8 +272,8 @@ func (l *lister) tablespace(p, oid string) error {
 	if err != nil {
 		return l.b.listFailed(target, err)
 	}
-	l.set.Files = append(l.set.Files, tidemark.DataFile{Path: p, Dir: true, Mode: uint32(info.Mode().Perm()), Modified: info.ModTime()},
-		tidemark.DataFile{Path: inside, Dir: true, Mode: uint32(version.Mode().Perm()), Modified: version.ModTime()})
+	l.set.Files.Add(tidemark.DataFile{Path: p, Dir: true, Mode: uint32(info.Mode().Perm()), Modified: info.ModTime()})
+	l.set.Files.Add(tidemark.DataFile{Path: inside, Dir: true, Mode: uint32(version.Mode().Perm()), Modified: version.ModTime()})
 	return l.folder(inside)
 }
 
@@ -216,6 +320,15 @@ func parseRelation(name string) (r relationFile, ok bool) {
 	return r, isNumber(r.number)
 }
 
+// relationAt reads the path of a relation's file.
+func relationAt(p string) (r relationFile, ok bool) {
+	folder, name := path.Split(p)
+	if folder != "global/" && !isDatabaseFolder(path.Clean(folder)) {
+		return r, false
+	}
+	return parseRelation(name)
+}
+
 // isTemporary says whether a name is that of a temporary relation's file: t3_16384.
 func isTemporary(name string) bool {
 	rest, found := strings.CutPrefix(name, "t")
@@ -229,9 +342,9 @@ func isTemporary(name string) bool {
 
 // isUnlogged says whether a file is one that a restored server makes anew from its
 // relation's _init.
-func isUnlogged(name string, unlogged map[string]bool) bool {
+func isUnlogged(name string, unlogged numbers) bool {
 	r, ok := parseRelation(name)
-	return ok && r.fork != "init" && unlogged[r.number]
+	return ok && r.fork != "init" && unlogged.has(r.number)
 }
 
 func isNumber(s string) bool { return s != "" && len(s) <= 10 && strings.Trim(s, "0123456789") == "" }

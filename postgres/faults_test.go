@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"regexp"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -48,11 +49,7 @@ func TestOpenFails(t *testing.T) {
 	name := good[strings.LastIndex(good, "/")+1 : strings.Index(good, "?")]
 	testdb.Query(t, good, "DROP ROLE IF EXISTS nobody; CREATE ROLE nobody LOGIN PASSWORD 'x'; REVOKE CONNECT ON DATABASE "+name+" FROM PUBLIC")
 	defer testdb.Query(t, srv.URL("postgres"), "DROP ROLE nobody")
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	closed := testdb.FreeAddress(t)
 	const reach = "Check host and port, that the server runs and listens there (listen_addresses), and that no firewall is between."
 	for _, tt := range []struct {
 		name       string
@@ -72,8 +69,8 @@ func TestOpenFails(t *testing.T) {
 		{"no TLS", with(t, good, func(u *url.URL) { u.RawQuery = "sslmode=require" }), tidemark.Unreachable,
 			"connect postgres://tidemark@" + at + "/" + name + ": server refused TLS connection",
 			"The server has no TLS: switch it on there (ssl = on), or use sslmode=prefer or disable."},
-		{"nobody listens", with(t, good, func(u *url.URL) { u.Host = closed.Addr().String() }), tidemark.Unreachable,
-			"connect postgres://tidemark@" + closed.Addr().String() + "/" + name + ": dial tcp " + closed.Addr().String() + ": connect: connection refused", reach},
+		{"nobody listens", with(t, good, func(u *url.URL) { u.Host = closed }), tidemark.Unreachable,
+			"connect postgres://tidemark@" + closed + "/" + name + ": dial tcp " + closed + ": connect: connection refused", reach},
 		{"no such host", with(t, good, func(u *url.URL) { u.Host = "no-such-host.invalid" }), tidemark.Unreachable,
 			"connect postgres://tidemark@no-such-host.invalid:5432/" + name + ": no such host: no-such-host.invalid", "Check the host name in the URL."},
 		{"not a URL", "postgres://tidemark:hidden-secret@h:port/db", tidemark.Invalid,
@@ -97,7 +94,7 @@ func TestOpenFails(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	_, err = Open(ctx, good, Options{})
+	_, err := Open(ctx, good, Options{})
 	mustBe(t, err, tidemark.Cancelled, "connect postgres://tidemark@"+at+"/"+name+": context canceled", "")
 }
 
@@ -180,6 +177,11 @@ func TestStampAndPosition(t *testing.T) {
 		return pos
 	}
 	a, b := freeze(), freeze()
+	for range 5 { // the server's own autovacuum may have written
+		if a.Stamp != b.Stamp {
+			a, b = b, freeze()
+		}
+	}
 	if a.Stamp != b.Stamp {
 		t.Errorf("nobody has written, and the stamp changed from %s to %s", a.Stamp, b.Stamp)
 	}
@@ -204,10 +206,16 @@ func TestStampAndPosition(t *testing.T) {
 		t.Fatal(err)
 	}
 	testdb.Query(t, db, "INSERT INTO t VALUES (3)")
-	start := time.Now()
-	open := freeze()
-	if took := time.Since(start); took > 2*time.Second {
-		t.Errorf("Freeze waited %v for an idle transaction", took)
+	var open tidemark.Position
+	for try := 0; ; try++ { // a busy machine may be slow by itself, and not each time; who waits, waits for five seconds
+		start := time.Now()
+		open = freeze()
+		if took := time.Since(start); took < 2*time.Second {
+			break
+		} else if try == 5 {
+			t.Errorf("Freeze waited %v for an idle transaction", took)
+			break
+		}
 	}
 	if _, err := conn.Exec(t.Context(), "COMMIT"); err != nil {
 		t.Fatal(err)
@@ -547,6 +555,7 @@ func TestHugeRowInBoundedMemory(t *testing.T) {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}()
+	defer debug.SetGCPercent(debug.SetGCPercent(50)) // what counts is what is kept, and not how late the collector is
 	for _, f := range []tidemark.Format{tidemark.CopyText, tidemark.CopyBinary} {
 		runtime.GC()
 		peak.Store(0)

@@ -366,39 +366,81 @@ func (r *Receiver) histories(ctx context.Context, conn *pgconn.PgConn, server *l
 }
 
 // slot sees to it that the slot is there, and says from which place on it keeps the log; 0:
-// from none.
+// from none. One that the server has given up is made anew where it may be made: it keeps nothing
+// any more for anybody, and servers before 18 would go on without a word.
 func (r *Receiver) slot(ctx context.Context, conn *pgconn.PgConn) (name string, kept uint64, err error) {
 	name = r.opt.Slot
-	switch {
-	case r.opt.SlotUse == TemporarySlot:
-		if name == "" {
-			name = fmt.Sprintf("tidemark_%d", conn.PID())
-		}
-		_, err = conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+quoteIdent(name)+" TEMPORARY PHYSICAL RESERVE_WAL").ReadAll()
-	case name == "":
+	if r.opt.SlotUse == TemporarySlot && name == "" {
+		name = fmt.Sprintf("tidemark_%d", conn.PID())
+	}
+	if name == "" {
 		return "", 0, nil
-	case r.opt.SlotUse == MakeSlot:
-		if _, err = conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+quoteIdent(name)+" PHYSICAL RESERVE_WAL").ReadAll(); sqlState(err) == "42710" {
-			err = nil
-		}
 	}
-	if err != nil {
+	if err := r.makeSlot(ctx, conn, name); err != nil {
 		return name, 0, err
 	}
-	row, err := answerRow(ctx, conn, "SELECT slot_type, coalesce(restart_lsn::text, '') FROM pg_replication_slots WHERE slot_name = "+quoteLiteral(name)+
-		" UNION ALL SELECT '', '' WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = "+quoteLiteral(name)+")")
-	if err != nil {
+	kept, err = r.lookAtSlot(ctx, conn, name)
+	var up *givenUp
+	if !errors.As(err, &up) || r.opt.SlotUse != MakeSlot {
+		return name, kept, err
+	}
+	r.opt.Event("makes slot "+name+" anew", err)
+	if _, err := conn.Exec(ctx, "DROP_REPLICATION_SLOT "+quoteIdent(name)).ReadAll(); err != nil {
 		return name, 0, err
+	}
+	if err := r.makeSlot(ctx, conn, name); err != nil {
+		return name, 0, err
+	}
+	kept, err = r.lookAtSlot(ctx, conn, name)
+	return name, kept, err
+}
+
+// makeSlot makes the slot where it is to be made.
+func (r *Receiver) makeSlot(ctx context.Context, conn *pgconn.PgConn, name string) error {
+	temporary := ""
+	switch r.opt.SlotUse {
+	case UseSlot:
+		return nil
+	case TemporarySlot:
+		temporary = "TEMPORARY "
+	}
+	_, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+quoteIdent(name)+" "+temporary+"PHYSICAL RESERVE_WAL").ReadAll()
+	if r.opt.SlotUse == MakeSlot && sqlState(err) == "42710" { // it is there
+		return nil
+	}
+	return err
+}
+
+// givenUp is a slot that the server has given up.
+type givenUp struct{ setting string }
+
+func (g *givenUp) Error() string {
+	return "the server has given the slot up (" + g.setting + "), and keeps no log for it any more"
+}
+
+// lookAtSlot says from where on the slot keeps the log.
+func (r *Receiver) lookAtSlot(ctx context.Context, conn *pgconn.PgConn, name string) (kept uint64, err error) {
+	row, err := answerRow(ctx, conn, "SELECT slot_type, coalesce(restart_lsn::text, ''), coalesce(wal_status, ''), coalesce(to_jsonb(s) ->> 'invalidation_reason', '') FROM pg_replication_slots s WHERE slot_name = "+quoteLiteral(name)+
+		" UNION ALL SELECT '', '', '', '' WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = "+quoteLiteral(name)+")")
+	if err != nil {
+		return 0, err
 	}
 	switch kind, from := string(row[0]), string(row[1]); {
 	case kind == "":
-		return name, 0, r.slotFailed(&pgconn.PgError{Code: "42704", Message: "there is no such slot"})
+		return 0, r.slotFailed(&pgconn.PgError{Code: "42704", Message: "there is no such slot"})
 	case kind != "physical":
-		return name, 0, tidemark.Errorf(tidemark.Invalid, "receive", name, "it is a logical slot, and the log itself needs a physical one", "Name another slot.")
+		return 0, tidemark.Errorf(tidemark.Invalid, "receive", name, "it is a logical slot, and the log itself needs a physical one", "Name another slot.")
+	case string(row[2]) == "lost":
+		up := &givenUp{"max_slot_wal_keep_size"}
+		if string(row[3]) == "idle_timeout" { // since 18
+			up.setting = "idle_replication_slot_timeout"
+		}
+		return 0, &tidemark.Error{Op: "receive", Object: name, Kind: tidemark.Lost, Err: up,
+			Hint: "Drop it and have it made anew, SELECT pg_drop_replication_slot(" + quoteLiteral(name) + "): if the server has removed log that was to come, the place is named then."}
 	case from != "":
 		kept, err = parseLSN(from)
 	}
-	return name, kept, err
+	return kept, err
 }
 
 // DropLogSlot removes a physical slot if it is there.

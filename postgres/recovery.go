@@ -64,9 +64,26 @@ func (r Recovery) settings() string {
 // Write puts the settings into a restored data folder, behind those of ALTER SYSTEM, and
 // recovery.signal, which makes the server look for them when it is started.
 func (r Recovery) Write(dir string) error {
-	if strings.ContainsAny(r.Command+r.Value, "\r\n") {
+	return writeRecovery(dir, r.settings(), r.Command+r.Value, "recovery.signal")
+}
+
+// writeRecovery writes settings and a signal. said is what of them is not ours, in one line.
+func writeRecovery(dir, settings, said, signal string) error {
+	if strings.ContainsAny(said, "\r\n") {
 		return tidemark.Errorf(tidemark.Invalid, "write recovery settings", dir, "the command or the target has more than one line", "")
 	}
+	if err := appendSettings(dir, settings); err != nil {
+		return err
+	}
+	name := filepath.Join(dir, signal)
+	if err := writeLike(filepath.Join(dir, "PG_VERSION"), name, ""); err != nil {
+		return recoveryError(name, err)
+	}
+	return nil
+}
+
+// appendSettings puts lines behind those of ALTER SYSTEM in a restored data folder.
+func appendSettings(dir, lines string) error {
 	auto := filepath.Join(dir, "postgresql.auto.conf")
 	was, err := os.ReadFile(auto)
 	if err != nil && !os.IsNotExist(err) {
@@ -75,11 +92,8 @@ func (r Recovery) Write(dir string) error {
 	if n := len(was); n > 0 && was[n-1] != '\n' {
 		was = append(was, '\n')
 	}
-	text := string(was) + "# of tidemark restore\n" + r.settings()
-	for _, f := range []struct{ name, text string }{{auto, text}, {filepath.Join(dir, "recovery.signal"), ""}} {
-		if err := writeLike(filepath.Join(dir, "PG_VERSION"), f.name, f.text); err != nil {
-			return recoveryError(f.name, err)
-		}
+	if err := writeLike(filepath.Join(dir, "PG_VERSION"), auto, string(was)+"# of tidemark restore\n"+lines); err != nil {
+		return recoveryError(auto, err)
 	}
 	return nil
 }

@@ -144,20 +144,16 @@ func pipe(ctx context.Context, src, dst *Engine, lane int, r tidemark.Read, w ti
 		if err != nil {
 			ch <- item{err: err}
 		}
+		close(ch)
 	}()
 	out, err := dst.Write(ctx, lane, w, func() (*tidemark.Batch, error) {
 		it := <-ch
 		return it.b, it.err
 	})
 	cancel()
-	for drained := false; !drained; {
-		select {
-		case it := <-ch:
-			if it.b != nil {
-				it.b.Release()
-			}
-		default:
-			drained = true
+	for it := range ch { // until the reader has ended: the caller may close its engine
+		if it.b != nil {
+			it.b.Release()
 		}
 	}
 	return out, err

@@ -178,6 +178,11 @@ func (l *lane) sendFlat(socket net.Conn, data []byte) error {
 	return nil
 }
 
+// A laneWriter writes row data.
+type laneWriter struct{ *lane }
+
+func (w laneWriter) Write(p []byte) (int, error) { return len(p), w.sendData(p) }
+
 // sendDone ends the row data; what follows it goes into the same packet.
 func (l *lane) sendDone(trailer []byte, sql string) error {
 	var msg []byte

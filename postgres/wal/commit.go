@@ -75,7 +75,10 @@ func (s *scanner) ending(kind byte, main []byte) (ok bool) {
 		main, ok = s.children(main)
 	}
 	if ok && more&moreFiles != 0 {
-		main, ok = pass(main, 12)
+		files := main
+		if main, ok = pass(main, nameSize); ok {
+			s.drop(files[4 : len(files)-len(main)])
+		}
 	}
 	if ok && more&moreStatistics != 0 {
 		size := 12

@@ -30,6 +30,7 @@ const (
 	idOrigin     = 253
 	idMainLong   = 254
 	idMainShort  = 255
+	blockFork    = 0x0f
 	blockImage   = 0x10
 	blockSameRel = 0x80
 	imageHole    = 0x01
@@ -37,10 +38,12 @@ const (
 
 // Resource managers whose records are looked into, and kinds of their records.
 const (
-	rmXLOG    = 0
-	rmXact    = 1
-	rmStandby = 8
-	rmCustom  = 128 // this and above are extensions'
+	rmXLOG     = 0
+	rmXact     = 1
+	rmStorage  = 2
+	rmDatabase = 4
+	rmStandby  = 8
+	rmCustom   = 128 // this and above are extensions'
 
 	xlogShutdown    = 0x00
 	xlogOnline      = 0x10
@@ -48,6 +51,7 @@ const (
 	xlogRestore     = 0x70
 	xlogParameters  = 0x60
 	xlogEndRecovery = 0x90
+	xlogRedo        = 0xE0 // from 17 on
 
 	standbyRunning = 0x10
 )

@@ -45,8 +45,12 @@ type scanner struct {
 	gap     string
 	lists   [2][]uint64 // memory for Children and Open
 	minimal bool        // a time of wal_level = minimal is in it
-	broken  int         // records that were begun and never ended
-	custom  bool        // there are records of extensions' resource managers
+	reached bool        // all before stop was read
+
+	changes *Changes // what records change is added to it, nil: to nothing
+	marks   *Changes // the same, nil for a record that is not wanted
+	broken  int      // records that were begun and never ended
+	custom  bool     // there are records of extensions' resource managers
 
 	// numbers are those of tables in scan.Tables by the 12 bytes that name them; recent has
 	// some of them again, where most are found.
@@ -210,6 +214,7 @@ func (s *scanner) records(p []byte, at uint64, off int) error {
 			return nil
 		}
 		if s.stop > 0 && lsn >= s.stop {
+			s.reached = true
 			return s.end("")
 		}
 		length := count(p[off:])
@@ -263,6 +268,9 @@ func (s *scanner) record(lsn, end uint64, b []byte) error {
 	}
 	size := uint32(len(b)+7) &^ 7
 	s.rec = tidemark.LogRecord{Place: lsn, Size: size, Pad: uint8(int(size) - len(b)), Class: b[17], Tx: uint64(le.Uint32(b[4:]))}
+	if s.marks = s.changes; lsn < s.start {
+		s.marks = nil
+	}
 	main, ok := s.parts(b)
 	if !ok {
 		return s.end("the record at %s has parts that do not fit its length of %d", formatLSN(lsn), len(b))
@@ -276,6 +284,9 @@ func (s *scanner) record(lsn, end uint64, b []byte) error {
 		ok = s.running(main)
 	case manager >= rmCustom:
 		s.custom = true
+	}
+	if s.marks != nil && ok {
+		ok = s.special(b[17], b[16]&0xf0, main)
 	}
 	if !ok {
 		return s.end("the record at %s of %s is shorter than what it has to say", formatLSN(lsn), managers[b[17]])
@@ -298,7 +309,7 @@ func (s *scanner) record(lsn, end uint64, b []byte) error {
 // end. ok: they fit its length.
 func (s *scanner) parts(b []byte) (main []byte, ok bool) {
 	i, data := recordHeader, 0 // data is what the headers so far have announced
-	named := false
+	var of []byte              // what the block is of
 	for len(b)-i > data {
 		id, left := b[i], len(b)-i-1
 		i++
@@ -323,11 +334,17 @@ func (s *scanner) parts(b []byte) (main []byte, ok bool) {
 				if len(b)-i < 16 {
 					return nil, false
 				}
-				if !named {
-					named = true
+				if of == nil && s.changes == nil {
 					s.rec.Table = s.number(b[i : i+12])
 				}
+				of = b[i : i+12]
 				i += 12
+			}
+			if s.marks != nil {
+				if len(b)-i < 4 || of == nil {
+					return nil, false
+				}
+				s.marks.mark(forkOf(of, flags&blockFork), le.Uint32(b[i:]))
 			}
 			i += 4
 		case id == idMainShort && left >= 1:

@@ -223,6 +223,8 @@ func FuzzRecord(f *testing.F) {
 	f.Add(uint8(10), uint8(0), []byte{0, blockImage, 0, 0, 0, 0, 0, 0, imageHole | 4, 9, 9, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4})
 	f.Add(uint8(rmStandby), uint8(standbyRunning), []byte{idMainShort, 28, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 9, 0, 0, 0})
 	f.Add(uint8(rmXLOG), uint8(xlogSwitch), []byte{})
+	f.Add(uint8(rmStorage), uint8(storageTruncate), append([]byte{idMainShort, 20}, make([]byte, 20)...))
+	f.Add(uint8(rmDatabase), uint8(databaseDrop), append([]byte{idMainShort, 12, 5, 0, 0, 0, 2, 0, 0, 0}, make([]byte, 4)...))
 	f.Fuzz(func(t *testing.T, manager, info uint8, body []byte) {
 		if len(body) > 1<<17 {
 			return
@@ -237,6 +239,15 @@ func FuzzRecord(f *testing.F) {
 			_, _ = s.Write(w.b)
 			scan, _ := s.Finish()
 			check(t, got, scan, len(w.b))
+			s = NewStream(0, 0, testPage, got.take)
+			s.s.changes = NewChanges()
+			_, _ = s.Write(w.b)
+			_, _ = s.Finish()
+			for fork := range s.s.changes.forks {
+				if pages := s.s.changes.Pages(fork, 0, NoLimit, 1<<20); fork.Number == FreeSpaceFork && len(pages) > 0 {
+					t.Errorf("%+v: pages %v", fork, pages)
+				}
+			}
 		}
 	})
 }

@@ -39,7 +39,8 @@ BEGIN; INSERT INTO item (id) VALUES (8001); SAVEPOINT a; INSERT INTO item (id) V
 BEGIN; INSERT INTO item (id) VALUES (8101); SAVEPOINT a; INSERT INTO item (id) VALUES (8102); ROLLBACK;
 DO $$ BEGIN FOR i IN 1..100 LOOP BEGIN INSERT INTO item (id) VALUES (7000 + i); EXCEPTION WHEN unique_violation THEN NULL; END; END LOOP; END $$;
 SELECT nextval('nr') FROM generate_series(1, 100);
-DELETE FROM item WHERE id % 5 = 0;
+DELETE FROM item WHERE id % 5 = 0 OR id > 2000;
+CREATE DATABASE made; DROP DATABASE made;
 VACUUM (FREEZE) item;
 CREATE TABLE large AS SELECT g, string_agg(md5((g * h)::text), '') AS t FROM generate_series(1, 20) g, generate_series(1, 400) h GROUP BY g;
 TRUNCATE large;
@@ -59,7 +60,11 @@ BEGIN; INSERT INTO item (id) VALUES (6003); SAVEPOINT b; INSERT INTO item (id) V
 // another, and the numbers of the two prepared transactions.
 func used(t testing.TB, major int) (s *testdb.Server, from, to uint64, commit, rollback uint64) {
 	t.Helper()
-	s = testdb.OwnPostgres(t, major, "-c", "wal_keep_size=512MB", "-c", "autovacuum=off", "-c", "max_wal_size=4GB")
+	options := []string{"-c", "wal_keep_size=512MB", "-c", "autovacuum=off", "-c", "max_wal_size=4GB"}
+	if major >= 17 {
+		options = append(options, "-c", "summarize_wal=on")
+	}
+	s = testdb.OwnPostgres(t, major, options...)
 	url := s.URL("postgres")
 	from = place(t, s)
 	testdb.Load(t, url, strings.NewReader(loadSQL))
@@ -162,6 +167,9 @@ func TestTotalsAreTheServers(t *testing.T) {
 			if e := ends[rollback]; e.Ended != tidemark.RolledBack || len(e.Children) != 1 {
 				t.Errorf("the prepared transaction %d, which was rolled back: %+v", rollback, e)
 			}
+			if major >= 17 {
+				sameAsSummaries(t, s)
+			}
 			hundred := 0
 			for _, e := range ends {
 				if len(e.Children) == 100 && e.Ended == tidemark.Committed {
@@ -212,13 +220,19 @@ func stats(t *testing.T, s *testdb.Server, major int, from, to uint64) map[strin
 	return out
 }
 
-// BenchmarkScan reads the log of a real server, all of it in memory.
-func BenchmarkScan(b *testing.B) {
-	s, _, _, _, _ := used(b, 15)
+// updated gives a server whose log has small changes, of which most are of pages that were changed before.
+func updated(b *testing.B) (s *testdb.Server, from, to uint64) {
+	s, from, _, _, _ = used(b, 15)
 	testdb.Load(b, s.URL("postgres"), strings.NewReader(`
 		CREATE TABLE account (id int PRIMARY KEY, balance int, filler char(84));
 		INSERT INTO account SELECT g, 0, '' FROM generate_series(1, 100000) g;
 		DO $$ BEGIN FOR i IN 1..200000 LOOP UPDATE account SET balance = balance + i WHERE id = 1 + i * 7919 % 100000; IF i % 5 = 0 THEN COMMIT; END IF; END LOOP; END $$;`))
+	return s, from, place(b, s)
+}
+
+// BenchmarkScan reads the log of a real server, all of it in memory.
+func BenchmarkScan(b *testing.B) {
+	s, _, _ := updated(b)
 	fs, err := Open([]string{filepath.Join(s.Dir, "pg_wal")}, Options{})
 	if err != nil {
 		b.Fatal(err)
@@ -237,6 +251,24 @@ func BenchmarkScan(b *testing.B) {
 	}
 	b.ReportMetric(float64(records), "records")
 	b.ReportMetric(float64(bytes)/1e6/(cpuTime(b)-begun).Seconds(), "MB/CPU-s") // what a busy machine does not change much
+}
+
+// BenchmarkChanges collects the pages that the same log changes.
+func BenchmarkChanges(b *testing.B) {
+	s, from, to := updated(b)
+	stretch := stretchOf(s, testdb.Query(b, s.URL("postgres"), "SELECT system_identifier FROM pg_control_system()"), from, to)
+	var bytes int64
+	b.ReportAllocs()
+	begun := cpuTime(b)
+	for b.Loop() {
+		read, err := NewChanges().Scan(b.Context(), stretch)
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.SetBytes(read)
+		bytes += read
+	}
+	b.ReportMetric(float64(bytes)/1e6/(cpuTime(b)-begun).Seconds(), "MB/CPU-s")
 }
 
 // cpuTime is what this process has had of the processors.

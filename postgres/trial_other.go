@@ -1,0 +1,21 @@
+//go:build !linux
+
+package postgres
+
+import (
+	"io/fs"
+	"os"
+	"os/exec"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// runAsOwner leaves a program as it is: on this system whoever tries a backup is its server's user.
+func runAsOwner(*exec.Cmd, string) error {
+	if os.Geteuid() == 0 {
+		return tidemark.Errorf(tidemark.Forbidden, trialOp, "", "no server runs as root", "Run it as the user that servers run as.")
+	}
+	return nil
+}
+
+func giveLike(fs.FileInfo, string) error { return nil }
