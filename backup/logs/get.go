@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -96,19 +97,62 @@ func (a *Archive) last(ctx context.Context, name, to string, missing error) erro
 	if err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(filepath.Dir(to), name)); err == nil {
-		return missing // the server has it itself, from its backup, and takes that
+	own := filepath.Join(filepath.Dir(to), name) // from its backup
+	_, err = os.Stat(own)
+	has := err == nil
+	at, _ := place(name)
+	if has && later == "" { // a standby's backup has the beginning of that segment only
+		if has, err = a.hasAll(ctx, own, at+openSuffix); err != nil {
+			return err
+		}
+	}
+	if has {
+		return missing // the server takes its own
+	}
+	if g := a.gapAt(ctx, name); g != nil && later != "" {
+		return tidemark.Errorf(tidemark.Lost, "read the archive", name, "the log has a hole there: "+g.String(), "Restore a backup that was made behind the hole, or to a point before it.")
 	}
 	if later != "" {
 		return tidemark.Errorf(tidemark.Lost, "read the archive", name, "the segment is missing, and "+later+" is there: the log has a gap",
 			"Put the segment into the archive from elsewhere (tidemark archive push), or restore a backup that was made behind the gap, or to a point before it.")
 	}
-	at, _ := place(name)
 	err = a.fetch(ctx, at+openSuffix, to, whose.segment)
 	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
 		return missing
 	}
 	return err
+}
+
+// hasAll says whether a file begins with all that an object has, which may not be there.
+func (a *Archive) hasAll(ctx context.Context, path, object string) (bool, error) {
+	in, err := a.r.GetLog(ctx, object)
+	if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	defer in.Close()
+	f, err := os.Open(path)
+	if err != nil {
+		return false, fileError("read", path, err)
+	}
+	defer f.Close()
+	theirs, ours := make([]byte, 64<<10), make([]byte, 64<<10)
+	for {
+		n, err := io.ReadFull(in, theirs)
+		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+			return false, err
+		}
+		if m, err := io.ReadFull(f, ours[:n]); err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+			return false, fileError("read", path, err)
+		} else if !bytes.Equal(theirs[:n], ours[:m]) {
+			return false, nil
+		}
+		if err != nil {
+			return true, nil
+		}
+	}
 }
 
 // later gives a whole segment of the same timeline behind one that is missing; "": there is

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,7 +30,10 @@ func archiveIn(t *testing.T, dir string) *Archive {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := repo.OpenOrCreate(t.Context(), s, repo.Keys{})
+	r, err := repo.Open(t.Context(), s, repo.Keys{})
+	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
+		r, err = repo.Create(t.Context(), s, repo.Keys{})
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -210,6 +214,27 @@ func (h *history) goesOn(t *testing.T) {
 	}
 	if _, err := os.Stat(object(dir, &part)); !os.IsNotExist(err) {
 		t.Errorf("the open segment is there beside the whole one: %v", err)
+	}
+	whole, hurried := archiveIn(t, t.TempDir()), archiveIn(t, t.TempDir())
+	hurried.Hurry(func() bool { return true })
+	if err := errors.Join(whole.Put(t.Context(), &first), hurried.Put(t.Context(), &first)); err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[int64]bool{}
+	for _, a := range []*Archive{whole, hurried} {
+		logs, err := a.r.Logs(t.Context(), "00000001/")
+		in, gerr := a.r.GetLog(t.Context(), "00000001/"+first.Name)
+		if err != nil || gerr != nil || len(logs) != 1 {
+			t.Fatal(err, gerr, logs)
+		}
+		if got, err := io.ReadAll(in); err != nil || !bytes.Equal(got, first.Bytes) {
+			t.Errorf("%d bytes other than were put, %v", len(got), err)
+		}
+		in.Close()
+		sizes[logs[0].Stored] = true
+	}
+	if len(sizes) != 2 {
+		t.Errorf("in a hurry segments are packed as ever: %v", sizes)
 	}
 	part = second
 	for _, n := range []int{1, 4, 9} { // it grows, and others may put it too
@@ -551,10 +576,14 @@ func (h *history) givesUp(t *testing.T) {
 	if err := a.Push(t.Context(), file, PushOptions{QueueMax: 1}); tidemark.KindOf(err) != tidemark.Collision {
 		t.Errorf("what will never be better is given up: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	tries := 0
-	if err := refused.Keep(ctx, h.files[1], func(string, time.Duration, error) { tries++ }); tidemark.KindOf(err) != tidemark.Full || tries < 2 {
+	if err := refused.Keep(ctx, h.files[1], func(string, time.Duration, error) {
+		if tries++; tries == 2 {
+			cancel()
+		}
+	}); tidemark.KindOf(err) != tidemark.Full || tries < 2 {
 		t.Errorf("a full disk is waited for: %d tries, %v", tries, err)
 	}
 }

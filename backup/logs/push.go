@@ -29,16 +29,21 @@ type GivenUp struct {
 	Name   string
 	Queued int64 // bytes that wait
 	Err    error // why the archive could not be written
+	Lost   error // why this could not be noted, so that the archive will not hear of it
 }
 
 func (g *GivenUp) Error() string {
-	return fmt.Sprintf("archive %s: given up, since %d bytes wait: %v", g.Name, g.Queued, g.Err)
+	text := fmt.Sprintf("archive %s: given up, since %d bytes wait: %v", g.Name, g.Queued, g.Err)
+	if g.Lost != nil {
+		text += fmt.Sprintf("; nor could that be noted: %v", g.Lost)
+	}
+	return text
 }
 
 // Push keeps a file that a server wants to archive, durably. Kind Collision: the archive has
 // another of that name, or is of another server; Invalid: the file is none of a server's log.
-// A *GivenUp says that the file was given up.
-func (a *Archive) Push(ctx context.Context, file string, opt PushOptions) error {
+// A *GivenUp says that the file was given up. The archive is told of earlier ones as soon as a file gets into it.
+func (a *Archive) Push(ctx context.Context, file string, opt PushOptions) (out error) {
 	if _, err := place(filepath.Base(file)); err != nil {
 		return err
 	}
@@ -46,6 +51,12 @@ func (a *Archive) Push(ctx context.Context, file string, opt PushOptions) error 
 	if err != nil || done {
 		return err
 	}
+	// What the archive cannot be told of now, the next file tells it of.
+	defer func() {
+		if out == nil {
+			_ = a.tellGaps(ctx, filepath.Dir(file))
+		}
+	}()
 	ready := waiting(file)
 	var others sync.WaitGroup
 	for _, next := range ready[:min(len(ready), opt.Ahead)] {
@@ -75,7 +86,7 @@ func GiveUp(file string, max int64, err error) error {
 	if queued <= max {
 		return err
 	}
-	return &GivenUp{filepath.Base(file), queued, err}
+	return &GivenUp{filepath.Base(file), queued, err, noteGivenUp(file, err)}
 }
 
 // push puts a file into the archive, and says what tells its bytes from others.

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -60,6 +61,7 @@ type Span struct {
 	Timeline   uint32
 	Start, End uint64
 	Own        bool // the backup has that log itself
+	Cut        bool // and of the segment that holds End no more than that: a standby's
 }
 
 // A Replay is what a recovery would do.
@@ -98,9 +100,10 @@ type reach struct {
 	line []tidemark.LogPlace
 	// parts are the segments in their order.
 	parts   []tidemark.LogPlace
-	open    bool   // the last one is not full
-	end     uint64 // of the log
-	missing string // the segment behind parts, if there are later ones
+	open    bool      // the last one is not full
+	end     uint64    // of the log
+	missing string    // the segment behind parts, if there are later ones
+	gap     *repo.Gap // in which it is, if it was given up
 }
 
 // reach finds the segments from a backup's start on.
@@ -120,7 +123,7 @@ func (a *Archive) reach(ctx context.Context, need Span, timeline uint32) (*reach
 	if need.Own {
 		r.end = need.End / r.size * r.size
 		_, here := r.at(c, r.end)
-		if _, next := r.at(c, r.end+r.size); !here && next {
+		if _, next := r.at(c, r.end+r.size); !here && next && !need.Cut {
 			r.end += r.size
 		}
 	}
@@ -132,6 +135,7 @@ func (a *Archive) reach(ctx context.Context, need Span, timeline uint32) (*reach
 			continue
 		case r.later(c, r.end):
 			r.missing = c.name(at)
+			r.gap = a.gapAt(ctx, r.missing)
 		case at.Timeline == r.line[len(r.line)-1].Timeline && c.open[at]:
 			r.parts, r.open = append(r.parts, at), true
 			r.end, err = a.read(ctx, r, r.parts[max(0, len(r.parts)-2):], func(*tidemark.LogRecord) error { return nil })
@@ -267,6 +271,10 @@ func early(need Span, to Target) error {
 
 // short is the error of a reach that ends too early.
 func (r *reach) short(why string) error {
+	if r.gap != nil {
+		return tidemark.Errorf(tidemark.Lost, "check the archive", r.missing, "the log has a hole there, and "+why+": "+r.gap.String(),
+			"Restore to a point before "+formatPlace(r.end)+", or restore a backup that was made behind the hole.")
+	}
 	if r.missing != "" {
 		return tidemark.Errorf(tidemark.Lost, "check the archive", r.missing, "the segment is missing, and "+why,
 			"Put it into the archive from elsewhere (tidemark archive push), restore to a point before "+formatPlace(r.end)+", or restore a later backup.")

@@ -28,6 +28,9 @@ type Codec struct {
 	level int
 }
 
+// S2 is the quickest one.
+var S2 = Codec{kind: codecS2}
+
 // ParseCodec reads none, lz4, s2, zstd or zstd:LEVEL.
 func ParseCodec(s string) (Codec, error) {
 	switch s {
@@ -36,7 +39,7 @@ func ParseCodec(s string) (Codec, error) {
 	case "lz4":
 		return Codec{kind: codecLZ4}, nil
 	case "s2":
-		return Codec{kind: codecS2}, nil
+		return S2, nil
 	case "zstd":
 		return Codec{kind: codecZstd, level: 3}, nil
 	}
@@ -48,6 +51,9 @@ func ParseCodec(s string) (Codec, error) {
 	return Codec{}, tidemark.Errorf(tidemark.Invalid, "compress", s, "is no way to compress", "choose none, lz4, s2, zstd or zstd:1 to zstd:22")
 }
 
+// Zstd gives the level of zstd, and false where it is another way to compress.
+func (c Codec) Zstd() (level int, ok bool) { return c.level, c.kind == codecZstd }
+
 func (c Codec) String() string {
 	switch c.kind {
 	case codecZstd:
@@ -58,6 +64,21 @@ func (c Codec) String() string {
 		return "s2"
 	}
 	return "none"
+}
+
+// Memory is about how many bytes the tables take of one who compresses so.
+func (c Codec) Memory() int64 {
+	switch {
+	case c.kind != codecZstd:
+		return 1 << 20
+	case c.level < 2:
+		return 3 << 20
+	case c.level < 6:
+		return 6 << 20
+	case c.level < 10:
+		return 16 << 20
+	}
+	return 40 << 20
 }
 
 // encoders and decoders hold those of zstd that nobody uses, encoders by level: they are made of
@@ -87,6 +108,8 @@ func encodersOf(level int) *sync.Pool {
 type packer struct {
 	codec Codec
 	lz4   lz4.Compressor
+	level int // of zstd, which is taken for so many pieces more
+	until int
 }
 
 func newPacker(c Codec) *packer { return &packer{codec: c} }
@@ -97,10 +120,7 @@ func (p *packer) pack(dst, plain []byte) ([]byte, uint8) {
 	var out []byte
 	switch p.codec.kind {
 	case codecZstd:
-		pool := encodersOf(p.codec.level)
-		e := pool.Get().(*zstd.Encoder)
-		out = e.EncodeAll(plain, dst[:0])
-		pool.Put(e)
+		out = zstdPack(dst, plain, p.worth(dst, plain))
 	case codecS2:
 		if n := s2.MaxEncodedLen(len(plain)); n > 0 {
 			out = s2.Encode(grown(dst, n), plain)
@@ -115,6 +135,39 @@ func (p *packer) pack(dst, plain []byte) ([]byte, uint8) {
 		return append(dst[:0], plain...), codecNone
 	}
 	return out, p.codec.kind
+}
+
+func zstdPack(dst, plain []byte, level int) []byte {
+	pool := encodersOf(level)
+	e := pool.Get().(*zstd.Encoder)
+	defer pool.Put(e)
+	return e.EncodeAll(plain, dst[:0])
+}
+
+const (
+	sampleSize  = 64 << 10
+	sampledFrom = 16 * sampleSize // smaller pieces are packed at the level that was asked for
+	sampleEach  = 8               // pieces: those behind each other are mostly of one file
+)
+
+// worth gives the level of zstd at which a piece is packed: that which was asked for, or the
+// fastest where a sample does not become smaller by a fiftieth with the other. Pages of rows often
+// do not, and numbers as text even grow, at three times the time.
+func (p *packer) worth(dst, plain []byte) int {
+	if len(plain) < sampledFrom || zstd.EncoderLevelFromZstd(p.codec.level) == zstd.SpeedFastest {
+		return p.codec.level
+	}
+	if p.until > 0 {
+		p.until--
+		return p.level
+	}
+	p.level, p.until = p.codec.level, sampleEach-1
+	sample := plain[len(plain)/2:][:sampleSize]
+	fast := len(zstdPack(dst, sample, 1))
+	if slow := len(zstdPack(dst, sample, p.level)); slow > fast-fast/50 {
+		p.level = 1
+	}
+	return p.level
 }
 
 // grown gives a slice of n bytes, of dst if that is large enough.

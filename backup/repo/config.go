@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -21,6 +23,13 @@ type Repo struct {
 	id    [idSize]byte
 	key   []byte // nil: not encrypted
 	made  time.Time
+
+	makeMu sync.Mutex
+	unmade []making // what configName will be in each place, until something is written; nil: it is there
+	keys   Keys     // with which it will be
+
+	sides []*Repo // of a mirror: the repository in each of the places, in the order of store's
+	side  bool    // it is one of these, and never becomes another repository
 }
 
 // configName is the object that makes a place a repository.
@@ -31,8 +40,16 @@ type config struct {
 	Format  int       `json:"format"`
 	ID      string    `json:"id"`
 	Created time.Time `json:"created"`
-	Cipher  string    `json:"cipher"`        // none or AES-256-GCM
-	Key     string    `json:"key,omitempty"` // the repository's key, as an armored file of age
+	Cipher  string    `json:"cipher"`          // none or AES-256-GCM
+	Key     string    `json:"key,omitempty"`   // the repository's key, as an armored file of age
+	Dumps   string    `json:"dumps,omitempty"` // the identity of plain objects, likewise: nothing of ours reads it
+	Stripe  *striping `json:"stripe,omitempty"`
+}
+
+// A making is what configName is to be in a place; no text: as it is.
+type making struct {
+	text []byte
+	mode store.Mode
 }
 
 const (
@@ -60,16 +77,34 @@ func openConfig(b []byte) (config, error) {
 	if err := json.Unmarshal(text, &c); err != nil {
 		return c, err
 	}
-	if c.Format != formatVersion {
+	if want := formatOf(c.Stripe); c.Format != want || !c.Stripe.sound() {
 		return c, errVersion
 	}
 	return c, nil
+}
+
+// formatOf is the format that configName says: who does not know of stripes must not take a place of one for
+// all of a repository.
+func formatOf(s *striping) int {
+	if s != nil {
+		return formatStripe
+	}
+	return formatVersion
 }
 
 // Create makes a repository in a place that has none: encrypted if keys are given, for the
 // recipients or by the passphrase. Kind Exists: there is one; NotEmpty: the place has other things
 // in it that look like ours.
 func Create(ctx context.Context, s store.Store, keys Keys) (*Repo, error) {
+	r, err := prepare(ctx, s, keys, nil)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.write(ctx)
+}
+
+// prepare is Create without writing anything yet. urls are those of the places, where s is a stripe.
+func prepare(ctx context.Context, s store.Store, keys Keys, urls []string) (*Repo, error) {
 	r := &Repo{store: s, made: time.Now().UTC().Truncate(time.Second)}
 	c := config{Format: formatVersion, Created: r.made, Cipher: cipherNone}
 	if keys.given() {
@@ -84,30 +119,115 @@ func Create(ctx context.Context, s store.Store, keys Keys) (*Repo, error) {
 		if r.id, err = idOf(r.key); err != nil {
 			return nil, err
 		}
+		identity, err := identityText(r.key)
+		if err != nil {
+			return nil, err
+		}
+		if c.Dumps, err = keys.wrap([]byte(identity + "\n")); err != nil {
+			return nil, err
+		}
 		c.Cipher = cipherAES
 	} else {
 		r.id = newSalt()
 	}
 	c.ID = hex.EncodeToString(r.id[:])
+	if err := mayBeMade(ctx, s); err != nil {
+		return nil, err
+	}
+	r.keys = keys
+	for _, text := range c.texts(urls) {
+		r.unmade = append(r.unmade, making{text: text})
+	}
+	return r, nil
+}
+
+// texts gives what configName is in each place: of a stripe, in those of the URLs.
+func (c config) texts(urls []string) (out [][]byte) {
+	seal := func() {
+		c.Format = formatOf(c.Stripe)
+		text, _ := json.Marshal(c) // nothing in it has an error
+		out = append(out, sealConfig(text))
+	}
+	for i := range urls {
+		c.Stripe = &striping{Place: i, Places: urls}
+		seal()
+	}
+	if len(urls) == 0 {
+		seal()
+	}
+	return out
+}
+
+// mayBeMade refuses a place that has backups and has lost what makes it a repository.
+func mayBeMade(ctx context.Context, s store.Store) error {
 	for i, err := range s.List(ctx, "backups/") {
 		if err != nil {
-			return nil, err
+			return err
 		}
-		return nil, tidemark.Errorf(tidemark.NotEmpty, "create repository", s.String(), "it has "+i.Name+", and no "+configName, "put that file back from a copy, or choose another place")
+		return tidemark.Errorf(tidemark.NotEmpty, "create repository", s.String(), "it has "+i.Name+", and no "+configName, "put that file back from a copy, or choose another place")
 	}
-	text, err := json.Marshal(c)
-	if err != nil {
-		return nil, err
+	return nil
+}
+
+// make makes the place a repository, if it is not one yet: whoever writes something calls it first. If
+// somebody else has made it meanwhile, it becomes that one: nothing was read of it before.
+func (r *Repo) make(ctx context.Context) error {
+	r.makeMu.Lock()
+	defer r.makeMu.Unlock()
+	if r.unmade == nil {
+		return nil
 	}
-	o, err := s.Create(ctx, configName, store.New)
+	err := r.write(ctx)
+	if err == nil || tidemark.KindOf(err) != tidemark.Exists {
+		return err
+	}
+	if store.StripeOf(r.store) != nil {
+		return &tidemark.Error{Op: "create repository", Object: r.store.String(), Kind: tidemark.Transient, Hint: "run it again", Err: errors.New("somebody else makes one there now")}
+	}
+	other, err := Open(ctx, r.store, r.keys)
 	if err != nil {
-		return nil, existing(s, err)
+		return err
+	}
+	if r.side && other.id != r.id {
+		return notTheSame(r.store)
+	}
+	r.id, r.key, r.made, r.unmade = other.id, other.key, other.made, nil
+	return nil
+}
+
+// write writes configName; in a stripe into the first place last, so that the repository is there when it
+// is whole. Kind Exists: it is there.
+func (r *Repo) write(ctx context.Context) error {
+	places := r.places()
+	for i, u := range slices.Backward(r.unmade) {
+		if u.text == nil {
+			continue
+		}
+		err := u.write(ctx, places[i])
+		if err != nil && tidemark.KindOf(err) == tidemark.Exists {
+			if there, rerr := configText(ctx, places[i]); rerr == nil && bytes.Equal(there, u.text) {
+				err = nil // somebody else completes the same
+			}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	r.unmade = nil
+	r.makeSpare(ctx)
+	return nil
+}
+
+func (u making) write(ctx context.Context, s store.Store) error {
+	o, err := s.Create(ctx, configName, u.mode)
+	if err != nil {
+		return existing(s, err)
 	}
 	defer o.Abort()
-	if _, err := o.Write(sealConfig(text)); err != nil {
-		return nil, err
+	if _, err := o.Write(u.text); err != nil {
+		return err
 	}
-	return r, existing(s, o.Commit())
+	return existing(s, o.Commit())
 }
 
 func existing(s store.Store, err error) error {
@@ -125,6 +245,14 @@ func Open(ctx context.Context, s store.Store, keys Keys) (*Repo, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Stripe != nil {
+		return nil, oneOfStripe(s, c.Stripe)
+	}
+	return openAs(c, s, keys)
+}
+
+// openAs opens the repository that configName describes.
+func openAs(c config, s store.Store, keys Keys) (*Repo, error) {
 	r := &Repo{store: s, made: c.Created}
 	id, err := hex.DecodeString(c.ID)
 	if err != nil || len(id) != idSize {
@@ -155,15 +283,7 @@ func Open(ctx context.Context, s store.Store, keys Keys) (*Repo, error) {
 }
 
 func readConfig(ctx context.Context, s store.Store) (config, error) {
-	in, err := s.Read(ctx, configName, 0, 1<<20)
-	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
-		return config{}, &tidemark.Error{Op: "open repository", Object: s.String(), Kind: tidemark.NotFound, Hint: "tidemark backup makes one; is it another folder or prefix?", Err: errors.New("there is none")}
-	}
-	if err != nil {
-		return config{}, err
-	}
-	defer in.Close()
-	b, err := io.ReadAll(in)
+	b, err := configText(ctx, s)
 	if err != nil {
 		return config{}, err
 	}
@@ -171,17 +291,27 @@ func readConfig(ctx context.Context, s store.Store) (config, error) {
 	return c, damaged(configName, err)
 }
 
-// OpenOrCreate opens a repository, or makes one where there is none.
+// configText gives configName's bytes.
+func configText(ctx context.Context, s store.Store) ([]byte, error) {
+	in, err := s.Read(ctx, configName, 0, 1<<20)
+	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
+		return nil, &tidemark.Error{Op: "open repository", Object: s.String(), Kind: tidemark.NotFound, Hint: "tidemark backup makes one; is it another folder or prefix?", Err: errors.New("there is none")}
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close()
+	return io.ReadAll(in)
+}
+
+// OpenOrCreate opens a repository, or prepares one where there is none: it is made when something is
+// written to it, so that what is refused before leaves nothing.
 func OpenOrCreate(ctx context.Context, s store.Store, keys Keys) (*Repo, error) {
 	r, err := Open(ctx, s, keys)
 	if err == nil || tidemark.KindOf(err) != tidemark.NotFound {
 		return r, err
 	}
-	r, err = Create(ctx, s, keys)
-	if tidemark.KindOf(err) == tidemark.Exists && err != nil {
-		return Open(ctx, s, keys) // another was faster
-	}
-	return r, err
+	return prepare(ctx, s, keys, nil)
 }
 
 // ID tells the repository from all others: 32 hexadecimal digits.
@@ -192,3 +322,14 @@ func (r *Repo) Encrypted() bool { return r.key != nil }
 
 // Store is the place that it is in.
 func (r *Repo) Store() store.Store { return r.store }
+
+// AnyPlace is the URL of a place by which it can be opened, without secrets.
+func (r *Repo) AnyPlace() string { return r.places()[0].String() }
+
+// places are those of a stripe, or the one.
+func (r *Repo) places() []store.Store {
+	if s := store.StripeOf(r.store); s != nil {
+		return s.Places()
+	}
+	return []store.Store{r.store}
+}

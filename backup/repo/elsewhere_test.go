@@ -4,11 +4,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/store"
 )
@@ -76,5 +81,70 @@ func TestRepositoryElsewhere(t *testing.T) {
 				t.Errorf("the lock %s is left", i.Name)
 			}
 		})
+	}
+}
+
+// What the bucket keeps stays, with all that it needs, and the rest goes. When it is let go of, it goes too.
+func TestPruneOfWhatIsKept(t *testing.T) {
+	ctx, s3 := t.Context(), testdb.S3(t)
+	t.Setenv("AWS_ACCESS_KEY_ID", s3.User)
+	t.Setenv("AWS_SECRET_ACCESS_KEY", s3.Password)
+	client := must(minio.New(fmt.Sprintf("%s:%d", s3.Host, s3.Port), &minio.Options{Creds: credentials.NewStaticV4(s3.User, s3.Password, ""), Region: "us-east-1"}))
+	if err := client.MakeBucket(ctx, "locked", minio.MakeBucketOptions{ObjectLocking: true}); err != nil {
+		t.Fatal(err)
+	}
+	s := must(store.Open(ctx, fmt.Sprintf("s3://locked/prefix?endpoint=%s:%d&tls=off&region=us-east-1", s3.Host, s3.Port), store.Options{}))
+	defer s.Close()
+	r := must(OpenOrCreate(ctx, s, Keys{}))
+	var ids []string
+	for i := range 5 {
+		parent := ""
+		if i == 2 {
+			parent = ids[1]
+		}
+		if err := putLog(ctx, r, i); err != nil {
+			t.Fatal(err)
+		}
+		m, _, err := backUp(ctx, r, parent, "zstd", uint64(i))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, m.ID)
+		time.Sleep(time.Millisecond)
+	}
+	// The pack of a backup, an incremental one, and the oldest of the log.
+	held := []string{"packs/" + ids[0] + "/00000001", "backups/" + ids[2], "wal/" + logName(0)}
+	hold := func(status minio.LegalHoldStatus) {
+		for _, name := range held {
+			if err := client.PutObjectLegalHold(ctx, "locked", "prefix/"+name, minio.PutObjectLegalHoldOptions{Status: &status}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	hold(minio.LegalHoldEnabled)
+	if err := s.Delete(ctx, held[0]); !store.Kept(err) || tidemark.KindOf(err) != tidemark.Forbidden || tidemark.HintOf(err) == "" {
+		t.Fatalf("it is removed, or refused for another reason: %v", err)
+	}
+	rep := must(r.Prune(ctx, PruneOptions{Keep: Keep{Last: 1}}))
+	there := must(r.IDs(ctx))
+	want := []string{ids[1], ids[2], ids[4]}
+	slices.Sort(there)
+	slices.Sort(want)
+	if !slices.Equal(there, want) || len(rep.Stay) != 3 || len(rep.Gone) != 2 {
+		t.Errorf("%v are there, and not %v: %+v", there, want, rep)
+	}
+	if want := "run out: backups/" + ids[2] + ", packs/" + ids[0] + ", " + held[2]; len(rep.Notes) != 1 || !strings.HasSuffix(rep.Notes[0], want) {
+		t.Errorf("it says %q and not %q", rep.Notes, want)
+	}
+	if v := must(r.Verify(ctx, VerifyOptions{NextLog: pgNext})); len(v.Damages) > 0 || v.Backups != 3 || v.Logs != 5 {
+		t.Errorf("%+v", v)
+	}
+	hold(minio.LegalHoldDisabled)
+	rep = must(r.Prune(ctx, PruneOptions{Keep: Keep{Last: 1}}))
+	if len(rep.Gone) != 2 || len(rep.Orphans) != 1 || len(rep.Notes) != 0 {
+		t.Errorf("%+v", rep)
+	}
+	if v := must(r.Verify(ctx, VerifyOptions{NextLog: pgNext})); len(v.Damages)+len(v.Left) > 0 || v.Backups != 1 || v.Logs != 3 {
+		t.Errorf("%+v", v)
 	}
 }

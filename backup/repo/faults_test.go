@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"io"
 	"maps"
 	"math/rand/v2"
 	"slices"
@@ -61,7 +62,7 @@ func TestRandomCorruptionsAreFound(t *testing.T) {
 			t.Parallel()
 			s, _ := filled(t, keys)
 			good := maps.Clone(s.objects)
-			names := s.names()
+			names := slices.DeleteFunc(s.names(), func(n string) bool { return n == spareName }) // which says nothing
 			rnd := rand.New(rand.NewPCG(uint64(i), 42))
 			kinds := map[string]int{}
 			for try := range tries {
@@ -181,8 +182,8 @@ func TestEveryByteCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range s.names() {
-		if name == configName {
-			continue // TestConfigBits
+		if name == configName || name == spareName {
+			continue // TestConfigBits; of no meaning
 		}
 		b := bytes.Clone(s.objects[name].text)
 		for i := range b {
@@ -244,11 +245,14 @@ func TestPiecesAreBoundToTheirPlace(t *testing.T) {
 // is whole then, what is left is found, and prune removes it when the lock has run out, and
 // not before.
 func TestFaultAtEveryCall(t *testing.T) {
-	for _, kind := range []faultKind{stop, stopLate, fail, failLate} {
-		t.Run([]string{"stop", "stopLate", "fail", "failLate"}[kind], func(t *testing.T) {
+	for what, c := range map[string]struct {
+		kind   faultKind
+		places int
+	}{"stop": {stop, 1}, "stopLate": {stopLate, 1}, "fail": {fail, 1}, "failLate": {failLate, 1}, "stripe-stop": {stop, 2}, "stripe-failLate": {failLate, 2}} {
+		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			for n := 0; ; n++ {
-				if !faultAt(t, kind, n) {
+				if !faultAt(t, c.kind, n, c.places) {
 					if n < 30 {
 						t.Errorf("there were only %d calls", n)
 					}
@@ -260,14 +264,14 @@ func TestFaultAtEveryCall(t *testing.T) {
 }
 
 // faultAt says whether there is an n-th call.
-func faultAt(t *testing.T, kind faultKind, n int) bool {
+func faultAt(t *testing.T, kind faultKind, n, places int) bool {
 	ctx := context.Background()
 	keys := Keys{}
 	if n%2 == 1 {
 		keys = passphrase
 	}
-	s := newMemory()
-	first := must(Create(ctx, s, keys))
+	s := newWorld(places)
+	first := must(s.create(ctx, keys))
 	base, _, err := backUp(ctx, first, "", "lz4", 7)
 	if err != nil {
 		t.Fatal(err)
@@ -277,15 +281,16 @@ func faultAt(t *testing.T, kind faultKind, n int) bool {
 			t.Fatal(err)
 		}
 	}
-	s.clock += 2 * time.Hour
-	s.fault = &fault{n: n, kind: kind}
+	s.later(2 * time.Hour)
+	wrong := &fault{n: n, kind: kind}
+	s.setFault(wrong)
 	acknowledged := work(ctx, s, keys)
-	happened := s.fault.over
-	s.fault = nil // another process, on the store as it is
+	happened := wrong.over
+	s.setFault(nil) // another process, on the store as it is
 
 	check := func(when string) []*Manifest {
 		t.Helper()
-		r, err := Open(ctx, s, keys)
+		r, err := s.open(ctx, keys)
 		if err != nil {
 			t.Fatalf("%s of call %d: %v", when, n, err)
 		}
@@ -297,8 +302,11 @@ func faultAt(t *testing.T, kind faultKind, n int) bool {
 		if err != nil || len(v.Damages) != 0 || v.Backups != len(all) {
 			t.Fatalf("%s of call %d: %v, %+v", when, n, err, v)
 		}
-		for _, m := range all {
-			if _, _, err := read(ctx, r, m); err != nil {
+		for i, m := range all {
+			if all[i], err = r.Manifest(ctx, m.ID); err != nil {
+				t.Fatalf("%s of call %d: %v", when, n, err)
+			}
+			if _, _, err := read(ctx, r, all[i]); err != nil {
 				t.Fatalf("%s of call %d: %v", when, n, err)
 			}
 		}
@@ -309,13 +317,13 @@ func faultAt(t *testing.T, kind faultKind, n int) bool {
 		}
 		return all
 	}
-	r := must(Open(ctx, s, keys))
+	r := must(s.open(ctx, keys))
 	keep := Keep{Last: 100}
-	if slices.ContainsFunc(must(r.locks(ctx, s.now(), "")), func(l LockState) bool { return l.Removes }) {
+	if slices.ContainsFunc(must(r.locks(ctx, s[0].now(), "")), func(l LockState) bool { return l.Removes }) {
 		// It was pruning, and its lock holds for a while: others would wait.
 		_, err := r.Prune(ctx, PruneOptions{Keep: keep})
 		wantKind(t, err, tidemark.Transient)
-		s.clock += time.Hour
+		s.later(time.Hour)
 	}
 	before := check("after the fault")
 	// At once: what a live lock has is left alone.
@@ -326,7 +334,7 @@ func faultAt(t *testing.T, kind faultKind, n int) bool {
 	if len(rep.Orphans) > 0 && len(rep.Locks) == 0 && kind <= stopLate {
 		t.Fatalf("call %d: what may still be written was removed: %+v", n, rep.Orphans)
 	}
-	s.clock += time.Hour
+	s.later(time.Hour)
 	if _, err := r.Prune(ctx, PruneOptions{Keep: keep}); err != nil {
 		t.Fatalf("call %d: %v", n, err)
 	}
@@ -351,8 +359,8 @@ func faultAt(t *testing.T, kind faultKind, n int) bool {
 
 // work writes a log, a backup and one that builds on it, and prunes the first chain away. It gives
 // those backups that have to be there when it has ended where it did.
-func work(ctx context.Context, s *memory, keys Keys) (acknowledged []string) {
-	r, err := Open(ctx, s, keys)
+func work(ctx context.Context, s world, keys Keys) (acknowledged []string) {
+	r, err := s.open(ctx, keys)
 	if err != nil {
 		return nil
 	}
@@ -405,5 +413,38 @@ func TestFlipOnTheWay(t *testing.T) {
 		if _, _, err := read(ctx, r, m); err != nil {
 			t.Errorf("call %d: verify found nothing: %v", n, err)
 		}
+	}
+}
+
+// full fills a file of the log when somebody looks at what there was of it.
+type full struct {
+	*memory
+	t *testing.T
+	r *Repo // on the memory itself
+}
+
+func (f full) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+	if whole, open := strings.CutSuffix(name, ".open"); open {
+		if err := f.r.PutLog(ctx, strings.TrimPrefix(whole, logPrefix), strings.NewReader("all of it"), Codec{}); err != nil {
+			f.t.Error(err)
+		}
+		if err := f.r.DeleteLog(ctx, strings.TrimPrefix(name, logPrefix)); err != nil {
+			f.t.Error(err)
+		}
+	}
+	return f.memory.Read(ctx, name, offset, length)
+}
+
+// What an archive does while a repository is verified is no damage.
+func TestVerifyBesideAnArchive(t *testing.T) {
+	ctx := t.Context()
+	s := newMemory()
+	r := must(Create(ctx, s, Keys{}))
+	if err := r.PutOpenLog(ctx, "00000001/000000010000000100000001.open", strings.NewReader("the beginning"), Codec{}); err != nil {
+		t.Fatal(err)
+	}
+	v := must(must(Open(ctx, full{s, t, r}, Keys{})).Verify(ctx, VerifyOptions{}))
+	if len(v.Damages) > 0 || len(must(r.Logs(ctx, ""))) != 1 {
+		t.Errorf("%+v", v.Damages)
 	}
 }

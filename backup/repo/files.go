@@ -1,7 +1,11 @@
 package repo
 
 import (
+	"bytes"
+	"context"
 	"encoding/json"
+	"iter"
+	"slices"
 	"sync"
 
 	"github.com/tidemarkdb/tidemark"
@@ -17,13 +21,30 @@ type filesWriter struct {
 	w     *Writer
 	seal  *Sealer
 	pack  *Pack
-	text  []byte
+	text  []byte // of now
 	room  []byte
+	now   group
+	past  []group
 	refs  []Ref
 	count int64
 	bytes int64
 	plain int64
 	err   error // the first one; nothing is added after it
+}
+
+// A group is what was listed together: whole lines.
+type group struct {
+	refs                []Ref    // of its text
+	packs               []uint32 // that have the text, and the pieces of the files
+	count, bytes, plain int64
+}
+
+// in notes that a pack has something of the group.
+func (g *group) in(pack uint32) {
+	// Files that are listed after each other are mostly in the same packs.
+	if n := len(g.packs); (n == 0 || g.packs[n-1] != pack) && !slices.Contains(g.packs, pack) {
+		g.packs = append(g.packs, pack)
+	}
 }
 
 func (l *filesWriter) init(w *Writer) {
@@ -43,10 +64,15 @@ func (w *Writer) AddFile(f File) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.text = append(append(l.text, line...), '\n')
-	l.count++
-	l.bytes += f.Size
+	l.now.count++
+	l.now.bytes += f.Size
+	if f.Object != nil {
+		w.plain.objects++
+		w.plain.stored += f.Object.Stored
+	}
 	for _, e := range f.Extents {
-		l.plain += int64(e.Length)
+		l.now.plain += int64(e.Length)
+		l.now.in(e.Ref.Pack)
 	}
 	if len(l.text) >= listSize {
 		l.flush()
@@ -54,10 +80,13 @@ func (w *Writer) AddFile(f File) error {
 	return l.err
 }
 
-// flush makes pieces of the text.
+// flush makes a group of the text: one piece, but for a file of very many extents.
 func (l *filesWriter) flush() {
-	for len(l.text) > 0 && l.err == nil {
-		n := min(len(l.text), listSize)
+	if len(l.text) == 0 || l.err != nil {
+		return
+	}
+	for len(l.text) > 0 {
+		n := min(len(l.text), MaxPiece)
 		var s Sealed
 		if s, l.err = l.seal.Seal(l.room, l.text[:n]); l.err != nil {
 			return
@@ -67,9 +96,53 @@ func (l *filesWriter) flush() {
 		if ref, l.err = l.pack.Append(s); l.err != nil {
 			return
 		}
-		l.refs = append(l.refs, ref)
+		l.now.refs = append(l.now.refs, ref)
+		l.now.in(ref.Pack)
 		l.text = append(l.text[:0], l.text[n:]...)
 	}
+	l.refs = append(l.refs, l.now.refs...)
+	l.count, l.bytes, l.plain = l.count+l.now.count, l.bytes+l.now.bytes, l.plain+l.now.plain
+	l.past, l.now = append(l.past, l.now), group{}
+}
+
+// Listed gives what AddFile was given until now, read back from where it is.
+func (w *Writer) Listed(ctx context.Context) iter.Seq2[File, error] {
+	return func(yield func(File, error) bool) {
+		m, more, err := w.files.soFar()
+		if err != nil {
+			yield(File{}, err)
+			return
+		}
+		for f, err := range w.repo.files(ctx, m, more) {
+			if !yield(f, err) {
+				return
+			}
+		}
+	}
+}
+
+// soFar ends the pack of the lists, if one is open, so that it can be read. more is what is in
+// no piece yet.
+func (l *filesWriter) soFar() (m *Manifest, more []byte, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.err == nil {
+		l.err = l.pack.Close()
+	}
+	m = &Manifest{ID: l.w.ID, Count: l.count + l.now.count, Lists: slices.Clone(l.refs)}
+	of := map[uint32]bool{}
+	for _, ref := range m.Lists {
+		of[ref.Pack] = true
+	}
+	l.w.mu.Lock()
+	defer l.w.mu.Unlock()
+	for _, p := range l.w.packs {
+		if of[p.Number] {
+			m.Packs = append(m.Packs, p)
+		}
+	}
+	slices.SortFunc(m.Packs, comparePacks)
+	return m, bytes.Clone(l.text), l.err
 }
 
 func (l *filesWriter) close() error {

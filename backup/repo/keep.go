@@ -11,7 +11,8 @@ import (
 )
 
 // Keep says which backups stay. A backup stays for any of the reasons, and with it those that it
-// needs. The newest one of each cluster stays always.
+// needs. The newest one of each server stays always, and so does the newest logical one of each
+// database: the two forms do not stand in for each other.
 type Keep struct {
 	Last                                   int           // the newest ones
 	Within                                 time.Duration // those that began so long ago at most
@@ -74,8 +75,9 @@ type Kept struct {
 }
 
 // choose parts backups into those that stay and those that go, each newest first. used are backups
-// that somebody uses now.
-func (k Keep) choose(all []*Manifest, used map[string]string, now time.Time) (stay []Kept, gone []*Manifest) {
+// that have to stay, with why: somebody uses them now, or may go on with them; pinned are those that stay
+// until somebody says otherwise. Those of kind Partial stay for no reasons of k.
+func (k Keep) choose(all []*Manifest, used map[string]string, pinned map[string]bool, now time.Time) (stay []Kept, gone []*Manifest) {
 	all = slices.Clone(all)
 	SortByAge(all)
 	slices.Reverse(all)
@@ -84,10 +86,15 @@ func (k Keep) choose(all []*Manifest, used map[string]string, now time.Time) (st
 	clusters := map[string][]*Manifest{}
 	for _, m := range all {
 		byID[m.ID] = m
-		c := m.Engine + "/" + m.SystemID
-		clusters[c] = append(clusters[c], m)
-		if by := used[m.ID]; by != "" {
-			why[m.ID] = append(why[m.ID], "in use: "+by)
+		if m.Kind != Partial {
+			c := series(m)
+			clusters[c] = append(clusters[c], m)
+		}
+		if reason := used[m.ID]; reason != "" {
+			why[m.ID] = append(why[m.ID], reason)
+		}
+		if pinned[m.ID] {
+			why[m.ID] = append(why[m.ID], "pinned")
 		}
 	}
 	for _, cluster := range clusters {
@@ -113,6 +120,19 @@ func (k Keep) choose(all []*Manifest, used map[string]string, now time.Time) (st
 		}
 	}
 	return stay, gone
+}
+
+// series says which backups can stand in for each other: those of one form, of one server and, of
+// logical ones, of one database.
+func series(m *Manifest) string {
+	if m.Form != Logical {
+		return m.Engine + "/" + m.SystemID
+	}
+	server := m.SystemID
+	if server == "" {
+		server = m.Source
+	}
+	return m.Engine + "/" + server + "/" + m.Form + "/" + m.Database
 }
 
 // cluster notes why backups of one cluster, newest first, stay.
@@ -158,9 +178,10 @@ func (k Keep) cluster(backups []*Manifest, now time.Time, why map[string][]strin
 	}
 }
 
-// needed says of logs, in the order of their names, which are needed by the backups that stay.
+// needed says of logs, in the order of their names, which are needed by the backups that stay, and by
+// those that may be gone on with: since has the first one of each.
 // Those that are in no timeline, and all where a backup does not say which it needs, are.
-func (k Keep) needed(logs []Log, stay []Kept, now time.Time) []bool {
+func (k Keep) needed(logs []Log, stay []Kept, since []string, now time.Time) []bool {
 	out := make([]bool, len(logs))
 	all := func() []bool {
 		for i := range out {
@@ -172,6 +193,9 @@ func (k Keep) needed(logs []Log, stay []Kept, now time.Time) []bool {
 	// backup of which that is wanted.
 	from := ""
 	for i, b := range stay {
+		if b.Form == Logical || b.Kind == Partial {
+			continue // it needs none
+		}
 		if len(b.Ranges) == 0 {
 			return all()
 		}
@@ -184,10 +208,18 @@ func (k Keep) needed(logs []Log, stay []Kept, now time.Time) []bool {
 				out[at] = true
 			}
 		}
-		newest := !slices.ContainsFunc(stay[:i], func(x Kept) bool { return x.Engine == b.Engine && x.SystemID == b.SystemID })
+		newest := !slices.ContainsFunc(stay[:i], func(x Kept) bool { return x.Kind != Partial && series(x.Manifest) == series(b.Manifest) })
 		first := b.Ranges[0].First
 		if (k.Logs == 0 || newest || now.Sub(b.Started) <= k.Logs) && (from == "" || first < from) {
 			from = first
+		}
+	}
+	for _, first := range since {
+		if !strings.Contains(first, "/") {
+			return all()
+		}
+		if from != "" {
+			from = min(from, first)
 		}
 	}
 	if from == "" {

@@ -32,6 +32,40 @@ func ids(list []Kept) (out []string) {
 
 const day = 24 * time.Hour
 
+// Logical backups stand in for physical ones as little as those of one database do for another's, and
+// need no log.
+func TestKeepForms(t *testing.T) {
+	logical := func(age time.Duration, database string) *Manifest {
+		m := at(age, "")
+		m.Form, m.Database, m.Ranges = Logical, database, nil
+		m.ID += database
+		return m
+	}
+	all := []*Manifest{at(5*day, ""), at(4*day, ""), logical(3*day, "shop"), logical(2*day, "shop"), logical(day, "crm"), logical(0, "crm")}
+	k, err := ParseKeep("last=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stay, _ := k.choose(all, nil, nil, noon)
+	if diff := cmp.Diff([]string{"11-22 12: newest, last 1", "11-20 12: newest, last 1", "11-18 12: newest, last 1"}, ids(stay)); diff != "" {
+		t.Error(diff)
+	}
+	hour := int(all[1].Started.Unix() / 3600)
+	var logs []Log
+	for n := hour - 2; n < hour+4; n++ {
+		logs = append(logs, Log{Name: logName(n)})
+	}
+	if got := k.needed(logs, stay, nil, noon); fmt.Sprint(got) != "[false false true true true true]" {
+		t.Errorf("of the log %v is needed", got)
+	}
+	partial := at(3*day, "") // which is no newer backup
+	partial.Kind = Partial
+	newest := []Kept{{Manifest: partial}, {Manifest: all[1]}}
+	if got := (Keep{Last: 1, Logs: time.Hour}).needed(logs, newest, []string{logName(hour + 3)}, noon); fmt.Sprint(got) != "[false false true true true true]" {
+		t.Errorf("with one that is not finished, of the log %v is needed", got)
+	}
+}
+
 func TestKeep(t *testing.T) {
 	var daily []*Manifest // at 12, and at 6 of each day
 	for i := range 40 {
@@ -53,7 +87,7 @@ func TestKeep(t *testing.T) {
 			t.Errorf("%s: %v", keep, err)
 			continue
 		}
-		stay, gone := k.choose(daily, nil, noon)
+		stay, gone := k.choose(daily, nil, nil, noon)
 		if diff := cmp.Diff(want, ids(stay)); diff != "" {
 			t.Errorf("%s:\n%s", keep, diff)
 		}
@@ -75,7 +109,7 @@ func TestKeepNeverTakesWhatIsNeeded(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
 		var all []*Manifest
-		used := map[string]string{}
+		used, pinned := map[string]string{}, map[string]bool{}
 		for i := range 1 + rnd.IntN(12) {
 			parent := ""
 			m := at(time.Duration(100-i)*7*time.Hour, "")
@@ -93,13 +127,16 @@ func TestKeepNeverTakesWhatIsNeeded(t *testing.T) {
 			if rnd.IntN(8) == 0 {
 				used[m.ID] = "test"
 			}
+			if rnd.IntN(8) == 0 {
+				pinned[m.ID] = true
+			}
 			all = append(all, m)
 		}
 		k := Keep{Last: rnd.IntN(3), Daily: rnd.IntN(3), Weekly: rnd.IntN(2), Within: time.Duration(rnd.IntN(100)) * time.Hour}
 		if rnd.IntN(2) == 0 {
 			k.Logs = time.Duration(1+rnd.IntN(300)) * time.Hour
 		}
-		stay, gone := k.choose(all, used, noon)
+		stay, gone := k.choose(all, used, pinned, noon)
 		stays := map[string]bool{}
 		for _, s := range stay {
 			stays[s.ID] = true
@@ -123,6 +160,11 @@ func TestKeepNeverTakesWhatIsNeeded(t *testing.T) {
 		for id := range used {
 			if !stays[id] {
 				t.Fatalf("%+v: %s is used and goes", k, id)
+			}
+		}
+		for id := range pinned {
+			if !stays[id] {
+				t.Fatalf("%+v: %s is pinned and goes", k, id)
 			}
 		}
 		for i, g := range gone {
@@ -149,7 +191,7 @@ func checkLogs(t *testing.T, k Keep, all []*Manifest, stay []Kept) {
 	for _, s := range slices.Backward(stay) {
 		newest[s.SystemID] = s.ID
 	}
-	for i, needed := range k.needed(logs, stay, noon) {
+	for i, needed := range k.needed(logs, stay, nil, noon) {
 		name := logs[i].Name
 		want := !strings.Contains(name, "/")
 		for _, s := range stay {
@@ -173,7 +215,7 @@ func checkLogs(t *testing.T, k Keep, all []*Manifest, stay []Kept) {
 func TestKeepAllLogOfSilentBackups(t *testing.T) {
 	logs := []Log{{Name: logName(1)}, {Name: logName(2)}}
 	for name, stay := range map[string][]Kept{"none": nil, "silent": {{Manifest: &Manifest{}}}, "nameless": {{Manifest: &Manifest{Ranges: []LogRange{{}}}}}} {
-		if got := (Keep{Last: 1}).needed(logs, stay, noon); !slices.Equal(got, []bool{true, true}) {
+		if got := (Keep{Last: 1}).needed(logs, stay, nil, noon); !slices.Equal(got, []bool{true, true}) {
 			t.Errorf("%s: %v", name, got)
 		}
 	}

@@ -28,12 +28,17 @@ import (
 type LockSpec struct {
 	Purpose string        `json:"purpose"`          // backup, restore, verify, archive, prune: for messages
 	Writes  string        `json:"writes,omitempty"` // the backup that is being written
+	Takes   string        `json:"takes,omitempty"`  // the unfinished backup that is taken over
 	Needs   []string      `json:"needs,omitempty"`  // backups that must stay
 	Removes bool          `json:"removes,omitempty"`
 	Lease   time.Duration `json:"lease"` // how long it outlives its owner; 0 means 5 minutes
 }
 
-const defaultLease = 5 * time.Minute
+const (
+	defaultLease = 5 * time.Minute
+	// onItsWay is how long a request may be on its way to a place elsewhere after its sender is gone.
+	onItsWay = 20 * time.Second
+)
 
 // LockState is a lock as others see it.
 type LockState struct {
@@ -41,9 +46,11 @@ type LockState struct {
 	ID    string        `json:"id"`
 	Host  string        `json:"host"`
 	PID   int           `json:"pid"`
-	Since time.Time     `json:"since"` // by its owner's clock
-	Held  time.Duration `json:"held"`  // how long, when it was renewed
-	Age   time.Duration `json:"-"`     // since it was renewed, by the place's clock
+	Since time.Time     `json:"since"`           // by its owner's clock
+	Held  time.Duration `json:"held"`            // how long, when it was renewed
+	Owner string        `json:"owner,omitempty"` // what tells its process from all others, where that is known
+	Age   time.Duration `json:"-"`               // since it was renewed, by the place's clock
+	gone  bool          // its process is, and nothing that it has asked for is on its way
 }
 
 func (l LockState) String() string {
@@ -51,7 +58,7 @@ func (l LockState) String() string {
 }
 
 // Live says whether its owner may be alive.
-func (l LockState) Live() bool { return l.Age <= l.Lease }
+func (l LockState) Live() bool { return l.Age <= l.Lease && !l.gone }
 
 // A Lock is held, and renewed, until Release.
 type Lock struct {
@@ -61,6 +68,7 @@ type Lock struct {
 	cancel context.CancelCauseFunc
 	done   chan struct{} // closed when the renewing has ended
 	once   sync.Once
+	sides  []*Lock // of a mirror: one in each place, nil where that was lost before; then this one is nothing in itself
 }
 
 const lockPrefix = "locks/"
@@ -71,12 +79,15 @@ var lockRetry = time.Second
 // Lock takes a lock. A remover is refused while there is another one (Kind Transient); a user
 // waits for it. Kind NotFound: a backup that it needs is gone.
 func (r *Repo) Lock(ctx context.Context, spec LockSpec) (*Lock, error) {
+	if r.sides != nil {
+		return r.lockSides(ctx, spec)
+	}
 	if spec.Lease <= 0 {
 		spec.Lease = defaultLease
 	}
 	random := newSalt()
 	host, _ := os.Hostname() // for messages only
-	l := &Lock{r: r, done: make(chan struct{}), state: LockState{LockSpec: spec, ID: fmt.Sprintf("%x", random), Host: host, PID: os.Getpid(), Since: time.Now()}}
+	l := &Lock{r: r, done: make(chan struct{}), state: LockState{LockSpec: spec, ID: fmt.Sprintf("%x", random), Host: host, PID: os.Getpid(), Since: time.Now(), Owner: thisProcess()}}
 	if err := l.write(ctx); err != nil {
 		return nil, err
 	}
@@ -87,6 +98,20 @@ func (r *Repo) Lock(ctx context.Context, spec LockSpec) (*Lock, error) {
 		return nil, err
 	}
 	return l, nil
+}
+
+// Use is Lock for who only reads. Where nothing can be written, because the place is full or may only be
+// read, he reads without a lock: what is removed meanwhile is missing then. The context ends with the
+// lock; release gives it up.
+func (r *Repo) Use(ctx context.Context, spec LockSpec) (_ context.Context, release func(), err error) {
+	l, err := r.Lock(ctx, spec)
+	switch {
+	case err == nil:
+		return l.Context(), l.Release, nil
+	case tidemark.KindOf(err) == tidemark.Forbidden, tidemark.KindOf(err) == tidemark.Full:
+		return ctx, func() {}, nil
+	}
+	return ctx, func() {}, err
 }
 
 func (l *Lock) name() string { return lockPrefix + l.state.ID }
@@ -174,6 +199,8 @@ func (r *Repo) locks(ctx context.Context, now time.Time, but string) ([]LockStat
 			return nil, err
 		}
 		s.Age = now.Sub(i.Time)
+		// What a process has asked the system for ends with it.
+		s.gone = processGone(s.Owner) && (s.Age > onItsWay || r.isLocal())
 		out = append(out, s)
 	}
 	return out, nil
@@ -223,6 +250,9 @@ func (l *Lock) check(ctx context.Context) error {
 	if err := context.Cause(l.ctx); err != nil {
 		return err
 	}
+	if l.sides != nil {
+		return l.checkSides(ctx)
+	}
 	_, err := l.r.store.Stat(ctx, l.name())
 	if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
 		return l.lost(errors.New("it was taken for dead and removed"))
@@ -243,6 +273,10 @@ var errReleased = errors.New("the lock was given up")
 func (l *Lock) Release() {
 	l.once.Do(func() {
 		l.cancel(errReleased)
+		if l.sides != nil {
+			l.releaseSides()
+			return
+		}
 		<-l.done
 		// Whoever was cancelled gives its lock up too; and if that fails, it ends by itself.
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(l.ctx), 30*time.Second)

@@ -1,14 +1,13 @@
 package repo
 
 import (
-	"bytes"
 	"context"
-	"crypto/sha256"
-	"hash"
 	"io"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/store"
@@ -31,7 +30,7 @@ type LogWriter struct {
 	ctx  context.Context
 	name string
 	to   *objectWriter
-	sum  hash.Hash
+	sum  *xxh3.Hasher
 	size int64
 	over bool
 }
@@ -69,11 +68,11 @@ func (r *Repo) CreateLog(ctx context.Context, name string, c Codec) (*LogWriter,
 	if err != nil {
 		return nil, err
 	}
-	return &LogWriter{r: r, ctx: ctx, name: name, to: to, sum: sha256.New()}, nil
+	return &LogWriter{r: r, ctx: ctx, name: name, to: to, sum: xxh3.New()}, nil
 }
 
 func (w *LogWriter) Write(p []byte) (int, error) {
-	w.sum.Write(p)
+	_, _ = w.sum.Write(p) // it has no errors
 	w.size += int64(len(p))
 	if w.to == nil {
 		return len(p), nil
@@ -96,12 +95,12 @@ func (w *LogWriter) Commit() error {
 		return err
 	}
 	defer in.Close()
-	there := sha256.New()
+	there := xxh3.New()
 	n, err := io.Copy(there, in)
 	if err != nil {
 		return err
 	}
-	if n != w.size || !bytes.Equal(there.Sum(nil), w.sum.Sum(nil)) {
+	if n != w.size || there.Sum128() != w.sum.Sum128() {
 		return tidemark.Errorf(tidemark.Collision, "archive", w.name, "the repository has a file of that name with other bytes", "two servers archive into one repository, or a server went back in time and kept its timeline: give it another place")
 	}
 	return nil

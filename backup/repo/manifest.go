@@ -1,6 +1,8 @@
 package repo
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -21,7 +23,14 @@ import (
 const (
 	Full        = "full"
 	Incremental = "incremental" // has only what changed since its parent
+	// Partial is what there is of a backup that was not finished. It cannot be restored; the one that
+	// goes on with it is of the kind that was asked for, and has it for its parent.
+	Partial = "partial"
 )
+
+// Logical is the form of a backup of rows and definitions, which are objects that people can read
+// (plain.go). Other backups have the server's files in packs.
+const Logical = "logical"
 
 // A Manifest says what a backup is, and where its parts are. It is written last, under
 // backups/ and the id: the backup exists when it does. The files are in lists of their own, which
@@ -29,7 +38,8 @@ const (
 type Manifest struct {
 	Format  int       `json:"format"` // of the manifest: 1
 	ID      string    `json:"id"`
-	Kind    string    `json:"kind"`             // Full or Incremental
+	Kind    string    `json:"kind"`             // Full, Incremental or Partial
+	Form    string    `json:"form,omitempty"`   // Logical, or nothing
 	Parent  string    `json:"parent,omitempty"` // the backup that this one needs
 	Label   string    `json:"label,omitempty"`  // the user's
 	Started time.Time `json:"started"`
@@ -37,7 +47,7 @@ type Manifest struct {
 	Tool    string    `json:"tool,omitempty"` // which version of tidemark
 
 	// The server.
-	Engine     string `json:"engine"`             // postgres
+	Engine     string `json:"engine"`             // postgres; a logical one's may be mysql or mariadb
 	Version    string `json:"version"`            // as the server says it
 	VersionNum int    `json:"version_num"`        // 150018
 	SystemID   string `json:"system_id"`          // what tells the cluster from all others
@@ -47,18 +57,25 @@ type Manifest struct {
 	PageSize   int    `json:"page_size"`          // bytes
 	LogSize    int64  `json:"log_size,omitempty"` // bytes of a file of the log
 
+	// Of a logical one: which database ("" is all of a MySQL server), and where in the server's log its view is.
+	Database string            `json:"database,omitempty"`
+	Position tidemark.Position `json:"position,omitzero"`
+	Tables   int               `json:"tables,omitempty"` // whose rows it has
+	Rows     int64             `json:"rows,omitempty"`
+
 	// The log that it needs to become consistent; in order of time, each timeline once.
 	Ranges []LogRange `json:"ranges,omitempty"`
 
-	Owner       Owner        `json:"owner,omitzero"` // of the data directory
-	Tablespaces []Tablespace `json:"tablespaces,omitempty"`
-	BackupLabel string       `json:"backup_label,omitempty"`   // PostgreSQL's, byte for byte; restored as a file
-	SpaceMap    string       `json:"tablespace_map,omitempty"` // likewise
+	Owner       Owner                   `json:"owner,omitzero"` // of the data directory
+	Tablespaces []Tablespace            `json:"tablespaces,omitempty"`
+	Databases   []tidemark.DatabaseName `json:"databases,omitempty"`      // that there were when it began
+	BackupLabel string                  `json:"backup_label,omitempty"`   // PostgreSQL's, byte for byte; restored as a file
+	SpaceMap    string                  `json:"tablespace_map,omitempty"` // likewise
 
 	Count  int64 `json:"files"`  // files and folders
-	Bytes  int64 `json:"bytes"`  // of the source's files
+	Bytes  int64 `json:"bytes"`  // of the source's files; of a logical one, of the rows' text
 	Plain  int64 `json:"plain"`  // of these, what is in the backup's pieces
-	Stored int64 `json:"stored"` // bytes of its packs
+	Stored int64 `json:"stored"` // bytes of its packs and plain objects
 
 	// Notes are what was found, such as damaged pages.
 	Notes []string `json:"notes,omitempty"`
@@ -70,6 +87,9 @@ type Manifest struct {
 
 	Packs []PackStat `json:"packs"` // by number
 	Lists []Ref      `json:"lists"` // the pieces that list the files, in order
+	// Left are paths in the lists that turned out at the end not to belong in the backup, with all
+	// below them. Files passes over them.
+	Left []Path `json:"left,omitempty"`
 }
 
 // A LogRange is log of one timeline.
@@ -151,6 +171,8 @@ type File struct {
 	Extents []Extent `json:"extents,omitempty"`
 	// Blocks, if set, says that this is not the whole file.
 	Blocks *Blocks `json:"blocks,omitempty"`
+	// Object, if set, says that the bytes are those of a plain object, and in no extents (plain.go).
+	Object *Object `json:"object,omitempty"`
 }
 
 // An Extent is a run of a file's bytes within one piece.
@@ -183,7 +205,7 @@ type Blocks struct {
 
 // Publish ends the packs of the lists, says that the backup is whole, and gives up its lock. All
 // packs have to be closed. It fills in what the Writer knows: ID, Parent, Started, Ended, Packs,
-// Lists, Count, Bytes, Plain, Stored. Kind Lost: the lock was lost, and others may have removed
+// Lists, Count, Bytes (but of a logical backup), Plain, Stored. Kind Lost: the lock was lost, and others may have removed
 // parts; the backup does not exist then.
 func (w *Writer) Publish(ctx context.Context, m Manifest) (*Manifest, error) {
 	if err := w.files.close(); err != nil {
@@ -196,9 +218,11 @@ func (w *Writer) Publish(ctx context.Context, m Manifest) (*Manifest, error) {
 	w.mu.Lock()
 	m.Packs = slices.Clone(w.packs)
 	w.mu.Unlock()
-	slices.SortFunc(m.Packs, func(a, b PackStat) int { return int(a.Number) - int(b.Number) })
-	m.Lists, m.Count, m.Bytes, m.Plain = w.files.refs, w.files.count, w.files.bytes, w.files.plain
-	m.Stored = 0
+	slices.SortFunc(m.Packs, comparePacks)
+	if m.Form != Logical {
+		m.Bytes = w.files.bytes
+	}
+	m.Lists, m.Count, m.Plain, m.Stored = w.files.refs, w.files.count, w.files.plain, w.plain.stored
 	for _, p := range m.Packs {
 		m.Stored += p.Size
 	}
@@ -219,6 +243,7 @@ func (w *Writer) Publish(ctx context.Context, m Manifest) (*Manifest, error) {
 		return nil, err
 	}
 	w.published = true
+	w.forgetCheckpoint(ctx)
 	w.lock.Release()
 	return &m, nil
 }
@@ -237,6 +262,20 @@ func (w *Writer) whole(ctx context.Context, packs []PackStat) error {
 			return tidemark.Errorf(tidemark.Lost, "publish", packName(w.ID, p.Number), "it is not there as it was written", "look who else writes there, and back up again")
 		}
 	}
+	return w.wholePlain(ctx)
+}
+
+// PacksThere looks whether all packs of a backup are there with their sizes. Kind Lost: they are not.
+func (r *Repo) PacksThere(ctx context.Context, m *Manifest) error {
+	there, err := r.packsOf(ctx, m.ID)
+	if err != nil {
+		return err
+	}
+	for _, p := range m.Packs {
+		if size, ok := there[p.Number]; !ok || size != p.Size {
+			return tidemark.Errorf(tidemark.Lost, "read backup", packName(m.ID, p.Number), "it is not there as it was written"+r.where(packName(m.ID, p.Number)), "tidemark verify names all that is wrong")
+		}
+	}
 	return nil
 }
 
@@ -247,28 +286,11 @@ func (r *Repo) packsOf(ctx context.Context, id string) (map[uint32]int64, error)
 		if err != nil {
 			return nil, err
 		}
-		var n uint32
-		if _, err := fmt.Sscanf(i.Name, "packs/"+id+"/%d", &n); err == nil && packName(id, n) == i.Name {
+		if n, ok := packNumber(i.Name); ok {
 			out[n] = i.Size
 		}
 	}
 	return out, nil
-}
-
-// Abort removes what was written, and gives up the lock. After Publish it does nothing.
-func (w *Writer) Abort(ctx context.Context) error {
-	if w.published {
-		return nil
-	}
-	defer w.lock.Release()
-	w.files.abort()
-	ctx = context.WithoutCancel(ctx)
-	// A Publish that failed may have written the manifest all the same.
-	if err := w.repo.store.Delete(ctx, manifestName(w.ID)); err != nil && tidemark.KindOf(err) != tidemark.NotFound {
-		return err
-	}
-	_, _, err := w.repo.removePacks(ctx, w.ID)
-	return err
 }
 
 func manifestName(id string) string { return "backups/" + id }
@@ -278,31 +300,74 @@ const manifestLimit = 256 << 20
 
 // Manifest reads that of a backup. Kind NotFound, Corrupt, Unsupported.
 func (r *Repo) Manifest(ctx context.Context, id string) (*Manifest, error) {
+	m := new(Manifest)
+	if err := r.readManifest(ctx, id, m, m); err != nil {
+		return nil, err
+	}
+	// All packs of a session have the same salt: one text of it is enough.
+	for i := 1; i < len(m.Packs); i++ {
+		if m.Packs[i].Salt == m.Packs[i-1].Salt {
+			m.Packs[i].Salt = m.Packs[i-1].Salt
+		}
+	}
+	slices.SortFunc(m.Packs, comparePacks)
+	return m, nil
+}
+
+// Brief is Manifest without Packs, Lists and Report, which can take megabytes: for whoever reads many.
+func (r *Repo) Brief(ctx context.Context, id string) (*Manifest, error) {
+	m := new(Manifest)
+	without := struct {
+		*Manifest
+		Packs  unread `json:"packs"`
+		Lists  unread `json:"lists"`
+		Report unread `json:"report"`
+	}{Manifest: m}
+	if err := r.readManifest(ctx, id, m, &without); err != nil {
+		return nil, err
+	}
+	return m, nil
+}
+
+// unread is passed over.
+type unread struct{}
+
+func (*unread) UnmarshalJSON([]byte) error { return nil }
+
+func comparePacks(a, b PackStat) int { return cmp.Compare(a.Number, b.Number) }
+
+// pack gives one of the manifest's packs; nil: it has not that one.
+func (m *Manifest) pack(number uint32) *PackStat {
+	if i, ok := slices.BinarySearchFunc(m.Packs, PackStat{Number: number}, comparePacks); ok {
+		return &m.Packs[i]
+	}
+	return nil
+}
+
+// readManifest reads a manifest into something that m is, or is in.
+func (r *Repo) readManifest(ctx context.Context, id string, m *Manifest, into any) error {
 	name := manifestName(id)
 	if store.CheckName(name) != nil || strings.Contains(id, "/") {
-		return nil, r.noBackup(id)
+		return r.noBackup(id)
 	}
 	text, err := r.readObject(ctx, name, manifestLimit)
 	if err != nil {
 		if tidemark.KindOf(err) == tidemark.NotFound {
-			return nil, r.noBackup(id)
+			return r.noBackup(id)
 		}
-		return nil, err
+		return err
 	}
-	m := new(Manifest)
-	if err := json.Unmarshal(text, m); err != nil {
-		return nil, damaged(name, err)
+	switch err := json.Unmarshal(text, into); {
+	case err != nil:
+		return damaged(name, err)
+	case m.Format != 1:
+		return damaged(name, errVersion)
+	case m.ID != id:
+		return damaged(name, fmt.Errorf("it is that of %s", m.ID))
+	case m.Buried:
+		return r.noBackup(id)
 	}
-	if m.Format != 1 {
-		return nil, damaged(name, errVersion)
-	}
-	if m.ID != id {
-		return nil, damaged(name, fmt.Errorf("it is that of %s", m.ID))
-	}
-	if m.Buried {
-		return nil, r.noBackup(id)
-	}
-	return m, nil
+	return nil
 }
 
 func (r *Repo) noBackup(id string) error {
@@ -323,8 +388,8 @@ func (r *Repo) IDs(ctx context.Context) ([]string, error) {
 	return ids, nil
 }
 
-// Backups gives the manifests of all backups, oldest first. One that is damaged is an error;
-// IDs and Manifest tell which others are not.
+// Backups gives what is said of all backups (Brief), oldest first. One that is damaged is an error;
+// IDs and Brief tell which others are not.
 func (r *Repo) Backups(ctx context.Context) ([]*Manifest, error) {
 	ids, err := r.IDs(ctx)
 	if err != nil {
@@ -332,7 +397,7 @@ func (r *Repo) Backups(ctx context.Context) ([]*Manifest, error) {
 	}
 	out := make([]*Manifest, 0, len(ids))
 	for _, id := range ids {
-		m, err := r.Manifest(ctx, id)
+		m, err := r.Brief(ctx, id)
 		if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
 			continue // removed meanwhile
 		}
@@ -380,27 +445,55 @@ func (r *Repo) Chain(ctx context.Context, id string) ([]*Manifest, error) {
 
 // Files gives the files of a backup, in the order in which they were added.
 func (r *Repo) Files(ctx context.Context, m *Manifest) iter.Seq2[File, error] {
+	return r.files(ctx, m, nil)
+}
+
+// files is Files of lists that go on with a text.
+func (r *Repo) files(ctx context.Context, m *Manifest, more []byte) iter.Seq2[File, error] {
+	left := m.Excluded()
 	return func(yield func(File, error) bool) {
-		o := r.Opener(m)
-		d := json.NewDecoder(&listReader{ctx: ctx, o: o, refs: m.Lists})
+		in := lines{in: io.MultiReader(&listReader{ctx: ctx, o: r.Opener(m), refs: m.Lists}, bytes.NewReader(more))}
+		var p fileParser
 		var n int64
 		for ; ; n++ {
-			var f File
-			err := d.Decode(&f)
+			line, err := in.next()
 			if err == io.EOF {
 				break
+			}
+			var f File
+			if err == nil {
+				f, err = p.parse(line)
 			}
 			if err != nil {
 				yield(File{}, damaged(manifestName(m.ID), fmt.Errorf("its list of files: %w", err)))
 				return
 			}
-			if !yield(f, nil) {
+			if !left(f.Path) && !yield(f, nil) {
 				return
 			}
 		}
 		if n != m.Count {
 			yield(File{}, damaged(manifestName(m.ID), fmt.Errorf("its lists have %d files instead of %d", n, m.Count)))
 		}
+	}
+}
+
+// Excluded says which paths are in Left, or below one that is.
+func (m *Manifest) Excluded() func(Path) bool {
+	all := map[Path]bool{}
+	for _, p := range m.Left {
+		all[p] = true
+	}
+	return func(p Path) bool {
+		if len(all) == 0 {
+			return false
+		}
+		for i, c := range p {
+			if c == '/' && all[p[:i]] {
+				return true
+			}
+		}
+		return all[p]
 	}
 }
 

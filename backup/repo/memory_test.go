@@ -8,6 +8,7 @@ import (
 	"iter"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -18,7 +19,8 @@ import (
 
 // memory is a Store whose objects tests can damage, and whose clock they can set.
 type memory struct {
-	mu      sync.Mutex
+	name    string
+	mu      *sync.Mutex // of all places of a stripe, which have the same fault
 	objects map[string]memObject
 	clock   time.Duration // added to the real time
 	fault   *fault        // nil: all goes well
@@ -29,7 +31,80 @@ type memObject struct {
 	time time.Time
 }
 
-func newMemory() *memory { return &memory{objects: map[string]memObject{}} }
+func newMemory() *memory { return &memory{mu: new(sync.Mutex), objects: map[string]memObject{}} }
+
+// world is the places of a repository: a stripe, or one.
+type world []*memory
+
+func newWorld(places int) (w world) {
+	mu := new(sync.Mutex)
+	for i := range places {
+		w = append(w, &memory{name: strconv.Itoa(i), mu: mu, objects: map[string]memObject{}})
+	}
+	return w
+}
+
+// given are some of the places.
+func (w world) given(which ...int) (out []Place) {
+	for _, i := range which {
+		out = append(out, Place{w[i].name, w[i]})
+	}
+	return out
+}
+
+// options open the places that were not given.
+func (w world) options(keys Keys) PlacesOptions {
+	return PlacesOptions{Keys: keys, Open: func(_ context.Context, url string) (store.Store, error) {
+		for _, m := range w {
+			if m.name == url {
+				return m, nil
+			}
+		}
+		return nil, memError(tidemark.Unreachable, url)
+	}}
+}
+
+// create makes the repository, or completes it.
+func (w world) create(ctx context.Context, keys Keys) (*Repo, error) {
+	if len(w) == 1 {
+		return Create(ctx, w[0], keys)
+	}
+	opt := w.options(keys)
+	opt.Stripe = true
+	var all []int
+	for i := range w {
+		all = append(all, i)
+	}
+	r, err := OpenPlaces(ctx, w.given(all...), opt)
+	if err != nil {
+		return nil, err
+	}
+	return r, r.make(ctx)
+}
+
+// open opens it by its last place.
+func (w world) open(ctx context.Context, keys Keys) (*Repo, error) {
+	return OpenPlaces(ctx, w.given(len(w)-1), w.options(keys))
+}
+
+func (w world) setFault(f *fault) {
+	for _, m := range w {
+		m.fault = f
+	}
+}
+
+func (w world) later(d time.Duration) {
+	for _, m := range w {
+		m.clock += d
+	}
+}
+
+func (w world) names() (out []string) {
+	for _, m := range w {
+		out = append(out, m.names()...)
+	}
+	return out
+}
 
 func memError(kind tidemark.Kind, name string) error {
 	return &tidemark.Error{Op: "use", Object: name, Kind: kind, Err: errors.New("memory")}
@@ -193,7 +268,7 @@ func (s *memory) Delete(_ context.Context, name string) error {
 	return err
 }
 
-func (s *memory) String() string { return "memory:" }
+func (s *memory) String() string { return "memory:" + s.name }
 func (s *memory) Close() error   { return nil }
 
 // names gives those of all objects, sorted.

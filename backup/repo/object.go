@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"runtime"
+	"sync"
 
 	"github.com/zeebo/xxh3"
 
@@ -102,19 +104,34 @@ const (
 	frameSize   = 1 << 20 // plain bytes of all frames but the last
 )
 
-// An objectWriter writes an object of frames.
+// An objectWriter writes an object of frames, some of which are packed at the same time: who
+// writes a log waits for it, and has nothing else to do meanwhile.
 type objectWriter struct {
-	name   string
-	to     store.Object
-	seal   *seal
-	pack   *packer
-	plain  []byte
-	sealed []byte
-	n      uint64
-	size   int64 // stored so far
+	name  string
+	to    store.Object
+	seal  *seal
+	codec Codec
+	open  *frame   // being filled
+	queue []*frame // being packed, in order
+	n     uint64
+	size  int64 // stored so far
 }
 
+// A frame on its way into an object.
+type frame struct {
+	plain  []byte
+	sealed []byte
+	unit   unit
+	pack   packer
+	done   chan struct{} // closed when it is sealed
+}
+
+var frames = sync.Pool{New: func() any { return new(frame) }}
+
 func (r *Repo) createObject(ctx context.Context, name string, mode store.Mode, c Codec) (*objectWriter, error) {
+	if err := r.make(ctx); err != nil {
+		return nil, err
+	}
 	s, err := newSeal(r.id, r.key, newSalt())
 	if err != nil {
 		return nil, err
@@ -123,7 +140,7 @@ func (r *Repo) createObject(ctx context.Context, name string, mode store.Mode, c
 	if err != nil {
 		return nil, err
 	}
-	w := &objectWriter{name: name, to: to, seal: s, pack: newPacker(c)}
+	w := &objectWriter{name: name, to: to, seal: s, codec: c}
 	head := r.header(kindObject, name, s.salt)
 	w.size = int64(len(head))
 	if _, err := to.Write(head); err != nil {
@@ -136,37 +153,72 @@ func (r *Repo) createObject(ctx context.Context, name string, mode store.Mode, c
 func (w *objectWriter) Write(p []byte) (int, error) {
 	n := len(p)
 	for len(p) > 0 {
-		if len(w.plain) == frameSize {
+		if w.open != nil && len(w.open.plain) == frameSize {
 			if err := w.flush(false); err != nil {
 				return 0, err
 			}
 		}
-		k := min(len(p), frameSize-len(w.plain))
-		w.plain = append(w.plain, p[:k]...)
+		f := w.frame()
+		k := min(len(p), frameSize-len(f.plain))
+		f.plain = append(f.plain, p[:k]...)
 		p = p[k:]
 	}
 	return n, nil
 }
 
+// frame gives the one that is being filled.
+func (w *objectWriter) frame() *frame {
+	if w.open == nil {
+		w.open = frames.Get().(*frame)
+		w.open.plain = w.open.plain[:0]
+	}
+	return w.open
+}
+
+// flush has the frame that is open packed, and writes those that are.
 func (w *objectWriter) flush(last bool) error {
-	u := unit{kind: unitFrame, place: w.name, number: w.n, last: last, plain: uint32(len(w.plain)), crc: crc32.Checksum(w.plain, castagnoli)}
-	w.sealed, u.codec = w.pack.pack(w.sealed, w.plain)
-	w.sealed = w.seal.close(w.sealed, &u)
-	var head [frameHeader]byte
-	binary.BigEndian.PutUint32(head[:], uint32(len(w.sealed)))
-	binary.BigEndian.PutUint32(head[4:], u.plain)
-	binary.BigEndian.PutUint32(head[8:], u.crc)
-	head[12] = u.codec
+	f := w.frame()
+	f.unit = unit{kind: unitFrame, place: w.name, number: w.n, last: last, plain: uint32(len(f.plain))}
+	f.pack.codec, f.pack.until, f.done = w.codec, 0, make(chan struct{})
+	w.open, w.queue = nil, append(w.queue, f)
+	w.n++
+	go func() {
+		defer close(f.done)
+		f.unit.crc = crc32.Checksum(f.plain, castagnoli)
+		f.sealed, f.unit.codec = f.pack.pack(f.sealed, f.plain)
+		f.sealed = w.seal.close(f.sealed, &f.unit)
+	}()
+	most := min(runtime.GOMAXPROCS(0), 4) // frames at once: their memory
 	if last {
+		most = 0
+	}
+	for len(w.queue) > most {
+		if err := w.put(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// put writes the first frame of the queue.
+func (w *objectWriter) put() error {
+	f := w.queue[0]
+	<-f.done
+	w.queue = w.queue[1:]
+	defer frames.Put(f)
+	var head [frameHeader]byte
+	binary.BigEndian.PutUint32(head[:], uint32(len(f.sealed)))
+	binary.BigEndian.PutUint32(head[4:], f.unit.plain)
+	binary.BigEndian.PutUint32(head[8:], f.unit.crc)
+	head[12] = f.unit.codec
+	if f.unit.last {
 		head[12] |= 0x80
 	}
-	w.n++
-	w.plain = w.plain[:0]
+	w.size += int64(len(head) + len(f.sealed))
 	if _, err := w.to.Write(head[:]); err != nil {
 		return err
 	}
-	_, err := w.to.Write(w.sealed)
-	w.size += int64(len(head) + len(w.sealed))
+	_, err := w.to.Write(f.sealed)
 	return err
 }
 

@@ -79,16 +79,22 @@ type Writer struct {
 	ID     string // the backup's
 	repo   *Repo
 	seal   *seal
+	salt   string // of seal, as manifests have it
 	lock   *Lock
 	parent string
 	begun  time.Time
 	pieces atomic.Uint64 // number of the next piece
 	pack   atomic.Uint32 // number of the last pack
 
-	mu    sync.Mutex
-	packs []PackStat // those that are written
+	ends atomic.Uint32 // packs that were begun before the last one of it end early (checkpoint.go)
+
+	mu     sync.Mutex
+	packs  []PackStat  // those that are written
+	kept   *Checkpoint // the last one that was noted; nil: none
+	unsure bool        // whether that one or a later one is noted
 
 	files     filesWriter
+	plain     plainTotal // guarded as files are
 	published bool
 }
 
@@ -106,17 +112,20 @@ func (r *Repo) Begin(ctx context.Context, opt BeginOptions) (*Writer, error) {
 	w := &Writer{repo: r, parent: opt.Parent, begun: time.Now().UTC()}
 	random := newSalt()
 	w.ID = fmt.Sprintf("%s-%x", w.begun.Format("20060102-150405"), random[:4])
-	var err error
-	if w.seal, err = newSeal(r.id, r.key, newSalt()); err != nil {
-		return nil, err
-	}
 	spec := LockSpec{Purpose: "backup", Writes: w.ID, Lease: opt.Lease}
 	if opt.Parent != "" {
 		spec.Needs = []string{opt.Parent}
 	}
+	var err error
 	if w.lock, err = r.Lock(ctx, spec); err != nil {
 		return nil, err
 	}
+	// Not before the lock was written: it may have found that somebody else has made the repository.
+	if w.seal, err = newSeal(r.id, r.key, newSalt()); err != nil {
+		w.lock.Release()
+		return nil, err
+	}
+	w.salt = hex.EncodeToString(w.seal.salt[:]) // once: there may be many packs
 	w.files.init(w)
 	return w, nil
 }
@@ -167,6 +176,7 @@ type Pack struct {
 	ctx     context.Context
 	to      store.Object // nil: none is begun
 	number  uint32
+	ends    uint32 // Writer.ends when it was begun
 	size    int64
 	entries []byte
 	pieces  int
@@ -183,11 +193,11 @@ func packName(backup string, number uint32) string {
 const entrySize = 21
 const trailerSize = 4 + 4 + 4 + 8
 
-// Append puts a piece behind the others, and ends the pack first if it is full. The piece is in
+// Append puts a piece behind the others, and ends the pack first if it is full or a checkpoint wants it. The piece is in
 // the backup for good only when Close has returned nil. After an error the Pack is of no use, nor
 // are the pieces of the pack that was open.
 func (p *Pack) Append(s Sealed) (Ref, error) {
-	if p.to != nil && p.size+int64(len(s.Bytes)) > PackSize {
+	if p.to != nil && (p.size+int64(len(s.Bytes)) > PackSize || p.ends != p.w.ends.Load()) {
 		if err := p.Close(); err != nil {
 			return Ref{}, err
 		}
@@ -213,13 +223,12 @@ func (p *Pack) Append(s Sealed) (Ref, error) {
 }
 
 func (p *Pack) begin() error {
-	number := p.w.pack.Add(1)
-	name := packName(p.w.ID, number)
-	to, err := p.w.repo.store.Create(p.ctx, name, store.New)
+	p.ends = p.w.ends.Load()
+	to, number, err := p.w.createPack(p.ctx)
 	if err != nil {
 		return err
 	}
-	head := p.w.repo.header(kindPack, name, p.w.seal.salt)
+	head := p.w.repo.header(kindPack, packName(p.w.ID, number), p.w.seal.salt)
 	if _, err := to.Write(head); err != nil {
 		to.Abort()
 		return err
@@ -253,7 +262,7 @@ func (p *Pack) Close() error {
 	}
 	p.w.mu.Lock()
 	defer p.w.mu.Unlock()
-	p.w.packs = append(p.w.packs, PackStat{Number: p.number, Size: p.size + int64(len(end)), Salt: hex.EncodeToString(p.w.seal.salt[:]), Pieces: p.pieces})
+	p.w.packs = append(p.w.packs, PackStat{Number: p.number, Size: p.size + int64(len(end)), Salt: p.w.salt, Pieces: p.pieces})
 	return nil
 }
 

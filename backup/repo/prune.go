@@ -1,9 +1,12 @@
 package repo
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +18,9 @@ import (
 type PruneOptions struct {
 	Keep   Keep
 	DryRun bool // only say what would be done
+	// Unfinished is how long a backup that was not finished can be gone on with, since it was last
+	// heard of; 0 means 24 hours, and less than 0 not at all.
+	Unfinished time.Duration
 	// Did, if not nil, is called after each step with what was removed.
 	Did func(what string, bytes int64)
 }
@@ -22,7 +28,7 @@ type PruneOptions struct {
 // Orphan is what is left of a backup that was not finished.
 type Orphan struct {
 	ID    string `json:"id"`
-	Packs int    `json:"packs"`
+	Packs int    `json:"packs"` // and plain objects
 	Bytes int64  `json:"bytes"`
 }
 
@@ -44,16 +50,20 @@ type PruneReport struct {
 // Kind Corrupt: a manifest cannot be read, so nobody can say what is needed. Transient: another one
 // runs.
 func (r *Repo) Prune(ctx context.Context, opt PruneOptions) (*PruneReport, error) {
-	l, err := r.Lock(ctx, LockSpec{Purpose: "prune", Removes: !opt.DryRun})
+	l, err := r.lockToRemove(ctx, LockSpec{Purpose: "prune", Removes: !opt.DryRun})
 	if err != nil {
 		return nil, err
 	}
 	defer l.Release()
 	ctx = l.Context()
-	p := &pruner{r: r, lock: l, opt: opt, out: new(PruneReport)}
+	if opt.Unfinished == 0 {
+		opt.Unfinished = 24 * time.Hour
+	}
+	p := &pruner{r: r, lock: l, opt: opt, out: new(PruneReport), waiting: map[string]string{}}
 	err = p.plan(ctx)
 	if err == nil && !opt.DryRun {
 		err = p.act(ctx)
+		r.makeSpare(ctx)
 	}
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
@@ -69,7 +79,13 @@ type pruner struct {
 	now     time.Time // the place's
 	oldest  time.Time // since when live locks are held, by its clock
 	buried  []store.Info
-	running map[string]bool // backups that are being written
+	running map[string]bool // backups that are being written, or taken over
+	kept    []string        // names of what the place keeps for now
+
+	waiting map[string]string // backups that are not finished, and stay since somebody may go on with them: why
+	since   []string          // the first logs of those
+	spent   []string          // objects of which nobody has a use: checkpoints, and packs of partial backups
+	gaps    []store.Info      // that lie before all log that stays
 }
 
 func (p *pruner) plan(ctx context.Context) error {
@@ -83,13 +99,13 @@ func (p *pruner) plan(ctx context.Context) error {
 	}
 	used := p.look(locks)
 	var all []*Manifest
-	known := map[string]bool{}
+	known, parents, times := map[string]bool{}, map[string]bool{}, map[string]time.Time{}
 	for i, err := range p.r.store.List(ctx, "backups/") {
 		if err != nil {
 			return err
 		}
 		id := strings.TrimPrefix(i.Name, "backups/")
-		m, err := p.r.Manifest(ctx, id)
+		m, err := p.r.Brief(ctx, id)
 		if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
 			p.buried = append(p.buried, i)
 			continue
@@ -100,10 +116,34 @@ func (p *pruner) plan(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		known[id] = true
+		known[id], parents[m.Parent], times[id] = true, true, i.Time
 		all = append(all, m)
 	}
-	p.out.Stay, p.out.Gone = p.opt.Keep.choose(all, used, p.now)
+	for _, m := range all {
+		if m.Kind != Partial {
+			continue
+		}
+		if !parents[m.ID] && p.now.Sub(times[m.ID]) <= p.opt.Unfinished {
+			p.wait(m)
+		}
+		if err := p.others(ctx, m); err != nil {
+			return err
+		}
+	}
+	if err := p.unfinished(ctx, known); err != nil {
+		return err
+	}
+	if err := p.taken(ctx, known); err != nil {
+		return err
+	}
+	for id, why := range p.waiting {
+		used[id] = cmp.Or(used[id], why)
+	}
+	pinned, err := p.r.Pins(ctx)
+	if err != nil {
+		return err
+	}
+	p.out.Stay, p.out.Gone = p.opt.Keep.choose(all, used, pinned, p.now)
 	for _, m := range p.out.Gone {
 		p.out.Bytes += m.Stored
 	}
@@ -127,7 +167,11 @@ func (p *pruner) look(locks []LockState) map[string]string {
 			p.oldest = since
 		}
 		for _, id := range l.Needs {
-			used[id] = l.String()
+			used[id] = "in use: " + l.String()
+		}
+		if l.Takes != "" {
+			p.running[l.Takes] = true
+			used[l.Takes] = "in use: " + l.String()
 		}
 		if l.Writes != "" {
 			p.running[l.Writes] = true
@@ -137,28 +181,113 @@ func (p *pruner) look(locks []LockState) map[string]string {
 	return used
 }
 
-// orphans finds packs of backups that do not exist and are not being written.
+// orphans finds objects of backups that do not exist and are not being written.
 func (p *pruner) orphans(ctx context.Context, known map[string]bool) error {
 	at := map[string]int{}
-	for i, err := range p.r.store.List(ctx, "packs/") {
+	for _, prefix := range partPrefixes {
+		for i, err := range p.r.store.List(ctx, prefix) {
+			if err != nil {
+				return err
+			}
+			id, _, _ := strings.Cut(strings.TrimPrefix(i.Name, prefix), "/")
+			if known[id] || p.running[id] || p.waiting[id] != "" {
+				continue
+			}
+			n, ok := at[id]
+			if !ok {
+				n = len(p.out.Orphans)
+				at[id] = n
+				p.out.Orphans = append(p.out.Orphans, Orphan{ID: id})
+			}
+			p.out.Orphans[n].Packs++
+			p.out.Orphans[n].Bytes += i.Size
+			p.out.Bytes += i.Size
+		}
+	}
+	return nil
+}
+
+// others finds packs of a backup of kind Partial that its owner wrote after what it has.
+func (p *pruner) others(ctx context.Context, m *Manifest) error {
+	if p.running[m.ID] {
+		return nil
+	}
+	m, err := p.r.Manifest(ctx, m.ID)
+	if err != nil {
+		return err
+	}
+	there, err := p.r.packsOf(ctx, m.ID)
+	for n, size := range there {
+		if m.pack(n) == nil {
+			p.spent = append(p.spent, packName(m.ID, n))
+			p.out.Bytes += size
+		}
+	}
+	return err
+}
+
+// unfinished looks at the checkpoints of backups that are not there.
+func (p *pruner) unfinished(ctx context.Context, known map[string]bool) error {
+	for i, err := range p.r.store.List(ctx, unfinishedPrefix) {
 		if err != nil {
 			return err
 		}
-		id, _, _ := strings.Cut(strings.TrimPrefix(i.Name, "packs/"), "/")
-		if known[id] || p.running[id] {
+		id := strings.TrimPrefix(i.Name, unfinishedPrefix)
+		if p.running[id] {
 			continue
 		}
-		n, ok := at[id]
-		if !ok {
-			n = len(p.out.Orphans)
-			at[id] = n
-			p.out.Orphans = append(p.out.Orphans, Orphan{ID: id})
+		may := !known[id] && p.now.Sub(i.Time) <= p.opt.Unfinished && !slices.ContainsFunc(p.buried, func(b store.Info) bool { return b.Name == manifestName(id) })
+		var m *Manifest
+		if may {
+			if m, err = p.r.checkpoint(ctx, id); err == nil {
+				err = p.r.PacksThere(ctx, m)
+			}
+			if err != nil && !IsDamage(err) && tidemark.KindOf(err) != tidemark.Lost {
+				return err
+			}
+			may = err == nil
 		}
-		p.out.Orphans[n].Packs++
-		p.out.Orphans[n].Bytes += i.Size
-		p.out.Bytes += i.Size
+		if !may {
+			p.spent = append(p.spent, i.Name)
+			continue
+		}
+		p.wait(m)
+		p.out.Notes = append(p.out.Notes, "backup "+id+" was not finished: it stays for some time, since tidemark backup --resume can go on with it")
 	}
 	return nil
+}
+
+// taken notes on what backups build that are being taken over, of which no manifest was there yet. It is written
+// before the checkpoint is removed, so that there is one of the two.
+func (p *pruner) taken(ctx context.Context, known map[string]bool) error {
+	for id := range p.running {
+		if known[id] {
+			continue
+		}
+		m, err := p.r.checkpoint(ctx, id)
+		if tidemark.KindOf(err) == tidemark.NotFound {
+			m, err = p.r.Brief(ctx, id)
+		}
+		if err != nil && !IsDamage(err) {
+			return err
+		}
+		if err == nil && m.Parent != "" {
+			p.waiting[m.Parent] = cmp.Or(p.waiting[m.Parent], "needed by "+id+", which is not finished")
+		}
+	}
+	return nil
+}
+
+// wait notes that somebody may go on with an unfinished backup, for which that and those it builds on
+// stay, and the log since it began.
+func (p *pruner) wait(m *Manifest) {
+	p.waiting[m.ID] = "not finished, and may be gone on with"
+	if m.Parent != "" && p.waiting[m.Parent] == "" {
+		p.waiting[m.Parent] = "needed by " + m.ID + ", which is not finished"
+	}
+	for _, g := range m.Ranges {
+		p.since = append(p.since, g.First)
+	}
 }
 
 func (p *pruner) logs(ctx context.Context) error {
@@ -170,13 +299,17 @@ func (p *pruner) logs(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for i, needed := range p.opt.Keep.needed(logs, p.out.Stay, p.now) {
+	oldest := ""
+	for i, needed := range p.opt.Keep.needed(logs, p.out.Stay, p.since, p.now) {
 		if !needed {
 			p.out.Logs = append(p.out.Logs, logs[i])
 			p.out.Bytes += logs[i].Stored
+		} else if oldest == "" && strings.Contains(logs[i].Name, "/") {
+			oldest = logs[i].Name
 		}
 	}
-	return nil
+	p.gaps, err = p.r.gapsBefore(ctx, oldest)
+	return err
 }
 
 // buryFor is how long the mark of a removed backup stays: longer than any writer can stand still
@@ -185,20 +318,11 @@ const buryFor = 7 * 24 * time.Hour
 
 // act removes, in an order in which nothing that is listed lacks something: first the locks of
 // the dead, so that they notice; backups before those that they need; logs from the oldest on.
+//
+// What the place keeps for now (store.Kept) stays, and what it needs stays with it; a later prune tries again.
 func (p *pruner) act(ctx context.Context) error {
-	remove := func(name string, bytes int64) error {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		err := p.r.store.Delete(ctx, name)
-		if err != nil && tidemark.KindOf(err) != tidemark.NotFound {
-			return err
-		}
-		p.did(name, bytes)
-		return nil
-	}
 	for _, l := range p.out.Locks {
-		if err := remove(lockPrefix+l.ID, 0); err != nil {
+		if _, err := p.remove(ctx, lockPrefix+l.ID, 0); err != nil {
 			return err
 		}
 	}
@@ -206,38 +330,125 @@ func (p *pruner) act(ctx context.Context) error {
 		if err := p.r.bury(ctx, o.ID); err != nil {
 			return err
 		}
-		bytes, _, err := p.r.removePacks(ctx, o.ID)
-		if err != nil {
+		bytes, _, err := p.r.removeParts(ctx, o.ID)
+		if err = p.unlessKept("packs/"+o.ID, o.Bytes-bytes, err); err != nil {
 			return err
 		}
 		p.did("packs/"+o.ID, bytes)
 	}
-	for _, m := range p.out.Gone {
-		if err := ctx.Err(); err != nil {
+	for _, name := range p.spent {
+		if _, err := p.remove(ctx, name, 0); err != nil {
 			return err
 		}
-		bytes, _, err := p.r.Delete(ctx, m.ID)
-		if err != nil && tidemark.KindOf(err) != tidemark.NotFound {
-			return err
-		}
-		p.did(manifestName(m.ID), bytes)
 	}
-	for _, l := range p.out.Logs {
-		if err := remove(logPrefix+l.Name, l.Stored); err != nil {
+	if err := p.backups(ctx); err != nil {
+		return err
+	}
+	for i, l := range p.out.Logs {
+		kept, err := p.remove(ctx, logPrefix+l.Name, l.Stored)
+		if err != nil {
+			return err
+		}
+		if kept { // nor what is newer: so there is no gap
+			for _, newer := range p.out.Logs[i+1:] {
+				p.out.Bytes -= newer.Stored
+			}
+			p.out.Logs = p.out.Logs[:i]
+			break
+		}
+	}
+	for _, g := range p.gaps {
+		if _, err := p.remove(ctx, g.Name, g.Size); err != nil {
 			return err
 		}
 	}
 	for _, b := range p.buried {
 		if p.now.Sub(b.Time) > buryFor {
-			if err := remove(b.Name, b.Size); err != nil {
+			if _, err := p.remove(ctx, b.Name, b.Size); err != nil {
 				return err
 			}
 		}
 	}
 	// Who writes without a lock, such as archive push, takes far less than an hour.
-	left, err := store.Sweep(ctx, p.r.store, p.oldest.Add(-time.Hour))
-	p.out.Left = left
+	var err error
+	p.out.Left, err = p.r.sweep(ctx, p.lock, p.oldest.Add(-time.Hour))
+	p.noteKept()
 	return err
+}
+
+// backups removes those that go. If one is kept, all that it needs stays, and the log is looked at anew.
+func (p *pruner) backups(ctx context.Context) error {
+	gone, needed := p.out.Gone, map[string]string{}
+	p.out.Gone = nil
+	stays := func(m *Manifest, why string) {
+		p.out.Stay = append(p.out.Stay, Kept{m, []string{why}})
+		p.out.Bytes -= m.Stored
+		needed[m.Parent] = "needed by " + m.ID
+	}
+	for _, m := range gone { // the newest first: before what it needs
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if why := needed[m.ID]; why != "" {
+			stays(m, why)
+			continue
+		}
+		bytes, objects, err := p.r.Delete(ctx, m.ID)
+		if store.Kept(err) && objects == 0 {
+			p.kept = append(p.kept, manifestName(m.ID))
+			stays(m, "the place keeps it")
+			continue
+		}
+		if err = p.unlessKept("packs/"+m.ID, m.Stored-bytes, err); err != nil && tidemark.KindOf(err) != tidemark.NotFound {
+			return err
+		}
+		p.out.Gone = append(p.out.Gone, m)
+		p.did(manifestName(m.ID), bytes)
+	}
+	if len(needed) == 0 || len(p.running) > 0 {
+		return nil
+	}
+	slices.SortFunc(p.out.Stay, func(a, b Kept) int { return b.Started.Compare(a.Started) })
+	for _, l := range p.out.Logs {
+		p.out.Bytes -= l.Stored
+	}
+	p.out.Logs, p.gaps = nil, nil
+	return p.logs(ctx)
+}
+
+// remove removes an object, unless the place keeps it.
+func (p *pruner) remove(ctx context.Context, name string, bytes int64) (kept bool, err error) {
+	if err := ctx.Err(); err != nil {
+		return false, err
+	}
+	err = p.r.store.Delete(ctx, name)
+	if store.Kept(err) {
+		return true, p.unlessKept(name, bytes, err)
+	}
+	if err != nil && tidemark.KindOf(err) != tidemark.NotFound {
+		return false, err
+	}
+	p.did(name, bytes)
+	return false, nil
+}
+
+// unlessKept takes note of what the place keeps, which is no failure.
+func (p *pruner) unlessKept(name string, bytes int64, err error) error {
+	if !store.Kept(err) {
+		return err
+	}
+	p.kept = append(p.kept, name)
+	p.out.Bytes -= max(bytes, 0)
+	return nil
+}
+
+func (p *pruner) noteKept() {
+	if n := len(p.kept); n > 0 {
+		p.out.Notes = append(p.out.Notes, fmt.Sprintf("the place keeps what was to go, by an object lock, a hold or a rule of retention; prune again when that has run out: %s", strings.Join(p.kept[:min(n, 5)], ", ")))
+		if n > 5 {
+			p.out.Notes[len(p.out.Notes)-1] += fmt.Sprintf(" and %d more", n-5)
+		}
+	}
 }
 
 func (p *pruner) did(what string, bytes int64) {
@@ -257,7 +468,7 @@ func (r *Repo) bury(ctx context.Context, id string) error {
 	if err == nil || tidemark.KindOf(err) != tidemark.Exists {
 		return err
 	}
-	if _, merr := r.Manifest(ctx, id); tidemark.KindOf(merr) == tidemark.NotFound && merr != nil {
+	if _, merr := r.Brief(ctx, id); tidemark.KindOf(merr) == tidemark.NotFound && merr != nil {
 		return nil // it was buried before
 	}
 	return &tidemark.Error{Op: "prune", Object: id, Kind: tidemark.Transient, Hint: "run it again", Err: errors.New("it was finished by somebody whose lock had run out")}

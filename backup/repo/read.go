@@ -12,7 +12,7 @@ import (
 type Opener struct {
 	r      *Repo
 	m      *Manifest
-	packs  map[uint32]*openPack
+	last   openPack
 	stored []byte
 }
 
@@ -24,18 +24,20 @@ type openPack struct {
 }
 
 // Opener makes one for the pieces of a backup's packs.
-func (r *Repo) Opener(m *Manifest) *Opener {
-	return &Opener{r: r, m: m, packs: map[uint32]*openPack{}}
-}
+func (r *Repo) Opener(m *Manifest) *Opener { return &Opener{r: r, m: m} }
 
+// pack gives what is known of a pack, until that of another one. There may be very many, of a session each with
+// the same salt, so one is kept.
 func (o *Opener) pack(n uint32) (*openPack, error) {
-	if p := o.packs[n]; p != nil {
+	p := &o.last
+	if p.seal != nil && p.stat.Number == n {
 		return p, nil
 	}
-	for _, s := range o.m.Packs {
-		if s.Number != n {
-			continue
-		}
+	s := o.m.pack(n)
+	if s == nil {
+		return nil, errors.New("the manifest has no such pack")
+	}
+	if p.seal == nil || p.stat.Salt != s.Salt {
 		salt, err := hex.DecodeString(s.Salt)
 		if err == nil && len(salt) != saltSize {
 			err = errors.New("its salt is none")
@@ -43,14 +45,12 @@ func (o *Opener) pack(n uint32) (*openPack, error) {
 		if err != nil {
 			return nil, err
 		}
-		p := &openPack{stat: s, head: headerSize + len(packName(o.m.ID, n))}
 		if p.seal, err = newSeal(o.r.id, o.r.key, [saltSize]byte(salt)); err != nil {
 			return nil, err
 		}
-		o.packs[n] = p
-		return p, nil
 	}
-	return nil, errors.New("the manifest has no such pack")
+	p.stat, p.head = *s, headerSize+len(packName(o.m.ID, n))
+	return p, nil
 }
 
 // Open makes the plain bytes of a piece from its stored ones, in dst, of which only the capacity

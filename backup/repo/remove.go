@@ -4,10 +4,11 @@ import (
 	"context"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/store"
 )
 
-// Delete removes a backup: its manifest first, so that it exists no more, then its packs. Who needs
-// it is not asked: prune does. Returned are the bytes that were freed, and how many objects had them.
+// Delete removes a backup: its manifest first, so that it exists no more, then its packs and plain
+// objects. Who needs it is not asked: prune does. Returned are the bytes that were freed, and how many objects had them.
 func (r *Repo) Delete(ctx context.Context, id string) (bytes int64, objects int, err error) {
 	name := manifestName(id)
 	i, err := r.store.Stat(ctx, name)
@@ -20,26 +21,49 @@ func (r *Repo) Delete(ctx context.Context, id string) (bytes int64, objects int,
 	if err := r.store.Delete(ctx, name); err != nil {
 		return 0, 0, err
 	}
-	bytes, objects, err = r.removePacks(ctx, id)
+	bytes, objects, err = r.removeParts(ctx, id)
 	return bytes + i.Size, objects + 1, err
 }
 
-// removePacks removes the packs of a backup that does not exist, or not any more.
-func (r *Repo) removePacks(ctx context.Context, id string) (bytes int64, objects int, err error) {
-	var names []string
-	var sizes []int64
-	for i, err := range r.store.List(ctx, "packs/"+id+"/") {
-		if err != nil {
-			return 0, 0, err
+// partPrefixes are below what a backup's objects are: packs, and plain objects.
+var partPrefixes = []string{"packs/", plainPrefix}
+
+// removedAtOnce is how many names are read before these objects are removed: a backup may have more than
+// fit into memory, and what a list gives of what is removed meanwhile nobody can say.
+const removedAtOnce = 10_000
+
+// removeParts removes the objects of a backup that does not exist, or not any more. It goes on behind those that the place
+// keeps for now (store.Kept), of which the error tells.
+func (r *Repo) removeParts(ctx context.Context, id string) (bytes int64, objects int, err error) {
+	var kept error
+	for _, prefix := range partPrefixes {
+		for more := true; more; {
+			var some []store.Info
+			for i, err := range r.store.List(ctx, prefix+id+"/") {
+				if err != nil {
+					return bytes, objects, err
+				}
+				if some = append(some, i); len(some) == removedAtOnce {
+					break
+				}
+			}
+			more = false // unless something was there
+			for _, i := range some {
+				err := r.store.Delete(ctx, i.Name)
+				switch {
+				case store.Kept(err):
+					kept = err
+					continue
+				case err != nil && tidemark.KindOf(err) == tidemark.NotFound:
+					continue
+				case err != nil:
+					return bytes, objects, err
+				}
+				bytes += i.Size
+				objects++
+				more = len(some) == removedAtOnce
+			}
 		}
-		names, sizes = append(names, i.Name), append(sizes, i.Size)
 	}
-	for n, name := range names {
-		if err := r.store.Delete(ctx, name); err != nil && tidemark.KindOf(err) != tidemark.NotFound {
-			return bytes, objects, err
-		}
-		bytes += sizes[n]
-		objects++
-	}
-	return bytes, objects, nil
+	return bytes, objects, kept
 }

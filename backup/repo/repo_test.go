@@ -212,10 +212,16 @@ func TestBackupComesBack(t *testing.T) {
 				if len(all) != 1 || all[0].ID != m.ID {
 					t.Fatalf("%v are listed", all)
 				}
-				if diff := cmp.Diff(must(json.Marshal(m)), must(json.Marshal(all[0]))); diff != "" {
+				brief := *m
+				brief.Packs, brief.Lists, brief.Report = nil, nil, nil
+				if diff := cmp.Diff(must(json.Marshal(brief)), must(json.Marshal(all[0]))); diff != "" {
+					t.Errorf("what is said of it comes back as something else:\n%s", diff)
+				}
+				again := must(r.Manifest(t.Context(), m.ID))
+				if diff := cmp.Diff(must(json.Marshal(m)), must(json.Marshal(again))); diff != "" {
 					t.Errorf("the manifest comes back as another:\n%s", diff)
 				}
-				got, files, err := read(t.Context(), r, all[0])
+				got, files, err := read(t.Context(), r, again)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -290,6 +296,24 @@ func TestPacksEnd(t *testing.T) {
 	}
 }
 
+// A backup in a repository that somebody else has made between its preparation and its begin is
+// sealed for that one.
+func TestBackupWhereSomebodyElseWasFirst(t *testing.T) {
+	for _, keys := range []Keys{{}, {Passphrase: "correct horse"}} {
+		s, ctx := newMemory(), t.Context()
+		ours := must(OpenOrCreate(ctx, s, keys))
+		must(must(OpenOrCreate(ctx, s, keys)).Lock(ctx, LockSpec{})).Release()
+		if _, _, err := backUp(ctx, ours, "", "zstd:1", 7); err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range must(must(Open(ctx, s, keys)).Verify(ctx, VerifyOptions{})).Damages {
+			if !strings.HasPrefix(d.Object, "wal/") { // nobody has archived
+				t.Errorf("%+v", d)
+			}
+		}
+	}
+}
+
 func TestKeys(t *testing.T) {
 	id, other := must(age.GenerateX25519Identity()), must(age.GenerateX25519Identity())
 	ctx := t.Context()
@@ -350,7 +374,21 @@ func TestKeys(t *testing.T) {
 	wantKind(t, err, tidemark.NotFound)
 
 	bare := newMemory()
-	must(OpenOrCreate(ctx, bare, Keys{}))
+	prepared := must(OpenOrCreate(ctx, bare, Keys{}))
+	if n := len(bare.objects); n != 0 {
+		t.Errorf("before anything was written there are %d objects", n)
+	}
+	late := must(OpenOrCreate(ctx, bare, Keys{}))
+	must(prepared.Lock(ctx, LockSpec{})).Release()
+	was := late.ID()
+	lock := must(late.Lock(ctx, LockSpec{Purpose: "first"}))
+	if held := must(prepared.locks(ctx, bare.now(), "")); len(held) != 1 || held[0].Purpose != "first" {
+		t.Errorf("%+v", held)
+	}
+	lock.Release()
+	if late.ID() != prepared.ID() || was == late.ID() {
+		t.Errorf("%s, which was %s, is beside %s", late.ID(), was, prepared.ID())
+	}
 	_, err = Open(ctx, bare, passphrase)
 	wantKind(t, err, tidemark.Invalid)
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -21,8 +22,13 @@ type VerifyOptions struct {
 	// NextLog gives the name of the log that follows one on its timeline, or nothing if that is not
 	// known: so holes are found between backups too.
 	NextLog func(log string) string
+	// Text, if not nil, gives for a logical backup what reads the bytes of a plain object, decrypted, and
+	// says what is wrong with them; what it leaves unread is read all the same.
+	Text func(ctx context.Context, m *Manifest) (func(f File, in io.Reader) error, error)
 	// Progress, if not nil, is called with stored bytes that were read, and those to be read.
 	Progress func(done, all int64)
+
+	memory int // of what the lists say before it goes to a file, in bytes; 0 means verifyMemory
 }
 
 // Damage is something that is not as it has to be.
@@ -36,6 +42,7 @@ type Damage struct {
 type VerifyReport struct {
 	Backups int      `json:"backups"`
 	Packs   int      `json:"packs"`
+	Objects int      `json:"plain_objects"` // of logical backups
 	Pieces  int64    `json:"pieces"`
 	Files   int64    `json:"files"`
 	Logs    int      `json:"logs"`
@@ -54,18 +61,16 @@ func (r *Repo) Verify(ctx context.Context, opt VerifyOptions) (*VerifyReport, er
 	if opt.Workers <= 0 {
 		opt.Workers = 2
 	}
-	v := &verifier{r: r, opt: opt, out: new(VerifyReport), objects: map[string]int64{}, manifests: map[string]*Manifest{}, needs: map[string][]string{}}
+	v := &verifier{r: r, opt: opt, out: new(VerifyReport), sizes: map[string]int64{}, parts: map[string]int{}, manifests: map[string]*Manifest{}, needs: map[string][]string{}}
 	if err := v.list(ctx); err != nil {
 		return nil, err
 	}
-	l, err := r.Lock(ctx, LockSpec{Purpose: "verify", Needs: v.ids})
-	switch {
-	case err == nil:
-		defer l.Release()
-		ctx = l.Context()
-	case tidemark.KindOf(err) != tidemark.Forbidden && tidemark.KindOf(err) != tidemark.NotFound:
+	used, release, err := r.Use(ctx, LockSpec{Purpose: "verify", Needs: v.ids})
+	if err != nil && tidemark.KindOf(err) != tidemark.NotFound { // what was removed meanwhile is missing
 		return nil, err
-	} // who may only read verifies without a lock, and what is removed meanwhile is missing
+	}
+	defer release()
+	ctx = used
 	err = v.run(ctx)
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		err = cause
@@ -74,15 +79,19 @@ func (r *Repo) Verify(ctx context.Context, opt VerifyOptions) (*VerifyReport, er
 }
 
 type verifier struct {
-	r         *Repo
-	opt       VerifyOptions
-	out       *VerifyReport
-	objects   map[string]int64 // sizes
-	ids       []string
-	manifests map[string]*Manifest
-	needs     map[string][]string // by backup: itself and those that need it
-	logs      []Log
-	all       int64 // bytes to read
+	r          *Repo
+	opt        VerifyOptions
+	out        *VerifyReport
+	ids        []string
+	sizes      map[string]int64     // of the manifests that are there, by id
+	parts      map[string]int       // objects of a backup, by packs/ or dumps/ and its id
+	pins       []string             // backups that are pinned
+	gaps       []string             // objects of gaps
+	unfinished []string             // ids of checkpoints
+	manifests  map[string]*Manifest // brief ones
+	needs      map[string][]string  // by backup: itself and those that need it
+	logs       []Log
+	all        int64 // bytes to read
 
 	mu   sync.Mutex
 	done int64
@@ -106,7 +115,7 @@ func (v *verifier) wrong(object string, backups []string, err error) error {
 	case err == nil:
 		return nil
 	case kind == tidemark.NotFound:
-		v.damage(object, backups, errors.New("it is missing"))
+		v.damage(object, backups, v.r.absent(object))
 	case kind == tidemark.Corrupt, kind == tidemark.Unsupported:
 		v.damage(object, backups, err)
 	default:
@@ -115,12 +124,39 @@ func (v *verifier) wrong(object string, backups []string, err error) error {
 	return nil
 }
 
+// IsDamage says whether an error is of something that is not there, or of which nothing can be read.
+func IsDamage(err error) bool {
+	kind := tidemark.KindOf(err)
+	return kind == tidemark.NotFound || kind == tidemark.Corrupt || kind == tidemark.Unsupported
+}
+
+// list looks what is there. Of objects that there may be millions of it keeps how many.
 func (v *verifier) list(ctx context.Context) error {
 	for i, err := range v.r.store.List(ctx, "") {
 		if err != nil {
 			return err
 		}
-		v.objects[i.Name] = i.Size
+		first, rest, _ := strings.Cut(i.Name, "/")
+		switch first += "/"; {
+		case i.Name == configName, i.Name == spareName:
+		case first == "backups/":
+			v.sizes[rest] = i.Size
+		case first == logPrefix:
+			v.logs = append(v.logs, Log{Name: rest, Stored: i.Size})
+		case slices.Contains(partPrefixes, first):
+			id, _, _ := strings.Cut(rest, "/")
+			v.parts[first+id]++
+		case first == unfinishedPrefix:
+			v.unfinished = append(v.unfinished, rest)
+		case first == pinPrefix:
+			v.pins = append(v.pins, rest)
+		case first == gapPrefix:
+			v.gaps = append(v.gaps, i.Name)
+		case first == lockPrefix:
+			// They come and go; a damaged one holds for its lease and is removed by prune.
+		default:
+			v.left(i.Name, "it is no object of a repository")
+		}
 	}
 	if v.opt.Backup != "" {
 		chain, err := v.r.Chain(ctx, v.opt.Backup)
@@ -132,37 +168,54 @@ func (v *verifier) list(ctx context.Context) error {
 		}
 		return nil
 	}
-	for name := range v.objects {
-		if id, ok := strings.CutPrefix(name, "backups/"); ok {
-			v.ids = append(v.ids, id)
+	v.ids = slices.Sorted(maps.Keys(v.sizes))
+	return v.strays(ctx)
+}
+
+// strays finds what lies in another place of a stripe than its name says.
+func (v *verifier) strays(ctx context.Context) error {
+	s := v.r.Stripe()
+	if s == nil {
+		return nil
+	}
+	all, err := s.Strays(ctx)
+	for _, o := range all {
+		if o.Name != configName {
+			v.left(o.Name, "it is in "+o.In.String()+", and would count in "+o.Belongs.String()+" only")
 		}
 	}
-	slices.Sort(v.ids)
-	return nil
+	return err
+}
+
+// left names what nobody needs; of that nobody speaks who asks for one backup.
+func (v *verifier) left(object, text string) {
+	if v.opt.Backup == "" {
+		v.out.Left = append(v.out.Left, Damage{Object: object, Text: text})
+	}
 }
 
 func (v *verifier) run(ctx context.Context) error {
 	if err := v.readManifests(ctx); err != nil {
 		return err
 	}
-	v.findLogs()
-	v.checkObjects()
-	if !v.opt.Quick {
-		for _, id := range v.ids {
-			if m := v.manifests[id]; m != nil {
-				b := &backupCheck{v: v, m: m, needs: v.needs[id]}
-				if err := b.run(ctx); err != nil {
-					return err
-				}
-			}
+	v.findLogs(ctx)
+	for _, id := range v.ids {
+		if v.manifests[id] == nil {
+			continue
 		}
+		if err := v.backup(ctx, id); err != nil {
+			return err
+		}
+	}
+	if !v.opt.Quick {
 		if err := v.readLogs(ctx); err != nil {
 			return err
 		}
 	}
-	if v.opt.Backup == "" {
-		v.leftovers()
+	if err := v.readCheckpoints(ctx); err != nil {
+		return err
 	}
+	v.leftovers()
 	for _, list := range [][]Damage{v.out.Damages, v.out.Left} {
 		slices.SortStableFunc(list, func(a, b Damage) int { return strings.Compare(a.Object, b.Object) })
 	}
@@ -171,20 +224,18 @@ func (v *verifier) run(ctx context.Context) error {
 
 func (v *verifier) readManifests(ctx context.Context) error {
 	for _, id := range v.ids {
-		m, err := v.r.Manifest(ctx, id)
+		m, err := v.r.Brief(ctx, id)
 		if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
 			continue // buried, or removed meanwhile
 		}
 		if err := v.wrong(manifestName(id), []string{id}, err); err != nil {
 			return err
 		}
-		v.out.Stored += v.objects[manifestName(id)]
+		v.out.Stored += v.sizes[id]
 		if m != nil {
 			v.manifests[id] = m
 			v.out.Backups++
-			for _, p := range m.Packs {
-				v.all += p.Size
-			}
+			v.all += m.Stored
 		}
 	}
 	for _, id := range v.ids {
@@ -205,12 +256,7 @@ func (v *verifier) readManifests(ctx context.Context) error {
 }
 
 // findLogs takes those logs that the backups in question need, or all.
-func (v *verifier) findLogs() {
-	for name, size := range v.objects {
-		if log, ok := strings.CutPrefix(name, logPrefix); ok {
-			v.logs = append(v.logs, Log{Name: log, Stored: size})
-		}
-	}
+func (v *verifier) findLogs(ctx context.Context) {
 	slices.SortFunc(v.logs, func(a, b Log) int { return strings.Compare(a.Name, b.Name) })
 	var wanted []Log
 	for _, id := range v.ids {
@@ -236,17 +282,30 @@ func (v *verifier) findLogs() {
 	if v.opt.Backup != "" {
 		slices.SortFunc(wanted, func(a, b Log) int { return strings.Compare(a.Name, b.Name) })
 		v.logs = slices.CompactFunc(wanted, func(a, b Log) bool { return a.Name == b.Name })
-	} else if v.opt.NextLog != nil {
-		v.findHoles()
+	} else if gaps := v.readGaps(ctx); v.opt.NextLog != nil {
+		v.findHoles(ctx, gaps)
 	}
 	for _, l := range v.logs {
 		v.all += l.Stored
 	}
 }
 
+// readGaps reads what was noted of log that was given up.
+func (v *verifier) readGaps(ctx context.Context) (out []Gap) {
+	for _, name := range v.gaps {
+		switch g, err := v.r.gap(ctx, name); {
+		case err == nil:
+			out = append(out, g)
+		case tidemark.KindOf(err) != tidemark.NotFound: // else it was pruned
+			v.damage(name, nil, err)
+		}
+	}
+	return out
+}
+
 // findHoles looks at the files of each timeline whose next one has a name: not at histories, nor at
-// those that the server has not finished.
-func (v *verifier) findHoles() {
+// those that the server has not finished. A list that was made while files came may lack one and have the next.
+func (v *verifier) findHoles(ctx context.Context, gaps []Gap) {
 	before, next := "", ""
 	for _, l := range v.logs {
 		following := v.opt.NextLog(l.Name)
@@ -254,59 +313,73 @@ func (v *verifier) findHoles() {
 			continue
 		}
 		dir, _, _ := strings.Cut(l.Name, "/")
-		if next != "" && next != l.Name && strings.HasPrefix(before, dir+"/") {
-			v.damage(logPrefix+next, nil, fmt.Errorf("it is missing, between %s and %s: no later moment can be reached from backups before it", before, l.Name))
+		if next != "" && next != l.Name && strings.HasPrefix(before, dir+"/") && !v.there(ctx, next) {
+			why := ""
+			if i := slices.IndexFunc(gaps, func(g Gap) bool { return g.Has(next) }); i >= 0 {
+				why = "; " + gaps[i].String()
+			}
+			v.damage(logPrefix+next, nil, fmt.Errorf("it is missing, between %s and %s: no later moment can be reached from backups before it%s", before, l.Name, why))
 		}
 		before, next = l.Name, following
 	}
 }
 
-// checkObjects looks whether the packs are there.
-func (v *verifier) checkObjects() {
-	for _, id := range v.ids {
-		m := v.manifests[id]
-		if m == nil {
+// backup looks at one backup.
+func (v *verifier) backup(ctx context.Context, id string) error {
+	m, err := v.r.Manifest(ctx, id)
+	if err != nil {
+		return v.wrong(manifestName(id), v.needs[id], err)
+	}
+	b := &backupCheck{v: v, m: m, needs: v.needs[id]}
+	if err := b.checkPacks(ctx); err != nil {
+		return err
+	}
+	if v.opt.Quick {
+		return b.checkPlain(ctx)
+	}
+	return b.run(ctx)
+}
+
+// readCheckpoints reads those of backups that are not finished. Of what they name nothing else is looked
+// at: it is when somebody goes on with them.
+func (v *verifier) readCheckpoints(ctx context.Context) error {
+	if v.opt.Backup != "" {
+		return nil
+	}
+	for _, id := range v.unfinished {
+		name := checkpointName(id)
+		if v.manifests[id] != nil {
+			v.left(name, "that backup is there")
 			continue
 		}
-		for _, p := range m.Packs {
-			name := packName(id, p.Number)
-			switch size, ok := v.objects[name]; {
-			case !ok:
-				v.damage(name, v.needs[id], errors.New("it is missing"))
-			case size != p.Size:
-				v.damage(name, v.needs[id], fmt.Errorf("it has %d bytes instead of %d", size, p.Size))
-			}
+		_, err := v.r.checkpoint(ctx, id)
+		if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
+			continue // it was finished, or removed
+		}
+		if err := v.wrong(name, nil, err); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 // leftovers names what nobody needs.
 func (v *verifier) leftovers() {
-	packs := map[string]int{}
-	for name := range v.objects {
-		first, rest, _ := strings.Cut(name, "/")
-		switch {
-		case name == configName, first == "backups", first == "wal":
-		case first == "packs":
-			id, _, _ := strings.Cut(rest, "/")
-			m := v.manifests[id]
-			if m == nil {
-				packs[id]++
-			} else if !slices.ContainsFunc(m.Packs, func(p PackStat) bool { return packName(id, p.Number) == name }) {
-				v.out.Left = append(v.out.Left, Damage{Object: name, Text: "the backup's manifest does not have it"})
-			}
-		case first == "locks":
-			// They come and go; a damaged one holds for its lease and is removed by prune.
-		default:
-			v.out.Left = append(v.out.Left, Damage{Object: name, Text: "it is no object of a repository"})
+	for _, id := range v.pins {
+		if _, there := v.sizes[id]; !there {
+			v.left(pinPrefix+id, "it pins a backup that is not there")
 		}
 	}
-	for id, n := range packs {
-		text := fmt.Sprintf("%d packs of a backup that is being written, or was not finished, or whose manifest is lost", n)
-		if v.objects[manifestName(id)] != 0 {
-			text = fmt.Sprintf("%d packs of a backup whose manifest cannot be read, or says that it was removed", n)
+	for place, n := range v.parts {
+		_, id, _ := strings.Cut(place, "/")
+		if v.manifests[id] != nil {
+			continue
 		}
-		v.out.Left = append(v.out.Left, Damage{Object: "packs/" + id, Text: text})
+		text := fmt.Sprintf("%d objects of a backup that is being written, or was not finished, or whose manifest is lost", n)
+		if v.sizes[id] != 0 {
+			text = fmt.Sprintf("%d objects of a backup whose manifest cannot be read, or says that it was removed", n)
+		}
+		v.left(place, text)
 	}
 }
 
@@ -321,46 +394,68 @@ func (v *verifier) progress(n int64) {
 	}
 }
 
-// each does something for 0 to n-1, a few at once. The first error ends it.
-func (v *verifier) each(ctx context.Context, n int, do func(ctx context.Context, i int) error) error {
+// each does something with all that feed gives, a few at once. The first error ends it; give is false then.
+func each[T any](ctx context.Context, workers int, feed func(give func(T) bool) error, do func(ctx context.Context, what T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var wg sync.WaitGroup
-	next := make(chan int)
-	for range min(v.opt.Workers, n) {
+	next := make(chan T)
+	for range workers {
 		wg.Go(func() {
-			for i := range next {
-				if err := do(ctx, i); err != nil {
+			for what := range next {
+				if err := do(ctx, what); err != nil {
 					cancel(err)
 					return
 				}
 			}
 		})
 	}
-	for i := range n {
+	err := feed(func(what T) bool {
 		select {
-		case next <- i:
-			continue
+		case next <- what:
+			return true
 		case <-ctx.Done():
+			return false
 		}
-		break
-	}
+	})
 	close(next)
 	wg.Wait()
-	return context.Cause(ctx)
+	if cause := context.Cause(ctx); cause != nil {
+		return cause
+	}
+	return err
 }
 
 func (v *verifier) readLogs(ctx context.Context) error {
-	return v.each(ctx, len(v.logs), func(ctx context.Context, i int) error {
-		l := v.logs[i]
+	feed := func(give func(Log) bool) error {
+		for _, l := range v.logs {
+			if !give(l) {
+				break
+			}
+		}
+		return nil
+	}
+	return each(ctx, v.opt.Workers, feed, func(ctx context.Context, l Log) error {
 		n, err := v.readLog(ctx, l.Name)
 		v.progress(l.Stored)
 		v.mu.Lock()
 		v.out.Logs++
 		v.out.Plain += n
 		v.mu.Unlock()
+		if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
+			// An archive that goes on has filled it meanwhile, and the whole file has taken its place.
+			if whole, open := strings.CutSuffix(l.Name, ".open"); open && v.there(ctx, whole) {
+				return nil
+			}
+		}
 		return v.wrong(logPrefix+l.Name, v.usersOf(l.Name), err)
 	})
+}
+
+// there says whether a file of the log is there now.
+func (v *verifier) there(ctx context.Context, log string) bool {
+	_, err := v.r.store.Stat(ctx, logPrefix+log)
+	return err == nil
 }
 
 func (v *verifier) readLog(ctx context.Context, name string) (int64, error) {

@@ -10,23 +10,28 @@ import (
 	"hash/crc32"
 	"io"
 	"slices"
+	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
+
+	"github.com/tidemarkdb/tidemark/internal/spool"
 )
 
 // backupCheck reads one backup. First its lists of files say where in the packs each file's bytes
-// should be; then each pack is read from its beginning to its end, piece after piece, and what
-// is in the pieces is counted towards the files; at last each file's checksum is put together.
-// It needs about 40 bytes of memory for each extent.
+// should be, which is put in the packs' order; then each pack is read from its beginning to its end, piece
+// after piece, and what is in the pieces is taken from the files' checksums, of which nothing is left at last.
+// It needs 4 bytes of memory for each file, and 24 for each of which it has only pages.
 type backupCheck struct {
 	v     *verifier
 	m     *Manifest
 	needs []string
 
-	spans  map[uint32][]span // by pack
-	sums   []uint32          // of the extents, in the order of the lists
-	read   []bool            // likewise: the extent's piece was there
-	blocks map[Path]bool     // files that the parent has to have
+	absent []uint32      // packs that are not there as they should be
+	spans  *spool.Sorter // of all extents, and of the pieces of the lists
+	crcs   []uint32      // by place in the lists: what is left of a file's checksum
+	unsaid []uint32      // a bit for each place in the lists: something of the file could not be read, so that nothing is said of its checksum
+	pages  names         // files that the parent has to have
+	broken bool          // the lists are, which was said
 }
 
 // A span is an extent within a pack.
@@ -34,57 +39,218 @@ type span struct {
 	ref    Ref
 	skip   uint32
 	length uint32
-	slot   int // in sums; -1: a piece of the lists themselves
+	file   uint32 // place in the lists; ofLists: a piece of these themselves
+	behind int64  // bytes that are behind it of what the file's checksum is of
 }
+
+const ofLists = 1<<32 - 1
+
+// spanSize is what a span has as a record, which begins with what it is sorted by.
+const spanSize = 53
+
+func (s *span) record(b []byte) []byte {
+	b = binary.BigEndian.AppendUint32(b, s.ref.Pack)
+	b = binary.BigEndian.AppendUint64(b, uint64(s.ref.Offset))
+	b = binary.BigEndian.AppendUint32(b, s.skip)
+	b = binary.BigEndian.AppendUint32(b, s.length)
+	b = binary.BigEndian.AppendUint32(b, s.file)
+	b = binary.BigEndian.AppendUint64(b, uint64(s.behind))
+	b = binary.BigEndian.AppendUint32(b, s.ref.Stored)
+	b = binary.BigEndian.AppendUint32(b, s.ref.Plain)
+	b = binary.BigEndian.AppendUint32(b, s.ref.CRC)
+	b = binary.BigEndian.AppendUint64(b, s.ref.Number)
+	return append(b, s.ref.Codec)
+}
+
+func packOf(record []byte) uint32 { return binary.BigEndian.Uint32(record) }
+
+func spanOf(b []byte) (s span) {
+	four, eight := binary.BigEndian.Uint32, binary.BigEndian.Uint64
+	s.ref = Ref{Pack: four(b), Offset: int64(eight(b[4:])), Stored: four(b[32:]), Plain: four(b[36:]), CRC: four(b[40:]), Number: eight(b[44:]), Codec: b[52]}
+	s.skip, s.length, s.file, s.behind = four(b[12:]), four(b[16:]), four(b[20:]), int64(eight(b[24:]))
+	return s
+}
+
+// verifyMemory is what spans take of memory before they go to a file.
+const verifyMemory = 24 << 20
 
 func (b *backupCheck) name() string { return manifestName(b.m.ID) }
 
+// checkPacks looks whether the packs are there.
+func (b *backupCheck) checkPacks(ctx context.Context) error {
+	const missing = -1
+	sizes := make([]int64, len(b.m.Packs))
+	for i := range sizes {
+		sizes[i] = missing
+	}
+	for i, err := range b.v.r.store.List(ctx, "packs/"+b.m.ID+"/") {
+		if err != nil {
+			return err
+		}
+		if n, ok := b.packNamed(i.Name); ok {
+			sizes[n] = i.Size
+		} else {
+			b.v.left(i.Name, "the backup does not have it")
+		}
+	}
+	for i, p := range b.m.Packs {
+		name := packName(b.m.ID, p.Number)
+		switch {
+		case sizes[i] == missing:
+			b.v.damage(name, b.needs, b.v.r.absent(name))
+		case sizes[i] != p.Size:
+			b.v.damage(name, b.needs, fmt.Errorf("it has %d bytes instead of %d", sizes[i], p.Size))
+		default:
+			continue
+		}
+		b.absent = append(b.absent, p.Number)
+	}
+	return nil
+}
+
+// packNamed gives the place among the packs of the one that an object is.
+func (b *backupCheck) packNamed(object string) (at int, ok bool) {
+	n, ok := packNumber(object)
+	if !ok || packName(b.m.ID, n) != object {
+		return 0, false
+	}
+	return slices.BinarySearchFunc(b.m.Packs, PackStat{Number: n}, comparePacks)
+}
+
 func (b *backupCheck) run(ctx context.Context) error {
-	b.spans = map[uint32][]span{}
-	b.blocks = map[Path]bool{}
-	for _, ref := range b.m.Lists {
-		b.spans[ref.Pack] = append(b.spans[ref.Pack], span{ref: ref, slot: -1})
-	}
-	n := 0
-	err := b.files(ctx, func(f *File) error {
-		for _, e := range f.Extents {
-			b.spans[e.Ref.Pack] = append(b.spans[e.Ref.Pack], span{e.Ref, e.Skip, e.Length, n})
-			n++
-		}
-		b.v.out.Files++
-		if f.Blocks != nil {
-			b.blocks[f.Path] = true
-		}
-		return checkExtents(f)
-	})
-	if err != nil {
+	b.spans = spool.NewSorter(cmp.Or(b.v.opt.memory, verifyMemory))
+	defer b.spans.Close()
+	if err := b.readLists(ctx); err != nil {
 		return err
 	}
-	b.sums, b.read = make([]uint32, n), make([]bool, n)
-	if err := b.v.each(ctx, len(b.m.Packs), b.pack); err != nil {
+	if err := each(ctx, b.v.opt.Workers, b.feed, b.pack); err != nil {
 		return err
-	}
-	for pack := range b.spans {
-		if !slices.ContainsFunc(b.m.Packs, func(p PackStat) bool { return p.Number == pack }) {
-			b.v.damage(b.name(), b.needs, fmt.Errorf("files are said to be in pack %d, which it does not have", pack))
-		}
 	}
 	if err := b.checkSums(ctx); err != nil {
+		return err
+	}
+	if err := b.checkPlain(ctx); err != nil {
 		return err
 	}
 	return b.checkParent(ctx)
 }
 
-// files calls do for each file; an error of do is damage of the file.
-func (b *backupCheck) files(ctx context.Context, do func(*File) error) error {
-	for f, err := range b.v.r.Files(ctx, b.m) {
-		if err != nil {
-			return b.v.wrong(b.name(), b.needs, err)
-		}
-		if err := do(&f); err != nil {
-			b.v.damage(b.name(), b.needs, fmt.Errorf("file %s: %w", f.Path, err))
+// readLists notes what the lists say.
+func (b *backupCheck) readLists(ctx context.Context) error {
+	var record []byte
+	var failed error
+	add := func(s span) {
+		record = s.record(record[:0])
+		if err := b.spans.Add(record); failed == nil {
+			failed = err
 		}
 	}
+	for _, ref := range b.m.Lists {
+		add(span{ref: ref, file: ofLists})
+	}
+	err := b.files(ctx, func(n uint32, f *File) error {
+		b.v.out.Files++
+		if f.Blocks != nil {
+			b.pages.add(string(f.Path), 0)
+		}
+		if b.crcs = append(b.crcs, b.expected(n, f, add)); n%32 == 0 {
+			b.unsaid = append(b.unsaid, 0)
+		}
+		wrong := checkExtents(f)
+		if wrong != nil || f.Type != "" || f.Object != nil {
+			b.leaveOut(n)
+		}
+		return wrong
+	})
+	return cmp.Or(failed, err)
+}
+
+// expected gives of a file's checksum what its extents have to come to, and the extents to add. Since a
+// checksum is linear, it is the exclusive or of those of the extents, each with zeros behind it for what
+// follows, in whatever order they are read.
+func (b *backupCheck) expected(n uint32, f *File, add func(span)) uint32 {
+	left, at := f.CRC, int64(0)
+	of := f.Size
+	if f.Blocks != nil {
+		of = 0
+		for _, e := range f.Extents {
+			of += int64(e.Length)
+		}
+	}
+	zeros := func(to int64) {
+		if f.Blocks == nil && to > at {
+			left ^= CombineCRC(ZerosCRC(to-at), 0, of-to)
+		}
+	}
+	for _, e := range f.Extents {
+		zeros(e.At)
+		if f.Blocks == nil {
+			at = e.At
+		}
+		at += int64(e.Length)
+		add(span{e.Ref, e.Skip, e.Length, n, max(of-at, 0)})
+	}
+	zeros(of)
+	return left
+}
+
+// files calls do for each file, and its place in the lists; an error of do is damage of the file.
+func (b *backupCheck) files(ctx context.Context, do func(n uint32, f *File) error) error {
+	n := uint32(0)
+	for f, err := range b.v.r.Files(ctx, b.m) {
+		if err != nil && b.broken {
+			return nil
+		}
+		if err != nil {
+			b.broken = true
+			return b.v.wrong(b.name(), b.needs, err)
+		}
+		if err := do(n, &f); err != nil {
+			b.v.damage(b.name(), b.needs, fmt.Errorf("file %s: %w", f.Path, err))
+		}
+		n++
+	}
+	return nil
+}
+
+// A packWork is a pack to read, with the records of the spans in it, in order.
+type packWork struct {
+	PackStat
+	spans []byte
+}
+
+// feed gives the packs.
+func (b *backupCheck) feed(give func(packWork) bool) error {
+	left, unknown := b.m.Packs, -1
+	var spans []byte
+	until := func(pack uint64) bool { // gives the packs before this one
+		for len(left) > 0 && uint64(left[0].Number) < pack {
+			if !give(packWork{left[0], spans}) {
+				return false
+			}
+			left, spans = left[1:], nil
+		}
+		return true
+	}
+	for record, err := range b.spans.Sorted() {
+		if err != nil {
+			return err
+		}
+		pack := packOf(record)
+		if !until(uint64(pack)) {
+			return nil
+		}
+		if len(left) == 0 || left[0].Number != pack {
+			b.leaveOut(spanOf(record).file)
+			if unknown != int(pack) {
+				b.v.damage(b.name(), b.needs, fmt.Errorf("files are said to be in pack %d, which it does not have", pack))
+			}
+			unknown = int(pack)
+			continue
+		}
+		spans = append(spans, record...)
+	}
+	until(1 << 32)
 	return nil
 }
 
@@ -107,11 +273,11 @@ func checkExtents(f *File) error {
 	return nil
 }
 
-// pack reads the i-th pack.
-func (b *backupCheck) pack(ctx context.Context, i int) error {
-	p := b.m.Packs[i]
+// pack reads a pack.
+func (b *backupCheck) pack(ctx context.Context, p packWork) error {
 	name := packName(b.m.ID, p.Number)
-	if b.v.objects[name] != p.Size {
+	if _, absent := slices.BinarySearch(b.absent, p.Number); absent {
+		b.miss(p.spans)
 		return nil // said already
 	}
 	pieces, plain, err := b.readPack(ctx, p)
@@ -124,10 +290,26 @@ func (b *backupCheck) pack(ctx context.Context, i int) error {
 	return b.v.wrong(name, b.needs, damaged(name, err))
 }
 
+// miss notes that nothing can be said of the files that have these spans.
+func (b *backupCheck) miss(spans []byte) {
+	for ; len(spans) > 0; spans = spans[spanSize:] {
+		b.leaveOut(spanOf(spans).file)
+	}
+}
+
+// leaveOut says nothing of a file's checksum.
+func (b *backupCheck) leaveOut(file uint32) {
+	if file != ofLists {
+		atomic.OrUint32(&b.unsaid[file/32], 1<<(file%32))
+	}
+}
+
 // readPack reads a pack; of several damages in it the first is told, and what lies in sound
 // pieces is counted all the same.
-func (b *backupCheck) readPack(ctx context.Context, p PackStat) (pieces, plain int64, err error) {
+func (b *backupCheck) readPack(ctx context.Context, p packWork) (pieces, plain int64, err error) {
 	name := packName(b.m.ID, p.Number)
+	spans := p.spans
+	defer func() { b.miss(spans) }()
 	o := b.v.r.Opener(b.m)
 	op, err := o.pack(p.Number)
 	if err != nil {
@@ -154,8 +336,6 @@ func (b *backupCheck) readPack(ctx context.Context, p PackStat) (pieces, plain i
 	if err != nil {
 		return 0, 0, err
 	}
-	spans := b.spans[p.Number]
-	slices.SortFunc(spans, func(x, y span) int { return cmp.Compare(x.ref.Offset, y.ref.Offset) })
 	var first error
 	var room, out []byte
 	for _, ref := range entries {
@@ -165,16 +345,21 @@ func (b *backupCheck) readPack(ctx context.Context, p PackStat) (pieces, plain i
 		}
 		var perr error
 		out, perr = o.open(op, out, ref, room)
-		n := 0
-		for n < len(spans) && spans[n].ref.Offset <= ref.Offset {
-			if s := spans[n]; s.ref != ref {
-				perr = errors.Join(perr, fmt.Errorf("at %d there is another piece than the one that a file says", s.ref.Offset))
-			} else if perr == nil {
-				b.count(s, out)
+		for len(spans) > 0 {
+			s := spanOf(spans)
+			if s.ref.Offset > ref.Offset {
+				break
 			}
-			n++
+			if s.ref != ref {
+				perr = errors.Join(perr, fmt.Errorf("at %d there is another piece than the one that a file says", s.ref.Offset))
+			}
+			if perr != nil {
+				b.leaveOut(s.file)
+			} else {
+				b.count(&s, out)
+			}
+			spans = spans[spanSize:]
 		}
-		spans = spans[n:]
 		if perr != nil && first == nil {
 			first = fmt.Errorf("piece %d at %d: %w", ref.Number, ref.Offset, perr)
 		}
@@ -182,7 +367,7 @@ func (b *backupCheck) readPack(ctx context.Context, p PackStat) (pieces, plain i
 		plain += int64(ref.Plain)
 	}
 	if len(spans) > 0 && first == nil {
-		first = fmt.Errorf("there is no piece at %d, where a file says that one is", spans[0].ref.Offset)
+		first = fmt.Errorf("there is no piece at %d, where a file says that one is", spanOf(spans).ref.Offset)
 	}
 	if pieces != int64(p.Pieces) && first == nil {
 		first = fmt.Errorf("it has %d pieces instead of %d", pieces, p.Pieces)
@@ -190,11 +375,19 @@ func (b *backupCheck) readPack(ctx context.Context, p PackStat) (pieces, plain i
 	return pieces, plain, first
 }
 
-// count notes the checksum of an extent. Slots are each of one goroutine.
-func (b *backupCheck) count(s span, plain []byte) {
-	if s.slot >= 0 && uint64(s.skip)+uint64(s.length) <= uint64(len(plain)) {
-		b.sums[s.slot] = crc32.Checksum(plain[s.skip:s.skip+s.length], castagnoli)
-		b.read[s.slot] = true
+// count takes an extent from its file's checksum.
+func (b *backupCheck) count(s *span, plain []byte) {
+	switch {
+	case s.file == ofLists:
+	case uint64(s.skip)+uint64(s.length) > uint64(len(plain)):
+		b.leaveOut(s.file)
+	default:
+		sum := CombineCRC(crc32.Checksum(plain[s.skip:s.skip+s.length], castagnoli), 0, s.behind)
+		for at := &b.crcs[s.file]; ; {
+			if was := atomic.LoadUint32(at); atomic.CompareAndSwapUint32(at, was, was^sum) {
+				break
+			}
+		}
 	}
 }
 
@@ -255,46 +448,57 @@ func (b *backupCheck) readAt(ctx context.Context, name string, at, n int64) ([]b
 	return out, err
 }
 
-// checkSums compares files with their checksums, of those of which all pieces were sound.
+// checkSums names the files of which all pieces were sound, and that have another checksum.
 func (b *backupCheck) checkSums(ctx context.Context) error {
-	n := 0
-	return b.files(ctx, func(f *File) error {
-		crc, end, whole := uint32(0), int64(0), true
-		for _, e := range f.Extents {
-			if f.Blocks == nil && e.At > end {
-				crc = CombineCRC(crc, ZerosCRC(e.At-end), e.At-end)
-			}
-			crc = CombineCRC(crc, b.sums[n], int64(e.Length))
-			whole = whole && b.read[n]
-			end = e.At + int64(e.Length)
-			n++
+	wrong := func(n uint32) bool {
+		return int(n) < len(b.crcs) && b.crcs[n] != 0 && b.unsaid[n/32]&(1<<(n%32)) == 0
+	}
+	for n := range b.crcs {
+		if wrong(uint32(n)) {
+			return b.files(ctx, func(n uint32, f *File) error {
+				if wrong(n) {
+					return fmt.Errorf("its bytes have the checksum %08x instead of %08x", f.CRC^b.crcs[n], f.CRC)
+				}
+				return nil
+			})
 		}
-		if f.Blocks == nil && f.Size > end {
-			crc = CombineCRC(crc, ZerosCRC(f.Size-end), f.Size-end)
-		}
-		if whole && f.Type == "" && crc != f.CRC {
-			return fmt.Errorf("its bytes have the checksum %08x instead of %08x", crc, f.CRC)
-		}
-		return nil
-	})
+	}
+	return nil
 }
 
 // checkParent looks whether the parent has the files that this backup has blocks of.
 func (b *backupCheck) checkParent(ctx context.Context) error {
 	parent := b.v.manifests[b.m.Parent]
-	if len(b.blocks) == 0 || b.m.Parent != "" && parent == nil {
+	if len(b.pages.all) == 0 || b.m.Parent != "" && parent == nil {
 		return nil // nothing, or said already
 	}
-	if parent != nil {
-		for f, err := range b.v.r.Files(ctx, parent) {
-			if err != nil {
-				return b.v.wrong(manifestName(parent.ID), b.needs, err)
-			}
-			delete(b.blocks, f.Path)
+	found := 0
+	for parent != nil {
+		m, err := b.v.r.Manifest(ctx, parent.ID)
+		if err != nil {
+			return b.v.wrong(manifestName(parent.ID), b.needs, err)
 		}
+		for f, err := range b.v.r.Files(ctx, m) {
+			if err != nil {
+				return b.v.wrong(manifestName(m.ID), b.needs, err)
+			}
+			if at := b.pages.find(string(f.Path)); at != nil && *at == 0 {
+				*at = 1
+				found++
+			}
+		}
+		if parent.Kind != Partial {
+			break
+		}
+		parent = b.v.manifests[parent.Parent] // of what it did not come to, its parent has what there is
 	}
-	for path := range b.blocks {
-		b.v.damage(b.name(), b.needs, fmt.Errorf("file %s: the parent does not have it", path))
+	if found == len(b.pages.all) {
+		return nil
 	}
-	return nil
+	return b.files(ctx, func(_ uint32, f *File) error {
+		if f.Blocks != nil && *b.pages.find(string(f.Path)) == 0 {
+			return errors.New("the parent does not have it")
+		}
+		return nil
+	})
 }

@@ -1,0 +1,104 @@
+package repo
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/store"
+)
+
+// gapPrefix is before the names of gaps; behind it comes that of the last log that is missing.
+const gapPrefix = "gaps/"
+
+// maxGap is how long one may be.
+const maxGap = 1 << 20
+
+// A Gap is log that its server has forgotten before it was archived, because its user wanted that
+// rather than a full disk.
+type Gap struct {
+	First string    `json:"first"` // names of logs that follow each other
+	Last  string    `json:"last"`
+	Count int       `json:"count"` // so many
+	Since time.Time `json:"since"` // when the first was given up,
+	Until time.Time `json:"until"` // and the last
+	Host  string    `json:"host"`
+	Cause string    `json:"cause"` // why the archive could not be written then
+}
+
+// Has says whether a log is one of these.
+func (g *Gap) Has(log string) bool {
+	dir := g.First[:strings.LastIndexByte(g.First, '/')+1]
+	return g.First <= log && log <= g.Last && strings.HasPrefix(log, dir)
+}
+
+// String is for messages: "000000010000000000000007 to 00000001000000000000000A, 4 files, were given up ...".
+func (g *Gap) String() string {
+	name := func(log string) string { return log[strings.LastIndexByte(log, '/')+1:] }
+	day := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
+	by := fmt.Sprintf("by archive push --queue-max on %s: %s", g.Host, g.Cause)
+	if g.Count == 1 {
+		return fmt.Sprintf("%s was given up at %s %s", name(g.First), day(g.Since), by)
+	}
+	return fmt.Sprintf("%s to %s, %d files, were given up from %s to %s %s", name(g.First), name(g.Last), g.Count, day(g.Since), day(g.Until), by)
+}
+
+// PutGap notes a gap, durably. Once more is as good.
+func (r *Repo) PutGap(ctx context.Context, g Gap) error {
+	text, err := json.Marshal(g)
+	if err != nil {
+		return err
+	}
+	err = r.writeObject(ctx, gapPrefix+g.Last, store.New, text)
+	if err != nil && tidemark.KindOf(err) == tidemark.Exists {
+		return nil
+	}
+	return err
+}
+
+// Gaps gives what was noted, in the order of the logs. Kind Corrupt.
+func (r *Repo) Gaps(ctx context.Context) (out []Gap, err error) {
+	for i, err := range r.store.List(ctx, gapPrefix) {
+		if err != nil {
+			return nil, err
+		}
+		g, err := r.gap(ctx, i.Name)
+		if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
+			continue // prune has removed it
+		}
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, g)
+	}
+	slices.SortFunc(out, func(a, b Gap) int { return strings.Compare(a.First, b.First) })
+	return out, nil
+}
+
+func (r *Repo) gap(ctx context.Context, object string) (g Gap, err error) {
+	text, err := r.readObject(ctx, object, maxGap)
+	if err != nil {
+		return g, err
+	}
+	if err := json.Unmarshal(text, &g); err != nil || gapPrefix+g.Last != object || g.First > g.Last || g.Count < 1 {
+		return g, tidemark.Errorf(tidemark.Corrupt, "read", object, "it is not in its format", "")
+	}
+	return g, nil
+}
+
+// gapsBefore gives the objects of gaps that lie before all log that stays.
+func (r *Repo) gapsBefore(ctx context.Context, oldest string) (out []store.Info, err error) {
+	for i, err := range r.store.List(ctx, gapPrefix) {
+		if err != nil {
+			return nil, err
+		}
+		if last := strings.TrimPrefix(i.Name, gapPrefix); last < oldest && strings.Contains(last, "/") {
+			out = append(out, i)
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package repo
+
+// thisProcess is not known on this system: a lock outlives its owner for its lease.
+func thisProcess() string { return "" }
+
+func processGone(string) bool { return false }
