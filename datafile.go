@@ -1,6 +1,10 @@
 package tidemark
 
-import "time"
+import (
+	"context"
+	"io"
+	"time"
+)
 
 // A DataFile is a file or folder of a server's data, as a physical backup takes it.
 type DataFile struct {
@@ -10,12 +14,20 @@ type DataFile struct {
 	Mode     uint32    // permission bits
 	Dir      bool      // a folder, of which nothing has to be in the backup
 	Pages    bool      // it consists of pages that have checksums
+	// Change is set where a server sends, of an incremental backup, some pages of the file only.
+	Change *FileChange
 }
 
 // A Tablespace is a folder of data outside of the data folder.
 type Tablespace struct {
 	OID  uint32 `json:"oid"`
 	Path string `json:"path"` // absolute, on the server's host
+}
+
+// A DatabaseName is a database of a server, and the number that its folders are called by.
+type DatabaseName struct {
+	OID  uint32 `json:"oid"`
+	Name string `json:"name"`
 }
 
 // An Owner is whom a file of a server belongs to.
@@ -28,8 +40,10 @@ type Owner struct {
 
 // A DataSet is what a server's data consists of at the beginning of a backup.
 type DataSet struct {
-	Files       []DataFile // folders before what is in them
+	Files       DataList // of a server that sends its files none
+	Estimate    int64    // bytes that such a server will send, about
 	Tablespaces []Tablespace
+	Databases   []DatabaseName // by number
 	Owner       Owner
 	PageSize    int    // bytes
 	Checksums   bool   // pages have some
@@ -45,9 +59,11 @@ type DataSet struct {
 // A DataEnd is what a server says at the end of a backup.
 type DataEnd struct {
 	Ranges []DataLog  // what of its log a restored copy has to go through, oldest first
-	Log    []DataFile // the files of that; they can be read until the source is closed
+	Log    DataList   // the files of that; they can be read until the source is closed
 	Made   []MadeFile // files that belong into the backup, and are not read from the data folder
 	Spaces string     // the server's own text on its tablespaces; "" if it has none
+	// Left says which files of the set turned out to belong in no backup; nil: all belong.
+	Left func(path string) bool
 }
 
 // A DataLog is a part of a server's log, in one timeline.
@@ -69,4 +85,38 @@ type DataSum struct {
 	Size     int64
 	Modified time.Time
 	CRC32C   uint32
+}
+
+// A DataSince is an earlier backup of the same data, on which a new one builds.
+type DataSince struct {
+	// Unfinished says that it was stopped, and has some of the files only: its Ranges end where the log was when
+	// the last of them was read.
+	Unfinished bool
+	// Base, of one that was not finished, is the finished one on which that builds; nil: on none. Files that
+	// the unfinished one has not come to are built on it.
+	Base *DataSince
+
+	Checksums bool      // its pages have some
+	Begun     time.Time // when it began
+	Ranges    []DataLog // its log, as in its DataEnd: From of the first is where it began, To of the last its end
+	// Was gives a file as it came into that backup: its whole size, and when it had been modified.
+	Was func(path string) (DataFile, bool)
+	// Each gives all files as they came into that backup, as Was does.
+	Each func(give func(DataFile) error) error
+	// Log opens a file of the archived log, whose name is TIMELINE/NAME, or that of a timeline's
+	// history. Kind NotFound: it is not there. nil: there is no archive.
+	Log func(ctx context.Context, name string) (io.ReadCloser, error)
+}
+
+// A FileChange is what of a file an incremental backup has to have. Pages count from the file's
+// beginning.
+type FileChange struct {
+	Whole bool // all of it: nothing of the earlier backup counts
+	// Newer, if set, tells of a page that is read whether it has changed: before, it is not known. Those from
+	// Limit on have.
+	Newer func(page []byte) bool
+	Pages []uint32 // else these have, ascending
+	// Limit is how many pages of the earlier backup's file count. What is not in Pages there and
+	// behind is zeros, as are pages that the earlier file did not have.
+	Limit uint32
 }

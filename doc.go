@@ -17,6 +17,7 @@
 //	   backup                             files of servers into a repository, and back
 //	   postgres/wal mysql/binlog          logs of engines, as they lie in files or come from a server
 //	   store backup/repo backup/logs      where backups and servers' logs are kept, and in what form
+//	   backup/dump                        logical backups: rows and definitions as objects for people
 //	1  tidemark flow                      vocabulary and kernel
 //
 // # Reading order

@@ -42,8 +42,9 @@ var rooms = map[string]room{
 
 	// Where backups are kept, and in what form.
 	"store":       {imports: "."},
-	"backup/repo": {imports: ". store"},
+	"backup/repo": {imports: ". store internal/spool"},
 	"backup/logs": {imports: ". backup/repo postgres/wal", tests: "store postgres"},
+	"backup/dump": {imports: ". flow backup/repo", tests: "store"},
 
 	// Verbs see engines through interfaces of their own.
 	"mapping": {floor: 2, imports: "."},
@@ -54,7 +55,7 @@ var rooms = map[string]room{
 	"capture": {floor: 2, imports: ". flow"},
 	"apply":   {floor: 2, imports: ". flow internal/spool", tests: "postgres"},
 	"ha":      {floor: 2, imports: ". flow"},
-	"backup":  {floor: 2, imports: ". flow store backup/repo", tests: "postgres"},
+	"backup":  {floor: 2, imports: ". flow store backup/repo internal/spool", tests: "postgres"},
 
 	// A queue's log, the stores that it can be in, and what each of them has to do.
 	"queue":           {floor: 2, imports: ".", tests: "queue/queuetest"},
@@ -63,11 +64,11 @@ var rooms = map[string]room{
 	"queue/queuetest": {imports: ". queue"},
 
 	// Where engines and verbs meet.
-	"engines": {floor: 3, imports: ". flow load diff capture apply ha backup postgres postgres/wal mysql mysql/binlog sqlfile internal/archive"},
-	"job":     {floor: 4, imports: ". flow mapping load diff capture queue apply catalog advisor backup backup/repo engines"},
+	"engines": {floor: 3, imports: ". flow load diff capture apply ha backup backup/dump backup/repo postgres postgres/wal mysql mysql/binlog sqlfile internal/archive"},
+	"job":     {floor: 4, imports: ". flow mapping load diff capture queue apply catalog advisor store backup backup/repo backup/dump engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark": {floor: 5, imports: ". flow postgres postgres/wal mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo backup/logs engines job internal/filelock"},
+	"cmd/tidemark": {floor: 5, imports: ". flow postgres postgres/wal mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo backup/dump backup/logs engines job internal/filelock"},
 
 	"internal/archive":  {imports: "."},
 	"internal/filelock": {},

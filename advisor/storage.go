@@ -2,6 +2,7 @@ package advisor
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tidemarkdb/tidemark/flow"
@@ -15,14 +16,28 @@ type StorageFacts struct {
 	Buffers     int           // between them
 	Codec       string        // "zstd:3"; of a backup
 	Prepare     time.Duration // of a restore: making files at their full size
+	Server      time.Duration // of a backup: what the server took to begin and to end it
+	Spread      bool          // its first checkpoint was not to be made at once
 	Took        time.Duration // all phases
+	Free        FreeSpace     // of a backup
 }
+
+// FreeSpace is what a backup has read of large tables and indexes that holds no rows: pages below the
+// end of a file that the server keeps for later.
+type FreeSpace struct {
+	Bytes, Of int64
+	Most      []string // the relations that have most of it, as they are told
+}
+
+// much says whether free space is worth a word: below a quarter it is what pages have that are written to.
+func (f FreeSpace) much() bool { return f.Bytes >= 8<<20 && f.Bytes*4 >= f.Of }
 
 // Sides of the pipeline: those at the server's files, and those at the repository.
 type sides struct {
 	server, place           flow.Times
+	stream                  flow.Times    // of who takes what the server sends; zero where files are read here
 	serverQueue, placeQueue time.Duration // waiting for the other side
-	idle                    []time.Duration
+	workers                 []flow.Times  // at the server's files
 }
 
 func sidesOf(rep flow.Report, restore bool) (s sides, ok bool) {
@@ -33,12 +48,11 @@ func sidesOf(rep flow.Report, restore bool) (s sides, ok bool) {
 	for _, role := range rep.Roles {
 		switch role.Name {
 		case names[0]:
-			s.server = role.Sum()
-			for _, t := range role.Workers {
-				s.idle = append(s.idle, t.WaitWork)
-			}
+			s.server, s.workers = role.Sum(), role.Workers
 		case names[1]:
 			s.place = role.Sum()
+		case "Receiver":
+			s.stream = role.Workers[0] // the other one takes the log
 		}
 	}
 	if restore {
@@ -56,17 +70,45 @@ func ExplainStorage(rep flow.Report, f StorageFacts) (limit string, advice []str
 	if !ok || f.Took < 100*time.Millisecond {
 		return "The job was too short for its limit to be measured.", nil
 	}
+	limit, advice = s.explain(f)
+	if f.Free.much() {
+		share := 100 * f.Free.Bytes / f.Free.Of
+		if strings.HasPrefix(limit, sourceBound) {
+			limit += fmt.Sprintf(" Of what they read of large tables and indexes, %d%% was free space.", share)
+		}
+		free := fmt.Sprintf("%d of %d MB that were read of large tables and indexes are free space (%d%%): %s. VACUUM FULL, REINDEX or pg_repack gives it back.",
+			f.Free.Bytes>>20, f.Free.Of>>20, share, strings.Join(f.Free.Most, ", "))
+		advice = append([]string{free}, advice...)
+	}
+	return limit, advice
+}
+
+// explain compares the times of both sides.
+func (s *sides) explain(f StorageFacts) (limit string, advice []string) {
 	io, cpu := share(s.server.IO, s.server.Total), share(s.server.Working, s.server.Total)
 	queue, placeIO, placeQueue := share(s.serverQueue, s.server.Total), share(s.place.Busy(), s.place.Total), share(s.placeQueue, s.place.Total)
 	switch {
+	case share(s.stream.IO, s.stream.Total) > 0.5:
+		return fmt.Sprintf("Source bound: the server sends its files in one stream, and taking them from it was %.0f%% of the time.", share(s.stream.IO, s.stream.Total)*100),
+			[]string{"Back up on the server's own host, as its user (--via files): there many workers read at once."}
 	case f.Restore && f.Prepare > f.Took*4/10:
 		return fmt.Sprintf("Making the files at their full size limits: it took %s of %s, before any data flowed.", secs(f.Prepare), secs(f.Took)),
 			[]string{"A file system that allocates without writing (ext4, XFS, Btrfs) does this in no time."}
-	case uneven(s, f):
-		return fmt.Sprintf("The work is uneven: of the %d workers at the server's files all but one had nothing to do most of the time.", len(s.idle)),
-			[]string{"One file has most of the data and is smaller than what a worker takes at a time: a smaller --buffer-size spreads it over more workers."}
+	case f.Server > f.Took*6/10:
+		advice := []string{"It writes what has changed since its last checkpoint, and waits for its log: a backup at a quieter time finds less of it."}
+		if f.Spread {
+			advice = []string{"With --checkpoint fast it does not take its time for the first checkpoint."}
+		}
+		return fmt.Sprintf("The server limits: it took %s of %s to begin and to end the backup, while nothing could be read.", secs(f.Server), secs(f.Took)), advice
+	case s.uneven():
+		return fmt.Sprintf("The work is uneven: of the %d workers at the server's files all but one had nothing to do most of the time.", len(s.workers)),
+			[]string{"Most of the data is in one buffer, or in few: a smaller --buffer-size for the backup spreads a large file over all workers."}
 	case queue > 0.3 && placeQueue > 0.3:
-		return fmt.Sprintf("Too few buffers limit: the workers at the server's files waited for a buffer %.0f%% of their time, and those at the repository for a full one %.0f%%.", queue*100, placeQueue*100),
+		server, place := "an empty", "a full"
+		if f.Restore {
+			server, place = place, server
+		}
+		return fmt.Sprintf("Too few buffers limit: the workers at the server's files waited for %s one %.0f%% of their time, and those at the repository for %s one %.0f%%.", server, queue*100, place, placeQueue*100),
 			[]string{fmt.Sprintf("Raise --buffers from %d to %d.", f.Buffers, 2*(f.Parallelism+f.Sessions+2))}
 	case queue >= io && queue >= cpu:
 		return placeBound(f, queue, placeIO)
@@ -76,19 +118,21 @@ func ExplainStorage(rep flow.Report, f StorageFacts) (limit string, advice []str
 	return serverBound(f, io, placeQueue)
 }
 
-// uneven says whether one worker had nearly all of the work.
-func uneven(s sides, f StorageFacts) bool {
-	if f.Restore || len(s.idle) < 2 {
+// uneven says whether one worker had nearly all of the work, and could do it.
+func (s *sides) uneven() bool {
+	if len(s.workers) < 2 || s.stream.Total > 0 {
 		return false
 	}
-	each := s.server.Total / time.Duration(len(s.idle))
-	waiting := 0
-	for _, idle := range s.idle {
-		if idle > each*6/10 {
-			waiting++
+	busy, idle := 0, 0
+	for _, t := range s.workers {
+		switch {
+		case share(t.WaitWork, t.Total) > 0.6:
+			idle++
+		case share(t.Busy(), t.Total) > 0.5:
+			busy++
 		}
 	}
-	return waiting == len(s.idle)-1
+	return busy == 1 && idle == len(s.workers)-1
 }
 
 func placeBound(f StorageFacts, queue, busy float64) (string, []string) {
@@ -98,7 +142,7 @@ func placeBound(f StorageFacts, queue, busy float64) (string, []string) {
 	}
 	advice := []string{fmt.Sprintf("Raise --sessions from %d, if the repository can take more at once; else a faster place for it is what helps.", f.Sessions)}
 	if f.Codec == "none" {
-		advice = append([]string{"Compress (--compress lz4, or zstd:1): less is to be written then."}, advice...)
+		advice = append([]string{"Compress (--compress s2, or zstd:1): less is to be written then."}, advice...)
 	}
 	return fmt.Sprintf("Target bound: the workers at the server's files waited for an empty buffer %.0f%% of their time, those that write the repository were busy %.0f%%.", queue*100, busy*100), advice
 }
@@ -109,17 +153,20 @@ func cpuBound(f StorageFacts, cpu, waited float64) (string, []string) {
 			[]string{fmt.Sprintf("Raise --parallelism from %d, if this machine has more processors.", f.Parallelism)}
 	}
 	advice := []string{fmt.Sprintf("Raise --parallelism from %d, if this machine has processors to spare.", f.Parallelism)}
-	if f.Codec != "none" && f.Codec != "lz4" && f.Codec != "s2" {
-		advice = append(advice, "A cheaper way to compress is --compress lz4.")
+	if f.Codec != "none" && f.Codec != "s2" {
+		advice = append(advice, "A cheaper way to compress is --compress s2.")
 	}
 	return fmt.Sprintf("Compression bound: the workers at the server's files spent %.0f%% of their time checking and compressing, those that write the repository waited for them %.0f%%.", cpu*100, waited*100), advice
 }
+
+// sourceBound begins what is said of a source that limits.
+const sourceBound = "Source bound:"
 
 func serverBound(f StorageFacts, io, waited float64) (string, []string) {
 	if f.Restore {
 		return fmt.Sprintf("Writing the files limits: %.0f%% of their time the workers that write them spent on that.", io*100),
 			[]string{fmt.Sprintf("Raise --parallelism from %d, if the disk can take more at once.", f.Parallelism)}
 	}
-	return fmt.Sprintf("Source bound: the workers at the server's files spent %.0f%% of their time reading, those that write the repository waited for them %.0f%%.", io*100, waited*100),
+	return fmt.Sprintf(sourceBound+" the workers at the server's files spent %.0f%% of their time reading, those that write the repository waited for them %.0f%%.", io*100, waited*100),
 		[]string{fmt.Sprintf("Raise --parallelism from %d, if the server's disk can read more at once.", f.Parallelism)}
 }

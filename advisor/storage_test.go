@@ -22,6 +22,11 @@ func TestExplainStorage(t *testing.T) {
 	plain.Codec = "none"
 	back.Restore = true
 	slow.Restore, slow.Prepare = true, 6*time.Second
+	sent := report(worker(1, 0, 0, 9), worker(0, 1, 0, 9), worker(0, 1, 0, 9))
+	sent.Roles = append(sent.Roles, flow.Role{Name: "Receiver", Workers: []flow.Times{worker(9, 0, 1, 0), worker(10, 0, 0, 0)}})
+	waits, spread, loose := facts, facts, facts
+	waits.Server, spread.Server, spread.Spread = 7*time.Second, 7*time.Second, true
+	loose.Free = FreeSpace{Bytes: 30 << 20, Of: 40 << 20, Most: []string{"shop.public.a (20 of 22 MB)", "shop.public.b (8 of 9 MB)"}}
 	for _, c := range []struct {
 		name          string
 		rep           flow.Report
@@ -30,16 +35,26 @@ func TestExplainStorage(t *testing.T) {
 	}{
 		{"slow target", report(worker(9.5, 0, 0, 0.5), worker(1, 2, 7, 0), worker(1, 2, 7, 0)), facts,
 			"Target bound: the workers at the server's files waited for an empty buffer 70% of their time, those that write the repository were busy 95%.", "Raise --sessions from 1"},
-		{"slow target, not compressed", report(worker(9.5, 0, 0, 0.5), worker(1, 2, 7, 0), worker(1, 2, 7, 0)), plain, "Target bound", "Compress (--compress lz4"},
+		{"slow target, not compressed", report(worker(9.5, 0, 0, 0.5), worker(1, 2, 7, 0), worker(1, 2, 7, 0)), plain, "Target bound", "Compress (--compress s2"},
 		{"slow source", report(worker(1, 0, 0, 9), worker(9, 1, 0, 0), worker(9, 1, 0, 0)), facts,
 			"Source bound: the workers at the server's files spent 90% of their time reading, those that write the repository waited for them 90%.", "Raise --parallelism from 2"},
 		{"compression", report(worker(1, 0, 0, 9), worker(1, 9, 0, 0), worker(1, 9, 0, 0)), facts, "Compression bound: the workers at the server's files spent 90%", "Raise --parallelism from 2"},
 		{"one worker has it all", report(worker(1, 0, 0, 9), worker(8, 2, 0, 0), worker(0, 1, 0, 9)), facts, "The work is uneven", "--buffer-size"},
+		{"one worker has it all on the way back", flow.Report{Roles: []flow.Role{{Name: "Reader", Workers: []flow.Times{worker(1, 0, 0, 9)}}, {Name: "Writer", Workers: []flow.Times{worker(8, 1, 0, 1), worker(0, 1, 0, 9)}}}},
+			back, "The work is uneven: of the 2 workers", "--buffer-size for the backup"},
 		{"few buffers", report(worker(5, 0, 0, 5), worker(2, 3, 5, 0), worker(2, 3, 5, 0)), facts, "Too few buffers limit", "Raise --buffers from 5 to 10"},
 		{"slow repository", report(worker(2, 1, 0, 7), worker(9, 0, 1, 0)), back, "Reading the repository limits: the workers that write files waited for data 70% of their time, those that read it were busy 90%.", "Raise --sessions"},
 		{"slow disk", report(worker(9, 1, 0, 0), worker(1, 0, 9, 0)), back, "Writing the files limits: 90%", "Raise --parallelism"},
 		{"unpacking", report(worker(1, 9, 0, 0), worker(1, 0, 9, 0)), back, "Unpacking limits: the workers that write files spent 90%", "Raise --parallelism"},
 		{"files are made", report(worker(1, 1, 0, 2), worker(1, 0, 3, 0)), slow, "Making the files at their full size limits: it took 6.0 s of 10.0 s", "ext4"},
+		{"the server sends", sent, facts, "Source bound: the server sends its files in one stream, and taking them from it was 90% of the time.", "--via files"},
+		{"few buffers on the way back", report(worker(2, 3, 0, 5), worker(2, 0, 5, 0)), back, "Too few buffers limit: the workers at the server's files waited for a full one 50% of their time, and those at the repository for an empty one 71%.", "Raise --buffers"},
+		{"the server takes its time", report(worker(1, 0, 0, 2), worker(1, 1, 0, 1)), waits, "The server limits: it took 7.0 s of 10.0 s to begin and to end", "quieter time"},
+		{"it was told to", report(worker(1, 0, 0, 2), worker(1, 1, 0, 1)), spread, "The server limits", "--checkpoint fast"},
+		{"free space, slow source", report(worker(1, 0, 0, 9), worker(9, 1, 0, 0), worker(9, 1, 0, 0)), loose,
+			"Source bound: the workers at the server's files spent 90% of their time reading, those that write the repository waited for them 90%. Of what they read of large tables and indexes, 75% was free space.",
+			"30 of 40 MB that were read of large tables and indexes are free space (75%): shop.public.a (20 of 22 MB), shop.public.b (8 of 9 MB). VACUUM FULL"},
+		{"free space, something else limits", report(worker(1, 0, 0, 9), worker(1, 9, 0, 0), worker(1, 9, 0, 0)), loose, "Compression bound: the workers at the server's files spent 90% of their time checking and compressing, those that write the repository waited for them 90%.", "30 of 40 MB"},
 		{"nothing ran", flow.Report{}, facts, "The job was too short", ""},
 	} {
 		limit, advice := ExplainStorage(c.rep, c.facts)

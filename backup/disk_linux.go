@@ -1,8 +1,11 @@
 package backup
 
 import (
+	"context"
 	"errors"
 	"os"
+	"strconv"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -17,7 +20,7 @@ func preallocate(f *os.File, size int64) error {
 }
 
 // syncAll syncs the file systems that were written to: once, instead of each file.
-func (x *Restore) syncAll() error {
+func (x *Restore) syncAll(context.Context) error {
 	for _, dir := range x.sync {
 		d, err := os.Open(dir)
 		if err != nil {
@@ -30,4 +33,29 @@ func (x *Restore) syncAll() error {
 		}
 	}
 	return nil
+}
+
+// Free gives the bytes that the file system of a folder has room for, where that can be known.
+func Free(dir string) (bytes int64, known bool) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return 0, false
+	}
+	return int64(st.Bavail) * st.Bsize, true
+}
+
+// umask gives the permissions that the system takes from what is made: all, where it does not say.
+func umask() uint32 {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		return 0o777
+	}
+	for line := range strings.Lines(string(text)) {
+		if v, ok := strings.CutPrefix(line, "Umask:"); ok {
+			if mask, err := strconv.ParseUint(strings.TrimSpace(v), 8, 32); err == nil {
+				return uint32(mask)
+			}
+		}
+	}
+	return 0o777
 }

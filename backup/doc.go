@@ -15,6 +15,10 @@
 //
 // A restore turns it round: Readers fetch sealed pieces, Writers open them and write files.
 //
+// An incremental backup has pages of files only (parent.go, changes.go); a restore lays those of its
+// chain over each other before it writes (layers.go), and may write only what differs from
+// what is there (over.go).
+//
 // Start reading at Job (run.go), then plan.go, read.go, pages.go, finish.go; restore.go is the way back,
 // and report.go what is said of both.
 package backup

@@ -1,9 +1,12 @@
 package backup
 
 import (
+	"context"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
@@ -13,30 +16,75 @@ import (
 const spaceFolder = "pg_tblspc"
 
 // lose notes that a file is not there any more.
-func (j *Job) lose(f *file) {
-	j.suspect.mu.Lock()
-	f.gone = &gone{}
-	j.suspect.mu.Unlock()
+func (j *Job) lose(f *file) { f.gone.Store(true) }
+
+// forget leaves out what turned out not to belong in it, and what is in tablespaces that were made after the backup had begun:
+// the log makes them, and what is in them.
+func (j *Job) forget(ctx context.Context, end *tidemark.DataEnd) error {
+	if end.Left != nil {
+		for f, err := range j.w.Listed(ctx) {
+			if err != nil {
+				return err
+			}
+			if end.Left(string(f.Path)) {
+				j.left = append(j.left, f.Path)
+			}
+		}
+	}
+	j.set.Tablespaces = slices.DeleteFunc(j.set.Tablespaces, func(t tidemark.Tablespace) bool {
+		oid := strconv.FormatUint(uint64(t.OID), 10)
+		if strings.HasPrefix(end.Spaces, oid+" ") || strings.Contains(end.Spaces, "\n"+oid+" ") {
+			return false
+		}
+		j.left = append(j.left, repo.Path(spaceFolder+"/"+oid))
+		return true
+	})
+	return nil
 }
 
-// forget leaves out what is in tablespaces that were made after the backup had begun:
-// the log makes them, and what is in them.
-func (j *Job) forget(end *tidemark.DataEnd) {
-	for i := len(j.set.Tablespaces) - 1; i >= 0; i-- {
-		oid := strconv.FormatUint(uint64(j.set.Tablespaces[i].OID), 10)
-		if strings.HasPrefix(end.Spaces, oid+" ") || strings.Contains(end.Spaces, "\n"+oid+" ") {
-			continue
-		}
-		j.set.Tablespaces = slices.Delete(j.set.Tablespaces, i, i+1)
-		root := spaceFolder + "/" + oid
-		j.files = slices.DeleteFunc(j.files, func(f *file) bool { return f.Path == root || strings.HasPrefix(f.Path, root+"/") })
+// nothing says whether nothing of a file has to be read.
+func (f *file) nothing() bool { return f.Dir || f.Size == 0 }
+
+// put notes where the n-th piece of a file is.
+func (f *file) put(n int, p piece) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for len(f.pieces) <= n {
+		f.pieces = append(f.pieces, piece{})
 	}
+	f.pieces[n] = p
+}
+
+// release lists a file when nothing of it is under way any more. Then nothing of it is kept.
+func (j *Job) release(f *file) error {
+	if f.open.Add(-1) > 0 {
+		return nil
+	}
+	switch {
+	case f.gone.Load() && f.needed:
+		return tidemark.Errorf(tidemark.Lost, "read", f.Path, "the server has removed this file of its log, which the backup needs", "Raise wal_keep_size, or max_slot_wal_keep_size if it is set.")
+	case f.gone.Load():
+		j.goneN.Add(1)
+		return nil
+	}
+	entry := j.entry(f)
+	f.pieces, f.inc = nil, nil // a suspect may hold the file for a while
+	return j.w.AddFile(entry)
+}
+
+func (j *Job) releaseAll(files []*file) error {
+	for _, f := range files {
+		if err := j.release(f); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // length gives the size that a large file had: up to the last byte that was read of it. What
 // was cut off it before that was read, and came again, are zeros: the log has them.
 func (f *file) length(size int64) int64 {
-	if len(f.pieces) == 0 || f.seen {
+	if !f.large {
 		return f.Size
 	}
 	var end int64
@@ -50,7 +98,7 @@ func (f *file) length(size int64) int64 {
 
 // sum gives the CRC-32C of a file as it is restored.
 func (f *file) sum(size int64) uint32 {
-	if len(f.pieces) == 0 || f.seen {
+	if !f.large {
 		return f.crc
 	}
 	var sum uint32
@@ -68,33 +116,37 @@ func (f *file) sum(size int64) uint32 {
 	return sum
 }
 
-// sums lists all files that are there, in the order of their paths.
-func (j *Job) sums() []tidemark.DataSum {
-	out := make([]tidemark.DataSum, 0, len(j.files))
-	for _, f := range j.files {
-		if !f.Dir && f.gone == nil {
-			out = append(out, tidemark.DataSum{Path: f.Path, Size: f.length(j.opt.BufferSize), Modified: f.Modified, CRC32C: f.sum(j.opt.BufferSize)})
+// sums are those of all files that are listed whole, in no order.
+func (j *Job) sums(ctx context.Context) iter.Seq2[tidemark.DataSum, error] {
+	left := (&repo.Manifest{Left: j.left}).Excluded()
+	return func(yield func(tidemark.DataSum, error) bool) {
+		for f, err := range j.w.Listed(ctx) {
+			if err == nil && (f.Type != "" || f.Blocks != nil || left(f.Path)) {
+				continue
+			}
+			if !yield(tidemark.DataSum{Path: string(f.Path), Size: f.Size, Modified: time.Unix(0, f.MTime), CRC32C: f.CRC}, err) {
+				return
+			}
 		}
 	}
-	slices.SortFunc(out, func(a, b tidemark.DataSum) int { return strings.Compare(a.Path, b.Path) })
-	return out
 }
 
 // entry is the file as the repository lists it.
-func (f *file) entry(size int64) (e repo.File, there bool) {
-	if f.gone != nil {
-		return e, false
-	}
-	e = repo.File{Path: repo.Path(f.Path), Mode: f.Mode, MTime: f.Modified.UnixNano()}
-	if f.Dir {
+func (j *Job) entry(f *file) repo.File {
+	e := repo.File{Path: repo.Path(f.Path), Mode: f.Mode, MTime: f.Modified.UnixNano()}
+	size := j.opt.BufferSize
+	switch {
+	case f.Dir:
 		e.Type = repo.Folder
-		return e, true
-	}
-	e.Size, e.CRC = f.length(size), f.sum(size)
-	for i, p := range f.pieces {
-		if p.n > 0 {
-			e.Extents = append(e.Extents, repo.Extent{At: int64(i) * size, Length: uint32(p.n), Skip: f.skip, Ref: p.ref})
+	case f.inc != nil:
+		f.inc.fill(&e, f.Size, int64(j.set.PageSize))
+	default:
+		e.Size, e.CRC = f.length(size), f.sum(size)
+		for i, p := range f.pieces {
+			if p.n > 0 {
+				e.Extents = append(e.Extents, repo.Extent{At: int64(i) * size, Length: uint32(p.n), Skip: f.skip, Ref: p.ref})
+			}
 		}
 	}
-	return e, true
+	return e
 }

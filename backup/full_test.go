@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup"
@@ -60,9 +61,18 @@ func TestRepositoryThatIsFull(t *testing.T) {
 			t.Fatalf("with room for %d bytes: listed are %v, %v", room, ids, err)
 		}
 	}
-	result, err := backUp(t.Context(), t, s, r, backup.Options{})
-	if err != nil {
-		t.Fatal(err)
+	var result *backup.Result
+	for try := 0; ; try++ { // a machine may make a goroutine wait before it begins, and not each time
+		if result, err = backUp(t.Context(), t, s, r, backup.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		off, wall := checkTimes(t, result.Report)
+		if off <= max(wall/50, 10*time.Millisecond) {
+			break
+		}
+		if try == 9 {
+			t.Fatalf("a worker's time is %v off from %v\n%s", off, wall, result.Report)
+		}
 	}
 	copied := s.Beside(t, restore(t, s, r, result.Manifest, nil))
 	if got := testdb.Query(t, copied.URL("postgres"), "SELECT 1"); got != "1" {

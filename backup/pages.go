@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,11 +39,14 @@ type suspect struct {
 	at    int64
 	sum   uint32 // of the page as it was
 	looks int
+	n     int64 // which one it is, from 1
 }
 
 type suspects struct {
 	mu      sync.Mutex
+	n       int64 // of the last one
 	list    []suspect
+	looked  []suspect // that are looked at now
 	next    time.Time // look
 	damaged []string
 	more    int // that are not named
@@ -52,20 +56,43 @@ type suspects struct {
 func (j *Job) again(in *os.File, f *file, b []byte, at int64) {
 	first := crc32.Checksum(b, castagnoli)
 	page := make([]byte, len(b))
-	if n, _ := in.ReadAt(page, at); n < len(page) {
+	if n, _ := j.readAt(in, page, at); n < len(page) {
 		return // cut meanwhile
 	}
 	copy(b, page)
 	if len(j.pages.Check(&f.DataFile, at, page)) == 0 || crc32.Checksum(page, castagnoli) != first {
 		return
 	}
-	j.suspect.mu.Lock()
-	defer j.suspect.mu.Unlock()
-	if len(j.suspect.list) < suspectsMax {
-		j.suspect.list = append(j.suspect.list, suspect{f: f, at: at, sum: first})
+	j.suspect.add(suspect{f: f, at: at, sum: first})
+}
+
+func (s *suspects) add(x suspect) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.n++
+	x.n = s.n
+	if len(s.list) < suspectsMax {
+		s.list = append(s.list, x)
 	} else {
-		j.suspect.more++
+		s.more++
 	}
+}
+
+// newest gives the number of the last one.
+func (s *suspects) newest() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.n
+}
+
+// open says whether one up to the n-th is neither cleared nor damaged, and whether any page is damaged.
+func (s *suspects) open(n int64) (open, damaged bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, list := range [][]suspect{s.list, s.looked} {
+		open = open || slices.ContainsFunc(list, func(x suspect) bool { return x.n <= n })
+	}
+	return open, len(s.damaged) > 0 || s.more > 0
 }
 
 // settle looks at suspects until there are none.
@@ -97,27 +124,29 @@ func (j *Job) look(ctx context.Context) error {
 		return nil
 	}
 	list := s.list
-	s.list, s.next = nil, time.Now().Add(suspectWait)
+	s.list, s.looked, s.next = nil, list, time.Now().Add(suspectWait)
 	s.mu.Unlock()
 	var still []suspect
 	for _, x := range list {
-		same, err := j.same(x)
-		if err != nil {
-			return err
-		}
-		if !same {
-			continue
-		}
-		if x.looks++; x.looks < suspectLooks {
-			still = append(still, x)
-			continue
+		if j.src != nil { // what was sent cannot be looked at again
+			same, err := j.same(x)
+			if err != nil {
+				return err
+			}
+			if !same {
+				continue
+			}
+			if x.looks++; x.looks < suspectLooks {
+				still = append(still, x)
+				continue
+			}
 		}
 		if err := j.damage(ctx, x); err != nil {
 			return err
 		}
 	}
 	s.mu.Lock()
-	s.list = append(s.list, still...)
+	s.list, s.looked = append(s.list, still...), nil
 	s.mu.Unlock()
 	return nil
 }
@@ -141,12 +170,20 @@ func (j *Job) same(x suspect) (bool, error) {
 }
 
 func (j *Job) damage(ctx context.Context, x suspect) error {
-	if len(j.suspect.damaged) >= damagedMax {
-		j.suspect.more++
+	s := &j.suspect
+	s.mu.Lock()
+	many := len(s.damaged) >= damagedMax
+	if many {
+		s.more++
+	}
+	s.mu.Unlock()
+	if many {
 		return nil
 	}
 	name := j.pages.NamePage(ctx, &x.f.DataFile, x.at)
-	j.suspect.damaged = append(j.suspect.damaged, name)
+	s.mu.Lock()
+	s.damaged = append(s.damaged, name)
+	s.mu.Unlock()
 	if j.opt.KeepDamaged {
 		return nil
 	}

@@ -13,15 +13,13 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// gone marks a file that was removed before it was read. Several readers may find it so.
-type gone struct{}
-
 // A reader fills buffers.
 type reader struct {
 	j     *Job
 	c     *flow.Clock
 	seal  *repo.Sealer
 	plain []byte // what is being read
+	other []byte // likewise, where only a part of it is kept
 }
 
 func (j *Job) newReader(c *flow.Clock) *reader {
@@ -34,9 +32,16 @@ func (r *reader) run(ctx context.Context) error {
 		if err != nil || !ok {
 			return err
 		}
-		if len(s.files) == 1 && len(s.files[0].pieces) > 0 {
+		switch {
+		case s.came != nil:
+			err = r.came(ctx, s)
+		case len(s.cuts) > 0:
+			err = r.gather(ctx, s.cuts)
+		case s.write != nil:
+			err = r.spool(ctx, s)
+		case s.files[0].large:
 			err = r.large(ctx, s)
-		} else {
+		default:
 			err = r.small(ctx, s.files)
 		}
 		if err != nil {
@@ -67,6 +72,52 @@ func (r *reader) large(ctx context.Context, s stretch) error {
 		}
 		r.j.moved(want)
 	}
+	return r.j.release(f)
+}
+
+// A spool cuts what is written into pieces of a file.
+type spool struct {
+	*reader
+	ctx  context.Context
+	file []*file // the one
+	used int
+	at   int64
+}
+
+// spool has a file written.
+func (r *reader) spool(ctx context.Context, s stretch) error {
+	w := &spool{reader: r, ctx: ctx, file: s.files}
+	if err := s.write(w); err != nil {
+		return err
+	}
+	if err := w.flush(); err != nil {
+		return err
+	}
+	return r.j.releaseAll(s.files)
+}
+
+// Write implements io.Writer.
+func (w *spool) Write(p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		some := copy(w.plain[w.used:], p[n:])
+		n, w.used = n+some, w.used+some
+		if w.used == len(w.plain) {
+			err = w.flush()
+		}
+	}
+	return n, err
+}
+
+func (w *spool) flush() error {
+	if w.used == 0 {
+		return nil
+	}
+	w.j.expect(0, int64(w.used))
+	w.j.moved(int64(w.used))
+	if err := w.pass(w.ctx, w.plain[:w.used], w.file, w.at); err != nil {
+		return err
+	}
+	w.at, w.used = w.at+int64(w.used), 0
 	return nil
 }
 
@@ -86,38 +137,51 @@ func (r *reader) small(ctx context.Context, files []*file) error {
 			return err
 		}
 		r.j.moved(listed)
-		if f.gone != nil {
+		if f.gone.Load() {
 			continue
 		}
-		f.Size, f.skip, f.seen = int64(n), uint32(used), true
+		f.Size, f.skip = int64(n), uint32(used)
 		f.crc = crc32.Checksum(r.plain[used:used+n], castagnoli)
 		if n > 0 {
 			there = append(there, f)
 		}
 		used += n
 	}
-	if used == 0 {
-		return nil
+	if used > 0 {
+		if err := r.pass(ctx, r.plain[:used], there, 0); err != nil {
+			return err
+		}
 	}
-	return r.pass(ctx, r.plain[:used], there, 0)
+	return r.j.releaseAll(files)
 }
 
-// pass seals what was read and hands it on.
+// pass hands on what was read of files that are taken whole.
 func (r *reader) pass(ctx context.Context, plain []byte, files []*file, at int64) error {
+	for _, f := range files {
+		f.open.Add(1)
+	}
+	return r.hand(ctx, plain, func(b *block) { b.files, b.at = files, at })
+}
+
+// hand seals what was read into an empty buffer, in which say notes whose it is, and hands that on.
+func (r *reader) hand(ctx context.Context, plain []byte, say func(*block)) error {
 	b, _, err := r.j.empty.TakeAs(ctx, r.c, flow.WaitBuffer)
 	if err != nil {
 		return err
 	}
+	if b.room == nil {
+		b.room = make([]byte, 0, r.seal.Bound(int(r.j.opt.BufferSize)))
+	}
 	if b.sealed, err = r.seal.Seal(b.room, plain); err != nil {
 		return err
 	}
-	b.files, b.at = files, at
+	say(b)
 	r.c.Count(1, int64(len(plain)), 0)
 	r.j.open.add(1)
 	return r.j.full.Put(ctx, r.c, b)
 }
 
-// An opened file; of one that was removed, or was made, there is none.
+// An opened file; of one that was removed there is none.
 type opened struct{ *os.File }
 
 func (o opened) Close() {
@@ -127,7 +191,7 @@ func (o opened) Close() {
 }
 
 func (r *reader) open(f *file) (opened, error) {
-	if f.content != nil || f.Size == 0 {
+	if f.Size == 0 {
 		return opened{}, nil
 	}
 	defer r.c.Enter(r.c.Enter(flow.IO))
@@ -136,24 +200,36 @@ func (r *reader) open(f *file) (opened, error) {
 		r.j.lose(f)
 		return opened{}, nil
 	}
+	if err == nil && r.j.opt.Direct {
+		if err = setDirect(in, true); err != nil {
+			in.Close()
+			return opened{}, err
+		}
+	}
 	return opened{in}, err
+}
+
+// readAt is ReadAt that leaves nothing in the system's cache, as far as the system can.
+func (j *Job) readAt(in *os.File, b []byte, at int64) (int, error) {
+	if j.opt.Direct {
+		return readDirect(in, b, at)
+	}
+	return readOnce(in, b, at)
 }
 
 // read fills b with what the file has at an offset, and checks its pages. It gives less
 // where the file is shorter than it was.
 func (r *reader) read(in opened, f *file, b []byte, at int64) (int, error) {
-	if f.content != nil {
-		return copy(b, f.content[at:]), nil
-	}
 	if in.File == nil {
 		return 0, nil
 	}
 	was := r.c.Enter(flow.IO)
-	n, err := in.ReadAt(b, at)
+	n, err := r.j.readAt(in.File, b, at)
 	r.c.Enter(was)
 	if err != nil && err != io.EOF {
 		return 0, &tidemark.Error{Op: "read", Object: f.Path, Kind: tidemark.Lost, Err: err, Hint: "The disk cannot give what is in this file: look at it with the server's own tools."}
 	}
+	r.j.spaces.look(f, at, b[:n])
 	if f.Pages && r.j.pages != nil {
 		for _, off := range r.j.pages.Check(&f.DataFile, at, b[:n]) {
 			r.j.again(in.File, f, b[off:off+r.j.set.PageSize], at+int64(off))

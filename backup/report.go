@@ -10,13 +10,16 @@ import (
 
 // Names of the roles.
 const (
-	readerRole = "Reader"
-	writerRole = "Writer"
+	readerRole   = "Reader"
+	writerRole   = "Writer"
+	governorRole = "Governor"
 )
 
 // A Report says where the time of a backup or a restore went.
 type Report struct {
 	Restore     bool        `json:"restore,omitempty"`
+	Logical     bool        `json:"logical,omitempty"`     // of rows: each reader has a writer, which compresses
+	LanesTried  bool        `json:"lanes_tried,omitempty"` // logical: one pair more gained too little
 	Workers     flow.Report `json:"workers"`
 	Phases      []Phase     `json:"phases"`
 	Parallelism int         `json:"parallelism"`
@@ -24,6 +27,18 @@ type Report struct {
 	Buffers     int         `json:"buffers"`
 	BufferSize  int64       `json:"buffer_size"`
 	Codec       string      `json:"codec,omitempty"`
+	Space       *Space      `json:"space,omitempty"` // free space within what was read
+	Forecasts   []Forecast  `json:"forecasts,omitempty"`
+}
+
+// In is the time of a phase.
+func (r Report) In(phase string) (took time.Duration) {
+	for _, p := range r.Phases {
+		if p.Name == phase {
+			took += p.Took
+		}
+	}
+	return took
 }
 
 // Took is the time of all phases.
@@ -36,14 +51,24 @@ func (r Report) Took() time.Duration {
 }
 
 // String prints the table that Db2 prints for a backup: BM are the workers on the
-// server's side, MC those on the repository's. The times of a line add up to its Total.
+// server's side, MC those on the repository's; RC those that take what a server sends. The times of a line add up to its Total.
 func (r Report) String() string {
+	if r.Logical {
+		return r.logical()
+	}
 	var b strings.Builder
 	fmt.Fprintf(&b, "Parallelism = %d    Sessions = %d    Number of buffers = %d    Buffer size = %d\n\n", r.Parallelism, r.Sessions, r.Buffers, r.BufferSize)
 	server, place := readerRole, writerRole
 	work := "Compr"
 	if r.Restore {
 		server, place, work = writerRole, readerRole, "Decompr"
+	}
+	if role, ok := r.role(receiverRole); ok {
+		fmt.Fprintf(&b, "RC# %9s %9s %9s %9s %9s %9s %12s\n", "Total", "I/O", "", "MsgQ", "WaitQ", "Buffers", "kBytes")
+		for n, t := range append(role.Workers, role.Sum()) {
+			fmt.Fprintf(&b, "%s %9.2f %9.2f %9s %9.2f %9.2f %9d %12d\n", lineName(n, len(role.Workers)), t.Total.Seconds(), (t.IO + t.Working).Seconds(), "", t.WaitBuffer.Seconds(), t.WaitWork.Seconds(), t.Batches, t.Bytes>>10)
+		}
+		b.WriteByte('\n')
 	}
 	if role, ok := r.role(server); ok {
 		fmt.Fprintf(&b, "BM# %9s %9s %9s %9s %9s %9s %12s\n", "Total", "I/O", work, "MsgQ", "WaitQ", "Buffers", "kBytes")
@@ -67,14 +92,7 @@ func (r Report) String() string {
 		}
 		b.WriteByte('\n')
 	}
-	for i, p := range r.Phases {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "%s %.2f s", p.Name, p.Took.Seconds())
-	}
-	b.WriteByte('\n')
-	return b.String()
+	return b.String() + r.phases()
 }
 
 func (r Report) role(name string) (flow.Role, bool) {
@@ -91,4 +109,13 @@ func lineName(n, workers int) string {
 		return "TOT"
 	}
 	return fmt.Sprintf("%03d", n)
+}
+
+// of fills in what the workers tell.
+func (r *Report) of(w *crew, t tuned) {
+	now := t.begin
+	if w != nil {
+		now, r.Workers = w.sizes(), w.report()
+	}
+	r.Parallelism, r.Sessions, r.Buffers, r.BufferSize = now.parallelism, now.sessions, now.buffers, t.buffer
 }

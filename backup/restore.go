@@ -1,19 +1,17 @@
 package backup
 
 import (
-	"cmp"
 	"context"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strings"
-	"sync"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/flow"
+	sorted "github.com/tidemarkdb/tidemark/internal/spool"
 )
 
 // RestoreOptions of a Restore. Dir is where to; the rest may be left open.
@@ -25,6 +23,23 @@ type RestoreOptions struct {
 	// Finish is called when all files are there, but not the one without which a server
 	// does not start: so a restore that ended early is not taken for one.
 	Finish func(ctx context.Context, dir string) error
+	// Delta writes over a folder that has something of this cluster already: only what differs.
+	Delta bool
+	Force bool // with Delta: whatever is in the folder, if it was once a server's
+	// Leave says of files, by their paths, that they are made as zeros, which take no room, in place of
+	// what they had; not with Delta.
+	Leave func(path string) bool
+	// System reads of which cluster a pg_control is; Delta needs it.
+	System func(control []byte) (system string, ok bool)
+	// Manifest gives the path of the engine's own list of files, of a backup that was put together from several or of which some are
+	// left out, and what begins to write it. Where it is nil there is none.
+	Manifest func(m *repo.Manifest) (path string, begin func(w io.Writer) FileList)
+}
+
+// A FileList is told of files in no order.
+type FileList interface {
+	Add(f tidemark.DataSum) error
+	Close() error // all were added
 }
 
 // lastFile is what a restore puts in place last.
@@ -33,77 +48,106 @@ const lastFile = "global/pg_control"
 // A Restore is one restore.
 type Restore struct {
 	progress
-	repo *repo.Repo
-	m    *repo.Manifest
-	opt  RestoreOptions
+	repo  *repo.Repo
+	m     *repo.Manifest
+	chain []*repo.Manifest // those that it needs, the full one first, and itself
+	opt   RestoreOptions
 
-	files []target
-	parts []part // by place in the packs
+	todo                     todo
+	windowMost, layersMemory int
+
+	layers *sorted.Sorter // of the files of which this backup has pages only; nil: of none
+	free   chan *window
+	made   *madeList // nil: none is made
+
 	empty *flow.Buffer[*fetched]
 	full  *flow.Buffer[*fetched]
-	work  *flow.Buffer[[]part]
+	work  *flow.Buffer[task]
+	asked Options // as the user has set them
+	tuned tuned
 	group *flow.Group
+	crew  *crew
 	sync  []string // folders, one at least in every file system
+	over  *over    // nil: nothing was there
+	mode  uint32   // of the data folder
 
 	uid, gid int // whom files are given to,
 	give     bool
+	mask     uint32 // permissions that the system takes from what is made
 }
 
 // A target is a file that is restored.
 type target struct {
-	path  string // on this host
-	size  int64
-	mode  uint32
-	whole bool // all of it is in one part, which makes it; others are made before
+	name     string // below the data folder, with slashes
+	size     int64
+	modified int64  // nanoseconds since 1970
+	crc      uint32 // CRC-32C; of a layered file it is known when that is written
+	mode     uint32
+	whole    bool // all of it is in one part, which makes it; others are made before
+	layered  bool
+	left     bool // by Leave: it becomes zeros
 }
 
 // A part is what a piece has of a file.
 type part struct {
 	ref    repo.Ref
-	file   int
 	at     int64 // in the file
+	level  int32 // whose piece it is: place in the chain
+	file   int32 // in the window
 	skip   uint32
 	length uint32
+	crc    uint32 // CRC-32C of its bytes, when it is written
+	alone  bool   // the piece is of this file alone, from its first byte on
 }
 
 // A fetched piece is on its way to the files.
 type fetched struct {
 	room   []byte
 	stored []byte
+	w      *window
 	parts  []part
 }
 
 // NewRestore prepares a restore of a backup.
 func NewRestore(r *repo.Repo, m *repo.Manifest, opt RestoreOptions) (*Restore, error) {
-	tuned, err := opt.Options.tuned()
-	opt.Options = tuned
-	return &Restore{repo: r, m: m, opt: opt}, err
+	t, err := opt.Options.tuned(r.Store(), 0)
+	asked := opt.Options
+	opt.Options = t.set(asked)
+	return &Restore{repo: r, m: m, opt: opt, asked: asked, tuned: t, windowMost: windowMost, layersMemory: layersMemory}, err
 }
 
 // Run restores. Kind NotEmpty: the folder, or that of a tablespace, has something in it,
 // and nothing was touched. Kind Corrupt: a piece of the backup is damaged.
 func (x *Restore) Run(ctx context.Context) error {
 	x.enter("plan")
-	lock, err := x.repo.Lock(ctx, repo.LockSpec{Purpose: "restore", Needs: []string{x.m.ID}})
+	if err := x.readChain(ctx); err != nil {
+		return err
+	}
+	spec := repo.LockSpec{Purpose: "restore"}
+	for _, m := range x.chain {
+		spec.Needs = append(spec.Needs, m.ID)
+	}
+	ctx, release, err := x.repo.Use(ctx, spec)
 	if err != nil {
 		return err
 	}
-	defer lock.Release()
-	ctx = lock.Context()
+	defer release()
+	if err := x.lookAtFolder(); err != nil {
+		return err
+	}
 	spaces, err := x.places()
 	if err != nil {
 		return err
 	}
+	defer x.close()
 	folders, err := x.plan(ctx)
 	if err != nil {
 		return err
 	}
 	x.enter("prepare")
 	x.uid, x.gid, x.give = x.owner()
-	if err := x.makeFolders(folders, spaces); err != nil {
-		return err
-	}
-	if err := x.makeFiles(ctx); err != nil {
+	x.mask = umask()
+	if err := x.prepare(ctx, folders, spaces); err != nil {
 		return err
 	}
 	x.enter("copy")
@@ -118,43 +162,39 @@ func (x *Restore) Run(ctx context.Context) error {
 	return nil
 }
 
-// plan reads the list of files.
-func (x *Restore) plan(ctx context.Context) (folders []repo.File, err error) {
-	var bytes int64
-	for f, err := range x.repo.Files(ctx, x.m) {
-		if err != nil {
-			return nil, err
-		}
-		if !filepath.IsLocal(filepath.FromSlash(string(f.Path))) || f.Blocks != nil || f.Type == repo.Link {
-			return nil, tidemark.Errorf(tidemark.Unsupported, "restore", string(f.Path), "it is of a kind that this version cannot restore", "Use the version of tidemark that has made the backup.")
-		}
-		if f.Type == repo.Folder {
-			folders = append(folders, f)
-			continue
-		}
-		t := target{path: x.place(string(f.Path)), size: f.Size, mode: f.Mode}
-		if string(f.Path) == lastFile {
-			t.path += notYet
-		}
-		t.whole = len(f.Extents) == 1 && f.Extents[0].At == 0 && int64(f.Extents[0].Length) == f.Size
-		for _, e := range f.Extents {
-			x.parts = append(x.parts, part{ref: e.Ref, file: len(x.files), at: e.At, skip: e.Skip, length: e.Length})
-			bytes += int64(e.Length)
-		}
-		x.files = append(x.files, t)
+// close gives up what is open.
+func (x *Restore) close() {
+	if x.layers != nil {
+		x.layers.Close()
 	}
-	slices.SortFunc(x.parts, func(a, b part) int {
-		if c := cmp.Compare(a.ref.Pack, b.ref.Pack); c != 0 {
-			return c
+	if x.made != nil && x.made.f != nil {
+		x.made.f.Close() // it ended early
+	}
+}
+
+// prepare makes folders and files as they are to be, but for their bytes.
+func (x *Restore) prepare(ctx context.Context, folders []repo.File, spaces map[string]string) error {
+	if x.over != nil {
+		if err := x.moveAway(); err != nil {
+			return err
 		}
-		if c := cmp.Compare(a.ref.Offset, b.ref.Offset); c != 0 {
-			return c
+	}
+	if err := x.makeFolders(folders, spaces); err != nil {
+		return err
+	}
+	if x.over != nil {
+		names := map[string]bool{}
+		for _, f := range folders {
+			names[string(f.Path)] = true
 		}
-		return cmp.Compare(a.skip, b.skip)
-	})
-	slices.SortFunc(folders, func(a, b repo.File) int { return strings.Compare(string(a.Path), string(b.Path)) })
-	x.expect(int64(len(x.files)), bytes)
-	return folders, nil
+		if err := x.clear(ctx, names); err != nil {
+			return err
+		}
+	}
+	if err := x.makeList(); err != nil {
+		return err
+	}
+	return x.makeFiles(ctx)
 }
 
 // notYet is behind the name of the last file until all others are safe.
@@ -162,33 +202,28 @@ const notYet = ".not-yet"
 
 func (x *Restore) place(p string) string { return filepath.Join(x.opt.Dir, filepath.FromSlash(p)) }
 
+// path is where a file is while it is restored.
+func (x *Restore) path(t *target) string {
+	if t.name == lastFile {
+		return x.place(t.name) + notYet
+	}
+	return x.place(t.name)
+}
+
 // copy runs the workers.
 func (x *Restore) copy(ctx context.Context) error {
-	o := x.opt
-	var largest uint32
-	for _, p := range x.parts {
-		largest = max(largest, p.ref.Stored)
+	var err error
+	if x.tuned, err = x.asked.tuned(x.repo.Store(), int64(max(x.todo.stored, x.todo.plain, bufferUnit))); err != nil {
+		return err
 	}
 	x.group = flow.NewGroup(ctx)
-	x.work = flow.NewBuffer[[]part](o.Sessions, 0, nil)
-	x.empty = flow.NewBuffer[*fetched](o.Buffers, 0, nil)
-	x.full = flow.NewBuffer[*fetched](o.Buffers, 0, nil)
-	for range o.Buffers {
-		_ = x.empty.Put(ctx, nil, &fetched{room: make([]byte, largest)}) // there is room for all
-	}
-	var readers sync.WaitGroup
-	readers.Add(o.Sessions)
-	for range o.Sessions {
-		x.group.Go(readerRole, func(ctx context.Context, c *flow.Clock) error {
-			defer readers.Done()
-			return x.fetch(ctx, c)
-		})
-	}
-	for range o.Parallelism {
-		x.group.Go(writerRole, x.write)
-	}
-	go func() { readers.Wait(); x.full.Close() }()
-	err := x.handOut(x.group.Context())
+	x.work = flow.NewBuffer[task](x.tuned.begin.sessions, 0, nil)
+	x.empty = flow.NewBuffer[*fetched](x.tuned.most.buffers, 0, nil)
+	x.full = flow.NewBuffer[*fetched](x.tuned.most.buffers, 0, nil)
+	x.crew = &crew{group: x.group, restore: true, tuned: x.tuned, closeFull: x.full.Close, server: x.write, place: x.fetch,
+		buffer: func() { _ = x.empty.Put(ctx, nil, &fetched{}) }} // there is room for all
+	x.crew.start()
+	err = x.restoreAll(x.group.Context())
 	x.work.Close()
 	if gerr := x.group.Wait(); gerr != nil {
 		return gerr
@@ -196,22 +231,36 @@ func (x *Restore) copy(ctx context.Context) error {
 	return err
 }
 
-// fetchBytes is how much of a pack one reader fetches at a time.
-const fetchBytes = 16 << 20
+// fetchBytes is how much of a pack one reader fetches at a time, and fetchGap how much of it
+// that nobody wants is read for the sake of what is behind it.
+const (
+	fetchBytes = 16 << 20
+	fetchGap   = 512 << 10
+)
 
 // handOut gives readers the parts of pieces that lie near each other.
-func (x *Restore) handOut(ctx context.Context) error {
-	for first := 0; first < len(x.parts); {
-		end := first
-		for end < len(x.parts) && x.parts[end].ref.Pack == x.parts[first].ref.Pack && x.parts[end].ref.Offset-x.parts[first].ref.Offset < fetchBytes {
-			end++
-		}
-		if err := x.work.Put(ctx, nil, x.parts[first:end:end]); err != nil {
+func (x *Restore) handOut(ctx context.Context, w *window, parts []part) error {
+	for len(parts) > 0 {
+		n := near(parts)
+		if err := x.work.Put(ctx, nil, task{w, parts[:n:n]}); err != nil {
 			return err
 		}
-		first = end
+		parts = parts[n:]
 	}
 	return nil
+}
+
+// near says how many parts, of which there is one at least, are fetched at once.
+func near(parts []part) int {
+	first, end := &parts[0], int64(0)
+	for n := range parts {
+		p := &parts[n]
+		if p.level != first.level || p.ref.Pack != first.ref.Pack || p.ref.Offset-first.ref.Offset >= fetchBytes || n > 0 && p.ref.Offset-end > fetchGap {
+			return n
+		}
+		end = p.ref.Offset + int64(p.ref.Stored)
+	}
+	return len(parts)
 }
 
 // fetch is a Reader: it fetches the stored bytes of pieces.
@@ -227,11 +276,12 @@ func (x *Restore) fetch(ctx context.Context, c *flow.Clock) error {
 	}
 }
 
-func (x *Restore) fetchRun(ctx context.Context, c *flow.Clock, run []part) error {
+func (x *Restore) fetchRun(ctx context.Context, c *flow.Clock, r task) error {
 	was := c.Enter(flow.IO)
 	defer c.Enter(was)
+	run := r.parts
 	first, last := run[0].ref, run[len(run)-1].ref
-	in, err := x.repo.ReadPack(ctx, x.m, first.Pack, first.Offset, last.Offset+int64(last.Stored)-first.Offset)
+	in, err := x.repo.ReadPack(ctx, x.chain[run[0].level], first.Pack, first.Offset, last.Offset+int64(last.Stored)-first.Offset)
 	if err != nil {
 		return err
 	}
@@ -249,12 +299,15 @@ func (x *Restore) fetchRun(ctx context.Context, c *flow.Clock, run []part) error
 		if _, err := io.CopyN(io.Discard, in, ref.Offset-at); err != nil && err != io.EOF {
 			return err
 		}
+		if b.room == nil {
+			b.room = make([]byte, x.todo.stored)
+		}
 		read, err := io.ReadFull(in, b.room[:ref.Stored])
 		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 			return err
 		}
 		at = ref.Offset + int64(ref.Stored)
-		b.stored, b.parts = b.room[:read], run[:n] // too little is damage, and is told as such
+		b.stored, b.w, b.parts = b.room[:read], r.w, run[:n] // too little is damage, and is told as such
 		run = run[n:]
 		c.Count(1, int64(read), 0)
 		x.stored(int64(read))
@@ -267,84 +320,152 @@ func (x *Restore) fetchRun(ctx context.Context, c *flow.Clock, run []part) error
 
 // write is a Writer: it opens pieces and writes what is in them to files.
 func (x *Restore) write(ctx context.Context, c *flow.Clock) error {
-	opener := x.repo.Opener(x.m)
+	openers := make([]*repo.Opener, len(x.chain))
+	for i, m := range x.chain {
+		openers[i] = x.repo.Opener(m)
+	}
 	var plain []byte
 	for {
 		b, ok, err := x.full.Take(ctx, c)
 		if err != nil || !ok {
 			return err
 		}
-		if plain, err = opener.Open(plain, b.parts[0].ref, b.stored); err != nil {
+		if plain, err = openers[b.parts[0].level].Open(plain, b.parts[0].ref, b.stored); err != nil {
 			return err
 		}
 		was := c.Enter(flow.IO)
-		for _, p := range b.parts {
-			if int(p.skip)+int(p.length) > len(plain) {
-				return tidemark.Errorf(tidemark.Corrupt, "restore", x.files[p.file].path, "the list of files asks for more than its piece has", "Run tidemark verify.")
-			}
-			if err := x.put(&x.files[p.file], plain[p.skip:][:p.length], p.at); err != nil {
-				return err
-			}
-			x.moved(int64(p.length))
-		}
+		err = x.put(b.w, b.parts, plain)
 		c.Enter(was)
+		if err != nil {
+			return err
+		}
 		c.Count(1, int64(len(plain)), int64(len(b.parts)))
+		if err := x.written(b.w, len(b.parts)); err != nil {
+			return err
+		}
 		if err := x.empty.Put(ctx, c, b); err != nil {
 			return err
 		}
 	}
 }
 
-// put writes a part of a file.
-func (x *Restore) put(t *target, b []byte, at int64) error {
+// put writes parts that are in the same piece.
+func (x *Restore) put(w *window, parts []part, plain []byte) error {
+	for len(parts) > 0 {
+		n := 1
+		for n < len(parts) && parts[n].file == parts[0].file {
+			n++
+		}
+		t := &w.files[parts[0].file]
+		if err := x.putFile(t, parts[:n], plain); err != nil {
+			return err
+		}
+		parts = parts[n:]
+	}
+	return nil
+}
+
+// bytes gives what a part has of its piece.
+func (p *part) bytes(plain []byte, path string) ([]byte, error) {
+	if int(p.skip)+int(p.length) > len(plain) {
+		return nil, tidemark.Errorf(tidemark.Corrupt, "restore", path, "the list of files asks for more than its piece has", "Run tidemark verify.")
+	}
+	return plain[p.skip:][:p.length], nil
+}
+
+// putFile writes parts of one file.
+func (x *Restore) putFile(t *target, parts []part, plain []byte) error {
+	path := x.path(t)
+	if t.whole && x.over == nil {
+		return x.putWhole(path, t, &parts[0], plain)
+	}
 	flags := os.O_WRONLY
-	if t.whole {
-		flags |= os.O_CREATE | os.O_EXCL
+	if x.over != nil {
+		flags = os.O_RDWR | os.O_CREATE
 	}
-	f, err := os.OpenFile(t.path, flags, os.FileMode(t.mode))
+	f, err := os.OpenFile(path, flags, os.FileMode(t.mode))
 	if err != nil {
-		return writeFailed(t.path, err)
+		return writeFailed(path, err)
 	}
-	if t.whole {
-		err = x.own(f, t.mode)
-	}
-	if err == nil {
-		_, err = f.WriteAt(b, at)
+	for i := 0; i < len(parts) && err == nil; i++ {
+		p := &parts[i]
+		var b []byte
+		if b, err = p.bytes(plain, path); err != nil {
+			break
+		}
+		if t.layered {
+			p.crc = crc32.Checksum(b, castagnoli)
+		}
+		switch {
+		case x.over != nil:
+			err = x.rewrite(f, b, p.at)
+		case x.opt.Direct:
+			err = writeDirect(f, b, p.at)
+		default:
+			_, err = f.WriteAt(b, p.at)
+		}
+		x.moved(int64(p.length))
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
-	return writeFailed(t.path, err)
+	return writeFailed(path, err)
+}
+
+// putWhole makes a file of which a part has all.
+func (x *Restore) putWhole(path string, t *target, p *part, plain []byte) error {
+	b, err := p.bytes(plain, path)
+	if err != nil {
+		return err
+	}
+	if t.layered {
+		p.crc = crc32.Checksum(b, castagnoli)
+	}
+	if x.opt.Direct {
+		err = x.makeDirect(path, t, b)
+	} else {
+		err = x.makeWith(path, t.mode, b)
+	}
+	x.moved(int64(p.length))
+	return writeFailed(path, err)
+}
+
+func (x *Restore) makeDirect(path string, t *target, b []byte) error {
+	return x.create(path, t.mode, func(f *os.File) error { return writeDirect(f, b, 0) })
 }
 
 // Report says where the time went until now.
 func (x *Restore) Report() Report {
-	r := Report{Restore: true, Phases: x.phasesUntilNow(), Parallelism: x.opt.Parallelism, Sessions: x.opt.Sessions, Buffers: x.opt.Buffers, BufferSize: x.opt.BufferSize}
-	if x.group != nil {
-		r.Workers = x.group.Report()
-	}
+	r := Report{Restore: true, Phases: x.phases.UntilNow(), Forecasts: x.forecasts()}
+	r.of(x.crew, x.tuned)
 	return r
 }
 
+// Left is how many bytes of files were left out.
+func (x *Restore) Left() int64 { return x.todo.left }
+
 // places says where the tablespaces go, and refuses folders that are in use.
 func (x *Restore) places() (spaces map[string]string, err error) {
-	if err := mustBeEmpty(x.opt.Dir, "Name another folder, or empty this one."); err != nil {
-		return nil, err
+	if x.over == nil {
+		if err := mustBeEmpty(x.opt.Dir, "Name another folder, or empty this one; over what is there of this cluster, --delta restores."); err != nil {
+			return nil, err
+		}
 	}
 	used := map[string]bool{}
 	spaces = map[string]string{}
 	for _, s := range x.m.Tablespaces {
-		to := s.Path
-		if moved, ok := x.opt.Spaces[s.Path]; ok {
-			to, used[s.Path] = moved, true
-		}
-		if to, err = filepath.Abs(to); err != nil {
+		name := fmt.Sprintf("%s/%d", spaceFolder, s.OID)
+		used[s.Path] = true
+		to, empty, err := x.spacePlace(name, s.Path)
+		if err != nil {
 			return nil, err
 		}
-		if err := mustBeEmpty(to, fmt.Sprintf("The tablespace %d was there: give it another place with --tablespace-map %s=FOLDER.", s.OID, s.Path)); err != nil {
-			return nil, err
+		if empty {
+			if err := mustBeEmpty(to, fmt.Sprintf("The tablespace %d was there: give it another place with --tablespace-map %s=FOLDER.", s.OID, s.Path)); err != nil {
+				return nil, err
+			}
 		}
-		spaces[fmt.Sprintf("%s/%d", spaceFolder, s.OID)] = to
+		spaces[name] = to
 	}
 	for old := range x.opt.Spaces {
 		if !used[old] {

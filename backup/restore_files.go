@@ -30,6 +30,10 @@ func writeFailed(path string, err error) error {
 	if err == nil {
 		return nil
 	}
+	var own *tidemark.Error
+	if errors.As(err, &own) {
+		return err // it says so itself
+	}
 	out := &tidemark.Error{Op: "restore", Object: path, Kind: tidemark.Transient, Err: err}
 	var p *fs.PathError
 	if errors.As(err, &p) {
@@ -54,11 +58,16 @@ func (x *Restore) makeFolders(folders []repo.File, spaces map[string]string) err
 			if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 				return writeFailed(at, err)
 			}
-			if err := os.Symlink(to, at); err != nil {
+			if err := x.makeLink(to, string(f.Path)); err != nil {
 				return writeFailed(at, err)
 			}
 			at = to
 			x.sync = append(x.sync, to)
+		}
+		if info, err := os.Stat(at); x.over != nil && err == nil && !info.IsDir() {
+			if err := os.Remove(at); err != nil {
+				return writeFailed(at, err)
+			}
 		}
 		if err := os.MkdirAll(at, 0o700); err != nil {
 			return writeFailed(at, err)
@@ -77,30 +86,59 @@ func (x *Restore) makeFolders(folders []repo.File, spaces map[string]string) err
 // makeFiles makes the files that several workers write, at their full size: so that a disk
 // that is too small is found now, and files lie in one piece.
 func (x *Restore) makeFiles(ctx context.Context) error {
-	for i := range x.files {
-		t := &x.files[i]
-		if t.whole {
-			continue
-		}
+	x.aside(x.todo.aside, 0)
+	if !x.todo.before && x.over == nil {
+		return nil
+	}
+	return x.each(ctx, func(t target, _ []part) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		f, err := os.OpenFile(t.path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, os.FileMode(t.mode))
-		if err != nil {
-			return writeFailed(t.path, err)
+		if x.over != nil {
+			if err := x.makeOver(&t); err != nil {
+				return err
+			}
+			if !t.whole {
+				x.aside(0, t.size)
+			}
+			return nil
 		}
-		err = x.own(f, t.mode)
-		if err == nil && t.size > 0 {
-			err = preallocate(f, t.size)
+		if t.whole {
+			return nil
 		}
-		if cerr := f.Close(); err == nil {
-			err = cerr
+		if !t.left {
+			x.aside(0, t.size)
 		}
-		if err != nil {
-			return writeFailed(t.path, err)
+		return x.makeFile(&t)
+	})
+}
+
+func (x *Restore) makeFile(t *target) error {
+	path := x.path(t)
+	return writeFailed(path, x.create(path, t.mode, func(f *os.File) error {
+		switch {
+		case t.size == 0:
+			return nil
+		case t.left:
+			return f.Truncate(t.size)
 		}
+		return preallocate(f, t.size)
+	}))
+}
+
+// create makes a file that is not there yet, with its mode and owner, and fills it.
+func (x *Restore) create(path string, mode uint32, fill func(*os.File) error) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, os.FileMode(mode))
+	if err != nil {
+		return err
 	}
-	return nil
+	if err = x.own(f, mode); err == nil {
+		err = fill(f)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return err
 }
 
 // own gives a file its mode, whatever the process's mask is, and its owner.
@@ -123,19 +161,35 @@ func (x *Restore) ownPath(path string) error {
 
 // finish brings everything to the disk, and then puts the last file in place.
 func (x *Restore) finish(ctx context.Context) error {
+	if x.made != nil {
+		if err := x.made.end(); err != nil {
+			return err
+		}
+	}
+	if x.over != nil {
+		if err := x.protect(); err != nil {
+			return err
+		}
+	}
 	if x.opt.Finish != nil {
 		if err := x.opt.Finish(ctx, x.opt.Dir); err != nil {
 			return err
 		}
 	}
-	if err := x.syncAll(); err != nil {
+	if err := x.syncAll(ctx); err != nil {
 		return err
 	}
 	last := x.place(lastFile)
 	if err := os.Rename(last+notYet, last); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return writeFailed(last, err)
 	}
-	return syncFolder(filepath.Dir(last))
+	if err := syncFolder(filepath.Dir(last)); err != nil || x.over == nil {
+		return err
+	}
+	if err := os.Remove(last + movedAway); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return writeFailed(last+movedAway, err)
+	}
+	return nil
 }
 
 // syncFolder makes names in a folder outlive a power cut.

@@ -1,12 +1,12 @@
 package backup
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
-	"runtime"
+	"io"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,69 +17,63 @@ import (
 
 // Options of a backup, and of a restore. The zero value is good.
 type Options struct {
-	Parallelism int   // workers on the server's side; 0: one for each processor, at least 2
-	Sessions    int   // workers on the repository's side; 0: half as many, at least 2
+	Parallelism int   // workers on the server's side; 0: one for each processor, at least 2, and more where that helps
+	Sessions    int   // workers on the repository's side; 0: half as many, at least 2, and more where that helps
 	Buffers     int   // between them; 0: as many as are of use
-	BufferSize  int64 // bytes of a piece, a multiple of 64 kB up to repo.MaxPiece; 0: 1 MB
+	BufferSize  int64 // bytes of a piece, a multiple of 64 kB up to repo.MaxPiece; 0: 1 MB, or less where memory is short
+	Memory      int64 // bytes that workers and buffers may take, as far as they were left open; 0: 96 MB
+	Direct      bool  // the server's files are read, and written, without the system's cache
 	Codec       repo.Codec
+
+	Resume    string        // go on with the unfinished backup whose id begins so, or with ResumeLast; "": with none
+	NoteEvery time.Duration // how often a backup notes what it has stored; 0: 30 s
+
+	Basis  Basis  // on which backup this one builds
+	Parent string // its id, where it is named
 
 	KeepDamaged bool // take a damaged page into the backup and say so, instead of stopping
 
 	Label, Tool, Origin string // for the backup's manifest
 }
 
-const (
-	defaultBuffer = 1 << 20
-	bufferUnit    = 64 << 10 // whole pages, of whatever size
-)
-
-// tuned fills in what was left open. More buffers than workers of both sides and two more
-// hold nothing but time: then each can work on one while another waits for him.
-func (o Options) tuned() (Options, error) {
-	if o.Parallelism <= 0 {
-		o.Parallelism = min(max(runtime.GOMAXPROCS(0), 2), 32)
-	}
-	if o.Sessions <= 0 {
-		o.Sessions = max(o.Parallelism/2, 2)
-	}
-	if o.BufferSize == 0 {
-		o.BufferSize = defaultBuffer
-	}
-	if o.BufferSize < bufferUnit || o.BufferSize > repo.MaxPiece || o.BufferSize%bufferUnit != 0 {
-		return o, tidemark.Errorf(tidemark.Invalid, "back up", "", fmt.Sprintf("a buffer of %d bytes", o.BufferSize),
-			fmt.Sprintf("Buffers are of 64kB to %dMB, in steps of 64kB.", repo.MaxPiece>>20))
-	}
-	if o.Buffers <= 0 {
-		o.Buffers = max(2*o.Sessions, o.Sessions+o.Parallelism+2)
-	}
-	return o, nil
-}
+// ResumeLast is the last unfinished backup of the cluster.
+const ResumeLast = "last"
 
 // A Job is one backup.
 type Job struct {
 	progress
-	src   Source
-	pages Pages // nil: pages have no checksums
-	repo  *repo.Repo
-	opt   Options
+	server Server
+	src    Source // nil: it is a Stream
+	stream Stream // nil: it is a Source
+	pages  Pages  // nil: pages have no checksums
+	repo   *repo.Repo
+	opt    Options
 
 	w       *repo.Writer
 	set     *tidemark.DataSet
-	files   []*file
+	left    []repo.Path // listed, and not in the backup
+	goneN   atomic.Int64
 	work    *flow.Buffer[stretch]
+	raw     *flow.Buffer[[]byte] // for what a Stream gives
 	empty   *flow.Buffer[*block]
 	full    *flow.Buffer[*block]
 	open    pending
 	suspect suspects
+	since   since
+	spaces  spaces
+	tuned   tuned
+	notes   notes
 	group   *flow.Group
+	crew    *crew
 }
 
 // A block is a buffer on its way round.
 type block struct {
-	room   []byte // for sealed bytes
+	room   []byte // for sealed bytes; who uses it first makes it
 	sealed repo.Sealed
 	files  []*file // whose bytes are in it
 	at     int64   // of a large file: the place
+	runs   []run   // of files of which pages are taken; there are no files then
 }
 
 // A Result is what came of a backup.
@@ -89,12 +83,22 @@ type Result struct {
 	Findings []tidemark.Finding `json:"findings,omitempty"`
 	Damaged  []string           `json:"damaged,omitempty"` // pages, with KeepDamaged
 	GoneN    int64              `json:"gone"`              // files that were removed while it ran
+	// Increment is set where the backup has only what has changed.
+	Increment *Increment `json:"increment,omitempty"`
 }
 
-// New prepares a backup of a source into a repository.
-func New(src Source, r *repo.Repo, opt Options) (*Job, error) {
-	opt, err := opt.tuned()
-	return &Job{src: src, repo: r, opt: opt}, err
+// damagedNote begins the notes of damaged pages in a backup's manifest.
+const damagedNote = "damaged page: "
+
+// New prepares a backup of a Source or a Stream into a repository.
+func New(s Server, r *repo.Repo, opt Options) (*Job, error) {
+	t, err := opt.tuned(r.Store(), 0)
+	opt.NoteEvery = cmp.Or(opt.NoteEvery, noteEvery)
+	j := &Job{repo: r, opt: t.set(opt), tuned: t}
+	j.src, _ = s.(Source)
+	j.stream, _ = s.(Stream)
+	j.server = s
+	return j, err
 }
 
 // Run makes the backup. When it fails nothing of it is listed. Kind Lost: the server has
@@ -102,7 +106,25 @@ func New(src Source, r *repo.Repo, opt Options) (*Job, error) {
 func (j *Job) Run(ctx context.Context) (*Result, error) {
 	j.enter("begin")
 	var err error
-	if j.w, err = j.repo.Begin(ctx, repo.BeginOptions{}); err != nil {
+	if j.set, err = j.server.Begin(ctx); err != nil {
+		return nil, err
+	}
+	if err := j.choose(ctx); err != nil {
+		return nil, err
+	}
+	defer j.notes.giveUp()
+	if j.stream != nil {
+		if err := j.stream.Start(ctx); err != nil {
+			return nil, err
+		}
+	}
+	begin := repo.BeginOptions{}
+	if j.since.parent != nil {
+		begin.Parent = j.since.parent.ID
+	}
+	j.w, err = j.repo.Begin(ctx, begin)
+	j.notes.giveUp() // it is needed by this one now
+	if err != nil {
 		return nil, err
 	}
 	result, err := j.run(j.w.Context())
@@ -112,24 +134,33 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 		}
 		// What stays when this fails too is removed by prune.
 		_ = j.w.Abort(context.WithoutCancel(ctx))
+		err = j.goesOn(err)
 	}
 	return result, err
 }
 
 func (j *Job) run(ctx context.Context) (*Result, error) {
-	var err error
-	if j.set, err = j.src.Begin(ctx); err != nil {
-		return nil, err
-	}
 	if j.set.Checksums {
-		j.pages, _ = j.src.(Pages)
+		j.pages, _ = j.server.(Pages)
 	}
+	j.spaces.src, _ = j.src.(Spacious)
 	j.enter("copy")
+	ctx, fail := context.WithCancelCause(ctx)
+	defer fail(nil)
 	j.start(ctx)
-	end, err := j.copy(j.group.Context())
+	j.note(ctx, fail)
+	copy := j.copy
+	if j.stream != nil {
+		copy = j.receive
+	}
+	end, err := copy(j.group.Context())
+	j.noted()
 	j.work.Close()
 	if gerr := j.group.Wait(); err == nil || tidemark.KindOf(err) == tidemark.Cancelled && gerr != nil {
 		err = gerr
+	}
+	if cause := context.Cause(ctx); err != nil && cause != nil && tidemark.KindOf(cause) == tidemark.Lost {
+		err = cause
 	}
 	if err != nil {
 		return nil, err
@@ -142,86 +173,125 @@ func (j *Job) start(ctx context.Context) {
 	o := j.opt
 	j.group = flow.NewGroup(ctx)
 	j.work = flow.NewBuffer[stretch](o.Parallelism, 0, nil)
-	j.empty = flow.NewBuffer[*block](o.Buffers, 0, nil)
-	j.full = flow.NewBuffer[*block](o.Buffers, 0, nil)
+	j.empty = flow.NewBuffer[*block](j.tuned.most.buffers, 0, nil)
+	j.full = flow.NewBuffer[*block](j.tuned.most.buffers, 0, nil)
 	j.open.done = make(chan struct{}, 1)
-	bound := j.w.Sealer(o.Codec).Bound(int(o.BufferSize))
-	for range o.Buffers {
-		_ = j.empty.Put(ctx, nil, &block{room: make([]byte, 0, bound)}) // there is room for all
-	}
-	var readers sync.WaitGroup
-	readers.Add(o.Parallelism)
-	for range o.Parallelism {
-		j.group.Go(readerRole, func(ctx context.Context, c *flow.Clock) error {
-			defer readers.Done()
-			return j.newReader(c).run(ctx)
-		})
-	}
-	for range o.Sessions {
-		j.group.Go(writerRole, j.write)
-	}
-	go func() { readers.Wait(); j.full.Close() }()
+	j.crew = &crew{group: j.group, tuned: j.tuned, closeFull: j.full.Close, place: j.write,
+		server: func(ctx context.Context, c *flow.Clock) error { return j.newReader(c).run(ctx) },
+		buffer: func() { _ = j.empty.Put(ctx, nil, &block{}) }} // there is room for all
+	j.crew.start()
 }
 
 // copy moves the files, then what is needed beside them.
 func (j *Job) copy(ctx context.Context) (*tidemark.DataEnd, error) {
-	files := make([]*file, len(j.set.Files))
-	for i, f := range j.set.Files {
-		files[i] = &file{DataFile: f}
+	var changes func(put func(stretch) error) error
+	if j.since.parent != nil {
+		looks, paged, err := j.sorted()
+		if err != nil {
+			return nil, err
+		}
+		changes = func(put func(stretch) error) error { return j.handOutChanges(looks, paged, put) }
 	}
-	if err := j.round(ctx, files); err != nil {
+	if err := j.round(ctx, &j.set.Files, newFile, changes); err != nil {
 		return nil, err
 	}
+	j.set.Files = tidemark.DataList{}
 	if err := j.settle(ctx); err != nil {
 		return nil, err
 	}
+	j.noted()
 	j.enter("end")
 	end, err := j.src.End(ctx)
 	if err != nil {
 		return nil, err
 	}
-	j.forget(end)
-	j.enter("log")
-	rest := make([]*file, 0, len(end.Log)+len(end.Made))
-	for _, f := range end.Log {
-		rest = append(rest, &file{DataFile: f})
-	}
-	for _, m := range end.Made {
-		rest = append(rest, &file{DataFile: m.DataFile, content: m.Content})
-	}
-	if err := j.round(ctx, rest); err != nil {
+	if err := j.forget(ctx, end); err != nil {
 		return nil, err
 	}
-	for _, f := range rest {
-		if f.gone != nil {
-			return nil, tidemark.Errorf(tidemark.Lost, "read", f.Path, "the server has removed this file of its log, which the backup needs", "Raise wal_keep_size, or max_slot_wal_keep_size if it is set.")
-		}
+	j.enter("log")
+	if err := j.round(ctx, &end.Log, neededFile, nil); err != nil {
+		return nil, err
 	}
-	m := j.src.Manifest(j.sums())
-	return end, j.round(ctx, []*file{{DataFile: m.DataFile, content: m.Content}})
+	if err := j.made(ctx, end.Made); err != nil {
+		return nil, err
+	}
+	if j.since.parent != nil {
+		return end, nil // whoever puts the files together makes the manifest
+	}
+	f, write := j.src.Manifest()
+	return end, j.spool(ctx, f, func(w io.Writer) error { return write(w, j.sums(ctx)) })
 }
 
-// round moves files and waits until all of them are in packs.
-func (j *Job) round(ctx context.Context, files []*file) error {
-	var bytes, n int64
-	for _, f := range files {
-		if !f.Dir {
-			bytes, n = bytes+f.Size, n+1
+// made moves files that an engine has made.
+func (j *Job) made(ctx context.Context, files []tidemark.MadeFile) error {
+	for _, m := range files {
+		err := j.spool(ctx, m.DataFile, func(w io.Writer) error {
+			_, err := w.Write(m.Content)
+			return err
+		})
+		if err != nil {
+			return err
 		}
 	}
+	return nil
+}
+
+// round moves files, and what more hands out, and waits until all of it is in packs.
+func (j *Job) round(ctx context.Context, files *tidemark.DataList, of func(tidemark.DataFile) *file, more func(put func(stretch) error) error) error {
+	n, bytes := files.Count()
 	j.expect(n, bytes)
-	j.files = append(j.files, files...)
-	p := newPlan(files, j.opt.BufferSize, j.opt.Parallelism)
 	j.open.add(1) // until all is handed out
-	for s, ok := p.next(); ok; s, ok = p.next() {
-		j.open.add(1)
-		if err := j.work.Put(ctx, nil, s); err != nil {
-			return err
+	put := func(s stretch) error {
+		if len(s.files) == 0 || !s.files[0].nothing() {
+			if err := j.handOut(ctx, nil, s); err != nil {
+				return err
+			}
 		}
-		if err := j.look(ctx); err != nil {
+		if s.last {
+			if err := j.releaseAll(s.files); err != nil {
+				return err
+			}
+		}
+		return j.look(ctx)
+	}
+	p := &plan{piece: j.opt.BufferSize, readers: j.opt.Parallelism, put: put}
+	if err := p.list(files, of); err != nil {
+		return err
+	}
+	if more != nil {
+		if err := more(put); err != nil {
 			return err
 		}
 	}
+	return j.drained(ctx)
+}
+
+// handOut gives a stretch to the readers.
+func (j *Job) handOut(ctx context.Context, c *flow.Clock, s stretch) error {
+	for _, f := range s.files {
+		f.open.Add(1)
+	}
+	j.open.add(1)
+	return j.work.Put(ctx, c, s)
+}
+
+// spool moves a file whose content is written, and waits until it is in packs.
+func (j *Job) spool(ctx context.Context, d tidemark.DataFile, write func(io.Writer) error) error {
+	f := newFile(d)
+	f.large = true
+	j.expect(1, 0)
+	j.open.add(1)
+	if err := j.handOut(ctx, nil, stretch{files: []*file{f}, write: write}); err != nil {
+		return err
+	}
+	if err := j.release(f); err != nil {
+		return err
+	}
+	return j.drained(ctx)
+}
+
+// drained waits, when nothing more is handed out, until all of it is in packs.
+func (j *Job) drained(ctx context.Context) error {
 	j.open.add(-1)
 	ticker := time.NewTicker(suspectWait)
 	defer ticker.Stop()
@@ -272,7 +342,9 @@ func (j *Job) write(ctx context.Context, c *flow.Clock) error {
 		}
 		c.Count(1, int64(ref.Stored), 0)
 		j.stored(int64(ref.Stored))
-		b.place(ref, j.opt.BufferSize)
+		if err := j.placed(b, ref); err != nil {
+			return err
+		}
 		*b = block{room: b.room}
 		if err := j.empty.Put(ctx, c, b); err != nil {
 			return err
@@ -281,41 +353,41 @@ func (j *Job) write(ctx context.Context, c *flow.Clock) error {
 	}
 }
 
-// place notes where the bytes of a block's files are.
-func (b *block) place(ref repo.Ref, size int64) {
-	if len(b.files) == 1 && len(b.files[0].pieces) > 0 {
-		b.files[0].pieces[b.at/size] = piece{ref, int(ref.Plain)}
-		return
+// placed notes where the bytes of a block are, and lists files that are complete.
+func (j *Job) placed(b *block, ref repo.Ref) error {
+	for i := range b.runs {
+		r := &b.runs[i]
+		r.ref = ref
+		r.f.inc.add(*r)
+		if err := j.release(r.f); err != nil {
+			return err
+		}
 	}
 	for _, f := range b.files {
-		f.pieces = []piece{{ref, int(f.Size)}}
+		if f.large {
+			f.put(int(b.at/j.opt.BufferSize), piece{ref, int(ref.Plain)})
+		} else {
+			f.put(0, piece{ref, int(f.Size)})
+		}
 	}
+	return j.releaseAll(b.files)
 }
 
 // publish lists the files and says that the backup is there.
 func (j *Job) publish(ctx context.Context, end *tidemark.DataEnd) (*Result, error) {
 	j.enter("publish")
-	result := &Result{Findings: j.set.Findings, Damaged: j.suspect.damaged}
-	for _, f := range j.files {
-		entry, there := f.entry(j.opt.BufferSize)
-		if !there {
-			result.GoneN++
-			continue
-		}
-		if err := j.w.AddFile(entry); err != nil {
-			return nil, err
-		}
-	}
+	result := &Result{Findings: j.set.Findings, Damaged: j.suspect.damaged, GoneN: j.goneN.Load(), Increment: j.increment()}
 	result.Report = j.Report()
+	result.Report.Space = j.spaces.found(ctx)
 	report, err := json.Marshal(result.Report)
 	if err != nil {
 		return nil, err
 	}
 	set := j.set
-	m := repo.Manifest{Kind: repo.Full, Label: j.opt.Label, Tool: j.opt.Tool, Source: j.opt.Origin, Engine: "postgres", Version: set.Version, VersionNum: set.Major * 10000, SystemID: set.System,
-		Standby: set.Standby, Checksums: set.Checksums, PageSize: set.PageSize, LogSize: set.LogFile, Owner: repo.Owner(set.Owner), SpaceMap: end.Spaces, Report: report}
-	for _, r := range end.Ranges {
-		m.Ranges = append(m.Ranges, repo.LogRange{Timeline: r.Timeline, Start: r.From, End: r.To, First: r.First, Last: r.Last})
+	m := j.manifest()
+	m.SpaceMap, m.Report, m.Left, m.Ranges = end.Spaces, report, j.left, ranges(end.Ranges)
+	if j.since.parent != nil && (j.notes.of == nil || j.notes.base != nil) {
+		m.Kind = repo.Incremental
 	}
 	for _, f := range end.Made {
 		if strings.HasSuffix(f.Path, "backup_label") {
@@ -329,21 +401,26 @@ func (j *Job) publish(ctx context.Context, end *tidemark.DataEnd) (*Result, erro
 		result.Damaged = append(result.Damaged, fmt.Sprintf("and %d pages more", j.suspect.more))
 	}
 	for _, d := range result.Damaged {
-		m.Notes = append(m.Notes, "damaged page: "+d)
+		m.Notes = append(m.Notes, damagedNote+d)
 	}
 	if result.Manifest, err = j.w.Publish(ctx, m); err != nil {
 		return nil, err
 	}
 	j.enter("")
-	result.Report.Phases = j.phasesUntilNow()
+	result.Report.Phases = j.phases.UntilNow()
 	return result, nil
+}
+
+// manifest has what is known from the beginning.
+func (j *Job) manifest() repo.Manifest {
+	set := j.set
+	return repo.Manifest{Kind: repo.Full, Label: j.opt.Label, Tool: j.opt.Tool, Source: j.opt.Origin, Engine: "postgres", Version: set.Version, VersionNum: set.Major * 10000, SystemID: set.System,
+		Standby: set.Standby, Checksums: set.Checksums, PageSize: set.PageSize, LogSize: set.LogFile, Owner: repo.Owner(set.Owner), Databases: set.Databases}
 }
 
 // Report says where the time went until now.
 func (j *Job) Report() Report {
-	r := Report{Phases: j.phasesUntilNow(), Parallelism: j.opt.Parallelism, Sessions: j.opt.Sessions, Buffers: j.opt.Buffers, BufferSize: j.opt.BufferSize, Codec: j.opt.Codec.String()}
-	if j.group != nil {
-		r.Workers = j.group.Report()
-	}
+	r := Report{Phases: j.phases.UntilNow(), Codec: j.opt.Codec.String(), Forecasts: j.forecasts()}
+	r.of(j.crew, j.tuned)
 	return r
 }

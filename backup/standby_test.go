@@ -7,25 +7,43 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup"
+	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
 
-// A standby is backed up while its primary is written to. And of the two, each is asked
+// A standby is backed up while its primary is written to, in full and then incrementally, and each of
+// these is stopped and gone on with. And of the two, each is asked
 // for its own files only: those of the other have the same identifier.
 func TestBackupOfAStandby(t *testing.T) {
-	primary := testdb.OwnPostgres(t, 17)
+	primary := testdb.OwnPostgres(t, 17, "-c", "wal_keep_size=1GB")
 	url := primary.NewDatabase(t, "busy")
 	testdb.Query(t, url, loadSQL)
 	standby := primary.Standby(t, filepath.Base(strings.TrimSuffix(url, "?sslmode=disable")))
 	l := startLoad(t, url)
 	r := newRepo(t)
-	result, err := backUp(t.Context(), t, standby, r, backup.Options{})
-	if err != nil {
-		t.Fatal(err)
+	stopped := func(opt backup.Options, opens int64) *backup.Result {
+		t.Helper()
+		stopBackup(t, standby, r, opt, opens)
+		opt.Resume = backup.ResumeLast
+		result, err := backUp(t.Context(), t, standby, r, opt)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if m := result.Manifest; !m.Standby || len(m.Ranges) != 1 || result.Increment == nil || !result.Increment.Resumed {
+			t.Errorf("the manifest is %+v: %+v, %v", m, result.Increment, result.Findings)
+		}
+		t.Logf("%s", result.Increment)
+		return result
 	}
-	if !result.Manifest.Standby || len(result.Manifest.Ranges) != 1 {
-		t.Errorf("the manifest is %+v", result.Manifest)
+	full := stopped(backup.Options{}, 200)
+	testdb.Query(t, primary.URL("postgres"), "CHECKPOINT")
+	at := testdb.Query(t, primary.URL("postgres"), "SELECT pg_current_wal_insert_lsn()")
+	testdb.Query(t, standby.URL("postgres"), "DO $$ BEGIN WHILE pg_last_wal_replay_lsn() < '"+at+"' LOOP PERFORM pg_sleep(0.05); END LOOP; END $$")
+	testdb.Query(t, standby.URL("postgres"), "CHECKPOINT") // so that it begins behind the end of the full one
+	result := stopped(backup.Options{Basis: backup.LastFull}, 15)
+	if result.Increment.Base != full.Manifest.ID || result.Manifest.Kind != repo.Incremental {
+		t.Errorf("on %s there is %+v", full.Manifest.ID, result.Increment)
 	}
 	l.end()
 	copied := standby.Beside(t, restore(t, standby, r, result.Manifest, nil))

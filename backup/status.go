@@ -1,6 +1,7 @@
 package backup
 
 import (
+	"slices"
 	"sync"
 	"time"
 )
@@ -9,10 +10,12 @@ import (
 type Status struct {
 	Phase   string        `json:"phase"`
 	Begun   time.Time     `json:"begun"`
-	Total   int64         `json:"total"`  // bytes to move, as far as is known now
-	Done    int64         `json:"done"`   // of these
-	Stored  int64         `json:"stored"` // bytes in the repository that they became, or were
-	Files   int64         `json:"files"`  // files to move
+	Total   int64         `json:"total"`    // bytes to move, as far as is known now
+	Done    int64         `json:"done"`     // of these
+	Stored  int64         `json:"stored"`   // bytes in the repository that they became, or were
+	Files   int64         `json:"files"`    // files to move
+	Aside   int64         `json:"aside"`    // bytes of files that a restore has made at their full size,
+	ToAside int64         `json:"to_aside"` // of so many
 	Percent float64       `json:"percent"`
 	Left    time.Duration `json:"left_ns"` // estimated; -1: not known
 }
@@ -23,30 +26,69 @@ type Phase struct {
 	Took time.Duration `json:"took_ns"`
 }
 
-// progress is what workers note for Status. Phases are entered by the job alone.
-type progress struct {
-	mu     sync.Mutex
-	begun  time.Time
-	since  time.Time // the phase's beginning
-	moving time.Time // when the first byte was moved
-	phases []Phase
-	status Status
+// Phases are those that a job has gone through, and the one that it is in. The zero value is one
+// that has not begun; any goroutine may look at it.
+type Phases struct {
+	mu    sync.Mutex
+	list  []Phase
+	begun time.Time
+	since time.Time // the beginning of the one that it is in
+	now   string    // its name
+	at    int       // in list
 }
 
-// enter ends the phase before and begins another; "" ends the last one.
-func (p *progress) enter(name string) {
+// Enter ends the phase before and begins another, or goes on with an earlier one of that name; "" ends the last one.
+func (p *Phases) Enter(name string) {
 	now := time.Now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.begun.IsZero() {
 		p.begun = now
 	}
-	if n := len(p.phases); n > 0 && p.status.Phase != "" {
-		p.phases[n-1].Took = now.Sub(p.since)
+	if p.now != "" {
+		p.list[p.at].Took += now.Sub(p.since)
 	}
-	p.since, p.status.Phase = now, name
-	if name != "" {
-		p.phases = append(p.phases, Phase{Name: name})
+	if p.since, p.now = now, name; name == "" {
+		return
+	}
+	if p.at = slices.IndexFunc(p.list, func(was Phase) bool { return was.Name == name }); p.at < 0 {
+		p.at = len(p.list)
+		p.list = append(p.list, Phase{Name: name})
+	}
+}
+
+// Now says in which phase it is, and when the first one began.
+func (p *Phases) Now() (phase string, begun time.Time) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.now, p.begun
+}
+
+// UntilNow gives the phases, the one under way included.
+func (p *Phases) UntilNow() []Phase {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	out := append([]Phase(nil), p.list...)
+	if p.now != "" {
+		out[p.at].Took += time.Since(p.since)
+	}
+	return out
+}
+
+// progress is what workers note for Status. Phases are entered by the job alone.
+type progress struct {
+	phases Phases
+	mu     sync.Mutex
+	status Status
+	pace   Pace
+}
+
+func (p *progress) enter(phase string) {
+	p.phases.Enter(phase)
+	if phase == "copy" || phase == "compare" { // what was before is of another kind
+		p.mu.Lock()
+		p.pace.Restart(time.Now(), p.status.Done)
+		p.mu.Unlock()
 	}
 }
 
@@ -55,15 +97,29 @@ func (p *progress) expect(files, bytes int64) {
 	defer p.mu.Unlock()
 	p.status.Files += files
 	p.status.Total += bytes
-	if p.moving.IsZero() {
-		p.moving = time.Now()
-	}
+}
+
+// settled says that of what was expected nothing more comes.
+func (p *progress) settled() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.status.Total = p.status.Done
 }
 
 func (p *progress) moved(bytes int64) {
+	_, begun := p.phases.Now()
+	now := time.Now()
 	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.status.Done += bytes
-	p.mu.Unlock()
+	p.pace.Note(begun, now, p.status.Done, p.status.Total)
+}
+
+// forecasts are what was said of the time left.
+func (p *progress) forecasts() []Forecast {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.pace.Forecasts()
 }
 
 func (p *progress) stored(bytes int64) {
@@ -72,28 +128,26 @@ func (p *progress) stored(bytes int64) {
 	p.mu.Unlock()
 }
 
+// aside notes bytes of files that are to be made at their full size, and that were.
+func (p *progress) aside(todo, done int64) {
+	p.mu.Lock()
+	p.status.ToAside += todo
+	p.status.Aside += done
+	p.mu.Unlock()
+}
+
 // Status says how far the job is, at any time.
 func (p *progress) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.status
-	s.Begun, s.Left = p.begun, -1
+	s.Phase, s.Begun = p.phases.Now()
+	s.Left = -1
+	if s.Phase != "sync" { // nobody knows how much the system has not written yet
+		s.Left = p.pace.Left(time.Now(), s.Done, s.Total)
+	}
 	if s.Total > 0 {
 		s.Percent = 100 * min(float64(s.Done)/float64(s.Total), 1)
 	}
-	if s.Done > 0 {
-		s.Left = time.Duration(float64(time.Since(p.moving)) / float64(s.Done) * float64(max(s.Total-s.Done, 0)))
-	}
 	return s
-}
-
-// phasesUntilNow gives the phases, the one under way included.
-func (p *progress) phasesUntilNow() []Phase {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	out := append([]Phase(nil), p.phases...)
-	if n := len(out); n > 0 && p.status.Phase != "" {
-		out[n-1].Took = time.Since(p.since)
-	}
-	return out
 }

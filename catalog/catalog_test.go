@@ -383,7 +383,7 @@ func TestChild(t *testing.T) {
 		_, err := c.Lock("R")
 		must(t, err)
 		fmt.Println("locked")
-		time.Sleep(time.Minute) // killed long before
+		time.Sleep(10 * time.Minute) // killed long before
 	}
 }
 

@@ -74,8 +74,7 @@ func Open(ctx context.Context, url string, opt Options) (Database, error) {
 
 // OpenDump opens a dump file as a script of tables, rows and statements.
 func OpenDump(path string, opt Options) (*sqlfile.Script, error) {
-	zero := map[mysql.Policy]sqlfile.ZeroDates{mysql.Refuse: sqlfile.ZeroError, mysql.Null: sqlfile.ZeroNull, mysql.Epoch: sqlfile.ZeroEpoch}
-	return sqlfile.OpenScript(path, sqlfile.ScriptOptions{Convert: sqlfile.ConvertOptions{ZeroDates: zero[opt.MySQL.ZeroDates]}})
+	return sqlfile.OpenScript(path, sqlfile.ScriptOptions{Convert: sqlfile.ConvertOptions{ZeroDates: zeroDates[opt.MySQL.ZeroDates]}})
 }
 
 // A TypeMap is a table of the manual: what becomes of types from one engine on another.
@@ -148,8 +147,18 @@ func Matrix() []Capability {
 		{"diff", "compare while a stream runs", "tables with a key", "tables with a key", ""},
 		{"repair", "make the target's rows equal", "tables with a key", "tables with a key", ""},
 		{"check", "before anything moves", "yes", "yes", "yes"},
-		{"backup", "files of the server, and restore", "all of it, while it runs; pages checked", "", ""},
+		{"backup", "rows and definitions (--logical)", "COPY text and SQL, as psql reads them", "LOAD DATA text and SQL, as mysql reads them", ""},
+		{"backup", "files of the server, and restore", "all of it, or pages that have changed, while it runs; pages checked", "", ""},
 		{"ha", "scan of the log", "files, archives, live; flushes inferred", "files, archives, live; groups as the log has them", ""},
 		{"ha", "what a standby would cost", "off to remote_apply, quorums", "AFTER_SYNC, AFTER_COMMIT", ""},
 	}
 }
+
+// ToCopyText makes what turns the LOAD DATA text of a range into COPY text: it takes batches of the
+// one, and gives the other to emit.
+func ToCopyText(r tidemark.Read, opt Options, emit func(*tidemark.Batch) error) func(*tidemark.Batch) error {
+	return sqlfile.NewLoaded(r.Move, r.Range, sqlfile.ConvertOptions{ZeroDates: zeroDates[opt.MySQL.ZeroDates], KeepNUL: true}, emit).Put
+}
+
+// zeroDates says the same policy to the reader of dump files.
+var zeroDates = map[mysql.Policy]sqlfile.ZeroDates{mysql.Refuse: sqlfile.ZeroError, mysql.Null: sqlfile.ZeroNull, mysql.Epoch: sqlfile.ZeroEpoch}

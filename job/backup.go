@@ -2,14 +2,12 @@ package job
 
 import (
 	"context"
-	"encoding/json"
-	"os"
+	"fmt"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/advisor"
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/backup/repo"
-	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/engines"
 )
 
@@ -28,6 +26,7 @@ type RestoreSpec struct {
 	Repo     *repo.Repo
 	Manifest *repo.Manifest
 	Options  backup.RestoreOptions
+	Part     *engines.Partial // nil: all databases
 	Watch    func(interface{ Status() backup.Status })
 }
 
@@ -39,15 +38,25 @@ type StorageReport struct {
 	Stored   int64              `json:"stored"`           // in the repository
 	Files    int64              `json:"files"`
 	Gone     int64              `json:"gone,omitempty"` // files that were removed while it ran
+	Rows     int64              `json:"rows,omitempty"` // of a logical backup
+	Tables   int                `json:"tables,omitempty"`
+	Position tidemark.Position  `json:"position,omitzero"` // in the server's log, of the view that was backed up
 	Report   backup.Report      `json:"report"`
 	Limit    string             `json:"limit"`
 	Advice   []string           `json:"advice,omitempty"`
 	Findings []tidemark.Finding `json:"findings,omitempty"`
 	Damaged  []string           `json:"damaged,omitempty"`
-	PeakRSS  int64              `json:"peak_rss,omitempty"` // bytes
+	// Increment is set of a backup that has only what has changed, and Over of a restore over what was there.
+	Increment *backup.Increment `json:"increment,omitempty"`
+	Over      *backup.Over      `json:"over,omitempty"`
+	PeakRSS   int64             `json:"peak_rss,omitempty"` // bytes
+	Spread    bool              `json:"spread,omitempty"`   // the first checkpoint was not to be made at once
+	Targets   []Target          `json:"targets,omitempty"`  // of a backup into several places
+	slowest   string            // of them: a sentence of advice
 }
 
-// Backup backs a server's files up. Kind Incomplete: the backup is there, and has damaged pages.
+// Backup backs a server's files up. Kind Incomplete: the backup is there, and has damaged pages, or is in some of
+// several places only.
 func Backup(ctx context.Context, env Env, spec BackupSpec) (run string, rep *StorageReport, err error) {
 	src, err := engines.OpenFiles(ctx, spec.Source, spec.Files)
 	if err != nil {
@@ -60,84 +69,90 @@ func Backup(ctx context.Context, env Env, spec BackupSpec) (run string, rep *Sto
 		return "", nil, err
 	}
 	spec.Watch(b)
-	return env.recorded(ctx, "backup", spec.Options.Origin, spec.Repo.Store().String(), func(ctx context.Context) (*StorageReport, error) {
+	return env.recorded(ctx, "backup", spec.Options.Origin, spec.Repo.Store().String(), b, func(ctx context.Context) (*StorageReport, error) {
 		result, err := b.Run(ctx)
 		if err != nil {
-			return &StorageReport{Verb: "backup", Report: b.Report()}, err
+			return (&StorageReport{Verb: "backup", Report: b.Report()}).mirrored(spec.Repo, err)
 		}
 		m := result.Manifest
 		rep := &StorageReport{Verb: "backup", Backup: m.ID, Bytes: m.Bytes, Stored: m.Stored, Files: m.Count, Gone: result.GoneN,
-			Report: result.Report, Findings: result.Findings, Damaged: result.Damaged}
+			Report: result.Report, Findings: result.Findings, Damaged: result.Damaged, Increment: result.Increment, Spread: spec.Files.Spread}
 		if len(result.Damaged) > 0 {
 			err = tidemark.Errorf(tidemark.Incomplete, "back up", m.ID, "the backup is there, with damaged pages", "The report names them: mend them, and back up again.")
 		}
-		return rep, err
+		return rep.mirrored(spec.Repo, err)
 	})
 }
 
 // Restore restores a backup into a folder.
 func Restore(ctx context.Context, env Env, spec RestoreSpec) (run string, rep *StorageReport, err error) {
-	x, err := backup.NewRestore(spec.Repo, spec.Manifest, spec.Options)
+	if spec.Part != nil {
+		spec.Options.Leave = spec.Part.Leaves
+	}
+	x, err := backup.NewRestore(spec.Repo, spec.Manifest, engines.RestoreOptions(spec.Options))
 	if err != nil {
 		return "", nil, err
 	}
 	spec.Watch(x)
 	m := spec.Manifest
-	return env.recorded(ctx, "restore", spec.Repo.Store().String()+" "+m.ID, spec.Options.Dir, func(ctx context.Context) (*StorageReport, error) {
+	return env.recorded(ctx, "restore", spec.Repo.Store().String()+" "+m.ID, spec.Options.Dir, x, func(ctx context.Context) (*StorageReport, error) {
+		rep := &StorageReport{Verb: "restore", Backup: m.ID, Bytes: m.Bytes, Stored: m.Stored, Files: m.Count}
 		err := x.Run(ctx)
-		return &StorageReport{Verb: "restore", Backup: m.ID, Bytes: m.Bytes, Stored: m.Stored, Files: m.Count, Report: x.Report()}, err
+		rep.Over, rep.Findings = x.Over()
+		rep.Report = x.Report()
+		if err != nil {
+			return rep, err
+		}
+		finding, err := engines.RestoredSettings(spec.Options.Dir, m.Standby)
+		if finding != nil {
+			rep.Findings = append(rep.Findings, *finding)
+		}
+		if spec.Part != nil {
+			now := x.Status()
+			rep.Bytes, rep.Stored, rep.Files = now.Total, now.Stored, now.Files
+			rep.Findings = append(rep.Findings, spec.Part.Findings(spec.Options.Dir, x.Left())...)
+		}
+		return rep, err
 	})
 }
 
-// recorded does something that the catalogue keeps as a run.
-func (e Env) recorded(ctx context.Context, verb, source, target string, do func(context.Context) (*StorageReport, error)) (string, *StorageReport, error) {
-	host, _ := os.Hostname() // for messages only
-	run := catalog.Run{ID: catalog.NewRunID(), Verb: verb, Source: source, Target: target, Started: e.now(), State: catalog.Running, PID: os.Getpid(), Host: host}
-	lock, err := e.Catalog.Lock(run.ID)
-	if err != nil {
-		return "", nil, err
-	}
-	defer lock.Unlock()
-	if err := e.Catalog.Begin(ctx, run); err != nil {
-		return "", nil, err
-	}
-	rep, err := do(ctx)
-	rep.PeakRSS = peakRSS()
-	rep.explain()
-	run.Ended, run.State = e.now(), catalog.Done
-	switch kind := tidemark.KindOf(err); {
-	case err == nil:
-	case kind == tidemark.Incomplete:
-		run.State = catalog.Incomplete
-	case kind == tidemark.Cancelled:
-		run.State = catalog.Cancelled
-		hint := "Nothing of it is listed: begin again."
-		if verb == "restore" {
-			hint = "What is in the folder is a part, with which no server starts: empty it, and begin again."
+// recorded does something that the catalogue keeps as a run; of tells how far it is.
+func (e Env) recorded(ctx context.Context, verb, source, target string, of interface{ Status() backup.Status }, do func(context.Context) (*StorageReport, error)) (string, *StorageReport, error) {
+	var rep *StorageReport
+	run, err := e.Record(ctx, verb, source, target, storageWork(of), func(ctx context.Context) (any, error) {
+		var err error
+		rep, err = do(ctx)
+		rep.PeakRSS = peakRSS()
+		rep.explain()
+		if rep.slowest != "" {
+			rep.Advice = append(rep.Advice, rep.slowest)
 		}
-		err = tidemark.Errorf(tidemark.Cancelled, verb, "", "stopped", hint)
-	default:
-		run.State = catalog.Failed
-	}
-	if err != nil {
-		run.Error, run.Hint = err.Error(), tidemark.HintOf(err)
-	}
-	if text, jerr := json.Marshal(rep); jerr == nil {
-		run.Report = text
-	}
-	if uerr := e.Catalog.Update(context.WithoutCancel(ctx), run); uerr != nil && err == nil {
-		err = uerr
-	}
-	return run.ID, rep, err
+		if tidemark.KindOf(err) == tidemark.Cancelled && err != nil {
+			hint := "Nothing of it is listed: begin again."
+			if verb == "restore" && rep.Over != nil {
+				hint = "No server starts in the folder now: begin again, with --delta."
+			} else if verb == "restore" {
+				hint = "What is in the folder is a part, with which no server starts: empty it, and begin again."
+			}
+			err = tidemark.Errorf(tidemark.Cancelled, verb, "", "stopped", hint)
+		}
+		return rep, err
+	})
+	return run, rep, err
 }
 
 // explain says what has limited it.
 func (r *StorageReport) explain() {
+	if r.Report.Logical {
+		r.Limit, r.Advice = advisor.ExplainDump(r.Report.Workers, advisor.DumpFacts{Lanes: r.Report.Parallelism, LanesTried: r.Report.LanesTried, Codec: r.Report.Codec, Took: r.Report.Took()})
+		return
+	}
 	f := advisor.StorageFacts{Restore: r.Report.Restore, Parallelism: r.Report.Parallelism, Sessions: r.Report.Sessions, Buffers: r.Report.Buffers,
-		Codec: r.Report.Codec, Took: r.Report.Took()}
-	for _, p := range r.Report.Phases {
-		if p.Name == "prepare" {
-			f.Prepare = p.Took
+		Codec: r.Report.Codec, Prepare: r.Report.In("prepare"), Server: r.Report.In("begin") + r.Report.In("end"), Spread: r.Spread, Took: r.Report.Took()}
+	if s := r.Report.Space; s != nil {
+		f.Free = advisor.FreeSpace{Bytes: s.Free, Of: s.Of}
+		for _, m := range s.Most {
+			f.Free.Most = append(f.Free.Most, fmt.Sprintf("%s (%d of %d MB)", m.Name, m.Free>>20, m.Of>>20))
 		}
 	}
 	r.Limit, r.Advice = advisor.ExplainStorage(r.Report.Workers, f)

@@ -111,7 +111,7 @@ func (b *binder) cascades() bool {
 
 // bind binds a relation to the target's table under the names that the rules give; nil
 // if the table is not of the stream, or is stopped, or has to be now.
-func (b *binder) bind(rel tidemark.Relation) (*apply.Binding, error) {
+func (b *binder) bind(rel tidemark.Relation, place uint64) (*apply.Binding, error) {
 	if was, ok := b.names[rel.ID]; ok && was != rel.Table {
 		why := tidemark.Errorf(tidemark.Unsupported, "replicate", was.String(), "was renamed to "+rel.Table.String(), "Rename it on the target too, and tidemark sub start "+rel.Table.String())
 		if err := b.subs.stop(b.ctx, was, why); err != nil {
@@ -123,15 +123,15 @@ func (b *binder) bind(rel tidemark.Relation) (*apply.Binding, error) {
 	if m == nil || !b.subs.wants(rel.Table) {
 		return nil, nil
 	}
-	out, err := b.bound(rel, m)
+	out, err := b.bound(rel, place, m)
 	if err != nil && ofTable(err) {
 		return nil, b.subs.stop(b.ctx, rel.Table, err)
 	}
 	return out, err
 }
 
-func (b *binder) bound(rel tidemark.Relation, m *tidemark.Move) (*apply.Binding, error) {
-	if err := b.reshaped(rel, m); err != nil {
+func (b *binder) bound(rel tidemark.Relation, place uint64, m *tidemark.Move) (*apply.Binding, error) {
+	if err := b.reshaped(rel, place, m); err != nil {
 		return nil, err
 	}
 	if slices.ContainsFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return m.From.Column(c.Name) == nil || b.lacks(m, c.Name) }) {

@@ -84,9 +84,9 @@ func Check(ctx context.Context, env Env, spec CopySpec) (*Checked, error) {
 	return out, nil
 }
 
-// access asks both ends whether they let their user do what the plan wants.
-func access(ctx context.Context, src, tgt Database, p *load.Plan) ([]tidemark.Finding, error) {
-	var read, create, fill []tidemark.TableID
+// readBy lists the tables that a plan reads.
+func readBy(p *load.Plan) []tidemark.TableID {
+	var read []tidemark.TableID
 	for _, r := range p.Ranges {
 		id := p.Moves[r.Move].From.TableID
 		if r.Part != nil && r.Part.Table.Name != "" {
@@ -96,6 +96,12 @@ func access(ctx context.Context, src, tgt Database, p *load.Plan) ([]tidemark.Fi
 			read = append(read, id)
 		}
 	}
+	return read
+}
+
+// access asks both ends whether they let their user do what the plan wants.
+func access(ctx context.Context, src origin, tgt Database, p *load.Plan) ([]tidemark.Finding, error) {
+	var create, fill []tidemark.TableID
 	for i, m := range p.Moves {
 		if m.From.Form == tidemark.LargeObjects {
 			continue
@@ -106,7 +112,7 @@ func access(ctx context.Context, src, tgt Database, p *load.Plan) ([]tidemark.Fi
 			fill = append(fill, m.To.TableID)
 		}
 	}
-	found, err := src.Access(ctx, read, nil, nil)
+	found, err := src.Access(ctx, readBy(p), nil, nil)
 	if err != nil {
 		return nil, err
 	}

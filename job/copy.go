@@ -45,13 +45,20 @@ func Copy(ctx context.Context, env Env, spec CopySpec) (string, *Report, error) 
 		return "", nil, err
 	}
 	defer tgt.Close()
-	return copyBetween(ctx, env, spec, src, tgt)
+	return copyBetween(ctx, env, "copy", spec, src, tgt)
 }
 
-// copyBetween is Copy with both ends open.
-func copyBetween(ctx context.Context, env Env, spec CopySpec, src, tgt Database) (string, *Report, error) {
+// An origin is what a copy comes from: a Database, or a backup of one.
+type origin interface {
+	load.Source
+	end
+	Access(ctx context.Context, read, create, fill []tidemark.TableID) ([]tidemark.Finding, error)
+}
+
+// copyBetween is Copy with both ends open. verb is the run's, in the catalogue.
+func copyBetween(ctx context.Context, env Env, verb string, spec CopySpec, src origin, tgt Database) (string, *Report, error) {
 	defer watchLocks(ctx, env, src, tgt)()
-	c := &copying{env: env, spec: spec, src: src, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}}
+	c := &copying{env: env, verb: verb, spec: spec, src: src, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}}
 	if spec.PlanOnly {
 		p, err := c.plan(ctx)
 		if p != nil {
@@ -80,8 +87,10 @@ func copyBetween(ctx context.Context, env Env, spec CopySpec, src, tgt Database)
 // copying is one copy in progress. It is the load.Sink of its run.
 type copying struct {
 	env      Env
+	verb     string // what the run and, where it is no import, its entry in the catalogue are called: copy or restore
 	spec     CopySpec
-	src, tgt Database
+	src      origin
+	tgt      Database
 	position tidemark.Position
 	run      catalog.Run
 	lock     *catalog.Lock
@@ -131,7 +140,7 @@ func makePlan(ctx context.Context, src load.Source, tgt Database, db *tidemark.D
 	p.Position = at
 	p.Findings = append(append(append([]tidemark.Finding(nil), findings...), notCarried(db, tgt, moves)...), p.Findings...)
 	if err == nil {
-		err = sameColumns(ctx, tgt, p)
+		err = sameColumns(ctx, src, tgt, p)
 	}
 	return p, err
 }
@@ -161,12 +170,14 @@ func notCarried(db *tidemark.Database, tgt end, moves []tidemark.Move) []tidemar
 }
 
 // sameColumns looks whether tables that are on the target already have the columns
-// that they are to be filled in.
-func sameColumns(ctx context.Context, tgt Database, p *load.Plan) error {
+// that they are to be filled in. Where these are of the types that a backup's text is of, it is
+// taken as it is.
+func sameColumns(ctx context.Context, src load.Source, tgt Database, p *load.Plan) error {
 	kept := map[tidemark.TableID]*tidemark.Move{}
+	at := map[*tidemark.Move]int{}
 	for i := range p.Moves {
 		if m := &p.Moves[i]; !p.Fresh[i] && m.From.Form != tidemark.LargeObjects {
-			kept[clipID(tgt, m.To.TableID)] = m
+			kept[clipID(tgt, m.To.TableID)], at[m] = m, i
 		}
 	}
 	if len(kept) == 0 {
@@ -181,11 +192,17 @@ func sameColumns(ctx context.Context, tgt Database, p *load.Plan) error {
 		if m == nil {
 			continue
 		}
+		same := true
 		for _, c := range m.To.Stored() {
-			if t.Column(clip(tgt, c.Name)) == nil {
+			there := t.Column(clip(tgt, c.Name))
+			if there == nil {
 				return tidemark.Errorf(tidemark.Invalid, "plan", "table "+t.String(), "is on the target and has no column "+c.Name,
 					"nothing was changed; use --prep drop, add the column, or leave it out with a rule")
 			}
+			same = same && there.Type.Native == c.Type.Native && there.Type.Charset == c.Type.Charset
+		}
+		if k, ok := src.(load.Keeper); ok && same && tidemark.Family(p.Source) == tidemark.Family(p.Target) {
+			p.Formats[at[m]] = k.Kept()
 		}
 	}
 	return nil
@@ -262,7 +279,7 @@ func (c *copying) begin(ctx context.Context) error {
 		return err
 	}
 	host, _ := os.Hostname()
-	c.run = catalog.Run{ID: catalog.NewRunID(), Verb: "copy", Source: tidemark.MaskURL(c.spec.Source), Target: tidemark.MaskURL(c.spec.Target),
+	c.run = catalog.Run{ID: catalog.NewRunID(), Verb: c.verb, Source: tidemark.MaskURL(c.spec.Source), Target: tidemark.MaskURL(c.spec.Target),
 		Started: c.env.now(), State: catalog.Running, Position: p.Position, Plan: text, PID: os.Getpid(), Host: host}
 	if c.lock, err = c.env.Catalog.Lock(c.run.ID); err != nil {
 		return err
@@ -293,7 +310,7 @@ func (c *copying) leftovers(ctx context.Context, p *load.Plan) error {
 		return err
 	}
 	for _, r := range runs {
-		if r.Target != tidemark.MaskURL(c.spec.Target) || r.Verb != "copy" && r.Verb != "import" {
+		if r.Target != tidemark.MaskURL(c.spec.Target) || verbText[r.Verb] == "" {
 			continue
 		}
 		if r.State == catalog.Done || r.State == catalog.Incomplete {
@@ -339,6 +356,7 @@ func (c *copying) watchOver(ctx context.Context, run *load.Run, progress Progres
 	c.marked = map[int]int64{}
 	started := time.Now()
 	c.env.Watch.Running(progress)
+	defer c.env.tell(ctx, c.run.ID, progressWork(progress))()
 	err := run.Do(ctx, c.built)
 	var failed []load.Failed
 	if after != nil && (err == nil || tidemark.KindOf(err) == tidemark.Incomplete) {
@@ -358,16 +376,9 @@ func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 	c.flush(ctx, true)
 	c.rejects.close()
 	c.cuts.close()
-	c.run.Ended, c.run.State = c.env.now(), catalog.Done
-	switch kind := tidemark.KindOf(err); {
-	case err == nil:
-	case kind == tidemark.Incomplete:
-		c.run.State = catalog.Incomplete
-	case kind == tidemark.Cancelled:
-		c.run.State = catalog.Cancelled
-		err = tidemark.Errorf(tidemark.Cancelled, "copy", "", "stopped", "go on with the same command and --resume "+c.run.ID)
-	default:
-		c.run.State = catalog.Failed
+	c.run.Ended, c.run.State = c.env.now(), endState(err)
+	if c.run.State == catalog.Cancelled {
+		err = tidemark.Errorf(tidemark.Cancelled, c.verb, "", "stopped", "go on with the same command and --resume "+c.run.ID)
 	}
 	if err != nil {
 		c.run.Error, c.run.Hint = err.Error(), tidemark.HintOf(err)
@@ -422,7 +433,7 @@ func resumable(err error, run string) error {
 
 // report gathers what the screen and the catalogue show at the end.
 func (c *copying) report(run *load.Run, took time.Duration) *Report {
-	rep := &Report{Verb: "copy", Seconds: took.Seconds(), Workers: run.Report(), Findings: c.p.Findings, Failed: run.Failures(),
+	rep := &Report{Verb: c.verb, Seconds: took.Seconds(), Workers: run.Report(), Findings: c.p.Findings, Failed: run.Failures(),
 		Position: c.p.Position, PeakRSS: peakRSS()}
 	for _, t := range run.Status.Snapshot() {
 		rep.Rows += t.Done

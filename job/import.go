@@ -67,7 +67,7 @@ func openImport(ctx context.Context, env Env, spec CopySpec, open func(path stri
 	if v, ok := tgt.(interface{ Version() string }); ok && tidemark.Family(tgt.Name()) == "mysql" {
 		dump.For(tgt.Name(), v.Version())
 	}
-	c := &copying{env: env, spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
+	c := &copying{env: env, verb: "copy", spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
 	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
 	return &importJob{copying: c, dump: dump, control: spec.Load.ScriptLane(), again: func() (Dump, error) { return open(path) },
 		known: map[tidemark.TableID]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},

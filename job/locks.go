@@ -19,7 +19,7 @@ type waiter interface {
 // watchLocks tells, once each, of the locks of others that the ends' sessions wait
 // for at two looks in a row, until the function that it gives is called. Without it
 // a job that waits for a process that hangs would look as if it hung itself.
-func watchLocks(ctx context.Context, env Env, ends ...Database) (stop func()) {
+func watchLocks(ctx context.Context, env Env, ends ...any) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	var wg sync.WaitGroup
 	for _, end := range ends {

@@ -375,7 +375,7 @@ func (r *replicating) hold(ctx context.Context) ([]tidemark.Finding, error) {
 func (r *replicating) copy(ctx context.Context, findings []tidemark.Finding) (string, *Report, error) {
 	spec := r.spec.Copy
 	spec.Findings = append(spec.Findings, findings...)
-	run, rep, err := copyBetween(ctx, r.env, spec, r.src, r.tgt)
+	run, rep, err := copyBetween(ctx, r.env, "copy", spec, r.src, r.tgt)
 	if err != nil {
 		return run, rep, r.undo(ctx, run, err)
 	}

@@ -14,7 +14,7 @@ import (
 // takeUp loads an earlier run and finds out what of it is on the target. The
 // marker rows decide, not our catalogue, because they were committed with the rows.
 func (c *copying) takeUp(ctx context.Context) error {
-	if err := c.claim(ctx, "copy"); err != nil {
+	if err := c.claim(ctx, c.verb); err != nil {
 		return err
 	}
 	c.p = &load.Plan{}
@@ -64,7 +64,7 @@ func (c *copying) claim(ctx context.Context, verb string) error {
 	return nil
 }
 
-var verbText = map[string]string{"copy": "the copy of a database", "import": "the import of a dump file"}
+var verbText = map[string]string{"copy": "the copy of a database", "import": "the import of a dump file", "restore": "the restore of a logical backup"}
 
 // sameEnds refuses to go on between other databases than before.
 func (c *copying) sameEnds() error {

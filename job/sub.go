@@ -60,7 +60,7 @@ func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]t
 		if len(known) == 0 {
 			var names outline // by which numbers the log tells their types is known when it does
 			for _, c := range m.From.Stored() {
-				names = append(names, outlineColumn{Name: c.Name, Native: c.Type.Native})
+				names.Columns = append(names.Columns, outlineColumn{Name: c.Name, Native: c.Type.Native})
 			}
 			text, err := json.Marshal(names)
 			if err == nil {
@@ -301,7 +301,10 @@ func (s *subscriptions) heed(known []catalog.StreamTable) (anew, rebind bool) {
 }
 
 // An outline is what is kept of a relation: what its table had when the stream told it last.
-type outline []outlineColumn
+type outline struct {
+	Place   uint64          `json:"place"` // of the first transaction in which it was so
+	Columns []outlineColumn `json:"columns"`
+}
 
 type outlineColumn struct {
 	Name string `json:"name"`
@@ -311,7 +314,7 @@ type outlineColumn struct {
 	Native string `json:"native,omitempty"`
 }
 
-func outlineOf(rel tidemark.Relation) (out outline) {
+func outlineOf(rel tidemark.Relation) (out []outlineColumn) {
 	for _, c := range rel.Columns {
 		out = append(out, outlineColumn{Name: c.Name, Type: c.Type, Mod: c.Mod})
 	}
@@ -320,8 +323,9 @@ func outlineOf(rel tidemark.Relation) (out outline) {
 
 // reshaped compares a relation with what the stream told before, and gives an error of
 // Kind Unsupported if more has changed than new columns, and the target's table has not
-// been changed in the same way.
-func (b *binder) reshaped(rel tidemark.Relation, m *tidemark.Move) error {
+// been changed in the same way. Whoever was stopped before all was applied hears again how a
+// table was before it changed: of that it is known how it goes on.
+func (b *binder) reshaped(rel tidemark.Relation, place uint64, m *tidemark.Move) error {
 	b.subs.mu.Lock()
 	text := b.subs.of[rel.Table].Shape
 	b.subs.mu.Unlock()
@@ -332,25 +336,28 @@ func (b *binder) reshaped(rel tidemark.Relation, m *tidemark.Move) error {
 			return fmt.Errorf("read shape of %s: %w", rel.Table, err)
 		}
 	}
-	for i := range is { // of MySQL's some tell no types
-		if k := slices.IndexFunc(was, func(x outlineColumn) bool { return x.Name == is[i].Name }); k >= 0 && is[i].Type == 0 {
-			is[i] = was[k]
-		}
-	}
-	if slices.Equal(was, is) {
+	if place < was.Place {
 		return nil
 	}
-	if err := b.fitting(rel, m, was, is); err != nil {
+	for i := range is { // of MySQL's some tell no types
+		if k := slices.IndexFunc(was.Columns, func(x outlineColumn) bool { return x.Name == is[i].Name }); k >= 0 && is[i].Type == 0 {
+			is[i] = was.Columns[k]
+		}
+	}
+	if slices.Equal(was.Columns, is) {
+		return nil
+	}
+	if err := b.fitting(rel, m, was.Columns, is); err != nil {
 		return err
 	}
-	text, err := json.Marshal(is)
+	text, err := json.Marshal(outline{Place: place, Columns: is})
 	if err != nil {
 		return err
 	}
 	return b.subs.edit(b.ctx, rel.Table, func(t *catalog.StreamTable) error { t.Shape = text; return nil })
 }
 
-func (b *binder) fitting(rel tidemark.Relation, m *tidemark.Move, was, is outline) error {
+func (b *binder) fitting(rel tidemark.Relation, m *tidemark.Move, was, is []outlineColumn) error {
 	const hint = "Change the table on the target in the same way"
 	looked := false
 	var now *tidemark.Table
@@ -360,7 +367,7 @@ func (b *binder) fitting(rel tidemark.Relation, m *tidemark.Move, was, is outlin
 		switch {
 		case i >= 0 && (at < 0 || is[i] == c || is[i].Type == 0):
 			continue
-		case i >= 0 && c.Type == 0: // the first that comes of the table
+		case c.Type == 0: // the first that comes of the table
 			if now == nil {
 				db, err := b.r.shape.Describe(b.ctx, func(id tidemark.TableID) bool { return id == rel.Table })
 				if err != nil {
@@ -371,8 +378,12 @@ func (b *binder) fitting(rel tidemark.Relation, m *tidemark.Move, was, is outlin
 					now = db.Tables[0]
 				}
 			}
-			if x := now.Column(c.Name); c.Native == "" || x == nil || x.Type.Native == c.Native {
+			x := now.Column(c.Name)
+			if i >= 0 && (c.Native == "" || x == nil || x.Type.Native == c.Native) {
 				continue
+			}
+			if i < 0 && c.Native != "" && x != nil {
+				continue // the stream began before the column was added, and its description was made behind that
 			}
 		}
 		if !looked { // somebody may have changed the target already

@@ -1,0 +1,118 @@
+package dump
+
+import (
+	"bufio"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// frameLimit bounds the text of a frame, which is a batch: see Writer.
+const frameLimit = 2 * tidemark.PieceSize
+
+// frames gives the text of rows frame by frame: unpacked into the caller's memory at once, with
+// the frame's checksum compared before anybody sees a byte of it.
+type frames struct {
+	d    *Dump
+	path string
+	from io.ReadCloser
+	in   *bufio.Reader
+	dec  *zstd.Decoder
+	raw  []byte // a frame as it is stored
+}
+
+func (d *Dump) frames(ctx context.Context, rows *Rows) (*frames, error) {
+	from, err := d.openStored(ctx, rows.Path)
+	if err != nil {
+		return nil, err
+	}
+	return &frames{d: d, path: rows.Path, from: from, in: bufio.NewReaderSize(from, 256<<10), dec: decoders.Get().(*zstd.Decoder)}, nil
+}
+
+func (f *frames) close() error {
+	if f.dec != nil {
+		decoders.Put(f.dec)
+		f.dec = nil
+	}
+	return f.from.Close()
+}
+
+// next unpacks a frame into dst[:0]. io.EOF comes when the object was read to its end and is
+// what was written; any other end is an error of Kind Corrupt.
+func (f *frames) next(dst []byte) ([]byte, error) {
+	if _, err := f.in.Peek(1); err != nil {
+		if err == io.EOF {
+			return dst[:0], io.EOF
+		}
+		return dst[:0], f.d.damaged(f.path, err)
+	}
+	err := f.read()
+	if err == nil {
+		dst, err = f.dec.DecodeAll(f.raw, dst[:0])
+	}
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		err = errors.New("it is cut: its end is missing")
+	}
+	return dst, f.d.damaged(f.path, err)
+}
+
+// read takes the next frame as it is stored into raw. RFC 8878 says how long it is: a header, blocks
+// of which each begins with its length, and a checksum.
+func (f *frames) read() error {
+	head, err := f.in.Peek(zstd.HeaderMaxSize)
+	if err != nil && err != io.EOF {
+		return err
+	}
+	var h zstd.Header
+	if err := h.Decode(head); err != nil {
+		return err
+	}
+	if h.Skippable || !h.HasCheckSum || h.HasFCS && h.FrameContentSize > frameLimit {
+		return errors.New("a frame of it is not as backups have them")
+	}
+	f.raw = f.raw[:0]
+	if err := f.take(h.HeaderSize); err != nil {
+		return err
+	}
+	for last := false; !last; {
+		if err := f.take(3); err != nil {
+			return err
+		}
+		b := f.raw[len(f.raw)-3:]
+		block := uint32(b[0]) | uint32(binary.LittleEndian.Uint16(b[1:]))<<8
+		n := int(block >> 3)
+		switch block >> 1 & 3 {
+		case 1: // a byte that is repeated
+			n = 1
+		case 3:
+			return errors.New("a block of it is of no known kind")
+		}
+		if last = block&1 == 1; last {
+			n += 4 // the checksum
+		}
+		if len(f.raw)+n > frameLimit+frameLimit/8 {
+			return fmt.Errorf("a frame of it is longer than %d bytes", frameLimit)
+		}
+		if err := f.take(n); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take reads n more bytes into raw.
+func (f *frames) take(n int) error {
+	at := len(f.raw)
+	if cap(f.raw) < at+n {
+		f.raw = append(make([]byte, 0, max(2*cap(f.raw), at+n, 256<<10)), f.raw...)
+	}
+	f.raw = f.raw[:at+n]
+	_, err := io.ReadFull(f.in, f.raw[at:])
+	return err
+}

@@ -1,0 +1,114 @@
+package dump
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// How statements and rows reach a server, by the family of its engine.
+var clients = map[string]struct{ example, shell string }{
+	"postgres": {"psql -h HOST -U USER -d DATABASE", `export PGCLIENTENCODING=UTF8
+export PGOPTIONS="-c DateStyle=ISO,YMD -c IntervalStyle=iso_8601 -c TimeZone=UTC -c lc_monetary=C ${PGOPTIONS:-}"
+send() { $CLIENT -X -q -o /dev/null -v ON_ERROR_STOP=1 "$@"; }
+load() {
+	file=$1; shift; n=$#
+	for sql do set -- "$@" -c "$sql"; done
+	shift $n
+	unpack "$file" | send "$@"
+	check
+}
+`},
+	"mysql": {"mysql -h HOST -u USER -pPASSWORD", `SET="SET foreign_key_checks=0, unique_checks=0, time_zone='+00:00', sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
+send() { $CLIENT --default-character-set=utf8mb4 --binary-mode --comments --show-warnings --local-infile=1 --init-command="$SET" "$@"; }
+load() { unpack "$1" | send -e "$2"; check; }
+`},
+}
+
+// shell is the script that makes everything again.
+func (d *Writer) shell(c Content) []byte {
+	client := clients[tidemark.Family(c.Database.Engine)]
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "#!/bin/sh\n# Makes %s again, as it was at %s. README.txt says how to call it.\nset -eu\n", strings.ReplaceAll(whatOf(c), "\n", " "), c.Position.Text)
+	fmt.Fprintf(&b, ": \"${CLIENT:?say how to reach the server: CLIENT='%s'}\"\n", client.example)
+	unpack := `zstd -dcq "$1"`
+	suffix := ""
+	if !d.open {
+		suffix = ".age"
+		b.WriteString(": \"${IDENTITY:?say where the identity is: IDENTITY=FILE}\"\n")
+		unpack = `{ age -d -i "$IDENTITY" "$1" || echo "$1" >> "$bad"; } | zstd -dcq`
+	}
+	fmt.Fprintf(&b, "bad=$(mktemp)\ntrap 'rm -f \"$bad\"' EXIT\nunpack() { %s || echo \"$1\" >> \"$bad\"; }\n", unpack)
+	b.WriteString("check() { if [ -s \"$bad\" ]; then echo \"damaged: $(cat \"$bad\")\" >&2; exit 1; fi; }\n")
+	b.WriteString(client.shell + "run() { unpack \"$1\" | send; check; }\n\n")
+	fmt.Fprintf(&b, "run %s%s\n", beforePath, suffix)
+	for i := range d.rows {
+		r := &d.rows[i]
+		fmt.Fprintf(&b, "load %s%s", r.Path, suffix)
+		sql := c.Script.LoadStatements(&c.Moves[r.Move], &r.Range)
+		if tidemark.Family(c.Database.Engine) == "mysql" {
+			sql = []string{strings.Join(sql, "; ")}
+		}
+		for _, s := range sql {
+			b.WriteString(" '" + strings.ReplaceAll(s, "'", `'\''`) + "'")
+		}
+		b.WriteByte('\n')
+	}
+	fmt.Fprintf(&b, "run %s%s\n", afterPath, suffix)
+	return b.Bytes()
+}
+
+func whatOf(c Content) string {
+	if c.Database.Name == "" {
+		return "all databases of a " + engineName(c.Database.Engine) + " server"
+	}
+	return engineName(c.Database.Engine) + " database " + c.Database.Name
+}
+
+func engineName(engine string) string {
+	switch engine {
+	case "mysql":
+		return "MySQL"
+	case "mariadb":
+		return "MariaDB"
+	}
+	return "PostgreSQL"
+}
+
+// readme says how to restore by hand. Everybody may read it, so it has no names.
+func (d *Writer) readme(c Content) []byte {
+	client := clients[tidemark.Family(c.Database.Engine)]
+	var b strings.Builder
+	fmt.Fprintf(&b, `This folder is logical backup %s of tidemark, of a %s %s server.
+tidemark restore makes the database again from it; so do the usual programs.
+
+  before.sql.zst   what the rows need: schemas, types, tables
+  data/            rows as text, an object for each range of a table, in the form of %s
+  after.sql.zst    what comes after them: keys, indexes, views, triggers
+  restore.sh       all commands, in their order
+  SHA256SUMS       checksums of all these: sha256sum -c SHA256SUMS
+  description.jsonl.zst   the same, for programs
+
+Where this is a bucket, fetch the folder first. Then, in it, with zstd and the client program:
+
+`, d.w.ID, engineName(c.Database.Engine), c.Database.Version, map[tidemark.Format]string{tidemark.CopyText: "COPY", tidemark.LoadData: "LOAD DATA (CHARACTER SET binary)"}[FormatOf(c.Database.Engine)])
+	if d.open {
+		fmt.Fprintf(&b, "  CLIENT='%s' sh restore.sh\n\nor single tables: restore.sh has the command of each.\n", client.example)
+	} else {
+		fmt.Fprintf(&b, `  age -d -i YOUR-KEY identity.age > identity       (or, with a passphrase: age -d identity.age > identity)
+  age -d -i identity restore.sh.age > restore.sh
+  IDENTITY=identity CLIENT='%s' sh restore.sh
+
+Each object with .age is a file of age for that identity: age -d -i identity FILE.zst.age | zstd -d.
+`, client.example)
+	}
+	switch tidemark.Family(c.Database.Engine) {
+	case "postgres":
+		b.WriteString("\nThe database has to be there, and empty; roles are not in the backup.\n")
+	default:
+		b.WriteString("\nDatabases are made if they are not there, and their tables must not be. The server has to allow\nLOAD DATA LOCAL (SET GLOBAL local_infile = ON). MariaDB's client is called mariadb.\n")
+	}
+	return []byte(b.String())
+}

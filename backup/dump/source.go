@@ -1,0 +1,197 @@
+package dump
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+)
+
+// A Source is a backup's rows as a load.Run reads them: a range is a run of objects of one table,
+// FromBlock to ToBlock among those that the table has.
+//
+// No batch that ends a range is given away before all of the range's objects were read to
+// their ends and are what was written; so the transaction that takes them is not committed otherwise.
+type Source struct {
+	*Dump
+	// Convert makes, for LOAD DATA text that is wanted as COPY text, what takes batches of the one
+	// and gives the other to emit. A range is converted by one of its own.
+	Convert func(r tidemark.Read, emit func(*tidemark.Batch) error) func(*tidemark.Batch) error
+
+	lock *repo.Lock
+	of   map[tidemark.TableID]*kept
+}
+
+// kept is what the backup has of a table.
+type kept struct {
+	columns []string
+	rows    []*Rows
+	n       int64
+	bytes   int64
+}
+
+// NewSource makes a Source.
+func NewSource(d *Dump) *Source {
+	s := &Source{Dump: d, of: map[tidemark.TableID]*kept{}}
+	for i := range d.Moves {
+		s.of[d.Moves[i].From.TableID] = &kept{columns: d.Moves[i].Source}
+	}
+	for i := range d.Rows {
+		k := s.of[d.Moves[d.Rows[i].Move].From.TableID]
+		k.rows = append(k.rows, &d.Rows[i])
+		k.n += d.Rows[i].Rows
+		k.bytes += d.Rows[i].Bytes
+	}
+	return s
+}
+
+// Kept is the format that all rows are in.
+func (s *Source) Kept() tidemark.Format { return s.Format }
+
+// Freeze takes the backup into use: prune leaves it alone until Close.
+func (s *Source) Freeze(ctx context.Context, _ int) (tidemark.Position, error) {
+	at := s.Position
+	at.Stamp = s.m.ID // it never changes
+	lock, err := s.r.Lock(ctx, repo.LockSpec{Purpose: "restore", Needs: []string{s.m.ID}})
+	if err != nil {
+		return at, err
+	}
+	s.lock = lock
+	return at, nil
+}
+
+// Close gives the backup free.
+func (s *Source) Close() error {
+	if s.lock != nil {
+		s.lock.Release()
+		s.lock = nil
+	}
+	return nil
+}
+
+// Describe gives the database as it was, with the tables that are wanted.
+func (s *Source) Describe(_ context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+	db := *s.Database
+	db.Tables = nil
+	for _, t := range s.Database.Tables {
+		if want != nil && !want(t.TableID) {
+			continue
+		}
+		if k := s.of[t.TableID]; k != nil {
+			own := *t
+			own.Rows, own.Bytes = k.n, k.bytes // no estimates
+			t = &own
+		}
+		db.Tables = append(db.Tables, t)
+	}
+	return &db, nil
+}
+
+// Split cuts a move into runs of objects that have about as much text as it wants.
+func (s *Source) Split(_ context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+	refuse := func(why, hint string) error {
+		return tidemark.Errorf(tidemark.Unsupported, "restore", m.From.String(), why, hint)
+	}
+	k := s.of[m.From.TableID]
+	switch {
+	case k == nil:
+		return nil, refuse("the backup has no rows of it, only its definition", "leave it out with --exclude "+m.From.String())
+	case len(m.Filter) > 0 || m.Lob.Mode == tidemark.LimitedLob:
+		return nil, refuse("a backup is read as it is: rows cannot be filtered, nor values cut", "restore it whole, and copy from there with the rule")
+	case !slices.Equal(k.columns, m.Source):
+		return nil, refuse("a backup is read as it is: its columns cannot be left out or put into another order", "restore it whole, and copy from there with the rule")
+	}
+	var out []tidemark.Range
+	for i, rows := range k.rows {
+		if n := len(out) - 1; n >= 0 && m.Split.Kind != tidemark.SplitPartitions && samePart(out[n].Part, rows.Range.Part) &&
+			(m.Split.Kind == tidemark.SplitNone || m.Split.Target <= 0 || out[n].Bytes+rows.Bytes <= m.Split.Target) {
+			out[n].ToBlock++
+			out[n].Rows += rows.Rows
+			out[n].Bytes += rows.Bytes
+			continue
+		}
+		out = append(out, tidemark.Range{Kind: tidemark.Blocks, Part: rows.Range.Part, FromBlock: int64(i), ToBlock: int64(i) + 1, Rows: rows.Rows, Bytes: rows.Bytes})
+	}
+	if out == nil {
+		out = []tidemark.Range{{Kind: tidemark.Blocks}}
+	}
+	return out, nil
+}
+
+func samePart(a, b *tidemark.Part) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Name == b.Name && a.Parent == b.Parent && a.Table == b.Table
+}
+
+// Read gives the rows of a range. Kind Corrupt: an object is not what was written.
+func (s *Source) Read(ctx context.Context, _ int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+	if s.lock != nil {
+		if err := context.Cause(s.lock.Context()); err != nil {
+			return err
+		}
+	}
+	if r.Format != s.Format {
+		if s.Convert == nil || s.Format != tidemark.LoadData || r.Format != tidemark.CopyText {
+			return tidemark.Errorf(tidemark.Bug, "read", r.Move.From.String(), fmt.Sprintf("the backup has %s, and not %s", s.Format, r.Format), "")
+		}
+		emit = s.Convert(r, emit)
+	}
+	k := s.of[r.Move.From.TableID]
+	if k == nil || r.Range.FromBlock < 0 || r.Range.FromBlock > r.Range.ToBlock || r.Range.ToBlock > int64(len(k.rows)) {
+		return tidemark.Errorf(tidemark.Bug, "read", r.Move.From.String(), "the backup does not have that range", "")
+	}
+	held := tidemark.NewBatch(r.Range, s.Format) // the next one to be given away
+	for _, rows := range k.rows[r.Range.FromBlock:r.Range.ToBlock] {
+		var err error
+		if held, err = s.object(ctx, rows, held, emit); err != nil {
+			if held != nil {
+				held.Release()
+			}
+			return err
+		}
+	}
+	held.Last = true
+	return emit(held)
+}
+
+// object gives away what is held and all batches of an object but the last, which it holds.
+func (s *Source) object(ctx context.Context, rows *Rows, held *tidemark.Batch, emit func(*tidemark.Batch) error) (*tidemark.Batch, error) {
+	f, err := s.frames(ctx, rows)
+	if err != nil {
+		return held, err
+	}
+	defer f.close()
+	var n, size int64
+	for {
+		b := tidemark.NewBatch(held.Range, s.Format)
+		if b.Data, err = f.next(b.Data); err != nil {
+			b.Release()
+			break
+		}
+		b.Rows = bytes.Count(b.Data, newline) // one within a value is escaped
+		b.More = !bytes.HasSuffix(b.Data, newline)
+		n, size = n+int64(b.Rows), size+int64(len(b.Data))
+		if len(held.Data) == 0 {
+			held.Release()
+		} else if err := emit(held); err != nil {
+			b.Release()
+			return nil, err
+		}
+		held = b
+	}
+	if err != io.EOF {
+		return held, err
+	}
+	if n != rows.Rows || size != rows.Bytes || held.More {
+		return held, s.damaged(rows.Path, fmt.Errorf("it has %d rows and %d bytes instead of %d and %d", n, size, rows.Rows, rows.Bytes))
+	}
+	return held, nil
+}
+
+var newline = []byte{'\n'}

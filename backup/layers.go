@@ -1,0 +1,392 @@
+package backup
+
+import (
+	"cmp"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+	sorted "github.com/tidemarkdb/tidemark/internal/spool"
+)
+
+// A file of an incremental backup is put together from layers: what this backup has of it,
+// below that what its parent has and this one has not, and so on, down to a backup that has
+// the whole file. Which byte comes from which layer is found out before anything is written,
+// so that nothing is written twice: the layers are laid from the newest down, and each gives
+// what lies in no gap above it. A layer also says up to where those below it count, since the
+// file may have been cut in between.
+
+// A layered file is one of which some layers are not laid yet.
+type layered struct {
+	level int     // of the last layer: place in the chain
+	limit int64   // bytes up to which the layers below count
+	have  []reach // what the layers above have, in order and without overlap
+}
+
+// A reach is a part of a file: from is in it, to is not.
+type reach struct{ from, to int64 }
+
+// lay lays a layer: it gives the parts of it that the layers above do not have.
+func (l *layered) lay(f *repo.File, level int, put func(e *repo.Extent, from reach)) {
+	l.level = level
+	var added []reach
+	above := l.have
+	for i := range f.Extents {
+		e := &f.Extents[i]
+		at, end := e.At, min(e.At+int64(e.Length), l.limit)
+		for at < end {
+			for len(above) > 0 && above[0].to <= at {
+				above = above[1:]
+			}
+			until := end
+			if len(above) > 0 {
+				until = min(end, above[0].from)
+			}
+			if until > at {
+				put(e, reach{at, until})
+				added = append(added, reach{at, until})
+			}
+			if until == end {
+				break
+			}
+			at = above[0].to
+		}
+	}
+	l.have = union(l.have, added)
+	if f.Blocks != nil {
+		l.limit = min(l.limit, f.Blocks.Truncate*int64(f.Blocks.PageSize))
+	}
+}
+
+// union merges two lists that have nothing in common.
+func union(a, b []reach) []reach {
+	if len(a) == 0 || len(b) == 0 {
+		return joined(append(a, b...))
+	}
+	out := make([]reach, 0, len(a)+len(b))
+	out = append(append(out, a...), b...)
+	slices.SortFunc(out, func(x, y reach) int { return cmp.Compare(x.from, y.from) })
+	return joined(out)
+}
+
+// joined makes one of neighbours.
+func joined(all []reach) []reach {
+	out := all[:0]
+	for _, r := range all {
+		if n := len(out); n > 0 && out[n-1].to == r.from {
+			out[n-1].to = r.to
+		} else {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// With millions of files, and of parts of them, nothing is kept of each. The lists are read twice: to find out
+// what there is to do (plan), and to do it (window.go). Files that this backup has whole come as the list has them. What the
+// chain's lists say of the others is sorted, in a file where it is much: by the file, and then from the newest
+// backup on. Files are numbered as the lowest list has them, in which what lies together in the packs comes together.
+
+// layersMemory is what is kept of layers in memory.
+const layersMemory = 24 << 20
+
+// A pathNumber is the number of a file whose layers are searched.
+type pathNumber struct {
+	path xxh3.Uint128 // its sum
+	n    uint32       // unnumbered: no list below has had it
+}
+
+const unnumbered = 1<<32 - 1
+
+func (a pathNumber) compare(b pathNumber) int { return compareSums(a.path, b.path) }
+
+// plan reads the lists of files of the chain and finds out what there is to do.
+func (x *Restore) plan(ctx context.Context) (folders []repo.File, err error) {
+	var open []pathNumber
+	var parts []part
+	for f, err := range x.repo.Files(ctx, x.m) {
+		if err != nil {
+			return nil, err
+		}
+		if !filepath.IsLocal(filepath.FromSlash(string(f.Path))) || f.Type == repo.Link {
+			return nil, tidemark.Errorf(tidemark.Unsupported, "restore", string(f.Path), "it is of a kind that this version cannot restore", "Use the version of tidemark that has made the backup.")
+		}
+		if f.Type == repo.Folder {
+			if f.Path == "." {
+				x.mode = f.Mode
+			}
+			folders = append(folders, f)
+			continue
+		}
+		if f.Blocks != nil && !x.leaves(&f) {
+			open = append(open, pathNumber{xxh3.HashString128(string(f.Path)), unnumbered})
+			continue
+		}
+		var t target
+		t, parts = x.whole(&f, parts[:0])
+		x.todo.add(&t, parts)
+	}
+	if len(open) > 0 {
+		if err := x.readLayers(ctx, open); err != nil {
+			return nil, err
+		}
+		if err := x.eachLayered(func(t target, parts []part) error { x.todo.add(&t, parts); return nil }); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(folders, func(a, b repo.File) int { return strings.Compare(string(a.Path), string(b.Path)) })
+	x.expect(x.todo.files, x.todo.bytes)
+	return folders, nil
+}
+
+// todo is what there is to do.
+type todo struct {
+	files, bytes int64
+	left         int64          // bytes of files that are left out
+	aside        int64          // bytes of the files that are made before their parts are written,
+	before       bool           // of which there is one at least
+	stored       uint32         // bytes of the largest piece, as it is stored,
+	plain        uint32         // and unpacked
+	names        []xxh3.Uint128 // sums of the files' paths, in order; only for a restore over what is there
+	named        bool
+}
+
+func (d *todo) add(t *target, parts []part) {
+	d.files++
+	for i := range parts {
+		p := &parts[i]
+		d.bytes += int64(p.length)
+		d.stored, d.plain = max(d.stored, p.ref.Stored), max(d.plain, p.ref.Plain)
+	}
+	if !t.whole {
+		d.before = true
+	}
+	switch {
+	case t.left:
+		d.left += t.size
+	case !t.whole:
+		d.aside += t.size
+	}
+	if d.named {
+		d.names = append(d.names, xxh3.HashString128(t.name))
+	}
+}
+
+// leaves says whether a file is left out.
+func (x *Restore) leaves(f *repo.File) bool {
+	return x.opt.Leave != nil && x.opt.Leave(string(f.Path))
+}
+
+// whole gives a file that this backup has all of, or that is left out.
+func (x *Restore) whole(f *repo.File, parts []part) (target, []part) {
+	if x.leaves(f) {
+		return target{name: string(f.Path), size: f.Size, mode: f.Mode, modified: f.MTime, crc: repo.ZerosCRC(f.Size), left: true}, parts
+	}
+	t := target{name: string(f.Path), size: f.Size, mode: f.Mode, modified: f.MTime, crc: f.CRC}
+	for i := range f.Extents {
+		e := &f.Extents[i]
+		if end := min(e.At+int64(e.Length), f.Size); e.At < end {
+			parts = append(parts, partOf(e, len(x.chain)-1, reach{e.At, end}))
+		}
+	}
+	t.whole = covers(parts, t.size)
+	return t, parts
+}
+
+// covers says whether one part is all of a file.
+func covers(parts []part, size int64) bool {
+	return len(parts) == 1 && parts[0].at == 0 && int64(parts[0].length) == size
+}
+
+func partOf(e *repo.Extent, level int, r reach) part {
+	return part{ref: e.Ref, level: int32(level), at: r.from, skip: e.Skip + uint32(r.from-e.At), length: uint32(r.to - r.from), alone: e.Skip == 0 && e.Length == e.Ref.Plain}
+}
+
+// readLayers sorts what the lists say of files of which this backup has pages only.
+func (x *Restore) readLayers(ctx context.Context, open []pathNumber) error {
+	slices.SortFunc(open, pathNumber.compare)
+	x.layers = sorted.NewSorter(x.layersMemory)
+	next := uint32(0)
+	var record []byte
+	for level, m := range x.chain {
+		top := level == len(x.chain)-1
+		for f, err := range x.repo.Files(ctx, m) {
+			if err != nil {
+				return err
+			}
+			if f.Type != "" || top && f.Blocks == nil {
+				continue
+			}
+			i, ok := slices.BinarySearchFunc(open, pathNumber{path: xxh3.HashString128(string(f.Path))}, pathNumber.compare)
+			if !ok {
+				continue
+			}
+			if open[i].n == unnumbered && top {
+				return x.notBelow(level, string(f.Path))
+			}
+			if open[i].n == unnumbered {
+				open[i].n = next
+				next++
+			}
+			record = layerRecord(record[:0], open[i].n, level, top, &f)
+			if err := x.layers.Add(record); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// layerRecord is what a list says of a file: its number, the level from the newest on, and the rest. Of the newest
+// it has what the file is to be.
+func layerRecord(b []byte, n uint32, level int, top bool, f *repo.File) []byte {
+	b = binary.BigEndian.AppendUint32(b, n)
+	b = binary.BigEndian.AppendUint32(b, ^uint32(level))
+	if top {
+		b = binary.AppendUvarint(b, uint64(len(f.Path)))
+		b = append(b, f.Path...)
+		b = binary.AppendUvarint(b, uint64(f.Mode))
+		b = binary.AppendVarint(b, f.MTime)
+	}
+	b = binary.AppendUvarint(b, uint64(f.Size))
+	if f.Blocks == nil {
+		b = append(b, 0)
+	} else {
+		b = binary.AppendUvarint(b, uint64(f.Blocks.PageSize))
+		b = binary.AppendUvarint(b, uint64(f.Blocks.Truncate))
+	}
+	for i := range f.Extents {
+		e := &f.Extents[i]
+		for _, v := range [...]uint64{uint64(e.At), uint64(e.Length), uint64(e.Skip), uint64(e.Ref.Pack), uint64(e.Ref.Offset), uint64(e.Ref.Stored), uint64(e.Ref.Plain), uint64(e.Ref.CRC), e.Ref.Number, uint64(e.Ref.Codec)} {
+			b = binary.AppendUvarint(b, v)
+		}
+	}
+	return b
+}
+
+// readLayer takes a record apart. extents is room.
+func readLayer(b []byte, top int, extents []repo.Extent) (n uint32, level int, f repo.File) {
+	number := func() uint64 {
+		v, k := binary.Uvarint(b)
+		b = b[k:]
+		return v
+	}
+	n, level = binary.BigEndian.Uint32(b), int(^binary.BigEndian.Uint32(b[4:]))
+	b = b[8:]
+	if level == top {
+		k := number()
+		f.Path, b = repo.Path(b[:k]), b[k:]
+		f.Mode = uint32(number())
+		v, k2 := binary.Varint(b)
+		f.MTime, b = v, b[k2:]
+	}
+	f.Size = int64(number())
+	if size := number(); size > 0 {
+		f.Blocks = &repo.Blocks{PageSize: int(size), Truncate: int64(number())}
+	}
+	for f.Extents = extents[:0]; len(b) > 0; {
+		f.Extents = append(f.Extents, repo.Extent{At: int64(number()), Length: uint32(number()), Skip: uint32(number()),
+			Ref: repo.Ref{Pack: uint32(number()), Offset: int64(number()), Stored: uint32(number()), Plain: uint32(number()), CRC: uint32(number()), Number: number(), Codec: uint8(number())}})
+	}
+	return n, level, f
+}
+
+// eachLayered gives the files that are put together from layers. Parts are give's until it returns.
+func (x *Restore) eachLayered(give func(t target, parts []part) error) error {
+	if x.layers == nil {
+		return nil
+	}
+	top := len(x.chain) - 1
+	var t target
+	var l *layered // nil: all layers of the file are laid
+	var parts []part
+	var extents []repo.Extent
+	for record, err := range x.layers.Sorted() {
+		if err != nil {
+			return err
+		}
+		_, level, f := readLayer(record, top, extents)
+		extents = f.Extents
+		if level == top {
+			if l != nil {
+				return x.notBelow(l.level, t.name)
+			}
+			t = target{name: string(f.Path), size: f.Size, mode: f.Mode, modified: f.MTime, layered: true}
+			l, parts = &layered{level: top + 1, limit: f.Size}, parts[:0]
+		}
+		if l == nil {
+			continue // of a file that was there before, and had the same name
+		}
+		for l.level--; l.level > level && x.chain[l.level].Kind == repo.Partial; l.level-- {
+			// It was not finished: what it has not, the backup below it has.
+		}
+		if l.level != level {
+			return x.notBelow(l.level+1, t.name)
+		}
+		l.lay(&f, level, func(e *repo.Extent, r reach) { parts = append(parts, partOf(e, level, r)) })
+		if f.Blocks == nil {
+			t.whole, l = covers(parts, t.size), nil
+			if err := give(t, parts); err != nil {
+				return err
+			}
+		}
+	}
+	if l != nil {
+		return x.notBelow(l.level, t.name)
+	}
+	return nil
+}
+
+// each gives all files that are to be restored, with all their parts.
+func (x *Restore) each(ctx context.Context, give func(t target, parts []part) error) error {
+	var parts []part
+	for f, err := range x.repo.Files(ctx, x.m) {
+		if err != nil {
+			return err
+		}
+		if f.Type != "" || f.Blocks != nil && !x.leaves(&f) {
+			continue
+		}
+		var t target
+		t, parts = x.whole(&f, parts[:0])
+		if err := give(t, parts); err != nil {
+			return err
+		}
+	}
+	return x.eachLayered(give)
+}
+
+// notBelow says that a file has no layer below a level.
+func (x *Restore) notBelow(level int, path string) error {
+	err := &tidemark.Error{Op: "restore", Object: path, Kind: tidemark.Corrupt, Hint: "Run tidemark verify.", Err: errors.New("no backup of the chain has the whole file")}
+	if level > 0 {
+		err.Err = errors.New("the backup has pages of it only, and backup " + x.chain[level-1].ID + ", on which it builds, has not the file")
+	}
+	return err
+}
+
+// readChain reads the manifests of the backups that make up the one to restore.
+func (x *Restore) readChain(ctx context.Context) error {
+	if x.m.Kind == repo.Partial {
+		return tidemark.Errorf(tidemark.Invalid, "restore", x.m.ID, "it has a part of a backup only, which was not finished", "Restore another one; tidemark backups lists them, and those that build on this one.")
+	}
+	chain, err := x.repo.Chain(ctx, x.m.ID)
+	if err != nil {
+		return err
+	}
+	for i := 1; i < len(chain); i++ {
+		if a, b := chain[i-1], chain[i]; a.SystemID != b.SystemID || a.PageSize != b.PageSize {
+			return tidemark.Errorf(tidemark.Corrupt, "restore", b.ID, fmt.Sprintf("it builds on %s, which is of another server", a.ID), "Restore another backup.")
+		}
+	}
+	x.chain, x.m = chain, chain[len(chain)-1]
+	return nil
+}

@@ -1,0 +1,43 @@
+//go:build !windows
+
+package backup
+
+import (
+	"os"
+	"syscall"
+)
+
+// makeWith makes a file with its bytes. os.File asks the system five times more for each, which with a million
+// small files is a part of the time that can be seen.
+func (x *Restore) makeWith(path string, mode uint32, b []byte) error {
+	fd, err := unbroken(func() (int, error) {
+		return syscall.Open(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_CLOEXEC, mode)
+	})
+	if err != nil {
+		return err
+	}
+	if mode&x.mask != 0 {
+		err = syscall.Fchmod(fd, mode)
+	}
+	if err == nil && x.give {
+		err = syscall.Fchown(fd, x.uid, x.gid)
+	}
+	for err == nil && len(b) > 0 {
+		var n int
+		n, err = unbroken(func() (int, error) { return syscall.Write(fd, b) })
+		b = b[max(n, 0):]
+	}
+	if cerr := syscall.Close(fd); err == nil && cerr != syscall.EINTR { // it is closed then
+		err = cerr
+	}
+	return err
+}
+
+// unbroken repeats what a signal has broken off.
+func unbroken(do func() (int, error)) (int, error) {
+	for {
+		if n, err := do(); err != syscall.EINTR {
+			return n, err
+		}
+	}
+}

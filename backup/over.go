@@ -1,0 +1,546 @@
+package backup
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+
+	"github.com/zeebo/xxh3"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A restore over what is there (RestoreOptions.Delta) has these steps:
+//
+//  1. The folder is looked at: it has to be this cluster's, and no server may run in it.
+//  2. pg_control is moved away. From now on no server starts there, until it is put in place
+//     last; and a restore that ended early is known by it, and can be begun again.
+//  3. What the backup does not have is removed, and files get the sizes that they are to have.
+//  4. Each piece's place is read here, and compared with the piece's checksum.
+//  5. Pieces that differ, or of which only a part is wanted, so that their checksum says
+//     nothing, are fetched; of them those pages are written that are not as they should be.
+
+// movedAway is behind the name of the last file, as it was before.
+const movedAway = ".before-restore"
+
+// runningFile is there while a server runs in a folder.
+const runningFile = "postmaster.pid"
+
+// Over says what a restore over what was there has found.
+type Over struct {
+	Looked  int64 `json:"looked"`  // bytes of files here that were compared
+	Fetched int64 `json:"fetched"` // stored bytes that were read from the repository
+	Written int64 `json:"written"` // bytes that were not as they should be
+	Removed int64 `json:"removed"` // files and folders that the backup does not have
+}
+
+type over struct {
+	looked, written, removed atomic.Int64
+	spaces                   map[string]string // where the tablespaces that are here lie, by path of their link
+	findings                 []tidemark.Finding
+	protected                []target // files that may not be written to when all is done
+}
+
+// A hole is a part of a file of which the backup has nothing: it has to be zeros.
+type hole struct {
+	file int32
+	reach
+}
+
+const overOp = "restore over"
+
+// lookAtFolder looks whether the folder may be written over. An empty one is as good as none.
+func (x *Restore) lookAtFolder() error {
+	if !x.opt.Delta {
+		return nil
+	}
+	entries, err := os.ReadDir(x.opt.Dir)
+	if err == nil && len(entries) == 0 || errors.Is(err, fs.ErrNotExist) {
+		x.opt.Delta = false
+		return nil
+	}
+	if err != nil {
+		return writeFailed(x.opt.Dir, err)
+	}
+	if err := x.serverThere(); err != nil {
+		return err
+	}
+	x.over, x.todo.named = &over{spaces: map[string]string{}}, true
+	if err := x.sameCluster(); err != nil {
+		return err
+	}
+	return x.ownSpaces()
+}
+
+// serverThere says that nothing is done while a server runs in the folder.
+func (x *Restore) serverThere() error {
+	name := x.place(runningFile)
+	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return tidemark.Errorf(tidemark.NotEmpty, overOp, name, "a server runs there, or was killed", "Stop it; where none runs any more, remove this file.")
+}
+
+// sameCluster looks whether the folder is of the cluster that the backup is of.
+func (x *Restore) sameCluster() error {
+	control, err := os.ReadFile(x.place(lastFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		control, err = os.ReadFile(x.place(lastFile) + movedAway)
+	}
+	system, ok := "", false
+	if err == nil && x.opt.System != nil {
+		system, ok = x.opt.System(control)
+	}
+	cause := ""
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		cause = "it has no " + lastFile + ", and so is no data folder of a server"
+	case err != nil:
+		return writeFailed(x.place(lastFile), err)
+	case !ok:
+		cause = "its " + lastFile + " is damaged, so that nobody can say of which server it is"
+	case system != x.m.SystemID:
+		cause = fmt.Sprintf("it is of another server: its identifier is %s, and that of the backup is %s", system, x.m.SystemID)
+	default:
+		return nil
+	}
+	if _, err := os.Stat(x.place("PG_VERSION")); err == nil && x.opt.Force {
+		return nil
+	}
+	hint := "Name another folder; or say --force, if what is in it may go."
+	if x.opt.Force {
+		hint = "Name another folder, or empty this one: without PG_VERSION in it not even --force writes over it."
+	}
+	return tidemark.Errorf(tidemark.NotEmpty, overOp, x.opt.Dir, cause, hint)
+}
+
+// ownSpaces finds out where the folder's own tablespaces are: what is in these may be written
+// over too.
+func (x *Restore) ownSpaces() error {
+	entries, err := os.ReadDir(x.place(spaceFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return writeFailed(x.place(spaceFolder), err)
+	}
+	for _, e := range entries {
+		name := path.Join(spaceFolder, e.Name())
+		if e.Type()&fs.ModeSymlink == 0 {
+			continue
+		}
+		to, err := os.Readlink(x.place(name))
+		if err != nil {
+			return writeFailed(x.place(name), err)
+		}
+		if !filepath.IsAbs(to) {
+			to = filepath.Join(x.place(spaceFolder), to)
+		}
+		x.over.spaces[name] = filepath.Clean(to)
+	}
+	return nil
+}
+
+// moveAway takes away the file without which no server starts, for good before anything else
+// is touched.
+func (x *Restore) moveAway() error {
+	last := x.place(lastFile)
+	err := os.Rename(last, last+movedAway)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // a restore before this one has
+	}
+	if err != nil {
+		return writeFailed(last, err)
+	}
+	if err := x.serverThere(); err != nil { // it was started in this moment
+		_ = os.Rename(last+movedAway, last) // else it is stopped by what it misses
+		return err
+	}
+	return syncFolder(filepath.Dir(last))
+}
+
+// clear removes what the backup does not have.
+func (x *Restore) clear(ctx context.Context, folders map[string]bool) error {
+	slices.SortFunc(x.todo.names, compareSums)
+	c := clearing{x: x, folders: folders}
+	return c.folder(ctx, "")
+}
+
+type clearing struct {
+	x       *Restore
+	folders map[string]bool
+}
+
+func (c *clearing) folder(ctx context.Context, at string) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	entries, err := os.ReadDir(c.x.place(at))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return writeFailed(c.x.place(at), err)
+	}
+	for _, e := range entries {
+		if err := c.entry(ctx, at, path.Join(at, e.Name()), e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entry removes what the backup does not have, or has as something else.
+func (c *clearing) entry(ctx context.Context, parent, name string, e fs.DirEntry) error {
+	_, wanted := slices.BinarySearchFunc(c.x.todo.names, xxh3.HashString128(name), compareSums)
+	link := e.Type()&fs.ModeSymlink != 0
+	info, err := os.Stat(c.x.place(name)) // what a link leads to
+	isFolder := err == nil && info.IsDir()
+	switch {
+	case c.folders[name] && isFolder:
+		return c.folder(ctx, name)
+	case name == lastFile+movedAway, name == "lost+found":
+		return nil
+	case wanted && e.Type().IsRegular():
+		return nil
+	case path.Dir(parent) == spaceFolder:
+		return nil // a tablespace's folder may have those of servers of other versions
+	case link && parent == spaceFolder:
+		c.x.note(name, "the backup does not have this tablespace: what is in "+c.x.over.spaces[name]+" was left there")
+	case link && !wanted && !c.folders[name]:
+		c.x.note(name, "a symbolic link, which the backup does not have, was left as it is")
+		return nil
+	}
+	c.x.over.removed.Add(1)
+	return writeFailed(c.x.place(name), os.RemoveAll(c.x.place(name)))
+}
+
+func (x *Restore) note(object, text string) {
+	x.over.findings = append(x.over.findings, tidemark.Finding{Severity: tidemark.Note, Object: object, Text: text})
+}
+
+// compare reads what of a window is here, and puts those parts that have to be fetched before the others.
+func (x *Restore) compare(ctx context.Context, win *window) (fetch []part, err error) {
+	holes := win.holes()
+	win.inPackOrder()
+	var next atomic.Int64
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	bounds := win.pieces()
+	same := make([]bool, len(win.parts))
+	var wg sync.WaitGroup
+	for range x.opt.Parallelism {
+		wg.Go(func() {
+			w := comparer{x: x, w: win, same: same}
+			for ctx.Err() == nil {
+				i := int(next.Add(1) - 1)
+				if i >= len(bounds)-1+len(holes) {
+					return
+				}
+				var err error
+				if i < len(bounds)-1 {
+					err = w.piece(bounds[i], bounds[i+1])
+				} else {
+					err = w.zeros(holes[i-len(bounds)+1])
+				}
+				if err != nil {
+					cancel(err)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+	if err := context.Cause(ctx); err != nil {
+		return nil, err
+	}
+	n := 0
+	for i := range win.parts { // in order, so that what lies together stays together
+		if !same[i] {
+			win.parts[n], win.parts[i] = win.parts[i], win.parts[n]
+			n++
+		}
+	}
+	return win.parts[:n], nil
+}
+
+// pieces says where in parts each piece begins, and where the last one ends.
+func (w *window) pieces() []int {
+	bounds := []int{0}
+	for i := 1; i < len(w.parts); i++ {
+		if a, b := &w.parts[i-1], &w.parts[i]; a.level != b.level || a.ref != b.ref {
+			bounds = append(bounds, i)
+		}
+	}
+	if len(w.parts) > 0 {
+		bounds = append(bounds, len(w.parts))
+	}
+	return bounds
+}
+
+// holes finds what of files has to be zeros.
+func (w *window) holes() (holes []hole) {
+	w.inFileOrder()
+	_ = w.eachFile(func(n int, t *target, parts []part) error {
+		at := int64(0)
+		note := func(to int64) {
+			if to > at {
+				holes = append(holes, hole{int32(n), reach{at, to}})
+			}
+		}
+		for i := range parts {
+			note(parts[i].at)
+			at = parts[i].at + int64(parts[i].length)
+		}
+		note(t.size)
+		return nil
+	})
+	return holes
+}
+
+// A comparer compares what is here with what should be. It belongs to one goroutine.
+type comparer struct {
+	x    *Restore
+	w    *window
+	same []bool
+	room []byte
+}
+
+// read reads a part of a file here, or as much of it as there is.
+func (w *comparer) read(t *target, at int64, n int) ([]byte, error) {
+	if cap(w.room) < n {
+		w.room = make([]byte, n)
+	}
+	name := w.x.path(t)
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, writeFailed(name, err)
+	}
+	defer f.Close()
+	got, err := f.ReadAt(w.room[:n], at)
+	w.x.over.looked.Add(int64(got))
+	if err != nil && err != io.EOF {
+		return nil, nil // what cannot be read is written anew
+	}
+	return w.room[:got], nil
+}
+
+// piece compares what a piece is wanted for. Its checksum says something only of all its bytes.
+func (w *comparer) piece(from, to int) error {
+	parts := w.w.parts[from:to]
+	first := &parts[0]
+	if first.alone {
+		at := first.at - int64(first.skip)
+		here, err := w.read(&w.w.files[first.file], at, int(first.ref.Plain))
+		if err != nil || len(here) < int(first.ref.Plain) || crc32.Checksum(here, castagnoli) != first.ref.CRC {
+			return err
+		}
+		for i := range parts {
+			p := &parts[i]
+			p.crc = crc32.Checksum(here[p.skip:][:p.length], castagnoli)
+			w.found(from+i, p)
+		}
+		return nil
+	}
+	for i := range parts {
+		p := &parts[i]
+		t := &w.w.files[p.file]
+		if t.layered || !t.whole {
+			continue
+		}
+		here, err := w.read(t, 0, int(t.size))
+		if err != nil {
+			return err
+		}
+		if int64(len(here)) == t.size && crc32.Checksum(here, castagnoli) == t.crc {
+			w.found(from+i, p)
+		}
+	}
+	return nil
+}
+
+func (w *comparer) found(i int, p *part) {
+	w.same[i] = true
+	w.x.moved(int64(p.length))
+}
+
+// zeros makes zeros where there are none.
+func (w *comparer) zeros(h hole) error {
+	for at := h.from; at < h.to; at += defaultBuffer {
+		if err := w.zerosAt(&w.w.files[h.file], at, int(min(h.to-at, defaultBuffer))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (w *comparer) zerosAt(t *target, at int64, n int) error {
+	here, err := w.read(t, at, n)
+	if err != nil || len(here) == n && isZeros(here) {
+		return err
+	}
+	name := w.x.path(t)
+	f, err := os.OpenFile(name, os.O_WRONLY, 0)
+	if err != nil {
+		return writeFailed(name, err)
+	}
+	_, err = f.WriteAt(make([]byte, n), at)
+	w.x.over.written.Add(int64(n))
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return writeFailed(name, err)
+}
+
+func isZeros(b []byte) bool {
+	for len(b) > 0 {
+		n := min(len(b), len(zeroPage))
+		if !bytes.Equal(b[:n], zeroPage[:n]) {
+			return false
+		}
+		b = b[n:]
+	}
+	return true
+}
+
+var zeroPage [8192]byte
+
+// rewritten is how much is compared, and written if anything in it differs, at once.
+const rewritten = 8192
+
+// rewrite writes what of b a file does not have at an offset.
+func (x *Restore) rewrite(f *os.File, b []byte, at int64) error {
+	here := make([]byte, len(b))
+	n, err := f.ReadAt(here, at)
+	if err != nil && err != io.EOF {
+		n = 0
+	}
+	x.over.looked.Add(int64(n))
+	here = here[:n]
+	for from := 0; from < len(b); {
+		if same(here, b, from) {
+			from += rewritten
+			continue
+		}
+		to := from
+		for to < len(b) && !same(here, b, to) {
+			to = min(to+rewritten, len(b))
+		}
+		if _, err := f.WriteAt(b[from:to], at+int64(from)); err != nil {
+			return err
+		}
+		x.over.written.Add(int64(to - from))
+		from = to
+	}
+	return nil
+}
+
+// same says whether what is here is as it should be, from an offset on.
+func same(here, b []byte, from int) bool {
+	to := min(from+rewritten, len(b))
+	return to <= len(here) && bytes.Equal(here[from:to], b[from:to])
+}
+
+// Over says what a restore over what was there has found; nil if nothing was there.
+func (x *Restore) Over() (*Over, []tidemark.Finding) {
+	if x.over == nil {
+		return nil, nil
+	}
+	return &Over{Looked: x.over.looked.Load(), Fetched: x.Status().Stored, Written: x.over.written.Load(), Removed: x.over.removed.Load()}, slices.Clone(x.over.findings)
+}
+
+// makeOver makes the files that are not here, and gives those that are their sizes.
+func (x *Restore) makeOver(t *target) error {
+	name := x.path(t)
+	if t.mode&writable != writable {
+		x.over.protected = append(x.over.protected, *t)
+	}
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, writable)
+	if errors.Is(err, fs.ErrPermission) && os.Chmod(name, writable) == nil {
+		f, err = os.OpenFile(name, os.O_RDWR, writable)
+	}
+	if err != nil {
+		return writeFailed(name, err)
+	}
+	err = x.own(f, t.mode|writable)
+	if err == nil {
+		err = resize(f, t.size)
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	return writeFailed(name, err)
+}
+
+// writable are the permissions that a file has at least while it is written over.
+const writable = 0o600
+
+// protect takes from files what they had of permissions only while they were written over.
+func (x *Restore) protect() error {
+	for i := range x.over.protected {
+		t := &x.over.protected[i]
+		if err := os.Chmod(x.path(t), os.FileMode(t.mode)); err != nil {
+			return writeFailed(x.path(t), err)
+		}
+	}
+	return nil
+}
+
+// makeLink makes the link to a tablespace, in place of another one.
+func (x *Restore) makeLink(to, name string) error {
+	at := x.place(name)
+	if x.over != nil {
+		here, link := x.over.spaces[name]
+		if link && here == to {
+			return nil
+		}
+		if link {
+			x.note(name, "the tablespace is elsewhere now; what is in "+here+" was left there")
+		}
+		if err := os.Remove(at); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return os.Symlink(to, at)
+}
+
+// resize gives a file that is here its size; what is behind it goes.
+func resize(f *os.File, size int64) error {
+	info, err := f.Stat()
+	if err != nil || info.Size() == size {
+		return err
+	}
+	if info.Size() > size {
+		return f.Truncate(size)
+	}
+	return preallocate(f, size)
+}
+
+// spacePlace says where a tablespace goes: where the user says, or where it is here already.
+func (x *Restore) spacePlace(name, was string) (to string, empty bool, err error) {
+	to = was
+	here := ""
+	if x.over != nil {
+		here = x.over.spaces[name]
+	}
+	if moved, ok := x.opt.Spaces[was]; ok {
+		to = moved
+	} else if here != "" {
+		to = here
+	}
+	to, err = filepath.Abs(to)
+	return to, here == "" || to != here, err
+}

@@ -1,0 +1,289 @@
+package backup
+
+import (
+	"context"
+	"hash/crc32"
+	"io"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// A server that sends its files does so in one stream, and they come once. So one worker, a
+// Receiver, cuts the stream into pieces, and all others do what they do with pieces that they
+// have read themselves: check, compress and seal them. A second Receiver does the same with
+// the log, which comes meanwhile.
+
+// receiverRole is that of the workers that take what a Stream gives.
+const receiverRole = "Receiver"
+
+// receive is what copy is of a Source.
+func (j *Job) receive(ctx context.Context) (*tidemark.DataEnd, error) {
+	// Each Receiver may have three: one that it fills, and one each for the small files and for pages of
+	// others between.
+	n := j.opt.Parallelism + 6
+	j.raw = flow.NewBuffer[[]byte](n, 0, nil)
+	for range n {
+		_ = j.raw.Put(ctx, nil, make([]byte, 0, j.opt.BufferSize)) // there is room for all
+	}
+	j.expect(0, j.set.Estimate)
+	j.open.add(1)
+	var wait sync.WaitGroup
+	took := func(take func(context.Context, func(*tidemark.DataFile, io.Reader) error) error, estimated bool) {
+		wait.Add(1)
+		j.group.Go(receiverRole, func(ctx context.Context, c *flow.Clock) error {
+			defer wait.Done()
+			defer c.Enter(c.Enter(flow.IO))
+			r := &receiver{j: j, c: c, estimated: estimated}
+			if err := take(ctx, func(f *tidemark.DataFile, content io.Reader) error { return r.take(ctx, f, content) }); err != nil {
+				return err
+			}
+			return r.flush(ctx)
+		})
+	}
+	took(j.stream.Files, true)
+	took(j.stream.Log, false)
+	over := make(chan struct{})
+	go func() { wait.Wait(); close(over) }()
+	if err := j.attend(ctx, over); err != nil {
+		return nil, err
+	}
+	if err := j.drained(ctx); err != nil {
+		return nil, err
+	}
+	j.settled()
+	if err := j.settle(ctx); err != nil {
+		return nil, err
+	}
+	j.enter("end")
+	end, err := j.stream.End(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.made(ctx, end.Made); err != nil {
+		return nil, err
+	}
+	return end, j.stream.Compare(j.sums(ctx))
+}
+
+// attend waits until all has come, and names what is damaged of it.
+func (j *Job) attend(ctx context.Context, over <-chan struct{}) error {
+	tick := time.NewTicker(suspectWait)
+	defer tick.Stop()
+	for {
+		select {
+		case <-over:
+			return ctx.Err()
+		case <-tick.C:
+			if err := j.look(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// A receiver cuts what a Stream gives into pieces.
+type receiver struct {
+	j         *Job
+	c         *flow.Clock
+	estimated bool // what comes was expected as a whole
+	// small files that share a piece.
+	files []*file
+	bytes []byte // of the pool; nil: there are none
+	// pages of files of which only some come, likewise.
+	runs  []run
+	pages []byte
+}
+
+// take takes a file.
+func (r *receiver) take(ctx context.Context, d *tidemark.DataFile, content io.Reader) error {
+	if d.Change != nil {
+		return r.some(ctx, d, content)
+	}
+	f, j := newFile(*d), r.j
+	if f.nothing() {
+		return j.release(f)
+	}
+	if r.estimated {
+		j.expect(1, 0)
+	} else {
+		j.expect(1, f.Size)
+	}
+	if f.Size >= j.opt.BufferSize {
+		return r.large(ctx, f, content)
+	}
+	return r.small(ctx, f, content)
+}
+
+func (r *receiver) large(ctx context.Context, f *file, content io.Reader) error {
+	size := r.j.opt.BufferSize
+	f.large = true
+	for at := int64(0); at < f.Size; at += size {
+		b, err := r.empty(ctx)
+		if err != nil {
+			return err
+		}
+		n, err := io.ReadFull(content, b[:min(size, f.Size-at)])
+		if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+			return err
+		}
+		if err := r.pass(ctx, stretch{files: []*file{f}, from: at, came: b[:n]}); err != nil {
+			return err
+		}
+		r.j.moved(int64(n))
+		if err != nil {
+			break // it is shorter than it was said to be
+		}
+	}
+	return r.j.release(f)
+}
+
+func (r *receiver) small(ctx context.Context, f *file, content io.Reader) (err error) {
+	if int64(len(r.bytes))+f.Size > r.j.opt.BufferSize {
+		if err := r.flushFiles(ctx); err != nil {
+			return err
+		}
+	}
+	if r.bytes == nil {
+		if r.bytes, err = r.empty(ctx); err != nil {
+			return err
+		}
+	}
+	used := len(r.bytes)
+	n, err := io.ReadFull(content, r.bytes[used:used+int(f.Size)])
+	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
+		return err
+	}
+	r.j.moved(int64(n))
+	r.bytes = r.bytes[:used+n]
+	f.Size, f.skip = int64(n), uint32(used)
+	if n == 0 {
+		return r.j.release(f)
+	}
+	r.files = append(r.files, f)
+	return nil
+}
+
+// some takes pages of a file.
+func (r *receiver) some(ctx context.Context, d *tidemark.DataFile, content io.Reader) error {
+	page := int64(r.j.set.PageSize)
+	pages := d.Change.Pages
+	f := r.j.changed(*d, *d.Change)
+	f.Change = nil // it may have many
+	r.j.expect(1, 0)
+	for len(pages) > 0 {
+		if r.pages == nil {
+			var err error
+			if r.pages, err = r.empty(ctx); err != nil {
+				return err
+			}
+		}
+		used, n := len(r.pages), 1
+		room := (int(r.j.opt.BufferSize) - used) / int(page)
+		for n < min(len(pages), room) && pages[n] == pages[n-1]+1 {
+			n++
+		}
+		x := run{f: f, at: int64(pages[0]) * page, skip: uint32(used), length: uint32(n) * uint32(page)}
+		r.pages = r.pages[:used+int(x.length)]
+		if _, err := io.ReadFull(content, r.pages[used:]); err != nil {
+			return err
+		}
+		r.j.moved(int64(x.length))
+		f.open.Add(1)
+		r.runs, pages = append(r.runs, x), pages[n:]
+		if len(r.pages)+int(page) > int(r.j.opt.BufferSize) {
+			if err := r.flushPages(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	return r.j.release(f)
+}
+
+// flushPages hands on the pages that have come.
+func (r *receiver) flushPages(ctx context.Context) error {
+	if len(r.runs) == 0 {
+		return nil
+	}
+	n := int64(len(r.pages) / r.j.set.PageSize)
+	r.j.since.looked.Add(n)
+	r.j.since.stored.Add(n)
+	s := stretch{runs: r.runs, came: r.pages}
+	r.runs, r.pages = nil, nil
+	return r.pass(ctx, s)
+}
+
+// flush hands on what has come of small files, and of pages.
+func (r *receiver) flush(ctx context.Context) error {
+	if err := r.flushPages(ctx); err != nil {
+		return err
+	}
+	return r.flushFiles(ctx)
+}
+
+// flushFiles hands on the small files that have come.
+func (r *receiver) flushFiles(ctx context.Context) error {
+	if len(r.bytes) == 0 {
+		return nil
+	}
+	s := stretch{files: r.files, came: r.bytes}
+	r.files, r.bytes = nil, nil
+	if err := r.pass(ctx, s); err != nil {
+		return err
+	}
+	return r.j.releaseAll(s.files)
+}
+
+func (r *receiver) empty(ctx context.Context) ([]byte, error) {
+	b, _, err := r.j.raw.TakeAs(ctx, r.c, flow.WaitBuffer)
+	return b, err
+}
+
+func (r *receiver) pass(ctx context.Context, s stretch) error {
+	if len(s.came) == 0 {
+		return r.j.raw.Put(ctx, r.c, s.came[:0])
+	}
+	r.c.Count(1, int64(len(s.came)), int64(len(s.files)))
+	return r.j.handOut(ctx, r.c, s)
+}
+
+// came does with bytes that have come what is done with those that were read.
+func (r *reader) came(ctx context.Context, s stretch) error {
+	for _, f := range s.files {
+		b := s.came
+		if !f.large {
+			b = s.came[f.skip:][:f.Size]
+			f.crc = crc32.Checksum(b, castagnoli)
+		}
+		r.judge(f, s.from, b)
+	}
+	for i := range s.runs {
+		x := &s.runs[i]
+		b := s.came[x.skip:][:x.length]
+		x.crc = crc32.Checksum(b, castagnoli)
+		r.judge(x.f, x.at, b)
+	}
+	for _, f := range s.files {
+		f.open.Add(1)
+	}
+	err := r.hand(ctx, s.came, func(b *block) { b.files, b.at, b.runs = s.files, s.from, s.runs })
+	if err != nil {
+		return err
+	}
+	if err := r.j.releaseAll(s.files); err != nil {
+		return err
+	}
+	return r.j.raw.Put(ctx, r.c, s.came[:0])
+}
+
+// judge notes which pages are damaged of what has come of a file.
+func (r *reader) judge(f *file, at int64, b []byte) {
+	if !f.Pages || r.j.pages == nil {
+		return
+	}
+	for _, off := range r.j.pages.Check(&f.DataFile, at, b) {
+		r.j.suspect.add(suspect{f: f, at: at + int64(off)})
+	}
+}

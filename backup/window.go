@@ -1,0 +1,241 @@
+package backup
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"os"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+)
+
+// A restore goes through the lists in windows: so many files, or parts of files, that they fit into memory. The parts of a
+// window are fetched in the order in which they lie in the packs. While workers are at one window the next is
+// filled, so that nobody waits; and since lists have files nearly as packs have them, hardly a piece is fetched twice.
+
+// windowMost is how many files, or parts, a window has: with 150 bytes for each, 20 MB.
+const windowMost = 1 << 17
+
+// windowsMost is how many windows there are at the same time.
+const windowsMost = 2
+
+// A window is what of a backup is restored at the same time.
+type window struct {
+	files []target
+	parts []part
+	left  atomic.Int64 // parts that are not written yet, and one while some are not handed out
+}
+
+// A task is parts of a window that lie near each other in a pack.
+type task struct {
+	w     *window
+	parts []part
+}
+
+// restoreAll hands out all that there is to restore, a window at a time.
+func (x *Restore) restoreAll(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	var filling sync.WaitGroup
+	defer filling.Wait()
+	defer cancel()
+	x.free = make(chan *window, windowsMost)
+	for range windowsMost {
+		x.free <- new(window)
+	}
+	full := make(chan *window)
+	var failed error
+	filling.Go(func() {
+		defer close(full)
+		failed = x.fill(ctx, full)
+	})
+	for w := range full {
+		parts := w.parts
+		if x.over != nil {
+			x.enter("compare")
+			var err error
+			if parts, err = x.compare(ctx, w); err != nil {
+				return err
+			}
+			x.enter("copy")
+		}
+		w.left.Store(int64(len(parts)) + 1)
+		if err := x.handOut(ctx, w, parts); err != nil {
+			return err
+		}
+		if err := x.written(w, 1); err != nil {
+			return err
+		}
+	}
+	return failed
+}
+
+// fill fills windows.
+func (x *Restore) fill(ctx context.Context, full chan<- *window) error {
+	var w *window
+	give := func() error {
+		w.inPackOrder()
+		select {
+		case full <- w:
+		case <-ctx.Done():
+		}
+		w = nil
+		return ctx.Err()
+	}
+	err := x.each(ctx, func(t target, parts []part) error {
+		if w != nil && (len(w.files) >= x.windowMost || len(w.parts)+len(parts) > x.windowMost) {
+			if err := give(); err != nil {
+				return err
+			}
+		}
+		if w == nil {
+			select {
+			case w = <-x.free:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		for i := range parts {
+			parts[i].file = int32(len(w.files))
+		}
+		w.files, w.parts = append(w.files, t), append(w.parts, parts...)
+		return nil
+	})
+	if err == nil && w != nil {
+		err = give()
+	}
+	return err
+}
+
+// written says that parts of a window were. With the last one the window is of use again.
+func (x *Restore) written(w *window, parts int) error {
+	if w.left.Add(-int64(parts)) > 0 {
+		return nil
+	}
+	if x.made != nil {
+		if err := x.made.add(w); err != nil {
+			return err
+		}
+	}
+	clear(w.files) // the names
+	w.files, w.parts = w.files[:0], w.parts[:0]
+	x.free <- w // there is room for all
+	return nil
+}
+
+// inPackOrder puts parts in the order in which they lie in the packs.
+func (w *window) inPackOrder() {
+	slices.SortFunc(w.parts, func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.ref.Pack, b.ref.Pack), cmp.Compare(a.ref.Offset, b.ref.Offset), cmp.Compare(a.skip, b.skip))
+	})
+}
+
+// inFileOrder puts parts in the order in which they lie in the files.
+func (w *window) inFileOrder() {
+	slices.SortFunc(w.parts, func(a, b part) int {
+		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.at, b.at))
+	})
+}
+
+// eachFile gives the files with their parts, which have to be in the files' order.
+func (w *window) eachFile(give func(n int, t *target, parts []part) error) error {
+	parts := w.parts
+	for i := range w.files {
+		n := 0
+		for n < len(parts) && parts[n].file == int32(i) {
+			n++
+		}
+		if err := give(i, &w.files[i], parts[:n]); err != nil {
+			return err
+		}
+		parts = parts[n:]
+	}
+	return nil
+}
+
+// A madeList is the engine's own list of the files, of a backup that was put together from several, or of which
+// some are left out: no backup has it. It is written beside its name, which a file of the backup may have.
+type madeList struct {
+	x    *Restore
+	name string
+	path string
+	f    *os.File
+	out  *bufio.Writer
+	mu   sync.Mutex
+	list FileList
+}
+
+// makeList begins the list.
+func (x *Restore) makeList() error {
+	if len(x.chain) == 1 && x.opt.Leave == nil || x.opt.Manifest == nil {
+		return nil
+	}
+	m := &madeList{x: x}
+	name, begin := x.opt.Manifest(x.m)
+	m.name, m.path = name, x.place(name)
+	mode := 0o600 | x.mode&0o040 // as the server's own files: whoever may look into the folder
+	var err error
+	if m.f, err = os.OpenFile(m.path+notYet, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, os.FileMode(mode)); err != nil {
+		return writeFailed(m.path+notYet, err)
+	}
+	x.made = m
+	if err := x.own(m.f, mode); err != nil {
+		return writeFailed(m.path+notYet, err)
+	}
+	m.out = bufio.NewWriterSize(m.f, 64<<10)
+	m.list = begin(m.out)
+	return nil
+}
+
+// add lists the files of a window of which all is written, with the sums of those that were put together.
+func (m *madeList) add(w *window) error {
+	w.inFileOrder()
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return w.eachFile(func(_ int, t *target, parts []part) error {
+		if t.name == m.name {
+			return nil // this one takes its place
+		}
+		if t.layered {
+			t.crc = sumOf(parts, t.size)
+		}
+		return writeFailed(m.path+notYet, m.list.Add(tidemark.DataSum{Path: t.name, Size: t.size, Modified: time.Unix(0, t.modified), CRC32C: t.crc}))
+	})
+}
+
+// end ends the list, and gives it its name.
+func (m *madeList) end() error {
+	err := m.list.Close()
+	if ferr := m.out.Flush(); err == nil {
+		err = ferr
+	}
+	if cerr := m.f.Close(); err == nil {
+		err = cerr
+	}
+	m.f = nil
+	if err == nil {
+		err = os.Rename(m.path+notYet, m.path)
+	}
+	return writeFailed(m.path, err)
+}
+
+// sumOf combines the CRC-32Cs of a file's parts, in order, with those of the zeros between.
+func sumOf(parts []part, size int64) (sum uint32) {
+	at := int64(0)
+	zeros := func(to int64) {
+		if to > at {
+			sum = repo.CombineCRC(sum, repo.ZerosCRC(to-at), to-at)
+		}
+	}
+	for _, p := range parts {
+		zeros(p.at)
+		sum = repo.CombineCRC(sum, p.crc, int64(p.length))
+		at = p.at + int64(p.length)
+	}
+	zeros(size)
+	return sum
+}

@@ -1,0 +1,69 @@
+package job
+
+import (
+	"context"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/dump"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// A RefillSpec says which logical backup to restore, into which database, and how. Its Source is
+// made of the other fields.
+type RefillSpec struct {
+	CopySpec
+	Repo     *repo.Repo
+	Manifest *repo.Manifest
+	Engine   engines.Options
+}
+
+// Refill restores a logical backup into a database: it is a copy whose source is the backup, with
+// a copy's plan, checks, progress, report, and resumption. Kind Corrupt: an object of the backup is
+// damaged; nothing of it was committed.
+func Refill(ctx context.Context, env Env, spec RefillSpec) (string, *Report, error) {
+	d, err := dump.Open(ctx, spec.Repo, spec.Manifest)
+	if err != nil {
+		return "", nil, err
+	}
+	src := &shelf{Source: dump.NewSource(d), m: spec.Manifest}
+	defer src.Close()
+	src.Convert = func(r tidemark.Read, emit func(*tidemark.Batch) error) func(*tidemark.Batch) error {
+		return engines.ToCopyText(r, spec.Engine, emit)
+	}
+	tgt, err := env.Open(ctx, spec.Target)
+	if err != nil {
+		return "", nil, err
+	}
+	defer tgt.Close()
+	spec.Source = RefillSource(spec.Repo, spec.Manifest.ID)
+	return copyBetween(ctx, env, "restore", spec.CopySpec, src, tgt)
+}
+
+// RefillSource is what the catalogue calls the source of a restore.
+func RefillSource(r *repo.Repo, backup string) string { return r.Store().String() + " " + backup }
+
+// A shelf is a backup as a copy's origin.
+type shelf struct {
+	*dump.Source
+	m *repo.Manifest
+}
+
+var _ load.Keeper = (*shelf)(nil)
+
+// Name is the engine that the backup is of.
+func (s *shelf) Name() string { return s.Database.Engine }
+
+// Default is the database that unqualified names were in; nothing where all of a server was backed up.
+func (s *shelf) Default() string {
+	if tidemark.Family(s.Name()) == "mysql" {
+		return s.m.Database
+	}
+	return "public"
+}
+
+// Access has nothing to say: who can read the repository can read all of it.
+func (*shelf) Access(context.Context, []tidemark.TableID, []tidemark.TableID, []tidemark.TableID) ([]tidemark.Finding, error) {
+	return nil, nil
+}

@@ -1,0 +1,131 @@
+package job
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup"
+	"github.com/tidemarkdb/tidemark/catalog"
+)
+
+// How far runs are stands in the catalogue, where any process can look (tidemark utilities). It
+// is told once a second, and where the catalogue cannot be written the run goes on.
+const (
+	tellEvery = time.Second
+	rateOver  = 10 // how many tellings a rate is of
+)
+
+// tell tells the catalogue how far a run is, until stop is called.
+func (e Env) tell(ctx context.Context, run string, look func() catalog.Work) (stop func()) {
+	ctx = context.WithoutCancel(ctx)
+	done := make(chan struct{})
+	var wait sync.WaitGroup
+	wait.Go(func() {
+		var seen []sight
+		tick := time.NewTicker(tellEvery)
+		defer tick.Stop()
+		for {
+			w := look()
+			seen = rated(append(seen, sight{time.Now(), w.Done}), &w)
+			_ = e.Catalog.PutWork(ctx, run, e.now(), w)
+			select {
+			case <-done:
+				return
+			case <-tick.C:
+			}
+		}
+	})
+	return sync.OnceFunc(func() {
+		close(done)
+		wait.Wait()
+		_ = e.Catalog.DropWork(ctx, run)
+	})
+}
+
+// A sight is how much was done at a time.
+type sight struct {
+	at   time.Time
+	done int64
+}
+
+// rated fills in the rate and, where that is not known, the time that is left. It gives the
+// sights that still count.
+func rated(seen []sight, w *catalog.Work) []sight {
+	if len(seen) > rateOver {
+		seen = seen[len(seen)-rateOver:]
+	}
+	first, last := seen[0], seen[len(seen)-1]
+	if took := last.at.Sub(first.at).Seconds(); took > 0 && last.done >= first.done {
+		w.Rate = float64(last.done-first.done) / took
+	}
+	if w.Left < 0 && w.Rate > 0 && w.Total > 0 {
+		w.Left = time.Duration(float64(max(w.Total-w.Done, 0)) / w.Rate * float64(time.Second))
+	}
+	return seen
+}
+
+// storageWork is how far a backup or a restore is.
+func storageWork(of interface{ Status() backup.Status }) func() catalog.Work {
+	return func() catalog.Work {
+		s := of.Status()
+		return catalog.Work{Phase: s.Phase, Unit: "bytes", Total: s.Total, Done: s.Done, Left: s.Left}
+	}
+}
+
+// progressWork is how far a copy is.
+func progressWork(p Progress) func() catalog.Work {
+	return func() catalog.Work {
+		w := catalog.Work{Phase: "rows", Unit: "bytes", Left: -1}
+		w.Done, w.Total = p.Position()
+		if o := p.Objects(); w.Done >= w.Total && o.Done+o.Failed < o.Total {
+			w.Phase = "keys, indexes and the rest"
+		}
+		return w
+	}
+}
+
+// endState is that of a run that has ended with an error, or without.
+func endState(err error) string {
+	switch kind := tidemark.KindOf(err); {
+	case err == nil:
+		return catalog.Done
+	case kind == tidemark.Incomplete:
+		return catalog.Incomplete
+	case kind == tidemark.Cancelled:
+		return catalog.Cancelled
+	}
+	return catalog.Failed
+}
+
+// Record does something that the catalogue keeps as a run of a verb, with the report that it
+// gives, and tells how far it is meanwhile.
+func (e Env) Record(ctx context.Context, verb, source, target string, look func() catalog.Work, do func(context.Context) (report any, err error)) (string, error) {
+	host, _ := os.Hostname() // for messages only
+	run := catalog.Run{ID: catalog.NewRunID(), Verb: verb, Source: source, Target: target, Started: e.now(), State: catalog.Running, PID: os.Getpid(), Host: host}
+	lock, err := e.Catalog.Lock(run.ID)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Unlock()
+	if err := e.Catalog.Begin(ctx, run); err != nil {
+		return "", err
+	}
+	stop := e.tell(ctx, run.ID, look)
+	report, err := do(ctx)
+	stop()
+	run.Ended, run.State = e.now(), endState(err)
+	if err != nil {
+		run.Error, run.Hint = err.Error(), tidemark.HintOf(err)
+	}
+	if text, jerr := json.Marshal(report); jerr == nil && report != nil {
+		run.Report = text
+	}
+	if uerr := e.Catalog.Update(context.WithoutCancel(ctx), run); uerr != nil && err == nil {
+		err = uerr
+	}
+	return run.ID, err
+}
