@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
 
@@ -96,19 +97,24 @@ func (s *settings) archive(cmd *cobra.Command, source, where string) error {
 	if watch.receiver, err = e.Receive(opt); err != nil {
 		return err
 	}
+	if !cmd.Flags().Changed("compress") {
+		a.Hurry(watch.hurried)
+	}
 	stop, err := watch.start(s.metrics)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	err = watch.receiver.Run(ctx, func(ctx context.Context, f *tidemark.LogFile) error {
-		err := a.Keep(ctx, f, func(name string, next time.Duration, err error) {
-			watch.event(fmt.Sprintf("%s is not archived, tries again in %s", name, next), err)
+	err = s.recorded(ctx, "archive", tidemark.MaskURL(source), r.Store().String(), watch.work, func(ctx context.Context) error {
+		return watch.receiver.Run(ctx, func(ctx context.Context, f *tidemark.LogFile) error {
+			err := a.Keep(ctx, f, func(name string, next time.Duration, err error) {
+				watch.event(fmt.Sprintf("%s is not archived, tries again in %s", name, next), err)
+			})
+			if err == nil {
+				watch.kept(f)
+			}
+			return err
 		})
-		if err == nil {
-			watch.kept(f)
-		}
-		return err
 	})
 	if ctx.Err() != nil && tidemark.KindOf(err) == tidemark.Cancelled {
 		watch.event("stopped", nil)
@@ -139,6 +145,8 @@ type archiveWatch struct {
 	r        *repo.Repo
 	receiver *postgres.Receiver
 	begun    time.Time
+	from     uint64 // where it was when it began
+	hurry    bool
 
 	mu       sync.Mutex
 	segments int64
@@ -165,6 +173,29 @@ type archiveEvent struct {
 	Failures  int64   `json:"failures"`
 }
 
+// How much of a server's log an archive has to catch up with to be in a hurry, and not to be any more.
+const (
+	farBehind = 128 << 20
+	caughtUp  = 32 << 20
+)
+
+// hurried reports whether the log is to be packed in the quickest way, and says when that changes.
+func (w *archiveWatch) hurried() bool {
+	st := w.receiver.Status()
+	behind := st.ServerEnd - min(st.ServerEnd, max(st.Taken, w.from))
+	switch {
+	case w.from == 0:
+		w.from = st.Received // nothing was taken yet
+	case !w.hurry && behind > farBehind:
+		w.hurry = true
+		w.event("is "+bytesText(int64(behind))+" behind: packs with s2 until it has caught up", nil)
+	case w.hurry && behind < caughtUp:
+		w.hurry = false
+		w.event("has caught up: packs with "+w.s.repo.codec.String(), nil)
+	}
+	return w.hurry
+}
+
 func (w *archiveWatch) state() archiveEvent {
 	st := w.receiver.Status()
 	w.mu.Lock()
@@ -172,6 +203,18 @@ func (w *archiveWatch) state() archiveEvent {
 	return archiveEvent{Event: "state", Time: time.Now().UTC().Format(time.RFC3339Nano), Connected: st.Connected, Timeline: st.Timeline,
 		Received: postgres.FormatPlace(st.Received), Archived: postgres.FormatPlace(st.Taken), Behind: st.ServerEnd - min(st.ServerEnd, st.Taken), Lag: st.Lag.Seconds(),
 		Segments: w.segments, Bytes: w.bytes, Failures: w.failures}
+}
+
+// work is what the catalogue is told.
+func (w *archiveWatch) work() catalog.Work {
+	out := catalog.Work{Phase: "waiting for the server", Unit: "bytes", Left: -1}
+	if w.receiver.Status().Connected {
+		out.Phase = "receiving"
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	out.Done = w.bytes
+	return out
 }
 
 // event prints what happens. Errors that are passed over are counted.

@@ -2,11 +2,13 @@ package main
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
@@ -35,6 +37,7 @@ var archiveMetrics = []archiveMetric{
 var (
 	lastBackupDesc = prometheus.NewDesc("tidemark_backup_last_good_timestamp_seconds", "When the repository's last backup ended.", nil, nil)
 	backupAgeDesc  = prometheus.NewDesc("tidemark_backup_age_seconds", "How long ago that was.", nil, nil)
+	givenUpDesc    = prometheus.NewDesc(archivePrefix+"given_up_files", "Files of the log in holes of the archive, which archive push --queue-max has given up.", nil, nil)
 	backupsDesc    = prometheus.NewDesc("tidemark_backups", "Backups in the repository.", nil, nil)
 )
 
@@ -83,6 +86,7 @@ type backupAges struct {
 	mu    sync.Mutex
 	asked time.Time
 	n     int
+	lost  int // files of the log that were given up
 	last  time.Time
 }
 
@@ -91,6 +95,7 @@ func (*backupAges) Describe(out chan<- *prometheus.Desc) {
 	out <- lastBackupDesc
 	out <- backupAgeDesc
 	out <- backupsDesc
+	out <- givenUpDesc
 }
 
 // Collect makes it a prometheus.Collector. What cannot be read is left out.
@@ -104,7 +109,15 @@ func (b *backupAges) Collect(out chan<- prometheus.Metric) {
 		if err != nil {
 			return
 		}
-		b.asked, b.n, b.last = time.Now(), len(all), time.Time{}
+		all = slices.DeleteFunc(all, func(m *repo.Manifest) bool { return m.Kind == repo.Partial })
+		gaps, err := logs.New(b.r, repo.Codec{}).Gaps(ctx)
+		if err != nil {
+			return
+		}
+		b.asked, b.n, b.lost, b.last = time.Now(), len(all), 0, time.Time{}
+		for _, g := range gaps {
+			b.lost += g.Count
+		}
 		for _, m := range all {
 			if m.Ended.After(b.last) {
 				b.last = m.Ended
@@ -112,6 +125,7 @@ func (b *backupAges) Collect(out chan<- prometheus.Metric) {
 		}
 	}
 	out <- prometheus.MustNewConstMetric(backupsDesc, prometheus.GaugeValue, float64(b.n))
+	out <- prometheus.MustNewConstMetric(givenUpDesc, prometheus.GaugeValue, float64(b.lost))
 	if b.n > 0 {
 		out <- prometheus.MustNewConstMetric(lastBackupDesc, prometheus.GaugeValue, seconds(b.last))
 		out <- prometheus.MustNewConstMetric(backupAgeDesc, prometheus.GaugeValue, time.Since(b.last).Seconds())

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -15,10 +13,14 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
@@ -57,12 +59,16 @@ func (a *archiver) stop(t *testing.T) {
 	}
 }
 
+// patience is how long tests wait for what comes within a second or two: other suites run beside them, and a process
+// may stand still for many seconds.
+const patience = 5 * time.Minute
+
 // soon waits until a condition holds.
 func soon(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for begun := time.Now(); !ok(); time.Sleep(50 * time.Millisecond) {
-		if time.Since(begun) > 2*time.Minute {
-			t.Fatalf("%s: not within two minutes", what)
+		if time.Since(begun) > patience {
+			t.Fatalf("%s: not within %v", what, patience)
 		}
 	}
 }
@@ -81,39 +87,50 @@ func archived(t *testing.T, place string) []string {
 	return files
 }
 
-// TestArchiveSurvivesKills kills one of two archivers of a server again and again while it
-// writes: at the end the archive has every segment, and each is the server's.
+// TestArchiveSurvivesKills kills one of two archivers of a server again and again, at changes to the archive or of what
+// it says to the server: at the end the archive has every segment, and each is the server's.
 func TestArchiveSurvivesKills(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnPostgresSegments(t, 15, 1, "-c", "autovacuum=off", "-c", "wal_keep_size=1GB", "-c", "max_wal_size=1GB")
 	url, place := srv.URL("postgres"), t.TempDir()
 	testdb.Query(t, url, "CREATE TABLE item (id int, t text)")
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	metrics := listener.Addr().String()
-	listener.Close()
+	metrics := testdb.FreeAddress(t)
 	args := []string{url, place, "--partial", "50ms", "--compress", "lz4"}
 	steady := startArchiver(t, append(args, "--slot", "steady", "--slot-use", "make", "--metrics", metrics)...)
 	soon(t, "the repository", func() bool { _, err := os.Stat(filepath.Join(place, "tidemark-repo.json")); return err == nil })
-	for range 6 {
-		a := startArchiver(t, append(args, "--slot", "killed", "--slot-use", "make")...)
-		testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 12000) g")
-		time.Sleep(time.Duration(rand.IntN(700)) * time.Millisecond)
-		if err := a.cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
+	stop, stopped := make(chan struct{}), make(chan struct{})
+	quiet := sync.OnceFunc(func() { close(stop); <-stopped })
+	defer quiet()
+	go func() { // whatever the number, there will be as many changes
+		defer close(stopped)
+		for over := false; !over; {
+			if _, err := testdb.TryQuery(url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 300) g"); err != nil {
+				t.Error(err)
+			}
+			select {
+			case <-stop:
+				over = true
+			case <-time.After(50 * time.Millisecond):
+			}
 		}
-		_ = a.cmd.Wait() // it was killed
+	}()
+	for _, at := range someOf(t, 150, 4) {
+		killedAt(t, at, append([]string{"archive"}, append(args, "--slot", "killed", "--slot-use", "make")...)...)
+		sound(t, fmt.Sprint("killed at ", at), place, repo.Keys{})
 	}
+	quiet()
 	steady.stop(t) // from here on only the one that was killed goes on
 	last := startArchiver(t, append(args, "--slot", "killed", "--slot-use", "make", "--metrics", metrics)...)
 	testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 12000) g")
-	end, err := postgres.ParsePlace(testdb.Query(t, url, "SELECT pg_current_wal_flush_lsn()"))
+	at := testdb.Query(t, url, "SELECT pg_current_wal_flush_lsn()")
+	end, err := postgres.ParsePlace(at)
 	if err != nil {
 		t.Fatal(err)
 	}
 	soon(t, "all of it", func() bool {
+		if testdb.Query(t, url, "SELECT count(*) FROM pg_replication_slots WHERE slot_name = 'killed' AND restart_lsn >= '"+at+"'") != "1" {
+			return false
+		}
 		resp, err := http.Get("http://" + metrics + "/metrics")
 		if err != nil {
 			return false
@@ -161,9 +178,10 @@ func TestArchiveSurvivesKills(t *testing.T) {
 			t.Errorf("%s is not what the server has", name)
 		}
 	}
-	if o := cli(t, "archive", "get", place, "0000000100000000000000FF", to); o.code != 1 {
+	if o := cli(t, "archive", "get", place, "00000001000000FF000000FF", to); o.code != 1 {
 		t.Errorf("behind the end: exit %d, %s", o.code, o.errOut)
 	}
+	pushKilled(t, filepath.Join(srv.Dir, "pg_wal", names[0]))
 	gone := names[len(names)/2]
 	if err := os.Remove(filepath.Join(place, "wal", gone[:8], gone)); err != nil {
 		t.Fatal(err)
@@ -180,17 +198,67 @@ func TestArchiveSurvivesKills(t *testing.T) {
 	}
 }
 
+// pushKilled kills archive push, and archive get, at changes: the next push of the file, and the next get, do as if
+// there had been none, and what get has put there is whole.
+func pushKilled(t *testing.T, file string) {
+	t.Helper()
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	empty := filepath.Join(dir, "empty")
+	aRepository(t, empty, repo.Keys{})
+	place, to := copyOf(t, empty), filepath.Join(dir, "RECOVERYXLOG")
+	check := func(when string) {
+		t.Helper()
+		if got, err := os.ReadFile(to); err == nil && !bytes.Equal(got, want) || err != nil && !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("%s: %d bytes are in place, %v", when, len(got), err)
+		}
+	}
+	push := func() []string { return []string{"archive", "push", place, file} }
+	get := []string{"archive", "get", place, filepath.Base(file), to}
+	n, _, _ := killedAt(t, 0, push()...)
+	m, _, _ := killedAt(t, 0, get...)
+	for _, at := range someOf(t, m, 1) {
+		_ = os.Remove(to) // it may not be there
+		killedAt(t, at, get...)
+		check(fmt.Sprint("get killed at ", at))
+	}
+	for _, at := range someOf(t, n, 2) {
+		place = copyOf(t, empty)
+		killedAt(t, at, push()...)
+		sound(t, fmt.Sprint("push killed at ", at), place, repo.Keys{})
+		must(t, push()...)
+		must(t, "archive", "get", place, filepath.Base(file), to)
+		check(fmt.Sprint("push killed at ", at))
+	}
+}
+
 // TestArchiveRefusals looks at what is said of an archive that does not fit its server.
 func TestArchiveRefusals(t *testing.T) {
 	t.Parallel()
 	srv := testdb.OwnPostgresSegments(t, 15, 1, "-c", "autovacuum=off", "-c", "max_wal_size=4MB", "-c", "min_wal_size=2MB")
 	url, place := srv.URL("postgres"), t.TempDir()
-	a := startArchiver(t, url, place, "--json", "--partial", "20ms")
+	keep := func(size string) { // however slow an archiver is that has no slot
+		testdb.Query(t, url, "ALTER SYSTEM SET wal_keep_size = '"+size+"'")
+		testdb.Query(t, url, "SELECT pg_reload_conf()")
+		soon(t, "the setting", func() bool { return testdb.Query(t, url, "SHOW wal_keep_size") == size })
+	}
+	keep("4GB")
 	testdb.Query(t, url, "CREATE TABLE item (id int, t text)")
-	soon(t, "a segment", func() bool {
-		testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 3000) g")
-		return len(archived(t, place)) > 1
-	})
+	grows := func(what string, over int) {
+		t.Helper()
+		n := 0
+		soon(t, what, func() bool {
+			if n++; n%4 == 1 { // it is all kept
+				testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 3000) g")
+			}
+			return len(archived(t, place)) > over
+		})
+	}
+	a := startArchiver(t, url, place, "--json", "--partial", "20ms")
+	grows("a segment", 1)
 	a.stop(t)
 	var events []string
 	for line := range strings.Lines(a.said.String()) {
@@ -204,6 +272,7 @@ func TestArchiveRefusals(t *testing.T) {
 		t.Errorf("%q", events)
 	}
 	names := archived(t, place)
+	keep("0")
 	for range 6 { // the server removes what comes next
 		testdb.Load(t, url, strings.NewReader("INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 12000) g; CHECKPOINT;"))
 	}
@@ -213,11 +282,9 @@ func TestArchiveRefusals(t *testing.T) {
 	if got := archived(t, place); !slices.Equal(got, names) {
 		t.Errorf("behind a gap %v was archived", got[len(names):])
 	}
+	keep("4GB")
 	over := startArchiver(t, url, place, "--skip-gap")
-	soon(t, "what comes behind the gap", func() bool {
-		testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 3000) g")
-		return len(archived(t, place)) > len(names)
-	})
+	grows("what comes behind the gap", len(names))
 	over.stop(t)
 	other := testdb.Postgres(t, 16).URL("postgres")
 	if o := cli(t, "archive", other, place); o.code != 2 || !strings.Contains(o.errOut, "it is another server, and no copy of that one") {
@@ -276,11 +343,18 @@ func TestArchivePush(t *testing.T) {
 	})
 	// The repository is made by whoever archives or backs up first.
 	a := startArchiver(t, url, place)
-	soon(t, "the repository", func() bool { _, err := os.Stat(filepath.Join(place, "tidemark-repo.json")); return err == nil })
+	soon(t, "the repository, and the archiver", func() bool {
+		_, err := os.Stat(filepath.Join(place, "tidemark-repo.json"))
+		return err == nil && testdb.Query(t, url, "SELECT count(*) FROM pg_stat_replication") == "1"
+	})
 	a.stop(t)
-	if out, err := exec.Command("chown", "-R", "--reference", srv.Dir, place).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
+	own := func() {
+		t.Helper()
+		soon(t, "chown", func() bool { // the server pushes meanwhile, and files that were there are there no more
+			return exec.Command("chown", "-R", "--reference", srv.Dir, place).Run() == nil
+		})
 	}
+	own()
 	testdb.Query(t, url, "CREATE TABLE item (id int, t text)")
 	testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 40000) g")
 	last := testdb.Query(t, url, "SELECT pg_walfile_name(pg_switch_wal())")
@@ -299,6 +373,12 @@ func TestArchivePush(t *testing.T) {
 	if left, err := os.ReadDir(filepath.Join(srv.Dir, "pg_wal", "tidemark.pushed")); err != nil && !errors.Is(err, os.ErrNotExist) || len(left) > 0 {
 		t.Errorf("%d notes are left: %v", len(left), err)
 	}
+	must(t, "backup", url, place, "--progress", "none")
+	soon(t, "the end of what the backup has to be pushed", func() bool { // which would make a folder where none is to be
+		own()
+		ready, err := filepath.Glob(filepath.Join(srv.Dir, "pg_wal", "archive_status", "*.ready"))
+		return err == nil && len(ready) == 0
+	})
 	// With a limit the server is told that all is well, and its log says what is missing.
 	if out, err := exec.Command("mv", place, place+"-away").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -314,6 +394,51 @@ func TestArchivePush(t *testing.T) {
 	log, err := os.ReadFile(filepath.Join(filepath.Dir(srv.Dir), "log"))
 	if err != nil || !strings.Contains(string(log), "archive "+last+": given up, since ") {
 		t.Errorf("the server's log does not say that %s was given up: %v", last, err)
+	}
+	if out := must(t, "backups", place+"-away").out; strings.Contains(out, "hole") {
+		t.Errorf("before anybody could tell, listed is\n%s", out)
+	}
+	noted := filepath.Join(srv.Dir, "pg_wal", "tidemark.given-up")
+	if _, err := os.Stat(noted); err != nil {
+		t.Error(err)
+	}
+	// When the archive can be written again, it is told of the hole.
+	if out, err := exec.Command("mv", place+"-away", place).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	soon(t, "the note of the hole", func() bool {
+		testdb.Query(t, url, "SELECT txid_current(), pg_switch_wal()")
+		_, err := os.Stat(noted)
+		return errors.Is(err, os.ErrNotExist)
+	})
+	testdb.Query(t, url, "ALTER SYSTEM SET archive_command = 'false'") // nothing more comes meanwhile
+	testdb.Query(t, url, "SELECT pg_reload_conf()")
+	own()
+	first := ""
+	for line := range strings.Lines(string(log)) {
+		if _, rest, ok := strings.Cut(line, "tidemark: archive "); ok && first == "" {
+			first, _, _ = strings.Cut(rest, ":")
+		}
+	}
+	hole := " were given up from "
+	if out := must(t, "backups", place).out; !strings.Contains(out, "hole in the log: "+first+" to ") || !strings.Contains(out, hole) {
+		t.Errorf("from %s on files were given up, and listed is\n%s", first, out)
+	}
+	if o := cli(t, "verify", place, "--quick"); o.code != 18 || !strings.Contains(o.out, first+": it is missing, between ") || !strings.Contains(o.out, hole) {
+		t.Errorf("verify: exit %d\n%s", o.code, o.out)
+	}
+	if o := cli(t, "restore", place, filepath.Join(t.TempDir(), "data"), "--to", "end"); o.code != 11 || !strings.Contains(o.errOut, first+": the log has a hole there") || !strings.Contains(o.errOut, hole) {
+		t.Errorf("restore: exit %d\n%s", o.code, o.errOut)
+	}
+	if o := cli(t, "archive", "get", place, first, filepath.Join(t.TempDir(), "segment")); o.code != 200 || !strings.Contains(o.errOut, hole) {
+		t.Errorf("get: exit %d\n%s", o.code, o.errOut)
+	}
+	ages := &backupAges{r: aRepository(t, place, repo.Keys{})}
+	shown := make(chan prometheus.Metric, 10)
+	ages.Collect(shown)
+	close(shown)
+	if ages.lost < 2 || len(shown) != 4 {
+		t.Errorf("metrics: %d files lost, %d figures", ages.lost, len(shown))
 	}
 }
 

@@ -1,69 +1,17 @@
 package main
 
 import (
-	"fmt"
-	"math/rand/v2"
+	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
-
-// A backup that is killed leaves nothing that is listed, and hinders no other; the next
-// one is whole, and what is encrypted is read by nobody without the passphrase.
-func TestBackupThatIsKilled(t *testing.T) {
-	t.Parallel()
-	s := testdb.OwnPostgres(t, 14)
-	url := s.NewDatabase(t, "kept")
-	testdb.Query(t, url, "CREATE TABLE item AS SELECT g AS id, md5(g::text) AS text FROM generate_series(1, 100000) g")
-	dir := s.TempDir(t)
-	place, secret := filepath.Join(dir, "repo"), filepath.Join(dir, "passphrase")
-	if err := os.WriteFile(secret, []byte("correct horse\nthe rest does not count\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for range 4 {
-		cmd := process(t, "backup", url, place, "--passphrase-file", secret, "--max-rate", "500kB", "--progress", "none")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(time.Duration(100+rand.IntN(1500)) * time.Millisecond)
-		if err := cmd.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		_ = cmd.Wait() // it was killed
-		if packs, err := filepath.Glob(filepath.Join(place, "backups", "*")); err != nil || len(packs) != 0 {
-			t.Fatalf("listed are %v, %v", packs, err)
-		}
-	}
-	o := must(t, "backup", url, place, "--passphrase-file", secret, "--label", "the one")
-	if !strings.Contains(o.out, "BM# ") || !strings.Contains(o.out, "MC# ") || !strings.Contains(o.errOut, "copy") {
-		t.Errorf("got\n%s%s", o.out, o.errOut)
-	}
-	if again := must(t, "report", "last"); !strings.Contains(again.out, "BM# ") {
-		t.Errorf("the report of the run is\n%s", again.out)
-	}
-	if o := cli(t, "restore", place, filepath.Join(dir, "other")); o.code != 4 {
-		t.Errorf("without a key: exit %d\n%s", o.code, o.errOut)
-	}
-	if o := cli(t, "restore", place, dir, "--passphrase-file", secret); o.code != 8 || !strings.Contains(o.errOut, "is not empty") {
-		t.Errorf("into a folder that is not empty: exit %d\n%s", o.code, o.errOut)
-	}
-	data := filepath.Join(dir, "data")
-	if o := must(t, "restore", place, "latest", data, "--passphrase-file", secret); !strings.Contains(o.out, "prepare ") {
-		t.Errorf("got\n%s", o.out)
-	}
-	copied := s.Beside(t, data)
-	at := strings.Replace(url, fmt.Sprint(":", s.Port, "/"), fmt.Sprint(":", copied.Port, "/"), 1)
-	if got := testdb.Query(t, at, "SELECT count(*), bool_and(text = md5(id::text)) FROM item"); got != "100000\tt" {
-		t.Errorf("restored: %s", got)
-	}
-	if got := testdb.Query(t, at, "SELECT pg_is_in_recovery()"); got != "f" {
-		t.Errorf("in recovery: %s", got)
-	}
-}
 
 // What cannot be backed up or restored is refused, in a line that says what to do.
 func TestBackupsThatAreRefused(t *testing.T) {
@@ -72,6 +20,10 @@ func TestBackupsThatAreRefused(t *testing.T) {
 	url := s.NewDatabase(t, "refused")
 	testdb.Query(t, url, "DROP ROLE IF EXISTS nobody_special; CREATE ROLE nobody_special LOGIN PASSWORD 's3cret-tide'")
 	place := t.TempDir()
+	other := []string{t.TempDir(), t.TempDir()}
+	for _, dir := range other {
+		aRepository(t, dir, repo.Keys{})
+	}
 	few := strings.Replace(url, "//"+s.User+":", "//nobody_special:", 1)
 	for _, c := range []struct {
 		name string
@@ -79,6 +31,12 @@ func TestBackupsThatAreRefused(t *testing.T) {
 		args []string
 	}{
 		{"backup without rights", 5, []string{"backup", few, place}},
+		{"backup of files without rights", 5, []string{"backup", few, place, "--via", "files"}},
+		{"backup of a folder by protocol", 2, []string{"backup", url, place, "--via", "protocol", "--data-dir", "/srv"}},
+		{"backup into two repositories", 13, []string{"backup", url, other[0], other[1]}},
+		{"backup into one place twice", 2, []string{"backup", url, place, "file://" + place}},
+		{"backup striped over one place", 2, []string{"backup", url, place, "--stripe"}},
+		{"backup striped over a repository", 13, []string{"backup", url, other[0], place, "--stripe"}},
 		{"backup of MySQL", 7, []string{"backup", "mysql://me@127.0.0.1/x", place}},
 		{"backup with an odd buffer", 2, []string{"backup", url, place, "--buffer-size", "100kB"}},
 		{"backup with an unknown codec", 2, []string{"backup", url, place, "--compress", "rar"}},
@@ -90,6 +48,99 @@ func TestBackupsThatAreRefused(t *testing.T) {
 			o := cli(t, c.args...)
 			sameText(t, o, c.code, c.args)
 			noSecrets(t, o)
+			if c.args[0] == "backup" {
+				if left, err := os.ReadDir(place); err != nil || len(left) > 0 {
+					t.Errorf("it leaves %d things in the repository's place, %v", len(left), err)
+				}
+			} else if c.name == "restore from nowhere" {
+				aRepository(t, place, repo.Keys{}) // and nothing in it
+			}
 		})
+	}
+}
+
+// Who may not read the server's files has them sent, and is told so.
+func TestBackupByWhoMayOnlyReplicate(t *testing.T) {
+	t.Parallel()
+	s := little(t)
+	url := s.URL("postgres")
+	testdb.Query(t, url, "CREATE ROLE only_sent LOGIN REPLICATION PASSWORD 's3cret-tide'")
+	place := t.TempDir()
+	o := must(t, "backup", strings.Replace(url, "//"+s.User+":", "//only_sent:", 1), place, "--checkpoint", "fast", "--progress", "none")
+	if !strings.Contains(o.out, "RC# ") || !strings.Contains(o.out, "the server sends its files, in one stream: the role may not ask where they are") {
+		t.Errorf("got\n%s", o.out)
+	}
+	noSecrets(t, o)
+	must(t, "verify", place)
+}
+
+// What runs is listed with how far it is, and what was killed as dead.
+func TestUtilities(t *testing.T) {
+	t.Parallel()
+	s := testdb.Postgres(t, 16)
+	url := s.NewDatabase(t, "shown")
+	dir := t.TempDir()
+	state := filepath.Join(dir, "catalog.db")
+	if o := must(t, "utilities", "--state", state); !strings.HasPrefix(o.out, "nothing runs with this catalogue") {
+		t.Errorf("got\n%s", o.out)
+	}
+	var cmds []*exec.Cmd
+	for _, given := range [][]string{
+		{"backup", url, filepath.Join(dir, "repo"), "--max-rate", "100kB", "--progress", "none"},
+		{"archive", url, filepath.Join(dir, "log"), "--progress", "none"},
+	} {
+		cmd := process(t, append(given, "--state", state)...)
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		cmds = append(cmds, cmd)
+	}
+	type shown struct {
+		Type, State, Phase, Source string
+		Total, Done                int64
+		Percent                    *float64
+		PID                        int
+	}
+	look := func(is func(of map[string]shown) bool) (text string) {
+		t.Helper()
+		for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+			o := must(t, "utilities", "--state", state, "--json")
+			var all []shown
+			if err := json.Unmarshal([]byte(o.out), &all); err != nil {
+				t.Fatalf("%v:\n%s", err, o.out)
+			}
+			of := map[string]shown{}
+			for _, u := range all {
+				of[u.Type] = u
+			}
+			if is(of) {
+				noSecrets(t, o)
+				return must(t, "utilities", "--state", state).out
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("got\n%s", o.out)
+			}
+		}
+	}
+	text := look(func(of map[string]shown) bool {
+		b, a := of["BACKUP"], of["ARCHIVE"]
+		return b.State == "running" && b.Phase == "copy" && b.Done > 0 && b.Total > b.Done && b.Percent != nil && b.PID == cmds[0].Process.Pid && a.State == "running" && a.Phase == "receiving"
+	})
+	for _, want := range []string{"Type            = BACKUP", "State           = running", "Total work      = ", "%)", "Rate            = ", "Type            = ARCHIVE", "Phase           = receiving"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	for _, cmd := range cmds {
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		_ = cmd.Wait() // it was killed
+	}
+	text = look(func(of map[string]shown) bool {
+		return of["BACKUP"].State == "dead" && of["ARCHIVE"].State == "dead" && of["BACKUP"].Done > 0
+	})
+	if !strings.Contains(text, "State           = dead: its process is gone") || strings.Contains(text, "Time left") {
+		t.Errorf("got\n%s", text)
 	}
 }

@@ -5,12 +5,16 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
@@ -19,12 +23,19 @@ func backupsCommand() *cobra.Command {
 		Use:   "backups REPO",
 		Short: "List the backups of a repository, oldest first",
 		Long: `List the backups of a repository, oldest first. REPO is a folder, file:///folder,
-sftp://user@host/folder or s3://bucket/prefix.
+sftp://user@host/folder, s3://bucket/prefix, azblob://container/prefix or
+gs://bucket/prefix.
 
-Backups that are being written, or were not finished, are not there yet. One whose
+With --pin a backup, and those that it builds on, stay whatever tidemark prune is told to
+keep, until --unpin.
+
+Backups that are being written, or were not finished, are not there yet; those of them that
+can be gone on with are named below. What somebody went on with is of kind partial: it is not
+restored, but the one that builds on it. One whose
 manifest is damaged is named, and the exit code is 18 then.`,
 		Example: `  tidemark backups /backup/main
-  tidemark backups s3://bucket/main --identity ~/backup.key --json`,
+  tidemark backups s3://bucket/main --identity ~/backup.key --json
+  tidemark backups /backup/main --pin 20261122-020001-1f2e3d4c`,
 		Args: args(1, 1, "backups REPO"),
 	}
 	cmd.RunE = onRepository(flags(cmd), func(cmd *cobra.Command, _ []string, s *settings, r *repo.Repo) error {
@@ -32,10 +43,56 @@ manifest is damaged is named, and the exit code is 18 then.`,
 		if err != nil {
 			return err
 		}
-		printAs(cmd.OutOrStdout(), s.json, listed(r, all), func(w io.Writer, _ any) { printBackups(w, all) })
+		if err := s.pinOrUnpin(cmd.Context(), r, all); err != nil {
+			return err
+		}
+		pins, err := r.Pins(cmd.Context())
+		if err != nil {
+			return err
+		}
+		gaps, err := logs.New(r, repo.Codec{}).Gaps(cmd.Context())
+		if err != nil {
+			return err
+		}
+		open, err := r.Unfinished(cmd.Context())
+		if err != nil {
+			return err
+		}
+		list := listed(r, all, pins, gaps)
+		for _, m := range open {
+			m.Packs, m.Lists = nil, nil
+		}
+		list.Unfinished = open
+		printAs(cmd.OutOrStdout(), s.json, any(list), func(w io.Writer, _ any) {
+			printBackups(w, all, pins, gaps)
+			for _, m := range open {
+				fmt.Fprintf(w, "%s is not finished: by %s it had %s of files. If nobody writes it any more, tidemark backup --resume %s goes on with it.\n",
+					m.ID, m.Ended.Local().Format(time.DateTime), bytesText(m.Plain), m.ID)
+			}
+			if places := placesOf(r); places != nil {
+				fmt.Fprintf(w, "striped over %s\n", strings.Join(places, " "))
+			}
+		})
 		return damaged
 	})
 	return cmd
+}
+
+// pinOrUnpin does what --pin and --unpin ask for.
+func (s *settings) pinOrUnpin(ctx context.Context, r *repo.Repo, all []*repo.Manifest) error {
+	for name, do := range map[string]func(context.Context, string) error{s.pin: r.Pin, s.unpin: r.Unpin} {
+		if name == "" {
+			continue
+		}
+		id, err := backupNamed(all, name)
+		if err == nil {
+			err = do(ctx, id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // onRepository carries out a command whose first argument is a repository that is there.
@@ -54,15 +111,15 @@ func onRepository(read func(map[string]string) (*settings, error), do func(cmd *
 	}
 }
 
-// readableBackups gives the manifests that can be read, oldest first, and as damaged what is wrong
-// with the first one that cannot.
+// readableBackups gives what is said of the backups whose manifest can be read, oldest first, and as
+// damaged what is wrong with the first one that cannot.
 func readableBackups(ctx context.Context, r *repo.Repo) (all []*repo.Manifest, damaged, err error) {
 	ids, err := r.IDs(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
 	for _, id := range ids {
-		m, err := r.Manifest(ctx, id)
+		m, err := r.Brief(ctx, id)
 		switch kind := tidemark.KindOf(err); {
 		case err == nil:
 			all = append(all, m)
@@ -81,31 +138,52 @@ func readableBackups(ctx context.Context, r *repo.Repo) (all []*repo.Manifest, d
 type backupsList struct {
 	Repository string           `json:"repository"`
 	Encrypted  bool             `json:"encrypted"`
+	Places     []string         `json:"places,omitempty"` // over which it is striped
 	Backups    []*repo.Manifest `json:"backups"`
+	Pinned     []string         `json:"pinned,omitempty"`
+	Gaps       []repo.Gap       `json:"gaps,omitempty"`       // of the log
+	Unfinished []*repo.Manifest `json:"unfinished,omitempty"` // that can be gone on with, the newest first
 }
 
-func listed(r *repo.Repo, all []*repo.Manifest) any {
-	for _, m := range all {
-		m.Packs, m.Lists, m.Report = nil, nil, nil // how it is stored, and tidemark report has the report
+func listed(r *repo.Repo, all []*repo.Manifest, pins map[string]bool, gaps []repo.Gap) backupsList {
+	return backupsList{Repository: r.ID(), Encrypted: r.Encrypted(), Places: placesOf(r), Backups: all, Pinned: slices.Sorted(maps.Keys(pins)), Gaps: gaps}
+}
+
+// placesOf gives the places over which a repository is striped.
+func placesOf(r *repo.Repo) (out []string) {
+	if s := r.Stripe(); s != nil {
+		for _, p := range s.Places() {
+			out = append(out, p.String())
+		}
 	}
-	return backupsList{Repository: r.ID(), Encrypted: r.Encrypted(), Backups: all}
+	return out
 }
 
-func printBackups(w io.Writer, all []*repo.Manifest) {
+func printBackups(w io.Writer, all []*repo.Manifest, pins map[string]bool, gaps []repo.Gap) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "BACKUP\tKIND\tSTARTED\tTOOK\tFILES\tSIZE\tSTORED\tSERVER\tLABEL")
 	for _, m := range all {
-		kind := m.Kind
+		kind, of := m.Kind, m.Engine+" "+m.Version
+		if m.Form == repo.Logical {
+			kind = m.Form
+			of += " " + m.Database + ", " + count(m.Tables, "table") + ", " + commas(m.Rows) + " rows"
+		}
 		if m.Parent != "" {
 			kind += " on " + m.Parent
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s %s\t%s\n", m.ID, kind, m.Started.Local().Format("2006-01-02 15:04:05"), m.Ended.Sub(m.Started).Round(10*time.Millisecond),
-			commas(m.Count), bytesText(m.Bytes), bytesText(m.Stored), m.Engine, m.Version, m.Label)
+		if pins[m.ID] {
+			kind += ", pinned"
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, kind, m.Started.Local().Format("2006-01-02 15:04:05"), m.Ended.Sub(m.Started).Round(10*time.Millisecond),
+			commas(m.Count), bytesText(m.Bytes), bytesText(m.Stored), of, m.Label)
 	}
 	t.Flush()
 	for _, m := range all {
 		for _, note := range m.Notes {
 			fmt.Fprintf(w, "%s: %s\n", m.ID, note)
 		}
+	}
+	for i := range gaps {
+		fmt.Fprintf(w, "hole in the log: %s; no later moment can be reached from backups before it\n", &gaps[i])
 	}
 }

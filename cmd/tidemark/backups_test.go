@@ -2,10 +2,8 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -13,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/store"
 )
@@ -24,7 +23,10 @@ func aRepository(t *testing.T, dir string, keys repo.Keys) *repo.Repo {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := repo.OpenOrCreate(t.Context(), s, keys)
+	r, err := repo.Open(t.Context(), s, keys)
+	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
+		r, err = repo.Create(t.Context(), s, keys)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -164,6 +166,20 @@ damage: wal/`+segment(5)+`: it is missing, between `+segment(4)+` and `+segment(
 		t.Fatal(err)
 	}
 
+	// A pinned one stays, until it is not.
+	if o := cli(t, "backups", dir, "--pin", ids[0][:len(ids[0])-1]); o.code != 0 || !strings.Contains(o.out, "full, pinned") {
+		t.Errorf("%+v", o)
+	}
+	if o := cli(t, "prune", dir, "--keep", "last=1", "--dry-run"); o.code != 0 || !regexp.MustCompile(ids[0]+` +full .* pinned\n`).MatchString(o.out) || strings.Contains(o.out, segment(1)) {
+		t.Errorf("%+v", o)
+	}
+	if o := cli(t, "backups", dir, "--unpin", ids[0]); o.code != 0 || strings.Contains(o.out, "pinned") {
+		t.Errorf("%+v", o)
+	}
+	if o := cli(t, "backups", dir, "--unpin", ids[0]); o.code != 6 || !strings.Contains(o.errOut, "it is not pinned") {
+		t.Errorf("%+v", o)
+	}
+
 	// What would go, and what goes.
 	left := aBackup(t, r, "unfinished", 7, false)
 	before := tree(t, dir)
@@ -249,45 +265,6 @@ func TestBackupsOfAnEncryptedRepository(t *testing.T) {
 	}
 }
 
-// A prune that is killed at any moment leaves what is listed whole, and the next one ends the work.
-func TestPruneKilled(t *testing.T) {
-	t.Parallel()
-	dir := filepath.Join(t.TempDir(), "repo")
-	r := aRepository(t, dir, repo.Keys{})
-	const n = 30
-	for i := range n {
-		aBackup(t, r, "x", 1+2*i, true)
-	}
-	for range 4 {
-		cmd := process(t, "prune", dir, "--keep", "last=1", "--json")
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
-		// Anywhere between the first removal and long after the last.
-		begun := time.Now()
-		for deadline := begun.Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-			if left, err := filepath.Glob(filepath.Join(dir, "backups", "*")); err != nil || len(left) < n {
-				break
-			}
-		}
-		time.Sleep(time.Duration(rand.IntN(20)) * time.Millisecond)
-		_ = cmd.Process.Kill() // it may have ended
-		_ = cmd.Wait()
-		releaseLocks(t, dir)
-		v, err := aRepository(t, dir, repo.Keys{}).Verify(context.Background(), repo.VerifyOptions{NextLog: nextLog(manifests(t, r))})
-		if err != nil || len(v.Damages) > 0 || v.Backups == 0 {
-			t.Fatalf("%v %+v", err, v)
-		}
-	}
-	if o := cli(t, "prune", dir, "--keep", "last=1"); o.code != 0 {
-		t.Fatalf("%+v", o)
-	}
-	v, err := r.Verify(t.Context(), repo.VerifyOptions{})
-	if err != nil || len(v.Damages)+len(v.Left) > 0 || v.Backups != 1 || v.Logs != 2 {
-		t.Fatalf("%v %+v", err, v)
-	}
-}
-
 func manifests(t *testing.T, r *repo.Repo) []*repo.Manifest {
 	t.Helper()
 	all, err := r.Backups(t.Context())
@@ -333,6 +310,26 @@ func TestBadRepositories(t *testing.T) {
 			}
 			return []string{"prune", dir, "--keep", "last=1"}, nil
 		}, 18},
+		{"backups-without-a-place-of-a-stripe", func(t *testing.T) ([]string, []string) {
+			dir := t.TempDir()
+			var places []repo.Place
+			for _, name := range []string{"a", "b"} {
+				s, err := store.Open(t.Context(), filepath.Join(dir, name), store.Options{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				places = append(places, repo.Place{URL: filepath.Join(dir, name), Store: s})
+			}
+			r, err := repo.OpenPlaces(t.Context(), places, repo.PlacesOptions{Stripe: true})
+			if err != nil {
+				t.Fatal(err)
+			}
+			aBackup(t, r, "striped", 1, true)
+			if err := os.RemoveAll(filepath.Join(dir, "b")); err != nil {
+				t.Fatal(err)
+			}
+			return []string{"backups", filepath.Join(dir, "a")}, nil
+		}, 6},
 		{"key-for-a-bare-repository", func(t *testing.T) ([]string, []string) {
 			dir, file := filepath.Join(t.TempDir(), "repo"), filepath.Join(t.TempDir(), "passphrase")
 			aRepository(t, dir, repo.Keys{})

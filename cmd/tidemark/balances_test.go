@@ -3,8 +3,10 @@ package main
 import (
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -38,9 +40,9 @@ func TestBalances(t *testing.T) {
 			for range 2 {
 				wg.Go(func() { moves(src, rand.Uint64(), stop) })
 			}
-			looks, last := 0, ""
+			var looks, last atomic.Int64
 			wg.Go(func() {
-				for ; ; looks++ {
+				for ; ; looks.Add(1) {
 					select {
 					case <-stop:
 						return
@@ -51,11 +53,12 @@ func TestBalances(t *testing.T) {
 						(SELECT sum(balance) FROM savings) - 800 - (SELECT sum(amount) FROM move), (SELECT max(id) FROM move)`)
 					f := strings.FieldsFunc(got, func(c rune) bool { return c == '\t' || c == '|' })
 					if err == nil && (len(f) != 4 || f[0] != "1600" || f[1] != "1" || f[2] != "0") {
-						t.Errorf("look %d: the target has %q", looks, got)
+						t.Errorf("look %d: the target has %q", looks.Load(), got)
 						return
 					}
 					if err == nil {
-						last = f[3]
+						n, _ := strconv.ParseInt(f[3], 10, 64) // a number, since the others are right
+						last.Store(n)
 					}
 				}
 			})
@@ -68,13 +71,11 @@ func TestBalances(t *testing.T) {
 			}
 			f := running(t, args...)
 			f.says("trans/s", 2)
+			f.await("looks", func() bool { return looks.Load() >= 10 && last.Load() > 0 || t.Failed() })
 			close(stop)
 			wg.Wait()
 			f.interrupt()
-			t.Logf("%d looks, at %s moves at last", looks, last)
-			if looks < 10 || last == "0" {
-				t.Error("hardly anything was looked at")
-			}
+			t.Logf("%d looks, at %d moves at last", looks.Load(), last.Load())
 			equal(t, src, dst, name)
 			if n := testdb.Query(t, dst, "SELECT max(id) FROM move"); n == "0" {
 				t.Error("nothing was moved")

@@ -55,7 +55,7 @@ func TestBarsEnd(t *testing.T) {
 		go func() { w.stop(); close(ended) }()
 		select {
 		case <-ended:
-		case <-time.After(10 * time.Second):
+		case <-time.After(patience):
 			t.Fatalf("the bars did not end after %s", looks)
 		}
 		if looks > time.Second && !strings.Contains(out.String(), "trying again: range 1: cut") {

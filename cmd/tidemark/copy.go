@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -88,6 +89,11 @@ func (r *request) copy(cmd *cobra.Command) error {
 	} else {
 		run, rep, err = job.Copy(cmd.Context(), env, spec)
 	}
+	return r.copied(cmd, cat, watch, run, rep, err)
+}
+
+// copied prints what is to be said at the end of a copy.
+func (r *request) copied(cmd *cobra.Command, cat *catalog.Catalog, watch watcher, run string, rep *job.Report, err error) error {
 	watch.stop()
 	watch.showPlan()
 	if rep == nil {

@@ -16,12 +16,7 @@ import (
 // standbyHost listens as a standby's host does, with a folder to write to.
 func standbyHost(t *testing.T, dir string) (addr string) {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr = free.Addr().String()
-	free.Close()
+	addr = testdb.FreeAddress(t)
 	cmd := process(t, "ha", "measure", "network", "--listen", addr, "--dir", dir)
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -36,7 +31,7 @@ func standbyHost(t *testing.T, dir string) (addr string) {
 			c.Close()
 			return addr
 		}
-		if try > 3000 {
+		if try > 15000 {
 			t.Fatal(err)
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -70,7 +65,7 @@ func TestHAPlan(t *testing.T) {
 		if text, err := os.ReadFile(steps); err == nil && json.Unmarshal(text, &done) == nil && done["disk"] != "" {
 			break
 		}
-		if try > 6000 {
+		if try > 30000 {
 			t.Fatal("it does not get so far")
 		}
 		time.Sleep(10 * time.Millisecond)
@@ -184,11 +179,7 @@ func TestHAPlanBadInput(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(live, "000000010000000000000001"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	closed := testdb.FreeAddress(t)
 	none := strings.NewReplacer("1.000 MB", "0.000 MB", "0.007812", "0.000000", "0.001953", "0.000000", "2.000 MB", "0.000 MB", "2.0 pg/f", "0.0 pg/f", "0.003906", "0.000000", "0.5 pg/tr", "0.0 pg/tr", "0.002000", "0.000000", "0.000977", "0.000000").Replace(postgresScan)
 	for _, b := range []struct {
 		name string
@@ -207,7 +198,7 @@ func TestHAPlanBadInput(t *testing.T) {
 		{"ha-plan-network-of-zero", func(t *testing.T) []string { return []string{"--scan", scan(t), disk, "--network=0,1ms"} }, 2},
 		{"ha-plan-network-twice", func(t *testing.T) []string { return []string{"--scan", scan(t), disk, near, "--delay=5ms"} }, 2},
 		{"ha-plan-no-peer", func(t *testing.T) []string {
-			return []string{"--scan", scan(t), disk, "--standby", closed.Addr().String()}
+			return []string{"--scan", scan(t), disk, "--standby", closed}
 		}, 3},
 		{"ha-plan-no-commits", func(t *testing.T) []string { return []string{"--scan", writtenFile(t, "a.scan", none), disk, near} }, 15},
 		{"ha-plan-of-db2", func(t *testing.T) []string {
@@ -225,7 +216,7 @@ func TestHAPlanBadInput(t *testing.T) {
 		t.Run(b.name, func(t *testing.T) {
 			args := append([]string{"ha", "plan"}, b.args(t)...)
 			o := cli(t, args...)
-			o.errOut = strings.ReplaceAll(strings.ReplaceAll(o.errOut, closed.Addr().String(), "{peer}"), filepath.Dir(live), "{dir}")
+			o.errOut = strings.ReplaceAll(strings.ReplaceAll(o.errOut, closed, "{peer}"), filepath.Dir(live), "{dir}")
 			sameText(t, o, b.code, args)
 		})
 	}

@@ -88,7 +88,7 @@ func anew(t *testing.T, src, dst string, moments int) {
 		}
 	}
 	begun, active := time.Now(), false
-	for ; time.Since(begun) < 2*time.Minute && !active && !c.over() && !a.over(); time.Sleep(50 * time.Millisecond) {
+	for ; time.Since(begun) < patience && !active && !c.over() && !a.over(); time.Sleep(50 * time.Millisecond) {
 		active = h.state("item") == "active" // and it may be loaded once more, as the capture was asked to
 	}
 	close(stop)

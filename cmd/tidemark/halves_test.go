@@ -21,7 +21,7 @@ func natsServer(t *testing.T) (url string) {
 	}
 	go s.Start()
 	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-	if !s.ReadyForConnections(10 * time.Second) {
+	if !s.ReadyForConnections(patience) {
 		t.Fatal("the NATS server does not start")
 	}
 	return s.ClientURL()

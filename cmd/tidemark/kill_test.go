@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -89,6 +90,7 @@ type way struct {
 	rows   int
 	source func(t *testing.T, rows int) (from, twin string)
 	target func(t *testing.T) *testdb.Server
+	verb   string // copy, if none
 }
 
 func ways() []way {
@@ -107,15 +109,24 @@ func ways() []way {
 		url := killSource(t, maria(t), rows)
 		return "file:" + dumped(t, maria(t), url), url
 	}
+	shelf := func(srv func(t *testing.T) *testdb.Server) func(*testing.T, int) (string, string) {
+		return func(t *testing.T, rows int) (string, string) {
+			url, place := killSource(t, srv(t), rows), t.TempDir()
+			must(t, "backup", "--logical", url, place)
+			return place, url
+		}
+	}
 	return []way{
-		{"postgres to another postgres", 10000, of(pg(17)), pg(18)}, // nobody else writes to the source: it is unchanged when the run is resumed
-		{"postgres to the same postgres", 10000, of(pg(15)), pg(15)},
-		{"mysql to mariadb", 10000, of(my), maria},
-		{"mariadb to mariadb", 10000, of(maria), maria},
-		{"mariadb to postgres", 10000, of(maria), pg(15)},
-		{"postgres to mariadb", 10000, of(pg(15)), maria},
-		{"dump to mariadb", 10000, file, maria},
-		{"dump to postgres", 10000, file, pg(15)},
+		{"postgres to another postgres", 10000, of(pg(17)), pg(18), ""}, // nobody else writes to the source: it is unchanged when the run is resumed
+		{"postgres to the same postgres", 10000, of(pg(15)), pg(15), ""},
+		{"mysql to mariadb", 10000, of(my), maria, ""},
+		{"mariadb to mariadb", 10000, of(maria), maria, ""},
+		{"mariadb to postgres", 10000, of(maria), pg(15), ""},
+		{"postgres to mariadb", 10000, of(pg(15)), maria, ""},
+		{"dump to mariadb", 10000, file, maria, ""},
+		{"dump to postgres", 10000, file, pg(15), ""},
+		{"logical backup to postgres", 10000, shelf(pg(15)), pg(16), "restore"},
+		{"logical backup to mariadb", 10000, shelf(maria), maria, "restore"},
 	}
 }
 
@@ -129,8 +140,11 @@ func TestKilledAtAnyMoment(t *testing.T) {
 			t.Logf("seed %d", seed)
 			rng := rand.New(rand.NewPCG(seed, 0))
 			from, twin := w.source(t, w.rows)
-			lines := 200
-			for round := range 3 {
+			lines, rounds := 200, 3
+			if w.verb != "" {
+				rounds = 1 // the rest is as in a copy
+			}
+			for round := range rounds {
 				t.Run(fmt.Sprint(round), func(t *testing.T) { lines = survive(t, w, from, twin, rng, lines) })
 			}
 		})
@@ -141,7 +155,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 // gives how many lines it takes to the end.
 func survive(t *testing.T, w way, from, twin string, rng *rand.Rand, lines int) int {
 	dst := w.target(t).NewDatabase(t, "dst")
-	args := []string{"copy", from, dst, "--json", "--range-size", "16kB", "--lanes", "2"}
+	args := []string{cmp.Or(w.verb, "copy"), from, dst, "--json", "--range-size", "16kB", "--lanes", "2"}
 	seen, kills := 0, 0
 	for attempt := 0; ; attempt++ {
 		line := args
@@ -197,6 +211,25 @@ func lastState(t *testing.T) string {
 // fSetPipeSize is F_SETPIPE_SZ of fcntl(2).
 const fSetPipeSize = 1031
 
+// startInStep starts a process, and gives its output. A pipe takes 64 kB, and the process would be far ahead of what was
+// read of it: this one takes as little as there can be, and nothing is read ahead.
+func startInStep(t *testing.T, cmd *exec.Cmd) (*os.File, *bufio.Reader) {
+	t.Helper()
+	out, in, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, in.Fd(), fSetPipeSize, 4096); errno != 0 {
+		t.Fatal(errno)
+	}
+	cmd.Stdout = in
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return out, bufio.NewReaderSize(out, 16)
+}
+
 // An attempt is what became of a process.
 type attempt struct {
 	killed bool
@@ -213,27 +246,15 @@ func runUntil(t *testing.T, lines int, delay time.Duration, args ...string) atte
 	cmd := process(t, args...)
 	var errOut bytes.Buffer
 	cmd.Stderr = &errOut
-	out, in, err := os.Pipe()
-	if err != nil {
-		t.Fatal(err)
-	}
+	out, in := startInStep(t, cmd)
 	defer out.Close()
-	// A pipe takes 64 kB, and the process would be far ahead of what was read of it.
-	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, in.Fd(), fSetPipeSize, 4096); errno != 0 {
-		t.Fatal(errno)
-	}
-	cmd.Stdout = in
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	in.Close()
 	var a attempt
 	kill := func() { time.AfterFunc(delay, func() { cmd.Process.Kill() }) }
 	if lines == 0 {
 		delay *= 100 // in the time before the first line
 		kill()
 	}
-	for in := bufio.NewReader(out); ; {
+	for {
 		line, err := in.ReadString('\n')
 		if err != nil {
 			break

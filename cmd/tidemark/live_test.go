@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +16,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
@@ -200,15 +203,23 @@ func TestDiffLiveByTime(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() {
+	var both [2]*pgx.Conn
+	for i, url := range []string{src, dst} {
+		var err error
+		if both[i], err = pgx.Connect(t.Context(), url); err != nil {
+			t.Fatal(err)
+		}
+		defer both[i].Close(context.WithoutCancel(t.Context()))
+	}
+	wg.Go(func() { // as often as it goes
 		for n := 1; ; n++ {
 			select {
 			case <-stop:
 				return
 			default:
 			}
-			for url, v := range map[string]int{src: n, dst: -n} {
-				if _, err := testdb.TryQuery(url, fmt.Sprintf("UPDATE a SET n = %d WHERE id = 1", v)); err != nil {
+			for i, conn := range both {
+				if _, err := conn.Exec(t.Context(), "UPDATE a SET n = $1 WHERE id = 1", n-2*n*i); err != nil {
 					t.Error(err)
 					return
 				}
@@ -216,31 +227,37 @@ func TestDiffLiveByTime(t *testing.T) {
 		}
 	})
 	args := []string{"diff", src, dst, "--live", "--settle", "500ms", "--live-timeout", "3s"}
-	if o := cli(t, args...); o.code != 19 || !strings.Contains(o.out, "public.a: 1 still changing, 10 rows on each side\n") || !strings.Contains(o.errOut, "waiting: no stream is known: rows that differ so far: 1; look 2 comes after 500ms") {
-		t.Errorf("exit %d\n%s%s", o.code, o.out, o.errOut)
-	}
+	atLast(t, func() string { // who writes may have stood still
+		if o := cli(t, args...); o.code != 19 || !strings.Contains(o.out, "public.a: 1 still changing, 10 rows on each side\n") || !strings.Contains(o.errOut, "waiting: no stream is known: rows that differ so far: 1; look 2 comes after 500ms") {
+			return fmt.Sprintf("exit %d\n%s%s", o.code, o.out, o.errOut)
+		}
+		return ""
+	})
 	testdb.Query(t, dst, "UPDATE a SET n = 7 WHERE id = 2; INSERT INTO b VALUES (2)")
-	o := cli(t, append(args, "--json")...)
+	atLast(t, func() string {
+		o := cli(t, append(args, "--json")...)
+		var got struct {
+			Equal  bool
+			Tables []struct {
+				Source              struct{ Name string }
+				Different, Changing int
+				Unkeyed             bool
+				Rows                []struct{ Kind string }
+			}
+		}
+		doc := o.out[strings.Index(o.out, "\n{\n")+1:] // behind the lines of progress
+		if err := json.Unmarshal([]byte(doc), &got); err != nil || o.code != 1 || got.Equal || len(got.Tables) != 2 {
+			t.Fatalf("exit %d, %v in\n%s%s", o.code, err, o.out, o.errOut)
+		}
+		if a, b := got.Tables[0], got.Tables[1]; a.Different != 1 || a.Changing != 1 || len(a.Rows) != 1 || a.Rows[0].Kind != "different" || !b.Unkeyed {
+			return fmt.Sprintf("%+v", got)
+		}
+		return ""
+	})
 	close(stop)
 	wg.Wait()
-	var got struct {
-		Equal  bool
-		Tables []struct {
-			Source              struct{ Name string }
-			Different, Changing int
-			Unkeyed             bool
-			Rows                []struct{ Kind string }
-		}
-	}
-	doc := o.out[strings.Index(o.out, "\n{\n")+1:] // behind the lines of progress
-	if err := json.Unmarshal([]byte(doc), &got); err != nil || o.code != 1 || got.Equal || len(got.Tables) != 2 {
-		t.Fatalf("exit %d, %v in\n%s%s", o.code, err, o.out, o.errOut)
-	}
-	if a, b := got.Tables[0], got.Tables[1]; a.Different != 1 || a.Changing != 1 || len(a.Rows) != 1 || a.Rows[0].Kind != "different" || !b.Unkeyed {
-		t.Errorf("%+v", got)
-	}
 	// What does not differ by its key any more is mended; the other table cannot be.
-	o = cli(t, "repair", src, dst, "--execute")
+	o := cli(t, "repair", src, dst, "--execute")
 	if o.code != 1 || !strings.Contains(o.out, "public.b: differs, and has no key by which") || !strings.Contains(o.out, "inserted 0, updated 2, deleted 0\nlog: "+filepath.Dir(statePath(t))) {
 		t.Errorf("exit %d\n%s%s", o.code, o.out, o.errOut)
 	}
@@ -277,6 +294,8 @@ func TestRepairBetweenTwoStreams(t *testing.T) {
 				running = append(running, cmd)
 				t.Cleanup(func() { _ = cmd.Process.Kill() }) // if it has not ended
 			}
+			awaitStream(t, running[0], running[0].Stderr.(*bytes.Buffer), name)
+			awaitStream(t, running[1], running[1].Stderr.(*bytes.Buffer), name+"_back")
 			stop := make(chan struct{})
 			var wg sync.WaitGroup
 			wg.Go(func() { // so that progress is written
@@ -297,7 +316,7 @@ func TestRepairBetweenTwoStreams(t *testing.T) {
 			wg.Wait()
 			for i, args := range [][]string{there, back} {
 				_ = running[i].Process.Signal(syscall.SIGINT)
-				if code := exitCode(running[i]); code != 130 {
+				if code := interrupted(running[i], running[i].Stderr.(*bytes.Buffer)); code != 130 {
 					t.Errorf("stream %d: exit %d\n%s", i, code, running[i].Stderr)
 				}
 				must(t, append(args, "--until", "now")...)

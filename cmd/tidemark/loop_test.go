@@ -47,7 +47,7 @@ func TestBidirectional(t *testing.T) {
 			testdb.Query(t, b, "INSERT INTO item VALUES (20, 2)")
 			want := "1\t30\n2\t30\n10\t1\n20\t2"
 			var hasA, hasB string
-			for start := time.Now(); time.Since(start) < 20*time.Second && (hasA != want || hasB != want); time.Sleep(100 * time.Millisecond) {
+			for start := time.Now(); time.Since(start) < patience && (hasA != want || hasB != want); time.Sleep(100 * time.Millisecond) {
 				hasA, hasB = testdb.Query(t, a, "SELECT id, n FROM item ORDER BY id"), testdb.Query(t, b, "SELECT id, n FROM item ORDER BY id")
 			}
 			if hasA != want || hasB != want {
@@ -56,7 +56,7 @@ func TestBidirectional(t *testing.T) {
 			time.Sleep(500 * time.Millisecond) // in which a loop would go round
 			for i, cmd := range running {
 				_ = cmd.Process.Signal(syscall.SIGINT)
-				if code := exitCode(cmd); code != 130 {
+				if code := interrupted(cmd, cmd.Stderr.(*bytes.Buffer)); code != 130 {
 					t.Errorf("stream %d: exit %d\n%s", i, code, cmd.Stderr)
 				}
 			}
@@ -148,7 +148,7 @@ func TestBothSidesChange(t *testing.T) {
 			writers.Wait()
 			for _, cmd := range running {
 				_ = cmd.Process.Signal(syscall.SIGINT)
-				if code := exitCode(cmd); code != 130 {
+				if code := interrupted(cmd, cmd.Stderr.(*bytes.Buffer)); code != 130 {
 					t.Errorf("exit %d\n%s", code, cmd.Stderr)
 				}
 			}

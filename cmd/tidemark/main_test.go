@@ -18,6 +18,9 @@ import (
 const asMain = "TIDEMARK_TEST_AS_MAIN"
 
 func TestMain(m *testing.M) {
+	if mainTraced() {
+		return
+	}
 	if os.Getenv(asMain) != "" {
 		main()
 		return
@@ -61,7 +64,8 @@ func statePath(t *testing.T) string {
 // withState adds the test's catalogue to a command line that names none and may have one.
 func withState(t *testing.T, args []string) []string {
 	t.Helper()
-	if slices.Contains(args, "--state") || slices.Contains([]string{"ha", "archive", "backups", "verify", "prune"}, args[0]) {
+	group := args[0] == "archive" && len(args) > 1 && (args[1] == "push" || args[1] == "get")
+	if slices.Contains(args, "--state") || group || slices.Contains([]string{"ha", "backups", "prune"}, args[0]) {
 		return args
 	}
 	return append(slices.Clone(args), "--state", statePath(t))

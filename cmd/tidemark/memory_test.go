@@ -12,16 +12,16 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// giants has two rows of 100 MB each, one of bytes and one of text.
+// giants has two rows of 40 MB each, one of bytes and one of text.
 func giants(t *testing.T, srv *testdb.Server) string {
 	t.Helper()
 	allowGiants(t, srv)
 	if srv.Engine == "postgres" {
 		return sqlOn(t, srv, `CREATE TABLE giant (id int PRIMARY KEY, b bytea, v text);
-			INSERT INTO giant VALUES (1, decode(repeat('00ff5c27', 25 << 20), 'hex'), 'small'), (2, '\x00', repeat('0123456789é', 100 << 20 >> 4 << 1)), (3, NULL, NULL);`)
+			INSERT INTO giant VALUES (1, decode(repeat('00ff5c27', 10 << 20), 'hex'), 'small'), (2, '\x00', repeat('0123456789é', 40 << 20 >> 4 << 1)), (3, NULL, NULL);`)
 	}
 	return sqlOn(t, srv, `CREATE TABLE giant (id int PRIMARY KEY, b longblob, v longtext);
-		INSERT INTO giant VALUES (1, repeat(x'00ff5c27', 25 << 20), 'small'), (2, x'00', repeat('0123456789é', 100 << 20 >> 4 << 1)), (3, NULL, NULL);`)
+		INSERT INTO giant VALUES (1, repeat(x'00ff5c27', 10 << 20), 'small'), (2, x'00', repeat('0123456789é', 40 << 20 >> 4 << 1)), (3, NULL, NULL);`)
 }
 
 // allowGiants lets a server of the MySQL family take packets of a gigabyte.
@@ -32,30 +32,32 @@ func allowGiants(t *testing.T, srv *testdb.Server) {
 	}
 }
 
-// TestGiantRows copies rows of 100 MB in less than 512 MB of memory.
+// TestGiantRows copies rows of 40 MB in less than 256 MB of memory. (Within one engine its own tests do.)
 func TestGiantRows(t *testing.T) {
-	for _, p := range []pair{{"postgres to postgres", pg15, pg15}, {"mariadb to mariadb", maria, maria}, {"mariadb to postgres", maria, pg15}, {"postgres to mariadb", pg15, maria}} {
+	for _, p := range []pair{{"mariadb to postgres", maria, pg15}, {"postgres to mariadb", pg15, maria}} {
 		t.Run(p.name, func(t *testing.T) {
+			t.Parallel()
 			allowGiants(t, p.dst(t))
 			src, dst := giants(t, p.src(t)), p.dst(t).NewDatabase(t, "dst")
 			peak, out := peakOf(t, process(t, "copy", src, dst))
 			t.Logf("%d MB", peak>>20)
-			if peak > 512<<20 {
+			if peak > 256<<20 {
 				t.Errorf("it took %d MB\n%s", peak>>20, out)
 			}
 			sums := "SELECT id, md5(b), md5(v), octet_length(b), char_length(v) FROM giant ORDER BY id"
 			if a, b := testdb.Query(t, src, sums), testdb.Query(t, dst, sums); a != b {
 				t.Errorf("the source has\n%s\nthe target\n%s", a, b)
 			}
-			if p.name != "postgres to postgres" && p.name != "mariadb to postgres" {
+			if p.name != "mariadb to postgres" {
 				return
 			}
 			// A row that differs is read three times, and put together whole.
 			testdb.Query(t, dst, "UPDATE giant SET v = concat(v, 'x') WHERE id = 2")
 			cmd := process(t, "diff", src, dst)
+			cmd.Env = append(cmd.Env, "GOGC=50") // what counts is what is kept, and not how late the collector is
 			peak, out = peakExit(t, cmd, 1)
 			t.Logf("diff %d MB", peak>>20)
-			if peak > 800<<20 || !strings.Contains(out, "1 different") {
+			if peak > 480<<20 || !strings.Contains(out, "1 different") {
 				t.Errorf("it took %d MB\n%s", peak>>20, out)
 			}
 		})

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/ha"
@@ -37,7 +38,7 @@ type option struct {
 // settings is what the options say, for all verbs.
 type settings struct {
 	config, mappings, taskSettings string
-	include, exclude               []string
+	include, exclude, names        []string
 	targetSchema                   string
 	plan                           load.PlanOptions
 	load                           load.Options
@@ -66,6 +67,7 @@ type settings struct {
 	noLoad                         bool
 	ha                             haSettings
 	verify                         verifySettings
+	pin, unpin                     string // backups
 	prune                          pruneSettings
 	measure                        measureSettings
 	repo                           repoSettings
@@ -77,46 +79,47 @@ type settings struct {
 const (
 	onCopy   = "copy replicate apply"
 	onMoves  = "copy diff repair check replicate capture apply cutover"
-	onRuns   = "backup restore runs report status exceptions peek set sub"
+	onRuns   = "backup restore archive verify runs utilities report status exceptions peek set sub"
 	onStream = "replicate capture apply cutover status exceptions peek diff repair set sub"
 	// Commands of the group ha are under its name.
 	onMeasure = "ha-measure-disk ha-measure-network ha-simulate"
 	onPlan    = "ha-plan"
-	onAll     = "backup restore backups verify prune copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
+	onAll     = "utilities backup restore backups verify prune copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
 )
 
 // options is the table. Adding a line here is all that a new option needs.
 var options = []option{
 	{"config", "file", "", "Read a task file: source, target, rules and any of these options.", onMoves, text(func(s *settings) *string { return &s.config })},
-	{"table-mappings", "file", "", "Read selection, transformation and table-settings rules in AWS DMS's JSON.", onMoves, text(func(s *settings) *string { return &s.mappings })},
+	{"table-mappings", "file", "", "Read selection, transformation and table-settings rules in AWS DMS's JSON.", onMoves + " restore", text(func(s *settings) *string { return &s.mappings })},
 	{"task-settings", "file", "", "Read AWS DMS's task settings JSON (FullLoadSettings, TargetMetadata, ErrorBehavior).", onMoves, text(func(s *settings) *string { return &s.taskSettings })},
-	{"include", "list", "", "Take only tables that match SCHEMA.TABLE; * stands for any run of characters. May be repeated.", onMoves, list(func(s *settings) *[]string { return &s.include })},
-	{"exclude", "list", "", "Leave out tables that match SCHEMA.TABLE. May be repeated.", onMoves, list(func(s *settings) *[]string { return &s.exclude })},
-	{"target-schema", "text", "", "Put tables into this schema (PostgreSQL) or database (MySQL) where no rule says otherwise.", onMoves, text(func(s *settings) *string { return &s.targetSchema })},
-	{"prep", "empty|keep|drop|truncate", "empty", "What to do with tables that the target has: refuse those with rows, keep, drop and create, or truncate.", "copy check replicate apply", choose(map[string]func(*settings){
+	{"include", "list", "", "Take only tables that match SCHEMA.TABLE; * stands for any run of characters. May be repeated.", onMoves + " restore backup", list(func(s *settings) *[]string { return &s.include })},
+	{"exclude", "list", "", "Leave out tables that match SCHEMA.TABLE. May be repeated.", onMoves + " restore backup", list(func(s *settings) *[]string { return &s.exclude })},
+	{"table", "list", "", "Take only tables of this name, SCHEMA.TABLE, in which no character stands for others; each has to be there. May be repeated.", "backup restore", list(func(s *settings) *[]string { return &s.names })},
+	{"target-schema", "text", "", "Put tables into this schema (PostgreSQL) or database (MySQL) where no rule says otherwise.", onMoves + " restore", text(func(s *settings) *string { return &s.targetSchema })},
+	{"prep", "empty|keep|drop|truncate", "empty", "What to do with tables that the target has: refuse those with rows, keep, drop and create, or truncate.", "copy check replicate apply restore", choose(map[string]func(*settings){
 		"empty": func(s *settings) { s.plan.Prep = load.MustBeEmpty }, "keep": func(s *settings) { s.plan.Prep = load.KeepTables },
 		"drop": func(s *settings) { s.plan.Prep = load.DropTables }, "truncate": func(s *settings) { s.plan.Prep = load.Truncate }})},
-	{"lanes", "number", "0", "Sessions that read and as many that write, 1 to 64; for copy, 0 starts with 2 and adds while throughput gains a tenth; for diff it means 2.", onMoves, number(0, 64, func(s *settings) *int { return &s.load.Lanes })},
-	{"finishers", "number", "2", "Sessions that build keys and indexes while rows still move, 1 to 64.", onCopy, number(1, 64, func(s *settings) *int { return &s.load.Finishers })},
-	{"range-size", "size", "0", "How much of a table one transaction moves; 0 chooses by size and lanes (64 MB to 1 GB).", onCopy, size(func(s *settings) *int64 { return &s.plan.RangeBytes })},
-	{"buffer", "size", "8MB", "Memory between each reader and its writer.", "copy replicate cutover capture apply", size(func(s *settings) *int64 { return &s.load.Buffer })},
-	{"retries", "number", "5", "Attempts after a cut connection, a deadlock and the like, before the run stops.", onCopy, count0(1000, func(s *settings) *int { return &s.load.Retries })},
-	{"resume", "text", "", "Go on with this run (an ID, the beginning of one, or last); give the same source and target.", "copy", text(func(s *settings) *string { return &s.resume })},
-	{"plan", "on/off", "off", "Print what would happen and touch nothing.", "copy", onOff(func(s *settings) *bool { return &s.planOnly })},
-	{"zero-dates", "error|null|epoch", "error", "MySQL dates that are none (0000-00-00, 2024-02-31), towards another engine: stop, NULL, or 1970-01-01.", onMoves, choose(map[string]func(*settings){
+	{"lanes", "number", "0", "Sessions that read and as many that write, 1 to 64; for copy, 0 starts with 2 and adds while throughput gains a tenth; for diff it means 2.", onMoves + " restore", number(0, 64, func(s *settings) *int { return &s.load.Lanes })},
+	{"finishers", "number", "2", "Sessions that build keys and indexes while rows still move, 1 to 64.", onCopy + " restore", number(1, 64, func(s *settings) *int { return &s.load.Finishers })},
+	{"range-size", "size", "0", "How much of a table one transaction moves; 0 chooses by size and lanes (64 MB to 1 GB).", onCopy + " restore", size(func(s *settings) *int64 { return &s.plan.RangeBytes })},
+	{"buffer", "size", "8MB", "Memory between each reader and its writer.", "copy replicate cutover capture apply restore", size(func(s *settings) *int64 { return &s.load.Buffer })},
+	{"retries", "number", "5", "Attempts after a cut connection, a deadlock and the like, before the run stops.", onCopy + " restore", count0(1000, func(s *settings) *int { return &s.load.Retries })},
+	{"resume", "text", "", "Go on with this run (an ID, the beginning of one, or last); give the same source and target.", "copy restore", text(func(s *settings) *string { return &s.resume })},
+	{"plan", "on/off", "off", "Print what would happen and touch nothing.", "copy restore", onOff(func(s *settings) *bool { return &s.planOnly })},
+	{"zero-dates", "error|null|epoch", "error", "MySQL dates that are none (0000-00-00, 2024-02-31), towards another engine: stop, NULL, or 1970-01-01.", onMoves + " restore", choose(map[string]func(*settings){
 		"error": func(s *settings) { s.engine.MySQL.ZeroDates, s.zeroDates = mysql.Refuse, "" },
 		"null":  func(s *settings) { s.engine.MySQL.ZeroDates, s.zeroDates = mysql.Null, "null" },
 		"epoch": func(s *settings) { s.engine.MySQL.ZeroDates, s.zeroDates = mysql.Epoch, "epoch" }})},
-	{"unrepresentable", "error|null", "error", "Values that MySQL has no form for (infinity, NaN, dates before year 0): stop, or NULL.", onMoves, choose(map[string]func(*settings){
+	{"unrepresentable", "error|null", "error", "Values that MySQL has no form for (infinity, NaN, dates before year 0): stop, or NULL.", onMoves + " restore", choose(map[string]func(*settings){
 		"error": func(s *settings) { s.engine.MySQL.Unrepresentable, s.noNumberIsNull = mysql.Refuse, false },
 		"null":  func(s *settings) { s.engine.MySQL.Unrepresentable, s.noNumberIsNull = mysql.Null, true }})},
-	{"tinyint1-bool", "on/off", "off", "Take MySQL's tinyint(1) as boolean; a value other than 0 and 1 is then true.", onMoves, func(s *settings, v string) error {
+	{"tinyint1-bool", "on/off", "off", "Take MySQL's tinyint(1) as boolean; a value other than 0 and 1 is then true.", onMoves + " restore", func(s *settings, v string) error {
 		on, err := parseOnOff(v)
 		s.engine.MySQL.TinyInt1Bool, s.engine.Postgres.TinyInt1Bool = on, on
 		return err
 	}},
-	{"owners", "on/off", "off", "Carry owners over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy, onOff(func(s *settings) *bool { return &s.engine.Postgres.Owners })},
-	{"grants", "on/off", "off", "Carry privileges over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy, onOff(func(s *settings) *bool { return &s.engine.Postgres.Grants })},
+	{"owners", "on/off", "off", "Carry owners over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy + " restore backup", onOff(func(s *settings) *bool { return &s.engine.Postgres.Owners })},
+	{"grants", "on/off", "off", "Carry privileges over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy + " restore backup", onOff(func(s *settings) *bool { return &s.engine.Postgres.Grants })},
 	{"lob-max", "size", "0", "Cut text and bytes to this size (DMS's limited LOB mode) and report each cut row; 0 never cuts.", onCopy, func(s *settings, v string) error {
 		n, err := parseSize(v)
 		if err == nil && n > 0 {
@@ -126,22 +129,22 @@ var options = []option{
 		}
 		return err
 	}},
-	{"reject-limit", "number", "0", "Set up to this many bad rows aside in a file instead of stopping at the first.", "copy", number64(func(s *settings) *int64 { return &s.rejectLimit })},
-	{"reject-dir", "file", "", "Folder for the files of rejected rows and of cut values; default: beside the catalogue.", "copy", text(func(s *settings) *string { return &s.rejectDir })},
-	{"lock", "auto|global|backup|tables|none", "auto", "How a MySQL source is held still for the moment in which all lanes take their view.", "copy diff repair replicate cutover capture apply", choose(map[string]func(*settings){
+	{"reject-limit", "number", "0", "Set up to this many bad rows aside in a file instead of stopping at the first.", "copy restore", number64(func(s *settings) *int64 { return &s.rejectLimit })},
+	{"reject-dir", "file", "", "Folder for the files of rejected rows and of cut values; default: beside the catalogue.", "copy restore", text(func(s *settings) *string { return &s.rejectDir })},
+	{"lock", "auto|global|backup|tables|none", "auto", "How a MySQL source is held still for the moment in which all lanes take their view.", "copy diff repair replicate cutover capture apply backup", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.engine.MySQL.Lock = mysql.LockAuto }, "global": func(s *settings) { s.engine.MySQL.Lock = mysql.LockGlobal },
 		"backup": func(s *settings) { s.engine.MySQL.Lock = mysql.LockBackup }, "tables": func(s *settings) { s.engine.MySQL.Lock = mysql.LockTables },
 		"none": func(s *settings) { s.engine.MySQL.Lock = mysql.LockNone }})},
-	{"lock-wait", "duration", "60s", "How long to wait for that lock (DMS's TransactionConsistencyTimeout).", "copy diff repair replicate cutover capture apply", func(s *settings, v string) error {
+	{"lock-wait", "duration", "60s", "How long to wait for that lock (DMS's TransactionConsistencyTimeout).", "copy diff repair replicate cutover capture apply backup", func(s *settings, v string) error {
 		d, err := time.ParseDuration(v)
 		s.engine.MySQL.LockWait = d
 		return err
 	}},
-	{"definer", "keep|current", "keep", "Views, triggers and routines of MySQL: keep their DEFINER, whose account must exist, or make them under one's own.", onCopy, choose(map[string]func(*settings){
+	{"definer", "keep|current", "keep", "Views, triggers and routines of MySQL: keep their DEFINER, whose account must exist, or make them under one's own.", onCopy + " restore", choose(map[string]func(*settings){
 		"keep": func(s *settings) { s.engine.MySQL.Definer = mysql.KeepDefiner }, "current": func(s *settings) { s.engine.MySQL.Definer = mysql.CurrentDefiner }})},
-	{"no-binlog", "on/off", "off", "Keep what is written out of a MySQL target's binlog (needs the privilege; replicas will not get it).", onCopy, onOff(func(s *settings) *bool { return &s.engine.MySQL.NoBinlog })},
-	{"index-memory", "size", "256MB", "maintenance_work_mem of each session that builds indexes on PostgreSQL.", onCopy, size(func(s *settings) *int64 { return &s.engine.Postgres.MaintenanceMem })},
-	{"index-workers", "number", "0", "max_parallel_maintenance_workers of these sessions; 0 keeps the server's, -1 means none.", onCopy, number(-1, 64, func(s *settings) *int { return &s.engine.Postgres.IndexWorkers })},
+	{"no-binlog", "on/off", "off", "Keep what is written out of a MySQL target's binlog (needs the privilege; replicas will not get it).", onCopy + " restore", onOff(func(s *settings) *bool { return &s.engine.MySQL.NoBinlog })},
+	{"index-memory", "size", "256MB", "maintenance_work_mem of each session that builds indexes on PostgreSQL.", onCopy + " restore", size(func(s *settings) *int64 { return &s.engine.Postgres.MaintenanceMem })},
+	{"index-workers", "number", "0", "max_parallel_maintenance_workers of these sessions; 0 keeps the server's, -1 means none.", onCopy + " restore", number(-1, 64, func(s *settings) *int { return &s.engine.Postgres.IndexWorkers })},
 	{"read-rows", "on/off", "off", "Read all rows and hash them here (128 bits), also where two PostgreSQL servers could hash them (64 bits).", "diff repair cutover", onOff(func(s *settings) *bool { return &s.readRows })},
 	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff repair cutover", count0(1<<30, func(s *settings) *int { return &s.maxPrinted })},
 	{"live", "on/off", "off", "Compare while both sides are written to and a stream runs: rows that differ are looked at again when the target has caught up.", "diff repair", onOff(func(s *settings) *bool { return &s.live })},
@@ -198,7 +201,7 @@ var options = []option{
 	{"anew", "on/off", "off", "Forget an earlier stream of that name on both sides, and copy again (see --prep).", "replicate capture apply", onOff(func(s *settings) *bool { return &s.stream.Anew })},
 	{"remove", "on/off", "off", "Only forget the stream: its slot and publication, its progress on the target. Rows stay as they are.", "replicate capture apply", onOff(func(s *settings) *bool { return &s.stream.Remove })},
 	{"fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", "cutover", onOff(func(s *settings) *bool { return &s.fence })},
-	{"watch", "on/off", "off", "Show it again with every new sample, until stopped.", "status", onOff(func(s *settings) *bool { return &s.watch })},
+	{"watch", "on/off", "off", "Show it again, with every new sample, until stopped.", "status utilities", onOff(func(s *settings) *bool { return &s.watch })},
 	{"limit", "number", "20", "How many runs, exceptions or transactions to list.", "runs exceptions peek", number(1, 1<<30, func(s *settings) *int { return &s.limit })},
 	{"table", "text", "", "Only of this table of the target: schema.name, or the name alone.", "exceptions", text(func(s *settings) *string { return &s.exceptions.Table })},
 	{"since", "text", "", "Only what was noted from then on: 90m, 2h or 7d ago, or a date with or without a time.", "exceptions", func(s *settings, v string) (err error) {
@@ -209,7 +212,7 @@ var options = []option{
 		s.exceptions.Before, err = parsePast(v)
 		return err
 	}},
-	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore archive", choose(map[string]func(*settings){
+	{"progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", "copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.progress = "auto" }, "bars": func(s *settings) { s.progress = "bars" },
 		"lines": func(s *settings) { s.progress = "lines" }, "none": func(s *settings) { s.progress = "none" }})},
 	{"interval", "duration", "60s", "What one line of rates covers, from 1ms; a number alone is seconds; 0: a file.", "ha-scan", scanInterval},
@@ -324,27 +327,47 @@ var options = []option{
 	{"max-mean-wait", "duration", "20ms", "Too long for commits to wait on average.", onCheck, duration(func(s *settings) *time.Duration { return &s.ha.check.mean })},
 	{"max-lag", "duration", "1s", "Too far behind for a standby's applying.", onCheck, duration(func(s *settings) *time.Duration { return &s.ha.check.lag })},
 	{"max-off", "number", "25", "By how many percent commits may wait longer than forecast.", onCheck, number(0, 10_000, func(s *settings) *int { return &s.ha.check.off })},
-	{"compress", "text", "zstd:1", "How pieces are compressed: none, lz4, s2 or zstd:1 to zstd:22.", "backup archive archive-push", func(s *settings, v string) (err error) {
+	{"compress", "text", "zstd:1", "How pieces are compressed: none, lz4, s2 or zstd:1 to zstd:22. Where it is not set, archive packs with s2 while it is more than 128 MB behind.", "backup archive archive-push", func(s *settings, v string) (err error) {
 		if s.repo.codec, err = repo.ParseCodec(v); err != nil {
 			err = fmt.Errorf("must be none, lz4, s2, zstd or zstd:1 to zstd:22")
 		}
 		return err
 	}},
+	{"stripe", "on/off", "off", "Spread a new repository over all places that are named, so that each has a part of it and their rates add up, instead of writing all of it to each. One that is there takes note where its places are now.", "backup", onOff(func(s *settings) *bool { return &s.repo.stripe })},
+	{"stripe-place", "list", "", "Where a place of a striped repository is now, if it is not where the repository says: it has moved, or is called otherwise from here. May be repeated.", onRepo, list(func(s *settings) *[]string { return &s.repo.places })},
 	{"encrypt", "list", "", "Encrypt a new repository for this public key of age (age1...); may be repeated. One that is there keeps its keys.", "backup archive", list(func(s *settings) *[]string { return &s.repo.encrypt })},
 	{"identity", "file", "", "File with the private key of age that opens the repository (age-keygen makes it).", onRepo, text(func(s *settings) *string { return &s.repo.identity })},
 	{"passphrase-file", "file", "", "File whose first line is the passphrase of the repository, instead of keys.", onRepo, text(func(s *settings) *string { return &s.repo.passphraseFile })},
 	{"max-rate", "size", "0", "Read from and write to the repository no more than so many bytes a second; 0 does not limit it.", onRepo, size(func(s *settings) *int64 { return &s.repo.rate })},
-	{"parallelism", "number", "0", "Workers at the server's files, 1 to 256 (Db2's buffer manipulators); 0: one for each processor, at least 2.", "backup restore", number(0, 256, func(s *settings) *int { return &s.backup.parallelism })},
-	{"sessions", "number", "0", "Workers at the repository, 1 to 256 (Db2's media controllers); 0: half as many as at the files, at least 2.", "backup restore", number(0, 256, func(s *settings) *int { return &s.backup.sessions })},
-	{"buffers", "number", "0", "Buffers between these workers, 1 to 65536; 0: as many as are of use. Memory is about (buffers + parallelism) * buffer-size.", "backup restore", number(0, 1<<16, func(s *settings) *int { return &s.backup.buffers })},
-	{"buffer-size", "size", "1MB", "Size of a buffer, which becomes a piece in the repository: 64kB to 64MB, in steps of 64kB.", "backup", size(func(s *settings) *int64 { return &s.backup.bufferSize })},
+	{"parallelism", "number", "0", "Workers at the server's files, 1 to 256 (Db2's buffer manipulators); 0: one for each processor, at least 2, and more while that gains. With --logical: sessions that read, each with one that writes; 0 begins with 2 and adds while throughput gains a tenth.", "backup restore", number(0, 256, func(s *settings) *int { return &s.backup.parallelism })},
+	{"sessions", "number", "0", "Workers at the repository, 1 to 256 (Db2's media controllers); 0: half as many as at the files, at least 2, and more while that gains.", "backup restore", number(0, 256, func(s *settings) *int { return &s.backup.sessions })},
+	{"buffers", "number", "0", "Buffers between these workers, 1 to 65536; 0: as many as are of use.", "backup restore", number(0, 1<<16, func(s *settings) *int { return &s.backup.buffers })},
+	{"memory", "size", "0", "What buffers and workers may take, as far as their numbers are left open, besides the program and the list of files; 0: 96MB, or what is asked for with them.", "backup restore", size(func(s *settings) *int64 { return &s.backup.memory })},
+	{"buffer-size", "size", "0", "Size of a buffer, which becomes a piece in the repository: 64kB to 64MB, in steps of 64kB; 0: 1MB, less where --memory is short.", "backup", size(func(s *settings) *int64 { return &s.backup.bufferSize })},
+	{"direct-io", "on/off", "off", "Read and write the server's files without the system's cache (O_DIRECT), and leave nothing of a repository in a folder there. Linux only.", "backup restore", onOff(func(s *settings) *bool { return &s.backup.direct })},
+	{"incremental", "on/off", "off", "Only what has changed since the last full backup.", "backup", func(s *settings, v string) error { return basis(s, v, backup.LastFull) }},
+	{"delta", "on/off", "off", "Only what has changed since the last backup of any kind.", "backup", func(s *settings, v string) error { return basis(s, v, backup.LastAny) }},
+	{"parent", "text", "", "Only what has changed since this backup.", "backup", text(func(s *settings) *string { return &s.backup.parent })},
+	{"resume", "text", "", "Go on with a backup that was not finished (an ID, the beginning of one, or last: the last one of the kind asked for): what is stored of it is not stored again. Where last has none, a new one begins.", "backup", text(func(s *settings) *string { return &s.backup.resume })},
+	{"note-every", "duration", "30s", "How often a backup notes in the repository what it has stored, so that --resume can go on with it.", "backup", duration(func(s *settings) *time.Duration { return &s.backup.noteEvery })},
+	{"changes-by", "auto|summaries|log|pages", "auto", "How to find what has changed: by the server's summaries of its log (17 and later), by the log, or by looking at all pages; auto takes what reads least.", "backup", choose(map[string]func(*settings){
+		"auto": func(s *settings) { s.backup.way = postgres.AnyWay }, "summaries": func(s *settings) { s.backup.way = postgres.BySummaries },
+		"log": func(s *settings) { s.backup.way = postgres.ByLog }, "pages": func(s *settings) { s.backup.way = postgres.ByPages }})},
+	{"delta", "on/off", "off", "DIR has an older or damaged state of the same server: compare, write only what differs, and remove what the backup does not have.", "restore", onOff(func(s *settings) *bool { return &s.backup.delta })},
+	{"force", "on/off", "off", "With --delta: also where DIR has another server's data, or nobody can say whose.", "restore", onOff(func(s *settings) *bool { return &s.backup.force })},
 	{"label", "text", "", "A text that is kept with the backup.", "backup", text(func(s *settings) *string { return &s.backup.label })},
 	{"data-dir", "file", "", "The server's data folder, where it has another path here than on the server: seen from beside a container.", "backup", text(func(s *settings) *string { return &s.backup.dataDir })},
+	{"via", "auto|files|protocol", "auto", "How the server's files are had: read on its own host (files), or sent by it (protocol), which needs REPLICATION and no more; auto reads them where it can.", "backup", choose(map[string]func(*settings){
+		"auto": func(s *settings) { s.backup.via = engines.AsCan }, "files": func(s *settings) { s.backup.via = engines.AsFiles }, "protocol": func(s *settings) { s.backup.via = engines.ViaProtocol }})},
 	{"checkpoint", "fast|spread", "fast", "Begin with a checkpoint at once, or let the server take its time for it.", "backup", choose(map[string]func(*settings){
 		"fast": func(s *settings) { s.backup.spread = false }, "spread": func(s *settings) { s.backup.spread = true }})},
+	{"logical", "on/off", "off", "Back up rows and definitions, as psql and mysql read them, instead of the server's files: of one database of PostgreSQL, MySQL or MariaDB, from anywhere, by any user who may read them.", "backup", onOff(func(s *settings) *bool { return &s.backup.logical })},
+	{"physical", "on/off", "off", "Back up the server's files: what is done without --logical too.", "backup", onOff(func(s *settings) *bool { return &s.backup.physical })},
+	{"tablespace", "list", "", "With --logical: take only tables that lie in this tablespace of PostgreSQL. May be repeated.", "backup", list(func(s *settings) *[]string { return &s.backup.inSpaces })},
 	{"damaged", "stop|note", "stop", "What to do with a page whose checksum is wrong: stop, or take it as it is, name it, and end with code 16.", "backup", choose(map[string]func(*settings){
 		"stop": func(s *settings) { s.backup.keepDamaged = false }, "note": func(s *settings) { s.backup.keepDamaged = true }})},
 	{"tablespace-map", "list", "", "Put the tablespace that was in folder OLD into folder NEW: OLD=NEW. May be repeated.", "restore", tablespaceMap},
+	{"database", "list", "", "Restore of a server's files only this database, and those of the system; the others can be dropped then, and nothing else. May be repeated.", "restore", list(func(s *settings) *[]string { return &s.backup.databases })},
 	{"to", "text", "", "Recover with the archived log up to there: end, immediate, a time, an LSN, xid:NUMBER, or the name of a restore point (name:TEXT if it looks like another).", "restore", recoveryTarget},
 	{"exclusive", "on/off", "off", "End just before that time, place or transaction, and not just behind it.", "restore", onOff(func(s *settings) *bool { return &s.to.target.Exclusive })},
 	{"timeline", "number", "0", "Recover into this timeline; 0: the newest that comes from the backup.", "restore", func(s *settings, v string) error {
@@ -353,9 +376,11 @@ var options = []option{
 		return err
 	}},
 	{"action", "promote|pause|shutdown", "promote", "What the server does when it is there: take writes, wait as a standby that can be looked at, or stop.", "restore", oneOf([]string{"promote", "pause", "shutdown"}, func(s *settings) *string { return &s.to.action })},
+	{"standby", "text", "", "Make the copy a standby of this primary, postgres://user@host:port/?passfile=FILE, without a password in it.", "restore", text(func(s *settings) *string { return &s.to.primary })},
+	{"standby-slot", "text", "", "The physical slot of the primary that keeps the log for the standby; it has to be there.", "restore", text(func(s *settings) *string { return &s.to.slot })},
 	{"program", "file", "", "Where the restored server finds this program, which fetches the log for it; default: where it is now.", "restore", text(func(s *settings) *string { return &s.to.program })},
 	{"slot", "text", "", "Physical replication slot that keeps the server's log until it is archived; none: what the server removes first is a gap.", "archive", text(func(s *settings) *string { return &s.arch.slot })},
-	{"slot-use", "there|make|temporary", "there", "The slot has to be there; make it if it is not; or make one that lasts as long as the connection.", "archive", choose(map[string]func(*settings){
+	{"slot-use", "there|make|temporary", "there", "The slot has to be there; make it if it is not, or if the server has given it up; or make one that lasts as long as the connection.", "archive", choose(map[string]func(*settings){
 		"there": func(s *settings) { s.arch.use = postgres.UseSlot }, "make": func(s *settings) { s.arch.use = postgres.MakeSlot }, "temporary": func(s *settings) { s.arch.use = postgres.TemporarySlot }})},
 	{"drop-slot", "on/off", "off", "Only remove the slot, so that the server keeps no log for it any more.", "archive", onOff(func(s *settings) *bool { return &s.arch.dropSlot })},
 	{"partial", "duration", "5s", "How often a segment that is not full is archived, if something has come; 0s: only when the connection ends.", "archive", duration(func(s *settings) *time.Duration { return &s.arch.partial })},
@@ -363,6 +388,9 @@ var options = []option{
 	{"ahead", "number", "0", "Files that are pushed, or fetched, at the same time before the server asks for them, 0 to 64.", "archive-push archive-get", number(0, 64, func(s *settings) *int { return &s.arch.ahead })},
 	{"queue-max", "size", "0", "Give up files, and say in the server's log which, when more than this waits because the archive cannot be written; 0: never, and the server's disk may fill.", "archive-push", size(func(s *settings) *int64 { return &s.arch.queueMax })},
 	{"quick", "on/off", "off", "Read only manifests, and look whether all objects are there with their sizes.", "verify", onOff(func(s *settings) *bool { return &s.verify.quick })},
+	{"restore-and-start", "on/off", "off", "Restore the backup into a temporary folder, start the server's program there, and check tables, indexes and pages.", "verify", onOff(func(s *settings) *bool { return &s.verify.start })},
+	{"work-dir", "file", "", "Folder in which --restore-and-start makes its own, which is removed at the end; without it the system's for temporary files.", "verify", text(func(s *settings) *string { return &s.verify.dir })},
+	{"server-program", "file", "", "The program postgres of the server's major version, for --restore-and-start; without it, it is looked for where packages put it.", "verify", text(func(s *settings) *string { return &s.verify.program })},
 	{"workers", "number", "2", "Packs and files of the log that are read at once, 1 to 64.", "verify", number(1, 64, func(s *settings) *int { return &s.verify.workers })},
 	{"keep", "text", "", "Which backups stay, parts with commas between: last=7 (the newest), within=30d (that began so long ago at most), hourly=24, daily=14, weekly=8, monthly=12, yearly=3 (the newest of each of so many hours, days and so on in which there is one, by UTC), logs=60d (how far back the log has no gap; without it as far as the oldest backup that stays).", "prune", func(s *settings, v string) (err error) {
 		if s.prune.keep, err = repo.ParseKeep(v); err != nil {
@@ -371,6 +399,9 @@ var options = []option{
 		s.prune.given = true
 		return nil
 	}},
+	{"pin", "text", "", "Let this backup, and those that it builds on, stay whatever prune is told to keep.", "backups", text(func(s *settings) *string { return &s.pin })},
+	{"unpin", "text", "", "Take that back.", "backups", text(func(s *settings) *string { return &s.unpin })},
+	{"keep-unfinished", "duration", "24h", "How long a backup that was not finished stays, so that tidemark backup --resume can go on with it; 0s: not at all.", "prune", duration(func(s *settings) *time.Duration { return &s.prune.unfinished })},
 	{"dry-run", "on/off", "off", "Say what would be removed, and remove nothing.", "prune", onOff(func(s *settings) *bool { return &s.prune.dryRun })},
 	{"json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", onAll + " archive " + onMeasure + " " + onPlan + " " + onCheck, onOff(func(s *settings) *bool { return &s.json })},
 	{"state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", onMoves + " " + onRuns, text(func(s *settings) *string { return &s.state })},

@@ -20,12 +20,14 @@ type proxy struct {
 
 	mu    sync.Mutex
 	l     net.Listener
+	down  bool
+	left  int64 // bytes to the server until it stops by itself; 0: it does not
 	conns []net.Conn
 }
 
 func newProxy(t *testing.T, srv *testdb.Server) *proxy {
 	t.Helper()
-	p := &proxy{t: t, addr: "127.0.0.1:0", to: net.JoinHostPort(srv.Host, strconv.Itoa(srv.Port))}
+	p := &proxy{t: t, to: net.JoinHostPort(srv.Host, strconv.Itoa(srv.Port))}
 	p.start()
 	t.Cleanup(p.stop)
 	return p
@@ -34,12 +36,16 @@ func newProxy(t *testing.T, srv *testdb.Server) *proxy {
 // start listens, after stop at the same address.
 func (p *proxy) start() {
 	p.t.Helper()
-	l, err := net.Listen("tcp", p.addr)
+	listen := testdb.Listen
+	if p.addr != "" {
+		listen = func() (net.Listener, error) { return net.Listen("tcp", p.addr) }
+	}
+	l, err := listen()
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	p.mu.Lock()
-	p.l, p.addr = l, l.Addr().String()
+	p.l, p.addr, p.down = l, l.Addr().String(), false
 	p.mu.Unlock()
 	go func() {
 		for {
@@ -55,9 +61,36 @@ func (p *proxy) start() {
 // stop closes everything: nobody answers any more.
 func (p *proxy) stop() {
 	p.mu.Lock()
+	p.down = true
 	p.l.Close()
 	p.mu.Unlock()
 	p.cut()
+}
+
+// stopAfter has it stop when so many bytes more have come for the server.
+func (p *proxy) stopAfter(bytes int64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.left = bytes
+}
+
+// A counted is a client's end of a connection, whose bytes count.
+type counted struct {
+	net.Conn
+	p *proxy
+}
+
+func (c counted) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.p.mu.Lock()
+	left := c.p.left
+	c.p.left = max(left-int64(n), 0)
+	c.p.mu.Unlock()
+	if left > 0 && left <= int64(n) {
+		c.p.stop()
+		return 0, net.ErrClosed
+	}
+	return n, err
 }
 
 // cut breaks all connections; new ones can be made.
@@ -78,8 +111,12 @@ func (p *proxy) serve(client net.Conn) {
 	}
 	p.mu.Lock()
 	p.conns = append(p.conns, client, server)
+	if p.down { // since it was accepted
+		client.Close()
+		server.Close()
+	}
 	p.mu.Unlock()
-	go pipe(server, client, nil)
+	go pipe(server, counted{client, p}, nil)
 	pipe(client, server, p.change)
 }
 

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -16,6 +18,8 @@ type pruneSettings struct {
 	keep   repo.Keep
 	given  bool
 	dryRun bool
+
+	unfinished time.Duration
 }
 
 func pruneCommand() *cobra.Command {
@@ -25,7 +29,8 @@ func pruneCommand() *cobra.Command {
 		Long: `Remove backups that no part of --keep names, files of the log that no backup needs which
 stays, and what backups that were not finished have left.
 
-What a backup that stays builds on stays too, and so does what a restore, a backup or a
+A backup that was not finished stays for a day (--keep-unfinished), since tidemark backup
+--resume can go on with it. What a backup that stays builds on stays too, and so does what a restore, a backup or a
 verification uses at that moment, on whatever machine; the newest backup of each server
 stays always. A prune may be killed at any moment: all that is listed is whole then.`,
 		Example: `  # what would go?
@@ -42,7 +47,7 @@ stays always. A prune may be killed at any moment: all that is listed is whole t
 		if !s.prune.given {
 			return tidemark.Errorf(tidemark.Invalid, "prune", r.Store().String(), "nobody has said what stays", "give for example --keep last=7,daily=14,weekly=8, and --dry-run to see what it means")
 		}
-		rep, err := r.Prune(cmd.Context(), repo.PruneOptions{Keep: s.prune.keep, DryRun: s.prune.dryRun})
+		rep, err := r.Prune(cmd.Context(), repo.PruneOptions{Keep: s.prune.keep, DryRun: s.prune.dryRun, Unfinished: cmp.Or(s.prune.unfinished, -1)})
 		if err != nil {
 			return err
 		}

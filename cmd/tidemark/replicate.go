@@ -160,10 +160,11 @@ func (r *request) changed(values map[string]string) (job.ReplicateSpec, error) {
 }
 
 // limitMemory lets the garbage collector work harder before the process takes 256 MB beside
-// what a stream was given, of which 64 are not the collector's. It is no hard limit.
+// --apply-memory, of which 64 are not the collector's, and 48 are what else a stream is given by default (a collector
+// that has no processor for a while passes its limit). It is no hard limit.
 func limitMemory(spec job.ReplicateSpec) {
 	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(192<<20 + spec.Apply.MemoryLimit + spec.CaptureMemory + 2*spec.Buffer)
+		debug.SetMemoryLimit(144<<20 + spec.Apply.MemoryLimit + spec.CaptureMemory + 2*spec.Buffer)
 	}
 }
 

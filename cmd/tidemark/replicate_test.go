@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
-	"net"
 	"net/http"
 	"os/exec"
 	"strings"
@@ -79,7 +78,7 @@ func TestReplicate(t *testing.T) {
 			src, dst, name := srv.NewDatabase(t, "src"), srv.NewDatabase(t, "dst"), streamName()
 			testdb.Load(t, src, strings.NewReader(bank))
 			args := []string{"replicate", src, dst, "--name", name, "--monitor-interval", "1s"}
-			metrics := freeAddress(t)
+			metrics := testdb.FreeAddress(t)
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			rnd, stop := rand.New(rand.NewPCG(seed, 99)), make(chan struct{})
@@ -142,30 +141,19 @@ func TestReplicate(t *testing.T) {
 
 // interrupted is the exit code of a process that got SIGINT or SIGKILL at any moment. Before
 // main begins, SIGINT just ends a process, without a word, of which a shell says 130 as well.
-func interrupted(cmd *exec.Cmd, errOut *bytes.Buffer) int {
+func interrupted(cmd *exec.Cmd, errOut fmt.Stringer) int {
 	_ = cmd.Wait() // its state says more
-	if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() && ws.Signal() == syscall.SIGINT && errOut.Len() == 0 {
+	if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() && ws.Signal() == syscall.SIGINT && errOut.String() == "" {
 		return 130
 	}
 	return cmd.ProcessState.ExitCode()
-}
-
-// freeAddress is one of this machine on which nobody listens.
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // awaitMetric waits until a metric is shown and above zero.
 func awaitMetric(t *testing.T, addr, name string) {
 	t.Helper()
 	var text []byte
-	for start := time.Now(); time.Since(start) < 20*time.Second; time.Sleep(200 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(200 * time.Millisecond) {
 		res, err := http.Get("http://" + addr + "/metrics")
 		if err != nil {
 			continue
@@ -184,7 +172,7 @@ func awaitMetric(t *testing.T, addr, name string) {
 // awaitStream waits until a process that replicates has come behind its copy.
 func awaitStream(t *testing.T, cmd *exec.Cmd, errOut *bytes.Buffer, name string) {
 	t.Helper()
-	for start := time.Now(); time.Since(start) < 30*time.Second; time.Sleep(100 * time.Millisecond) {
+	for start := time.Now(); time.Since(start) < patience; time.Sleep(100 * time.Millisecond) {
 		if o := cli(t, "status", "--name", name); o.code == 0 && strings.Contains(o.out, name+": following") {
 			return
 		}

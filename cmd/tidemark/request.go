@@ -218,14 +218,20 @@ func (r *request) tableRules(first *settings) error {
 		}
 		r.rules, r.findings = rules, append(r.findings, findings...)
 	}
-	if len(first.include)+len(first.exclude) == 0 {
-		return nil
-	}
-	rules, err := r.rules.Narrow(first.include, first.exclude)
+	rules, err := first.narrowed(r.rules)
 	if err == nil {
 		r.rules = rules
 	}
 	return err
+}
+
+// narrowed leaves of rules what --include, --exclude and --table do.
+func (s *settings) narrowed(rules *mapping.Rules) (*mapping.Rules, error) {
+	rules, err := rules.Narrow(s.include, s.exclude)
+	if err != nil {
+		return nil, err
+	}
+	return rules.Named(s.names)
 }
 
 // opener connects with the engines' options of this request.

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -10,37 +13,71 @@ import (
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
 func restoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "restore REPO [BACKUP] DIR",
-		Short: "Restore a backup into a folder",
-		Long: `Write the files of a backup into an empty folder, from which PostgreSQL can be started.
-BACKUP is its id, the beginning of one, or latest.
+		Use:   "restore REPO [BACKUP] DIR|URL",
+		Short: "Restore a backup into a folder, or a logical one into a database",
+		Long: `Write the files of a backup into an empty folder, from which PostgreSQL can be started; or,
+where a database's URL stands in place of the folder, the definitions and rows of a logical
+backup (backup --logical) into that database. BACKUP is its id, the beginning of one, or latest:
+the newest one that fits the target.
+
+Into a folder:
 
 Tablespaces go to where they were, unless --tablespace-map says otherwise. Files get the
 permissions that they had, and, where it runs as root, the owner of the name that they had.
 The file without which a server does not start comes last: a restore that ended early
 is not taken for one.
 
+With --delta DIR may have an older or a damaged state of the same server, which does not run:
+what is there is compared with the backup's checksums, only what differs is written, and what
+the backup does not have is removed.
+
 Without --to the server that is started has what the backup has. With it, it goes on with the
 archived log (tidemark archive) up to there: end (of the log), immediate (the backup's own
 end), a time, a place in the log (LSN), xid:NUMBER, or the name of a restore point. What would be
 missing for that is said before anything is written, and so is how much log there is to
-replay. BACKUP is then the newest that ended before, unless it is named.`,
+replay. BACKUP is then the newest that ended before, unless it is named.
+
+With --database only the named databases come back, and those of the system: the others are
+there as zeros that take no room, cannot be opened, and are to be dropped.
+
+With --standby the copy becomes a standby of the server that is named; without it, also that of
+a standby's backup starts as a server of its own.
+
+Into a database it is a copy whose source is the backup: with its plan (--plan), its choice of
+tables, its bad rows, and its --resume after whatever stopped it. Each byte is compared
+with what was written before the rows that it belongs to are committed.`,
 		Example: `  tidemark restore /backup/main /var/lib/postgresql/15/restored
   tidemark restore /backup/main 20261122-0200 /srv/pg --tablespace-map /fast/space=/srv/space
+  tidemark restore /backup/main /var/lib/postgresql/15/main --delta
   tidemark restore /backup/main /srv/pg --to '2026-11-21 19:30:00'
-  tidemark restore /backup/main /srv/pg --to 2/5F0A3B8 --action pause`,
-		Args: args(2, 3, "restore REPO [BACKUP] DIR"),
+  tidemark restore /backup/main /srv/pg --to 2/5F0A3B8 --action pause
+  tidemark restore /backup/main /srv/pg --database shop
+  tidemark restore /backup/main /srv/pg --standby postgres://repl@db1:5432/ --standby-slot db2
+
+  # a logical backup: all of it, or one table that was lost
+  tidemark restore /backup/dumps postgres://me@host/shop
+  tidemark restore /backup/dumps 20261122-0200 mysql://me@host/shop --include shop.orders
+  tidemark restore /backup/dumps postgres://me@host/shop --include public.orders --target-schema rescued`,
+		Args: args(2, 3, "restore REPO [BACKUP] DIR|URL"),
 	}
 	read := flags(cmd)
 	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, s *settings, cat *catalog.Catalog) error {
 		id := "latest"
 		if len(given) == 3 {
 			id = given[1]
+		}
+		logical := isDatabase(given[len(given)-1])
+		if err := fitting(cmd, logical); err != nil {
+			return err
+		}
+		if logical {
+			return s.refill(cmd, given[0], id, given[len(given)-1], cat)
 		}
 		return s.restore(cmd, given[0], id, given[len(given)-1], cat)
 	})
@@ -60,27 +97,57 @@ func (s *settings) restore(cmd *cobra.Command, place, id, dir string, cat *catal
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
+	part, finish, err := s.partial(m, recovery)
+	if err != nil {
+		return err
+	}
 	w := newStorageWatch(s, cmd.ErrOrStderr())
 	defer w.stop()
-	run, rep, err := job.Restore(cmd.Context(), job.Env{Catalog: cat}, job.RestoreSpec{Repo: r, Manifest: m, Watch: w.watch,
-		Options: backup.RestoreOptions{Options: s.pipeline(), Dir: dir, Spaces: s.backup.spaces, Finish: recovery}})
+	run, rep, err := job.Restore(cmd.Context(), job.Env{Catalog: cat}, job.RestoreSpec{Repo: r, Manifest: m, Part: part, Watch: w.watch,
+		Options: backup.RestoreOptions{Options: s.pipeline(), Dir: dir, Spaces: s.backup.spaces, Finish: finish, Delta: s.backup.delta, Force: s.backup.force}})
 	if err != nil {
 		rep = nil // it is in the catalogue
 	}
 	return s.storageEnd(cmd, w, run, rep, err)
 }
 
-// chooseBackup finds a backup by its id, the beginning of one, or "latest".
-func chooseBackup(ctx context.Context, r *repo.Repo, id string) (*repo.Manifest, error) {
+// partial says what of a backup is restored; nil: all of it. finish is what is to be done when all files
+// are there.
+func (s *settings) partial(m *repo.Manifest, finish func(context.Context, string) error) (*engines.Partial, func(context.Context, string) error, error) {
+	if len(s.backup.databases) == 0 {
+		return nil, finish, nil
+	}
+	if s.backup.delta || s.to.primary != "" {
+		return nil, nil, tidemark.Errorf(tidemark.Invalid, "restore", "--database", "some databases alone come back into an empty folder, and as a server of its own",
+			"Leave out --delta and --standby: the databases of a server share one log, so that the others cannot stay as they are.")
+	}
+	part, err := engines.PartOf(m.Databases, s.backup.databases)
+	if err != nil {
+		return nil, nil, err
+	}
+	return part, func(ctx context.Context, dir string) error {
+		if finish != nil {
+			if err := finish(ctx, dir); err != nil {
+				return err
+			}
+		}
+		return part.Write(dir)
+	}, nil
+}
+
+// chooseBackup finds a backup by its id, the beginning of one, or "latest": the newest that is
+// logical, or is not.
+func chooseBackup(ctx context.Context, r *repo.Repo, id string, logical bool) (*repo.Manifest, error) {
 	ids, err := r.IDs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var found []string
+	if id == "latest" {
+		return newestBackup(ctx, r, ids, logical)
+	}
 	for _, known := range ids {
-		if id == "latest" {
-			found = []string{known}
-		} else if len(known) >= len(id) && known[:len(id)] == id {
+		if strings.HasPrefix(known, id) {
 			found = append(found, known)
 		}
 	}
@@ -90,5 +157,53 @@ func chooseBackup(ctx context.Context, r *repo.Repo, id string) (*repo.Manifest,
 	case len(found) > 1:
 		return nil, tidemark.Errorf(tidemark.Invalid, "restore", id, "several backups begin so: "+found[0]+", "+found[1], "write more of the id")
 	}
-	return r.Manifest(ctx, found[0])
+	m, err := r.Manifest(ctx, found[0])
+	if err == nil && m.Kind == repo.Partial {
+		return nil, tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it has a part of a backup only, which was not finished", "restore another one: tidemark backups lists them; or go on with it: tidemark backup SOURCE REPO --resume last")
+	}
+	if err == nil && (m.Form == repo.Logical) != logical {
+		return nil, otherForm(r, m)
+	}
+	return m, err
 }
+
+// newestBackup finds the newest backup of a form.
+func newestBackup(ctx context.Context, r *repo.Repo, ids []string, logical bool) (*repo.Manifest, error) {
+	var other error
+	var newest *repo.Manifest
+	for _, id := range slices.Backward(ids) {
+		if newest != nil && id[:min(len(id), len("20060102-150405"))] != newest.ID[:len("20060102-150405")] {
+			break // names have whole seconds only
+		}
+		m, err := r.Manifest(ctx, id)
+		switch {
+		case err != nil && tidemark.KindOf(err) == tidemark.NotFound: // it was removed
+		case err != nil:
+			return nil, err
+		case m.Kind == repo.Partial:
+		case (m.Form == repo.Logical) != logical:
+			other = cmp.Or(other, otherForm(r, m))
+		case newest == nil || m.Started.After(newest.Started):
+			newest = m
+		}
+	}
+	if newest != nil {
+		return newest, nil
+	}
+	if other == nil {
+		other = tidemark.Errorf(tidemark.NotFound, "restore", "latest", "there is no such backup in "+r.Store().String(), "tidemark backups lists them")
+	}
+	return nil, other
+}
+
+// otherForm is the error of a backup that the target is not for.
+func otherForm(r *repo.Repo, m *repo.Manifest) error {
+	if m.Form == repo.Logical {
+		return tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it is a logical backup: it has definitions and rows, and not the files of a server",
+			"restore it into a database: tidemark restore "+r.AnyPlace()+" "+m.ID+" "+engineURL[tidemark.Family(m.Engine)])
+	}
+	return tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it has the files of a server, and not definitions and rows",
+		"restore it into an empty folder, and start a server there; tidemark backup --logical makes one that goes into a database")
+}
+
+var engineURL = map[string]string{"postgres": "postgres://user@host/db", "mysql": "mysql://user@host/db"}

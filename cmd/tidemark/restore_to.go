@@ -27,6 +27,8 @@ type recoverySettings struct {
 	target  logs.Target
 	action  string
 	program string
+	primary string // of which the copy becomes a standby
+	slot    string // there
 }
 
 var lsnForm = regexp.MustCompile(`^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$`)
@@ -73,9 +75,16 @@ func parseMoment(v string) (time.Time, bool) {
 // planRestore chooses the backup, and says how the server recovers from it; nil: with what it has.
 func (s *settings) planRestore(cmd *cobra.Command, r *repo.Repo, id string) (*repo.Manifest, func(context.Context, string) error, error) {
 	ctx := cmd.Context()
+	if s.to.primary != "" && s.to.wanted || s.to.slot != "" && s.to.primary == "" {
+		return nil, nil, tidemark.Errorf(tidemark.Invalid, "restore", "", "a standby has no end of its recovery, and only a standby has a slot", "Give --standby with or without --standby-slot, or --to.")
+	}
 	if !s.to.wanted {
-		m, err := chooseBackup(ctx, r, id)
-		return m, nil, err
+		m, err := chooseBackup(ctx, r, id, false)
+		if err != nil || s.to.primary == "" {
+			return m, nil, err
+		}
+		finish, err := s.standby(ctx, r)
+		return m, finish, err
 	}
 	candidates, err := s.candidates(ctx, r, id)
 	if err != nil {
@@ -102,7 +111,7 @@ func (s *settings) planRestore(cmd *cobra.Command, r *repo.Repo, id string) (*re
 // candidates are the backups from which the target may be reached, the newest first.
 func (s *settings) candidates(ctx context.Context, r *repo.Repo, id string) ([]*repo.Manifest, error) {
 	if id != "latest" {
-		m, err := chooseBackup(ctx, r, id)
+		m, err := chooseBackup(ctx, r, id, false)
 		return []*repo.Manifest{m}, err
 	}
 	all, err := r.Backups(ctx)
@@ -111,7 +120,9 @@ func (s *settings) candidates(ctx context.Context, r *repo.Repo, id string) ([]*
 	}
 	slices.SortFunc(all, func(a, b *repo.Manifest) int { return b.Ended.Compare(a.Ended) })
 	t := s.to.target
-	early := slices.DeleteFunc(all, func(m *repo.Manifest) bool { return t.Kind == logs.AtTime && m.Ended.After(t.Time) })
+	early := slices.DeleteFunc(all, func(m *repo.Manifest) bool {
+		return m.Form == repo.Logical || m.Kind == repo.Partial || t.Kind == logs.AtTime && m.Ended.After(t.Time)
+	})
 	if len(early) == 0 {
 		cause := "there is no backup in " + r.Store().String()
 		if t.Kind == logs.AtTime {
@@ -128,7 +139,7 @@ func (s *settings) reachable(ctx context.Context, a *logs.Archive, m *repo.Manif
 		return logs.Replay{}, tidemark.Errorf(tidemark.Unsupported, "restore", m.ID, "the backup does not say which log it needs", "")
 	}
 	last := m.Ranges[len(m.Ranges)-1]
-	need := logs.Span{Timeline: last.Timeline, Own: true}
+	need := logs.Span{Timeline: last.Timeline, Own: true, Cut: m.Standby}
 	var err, err2 error
 	need.Start, err = postgres.ParsePlace(last.Start)
 	need.End, err2 = postgres.ParsePlace(last.End)
@@ -180,6 +191,12 @@ func (s *settings) recovery(r *repo.Repo, replay logs.Replay) func(context.Conte
 	case logs.AtRestorePt:
 		rec.Value = t.Name
 	}
+	rec.Command = s.fetchCommand()
+	return func(_ context.Context, dir string) error { return rec.Write(dir) }
+}
+
+// fetchCommand is the restore_command with which a server has this program fetch its log.
+func (s *settings) fetchCommand() string {
 	program := s.to.program
 	if program == "" {
 		program, _ = os.Executable() // where that is not known, it is in the path
@@ -187,7 +204,7 @@ func (s *settings) recovery(r *repo.Repo, replay logs.Replay) func(context.Conte
 	if program == "" {
 		program = "tidemark"
 	}
-	words := []string{program, "archive", "get", r.Store().String(), "%f", "%p", "--ahead", "4"}
+	words := append([]string{program, "archive", "get", s.repo.named[0], "%f", "%p", "--ahead", "4"}, s.repo.named[1:]...)
 	for _, key := range [][2]string{{"--identity", s.repo.identity}, {"--passphrase-file", s.repo.passphraseFile}} {
 		if key[1] == "" {
 			continue
@@ -197,6 +214,23 @@ func (s *settings) recovery(r *repo.Repo, replay logs.Replay) func(context.Conte
 		}
 		words = append(words, key[0], key[1])
 	}
-	rec.Command = postgres.RestoreCommand(words...)
-	return func(_ context.Context, dir string) error { return rec.Write(dir) }
+	return postgres.RestoreCommand(words...)
+}
+
+// standby says how the restored copy becomes a standby. Where the repository has an archive of the
+// log, that has what the primary has removed already.
+func (s *settings) standby(ctx context.Context, r *repo.Repo) (func(context.Context, string) error, error) {
+	of, err := postgres.ParseStandbyOf(s.to.primary)
+	if err != nil {
+		return nil, err
+	}
+	of.Slot = s.to.slot
+	state, err := logs.New(r, s.repo.codec).State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if state.Segment > 0 {
+		of.Command = s.fetchCommand()
+	}
+	return func(_ context.Context, dir string) error { return of.Write(dir) }, nil
 }

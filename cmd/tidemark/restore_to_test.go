@@ -1,81 +1,126 @@
 package main
 
 import (
+	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
+
+	"filippo.io/age"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // A past is what a server has committed, while it was archived and backed up.
 type past struct {
-	srv          *testdb.Server
-	url          string
-	dir, place   string // where the server's user may write
-	program      string
-	half         []string // ids that were there at the restore point "half"
-	lsn          string   // of it
-	ids, xids    []string // all of them, in the order of their commits
-	before, back int      // the largest gap between two commits of the second load is behind this one; microseconds since 1970 of its middle
+	srv         *testdb.Server
+	url         string
+	dir, place  string // where the server's user may write
+	program     string
+	read, write []string // options that open the repository, and with which it is made
+	half, ids   []string // ids that were there at the restore point "half", and all of them
+	lsn         string   // of it
+	early       []string // ids that were there when a transaction was the last one
+	xid         string   // of it
+	back        int64    // a moment between it and the next one, microseconds since 1970
+}
+
+// newPast makes what a server's past is to be kept in. With encrypt the repository is encrypted.
+func newPast(t *testing.T, srv *testdb.Server, encrypt bool) *past {
+	t.Helper()
+	p := &past{srv: srv, url: srv.URL("postgres"), dir: srv.TempDir(t)}
+	command, place := program(t, srv)
+	p.place, p.program = place, filepath.Join(p.dir, "tidemark")
+	write := func(name, text string, mode os.FileMode) {
+		if err := os.WriteFile(name, []byte(text), mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(p.program, "#!/bin/sh\nexec "+command+` "$@"`+"\n", 0o755)
+	if encrypt {
+		id, err := age.GenerateX25519Identity()
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := filepath.Join(p.dir, "identity") // which the server reads
+		write(file, id.String()+"\n", 0o644)
+		p.read = []string{"--identity", file}
+		p.write = append([]string{"--encrypt", id.Recipient().String()}, p.read...)
+	}
+	return p
+}
+
+// archive archives a server in the past's repository.
+func (p *past) archive(t *testing.T, url string) *archiver {
+	t.Helper()
+	a := startArchiver(t, append([]string{url, p.place, "--slot", "arch", "--slot-use", "make", "--partial", "50ms", "--compress", "lz4"}, p.write...)...)
+	soon(t, "the slot", func() bool {
+		return testdb.Query(t, url, "SELECT count(*) FROM pg_replication_slots WHERE active AND slot_name = 'arch'") == "1"
+	})
+	return a
+}
+
+// kept waits until a server's log is in the archive up to its end.
+func (p *past) kept(t *testing.T, url string) {
+	t.Helper()
+	end := testdb.Query(t, url, "SELECT pg_current_wal_flush_lsn()")
+	soon(t, "the end of the log", func() bool {
+		return testdb.Query(t, url, "SELECT (restart_lsn >= '"+end+"')::int FROM pg_replication_slots WHERE slot_name = 'arch'") == "1"
+	})
 }
 
 // lived makes a server that is backed up under load, and goes on.
 func lived(t *testing.T, major int) *past {
 	t.Helper()
-	p := &past{srv: testdb.OwnPostgresSegments(t, major, 1, "-c", "autovacuum=off", "-c", "track_commit_timestamp=on", "-c", "max_wal_size=256MB")}
-	p.url = p.srv.URL("postgres")
-	p.dir = p.srv.TempDir(t)
+	p := newPast(t, testdb.OwnPostgresSegments(t, major, 1, "-c", "autovacuum=off", "-c", "track_commit_timestamp=on", "-c", "max_wal_size=256MB"), major == 18)
 	testdb.Query(t, p.url, "CREATE TABLE item (id bigserial PRIMARY KEY, t text)")
-	command, place := program(t, p.srv)
-	p.place, p.program = place, filepath.Join(p.dir, "tidemark")
+	testdb.Query(t, p.url, "CREATE DATABASE aside")
+	aside := p.srv.URL("aside")
+	testdb.Query(t, aside, "CREATE TABLE item AS SELECT g AS id FROM generate_series(1, 5000) g; SELECT count(*) FROM item")
 	script := filepath.Join(p.dir, "insert.sql")
-	for name, text := range map[string]string{p.program: "#!/bin/sh\nexec " + command + ` "$@"` + "\n", script: "INSERT INTO item (t) VALUES (repeat('x', 1900));\n"} {
-		if err := os.WriteFile(name, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(script, []byte("INSERT INTO item (t) VALUES (repeat('x', 1900));\n"), 0o644); err != nil {
+		t.Fatal(err)
 	}
-	load := []string{"-n", "-c", "4", "-t", "300", "-f", script}
-	a := startArchiver(t, p.url, p.place, "--slot", "arch", "--slot-use", "make", "--partial", "50ms", "--compress", "lz4")
-	soon(t, "the slot", func() bool {
-		return testdb.Query(t, p.url, "SELECT count(*) FROM pg_replication_slots WHERE active") == "1"
-	})
-	first := pgbench(t, p.url, load...)
-	must(t, "backup", p.url, p.place, "--progress", "none")
+	load := func(n string) *exec.Cmd { return pgbench(t, p.url, "-n", "-c", "4", "-t", n, "-f", script) }
+	ids := func() []string {
+		return strings.Split(testdb.Query(t, p.url, "SELECT string_agg(id::text, ',' ORDER BY id) FROM item"), ",")
+	}
+	a := p.archive(t, p.url)
+	first := load("300")
+	must(t, append([]string{"backup", p.url, p.place, "--progress", "none"}, p.write...)...)
 	if err := first.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	p.half = strings.Split(testdb.Query(t, p.url, "SELECT string_agg(id::text, ',' ORDER BY id) FROM item"), ",")
+	testdb.Query(t, aside, "VACUUM item")
+	testdb.Query(t, aside, "UPDATE item SET id = -id WHERE id % 100 = 0")
+	p.half = ids()
 	p.lsn = testdb.Query(t, p.url, "SELECT pg_create_restore_point('half')")
-	if err := pgbench(t, p.url, load...).Wait(); err != nil {
+	// Between two loads there is one transaction by itself: of those that commit at once nobody knows the order.
+	if err := load("150").Wait(); err != nil {
 		t.Fatal(err)
 	}
-	var times []int
-	for line := range strings.Lines(testdb.Query(t, p.url, "SELECT string_agg(id || ' ' || xmin || ' ' || (extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000000)::bigint, E'\\n' ORDER BY pg_xact_commit_timestamp(xmin), id) FROM item")) {
-		var id, xid string
-		var at int
-		if _, err := fmt.Sscan(line, &id, &xid, &at); err != nil {
-			t.Fatal(err)
-		}
-		p.ids, p.xids, times = append(p.ids, id), append(p.xids, xid), append(times, at)
+	p.xid = testdb.Query(t, p.url, "INSERT INTO item (t) VALUES ('by itself') RETURNING xmin")
+	p.early = ids()
+	if err := load("150").Wait(); err != nil {
+		t.Fatal(err)
 	}
-	gap := 0
-	for i := len(p.half) + 100; i < len(times)-100; i++ {
-		if d := times[i] - times[i-1]; d > gap {
-			gap, p.before, p.back = d, i-1, times[i-1]+d/2
-		}
+	p.ids = ids()
+	var at, next int64
+	if _, err := fmt.Sscan(testdb.Query(t, p.url, `WITH c AS (SELECT (extract(epoch FROM pg_xact_commit_timestamp(xmin)) * 1000000)::bigint AS at FROM item)
+		SELECT alone, (SELECT min(at) FROM c WHERE at > alone) FROM (SELECT (extract(epoch FROM pg_xact_commit_timestamp('`+p.xid+`')) * 1000000)::bigint AS alone) x`), &at, &next); err != nil {
+		t.Fatal(err)
 	}
-	end := testdb.Query(t, p.url, "SELECT pg_current_wal_flush_lsn()")
-	soon(t, "the end of the log", func() bool {
-		return testdb.Query(t, p.url, "SELECT (restart_lsn >= '"+end+"')::int FROM pg_replication_slots") == "1"
-	})
+	p.back = (at + next) / 2
+	p.kept(t, p.url)
 	a.stop(t)
-	if out := testdb.Query(t, p.url, "SELECT count(*) FROM item"); out != fmt.Sprint(len(p.ids)) || len(p.half) != 1200 || len(p.ids) != 2400 {
+	if out := testdb.Query(t, p.url, "SELECT count(*) FROM item"); out != fmt.Sprint(len(p.ids)) || len(p.half) != 1200 || len(p.early) != 1801 || len(p.ids) != 2401 {
 		t.Fatalf("%s rows, %d, %d", out, len(p.half), len(p.ids))
 	}
 	return p
@@ -88,7 +133,7 @@ func (p *past) restored(t *testing.T, name string, args ...string) (srv *testdb.
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	o := must(t, append([]string{"restore", p.place, filepath.Join(dir, "data"), "--program", p.program, "--progress", "none"}, args...)...)
+	o := must(t, slices.Concat([]string{"restore", p.place, filepath.Join(dir, "data"), "--program", p.program, "--progress", "none"}, p.read, args)...)
 	if !strings.Contains(o.errOut, "of log to replay in") {
 		t.Errorf("%s: no forecast in %q", name, o.errOut)
 	}
@@ -122,21 +167,99 @@ func TestRestoreToAPoint(t *testing.T) {
 		t.Run(fmt.Sprint(major), func(t *testing.T) {
 			t.Parallel()
 			p := lived(t, major)
-			moment := time.UnixMicro(int64(p.back)).UTC().Format("2006-01-02 15:04:05.999999Z07:00")
+			moment := time.UnixMicro(p.back).UTC().Format("2006-01-02 15:04:05.999999Z07:00")
 			for what, c := range map[string]struct {
 				to   string
 				want []string
 			}{
-				"time": {moment, p.ids[:p.before+1]}, "xid": {"xid:" + p.xids[p.before], p.ids[:p.before+1]},
+				"time": {moment, p.early}, "xid": {"xid:" + p.xid, p.early},
 				"lsn": {p.lsn, p.half}, "name": {"half", p.half},
 			} {
-				_, _, got := p.restored(t, what, "--to", c.to)
+				args := []string{"--to", c.to}
+				if what == "lsn" {
+					args = append(args, "--database", "postgres")
+				}
+				srv, _, got := p.restored(t, what, args...)
 				same(t, what, got, c.want)
+				if out, err := testdb.TryQuery(srv.URL("aside"), "SELECT count(*) FROM item"); (err != nil) != (what == "lsn") {
+					t.Errorf("%s: of the other database there is %s, %v", what, out, err)
+				}
 			}
 			p.refused(t)
 			p.goesOn(t)
 		})
 	}
+}
+
+// TestRestoreOverAPromotion brings back what was committed in either timeline from the backup of a standby that has
+// been promoted since. A backup in whose time the standby is promoted is refused, and says so.
+func TestRestoreOverAPromotion(t *testing.T) {
+	t.Parallel()
+	primary := testdb.OwnPostgresSegments(t, 15, 1, "-c", "autovacuum=off", "-c", "max_wal_size=64MB")
+	testdb.Query(t, primary.URL("postgres"), "CREATE TABLE item (id bigserial PRIMARY KEY, t text)")
+	p := newPast(t, primary, false)
+	standby := primary.Standby(t, "postgres")
+	at := standby.URL("postgres")
+	insert := func(url string) []string {
+		testdb.Query(t, url, "INSERT INTO item (t) SELECT repeat('x', 100) FROM generate_series(1, 50)")
+		return strings.Split(testdb.Query(t, url, "SELECT string_agg(id::text, ',') FROM item"), ",")
+	}
+	a := p.archive(t, p.url)
+	insert(p.url)
+	must(t, "backup", at, p.place, "--progress", "none")
+	old := insert(p.url)
+	p.kept(t, p.url)
+	soon(t, "the standby", func() bool { return testdb.Query(t, at, "SELECT count(*) FROM item") == fmt.Sprint(len(old)) })
+	a.stop(t)
+
+	promoted := make(chan struct{})
+	to := net.JoinHostPort(standby.Host, strconv.Itoa(standby.Port))
+	o := cli(t, "backup", strings.Replace(at, to, between(t, to, func(client, server net.Conn) {
+		go pipe(client, server, nil)
+		pipe(server, &amid{Conn: client, text: []byte("pg_backup_stop"), then: func() {
+			primary.Kill(t)
+			if _, err := testdb.TryQuery(at, "SELECT pg_promote(wait_seconds => 280)"); err != nil {
+				t.Error(err)
+			}
+			close(promoted)
+		}}, nil)
+	}), 1), p.place, "--progress", "none")
+	<-promoted
+	if o.code != 11 || !strings.Contains(o.errOut, "promoted") {
+		t.Errorf("promoted meanwhile: exit %d\n%s", o.code, o.errOut)
+	}
+	if o := must(t, "backups", p.place); strings.Count(o.out, "\n2") != 1 {
+		t.Errorf("listed are\n%s", o.out)
+	}
+
+	a = p.archive(t, at)
+	half := insert(at)
+	testdb.Query(t, at, "SELECT pg_create_restore_point('half'), txid_current()")
+	all := insert(at)
+	p.kept(t, at)
+	a.stop(t)
+	for to, want := range map[string][]string{"half": half, "end": all} {
+		_, _, got := p.restored(t, "new-"+to, "--to", to)
+		same(t, to, got, want)
+	}
+	_, _, got := p.restored(t, "old", "--to", "end", "--timeline", "1")
+	same(t, "the old timeline", got, old)
+}
+
+// amid is a client's end of a connection. When the client says a text, something is done before anybody hears it.
+type amid struct {
+	net.Conn
+	text []byte
+	then func()
+}
+
+func (a *amid) Read(b []byte) (int, error) {
+	n, err := a.Conn.Read(b)
+	if a.then != nil && bytes.Contains(b[:n], a.text) {
+		a.then()
+		a.then = nil
+	}
+	return n, err
 }
 
 // refused looks at what is said before anything is written.
@@ -147,7 +270,7 @@ func (p *past) refused(t *testing.T) {
 	if err := os.Rename(gone, gone+"-away"); err != nil {
 		t.Fatal(err)
 	}
-	if o := cli(t, "restore", p.place, dir, "--to", "end"); o.code != 11 || !strings.Contains(o.errOut, filepath.Base(gone)+": the segment is missing") {
+	if o := cli(t, append([]string{"restore", p.place, dir, "--to", "end"}, p.read...)...); o.code != 11 || !strings.Contains(o.errOut, filepath.Base(gone)+": the segment is missing") {
 		t.Errorf("a missing segment: exit %d\n%s", o.code, o.errOut)
 	}
 	if err := os.Rename(gone+"-away", gone); err != nil {
@@ -165,10 +288,13 @@ func (p *past) refused(t *testing.T) {
 		"before it":   {"0/100028", 2, "it lies before the end of the backup"},
 		"no xid":      {"xid:x", 2, "xid"},
 		"no timeline": {"end", 6, "the archive has no history of timeline 9"},
+		"no database": {"end", 6, "It has template1, "},
 	} {
-		args := []string{"restore", p.place, dir, "--to", c.to}
+		args := append([]string{"restore", p.place, dir, "--to", c.to}, p.read...)
 		if what == "no timeline" {
 			args = append(args, "--timeline", "9")
+		} else if what == "no database" {
+			args = append(args, "--database", "Aside")
 		}
 		if o := cli(t, args...); o.code != c.code || !strings.Contains(o.errOut, c.says) {
 			t.Errorf("%s: exit %d\n%s", what, o.code, o.errOut)
@@ -182,12 +308,9 @@ func (p *past) refused(t *testing.T) {
 // goesOn archives a server that was restored to the restore point, in its own timeline.
 func (p *past) goesOn(t *testing.T) {
 	_, url, _ := p.restored(t, "second", "--to", "name:half", "--timeline", "1")
-	a := startArchiver(t, url, p.place, "--slot", "arch", "--slot-use", "make", "--partial", "50ms")
+	a := p.archive(t, url)
 	testdb.Query(t, url, "INSERT INTO item (id, t) VALUES (1000000, 'of the second life')")
-	end := testdb.Query(t, url, "SELECT pg_current_wal_flush_lsn()")
-	soon(t, "the second timeline", func() bool {
-		return testdb.Query(t, url, "SELECT coalesce((SELECT restart_lsn >= '"+end+"' FROM pg_replication_slots WHERE slot_name = 'arch'), false)::int") == "1"
-	})
+	p.kept(t, url)
 	a.stop(t)
 	_, _, got := p.restored(t, "newest", "--to", "end")
 	same(t, "the newest timeline", got, append(slices.Clone(p.half), "1000000"))

@@ -102,15 +102,8 @@ func started(t *testing.T, lines int, args ...string) (*exec.Cmd, *bufio.Reader,
 	cmd := process(t, args...)
 	errOut := &bytes.Buffer{}
 	cmd.Stderr = errOut
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { cmd.Process.Kill() }) // where the test has ended before it
-	in := bufio.NewReader(out)
+	out, in := startInStep(t, cmd)
+	t.Cleanup(func() { out.Close(); cmd.Process.Kill() }) // where the test has ended before it
 	for range lines {
 		if _, err := in.ReadString('\n'); err != nil {
 			t.Fatalf("its output ended: %v\n%s", err, errOut)
@@ -226,12 +219,15 @@ func TestKilledInTheLastStep(t *testing.T) {
 	srv := testdb.Postgres(t, 16)
 	src, dst := killSource(t, srv, 2000), srv.NewDatabase(t, "dst")
 	cmd, in, _ := started(t, 12, copyArgs(src, dst)...) // by now the marker table is there
-	go drain(in)
 	// The marks cannot be removed while somebody reads them, but new ones can be made.
 	held := exec.Command("psql", "-X", "-q", dst, "-c", "BEGIN", "-c", "SELECT count(*) FROM tidemark.copied", "-c", "SELECT pg_sleep(600)")
 	if err := held.Start(); err != nil {
 		t.Fatal(err)
 	}
+	eventually(t, "the marks are read", func() bool {
+		return testdb.Query(t, dst, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'") == "1"
+	})
+	go drain(in) // until then it waits
 	eventually(t, "the copy waits to remove its marks", func() bool {
 		return testdb.Query(t, dst, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = to_regclass('tidemark.copied')") == "1"
 	})
@@ -242,8 +238,10 @@ func TestKilledInTheLastStep(t *testing.T) {
 	}
 	defer state.Close()
 	state.SetMaxOpenConns(1)
-	if _, err := state.Exec("BEGIN IMMEDIATE"); err != nil {
-		t.Fatal(err)
+	for _, sql := range []string{"PRAGMA busy_timeout = 300000", "BEGIN IMMEDIATE"} {
+		if _, err := state.Exec(sql); err != nil {
+			t.Fatal(err)
+		}
 	}
 	held.Process.Kill()
 	_ = held.Wait() // killed, as it says
@@ -264,9 +262,9 @@ func TestKilledInTheLastStep(t *testing.T) {
 
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !done(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within 30 s: %s", what)
+			t.Fatalf("not within %v: %s", patience, what)
 		}
 	}
 }
@@ -274,6 +272,13 @@ func eventually(t *testing.T, what string, done func() bool) {
 var epochOf = map[string]string{
 	"postgres": "SELECT rows FROM tidemark.copied WHERE range = 0",
 	"mariadb":  "SELECT rows_n FROM tidemark_copied WHERE range_id = 0",
+}
+
+// waits counts the sessions of a database that wait for a lock.
+var waits = map[string]string{
+	"postgres": "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'",
+	"mariadb": `SELECT (SELECT count(*) FROM information_schema.innodb_trx JOIN information_schema.processlist ON id = trx_mysql_thread_id WHERE db = database() AND trx_state = 'LOCK WAIT') +
+		(SELECT count(*) FROM information_schema.processlist WHERE db = database() AND state LIKE 'Waiting for%lock%')`,
 }
 
 // TestFrozenProcessIsShutOut stops a process in the middle of its rows, takes its
@@ -304,12 +309,9 @@ func TestFrozenProcessIsShutOut(t *testing.T) {
 				t.Fatal(err)
 			}
 			// Was it stopped between a marker and its commit, the other waits for that.
-			for range 100 {
-				if testdb.Query(t, dst, epochOf[name]) == "2" {
-					break
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
+			eventually(t, "the other has taken the run, or waits", func() bool {
+				return testdb.Query(t, dst, epochOf[name]) == "2" || testdb.Query(t, dst, waits[name]) != "0"
+			})
 			frozen.Process.Signal(syscall.SIGCONT)
 			drain(in)
 			code := exitCode(frozen)
@@ -338,16 +340,21 @@ func TestWaitsForALock(t *testing.T) {
 	if _, err := conn.Exec(t.Context(), "BEGIN; LOCK TABLE item IN SHARE MODE"); err != nil {
 		t.Fatal(err)
 	}
-	done := make(chan outcome, 1)
-	go func() { done <- cli(t, "copy", src, dst, "--prep", "truncate") }()
-	time.Sleep(11 * time.Second)
+	cmd := process(t, "copy", src, dst, "--prep", "truncate")
+	var said buffer
+	cmd.Stderr = &said
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = cmd.Process.Kill() }) // it has ended, mostly
+	soon(t, "a word of the lock", func() bool { return strings.Contains(said.String(), "waiting: ") })
 	if _, err := conn.Exec(t.Context(), "ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	o := <-done
+	code := exitCode(cmd)
 	want := fmt.Sprintf(`waiting: public.item: a lock on it is held by session %d (user %s, application "the-holder", idle in transaction).`, conn.PgConn().PID(), conn.Config().User)
-	if o.code != 0 || strings.Count(o.errOut, "waiting: ") != 1 || !strings.Contains(o.errOut, want) {
-		t.Errorf("exit %d, want %q in\n%s", o.code, want, o.errOut)
+	if code != 0 || strings.Count(said.String(), "waiting: ") != 1 || !strings.Contains(said.String(), want) {
+		t.Errorf("exit %d, want %q in\n%s", code, want, &said)
 	}
 }
 

@@ -116,7 +116,7 @@ func showRun(cmd *cobra.Command, run catalog.Run, tables []catalog.TableStat) er
 	if len(run.Report) == 0 {
 		return nil
 	}
-	if run.Verb == "backup" || run.Verb == "restore" {
+	if (run.Verb == "backup" || run.Verb == "restore") && len(run.Plan) == 0 { // a restore into a database has one
 		var rep job.StorageReport
 		if err := json.Unmarshal(run.Report, &rep); err != nil {
 			return err

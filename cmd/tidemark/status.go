@@ -31,27 +31,29 @@ which of their tables are not active. tidemark sub lists all tables of one.`,
 		if cmd.Flags().Changed("name") {
 			only = s.stream.Name
 		}
-		for {
+		return s.watched(cmd.Context(), func() error {
 			all, err := streamStates(cmd.Context(), cat, only)
-			if err != nil {
-				return err
+			if err == nil {
+				printAs(cmd.OutOrStdout(), s.json, all, printStates)
 			}
-			if s.json {
-				printJSON(cmd.OutOrStdout(), all)
-			} else {
-				printStates(cmd.OutOrStdout(), all)
-			}
-			if !s.watch {
-				return nil
-			}
-			select {
-			case <-cmd.Context().Done():
-				return nil
-			case <-time.After(2 * time.Second):
-			}
-		}
+			return err
+		})
 	})
 	return cmd
+}
+
+// watched shows something, and with --watch again and again.
+func (s *settings) watched(ctx context.Context, show func() error) error {
+	for {
+		if err := show(); err != nil || !s.watch {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(2 * time.Second):
+		}
+	}
 }
 
 // A streamState is a stream with its last sample.

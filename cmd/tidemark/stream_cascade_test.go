@@ -86,7 +86,7 @@ func kept(t *testing.T, dst, engine string) (release func()) {
 	}()
 	id := ""
 	for begun := time.Now(); id == ""; time.Sleep(20 * time.Millisecond) {
-		if id = testdb.Query(t, dst, find); time.Since(begun) > 20*time.Second {
+		if id = testdb.Query(t, dst, find); time.Since(begun) > patience {
 			t.Fatal("the rows are not locked")
 		}
 	}

@@ -84,8 +84,18 @@ func TestStreamTraps(t *testing.T) {
 				if pg {
 					sql = c.pg
 				}
-				if _, err := testdb.TryQuery(src, sql); err != nil {
-					t.Fatalf("%s: %v", c.name, err)
+				parts := []string{sql} // what is rolled back where it meets another one, and is tried again then
+				if !pg && !strings.HasPrefix(sql, "BEGIN") {
+					parts = strings.Split(sql, "; ")
+				}
+				for _, part := range parts {
+					soon(t, c.name, func() bool {
+						_, err := testdb.TryQuery(src, part)
+						if err != nil && !strings.Contains(err.Error(), "eadlock") {
+							t.Fatalf("%s: %v", c.name, err)
+						}
+						return err == nil
+					})
 				}
 			}
 			close(stop)
@@ -116,12 +126,12 @@ func hire(url string, seed uint64, stop chan struct{}) {
 	}
 }
 
-// TestStreamManyTables follows 300 tables, each of which changes.
+// TestStreamManyTables follows 120 tables, each of which changes.
 func TestStreamManyTables(t *testing.T) {
 	t.Parallel()
 	src, dst, name := pg15(t).NewDatabase(t, "src"), maria(t).NewDatabase(t, "dst"), streamName()
 	var make, change strings.Builder
-	for i := range 300 {
+	for i := range 120 {
 		fmt.Fprintf(&make, "CREATE TABLE t%d (id int PRIMARY KEY, v int);\n", i)
 		fmt.Fprintf(&change, "INSERT INTO t%d VALUES (1, %d); UPDATE t%[1]d SET v = v + 1;\n", i, i)
 	}
@@ -138,7 +148,7 @@ func TestStreamManyTables(t *testing.T) {
 // transactions in each commit.
 func TestStreamAgents(t *testing.T) {
 	t.Parallel()
-	srv := testdb.OwnPostgres(t, 15) // for as many sessions as it has
+	srv := testdb.OwnPostgres(t, 15, "-c", "max_connections=250") // those of a process that was killed may be there for a moment
 	src := srv.NewDatabase(t, "src")
 	testdb.Load(t, src, strings.NewReader(bank))
 	for _, opts := range [][]string{{"--agents", "1"}, {"--agents", "64"}, {"--agents", "3", "--commit-count", "50"}, {"--apply-mode", "batch"}} {

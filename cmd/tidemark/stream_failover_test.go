@@ -43,7 +43,7 @@ func TestStreamFailover(t *testing.T) {
 			end := testdb.Query(t, src, "SELECT pg_current_wal_flush_lsn()")
 			f.await("replay", func() bool { return testdb.Query(t, there, "SELECT pg_last_wal_replay_lsn() >= '"+end+"'") == "t" })
 			primary.Kill(t)
-			testdb.Query(t, there, "SELECT pg_promote()")
+			testdb.Query(t, there, "SELECT pg_promote(wait_seconds => 280)")
 			testdb.Query(t, there, "INSERT INTO item VALUES (-3, 'on the standby')")
 			must(t, "replicate", there, dst, "--name", name, "--until", "now", "--source-moved")
 			if n := testdb.Query(t, dst, "SELECT count(*) FROM item WHERE id < -1"); n != "2" {

@@ -54,12 +54,12 @@ func running(t *testing.T, args ...string) *following {
 // await waits until yes.
 func (f *following) await(what string, yes func() bool) {
 	f.t.Helper()
-	for begun := time.Now(); time.Since(begun) < time.Minute; time.Sleep(50 * time.Millisecond) {
+	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(50 * time.Millisecond) {
 		if yes() {
 			return
 		}
 	}
-	f.t.Fatalf("no %s within a minute\n%s", what, &f.err)
+	f.t.Fatalf("no %s within %v\n%s", what, patience, &f.err)
 }
 
 // says waits until it has said a text so many times.
@@ -91,11 +91,13 @@ func (f *following) ends(code int, texts ...string) {
 	}
 }
 
-// interrupt stops it as Ctrl-C does.
+// interrupt stops it as Ctrl-C does, at whatever moment.
 func (f *following) interrupt() {
 	f.t.Helper()
 	_ = f.Process.Signal(syscall.SIGINT)
-	f.ends(130)
+	if code := interrupted(f.Cmd, &f.err); code != 130 {
+		f.t.Errorf("stopped: exit %d\n%s", code, &f.err)
+	}
 }
 
 // equal ends a stream well: both sides have the same rows.
@@ -157,3 +159,34 @@ func lazyPostgres(t *testing.T) *testdb.Server {
 	return srv
 }
 func ownMariaDB(t *testing.T) *testdb.Server { return testdb.OwnMariaDB(t) }
+
+// TestKilledBehindAnAddedColumn kills a stream that has given the target a column which came
+// behind a transaction that is not applied yet. The next one hears again how the table was before.
+func TestKilledBehindAnAddedColumn(t *testing.T) {
+	t.Parallel()
+	src, dst := pg15(t).NewDatabase(t, "src"), maria(t).NewDatabase(t, "dst")
+	testdb.Load(t, src, strings.NewReader("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY, n int); INSERT INTO b VALUES (1, 0);"))
+	name := streamName()
+	args := []string{"replicate", src, dst, "--name", name, "--queue", "direct"}
+	f := running(t, args...)
+	f.follows(src, dst, "a", 1)
+	sleeps := "SELECT id FROM information_schema.processlist WHERE info LIKE '%SLEEP(599)%' AND db = DATABASE() AND id <> CONNECTION_ID()"
+	held := make(chan struct{})
+	go func() {
+		defer close(held)
+		_, _ = testdb.TryQuery(dst, "BEGIN; SELECT n FROM b WHERE id = 1 FOR UPDATE; SELECT SLEEP(599)") // it is ended
+	}()
+	f.await("lock", func() bool { return testdb.Query(t, dst, sleeps) != "" })
+	testdb.Query(t, src, "BEGIN; UPDATE b SET n = 1; INSERT INTO a VALUES (2); COMMIT")
+	testdb.Query(t, src, "ALTER TABLE a ADD COLUMN extra int")
+	testdb.Query(t, src, "INSERT INTO a VALUES (3, 3)")
+	f.await("column", func() bool { _, err := testdb.TryQuery(dst, "SELECT extra FROM a"); return err == nil })
+	_ = f.Process.Kill()
+	_ = f.Wait()
+	testdb.Query(t, dst, "KILL "+testdb.Query(t, dst, sleeps))
+	<-held
+	f = running(t, args...)
+	f.await("row 2", func() bool { return testdb.Query(t, dst, "SELECT count(*) FROM a WHERE id = 2") == "1" })
+	f.interrupt()
+	equal(t, src, dst, name)
+}

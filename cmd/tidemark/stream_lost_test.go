@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -40,10 +41,13 @@ func TestStreamSlotDropped(t *testing.T) {
 	must(t, "replicate", src, dst, "--name", name, "--until", "now")
 	f := running(t, "replicate", src, dst, "--name", name)
 	f.follows(src, dst, "history", -1)
-	testdb.Query(t, src, `DO $$ BEGIN
-		PERFORM pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE slot_name = 'tidemark_`+name+`';
-		PERFORM pg_drop_replication_slot('tidemark_`+name+`');
-	END $$`)
+	soon(t, "the end of the slot", func() bool { // which is in use again, if the stream is quicker
+		_, err := testdb.TryQuery(src, `DO $$ BEGIN
+			PERFORM pg_terminate_backend(active_pid, 10000) FROM pg_replication_slots WHERE slot_name = 'tidemark_`+name+`';
+			PERFORM pg_drop_replication_slot('tidemark_`+name+`');
+		END $$`)
+		return err == nil
+	})
 	testdb.Query(t, src, "INSERT INTO history (id) VALUES (-2)")
 	f.ends(11, "there is no such slot", "copy again", "--anew")
 	again(t, src, dst, name)
@@ -78,7 +82,7 @@ func TestStreamBinlogGone(t *testing.T) {
 	// A file that the session of a stream that has ended still reads stays.
 	for begun := time.Now(); !strings.HasPrefix(testdb.Query(t, src, "PURGE BINARY LOGS TO '"+file+"'; SHOW BINARY LOGS"), file); time.Sleep(50 * time.Millisecond) {
 		testdb.Query(t, src, "INSERT INTO history (id) SELECT COALESCE(MAX(id), 0) + 1 FROM history")
-		if time.Since(begun) > 20*time.Second {
+		if time.Since(begun) > patience {
 			t.Fatal("the log is not purged")
 		}
 	}
@@ -146,6 +150,9 @@ func TestStreamTwice(t *testing.T) {
 	}
 }
 
+// belowZero finds a figure below zero in a report.
+var belowZero = regexp.MustCompile(`(^|[\s(])-\d`)
+
 // TestStreamClockOfPostgres follows a server whose clock is an hour ahead, and one whose is behind.
 func TestStreamClockOfPostgres(t *testing.T) {
 	t.Parallel()
@@ -160,10 +167,10 @@ func TestStreamClockOfPostgres(t *testing.T) {
 		testdb.Query(t, direct, "INSERT INTO history (id) VALUES (1); INSERT INTO history (id) VALUES (2)")
 		begun := time.Now()
 		o := must(t, args...)
-		if strings.Contains(o.out, "seem to be applied before they were committed.") != (ahead > 0) || strings.Contains(o.out, "-3") {
+		if strings.Contains(o.out, "seem to be applied before they were committed.") != (ahead > 0) || belowZero.MatchString(o.out) {
 			t.Errorf("%v ahead:\n%s", ahead, o.out)
 		}
-		if took := time.Since(begun); took > time.Minute {
+		if took := time.Since(begun); took > 30*time.Minute {
 			t.Errorf("it waited for the clock: %v", took)
 		}
 		must(t, "diff", direct, dst)
@@ -189,14 +196,14 @@ func TestStreamClock(t *testing.T) {
 		begun := time.Now()
 		if o := must(t, args...); !strings.Contains(o.out, "The clocks differ: 1 transactions seem to be applied before they were committed.") {
 			t.Errorf("an hour ahead:\n%s", o.out)
-		} else if strings.Contains(o.out, "-3") {
+		} else if belowZero.MatchString(o.out) {
 			t.Errorf("a latency below zero:\n%s", o.out)
 		}
 		testdb.Query(t, src, fmt.Sprintf(x.set, "- 3600")+"INSERT INTO history VALUES (2, 1, 1, NOW())")
 		if o := must(t, args...); strings.Contains(o.out, "The clocks differ") {
 			t.Errorf("an hour behind is only late:\n%s", o.out)
 		}
-		if took := time.Since(begun); took > time.Minute {
+		if took := time.Since(begun); took > 30*time.Minute {
 			t.Errorf("it waited for the clock: %v", took)
 		}
 		must(t, "diff", src, dst)

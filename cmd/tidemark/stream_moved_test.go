@@ -41,7 +41,9 @@ func TestStreamSourceReplaced(t *testing.T) {
 	close(stop)
 	<-done
 	all := testdb.Query(t, src, "SELECT @@gtid_binlog_pos")
-	testdb.Query(t, there, "SELECT MASTER_GTID_WAIT('"+all+"', 60)")
+	if got := testdb.Query(t, there, "SELECT MASTER_GTID_WAIT('"+all+"', 280)"); got != "0" {
+		t.Fatalf("the replica has not come up to %s: %s", all, got)
+	}
 	a.Kill(t)
 	testdb.Query(t, there, "STOP SLAVE; RESET SLAVE ALL; UPDATE branch SET total = total + 1; INSERT INTO history (id) VALUES (-1)")
 	for _, s := range streams {

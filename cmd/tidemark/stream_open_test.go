@@ -42,6 +42,7 @@ func TestStreamOpen(t *testing.T) {
 			testdb.Query(t, src, "ROLLBACK PREPARED 'two'")
 			f = running(t, args...)
 			f.follows(src, dst, "small", 2)
+			srv.Kill(t)
 			srv.Restart(t)
 			f.follows(src, dst, "small", 3)
 			if n := testdb.Query(t, dst, "SELECT count(*) FROM g"); n != "0" {

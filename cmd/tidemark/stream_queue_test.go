@@ -25,7 +25,7 @@ func stalled(t *testing.T, dst, table string) (release func()) {
 		close(gone)
 	}()
 	for begun := time.Now(); testdb.Query(t, dst, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'") == "0"; time.Sleep(20 * time.Millisecond) {
-		if time.Since(begun) > 20*time.Second {
+		if time.Since(begun) > patience {
 			t.Fatal("the table is not locked")
 		}
 	}

@@ -72,7 +72,10 @@ func TestStreamTargetMoved(t *testing.T) {
 			if x.name == "postgres" {
 				db := func(url string) string { return url[strings.LastIndex(url, "/")+1 : strings.Index(url, "?")] }
 				clone := func(suffix string) string {
-					testdb.Query(t, src, "CREATE DATABASE "+db(dst)+suffix+" TEMPLATE "+db(dst))
+					soon(t, "the clone", func() bool { // when nobody is in it any more
+						_, err := testdb.TryQuery(src, "CREATE DATABASE "+db(dst)+suffix+" TEMPLATE "+db(dst))
+						return err == nil
+					})
 					return strings.Replace(dst, db(dst), db(dst)+suffix, 1)
 				}
 				// Made of the target when it had all that it has now, and before that.

@@ -1,21 +1,28 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/dump"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 type verifySettings struct {
 	quick   bool
 	workers int
+	start   bool   // restore, and start a server
+	dir     string // where to; "" the system's folder for temporary files
+	program string // the server's; "" is looked for
 }
 
 func verifyCommand() *cobra.Command {
@@ -29,9 +36,15 @@ hole in the log is found and named, with the backups that it spoils; the exit co
 18 then. Where the repository is encrypted, this also proves that nobody has changed it.
 
 What no backup needs is listed and no fault: backups that were not finished, which
-tidemark prune removes, and things that are not ours.`,
+tidemark prune removes, and things that are not ours.
+
+With --restore-and-start one backup (latest, if none is named) is restored into a folder that
+is removed again, and the server's own program is started there, where nobody else can reach it:
+it recovers, the extension amcheck looks at all tables and B-tree indexes of all databases, and when it
+was stopped, the checksum of each page is looked at. The program has to be of the server's major version.`,
 		Example: `  tidemark verify /backup/main
   tidemark verify s3://bucket/main latest --identity ~/backup.key
+  tidemark verify /backup/main --restore-and-start --work-dir /var/tmp
   tidemark verify sftp://backup@host/main --quick`,
 		Args: args(1, 2, "verify REPO [BACKUP|latest]"),
 	}
@@ -40,24 +53,54 @@ tidemark prune removes, and things that are not ours.`,
 		if err != nil {
 			return err
 		}
-		opt := repo.VerifyOptions{Quick: s.verify.quick, Workers: s.verify.workers, NextLog: nextLog(all), Progress: s.verifyProgress(cmd.ErrOrStderr())}
+		opt := repo.VerifyOptions{Quick: s.verify.quick, Workers: s.verify.workers, NextLog: nextLog(all), Text: dump.Text(r), Progress: s.verifyProgress(cmd.ErrOrStderr())}
 		if len(given) == 2 {
 			if opt.Backup, err = backupNamed(all, given[1]); err != nil {
 				return err
 			}
 		}
+		if s.verify.start {
+			id := opt.Backup
+			if id == "" {
+				id = "latest"
+			}
+			m, err := chooseBackup(cmd.Context(), r, id, false)
+			if err != nil {
+				return err
+			}
+			opt.Backup = m.ID
+			return s.verifyAndStart(cmd, r, m, func(ctx context.Context) (*repo.VerifyReport, error) { return r.Verify(ctx, opt) })
+		}
 		begun := time.Now()
-		rep, err := r.Verify(cmd.Context(), opt)
+		var at atomic.Pointer[catalog.Work]
+		at.Store(&catalog.Work{Phase: "objects", Unit: "bytes", Left: -1})
+		show := opt.Progress
+		opt.Progress = func(done, all int64) {
+			at.Store(&catalog.Work{Phase: "objects", Unit: "bytes", Total: all, Done: done, Left: -1})
+			if show != nil {
+				show(done, all)
+			}
+		}
+		var rep *repo.VerifyReport
+		err = s.recorded(cmd.Context(), "verify", r.Store().String(), opt.Backup, func() catalog.Work { return *at.Load() }, func(ctx context.Context) (err error) {
+			rep, err = r.Verify(ctx, opt)
+			return err
+		})
 		if err != nil {
 			return err
 		}
 		printAs(cmd.OutOrStdout(), s.json, rep, func(w io.Writer, rep *repo.VerifyReport) { printVerified(w, rep, time.Since(begun)) })
-		if n := len(rep.Damages); n > 0 {
-			return tidemark.Errorf(tidemark.Corrupt, "verify", r.Store().String(), count(n, "fault")+" found", "restore only backups that are not named, and back up anew")
-		}
-		return nil
+		return faultsFound(r, len(rep.Damages))
 	})
 	return cmd
+}
+
+// faultsFound is the error that says how many faults were found.
+func faultsFound(r *repo.Repo, n int) error {
+	if n == 0 {
+		return nil
+	}
+	return tidemark.Errorf(tidemark.Corrupt, "verify", r.Store().String(), count(n, "fault")+" found", "restore only backups that are not named, and back up anew")
 }
 
 // backupNamed gives the id of a backup that is named by it, by the beginning of it, or as latest.
@@ -85,10 +128,15 @@ func backupNamed(all []*repo.Manifest, name string) (string, error) {
 // nextLog gives the name of the file of the log that follows one, for servers whose files have the
 // size that the newest backup says.
 func nextLog(all []*repo.Manifest) func(string) string {
-	if len(all) == 0 || all[len(all)-1].LogSize <= 0 {
+	var size int64
+	for _, m := range all {
+		if m.LogSize > 0 {
+			size = m.LogSize
+		}
+	}
+	if size == 0 {
 		return nil
 	}
-	size := all[len(all)-1].LogSize
 	return func(name string) string {
 		line, file, ok := strings.Cut(name, "/")
 		at, isSegment := wal.ParseName(file, int(size))
@@ -135,6 +183,10 @@ func printVerified(w io.Writer, rep *repo.VerifyReport, took time.Duration) {
 	if n := len(rep.Damages); n > 0 {
 		result = count(n, "fault")
 	}
-	fmt.Fprintf(w, "%s with %s of %s, %s of the log: %s read in %.2f s (%s unpacked); %s\n", count(rep.Backups, "backup"), count(int(rep.Files), "file"), count(rep.Packs, "pack"), count(rep.Logs, "file"),
+	packs := count(rep.Packs, "pack")
+	if rep.Objects > 0 {
+		packs += " and " + count(rep.Objects, "plain object")
+	}
+	fmt.Fprintf(w, "%s with %s of %s, %s of the log: %s read in %.2f s (%s unpacked); %s\n", count(rep.Backups, "backup"), count(int(rep.Files), "file"), packs, count(rep.Logs, "file"),
 		bytesText(rep.Stored), took.Seconds(), bytesText(rep.Plain), result)
 }

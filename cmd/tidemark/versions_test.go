@@ -103,13 +103,8 @@ func TestPoolers(t *testing.T) {
 // into one through it.
 func pgbouncer(t *testing.T, srv *testdb.Server, mode string) func(string) string {
 	t.Helper()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
+	address := testdb.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
-	free.Close()
 	dir, err := os.MkdirTemp("", "tidemark-pool") // t.TempDir is root's alone
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +135,7 @@ func pgbouncer(t *testing.T, srv *testdb.Server, mode string) func(string) strin
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait() // it was stopped
 	})
-	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
 		c, err := net.Dial("tcp", address)
 		if err == nil {
 			c.Close()

@@ -1,0 +1,83 @@
+package main
+
+import (
+	"context"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/mapping"
+)
+
+// isDatabase says whether the target of a restore is a database and not a folder.
+func isDatabase(target string) bool {
+	scheme, _, ok := strings.Cut(target, "://")
+	return ok && strings.ToLower(scheme) != "file"
+}
+
+// What of restore's options is for one kind of target only.
+var (
+	onlyFolder   = []string{"parallelism", "sessions", "buffers", "delta", "force", "database", "tablespace-map", "to", "exclusive", "timeline", "action", "program", "standby", "standby-slot"}
+	onlyDatabase = []string{"table-mappings", "table", "include", "exclude", "target-schema", "prep", "lanes", "finishers", "range-size", "buffer", "retries", "resume", "plan", "zero-dates",
+		"unrepresentable", "tinyint1-bool", "owners", "grants", "reject-limit", "reject-dir", "definer", "no-binlog", "index-memory", "index-workers"}
+)
+
+// fitting refuses options that mean nothing to the kind of target.
+func fitting(cmd *cobra.Command, database bool) error {
+	others, what, hint := onlyDatabase, "is for logical backups, which go into a database", "leave it out, or give a database's URL in place of the folder"
+	if database {
+		others, what, hint = onlyFolder, "is for the files of a server, which go into a folder", "leave it out, or give a folder in place of the URL"
+	}
+	for _, name := range others {
+		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+			return tidemark.Errorf(tidemark.Invalid, "restore", "--"+name, what, hint)
+		}
+	}
+	return nil
+}
+
+// refill restores a logical backup into a database.
+func (s *settings) refill(cmd *cobra.Command, place, id, target string, cat *catalog.Catalog) error {
+	req := &request{settings: s, target: target, rules: mapping.All()}
+	if err := req.tableRules(s); err != nil {
+		return err
+	}
+	files, err := req.folder()
+	if err != nil {
+		return err
+	}
+	r, done, err := s.openRepo(cmd.Context(), place, false)
+	if err != nil {
+		return err
+	}
+	defer done()
+	if id == "latest" && s.resume != "" {
+		if id, err = resumedBackup(cmd.Context(), cat, r, s.resume); err != nil {
+			return err
+		}
+	}
+	m, err := chooseBackup(cmd.Context(), r, id, true)
+	if err != nil {
+		return err
+	}
+	watch := newWatcher(s, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	run, rep, err := job.Refill(cmd.Context(), job.Env{Open: req.opener(), Catalog: cat, Watch: watch, Files: files},
+		job.RefillSpec{CopySpec: req.copySpec(), Repo: r, Manifest: m, Engine: s.engine})
+	return req.copied(cmd, cat, watch, run, rep, err)
+}
+
+// resumedBackup is the backup of the run that is to go on: there may be a newer one by now.
+func resumedBackup(ctx context.Context, cat *catalog.Catalog, r *repo.Repo, name string) (string, error) {
+	run, err := cat.Run(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	if id, ok := strings.CutPrefix(run.Source, job.RefillSource(r, "")); ok {
+		return id, nil
+	}
+	return "latest", nil // which is said not to be the run's source
+}
