@@ -33,6 +33,7 @@ type arena struct {
 	target  *server  // of the job; of a comparison, its second side
 	other   *server  // where a rival has a target of its own
 	file    string   // the dump
+	changed int64    // bytes of the pages that have changed since the first backups; 0: there are none
 	tables  []table  // that are copied
 	content          // of the source
 	backlog *backlog // of changes, where these are what is moved
@@ -78,8 +79,8 @@ func (b *bench) workload(name string) (string, error) {
 func (b *bench) say(format string, args ...any) { fmt.Fprintf(b.out, format+"\n", args...) }
 
 // filled starts a server whose database fill has filled, now or in an earlier
-// run that kept its data. It is added to the arena.
-func (b *bench) filled(ctx context.Context, a *arena, engine, name string, tables []table, fill func(context.Context, *server) error) (*server, content, error) {
+// run that kept its data. It is added to the arena. options are of its command line, besides ours.
+func (b *bench) filled(ctx context.Context, a *arena, engine, name string, tables []table, fill func(context.Context, *server) error, options ...string) (*server, content, error) {
 	var c content
 	dir := filepath.Join(b.dir, fmt.Sprintf("%s-%g", name, b.scale))
 	marker := filepath.Join(dir, "content.json") // written last
@@ -96,7 +97,7 @@ func (b *bench) filled(ctx context.Context, a *arena, engine, name string, table
 	default:
 		return nil, c, err
 	}
-	s, err := serve(ctx, engine, dir)
+	s, err := serve(ctx, engine, dir, options...)
 	if err != nil {
 		return nil, c, err
 	}

@@ -17,6 +17,7 @@ type job struct {
 	setUp       func(context.Context, *bench, *arena) error
 	tools       func(*bench, *arena) []tool
 	differs     bool // tidemark compares, and must see a row that was changed
+	hoards      bool // what runs have made is removed when all have run: for minutes after many files were removed, ext4 takes long to find places for new ones
 }
 
 // rssGoal is for all jobs: peak RSS of the tidemark process, in bytes. streamMemory is what a
@@ -82,6 +83,32 @@ var jobs = []*job{
 		setUp: setUpBacklog(backlogOf{source: "postgres", target: "postgres", rows: 400_000, times: 1, seeds: uniqueSQL}), tools: uniqueTools},
 	{name: "ha-scan-pg", title: "scan of a log of a fill and 200,000 transactions of 5 rows, PostgreSQL 15", goals: []goal{{tool: "tidemark", figure: logRate, least: 1000}},
 		setUp: setUpScan, tools: scanTools},
+	{name: "backup-pg", title: "backup of all files of a server of PostgreSQL 15, 2.5 GB of pgbench and text", goals: []goal{
+		{tool: "tidemark s2", figure: speed, of: "pgBackRest lz4", least: 1.5}, {tool: "tidemark s2", figure: speed, of: "pg_basebackup client-lz4", least: 1.1},
+		{tool: "tidemark zstd:3", figure: speed, of: "pg_basebackup server-zstd:3,workers=2", least: 1}},
+		setUp: setUpMixed, tools: backupTools},
+	{name: "backup-restore", title: "restore of that backup (ours compressed with s2, the others with lz4)", goals: []goal{{tool: "tidemark", figure: speed, of: "pgBackRest", least: 1.2}},
+		setUp: setUpRestore(fillMixed, "mixed", smallTools), tools: restoreTools},
+	{name: "backup-small", title: "backup of a server of PostgreSQL 15 with 200,000 small files", goals: []goal{
+		{tool: "tidemark", figure: speed, of: "pgBackRest", least: 2}, {tool: "tidemark", figure: speed, of: "pgBackRest, bundles", least: 2}},
+		setUp: setUpSmall, tools: smallTools},
+	{name: "backup-small-restore", title: "restore of that", goals: []goal{
+		{tool: "tidemark", figure: speed, of: "pgBackRest", least: 2}, {tool: "tidemark", figure: speed, of: "pgBackRest, bundles", least: 2}},
+		setUp: setUpRestore(fillSmall, "small", smallTools), tools: restoreTools, hoards: true},
+	{name: "backup-many", title: "backup of a server of PostgreSQL 15 with a million files, and 10 of 1 GB: only memory counts", setUp: setUpMany, tools: manyTools},
+	{name: "backup-incr", title: "incremental backup of the server of backup-pg, after 20,000 updates of random rows", goal: 0.3, goals: []goal{
+		{tool: "tidemark", figure: changedPart, most: 1.3}, {tool: "tidemark none", figure: changedPart, most: 1.3}},
+		setUp: setUpChanged, tools: changedTools},
+	{name: "backup-one-table", title: "backup of a server with one table of 10 GB, by one reader and by two", goals: []goal{{tool: "2 readers", figure: speed, of: "1 reader", least: 1.6}},
+		setUp: setUpOneTable, tools: readerTools},
+	{name: "backup-tune", title: "backup of the server of backup-pg by sizes that tune themselves, and by all of a grid of them", goal: 1.10, setUp: setUpMixed, tools: tuneTools},
+	{name: "backup-maria", title: "logical backup of MariaDB 10.11, the mixed schema", goal: 0.7, goals: []goal{
+		{tool: plainDump, figure: speed, of: "mydumper -t4", least: 1 / 0.7}, {tool: "tidemark", figure: speed, of: "mydumper -t4 -c", least: 1 / 0.7}},
+		setUp: setUpMaria("maria"), tools: dumpTools},
+	{name: "backup-maria-restore", title: "restore of that", goal: 0.5, setUp: setUpDumps, tools: loadTools},
+	{name: "archive-pg", title: "archive of a backlog of 2 GB of the log of PostgreSQL 15", goals: []goal{{tool: "tidemark", figure: speed, of: "pg_receivewal", least: 1}},
+		setUp: setUpArchive, tools: archiveTools},
+	{name: "archive-lag", title: "archive of the log of PostgreSQL 15 while it writes 50 MB a second", goals: []goal{{tool: "tidemark", figure: lagMost, most: 1}}, setUp: setUpLag, tools: lagTools},
 	{name: "ha-measure", title: "what ha measure says of a disk and of the loopback", goals: measureGoals(), setUp: setUpMeasure, tools: measureTools},
 }
 

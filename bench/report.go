@@ -38,6 +38,7 @@ type goal struct {
 const (
 	rate   = "rows/s"
 	rowCPU = "own CPU, us a row"
+	speed  = "MB/s"
 )
 
 // A toolRow is the samples of one tool.
@@ -84,6 +85,8 @@ func (r *result) figure(t *toolRow, name string) (float64, bool) {
 		return float64(r.Rows) / t.median(wall).Seconds(), true
 	case rowCPU:
 		return t.median(own).Seconds() * 1e6 / float64(r.Rows), true
+	case speed:
+		return float64(r.Bytes) / 1e6 / t.median(wall).Seconds(), true
 	case logRate:
 		return float64(r.Bytes) / 1e6 / t.median(own).Seconds(), true
 	}

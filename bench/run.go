@@ -33,6 +33,7 @@ func (b *bench) compare(ctx context.Context, j *job) (*result, error) {
 	if err := j.setUp(ctx, b, &a); err != nil {
 		return nil, err
 	}
+	defer func() { _ = errors.Join(os.RemoveAll(b.hoard()), os.RemoveAll(b.scratch())) }()
 	tools := slices.DeleteFunc(j.tools(b, &a), func(t tool) bool { return !b.wanted(t.name) })
 	if len(tools) == 0 {
 		return nil, fmt.Errorf("no tool of it is called %s", b.only)
@@ -91,6 +92,9 @@ func (b *bench) once(ctx context.Context, j *job, a *arena, t tool, round int) (
 	syscall.Sync()
 	log := filepath.Join(b.dir, "logs", fmt.Sprintf("%s-%s-%d.log", j.name, strings.NewReplacer(" ", "", "<", "-").Replace(t.name), round+1))
 	s, err := b.measure(ctx, a, t, log, nil)
+	if j.hoards {
+		err = errors.Join(err, os.MkdirAll(b.hoard(), 0o755), os.Rename(b.scratch(), filepath.Join(b.hoard(), filepath.Base(log))))
+	}
 	if err == nil && t.figures != nil {
 		s.Figures, err = t.figures(log)
 	}
@@ -119,13 +123,16 @@ func (b *bench) once(ctx context.Context, j *job, a *arena, t tool, round int) (
 	return s, nil
 }
 
-// measure runs the commands of a tool.
+// scratch is a folder for what a run of a tool makes, hoard one for what runs before have made.
+func (b *bench) scratch() string { return filepath.Join(b.dir, "scratch") }
+func (b *bench) hoard() string   { return filepath.Join(b.dir, "hoard") }
+
+// measure runs the commands of a tool. What they have made in the scratch folder stays.
 func (b *bench) measure(ctx context.Context, a *arena, t tool, log string, env []string) (s sample, err error) {
-	scratch := filepath.Join(b.dir, "scratch")
+	scratch := b.scratch()
 	if err := errors.Join(os.RemoveAll(scratch), os.MkdirAll(scratch, 0o755), os.MkdirAll(filepath.Dir(log), 0o755)); err != nil {
 		return s, err
 	}
-	defer os.RemoveAll(scratch)
 	steps, err := t.steps(scratch)
 	if err != nil {
 		return s, err
@@ -276,6 +283,7 @@ func (b *bench) profile(ctx context.Context, j *job) error {
 		}
 	}
 	log := filepath.Join(b.dir, "logs", j.name+"-profile.log")
+	defer os.RemoveAll(b.scratch())
 	s, err := b.measure(ctx, &a, t, log, []string{"TIDEMARK_CPUPROFILE=" + file})
 	if err != nil {
 		return err

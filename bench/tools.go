@@ -89,16 +89,17 @@ func mydumper(a *arena, rows int) tool {
 		name += " -r"
 	}
 	return tool{name: name, rival: true, into: a.target, steps: func(scratch string) ([][]step, error) {
-		login := func(s *server) []string {
-			return []string{"-h", "127.0.0.1", "-P", strconv.Itoa(s.port), "-u", account, "-p", password, "-B", database, "-t", "4"}
-		}
 		dir := filepath.Join(scratch, "dump")
-		dump := append([]string{"mydumper", "-o", dir}, login(a.source)...)
+		dump := append([]string{"mydumper", "-o", dir}, mydumperLogin(a.source)...)
 		if rows > 0 {
 			dump = append(dump, "-r", strconv.Itoa(rows))
 		}
-		return [][]step{one(dump...), one(append([]string{"myloader", "-d", dir}, login(a.target)...)...)}, nil
+		return [][]step{one(dump...), one(append([]string{"myloader", "-d", dir}, mydumperLogin(a.target)...)...)}, nil
 	}}
+}
+
+func mydumperLogin(s *server) []string {
+	return []string{"-h", "127.0.0.1", "-P", strconv.Itoa(s.port), "-u", account, "-p", password, "-B", database, "-t", "4"}
 }
 
 // mariadbImport feeds the dump to MariaDB's own client.

@@ -184,7 +184,9 @@ func replicate(ctx context.Context, of []string, transactions int, args []string
 	for _, table := range db.Tables {
 		tables[table.TableID] = table
 	}
-	opt.Bind = func(rel tidemark.Relation) (*apply.Binding, error) { return apply.Bind(rel, tables[rel.Table], tables) }
+	opt.Bind = func(rel tidemark.Relation, _ uint64) (*apply.Binding, error) {
+		return apply.Bind(rel, tables[rel.Table], tables)
+	}
 	opt.Applied = s.Release
 	r := apply.New(to, opt)
 	p, err := r.Start(ctx, 0)
