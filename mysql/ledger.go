@@ -129,6 +129,36 @@ func (e *Engine) markSQL(ledger, run string, id int, rows int64) string {
 		ledger, id, rows, ledger, literal(run), epoch)
 }
 
+// overtaken looks, without holding it, whether the epoch of a run that this Engine has begun has passed.
+func (e *Engine) overtaken(ctx context.Context, run string) bool {
+	e.mu.Lock()
+	epoch, begun := e.epochs[run]
+	e.mu.Unlock()
+	if !begun || ctx.Err() != nil {
+		return false
+	}
+	name, err := e.ledgerTable(ctx)
+	now := int64(-1) // without the row the other has ended the run
+	if err == nil {
+		err = e.onTarget(ctx, "look", name, func(s *session) error {
+			r, err := s.query(ctx, "SELECT rows_n FROM "+name+" WHERE run="+literal(run)+" AND range_id=0")
+			if err == nil && r.RowNumber() > 0 {
+				now, err = r.GetInt(0, 0)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return tidemark.KindOf(err) == tidemark.NotFound // so has who removed the table
+	}
+	return now != epoch
+}
+
+// takenOver is the error of a range whose epoch has passed.
+func takenOver(run string) error {
+	return tidemark.Errorf(tidemark.Invalid, "write", "run "+run, "another process has taken this run over", "end this process, or that one, and resume then")
+}
+
 // Marks lists the ranges of a run that are on the target.
 func (e *Engine) Marks(ctx context.Context, run string) ([]tidemark.Mark, error) {
 	name, err := e.ledgerTable(ctx)

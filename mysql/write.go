@@ -217,6 +217,9 @@ func (k *writing) run(ctx context.Context) error {
 		return err
 	}
 	if k.w.Fresh && !k.shape.transactional {
+		if k.e.overtaken(ctx, k.w.Run) { // nothing would bring the other's rows back
+			return takenOver(k.w.Run)
+		}
 		if err := k.s.exec(ctx, "TRUNCATE TABLE "+table(k.w.Move.To.TableID)); err != nil {
 			return err
 		}
@@ -389,7 +392,7 @@ func (k *writing) commit(ctx context.Context) error {
 			return err
 		}
 		if r.AffectedRows == 0 {
-			return tidemark.Errorf(tidemark.Invalid, "write", "run "+k.w.Run, "another process has taken this run over", "end this process, or that one, and resume then")
+			return takenOver(k.w.Run)
 		}
 	}
 	err := k.command("COMMIT")
@@ -471,6 +474,9 @@ func (k *writing) undo(ctx context.Context, err error) error {
 	}
 	if k.s.dead {
 		k.s.close()
+	}
+	if k.e.overtaken(ctx, k.w.Run) { // what it met, such as rows that were there already, is the other's doing
+		return takenOver(k.w.Run)
 	}
 	left := k.wipe(ctx)
 	switch {

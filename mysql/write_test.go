@@ -82,6 +82,59 @@ func TestBadRowsAreErrors(t *testing.T) {
 	})
 }
 
+// TestOvertaken: who has lost its run to another process says so, whatever it meets, and takes nothing from the
+// other's rows, not even from a table that cannot roll back.
+func TestOvertaken(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		to := srv.NewDatabase(t, "overtaken")
+		testdb.Query(t, to, "CREATE TABLE safe (id int PRIMARY KEY); CREATE TABLE isam (id int PRIMARY KEY) ENGINE=MyISAM; CREATE TABLE late (id int PRIMARY KEY) ENGINE=MyISAM")
+		first, second := open(t, to, Options{}), open(t, to, Options{})
+		begin := func(e *Engine) {
+			t.Helper()
+			if err := e.Begin(t.Context(), "r"); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write := func(e *Engine, id int, table string, before func()) error {
+			r := &tidemark.Range{ID: id}
+			take := batches(tidemark.LoadData, r, "1\n", "2\n")
+			w := tidemark.Write{Run: "r", Move: moveTo(tableFrom(t, to, table), databaseOf(to)), Range: r, Format: tidemark.LoadData, Fresh: table != "safe"}
+			_, err := e.Write(t.Context(), 0, w, func() (*tidemark.Batch, error) { before(); return take() })
+			return err
+		}
+		overtaken := func(what string, err error) {
+			t.Helper()
+			if tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "write run r: another process has taken this run over") {
+				t.Errorf("%s: %v: %v", what, tidemark.KindOf(err), err)
+			}
+		}
+		nothing := func() {}
+		begin(first)
+		n := 0
+		overtaken("after the first rows", write(first, 3, "late", func() {
+			if n++; n == 2 {
+				begin(second)
+			}
+		}))
+		for i, table := range []string{"safe", "isam", "late"} {
+			if err := write(second, i+1, table, nothing); err != nil {
+				t.Fatal(err)
+			}
+			overtaken(table, write(first, i+1, table, nothing))
+			if got := testdb.Query(t, to, "SELECT COUNT(*) FROM "+table); got != "2" {
+				t.Errorf("%s has %s rows", table, got)
+			}
+		}
+		if err := second.Forget(t.Context(), "r", nil); err != nil {
+			t.Fatal(err)
+		}
+		overtaken("a run that has ended", write(first, 2, "isam", nothing))
+		if got := testdb.Query(t, to, "SELECT COUNT(*) FROM isam"); got != "2" {
+			t.Errorf("isam has %s rows after the run", got)
+		}
+	})
+}
+
 // TestReject: the bad rows are set aside, each with its reason, and the others
 // are there.
 func TestReject(t *testing.T) {

@@ -460,6 +460,41 @@ func TestBadRowSaysWhere(t *testing.T) {
 	}
 }
 
+// TestOvertaken: who has lost its run to another process says so, whatever it meets.
+func TestOvertaken(t *testing.T) {
+	db := testdb.Postgres(t, 16).NewDatabase(t, "overtaken")
+	testdb.Query(t, db, "CREATE TABLE t (id int PRIMARY KEY)")
+	first, second := open(t, db), open(t, db)
+	for _, e := range []*Engine{first, second} {
+		if err := e.Begin(t.Context(), "r"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write := func(e *Engine, id int, reject func([]byte, string) error, rows string) error {
+		w := tidemark.Write{Run: "r", Move: move(table(t, db, "t")), Range: &tidemark.Range{ID: id}, Reject: reject}
+		_, err := e.Write(t.Context(), 0, w, rowBatches(rows))
+		return err
+	}
+	if err := write(second, 1, nil, "1\n2\n"); err != nil {
+		t.Fatal(err)
+	}
+	set := func([]byte, string) error { return nil }
+	overtaken := func(err error) {
+		t.Helper()
+		mustBe(t, err, tidemark.Invalid, "write run r: another process has taken this run over", "end this process, or that one, and resume then")
+	}
+	overtaken(write(first, 1, nil, "1\n2\n")) // they are there
+	overtaken(write(first, 2, nil, "3\n"))
+	overtaken(write(first, 1, set, "1\n2\n"))
+	if err := second.Forget(t.Context(), "r", nil); err != nil {
+		t.Fatal(err)
+	}
+	overtaken(write(first, 2, nil, "3\n"))
+	if got := testdb.Query(t, db, "SELECT count(*) FROM t"); got != "2" {
+		t.Errorf("%s rows", got)
+	}
+}
+
 // Rejecting leaves exactly the bad rows out, in both formats, and leaves bad
 // connections to be errors.
 func TestRejectKeepsGoodRows(t *testing.T) {

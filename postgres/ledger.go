@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -89,6 +90,27 @@ func (e *Engine) fenceSQL(run string) string {
 		return "" // this Engine has not begun it
 	}
 	return fmt.Sprintf("SELECT 1 / count(*) FROM (SELECT FROM tidemark.copied WHERE run = %s AND range = 0 AND rows = %d FOR SHARE) s; ", quoteLiteral(run), epoch)
+}
+
+// overtaken looks, without holding it, whether the epoch of a run that this Engine has begun has passed.
+func (e *Engine) overtaken(ctx context.Context, run string) bool {
+	e.target.mu.Lock()
+	epoch, begun := e.target.epochs[run]
+	e.target.mu.Unlock()
+	if !begun || ctx.Err() != nil {
+		return false
+	}
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return false
+	}
+	defer release()
+	var now int64
+	err = conn.QueryRow(ctx, "SELECT rows FROM tidemark.copied WHERE run = $1 AND range = 0", run).Scan(&now)
+	if err != nil { // without the row, or the table, the other has ended the run
+		return errors.Is(err, pgx.ErrNoRows) || sqlState(err) == "42P01" || sqlState(err) == "3F000"
+	}
+	return now != epoch
 }
 
 // takenOver is the error of a range whose epoch has passed.

@@ -76,6 +76,9 @@ func (e *Engine) Write(ctx context.Context, lane int, w tidemark.Write, take fun
 		e.noteCommit(w)
 	} else {
 		c.out = tidemark.Written{}
+		if e.overtaken(ctx, w.Run) {
+			err = takenOver(w.Run) // what it met, such as rows that were there already, is the other's doing
+		}
 	}
 	return c.out, err
 }
