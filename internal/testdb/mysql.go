@@ -113,6 +113,8 @@ func startMySQL(kind, name string, extra ...string) (*Server, error) {
 				"--gtid-mode=ON",
 				"--enforce-gtid-consistency=ON",
 				"--mysqlx=OFF",
+				"--innodb-flush-method=nosync",
+				"--innodb-log-writer-threads=OFF", // they spin
 				"--secure-file-priv=NULL",
 			)...), extra...)...)
 		},

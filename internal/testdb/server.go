@@ -46,10 +46,10 @@ func MariaDB(tb testing.TB) *Server {
 }
 
 // MySQL returns the MySQL 8.0 server, with a row-based binlog that has full
-// metadata, and GTIDs.
+// metadata, and GTIDs. It has no performance schema, which takes time.
 func MySQL(tb testing.TB) *Server {
 	tb.Helper()
-	return shared(tb, "mysql", func(name string) (*Server, error) { return startMySQL(name, name) })
+	return shared(tb, "mysql", func(name string) (*Server, error) { return startMySQL(name, name, "--performance-schema=OFF") })
 }
 
 // Main runs the tests of a package, stops the servers that they started and
