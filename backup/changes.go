@@ -23,6 +23,7 @@ type increment struct {
 	limit int64                  // bytes up to which the parent's file counts
 	newer func(page []byte) bool // of those that are looked at
 	end   atomic.Int64           // where the file ended, at the shortest
+	begun atomic.Bool            // a reader has opened it
 
 	mu   sync.Mutex
 	runs []run
@@ -98,7 +99,7 @@ func (j *Job) sorted() (looks, paged *tidemark.DataList, err error) {
 	j.set.Files = whole
 	n, _ := looks.Count()
 	m, _ := paged.Count()
-	j.expect(n+m, bytes)
+	j.expect(n+m, n+m, bytes)
 	return looks, paged, nil
 }
 
@@ -200,6 +201,9 @@ func (r *reader) gather(ctx context.Context, cuts []cut) error {
 			if in, err = r.open(c.f); err != nil {
 				return err
 			}
+			if !c.f.inc.begun.Swap(true) {
+				r.j.moved(1, 0)
+			}
 		}
 		if err := g.cut(ctx, in, c); err != nil {
 			return err
@@ -217,7 +221,7 @@ func (r *reader) gather(ctx context.Context, cuts []cut) error {
 }
 
 func (g *gatherer) cut(ctx context.Context, in opened, c cut) error {
-	defer g.j.moved(c.n)
+	defer g.j.moved(0, c.n)
 	if in.File == nil {
 		return nil
 	}

@@ -143,13 +143,14 @@ func (x *Restore) plan(ctx context.Context) (folders []repo.File, err error) {
 		}
 	}
 	slices.SortFunc(folders, func(a, b repo.File) int { return strings.Compare(string(a.Path), string(b.Path)) })
-	x.expect(x.todo.files, x.todo.bytes)
+	x.expect(x.todo.files, x.todo.parts, x.todo.bytes)
 	return folders, nil
 }
 
 // todo is what there is to do.
 type todo struct {
 	files, bytes int64
+	parts        int64          // of these files
 	left         int64          // bytes of files that are left out
 	aside        int64          // bytes of the files that are made before their parts are written,
 	before       bool           // of which there is one at least
@@ -161,6 +162,7 @@ type todo struct {
 
 func (d *todo) add(t *target, parts []part) {
 	d.files++
+	d.parts += int64(len(parts))
 	for i := range parts {
 		p := &parts[i]
 		d.bytes += int64(p.length)

@@ -360,6 +360,9 @@ func (w *world) backUp(t *testing.T, rp *repo.Repo, r *rand.Rand, basis Basis, s
 		return
 	}
 	must(t, err)
+	if job.spent != job.effort {
+		t.Errorf("at its end %d of %d are done", job.spent, job.effort)
+	}
 	base, resumed := res.Manifest.Parent, res.Increment != nil && res.Increment.Resumed
 	if resumed {
 		base = res.Increment.Base
@@ -407,6 +410,9 @@ func (w *world) check(t *testing.T, rp *repo.Repo, m moment, dir string, over bo
 	must(t, err)
 	x.windowMost, x.layersMemory = 1+int(m.clock)%60, 1+int(m.clock)%2000
 	must(t, x.Run(t.Context()))
+	if x.spent != x.effort {
+		t.Errorf("at the restore's end %d of %d are done", x.spent, x.effort)
+	}
 	want := map[string][]byte{lastFile: []byte("7"), "PG_VERSION": []byte("0"), "backup_manifest": nil}
 	maps.Copy(want, m.files)
 	got := map[string][]byte{}

@@ -374,7 +374,7 @@ func (w *comparer) piece(from, to int) error {
 
 func (w *comparer) found(i int, p *part) {
 	w.same[i] = true
-	w.x.moved(int64(p.length))
+	w.x.moved(1, int64(p.length))
 }
 
 // zeros makes zeros where there are none.

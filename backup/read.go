@@ -70,7 +70,10 @@ func (r *reader) large(ctx context.Context, s stretch) error {
 				return err
 			}
 		}
-		r.j.moved(want)
+		r.j.moved(0, want)
+	}
+	if s.last {
+		r.j.moved(1, 0)
 	}
 	return r.j.release(f)
 }
@@ -93,6 +96,7 @@ func (r *reader) spool(ctx context.Context, s stretch) error {
 	if err := w.flush(); err != nil {
 		return err
 	}
+	r.j.moved(1, 0)
 	return r.j.releaseAll(s.files)
 }
 
@@ -112,8 +116,8 @@ func (w *spool) flush() error {
 	if w.used == 0 {
 		return nil
 	}
-	w.j.expect(0, int64(w.used))
-	w.j.moved(int64(w.used))
+	w.j.expect(0, 0, int64(w.used))
+	w.j.moved(0, int64(w.used))
 	if err := w.pass(w.ctx, w.plain[:w.used], w.file, w.at); err != nil {
 		return err
 	}
@@ -136,7 +140,7 @@ func (r *reader) small(ctx context.Context, files []*file) error {
 		if err != nil {
 			return err
 		}
-		r.j.moved(listed)
+		r.j.moved(1, listed)
 		if f.gone.Load() {
 			continue
 		}

@@ -404,7 +404,7 @@ func (x *Restore) putFile(t *target, parts []part, plain []byte) error {
 		default:
 			_, err = f.WriteAt(b, p.at)
 		}
-		x.moved(int64(p.length))
+		x.moved(1, int64(p.length))
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
@@ -426,7 +426,7 @@ func (x *Restore) putWhole(path string, t *target, p *part, plain []byte) error 
 	} else {
 		err = x.makeWith(path, t.mode, b)
 	}
-	x.moved(int64(p.length))
+	x.moved(1, int64(p.length))
 	return writeFailed(path, err)
 }
 

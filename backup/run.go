@@ -239,13 +239,15 @@ func (j *Job) made(ctx context.Context, files []tidemark.MadeFile) error {
 // round moves files, and what more hands out, and waits until all of it is in packs.
 func (j *Job) round(ctx context.Context, files *tidemark.DataList, of func(tidemark.DataFile) *file, more func(put func(stretch) error) error) error {
 	n, bytes := files.Count()
-	j.expect(n, bytes)
+	j.expect(n, n, bytes)
 	j.open.add(1) // until all is handed out
 	put := func(s stretch) error {
 		if len(s.files) == 0 || !s.files[0].nothing() {
 			if err := j.handOut(ctx, nil, s); err != nil {
 				return err
 			}
+		} else if !s.files[0].Dir {
+			j.expect(0, -1, 0) // nobody opens it
 		}
 		if s.last {
 			if err := j.releaseAll(s.files); err != nil {
@@ -279,7 +281,7 @@ func (j *Job) handOut(ctx context.Context, c *flow.Clock, s stretch) error {
 func (j *Job) spool(ctx context.Context, d tidemark.DataFile, write func(io.Writer) error) error {
 	f := newFile(d)
 	f.large = true
-	j.expect(1, 0)
+	j.expect(1, 1, 0)
 	j.open.add(1)
 	if err := j.handOut(ctx, nil, stretch{files: []*file{f}, write: write}); err != nil {
 		return err

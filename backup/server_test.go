@@ -57,7 +57,11 @@ func backUpFrom(ctx context.Context, t *testing.T, src backup.Server, r *repo.Re
 	if err != nil {
 		t.Fatal(err)
 	}
-	return job.Run(ctx)
+	out, err := job.Run(ctx)
+	if now := job.Status(); err == nil && now.Percent != 100 {
+		t.Errorf("at its end %+v", now)
+	}
+	return out, err
 }
 
 // restore restores the backup into a new folder.

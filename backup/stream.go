@@ -28,7 +28,7 @@ func (j *Job) receive(ctx context.Context) (*tidemark.DataEnd, error) {
 	for range n {
 		_ = j.raw.Put(ctx, nil, make([]byte, 0, j.opt.BufferSize)) // there is room for all
 	}
-	j.expect(0, j.set.Estimate)
+	j.expect(0, 0, j.set.Estimate)
 	j.open.add(1)
 	var wait sync.WaitGroup
 	took := func(take func(context.Context, func(*tidemark.DataFile, io.Reader) error) error, estimated bool) {
@@ -107,9 +107,9 @@ func (r *receiver) take(ctx context.Context, d *tidemark.DataFile, content io.Re
 		return j.release(f)
 	}
 	if r.estimated {
-		j.expect(1, 0)
+		j.expect(1, 1, 0)
 	} else {
-		j.expect(1, f.Size)
+		j.expect(1, 1, f.Size)
 	}
 	if f.Size >= j.opt.BufferSize {
 		return r.large(ctx, f, content)
@@ -132,11 +132,12 @@ func (r *receiver) large(ctx context.Context, f *file, content io.Reader) error 
 		if err := r.pass(ctx, stretch{files: []*file{f}, from: at, came: b[:n]}); err != nil {
 			return err
 		}
-		r.j.moved(int64(n))
+		r.j.moved(0, int64(n))
 		if err != nil {
 			break // it is shorter than it was said to be
 		}
 	}
+	r.j.moved(1, 0)
 	return r.j.release(f)
 }
 
@@ -156,7 +157,7 @@ func (r *receiver) small(ctx context.Context, f *file, content io.Reader) (err e
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return err
 	}
-	r.j.moved(int64(n))
+	r.j.moved(1, int64(n))
 	r.bytes = r.bytes[:used+n]
 	f.Size, f.skip = int64(n), uint32(used)
 	if n == 0 {
@@ -172,7 +173,7 @@ func (r *receiver) some(ctx context.Context, d *tidemark.DataFile, content io.Re
 	pages := d.Change.Pages
 	f := r.j.changed(*d, *d.Change)
 	f.Change = nil // it may have many
-	r.j.expect(1, 0)
+	r.j.expect(1, 1, 0)
 	for len(pages) > 0 {
 		if r.pages == nil {
 			var err error
@@ -190,7 +191,7 @@ func (r *receiver) some(ctx context.Context, d *tidemark.DataFile, content io.Re
 		if _, err := io.ReadFull(content, r.pages[used:]); err != nil {
 			return err
 		}
-		r.j.moved(int64(x.length))
+		r.j.moved(0, int64(x.length))
 		f.open.Add(1)
 		r.runs, pages = append(r.runs, x), pages[n:]
 		if len(r.pages)+int(page) > int(r.j.opt.BufferSize) {
@@ -199,6 +200,7 @@ func (r *receiver) some(ctx context.Context, d *tidemark.DataFile, content io.Re
 			}
 		}
 	}
+	r.j.moved(1, 0)
 	return r.j.release(f)
 }
 

@@ -30,7 +30,11 @@ func haveSent(ctx context.Context, t *testing.T, url string, r *repo.Repo, opt b
 	if err != nil {
 		t.Fatal(err)
 	}
-	return job.Run(ctx)
+	out, err := job.Run(ctx)
+	if now := job.Status(); err == nil && now.Percent != 100 {
+		t.Errorf("at its end %+v", now)
+	}
+	return out, err
 }
 
 // replicator is the URL of a role that has REPLICATION and nothing else.
