@@ -33,6 +33,8 @@ const (
 // work makes transactions that get in each other's way: hot parents, unique values that
 // change hands, children that come with their parent and go with it.
 func work(url string, rnd *rand.Rand, n int) {
+	s := testdb.NewSession(url)
+	defer s.Close()
 	for range n {
 		d, c := rnd.IntN(4), rnd.IntN(30)
 		var sql []string
@@ -57,7 +59,7 @@ func work(url string, rnd *rand.Rand, n int) {
 			}[rnd.IntN(14)])
 		}
 		// Sessions that meet may be refused: what is not committed does not count.
-		_, _ = testdb.TryQuery(url, "BEGIN; "+strings.Join(sql, "; ")+"; COMMIT")
+		_, _ = s.Try("BEGIN; " + strings.Join(sql, "; ") + "; COMMIT")
 	}
 }
 

@@ -27,7 +27,7 @@ func TestResetIsNoticed(t *testing.T) {
 		t.Run(srv.Engine, func(t *testing.T) {
 			url, path := srv.NewDatabase(t, "reset"), filepath.Join(t.TempDir(), "logs", "s.log")
 			testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY)")
-			reset := "RESET MASTER; INSERT INTO item VALUES (1); INSERT INTO item VALUES (2); "
+			reset := "RESET MASTER; INSERT INTO item VALUES (1); INSERT INTO item VALUES (2)"
 			clear := "; SET sql_log_bin = 0; DELETE FROM item"
 			testdb.Query(t, url, reset+clear)
 			e := journaled(t, url, path, true)

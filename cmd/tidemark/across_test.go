@@ -22,15 +22,23 @@ CREATE TABLE history (id int PRIMARY KEY, account int, delta double precision, a
 INSERT INTO branch VALUES (1, 'one', 0), (2, 'two', 0), (3, 'three', 0), (4, 'four', 0);
 `
 
+// goesOn says whether a load goes on: until stop is closed, and with a pause, since one that does nothing else leaves
+// other tests too little of the machine.
+func goesOn(stop <-chan struct{}) bool {
+	select {
+	case <-stop:
+		return false
+	case <-time.After(10 * time.Millisecond):
+		return true
+	}
+}
+
 // trade changes the ledger until stop is closed.
 func trade(url string, seed uint64, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	for n := int(seed % 1000 * 1_000_000); ; n++ {
-		select {
-		case <-stop:
-			return
-		default:
-		}
+	s := testdb.NewSession(url)
+	defer s.Close()
+	for n := int(seed % 1000 * 1_000_000); goesOn(stop); n++ {
 		a, b := 1+rnd.IntN(200), 1+rnd.IntN(4)
 		sql := []string{
 			fmt.Sprintf("INSERT INTO account (id, branch, opened, note) VALUES (%d, %d, '2026-01-0%d', 'é%d''\t\\\\x')", 1000+n, b, 1+n%9, n),
@@ -41,7 +49,7 @@ func trade(url string, seed uint64, stop chan struct{}) {
 			fmt.Sprintf("UPDATE branch SET name = 'x%d' WHERE id = %d", n, b),
 			fmt.Sprintf("UPDATE account SET extra = %d WHERE id %% 200 = %d", n, a), // once it is there
 		}[rnd.IntN(7)]
-		_, _ = testdb.TryQuery(url, "BEGIN; "+sql+"; COMMIT") // those that meet may be refused
+		_, _ = s.Try("BEGIN; " + sql + "; COMMIT") // those that meet may be refused
 	}
 }
 

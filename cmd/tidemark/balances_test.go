@@ -42,14 +42,11 @@ func TestBalances(t *testing.T) {
 			}
 			var looks, last atomic.Int64
 			wg.Go(func() {
-				for ; ; looks.Add(1) {
-					select {
-					case <-stop:
-						return
-					default:
-					}
+				s := testdb.NewSession(dst)
+				defer s.Close()
+				for ; goesOn(stop); looks.Add(1) {
 					// One statement sees one moment.
-					got, err := testdb.TryQuery(dst, `SELECT (SELECT sum(balance) FROM account) + (SELECT sum(balance) FROM savings), (SELECT count(*) - max(id) FROM move),
+					got, err := s.Try(`SELECT (SELECT sum(balance) FROM account) + (SELECT sum(balance) FROM savings), (SELECT count(*) - max(id) FROM move),
 						(SELECT sum(balance) FROM savings) - 800 - (SELECT sum(amount) FROM move), (SELECT max(id) FROM move)`)
 					f := strings.FieldsFunc(got, func(c rune) bool { return c == '\t' || c == '|' })
 					if err == nil && (len(f) != 4 || f[0] != "1600" || f[1] != "1" || f[2] != "0") {
@@ -88,14 +85,11 @@ func TestBalances(t *testing.T) {
 // those of commits.
 func moves(url string, seed uint64, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	for {
-		select {
-		case <-stop:
-			return
-		default:
-		}
+	s := testdb.NewSession(url)
+	defer s.Close()
+	for goesOn(stop) {
 		a, b, n := 1+rnd.IntN(8), 1+rnd.IntN(8), rnd.IntN(20)-10
-		_, _ = testdb.TryQuery(url, fmt.Sprintf(`BEGIN; UPDATE move SET amount = 0 WHERE id = 0;
+		_, _ = s.Try(fmt.Sprintf(`BEGIN; UPDATE move SET amount = 0 WHERE id = 0;
 			UPDATE account SET balance = balance - %d WHERE id = %d; UPDATE savings SET balance = balance + %d WHERE id = %d;
 			INSERT INTO move SELECT * FROM (SELECT max(id) + 1 AS id, %d AS amount FROM move) x; COMMIT`, n, a, n, b, n)) // one that meets another may be refused
 	}

@@ -20,13 +20,10 @@ func commits(t *testing.T, db, insert string) {
 	var wg sync.WaitGroup
 	stop := make(chan struct{})
 	wg.Go(func() {
-		for {
-			select {
-			case <-stop:
-				return
-			default:
-				_, _ = testdb.TryQuery(db, insert)
-			}
+		s := testdb.NewSession(db)
+		defer s.Close()
+		for goesOn(stop) {
+			_, _ = s.Try(insert)
 		}
 	})
 	t.Cleanup(wg.Wait)

@@ -33,12 +33,9 @@ CREATE TABLE stock (place varchar(20), item int, on_hand int, PRIMARY KEY (place
 
 func liveLoad(t *testing.T, url string, seed uint64, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 7))
-	for n := 0; ; n++ {
-		select {
-		case <-stop:
-			return
-		default:
-		}
+	s := testdb.NewSession(url)
+	defer s.Close()
+	for n := 0; goesOn(stop); n++ {
 		id, fresh := 1+rnd.IntN(1000), 100_000+int(seed)*100_000+n
 		sql := []string{
 			fmt.Sprintf("UPDATE item SET n = n + 1 WHERE id = %d", id),
@@ -46,7 +43,7 @@ func liveLoad(t *testing.T, url string, seed uint64, stop chan struct{}) {
 			fmt.Sprintf("DELETE FROM item WHERE id > 100000 AND id < %d AND id > %d", fresh-40, fresh-60),
 			fmt.Sprintf("UPDATE stock SET on_hand = on_hand + 1 WHERE item = %d AND place = 'a'", 1+id%20),
 		}[rnd.IntN(4)]
-		if _, err := testdb.TryQuery(url, sql); err != nil && !strings.Contains(strings.ToLower(err.Error()), "deadlock") {
+		if _, err := s.Try(sql); err != nil && !strings.Contains(strings.ToLower(err.Error()), "deadlock") {
 			t.Errorf("load: %s: %v", sql, err)
 			return
 		}

@@ -123,19 +123,16 @@ func TestLogicalBackupIsOfOneMoment(t *testing.T) {
 			testdb.Query(t, src, "INSERT INTO a VALUES "+all+"; INSERT INTO b VALUES "+all)
 			stop, ended := make(chan struct{}), make(chan error, 1)
 			go func() {
-				for i := 0; ; i++ {
-					select {
-					case <-stop:
-						ended <- nil
-						return
-					default:
-					}
+				s := testdb.NewSession(src)
+				defer s.Close()
+				for i := 0; goesOn(stop); i++ {
 					id := strconv.Itoa(i * 37 % 2000)
-					if _, err := testdb.TryQuery(src, "BEGIN; UPDATE a SET amount = amount - 1 WHERE id = "+id+"; UPDATE b SET amount = amount + 1 WHERE id = "+id+"; INSERT INTO c VALUES (1); COMMIT"); err != nil {
+					if _, err := s.Try("BEGIN; UPDATE a SET amount = amount - 1 WHERE id = " + id + "; UPDATE b SET amount = amount + 1 WHERE id = " + id + "; INSERT INTO c VALUES (1); COMMIT"); err != nil {
 						ended <- err
 						return
 					}
 				}
+				ended <- nil
 			}()
 			place := t.TempDir()
 			o := must(t, "backup", "--logical", src, place, "--json", "--parallelism", "3", "--compress", map[string]string{"postgres": "none", "mysql": "zstd:1", "mariadb": "none"}[name])

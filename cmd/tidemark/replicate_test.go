@@ -37,12 +37,9 @@ INSERT INTO account SELECT i, i % 5 + 1, 'e' || i, 100, repeat(md5(i::text), 200
 // busy changes the bank until stop is closed. Transactions that meet may be refused.
 func busy(url string, seed uint64, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	for {
-		select {
-		case <-stop:
-			return
-		default:
-		}
+	s := testdb.NewSession(url)
+	defer s.Close()
+	for goesOn(stop) {
 		a, b, n := 1+rnd.IntN(500), 1+rnd.IntN(5), rnd.IntN(1000)
 		sql := []string{
 			fmt.Sprintf("UPDATE account SET balance = balance + 1 WHERE id = %d; UPDATE branch SET total = total + 1 WHERE id = %d; INSERT INTO history (account, delta) VALUES (%d, 1)", a, b, a),
@@ -52,7 +49,7 @@ func busy(url string, seed uint64, stop chan struct{}) {
 			fmt.Sprintf("INSERT INTO event VALUES ('2026-01-%02d', %d, 'x') ON CONFLICT (day, id) DO UPDATE SET day = event.day + 28", 4+n%20, n),
 			fmt.Sprintf("DELETE FROM branch WHERE id = %d; INSERT INTO branch VALUES (%d)", 5+n%3, 5+n%3),
 		}[rnd.IntN(6)]
-		_, _ = testdb.TryQuery(url, "BEGIN; "+sql+"; COMMIT")
+		_, _ = s.Try("BEGIN; " + sql + "; COMMIT")
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -224,11 +223,11 @@ func TestKilledInTheLastStep(t *testing.T) {
 	if err := held.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the marks are read", func() bool {
+	soon(t, "the marks are read", func() bool {
 		return testdb.Query(t, dst, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'") == "1"
 	})
 	go drain(in) // until then it waits
-	eventually(t, "the copy waits to remove its marks", func() bool {
+	soon(t, "the copy waits to remove its marks", func() bool {
 		return testdb.Query(t, dst, "SELECT count(*) FROM pg_locks WHERE NOT granted AND relation = to_regclass('tidemark.copied')") == "1"
 	})
 	// Nor can the catalogue be written from now on.
@@ -246,7 +245,7 @@ func TestKilledInTheLastStep(t *testing.T) {
 	held.Process.Kill()
 	_ = held.Wait() // killed, as it says
 	testdb.Query(t, dst, "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND query LIKE '%pg_sleep(600)%' AND pid <> pg_backend_pid()")
-	eventually(t, "the marks are removed", func() bool {
+	soon(t, "the marks are removed", func() bool {
 		return testdb.Query(t, dst, "SELECT to_regclass('tidemark.copied') IS NULL") == "t"
 	})
 	cmd.Process.Kill()
@@ -258,15 +257,6 @@ func TestKilledInTheLastStep(t *testing.T) {
 	expect(t, o, 2, "tidemark: resume "+lastRun(t)+": has finished already\nhint: start a new copy without --resume\n")
 	must(t, "diff", src, dst)
 	sameCounts(t, src, dst)
-}
-
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %v: %s", patience, what)
-		}
-	}
 }
 
 var epochOf = map[string]string{
@@ -313,7 +303,7 @@ func TestFrozenProcessIsShutOut(t *testing.T) {
 			ended := make(chan int, 1)
 			go func() { ended <- exitCode(taker) }()
 			// Was it stopped between a marker and its commit, the other waits for that.
-			eventually(t, "the other has taken the run, or waits", func() bool {
+			soon(t, "the other has taken the run, or waits", func() bool {
 				return len(ended) == 1 || testdb.Query(t, dst, epochOf[name]) == "2" || testdb.Query(t, dst, waits[name]) != "0"
 			})
 			frozen.Process.Signal(syscall.SIGCONT)

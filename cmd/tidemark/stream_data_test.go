@@ -109,12 +109,9 @@ func TestStreamTraps(t *testing.T) {
 // hire changes children of one hot parent, and the parent, until stop is closed.
 func hire(url string, seed uint64, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	for n := 100; ; n++ {
-		select {
-		case <-stop:
-			return
-		default:
-		}
+	s := testdb.NewSession(url)
+	defer s.Close()
+	for n := 100; goesOn(stop); n++ {
 		sql := []string{
 			fmt.Sprintf("INSERT INTO worker VALUES (%d, 1); INSERT INTO task VALUES (%d, %d)", n, n, n),
 			fmt.Sprintf("UPDATE worker SET boss = %d WHERE id %% 7 = %d AND id > 99", 1+3*rnd.IntN(2), n%7),
@@ -122,7 +119,7 @@ func hire(url string, seed uint64, stop chan struct{}) {
 			"UPDATE boss SET total = total + 1 WHERE id = 1",
 			"DELETE FROM boss WHERE id = 4; INSERT INTO boss (id) VALUES (4)",
 		}[rnd.IntN(5)]
-		_, _ = testdb.TryQuery(url, "BEGIN; "+sql+"; COMMIT") // those that meet may be refused
+		_, _ = s.Try("BEGIN; " + sql + "; COMMIT") // those that meet may be refused
 	}
 }
 

@@ -144,14 +144,11 @@ const outsideOf = `SELECT (SELECT count(*) FROM item WHERE region NOT IN ('EU', 
 func seek(t *testing.T, url string, seed uint64, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	region := func() string { return []string{"'EU'", "'US'", "'CH'", "'JP'"}[rnd.IntN(4)] }
-	for n := 0; ; {
-		select {
-		case <-stop:
-			return
-		default:
-		}
+	s := testdb.NewSession(url)
+	defer s.Close()
+	for n := 0; goesOn(stop); {
 		var script strings.Builder
-		for range 50 {
+		for range 10 {
 			n++
 			id := 1 + rnd.IntN(200)
 			own := 1000 + int(seed%1000)*100_000 + n
@@ -172,7 +169,7 @@ func seek(t *testing.T, url string, seed uint64, stop chan struct{}) {
 			}[rnd.IntN(13)]
 			fmt.Fprintf(&script, "BEGIN; %s; COMMIT;\n", sql)
 		}
-		if _, err := testdb.TryQuery(url, script.String()); err != nil {
+		if _, err := s.Try(script.String()); err != nil {
 			t.Error(err)
 			return
 		}

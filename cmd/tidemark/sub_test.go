@@ -239,12 +239,9 @@ func items(t *testing.T, src string, rows int) {
 // churn changes items until stop is closed.
 func churn(url string, seed uint64, rows int, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	for n := 0; ; n++ {
-		select {
-		case <-stop:
-			return
-		default:
-		}
+	s := testdb.NewSession(url)
+	defer s.Close()
+	for n := 0; goesOn(stop); n++ {
 		a, b := rnd.IntN(2*rows), rnd.IntN(2*rows)
 		sql := []string{
 			fmt.Sprintf("UPDATE item SET n = n + 1 WHERE id BETWEEN %d AND %d", a, a+20),
@@ -255,7 +252,7 @@ func churn(url string, seed uint64, rows int, stop chan struct{}) {
 			"UPDATE other SET n = n + 1",
 			fmt.Sprintf("INSERT INTO part SELECT %d, id FROM item WHERE id = %d", rnd.IntN(1e9), a),
 		}[rnd.IntN(7)]
-		_, _ = testdb.TryQuery(url, "BEGIN; "+sql+"; COMMIT")
+		_, _ = s.Try("BEGIN; " + sql + "; COMMIT")
 	}
 }
 

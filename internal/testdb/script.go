@@ -2,6 +2,7 @@ package testdb
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -12,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	mysql "github.com/go-mysql-org/go-mysql/client"
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
@@ -46,27 +49,59 @@ func Query(tb testing.TB, url, sql string) string {
 
 // TryQuery is Query for what may be refused.
 func TryQuery(rawURL, sql string) (string, error) {
-	if strings.HasPrefix(rawURL, "postgres://") {
-		return queryPostgres(rawURL, sql)
-	}
-	cmd, err := client(rawURL, "--batch", "--raw", "--skip-column-names")
-	if err != nil {
-		return "", err
-	}
-	cmd.Stdin = strings.NewReader(sql)
-	out, err := output(cmd)
-	return strings.TrimSuffix(out, "\n"), err
+	s := NewSession(rawURL)
+	defer s.Close()
+	return s.Try(sql)
 }
 
-func queryPostgres(url, sql string) (string, error) {
+// A Session asks a server again and again, for which a connection, and the server's process behind it, are kept. It
+// belongs to one goroutine.
+type Session struct {
+	url string
+	pg  *pgconn.PgConn
+	my  *mysql.Conn
+}
+
+// NewSession returns a session that connects when it is first asked.
+func NewSession(url string) *Session { return &Session{url: url} }
+
+// Close ends the session.
+func (s *Session) Close() {
+	if s.pg != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		_ = s.pg.Close(ctx) // what was asked has been answered, or refused
+	}
+	if s.my != nil {
+		_ = s.my.Close()
+	}
+	s.pg, s.my = nil, nil
+}
+
+// Try runs statements, and gives the rows of all as Query does. Behind an error it connects anew: no transaction stays.
+func (s *Session) Try(sql string) (out string, err error) {
+	if strings.HasPrefix(s.url, "postgres://") {
+		out, err = s.tryPostgres(sql)
+	} else {
+		out, err = s.tryMySQL(sql)
+	}
+	if err != nil {
+		s.Close()
+	}
+	return out, err
+}
+
+func (s *Session) tryPostgres(sql string) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	conn, err := pgconn.Connect(ctx, url)
-	if err != nil {
-		return "", err
+	if s.pg == nil {
+		conn, err := pgconn.Connect(ctx, s.url)
+		if err != nil {
+			return "", err
+		}
+		s.pg = conn
 	}
-	defer conn.Close(ctx)
-	results, err := conn.Exec(ctx, sql).ReadAll()
+	results, err := s.pg.Exec(ctx, sql).ReadAll()
 	if err != nil {
 		return "", err
 	}
@@ -84,6 +119,57 @@ func queryPostgres(url, sql string) (string, error) {
 		}
 	}
 	return strings.Join(rows, "\n"), nil
+}
+
+func (s *Session) tryMySQL(sql string) (string, error) {
+	if s.my == nil {
+		conn, err := connectMySQL(s.url)
+		if err != nil {
+			return "", err
+		}
+		s.my = conn
+	}
+	var rows []string
+	var failed error
+	_, err := s.my.ExecuteMultiple(sql, func(r *gomysql.Result, err error) {
+		switch {
+		case gomysql.ErrorCode(fmt.Sprint(err)) == gomysql.ER_EMPTY_QUERY: // a comment behind the last statement
+		case err != nil:
+			failed = err
+		case r.Resultset != nil:
+			for _, row := range r.RowDatas {
+				values := make([]string, len(r.Fields))
+				for i := range values {
+					v, null, n, err := gomysql.LengthEncodedString(row)
+					if failed = errors.Join(failed, err); null {
+						v = []byte("NULL")
+					}
+					values[i], row = string(v), row[min(n, len(row)):]
+				}
+				rows = append(rows, strings.Join(values, "\t"))
+			}
+		}
+	})
+	return strings.Join(rows, "\n"), errors.Join(failed, err)
+}
+
+// connectMySQL connects as the client program does.
+func connectMySQL(rawURL string) (*mysql.Conn, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	pw, _ := u.User.Password()
+	conn, err := mysql.Connect(u.Host, u.User.Username(), pw, strings.TrimPrefix(u.Path, "/"), func(c *mysql.Conn) error {
+		return c.SetCapability(gomysql.CLIENT_MULTI_STATEMENTS)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if _, err := conn.Execute("SET NAMES utf8mb4"); err != nil {
+		return nil, errors.Join(err, conn.Close())
+	}
+	return conn, nil
 }
 
 // Shell runs a script of sh in a folder, with the words that call the engine's client program for a
