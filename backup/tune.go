@@ -191,8 +191,12 @@ func (g *governor) look(l look) sizes {
 		g.spent[s] = max(g.spent[s]-1, 0)
 	}
 	rate := float64(l.bytes) / l.took.Seconds()
-	if g.tried != nothing && rate < g.before*gain {
+	switch {
+	case g.tried == nothing:
+	case rate < g.before*gain:
 		g.spent[g.tried] = again
+	default: // the other side may have gained nothing because this one was too small
+		g.spent[atServer+atPlace-g.tried] = 0
 	}
 	g.before, g.tried = rate, nothing
 	more := g.now

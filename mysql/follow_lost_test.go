@@ -27,8 +27,8 @@ func TestResetIsNoticed(t *testing.T) {
 		t.Run(srv.Engine, func(t *testing.T) {
 			url, path := srv.NewDatabase(t, "reset"), filepath.Join(t.TempDir(), "logs", "s.log")
 			testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY)")
-			reset := "RESET MASTER; INSERT INTO item VALUES (1); INSERT INTO item VALUES (2)"
-			clear := "; SET sql_log_bin = 0; DELETE FROM item"
+			reset := "RESET MASTER; INSERT INTO item VALUES (1); INSERT INTO item VALUES (2); "
+			clear := "SET sql_log_bin = 0; DELETE FROM item"
 			testdb.Query(t, url, reset+clear)
 			e := journaled(t, url, path, true)
 			pos, err := e.Freeze(t.Context(), 1)
@@ -47,7 +47,7 @@ func TestResetIsNoticed(t *testing.T) {
 					t.Errorf("at %s: %v", placeText(after), err)
 				}
 			}
-			more := "INSERT INTO item VALUES (3); FLUSH BINARY LOGS; INSERT INTO item VALUES (4)"
+			more := "INSERT INTO item VALUES (3); FLUSH BINARY LOGS; INSERT INTO item VALUES (4); "
 			testdb.Query(t, url, more+clear)
 			txs := follow(t, journaled(t, url, path, false), pos.Place)
 			if len(txs) != 2 || txs[1].Place>>32 != pos.Place>>32+1 {

@@ -80,7 +80,7 @@ func traffic(t *testing.T, url string, rnd *rand.Rand, n int) {
 				fmt.Sprintf("UPDATE item SET id = id + 100 WHERE id = %d AND NOT EXISTS (SELECT FROM item WHERE id = %d + 100)", id, id),
 				fmt.Sprintf("DELETE FROM item WHERE id %% 100 = %d", id),
 				fmt.Sprintf("INSERT INTO pair VALUES (%d, '%d', E'tab\\there') ON CONFLICT (a, b) DO UPDATE SET note = NULL", id%5, id%3),
-				fmt.Sprintf("UPDATE pair SET b = 'x%d' WHERE a = %d AND b = '1'", rnd.IntN(1000), id%5),
+				fmt.Sprintf("UPDATE pair SET b = 'x%[1]d' WHERE a = %[2]d AND b = '1' AND NOT EXISTS (SELECT FROM pair WHERE a = %[2]d AND b = 'x%[1]d')", rnd.IntN(1000), id%5),
 				fmt.Sprintf("INSERT INTO loose VALUES (%d, '{\"k\" :1}', '(1,2)'), (%d, NULL, NULL)", id%4, id%4),
 				fmt.Sprintf("UPDATE loose SET x = x + 1 WHERE ctid = (SELECT ctid FROM loose WHERE x = %d LIMIT 1)", id%4),
 				fmt.Sprintf("DELETE FROM loose WHERE ctid = (SELECT ctid FROM loose WHERE x = %d LIMIT 1)", id%4),

@@ -52,8 +52,7 @@ func cutOff(t *testing.T, db, like string) bool {
 		END $$`)
 	}
 	name := db[strings.LastIndex(db, "/")+1:]
-	return try(`DELIMITER //
-		BEGIN NOT ATOMIC
+	return try(`BEGIN NOT ATOMIC
 			DECLARE v BIGINT DEFAULT 0;
 			DECLARE n INT DEFAULT 0;
 			WHILE v = 0 DO
@@ -62,7 +61,7 @@ func cutOff(t *testing.T, db, like string) bool {
 				IF n > 500 THEN SIGNAL SQLSTATE '45000' SET MESSAGE_TEXT = '` + none + `'; END IF;
 			END WHILE;
 			EXECUTE IMMEDIATE CONCAT('KILL ', v);
-		END//`)
+		END`)
 }
 
 // TestConnectionCutInMidCopy ends sessions of tidemark while they move rows: what
