@@ -161,7 +161,7 @@ func connectMySQL(rawURL string) (*mysql.Conn, error) {
 	}
 	pw, _ := u.User.Password()
 	conn, err := mysql.Connect(u.Host, u.User.Username(), pw, strings.TrimPrefix(u.Path, "/"), func(c *mysql.Conn) error {
-		return c.SetCapability(gomysql.CLIENT_MULTI_STATEMENTS)
+		return errors.Join(c.SetCapability(gomysql.CLIENT_MULTI_STATEMENTS), c.SetCapability(gomysql.CLIENT_MULTI_RESULTS))
 	})
 	if err != nil {
 		return nil, err
