@@ -168,6 +168,7 @@ func TestKilledBehindAnAddedColumn(t *testing.T) {
 	testdb.Load(t, src, strings.NewReader("CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY, n int); INSERT INTO b VALUES (1, 0);"))
 	name := streamName()
 	args := []string{"replicate", src, dst, "--name", name, "--queue", "direct"}
+	must(t, append(args, "--until", "now")...) // a copy under way would wait for the lock, and keep its own
 	f := running(t, args...)
 	f.follows(src, dst, "a", 1)
 	sleeps := "SELECT id FROM information_schema.processlist WHERE info LIKE '%SLEEP(599)%' AND db = DATABASE() AND id <> CONNECTION_ID()"
