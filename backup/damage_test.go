@@ -11,12 +11,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A page that is damaged on the disk is named, and either stops the backup or is noted.
-func TestDamagedPageIsNamed(t *testing.T) {
-	s := testdb.OwnPostgres(t, 18) // whose pages have checksums
-	url := s.NewDatabase(t, "damaged")
-	testdb.Query(t, url, "CREATE TABLE item AS SELECT g, repeat('x', 300) FROM generate_series(1, 1000) g")
-	testdb.Query(t, url, "CHECKPOINT")
+// rot damages block 7 of the table item behind the server's back.
+func rot(t *testing.T, s *testdb.Server, url string) {
+	t.Helper()
 	file := filepath.Join(s.Dir, testdb.Query(t, url, "SELECT pg_relation_filepath('item')"))
 	f, err := os.OpenFile(file, os.O_WRONLY, 0)
 	if err != nil {
@@ -28,8 +25,17 @@ func TestDamagedPageIsNamed(t *testing.T) {
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A page that is damaged on the disk is named, and either stops the backup or is noted.
+func TestDamagedPageIsNamed(t *testing.T) {
+	s := testdb.OwnPostgres(t, 18) // whose pages have checksums
+	url := s.NewDatabase(t, "damaged")
+	testdb.Query(t, url, "CREATE TABLE item AS SELECT g, repeat('x', 300) FROM generate_series(1, 1000) g")
+	testdb.Query(t, url, "CHECKPOINT")
+	rot(t, s, url)
 	r := newRepo(t)
-	_, err = backUp(t.Context(), t, s, r, backup.Options{})
+	_, err := backUp(t.Context(), t, s, r, backup.Options{})
 	if tidemark.KindOf(err) != tidemark.Corrupt || !strings.Contains(err.Error(), "public.item (base/") || !strings.Contains(err.Error(), "block 7:") {
 		t.Fatalf("got %v", err)
 	}

@@ -26,15 +26,7 @@ func haveSent(ctx context.Context, t *testing.T, url string, r *repo.Repo, opt b
 	defer e.Close()
 	src := e.BaseBackup(how)
 	defer src.Close()
-	job, err := backup.New(src, r, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := job.Run(ctx)
-	if now := job.Status(); err == nil && now.Percent != 100 {
-		t.Errorf("at its end %+v", now)
-	}
-	return out, err
+	return backUpFrom(ctx, t, src, r, opt)
 }
 
 // replicator is the URL of a role that has REPLICATION and nothing else.
@@ -153,17 +145,7 @@ func TestSentWithDamageAndWithoutAnEnd(t *testing.T) {
 	}
 	listed()
 
-	file := filepath.Join(s.Dir, testdb.Query(t, url, "SELECT pg_relation_filepath('item')"))
-	f, err := os.OpenFile(file, os.O_WRONLY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := f.WriteAt([]byte("rotten"), 7*8192+5000); err != nil {
-		t.Fatal(err)
-	}
-	if err := f.Close(); err != nil {
-		t.Fatal(err)
-	}
+	rot(t, s, url)
 	_, err = haveSent(t.Context(), t, s.URL("postgres"), r, backup.Options{}, postgres.BaseBackupOptions{})
 	if tidemark.KindOf(err) != tidemark.Corrupt || !strings.Contains(err.Error(), "public.item (base/") || !strings.Contains(err.Error(), "block 7:") {
 		t.Fatalf("got %v", err)
