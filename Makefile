@@ -17,7 +17,7 @@ FUZZTIME ?= 30s
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 
-.PHONY: help build test-deps lint test test-short demo bench fuzz clean
+.PHONY: help build test-deps lint test test-all test-short demo bench fuzz clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -38,6 +38,9 @@ test: test-deps lint ## every check and every test, each once
 	@go run $(GOTESTSUM) --format pkgname --jsonfile bin/test.json --raw-command -- script/go-test.sh $(P) $(TIMEOUT) $(race)
 	@if [ -n "$${CI:-}" ] && [ -n "$${TIDEMARK_SAMPLES:-}" ] && grep '"Action":"skip"' bin/test.json | grep '"Test":'; then \
 	  echo "tests were skipped: in CI none may"; exit 1; fi
+
+test-all: ## make test with every test in its long form (hours)
+	TIDEMARK_TEST=all TIDEMARK_STEPS=all TIDEMARK_CHAINS=20 $(MAKE) test TIMEOUT=6h
 
 test-short: ## the tests that are quick, without checks or the race detector
 	go test -short -p $(P) -timeout $(TIMEOUT) ./...

@@ -263,3 +263,12 @@ func eventually(t *testing.T, what string, done func() bool) {
 		}
 	}
 }
+
+func TestProgramIsBuiltAndRuns(t *testing.T) {
+	if o := testdb.Run(t, "no-such-verb"); o.Code == 0 || o.ErrOut == "" {
+		t.Errorf("an unknown verb: exit %d, said %q", o.Code, o.ErrOut)
+	}
+	if out := testdb.Must(t, "--version"); out == "" {
+		t.Error("no version")
+	}
+}
