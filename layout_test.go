@@ -79,6 +79,9 @@ var rooms = map[string]room{
 	"bench":         {imports: ". ha"},                        // ha for what it predicts
 	"bench/stream":  {imports: ". flow postgres mysql apply"}, // for parts of it that the program does not offer alone
 	"internal/demo": {imports: "."},
+
+	// What users may rely on, by the built program.
+	"proof/neighbours": {},
 }
 
 // mayUseTestdb are the packages outside of tests that start databases of their own.

@@ -63,6 +63,7 @@ type tableMap struct {
 	labels   [][][]byte
 	key      []int
 	hasKey   bool
+	mariadb  bool // which of the servers has written it
 }
 
 var errEvent = errors.New("an event of the log that is not in its format")
@@ -97,10 +98,10 @@ func (r *reading) lenenc() int {
 }
 
 // readTableMap takes a TABLE_MAP event apart, behind the table's number.
-func readTableMap(body []byte) (*tableMap, error) {
+func readTableMap(body []byte, mariadb bool) (*tableMap, error) {
 	r := &reading{p: body}
 	r.take(2) // flags
-	m := &tableMap{}
+	m := &tableMap{mariadb: mariadb}
 	m.id.Schema = string(r.take(int(r.byte())))
 	r.take(1)
 	m.id.Name = string(r.take(int(r.byte())))
@@ -151,10 +152,15 @@ func (m *tableMap) readMeta(i int, r *reading) {
 	}
 }
 
-// isText reports whether a type is one of those that the optional fields on character
-// sets, labels and signs count.
+// isText reports whether a type is of text or bytes.
 func isText(t byte) bool {
 	return t == typeString || t == typeVarString || t == typeVarchar || t == typeBlob || t == typePackedBlob || t == typePackedVarchar
+}
+
+// hasCharset reports whether the optional fields on character sets count columns of a type: text and bytes, and what
+// a server has made of its BLOB, which is GEOMETRY for MariaDB and VECTOR for MySQL 9.
+func (m *tableMap) hasCharset(t byte) bool {
+	return isText(t) || m.mariadb && t == typeGeometry || !m.mariadb && t == typeVector
 }
 
 func isNumber(t byte) bool {
@@ -183,7 +189,7 @@ func (m *tableMap) option(kind byte, r *reading) {
 		m.defaultCharset(kind == metaEnumDefault, r)
 	case metaCharsets, metaEnumCharsets:
 		for i, t := range m.types {
-			if kind == metaCharsets && isText(t) || kind == metaEnumCharsets && isLabel(t) {
+			if kind == metaCharsets && m.hasCharset(t) || kind == metaEnumCharsets && isLabel(t) {
 				m.charset(i, uint64(r.lenenc()))
 			}
 		}
@@ -230,7 +236,7 @@ func (m *tableMap) defaultCharset(labels bool, r *reading) {
 	}
 	n := 0
 	for i, t := range m.types {
-		if labels && isLabel(t) || !labels && isText(t) {
+		if labels && isLabel(t) || !labels && m.hasCharset(t) {
 			collation, ok := other[n]
 			if !ok {
 				collation = common
@@ -296,10 +302,13 @@ func (c *logColumn) setOp(native string, bytes, boolean bool) error {
 		fixed(opDate, 3)
 	case typeTime:
 		fixed(opOldTime, 3)
+		c.setHires(native)
 	case typeDateTime:
 		fixed(opOldDateTime, 8)
+		c.setHires(native)
 	case typeTimestamp:
 		fixed(opOldTimestamp, 4)
+		c.setHires(native)
 		c.zoned = true
 	case typeTimestamp2:
 		fixed(opTimestamp, 4+frac)

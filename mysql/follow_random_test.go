@@ -261,7 +261,7 @@ func FuzzRowEvents(f *testing.F) {
 		s := (&Engine{opt: Options{ZeroDates: Null}}).newStream("", "", 7<<32|4)
 		s.emit = func(*tidemark.Tx) error { return nil }
 		s.collations = map[uint64]string{8: "utf8mb4", 45: "utf8mb4", 63: "binary"}
-		m, err := readTableMap(mapped)
+		m, err := readTableMap(mapped, false)
 		if err != nil || m.names == nil {
 			return
 		}

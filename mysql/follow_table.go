@@ -188,7 +188,7 @@ func (s *Stream) tableMap(ctx context.Context, body []byte) error {
 	if t := s.maps[number]; t != nil && !t.stale && string(t.mapped) == string(rest) {
 		return nil
 	}
-	m, err := readTableMap(rest)
+	m, err := readTableMap(rest, s.e.mariadb)
 	if err != nil {
 		return err
 	}

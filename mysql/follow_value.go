@@ -26,6 +26,9 @@ const (
 	opOldDateTime
 	opOldTimestamp
 	opOldTime
+	opHiresDateTime // MariaDB's older forms of the same with fractions
+	opHiresTimestamp
+	opHiresTime
 	opBit    // width bytes, digits
 	opEnum   // little-endian, width bytes
 	opSet    // little-endian, width bytes
@@ -108,8 +111,10 @@ func (c *logColumn) text(dst, v []byte) ([]byte, error) {
 			return append(dst, '0'), nil
 		}
 		return strconv.AppendUint(dst, 1900+uint64(v[0]), 10), nil
-	case opDate, opDateTime, opTimestamp, opOldDateTime, opOldTimestamp:
+	case opDate, opDateTime, opTimestamp, opOldDateTime, opOldTimestamp, opHiresDateTime, opHiresTimestamp:
 		return c.moment(dst, v)
+	case opHiresTime:
+		return c.hiresClock(dst, v), nil
 	case opTime, opOldTime:
 		return c.clock(dst, v), nil
 	case opBit:
@@ -261,6 +266,8 @@ func (c *logColumn) moment(dst, v []byte) ([]byte, error) {
 		}
 		dst = appendUnix(dst, seconds)
 		dst = fraction(dst, frac, len(v)-4)
+	case opHiresDateTime, opHiresTimestamp:
+		dst = c.hires(dst, v)
 	case opOldDateTime: // the digits YYYYMMDDhhmmss as a number
 		n := little(v)
 		day, hour := n/1000000, n%1000000
