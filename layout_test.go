@@ -81,6 +81,7 @@ var rooms = map[string]room{
 	"internal/demo": {imports: "."},
 
 	// What users may rely on, by the built program.
+	"proof/misuse":     {},
 	"proof/neighbours": {},
 }
 

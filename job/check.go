@@ -69,6 +69,11 @@ func Check(ctx context.Context, env Env, spec CopySpec) (*Checked, error) {
 		out.Rows += max(m.From.Rows, 0)
 		out.Bytes += m.From.Bytes
 	}
+	if err := distinct(ctx, "check", src, tgt, moves, true); err != nil {
+		out.block(err)
+		out.tidy()
+		return out, nil
+	}
 	p, err := makePlan(ctx, src, tgt, db, moves, spec, nil, tidemark.Position{})
 	if p != nil {
 		out.Findings = append(out.Findings, p.Findings...)

@@ -122,6 +122,9 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	if err := distinct(ctx, c.verb, c.src, c.tgt, moves, true); err != nil {
+		return nil, err
+	}
 	for i := range moves {
 		if moves[i].Lob == (tidemark.Lob{}) {
 			moves[i].Lob = c.spec.Lob

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/diff"
+	"github.com/tidemarkdb/tidemark/engines"
 )
 
 // A CutoverSpec says which stream to bring to its end.
@@ -35,16 +36,23 @@ type fencer interface {
 func Cutover(ctx context.Context, env Env, spec CutoverSpec) (*Proof, error) {
 	started := time.Now()
 	p := &Proof{Fenced: spec.Fence}
-	if spec.Fence {
-		if err := fence(ctx, env, spec.Stream.Copy.Source); err != nil {
-			return nil, err
-		}
-	}
-	if _, err := env.Catalog.Stream(ctx, spec.Stream.Name); err != nil {
-		if _, aerr := env.Catalog.Stream(ctx, RecordOf(spec.Stream.Name, ApplyHalf)); aerr != nil {
+	stream, err := env.Catalog.Stream(ctx, spec.Stream.Name)
+	if err != nil {
+		var aerr error
+		if stream, aerr = env.Catalog.Stream(ctx, RecordOf(spec.Stream.Name, ApplyHalf)); aerr != nil {
 			return nil, err // or the stream would begin with a copy
 		}
 		spec.Stream.Half = Joined
+	}
+	if spec.Fence {
+		r := &replicating{env: env, spec: spec.Stream, stream: stream}
+		moved := r.spec.SourceMoved || r.spec.TargetMoved
+		if err := r.sameEnds(); err != nil && !moved { // ends that were swapped: the target must not become read-only
+			return nil, err
+		}
+		if err := fence(ctx, env, spec.Stream.Copy); err != nil {
+			return nil, err
+		}
 	}
 	spec.Stream.Until, spec.Stream.Anew, spec.Stream.Remove = Point{Now: true}, false, false
 	_, rep, err := Replicate(ctx, env, spec.Stream)
@@ -57,15 +65,27 @@ func Cutover(ctx context.Context, env Env, spec CutoverSpec) (*Proof, error) {
 	return p, err
 }
 
-func fence(ctx context.Context, env Env, source string) error {
-	src, err := env.Open(ctx, source)
+// fence makes the source read-only, unless it is the target as well.
+func fence(ctx context.Context, env Env, spec CopySpec) error {
+	src, err := env.Open(ctx, spec.Source)
 	if err != nil {
 		return err
 	}
 	defer src.Close()
+	tgt, err := env.Open(ctx, spec.Target)
+	if err != nil {
+		return err
+	}
+	defer tgt.Close()
 	f, ok := src.(fencer)
 	if !ok {
-		return tidemark.Errorf(tidemark.Unsupported, "cutover", tidemark.MaskURL(source), "cannot be made read-only from here", "Stop what writes to it, and leave --fence out.")
+		return tidemark.Errorf(tidemark.Unsupported, "cutover", tidemark.MaskURL(spec.Source), "cannot be made read-only from here", "Stop what writes to it, and leave --fence out.")
+	}
+	if k, _, err := engines.Relate(ctx, src, tgt); err != nil || k != tidemark.Apart {
+		if err == nil {
+			err = tidemark.Errorf(tidemark.Invalid, "cutover", tidemark.MaskURL(spec.Source), "source and target are the same database, which --fence would make read-only", "Nothing was changed. Give the source and the target that the stream has.")
+		}
+		return err
 	}
 	return f.Fence(ctx)
 }

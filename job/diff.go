@@ -97,6 +97,9 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 		roots := rootsOf(db)
 		moves = slices.DeleteFunc(moves, func(m tidemark.Move) bool { return !spec.Only(roots(m.From.TableID)) })
 	}
+	if err := distinct(ctx, "compare", src, tgt, moves, false); err != nil {
+		return nil, nil, err
+	}
 	wanted := map[tidemark.TableID]bool{}
 	for _, m := range moves {
 		wanted[clipID(tgt, m.To.TableID)] = true

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"os"
 	"slices"
 	"strings"
@@ -259,13 +258,10 @@ func (r *replicating) goOn(ctx context.Context) error {
 			return err
 		}
 	}
-	s := r.stream
-	for _, pair := range [][2]string{{s.Source, r.spec.Copy.Source}, {s.Target, r.spec.Copy.Target}} {
-		if pair[0] != tidemark.MaskURL(pair[1]) {
-			return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, fmt.Sprintf("is a stream with %s, not %s", pair[0], tidemark.MaskURL(pair[1])),
-				"Give the same source and target as before, or another --name; --source-moved if the source's server was replaced by one of its replicas, --target-moved if the target has another URL now.")
-		}
+	if err := r.sameEnds(); err != nil {
+		return err
 	}
+	s := r.stream
 	switch where := r.spec.Queue; {
 	case where == "" && strings.Contains(s.Queue, "://"):
 		return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, "has its queue at "+s.Queue, "Give that with --queue, with its password if it has one.")
@@ -435,6 +431,11 @@ func (r *replicating) tables(ctx context.Context) ([]tidemark.Move, []tidemark.F
 	_, moves, err := r.mapped(ctx, r.spec.Copy.Rules.Wants)
 	if err != nil {
 		return nil, nil, err
+	}
+	if r.src != nil && r.tgt != nil {
+		if err := distinct(ctx, r.spec.Half.Verb(), r.src, r.tgt, moves, true); err != nil {
+			return nil, nil, err
+		}
 	}
 	out, findings, err := streamable(moves)
 	if err == nil {

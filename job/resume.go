@@ -21,6 +21,9 @@ func (c *copying) takeUp(ctx context.Context) error {
 	if err := json.Unmarshal(c.run.Plan, c.p); err != nil {
 		return tidemark.Errorf(tidemark.Bug, "resume", c.run.ID, err.Error(), "")
 	}
+	if err := distinct(ctx, c.verb, c.src, c.tgt, c.p.Moves, true); err != nil {
+		return err
+	}
 	if err := c.reclaim(ctx); err != nil {
 		return err
 	}

@@ -1,0 +1,32 @@
+package engines
+
+import (
+	"context"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/postgres"
+)
+
+// Relate reports what two open databases are to each other, and gives the form in which their servers compare
+// names of tables. Two of different kinds, and what is no server's database, are apart.
+func Relate(ctx context.Context, a, b any) (k tidemark.Kinship, fold func(tidemark.TableID) tidemark.TableID, err error) {
+	fold = func(id tidemark.TableID) tidemark.TableID { return id }
+	switch a := a.(type) {
+	case pg:
+		if b, ok := b.(pg); ok {
+			k, err = postgres.Relate(ctx, a.Engine, b.Engine)
+		}
+	case my:
+		if b, ok := b.(my); ok {
+			var lower bool
+			if k, lower, err = mysql.Relate(ctx, a.Engine, b.Engine); lower {
+				fold = func(id tidemark.TableID) tidemark.TableID {
+					return tidemark.TableID{Schema: strings.ToLower(id.Schema), Name: strings.ToLower(id.Name)}
+				}
+			}
+		}
+	}
+	return k, fold, err
+}

@@ -1,0 +1,64 @@
+package job
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engines"
+)
+
+// distinct refuses two ends of which one table would be both source and target, by whatever names their servers were
+// reached. Between schemas of one server there is nothing to refuse. A standby and its server may be compared, but
+// what is written to one comes to the other: writes says that the target is to be written to.
+func distinct(ctx context.Context, op string, src, tgt any, moves []tidemark.Move, writes bool) error {
+	k, fold, err := engines.Relate(ctx, src, tgt)
+	if err != nil || k == tidemark.Apart || k == tidemark.Standby && !writes {
+		return err
+	}
+	read := map[tidemark.TableID]bool{}
+	for i := range moves {
+		read[fold(moves[i].From.TableID)] = true
+	}
+	for i := range moves {
+		to := moves[i].To.TableID
+		switch {
+		case !read[fold(to)]:
+			continue
+		case k == tidemark.Standby:
+			return ofStandby(op, "table "+to.String())
+		case moves[i].From.Form == tidemark.LargeObjects:
+			return tidemark.Errorf(tidemark.Invalid, op, "large objects", "source and target are the same database",
+				"Nothing was changed. Give another database as the target, or leave large objects out.")
+		}
+		return tidemark.Errorf(tidemark.Invalid, op, "table "+to.String(), "source and target are the same table: both URLs lead to the same server and database",
+			"Nothing was changed. Give another server or database as the target, or another schema with --target-schema.")
+	}
+	return nil
+}
+
+// notStandby refuses to write to a server whose standby is the source.
+func notStandby(ctx context.Context, op string, src, tgt any) error {
+	k, _, err := engines.Relate(ctx, src, tgt)
+	if err == nil && k == tidemark.Standby {
+		err = ofStandby(op, "target")
+	}
+	return err
+}
+
+func ofStandby(op, object string) error {
+	return tidemark.Errorf(tidemark.Invalid, op, object, "source and target are a server and its own standby: what is written to one comes to the other",
+		"Nothing was changed. Give another server or database as the target.")
+}
+
+// sameEnds refuses to continue a stream between other ends than before.
+func (r *replicating) sameEnds() error {
+	s := r.stream
+	for _, pair := range [][2]string{{s.Source, r.spec.Copy.Source}, {s.Target, r.spec.Copy.Target}} {
+		if pair[0] != tidemark.MaskURL(pair[1]) {
+			return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, fmt.Sprintf("is a stream with %s, not %s", pair[0], tidemark.MaskURL(pair[1])),
+				"Give the same source and target as before, or another --name; --source-moved if the source's server was replaced by one of its replicas, --target-moved if the target has another URL now.")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,33 @@
+package mysql
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Relate reports whether a and b are one server, and whether that compares names of tables without regard to
+// case. A user lock that a session of a takes is seen by all sessions of the same server and by no others,
+// whatever host names, ports, sockets and proxies lead there; MariaDB has no server_uuid, and clones of a
+// MySQL server may share one.
+func Relate(ctx context.Context, a, b *Engine) (k tidemark.Kinship, fold bool, err error) {
+	name := fmt.Sprintf("tidemark same %016x", rand.Uint64())
+	err = a.onTarget(ctx, "compare", a.to.masked, func(one *session) error {
+		r, err := one.query(ctx, "SELECT GET_LOCK("+literal(name)+", 1), @@lower_case_table_names")
+		if err != nil {
+			return err
+		}
+		fold = cell(r, 0, 1) != "0"
+		defer one.exec(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+literal(name)+")") // it ends with the session too
+		return b.onTarget(ctx, "compare", b.to.masked, func(other *session) error {
+			r, err := other.query(ctx, "SELECT IS_USED_LOCK("+literal(name)+") IS NOT NULL")
+			if err == nil && cell(r, 0, 0) == "1" {
+				k = tidemark.Same
+			}
+			return err
+		})
+	})
+	return k, fold, err
+}

@@ -1,0 +1,243 @@
+// Package misuse runs the program as it should not be run: with both ends the same, the ends swapped, two at once,
+// in the wrong order, and with nothing to do. What was there before must be there afterwards, and the answer must say
+// what is wrong.
+package misuse
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+func TestMain(m *testing.M) { testdb.Main(m) }
+
+// patience bounds what must come about, on a machine that is busy.
+const patience = 3 * time.Minute
+
+// An engine is a kind of server, and what its tests are written with.
+type engine struct {
+	name   string
+	server func(testing.TB) *testdb.Server
+}
+
+func engines() []engine {
+	return []engine{
+		{"postgres", func(tb testing.TB) *testdb.Server { return testdb.Postgres(tb, 15) }},
+		{"mysql", testdb.MySQL},
+		{"mariadb", testdb.MariaDB},
+	}
+}
+
+const orders = `CREATE TABLE orders (id int PRIMARY KEY, name varchar(40) NOT NULL);
+INSERT INTO orders VALUES (1, 'one'), (2, 'two'), (3, 'three');`
+
+const allOrders = "SELECT id, name FROM orders ORDER BY id"
+
+// full gives a database of a server with a table of orders.
+func full(tb testing.TB, s *testdb.Server) string {
+	db := s.NewDatabase(tb, "shop")
+	testdb.Load(tb, db, strings.NewReader(orders))
+	return db
+}
+
+// run is testdb.Run that does not wait forever.
+func run(t *testing.T, args ...string) testdb.Outcome {
+	t.Helper()
+	cmd := testdb.Command(t, args...)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	var out, errOut bytes.Buffer
+	bound := exec.CommandContext(ctx, cmd.Path, args...)
+	bound.Dir, bound.Env, bound.Stdout, bound.Stderr = cmd.Dir, cmd.Env, &out, &errOut
+	_ = bound.Run() // its code says
+	if ctx.Err() != nil {
+		t.Fatalf("tidemark %q has not ended\n%s%s", args, &errOut, &out)
+	}
+	return testdb.Outcome{Code: bound.ProcessState.ExitCode(), Out: out.String(), ErrOut: errOut.String()}
+}
+
+// soon waits until something has come about.
+func soon(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for end := time.Now().Add(patience); !done(); time.Sleep(50 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("not in time: " + what)
+		}
+	}
+}
+
+var streams atomic.Int64
+
+// streamName is one that no other test on the same servers has.
+func streamName() string { return fmt.Sprintf("misuse_%d_%d", os.Getpid(), streams.Add(1)) }
+
+// tables lists what a database has, those of Tidemark included.
+func tables(t *testing.T, db string) string {
+	t.Helper()
+	what := "table_schema = database()"
+	if strings.HasPrefix(db, "postgres") {
+		what = "table_schema NOT IN ('pg_catalog', 'information_schema')"
+	}
+	return testdb.Query(t, db, "SELECT table_name FROM information_schema.tables WHERE "+what+" ORDER BY 1")
+}
+
+// pooled starts a pgbouncer that pools sessions, and gives the database's URL through it.
+func pooled(t *testing.T, s *testdb.Server, db string) string {
+	t.Helper()
+	address := testdb.FreeAddress(t)
+	_, port, _ := net.SplitHostPort(address)
+	dir := s.TempDir(t)
+	users, config := filepath.Join(dir, "users"), filepath.Join(dir, "ini")
+	for name, text := range map[string]string{
+		users: fmt.Sprintf("%q %q\n", s.User, s.Password),
+		config: fmt.Sprintf("[databases]\n* = host=%s port=%d\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = %s\nunix_socket_dir =\n"+
+			"auth_type = scram-sha-256\nauth_file = %s\npool_mode = session\n", s.Host, s.Port, port, users),
+	} {
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	args := []string{"-q", config}
+	if os.Getuid() == 0 {
+		args = append([]string{"-u", "postgres"}, args...) // it does not run as root
+	}
+	cmd := exec.Command("/usr/sbin/pgbouncer", args...)
+	if err := cmd.Start(); err != nil {
+		t.Fatalf("%v: run make test-deps", err)
+	}
+	t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait() // it was stopped
+	})
+	soon(t, "pgbouncer listens", func() bool {
+		c, err := net.Dial("tcp", address)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	return at(t, db, address)
+}
+
+// at is a URL with another host and port.
+func at(t *testing.T, db, address string) string {
+	t.Helper()
+	u, err := url.Parse(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = address
+	return u.String()
+}
+
+// routes are ways to the same database of a server, which listens on a socket too.
+func routes(t *testing.T, s *testdb.Server, db string) map[string]string {
+	t.Helper()
+	port := strconv.Itoa(s.Port)
+	out := map[string]string{"the same URL": db, "localhost": at(t, db, "localhost:"+port)}
+	if s.Engine == "postgres" {
+		dir := testdb.Query(t, db, "SHOW unix_socket_directories")
+		out["socket"] = at(t, db, "") + "&host=" + url.QueryEscape(dir) + "&port=" + port
+		out["pgbouncer"] = pooled(t, s, db)
+		return out
+	}
+	testdb.Query(t, db, "CREATE USER IF NOT EXISTS near@localhost IDENTIFIED BY 'near'")
+	testdb.Query(t, db, "GRANT ALL ON *.* TO near@localhost WITH GRANT OPTION")
+	u, err := url.Parse(db)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword("near", "near")
+	out["socket"] = u.String() + "?socket=" + url.QueryEscape(testdb.Query(t, db, "SELECT @@socket"))
+	return out
+}
+
+// A process is tidemark at work.
+type process struct {
+	t   *testing.T
+	cmd *exec.Cmd
+	mu  sync.Mutex
+	out bytes.Buffer
+	end chan struct{}
+}
+
+func (p *process) Write(b []byte) (int, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.Write(b)
+}
+
+// start starts tidemark, which is killed with the test.
+func start(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := &process{t: t, cmd: testdb.Command(t, args...), end: make(chan struct{})}
+	p.cmd.Stdout, p.cmd.Stderr = p, p
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(p.end)
+		_ = p.cmd.Wait() // its code says
+	}()
+	t.Cleanup(p.kill)
+	return p
+}
+
+func (p *process) text() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.out.String()
+}
+
+func (p *process) over() bool {
+	select {
+	case <-p.end:
+		return true
+	default:
+		return false
+	}
+}
+
+// says waits until a text is printed.
+func (p *process) says(what string) {
+	p.t.Helper()
+	soon(p.t, what, func() bool {
+		if p.over() && !strings.Contains(p.text(), what) {
+			p.t.Fatalf("it has ended without %q:\n%s", what, p.text())
+		}
+		return strings.Contains(p.text(), what)
+	})
+}
+
+// wait waits for its end, and gives the exit code.
+func (p *process) wait() int {
+	p.t.Helper()
+	soon(p.t, "its end", p.over)
+	return p.cmd.ProcessState.ExitCode()
+}
+
+func (p *process) kill() {
+	_ = p.cmd.Process.Kill() // it may have ended
+	<-p.end
+}
+
+// interrupt stops it as Ctrl-C does.
+func (p *process) interrupt() int {
+	p.t.Helper()
+	_ = p.cmd.Process.Signal(os.Interrupt) // it may have ended
+	return p.wait()
+}
