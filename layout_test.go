@@ -83,6 +83,7 @@ var rooms = map[string]room{
 	// What users may rely on, by the built program.
 	"proof/misuse":     {},
 	"proof/neighbours": {},
+	"proof/ways":       {},
 }
 
 // mayUseTestdb are the packages outside of tests that start databases of their own.

@@ -13,7 +13,7 @@ type Move struct {
 	// Conflict is what a stream does about changes that the target does not fit; what it does
 	// not say, the stream's options do.
 	Conflict Conflict `json:"conflict,omitzero"`
-	Direct   bool     `json:"direct,omitempty"` // To is From, unchanged: native DDL and the fast formats may be used
+	Direct   bool     `json:"direct,omitempty"` // To is From, unchanged, on an engine of the same family: native DDL and the fast formats may be used
 }
 
 // Columns gives From's columns that are read, in order of writing.

@@ -239,7 +239,7 @@ type end interface {
 func schemaDefaults(src, tgt end, chosen string) mapping.Defaults {
 	from, to := src.Name(), tgt.Name()
 	into := tgt.Default()
-	d := mapping.Defaults{DirectAcrossSchemas: tidemark.Family(from) == "mysql" && tidemark.Family(to) == "mysql"}
+	d := mapping.Defaults{Translated: tidemark.Family(from) != tidemark.Family(to), DirectAcrossSchemas: tidemark.Family(from) == "mysql"}
 	switch {
 	case chosen != "":
 		into = chosen

@@ -20,6 +20,9 @@ type Defaults struct {
 	// DirectAcrossSchemas says that a move is Direct also where the schema's name
 	// differs: on MySQL, whose native DDL does not name the database.
 	DirectAcrossSchemas bool
+	// Translated says that source and target are of different engines: no move is Direct,
+	// though names be equal, since types and values become other ones.
+	Translated bool
 	// Lob is the policy for large values of tables that have none of their own.
 	Lob tidemark.Lob
 }

@@ -13,7 +13,7 @@ import (
 // move puts a shape and the settings of its table together.
 func (a *applier) move(s *shape) tidemark.Move {
 	m := tidemark.Move{From: s.from, To: s.to, Source: s.source, Lob: a.d.Lob}
-	m.Direct = !s.altered && (s.to.Schema == s.from.Schema || a.d.DirectAcrossSchemas)
+	m.Direct = !a.d.Translated && !s.altered && (s.to.Schema == s.from.Schema || a.d.DirectAcrossSchemas)
 	if s.from.Form == tidemark.LargeObjects {
 		m.Lob = tidemark.Lob{} // its rows are pages of values; to cut them would garble
 		return m

@@ -351,6 +351,8 @@ func parseDefaults(t *testing.T, text string) mapping.Defaults {
 			d.FoldCase = arg
 		case "across":
 			d.DirectAcrossSchemas = true
+		case "translated":
+			d.Translated = true
 		case "lob":
 			n, err := strconv.ParseInt(arg, 10, 64)
 			if err != nil {

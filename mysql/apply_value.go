@@ -21,7 +21,6 @@ type setCol struct {
 	known  bool // the shape holds for all values; else each is looked at
 	width  int  // in bits
 	bare   bool // integers need no quotes
-	money  bool // of PostgreSQL, with its signs
 	noNone bool // an ENUM of which '' is no member
 }
 
@@ -37,7 +36,6 @@ func newSetCol(from tidemark.RelationColumn, to *tidemark.Column) setCol {
 	case tidemark.Enum:
 		c.noNone = !slices.Contains(to.Type.Labels, "")
 	}
-	c.money = from.Type == 790
 	if kind, ok := relationKinds[from.Type]; ok {
 		c.shape, c.known = inKindOf(tidemark.Type{Kind: kind}, to.Type), true
 	}
@@ -123,7 +121,6 @@ func (a *applier) value(c *setCol, v tidemark.Value) (data []byte, as form, err 
 	default:
 		return nil, asNull, fmt.Errorf("a value of the kind %q", v.Kind)
 	}
-	v.Data = c.plain(v.Data)
 	shape := c.shape
 	if !c.known {
 		shape = inKindOf(tidemark.Type{Kind: kindOfValue(v.Data, c.to)}, c.to)
@@ -155,14 +152,6 @@ func (a *applier) value(c *setCol, v tidemark.Value) (data []byte, as form, err 
 		return a.part, asNumber, nil
 	}
 	return a.part, asText, nil
-}
-
-// plain takes the signs of PostgreSQL's money away, as its reader does.
-func (c *setCol) plain(v []byte) []byte {
-	if !c.money {
-		return v
-	}
-	return bytes.ReplaceAll(bytes.Replace(v, []byte("$"), nil, 1), []byte(","), nil)
 }
 
 // sqlLetters are what has to be escaped in a string constant besides its quotes.
@@ -280,7 +269,10 @@ func (c *setCol) decimals() (n int, ok bool) {
 
 // appendNumber appends a value as a number.
 func (a *applier) appendNumber(dst []byte, c *setCol, v tidemark.Value) ([]byte, error) {
-	data := c.plain(v.Data)
+	data := v.Data
+	if c.shape == inMoney {
+		data = amount(data)
+	}
 	switch {
 	case len(data) == 1 && data[0] == 't':
 		return append(dst, '1'), nil

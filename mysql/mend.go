@@ -163,7 +163,7 @@ func (m *Mending) SQL(c tidemark.Mend) (string, error) {
 			return "", tidemark.Errorf(tidemark.Bug, "mend", into, "there is no column "+s.Column, "")
 		}
 		col := newSetCol(tidemark.RelationColumn{}, to)
-		col.shape, col.known, col.money = inKindOf(s.From, to.Type), true, s.From.Kind == tidemark.Money
+		col.shape, col.known = inKindOf(s.From, to.Type), true
 		v := tidemark.Value{Kind: tidemark.NullValue}
 		if s.Value != nil {
 			v = tidemark.Value{Kind: tidemark.TextValue, Data: []byte(*s.Value)}

@@ -25,6 +25,7 @@ const (
 	inInterval               // ISO 8601 interval to a TIME
 	inYear                   // the year 0 is 0000
 	inGeometry               // hex of EWKB to the internal form
+	inMoney                  // without the sign and grouping of the locale C
 )
 
 // An inCol is a column as it is written.
@@ -54,6 +55,9 @@ func inCols(m *tidemark.Move) []inCol {
 }
 
 func inKindOf(from, to tidemark.Type) inKind {
+	if from.Kind == tidemark.Money {
+		return inMoney
+	}
 	switch to.Kind {
 	case tidemark.Geometry:
 		if from.Kind == tidemark.Geometry || from.Kind.Bytes() {
@@ -369,11 +373,19 @@ func (k inKind) text(dst, v []byte, width int) (out []byte, ok bool, why string)
 		if !mysqlDate(v) {
 			return dst, false, "which is outside the years 0000 to 9999"
 		}
+	case inMoney:
+		v = amount(v)
 	case inInterval:
 		out, ok = fromInterval(dst, v)
 		return out, ok, "which no TIME can hold"
 	}
 	return append(dst, v...), true, ""
+}
+
+// amount takes the sign and the grouping out of PostgreSQL's money, which a logical backup
+// and a stream have as the locale C writes it: -$1,234.50.
+func amount(v []byte) []byte {
+	return bytes.ReplaceAll(bytes.Replace(v, []byte("$"), nil, 1), []byte(","), nil)
 }
 
 // finite reports whether v is a number and not NaN or infinite.
