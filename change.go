@@ -249,6 +249,9 @@ type Relation struct {
 	Table    TableID
 	Identity byte // replica identity: d default, i index, f full, n nothing
 	Columns  []RelationColumn
+	// Catalogue is what the source said of the table when this was read from its log; nil where
+	// the columns have Numbers, or where nobody has asked.
+	Catalogue *CatalogueLook
 }
 
 // A RelationColumn is a column of a Relation.
@@ -257,6 +260,9 @@ type RelationColumn struct {
 	Key  bool   // part of the replica identity
 	Type uint32 // OID of the type (PostgreSQL), or the column's type byte (MySQL)
 	Mod  int32
+	// Number is the column's for as long as it is there, whatever it is called: another column never has
+	// it. 0: unknown. PostgreSQL: attnum; MySQL: counted in the history of definitions.
+	Number int32
 }
 
 // ParseRelation decodes the Body of a RelationChange.
@@ -278,6 +284,9 @@ func ParseRelation(body []byte) (r Relation, err error) {
 		c.Type = d.uint32()
 		c.Mod = int32(d.uint32())
 		r.Columns = append(r.Columns, c)
+	}
+	if !d.bad && len(d.b) > 0 {
+		d.identities(&r)
 	}
 	if d.bad || len(d.b) > 0 {
 		return Relation{}, errChange
@@ -302,7 +311,7 @@ func (r Relation) Append(b []byte) []byte {
 		b = binary.BigEndian.AppendUint32(b, c.Type)
 		b = binary.BigEndian.AppendUint32(b, uint32(c.Mod))
 	}
-	return b
+	return r.appendIdentities(b)
 }
 
 // A Bound says how the changes of one relation of a stream meet a table of the target.

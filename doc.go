@@ -11,7 +11,8 @@
 //	3  queue/jetstream queue/kafka        where a queue's messages are kept
 //	   engines                            the explicit list of engines, and what each can do
 //	2  postgres mysql sqlfile             engines: they know the vocabulary and nothing else
-//	   mapping load diff catalog advisor  verbs: they see engines through their own interfaces
+//	   mapping ddl                        rules of the user's, and for changed definitions
+//	   load diff catalog advisor          verbs: they see engines through their own interfaces
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
 //	   ha                                 what synchronous replication would cost
 //	   backup                             files of servers into a repository, and back

@@ -48,6 +48,7 @@ var rooms = map[string]room{
 
 	// Verbs see engines through interfaces of their own.
 	"mapping": {floor: 2, imports: "."},
+	"ddl":     {floor: 2, imports: "."},
 	"load":    {floor: 2, imports: ". flow"},
 	"diff":    {floor: 2, imports: ". flow"},
 	"catalog": {floor: 2, imports: ". flow internal/filelock"},
@@ -65,10 +66,12 @@ var rooms = map[string]room{
 
 	// Where engines and verbs meet.
 	"engines": {floor: 3, imports: ". flow load diff capture apply ha backup backup/dump backup/repo postgres postgres/wal mysql mysql/binlog sqlfile internal/archive"},
-	"job":     {floor: 4, imports: ". flow mapping load diff capture queue apply catalog advisor store backup backup/repo backup/dump engines"},
+	"job":     {floor: 4, imports: ". flow mapping ddl load diff capture queue apply catalog advisor store backup backup/repo backup/dump engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark": {floor: 5, imports: ". flow postgres postgres/wal mysql sqlfile mapping load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo backup/dump backup/logs engines job internal/filelock"},
+	"cmd/tidemark": {floor: 5, imports: ". flow postgres postgres/wal mysql sqlfile mapping ddl load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo backup/dump backup/logs engines job internal/filelock"},
+
+	"proof/ddl": {},
 
 	"internal/archive":  {imports: "."},
 	"internal/filelock": {},

@@ -119,6 +119,7 @@ type Column struct {
 	OnUpdate  bool      `json:"on_update,omitempty"` // MySQL: ON UPDATE CURRENT_TIMESTAMP
 	Invisible bool      `json:"invisible,omitempty"`
 	Comment   string    `json:"comment,omitempty"`
+	Number    int32     `json:"number,omitempty"` // see RelationColumn; 0: unknown
 }
 
 // A DefaultKind tells how a default can be said on another engine.

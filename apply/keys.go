@@ -53,15 +53,15 @@ type boundKey struct {
 }
 
 // Bind finds the table for a relation, and its keys and references among tables, which
-// are all that the stream fills. The error names what is missing.
+// are all that the stream fills. Columns without a name are left out. The error names what is missing.
 func Bind(r tidemark.Relation, to *tidemark.Table, tables map[tidemark.TableID]*tidemark.Table) (*Binding, error) {
 	b := &Binding{Bound: tidemark.Bound{Relation: r, Table: to}, table: tableKey(to.TableID)}
 	for _, c := range r.Columns {
 		b.Columns = append(b.Columns, slices.IndexFunc(to.Columns, func(t tidemark.Column) bool { return t.Name == c.Name }))
 	}
 	for i, at := range b.Columns {
-		if at < 0 && r.Columns[i].Key {
-			return nil, tidemark.Errorf(tidemark.NotFound, "apply", to.String(), fmt.Sprintf("the target's table has no column %s, which is in the key", r.Columns[i].Name), "Add the column, and start again.")
+		if at < 0 && (r.Columns[i].Key || r.Columns[i].Name != "") {
+			return nil, tidemark.Errorf(tidemark.NotFound, "apply", to.String(), fmt.Sprintf("the target's table has no column %s, for which there are values", r.Columns[i].Name), "Add the column "+r.Columns[i].Name+" to it")
 		}
 	}
 	for _, x := range keysOf(to) {

@@ -74,6 +74,10 @@ func (e pg) Follow(ctx context.Context, stream string, moves []tidemark.Move, af
 	return s, nil
 }
 
+func (e pg) Looks(ctx context.Context, stream string, tables []tidemark.TableID) (map[tidemark.TableID]*tidemark.CatalogueLook, error) {
+	return e.Engine.Looks(ctx, slotOf(stream), tables)
+}
+
 func (e pg) Publish(ctx context.Context, stream string, m *tidemark.Move) error {
 	return e.AddToSlot(ctx, slotOf(stream), m)
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/ddl"
 )
 
 // A binder finds the target's table for the relations of a stream.
@@ -113,7 +114,11 @@ func (b *binder) cascades() bool {
 // if the table is not of the stream, or is stopped, or has to be now.
 func (b *binder) bind(rel tidemark.Relation, place uint64) (*apply.Binding, error) {
 	if was, ok := b.names[rel.ID]; ok && was != rel.Table {
-		why := tidemark.Errorf(tidemark.Unsupported, "replicate", was.String(), "was renamed to "+rel.Table.String(), "Rename it on the target too, and tidemark sub start "+rel.Table.String())
+		kind := ddl.RenameTable
+		if was.Schema != rel.Table.Schema {
+			kind = ddl.MoveTable
+		}
+		why := ddl.Change{Kind: kind, Table: was, To: rel.Table.String()}.Stop(b.r.shape.Name(), b.r.tgt.Name())
 		if err := b.subs.stop(b.ctx, was, why); err != nil {
 			return nil, err
 		}
@@ -131,13 +136,22 @@ func (b *binder) bind(rel tidemark.Relation, place uint64) (*apply.Binding, erro
 }
 
 func (b *binder) bound(rel tidemark.Relation, place uint64, m *tidemark.Move) (*apply.Binding, error) {
-	if err := b.reshaped(rel, place, m); err != nil {
+	rel, gone, err := b.reshaped(rel, place, m)
+	if err != nil {
 		return nil, err
 	}
-	if slices.ContainsFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return m.From.Column(c.Name) == nil || b.lacks(m, c.Name) }) {
-		var err error
-		if m, err = b.grown(rel, m); err != nil {
-			return nil, err
+	unknown := func(i int) bool { return !gone[i] && b.unknown(m, rel.Columns[i]) }
+	for i := range rel.Columns {
+		if unknown(i) || !gone[i] && b.lacks(m, rel.Columns[i].Name) {
+			if m, err = b.grown(rel, gone, m); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	for i, c := range rel.Columns {
+		if unknown(i) {
+			return nil, b.stops(rel.Table, ddl.DropColumn, c.Name, fmt.Sprintf("has values for a column %s, which was dropped, renamed or added anew since", c.Name))
 		}
 	}
 	there := b.tables[clipID(b.r.tgt, m.To.TableID)]
@@ -150,6 +164,7 @@ func (b *binder) bound(rel tidemark.Relation, place uint64, m *tidemark.Move) (*
 	for i, c := range rel.Columns {
 		named.Columns[i].Name = ""
 		switch k := slices.Index(m.Source, c.Name); {
+		case gone[i] && !c.Key: // dropped on the source, behind this, and on the target
 		case k >= 0:
 			named.Columns[i].Name = clip(b.r.tgt, stored[k].Name)
 		case rel.Identity == 'f':
@@ -194,17 +209,23 @@ func (b *binder) lacks(m *tidemark.Move, name string) bool {
 	return k >= 0 && there != nil && there.Column(clip(b.r.tgt, m.To.Stored()[k].Name)) == nil
 }
 
+// unknown reports whether the description of a table does not have a column of a relation, or has another one under
+// its name.
+func (b *binder) unknown(m *tidemark.Move, c tidemark.RelationColumn) bool {
+	x := m.From.Column(c.Name)
+	return x == nil || x.Number != 0 && c.Number != 0 && x.Number != c.Number
+}
+
 // grown deals with a table that has got columns since the session began: they are added
-// to the target's too. A table that has lost some as well may have had one renamed, whose
-// values would be lost: that is for people.
-func (b *binder) grown(rel tidemark.Relation, was *tidemark.Move) (*tidemark.Move, error) {
+// to the target's too.
+func (b *binder) grown(rel tidemark.Relation, gone []bool, was *tidemark.Move) (*tidemark.Move, error) {
 	has := func(name string) bool {
 		return slices.ContainsFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return c.Name == name })
 	}
 	for _, name := range was.Source {
-		if !has(name) && !b.lacks(was, name) {
-			return nil, tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), fmt.Sprintf("has other columns than before, and no %s any more: it may have been renamed", name),
-				"Change the table on the target in the same way")
+		x := was.From.Column(name)
+		if !has(name) && !b.lacks(was, name) && (x == nil || x.Number == 0) {
+			return nil, b.stops(rel.Table, ddl.Unsure, name, fmt.Sprintf("has other columns than before, and no %s any more: it may have been renamed", name))
 		}
 	}
 	db, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return id == rel.Table })
@@ -213,12 +234,12 @@ func (b *binder) grown(rel tidemark.Relation, was *tidemark.Move) (*tidemark.Mov
 	}
 	i := slices.IndexFunc(moves, func(m tidemark.Move) bool { return m.From.TableID == rel.Table })
 	if i < 0 {
-		return nil, tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), "is not on the source any more, or not as it was when this was written", "Leave it out with --exclude")
+		return nil, b.stops(rel.Table, ddl.DropTable, "", "")
 	}
 	m := &moves[i]
-	for _, c := range rel.Columns {
+	for at, c := range rel.Columns {
 		k := slices.Index(m.Source, c.Name)
-		if k < 0 || was.From.Column(c.Name) != nil && !b.lacks(m, c.Name) {
+		if k < 0 || gone[at] || b.unknown(m, c) || !b.lacks(m, c.Name) {
 			continue
 		}
 		if err := b.addTo(db, m, m.To.Stored()[k].Name); err != nil {
@@ -249,8 +270,15 @@ type columnAdder interface {
 func (b *binder) addTo(db *tidemark.Database, m *tidemark.Move, name string) error {
 	c := m.To.Column(name)
 	adder, ok := b.r.tgt.(columnAdder)
-	if !ok || c.Identity != nil || c.Default != nil && c.Default.Kind != tidemark.Literal {
-		return tidemark.Errorf(tidemark.NotFound, "replicate", m.To.String(), "has no column "+name+" on the target, which the source's table has", "Add the column to the target")
+	kind := ddl.AddColumn
+	switch {
+	case c.Identity != nil:
+		kind = ddl.AddIdentity
+	case c.Default != nil && c.Default.Kind != tidemark.Literal:
+		kind = ddl.AddExpression
+	}
+	if !ok || b.decide(kind).Verdict != ddl.Goes {
+		return b.stops(m.From.TableID, kind, name, "has no column "+name+" on the target, which the source's table has")
 	}
 	for _, sql := range adder.AddColumn(db, m, name) {
 		if err := b.r.tgt.Exec(b.ctx, 0, []string{sql}); err != nil && tidemark.KindOf(err) != tidemark.Exists {

@@ -150,13 +150,25 @@ func (r *replicating) describing() func(context.Context, *tidemark.Tx) error {
 			if err != nil {
 				return err
 			}
-			t := known[rel.Table]
-			if t != nil && slices.ContainsFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return t.Column(c.Name) == nil }) {
+			if t := known[rel.Table]; t != nil && outdated(t, rel) {
 				return learn(ctx, tx)
 			}
 		}
 		return nil
 	}
+}
+
+// outdated reports whether a relation, or the look at the catalogue that came with it, has columns that a description of
+// its table does not have.
+func outdated(t *tidemark.Table, rel tidemark.Relation) bool {
+	other := func(number int32, name string) bool {
+		c := t.Column(name)
+		return c == nil || number != 0 && c.Number != 0 && c.Number != number
+	}
+	if rel.Catalogue != nil && slices.ContainsFunc(rel.Catalogue.Columns, func(c tidemark.CatalogueColumn) bool { return !c.Gone && other(c.Number, c.Name) }) {
+		return true
+	}
+	return slices.ContainsFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return other(c.Number, c.Name) })
 }
 
 // tablesMessage gives a description as changes of a transaction at a place.

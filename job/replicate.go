@@ -148,6 +148,7 @@ type replicating struct {
 	set       map[string]string // what was set since the start
 
 	filter *capture.Filter // of the session; nil: none, or the source has it
+	looks  looks           // at the tables, when the source began to keep its log
 	subs   *subscriptions  // of the session
 	binder *binder
 
@@ -359,6 +360,9 @@ func (r *replicating) hold(ctx context.Context) ([]tidemark.Finding, error) {
 		if err != nil {
 			return nil, err
 		}
+	}
+	if err := r.lookAt(ctx, tables); err != nil {
+		return nil, err
 	}
 	r.stream = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying, Started: r.env.now()}
 	if err := r.keepFilters(ctx, tables); err != nil {

@@ -58,11 +58,7 @@ func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]t
 		id := m.From.TableID
 		there[id] = true
 		if len(known) == 0 {
-			var names outline // by which numbers the log tells their types is known when it does
-			for _, c := range m.From.Stored() {
-				names.Columns = append(names.Columns, outlineColumn{Name: c.Name, Native: c.Type.Native})
-			}
-			text, err := json.Marshal(names)
+			text, err := json.Marshal(firstOutline(&m, r.looks[id]))
 			if err == nil {
 				err = s.edit(ctx, id, func(t *catalog.StreamTable) error {
 					t.State, t.Since, t.Shape = catalog.TableActive, later(t, r.env.now()), text
@@ -298,133 +294,6 @@ func (s *subscriptions) heed(known []catalog.StreamTable) (anew, rebind bool) {
 		s.of[t.Table] = t
 	}
 	return anew, rebind
-}
-
-// An outline is what is kept of a relation: what its table had when the stream told it last.
-type outline struct {
-	Place   uint64          `json:"place"` // of the first transaction in which it was so
-	Columns []outlineColumn `json:"columns"`
-}
-
-type outlineColumn struct {
-	Name string `json:"name"`
-	Type uint32 `json:"type"`
-	Mod  int32  `json:"mod"`
-	// Native is the type as the source names it, when the stream began, until it tells one.
-	Native string `json:"native,omitempty"`
-}
-
-func outlineOf(rel tidemark.Relation) (out []outlineColumn) {
-	for _, c := range rel.Columns {
-		out = append(out, outlineColumn{Name: c.Name, Type: c.Type, Mod: c.Mod})
-	}
-	return out
-}
-
-// reshaped compares a relation with what the stream told before, and gives an error of
-// Kind Unsupported if more has changed than new columns, and the target's table has not
-// been changed in the same way. Whoever was stopped before all was applied hears again how a
-// table was before it changed: of that it is known how it goes on.
-func (b *binder) reshaped(rel tidemark.Relation, place uint64, m *tidemark.Move) error {
-	b.subs.mu.Lock()
-	text := b.subs.of[rel.Table].Shape
-	b.subs.mu.Unlock()
-	is := outlineOf(rel)
-	var was outline
-	if text != nil {
-		if err := json.Unmarshal(text, &was); err != nil {
-			return fmt.Errorf("read shape of %s: %w", rel.Table, err)
-		}
-	}
-	if place < was.Place {
-		return nil
-	}
-	for i := range is { // of MySQL's some tell no types
-		if k := slices.IndexFunc(was.Columns, func(x outlineColumn) bool { return x.Name == is[i].Name }); k >= 0 && is[i].Type == 0 {
-			is[i] = was.Columns[k]
-		}
-	}
-	if slices.Equal(was.Columns, is) {
-		return nil
-	}
-	if err := b.fitting(rel, m, was.Columns, is); err != nil {
-		return err
-	}
-	text, err := json.Marshal(outline{Place: place, Columns: is})
-	if err != nil {
-		return err
-	}
-	return b.subs.edit(b.ctx, rel.Table, func(t *catalog.StreamTable) error { t.Shape = text; return nil })
-}
-
-func (b *binder) fitting(rel tidemark.Relation, m *tidemark.Move, was, is []outlineColumn) error {
-	const hint = "Change the table on the target in the same way"
-	looked := false
-	var now *tidemark.Table
-	for _, c := range was {
-		at := slices.Index(m.Source, c.Name)
-		i := slices.IndexFunc(is, func(x outlineColumn) bool { return x.Name == c.Name })
-		switch {
-		case i >= 0 && (at < 0 || is[i] == c || is[i].Type == 0):
-			continue
-		case c.Type == 0: // the first that comes of the table
-			if now == nil {
-				db, err := b.r.shape.Describe(b.ctx, func(id tidemark.TableID) bool { return id == rel.Table })
-				if err != nil {
-					return err
-				}
-				now = &tidemark.Table{}
-				if len(db.Tables) > 0 {
-					now = db.Tables[0]
-				}
-			}
-			x := now.Column(c.Name)
-			if i >= 0 && (c.Native == "" || x == nil || x.Type.Native == c.Native) {
-				continue
-			}
-			if i < 0 && c.Native != "" && x != nil {
-				continue // the stream began before the column was added, and its description was made behind that
-			}
-		}
-		if !looked { // somebody may have changed the target already
-			if err := b.look(); err != nil {
-				return err
-			}
-			looked = true
-		}
-		there := b.tables[clipID(b.r.tgt, m.To.TableID)]
-		if i < 0 {
-			if there == nil || at >= 0 && there.Column(clip(b.r.tgt, m.To.Stored()[at].Name)) != nil || at < 0 && there.Column(clip(b.r.tgt, c.Name)) != nil {
-				return tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), fmt.Sprintf("has no column %s any more: it was dropped or renamed", c.Name), hint)
-			}
-			continue
-		}
-		_, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return id == rel.Table })
-		if err != nil {
-			return err
-		}
-		if !sameType(b, moves, rel.Table, c.Name, there) {
-			return tidemark.Errorf(tidemark.Unsupported, "replicate", rel.Table.String(), fmt.Sprintf("its column %s is of another type than before", c.Name), hint)
-		}
-	}
-	return nil
-}
-
-// sameType says whether a column of the target is of the type that a copy would give it
-// now.
-func sameType(b *binder, moves []tidemark.Move, id tidemark.TableID, column string, there *tidemark.Table) bool {
-	at := slices.IndexFunc(moves, func(m tidemark.Move) bool { return m.From.TableID == id })
-	if at < 0 || there == nil {
-		return false
-	}
-	m := &moves[at]
-	k := slices.Index(m.Source, column)
-	if k < 0 {
-		return true
-	}
-	to := m.To.Stored()[k]
-	c := there.Column(clip(b.r.tgt, to.Name))
-	return c != nil && m.Direct && c.Type.Native == to.Type.Native
 }
 
 // renames finds DDL after which a table of that name may be another one, or has lost rows

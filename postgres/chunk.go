@@ -60,7 +60,7 @@ func (e *Engine) AddToSlot(ctx context.Context, slot Slot, m *tidemark.Move) err
 // relationSQL describes a table as pgoutput does, with the place of each column in the
 // index by which its rows are told apart: that of the replica identity, or else the primary
 // key.
-const relationSQL = `SELECT c.oid, c.relreplident::text, a.attname, a.atttypid, a.atttypmod,
+const relationSQL = `SELECT c.oid, c.relreplident::text, a.attname, a.atttypid, a.atttypmod, a.attnum::int4,
 	coalesce(array_position((x.indkey::int2[])[0:x.indnkeyatts - 1], a.attnum), -1)
 	FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
 	LEFT JOIN pg_index x ON x.indrelid = c.oid AND CASE c.relreplident WHEN 'i' THEN x.indisreplident ELSE x.indisprimary END
@@ -83,7 +83,7 @@ func (e *Engine) relation(ctx context.Context, conn *pgx.Conn, slot Slot, m *tid
 	var c tidemark.RelationColumn
 	var at int
 	places := map[int]int{}
-	_, err = pgx.ForEachRow(rows, []any{&r.ID, &identity, &c.Name, &c.Type, &c.Mod, &at}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&r.ID, &identity, &c.Name, &c.Type, &c.Mod, &c.Number, &at}, func() error {
 		c.Key = identity == "f" || at >= 0
 		if at >= 0 {
 			places[at] = len(r.Columns)

@@ -112,7 +112,7 @@ func (r *relation) names(nums []int16) []string {
 }
 
 func (c *catalogue) logicalColumn(r *relation, col *column) tidemark.Column {
-	out := tidemark.Column{Name: col.Name, Type: c.logical(col.Type, col.Mod, col.Native), NotNull: col.NotNull,
+	out := tidemark.Column{Name: col.Name, Type: c.logical(col.Type, col.Mod, col.Native), NotNull: col.NotNull, Number: int32(col.Num),
 		Comment: c.graph.texts[address{classClass, r.OID}][int32(col.Num)]}
 	out.Type.Collation = col.Collation
 	if t := c.types[col.Type]; t != nil && t.Class == "d" {

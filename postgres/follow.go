@@ -37,6 +37,9 @@ type Stream struct {
 	spare map[uint32][]int                // by relation: columns that an update does not have where it has not changed them
 	thin  thinned
 
+	ctx   context.Context // of Run
+	names *cataloguer     // nil: relations stay as they come
+
 	mu       sync.Mutex
 	stop     context.CancelFunc // ends Run; nil while it does not run
 	closed   bool
@@ -89,7 +92,7 @@ func (e *Engine) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, 
 		return nil, err
 	}
 	s := &Stream{e: e, slot: slot, l: &lane{e: e, conn: conn, pace: &pace{}}, emitted: after, released: after, flushed: after,
-		filtered: filtered, open: opened{memory: openMemory}, reports: newReporter()}
+		filtered: filtered, names: &cataloguer{e: e, publication: slot.Publication}, open: opened{memory: openMemory}, reports: newReporter()}
 	return s, nil
 }
 
@@ -106,6 +109,8 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 	}
 	s.stop = cancel
 	s.mu.Unlock()
+	s.ctx = ctx
+	defer s.names.close()
 	defer func() {
 		s.mu.Lock()
 		s.stop = nil
@@ -224,6 +229,12 @@ func (s *Stream) start(place, at uint64, xid uint32, origin string) {
 
 // change takes a message of the transaction that is being given.
 func (s *Stream) change(m []byte, emit emitter) error {
+	if m[0] == 'R' && s.names != nil {
+		var err error
+		if m, err = s.identified(m); err != nil {
+			return err
+		}
+	}
 	if s.filtered != nil && (m[0] == 'I' || m[0] == 'R') {
 		if err := s.sift(m); err != nil {
 			return err

@@ -1,0 +1,133 @@
+package ddl
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// mostUnsure is how many columns may or may not have been there before Identify gives up.
+const mostUnsure = 12
+
+// Identify returns the numbers of a relation's columns, in their order. A log that has none tells columns in the order
+// of their numbers; the look at the catalogue that comes with the relation is at or after it, and before is one from
+// before it (nil: there is none). Where more than one set of columns is possible, whatever they are called, doubt is not
+// empty and says so. Neither numbers nor doubt: nothing is known but names.
+func Identify(r tidemark.Relation, before []tidemark.CatalogueColumn) (numbers []int32, doubt string) {
+	for _, c := range r.Columns {
+		numbers = append(numbers, c.Number)
+	}
+	switch {
+	case !slices.Contains(numbers, 0):
+		return numbers, ""
+	case r.Catalogue == nil:
+		return nil, ""
+	}
+	live := told(r.Catalogue.Columns)
+	switch {
+	case len(live) == 0 && alike(r.Columns, told(before)):
+		return numbersOf(told(before)), "" // dropped since, as it was
+	case len(live) == 0:
+		return nil, "the table is no longer on the source, and its columns were changed before it was dropped"
+	case len(before) == 0 && alike(r.Columns, live):
+		return numbersOf(live), ""
+	}
+	return identify(r, before)
+}
+
+// told are the columns whose values are in the log.
+func told(all []tidemark.CatalogueColumn) (out []tidemark.CatalogueColumn) {
+	for _, c := range all {
+		if !c.Gone && !c.Generated {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+func numbersOf(all []tidemark.CatalogueColumn) (out []int32) {
+	for _, c := range all {
+		out = append(out, c.Number)
+	}
+	return out
+}
+
+func alike(columns []tidemark.RelationColumn, are []tidemark.CatalogueColumn) bool {
+	return slices.EqualFunc(columns, are, func(c tidemark.RelationColumn, a tidemark.CatalogueColumn) bool {
+		return c.Name == a.Name && c.Type == a.Type
+	})
+}
+
+// identify tries all sets of columns that the table may have had.
+func identify(r tidemark.Relation, before []tidemark.CatalogueColumn) (numbers []int32, doubt string) {
+	was, is := map[int32]tidemark.CatalogueColumn{}, map[int32]bool{}
+	generated := map[int32]bool{}
+	last := int32(0)
+	for _, c := range before {
+		generated[c.Number] = c.Generated
+		if last = max(last, c.Number); !c.Gone && !c.Generated {
+			was[c.Number] = c
+		}
+	}
+	var must, may []tidemark.CatalogueColumn
+	for _, c := range r.Catalogue.Columns {
+		is[c.Number] = true
+		old, had := was[c.Number]
+		switch {
+		case had && !c.Gone:
+			must = append(must, c)
+		case had:
+			may = append(may, old) // dropped before or after the relation
+		case !c.Generated && (c.Number > last || generated[c.Number]):
+			may = append(may, c) // added, or no longer generated, before or after it
+		}
+	}
+	for number, c := range was {
+		if !is[number] {
+			may = append(may, c)
+		}
+	}
+	slices.SortFunc(may, func(a, b tidemark.CatalogueColumn) int { return int(a.Number) - int(b.Number) })
+	n := len(r.Columns) - len(must)
+	if n < 0 || n > len(may) {
+		return nil, "its columns are neither those that it had nor those that it has now"
+	}
+	if len(may) > mostUnsure && n > 0 && n < len(may) {
+		return nil, fmt.Sprintf("%d of its columns were added or dropped while the stream was behind", len(may))
+	}
+	var found []int32
+	for set := range 1 << len(may) {
+		if bits.OnesCount(uint(set)) != n || !inOrder(may, set, last) {
+			continue
+		}
+		if found != nil {
+			return nil, "columns were dropped and added while the stream was behind, and its log does not tell which of them these rows have"
+		}
+		all := slices.Clone(must)
+		for i, c := range may {
+			if set>>i&1 == 1 {
+				all = append(all, c)
+			}
+		}
+		slices.SortFunc(all, func(a, b tidemark.CatalogueColumn) int { return int(a.Number) - int(b.Number) })
+		found = numbersOf(all)
+	}
+	if found == nil {
+		return nil, "its columns are neither those that it had nor those that it has now"
+	}
+	return found, ""
+}
+
+// inOrder reports whether a set can be what was there at one moment: a column that was added later, and is there
+// still, comes with all that were added before it. (Not so if one of these was generated then and is no longer: its name
+// is another one, which whoever compares names with numbers notices.)
+func inOrder(may []tidemark.CatalogueColumn, set int, last int32) bool {
+	for i, c := range may {
+		if set>>i&1 == 0 && !c.Gone && c.Number > last && set>>(i+1) != 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,191 @@
+package ddl
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Kind is a kind of change of a definition.
+type Kind string
+
+// The kinds.
+const (
+	AddColumn      Kind = "add column"      // without a default, or with one that is a plain value
+	AddExpression  Kind = "add expression"  // a column whose default is an expression
+	AddGenerated   Kind = "add generated"   // a generated column
+	AddIdentity    Kind = "add identity"    // a column that numbers itself
+	DropColumn     Kind = "drop column"     //
+	DropGenerated  Kind = "drop generated"  // a generated column
+	RenameColumn   Kind = "rename column"   //
+	ReplaceColumn  Kind = "replace column"  // dropped and added again under its name
+	MoveColumn     Kind = "move column"     // to another place in the row
+	ChangeType     Kind = "change type"     //
+	DropExpression Kind = "drop expression" // a generated column becomes a plain one
+	SetExpression  Kind = "set expression"  // of a generated column
+	SetDefault     Kind = "set default"     //
+	DropDefault    Kind = "drop default"    //
+	SetNotNull     Kind = "set not null"    //
+	DropNotNull    Kind = "drop not null"   //
+	AddLabel       Kind = "add label"       // to an enumeration
+	RenameLabel    Kind = "rename label"    // of an enumeration, and of all values that have it
+	DropLabel      Kind = "drop label"      //
+	NewPartition   Kind = "new partition"   // empty
+	FillPartition  Kind = "fill partition"  // one that has rows is attached or exchanged
+	DetachedPart   Kind = "detach partition"
+	DropPartition  Kind = "drop partition"
+	EmptyPartition Kind = "truncate partition"
+	Repartition    Kind = "repartition" // rows stay
+	AddKey         Kind = "add key"     // primary or unique
+	DropKey        Kind = "drop key"
+	AddIndex       Kind = "index"
+	AddCheck       Kind = "check"
+	AddForeignKey  Kind = "foreign key"
+	RenameTable    Kind = "rename table"
+	MoveTable      Kind = "move table" // to another schema or database
+	DropTable      Kind = "drop table"
+	NewTable       Kind = "new table"
+	Rewrite        Kind = "rewrite"      // engine, tablespace, character set of the table, storage: rows stay
+	SwapFiles      Kind = "swap files"   // DISCARD and IMPORT TABLESPACE
+	Statement      Kind = "statement"    // rows that were changed and are not in the log
+	Inherit        Kind = "inheritance"  // INHERIT, NO INHERIT
+	Unsure         Kind = "unsure"       // the log does not tell what was changed
+	Unknown        Kind = "unknown"      // a statement that is not understood
+	Beside         Kind = "beside table" // views, functions, triggers, comments, rights
+)
+
+// A Verdict says what becomes of a change.
+type Verdict int
+
+const (
+	Stops  Verdict = iota // the table stops
+	Goes                  // the target gets it
+	Stays                 // the source alone has it; rows go on
+	Offers                // a new table: whoever runs the stream is told how to add it
+)
+
+// A Rule says what becomes of a kind of change between engines.
+type Rule struct {
+	Kind     Kind
+	From, To string // engines, or families with a comma between them; "" is any
+	Verdict  Verdict
+	How      string // Goes, Stays: how, for the manual
+	// Then is the sentence that says how to continue after a stop, without its end; {table}, {column} and {to} (what it is
+	// now) stand for names.
+	Then string
+}
+
+const (
+	pg     = "postgres"
+	change = "Change the table on the target in the same way"
+)
+
+// rules are read from the top; the first that fits holds. Every kind ends with one that fits all engines.
+var rules = []Rule{
+	{Kind: AddColumn, Verdict: Goes, How: "added to the target when the first row with it comes"},
+	{Kind: AddExpression, Verdict: Stops, Then: "Add the column {column} to the target"},
+	{Kind: AddGenerated, Verdict: Stays, How: "not added; the target may have one of its own"},
+	{Kind: AddIdentity, Verdict: Stops, Then: "Add the column {column} to the target"},
+	{Kind: DropColumn, Verdict: Stops, Then: "Drop the column {column} of the target's table too"},
+	{Kind: DropGenerated, Verdict: Stays, How: "stays on the target, which computes it"},
+	{Kind: RenameColumn, Verdict: Stops, Then: "Rename the column {column} of the target's table to {to} too"},
+	{Kind: ReplaceColumn, Verdict: Stops, Then: "Drop the column {column} of the target's table and add it again, with the type that it has now"},
+	{Kind: MoveColumn, Verdict: Stays, How: "columns are told by name; the target keeps its order"},
+	{Kind: ChangeType, Verdict: Stops, Then: "Give the column {column} of the target's table its new type"},
+	{Kind: DropExpression, Verdict: Stops, Then: "Make the column {column} of the target's table a plain column too"},
+	{Kind: SetExpression, Verdict: Stops, Then: "Give the column {column} of the target's table its new expression"},
+	{Kind: SetDefault, Verdict: Stays, How: "not set; rows come with their values"},
+	{Kind: DropDefault, Verdict: Stays, How: "not dropped; rows come with their values"},
+	{Kind: SetNotNull, Verdict: Stays, How: "not set; rows come as they are"},
+	{Kind: DropNotNull, Verdict: Stops, Then: "Drop NOT NULL of the column {column} of the target's table too"},
+	{Kind: AddLabel, Verdict: Stops, Then: "Give the column {column} of the target's table the new label {to} too"},
+	{Kind: RenameLabel, Verdict: Stops, Then: "Rename the label {column} to {to} on the target too"},
+	{Kind: DropLabel, Verdict: Stops, Then: change},
+	{Kind: NewPartition, From: pg, To: "mysql,mariadb", Verdict: Stays, How: "the target's table takes the rows"},
+	{Kind: NewPartition, Verdict: Stops, Then: "Add the partition to the target's table, if that is partitioned"},
+	{Kind: FillPartition, From: pg, To: pg, Verdict: Stops, Then: "Make the partition on the target too"},
+	{Kind: FillPartition, Verdict: Stops, Then: change},
+	{Kind: DetachedPart, Verdict: Stops, Then: "Detach or drop the partition on the target too, if that is partitioned"},
+	{Kind: DropPartition, Verdict: Stops, Then: "Drop the partition on the target too, if that is partitioned"},
+	{Kind: EmptyPartition, From: pg, Verdict: Goes, How: "TRUNCATE is in the log"},
+	{Kind: EmptyPartition, Verdict: Stops, Then: "Truncate the partition on the target too, if that is partitioned"},
+	{Kind: Repartition, Verdict: Stays, How: "rows stay as they are"},
+	{Kind: AddKey, Verdict: Stays, How: "not made; diff --definitions shows it"},
+	{Kind: DropKey, Verdict: Stays, How: "stays on the target, where it may refuse rows"},
+	{Kind: AddIndex, Verdict: Stays, How: "not made; diff --definitions shows it"},
+	{Kind: AddCheck, Verdict: Stays, How: "not made; diff --definitions shows it"},
+	{Kind: AddForeignKey, Verdict: Stays, How: "not made; diff --definitions shows it"},
+	{Kind: RenameTable, Verdict: Stops, Then: "Rename it on the target too, and tidemark sub start {to}"},
+	{Kind: MoveTable, Verdict: Stops, Then: "Move it on the target too, and tidemark sub start {to}"},
+	{Kind: DropTable, Verdict: Stops, Then: "Drop it on the target too; if it was renamed: tidemark sub start NEWNAME"},
+	{Kind: NewTable, Verdict: Offers, How: "not in the stream until tidemark sub start adds it"},
+	{Kind: Rewrite, Verdict: Stays, How: "rows stay as they are"},
+	{Kind: SwapFiles, Verdict: Stops, Then: change},
+	{Kind: Statement, Verdict: Stops, Then: change},
+	{Kind: Inherit, Verdict: Stays, How: "each table is in the stream by itself"},
+	{Kind: Unsure, Verdict: Stops, Then: "Compare the table's columns on both sides, and change the target's"},
+	{Kind: Unknown, Verdict: Stops, Then: change},
+	{Kind: Beside, Verdict: Stays, How: "not carried"},
+}
+
+// Decide returns what becomes of a change of this kind.
+func Decide(k Kind, from, to string) Rule {
+	for _, r := range rules {
+		if r.Kind == k && isOf(r.From, from) && isOf(r.To, to) {
+			return r
+		}
+	}
+	return Rule{Kind: k, Verdict: Stops, Then: change}
+}
+
+// Kinds returns all kinds, in the order of the rules.
+func Kinds() (out []Kind) {
+	for _, r := range rules {
+		if !slices.Contains(out, r.Kind) {
+			out = append(out, r.Kind)
+		}
+	}
+	return out
+}
+
+func isOf(list, engine string) bool {
+	return list == "" || slices.Contains(strings.Split(list, ","), engine)
+}
+
+// A Change is a change of one table's definition.
+type Change struct {
+	Kind   Kind
+	Table  tidemark.TableID // of the source
+	Column string           // or partition, type, label: what was changed
+	To     string           // what it is now, if it has another name
+	Text   string           // what happened, as a sentence's end: "its column x was renamed to y"
+}
+
+// Stop returns the error that stops a change's table. Kind Unsupported.
+func (c Change) Stop(from, to string) error {
+	then := strings.NewReplacer("{table}", c.Table.String(), "{column}", c.Column, "{to}", c.To).Replace(Decide(c.Kind, from, to).Then)
+	return tidemark.Errorf(tidemark.Unsupported, "replicate", c.Table.String(), c.text(), then)
+}
+
+func (c Change) text() string {
+	if c.Text != "" {
+		return c.Text
+	}
+	switch c.Kind {
+	case DropColumn:
+		return fmt.Sprintf("has no column %s any more: it was dropped", c.Column)
+	case RenameColumn:
+		return fmt.Sprintf("its column %s was renamed to %s", c.Column, c.To)
+	case ReplaceColumn:
+		return fmt.Sprintf("its column %s was dropped and added again", c.Column)
+	case ChangeType:
+		return fmt.Sprintf("its column %s is of another type than before", c.Column)
+	case RenameTable, MoveTable:
+		return "was renamed to " + c.To
+	case DropTable:
+		return "is not on the source any more"
+	}
+	return fmt.Sprintf("was changed: %s %s", c.Kind, c.Column)
+}

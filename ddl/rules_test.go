@@ -1,0 +1,36 @@
+package ddl
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Every kind has a rule for each pair of engines, in words that a sentence can be made of.
+func TestRules(t *testing.T) {
+	engines := []string{"postgres", "mysql", "mariadb"}
+	for _, k := range Kinds() {
+		for _, from := range engines {
+			for _, to := range engines {
+				r := Decide(k, from, to)
+				what := string(k) + " " + from + " " + to
+				if r.Kind != k {
+					t.Errorf("%s: no rule", what)
+				}
+				if (r.Verdict == Stops) != (r.Then != "") || (r.Verdict == Stops) == (r.How != "") {
+					t.Errorf("%s: %+v", what, r)
+				}
+				if r.Verdict != Stops {
+					continue
+				}
+				err := Change{Kind: k, Table: tidemark.TableID{Schema: "s", Name: "t"}, Column: "c", To: "d"}.Stop(from, to)
+				hint := tidemark.HintOf(err)
+				if strings.ContainsAny(hint, "{}") || !unicode.IsUpper([]rune(hint)[0]) || strings.HasSuffix(hint, "..") {
+					t.Errorf("%s: hint %q", what, hint)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A cataloguer looks at the definitions of tables beside a stream, in a session of its own: a stream must not wait for
+// what else the engine does.
+type cataloguer struct {
+	e           *Engine
+	publication string
+	conn        *pgx.Conn
+}
+
+// identified returns a message R with what the catalogue says of its table. pgoutput tells columns by name alone; a
+// column that was dropped and added again looks the same. Every change of a table's definition makes the server send R
+// again before the table's next row, so a look that is made then has seen it, or something later.
+func (s *Stream) identified(m []byte) ([]byte, error) {
+	r, err := tidemark.ParseRelation(m[1:])
+	if err != nil {
+		return nil, err
+	}
+	if r.Catalogue, err = s.names.look(s.ctx, r.ID, s.xid); err != nil {
+		return nil, err
+	}
+	return r.Append(nil), nil
+}
+
+const lookColumnsSQL = `SELECT a.attnum::int4, a.attname, a.atttypid, a.atttypmod, a.attisdropped, a.attgenerated <> '', pg_current_snapshot()::text,
+	(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)::text
+	FROM pg_attribute a WHERE a.attrelid = $1 AND a.attnum > 0`
+
+// lookPublishedSQL leaves out what the publication has not.
+const lookPublishedSQL = ` AND NOT EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
+	WHERE p.pubname = $2 AND r.prrelid = a.attrelid AND r.prattrs IS NOT NULL AND NOT a.attnum = ANY (r.prattrs))`
+
+// look reads a table's columns. It waits until the transaction xid is visible: a commit is in the log before that.
+// Of a table that is no longer there nothing is known.
+func (c *cataloguer) look(ctx context.Context, table, xid uint32) (*tidemark.CatalogueLook, error) {
+	if c.conn == nil {
+		conn, err := c.e.connect(ctx)
+		if err != nil {
+			return nil, err
+		}
+		c.conn = conn
+	}
+	sql, args := lookColumnsSQL, []any{table}
+	if c.e.major >= 15 {
+		sql, args = sql+lookPublishedSQL, append(args, c.publication)
+	}
+	for {
+		out := &tidemark.CatalogueLook{}
+		var col tidemark.CatalogueColumn
+		var snapshot, at string
+		rows, err := c.conn.Query(ctx, sql+" ORDER BY a.attnum", args...)
+		if err == nil {
+			_, err = pgx.ForEachRow(rows, []any{&col.Number, &col.Name, &col.Type, &col.Mod, &col.Gone, &col.Generated, &snapshot, &at}, func() error {
+				out.Columns = append(out.Columns, col)
+				return nil
+			})
+		}
+		if err != nil {
+			return nil, c.e.fail(ctx, "follow", "the catalogue", err)
+		}
+		if len(out.Columns) == 0 {
+			return out, nil
+		}
+		sees, err := parseSnapshot(snapshot)
+		if err == nil {
+			out.At, err = parseLSN(at)
+		}
+		if err != nil {
+			return nil, c.e.fail(ctx, "follow", "the catalogue", err)
+		}
+		if xid == 0 || sees(xid) {
+			for i := range out.Columns {
+				if out.Columns[i].Gone {
+					out.Columns[i].Name = ""
+				}
+			}
+			return out, nil
+		}
+		select {
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
+}
+
+func (c *cataloguer) close() {
+	if c.conn != nil {
+		closeConn(c.conn)
+		c.conn = nil
+	}
+}
+
+// Looks returns what the catalogue says of tables now, by table. Tables that are not there are missing.
+func (e *Engine) Looks(ctx context.Context, slot Slot, tables []tidemark.TableID) (map[tidemark.TableID]*tidemark.CatalogueLook, error) {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	c := &cataloguer{e: e, publication: slot.Publication, conn: conn}
+	out := map[tidemark.TableID]*tidemark.CatalogueLook{}
+	for _, id := range tables {
+		var oid uint32
+		err := conn.QueryRow(ctx, "SELECT coalesce((SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2), 0)", id.Schema, id.Name).Scan(&oid)
+		if err != nil {
+			return nil, e.fail(ctx, "follow", quoteTable(id), err)
+		}
+		if oid == 0 {
+			continue
+		}
+		if out[id], err = c.look(ctx, oid, 0); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,128 @@
+package ddl_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// A random is a source whose tables are changed at random.
+type random struct {
+	rnd *rand.Rand
+	of  server
+	url string
+	n   int
+}
+
+// tables are changed in turn.
+var randomTables = []string{"a", "b", "c"}
+
+// names are few, so that columns come back under the names of others.
+var names = []string{"x", "y", "z"}
+
+// ops give one statement each, for a table and its columns besides the key; "" where there is nothing to change.
+// Every engine takes all that are not of one.
+var ops = []struct {
+	of string // "" any
+	do func(r *random, table string, columns []string) string
+}{
+	{"", func(r *random, table string, columns []string) string {
+		name := r.pick(names)
+		if slices.Contains(columns, name) {
+			return ""
+		}
+		return fmt.Sprintf("ALTER TABLE %s ADD COLUMN %s %s%s", table, name, r.pick([]string{"int", "bigint", "varchar(20)"}), r.pick([]string{"", "", " DEFAULT 7"}))
+	}},
+	{"", func(r *random, table string, columns []string) string {
+		if len(columns) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("ALTER TABLE %s DROP COLUMN %s", table, r.pick(columns))
+	}},
+	{"", func(r *random, table string, columns []string) string {
+		name := r.pick(names)
+		if len(columns) == 0 || slices.Contains(columns, name) {
+			return ""
+		}
+		return fmt.Sprintf("ALTER TABLE %s RENAME COLUMN %s TO %s", table, r.pick(columns), name)
+	}},
+	{"postgres", func(r *random, table string, columns []string) string {
+		if len(columns) == 0 {
+			return ""
+		}
+		return fmt.Sprintf("ALTER TABLE %s ALTER %s TYPE varchar(30)", table, r.pick(columns))
+	}},
+}
+
+func (r *random) pick(from []string) string { return from[r.rnd.IntN(len(from))] }
+
+// step changes a definition, now and then, or rows.
+func (r *random) step(t testing.TB, ddl bool) {
+	table := r.pick(randomTables)
+	columns := slices.DeleteFunc(columns(t, r.of, r.url, table), func(c string) bool { return c == "id" })
+	if ddl {
+		op := ops[r.rnd.IntN(len(ops))]
+		if op.of == "" || op.of == r.of.name {
+			if sql := op.do(r, table, columns); sql != "" {
+				if _, err := testdb.TryQuery(r.url, sql); err == nil {
+					t.Log(sql)
+				}
+			}
+		}
+		return
+	}
+	r.n++
+	set := ""
+	for _, c := range columns {
+		set += fmt.Sprintf(", %s = '%d'", c, r.rnd.IntN(1000))
+	}
+	insert, values := "id", fmt.Sprint(r.n)
+	for _, c := range columns {
+		insert, values = insert+", "+c, values+fmt.Sprintf(", '%d'", r.rnd.IntN(1000))
+	}
+	testdb.Query(t, r.url, fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, insert, values))
+	if set != "" {
+		testdb.Query(t, r.url, fmt.Sprintf("UPDATE %s SET id = id%s WHERE id = %d", table, set, r.rnd.IntN(r.n)+1))
+	}
+}
+
+// TestRandom changes definitions and rows at random, and lets the stream run now and then: a table is equal to the
+// source's at its end, or it has stopped.
+func TestRandom(t *testing.T) {
+	runs, steps := 2, 30
+	if testdb.Long() {
+		runs, steps = 12, 80
+	}
+	for _, src := range randomSources {
+		for _, tgt := range []server{postgres, mysql, mariadb} {
+			for seed := range runs {
+				t.Run(fmt.Sprintf("%s-%s/%d", src.name, tgt.name, seed), func(t *testing.T) {
+					t.Parallel()
+					var setup []string
+					for _, table := range randomTables {
+						setup = append(setup, "CREATE TABLE "+table+" (id int PRIMARY KEY, x int, y int)")
+					}
+					s := newStream(t, src, tgt, setup...)
+					r := &random{rnd: rand.New(rand.NewPCG(uint64(seed), 7)), of: src, url: s.from}
+					for range steps {
+						r.step(t, r.rnd.IntN(8) == 0)
+						if r.rnd.IntN(steps/2) == 0 {
+							t.Log("the stream runs")
+							s.flow()
+						}
+					}
+					s.flow()
+					for _, table := range randomTables {
+						t.Logf("%s: %+v", table, s.whole(table))
+					}
+				})
+			}
+		}
+	}
+}
+
+// randomSources are the engines whose definitions are changed at random.
+var randomSources = []server{postgres}

@@ -1,0 +1,156 @@
+// Package ddl_test changes definitions of tables while a stream runs, in all ways that the servers know, and compares the
+// target with the source by what the servers' own clients print. The rule that all tests hold to: a table is equal, or
+// it is stopped with a sentence; and nothing stops the stream.
+package ddl_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+func TestMain(m *testing.M) { testdb.Main(m) }
+
+// A server is an engine, and how its catalogue is asked.
+type server struct {
+	name string
+	open func(testing.TB) *testdb.Server
+}
+
+var (
+	postgres = server{"postgres", func(tb testing.TB) *testdb.Server { return testdb.Postgres(tb, 15) }}
+	mysql    = server{"mysql", testdb.MySQL}
+	mariadb  = server{"mariadb", testdb.MariaDB}
+)
+
+func (s server) isPostgres() bool { return s.name == "postgres" }
+
+// A stream is one from a new database to another.
+type stream struct {
+	t        testing.TB
+	src, tgt server
+	from, to string
+	name     string
+	args     []string
+}
+
+func newStream(t testing.TB, src, tgt server, setup ...string) *stream {
+	s := &stream{t: t, src: src, tgt: tgt, from: src.open(t).NewDatabase(t, "ddl_s"), to: tgt.open(t).NewDatabase(t, "ddl_t")}
+	s.name = s.from[strings.LastIndexByte(s.from, '/')+1:]
+	s.name, _, _ = strings.Cut(s.name, "?")
+	s.do(setup...)
+	s.args = []string{"replicate", s.from, s.to, "--name", s.name, "--until", "now"}
+	s.flow()
+	t.Cleanup(func() {
+		if !t.Failed() {
+			testdb.Must(t, "replicate", s.from, s.to, "--name", s.name, "--remove")
+		}
+	})
+	return s
+}
+
+// do changes the source.
+func (s *stream) do(all ...string) {
+	s.t.Helper()
+	for _, sql := range all {
+		testdb.Query(s.t, s.from, sql)
+	}
+}
+
+// flow lets the stream come to the source's end. It must never end for what has become of a table.
+func (s *stream) flow() string {
+	s.t.Helper()
+	o := testdb.Run(s.t, s.args...)
+	if o.Code != 0 {
+		s.t.Fatalf("the stream ended with %d:\n%s%s", o.Code, o.ErrOut, o.Out)
+	}
+	return o.ErrOut + o.Out
+}
+
+// A state is what the stream says of a table.
+type state struct {
+	Table               struct{ Schema, Name string }
+	State, Reason, Hint string
+}
+
+func (s *stream) states() map[string]state {
+	s.t.Helper()
+	var all []state
+	out := testdb.Must(s.t, "sub", "--name", s.name, "--json")
+	if err := json.Unmarshal([]byte(out), &all); err != nil {
+		s.t.Fatalf("%v in %s", err, out)
+	}
+	by := map[string]state{}
+	for _, x := range all {
+		by[x.Table.Name] = x
+	}
+	return by
+}
+
+// columns are a table's in the order of their names, of source or target.
+func columns(t testing.TB, of server, url, table string) []string {
+	t.Helper()
+	schema := "DATABASE()"
+	if of.isPostgres() {
+		schema = "'public'"
+	}
+	out := testdb.Query(t, url, "SELECT column_name FROM information_schema.columns WHERE table_schema = "+schema+" AND table_name = '"+table+"'")
+	names := strings.Fields(out)
+	slices.Sort(names)
+	return names
+}
+
+// dump is what a table holds, in columns, ordered.
+func dump(t testing.TB, of server, url, table string, names []string) string {
+	t.Helper()
+	var texts []string
+	for _, c := range names {
+		switch {
+		case of.isPostgres():
+			texts = append(texts, fmt.Sprintf(`coalesce("%s"::text, '~')`, c))
+		default:
+			texts = append(texts, fmt.Sprintf("coalesce(CAST(`%s` AS CHAR), '~')", c))
+		}
+	}
+	q := "concat_ws('|', " + strings.Join(texts, ", ") + ")"
+	lines := strings.Split(testdb.Query(t, url, "SELECT "+q+" FROM "+table), "\n")
+	slices.Sort(lines)
+	return strings.Join(lines, "\n")
+}
+
+// differs says how a table of the target differs; it is to have all columns of the source's.
+func (s *stream) differs(table string) string {
+	s.t.Helper()
+	is := columns(s.t, s.src, s.from, table)
+	for _, c := range is {
+		if !slices.Contains(columns(s.t, s.tgt, s.to, table), c) {
+			return "the target has no column " + c
+		}
+	}
+	want, have := dump(s.t, s.src, s.from, table, is), dump(s.t, s.tgt, s.to, table, is)
+	if want != have {
+		return fmt.Sprintf("the source has (%s)\n%s\nthe target has\n%s", strings.Join(is, ", "), want, have)
+	}
+	return ""
+}
+
+// whole checks that a table is equal or stopped with a sentence, and returns its state.
+func (s *stream) whole(table string) state {
+	s.t.Helper()
+	st, ok := s.states()[table]
+	switch {
+	case !ok:
+		s.t.Errorf("%s is not in the stream", table)
+	case st.State == "stopped" && (st.Reason == "" || st.Hint == "" || !strings.HasSuffix(strings.TrimSpace(st.Hint), ".") && strings.Contains(st.Hint, "\n")):
+		s.t.Errorf("%s is stopped with %+v", table, st)
+	case st.State != "stopped":
+		if text := s.differs(table); text != "" {
+			s.t.Errorf("%s is %s, and %s", table, st.State, text)
+		}
+	}
+	return st
+}
