@@ -520,6 +520,10 @@ const TablesPrefix = "tidemark.tables"
 // its place in the stream.
 const LoadPrefix = "tidemark.load"
 
+// SkipPrefix is the prefix of a LogicalMessage whose Data is an Exception in JSON: an event of the log that was left
+// out because the user asked for that.
+const SkipPrefix = "tidemark.skipped"
+
 // A Load says in a stream that a table's rows come from there on, and later that they have
 // all come.
 type Load struct {
@@ -532,11 +536,13 @@ type Load struct {
 }
 
 // A DDL is a statement that has changed the definition of tables, in the log of MySQL or
-// MariaDB. Behind it changes of these tables may have another Relation.
+// MariaDB, or (Rows) rows, which the log does not have. Behind it changes of these tables may have another Relation.
 type DDL struct {
 	Tables []TableID `json:"tables"` // empty: all of the database
 	Schema string    `json:"schema"` // the database that the session was in, or that is named
 	SQL    string    `json:"sql"`
+	Rows   bool      `json:"rows,omitempty"`  // it was logged in place of the rows that it has changed
+	Place  string    `json:"place,omitempty"` // of its event, as the server names it, with Rows
 }
 
 // A decoder reads from the beginning of b; bad says that it was too short.

@@ -72,7 +72,7 @@ type Exception struct {
 	Commit    time.Time `json:"src_trans_time"`
 	Table     string    `json:"table"` // on the target
 	Operation string    `json:"operation"`
-	Reason    string    `json:"reason"` // NOTFOUND, DUPLICATE, CHECKFAILED, SQLERROR, OKSQLSTATE
+	Reason    string    `json:"reason"` // NOTFOUND, DUPLICATE, CHECKFAILED, SQLERROR, OKSQLSTATE; SKIPPED: an event of the log
 	SQLState  string    `json:"sqlstate,omitempty"`
 	Message   string    `json:"message"`
 	SQL       string    `json:"text"` // with its values

@@ -87,6 +87,7 @@ var rooms = map[string]room{
 	"proof/misuse":     {},
 	"proof/neighbours": {},
 	"proof/ways":       {},
+	"proof/statements": {},
 }
 
 // mayUseTestdb are the packages outside of tests that start databases of their own.

@@ -113,6 +113,13 @@ type LinkTeller interface {
 	TellLinks(columns func(tidemark.TableID) []string)
 }
 
+// A Skipper is a Stream that can leave out single events of the source's log.
+type Skipper interface {
+	// Skip leaves out the events at these places, as the source names them, and says in the stream what they held
+	// (tidemark.SkipPrefix). It comes before Run.
+	Skip(places []string)
+}
+
 // A DateKeeper is a Stream that otherwise makes something of dates that are none.
 type DateKeeper interface {
 	// KeepDates gives dates such as 0000-00-00 as they are, to a target that holds them.

@@ -98,6 +98,11 @@ func (r *replicating) session(ctx context.Context) error {
 	if r.hear(ctx, s.run, h.log) {
 		return errAnew
 	}
+	if h.stream != nil {
+		if err := r.leaveOut(ctx, h.stream); err != nil {
+			return err
+		}
+	}
 	until, err := r.until(ctx, s)
 	if err != nil {
 		return err

@@ -307,6 +307,8 @@ func (b *binder) told(m tidemark.LogicalMessage) error {
 		return b.described(m)
 	case m.Prefix == tidemark.LoadPrefix:
 		return b.load(m)
+	case m.Prefix == tidemark.SkipPrefix:
+		return b.skippedEvent(m)
 	case m.Prefix != tidemark.DDLPrefix:
 		return nil
 	}
@@ -314,7 +316,7 @@ func (b *binder) told(m tidemark.LogicalMessage) error {
 	if err := json.Unmarshal(m.Data, &d); err != nil {
 		return fmt.Errorf("read a statement of the stream: %w", err)
 	}
-	if !renames.MatchString(d.SQL) {
+	if !d.Rows && !renames.MatchString(d.SQL) {
 		return nil // what has become of the columns the next relation tells
 	}
 	b.subs.mu.Lock()
@@ -327,6 +329,10 @@ func (b *binder) told(m tidemark.LogicalMessage) error {
 	b.subs.mu.Unlock()
 	for _, id := range hit {
 		why := tidemark.Errorf(tidemark.Unsupported, "replicate", id.String(), "was changed in a way that its rows do not tell: "+firstLine(d.SQL), "Change the target in the same way")
+		if d.Rows {
+			why = tidemark.Errorf(tidemark.Unsupported, "replicate", id.String(), "a session has logged a statement in place of its rows, at "+d.Place+": "+firstLine(d.SQL),
+				"On the source SET GLOBAL binlog_format = 'ROW', and look for programs that set it for themselves")
+		}
 		if err := b.subs.stop(b.ctx, id, why); err != nil {
 			return err
 		}

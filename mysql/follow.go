@@ -70,6 +70,8 @@ type Stream struct {
 	tables        map[tidemark.TableID]*logTable
 	relations     map[uint32]string
 	said          map[uint32]bool
+	unfollowed    map[tidemark.TableID]bool // by key: a statement was logged in place of their rows
+	skips         map[uint64]bool           // events that are left out
 	charsets      map[string]*charset
 	collations    map[uint64]string
 	before, after []field
@@ -194,6 +196,11 @@ func placeOf(text string) uint64 {
 func logNumber(name string) (uint32, bool) {
 	n, err := strconv.ParseUint(name[strings.LastIndexByte(name, '.')+1:], 10, 32)
 	return uint32(n), err == nil
+}
+
+// placeName names a place as the server does: binlog.000042:1187.
+func (s *Stream) placeName(place uint64) string {
+	return fmt.Sprintf("%s.%06d:%d", s.file0[:max(strings.LastIndexByte(s.file0, '.'), 0)], place>>32, uint32(place))
 }
 
 func placeText(place uint64) string { return fmt.Sprintf("file %d:%d", place>>32, uint32(place)) }

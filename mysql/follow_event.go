@@ -76,6 +76,9 @@ func (s *Stream) read(ctx context.Context) error {
 			}
 		}
 		if err != nil {
+			if errors.Is(err, errEvent) {
+				err = s.unreadable(tidemark.Corrupt, err, "")
+			}
 			return err
 		}
 		if s.seek != nil && s.place() >= s.seek.until {
@@ -268,9 +271,9 @@ func (s *Stream) take(ctx context.Context, ev, body []byte) error {
 	return s.takeRare(ctx, ev, body)
 }
 
-// eventsOther are those that a stream need not know: about the log itself, what a
-// statement in place of rows would need, comments, and encryption, which servers undo.
-var eventsOther = []byte{3, 5, 13, 14, 28, 29, 35, 36, 37, 160, 161, 163, 164}
+// eventsOther are those that a stream need not know: about the log itself, what a statement in place of rows would
+// need (the files of LOAD DATA too), comments, and encryption, which servers undo.
+var eventsOther = []byte{3, 5, 9, 11, 13, 14, eventBeginLoad, 28, 29, 35, 36, 37, 160, 161, 163, 164}
 
 func (s *Stream) takeRare(ctx context.Context, ev, body []byte) error {
 	kind, at := ev[4], eventTime(ev)
@@ -286,14 +289,22 @@ func (s *Stream) takeRare(ctx context.Context, ev, body []byte) error {
 		return s.rowEvent(ctx, n%3, rowForm{version: 1 + int(n/3), packed: true}, body)
 	case kind == eventPackedQuery:
 		return s.packedQuery(ctx, body, at)
+	case kind == eventExecuteLoad:
+		return s.loadStatement(ctx, body, at)
 	case s.passes() || slices.Contains(eventsOther, kind) || ev[17]&flagIgnorable != 0:
 		return nil
-	case kind == eventBeginLoad || kind == eventExecuteLoad:
-		return s.refuse("LOAD DATA", "")
+	case s.skips[s.eventPlace]:
+		if err := s.implied(at); err != nil {
+			return err
+		}
+		if err := s.skipped(tidemark.Exception{Operation: "EVENT", Table: "the log"}, body); err != nil || s.group.begun {
+			return err
+		}
+		return s.commit(ctx)
 	case kind == eventIncident:
-		return tidemark.Errorf(tidemark.Lost, "follow", placeText(s.eventPlace), "the server says that changes are missing in its log here", "Copy again.")
+		return s.unreadable(tidemark.Lost, errors.New("the server says that changes are missing in its log here"), "Copy again, unless you know that nothing is missing.")
 	}
-	return tidemark.Errorf(tidemark.Unsupported, "follow", placeText(s.eventPlace), fmt.Sprintf("the log has an event of the kind %d, which is not known", kind), "Is there a newer version of Tidemark?")
+	return s.unreadable(tidemark.Unsupported, fmt.Errorf("the log has an event of the kind %d, which is not known", kind), "Look for a newer version of Tidemark.")
 }
 
 // rowsFollow begins a transaction whose beginning was before the place that was asked for.
@@ -310,7 +321,11 @@ func (s *Stream) rowEvent(ctx context.Context, n byte, form rowForm, body []byte
 	if s.passes() {
 		return nil
 	}
-	return s.rows(ctx, [3]tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}[n], form, body)
+	kind := [3]tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}[n]
+	if s.skips[s.eventPlace] {
+		return s.skipRows(ctx, kind, form, body)
+	}
+	return s.rows(ctx, kind, form, body)
 }
 
 // packedQuery takes a statement whose text MariaDB has compressed.

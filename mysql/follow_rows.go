@@ -111,7 +111,8 @@ func (s *Stream) rowFailed(t *logTable, err error) error {
 		return &tidemark.Error{Op: "follow", Object: t.id.String(), Kind: tidemark.BadRow, Err: fmt.Errorf("transaction %s: %w", s.group.name(), bad),
 			Hint: "Choose what becomes of dates that are none: --zero-dates=null or --zero-dates=epoch."}
 	}
-	return fmt.Errorf("table %s, transaction %s: %w", t.id, s.group.name(), err)
+	return &tidemark.Error{Op: "follow", Object: t.id.String(), Kind: tidemark.Unsupported, Err: fmt.Errorf("transaction %s, at %s: %w", s.group.name(), s.placeName(s.eventPlace), err),
+		Hint: "Its rows in the log cannot be read."}
 }
 
 // row takes one row, or the two images of one that is updated.

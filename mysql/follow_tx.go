@@ -129,7 +129,10 @@ func (s *Stream) rollback() error {
 }
 
 // unsay forgets what was said of tables, when what said it may have been dropped.
-func (s *Stream) unsay() { clear(s.said) }
+func (s *Stream) unsay() {
+	clear(s.said)
+	clear(s.unfollowed)
+}
 
 // implied begins a transaction whose GTID was before the place from which the stream
 // was asked for.
@@ -186,19 +189,38 @@ func (s *Stream) query(ctx context.Context, body []byte, at time.Time) error {
 		return s.backTo(st.name)
 	case stmtXA:
 		return s.xa(ctx, st, at)
-	case stmtRows:
-		return s.refuse(sql, db)
 	}
 	if err := s.implied(at); err != nil {
 		return err
 	}
-	if err := s.ddl(ctx, st, sql, db, vars); err != nil {
+	switch {
+	case s.skips[s.eventPlace]:
+		err = s.skipStatement(st, sql, db, vars)
+	case st.kind == stmtRows:
+		err = s.statement(ctx, sql, db, vars)
+	default:
+		err = s.ddl(ctx, st, sql, db, vars)
+	}
+	if err != nil {
 		return err
+	}
+	if st.kind == stmtRows {
+		s.group.begun = true
 	}
 	if s.group.begun {
 		return nil // CREATE TABLE ... SELECT, whose rows follow
 	}
 	return s.commit(ctx)
+}
+
+// loadStatement takes LOAD DATA that was logged as a statement: the head of its event is a statement's, with numbers
+// about the file between it and the rest.
+func (s *Stream) loadStatement(ctx context.Context, body []byte, at time.Time) error {
+	const head, file = 13, 13
+	if len(body) < head+file {
+		return errEvent
+	}
+	return s.query(ctx, append(slices.Clone(body[:head]), body[head+file:]...), at)
 }
 
 // queryVars is what the head of a statement says of its session.
@@ -248,15 +270,6 @@ func (s *Stream) inUTF8(text []byte, vars queryVars) (string, error) {
 	}
 	out, err := set.decode(nil, text)
 	return string(out), err
-}
-
-// refuse stops where a statement was logged in place of its rows.
-func (s *Stream) refuse(sql, db string) error {
-	if s.e.db != "" && !strings.EqualFold(db, s.e.db) && !strings.Contains(strings.ToLower(sql), strings.ToLower(s.e.db)) {
-		return nil
-	}
-	return tidemark.Errorf(tidemark.Unsupported, "follow", placeText(s.eventPlace), "a session has logged a statement in place of its rows: "+firstWords(sql),
-		"SET GLOBAL binlog_format = 'ROW', look for programs that set it for themselves, and copy the tables of the statement again.")
 }
 
 // savepoint notes how far the transaction is. Servers log savepoints only where one has
@@ -313,14 +326,24 @@ func (s *Stream) ddl(ctx context.Context, st stmt, sql, db string, vars queryVar
 	case st.kind == stmtTruncate:
 		return s.truncate(ctx, touched)
 	}
-	data, err := json.Marshal(tidemark.DDL{Tables: touched, Schema: cmpSchema(st.name, db), SQL: strings.ToValidUTF8(sql, "\uFFFD")})
+	return s.sayDDL(tidemark.DDL{Tables: touched, Schema: cmpSchema(st.name, db), SQL: strings.ToValidUTF8(sql, "\uFFFD")})
+}
+
+// sayDDL puts a statement into the transaction.
+func (s *Stream) sayDDL(d tidemark.DDL) error {
+	data, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}
-	tx := s.piece()
-	m := tidemark.LogicalMessage{Transactional: true, LSN: s.group.place, Prefix: tidemark.DDLPrefix, Data: data}
-	tx.Changes = tidemark.AppendChange(tx.Changes, m.Append(nil))
+	s.sayMessage(tidemark.DDLPrefix, data)
 	return nil
+}
+
+// sayMessage puts a message into the transaction.
+func (s *Stream) sayMessage(prefix string, data []byte) {
+	tx := s.piece()
+	m := tidemark.LogicalMessage{Transactional: true, LSN: s.group.place, Prefix: prefix, Data: data}
+	tx.Changes = tidemark.AppendChange(tx.Changes, m.Append(nil))
 }
 
 // cmpSchema gives the database that a statement names, or else the session's.

@@ -234,6 +234,11 @@ func duplicate(cause error) bool {
 // note writes an exception.
 func (r *resolver) note(x tidemark.Exception) error {
 	r.exceptions++
+	return r.command(insertException(r.table, x) + ")")
+}
+
+// insertException gives the statement that writes an exception, without its last parenthesis.
+func insertException(table string, x tidemark.Exception) string {
 	at := "NULL"
 	if !x.Commit.IsZero() {
 		at = literal(x.Commit.UTC().Format("2006-01-02 15:04:05.999999"))
@@ -241,8 +246,23 @@ func (r *resolver) note(x tidemark.Exception) error {
 	if len(x.SQL) >= maxNoted {
 		x.SQL += " ..."
 	}
-	return r.command(fmt.Sprintf("INSERT INTO %s (recvq, src_commit, src_trans_time, table_name, operation, reason, `sqlstate`, message, text, is_applied) VALUES (%s,%d,%s,%s,%s,%s,%s,%s,%s,%t)",
-		r.table, literal(x.Queue), x.Place, at, literal(x.Table), literal(x.Operation), literal(x.Reason), literal(x.SQLState), literal(x.Message), literal(x.SQL), x.Applied))
+	return fmt.Sprintf("INSERT INTO %s (recvq, src_commit, src_trans_time, table_name, operation, reason, `sqlstate`, message, text, is_applied) (SELECT %s,%d,%s,%s,%s,%s,%s,%s,%s,%t",
+		table, literal(x.Queue), x.Place, at, literal(x.Table), literal(x.Operation), literal(x.Reason), literal(x.SQLState), literal(x.Message), literal(x.SQL), x.Applied)
+}
+
+// NoteException notes an exception that is not of a change, unless it was noted before.
+func (e *Engine) NoteException(ctx context.Context, x tidemark.Exception) error {
+	name, err := e.ownTable(ctx, exceptionsName)
+	if err != nil {
+		return err
+	}
+	return e.onTarget(ctx, "apply", name, func(s *session) error {
+		if err := s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+exceptionsDDL); err != nil {
+			return err
+		}
+		return s.exec(ctx, fmt.Sprintf("%s FROM DUAL WHERE NOT EXISTS (SELECT 1 FROM %s WHERE recvq=%s AND src_commit=%d AND reason=%s AND message=%s))",
+			insertException(name, x), name, literal(x.Queue), x.Place, literal(x.Reason), literal(x.Message)))
+	})
 }
 
 // exceptionsWhere is what a filter stands for. Times are of the session: UTC.

@@ -316,6 +316,21 @@ func exceptionsArgs(f tidemark.ExceptionFilter) []any {
 	return []any{f.Queue, f.Table, time(f.Since), time(f.Before)}
 }
 
+// NoteException notes an exception that is not of a change, unless it was noted before.
+func (e *Engine) NoteException(ctx context.Context, x tidemark.Exception) error {
+	conn, release, err := e.controlConn(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if _, err = conn.Exec(ctx, exceptionsDDL); err == nil {
+		_, err = conn.Exec(ctx, `INSERT INTO tidemark.exceptions (recvq, src_commit, src_trans_time, table_name, operation, reason, sqlstate, message, text, is_applied)
+			SELECT $1, $2, $3, $4, $5, $6, '', $7, $8, false WHERE NOT EXISTS (SELECT FROM tidemark.exceptions WHERE recvq = $1 AND src_commit = $2 AND reason = $6 AND message = $7)`,
+			x.Queue, int64(x.Place), x.Commit, x.Table, x.Operation, x.Reason, x.Message, strings.ReplaceAll(x.SQL, "\x00", ""))
+	}
+	return e.fail(ctx, "apply", "tidemark.exceptions", err)
+}
+
 // PurgeExceptions removes exceptions, and says how many there were.
 func (e *Engine) PurgeExceptions(ctx context.Context, f tidemark.ExceptionFilter) (int64, error) {
 	conn, release, err := e.controlConn(ctx)

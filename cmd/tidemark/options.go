@@ -79,12 +79,12 @@ type settings struct {
 const (
 	onCopy   = "copy replicate apply"
 	onMoves  = "copy diff repair check replicate capture apply cutover"
-	onRuns   = "backup restore archive verify runs utilities report status exceptions peek set sub"
-	onStream = "replicate capture apply cutover status exceptions peek diff repair set sub"
+	onRuns   = "backup restore archive verify runs utilities report status exceptions peek set sub skip"
+	onStream = "replicate capture apply cutover status exceptions peek diff repair set sub skip"
 	// Commands of the group ha are under its name.
 	onMeasure = "ha-measure-disk ha-measure-network ha-simulate"
 	onPlan    = "ha-plan"
-	onAll     = "utilities backup restore backups verify prune copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub engines ha-scan ha-calculate"
+	onAll     = "utilities backup restore backups verify prune copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub skip engines ha-scan ha-calculate"
 )
 
 // options is the table. Adding a line here is all that a new option needs.

@@ -44,7 +44,7 @@ with an account of where the time went.`,
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return &tidemark.Error{Op: c.Name(), Kind: tidemark.Invalid, Hint: c.CommandPath() + " --help lists the options with examples", Err: err}
 	})
-	root.AddCommand(copyCommand(), replicateCommand(), captureCommand(), applyCommand(), cutoverCommand(), statusCommand(), setCommand(), exceptionsCommand(), subCommand(), peekCommand(), diffCommand(), repairCommand(), checkCommand(), runsCommand(), reportCommand(), utilitiesCommand(), backupCommand(), restoreCommand(), backupsCommand(), verifyCommand(), pruneCommand(), archiveCommand(), haCommand(), enginesCommand(), manualCommand())
+	root.AddCommand(copyCommand(), replicateCommand(), captureCommand(), applyCommand(), cutoverCommand(), statusCommand(), setCommand(), exceptionsCommand(), subCommand(), skipCommand(), peekCommand(), diffCommand(), repairCommand(), checkCommand(), runsCommand(), reportCommand(), utilitiesCommand(), backupCommand(), restoreCommand(), backupsCommand(), verifyCommand(), pruneCommand(), archiveCommand(), haCommand(), enginesCommand(), manualCommand())
 	return root
 }
 

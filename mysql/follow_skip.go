@@ -1,0 +1,127 @@
+package mysql
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Skip leaves out the events at these places of the log, as the server names them, and says in the stream what they
+// held. What begins or ends a transaction is read all the same. Call it before Run.
+func (s *Stream) Skip(places []string) {
+	s.skips = map[uint64]bool{}
+	for _, p := range places {
+		s.skips[placeOf(p)] = true
+	}
+}
+
+// skipStatement says what a statement was: DDL, or one in place of rows.
+func (s *Stream) skipStatement(st stmt, sql, db string, vars queryVars) error {
+	tables := st.tables
+	if st.kind == stmtRows {
+		tables, _ = writtenTables(sql, db, vars.mode)
+	}
+	var names []string
+	for _, id := range tables {
+		names = append(names, id.String())
+	}
+	name := strings.Join(names, ", ")
+	if len(name) > 255 || name == "" {
+		name = "the log"
+	}
+	return s.skipped(tidemark.Exception{Operation: "STATEMENT", Table: name, SQL: clipped(sql)}, nil)
+}
+
+// skipRows says what a row event held, as far as it can be read.
+func (s *Stream) skipRows(ctx context.Context, kind tidemark.ChangeKind, form rowForm, body []byte) error {
+	x := tidemark.Exception{Table: "the log", Operation: map[tidemark.ChangeKind]string{tidemark.InsertChange: "INSERT", tidemark.UpdateChange: "UPDATE", tidemark.DeleteChange: "DELETE"}[kind]}
+	if len(body) >= 6 {
+		if t := s.maps[little(body[:6])]; t != nil {
+			if t.skip {
+				return nil // it held nothing for this stream
+			}
+			x.Table, x.SQL = t.id.String(), s.rowsText(ctx, t, kind, form, body)
+		}
+	}
+	return s.skipped(x, body)
+}
+
+// rowsText gives the rows of an event as text; "" if they cannot be read, or are too many.
+func (s *Stream) rowsText(ctx context.Context, t *logTable, kind tidemark.ChangeKind, form rowForm, body []byte) string {
+	if len(body) > mostSkipped || form.packed {
+		return ""
+	}
+	tx, said, parts := s.tx, s.said[t.relID], s.group.parts
+	s.tx, s.said[t.relID] = &tidemark.Tx{}, true
+	defer func() { s.tx, s.said[t.relID], s.group.parts = tx, said, parts }()
+	if err := s.rows(ctx, kind, form, body); err != nil {
+		return ""
+	}
+	var names []string
+	for i := range t.cols {
+		if !t.cols[i].hidden {
+			names = append(names, t.cols[i].name)
+		}
+	}
+	var lines []string
+	for rest := s.tx.Changes; len(rest) > 0; {
+		c, next, err := tidemark.NextChange(rest)
+		if err != nil {
+			return ""
+		}
+		rest = next
+		line := ""
+		if c.Old != nil {
+			line = " before: " + tupleText(names, c.Old, c.OldKey)
+		}
+		if c.New != nil {
+			line += " row: " + tupleText(names, c.New, false)
+		}
+		lines = append(lines, strings.TrimSpace(line))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// tupleText gives a row as {name=value, ...}; of a key without what is not in it.
+func tupleText(names []string, t tidemark.Tuple, key bool) string {
+	var parts []string
+	for i, v := range t.Values(nil) {
+		switch {
+		case i >= len(names) || v.Kind == tidemark.UnchangedValue || key && v.Kind == tidemark.NullValue:
+		case v.Kind == tidemark.NullValue:
+			parts = append(parts, names[i]+"=NULL")
+		default:
+			parts = append(parts, names[i]+"="+literal(string(v.Data)))
+		}
+	}
+	return "{" + strings.Join(parts, ", ") + "}"
+}
+
+// mostSkipped is how much of an event is kept.
+const mostSkipped = 16 << 10
+
+// skipped says in the stream that an event was skipped. Where it could not be read its bytes are told.
+func (s *Stream) skipped(x tidemark.Exception, body []byte) error {
+	if x.SQL == "" {
+		x.SQL = fmt.Sprintf("%d bytes, in base64: %s", len(body), base64.StdEncoding.EncodeToString(body[:min(len(body), mostSkipped)]))
+	}
+	x.SQL = strings.ToValidUTF8(x.SQL, "\uFFFD")
+	x.Reason, x.Place, x.Commit = "SKIPPED", s.group.place, s.group.time
+	x.Message = "the event at " + s.placeName(s.eventPlace) + " was skipped"
+	data, err := json.Marshal(x)
+	if err != nil {
+		return err
+	}
+	s.sayMessage(tidemark.SkipPrefix, data)
+	return nil
+}
+
+// unreadable words an error of an event that cannot be taken, and how to continue without it.
+func (s *Stream) unreadable(kind tidemark.Kind, why error, hint string) error {
+	place := s.placeName(s.eventPlace)
+	return &tidemark.Error{Op: "follow", Object: "the log at " + place, Kind: kind, Err: why, Hint: strings.TrimSpace(hint + " To continue without this event: tidemark skip " + place + ", then the same command again.")}
+}
