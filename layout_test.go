@@ -32,8 +32,8 @@ var rooms = map[string]room{
 	"flow": {floor: 1},
 
 	// Engines know the vocabulary and nothing else.
-	"postgres": {floor: 2, imports: ". internal/spool postgres/wal"},
-	"mysql":    {floor: 2, imports: ". mysql/binlog", tests: "postgres apply flow"},
+	"postgres": {floor: 2, imports: ". internal/spool internal/door postgres/wal"},
+	"mysql":    {floor: 2, imports: ". mysql/binlog internal/door", tests: "postgres apply flow"},
 	"sqlfile":  {floor: 2, imports: ". internal/archive"},
 
 	// What an engine's log says, for engines and for whoever has its files.
@@ -73,7 +73,10 @@ var rooms = map[string]room{
 
 	"proof/ddl": {},
 
+	"proof/peers": {},
+
 	"internal/archive":  {imports: "."},
+	"internal/door":     {},
 	"internal/filelock": {},
 	"internal/spool":    {imports: "."},
 	"internal/testdb":   {imports: "."},

@@ -1,22 +1,152 @@
 package tidemark
 
 import (
+	"errors"
 	"net/url"
 	"regexp"
+	"strconv"
+	"strings"
 )
 
-var userinfo = regexp.MustCompile(`(//[^/@\s:]*):[^/\s]*@`)
-var secretParam = regexp.MustCompile(`(?i)((?:password|passwd|pwd|sslpassword|secret|token)=)[^&\s]+`)
+// Hidden stands for what is not printed.
+const Hidden = "***"
 
-// MaskURL hides the password of a connection string, in whatever text it stands,
-// so that it may be printed, logged and stored.
-func MaskURL(s string) string {
-	if u, err := url.Parse(s); err == nil && u.User != nil {
-		if _, has := u.User.Password(); has {
-			u.User = url.User(u.User.Username())
-			s = u.String()
+var (
+	schemeForm  = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9+.-]*$`)
+	hostForm    = regexp.MustCompile(`^(?:\[[0-9A-Fa-f:.]+(?:%[0-9A-Za-z._-]+)?\]|[A-Za-z0-9._~%-]*)(?::([0-9]{0,5}))?$`)
+	userForm    = regexp.MustCompile(`^[A-Za-z0-9._~!$&'()*+,;=%-]*$`)
+	secretParam = regexp.MustCompile(`(?i)((?:pass(?:word|wd|phrase)?|pwd?|psw|secret(?:[-_]?(?:access[-_]?)?key)?|token|account[-_]?key|sig(?:nature)?|credentials?|auth)["']?\s*=\s*)(?:'(?:[^'\\]|\\.)*'?|"(?:[^"\\]|\\.)*"?|[^&;\s]+)`)
+	urlInText   = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://\S*`)
+)
+
+// An authority is a URL's text, cut where a strict reader cuts it. Its parts are as they
+// were written.
+type authority struct {
+	scheme string
+	login  bool   // there is an @
+	user   string // before it, without the password
+	hosts  string // one, or several with commas
+	tail   string // path, query and fragment
+}
+
+// split cuts a URL. ok false means that it is not certain what of s is secret: it has no
+// scheme, or an @ behind the host, or a host that is none.
+func split(s string) (a authority, ok bool) {
+	scheme, rest, ok := strings.Cut(s, "://")
+	if !ok || !schemeForm.MatchString(scheme) {
+		return a, false
+	}
+	a.scheme = scheme
+	a.hosts = rest
+	if i := strings.IndexAny(rest, "/?#"); i >= 0 {
+		a.hosts, a.tail = rest[:i], rest[i:]
+	}
+	login := ""
+	if at := strings.LastIndexByte(a.hosts, '@'); at >= 0 {
+		login = a.hosts[:at+1]
+		a.login = true
+		a.user, _, _ = strings.Cut(a.hosts[:at], ":")
+		a.hosts = a.hosts[at+1:]
+	}
+	for host := range strings.SplitSeq(a.hosts, ",") {
+		m := hostForm.FindStringSubmatch(host)
+		if m == nil {
+			return a, false
+		}
+		if port, _ := strconv.Atoi(m[1]); port > 65535 {
+			return a, false
 		}
 	}
-	s = userinfo.ReplaceAllString(s, "$1@")
-	return secretParam.ReplaceAllString(s, "${1}***")
+	if strings.Contains(a.tail, "@") {
+		return a, false
+	}
+	_, err := url.Parse(scheme + "://" + login + "h" + a.tail) // lists of hosts are not in the standard
+	return a, err == nil
+}
+
+// MaskURL hides the secrets of a connection string, so that it may be printed, logged
+// and stored: the password, and what else may be one. Of what is not certainly a URL
+// nothing is left behind the scheme.
+func MaskURL(s string) string {
+	if strings.Contains(s, "://") && strings.Contains(s, ",") {
+		if all := strings.Split(s, ","); everyURL(all) {
+			for i, one := range all {
+				all[i] = MaskURL(one)
+			}
+			return strings.Join(all, ",")
+		}
+	}
+	a, ok := split(s)
+	switch {
+	case ok:
+	case a.scheme != "":
+		return a.scheme + "://..."
+	default:
+		return maskOther(s)
+	}
+	out := a.scheme + "://"
+	if a.login {
+		// NATS knows tokens, which stand where others have the user; what is masked already stays as it is.
+		token := strings.EqualFold(a.scheme, "nats") || strings.EqualFold(a.scheme, "tls")
+		if !userForm.MatchString(a.user) || strings.Contains(strings.ToLower(a.user), "%3a") || token {
+			a.user = Hidden
+		}
+		out += a.user + "@"
+	}
+	return out + a.hosts + secretParam.ReplaceAllString(a.tail, "${1}"+Hidden)
+}
+
+// everyURL reports whether a list, as NATS takes it, has a URL in each place.
+func everyURL(all []string) bool {
+	for _, one := range all {
+		if scheme, _, ok := strings.Cut(one, "://"); !ok || !schemeForm.MatchString(scheme) {
+			return false
+		}
+	}
+	return true
+}
+
+// maskOther hides the secrets of what is no URL: a path, a keyword string of libpq's, or
+// the form of another program, user:password@host, of which nothing is left.
+func maskOther(s string) string {
+	s = secretParam.ReplaceAllString(s, "${1}"+Hidden)
+	colon := strings.IndexByte(s, ':')
+	if at := strings.LastIndexByte(s, '@'); colon >= 0 && colon < at && !strings.HasPrefix(s, "file:") {
+		return "..."
+	}
+	return s
+}
+
+// MaskText hides the secrets of the connection strings in a text, such as a message.
+func MaskText(s string) string {
+	s = urlInText.ReplaceAllStringFunc(s, func(u string) string {
+		body := strings.TrimRight(u, ".,;:)]}>'\"`")
+		return MaskURL(body) + u[len(body):]
+	})
+	return secretParam.ReplaceAllString(s, "${1}"+Hidden)
+}
+
+// ParseURL reads a connection string, and refuses what others may read differently. Its
+// errors have nothing of s in them.
+func ParseURL(s string) (*url.URL, error) {
+	if _, ok := split(s); !ok {
+		switch {
+		case !strings.Contains(s, "://"):
+			return nil, errors.New("not a URL")
+		case strings.Contains(s, "@"):
+			return nil, errors.New("not a URL: user, password and host cannot be told apart")
+		}
+		return nil, errors.New("not a URL: its host or port is not valid")
+	}
+	if strings.Contains(s, "#") {
+		return nil, errors.New("not a URL: it has a # in it")
+	}
+	u, err := url.Parse(s)
+	if err != nil {
+		return nil, errors.New("not a URL: a part of it is not percent-encoded as it has to be")
+	}
+	if _, err := url.ParseQuery(u.RawQuery); err != nil {
+		return nil, errors.New("not a URL: its options are not percent-encoded as they have to be")
+	}
+	return u, nil
 }

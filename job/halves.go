@@ -204,7 +204,7 @@ func (r *replicating) needsServer() error {
 	if strings.Contains(r.spec.Queue, "://") {
 		return nil
 	}
-	return tidemark.Errorf(tidemark.Invalid, r.spec.Half.Verb(), r.spec.Name, "capture and apply meet at a queue on a server", "Say which: --queue nats://user@host:4222, or kafka://user@host:9092.")
+	return tidemark.Errorf(tidemark.Invalid, r.spec.Half.Verb(), r.spec.Name, "capture and apply meet at a queue on a server", "Say which: --queue nats://host:4222, or kafka://host:9092.")
 }
 
 // beginCapture makes the source keep its log, and puts into the queue what tables it has.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
-	"net"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,52 +34,9 @@ const maxStatements = 100
 // statement for them. Tests see none.
 var bulkFrom = 20
 
-// A bulkConn sees at login whether the server knows about many rows for one statement,
-// which a proxy in between may not, and says that the client does. MariaDB's own
-// capabilities stand in bytes of both greetings that the driver leaves alone.
-type bulkConn struct {
-	net.Conn
-	greeting []byte // the server's, until the client has answered
-	answered bool
-	knows    bool
-}
-
-func (b *bulkConn) Read(p []byte) (int, error) {
-	n, err := b.Conn.Read(p)
-	if !b.answered && n > 0 {
-		b.greeting = append(b.greeting, p[:n]...)
-	}
-	return n, err
-}
-
-func (b *bulkConn) Write(p []byte) (int, error) {
-	if !b.answered {
-		if b.answered, b.knows = true, knowsBulk(b.greeting); b.knows && len(p) >= 36 {
-			p[32] |= bulkOperations
-		}
-		b.greeting = nil
-	}
-	return b.Conn.Write(p)
-}
-
-// bulkOperations is MARIADB_CLIENT_STMT_BULK_OPERATIONS, bit 34 of the capabilities, in
-// the first byte of those above 32.
+// bulkOperations is MARIADB_CLIENT_STMT_BULK_OPERATIONS, bit 34 of the capabilities, among
+// MariaDB's own. A proxy in between may not know it.
 const bulkOperations = 1 << 2
-
-// knowsBulk reads the server's greeting: behind its version, NUL, 4 bytes of a number, 8
-// of a challenge and one of nothing come the capabilities; bit 0 is set by those who have
-// none of MariaDB's, which stand 14 bytes further.
-func knowsBulk(greeting []byte) bool {
-	if len(greeting) < 5 {
-		return false
-	}
-	end := bytes.IndexByte(greeting[5:], 0)
-	if end < 0 || len(greeting) < 5+end+1+13+14+4 {
-		return false
-	}
-	rest := greeting[5+end+1+13:]
-	return rest[0]&1 == 0 && rest[14]&bulkOperations != 0
-}
 
 // A prepared is a statement that the server has parsed.
 type prepared struct {

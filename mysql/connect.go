@@ -2,21 +2,16 @@ package mysql
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/go-mysql-org/go-mysql/client"
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
@@ -44,15 +39,16 @@ const (
 
 // Options of an engine. The zero value is good.
 type Options struct {
-	ZeroDates       Policy        // dates that are no dates, such as 0000-00-00, towards other engines
-	Unrepresentable Policy        // infinity, NaN, dates before Christ and the like, from other engines
-	TinyInt1Bool    bool          // tinyint(1) is described as a boolean
-	Lock            Lock          //
-	LockWait        time.Duration // how long Freeze waits for its lock before it gives up; 0: 60 s
-	NoBinlog        bool          // target: what is written is kept out of the binlog (needs SUPER, BINLOG ADMIN or SYSTEM_VARIABLES_ADMIN)
-	DeferKeys       bool          // MyISAM and Aria: non-unique keys are disabled while a fresh table is loaded
-	Definer         Definer       // target: under whose name views and programs are made
-	Log             *slog.Logger  // nil: nowhere
+	ZeroDates       Policy                 // dates that are no dates, such as 0000-00-00, towards other engines
+	Unrepresentable Policy                 // infinity, NaN, dates before Christ and the like, from other engines
+	TinyInt1Bool    bool                   // tinyint(1) is described as a boolean
+	Lock            Lock                   //
+	LockWait        time.Duration          // how long Freeze waits for its lock before it gives up; 0: 60 s
+	NoBinlog        bool                   // target: what is written is kept out of the binlog (needs SUPER, BINLOG ADMIN or SYSTEM_VARIABLES_ADMIN)
+	DeferKeys       bool                   // MyISAM and Aria: non-unique keys are disabled while a fresh table is loaded
+	Definer         Definer                // target: under whose name views and programs are made
+	Log             *slog.Logger           // nil: nowhere
+	Warn            func(tidemark.Finding) // what a connection does not protect from, once for each engine; nil: nowhere
 }
 
 // An Engine is one MySQL or MariaDB server: a source, a target, or both. Its
@@ -91,17 +87,6 @@ type Engine struct {
 	applied []uint64 // places that the target of a stream has, behind the one that it goes on from
 }
 
-// address is where a server is and who asks.
-type address struct {
-	network, host  string // "tcp" and host:port, or "unix" and a path
-	user, password string
-	db             string
-	tls            *tls.Config // nil: none
-	tlsOptional    bool        // go on without TLS where the server has none
-	timeout        time.Duration
-	masked         string // for messages
-}
-
 // Open connects to the server of a URL:
 //
 //	mysql://user:password@host:3306/database?option=value
@@ -109,11 +94,18 @@ type address struct {
 // mariadb:// means the same: what the server is decides. Options:
 //
 //	tls              false, preferred, true (encrypt, trust anybody), verify-ca or verify-full;
-//	                 default: false on this machine, preferred elsewhere
-//	tls-ca           file of the authorities that verify-ca and verify-full trust (PEM); default: the system's
+//	                 default: false on this machine; elsewhere TLS where the server has it, verified, and a
+//	                 warning (Options.Warn) where that fails; verify-ca with tls-ca
+//	tls-ca           file of the authorities that are trusted (PEM); default: the system's
 //	tls-cert, tls-key  files of the client's certificate and key (PEM)
 //	socket           path of a Unix socket, used instead of host and port
 //	connect-timeout  seconds or a duration; default 10s
+//
+// Who may see the password itself, and not only a proof of it, without having proved who it is:
+//
+//	enable-cleartext-plugin  true: whoever asks for it by mysql_clear_password
+//	get-server-public-key    true: whoever shows an RSA key, or any certificate
+//	server-public-key-path   file of the server's RSA key (PEM)
 //
 // Errors: Invalid (the URL), Unreachable, Denied, Forbidden, NotFound (database),
 // Unsupported (older than MySQL 8.0 or MariaDB 10.6).
@@ -133,13 +125,19 @@ func Open(ctx context.Context, rawURL string, opt Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer s.within(to.timeout)()
 	if err := e.identify(s); err != nil {
 		s.close()
 		return nil, err
 	}
 	if err := e.prepare(ctx, s); err != nil {
 		s.close()
-		return nil, err
+		return nil, e.fail("connect", "", err)
+	}
+	if opt.Warn != nil {
+		for _, f := range s.warnings {
+			opt.Warn(f)
+		}
 	}
 	e.idle = append(e.idle, s)
 	return e, nil
@@ -151,124 +149,18 @@ func (e *Engine) Name() string { return e.name }
 // Version gives the server's version as it says it.
 func (e *Engine) Version() string { return e.version }
 
-func parseURL(rawURL string) (address, error) {
-	bad := func(cause string) error {
-		return tidemark.Errorf(tidemark.Invalid, "open", tidemark.MaskURL(rawURL), cause,
-			"The form is mysql://user:password@host:3306/database, with special characters of the password percent-encoded.")
-	}
-	u, err := url.Parse(rawURL)
-	if err != nil {
-		// The cause quotes the URL, password and all.
-		return address{}, tidemark.Errorf(tidemark.Invalid, "open", "", "the URL is malformed",
-			"The form is mysql://user:password@host:3306/database, with special characters of the password percent-encoded.")
-	}
-	if u.Scheme != "mysql" && u.Scheme != "mariadb" {
-		return address{}, bad("the scheme is neither mysql nor mariadb")
-	}
-	a := address{network: "tcp", db: strings.Trim(u.Path, "/"), timeout: 10 * time.Second, masked: tidemark.MaskURL(rawURL)}
-	if u.User != nil {
-		a.user = u.User.Username()
-		a.password, _ = u.User.Password()
-	}
-	host, port := u.Hostname(), u.Port()
-	if host == "" {
-		host = "127.0.0.1"
-	}
-	if port == "" {
-		port = "3306"
-	}
-	a.host = net.JoinHostPort(host, port)
-	query := u.Query()
-	local := host == "localhost" || net.ParseIP(host).IsLoopback()
-	for key := range query {
-		value := query.Get(key)
-		switch key {
-		case "tls", "tls-ca", "tls-cert", "tls-key":
-		case "socket":
-			a.network, a.host, local = "unix", value, true
-		case "connect-timeout":
-			if a.timeout, err = time.ParseDuration(value); err != nil {
-				seconds, err := strconv.Atoi(value)
-				if err != nil || seconds <= 0 {
-					return address{}, bad("connect-timeout is no duration")
-				}
-				a.timeout = time.Duration(seconds) * time.Second
-			}
-		default:
-			return address{}, bad(fmt.Sprintf("unknown option %q", key))
-		}
-	}
-	if err := a.setTLS(query, host, local); err != nil {
-		return address{}, bad(err.Error())
-	}
-	return a, nil
-}
-
-func (a *address) setTLS(query url.Values, host string, local bool) error {
-	mode := query.Get("tls")
-	if mode == "" {
-		if mode = "preferred"; local {
-			mode = "false"
-		}
-	}
-	c := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
-	if file := query.Get("tls-ca"); file != "" {
-		pem, err := os.ReadFile(file)
-		if err != nil {
-			return err
-		}
-		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM(pem) {
-			return fmt.Errorf("%s holds no certificate", file)
-		}
-	}
-	if cert, key := query.Get("tls-cert"), query.Get("tls-key"); cert != "" || key != "" {
-		pair, err := tls.LoadX509KeyPair(cert, key)
-		if err != nil {
-			return err
-		}
-		c.Certificates = []tls.Certificate{pair}
-	}
-	switch mode {
-	case "false":
-		return nil
-	case "preferred":
-		a.tlsOptional, c.InsecureSkipVerify = true, true
-	case "true", "skip-verify":
-		c.InsecureSkipVerify = true
-	case "verify-ca":
-		c.InsecureSkipVerify = true
-		c.VerifyConnection = verifyChain(c.RootCAs)
-	case "verify-full":
-	default:
-		return fmt.Errorf("tls is false, preferred, true, verify-ca or verify-full, not %q", mode)
-	}
-	a.tls = c
-	return nil
-}
-
-// verifyChain checks who signed the certificate but not which host it names.
-func verifyChain(roots *x509.CertPool) func(tls.ConnectionState) error {
-	return func(s tls.ConnectionState) error {
-		opts := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
-		for _, c := range s.PeerCertificates[1:] {
-			opts.Intermediates.AddCert(c)
-		}
-		_, err := s.PeerCertificates[0].Verify(opts)
-		return err
-	}
-}
-
 // A session is one connection: go-mysql's client for statements, and our own
 // packets on the same socket for rows. One goroutine uses it at a time.
 type session struct {
 	e    *Engine
-	c    *client.Conn
+	c    *statements
 	net  net.Conn // below c, above TLS
 	id   uint32   // for KILL
 	wire *wire    // nil until rows are read or written
 	dead bool     // not usable any more
 	bulk bool     // the server takes many rows for a prepared statement
+
+	warnings []tidemark.Finding // of its connection
 
 	marked bool // on the frozen view, with a savepoint to go back to: see letGo
 	reads  int  // on that view
@@ -290,71 +182,20 @@ func (e *Engine) connect(ctx context.Context) (*session, error) {
 // wishes are what a session shall know of the protocol besides the usual.
 type wishes struct {
 	capabilities []uint32
-	bulk         bool // rows for a prepared statement, see bulkConn; MariaDB only
+	bulk         bool // rows for a prepared statement, see comBulkExecute; MariaDB only
 }
 
 func (e *Engine) connectFor(ctx context.Context, want wishes) (*session, error) {
-	s, err := e.login(ctx, e.to.tls, want)
-	if err != nil && e.to.tlsOptional && strings.Contains(err.Error(), "does not support TLS") {
-		s, err = e.login(ctx, nil, want)
-	}
+	l, err := e.login(ctx, want)
 	if err != nil {
 		return nil, e.connectError(ctx, err)
 	}
-	return s, nil
-}
-
-func (e *Engine) login(ctx context.Context, secure *tls.Config, want wishes) (*session, error) {
-	ctx, cancel := context.WithTimeout(ctx, e.to.timeout)
-	defer cancel()
-	var raw net.Conn
-	stop := func() bool { return true }
-	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
-		var d net.Dialer
-		conn, err := d.DialContext(ctx, network, addr)
-		if err != nil {
-			return nil, &dialError{err}
-		}
-		raw = conn
-		// The handshake takes no context.
-		stop = context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
-		if want.bulk {
-			conn = &bulkConn{Conn: conn}
-		}
-		return conn, nil
-	}
-	c, err := client.ConnectWithDialer(ctx, e.to.network, e.to.host, e.to.user, e.to.password, e.to.db, dialer, func(c *client.Conn) error {
-		if secure != nil {
-			c.SetTLSConfig(secure.Clone())
-		}
-		c.SetAttributes(map[string]string{"program_name": "tidemark"})
-		// The classic protocol: a result ends with an EOF packet, and a query is its text alone.
-		c.UnsetCapability(gomysql.CLIENT_DEPRECATE_EOF)
-		c.UnsetCapability(gomysql.CLIENT_QUERY_ATTRIBUTES)
-		err := errors.Join(c.SetCapability(gomysql.CLIENT_LOCAL_FILES), c.SetCapability(gomysql.CLIENT_MULTI_RESULTS))
-		for _, one := range want.capabilities {
-			err = errors.Join(err, c.SetCapability(one))
-		}
-		if want.bulk {
-			c.UnsetCapability(gomysql.CLIENT_LONG_PASSWORD)
-		}
-		return err
-	})
-	var dial *dialError
-	if (!stop() || err != nil) && !errors.As(err, &dial) && ctx.Err() != nil {
-		err = ctx.Err() // the driver drops it
-	}
+	c, err := newStatements(l)
 	if err != nil {
-		if raw != nil {
-			raw.Close()
-		}
-		return nil, err
+		l.packets.conn.Close()
+		return nil, e.connectError(ctx, err)
 	}
-	s := &session{e: e, c: c, net: c.Conn.Conn, id: c.GetConnectionID()}
-	if b, plain := s.net.(*bulkConn); plain {
-		s.bulk = b.knows
-	}
-	return s, nil
+	return &session{e: e, c: c, net: l.packets.conn, id: l.server.id, bulk: l.bulk, warnings: l.warnings()}, nil
 }
 
 // dialError tells a host that cannot be reached from one that hangs up.
@@ -426,6 +267,7 @@ func (e *Engine) session(ctx context.Context) (*session, error) {
 	if err != nil {
 		return nil, err
 	}
+	defer s.within(e.to.timeout)()
 	if err := e.prepare(ctx, s); err != nil {
 		s.close()
 		return nil, err
@@ -490,9 +332,14 @@ func (e *Engine) Close() error {
 }
 
 func (s *session) ping() error {
-	_ = s.net.SetDeadline(time.Now().Add(5 * time.Second))
-	defer s.net.SetDeadline(time.Time{})
+	defer s.within(5 * time.Second)()
 	return s.c.Ping()
+}
+
+// within gives what a session does until the result is called a limit of time.
+func (s *session) within(limit time.Duration) (over func()) {
+	_ = s.net.SetDeadline(time.Now().Add(limit))
+	return func() { _ = s.net.SetDeadline(time.Time{}) }
 }
 
 func (s *session) close() {

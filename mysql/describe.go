@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-mysql-org/go-mysql/client"
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
@@ -43,7 +42,7 @@ func (e *Engine) Describe(ctx context.Context, want func(tidemark.TableID) bool)
 // A describer holds what Describe has found so far.
 type describer struct {
 	e        *Engine
-	c        *client.Conn
+	c        *statements
 	want     func(tidemark.TableID) bool
 	db       *tidemark.Database
 	schemas  []string

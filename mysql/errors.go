@@ -75,6 +75,10 @@ func (e *Engine) fail(op, object string, err error) error {
 		out.Kind, out.Hint = e.kindOf(my)
 		return out
 	}
+	if errors.Is(err, errMalformed) {
+		out.Kind, out.Hint = tidemark.Unreachable, "The server at "+e.to.host+", or a proxy in between, does not keep to the protocol: try it with the server's own client."
+		return out
+	}
 	if broken(err) {
 		out.Kind = tidemark.Transient
 		out.Err = &brokenError{e.to.host, err}
@@ -189,46 +193,6 @@ func grantObject(s, db string) string {
 		return quote(name)
 	}
 	return quote(db) + "." + quote(name)
-}
-
-// connectError classifies what goes wrong before there is a session.
-func (e *Engine) connectError(ctx context.Context, err error) error {
-	out := &tidemark.Error{Op: "connect", Object: e.to.masked, Kind: tidemark.Unreachable, Err: err,
-		Hint: "Check that the server runs at " + e.to.host + " and that no firewall is in between."}
-	if cause := ctx.Err(); cause != nil {
-		out.Kind, out.Hint, out.Err = tidemark.Cancelled, "", cause
-		return out
-	}
-	var my *gomysql.MyError
-	var dial *dialError
-	var dns *net.DNSError
-	switch {
-	case errors.As(err, &my):
-		out.Err = &serverError{my}
-		out.Kind, out.Hint = e.kindOf(my)
-		if my.Code == 1049 {
-			out.Hint = "CREATE DATABASE " + quote(e.to.db) + " first, or correct the name in the URL."
-		}
-	case errors.As(err, &dns):
-		out.Err = fmt.Errorf("there is no host %s", dns.Name)
-		out.Hint = "Correct the host name in the URL."
-	case errors.As(err, &dial):
-		out.Err = dial.error
-		if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) {
-			out.Err = fmt.Errorf("no answer within %s", e.to.timeout)
-		}
-	case errors.Is(err, os.ErrDeadlineExceeded) || errors.Is(err, context.DeadlineExceeded):
-		out.Err = fmt.Errorf("the server did not greet within %s", e.to.timeout)
-	case strings.Contains(err.Error(), "does not support TLS"):
-		out.Kind, out.Err, out.Hint = tidemark.Unsupported, errors.New("the server has no TLS"), "Use ?tls=false, or set the server up for TLS."
-	case strings.Contains(err.Error(), "auth plugin"):
-		out.Kind, out.Hint = tidemark.Unsupported, "Give the user caching_sha2_password, mysql_native_password or ed25519."
-	case strings.Contains(err.Error(), "tls: ") || strings.Contains(err.Error(), "x509: "):
-		out.Kind, out.Hint = tidemark.Denied, "The server's certificate is not trusted: set tls-ca, or another tls mode."
-	case broken(err):
-		out.Kind, out.Err = tidemark.Transient, errors.New("the server closed the connection while logging in")
-	}
-	return out
 }
 
 // quote spells an identifier.

@@ -45,16 +45,16 @@ func TestConnectErrors(t *testing.T) {
 			{with(func(u *url.URL) { u.User = weak }),
 				"connect " + scheme + "://weak@" + at + "/" + db + ": Access denied for user 'weak'@'127.0.0.1' to database '" + db + "' (error 1044)", "GRANT SELECT ON `" + db + "`.* TO 'weak'", tidemark.Forbidden},
 			{with(func(u *url.URL) { u.Path = "/nowhere" }),
-				"connect " + scheme + "://root@" + at + "/nowhere: Unknown database 'nowhere' (error 1049)", "CREATE DATABASE `nowhere` first", tidemark.NotFound},
+				"connect " + scheme + "://root@" + at + "/nowhere: Unknown database 'nowhere' (error 1049)", "Correct the name in the URL", tidemark.NotFound},
 			{with(func(u *url.URL) { u.Host = closed }),
 				"connect " + scheme + "://root@" + closed + "/" + db + ": dial tcp " + closed + ": connect: connection refused", "Check that the server runs at " + closed, tidemark.Unreachable},
 			{with(func(u *url.URL) { u.Host, u.RawQuery = silent.Addr().String(), "connect-timeout=300ms" }),
-				"connect " + scheme + "://root@" + silent.Addr().String() + "/" + db + "?connect-timeout=300ms: the server did not greet within 300ms", "Check that the server runs", tidemark.Unreachable},
+				"connect " + scheme + "://root@" + silent.Addr().String() + "/" + db + "?connect-timeout=300ms: the server did not let us in within 300ms", "Check that the server runs", tidemark.Unreachable},
 			{with(func(u *url.URL) { u.Host = "no-such-host.invalid" }),
 				"connect " + scheme + "://root@no-such-host.invalid/" + db + ": there is no host no-such-host.invalid", "Correct the host name", tidemark.Unreachable},
-			{with(func(u *url.URL) { u.RawQuery = "sslmode=disable" }), "open " + scheme + "://root@" + at + "/" + db + `?sslmode=disable: unknown option "sslmode"`, "The form is", tidemark.Invalid},
-			{with(func(u *url.URL) { u.RawQuery = "tls=maybe" }), "open " + scheme + "://root@" + at + "/" + db + `?tls=maybe: tls is false, preferred, true, verify-ca or verify-full, not "maybe"`, "The form is", tidemark.Invalid},
-			{"mysql://root:sec%ret@h/x", "open: the URL is malformed", "percent-encoded", tidemark.Invalid},
+			{with(func(u *url.URL) { u.RawQuery = "sslmode=disable" }), "open " + scheme + "://root@" + at + "/" + db + `?sslmode=disable: unknown option "sslmode"`, "?tls=false, preferred, true, verify-ca or verify-full", tidemark.Invalid},
+			{with(func(u *url.URL) { u.RawQuery = "tls=maybe" }), "open " + scheme + "://root@" + at + "/" + db + `?tls=maybe: tls is false, preferred, true, verify-ca or verify-full, not "maybe"`, "Options for TLS", tidemark.Invalid},
+			{"mysql://root:sec%ret@h/x", "open mysql://...: not a URL: user, password and host cannot be told apart", "percent-encoded", tidemark.Invalid},
 		}
 		for _, c := range cases {
 			e, err := Open(t.Context(), c.url, Options{})

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/go-mysql-org/go-mysql/client"
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
@@ -167,7 +166,7 @@ const manyAtOnce = 100
 
 // runMany runs statements that give one result each, several in one round trip.
 // row gets a statement's number and result, or its error.
-func runMany(c *client.Conn, statements []string, row func(i int, r *gomysql.Result, err error)) error {
+func runMany(c *statements, statements []string, row func(i int, r *gomysql.Result, err error)) error {
 	if err := multiStatements(c, true); err != nil {
 		return err
 	}
@@ -189,7 +188,7 @@ func runMany(c *client.Conn, statements []string, row func(i int, r *gomysql.Res
 
 // multiStatements is the protocol's COM_SET_OPTION; without it a server takes
 // one statement at a time.
-func multiStatements(c *client.Conn, on bool) error {
+func multiStatements(c *statements, on bool) error {
 	option := byte(1)
 	if on {
 		option = 0

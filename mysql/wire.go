@@ -265,7 +265,7 @@ func (w *wire) query(sql string) (columns int, err error) {
 		return 0, err
 	}
 	n, size := lenencInt(p)
-	if size == 0 || n == 0 {
+	if size == 0 || n == 0 || n > maxResultColumns {
 		return 0, errMalformed
 	}
 	for range n + 1 { // definitions, and the EOF after them

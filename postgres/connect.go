@@ -82,23 +82,14 @@ type Engine struct {
 // password file) and checks the server's version. Errors are of Kind Invalid,
 // Unreachable, Denied, NotFound, Transient or Unsupported.
 func Open(ctx context.Context, url string, opt Options) (*Engine, error) {
-	cfg, err := pgx.ParseConfig(url)
+	cfg, err := readURL(url)
 	if err != nil {
-		return nil, &tidemark.Error{Op: "connect", Object: tidemark.MaskURL(url), Kind: tidemark.Invalid, Err: parseCause(err),
-			Hint: "Write it as postgres://user@host:5432/database; the password may stand in the password file or in PGPASSWORD."}
+		return nil, err
 	}
 	if cfg.Database == "" {
 		cfg.Database = cfg.User // as the server does
 	}
 	e := &Engine{cfg: cfg, opt: opt, object: objectOf(cfg), writers: map[int]*lane{}, execs: map[int]*lane{}}
-	// A cut connection that nobody notices would hold a lane, or the snapshot, for
-	// ever; and a firewall forgets a quiet one, which the leader is by nature.
-	dialer := &net.Dialer{Timeout: cfg.ConnectTimeout,
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 6}}
-	cfg.DialFunc = dialer.DialContext
-	if cfg.RuntimeParams["application_name"] == "" {
-		cfg.RuntimeParams["application_name"] = "tidemark"
-	}
 	cfg.AfterConnect = e.settle
 	e.lead, err = e.connect(ctx)
 	if err != nil {
@@ -156,7 +147,7 @@ func parseCause(err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {
 		if inner := errors.Unwrap(parse); inner != nil {
-			return errors.New(tidemark.MaskURL(inner.Error()))
+			return errors.New(tidemark.MaskText(inner.Error()))
 		}
 		return errors.New("not a connection string")
 	}
@@ -165,7 +156,7 @@ func parseCause(err error) error {
 
 // connect opens a session. Its settings are those of settle.
 func (e *Engine) connect(ctx context.Context) (*pgx.Conn, error) {
-	conn, err := pgx.ConnectConfig(ctx, e.cfg.Copy())
+	conn, err := e.dial(ctx)
 	if err != nil {
 		return nil, e.connectFailed(ctx, err)
 	}
@@ -180,6 +171,16 @@ func (e *Engine) connect(ctx context.Context) (*pgx.Conn, error) {
 		return nil, err
 	}
 	return conn, nil
+}
+
+// dial opens a session, with all that settle asks, within the URL's connect_timeout.
+func (e *Engine) dial(ctx context.Context) (*pgx.Conn, error) {
+	if e.cfg.ConnectTimeout > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, e.cfg.ConnectTimeout)
+		defer cancel()
+	}
+	return pgx.ConnectConfig(ctx, e.cfg.Copy())
 }
 
 // settle is the first thing said on every session: the version is checked, and

@@ -2,8 +2,6 @@ package postgres
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -242,7 +240,7 @@ func plainCause(err error) string {
 		if pg.Detail != "" {
 			text += " (" + strings.TrimSuffix(strings.TrimSpace(pg.Detail), ".") + ")"
 		}
-		return tidemark.MaskURL(strings.Join(strings.Fields(text), " "))
+		return tidemark.MaskText(strings.Join(strings.Fields(text), " "))
 	}
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -250,7 +248,7 @@ func plainCause(err error) string {
 	case errors.Is(err, net.ErrClosed), errors.Is(err, pgconn.ErrConnClosed):
 		return "the connection is closed"
 	}
-	return tidemark.MaskURL(innermost(err).Error())
+	return tidemark.MaskText(innermost(err).Error())
 }
 
 // innermost goes down to what failed; of several it takes the first.
@@ -270,81 +268,6 @@ func innermost(err error) error {
 		}
 		err = inner
 	}
-}
-
-// connectFailed classifies what prevents a session.
-func (e *Engine) connectFailed(ctx context.Context, err error) error {
-	var own *tidemark.Error
-	if errors.As(err, &own) {
-		return own
-	}
-	out := &tidemark.Error{Op: "connect", Object: e.object, Err: errors.New(plainCause(err))}
-	var pg *pgconn.PgError
-	var dns *net.DNSError
-	var op *net.OpError
-	switch {
-	case ctx.Err() != nil:
-		out.Kind, out.Err = tidemark.Cancelled, context.Cause(ctx)
-	case errors.As(err, &pg):
-		out.Kind, out.Hint = e.refused(pg)
-	case tlsTrouble(err):
-		out.Kind, out.Hint = tidemark.Unreachable, tlsHint(err)
-	case errors.As(err, &dns):
-		out.Kind, out.Err = tidemark.Unreachable, fmt.Errorf("no such host: %s", dns.Name)
-		out.Hint = "Check the host name in the URL."
-	case errors.As(err, &op), pgconn.Timeout(err):
-		out.Kind = tidemark.Unreachable
-		out.Hint = "Check host and port, that the server runs and listens there (listen_addresses), and that no firewall is between."
-	case broken(err):
-		out.Kind, out.Hint = tidemark.Transient, "The server took the call and hung up: it may be starting, or not be PostgreSQL."
-	default:
-		out.Kind, out.Hint = tidemark.Unreachable, "Check the URL."
-	}
-	return out
-}
-
-// refused says why a server that was reached let nobody in.
-func (e *Engine) refused(pg *pgconn.PgError) (tidemark.Kind, string) {
-	switch pg.Code {
-	case "28P01":
-		return tidemark.Denied, "Check user and password; the password may stand in the URL, in PGPASSWORD or in the password file."
-	case "28000":
-		if strings.Contains(pg.Message, "pg_hba.conf") {
-			return tidemark.Denied, "Let this client in with a line in the server's pg_hba.conf, or try another sslmode."
-		}
-		return tidemark.Denied, "Check the user name."
-	case "3D000":
-		flags := ""
-		if !strings.HasPrefix(e.cfg.Host, "/") {
-			flags = fmt.Sprintf(" -h %s -p %d", e.cfg.Host, e.cfg.Port)
-		}
-		return tidemark.NotFound, fmt.Sprintf("Create it: createdb%s -U %s %s", flags, quoteShell(e.cfg.User), quoteShell(e.cfg.Database))
-	case "42501":
-		return tidemark.Forbidden, e.grantHint(pg, "CONNECT ON DATABASE "+quoteIdent(e.cfg.Database))
-	}
-	kind := kindOfState(pg.Code)
-	return kind, e.hint(pg, kind, "")
-}
-
-func tlsTrouble(err error) bool {
-	var cert *tls.CertificateVerificationError
-	var unknown x509.UnknownAuthorityError
-	var host x509.HostnameError
-	var record tls.RecordHeaderError
-	var alert tls.AlertError
-	return errors.As(err, &cert) || errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &record) ||
-		errors.As(err, &alert) || strings.Contains(err.Error(), "server refused TLS connection")
-}
-
-func tlsHint(err error) string {
-	if strings.Contains(err.Error(), "server refused TLS connection") {
-		return "The server has no TLS: switch it on there (ssl = on), or use sslmode=prefer or disable."
-	}
-	var host x509.HostnameError
-	if errors.As(err, &host) {
-		return "The certificate is for another name: use that name in the URL, or sslmode=verify-ca."
-	}
-	return "The server's certificate is not trusted: give sslrootcert=FILE, or use sslmode=require, which does not check it."
 }
 
 func quoteShell(s string) string {

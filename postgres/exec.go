@@ -112,7 +112,7 @@ func firstWords(sql string) string {
 	if r := []rune(s); len(r) > 80 {
 		s = string(r[:80]) + "..."
 	}
-	return tidemark.MaskURL(s)
+	return tidemark.MaskText(s)
 }
 
 // grantOf says which privilege a statement needs, as far as its first words show.

@@ -62,7 +62,7 @@ func TestOpenFails(t *testing.T) {
 			"Check user and password; the password may stand in the URL, in PGPASSWORD or in the password file."},
 		{"missing database", with(t, good, func(u *url.URL) { u.Path = "/no such" }), tidemark.NotFound,
 			"connect postgres://tidemark@" + at + `/no%20such: database "no such" does not exist`,
-			fmt.Sprintf("Create it: createdb -h 127.0.0.1 -p %d -U tidemark 'no such'", srv.Port)},
+			fmt.Sprintf("Correct the name in the URL; a target's database has to be there: createdb -h 127.0.0.1 -p %d -U tidemark 'no such'", srv.Port)},
 		{"no privilege", with(t, good, func(u *url.URL) { u.User = url.UserPassword("nobody", "x") }), tidemark.Forbidden,
 			"connect postgres://nobody@" + at + "/" + name + `: permission denied for database "` + name + `" (User does not have CONNECT privilege)`,
 			"Run this as the owner: GRANT CONNECT ON DATABASE " + name + " TO nobody;"},
@@ -74,7 +74,7 @@ func TestOpenFails(t *testing.T) {
 		{"no such host", with(t, good, func(u *url.URL) { u.Host = "no-such-host.invalid" }), tidemark.Unreachable,
 			"connect postgres://tidemark@no-such-host.invalid:5432/" + name + ": no such host: no-such-host.invalid", "Check the host name in the URL."},
 		{"not a URL", "postgres://tidemark:hidden-secret@h:port/db", tidemark.Invalid,
-			"", "Write it as postgres://user@host:5432/database; the password may stand in the password file or in PGPASSWORD."},
+			"", urlForm},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			e, err := Open(t.Context(), tt.url, Options{})

@@ -41,7 +41,7 @@ func noteGivenUp(file string, cause error) error {
 	if err != nil {
 		return fileError("read", file, err)
 	}
-	line, err := json.Marshal(givenUpNote{filepath.Base(file), st.Size(), time.Now().UTC(), tidemark.MaskURL(cause.Error())})
+	line, err := json.Marshal(givenUpNote{filepath.Base(file), st.Size(), time.Now().UTC(), tidemark.MaskText(cause.Error())})
 	if err != nil {
 		return err
 	}

@@ -231,13 +231,13 @@ func (w *archiveWatch) event(what string, err error) {
 			out.Event = what
 		}
 		if err != nil {
-			out.Error = tidemark.MaskURL(err.Error())
+			out.Error = tidemark.MaskText(err.Error())
 		}
 		w.print(out)
 		return
 	}
 	if err != nil {
-		what += ": " + tidemark.MaskURL(err.Error())
+		what += ": " + tidemark.MaskText(err.Error())
 	}
 	fmt.Fprintf(w.to, "%s %s\n", time.Now().Format(time.DateTime), what)
 }
@@ -345,7 +345,7 @@ backup has to be made behind it. Each file that is given up is said in the serve
 		}
 		var up *logs.GivenUp
 		if errors.As(err, &up) {
-			fmt.Fprintf(cmd.ErrOrStderr(), "tidemark: %s\n", tidemark.MaskURL(up.Error()))
+			fmt.Fprintf(cmd.ErrOrStderr(), "tidemark: %s\n", tidemark.MaskText(up.Error()))
 			return nil
 		}
 		return err

@@ -61,9 +61,9 @@ func finish(err error, stderr io.Writer) int {
 	case errors.As(err, &d):
 		return exitDiffer
 	}
-	fmt.Fprintf(stderr, "tidemark: %s\n", tidemark.MaskURL(err.Error()))
+	fmt.Fprintf(stderr, "tidemark: %s\n", tidemark.MaskText(err.Error()))
 	if hint := tidemark.HintOf(err); hint != "" {
-		fmt.Fprintf(stderr, "hint: %s\n", tidemark.MaskURL(hint))
+		fmt.Fprintf(stderr, "hint: %s\n", tidemark.MaskText(hint))
 	}
 	switch {
 	case errors.As(err, new(stopsRecovery)):

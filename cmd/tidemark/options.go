@@ -621,8 +621,10 @@ func flagsAs(cmd *cobra.Command, verb string) (read func(file map[string]string)
 			cmd.RegisterFlagCompletionFunc(o.name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp))
 		}
 	}
+	warn := warner(cmd)
 	return func(file map[string]string) (*settings, error) {
-		s := &settings{}
+		s := &settings{queue: queueSettings{warn: warn}}
+		s.engine.MySQL.Warn = warn
 		for i := range options {
 			o := &options[i]
 			if o.def != "" {

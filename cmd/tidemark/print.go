@@ -97,9 +97,9 @@ func printFinding(w io.Writer, f tidemark.Finding) {
 	if f.Object != "" {
 		about = f.Object + ": "
 	}
-	fmt.Fprintf(w, "%s: %s%s\n", f.Severity, about, tidemark.MaskURL(f.Text))
+	fmt.Fprintf(w, "%s: %s%s\n", f.Severity, about, tidemark.MaskText(f.Text))
 	if f.Hint != "" {
-		fmt.Fprintf(w, "    hint: %s\n", tidemark.MaskURL(f.Hint))
+		fmt.Fprintf(w, "    hint: %s\n", tidemark.MaskText(f.Hint))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/queue"
 	"github.com/tidemarkdb/tidemark/queue/jetstream"
 	"github.com/tidemarkdb/tidemark/queue/kafka"
@@ -17,6 +18,7 @@ type queueSettings struct {
 	compress      bool
 	replicas      int
 	transactions  int // in a message
+	warn          func(tidemark.Finding)
 }
 
 // checkQueue says what is wrong with where a queue is to be.
@@ -57,6 +59,9 @@ func (s *settings) kafka(stream, where string) kafka.Options {
 
 // store opens the store of a stream's queue.
 func (s *settings) store(ctx context.Context, stream, where string) (queue.Store, error) {
+	if text := kafka.Exposed(where); kafka.Is(where) && text != "" && s.queue.warn != nil {
+		s.queue.warn(tidemark.Finding{Severity: tidemark.Warning, Object: tidemark.MaskURL(where), Text: text, Hint: "Write kafka+tls:// if the servers have TLS."})
+	}
 	if kafka.Is(where) {
 		return kafka.Open(ctx, s.kafka(stream, where))
 	}

@@ -117,5 +117,5 @@ func (o *Options) hide(text string) string {
 	if o.Password != "" {
 		text = strings.ReplaceAll(text, o.Password, "***")
 	}
-	return tidemark.MaskURL(text)
+	return tidemark.MaskText(text)
 }

@@ -117,6 +117,14 @@ func Check(url string) error { return (&Options{URL: url}).files() }
 // files takes the names of files out of the URL.
 func (o *Options) files() error {
 	servers, query, _ := strings.Cut(o.URL, "?")
+	for one := range strings.SplitSeq(servers, ",") {
+		if one = strings.TrimSpace(one); one != "" && !strings.Contains(one, "://") {
+			one = "nats://" + one
+		}
+		if _, err := tidemark.ParseURL(one); one != "" && err != nil {
+			return fmt.Errorf("%w; special characters of a password or token are percent-encoded (/ is %%2F, @ is %%40)", err)
+		}
+	}
 	values, err := url.ParseQuery(query)
 	if err != nil {
 		return errors.New("what stands behind ? is not of the form name=value&name=value")

@@ -350,7 +350,7 @@ func TestSecrets(t *testing.T) {
 		{"nats://tide:wr0ng-s3cret@" + addr, tidemark.Denied},
 		{"nats://t0ken-s3cret@" + addr, tidemark.Denied},
 		{"nats://tide:s3cret@127.0.0.1:1", tidemark.Unreachable},
-		{"nats://tide:s3cret@no host:1", tidemark.Unreachable},
+		{"nats://tide:s3cret@no host:1", tidemark.Invalid},
 		{"nats://tide:s3cret@" + addr, tidemark.Bug},
 	} {
 		s, err := Open(t.Context(), Options{Queue: "q", URL: c.url})

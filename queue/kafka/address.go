@@ -45,6 +45,26 @@ func Check(text string) error {
 	return err
 }
 
+// Exposed says what of a queue whoever is on the way to its servers can read; "" where
+// TLS prevents that, or where there is no way because the servers are on this machine.
+func Exposed(text string) string {
+	a, err := parse(text)
+	if err != nil || a.tls {
+		return ""
+	}
+	for _, broker := range a.brokers {
+		host, _, _ := net.SplitHostPort(broker)
+		if host == "localhost" || net.ParseIP(host).IsLoopback() {
+			continue
+		}
+		if a.user != "" && (a.sasl == "" || a.sasl == "plain") {
+			return "without TLS the password and all changes can be read by whoever is on the way"
+		}
+		return "without TLS all changes can be read by whoever is on the way"
+	}
+	return ""
+}
+
 var topicName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,200}$`)
 
 // parse reads kafka[+tls]://[user:password@]host[:port][,host...][/topic][?sasl=...&ca=...&cert=...&key=...].
