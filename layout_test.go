@@ -88,6 +88,7 @@ var rooms = map[string]room{
 
 	// What users may rely on, by the built program.
 	"proof/misuse":     {},
+	"proof/counters":   {},
 	"proof/neighbours": {},
 	"proof/ways":       {},
 	"proof/statements": {},

@@ -220,7 +220,7 @@ func (k *writing) run(ctx context.Context) error {
 		if k.e.overtaken(ctx, k.w.Run) { // nothing would bring the other's rows back
 			return takenOver(k.w.Run)
 		}
-		if err := k.s.exec(ctx, "TRUNCATE TABLE "+table(k.w.Move.To.TableID)); err != nil {
+		if err := empty(ctx, k.s, k.w.Move); err != nil {
 			return err
 		}
 		if k.e.opt.DeferKeys {
@@ -505,7 +505,7 @@ func (k *writing) wipe(ctx context.Context) string {
 	if k.w.Fresh && ctx.Err() == nil {
 		if s, back, err := k.e.ordinary(ctx); err == nil {
 			defer back()
-			if s.exec(ctx, "TRUNCATE TABLE "+table(k.w.Move.To.TableID)) == nil {
+			if empty(ctx, s, k.w.Move) == nil {
 				return ""
 			}
 		}
