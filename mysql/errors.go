@@ -126,10 +126,18 @@ func (e *Engine) kindOf(my *gomysql.MyError) (tidemark.Kind, string) {
 			kind = tidemark.BadRow // data exception, integrity constraint violation
 		}
 	}
+	if hourly(my) {
+		kind = tidemark.Forbidden // an attempt that comes soon again meets the same
+	}
 	if strings.Contains(my.Message, "No space left") || strings.Contains(my.Message, "rror 28 ") || strings.Contains(my.Message, "rrcode: 28") {
 		kind = tidemark.Full
 	}
 	return kind, e.hint(my, kind)
+}
+
+// hourly reports whether a user has used up what the server allows in an hour; else 1226 is about connections at once.
+func hourly(my *gomysql.MyError) bool {
+	return my.Code == 1226 && !strings.Contains(my.Message, "max_user_connections")
 }
 
 func (e *Engine) hint(my *gomysql.MyError, kind tidemark.Kind) string {
@@ -155,8 +163,13 @@ func (e *Engine) hint(my *gomysql.MyError, kind tidemark.Kind) string {
 		return "SET GLOBAL log_bin_trust_function_creators = 1, or GRANT SUPER ON *.* TO " + user + "."
 	case 1153:
 		return "SET GLOBAL max_allowed_packet = 1073741824 on the server."
-	case 1040, 1203, 1226:
+	case 1040:
 		return "Use fewer lanes, or let the server take more connections (max_connections)."
+	case 1203, 1226:
+		if hourly(my) {
+			return "The user may do only so much in an hour: ALTER USER " + user + " WITH MAX_QUERIES_PER_HOUR 0 MAX_UPDATES_PER_HOUR 0 MAX_CONNECTIONS_PER_HOUR 0."
+		}
+		return "Use fewer lanes, or let the user have more connections: ALTER USER " + user + " WITH MAX_USER_CONNECTIONS 0, or max_user_connections of the server."
 	case 1412:
 		return "Its definition was changed after the source was frozen: start the copy again."
 	case 1205:

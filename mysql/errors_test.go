@@ -166,3 +166,34 @@ func TestPreflight(t *testing.T) {
 		wants(check(weak, "source"), "blocker user 'weak'@'127.0.0.1': reading rows needs SELECT.", "blocker user 'weak'@'127.0.0.1': one consistent view of the source needs RELOAD")
 	})
 }
+
+// Too many connections at once may be fewer soon; what a user may do in an hour may not.
+func TestConnectionsAreShort(t *testing.T) {
+	servers(t, func(t *testing.T, srv *testdb.Server) {
+		base := srv.NewDatabase(t, "short")
+		for _, c := range []struct {
+			limit, hint string
+			kind        tidemark.Kind
+		}{
+			{"MAX_USER_CONNECTIONS 1", "MAX_USER_CONNECTIONS", tidemark.Transient},
+			{"MAX_CONNECTIONS_PER_HOUR 1", "MAX_CONNECTIONS_PER_HOUR 0", tidemark.Forbidden},
+		} {
+			testdb.Query(t, srv.URL(""), "CREATE USER few@'127.0.0.1' IDENTIFIED BY 'secret-Few1' WITH "+c.limit+"; GRANT ALL ON *.* TO few@'127.0.0.1'")
+			u, err := url.Parse(base)
+			if err != nil {
+				t.Fatal(err)
+			}
+			u.User = url.UserPassword("few", "secret-Few1")
+			holder := testdb.NewSession(u.String())
+			if _, err := holder.Try("SELECT 1"); err != nil {
+				t.Fatal(err)
+			}
+			_, err = Open(t.Context(), u.String(), Options{})
+			if tidemark.KindOf(err) != c.kind || !strings.Contains(tidemark.HintOf(err), c.hint) {
+				t.Errorf("%s: %v: %v (%s)", c.limit, tidemark.KindOf(err), err, tidemark.HintOf(err))
+			}
+			holder.Close()
+			testdb.Query(t, srv.URL(""), "DROP USER few@'127.0.0.1'")
+		}
+	})
+}
