@@ -86,6 +86,7 @@ const (
 var rules = []Rule{
 	{Kind: AddColumn, Verdict: Goes, How: "added to the target when the first row with it comes"},
 	{Kind: AddExpression, Verdict: Stops, Then: "Add the column {column} to the target"},
+	{Kind: AddGenerated, From: pg, To: pg, Verdict: Goes, How: "added to the target, which computes it"},
 	{Kind: AddGenerated, Verdict: Stays, How: "not added; the target may have one of its own"},
 	{Kind: AddIdentity, Verdict: Stops, Then: "Add the column {column} to the target"},
 	{Kind: DropColumn, Verdict: Stops, Then: "Drop the column {column} of the target's table too"},
@@ -96,20 +97,26 @@ var rules = []Rule{
 	{Kind: ChangeType, Verdict: Stops, Then: "Give the column {column} of the target's table its new type"},
 	{Kind: DropExpression, Verdict: Stops, Then: "Make the column {column} of the target's table a plain column too"},
 	{Kind: SetExpression, Verdict: Stops, Then: "Give the column {column} of the target's table its new expression"},
+	{Kind: SetDefault, From: pg, To: pg, Verdict: Goes, How: "set on the target; rows come with their values"},
 	{Kind: SetDefault, Verdict: Stays, How: "not set; rows come with their values"},
+	{Kind: DropDefault, From: pg, To: pg, Verdict: Goes, How: "dropped on the target; rows come with their values"},
 	{Kind: DropDefault, Verdict: Stays, How: "not dropped; rows come with their values"},
+	{Kind: SetNotNull, From: pg, To: pg, Verdict: Goes, How: "set on the target once it has all rows from before"},
 	{Kind: SetNotNull, Verdict: Stays, How: "not set; rows come as they are"},
+	{Kind: DropNotNull, From: pg, To: pg, Verdict: Goes, How: "dropped on the target before the next row"},
 	{Kind: DropNotNull, Verdict: Stops, Then: "Drop NOT NULL of the column {column} of the target's table too"},
+	{Kind: AddLabel, From: pg, To: pg, Verdict: Goes, How: "added to the target's type before a row has it"},
 	{Kind: AddLabel, Verdict: Stops, Then: "Give the column {column} of the target's table the new label {to} too"},
+	{Kind: RenameLabel, From: pg, To: pg, Verdict: Goes, How: "renamed in the target's type once it has all rows from before"},
 	{Kind: RenameLabel, Verdict: Stops, Then: "Rename the label {column} to {to} on the target too"},
 	{Kind: DropLabel, Verdict: Stops, Then: change},
+	{Kind: NewPartition, From: pg, To: pg, Verdict: Goes, How: "made on the target before its first row, where the target's table is partitioned"},
 	{Kind: NewPartition, From: pg, To: "mysql,mariadb", Verdict: Stays, How: "the target's table takes the rows"},
 	{Kind: NewPartition, Verdict: Stops, Then: "Add the partition to the target's table, if that is partitioned"},
 	{Kind: FillPartition, From: pg, To: pg, Verdict: Stops, Then: "Make the partition on the target too"},
 	{Kind: FillPartition, Verdict: Stops, Then: change},
 	{Kind: DetachedPart, Verdict: Stops, Then: "Detach or drop the partition on the target too, if that is partitioned"},
 	{Kind: DropPartition, Verdict: Stops, Then: "Drop the partition on the target too, if that is partitioned"},
-	{Kind: EmptyPartition, From: pg, Verdict: Goes, How: "TRUNCATE is in the log"},
 	{Kind: EmptyPartition, Verdict: Stops, Then: "Truncate the partition on the target too, if that is partitioned"},
 	{Kind: Repartition, Verdict: Stays, How: "rows stay as they are"},
 	{Kind: AddKey, Verdict: Stays, How: "not made; diff --definitions shows it"},
@@ -165,7 +172,11 @@ type Change struct {
 
 // Stop returns the error that stops a change's table. Kind Unsupported.
 func (c Change) Stop(from, to string) error {
-	then := strings.NewReplacer("{table}", c.Table.String(), "{column}", c.Column, "{to}", c.To).Replace(Decide(c.Kind, from, to).Then)
+	then := Decide(c.Kind, from, to).Then
+	if then == "" { // it goes along, but not this time
+		then = change
+	}
+	then = strings.NewReplacer("{table}", c.Table.String(), "{column}", c.Column, "{to}", c.To).Replace(then)
 	return tidemark.Errorf(tidemark.Unsupported, "replicate", c.Table.String(), c.text(), then)
 }
 

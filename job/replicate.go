@@ -149,8 +149,10 @@ type replicating struct {
 
 	filter *capture.Filter // of the session; nil: none, or the source has it
 	looks  looks           // at the tables, when the source began to keep its log
-	subs   *subscriptions  // of the session
-	binder *binder
+	// defined is what else it said of them then.
+	defined map[tidemark.TableID]*tidemark.Definition
+	subs    *subscriptions // of the session
+	binder  *binder
 
 	left    []byte // requests for loads, as they stand at the queue; nil: that is not known
 	unheard string // why they cannot be handed on

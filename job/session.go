@@ -71,6 +71,7 @@ func (r *replicating) session(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	ended := ctx
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
 	h := &hose{}
@@ -103,6 +104,10 @@ func (r *replicating) session(ctx context.Context) error {
 			return err
 		}
 	}
+	defs := r.watchDefinitions(s, moves)
+	if err := defs.look(ctx, false); err != nil {
+		return err
+	}
 	until, err := r.until(ctx, s)
 	if err != nil {
 		return err
@@ -111,6 +116,7 @@ func (r *replicating) session(ctx context.Context) error {
 	r.enlist(s, p, moves, loads)
 	var wg sync.WaitGroup
 	wg.Go(func() { r.watch(ctx, s, until, stop) })
+	wg.Go(func() { defs.loop(ctx) })
 	wg.Go(func() { loads.all(ctx, stop) })
 	wg.Go(func() { r.attend(ctx, s.run, h.log, stop) })
 	err = s.group.Wait()
@@ -120,7 +126,7 @@ func (r *replicating) session(ctx context.Context) error {
 	stop(nil)
 	wg.Wait()
 	r.keep(s, s.group)
-	return r.subs.ownError(ctx, err)
+	return r.subs.ownError(ctx, defs.after(ended, err))
 }
 
 // until is where a stream is to end: at a place up to which the log has to be read, or at

@@ -30,7 +30,12 @@ func (r *replicating) lookAt(ctx context.Context, moves []tidemark.Move) (err er
 	for _, m := range moves {
 		ids = append(ids, m.From.TableID)
 	}
-	r.looks, err = l.Looks(ctx, r.spec.Name, ids)
+	if r.looks, err = l.Looks(ctx, r.spec.Name, ids); err != nil {
+		return err
+	}
+	if d, ok := r.src.(definer); ok {
+		r.defined, err = d.Definitions(ctx, ids)
+	}
 	return err
 }
 

@@ -62,6 +62,9 @@ func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]t
 			if err == nil {
 				err = s.edit(ctx, id, func(t *catalog.StreamTable) error {
 					t.State, t.Since, t.Shape = catalog.TableActive, later(t, r.env.now()), text
+					if d := r.defined[id]; d != nil {
+						t.Load = tableLoad{Known: d}.text()
+					}
 					return nil
 				})
 			}

@@ -19,6 +19,8 @@ type tableLoad struct {
 	Rows   int64               `json:"rows"`             // that were loaded
 	Again  []map[string]string `json:"again,omitempty"`  // keys of rows that have to be read once more, by column
 	Marks  []tidemark.LogMark  `json:"marks,omitempty"`  // of the last chunks
+	// Known is what the source's catalogue has said of the table, as far as the target has it.
+	Known *tidemark.Definition `json:"known,omitempty"`
 
 	// Where capture and apply are two processes, of the capture:
 	Asked    int64 `json:"asked,omitempty"`    // number of the request that the load answers

@@ -92,7 +92,7 @@ func (e *Engine) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, 
 		return nil, err
 	}
 	s := &Stream{e: e, slot: slot, l: &lane{e: e, conn: conn, pace: &pace{}}, emitted: after, released: after, flushed: after,
-		filtered: filtered, names: &cataloguer{e: e, publication: slot.Publication}, open: opened{memory: openMemory}, reports: newReporter()}
+		filtered: filtered, names: newCataloguer(e, slot), open: opened{memory: openMemory}, reports: newReporter()}
 	return s, nil
 }
 
@@ -243,6 +243,11 @@ func (s *Stream) change(m []byte, emit emitter) error {
 	if s.keep != nil && (m[0] == 'U' || m[0] == 'R') {
 		var err error
 		if m, err = s.onlyChanged(m); m == nil {
+			return err
+		}
+	}
+	if m[0] == 'T' && s.names != nil {
+		if err := s.names.emptied(m); err != nil {
 			return err
 		}
 	}

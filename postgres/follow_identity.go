@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -15,6 +16,14 @@ type cataloguer struct {
 	e           *Engine
 	publication string
 	conn        *pgx.Conn
+
+	mu        sync.Mutex
+	tables    map[uint32]tidemark.TableID
+	truncated map[tidemark.TableID]bool
+}
+
+func newCataloguer(e *Engine, slot Slot) *cataloguer {
+	return &cataloguer{e: e, publication: slot.Publication, tables: map[uint32]tidemark.TableID{}, truncated: map[tidemark.TableID]bool{}}
 }
 
 // identified returns a message R with what the catalogue says of its table. pgoutput tells columns by name alone; a
@@ -25,6 +34,9 @@ func (s *Stream) identified(m []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.names.mu.Lock()
+	s.names.tables[r.ID] = r.Table
+	s.names.mu.Unlock()
 	if r.Catalogue, err = s.names.look(s.ctx, r.ID, s.xid); err != nil {
 		return nil, err
 	}
@@ -91,6 +103,24 @@ func (c *cataloguer) look(ctx context.Context, table, xid uint32) (*tidemark.Cat
 		case <-time.After(2 * time.Millisecond):
 		}
 	}
+}
+
+// emptied notes the tables of a message T.
+func (c *cataloguer) emptied(m []byte) error {
+	t, err := tidemark.ParseTruncation(m[1:])
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, id := range t.Tables {
+		c.truncated[c.tables[id]] = true
+	}
+	return err
+}
+
+// Truncated reports whether a TRUNCATE of a whole table was in the stream: one of a partition is not.
+func (s *Stream) Truncated(id tidemark.TableID) bool {
+	s.names.mu.Lock()
+	defer s.names.mu.Unlock()
+	return s.names.truncated[id]
 }
 
 func (c *cataloguer) close() {

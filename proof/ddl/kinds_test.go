@@ -15,11 +15,17 @@ type kind struct {
 	to map[string]string
 	// doubt is the reason for which it stops where the stream is behind, if that is another.
 	doubt string
+	// lacks names a column that a target's table lacks when all is done.
+	lacks map[string]string
 	// table is another than t.
 	table string
 }
 
 const goes = ""
+
+// parted makes a table p of two partitions, with a row in each.
+const parted = "CREATE TABLE p (id int PRIMARY KEY, n int) PARTITION BY RANGE (id); CREATE TABLE p1 PARTITION OF p FOR VALUES FROM (0) TO (10); " +
+	"CREATE TABLE p2 PARTITION OF p FOR VALUES FROM (10) TO (20); INSERT INTO p VALUES (1, 1), (11, 11)"
 
 // stops is for all engines.
 func stops(reason string) map[string]string { return map[string]string{"": reason} }
@@ -37,6 +43,32 @@ var kinds = []kind{
 	{name: "drop and add in one transaction", src: postgres, do: []string{"BEGIN; INSERT INTO t VALUES (2, 2); ALTER TABLE t DROP n; ALTER TABLE t ADD n int; INSERT INTO t VALUES (3, 3); COMMIT"}, to: stops("n")},
 	{name: "add, drop, add", src: postgres, do: []string{"ALTER TABLE t ADD x int", "INSERT INTO t VALUES (2, 2, 2)", "ALTER TABLE t DROP x", "ALTER TABLE t ADD x int", "INSERT INTO t VALUES (3, 3, 3)"}, to: stops("dropped and added")},
 	{name: "change type", src: postgres, do: []string{"ALTER TABLE t ALTER n TYPE bigint", "INSERT INTO t VALUES (2, 5000000000)"}, to: stops("its column n is of another type than before")},
+	{name: "add generated", src: postgres, do: []string{"ALTER TABLE t ADD g int GENERATED ALWAYS AS (n * 2) STORED", "INSERT INTO t (id, n) VALUES (2, 2)"}, lacks: map[string]string{"mysql": "g", "mariadb": "g"}},
+	{name: "drop expression", src: postgres, setup: "ALTER TABLE t ADD g int GENERATED ALWAYS AS (n * 2) STORED", do: []string{"ALTER TABLE t ALTER g DROP EXPRESSION", "INSERT INTO t (id, n, g) VALUES (2, 2, 7)"}, to: stops("g")},
+	{name: "defaults", src: postgres, do: []string{"ALTER TABLE t ALTER n SET DEFAULT 5", "INSERT INTO t (id) VALUES (2)", "ALTER TABLE t ALTER n DROP DEFAULT", "INSERT INTO t (id) VALUES (3)"}},
+	{name: "set not null", src: postgres, do: []string{"UPDATE t SET n = 1", "ALTER TABLE t ALTER n SET NOT NULL", "INSERT INTO t VALUES (2, 2)"}},
+	{name: "drop not null", src: postgres, setup: "ALTER TABLE t ADD m int NOT NULL DEFAULT 1", do: []string{"ALTER TABLE t ALTER m DROP NOT NULL", "INSERT INTO t VALUES (2, 2, NULL)"},
+		to: map[string]string{"mysql": "m", "mariadb": "m"}},
+	{name: "add label", src: postgres, setup: "CREATE TYPE mood AS ENUM ('sad', 'glad'); ALTER TABLE t ADD m mood DEFAULT 'sad'", do: []string{"ALTER TYPE mood ADD VALUE 'so-so' BEFORE 'glad'", "INSERT INTO t VALUES (2, 2, 'so-so')"},
+		to: map[string]string{"mysql": "new label so-so", "mariadb": "new label so-so"}},
+	{name: "rename label", src: postgres, setup: "CREATE TYPE mood AS ENUM ('sad', 'glad'); ALTER TABLE t ADD m mood DEFAULT 'sad'", do: []string{"INSERT INTO t VALUES (2, 2, 'sad')", "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'", "INSERT INTO t VALUES (3, 3, 'blue')"},
+		to: map[string]string{"mysql": "was renamed to blue", "mariadb": "was renamed to blue"}},
+	{name: "rename label, no row behind it", src: postgres, setup: "CREATE TYPE mood AS ENUM ('sad', 'glad'); ALTER TABLE t ADD m mood DEFAULT 'sad'", do: []string{"INSERT INTO t VALUES (2, 2, 'sad')", "ALTER TYPE mood RENAME VALUE 'sad' TO 'blue'"},
+		to: map[string]string{"mysql": "was renamed to blue", "mariadb": "was renamed to blue"}},
+	{name: "new partition", src: postgres, setup: parted, table: "p", do: []string{"CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (20) TO (30)", "INSERT INTO p VALUES (25, 1)"}},
+	{name: "new partition with partitions", src: postgres, setup: parted, table: "p", do: []string{"CREATE TABLE p3 PARTITION OF p FOR VALUES FROM (20) TO (30) PARTITION BY RANGE (id); CREATE TABLE p3a PARTITION OF p3 FOR VALUES FROM (20) TO (25)", "INSERT INTO p VALUES (22, 1)"}},
+	{name: "attach an empty table", src: postgres, setup: parted, table: "p", do: []string{"CREATE TABLE p3 (LIKE p INCLUDING ALL)", "ALTER TABLE p ATTACH PARTITION p3 FOR VALUES FROM (20) TO (30)", "INSERT INTO p VALUES (25, 1)"}, to: stops("was attached")},
+	{name: "attach rows", src: postgres, setup: parted, table: "p", do: []string{"BEGIN; CREATE TABLE p3 (LIKE p INCLUDING ALL); INSERT INTO p3 VALUES (21, 1); ALTER TABLE p ATTACH PARTITION p3 FOR VALUES FROM (20) TO (30); COMMIT", "INSERT INTO p VALUES (25, 1)"}, to: stops("was attached")},
+	{name: "attach rows, nothing behind", src: postgres, setup: parted, table: "p", do: []string{"CREATE TABLE p3 (LIKE p INCLUDING ALL); INSERT INTO p3 VALUES (21, 1)", "ALTER TABLE p ATTACH PARTITION p3 FOR VALUES FROM (20) TO (30)"}, to: stops("was attached")},
+	{name: "detach", src: postgres, setup: parted, table: "p", do: []string{"INSERT INTO p VALUES (3, 3)", "ALTER TABLE p DETACH PARTITION p2"}, to: stops("p2 was detached or dropped")},
+	{name: "drop partition", src: postgres, setup: parted, table: "p", do: []string{"DROP TABLE p2", "INSERT INTO p VALUES (3, 3)"}, to: stops("p2 was detached or dropped")},
+	{name: "detach and attach", src: postgres, setup: parted, table: "p", do: []string{"ALTER TABLE p DETACH PARTITION p2; DELETE FROM p2; ALTER TABLE p ATTACH PARTITION p2 FOR VALUES FROM (10) TO (20)"}, to: stops("attached again")},
+	{name: "truncate partition", src: postgres, setup: parted, table: "p", do: []string{"TRUNCATE p2", "INSERT INTO p VALUES (12, 3)"}, to: stops("p2 was truncated")},
+	{name: "truncate all partitions", src: postgres, setup: parted, table: "p", do: []string{"TRUNCATE p", "INSERT INTO p VALUES (12, 3)"}},
+	{name: "rewrite partition", src: postgres, setup: parted, table: "p", do: []string{"INSERT INTO p VALUES (12, 3)", "VACUUM FULL p2", "INSERT INTO p VALUES (13, 3)"}},
+	{name: "drop table", src: postgres, do: []string{"INSERT INTO t VALUES (2, 2)", "DROP TABLE t"}, to: stops("not on the source any more")},
+	{name: "rename table", src: postgres, do: []string{"INSERT INTO t VALUES (2, 2)", "ALTER TABLE t RENAME TO u", "INSERT INTO u VALUES (3, 3)"}, to: stops("not on the source any more")},
+	{name: "indexes and constraints", src: postgres, do: []string{"CREATE UNIQUE INDEX ON t (n)", "INSERT INTO t VALUES (2, 2)", "ALTER TABLE t ADD CHECK (n < 100)", "INSERT INTO t VALUES (3, 3)", "ALTER TABLE t SET (fillfactor = 90)", "INSERT INTO t VALUES (4, 4)"}},
 	{name: "column that came and went", src: postgres, do: []string{"ALTER TABLE t ADD x int", "ALTER TABLE t DROP x", "INSERT INTO t VALUES (2, 2)", "ALTER TABLE t ADD y int", "INSERT INTO t VALUES (3, 3, 3)"}, doubt: "dropped and added"},
 }
 
@@ -69,6 +101,7 @@ func (k kind) check(t *testing.T, tgt server, reason string, behind bool) {
 		table = "t"
 	}
 	s := newStream(t, k.src, tgt, "CREATE TABLE t (id int PRIMARY KEY, n int); CREATE TABLE other (id int PRIMARY KEY)", k.setup, "INSERT INTO t (id) VALUES (1)")
+	s.lacks = k.lacks[tgt.name]
 	for _, sql := range k.do {
 		if s.do(sql); !behind {
 			s.flow()
