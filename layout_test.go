@@ -51,6 +51,7 @@ var rooms = map[string]room{
 	"ddl":     {floor: 2, imports: "."},
 	"load":    {floor: 2, imports: ". flow"},
 	"diff":    {floor: 2, imports: ". flow"},
+	"lag":     {floor: 2},
 	"catalog": {floor: 2, imports: ". flow internal/filelock"},
 	"advisor": {floor: 2, imports: ". flow"},
 	"capture": {floor: 2, imports: ". flow"},
@@ -66,7 +67,7 @@ var rooms = map[string]room{
 
 	// Where engines and verbs meet.
 	"engines": {floor: 3, imports: ". flow load diff capture apply ha backup backup/dump backup/repo postgres postgres/wal mysql mysql/binlog sqlfile internal/archive"},
-	"job":     {floor: 4, imports: ". flow mapping ddl load diff capture queue apply catalog advisor store backup backup/repo backup/dump engines"},
+	"job":     {floor: 4, imports: ". flow lag mapping ddl load diff capture queue apply catalog advisor store backup backup/repo backup/dump engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
 	"cmd/tidemark": {floor: 5, imports: ". flow postgres postgres/wal mysql sqlfile mapping ddl load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo backup/dump backup/logs engines job internal/filelock"},
@@ -74,6 +75,9 @@ var rooms = map[string]room{
 	"proof/ddl": {},
 
 	"proof/peers": {},
+
+	// What is said is compared with what is seen from outside.
+	"proof/lag": {},
 
 	"internal/archive":  {imports: "."},
 	"internal/door":     {},

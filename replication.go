@@ -35,3 +35,13 @@ type FollowingStandby struct {
 	Write, Flush, Replay float64
 	Behind               float64
 }
+
+// LogKept is what a source keeps of its log for a stream.
+type LogKept struct {
+	Bytes int64 // from the position from which the stream would ask for it again
+	// Room is how many bytes the log may still grow before the server removes what the stream needs; -1: the server has
+	// no limit but its disk.
+	Room int64
+	// Expiry is the age at which the server removes its log whether it was read or not; 0: it does not.
+	Expiry time.Duration
+}

@@ -217,6 +217,10 @@ func (b *browser) add(ctx context.Context, it *item) error {
 	n.rows += it.rows
 	b.mu.Lock()
 	b.enter(it)
+	if b.front.gathered == nil {
+		b.front.gathered = it
+	}
+	b.came()
 	b.mu.Unlock()
 	if n.bytes >= b.opt.MemoryLimit/2 || n.rows >= maxRows || n.rows >= goodRows && b.idle() {
 		return b.handOver(ctx)

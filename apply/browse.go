@@ -55,6 +55,7 @@ func (b *browser) run(ctx context.Context) error {
 			return b.handOver(ctx)
 		}
 		b.c.Count(1, int64(len(tx.Changes)), int64(tx.Rows))
+		b.comes(tx)
 		if it == nil {
 			b.refresh()
 			it = &item{place: tx.Place, time: tx.Time, put: tx.Put, got: time.Now()}
@@ -201,7 +202,10 @@ func (b *browser) admit(ctx context.Context, it *item) error {
 		}
 	}
 	b.order = append(b.order, it)
-	if it.batch == nil {
+	if it.batch != nil {
+		b.front.gathered = nil
+	} else {
+		b.came()
 		b.enter(it)
 		b.watch(it)
 	}

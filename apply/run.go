@@ -163,11 +163,12 @@ type runner struct {
 	mu      sync.Mutex
 	tracker *Tracker
 	order   []*item // in flight, in commit order; those in front that are done are gone
-	flying  int     // transactions among them, or gathered for the next batch
-	rows    int     // of these
-	backlog bool    // much comes, and is old
-	waiting int     // rows of what is in ready
-	working int     // agents that have taken something
+	front   front
+	flying  int  // transactions among them, or gathered for the next batch
+	rows    int  // of these
+	backlog bool // much comes, and is old
+	waiting int  // rows of what is in ready
+	working int  // agents that have taken something
 	low     uint64
 	wrote   uint64 // the largest low that an agent has committed
 	told    uint64 // and that Applied has heard of
@@ -248,11 +249,12 @@ func (r *Run) Stats() Stats {
 	return s
 }
 
-// Advance writes that there is nothing to apply before the place seen, so that the source
-// may forget its log up to there. It does nothing while transactions are in flight.
+// Advance writes that there is nothing to apply before the place seen, so that source and queue
+// may forget what is before it. It does nothing while transactions are in flight. What an agent writes with a
+// transaction is not behind that itself: the last ones are only in what is written next.
 func (r *Run) Advance(ctx context.Context, seen uint64) error {
 	r.mu.Lock()
-	if r.flying > 0 || r.low >= seen-1 {
+	if r.flying > 0 || r.wrote >= seen-1 {
 		r.mu.Unlock()
 		return nil
 	}

@@ -39,6 +39,11 @@ type Source interface {
 	End(ctx context.Context) (uint64, error)
 }
 
+// A LogKeeper is a Source that can say how much log it keeps for a stream that would ask for it from a place on.
+type LogKeeper interface {
+	LogKept(ctx context.Context, stream string, from uint64) (tidemark.LogKept, error)
+}
+
 // A Journaler is a Source whose streams have to remember more of the log than places: where
 // places alone do not tell one log from another.
 type Journaler interface {

@@ -16,6 +16,7 @@ import (
 var (
 	_ = []capture.Source{pg{}, my{}}
 	_ = []capture.Chunker{pg{}, my{}}
+	_ = []capture.LogKeeper{pg{}, my{}}
 	_ = []apply.Target{pg{}, my{}}
 )
 
@@ -59,6 +60,10 @@ func (e pg) Begins(ctx context.Context, stream string, _ time.Time) (uint64, err
 func (e pg) Unhold(ctx context.Context, stream string) error { return e.DropSlot(ctx, slotOf(stream)) }
 
 func (e pg) End(ctx context.Context) (uint64, error) { return e.LogEnd(ctx) }
+
+func (e pg) LogKept(ctx context.Context, stream string, _ uint64) (tidemark.LogKept, error) {
+	return e.SlotKeeps(ctx, slotOf(stream))
+}
 
 func (e pg) Follow(ctx context.Context, stream string, moves []tidemark.Move, after uint64) (capture.Stream, error) {
 	if err := e.CheckPublication(ctx, slotOf(stream), moves); err != nil {

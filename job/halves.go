@@ -25,6 +25,14 @@ const (
 // Verb is the command that does it.
 func (h Half) Verb() string { return [...]string{"replicate", "capture", "apply", "replicate"}[h] }
 
+// name is what samples call a process that does a half; "" does all.
+func (h Half) name() string {
+	if h == CaptureHalf || h == ApplyHalf {
+		return h.Verb()
+	}
+	return ""
+}
+
 // record is the name under which the catalogue has a stream, or its half: both may be on
 // one machine.
 func (r *replicating) record() string { return RecordOf(r.spec.Name, r.spec.Half) }

@@ -26,7 +26,7 @@ func (r *replicating) connect(ctx context.Context, h *hose, moves []tidemark.Mov
 		if h.log, err = r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue); err != nil {
 			return err
 		}
-		if r.spec.Half == ApplyHalf {
+		if r.from == nil {
 			return nil
 		}
 		place, end, err := h.log.Begin(ctx, from)

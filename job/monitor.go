@@ -13,24 +13,18 @@ type monitored interface {
 	Monitor(ctx context.Context, table string, row []tidemark.Measure) error
 }
 
-// monitor writes a sample into the monitor tables, of the target or elsewhere. Columns have
+// monitor has a sample written into the monitor tables, of the target or elsewhere. Columns have
 // the names of IBMQREP_APPLYMON, CAPMON and CAPQMON where they mean the same; latencies are in
 // milliseconds, counters are since the process began.
-func (r *replicating) monitor(ctx context.Context, s StreamStatus) error {
+func (r *replicating) monitor(s StreamStatus) {
 	s.Stream = r.spec.Name // also of a half, so that both are found by it
-	rows := monitorRows(s, r.spec.Queue != directQueue)
-	if r.board != nil {
-		select {
-		case r.board <- rows:
-		default: // the database is slower than samples come, or away
-		}
-		return nil
+	if r.board == nil {
+		return
 	}
-	m, ok := r.tgt.(monitored)
-	if !r.spec.Monitor || !ok {
-		return nil
+	select {
+	case r.board <- monitorRows(s, r.spec.Queue != directQueue):
+	default: // the database is slower than samples come, or away
 	}
-	return putRows(ctx, m, rows)
 }
 
 func putRows(ctx context.Context, m monitored, rows []monitorRow) error {
@@ -45,9 +39,13 @@ func putRows(ctx context.Context, m monitored, rows []monitorRow) error {
 // boardWait is how long a database that is no end of the stream may take for a sample.
 const boardWait = 30 * time.Second
 
-// startBoard begins to write samples into a database that is no end of the stream, if there is
-// to be one. It has to be there now; if it goes away later, the stream goes on without its rows.
+// startBoard begins to write samples into the target or another database, if they are to be written. It has to be there
+// now; if it goes away later, the stream goes on without its rows. The session is its own: a target that holds up
+// the stream does not hold up what is said of that.
 func (r *replicating) startBoard(ctx context.Context) (stop func(), err error) {
+	if r.spec.Monitor && r.spec.MonitorTo == "" && r.spec.Half != CaptureHalf {
+		r.spec.MonitorTo = r.spec.Copy.Target
+	}
 	if r.spec.MonitorTo == "" {
 		return func() {}, nil
 	}
@@ -190,12 +188,11 @@ var applyColumns = []measured{
 	{"in_flight", "transactions that are read and not applied", func(s *StreamStatus) any { return int64(s.InFlight) }},
 	{"agents", "sessions that apply", func(s *StreamStatus) any { return int64(s.Agents) }},
 	{"agents_busy", "how many worked, on average over the interval", func(s *StreamStatus) any { return s.Busy }},
-	{"oldest_trans", "up to when, by the source's clock, the target has all; now, if nothing waits", func(s *StreamStatus) any {
-		if s.Idle {
-			return s.Time // nothing is older that the target has not
-		}
-		return s.Oldest
-	}},
+	{"oldest_trans", "up to when, by the source's clock, the target has all; now, if nothing waits", func(s *StreamStatus) any { return s.Oldest }},
+	{"lag", "age, in seconds, of the oldest transaction that is committed on the source and not on the target; while the source does not answer, at least the time since it did", func(s *StreamStatus) any { return s.Lag }},
+	{"state", "what the stream is doing: idle, applying, one transaction, retrying, waiting, stopped, connecting", func(s *StreamStatus) any { return string(s.State) }},
+	{"doing", "the same in a sentence", func(s *StreamStatus) any { return s.Doing }},
+	{"target_contact", "when the target answered last", func(s *StreamStatus) any { return s.TargetContact }},
 	{"oldest_commit_seq", "up to which place of the log the target has all", func(s *StreamStatus) any { return int64(s.Low) }},
 	{"source_clock_offset", "seconds that the source's clock is ahead of this machine's", func(s *StreamStatus) any { return s.SourceClock }},
 	{"target_clock_offset", "and the target's", func(s *StreamStatus) any { return s.TargetClock }},
@@ -207,12 +204,11 @@ var captureColumns = []measured{
 	{"capture", "the stream's name", func(s *StreamStatus) any { return s.Stream }},
 	{"current_log_time", "when the last transaction that was read was committed. An idle source does not move it: look at last_eol_time", func(s *StreamStatus) any { return s.LogTime }},
 	{"last_eol_time", "when all that the log held was last seen to be done", func(s *StreamStatus) any { return s.LogEnd }},
-	{"log_lag", "seconds that what is read was committed ago by the source's clock; 0 if there is nothing more", func(s *StreamStatus) any {
-		if s.Idle || s.LogTime.IsZero() {
-			return 0.0
-		}
-		return max(0, s.Time.Sub(s.LogTime).Seconds()+s.SourceClock)
-	}},
+	{"log_lag", "age, in seconds, of the oldest part of the log that was not read; 0 if there is none", func(s *StreamStatus) any { return s.LogLag }},
+	{"log_kept", "bytes that the source keeps of its log and that the stream may ask for again", func(s *StreamStatus) any { return s.LogKept }},
+	{"log_room", "bytes until the source removes log that the stream needs (max_slot_wal_keep_size, max_binlog_total_size); -1: no limit but the disk", func(s *StreamStatus) any { return s.LogRoom }},
+	{"log_expiry", "seconds after which the source removes its log, read or not (binlog_expire_logs_seconds); 0: it does not", func(s *StreamStatus) any { return s.LogExpiry }},
+	{"source_contact", "when the source answered last", func(s *StreamStatus) any { return s.SourceContact }},
 	{"current_memory", "bytes of transactions that a PostgreSQL source has sent before their commit", func(s *StreamStatus) any { return s.CaptureMemory }},
 	{"rows_processed", "changes of rows that were read", func(s *StreamStatus) any { return s.CaptureRows }},
 	{"trans_processed", "transactions that were read", func(s *StreamStatus) any { return s.Captured }},

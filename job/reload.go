@@ -98,6 +98,9 @@ func (r *replicating) reload(s *sampler, moves []tidemark.Move) *reload {
 		feed: &capture.Feed{Stream: s.hose.stream, Tables: map[tidemark.TableID][]string{}, Silent: map[tidemark.TableID][]tidemark.TableID{}}}
 	switch r.spec.Half {
 	case Whole:
+		if r.src == nil || s.run == nil {
+			return l // the load goes on when both ends are there
+		}
 		l.kept = s.run.Low
 	case CaptureHalf:
 		l.kept = s.meter.Stored

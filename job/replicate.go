@@ -137,9 +137,9 @@ type replicating struct {
 	tgt   Database
 	to    apply.Target
 
-	mu        sync.Mutex
-	status    StreamStatus
-	sampled   bool
+	pulse     pulse
+	total     *StreamStatus // of all sessions together
+	known     *described    // the source, as it was when it answered last: see openEnds
 	sessions  int
 	sequences []string
 	findings  []tidemark.Finding
@@ -172,7 +172,11 @@ func (r *replicating) open(ctx context.Context) error {
 	if r.spec.Half == CaptureHalf {
 		return nil
 	}
-	return r.openTarget(ctx)
+	err := r.openTarget(ctx)
+	if err != nil {
+		r.close()
+	}
+	return err
 }
 
 func (r *replicating) openSource(ctx context.Context) (err error) {
@@ -197,7 +201,6 @@ func (r *replicating) openSource(ctx context.Context) (err error) {
 
 func (r *replicating) openTarget(ctx context.Context) (err error) {
 	if r.tgt, err = r.env.Open(ctx, r.spec.Copy.Target); err != nil {
-		r.close()
 		return err
 	}
 	var ok bool
@@ -434,7 +437,10 @@ func (r *replicating) mapped(ctx context.Context, want func(tidemark.TableID) bo
 
 // tables are those that a stream can carry.
 func (r *replicating) tables(ctx context.Context) ([]tidemark.Move, []tidemark.Finding, error) {
-	_, moves, err := r.mapped(ctx, r.spec.Copy.Rules.Wants)
+	db, moves, err := r.mapped(ctx, r.spec.Copy.Rules.Wants)
+	if err == nil {
+		err = r.remember(db)
+	}
 	if err != nil {
 		return nil, nil, err
 	}
@@ -471,7 +477,13 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 		return "", nil, err
 	}
 	started := time.Now()
+	r.pulse.pace(r.spec.Interval)
 	r.env.Watch.Following(r)
+	beating, still := context.WithCancel(ctx)
+	var beat sync.WaitGroup
+	beat.Go(func() { r.beat(beating) })
+	defer beat.Wait()
+	defer still()
 	for try := 0; ; try++ {
 		began := time.Now()
 		err = r.session(ctx)
@@ -496,6 +508,7 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 		if time.Since(began) > time.Minute {
 			try = 0
 		}
+		r.pulse.lost(r.env.now(), err)
 		r.env.Watch.Event(Event{Time: r.env.now(), Kind: "retry", Object: "stream " + r.spec.Name, Error: err.Error()})
 		select {
 		case <-ctx.Done():
@@ -550,21 +563,17 @@ func (r *replicating) advance(ctx context.Context) error {
 // Status and Interval make it a StreamProgress.
 
 // Status gives the last sample.
-func (r *replicating) Status() (StreamStatus, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.status, r.sampled
-}
+func (r *replicating) Status() (StreamStatus, bool) { return r.pulse.take() }
 
 // Interval is how often there is a new one.
-func (r *replicating) Interval() time.Duration { return r.spec.Interval }
+func (r *replicating) Interval() time.Duration { return r.pulse.every() }
 
 // report is what there is to say at the end.
 func (r *replicating) report(took time.Duration) *Report {
 	rep := &Report{Verb: r.spec.Half.Verb(), Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences, Findings: slices.Concat(r.findings, r.heldQueue(), r.stoppedTables(context.Background()))}
-	if r.sampled {
-		rep.Rows, rep.Bytes, rep.Limit = r.status.Rows, r.status.Bytes, r.status.Limit
-		rep.Stream = &StreamReport{StreamStatus: r.status, Sessions: r.sessions}
+	if t := r.total; t != nil {
+		rep.Rows, rep.Bytes, rep.Limit = t.Rows, t.Bytes, t.Limit
+		rep.Stream = &StreamReport{StreamStatus: *t, Sessions: r.sessions}
 	}
 	return rep
 }

@@ -31,6 +31,7 @@ func (r *replicating) change() error {
 	r.spec.OpenQueue = n.OpenQueue
 	r.spec.Apply, r.spec.Conflict, r.spec.Buffer, r.spec.CaptureMemory, r.spec.Interval, r.spec.CommitInterval = n.Apply, n.Conflict, n.Buffer, n.CaptureMemory, n.Interval, n.CommitInterval
 	r.spec.Apply.Spool = spool
+	r.pulse.pace(r.spec.Interval)
 	var text []string
 	for _, name := range slices.Sorted(maps.Keys(r.set)) {
 		text = append(text, name+"="+r.set[name])
@@ -54,10 +55,13 @@ func (r *replicating) changed(ctx context.Context) bool {
 
 // session connects both ends, or that of its half, and works until something ends it.
 func (r *replicating) session(ctx context.Context) error {
-	if err := r.open(ctx); err != nil {
+	if err := r.openEnds(ctx); err != nil {
 		return err
 	}
 	defer r.close()
+	if r.lacks() {
+		return r.await(ctx)
+	}
 	moves, _, err := r.tables(ctx)
 	if err == nil {
 		err = r.keepFilters(ctx, moves)
@@ -77,13 +81,13 @@ func (r *replicating) session(ctx context.Context) error {
 	h := &hose{}
 	defer h.close()
 	now := time.Now()
-	s := &sampler{name: r.record(), half: r.spec.Half, hose: h, meter: &capture.Meter{}, group: flow.NewGroup(ctx), last: now, began: now, opened: now}
+	s := &sampler{name: r.record(), half: r.spec.Half, hose: h, meter: &capture.Meter{}, group: flow.NewGroup(ctx), last: now, began: now, opened: now, held: r.held, subs: r.subs}
 	if r.whole != nil {
 		s.inherit(r.whole)
 	}
-	low := r.stream.Place - 1
+	low := max(r.stream.Place-1, r.pulse.low)
 	var p tidemark.Progress
-	if r.spec.Half != CaptureHalf {
+	if r.to != nil {
 		if s.run, p, err = r.startApply(ctx, h, moves); err != nil {
 			return err
 		}
@@ -114,7 +118,10 @@ func (r *replicating) session(ctx context.Context) error {
 	}
 	loads := r.reload(s, moves)
 	r.enlist(s, p, moves, loads)
+	r.pulse.begin(s)
+	r.pulse.lost(now, nil)
 	var wg sync.WaitGroup
+	wg.Go(func() { r.askEnds(ctx, s, stop) })
 	wg.Go(func() { r.watch(ctx, s, until, stop) })
 	wg.Go(func() { defs.loop(ctx) })
 	wg.Go(func() { loads.all(ctx, stop) })
@@ -198,8 +205,9 @@ func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.M
 		h.stream = loads.feed
 	}
 	switch {
-	case r.held != nil:
+	case r.held != nil || r.to == nil && r.spec.Half == Whole:
 		if hold(g); h.stream != nil {
+			opt.Idle = idleEvery
 			capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
 		}
 		return
@@ -207,7 +215,7 @@ func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.M
 		opt.Idle = idleEvery
 		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
 		return
-	case r.spec.Half == ApplyHalf:
+	case h.stream == nil:
 		capture.From(g, h.log, p.Low, in, ends)
 	case h.log == nil:
 		capture.Direct(g, h.stream, in, s.meter, opt)
@@ -357,20 +365,19 @@ func (r *replicating) warn(ctx context.Context, b *binder) error {
 
 // keep remembers what a session has done, for the report.
 func (r *replicating) keep(s *sampler, g *flow.Group) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.sessions++
-	r.status, r.sampled = s.summary(time.Now()), true
+	total := r.pulse.finish(s)
+	r.total = &total
 	r.whole = s
 	r.workers = g.Report()
 }
 
-// watch takes samples until ctx ends, and ends the session when it has come far enough.
+// watch ends the session when it has come far enough, or other options were set, and lets source and queue forget what
+// was applied.
 func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop context.CancelCauseFunc) {
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	r.readClocks(ctx, s)
-	idled := time.Now()
+	idled, trimmed, looked := time.Now(), time.Now(), time.Now()
 	for {
 		select {
 		case <-ctx.Done():
@@ -381,18 +388,24 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 			stop(errReached)
 			return
 		}
+		var err error
 		now := time.Now()
 		if now.Sub(idled) >= idleEvery {
 			idled = now
-			if err := r.letGo(ctx, s); err != nil {
-				stop(err)
-				return
-			}
-			r.readClocks(ctx, s)
+			err = r.letGo(ctx, s)
 		}
-		if now.Sub(s.last) < r.spec.Interval {
+		if err == nil && now.Sub(trimmed) >= trimEvery && r.spec.Half != CaptureHalf {
+			trimmed = now
+			err = r.trim(ctx, s)
+		}
+		if err != nil {
+			stop(err)
+			return
+		}
+		if now.Sub(looked) < time.Second {
 			continue
 		}
+		looked = now
 		if r.changed(ctx) {
 			stop(errChanged)
 			return
@@ -402,27 +415,10 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 			return
 		}
 		if until == 0 && s.gate != nil {
-			var err error
 			if until, err = r.timeIsUp(ctx, s.gate.time); err != nil {
 				stop(err)
 				return
 			}
-		}
-		status := s.look(now)
-		s.depth(ctx, &status)
-		if r.held != nil {
-			status.Stopped = r.held.Error()
-			status.Limit = "The queue is stopped: " + status.Stopped
-		}
-		status.TablesActive, status.TablesLoading, status.TablesStopped = r.subs.count()
-		r.mu.Lock()
-		r.status, r.sampled = status, true
-		r.mu.Unlock()
-		// The stream goes on if the catalogue cannot be written; status then shows its age.
-		_ = r.env.Catalog.PutSample(ctx, r.record(), now, status)
-		if err := r.monitor(ctx, status); err != nil {
-			stop(err)
-			return
 		}
 	}
 }
@@ -441,49 +437,46 @@ func (r *replicating) timeIsUp(ctx context.Context, t time.Time) (uint64, error)
 	return r.from.End(ctx)
 }
 
-// A clocker is a server that can be asked what time it has.
-type clocker interface {
-	Clock(ctx context.Context) (time.Time, error)
-}
-
-// readClocks measures by how much the servers' clocks are ahead of this machine's. What
-// cannot be asked now stays as it was.
-func (r *replicating) readClocks(ctx context.Context, s *sampler) {
-	for i, end := range []Database{r.src, r.tgt} {
-		c, ok := end.(clocker)
-		if !ok {
-			continue
-		}
-		asked := time.Now()
-		if at, err := c.Clock(ctx); err == nil {
-			s.clocks[i] = at.Sub(asked.Add(time.Since(asked) / 2))
-		}
-	}
-}
-
 // idleEvery is how often the source may forget log that has nothing for the stream: each
 // time costs a row of the target an update.
 const idleEvery = 10 * time.Second
+
+// trimEvery is how often the queue may forget what is applied: one that was full has room again at once.
+const trimEvery = 500 * time.Millisecond
 
 // letGo lets the source forget its log up to where that was read, if all of it is applied.
 // The target's progress says so first: what the source has forgotten must never be asked
 // for again.
 func (r *replicating) letGo(ctx context.Context, s *sampler) error {
-	switch r.spec.Half {
-	case CaptureHalf:
-		return nil // capture does it
-	case ApplyHalf:
-		return s.hose.trim(ctx)
+	if s.run == nil || r.held != nil {
+		return nil // capture does it, or nobody
+	}
+	if s.hose.stream == nil {
+		return s.run.Advance(ctx, s.run.Low()+1)
 	}
 	seen := s.hose.stream.Seen()
 	if s.run.Low() < s.meter.Place() {
-		return s.hose.trim(ctx)
+		return s.run.Advance(ctx, s.run.Low()+1)
 	}
 	if err := s.run.Advance(ctx, seen); err != nil {
 		return err
 	}
 	if s.hose.low.Load() >= seen {
 		s.hose.stream.Release(seen)
+	}
+	return nil
+}
+
+// trim lets the queue forget what is applied. One that fills may hold nothing else but the beginning of a transaction whose
+// end waits for room: then that is written of which otherwise the next transaction would bring word.
+func (r *replicating) trim(ctx context.Context, s *sampler) error {
+	if s.hose.log == nil || s.run == nil {
+		return nil
+	}
+	if status, _ := r.pulse.take(); status.QueuePercent >= 50 {
+		if err := s.run.Advance(ctx, s.run.Low()+1); err != nil {
+			return err
+		}
 	}
 	return s.hose.trim(ctx)
 }

@@ -3,6 +3,8 @@ package job
 import (
 	"context"
 	"fmt"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -45,9 +47,11 @@ type StreamStatus struct {
 	Refused      int64     `json:"batches_refused"`       // applied transaction after transaction
 	Exceptions   int64     `json:"rows_not_applied"`      // changes that the target did not fit
 	Low          uint64    `json:"low"`                   // the target has all up to here
-	Oldest       time.Time `json:"oldest_trans,omitzero"` // and is equal to the source as it was then
+	LowTime      time.Time `json:"-"`                     // when the transaction there was committed
+	Oldest       time.Time `json:"oldest_trans,omitzero"` // the target has all that was committed until then, by the source's clock
+	Standing
 	Capturing
-	Idle        bool    `json:"idle"`                 // all that the source's log holds is applied
+	Idle        bool    `json:"idle"`                 // all that is committed on the source is applied
 	Skewed      int64   `json:"clock_skew,omitempty"` // transactions that seem to be applied before they were committed
 	SourceClock float64 `json:"source_clock_offset"`  // seconds that the source's clock is ahead of this machine's
 	TargetClock float64 `json:"target_clock_offset"`  // and the target's
@@ -59,12 +63,15 @@ type StreamStatus struct {
 	TablesActive  int    `json:"tables_active"`
 	TablesLoading int    `json:"tables_loading"`
 	TablesStopped int    `json:"tables_stopped"` // whose changes are passed over
+
+	fresh int64 // transactions that were applied since the last sample
 }
 
 // Capturing is what a capture was at.
 type Capturing struct {
 	LogTime       time.Time `json:"current_log_time,omitzero"` // when the last transaction that was captured was committed
 	LogEnd        time.Time `json:"last_eol_time,omitzero"`    // when there was nothing more in the log
+	LogLag        float64   `json:"log_lag"`                   // age of the oldest part of the log that was not read, in seconds
 	CaptureRows   int64     `json:"rows_captured"`             // since it was started
 	CaptureMemory int64     `json:"capture_memory"`            // of transactions that are not committed yet
 	Spilled       int64     `json:"trans_spilled"`             // of these, that went to files
@@ -113,9 +120,11 @@ type sampler struct {
 	run    *apply.Run // nil: another process applies
 	group  *flow.Group
 	agents int
-	clocks [2]time.Duration // of source and target, ahead of this machine's
-	gate   *gate            // where it ends, if it does
-	queue  queue.Stats      // at the last look
+	held   error // why the queue is stopped
+	subs   *subscriptions
+	clocks [2]atomic.Int64 // of source and target, ahead of this machine's, in nanoseconds
+	gate   *gate           // where it ends, if it does
+	queue  queue.Stats     // at the last look
 
 	last   time.Time
 	before apply.Stats
@@ -140,13 +149,10 @@ func (s *sampler) depth(ctx context.Context, to *StreamStatus) {
 	}
 	s.queue = st
 	to.Queueing = s.queueing()
-	switch {
-	case s.half == CaptureHalf:
-		to.Limit = limitOf(*to, 0)
-	case st.Full && s.half != ApplyHalf:
-		to.Limit += " The queue is full, and capture waits for room in it."
-	}
 }
+
+// ahead is by how much the clock of an end is ahead of this machine's.
+func (s *sampler) ahead(end int) time.Duration { return time.Duration(s.clocks[end].Load()) }
 
 // queueing is what the queue was at when it was looked at last.
 func (s *sampler) queueing() Queueing {
@@ -159,13 +165,23 @@ func (s *sampler) queueing() Queueing {
 	return out
 }
 
+// spooler is the stream, if it keeps transactions before their commit.
+func (s *sampler) spooler() (capture.Spooler, bool) {
+	stream := s.hose.stream
+	if f, ok := stream.(*capture.Feed); ok {
+		stream = f.Stream
+	}
+	o, ok := stream.(capture.Spooler)
+	return o, ok
+}
+
 // capturing is what the capture is at. waited is how long it has waited for room, out of took.
 func (s *sampler) capturing(c capture.Stats, waited time.Duration, took float64) Capturing {
 	out := Capturing{LogTime: c.Time, LogEnd: s.logEnd, CaptureRows: s.past.CaptureRows + c.Rows, Spilled: s.past.Spilled, Current: c.Place, Restart: s.hose.low.Load()}
 	if s.hose.log != nil {
 		out.Restart = s.meter.Stored()
 	}
-	if o, ok := s.hose.stream.(capture.Spooler); ok {
+	if o, ok := s.spooler(); ok {
 		memory, files := o.Spooled()
 		out.CaptureMemory, out.Spilled = memory, out.Spilled+files
 	}
@@ -179,9 +195,11 @@ func (s *sampler) capturing(c capture.Stats, waited time.Duration, took float64)
 func (s *sampler) look(now time.Time) StreamStatus {
 	c := s.meter.Stats()
 	var a apply.Stats
-	if s.run != nil {
+	switch {
+	case s.run != nil:
 		a = s.run.Stats()
-	} else {
+	case s.half == Whole: // the target is away: what was applied stands in past
+	default:
 		a.Transactions, a.Rows, a.Capture, a.EndToEnd, a.LowTime = c.Transactions, c.Rows, c.Latency, c.Latency, c.Time
 	}
 	took := now.Sub(s.last).Seconds()
@@ -191,7 +209,8 @@ func (s *sampler) look(now time.Time) StreamStatus {
 		ByTable: s.past.ByTable + a.WaitedBy.Table, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried, Giants: s.past.Giants + a.Giants, Exceptions: s.past.Exceptions + a.Exceptions,
 		Batches: s.past.Batches + a.Batches, Net: s.past.Net + a.Net, Refused: s.past.Refused + a.Refused, Mode: oneByOne,
 		EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply),
-		Low: a.Low, Oldest: a.LowTime, Skewed: a.EndToEnd.Negative(), SourceClock: s.clocks[0].Seconds(), TargetClock: s.clocks[1].Seconds(), Agents: s.agents}
+		Low: a.Low, LowTime: a.LowTime, Skewed: a.EndToEnd.Negative(), SourceClock: s.ahead(sourceEnd).Seconds(), TargetClock: s.ahead(targetEnd).Seconds(), Agents: s.agents}
+	out.fresh = a.Transactions - s.before.Transactions
 	if a.Batching {
 		out.Mode = InBatches
 	}
@@ -207,17 +226,14 @@ func (s *sampler) look(now time.Time) StreamStatus {
 	}
 	switch s.half {
 	case Whole, Joined:
-		out.Idle = a.InFlight == 0 && a.Low >= c.Place
-		out.Limit = limitOf(out, a.Transactions-s.before.Transactions)
+		out.Idle = s.run != nil && a.InFlight == 0 && a.Low >= c.Place
 	case ApplyHalf:
-		out.Half, out.Idle = s.half.Verb(), a.InFlight == 0 && a.Low >= s.queue.Last
-		out.Limit = limitOf(out, a.Transactions-s.before.Transactions)
-	case CaptureHalf: // what limits it is known when the queue was looked at
-		out.Half, out.Low, out.Idle = s.half.Verb(), c.Place, a.Transactions == s.before.Transactions
+		out.Idle = a.InFlight == 0 && a.Low >= s.queue.Last
+	case CaptureHalf:
+		out.Low, out.Idle = c.Place, s.meter.Stored() >= c.Place
 	}
-	if out.Idle {
-		s.logEnd = now
-	}
+	out.Half = s.half.name()
+	out.TablesActive, out.TablesLoading, out.TablesStopped = s.subs.count()
 	if s.half != ApplyHalf {
 		out.Capturing = s.capturing(c, waits-s.waits, took)
 	}
@@ -243,8 +259,10 @@ func (s *sampler) worked() (work, waits time.Duration) {
 }
 
 // limitOf says in one sentence what keeps a stream from being faster, if anything does.
-func limitOf(s StreamStatus, applied int64) string {
+func limitOf(s StreamStatus) string {
 	switch {
+	case s.State == Retrying || s.State == Halted || s.State == Waiting || s.State == Connecting:
+		return strings.ToUpper(s.Doing[:1]) + s.Doing[1:] + "."
 	case s.Half == CaptureHalf.Verb() && s.QueueFull:
 		return "The queue is full: the side that applies limits."
 	case s.Half == CaptureHalf.Verb() && s.Busy > 0.85:
@@ -255,7 +273,9 @@ func limitOf(s StreamStatus, applied int64) string {
 		return "Nothing waits: all that is in the queue is applied."
 	case s.Idle:
 		return "Nothing waits: all that the source's log holds is applied."
-	case applied == 0 && s.InFlight > 0:
+	case s.State == OneAlone:
+		return "One transaction is too large to be applied beside others: what comes behind it waits."
+	case s.fresh == 0 && s.InFlight > 0:
 		return fmt.Sprintf("%d transactions are under way, and none was finished: the target limits (locks of others?).", s.InFlight)
 	case s.Mode == InBatches && s.Busy > 0.85:
 		return "The target limits: it gets batches of what transactions come to, one after the other."
@@ -284,6 +304,7 @@ func (s *sampler) inherit(o *sampler) {
 // summary is the status over the whole time since the start.
 func (s *sampler) summary(now time.Time) StreamStatus {
 	out := s.look(now)
+	out.Limit = limitOf(out)
 	out.Seconds = now.Sub(s.began).Seconds()
 	out.EndToEnd, out.Capture, out.Queue, out.Apply = latencyOf(&s.whole[0]), latencyOf(&s.whole[1]), latencyOf(&s.whole[2]), latencyOf(&s.whole[3])
 	if out.Seconds > 0 {
@@ -303,11 +324,14 @@ func (s *sampler) reached(until uint64) bool {
 		return false
 	case s.half == ApplyHalf:
 		at = until
-	case s.hose.stream.Seen() < until:
+	case s.hose.stream == nil || s.hose.stream.Seen() < until:
 		return false
 	}
-	if s.half == CaptureHalf {
+	switch {
+	case s.half == CaptureHalf:
 		return s.meter.Stored() >= at
+	case s.run == nil:
+		return false
 	}
 	return s.run.Low() >= at
 }

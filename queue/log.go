@@ -246,14 +246,15 @@ func (l *Log) put(ctx context.Context, messages [][]byte) error {
 			case <-time.After(pause):
 			}
 			st, err := l.store.State(ctx)
-			if err == nil {
-				err = l.checkStuck(st)
-			}
-			if err != nil {
+			switch {
+			case err != nil:
 				return err
-			}
-			if st.Bytes+need <= st.Limit {
+			case st.Bytes+need <= st.Limit:
 				need = 0 // worth another attempt
+			default:
+				if err := l.checkStuck(st); err != nil {
+					return err
+				}
 			}
 		}
 	}

@@ -20,8 +20,9 @@ func manualMonitor(w io.Writer) {
 			fmt.Fprintf(w, "| `%s` | %s | %s |\n", c.Name, c.Kind, c.Help)
 		}
 	}
-	fmt.Fprint(w, "\n## Prometheus\n\n`--metrics ADDRESS` shows these at `/metrics`, each with the label `stream`. Watch `sample_timestamp_seconds` for a stream that hangs, `tables_stopped`, `exceptions_total`\nand `queue_full` for one that wants somebody, and `behind_seconds` for one that is slow.\n\n| `"+metricPrefix+"...` | kind | what it is |\n|---|---|---|\n")
+	fmt.Fprint(w, "\n## Prometheus\n\n`--metrics ADDRESS` shows these at `/metrics`, each with the label `stream`. Watch `sample_timestamp_seconds` for a stream that hangs, `tables_stopped`, `exceptions_total`\nand `queue_full` for one that wants somebody, `target_unreachable` and `source_unreachable` for an end that is away, `log_room_bytes` and `log_kept_bytes` for a source whose disk fills, and `behind_seconds` for one that is slow.\n\n| `"+metricPrefix+"...` | kind | what it is |\n|---|---|---|\n")
 	fmt.Fprintf(w, "| `latency_seconds` | gauge | %s Labels: `stage` (end_to_end, capture, queue, apply) and `quantile` (0.5, 0.99, 1) |\n", latencyHelp)
+	fmt.Fprintf(w, "| `state` | gauge | %s Label: `state` (%s) |\n", stateHelp, strings.Join(stateNames(), ", "))
 	for _, m := range metrics {
 		kind := "gauge"
 		if m.kind == prometheus.CounterValue {
@@ -29,6 +30,13 @@ func manualMonitor(w io.Writer) {
 		}
 		fmt.Fprintf(w, "| `%s` | %s | %s |\n", m.name, kind, m.help)
 	}
+}
+
+func stateNames() (out []string) {
+	for _, s := range job.States {
+		out = append(out, string(s))
+	}
+	return out
 }
 
 // A parameter is a column of one of IBM Q Replication's parameter tables, and what does the same here.

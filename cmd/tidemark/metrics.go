@@ -100,14 +100,18 @@ var metrics = []metric{
 	{"target_clock_offset_seconds", "By how much the target's clock is ahead of this machine's.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.TargetClock }},
 	{"agents", "Sessions that apply.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Agents) }},
 	{"agents_busy", "Sessions that work, on average over the last interval.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.Busy }},
-	{"idle", "1 if all that the source's log holds is applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return one(s.Idle) }},
+	{"idle", "1 if all that is committed on the source is applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return one(s.Idle) }},
 	{"batching", "1 while transactions are applied in batches.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return one(s.Mode == job.InBatches) }},
-	{"behind_seconds", "Age of the last transaction up to which the target has all; 0 when idle.", prometheus.GaugeValue, func(s job.StreamStatus) float64 {
-		if s.Idle || s.Oldest.IsZero() {
-			return 0
-		}
-		return max(0, s.Time.Sub(s.Oldest).Seconds())
-	}},
+	{"behind_seconds", "Age of the oldest transaction that is committed on the source and not on the target; while the source does not answer, at least the time since it did.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.Lag }},
+	{"one_transaction_rows", "Rows of the transaction that is applied alone, as far as it was read; 0 if there is none.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.OneRows) }},
+	{"retrying", "1 while an end or the queue cannot be reached.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return one(s.State == job.Retrying) }},
+	{"source_unreachable", "1 while the source does not answer.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return one(!s.SourceAway.IsZero()) }},
+	{"target_unreachable", "1 while the target does not answer.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return one(!s.TargetAway.IsZero()) }},
+	{"source_contact_timestamp_seconds", "When the source answered last.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return unixSeconds(s.SourceContact) }},
+	{"target_contact_timestamp_seconds", "When the target answered last.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return unixSeconds(s.TargetContact) }},
+	{"log_kept_bytes", "What the source keeps of its log and the stream may ask for again.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.LogKept) }},
+	{"log_room_bytes", "Until the source removes log that the stream needs (max_slot_wal_keep_size, max_binlog_total_size); -1: no limit but the disk.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.LogRoom) }},
+	{"log_expiry_seconds", "Age at which the source removes its log, read or not (binlog_expire_logs_seconds); 0: it does not.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.LogExpiry }},
 	{"queue_messages", "Messages in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.QueueMessages) }},
 	{"queue_bytes", "Bytes in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.QueueBytes) }},
 	{"queue_full", "1 if capture waits for room in the durable queue.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return one(s.QueueFull) }},
@@ -115,7 +119,15 @@ var metrics = []metric{
 	{"queue_put_bytes_total", "Bytes of these.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return float64(s.PutBytes) }},
 	{"queue_put_seconds_total", "Time that it took to write and sync them.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return s.PutTime / 1000 }},
 	{"queue_full_seconds_total", "Time in which capture waited for room in the queue.", prometheus.CounterValue, func(s job.StreamStatus) float64 { return s.FullTime / 1000 }},
-	{"sample_timestamp_seconds", "When the sample was taken.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Time.UnixMilli()) / 1000 }},
+	{"sample_timestamp_seconds", "When the sample was taken.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return unixSeconds(s.Time) }},
+}
+
+// unixSeconds is a time as Prometheus has it; 0: never.
+func unixSeconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
 }
 
 func one(b bool) float64 {
@@ -129,6 +141,10 @@ func metricDesc(m metric) *prometheus.Desc {
 	return prometheus.NewDesc(metricPrefix+m.name, m.help, []string{"stream"}, nil)
 }
 
+const stateHelp = "1 for the state that the stream is in, 0 for the others."
+
+var stateDesc = prometheus.NewDesc(metricPrefix+"state", stateHelp, []string{"stream", "state"}, nil)
+
 const latencyHelp = "From the source's commit to the target's, over the last interval, split by stage."
 
 var latencyDesc = prometheus.NewDesc(metricPrefix+"latency_seconds", latencyHelp, []string{"stream", "stage", "quantile"}, nil)
@@ -139,6 +155,7 @@ func (c streamCollector) Describe(out chan<- *prometheus.Desc) {
 		out <- metricDesc(m)
 	}
 	out <- latencyDesc
+	out <- stateDesc
 }
 
 // Collect makes it a prometheus.Collector.
@@ -149,6 +166,9 @@ func (c streamCollector) Collect(out chan<- prometheus.Metric) {
 	}
 	for _, m := range metrics {
 		out <- prometheus.MustNewConstMetric(metricDesc(m), m.kind, m.value(s), s.Stream)
+	}
+	for _, state := range job.States {
+		out <- prometheus.MustNewConstMetric(stateDesc, prometheus.GaugeValue, one(s.State == state), s.Stream, string(state))
 	}
 	for stage, l := range map[string]job.Latency{"end_to_end": s.EndToEnd, "capture": s.Capture, "queue": s.Queue, "apply": s.Apply} {
 		for q, ms := range map[string]float64{"0.5": l.P50, "0.99": l.P99, "1": l.Max} {

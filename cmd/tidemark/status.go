@@ -124,10 +124,13 @@ func printStates(w io.Writer, all []streamState) {
 			if x.Last.Half == "capture" {
 				done = "captured"
 			}
-			fmt.Fprintf(w, "  %s\n  %s transactions, %s rows %s\n", streamLine(*x.Last), commas(x.Last.Transactions), commas(x.Last.Rows), done)
-			if x.Last.Limit != "" && x.Running {
-				fmt.Fprintf(w, "  %s\n", x.Last.Limit)
+			if x.Running {
+				fmt.Fprintf(w, "  %s\n", streamLine(*x.Last))
+			} else {
+				fmt.Fprintf(w, "  last seen %s: %s\n", x.Last.Time.Local().Format("2006-01-02 15:04:05"), strings.TrimSpace(standing(*x.Last)))
 			}
+			fmt.Fprintf(w, "  %s transactions, %s rows %s\n", commas(x.Last.Transactions), commas(x.Last.Rows), done)
+			printKept(w, x)
 		}
 		printStreamTables(w, x)
 		if x.Error != "" {
@@ -137,6 +140,49 @@ func printStates(w io.Writer, all []streamState) {
 			}
 		}
 	}
+}
+
+// hangs is how old the last sample of a stream that runs may be before it is said that there is none.
+const hangs = time.Minute
+
+// printKept says what limits a stream that runs, when both ends answered last, and how much log waits for it.
+func printKept(w io.Writer, x streamState) {
+	s := x.Last
+	if !x.Running {
+		return
+	}
+	if age := time.Since(s.Time); age > hangs {
+		fmt.Fprintf(w, "  no figures for %s: the process hangs, or cannot write its catalogue\n", age.Round(time.Second))
+	}
+	if s.Limit != "" {
+		fmt.Fprintf(w, "  %s\n", s.Limit)
+	}
+	var heard []string
+	for _, c := range []struct {
+		end string
+		at  time.Time
+	}{{"source", s.SourceContact}, {"target", s.TargetContact}} {
+		if !c.at.IsZero() {
+			heard = append(heard, c.end+" "+c.at.Local().Format("15:04:05"))
+		}
+	}
+	if len(heard) > 0 {
+		fmt.Fprintf(w, "  last answer: %s\n", strings.Join(heard, ", "))
+	}
+	if s.Half == "apply" {
+		return
+	}
+	line := "  the source keeps " + bytesText(s.LogKept) + " of its log for it"
+	if !strings.HasPrefix(x.Source, "postgres") {
+		line = "  " + bytesText(s.LogKept) + " of the source's log is behind it"
+	}
+	if s.LogRoom >= 0 {
+		line += ", room for " + bytesText(s.LogRoom) + " more"
+	}
+	if s.LogExpiry > 0 {
+		line += ", removed after " + (time.Duration(s.LogExpiry) * time.Second).String()
+	}
+	fmt.Fprintln(w, line)
 }
 
 // shownTables is how many tables that are not active are named.

@@ -122,8 +122,12 @@ func (u *utility) follows(ctx context.Context, cat *catalog.Catalog, stream stri
 	if s.Half == "capture" {
 		u.Work.Done = s.CaptureRows
 	}
-	if s.Idle {
+	switch s.State {
+	case job.Idle:
 		u.Work.Phase = "following, has all"
+	case job.Applying:
+	default:
+		u.Work.Phase = "following, " + s.Doing
 	}
 	return nil
 }

@@ -335,26 +335,30 @@ func streamLine(s job.StreamStatus) string {
 			line += fmt.Sprintf(", in the queue after %s (p99 %s)", millis(s.Capture.Mean), millis(s.Capture.P99))
 		}
 		line += fmt.Sprintf("  queue: %s messages, %s", commas(s.QueueMessages), bytesText(s.QueueBytes))
-		if s.Idle {
-			line += "  idle"
-		}
-		return line
+		return line + standing(s)
 	}
 	if s.PerSecond > 0 {
 		line += fmt.Sprintf("  end to end %s (p99 %s) = capture %s + queue %s + apply %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99),
 			millis(s.Capture.Mean), millis(s.Queue.Mean), millis(s.Apply.Mean))
 	}
-	if s.Idle {
-		return line + "  idle"
+	if s.State == job.Applying || s.State == job.OneAlone {
+		line += fmt.Sprintf("  %s in flight", commas(int64(s.InFlight)))
+		if s.Mode == job.InBatches {
+			line += "  batches"
+		} else {
+			line += fmt.Sprintf("  agents %.1f/%d", s.Busy, s.Agents)
+		}
 	}
-	line += fmt.Sprintf("  %s in flight", commas(int64(s.InFlight)))
-	if !s.Oldest.IsZero() {
-		line += fmt.Sprintf(", %.1f s behind", max(0, s.Time.Sub(s.Oldest).Seconds()))
+	return line + standing(s)
+}
+
+// standing says what a stream is doing and how late it is, as the end of a line.
+func standing(s job.StreamStatus) string {
+	line := "  " + s.Doing
+	if s.State != job.Idle && s.State != job.Connecting {
+		line += fmt.Sprintf(", %.1f s behind", s.Lag)
 	}
-	if s.Mode == job.InBatches {
-		return line + "  batches"
-	}
-	return line + fmt.Sprintf("  agents %.1f/%d", s.Busy, s.Agents)
+	return line
 }
 
 func millis(ms float64) string {

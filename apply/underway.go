@@ -1,0 +1,64 @@
+package apply
+
+import (
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Underway is the oldest transaction that a Run has begun to read and has not applied. Place 0: there is none.
+type Underway struct {
+	Low   uint64 // the target has all up to here
+	Place uint64
+	Time  time.Time // of its commit, by the source's clock
+	Rows  int       // that were read of it
+	// Alone: it is too large for memory, or has come in pieces until now, so that nothing else is applied beside it.
+	Alone bool
+	// Reading: its end has not come.
+	Reading bool
+}
+
+// A front is what the browser holds that is in no order yet.
+type front struct {
+	coming   *tidemark.Tx // first piece of a transaction that comes in pieces
+	rows     int          // of the pieces that have come
+	gathered *item        // first one of the batch that is gathered
+}
+
+// Underway reports the oldest transaction that is not applied. Any goroutine may call it.
+func (r *Run) Underway() Underway {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var first *item
+	switch {
+	case len(r.order) > 0:
+		if first = r.order[0]; first.batch != nil {
+			first = first.batch.items[0]
+		}
+	case r.front.gathered != nil:
+		first = r.front.gathered
+	case r.front.coming != nil:
+		return Underway{r.low, r.front.coming.Place, r.front.coming.Time, r.front.rows, true, true}
+	default:
+		return Underway{Low: r.low}
+	}
+	return Underway{r.low, first.place, first.time, first.rows, first.spool != nil, false}
+}
+
+// comes takes note of a piece of a transaction. Those that come whole are in order at once.
+func (r *runner) comes(tx *tidemark.Tx) {
+	if !tx.More && r.front.coming == nil { // only the browser writes it
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.front.coming == nil {
+		head := *tx
+		head.Changes = nil
+		r.front.coming, r.front.rows = &head, 0
+	}
+	r.front.rows += tx.Rows
+}
+
+// came notes that a transaction is in order. The lock is held.
+func (r *runner) came() { r.front.coming, r.front.rows = nil, 0 }

@@ -1,0 +1,107 @@
+// Package lag works out how old the oldest transaction is that a source has committed and a target does not have, also
+// while nothing arrives.
+//
+// Whoever follows a source asks it now and then where its log ends. Such a Mark, a place and the moment in which the
+// log ended there, bounds when the transactions on both sides of it were committed: so it is known how long something
+// has been waiting of which nothing was received, and a source at which nothing happens makes nobody late.
+package lag
+
+import (
+	"sync"
+	"time"
+)
+
+// Marks are the ends that a log was seen to have. The zero value is ready; its methods may be called from any
+// goroutine. All times are by the source's clock.
+type Marks struct {
+	mu    sync.Mutex
+	marks []mark
+	done  mark          // the last one up to which the target has all
+	place uint64        // up to which the target has all
+	step  time.Duration // between marks, while there are many
+}
+
+// A mark is an end of the log, and when it was first and last seen to be there.
+type mark struct {
+	end         uint64
+	first, last time.Time
+}
+
+// most is how many marks are kept. Then every other one goes, and new ones come half as often: the error is at most a
+// thousandth of the lag, or what lies between two questions.
+const most = 2048
+
+// Add notes that the log ended at end at a moment.
+func (m *Marks) Add(at time.Time, end uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	n := len(m.marks)
+	switch {
+	case end <= m.place:
+		m.done = mark{end, at, at}
+		return
+	case n > 0 && end < m.marks[n-1].end: // the source was replaced
+		m.marks, m.place, n = nil, 0, 0
+	case n > 0 && end == m.marks[n-1].end:
+		m.marks[n-1].last = at
+		return
+	}
+	switch {
+	case n >= most:
+		for i := range n / 2 {
+			m.marks[i] = m.marks[2*i]
+		}
+		m.marks = m.marks[:n/2]
+		m.step = at.Sub(m.marks[0].first) / (most / 2)
+	case n < most/4:
+		m.step = 0
+	case at.Sub(m.marks[n-1].first) < m.step:
+		return
+	}
+	m.marks = append(m.marks, mark{end, at, at})
+}
+
+// Done notes that the target has all transactions that end up to place.
+func (m *Marks) Done(place uint64) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.place = max(m.place, place)
+	n := 0
+	for n < len(m.marks) && m.marks[n].end <= m.place {
+		m.done = m.marks[n]
+		n++
+	}
+	m.marks = m.marks[n:]
+}
+
+// Oldest is when the log first went on behind what the target has; false if it has not.
+func (m *Marks) Oldest() (time.Time, bool) { return m.Behind(0) }
+
+// Behind is when the log first went on behind a place that the target may not have reached; false if it has not.
+func (m *Marks) Behind(place uint64) (time.Time, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, one := range m.marks {
+		if one.end > place {
+			return one.first, true
+		}
+	}
+	return time.Time{}, false
+}
+
+// Before is the last moment in which the log was seen to end at or before place: what begins there was committed
+// later. Zero: that is not known.
+func (m *Marks) Before(place uint64) (at time.Time) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.done.end <= place {
+		at = m.done.last
+	}
+	for _, one := range m.marks {
+		if one.end > place {
+			break
+		}
+		at = one.last
+	}
+	return at
+}
