@@ -71,8 +71,12 @@ func (c *Catalog) EditStreamTable(ctx context.Context, stream string, table tide
 		if err = errors.Join(err, rows.Err(), rows.Close()); err != nil {
 			return err
 		}
-		if refused = edit(&t); refused != nil || t.State == "" {
+		if refused = edit(&t); refused != nil {
 			return refused
+		}
+		if t.State == "" {
+			_, err = tx.ExecContext(ctx, "DELETE FROM stream_table WHERE stream = ? AND schema = ? AND name = ?", stream, table.Schema, table.Name)
+			return err
 		}
 		_, err = tx.ExecContext(ctx, "INSERT OR REPLACE INTO stream_table (stream, "+tableColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
 			stream, table.Schema, table.Name, t.State, t.Reason, t.Hint, timeText(t.Since), string(t.Shape), string(t.Load))

@@ -296,6 +296,11 @@ func (s *subscriptions) heed(known []catalog.StreamTable) (anew, rebind bool) {
 		}
 		s.of[t.Table] = t
 	}
+	for id, t := range s.of { // a table that was never of the stream is stopped, and then forgotten
+		if t.State == catalog.TableStopped && !slices.ContainsFunc(known, func(k catalog.StreamTable) bool { return k.Table == id }) {
+			delete(s.of, id)
+		}
+	}
 	return anew, rebind
 }
 

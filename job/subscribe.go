@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
@@ -89,13 +90,56 @@ func Subscribe(ctx context.Context, env Env, stream, action, table string, noLoa
 	if err != nil {
 		return id, "", err
 	}
-	state := ""
+	var was, is catalog.StreamTable
 	err = env.Catalog.EditStreamTable(ctx, stream, id, func(t *catalog.StreamTable) error {
+		was = *t
 		err := act(t, action, noLoad, env)
-		state = t.State
+		is = *t
 		return err
 	})
-	return id, state, err
+	if err == nil && is.State == catalog.TableLoading {
+		err = heeded(ctx, env, stream, was, is)
+	}
+	return id, is.State, err
+}
+
+// heedWait is how long a process that runs may take to begin with a table.
+const heedWait = 15 * time.Second
+
+// heeded waits until the process that replicates, if it runs, has begun with a table, and gives the reason if it has
+// stopped the table instead: one that the source does not have, say. A table that was not of the stream before is
+// forgotten then.
+func heeded(ctx context.Context, env Env, stream string, was, is catalog.StreamTable) error {
+	for begun := time.Now(); time.Since(begun) < heedWait && env.Catalog.Alive("stream-"+stream); {
+		known, err := env.Catalog.StreamTables(ctx, stream)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(known, func(t catalog.StreamTable) bool { return t.Table == is.Table })
+		if at < 0 {
+			return nil // another command was quicker
+		}
+		switch t := known[at]; {
+		case t.State == catalog.TableStopped:
+			if was.State == "" {
+				_ = env.Catalog.EditStreamTable(ctx, stream, t.Table, func(now *catalog.StreamTable) error {
+					if now.State == catalog.TableStopped && now.Since.Equal(t.Since) {
+						now.State = ""
+					}
+					return nil
+				}) // it stays listed as stopped otherwise
+			}
+			return tidemark.Errorf(tidemark.NotFound, "sub", t.Table.String(), t.Reason, t.Hint)
+		case t.State != catalog.TableLoading || loadOf(&t).Begun || loadOf(&t).Place > 0 || loadOf(&t).Manual && time.Since(begun) > heedWait/5:
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	return nil
 }
 
 // act makes of a table what an action wants.

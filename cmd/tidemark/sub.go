@@ -25,7 +25,8 @@ all others flow.
 
 A stopped table's changes are passed over. reload and start load it from the source in
 small chunks, beside the stream, and a load that was stopped goes on where it was. The
-process that replicates does it within a second or so, or when it runs again. Where that
+process that replicates does it within a second or so, which is waited for, or when it runs
+again: only then it is known whether the source has the table. Where that
 is two processes, say it where tidemark apply runs, or reload and start where tidemark
 capture does.`,
 		Example: `  # all tables and their states

@@ -2,6 +2,7 @@ package lag
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -138,4 +139,42 @@ func (w *world) sourceAway() {
 	w.unknown(gone, time.Now())
 	w.beat(time.Second, 200*time.Millisecond)
 	w.catchUp()
+}
+
+// TestCommands gives commands to a stream that runs: each line is of its interval whatever sessions there were, and a table
+// that nobody has is refused.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	w := begin(t, testdb.Postgres(t, 15), testdb.MariaDB(t), false)
+	for range 200 {
+		w.write("")
+	}
+	w.catchUp()
+	w.await("quiet interval", func(m sample) bool { return m.state == "idle" })
+	before := len(w.errOut.String())
+	testdb.Must(t, "set", "agents=3", "--name", "lag")
+	w.await("session", func(m sample) bool { return m.state == "idle" && strings.Contains(w.errOut.String(), "agents=3") })
+	for _, args := range [][]string{{"sub", "start", "nobody_has_it", "--name", "lag"}, {"sub", "start", "public.nobody_has_it", "--no-load", "--name", "lag"}} {
+		if o := testdb.Run(t, args...); o.Code == 0 || !strings.Contains(o.ErrOut, "nobody_has_it: is not on the source") {
+			t.Errorf("%s: exit %d\n%s%s", args, o.Code, o.Out, o.ErrOut)
+		}
+	}
+	if out := testdb.Must(t, "sub", "--name", "lag"); strings.Contains(out, "nobody_has_it") {
+		t.Errorf("it is listed:\n%s", out)
+	}
+	testdb.Must(t, "sub", "reload", "big", "--name", "lag")
+	w.await("end of the load", func(m sample) bool { return m.state == "idle" })
+	lines := 0
+	for line := range strings.Lines(w.errOut.String()[before:]) {
+		_, rest, _ := strings.Cut(line, "  ")
+		var each float64
+		if n, _ := fmt.Sscanf(rest, "%f trans/s", &each); n == 1 {
+			if lines++; each > 5 {
+				t.Errorf("in a quiet interval: %s", line)
+			}
+		}
+	}
+	if lines < 2 {
+		t.Errorf("%d lines", lines)
+	}
 }

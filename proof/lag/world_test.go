@@ -33,7 +33,7 @@ type world struct {
 	from, to string
 	queued   bool
 	process  *exec.Cmd
-	errOut   *bytes.Buffer
+	errOut   *transcript
 	metrics  string
 	writer   *testdb.Session
 	stop     chan struct{}
@@ -44,6 +44,24 @@ type world struct {
 	samples []sample
 	phases  []phase
 	gone    [][2]time.Time // when nobody could know what the source has
+}
+
+// A transcript is what a process has printed until now.
+type transcript struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (o *transcript) Write(b []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.Write(b)
+}
+
+func (o *transcript) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.text.String()
 }
 
 // An event is a transaction of the source, which has a row of the table hb.
@@ -69,7 +87,7 @@ type phase struct {
 // begin makes both databases and starts the stream between them.
 func begin(t *testing.T, src, dst *testdb.Server, queued bool) *world {
 	w := &world{t: t, src: src, dst: dst, from: src.NewDatabase(t, "src"), to: dst.NewDatabase(t, "dst"), queued: queued,
-		errOut: &bytes.Buffer{}, metrics: testdb.FreeAddress(t), stop: make(chan struct{})}
+		errOut: &transcript{}, metrics: testdb.FreeAddress(t), stop: make(chan struct{})}
 	testdb.Query(t, w.from, "CREATE TABLE hb (id int PRIMARY KEY); CREATE TABLE big (id int PRIMARY KEY, v text)")
 	args := []string{"replicate", w.from, w.to, "--name", "lag", "--monitor-interval", interval.String(), "--metrics", w.metrics, "--monitor-tables"}
 	if queued {
