@@ -93,7 +93,16 @@ func MaskURL(s string) string {
 		}
 		out += a.user + "@"
 	}
-	return out + a.hosts + secretParam.ReplaceAllString(a.tail, "${1}"+Hidden)
+	return out + a.hosts + cutSecret(a.tail)
+}
+
+// cutSecret leaves of s what stands before the value of a secret parameter: where that
+// ends depends on how it was quoted.
+func cutSecret(s string) string {
+	if m := secretParam.FindStringSubmatchIndex(s); m != nil {
+		return s[:m[3]] + Hidden
+	}
+	return s
 }
 
 // everyURL reports whether a list, as NATS takes it, has a URL in each place.
@@ -109,12 +118,11 @@ func everyURL(all []string) bool {
 // maskOther hides the secrets of what is no URL: a path, a keyword string of libpq's, or
 // the form of another program, user:password@host, of which nothing is left.
 func maskOther(s string) string {
-	s = secretParam.ReplaceAllString(s, "${1}"+Hidden)
 	colon := strings.IndexByte(s, ':')
 	if at := strings.LastIndexByte(s, '@'); colon >= 0 && colon < at && !strings.HasPrefix(s, "file:") {
 		return "..."
 	}
-	return s
+	return cutSecret(s)
 }
 
 // MaskText hides the secrets of the connection strings in a text, such as a message.

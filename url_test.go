@@ -1,0 +1,136 @@
+package tidemark_test
+
+import (
+	"math/rand/v2"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A connection string with a secret in it, well or badly written. Secrets have capitals and
+// signs, and nothing else of a string has a capital, so that any piece of one is seen.
+type connection struct {
+	text   string
+	secret string
+}
+
+// forms are how people write connection strings; U is the user, S the secret as it is, E
+// the secret percent-encoded, H the host.
+var forms = []string{
+	"X://U:E@H/shop", "X://U:E@H:1/shop?a=b", "X://U:E@H", "X://:E@H/shop", "X://U:E@", "X://U:E@H,H:2/shop", "X://U:E@[::1]:1/shop",
+	"X://U@H/shop?password=E", "X://H/shop?user=U&password=E&a=b", "X://U:E@H/shop?sslpassword=E&passphrase=E",
+	"X://U:S@H/shop", "X://U:S@H:1/shop?a=b", "X://:S@H", "X://U::S@H", "X://U/S@H", "X://U:S@H,H:2", "X:///U:S@H", "X://U@U:S@H/shop",
+	"X://U@H/shop?password=S", "X://H?user=U&pwd=S&a=b", "X:/U:S@H/shop", "X:U:S@H/shop", "X//U:S@H", "//U:S@H/shop", " X://U:S@H", "X ://U:S@H",
+	"jdbc:X://U:S@H/shop", "jdbc:X://H/shop?user=U&password=S", "U:S@tcp(H)/shop", "U:S@H/shop", "U:S@unix(/tmp/x)/shop?a=b",
+	"host=H user=U password=E", "host=H user=U password='S'", "host=H password = E dbname=shop", "user=U password=S host=H",
+	"nats://E@H:4222", "nats://S@H:4222", "tls://E@H", "nats://U:E@H,nats://E@H:2", "nats://U:S@H,nats://S@H", "kafka://U:S@H:1/topic", "kafka+tls://U:E@H:1,H:2/topic?sasl=plain",
+	"s3://H/prefix?secret-access-key=E", "sftp://U:S@H/folder", "sftp://U:E@H/folder", "azblob://H/x?sig=E", "X://U%3AE@H/shop",
+}
+
+var schemes = []string{"mysql", "mariadb", "postgres", "postgresql", "kafka", "nats", "sftp", "db2"}
+
+// newConnection makes one at random.
+func newConnection(r *rand.Rand) connection {
+	const letters, signs = "ABCDEFGHJKMNPQSTVWXYZ23456789", "@/#?:%&=+ !$'\"\\;,()[]{}<>~`^|-_.*"
+	secret := []byte{letters[r.IntN(20)]}
+	for n := 3 + r.IntN(14); len(secret) < n; {
+		if r.IntN(4) == 0 {
+			secret = append(secret, signs[r.IntN(len(signs))])
+		} else {
+			secret = append(secret, letters[r.IntN(len(letters))])
+		}
+	}
+	form := forms[r.IntN(len(forms))]
+	encoded := url.QueryEscape(string(secret))
+	encoded = strings.ReplaceAll(encoded, "+", "%20")
+	if r.IntN(20) == 0 {
+		form = strings.ReplaceAll(form, "H", "[::1")
+	}
+	text := strings.NewReplacer("X", schemes[r.IntN(len(schemes))], "U", "tm", "H", "127.0.0.1", "S", string(secret), "E", encoded).Replace(form)
+	return connection{text, string(secret)}
+}
+
+// leaks gives a piece of the secret that stands in text: three of its characters in a row,
+// as they are or encoded, since less of it is in any text.
+func (c connection) leaks(text string) string {
+	for _, whole := range []string{c.secret, url.QueryEscape(c.secret)} {
+		for i := 0; i+3 <= len(whole); i++ {
+			piece := whole[i : i+3]
+			if strings.ContainsAny(piece, "ABCDEFGHJKMNPQSTVWXYZ") && !strings.Contains(piece, "%") && strings.Contains(text, piece) {
+				return piece
+			}
+		}
+	}
+	return ""
+}
+
+// No piece of a secret is in what is printed of a connection string, however it is written,
+// nor in an error about it.
+func TestNoSecretIsPrinted(t *testing.T) {
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 100_000 {
+		c := newConnection(r)
+		masked := tidemark.MaskURL(c.text)
+		_, err := tidemark.ParseURL(c.text)
+		texts := []string{masked, tidemark.MaskURL(masked), tidemark.MaskText("open " + masked + ": it failed")}
+		if err != nil {
+			texts = append(texts, err.Error())
+		}
+		for _, text := range texts {
+			if piece := c.leaks(text); piece != "" {
+				t.Fatalf("%q of %q is in %q", piece, c.text, text)
+			}
+		}
+		if tidemark.MaskURL(masked) != masked {
+			t.Fatalf("%q is masked as %q, and that as %q", c.text, masked, tidemark.MaskURL(masked))
+		}
+	}
+}
+
+// What is right is read, and printed with all that is not secret.
+func TestMaskURL(t *testing.T) {
+	for _, c := range [][2]string{
+		{"mysql://tm:tm@127.0.0.1:3306/db", "mysql://tm@127.0.0.1:3306/db"},
+		{"mysql://tm:p%40ss@[::1]:3306/db?tls=true", "mysql://tm@[::1]:3306/db?tls=true"},
+		{"mysql://tm:p@ss@h/db", "mysql://tm@h/db"},
+		{"mysql://tm:p@ss/word#1@h/db", "mysql://..."},
+		{"postgres://u:S3/CRET@h", "postgres://..."},
+		{"tm:tm@tcp(h)/db", "..."},
+		{"postgres:///shop?host=/run/postgresql", "postgres:///shop?host=/run/postgresql"},
+		{"nats://TOKEN@host", "nats://***@host"},
+		{"nats://a:b@h1:4222,nats://c@h2", "nats://***@h1:4222,nats://***@h2"},
+		{"kafka://u:p@h1:9092,h2/topic?sasl=plain", "kafka://u@h1:9092,h2/topic?sasl=plain"},
+		{"file:/backup/of:me@home.sql", "file:/backup/of:me@home.sql"},
+		{"s3://bucket/prefix?endpoint=h:9000&region=r", "s3://bucket/prefix?endpoint=h:9000&region=r"},
+		{"./shop.sql.gz", "./shop.sql.gz"},
+	} {
+		if got := tidemark.MaskURL(c[0]); got != c[1] {
+			t.Errorf("%s is printed as %s, want %s", c[0], got, c[1])
+		}
+	}
+	if got := tidemark.MaskText("GET 'mysql://u:p@h/d': refused, as was (postgres://a:b@c/d)."); got != "GET 'mysql://u@h/d': refused, as was (postgres://a@c/d)." {
+		t.Error(got)
+	}
+}
+
+func FuzzURL(f *testing.F) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		f.Add(newConnection(r).text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		masked := tidemark.MaskURL(text)
+		if again := tidemark.MaskURL(masked); again != masked {
+			t.Errorf("%q is masked as %q, and that as %q", text, masked, again)
+		}
+		u, err := tidemark.ParseURL(text)
+		if err != nil {
+			return
+		}
+		if password, ok := u.User.Password(); ok && len(password) > 5 && !strings.Contains(u.Host+u.Path+u.RawQuery+u.User.Username()+u.Scheme, password) && strings.Contains(masked, password) {
+			t.Errorf("the password of %q is in %q", text, masked)
+		}
+	})
+}
