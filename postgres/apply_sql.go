@@ -431,7 +431,14 @@ func (a *applier) describe(ctx context.Context, fresh []*destination) error {
 		}
 		return nil
 	})
-	return err
+	if err != nil {
+		return err
+	}
+	oids := make([]uint32, 0, len(fresh))
+	for _, d := range fresh {
+		oids = append(oids, d.oid)
+	}
+	return a.l.e.strangers(ctx, a.conn, "apply", oids, a.replica)
 }
 
 // renumbered refuses an update that gave a row a new number of a column GENERATED ALWAYS

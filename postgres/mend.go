@@ -11,8 +11,9 @@ import (
 // A Mending is a session that reads rows as they are at the moment, and changes them.
 type Mending struct {
 	l       *lane
-	begun   bool   // in a transaction, in which rows that are read are locked
-	prepare string // what a transaction begins with; "" until the first
+	begun   bool                      // in a transaction, in which rows that are read are locked
+	prepare string                    // what a transaction begins with; "" until the first
+	owned   map[tidemark.TableID]bool // no code of others runs when we write to them
 }
 
 // Mend opens a session on which rows are read outside of any frozen view. It writes
@@ -33,6 +34,9 @@ func (m *Mending) Read(ctx context.Context, r tidemark.Read, emit func(*tidemark
 		return err
 	}
 	if m.begun {
+		if err := m.own(ctx, r.Move.From.TableID); err != nil {
+			return err
+		}
 		q.copySQL = strings.TrimSuffix(q.copySQL, ") TO STDOUT") + " FOR UPDATE) TO STDOUT"
 	}
 	if err := m.l.open(ctx); err != nil {

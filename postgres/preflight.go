@@ -51,7 +51,7 @@ func (e *Engine) Access(ctx context.Context, read, create, fill []tidemark.Table
 		steps = append(steps, func(ctx context.Context) error { return p.readable(ctx, read) })
 	}
 	if len(create)+len(fill) > 0 {
-		steps = append(steps, func(ctx context.Context) error { return p.writable(ctx, fill) }, func(ctx context.Context) error { return p.creatable(ctx, create) })
+		steps = append(steps, func(ctx context.Context) error { return p.writable(ctx, fill) }, func(ctx context.Context) error { return p.e.strangersOf(ctx, p.conn, "write", fill, false) }, func(ctx context.Context) error { return p.creatable(ctx, create) })
 	}
 	err = p.run(ctx, steps...)
 	return p.found, err

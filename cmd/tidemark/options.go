@@ -118,6 +118,7 @@ var options = []option{
 		s.engine.MySQL.TinyInt1Bool, s.engine.Postgres.TinyInt1Bool = on, on
 		return err
 	}},
+	{"run-as-me", "on/off", "off", "Write to PostgreSQL as a superuser also where functions of other roles (of triggers, constraints, defaults, indexes) would run with its rights.", onMoves + " restore", onOff(func(s *settings) *bool { return &s.engine.Postgres.RunAsMe })},
 	{"owners", "on/off", "off", "Carry owners over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy + " restore backup", onOff(func(s *settings) *bool { return &s.engine.Postgres.Owners })},
 	{"grants", "on/off", "off", "Carry privileges over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy + " restore backup", onOff(func(s *settings) *bool { return &s.engine.Postgres.Grants })},
 	{"lob-max", "size", "0", "Cut text and bytes to this size (DMS's limited LOB mode) and report each cut row; 0 never cuts.", onCopy, func(s *settings, v string) error {
@@ -623,8 +624,7 @@ func flagsAs(cmd *cobra.Command, verb string) (read func(file map[string]string)
 	}
 	warn := warner(cmd)
 	return func(file map[string]string) (*settings, error) {
-		s := &settings{queue: queueSettings{warn: warn}}
-		s.engine.MySQL.Warn = warn
+		s := newSettings(warn)
 		for i := range options {
 			o := &options[i]
 			if o.def != "" {

@@ -22,3 +22,10 @@ func warner(cmd *cobra.Command) func(tidemark.Finding) {
 		}
 	}
 }
+
+// newSettings are those of a command before its options are read.
+func newSettings(warn func(tidemark.Finding)) *settings {
+	s := &settings{queue: queueSettings{warn: warn}}
+	s.engine.MySQL.Warn = warn
+	return s
+}
