@@ -91,11 +91,13 @@ var rooms = map[string]room{
 	"internal/demo": {imports: "."},
 
 	// What users may rely on, by the built program.
-	"proof/misuse":     {},
 	"proof/counters":   {},
+	"proof/loghole":    {},
+	"proof/misuse":     {},
 	"proof/neighbours": {},
-	"proof/ways":       {},
 	"proof/statements": {},
+	"proof/twoservers": {},
+	"proof/ways":       {},
 }
 
 // mayUseTestdb are the packages outside of tests that start databases of their own.

@@ -6,12 +6,16 @@ import (
 	"os"
 	"os/user"
 	"strconv"
+
+	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
-// owner gives whom files are to belong to: the server's user on this host, by name, and
+func (x *Restore) owner() (uid, gid int, ok bool) { return Owner(x.m) }
+
+// Owner returns whom a restored backup's files are to belong to: the server's user on this host, by name, and
 // by number where the host does not know the name. Only root can give files away.
-func (x *Restore) owner() (uid, gid int, ok bool) {
-	o := x.m.Owner
+func Owner(m *repo.Manifest) (uid, gid int, ok bool) {
+	o := m.Owner
 	if os.Geteuid() != 0 || o.UID < 0 {
 		return 0, 0, false
 	}

@@ -1,4 +1,8 @@
 package backup
 
-// owner knows no numbered owners here.
-func (*Restore) owner() (uid, gid int, ok bool) { return 0, 0, false }
+import "github.com/tidemarkdb/tidemark/backup/repo"
+
+func (x *Restore) owner() (uid, gid int, ok bool) { return Owner(x.m) }
+
+// Owner knows no numbered owners here.
+func Owner(*repo.Manifest) (uid, gid int, ok bool) { return 0, 0, false }

@@ -228,9 +228,14 @@ func (j *Job) eachFile(ctx context.Context, m *repo.Manifest, give func(tidemark
 func (j *Job) logOf(m *repo.Manifest) func(context.Context, string) (io.ReadCloser, error) {
 	var own map[string][]repo.Extent // of the parent's; nil: was not needed
 	return func(ctx context.Context, name string) (io.ReadCloser, error) {
-		in, err := j.repo.GetLog(ctx, name)
-		if err == nil || tidemark.KindOf(err) != tidemark.NotFound {
-			return in, err
+		whose, err := j.repo.LogServer(ctx)
+		if err == nil && whose.System == m.SystemID { // else it is another server's
+			in, err := j.repo.GetLog(ctx, name)
+			if err == nil || tidemark.KindOf(err) != tidemark.NotFound {
+				return in, err
+			}
+		} else if err != nil && tidemark.KindOf(err) != tidemark.NotFound {
+			return nil, err
 		}
 		if own == nil {
 			own = map[string][]repo.Extent{}
@@ -245,7 +250,7 @@ func (j *Job) logOf(m *repo.Manifest) func(context.Context, string) (io.ReadClos
 		}
 		extents, ok := own[path.Base(name)]
 		if !ok {
-			return nil, err
+			return nil, tidemark.Errorf(tidemark.NotFound, "read log", name, "it is neither archived nor in the backup", "")
 		}
 		return &fileReader{ctx: ctx, from: j.repo.Opener(m), left: extents}, nil
 	}

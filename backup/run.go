@@ -33,6 +33,7 @@ type Options struct {
 
 	KeepDamaged bool // take a damaged page into the backup and say so, instead of stopping
 
+	Server              string // its name; "": the one that it has in the repository, where no other's files may be then
 	Label, Tool, Origin string // for the backup's manifest
 }
 
@@ -107,6 +108,10 @@ func (j *Job) Run(ctx context.Context) (*Result, error) {
 	j.enter("begin")
 	var err error
 	if j.set, err = j.server.Begin(ctx); err != nil {
+		return nil, err
+	}
+	m := j.manifest()
+	if j.opt.Server, err = j.repo.Admit(ctx, &m, j.opt.Server); err != nil {
 		return nil, err
 	}
 	if err := j.choose(ctx); err != nil {
@@ -416,7 +421,7 @@ func (j *Job) publish(ctx context.Context, end *tidemark.DataEnd) (*Result, erro
 // manifest has what is known from the beginning.
 func (j *Job) manifest() repo.Manifest {
 	set := j.set
-	return repo.Manifest{Kind: repo.Full, Label: j.opt.Label, Tool: j.opt.Tool, Source: j.opt.Origin, Engine: "postgres", Version: set.Version, VersionNum: set.Major * 10000, SystemID: set.System,
+	return repo.Manifest{Kind: repo.Full, Label: j.opt.Label, Tool: j.opt.Tool, Source: j.opt.Origin, Server: j.opt.Server, Engine: "postgres", Version: set.Version, VersionNum: set.Major * 10000, SystemID: set.System,
 		Standby: set.Standby, Checksums: set.Checksums, PageSize: set.PageSize, LogSize: set.LogFile, Owner: repo.Owner(set.Owner), Databases: set.Databases}
 }
 

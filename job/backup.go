@@ -34,6 +34,7 @@ type RestoreSpec struct {
 type StorageReport struct {
 	Verb     string             `json:"verb"`
 	Backup   string             `json:"backup,omitempty"` // its id
+	Origin   string             `json:"origin,omitempty"` // the server it is of
 	Bytes    int64              `json:"bytes"`            // of the server's files
 	Stored   int64              `json:"stored"`           // in the repository
 	Files    int64              `json:"files"`
@@ -75,7 +76,7 @@ func Backup(ctx context.Context, env Env, spec BackupSpec) (run string, rep *Sto
 			return (&StorageReport{Verb: "backup", Report: b.Report()}).mirrored(spec.Repo, err)
 		}
 		m := result.Manifest
-		rep := &StorageReport{Verb: "backup", Backup: m.ID, Bytes: m.Bytes, Stored: m.Stored, Files: m.Count, Gone: result.GoneN,
+		rep := &StorageReport{Verb: "backup", Backup: m.ID, Origin: m.Origin(), Bytes: m.Bytes, Stored: m.Stored, Files: m.Count, Gone: result.GoneN,
 			Report: result.Report, Findings: result.Findings, Damaged: result.Damaged, Increment: result.Increment, Spread: spec.Files.Spread}
 		if len(result.Damaged) > 0 {
 			err = tidemark.Errorf(tidemark.Incomplete, "back up", m.ID, "the backup is there, with damaged pages", "The report names them: mend them, and back up again.")
@@ -96,7 +97,7 @@ func Restore(ctx context.Context, env Env, spec RestoreSpec) (run string, rep *S
 	spec.Watch(x)
 	m := spec.Manifest
 	return env.recorded(ctx, "restore", spec.Repo.Store().String()+" "+m.ID, spec.Options.Dir, x, func(ctx context.Context) (*StorageReport, error) {
-		rep := &StorageReport{Verb: "restore", Backup: m.ID, Bytes: m.Bytes, Stored: m.Stored, Files: m.Count}
+		rep := &StorageReport{Verb: "restore", Backup: m.ID, Origin: m.Origin(), Bytes: m.Bytes, Stored: m.Stored, Files: m.Count}
 		err := x.Run(ctx)
 		rep.Over, rep.Findings = x.Over()
 		rep.Report = x.Report()

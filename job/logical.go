@@ -23,6 +23,7 @@ type LogicalSpec struct {
 	Repo   *repo.Repo
 	Load   load.Options
 	Codec  repo.Codec // none or zstd
+	Server string     // its name; "": the one that it has in the repository
 	Label  string
 	Tool   string
 	Watch  func(interface{ Status() backup.Status })
@@ -84,6 +85,9 @@ func (d *dumping) do(ctx context.Context) (*StorageReport, error) {
 func (d *dumping) write(ctx context.Context) (*repo.Manifest, error) {
 	position, err := d.src.Freeze(ctx, d.spec.Load.LaneCount())
 	if err != nil {
+		return nil, err
+	}
+	if d.spec.Server, err = d.spec.Repo.Admit(ctx, &repo.Manifest{Form: repo.Logical, Engine: d.src.Name(), Source: tidemark.MaskURL(d.spec.Source), Position: position}, d.spec.Server); err != nil {
 		return nil, err
 	}
 	d.phases.Enter("plan")
@@ -170,7 +174,7 @@ func (d *dumping) publish(ctx context.Context) (*repo.Manifest, error) {
 		return nil, err
 	}
 	db := d.content.Database
-	return d.w.Publish(ctx, repo.Manifest{Form: repo.Logical, Label: d.spec.Label, Tool: d.spec.Tool, Source: tidemark.MaskURL(d.spec.Source),
+	return d.w.Publish(ctx, repo.Manifest{Form: repo.Logical, Label: d.spec.Label, Tool: d.spec.Tool, Source: tidemark.MaskURL(d.spec.Source), Server: d.spec.Server,
 		Engine: db.Engine, Version: db.Version, VersionNum: db.Major * 10000, Database: db.Name, Position: d.content.Position, Tables: len(d.content.Moves), Rows: d.out.Count(), Bytes: d.out.Bytes(), Report: report})
 }
 
@@ -192,7 +196,7 @@ func (d *dumping) report(m *repo.Manifest) *StorageReport {
 		return rep
 	}
 	rep.Backup, rep.Bytes, rep.Stored, rep.Files, rep.Position = m.ID, m.Bytes, m.Stored, m.Count, m.Position
-	rep.Tables, rep.Rows = m.Tables, m.Rows
+	rep.Tables, rep.Rows, rep.Origin = m.Tables, m.Rows, m.Origin()
 	return rep
 }
 

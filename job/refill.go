@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/dump"
@@ -66,4 +67,16 @@ func (s *shelf) Default() string {
 // Access has nothing to say: who can read the repository can read all of it.
 func (*shelf) Access(context.Context, []tidemark.TableID, []tidemark.TableID, []tidemark.TableID) ([]tidemark.Finding, error) {
 	return nil, nil
+}
+
+// Describe also says of which server the backup is, and from when.
+func (s *shelf) Describe(ctx context.Context, wants func(tidemark.TableID) bool) (*tidemark.Database, error) {
+	db, err := s.Source.Describe(ctx, wants)
+	if err != nil {
+		return nil, err
+	}
+	of := *db
+	of.Findings = append(slices.Clone(db.Findings), tidemark.Finding{Severity: tidemark.Note, Object: "backup " + s.m.ID,
+		Text: "is of " + s.m.Origin() + ", as it was at " + s.m.Started.UTC().Format("2006-01-02 15:04:05 UTC")})
+	return &of, nil
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -25,7 +26,7 @@ type Archive struct {
 	hurried func() bool
 
 	mu    sync.Mutex
-	whose *whose          // nil: not known yet
+	whose *repo.LogServer // nil: not known yet
 	open  map[string]bool // names that may be there as open segments
 }
 
@@ -59,59 +60,47 @@ func place(name string) (string, error) {
 	return "", tidemark.Errorf(tidemark.Invalid, "archive", fmt.Sprintf("%q", name), "it is no name of a file of a server's log", "Names are such as 00000001000000000000002A and 00000002.history: PostgreSQL puts them in the place of %f, and a path that ends with them in that of %p.")
 }
 
-// whose says of which server the archive is: whoever finds another has the wrong archive.
-type whose struct {
-	system  string
-	segment int // bytes
-}
-
-// whoseName is the object that says it.
-const whoseName = "server"
-
-func (w whose) text() string {
-	return fmt.Sprintf("system %s\nsegment %d\n", w.system, w.segment)
-}
-
 // known compares a segment's server with the archive's, which it becomes if there is none.
 func (a *Archive) known(ctx context.Context, name string, b []byte) error {
 	h, err := wal.ParseSegment(b)
 	if err != nil {
 		return err
 	}
-	w := whose{fmt.Sprint(h.System), h.Size}
+	w := repo.LogServer{System: fmt.Sprint(h.System), Segment: h.Size}
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.whose == nil {
-		err := a.r.PutLog(ctx, whoseName, strings.NewReader(w.text()), a.codec)
-		if tidemark.KindOf(err) != tidemark.Collision && err != nil {
+		whose, err := a.r.LogServer(ctx)
+		if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
+			whose, err = a.begin(ctx, name, w)
+		}
+		if err != nil {
 			return err
 		}
-		if a.whose, err = a.readWhose(ctx); err != nil {
-			return err
-		}
+		a.whose = &whose
 	}
 	if w != *a.whose {
-		return tidemark.Errorf(tidemark.Collision, "archive", name, fmt.Sprintf("it is of the server with the system identifier %s and segments of %d bytes, and the archive of that with %s and %d", w.system, w.segment, a.whose.system, a.whose.segment),
+		return tidemark.Errorf(tidemark.Collision, "archive", name, fmt.Sprintf("it is of the server with the system identifier %s and segments of %d bytes, and the archive of that with %s and %d", w.System, w.Segment, a.whose.System, a.whose.Segment),
 			"Give each server a repository of its own: a copy of a server has its identifier, one that was initialised or upgraded anew another.")
 	}
 	return nil
 }
 
-func (a *Archive) readWhose(ctx context.Context) (*whose, error) {
-	in, err := a.r.GetLog(ctx, whoseName)
+// begin notes of which server the archive is, and returns what is noted. Kind Collision: the repository has backups
+// of others and none of that one.
+func (a *Archive) begin(ctx context.Context, name string, w repo.LogServer) (repo.LogServer, error) {
+	of, err := a.r.Systems(ctx)
 	if err != nil {
-		return nil, err
+		return w, err
 	}
-	defer in.Close()
-	text, err := io.ReadAll(io.LimitReader(in, 1<<10))
-	if err != nil {
-		return nil, err
+	if len(of) > 0 && !slices.Contains(of, w.System) {
+		return w, tidemark.Errorf(tidemark.Collision, "archive", name, "it is of the server with the system identifier "+w.System+", and the repository has backups of "+strings.Join(of, ", ")+" only",
+			"Give each server a repository of its own, or back this one up here first, with a name (backup --server NAME).")
 	}
-	var w whose
-	if _, err := fmt.Sscanf(string(text), "system %s\nsegment %d\n", &w.system, &w.segment); err != nil || w.segment < 1<<20 {
-		return nil, tidemark.Errorf(tidemark.Corrupt, "read the archive", whoseName, "it is not in its format", "")
+	if err := a.r.PutLogServer(ctx, w, a.codec); err != nil {
+		return w, err
 	}
-	return &w, nil
+	return a.r.LogServer(ctx)
 }
 
 // Put keeps a file, durably. If it is there already with the same bytes, that is as good.
@@ -193,8 +182,8 @@ func (a *Archive) close(ctx context.Context, at string) error {
 type State struct {
 	System  string // identifies the server's data; "": nothing is there yet
 	Segment int    // bytes of a segment
-	// Ends are the places behind the last whole segment of each timeline.
-	Ends []tidemark.LogPlace
+	// Begins are the places of the first whole segment of each timeline, and Ends those behind the last one.
+	Begins, Ends []tidemark.LogPlace
 	// Segments, histories and what else servers archive.
 	Files  int
 	Stored int64     // bytes of them in the repository
@@ -208,7 +197,7 @@ func (a *Archive) State(ctx context.Context) (s State, err error) {
 	if err != nil || c.whose == nil {
 		return s, err
 	}
-	s.System, s.Segment = c.whose.system, c.whose.segment
+	s.System, s.Segment = c.whose.System, c.whose.Segment
 	for _, l := range c.all {
 		s.Files++
 		s.Stored += l.Stored
@@ -216,10 +205,11 @@ func (a *Archive) State(ctx context.Context) (s State, err error) {
 			s.Newest = l.Time
 		}
 	}
-	for timeline, places := range c.whole {
+	for _, timeline := range slices.Sorted(maps.Keys(c.whole)) {
+		places := c.whole[timeline]
+		s.Begins = append(s.Begins, tidemark.LogPlace{Timeline: timeline, Place: places[0]})
 		s.Ends = append(s.Ends, tidemark.LogPlace{Timeline: timeline, Place: places[len(places)-1] + uint64(s.Segment)})
 	}
-	slices.SortFunc(s.Ends, func(x, y tidemark.LogPlace) int { return int(x.Timeline) - int(y.Timeline) })
 	for at := range c.open {
 		name, _ := place(c.name(at))
 		a.note(name, true)
@@ -234,17 +224,20 @@ func (a *Archive) State(ctx context.Context) (s State, err error) {
 
 // contents are the names in an archive, understood.
 type contents struct {
-	whose     *whose
+	whose     *repo.LogServer
 	all       []repo.Log
 	whole     map[uint32][]uint64 // places of whole segments by timeline, in their order
 	open      map[tidemark.LogPlace]bool
 	histories map[uint32]bool
+	ancestors map[uint32][]tidemark.LogPlace // of timelines whose histories were read
 }
 
 func (a *Archive) contents(ctx context.Context) (*contents, error) {
-	c := &contents{whole: map[uint32][]uint64{}, open: map[tidemark.LogPlace]bool{}, histories: map[uint32]bool{}}
-	var err error
-	if c.whose, err = a.readWhose(ctx); err != nil && tidemark.KindOf(err) != tidemark.NotFound {
+	c := &contents{whole: map[uint32][]uint64{}, open: map[tidemark.LogPlace]bool{}, histories: map[uint32]bool{}, ancestors: map[uint32][]tidemark.LogPlace{}}
+	whose, err := a.r.LogServer(ctx)
+	if err == nil {
+		c.whose = &whose
+	} else if tidemark.KindOf(err) != tidemark.NotFound {
 		return nil, err
 	}
 	logs, err := a.r.Logs(ctx, "")
@@ -253,7 +246,7 @@ func (a *Archive) contents(ctx context.Context) (*contents, error) {
 	}
 	for _, l := range logs {
 		name := path.Base(l.Name)
-		if name == whoseName {
+		if name == repo.LogServerName {
 			continue
 		}
 		c.all = append(c.all, l)
@@ -264,7 +257,7 @@ func (a *Archive) contents(ctx context.Context) (*contents, error) {
 		if c.whose == nil {
 			continue
 		}
-		if at, ok := wal.ParseName(strings.TrimSuffix(name, openSuffix), c.whose.segment); ok {
+		if at, ok := wal.ParseName(strings.TrimSuffix(name, openSuffix), c.whose.Segment); ok {
 			if strings.HasSuffix(name, openSuffix) {
 				c.open[at] = true
 			} else {
@@ -286,7 +279,7 @@ func (c *contents) has(at tidemark.LogPlace) bool {
 
 // name is that of the segment at a place.
 func (c *contents) name(at tidemark.LogPlace) string {
-	return wal.SegmentName(at.Timeline, at.Place, uint32(c.whose.segment))
+	return wal.SegmentName(at.Timeline, at.Place, uint32(c.whose.Segment))
 }
 
 // Keep is Put for whoever cannot go on without it: while the repository cannot be reached, or is

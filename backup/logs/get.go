@@ -65,17 +65,17 @@ func (a *Archive) Get(ctx context.Context, name, to string, ahead int) error {
 
 // ahead begins to fetch the segments behind one. What fails will be asked for again.
 func (a *Archive) ahead(ctx context.Context, name, dir string, n int, wait *sync.WaitGroup) {
-	whose, err := a.readWhose(ctx)
+	whose, err := a.r.LogServer(ctx)
 	if err != nil {
 		return
 	}
-	at, ok := wal.ParseName(name, whose.segment)
+	at, ok := wal.ParseName(name, whose.Segment)
 	if !ok || os.RemoveAll(dir) != nil || os.Mkdir(dir, 0o700) != nil {
 		return
 	}
 	for range n {
-		at.Place += uint64(whose.segment)
-		next := wal.SegmentName(at.Timeline, at.Place, uint32(whose.segment))
+		at.Place += uint64(whose.Segment)
+		next := wal.SegmentName(at.Timeline, at.Place, uint32(whose.Segment))
 		wait.Go(func() {
 			from, _ := place(next)
 			_ = a.fetch(ctx, from, filepath.Join(dir, next), 0)
@@ -86,7 +86,7 @@ func (a *Archive) ahead(ctx context.Context, name, dir string, n int, wait *sync
 // last writes a segment that is missing, if it is the archive's last and not full yet. missing
 // is the error if it is not.
 func (a *Archive) last(ctx context.Context, name, to string, missing error) error {
-	whose, err := a.readWhose(ctx)
+	whose, err := a.r.LogServer(ctx)
 	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
 		return missing // nothing is there at all
 	}
@@ -116,7 +116,7 @@ func (a *Archive) last(ctx context.Context, name, to string, missing error) erro
 		return tidemark.Errorf(tidemark.Lost, "read the archive", name, "the segment is missing, and "+later+" is there: the log has a gap",
 			"Put the segment into the archive from elsewhere (tidemark archive push), or restore a backup that was made behind the gap, or to a point before it.")
 	}
-	err = a.fetch(ctx, at+openSuffix, to, whose.segment)
+	err = a.fetch(ctx, at+openSuffix, to, whose.Segment)
 	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
 		return missing
 	}

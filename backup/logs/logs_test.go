@@ -153,6 +153,7 @@ func TestArchive(t *testing.T) {
 	t.Run("names what is missing or damaged", func(t *testing.T) { h.names(t) })
 	t.Run("knows what can be reached", func(t *testing.T) { h.reaches(t) })
 	t.Run("follows timelines", func(t *testing.T) { h.follows(t) })
+	t.Run("knows what is missing in each timeline", func(t *testing.T) { h.misses(t) })
 	t.Run("is pushed to", func(t *testing.T) { h.pushes(t) })
 	t.Run("gives up by choice only", func(t *testing.T) { h.givesUp(t) })
 }
@@ -385,7 +386,7 @@ func (h *history) reaches(t *testing.T) {
 		says string
 	}{
 		"a time to come":     {need, Target{Kind: AtTime, Time: h.rows[7].at.Add(time.Hour)}, tidemark.NotFound, "its last commit is of " + h.rows[7].at.UTC().Format("2006-01-02 15:04:05")},
-		"a place to come":    {need, Target{Kind: AtPlace, Place: h.end + 1<<30}, tidemark.NotFound, "the log ends at " + formatPlace(h.end)},
+		"a place to come":    {need, Target{Kind: AtPlace, Place: h.end + 1<<30}, tidemark.NotFound, "ends at " + formatPlace(h.end)},
 		"no such point":      {need, Target{Kind: AtRestorePt, Name: "none"}, tidemark.NotFound, `restore point "none" is not in it`},
 		"no such tx":         {need, Target{Kind: AtTx, Tx: 4_000_000_000}, tidemark.NotFound, "transaction 4000000000 is not in it"},
 		"a place before":     {later, Target{Kind: AtPlace, Place: h.begins}, tidemark.Invalid, "it lies before the end of the backup"},
@@ -448,7 +449,19 @@ func (h *history) follows(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		got, err := a.reach(t.Context(), c.need, c.timeline)
+		in, err := a.contents(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines, err := a.lineages(t.Context(), in, c.need)
+		if err != nil {
+			t.Fatal(err)
+		}
+		line, err := wanted(lines, in, c.need, c.timeline)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := a.reach(t.Context(), in, line, c.need)
 		if err != nil || got.end != c.to || c.timeline != 0 && r.Timeline != c.timeline {
 			t.Errorf("%s: up to %X and not %X, timeline %d: %v", what, got.end, c.to, r.Timeline, err)
 		}

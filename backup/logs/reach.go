@@ -1,13 +1,14 @@
 package logs
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -58,6 +59,7 @@ func formatPlace(p uint64) string { return fmt.Sprintf("%X/%X", p>>32, uint32(p)
 // A Span is what a backup needs of the log: replay begins at Start, and its data is consistent
 // from End on.
 type Span struct {
+	System     string // the server's identifier; "": whatever server the archive is of
 	Timeline   uint32
 	Start, End uint64
 	Own        bool // the backup has that log itself
@@ -75,16 +77,68 @@ type Replay struct {
 // Bytes of log to replay.
 func (r Replay) Bytes() int64 { return int64(r.To - r.From) }
 
+// OtherTimeline says that a target is not in the timeline that was searched, and that another one has it.
+type OtherTimeline struct {
+	Has uint32
+	err error // of the one that was searched
+}
+
+func (o *OtherTimeline) Error() string { return o.err.Error() }
+func (o *OtherTimeline) Unwrap() error { return o.err }
+
 // Check says what a recovery from a backup to a target would replay, or why it could not get
 // there. Kind Lost: a segment, which is named, is missing before the target; NotFound: the
-// target is not in the archive; Invalid: it lies before the end of the backup, or the timeline
-// does not lead there.
+// target is not in the archive, or in another timeline (OtherTimeline); Invalid: it lies before the end of the backup,
+// or the timeline does not lead there.
 func (a *Archive) Check(ctx context.Context, need Span, to Target) (Replay, error) {
-	r, err := a.reach(ctx, need, to.Timeline)
+	c, err := a.contents(ctx)
 	if err != nil {
 		return Replay{}, err
 	}
-	out := Replay{Timeline: r.line[len(r.line)-1].Timeline, From: need.Start}
+	lines, err := a.lineages(ctx, c, need)
+	if err != nil {
+		return Replay{}, err
+	}
+	line, err := wanted(lines, c, need, to.Timeline)
+	if err != nil {
+		return Replay{}, err
+	}
+	out, err := a.checkLine(ctx, c, line, need, to)
+	if kind := tidemark.KindOf(err); err == nil || to.Kind == AtEnd || kind != tidemark.NotFound && kind != tidemark.Lost {
+		return out, err
+	}
+	for _, other := range lines {
+		n := ends(other)
+		if n == ends(line) {
+			continue
+		}
+		switch _, oerr := a.checkLine(ctx, c, other, need, to); {
+		case oerr == nil:
+			text := fmt.Sprintf("timeline %d was searched: %s; timeline %d has the target", ends(line), cause(err), n)
+			return out, &OtherTimeline{n, tidemark.Errorf(tidemark.NotFound, "check the archive", to.String(), text, fmt.Sprintf("Add --timeline %d.", n))}
+		case ctx.Err() != nil:
+			return out, oerr
+		}
+	}
+	return out, err
+}
+
+// cause is what an error says besides what it is about.
+func cause(err error) string {
+	var own *tidemark.Error
+	if errors.As(err, &own) && own.Err != nil {
+		return strings.TrimSpace(own.Object + " " + own.Err.Error())
+	}
+	return err.Error()
+}
+
+// checkLine is Check in one line of timelines.
+func (a *Archive) checkLine(ctx context.Context, c *contents, line []tidemark.LogPlace, need Span, to Target) (Replay, error) {
+	r, err := a.reach(ctx, c, line, need)
+	if err != nil {
+		return Replay{}, err
+	}
+	out := Replay{Timeline: ends(line), From: need.Start}
 	if out.To, out.At, err = a.find(ctx, r, need, to); err != nil {
 		return out, err
 	}
@@ -101,29 +155,22 @@ type reach struct {
 	// parts are the segments in their order.
 	parts   []tidemark.LogPlace
 	open    bool      // the last one is not full
+	forked  bool      // the last one goes on behind end, in a timeline that is not ours
 	end     uint64    // of the log
 	missing string    // the segment behind parts, if there are later ones
 	gap     *repo.Gap // in which it is, if it was given up
 }
 
 // reach finds the segments from a backup's start on.
-func (a *Archive) reach(ctx context.Context, need Span, timeline uint32) (*reach, error) {
-	c, err := a.contents(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if c.whose == nil {
-		return nil, tidemark.Errorf(tidemark.NotFound, "check the archive", "", "there is no log in the repository", "Archive the server's log (tidemark archive) from before its backups on; a backup alone can be restored to its own end.")
-	}
-	r := &reach{size: uint64(c.whose.segment)}
-	if r.line, err = a.lineage(ctx, c, need, timeline); err != nil {
-		return nil, err
-	}
+func (a *Archive) reach(ctx context.Context, c *contents, line []tidemark.LogPlace, need Span) (*reach, error) {
+	r := &reach{size: uint64(c.whose.Segment), line: line}
 	r.end = need.Start / r.size * r.size
 	if need.Own {
 		r.end = need.End / r.size * r.size
-		_, here := r.at(c, r.end)
-		if _, next := r.at(c, r.end+r.size); !here && next && !need.Cut {
+		at, here := r.at(c, r.end)
+		next, whole := r.at(c, r.end+r.size)
+		own := at.Timeline == need.Timeline && !need.Cut // that segment is in the backup, whole
+		if own && !here && !c.open[at] && (whole || c.open[next] || r.later(c, r.end)) {
 			r.end += r.size
 		}
 	}
@@ -136,30 +183,39 @@ func (a *Archive) reach(ctx context.Context, need Span, timeline uint32) (*reach
 		case r.later(c, r.end):
 			r.missing = c.name(at)
 			r.gap = a.gapAt(ctx, r.missing)
-		case at.Timeline == r.line[len(r.line)-1].Timeline && c.open[at]:
+		case c.open[at]:
 			r.parts, r.open = append(r.parts, at), true
+			var err error
 			r.end, err = a.read(ctx, r, r.parts[max(0, len(r.parts)-2):], func(*tidemark.LogRecord) error { return nil })
+			if err != nil {
+				return r, err
+			}
 		}
-		return r, err
+		if n := len(r.parts); n > 0 && r.missing == "" {
+			i := slices.IndexFunc(line, func(l tidemark.LogPlace) bool { return l.Timeline == r.parts[n-1].Timeline })
+			if i+1 < len(line) && line[i+1].Place < r.end {
+				r.end, r.forked = line[i+1].Place, true
+			}
+		}
+		return r, nil
 	}
 }
 
-// at gives the segment that recovery would take at a place, of the newest timeline that has it,
-// and whether it is there.
+// at gives the segment that recovery takes at a place, and whether it is there. In which a timeline begins, it is
+// that one's if there is anything of it.
 func (r *reach) at(c *contents, place uint64) (at tidemark.LogPlace, ok bool) {
 	for i := len(r.line) - 1; i >= 0; i-- {
-		if begins := r.line[i].Place / r.size * r.size; begins > place {
+		begins := r.line[i].Place
+		if begins/r.size*r.size > place {
 			continue
 		}
-		here := tidemark.LogPlace{Timeline: r.line[i].Timeline, Place: place}
-		if at.Timeline == 0 {
-			at = here
+		at = tidemark.LogPlace{Timeline: r.line[i].Timeline, Place: place}
+		if c.has(at) {
+			return at, true
 		}
-		if c.has(here) {
-			return here, true
-		}
-		if place > r.line[i].Place {
-			break // an older timeline has another history there
+		whole := c.whole[at.Timeline]
+		if place >= begins || c.open[at] || len(whole) > 0 && whole[len(whole)-1] > place {
+			return at, false // an older timeline has another history there
 		}
 	}
 	return at, false
@@ -178,41 +234,56 @@ func (r *reach) later(c *contents, place uint64) bool {
 	return false
 }
 
-// lineage finds the timelines from the backup's to the one that is wanted, or else the newest
-// that comes from the backup.
-func (a *Archive) lineage(ctx context.Context, c *contents, need Span, timeline uint32) ([]tidemark.LogPlace, error) {
+// lineages finds the lines of timelines that come from a backup: its own alone, and for each of those that come from
+// it the line that ends there, in the order of their numbers. Kind NotFound: the archive is not of the backup's server.
+func (a *Archive) lineages(ctx context.Context, c *contents, need Span) (out [][]tidemark.LogPlace, err error) {
+	if c.whose == nil {
+		return nil, tidemark.Errorf(tidemark.NotFound, "check the archive", "", "there is no log in the repository", "Archive the server's log (tidemark archive) from before its backups on; a backup alone can be restored to its own end.")
+	}
+	if need.System != "" && need.System != c.whose.System {
+		return nil, tidemark.Errorf(tidemark.NotFound, "check the archive", "", "it is of the server with the system identifier "+c.whose.System+", and the backup of "+need.System,
+			"A backup can be restored as it ended without its server's archive: leave out --to.")
+	}
 	first := tidemark.LogPlace{Timeline: need.Timeline, Place: need.Start}
-	if timeline == need.Timeline {
-		return []tidemark.LogPlace{first}, nil
-	}
-	var candidates []uint32
-	for n := range c.histories {
-		if n > need.Timeline && (timeline == 0 || n == timeline) {
-			candidates = append(candidates, n)
+	out = append(out, []tidemark.LogPlace{first})
+	for _, n := range slices.Sorted(maps.Keys(c.histories)) {
+		if n <= need.Timeline {
+			continue
 		}
-	}
-	if timeline != 0 && len(candidates) == 0 {
-		return nil, tidemark.Errorf(tidemark.NotFound, "check the archive", wal.HistoryName(timeline), "the archive has no history of timeline "+strconv.FormatUint(uint64(timeline), 10), "Give another --timeline, or leave it out for the newest.")
-	}
-	slices.SortFunc(candidates, func(m, n uint32) int { return cmp.Compare(n, m) })
-	for _, n := range candidates {
-		line, err := a.leads(ctx, first, need.End, n)
+		left, err := a.history(ctx, c, n)
 		if err != nil {
 			return nil, err
 		}
-		if line != nil {
-			return line, nil
+		if line := leads(left, first, need.End, n); line != nil {
+			out = append(out, line)
 		}
 	}
-	if timeline != 0 {
-		return nil, tidemark.Errorf(tidemark.Invalid, "check the archive", fmt.Sprintf("timeline %d", timeline), fmt.Sprintf("it does not come from the backup, which ends at %s of timeline %d", formatPlace(need.End), need.Timeline),
-			"Give a backup that was made before the timelines part, or another --timeline.")
-	}
-	return []tidemark.LogPlace{first}, nil
+	return out, nil
 }
 
-// leads gives the timelines from first to number n; nil: n does not come from there.
-func (a *Archive) leads(ctx context.Context, first tidemark.LogPlace, end uint64, n uint32) ([]tidemark.LogPlace, error) {
+// ends is the timeline in which a line ends.
+func ends(line []tidemark.LogPlace) uint32 { return line[len(line)-1].Timeline }
+
+// wanted finds the line to a timeline, or with 0 to the newest.
+func wanted(lines [][]tidemark.LogPlace, c *contents, need Span, timeline uint32) ([]tidemark.LogPlace, error) {
+	if timeline == 0 {
+		return lines[len(lines)-1], nil
+	}
+	if i := slices.IndexFunc(lines, func(l []tidemark.LogPlace) bool { return ends(l) == timeline }); i >= 0 {
+		return lines[i], nil
+	}
+	if timeline > need.Timeline && !c.histories[timeline] {
+		return nil, tidemark.Errorf(tidemark.NotFound, "check the archive", wal.HistoryName(timeline), "the archive has no history of timeline "+strconv.FormatUint(uint64(timeline), 10), "Give another --timeline, or leave it out for the newest.")
+	}
+	return nil, tidemark.Errorf(tidemark.Invalid, "check the archive", fmt.Sprintf("timeline %d", timeline), fmt.Sprintf("it does not come from the backup, which ends at %s of timeline %d", formatPlace(need.End), need.Timeline),
+		"Give a backup that was made before the timelines part, or another --timeline.")
+}
+
+// history reads from where to where a timeline's ancestors count.
+func (a *Archive) history(ctx context.Context, c *contents, n uint32) ([]tidemark.LogPlace, error) {
+	if left, ok := c.ancestors[n]; ok {
+		return left, nil
+	}
 	in, err := a.r.GetLog(ctx, wal.HistoryName(n))
 	if err != nil {
 		return nil, err
@@ -223,12 +294,17 @@ func (a *Archive) leads(ctx context.Context, first tidemark.LogPlace, end uint64
 		return nil, err
 	}
 	left, err := wal.ParseHistory(string(text))
-	if err != nil {
-		return nil, err
+	if err == nil {
+		c.ancestors[n] = left
 	}
+	return left, err
+}
+
+// leads gives the timelines from first to number n, whose ancestors are left; nil: n does not come from there.
+func leads(left []tidemark.LogPlace, first tidemark.LogPlace, end uint64, n uint32) []tidemark.LogPlace {
 	i := slices.IndexFunc(left, func(p tidemark.LogPlace) bool { return p.Timeline == first.Timeline })
 	if i < 0 || left[i].Place < end {
-		return nil, nil
+		return nil
 	}
 	line := []tidemark.LogPlace{first}
 	for ; i < len(left); i++ {
@@ -238,7 +314,7 @@ func (a *Archive) leads(ctx context.Context, first tidemark.LogPlace, end uint64
 		}
 		line = append(line, tidemark.LogPlace{Timeline: next, Place: left[i].Place})
 	}
-	return line, nil
+	return line
 }
 
 // errFound ends a scan.
@@ -249,6 +325,9 @@ func (a *Archive) find(ctx context.Context, r *reach, need Span, to Target) (end
 	switch {
 	case need.Own && to.Kind == AtOnce:
 		return need.End, at, nil
+	case r.end < need.End && need.Own && r.missing == "":
+		return 0, at, tidemark.Errorf(tidemark.NotFound, "check the archive", "", fmt.Sprintf("the log of timeline %d has nothing behind the end of the backup at %s", ends(r.line), formatPlace(need.End)),
+			"Leave out --to to restore the backup as it ended, or wait until the archive has more.")
 	case r.end < need.End:
 		return 0, at, r.short("the backup is consistent only from " + formatPlace(need.End) + " on")
 	case to.Kind == AtOnce:
@@ -260,7 +339,7 @@ func (a *Archive) find(ctx context.Context, r *reach, need Span, to Target) (end
 	case to.Kind == AtPlace:
 		return 0, at, r.short("the target is " + to.String())
 	case to.Kind == AtEnd && r.missing != "":
-		return 0, at, r.short("later ones are there")
+		return 0, at, r.short("the end of the log lies behind it")
 	}
 	return a.scan(ctx, r, need, to)
 }
@@ -271,15 +350,15 @@ func early(need Span, to Target) error {
 
 // short is the error of a reach that ends too early.
 func (r *reach) short(why string) error {
+	before := "Restore to a point before " + formatPlace(r.end) + ", or restore a backup that was made behind the hole."
 	if r.gap != nil {
-		return tidemark.Errorf(tidemark.Lost, "check the archive", r.missing, "the log has a hole there, and "+why+": "+r.gap.String(),
-			"Restore to a point before "+formatPlace(r.end)+", or restore a backup that was made behind the hole.")
+		return tidemark.Errorf(tidemark.Lost, "check the archive", r.missing, "the log has a hole there, and "+why+": "+r.gap.String(), before)
 	}
 	if r.missing != "" {
-		return tidemark.Errorf(tidemark.Lost, "check the archive", r.missing, "the segment is missing, and "+why,
-			"Put it into the archive from elsewhere (tidemark archive push), restore to a point before "+formatPlace(r.end)+", or restore a later backup.")
+		return tidemark.Errorf(tidemark.Lost, "check the archive", r.missing, "the segment is missing, later ones are there, and "+why,
+			"Put it into the archive from elsewhere (tidemark archive push). "+before)
 	}
-	return tidemark.Errorf(tidemark.NotFound, "check the archive", "", fmt.Sprintf("the log ends at %s, and %s", formatPlace(r.end), why), "Restore to a point before that, or wait until the archive has more.")
+	return tidemark.Errorf(tidemark.NotFound, "check the archive", "", fmt.Sprintf("the log of timeline %d ends at %s, and %s", ends(r.line), formatPlace(r.end), why), "Restore to a point before that, or wait until the archive has more.")
 }
 
 // A search looks at records for what only they tell of a target.
@@ -411,6 +490,9 @@ func (a *Archive) read(ctx context.Context, r *reach, parts []tidemark.LogPlace,
 	}
 	end = parts[0].Place
 	stream := wal.NewStream(parts[0].Place, 0, pageSize, func(rec *tidemark.LogRecord) error {
+		if r.forked && rec.Place >= r.end {
+			return nil // it is not in our timeline
+		}
 		end = rec.Place + uint64(rec.Size)
 		return emit(rec)
 	})

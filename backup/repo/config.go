@@ -195,6 +195,23 @@ func (r *Repo) make(ctx context.Context) error {
 	return nil
 }
 
+// there reports whether the place is a repository by now.
+func (r *Repo) there(ctx context.Context) (bool, error) {
+	r.makeMu.Lock()
+	made := r.unmade == nil
+	r.makeMu.Unlock()
+	if made {
+		return true, nil
+	}
+	if _, err := r.places()[0].Stat(ctx, configName); err != nil {
+		if tidemark.KindOf(err) == tidemark.NotFound {
+			err = nil
+		}
+		return false, err
+	}
+	return true, r.make(ctx) // it becomes the one that is there
+}
+
 // write writes configName; in a stripe into the first place last, so that the repository is there when it
 // is whole. Kind Exists: it is there.
 func (r *Repo) write(ctx context.Context) error {

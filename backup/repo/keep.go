@@ -128,11 +128,7 @@ func series(m *Manifest) string {
 	if m.Form != Logical {
 		return m.Engine + "/" + m.SystemID
 	}
-	server := m.SystemID
-	if server == "" {
-		server = m.Source
-	}
-	return m.Engine + "/" + server + "/" + m.Form + "/" + m.Database
+	return m.Engine + "/" + m.Cluster() + "/" + m.Form + "/" + m.Database
 }
 
 // cluster notes why backups of one cluster, newest first, stay.

@@ -52,6 +52,7 @@ type Manifest struct {
 	VersionNum int    `json:"version_num"`        // 150018
 	SystemID   string `json:"system_id"`          // what tells the cluster from all others
 	Source     string `json:"source,omitempty"`   // where it was, without secrets
+	Server     string `json:"server,omitempty"`   // what its user calls it
 	Standby    bool   `json:"standby,omitempty"`  // it was a standby
 	Checksums  bool   `json:"checksums"`          // its pages have checksums
 	PageSize   int    `json:"page_size"`          // bytes

@@ -88,6 +88,15 @@ func (s *settings) archive(cmd *cobra.Command, source, where string) error {
 	if err != nil {
 		return err
 	}
+	if state.System == "" {
+		of, err := r.Systems(ctx)
+		if err != nil {
+			return err
+		}
+		if len(of) == 1 {
+			state.System = of[0] // refused before a slot is made
+		}
+	}
 	opt := postgres.ReceiveOptions{Ends: state.Ends, System: state.System, Slot: s.arch.slot, SlotUse: s.arch.use, Partial: s.arch.partial, Reconnect: true, Event: watch.event}
 	if s.arch.skipGap {
 		if opt.Ends, err = s.behindGap(ctx, e, state); err != nil {

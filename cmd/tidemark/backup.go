@@ -23,7 +23,7 @@ type backupSettings struct {
 	parallelism, sessions, buffers int
 	bufferSize, memory             int64
 	direct                         bool
-	label, dataDir                 string
+	label, dataDir, server         string
 	via                            engines.Via
 	spread                         bool
 	basis                          backup.Basis
@@ -123,7 +123,7 @@ func (s *settings) oneForm(cmd *cobra.Command) error {
 
 func (s *settings) pipeline() backup.Options {
 	return backup.Options{Parallelism: s.backup.parallelism, Sessions: s.backup.sessions, Buffers: s.backup.buffers, BufferSize: s.backup.bufferSize, Memory: s.backup.memory, Direct: s.backup.direct,
-		Codec: s.repo.codec, KeepDamaged: s.backup.keepDamaged, Basis: s.backup.basis, Parent: s.backup.parent, Resume: s.backup.resume, NoteEvery: s.backup.noteEvery, Label: s.backup.label, Tool: "tidemark " + versionText()}
+		Codec: s.repo.codec, KeepDamaged: s.backup.keepDamaged, Basis: s.backup.basis, Parent: s.backup.parent, Resume: s.backup.resume, NoteEvery: s.backup.noteEvery, Server: s.backup.server, Label: s.backup.label, Tool: "tidemark " + versionText()}
 }
 
 // backupMemory is what a backup's buffers and workers take if nothing else is said, and as much again is for all
@@ -181,6 +181,9 @@ func printStorage(w io.Writer, rep *job.StorageReport) {
 	of := count(int(rep.Files), "file")
 	if rep.Report.Logical {
 		of = fmt.Sprintf("%s of %s", count(int(rep.Rows), "row"), count(rep.Tables, "table"))
+	}
+	if rep.Origin != "" {
+		what += " of " + rep.Origin
 	}
 	fmt.Fprintf(w, "%s: %s in %s, %s in %.2f s, %s/s", what, bytesText(rep.Bytes), of, bytesText(rep.Stored)+" stored", took.Seconds(), bytesText(rate64(rep.Bytes, took)))
 	if rep.Gone > 0 {

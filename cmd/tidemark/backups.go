@@ -54,6 +54,20 @@ manifest is damaged is named, and the exit code is 18 then.`,
 		if err != nil {
 			return err
 		}
+		archive, err := archiveOf(cmd.Context(), r)
+		if err != nil {
+			return err
+		}
+		windows, err := windowsOf(cmd.Context(), r, all)
+		if repo.IsDamage(err) && err != nil {
+			damaged, err = errors.Join(damaged, err), nil
+		}
+		if err != nil {
+			return err
+		}
+		if s.backup.server != "" {
+			all = slices.DeleteFunc(all, func(m *repo.Manifest) bool { return !m.IsOf(s.backup.server) })
+		}
 		open, err := r.Unfinished(cmd.Context())
 		if err != nil {
 			return err
@@ -62,9 +76,18 @@ manifest is damaged is named, and the exit code is 18 then.`,
 		for _, m := range open {
 			m.Packs, m.Lists = nil, nil
 		}
-		list.Unfinished = open
+		list.Unfinished, list.Archive, list.Windows = open, archive, listWindows(windows)
 		printAs(cmd.OutOrStdout(), s.json, any(list), func(w io.Writer, _ any) {
-			printBackups(w, all, pins, gaps)
+			printBackups(w, all, pins)
+			printServers(w, &list)
+			for i := range gaps {
+				fmt.Fprintf(w, "hole in the log: %s; no later moment can be reached from backups before it\n", &gaps[i])
+			}
+			if list.Encrypted {
+				fmt.Fprintln(w, "the repository is encrypted")
+			} else {
+				fmt.Fprintln(w, "the repository is not encrypted")
+			}
 			for _, m := range open {
 				fmt.Fprintf(w, "%s is not finished: by %s it had %s of files. If nobody writes it any more, tidemark backup --resume %s goes on with it.\n",
 					m.ID, m.Ended.Local().Format(time.DateTime), bytesText(m.Plain), m.ID)
@@ -84,7 +107,7 @@ func (s *settings) pinOrUnpin(ctx context.Context, r *repo.Repo, all []*repo.Man
 		if name == "" {
 			continue
 		}
-		id, err := backupNamed(all, name)
+		id, err := s.backupNamed(all, name)
 		if err == nil {
 			err = do(ctx, id)
 		}
@@ -141,7 +164,9 @@ type backupsList struct {
 	Places     []string         `json:"places,omitempty"` // over which it is striped
 	Backups    []*repo.Manifest `json:"backups"`
 	Pinned     []string         `json:"pinned,omitempty"`
-	Gaps       []repo.Gap       `json:"gaps,omitempty"`       // of the log
+	Archive    *archiveList     `json:"archive,omitempty"`    // of the log
+	Windows    []windowList     `json:"windows,omitempty"`    // to which can be restored with it
+	Gaps       []repo.Gap       `json:"gaps,omitempty"`       // of the log, that were given up
 	Unfinished []*repo.Manifest `json:"unfinished,omitempty"` // that can be gone on with, the newest first
 }
 
@@ -159,11 +184,18 @@ func placesOf(r *repo.Repo) (out []string) {
 	return out
 }
 
-func printBackups(w io.Writer, all []*repo.Manifest, pins map[string]bool, gaps []repo.Gap) {
+func printBackups(w io.Writer, all []*repo.Manifest, pins map[string]bool) {
+	if len(all) == 0 {
+		fmt.Fprintln(w, "there is no backup")
+		return
+	}
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "BACKUP\tKIND\tSTARTED\tTOOK\tFILES\tSIZE\tSTORED\tSERVER\tLABEL")
+	fmt.Fprintln(t, "BACKUP\tKIND\tSTARTED\tTOOK\tFILES\tSIZE\tSTORED\tTIMELINE\tLOG\tSERVER\tLABEL")
 	for _, m := range all {
 		kind, of := m.Kind, m.Engine+" "+m.Version
+		if m.Server != "" {
+			of = m.Server + ", " + of
+		}
 		if m.Form == repo.Logical {
 			kind = m.Form
 			of += " " + m.Database + ", " + count(m.Tables, "table") + ", " + commas(m.Rows) + " rows"
@@ -174,16 +206,22 @@ func printBackups(w io.Writer, all []*repo.Manifest, pins map[string]bool, gaps 
 		if pins[m.ID] {
 			kind += ", pinned"
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, kind, m.Started.Local().Format("2006-01-02 15:04:05"), m.Ended.Sub(m.Started).Round(10*time.Millisecond),
-			commas(m.Count), bytesText(m.Bytes), bytesText(m.Stored), of, m.Label)
+		timeline, log := "-", "-"
+		if n := len(m.Ranges); n > 0 {
+			timeline, log = fmt.Sprint(m.Ranges[n-1].Timeline), m.Ranges[0].Start+" to "+m.Ranges[n-1].End
+			if first := m.Ranges[0].Timeline; n > 1 {
+				timeline = fmt.Sprint(first, " to ", timeline)
+			}
+		} else if m.Form == repo.Logical && m.Position.Text != "" {
+			log = m.Position.Text
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, kind, m.Started.Local().Format("2006-01-02 15:04:05"), m.Ended.Sub(m.Started).Round(10*time.Millisecond),
+			commas(m.Count), bytesText(m.Bytes), bytesText(m.Stored), timeline, log, of, m.Label)
 	}
 	t.Flush()
 	for _, m := range all {
 		for _, note := range m.Notes {
 			fmt.Fprintf(w, "%s: %s\n", m.ID, note)
 		}
-	}
-	for i := range gaps {
-		fmt.Fprintf(w, "hole in the log: %s; no later moment can be reached from backups before it\n", &gaps[i])
 	}
 }

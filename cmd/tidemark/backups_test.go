@@ -105,10 +105,12 @@ func TestBackupsVerifyPrune(t *testing.T) {
 		time.Sleep(time.Millisecond)
 	}
 	o := cli(t, "backups", dir)
-	wantText(t, steady(o.out, ids...), `BACKUP KIND STARTED TOOK FILES SIZE STORED SERVER LABEL
-{1} full {time} {s} 1 {size} {size} postgres 15.18 number 0
-{2} full {time} {s} 1 {size} {size} postgres 15.18 number 1
-{3} full {time} {s} 1 {size} {size} postgres 15.18 number 2
+	wantText(t, steady(o.out, ids...), `BACKUP KIND STARTED TOOK FILES SIZE STORED TIMELINE LOG SERVER LABEL
+{1} full {time} {s} 1 {size} {size} 1 0/1 to 0/2 postgres 15.18 number 0
+{2} full {time} {s} 1 {size} {size} 1 0/1 to 0/2 postgres 15.18 number 1
+{3} full {time} {s} 1 {size} {size} 1 0/1 to 0/2 postgres 15.18 number 2
+3 backups of postgres, system identifier 7
+the repository is not encrypted
 `)
 	var list backupsList
 	if err := json.Unmarshal([]byte(cli(t, "backups", dir, "--json").out), &list); err != nil || len(list.Backups) != 3 || list.Backups[2].ID != ids[2] || list.Encrypted {

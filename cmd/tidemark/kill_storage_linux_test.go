@@ -50,7 +50,7 @@ func copyOf(t *testing.T, dir string) string {
 func sound(t *testing.T, when, dir string, keys repo.Keys) (backups int, v *repo.VerifyReport) {
 	t.Helper()
 	r := aRepository(t, dir, keys)
-	v, err := r.Verify(t.Context(), repo.VerifyOptions{NextLog: nextLog(manifests(t, r))})
+	v, err := r.Verify(t.Context(), repo.VerifyOptions{NextLog: nextLog(t.Context(), r, manifests(t, r))})
 	if err != nil || len(v.Damages) > 0 {
 		t.Fatalf("%s: %v %+v", when, err, v)
 	}

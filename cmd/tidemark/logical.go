@@ -40,5 +40,5 @@ func (s *settings) dump(ctx context.Context, source string, r *repo.Repo, cat *c
 		return engines.Open(ctx, withPassword(url), s.engine)
 	}
 	return job.BackupLogical(ctx, job.Env{Open: open, Catalog: cat}, job.LogicalSpec{Source: source, Rules: rules, Spaces: s.backup.inSpaces, Repo: r, Load: lanes,
-		Codec: s.repo.codec, Label: s.backup.label, Tool: "tidemark " + versionText(), Watch: w.watch})
+		Codec: s.repo.codec, Label: s.backup.label, Server: s.backup.server, Tool: "tidemark " + versionText(), Watch: w.watch})
 }

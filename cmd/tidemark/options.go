@@ -356,6 +356,7 @@ var options = []option{
 		"log": func(s *settings) { s.backup.way = postgres.ByLog }, "pages": func(s *settings) { s.backup.way = postgres.ByPages }})},
 	{"delta", "on/off", "off", "DIR has an older or damaged state of the same server: compare, write only what differs, and remove what the backup does not have.", "restore", onOff(func(s *settings) *bool { return &s.backup.delta })},
 	{"force", "on/off", "off", "With --delta: also where DIR has another server's data, or nobody can say whose.", "restore", onOff(func(s *settings) *bool { return &s.backup.force })},
+	{"server", "text", "", "The server, in a repository that has backups of several: by the name that backup --server gave it, its system identifier, or host and port. Of backup: the name it is to have.", "backup restore verify backups", text(func(s *settings) *string { return &s.backup.server })},
 	{"label", "text", "", "A text that is kept with the backup.", "backup", text(func(s *settings) *string { return &s.backup.label })},
 	{"data-dir", "file", "", "The server's data folder, where it has another path here than on the server: seen from beside a container.", "backup", text(func(s *settings) *string { return &s.backup.dataDir })},
 	{"via", "auto|files|protocol", "auto", "How the server's files are had: read on its own host (files), or sent by it (protocol), which needs REPLICATION and no more; auto reads them where it can.", "backup", choose(map[string]func(*settings){
@@ -368,7 +369,7 @@ var options = []option{
 	{"damaged", "stop|note", "stop", "What to do with a page whose checksum is wrong: stop, or take it as it is, name it, and end with code 16.", "backup", choose(map[string]func(*settings){
 		"stop": func(s *settings) { s.backup.keepDamaged = false }, "note": func(s *settings) { s.backup.keepDamaged = true }})},
 	{"tablespace-map", "list", "", "Put the tablespace that was in folder OLD into folder NEW: OLD=NEW. May be repeated.", "restore", tablespaceMap},
-	{"database", "list", "", "Restore of a server's files only this database, and those of the system; the others can be dropped then, and nothing else. May be repeated.", "restore", list(func(s *settings) *[]string { return &s.backup.databases })},
+	{"database", "list", "", "Of a server's files restore only this database, and those of the system; the others can be dropped then, and nothing else; may be repeated. Of logical backups: the database whose latest one is meant.", "restore", list(func(s *settings) *[]string { return &s.backup.databases })},
 	{"to", "text", "", "Recover with the archived log up to there: end, immediate, a time, an LSN, xid:NUMBER, or the name of a restore point (name:TEXT if it looks like another).", "restore", recoveryTarget},
 	{"exclusive", "on/off", "off", "End just before that time, place or transaction, and not just behind it.", "restore", onOff(func(s *settings) *bool { return &s.to.target.Exclusive })},
 	{"timeline", "number", "0", "Recover into this timeline; 0: the newest that comes from the backup.", "restore", func(s *settings, v string) error {

@@ -21,7 +21,7 @@ func isDatabase(target string) bool {
 
 // What of restore's options is for one kind of target only.
 var (
-	onlyFolder   = []string{"parallelism", "sessions", "buffers", "delta", "force", "database", "tablespace-map", "to", "exclusive", "timeline", "action", "program", "standby", "standby-slot"}
+	onlyFolder   = []string{"parallelism", "sessions", "buffers", "delta", "force", "tablespace-map", "to", "exclusive", "timeline", "action", "program", "standby", "standby-slot"}
 	onlyDatabase = []string{"table-mappings", "table", "include", "exclude", "target-schema", "prep", "lanes", "finishers", "range-size", "buffer", "retries", "resume", "plan", "zero-dates",
 		"unrepresentable", "tinyint1-bool", "owners", "grants", "reject-limit", "reject-dir", "definer", "no-binlog", "index-memory", "index-workers"}
 )
@@ -60,7 +60,7 @@ func (s *settings) refill(cmd *cobra.Command, place, id, target string, cat *cat
 			return err
 		}
 	}
-	m, err := chooseBackup(cmd.Context(), r, id, true)
+	m, err := s.chooseBackup(cmd.Context(), r, id, true)
 	if err != nil {
 		return err
 	}

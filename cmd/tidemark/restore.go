@@ -1,11 +1,8 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -101,6 +98,9 @@ func (s *settings) restore(cmd *cobra.Command, place, id, dir string, cat *catal
 	if err != nil {
 		return err
 	}
+	if err := s.tryOut(cmd.Context(), cmd.ErrOrStderr(), m, dir); err != nil {
+		return err
+	}
 	w := newStorageWatch(s, cmd.ErrOrStderr())
 	defer w.stop()
 	run, rep, err := job.Restore(cmd.Context(), job.Env{Catalog: cat}, job.RestoreSpec{Repo: r, Manifest: m, Part: part, Watch: w.watch,
@@ -134,76 +134,3 @@ func (s *settings) partial(m *repo.Manifest, finish func(context.Context, string
 		return part.Write(dir)
 	}, nil
 }
-
-// chooseBackup finds a backup by its id, the beginning of one, or "latest": the newest that is
-// logical, or is not.
-func chooseBackup(ctx context.Context, r *repo.Repo, id string, logical bool) (*repo.Manifest, error) {
-	ids, err := r.IDs(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var found []string
-	if id == "latest" {
-		return newestBackup(ctx, r, ids, logical)
-	}
-	for _, known := range ids {
-		if strings.HasPrefix(known, id) {
-			found = append(found, known)
-		}
-	}
-	switch {
-	case len(found) == 0:
-		return nil, tidemark.Errorf(tidemark.NotFound, "restore", id, "there is no such backup in "+r.Store().String(), "tidemark backups lists them")
-	case len(found) > 1:
-		return nil, tidemark.Errorf(tidemark.Invalid, "restore", id, "several backups begin so: "+found[0]+", "+found[1], "write more of the id")
-	}
-	m, err := r.Manifest(ctx, found[0])
-	if err == nil && m.Kind == repo.Partial {
-		return nil, tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it has a part of a backup only, which was not finished", "restore another one: tidemark backups lists them; or go on with it: tidemark backup SOURCE REPO --resume last")
-	}
-	if err == nil && (m.Form == repo.Logical) != logical {
-		return nil, otherForm(r, m)
-	}
-	return m, err
-}
-
-// newestBackup finds the newest backup of a form.
-func newestBackup(ctx context.Context, r *repo.Repo, ids []string, logical bool) (*repo.Manifest, error) {
-	var other error
-	var newest *repo.Manifest
-	for _, id := range slices.Backward(ids) {
-		if newest != nil && id[:min(len(id), len("20060102-150405"))] != newest.ID[:len("20060102-150405")] {
-			break // names have whole seconds only
-		}
-		m, err := r.Manifest(ctx, id)
-		switch {
-		case err != nil && tidemark.KindOf(err) == tidemark.NotFound: // it was removed
-		case err != nil:
-			return nil, err
-		case m.Kind == repo.Partial:
-		case (m.Form == repo.Logical) != logical:
-			other = cmp.Or(other, otherForm(r, m))
-		case newest == nil || m.Started.After(newest.Started):
-			newest = m
-		}
-	}
-	if newest != nil {
-		return newest, nil
-	}
-	if other == nil {
-		other = tidemark.Errorf(tidemark.NotFound, "restore", "latest", "there is no such backup in "+r.Store().String(), "tidemark backups lists them")
-	}
-	return nil, other
-}
-
-// otherForm is the error of a backup that the target is not for.
-func otherForm(r *repo.Repo, m *repo.Manifest) error {
-	if m.Form == repo.Logical {
-		return tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it is a logical backup: it has definitions and rows, and not the files of a server",
-			"restore it into a database: tidemark restore "+r.AnyPlace()+" "+m.ID+" "+engineURL[tidemark.Family(m.Engine)])
-	}
-	return tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it has the files of a server, and not definitions and rows",
-		"restore it into an empty folder, and start a server there; tidemark backup --logical makes one that goes into a database")
-}
-
-var engineURL = map[string]string{"postgres": "postgres://user@host/db", "mysql": "mysql://user@host/db"}

@@ -19,6 +19,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // recoverySettings is what the options of restore say of point-in-time recovery.
@@ -29,6 +30,7 @@ type recoverySettings struct {
 	program string
 	primary string // of which the copy becomes a standby
 	slot    string // there
+	tried   string // a file of the archive that recovery needs; "": there is no recovery
 }
 
 var lsnForm = regexp.MustCompile(`^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$`)
@@ -57,10 +59,15 @@ func recoveryTarget(s *settings, v string) (err error) {
 		t.Kind, t.Name = logs.AtRestorePt, v
 		if at, ok := parseMoment(v); ok {
 			t.Kind, t.Name, t.Time = logs.AtTime, "", at
+		} else if likeMoment.MatchString(v) {
+			return errors.New("is no time and no LSN: write 2026-11-21 19:30:00, with a zone such as +01:00 or UTC if it is not this machine's, or 2/5F0A3B8; of a restore point called so, name:" + v)
 		}
 	}
 	return err
 }
+
+// likeMoment is what looks as if a time or a place in the log was meant and not the name of a restore point.
+var likeMoment = regexp.MustCompile(`(?i)^\s*[-+]?[0-9]|[0-9]:[0-9]|^[0-9a-f]+/[0-9a-z]+$|^\s*(now|today|yesterday|tomorrow|latest|newest|last)\b|^\s*(jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)[a-z]*[ ,.-]+[0-9]`)
 
 // parseMoment reads a date and time, in this machine's zone where it names none.
 func parseMoment(v string) (time.Time, bool) {
@@ -79,11 +86,11 @@ func (s *settings) planRestore(cmd *cobra.Command, r *repo.Repo, id string) (*re
 		return nil, nil, tidemark.Errorf(tidemark.Invalid, "restore", "", "a standby has no end of its recovery, and only a standby has a slot", "Give --standby with or without --standby-slot, or --to.")
 	}
 	if !s.to.wanted {
-		m, err := chooseBackup(ctx, r, id, false)
+		m, err := s.chooseBackup(ctx, r, id, false)
 		if err != nil || s.to.primary == "" {
 			return m, nil, err
 		}
-		finish, err := s.standby(ctx, r)
+		finish, err := s.standby(ctx, r, m.SystemID)
 		return m, finish, err
 	}
 	candidates, err := s.candidates(ctx, r, id)
@@ -96,9 +103,13 @@ func (s *settings) planRestore(cmd *cobra.Command, r *repo.Repo, id string) (*re
 		replay, err := s.reachable(ctx, a, m)
 		if err == nil {
 			s.forecast(cmd, m, replay)
+			if m.LogSize > 0 {
+				s.to.tried = wal.SegmentName(replay.Timeline, (replay.To-1)/uint64(m.LogSize)*uint64(m.LogSize), uint32(m.LogSize))
+			}
 			return m, s.recovery(r, replay), nil
 		}
-		if first == nil {
+		var other *logs.OtherTimeline
+		if first == nil || errors.As(err, &other) && !errors.As(first, new(*logs.OtherTimeline)) {
 			first = err
 		}
 		if k := tidemark.KindOf(err); k != tidemark.Invalid && k != tidemark.Lost && k != tidemark.NotFound {
@@ -111,42 +122,49 @@ func (s *settings) planRestore(cmd *cobra.Command, r *repo.Repo, id string) (*re
 // candidates are the backups from which the target may be reached, the newest first.
 func (s *settings) candidates(ctx context.Context, r *repo.Repo, id string) ([]*repo.Manifest, error) {
 	if id != "latest" {
-		m, err := chooseBackup(ctx, r, id, false)
+		m, err := s.chooseBackup(ctx, r, id, false)
 		return []*repo.Manifest{m}, err
 	}
-	all, err := r.Backups(ctx)
+	all, err := s.latest(ctx, r, false)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(all, func(a, b *repo.Manifest) int { return b.Ended.Compare(a.Ended) })
 	t := s.to.target
-	early := slices.DeleteFunc(all, func(m *repo.Manifest) bool {
-		return m.Form == repo.Logical || m.Kind == repo.Partial || t.Kind == logs.AtTime && m.Ended.After(t.Time)
-	})
+	early := slices.DeleteFunc(all, func(m *repo.Manifest) bool { return t.Kind == logs.AtTime && m.Ended.After(t.Time) })
 	if len(early) == 0 {
 		cause := "there is no backup in " + r.Store().String()
 		if t.Kind == logs.AtTime {
 			cause += " that ended before"
 		}
-		return nil, tidemark.Errorf(tidemark.NotFound, "restore to", t.String(), cause, "tidemark backups lists them")
+		return nil, tidemark.Errorf(tidemark.NotFound, "restore to", t.String(), cause, "tidemark backups lists them.")
 	}
 	return early, nil
 }
 
 // reachable looks whether the archive leads from a backup to the target.
 func (s *settings) reachable(ctx context.Context, a *logs.Archive, m *repo.Manifest) (logs.Replay, error) {
+	need, err := spanOf(m)
+	if err != nil {
+		return logs.Replay{}, err
+	}
+	return a.Check(ctx, need, s.to.target)
+}
+
+// spanOf is the log that a backup of a server's files needs.
+func spanOf(m *repo.Manifest) (logs.Span, error) {
 	if len(m.Ranges) == 0 {
-		return logs.Replay{}, tidemark.Errorf(tidemark.Unsupported, "restore", m.ID, "the backup does not say which log it needs", "")
+		return logs.Span{}, tidemark.Errorf(tidemark.Unsupported, "restore", m.ID, "the backup does not say which log it needs", "Restore it without --to.")
 	}
 	last := m.Ranges[len(m.Ranges)-1]
-	need := logs.Span{Timeline: last.Timeline, Own: true, Cut: m.Standby}
+	need := logs.Span{System: m.SystemID, Timeline: last.Timeline, Own: last.Count == 0, Cut: m.Standby}
 	var err, err2 error
 	need.Start, err = postgres.ParsePlace(last.Start)
 	need.End, err2 = postgres.ParsePlace(last.End)
 	if err := errors.Join(err, err2); err != nil {
-		return logs.Replay{}, tidemark.Errorf(tidemark.Corrupt, "restore", m.ID, err.Error(), "")
+		return need, tidemark.Errorf(tidemark.Corrupt, "restore", m.ID, err.Error(), "tidemark verify says what else is damaged.")
 	}
-	return a.Check(ctx, need, s.to.target)
+	return need, nil
 }
 
 // replayRate is about what a server replays on one processor, to say how long it takes: of a
@@ -196,7 +214,10 @@ func (s *settings) recovery(r *repo.Repo, replay logs.Replay) func(context.Conte
 }
 
 // fetchCommand is the restore_command with which a server has this program fetch its log.
-func (s *settings) fetchCommand() string {
+func (s *settings) fetchCommand() string { return postgres.RestoreCommand(s.fetchWords()...) }
+
+// fetchWords are the words of that command.
+func (s *settings) fetchWords() []string {
 	program := s.to.program
 	if program == "" {
 		program, _ = os.Executable() // where that is not known, it is in the path
@@ -214,12 +235,12 @@ func (s *settings) fetchCommand() string {
 		}
 		words = append(words, key[0], key[1])
 	}
-	return postgres.RestoreCommand(words...)
+	return words
 }
 
 // standby says how the restored copy becomes a standby. Where the repository has an archive of the
 // log, that has what the primary has removed already.
-func (s *settings) standby(ctx context.Context, r *repo.Repo) (func(context.Context, string) error, error) {
+func (s *settings) standby(ctx context.Context, r *repo.Repo, system string) (func(context.Context, string) error, error) {
 	of, err := postgres.ParseStandbyOf(s.to.primary)
 	if err != nil {
 		return nil, err
@@ -229,7 +250,7 @@ func (s *settings) standby(ctx context.Context, r *repo.Repo) (func(context.Cont
 	if err != nil {
 		return nil, err
 	}
-	if state.Segment > 0 {
+	if state.System == system {
 		of.Command = s.fetchCommand()
 	}
 	return func(_ context.Context, dir string) error { return of.Write(dir) }, nil

@@ -133,12 +133,12 @@ func (p *past) restored(t *testing.T, name string, args ...string) (srv *testdb.
 	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	if out, err := exec.Command("chown", "-R", "--reference", p.srv.Dir, p.place).CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	o := must(t, slices.Concat([]string{"restore", p.place, filepath.Join(dir, "data"), "--program", p.program, "--progress", "none"}, p.read, args)...)
 	if !strings.Contains(o.errOut, "of log to replay in") {
 		t.Errorf("%s: no forecast in %q", name, o.errOut)
-	}
-	if out, err := exec.Command("chown", "-R", "--reference", p.srv.Dir, p.place).CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
 	}
 	srv = p.srv.Beside(t, filepath.Join(dir, "data"))
 	url = srv.URL("postgres")
@@ -284,7 +284,7 @@ func (p *past) refused(t *testing.T) {
 		"to come":     {time.Now().Add(time.Hour).Format(time.RFC3339), 6, "its last commit is of "},
 		"long ago":    {"2001-01-01", 6, "that ended before"},
 		"no point":    {"never made", 6, `restore point "never made" is not in it`},
-		"too far":     {"FF/0", 6, "the log ends at "},
+		"too far":     {"FF/0", 6, "the log of timeline "},
 		"before it":   {"0/100028", 2, "it lies before the end of the backup"},
 		"no xid":      {"xid:x", 2, "xid"},
 		"no timeline": {"end", 6, "the archive has no history of timeline 9"},

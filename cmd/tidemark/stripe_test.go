@@ -48,6 +48,8 @@ func TestBackupStripedOverSeveralPlaces(t *testing.T) {
 	t.Parallel()
 	s := little(t)
 	url := s.URL("postgres")
+	testdb.Query(t, url, "ALTER SYSTEM SET wal_keep_size = '256MB'") // so that the oldest is older than the backups, and leaves no hole
+	testdb.Query(t, url, "SELECT pg_reload_conf()")
 	testdb.Query(t, url, "CREATE TABLE item AS SELECT g AS id, md5(g::text) AS text FROM generate_series(1, 20000) g; ALTER TABLE item ADD PRIMARY KEY (id); CHECKPOINT")
 	near := filepath.Join(t.TempDir(), "near")
 	far, farDir := s3Bucket(t, "striped")
@@ -64,13 +66,12 @@ func TestBackupStripedOverSeveralPlaces(t *testing.T) {
 		t.Errorf("%+v", rep.Increment)
 	}
 	must(t, "backup", url, near, "--logical", "--include", "public.item", "--progress", "none")
-	wal := have(t, s.Dir, "pg_wal", "0000*")
-	must(t, "archive", "push", far, wal[0])
 	for _, place := range []string{near, far} {
 		if o := must(t, "verify", place); !strings.Contains(o.out, "all is as it was written") {
 			t.Errorf("%s:\n%s", place, o.out)
 		}
 	}
+	wal := have(t, s.Dir, "pg_wal", "0000*")
 	var list backupsList
 	if err := json.Unmarshal([]byte(must(t, "backups", far, "--json").out), &list); err != nil || len(list.Backups) != 3 || len(list.Places) != 2 || list.Places[0] != "file://"+near {
 		t.Fatalf("%v: %+v", err, list)
@@ -96,6 +97,7 @@ func TestBackupStripedOverSeveralPlaces(t *testing.T) {
 		}
 	}
 	must(t, "verify", far, "--stripe-place", moved)
+	must(t, "archive", "push", far, wal[0], "--stripe-place", moved)
 	dir += "-2"
 	must(t, "restore", far, list.Backups[0].ID, dir, "--progress", "none", "--stripe-place", moved, "--standby", "postgres://repl@127.0.0.1:1/")
 	conf, err := os.ReadFile(filepath.Join(dir, "postgresql.auto.conf"))

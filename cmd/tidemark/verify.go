@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/dump"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/postgres"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -53,9 +55,9 @@ was stopped, the checksum of each page is looked at. The program has to be of th
 		if err != nil {
 			return err
 		}
-		opt := repo.VerifyOptions{Quick: s.verify.quick, Workers: s.verify.workers, NextLog: nextLog(all), Text: dump.Text(r), Progress: s.verifyProgress(cmd.ErrOrStderr())}
+		opt := repo.VerifyOptions{Quick: s.verify.quick, Workers: s.verify.workers, NextLog: nextLog(cmd.Context(), r, all), Text: dump.Text(r), Progress: s.verifyProgress(cmd.ErrOrStderr())}
 		if len(given) == 2 {
-			if opt.Backup, err = backupNamed(all, given[1]); err != nil {
+			if opt.Backup, err = s.backupNamed(all, given[1]); err != nil {
 				return err
 			}
 		}
@@ -64,7 +66,7 @@ was stopped, the checksum of each page is looked at. The program has to be of th
 			if id == "" {
 				id = "latest"
 			}
-			m, err := chooseBackup(cmd.Context(), r, id, false)
+			m, err := s.chooseBackup(cmd.Context(), r, id, false)
 			if err != nil {
 				return err
 			}
@@ -83,7 +85,9 @@ was stopped, the checksum of each page is looked at. The program has to be of th
 		}
 		var rep *repo.VerifyReport
 		err = s.recorded(cmd.Context(), "verify", r.Store().String(), opt.Backup, func() catalog.Work { return *at.Load() }, func(ctx context.Context) (err error) {
-			rep, err = r.Verify(ctx, opt)
+			if rep, err = r.Verify(ctx, opt); err == nil && opt.Backup == "" {
+				err = holesBehind(ctx, r, all, rep)
+			}
 			return err
 		})
 		if err != nil {
@@ -103,36 +107,17 @@ func faultsFound(r *repo.Repo, n int) error {
 	return tidemark.Errorf(tidemark.Corrupt, "verify", r.Store().String(), count(n, "fault")+" found", "restore only backups that are not named, and back up anew")
 }
 
-// backupNamed gives the id of a backup that is named by it, by the beginning of it, or as latest.
-func backupNamed(all []*repo.Manifest, name string) (string, error) {
-	var found []string
-	for _, m := range all {
-		if m.ID == name {
-			return name, nil
-		}
-		if strings.HasPrefix(m.ID, name) {
-			found = append(found, m.ID)
-		}
-	}
-	switch {
-	case name == "latest" && len(all) > 0:
-		return all[len(all)-1].ID, nil
-	case len(found) == 1:
-		return found[0], nil
-	case len(found) > 1:
-		return "", tidemark.Errorf(tidemark.Invalid, "find backup", name, count(len(found), "backup")+" begin so", "give more of its name; tidemark backups lists them")
-	}
-	return "", tidemark.Errorf(tidemark.NotFound, "find backup", name, "there is no such backup", "tidemark backups lists them")
-}
-
-// nextLog gives the name of the file of the log that follows one, for servers whose files have the
-// size that the newest backup says.
-func nextLog(all []*repo.Manifest) func(string) string {
+// nextLog gives the name of the file of the log that follows one, for an archive whose files have the size that it
+// notes, or else the newest backup.
+func nextLog(ctx context.Context, r *repo.Repo, all []*repo.Manifest) func(string) string {
 	var size int64
 	for _, m := range all {
 		if m.LogSize > 0 {
 			size = m.LogSize
 		}
+	}
+	if of, err := r.LogServer(ctx); err == nil {
+		size = int64(of.Segment)
 	}
 	if size == 0 {
 		return nil
@@ -145,6 +130,31 @@ func nextLog(all []*repo.Manifest) func(string) string {
 		}
 		return line + "/" + wal.SegmentName(at.Timeline, at.Place+uint64(size), uint32(size))
 	}
+}
+
+// holesBehind adds to a report the segments that recoveries from backups miss while later ones are there.
+func holesBehind(ctx context.Context, r *repo.Repo, all []*repo.Manifest, rep *repo.VerifyReport) error {
+	windows, err := windowsOf(ctx, r, all)
+	if repo.IsDamage(err) && err != nil {
+		return nil // it was found when the archive's files were read
+	}
+	for _, w := range windows {
+		object := "wal/" + w.Missing[:min(8, len(w.Missing))] + "/" + w.Missing
+		if w.Missing == "" || slices.ContainsFunc(rep.Damages, func(d repo.Damage) bool { return d.Object == object }) {
+			continue
+		}
+		if now, err := r.Logs(ctx, strings.TrimPrefix(object, "wal/")); err != nil {
+			return err
+		} else if len(now) > 0 && "wal/"+now[0].Name == object {
+			continue // it has come meanwhile
+		}
+		text := "it is missing behind " + strings.Join(w.Backups, ", ") + ", and later ones are there: from these backups nothing behind " + postgres.FormatPlace(w.To) + " can be reached"
+		if w.Gap != nil {
+			text += "; " + w.Gap.String()
+		}
+		rep.Damages = append(rep.Damages, repo.Damage{Object: object, Text: text})
+	}
+	return err
 }
 
 // verifyProgress prints how far it is, every two seconds.

@@ -1,0 +1,179 @@
+package repo
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Cluster identifies the server that a backup is of: its system identifier, or host and port where servers have none.
+func (m *Manifest) Cluster() string {
+	if m.SystemID != "" {
+		return m.SystemID
+	}
+	if system, _, ok := strings.Cut(m.Position.Stamp, " "); ok && m.Engine == "postgres" {
+		return system
+	}
+	if u, err := url.Parse(m.Source); err == nil && u.Host != "" {
+		return u.Host
+	}
+	return m.Source
+}
+
+// Origin describes that server for messages: "main (postgres://me@db1/shop, system identifier 7388...)".
+func (m *Manifest) Origin() string {
+	text := cmp.Or(m.Source, m.Engine)
+	if id := m.Cluster(); m.Engine == "postgres" && id != m.Source {
+		text += ", system identifier " + id
+	}
+	if m.Server == "" {
+		return text
+	}
+	return m.Server + " (" + text + ")"
+}
+
+// IsOf reports whether a backup is of the server that is called so: by the name it was given, its system
+// identifier, or its host and port.
+func (m *Manifest) IsOf(server string) bool {
+	return server == m.Server && server != "" || server == m.Cluster()
+}
+
+// CheckServerName reports what is wrong with a server's name.
+func CheckServerName(name string) error {
+	odd := func(c rune) bool { return !unicode.IsPrint(c) }
+	if len(name) > 100 || !utf8.ValidString(name) || strings.ContainsFunc(name, odd) {
+		return tidemark.Errorf(tidemark.Invalid, "name server", fmt.Sprintf("%.120q", name), "is no name", "Give up to 100 bytes of printable text.")
+	}
+	return nil
+}
+
+// Admit returns the name of the server of which m, which need not be there yet, is a backup: the given one, or the
+// one that it has here. Kind Collision: the name is another server's; or it is a backup of files, there is no name,
+// and the repository is another server's.
+func (r *Repo) Admit(ctx context.Context, m *Manifest, name string) (string, error) {
+	if err := CheckServerName(name); err != nil {
+		return "", err
+	}
+	var other *Manifest
+	known := false
+	for b, err := range r.newestFirst(ctx) {
+		if err != nil {
+			return "", err
+		}
+		same := b.Cluster() == m.Cluster()
+		switch {
+		case same && (b.Form == m.Form || m.Form == Logical):
+			if name == b.Server || name == "" {
+				return b.Server, nil
+			}
+			known = true
+		case !same && name != "" && b.Server == name:
+			return "", tidemark.Errorf(tidemark.Collision, "back up", name, "that name is of another server here: "+b.Origin(), "Give this server another name with --server.")
+		case !same && b.Form != Logical && other == nil:
+			other = b
+		}
+	}
+	if name != "" || known || m.Form == Logical {
+		return name, nil
+	}
+	whose := ""
+	if other != nil {
+		whose = "backups of another server: " + other.Origin()
+	} else if of, err := r.LogServer(ctx); err == nil && of.System != m.Cluster() {
+		whose = "the log of another server, with the system identifier " + of.System
+	} else if err != nil && tidemark.KindOf(err) != tidemark.NotFound {
+		return "", err
+	}
+	if whose == "" {
+		return "", nil
+	}
+	return "", tidemark.Errorf(tidemark.Collision, "back up", r.store.String(), "it has "+whose+"; this is "+m.Origin(),
+		"Give each server a repository of its own; or name this one with --server NAME, so that restore --server can tell them apart.")
+}
+
+// newestFirst gives what is said of the backups whose manifests can be read, from the newest name on.
+func (r *Repo) newestFirst(ctx context.Context) func(yield func(*Manifest, error) bool) {
+	return func(yield func(*Manifest, error) bool) {
+		if there, err := r.there(ctx); err == nil && !there {
+			return
+		}
+		ids, err := r.IDs(ctx) // in a place that is not reached, of the same error
+		if err != nil {
+			yield(nil, err)
+			return
+		}
+		for _, id := range slices.Backward(ids) {
+			m, err := r.Brief(ctx, id)
+			if IsDamage(err) && err != nil {
+				continue // of whatever server: nobody can say
+			}
+			if !yield(m, err) || err != nil {
+				return
+			}
+		}
+	}
+}
+
+// Systems gives the system identifiers of the servers whose files are backed up here, sorted.
+func (r *Repo) Systems(ctx context.Context) (out []string, err error) {
+	for m, err := range r.newestFirst(ctx) {
+		if err != nil {
+			return nil, err
+		}
+		if id := m.Cluster(); m.Form != Logical && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	slices.Sort(out)
+	return out, nil
+}
+
+// A LogServer says of which server the archived log is.
+type LogServer struct {
+	System  string // identifier
+	Segment int    // bytes of a file of the log
+}
+
+// LogServerName is that of the log that says it.
+const LogServerName = "server"
+
+// LogServer reads it. Kind NotFound: no log is archived here. Kind Corrupt.
+func (r *Repo) LogServer(ctx context.Context) (s LogServer, err error) {
+	there, err := r.there(ctx)
+	if err == nil && !there {
+		err = tidemark.Errorf(tidemark.NotFound, "read log", LogServerName, "there is no repository yet in "+r.store.String(), "")
+	}
+	if err != nil {
+		return s, err
+	}
+	in, err := r.GetLog(ctx, LogServerName)
+	if err != nil {
+		return s, err
+	}
+	defer in.Close()
+	text, err := io.ReadAll(io.LimitReader(in, 1<<10))
+	if err != nil {
+		return s, err
+	}
+	if _, err := fmt.Sscanf(string(text), "system %s\nsegment %d\n", &s.System, &s.Segment); err != nil || s.Segment < 1<<20 || s.Segment > 1<<30 {
+		return s, tidemark.Errorf(tidemark.Corrupt, "read the archive", LogServerName, "it is not in its format", "")
+	}
+	return s, nil
+}
+
+// PutLogServer notes of which server the log will be, unless that is noted.
+func (r *Repo) PutLogServer(ctx context.Context, s LogServer, c Codec) error {
+	err := r.PutLog(ctx, LogServerName, strings.NewReader(fmt.Sprintf("system %s\nsegment %d\n", s.System, s.Segment)), c)
+	if tidemark.KindOf(err) == tidemark.Collision && err != nil {
+		return nil
+	}
+	return err
+}

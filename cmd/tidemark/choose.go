@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+)
+
+// chooseBackup finds a backup by its id, the beginning of one, or "latest": the newest that is logical, or is not.
+func (s *settings) chooseBackup(ctx context.Context, r *repo.Repo, id string, logical bool) (*repo.Manifest, error) {
+	if len(s.backup.databases) > 1 && logical {
+		return nil, tidemark.Errorf(tidemark.Invalid, "restore", "--database", "a logical backup is of one database", "Name one.")
+	}
+	if id == "latest" {
+		fit, err := s.latest(ctx, r, logical)
+		if err != nil {
+			return nil, err
+		}
+		return r.Manifest(ctx, fit[0].ID)
+	}
+	ids, err := r.IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ids = slices.DeleteFunc(ids, func(known string) bool { return !strings.HasPrefix(known, id) })
+	switch {
+	case len(ids) == 0:
+		return nil, noBackup(r, id)
+	case len(ids) > 1:
+		return nil, tidemark.Errorf(tidemark.Invalid, "restore", id, "several backups begin so: "+ids[0]+", "+ids[1], "Write more of the id.")
+	}
+	m, err := r.Manifest(ctx, ids[0])
+	switch {
+	case err != nil:
+		return nil, err
+	case m.Kind == repo.Partial:
+		return nil, tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it has a part of a backup only, which was not finished", "Restore another one: tidemark backups lists them; or resume it: tidemark backup SOURCE REPO --resume last.")
+	case (m.Form == repo.Logical) != logical:
+		return nil, otherForm(r, m)
+	case !s.isOf(m):
+		return nil, tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it is a backup of "+m.Origin()+describeDatabase(m), "Leave out --server and --database, or name another backup.")
+	}
+	return m, nil
+}
+
+func noBackup(r *repo.Repo, name string) error {
+	return tidemark.Errorf(tidemark.NotFound, "find backup", name, "there is no such backup in "+r.Store().String(), "tidemark backups lists them.")
+}
+
+// isOf reports whether a backup is one of those that --server and, of logical ones, --database ask for.
+func (s *settings) isOf(m *repo.Manifest) bool {
+	if s.backup.server != "" && !m.IsOf(s.backup.server) {
+		return false
+	}
+	return m.Form != repo.Logical || len(s.backup.databases) == 0 || s.backup.databases[0] == m.Database
+}
+
+func describeDatabase(m *repo.Manifest) string {
+	if m.Form != repo.Logical || m.Database == "" {
+		return ""
+	}
+	return ", database " + m.Database
+}
+
+// latest gives the backups of a form that "latest" may mean, the newest first, of which there is one at least. Kind
+// Invalid: they are of several servers or, logical ones, of several databases.
+func (s *settings) latest(ctx context.Context, r *repo.Repo, logical bool) (fit []*repo.Manifest, err error) {
+	ids, err := r.IDs(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var other error
+	for _, id := range slices.Backward(ids) {
+		m, err := r.Brief(ctx, id)
+		switch {
+		case err != nil && tidemark.KindOf(err) == tidemark.NotFound: // it was removed
+		case err != nil && repo.IsDamage(err) && len(fit) > 0: // it is not the latest
+		case err != nil:
+			return nil, err
+		case m.Kind == repo.Partial || !s.isOf(m):
+		case (m.Form == repo.Logical) == logical:
+			fit = append(fit, m)
+		case other == nil:
+			other = otherForm(r, m)
+		}
+	}
+	switch {
+	case len(fit) > 0:
+		repo.SortByAge(fit) // names have whole seconds only
+		slices.Reverse(fit)
+		return fit, ambiguous("restore", fit, true)
+	case s.backup.server != "":
+		return nil, noBackup(r, "latest of "+s.backup.server)
+	case other != nil:
+		return nil, other
+	}
+	return nil, noBackup(r, "latest")
+}
+
+// ambiguous is the error of "latest" where there are backups of several servers or, if that counts, databases.
+func ambiguous(op string, of []*repo.Manifest, databases bool) error {
+	var servers, names []string
+	texts := map[string]string{}
+	for _, m := range of {
+		if id := m.Cluster(); texts[id] == "" {
+			servers, texts[id] = append(servers, id), m.Origin()
+		}
+		if db := m.Database; databases && m.Form == repo.Logical && !slices.Contains(names, db) {
+			names = append(names, db)
+		}
+	}
+	if len(servers) > 1 {
+		var all []string
+		for _, id := range servers {
+			all = append(all, texts[id])
+		}
+		return tidemark.Errorf(tidemark.Invalid, op, "latest", "there are backups of "+count(len(servers), "server")+": "+strings.Join(all, "; "),
+			"Name one of them with --server, by its name or system identifier, or name a backup: tidemark backups lists them.")
+	}
+	if len(names) > 1 {
+		for i, n := range names {
+			if n == "" {
+				names[i] = "all of the server"
+			}
+		}
+		return tidemark.Errorf(tidemark.Invalid, op, "latest", "there are backups of several databases: "+strings.Join(names, ", "),
+			"Name one of them with --database, or name a backup: tidemark backups lists them.")
+	}
+	return nil
+}
+
+// backupNamed gives the id of a backup of whatever form that is named by it, by the beginning of it, or as latest.
+func (s *settings) backupNamed(all []*repo.Manifest, name string) (string, error) {
+	all = slices.DeleteFunc(slices.Clone(all), func(m *repo.Manifest) bool { return s.backup.server != "" && !m.IsOf(s.backup.server) })
+	if name == "latest" && len(all) > 0 {
+		return all[len(all)-1].ID, ambiguous("find backup", all, false)
+	}
+	var found []string
+	for _, m := range all {
+		if m.ID == name {
+			return name, nil
+		}
+		if strings.HasPrefix(m.ID, name) {
+			found = append(found, m.ID)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", tidemark.Errorf(tidemark.NotFound, "find backup", name, "there is no such backup", "tidemark backups lists them.")
+	case 1:
+		return found[0], nil
+	}
+	return "", tidemark.Errorf(tidemark.Invalid, "find backup", name, count(len(found), "backup")+" begin so", "Give more of its name; tidemark backups lists them.")
+}
+
+// otherForm is the error of a backup that the target is not for.
+func otherForm(r *repo.Repo, m *repo.Manifest) error {
+	if m.Form == repo.Logical {
+		return tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it is a logical backup: it has definitions and rows, and not the files of a server",
+			"restore it into a database: tidemark restore "+r.AnyPlace()+" "+m.ID+" "+engineURL[tidemark.Family(m.Engine)])
+	}
+	return tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it has the files of a server, and not definitions and rows",
+		"restore it into an empty folder, and start a server there; tidemark backup --logical makes one that goes into a database")
+}
+
+var engineURL = map[string]string{"postgres": "postgres://user@host/db", "mysql": "mysql://user@host/db"}

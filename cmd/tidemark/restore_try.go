@@ -1,0 +1,136 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/backup"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+)
+
+// A serverUser is who will run the server on a restored folder, as far as that is known: who owns its files.
+type serverUser struct {
+	uid, gid int
+	other    bool // it is not this process's user
+	name     string
+}
+
+func userOf(m *repo.Manifest) serverUser {
+	uid, gid, given := backup.Owner(m)
+	if !given || uid == os.Geteuid() {
+		return serverUser{name: "this user"}
+	}
+	u := serverUser{uid, gid, true, strconv.Itoa(uid)}
+	if known, err := user.LookupId(u.name); err == nil {
+		u.name = known.Username
+	}
+	return u
+}
+
+// command is a command line that is run by that user.
+func (u serverUser) command(ctx context.Context, words ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, words[0], words[1:]...)
+	cmd.Dir = "/"
+	if u.other {
+		runAs(cmd, u.uid, u.gid)
+	}
+	return cmd
+}
+
+// reach looks whether the user gets to folders, of which those at the end need not be there yet.
+func (u serverUser) reach(ctx context.Context, folders []string) error {
+	if !u.other {
+		return nil
+	}
+	for _, dir := range folders {
+		var path []string // from the root down
+		for up := filepath.Dir(dir); ; up = filepath.Dir(up) {
+			path = append([]string{up}, path...)
+			if up == filepath.Dir(up) {
+				break
+			}
+		}
+		for _, p := range path {
+			if _, err := os.Stat(p); err != nil {
+				break // it will be made
+			}
+			if err := u.command(ctx, "/bin/sh", "-c", `cd -- "$0"`, p).Run(); err != nil && ctx.Err() == nil {
+				return tidemark.Errorf(tidemark.Forbidden, "restore", dir, "the server's user "+u.name+" cannot enter "+p+", so that no server of its own starts there", "Name a folder that the user can get to, or allow it to enter: chmod o+x "+p)
+			}
+		}
+	}
+	return nil
+}
+
+// fetch has the user fetch a file of the log as the server will.
+func (u serverUser) fetch(ctx context.Context, words []string, name string) error {
+	dir, err := os.MkdirTemp("", "tidemark-try-")
+	if err != nil {
+		return tidemark.Errorf(tidemark.Forbidden, "try restore_command", os.TempDir(), cause(err).Error(), "Set TMPDIR to a folder that can be written to.")
+	}
+	defer os.RemoveAll(dir)
+	if u.other {
+		if err := os.Chown(dir, u.uid, u.gid); err != nil {
+			return tidemark.Errorf(tidemark.Forbidden, "try restore_command", dir, cause(err).Error(), "Set TMPDIR to a folder of a local file system.")
+		}
+	}
+	for i := range words {
+		switch words[i] {
+		case "%f":
+			words[i] = name
+		case "%p":
+			words[i] = filepath.Join(dir, name)
+		}
+	}
+	out, err := u.command(ctx, words...).CombinedOutput()
+	var exit *exec.ExitError
+	if err == nil || ctx.Err() != nil || errors.As(err, &exit) && exit.ExitCode() == 1 { // 1: the log ends before that file
+		return ctx.Err()
+	}
+	text := lastLines(string(out), 2)
+	if text == "" {
+		text = cause(err).Error()
+	}
+	return tidemark.Errorf(tidemark.Forbidden, "try restore_command", words[0], "the server's user "+u.name+" cannot fetch the log with it: "+text,
+		"Let that user read the repository and its keys and run the program (another one: --program); nothing was written yet.")
+}
+
+// lastLines is the end of a text, in one line.
+func lastLines(text string, n int) string {
+	all := strings.FieldsFunc(text, func(c rune) bool { return c == '\n' })
+	return strings.Join(all[max(0, len(all)-n):], "; ")
+}
+
+// tryOut looks, before anything is written, whether the server's user can use what is restored: it has to get to the
+// folders, and to fetch the log where a recovery needs it.
+func (s *settings) tryOut(ctx context.Context, warn io.Writer, m *repo.Manifest, dir string) error {
+	u := userOf(m)
+	folders := []string{dir}
+	for _, t := range m.Tablespaces {
+		to := t.Path
+		if s.backup.spaces[to] != "" {
+			to = s.backup.spaces[to]
+		}
+		folders = append(folders, to)
+	}
+	err := u.reach(ctx, folders)
+	if s.to.tried == "" {
+		if err != nil && ctx.Err() == nil {
+			fmt.Fprintf(warn, "warning: %v\n", err)
+		}
+		return ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	return u.fetch(ctx, s.fetchWords(), s.to.tried)
+}

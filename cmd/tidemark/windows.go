@@ -1,0 +1,121 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/backup/logs"
+	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/postgres"
+)
+
+// windowsOf says which moments backups can be restored to.
+func windowsOf(ctx context.Context, r *repo.Repo, all []*repo.Manifest) ([]logs.Window, error) {
+	var bases []logs.Base
+	for _, m := range all {
+		if m.Form == repo.Logical || m.Kind == repo.Partial {
+			continue
+		}
+		if need, err := spanOf(m); err == nil { // others are restored as they are
+			bases = append(bases, logs.Base{ID: m.ID, Need: need, Ended: m.Ended})
+		}
+	}
+	return logs.New(r, repo.Codec{}).Windows(ctx, bases)
+}
+
+// printServers says of each server whose backups or log a repository has what can be restored.
+func printServers(w io.Writer, l *backupsList) {
+	var systems []string
+	newest, counts := map[string]*repo.Manifest{}, map[string]int{}
+	for _, m := range l.Backups {
+		id := m.Cluster()
+		if newest[id] == nil {
+			systems = append(systems, id)
+		}
+		newest[id], counts[id] = m, counts[id]+1
+	}
+	for _, id := range systems {
+		fmt.Fprintf(w, "%s of %s\n", count(counts[id], "backup"), newest[id].Origin())
+		if a := l.Archive; a != nil && a.System == id {
+			printArchive(w, l)
+		}
+	}
+	if a := l.Archive; a != nil && newest[a.System] == nil {
+		fmt.Fprintf(w, "no backup of the server with the system identifier %s, whose log is archived\n", a.System)
+		printArchive(w, l)
+	}
+}
+
+// printArchive says what is archived, and what can be restored with it.
+func printArchive(w io.Writer, l *backupsList) {
+	fmt.Fprintf(w, "    log archived: %s, %s stored; ", count(l.Archive.Files, "file"), bytesText(l.Archive.Stored))
+	for i, e := range l.Archive.Spans {
+		if i > 0 {
+			fmt.Fprint(w, ", ")
+		}
+		fmt.Fprintf(w, "timeline %d from %s to %s", e.Timeline, e.From, e.To)
+	}
+	fmt.Fprintln(w)
+	local := func(t time.Time) string { return t.Local().Format(time.DateTime) }
+	for _, v := range l.Windows {
+		until := "with no commit in the last of it"
+		if !v.Until.IsZero() {
+			until = "with its last commit of " + local(v.Until)
+		}
+		fmt.Fprintf(w, "    timeline %d can be restored from %s (%s, the end of %s) to %s, %s\n", v.Timeline, local(v.Since), v.From, v.Backups[0], v.To, until)
+		if v.Missing != "" {
+			fmt.Fprintf(w, "        %s is missing there, and later log is archived\n", v.Missing)
+		}
+	}
+	if len(l.Windows) == 0 {
+		fmt.Fprintln(w, "    nothing is archived behind a backup: each is restored as it ended")
+	}
+}
+
+// windowList is a window as it is listed.
+type windowList struct {
+	Timeline uint32    `json:"timeline"`
+	Backups  []string  `json:"backups"` // from which it is reached, the earliest end first
+	From     string    `json:"from_lsn"`
+	To       string    `json:"to_lsn"`
+	Since    time.Time `json:"from"`        // the first backup's end
+	Until    time.Time `json:"to,omitzero"` // of the last commit, where the last segments have one
+	Missing  string    `json:"missing,omitempty"`
+	Gap      *repo.Gap `json:"gap,omitempty"`
+}
+
+func listWindows(all []logs.Window) (out []windowList) {
+	for _, w := range all {
+		out = append(out, windowList{w.Timeline, w.Backups, postgres.FormatPlace(w.From), postgres.FormatPlace(w.To), w.Since, w.Until, w.Missing, w.Gap})
+	}
+	return out
+}
+
+// archiveList is what is archived of a server's log.
+type archiveList struct {
+	System string        `json:"system_id"`
+	Files  int           `json:"files"`
+	Stored int64         `json:"stored"`
+	Spans  []archiveSpan `json:"timelines"`
+}
+
+type archiveSpan struct {
+	Timeline uint32 `json:"timeline"`
+	From     string `json:"from_lsn"` // holes are not in it: the windows say them
+	To       string `json:"to_lsn"`   // of whole files
+}
+
+// archiveOf describes the archive; nil: there is none.
+func archiveOf(ctx context.Context, r *repo.Repo) (*archiveList, error) {
+	s, err := logs.New(r, repo.Codec{}).State(ctx)
+	if err != nil || s.Segment == 0 {
+		return nil, err
+	}
+	out := &archiveList{System: s.System, Files: s.Files, Stored: s.Stored, Spans: []archiveSpan{}}
+	for i, e := range s.Ends {
+		out.Spans = append(out.Spans, archiveSpan{e.Timeline, postgres.FormatPlace(s.Begins[i].Place), postgres.FormatPlace(e.Place)})
+	}
+	return out, nil
+}
