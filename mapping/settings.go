@@ -27,7 +27,15 @@ type Settings struct {
 	StopAfter string
 	// BatchApply (BatchApplyEnabled): changes are applied in batches.
 	BatchApply bool
-	Set        SettingsSet
+	// MemoryTotal (MemoryLimitTotal) is for transactions that were read and are not applied, in bytes; 0: not given, or
+	// DMS's default.
+	MemoryTotal int64
+	// Conflict is what becomes of a change that the target does not fit, where the policies of ApplyError agree: "stop",
+	// "ignore" or "disable"; "" where they do not, or are not given.
+	Conflict string
+	// Loopback (EnableLoopbackPrevention): what a stream has applied on the source is not sent on.
+	Loopback bool
+	Set      SettingsSet
 }
 
 // SettingsSet says which fields of Settings the file gives.
@@ -53,7 +61,7 @@ func ParseSettings(text []byte) (*Settings, []tidemark.Finding, error) {
 	for _, g := range []struct {
 		name string
 		read func(*reader)
-	}{{"TargetMetadata", s.targetMetadata}, {"FullLoadSettings", s.fullLoad}, {"ErrorBehavior", s.errors}} {
+	}{{"TargetMetadata", s.targetMetadata}, {"FullLoadSettings", s.fullLoad}, {"ErrorBehavior", s.errors}, {"ChangeProcessingTuning", s.tuning}, {"LoopbackPreventionSettings", s.loopback}} {
 		if r := top.object(g.name); r != nil {
 			r.who, r.path = g.name, ""
 			g.read(r)
@@ -191,7 +199,48 @@ func (s *settingsReader) errors(r *reader) {
 	if truncation != "" && truncation != policy {
 		s.p.warn("ErrorBehavior.DataTruncationErrorPolicy", "", "values too long for their column are treated as other bad rows, as DataErrorPolicy says")
 	}
+	s.applyErrors(r)
 	s.others(r, "ErrorBehavior")
+}
+
+// applyErrors reads what becomes of changes that the target does not fit. Here that is one rule for inserts, updates and
+// deletes.
+func (s *settingsReader) applyErrors(r *reader) {
+	actions := map[string]string{"IGNORE_RECORD": "ignore", "LOG_ERROR": "ignore", "SUSPEND_TABLE": "disable", "STOP_TASK": "stop"}
+	usual := map[string]string{"Insert": "LOG_ERROR", "Update": "LOG_ERROR", "Delete": "IGNORE_RECORD"}
+	given, mixed, action := false, false, ""
+	for _, kind := range []string{"Insert", "Update", "Delete"} {
+		v := r.text("ApplyError" + kind + "Policy")
+		if v == "" {
+			v = usual[kind]
+		} else {
+			given = given || v != usual[kind]
+		}
+		is := actions[v]
+		mixed = mixed || is == "" || action != "" && is != action
+		action = is
+	}
+	switch {
+	case !given:
+	case mixed:
+		s.p.warn("ErrorBehavior.ApplyErrorInsertPolicy", "Choose one with --conflict, or conflict: of a table; force writes the row over what is there, as INSERT_RECORD and UPDATE_RECORD do.",
+			"inserts, updates and deletes that the target does not fit have one rule here, and the file has several: a stream stops at the first")
+	default:
+		s.out.Conflict = action
+	}
+}
+
+// tuning reads how changes are put together.
+func (s *settingsReader) tuning(r *reader) {
+	if mb, given := r.number("MemoryLimitTotal", 0, math.MaxInt32); given && mb > 0 && mb != 1024 {
+		s.out.MemoryTotal = mb << 20
+	}
+	s.others(r, "ChangeProcessingTuning")
+}
+
+func (s *settingsReader) loopback(r *reader) {
+	s.out.Loopback, _ = s.yes(r, "EnableLoopbackPrevention")
+	s.others(r, "LoopbackPreventionSettings")
 }
 
 // policy reads one of the four policies of ErrorBehavior.

@@ -52,9 +52,6 @@ var inertKeys = map[string][]inert{
 		{"RecoverableErrorThrottling", usual("true"), tidemark.Note, retries, ""},
 		{"RecoverableErrorThrottlingMax", usual("1800"), tidemark.Note, retries, ""},
 		{"RecoverableErrorStopRetryAfterThrottlingMax", usual("true", "false"), tidemark.Note, retries, ""},
-		{"ApplyErrorDeletePolicy", usual("IGNORE_RECORD"), tidemark.Warning, changes, ""},
-		{"ApplyErrorInsertPolicy", usual("LOG_ERROR"), tidemark.Warning, changes, ""},
-		{"ApplyErrorUpdatePolicy", usual("LOG_ERROR"), tidemark.Warning, changes, ""},
 		{"ApplyErrorEscalationPolicy", usual("LOG_ERROR"), tidemark.Warning, changes, ""},
 		{"ApplyErrorEscalationCount", usual("0"), tidemark.Warning, changes, ""},
 		{"ApplyErrorFailOnTruncationDdl", usual("false"), tidemark.Warning, changes, ""},
@@ -63,17 +60,16 @@ var inertKeys = map[string][]inert{
 		{"FullLoadIgnoreConflicts", usual("true"), tidemark.Note, changes, ""},
 	},
 	"ChangeProcessingTuning": {
-		{"BatchApplyPreserveTransaction", usual("true"), tidemark.Note, changes, ""},
-		{"BatchApplyTimeoutMin", usual("1"), tidemark.Note, changes, ""},
-		{"BatchApplyTimeoutMax", usual("30"), tidemark.Note, changes, ""},
-		{"BatchApplyMemoryLimit", usual("500"), tidemark.Note, changes, ""},
-		{"BatchSplitSize", usual("0"), tidemark.Note, changes, ""},
-		{"MinTransactionSize", usual("1000"), tidemark.Note, changes, ""},
-		{"CommitTimeout", usual("1"), tidemark.Note, changes, ""},
-		{"MemoryLimitTotal", usual("1024"), tidemark.Note, changes, ""},
-		{"MemoryKeepTime", usual("60"), tidemark.Note, changes, ""},
-		{"StatementCacheSize", usual("50"), tidemark.Note, changes, ""},
-		{"RecoveryTimeout", usual("-1"), tidemark.Note, changes, ""},
+		{"BatchApplyPreserveTransaction", usual("true"), tidemark.Note, "a batch always ends where a transaction of the source ends", ""},
+		{"BatchApplyTimeoutMin", usual("1"), tidemark.Note, "a batch is applied when there is enough for one, or nothing more has come for 0.1 s", ""},
+		{"BatchApplyTimeoutMax", usual("30"), tidemark.Note, "a batch is applied when there is enough for one, or nothing more has come for 0.1 s", ""},
+		{"BatchApplyMemoryLimit", usual("500"), tidemark.Note, "a batch takes up to half of --apply-memory", ""},
+		{"BatchSplitSize", usual("0"), tidemark.Note, "a batch ends at 500,000 changes or half of --apply-memory, whatever comes first", ""},
+		{"MinTransactionSize", usual("1000"), tidemark.Note, "transactions are not gathered before they are applied; how many one commit holds follows the load, or --commit-count", ""},
+		{"CommitTimeout", usual("1"), tidemark.Note, "nothing waits for a commit to become larger", ""},
+		{"MemoryKeepTime", usual("60"), tidemark.Note, "a transaction goes to a file by its size alone (--apply-memory, --capture-memory), not by its age", ""},
+		{"StatementCacheSize", usual("50"), tidemark.Note, "each session keeps the statements of the tables that it has met", ""},
+		{"RecoveryTimeout", usual("-1"), tidemark.Note, "a stream goes on from where the target is, as long as the source has its log", ""},
 	},
 	"ChangeProcessingDdlHandlingPolicy": {
 		{"HandleSourceTableDropped", usual("true"), tidemark.Note, changes, ""},
@@ -138,7 +134,6 @@ var inertKeys = map[string][]inert{
 		{"ColumnFilter", usual("", "pk-only"), tidemark.Note, changes, ""},
 	},
 	"LoopbackPreventionSettings": {
-		{"EnableLoopbackPrevention", usual("false"), tidemark.Warning, changes, ""},
 		{"SourceSchema", usual(""), tidemark.Note, changes, ""},
 		{"TargetSchema", usual(""), tidemark.Note, changes, ""},
 	},
@@ -158,9 +153,9 @@ const (
 
 // inertGroups are the keys of the top level that are not read otherwise.
 var inertGroups = []inert{
-	{name: "ValidationSettings"}, {name: "ResyncSettings"}, {name: "ChangeProcessingTuning"}, {name: "ChangeProcessingDdlHandlingPolicy"},
+	{name: "ValidationSettings"}, {name: "ResyncSettings"}, {name: "ChangeProcessingDdlHandlingPolicy"},
 	{name: "StreamBufferSettings"}, {name: "ControlTablesSettings"}, {name: "Logging"}, {name: "CharacterSetSettings"},
-	{name: "BeforeImageSettings"}, {name: "LoopbackPreventionSettings"}, {name: "TTSettings"},
+	{name: "BeforeImageSettings"}, {name: "TTSettings"},
 	{"PostProcessingRules", nil, tidemark.Warning, "it is about S3 targets", ""},
 	{"FailTaskWhenCleanTaskResourceFailed", usual("false", "true"), tidemark.Note, "it is about resources of the DMS task", ""},
 }

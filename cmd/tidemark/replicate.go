@@ -97,6 +97,10 @@ func (r *request) replicate(cmd *cobra.Command) error {
 		return err
 	}
 	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	for _, f := range r.findings {
+		printFinding(cmd.ErrOrStderr(), f) // a stream that goes on has no plan that would show them
+	}
+	r.findings = nil
 	if r.metrics != "" {
 		if watch, err = newMetered(watch, r.metrics); err != nil {
 			return err

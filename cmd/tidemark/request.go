@@ -196,6 +196,15 @@ func (r *request) taskSettings(path string) (map[string]string, error) {
 	if set.BatchApply {
 		out["apply-mode"] = "batch"
 	}
+	if set.MemoryTotal > 0 {
+		out["apply-memory"] = strconv.FormatInt(set.MemoryTotal, 10)
+	}
+	if set.Conflict != "" {
+		out["conflict"] = set.Conflict
+	}
+	if set.Loopback {
+		out["bidirectional"] = "on"
+	}
 	if set.TargetSchema != "" {
 		out["target-schema"] = set.TargetSchema
 	}
