@@ -32,6 +32,7 @@ import (
 //	A place                       one without a GTID
 //	U place                       the server that follows the one of T has no such transaction
 //	D place json                  from this place on these tables are defined so (see history)
+//	C place json                  from this place on these tables' columns are named so (see columnNames)
 //	V place                       what D says of this place and what is behind it is void
 //
 // T, R and A are not synced: what they say counts where server and machine are lost at
@@ -57,10 +58,11 @@ type journalState struct {
 	read  uint64 // up to where they know the log
 
 	history *history // of D
+	columns columnHistory
 }
 
 func newJournalState() journalState {
-	return journalState{head: map[uint32]logHead{}, history: newHistory()}
+	return journalState{head: map[uint32]logHead{}, history: newHistory(), columns: columnHistory{}}
 }
 
 // A namedTx is a transaction and its place.
@@ -145,8 +147,8 @@ func readJournal(path string) (*journal, error) {
 
 // take takes a line.
 func (j *journalState) take(words []string) bool {
-	want, text := map[string]int{"F": 4, "B": 1, "S": 1, "T": 2, "R": 1, "A": 1, "U": 1, "D": 1, "V": 1}[words[0]], ""
-	if words[0] == "D" && len(words) > 2 {
+	want, text := map[string]int{"F": 4, "B": 1, "S": 1, "T": 2, "R": 1, "A": 1, "U": 1, "D": 1, "C": 1, "V": 1}[words[0]], ""
+	if (words[0] == "D" || words[0] == "C") && len(words) > 2 {
 		words, text = words[:2], strings.Join(words[2:], " ")
 	}
 	if words[0] == "S" || words[0] == "T" {
@@ -182,8 +184,11 @@ func (j *journalState) take(words []string) bool {
 		j.txs = slices.DeleteFunc(j.txs, func(tx namedTx) bool { return tx.place == place })
 	case "D":
 		return j.history.take(place, text)
+	case "C":
+		return j.columns.take(place, text)
 	case "V":
 		j.history.revoke(place)
+		j.columns.revoke(place)
 	}
 	return true
 }
@@ -307,6 +312,8 @@ func (s *Stream) compact() error {
 	}
 	old.history.forget(end)
 	text = old.history.append(text)
+	old.columns.forget(end)
+	text = old.columns.append(text)
 	shorter := &journal{path: old.path + ".new"}
 	if err := os.Remove(shorter.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

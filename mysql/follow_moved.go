@@ -196,6 +196,7 @@ func (s *Stream) move(ctx context.Context, after uint64, files []logFile) error 
 	}
 	j.base, s.base, s.moving = base, base, m
 	j.history.revoke(after + 1)
+	j.columns.revoke(after + 1)
 	lines = fmt.Appendf(lines, "V %d\n", after+1)
 	s.file, s.pos = 0, 4 // the server says where it begins
 	s.e.opt.Log.Info("the stream goes on by GTID on another server", "stream", s.name, "after", m.set.String())

@@ -40,6 +40,7 @@ type logTable struct {
 // A logColumn is a column of a logTable.
 type logColumn struct {
 	name     string
+	number   int32 // see columnNames
 	typ      byte
 	meta     uint16
 	op       op
@@ -245,6 +246,7 @@ func (m *tableMap) sequence() bool {
 func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
 	t := &logTable{id: m.id, old: s.old != nil && s.old(m.id)}
 	t.cols = make([]logColumn, len(m.types))
+	names := s.journal.columns.at(s.key(m.id), s.group.place)
 	for i := range t.cols {
 		c := &t.cols[i]
 		c.typ, c.meta, c.zero = m.types[i], m.metas[i], s.zero
@@ -264,6 +266,7 @@ func (s *Stream) build(m *tableMap, shown *shownTable) (*logTable, error) {
 		if err := s.column(c, m, i, now); err != nil {
 			return nil, err
 		}
+		c.number = names.number(c.name)
 		if c.typ == typeJSON {
 			t.docs = append(t.docs, i)
 		}
@@ -518,7 +521,7 @@ func (t *logTable) setKey(m *tableMap, shown *shownTable) {
 			continue
 		}
 		t.outN++
-		r.Columns = append(r.Columns, tidemark.RelationColumn{Name: c.name, Key: c.key || t.full, Type: uint32(c.typ), Mod: int32(c.meta)})
+		r.Columns = append(r.Columns, tidemark.RelationColumn{Name: c.name, Key: c.key || t.full, Type: uint32(c.typ), Mod: int32(c.meta), Number: c.number})
 	}
 	t.relation = r.Append(nil)
 }

@@ -299,7 +299,11 @@ func (s *Stream) ddl(ctx context.Context, st stmt, sql, db string, vars queryVar
 	if st.kind == stmtOther {
 		return nil
 	}
-	if err := s.learn(ctx, st, sql, db, vars); err != nil {
+	err := s.learnColumns(st, sql, db, vars)
+	if err == nil {
+		err = s.learn(ctx, st, sql, db, vars)
+	}
+	if err != nil {
 		return err
 	}
 	var touched []tidemark.TableID

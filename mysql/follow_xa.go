@@ -112,7 +112,7 @@ func (s *Stream) findPrepared(ctx context.Context, xid string) (*preparedTx, err
 func (s *Stream) searchFile(ctx context.Context, f logFile, xid string) (*preparedTx, error) {
 	other := s.e.newStream(s.name, f.name, uint64(f.number)<<32|4)
 	other.only, other.old, other.oldOf, other.keep, other.links = s.only, s.old, s.oldOf, s.keep, s.links
-	other.base, other.journal.history = s.base, s.journal.history
+	other.base, other.journal.history, other.journal.columns = s.base, s.journal.history, s.journal.columns
 	other.zero, other.seek = s.zero, &seeking{xid: xid, until: min(s.eventPlace, uint64(f.number+1)<<32)}
 	if err := other.connect(ctx, false); err != nil {
 		return nil, err

@@ -74,16 +74,9 @@ func (d *ddlReader) apply(sql string) (err error) {
 	if d.mode&(modeOracle|modeMaxDB) != 0 {
 		return unreadf("its session's sql_mode has other types")
 	}
-	if d.text, err = d.readDDLText(sql); err != nil {
-		return err
-	}
-	node, err := d.parse()
+	node, err := d.statement(sql)
 	if err != nil {
-		d.text.guess()
-		var again error
-		if node, again = d.parse(); again != nil {
-			return err
-		}
+		return err
 	}
 	switch n := node.(type) {
 	case *ast.CreateTableStmt:
@@ -118,6 +111,27 @@ func (d *ddlReader) apply(sql string) (err error) {
 		return unreadf("a %T", node)
 	}
 	return nil
+}
+
+// statement parses a statement of DDL, whose text it leaves in d.text.
+func (d *ddlReader) statement(sql string) (node ast.StmtNode, err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			err = unreadf("the parser fails: %v", r)
+		}
+	}()
+	if d.text, err = d.readDDLText(sql); err != nil {
+		return nil, err
+	}
+	node, err = d.parse()
+	if err != nil {
+		d.text.guess()
+		var again error
+		if node, again = d.parse(); again != nil {
+			return nil, err
+		}
+	}
+	return node, nil
 }
 
 func (d *ddlReader) parse() (ast.StmtNode, error) {

@@ -125,4 +125,4 @@ func TestRandom(t *testing.T) {
 }
 
 // randomSources are the engines whose definitions are changed at random.
-var randomSources = []server{postgres}
+var randomSources = []server{postgres, mysql, mariadb}
