@@ -12,7 +12,7 @@
 //	   engines                            the explicit list of engines, and what each can do
 //	2  postgres mysql sqlfile             engines: they know the vocabulary and nothing else
 //	   mapping ddl                        rules of the user's, and for changed definitions
-//	   load diff lag catalog advisor      verbs: they see engines through their own interfaces
+//	   load diff define lag catalog advisor   verbs: they see engines through their own interfaces
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
 //	   ha                                 what synchronous replication would cost
 //	   backup                             files of servers into a repository, and back

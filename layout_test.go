@@ -52,6 +52,7 @@ var rooms = map[string]room{
 	"load":    {floor: 2, imports: ". flow"},
 	"diff":    {floor: 2, imports: ". flow"},
 	"lag":     {floor: 2},
+	"define":  {floor: 2, imports: "."},
 	"catalog": {floor: 2, imports: ". flow internal/filelock"},
 	"advisor": {floor: 2, imports: ". flow"},
 	"capture": {floor: 2, imports: ". flow"},
@@ -66,11 +67,11 @@ var rooms = map[string]room{
 	"queue/queuetest": {imports: ". queue"},
 
 	// Where engines and verbs meet.
-	"engines": {floor: 3, imports: ". flow load diff capture apply ha backup backup/dump backup/repo postgres postgres/wal mysql mysql/binlog sqlfile internal/archive"},
-	"job":     {floor: 4, imports: ". flow lag mapping ddl load diff capture queue apply catalog advisor store backup backup/repo backup/dump engines"},
+	"engines": {floor: 3, imports: ". flow load diff define capture apply ha backup backup/dump backup/repo postgres postgres/wal mysql mysql/binlog sqlfile internal/archive"},
+	"job":     {floor: 4, imports: ". flow lag mapping ddl load diff define capture queue apply catalog advisor store backup backup/repo backup/dump engines"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark": {floor: 5, imports: ". flow postgres postgres/wal mysql sqlfile mapping ddl load diff capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo backup/dump backup/logs engines job internal/filelock"},
+	"cmd/tidemark": {floor: 5, imports: ". flow postgres postgres/wal mysql sqlfile mapping ddl load diff define capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo backup/dump backup/logs engines job internal/filelock"},
 
 	"proof/ddl": {},
 
@@ -84,6 +85,9 @@ var rooms = map[string]room{
 	"internal/filelock": {},
 	"internal/spool":    {imports: "."},
 	"internal/testdb":   {imports: "."},
+
+	// What the built program does, by means that share no code with it.
+	"proof/definitions": {},
 
 	// Other tools are compared with the program as users run it.
 	"bench":         {imports: ". ha"},                        // ha for what it predicts

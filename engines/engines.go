@@ -144,6 +144,7 @@ func Matrix() []Capability {
 		{"replicate", "applying", "in parallel by dependencies; many rows a statement", "in parallel by dependencies; many rows a statement", ""},
 		{"replicate", "exactly once", "progress in the rows' transaction", "progress in the rows' transaction (transactional tables)", ""},
 		{"diff", "compare", "yes", "yes", ""},
+		{"diff", "compare definitions, with the SQL that makes them equal", "yes", "yes", ""},
 		{"diff", "compare while a stream runs", "tables with a key", "tables with a key", ""},
 		{"repair", "make the target's rows equal", "tables with a key", "tables with a key", ""},
 		{"check", "before anything moves", "yes", "yes", "yes"},

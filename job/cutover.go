@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/engines"
 )
@@ -24,6 +25,15 @@ type Proof struct {
 	Compared  diff.Result        `json:"compared"`
 	Findings  []tidemark.Finding `json:"findings,omitempty"`
 	Seconds   float64            `json:"seconds"`
+
+	Definitions *define.Result `json:"definitions,omitempty"` // nil: not compared
+	Accepted    bool           `json:"definitions_accepted,omitempty"`
+}
+
+// Equal reports whether the proof holds: rows are equal, and so are definitions as far as they
+// were asked for.
+func (p *Proof) Equal() bool {
+	return p.Compared.Equal && (p.Definitions == nil || p.Definitions.Equal || p.Accepted)
 }
 
 // A fencer is a source that can be made read-only.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -15,7 +16,8 @@ func cutoverCommand() *cobra.Command {
 		Short: "Bring a stream to its end: apply all, advance sequences, prove that both sides are equal",
 		Long: `Bring a stream that replicate has set up to its end: apply all that the source's log
 holds, set the target's sequences to where the source's are, compare both sides row by
-row, and print the proof. The exit code is 0 only if they are equal.
+row and definition by definition, and print the proof. The exit code is 0 only if they
+are equal: rows always, definitions unless --definitions says accept or off.
 
 End the process that replicates first, and whatever writes to the source: --fence does
 that on PostgreSQL. It makes the database read-only (ALTER DATABASE ... SET
@@ -41,16 +43,21 @@ func (r *request) cutover(cmd *cobra.Command) error {
 	spec.Stream.Copy, spec.Stream.Buffer = r.copySpec(), r.load.Buffer
 	spec.Stream.OpenQueue, spec.Stream.Apply.Spool = r.openQueue, r.spool()
 	proof, err := job.Cutover(cmd.Context(), env, spec)
+	var defined *define.Result
+	if err == nil && r.define.cutover != "off" {
+		defined, err = r.definitions(cmd.Context(), env)
+	}
 	watch.stop()
 	if err != nil {
 		return err
 	}
+	proof.Definitions, proof.Accepted = defined, r.define.cutover == "accept"
 	if r.json {
 		printJSON(cmd.OutOrStdout(), proof)
 	} else {
 		printProof(cmd.OutOrStdout(), proof)
 	}
-	if !proof.Compared.Equal {
+	if !proof.Equal() {
 		return differ{}
 	}
 	return nil
@@ -66,9 +73,19 @@ func printProof(w io.Writer, p *job.Proof) {
 		printFinding(w, f)
 	}
 	fmt.Fprintf(w, "compared:\n%s\n", p.Compared.String())
-	if p.Compared.Equal {
-		fmt.Fprintf(w, "Both sides are equal; it took %.1f s. Point the applications to the target now.\n", p.Seconds)
-	} else {
+	if p.Definitions != nil {
+		printDefinitions(w, p.Definitions)
+	}
+	switch {
+	case !p.Compared.Equal:
 		fmt.Fprintln(w, "Both sides are not equal: either something still writes to the source (--fence), or the target was changed.")
+	case !p.Equal():
+		fmt.Fprintln(w, "The rows of both sides are equal, their definitions are not: run the SQL above on the target and cut over again, or accept the differences (--definitions=accept).")
+	case p.Definitions == nil:
+		fmt.Fprintf(w, "The rows of both sides are equal; definitions were not compared; it took %.1f s. Point the applications to the target now.\n", p.Seconds)
+	case !p.Definitions.Equal:
+		fmt.Fprintf(w, "The rows of both sides are equal, and the differences of their definitions are accepted; it took %.1f s. Point the applications to the target now.\n", p.Seconds)
+	default:
+		fmt.Fprintf(w, "Both sides are equal; it took %.1f s. Point the applications to the target now.\n", p.Seconds)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/job"
 )
@@ -23,10 +24,17 @@ are compared by what they mean. The exit code is 0 when all is equal and 1 when 
 With --live both sides may be written to while a stream runs from one to the other:
 rows that differ are looked at again when the target has what the source had, until it
 is certain which do. Exit code 19: none does for certain, some change all the time.
+
+With --definitions what a copy would make on the target now is compared with what is
+there, object by object, and the SQL is printed that brings the target up;
+--definitions=only leaves the rows alone. Rows alone say nothing of a sequence that is
+behind, a missing index or a column that only the target has.
+
 Without SOURCE and TARGET they are those of the stream --name of this machine, and its
 active tables; passwords come from a password file, PGPASSWORD or MYSQL_PWD.`,
 		Example: `  tidemark diff postgres://me@old/shop postgres://me@new/shop
   tidemark diff mysql://me@old/shop postgres://me@new/shop --include 'shop.order*'
+  tidemark diff postgres://me@old/shop postgres://me@new/shop --definitions=only
 
   # while tidemark replicate runs between the two
   tidemark diff postgres://me@old/shop postgres://me@new/shop --live --name shop
@@ -55,8 +63,12 @@ func (r *request) live() job.LiveSpec {
 }
 
 func (r *request) diff(cmd *cobra.Command) error {
+	if r.define.diff == "only" {
+		return r.diffDefinitions(cmd)
+	}
 	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
 	env := job.Env{Open: r.opener(), Watch: watch}
+	var defined *define.Result
 	var result diff.Result
 	var findings []tidemark.Finding
 	var err error
@@ -64,6 +76,9 @@ func (r *request) diff(cmd *cobra.Command) error {
 		result, findings, err = job.DiffLive(cmd.Context(), env, r.live())
 	} else {
 		result, findings, err = job.Diff(cmd.Context(), env, r.diffSpec())
+	}
+	if err == nil && r.define.diff == "on" {
+		defined, err = r.definitions(cmd.Context(), env)
 	}
 	watch.stop()
 	if err != nil {
@@ -73,10 +88,18 @@ func (r *request) diff(cmd *cobra.Command) error {
 	if r.json {
 		printJSON(w, struct {
 			diff.Result
-			Findings []tidemark.Finding `json:"findings,omitempty"`
-		}{result, findings})
+			Findings    []tidemark.Finding `json:"findings,omitempty"`
+			Definitions *define.Result     `json:"definitions,omitempty"`
+		}{result, findings, defined})
 	} else {
 		printDiff(w, result, findings)
+		if defined != nil {
+			fmt.Fprintln(w)
+			printDefinitions(w, defined)
+		}
+	}
+	if defined != nil && !defined.Equal {
+		return differ{}
 	}
 	if !r.settings.live && !result.Equal {
 		return differ{}

@@ -61,6 +61,7 @@ type settings struct {
 	queue                          queueSettings
 	watch, fence                   bool
 	live, execute, printSQL        bool
+	define                         definitionSettings
 	liveSpec                       job.LiveSpec
 	repairLog                      string
 	metrics                        string
@@ -119,8 +120,8 @@ var options = []option{
 		return err
 	}},
 	{"run-as-me", "on/off", "off", "Write to PostgreSQL as a superuser also where functions of other roles (of triggers, constraints, defaults, indexes) would run with its rights.", onMoves + " restore", onOff(func(s *settings) *bool { return &s.engine.Postgres.RunAsMe })},
-	{"owners", "on/off", "off", "Carry owners over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy + " restore backup", onOff(func(s *settings) *bool { return &s.engine.Postgres.Owners })},
-	{"grants", "on/off", "off", "Carry privileges over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy + " restore backup", onOff(func(s *settings) *bool { return &s.engine.Postgres.Grants })},
+	{"owners", "on/off", "off", "Carry owners over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy + " restore backup diff cutover", onOff(func(s *settings) *bool { return &s.engine.Postgres.Owners })},
+	{"grants", "on/off", "off", "Carry privileges over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy + " restore backup diff cutover", onOff(func(s *settings) *bool { return &s.engine.Postgres.Grants })},
 	{"lob-max", "size", "0", "Cut text and bytes to this size (DMS's limited LOB mode) and report each cut row; 0 never cuts.", onCopy, func(s *settings, v string) error {
 		n, err := parseSize(v)
 		if err == nil && n > 0 {
@@ -148,6 +149,8 @@ var options = []option{
 	{"index-workers", "number", "0", "max_parallel_maintenance_workers of these sessions; 0 keeps the server's, -1 means none.", onCopy + " restore", number(-1, 64, func(s *settings) *int { return &s.engine.Postgres.IndexWorkers })},
 	{"read-rows", "on/off", "off", "Read all rows and hash them here (128 bits), also where two PostgreSQL servers could hash them (64 bits).", "diff repair cutover", onOff(func(s *settings) *bool { return &s.readRows })},
 	{"max-printed", "number", "20", "Differing rows to print for each table.", "diff repair cutover", count0(1<<30, func(s *settings) *int { return &s.maxPrinted })},
+	{"definitions", "off|on|only", "off", "Compare definitions too, or alone: tables, columns, keys, indexes, constraints, sequences, views, programs, types. Prints the SQL that brings the target up. --definitions alone means on.", "diff", oneOf([]string{"off", "on", "only"}, func(s *settings) *string { return &s.define.diff })},
+	{"definitions", "on|accept|off", "on", "Compare definitions too: where they differ, both sides are not equal, unless that is accepted.", "cutover", oneOf([]string{"on", "accept", "off"}, func(s *settings) *string { return &s.define.cutover })},
 	{"live", "on/off", "off", "Compare while both sides are written to and a stream runs: rows that differ are looked at again when the target has caught up.", "diff repair", onOff(func(s *settings) *bool { return &s.live })},
 	{"live-timeout", "duration", "60s", "With --live: how long rows that still change are looked at again.", "diff repair", duration(func(s *settings) *time.Duration { return &s.liveSpec.Timeout })},
 	{"live-rows", "number", "20000", "With --live: differing rows of a table that are watched at once, 100 to 10000000, of about 200 bytes each; if more differ, the table is read again.", "diff repair", number(100, 10_000_000, func(s *settings) *int { return &s.liveSpec.Keep })},
@@ -530,25 +533,6 @@ func duration(at func(*settings) *time.Duration) func(*settings, string) error {
 	}
 }
 
-func onOff(at func(*settings) *bool) func(*settings, string) error {
-	return func(s *settings, v string) error {
-		on, err := parseOnOff(v)
-		*at(s) = on
-		return err
-	}
-}
-
-func choose(choices map[string]func(*settings)) func(*settings, string) error {
-	return func(s *settings, v string) error {
-		f, ok := choices[v]
-		if !ok {
-			return fmt.Errorf("is not one of its choices")
-		}
-		f(s)
-		return nil
-	}
-}
-
 func parseOnOff(v string) (bool, error) {
 	switch strings.ToLower(v) {
 	case "on", "true", "yes", "1", "":
@@ -615,7 +599,7 @@ func flagsAs(cmd *cobra.Command, verb string) (read func(file map[string]string)
 			help += " (default " + o.def + ")"
 		}
 		f := cmd.Flags().VarPF(flagValue{o, given[o]}, o.name, "", help)
-		if o.form == "on/off" {
+		if o.form == "on/off" || o.name == "definitions" {
 			f.NoOptDefVal = "on"
 		}
 		if strings.Contains(o.form, "|") {

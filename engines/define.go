@@ -1,0 +1,18 @@
+package engines
+
+import (
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/define"
+	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/postgres"
+)
+
+// Definitions gives what knows how definitions on a target become those of a source. It is
+// for one comparison.
+func Definitions(source, target *tidemark.Database) define.Dialect {
+	across := source.Engine != target.Engine
+	if tidemark.Family(target.Engine) == "mysql" {
+		return &mysql.Definitions{Across: across}
+	}
+	return &postgres.Definitions{Major: target.Major, Across: across, Loose: source.Major != target.Major}
+}

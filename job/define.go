@@ -1,0 +1,163 @@
+package job
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/define"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/mapping"
+)
+
+// Definitions compares what a copy with the same rules would make on the target now with
+// what is there. The target has to be opened so that it renders owners and privileges; these
+// are compared where opt says so.
+func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options) (*define.Result, error) {
+	src, err := env.Open(ctx, spec.Source)
+	if err != nil {
+		return nil, err
+	}
+	defer src.Close()
+	tgt, err := env.Open(ctx, spec.Target)
+	if err != nil {
+		return nil, err
+	}
+	defer tgt.Close()
+	db, err := src.Describe(ctx, spec.Rules.Wants)
+	if err != nil {
+		return nil, err
+	}
+	moves, _, err := applyRules(spec.Rules, db, src, tgt, spec.TargetSchema)
+	if err != nil {
+		return nil, err
+	}
+	if spec.Only != nil {
+		roots := rootsOf(db)
+		moves = slices.DeleteFunc(moves, func(m tidemark.Move) bool { return !spec.Only(roots(m.From.TableID)) })
+	}
+	there, err := tgt.Describe(ctx, nil)
+	if err != nil {
+		return nil, err
+	}
+	across := db.Engine != there.Engine
+	want, have := rendered(tgt, db, moves, across), rendered(tgt, there, identity(tgt, moves, there, spec.Rules, across), across)
+	s := scope{schemas: map[string]bool{}, across: across}
+	for i := range moves {
+		s.schemas[moves[i].To.Schema] = true
+	}
+	for i := range want {
+		s.schemas[schemaOf(&want[i])] = true
+	}
+	opt.InScope = s.of
+	result := define.Compare(want, have, engines.Definitions(db, there), opt)
+	return &result, nil
+}
+
+// rendered gives the objects that make moves on the target. Between engines tables are made of
+// their logical shape on both sides, and what else the target has is taken from its own words.
+func rendered(tgt Database, db *tidemark.Database, moves []tidemark.Move, across bool) []tidemark.Object {
+	objects, _ := tgt.Render(db, moves)
+	if !across || tidemark.Family(db.Engine) != tidemark.Family(tgt.Name()) {
+		return objects
+	}
+	bare := *db
+	bare.Objects = nil
+	logical := slices.Clone(moves)
+	for i := range logical {
+		logical[i].Direct = false
+	}
+	shapes, _ := tgt.Render(&bare, logical)
+	objects = slices.DeleteFunc(objects, func(o tidemark.Object) bool { return inShape(o.Kind) })
+	return append(shapes, objects...)
+}
+
+// inShape reports whether the logical shape of a table has what objects of a kind say.
+func inShape(kind string) bool {
+	switch kind {
+	case "schema", "table", "partition", "index", "constraint", "foreign key", "foreign key validation", "check", "default", "statistics", "sequence value", "index mark":
+		return true
+	}
+	return false
+}
+
+// identity gives moves of the target's tables onto themselves: of those that the moves fill,
+// in the form in which these make them, and of those that the rules would have taken if the
+// source had them.
+func identity(tgt Database, moves []tidemark.Move, there *tidemark.Database, rules *mapping.Rules, across bool) []tidemark.Move {
+	direct, from := map[tidemark.TableID]bool{}, map[string]string{}
+	filled := map[tidemark.TableID]bool{}
+	for i := range moves {
+		m := &moves[i]
+		id := clipID(tgt, m.To.TableID)
+		filled[id], direct[id], from[id.Schema] = true, m.Direct, m.From.Schema
+	}
+	var out []tidemark.Move
+	for _, t := range there.Tables {
+		schema, known := from[t.Schema]
+		if t.Form == tidemark.Partition || t.Form == tidemark.View || t.Form == tidemark.Foreign || t.Form == tidemark.LargeObjects || t.Ours() || !known {
+			continue
+		}
+		if !filled[t.TableID] && !rules.Wants(tidemark.TableID{Schema: schema, Name: t.Name}) {
+			continue
+		}
+		m := tidemark.Move{From: t, To: t, Direct: !across && (direct[t.TableID] || !filled[t.TableID])}
+		for _, c := range t.Stored() {
+			m.Source = append(m.Source, c.Name)
+		}
+		out = append(out, m)
+	}
+	return out
+}
+
+// A scope says what of the target is compared.
+type scope struct {
+	schemas map[string]bool // that the copy fills
+	across  bool
+}
+
+// of answers for an object that only the target has.
+func (s *scope) of(o *tidemark.Object) int {
+	schema := schemaOf(o)
+	switch {
+	case schema == "":
+		return define.Beside
+	case !s.schemas[schema]:
+		return define.Ours
+	case s.across && !inShape(o.Kind):
+		return define.Beside
+	}
+	return define.Extra
+}
+
+// schemaOf gives the schema of an object by its table or its name; "" for what is in none.
+func schemaOf(o *tidemark.Object) string {
+	if o.Table.Schema != "" {
+		return o.Table.Schema
+	}
+	switch o.Kind {
+	case "schema", "extension", "language", "publication", "publication table", "publication schema", "event trigger", "cast", "transform", "access method",
+		"foreign data wrapper", "server", "user mapping", "owner", "grant", "default privileges", "security label":
+		return ""
+	}
+	name := strings.TrimPrefix(o.ID, o.Kind+" ")
+	if strings.HasPrefix(name, `"`) {
+		var b strings.Builder
+		for i := 1; i < len(name); i++ {
+			if name[i] == '"' {
+				if i+1 >= len(name) || name[i+1] != '"' {
+					break
+				}
+				i++
+			}
+			b.WriteByte(name[i])
+		}
+		return b.String()
+	}
+	schema, _, ok := strings.Cut(name, ".")
+	if !ok || strings.ContainsAny(schema, " (") {
+		return ""
+	}
+	return schema
+}

@@ -1,0 +1,53 @@
+// Package definitions proves what tidemark diff --definitions says of two databases, by the
+// servers' own descriptions of them: pg_dump and SHOW CREATE.
+package definitions
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+func TestMain(m *testing.M) { testdb.Main(m) }
+
+// samples are the databases that a dialect has.
+var samples = map[string][]string{
+	"postgres": {"types-zoo/pg.sql", "pagila/pg.sql.zst", "northwind/pg.sql.zst", "world/pg.sql.zst"},
+	"mysql":    {"types-zoo/mysql.sql", "sakila/mysql.sql.zst", "world/mysql.sql.zst", "northwind/mysql.sql.zst"},
+}
+
+// TestCopied copies each sample between all pairs of servers: definitions are equal then, and
+// no statement is proposed.
+func TestCopied(t *testing.T) {
+	servers := map[string]*testdb.Server{"postgres": testdb.Postgres(t, 15), "mysql": testdb.MySQL(t), "mariadb": testdb.MariaDB(t), "postgres18": testdb.Postgres(t, 18)}
+	for from, s := range servers {
+		family := strings.TrimSuffix(from, "18")
+		if family == "mariadb" {
+			family = "mysql"
+		}
+		for i, sample := range samples[family] {
+			if i > 1 && !testdb.Long() {
+				break
+			}
+			src := s.NewDatabase(t, "src")
+			testdb.Load(t, src, testdb.Sample(t, sample))
+			for to, target := range servers {
+				if sample == "types-zoo/pg.sql" && !strings.HasPrefix(to, "postgres") {
+					continue // it has what MySQL refuses
+				}
+				t.Run(from+" "+to+" "+sample, func(t *testing.T) {
+					dst := target.NewDatabase(t, "dst")
+					args := []string{"copy", src, dst, "--zero-dates", "null", "--unrepresentable", "null"}
+					if o := testdb.Run(t, args...); o.Code != 0 && o.Code != 1 {
+						t.Fatalf("copy: exit %d\n%s", o.Code, o.ErrOut)
+					}
+					o := testdb.Run(t, "diff", src, dst, "--definitions=only")
+					if o.Code != 0 {
+						t.Errorf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+					}
+				})
+			}
+		}
+	}
+}
