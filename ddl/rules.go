@@ -127,7 +127,7 @@ var rules = []Rule{
 	{Kind: RenameTable, Verdict: Stops, Then: "Rename it on the target too, and tidemark sub start {to}"},
 	{Kind: MoveTable, Verdict: Stops, Then: "Move it on the target too, and tidemark sub start {to}"},
 	{Kind: DropTable, Verdict: Stops, Then: "Drop it on the target too; if it was renamed: tidemark sub start NEWNAME"},
-	{Kind: NewTable, Verdict: Offers, How: "not in the stream until tidemark sub start adds it"},
+	{Kind: NewTable, Verdict: Offers, How: "announced with the command that adds it; added and loaded at once with --new-tables follow"},
 	{Kind: Rewrite, Verdict: Stays, How: "rows stay as they are"},
 	{Kind: SwapFiles, Verdict: Stops, Then: change},
 	{Kind: Statement, Verdict: Stops, Then: change},

@@ -12,6 +12,9 @@ import (
 func TestRules(t *testing.T) {
 	engines := []string{"postgres", "mysql", "mariadb"}
 	for _, k := range Kinds() {
+		if Title(k) == "" {
+			t.Errorf("%s has no title", k)
+		}
 		for _, from := range engines {
 			for _, to := range engines {
 				r := Decide(k, from, to)

@@ -170,9 +170,12 @@ func (w *definitionWatch) compare(ctx context.Context, id tidemark.TableID, is *
 // do lets a change go along, or gives the error that stops its table. waits: not yet.
 func (w *definitionWatch) do(ctx context.Context, c ddl.Change, is *tidemark.Definition, urgent bool) (waits bool, _ error) {
 	from, to := w.r.shape.Name(), w.r.into().Name()
+	away := w.run == nil && w.r.spec.Half == Whole // the target is
 	switch rule := ddl.Decide(c.Kind, from, to); {
 	case rule.Verdict == ddl.Stays:
 		return false, nil
+	case away && (rule.Verdict == ddl.Goes || c.Kind == ddl.DropNotNull || c.Kind == ddl.AddLabel):
+		return true, nil
 	case c.Kind == ddl.EmptyPartition && w.rewritten(ctx, c, is):
 		return false, nil
 	case c.Kind == ddl.EmptyPartition && w.truncated != nil:

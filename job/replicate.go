@@ -52,6 +52,8 @@ type ReplicateSpec struct {
 	Monitor   bool
 	MonitorTo string
 	NoCopy    bool // the target has all already
+	// FollowTables adds tables that the source gets to the stream; otherwise they are announced.
+	FollowTables bool
 	// SourceMoved says that the source has another URL than before: a replica has taken its
 	// server's place.
 	SourceMoved bool
@@ -153,6 +155,8 @@ type replicating struct {
 	defined map[tidemark.TableID]*tidemark.Definition
 	subs    *subscriptions // of the session
 	binder  *binder
+
+	fresh newTables
 
 	left    []byte // requests for loads, as they stand at the queue; nil: that is not known
 	unheard string // why they cannot be handed on
@@ -570,7 +574,7 @@ func (r *replicating) Interval() time.Duration { return r.pulse.every() }
 
 // report is what there is to say at the end.
 func (r *replicating) report(took time.Duration) *Report {
-	rep := &Report{Verb: r.spec.Half.Verb(), Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences, Findings: slices.Concat(r.findings, r.heldQueue(), r.stoppedTables(context.Background()))}
+	rep := &Report{Verb: r.spec.Half.Verb(), Seconds: took.Seconds(), Workers: r.workers, PeakRSS: peakRSS(), Sequences: r.sequences, Findings: slices.Concat(r.findings, r.heldQueue(), r.stoppedTables(context.Background()), r.fresh.findings(r))}
 	if t := r.total; t != nil {
 		rep.Rows, rep.Bytes, rep.Limit = t.Rows, t.Bytes, t.Limit
 		rep.Stream = &StreamReport{StreamStatus: *t, Sessions: r.sessions}

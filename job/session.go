@@ -100,6 +100,7 @@ func (r *replicating) session(ctx context.Context) error {
 	if err := r.connect(ctx, h, moves, low, s.meter); err != nil {
 		return err
 	}
+	r.findTables(ctx)
 	if r.hear(ctx, s.run, h.log) {
 		return errAnew
 	}
@@ -124,6 +125,7 @@ func (r *replicating) session(ctx context.Context) error {
 	wg.Go(func() { r.askEnds(ctx, s, stop) })
 	wg.Go(func() { r.watch(ctx, s, until, stop) })
 	wg.Go(func() { defs.loop(ctx) })
+	wg.Go(func() { r.watchTables(ctx) })
 	wg.Go(func() { loads.all(ctx, stop) })
 	wg.Go(func() { r.attend(ctx, s.run, h.log, stop) })
 	err = s.group.Wait()

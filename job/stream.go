@@ -63,6 +63,8 @@ type StreamStatus struct {
 	TablesActive  int    `json:"tables_active"`
 	TablesLoading int    `json:"tables_loading"`
 	TablesStopped int    `json:"tables_stopped"` // whose changes are passed over
+	// TablesNew are on the source, and selected by the rules, and not in the stream.
+	TablesNew []string `json:"tables_new,omitempty"`
 
 	fresh int64 // transactions that were applied since the last sample
 }
@@ -234,6 +236,7 @@ func (s *sampler) look(now time.Time) StreamStatus {
 	}
 	out.Half = s.half.name()
 	out.TablesActive, out.TablesLoading, out.TablesStopped = s.subs.count()
+	out.TablesNew = s.subs.r.fresh.names()
 	if s.half != ApplyHalf {
 		out.Capturing = s.capturing(c, waits-s.waits, took)
 	}

@@ -16,7 +16,7 @@ import (
 // tables, so that they cannot be wrong: doc/manual holds a copy, and a test
 // compares them.
 func manualCommand() *cobra.Command {
-	pages := map[string]func(io.Writer){"options": manualOptions, "types": manualTypes, "exit-codes": manualExits, "engines": manualEngines, "monitor": manualMonitor,
+	pages := map[string]func(io.Writer){"options": manualOptions, "types": manualTypes, "exit-codes": manualExits, "engines": manualEngines, "monitor": manualMonitor, "ddl": manualDDL,
 		"parameters-capture": captureParameters.print("parameters-capture"), "parameters-queue": queueParameters.print("parameters-queue"),
 		"parameters-apply": applyParameters.print("parameters-apply"), "parameters-table": tableParameters.print("parameters-table")}
 	names := make([]string, 0, len(pages))

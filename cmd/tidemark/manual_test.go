@@ -13,7 +13,7 @@ import (
 //
 //	go run ./cmd/tidemark manual options > doc/manual/options.md
 func TestManualPages(t *testing.T) {
-	for _, page := range []string{"options", "types", "exit-codes", "engines", "monitor", "parameters-capture", "parameters-queue", "parameters-apply", "parameters-table"} {
+	for _, page := range []string{"options", "types", "exit-codes", "engines", "monitor", "ddl", "parameters-capture", "parameters-queue", "parameters-apply", "parameters-table"} {
 		t.Run(page, func(t *testing.T) {
 			want := must(t, "manual", page).out
 			file := filepath.Join("..", "..", "doc", "manual", page+".md")

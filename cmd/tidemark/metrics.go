@@ -94,6 +94,7 @@ var metrics = []metric{
 	{"tables_active", "Tables whose changes are applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.TablesActive) }},
 	{"tables_loading", "Tables that are loaded beside the stream.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.TablesLoading) }},
 	{"tables_stopped", "Tables whose changes are passed over.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.TablesStopped) }},
+	{"tables_new", "Tables of the source that the rules select and the stream does not have: tidemark sub start adds one.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(len(s.TablesNew)) }},
 	{"in_flight_transactions", "Transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.InFlight) }},
 	{"in_flight_bytes", "Bytes of transactions that are read and not yet applied.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return float64(s.Memory) }},
 	{"source_clock_offset_seconds", "By how much the source's clock is ahead of this machine's.", prometheus.GaugeValue, func(s job.StreamStatus) float64 { return s.SourceClock }},

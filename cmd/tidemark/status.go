@@ -133,6 +133,11 @@ func printStates(w io.Writer, all []streamState) {
 			printKept(w, x)
 		}
 		printStreamTables(w, x)
+		if x.Last != nil {
+			for _, table := range x.Last.TablesNew {
+				fmt.Fprintf(w, "    %s is new on the source and not in the stream\n      hint: tidemark sub start %s --name %s\n", table, table, x.Name)
+			}
+		}
 		if x.Error != "" {
 			fmt.Fprintf(w, "  %s\n", x.Error)
 			if x.Hint != "" {

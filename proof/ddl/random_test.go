@@ -92,12 +92,15 @@ func (r *random) step(t testing.TB, ddl bool) {
 // TestRandom changes definitions and rows at random, and lets the stream run now and then: a table is equal to the
 // source's at its end, or it has stopped.
 func TestRandom(t *testing.T) {
-	runs, steps := 2, 30
+	runs, steps := 1, 20
 	if testdb.Long() {
 		runs, steps = 12, 80
 	}
 	for _, src := range randomSources {
-		for _, tgt := range []server{postgres, mysql, mariadb} {
+		for at, tgt := range []server{postgres, mysql, mariadb} {
+			if !testdb.Long() && at > 0 {
+				continue
+			}
 			for seed := range runs {
 				t.Run(fmt.Sprintf("%s-%s/%d", src.name, tgt.name, seed), func(t *testing.T) {
 					t.Parallel()
