@@ -5,6 +5,15 @@ import (
 	"strings"
 )
 
+// Bounds of what is read as a definition, so that no file and no server can make a reader run
+// for minutes, or out of its stack.
+const (
+	MaxExpression = 1<<16 - 1 // bytes of an expression; MySQL and MariaDB store no longer ones
+	MaxNesting    = 200       // levels of an expression that is translated
+	MaxColumns    = 4096      // of a table, the most that any of the engines has
+	MaxIndexes    = 1024      // of a table in a file; MySQL has 64, MariaDB up to 128
+)
+
 // A Database is what a source engine finds in its catalogue: the tables with
 // their logical shape, which every target can build, and the native objects,
 // which only a target of the same engine can.

@@ -16,6 +16,7 @@ type translator struct {
 	tokens []pgToken
 	at     int
 	column func(name string) (*tidemark.Column, string) // the source's column and the target's name
+	deep   int                                          // levels that are open
 	err    error
 }
 
@@ -40,6 +41,9 @@ type pgToken struct {
 
 // translate gives the expression in MySQL's words and what it gives, or says why not.
 func translate(expr string, column func(string) (*tidemark.Column, string)) (string, valueKind, error) {
+	if len(expr) > tidemark.MaxExpression {
+		return "", unknownValue, fmt.Errorf("an expression of %d bytes is not translated", len(expr))
+	}
 	tokens, err := scanPG(expr)
 	if err != nil {
 		return "", unknownValue, err
@@ -103,9 +107,18 @@ func scanPG(s string) ([]pgToken, error) {
 
 func (t *translator) fail(what string) {
 	if t.err == nil {
-		t.err = fmt.Errorf("%s is not translated", what)
+		t.err = fmt.Errorf("%.80s is not translated", what)
 	}
 }
+
+// enter opens a level of the expression; leave closes it.
+func (t *translator) enter() {
+	if t.deep++; t.deep > tidemark.MaxNesting {
+		t.fail(fmt.Sprintf("an expression of more than %d levels", tidemark.MaxNesting))
+	}
+}
+
+func (t *translator) leave() { t.deep-- }
 
 func (t *translator) peek() pgToken {
 	if t.at < len(t.tokens) && t.err == nil {
@@ -116,6 +129,9 @@ func (t *translator) peek() pgToken {
 
 // word takes these words, one after the other, if they come next.
 func (t *translator) word(words ...string) bool {
+	if t.err != nil {
+		return false
+	}
 	for i, w := range words {
 		if t.at+i >= len(t.tokens) || t.tokens[t.at+i] != (pgToken{'a', w}) {
 			return false
@@ -143,6 +159,8 @@ func (t *translator) expect(s string) {
 }
 
 func (t *translator) or() (string, valueKind) {
+	t.enter()
+	defer t.leave()
 	out, k := t.and()
 	for t.word("or") {
 		right, _ := t.and()
@@ -162,6 +180,8 @@ func (t *translator) and() (string, valueKind) {
 
 func (t *translator) not() (string, valueKind) {
 	if t.word("not") {
+		t.enter()
+		defer t.leave()
 		out, _ := t.not()
 		return "not " + out, boolValue
 	}
@@ -330,6 +350,8 @@ func (t *translator) product() (string, valueKind) {
 
 func (t *translator) unary() (string, valueKind) {
 	if t.symbol("-") {
+		t.enter()
+		defer t.leave()
 		out, k := t.unary()
 		return "-" + out, k
 	}

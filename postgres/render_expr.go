@@ -20,6 +20,7 @@ type expr struct {
 	tok    string // the current token; "" at the end
 	kind   byte   // of tok: w word, i quoted identifier, n number, s string (unquoted), o operator, 0 end
 	column func(name string) (exprClass, bool)
+	deep   int // levels that are open
 	err    error
 }
 
@@ -67,6 +68,9 @@ func newExpr(in, engine string, column func(string) (exprClass, bool)) *expr {
 
 // parse gives the expression in PostgreSQL's SQL, and its class.
 func (p *expr) parse() (string, exprClass, error) {
+	if len(p.in) > tidemark.MaxExpression {
+		p.fail("an expression of %d bytes has no counterpart", len(p.in))
+	}
 	p.next()
 	sql, c := p.or()
 	if p.err == nil && p.kind != 0 {
@@ -77,9 +81,26 @@ func (p *expr) parse() (string, exprClass, error) {
 
 func (p *expr) fail(format string, args ...any) {
 	if p.err == nil {
-		p.err = fmt.Errorf(format, args...)
+		p.err = fmt.Errorf("%.200s", fmt.Sprintf(format, args...))
 	}
 	p.kind, p.tok, p.at = 0, "", len(p.in)
+}
+
+// enter opens a level of the expression; leave closes it.
+func (p *expr) enter() {
+	if p.deep++; p.deep > tidemark.MaxNesting {
+		p.fail("an expression of more than %d levels has no counterpart", tidemark.MaxNesting)
+	}
+}
+
+func (p *expr) leave() { p.deep-- }
+
+// chain counts one more operator of a row of them, each of which puts what is before it in parentheses.
+func (p *expr) chain(n int) int {
+	if n == 10*tidemark.MaxNesting {
+		p.fail("%d operators in a row have no counterpart", n)
+	}
+	return n + 1
 }
 
 const wordBytes = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_$"
@@ -207,8 +228,11 @@ func (p *expr) condition(sql string, c exprClass) string {
 }
 
 func (p *expr) or() (string, exprClass) {
+	p.enter()
+	defer p.leave()
 	a, c := p.and()
-	for p.word("or") {
+	for n := 0; p.word("or"); {
+		n = p.chain(n)
 		b, d := p.and()
 		a, c = p.condition(a, c)+" OR "+p.condition(b, d), boolClass
 		a = "(" + a + ")"
@@ -218,7 +242,8 @@ func (p *expr) or() (string, exprClass) {
 
 func (p *expr) and() (string, exprClass) {
 	a, c := p.not()
-	for p.word("and") || p.op("&&") {
+	for n := 0; p.word("and") || p.op("&&"); {
+		n = p.chain(n)
 		b, d := p.not()
 		a, c = p.condition(a, c)+" AND "+p.condition(b, d), boolClass
 		a = "(" + a + ")"
@@ -228,6 +253,8 @@ func (p *expr) and() (string, exprClass) {
 
 func (p *expr) not() (string, exprClass) {
 	if p.word("not") || p.op("!") {
+		p.enter()
+		defer p.leave()
 		a, c := p.not()
 		return "(NOT " + p.condition(a, c) + ")", boolClass
 	}
@@ -323,8 +350,9 @@ func (p *expr) alike(a, b exprClass) {
 
 func (p *expr) sum() (string, exprClass) {
 	a, c := p.product()
-	for p.kind == 'o' && (p.tok == "+" || p.tok == "-") {
+	for n := 0; p.kind == 'o' && (p.tok == "+" || p.tok == "-"); {
 		op := p.tok
+		n = p.chain(n)
 		p.next()
 		b, d := p.product()
 		p.numbers(c, d)
@@ -335,8 +363,9 @@ func (p *expr) sum() (string, exprClass) {
 
 func (p *expr) product() (string, exprClass) {
 	a, c := p.unary()
-	for p.kind == 'o' && (p.tok == "*" || p.tok == "%") {
+	for n := 0; p.kind == 'o' && (p.tok == "*" || p.tok == "%"); {
 		op := p.tok
+		n = p.chain(n)
 		p.next()
 		b, d := p.unary()
 		p.numbers(c, d)
@@ -353,6 +382,8 @@ func (p *expr) numbers(a, b exprClass) {
 
 func (p *expr) unary() (string, exprClass) {
 	if p.op("-") {
+		p.enter()
+		defer p.leave()
 		a, c := p.unary()
 		p.numbers(c, numberClass)
 		return "(- " + a + ")", numberClass

@@ -2,6 +2,7 @@ package sqlfile
 
 import (
 	"encoding/hex"
+	"fmt"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -21,6 +22,10 @@ func (p *ddl) column(replace int) bool {
 	if replace >= 0 {
 		p.t.Columns[replace] = c
 		return true
+	}
+	if len(p.t.Columns) == tidemark.MaxColumns {
+		p.why = fmt.Sprintf("more than %d columns", tidemark.MaxColumns)
+		return false
 	}
 	p.t.Columns = append(p.t.Columns, c)
 	return true
@@ -189,7 +194,10 @@ func (p *ddl) generated(c *tidemark.Column) bool {
 	if !ok {
 		return false
 	}
-	c.Generated, c.Virtual = squeeze(p.d[start:end], p.server, p.esc), true
+	if c.Generated, ok = p.expression(start, end); !ok {
+		return false
+	}
+	c.Virtual = true
 	if p.accept("STORED") || p.accept("PERSISTENT") {
 		c.Virtual = false
 	} else {
@@ -206,7 +214,10 @@ func (p *ddl) columnCheck(c *tidemark.Column) bool {
 	if !ok {
 		return false
 	}
-	expr := squeeze(p.d[start:end], p.server, p.esc)
+	expr, ok := p.expression(start, end)
+	if !ok {
+		return false
+	}
 	if c.Type.Kind == tidemark.Text && strings.EqualFold(expr, "json_valid(`"+c.Name+"`)") {
 		c.Type = tidemark.Type{Kind: tidemark.JSON, Native: "json"}
 		return true
@@ -237,8 +248,7 @@ func (p *ddl) columnDefault(c *tidemark.Column) bool {
 		if !ok {
 			return false
 		}
-		c.Default = expression(squeeze(p.d[start:end], p.server, p.esc))
-		return true
+		return p.defaultExpression(c, start, end)
 	case t.kind != tWord:
 		if p.is(t, ".") {
 			p.i = t.start
@@ -306,8 +316,25 @@ func (p *ddl) wordDefault(c *tidemark.Column, t token) bool {
 		p.next()
 		end = p.i
 	}
-	c.Default = expression(squeeze(p.d[start:end], p.server, p.esc))
-	return true
+	return p.defaultExpression(c, start, end)
+}
+
+func (p *ddl) defaultExpression(c *tidemark.Column, start, end int) bool {
+	sql, ok := p.expression(start, end)
+	if ok {
+		c.Default = expression(sql)
+	}
+	return ok
+}
+
+// expression gives the SQL between two places of the text; false where it is longer than any server takes.
+func (p *ddl) expression(start, end int) (string, bool) {
+	sql := squeeze(p.d[start:end], p.server, p.esc)
+	if len(sql) > tidemark.MaxExpression {
+		p.why = fmt.Sprintf("an expression of %d bytes, where servers take at most %d", len(sql), tidemark.MaxExpression)
+		return "", false
+	}
+	return sql, true
 }
 
 // canonicalDefault gives a literal default as the canonical text of its type.

@@ -12,14 +12,15 @@ import (
 type ddl struct {
 	*lexer
 	t      *tidemark.Table
-	checks int // so far, for their names
-	keys   int // foreign ones, the same
+	checks int    // so far, for their names
+	keys   int    // foreign ones, the same
+	why    string // it is refused, where that is not the text's form
 }
 
 // ParseCreateTable reads a CREATE TABLE statement of MySQL or MariaDB as the
 // session would. What it has no word for is left out of the Table, not refused;
 // a statement that defines no columns (LIKE, AS SELECT) or cannot be read is an
-// Error of Kind Unsupported.
+// Error of Kind Unsupported; one beyond what any server takes, of Kind BadInput.
 func ParseCreateTable(text []byte, ses *Session) (*tidemark.Table, error) {
 	text = ses.utf8(text)
 	p := &ddl{lexer: &lexer{d: text, server: ses.Server, esc: ses.esc(), ansi: ses.AnsiQuotes},
@@ -40,6 +41,9 @@ func ParseCreateTable(text []byte, ses *Session) (*tidemark.Table, error) {
 	}
 	for {
 		if !p.definition() {
+			if p.why != "" {
+				return nil, tidemark.Errorf(tidemark.BadInput, "read", "CREATE TABLE "+p.t.String(), p.why, hintBroke)
+			}
 			return nil, p.refuse("cannot read the definition at " + snippet(text[min(p.i, len(text)):]))
 		}
 		if t := p.next(); p.is(t, ")") {
@@ -166,6 +170,10 @@ func (p *ddl) key(x tidemark.Index) bool {
 	if !p.index(&x) {
 		return false
 	}
+	if len(p.t.Indexes) == tidemark.MaxIndexes {
+		p.why = fmt.Sprintf("more than %d indexes", tidemark.MaxIndexes)
+		return false
+	}
 	if x.Name == "" {
 		x.Name = p.keyName(x.Parts[0].Column)
 	}
@@ -179,17 +187,15 @@ func (p *ddl) keyName(column string) string {
 	if column == "" {
 		column = "functional_index"
 	}
+	taken := make(map[string]bool, len(p.t.Indexes))
+	for _, x := range p.t.Indexes {
+		taken[strings.ToLower(x.Name)] = true
+	}
 	name := column
-	for n := 2; ; n++ {
-		taken := false
-		for _, x := range p.t.Indexes {
-			taken = taken || strings.EqualFold(x.Name, name)
-		}
-		if !taken {
-			return name
-		}
+	for n := 2; taken[strings.ToLower(name)]; n++ {
 		name = column + "_" + strconv.Itoa(n)
 	}
+	return name
 }
 
 // index reads [USING method] (parts) and the options after them.
@@ -244,7 +250,9 @@ func (p *ddl) part() (x tidemark.IndexPart, ok bool) {
 		if !ok {
 			return x, false
 		}
-		x.Expr = squeeze(p.d[start:end], p.server, p.esc)
+		if x.Expr, ok = p.expression(start, end); !ok {
+			return x, false
+		}
 	} else if x.Column, ok = p.name(); !ok {
 		return x, false
 	}
@@ -320,11 +328,14 @@ func (p *ddl) check(name string) bool {
 	if name == "" {
 		name = fmt.Sprintf("%s_chk_%d", p.t.Name, p.checks)
 	}
-	if enforced := !p.acceptAll("NOT", "ENFORCED"); enforced {
-		p.accept("ENFORCED")
-		p.t.Checks = append(p.t.Checks, tidemark.Check{Name: name, Expr: squeeze(p.d[start:end], p.server, p.esc)})
+	enforced := !p.acceptAll("NOT", "ENFORCED")
+	if !enforced {
+		return true
 	}
-	return true
+	p.accept("ENFORCED")
+	sql, ok := p.expression(start, end)
+	p.t.Checks = append(p.t.Checks, tidemark.Check{Name: name, Expr: sql})
+	return ok
 }
 
 // options reads what follows the definitions.

@@ -482,6 +482,9 @@ func (s *Scanner) plain() (*Statement, error) {
 	s.advance(n)
 	s.advance(min(len(s.delim), len(s.window())))
 	s.classify(st)
+	if tidemark.KindOf(st.DefErr) == tidemark.BadInput {
+		return nil, bad(s.opt.Name, st.Offset, st.Line, st.DefErr.Error(), hintBroke)
+	}
 	s.number(st)
 	return s.give(st), nil
 }
