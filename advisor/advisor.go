@@ -52,11 +52,14 @@ func measure(rep flow.Report) shape {
 	return s
 }
 
+// tooShort is a job of which nothing is said: what it spends on beginning and ending outweighs all else.
+const tooShort = time.Second
+
 // Explain gives one sentence on what limits the job, and advice on what to
 // change, the most useful first.
 func Explain(rep flow.Report, f Facts) (limit string, advice []string) {
 	s := measure(rep)
-	if s.total < 100*time.Millisecond || s.writers == 0 {
+	if s.total < tooShort || s.writers == 0 {
 		return "The job was too short for its limit to be measured.", nil
 	}
 	tail := s.total - s.rows

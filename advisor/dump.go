@@ -27,7 +27,7 @@ func ExplainDump(rep flow.Report, f DumpFacts) (limit string, advice []string) {
 			writer = role.Sum()
 		}
 	}
-	if reader.Total == 0 || writer.Total == 0 || f.Took < 100*time.Millisecond {
+	if reader.Total == 0 || writer.Total == 0 || f.Took < tooShort {
 		return "The job was too short for its limit to be measured.", nil
 	}
 	read, compress, store := share(reader.Busy(), reader.Total), share(writer.Working, writer.Total), share(writer.IO, writer.Total)
@@ -39,7 +39,7 @@ func ExplainDump(rep flow.Report, f DumpFacts) (limit string, advice []string) {
 	switch {
 	case share(reader.WaitWork, reader.Total) > 0.4:
 		return fmt.Sprintf("The work is uneven: readers had nothing left to read %.0f%% of their time, while others still did.", 100*share(reader.WaitWork, reader.Total)),
-			[]string{"One table has most of the rows and no key by which it can be cut: a primary key of numbers helps."}
+			[]string{"Fewer lanes (--parallelism) do the same here; a large table is read by several of them if it has a primary key."}
 	case blocked > starved && compress >= store:
 		advice = []string{more}
 		if f.Codec != "zstd:1" {

@@ -67,7 +67,7 @@ func sidesOf(rep flow.Report, restore bool) (s sides, ok bool) {
 // what to change, the most useful first.
 func ExplainStorage(rep flow.Report, f StorageFacts) (limit string, advice []string) {
 	s, ok := sidesOf(rep, f.Restore)
-	if !ok || f.Took < 100*time.Millisecond {
+	if !ok || f.Took < tooShort {
 		return "The job was too short for its limit to be measured.", nil
 	}
 	limit, advice = s.explain(f)

@@ -200,7 +200,10 @@ func splitOptions(tokens []token) []tableOption {
 		if t.kind != wordToken && t.kind != nameToken && t.kind != punctToken {
 			continue
 		}
-		words := strings.ToUpper(strings.Join(append(name, t.name()), " "))
+		words := ""
+		if len(name) < 4 { // no option's name is longer
+			words = strings.ToUpper(strings.Join(append(name, t.name()), " "))
+		}
 		next := skip(tokens, i+1)
 		value := -1
 		switch {

@@ -191,7 +191,10 @@ func (t *translator) not() (string, valueKind) {
 // comparison handles all that gives a truth value.
 func (t *translator) comparison() (string, valueKind) {
 	left, k := t.sum()
-	for t.err == nil {
+	for n := 0; t.err == nil; n++ {
+		if n == 10*tidemark.MaxNesting {
+			t.fail("a row of so many comparisons")
+		}
 		switch next := t.peek(); {
 		case t.word("is"):
 			not := ""
