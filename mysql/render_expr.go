@@ -120,6 +120,14 @@ func (t *translator) enter() {
 
 func (t *translator) leave() { t.deep-- }
 
+// chain counts one more operator of a row of them, each of which is put behind all before it.
+func (t *translator) chain(n int) int {
+	if n == 10*tidemark.MaxNesting {
+		t.fail(fmt.Sprintf("a row of more than %d operators", n))
+	}
+	return n + 1
+}
+
 func (t *translator) peek() pgToken {
 	if t.at < len(t.tokens) && t.err == nil {
 		return t.tokens[t.at]
@@ -162,7 +170,8 @@ func (t *translator) or() (string, valueKind) {
 	t.enter()
 	defer t.leave()
 	out, k := t.and()
-	for t.word("or") {
+	for n := 0; t.word("or"); {
+		n = t.chain(n)
 		right, _ := t.and()
 		out, k = out+" or "+right, boolValue
 	}
@@ -171,7 +180,8 @@ func (t *translator) or() (string, valueKind) {
 
 func (t *translator) and() (string, valueKind) {
 	out, k := t.not()
-	for t.word("and") {
+	for n := 0; t.word("and"); {
+		n = t.chain(n)
 		right, _ := t.not()
 		out, k = out+" and "+right, boolValue
 	}
@@ -191,10 +201,8 @@ func (t *translator) not() (string, valueKind) {
 // comparison handles all that gives a truth value.
 func (t *translator) comparison() (string, valueKind) {
 	left, k := t.sum()
-	for n := 0; t.err == nil; n++ {
-		if n == 10*tidemark.MaxNesting {
-			t.fail("a row of so many comparisons")
-		}
+	for n := 0; t.err == nil; {
+		n = t.chain(n)
 		switch next := t.peek(); {
 		case t.word("is"):
 			not := ""
@@ -294,7 +302,8 @@ func (t *translator) list(end string) string {
 
 func (t *translator) sum() (string, valueKind) {
 	left, k := t.product()
-	for t.err == nil {
+	for n := 0; t.err == nil; {
+		n = t.chain(n)
 		switch {
 		case t.symbol("||"):
 			right, rk := t.product()
@@ -331,7 +340,8 @@ func arithmetic(a, b valueKind) valueKind {
 
 func (t *translator) product() (string, valueKind) {
 	left, k := t.unary()
-	for t.err == nil {
+	for n := 0; t.err == nil; {
+		n = t.chain(n)
 		next := t.peek()
 		if next.kind != 'o' || next.text != "*" && next.text != "/" && next.text != "%" {
 			break
