@@ -368,6 +368,9 @@ func (r *Repo) readManifest(ctx context.Context, id string, m *Manifest, into an
 	case m.Buried:
 		return r.noBackup(id)
 	}
+	if err := m.check(); err != nil {
+		return damaged(name, err)
+	}
 	return nil
 }
 
@@ -464,6 +467,9 @@ func (r *Repo) files(ctx context.Context, m *Manifest, more []byte) iter.Seq2[Fi
 			var f File
 			if err == nil {
 				f, err = p.parse(line)
+			}
+			if err == nil {
+				err = f.check()
 			}
 			if err != nil {
 				yield(File{}, damaged(manifestName(m.ID), fmt.Errorf("its list of files: %w", err)))
