@@ -74,6 +74,12 @@ func (s *settings) calculate(cmd *cobra.Command, files []string) error {
 	if len(files) > 1 {
 		return tidemark.Errorf(tidemark.Invalid, "calculate", files[1], "Db2's formulas take one scan", "calculate each by itself; its lines stand behind the scan's own")
 	}
+	if len(s.ha.whatIfs)+len(s.ha.sweeps) > 0 {
+		return tidemark.Errorf(tidemark.Invalid, "calculate", "", "--what-if and --sweep are for the models of PostgreSQL, MySQL and MariaDB", "Calculate again with the other --disk, --network or --syncmode.")
+	}
+	if len(s.ha.networks) > 1 {
+		return tidemark.Errorf(tidemark.Invalid, "calculate", "", "Db2's formulas take one network", "Calculate each by itself.")
+	}
 	return s.calculateDb2(cmd, scans[0].Profile, string(last))
 }
 

@@ -97,6 +97,12 @@ func TestHABadInput(t *testing.T) {
 		{"ha-calculate-two-of-db2", func(t *testing.T) []string {
 			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), writtenFile(t, "b.scan", published), disk, wan}
 		}, 2},
+		{"ha-calculate-what-if-of-db2", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=db2", "--what-if=rtt=5ms"}
+		}, 2},
+		{"ha-calculate-networks-of-db2", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, wan, "--engine=db2"}
+		}, 2},
 		{"ha-calculate-two-engines", func(t *testing.T) []string {
 			return []string{"ha", "calculate", writtenFile(t, "a.scan", "Log of postgres 15\n"+published), writtenFile(t, "b.scan", "Log of mysql 8.0.33\n"+published), disk, wan}
 		}, 2},
