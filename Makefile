@@ -13,6 +13,10 @@ race := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACE))))
 P        ?= 2
 TIMEOUT  ?= 40m
 FUZZTIME ?= 30s
+FUZZPKG  ?= ./...
+
+# Packages whose fuzz targets make test runs for 1 s each: what other machines say, and URLs.
+FUZZSHORT := . ./mysql
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
@@ -36,6 +40,7 @@ lint: ## gofmt, go vet, staticcheck
 test: test-deps lint ## every check and every test, each once
 	@mkdir -p bin
 	@go run $(GOTESTSUM) --format pkgname --jsonfile bin/test.json --raw-command -- script/go-test.sh $(P) $(TIMEOUT) $(race)
+	@$(MAKE) --no-print-directory fuzz FUZZTIME=1s FUZZPKG="$(FUZZSHORT)"
 	@if [ -n "$${CI:-}" ] && [ -n "$${TIDEMARK_SAMPLES:-}" ] && grep '"Action":"skip"' bin/test.json | grep '"Test":'; then \
 	  echo "tests were skipped: in CI none may"; exit 1; fi
 
@@ -52,7 +57,7 @@ bench: ## compare with other tools (NAME=pg-shop, BENCH_FLAGS="--rounds 3"; with
 	go run ./bench $(or $(NAME),list) $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target for FUZZTIME
-	@for pkg in $$(go list ./...); do \
+	@for pkg in $$(go list $(FUZZPKG)); do \
 	  for target in $$(go test -list '^Fuzz' "$$pkg" | grep '^Fuzz' || true); do \
 	    echo "$$pkg $$target"; \
 	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \

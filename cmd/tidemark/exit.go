@@ -6,6 +6,7 @@ import (
 	"io"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // exitCodes maps each Kind to its own exit code. 1 is kept for "the databases
@@ -62,6 +63,11 @@ func finish(err error, stderr io.Writer) int {
 		return exitDiffer
 	}
 	fmt.Fprintf(stderr, "tidemark: %s\n", tidemark.MaskText(err.Error()))
+	var p *flow.PanicError
+	if errors.As(err, &p) {
+		fmt.Fprintf(stderr, "hint: This is a fault of tidemark: report it with the lines that follow.\n%s", tidemark.MaskText(string(p.Stack)))
+		return exitCodes[tidemark.Bug]
+	}
 	if hint := tidemark.HintOf(err); hint != "" {
 		fmt.Fprintf(stderr, "hint: %s\n", tidemark.MaskText(hint))
 	}

@@ -38,7 +38,9 @@ func serveMetrics(addr string, registry *prometheus.Registry, failed func(error)
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
+	// Whoever connects and says nothing, or reads nothing, is not kept.
+	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
 	go func() {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			failed(err)
@@ -56,6 +58,16 @@ func (m *metered) Following(p job.StreamProgress) {
 func (m *metered) stop() {
 	m.close()
 	m.watcher.stop()
+}
+
+// everywhere says so where an address is that of all interfaces.
+func everywhere(addr string) (tidemark.Finding, bool) {
+	host, port, err := net.SplitHostPort(addr)
+	if ip := net.ParseIP(host); err != nil || host != "" && (ip == nil || !ip.IsUnspecified()) {
+		return tidemark.Finding{}, false
+	}
+	return tidemark.Finding{Severity: tidemark.Warning, Object: "--metrics " + addr, Text: "metrics are shown at all addresses of this machine, to whoever can reach them",
+		Hint: "Write 127.0.0.1:" + port + " for this machine alone."}, true
 }
 
 // A streamCollector turns the last sample of a stream into metrics.

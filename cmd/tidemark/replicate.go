@@ -102,6 +102,9 @@ func (r *request) replicate(cmd *cobra.Command) error {
 	}
 	r.findings = nil
 	if r.metrics != "" {
+		if f, all := everywhere(r.metrics); all {
+			printFinding(cmd.ErrOrStderr(), f)
+		}
 		if watch, err = newMetered(watch, r.metrics); err != nil {
 			return err
 		}

@@ -10,13 +10,19 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // version is set by the release build; otherwise the module's own is shown.
 var version = ""
 
 // run carries out a command line and gives the exit code.
-func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	defer func() {
+		if v := recover(); v != nil {
+			code = finish(&flow.PanicError{Role: "tidemark", Value: v, Stack: debug.Stack()}, stderr)
+		}
+	}()
 	stopProfile, err := profile()
 	if err != nil {
 		return finish(err, stderr)
