@@ -174,7 +174,7 @@ func (r *resolver) table(ctx context.Context, b *tidemark.Bound) (*destination, 
 	d := r.tables[b]
 	if d == nil {
 		d = newDestination(b)
-		if err := (&applier{conn: r.conn, replica: r.replica}).describe(ctx, []*destination{d}); err != nil {
+		if err := (&applier{l: lane{e: r.e}, conn: r.conn, replica: r.replica}).describe(ctx, []*destination{d}); err != nil {
 			return nil, err
 		}
 		r.tables[b] = d
