@@ -223,9 +223,16 @@ func (f ForeignKey) Acts() bool {
 
 // A Check constraint; Expr is in the source engine's SQL.
 type Check struct {
-	Name string `json:"name"`
-	Expr string `json:"expr"`
+	Name      string `json:"name"`
+	Expr      string `json:"expr"`
+	Unchecked string `json:"unchecked,omitempty"` // NotEnforced or NotValid: rows may violate it
 }
+
+// What a Check may be besides enforced.
+const (
+	NotEnforced = "NOT ENFORCED" // of no row (MySQL; PostgreSQL since 18)
+	NotValid    = "NOT VALID"    // of rows that came since it was made (PostgreSQL)
+)
 
 // A Phase says when an object is made, relative to the rows.
 type Phase uint8

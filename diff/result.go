@@ -124,7 +124,7 @@ func (t TableResult) summary() string {
 	case t.Changed:
 		return "changed while it was compared"
 	case t.Unkeyed:
-		return "differs, and has no key by which its rows could be looked at again"
+		return "differs, and has no key by which its rows could be looked at again: load it anew, with tidemark sub reload, or copy --prep truncate and --include where no stream runs"
 	}
 	var parts []string
 	least := ""

@@ -18,9 +18,9 @@ func (d *describer) readChecks() error {
 		if !d.e.atLeast(8, 0, 16) {
 			return nil // older ones parse checks and forget them
 		}
-		sql = "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.CONSTRAINT_NAME, c.CHECK_CLAUSE FROM information_schema.TABLE_CONSTRAINTS t " +
+		sql = "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.CONSTRAINT_NAME, c.CHECK_CLAUSE, t.ENFORCED FROM information_schema.TABLE_CONSTRAINTS t " +
 			"JOIN information_schema.CHECK_CONSTRAINTS c ON c.CONSTRAINT_SCHEMA = t.CONSTRAINT_SCHEMA AND c.CONSTRAINT_NAME = t.CONSTRAINT_NAME " +
-			"WHERE t.CONSTRAINT_TYPE = 'CHECK' AND t.ENFORCED = 'YES' AND " + d.inScope("t.TABLE_SCHEMA") + " ORDER BY 1, 2, 3"
+			"WHERE t.CONSTRAINT_TYPE = 'CHECK' AND " + d.inScope("t.TABLE_SCHEMA") + " ORDER BY 1, 2, 3"
 	}
 	return d.each(sql, func(r rowReader) {
 		id, expr := r.id(), r.text(3)
@@ -34,7 +34,11 @@ func (d *describer) readChecks() error {
 			d.json[columnID{id, strings.ReplaceAll(m[1], "``", "`")}] = true
 			return
 		}
-		t.Checks = append(t.Checks, tidemark.Check{Name: r.text(2), Expr: expr})
+		check := tidemark.Check{Name: r.text(2), Expr: expr}
+		if !d.e.mariadb && r.text(4) == "NO" {
+			check.Unchecked = tidemark.NotEnforced
+		}
+		t.Checks = append(t.Checks, check)
 	})
 }
 

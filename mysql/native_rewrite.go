@@ -230,6 +230,7 @@ func (w *rewriter) toMariaDB(it *tableItem) {
 		return nil // also COLUMN_FORMAT and STORAGE, for NDB
 	})
 	if srid != "" { // it belongs to the type here
+		w.r.find(tidemark.Warning, "column "+w.m.From.String()+"."+it.name, sridLost(srid), "")
 		after := skip(it.tokens, 1) + 1
 		it.tokens = slices.Concat(it.tokens[:after], []token{{wordToken, " REF_SYSTEM_ID=" + srid}}, it.tokens[after:])
 	}

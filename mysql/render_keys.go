@@ -213,6 +213,9 @@ func (b *builder) index(x *tidemark.Index) {
 		leave("there are no " + x.Method + " indexes here")
 		return
 	}
+	if len(x.Include) > 0 {
+		b.r.find(tidemark.Note, object, "is made without the columns that it includes: "+strings.Join(x.Include, ", "), "")
+	}
 	if x.Where != "" {
 		if unique {
 			leave("it holds for the rows WHERE " + x.Where + " only")

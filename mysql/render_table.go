@@ -203,6 +203,9 @@ func (b *builder) ownType(c *builtColumn) {
 	}
 	if c.col.Type.Kind == tidemark.Geometry {
 		native = geometryType(&c.col.Type, b.r.to)
+		if _, srid, ok := strings.Cut(c.col.Type.Native, " SRID "); ok && b.r.to.mariadb {
+			b.r.find(tidemark.Warning, "column "+b.m.To.String()+"."+c.col.Name, sridLost(srid), "")
+		}
 	}
 	if c.col.Type.Kind == tidemark.Enum || c.col.Type.Kind == tidemark.Set {
 		native = labels(c.col.Type.Kind.String())(&c.col.Type, b.r.to)
@@ -390,11 +393,22 @@ func (b *builder) checks() []string {
 			b.r.find(tidemark.Warning, object, "("+k.Expr+") is left out, because "+err.Error(), "")
 			continue
 		}
+		tail := ""
+		switch {
+		case k.Unchecked != "" && b.r.to.mariadb:
+			b.r.find(tidemark.Warning, object, "is left out: it is "+strings.ToLower(k.Unchecked)+" on the source, and MariaDB enforces all", "")
+			continue
+		case k.Unchecked != "":
+			tail = " NOT ENFORCED"
+		}
+		if k.Unchecked == tidemark.NotValid {
+			b.r.find(tidemark.Warning, object, "is not enforced here: on the source it is not valid, so that rows may violate it", "ALTER TABLE ... ALTER CHECK ... ENFORCED once none does.")
+		}
 		name := ""
 		if k.Name != "" && !strings.HasPrefix(k.Name, "CONSTRAINT_") {
 			name = "CONSTRAINT " + quote(b.r.constraint(b.m.To.Schema, k.Name, "check")) + " "
 		}
-		out = append(out, name+"CHECK ("+expr+")")
+		out = append(out, name+"CHECK ("+expr+")"+tail)
 	}
 	return out
 }

@@ -263,3 +263,12 @@ func ruleFor(t *tidemark.Type) *TypeRule {
 	}
 	return &typeMap[len(typeMap)-1]
 }
+
+// sridLost says what MariaDB does not do with the SRID of a column.
+func sridLost(srid string) string {
+	text := "MariaDB takes any SRID here: on the source its values have the SRID " + srid
+	if srid != "0" {
+		text += "; where that is geographic, MySQL writes latitude first as text, and MariaDB longitude"
+	}
+	return text
+}

@@ -71,8 +71,8 @@ func (c *catalogue) logicalTable(r *relation) *tidemark.Table {
 		}
 	}
 	for _, k := range r.checks {
-		if k.Validated {
-			t.Checks = append(t.Checks, tidemark.Check{Name: k.Name, Expr: k.Expr})
+		if k.Expr != "" {
+			t.Checks = append(t.Checks, tidemark.Check{Name: k.Name, Expr: k.Expr, Unchecked: unchecked(k)})
 		}
 	}
 	return t
@@ -186,4 +186,15 @@ func quoteColumn(name string) string {
 		return ""
 	}
 	return quoteIdent(name)
+}
+
+// unchecked says whether rows may violate a check.
+func unchecked(k *constraint) string {
+	switch {
+	case strings.HasSuffix(k.Definition, " "+tidemark.NotEnforced):
+		return tidemark.NotEnforced
+	case !k.Validated:
+		return tidemark.NotValid
+	}
+	return ""
 }

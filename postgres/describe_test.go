@@ -144,7 +144,7 @@ func TestDescribeTables(t *testing.T) {
 		{Name: "a_ops", Parts: []tidemark.IndexPart{{Expr: "x pg_catalog.text_pattern_ops"}}, Method: "btree"}}, a.Indexes); diff != "" {
 		t.Errorf("indexes (-want +got):\n%s", diff)
 	}
-	if a.Comment != "tab" || a.Column("x").Comment != "col" || len(a.Checks) != 1 || a.Checks[0].Expr != "(n < (5)::numeric)" {
+	if a.Comment != "tab" || a.Column("x").Comment != "col" || len(a.Checks) != 2 || a.Checks[0] != (tidemark.Check{Name: "chk", Expr: "(n < (5)::numeric)"}) || a.Checks[1].Unchecked != tidemark.NotValid {
 		t.Errorf("comments %q, %q, checks %+v", a.Comment, a.Column("x").Comment, a.Checks)
 	}
 	p := tableOf(t, db, "public", "p")

@@ -134,7 +134,9 @@ WHERE (t.typtype = 'b' AND NOT EXISTS (SELECT FROM pg_type e WHERE e.typarray = 
 
 	// The stub has the signature, so that CREATE OR REPLACE can give it the body.
 	{classProc, 0, tidemark.BeforeRows, `
-SELECT p.oid, CASE p.prokind WHEN 'p' THEN 'procedure' ELSE 'function' END, p.oid::regprocedure::text, 0::oid, p.proowner,
+SELECT p.oid, CASE p.prokind WHEN 'p' THEN 'procedure' ELSE 'function' END, 
+       -- Procedures of one name may differ in what they give back alone.
+       CASE p.prokind WHEN 'p' THEN format('%I.%I(%s)', n.nspname, p.proname, pg_get_function_identity_arguments(p.oid)) ELSE p.oid::regprocedure::text END, 0::oid, p.proowner,
        ARRAY[rtrim(pg_get_functiondef(p.oid), E'\n')],
        CASE WHEN p.prokind <> 'w' THEN ARRAY[format('CREATE %s %I.%I(%s)%s LANGUAGE plpgsql AS %L', CASE p.prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END,
              n.nspname, p.proname, pg_get_function_arguments(p.oid), ' RETURNS ' || pg_get_function_result(p.oid), 'BEGIN END')] END

@@ -269,8 +269,11 @@ func (c *catalogue) addDomains() {
 	for oid, checks := range g.domain {
 		t := c.types[oid]
 		d := g.byID[address{classType, oid}]
-		if d == nil {
-			continue // of an extension
+		if d == nil { // of an extension, which makes its constraints too
+			for _, k := range checks {
+				g.silent[address{classConstraint, k.OID}] = true
+			}
+			continue
 		}
 		create := d.sql[0]
 		var parts []*constraint

@@ -211,7 +211,7 @@ func columnSQL(r *relation, col *column, to int) string {
 // constraintsOf gives a column's default, generation, not null and identity.
 func constraintsOf(r *relation, col *column, to int) string {
 	var s string
-	if d := col.def; d != nil && !d.node.split {
+	if d := col.def; d != nil && !d.node.split && !r.inheritsGeneration(col) {
 		switch col.Generated {
 		case "s":
 			s += " GENERATED ALWAYS AS (" + d.Expr + ") STORED"
@@ -238,6 +238,22 @@ func (r *relation) inherits(col *column) bool {
 	for _, p := range r.parents {
 		for _, pc := range p.columns {
 			if pc.Name == col.Name && pc.NotNull {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inheritsGeneration reports whether a parent computes the column in the same way: before 16 a
+// child may not say it again, and inherits it.
+func (r *relation) inheritsGeneration(col *column) bool {
+	if r.Partition || col.Generated == "" {
+		return false
+	}
+	for _, p := range r.parents {
+		for _, pc := range p.columns {
+			if pc.Name == col.Name && pc.Generated == col.Generated && pc.def != nil && pc.def.Expr == col.def.Expr {
 				return true
 			}
 		}

@@ -206,6 +206,9 @@ func (mk *maker) column(c *tidemark.Column) {
 		mk.r.find(tidemark.Note, who, "it is invisible on the source, and visible on PostgreSQL", "")
 	}
 	mk.lines = append(mk.lines, line)
+	if _, srid, ok := strings.Cut(c.Type.Native, " SRID "); ok && !mk.r.same {
+		mk.r.find(tidemark.Warning, who, "any SRID is taken here: on the source its values have the SRID "+srid, "Add a check by hand if the column has to refuse others.")
+	}
 	if c.Comment != "" {
 		mk.after = append(mk.after, "COMMENT ON COLUMN "+mk.sql+"."+quoteIdent(c.Name)+" IS "+quoteLiteral(c.Comment))
 	}
@@ -399,9 +402,17 @@ func (mk *maker) checks() {
 			}
 			expr = sql
 		}
+		tail := ""
+		switch {
+		case c.Unchecked == tidemark.NotEnforced && mk.r.major > 0 && mk.r.major < 18:
+			mk.r.find(tidemark.Warning, who, "left out: it is not enforced on the source, and PostgreSQL before 18 enforces all: "+c.Expr, "")
+			continue
+		case c.Unchecked != "":
+			tail = " " + c.Unchecked
+		}
 		name := quoteIdent(c.Name)
 		mk.r.add(tidemark.Object{ID: name + " ON " + mk.sql, Kind: "check", Phase: tidemark.AfterRows, Table: mk.t.TableID, Depends: []string{"table " + mk.sql},
-			Heavy: true, Bytes: mk.m.From.Bytes, SQL: []string{"ALTER TABLE " + mk.sql + " ADD CONSTRAINT " + name + " CHECK (" + expr + ")"}})
+			Heavy: true, Bytes: mk.m.From.Bytes, SQL: []string{"ALTER TABLE " + mk.sql + " ADD CONSTRAINT " + name + " CHECK (" + expr + ")" + tail}})
 	}
 }
 
