@@ -112,6 +112,8 @@ var rules = []Rule{
 	{Kind: DropLabel, Verdict: Stops, Then: change},
 	{Kind: NewPartition, From: pg, To: pg, Verdict: Goes, How: "made on the target before its first row, where the target's table is partitioned"},
 	{Kind: NewPartition, From: pg, To: "mysql,mariadb", Verdict: Stays, How: "the target's table takes the rows"},
+	{Kind: NewPartition, From: "mysql,mariadb", To: pg, Verdict: Stays, How: "the target's table takes the rows"},
+	{Kind: NewPartition, From: "mysql,mariadb", To: "mysql,mariadb", Verdict: Goes, How: "added to the target's table, if that is partitioned"},
 	{Kind: NewPartition, Verdict: Stops, Then: "Add the partition to the target's table, if that is partitioned"},
 	{Kind: FillPartition, From: pg, To: pg, Verdict: Stops, Then: "Make the partition on the target too"},
 	{Kind: FillPartition, Verdict: Stops, Then: change},

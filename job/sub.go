@@ -324,6 +324,11 @@ func (b *binder) told(m tidemark.LogicalMessage) error {
 	if err := json.Unmarshal(m.Data, &d); err != nil {
 		return fmt.Errorf("read a statement of the stream: %w", err)
 	}
+	if !d.Rows {
+		if err := b.partitioned(&d); err != nil {
+			return err
+		}
+	}
 	if !d.Rows && !renames.MatchString(d.SQL) {
 		return nil // what has become of the columns the next relation tells
 	}

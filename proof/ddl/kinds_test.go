@@ -100,6 +100,10 @@ var kinds = []kind{
 	{name: "column that came and went", src: mariadb, do: []string{"ALTER TABLE t ADD x int", "ALTER TABLE t DROP x", "INSERT INTO t VALUES (2, 2)", "ALTER TABLE t ADD y int", "INSERT INTO t VALUES (3, 3, 3)"}},
 	{name: "move column", src: mariadb, setup: "ALTER TABLE t ADD m int", do: []string{"ALTER TABLE t MODIFY m int FIRST", "INSERT INTO t VALUES (5, 2, 3)"}},
 	{name: "add column after", src: mariadb, do: []string{"ALTER TABLE t ADD x int AFTER id", "INSERT INTO t VALUES (2, 5, 3)"}},
+	{name: "add partition", src: mysql, setup: "ALTER TABLE t PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))", do: []string{"ALTER TABLE t ADD PARTITION (PARTITION p1 VALUES LESS THAN (20))", "INSERT INTO t VALUES (15, 1)", "ALTER TABLE `t` REORGANIZE PARTITION p1 INTO (PARTITION p1 VALUES LESS THAN (20), PARTITION p2 VALUES LESS THAN (30))", "INSERT INTO t VALUES (25, 1)"}},
+	{name: "drop partition", src: mysql, setup: "ALTER TABLE t PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))", do: []string{"INSERT INTO t VALUES (15, 1)", "ALTER TABLE t DROP PARTITION p1", "INSERT INTO t VALUES (2, 1)"}, to: stops("was changed")},
+	{name: "add partition", src: mariadb, setup: "ALTER TABLE t PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))", do: []string{"ALTER TABLE t ADD PARTITION (PARTITION p1 VALUES LESS THAN (20))", "INSERT INTO t VALUES (15, 1)", "ALTER TABLE `t` REORGANIZE PARTITION p1 INTO (PARTITION p1 VALUES LESS THAN (20), PARTITION p2 VALUES LESS THAN (30))", "INSERT INTO t VALUES (25, 1)"}},
+	{name: "drop partition", src: mariadb, setup: "ALTER TABLE t PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))", do: []string{"INSERT INTO t VALUES (15, 1)", "ALTER TABLE t DROP PARTITION p1", "INSERT INTO t VALUES (2, 1)"}, to: stops("was changed")},
 }
 
 // TestKinds changes definitions, once while the stream waits for the source, and once while it is behind.
