@@ -30,10 +30,11 @@ const (
 	Cancelled               // stopped from outside
 	Exists                  // the object that was to be created is there already
 	Corrupt                 // what we have stored ourselves is damaged or has a hole
+	Empty                   // there is nothing to do: no table on the source, or none that was selected
 )
 
 var kindNames = [...]string{"bug", "invalid", "unreachable", "denied", "forbidden", "not found", "unsupported",
-	"not empty", "full", "transient", "lost", "unmapped", "collision", "bad row", "bad input", "incomplete", "cancelled", "exists", "corrupt"}
+	"not empty", "full", "transient", "lost", "unmapped", "collision", "bad row", "bad input", "incomplete", "cancelled", "exists", "corrupt", "empty"}
 
 func (k Kind) String() string {
 	if int(k) < len(kindNames) {

@@ -142,7 +142,7 @@ const (
 	Expression                    // Text is SQL of the source engine
 )
 
-// Ours says whether a table is one of our own: marker rows of copies, progress, exceptions
+// Ours says whether a table is one of our own: marker rows and claims of copies, progress, exceptions
 // and monitor tables of streams. Nobody copies, compares or follows it.
 func (id TableID) Ours() bool {
 	name := id.Name
@@ -152,7 +152,7 @@ func (id TableID) Ours() bool {
 			return false
 		}
 	}
-	return slices.Contains([]string{"copied", "applied", "exceptions", "applymon", "capmon", "capqmon"}, name)
+	return slices.Contains([]string{"copied", "applied", "claims", "exceptions", "applymon", "capmon", "capqmon"}, name)
 }
 
 // A Default of a column.

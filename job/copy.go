@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -72,6 +71,7 @@ func copyBetween(ctx context.Context, env Env, verb string, spec CopySpec, src o
 	}
 	c.position = position
 	defer func() { c.lock.Unlock() }()
+	defer c.giveUp(ctx, false)
 	if spec.Resume != "" {
 		err = c.takeUp(ctx)
 	} else {
@@ -94,6 +94,7 @@ type copying struct {
 	position tidemark.Position
 	run      catalog.Run
 	lock     *catalog.Lock
+	claims   claims // to the tables of the target
 	p        *load.Plan
 	done     map[int]int64
 	built    map[string]bool
@@ -130,6 +131,11 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 			moves[i].Lob = c.spec.Lob
 		}
 	}
+	if !c.spec.PlanOnly {
+		if _, err := c.take(ctx, targets(moves)); err != nil {
+			return nil, err
+		}
+	}
 	return makePlan(ctx, c.src, c.tgt, db, moves, c.spec, append(c.spec.Findings, findings...), c.position)
 }
 
@@ -142,6 +148,9 @@ func makePlan(ctx context.Context, src load.Source, tgt Database, db *tidemark.D
 	}
 	p.Position = at
 	p.Findings = append(append(append([]tidemark.Finding(nil), findings...), notCarried(db, tgt, moves)...), p.Findings...)
+	if err == nil && idle(p) {
+		err = nothing("plan", db)
+	}
 	if err == nil {
 		err = sameColumns(ctx, src, tgt, p)
 	}
@@ -258,15 +267,20 @@ func schemaDefaults(src, tgt end, chosen string) mapping.Defaults {
 }
 
 // begin plans a new run and records it.
-func (c *copying) begin(ctx context.Context) error {
+func (c *copying) begin(ctx context.Context) (err error) {
+	c.run.ID = catalog.NewRunID()
+	recorded := false
+	defer func() {
+		if err != nil && !recorded {
+			c.giveUp(ctx, true)
+			c.run.ID = ""
+		}
+	}()
 	p, err := c.plan(ctx)
 	if err != nil {
 		if p != nil && tidemark.KindOf(err) != tidemark.NotEmpty {
 			c.env.Watch.Planned("", p)
 		}
-		return err
-	}
-	if err := c.leftovers(ctx, p); err != nil {
 		return err
 	}
 	denied, err := access(ctx, c.src, c.tgt, p)
@@ -282,7 +296,10 @@ func (c *copying) begin(ctx context.Context) error {
 		return err
 	}
 	host, _ := os.Hostname()
-	c.run = catalog.Run{ID: catalog.NewRunID(), Verb: c.verb, Source: tidemark.MaskURL(c.spec.Source), Target: tidemark.MaskURL(c.spec.Target),
+	if err := c.settle(ctx, p); err != nil {
+		return err
+	}
+	c.run = catalog.Run{ID: c.run.ID, Verb: c.verb, Source: tidemark.MaskURL(c.spec.Source), Target: tidemark.MaskURL(c.spec.Target),
 		Started: c.env.now(), State: catalog.Running, Position: p.Position, Plan: text, PID: os.Getpid(), Host: host}
 	if c.lock, err = c.env.Catalog.Lock(c.run.ID); err != nil {
 		return err
@@ -290,37 +307,17 @@ func (c *copying) begin(ctx context.Context) error {
 	if err := c.record(ctx); err != nil {
 		return err
 	}
+	recorded = true
 	c.env.Watch.Planned(c.run.ID, p)
 	if len(p.Clear) > 0 {
 		if err := c.tgt.Clear(ctx, p.Clear, p.Prep == load.DropTables); err != nil {
+			c.giveUp(ctx, true)
 			return c.end(ctx, nil, err)
 		}
 	}
 	if err := c.tgt.Begin(ctx, c.run.ID); err != nil {
+		c.giveUp(ctx, true)
 		return c.end(ctx, nil, err)
-	}
-	return nil
-}
-
-// leftovers refuses to take the tables of a run that was not finished for the
-// user's own: they have no keys yet, and would never get them.
-func (c *copying) leftovers(ctx context.Context, p *load.Plan) error {
-	if !slices.Contains(p.Fresh, false) {
-		return nil
-	}
-	runs, err := c.env.Catalog.Runs(ctx, 200)
-	if err != nil {
-		return err
-	}
-	for _, r := range runs {
-		if r.Target != tidemark.MaskURL(c.spec.Target) || verbText[r.Verb] == "" {
-			continue
-		}
-		if r.State == catalog.Done || r.State == catalog.Incomplete {
-			return nil
-		}
-		return tidemark.Errorf(tidemark.NotEmpty, "plan", "target", "holds tables of run "+r.ID+", which was not finished",
-			"nothing was changed; go on with --resume "+r.ID+", or start anew with --prep drop")
 	}
 	return nil
 }
@@ -398,9 +395,11 @@ func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 		err = uerr
 	}
 	c.env.Catalog.PutTables(ctx, c.run.ID, c.tableStats(err))
-	if err == nil {
+	done := err == nil || tidemark.KindOf(err) == tidemark.Empty
+	if done {
 		c.forget(ctx)
 	}
+	c.giveUp(ctx, done || c.run.State == catalog.Incomplete)
 	return err
 }
 
@@ -420,7 +419,7 @@ func (c *copying) forget(ctx context.Context) {
 // resumable adds how to go on to an error that has no hint, or to the hint it has.
 func resumable(err error, run string) error {
 	switch tidemark.KindOf(err) {
-	case tidemark.BadInput, tidemark.Unsupported:
+	case tidemark.BadInput, tidemark.Unsupported, tidemark.Empty:
 		return err // a mended file is another file, and what cannot be done cannot be gone on with
 	}
 	hint := "go on with the same command and --resume " + run

@@ -100,6 +100,9 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 	if err := distinct(ctx, "compare", src, tgt, moves, false); err != nil {
 		return nil, nil, err
 	}
+	if len(moves) == 0 {
+		return nil, findings, nothing("compare", db)
+	}
 	wanted := map[tidemark.TableID]bool{}
 	for _, m := range moves {
 		wanted[clipID(tgt, m.To.TableID)] = true

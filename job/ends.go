@@ -62,3 +62,18 @@ func (r *replicating) sameEnds() error {
 	}
 	return nil
 }
+
+// freeName refuses a new stream under a name that the target has the progress of already: it would begin where that one
+// has come to.
+func (r *replicating) freeName(ctx context.Context) error {
+	f, ok := r.tgt.(follower)
+	if !ok {
+		return nil
+	}
+	applied, err := f.Applied(ctx)
+	if _, there := applied[r.spec.Name]; err == nil && there {
+		err = tidemark.Errorf(tidemark.Exists, r.spec.Half.Verb(), "stream "+r.spec.Name, "the target has the progress of a stream of that name, of which this catalogue knows nothing",
+			"Give the catalogue that knows it (--state), another --name, or --anew to forget that progress and copy again.")
+	}
+	return err
+}

@@ -278,6 +278,9 @@ func (r *replicating) beginApply(ctx context.Context) (run string, rep *Report, 
 		return "", nil, err
 	}
 	defer r.close()
+	if err := r.freeName(ctx); err != nil {
+		return "", nil, err
+	}
 	if r.spec.NoCopy {
 		return "", nil, r.following(ctx)
 	}

@@ -41,6 +41,7 @@ func Import(ctx context.Context, env Env, spec CopySpec, open func(path string) 
 	}
 	c := im.copying
 	defer func() { c.lock.Unlock() }()
+	defer c.giveUp(ctx, false)
 	if err := im.begin(ctx); err != nil {
 		return c.run.ID, nil, err
 	}
@@ -117,6 +118,8 @@ func (im *importJob) takeUp(ctx context.Context) error {
 			return err
 		}
 		c.unmarked = true // no database has the table of marker rows: no row was loaded
+	} else if err := c.retake(ctx, nil); err != nil {
+		return err
 	}
 	c.run.State, c.run.Error, c.run.Hint, c.run.PID = catalog.Running, "", "", os.Getpid()
 	if err := c.env.Catalog.Update(ctx, c.run); err != nil {
@@ -294,17 +297,32 @@ func (im *importJob) fromTarget(ctx context.Context, p *tidemark.Piece) (*tidema
 // prepare looks what the target has under the move's name. keep means that the
 // table stays as it is; fresh that it is made by us.
 func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh bool, err error) {
+	if _, err := im.take(ctx, []tidemark.TableID{m.To.TableID}); err != nil {
+		return false, false, err
+	}
+	defer func() {
+		if err != nil && im.spec.Resume == "" { // the table is not touched
+			_ = im.claims.Release(context.WithoutCancel(ctx), im.run.ID, []tidemark.TableID{m.To.TableID}) // the first error is the one to tell
+		}
+	}()
 	states, err := im.tgt.Inspect(ctx, []tidemark.TableID{m.To.TableID})
 	if err != nil {
 		return false, false, err
 	}
-	if !states[0].Exists {
+	prep := im.spec.Plan.Prep
+	// What exists when a run is resumed is ours, from before.
+	fresh = !states[0].Exists || im.spec.Resume != "" || prep == load.DropTables
+	clear := states[0].Exists && im.spec.Resume == "" && (prep == load.DropTables || prep == load.Truncate)
+	if err := im.contested(m.To.TableID, fresh, clear); err != nil {
+		return false, false, err
+	}
+	if err := im.evict(ctx, m.To.TableID); err != nil {
+		return false, false, err
+	}
+	if fresh && !clear {
 		return false, true, nil
 	}
-	if im.spec.Resume != "" {
-		return false, true, nil // ours, from before; what exists of it is passed over
-	}
-	switch im.spec.Plan.Prep {
+	switch prep {
 	case load.DropTables:
 		return false, true, im.tgt.Clear(ctx, []tidemark.TableID{m.To.TableID}, true)
 	case load.Truncate:
@@ -468,6 +486,9 @@ func (im *importJob) End(ctx context.Context) ([]tidemark.Object, error) {
 func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
 	if err := im.runAll(ctx, im.later); err != nil {
 		return im.failed, err
+	}
+	if len(im.tables) == 0 && len(im.later) == 0 {
+		return nil, tidemark.Errorf(tidemark.Empty, "import", im.spec.Source, "it has no tables, or none that is selected", "Look whether it is the right file, and at --include and --exclude.")
 	}
 	if n := len(im.failed); n > 0 {
 		return im.failed, tidemark.Errorf(tidemark.Incomplete, "import", "", fmt.Sprintf("all rows are there, but %d statements of the file failed", n), "see the list with their SQL in the report")

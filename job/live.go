@@ -62,7 +62,8 @@ type living struct {
 	live     *diff.Live
 	progress *diffProgress
 	findings []tidemark.Finding
-	stream   bool // its progress is on the target
+	stream   bool               // its progress is on the target
+	tables   []tidemark.TableID // of the target
 	looks    int
 }
 
@@ -145,6 +146,9 @@ func (v *living) first(ctx context.Context) error {
 		v.findings = append(v.findings, findings...)
 		if err != nil {
 			return err
+		}
+		for _, p := range pairs {
+			v.tables = append(v.tables, p.Target.From.TableID)
 		}
 		v.progress = newDiffProgress(pairs)
 		v.env.Watch.Running(v.progress)

@@ -132,6 +132,9 @@ func (d *dumping) plan(ctx context.Context, position tidemark.Position) (*load.P
 	if err := load.Blocked(d.findings); err != nil {
 		return nil, err
 	}
+	if idle(&load.Plan{Moves: moves, Objects: objects}) {
+		return nil, nothing("back up", db)
+	}
 	script, ok := d.src.(dump.Scripter)
 	if !ok {
 		return nil, tidemark.Errorf(tidemark.Unsupported, "back up", db.Engine, "it has no client program that is known", "")

@@ -85,6 +85,13 @@ func (r *repairing) rounds(ctx context.Context) error {
 	if err := r.first(ctx); err != nil {
 		return err
 	}
+	if r.spec.Execute {
+		release, err := r.claimTables(ctx)
+		if err != nil {
+			return err
+		}
+		defer release()
+	}
 	for {
 		if r.spec.Live {
 			if err := r.settle(ctx); err != nil {

@@ -240,6 +240,9 @@ func (r *replicating) remove(ctx context.Context) error {
 		if err := e.EndApply(ctx, r.spec.Name); err != nil {
 			return err
 		}
+		if err := engines.DropClaim(ctx, r.tgt, tidemark.StreamClaim+r.spec.Name); err != nil {
+			return err
+		}
 	}
 	if s, err := r.env.Catalog.Stream(ctx, r.record()); err == nil && s.Queue != directQueue && r.from != nil {
 		where := s.Queue
@@ -304,6 +307,9 @@ func (r *replicating) begin(ctx context.Context) (run string, rep *Report, err e
 		return "", nil, err
 	}
 	defer r.close()
+	if err := r.freeName(ctx); err != nil {
+		return "", nil, err
+	}
 	if r.spec.NoCopy || !r.spec.From.IsZero() {
 		if err = r.startStream(ctx); err == nil {
 			err = r.following(ctx)
@@ -362,7 +368,7 @@ func (r *replicating) hold(ctx context.Context) ([]tidemark.Finding, error) {
 		if adopts := !r.spec.From.IsZero() && !r.spec.From.Now; adopts && tidemark.KindOf(err) == tidemark.Exists {
 			err = nil // the slot from whose log it is to begin
 		}
-		if tidemark.KindOf(err) == tidemark.Exists {
+		if tidemark.KindOf(err) == tidemark.Exists && r.src.Name() == "postgres" {
 			err = tidemark.Errorf(tidemark.Exists, "replicate", r.spec.Name, "the source keeps its log for a stream of that name, of which this catalogue knows nothing",
 				"Give the catalogue that knows it (--state), another --name, or --anew to drop it and copy again.")
 		}

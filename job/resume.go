@@ -24,6 +24,9 @@ func (c *copying) takeUp(ctx context.Context) error {
 	if err := distinct(ctx, c.verb, c.src, c.tgt, c.p.Moves, true); err != nil {
 		return err
 	}
+	if err := c.retake(ctx, targets(c.p.Moves)); err != nil {
+		return err
+	}
 	if err := c.reclaim(ctx); err != nil {
 		return err
 	}

@@ -169,6 +169,9 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 	}
 	opt.Bind, opt.Told, opt.Disable, opt.Cascades = tables.bind, tables.told, tables.disable, tables.cascades()
 	r.binder = tables
+	if err := r.claimTables(ctx, tables); err != nil {
+		return nil, tidemark.Progress{}, err
+	}
 	if r.sessions == 0 {
 		if err := r.warn(ctx, tables); err != nil {
 			return nil, tidemark.Progress{}, err

@@ -354,7 +354,7 @@ func streamable(moves []tidemark.Move) ([]tidemark.Move, []tidemark.Finding, err
 		}
 	}
 	if len(out) == 0 {
-		return nil, nil, tidemark.Errorf(tidemark.Invalid, "replicate", "", "no table is left to replicate", "Look at --include and --exclude.")
+		return nil, nil, tidemark.Errorf(tidemark.Empty, "replicate", "source", "it has no table to replicate, or none that is selected", "Look whether the URL names the right database, and at --include and --exclude.")
 	}
 	return out, findings, nil
 }

@@ -222,7 +222,7 @@ func (a *applier) nothing() error {
 			break
 		}
 	}
-	return tidemark.Errorf(tidemark.NotFound, a.p.op, "", "no table is selected by the rules", hint)
+	return tidemark.Errorf(tidemark.Empty, a.p.op, "", "no table is selected by the rules", hint)
 }
 
 // maxSchemas is how many schemas a hint lists.

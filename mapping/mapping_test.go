@@ -160,7 +160,7 @@ func TestApplyKeepsItsPromises(t *testing.T) {
 			}
 		}
 		if err != nil {
-			if k := tidemark.KindOf(err); k != tidemark.Invalid && k != tidemark.Collision && k != tidemark.NotFound {
+			if k := tidemark.KindOf(err); k != tidemark.Invalid && k != tidemark.Collision && k != tidemark.Empty {
 				t.Fatalf("%v: %v", k, err)
 			}
 			return

@@ -105,6 +105,26 @@ func (e *Engine) Hold(ctx context.Context, stream string, moves []tidemark.Move)
 		}
 		e.opt.Log.Warn("the source's log", "object", f.Object, "finding", f.Text, "hint", f.Hint)
 	}
+	return e.holdName(ctx, stream)
+}
+
+// holdName takes the lock of a stream's name until Close, so that another stream of that name is refused before it
+// copies. The server has no other sign of a stream.
+func (e *Engine) holdName(ctx context.Context, stream string) error {
+	s, err := e.session(ctx)
+	if err != nil {
+		return err
+	}
+	if err := s.lockName(ctx, stream); err != nil {
+		s.close()
+		if tidemark.KindOf(err) == tidemark.Transient {
+			err = tidemark.Errorf(tidemark.Exists, "follow", stream, "another process follows this server's log under the same name", "Give this stream another name: --name.")
+		}
+		return e.fail("follow", stream, err)
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.idle = append(e.idle, s) // it keeps the lock whatever else it does
 	return nil
 }
 
@@ -391,7 +411,7 @@ func (s *Stream) connect(ctx context.Context, lock bool) (err error) {
 		return s.e.fail("follow", s.name, err)
 	}
 	if lock {
-		err = s.lock(ctx)
+		err = s.s0.lockName(ctx, s.name)
 	}
 	if err == nil {
 		var r *gomysql.Result
@@ -406,12 +426,14 @@ func (s *Stream) connect(ctx context.Context, lock bool) (err error) {
 	return nil
 }
 
-func (s *Stream) lock(ctx context.Context) error {
+// lockName takes the lock of a stream's name on the server.
+func (s *session) lockName(ctx context.Context, name string) error {
 	h := fnv.New128a()
-	h.Write([]byte(s.name))
-	r, err := s.s0.query(ctx, "SELECT GET_LOCK('tidemark follow "+hex.EncodeToString(h.Sum(nil))+"', 1)")
+	h.Write([]byte(name))
+	r, err := s.query(ctx, "SELECT GET_LOCK('tidemark follow "+hex.EncodeToString(h.Sum(nil))+"', 1)")
 	if err == nil && cell(r, 0, 0) != "1" {
-		err = tidemark.Errorf(tidemark.Transient, "follow", s.name, "another process follows the log under this name", "Stop it, or wait until the server has noticed that it is gone.")
+		err = tidemark.Errorf(tidemark.Transient, "follow", name, "nothing is applied, because another process follows this server's log under the same name",
+			"Stop that process, or wait until the server has noticed that it is gone; another stream needs another --name.")
 	}
 	return err
 }

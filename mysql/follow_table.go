@@ -162,7 +162,7 @@ func (s *Stream) wanted(id tidemark.TableID) (want, marker bool) {
 // inScope reports whether a table is one of those that the engine is of.
 func (s *Stream) inScope(id tidemark.TableID) bool {
 	switch {
-	case id.Name == appliedName || id.Name == ledgerName:
+	case id.Name == appliedName || id.Name == ledgerName || id.Name == claimName:
 		return false
 	case s.e.db != "":
 		return id.Schema == s.e.db || s.fold && strings.EqualFold(id.Schema, s.e.db)

@@ -31,7 +31,7 @@ func (e *Engine) ownTable(ctx context.Context, name string) (string, error) {
 		return quote(db) + "." + quote(name), nil
 	}
 	err := e.onTarget(ctx, "find marker table", "", func(s *session) error {
-		r, err := s.query(ctx, "SELECT MIN(TABLE_SCHEMA) FROM information_schema.TABLES WHERE TABLE_NAME IN ("+literal(ledgerName)+","+literal(progressName)+")")
+		r, err := s.query(ctx, "SELECT MIN(TABLE_SCHEMA) FROM information_schema.TABLES WHERE TABLE_NAME IN ("+literal(ledgerName)+","+literal(progressName)+","+literal(claimName)+")")
 		db = cell(r, 0, 0)
 		return err
 	})

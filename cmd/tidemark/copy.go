@@ -24,8 +24,9 @@ file:PATH of a mysqldump file (.sql, .gz, .zst). TARGET is a database. Passwords
 stand in the URL, in PGPASSWORD and ~/.pgpass, in MYSQL_PWD, or in a task file as
 ${VARIABLE}.
 
-The source is only read. The target gets a small table of marker rows (schema
-tidemark, or table tidemark_copied) that goes when the copy is done.`,
+The source is only read. The target gets two small tables, of marker rows and of
+claims (schema tidemark, or tables tidemark_copied and tidemark_claims), that go when
+the copy is done.`,
 		Example: `  # everything, between two PostgreSQL servers
   tidemark copy postgres://me@old/shop postgres://me@new/shop
 

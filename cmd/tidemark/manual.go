@@ -58,12 +58,12 @@ func manualExits(w io.Writer) {
 	meaning := map[tidemark.Kind]string{
 		tidemark.Invalid: "the request itself is wrong", tidemark.Unreachable: "no connection to the host", tidemark.Denied: "the login was refused",
 		tidemark.Forbidden: "a privilege is missing; the hint names the GRANT", tidemark.NotFound: "a database, table, file or run does not exist",
-		tidemark.Unsupported: "a server version or feature that is not handled", tidemark.NotEmpty: "the target holds rows; nothing was changed",
+		tidemark.Unsupported: "a server version or feature that is not handled", tidemark.NotEmpty: "the target holds rows, or another run or a stream has its tables; nothing was changed",
 		tidemark.Full: "no space left on the target", tidemark.Transient: "a connection broke and went on breaking; resume later",
 		tidemark.Lost: "the view of the source is gone, and resume takes a new one; or the log that a stream needs, and --anew copies again", tidemark.Unmapped: "a type without a counterpart",
 		tidemark.Collision: "two sources are mapped to one target; or an archive has other bytes", tidemark.BadRow: "a value that the target does not take",
 		tidemark.BadInput: "a dump or configuration file is cut or malformed", tidemark.Incomplete: "all rows are there, some object is not; the report lists it",
-		tidemark.Exists: "what was to be created exists", tidemark.Corrupt: "the queue is damaged or has a hole, and nothing of it was applied behind that; or a repository is, and `verify` says what", tidemark.Bug: "a fault of tidemark: please report it", tidemark.Cancelled: "stopped from outside; resume goes on",
+		tidemark.Exists: "what was to be created exists", tidemark.Corrupt: "the queue is damaged or has a hole, and nothing of it was applied behind that; or a repository is, and `verify` says what", tidemark.Empty: "there is nothing to copy, replicate, compare or back up: no table, or none that is selected", tidemark.Bug: "a fault of tidemark: please report it", tidemark.Cancelled: "stopped from outside; resume goes on",
 	}
 	kinds := make([]tidemark.Kind, 0, len(exitCodes))
 	for k := range exitCodes {
@@ -71,7 +71,7 @@ func manualExits(w io.Writer) {
 	}
 	sort.Slice(kinds, func(i, j int) bool { return exitCodes[kinds[i]] < exitCodes[kinds[j]] })
 	for _, k := range kinds {
-		if k == tidemark.Bug {
+		if k == tidemark.Empty {
 			fmt.Fprintf(w, "| %d | `diff --live`, `repair --live`: nothing differs for certain, and some rows change too often to tell |\n", exitChanging)
 		}
 		fmt.Fprintf(w, "| %d | %s |\n", exitCodes[k], meaning[k])

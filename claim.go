@@ -1,0 +1,27 @@
+package tidemark
+
+import "context"
+
+// A Claim is what one run has of a target: rows of a table there that name the tables it fills, and a lock that
+// shows others that its process lives. Its methods are not for several goroutines at once.
+type Claim interface {
+	// Take claims tables, and gives who else has claims to them. renewed is how many of the tables the
+	// run had before.
+	Take(ctx context.Context, tables []TableID) (others []Claimant, renewed int, err error)
+	// Release takes tables from the claims of a run: this one, or one that does not live.
+	Release(ctx context.Context, run string, tables []TableID) error
+	// Drop gives all tables up, for good.
+	Drop(ctx context.Context) error
+	// Close ends the lock. What was claimed stays noted, for a resume.
+	Close()
+}
+
+// A Claimant is a run, or a stream, that has a claim to a table.
+type Claimant struct {
+	Run   string // its name; a stream's begins with StreamClaim
+	Table TableID
+	Live  bool // its process holds the lock
+}
+
+// StreamClaim is what the names of streams begin with among claims.
+const StreamClaim = "stream "

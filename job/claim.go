@@ -1,0 +1,200 @@
+package job
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// claims are a copy's, import's or restore's to the tables that it fills: from before the look at what the target has
+// until its end. Those of a run that was killed stay noted there, whatever catalogue knows that run.
+type claims struct {
+	tidemark.Claim
+	others map[tidemark.TableID][]tidemark.Claimant // that do not live
+}
+
+// theRun stands among a run's tables for itself: who is evicted loses it.
+var theRun tidemark.TableID
+
+// take claims tables for the run, and refuses those that a process fills now.
+func (c *copying) take(ctx context.Context, tables []tidemark.TableID) (renewed bool, err error) {
+	if c.claims.Claim == nil {
+		if c.claims.Claim, err = engines.Claim(ctx, c.tgt, c.run.ID); err != nil {
+			return false, err
+		}
+		c.claims.others = map[tidemark.TableID][]tidemark.Claimant{}
+	}
+	others, _, err := c.claims.Take(ctx, tables)
+	if err != nil {
+		return false, err
+	}
+	for _, o := range others {
+		if _, stream := cutStream(o.Run); o.Live && !stream {
+			_ = c.claims.Release(context.WithoutCancel(ctx), c.run.ID, tables) // the other run is the one to tell of
+			return false, filledBy(c.verb, o)
+		}
+		c.claims.others[o.Table] = append(c.claims.others[o.Table], o)
+	}
+	_, had, err := c.claims.Take(ctx, []tidemark.TableID{theRun})
+	return had > 0, err
+}
+
+func filledBy(op string, o tidemark.Claimant) error {
+	return tidemark.Errorf(tidemark.NotEmpty, op, "table "+o.Table.String(), "run "+o.Run+" is at work on it now", "Nothing was changed. Wait until that run has ended, or leave its tables out.")
+}
+
+// contested refuses what the claims of others to a table forbid: fresh says that the run makes it, clear that it drops
+// or empties what is there.
+func (c *copying) contested(table tidemark.TableID, fresh, clear bool) error {
+	for _, o := range c.claims.others[table] {
+		stream, ok := cutStream(o.Run)
+		switch {
+		case ok && clear:
+			return tidemark.Errorf(tidemark.NotEmpty, "plan", "table "+table.String(), "stream "+stream+" applies changes to it, and it is to be emptied or dropped",
+				"Nothing was changed. Leave the table out, or end the stream first, if nobody needs it: tidemark replicate --remove --name "+stream+".")
+		case !ok && !fresh:
+			return tidemark.Errorf(tidemark.NotEmpty, "plan", "table "+table.String(), "belongs to run "+o.Run+", which was not finished: it may lack rows and keys",
+				"Nothing was changed. Resume that run with the catalogue that has it (--state): --resume "+o.Run+"; or begin anew with --prep drop.")
+		}
+	}
+	return nil
+}
+
+// evict ends the claims of runs to a table that this run makes anew: they cannot be resumed.
+func (c *copying) evict(ctx context.Context, table tidemark.TableID) error {
+	for _, o := range c.claims.others[table] {
+		if _, stream := cutStream(o.Run); stream {
+			continue
+		}
+		err := c.claims.Release(ctx, o.Run, []tidemark.TableID{table, theRun})
+		if err == nil {
+			err = c.tgt.Forget(ctx, o.Run, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// settle is contested, and then evict, for all tables of a plan.
+func (c *copying) settle(ctx context.Context, p *load.Plan) error {
+	if len(c.claims.others) == 0 {
+		return nil
+	}
+	for i := range p.Moves {
+		table := p.Moves[i].To.TableID
+		if err := c.contested(table, p.Fresh[i], slices.Contains(p.Clear, table)); err != nil {
+			return err
+		}
+	}
+	for i := range p.Moves {
+		if err := c.evict(ctx, p.Moves[i].To.TableID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// byTable orders tables, so that two runs claim them in one order.
+func byTable(a, b tidemark.TableID) int {
+	return cmp.Or(strings.Compare(a.Schema, b.Schema), strings.Compare(a.Name, b.Name))
+}
+
+// cutStream gives the stream's name, if a claim is one's.
+func cutStream(run string) (name string, ok bool) {
+	return strings.CutPrefix(run, tidemark.StreamClaim)
+}
+
+// retake renews the claims of a run that is resumed.
+func (c *copying) retake(ctx context.Context, tables []tidemark.TableID) error {
+	state := c.run.State
+	had, err := c.take(ctx, tables)
+	if err == nil && !had && state != catalog.Incomplete {
+		c.giveUp(ctx, true)
+		err = tidemark.Errorf(tidemark.Lost, "resume", c.run.ID, "the target has nothing of this run any more: another one has replaced its tables, or its marks were removed", "Start a new copy, with --prep drop for what is there.")
+	}
+	return err
+}
+
+// giveUp ends the claims: for good, or until the run is resumed.
+func (c *copying) giveUp(ctx context.Context, forGood bool) {
+	if c.claims.Claim == nil {
+		return
+	}
+	if forGood {
+		if err := c.claims.Drop(context.WithoutCancel(ctx)); err != nil {
+			c.env.Watch.Event(Event{Time: c.env.now(), Kind: "retry", Object: "claims", Text: "could not be removed", Error: err.Error()})
+		}
+	}
+	c.claims.Close()
+	c.claims.Claim = nil
+}
+
+// targets lists the tables that moves fill.
+func targets(moves []tidemark.Move) []tidemark.TableID {
+	out := make([]tidemark.TableID, 0, len(moves))
+	for i := range moves {
+		if moves[i].From.Form != tidemark.LargeObjects {
+			out = append(out, moves[i].To.TableID)
+		}
+	}
+	slices.SortFunc(out, byTable)
+	return slices.Compact(out)
+}
+
+// claimTables notes which tables a stream feeds, and waits for copies that fill them now.
+func (r *replicating) claimTables(ctx context.Context, b *binder) error {
+	run := tidemark.StreamClaim + r.spec.Name
+	if err := engines.DropClaim(ctx, r.tgt, run); err != nil {
+		return err
+	}
+	c, err := engines.Claim(ctx, r.tgt, run)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	tables := make([]tidemark.TableID, 0, len(b.tables))
+	for id := range b.tables {
+		tables = append(tables, id)
+	}
+	slices.SortFunc(tables, byTable)
+	others, _, err := c.Take(ctx, tables)
+	for _, o := range others {
+		if _, stream := cutStream(o.Run); o.Live && !stream {
+			return tidemark.Errorf(tidemark.Transient, r.spec.Half.Verb(), "table "+o.Table.String(), "run "+o.Run+" is at work on it now", "The stream waits until that run has ended.")
+		}
+	}
+	return err
+}
+
+// claimTables keeps copies out of the tables that are repaired. Where the user may make no table for that, nothing does.
+func (r *repairing) claimTables(ctx context.Context) (release func(), err error) {
+	c, err := engines.Claim(ctx, r.tgt, "repair "+catalog.NewRunID())
+	if err != nil {
+		return nil, err
+	}
+	release = func() {
+		_ = c.Drop(context.WithoutCancel(ctx)) // what stays is of no process, and in nobody's way
+		c.Close()
+	}
+	others, _, err := c.Take(ctx, r.tables)
+	if tidemark.KindOf(err) == tidemark.Forbidden {
+		return release, nil
+	}
+	for _, o := range others {
+		if _, stream := cutStream(o.Run); o.Live && !stream && err == nil {
+			err = filledBy("repair", o)
+		}
+	}
+	if err != nil {
+		release()
+	}
+	return release, err
+}
