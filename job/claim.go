@@ -39,7 +39,9 @@ func (c *copying) take(ctx context.Context, tables []tidemark.TableID) (renewed 
 			_ = c.claims.Release(context.WithoutCancel(ctx), c.run.ID, tables) // the other run is the one to tell of
 			return false, filledBy(c.verb, o)
 		}
-		c.claims.others[o.Table] = append(c.claims.others[o.Table], o)
+		if !strings.HasPrefix(o.Run, repairClaim) { // of a repair that was killed nothing is left to do
+			c.claims.others[o.Table] = append(c.claims.others[o.Table], o)
+		}
 	}
 	_, had, err := c.claims.Take(ctx, []tidemark.TableID{theRun})
 	return had > 0, err
@@ -101,6 +103,9 @@ func (c *copying) settle(ctx context.Context, p *load.Plan) error {
 	}
 	return nil
 }
+
+// repairClaim is what the names of repairs begin with among claims. A stream runs beside them.
+const repairClaim = "repair "
 
 // byTable orders tables, so that two runs claim them in one order.
 func byTable(a, b tidemark.TableID) int {
@@ -167,7 +172,7 @@ func (r *replicating) claimTables(ctx context.Context, b *binder) error {
 	slices.SortFunc(tables, byTable)
 	others, _, err := c.Take(ctx, tables)
 	for _, o := range others {
-		if _, stream := cutStream(o.Run); o.Live && !stream {
+		if _, stream := cutStream(o.Run); o.Live && !stream && !strings.HasPrefix(o.Run, repairClaim) {
 			return tidemark.Errorf(tidemark.Transient, r.spec.Half.Verb(), "table "+o.Table.String(), "run "+o.Run+" is at work on it now", "The stream waits until that run has ended.")
 		}
 	}
@@ -176,7 +181,7 @@ func (r *replicating) claimTables(ctx context.Context, b *binder) error {
 
 // claimTables keeps copies out of the tables that are repaired. Where the user may make no table for that, nothing does.
 func (r *repairing) claimTables(ctx context.Context) (release func(), err error) {
-	c, err := engines.Claim(ctx, r.tgt, "repair "+catalog.NewRunID())
+	c, err := engines.Claim(ctx, r.tgt, repairClaim+catalog.NewRunID())
 	if err != nil {
 		return nil, err
 	}

@@ -136,7 +136,11 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 			return nil, err
 		}
 	}
-	return makePlan(ctx, c.src, c.tgt, db, moves, c.spec, append(c.spec.Findings, findings...), c.position)
+	p, err := makePlan(ctx, c.src, c.tgt, db, moves, c.spec, append(c.spec.Findings, findings...), c.position)
+	if err == nil && idle(p) {
+		err = nothing("plan", db)
+	}
+	return p, err
 }
 
 // makePlan is load.MakePlan with what only a job can find: what is not carried
@@ -148,9 +152,6 @@ func makePlan(ctx context.Context, src load.Source, tgt Database, db *tidemark.D
 	}
 	p.Position = at
 	p.Findings = append(append(append([]tidemark.Finding(nil), findings...), notCarried(db, tgt, moves)...), p.Findings...)
-	if err == nil && idle(p) {
-		err = nothing("plan", db)
-	}
 	if err == nil {
 		err = sameColumns(ctx, src, tgt, p)
 	}

@@ -26,3 +26,8 @@ func idle(p *load.Plan) bool {
 	}
 	return true
 }
+
+// emptyFile is nothing for a dump file.
+func emptyFile(source string) error {
+	return tidemark.Errorf(tidemark.Empty, "import", source, "it has no tables, or none that is selected", "Look whether it is the right file, and at --include and --exclude.")
+}

@@ -3,8 +3,10 @@ package job
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/engines"
 )
 
@@ -76,4 +78,36 @@ func (r *replicating) freeName(ctx context.Context) error {
 			"Give the catalogue that knows it (--state), another --name, or --anew to forget that progress and copy again.")
 	}
 	return err
+}
+
+// KeepsLog says whether a source that a URL names keeps its log for a stream that does not run.
+func KeepsLog(source string) string {
+	if strings.HasPrefix(source, "postgres") {
+		return "The source keeps its log until then, or until --remove"
+	}
+	return "The source does not wait for it: it removes its log when that is as old as its settings say (binlog_expire_logs_seconds)"
+}
+
+// forgetCopy removes what a copy before the stream, which was not finished, has noted on the target.
+func (r *replicating) forgetCopy(ctx context.Context) error {
+	s, err := r.env.Catalog.Stream(ctx, r.record())
+	if err != nil || s.State != catalog.StreamCopying {
+		return nil // nothing is known of it, or it was finished
+	}
+	runs, err := r.env.Catalog.Runs(ctx, 200)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if run.Verb != "copy" || run.Source != tidemark.MaskURL(r.spec.Copy.Source) || run.Target != tidemark.MaskURL(r.spec.Copy.Target) || run.Started.Before(s.Started) || run.State == catalog.Done {
+			continue
+		}
+		if err := r.tgt.Forget(ctx, run.ID, nil); err != nil {
+			return err
+		}
+		if err := engines.DropClaim(ctx, r.tgt, run.ID); err != nil {
+			return err
+		}
+	}
+	return nil
 }

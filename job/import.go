@@ -487,8 +487,8 @@ func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
 	if err := im.runAll(ctx, im.later); err != nil {
 		return im.failed, err
 	}
-	if len(im.tables) == 0 && len(im.later) == 0 {
-		return nil, tidemark.Errorf(tidemark.Empty, "import", im.spec.Source, "it has no tables, or none that is selected", "Look whether it is the right file, and at --include and --exclude.")
+	if len(im.tables) == 0 && !slices.ContainsFunc(im.later, func(p *tidemark.Piece) bool { return p.What != "" }) {
+		return nil, emptyFile(im.spec.Source)
 	}
 	if n := len(im.failed); n > 0 {
 		return im.failed, tidemark.Errorf(tidemark.Incomplete, "import", "", fmt.Sprintf("all rows are there, but %d statements of the file failed", n), "see the list with their SQL in the report")

@@ -203,6 +203,9 @@ func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 	if err == nil {
 		err = load.Blocked(s.findings)
 	}
+	if err == nil && idle(p) {
+		err = emptyFile(im.spec.Source)
+	}
 	return p, err
 }
 

@@ -59,7 +59,7 @@ var Pauses = []Pause{NoPause, AfterCopy, AfterChanges}
 
 // paused tells that a stream ends because it was to pause there.
 func (r *replicating) paused(what string) {
-	text := "The source keeps its log until then."
+	text := KeepsLog(r.spec.Copy.Source) + "."
 	if r.spec.Half == ApplyHalf {
 		text = "The queue keeps what comes."
 	}

@@ -243,6 +243,11 @@ func (r *replicating) remove(ctx context.Context) error {
 		if err := engines.DropClaim(ctx, r.tgt, tidemark.StreamClaim+r.spec.Name); err != nil {
 			return err
 		}
+		if r.spec.Remove {
+			if err := r.forgetCopy(ctx); err != nil {
+				return err
+			}
+		}
 	}
 	if s, err := r.env.Catalog.Stream(ctx, r.record()); err == nil && s.Queue != directQueue && r.from != nil {
 		where := s.Queue
@@ -294,7 +299,7 @@ func (r *replicating) goOn(ctx context.Context) error {
 		return nil
 	}
 	return tidemark.Errorf(tidemark.Incomplete, "replicate", s.Name, "its copy was not finished, and the view that it read is gone",
-		"Begin anew with --anew, and --prep truncate or drop for what it has left on the target.")
+		"Begin anew: --anew --prep drop, since tables of that copy may lack rows and keys.")
 }
 
 // begin makes the source keep its log, and copies.
@@ -429,7 +434,7 @@ func (r *replicating) undo(ctx context.Context, run string, err error) error {
 	}
 	var e *tidemark.Error
 	if run != "" && errors.As(err, &e) {
-		return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Err: e.Err, Hint: "Begin anew, with --prep truncate or drop for what the copy has left on the target; nothing is kept on the source."}
+		return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Err: e.Err, Hint: "Begin anew, with --prep drop for what the copy has left on the target; nothing is kept on the source."}
 	}
 	return err
 }
@@ -595,10 +600,10 @@ func (r *replicating) end(ctx context.Context, took time.Duration, err error) er
 	case err == nil:
 	case tidemark.KindOf(err) == tidemark.Cancelled || errors.Is(err, context.Canceled):
 		r.run.State = catalog.Cancelled
-		err = tidemark.Errorf(tidemark.Cancelled, "replicate", r.spec.Name, "stopped", "The same command goes on; the source keeps its log until then, or until --remove.")
+		err = tidemark.Errorf(tidemark.Cancelled, "replicate", r.spec.Name, "stopped", "The same command goes on. "+KeepsLog(r.spec.Copy.Source)+".")
 	default:
 		r.run.State = catalog.Failed
-		err = goingOn(err)
+		err = goingOn(err, r.spec.Copy.Source)
 	}
 	if err != nil {
 		r.run.Error, r.run.Hint = err.Error(), tidemark.HintOf(err)
@@ -613,12 +618,12 @@ func (r *replicating) end(ctx context.Context, took time.Duration, err error) er
 }
 
 // goingOn adds to an error that stopped a stream how to go on.
-func goingOn(err error) error {
+func goingOn(err error, source string) error {
 	var e *tidemark.Error
 	if !errors.As(err, &e) {
 		return err
 	}
-	hint := "The same command goes on from there; the source keeps its log until then."
+	hint := "The same command goes on from there. " + KeepsLog(source) + "."
 	switch {
 	case e.Op == "apply" && e.Kind == tidemark.Lost: // another process has the stream
 		return err

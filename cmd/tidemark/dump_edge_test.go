@@ -112,8 +112,8 @@ func TestDumpsOfNothing(t *testing.T) {
 				dst := to.NewDatabase(t, "dst")
 				file := written(t, "dump.sql", text)
 				for _, more := range [][]string{{"--plan"}, nil} {
-					if o := must(t, append([]string{"copy", file, dst}, more...)...); !strings.Contains(o.out+o.errOut, "the file has no tables and no rows that are wanted") {
-						t.Errorf("it is not said:\n%s%s", o.out, o.errOut)
+					if o := cli(t, append([]string{"copy", file, dst}, more...)...); o.code != 20 || !strings.Contains(o.out+o.errOut, "the file has no tables and no rows that are wanted") {
+						t.Errorf("exit %d, want 20:\n%s%s", o.code, o.out, o.errOut)
 					}
 				}
 				nothingOfOurs(t, dst)

@@ -24,8 +24,9 @@ func replicateCommand() *cobra.Command {
 they do not meet, each exactly once. There is no gap between the copy and the stream,
 and nothing comes twice.
 
-Ctrl-C stops it; the same command goes on where it was. While it does not run, the
-source keeps its log: --remove ends that.
+Ctrl-C stops it; the same command goes on where it was. While it does not run, a
+PostgreSQL source keeps its log: --remove ends that. MySQL and MariaDB remove theirs
+when it is as old as their settings say.
 
 A PostgreSQL source needs wal_level = logical, a user with REPLICATION who owns the
 tables, and a replica identity on each of them. It gets a slot and a publication, both

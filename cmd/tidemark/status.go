@@ -113,7 +113,8 @@ func printStates(w io.Writer, all []streamState) {
 	for _, x := range all {
 		state := x.State
 		if !x.Running {
-			state = "stopped (the source keeps its log for it)"
+			keeps := job.KeepsLog(x.Source)
+			state = "stopped (" + strings.ToLower(keeps[:1]) + keeps[1:] + ")"
 			if strings.HasSuffix(x.Name, "-apply") {
 				state = "stopped (the queue keeps what comes)"
 			}
