@@ -564,8 +564,8 @@ func (c *copying) ObjectDone(o *tidemark.Object, err error, took time.Duration) 
 }
 
 // Retry tells of an attempt that failed and is made again.
-func (c *copying) Retry(what string, err error) {
-	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "retry", Object: what, Error: err.Error()})
+func (c *copying) Retry(what string, err error, left time.Duration) {
+	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "retry", Object: what, Error: err.Error(), Text: "for another " + left.Round(time.Second).String()})
 }
 
 // flush hands the finished ranges to the catalogue.

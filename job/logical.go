@@ -240,6 +240,6 @@ func (*dumping) TableFull(int) {}
 func (*dumping) ObjectDone(*tidemark.Object, error, time.Duration) {}
 
 // Retry notes a range that is read again.
-func (d *dumping) Retry(what string, err error) {
+func (d *dumping) Retry(what string, err error, _ time.Duration) {
 	d.find(tidemark.Finding{Severity: tidemark.Note, Object: what, Text: fmt.Sprintf("was begun again: %v", err)})
 }

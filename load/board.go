@@ -45,6 +45,7 @@ type board struct {
 type task struct {
 	r       *tidemark.Range
 	attempt int
+	failing outage
 	notYet  time.Time
 	refused atomic.Int64 // rows that the reader has set aside
 	dropped atomic.Bool  // the writer has given this attempt up; the reader need not go on
@@ -282,20 +283,32 @@ func (b *board) fed(objects []tidemark.Object) (last int, full bool) {
 
 // rangeFailed decides what becomes of a failed attempt: again later, or the end
 // of the run.
-func (b *board) rangeFailed(t *task, err error, retries int) (again bool) {
+func (b *board) rangeFailed(t *task, err error, budget time.Duration) (left time.Duration, again bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.out--
 	b.at[t.r.Move]--
-	again = passing(err) && t.attempt < retries || tidemark.KindOf(err) == tidemark.Lost && b.lanes > 0
+	left = t.failing.left(budget)
+	again = passing(err) && left > 0 || tidemark.KindOf(err) == tidemark.Lost && b.lanes > 0
 	if !again {
 		b.fail(err)
-		return false
+		return 0, false
 	}
-	next := &task{r: t.r, attempt: t.attempt + 1, notYet: time.Now().Add(backoff(t.attempt))}
+	next := &task{r: t.r, attempt: t.attempt + 1, failing: t.failing, notYet: time.Now().Add(backoff(t.attempt))}
 	b.pending = append([]*task{next}, b.pending...)
 	b.cond.Broadcast()
-	return true
+	return left, true
+}
+
+// An outage is when something began to fail; zero until then.
+type outage struct{ since time.Time }
+
+// left is what is left of a budget of time since the first failure, which is now if there was none.
+func (o *outage) left(budget time.Duration) time.Duration {
+	if o.since.IsZero() {
+		o.since = time.Now()
+	}
+	return budget - time.Since(o.since)
 }
 
 // passing says whether an error may go away by itself. A server that answered when

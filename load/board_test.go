@@ -52,7 +52,7 @@ func (w *world) reader(b *board, lane int) func(context.Context, *flow.Clock) er
 			}
 			w.mu.Unlock()
 			if fail {
-				b.rangeFailed(t, tidemark.Errorf(tidemark.Transient, "copy", "", "cut", ""), 3)
+				b.rangeFailed(t, tidemark.Errorf(tidemark.Transient, "copy", "", "cut", ""), 5*time.Minute)
 				continue
 			}
 			full := b.rangeDone(t)
@@ -178,16 +178,18 @@ func checkEnd(w *world, b *board, p *Plan, objects []tidemark.Object) {
 	}
 }
 
-func TestBoardGivesUpAfterItsRetries(t *testing.T) {
+// TestBoardGivesUpWhenItsTimeIsOut: an outage of minutes is waited for, whatever number of attempts that takes.
+func TestBoardGivesUpWhenItsTimeIsOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
 		p := &Plan{Moves: make([]tidemark.Move, 1), Ranges: []tidemark.Range{{ID: 1}}}
 		w := &world{fails: map[int]int{1: 100}, left: []int{1}, rows: 1, made: map[string]bool{}}
 		b := newBoard(p, nil, nil, 1)
 		g := flow.NewGroup(t.Context())
 		g.Go("Reader", w.reader(b, 0))
 		err := g.Wait()
-		if tidemark.KindOf(err) != tidemark.Transient || w.fails[1] != 96 {
-			t.Fatalf("got %v after %d attempts, want the transient error after 4", err, 100-w.fails[1])
+		if took := time.Since(began); tidemark.KindOf(err) != tidemark.Transient || took < 5*time.Minute || took > 5*time.Minute+11*time.Second {
+			t.Fatalf("got %v after %s, want the transient error after five minutes", err, took)
 		}
 	})
 }

@@ -13,12 +13,12 @@ import (
 
 // Options shape a run. The zero value is good.
 type Options struct {
-	Run       string // the run's name, in marker rows
-	Lanes     int    // sessions on each side; 0 starts with 2 and adds while throughput gains
-	MaxLanes  int    // for Lanes 0: at most this many; 0 means 8
-	Finishers int    // sessions that build keys and indexes; 0 means 2
-	Retries   int    // attempts after a transient error; 0 means 5, negative none
-	Buffer    int64  // bytes between a reader and its writer; 0 means 8 MB
+	Run       string        // the run's name, in marker rows
+	Lanes     int           // sessions on each side; 0 starts with 2 and adds while throughput gains
+	MaxLanes  int           // for Lanes 0: at most this many; 0 means 8
+	Finishers int           // sessions that build keys and indexes; 0 means 2
+	RetryFor  time.Duration // how long what fails by a transient error is tried again; 0 means 5 minutes, negative not at all
+	Buffer    int64         // bytes between a reader and its writer; 0 means 8 MB
 	// Reject, if not nil, takes each bad row of a move with the reason.
 	Reject func(m *tidemark.Move, f tidemark.Format, row []byte, reason string) error
 	// Cut, if not nil, is told of each value that limited LOB mode shortened.
@@ -33,8 +33,9 @@ func (o Options) defaults() Options {
 	}
 	def(&o.MaxLanes, 8)
 	def(&o.Finishers, 2)
-	def(&o.Retries, 5)
-	o.Retries = max(o.Retries, 0)
+	if o.RetryFor == 0 {
+		o.RetryFor = 5 * time.Minute
+	}
 	if o.Buffer == 0 {
 		o.Buffer = 8 << 20
 	}
@@ -58,7 +59,8 @@ type Sink interface {
 	RangeDone(r *tidemark.Range, w tidemark.Written)
 	TableFull(move int)
 	ObjectDone(o *tidemark.Object, err error, took time.Duration)
-	Retry(what string, err error)
+	// Retry is told of an attempt that failed and is made again, for at most left from now on.
+	Retry(what string, err error, left time.Duration)
 }
 
 // A Run is a plan being carried out.
@@ -240,13 +242,14 @@ func (r *Run) before(ctx context.Context, lane int, objects []tidemark.Object, b
 // exec makes one object. One that exists is kept: after a crash it is ours, and
 // otherwise the plan has said that the target is not empty.
 func (r *Run) exec(ctx context.Context, lane int, o *tidemark.Object) error {
+	var failing outage
 	for attempt := 0; ; attempt++ {
 		err := r.tgt.Exec(ctx, lane, o.SQL)
 		switch kind := tidemark.KindOf(err); {
 		case err == nil || kind == tidemark.Exists:
 			return nil
-		case passing(err) && attempt < r.opt.Retries:
-			r.sink.Retry(o.ID, err)
+		case passing(err) && failing.left(r.opt.RetryFor) > 0:
+			r.sink.Retry(o.ID, err, failing.left(r.opt.RetryFor))
 			if err := flow.Sleep(ctx, backoff(attempt)); err != nil {
 				return err
 			}
@@ -508,9 +511,9 @@ func (l *lane) skip(ctx context.Context, c *flow.Clock, ended bool) error {
 
 func (l *lane) failed(t *task, err error) {
 	l.run.Status.rangeFailed(t)
-	if l.run.board.rangeFailed(t, err, l.run.opt.Retries) {
+	if left, again := l.run.board.rangeFailed(t, err, l.run.opt.RetryFor); again {
 		m, _ := l.run.move(t.r.Move)
-		l.run.sink.Retry(fmt.Sprintf("range %d of %s", t.r.ID, m.From.TableID), err)
+		l.run.sink.Retry(fmt.Sprintf("range %d of %s", t.r.ID, m.From.TableID), err, left)
 	}
 }
 

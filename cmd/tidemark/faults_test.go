@@ -142,7 +142,7 @@ func TestServerGoesAway(t *testing.T) {
 				p = newProxy(t, c.src(t))
 				src = at(from, p.addr)
 			}
-			args := []string{"copy", src, dst, "--lanes", "2", "--range-size", "256kB", "--retries", "2"} // so many that it does not end before the way is gone
+			args := []string{"copy", src, dst, "--lanes", "2", "--range-size", "256kB", "--retry-for", "1s"} // so many that it does not end before the way is gone
 			cmd, in, errOut := started(t, 4, append(args, "--json")...)
 			p.stop()
 			drain(in)

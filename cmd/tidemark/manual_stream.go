@@ -114,7 +114,7 @@ var applyParameters = parameterTable{"Parameters of apply", "IBMQREP_APPLYPARMS 
 	{"SERIALIZE_TRUNCATES", "", "Always: a TRUNCATE waits for all changes of its table before it, and holds up those behind it."},
 	{"APPLY_PATH", "state", "Files lie beside the catalogue."},
 	{"PWDFILE", "", "Passwords are in URLs, task files (`${VARIABLE}`), password files or the environment."},
-	{"", "retries", ""},
+	{"", "retry-for", ""},
 }}
 
 var tableParameters = parameterTable{"Parameters of a table", "IBMQREP_SUBS and IBMQREP_TARGETS of IBM Q Replication: one table of a stream. Rules are those of [mapping](mapping.md), keys those of a task file under `tables:`.", []parameter{

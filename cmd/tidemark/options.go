@@ -104,7 +104,13 @@ var options = []option{
 	{"finishers", "number", "2", "Sessions that build keys and indexes while rows still move, 1 to 64.", onCopy + " restore", number(1, 64, func(s *settings) *int { return &s.load.Finishers })},
 	{"range-size", "size", "0", "How much of a table one transaction moves; 0 chooses by size and lanes (64 MB to 1 GB).", onCopy + " restore", size(func(s *settings) *int64 { return &s.plan.RangeBytes })},
 	{"buffer", "size", "8MB", "Memory between each reader and its writer.", "copy replicate cutover capture apply restore", size(func(s *settings) *int64 { return &s.load.Buffer })},
-	{"retries", "number", "5", "Attempts after a cut connection, a deadlock and the like, before the run stops.", onCopy + " restore", count0(1000, func(s *settings) *int { return &s.load.Retries })},
+	{"retry-for", "duration", "5m", "How long a range or an object that fails by a cut connection, a server that restarts, a deadlock and the like is tried again before the run stops; 0s: not at all.", onCopy + " restore", func(s *settings, v string) error {
+		err := duration(func(s *settings) *time.Duration { return &s.load.RetryFor })(s, v)
+		if s.load.RetryFor == 0 {
+			s.load.RetryFor = -1
+		}
+		return err
+	}},
 	{"resume", "text", "", "Go on with this run (an ID, the beginning of one, or last); give the same source and target.", "copy restore", text(func(s *settings) *string { return &s.resume })},
 	{"plan", "on/off", "off", "Print what would happen and touch nothing.", "copy restore", onOff(func(s *settings) *bool { return &s.planOnly })},
 	{"zero-dates", "error|null|epoch", "error", "MySQL dates that are none (0000-00-00, 2024-02-31), towards another engine: stop, NULL, or 1970-01-01.", onMoves + " restore", choose(map[string]func(*settings){

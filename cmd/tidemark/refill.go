@@ -22,7 +22,7 @@ func isDatabase(target string) bool {
 // What of restore's options is for one kind of target only.
 var (
 	onlyFolder   = []string{"parallelism", "sessions", "buffers", "delta", "force", "tablespace-map", "to", "exclusive", "timeline", "action", "program", "standby", "standby-slot"}
-	onlyDatabase = []string{"table-mappings", "table", "include", "exclude", "target-schema", "prep", "lanes", "finishers", "range-size", "buffer", "retries", "resume", "plan", "zero-dates",
+	onlyDatabase = []string{"table-mappings", "table", "include", "exclude", "target-schema", "prep", "lanes", "finishers", "range-size", "buffer", "retry-for", "resume", "plan", "zero-dates",
 		"unrepresentable", "tinyint1-bool", "owners", "grants", "reject-limit", "reject-dir", "definer", "no-binlog", "index-memory", "index-workers"}
 )
 

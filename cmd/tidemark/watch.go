@@ -53,6 +53,7 @@ type quiet struct {
 	mu          sync.Mutex
 	plan        *load.Plan
 	retries     int
+	retried     time.Time
 }
 
 func (w *quiet) Planned(run string, p *load.Plan) {
@@ -82,8 +83,10 @@ func (w *quiet) Event(e job.Event) {
 	defer w.mu.Unlock()
 	switch {
 	case e.Kind == "retry":
-		if w.retries++; w.retries <= 10 {
-			fmt.Fprintf(w.errOut, "trying again: %s: %s\n", e.Object, e.Error)
+		w.retries++
+		if now := time.Now(); w.retries <= 10 || now.Sub(w.retried) >= 15*time.Second { // what fails may be many ranges, for minutes
+			w.retried = now
+			fmt.Fprintf(w.errOut, "trying again%s: %s: %s\n", strings.TrimSuffix(" "+e.Text, " "), e.Object, e.Error)
 		}
 	case e.Kind == "state" && e.Seconds == 0:
 		fmt.Fprintf(w.errOut, "%s: %s\n", e.Object, e.Text)
