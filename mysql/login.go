@@ -260,7 +260,7 @@ func readSwitch(p []byte) (plugin string, salt []byte, err error) {
 }
 
 // errPlugin is a way to log in that we do not know.
-var errPlugin = errors.New("the user logs in by a way that is not supported:")
+var errPlugin = errors.New("unsupported authentication plugin")
 
 // answer proves the password to a plugin, or gives it where that is allowed.
 func (l *login) answer(plugin string, salt []byte) ([]byte, error) {
