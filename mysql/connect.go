@@ -71,6 +71,7 @@ type Engine struct {
 	reads   []*session                      // reading lanes
 	writes  []*session                      // writing lanes
 	idle    []*session                      // ordinary sessions at rest
+	named   *session                        // has the lock of a stream's name until that is followed
 	holders []*session                      // after Freeze: they keep tables from being altered
 	holdMu  sync.Mutex                      // held while tables are given to holders
 	guard   *session                        // after Freeze with LockBackup on MySQL: holds that lock
@@ -315,7 +316,7 @@ func (e *Engine) Close() error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.closed, e.frozen = true, false
-	for _, list := range [][]*session{e.reads, e.writes, e.idle, e.holders, {e.guard}} {
+	for _, list := range [][]*session{e.reads, e.writes, e.idle, e.holders, {e.guard, e.named}} {
 		for _, s := range list {
 			if s != nil {
 				s.close()
@@ -327,7 +328,7 @@ func (e *Engine) Close() error {
 			_ = a.s.net.Close() // its agent may be in the middle of something: dead is for it to say
 		}
 	}
-	e.reads, e.writes, e.idle, e.holders, e.guard = nil, nil, nil, nil, nil
+	e.reads, e.writes, e.idle, e.holders, e.guard, e.named = nil, nil, nil, nil, nil, nil
 	return nil
 }
 

@@ -91,6 +91,14 @@ type Stream struct {
 //
 // Errors: Unsupported (settings), Forbidden; both with the SQL that helps.
 func (e *Engine) Hold(ctx context.Context, stream string, moves []tidemark.Move) error {
+	if err := e.followable(ctx, moves); err != nil {
+		return err
+	}
+	return e.holdName(ctx, stream)
+}
+
+// followable looks whether the log can be followed.
+func (e *Engine) followable(ctx context.Context, moves []tidemark.Move) error {
 	db := &tidemark.Database{}
 	for _, m := range moves {
 		db.Tables = append(db.Tables, &tidemark.Table{TableID: m.From.TableID})
@@ -105,12 +113,13 @@ func (e *Engine) Hold(ctx context.Context, stream string, moves []tidemark.Move)
 		}
 		e.opt.Log.Warn("the source's log", "object", f.Object, "finding", f.Text, "hint", f.Hint)
 	}
-	return e.holdName(ctx, stream)
+	return nil
 }
 
-// holdName takes the lock of a stream's name until Close, so that another stream of that name is refused before it
-// copies. The server has no other sign of a stream.
+// holdName takes the lock of a stream's name until Follow, Unhold or Close, so that another stream of that name is
+// refused before it copies. The server has no other sign of a stream.
 func (e *Engine) holdName(ctx context.Context, stream string) error {
+	e.freeName()
 	s, err := e.session(ctx)
 	if err != nil {
 		return err
@@ -124,8 +133,19 @@ func (e *Engine) holdName(ctx context.Context, stream string) error {
 	}
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.idle = append(e.idle, s) // it keeps the lock whatever else it does
+	e.named = s
 	return nil
+}
+
+// freeName gives the lock of a stream's name back, where holdName has taken it.
+func (e *Engine) freeName() {
+	e.mu.Lock()
+	s := e.named
+	e.named = nil
+	e.mu.Unlock()
+	if s != nil {
+		s.close()
+	}
 }
 
 // FiltersRows says no: the log has all rows.
@@ -161,8 +181,11 @@ func (e *Engine) TellsRows(ctx context.Context, moves []tidemark.Move) error {
 // View has nothing to do: each view says its place.
 func (e *Engine) View(context.Context, string) error { return nil }
 
-// Unhold has nothing to let go of.
-func (e *Engine) Unhold(context.Context, string) error { return nil }
+// Unhold lets another stream have the name.
+func (e *Engine) Unhold(context.Context, string) error {
+	e.freeName()
+	return nil
+}
 
 // End says where the log of the server ends now: what is committed is before it.
 func (e *Engine) End(ctx context.Context) (uint64, error) {
@@ -411,6 +434,7 @@ func (s *Stream) connect(ctx context.Context, lock bool) (err error) {
 		return s.e.fail("follow", s.name, err)
 	}
 	if lock {
+		s.e.freeName()
 		err = s.s0.lockName(ctx, s.name)
 	}
 	if err == nil {

@@ -159,7 +159,7 @@ func (s *Stream) move(ctx context.Context, after uint64, files []logFile) error 
 	if !all || !j.gtids {
 		return lost("transactions have no GTIDs by which to go on", "Copy again. For the next time: gtid_mode=ON on both servers before the stream is set up.")
 	}
-	if err := s.e.Hold(ctx, s.name, nil); err != nil {
+	if err := s.e.followable(ctx, nil); err != nil {
 		return err
 	}
 	if after > j.read {
