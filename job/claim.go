@@ -17,6 +17,7 @@ import (
 type claims struct {
 	tidemark.Claim
 	others map[tidemark.TableID][]tidemark.Claimant // that do not live
+	denied error                                    // the user may not note them: the look at privileges says more
 }
 
 // theRun stands among a run's tables for itself: who is evicted loses it.

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -132,7 +133,9 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 		}
 	}
 	if !c.spec.PlanOnly {
-		if _, err := c.take(ctx, targets(moves)); err != nil {
+		if _, err := c.take(ctx, targets(moves)); tidemark.KindOf(err) == tidemark.Forbidden {
+			c.claims.denied = err
+		} else if err != nil {
 			return nil, err
 		}
 	}
@@ -288,7 +291,7 @@ func (c *copying) begin(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := load.Blocked(denied); err != nil {
+	if err := cmp.Or(load.Blocked(denied), c.claims.denied); err != nil {
 		return err
 	}
 	c.p = p
