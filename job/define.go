@@ -58,10 +58,15 @@ func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options
 // rendered gives the objects that make moves on the target. Between engines tables are made of
 // their logical shape on both sides, and what else the target has is taken from its own words.
 func rendered(tgt Database, db *tidemark.Database, moves []tidemark.Move, across bool) []tidemark.Object {
-	objects, _ := tgt.Render(db, moves)
 	if !across || tidemark.Family(db.Engine) != tidemark.Family(tgt.Name()) {
+		objects, _ := tgt.Render(db, moves)
 		return objects
 	}
+	native := slices.Clone(moves)
+	for i := range native {
+		native[i].Direct = true
+	}
+	objects, _ := tgt.Render(db, native)
 	bare := *db
 	bare.Objects = nil
 	logical := slices.Clone(moves)

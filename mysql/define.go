@@ -248,19 +248,48 @@ func isComputed(s string) bool {
 	return find(tokens, "check") >= 0 || find(tokens, "generated") >= 0 || find(tokens, "as") >= 0
 }
 
-// plainly gives a text without what servers write differently and mean alike.
+// plainly gives a text without what servers write differently and mean alike: NULL, brackets, the width in which
+// integers are shown, and zeros behind the default of a number.
 func plainly(s string) string {
 	var b strings.Builder
+	before, number := "", false // the word before, and whether the column is of numbers
 	for _, t := range scanSQL(s) {
+		text := strings.ToLower(t.text)
 		switch {
 		case t.kind == spaceToken, t.kind == openToken, t.kind == closeToken, t.punct('('), t.punct(')'), t.is("null"):
+			continue
 		case t.kind == nameToken:
-			b.WriteString(strings.ToLower(t.name()) + " ")
-		default:
-			b.WriteString(strings.ToLower(t.text) + " ")
+			text = strings.ToLower(t.name())
+		case t.kind == wordToken && integerWord(before) && isDigits(text):
+			before = ""
+			continue
+		case t.kind == stringToken && number && before == "default":
+			text = shortNumber(text)
+		case t.is("geomcollection"):
+			text = "geometrycollection"
 		}
+		number = number || t.kind == wordToken && (integerWord(text) || text == "decimal" || text == "float" || text == "double")
+		before = text
+		b.WriteString(text + " ")
 	}
 	return strings.ReplaceAll(b.String(), "not default ", "not ")
+}
+
+func integerWord(s string) bool {
+	switch s {
+	case "tinyint", "smallint", "mediumint", "int", "bigint", "year":
+		return true
+	}
+	return false
+}
+
+// shortNumber cuts zeros behind the point of a quoted number.
+func shortNumber(s string) string {
+	n := strings.Trim(s, "'")
+	if plainNumber.MatchString(n) && strings.Contains(n, ".") {
+		n = strings.TrimSuffix(strings.TrimRight(n, "0"), ".")
+	}
+	return "'" + n + "'"
 }
 
 func (a *altering) dropItems() {

@@ -62,7 +62,7 @@ func (r *renderer) nativeSchema(o *tidemark.Object, to string) {
 // whole reports whether all tables of a database are copied.
 func (r *renderer) whole(schema string) bool {
 	for id := range r.native {
-		if id.Schema == schema && r.byFrom[id] == nil {
+		if id.Schema == schema && !id.Ours() && r.byFrom[id] == nil {
 			return false
 		}
 	}

@@ -31,14 +31,21 @@ func TestCopied(t *testing.T) {
 				break
 			}
 			src := s.NewDatabase(t, "src")
-			testdb.Load(t, src, testdb.Sample(t, sample))
+			in := testdb.Sample
+			if from == "mysql" {
+				in = testdb.SampleMySQL8
+			}
+			testdb.Load(t, src, in(t, sample))
 			for to, target := range servers {
 				if sample == "types-zoo/pg.sql" && !strings.HasPrefix(to, "postgres") {
 					continue // it has what MySQL refuses
 				}
+				if sample == "types-zoo/mysql.sql" && (strings.HasPrefix(to, "postgres") || from == "mariadb" && to == "mysql") {
+					continue // a name in it is longer than PostgreSQL's are, and MySQL gives another name to a column's check
+				}
 				t.Run(from+" "+to+" "+sample, func(t *testing.T) {
 					dst := target.NewDatabase(t, "dst")
-					args := []string{"copy", src, dst, "--zero-dates", "null", "--unrepresentable", "null"}
+					args := []string{"copy", src, dst, "--zero-dates", "null", "--unrepresentable", "null", "--reject-limit", "1000"}
 					if o := testdb.Run(t, args...); o.Code != 0 && o.Code != 1 {
 						t.Fatalf("copy: exit %d\n%s", o.Code, o.ErrOut)
 					}
