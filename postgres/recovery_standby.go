@@ -27,7 +27,7 @@ func ParseStandbyOf(primary string) (StandbyOf, error) {
 	}
 	scheme, rest, ok := strings.Cut(primary, "://")
 	if !ok || scheme != "postgres" && scheme != "postgresql" {
-		return wrong("it is no URL of PostgreSQL", "Write postgres://user@host:port/.")
+		return wrong("it is no URL of PostgreSQL", "Write postgres://user@host/.")
 	}
 	const hint = "The server would keep it in its settings: put it into a password file of the user that it runs as (~/.pgpass), or name another one: postgres://user@host/?passfile=FILE."
 	rest, query, _ := strings.Cut(rest, "?")
@@ -37,7 +37,7 @@ func ParseStandbyOf(primary string) (StandbyOf, error) {
 	values, err := url.ParseQuery(query)
 	switch {
 	case err != nil || strings.ContainsAny(primary, "\r\n\x00"):
-		return wrong("it is not in the form of a URL", "Write postgres://user@host:port/.")
+		return wrong("it is not in the form of a URL", "Write postgres://user@host/.")
 	case values.Has("password"):
 		return wrong("it has a password", hint)
 	}

@@ -72,7 +72,7 @@ var inputs = []bad{
 	{"no table selected", func(t *testing.T) ([]string, []string) {
 		src, dst := shopOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
 		return []string{"copy", src, dst, "--include", "sales.*"}, []string{src, dst}
-	}, 6},
+	}, 20},
 	{"missing task file", func(t *testing.T) ([]string, []string) {
 		return []string{"copy", "--config", filepath.Join(t.TempDir(), "none.yaml")}, nil
 	}, 6},

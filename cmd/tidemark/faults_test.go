@@ -82,7 +82,7 @@ func TestConnectionCutInMidCopy(t *testing.T) {
 			t.Parallel()
 			src, dst := bigOn(t, c.src(t)), ""
 			var o outcome
-			for cuts := 0; !strings.Contains(o.errOut, "trying again: "); { // a machine may give this one no time while rows move
+			for cuts := 0; !strings.Contains(o.errOut, "trying again for another "); { // a machine may give this one no time while rows move
 				if cuts == 20 {
 					t.Fatalf("nothing was tried again:\n%s", o.errOut)
 				}

@@ -285,7 +285,7 @@ func TestRefillsThatAreRefused(t *testing.T) {
 		{"restore physical into a database", 2, []string{"restore", physical, src}},
 		{"restore some databases over others", 2, []string{"restore", physical, t.TempDir(), "--database", "shop", "--delta"}},
 		{"restore some databases of an old backup", 7, []string{"restore", physical, t.TempDir(), "--database", "shop"}},
-		{"restore a database into a database", 2, []string{"restore", place, src, "--database", "shop"}},
+		{"restore a database into a database", 6, []string{"restore", place, src, "--database", "shop"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			o := cli(t, c.args...)

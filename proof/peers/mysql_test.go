@@ -186,9 +186,9 @@ func mysqlURL(h *hostile, options string) string {
 func verbs(hostile, good string, scratch func() string) map[string][]string {
 	return map[string][]string{
 		"check":     {"check", hostile, good},
-		"copy from": {"copy", hostile, good, "--retries", "0"},
-		"copy to":   {"copy", good, hostile, "--retries", "0"},
-		"replicate": {"replicate", hostile, good, "--retries", "0"},
+		"copy from": {"copy", hostile, good, "--retry-for", "1s"},
+		"copy to":   {"copy", good, hostile, "--retry-for", "1s"},
+		"replicate": {"replicate", hostile, good, "--retry-for", "1s"},
 		"diff":      {"diff", good, hostile},
 		"repair":    {"repair", hostile, good},
 		"backup":    {"backup", "--logical", hostile, scratch()},
@@ -367,6 +367,7 @@ func TestPasswordToWhomItBelongs(t *testing.T) {
 	testdb.Query(t, srv.URL(""), "CREATE USER shy@'%' IDENTIFIED WITH caching_sha2_password BY '"+secret+"'; GRANT ALL ON *.* TO shy@'%'; CREATE USER old@'%' IDENTIFIED WITH sha256_password BY '"+secret+"'; GRANT ALL ON *.* TO old@'%'; "+
 		"CREATE USER guarded@'%' IDENTIFIED WITH mysql_native_password BY '"+secret+"' REQUIRE SSL; GRANT ALL ON *.* TO guarded@'%'")
 	db := srv.NewDatabase(t, "shy")
+	testdb.Query(t, db, "CREATE TABLE t (id int PRIMARY KEY)")
 	name := db[strings.LastIndex(db, "/"):]
 	data := testdb.Query(t, srv.URL(""), "SELECT @@datadir")
 	socket := testdb.Query(t, srv.URL(""), "SELECT @@socket")

@@ -153,6 +153,7 @@ func TestArchiveNeverCrossesServers(t *testing.T) {
 
 	// An archive alone says whose the repository is.
 	p.repo += "-archive"
+	testdb.Query(t, p.urlOne, "CREATE TABLE IF NOT EXISTS logical (id int PRIMARY KEY)")
 	testdb.Must(t, "backup", p.urlOne, p.repo, "--logical", "--progress", "none")
 	testdb.Must(t, push(p.one, p.urlOne)...)
 	refused(t, 13, "it has the log of another server", "backup", p.urlTwo, p.repo)
