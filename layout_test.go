@@ -97,6 +97,7 @@ var rooms = map[string]room{
 	// What users may rely on, by the built program.
 	"proof/counters":   {},
 	"proof/loghole":    {},
+	"proof/lookahead":  {},
 	"proof/misuse":     {},
 	"proof/neighbours": {},
 	"proof/statements": {},

@@ -212,16 +212,17 @@ func sameColumns(ctx context.Context, src load.Source, tgt Database, p *load.Pla
 		for _, c := range m.To.Stored() {
 			there := t.Column(clip(tgt, c.Name))
 			if there == nil {
-				return tidemark.Errorf(tidemark.Invalid, "plan", "table "+t.String(), "is on the target and has no column "+c.Name,
-					"nothing was changed; use --prep drop, add the column, or leave it out with a rule")
+				p.Findings = append(p.Findings, blocked(t, "is on the target and has no column "+c.Name, "Use --prep drop, add the column, or leave it out with a rule."))
+				continue
 			}
 			same = same && there.Type.Native == c.Type.Native && there.Type.Charset == c.Type.Charset
 		}
+		p.Findings = append(p.Findings, needed(tgt, t, m.To)...)
 		if k, ok := src.(load.Keeper); ok && same && tidemark.Family(p.Source) == tidemark.Family(p.Target) {
 			p.Formats[at[m]] = k.Kept()
 		}
 	}
-	return nil
+	return load.Blocked(p.Findings)
 }
 
 // applyRules picks and maps the tables of db. Large objects go between PostgreSQL

@@ -63,6 +63,7 @@ type Engine struct {
 	minor   int
 	patch   int
 	db      string // database of the URL; empty: all user databases
+	limits  limits
 
 	keepDates atomic.Bool // chunks have dates that are none as they are: as the stream does
 
@@ -206,13 +207,14 @@ func (d *dialError) Unwrap() error { return d.error }
 
 // identify finds out what the server is.
 func (e *Engine) identify(s *session) error {
-	r, err := s.c.Execute("SELECT VERSION(), CURRENT_USER()")
+	r, err := s.c.Execute("SELECT VERSION(), CURRENT_USER(), " + askLimits)
 	if err != nil {
 		return e.fail("connect", "", err)
 	}
 	e.version, _ = r.GetString(0, 0)
 	user, _ := r.GetString(0, 1)
 	e.account = account(user)
+	e.limits = readLimits(r, 2)
 	e.readVersion()
 	return e.supported()
 }

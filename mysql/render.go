@@ -36,9 +36,11 @@ func (e *Engine) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemar
 	r.definer = e.opt.Definer
 	r.schemas()
 	r.sequences()
+	r.folded(e.limits)
 	for i := range moves {
 		r.table(&moves[i])
 	}
+	r.wide(e.limits)
 	r.foreignKeys()
 	r.programs()
 	r.leftOver()

@@ -455,11 +455,11 @@ func (b *builder) fitRow() {
 		var widest *builtColumn
 		for _, c := range b.columns {
 			sum += c.inRow()
-			if c.variable() && !c.unbounded() && !c.whole && c.typ.Length > 64 && (widest == nil || c.inRow() > widest.inRow()) {
+			if c.variable() && !c.unbounded() && !c.whole && c.inRow() > 16 && (widest == nil || c.inRow() > widest.inRow()) {
 				widest = c
 			}
 		}
-		if sum+int64(len(b.columns)/8) <= rowBytes || widest == nil {
+		if sum+int64(len(b.columns)/8)+1 <= rowBytes || widest == nil {
 			return
 		}
 		name := "text"

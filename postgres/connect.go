@@ -30,6 +30,7 @@ type Options struct {
 	Grants       bool // native DDL carries grants over
 	Owners       bool // native DDL carries owners over
 	TinyInt1Bool bool // MySQL's tinyint(1) becomes boolean
+	NullDates    bool // the source's dates that are none come as NULL
 	RunAsMe      bool // write also where code of others would run with our rights
 
 	// MaintenanceMem is what each lane may use to build an index, in bytes; 0 means

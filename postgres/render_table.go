@@ -196,7 +196,7 @@ func (mk *maker) column(c *tidemark.Column) {
 	} else if d := mk.defaultOf(c, typ); d != "" {
 		line += " DEFAULT " + d
 	}
-	if c.NotNull {
+	if c.NotNull && !mk.nullDate(c, typ, who) {
 		line += " NOT NULL"
 	}
 	if c.Identity != nil && c.Generated == "" {
@@ -349,6 +349,17 @@ func (mk *maker) literal(c *tidemark.Column, typ, who string) string {
 		return "B" + quoteLiteral(text)
 	}
 	return quoteLiteral(text)
+}
+
+// nullDate reports whether a NOT NULL column has to take NULL here, since its default is a date that is none, as its
+// rows then have, and these come as NULL. A column of the primary key cannot.
+func (mk *maker) nullDate(c *tidemark.Column, typ, who string) bool {
+	if !mk.r.opt.NullDates || mk.r.same || c.Default == nil || c.Default.Kind != tidemark.Literal || !zeroDate.MatchString(c.Default.Text) ||
+		typ != "date" && !strings.HasPrefix(typ, "timestamp") || mk.t.Key != nil && slices.Contains(mk.t.Key.Columns(), c.Name) {
+		return false
+	}
+	mk.r.find(tidemark.Warning, who, "is not NOT NULL here: its default on the source is "+c.Default.Text+", and --zero-dates=null writes NULL for that", "")
+	return true
 }
 
 // generated gives a generation expression in PostgreSQL's SQL.

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/mysql"
 )
 
 func onOff(at func(*settings) *bool) func(*settings, string) error {
@@ -176,4 +177,11 @@ func parseSize(v string) (int64, error) {
 		return 0, fmt.Errorf("must be a size such as 64MB")
 	}
 	return int64(f * float64(unit)), nil
+}
+
+// zeroDates sets what becomes of dates that are none, for readers of MySQL, targets and comparisons.
+func zeroDates(p mysql.Policy, name string) func(*settings) {
+	return func(s *settings) {
+		s.engine.MySQL.ZeroDates, s.zeroDates, s.engine.Postgres.NullDates = p, name, p == mysql.Null
+	}
 }
