@@ -146,9 +146,9 @@ func (c *copying) plan(ctx context.Context) (*load.Plan, error) {
 	return p, err
 }
 
-// makePlan is load.MakePlan with what only a job can find: what is not carried
+// planAll is load.MakePlan with what only a job can find: what is not carried
 // between engines, and whether tables that are there already have the columns.
-func makePlan(ctx context.Context, src load.Source, tgt Database, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
+func planAll(ctx context.Context, src load.Source, tgt Database, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
 	p, err := load.MakePlan(ctx, src, tgt, db, moves, tgt.Name(), spec.Plan)
 	if p == nil {
 		return nil, err

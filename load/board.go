@@ -39,6 +39,8 @@ type board struct {
 	open     bool           // more moves, ranges and objects may come
 	feeding  int            // with open: the move whose ranges are still being added; -1 none
 	failed   error
+	rejected map[int]bool // moves that were taken out
+	failures []Failed     // what they were rejected for, and what else could not be made before the rows
 }
 
 // A task is one attempt at a range.
@@ -74,7 +76,7 @@ const (
 )
 
 func newBoard(p *Plan, done map[int]bool, objects []tidemark.Object, lanes int) *board {
-	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, at: map[int]int{}, owner: p.Owner, feeding: -1, keysWait: p.Target == "postgres"}
+	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, at: map[int]int{}, owner: p.Owner, feeding: -1, rejected: map[int]bool{}, keysWait: p.Target == "postgres"}
 	b.cond = sync.NewCond(&b.mu)
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
@@ -223,7 +225,7 @@ func (b *board) rangeDone(t *task) (full bool) {
 	b.rowsLeft--
 	b.left[t.r.Move]--
 	b.cond.Broadcast()
-	return b.left[t.r.Move] == 0 && b.feeding != t.r.Move
+	return b.left[t.r.Move] == 0 && b.feeding != t.r.Move && !b.rejected[t.r.Move]
 }
 
 // addMove takes a move in that is found while the rows are already moving; its

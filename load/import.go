@@ -131,6 +131,9 @@ func (im *importing) take(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece) (int, error) {
 	defer c.Enter(c.Enter(flow.IO))
 	s, err := im.settle.Table(ctx, p)
+	if err != nil && im.run.rejects(ctx, err) {
+		return im.reject(p, tidemark.Object{ID: "table " + p.Table.String(), Kind: "table", Table: p.Table}, err)
+	}
 	if err != nil {
 		return -1, err
 	}
@@ -140,11 +143,21 @@ func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece
 	}
 	// The lanes are at work on the tables before, so this one is for the scanner.
 	if err := im.run.before(ctx, im.run.opt.ScriptLane(), s.Before, im.built); err != nil {
+		if im.run.rejects(ctx, err) {
+			return im.reject(p, tidemark.Object{ID: "table " + s.Move.To.String(), Kind: "table", Table: s.Move.To.TableID}, err)
+		}
 		return -1, err
 	}
 	move := im.run.addMove(s, im.built)
 	im.moves[p.Table] = move
 	return move, nil
+}
+
+// reject passes the rows of a table over that cannot be made.
+func (im *importing) reject(p *tidemark.Piece, o tidemark.Object, err error) (int, error) {
+	im.moves[p.Table] = -1
+	im.run.board.rejectUnknown(Failed{o, err.Error()})
+	return -1, nil
 }
 
 // inOrder runs a statement that may read what was loaded before it, or be read by
@@ -168,7 +181,7 @@ func (im *importing) rows(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 			return err
 		}
 	}
-	if move < 0 {
+	if move < 0 || im.run.board.isOut(move) {
 		im.script.Done(p)
 		return nil
 	}

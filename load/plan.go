@@ -23,6 +23,7 @@ type Plan struct {
 	Owner    map[string]int     `json:"owner"` // table on the target ("schema.name"): the move that fills it
 	Clear    []tidemark.TableID `json:"clear,omitempty"`
 	Prep     Prep               `json:"prep"`
+	Rejected []Failed           `json:"rejected,omitempty"` // tables that the target would refuse, where these are left out
 
 	total int64 // bytes of all moves, once asked for
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ type Options struct {
 	Finishers int           // sessions that build keys and indexes; 0 means 2
 	RetryFor  time.Duration // how long what fails by a transient error is tried again; 0 means 5 minutes, negative not at all
 	Buffer    int64         // bytes between a reader and its writer; 0 means 8 MB
+	// RejectTables lets the run go on without tables that cannot be made or filled.
+	RejectTables bool
 	// Reject, if not nil, takes each bad row of a move with the reason.
 	Reject func(m *tidemark.Move, f tidemark.Format, row []byte, reason string) error
 	// Cut, if not nil, is told of each value that limited LOB mode shortened.
@@ -178,9 +181,7 @@ func (r *Run) Do(ctx context.Context, built map[string]bool) error {
 		err = &tidemark.Error{Op: "copy", Kind: tidemark.Transient, Err: err}
 	}
 	if err == nil {
-		if n := len(r.Failures()); n > 0 {
-			err = tidemark.Errorf(tidemark.Incomplete, "copy", "", "all rows are copied, but "+plural(n, "object", "objects")+" could not be made", "see the list of failed objects with their SQL in the report")
-		}
+		err = r.incomplete()
 	}
 	return err
 }
@@ -226,13 +227,16 @@ func (r *Run) LanesTried() bool {
 func (r *Run) before(ctx context.Context, lane int, objects []tidemark.Object, built map[string]bool) error {
 	for i := range objects {
 		o := &objects[i]
-		if o.Phase != tidemark.BeforeRows || built[o.ID] {
+		if o.Phase != tidemark.BeforeRows || built[o.ID] || r.isOut(o) {
 			continue
 		}
 		start := time.Now()
 		err := r.exec(ctx, lane, o)
 		r.sink.ObjectDone(o, err, time.Since(start))
-		if err != nil {
+		switch {
+		case err != nil && r.feed == nil && r.rejects(ctx, err):
+			r.rejectMade(o, err)
+		case err != nil:
 			return err
 		}
 	}
@@ -289,9 +293,9 @@ func (r *Run) finisher(lane int) func(context.Context, *flow.Clock) error {
 func (r *Run) Failures() []Failed {
 	r.board.mu.Lock()
 	defer r.board.mu.Unlock()
-	var out []Failed
+	out := slices.Concat(r.plan.Rejected, r.board.failures)
 	for _, w := range r.board.objects {
-		if w.state == broken {
+		if w.state == broken && !r.board.rejected[w.move] {
 			out = append(out, Failed{*w.Object, w.err.Error()})
 		}
 	}
@@ -401,7 +405,7 @@ func (l *lane) write(ctx context.Context, c *flow.Clock) error {
 			return err
 		}
 		if p.err != nil {
-			l.failed(p.t, p.err)
+			l.failed(ctx, p.t, p.err)
 			continue
 		}
 		if err := l.writeRange(ctx, c, p); err != nil {
@@ -478,7 +482,7 @@ func (l *lane) writeRange(ctx context.Context, c *flow.Clock, first parcel) erro
 	if errors.As(err, &re) {
 		err = re.err
 	}
-	l.failed(t, err)
+	l.failed(ctx, t, err)
 	return nil
 }
 
@@ -509,8 +513,11 @@ func (l *lane) skip(ctx context.Context, c *flow.Clock, ended bool) error {
 	return nil
 }
 
-func (l *lane) failed(t *task, err error) {
+func (l *lane) failed(ctx context.Context, t *task, err error) {
 	l.run.Status.rangeFailed(t)
+	if l.run.endsTable(ctx, t, err) {
+		return
+	}
 	if left, again := l.run.board.rangeFailed(t, err, l.run.opt.RetryFor); again {
 		m, _ := l.run.move(t.r.Move)
 		l.run.sink.Retry(fmt.Sprintf("range %d of %s", t.r.ID, m.From.TableID), err, left)

@@ -44,7 +44,7 @@ var inertKeys = map[string][]inert{
 	"ErrorBehavior": {
 		{"DataMaskingErrorPolicy", usual("STOP_TASK"), tidemark.Note, "it is about masking rules, which are refused", ""},
 		{"EventErrorPolicy", usual("IGNORE", ""), tidemark.Note, "it is about events of the DMS task", ""},
-		{"TableErrorPolicy", usual("STOP_TASK"), tidemark.Warning, "it leaves a table with an error out and goes on; here the copy stops and can be resumed", "Resume with --resume once the cause is gone."},
+		{"TableErrorPolicy", usual("STOP_TASK"), tidemark.Warning, "it leaves a table with an error out and goes on; here the copy stops and can be resumed", "Resume with --resume once the cause is gone, or use --on-table-error continue."},
 		{"TableErrorEscalationPolicy", usual("STOP_TASK"), tidemark.Note, "it is about tables that were left out, and none is", ""},
 		{"TableErrorEscalationCount", usual("0", "50"), tidemark.Note, "it is about tables that were left out, and none is", ""},
 		{"RecoverableErrorCount", usual("-1", "0"), tidemark.Note, retries, ""},

@@ -62,7 +62,7 @@ func manualExits(w io.Writer) {
 		tidemark.Full: "no space left on the target", tidemark.Transient: "a connection broke and went on breaking; resume later",
 		tidemark.Lost: "the view of the source is gone, and resume takes a new one; or the log that a stream needs, and --anew copies again", tidemark.Unmapped: "a type without a counterpart",
 		tidemark.Collision: "two sources are mapped to one target; or an archive has other bytes", tidemark.BadRow: "a value that the target does not take",
-		tidemark.BadInput: "a dump or configuration file is cut or malformed", tidemark.Incomplete: "all rows are there, some object is not; the report lists it",
+		tidemark.BadInput: "a dump or configuration file is cut or malformed", tidemark.Incomplete: "all rows are there, some object is not; or `--on-table-error continue` has rejected tables: the report lists them",
 		tidemark.Exists: "what was to be created exists", tidemark.Corrupt: "the queue is damaged or has a hole, and nothing of it was applied behind that; or a repository is, and `verify` says what", tidemark.Empty: "there is nothing to copy, replicate, compare or back up: no table, or none that is selected", tidemark.Bug: "a fault of tidemark: please report it", tidemark.Cancelled: "stopped from outside; resume goes on",
 	}
 	kinds := make([]tidemark.Kind, 0, len(exitCodes))

@@ -135,6 +135,8 @@ var options = []option{
 		return err
 	}},
 	{"reject-limit", "number", "0", "Set up to this many bad rows aside in a file instead of stopping at the first.", "copy restore", number64(func(s *settings) *int64 { return &s.rejectLimit })},
+	{"on-table-error", "stop|continue", "stop", "Of a table that cannot be made or filled: stop, or reject that table with its reason, copy all else, and end with code 16.", "copy restore", choose(map[string]func(*settings){
+		"stop": func(s *settings) { s.load.RejectTables = false }, "continue": func(s *settings) { s.load.RejectTables = true }})},
 	{"reject-dir", "file", "", "Folder for the files of rejected rows and of cut values; default: beside the catalogue.", "copy restore", text(func(s *settings) *string { return &s.rejectDir })},
 	{"lock", "auto|global|backup|tables|none", "auto", "How a MySQL source is held still for the moment in which all lanes take their view.", "copy diff repair replicate cutover capture apply backup", choose(map[string]func(*settings){
 		"auto": func(s *settings) { s.engine.MySQL.Lock = mysql.LockAuto }, "global": func(s *settings) { s.engine.MySQL.Lock = mysql.LockGlobal },

@@ -171,15 +171,30 @@ func printReport(w io.Writer, r *job.Report) {
 		fmt.Fprintf(w, "\n%s set aside, %s cut; see %s\n", count(int(r.Rejected), "row"), count(int(r.Cut), "value"), strings.Join(r.Files, ", "))
 	}
 	printFindings(w, r.Findings)
-	if len(r.Failed) > 0 {
+	byHand := printRejected(w, r.Failed)
+	if len(byHand) > 0 {
 		fmt.Fprintln(w, "\nCould not be made; to be run by hand:")
-		for _, f := range r.Failed {
+		for _, f := range byHand {
 			fmt.Fprintf(w, "  -- %s\n", f.Error)
 			for _, sql := range f.Object.SQL {
 				fmt.Fprintf(w, "  %s;\n", strings.TrimRight(sql, "; \n"))
 			}
 		}
 	}
+}
+
+// printRejected prints the tables among what failed, and gives the rest.
+func printRejected(w io.Writer, failed []load.Failed) (rest []load.Failed) {
+	title := "\nRejected:\n"
+	for _, f := range failed {
+		if f.Object.Kind != "table" {
+			rest = append(rest, f)
+			continue
+		}
+		fmt.Fprintf(w, "%s  %s: %s\n", title, f.Object.ID, f.Error)
+		title = ""
+	}
+	return rest
 }
 
 func perSecond(n int64, seconds float64) int64 {

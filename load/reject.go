@@ -1,0 +1,156 @@
+package load
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// With Options.RejectTables a table that cannot be made or filled ends, and the others go on.
+
+// OfOneTable reports whether an error may be one table's own, so that others can be copied all the same.
+func OfOneTable(err error) bool {
+	switch tidemark.KindOf(err) {
+	case tidemark.Transient, tidemark.Unreachable, tidemark.Denied, tidemark.Lost, tidemark.Full, tidemark.Cancelled, tidemark.NotEmpty, tidemark.BadInput, tidemark.Corrupt:
+		return false
+	}
+	return err != nil
+}
+
+func (r *Run) rejects(ctx context.Context, err error) bool {
+	return r.opt.RejectTables && ctx.Err() == nil && OfOneTable(err)
+}
+
+// rejectMade takes the table out that an object belongs to; an object of none is just not there.
+func (r *Run) rejectMade(o *tidemark.Object, err error) {
+	move, ok := r.plan.Owner[o.Table.String()]
+	if !ok {
+		r.board.addFailed(Failed{*o, err.Error()})
+		return
+	}
+	r.rejectMove(move, *o, err)
+}
+
+// rejectMove takes a table out, with what failed of it.
+func (r *Run) rejectMove(move int, o tidemark.Object, err error) {
+	for _, t := range r.board.reject(move, Failed{o, err.Error()}) {
+		if r.done != nil {
+			r.done(t.r.ID)
+		}
+	}
+	r.Status.rejected(move)
+}
+
+// endsTable takes the table out of which a range has failed, if others can be copied all the same. It reports whether
+// the range is settled by that.
+func (r *Run) endsTable(ctx context.Context, t *task, err error) bool {
+	already := r.board.isOut(t.r.Move)
+	if !already && !r.rejects(ctx, err) {
+		return false
+	}
+	r.board.gaveUp(t)
+	if r.done != nil {
+		r.done(t.r.ID)
+	}
+	if !already {
+		m, _ := r.move(t.r.Move)
+		o := tidemark.Object{ID: "table " + m.To.String(), Kind: "table", Table: m.To.TableID}
+		r.rejectMove(t.r.Move, o, err)
+		r.sink.ObjectDone(&o, err, 0)
+	}
+	return true
+}
+
+// reject takes a move's ranges and objects off the board. It gives the tasks that nobody has begun.
+func (b *board) reject(move int, why Failed) []*task {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if _, already := b.rejected[move]; already {
+		return nil
+	}
+	b.rejected[move] = true
+	b.failures = append(b.failures, why)
+	var dropped []*task
+	b.pending = slices.DeleteFunc(b.pending, func(t *task) bool {
+		if t.r.Move != move {
+			return false
+		}
+		dropped = append(dropped, t)
+		return true
+	})
+	b.rowsLeft -= len(dropped)
+	b.left[move] -= len(dropped)
+	for _, w := range b.objects {
+		if w.move == move && w.state == waiting {
+			b.settle(w, tidemark.Errorf(tidemark.Incomplete, "create", w.ID, "skipped, because its table was rejected", ""))
+		}
+	}
+	b.cond.Broadcast()
+	return dropped
+}
+
+// isOut reports whether a move was rejected.
+func (b *board) isOut(move int) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.rejected[move]
+}
+
+func (b *board) addFailed(f Failed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.failures = append(b.failures, f)
+}
+
+// gaveUp ends an attempt at a range of a table that was or is rejected.
+func (b *board) gaveUp(t *task) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.out--
+	b.at[t.r.Move]--
+	b.rowsLeft--
+	b.left[t.r.Move]--
+	b.cond.Broadcast()
+}
+
+func (s *Status) rejected(move int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tables[move].State = TableError
+}
+
+// incomplete is the error of a run that could not make everything; nil if it did.
+func (r *Run) incomplete() error {
+	failed := r.Failures()
+	tables := len(r.plan.Rejected)
+	r.board.mu.Lock()
+	tables += len(r.board.rejected)
+	r.board.mu.Unlock()
+	const hint = "see the list of failed objects with their SQL in the report"
+	switch objects := len(failed) - tables; {
+	case len(failed) == 0:
+		return nil
+	case tables == 0:
+		return tidemark.Errorf(tidemark.Incomplete, "copy", "", "all rows are copied, but "+plural(objects, "object", "objects")+" could not be made", hint)
+	case objects == 0:
+		return tidemark.Errorf(tidemark.Incomplete, "copy", "", fmt.Sprintf("%s rejected; all else is copied", plural(tables, "table is", "tables are")), "See the reasons in the report.")
+	default:
+		return tidemark.Errorf(tidemark.Incomplete, "copy", "", fmt.Sprintf("%s rejected, and %s could not be made; all else is copied", plural(tables, "table is", "tables are"), plural(objects, "object", "objects")), hint)
+	}
+}
+
+// rejectUnknown notes a table that is rejected before it has a move.
+func (b *board) rejectUnknown(why Failed) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.rejected[-2-len(b.failures)] = true // a number that no move has
+	b.failures = append(b.failures, why)
+}
+
+// isOut reports whether an object belongs to a table that was rejected.
+func (r *Run) isOut(o *tidemark.Object) bool {
+	move, ok := r.plan.Owner[o.Table.String()]
+	return ok && r.board.isOut(move)
+}
