@@ -121,28 +121,57 @@ func postgresSettings(f *Forecast, m commitMode) []Settings {
 	if s.Any {
 		how = "ANY"
 	}
-	list := strings.ReplaceAll(fmt.Sprintf("%s %d (%s)", how, s.Wait, strings.Join(names, ", ")), "'", "''")
-	lines := []string{
-		"wal_level = replica                    # or logical",
-		fmt.Sprintf("max_wal_senders = %-20d # one for each standby, and some for backups", max(10, len(s.Standbys)+5)),
-		fmt.Sprintf("synchronous_standby_names = '%s'   # application_name of each standby", list),
-		"synchronous_commit = " + m.name,
-		"wal_compression = on                   # fewer bytes to send after each checkpoint",
+	list := quoted(fmt.Sprintf("%s %d (%s)", how, s.Wait, strings.Join(names, ", ")))
+	first := []string{
+		"# these two take effect with a restart",
+		"wal_level = replica",
+		fmt.Sprintf("max_wal_senders = %d", max(10, len(s.Standbys)+5)),
+		"# fewer bytes to send after each checkpoint",
+		"wal_compression = on",
 	}
 	if s.Free > 0 {
-		lines = append(lines, fmt.Sprintf("max_slot_wal_keep_size = %-13s # 80%% of what is free: a slot is given up before the disk is full", megabytes(s.Free*0.8)))
+		first = append(first, "# 80% of what is free: the server gives a slot up before the disk is full", "max_slot_wal_keep_size = "+megabytes(s.Free*0.8))
 	} else {
-		lines = append(lines, "max_slot_wal_keep_size = ...           # say less than the disk of pg_wal has free (here it is not known): the default keeps all, until the disk is full")
+		first = append(first, "# Set it to less than the disk of pg_wal has free, which is not known here (--free):", "# by default a slot keeps all, until the disk is full.", "#max_slot_wal_keep_size = ...")
 	}
-	out := []Settings{{m.name, "postgresql.conf, primary", joined(lines)}}
+	slots := []string{"-- Now, and not later: until the standby connects, its slot keeps the log that it needs."}
 	var theirs []string
-	for i, standby := range s.Standbys {
-		theirs = append(theirs, fmt.Sprintf("# %s", standby.Name),
-			fmt.Sprintf("primary_conninfo = '... application_name=%s'", strings.ReplaceAll(names[i], "'", "''")),
-			fmt.Sprintf("primary_slot_name = '%s'", slotName(standby.Name)))
+	for _, standby := range s.Standbys {
+		slot := slotName(standby.Name)
+		slots = append(slots, fmt.Sprintf("SELECT pg_create_physical_replication_slot('%s', true);", slot))
+		theirs = append(theirs, "# "+standby.Name,
+			fmt.Sprintf("primary_conninfo = 'host=... user=... application_name=%s'", quoted(conninfoValue(standby.Name))),
+			fmt.Sprintf("primary_slot_name = '%s'", slot))
 	}
 	theirs = append(theirs, "wal_receiver_status_interval = 10s", "hot_standby = on")
-	return append(out, Settings{m.name, "postgresql.conf, standby", joined(theirs)})
+	return []Settings{
+		{m.name, "postgresql.conf, primary", joined(first)},
+		{m.name, "SQL, primary, before the base backup of the standby", joined(slots)},
+		{m.name, "postgresql.conf, standby", joined(theirs)},
+		{m.name, "postgresql.conf, primary, last: once the standby is connected", joined([]string{
+			"# Not before this shows the names below as streaming:",
+			"#   SELECT application_name, state FROM pg_stat_replication;",
+			"# Naming a standby that is not connected stops every commit, until the setting is",
+			"# emptied again and reloaded.",
+			fmt.Sprintf("synchronous_standby_names = '%s'", list),
+			"synchronous_commit = " + m.name,
+			"# then SELECT pg_reload_conf();",
+		})},
+	}
+}
+
+// quoted is text within quotes of postgresql.conf.
+func quoted(text string) string { return strings.ReplaceAll(text, "'", "''") }
+
+// conninfoValue is a value in a connection string, where only single quotes quote.
+func conninfoValue(v string) string {
+	plain := func(r rune) bool {
+		return r == '_' || r == '-' || r == '.' || '0' <= r && r <= '9' || 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z'
+	}
+	if v != "" && !strings.ContainsFunc(v, func(r rune) bool { return !plain(r) }) {
+		return v
+	}
+	return "'" + strings.NewReplacer(`\`, `\\`, "'", `\'`).Replace(v) + "'"
 }
 
 // slotName is the name with what slots may have: lower-case letters, digits and underscores.
@@ -175,7 +204,9 @@ func semisyncSettings(f *Forecast, m commitMode) []Settings {
 	}
 	name := "rpl_semi_sync_" + source + "_"
 	ours = append(ours, name+"enabled = ON", name+"wait_point = "+m.name,
-		fmt.Sprintf("%stimeout = %.0f   # ms; then commits wait no more, and only the error log says so", name, s.Timeout*1000))
+		"# ms. Then commits wait no more, and only the error log says so. Without a connected replica",
+		"# the first commit waits this long.",
+		fmt.Sprintf("%stimeout = %.0f", name, s.Timeout*1000))
 	if plugin {
 		wait := name + "wait_for_replica_count"
 		if source == "master" {
@@ -192,10 +223,10 @@ func semisyncSettings(f *Forecast, m commitMode) []Settings {
 		}
 	}
 	if sync == 1 {
-		theirs = append(theirs, "sync_relay_log = 1   # a commit waits for the replica's disk too")
+		theirs = append(theirs, "# a commit waits for the replica's disk too", "sync_relay_log = 1")
 	}
 	theirs = append(theirs, "relay_log_recovery = ON")
-	return []Settings{{m.name, "my.cnf, primary", joined(ours)}, {m.name, "my.cnf, replica", joined(theirs)}}
+	return []Settings{{m.name, "my.cnf, replica, first", joined(theirs)}, {m.name, "my.cnf, primary, once the replica is connected", joined(ours)}}
 }
 
 // before compares the numbers that a version begins with.

@@ -306,14 +306,14 @@ func (s PlanSpec) checks() (out []Check, err error) {
 		}
 		c := Check{Mode: t.Mode, Clients: t.Clients, Predicted: Point{Rate: p.Rate, P50: p.Commit.P50, P99: p.Commit.P99},
 			Simulated: Point{Rate: perSecond(float64(t.Report.Commits), t.Report.Seconds), P50: t.Report.Commit.P50, P99: t.Report.Commit.P99}}
-		c.RateError, c.P50Error, c.P99Error = off(c.Predicted.Rate, c.Simulated.Rate), off(c.Predicted.P50, c.Simulated.P50), off(c.Predicted.P99, c.Simulated.P99)
+		c.RateError, c.P50Error, c.P99Error = excess(c.Predicted.Rate, c.Simulated.Rate), excess(c.Predicted.P50, c.Simulated.P50), excess(c.Predicted.P99, c.Simulated.P99)
 		out = append(out, c)
 	}
 	return out, nil
 }
 
-// off is by which part a prediction is too high.
-func off(predicted, seen float64) float64 {
+// excess is by which part a prediction is too high.
+func excess(predicted, seen float64) float64 {
 	if seen == 0 {
 		return 0
 	}

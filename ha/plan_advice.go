@@ -39,7 +39,7 @@ const (
 
 // protects says it of each mode; of MySQL and MariaDB without a synced relay log.
 var protects = map[string]string{
-	"off":          "Corruption only: a crash of the server alone loses the last 0.6 s of commits.",
+	"off":          "Damaged data only: a crash of the primary loses the commits confirmed in its last 0.6 s or so (three times wal_writer_delay). If its disk or site is lost, so is what the standby has not got yet.",
 	"local":        "A crash of the primary. If its disk or site is lost, so is what the standby has not got yet.",
 	"remote_write": "The loss of the primary, unless the standby's operating system goes down at the same time.",
 	"on":           "The loss of the primary, also with a power cut of the standby at the same time: both disks have each commit.",
@@ -241,7 +241,7 @@ func (p *Plan) trust() string {
 	}
 	slices.Sort(p50)
 	slices.Sort(p99)
-	text := fmt.Sprintf("Simulated with a log like this one (%d cells), predictions of p50 were off by %s in the middle and %s at worst, of p99 by %s and %s",
+	text := fmt.Sprintf("Simulated with a log like this one (%d cells), the error of the predicted p50 was %s in the median and %s at worst, that of p99 %s and %s",
 		len(p.Checks), percentText(rank(p50, 0.5)), percentText(p50[len(p50)-1]), percentText(rank(p99, 0.5)), percentText(p99[len(p99)-1]))
 	if worst.P50Error < -0.25 {
 		return text + fmt.Sprintf("; %s with %s was slower than predicted: believe the simulation there.", worst.Mode, counted(worst.Clients, "session"))

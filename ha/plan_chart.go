@@ -1,7 +1,6 @@
 package ha
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -59,10 +58,11 @@ type dot struct {
 	Text string // when one points at it
 }
 
-// A rule is a straight line across the plot, with a name on it.
+// A rule is a vertical line across the plot, with a name on it. What horizontal lines are is said
+// by keys: names beside lines that lie close would stand at the wrong one.
 type rule struct {
 	Class          string
-	X1, Y1, X2, Y2 float64
+	X, Y1, Y2      float64
 	LabelX, LabelY float64
 	Label, Anchor  string
 }
@@ -181,44 +181,22 @@ func path(dots []dot) string {
 	return b.String()
 }
 
-// across is a horizontal rule, down a vertical one.
-func (c *chart) across(class, label string, y float64) {
-	r := rule{Class: class, X1: c.Left, X2: c.Right, Y1: y, Y2: y, LabelX: c.Right - 4, LabelY: y - 4, Label: label, Anchor: "end"}
-	if r.LabelY < c.Top+10 {
-		r.LabelY = y + 13
-	}
-	c.Rules = append(c.Rules, r)
+// across is a horizontal line with its name among the keys.
+func (c *chart) across(class, name string, y float64) {
+	c.Curves = append(c.Curves, curve{Class: class, Path: path([]dot{{X: c.Left, Y: y}, {X: c.Right, Y: y}})})
+	c.Keys = append(c.Keys, key{class, name})
 }
 
-func (c *chart) down(class, label string, x float64) {
-	r := rule{Class: class, X1: x, X2: x, Y1: c.Top, Y2: c.Low, LabelX: x + 4, LabelY: c.Low - 8, Label: label, Anchor: "start"}
+// down is a vertical line, with its name at the foot, or at the head where curves lie low.
+func (c *chart) down(class, label string, x float64, head bool) {
+	r := rule{Class: class, X: x, Y1: c.Top, Y2: c.Low, LabelX: x + 4, LabelY: c.Low - 8, Label: label, Anchor: "start"}
 	if x > (c.Left+c.Right)/2 {
 		r.LabelX, r.Anchor = x-4, "end"
 	}
+	if head {
+		r.LabelY = c.Top + 10
+	}
 	c.Rules = append(c.Rules, r)
-}
-
-// apart moves labels of horizontal rules that would lie on each other: upwards, as far as there
-// is room.
-func (c *chart) apart() {
-	const line = 13.0
-	var order []int // from the lowest on
-	for i, r := range c.Rules {
-		if r.Y1 == r.Y2 {
-			order = append(order, i)
-		}
-	}
-	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(c.Rules[b].LabelY, c.Rules[a].LabelY) })
-	for i := 1; i < len(order); i++ {
-		above, below := &c.Rules[order[i]], c.Rules[order[i-1]]
-		above.LabelY = min(above.LabelY, below.LabelY-line)
-	}
-	least := c.Top + 10
-	for _, i := range slices.Backward(order) { // what has no room above goes below the one before
-		r := &c.Rules[i]
-		r.LabelY = max(r.LabelY, least)
-		least = r.LabelY + line
-	}
 }
 
 // modeClass is the colour of a mode, the same in all charts.

@@ -1,6 +1,7 @@
 package ha
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -12,7 +13,6 @@ import (
 func (p *Plan) charts() (out []*chart) {
 	for _, c := range []*chart{p.loadChart(), p.latencyChart(), p.clientsChart(), p.rttChart(), p.outageChart(), p.gainsChart()} {
 		if c != nil {
-			c.apart()
 			out = append(out, c)
 		}
 	}
@@ -39,7 +39,7 @@ func (p *Plan) loadChart() *chart {
 	}
 	var carried []Advice // what is carried alike is one line
 	for _, a := range p.Modes {
-		if i := slices.IndexFunc(carried, func(b Advice) bool { return math.Abs(off(a.Sustainable, b.Sustainable)) < 0.03 }); i >= 0 {
+		if i := slices.IndexFunc(carried, func(b Advice) bool { return math.Abs(excess(a.Sustainable, b.Sustainable)) < 0.03 }); i >= 0 {
 			carried[i].Mode += ", " + a.Mode
 		} else {
 			carried = append(carried, a)
@@ -67,11 +67,12 @@ func (p *Plan) loadChart() *chart {
 	}
 	area := path(dots) + fmt.Sprintf("L%.1f %.1fL%.1f %.1fZ", dots[len(dots)-1].X, c.Low, dots[0].X, c.Low)
 	c.Curves = []curve{{Class: "log", Path: path(dots), Area: area}}
+	c.Keys = []key{{"log", "the scanned log"}}
+	slices.SortStableFunc(carried, func(a, b Advice) int { return cmp.Compare(b.Sustainable, a.Sustainable) }) // as the lines lie
 	for _, a := range carried {
 		name, _, _ := strings.Cut(a.Mode, ",")
-		c.across(p.modeClass(name), a.Mode, y.at(a.Sustainable))
+		c.across(p.modeClass(name), a.Mode+": "+rateText(a.Sustainable), y.at(a.Sustainable))
 	}
-	c.Keys = []key{{"log", "the scanned log"}}
 	c.Desc = fmt.Sprintf("Over %s the log grew by %s on average and %s at most. ", timeText(w.Seconds), rateText(w.Mean), rateText(w.Peak))
 	for _, a := range carried {
 		c.Desc += fmt.Sprintf("Carried with %s: %s. ", a.Mode, rateText(a.Sustainable))
@@ -203,7 +204,7 @@ func (p *Plan) rttChart() *chart {
 	c.X.Title = "round trip"
 	x, _ := p.lines(c, p.ByRTT, shortTime, []float64{1e-4, 1e-3, 1e-2, 1e-1})
 	if rtt := p.Forecast.Sites.Standbys[0].Network.RTT; rtt >= x.lo && rtt <= x.hi {
-		c.down("now", "now "+timeText(rtt), x.at(rtt))
+		c.down("now", "now "+timeText(rtt), x.at(rtt), x.at(rtt) <= (c.Left+c.Right)/2)
 	}
 	return c
 }
@@ -235,18 +236,23 @@ func (p *Plan) outageChart() *chart {
 	c.Y.label(y, y.ticks(7), shortSize)
 	var dots []dot
 	const steps = 60
+	times := []float64{o.Seconds, o.Seconds + min(o.CatchUp, end-o.Seconds)} // the corners
 	for n := range steps + 1 {
-		t := end * float64(n) / steps
+		times = append(times, end*float64(n)/steps)
+	}
+	slices.Sort(times)
+	for _, t := range times {
 		gap := o.Rate * min(t, o.Seconds)
 		if t > o.Seconds {
 			gap = max(0, gap-(o.Send-o.Rate)*(t-o.Seconds))
 		}
 		dots = append(dots, dot{x.at(t), y.at(gap), fmt.Sprintf("after %s: %s", timeText(t), volumeText(gap))})
 	}
-	c.Curves = []curve{{Class: "log", Path: path(dots), Area: path(dots) + fmt.Sprintf("L%.1f %.1fL%.1f %.1fZ", dots[steps].X, c.Low, dots[0].X, c.Low)}}
-	c.down("now", "it is back", x.at(o.Seconds))
+	c.Curves = []curve{{Class: "log", Path: path(dots), Area: path(dots) + fmt.Sprintf("L%.1f %.1fL%.1f %.1fZ", dots[len(dots)-1].X, c.Low, dots[0].X, c.Low)}}
+	c.down("now", "it is back", x.at(o.Seconds), false)
 	c.Desc = fmt.Sprintf("After %s it lacks %s, which the primary keeps; at %s it catches up in %s. ", timeText(o.Seconds), volumeText(o.Gap), rateText(o.Send), o.CatchUpText())
 	if free > 0 && free <= high {
+		c.Keys = []key{{"log", "what the standby lacks"}}
 		c.across("full", "the primary's disk is full", y.at(free))
 	} else if free > 0 {
 		c.Note = fmt.Sprintf("The primary's disk has %s left: full after %s.", volumeText(free), o.FullText())

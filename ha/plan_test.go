@@ -203,6 +203,98 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
+// What is written into a chart stands beside no other line than its own: names of horizontal lines
+// are keys, and no name of a vertical one is crossed by a curve or lies on another.
+func TestChartNames(t *testing.T) {
+	t.Parallel()
+	number := regexp.MustCompile(`[ML]([-0-9.]+) ([-0-9.]+)`)
+	for _, engine := range []string{"postgres", "mariadb"} {
+		for _, rtt := range []float64{2e-4, 8e-3, 60e-3} {
+			for _, free := range []float64{0, 6 << 30} {
+				s := planSpec(engine, rtt, 1000)
+				s.Sites.Free = free
+				p := made(t, s)
+				for _, c := range p.charts() {
+					what := fmt.Sprintf("%s, %v s, %s", engine, rtt, c.ID)
+					for _, r := range c.Rules {
+						wide := 6.2 * float64(len(r.Label))
+						left, right, top, foot := r.LabelX, r.LabelX+wide, r.LabelY-9, r.LabelY+2
+						if r.Anchor == "end" {
+							left, right = r.LabelX-wide, r.LabelX
+						}
+						if left < c.Left-20 || right > c.Width {
+							t.Errorf("%s: %q lies outside", what, r.Label)
+						}
+						for _, line := range c.Curves {
+							var at [][2]float64
+							for _, m := range number.FindAllStringSubmatch(line.Path, -1) {
+								at = append(at, [2]float64{num(t, m[1]), num(t, m[2])})
+							}
+							for i := 1; i < len(at); i++ {
+								for part := 0.0; part <= 1; part += 0.02 {
+									x, y := at[i-1][0]+part*(at[i][0]-at[i-1][0]), at[i-1][1]+part*(at[i][1]-at[i-1][1])
+									if x > left && x < right && y > top && y < foot {
+										t.Fatalf("%s: %q is crossed by the line %s", what, r.Label, line.Class)
+									}
+								}
+							}
+						}
+					}
+					keys := map[string]bool{}
+					for _, k := range c.Keys {
+						keys[k.Class] = true
+					}
+					for _, line := range c.Curves {
+						if class, _, _ := strings.Cut(line.Class, " "); len(c.Curves) > 1 && !keys[class] {
+							t.Errorf("%s: the line %s has no name", what, line.Class)
+						}
+					}
+				}
+			}
+		}
+	}
+}
+
+// On a narrow screen a table of many columns is one of cells below each other, each with its name.
+func TestPlanTablesOnANarrowScreen(t *testing.T) {
+	s := planSpec("postgres", 5e-3, 1000)
+	s.Trials = []Trial{{"on", 8, &SimReport{Seconds: 1, Commits: 800, Commit: &Spread{N: 800, P50: 0.008, P99: 0.02}}}}
+	var b strings.Builder
+	if err := made(t, s).WriteHTML(&b); err != nil {
+		t.Fatal(err)
+	}
+	tables := regexp.MustCompile(`(?s)<table[^>]*>.*?</table>`).FindAllString(b.String(), -1)
+	if len(tables) != 4 {
+		t.Fatalf("%d tables", len(tables))
+	}
+	for _, table := range tables {
+		body := table[strings.Index(table, "<tbody>"):]
+		row := body[:strings.Index(body, "</tr>")]
+		cells := regexp.MustCompile(`<td[^>]*>`).FindAllString(row, -1)
+		head, _, _ := strings.Cut(table, "\n")
+		if stacked := strings.Contains(head, "stack"); stacked != (len(cells) > 3) {
+			t.Errorf("%d cells, stacked: %v: %s", len(cells), stacked, row)
+			continue
+		} else if !stacked {
+			continue
+		}
+		for _, cell := range cells {
+			if !strings.Contains(cell, "data-label=") && !strings.Contains(cell, "n seen") && !strings.Contains(cell, "n error") {
+				t.Errorf("%s has no name in %s", cell, row)
+			}
+		}
+	}
+}
+
+// Names within a connection string are quoted as libpq reads them.
+func TestConninfoValue(t *testing.T) {
+	for in, want := range map[string]string{"db-2.site": "db-2.site", "north one": `'north one'`, `o'x\y`: `'o\'x\\y'`, "": "''"} {
+		if got := conninfoValue(in); got != want {
+			t.Errorf("%q: %s, not %s", in, got, want)
+		}
+	}
+}
+
 // Ticks are round, and not too many.
 func TestTicks(t *testing.T) {
 	for _, c := range []struct {

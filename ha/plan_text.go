@@ -83,7 +83,7 @@ func (p *Plan) textChecks(b *strings.Builder) {
 		return
 	}
 	section(b, "Predicted and simulated: sessions that commit without a pause")
-	rows := []string{"mode\tsessions\tcommits/s predicted\tsimulated\toff\tp50 predicted\tsimulated\toff\tp99 predicted\tsimulated\toff"}
+	rows := []string{"mode\tsessions\tcommits/s predicted\tsimulated\terror\tp50 predicted\tsimulated\terror\tp99 predicted\tsimulated\terror"}
 	for _, c := range p.Checks {
 		rows = append(rows, fmt.Sprintf("%s\t%d\t%.0f\t%.0f\t%+.0f%%\t%s\t%s\t%+.0f%%\t%s\t%s\t%+.0f%%", c.Mode, c.Clients, c.Predicted.Rate, c.Simulated.Rate, 100*c.RateError,
 			timeText(c.Predicted.P50), timeText(c.Simulated.P50), 100*c.P50Error, timeText(c.Predicted.P99), timeText(c.Simulated.P99), 100*c.P99Error))
