@@ -188,38 +188,3 @@ func ParseDb2Modes(s string) ([]Db2Mode, string) {
 	}
 	return out, ""
 }
-
-// A Db2Report is what Db2's formulas say of a whole scan.
-type Db2Report struct {
-	Engine    string        `json:"engine"` // db2
-	Disk      Disk          `json:"disk"`
-	Network   Network       `json:"network"`
-	Intervals []Db2Interval `json:"intervals"`
-	Catchup   Db2Catchup    `json:"remote_catchup"`
-	MaxFlush  []Db2MaxFlush `json:"largest_flushes"`
-	Findings  []string      `json:"findings,omitempty"`
-}
-
-// A Db2Interval is an interval as it was, and what each mode would do with it.
-type Db2Interval struct {
-	RateLine
-	Modes []Db2Forecast `json:"modes"`
-}
-
-// A Db2Catchup is how fast a standby that is behind would catch up.
-type Db2Catchup struct {
-	Db2Group
-	Marker  string  `json:"marker"`
-	Average float64 `json:"average_rate_mib_per_second"`
-}
-
-// Report calculates all that there is of a scan.
-func (c Db2) Report(p *Profile) Db2Report {
-	out := Db2Report{Engine: "db2", Disk: c.Disk, Network: c.Network, MaxFlush: c.MaxFlush(p.Lines())}
-	for _, l := range p.Lines() {
-		out.Intervals = append(out.Intervals, Db2Interval{l, c.Forecast(l)})
-	}
-	out.Catchup.Average = p.Distributions.Rate.Mean
-	out.Catchup.Db2Group, out.Catchup.Marker = c.Catchup(out.Catchup.Average)
-	return out
-}

@@ -18,10 +18,10 @@ func (f Db2Forecast) String() string {
 	return fmt.Sprintf("%10s %3s %s, min %s, max %s", f.Mode, f.Marker, f.Target, f.Min, f.Max)
 }
 
-// Annotate copies a scan's text and adds to each rate line what each mode would do with it,
-// behind the first distribution how fast a standby would catch up, and at the end the largest
-// flushes.
-func (c Db2) Annotate(w io.Writer, text string) error {
+// Annotate copies the text of scans and adds to each rate line what each mode would do with it,
+// behind the first distribution of each how fast a standby would catch up, and at the end the
+// largest flushes of all.
+func (c Db2) Annotate(w io.Writer, texts ...string) error {
 	out := bufio.NewWriter(w)
 	fmt.Fprintf(out, "Network: %.3f MB/s of 1048576 bytes, round trip %.6f s\n", c.Network.Rate/MiB, c.Network.RTT)
 	rate := "any rate"
@@ -29,6 +29,19 @@ func (c Db2) Annotate(w io.Writer, text string) error {
 		rate = fmt.Sprintf("%.3f MB/s of 1048576 bytes", c.Disk.Rate/MiB)
 	}
 	fmt.Fprintf(out, "Disk: %s, overhead %.6f s a write\n", rate, c.Disk.Overhead)
+	var lines []RateLine
+	for _, text := range texts {
+		lines = append(lines, c.annotate(out, text)...)
+	}
+	fmt.Fprintln(out)
+	for _, m := range c.MaxFlush(lines) {
+		fmt.Fprintf(out, "%10s largest flush: predicted %d pages, the workload's at most %d pages\n", m.Mode, int64(m.Predicted), int64(m.Workload))
+	}
+	return out.Flush()
+}
+
+// annotate is one scan of Annotate, and gives its rate lines.
+func (c Db2) annotate(out io.Writer, text string) []RateLine {
 	r := textReader{p: &Profile{}, block: -1}
 	caughtUp := false
 	for line := range strings.Lines(text) {
@@ -46,11 +59,7 @@ func (c Db2) Annotate(w io.Writer, text string) error {
 	if r.ended == 1 && !caughtUp {
 		c.catchup(out, blocks[0].at(&r.p.Distributions).Mean)
 	}
-	fmt.Fprintln(out)
-	for _, m := range c.MaxFlush(r.p.lines) {
-		fmt.Fprintf(out, "%10s largest flush: predicted %d pages, the workload's at most %d pages\n", m.Mode, int64(m.Predicted), int64(m.Workload))
-	}
-	return out.Flush()
+	return r.p.lines
 }
 
 func (c Db2) line(w io.Writer, l RateLine) {

@@ -197,6 +197,17 @@ func SocketBuffer(window, flush float64) float64 {
 // second: 30% are for TCP/IP and for what comes unevenly (Oracle's rule for redo, document 736755.1).
 func Link(rate float64) float64 { return rate / 0.7 * 8 }
 
+// worst is the round trip that all but one in a hundred keep, in seconds.
+func (n Network) worst() float64 {
+	worst := n.RTT
+	for _, q := range n.Quantiles {
+		if q.P <= 0.99 {
+			worst = max(worst, q.Value)
+		}
+	}
+	return worst
+}
+
 func buffers(f *Forecast) (out []Buffer) {
 	var flush, rate float64
 	for _, p := range f.Predictions {
@@ -206,13 +217,7 @@ func buffers(f *Forecast) (out []Buffer) {
 		rate = max(rate, r)
 	}
 	for _, s := range f.Sites.Standbys {
-		worst := s.Network.RTT
-		for _, q := range s.Network.Quantiles {
-			if q.P <= 0.99 {
-				worst = max(worst, q.Value)
-			}
-		}
-		window := s.Network.Rate * worst
+		window := s.Network.Rate * s.Network.worst()
 		out = append(out, Buffer{s.Name, window, SocketBuffer(window, flush), Link(rate)})
 	}
 	return out

@@ -23,12 +23,12 @@ whether it carries the log's rate, and what commits cost.
 The modes are those of the engine whose log was scanned (--engine says another). Say a
 network for each standby. FILE is what ha scan has written, as text or as JSON, or the text of Db2's db2logscan;
 - is standard input. Of several scans of one server the busiest interval of all is taken. With
-Db2's formulas a text is copied, with lines added.`,
+Db2's formulas each text is copied, with lines added.`,
 		Example: `  tidemark ha calculate daily.scan --disk 200MiB/s,1ms --network 10MiB/s,100ms
   tidemark ha calculate mon.scan tue.scan wed.scan --disk disk.json --standby-disk theirs.json --network network.json --json
   tidemark ha calculate daily.scan --disk 200MiB/s,1ms --network near=1Gbit/s,1ms --network far=1Gbit/s,20ms --quorum 'ANY 1' --clients 50
   tidemark ha calculate daily.scan --disk disk.json --network network.json --what-if 'rtt=5ms; disk=1GiB/s,50us' --sweep rtt --sweep rate
-  db2logscan S*.LOG | tidemark ha calculate - --disk 200,0.001 --network 10,0.1 --syncmode SYNC,NEARSYNC`,
+  db2logscan S*.LOG | tidemark ha calculate - --disk 200,0.001 --network 10,0.1 --syncmode SYNC,NEARSYNC --what-if 'rtt=20ms; network=50MiB/s' --sweep rtt`,
 		Args: args(1, math.MaxInt, "ha calculate FILE... --disk RATE,OVERHEAD --network RATE,RTT"),
 	}
 	read := flagsAs(cmd, "ha-calculate")
@@ -52,7 +52,7 @@ func (s *settings) calculate(cmd *cobra.Command, files []string) error {
 		}
 	}
 	var scans []ha.Scanned
-	var last []byte
+	var texts []string
 	for _, file := range files {
 		text, err := readAll(cmd.InOrStdin(), file)
 		if err != nil {
@@ -62,7 +62,7 @@ func (s *settings) calculate(cmd *cobra.Command, files []string) error {
 		if err != nil {
 			return err
 		}
-		scans, last = append(scans, ha.Scanned{Name: file, Profile: p}), text
+		scans, texts = append(scans, ha.Scanned{Name: file, Profile: p}), append(texts, string(text))
 	}
 	engine := s.ha.engine
 	if engine == "" {
@@ -71,16 +71,10 @@ func (s *settings) calculate(cmd *cobra.Command, files []string) error {
 	if engine != "db2" {
 		return s.calculateModels(cmd, scans, engine)
 	}
-	if len(files) > 1 {
-		return tidemark.Errorf(tidemark.Invalid, "calculate", files[1], "Db2's formulas take one scan", "calculate each by itself; its lines stand behind the scan's own")
+	if err := s.checkDb2(cmd, scans); err != nil {
+		return err
 	}
-	if len(s.ha.whatIfs)+len(s.ha.sweeps) > 0 {
-		return tidemark.Errorf(tidemark.Invalid, "calculate", "", "--what-if and --sweep are for the models of PostgreSQL, MySQL and MariaDB", "Calculate again with the other --disk, --network or --syncmode.")
-	}
-	if len(s.ha.networks) > 1 {
-		return tidemark.Errorf(tidemark.Invalid, "calculate", "", "Db2's formulas take one network", "Calculate each by itself.")
-	}
-	return s.calculateDb2(cmd, scans[0].Profile, string(last))
+	return s.calculateDb2(cmd, scans, texts)
 }
 
 // calculateModels calculates the modes of PostgreSQL, MySQL and MariaDB.
@@ -168,40 +162,6 @@ func each[T any](standbys []ha.Standby, option string, values []T, give func(*ha
 		}
 	}
 	return nil
-}
-
-func (s *settings) calculateDb2(cmd *cobra.Command, p *ha.Profile, text string) error {
-	c := ha.Db2{Disk: s.ha.disk, Network: s.ha.networks[0].Network}
-	if s.ha.modes != "" {
-		modes, bad := ha.ParseDb2Modes(s.ha.modes)
-		if bad != "" {
-			return tidemark.Errorf(tidemark.Invalid, "calculate", bad, "is no mode of Db2", "its modes are SYNC, NEARSYNC, ASYNC and SUPERASYNC")
-		}
-		c.Modes = modes
-	}
-	note := ""
-	if p.Engine != "db2" {
-		note = "These are Db2's formulas, where the log waits for the network. " + engineTitles[p.Engine] + " does not wait so: take them for a comparison only."
-	}
-	if s.json {
-		r := c.Report(p)
-		if note != "" {
-			r.Findings = []string{note}
-		}
-		printJSON(cmd.OutOrStdout(), r)
-		return nil
-	}
-	if note != "" {
-		fmt.Fprintln(cmd.ErrOrStderr(), note)
-	}
-	if strings.HasPrefix(strings.TrimSpace(text), "{") {
-		var b strings.Builder
-		if err := p.WriteText(&b, 0); err != nil {
-			return err
-		}
-		text = b.String()
-	}
-	return c.Annotate(cmd.OutOrStdout(), text)
 }
 
 var engineTitles = map[string]string{"postgres": "PostgreSQL", "mysql": "MySQL", "mariadb": "MariaDB"}

@@ -94,11 +94,17 @@ func TestHABadInput(t *testing.T) {
 		{"ha-calculate-quorum-of-one", func(t *testing.T) []string {
 			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=postgres", "--quorum=ANY 2"}
 		}, 2},
-		{"ha-calculate-two-of-db2", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), writtenFile(t, "b.scan", published), disk, wan}
+		{"ha-calculate-two-with-db2", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), writtenFile(t, "b.scan", "Log of mysql 8.0.33\n"+published), disk, wan}
 		}, 2},
 		{"ha-calculate-what-if-of-db2", func(t *testing.T) []string {
-			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=db2", "--what-if=rtt=5ms"}
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=db2", "--what-if=rtt=5ms; clients=8"}
+		}, 2},
+		{"ha-calculate-what-if-of-db2s-standby", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=db2", "--what-if=rtt@far=5ms"}
+		}, 2},
+		{"ha-calculate-sweep-of-db2", func(t *testing.T) []string {
+			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, "--engine=db2", "--sweep=clients"}
 		}, 2},
 		{"ha-calculate-networks-of-db2", func(t *testing.T) []string {
 			return []string{"ha", "calculate", writtenFile(t, "a.scan", published), disk, wan, wan, "--engine=db2"}
@@ -164,6 +170,38 @@ func TestHACalculate(t *testing.T) {
 	}
 	if len(r.Intervals) != 1 || len(r.Intervals[0].Modes) != 1 || r.Intervals[0].Modes[0].Marker != "??" || int64(r.MaxFlush[0].Predicted) != 42 || r.Network.RTT != 0.1 || r.Disk.Rate != 200<<20 {
 		t.Errorf("%s", o.out)
+	}
+}
+
+// TestHACalculateDb2: several scans, what if, and sizes for sockets; what has no effect is refused.
+func TestHACalculateDb2(t *testing.T) {
+	busy := strings.NewReplacer("15:36:09  1.363", "15:37:09  2.726").Replace(published)
+	args := []string{"ha", "calculate", writtenFile(t, "mon.scan", published), writtenFile(t, "tue.scan", busy), "--disk=200MiB/s,1ms", wan, "--what-if=rtt=10ms; network=50MiB/s", "--sweep=disk=1ms,5ms"}
+	text := must(t, args...).out
+	for _, want := range []string{"\n2013-02-26 15:36:09  1.363 MB/s", "\n2013-02-26 15:37:09  2.726 MB/s", "\n      SYNC ???", "\nSocket buffers: 1.0 MiB at least", "\n  db2set DB2_HADR_SOSNDBUF=1048576\n  db2set DB2_HADR_SORCVBUF=1048576\n",
+		"\nas it is ", "\nrtt=10ms; network=50MiB/s  SYNC ", "\na write 5.00 ms ", " 2 of 2 "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %q in\n%s", want, text)
+		}
+	}
+	if n := strings.Count(text, "REMOTE CATCHUP"); n != 2 || strings.Count(text, "largest flush: predicted") != 3 {
+		t.Errorf("%d scans:\n%s", n, text)
+	}
+	var r ha.Db2Report
+	if err := json.Unmarshal([]byte(must(t, append(args, "--json")...).out), &r); err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Intervals) != 2 || r.Intervals[1].Scan != args[3] || r.Intervals[1].Rate != 2.726 || len(r.WhatIfs) != 4 || r.WhatIfs[1].Network.RTT != 0.01 || r.WhatIfs[3].Disk.Overhead != 0.005 || r.Buffers.Better != 1<<20 {
+		t.Errorf("%+v", r)
+	}
+	values := map[string]string{"standby-disk": "1,1ms", "replay": "5MiB/s", "local": "1=900", "paused": "10ms=2ms", "near": "on:32=2500,0.4ms", "quorum": "ANY 1", "semisync-timeout": "5s", "backlog": "1GB", "clients": "8", "free": "1GB", "outage": "2h", "sync-relay": "on"}
+	if len(values) != len(notOfDb2) {
+		t.Errorf("%d values for %d options", len(values), len(notOfDb2))
+	}
+	for _, name := range notOfDb2 {
+		if o := cli(t, "ha", "calculate", args[2], "--disk=200MiB/s,1ms", wan, "--"+name+"="+values[name]); o.code != 2 || !strings.Contains(o.errOut, "--"+name+": Db2's formulas have no place for it") {
+			t.Errorf("--%s: exit %d: %s", name, o.code, o.errOut)
+		}
 	}
 }
 

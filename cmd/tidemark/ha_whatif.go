@@ -13,6 +13,7 @@ import (
 // A whatIf is a change of what is calculated with, and how the user has written it.
 type whatIf struct {
 	name     string
+	words    []string
 	how      func(*ha.Load, *ha.Sites)
 	standbys []string // that it names
 }
@@ -83,6 +84,7 @@ func parseWhatIf(v string) (whatIf, error) {
 		if err != nil {
 			return out, fmt.Errorf("%s: must be %s", word, w.form)
 		}
+		out.words = append(out.words, word)
 		if standby != "" {
 			out.standbys = append(out.standbys, standby)
 		}

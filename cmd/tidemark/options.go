@@ -239,7 +239,7 @@ var options = []option{
 		s.ha.disk, err = parseDisk(v)
 		return err
 	}},
-	{"network", "list", "", "The network to the standby: RATE,RTT, such as 10MiB/s,100ms or 1Gbit/s,0.2ms, with what both ends add to a round trip by waking up behind it or not (1Gbit/s,5ms,0.2ms), or a file that ha measure network --json has written. Once for each standby, whose name may stand before it (london=1Gbit/s,5ms); Db2's formulas take the first.", "ha-calculate ha-plan", func(s *settings, v string) error {
+	{"network", "list", "", "The network to the standby: RATE,RTT, such as 10MiB/s,100ms or 1Gbit/s,0.2ms, with what both ends add to a round trip by waking up behind it or not (1Gbit/s,5ms,0.2ms), or a file that ha measure network --json has written. Once for each standby, whose name may stand before it (london=1Gbit/s,5ms); Db2's formulas take one.", "ha-calculate ha-plan", func(s *settings, v string) error {
 		n, err := parseNetwork(v)
 		s.ha.networks = append(s.ha.networks, n)
 		return err
@@ -272,12 +272,12 @@ var options = []option{
 	{"quorum", "text", "FIRST 1", "How many standbys a commit waits for: FIRST n, in their order, or ANY n. Not of Db2.", "ha-calculate", parseQuorum},
 	{"semisync-timeout", "duration", "10s", "After how long MySQL and MariaDB stop waiting for a replica.", "ha-calculate ha-plan", duration(func(s *settings) *time.Duration { return &s.ha.timeout })},
 	{"backlog", "size", "0", "What the standby lacks of the log when a mode that waits for it is switched on; 0: the most that it would lack by the scan. Not of Db2.", "ha-calculate ha-plan", size(func(s *settings) *int64 { return &s.ha.backlog })},
-	{"what-if", "list", "", "Also calculate with something else: WORD=VALUE, several parted by ;, such as 'rtt=5ms; disk=200MiB/s,1ms'. Words: rtt, hop, network, standby-disk, replay, sync-relay (of one standby: rtt@NAME), disk, clients, rate (commits a second), quorum. May be repeated. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+	{"what-if", "list", "", "Also calculate with something else: WORD=VALUE, several parted by ;, such as 'rtt=5ms; disk=200MiB/s,1ms'. Words: rtt, hop, network, standby-disk, replay, sync-relay (of one standby: rtt@NAME), disk, clients, rate (commits a second), quorum; of Db2 rtt, network and disk. May be repeated.", "ha-calculate", func(s *settings, v string) error {
 		w, err := parseWhatIf(v)
 		s.ha.whatIfs = append(s.ha.whatIfs, w)
 		return err
 	}},
-	{"sweep", "list", "", "Also print a table over what varies: rtt, network, clients, rate (commits a second), disk or standby-disk (time of a write), with values (rtt=1ms,5ms,20ms) or without. May be repeated. Not of Db2.", "ha-calculate", func(s *settings, v string) error {
+	{"sweep", "list", "", "Also print a table over what varies: rtt, network, clients, rate (commits a second), disk or standby-disk (time of a write), with values (rtt=1ms,5ms,20ms) or without; of Db2 rtt, network and disk. May be repeated.", "ha-calculate", func(s *settings, v string) error {
 		x, err := parseSweep(v)
 		s.ha.sweeps = append(s.ha.sweeps, x)
 		return err

@@ -1,0 +1,191 @@
+package ha
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"text/tabwriter"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Db2Report is what Db2's formulas say of scans.
+type Db2Report struct {
+	Engine    string        `json:"engine"` // db2
+	Disk      Disk          `json:"disk"`
+	Network   Network       `json:"network"`
+	Intervals []Db2Interval `json:"intervals"`
+	Catchup   Db2Catchup    `json:"remote_catchup"`
+	MaxFlush  []Db2MaxFlush `json:"largest_flushes"`
+	Buffers   Db2Buffers    `json:"socket_buffers"`
+	WhatIfs   []Db2WhatIf   `json:"what_ifs,omitempty"` // the first is as it is
+	Findings  []string      `json:"findings,omitempty"`
+}
+
+// A Db2Interval is an interval as it was, and what each mode would do with it.
+type Db2Interval struct {
+	Scan string `json:"scan"`
+	RateLine
+	Modes []Db2Forecast `json:"modes"`
+}
+
+// A Db2Catchup is how fast a standby that is behind would catch up.
+type Db2Catchup struct {
+	Db2Group
+	Marker  string  `json:"marker"`
+	Average float64 `json:"average_rate_mib_per_second"`
+}
+
+// Db2Buffers are sizes for the sockets of HADR, in bytes: one for sending and receiving on both
+// sides. Least holds what is on its way when the link is full and the largest flush that is
+// predicted, Better the largest that the workload could make.
+type Db2Buffers struct {
+	Window float64 `json:"window_bytes"` // rate of the network x its worst round trip
+	Least  float64 `json:"least_bytes"`
+	Better float64 `json:"better_bytes"`
+}
+
+// A Db2WhatIf is what the modes give if something were different: with the busiest interval, and
+// over all.
+type Db2WhatIf struct {
+	If      string       `json:"if"`
+	Disk    Disk         `json:"disk"`
+	Network Network      `json:"network"`
+	Modes   []Db2Outcome `json:"modes"`
+	Catchup Db2Group     `json:"remote_catchup"`
+	Buffers Db2Buffers   `json:"socket_buffers"`
+}
+
+// A Db2Outcome is a mode of a Db2WhatIf.
+type Db2Outcome struct {
+	Db2Forecast         // of the busiest interval
+	Over        int     `json:"intervals_marked"` // that flushes as they were do not carry
+	Largest     float64 `json:"largest_predicted_flush_pages"`
+}
+
+// Report calculates all that there is of scans. What-ifs are added to it.
+func (c Db2) Report(scans ...Scanned) Db2Report {
+	out := Db2Report{Engine: "db2", Disk: c.Disk, Network: c.Network}
+	var sum, count float64
+	for _, s := range scans {
+		for _, l := range s.Profile.Lines() {
+			out.Intervals = append(out.Intervals, Db2Interval{s.Name, l, c.Forecast(l)})
+		}
+		d := s.Profile.Distributions.Rate
+		sum, count = sum+d.Mean*float64(d.Count), count+float64(d.Count)
+	}
+	if count > 0 {
+		out.Catchup.Average = sum / count
+	}
+	out.MaxFlush, out.Buffers = c.MaxFlush(out.lines()), c.Buffers(out.lines())
+	out.Catchup.Db2Group, out.Catchup.Marker = c.Catchup(out.Catchup.Average)
+	return out
+}
+
+func (r *Db2Report) lines() (out []RateLine) {
+	for _, i := range r.Intervals {
+		out = append(out, i.RateLine)
+	}
+	return out
+}
+
+// Buffers are the sizes of sockets for a workload.
+func (c Db2) Buffers(lines []RateLine) Db2Buffers {
+	b := Db2Buffers{Window: c.Network.Rate * c.Network.worst()}
+	var predicted, most float64
+	for _, x := range c.MaxFlush(lines) {
+		predicted, most = max(predicted, x.Predicted*Page), max(most, x.Workload*Page)
+	}
+	b.Least, b.Better = SocketBuffer(b.Window, predicted), SocketBuffer(b.Window, max(predicted, most))
+	return b
+}
+
+// Db2Axes are what can vary in Db2's formulas, which have one disk for both sides, and no
+// number of clients.
+func Db2Axes() []Axis { return []Axis{ByRTT, ByLink, ByDisk} }
+
+// With is the same with another disk or network: how changes those of a Sites with one standby.
+func (c Db2) With(how func(*Load, *Sites)) Db2 {
+	load, sites := varied(Load{}, Sites{Primary: c.Disk, Standbys: []Standby{{Network: c.Network, Disk: c.Disk}}}, how)
+	c.Disk, c.Network = sites.Primary, sites.Standbys[0].Network
+	_ = load // has no part in the formulas
+	return c
+}
+
+// WhatIf adds what the modes of c give if they had how's disk or network.
+func (r *Db2Report) WhatIf(c Db2, name string, how func(*Load, *Sites)) {
+	if len(r.WhatIfs) == 0 {
+		r.WhatIfs = []Db2WhatIf{r.outcome(c, "as it is")}
+	}
+	r.WhatIfs = append(r.WhatIfs, r.outcome(c.With(how), name))
+}
+
+// Sweep adds a WhatIf for each value of an axis, or without any for the usual ones. Errors are
+// Invalid: an axis that Db2's formulas do not have.
+func (r *Db2Report) Sweep(c Db2, by Axis, values ...float64) error {
+	if !slices.Contains(Db2Axes(), by) {
+		return tidemark.Errorf(tidemark.Invalid, "calculate", string(by), "cannot vary in Db2's formulas", "These can: rtt, network and disk.")
+	}
+	if len(values) == 0 {
+		values = by.usual(Load{}, Sites{})
+	}
+	title := axisTitles[by].title
+	if by == ByDisk {
+		title = "a write" // of either side
+	}
+	for _, x := range values {
+		r.WhatIf(c, title+" "+axisTitles[by].text(x), func(l *Load, s *Sites) { by.Set(l, s, x) })
+	}
+	return nil
+}
+
+func (r *Db2Report) outcome(c Db2, name string) Db2WhatIf {
+	lines := r.lines()
+	out := Db2WhatIf{If: name, Disk: c.Disk, Network: c.Network, Buffers: c.Buffers(lines)}
+	out.Catchup, _ = c.Catchup(0)
+	var busiest RateLine
+	for _, l := range lines {
+		if l.FlushPages > 0 && (busiest.FlushPages == 0 || l.Rate > busiest.Rate) {
+			busiest = l
+		}
+	}
+	if busiest.FlushPages == 0 {
+		return out
+	}
+	largest := c.MaxFlush(lines)
+	for i, m := range c.modes() {
+		o := Db2Outcome{Db2Forecast: c.forecast(m, busiest), Largest: largest[i].Predicted}
+		for _, l := range lines {
+			if l.FlushPages > 0 && c.forecast(m, l).Marker != "" {
+				o.Over++
+			}
+		}
+		out.Modes = append(out.Modes, o)
+	}
+	return out
+}
+
+// WriteText writes what stands behind the annotated scans: sizes of sockets, and what if.
+func (r *Db2Report) WriteText(w io.Writer) error {
+	b := r.Buffers
+	fmt.Fprintf(w, "\nSocket buffers: %s at least, %s for the workload's largest flush (rate x round trip is %s). One size on both sides:\n", volumeText(b.Least), volumeText(b.Better), volumeText(b.Window))
+	fmt.Fprintf(w, "  db2set DB2_HADR_SOSNDBUF=%.0f\n  db2set DB2_HADR_SORCVBUF=%.0f\n", b.Better, b.Better)
+	if b.Window > mostBuffer {
+		fmt.Fprintf(w, "A connection with buffers of %s carries %s at most over this round trip.\n", volumeText(mostBuffer), rateText(mostBuffer/r.Network.worst()))
+	}
+	if b.Better > leastBuffer {
+		fmt.Fprintf(w, "On Linux, net.core.wmem_max and net.core.rmem_max have to allow it: %.0f, or it is cut without a word.\n", b.Better)
+	}
+	if len(r.WhatIfs) == 0 {
+		return nil
+	}
+	fmt.Fprintln(w, "\nWhat if, for the busiest interval; marked: intervals whose rate flushes as they were do not carry.")
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "if\tmode\t\tMB/s\tpg/f\ts/f\tcommit waits s\tmarked\tlargest flush pg\tcatch-up MB/s\tbuffers")
+	for _, x := range r.WhatIfs {
+		for _, m := range x.Modes {
+			fmt.Fprintf(t, "%s\t%s\t%s\t%.3f\t%d\t%.6f\t%.6f\t%d of %d\t%d\t%.3f\t%s\n", x.If, m.Mode, m.Marker, m.Target.Rate, int64(m.Target.Pages), m.Target.Seconds, m.Wait, m.Over, len(r.Intervals), int64(m.Largest), x.Catchup.Rate, volumeText(x.Buffers.Better))
+		}
+	}
+	return t.Flush()
+}
