@@ -69,6 +69,9 @@ func readGreeting(p []byte) (g greeting, err error) {
 	if g.capability&gomysql.CLIENT_PROTOCOL_41 == 0 || g.capability&gomysql.CLIENT_SECURE_CONNECTION == 0 {
 		return g, errForeign
 	}
+	if len(g.salt) < 20 {
+		return g, errMalformed
+	}
 	return g, nil
 }
 
