@@ -19,13 +19,14 @@ import (
 //
 // Both sides begin with a greeting: 16 bytes of magic, the version of the protocol (2 bytes),
 // the length of what follows (2 bytes), and that as JSON: a hello by the side that has
-// connected, a welcome by the other. Then the first sends frames: kind (1 byte), 3 bytes of 0,
+// connected, a welcome by the other. A listener with a secret sends a welcome with a challenge
+// first, which the other side answers with a proven. Then the first sends frames: kind (1 byte), 3 bytes of 0,
 // the length of the payload (4), a number of its own (8); the payload means nothing. The other
 // answers, to frames that ask for it, with acks of ackSize bytes, and at the end, to a bye,
 // with 4 bytes of length and that much JSON.
 const (
 	linkMagic   = "TIDEMARK-HA\r\n\x1a\n\x00"
-	linkVersion = 1
+	linkVersion = 2
 	headSize    = 16
 	ackSize     = 48 // as Db2's acknowledgements
 	maxPayload  = 64 << 20
@@ -52,14 +53,17 @@ type hello struct {
 	Buffer  int        `json:"buffer,omitempty"` // what the socket's buffers are to be set to; 0: left alone
 	Ship    *shipTerms `json:"ship,omitempty"`
 	Disk    *diskOrder `json:"disk,omitempty"`
+
+	secret string // is not sent: see prove
 }
 
 // A welcome is the answer.
 type welcome struct {
-	Refused string `json:"refused,omitempty"` // why not
-	Token   string `json:"token,omitempty"`
-	Granted int    `json:"granted,omitempty"` // size of the buffer for receiving; 0: not known
-	Disk    bool   `json:"disk,omitempty"`    // to a look: it has a folder whose disk can be measured
+	Challenge string `json:"challenge,omitempty"` // to be answered first
+	Refused   string `json:"refused,omitempty"`   // why not
+	Token     string `json:"token,omitempty"`
+	Granted   int    `json:"granted,omitempty"` // size of the buffer for receiving; 0: not known
+	Disk      bool   `json:"disk,omitempty"`    // to a look: it has a folder whose disk can be measured
 }
 
 // An ack says what has come so far on the connection.
@@ -153,8 +157,8 @@ const (
 	patience = 2 * time.Second
 )
 
-// dialLink connects and greets. Errors: Unreachable, Unsupported (something else, or another
-// version), Transient (it serves somebody else).
+// dialLink connects and greets. Errors: Unreachable, Denied (a secret that it lacks), Unsupported
+// (something else, or another version), Transient (it serves somebody else).
 func dialLink(ctx context.Context, addr string, h hello) (*link, error) {
 	for begun := time.Now(); ; {
 		l, refused, err := dialOnce(ctx, addr, h)
@@ -180,6 +184,10 @@ func dialOnce(ctx context.Context, addr string, h hello) (l *link, refused strin
 		l.close()
 		return nil, "", linkError(ctx, addr, err)
 	}
+	if l.granted.Refused == wrongSecret {
+		l.close()
+		return nil, "", needsSecret(addr, wrongSecret)
+	}
 	if l.granted.Refused != "" {
 		l.close()
 		return nil, l.granted.Refused, tidemark.Errorf(tidemark.Transient, "connect", addr, l.granted.Refused, "try again when it is free, or start it for this")
@@ -204,7 +212,11 @@ func (l *link) greet(h hello) error {
 	if err := writeGreeting(l.c, h); err != nil {
 		return err
 	}
-	if err := readGreeting(l.r, &l.granted); err != nil {
+	err := readGreeting(l.r, &l.granted)
+	if err == nil && l.granted.Challenge != "" {
+		err = l.prove(h.secret)
+	}
+	if err != nil {
 		return err
 	}
 	return l.c.SetDeadline(time.Time{})

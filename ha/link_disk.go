@@ -28,8 +28,8 @@ const maxPeerDiskTime = time.Minute
 
 // LookAtPeer says whether a listener is there, and whether it has a folder whose disk can be
 // measured. Errors: as dialLink's.
-func LookAtPeer(ctx context.Context, peer string) (hasDisk bool, err error) {
-	l, err := dialLink(ctx, withPort(peer), hello{Purpose: "look"})
+func LookAtPeer(ctx context.Context, peer, secret string) (hasDisk bool, err error) {
+	l, err := dialLink(ctx, withPort(peer), hello{Purpose: "look", secret: secret})
 	if err != nil {
 		return false, err
 	}
@@ -39,10 +39,10 @@ func LookAtPeer(ctx context.Context, peer string) (hasDisk bool, err error) {
 
 // MeasurePeerDisk has a listener measure its disk, for a minute at most. Errors: as dialLink's;
 // Unsupported where the disk could not be measured there.
-func MeasurePeerDisk(ctx context.Context, peer, engine string, length time.Duration) (*DiskReport, error) {
+func MeasurePeerDisk(ctx context.Context, peer, secret, engine string, length time.Duration) (*DiskReport, error) {
 	peer = withPort(peer)
 	length = min(cmp.Or(length, 20*time.Second), maxPeerDiskTime)
-	l, err := dialLink(ctx, peer, hello{Purpose: "disk", Disk: &diskOrder{Engine: engine, Time: length}})
+	l, err := dialLink(ctx, peer, hello{Purpose: "disk", Disk: &diskOrder{Engine: engine, Time: length}, secret: secret})
 	if err != nil {
 		return nil, err
 	}

@@ -24,6 +24,7 @@ type ListenSpec struct {
 	Once    bool              // end when the first peer has gone
 	Note    func(text string) // who comes and goes, a line each; nil: nobody reads it
 	Standby StandbySpec       // of simulations; the disk of its folder may be measured too
+	Secret  string            // that peers have to know, LeastSecret bytes or more; may be "" on loopback alone
 
 	ready func(net.Addr)
 }
@@ -44,7 +45,8 @@ const (
 )
 
 // Listen answers to MeasureLink, MeasurePeerDisk and Simulate, one peer after the other, until ctx
-// ends or, with Once, the first has gone. Errors: Invalid (no such address here), Exists (somebody
+// ends or, with Once, the first has gone. Errors: Invalid (no such address here, or one that
+// others reach without a secret), Exists (somebody
 // listens there), and those of the standby's folder.
 func Listen(ctx context.Context, spec ListenSpec) error {
 	if spec.Standby.Dir != "" {
@@ -56,6 +58,9 @@ func Listen(ctx context.Context, spec ListenSpec) error {
 	l, err := (&net.ListenConfig{}).Listen(ctx, "tcp", addr)
 	if err != nil {
 		return listenError(ctx, addr, err)
+	}
+	if err := spec.checkSecret(l.Addr()); err != nil {
+		return errors.Join(err, l.Close())
 	}
 	var wg sync.WaitGroup
 	defer wg.Wait()
@@ -148,6 +153,9 @@ func (s *listener) serve(ctx context.Context, c *net.TCPConn) {
 		} else {
 			s.Note(fmt.Sprintf("%s: not one of ours; turned away", c.RemoteAddr()))
 		}
+		return
+	}
+	if !s.knows(c, r) {
 		return
 	}
 	if h.Purpose == "look" { // whether we are there

@@ -13,10 +13,11 @@ import (
 
 // A LinkSpec says what to measure.
 type LinkSpec struct {
-	Peer  string        // HOST or HOST:PORT of a Listen; "": one in this process
-	Time  time.Duration // in all, about; 0: 20 s
-	Line  Line          // what is added on the way there
-	Flush float64       // the largest flush that is expected, in bytes, for the advice; 0: not known
+	Peer   string        // HOST or HOST:PORT of a Listen; "": one in this process
+	Time   time.Duration // in all, about; 0: 20 s
+	Line   Line          // what is added on the way there
+	Secret string        `json:"-"` // of the Listen, if it has one
+	Flush  float64       // the largest flush that is expected, in bytes, for the advice; 0: not known
 }
 
 // A LinkReport is what a link gave. In its Network, Rate is the best that was seen, RTT the
@@ -112,7 +113,7 @@ func MeasureLink(ctx context.Context, spec LinkSpec) (*LinkReport, error) {
 	r := &linkRun{LinkSpec: spec, ctx: ctx, addr: spec.Peer, report: &LinkReport{Peer: name}}
 	begin := time.Now()
 	if spec.Line != (Line{}) {
-		proxy, err := throughProxy(ctx, spec.Peer, spec.Line)
+		proxy, err := throughProxy(ctx, spec.Peer, spec.Secret, spec.Line)
 		if err != nil {
 			return nil, err
 		}
@@ -120,7 +121,7 @@ func MeasureLink(ctx context.Context, spec LinkSpec) (*LinkReport, error) {
 		r.addr, r.report.Added = proxy.Addr(), &spec.Line
 	}
 	var err error
-	if r.control, err = dialLink(ctx, r.addr, hello{Purpose: "measure"}); err != nil {
+	if r.control, err = dialLink(ctx, r.addr, hello{Purpose: "measure", secret: spec.Secret}); err != nil {
 		return nil, err
 	}
 	defer r.control.close()
@@ -138,8 +139,8 @@ func MeasureLink(ctx context.Context, spec LinkSpec) (*LinkReport, error) {
 }
 
 // throughProxy looks first whether there is anybody: a proxy takes every connection.
-func throughProxy(ctx context.Context, peer string, line Line) (*Proxy, error) {
-	l, err := dialLink(ctx, peer, hello{Purpose: "look"})
+func throughProxy(ctx context.Context, peer, secret string, line Line) (*Proxy, error) {
+	l, err := dialLink(ctx, peer, hello{Purpose: "look", secret: secret})
 	if err != nil {
 		return nil, err
 	}
@@ -269,7 +270,7 @@ func (r *linkRun) rate(x *LinkRate, d time.Duration) error {
 	if _, _, err := r.control.flush(0); err != nil { // so that it is not taken for dead
 		return err
 	}
-	l, err := dialLink(r.ctx, r.addr, hello{Purpose: "join", Token: r.control.granted.Token, Buffer: x.Asked})
+	l, err := dialLink(r.ctx, r.addr, hello{Purpose: "join", Token: r.control.granted.Token, secret: r.Secret, Buffer: x.Asked})
 	if err != nil {
 		return err
 	}
@@ -319,7 +320,7 @@ func (r *linkRun) fill(l *link, d time.Duration) error {
 
 // loaded times small messages while another connection sends as fast as it goes.
 func (r *linkRun) loaded() error {
-	l, err := dialLink(r.ctx, r.addr, hello{Purpose: "join", Token: r.control.granted.Token})
+	l, err := dialLink(r.ctx, r.addr, hello{Purpose: "join", Token: r.control.granted.Token, secret: r.Secret})
 	if err != nil {
 		return err
 	}

@@ -36,17 +36,45 @@ func (f *far) said() string {
 // listening starts one; it must end when it is asked to.
 func listening(t *testing.T, once bool, standby *StandbySpec) *far {
 	t.Helper()
-	ctx, stop := context.WithCancel(context.Background())
-	f := &far{stop: stop, ended: make(chan error, 1)}
-	ready := make(chan net.Addr, 1)
 	if standby == nil {
 		standby = &StandbySpec{}
 	}
-	spec := ListenSpec{Addr: "127.0.0.1:0", Once: once, Standby: *standby, ready: func(a net.Addr) { ready <- a }, Note: func(text string) {
+	return listeningWith(t, ListenSpec{Once: once, Standby: *standby})
+}
+
+// greeted has said hello and waits for the answer; challenged reads it.
+func greeted(t *testing.T, addr string) (net.Conn, *bufio.Reader) {
+	t.Helper()
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := writeGreeting(c, hello{Purpose: "measure"}); err != nil {
+		t.Fatal(err)
+	}
+	return c, bufio.NewReader(c)
+}
+
+func challenged(t *testing.T, r *bufio.Reader) string {
+	t.Helper()
+	var w welcome
+	if err := readGreeting(r, &w); err != nil || w.Challenge == "" || w.Token != "" {
+		t.Fatalf("%v, %+v", err, w)
+	}
+	return w.Challenge
+}
+
+func listeningWith(t *testing.T, spec ListenSpec) *far {
+	t.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	f := &far{stop: stop, ended: make(chan error, 1)}
+	ready := make(chan net.Addr, 1)
+	spec.Addr, spec.ready = "127.0.0.1:0", func(a net.Addr) { ready <- a }
+	spec.Note = func(text string) {
 		f.mu.Lock()
 		f.notes = append(f.notes, text)
 		f.mu.Unlock()
-	}}
+	}
 	go func() { f.ended <- Listen(ctx, spec) }()
 	select {
 	case a := <-ready:
@@ -200,7 +228,7 @@ func TestPeersThatCannotBeMeasured(t *testing.T) {
 	}{
 		"nobody":          {nobody, tidemark.Unreachable, "refused"},
 		"something else":  {serveOnce(t, []byte("SSH-2.0-OpenSSH_9.2\r\n")), tidemark.Unsupported, "what answers there is something else"},
-		"a newer version": {serveOnce(t, newer), tidemark.Unsupported, "speaks version 2 of the protocol, this one version 1"},
+		"a newer version": {serveOnce(t, newer), tidemark.Unsupported, "speaks version 3 of the protocol, this one version 2"},
 		"a silent one":    {serveOnce(t, nil), tidemark.Unsupported, "takes connections and says nothing"},
 	} {
 		t.Run(name, func(t *testing.T) {

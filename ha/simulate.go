@@ -18,6 +18,7 @@ type SimSpec struct {
 	Engine string // of AFTER_SYNC and AFTER_COMMIT: mysql ("") or mariadb
 	Peer   string // the standby's HOST or HOST:PORT; "": a standby in this process
 	Line   Line   // what is added on the way there
+	Secret string `json:"-"` // of the standby's Listen, if it has one
 
 	Dir   string // where the log is written; "": it is not, which takes no time
 	Disk  *Disk  // simulated instead: a write takes as long as this one says
@@ -240,7 +241,7 @@ func Simulate(ctx context.Context, spec SimSpec) (*SimReport, error) {
 	defer end()
 	receive := cmp.Or(spec.Receive, 4*int64(cmp.Or(spec.Sizes.Fixed, fixed)))
 	if s.l, err = dialLink(hard, addr, hello{Purpose: "ship", Buffer: spec.Buffer, Ship: &shipTerms{Mode: m.name, Engine: m.engine,
-		Receive: receive, SyncRelay: spec.SyncRelay, ApplyDelay: spec.ApplyDelay, Disk: spec.Standby.Disk}}); err != nil {
+		Receive: receive, SyncRelay: spec.SyncRelay, ApplyDelay: spec.ApplyDelay, Disk: spec.Standby.Disk}, secret: spec.Secret}); err != nil {
 		return nil, err
 	}
 	defer s.l.close()
@@ -276,7 +277,7 @@ func (s *simulation) connectTo(ctx context.Context) (addr string, end func(), er
 		undo = append(undo, stop)
 	}
 	if s.Line != (Line{}) {
-		proxy, err := throughProxy(ctx, addr, s.Line)
+		proxy, err := throughProxy(ctx, addr, s.Secret, s.Line)
 		if err != nil {
 			undoAll()
 			return "", nil, err

@@ -280,6 +280,11 @@ func (w *archiveWatch) kept(f *tidemark.LogFile) {
 func (w *archiveWatch) start(metrics string) (stop func(), err error) {
 	var end func()
 	if metrics != "" {
+		if f, all := everywhere(metrics); all && w.s.json {
+			w.event("warning: "+f.Object+": "+f.Text+". "+f.Hint, nil)
+		} else if all {
+			printFinding(w.to, f)
+		}
 		if end, err = w.serve(metrics); err != nil {
 			return nil, err
 		}

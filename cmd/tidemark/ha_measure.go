@@ -23,6 +23,7 @@ type measureSettings struct {
 	delay    time.Duration
 	rate     float64 // of the proxy, bytes a second
 	flush    int64
+	secret   linkSecret
 	simulate simulateSettings
 }
 
@@ -85,18 +86,23 @@ func haMeasureNetworkCommand() *cobra.Command {
 		Short: "Measure round trips and rates to another host",
 		Long: `Measure the way to the host of a standby, on which the same command answers with --listen:
 round trips while nothing else is sent and under load, the time from a flush of each size to
-its acknowledgement, and the rate by the size of the sockets' buffers.`,
+its acknowledgement, and the rate by the size of the sockets' buffers. An address that other
+machines reach needs a secret that both sides have: in a file (--secret-file) or in
+TIDEMARK_HA_SECRET.`,
 		Example: `  # on the standby's host, for one measurement
-  tidemark ha measure network --listen --once
+  tidemark ha measure network --listen --once --secret-file ha.secret
 
   # on the primary's
-  tidemark ha measure network standby.example.com --json > network.json`,
+  tidemark ha measure network standby.example.com --secret-file ha.secret --json > network.json`,
 		Args: args(0, 1, "ha measure network HOST[:PORT], or --listen [ADDRESS][:PORT]"),
 	}
 	read := flagsAs(cmd, "ha-measure-network")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		s, err := read(nil)
 		if err != nil {
+			return err
+		}
+		if err := s.measure.secret.read(); err != nil {
 			return err
 		}
 		m := s.measure
@@ -106,7 +112,7 @@ its acknowledgement, and the rate by the size of the sockets' buffers.`,
 		if len(given) == 0 {
 			return tidemark.Errorf(tidemark.Invalid, "ha measure network", "", "no peer was named", "usage: tidemark ha measure network HOST[:PORT], and on that host with --listen")
 		}
-		report, err := ha.MeasureLink(cmd.Context(), ha.LinkSpec{Peer: given[0], Time: m.time, Line: m.line(), Flush: float64(m.flush)})
+		report, err := ha.MeasureLink(cmd.Context(), ha.LinkSpec{Peer: given[0], Time: m.time, Line: m.line(), Secret: m.secret.text, Flush: float64(m.flush)})
 		if err != nil {
 			return err
 		}
@@ -118,7 +124,7 @@ its acknowledgement, and the rate by the size of the sockets' buffers.`,
 
 // listen listens where the argument says, or everywhere, and says who comes.
 func (s *settings) listen(cmd *cobra.Command, given []string) error {
-	return ha.Listen(cmd.Context(), ha.ListenSpec{Addr: strings.Join(given, ""), Once: s.measure.once,
+	return ha.Listen(cmd.Context(), ha.ListenSpec{Addr: strings.Join(given, ""), Once: s.measure.once, Secret: s.measure.secret.text,
 		Standby: ha.StandbySpec{Dir: s.measure.simulate.dir, Disk: s.simulatedDisk(), Force: s.measure.force},
 		Note:    func(text string) { fmt.Fprintf(cmd.ErrOrStderr(), "%s %s\n", time.Now().Format("15:04:05"), text) }})
 }

@@ -35,15 +35,16 @@ func haPlanCommand() *cobra.Command {
 take part in what the server writes to its log, measure the disk and the way to the standby's
 host, calculate each mode, simulate those that wait for the standby, and print a report. The
 server is only read from. No database is needed on the standby's host: there runs
-tidemark ha measure network --listen --dir DIR, with a folder on the disk of its log to be.
+tidemark ha measure network --listen --dir DIR, with a folder on the disk of its log to be. Both
+sides have the same secret, in a file (--secret-file) or in TIDEMARK_HA_SECRET.
 
 Without --standby, --delay plays the way to a standby in this process, and --network says
 what is known of it. With --out, a plan that was stopped goes on where it was.`,
 		Example: `  # on the standby's host
-  tidemark ha measure network --listen --dir /var/lib/postgresql
+  tidemark ha measure network --listen --dir /var/lib/postgresql --secret-file ha.secret
 
   # on the primary's: a report to read here, and as a page
-  tidemark ha plan postgres://me@localhost/postgres --standby db2.example.com --disk /var/lib/postgresql --html plan.html
+  tidemark ha plan postgres://me@localhost/postgres --standby db2.example.com --secret-file ha.secret --disk /var/lib/postgresql --html plan.html
 
   # from an archived day of log, for a standby that is not there yet, 8 ms away
   tidemark ha scan /archive/2026-11-20 --json > day.json

@@ -71,8 +71,11 @@ func (p *planner) prepare(ctx context.Context) error {
 		}
 	}
 	if x.standby != "" {
-		var err error
-		if p.hasDisk, err = ha.LookAtPeer(ctx, x.standby); err != nil {
+		err := p.measure.secret.read()
+		if err != nil {
+			return err
+		}
+		if p.hasDisk, err = ha.LookAtPeer(ctx, x.standby, p.measure.secret.text); err != nil {
 			return err
 		}
 	}
@@ -367,7 +370,7 @@ func (p *planner) network(ctx context.Context, s *ha.PlanSpec) error {
 		s.Sites.Standbys = []ha.Standby{b}
 		return nil
 	}
-	spec := ha.LinkSpec{Peer: x.standby, Time: x.time, Line: p.measure.line()}
+	spec := ha.LinkSpec{Peer: x.standby, Time: x.time, Line: p.measure.line(), Secret: p.measure.secret.text}
 	r, err := taken(p, "network", spec, func() (*ha.LinkReport, error) {
 		p.say("the network: to %s, for %s", cmp.Or(x.standby, "a standby in this process"), x.time)
 		return ha.MeasureLink(ctx, spec)
@@ -401,7 +404,7 @@ func (p *planner) standbyDisk(ctx context.Context, s *ha.PlanSpec) error {
 		p.step++
 		r, err := taken(p, "standby-disk", []any{x.standby, s.Sites.Engine, x.time}, func() (*ha.DiskReport, error) {
 			p.say("the standby's disk: on %s, for %s", x.standby, x.time)
-			return ha.MeasurePeerDisk(ctx, x.standby, s.Sites.Engine, x.time)
+			return ha.MeasurePeerDisk(ctx, x.standby, p.measure.secret.text, s.Sites.Engine, x.time)
 		})
 		if err != nil {
 			return err
@@ -426,7 +429,7 @@ func (p *planner) simulateAll(ctx context.Context, s *ha.PlanSpec) error {
 		return nil
 	}
 	p.step++
-	sim := ha.SimSpec{Peer: x.standby, Line: p.measure.line(), Dir: x.dir, Disk: x.disk, Force: p.measure.force, Time: x.simulate, Standby: ha.StandbySpec{Disk: &s.Sites.Standbys[0].Disk}}
+	sim := ha.SimSpec{Peer: x.standby, Line: p.measure.line(), Secret: p.measure.secret.text, Dir: x.dir, Disk: x.disk, Force: p.measure.force, Time: x.simulate, Standby: ha.StandbySpec{Disk: &s.Sites.Standbys[0].Disk}}
 	if len(p.ha.networks) > 0 && x.standby == "" {
 		n := p.ha.networks[0]
 		sim.Line = ha.Line{Delay: time.Duration(n.RTT * float64(time.Second)), Rate: n.Rate}

@@ -37,19 +37,23 @@ func haSimulateCommand() *cobra.Command {
 standby as a mode of Db2, PostgreSQL, MySQL or MariaDB does. What the calculator says can be
 tried that way without any database.
 
-Without --primary and --standby both are in this process.`,
+Without --primary and --standby both are in this process. On two hosts both sides have the same
+secret, in a file (--secret-file) or in TIDEMARK_HA_SECRET.`,
 		Example: `  # PostgreSQL, 32 clients, a round trip of 5 ms, both logs on this disk
   tidemark ha simulate --mode on --committers 32 --delay 5ms --dir /var/tmp --standby-dir /var/tmp
 
   # on the standby's host, and on the primary's
-  tidemark ha simulate --standby --dir /var/lib/db2log
-  tidemark ha simulate --primary standby.example.com --mode NEARSYNC --dir /var/lib/db2log --time 60s`,
+  tidemark ha simulate --standby --dir /var/lib/db2log --secret-file ha.secret
+  tidemark ha simulate --primary standby.example.com --secret-file ha.secret --mode NEARSYNC --dir /var/lib/db2log --time 60s`,
 		Args: args(0, 1, "ha simulate [--primary HOST[:PORT] | --standby [ADDRESS][:PORT]]"),
 	}
 	read := flagsAs(cmd, "ha-simulate")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
 		s, err := read(nil)
 		if err != nil {
+			return err
+		}
+		if err := s.measure.secret.read(); err != nil {
 			return err
 		}
 		x := s.measure.simulate
@@ -88,7 +92,7 @@ func (s *settings) simulatedDisk() *ha.Disk {
 // simulation is what the options say of the primary.
 func (s *settings) simulation(given []string) (ha.SimSpec, error) {
 	m, x := s.measure, s.measure.simulate
-	spec := ha.SimSpec{Mode: x.mode, Engine: s.ha.engine, Peer: strings.Join(given, ""), Line: m.line(), Dir: x.dir, Disk: s.simulatedDisk(), Force: m.force,
+	spec := ha.SimSpec{Mode: x.mode, Engine: s.ha.engine, Peer: strings.Join(given, ""), Line: m.line(), Secret: m.secret.text, Dir: x.dir, Disk: s.simulatedDisk(), Force: m.force,
 		Committers: x.committers, Think: x.think, Time: m.time, Count: x.count, Target: x.target,
 		Buffer: int(x.buffer), Receive: x.receive, SyncRelay: x.syncRelay, ApplyDelay: x.applyDelay,
 		Standby: ha.StandbySpec{Dir: x.standbyDir, Disk: s.simulatedDisk(), Force: m.force}}

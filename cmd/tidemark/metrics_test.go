@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
@@ -34,6 +35,22 @@ func TestMetricsAddress(t *testing.T) {
 	defer r.Body.Close()
 	if text, _ := io.ReadAll(r.Body); r.StatusCode != 200 || string(text) != "ok\n" {
 		t.Errorf("%d %q", r.StatusCode, text)
+	}
+}
+
+// archive warns as the streams do, before it tries to listen.
+func TestArchiveMetricsAddress(t *testing.T) {
+	for _, asJSON := range []bool{false, true} {
+		for addr, all := range map[string]bool{":99999": true, "0.0.0.0:99999": true, "127.0.0.1:99999": false} { // no such port
+			var said bytes.Buffer
+			w := &archiveWatch{s: &settings{json: asJSON, progress: "none"}, to: &said}
+			if _, err := w.start(addr); err == nil {
+				t.Errorf("%s: no error", addr)
+			}
+			if warned := strings.Contains(said.String(), "all addresses of this machine") && strings.Contains(said.String(), "Write 127.0.0.1:99999"); warned != all || asJSON && all && !json.Valid(said.Bytes()) {
+				t.Errorf("%s, JSON %v: %q", addr, asJSON, said.String())
+			}
+		}
 	}
 }
 

@@ -297,6 +297,7 @@ var options = []option{
 	{"force", "on/off", "off", "Write also where a database's files are.", onMeasure + " " + onPlan, onOff(func(s *settings) *bool { return &s.measure.force })},
 	{"listen", "on/off", "off", "Be the other end, at this address (all, and port 7455, unless it says otherwise).", "ha-measure-network", onOff(func(s *settings) *bool { return &s.measure.listen })},
 	{"once", "on/off", "off", "As the other end: end when the first peer has gone.", "ha-measure-network ha-simulate", onOff(func(s *settings) *bool { return &s.measure.once })},
+	{"secret-file", "file", "", "A file with the secret that both sides share, of 16 bytes or more; default: TIDEMARK_HA_SECRET. Needed to listen where other machines reach it.", "ha-measure-network ha-simulate " + onPlan, text(func(s *settings) *string { return &s.measure.secret.file })},
 	{"delay", "duration", "0s", "Go through a proxy in this process, with so much longer a round trip.", "ha-measure-network ha-simulate ha-plan", duration(func(s *settings) *time.Duration { return &s.measure.delay })},
 	{"bandwidth", "text", "0", "The same with a rate, such as 10MiB/s or 100Mbit/s; 0 does not limit it.", "ha-measure-network ha-simulate ha-plan", bytesPerSecond(func(s *settings) *float64 { return &s.measure.rate })},
 	{"flush-size", "size", "0", "How large flushes are: for the buffer's size (ha measure network); of Db2's modes, where 0 is 64kB (ha simulate).", "ha-measure-network ha-simulate", size(func(s *settings) *int64 { return &s.measure.flush })},

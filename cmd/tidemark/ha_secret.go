@@ -1,0 +1,46 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/ha"
+)
+
+// secretVariable has the secret that both ends of a measurement share, unless a file has.
+const secretVariable = "TIDEMARK_HA_SECRET"
+
+// A linkSecret is that secret, which stands on no command line: others see those.
+type linkSecret struct{ file, text string }
+
+// read reads it from the file that was named, or the environment.
+func (s *linkSecret) read() error {
+	s.text = os.Getenv(secretVariable)
+	from := secretVariable
+	if s.file != "" {
+		text, err := os.ReadFile(s.file)
+		if err != nil {
+			kind := tidemark.Invalid
+			switch {
+			case errors.Is(err, fs.ErrNotExist):
+				kind = tidemark.NotFound
+			case errors.Is(err, fs.ErrPermission):
+				kind = tidemark.Forbidden
+			}
+			var at *fs.PathError
+			if errors.As(err, &at) {
+				err = at.Err
+			}
+			return &tidemark.Error{Op: "read the secret", Object: s.file, Kind: kind, Hint: "Make one that you alone may read: umask 077; openssl rand -hex 16 > FILE.", Err: err}
+		}
+		s.text, from = strings.TrimSpace(string(text)), s.file
+	}
+	if len(s.text) < ha.LeastSecret && (s.text != "" || s.file != "") {
+		return tidemark.Errorf(tidemark.Invalid, "read the secret", from, fmt.Sprintf("it is shorter than %d bytes", ha.LeastSecret), "Make one: openssl rand -hex 16.")
+	}
+	return nil
+}
