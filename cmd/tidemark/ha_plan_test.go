@@ -98,11 +98,15 @@ func TestHAPlan(t *testing.T) {
 			t.Errorf("no %q in\n%s", want, o.errOut)
 		}
 	}
-	for _, want := range []string{"with its standby on " + peer + "\n\n", "with this standby adds ", "Predicted and simulated", "remote_apply  4 ", "the primary's disk, measured: ", "the standby's disk, measured: ", "waking up on both sides, measured: ",
+	for _, want := range []string{"with its standby on " + peer + "\n\n", "Predicted and simulated", "remote_apply  4 ", "the primary's disk, measured: ", "the standby's disk, measured: ", "waking up on both sides, measured: ",
 		"the network, measured: a round trip of ", "The scan covers ", `synchronous_standby_names = 'FIRST 1 ("standby1")'`} {
 		if !strings.Contains(o.out, want) {
 			t.Errorf("no %q in\n%s", want, o.out)
 		}
+	}
+	// Whether a mode that waits carries the load depends on the machine: pgbench takes what is there.
+	if !strings.Contains(o.out, " with this standby adds ") && !strings.Contains(o.out, " would add ") {
+		t.Errorf("no answer in\n%s", o.out)
 	}
 	if strings.Contains(o.out+o.errOut, s.Password) {
 		t.Error("a password is in it")
