@@ -65,6 +65,7 @@ func (s *Scanner) classify(st *Statement) {
 		}
 	case "CHANGE":
 		st.Kind = Replication
+		s.position.read(string(st.Text))
 	case "SELECT", "DO":
 		if l.accept("SETVAL") {
 			st.Kind = Sequence
@@ -77,6 +78,7 @@ func (s *Scanner) classifySet(st *Statement, l *lexer) {
 	low := strings.ToLower(string(st.Text[:min(len(st.Text), 200)]))
 	if strings.Contains(low, "gtid_purged") || strings.Contains(low, "gtid_slave_pos") {
 		st.Kind = SetGTID
+		s.position.read(string(st.Text))
 		return
 	}
 	from := 0

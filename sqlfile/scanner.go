@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -108,6 +109,7 @@ type Scanner struct {
 	header   Header
 	complete bool // the line at the end of a dump was seen
 	findings []tidemark.Finding
+	position logPosition
 }
 
 // NewScanner makes a Scanner of SQL text.
@@ -151,7 +153,9 @@ func (s *Scanner) Header() Header { return s.header }
 func (s *Scanner) Table(id tidemark.TableID) *tidemark.Table { return s.tables[id] }
 
 // Findings lists what is odd about the file, complete after io.EOF.
-func (s *Scanner) Findings() []tidemark.Finding { return s.findings }
+func (s *Scanner) Findings() []tidemark.Finding {
+	return slices.Concat(s.findings, s.position.findings())
+}
 
 // Next gives the next statement or piece of rows; io.EOF after the last. Errors
 // are of Kind BadInput, with byte offset and line, or Unsupported; errors of the
@@ -381,6 +385,7 @@ func (s *Scanner) blockComment() (int, error) {
 			if _, version, end := condition(d, 0); end > 0 && !s.session.Postgres && version != 999999 {
 				return 0, nil
 			}
+			s.position.read(string(d[:min(j, 1<<16)])) // mysqldump --set-gtid-purged=COMMENTED
 			return j, nil
 		}
 		if len(d) > s.opt.MaxOther {
@@ -411,7 +416,9 @@ func (s *Scanner) lineComment() error {
 		}
 		n, ok = line(d, 0)
 	}
-	s.remark(string(bytes.TrimSpace(d[:min(n, 300)])))
+	text := string(bytes.TrimSpace(d[:min(n, 300)]))
+	s.remark(text)
+	s.position.read(text)
 	s.advance(n)
 	return nil
 }
