@@ -157,6 +157,20 @@ func (c *Catalog) Run(ctx context.Context, id string) (Run, error) {
 	return runs[0], nil
 }
 
+// LastRun gives the newest run of a verb between two ends, as a Run names them. The error's Kind is NotFound where
+// there is none.
+func (c *Catalog) LastRun(ctx context.Context, verb, source, target string) (Run, error) {
+	const op = "find run"
+	runs, err := c.runs(ctx, op, "WHERE verb = ? AND source = ? AND target = ? ORDER BY started DESC, id DESC LIMIT 1", verb, source, target)
+	if err == nil && len(runs) == 0 {
+		err = noRun(op, "last", "there is no "+verb+" from "+source+" to "+target)
+	}
+	if err != nil {
+		return Run{}, err
+	}
+	return runs[0], nil
+}
+
 func noRun(op, id, cause string) error {
 	return tidemark.Errorf(tidemark.NotFound, op, id, cause, "`tidemark runs` lists the runs that there are")
 }

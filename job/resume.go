@@ -46,7 +46,7 @@ func (c *copying) takeUp(ctx context.Context) error {
 // claim finds the run to go on with and takes its lock. What has become of the
 // run is read under the lock: whoever had that before may have finished it.
 func (c *copying) claim(ctx context.Context, verb string) error {
-	run, err := c.env.Catalog.Run(ctx, c.spec.Resume)
+	run, err := c.resumed(ctx, verb)
 	if err != nil {
 		return err
 	}
@@ -68,6 +68,14 @@ func (c *copying) claim(ctx context.Context, verb string) error {
 		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "has finished already", "start a new "+verb+" without --resume")
 	}
 	return nil
+}
+
+// resumed finds the run that was named. The last one is that of the same source and target.
+func (c *copying) resumed(ctx context.Context, verb string) (catalog.Run, error) {
+	if c.spec.Resume != "last" {
+		return c.env.Catalog.Run(ctx, c.spec.Resume)
+	}
+	return c.env.Catalog.LastRun(ctx, verb, tidemark.MaskURL(c.spec.Source), tidemark.MaskURL(c.spec.Target))
 }
 
 var verbText = map[string]string{"copy": "the copy of a database", "import": "the import of a dump file", "restore": "the restore of a logical backup"}

@@ -110,7 +110,7 @@ var options = []option{
 		}
 		return err
 	}},
-	{"resume", "text", "", "Go on with this run (an ID, the beginning of one, or last); give the same source and target.", "copy restore", text(func(s *settings) *string { return &s.resume })},
+	{"resume", "text", "", "Resume this run: an ID, the beginning of one, or last, which is the last one of this source and target.", "copy restore", text(func(s *settings) *string { return &s.resume })},
 	{"plan", "on/off", "off", "Print what would happen and touch nothing.", "copy restore", onOff(func(s *settings) *bool { return &s.planOnly })},
 	{"zero-dates", "error|null|epoch", "error", "MySQL dates that are none (0000-00-00, 2024-02-31), towards another engine: stop, NULL, or 1970-01-01.", onMoves + " restore", choose(map[string]func(*settings){
 		"error": zeroDates(mysql.Refuse, ""), "null": zeroDates(mysql.Null, "null"), "epoch": zeroDates(mysql.Epoch, "epoch")})},
