@@ -300,7 +300,7 @@ func (a *applier) unused() {
 	deaf := map[string]bool{} // rules whose selection was told of
 	for i := range a.rules.selections {
 		s := &a.rules.selections[i]
-		if !a.selected[i] {
+		if _, met := a.rules.met.Load(i); !met && !a.selected[i] {
 			deaf[s.name] = true
 			if s.must {
 				a.p.fail(tidemark.NotFound, s.name, cmp.Or(a.near(s), "Names are case-sensitive, and in these no character stands for others."), "there is no such %s", s.forms)

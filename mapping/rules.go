@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
@@ -19,6 +20,8 @@ type Rules struct {
 	settings   []setting
 	everything bool // no selection was given
 	narrowed   bool // some selection narrows
+
+	met *sync.Map // indexes of exclusions that Wants has heard a table of: what leaves it out never comes to Apply
 
 	// which of the lists may be about a table
 	selectionsOf, changesOf, settingsOf index
@@ -206,6 +209,7 @@ func (r *Rules) sort() {
 }
 
 func (r *Rules) index() {
+	r.met = &sync.Map{}
 	r.selectionsOf, r.changesOf, r.settingsOf = index{}, index{}, index{}
 	for i := range r.selections {
 		r.selectionsOf.add(&r.selections[i].where, i)
@@ -373,8 +377,15 @@ func (r *Rules) Wants(id tidemark.TableID) bool {
 	if _, ok := r.selects(id, tidemark.Ordinary); ok {
 		return true
 	}
-	_, ok := r.selects(id, tidemark.View)
-	return ok
+	if _, ok := r.selects(id, tidemark.View); ok {
+		return true
+	}
+	for _, i := range r.selectionsOf.of(id) {
+		if s := &r.selections[i]; s.exclude && s.named(id) && !id.Ours() {
+			r.met.Store(i, true)
+		}
+	}
+	return false
 }
 
 var largeObjects = tidemark.TableID{Schema: "pg_catalog", Name: "pg_largeobject"}
