@@ -46,7 +46,7 @@ func (r *renderer) build() {
 	}
 	if r.folded > 0 {
 		r.find(tidemark.Note, "", fmt.Sprintf("%d text columns are compared without regard to case on the source; on PostgreSQL the comparison is exact", r.folded),
-			"Where unique keys or queries rely on it, make the column citext, or give it a nondeterministic collation.")
+			"Where queries rely on it, make the column citext, or give it a nondeterministic collation.")
 	}
 }
 
@@ -126,6 +126,7 @@ func (r *renderer) table(m *tidemark.Move) {
 	slices.Sort(mk.depends)
 	r.add(tidemark.Object{ID: mk.sql, Kind: "table", Table: m.To.TableID, SQL: append([]string{create}, mk.after...), Depends: slices.Compact(mk.depends)})
 	mk.keys()
+	mk.uniqueText()
 	mk.checks()
 	mk.touch()
 	mk.sequences()
@@ -178,7 +179,7 @@ func (mk *maker) column(c *tidemark.Column) {
 	if mk.r.same && c.Type.Collation != "" {
 		line += " COLLATE " + c.Type.Collation
 	}
-	if strings.HasSuffix(c.Type.Collation, "_ci") {
+	if !mk.r.same && strings.HasSuffix(mk.collationOf(c), "_ci") {
 		mk.r.folded++
 	}
 	if c.Generated != "" {

@@ -1,0 +1,44 @@
+package lookahead
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// Of a unique key whose collation takes different texts for equal, plan, check and copy name each column; and a column
+// is named exactly where the source refuses a second value that PostgreSQL takes.
+func TestUniqueKeysIgnoreLess(t *testing.T) {
+	t.Parallel()
+	for _, server := range []*testdb.Server{testdb.MySQL(t), testdb.MariaDB(t)} {
+		src, tgt := server.NewDatabase(t, "ci"), testdb.Postgres(t, 17).NewDatabase(t, "ci")
+		testdb.Query(t, src, "CREATE TABLE u (id int PRIMARY KEY, a varchar(20) COLLATE utf8mb4_general_ci, b varchar(20), c varchar(20) COLLATE utf8mb4_bin, d varchar(20) COLLATE utf8mb4_unicode_ci, e varbinary(20), n int, "+
+			"UNIQUE (a), UNIQUE (b), UNIQUE (c), KEY (d), UNIQUE (n, e)) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_unicode_ci")
+		testdb.Query(t, src, "CREATE TABLE p (k varchar(20) COLLATE utf8mb4_unicode_520_ci PRIMARY KEY)")
+		var want []string
+		testdb.Query(t, src, "INSERT INTO u (id, a, b, c, d, e, n) VALUES (1, 'e', 'e', 'e', 'e', 'e', 1); INSERT INTO p VALUES ('e')")
+		for i, column := range []string{"a", "b", "c", "d", "e"} {
+			if _, err := testdb.TryQuery(src, "INSERT INTO u (id, n, "+column+") VALUES ("+string(rune('5'+i))+", 1, 'É')"); err != nil {
+				want = append(want, "public.u."+column)
+			}
+		}
+		testdb.Query(t, src, "DELETE FROM u WHERE id > 1")
+		for _, call := range [][]string{{"copy", src, tgt, "--plan"}, {"check", src, tgt}, {"copy", src, tgt}} {
+			out := testdb.Must(t, append(call, "--target-schema", "public")...)
+			for _, column := range []string{"a", "b", "c", "d", "e"} {
+				name := "public.u." + column
+				if said, real := strings.Contains(out, "column "+name+": "), slices.Contains(want, name); said != real {
+					t.Errorf("%s of %s: column %s is named: %v, differs: %v\n%s", call[0], server.Engine, column, said, real, out)
+				}
+			}
+			if !strings.Contains(out, "column public.p.k: the primary key ignores case and accents") {
+				t.Errorf("%s of %s: the primary key is not named\n%s", call[0], server.Engine, out)
+			}
+		}
+		if len(want) != 2 {
+			t.Errorf("%s refuses %v", server.Engine, want)
+		}
+	}
+}
