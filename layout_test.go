@@ -34,7 +34,7 @@ var rooms = map[string]room{
 	// Engines know the vocabulary and nothing else.
 	"postgres": {floor: 2, imports: ". internal/spool internal/door postgres/wal"},
 	"mysql":    {floor: 2, imports: ". mysql/binlog internal/door", tests: "postgres apply flow"},
-	"sqlfile":  {floor: 2, imports: ". internal/archive"},
+	"sqlfile":  {floor: 2, imports: ". internal/archive internal/charset"},
 
 	// What an engine's log says, for engines and for whoever has its files.
 	"postgres/wal": {imports: ". internal/archive"},
@@ -81,6 +81,7 @@ var rooms = map[string]room{
 	"proof/lag": {},
 
 	"internal/archive":  {imports: "."},
+	"internal/charset":  {},
 	"internal/door":     {},
 	"internal/filelock": {},
 	"internal/spool":    {imports: "."},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/charset"
 )
 
 // A ddl reads the definitions of CREATE TABLE and ALTER TABLE.
@@ -67,22 +68,15 @@ func (p *ddl) refuse(what string) error {
 
 // utf8 gives text of the session's character set in UTF-8.
 func (s *Session) utf8(text []byte) []byte {
-	t, ok := transcoder(s.Charset, "utf8mb4")
-	if t == nil || !ok {
+	r, ok := charset.New(s.Charset, charset.UTF8)
+	if r == nil || !ok {
 		return text
 	}
-	out := make([]byte, 2*len(text)+16)
-	for {
-		n, m, err := t.Transform(out, text, true)
-		if err == nil && m == len(text) {
-			return out[:n]
-		}
-		if len(out) > 8*len(text)+64 {
-			return text
-		}
-		out = make([]byte, 2*len(out))
-		t.Reset()
+	out, _, err := r.Append(nil, text, true)
+	if err != nil {
+		return text
 	}
+	return out
 }
 
 // name reads a name.

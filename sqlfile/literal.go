@@ -4,9 +4,8 @@ import (
 	"encoding/hex"
 	"strings"
 
-	"golang.org/x/text/transform"
-
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/charset"
 )
 
 type literalKind uint8
@@ -28,7 +27,7 @@ type literal struct {
 	quick   bool   // it is copied by text or hex
 	begun   bool   // some of it was written already
 	charset string // of its text; "binary" for bytes
-	trans   transform.Transformer
+	recoder *charset.Recoder
 }
 
 // literal converts the value at d[i], whatever it is, and gives the index after

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/charset"
 )
 
 // remember keeps a SET for the statements after it. Dumps write the same ones for
@@ -115,13 +116,12 @@ func (s *Script) head(t *Tuples, m *tidemark.Move) ([]byte, error) {
 		b.WriteString(")")
 	}
 	b.WriteString(" VALUES ")
-	if tr, ok := transcoder("utf8mb4", t.Session.Charset); tr != nil && ok {
-		out := make([]byte, 4*b.Len()+16)
-		n, _, err := tr.Transform(out, b.Bytes(), true)
+	if r, ok := charset.New(charset.UTF8, t.Session.Charset); r != nil && ok {
+		out, _, err := r.Append(nil, b.Bytes(), true)
 		if err != nil {
 			return nil, fmt.Errorf("is SQL in %s, which has not all letters of the table's names", t.Session.Charset)
 		}
-		return out[:n], nil
+		return out, nil
 	}
 	return b.Bytes(), nil
 }

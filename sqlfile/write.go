@@ -2,15 +2,13 @@ package sqlfile
 
 import (
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math/big"
 	"strconv"
 	"strings"
 
-	"golang.org/x/text/transform"
-
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/charset"
 )
 
 // loadLetters and copyLetters give for each byte the letter that stands for it
@@ -173,19 +171,18 @@ func (c *Converter) stream(f *field, l *literal, at int, last bool) error {
 		if c.format == tidemark.CopyText && f.col.Type.Kind.Bytes() {
 			c.add([]byte(`\\x`))
 		}
-		t, ok := transcoder(from, to)
-		if !ok {
+		var ok bool
+		if l.recoder, ok = charset.New(from, to); !ok {
 			return c.raw(at, "a string in the character set "+from+" for a column in "+to)
 		}
-		l.trans = t
 	}
 	b := c.scratch
-	if l.trans != nil {
-		n, err := c.transcode(l, last)
+	if l.recoder != nil {
+		wide, n, err := l.recoder.Append(c.wide[:0], c.scratch, last)
 		if err != nil {
-			return c.wrap(at, tidemark.BadRow, fmt.Errorf("column %s: %w", f.name, err), "Check the file's character set (SET NAMES) against the table's.")
+			return c.wrap(at, tidemark.BadRow, fmt.Errorf("column %s: %w", f.name, err), "Correct the value at the source; of a dump file, check its character set (SET NAMES) too.")
 		}
-		b = c.wide
+		b, c.wide = wide, wide
 		c.scratch = c.scratch[:copy(c.scratch, c.scratch[n:])]
 	} else {
 		c.scratch = c.scratch[:0] // what b still shows
@@ -198,26 +195,6 @@ func (c *Converter) stream(f *field, l *literal, at int, last bool) error {
 		c.pad(f)
 	}
 	return nil
-}
-
-// transcode turns scratch into wide, and gives how much of scratch it took.
-func (c *Converter) transcode(l *literal, last bool) (int, error) {
-	c.wide = c.wide[:cap(c.wide)]
-	in, n := 0, 0
-	for {
-		dst, src, err := l.trans.Transform(c.wide[n:], c.scratch[in:], last)
-		n, in = n+dst, in+src
-		switch {
-		case err == nil, errors.Is(err, transform.ErrShortSrc) && !last:
-			c.wide = c.wide[:n]
-			return in, nil
-		case errors.Is(err, transform.ErrShortDst):
-			c.wide = append(c.wide, make([]byte, len(c.wide)+64)...)
-			c.wide = c.wide[:cap(c.wide)]
-		default:
-			return in, err
-		}
-	}
 }
 
 // label gives the text of an ENUM or SET that is written as a number.
