@@ -56,8 +56,18 @@ func mysqlTypes() []typ {
 		name, _, _ := strings.Cut(t, "(")
 		add(name, t+" CHARACTER SET utf8mb4", textOfMySQL, textOfPostgres, nil, texts...)
 	}
-	for set, value := range map[string]string{"latin1": "x'e9809f'", "cp1251": "x'cff0e8'", "sjis": "x'93fa967b815c'", "ucs2": "x'65e5005c'", "utf16": "x'd83dde00005c'", "gbk": "x'd6d0815c'", "latin2": "x'f9e6'", "ascii": "'~a'", "utf8mb3": "'日é'", "utf8mb4": "'😀'", "big5": "x'a4a4a55c'", "euckr": "x'b0a1'"} {
-		add("cs_"+set, "varchar(50) CHARACTER SET "+set, textOfMySQL, textOfPostgres, nil, "''", value, `'a''"\n'`)
+	// Where the servers' tables are not those of browsers: C1 controls, and what Microsoft and IBM have added.
+	for set, value := range map[string]string{
+		"latin1": "x'e9809f818d8f909d'", "latin2": "x'f9e6808f9f'", "latin7": "x'80819fa1'", "greek": "x'80819fe1'", "hebrew": "x'80819fe0'", "cp1251": "x'cff0e8'",
+		"cp866": "x'8ff2f3f9'", "koi8u": "x'f0b4b6be'", "tis620": "x'80859fa1fb'", "keybcs2": "x'8087a8'",
+		"sjis": "x'93fa967b815c815f5c8160817c'", "cp932": "x'93fa815f8160817cf040fa40ed40'", "ujis": "x'c6fca1c0a1c18fb0a1f5a1'", "eucjpms": "x'c6fca1c0a1c1ada18ff3f3f5a1'",
+		"gbk": "x'd6d0815ca1aaa2a1'", "gb2312": "x'd6d0a1a4a1aa'", "big5": "x'a4a4a55ca145f9d6'", "euckr": "x'b0a1'",
+		"ucs2": "x'65e5005c'", "utf16": "x'd83dde00005c'", "utf16le": "x'3dd800de5c00'", "utf32": "x'0001f6000000005c'", "ascii": "'~a'", "utf8mb3": "'日é'", "utf8mb4": "'😀'", "gb18030": "x'd6d0a2e3a8bc8135f4379439fc36'",
+	} {
+		add("cs_"+set, "varchar(50) CHARACTER SET "+set, textOfMySQL, textOfPostgres, nil, "''", value, `'a''"\\ \n'`)
+		if set == "gb18030" {
+			out[len(out)-1].only = "mysql"
+		}
 	}
 	bytes := []string{"x''", "x'00'", "x'00ff27225c0a0d1a09'", "x'5c4e'", "'a'"}
 	for _, t := range []string{"binary(10)", "varbinary(100)", "tinyblob", "blob", "mediumblob", "longblob"} {

@@ -61,7 +61,7 @@ func compare(t *testing.T, p *pair) {
 	var create []string
 	kept := p.types[:0]
 	for _, y := range p.types {
-		if y.only != "" && y.only != p.server.Engine {
+		if y.only != "" && y.only != p.server.Engine || y.name == "cs_gb18030" && p.target.Engine == "mariadb" { // which does not have it
 			continue
 		}
 		kept, create = append(kept, y), append(create, y.create())
