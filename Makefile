@@ -11,7 +11,7 @@ race := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACE))))
 
 # Packages tested at a time: each has database servers of its own.
 P        ?= 2
-TIMEOUT  ?= 40m
+TIMEOUT  ?= 60m
 FUZZTIME ?= 30s
 FUZZPKG  ?= ./...
 
