@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,11 +21,25 @@ func (e *Engine) Describe(ctx context.Context, want func(tidemark.TableID) bool)
 		return nil, err
 	}
 	defer release()
-	db, err := describe(ctx, conn, want)
-	if err != nil {
-		return nil, e.fail(ctx, "read the catalogue of", e.object, err)
+	for try := time.Duration(1); ; try++ {
+		db, err := describe(ctx, conn, want)
+		switch {
+		case err == nil:
+			return db, nil
+		case try == describeTries || !vanished(err) || conn.PgConn().TxStatus() != 'I':
+			return nil, e.fail(ctx, "read the catalogue of", e.object, err)
+		}
+		time.Sleep(try * 50 * time.Millisecond)
 	}
-	return db, nil
+}
+
+// describeTries is how often the catalogue is read while objects are dropped at the same time.
+const describeTries = 5
+
+// vanished reports whether a query of the catalogue has met an object that was dropped since it began: pg_get_indexdef
+// and the like look at what is there now, and fail or give NULL.
+func vanished(err error) bool {
+	return sqlState(err) == "XX000" && strings.Contains(err.Error(), "cache lookup failed") || strings.Contains(err.Error(), "cannot scan NULL into")
 }
 
 // An address names an object of the catalogue as pg_depend does: the OID of its
