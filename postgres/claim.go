@@ -125,8 +125,9 @@ func (c *claim) Release(ctx context.Context, run string, tables []tidemark.Table
 
 func (c *claim) Drop(ctx context.Context) error { return DropClaim(ctx, c.e, c.run) }
 
-// DropClaim gives up what a run or stream has claimed. The table of claims goes with the last, and the schema if nothing
-// else is in it.
+// DropClaim gives up what a run or stream has claimed. The table of claims goes with the last, unless a stream is applied
+// here: it would come and go with each session and repair, and whoever reads the catalogue from a frozen view at that
+// moment fails at an index that is gone. The schema goes with it if nothing else is in it.
 func DropClaim(ctx context.Context, e *Engine, run string) error {
 	conn, release, err := e.controlConn(ctx)
 	if err != nil {
@@ -145,7 +146,7 @@ func DropClaim(ctx context.Context, e *Engine, run string) error {
 			return err
 		}
 		var drop bool
-		err := tx.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM tidemark.claims) AND pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'tidemark.claims'::regclass").Scan(&drop)
+		err := tx.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM tidemark.claims) AND to_regclass('tidemark.applied') IS NULL AND pg_has_role(relowner, 'USAGE') FROM pg_class WHERE oid = 'tidemark.claims'::regclass").Scan(&drop)
 		if err == nil && drop {
 			_, err = tx.Exec(ctx, "DROP TABLE tidemark.claims")
 		}
