@@ -187,7 +187,7 @@ func TestResumeRefused(t *testing.T) {
 	src, dst, other := killSource(t, srv, 10), srv.NewDatabase(t, "dst"), srv.NewDatabase(t, "other")
 	mask := func(url string) string { return strings.Replace(url, ":"+srv.Password+"@", "@", 1) }
 	o := cli(t, "copy", src, dst, "--resume", "last")
-	expect(t, o, 6, "tidemark: find run: the catalog has no runs yet\nhint: name the catalog file in which the run was written\n")
+	expect(t, o, 6, "tidemark: find run last: there is no copy from "+mask(src)+" to "+mask(dst)+"\nhint: `tidemark runs` lists the runs that there are\n")
 	must(t, "copy", src, dst)
 	run := lastRun(t)
 	o = cli(t, "copy", src, dst, "--resume", "last")
