@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -63,8 +64,11 @@ func (c *copying) claim(ctx context.Context, verb string) error {
 		return err
 	}
 	if c.run.State == catalog.Done {
-		// Killed as it ended, it may have left its marker rows.
+		// Killed as it ended, it may have left its marker rows, and its claims.
 		c.forget(ctx)
+		if err := engines.DropClaim(ctx, c.tgt, c.run.ID); err != nil {
+			return err
+		}
 		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "has finished already", "start a new "+verb+" without --resume")
 	}
 	return nil
