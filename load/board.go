@@ -216,7 +216,7 @@ func (b *board) wake() {
 	b.mu.Unlock()
 }
 
-// rangeDone records a committed range and says whether its table is full now.
+// rangeDone records a range that is committed, or given up with its table, and says whether its table is full now.
 func (b *board) rangeDone(t *task) (full bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

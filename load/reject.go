@@ -50,7 +50,7 @@ func (r *Run) endsTable(ctx context.Context, t *task, err error) bool {
 	if !already && !r.rejects(ctx, err) {
 		return false
 	}
-	r.board.gaveUp(t)
+	r.board.rangeDone(t)
 	if r.done != nil {
 		r.done(t.r.ID)
 	}
@@ -102,17 +102,6 @@ func (b *board) addFailed(f Failed) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures = append(b.failures, f)
-}
-
-// gaveUp ends an attempt at a range of a table that was or is rejected.
-func (b *board) gaveUp(t *task) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.out--
-	b.at[t.r.Move]--
-	b.rowsLeft--
-	b.left[t.r.Move]--
-	b.cond.Broadcast()
 }
 
 func (s *Status) rejected(move int) {

@@ -272,7 +272,7 @@ var options = []option{
 	{"quorum", "text", "FIRST 1", "How many standbys a commit waits for: FIRST n, in their order, or ANY n. Not of Db2.", "ha-calculate", parseQuorum},
 	{"semisync-timeout", "duration", "10s", "After how long MySQL and MariaDB stop waiting for a replica.", "ha-calculate ha-plan", duration(func(s *settings) *time.Duration { return &s.ha.timeout })},
 	{"backlog", "size", "0", "What the standby lacks of the log when a mode that waits for it is switched on; 0: the most that it would lack by the scan. Not of Db2.", "ha-calculate ha-plan", size(func(s *settings) *int64 { return &s.ha.backlog })},
-	{"what-if", "list", "", "Also calculate with something else: WORD=VALUE, several parted by ;, such as 'rtt=5ms; disk=200MiB/s,1ms'. Words: rtt, hop, network, standby-disk, replay, sync-relay (of one standby: rtt@NAME), disk, clients, rate (commits a second), quorum; of Db2 rtt, network and disk. May be repeated.", "ha-calculate", func(s *settings, v string) error {
+	{"what-if", "list", "", "Also calculate with something else: WORD=VALUE, several separated by ;, such as 'rtt=5ms; disk=200MiB/s,1ms'. Words: rtt, hop, network, standby-disk, replay, sync-relay (of one standby: rtt@NAME), disk, clients, rate (commits a second), quorum; of Db2 rtt, network and disk. May be repeated.", "ha-calculate", func(s *settings, v string) error {
 		w, err := parseWhatIf(v)
 		s.ha.whatIfs = append(s.ha.whatIfs, w)
 		return err
