@@ -137,9 +137,12 @@ func (s *Store) offsets(ctx context.Context) (start, end int64, err error) {
 // look finds the first message and the last one. There is none if first is no place.
 func (s *Store) look(ctx context.Context) (first, last place, err error) {
 	for range 3 {
+		s.known.mu.Lock()
+		seen := s.known.seen // before the servers are asked: another reads on while they answer
+		s.known.mu.Unlock()
 		start, end, err := s.offsets(ctx)
 		if err == nil {
-			err = s.lookBetween(ctx, start, end)
+			err = s.lookBetween(ctx, start, end, seen)
 		}
 		if errors.Is(err, kerr.OffsetOutOfRange) { // somebody trims
 			continue
@@ -153,7 +156,9 @@ func (s *Store) look(ctx context.Context) (first, last place, err error) {
 	return first, last, err
 }
 
-func (s *Store) lookBetween(ctx context.Context, start, end int64) error {
+// lookBetween takes note of what lies between two offsets; before is the last message that was read before
+// the servers were asked for them.
+func (s *Store) lookBetween(ctx context.Context, start, end int64, before place) error {
 	k := &s.known
 	k.mu.Lock()
 	if k.put.seq > k.seen.seq && end > k.put.offset && end <= k.put.offset+2 {
@@ -168,8 +173,8 @@ func (s *Store) lookBetween(ctx context.Context, start, end int64) error {
 			return err
 		}
 	}
-	if seen.seq > 0 && end <= seen.offset {
-		return s.error(tidemark.Lost, "look at", fmt.Errorf("it ends at offset %d, and message %d was at %d", end, seen.seq, seen.offset),
+	if before.seq > 0 && end <= before.offset {
+		return s.error(tidemark.Lost, "look at", fmt.Errorf("it ends at offset %d, and message %d was at %d", end, before.seq, before.offset),
 			"The servers have lost the end of the queue: capture again from the place that the target has reached.")
 	}
 	if end > known {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -64,6 +65,7 @@ func Run(t *testing.T, m Maker) {
 		{"resumes at every place", 64 << 20, queue.Options{MaxMessage: 8 << 10}, resume},
 		{"says each relation once", 64 << 20, queue.Options{MaxMessage: 4 << 10}, relations},
 		{"waits for more", 64 << 20, queue.Options{}, waits},
+		{"says how it stands while it is written and read", 64 << 20, queue.Options{}, looks},
 		{"goes on after a restart", 64 << 20, queue.Options{MaxMessage: 16 << 10}, restart},
 		{"refuses what is not behind the last", 64 << 20, queue.Options{}, refuses},
 		{"forgets what was trimmed, and says so", 64 << 20, queue.Options{MaxMessage: 4 << 10}, trim},
@@ -283,6 +285,46 @@ func waits(b *bench) {
 		b.Fatalf("a read that was ended gives %v", err)
 	}
 	equal(b, flat(b, got), flat(b, all))
+}
+
+// looks asks how the log stands, over and over, while one appends and another reads.
+func looks(b *bench) {
+	s := newSource(19)
+	var txs []*tidemark.Tx
+	parts := make([][]*tidemark.Tx, 100)
+	for i := range parts {
+		parts[i] = s.some(1)
+		txs = append(txs, parts[i]...)
+	}
+	end := s.place
+	appended, looked := make(chan error, 1), make(chan error, 1)
+	go func() {
+		var err error
+		for i := 0; i < len(parts) && err == nil; i++ {
+			err = b.log.Append(b.ctx, keep(parts[i]))
+		}
+		appended <- err
+	}()
+	go func() {
+		for last := uint64(0); last < end; {
+			st, err := b.log.Stats(b.ctx)
+			if err == nil && st.Last < last {
+				err = fmt.Errorf("it ended at %d, and then at %d", last, st.Last)
+			}
+			if err != nil {
+				looked <- err
+				return
+			}
+			last = st.Last
+		}
+		looked <- nil
+	}()
+	equal(b, flat(b, b.read(0, end)), flat(b, txs))
+	for who, c := range map[string]chan error{"append": appended, "look": looked} {
+		if err := <-c; err != nil {
+			b.Errorf("%s: %v", who, err)
+		}
+	}
 }
 
 func restart(b *bench) {
