@@ -96,6 +96,7 @@ var rooms = map[string]room{
 	"internal/demo": {imports: "."},
 
 	// What users may rely on, by the built program.
+	"proof/byhand":     {},
 	"proof/counters":   {},
 	"proof/loghole":    {},
 	"proof/lookahead":  {},

@@ -156,7 +156,7 @@ func (im *importing) table(ctx context.Context, c *flow.Clock, p *tidemark.Piece
 // reject passes the rows of a table over that cannot be made.
 func (im *importing) reject(p *tidemark.Piece, o tidemark.Object, err error) (int, error) {
 	im.moves[p.Table] = -1
-	im.run.board.rejectUnknown(Failed{o, err.Error()})
+	im.run.board.rejectUnknown(Failed{Object: o, Error: err.Error()})
 	return -1, nil
 }
 

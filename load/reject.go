@@ -27,7 +27,7 @@ func (r *Run) rejects(ctx context.Context, err error) bool {
 func (r *Run) rejectMade(o *tidemark.Object, err error) {
 	move, ok := r.plan.Owner[o.Table.String()]
 	if !ok {
-		r.board.addFailed(Failed{*o, err.Error()})
+		r.board.addFailed(Failed{Object: *o, Error: err.Error()})
 		return
 	}
 	r.rejectMove(move, *o, err)
@@ -35,7 +35,7 @@ func (r *Run) rejectMade(o *tidemark.Object, err error) {
 
 // rejectMove takes a table out, with what failed of it.
 func (r *Run) rejectMove(move int, o tidemark.Object, err error) {
-	for _, t := range r.board.reject(move, Failed{o, err.Error()}) {
+	for _, t := range r.board.reject(move, Failed{Object: o, Error: err.Error()}) {
 		if r.done != nil {
 			r.done(t.r.ID)
 		}

@@ -144,10 +144,11 @@ func (r *Run) Moves() []*tidemark.Move {
 	return r.moves[:len(r.moves):len(r.moves)]
 }
 
-// Failed is an object that could not be built, with the statements to run by hand.
+// Failed is an object that could not be built, and why: the target refused a statement of it.
 type Failed struct {
-	Object tidemark.Object `json:"object"`
-	Error  string          `json:"error"`
+	Object  tidemark.Object `json:"object"`
+	Error   string          `json:"error"`
+	Skipped bool            `json:"skipped,omitempty"` // it was not tried: what it depends on could not be built
 }
 
 // Do creates what the rows need, moves the rows and builds the rest. Its error
@@ -296,7 +297,7 @@ func (r *Run) Failures() []Failed {
 	out := slices.Concat(r.plan.Rejected, r.board.failures)
 	for _, w := range r.board.objects {
 		if w.state == broken && !r.board.rejected[w.move] {
-			out = append(out, Failed{*w.Object, w.err.Error()})
+			out = append(out, Failed{*w.Object, w.err.Error(), tidemark.KindOf(w.err) == tidemark.Incomplete})
 		}
 	}
 	return out

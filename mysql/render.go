@@ -263,13 +263,23 @@ func (r *renderer) statistics(m *tidemark.Move, depends ...string) {
 // foreignKeys adds the foreign keys of all moves, native or built: the logical
 // shape says all of them.
 func (r *renderer) foreignKeys() {
+	creates := map[string]string{}
+	for i := range r.objects {
+		if o := &r.objects[i]; o.Kind == "table" && len(o.SQL) == 1 {
+			creates[o.ID] = o.SQL[0]
+		}
+	}
 	for i := range r.moves {
 		m := &r.moves[i]
 		if m.From.Form == tidemark.View || !r.done["table "+m.To.String()] {
 			continue
 		}
+		var computed computedFrom
+		if slices.ContainsFunc(m.To.ForeignKeys, tidemark.ForeignKey.Acts) {
+			computed = readComputed(creates["table "+m.To.String()])
+		}
 		for j := range m.To.ForeignKeys {
-			r.foreignKey(m, &m.To.ForeignKeys[j])
+			r.foreignKey(m, &m.To.ForeignKeys[j], computed)
 		}
 	}
 }
@@ -299,7 +309,7 @@ func columnOn(m *tidemark.Move, name string) string {
 	return ""
 }
 
-func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey) {
+func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey, computed computedFrom) {
 	name := "foreign key " + m.To.String() + "." + f.Name
 	p := r.parent(m, f)
 	if p == nil || !r.done["table "+p.To.String()] {
@@ -321,12 +331,20 @@ func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey) {
 			return
 		}
 	}
+	algorithm, refused := r.algorithm(computed, f, cols)
+	if refused != "" && !r.same { // a server of the same kind has taken it
+		r.find(tidemark.Warning, name, "is not made: "+refused, "Add it after the copy with other actions, or make the column VIRTUAL.")
+		return
+	}
 	if f.Deferrable {
 		r.find(tidemark.Note, name, "is deferrable on the source; here it is checked with every statement", "")
 	}
 	o := tidemark.Object{ID: name, Kind: "foreign key", Phase: tidemark.AfterRows, Table: m.To.TableID,
 		Depends: []string{"table " + m.To.String(), "table " + p.To.String(), "index " + m.To.String(), "index " + p.To.String()}}
 	checks := []string{"SET foreign_key_checks = 0", "SET foreign_key_checks = 0"}
+	if algorithm != "" {
+		o.Heavy, o.Bytes = true, m.From.Bytes
+	}
 	if len(p.Filter) > 0 && p != m {
 		checks[0], o.Heavy, o.Bytes = "SET foreign_key_checks = 1", true, m.From.Bytes
 		r.find(tidemark.Note, name, "is checked when it is made, because only some rows of "+p.From.String()+" are copied: a row without its parent makes it fail", "")
@@ -340,7 +358,7 @@ func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey) {
 		tail = r.action(name, "ON DELETE", f.OnDelete) + r.action(name, "ON UPDATE", f.OnUpdate)
 	}
 	o.SQL = []string{checks[0], "ALTER TABLE " + table(m.To.TableID) + " ADD " + constraint + "FOREIGN KEY (" + quoteList(cols) +
-		") REFERENCES " + table(p.To.TableID) + " (" + quoteList(refs) + ")" + tail}
+		") REFERENCES " + table(p.To.TableID) + " (" + quoteList(refs) + ")" + tail + algorithm}
 	if checks[0] != checks[1] {
 		o.SQL = append(o.SQL, checks[1])
 	}

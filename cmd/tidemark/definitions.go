@@ -92,7 +92,7 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 // terminated gives a statement as a client reads it. A body of MySQL's with semicolons of its
 // own needs another delimiter.
 func terminated(sql string) string {
-	upper := strings.ToUpper(sql)
+	upper := strings.ToUpper(strings.TrimLeft(sql, "/*!M0123456789 \n"))
 	if strings.Contains(sql, ";") && strings.Contains(sql, "`") && strings.HasPrefix(upper, "CREATE") && !strings.HasPrefix(upper, "CREATE TABLE") {
 		return "DELIMITER ;;\n" + sql + ";;\nDELIMITER ;"
 	}

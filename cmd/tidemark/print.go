@@ -171,14 +171,26 @@ func printReport(w io.Writer, r *job.Report) {
 		fmt.Fprintf(w, "\n%s set aside, %s cut; see %s\n", count(int(r.Rejected), "row"), count(int(r.Cut), "value"), strings.Join(r.Files, ", "))
 	}
 	printFindings(w, r.Findings)
-	byHand := printRejected(w, r.Failed)
-	if len(byHand) > 0 {
-		fmt.Fprintln(w, "\nCould not be made; to be run by hand:")
-		for _, f := range byHand {
-			fmt.Fprintf(w, "  -- %s\n", f.Error)
-			for _, sql := range f.Object.SQL {
-				fmt.Fprintf(w, "  %s;\n", strings.TrimRight(sql, "; \n"))
+	printFailed(w, printRejected(w, r.Failed))
+}
+
+// printFailed prints what was not made: what the target has refused, with its reason and the statements as they were
+// tried, and then what nobody has tried, because it needs something of these.
+func printFailed(w io.Writer, failed []load.Failed) {
+	for _, skipped := range []bool{false, true} {
+		title := "\nRefused by the target, with its reason; these statements were tried:\n"
+		if skipped {
+			title = "\nNot tried, because they need what was refused; run them once that is there:\n"
+		}
+		for _, f := range failed {
+			if f.Skipped != skipped {
+				continue
 			}
+			fmt.Fprintf(w, "%s  -- %s\n", title, oneLine(f.Error))
+			for _, sql := range f.Object.SQL {
+				fmt.Fprintf(w, "%s\n", terminated(strings.TrimRight(sql, "; \n")))
+			}
+			title = ""
 		}
 	}
 }

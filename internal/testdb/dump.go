@@ -1,6 +1,8 @@
 package testdb
 
 import (
+	"net/url"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -30,3 +32,41 @@ func PgDump(tb testing.TB, url string, args ...string) string {
 // varying matches the lines of a dump that name versions, and a setting that
 // servers before 17 do not know, so that they too can load the text.
 var varying = regexp.MustCompile(`(?m)^(-- Dumped (from|by) .*|SET transaction_timeout = 0;)\n`)
+
+// MySQLDump writes a database as mysqldump or mariadb-dump does, that of the URL's scheme, and returns the file; args
+// are further options for it.
+func MySQLDump(tb testing.TB, rawURL string, args ...string) string {
+	tb.Helper()
+	path := "mariadb-dump"
+	if strings.HasPrefix(rawURL, "mysql:") {
+		path = filepath.Join(mysqlDist(), "bin", "mysqldump")
+	}
+	return dumpWith(tb, path, rawURL, args...)
+}
+
+// MariaDBDump is MySQLDump with MariaDB's program, which reads MySQL servers too.
+func MariaDBDump(tb testing.TB, rawURL string, args ...string) string {
+	tb.Helper()
+	return dumpWith(tb, "mariadb-dump", rawURL, args...)
+}
+
+func dumpWith(tb testing.TB, path, rawURL string, args ...string) string {
+	tb.Helper()
+	dump, err := program("a dump program", path)
+	if err != nil {
+		fail(tb, err)
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	file := filepath.Join(tb.TempDir(), "dump.sql")
+	cmd := exec.Command(dump, append(append([]string{"--no-defaults", "--protocol=tcp", "--host=" + u.Hostname(), "--port=" + u.Port(), "--user=" + u.User.Username(),
+		"--default-character-set=utf8mb4", "--result-file=" + file}, args...), strings.TrimPrefix(u.Path, "/"))...)
+	pw, _ := u.User.Password()
+	cmd.Env = append(os.Environ(), "MYSQL_PWD="+pw)
+	if _, err := output(cmd); err != nil {
+		tb.Fatalf("testdb: %v", err)
+	}
+	return file
+}

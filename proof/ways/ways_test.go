@@ -5,10 +5,7 @@ package ways
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -135,7 +132,7 @@ func (p *pair) ways() []way {
 			way{"dump in hex", func(t *testing.T, p *pair) string { return dumped(t, p, "--hex-blob") }})
 	}
 	if testdb.Long() && p.server.Engine == "mysql" {
-		out = append(out, way{"dump by mariadb-dump", func(t *testing.T, p *pair) string { return loaded(t, p, dumpWith(t, p, "mariadb-dump")) }})
+		out = append(out, way{"dump by mariadb-dump", func(t *testing.T, p *pair) string { return loaded(t, p, testdb.MariaDBDump(t, p.src)) }})
 	}
 	return out
 }
@@ -196,26 +193,7 @@ func scripted(t *testing.T, p *pair) string {
 
 // dumped goes by a file that the server's own dump program writes.
 func dumped(t *testing.T, p *pair, args ...string) string {
-	program := "mariadb-dump"
-	if p.server.Engine == "mysql" {
-		exe, err := os.Readlink("/proc/" + strconv.Itoa(p.server.Pid) + "/exe")
-		if err != nil {
-			t.Fatal(err)
-		}
-		program = filepath.Join(filepath.Dir(exe), "mysqldump")
-	}
-	return loaded(t, p, dumpWith(t, p, program, args...))
-}
-
-func dumpWith(t *testing.T, p *pair, program string, args ...string) string {
-	path := filepath.Join(t.TempDir(), "dump.sql")
-	cmd := exec.Command(program, append([]string{"--no-defaults", "--protocol=tcp", "--host=" + p.server.Host, "--port=" + strconv.Itoa(p.server.Port),
-		"--user=" + p.server.User, "--default-character-set=utf8mb4", "--result-file=" + path}, append(args, p.src[strings.LastIndex(p.src, "/")+1:])...)...)
-	cmd.Env = append(os.Environ(), "MYSQL_PWD="+p.server.Password)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("%s: %v\n%s", program, err, out)
-	}
-	return path
+	return loaded(t, p, testdb.MySQLDump(t, p.src, args...))
 }
 
 func loaded(t *testing.T, p *pair, file string) string {
