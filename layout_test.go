@@ -32,46 +32,46 @@ var rooms = map[string]room{
 	"flow": {floor: 1},
 
 	// Engines know the vocabulary and nothing else.
-	"postgres": {floor: 2, imports: ". internal/spool internal/door postgres/wal"},
-	"mysql":    {floor: 2, imports: ". mysql/binlog internal/door", tests: "postgres apply flow"},
-	"sqlfile":  {floor: 2, imports: ". internal/archive internal/charset"},
+	"postgres": {floor: 2, imports: ". internal/spool internal/door postgres/wal internal/crash"},
+	"mysql":    {floor: 2, imports: ". mysql/binlog internal/door internal/crash", tests: "postgres apply flow"},
+	"sqlfile":  {floor: 2, imports: ". internal/archive internal/charset internal/crash"},
 
 	// What an engine's log says, for engines and for whoever has its files.
 	"postgres/wal": {imports: ". internal/archive"},
 	"mysql/binlog": {imports: ". internal/archive"},
 
 	// Where backups are kept, and in what form.
-	"store":       {imports: "."},
-	"backup/repo": {imports: ". store internal/spool"},
-	"backup/logs": {imports: ". backup/repo postgres/wal", tests: "store postgres"},
+	"store":       {imports: ". internal/crash"},
+	"backup/repo": {imports: ". store internal/spool internal/crash"},
+	"backup/logs": {imports: ". backup/repo postgres/wal internal/crash", tests: "store postgres"},
 	"backup/dump": {imports: ". flow backup/repo", tests: "store"},
 
 	// Verbs see engines through interfaces of their own.
 	"mapping": {floor: 2, imports: "."},
 	"ddl":     {floor: 2, imports: "."},
-	"load":    {floor: 2, imports: ". flow"},
+	"load":    {floor: 2, imports: ". flow internal/crash"},
 	"diff":    {floor: 2, imports: ". flow"},
 	"lag":     {floor: 2},
 	"define":  {floor: 2, imports: "."},
 	"catalog": {floor: 2, imports: ". flow internal/filelock"},
 	"advisor": {floor: 2, imports: ". flow"},
-	"capture": {floor: 2, imports: ". flow"},
+	"capture": {floor: 2, imports: ". flow internal/crash"},
 	"apply":   {floor: 2, imports: ". flow internal/spool", tests: "postgres"},
-	"ha":      {floor: 2, imports: ". flow"},
-	"backup":  {floor: 2, imports: ". flow store backup/repo internal/spool", tests: "postgres"},
+	"ha":      {floor: 2, imports: ". flow internal/crash"},
+	"backup":  {floor: 2, imports: ". flow store backup/repo internal/spool internal/crash", tests: "postgres"},
 
 	// A queue's log, the stores that it can be in, and what each of them has to do.
-	"queue":           {floor: 2, imports: ".", tests: "queue/queuetest"},
-	"queue/jetstream": {floor: 3, imports: ". queue internal/filelock", tests: "queue/queuetest"},
-	"queue/kafka":     {floor: 3, imports: ". queue", tests: "queue/queuetest"},
+	"queue":           {floor: 2, imports: ". internal/crash", tests: "queue/queuetest"},
+	"queue/jetstream": {floor: 3, imports: ". queue internal/filelock internal/crash", tests: "queue/queuetest"},
+	"queue/kafka":     {floor: 3, imports: ". queue internal/crash", tests: "queue/queuetest"},
 	"queue/queuetest": {imports: ". queue"},
 
 	// Where engines and verbs meet.
 	"engines": {floor: 3, imports: ". flow load diff define capture apply ha backup backup/dump backup/repo postgres postgres/wal mysql mysql/binlog sqlfile internal/archive"},
-	"job":     {floor: 4, imports: ". flow lag mapping ddl load diff define capture queue apply catalog advisor store backup backup/repo backup/dump engines"},
+	"job":     {floor: 4, imports: ". flow lag mapping ddl load diff define capture queue apply catalog advisor store backup backup/repo backup/dump engines internal/crash"},
 
 	// Wiring: everything, the engines for the sake of their options.
-	"cmd/tidemark": {floor: 5, imports: ". flow postgres postgres/wal mysql sqlfile mapping ddl load diff define capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo backup/dump backup/logs engines job internal/filelock"},
+	"cmd/tidemark": {floor: 5, imports: ". flow postgres postgres/wal mysql sqlfile mapping ddl load diff define capture queue queue/jetstream queue/kafka apply catalog advisor ha store backup backup/repo backup/dump backup/logs engines job internal/filelock internal/crash"},
 
 	"proof/ddl": {},
 
@@ -82,7 +82,8 @@ var rooms = map[string]room{
 
 	"internal/archive":  {imports: "."},
 	"internal/charset":  {},
-	"internal/door":     {},
+	"internal/crash":    {},
+	"internal/door":     {imports: "internal/crash"},
 	"internal/filelock": {},
 	"internal/spool":    {imports: "."},
 	"internal/testdb":   {imports: "."},
@@ -98,6 +99,7 @@ var rooms = map[string]room{
 	// What users may rely on, by the built program.
 	"proof/byhand":     {},
 	"proof/counters":   {},
+	"proof/garbled":    {},
 	"proof/loghole":    {},
 	"proof/lookahead":  {},
 	"proof/misuse":     {},
@@ -319,5 +321,33 @@ func TestPackageDocs(t *testing.T) {
 		if !ok {
 			t.Errorf("package %s has no doc comment", pkg)
 		}
+	}
+}
+
+// mayGo are the only places whose goroutines may be bare: those that catch panics, and programs for tests.
+var mayGo = []string{"internal/crash", "flow", "internal/testdb", "internal/demo", "bench", "bench/stream", "queue/queuetest"}
+
+// A panic in a goroutine that nobody watches ends the process amid what the others do: each runs in a flow.Group, or by
+// internal/crash.
+func TestNoBareGoroutines(t *testing.T) {
+	instead := map[string]string{
+		"sync.WaitGroup": "crash.Group", "errgroup.Group": "crash.Group", "errgroup.WithContext": "crash.Group",
+		"context.AfterFunc": "crash.OnDone", "time.AfterFunc": "crash.After",
+	}
+	for _, s := range sources(t) {
+		if s.test || slices.Contains(mayGo, s.pkg) {
+			continue
+		}
+		ast.Inspect(s.file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				t.Errorf("%s: a bare go statement; crash.Go is for that", s.set.Position(n.Pos()))
+			case *ast.SelectorExpr:
+				if from, ok := n.X.(*ast.Ident); ok && instead[from.Name+"."+n.Sel.Name] != "" {
+					t.Errorf("%s: %s.%s runs goroutines that nobody watches; %s is for that", s.set.Position(n.Pos()), from.Name, n.Sel.Name, instead[from.Name+"."+n.Sel.Name])
+				}
+			}
+			return true
+		})
 	}
 }

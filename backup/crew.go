@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A crew is the workers of a pipeline, and the buffers between them: as many as it begins with, and more
@@ -25,7 +26,7 @@ type crew struct {
 	over  chan struct{} // a worker of the first stage has found nothing more to do
 	ended sync.Once
 	done  chan struct{} // all workers are
-	first sync.WaitGroup
+	first crash.Group
 
 	mu  sync.Mutex
 	at  int // work
@@ -43,7 +44,7 @@ func (w *crew) start() {
 		w.govern(ctx)
 		return nil
 	})
-	go func() { w.first.Wait(); w.closeFull() }()
+	crash.Go(func() { w.first.Wait(); w.closeFull() })
 }
 
 // sizes are those of now.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A backup that is stopped can be gone on with, as far as it was noted: from time to time it says
@@ -55,7 +56,7 @@ func (j *Job) note(ctx context.Context, fail context.CancelCauseFunc) {
 	}
 	ctx, n.stop = context.WithCancel(ctx)
 	n.over = make(chan struct{})
-	go func() {
+	crash.Go(func() {
 		defer close(n.over)
 		for {
 			select {
@@ -75,7 +76,7 @@ func (j *Job) note(ctx context.Context, fail context.CancelCauseFunc) {
 				return
 			}
 		}
-	}()
+	})
 }
 
 // giveUp gives up what was taken over to go on with.

@@ -12,12 +12,12 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"sync"
 	"sync/atomic"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A restore over what is there (RestoreOptions.Delta) has these steps:
@@ -238,7 +238,7 @@ func (x *Restore) compare(ctx context.Context, win *window) (fetch []part, err e
 	defer cancel(nil)
 	bounds := win.pieces()
 	same := make([]bool, len(win.parts))
-	var wg sync.WaitGroup
+	var wg crash.Group
 	for range x.opt.Parallelism {
 		wg.Go(func() {
 			w := comparer{x: x, w: win, same: same}

@@ -4,11 +4,11 @@ import (
 	"context"
 	"hash/crc32"
 	"io"
-	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A server that sends its files does so in one stream, and they come once. So one worker, a
@@ -30,7 +30,7 @@ func (j *Job) receive(ctx context.Context) (*tidemark.DataEnd, error) {
 	}
 	j.expect(0, 0, j.set.Estimate)
 	j.open.add(1)
-	var wait sync.WaitGroup
+	var wait crash.Group
 	took := func(take func(context.Context, func(*tidemark.DataFile, io.Reader) error) error, estimated bool) {
 		wait.Add(1)
 		j.group.Go(receiverRole, func(ctx context.Context, c *flow.Clock) error {
@@ -46,7 +46,7 @@ func (j *Job) receive(ctx context.Context) (*tidemark.DataEnd, error) {
 	took(j.stream.Files, true)
 	took(j.stream.Log, false)
 	over := make(chan struct{})
-	go func() { wait.Wait(); close(over) }()
+	crash.Go(func() { wait.Wait(); close(over) })
 	if err := j.attend(ctx, over); err != nil {
 		return nil, err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A restore goes through the lists in windows: so many files, or parts of files, that they fit into memory. The parts of a
@@ -40,7 +41,7 @@ type task struct {
 // restoreAll hands out all that there is to restore, a window at a time.
 func (x *Restore) restoreAll(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
-	var filling sync.WaitGroup
+	var filling crash.Group
 	defer filling.Wait()
 	defer cancel()
 	x.free = make(chan *window, windowsMost)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A Chunker is a Source whose tables can be read piece by piece while it is followed.
@@ -113,7 +114,7 @@ func (f *Feed) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 	f.emit, f.relations, f.silent = emit, map[uint32]*tidemark.Relation{}, map[uint32]tidemark.TableID{}
 	f.mu.Unlock()
 	ctx, stop := context.WithCancelCause(ctx)
-	var wg sync.WaitGroup
+	var wg crash.Group
 	wg.Go(func() { f.idle(ctx, stop) })
 	err := f.Stream.Run(ctx, func(tx *tidemark.Tx) error { return f.take(ctx, tx) })
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // What two processes of ours say to each other over TCP, all numbers big-endian.
@@ -179,7 +180,7 @@ func dialOnce(ctx context.Context, addr string, h hello) (l *link, refused strin
 	}
 	l = &link{c: conn.(*net.TCPConn), r: bufio.NewReaderSize(conn, 64<<10)}
 	l.w = newSocket(l.c)
-	l.stop = context.AfterFunc(ctx, func() { l.c.Close() })
+	l.stop = crash.OnDone(ctx, func() { l.c.Close() })
 	if err := l.greet(h); err != nil {
 		l.close()
 		return nil, "", linkError(ctx, addr, err)

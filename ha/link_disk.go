@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A diskOrder asks a listener to measure the disk of its folder.
@@ -62,11 +63,11 @@ func MeasurePeerDisk(ctx context.Context, peer, secret, engine string, length ti
 func (spec *StandbySpec) measureDisk(ctx context.Context, c net.Conn, r *bufio.Reader, order diskOrder) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	go func() { // ends with the connection
+	crash.Go(func() { // ends with the connection
 		if _, err := r.ReadByte(); err != nil {
 			cancel()
 		}
-	}()
+	})
 	var a diskAnswer
 	var err error
 	a.Report, err = MeasureDisk(ctx, DiskSpec{Dir: spec.Dir, Engine: order.Engine, Time: min(max(order.Time, 0), maxPeerDiskTime), Force: spec.Force})

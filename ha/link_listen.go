@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A ListenSpec says how to be the other end of measurements and of simulations.
@@ -62,7 +63,7 @@ func Listen(ctx context.Context, spec ListenSpec) error {
 	if err := spec.checkSecret(l.Addr()); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	var wg sync.WaitGroup
+	var wg crash.Group
 	defer wg.Wait()
 	defer l.Close()
 	var said sync.Mutex
@@ -77,7 +78,7 @@ func Listen(ctx context.Context, spec ListenSpec) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	s := &listener{ListenSpec: spec, done: cancel}
-	defer context.AfterFunc(ctx, func() { l.Close() })()
+	defer crash.OnDone(ctx, func() { l.Close() })()
 	if spec.ready != nil {
 		spec.ready(l.Addr())
 	}
@@ -100,7 +101,7 @@ func Listen(ctx context.Context, spec ListenSpec) error {
 		}
 		wg.Go(func() {
 			defer func() { <-room }()
-			stop := context.AfterFunc(ctx, func() { conn.Close() })
+			stop := crash.OnDone(ctx, func() { conn.Close() })
 			defer stop()
 			defer conn.Close()
 			s.serve(ctx, conn.(*net.TCPConn))

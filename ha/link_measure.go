@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A LinkSpec says what to measure.
@@ -328,7 +329,7 @@ func (r *linkRun) loaded() error {
 	d := r.Time * 15 / 100
 	l.c.SetDeadline(time.Now().Add(d + idleTime))
 	done := make(chan error, 1)
-	go func() { done <- r.fill(l, d) }()
+	crash.Go(func() { done <- r.fill(l, d) })
 	time.Sleep(d / warmUpPart)
 	times, err := r.pings(d, func() bool { return len(done) > 0 })
 	r.report.Loaded = summarize(times)

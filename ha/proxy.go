@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A Line is what a proxy makes of the loopback: half of Delay in each direction, and Rate bytes
@@ -30,7 +31,7 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	conns map[net.Conn]bool // nil once it is closed
-	wg    sync.WaitGroup
+	wg    crash.Group
 	rates [2]pace // what has been sent in each direction, of all connections
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A SimSpec says what log the primary of a simulation ships, and how.
@@ -229,7 +230,7 @@ func Simulate(ctx context.Context, spec SimSpec) (*SimReport, error) {
 	// What ctx ends is the shipping, and not the connection: unless that does not end.
 	hard, kill := context.WithCancel(context.WithoutCancel(ctx))
 	defer kill()
-	early := context.AfterFunc(ctx, kill)
+	early := crash.OnDone(ctx, kill)
 	if s.log, err = openSimLog(hard, simPlace{dir: spec.Dir, name: "primary", engine: m.engine, disk: spec.Disk, force: spec.Force}); err != nil {
 		return nil, err
 	}
@@ -248,7 +249,7 @@ func Simulate(ctx context.Context, spec SimSpec) (*SimReport, error) {
 	if !early() { // it has ended already
 		return nil, cancelled(ctx, "simulate")
 	}
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(15*time.Second, kill) })()
+	defer crash.OnDone(ctx, func() { crash.After(15*time.Second, kill) })()
 	if err := s.run(ctx, hard); err != nil {
 		return nil, linkError(hard, s.report.Peer, err)
 	}
@@ -291,9 +292,9 @@ func (s *simulation) connectTo(ctx context.Context) (addr string, end func(), er
 // run ships until the time is over, the count is reached, or ctx ends.
 func (s *simulation) run(ctx, hard context.Context) error {
 	s.begin = time.Now()
-	timer := time.AfterFunc(s.Time, s.finish())
+	timer := crash.After(s.Time, s.finish())
 	defer timer.Stop()
-	defer context.AfterFunc(ctx, func() { timer.Reset(0) })()
+	defer crash.OnDone(ctx, func() { timer.Reset(0) })()
 	s.group = flow.NewGroup(hard)
 	defer closeOnFailure(s.group, s.l.c)()
 	if s.mode.serial() {

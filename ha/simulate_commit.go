@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // PostgreSQL, MySQL and MariaDB: committers put their records at the end of the log and wait.
@@ -44,7 +45,7 @@ const walPiece = 128 << 10
 func (s *simulation) committing() {
 	p := &commitLog{left: s.Committers}
 	p.changed = sync.NewCond(&p.mu)
-	context.AfterFunc(s.group.Context(), func() {
+	crash.OnDone(s.group.Context(), func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.changed.Broadcast()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A StandbySpec says how to be the standby of a simulation.
@@ -24,9 +25,9 @@ type StandbySpec struct {
 func (spec *StandbySpec) here(ctx context.Context) (addr string, stop func(), err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	ready, failed := make(chan net.Addr, 1), make(chan error, 1)
-	go func() {
+	crash.Go(func() {
 		failed <- Listen(ctx, ListenSpec{Addr: "127.0.0.1:0", Standby: *spec, ready: func(a net.Addr) { ready <- a }})
-	}()
+	})
 	select {
 	case a := <-ready:
 		return a.String(), func() { cancel(); <-failed }, nil
@@ -92,7 +93,7 @@ func (x *receiving) receive(ctx context.Context, c *net.TCPConn, r *bufio.Reader
 
 // closeOnFailure ends a connection when a worker of a group fails, so that the others notice.
 func closeOnFailure(g *flow.Group, c net.Conn) (stop func() bool) {
-	return context.AfterFunc(g.Context(), func() {
+	return crash.OnDone(g.Context(), func() {
 		if !errors.Is(context.Cause(g.Context()), context.Canceled) {
 			c.Close()
 		}

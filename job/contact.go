@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 const (
@@ -80,7 +81,7 @@ func (r *replicating) heardOf(ctx context.Context, end int, err error) {
 // askEnds asks both ends for signs of life until ctx ends. A session of which an end went away ends at once, and one that
 // does without an end does so as soon as that is back.
 func (r *replicating) askEnds(ctx context.Context, s *sampler, stop context.CancelCauseFunc) {
-	var wg sync.WaitGroup
+	var wg crash.Group
 	for end, url := range []string{r.spec.Copy.Source, r.spec.Copy.Target} {
 		db := [...]Database{r.src, r.tgt}[end]
 		switch {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A Half says what of a stream a process does. Two halves meet at a queue that both reach.
@@ -311,7 +312,7 @@ func (r *replicating) awaitHead(ctx context.Context) (place uint64, err error) {
 		return 0, err
 	}
 	defer log.Close()
-	waiting := time.AfterFunc(2*time.Second, func() {
+	waiting := crash.After(2*time.Second, func() {
 		r.env.Watch.Event(Event{Time: r.env.now(), Kind: "state", Object: "stream " + r.spec.Name, Text: "waits for tidemark capture to begin"})
 	})
 	defer waiting.Stop()

@@ -2,10 +2,10 @@ package job
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // lockLook is how often it is asked whether sessions of ours wait for a lock.
@@ -21,7 +21,7 @@ type waiter interface {
 // a job that waits for a process that hangs would look as if it hung itself.
 func watchLocks(ctx context.Context, env Env, ends ...any) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	var wg sync.WaitGroup
+	var wg crash.Group
 	for _, end := range ends {
 		w, ok := end.(waiter)
 		if !ok {

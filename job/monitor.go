@@ -2,10 +2,10 @@ package job
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A monitored is a target that can hold monitor tables.
@@ -54,7 +54,7 @@ func (r *replicating) startBoard(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	r.board = make(chan []monitorRow, 1)
-	var wg sync.WaitGroup
+	var wg crash.Group
 	wg.Go(func() { r.writeBoard(ctx, db) })
 	return func() {
 		close(r.board)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -16,6 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -495,7 +495,7 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 	r.pulse.pace(r.spec.Interval)
 	r.env.Watch.Following(r)
 	beating, still := context.WithCancel(ctx)
-	var beat sync.WaitGroup
+	var beat crash.Group
 	beat.Go(func() { r.beat(beating) })
 	defer beat.Wait()
 	defer still()

@@ -6,13 +6,13 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // errReached ends a stream that was to go until now.
@@ -121,7 +121,7 @@ func (r *replicating) session(ctx context.Context) error {
 	r.enlist(s, p, moves, loads)
 	r.pulse.begin(s)
 	r.pulse.lost(now, nil)
-	var wg sync.WaitGroup
+	var wg crash.Group
 	wg.Go(func() { r.askEnds(ctx, s, stop) })
 	wg.Go(func() { r.watch(ctx, s, until, stop) })
 	wg.Go(func() { defs.loop(ctx) })

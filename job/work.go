@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // How far runs are stands in the catalogue, where any process can look (tidemark utilities). It
@@ -23,7 +24,7 @@ const (
 func (e Env) tell(ctx context.Context, run string, look func() catalog.Work) (stop func()) {
 	ctx = context.WithoutCancel(ctx)
 	done := make(chan struct{})
-	var wait sync.WaitGroup
+	var wait crash.Group
 	wait.Go(func() {
 		var seen []sight
 		tick := time.NewTicker(tellEvery)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // The board says what any worker does next. It holds all state of a run that
@@ -140,7 +141,7 @@ func (b *board) wait(ctx context.Context, c *flow.Clock, ready func() bool) erro
 		return b.failed
 	}
 	defer c.Enter(c.Enter(flow.WaitWork))
-	stop := context.AfterFunc(ctx, func() { b.mu.Lock(); b.cond.Broadcast(); b.mu.Unlock() })
+	stop := crash.OnDone(ctx, func() { b.mu.Lock(); b.cond.Broadcast(); b.mu.Unlock() })
 	defer stop()
 	for !ready() && b.failed == nil {
 		if err := ctx.Err(); err != nil {
@@ -194,7 +195,7 @@ func (b *board) pick() *task {
 		return b.takeOut(first)
 	}
 	if len(b.pending) > 0 { // all of them back off: look again then
-		time.AfterFunc(time.Until(b.pending[0].notYet)+time.Millisecond, b.wake)
+		crash.After(time.Until(b.pending[0].notYet)+time.Millisecond, b.wake)
 	}
 	return nil
 }
@@ -249,7 +250,7 @@ func (b *board) addRange(ctx context.Context, c *flow.Clock, r *tidemark.Range, 
 	defer b.mu.Unlock()
 	if len(b.pending) >= limit {
 		defer c.Enter(c.Enter(flow.WaitBuffer))
-		stop := context.AfterFunc(ctx, b.wake)
+		stop := crash.OnDone(ctx, b.wake)
 		defer stop()
 		for len(b.pending) >= limit && b.failed == nil && ctx.Err() == nil {
 			b.cond.Wait()

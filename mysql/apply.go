@@ -12,6 +12,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // progressName is the progress table, which stands beside the marker table. Each agent
@@ -222,7 +223,7 @@ func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
 	if err != nil || known {
 		return err
 	}
-	stop := context.AfterFunc(ctx, a.s.abort)
+	stop := crash.OnDone(ctx, a.s.abort)
 	object, err := a.apply(g)
 	if err != nil && a.rollback() && !g.Net && a.worthCare(err) {
 		a.careful = true

@@ -4,10 +4,10 @@ import (
 	"context"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // claimName is the table that says which run fills which table. It stands where the marker table does, and goes when
@@ -22,7 +22,7 @@ type claim struct {
 	e    *Engine
 	run  string
 	stop context.CancelFunc
-	done sync.WaitGroup
+	done crash.Group
 	s    *session // has the lock; of the goroutine alone, once that runs
 }
 

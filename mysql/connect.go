@@ -15,6 +15,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A Policy says what becomes of a value that the other side cannot hold.
@@ -357,7 +358,7 @@ func (s *session) abort() { _ = s.net.SetDeadline(time.Unix(1, 0)) }
 // query runs one statement. When ctx ends, the statement is killed on the
 // server, and the session is dead.
 func (s *session) query(ctx context.Context, sql string) (*gomysql.Result, error) {
-	stop := context.AfterFunc(ctx, s.abort)
+	stop := crash.OnDone(ctx, s.abort)
 	r, err := s.c.Execute(sql)
 	if !stop() {
 		s.dead = true

@@ -10,6 +10,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // Describe reads the catalogue: the logical tables that want asks for (nil: all)
@@ -27,7 +28,7 @@ func (e *Engine) Describe(ctx context.Context, want func(tidemark.TableID) bool)
 	}
 	defer back()
 	// The driver's connection knows no ctx.
-	stop := context.AfterFunc(ctx, s.abort)
+	stop := crash.OnDone(ctx, s.abort)
 	defer func() { s.dead = !stop() || s.dead }()
 	d := &describer{e: e, c: s.c, want: want, tables: map[tidemark.TableID]*tidemark.Table{}}
 	if err := d.run(ctx); err != nil {

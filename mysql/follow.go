@@ -18,6 +18,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // appliedName is the table of apply's progress. A transaction that writes to it was made
@@ -473,7 +474,7 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 	s.emit = emit
 	s.askAll = func(sql string) ([][]string, error) { return s.e.askAll(ctx, sql) }
 	s.wire = newWire(&heardConn{s.s0.net, &s.heard})
-	defer context.AfterFunc(ctx, func() { _ = s.s0.net.Close() })()
+	defer crash.OnDone(ctx, func() { _ = s.s0.net.Close() })()
 	err := s.begin()
 	if err == nil {
 		err = s.read(ctx)

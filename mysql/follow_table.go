@@ -12,6 +12,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A logTable is a table as the log's row events have it.
@@ -76,7 +77,7 @@ func (e *Engine) show(ctx context.Context, id tidemark.TableID) (*shownTable, er
 		return nil, err
 	}
 	defer back()
-	stop := context.AfterFunc(ctx, c.abort)
+	stop := crash.OnDone(ctx, c.abort)
 	defer func() { c.dead = !stop() || c.dead }()
 	d := &describer{e: e, c: c.c}
 	found, err := d.shownTables("TABLE_SCHEMA=" + literal(id.Schema) + " AND TABLE_NAME=" + literal(id.Name))
@@ -101,7 +102,7 @@ func (e *Engine) showAll(ctx context.Context) (tables map[tidemark.TableID]*show
 		return nil, nil, 0, err
 	}
 	defer back()
-	stop := context.AfterFunc(ctx, c.abort)
+	stop := crash.OnDone(ctx, c.abort)
 	defer func() { c.dead = !stop() || c.dead }()
 	d := &describer{e: e, c: c.c}
 	charsets = map[string]string{}

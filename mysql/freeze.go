@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // Freeze opens the lanes, and one session more, which is to hold the tables (see
@@ -110,7 +110,7 @@ func (f *freezing) open(ctx context.Context, n int) error {
 // each runs do for all sessions at once.
 func (f *freezing) each(do func(i int) error) error {
 	errs := make([]error, len(f.all))
-	var wg sync.WaitGroup
+	var wg crash.Group
 	for i := range f.all {
 		wg.Go(func() { errs[i] = do(i) })
 	}

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // How many tables one session holds, and how many sessions there are for that at
@@ -34,7 +34,7 @@ func (e *Engine) hold(ctx context.Context, tables []tidemark.TableID) error {
 	}
 	each := (len(tables) + len(holders) - 1) / len(holders)
 	errs := make([]error, len(holders))
-	var wg sync.WaitGroup
+	var wg crash.Group
 	for i, s := range holders {
 		from, to := min(i*each, len(tables)), min((i+1)*each, len(tables))
 		wg.Go(func() { errs[i] = s.hold(ctx, tables[from:to]) })
@@ -93,7 +93,7 @@ func (s *session) hold(ctx context.Context, tables []tidemark.TableID) error {
 	for i, id := range tables {
 		statements[i] = "SELECT 1 FROM " + table(id) + " LIMIT 0"
 	}
-	stop := context.AfterFunc(ctx, s.abort)
+	stop := crash.OnDone(ctx, s.abort)
 	var first error
 	err := runMany(s.c, statements, func(i int, _ *gomysql.Result, err error) {
 		var my *gomysql.MyError

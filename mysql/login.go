@@ -12,6 +12,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/internal/door"
 )
 
@@ -83,10 +84,10 @@ func (e *Engine) login(ctx context.Context, want wishes) (*login, error) {
 	if err != nil {
 		return nil, &dialError{err}
 	}
-	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	stop := crash.OnDone(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 	l := &login{to: &e.to, packets: packets{conn: conn}}
 	// A server greets at once; who waits to be spoken to is another kind.
-	l.silent = time.AfterFunc(2*time.Second, func() {
+	l.silent = crash.After(2*time.Second, func() {
 		if kind := door.Knock(ctx, e.to.network, e.to.host); kind != door.Unknown && kind != door.MySQL {
 			end(&doorError{kind})
 		}

@@ -10,6 +10,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // Read emits the rows of a range, read on a lane's session. A lane whose
@@ -51,7 +52,7 @@ func (e *Engine) readOn(ctx context.Context, s *session, lane int, r tidemark.Re
 	}
 	t := &rowStream{wire: s.wire, req: r, cols: cols, emit: emit}
 	t.lobs(cols)
-	stop := context.AfterFunc(ctx, s.abort)
+	stop := crash.OnDone(ctx, s.abort)
 	err = t.run(sql + lock)
 	if !stop() {
 		s.dead = true
@@ -178,7 +179,7 @@ func (s *session) takeMore(ctx context.Context) error {
 // abandon ends a SELECT whose rows nobody wants any more without losing the
 // session and its snapshot. It reports whether that worked.
 func (e *Engine) abandon(ctx context.Context, s *session) bool {
-	stop := context.AfterFunc(ctx, s.abort)
+	stop := crash.OnDone(ctx, s.abort)
 	defer stop()
 	if done, err := s.wire.drain(4 << 20); done || err != nil {
 		return done

@@ -12,6 +12,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // exceptionsName is the table of changes that the target did not fit, beside the
@@ -49,7 +50,7 @@ func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group) (exceptions int
 	if err != nil || known {
 		return 0, err
 	}
-	stop := context.AfterFunc(ctx, a.s.abort)
+	stop := crash.OnDone(ctx, a.s.abort)
 	a.careful = true
 	r := &resolver{a: a, g: g, table: name, off: map[tidemark.TableID]bool{}}
 	object, err := r.run()

@@ -8,13 +8,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/mysql/binlog"
 )
 
@@ -134,7 +134,7 @@ func (l *LogScanner) follow(ctx context.Context, s *binlog.Scanner, file string,
 	}
 	defer l.e.kill(session.id)
 	defer session.close()
-	defer context.AfterFunc(ctx, func() { _ = session.net.Close() })()
+	defer crash.OnDone(ctx, func() { _ = session.net.Close() })()
 	l.wire = newWire(&heardConn{session.net, &l.heard})
 	flags := uint16(0)
 	if l.e.mariadb {
@@ -147,7 +147,7 @@ func (l *LogScanner) follow(ctx context.Context, s *binlog.Scanner, file string,
 		return l.read(s)
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
-	var watch sync.WaitGroup
+	var watch crash.Group
 	watch.Go(func() {
 		if err := l.watch(ctx); err != nil {
 			cancel(err)

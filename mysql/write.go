@@ -12,6 +12,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // Write takes the batches of a range into one transaction, by LOAD DATA LOCAL
@@ -41,7 +42,7 @@ func (e *Engine) Write(ctx context.Context, lane int, w tidemark.Write, take fun
 	if err := k.prepare(ctx); err != nil {
 		return tidemark.Written{}, e.writeFailed(s, object, err)
 	}
-	stop := context.AfterFunc(ctx, s.abort)
+	stop := crash.OnDone(ctx, s.abort)
 	if w.Statement != nil {
 		err = k.runStatement(ctx)
 	} else {

@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A BaseBackup is an online backup of the server's files that the server itself reads and
@@ -134,7 +135,7 @@ func (b *BaseBackup) begin() error {
 
 // endsWith gives the backup up when ctx ends, until the function that it gives is called.
 func (b *BaseBackup) endsWith(ctx context.Context) (release func() bool) {
-	return context.AfterFunc(ctx, func() { b.end(context.Cause(ctx)) })
+	return crash.OnDone(ctx, func() { b.end(context.Cause(ctx)) })
 }
 
 // find notes a finding. Files and Log go on at the same time.

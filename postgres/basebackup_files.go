@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // giver takes a file that was sent.
@@ -280,12 +281,13 @@ func (b *BaseBackup) Log(ctx context.Context, give func(f *tidemark.DataFile, co
 	if err != nil {
 		return err
 	}
-	go b.watchLog(ctx, r, func() {
+	lost := func() {
 		b.logMu.Lock()
 		defer b.logMu.Unlock()
 		stop(tidemark.Errorf(tidemark.Lost, backupOp, b.about.e.object, fmt.Sprintf("the log that the backup needs does not come: for %s there was no connection: %v", patience, last),
 			"A backup takes two of max_wal_senders. Nothing was kept: begin again."))
-	})
+	}
+	crash.Go(func() { b.watchLog(ctx, r, lost) })
 	err = r.Run(ctx, func(_ context.Context, f *tidemark.LogFile) error { return b.takeLog(ctx, f, give) })
 	if cause := context.Cause(ctx); err != nil && cause != nil {
 		return cause

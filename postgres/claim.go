@@ -5,12 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // The table of claims says which run fills which table. It goes when the last claim is given up.
@@ -28,7 +28,7 @@ type claim struct {
 	e    *Engine
 	run  string
 	stop context.CancelFunc
-	done sync.WaitGroup
+	done crash.Group
 	conn *pgx.Conn // has the lock; of the goroutine alone, once that runs
 }
 

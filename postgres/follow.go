@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A Stream follows the log of the server from a slot on. Run and Release may be
@@ -134,7 +135,7 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 		return s.fail(ctx, err)
 	}
 	reporting, stop := context.WithCancelCause(ctx) // not ctx: what ends it says nothing of why the stream has ended
-	var wg sync.WaitGroup
+	var wg crash.Group
 	wg.Go(func() { s.reports.run(reporting, s.l.conn.Conn(), s.status, stop) })
 	err = s.read(emit)
 	stop(nil)

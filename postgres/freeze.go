@@ -2,12 +2,12 @@ package postgres
 
 import (
 	"context"
-	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // Freeze opens the lanes, all inside one exported snapshot. The leader holds it,
@@ -152,7 +152,7 @@ func texts(ctx context.Context, conn *pgx.Conn, sql string, args ...any) ([]stri
 func (e *Engine) openReaders(ctx context.Context, lanes int) error {
 	readers := make([]*lane, lanes)
 	errs := make([]error, lanes)
-	var wg sync.WaitGroup
+	var wg crash.Group
 	for i := range readers {
 		readers[i] = &lane{e: e, id: i, ready: readerReady}
 		wg.Go(func() { errs[i] = readers[i].join(ctx) })

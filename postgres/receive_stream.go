@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -90,8 +91,8 @@ func (c *course) run(ctx, reading context.Context, stop context.CancelCauseFunc)
 	reporting, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	keeping, forget := context.WithCancel(reporting)
 	defer forget()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(lastWords, forget) })()
-	var reporter, keeper sync.WaitGroup
+	defer crash.OnDone(ctx, func() { crash.After(lastWords, forget) })()
+	var reporter, keeper crash.Group
 	reporter.Go(func() { c.reports.run(reporting, socket, c.status, func(error) {}) })
 	keeper.Go(func() { c.keep(keeping, stop) })
 	next, err := c.read(reading)

@@ -5,11 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"sync/atomic"
-	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -211,7 +211,7 @@ func (l *LogScanner) follow(ctx context.Context, lane *lane, from uint64, stream
 	}
 	l.last = from
 	if l.until.Load() == 0 {
-		timer := time.AfterFunc(l.r.For, func() {
+		timer := crash.After(l.r.For, func() {
 			end, err := l.e.LogEnd(ctx)
 			if err == nil {
 				l.until.Store(end)

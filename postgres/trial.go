@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A Trial starts the server's program on a folder that was restored from a backup, to see whether it
@@ -217,7 +218,7 @@ func (t *Trial) recover(ctx context.Context) error {
 	if err := cmd.Start(); err != nil {
 		return &tidemark.Error{Op: "run", Object: t.Program, Kind: tidemark.Forbidden, Err: causeOf(err)}
 	}
-	ended := context.AfterFunc(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) }) // it may have ended
+	ended := crash.OnDone(ctx, func() { _ = cmd.Process.Signal(os.Interrupt) }) // it may have ended
 	err := cmd.Wait()
 	ended()
 	if ctx.Err() != nil {
@@ -282,7 +283,7 @@ func (t *Trial) ask(ctx context.Context) (*trialFacts, error) {
 	}
 	gone := make(chan struct{})
 	var ended error
-	go func() { ended = cmd.Wait(); close(gone) }()
+	crash.Go(func() { ended = cmd.Wait(); close(gone) })
 	defer stopServer(cmd, gone)
 	for {
 		conn, err := t.connect(ctx, "template1")
@@ -368,13 +369,13 @@ func (t *Trial) checkPages(ctx context.Context, facts *trialFacts) error {
 	}
 	work, results := make(chan string), make(chan pagesOf)
 	for range t.Workers {
-		go func() {
+		crash.Go(func() {
 			for path := range work {
 				results <- checkFile(path, facts)
 			}
-		}()
+		})
 	}
-	go func() {
+	crash.Go(func() {
 		defer close(work)
 		for _, path := range files {
 			if ctx.Err() != nil {
@@ -382,7 +383,7 @@ func (t *Trial) checkPages(ctx context.Context, facts *trialFacts) error {
 			}
 			work <- path
 		}
-	}()
+	})
 	for range files {
 		r := <-results
 		t.out.Files++

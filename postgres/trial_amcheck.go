@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // amcheck has every database's indexes and tables checked by the extension of that name
@@ -72,7 +74,7 @@ func (t *Trial) checkDatabase(ctx context.Context, name string) error {
 			once.Do(func() { close(stop) })
 		}
 	}
-	var workers sync.WaitGroup
+	var workers crash.Group
 	for range t.Workers {
 		workers.Go(func() {
 			own, err := t.connect(ctx, name)

@@ -11,6 +11,8 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // readBuffer is how much a lane reads from its socket in one call. A server sends
@@ -117,7 +119,7 @@ func (l *lane) raw(ctx context.Context) (release func(), err error) {
 	}
 	l.r, l.w = 0, 0
 	socket := l.conn.Conn()
-	stop := context.AfterFunc(ctx, func() {
+	stop := crash.OnDone(ctx, func() {
 		_ = socket.SetDeadline(time.Unix(1, 0)) // fails only on a closed socket
 	})
 	return func() {
@@ -243,7 +245,7 @@ func (l *lane) head() (kind byte, n int, err error) {
 		return 0, 0, err
 	}
 	kind, n = l.in[l.r], int(binary.BigEndian.Uint32(l.in[l.r+1:]))-4
-	if n < 0 {
+	if n < 0 || n > maxMessage {
 		return 0, 0, fmt.Errorf("malformed message %q of length %d", kind, n)
 	}
 	l.r += 5

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // freezeFrom is the size from which a fresh table is truncated so that its rows may
@@ -197,7 +198,11 @@ func (c *copyIn) stream(ctx context.Context) error {
 		return c.fail(ctx, err)
 	}
 	heard := make(chan answer, 1)
-	go func() { heard <- l.answer() }()
+	crash.Go(func() {
+		a := answer{err: errors.New("nobody listens to the server"), broken: true} // unless it comes to more
+		defer func() { heard <- a }()
+		a = l.answer()
+	})
 	rows, taken, err := c.pump(first, heard)
 	switch {
 	case taken != nil: // the source failed

@@ -5,9 +5,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // ahead is how many messages Read has asked for before they are needed.
@@ -30,7 +30,7 @@ func (l *Log) Read(ctx context.Context, after uint64, emit func(*tidemark.Tx) er
 		return l.wrap("read", err)
 	}
 	ctx, stop := context.WithCancel(ctx)
-	var wg sync.WaitGroup
+	var wg crash.Group
 	defer wg.Wait()
 	defer stop()
 	in := make(chan chan fetched, ahead-1)
@@ -92,7 +92,7 @@ func take(ctx context.Context, in <-chan chan fetched) (*message, error) {
 
 // fetch reads messages from the one numbered seq on, several at once, until ctx ends or
 // one cannot be had.
-func (l *Log) fetch(ctx context.Context, wg *sync.WaitGroup, seq uint64, out chan<- chan fetched) {
+func (l *Log) fetch(ctx context.Context, wg *crash.Group, seq uint64, out chan<- chan fetched) {
 	var last uint64
 	for seq := seq; ; seq++ { // each message has a variable of its own
 		f := make(chan fetched, 1)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/archive"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A File is a dump file that is unpacked while it is read.
@@ -201,7 +202,7 @@ func newAhead(r io.Reader) *ahead {
 	for range aheadBlocks {
 		a.empty <- make([]byte, aheadBlock)
 	}
-	go a.run(r)
+	crash.Go(func() { a.run(r) })
 	return a
 }
 

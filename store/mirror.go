@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A Mirror is a Store in several places, each of which gets all that is written, at the same time.
@@ -270,7 +271,7 @@ func (m *Mirror) Create(ctx context.Context, name string, mode Mode) (Object, er
 	for _, i := range m.live() {
 		s := &mirrorSide{m: m, before: o.sides, place: i, pieces: make(chan *piece, mirrorDepth), done: make(chan struct{})}
 		o.sides = append(o.sides, s)
-		go s.run(ctx, name, mode)
+		crash.Go(func() { s.run(ctx, name, mode) })
 	}
 	return o, nil
 }
@@ -316,6 +317,13 @@ type mirrorSide struct {
 
 func (s *mirrorSide) run(ctx context.Context, name string, mode Mode) {
 	defer close(s.done)
+	whole := false
+	defer func() {
+		if !whole { // it panics
+			s.err = errLost
+			s.failed.Store(true)
+		}
+	}()
 	share, begun := &s.m.shares[s.place], time.Now()
 	var inIO time.Duration
 	timed := func(do func() error) error {
@@ -363,6 +371,7 @@ func (s *mirrorSide) run(ctx context.Context, name string, mode Mode) {
 	share.life.Add(int64(time.Since(begun)))
 	share.io.Add(int64(inIO))
 	share.wait.Add(int64(waited))
+	whole = true
 }
 
 // decided waits for the places before: the first that can say it decides whether the name is new.

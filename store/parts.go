@@ -4,12 +4,14 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // partSize is how large parts are: so each object that is written has two of them in memory at
@@ -129,16 +131,16 @@ func (o *partsObject) send() error {
 	}
 	sent, buf := make(chan sentPart, 1), o.buf
 	o.sent, o.buf = sent, nil
-	go func() {
-		var tag string
+	crash.Go(func() {
+		p := sentPart{buf: buf, err: errors.New("nobody sends the part")} // unless it comes to more
+		defer func() { sent <- p }()
 		again := false
-		err := patience.try(o.ctx, func() (err error) {
-			tag, err = o.s.part(o.ctx, &o.up, buf, again)
+		p.err = patience.try(o.ctx, func() (err error) {
+			p.tag, err = o.s.part(o.ctx, &o.up, buf, again)
 			again = true
 			return err
 		})
-		sent <- sentPart{tag, buf, err}
-	}()
+	})
 	return nil
 }
 

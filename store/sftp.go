@@ -16,6 +16,7 @@ import (
 	"github.com/pkg/sftp"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // remote is a Store in a folder of another machine, through SFTP: the same as files, by the
@@ -91,7 +92,7 @@ func (s *remote) do(ctx context.Context, op, name string, f func(c *sshClient) e
 		return err
 	}
 	done := make(chan error, 1)
-	go func() { done <- f(c) }()
+	crash.Go(func() { done <- f(c) })
 	select {
 	case err = <-done:
 	case <-ctx.Done():

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/crypto/ssh/knownhosts"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // sshPlace is an account on another machine, and how to log in there.
@@ -120,17 +121,17 @@ func (p sshPlace) dial(ctx context.Context) (*sshClient, error) {
 		return nil, p.fail(tidemark.Unsupported, err, "the server has to offer the subsystem sftp")
 	}
 	c := &sshClient{Client: session, conn: client}
-	go c.keepAlive()
+	crash.Go(c.keepAlive)
 	return c, nil
 }
 
 // keepAlive ends a connection whose server does not answer any more, so that nothing waits for ever.
 func (c *sshClient) keepAlive() {
 	gone := make(chan struct{})
-	go func() {
+	crash.Go(func() {
 		_ = c.conn.Wait()
 		close(gone)
-	}()
+	})
 	t := time.NewTicker(sshAlive)
 	defer t.Stop()
 	for {
@@ -140,10 +141,10 @@ func (c *sshClient) keepAlive() {
 		case <-t.C:
 		}
 		answer := make(chan error, 1)
-		go func() {
+		crash.Go(func() {
 			_, _, err := c.conn.SendRequest("keepalive@openssh.com", true, nil)
 			answer <- err
-		}()
+		})
 		select {
 		case <-gone:
 			return

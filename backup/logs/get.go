@@ -10,11 +10,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"sync"
 	"syscall"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -55,7 +55,7 @@ func (a *Archive) Get(ctx context.Context, name, to string, ahead int) error {
 	if err != nil {
 		return err
 	}
-	var others sync.WaitGroup
+	var others crash.Group
 	defer others.Wait()
 	if ahead > 0 {
 		a.ahead(ctx, name, dir, ahead, &others)
@@ -64,7 +64,7 @@ func (a *Archive) Get(ctx context.Context, name, to string, ahead int) error {
 }
 
 // ahead begins to fetch the segments behind one. What fails will be asked for again.
-func (a *Archive) ahead(ctx context.Context, name, dir string, n int, wait *sync.WaitGroup) {
+func (a *Archive) ahead(ctx context.Context, name, dir string, n int, wait *crash.Group) {
 	whose, err := a.r.LogServer(ctx)
 	if err != nil {
 		return

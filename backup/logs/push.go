@@ -7,9 +7,9 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -58,7 +58,7 @@ func (a *Archive) Push(ctx context.Context, file string, opt PushOptions) (out e
 		}
 	}()
 	ready := waiting(file)
-	var others sync.WaitGroup
+	var others crash.Group
 	for _, next := range ready[:min(len(ready), opt.Ahead)] {
 		others.Go(func() {
 			if sum, err := a.push(ctx, next); err == nil {

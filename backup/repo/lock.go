@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/store"
 )
 
@@ -92,7 +93,7 @@ func (r *Repo) Lock(ctx context.Context, spec LockSpec) (*Lock, error) {
 		return nil, err
 	}
 	l.ctx, l.cancel = context.WithCancelCause(ctx)
-	go l.renew()
+	crash.Go(l.renew)
 	if err := l.settle(ctx); err != nil {
 		l.Release()
 		return nil, err

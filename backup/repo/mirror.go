@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/store"
 )
 
@@ -140,7 +140,7 @@ func (r *Repo) lockSides(ctx context.Context, spec LockSpec) (*Lock, error) {
 			return nil, err
 		}
 		l.sides[i] = own
-		go l.watch(i, own)
+		crash.Go(func() { l.watch(i, own) })
 	}
 	return l, nil
 }
@@ -184,14 +184,14 @@ func (l *Lock) checkSides(ctx context.Context) error {
 
 // releaseSides gives the locks up, also those of places that were lost: it may be there again.
 func (l *Lock) releaseSides() {
-	var all sync.WaitGroup
+	var all crash.Group
 	for _, own := range l.sides {
 		if own != nil {
 			all.Go(own.Release)
 		}
 	}
 	done := make(chan struct{})
-	go func() { all.Wait(); close(done) }()
+	crash.Go(func() { all.Wait(); close(done) })
 	select {
 	case <-done:
 	case <-time.After(35 * time.Second): // a store that does not heed its context

@@ -14,6 +14,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/store"
 )
 
@@ -123,7 +124,7 @@ type frame struct {
 	sealed []byte
 	unit   unit
 	pack   packer
-	done   chan struct{} // closed when it is sealed
+	work   *crash.Group // seals it
 }
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
@@ -179,15 +180,14 @@ func (w *objectWriter) frame() *frame {
 func (w *objectWriter) flush(last bool) error {
 	f := w.frame()
 	f.unit = unit{kind: unitFrame, place: w.name, number: w.n, last: last, plain: uint32(len(f.plain))}
-	f.pack.codec, f.pack.until, f.done = w.codec, 0, make(chan struct{})
+	f.pack.codec, f.pack.until, f.work = w.codec, 0, new(crash.Group)
 	w.open, w.queue = nil, append(w.queue, f)
 	w.n++
-	go func() {
-		defer close(f.done)
+	f.work.Go(func() {
 		f.unit.crc = crc32.Checksum(f.plain, castagnoli)
 		f.sealed, f.unit.codec = f.pack.pack(f.sealed, f.plain)
 		f.sealed = w.seal.close(f.sealed, &f.unit)
-	}()
+	})
 	most := min(runtime.GOMAXPROCS(0), 4) // frames at once: their memory
 	if last {
 		most = 0
@@ -203,7 +203,7 @@ func (w *objectWriter) flush(last bool) error {
 // put writes the first frame of the queue.
 func (w *objectWriter) put() error {
 	f := w.queue[0]
-	<-f.done
+	f.work.Wait()
 	w.queue = w.queue[1:]
 	defer frames.Put(f)
 	var head [frameHeader]byte

@@ -7,12 +7,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/store"
 )
 
@@ -259,7 +259,7 @@ func (g *gathering) sort() error {
 
 // openOthers opens those that were not given.
 func (g *gathering) openOthers(ctx context.Context) error {
-	var wg sync.WaitGroup
+	var wg crash.Group
 	errs := make([]error, len(g.all))
 	for i := range g.all {
 		if g.all[i].Store != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // VerifyOptions of Verify. The zero value is good.
@@ -398,7 +399,7 @@ func (v *verifier) progress(n int64) {
 func each[T any](ctx context.Context, workers int, feed func(give func(T) bool) error, do func(ctx context.Context, what T) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	var wg sync.WaitGroup
+	var wg crash.Group
 	next := make(chan T)
 	for range workers {
 		wg.Go(func() {

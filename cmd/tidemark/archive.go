@@ -15,6 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
 
@@ -290,7 +291,7 @@ func (w *archiveWatch) start(metrics string) (stop func(), err error) {
 		}
 	}
 	done := make(chan struct{})
-	var wait sync.WaitGroup
+	var wait crash.Group
 	if w.s.progress != "none" {
 		wait.Go(func() { w.lines(done) })
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
@@ -247,7 +248,7 @@ func newStorageWatch(s *settings, out io.Writer) *storageWatch {
 
 // watch begins to print. A phase is told when it begins, and every two seconds.
 func (w *storageWatch) watch(of interface{ Status() backup.Status }) {
-	go func() {
+	crash.Go(func() {
 		defer close(w.gone)
 		phase, said := "", time.Now()
 		every(100*time.Millisecond, w.done, func() {
@@ -258,7 +259,7 @@ func (w *storageWatch) watch(of interface{ Status() backup.Status }) {
 			phase, said = now.Phase, time.Now()
 			w.print(now)
 		})
-	}()
+	})
 }
 
 func (w *storageWatch) print(now backup.Status) {

@@ -10,6 +10,7 @@ import (
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
 )
@@ -22,7 +23,7 @@ type barWatcher struct {
 	*quiet
 	bars *mpb.Progress
 	done chan struct{}
-	wg   sync.WaitGroup
+	wg   crash.Group
 
 	following chan struct{}
 

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // exitCodes maps each Kind to its own exit code. 1 is kept for "the databases
@@ -63,9 +65,8 @@ func finish(err error, stderr io.Writer) int {
 		return exitDiffer
 	}
 	fmt.Fprintf(stderr, "tidemark: %s\n", tidemark.MaskText(err.Error()))
-	var p *flow.PanicError
-	if errors.As(err, &p) {
-		fmt.Fprintf(stderr, "hint: This is a fault of tidemark: report it with the lines that follow.\n%s", tidemark.MaskText(string(p.Stack)))
+	if where := panicked(err); where != nil {
+		fmt.Fprintf(stderr, "hint: This is a fault of tidemark: report it with the lines that follow.\n%s", whereText(where))
 		return exitCodes[tidemark.Bug]
 	}
 	if hint := tidemark.HintOf(err); hint != "" {
@@ -78,4 +79,37 @@ func finish(err error, stderr io.Writer) int {
 		return exitDiffer
 	}
 	return exitCodes[tidemark.KindOf(err)]
+}
+
+// panicked gives the stack of the goroutine whose panic an error is, and nil if it is none.
+func panicked(err error) []byte {
+	var e *crash.Error
+	if errors.As(err, &e) { // also where it came to a worker that waited for it
+		return e.Stack
+	}
+	var p *flow.PanicError
+	if errors.As(err, &p) {
+		return p.Stack
+	}
+	return nil
+}
+
+// whereText gives the functions and lines of a stack. Arguments, which are bits of memory, are left out.
+func whereText(stack []byte) string {
+	var out strings.Builder
+	function := ""
+	for line := range strings.Lines(string(stack)) {
+		line = strings.TrimRight(line, "\n")
+		if file, isFile := strings.CutPrefix(line, "\t"); isFile {
+			file, _, _ = strings.Cut(file, " +0x")
+			fmt.Fprintf(&out, "  %s %s\n", function, file)
+			continue
+		}
+		if by, _, is := strings.Cut(line, " in goroutine "); is {
+			function = by
+		} else {
+			function = line[:max(0, strings.LastIndexByte(line, '('))]
+		}
+	}
+	return out.String()
 }

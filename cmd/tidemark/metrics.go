@@ -10,6 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
 )
 
@@ -40,12 +41,13 @@ func serveMetrics(addr string, registry *prometheus.Registry, failed func(error)
 	mux.Handle("/metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{}))
 	mux.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok\n")) })
 	// Whoever connects and says nothing, or reads nothing, is not kept.
-	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
-	go func() {
+	watched := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { crash.Run(func() { mux.ServeHTTP(w, r) }) })
+	server := &http.Server{Handler: watched, ReadHeaderTimeout: 5 * time.Second, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute, MaxHeaderBytes: 16 << 10}
+	crash.Go(func() {
 		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 			failed(err)
 		}
-	}()
+	})
 	return func() { _ = server.Close() }, nil // nobody has to hear of a scrape that was cut
 }
 

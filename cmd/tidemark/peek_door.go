@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -26,7 +27,7 @@ type peekDoor struct {
 	log      *queue.Log // of the session
 	listener net.Listener
 	folder   *os.File // held where the socket's name is one in it
-	wg       sync.WaitGroup
+	wg       crash.Group
 }
 
 const doorName = "peek.sock"
@@ -98,7 +99,7 @@ func (d *peekDoor) serve(l net.Listener) {
 			return
 		}
 		d.wg.Go(func() {
-			defer context.AfterFunc(ctx, func() { conn.Close() })()
+			defer crash.OnDone(ctx, func() { conn.Close() })()
 			defer conn.Close()
 			d.answer(ctx, conn)
 		})
@@ -160,7 +161,7 @@ func askDoor(ctx context.Context, dir string, q peekQuestion, out io.Writer) err
 	if err != nil {
 		return errNoDoor
 	}
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer crash.OnDone(ctx, func() { conn.Close() })()
 	defer conn.Close()
 	if err := json.NewEncoder(conn).Encode(q); err != nil {
 		return errNoDoor

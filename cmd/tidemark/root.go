@@ -4,13 +4,16 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"runtime/debug"
 	"strings"
+	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // version is set by the release build; otherwise the module's own is shown.
@@ -20,7 +23,11 @@ var version = ""
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
 	defer func() {
 		if v := recover(); v != nil {
-			code = finish(&flow.PanicError{Role: "tidemark", Value: v, Stack: debug.Stack()}, stderr)
+			e, is := v.(*crash.Error) // of a group that this goroutine has waited for
+			if !is {
+				e = &crash.Error{Value: v, Stack: debug.Stack()}
+			}
+			code = finish(e, stderr)
 		}
 	}()
 	stopProfile, err := profile()
@@ -28,9 +35,45 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 		return finish(err, stderr)
 	}
 	defer stopProfile()
+	ctx, crashed := watchCrashes(ctx, func(e *crash.Error) { os.Exit(finish(e, stderr)) })
 	root := rootCommand(stdout, stderr)
 	root.SetArgs(args)
-	return finish(root.ExecuteContext(ctx), stderr)
+	err = root.ExecuteContext(ctx)
+	if e := crashed(); e != nil {
+		err = e
+	}
+	return finish(err, stderr)
+}
+
+// crashPatience is how long a command may take to end in order when one of its goroutines has panicked.
+const crashPatience = 20 * time.Second
+
+// watchCrashes ends ctx with the first panic of a goroutine, and calls late if the command does not end soon then.
+// crashed gives that panic at the command's end.
+func watchCrashes(ctx context.Context, late func(*crash.Error)) (_ context.Context, crashed func() *crash.Error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	var mu sync.Mutex
+	var first *crash.Error
+	var timer *time.Timer
+	stop := crash.Watch(func(e *crash.Error) {
+		mu.Lock()
+		defer mu.Unlock()
+		if first == nil {
+			first = e
+			timer = crash.After(crashPatience, func() { late(e) })
+			cancel(e)
+		}
+	})
+	return ctx, func() *crash.Error {
+		stop()
+		cancel(nil)
+		mu.Lock()
+		defer mu.Unlock()
+		if timer != nil {
+			timer.Stop()
+		}
+		return first
+	}
 }
 
 func rootCommand(stdout, stderr io.Writer) *cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
 )
@@ -136,7 +137,7 @@ type jsonWatcher struct {
 	*quiet
 	enc  *json.Encoder
 	done chan struct{}
-	wg   sync.WaitGroup
+	wg   crash.Group
 }
 
 type jsonPlan struct {
@@ -257,7 +258,7 @@ func sum(p job.Progress) tally {
 type lineWatcher struct {
 	*quiet
 	done chan struct{}
-	wg   sync.WaitGroup
+	wg   crash.Group
 	rate rate
 }
 

@@ -8,6 +8,8 @@ import (
 	"io"
 	"net"
 	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
 // A Kind of server.
@@ -37,7 +39,7 @@ func Knock(ctx context.Context, network, address string) Kind {
 		return Unknown
 	}
 	defer conn.Close()
-	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	defer crash.OnDone(ctx, func() { conn.Close() })()
 	_ = conn.SetDeadline(time.Now().Add(patience))
 	p := make([]byte, 64)
 	if n, _ := io.ReadAtLeast(conn, p, 5); n > 0 {

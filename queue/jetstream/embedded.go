@@ -18,6 +18,7 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/internal/filelock"
 )
 
@@ -69,7 +70,7 @@ func embed(ctx context.Context, opt Options) (*embedded, error) {
 	}
 	e.server = s
 	s.SetLoggerV2(&e.log, false, false, false)
-	go s.Start()
+	crash.Go(s.Start)
 	// Recovery after a crash reads what there is.
 	for !s.ReadyForConnections(100*time.Millisecond) || !s.JetStreamEnabled() {
 		select {

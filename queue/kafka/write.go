@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -168,7 +169,7 @@ var errOffset = errors.New("somebody else writes to the topic")
 func (s *Store) commit(ctx context.Context, seq uint64, messages [][]byte) error {
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
-	defer context.AfterFunc(ctx, func() {
+	defer crash.OnDone(ctx, func() {
 		if pause(own, grace) == nil {
 			cancel()
 		}
