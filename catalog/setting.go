@@ -23,9 +23,17 @@ func (c *Catalog) PutSettings(ctx context.Context, stream string, at time.Time, 
 	return c.settle(ctx, op)
 }
 
-// Settings gives what was set of a stream since a time, by option.
-func (c *Catalog) Settings(ctx context.Context, stream string, since time.Time) (map[string]string, error) {
-	pairs, err := list(ctx, c, "list settings", "SELECT option, value FROM setting WHERE stream = ? AND at >= ?", []any{stream, timeText(since)}, func(rows *sql.Rows) (p [2]string, err error) {
+// DropSettings forgets what was set of a stream: its next process begins with what it is given.
+func (c *Catalog) DropSettings(ctx context.Context, stream string) error {
+	return c.write(ctx, "write settings", func(tx *sql.Tx) error {
+		_, err := tx.ExecContext(ctx, "DELETE FROM setting WHERE stream = ?", stream)
+		return err
+	})
+}
+
+// Settings gives what was set of a stream since DropSettings, by option. Their times do not count: clocks are set back.
+func (c *Catalog) Settings(ctx context.Context, stream string) (map[string]string, error) {
+	pairs, err := list(ctx, c, "list settings", "SELECT option, value FROM setting WHERE stream = ?", []any{stream}, func(rows *sql.Rows) (p [2]string, err error) {
 		err = rows.Scan(&p[0], &p[1])
 		return p, err
 	})

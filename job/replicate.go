@@ -487,6 +487,9 @@ func (r *replicating) follow(ctx context.Context) (string, *Report, error) {
 	if err := r.env.Catalog.Begin(ctx, r.run); err != nil {
 		return "", nil, err
 	}
+	if err := r.env.Catalog.DropSettings(ctx, r.record()); err != nil {
+		return "", nil, err
+	}
 	r.stream.Run = r.run.ID
 	if err := r.env.Catalog.PutStream(ctx, r.stream); err != nil {
 		return "", nil, err

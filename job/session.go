@@ -45,7 +45,7 @@ func (r *replicating) changed(ctx context.Context) bool {
 	if r.spec.Change == nil {
 		return false
 	}
-	now, err := r.env.Catalog.Settings(ctx, r.record(), r.run.Started)
+	now, err := r.env.Catalog.Settings(ctx, r.record())
 	if err != nil || maps.Equal(now, r.set) {
 		return false // like samples: the stream goes on without its catalogue
 	}

@@ -70,11 +70,7 @@ func (s *settings) set(cmd *cobra.Command, cat *catalog.Catalog, values map[stri
 				return err
 			}
 		}
-		run, err := cat.Run(cmd.Context(), stream.Run)
-		if err != nil {
-			return err
-		}
-		now, err := cat.Settings(cmd.Context(), name, run.Started)
+		now, err := cat.Settings(cmd.Context(), name)
 		if err != nil {
 			return err
 		}
