@@ -24,10 +24,22 @@ const (
 	codeNotEnabled     = 10076
 	codeNotEnabledHere = 10039
 	codeNoStream       = 10059
+	codeNotReady       = 10008 // no leader yet, or no longer
+	codeIncomplete     = 10004 // of a question to all servers, before all have answered
 )
 
 func wrongSequence(e *jetstream.APIError) bool {
 	return e.ErrorCode == codeWrongSequence || e.ErrorCode == codeWrongSequence2
+}
+
+// answered gives what the server says of why it did not do something; nil: it has said nothing for good, because it is
+// away, or not ready yet.
+func answered(err error) *jetstream.APIError {
+	var api *jetstream.APIError
+	if !errors.As(err, &api) || api.ErrorCode == codeNotReady || api.ErrorCode == codeIncomplete {
+		return nil
+	}
+	return api
 }
 
 // refused words why a server has not stored a message.
@@ -66,21 +78,27 @@ func (s *Store) error(kind tidemark.Kind, op string, err error, hint string) err
 	return &tidemark.Error{Op: op, Object: s.Name(), Kind: kind, Hint: hint, Err: errors.New(s.opt.hide(err.Error()))}
 }
 
-// fail words an error of the client.
+// fail words an error of the client. Transient: the server does not answer, or is not ready yet.
 func (s *Store) fail(ctx context.Context, op string, err error) error {
-	var api *jetstream.APIError
 	switch {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
 		return ctx.Err()
-	case errors.As(err, &api) && (api.ErrorCode == codeNotEnabled || api.ErrorCode == codeNotEnabledHere), errors.Is(err, jetstream.ErrJetStreamNotEnabled):
+	}
+	var code jetstream.ErrorCode
+	api := answered(err)
+	if api != nil {
+		code = api.ErrorCode
+	}
+	switch {
+	case code == codeNotEnabled, code == codeNotEnabledHere, errors.Is(err, jetstream.ErrJetStreamNotEnabled):
 		return s.error(tidemark.Unsupported, op, err, "Switch JetStream on at the NATS server (jetstream { store_dir, sync_interval: always }).")
-	case errors.As(err, &api) && (api.ErrorCode == codeStoreFailed || api.ErrorCode == codeNoResources || api.ErrorCode == codeStorageLimit):
+	case code == codeStoreFailed, code == codeNoResources, code == codeStorageLimit:
 		return s.refused(api)
-	case errors.As(err, &api) && api.ErrorCode == codeNoStream, errors.Is(err, jetstream.ErrStreamNotFound):
+	case code == codeNoStream, errors.Is(err, jetstream.ErrStreamNotFound):
 		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: capture again from the place that the target has reached.")
-	case errors.As(err, &api):
+	case api != nil:
 		return s.error(tidemark.Invalid, op, err, "")
 	}
 	return s.error(tidemark.Transient, op, err, "")

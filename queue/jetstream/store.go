@@ -281,7 +281,7 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 			s.stored(seq, rest[:n])
 			continue
 		}
-		var api *jetstream.APIError
+		api := answered(err)
 		switch {
 		case err == nil:
 			continue
@@ -289,7 +289,7 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 			return done, ctx.Err()
 		case errors.Is(err, errBroken):
 			return done, diskError("append to", s.Name(), errors.New(s.embedded.log.last()))
-		case errors.As(err, &api):
+		case api != nil:
 			if !wrongSequence(api) {
 				return done, s.refused(api)
 			}
