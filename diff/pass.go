@@ -140,7 +140,8 @@ func (p *pass) hash(ctx context.Context, c *flow.Clock, worker int) error {
 			err = fmt.Errorf("a batch said to hold %d rows holds %d", w.rows, rows)
 		}
 		if err != nil {
-			return t.table.fail("compare", t.side, &tidemark.Error{Op: "read rows as " + t.table.format.String(), Kind: tidemark.Bug, Err: err})
+			return t.table.fail("compare", t.side, &tidemark.Error{Op: "read rows as " + t.table.format.String(), Kind: tidemark.BadInput, Err: err,
+				Hint: "The server, or a proxy in between, has sent rows in another form than that asked for: compare once more, by another way to it."})
 		}
 		w.release()
 		if w.batch == nil {

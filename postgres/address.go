@@ -49,6 +49,7 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 		return nil, bad(parseCause(err), urlForm)
 	}
 	cfg.MaxProtocolMessageBodyLen = maxMessage
+	cfg.BuildFrontend = guardedFrontend
 	if cfg.RequireAuth == "" && !proved(cfg) {
 		// Whoever poses as the server could ask for the password in clear.
 		cfg.RequireAuth = "!password"

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -103,10 +104,16 @@ func (e *Engine) failGrant(ctx context.Context, op, object string, err error, gr
 		out.Hint = e.hint(pg, out.Kind, grant)
 	case broken(err):
 		out.Kind = tidemark.Transient
-	default:
-		out.Kind = tidemark.Bug
+	default: // neither the server's word nor the network's: what came was not understood
+		out.Kind, out.Hint = tidemark.Unreachable, e.malformedHint()
 	}
 	return out
+}
+
+// malformedHint is for answers that are none: ones that cannot be read, or that have other rows and columns than were
+// asked for.
+func (e *Engine) malformedHint() string {
+	return fmt.Sprintf("The server at %s, or a proxy in between, does not keep to the protocol: try it with psql, and report this if that has no trouble.", net.JoinHostPort(e.cfg.Host, strconv.Itoa(int(e.cfg.Port))))
 }
 
 func (e *Engine) hint(pg *pgconn.PgError, kind tidemark.Kind, grant string) string {

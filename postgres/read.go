@@ -120,7 +120,9 @@ func (l *lane) receive(f *filler) (a answer, err error) {
 			if err != nil {
 				return a, err
 			}
-			n -= skipped
+			if n -= skipped; n < 0 {
+				return a, errors.New("the head of COPY's binary form is longer than its message")
+			}
 			binaryHead = false
 			if n == 0 {
 				continue
@@ -136,6 +138,9 @@ func (l *lane) receive(f *filler) (a answer, err error) {
 			l.r += n
 			if n == 2 && f.r.Format == tidemark.CopyBinary && row[0] == 0xff && row[1] == 0xff {
 				continue // the trailer
+			}
+			if f.r.Format == tidemark.CopyText && (n == 0 || row[n-1] != '\n') {
+				return a, errors.New("a row in COPY's text form that does not end")
 			}
 			if err := f.row(row); err != nil {
 				return a, emitError{err}

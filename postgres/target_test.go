@@ -392,7 +392,7 @@ func TestPreflight(t *testing.T) {
 func TestErrorsUnwrap(t *testing.T) {
 	e := open(t, testdb.Postgres(t, 15).NewDatabase(t, "err"))
 	err := e.fail(t.Context(), "a", "b", errors.New("c"))
-	if want := (&tidemark.Error{Op: "a", Object: "b", Kind: tidemark.Bug, Err: &serverError{text: "c"}}); !reflect.DeepEqual(err, want) {
+	if want := (&tidemark.Error{Op: "a", Object: "b", Kind: tidemark.Unreachable, Hint: e.malformedHint(), Err: &serverError{text: "c"}}); !reflect.DeepEqual(err, want) {
 		t.Errorf("%#v", err)
 	}
 	if again := e.fail(t.Context(), "x", "y", err); again != err {
