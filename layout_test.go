@@ -103,6 +103,7 @@ var rooms = map[string]room{
 	"proof/loghole":    {},
 	"proof/lookahead":  {},
 	"proof/misuse":     {},
+	"proof/needs":      {},
 	"proof/neighbours": {},
 	"proof/statements": {},
 	"proof/twoservers": {},

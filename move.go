@@ -1,5 +1,7 @@
 package tidemark
 
+import "slices"
+
 // A Move is one table on its way: what is read, what is written, and how it is
 // cut. mapping makes Moves; load and diff carry them out.
 type Move struct {
@@ -115,4 +117,17 @@ type Position struct {
 	GTID   string `json:"gtid,omitempty"`
 	Place  uint64 `json:"place,omitempty"` // as a Tx has it: what a view of this position has not, comes behind it; 0 where the engine does not say
 	Stamp  string `json:"stamp,omitempty"` // changes whenever a transaction has written: equal stamps mean an unchanged source
+}
+
+// LobColumns gives the columns that are read whose values may be of any length.
+func (m *Move) LobColumns() []Column {
+	return slices.DeleteFunc(m.Columns(), func(c Column) bool {
+		switch c.Type.Kind {
+		case Text, Blob, JSON, XML:
+			return c.Type.Length > 0 && c.Type.Length < 1<<16-1 // TINYTEXT
+		case Varchar, Varbinary:
+			return c.Type.Length > 0
+		}
+		return true
+	})
 }

@@ -17,6 +17,14 @@ type Checked struct {
 	Rows     int64              `json:"rows"`  // estimate
 	Bytes    int64              `json:"bytes"` // estimate
 	Findings []tidemark.Finding `json:"findings"`
+	Needs    []tidemark.Need    `json:"needs,omitempty"` // of a stream, if that was asked for
+	Lobs     []tidemark.LobSize `json:"lobs,omitempty"`  // largest values, by column
+}
+
+// A CheckSpec says what else Check looks at.
+type CheckSpec struct {
+	Stream *ReplicateSpec // what a stream wants; nil: nothing is to follow the copy
+	Lobs   LobLook
 }
 
 // Blocked says whether a copy could not run or would lose something.
@@ -26,13 +34,18 @@ func (c *Checked) Blocked() bool {
 			return true
 		}
 	}
+	for i := range c.Needs {
+		if n := &c.Needs[i]; !n.Met && n.Severity == tidemark.Blocker {
+			return true
+		}
+	}
 	return false
 }
 
 // Check says what would go wrong in a copy, before anything moves. It only
 // reads, on both sides. What stops a copy is a finding here, not an error: only
 // where an end cannot be reached at all is there one.
-func Check(ctx context.Context, env Env, spec CopySpec) (*Checked, error) {
+func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checked, error) {
 	src, err := env.Open(ctx, spec.Source)
 	if err != nil {
 		return nil, err
@@ -73,6 +86,14 @@ func Check(ctx context.Context, env Env, spec CopySpec) (*Checked, error) {
 		out.block(err)
 		out.tidy()
 		return out, nil
+	}
+	if more.Stream != nil {
+		if err := out.checkStream(ctx, env, *more.Stream, src, tgt); err != nil {
+			return nil, err
+		}
+	}
+	if err := out.lobs(ctx, src, tgt, moves, &spec, more.Lobs); err != nil {
+		return nil, err
 	}
 	p, err := makePlan(ctx, src, tgt, db, moves, spec, nil, tidemark.Position{})
 	if p != nil {

@@ -369,6 +369,10 @@ func (r *replicating) hold(ctx context.Context) ([]tidemark.Finding, error) {
 	if err != nil {
 		return nil, err
 	}
+	missing, err := r.needed(ctx, tables)
+	if findings = append(findings, missing...); err != nil {
+		return nil, err
+	}
 	if err := r.from.Hold(ctx, r.spec.Name, tables); err != nil {
 		if adopts := !r.spec.From.IsZero() && !r.spec.From.Now; adopts && tidemark.KindOf(err) == tidemark.Exists {
 			err = nil // the slot from whose log it is to begin

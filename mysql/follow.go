@@ -86,35 +86,10 @@ type Stream struct {
 	heard atomic.Int64 // nanoseconds since 1970
 }
 
-// Hold looks whether the log of the server can be followed. There is nothing to be held:
-// the server keeps its log by time only, and how long that is, and what else may go
-// wrong, is said by Preflight in the role "follow". Its warnings go to the engine's log.
-//
-// Errors: Unsupported (settings), Forbidden; both with the SQL that helps.
-func (e *Engine) Hold(ctx context.Context, stream string, moves []tidemark.Move) error {
-	if err := e.followable(ctx, moves); err != nil {
-		return err
-	}
+// Hold keeps the stream's name. There is nothing else to be held: the server keeps its log by time only, and how long
+// that is, and what else may go wrong, SourceNeeds says.
+func (e *Engine) Hold(ctx context.Context, stream string, _ []tidemark.Move) error {
 	return e.holdName(ctx, stream)
-}
-
-// followable looks whether the log can be followed.
-func (e *Engine) followable(ctx context.Context, moves []tidemark.Move) error {
-	db := &tidemark.Database{}
-	for _, m := range moves {
-		db.Tables = append(db.Tables, &tidemark.Table{TableID: m.From.TableID})
-	}
-	found, err := e.Preflight(ctx, "follow", db)
-	if err != nil {
-		return err
-	}
-	for _, f := range found {
-		if f.Severity == tidemark.Blocker {
-			return tidemark.Errorf(f.Kind, "follow", f.Object, f.Text, f.Hint)
-		}
-		e.opt.Log.Warn("the source's log", "object", f.Object, "finding", f.Text, "hint", f.Hint)
-	}
-	return nil
 }
 
 // holdName takes the lock of a stream's name until Follow, Unhold or Close, so that another stream of that name is
@@ -451,11 +426,16 @@ func (s *Stream) connect(ctx context.Context, lock bool) (err error) {
 	return nil
 }
 
+// nameLock is what the lock of a stream's name is called.
+func nameLock(stream string) string {
+	h := fnv.New128a()
+	h.Write([]byte(stream))
+	return "tidemark follow " + hex.EncodeToString(h.Sum(nil))
+}
+
 // lockName takes the lock of a stream's name on the server.
 func (s *session) lockName(ctx context.Context, name string) error {
-	h := fnv.New128a()
-	h.Write([]byte(name))
-	r, err := s.query(ctx, "SELECT GET_LOCK('tidemark follow "+hex.EncodeToString(h.Sum(nil))+"', 1)")
+	r, err := s.query(ctx, "SELECT GET_LOCK("+literal(nameLock(name))+", 1)")
 	if err == nil && cell(r, 0, 0) != "1" {
 		err = tidemark.Errorf(tidemark.Transient, "follow", name, "nothing is applied, because another process follows this server's log under the same name",
 			"Stop that process, or wait until the server has noticed that it is gone; another stream needs another --name.")

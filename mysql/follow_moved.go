@@ -159,7 +159,11 @@ func (s *Stream) move(ctx context.Context, after uint64, files []logFile) error 
 	if !all || !j.gtids {
 		return lost("transactions have no GTIDs by which to go on", "Copy again. For the next time: gtid_mode=ON on both servers before the stream is set up.")
 	}
-	if err := s.e.followable(ctx, nil); err != nil {
+	needs, err := SourceNeeds(ctx, s.e, "", &tidemark.Database{}) // this session has the name's lock
+	if err == nil {
+		err = tidemark.FirstUnmet("follow", needs)
+	}
+	if err != nil {
 		return err
 	}
 	if after > j.read {

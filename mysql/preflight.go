@@ -12,9 +12,8 @@ import (
 )
 
 // Preflight says what would go wrong or slow with this server as the source or the
-// target (role) of a copy of db, or, in the role "follow", as one whose log is to be
-// followed, and changes nothing. db is what the source holds; it may be nil, and of any
-// engine.
+// target (role) of a copy of db, and changes nothing. db is what the source holds; it may
+// be nil, and of any engine.
 func (e *Engine) Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error) {
 	s, back, err := e.ordinary(ctx)
 	if err != nil {
@@ -26,10 +25,7 @@ func (e *Engine) Preflight(ctx context.Context, role string, db *tidemark.Databa
 		p.db = &tidemark.Database{}
 	}
 	steps := []func(context.Context) error{p.readSettings, p.readGrants, p.sourceRights, p.sourceSettings}
-	switch role {
-	case "follow":
-		steps = []func(context.Context) error{p.readSettings, p.readGrants, p.logRights, p.logSettings, p.logKept, p.logTables}
-	case "target":
+	if role == "target" {
 		steps = []func(context.Context) error{p.readSettings, p.readGrants, p.targetRights, p.targetSettings, p.targetNames, p.targetTables}
 	}
 	err = p.run(ctx, steps...)

@@ -15,33 +15,7 @@ import (
 // Updates and deletes of a table that is published and has no replica identity fail on
 // the source itself, so that must be known before.
 func (e *Engine) publishable(ctx context.Context, conn pgx.Tx, moves []tidemark.Move) error {
-	schemas, names := make([]string, len(moves)), make([]string, len(moves))
-	for i, m := range moves {
-		schemas[i], names[i] = m.From.Schema, m.From.Name
-	}
-	// What holds for a partitioned table is told by its leaves, which the rows are in.
-	rows, err := conn.Query(ctx, `WITH RECURSIVE wanted AS (
-			SELECT c.oid FROM unnest($1::text[], $2::text[]) AS w(s, t) JOIN pg_namespace n ON n.nspname = w.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t
-			UNION ALL SELECT i.inhrelid FROM wanted w JOIN pg_class p ON p.oid = w.oid AND p.relkind = 'p' JOIN pg_inherits i ON i.inhparent = w.oid)
-		SELECT n.nspname, c.relname, c.relkind::text, c.relpersistence::text FROM wanted w JOIN pg_class c ON c.oid = w.oid JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE c.relkind <> 'p' AND (c.relkind <> 'r' OR c.relpersistence <> 'p' OR NOT CASE c.relreplident WHEN 'f' THEN true WHEN 'n' THEN false
-			WHEN 'd' THEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
-			ELSE EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident) END)
-		ORDER BY 1, 2`, schemas, names)
-	if err != nil {
-		return e.fail(ctx, "replicate", e.object, err)
-	}
-	var keyless, other []string
-	var schema, name, kind, persistence string
-	_, err = pgx.ForEachRow(rows, []any{&schema, &name, &kind, &persistence}, func() error {
-		table := quoteTable(tidemark.TableID{Schema: schema, Name: name})
-		if kind != "r" || persistence != "p" {
-			other = append(other, table)
-		} else {
-			keyless = append(keyless, table)
-		}
-		return nil
-	})
+	keyless, other, err := unpublishable(ctx, conn, moves)
 	switch {
 	case err != nil:
 		return e.fail(ctx, "replicate", e.object, err)

@@ -60,6 +60,7 @@ type settings struct {
 	queue                          queueSettings
 	watch, fence                   bool
 	live, execute, printSQL        bool
+	look                           lookSettings
 	define                         definitionSettings
 	liveSpec                       job.LiveSpec
 	repairLog                      string
@@ -125,7 +126,7 @@ var options = []option{
 	{"run-as-me", "on/off", "off", "Write to PostgreSQL as a superuser also where functions of other roles (of triggers, constraints, defaults, indexes) would run with its rights.", onMoves + " restore", onOff(func(s *settings) *bool { return &s.engine.Postgres.RunAsMe })},
 	{"owners", "on/off", "off", "Carry owners over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy + " restore backup diff cutover", onOff(func(s *settings) *bool { return &s.engine.Postgres.Owners })},
 	{"grants", "on/off", "off", "Carry privileges over, PostgreSQL to PostgreSQL; the roles must exist.", onCopy + " restore backup diff cutover", onOff(func(s *settings) *bool { return &s.engine.Postgres.Grants })},
-	{"lob-max", "size", "0", "Cut text and bytes to this size (DMS's limited LOB mode) and report each cut row; 0 never cuts.", onCopy, func(s *settings, v string) error {
+	{"lob-max", "size", "0", "Cut text and bytes to this size (DMS's limited LOB mode) and report each cut row; 0 never cuts.", onCopy + " check", func(s *settings, v string) error {
 		n, err := parseSize(v)
 		if err == nil && n > 0 {
 			s.lob = tidemark.Lob{Mode: tidemark.LimitedLob, MaxBytes: n}
@@ -163,7 +164,9 @@ var options = []option{
 	{"execute", "on/off", "off", "Make the changes; without it they are only printed.", "repair", onOff(func(s *settings) *bool { return &s.execute })},
 	{"print", "on/off", "off", "Print the SQL of each change also with --execute.", "repair", onOff(func(s *settings) *bool { return &s.printSQL })},
 	{"repair-log", "file", "", "File in which changes are noted, as JSON lines, before they are committed; default: a new one beside the catalogue.", "repair", text(func(s *settings) *string { return &s.repairLog })},
-	{"name", "text", "main", "The stream's name: of its slot on the source, and of its progress on the target. Small letters, digits, underscores.", onStream, text(func(s *settings) *string { return &s.stream.Name })},
+	{"replicate", "on/off", "off", "Look also at what a stream needs on both sides: settings, privileges, slots, replica identities, how long the log is kept.", "check", onOff(func(s *settings) *bool { return &s.look.replicate })},
+	{"lobs", "sample|whole|none", "sample", "How to look for the largest value of each column without a length: in some 2,000 rows of each table, in all rows (the tables are read), or not.", "check", oneOf([]job.LobLook{job.LobsSampled, job.LobsWhole, job.LobsNone}, func(s *settings) *job.LobLook { return &s.look.lobs })},
+	{"name", "text", "main", "The stream's name: of its slot on the source, and of its progress on the target. Small letters, digits, underscores.", onStream + " check", text(func(s *settings) *string { return &s.stream.Name })},
 	{"agents", "number", "16", "Sessions that apply transactions, 1 to 128.", "replicate cutover apply", number(1, 128, func(s *settings) *int { return &s.stream.Apply.Agents })},
 	{"commit-order", "dependent|source", "dependent", "Commit transactions that have nothing to do with each other as they are ready, or all in the source's order.", "replicate cutover apply", choose(map[string]func(*settings){"dependent": func(s *settings) { s.stream.Apply.SourceOrder = false }, "source": func(s *settings) { s.stream.Apply.SourceOrder = true }})},
 	{"commit-count", "number", "0", "Transactions of the source that an agent may put into one of the target, up to 1000; 0: one, and up to 100 while there is much to catch up with.", "replicate cutover apply", number(0, 1000, func(s *settings) *int { return &s.stream.Apply.CommitCount })},
@@ -171,7 +174,7 @@ var options = []option{
 		"auto": func(s *settings) { s.stream.Apply.Mode = apply.Auto }, "transactional": func(s *settings) { s.stream.Apply.Mode = apply.Transactional },
 		"batch": func(s *settings) { s.stream.Apply.Mode = apply.Batch }})},
 	{"conflict", "stop|stop-queue|ignore|force|disable", "stop", "What becomes of a change that the target does not fit (its row is there already, or is not there, or is not as the conflict rule wants it): stop; apply nothing more and go on filling the queue, where that is not direct; pass it over; make the target's row what the source's is; or stop its table alone, see tidemark sub. The last three note it, see tidemark exceptions.", "replicate cutover apply", oneOf(tidemark.ConflictActions, func(s *settings) *tidemark.ConflictAction { return &s.stream.Conflict.Action })},
-	{"conflict-rule", "key|changed|all", "key", "What of a row of the target has to be as the source's was before an update or a delete: what tells the row; also the columns that an update changes, which then writes no others; or all.", "replicate cutover capture apply", oneOf(tidemark.ConflictRules, func(s *settings) *tidemark.ConflictRule { return &s.stream.Conflict.Rule })},
+	{"conflict-rule", "key|changed|all", "key", "What of a row of the target has to be as the source's was before an update or a delete: what tells the row; also the columns that an update changes, which then writes no others; or all.", "replicate cutover capture apply check", oneOf(tidemark.ConflictRules, func(s *settings) *tidemark.ConflictRule { return &s.stream.Conflict.Rule })},
 	{"new-tables", "announce|follow", "announce", "Tables that the source gets while the stream runs, and that the rules select: say how to add them, or add and load them at once.", "replicate capture", choose(map[string]func(*settings){"announce": func(s *settings) { s.stream.FollowTables = false }, "follow": func(s *settings) { s.stream.FollowTables = true }})},
 	{"changed-columns", "on/off", "off", "Send with an update only what it has changed, and the columns of keys (IBM's CHANGED_COLS_ONLY), and no update that has changed nothing: so those of different columns of a row on both sides merge. On PostgreSQL of tables with REPLICA IDENTITY FULL and a primary key.", "replicate cutover capture", onOff(func(s *settings) *bool { return &s.stream.OnlyChanged })},
 	{"ok-sqlstates", "list", "", "Errors of the target with these SQLSTATEs, parted by commas, are no end: the change is passed over and noted.", "replicate cutover apply", sqlStates},
@@ -202,7 +205,7 @@ var options = []option{
 	{"from", "text", "", "Begin without a copy: now, at a position of the log (LSN, FILE:OFFSET or GTID), or at a time (2026-11-21T10:00:00Z). PostgreSQL can look back only as far as a slot tidemark_NAME that is there already.", "replicate capture", point(func(s *settings) *job.Point { return &s.stream.From })},
 	{"until", "text", "never", "When to end: never; now, when the target has all that the source's log holds at the start; at a position (LSN, FILE:OFFSET or GTID); or before the first transaction that was committed later than a time (2026-11-21T10:00:00Z).", "replicate capture apply", point(func(s *settings) *job.Point { return &s.stream.Until })},
 	{"stop-after", "never|copy|changes", "never", "Stop once, in the run that has made the copy: when that is done, before any change is applied (DMS's StopTaskCachedChangesNotApplied), or when the changes that came during it are applied (StopTaskCachedChangesApplied). The same command goes on.", "replicate apply", oneOf(job.Pauses, func(s *settings) *job.Pause { return &s.stream.Pause })},
-	{"no-copy", "on/off", "off", "The target has all that the source has: only follow, from now on.", "replicate apply", onOff(func(s *settings) *bool { return &s.stream.NoCopy })},
+	{"no-copy", "on/off", "off", "The target has all that the source has: only follow, from now on.", "replicate apply check", onOff(func(s *settings) *bool { return &s.stream.NoCopy })},
 	{"no-load", "on/off", "off", "For sub start: the user loads the table, and says tidemark sub loaddone then.", "sub", onOff(func(s *settings) *bool { return &s.noLoad })},
 	{"bidirectional", "on/off", "off", "Do not send on what a stream has applied on the source: for two streams against each other.", "replicate cutover capture", onOff(func(s *settings) *bool { return &s.stream.BreakLoops })},
 	{"source-moved", "on/off", "off", "SOURCE is another server than before: a replica that has taken its place. The stream goes on there.", "replicate cutover capture", onOff(func(s *settings) *bool { return &s.stream.SourceMoved })},

@@ -226,7 +226,7 @@ func TestReplicateRefuses(t *testing.T) {
 			t.Errorf("exit %d, want %d and %q in\n%s", o.code, code, text, o.errOut)
 		}
 	}
-	refused(7, `public.b: has no primary key and no other replica identity`)
+	refused(7, `replica identity of public.b: none, and no primary key`)
 	refused(7, "ALTER TABLE public.b REPLICA IDENTITY FULL")
 	nothingOfAStream(t, src)
 	refused(2, "is no name of a stream", "--name", "No Name")

@@ -1,0 +1,74 @@
+package engines
+
+import (
+	"context"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/postgres"
+)
+
+// SourceNeeds says what a stream of these moves wants of the server whose log it follows, and what of it is there.
+func SourceNeeds(ctx context.Context, db any, stream string, moves []tidemark.Move) ([]tidemark.Need, error) {
+	switch e := db.(type) {
+	case pg:
+		return postgres.SourceNeeds(ctx, e.Engine, slotOf(stream), moves)
+	case my:
+		source := &tidemark.Database{}
+		for i := range moves {
+			source.Tables = append(source.Tables, moves[i].From)
+		}
+		return mysql.SourceNeeds(ctx, e.Engine, stream, source)
+	}
+	return nil, nil
+}
+
+// TargetNeeds says what applying a stream of these moves wants of the server, and what of it is there: have is what the
+// server has of the moves' targets.
+func TargetNeeds(ctx context.Context, db any, stream string, moves []tidemark.Move, have *tidemark.Database) ([]tidemark.Need, error) {
+	switch e := db.(type) {
+	case pg:
+		there := map[tidemark.TableID]bool{}
+		for _, t := range have.Tables {
+			there[t.TableID] = true
+		}
+		var create, fill []tidemark.TableID
+		for i := range moves {
+			if id := moves[i].To.TableID; there[id] {
+				fill = append(fill, id)
+			} else {
+				create = append(create, id)
+			}
+		}
+		return postgres.TargetNeeds(ctx, e.Engine, stream, create, fill)
+	case my:
+		return mysql.TargetNeeds(ctx, e.Engine, stream, have)
+	}
+	return nil, nil
+}
+
+// Lobs gives the largest values of columns that may be of any length: of all rows, or of some.
+func Lobs(ctx context.Context, db any, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error) {
+	switch e := db.(type) {
+	case pg:
+		return postgres.Lobs(ctx, e.Engine, moves, whole)
+	case my:
+		return mysql.Lobs(ctx, e.Engine, moves, whole)
+	}
+	return nil, nil
+}
+
+// LargestValue is how many bytes of bytes, or of text, a database takes as one value, and what makes it more.
+func LargestValue(ctx context.Context, db any, bytes bool) (most int64, remedy string, err error) {
+	switch e := db.(type) {
+	case pg:
+		if bytes {
+			return 1<<29 - 1<<10, "", nil // as hex digits they are text
+		}
+		return 1<<30 - 1<<10, "", nil
+	case my:
+		most, err = mysql.LargestPacket(ctx, e.Engine)
+		return most - 1<<10, "SET GLOBAL max_allowed_packet = 1073741824 on the target.", err
+	}
+	return 0, "", nil
+}

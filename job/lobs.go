@@ -1,0 +1,73 @@
+package job
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/engines"
+)
+
+// LobLook is how Check looks for the largest values of columns.
+type LobLook string
+
+const (
+	LobsSampled LobLook = "sample" // in some 2,000 rows of each table
+	LobsWhole   LobLook = "whole"  // in all rows: the tables are read
+	LobsNone    LobLook = "none"
+)
+
+// lobs looks for the largest values of columns without a length, and says which of them the copy would cut, or the
+// target not take.
+func (c *Checked) lobs(ctx context.Context, src, tgt any, moves []tidemark.Move, spec *CopySpec, look LobLook) (err error) {
+	if look == LobsNone || look == "" {
+		return nil
+	}
+	if c.Lobs, err = engines.Lobs(ctx, src, moves, look == LobsWhole); err != nil {
+		return err
+	}
+	column := map[[2]string]*tidemark.Move{}
+	for i := range moves {
+		for _, name := range moves[i].Source {
+			column[[2]string{moves[i].From.String(), name}] = &moves[i]
+		}
+	}
+	for _, l := range c.Lobs {
+		m := column[[2]string{l.Table, l.Column}]
+		policy := m.Lob
+		if policy == (tidemark.Lob{}) {
+			policy = spec.Lob
+		}
+		most, remedy, err := engines.LargestValue(ctx, tgt, m.From.Column(l.Column).Type.Kind.Bytes())
+		if err != nil {
+			return err
+		}
+		f := tidemark.Finding{Severity: tidemark.Warning, Object: "column " + l.Table + "." + l.Column}
+		switch at := slices.Index(m.Source, l.Column); {
+		case policy.Mode == tidemark.LimitedLob && l.Bytes > policy.MaxBytes:
+			f.Text = fmt.Sprintf("has values of %d bytes, and those above %d are cut", l.Bytes, policy.MaxBytes)
+			f.Hint = fmt.Sprintf("Raise --lob-max (DMS: LobMaxSize, bulk-max-size) to %d kB, or copy values whole.", (l.Bytes+1023)>>10)
+		case most > 0 && l.Bytes > most:
+			f.Text = fmt.Sprintf("has values of %d bytes, and the target takes none above %d in a statement or a change of a stream", l.Bytes, most)
+			f.Hint = remedy
+		case at >= 0 && tooLong(m.To.Stored(), at, l.Bytes):
+			f.Text = fmt.Sprintf("has values of %d bytes, and its column on the target, %s, takes %d", l.Bytes, m.To.Stored()[at].Type.Native, m.To.Stored()[at].Type.Length)
+			f.Hint = "Give it a larger type by a rule, or --reject-limit."
+		default:
+			continue
+		}
+		c.Findings = append(c.Findings, f)
+	}
+	slices.SortStableFunc(c.Lobs, func(a, b tidemark.LobSize) int { return int(min(max(b.Bytes-a.Bytes, -1), 1)) })
+	return nil
+}
+
+// tooLong reports whether a column takes fewer bytes than a value has.
+func tooLong(columns []tidemark.Column, at int, bytes int64) bool {
+	if at >= len(columns) {
+		return false
+	}
+	t := columns[at].Type
+	return (t.Kind == tidemark.Text || t.Kind.Bytes()) && t.Length > 0 && bytes > t.Length
+}
