@@ -58,25 +58,42 @@ func (a *altering) inherited(name string) bool {
 	return false
 }
 
+// ofParents gives the columns that a table has since those have them of which it is a child or a partition. However
+// they came to stand on the source, a table that is made as a child has them first.
+func (a *altering) ofParents() map[string]bool {
+	in, _ := inner(a.want.inherits)
+	out := map[string]bool{}
+	for _, parent := range append(splitList(in), a.want.parent) {
+		if t := a.d.wanted[parent]; t != nil {
+			for _, n := range t.names() {
+				out[n] = true
+			}
+		}
+	}
+	return out
+}
+
 // inOrder reports whether the columns are in the source's order once what is missing stands at the end.
 func (a *altering) inOrder() bool {
+	ofParents := a.ofParents()
+	own := slices.DeleteFunc(a.want.names(), func(n string) bool { return ofParents[n] })
 	var after []string
-	for _, n := range a.want.names() {
+	for _, n := range own {
 		if a.have.column(n) == nil && a.inherited(n) {
 			after = append(after, n)
 		}
 	}
 	for _, n := range a.have.names() {
-		if a.want.column(n) != nil && !a.remade(n) {
+		if a.want.column(n) != nil && !a.remade(n) && !ofParents[n] {
 			after = append(after, n)
 		}
 	}
-	for _, n := range a.want.names() {
+	for _, n := range own {
 		if a.have.column(n) == nil && !a.inherited(n) || a.remade(n) {
 			after = append(after, n)
 		}
 	}
-	return slices.Equal(after, a.want.names())
+	return slices.Equal(after, own)
 }
 
 // remade reports whether a column is dropped and added again, and so becomes the last.

@@ -26,20 +26,33 @@ func (e *Engine) Describe(ctx context.Context, want func(tidemark.TableID) bool)
 		switch {
 		case err == nil:
 			return db, nil
-		case try == describeTries || !vanished(err) || conn.PgConn().TxStatus() != 'I':
+		case !vanished(err) || conn.PgConn().TxStatus() != 'I':
 			return nil, e.fail(ctx, "read the catalogue of", e.object, err)
+		case try == describeTries:
+			return nil, &tidemark.Error{Op: "read the catalogue of", Object: e.object, Kind: tidemark.Transient, Err: err,
+				Hint: "Objects were dropped each time while it was read: start again when fewer are."}
 		}
 		time.Sleep(try * 50 * time.Millisecond)
 	}
 }
 
 // describeTries is how often the catalogue is read while objects are dropped at the same time.
-const describeTries = 5
+const describeTries = 10
 
 // vanished reports whether a query of the catalogue has met an object that was dropped since it began: pg_get_indexdef
 // and the like look at what is there now, and fail or give NULL.
 func vanished(err error) bool {
-	return sqlState(err) == "XX000" && strings.Contains(err.Error(), "cache lookup failed") || strings.Contains(err.Error(), "cannot scan NULL into")
+	switch sqlState(err) {
+	case "XX000": // the text is the server's own in all languages
+		for _, text := range []string{"cache lookup failed", "could not open relation", "could not find"} {
+			if strings.Contains(err.Error(), text) {
+				return true
+			}
+		}
+	case "42P01", "42703", "42704", "42883", "3F000": // a name that the query has made of a number
+		return true
+	}
+	return strings.Contains(err.Error(), "cannot scan NULL into")
 }
 
 // An address names an object of the catalogue as pg_depend does: the OID of its

@@ -44,18 +44,19 @@ func (c *catalogue) readOwners(ctx context.Context) error {
 }
 
 // grantsSQL lists, per object, what its access list has more (given) and less
-// (not given) than the one that it was born with.
+// (not given) than the one that it was born with. Of the server's own objects and of those of extensions
+// it gives the name, since nothing else of them is carried.
 const grantsSQL = `
 WITH born(class, id, sub, kind, col, acl, base, owner) AS (
      SELECT 1259, oid, 0, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, NULL::name, relacl,
-            acldefault(CASE relkind WHEN 'S' THEN 's'::"char" ELSE 'r' END, relowner), relowner FROM pg_class WHERE relacl IS NOT NULL AND oid >= 16384
+            acldefault(CASE relkind WHEN 'S' THEN 's'::"char" ELSE 'r' END, relowner), relowner FROM pg_class WHERE relacl IS NOT NULL
      UNION ALL SELECT 1259, attrelid, attnum, 'TABLE', attname, attacl, NULL::aclitem[], c.relowner
-            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE attacl IS NOT NULL AND attrelid >= 16384 AND NOT attisdropped
-     UNION ALL SELECT 1255, oid, 0, CASE prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, NULL, proacl, acldefault('f', proowner), proowner FROM pg_proc WHERE proacl IS NOT NULL AND oid >= 16384
-     UNION ALL SELECT 1247, oid, 0, CASE typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, NULL, typacl, acldefault('T', typowner), typowner FROM pg_type WHERE typacl IS NOT NULL AND oid >= 16384
+            FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid WHERE attacl IS NOT NULL AND NOT attisdropped
+     UNION ALL SELECT 1255, oid, 0, CASE prokind WHEN 'p' THEN 'PROCEDURE' ELSE 'FUNCTION' END, NULL, proacl, acldefault('f', proowner), proowner FROM pg_proc WHERE proacl IS NOT NULL
+     UNION ALL SELECT 1247, oid, 0, CASE typtype WHEN 'd' THEN 'DOMAIN' ELSE 'TYPE' END, NULL, typacl, acldefault('T', typowner), typowner FROM pg_type WHERE typacl IS NOT NULL
      UNION ALL SELECT 2615, n.oid, 0, 'SCHEMA', NULL, nspacl, acldefault('n', nspowner), nspowner
             FROM pg_namespace n WHERE nspacl IS NOT NULL AND ` + userSchema + `
-     UNION ALL SELECT 2612, oid, 0, 'LANGUAGE', NULL, lanacl, acldefault('l', lanowner), lanowner FROM pg_language WHERE lanacl IS NOT NULL AND oid >= 16384
+     UNION ALL SELECT 2612, oid, 0, 'LANGUAGE', NULL, lanacl, acldefault('l', lanowner), lanowner FROM pg_language WHERE lanacl IS NOT NULL
      UNION ALL SELECT 2328, oid, 0, 'FOREIGN DATA WRAPPER', NULL, fdwacl, acldefault('F', fdwowner), fdwowner FROM pg_foreign_data_wrapper WHERE fdwacl IS NOT NULL
      UNION ALL SELECT 1417, oid, 0, 'FOREIGN SERVER', NULL, srvacl, acldefault('S', srvowner), srvowner FROM pg_foreign_server WHERE srvacl IS NOT NULL
      UNION ALL SELECT 2613, oid, 0, 'LARGE OBJECT', NULL, lomacl, acldefault('L', lomowner), lomowner FROM pg_largeobject_metadata WHERE lomacl IS NOT NULL),
@@ -70,8 +71,10 @@ diff AS (
      UNION ALL -- what everybody had before 15 and was born with, and has no more on a newer target
      SELECT class, id, sub, kind, col, owner, x.grantee, x.privilege_type, x.is_grantable, true, x.n FROM acls, aclexplode(acl) WITH ORDINALITY x(grantor, grantee, privilege_type, is_grantable, n)
      WHERE class = 2615 AND id = 2200 AND x.grantee = 0 AND x.privilege_type = 'CREATE' AND current_setting('server_version_num')::int < 150000)
-SELECT d.class::oid, d.id, d.kind, CASE WHEN EXISTS (SELECT FROM pg_depend e WHERE e.classid = d.class AND e.objid = d.id AND e.deptype = 'e')
-            THEN (pg_identify_object(d.class, d.id, 0)).identity ELSE '' END, coalesce(quote_ident(d.col), ''), d.given, d.grantee = d.owner,
+SELECT d.class::oid, d.id, d.kind, d.class IN (1247, 1255, 1259, 2612) AND d.id < 16384,
+       CASE WHEN d.class IN (1247, 1255, 1259, 2612) AND d.id < 16384 OR EXISTS (SELECT FROM pg_depend e WHERE e.classid = d.class AND e.objid = d.id AND e.deptype = 'e')
+            THEN (SELECT CASE WHEN d.class = 1247 THEN format('%I.%I', o.schema, t.typname) ELSE o.identity END
+                  FROM pg_identify_object(d.class, d.id, 0) o LEFT JOIN pg_type t ON d.class = 1247 AND t.oid = d.id) ELSE '' END, coalesce(quote_ident(d.col), ''), d.given, d.grantee = d.owner,
        CASE WHEN d.grantee = 0 THEN 'PUBLIC' ELSE coalesce(quote_ident(r.rolname), '') END, d.is_grantable,
        array_agg(d.privilege_type ORDER BY d.privilege_type)
 FROM diff d LEFT JOIN pg_roles r ON r.oid = d.grantee
@@ -84,7 +87,8 @@ func (c *catalogue) readGrants(ctx context.Context) error {
 	type grant struct {
 		Class, ID      uint32
 		Kind           string
-		Member         string // how it is called, where it belongs to an extension
+		System         bool   // it is the server's own
+		Member         string // how it is called, where it belongs to an extension or is the server's own
 		Col            string
 		Given, ToOwner bool
 		Grantee        string
@@ -99,6 +103,15 @@ func (c *catalogue) readGrants(ctx context.Context) error {
 	made := map[address]*node{}
 	for _, f := range found {
 		a := address{f.Class, f.ID}
+		if f.System {
+			if object := f.Kind + " " + f.Member; !f.ToOwner && f.Grantee != "" { // who owns it may do all
+				if made[a] == nil {
+					made[a] = g.add(address{}, &node{kind: "grant", name: object, phase: tidemark.AfterRows})
+				}
+				made[a].sql = append(made[a].sql, grantStatement(f.Given, f.Grantable, f.Privileges, f.Col, object, f.Grantee))
+			}
+			continue
+		}
 		n, about := c.spoken(a, 0)
 		if f.Member != "" {
 			n, about = g.resolve(a), f.Kind+" "+f.Member

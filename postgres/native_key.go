@@ -206,9 +206,12 @@ func (c *catalogue) addAnalyze(r *relation) {
 }
 
 // readLoose ties together what pg_depend does not: owned sequences, indexes of
-// partitions, refreshes of views upon views.
-func (c *catalogue) readLoose(context.Context) error {
+// partitions, refreshes of views upon views, states of partitions' triggers.
+func (c *catalogue) readLoose(ctx context.Context) error {
 	g := &c.graph
+	if err := c.linkTriggers(ctx); err != nil {
+		return err
+	}
 	for _, s := range g.owns {
 		g.need(s.owner.node, s.rel.node)
 	}
@@ -234,6 +237,21 @@ func (c *catalogue) readLoose(context.Context) error {
 		}
 	}
 	return nil
+}
+
+// linkTriggers makes the state of a partition's trigger wait for that of all above it, which the server
+// gives to all below.
+func (c *catalogue) linkTriggers(ctx context.Context) error {
+	type step struct{ ID, Above uint32 }
+	steps, err := rows[step](ctx, c.conn, `
+WITH RECURSIVE up(id, above) AS (
+     SELECT oid, tgparentid FROM pg_trigger WHERE tgparentid <> 0
+     UNION ALL SELECT u.id, t.tgparentid FROM up u JOIN pg_trigger t ON t.oid = u.above WHERE t.tgparentid <> 0)
+SELECT id, above FROM up`)
+	for _, s := range steps {
+		c.graph.after(c.graph.byID[address{classTrigger, s.ID}], c.graph.byID[address{classTrigger, s.Above}])
+	}
+	return err
 }
 
 // linkRefreshes makes the refresh of a materialized view wait for those that it reads, through
