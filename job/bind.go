@@ -33,6 +33,17 @@ func (r *replicating) newBinder(ctx context.Context, moves []tidemark.Move) (*bi
 	if err := b.look(); err != nil {
 		return nil, err
 	}
+	missing := map[tidemark.TableID]bool{}
+	for i := range moves {
+		if id := moves[i].From.TableID; b.tables[clipID(r.tgt, moves[i].To.TableID)] == nil && b.subs.loading(id) {
+			missing[id] = true
+		}
+	}
+	if len(missing) > 0 {
+		if err := b.make(missing); err != nil {
+			return nil, err
+		}
+	}
 	added := false
 	for i := range moves {
 		grown, err := b.complete(&moves[i])
@@ -54,12 +65,6 @@ func (r *replicating) newBinder(ctx context.Context, moves []tidemark.Move) (*bi
 func (b *binder) complete(m *tidemark.Move) (added bool, err error) {
 	to := clipID(b.r.tgt, m.To.TableID)
 	there := b.tables[to]
-	if there == nil && b.subs.loading(m.From.TableID) {
-		if err := b.make(b.ctx, m); err != nil {
-			return false, err
-		}
-		there = b.tables[to]
-	}
 	if there == nil {
 		return false, tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table")
 	}

@@ -1,6 +1,7 @@
 package job
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -489,9 +490,10 @@ func (s *subscriptions) lastMark() (place uint64) {
 	return place
 }
 
-// make makes a table that the target has not, with its keys and indexes, as a copy does.
-func (b *binder) make(ctx context.Context, m *tidemark.Move) error {
-	db, moves, err := b.r.mapped(ctx, func(id tidemark.TableID) bool { return id == m.From.TableID })
+// make makes the tables that the target lacks, with their keys and indexes, as a copy does. It stops those that it
+// cannot make.
+func (b *binder) make(missing map[tidemark.TableID]bool) error {
+	db, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return missing[id] })
 	if err != nil {
 		return err
 	}
@@ -514,24 +516,38 @@ func (b *binder) make(ctx context.Context, m *tidemark.Move) error {
 				}
 			}
 		}
-		err := b.r.tgt.Exec(ctx, 0, o.SQL)
+		err := b.r.tgt.Exec(b.ctx, 0, o.SQL)
 		if tidemark.KindOf(err) == tidemark.Exists {
 			return nil
 		}
 		return err
 	}
-	to := m.To.TableID
+	parts := map[tidemark.TableID][]*tidemark.Object{} // by the table's name, on whichever side an object has it
 	for _, phase := range []tidemark.Phase{tidemark.BeforeRows, tidemark.AfterTable, tidemark.AfterRows} {
 		for i := range objects {
-			o := &objects[i]
-			if o.Phase != phase || o.Table != to && o.Table != m.From.TableID || o.Kind == "sequence value" || o.Kind == "statistics" {
-				continue
-			}
-			if err := need(o); err != nil {
-				return err
+			if o := &objects[i]; o.Phase == phase && o.Kind != "sequence value" && o.Kind != "statistics" {
+				parts[o.Table] = append(parts[o.Table], o)
 			}
 		}
 	}
-	b.r.env.Watch.Event(Event{Time: b.r.env.now(), Kind: "ddl", Object: to.String(), Text: "made"})
+	for i := range moves {
+		m := &moves[i]
+		own := parts[m.To.TableID]
+		if m.From.TableID != m.To.TableID {
+			own = append(own, parts[m.From.TableID]...)
+		}
+		slices.SortStableFunc(own, func(a, b *tidemark.Object) int { return cmp.Compare(a.Phase, b.Phase) })
+		for j := 0; j < len(own) && err == nil; j++ {
+			err = need(own[j])
+		}
+		if err == nil {
+			b.r.env.Watch.Event(Event{Time: b.r.env.now(), Kind: "ddl", Object: m.To.TableID.String(), Text: "made"})
+		} else if ofTable(err) {
+			err = b.subs.stop(b.ctx, m.From.TableID, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	return b.look()
 }
