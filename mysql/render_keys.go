@@ -23,12 +23,32 @@ func (b *builder) primaryKey() {
 		b.r.find(tidemark.Warning, object, "is left out: "+why, "")
 		return
 	}
+	b.leading[leadingKey(k.Parts)] = true
+	if c := b.computedIn(k); c != nil {
+		b.r.find(tidemark.Warning, object, "is a unique key here: "+b.r.to.name()+" takes no column into it that is computed as "+c.col.Name+" is", "")
+		b.now = append(b.now, "UNIQUE KEY ("+parts+")")
+		return
+	}
 	for _, p := range k.Parts {
 		b.column(p.Column).notNull = true
 	}
 	b.primary = k
-	b.leading[leadingKey(k.Parts)] = true
 	b.now = append(b.now, "PRIMARY KEY ("+parts+")")
+}
+
+// computedIn gives a column of a key that the server does not take into a primary key: MariaDB none that is computed,
+// MySQL none that is virtual; nor may one be NULL, as one is whose expression is not translated.
+func (b *builder) computedIn(k *tidemark.Index) *builtColumn {
+	for _, p := range k.Parts {
+		c := b.column(p.Column)
+		if c.col.Generated == "" {
+			continue
+		}
+		if _, err := b.expression(c.col.Generated); err != nil || b.r.to.mariadb || c.col.Virtual {
+			return c
+		}
+	}
+	return nil
 }
 
 // leadingKey makes the name under which b.leading knows a key's columns.
