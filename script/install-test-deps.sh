@@ -7,6 +7,7 @@
 #   Go module proxy   versitygw, a server of S3, and fake-gcs-server, one of Google Cloud Storage, built into the cache folder
 #   npm               Azurite, Microsoft's server of Azure Blob Storage for tests
 #   a newer Debian    pg_dump 18 with the libraries it needs, unpacked into the cache folder
+#   a source package  PostgreSQL's own regression tests, for make test-all (TIDEMARK_TEST=all)
 #
 # It looks first and does only what is missing: a second run takes a moment. Nothing is started, and no
 # database cluster is made: internal/testdb does that, in temporary folders.
@@ -50,6 +51,7 @@ packages="postgresql-15 postgresql-client-15 pgbouncer mariadb-server mariadb-cl
           openjdk-17-jre-headless openssh-server unzip xz-utils zstd gcc libc6-dev"
 command -v mvn >/dev/null || packages="$packages maven default-jre-headless"
 # npm is needed once, and has some hundred packages in Debian.
+[ "${TIDEMARK_TEST:-}" != all ] || packages="$packages bzip2"
 [ -d "$cache/azurite-$azurite_version" ] || command -v npm >/dev/null || packages="$packages npm"
 command -v node >/dev/null || packages="$packages nodejs"
 
@@ -237,23 +239,54 @@ debian_mirror() {
   "${targets[@]}" | awk -v release="$(. /etc/os-release && echo "$VERSION_CODENAME")" '$1 == release { print $2; exit }'
 }
 
-# client_packages downloads into $1/debs what postgresql-client-18 needs, from suite $3 of mirror $2. apt gets a state
-# and a package list of its own, so that the system's stay as they are, and root is not needed.
-client_packages() {
-  local apt=$1/apt key=/usr/share/keyrings/debian-archive-keyring.gpg names
-  rm -rf "$apt" "$1/debs"
-  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial" "$1/debs"
+# own_apt makes apt_get an apt-get with a state and a package list of its own below $1, so that the system's stay as they
+# are and root is not needed: it knows the main component of the suites that follow, each as "kind mirror suite".
+own_apt() {
+  local apt=$1/apt key=/usr/share/keyrings/debian-archive-keyring.gpg signed="" line kind mirror suite
+  rm -rf "$apt"
+  mkdir -p "$apt/lists/partial" "$apt/cache/archives/partial"
   : >"$apt/status" # nothing is installed, so everything is needed
-  echo "deb $([ ! -e $key ] || echo "[signed-by=$key]") $2 $3 main" >"$apt/sources.list"
-  local get=(apt-get -q -o "Dir::State=$apt" -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt/cache"
+  [ ! -e $key ] || signed="[signed-by=$key]"
+  for line in "${@:2}"; do
+    read -r kind mirror suite <<<"$line"
+    echo "$kind $signed $mirror $suite main"
+  done >"$apt/sources.list"
+  apt_get=(apt-get -q -o "Dir::State=$apt" -o "Dir::State::status=$apt/status" -o "Dir::Cache=$apt/cache"
     -o "Dir::Etc::sourcelist=$apt/sources.list" -o Dir::Etc::sourceparts=/dev/null -o Dir::Etc::preferencesparts=/dev/null
     -o Acquire::Languages=none -o Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false -o APT::Sandbox::User=root)
-  retry "${get[@]}" update || return 1
+  retry "${apt_get[@]}" update >&2
+}
+
+# client_packages downloads into $1/debs what postgresql-client-18 needs, from suite $3 of mirror $2.
+client_packages() {
+  local names
+  rm -rf "$1/debs"
+  mkdir "$1/debs"
+  own_apt "$1" "deb $2 $3" || return 1
   # Perl is for Debian's wrapper scripts alone.
-  names=$("${get[@]}" install --no-install-recommends --print-uris -qq postgresql-client-18 |
+  names=$("${apt_get[@]}" install --no-install-recommends --print-uris -qq postgresql-client-18 |
     sed -nE "s/^'[^']*' ([^_]+)_.*/\1/p" | grep -vE 'perl|^(netbase|sensible-utils|readline-common|postgresql-client-common)$') || return 1
   # shellcheck disable=SC2086 # a list of words
-  (cd "$1/debs" && retry "${get[@]}" download $names)
+  (cd "$1/debs" && retry "${apt_get[@]}" download $names)
+}
+
+# --- PostgreSQL's regression database ---
+
+# regression_database fills $2 with what pg_regress, which Debian has beside the server, makes PostgreSQL's own regression
+# database of: the folder src/test/regress of the source package, and the library of C functions there, built.
+regression_database() {
+  local mirror suite
+  mirror=$(debian_mirror)
+  [ -n "$mirror" ] || die "no Debian mirror in apt's sources"
+  # shellcheck source=/dev/null
+  suite=$(. /etc/os-release && echo "$VERSION_CODENAME")
+  own_apt "$1" "deb $mirror $suite" "deb-src $mirror $suite" || return 1
+  mkdir "$1/got" "$1/src"
+  (cd "$1/got" && retry "${apt_get[@]}" source --download-only postgresql-15 && retry "${apt_get[@]}" download postgresql-server-dev-15) >&2 || return 1
+  dpkg-deb -x "$1"/got/postgresql-server-dev-15_*.deb "$1/dev" &&
+    tar -xf "$1"/got/postgresql-15_*.orig.tar.* -C "$1/src" --strip-components=1 &&
+    cp -r "$1/src/src/test/regress/." "$2" &&
+    gcc -O1 -fPIC -shared -I "$1/src/src/include" -I "$1/dev/usr/include/postgresql/15/server" -I "$1/dev/usr/include/postgresql" -o "$2/regress.so" "$2/regress.c"
 }
 
 debian_packages
@@ -267,3 +300,6 @@ unpacked "fake-gcs-server-$fake_gcs_version" fake_gcs
 unpacked "azurite-$azurite_version" azurite
 unpacked postgresql-client-18 postgres_client ||
   say "pg_dump 18 cannot be had: tests that compare schemas by pg_dump will fail and say so"
+if [ "${TIDEMARK_TEST:-}" = all ]; then
+  unpacked postgresql-15-regress regression_database
+fi
