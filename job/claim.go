@@ -173,7 +173,7 @@ func (r *replicating) claimTables(ctx context.Context, b *binder) error {
 	slices.SortFunc(tables, byTable)
 	others, _, err := c.Take(ctx, tables)
 	for _, o := range others {
-		if _, stream := cutStream(o.Run); o.Live && !stream && !strings.HasPrefix(o.Run, repairClaim) {
+		if _, stream := cutStream(o.Run); o.Live && !stream && o.Run != r.stream.Copy && !strings.HasPrefix(o.Run, repairClaim) {
 			return tidemark.Errorf(tidemark.Transient, r.spec.Half.Verb(), "table "+o.Table.String(), "run "+o.Run+" is at work on it now", "The stream waits until that run has ended.")
 		}
 	}

@@ -30,6 +30,7 @@ type CopySpec struct {
 	Resume         string // run to go on with; "" starts a new one
 	PlanOnly       bool
 	Findings       []tidemark.Finding // of reading the configuration; reported with the plan's
+	run            string             // what the run is to be called, if not ""
 }
 
 // Copy carries a copy out, or with PlanOnly only plans it. It gives the run's
@@ -273,7 +274,7 @@ func schemaDefaults(src, tgt end, chosen string) mapping.Defaults {
 
 // begin plans a new run and records it.
 func (c *copying) begin(ctx context.Context) (err error) {
-	c.run.ID = catalog.NewRunID()
+	c.run.ID = cmp.Or(c.spec.run, catalog.NewRunID())
 	recorded := false
 	defer func() {
 		if err != nil && !recorded {
@@ -314,11 +315,9 @@ func (c *copying) begin(ctx context.Context) (err error) {
 	}
 	recorded = true
 	c.env.Watch.Planned(c.run.ID, p)
-	if len(p.Clear) > 0 {
-		if err := c.tgt.Clear(ctx, p.Clear, p.Prep == load.DropTables); err != nil {
-			c.giveUp(ctx, true)
-			return c.end(ctx, nil, err)
-		}
+	if err := c.clearFirst(ctx); err != nil {
+		c.giveUp(ctx, true)
+		return c.end(ctx, nil, err)
 	}
 	if err := c.tgt.Begin(ctx, c.run.ID); err != nil {
 		c.giveUp(ctx, true)

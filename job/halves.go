@@ -289,12 +289,15 @@ func (r *replicating) beginApply(ctx context.Context) (run string, rep *Report, 
 	if err := r.openSource(ctx); err != nil {
 		return "", nil, err
 	}
-	_, findings, err := r.tables(ctx)
+	tables, findings, err := r.tables(ctx)
 	if err == nil {
 		err = r.from.View(ctx, r.spec.Name)
 	}
 	if err == nil {
 		err = r.env.Catalog.PutStream(ctx, r.stream)
+	}
+	if err == nil {
+		_, err = r.subscribe(ctx, tables)
 	}
 	if err != nil {
 		return "", nil, err

@@ -33,7 +33,7 @@ func (r *replicating) watchTables(ctx context.Context) {
 // findTables announces new tables, once each, or starts them. What goes wrong with a look is tried again.
 func (r *replicating) findTables(ctx context.Context) {
 	l, ok := r.src.(tableLister)
-	if !ok || r.spec.Half == ApplyHalf || r.spec.Half == Joined {
+	if !ok || r.catching != nil || r.spec.Half == ApplyHalf || r.spec.Half == Joined {
 		return
 	}
 	there, err := l.TableNames(ctx)

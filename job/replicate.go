@@ -94,31 +94,30 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (run string, re
 	}
 	defer stop()
 	r.stream, err = env.Catalog.Stream(ctx, r.record())
-	switch {
-	case tidemark.KindOf(err) == tidemark.NotFound:
-		begin := [...]func(context.Context) (string, *Report, error){r.begin, r.beginCapture, r.beginApply}[spec.Half]
-		run, rep, err := begin(ctx)
-		if err != nil {
-			return run, rep, err
-		}
-		if rep != nil && spec.Pause == AfterCopy {
-			r.paused("it was to stop after the copy")
-			return run, rep, nil
-		}
-		if rep != nil && spec.Pause == AfterChanges && spec.Until.IsZero() {
-			r.spec.Until = Point{Now: true}
-			defer func() {
-				if end == nil {
-					r.paused("it was to stop when the changes that came during the copy are applied")
-				}
-			}()
-		}
-	case err != nil:
-		return "", nil, err
-	default:
+	if known := err == nil; known {
 		if err := r.goOn(ctx); err != nil {
 			return r.stream.Copy, nil, err
 		}
+		if r.stream.State == catalog.StreamFollowing {
+			return r.follow(ctx)
+		}
+		run, rep, err = r.resumeCopy(ctx)
+	} else if tidemark.KindOf(err) == tidemark.NotFound {
+		run, rep, err = r.beginHalf(ctx)
+	}
+	switch {
+	case err != nil:
+		return run, rep, err
+	case rep != nil && spec.Pause == AfterCopy:
+		r.paused("it was to stop after the copy")
+		return run, rep, nil
+	case rep != nil && spec.Pause == AfterChanges && spec.Until.IsZero():
+		r.spec.Until = Point{Now: true}
+		defer func() {
+			if end == nil {
+				r.paused("it was to stop when the changes that came during the copy are applied")
+			}
+		}()
 	}
 	return r.follow(ctx)
 }
@@ -163,6 +162,8 @@ type replicating struct {
 
 	held error // why the queue is stopped, in this session
 
+	catching *catchUp // what the session is limited to, while the copy is resumed
+
 	board chan []monitorRow // the sample that is to be written elsewhere; nil: none is
 }
 
@@ -198,7 +199,7 @@ func (r *replicating) openSource(ctx context.Context) (err error) {
 		if r.spec.Half == Joined {
 			record = RecordOf(r.spec.Name, CaptureHalf)
 		}
-		j.Journal(r.env.Catalog.Journal(record), r.stream.State == catalog.StreamCopying)
+		j.Journal(r.env.Catalog.Journal(record), r.stream.State == catalog.StreamCopying && r.stream.Copy == "")
 	}
 	return nil
 }
@@ -295,11 +296,7 @@ func (r *replicating) goOn(ctx context.Context) error {
 		}
 		r.shape = known
 	}
-	if s.State == catalog.StreamFollowing {
-		return nil
-	}
-	return tidemark.Errorf(tidemark.Incomplete, "replicate", s.Name, "its copy was not finished, and the view that it read is gone",
-		"Begin anew: --anew --prep drop, since tables of that copy may lack rows and keys.")
+	return nil
 }
 
 // begin makes the source keep its log, and copies.
@@ -363,7 +360,8 @@ func (r *replicating) startStream(ctx context.Context) error {
 	return nil
 }
 
-// hold makes the source keep its log for the stream, and takes note of it.
+// hold makes the source keep its log for the stream. The catalogue has the stream before that: a slot of which nobody knew
+// would be in the way of the next start.
 func (r *replicating) hold(ctx context.Context) ([]tidemark.Finding, error) {
 	tables, findings, err := r.tables(ctx)
 	if err != nil {
@@ -373,38 +371,70 @@ func (r *replicating) hold(ctx context.Context) ([]tidemark.Finding, error) {
 	if findings = append(findings, missing...); err != nil {
 		return nil, err
 	}
-	if err := r.from.Hold(ctx, r.spec.Name, tables); err != nil {
-		if adopts := !r.spec.From.IsZero() && !r.spec.From.Now; adopts && tidemark.KindOf(err) == tidemark.Exists {
-			err = nil // the slot from whose log it is to begin
-		}
-		if tidemark.KindOf(err) == tidemark.Exists && r.src.Name() == "postgres" {
-			err = tidemark.Errorf(tidemark.Exists, "replicate", r.spec.Name, "the source keeps its log for a stream of that name, of which this catalogue knows nothing",
-				"Give the catalogue that knows it (--state), another --name, or --anew to drop it and copy again.")
-		}
-		if err != nil {
+	adopts := !r.spec.From.IsZero() && !r.spec.From.Now
+	if !adopts && r.src.Name() == "postgres" {
+		if _, err := r.from.Begins(ctx, r.spec.Name, time.Time{}); err == nil {
+			return nil, r.isHeld()
+		} else if tidemark.KindOf(err) != tidemark.NotFound {
 			return nil, err
 		}
 	}
-	if err := r.lookAt(ctx, tables); err != nil {
+	r.stream = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying, Started: r.env.now()}
+	if err := r.env.Catalog.PutStream(ctx, r.stream); err != nil {
 		return nil, err
 	}
-	r.stream = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying, Started: r.env.now()}
-	if err := r.keepFilters(ctx, tables); err != nil {
+	err = r.from.Hold(ctx, r.spec.Name, tables)
+	if adopts && tidemark.KindOf(err) == tidemark.Exists {
+		err = nil // the slot from whose log it is to begin
+	}
+	if err != nil {
+		if tidemark.KindOf(err) == tidemark.Exists && r.src.Name() == "postgres" {
+			err = r.isHeld()
+		}
+		if derr := r.env.Catalog.DropStream(context.WithoutCancel(ctx), r.record()); derr != nil {
+			return nil, derr
+		}
+		return nil, err
+	}
+	if err = r.lookAt(ctx, tables); err == nil {
+		err = r.keepFilters(ctx, tables)
+	}
+	if err == nil {
+		_, err = r.subscribe(ctx, tables) // notes what the tables are now
+	}
+	if err != nil && !adopts {
+		return nil, r.undo(ctx, "", err)
+	}
+	if err != nil {
 		return nil, err
 	}
 	return findings, r.env.Catalog.PutStream(ctx, r.stream)
+}
+
+// isHeld is the error of a slot that is there already.
+func (r *replicating) isHeld() error {
+	return tidemark.Errorf(tidemark.Exists, "replicate", r.spec.Name, "the source keeps its log for a stream of that name, of which this catalogue knows nothing",
+		"Give the catalogue that knows it (--state), another --name, or --anew to drop it and copy again.")
 }
 
 // copy fills the target from a view at a place of the log, from which it is followed.
 func (r *replicating) copy(ctx context.Context, findings []tidemark.Finding) (string, *Report, error) {
 	spec := r.spec.Copy
 	spec.Findings = append(spec.Findings, findings...)
+	r.stream.Copy = catalog.NewRunID() // before anything has that name, so that whoever resumes knows what is its own
+	if err := r.env.Catalog.PutStream(ctx, r.stream); err != nil {
+		return "", nil, err
+	}
+	spec.run = r.stream.Copy
 	run, rep, err := copyBetween(ctx, r.env, "copy", spec, r.src, r.tgt)
+	if err != nil && run != "" && worthResuming(err) {
+		return run, rep, resumes(err, r.spec.Copy.Source)
+	}
 	if err != nil {
 		return run, rep, r.undo(ctx, run, err)
 	}
-	r.env.Watch.Event(Event{Time: r.env.now(), Kind: "state", Object: "stream " + r.spec.Name, Rows: rep.Rows, Bytes: rep.Bytes, Seconds: rep.Seconds, Text: "copied (run " + run + ")"})
-	r.stream.Copy, r.stream.Place = run, rep.Position.Place
+	r.copied(run, rep)
+	r.stream.Place = rep.Position.Place
 	return run, rep, r.following(ctx)
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
@@ -28,20 +29,46 @@ func (c *copying) takeUp(ctx context.Context) error {
 	if err := c.retake(ctx, targets(c.p.Moves)); err != nil {
 		return err
 	}
+	if err := c.clearFirst(ctx); err != nil {
+		return err
+	}
 	if err := c.reclaim(ctx); err != nil {
 		return err
 	}
+	return c.running(ctx)
+}
+
+// running notes that the run is at work again, with its plan.
+func (c *copying) running(ctx context.Context) error {
 	c.run.State, c.run.Error, c.run.Hint, c.run.PID = catalog.Running, "", "", os.Getpid()
-	plan, err := json.Marshal(c.p)
-	if err != nil {
-		return err
-	}
-	c.run.Plan = plan
-	if err := c.env.Catalog.Update(ctx, c.run); err != nil {
+	if err := c.putPlan(ctx); err != nil {
 		return err
 	}
 	c.env.Watch.Planned(c.run.ID, c.p)
 	return nil
+}
+
+// clearFirst drops or empties what was on the target before the run. The catalogue is told when that is done: a run that is
+// killed in it must not take what is left for its own.
+func (c *copying) clearFirst(ctx context.Context) error {
+	if len(c.p.Clear) == 0 {
+		return nil
+	}
+	if err := c.tgt.Clear(ctx, c.p.Clear, c.p.Prep == load.DropTables); err != nil {
+		return err
+	}
+	c.p.Clear = nil
+	return c.putPlan(ctx)
+}
+
+// putPlan writes the run with its plan as it is now.
+func (c *copying) putPlan(ctx context.Context) error {
+	text, err := json.Marshal(c.p)
+	if err != nil {
+		return err
+	}
+	c.run.Plan = text
+	return c.env.Catalog.Update(ctx, c.run)
 }
 
 // claim finds the run to go on with and takes its lock. What has become of the
@@ -63,6 +90,9 @@ func (c *copying) claim(ctx context.Context, verb string) error {
 	if err := c.sameEnds(); err != nil {
 		return err
 	}
+	if err := c.ofNoStream(ctx); err != nil {
+		return err
+	}
 	if c.run.State == catalog.Done {
 		// Killed as it ended, it may have left its marker rows, and its claims.
 		c.forget(ctx)
@@ -72,6 +102,20 @@ func (c *copying) claim(ctx context.Context, verb string) error {
 		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "has finished already", "start a new "+verb+" without --resume")
 	}
 	return nil
+}
+
+// ofNoStream refuses to resume the copy of a stream but for that stream: the tables would be as at different log positions.
+func (c *copying) ofNoStream(ctx context.Context) error {
+	if c.spec.run == c.run.ID {
+		return nil
+	}
+	streams, err := c.env.Catalog.Streams(ctx)
+	for _, s := range streams {
+		if s.Copy == c.run.ID && s.State == catalog.StreamCopying {
+			return tidemark.Errorf(tidemark.Invalid, "resume", c.run.ID, "is the copy before stream "+s.Name, "Resume it with the command that began it: tidemark replicate (or apply) with --name "+strings.TrimSuffix(s.Name, "-apply")+".")
+		}
+	}
+	return err
 }
 
 // resumed finds the run that was named. The last one is that of the same source and target.
@@ -123,6 +167,11 @@ func (c *copying) finished(ctx context.Context) error {
 	for _, m := range marks {
 		c.done[m.Range] = m.Rows
 	}
+	return c.finishedObjects(ctx)
+}
+
+// finishedObjects finds the objects that are on the target.
+func (c *copying) finishedObjects(ctx context.Context) error {
 	objects, err := c.env.Catalog.Objects(ctx, c.run.ID)
 	if err != nil {
 		return err

@@ -141,6 +141,13 @@ func (r *replicating) session(ctx context.Context) error {
 // until is where a stream is to end: at a place up to which the log has to be read, or at
 // a gate; neither if it has no end.
 func (r *replicating) until(ctx context.Context, s *sampler) (uint64, error) {
+	if c := r.catching; c != nil {
+		s.gate = &gate{place: c.to}
+		if r.spec.Half == ApplyHalf {
+			return c.to - 1, nil
+		}
+		return c.to, nil
+	}
 	if !r.spec.Until.Now {
 		var err error
 		if s.gate, err = newGate(r.spec.Until, r.shape.Name()); err != nil || s.gate == nil {
@@ -390,8 +397,10 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 		case <-tick.C:
 		}
 		if (until > 0 || s.gate != nil) && r.subs.settled() && s.reached(until) {
-			stop(errReached)
-			return
+			if r.caughtUp(ctx, s, stop) {
+				return
+			}
+			continue
 		}
 		var err error
 		now := time.Now()
@@ -426,6 +435,22 @@ func (r *replicating) watch(ctx context.Context, s *sampler, until uint64, stop 
 			}
 		}
 	}
+}
+
+// caughtUp ends a session that has come to where it was to end. The target says so first, where tables of a later view are
+// to come.
+func (r *replicating) caughtUp(ctx context.Context, s *sampler, stop context.CancelCauseFunc) bool {
+	if c := r.catching; c != nil {
+		if err := s.run.Advance(ctx, c.to); err != nil {
+			stop(err)
+			return true
+		}
+		if s.run.Low()+1 < c.to {
+			return false
+		}
+	}
+	stop(errReached)
+	return true
 }
 
 // timeIsUp gives, once it is later than t by the source's clock, where its log ends: up to

@@ -42,9 +42,12 @@ type subscriptions struct {
 // more is stopped.
 func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]tidemark.Move, error) {
 	s := &subscriptions{r: r, of: map[tidemark.TableID]*catalog.StreamTable{}, begun: map[tidemark.TableID]bool{}, behind: map[tidemark.TableID]bool{}}
-	known, err := r.env.Catalog.StreamTables(ctx, r.record())
+	known, err := r.streamTables(ctx)
 	if err != nil {
 		return nil, err
+	}
+	if c := r.catching; c != nil {
+		moves = slices.DeleteFunc(slices.Clone(moves), func(m tidemark.Move) bool { return !c.kept[m.From.TableID] })
 	}
 	for i := range known {
 		s.of[known[i].Table] = &known[i]
@@ -57,18 +60,8 @@ func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]t
 	for _, m := range moves {
 		id := m.From.TableID
 		there[id] = true
-		if len(known) == 0 {
-			text, err := json.Marshal(firstOutline(&m, r.looks[id]))
-			if err == nil {
-				err = s.edit(ctx, id, func(t *catalog.StreamTable) error {
-					t.State, t.Since, t.Shape = catalog.TableActive, later(t, r.env.now()), text
-					if d := r.defined[id]; d != nil {
-						t.Load = tableLoad{Known: d}.text()
-					}
-					return nil
-				})
-			}
-			if err != nil {
+		if len(known) == 0 && r.catching == nil {
+			if err := s.enroll(ctx, &m); err != nil {
 				return nil, err
 			}
 		}
@@ -86,6 +79,31 @@ func (r *replicating) subscribe(ctx context.Context, moves []tidemark.Move) ([]t
 	}
 	r.subs = s
 	return out, nil
+}
+
+// streamTables reads the stream's tables; while its copy is resumed, those that are kept.
+func (r *replicating) streamTables(ctx context.Context) ([]catalog.StreamTable, error) {
+	known, err := r.env.Catalog.StreamTables(ctx, r.record())
+	if c := r.catching; c != nil {
+		known = slices.DeleteFunc(known, func(t catalog.StreamTable) bool { return !c.kept[t.Table] })
+	}
+	return known, err
+}
+
+// enroll notes a table that the stream has from its beginning on, and what it is there.
+func (s *subscriptions) enroll(ctx context.Context, m *tidemark.Move) error {
+	id := m.From.TableID
+	text, err := json.Marshal(firstOutline(m, s.r.looks[id]))
+	if err != nil {
+		return err
+	}
+	return s.edit(ctx, id, func(t *catalog.StreamTable) error {
+		t.State, t.Since, t.Shape, t.Load = catalog.TableActive, later(t, s.r.env.now()), text, nil
+		if d := s.r.defined[id]; d != nil {
+			t.Load = tableLoad{Known: d}.text()
+		}
+		return nil
+	})
 }
 
 // edit changes a table here and in the catalogue.
@@ -254,10 +272,10 @@ func (r *replicating) attend(ctx context.Context, run *apply.Run, log *queue.Log
 // hear takes over what commands have written to the catalogue, and what the other half asks
 // for. anew: see heed. The stream goes on if the catalogue cannot be read.
 func (r *replicating) hear(ctx context.Context, run *apply.Run, log *queue.Log) (anew bool) {
-	known, err := r.env.Catalog.StreamTables(ctx, r.record())
+	known, err := r.streamTables(ctx)
 	if err == nil && r.spec.Half != Whole {
 		r.ask(ctx, log, known)
-		known, err = r.env.Catalog.StreamTables(ctx, r.record())
+		known, err = r.streamTables(ctx)
 	}
 	if err != nil {
 		return false

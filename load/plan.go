@@ -78,7 +78,7 @@ func MakePlan(ctx context.Context, src Source, tgt Target, db *tidemark.Database
 		return p, err
 	}
 	p.Objects = p.keep(objects, exists)
-	p.own(db)
+	p.Own(db)
 	for i := range moves {
 		p.Fresh = append(p.Fresh, !exists[moves[i].To.TableID])
 		f := pickFormat(&moves[i], db.Engine, target, p.Fresh[i])
@@ -167,8 +167,8 @@ func (p *Plan) keep(objects []tidemark.Object, exists map[tidemark.TableID]bool)
 	return out
 }
 
-// own records which move fills which table on the target, leaves of a partitioned table included.
-func (p *Plan) own(db *tidemark.Database) {
+// Own records which move fills which table on the target, leaves of a partitioned table included.
+func (p *Plan) Own(db *tidemark.Database) {
 	p.Owner = map[string]int{}
 	roots := map[tidemark.TableID]int{}
 	for i, m := range p.Moves {

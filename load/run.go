@@ -45,6 +45,9 @@ func (o Options) defaults() Options {
 	return o
 }
 
+// RetryTime is RetryFor, or its default.
+func (o Options) RetryTime() time.Duration { return o.defaults().RetryFor }
+
 // LaneCount is the number of source lanes to freeze for these options.
 func (o Options) LaneCount() int {
 	if o.Lanes > 0 {

@@ -191,3 +191,87 @@ func (w *walk) walkAll(commands [][]string, steps []int, work func()) {
 		}
 	}
 }
+
+// TestCopyKilledAtEachStep kills replicate, or apply beside a capture that runs, at steps of all that it says to source and
+// target in the copy before its stream, and while it resumes that. The same command always goes on, and nothing is lost or
+// there twice. TIDEMARK_STEPS=all takes each step of a copy.
+func TestCopyKilledAtEachStep(t *testing.T) {
+	t.Parallel()
+	for i, x := range []pair{{"postgres to mariadb", pg15, maria}, {"mariadb to postgres", maria, pg15}, {"mysql to mysql", mysql8, mysql8}, {"postgres to postgres", pg15, pg15}} {
+		halves := i == 1
+		t.Run(fmt.Sprintf("%s, halves %v", x.name, halves), func(t *testing.T) {
+			t.Parallel()
+			c := &copyWalk{walk: &walk{t: t}, x: x, halves: halves, prep: []string{"empty", "empty", "truncate", "drop"}[i]}
+			steps := c.walkCopy(nil)
+			seed := rand.Uint64()
+			t.Logf("%d steps, seed %d", steps, seed)
+			rnd := rand.New(rand.NewPCG(seed, 11))
+			if !eachStep {
+				for range 2 {
+					c.walkCopy([]int{1 + rnd.IntN(steps), 1 + rnd.IntN(steps), 1 + rnd.IntN(steps)})
+				}
+				return
+			}
+			for at := 1; at <= steps; at++ {
+				c.walkCopy([]int{at, 1 + rnd.IntN(steps)})
+			}
+		})
+	}
+}
+
+type copyWalk struct {
+	*walk
+	x      pair
+	halves bool
+	prep   string // what is done to what the target has already
+}
+
+const copyTables = stepTables + `
+CREATE TABLE owner (id int PRIMARY KEY);
+CREATE TABLE owned (id int PRIMARY KEY, owner int, CONSTRAINT owned_by FOREIGN KEY (owner) REFERENCES owner (id) ON DELETE CASCADE);
+INSERT INTO owner VALUES (1), (2); INSERT INTO owned VALUES (1, 1), (2, 2); INSERT INTO history VALUES (1, 'first');`
+
+// walkCopy begins a stream, kills it at steps, lets it end, and compares. It says how many steps the last run took.
+func (c *copyWalk) walkCopy(kills []int) int {
+	t := c.t
+	from, to := c.x.src(t).NewDatabase(t, "src"), c.x.dst(t).NewDatabase(t, "dst")
+	testdb.Load(t, from, strings.NewReader(copyTables))
+	if c.prep != "empty" {
+		testdb.Load(t, to, strings.NewReader(copyTables+"INSERT INTO history VALUES (9, 'of the target')"))
+	}
+	if strings.HasPrefix(from, "postgres") {
+		testdb.Query(t, from, "ALTER TABLE history REPLICA IDENTITY FULL")
+	}
+	src, dst, name := c.way(from), c.way(to), streamName()
+	args := []string{"replicate", src, dst, "--name", name, "--lanes", "1", "--prep", c.prep}
+	var queue []string
+	if c.halves {
+		queue = []string{"--queue", natsServer(t)}
+		capture := process(t, append([]string{"capture", from, to, "--name", name}, queue...)...)
+		if err := capture.Start(); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			_ = capture.Process.Kill()
+			_ = capture.Wait() // it was killed
+			must(t, append([]string{"capture", from, to, "--name", name, "--remove"}, queue...)...)
+		}()
+		args[0] = "apply"
+		args = append(args, queue...)
+	}
+	for i, at := range kills {
+		c.run(at, i%2 == 0, args...)
+		testdb.Query(t, from, fmt.Sprintf("INSERT INTO account VALUES (%[1]d, 0, 'n%[1]d'); BEGIN; UPDATE account SET n = n + 1; INSERT INTO history VALUES (1, 'again'), (2, 'again'); COMMIT; DELETE FROM owner WHERE id = 1; INSERT INTO owner VALUES (1); INSERT INTO owned VALUES (%[1]d, 1); DELETE FROM history WHERE what = 'first'; INSERT INTO history VALUES (3, 'first')", 10+i))
+	}
+	steps := c.run(0, false, args...)
+	for _, sql := range []string{"SELECT id, n, name FROM account ORDER BY id", "SELECT account, what FROM history ORDER BY 1, 2", "SELECT id FROM owner ORDER BY id", "SELECT id, owner FROM owned ORDER BY id"} {
+		if a, b := testdb.Query(t, from, sql), testdb.Query(t, to, sql); a != b {
+			t.Errorf("killed at %v: %s\n%s\nand on the target\n%s", kills, sql, a, b)
+		}
+	}
+	if _, err := testdb.TryQuery(to, "INSERT INTO owned VALUES (1000, 1000)"); err == nil {
+		t.Errorf("killed at %v: the target has no foreign key", kills)
+	}
+	must(t, append(args, "--remove")...)
+	return steps
+}

@@ -2,52 +2,234 @@ package misuse
 
 import (
 	"fmt"
+	"math/rand/v2"
+	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestReplicateKilledInItsCopy: what the next start of the same command is told to do works; and --remove leaves nothing
-// of the copy's notes.
+// TestReplicateKilledInItsCopy kills replicate at random moments of its copy, while a program writes, and gives the same
+// command again until it has caught up. All rows are then what the source's server says they are, no index or foreign
+// key is missing, and a table that was whole was not read again: rows that were altered in it by hand are still so.
 func TestReplicateKilledInItsCopy(t *testing.T) {
+	t.Parallel()
+	pairs := [][2]string{{"postgres", "postgres"}, {"mysql", "mariadb"}, {"mariadb", "mysql"}}
+	if testdb.Long() {
+		pairs = append(pairs, [2]string{"mysql", "postgres"}, [2]string{"postgres", "mariadb"}, [2]string{"mariadb", "mariadb"}, [2]string{"mariadb", "postgres"})
+	}
+	for _, pair := range pairs {
+		t.Run(pair[0]+" to "+pair[1], func(t *testing.T) {
+			t.Parallel()
+			killCopies(t, byName(pair[0])(t), byName(pair[1])(t))
+		})
+	}
+}
+
+func byName(name string) func(testing.TB) *testdb.Server {
+	for _, e := range engines() {
+		if e.name == name {
+			return e.server
+		}
+	}
+	panic(name)
+}
+
+// copied are the tables of these tests, with what each has besides the columns id and v.
+var copied = []string{"still", "keyed", "loose", "parent", "child", "parted"}
+
+// fill gives a database that takes seconds to copy. Nobody writes to still, which is the largest and the first to be whole.
+func fill(t *testing.T, s *testdb.Server) string {
+	db := s.NewDatabase(t, "src")
+	parted, limit := ") PARTITION BY HASH (id) PARTITIONS 3", "SET SESSION cte_max_recursion_depth = 1000000; "
+	numbers := "WITH RECURSIVE g(g) AS (SELECT 1 UNION ALL SELECT g+1 FROM g WHERE g < %d) SELECT g, concat(g, repeat('x', 100)) FROM g"
+	switch s.Engine {
+	case "mariadb":
+		limit = "SET SESSION max_recursive_iterations = 1000000; "
+	case "postgres":
+		parted, limit = ") PARTITION BY RANGE (id); CREATE TABLE parted_1 PARTITION OF parted FOR VALUES FROM (0) TO (2000); CREATE TABLE parted_2 PARTITION OF parted DEFAULT", ""
+	}
+	create := `CREATE TABLE still (id int PRIMARY KEY, v varchar(150));
+CREATE TABLE keyed (id int PRIMARY KEY, v varchar(150)); CREATE INDEX keyed_v ON keyed (v);
+CREATE TABLE loose (id int, v varchar(150));
+CREATE TABLE parent (id int PRIMARY KEY, v varchar(150));
+CREATE TABLE child (id int PRIMARY KEY, v varchar(150), p int, CONSTRAINT child_p FOREIGN KEY (p) REFERENCES parent (id) ON DELETE CASCADE);
+CREATE TABLE parted (id int PRIMARY KEY, v varchar(150)` + parted
+	for _, sql := range strings.Split(create, ";") {
+		testdb.Query(t, db, sql)
+	}
+	if s.Engine == "postgres" {
+		testdb.Query(t, db, "ALTER TABLE loose REPLICA IDENTITY FULL")
+	}
+	for table, rows := range map[string]int{"still": 20000, "keyed": 15000, "loose": 6000, "parent": 5000, "parted": 5000} {
+		sql := fmt.Sprintf("INSERT INTO "+table+" (id, v) "+numbers, rows)
+		if s.Engine == "postgres" {
+			sql = fmt.Sprintf("INSERT INTO %s (id, v) SELECT g, g || repeat('x', 100) FROM generate_series(1, %d) g", table, rows)
+		}
+		testdb.Query(t, db, limit+sql)
+	}
+	testdb.Query(t, db, "INSERT INTO child (id, v, p) SELECT id, v, id FROM parent")
+	return db
+}
+
+// write changes rows of all tables but still, until stop is closed.
+func write(t *testing.T, db string, stop chan struct{}) {
+	s := testdb.NewSession(db)
+	defer s.Close()
+	for n := 100000; ; n++ {
+		select {
+		case <-stop:
+			return
+		case <-time.After(5 * time.Millisecond):
+		}
+		table := []string{"keyed", "loose", "parent", "parted"}[rand.IntN(4)]
+		old := rand.IntN(5000)
+		sql := []string{
+			fmt.Sprintf("INSERT INTO %s (id, v) VALUES (%d, 'new')", table, n),
+			fmt.Sprintf("UPDATE %s SET v = 'changed %d' WHERE id = %d", table, n, old),
+			fmt.Sprintf("DELETE FROM %s WHERE id = %d", table, old),
+			fmt.Sprintf("DELETE FROM parent WHERE id = %d", old),
+			fmt.Sprintf("INSERT INTO parent (id, v) VALUES (%d, 'again')", old), // fails where it is there
+			fmt.Sprintf("INSERT INTO child (id, v, p) VALUES (%d, 'again', %d)", n, old),
+		}[rand.IntN(6)]
+		_, _ = s.Try(sql) // it may have no parent
+	}
+}
+
+func killCopies(t *testing.T, from, to *testdb.Server) {
+	src, dst := fill(t, from), to.NewDatabase(t, "dst")
+	u, err := url.Parse(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	slow := at(t, src, u.Hostname()+":"+testdb.SlowWire(t, u.Port(), 2<<20))
+	args := []string{"replicate", slow, dst, "--name", streamName(), "--until", "now", "--lanes", "2", "--json"}
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		write(t, src, stop)
+	}()
+	whole, kept := false, 0
+	kills := 6
+	if testdb.Long() {
+		kills = 20
+	}
+	for range kills {
+		p := start(t, args...)
+		for end := time.Now().Add(time.Duration(rand.IntN(4000)) * time.Millisecond); time.Now().Before(end) && !p.over(); {
+			time.Sleep(5 * time.Millisecond)
+		}
+		p.kill()
+		out := p.text()
+		if p.cmd.ProcessState.Exited() && p.cmd.ProcessState.ExitCode() != 0 {
+			t.Fatalf("exit %d\n%s", p.cmd.ProcessState.ExitCode(), out)
+		}
+		if strings.Contains(out, "are whole and kept") {
+			kept++
+		}
+		if !whole && event(out, "table", "still") {
+			whole = true
+			testdb.Query(t, dst, "UPDATE still SET v = 'by hand' WHERE id <= 10")
+		} else if whole && event(out, "range", "still") {
+			t.Errorf("a table that was whole was read again\n%s", out)
+		}
+	}
+	close(stop)
+	<-done
+	o := run(t, args...)
+	if o.Code != 0 {
+		t.Fatalf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
+	}
+	if got := testdb.Query(t, dst, "SELECT count(*) FROM still WHERE v = 'by hand'"); whole && got != "10" {
+		t.Errorf("%s of 10 rows are as they were left in a table that was whole", got)
+	}
+	if whole {
+		testdb.Query(t, src, "UPDATE still SET v = 'by hand' WHERE id <= 10")
+	}
+	for _, table := range copied {
+		sql := "SELECT id, v FROM " + table + " ORDER BY id, v"
+		if a, b := testdb.Query(t, src, sql), testdb.Query(t, dst, sql); a != b {
+			t.Errorf("%s differs: %s", table, firstDifference(a, b))
+		}
+	}
+	if a, b := structure(t, src), structure(t, dst); a != b {
+		t.Errorf("keys of the source:\n%s\nof the target:\n%s", a, b)
+	}
+	t.Logf("%d resumes kept tables; still was whole early: %v", kept, whole)
+	testdb.Must(t, "replicate", src, dst, "--name", args[4], "--remove")
+	for _, x := range strings.Fields(tables(t, dst)) {
+		if !strings.Contains(strings.Join(copied, " ")+" parted_1 parted_2", x) {
+			t.Errorf("%s was left", x)
+		}
+	}
+}
+
+// TestReplicateKilledInItsCopyAndAltered: tables that were not whole are altered, and dropped, before the same command is
+// given again.
+func TestReplicateKilledInItsCopyAndAltered(t *testing.T) {
 	t.Parallel()
 	for _, e := range engines() {
 		t.Run(e.name, func(t *testing.T) {
 			t.Parallel()
-			s, name := e.server(t), streamName()
-			src, dst := many(t, s, 50000), s.NewDatabase(t, "dst")
-			args := []string{"replicate", src, dst, "--name", name, "--until", "now"}
-			killed := func() {
-				p := start(t, args...)
-				soon(t, "a table is there", func() bool { return p.over() || strings.Contains(tables(t, dst), "keyed") })
-				p.kill()
+			s := e.server(t)
+			src, dst := fill(t, s), s.NewDatabase(t, "dst")
+			u, err := url.Parse(src)
+			if err != nil {
+				t.Fatal(err)
 			}
-			killed()
-			if o := run(t, args...); o.Code == 16 {
-				if !strings.Contains(o.ErrOut, "--anew --prep drop") {
-					t.Errorf("exit %d\n%s", o.Code, o.ErrOut)
-				}
-				testdb.Must(t, append(args, "--anew", "--prep", "drop")...)
+			slow := at(t, src, u.Hostname()+":"+testdb.SlowWire(t, u.Port(), 2<<20))
+			args := []string{"replicate", slow, dst, "--name", streamName(), "--until", "now", "--lanes", "1", "--json"}
+			p := start(t, args...)
+			soon(t, "still is whole", func() bool { return p.over() || event(p.text(), "table", "still") })
+			p.kill()
+			for _, sql := range []string{"ALTER TABLE loose ADD COLUMN w int DEFAULT 7", "ALTER TABLE parted ADD COLUMN w int", "UPDATE parted SET w = id", "DROP TABLE child", "INSERT INTO still VALUES (0, 'late')"} {
+				testdb.Query(t, src, sql)
 			}
-			testdb.Must(t, "diff", src, dst)
-			if got := keysOf(t, dst); got != "1" {
-				t.Errorf("keyed has %s keys", got)
+			o := run(t, args...)
+			if o.Code != 0 {
+				t.Fatalf("exit %d\n%s%s", o.Code, o.Out, o.ErrOut)
 			}
-			testdb.Must(t, "replicate", src, dst, "--name", name, "--remove")
-			testdb.Query(t, dst, "DROP TABLE keyed")
-			testdb.Query(t, dst, "DROP TABLE loose")
-			killed()
-			o := run(t, "status")
-			if keeps := strings.Contains(o.Out, "keeps its log until"); keeps != (e.name == "postgres") {
-				t.Errorf("status of a stream from %s:\n%s", e.name, o.Out)
-			}
-			testdb.Must(t, "replicate", src, dst, "--name", name, "--remove")
-			for _, x := range strings.Fields(tables(t, dst)) {
-				if x != "keyed" && x != "loose" {
-					t.Errorf("%s was left", fmt.Sprint(x))
+			for _, sql := range []string{"SELECT id, v FROM still ORDER BY id", "SELECT id, v, w FROM loose ORDER BY id", "SELECT id, v, w FROM parted ORDER BY id", "SELECT id, v FROM keyed ORDER BY id", "SELECT id, v FROM parent ORDER BY id"} {
+				if a, b := testdb.Query(t, src, sql), testdb.Query(t, dst, sql); a != b {
+					t.Errorf("%s: %s", sql, firstDifference(a, b))
 				}
 			}
+			if event(o.Out, "range", "still") {
+				t.Error("a table that was whole was read again")
+			}
+			testdb.Must(t, "replicate", src, dst, "--name", args[4], "--remove")
 		})
 	}
+}
+
+// event says whether a line of JSON tells of a table.
+func event(out, kind, table string) bool {
+	for line := range strings.Lines(out) {
+		if strings.Contains(line, `"`+kind+`"`) && strings.Contains(line, "."+table+`"`) {
+			return true
+		}
+	}
+	return false
+}
+
+func firstDifference(a, b string) string {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for i := range x {
+		if i >= len(y) || x[i] != y[i] {
+			return fmt.Sprintf("%d rows and %d; row %d is %.60q, and %.60q", len(x), len(y), i, x[i], append(y, make([]string, len(x))...)[i])
+		}
+	}
+	return fmt.Sprintf("%d rows and %d", len(x), len(y))
+}
+
+// structure lists primary keys, foreign keys and the index.
+func structure(t *testing.T, db string) string {
+	schema, index := "DATABASE()", "SELECT DISTINCT index_name FROM information_schema.statistics WHERE table_schema = DATABASE() AND index_name = 'keyed_v'"
+	if strings.HasPrefix(db, "postgres") {
+		schema, index = "'public'", "SELECT indexname FROM pg_indexes WHERE indexname = 'keyed_v'"
+	}
+	return testdb.Query(t, db, "SELECT table_name, constraint_type FROM information_schema.table_constraints WHERE table_schema = "+schema+
+		" AND constraint_type IN ('PRIMARY KEY', 'FOREIGN KEY') AND table_name NOT LIKE 'parted%' AND table_name NOT LIKE 'tidemark%' ORDER BY 1, 2") + "\n" + testdb.Query(t, db, index)
 }
