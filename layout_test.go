@@ -99,6 +99,7 @@ var rooms = map[string]room{
 	// What users may rely on, by the built program.
 	"proof/byhand":     {},
 	"proof/counters":   {},
+	"proof/folders":    {},
 	"proof/garbled":    {},
 	"proof/loghole":    {},
 	"proof/lookahead":  {},

@@ -73,14 +73,14 @@ func (im *importJob) settleDatabases(ctx context.Context, first string) error {
 	return nil
 }
 
-// lookAhead reads the file up to a table of another database that is wanted.
+// lookAhead reads the file up to a table of another database that is wanted, or to where no more tables are defined.
 func (im *importJob) lookAhead(ctx context.Context, first string) (bool, error) {
 	dump, err := im.again()
 	if err != nil {
 		return false, err
 	}
 	defer dump.Close()
-	for {
+	for !dump.Defined() {
 		p, err := dump.Next(ctx)
 		switch {
 		case errors.Is(err, io.EOF):
@@ -97,6 +97,7 @@ func (im *importJob) lookAhead(ctx context.Context, first string) (bool, error) 
 			return true, nil
 		}
 	}
+	return false, nil
 }
 
 // schemasOf gives the file's CREATE DATABASE for the databases of these tables,

@@ -20,6 +20,7 @@ type Dump interface {
 	Stamp() string                // changes when the file does; "" for a pipe
 	Offset() (at, size int64)     // of the file as it lies on disk; size 0 unknown
 	For(engine, version string)   // which server it is for
+	Defined() bool                // no table is defined behind what was read, as far as names of files tell
 	Findings() []tidemark.Finding // odd things about it, once it is read
 	Close() error
 }
@@ -71,7 +72,7 @@ func openImport(ctx context.Context, env Env, spec CopySpec, open func(path stri
 	c := &copying{env: env, verb: "copy", spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
 	c.position = tidemark.Position{Engine: "file", Text: dump.Name(), Stamp: dump.Stamp()}
 	return &importJob{copying: c, dump: dump, control: spec.Load.ScriptLane(), again: func() (Dump, error) { return open(path) },
-		known: map[tidemark.TableID]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},
+		known: map[tidemark.TableID]bool{}, ran: map[*tidemark.Piece]bool{}, triggers: map[tidemark.TableID]bool{}, keys: map[tidemark.TableID][]tidemark.Object{},
 		told: map[string]bool{}, places: map[string]string{}, creates: map[string]string{}, made: map[string]bool{}}, nil
 }
 
@@ -143,6 +144,7 @@ type importJob struct {
 	tables   []*tidemark.Table                      // all that the file defines, for foreign keys
 	native   []tidemark.Object                      // their CREATE TABLEs
 	later    []*tidemark.Piece                      // statements that wait for the rows
+	ran      map[*tidemark.Piece]bool               // those of them that were made
 	triggers map[tidemark.TableID]bool              // tables with triggers that wait in later
 	keys     map[tidemark.TableID][]tidemark.Object // of tables that no rows have needed yet
 	told     map[string]bool                        // what was said not to be carried over
@@ -406,7 +408,7 @@ func (im *importJob) computed(p *tidemark.Piece) error {
 
 // leftBehind says, once, that a view, trigger or routine does not go to another engine.
 func (im *importJob) leftBehind(p *tidemark.Piece) []tidemark.Finding {
-	what := strings.TrimSuffix(p.What, fmt.Sprintf(" (line %d)", p.Line))
+	what, _, _ := strings.Cut(p.What, " (line ")
 	create := strings.HasPrefix(strings.ToUpper(strings.TrimLeft(p.SQL, "/*!0123456789 ")), "CREATE")
 	if p.What == "" || !create || im.told[what] {
 		return nil
@@ -496,26 +498,44 @@ func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
 	return nil, nil
 }
 
-// runAll runs statements in their order; those that fail are listed, and the
-// next ones are tried all the same.
+// runAll runs statements in their order. Those that fail are tried again as long as that makes one more of them, since
+// files of a folder stand in the order of their names, and a view may need a later one; then they are listed.
 func (im *importJob) runAll(ctx context.Context, list []*tidemark.Piece) error {
+	for {
+		refused, made, err := im.runOnce(ctx, list)
+		if err != nil {
+			return err
+		}
+		if len(refused) == 0 || made == 0 {
+			im.failed = append(im.failed, refused...)
+			return nil
+		}
+	}
+}
+
+// runOnce runs those statements that have not run, and the settings between them.
+func (im *importJob) runOnce(ctx context.Context, list []*tidemark.Piece) (refused []load.Failed, made int, err error) {
 	for _, p := range list {
 		id := fmt.Sprintf("statement at line %d", p.Line)
 		if p.What != "" {
 			id = p.What
 		}
-		if im.built[id] || p.What != "" && !im.carries(p) {
+		if im.built[id] || im.ran[p] || p.What != "" && !im.carries(p) {
 			continue
 		}
 		err := im.tgt.Exec(ctx, im.control, im.inPlace(p))
-		if ctx.Err() != nil {
-			return ctx.Err()
-		}
-		if err != nil && tidemark.KindOf(err) != tidemark.Exists && p.What != "" {
-			im.failed = append(im.failed, load.Failed{Object: tidemark.Object{ID: id, SQL: []string{p.SQL}}, Error: err.Error()})
+		switch {
+		case ctx.Err() != nil:
+			return nil, 0, ctx.Err()
+		case p.What == "":
+		case err != nil && tidemark.KindOf(err) != tidemark.Exists:
+			refused = append(refused, load.Failed{Object: tidemark.Object{ID: id, SQL: []string{p.SQL}}, Error: err.Error()})
+		default:
+			im.ran[p] = true
+			made++
 		}
 	}
-	return nil
+	return refused, made, nil
 }
 
 type importProgress struct {

@@ -39,6 +39,7 @@ type board struct {
 	owner    map[string]int // table on the target: the move that fills it
 	open     bool           // more moves, ranges and objects may come
 	feeding  int            // with open: the move whose ranges are still being added; -1 none
+	unfed    map[int]bool   // with open: moves of which no range has come yet
 	failed   error
 	rejected map[int]bool // moves that were taken out
 	failures []Failed     // what they were rejected for, and what else could not be made before the rows
@@ -77,7 +78,7 @@ const (
 )
 
 func newBoard(p *Plan, done map[int]bool, objects []tidemark.Object, lanes int) *board {
-	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, at: map[int]int{}, owner: p.Owner, feeding: -1, rejected: map[int]bool{}, keysWait: p.Target == "postgres"}
+	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, at: map[int]int{}, owner: p.Owner, feeding: -1, unfed: map[int]bool{}, rejected: map[int]bool{}, keysWait: p.Target == "postgres"}
 	b.cond = sync.NewCond(&b.mu)
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
@@ -226,11 +227,16 @@ func (b *board) rangeDone(t *task) (full bool) {
 	b.rowsLeft--
 	b.left[t.r.Move]--
 	b.cond.Broadcast()
-	return b.left[t.r.Move] == 0 && b.feeding != t.r.Move && !b.rejected[t.r.Move]
+	return b.whole(t.r.Move) && !b.rejected[t.r.Move]
 }
 
-// addMove takes a move in that is found while the rows are already moving; its
-// ranges are the next to be added, so the move before it gets no more.
+// whole reports whether all ranges of a move have come and are done. b.mu is held.
+func (b *board) whole(move int) bool {
+	return b.left[move] == 0 && b.feeding != move && !b.unfed[move]
+}
+
+// addMove takes a move in that is found while the rows are already moving. The move whose ranges were added last
+// gets no more; one of which none has come yet may get them later.
 func (b *board) addMove(into string, objects []tidemark.Object) (move, before int, beforeFull bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -238,14 +244,15 @@ func (b *board) addMove(into string, objects []tidemark.Object) (move, before in
 	move = len(b.left) - 1
 	before = b.feeding
 	beforeFull = before >= 0 && b.left[before] == 0
-	b.owner[into], b.feeding = move, move
+	b.owner[into], b.feeding, b.unfed[move] = move, -1, true
 	b.addObjects(objects)
 	b.cond.Broadcast()
 	return move, before, beforeFull
 }
 
-// addRange takes a range in, and waits while limit ranges are pending already.
-func (b *board) addRange(ctx context.Context, c *flow.Clock, r *tidemark.Range, limit int) error {
+// addRange takes a range in, and waits while limit ranges are pending already. It gives the move that is full since
+// ranges come of another one; -1 none.
+func (b *board) addRange(ctx context.Context, c *flow.Clock, r *tidemark.Range, limit int) (full int, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.pending) >= limit {
@@ -257,13 +264,19 @@ func (b *board) addRange(ctx context.Context, c *flow.Clock, r *tidemark.Range, 
 		}
 	}
 	if b.failed != nil {
-		return b.failed
+		return -1, b.failed
+	}
+	full = b.feeding
+	b.feeding = r.Move
+	delete(b.unfed, r.Move)
+	if full == r.Move || full >= 0 && b.left[full] > 0 {
+		full = -1
 	}
 	b.left[r.Move]++
 	b.rowsLeft++
 	b.pending = append(b.pending, &task{r: r})
 	b.cond.Broadcast()
-	return ctx.Err()
+	return full, ctx.Err()
 }
 
 // drained waits until all ranges that were added are done.
@@ -273,15 +286,20 @@ func (b *board) drained(ctx context.Context, c *flow.Clock) error {
 	return b.wait(ctx, c, func() bool { return b.rowsLeft == 0 })
 }
 
-// fed says that nothing more will be added. It gives the move that was fed last.
-func (b *board) fed(objects []tidemark.Object) (last int, full bool) {
+// fed says that nothing more will be added. It gives the moves that are full by that.
+func (b *board) fed(objects []tidemark.Object) (full []int) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.addObjects(objects)
-	last = b.feeding
+	for move := range b.left {
+		if (b.feeding == move || b.unfed[move]) && b.left[move] == 0 && !b.rejected[move] {
+			full = append(full, move)
+		}
+	}
 	b.open, b.feeding = false, -1
+	clear(b.unfed)
 	b.cond.Broadcast()
-	return last, last >= 0 && b.left[last] == 0
+	return full
 }
 
 // rangeFailed decides what becomes of a failed attempt: again later, or the end
@@ -383,12 +401,12 @@ func (b *board) ready() *work {
 		}
 		switch {
 		case w.early:
-			if b.left[w.move] > 0 || b.feeding == w.move {
+			if !b.whole(w.move) {
 				continue
 			}
 		case w.Phase == tidemark.AfterRows && (b.rowsLeft > 0 || b.open):
 			continue
-		case w.Phase == tidemark.AfterTable && w.move >= 0 && (b.left[w.move] > 0 || b.feeding == w.move):
+		case w.Phase == tidemark.AfterTable && w.move >= 0 && !b.whole(w.move):
 			continue
 		}
 		return w

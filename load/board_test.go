@@ -208,37 +208,54 @@ func TestBoardWaitEndsWithItsContext(t *testing.T) {
 	})
 }
 
+// No key is made before its table has its rows, whether tables are defined before their own rows or before all rows.
 func TestImportFeedsAnOpenBoard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		b := newBoard(&Plan{Owner: map[string]int{}}, nil, nil, 2)
-		b.open = true
-		w := &world{fails: map[int]int{}, left: []int{3, 3}, rows: 6, made: map[string]bool{}, broken: map[string]bool{}}
-		g := flow.NewGroup(t.Context())
-		for lane := range 2 {
-			g.Go("Reader", w.reader(b, lane))
-		}
-		g.Go("Finisher", w.finisher(b))
-		g.Go("Scanner", func(ctx context.Context, c *flow.Clock) error {
-			for m := range 2 {
-				b.addMove(fmt.Sprint("t", m), []tidemark.Object{{ID: fmt.Sprint("key", m), Phase: tidemark.AfterTable, Table: tidemark.TableID{Name: fmt.Sprint("t", m)}}})
-				for i := range 3 {
-					if err := b.addRange(ctx, c, &tidemark.Range{ID: m*3 + i + 1, Move: m}, 1); err != nil {
-						return err
-					}
-					time.Sleep(20 * time.Millisecond) // the lanes are quicker: a table is empty before it is full
-				}
+	for name, ahead := range map[string]int{"each before its rows": 1, "all before the rows": 2} {
+		t.Run(name, func(t *testing.T) { synctest.Test(t, func(t *testing.T) { feedOpenBoard(t, ahead) }) })
+	}
+}
+
+// feedOpenBoard feeds two tables, so many of which are defined before rows come.
+func feedOpenBoard(t *testing.T, ahead int) {
+	b := newBoard(&Plan{Owner: map[string]int{}}, nil, nil, 2)
+	b.open = true
+	w := &world{fails: map[int]int{}, left: []int{3, 3}, rows: 6, made: map[string]bool{}, broken: map[string]bool{}}
+	g := flow.NewGroup(t.Context())
+	for lane := range 2 {
+		g.Go("Reader", w.reader(b, lane))
+	}
+	g.Go("Finisher", w.finisher(b))
+	var full []int
+	g.Go("Scanner", func(ctx context.Context, c *flow.Clock) error {
+		known := 0
+		for m := range 2 {
+			for ; known < m+ahead && known < 2; known++ {
+				b.addMove(fmt.Sprint("t", known), []tidemark.Object{{ID: fmt.Sprint("key", known), Phase: tidemark.AfterTable, Table: tidemark.TableID{Name: fmt.Sprint("t", known)}}})
 			}
-			b.fed([]tidemark.Object{{ID: "fk", Phase: tidemark.AfterRows, Depends: []string{"key0", "key1"}}})
-			return nil
-		})
-		if err := g.Wait(); err != nil {
-			t.Fatal(err)
+			for i := range 3 {
+				done, err := b.addRange(ctx, c, &tidemark.Range{ID: m*3 + i + 1, Move: m}, 1)
+				if err != nil {
+					return err
+				}
+				if done >= 0 {
+					full = append(full, done)
+				}
+				time.Sleep(20 * time.Millisecond) // the lanes are quicker: a table is empty before it is full
+			}
 		}
-		if w.problem != "" {
-			t.Fatal(w.problem)
-		}
-		if len(w.log) != 6 || !w.made["key0"] || !w.made["key1"] || !w.made["fk"] {
-			t.Fatalf("ranges %v, objects %v", w.log, w.made)
-		}
+		full = append(full, b.fed([]tidemark.Object{{ID: "fk", Phase: tidemark.AfterRows, Depends: []string{"key0", "key1"}}})...)
+		return nil
 	})
+	if err := g.Wait(); err != nil {
+		t.Fatal(err)
+	}
+	if w.problem != "" {
+		t.Fatal(w.problem)
+	}
+	if len(w.log) != 6 || !w.made["key0"] || !w.made["key1"] || !w.made["fk"] {
+		t.Fatalf("ranges %v, objects %v", w.log, w.made)
+	}
+	if want := []int{0, 1}[2-ahead:]; !slices.Equal(full, want) { // addMove tells of the one before it
+		t.Fatalf("full are %v, want %v", full, want)
+	}
 }

@@ -205,7 +205,11 @@ func (im *importing) rows(ctx context.Context, c *flow.Clock, p *tidemark.Piece)
 	im.mu.Lock()
 	im.pieces[p.ID] = p
 	im.mu.Unlock()
-	if err := im.run.board.addRange(ctx, c, r, pendingPieces); err != nil || !numbered {
+	full, err := im.run.board.addRange(ctx, c, r, pendingPieces)
+	if full >= 0 {
+		im.run.tableFull(full)
+	}
+	if err != nil || !numbered {
 		return err
 	}
 	return im.run.board.drained(ctx, c)
@@ -258,8 +262,8 @@ func (im *importing) end(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if last, full := im.run.board.fed(undone(objects, im.built)); full {
-		im.run.tableFull(last)
+	for _, move := range im.run.board.fed(undone(objects, im.built)) {
+		im.run.tableFull(move)
 	}
 	return nil
 }

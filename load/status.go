@@ -158,6 +158,9 @@ func (s *Status) full(move int) {
 	defer s.mu.Unlock()
 	x := &s.tables[move]
 	x.State, x.End, x.Rows = TableCompleted, time.Now(), x.Done
+	if x.Start.IsZero() { // of a file, with no rows in it
+		x.Start = x.End
+	}
 }
 
 // Snapshot is a copy of all tables' progress.

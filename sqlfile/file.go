@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -31,10 +30,7 @@ type File struct {
 // Errors are of Kind NotFound (no such file), Forbidden (may not be read),
 // BadInput (not a text file; UTF-16) or Unsupported (archives, pg_dump's own formats).
 func Open(path string) (*File, error) {
-	path = strings.TrimPrefix(path, "file:")
-	if strings.HasPrefix(path, "//") { // file:///dir/x.sql
-		path = "/" + strings.TrimLeft(path, "/")
-	}
+	path = local(path)
 	if path == "-" {
 		f := &File{Name: "standard input", size: -1}
 		return f, f.detect(os.Stdin)

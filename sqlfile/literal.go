@@ -26,6 +26,7 @@ type literal struct {
 	quote   byte   // that ends it; 0: it ends where its digits end
 	quick   bool   // it is copied by text or hex
 	begun   bool   // some of it was written already
+	using   bool   // it stands in CONVERT(... USING utf8mb4)
 	charset string // of its text; "binary" for bytes
 	recoder *charset.Recoder
 }
@@ -90,6 +91,8 @@ func (c *Converter) begins(d []byte, i, start int) (literal, int, error) {
 	case len(w) == 1 && next == '\'' && w[0]|0x20 == 'n':
 		l.kind, l.quote, l.charset = quoted, '\'', "utf8mb4"
 		j++
+	case fold(w, "CONVERT") && next == '(':
+		return c.converted(d, j+1, start)
 	case w[0] == '_' && (w[len(w)-1] != '_' || next == '\''):
 		return c.introduced(d, j, start, charsetName(strings.ToLower(string(w[1:]))))
 	default:
@@ -122,6 +125,41 @@ func (c *Converter) introduced(d []byte, i, start int, charset string) (literal,
 	}
 	l.charset = charset
 	return l, j, nil
+}
+
+// converted recognises the text in CONVERT(text USING utf8mb4), as which mydumper writes JSON of MySQL: it has no other
+// letters by that, and bytes become text.
+func (c *Converter) converted(d []byte, i, start int) (literal, int, error) {
+	i, err := c.blank(d, i)
+	if err != nil {
+		return literal{}, i, err
+	}
+	l, j, err := c.begins(d, i, start)
+	if err != nil {
+		return l, j, err
+	}
+	if l.kind != quoted || l.using {
+		return l, j, c.raw(start, "the expression at "+snippet(d[start:]))
+	}
+	if l.using = true; l.charset == "binary" {
+		l.charset = "utf8mb4"
+	}
+	return l, j, nil
+}
+
+// usingEnd gives the index after USING utf8mb4), which stands at d[i].
+func (c *Converter) usingEnd(d []byte, i, start int) (int, error) {
+	var err error
+	for _, want := range []string{"USING", "UTF8MB4", ")"} {
+		if i, err = c.blank(d, i); err != nil {
+			return i, err
+		}
+		if n := i + len(want); n > len(d) || !fold(d[i:n], want) {
+			return i, c.raw(start, "the expression at "+snippet(d[start:]))
+		}
+		i += len(want)
+	}
+	return i, nil
 }
 
 // numeral reads a number: -12, +.5, 1e-10.
@@ -190,6 +228,11 @@ func (c *Converter) body(d []byte, i, k int, l literal, start int) (int, error) 
 		}
 		c.field = k
 		return i, err
+	}
+	if l.using {
+		if i, err = c.usingEnd(d, i, start); err != nil {
+			return i, err
+		}
 	}
 	switch {
 	case f.skip:

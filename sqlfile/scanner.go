@@ -2,6 +2,7 @@ package sqlfile
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -71,6 +72,9 @@ type Options struct {
 	Server   Server // whose conditional comments count
 	Charset  string // of the file as long as it does not say itself; "" is utf8mb4
 	Partial  bool   // accept a dump that lacks the line "Dump completed"
+
+	Database  string // that names are in, until USE says another one
+	Delimiter string // of statements, until DELIMITER says another one; "" is a semicolon
 }
 
 // A Header is what a dump says about itself in its comments.
@@ -131,8 +135,14 @@ func NewScanner(r io.Reader, opt Options) *Scanner {
 	if charset == "" {
 		charset = "utf8mb4"
 	}
-	return &Scanner{r: r, opt: opt, line: 1, delim: []byte(";"), vars: variables{},
-		session: &Session{Charset: charset, Server: opt.Server}, tables: map[tidemark.TableID]*tidemark.Table{}}
+	return &Scanner{r: r, opt: opt, line: 1, delim: []byte(cmp.Or(opt.Delimiter, ";")), vars: variables{},
+		session: &Session{Database: opt.Database, Charset: charset, Server: opt.Server}, tables: map[tidemark.TableID]*tidemark.Table{}}
+}
+
+// after makes s go on where another file has ended: with its tables, and its count of pieces.
+func (s *Scanner) after(before *Scanner) {
+	s.tables, s.index, s.findings, s.position = before.tables, before.index, before.findings, before.position
+	s.header.Server = before.header.Server
 }
 
 // SkipTo makes Next pass over everything that ends at or before this offset of

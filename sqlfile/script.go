@@ -2,8 +2,11 @@ package sqlfile
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"os"
+	"io"
+	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -17,19 +20,25 @@ type ScriptOptions struct {
 	Partial bool // see Options
 }
 
-// A Script is a dump file as an import wants it: tables, pieces of rows, and
+// A Script is a dump file, or several, as an import wants it: tables, pieces of rows, and
 // statements, in the order of the file.
 type Script struct {
-	opt  ScriptOptions
+	opt    ScriptOptions
+	parts  *parts
+	at     int // the part that is being read
+	server Server
+	scan   *Scanner
+	long   *longRow // the row whose parts are still being read
+	set    tidemark.Settings
+
+	mu   sync.Mutex // of what Offset tells while others read
 	file *File
-	scan *Scanner
-	long *parts // the row whose parts are still being read
-	set  tidemark.Settings
+	read int64 // bytes of the parts before
 }
 
-// parts is a row that is too long for one piece, handed over part by part to the
+// longRow is a row that is too long for one piece, handed over part by part to the
 // one who converts it.
-type parts struct {
+type longRow struct {
 	index int64
 	first *Tuples
 	ch    chan *Tuples
@@ -38,17 +47,61 @@ type parts struct {
 	taken bool
 }
 
-// OpenScript opens a dump file; see Open.
+// OpenScript opens a dump file; see Open. Or several, one after the other: files with commas between them, or a folder,
+// of mydumper or with files of SQL in the order of their names. Tables that one file defines the next ones fill; what
+// one sets and uses is its own. A folder whose rows are not SQL is of Kind Unsupported.
 func OpenScript(path string, opt ScriptOptions) (*Script, error) {
-	f, err := Open(path)
+	p, err := partsOf(path)
 	if err != nil {
 		return nil, err
 	}
-	return &Script{opt: opt, file: f, scan: NewScanner(f, Options{Name: f.Name, Piece: opt.Piece, Partial: opt.Partial})}, nil
+	s := &Script{opt: opt, parts: p}
+	return s, s.open()
+}
+
+// open begins with the part that comes next.
+func (s *Script) open() error {
+	it := &s.parts.list[s.at]
+	f, err := Open(it.path)
+	if err != nil {
+		return err
+	}
+	if s.parts.name == "-" {
+		s.parts.name = f.Name
+	}
+	s.mu.Lock()
+	s.file = f
+	s.mu.Unlock()
+	next := NewScanner(f, Options{Name: f.Name, Piece: s.opt.Piece, Partial: s.opt.Partial, Server: s.server, Database: it.database, Delimiter: it.ends})
+	if s.scan != nil {
+		next.after(s.scan)
+	} else {
+		next.position, next.header.Server = s.parts.position, s.parts.server
+	}
+	s.scan, s.set = next, tidemark.Settings{Version: s.set.Version + 1}
+	return nil
+}
+
+// advance goes to the next part; false behind the last.
+func (s *Script) advance() (bool, error) {
+	if s.at+1 == len(s.parts.list) {
+		return false, nil
+	}
+	size := s.file.Offset()
+	if err := s.file.Close(); err != nil {
+		return false, err
+	}
+	s.mu.Lock()
+	s.at, s.read = s.at+1, s.read+size
+	s.mu.Unlock()
+	return true, s.open()
 }
 
 // Name is the file's name, for messages.
-func (s *Script) Name() string { return s.file.Name }
+func (s *Script) Name() string { return s.parts.name }
+
+// Defined reports whether no table is defined behind what was read, as far as the names of files tell.
+func (s *Script) Defined() bool { return s.at >= s.parts.defined }
 
 // Server is the version of the server that the dump was made of, as far as it has
 // said by now: "10.11.14-MariaDB".
@@ -59,33 +112,45 @@ func (s *Script) Server() string { return s.scan.Header().Server }
 func (s *Script) For(engine, version string) {
 	var major, minor, patch int
 	fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
-	server := Server{MariaDB: engine == "mariadb", Version: major*10000 + minor*100 + patch}
-	s.scan.opt.Server, s.scan.session.Server = server, server
+	s.server = Server{MariaDB: engine == "mariadb", Version: major*10000 + minor*100 + patch}
+	s.scan.opt.Server, s.scan.session.Server = s.server, s.server
 }
 
 // Close closes the file.
 func (s *Script) Close() error { return s.file.Close() }
 
 // Offset says how much of the file, as it lies on disk, has been read; size is 0
-// for a pipe.
-func (s *Script) Offset() (at, size int64) { return s.file.Offset(), s.file.Size() }
-
-// Stamp changes when the file does; empty for a pipe, which cannot be read again.
-func (s *Script) Stamp() string {
-	st, err := os.Stat(s.file.Name)
-	if err != nil || !st.Mode().IsRegular() {
-		return ""
+// for a pipe. Any goroutine may ask.
+func (s *Script) Offset() (at, size int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.parts.list) == 1 {
+		return s.file.Offset(), s.file.Size()
 	}
-	return fmt.Sprintf("%d bytes of %s", st.Size(), st.ModTime().UTC().Format("2006-01-02T15:04:05.000000000Z"))
+	return s.read + s.file.Offset(), s.parts.size()
 }
 
+// Stamp changes when the file does, or one of several; empty for a pipe, which cannot be read again.
+func (s *Script) Stamp() string { return s.parts.stamp() }
+
 // Findings lists what is odd about the file, complete after io.EOF.
-func (s *Script) Findings() []tidemark.Finding { return s.scan.Findings() }
+func (s *Script) Findings() []tidemark.Finding {
+	return slices.Concat(s.parts.findings, s.scan.Findings())
+}
 
 // Next gives the next piece that matters to an import; io.EOF after the last.
 func (s *Script) Next(ctx context.Context) (*tidemark.Piece, error) {
 	for {
 		st, err := s.scan.Next(ctx)
+		if errors.Is(err, io.EOF) {
+			more, failed := s.advance()
+			switch {
+			case failed != nil:
+				err = failed
+			case more:
+				continue
+			}
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -114,7 +179,7 @@ func (s *Script) rows(ctx context.Context, t *Tuples) (*tidemark.Piece, error) {
 		Offset: t.Offset, Line: t.Line, Bytes: int64(len(t.Data)), Rows: int64(t.Rows), Set: s.set, Text: t}
 	p.AsSQL = t.Verb != "INSERT" && t.Verb != "COPY" && !t.More // INSERT IGNORE and REPLACE mean something to a server
 	if t.More {
-		s.long = &parts{index: t.Index, first: t, ch: make(chan *Tuples, 1), quit: make(chan struct{})}
+		s.long = &longRow{index: t.Index, first: t, ch: make(chan *Tuples, 1), quit: make(chan struct{})}
 		p.Text, p.Rows = s.long, 1
 	}
 	return p, nil
@@ -159,12 +224,15 @@ func (s *Script) statement(st *Statement) *tidemark.Piece {
 		p.Kind = tidemark.Schema
 	case Set:
 		s.remember(p)
+		if s.parts.list[s.at].rows {
+			return nil // it is for these rows and tables, which are known by now
+		}
 	case Trigger:
-		p.Kind, p.What = tidemark.OnRows, fmt.Sprintf("%s %s", st.Kind, title(st))
+		p.Kind, p.What = tidemark.OnRows, fmt.Sprintf("%s %s", st.Kind, s.title(st))
 	case AlterTable, View, Routine, Event, Sequence:
-		p.What = fmt.Sprintf("%s %s", st.Kind, title(st))
+		p.What = fmt.Sprintf("%s %s", st.Kind, s.title(st))
 	case Other:
-		p.What = fmt.Sprintf("statement at line %d", st.Line)
+		p.What = "statement at " + s.line(st)
 	default:
 		return nil
 	}
@@ -173,12 +241,20 @@ func (s *Script) statement(st *Statement) *tidemark.Piece {
 
 // title names what a statement is about by its place, because one object may
 // have several.
-func title(st *Statement) string {
+func (s *Script) title(st *Statement) string {
 	if st.Table != "" {
-		return fmt.Sprintf("%s (line %d)", st.Table, st.Line)
+		return fmt.Sprintf("%s (%s)", st.Table, s.line(st))
 	}
 	text := strings.Join(strings.Fields(string(st.Text[:min(len(st.Text), 200)])), " ")
-	return fmt.Sprintf("%.60s (line %d)", text, st.Line)
+	return fmt.Sprintf("%.60s (%s)", text, s.line(st))
+}
+
+// line names a statement's line, and of several files its own.
+func (s *Script) line(st *Statement) string {
+	if len(s.parts.list) == 1 {
+		return fmt.Sprintf("line %d", st.Line)
+	}
+	return fmt.Sprintf("line %d of %s", st.Line, filepath.Base(s.file.Name))
 }
 
 // Narrow gives m with only the columns that the rows of this piece have.
@@ -189,7 +265,7 @@ func (s *Script) Narrow(p *tidemark.Piece, m *tidemark.Move) *tidemark.Move {
 // Convert turns a piece of rows into batches. A row in parts can be converted once.
 func (s *Script) Convert(ctx context.Context, p *tidemark.Piece, r tidemark.Read, emit func(*tidemark.Batch) error) error {
 	c := NewConverter(r.Move, r.Format, s.opt.Convert)
-	l, ok := p.Text.(*parts)
+	l, ok := p.Text.(*longRow)
 	if !ok {
 		return c.Convert(p.Text.(*Tuples), r.Range, emit)
 	}
@@ -217,14 +293,14 @@ func (s *Script) Convert(ctx context.Context, p *tidemark.Piece, r tidemark.Read
 }
 
 // drop lets the scanner go on without handing over what is left.
-func (l *parts) drop() { l.once.Do(func() { close(l.quit) }) }
+func (l *longRow) drop() { l.once.Do(func() { close(l.quit) }) }
 
 // Done gives a piece's memory back.
 func (s *Script) Done(p *tidemark.Piece) {
 	switch t := p.Text.(type) {
 	case *Tuples:
 		t.Release()
-	case *parts:
+	case *longRow:
 		t.drop()
 	}
 	p.Text = nil

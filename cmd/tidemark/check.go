@@ -23,7 +23,7 @@ The exit code is 1 when something would stop the copy or the stream, or lose dat
   tidemark check shop.sql.gz postgres://me@new/shop
   tidemark check mysql://me@old/shop postgres://me@new/shop --replicate
   tidemark check --config task.yaml --json`,
-		Args: args(0, 2, "check SOURCE TARGET"),
+		Args: sourceAndTarget("check SOURCE TARGET"),
 	}
 	return onRequest(cmd, (*request).check)
 }

@@ -20,9 +20,9 @@ func copyCommand() *cobra.Command {
 		Long: `Copy tables, rows, keys, indexes and, between databases of one kind, everything else.
 
 SOURCE is postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, or
-file:PATH of a mysqldump file (.sql, .gz, .zst). TARGET is a database. Passwords may
-stand in the URL, in PGPASSWORD and ~/.pgpass, in MYSQL_PWD, or in a task file as
-${VARIABLE}.
+file:PATH of a mysqldump file (.sql, .gz, .zst), of several, one after the other, or of a
+folder of mydumper. TARGET is a database. Passwords may stand in the URL, in PGPASSWORD
+and ~/.pgpass, in MYSQL_PWD, or in a task file as ${VARIABLE}.
 
 The source is only read. The target gets two small tables, of marker rows and of
 claims (schema tidemark, or tables tidemark_copied and tidemark_claims), that go when
@@ -38,10 +38,12 @@ the copy is done.`,
 
   # a dump file
   tidemark copy file:enwiki-page.sql.gz mysql://me@new/wiki
+  tidemark copy schema.sql rows-*.sql.gz postgres://me@new/shop
+  tidemark copy /backup/mydumper-folder mysql://me@new/shop
 
   # go on after a crash
   tidemark copy postgres://me@old/shop postgres://me@new/shop --resume last`,
-		Args: args(0, 2, "copy SOURCE TARGET"),
+		Args: sourceAndTarget("copy SOURCE TARGET"),
 	}
 	return onRequest(cmd, (*request).copy)
 }

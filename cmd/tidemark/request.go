@@ -87,11 +87,13 @@ func gather(cmd *cobra.Command, given []string, read func(map[string]string) (*s
 	if r.settings, err = read(file); err != nil {
 		return nil, err
 	}
-	if len(given) > 0 {
+	if last := len(given) - 1; last > 0 {
+		if r.source, err = joined(given[:last], cmd.Use); err != nil {
+			return nil, err
+		}
+		r.target = given[last]
+	} else if last == 0 {
 		r.source = given[0]
-	}
-	if len(given) > 1 {
-		r.target = given[1]
 	}
 	if r.source == "" && r.target == "" && (cmd.Name() == "repair" || r.settings.live) {
 		return r, r.ofStream(cmd)

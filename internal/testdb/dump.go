@@ -50,6 +50,27 @@ func MariaDBDump(tb testing.TB, rawURL string, args ...string) string {
 	return dumpWith(tb, "mariadb-dump", rawURL, args...)
 }
 
+// Mydumper writes a database as mydumper does, with all that it can write, and returns the folder; args are further
+// options for it.
+func Mydumper(tb testing.TB, rawURL string, args ...string) string {
+	tb.Helper()
+	dump, err := program("mydumper", "mydumper")
+	if err != nil {
+		fail(tb, err)
+	}
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	dir := filepath.Join(tb.TempDir(), "dump")
+	pw, _ := u.User.Password()
+	if _, err := output(exec.Command(dump, append([]string{"--host", u.Hostname(), "--port", u.Port(), "--user", u.User.Username(), "--password", pw,
+		"--database", strings.TrimPrefix(u.Path, "/"), "--outputdir", dir, "--triggers", "--events", "--routines"}, args...)...)); err != nil {
+		tb.Fatalf("testdb: %v", err)
+	}
+	return dir
+}
+
 func dumpWith(tb testing.TB, path, rawURL string, args ...string) string {
 	tb.Helper()
 	dump, err := program("a dump program", path)

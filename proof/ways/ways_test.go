@@ -129,6 +129,7 @@ func (p *pair) ways() []way {
 	}
 	if p.server.Engine != "postgres" {
 		out = append(out, way{"dump", func(t *testing.T, p *pair) string { return dumped(t, p) }},
+			way{"mydumper", func(t *testing.T, p *pair) string { return loaded(t, p, testdb.Mydumper(t, p.src, "--compress")) }},
 			way{"dump in hex", func(t *testing.T, p *pair) string { return dumped(t, p, "--hex-blob") }})
 	}
 	if testdb.Long() && p.server.Engine == "mysql" {

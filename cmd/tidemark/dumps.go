@@ -1,0 +1,36 @@
+package main
+
+import (
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// sourceAndTarget are the arguments of verbs that also read dump files: of those there may be several.
+func sourceAndTarget(usage string) cobra.PositionalArgs {
+	return func(cmd *cobra.Command, given []string) error {
+		if len(given) <= 2 {
+			return nil
+		}
+		_, err := joined(given[:len(given)-1], usage)
+		return err
+	}
+}
+
+// joined makes one source of several dump files, which are read one after the other.
+func joined(sources []string, usage string) (string, error) {
+	if len(sources) == 1 {
+		return sources[0], nil
+	}
+	for _, s := range sources {
+		switch {
+		case !isDump(s):
+			return "", tidemark.Errorf(tidemark.Invalid, "copy", tidemark.MaskURL(s), "several sources have to be dump files", "usage: tidemark "+usage)
+		case strings.Contains(s, ","):
+			return "", tidemark.Errorf(tidemark.Invalid, "copy", s, "the name of one of several dump files has a comma in it", "Rename it, or put the files into a folder and name that.")
+		}
+	}
+	return strings.Join(sources, ","), nil
+}
