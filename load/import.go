@@ -99,7 +99,7 @@ func (im *importing) feed(ctx context.Context, c *flow.Clock) error {
 			}
 		}
 		if err == nil {
-			err = im.take(ctx, c, p)
+			err = ofScript(im.take(ctx, c, p), fmt.Sprintf("%s, line %d", p.Table, p.Line))
 		}
 		if err != nil {
 			if ctx.Err() == nil {
@@ -108,6 +108,17 @@ func (im *importing) feed(ctx context.Context, c *flow.Clock) error {
 			return err
 		}
 	}
+}
+
+// ofScript makes bad input of what a server says of the script's SQL and nobody has another kind for, such as a word
+// that it does not know.
+func ofScript(err error, object string) error {
+	var server interface{ SQLState() string }
+	if tidemark.KindOf(err) != tidemark.Bug || !errors.As(err, &server) {
+		return err
+	}
+	return &tidemark.Error{Op: "import", Object: object, Kind: tidemark.BadInput, Err: err,
+		Hint: "The server refuses what the file says there: repair that statement, exclude its table, or load the file into a server of the version that it was made of."}
 }
 
 func (im *importing) take(ctx context.Context, c *flow.Clock, p *tidemark.Piece) error {

@@ -519,6 +519,10 @@ func (l *lane) skip(ctx context.Context, c *flow.Clock, ended bool) error {
 
 func (l *lane) failed(ctx context.Context, t *task, err error) {
 	l.run.Status.rangeFailed(t)
+	if l.run.statement != nil && l.run.statement(t.r.ID) != nil {
+		m, _ := l.run.move(t.r.Move)
+		err = ofScript(err, m.From.String())
+	}
 	if l.run.endsTable(ctx, t, err) {
 		return
 	}

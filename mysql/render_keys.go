@@ -33,7 +33,7 @@ func (b *builder) primaryKey() {
 		b.column(p.Column).notNull = true
 	}
 	b.primary = k
-	b.now = append(b.now, "PRIMARY KEY ("+parts+")")
+	b.now = append(b.now, "PRIMARY KEY ("+parts+")"+b.indexComment(object, k))
 }
 
 // computedIn gives a column of a key that the server does not take into a primary key: MariaDB none that is computed,

@@ -100,6 +100,8 @@ var aspects = map[string]aspect{
 	"Type.Native (SRID)":    {typed(tidemark.Geometry, "point SRID 4326", func(*tidemark.Type) {}), "mysql"},
 	"Type.Collation":        {typed(tidemark.Varchar, "varchar(9)", func(x *tidemark.Type) { x.Length, x.Charset, x.Collation = 9, "latin1", "latin1_general_ci" }), "mysql"},
 	"ForeignKey.RefColumns": {foreign(func(f *tidemark.ForeignKey) { f.RefColumns = []string{"m"} }), both},
+	"Index.Comment":         {func(t *tidemark.Table) { t.Indexes[0].Comment = "text" }, both},
+	"Index.Comment (key)":   {func(t *tidemark.Table) { t.Key.Comment = "text" }, both},
 	"Table.TableID":         {func(t *tidemark.Table) { t.Name = "other" }, both},
 	"IndexPart.Prefix": {func(t *tidemark.Table) {
 		t.Columns[1].Type = tidemark.Type{Kind: tidemark.Text, Native: "text"}
@@ -117,7 +119,6 @@ var unsaid = map[string]string{
 	"Table.Collation":            "the default of columns, which say theirs",
 	"Identity.Always":            "a habit of PostgreSQL's, kept between its servers in native objects",
 	"Identity.Start":             "where it begins anew only when it is told to",
-	"Index.Comment":              "kept between servers of one kind in native objects; lost between engines, as STATE.md says",
 	"Column.Number":              "how a log names it",
 	"Table.Form at home":         "foreign tables go over as native objects",
 	"Identity.Increment at home": "sequences go over as native objects",

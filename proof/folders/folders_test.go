@@ -165,3 +165,24 @@ func kill(t *testing.T, cmd *exec.Cmd) {
 	}
 	_ = cmd.Wait() // it was killed
 }
+
+// A statement of a file that the server refuses is the file's fault, not a fault of the program.
+func TestRefusedStatement(t *testing.T) {
+	const table = "CREATE TABLE `t` (`id` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB;\n"
+	for _, server := range []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t)} {
+		t.Run(server.Engine, func(t *testing.T) {
+			t.Parallel()
+			for _, sql := range []string{table + "INSERT INTO `t` SELECT FRM 1 1;", table + "INSERT INTO `t` VALUES (1 + nofunction(3));",
+				"CREATE TABLE `t` (`id` int NOT NULL, `x` nonsense(3), PRIMARY KEY (`id`)) ENGINE=InnoDB;", "CREATE TABLE `t` (`id` int NOT NULL, PRIMARY KEY (`id`), CHECK (nofunction(id))) ENGINE=InnoDB;"} {
+				file := filepath.Join(t.TempDir(), "bad.sql")
+				if err := os.WriteFile(file, []byte(sql), 0o600); err != nil {
+					t.Fatal(err)
+				}
+				o := testdb.Run(t, "copy", file, server.NewDatabase(t, "dst"))
+				if o.Code != 15 && o.Code != 7 || !strings.Contains(o.ErrOut, "\nhint: ") {
+					t.Errorf("%s: exit %d\n%s", sql, o.Code, o.ErrOut)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,41 @@
+package byhand
+
+import (
+	"regexp"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// advice is what reports say where something is to be gained, or to be done about a table.
+var advice = regexp.MustCompile(`(?i)would (gain|help|shorten|make)|\braise --|limits:|no key by which|cannot be cut`)
+
+// A job that takes no time, of tables with integer keys, is told nothing to change, by any verb.
+func TestTinyJobsAreGivenNoAdvice(t *testing.T) {
+	for _, server := range []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t), testdb.Postgres(t, 15)} {
+		t.Run(server.Engine, func(t *testing.T) {
+			t.Parallel()
+			src, dst, place := server.NewDatabase(t, "src"), server.NewDatabase(t, "dst"), t.TempDir()
+			testdb.Query(t, src, "CREATE TABLE a (id int PRIMARY KEY, v varchar(20)); CREATE TABLE b (x bigint, y smallint, v int UNIQUE, PRIMARY KEY (x, y)); CREATE INDEX i ON a (v)")
+			testdb.Query(t, src, "INSERT INTO a VALUES (1, 'x'), (2, 'y'), (1000000, 'z'); INSERT INTO b VALUES (1, 1, 1), (2, 2, 2)")
+			lines := [][]string{
+				{"check", src, dst}, {"copy", src, dst, "--plan"}, {"copy", src, dst}, {"diff", src, dst}, {"repair", src, dst},
+				{"backup", "--logical", src, place}, {"verify", place}, {"backups", place},
+				{"restore", place, "latest", server.NewDatabase(t, "restored")},
+				{"replicate", src, server.NewDatabase(t, "stream"), "--until", "now", "--name", "advice_" + server.Engine},
+			}
+			if server.Engine != "postgres" {
+				lines = append(lines, []string{"copy", "file:" + testdb.MySQLDump(t, src), server.NewDatabase(t, "dumped")})
+			}
+			for _, args := range lines {
+				o := testdb.Run(t, args...)
+				if o.Code != 0 {
+					t.Errorf("%s: exit %d\n%s", args[0], o.Code, o.ErrOut)
+				}
+				if said := advice.FindString(o.Out + o.ErrOut); said != "" {
+					t.Errorf("%s says %q of a job without length:\n%s%s", args[0], said, o.ErrOut, o.Out)
+				}
+			}
+		})
+	}
+}
