@@ -92,7 +92,9 @@ func fence(ctx context.Context, env Env, spec CopySpec) error {
 		return tidemark.Errorf(tidemark.Unsupported, "cutover", tidemark.MaskURL(spec.Source), "cannot be made read-only from here", "Stop what writes to it, and leave --fence out.")
 	}
 	if k, _, err := engines.Relate(ctx, src, tgt); err != nil || k != tidemark.Apart {
-		if err == nil {
+		if err == nil && k > tidemark.Same {
+			err = ofKin("cutover", tidemark.MaskURL(spec.Source), k)
+		} else if err == nil {
 			err = tidemark.Errorf(tidemark.Invalid, "cutover", tidemark.MaskURL(spec.Source), "source and target are the same database, which --fence would make read-only", "Nothing was changed. Give the source and the target that the stream has.")
 		}
 		return err

@@ -11,11 +11,11 @@ import (
 )
 
 // distinct refuses two ends of which one table would be both source and target, by whatever names their servers were
-// reached. Between schemas of one server there is nothing to refuse. A standby and its server may be compared, but
+// reached. Between schemas of one server there is nothing to refuse. A replica or standby and its server may be compared, but
 // what is written to one comes to the other: writes says that the target is to be written to.
 func distinct(ctx context.Context, op string, src, tgt any, moves []tidemark.Move, writes bool) error {
 	k, fold, err := engines.Relate(ctx, src, tgt)
-	if err != nil || k == tidemark.Apart || k == tidemark.Standby && !writes {
+	if err != nil || k == tidemark.Apart || k != tidemark.Same && !writes {
 		return err
 	}
 	read := map[tidemark.TableID]bool{}
@@ -27,8 +27,8 @@ func distinct(ctx context.Context, op string, src, tgt any, moves []tidemark.Mov
 		switch {
 		case !read[fold(to)]:
 			continue
-		case k == tidemark.Standby:
-			return ofStandby(op, "table "+to.String())
+		case k != tidemark.Same:
+			return ofKin(op, "table "+to.String(), k)
 		case moves[i].From.Form == tidemark.LargeObjects:
 			return tidemark.Errorf(tidemark.Invalid, op, "large objects", "source and target are the same database",
 				"Nothing was changed. Give another database as the target, or leave large objects out.")
@@ -39,18 +39,23 @@ func distinct(ctx context.Context, op string, src, tgt any, moves []tidemark.Mov
 	return nil
 }
 
-// notStandby refuses to write to a server whose standby is the source.
-func notStandby(ctx context.Context, op string, src, tgt any) error {
+// notKin refuses to write to a server that replicates from the source, or feeds it.
+func notKin(ctx context.Context, op string, src, tgt any) error {
 	k, _, err := engines.Relate(ctx, src, tgt)
-	if err == nil && k == tidemark.Standby {
-		err = ofStandby(op, "target")
+	if err == nil && k > tidemark.Same {
+		err = ofKin(op, "target", k)
 	}
 	return err
 }
 
-func ofStandby(op, object string) error {
-	return tidemark.Errorf(tidemark.Invalid, op, object, "source and target are a server and its own standby: what is written to one comes to the other",
-		"Nothing was changed. Give another server or database as the target.")
+func ofKin(op, object string, k tidemark.Kinship) error {
+	what := map[tidemark.Kinship]string{
+		tidemark.Standby: "source and target are a server and its own standby: what is written to one comes to the other",
+		tidemark.Replica: "the target is a replica of the source: it has from there what would be written to it",
+		tidemark.Feeding: "the source is a replica of the target: what is written to the target comes to the source",
+		tidemark.Member:  "source and target are nodes of one group: what is written to one comes to the other",
+	}[k]
+	return tidemark.Errorf(tidemark.Invalid, op, object, what, "Nothing was changed. Give another server or database as the target.")
 }
 
 // sameEnds refuses to continue a stream between other ends than before.

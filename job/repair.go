@@ -46,7 +46,7 @@ func Repair(ctx context.Context, env Env, spec RepairSpec) (*Repaired, error) {
 	}
 	r := &repairing{living: v, spec: spec, out: &Repaired{Execute: spec.Execute}}
 	if spec.Execute {
-		if err := notStandby(ctx, "repair", v.src, v.tgt); err != nil {
+		if err := notKin(ctx, "repair", v.src, v.tgt); err != nil {
 			return nil, err
 		}
 		if err := r.open(); err != nil {

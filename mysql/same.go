@@ -11,7 +11,8 @@ import (
 // Relate reports whether a and b are one server, and whether that compares names of tables without regard to
 // case. A user lock that a session of a takes is seen by all sessions of the same server and by no others,
 // whatever host names, ports, sockets and proxies lead there; MariaDB has no server_uuid, and clones of a
-// MySQL server may share one.
+// MySQL server may share one. Of two servers it tells whether one replicates from the other, as far as the user may know:
+// by a channel of its own, not by way of a third server.
 func Relate(ctx context.Context, a, b *Engine) (k tidemark.Kinship, fold bool, err error) {
 	name := fmt.Sprintf("tidemark same %016x", rand.Uint64())
 	err = a.onTarget(ctx, "compare", a.to.masked, func(one *session) error {
@@ -23,10 +24,13 @@ func Relate(ctx context.Context, a, b *Engine) (k tidemark.Kinship, fold bool, e
 		defer one.exec(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+literal(name)+")") // it ends with the session too
 		return b.onTarget(ctx, "compare", b.to.masked, func(other *session) error {
 			r, err := other.query(ctx, "SELECT IS_USED_LOCK("+literal(name)+") IS NOT NULL")
-			if err == nil && cell(r, 0, 0) == "1" {
-				k = tidemark.Same
+			if err != nil {
+				return err
 			}
-			return err
+			if k = tidemark.Same; cell(r, 0, 0) != "1" {
+				k = kin(ctx, memberOf(ctx, one, a), memberOf(ctx, other, b))
+			}
+			return nil
 		})
 	})
 	return k, fold, err

@@ -32,6 +32,7 @@ default_transaction_read_only = on) and ends all sessions of others.`,
 }
 
 func (r *request) cutover(cmd *cobra.Command) error {
+	r.sayFindings(cmd)
 	cat, err := openCatalog(r.settings)
 	if err != nil {
 		return err

@@ -63,6 +63,7 @@ func (r *request) live() job.LiveSpec {
 }
 
 func (r *request) diff(cmd *cobra.Command) error {
+	r.sayFindings(cmd)
 	if r.define.diff == "only" {
 		return r.diffDefinitions(cmd)
 	}

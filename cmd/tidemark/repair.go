@@ -39,6 +39,7 @@ both sides are equal now, and else as of diff.`,
 }
 
 func (r *request) repair(cmd *cobra.Command) error {
+	r.sayFindings(cmd)
 	spec := job.RepairSpec{LiveSpec: r.live(), Live: r.settings.live, Execute: r.execute, Log: r.repairLog}
 	if spec.Log == "" {
 		path, err := r.statePath()

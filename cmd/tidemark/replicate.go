@@ -98,10 +98,7 @@ func (r *request) replicate(cmd *cobra.Command) error {
 		return err
 	}
 	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	for _, f := range r.findings {
-		printFinding(cmd.ErrOrStderr(), f) // a stream that goes on has no plan that would show them
-	}
-	r.findings = nil
+	r.sayFindings(cmd)
 	if r.metrics != "" {
 		if f, all := everywhere(r.metrics); all {
 			printFinding(cmd.ErrOrStderr(), f)

@@ -256,6 +256,14 @@ func (r *request) opener() job.Opener {
 	}
 }
 
+// sayFindings prints what is to be said of the files that the request names, where no plan shows it.
+func (r *request) sayFindings(cmd *cobra.Command) {
+	for _, f := range r.findings {
+		printFinding(cmd.ErrOrStderr(), f)
+	}
+	r.findings = nil
+}
+
 // withoutPassword says, of an error of connecting to a database that the catalogue has named,
 // what may have caused it, and what to do in place of setting a variable.
 func withoutPassword(err error, instead string) error {
