@@ -1,9 +1,11 @@
 package tidemark
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -12,12 +14,67 @@ import (
 type Conflict struct {
 	Rule   ConflictRule   `json:"conflict_rule,omitempty"`
 	Action ConflictAction `json:"conflict_action,omitempty"`
+	// Inserts, Updates and Deletes are what becomes of these, where that is something else.
+	Inserts ConflictAction `json:"conflict_inserts,omitempty"`
+	Updates ConflictAction `json:"conflict_updates,omitempty"`
+	Deletes ConflictAction `json:"conflict_deletes,omitempty"`
+}
+
+// On is what becomes of a change of this kind.
+func (c Conflict) On(kind ChangeKind) ConflictAction {
+	switch kind {
+	case InsertChange:
+		return cmp.Or(c.Inserts, c.Action)
+	case UpdateChange:
+		return cmp.Or(c.Updates, c.Action)
+	case DeleteChange:
+		return cmp.Or(c.Deletes, c.Action)
+	}
+	return c.Action
+}
+
+// Any says whether a change of any kind has an action of which is is true.
+func (c Conflict) Any(is func(ConflictAction) bool) bool {
+	return is(c.On(InsertChange)) || is(c.On(UpdateChange)) || is(c.On(DeleteChange))
+}
+
+// Over takes what a table says, and for the rest what its stream does. A table that names an action names all.
+func (c Conflict) Over(stream Conflict) Conflict {
+	stream.Rule = cmp.Or(c.Rule, stream.Rule)
+	if c.Action != "" || c.Inserts != "" || c.Updates != "" || c.Deletes != "" {
+		stream.Action, stream.Inserts, stream.Updates, stream.Deletes = c.Action, c.Inserts, c.Updates, c.Deletes
+	}
+	return stream
+}
+
+// SetActions reads an action of all kinds of changes, or one of each: insert=force,update=ignore. A kind that is not
+// named stops.
+func (c *Conflict) SetActions(text string) error {
+	out := Conflict{Rule: c.Rule}
+	if !strings.Contains(text, "=") {
+		out.Action = ConflictAction(text)
+		if !slices.Contains(ConflictActions, out.Action) {
+			return fmt.Errorf("must be one of %s, or of each kind: insert=force,update=ignore,delete=ignore", strings.Trim(fmt.Sprint(ConflictActions), "[]"))
+		}
+		*c = out
+		return nil
+	}
+	for part := range strings.SplitSeq(text, ",") {
+		kind, action, _ := strings.Cut(strings.TrimSpace(part), "=")
+		to := map[string]*ConflictAction{"insert": &out.Inserts, "update": &out.Updates, "delete": &out.Deletes}[kind]
+		if to == nil || *to != "" || !slices.Contains(ConflictActions, ConflictAction(action)) {
+			return fmt.Errorf("%q is not insert=, update= or delete= with one of %s, each once", part, strings.Trim(fmt.Sprint(ConflictActions), "[]"))
+		}
+		*to = ConflictAction(action)
+	}
+	*c = out
+	return nil
 }
 
 // Judges says whether a change that does not fit may be something else than the end, or may
 // fit though its key is there.
 func (c Conflict) Judges() bool {
-	return c.Action != "" && c.Action != StopOnConflict && c.Action != StopQueueOnConflict || c.Rule.Checks(UpdateChange)
+	return c.Any(func(a ConflictAction) bool { return a != "" && a != StopOnConflict && a != StopQueueOnConflict }) || c.Rule.Checks(UpdateChange)
 }
 
 // A ConflictRule says what of a row of the target has to be as the source's was before it
@@ -119,11 +176,11 @@ func (g *Group) Passes(err error) bool {
 	return err != nil && slices.Contains(g.OKStates, StateOf(err))
 }
 
-// Judge says what becomes of a change that has failed with cause, for people why: it is
+// Judge says what becomes of a change of this kind that has failed with cause, for people why: it is
 // passed over, or forced, or its table, with which Disable was called, gets no more. err is
 // cause where that ends the group.
-func (g *Group) Judge(b *Bound, cause error, why string) (ConflictAction, error) {
-	action := b.Conflict.Action
+func (g *Group) Judge(b *Bound, kind ChangeKind, cause error, why string) (ConflictAction, error) {
+	action := b.Conflict.On(kind)
 	switch {
 	case g.Passes(cause):
 		return IgnoreConflict, nil

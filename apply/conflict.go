@@ -29,7 +29,7 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 	judged := len(r.opt.OKStates) > 0
 	err := g.Each(func(_ *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
 		for _, b := range bounds {
-			judged = judged || b.Conflict.Judges() || b.Conflict.Action == tidemark.StopQueueOnConflict
+			judged = judged || b.Conflict.Judges() || b.Conflict.Any(func(a tidemark.ConflictAction) bool { return a == tidemark.StopQueueOnConflict })
 		}
 		return nil
 	})

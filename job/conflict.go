@@ -1,7 +1,6 @@
 package job
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 
@@ -11,7 +10,7 @@ import (
 
 // conflict is what becomes of changes of a table that the target does not fit.
 func (r *replicating) conflict(m *tidemark.Move) tidemark.Conflict {
-	return tidemark.Conflict{Rule: cmp.Or(m.Conflict.Rule, r.spec.Conflict.Rule), Action: cmp.Or(m.Conflict.Action, r.spec.Conflict.Action)}
+	return m.Conflict.Over(r.spec.Conflict)
 }
 
 // checked says of which tables more than the key is looked at.

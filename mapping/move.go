@@ -1,7 +1,6 @@
 package mapping
 
 import (
-	"cmp"
 	"fmt"
 	"math/big"
 	"slices"
@@ -33,8 +32,7 @@ func (a *applier) move(s *shape) tidemark.Move {
 		if m.Order == 0 {
 			m.Order = set.order
 		}
-		m.Conflict.Rule = cmp.Or(m.Conflict.Rule, set.conflict.Rule)
-		m.Conflict.Action = cmp.Or(m.Conflict.Action, set.conflict.Action)
+		m.Conflict = m.Conflict.Over(set.conflict)
 		if set.split != nil && !split {
 			split = true
 			m.Split = a.split(s, set)

@@ -235,6 +235,9 @@ func printMove(b *strings.Builder, m *tidemark.Move) {
 	}
 	if m.Conflict != (tidemark.Conflict{}) {
 		fmt.Fprintf(b, " conflict %q %q", m.Conflict.Rule, m.Conflict.Action)
+		if c := m.Conflict; c.Inserts+c.Updates+c.Deletes != "" {
+			fmt.Fprintf(b, " insert %q update %q delete %q", c.Inserts, c.Updates, c.Deletes)
+		}
 	}
 	if m.Lob.Mode == tidemark.LimitedLob {
 		fmt.Fprintf(b, " lob %d", m.Lob.MaxBytes)

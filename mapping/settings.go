@@ -30,8 +30,9 @@ type Settings struct {
 	// MemoryTotal (MemoryLimitTotal) is for transactions that were read and are not applied, in bytes; 0: not given, or
 	// DMS's default.
 	MemoryTotal int64
-	// Conflict is what becomes of a change that the target does not fit, where the policies of ApplyError agree: "stop",
-	// "ignore" or "disable"; "" where they do not, or are not given.
+	// Conflict is what becomes of a change that the target does not fit, by the policies of ApplyError: "stop", "ignore",
+	// "disable" or "force", or what each kind of change has: "insert=force,update=ignore"; "" where they are not given, or
+	// are DMS's defaults.
 	Conflict string
 	// Loopback (EnableLoopbackPrevention): what a stream has applied on the source is not sent on.
 	Loopback bool
@@ -203,29 +204,30 @@ func (s *settingsReader) errors(r *reader) {
 	s.others(r, "ErrorBehavior")
 }
 
-// applyErrors reads what becomes of changes that the target does not fit. Here that is one rule for inserts, updates and
-// deletes.
+// applyErrors reads what becomes of changes that the target does not fit.
 func (s *settingsReader) applyErrors(r *reader) {
 	actions := map[string]string{"IGNORE_RECORD": "ignore", "LOG_ERROR": "ignore", "SUSPEND_TABLE": "disable", "STOP_TASK": "stop"}
-	usual := map[string]string{"Insert": "LOG_ERROR", "Update": "LOG_ERROR", "Delete": "IGNORE_RECORD"}
-	given, mixed, action := false, false, ""
-	for _, kind := range []string{"Insert", "Update", "Delete"} {
-		v := r.text("ApplyError" + kind + "Policy")
+	changes, kinds := false, []string{}
+	for _, k := range []struct{ name, usual, forces string }{{"Insert", "LOG_ERROR", "INSERT_RECORD"}, {"Update", "LOG_ERROR", "UPDATE_RECORD"}, {"Delete", "IGNORE_RECORD", ""}} {
+		v := r.text("ApplyError" + k.name + "Policy")
 		if v == "" {
-			v = usual[kind]
-		} else {
-			given = given || v != usual[kind]
+			continue
 		}
-		is := actions[v]
-		mixed = mixed || is == "" || action != "" && is != action
-		action = is
+		action := actions[v]
+		if v == k.forces {
+			action = "force"
+		}
+		if action == "" {
+			s.p.fail(tidemark.Invalid, r.who, "", "ApplyError%sPolicy is %q, not one of %s", k.name, v, strings.TrimSpace("LOG_ERROR IGNORE_RECORD SUSPEND_TABLE STOP_TASK "+k.forces))
+		}
+		changes = changes || v != k.usual
+		kinds = append(kinds, strings.ToLower(k.name)+"="+action)
 	}
-	switch {
-	case !given:
-	case mixed:
-		s.p.warn("ErrorBehavior.ApplyErrorInsertPolicy", "Choose one with --conflict, or conflict: of a table; force writes the row over what is there, as INSERT_RECORD and UPDATE_RECORD do.",
-			"inserts, updates and deletes that the target does not fit have one rule here, and the file has several: a stream stops at the first")
-	default:
+	if !changes {
+		return
+	}
+	s.out.Conflict = strings.Join(kinds, ",")
+	if _, action, _ := strings.Cut(kinds[0], "="); len(kinds) == 3 && strings.Count(s.out.Conflict, "="+action) == 3 {
 		s.out.Conflict = action
 	}
 }
@@ -255,11 +257,11 @@ func (s *settingsReader) policy(r *reader, key string) string {
 
 // rest lists the groups that a full load does not need.
 func (s *settingsReader) rest(top *reader) {
-	for _, g := range inertGroups {
+	for _, g := range slices.Concat(inertGroups, endpointGroups) {
 		n := top.get(g.name)
 		switch {
 		case n == nil:
-		case inertKeys[g.name] == nil:
+		case inertKeys[g.name] == nil && endpointKeys[g.name] == nil:
 			if n.kind > plain || !g.normal(n.text) {
 				s.told(g, g.name, n)
 			}
@@ -276,7 +278,7 @@ func (s *settingsReader) rest(top *reader) {
 
 // others lists the keys of a group that are set and have no effect.
 func (s *settingsReader) others(r *reader, group string) {
-	for _, k := range inertKeys[group] {
+	for _, k := range slices.Concat(inertKeys[group], endpointKeys[group]) {
 		n := r.get(k.name)
 		if n == nil || n.kind <= plain && k.normal(n.text) || n.kind == list && len(n.items) == 0 {
 			continue
@@ -288,7 +290,7 @@ func (s *settingsReader) others(r *reader, group string) {
 
 func (s *settingsReader) told(k inert, where string, n *node) {
 	value := ""
-	if n.kind <= plain {
+	if n.kind <= plain && k.does != inURL && k.name != "ExtraConnectionAttributes" && k.name != "AfterConnectScript" { // which may be secrets
 		value = fmt.Sprintf(" %s", n.text)
 	}
 	s.p.find(k.severity, where, k.hint, "the value%s has no effect: %s", value, k.does)

@@ -383,7 +383,13 @@ func (y *taskReader) table(m member) {
 		s.order = int(order)
 	}
 	s.conflict.Rule = oneOf(y, r, "conflict-rule", tidemark.ConflictRules)
-	s.conflict.Action = oneOf(y, r, "conflict", tidemark.ConflictActions)
+	if n := r.get("conflict"); n != nil && strings.Contains(n.text, "=") {
+		if err := s.conflict.SetActions(n.text); err != nil {
+			y.fail(n.place, "", "conflict: %v", err)
+		}
+	} else {
+		s.conflict.Action = oneOf(y, r, "conflict", tidemark.ConflictActions)
+	}
 	s.split = y.split(r)
 	s.lob = y.lob(r.get("lob"))
 	y.out.settings = append(y.out.settings, s)

@@ -113,7 +113,7 @@ func (r *resolver) change(tx *tidemark.Tx, c tidemark.Change, bounds map[uint32]
 		return object, err
 	}
 	x := r.g.Exception(tx, b, c.Kind, said, cause, duplicate(cause))
-	action, err := r.g.Judge(b, cause, x.Message)
+	action, err := r.g.Judge(b, c.Kind, cause, x.Message)
 	if err != nil {
 		return object, err
 	}

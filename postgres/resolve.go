@@ -148,7 +148,7 @@ func (r *resolver) change(ctx context.Context, t *tidemark.Tx, c tidemark.Change
 		return cause
 	}
 	x := r.g.Exception(t, b, c.Kind, withValues(sql, params), plain(cause), sqlState(cause) == "23505")
-	action, err := r.g.Judge(b, cause, x.Message)
+	action, err := r.g.Judge(b, c.Kind, cause, x.Message)
 	if err != nil {
 		return err
 	}
