@@ -543,6 +543,8 @@ type DDL struct {
 	SQL    string    `json:"sql"`
 	Rows   bool      `json:"rows,omitempty"`  // it was logged in place of the rows that it has changed
 	Place  string    `json:"place,omitempty"` // of its event, as the server names it, with Rows
+	// Actions are what it does, in its order, as far as targets may have to do with it.
+	Actions []DDLAction `json:"actions,omitempty"`
 }
 
 // A decoder reads from the beginning of b; bad says that it was too short.

@@ -64,7 +64,7 @@ func (b *browser) run(ctx context.Context) error {
 			_, it.known = slices.BinarySearch(b.p.Done, it.place)
 			it.known = it.known || it.place <= b.p.Low
 		}
-		if err := b.relations(tx, it.known); err != nil {
+		if err := b.relations(ctx, tx, it.known); err != nil {
 			return err
 		}
 		if b.next != nil && len(it.txs) == 0 {
@@ -99,7 +99,7 @@ func (b *browser) run(ctx context.Context) error {
 
 // relations takes note of what a piece of a transaction says of tables, or to Told, and
 // binds those that it changes, if it is not on the target already.
-func (b *browser) relations(tx *tidemark.Tx, known bool) error {
+func (b *browser) relations(ctx context.Context, tx *tidemark.Tx, known bool) error {
 	fresh := false
 	for rest := tx.Changes; len(rest) > 0; {
 		message, next, err := tidemark.NextMessage(rest)
@@ -112,7 +112,7 @@ func (b *browser) relations(tx *tidemark.Tx, known bool) error {
 			rel, perr := tidemark.ParseRelation(message[1:])
 			b.told[rel.ID], b.unbound[rel.ID], err = rel, true, perr
 		case kind == tidemark.MessageChange:
-			err = b.tell(message[1:])
+			err = b.tell(ctx, message[1:])
 		case !known:
 			err = b.bindFor(message, tx.Place, &fresh)
 		}
@@ -136,7 +136,7 @@ func (r *runner) isOff(table tidemark.TableID) bool {
 }
 
 // tell hands on a logical message.
-func (b *browser) tell(body []byte) error {
+func (b *browser) tell(ctx context.Context, body []byte) error {
 	if b.opt.Told == nil {
 		return nil
 	}
@@ -144,7 +144,20 @@ func (b *browser) tell(body []byte) error {
 	if err != nil {
 		return err
 	}
-	return b.opt.Told(m)
+	return b.opt.Told(m, func() error { return b.settle(ctx) })
+}
+
+// settle waits until all that was admitted is done.
+func (b *browser) settle(ctx context.Context) error {
+	if err := b.handOver(ctx); err != nil {
+		return err
+	}
+	for !b.idle() {
+		if err := b.awaitRoom(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 func (b *browser) damaged(err error) error {

@@ -73,8 +73,8 @@ type Options struct {
 	// be done by those of the target. Bindings have to know it too (Binding.Cascades).
 	Cascades bool
 	// Told, if not nil, hears the logical messages of the stream, in their order among the
-	// relations that Bind gets.
-	Told func(tidemark.LogicalMessage) error
+	// relations that Bind gets. settle returns when the target has all that comes before the message's transaction.
+	Told func(m tidemark.LogicalMessage, settle func() error) error
 	// Mode is how transactions are put together. Where it is not Transactional, that is so all the same with
 	// SourceOrder, with Cascades, with OKStates; and with Auto if CommitCount is given. Tables whose Conflict judges
 	// go by themselves.

@@ -23,11 +23,13 @@ const (
 	ReplaceColumn  Kind = "replace column"  // dropped and added again under its name
 	MoveColumn     Kind = "move column"     // to another place in the row
 	ChangeType     Kind = "change type"     //
+	MakeGenerated  Kind = "make generated"  // a plain column becomes a generated one
 	DropExpression Kind = "drop expression" // a generated column becomes a plain one
 	SetExpression  Kind = "set expression"  // of a generated column
 	SetDefault     Kind = "set default"     //
 	DropDefault    Kind = "drop default"    //
 	SetNotNull     Kind = "set not null"    //
+	LoseNull       Kind = "lose null"       // set not null outside of strict mode
 	DropNotNull    Kind = "drop not null"   //
 	AddLabel       Kind = "add label"       // to an enumeration
 	RenameLabel    Kind = "rename label"    // of an enumeration, and of all values that have it
@@ -79,47 +81,65 @@ type Rule struct {
 
 const (
 	pg     = "postgres"
+	my     = "mysql,mariadb"
 	change = "Change the table on the target in the same way"
 )
 
 // rules are read from the top; the first that fits holds. Every kind ends with one that fits all engines.
 var rules = []Rule{
+	{Kind: AddColumn, From: my, To: my, Verdict: Goes, How: "added in its place in the log, and in the row"},
 	{Kind: AddColumn, Verdict: Goes, How: "added to the target when the first row with it comes"},
 	{Kind: AddExpression, Verdict: Stops, Then: "Add the column {column} to the target"},
 	{Kind: AddGenerated, From: pg, To: pg, Verdict: Goes, How: "added to the target, which computes it"},
+	{Kind: AddGenerated, From: my, To: my, Verdict: Goes, How: "added to the target, which computes it"},
 	{Kind: AddGenerated, Verdict: Stays, How: "not added; the target may have one of its own"},
 	{Kind: AddIdentity, Verdict: Stops, Then: "Add the column {column} to the target"},
 	{Kind: DropColumn, Verdict: Stops, Then: "Drop the column {column} of the target's table too"},
+	{Kind: DropGenerated, From: my, To: my, Verdict: Goes, How: "dropped on the target too, if it is generated there"},
 	{Kind: DropGenerated, Verdict: Stays, How: "stays on the target, which computes it"},
 	{Kind: RenameColumn, Verdict: Stops, Then: "Rename the column {column} of the target's table to {to} too"},
 	{Kind: ReplaceColumn, Verdict: Stops, Then: "Drop the column {column} of the target's table and add it again, with the type that it has now"},
+	{Kind: MoveColumn, From: my, To: my, Verdict: Goes, How: "moved on the target too"},
 	{Kind: MoveColumn, Verdict: Stays, How: "columns are told by name; the target keeps its order"},
 	{Kind: ChangeType, Verdict: Stops, Then: "Give the column {column} of the target's table its new type"},
+	{Kind: MakeGenerated, From: my, To: my, Verdict: Goes, How: "generated on the target too, which computes it"},
+	{Kind: MakeGenerated, Verdict: Stops, Then: "Make the column {column} of the target's table generated too, or drop it there"},
+	{Kind: DropExpression, From: my, To: my, Verdict: Goes, How: "plain on the target too, with the values that it has"},
 	{Kind: DropExpression, Verdict: Stops, Then: "Make the column {column} of the target's table a plain column too"},
+	{Kind: SetExpression, From: my, To: my, Verdict: Goes, How: "set on the target, which computes the column anew"},
 	{Kind: SetExpression, Verdict: Stops, Then: "Give the column {column} of the target's table its new expression"},
 	{Kind: SetDefault, From: pg, To: pg, Verdict: Goes, How: "set on the target; rows come with their values"},
+	{Kind: SetDefault, From: my, To: my, Verdict: Goes, How: "set on the target; rows come with their values"},
 	{Kind: SetDefault, Verdict: Stays, How: "not set; rows come with their values"},
 	{Kind: DropDefault, From: pg, To: pg, Verdict: Goes, How: "dropped on the target; rows come with their values"},
+	{Kind: DropDefault, From: my, To: my, Verdict: Goes, How: "dropped on the target; rows come with their values"},
 	{Kind: DropDefault, Verdict: Stays, How: "not dropped; rows come with their values"},
 	{Kind: SetNotNull, From: pg, To: pg, Verdict: Goes, How: "set on the target once it has all rows from before"},
+	{Kind: SetNotNull, From: my, To: my, Verdict: Goes, How: "set on the target in its place in the log"},
 	{Kind: SetNotNull, Verdict: Stays, How: "not set; rows come as they are"},
+	{Kind: LoseNull, From: my, To: my, Verdict: Goes, How: "set on the target too; a row there that has NULL stops the table"},
+	{Kind: LoseNull, Verdict: Stops, Then: change},
 	{Kind: DropNotNull, From: pg, To: pg, Verdict: Goes, How: "dropped on the target before the next row"},
+	{Kind: DropNotNull, From: my, To: my, Verdict: Goes, How: "dropped on the target in its place in the log"},
 	{Kind: DropNotNull, Verdict: Stops, Then: "Drop NOT NULL of the column {column} of the target's table too"},
 	{Kind: AddLabel, From: pg, To: pg, Verdict: Goes, How: "added to the target's type before a row has it"},
+	{Kind: AddLabel, From: my, To: my, Verdict: Goes, How: "the target's column gets the same labels, in the same order"},
 	{Kind: AddLabel, Verdict: Stops, Then: "Give the column {column} of the target's table the new label {to} too"},
 	{Kind: RenameLabel, From: pg, To: pg, Verdict: Goes, How: "renamed in the target's type once it has all rows from before"},
 	{Kind: RenameLabel, Verdict: Stops, Then: "Rename the label {column} to {to} on the target too"},
+	{Kind: DropLabel, From: my, To: my, Verdict: Goes, How: "the target's column gets the same labels; a row there that has the one that goes stops the table"},
 	{Kind: DropLabel, Verdict: Stops, Then: change},
 	{Kind: NewPartition, From: pg, To: pg, Verdict: Goes, How: "made on the target before its first row, where the target's table is partitioned"},
-	{Kind: NewPartition, From: pg, To: "mysql,mariadb", Verdict: Stays, How: "the target's table takes the rows"},
-	{Kind: NewPartition, From: "mysql,mariadb", To: pg, Verdict: Stays, How: "the target's table takes the rows"},
-	{Kind: NewPartition, From: "mysql,mariadb", To: "mysql,mariadb", Verdict: Goes, How: "added to the target's table, if that is partitioned"},
+	{Kind: NewPartition, From: pg, To: my, Verdict: Stays, How: "the target's table takes the rows"},
+	{Kind: NewPartition, From: my, To: pg, Verdict: Stays, How: "the target's table takes the rows"},
+	{Kind: NewPartition, From: my, To: my, Verdict: Goes, How: "added to the target's table, if that is partitioned"},
 	{Kind: NewPartition, Verdict: Stops, Then: "Add the partition to the target's table, if that is partitioned"},
 	{Kind: FillPartition, From: pg, To: pg, Verdict: Stops, Then: "Make the partition on the target too"},
-	{Kind: FillPartition, Verdict: Stops, Then: change},
+	{Kind: FillPartition, Verdict: Stops, Then: "Give the target's table the same partitions and rows"},
 	{Kind: DetachedPart, Verdict: Stops, Then: "Detach or drop the partition on the target too, if that is partitioned"},
 	{Kind: DropPartition, Verdict: Stops, Then: "Drop the partition on the target too, if that is partitioned"},
 	{Kind: EmptyPartition, Verdict: Stops, Then: "Truncate the partition on the target too, if that is partitioned"},
+	{Kind: Repartition, From: my, To: my, Verdict: Goes, How: "done to the target's table too, if that is partitioned, or was not before"},
 	{Kind: Repartition, Verdict: Stays, How: "rows stay as they are"},
 	{Kind: AddKey, Verdict: Stays, How: "not made; diff --definitions shows it"},
 	{Kind: DropKey, Verdict: Stays, How: "stays on the target, where it may refuse rows"},
@@ -199,6 +219,28 @@ func (c Change) text() string {
 		return "was renamed to " + c.To
 	case DropTable:
 		return "is not on the source any more"
+	case LoseNull:
+		return fmt.Sprintf("its column %s takes no NULL any more, and NULLs that it had became other values without a word in the log", c.Column)
+	case SetNotNull:
+		return fmt.Sprintf("its column %s takes no NULL any more", c.Column)
+	case DropNotNull:
+		return fmt.Sprintf("its column %s takes NULL now", c.Column)
+	case AddLabel:
+		return fmt.Sprintf("its column %s has the new label %s", c.Column, c.To)
+	case DropLabel:
+		return fmt.Sprintf("its column %s has no label %s any more", c.Column, c.To)
+	case MakeGenerated:
+		return fmt.Sprintf("its column %s is generated now", c.Column)
+	case DropExpression:
+		return fmt.Sprintf("its column %s is not generated any more", c.Column)
+	case DropPartition:
+		return fmt.Sprintf("its partition %s was dropped, with its rows", c.Column)
+	case EmptyPartition:
+		return fmt.Sprintf("its partition %s was truncated", c.Column)
+	case FillPartition:
+		return "a partition was exchanged with a table, or made of one"
+	case SwapFiles:
+		return "was given other files: DISCARD or IMPORT TABLESPACE"
 	}
 	return fmt.Sprintf("was changed: %s %s", c.Kind, c.Column)
 }

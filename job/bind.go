@@ -44,44 +44,38 @@ func (r *replicating) newBinder(ctx context.Context, moves []tidemark.Move) (*bi
 			return nil, err
 		}
 	}
-	added := false
 	for i := range moves {
-		grown, err := b.complete(&moves[i])
+		err := b.complete(&moves[i])
 		if err != nil && ofTable(err) {
 			err = r.subs.stop(ctx, moves[i].From.TableID, err)
 		}
 		if err != nil {
 			return nil, err
 		}
-		added = added || grown
 	}
-	if !added {
-		return b, nil
-	}
-	return b, b.look()
+	return b, nil
 }
 
-// complete adds the columns that a table of the target lacks, and says whether it did.
-func (b *binder) complete(m *tidemark.Move) (added bool, err error) {
+// complete adds the columns that a table of the target lacks.
+func (b *binder) complete(m *tidemark.Move) error {
 	to := clipID(b.r.tgt, m.To.TableID)
 	there := b.tables[to]
 	if there == nil {
-		return false, tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table")
+		return tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table")
 	}
 	if id := m.From.TableID; there.Key == nil && slices.Contains(b.subs.loads(), id) {
-		return false, tidemark.Errorf(tidemark.Unsupported, "load", id.String(), "has no primary key on the target, which tells rows that are there from those that are not",
+		return tidemark.Errorf(tidemark.Unsupported, "load", id.String(), "has no primary key on the target, which tells rows that are there from those that are not",
 			"Give it one, or load it yourself: tidemark sub start "+id.String()+" --no-load")
 	}
 	for _, c := range m.To.Stored() {
-		if there.Column(clip(b.r.tgt, c.Name)) != nil {
-			continue
+		if there.Column(clip(b.r.tgt, c.Name)) != nil || b.redoes(m) {
+			continue // the log tells it in its place, or a row does
 		}
 		if err := b.add(m, c.Name); err != nil {
-			return added, err
+			return err
 		}
-		added = true
 	}
-	return added, nil
+	return nil
 }
 
 // look describes the target's tables.
@@ -252,7 +246,7 @@ func (b *binder) grown(rel tidemark.Relation, gone []bool, was *tidemark.Move) (
 		}
 	}
 	b.moves[rel.Table] = m
-	return m, b.look()
+	return m, nil
 }
 
 // add adds a column that the source has and the target has not.
@@ -266,7 +260,21 @@ func (b *binder) add(m *tidemark.Move, name string) error {
 
 // A columnAdder is a target to whose tables columns can be added.
 type columnAdder interface {
-	AddColumn(db *tidemark.Database, m *tidemark.Move, name string) []string
+	AddColumn(db *tidemark.Database, m *tidemark.Move, name, after string) []string
+}
+
+// behind gives the column of the target's table behind which one of m.To belongs; "" if there is none.
+func (b *binder) behind(m *tidemark.Move, name string) (after string) {
+	there := b.tables[clipID(b.r.tgt, m.To.TableID)]
+	for _, c := range m.To.Columns {
+		if c.Name == name {
+			return after
+		}
+		if c := there.Column(clip(b.r.tgt, c.Name)); c != nil {
+			after = c.Name
+		}
+	}
+	return after
 }
 
 // addTo adds a column of m.To to the target's table. What stood in the rows that were
@@ -285,11 +293,15 @@ func (b *binder) addTo(db *tidemark.Database, m *tidemark.Move, name string) err
 	if !ok || b.decide(kind).Verdict != ddl.Goes {
 		return b.stops(m.From.TableID, kind, name, "has no column "+name+" on the target, which the source's table has")
 	}
-	for _, sql := range adder.AddColumn(db, m, name) {
-		if err := b.r.tgt.Exec(b.ctx, 0, []string{sql}); err != nil && tidemark.KindOf(err) != tidemark.Exists {
+	for _, sql := range adder.AddColumn(db, m, name, b.behind(m, name)) {
+		err := b.r.tgt.Exec(b.ctx, 0, []string{sql})
+		if k := tidemark.KindOf(err); err == nil {
+			b.say(m, sql)
+		} else if k == tidemark.BadRow || k == tidemark.Invalid || k == tidemark.Unsupported || k == tidemark.Bug {
+			return b.stops(m.From.TableID, ddl.AddExpression, name, "has no column "+name+" on the target, which refuses it: "+reasonOf(err))
+		} else if k != tidemark.Exists {
 			return err
 		}
-		b.r.env.Watch.Event(Event{Time: b.r.env.now(), Kind: "ddl", Object: m.To.String(), Text: sql})
 	}
-	return nil
+	return b.look()
 }

@@ -275,7 +275,7 @@ func (w *definitionWatch) alter(ctx context.Context, c ddl.Change, is *tidemark.
 		if err != nil || !ok || len(moves) == 0 || moves[0].To.Column(c.Column) == nil {
 			return err // the rules leave it out, or it is gone
 		}
-		sql = adder.AddColumn(db, &moves[0], c.Column)
+		sql = adder.AddColumn(db, &moves[0], c.Column, "")
 	} else {
 		if w.target == nil {
 			var err error

@@ -258,7 +258,8 @@ func (f *fit) on(name string) string {
 
 // left reports whether the rules leave out a column that the source has.
 func (f *fit) left(name string) bool {
-	return f.m.From.Column(name) != nil && !slices.Contains(f.m.Source, name)
+	c := f.m.From.Column(name)
+	return c != nil && c.Generated == "" && !slices.Contains(f.m.Source, name)
 }
 
 func (f *fit) dropped(c outlineColumn) error {
@@ -271,12 +272,22 @@ func (f *fit) dropped(c outlineColumn) error {
 	if slices.ContainsFunc(f.is.Columns, func(x outlineColumn) bool { return x.Name == c.Name }) {
 		return f.b.stops(id, ddl.ReplaceColumn, c.Name, "")
 	}
-	if f.left(c.Name) {
+	made := f.m.From.Column(c.Name) // generated now
+	if made != nil && made.Generated == "" {
+		made = nil
+	}
+	if f.left(c.Name) || made != nil && f.b.redoes(f.m) { // the log says it
 		return nil
 	}
 	there, err := f.target()
 	if err != nil {
 		return err
+	}
+	if there != nil && made != nil {
+		if x := there.Column(f.on(c.Name)); x == nil || x.Generated == "" {
+			return f.b.stops(id, ddl.MakeGenerated, c.Name, "")
+		}
+		return nil
 	}
 	if there == nil || there.Column(f.on(c.Name)) != nil {
 		text := ""
@@ -312,6 +323,9 @@ func (f *fit) retyped(c, is outlineColumn) error {
 		x, err := f.source(c.Name)
 		if err != nil || c.Native == "" || x == nil || x.Type.Native == c.Native {
 			return err
+		}
+		if k := x.Type.Kind; tidemark.Family(f.b.r.shape.Name()) == "mysql" && (k == tidemark.Enum || k == tidemark.Set) && tidemark.MySQLType(c.Native).Kind == k {
+			return nil // the log says when it gets other labels
 		}
 	}
 	there, err := f.target()

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -322,12 +321,8 @@ func (s *subscriptions) heed(known []catalog.StreamTable) (anew, rebind bool) {
 	return anew, rebind
 }
 
-// renames finds DDL after which a table of that name may be another one, or has lost rows
-// that no change tells.
-var renames = regexp.MustCompile(`(?i)\bRENAME\s+(TABLE|TO|AS|[^CIK\s])|^\s*DROP\s+(TABLE|DATABASE|SCHEMA)\b|\b(DROP|TRUNCATE|EXCHANGE)\s+PARTITION\b|\b(DISCARD|IMPORT)\b.*\bTABLESPACE\b`)
-
-// told hears what the stream says besides changes.
-func (b *binder) told(m tidemark.LogicalMessage) error {
+// told hears what the stream says besides changes. settle: see apply.Options.Told.
+func (b *binder) told(m tidemark.LogicalMessage, settle func() error) error {
 	switch {
 	case m.Prefix == tidemark.TablesPrefix && b.r.spec.Half == ApplyHalf:
 		return b.described(m)
@@ -342,33 +337,23 @@ func (b *binder) told(m tidemark.LogicalMessage) error {
 	if err := json.Unmarshal(m.Data, &d); err != nil {
 		return fmt.Errorf("read a statement of the stream: %w", err)
 	}
-	if !d.Rows {
-		if err := b.partitioned(&d); err != nil {
-			return err
-		}
+	if d.Rows {
+		return b.unlogged(&d)
 	}
-	if !d.Rows && !renames.MatchString(d.SQL) {
-		return nil // what has become of the columns the next relation tells
-	}
-	b.subs.mu.Lock()
-	var hit []tidemark.TableID
-	for id := range b.subs.of {
-		if slices.Contains(d.Tables, id) || len(d.Tables) == 0 && id.Schema == d.Schema {
-			hit = append(hit, id)
+	return b.altered(&d, m.LSN, settle)
+}
+
+// unlogged stops the tables that a statement has changed whose rows are not in the log.
+func (b *binder) unlogged(d *tidemark.DDL) error {
+	for _, id := range d.Tables {
+		if b.subs.state(id) == "" {
+			continue
 		}
-	}
-	b.subs.mu.Unlock()
-	for _, id := range hit {
-		why := tidemark.Errorf(tidemark.Unsupported, "replicate", id.String(), "was changed in a way that its rows do not tell: "+firstLine(d.SQL), "Change the target in the same way")
-		if d.Rows {
-			why = tidemark.Errorf(tidemark.Unsupported, "replicate", id.String(), "a session has logged a statement in place of its rows, at "+d.Place+": "+firstLine(d.SQL),
-				"On the source SET GLOBAL binlog_format = 'ROW', and look for programs that set it for themselves")
-		}
+		why := tidemark.Errorf(tidemark.Unsupported, "replicate", id.String(), "a session has logged a statement in place of its rows, at "+d.Place+": "+firstLine(d.SQL),
+			"On the source SET GLOBAL binlog_format = 'ROW', and look for programs that set it for themselves")
 		if err := b.subs.stop(b.ctx, id, why); err != nil {
 			return err
 		}
-	}
-	if len(hit) > 0 {
 		b.again()
 	}
 	return nil

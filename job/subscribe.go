@@ -22,6 +22,11 @@ type tableLoad struct {
 	Marks  []tidemark.LogMark  `json:"marks,omitempty"`  // of the last chunks
 	// Known is what the source's catalogue has said of the table, as far as the target has it.
 	Known *tidemark.Definition `json:"known,omitempty"`
+	// Altered is the place of the last statement that was done to the target's table too, and Altering of one that may
+	// have been, when the table had so many partitions.
+	Altered  uint64 `json:"altered,omitempty"`
+	Altering uint64 `json:"altering,omitempty"`
+	Parts    int    `json:"parts,omitempty"`
 
 	// Where capture and apply are two processes, of the capture:
 	Asked    int64 `json:"asked,omitempty"`    // number of the request that the load answers

@@ -2,9 +2,9 @@ package mysql
 
 import "github.com/tidemarkdb/tidemark"
 
-// AddColumn gives the statements that add a column of m.To to the table on this server.
-// db is what the source says of itself.
-func (e *Engine) AddColumn(db *tidemark.Database, m *tidemark.Move, name string) []string {
+// AddColumn gives the statements that add a column of m.To to the table on this server, behind another one, or at the end
+// if after is "". db is what the source says of itself.
+func (e *Engine) AddColumn(db *tidemark.Database, m *tidemark.Move, name, after string) []string {
 	r := newRenderer(db, []tidemark.Move{*m}, e.dialect(), e.db)
 	b := &builder{r: r, m: m, object: "table " + m.To.String(), leading: map[string]bool{}, names: map[string]bool{}}
 	b.makeColumns()
@@ -12,5 +12,12 @@ func (e *Engine) AddColumn(db *tidemark.Database, m *tidemark.Move, name string)
 	if c == nil {
 		return nil
 	}
-	return []string{"ALTER TABLE " + quote(m.To.Schema) + "." + quote(m.To.Name) + " ADD COLUMN " + b.columnSQL(c)}
+	sql := "ALTER TABLE " + quote(m.To.Schema) + "." + quote(m.To.Name) + " ADD COLUMN " + b.columnSQL(c)
+	switch {
+	case m.To.Columns[0].Name == name:
+		sql += " FIRST"
+	case after != "":
+		sql += " AFTER " + quote(after)
+	}
+	return []string{sql}
 }

@@ -330,7 +330,7 @@ func (s *Stream) ddl(ctx context.Context, st stmt, sql, db string, vars queryVar
 	case st.kind == stmtTruncate:
 		return s.truncate(ctx, touched)
 	}
-	return s.sayDDL(tidemark.DDL{Tables: touched, Schema: cmpSchema(st.name, db), SQL: strings.ToValidUTF8(sql, "\uFFFD")})
+	return s.sayDDL(tidemark.DDL{Tables: touched, Schema: cmpSchema(st.name, db), SQL: strings.ToValidUTF8(sql, "\uFFFD"), Actions: s.actions(st, sql, db, vars)})
 }
 
 // sayDDL puts a statement into the transaction.

@@ -11,10 +11,13 @@ import (
 // Bits of sql_mode in the head of a statement (sql/system_variables.h; MariaDB's sql/sql_class.h).
 const (
 	modeRealAsFloat = 1 << 0
+	modePipes       = 1 << 1
 	modeANSIQuotes  = 1 << 2
+	modeIgnoreSpace = 1 << 3
 	modeOracle      = 1 << 9  // MariaDB: other types under known names
 	modeMaxDB       = 1 << 12 // MariaDB: the same
 	modeNoBackslash = 1 << 20
+	modeStrict      = 1<<21 | 1<<22 // for tables with transactions, for all
 )
 
 // A ddlText is a statement in words that the parser knows. What says nothing of columns and
@@ -43,8 +46,14 @@ const oddLength = 1 << 20
 // notNames are words before which, and behind which, no type of a column begins.
 var notNames = strings.Fields("ADD ALTER COLUMN MODIFY CHANGE DROP EXISTS TO AFTER BY INDEX KEY UNIQUE FULLTEXT SPATIAL CONSTRAINT RENAME FOREIGN PRIMARY TABLE ON USING REFERENCES DEFAULT NULL")
 
-// readDDLText scans a statement.
+// readDDLText scans a statement, and brings it into the parser's words.
 func (d *ddlReader) readDDLText(sql string) (*ddlText, error) {
+	x := d.scanDDLText(sql)
+	return x, x.plain()
+}
+
+// scanDDLText scans a statement, with names as MySQL quotes them by default.
+func (d *ddlReader) scanDDLText(sql string) *ddlText {
 	x := &ddlText{}
 	var active []bool // versioned comments that are open
 	for len(sql) > 0 {
@@ -75,7 +84,7 @@ func (d *ddlReader) readDDLText(sql string) (*ddlText, error) {
 		}
 		x.tokens = append(x.tokens, token{kind, text})
 	}
-	return x, x.plain()
+	return x
 }
 
 // runs reports whether the server runs what stands in a comment of a version.

@@ -3,8 +3,8 @@ package postgres
 import "github.com/tidemarkdb/tidemark"
 
 // AddColumn gives the statements that add a column of m.To to the table on this server,
-// if it is not there. db is what the source says of itself.
-func (e *Engine) AddColumn(db *tidemark.Database, m *tidemark.Move, name string) []string {
+// if it is not there. db is what the source says of itself. A new column is always the last one here.
+func (e *Engine) AddColumn(db *tidemark.Database, m *tidemark.Move, name, _ string) []string {
 	r := &renderer{db: db, opt: e.opt, same: db.Engine == "postgres", major: e.major, taken: map[string]map[string]bool{}}
 	mk := &maker{r: r, m: m, t: m.To, sql: quoteTable(m.To.TableID), dropped: map[string]bool{}, types: map[string]string{}}
 	mk.column(m.To.Column(name))

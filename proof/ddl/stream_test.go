@@ -36,7 +36,7 @@ type stream struct {
 	from, to string
 	name     string
 	args     []string
-	lacks    string // a column that the target does not have
+	lacks    string // columns that the target does not have, with a comma between them
 }
 
 func newStream(t testing.TB, src, tgt server, setup ...string) *stream {
@@ -126,7 +126,7 @@ func dump(t testing.TB, of server, url, table string, names []string) string {
 // differs says how a table of the target differs; it is to have all columns of the source's.
 func (s *stream) differs(table string) string {
 	s.t.Helper()
-	is := slices.DeleteFunc(columns(s.t, s.src, s.from, table), func(c string) bool { return c == s.lacks })
+	is := slices.DeleteFunc(columns(s.t, s.src, s.from, table), func(c string) bool { return slices.Contains(strings.Split(s.lacks, ","), c) })
 	for _, c := range is {
 		if !slices.Contains(columns(s.t, s.tgt, s.to, table), c) {
 			return "the target has no column " + c
