@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"encoding/hex"
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -18,13 +19,32 @@ func (d *describer) columnsSQL() string {
 		"COLUMN_COMMENT, GENERATION_EXPRESSION, " + srid + " FROM information_schema.COLUMNS WHERE "
 }
 
+// tablesAtOnce is of how many tables the columns are asked for in one statement, whose answer is kept in memory and
+// bounded (maxValues).
+const tablesAtOnce = 5000
+
 func (d *describer) readColumns() error {
-	return d.each(d.columnsSQL()+d.inScope("TABLE_SCHEMA")+
-		" ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r rowReader) {
-		if t := d.tables[r.id()]; t != nil {
-			t.Columns = append(t.Columns, d.column(t, r))
+	return d.readColumnsIn(1 + (len(d.bases)+len(d.views))/tablesAtOnce)
+}
+
+// readColumnsIn asks in so many parts. Which part a table is in follows from its name alone, so that no order and no
+// table that comes meanwhile matters.
+func (d *describer) readColumnsIn(parts int) error {
+	for part := range parts {
+		some := ""
+		if parts > 1 {
+			some = fmt.Sprintf(" AND MOD(CRC32(CONCAT(TABLE_SCHEMA, '.', TABLE_NAME)), %d) = %d", parts, part)
 		}
-	})
+		err := d.each(d.columnsSQL()+d.inScope("TABLE_SCHEMA")+some+" ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r rowReader) {
+			if t := d.tables[r.id()]; t != nil {
+				t.Columns = append(t.Columns, d.column(t, r))
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // column makes a Column of a row of information_schema.COLUMNS.
