@@ -374,7 +374,7 @@ type Group struct {
 	OKStates []string
 	// Disable is called by Resolve, before it commits, with a table that is to get no more
 	// changes, since one did not fit it. An error ends the group.
-	Disable func(table TableID, reason string) error
+	Disable func(table TableID, why error) error
 	// StopsQueue is set by Judge where the Conflict of a change that has ended the group says
 	// that the queue stops.
 	StopsQueue bool

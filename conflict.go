@@ -176,21 +176,73 @@ func (g *Group) Passes(err error) bool {
 	return err != nil && slices.Contains(g.OKStates, StateOf(err))
 }
 
-// Judge says what becomes of a change of this kind that has failed with cause, for people why: it is
-// passed over, or forced, or its table, with which Disable was called, gets no more. err is
+// Judge says what becomes of a change that has failed with cause, of which x says more: it is
+// passed over, or forced, or its table, with which Disable was called, gets no more. A value that
+// the target refuses is no conflict, and stops its table where a conflict would stop the stream. err is
 // cause where that ends the group.
-func (g *Group) Judge(b *Bound, kind ChangeKind, cause error, why string) (ConflictAction, error) {
-	action := b.Conflict.On(kind)
+func (g *Group) Judge(b *Bound, c Change, cause error, x Exception) (ConflictAction, error) {
+	action := b.Conflict.On(c.Kind)
+	refused := x.Reason == refusedValue && action != StopQueueOnConflict
 	switch {
 	case g.Passes(cause):
 		return IgnoreConflict, nil
 	case action == IgnoreConflict, action == ForceConflict:
 		return action, nil
-	case action == DisableOnConflict && g.Disable != nil:
-		return action, g.Disable(b.Table.TableID, why)
+	case (action == DisableOnConflict || refused) && g.Disable != nil:
+		return DisableOnConflict, g.Disable(b.Table.TableID, b.whyDisabled(c, cause, x))
 	}
 	g.StopsQueue = action == StopQueueOnConflict
 	return StopOnConflict, cause
+}
+
+// refusedValue is the Reason of an Exception that is neither a missing nor a present nor a changed row.
+const refusedValue = "SQLERROR"
+
+// whyDisabled is the error for which a table gets no more changes.
+func (b *Bound) whyDisabled(c Change, cause error, x Exception) error {
+	text, hint := x.Message, HintOf(cause)
+	if row := b.rowText(c); row != "" {
+		text = fmt.Sprintf("%s of the row %s: %s", strings.ToLower(x.Operation), row, text)
+	}
+	switch {
+	case x.Reason != refusedValue:
+		hint = "Compare the table on both sides"
+	case hint != "":
+	case x.SQLState == "22007" || x.SQLState == "22008":
+		hint = "Correct the row at the source, or run with --zero-dates=null if it is an invalid date, or change the column on the target"
+	default:
+		hint = "Correct the row at the source, or change the target's table so that it takes the row"
+	}
+	return Errorf(BadRow, "apply", b.Table.String(), text, hint)
+}
+
+// maxKeyText is how much of a value is printed.
+const maxKeyText = 60
+
+// rowText names the row of a change by its key: "id=7"; "" where there is none.
+func (b *Bound) rowText(c Change) string {
+	row := c.New
+	if c.Kind != InsertChange && c.Old != nil {
+		row = c.Old
+	}
+	if row == nil || b.Table.Key == nil {
+		return ""
+	}
+	vals := row.Values(nil)
+	var parts []string
+	for _, name := range b.Table.Key.Columns() {
+		for i, at := range b.Columns {
+			if at < 0 || i >= len(vals) || b.Table.Columns[at].Name != name {
+				continue
+			}
+			text := []rune(strings.ToValidUTF8(string(vals[i].Data), "?"))
+			if len(text) > maxKeyText {
+				text = append(text[:maxKeyText], []rune("...")...)
+			}
+			parts = append(parts, name+"="+string(text))
+		}
+	}
+	return strings.Join(parts, ", ")
 }
 
 // A QueueStop is what a change has failed with that does not fit a table whose Conflict says
@@ -203,7 +255,7 @@ func (e *QueueStop) Unwrap() error { return e.Err }
 // Exception describes a change of a table that has failed with cause. duplicate says that
 // a row with its key was there.
 func (g *Group) Exception(tx *Tx, b *Bound, kind ChangeKind, sql string, cause error, duplicate bool) Exception {
-	x := Exception{Queue: g.Queue, Place: tx.Place, Commit: tx.Time, Table: b.Table.String(), SQLState: StateOf(cause), Message: cause.Error(), SQL: sql, Reason: "SQLERROR",
+	x := Exception{Queue: g.Queue, Place: tx.Place, Commit: tx.Time, Table: b.Table.String(), SQLState: StateOf(cause), Message: cause.Error(), SQL: sql, Reason: refusedValue,
 		Operation: map[ChangeKind]string{InsertChange: "INSERT", UpdateChange: "UPDATE", DeleteChange: "DELETE"}[kind]}
 	var own *Error
 	if errors.As(cause, &own) && own.Err != nil {

@@ -108,6 +108,7 @@ var rooms = map[string]room{
 	"proof/neighbours": {},
 	"proof/statements": {},
 	"proof/twoservers": {},
+	"proof/values":     {},
 	"proof/ways":       {},
 }
 

@@ -3,6 +3,7 @@ package apply
 import (
 	"cmp"
 	"context"
+	"errors"
 	"maps"
 
 	"github.com/tidemarkdb/tidemark"
@@ -33,15 +34,26 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 		}
 		return nil
 	})
-	if err != nil || !judged {
+	var misfit *tidemark.Misfit
+	refused := r.opt.Disable != nil && tidemark.KindOf(cause) == tidemark.BadRow && !errors.As(cause, &misfit)
+	if err != nil || !judged && !refused {
 		return r.orFenced(ctx, n, cmp.Or(err, cause))
+	}
+	if refused && r.opt.Refused != nil {
+		if err := r.opt.Refused(ctx); err != nil {
+			return err
+		}
 	}
 	if r.opt.Disable != nil {
 		g.Disable = r.disable
 	}
 	exceptions, err := resolver.Resolve(ctx, g)
-	if err != nil && g.StopsQueue {
+	switch {
+	case err == nil:
+	case g.StopsQueue:
 		err = &tidemark.QueueStop{Err: err}
+	case !judged && tidemark.KindOf(err) == tidemark.BadRow:
+		err = cause // a row that is there already
 	}
 	if err != nil {
 		return r.orFenced(ctx, n, err)
@@ -64,8 +76,8 @@ func (r *runner) orFenced(ctx context.Context, n int, cause error) error {
 }
 
 // disable lets a table get no more changes.
-func (r *runner) disable(table tidemark.TableID, reason string) error {
-	if err := r.opt.Disable(table, reason); err != nil {
+func (r *runner) disable(table tidemark.TableID, why error) error {
+	if err := r.opt.Disable(table, why); err != nil {
 		return err
 	}
 	r.mu.Lock()

@@ -23,8 +23,8 @@ func TestDisable(t *testing.T) {
 	var stats apply.Stats
 	go func() {
 		var err error
-		stats, err = r.follow(t, ctx, apply.Options{Disable: func(table tidemark.TableID, reason string) error {
-			told <- table.String() + ": " + reason
+		stats, err = r.follow(t, ctx, apply.Options{Disable: func(table tidemark.TableID, why error) error {
+			told <- why.Error()
 			return nil
 		}})
 		ended <- err
@@ -46,7 +46,7 @@ func TestDisable(t *testing.T) {
 	}
 	if n := len(told); n != 1 {
 		t.Errorf("it was told %d times", n)
-	} else if got := <-told; got != `public.customer: duplicate key value violates unique constraint "customer_pkey" (Key (id)=(1) already exists)` {
+	} else if got := <-told; got != `apply public.customer: insert of the row id=1: duplicate key value violates unique constraint "customer_pkey" (Key (id)=(1) already exists)` {
 		t.Error(got)
 	}
 }

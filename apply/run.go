@@ -65,10 +65,13 @@ type Options struct {
 	// its table's Conflict says.
 	OKStates []string
 	// Disable, if not nil, is told that a table of the target is to get no more changes, as
-	// its Conflict says, since one did not fit it: before anything behind that is committed.
+	// its Conflict says, or since the target refuses a value: before anything behind that is committed.
 	// The Run passes over what it has bound of it until then; from then on Bind says whether
 	// the table is wanted.
-	Disable func(table tidemark.TableID, reason string) error
+	Disable func(table tidemark.TableID, why error) error
+	// Refused, if not nil, is asked before that is done for a value: an error ends the run, such as that the
+	// target has been changed since, and may take the value.
+	Refused func(ctx context.Context) error
 	// Cascades says that what foreign keys do to other rows is not in the stream, and has to
 	// be done by those of the target. Bindings have to know it too (Binding.Cascades).
 	Cascades bool

@@ -129,11 +129,11 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 	stopped := map[tidemark.TableID]bool{}
 	disable := opt.Disable
 	if disable != nil {
-		opt.Disable = func(table tidemark.TableID, reason string) error {
+		opt.Disable = func(table tidemark.TableID, why error) error {
 			mu.Lock()
 			defer mu.Unlock()
 			stopped[table] = true
-			return disable(table, reason)
+			return disable(table, why)
 		}
 	}
 	opt.Bind = func(rel tidemark.Relation, _ uint64) (*apply.Binding, error) {

@@ -21,6 +21,7 @@ type binder struct {
 	origin map[tidemark.TableID]tidemark.TableID // the source's table of one of the target
 	again  func()                                // binds all relations anew
 	untold map[apply.Key]bool                    // see apply.Binding.Cascades
+	defs   *definitionWatch                      // of the source; nil where it is not seen
 }
 
 // newBinder looks at the target's tables for the moves of a stream.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -41,6 +42,7 @@ type definitionWatch struct {
 	first     map[ddl.Change]uint64       // log position behind a change that waits
 	target    map[tidemark.TableID]*tidemark.Definition
 	altered   int
+	one       sync.Mutex // looks do not run side by side
 }
 
 // A truncater is a stream that knows which tables were truncated in it.
@@ -94,12 +96,36 @@ func (w *definitionWatch) after(ctx context.Context, err error) error {
 	return err
 }
 
+// refused is asked before a table is stopped whose target refuses a row: errAnew where the target has been altered as
+// the source was, and may take the row, or the table is stopped for a change of its definition.
+func (w *definitionWatch) refused(ctx context.Context) error {
+	if w == nil {
+		return nil
+	}
+	before := w.looked()
+	if err := w.look(ctx, true); err != nil {
+		return err
+	}
+	if w.looked() > before {
+		return errAnew
+	}
+	return nil
+}
+
+func (w *definitionWatch) looked() int {
+	w.one.Lock()
+	defer w.one.Unlock()
+	return w.altered
+}
+
 // look compares the tables with what was known of them. urgent: the target has refused something, and has all that was
 // before it.
 func (w *definitionWatch) look(ctx context.Context, urgent bool) error {
 	if w == nil {
 		return nil
 	}
+	w.one.Lock()
+	defer w.one.Unlock()
 	subs := w.r.subs
 	var ids []tidemark.TableID
 	for id := range w.moves {

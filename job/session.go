@@ -111,6 +111,9 @@ func (r *replicating) session(ctx context.Context) error {
 	}
 	defs := r.watchDefinitions(s, moves)
 	if err := defs.look(ctx, false); err != nil {
+	if s.run != nil {
+		r.binder.defs = defs
+	}
 		return err
 	}
 	until, err := r.until(ctx, s)
@@ -174,7 +177,7 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 	if err != nil {
 		return nil, tidemark.Progress{}, err
 	}
-	opt.Bind, opt.Told, opt.Disable, opt.Cascades = tables.bind, tables.told, tables.disable, tables.cascades()
+	opt.Bind, opt.Told, opt.Disable, opt.Refused, opt.Cascades = tables.bind, tables.told, tables.disable, tables.refused, tables.cascades()
 	r.binder = tables
 	if err := r.claimTables(ctx, tables); err != nil {
 		return nil, tidemark.Progress{}, err

@@ -367,12 +367,15 @@ func firstLine(sql string) string {
 	return sql
 }
 
+// refused looks, before a table is stopped for a value that the target refuses, whether its definition is why.
+func (b *binder) refused(ctx context.Context) error { return b.defs.refused(ctx) }
+
 // disable stops a table of the target that gets no more changes, since one did not fit
 // it: whoever applies calls it before it commits without that change.
-func (b *binder) disable(table tidemark.TableID, reason string) error {
+func (b *binder) disable(table tidemark.TableID, why error) error {
 	if id, ok := b.origin[table]; ok {
 		defer b.again()
-		return b.subs.stop(b.ctx, id, tidemark.Errorf(tidemark.BadRow, "apply", table.String(), reason, "Compare the table on both sides"))
+		return b.subs.stop(b.ctx, id, why)
 	}
 	return nil
 }

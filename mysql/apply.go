@@ -236,6 +236,9 @@ func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
 	return a.ended(ctx, g, stop, object, err)
 }
 
+// unheld is what to do about a badValue.
+const unheld = "Correct the row at the source, or choose NULL for values that MySQL cannot hold: --unrepresentable=null."
+
 // ended makes the error of an Apply and sees to the session, which the end of ctx has
 // closed if stop says so.
 func (a *applier) ended(ctx context.Context, g *tidemark.Group, stop func() bool, object string, err error) error {
@@ -253,8 +256,7 @@ func (a *applier) ended(ctx context.Context, g *tidemark.Group, stop func() bool
 	}
 	var bad *badValue
 	if errors.As(err, &bad) {
-		return &tidemark.Error{Op: "apply", Object: object, Kind: tidemark.BadRow, Err: err,
-			Hint: "Correct the row at the source, or choose NULL for values that MySQL cannot hold: --unrepresentable=null."}
+		return &tidemark.Error{Op: "apply", Object: object, Kind: tidemark.BadRow, Err: err, Hint: unheld}
 	}
 	if a.s.dead {
 		if a.lostID = a.s.id; a.committing {

@@ -122,8 +122,8 @@ func (e *Engine) kindOf(my *gomysql.MyError) (tidemark.Kind, string) {
 	kind, known := kinds[my.Code]
 	if !known {
 		kind = tidemark.Bug
-		if len(my.State) == 5 && (strings.HasPrefix(my.State, "22") || strings.HasPrefix(my.State, "23")) {
-			kind = tidemark.BadRow // data exception, integrity constraint violation
+		if len(my.State) == 5 && (strings.HasPrefix(my.State, "22") || strings.HasPrefix(my.State, "23") || my.State == "44000" || my.State == "45000") {
+			kind = tidemark.BadRow // data exception, integrity constraint violation, check option, SIGNAL in a trigger
 		}
 	}
 	if hourly(my) {

@@ -102,14 +102,9 @@ func (s *Stream) rows(ctx context.Context, kind tidemark.ChangeKind, form rowFor
 }
 
 func (s *Stream) rowFailed(t *logTable, err error) error {
-	var bad *badValue
 	var own *tidemark.Error
-	switch {
-	case errors.As(err, &own):
+	if errors.As(err, &own) {
 		return err
-	case errors.As(err, &bad):
-		return &tidemark.Error{Op: "follow", Object: t.id.String(), Kind: tidemark.BadRow, Err: fmt.Errorf("transaction %s: %w", s.group.name(), bad),
-			Hint: "Choose what becomes of dates that are none: --zero-dates=null or --zero-dates=epoch."}
 	}
 	return &tidemark.Error{Op: "follow", Object: t.id.String(), Kind: tidemark.Unsupported, Err: fmt.Errorf("transaction %s, at %s: %w", s.group.name(), s.placeName(s.eventPlace), err),
 		Hint: "Its rows in the log cannot be read."}

@@ -283,17 +283,10 @@ func (c *logColumn) moment(dst, v []byte) ([]byte, error) {
 	return dst, nil
 }
 
-// asWritten is the Policy of a stream to targets that hold what is no date elsewhere.
-const asWritten Policy = 255
-
-// zeroDate is for what is no date elsewhere, the text of which begins at index at.
+// zeroDate is for what is no date elsewhere, the text of which begins at index at. With Refuse it stays as it is
+// written: a target that does not hold it refuses the row, and knows which table that stops.
 func (c *logColumn) zeroDate(dst []byte, at int) ([]byte, error) {
 	switch c.zero {
-	case asWritten:
-		if c.zoned {
-			dst = append(dst, "+00"...)
-		}
-		return dst, nil
 	case Null:
 		return dst, errNull
 	case Epoch:
@@ -306,7 +299,10 @@ func (c *logColumn) zeroDate(dst []byte, at int) ([]byte, error) {
 		}
 		return dst, nil
 	}
-	return dst, &badValue{c.name, string(dst[at:]), "which is not a date elsewhere"}
+	if c.zoned {
+		dst = append(dst, "+00"...)
+	}
+	return dst, nil
 }
 
 // appendUnix appends the date and time of a number of seconds since 1970, in UTC.

@@ -113,7 +113,7 @@ func (r *resolver) change(tx *tidemark.Tx, c tidemark.Change, bounds map[uint32]
 		return object, err
 	}
 	x := r.g.Exception(tx, b, c.Kind, said, cause, duplicate(cause))
-	action, err := r.g.Judge(b, c.Kind, cause, x.Message)
+	action, err := r.g.Judge(b, c, cause, x)
 	if err != nil {
 		return object, err
 	}
@@ -129,11 +129,17 @@ func (r *resolver) change(tx *tidemark.Tx, c tidemark.Change, bounds map[uint32]
 // passable says whether a change that has failed so may be passed over.
 func (r *resolver) passable(err error) bool { return ofARow(r.a.e, err) || r.g.Passes(plain(err)) }
 
-// plain makes an error of the server's one for people.
+// plain makes an error of the server's, or of a value's conversion, one for people.
 func plain(cause error) error {
 	var my *gomysql.MyError
-	if errors.As(cause, &my) {
+	var bad *badValue
+	var own *tidemark.Error
+	switch {
+	case errors.As(cause, &own):
+	case errors.As(cause, &my):
 		return &serverError{my}
+	case errors.As(cause, &bad):
+		return &tidemark.Error{Op: "apply", Kind: tidemark.BadRow, Err: bad, Hint: unheld}
 	}
 	return cause
 }

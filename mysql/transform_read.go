@@ -259,6 +259,9 @@ func truth(v []byte, raw bool) byte {
 	return 'f'
 }
 
+// asWritten is the Policy towards targets that hold what is no date elsewhere.
+const asWritten Policy = 255
+
 func (c *outCol) zeroDate(dst, v []byte) ([]byte, error) {
 	switch c.zero {
 	case asWritten:

@@ -39,13 +39,13 @@ func kindOfState(code string) tidemark.Kind {
 	case "72000", // snapshot too old
 		"XX001", "XX002": // corrupted data or index
 		return tidemark.Lost
-	case "P0001": // RAISE in a trigger
+	case "54000": // a row, or what an index has of it, is too large
 		return tidemark.BadRow
 	}
 	switch code[:min(2, len(code))] {
 	case "08", "40", "53":
 		return tidemark.Transient
-	case "22", "23", "44":
+	case "22", "23", "44", "P0": // the last one is RAISE in a trigger
 		return tidemark.BadRow
 	case "28":
 		return tidemark.Denied

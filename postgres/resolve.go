@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +41,9 @@ func (e *Engine) Resolve(ctx context.Context, g *tidemark.Group) (exceptions int
 	if err == nil {
 		_, err = conn.Exec(ctx, exceptionsDDL, pgx.QueryExecModeSimpleProtocol)
 	}
+	if err == nil {
+		err = conn.QueryRow(ctx, "SELECT getdatabaseencoding() = 'UTF8'").Scan(&r.utf8)
+	}
 	if err != nil {
 		return 0, e.fail(ctx, "apply", "tidemark.exceptions", err)
 	}
@@ -65,6 +69,7 @@ type resolver struct {
 	off        map[tidemark.TableID]bool // get no more changes
 	exceptions int
 	object     string
+	utf8       bool // so is the database
 }
 
 func (r *resolver) run(ctx context.Context, tx pgx.Tx) error {
@@ -132,7 +137,13 @@ func (r *resolver) change(ctx context.Context, t *tidemark.Tx, c tidemark.Change
 		return nil
 	}
 	params := bindTexts(args, vals, olds)
-	cause := r.attempt(ctx, c.Kind, sql, params)
+	var cause error
+	if c.Kind == tidemark.UpdateChange && c.Old != nil && d.always {
+		cause = renumbered(b, vals, olds)
+	}
+	if cause == nil {
+		cause = r.attempt(ctx, c.Kind, sql, params)
+	}
 	var m *tidemark.Misfit
 	if errors.As(cause, &m) && m.Met == 0 {
 		if c.Kind == tidemark.DeleteChange && d.gone {
@@ -148,7 +159,7 @@ func (r *resolver) change(ctx context.Context, t *tidemark.Tx, c tidemark.Change
 		return cause
 	}
 	x := r.g.Exception(t, b, c.Kind, withValues(sql, params), plain(cause), sqlState(cause) == "23505")
-	action, err := r.g.Judge(b, c.Kind, cause, x.Message)
+	action, err := r.g.Judge(b, c, cause, x)
 	if err != nil {
 		return err
 	}
@@ -258,6 +269,10 @@ func (r *resolver) fit(ctx context.Context, b *tidemark.Bound, c tidemark.Change
 // note writes an exception.
 func (r *resolver) note(ctx context.Context, x tidemark.Exception) error {
 	r.exceptions++
+	x.Message, x.SQL = strings.ReplaceAll(strings.ToValidUTF8(x.Message, "?"), "\x00", `\0`), strings.ReplaceAll(strings.ToValidUTF8(x.SQL, "?"), "\x00", `\0`)
+	if !r.utf8 { // the database may not have the characters
+		x.Message, x.SQL = strconv.QuoteToASCII(x.Message), strconv.QuoteToASCII(x.SQL)
+	}
 	commit := x.Commit.UTC().Format("2006-01-02 15:04:05.999999Z07:00")
 	_, err := r.tx.ExecParams(ctx, `INSERT INTO tidemark.exceptions (recvq, src_commit, src_trans_time, table_name, operation, reason, sqlstate, message, text, is_applied)
 		VALUES ($1, $2::bigint, $3::timestamptz, $4, $5, $6, $7, $8, $9, $10::boolean)`,

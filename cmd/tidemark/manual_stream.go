@@ -132,7 +132,7 @@ var tableParameters = parameterTable{"Parameters of a table", "IBMQREP_SUBS and 
 	{"CAPTURE_LOAD", "", "A bulk load at the source is in its log."},
 	{"CONFLICT_RULE", "conflict-rule", "Also `conflict-rule:` of a table."},
 	{"CONFLICT_ACTION", "conflict", "Also `conflict:` of a table."},
-	{"ERROR_ACTION", "", "An error that is no conflict stops the stream; one of a table's definition that table alone."},
+	{"ERROR_ACTION", "", "An error of a row that is no conflict, or of a definition, stops its table; one of the whole target stops the stream."},
 	{"OKSQLSTATES", "ok-sqlstates", "Of all tables."},
 	{"TARGET_TYPE", "", "Tables of users. No change history (CCD), no stored procedures."},
 	{"SUBTYPE", "bidirectional", "U and B. No peer to peer (P)."},
