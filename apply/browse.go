@@ -161,7 +161,7 @@ func (b *browser) settle(ctx context.Context) error {
 }
 
 func (b *browser) damaged(err error) error {
-	return &tidemark.Error{Op: "apply", Object: b.opt.Queue, Kind: tidemark.BadInput, Err: err, Hint: "The stream is damaged: capture again from the place that the target has reached."}
+	return &tidemark.Error{Op: "apply", Object: b.opt.Queue, Kind: tidemark.BadInput, Err: err, Hint: "The stream is damaged: if it came through a queue, --from-target begins that anew from where the target is."}
 }
 
 // look finds what a piece of a transaction accesses.

@@ -218,6 +218,8 @@ type Options struct {
 	// Idle, if not 0, is how often it is noted in a queue how far the log was read where
 	// nothing comes: for whoever applies elsewhere, and so that the source may forget it.
 	Idle time.Duration
+	// Keep, if not nil, gives up to where a stream may forget what is durable in a queue up to end.
+	Keep func(ctx context.Context, end uint64) uint64
 }
 
 // run enlists in g the worker that reads a stream and puts what it gives into out.

@@ -54,6 +54,9 @@ func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, opt Options)
 				m.count(tx)
 			}
 			if end := lastEnd(group); end > 0 {
+				if opt.Keep != nil {
+					end = opt.Keep(ctx, end)
+				}
 				s.Release(end)
 			}
 			clear(group)

@@ -26,6 +26,9 @@ func (r *replicating) connect(ctx context.Context, h *hose, moves []tidemark.Mov
 		if h.log, err = r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue); err != nil {
 			return err
 		}
+		if err = r.lostQueue(ctx, h.log); err != nil {
+			return err
+		}
 		if r.from == nil {
 			return nil
 		}
@@ -45,6 +48,9 @@ func (r *replicating) connect(ctx context.Context, h *hose, moves []tidemark.Mov
 	// It is gone if it is not in the queue, into which another capture may have put it meanwhile.
 	if place, _, qerr := h.log.Begin(ctx, from); qerr == nil && place > behind {
 		return tidemark.Errorf(tidemark.Transient, "capture", r.spec.Name, "another capture has put more into the queue since this one looked", "")
+	}
+	if st, serr := h.log.Stats(ctx); serr == nil && st.Messages == 0 {
+		return notKept(err, "and the queue is empty")
 	}
 	return err
 }

@@ -15,6 +15,8 @@ type Point struct {
 	Now  bool
 	Time time.Time // before the first transaction that was committed later
 	Log  string    // a position as the engine writes it, or a GTID
+	// Target is where the target is, for a stream that has begun before and has lost its queue.
+	Target bool
 }
 
 // IsZero says that it is none.

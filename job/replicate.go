@@ -83,6 +83,9 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (run string, re
 		return "", nil, err
 	}
 	defer lock.Unlock()
+	if spec.From.Target && (spec.Remove || spec.Anew) {
+		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "--from-target continues a stream, which --anew and --remove forget", "Give one of them.")
+	}
 	if spec.Remove || spec.Anew {
 		if err := r.remove(ctx); err != nil || spec.Remove {
 			return "", nil, err
@@ -95,14 +98,18 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (run string, re
 	defer stop()
 	r.stream, err = env.Catalog.Stream(ctx, r.record())
 	if known := err == nil; known {
-		if err := r.goOn(ctx); err != nil {
+		err := r.goOn(ctx)
+		if err == nil && spec.From.Target {
+			err = r.fromTarget(ctx)
+		}
+		if err != nil {
 			return r.stream.Copy, nil, err
 		}
 		if r.stream.State == catalog.StreamFollowing {
 			return r.follow(ctx)
 		}
 		run, rep, err = r.resumeCopy(ctx)
-	} else if tidemark.KindOf(err) == tidemark.NotFound {
+	} else if tidemark.KindOf(err) == tidemark.NotFound && !spec.From.Target {
 		run, rep, err = r.beginHalf(ctx)
 	}
 	switch {

@@ -110,10 +110,10 @@ func (r *replicating) session(ctx context.Context) error {
 		}
 	}
 	defs := r.watchDefinitions(s, moves)
-	if err := defs.look(ctx, false); err != nil {
 	if s.run != nil {
 		r.binder.defs = defs
 	}
+	if err := defs.look(ctx, false); err != nil {
 		return err
 	}
 	until, err := r.until(ctx, s)
@@ -222,12 +222,12 @@ func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.M
 	switch {
 	case r.held != nil || r.to == nil && r.spec.Half == Whole:
 		if hold(g); h.stream != nil {
-			opt.Idle = idleEvery
+			opt.Idle, opt.Keep = idleEvery, r.keepNoted(h.log)
 			capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
 		}
 		return
 	case r.spec.Half == CaptureHalf:
-		opt.Idle = idleEvery
+		opt.Idle, opt.Keep = idleEvery, r.keepNoted(h.log)
 		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
 		return
 	case h.stream == nil:
@@ -235,6 +235,7 @@ func (r *replicating) enlist(s *sampler, p tidemark.Progress, moves []tidemark.M
 	case h.log == nil:
 		capture.Direct(g, h.stream, in, s.meter, opt)
 	default:
+		opt.Keep = r.keepNoted(h.log)
 		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
 		capture.From(g, h.log, p.Low, in, ends)
 	}
@@ -450,6 +451,11 @@ func (r *replicating) caughtUp(ctx context.Context, s *sampler, stop context.Can
 		}
 		if s.run.Low()+1 < c.to {
 			return false
+		}
+	} else if s.run != nil { // what is noted with a transaction is not behind that itself
+		if err := s.run.Advance(ctx, s.run.Low()+1); err != nil {
+			stop(err)
+			return true
 		}
 	}
 	stop(errReached)

@@ -227,7 +227,7 @@ func (e *Engine) checkSlot(ctx context.Context, slot Slot, after uint64) error {
 	}
 	if after > 0 && after < at {
 		return tidemark.Errorf(tidemark.Lost, "follow", slot.Name, fmt.Sprintf("the slot stands at %s, behind the place %s that is asked for", formatLSN(at), formatLSN(after)),
-			"What lies between was released and is gone: the queue that had it was lost, or another process has read from the slot. Copy again, with --anew.")
+			"What lies between was released and is gone: another process has read from the slot, or the target was set back.")
 	}
 	return nil
 }

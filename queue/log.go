@@ -105,9 +105,9 @@ func (l *Log) wrap(op string, err error) error {
 	case err == nil, errors.As(err, &own), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		return err
 	case errors.Is(err, errFormat):
-		return l.fail(tidemark.Unsupported, op, err, "Let the version that wrote it apply what is there, or remove the queue and capture again from the place that the target has reached.")
+		return l.fail(tidemark.Unsupported, op, err, "Let the version that wrote it apply what is there, or begin the queue anew from where the target is, with --from-target, if the source still has its log from there.")
 	case errors.Is(err, errDamaged), errors.Is(err, errChange), errors.Is(err, ErrMissing):
-		return l.fail(tidemark.Corrupt, op, err, "Remove the queue, and capture again from the place that the target has reached: nothing behind the damage was applied.")
+		return l.fail(tidemark.Corrupt, op, err, "Nothing behind the damage was applied. --from-target begins the queue anew from where the target is, if the source still has its log from there.")
 	case errors.Is(err, errTrimmed):
 		return l.fail(tidemark.Lost, op, err, "Somebody else trims the queue: end what else applies from it. Capture again if the target has not reached that place.")
 	case errors.Is(err, ErrFenced):

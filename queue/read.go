@@ -46,7 +46,7 @@ func (l *Log) Read(ctx context.Context, after uint64, emit func(*tidemark.Tx) er
 		switch {
 		case first && after > 0 && m.after > after:
 			return l.fail(tidemark.Lost, "read", fmt.Errorf("it begins behind place %d, and %d is where the target is", m.after, after),
-				"What lies between is not in the queue any more: capture again from the place that the target has reached.")
+				"What lies between is not in the queue any more: tidemark capture --from-target begins it anew from where the target is.")
 		case !first && m.prev != prev:
 			return l.wrap("read", fmt.Errorf("message %d does not follow the one that was before it: %w", m.seq, errDamaged))
 		}
@@ -100,7 +100,7 @@ func (l *Log) fetch(ctx context.Context, wg *crash.Group, seq uint64, out chan<-
 			var err error
 			if last, err = l.store.Wait(ctx, seq); err == nil && last < seq-1 {
 				err = l.fail(tidemark.Lost, "read", fmt.Errorf("it ends with message %d, and message %d was there", last, seq-1),
-					"The queue was replaced, or has lost its end: capture again from the place that the target has reached.")
+					"The queue was replaced, or has lost its end: begin it anew from where the target is, with --from-target.")
 			}
 			if err != nil {
 				f <- fetched{err: err}

@@ -73,6 +73,7 @@ var captureParameters = parameterTable{"Parameters of capture", "IBMQREP_CAPPARM
 	{"", "metrics", ""},
 	{"", "monitor-to", "IBMQREP_CAPMON and CAPQMON, beside the source as there or elsewhere: see [monitor](monitor.md)."},
 	{"", "source-moved", ""},
+	{"", "from-target", ""},
 	{"", "lock", ""},
 	{"", "lock-wait", ""},
 }}

@@ -142,7 +142,7 @@ func checkVersion(dir string) error {
 		return nil
 	case err == nil:
 		return tidemark.Errorf(tidemark.Unsupported, op, dir, fmt.Sprintf("it is in the format %q of another version of the program, not %q", strings.TrimSpace(string(got)), strings.TrimSpace(version)),
-			"Let the version that wrote it apply what is there, or remove the folder and capture again from the place that the target has reached.")
+			"Let the version that wrote it apply what is there, or begin the queue anew from where the target is, with --from-target, if the source still has its log from there.")
 	case !errors.Is(err, os.ErrNotExist):
 		return diskError(op, dir, err)
 	}

@@ -97,7 +97,7 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 	case code == codeStoreFailed, code == codeNoResources, code == codeStorageLimit:
 		return s.refused(api)
 	case code == codeNoStream, errors.Is(err, jetstream.ErrStreamNotFound):
-		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: capture again from the place that the target has reached.")
+		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: begin it anew from where the target is, with --from-target.")
 	case api != nil:
 		return s.error(tidemark.Invalid, op, err, "")
 	}

@@ -236,7 +236,7 @@ func (s *Store) checkEnd(ctx context.Context) error {
 	}
 	if noted := s.embedded.last(); st.Last < noted {
 		return s.error(tidemark.Corrupt, "open", fmt.Errorf("it ends with message %d, and message %d was there", st.Last, noted),
-			"A file of the queue is damaged. Remove the folder, and capture again from the place that the target has reached.")
+			"A file of the queue is damaged: --from-target begins the queue anew from where the target is, if the source still has its log from there.")
 	}
 	return nil
 }

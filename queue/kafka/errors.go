@@ -43,9 +43,9 @@ func (s *Store) fail(ctx context.Context, op string, err error) error {
 	case errors.Is(err, kerr.TopicAuthorizationFailed), errors.Is(err, kerr.TransactionalIDAuthorizationFailed), errors.Is(err, kerr.ClusterAuthorizationFailed):
 		return s.error(tidemark.Forbidden, op, err, "The user needs Create, Read, Write, Delete, Describe and DescribeConfigs on the topic "+s.topic+", and Write and Describe on the transactional id of the same name.")
 	case errors.Is(err, errReplaced), unknown(err):
-		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: capture again from the place that the target has reached.")
+		return s.error(tidemark.Lost, op, err, "The queue was removed while it was in use: begin it anew from where the target is, with --from-target.")
 	case errors.Is(err, errOffset), errors.Is(err, errForeign):
-		return s.error(tidemark.Corrupt, op, err, "Nobody but this stream may write to the topic. Remove the queue, and capture again from the place that the target has reached.")
+		return s.error(tidemark.Corrupt, op, err, "Nobody but this stream may write to the topic. --from-target begins the queue anew from where the target is, if the source still has its log from there.")
 	case errors.Is(err, errRecords):
 		return s.error(tidemark.Corrupt, op, err, "Look at the disks of the Kafka servers.")
 	case !passes(err):

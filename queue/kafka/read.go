@@ -175,7 +175,7 @@ func (s *Store) lookBetween(ctx context.Context, start, end int64, before place)
 	}
 	if before.seq > 0 && end <= before.offset {
 		return s.error(tidemark.Lost, "look at", fmt.Errorf("it ends at offset %d, and message %d was at %d", end, before.seq, before.offset),
-			"The servers have lost the end of the queue: capture again from the place that the target has reached.")
+			"The servers have lost the end of the queue: begin it anew from where the target is, with --from-target.")
 	}
 	if end > known {
 		if err := s.lookBack(ctx, max(start, seen.offset+min(1, int64(seen.seq))), end); err != nil {
