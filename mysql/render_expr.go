@@ -77,7 +77,9 @@ func scanPG(s string) ([]pgToken, error) {
 				}
 				b.WriteByte(s[i])
 			}
-			i++
+			if i++; i > len(s) {
+				return nil, fmt.Errorf("a string without an end is not translated")
+			}
 			out = append(out, pgToken{map[byte]byte{'\'': 's', '"': 'q'}[c], b.String()})
 		case c >= '0' && c <= '9' || c == '.' && i+1 < len(s) && s[i+1] >= '0' && s[i+1] <= '9':
 			for i < len(s) && (isWordByte(s[i]) || s[i] == '.' || (s[i] == '-' || s[i] == '+') && (s[i-1] == 'e' || s[i-1] == 'E')) {
