@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
 	"strconv"
 	"strings"
@@ -48,8 +47,7 @@ type Options struct {
 	NoBinlog        bool                   // target: what is written is kept out of the binlog (needs SUPER, BINLOG ADMIN or SYSTEM_VARIABLES_ADMIN)
 	DeferKeys       bool                   // MyISAM and Aria: non-unique keys are disabled while a fresh table is loaded
 	Definer         Definer                // target: under whose name views and programs are made
-	Log             *slog.Logger           // nil: nowhere
-	Warn            func(tidemark.Finding) // what a connection does not protect from, once for each engine; nil: nowhere
+	Warn            func(tidemark.Finding) // what a connection does not protect from, once for each engine, and what else is worth knowing; nil: nowhere
 }
 
 // An Engine is one MySQL or MariaDB server: a source, a target, or both. Its
@@ -117,8 +115,8 @@ func Open(ctx context.Context, rawURL string, opt Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	if opt.Log == nil {
-		opt.Log = slog.New(slog.DiscardHandler)
+	if opt.Warn == nil {
+		opt.Warn = func(tidemark.Finding) {}
 	}
 	if opt.LockWait == 0 {
 		opt.LockWait = 60 * time.Second
@@ -137,10 +135,8 @@ func Open(ctx context.Context, rawURL string, opt Options) (*Engine, error) {
 		s.close()
 		return nil, e.fail("connect", "", err)
 	}
-	if opt.Warn != nil {
-		for _, f := range s.warnings {
-			opt.Warn(f)
-		}
+	for _, f := range s.warnings {
+		opt.Warn(f)
 	}
 	e.idle = append(e.idle, s)
 	return e, nil

@@ -203,7 +203,7 @@ func (s *Stream) move(ctx context.Context, after uint64, files []logFile) error 
 	j.columns.revoke(after + 1)
 	lines = fmt.Appendf(lines, "V %d\n", after+1)
 	s.file, s.pos = 0, 4 // the server says where it begins
-	s.e.opt.Log.Info("the stream goes on by GTID on another server", "stream", s.name, "after", m.set.String())
+	s.e.opt.Warn(tidemark.Finding{Severity: tidemark.Note, Object: s.name, Text: "resumes by GTID on another server, after " + m.set.String()})
 	return j.sync(lines)
 }
 

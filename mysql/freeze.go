@@ -165,9 +165,6 @@ func (f *freezing) withoutLock(ctx context.Context) (pos tidemark.Position, ok b
 	for start := time.Now(); time.Since(start) < 2*time.Second; {
 		pos, again, err := try(ctx)
 		if err != nil || !again {
-			if pos.Text != "" {
-				e.opt.Log.Info("source frozen without a lock", "position", pos.Text, "after", time.Since(start))
-			}
 			return pos, pos.Text != "", err
 		}
 	}
@@ -309,7 +306,6 @@ func (f *freezing) locked(ctx context.Context) (tidemark.Position, error) {
 	if err != nil {
 		return tidemark.Position{}, f.lockError(ctx, err)
 	}
-	held := time.Now()
 	err = f.start(ctx)
 	var pos tidemark.Position
 	if err == nil {
@@ -318,7 +314,6 @@ func (f *freezing) locked(ctx context.Context) (tidemark.Position, error) {
 	if uerr := s.exec(ctx, unlock); err == nil {
 		err = uerr
 	}
-	e.opt.Log.Info("source was locked to freeze it", "waited", held.Sub(asked), "held", time.Since(held))
 	if err == nil && e.opt.Lock == LockBackup && !e.mariadb && !f.once {
 		e.mu.Lock()
 		e.guard = s // that lock lasts until Close
@@ -378,7 +373,6 @@ func (f *freezing) takeLock(ctx context.Context, s *session) (unlock string, err
 	err = s.exec(ctx, "FLUSH TABLES WITH READ LOCK")
 	var my *gomysql.MyError
 	if errors.As(err, &my) && kinds[my.Code] == tidemark.Forbidden && e.opt.Lock == LockAuto {
-		e.opt.Log.Info("no privilege for a global read lock; locking the tables", "reason", my.Message)
 		if f.lockTables(ctx, s) == nil {
 			return "UNLOCK TABLES", nil
 		}
@@ -458,7 +452,7 @@ func (e *Engine) position(ctx context.Context, s *session) (tidemark.Position, e
 	switch {
 	case errors.As(err, &my):
 		_, hint := e.kindOf(my)
-		e.opt.Log.Warn("the position in the binlog is not known", "reason", my.Message, "hint", hint)
+		e.opt.Warn(tidemark.Finding{Severity: tidemark.Note, Object: "source", Text: "its position in the binlog is not known: " + my.Message, Hint: hint})
 	case err != nil:
 		return pos, err
 	case r.RowNumber() > 0:

@@ -74,7 +74,6 @@ func (e *Engine) holdersFor(ctx context.Context, n int) ([]*session, error) {
 			if ctx.Err() != nil {
 				return nil, e.fail("describe", e.to.masked, err)
 			}
-			e.opt.Log.Info("fewer sessions hold the source's tables than would be quick", "sessions", len(holders), "reason", err)
 			break
 		}
 		holders = append(holders, s)
