@@ -223,6 +223,9 @@ func placeRow(rows [][][]byte) (place uint64, timeline uint32, err error) {
 	return place, uint32(n), err
 }
 
+// maxRows bounds results of the replication protocol: one row for each tablespace.
+const maxRows = 1 << 16
+
 // rows reads a result.
 func (b *BaseBackup) rows() (out [][][]byte, err error) {
 	for {
@@ -241,7 +244,9 @@ func (b *BaseBackup) rows() (out [][][]byte, err error) {
 					row.Values[i] = append([]byte{}, v...) // body is read into again
 				}
 			}
-			out = append(out, row.Values)
+			if out = append(out, row.Values); len(out) > maxRows || len(body) > maxLine {
+				return nil, fmt.Errorf("%w: a result of %d rows, or a row of %d bytes", errEndless, len(out), len(body))
+			}
 		case 'C':
 			return out, nil
 		case 'Z':

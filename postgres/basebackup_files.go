@@ -184,6 +184,14 @@ func (b *BaseBackup) unpack(at string, a *archive, take giver) error {
 		if b.set.Owner.User == "" {
 			b.set.Owner = tidemark.Owner{User: h.Uname, Group: h.Gname, UID: h.Uid, GID: h.Gid}
 		}
+		switch h.Typeflag {
+		case tar.TypeReg, tar.TypeDir, tar.TypeSymlink:
+		default:
+			return fmt.Errorf("%q is of the type %q, which servers do not send", h.Name, h.Typeflag)
+		}
+		if len(h.PAXRecords) > 0 { // they could say of a file that it is sparse, and has any size
+			return fmt.Errorf("%q is in another form of tar than the server's", h.Name)
+		}
 		f := tidemark.DataFile{Path: path.Join(at, h.Name), Size: h.Size, Modified: h.ModTime, Mode: uint32(h.Mode) & 0o777, Dir: h.Typeflag == tar.TypeDir}
 		if !fs.ValidPath(f.Path) {
 			return fmt.Errorf("a file with the path %q", h.Name)
@@ -200,10 +208,10 @@ func (b *BaseBackup) unpackFile(f *tidemark.DataFile, kind byte, content io.Read
 	case kind == tar.TypeSymlink, name == "standby.signal" && folder == "", name == "recovery.signal" && folder == "":
 		return nil // links of tablespaces are made by who restores; what makes a standby is none of the data
 	case f.Path == controlPath:
-		b.control, err = io.ReadAll(content)
+		b.control, err = small(f, content)
 		return err
 	case f.Path == "backup_label":
-		b.label, err = io.ReadAll(content)
+		b.label, err = small(f, content)
 		if b.parts != nil { // some of it is left out
 			b.parts.add(f.Path, int64(len(b.label)), crc32.Checksum(b.label, castagnoli))
 		}
@@ -213,6 +221,16 @@ func (b *BaseBackup) unpackFile(f *tidemark.DataFile, kind byte, content io.Read
 	}
 	b.hasPages(f)
 	return take(f, content)
+}
+
+// maxSmall bounds the files that are kept in memory: pg_control has 8 kB, and backup_label less.
+const maxSmall = 1 << 20
+
+func small(f *tidemark.DataFile, content io.Reader) ([]byte, error) {
+	if f.Size > maxSmall {
+		return nil, fmt.Errorf("%s has %d bytes, which is more than it can have", f.Path, f.Size)
+	}
+	return io.ReadAll(content)
 }
 
 // hasPages notes whether a file consists of pages with checksums.

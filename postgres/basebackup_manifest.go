@@ -84,10 +84,17 @@ func (s *fileSums) take(name string) (sum fileSum, ok bool) {
 // left is how many were not taken.
 func (s *fileSums) left() int { return len(s.all) - s.gone }
 
+// maxLine is more than a line of a manifest has, whose longest part is a path.
+const maxLine = 1 << 20
+
 // Write implements io.Writer. What is wrong is told by finish.
 func (r *sumsRead) Write(p []byte) (int, error) {
 	if r.all == nil {
 		r.all = sha256.New()
+	}
+	if len(r.line) > maxLine { // nothing of it is kept any more
+		r.err = cmp.Or[error](r.err, errors.New("it has a line without an end"))
+		return len(p), nil
 	}
 	r.line = append(r.line, p...)
 	rest := r.line

@@ -134,7 +134,7 @@ func (b *BaseBackup) unpackPages(f *tidemark.DataFile, content io.Reader, take g
 	if n > 0 {
 		used += (page - used%page) % page
 	}
-	if le.Uint32(head) != incrementalMagic || size != used+n*page || int64(limit)*page > b.about.segment {
+	if le.Uint32(head) != incrementalMagic || size != used+n*page || n*page > b.about.segment || int64(limit)*page > b.about.segment {
 		return fmt.Errorf("%s is not in the form of files of which pages are sent", name)
 	}
 	numbers := make([]byte, used-12)
@@ -147,6 +147,9 @@ func (b *BaseBackup) unpackPages(f *tidemark.DataFile, content io.Reader, take g
 		f.Change.Pages[i] = le.Uint32(numbers[4*i:])
 		if i > 0 && f.Change.Pages[i] <= f.Change.Pages[i-1] {
 			return fmt.Errorf("the pages of %s are not in their order", name)
+		}
+		if (int64(f.Change.Pages[i])+1)*page > b.about.segment {
+			return fmt.Errorf("%s has a page %d, which is behind its end", name, f.Change.Pages[i])
 		}
 	}
 	if n > 0 {
