@@ -52,8 +52,9 @@ type notArchived struct{ error }
 
 func (e notArchived) Unwrap() error { return e.error }
 
-// finish prints an error in one line, with its hint in a second, and gives the exit code.
-func finish(err error, stderr io.Writer) int {
+// finish prints an error in one line, with its hint in a second, and gives the exit code. args are what the command
+// was given.
+func finish(err error, stderr io.Writer, args ...string) int {
 	var d differ
 	var c changing
 	switch {
@@ -64,13 +65,13 @@ func finish(err error, stderr io.Writer) int {
 	case errors.As(err, &d):
 		return exitDiffer
 	}
-	fmt.Fprintf(stderr, "tidemark: %s\n", tidemark.MaskText(err.Error()))
+	fmt.Fprintf(stderr, "tidemark: %s\n", withoutSecrets(err.Error(), args))
 	if where := panicked(err); where != nil {
 		fmt.Fprintf(stderr, "hint: This is a fault of tidemark: report it with the lines that follow.\n%s", whereText(where))
 		return exitCodes[tidemark.Bug]
 	}
 	if hint := tidemark.HintOf(err); hint != "" {
-		fmt.Fprintf(stderr, "hint: %s\n", tidemark.MaskText(hint))
+		fmt.Fprintf(stderr, "hint: %s\n", withoutSecrets(hint, args))
 	}
 	switch {
 	case errors.As(err, new(stopsRecovery)):

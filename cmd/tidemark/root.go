@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -27,22 +29,40 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 			if !is {
 				e = &crash.Error{Value: v, Stack: debug.Stack()}
 			}
-			code = finish(e, stderr)
+			code = finish(e, stderr, args...)
 		}
 	}()
 	stopProfile, err := profile()
 	if err != nil {
-		return finish(err, stderr)
+		return finish(err, stderr, args...)
 	}
 	defer stopProfile()
-	ctx, crashed := watchCrashes(ctx, func(e *crash.Error) { os.Exit(finish(e, stderr)) })
+	ctx, crashed := watchCrashes(ctx, func(e *crash.Error) { os.Exit(finish(e, stderr, args...)) })
 	root := rootCommand(stdout, stderr)
 	root.SetArgs(args)
 	err = root.ExecuteContext(ctx)
 	if e := crashed(); e != nil {
 		err = e
 	}
-	return finish(err, stderr)
+	return finish(err, stderr, args...)
+}
+
+// withoutSecrets hides in a text what of the arguments may be secret: also those that are nearly a connection string, and
+// came into a message as the file or the name for which they were taken.
+func withoutSecrets(text string, args []string) string {
+	for _, arg := range args {
+		for _, part := range []string{arg, arg[strings.IndexByte(arg, '=')+1:], arg[strings.IndexByte(arg, ':')+1:]} {
+			hidden := tidemark.MaskURL(part)
+			if hidden == part {
+				continue
+			}
+			for _, is := range []string{part, filepath.Clean(part), strings.TrimSpace(part)} {
+				quoted := strconv.Quote(is)
+				text = strings.ReplaceAll(strings.ReplaceAll(text, is, hidden), quoted[1:len(quoted)-1], hidden)
+			}
+		}
+	}
+	return tidemark.MaskText(text)
 }
 
 // crashPatience is how long a command may take to end in order when one of its goroutines has panicked.

@@ -1,0 +1,126 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// connectionForms are how people write connection strings, right and wrong; U is the user, S the secret as it is, E the
+// secret percent-encoded, H a host where nobody listens.
+var connectionForms = []string{
+	"X://U:E@H/shop", "X://U:E@H/shop?a=b", "X://:E@H/shop", "X://U:E@", "X://U:E@H,H/shop", "X://U@H/shop?password=E", "X://H/shop?user=U&password=E&a=b",
+	"X://U:E@H/shop?sslpassword=E", "X://U:S@H/shop", "X://:S@H", "X://U::S@H", "X://U/S@H", "X://U:S@H,H", "X:///U:S@H", "X://U@U:S@H/shop", "X://U@H/shop?password=S",
+	"X://H?user=U&pwd=S", "X:/U:S@H/shop", "X:U:S@H/shop", "//U:S@H/shop", " X://U:S@H", "X ://U:S@H", "jdbc:X://U:S@H/shop", "U:S@tcp(H)/shop", "U:S@H/shop",
+	"host=127.0.0.1 port=1 user=U password=E", "host=127.0.0.1 port=1 user=U password='S'", "user=U password=S host=127.0.0.1 port=1", "X://U%3AE@H/shop", "X://U:E@H/shop?tls=nonsense&sslmode=nonsense",
+	"nats://E@H", "nats://S@H", "nats://U:E@H,nats://E@H", "kafka://U:S@H/topic", "kafka+tls://U:E@H/topic?sasl=plain", "sftp://U:S@H/folder", "sftp://U:E@H/folder",
+	"s3://bucket/x?endpoint=H&tls=off&secret-access-key=E", "azblob://c/x?endpoint=http://H/a&sig=E", "gs://b/x?endpoint=http://U:E@H",
+}
+
+// commandsWithURLs are all command lines that take a connection string, which is "?" there; "!" is a folder.
+var commandsWithURLs = [][]string{
+	{"copy", "?", "?"}, {"copy", "?", "?", "--json"}, {"copy", "file:/nowhere.sql", "?"}, {"copy", "?", "?", "--plan"}, {"check", "?", "?"}, {"diff", "?", "?"}, {"diff", "?", "?", "--json"}, {"repair", "?", "?"},
+	{"replicate", "?", "?"}, {"replicate", "?", "?", "--queue", "?"}, {"replicate", "?", "?", "--remove"}, {"replicate", "?", "?", "--json", "--metrics", "127.0.0.1:0"}, {"capture", "?", "?", "--queue", "?"}, {"capture", "?", "?", "--queue", "?", "--monitor-to", "?"},
+	{"apply", "?", "?", "--queue", "?"}, {"cutover", "?", "?"}, {"peek", "--queue", "?"}, {"exceptions", "?"}, {"status", "--name", "?"}, {"sub", "start", "?"}, {"skip", "?"},
+	{"backup", "?", "!"}, {"backup", "?", "?"}, {"backup", "--logical", "?", "?"}, {"backup", "?", "!", "?"}, {"restore", "?", "latest", "!"}, {"restore", "!", "latest", "?"}, {"backups", "?"}, {"verify", "?"}, {"prune", "?", "--keep", "last=1"},
+	{"archive", "?", "!"}, {"archive", "?", "?"}, {"archive", "push", "?", "000000010000000000000001"}, {"archive", "get", "?", "000000010000000000000001", "x"},
+	{"ha", "scan", "?"}, {"ha", "check", "?"}, {"ha", "check", "?", "--replica", "?"}, {"ha", "plan", "?"}, {"?"}, {"report", "?"}, {"runs", "?"}, {"utilities", "?"}, {"set", "?"}, {"copy", "?", "?", "--lanes", "?"},
+}
+
+// leaked gives a piece of a secret that stands in text: three of its characters in a row, of which one is a capital; nothing
+// else here has those capitals.
+func leaked(secret, text string) string {
+	for _, whole := range []string{secret, url.QueryEscape(secret)} {
+		for i := 0; i+4 <= len(whole); i++ {
+			if piece := whole[i : i+4]; !strings.Contains(piece, "%") && strings.Trim(piece, "ABCDEFGHJKMNPQSTVWXYZ") != piece && strings.Contains(text, piece) {
+				return piece
+			}
+		}
+	}
+	return ""
+}
+
+// No piece of a secret that stands in a connection string, right or wrong, is in what any command prints, nor in its
+// catalogue, its logs, or whatever else it leaves.
+func TestNoCommandTellsASecret(t *testing.T) {
+	t.Parallel()
+	rounds, each := 250, 50*time.Millisecond
+	if testdb.Long() {
+		rounds, each = 12_500, 400*time.Millisecond
+	}
+	for part := range uint64(8) { // most of their time they wait for servers that are not there
+		t.Run(fmt.Sprint(part), func(t *testing.T) {
+			t.Parallel()
+			tellNoSecret(t, rand.New(rand.NewPCG(3, part)), rounds, each)
+		})
+	}
+}
+
+// tellNoSecret runs so many commands, and gives each so much time.
+func tellNoSecret(t *testing.T, rnd *rand.Rand, rounds int, each time.Duration) {
+	t.Helper()
+	const letters, signs = "ABCDEFGHJKMNPQSTVWXYZ", "@/#?:%&=+ !$'\"\\;,()[]{}<>~`^|-_.*0123456789"
+	closed := testdb.FreeAddress(t)
+	schemes := []string{"mysql", "mariadb", "postgres", "postgresql", "db2", "http"}
+	dir := t.TempDir()
+	for n := range rounds {
+		secret := []byte{letters[rnd.IntN(len(letters))]}
+		for want := 6 + rnd.IntN(12); len(secret) < want; {
+			from := letters
+			if rnd.IntN(5) == 0 {
+				from = signs
+			}
+			secret = append(secret, from[rnd.IntN(len(from))])
+		}
+		encoded := strings.ReplaceAll(url.QueryEscape(string(secret)), "+", "%20")
+		text := func() string {
+			form := connectionForms[rnd.IntN(len(connectionForms))]
+			return strings.NewReplacer("X", schemes[rnd.IntN(len(schemes))], "U", "tm", "H", closed, "S", string(secret), "E", encoded).Replace(form)
+		}
+		args := []string{}
+		for _, a := range commandsWithURLs[n%len(commandsWithURLs)] {
+			switch a {
+			case "?":
+				a = text()
+			case "!":
+				a = filepath.Join(dir, "place")
+			}
+			args = append(args, a)
+		}
+		own := filepath.Join(dir, "run")
+		if err := os.MkdirAll(own, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if c := args[0]; c != "ha" && c != "backups" && c != "verify" && c != "prune" && c != "sub" && c != "exceptions" && c != "archive" {
+			args = append(args, "--state", filepath.Join(own, "catalog.db"))
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), each)
+		var out bytes.Buffer
+		code := run(ctx, args, &out, &out)
+		cancel()
+		if piece := leaked(string(secret), out.String()); piece != "" {
+			t.Errorf("%q of %q is in what %q prints (exit %d):\n%s", piece, secret, args, code, out.String())
+		}
+		_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.Type().IsRegular() {
+				data, _ := os.ReadFile(path)
+				if piece := leaked(string(secret), string(data)); piece != "" {
+					t.Fatalf("%q of %q is in %s after %q", piece, secret, path, args)
+				}
+			}
+			return nil
+		})
+		if err := os.RemoveAll(own); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
