@@ -177,7 +177,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 
 // dial connects to servers that are there.
 func dial(opt Options) (*nats.Conn, error) {
-	options := []nats.Option{nats.Name("tidemark"), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(10 * time.Second)}
+	options := []nats.Option{nats.Name("tidemark"), nats.SetCustomDialer(guardDialer{}), nats.MaxReconnects(-1), nats.ReconnectWait(500 * time.Millisecond), nats.Timeout(10 * time.Second)}
 	if opt.Credentials != "" {
 		options = append(options, nats.UserCredentials(opt.Credentials))
 	}
