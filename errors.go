@@ -43,6 +43,9 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
+// ErrNoConnection is what the error of a server is that has no connection left for another session. Its Kind is Transient.
+var ErrNoConnection = errors.New("no connection is left")
+
 // Error is the one error type of the program. Context is added once per layer.
 // Its text is one line and never holds a password: whoever puts text of a
 // connection string into it masks that first (MaskURL).

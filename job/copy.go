@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -439,7 +440,7 @@ func resumable(err error, run string) error {
 
 // report gathers what the screen and the catalogue show at the end.
 func (c *copying) report(run *load.Run, took time.Duration) *Report {
-	rep := &Report{Verb: c.verb, Seconds: took.Seconds(), Workers: run.Report(), Findings: c.p.Findings, Failed: run.Failures(),
+	rep := &Report{Verb: c.verb, Seconds: took.Seconds(), Workers: run.Report(), Findings: slices.Concat(c.p.Findings, run.Fewer()), Failed: run.Failures(),
 		Position: c.p.Position, PeakRSS: peakRSS()}
 	for _, t := range run.Status.Snapshot() {
 		rep.Rows += t.Done
@@ -569,6 +570,11 @@ func (c *copying) ObjectDone(o *tidemark.Object, err error, took time.Duration) 
 // Retry tells of an attempt that failed and is made again.
 func (c *copying) Retry(what string, err error, left time.Duration) {
 	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "retry", Object: what, Error: err.Error(), Text: "for another " + left.Round(time.Second).String()})
+}
+
+// Fewer tells that the run goes on with fewer sessions.
+func (c *copying) Fewer(why error) {
+	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "finding", Object: "connections", Text: "a server has none left: the run goes on with fewer sessions. " + tidemark.HintOf(why), Error: why.Error()})
 }
 
 // flush hands the finished ranges to the catalogue.

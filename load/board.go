@@ -42,6 +42,7 @@ type board struct {
 	unfed    map[int]bool   // with open: moves of which no range has come yet
 	failed   error
 	rejected map[int]bool // moves that were taken out
+	gone     map[int]bool // lanes that were given up
 	failures []Failed     // what they were rejected for, and what else could not be made before the rows
 }
 
@@ -78,7 +79,7 @@ const (
 )
 
 func newBoard(p *Plan, done map[int]bool, objects []tidemark.Object, lanes int) *board {
-	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, at: map[int]int{}, owner: p.Owner, feeding: -1, unfed: map[int]bool{}, rejected: map[int]bool{}, keysWait: p.Target == "postgres"}
+	b := &board{left: make([]int, len(p.Moves)), active: lanes, lanes: lanes, byID: map[string]*work{}, at: map[int]int{}, owner: p.Owner, feeding: -1, unfed: map[int]bool{}, gone: map[int]bool{}, rejected: map[int]bool{}, keysWait: p.Target == "postgres"}
 	b.cond = sync.NewCond(&b.mu)
 	for i := range p.Ranges {
 		r := &p.Ranges[i]
@@ -160,7 +161,7 @@ func (b *board) nextRange(ctx context.Context, c *flow.Clock, lane int) (*task, 
 	defer b.mu.Unlock()
 	var t *task
 	err := b.wait(ctx, c, func() bool {
-		if b.rowsLeft == 0 && !b.open {
+		if b.rowsLeft == 0 && !b.open || b.gone[lane] {
 			return true
 		}
 		if lane >= b.active {

@@ -91,6 +91,8 @@ type Run struct {
 
 	lanesMu sync.Mutex
 	started int // lanes 0 to started-1 have workers
+	ended   int // of them, whose view or connection was lost
+	fewer   fewer
 	lanes   int // lanes that may take ranges
 	tried   bool
 }
@@ -209,6 +211,7 @@ func (r *Run) replace() {
 	r.board.retire()
 	r.lanesMu.Lock()
 	n := r.lanes
+	r.ended++
 	r.lanesMu.Unlock()
 	r.startLanes(n + 1)
 }
@@ -235,7 +238,7 @@ func (r *Run) before(ctx context.Context, lane int, objects []tidemark.Object, b
 			continue
 		}
 		start := time.Now()
-		err := r.exec(ctx, lane, o)
+		err := r.exec(ctx, lane, o, true)
 		r.sink.ObjectDone(o, err, time.Since(start))
 		switch {
 		case err != nil && r.feed == nil && r.rejects(ctx, err):
@@ -248,15 +251,15 @@ func (r *Run) before(ctx context.Context, lane int, objects []tidemark.Object, b
 }
 
 // exec makes one object. One that exists is kept: after a crash it is ours, and
-// otherwise the plan has said that the target is not empty.
-func (r *Run) exec(ctx context.Context, lane int, o *tidemark.Object) error {
+// otherwise the plan has said that the target is not empty. patient says that it waits where the server has no connection left.
+func (r *Run) exec(ctx context.Context, lane int, o *tidemark.Object, patient bool) error {
 	var failing outage
 	for attempt := 0; ; attempt++ {
 		err := r.tgt.Exec(ctx, lane, o.SQL)
 		switch kind := tidemark.KindOf(err); {
 		case err == nil || kind == tidemark.Exists:
 			return nil
-		case passing(err) && failing.left(r.opt.RetryFor) > 0:
+		case passing(err) && (patient || !errors.Is(err, tidemark.ErrNoConnection)) && failing.left(r.opt.RetryFor) > 0:
 			r.sink.Retry(o.ID, err, failing.left(r.opt.RetryFor))
 			if err := flow.Sleep(ctx, backoff(attempt)); err != nil {
 				return err
@@ -270,6 +273,7 @@ func (r *Run) exec(ctx context.Context, lane int, o *tidemark.Object) error {
 // finisher builds objects as their tables get full.
 func (r *Run) finisher(lane int) func(context.Context, *flow.Clock) error {
 	return func(ctx context.Context, c *flow.Clock) error {
+		patient := r.feed != nil
 		for {
 			w, err := r.board.nextObject(ctx, c)
 			if err != nil || w == nil {
@@ -277,10 +281,21 @@ func (r *Run) finisher(lane int) func(context.Context, *flow.Clock) error {
 			}
 			start := time.Now()
 			was := c.Enter(flow.IO)
-			err = r.exec(ctx, lane, w.Object)
+			err = r.exec(ctx, lane, w.Object, patient)
 			c.Enter(was)
 			if ctx.Err() != nil {
 				return ctx.Err() // not the object's fault
+			}
+			if !patient && errors.Is(err, tidemark.ErrNoConnection) {
+				r.board.putBack(w)
+				if r.giveUpFinisher(err) {
+					return nil
+				}
+				if err := r.board.allRows(ctx, c); err != nil {
+					return err
+				}
+				lane, patient = 0, true // it has made the tables, and the rows need its session no more
+				continue
 			}
 			if kind := tidemark.KindOf(err); err != nil && (kind == tidemark.Full || kind == tidemark.Unreachable || kind == tidemark.Transient) {
 				r.board.stop(err) // nothing after it would go better; resume when mended
@@ -519,6 +534,9 @@ func (l *lane) skip(ctx context.Context, c *flow.Clock, ended bool) error {
 
 func (l *lane) failed(ctx context.Context, t *task, err error) {
 	l.run.Status.rangeFailed(t)
+	if l.run.giveUpLane(l.id, t, err) {
+		return
+	}
 	if l.run.statement != nil && l.run.statement(t.r.ID) != nil {
 		m, _ := l.run.move(t.r.Move)
 		err = ofScript(err, m.From.String())
@@ -546,7 +564,7 @@ func (r *Run) govern(ctx context.Context, c *flow.Clock) error {
 	const step, gain = 1500 * time.Millisecond, 1.10
 	active := min(2, r.opt.LaneCount())
 	before := 0.0
-	for {
+	for !r.crowded() {
 		last := r.Status.written.Load()
 		start := time.Now()
 		for time.Since(start) < step {
@@ -565,10 +583,14 @@ func (r *Run) govern(ctx context.Context, c *flow.Clock) error {
 		case active == r.opt.LaneCount():
 			return nil
 		}
+		if r.crowded() {
+			break
+		}
 		before = rate
 		active++
 		r.startLanes(active)
 	}
+	return nil
 }
 
 // rest says whether another lane would find nothing to do, or the run is over.

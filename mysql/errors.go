@@ -94,6 +94,12 @@ func (s *serverError) Error() string {
 }
 func (s *serverError) Unwrap() error { return s.my }
 
+// Is says whether the server has no connection left.
+func (s *serverError) Is(target error) bool {
+	crowded := s.my.Code == 1040 || s.my.Code == 1203 || s.my.Code == 1226 && !hourly(s.my)
+	return target == tidemark.ErrNoConnection && crowded
+}
+
 // SQLState gives what the server has said besides.
 func (s *serverError) SQLState() string { return s.my.State }
 

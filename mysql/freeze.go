@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,7 +45,11 @@ func (e *Engine) Freeze(ctx context.Context, lanes int) (tidemark.Position, erro
 		return tidemark.Position{}, tidemark.Errorf(tidemark.Bug, "freeze", e.to.masked, "the source is frozen already", "")
 	}
 	f := &freezing{e: e}
-	if err := f.open(ctx, lanes+1); err != nil {
+	err := f.open(ctx, lanes+1)
+	if errors.Is(err, tidemark.ErrNoConnection) {
+		err = f.shrink(err)
+	}
+	if err != nil {
 		f.close()
 		return tidemark.Position{}, err
 	}
@@ -105,6 +110,20 @@ func (f *freezing) open(ctx context.Context, n int) error {
 		}
 		return f.all[i].toRead(ctx)
 	})
+}
+
+// shrink goes on with the sessions that could be opened, and leaves one of them to whoever else needs one. One holds the view
+// and one reads.
+func (f *freezing) shrink(err error) error {
+	f.all = slices.DeleteFunc(f.all, func(s *session) bool { return s == nil })
+	if len(f.all) < 2 {
+		return err
+	}
+	if n := len(f.all) - 1; n >= 2 {
+		f.all[n].close()
+		f.all = f.all[:n]
+	}
+	return nil
 }
 
 // each runs do for all sessions at once.

@@ -90,8 +90,8 @@ func (e *Engine) reader(ctx context.Context, lane int) (*session, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.frozen {
-		if lane >= len(e.reads) {
-			return nil, tidemark.Errorf(tidemark.Bug, "read", "", fmt.Sprintf("lane %d is not one of the %d of Freeze", lane, len(e.reads)), "")
+		if lane >= len(e.reads) { // Freeze has found no connection for it
+			return nil, &tidemark.Error{Op: "read", Object: e.to.masked, Kind: tidemark.Transient, Err: tidemark.ErrNoConnection, Hint: e.hint(&gomysql.MyError{Code: 1040}, tidemark.Transient)}
 		}
 		if s := e.reads[lane]; !s.dead {
 			return s, nil

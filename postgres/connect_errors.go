@@ -30,7 +30,9 @@ func (e *Engine) connectFailed(ctx context.Context, err error) error {
 	case ctx.Err() != nil:
 		out.Kind, out.Err = tidemark.Cancelled, context.Cause(ctx)
 	case errors.As(err, &pg):
-		out.Kind, out.Hint = e.refused(pg)
+		if out.Kind, out.Hint = e.refused(pg); pg.Code == "53300" {
+			out.Err = fmt.Errorf("%w: %s", tidemark.ErrNoConnection, plainCause(err))
+		}
 	case isCleartext(err):
 		out.Kind, out.Err, out.Hint = tidemark.Denied, errCleartext, cleartextHint
 	case tlsTrouble(err):

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -158,15 +159,31 @@ func (e *Engine) openReaders(ctx context.Context, lanes int) error {
 		wg.Go(func() { errs[i] = readers[i].join(ctx) })
 	}
 	wg.Wait()
+	var joined, others []*lane
+	var crowded error
+	for i, err := range errs {
+		switch {
+		case err == nil:
+			joined = append(joined, readers[i])
+			continue
+		case crowded == nil || !errors.Is(err, tidemark.ErrNoConnection):
+			crowded = err
+		}
+		others = append(others, readers[i])
+	}
+	if n := len(joined) - 1; len(others) > 0 && n > 0 {
+		joined[n].close() // for whoever else needs one
+	}
+	for i, l := range append(joined, others...) { // the others try once more when they are needed
+		l.id, readers[i] = i, l
+	}
 	e.lanesMu.Lock()
 	e.readers = readers
 	e.lanesMu.Unlock()
-	for _, err := range errs {
-		if err != nil {
-			return err
-		}
+	if errors.Is(crowded, tidemark.ErrNoConnection) && len(joined) > 0 {
+		return nil
 	}
-	return nil
+	return crowded
 }
 
 // readerReady makes a session fit for reading: lanes are the parallelism, and rows
