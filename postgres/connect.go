@@ -146,14 +146,14 @@ func objectOf(cfg *pgx.ConnConfig) string {
 }
 
 // quotedPart is what an error quotes of a connection string: a piece of a password, where that was not encoded.
-var quotedPart = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.){2,}\"|`[^`]{2,}`|'[^']{2,}'")
+var quotedPart = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"|`[^`]*`|'[^']*'")
 
 // parseCause leaves the connection string out of a parse error.
 func parseCause(err error) error {
 	var parse *pgconn.ParseConfigError
 	if errors.As(err, &parse) {
 		if inner := errors.Unwrap(parse); inner != nil {
-			return errors.New(tidemark.MaskText(quotedPart.ReplaceAllString(inner.Error(), tidemark.Hidden)))
+			return errors.New(tidemark.MaskText(quotedPart.ReplaceAllLiteralString(inner.Error(), tidemark.Hidden)))
 		}
 		return errors.New("not a connection string")
 	}

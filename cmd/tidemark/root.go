@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -50,19 +52,35 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 // withoutSecrets hides in a text what of the arguments may be secret: also those that are nearly a connection string, and
 // came into a message as the file or the name for which they were taken.
 func withoutSecrets(text string, args []string) string {
+	hidden := map[string]string{}
+	hide := func(is, by string) {
+		if len(is) < 4 { // no secret, and anywhere in a text
+			return
+		}
+		quoted := strconv.Quote(is)
+		hidden[is], hidden[quoted[1:len(quoted)-1]] = by, by
+	}
 	for _, arg := range args {
 		for _, part := range []string{arg, arg[strings.IndexByte(arg, '=')+1:], arg[strings.IndexByte(arg, ':')+1:]} {
-			hidden := tidemark.MaskURL(part)
-			if hidden == part {
+			by := tidemark.MaskURL(part)
+			if by == part {
 				continue
 			}
-			for _, is := range []string{part, filepath.Clean(part), strings.TrimSpace(part)} {
-				quoted := strconv.Quote(is)
-				text = strings.ReplaceAll(strings.ReplaceAll(text, is, hidden), quoted[1:len(quoted)-1], hidden)
+			hide(part, by)
+			hide(filepath.Clean(part), by)
+			hide(strings.TrimSpace(part), by)
+			if !strings.Contains(arg, "://") { // a list of files is cut at its commas
+				for one := range strings.SplitSeq(part, ",") {
+					hide(one, tidemark.Hidden)
+				}
 			}
 		}
 	}
-	return tidemark.MaskText(text)
+	var pairs []string
+	for _, is := range slices.SortedFunc(maps.Keys(hidden), func(a, b string) int { return len(b) - len(a) }) { // the longest first
+		pairs = append(pairs, is, hidden[is])
+	}
+	return tidemark.MaskText(strings.NewReplacer(pairs...).Replace(text))
 }
 
 // crashPatience is how long a command may take to end in order when one of its goroutines has panicked.
