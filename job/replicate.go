@@ -98,7 +98,7 @@ func Replicate(ctx context.Context, env Env, spec ReplicateSpec) (run string, re
 	defer stop()
 	r.stream, err = env.Catalog.Stream(ctx, r.record())
 	if known := err == nil; known {
-		err := r.goOn(ctx)
+		err = r.goOn(ctx)
 		if err == nil && spec.From.Target {
 			err = r.fromTarget(ctx)
 		}
