@@ -112,7 +112,7 @@ func (b *browser) relations(ctx context.Context, tx *tidemark.Tx, known bool) er
 			rel, perr := tidemark.ParseRelation(message[1:])
 			b.told[rel.ID], b.unbound[rel.ID], err = rel, true, perr
 		case kind == tidemark.MessageChange:
-			err = b.tell(ctx, message[1:])
+			err = b.tell(ctx, message[1:], tx.Place, known)
 		case !known:
 			err = b.bindFor(message, tx.Place, &fresh)
 		}
@@ -135,8 +135,8 @@ func (r *runner) isOff(table tidemark.TableID) bool {
 	return r.off[table] != nil
 }
 
-// tell hands on a logical message.
-func (b *browser) tell(ctx context.Context, body []byte) error {
+// tell hands on a logical message. A changed definition waits until all before its transaction is applied.
+func (b *browser) tell(ctx context.Context, body []byte, place uint64, known bool) error {
 	if b.opt.Told == nil {
 		return nil
 	}
@@ -144,7 +144,19 @@ func (b *browser) tell(ctx context.Context, body []byte) error {
 	if err != nil {
 		return err
 	}
-	return b.opt.Told(m, func() error { return b.settle(ctx) })
+	if m.Prefix != tidemark.DefinitionPrefix || b.opt.Defined == nil {
+		return b.opt.Told(m, func() error { return b.settle(ctx) })
+	}
+	if !known {
+		if err := b.settle(ctx); err != nil {
+			return err
+		}
+	}
+	if err := b.opt.Defined(m, place, known); err != nil {
+		return err
+	}
+	b.refresh() // what comes behind it in its transaction is of the new definition
+	return nil
 }
 
 // settle waits until all that was admitted is done.

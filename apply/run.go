@@ -78,6 +78,9 @@ type Options struct {
 	// Told, if not nil, hears the logical messages of the stream, in their order among the
 	// relations that Bind gets. settle returns when the target has all that comes before the message's transaction.
 	Told func(m tidemark.LogicalMessage, settle func() error) error
+	// Defined, if not nil, hears those that say what has become of a definition (tidemark.DefinitionPrefix), when all before
+	// the transaction at place is applied. known: that transaction was on the target when the run began.
+	Defined func(m tidemark.LogicalMessage, place uint64, known bool) error
 	// Mode is how transactions are put together. Where it is not Transactional, that is so all the same with
 	// SourceOrder, with Cascades, with OKStates; and with Auto if CommitCount is given. Tables whose Conflict judges
 	// go by themselves.

@@ -74,6 +74,8 @@ type Rule struct {
 	From, To string // engines, or families with a comma between them; "" is any
 	Verdict  Verdict
 	How      string // Goes, Stays: how, for the manual
+	// Logged rules hold where the log has definitions in their place (replicate --follow-ddl).
+	Logged bool
 	// Then is the sentence that says how to continue after a stop, without its end; {table}, {column} and {to} (what it is
 	// now) stand for names.
 	Then string
@@ -88,23 +90,30 @@ const (
 // rules are read from the top; the first that fits holds. Every kind ends with one that fits all engines.
 var rules = []Rule{
 	{Kind: AddColumn, From: my, To: my, Verdict: Goes, How: "added in its place in the log, and in the row"},
+	{Kind: AddColumn, From: pg, To: pg, Logged: true, Verdict: Goes, How: "added in its place, with what the rows that were there have got"},
 	{Kind: AddColumn, Verdict: Goes, How: "added to the target when the first row with it comes"},
 	{Kind: AddExpression, Verdict: Stops, Then: "Add the column {column} to the target"},
 	{Kind: AddGenerated, From: pg, To: pg, Verdict: Goes, How: "added to the target, which computes it"},
 	{Kind: AddGenerated, From: my, To: my, Verdict: Goes, How: "added to the target, which computes it"},
 	{Kind: AddGenerated, Verdict: Stays, How: "not added; the target may have one of its own"},
 	{Kind: AddIdentity, Verdict: Stops, Then: "Add the column {column} to the target"},
+	{Kind: DropColumn, From: pg, To: pg, Logged: true, Verdict: Goes, How: "dropped in its place"},
 	{Kind: DropColumn, Verdict: Stops, Then: "Drop the column {column} of the target's table too"},
 	{Kind: DropGenerated, From: my, To: my, Verdict: Goes, How: "dropped on the target too, if it is generated there"},
+	{Kind: DropGenerated, From: pg, To: pg, Logged: true, Verdict: Goes, How: "dropped in its place"},
 	{Kind: DropGenerated, Verdict: Stays, How: "stays on the target, which computes it"},
+	{Kind: RenameColumn, From: pg, To: pg, Logged: true, Verdict: Goes, How: "renamed in its place"},
 	{Kind: RenameColumn, Verdict: Stops, Then: "Rename the column {column} of the target's table to {to} too"},
+	{Kind: ReplaceColumn, From: pg, To: pg, Logged: true, Verdict: Goes, How: "dropped and added in its place"},
 	{Kind: ReplaceColumn, Verdict: Stops, Then: "Drop the column {column} of the target's table and add it again, with the type that it has now"},
 	{Kind: MoveColumn, From: my, To: my, Verdict: Goes, How: "moved on the target too"},
 	{Kind: MoveColumn, Verdict: Stays, How: "columns are told by name; the target keeps its order"},
+	{Kind: ChangeType, From: pg, To: pg, Logged: true, Verdict: Goes, How: "between types of numbers and texts, without USING"},
 	{Kind: ChangeType, Verdict: Stops, Then: "Give the column {column} of the target's table its new type"},
 	{Kind: MakeGenerated, From: my, To: my, Verdict: Goes, How: "generated on the target too, which computes it"},
 	{Kind: MakeGenerated, Verdict: Stops, Then: "Make the column {column} of the target's table generated too, or drop it there"},
 	{Kind: DropExpression, From: my, To: my, Verdict: Goes, How: "plain on the target too, with the values that it has"},
+	{Kind: DropExpression, From: pg, To: pg, Logged: true, Verdict: Goes, How: "done in its place"},
 	{Kind: DropExpression, Verdict: Stops, Then: "Make the column {column} of the target's table a plain column too"},
 	{Kind: SetExpression, From: my, To: my, Verdict: Goes, How: "set on the target, which computes the column anew"},
 	{Kind: SetExpression, Verdict: Stops, Then: "Give the column {column} of the target's table its new expression"},
@@ -134,9 +143,12 @@ var rules = []Rule{
 	{Kind: NewPartition, From: my, To: pg, Verdict: Stays, How: "the target's table takes the rows"},
 	{Kind: NewPartition, From: my, To: my, Verdict: Goes, How: "added to the target's table, if that is partitioned"},
 	{Kind: NewPartition, Verdict: Stops, Then: "Add the partition to the target's table, if that is partitioned"},
+	{Kind: FillPartition, From: pg, To: pg, Logged: true, Verdict: Goes, How: "attached in its place, where the stream has the table by itself; otherwise the table stops, or is loaded again with --new-tables follow"},
 	{Kind: FillPartition, From: pg, To: pg, Verdict: Stops, Then: "Make the partition on the target too"},
 	{Kind: FillPartition, Verdict: Stops, Then: "Give the target's table the same partitions and rows"},
+	{Kind: DetachedPart, From: pg, To: pg, Logged: true, Verdict: Goes, How: "detached in its place, where the target's table is partitioned"},
 	{Kind: DetachedPart, Verdict: Stops, Then: "Detach or drop the partition on the target too, if that is partitioned"},
+	{Kind: DropPartition, From: pg, To: pg, Logged: true, Verdict: Goes, How: "dropped in its place, where the target's table is partitioned"},
 	{Kind: DropPartition, Verdict: Stops, Then: "Drop the partition on the target too, if that is partitioned"},
 	{Kind: EmptyPartition, Verdict: Stops, Then: "Truncate the partition on the target too, if that is partitioned"},
 	{Kind: Repartition, From: my, To: my, Verdict: Goes, How: "done to the target's table too, if that is partitioned, or was not before"},
@@ -160,9 +172,14 @@ var rules = []Rule{
 }
 
 // Decide returns what becomes of a change of this kind.
-func Decide(k Kind, from, to string) Rule {
+func Decide(k Kind, from, to string) Rule { return decide(k, from, to, false) }
+
+// DecideLogged does so where the log has definitions in their place.
+func DecideLogged(k Kind, from, to string) Rule { return decide(k, from, to, true) }
+
+func decide(k Kind, from, to string, logged bool) Rule {
 	for _, r := range rules {
-		if r.Kind == k && isOf(r.From, from) && isOf(r.To, to) {
+		if r.Kind == k && (logged || !r.Logged) && isOf(r.From, from) && isOf(r.To, to) {
 			return r
 		}
 	}

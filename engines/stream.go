@@ -57,7 +57,26 @@ func (e pg) Begins(ctx context.Context, stream string, _ time.Time) (uint64, err
 	return e.SlotBegins(ctx, slotOf(stream))
 }
 
-func (e pg) Unhold(ctx context.Context, stream string) error { return e.DropSlot(ctx, slotOf(stream)) }
+func (e pg) Unhold(ctx context.Context, stream string) error {
+	if err := e.ddlLog(stream).Drop(ctx); err != nil {
+		return err
+	}
+	return e.DropSlot(ctx, slotOf(stream))
+}
+
+func (e pg) ddlLog(stream string) postgres.DDLLog {
+	return postgres.DDLLog{Engine: e.Engine, Slot: slotOf(stream)}
+}
+
+// LogDDL makes the source's log have changed definitions, for a stream; LogsDDL says whether it does; and TellDDL writes
+// those into it that there are.
+func (e pg) LogDDL(ctx context.Context, stream string) error { return e.ddlLog(stream).Keep(ctx) }
+
+func (e pg) LogsDDL(ctx context.Context, stream string) (bool, error) {
+	return e.ddlLog(stream).Kept(ctx)
+}
+
+func (e pg) TellDDL(ctx context.Context, stream string) error { return e.ddlLog(stream).Tell(ctx) }
 
 func (e pg) End(ctx context.Context) (uint64, error) { return e.LogEnd(ctx) }
 
@@ -84,7 +103,13 @@ func (e pg) Looks(ctx context.Context, stream string, tables []tidemark.TableID)
 }
 
 func (e pg) Publish(ctx context.Context, stream string, m *tidemark.Move) error {
-	return e.AddToSlot(ctx, slotOf(stream), m)
+	if err := e.AddToSlot(ctx, slotOf(stream), m); err != nil {
+		return err
+	}
+	if logs, err := e.LogsDDL(ctx, stream); err != nil || !logs {
+		return err
+	}
+	return e.TellDDL(ctx, stream)
 }
 
 func (e pg) Chunk(ctx context.Context, stream string, m *tidemark.Move, from []string, rows int, bytes int64) (*tidemark.Chunk, error) {

@@ -25,10 +25,14 @@ type definer interface {
 type alterer interface {
 	definer
 	AlterSQL(tidemark.Alteration) []string
+	EmptyTable(ctx context.Context, table tidemark.TableID) (bool, error)
 }
 
 // alterLane is the session of the target in which definitions are changed: not that of whoever binds relations.
-const alterLane = 1
+const (
+	bindLane = iota
+	alterLane
+)
 
 // A definitionWatch compares what the source's catalogue says of the stream's tables with what it said before, and
 // lets go along what can. It belongs to one session.
@@ -43,6 +47,7 @@ type definitionWatch struct {
 	target    map[tidemark.TableID]*tidemark.Definition
 	altered   int
 	one       sync.Mutex // looks do not run side by side
+	logged    bool       // the log has changes too, in their place; what it lacks is looked for
 }
 
 // A truncater is a stream that knows which tables were truncated in it.
@@ -51,10 +56,10 @@ type truncater interface {
 }
 
 // watchDefinitions prepares the looks of a session; nil where there is nothing to look at.
-func (r *replicating) watchDefinitions(s *sampler, moves []tidemark.Move) *definitionWatch {
+func (r *replicating) watchDefinitions(ctx context.Context, s *sampler, moves []tidemark.Move) (_ *definitionWatch, err error) {
 	source, ok := r.src.(definer)
 	if !ok || r.spec.Half == ApplyHalf || r.spec.Half == Joined {
-		return nil
+		return nil, nil
 	}
 	w := &definitionWatch{r: r, source: source, run: s.run, moves: map[tidemark.TableID]*tidemark.Move{}, first: map[ddl.Change]uint64{}}
 	for i := range moves {
@@ -64,7 +69,10 @@ func (r *replicating) watchDefinitions(s *sampler, moves []tidemark.Move) *defin
 	if t, ok := s.hose.stream.(truncater); ok {
 		w.truncated = t.Truncated
 	}
-	return w
+	if l, ok := r.src.(ddlLog); ok {
+		w.logged, err = l.LogsDDL(ctx, r.spec.Name)
+	}
+	return w, err
 }
 
 // loop looks until ctx ends. What goes wrong with a look is tried again.
@@ -141,6 +149,9 @@ func (w *definitionWatch) look(ctx context.Context, urgent bool) error {
 		return err
 	}
 	w.target = nil
+	if w.logged {
+		return w.lookLogged(ctx, now, ids)
+	}
 	for _, id := range ids {
 		if err := w.compare(ctx, id, now[id], urgent); err != nil {
 			return err
@@ -370,19 +381,21 @@ func newPart(a tidemark.Alteration, c ddl.Change, m *tidemark.Move, is, there *t
 	if i < 0 || !there.Parted {
 		return a, false
 	}
-	on := func(id tidemark.TableID) tidemark.TableID {
-		if id == m.From.TableID {
-			return m.To.TableID
-		}
-		if id.Schema == m.From.Schema {
-			id.Schema = m.To.Schema
-		}
-		return id
-	}
 	p := is.Parts[i]
-	p.Table, a.Table = on(p.Table), on(p.Of)
+	p.Table, a.Table = partOn(m, p.Table), partOn(m, p.Of)
 	a.Part = &p
 	return a, true
+}
+
+// partOn is what a partition, or its parent, is called on the target.
+func partOn(m *tidemark.Move, id tidemark.TableID) tidemark.TableID {
+	if id == m.From.TableID {
+		return m.To.TableID
+	}
+	if id.Schema == m.From.Schema {
+		id.Schema = m.To.Schema
+	}
+	return id
 }
 
 func labels(a tidemark.Alteration, c ddl.Change, m *tidemark.Move, is, there *tidemark.Definition) (tidemark.Alteration, bool) {

@@ -291,6 +291,9 @@ func (r *replicating) beginApply(ctx context.Context) (run string, rep *Report, 
 	}
 	tables, findings, err := r.tables(ctx)
 	if err == nil {
+		err = r.lookAt(ctx, tables) // before the view: what changes between is on the target, and found there when it is told
+	}
+	if err == nil {
 		err = r.from.View(ctx, r.spec.Name)
 	}
 	if err == nil {

@@ -54,6 +54,8 @@ type ReplicateSpec struct {
 	NoCopy    bool // the target has all already
 	// FollowTables adds tables that the source gets to the stream; otherwise they are announced.
 	FollowTables bool
+	// FollowDDL makes a PostgreSQL source's log have changed definitions, by event triggers, for as long as the stream is there.
+	FollowDDL bool
 	// SourceMoved says that the source has another URL than before: a replica has taken its
 	// server's place.
 	SourceMoved bool
@@ -375,7 +377,10 @@ func (r *replicating) hold(ctx context.Context) ([]tidemark.Finding, error) {
 		return nil, err
 	}
 	missing, err := r.needed(ctx, tables)
-	if findings = append(findings, missing...); err != nil {
+	if findings = append(findings, missing...); err == nil {
+		err = r.logDDL(ctx)
+	}
+	if err != nil {
 		return nil, err
 	}
 	adopts := !r.spec.From.IsZero() && !r.spec.From.Now
@@ -408,6 +413,9 @@ func (r *replicating) hold(ctx context.Context) ([]tidemark.Finding, error) {
 	}
 	if err == nil {
 		_, err = r.subscribe(ctx, tables) // notes what the tables are now
+	}
+	if err == nil {
+		err = r.tellDDL(ctx, true)
 	}
 	if err != nil && !adopts {
 		return nil, r.undo(ctx, "", err)
@@ -487,6 +495,7 @@ func (r *replicating) mapped(ctx context.Context, want func(tidemark.TableID) bo
 	if err != nil {
 		return nil, nil, err
 	}
+	r.asLogged(ctx, db)
 	moves, _, err := applyRules(r.spec.Copy.Rules, db, r.shape, r.into(), r.spec.Copy.TargetSchema)
 	return db, moves, err
 }

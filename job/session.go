@@ -97,6 +97,14 @@ func (r *replicating) session(ctx context.Context) error {
 	if j, ok := r.from.(capture.Journaler); ok {
 		j.HasApplied(p.Done)
 	}
+	if r.src != nil {
+		if err = r.logDDL(ctx); err == nil {
+			err = r.tellDDL(ctx, false)
+		}
+		if err != nil {
+			return err
+		}
+	}
 	if err := r.connect(ctx, h, moves, low, s.meter); err != nil {
 		return err
 	}
@@ -109,11 +117,14 @@ func (r *replicating) session(ctx context.Context) error {
 			return err
 		}
 	}
-	defs := r.watchDefinitions(s, moves)
+	defs, err := r.watchDefinitions(ctx, s, moves)
 	if s.run != nil {
 		r.binder.defs = defs
 	}
-	if err := defs.look(ctx, false); err != nil {
+	if err == nil {
+		err = defs.look(ctx, false)
+	}
+	if err != nil {
 		return err
 	}
 	until, err := r.until(ctx, s)
@@ -178,6 +189,7 @@ func (r *replicating) startApply(ctx context.Context, h *hose, moves []tidemark.
 		return nil, tidemark.Progress{}, err
 	}
 	opt.Bind, opt.Told, opt.Disable, opt.Refused, opt.Cascades = tables.bind, tables.told, tables.disable, tables.refused, tables.cascades()
+	opt.Defined = tables.defined
 	r.binder = tables
 	if err := r.claimTables(ctx, tables); err != nil {
 		return nil, tidemark.Progress{}, err

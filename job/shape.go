@@ -138,7 +138,10 @@ func (b *binder) reshaped(rel tidemark.Relation, place uint64, m *tidemark.Move)
 		rel.Catalogue = nil
 		return rel, gone, nil
 	}
-	numbers, doubt := ddl.Identify(rel, was.before(place))
+	numbers, doubt := b.identified(rel), ""
+	if numbers == nil {
+		numbers, doubt = ddl.Identify(rel, was.before(place))
+	}
 	if doubt != "" {
 		return rel, nil, b.stops(rel.Table, ddl.Unsure, "", doubt)
 	}

@@ -187,6 +187,15 @@ func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why err
 	return err
 }
 
+// forget takes a table out of the stream: another one has its rows from now on.
+func (s *subscriptions) forget(ctx context.Context, id tidemark.TableID) error {
+	err := s.r.env.Catalog.EditStreamTable(ctx, s.r.record(), id, func(t *catalog.StreamTable) error { t.State = ""; return nil })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, id)
+	return err
+}
+
 // halt makes a table stopped.
 func halt(t *catalog.StreamTable, reason, hint string, now time.Time) {
 	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = catalog.TableStopped, reason, hint, later(t, now), nil, loadOf(t).anew().text()

@@ -11,9 +11,14 @@ import (
 const definedSQL = `root AS (SELECT c.oid, n.nspname, c.relname, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 	JOIN unnest($1::text[], $2::text[]) w (s, t) ON w.s = n.nspname AND w.t = c.relname) `
 
+// definedCollationSQL is the collation of a column a, where it is not that of its type.
+const definedCollationSQL = `coalesce((SELECT format('%I.%I', n.nspname, l.collname) FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace
+	JOIN pg_type t ON t.oid = a.atttypid AND t.typcollation <> a.attcollation WHERE l.oid = a.attcollation), '')`
+
 const definedColumnsSQL = "WITH " + definedSQL + `SELECT root.nspname, root.relname, root.relkind = 'p', a.attnum::int4, a.attname, a.attnotnull,
 	CASE WHEN a.attgenerated = '' THEN coalesce(pg_get_expr(d.adbin, d.adrelid), '') ELSE '' END,
-	CASE WHEN a.attgenerated <> '' THEN coalesce(pg_get_expr(d.adbin, d.adrelid), '') ELSE '' END
+	CASE WHEN a.attgenerated <> '' THEN coalesce(pg_get_expr(d.adbin, d.adrelid), '') ELSE '' END,
+	root.oid, a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod), ` + definedCollationSQL + `
 	FROM root JOIN pg_attribute a ON a.attrelid = root.oid AND a.attnum > 0 AND NOT a.attisdropped
 	LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum ORDER BY 1, 2, 4`
 
@@ -70,12 +75,13 @@ func (d *defining) read() error {
 	var id tidemark.TableID
 	var col tidemark.DefinedColumn
 	var parted bool
+	var oid uint32
 	err := d.rows(definedColumnsSQL, func() {
 		if d.out[id] == nil {
-			d.out[id] = &tidemark.Definition{Parted: parted}
+			d.out[id] = &tidemark.Definition{ID: oid, Parted: parted}
 		}
 		d.out[id].Columns = append(d.out[id].Columns, col)
-	}, &id.Schema, &id.Name, &parted, &col.Number, &col.Name, &col.NotNull, &col.Default, &col.Generated)
+	}, &id.Schema, &id.Name, &parted, &col.Number, &col.Name, &col.NotNull, &col.Default, &col.Generated, &oid, &col.Type, &col.Mod, &col.Native, &col.Collation)
 	if err != nil {
 		return err
 	}
@@ -130,34 +136,4 @@ func (e *Engine) Emptied(ctx context.Context, part tidemark.TableID) (bool, erro
 	var yes bool
 	err = conn.QueryRow(ctx, "SELECT NOT EXISTS (SELECT FROM "+table+" r WHERE age(r.xmin) > (SELECT age(c.xmin) FROM pg_class c WHERE c.oid = $1::regclass))", table).Scan(&yes)
 	return yes, e.fail(ctx, "look at", table, err)
-}
-
-// AlterSQL returns the statements of an alteration. They do nothing where it was made before, as far as SQL can say it.
-func (e *Engine) AlterSQL(a tidemark.Alteration) []string {
-	column := "ALTER TABLE " + quoteTable(a.Table) + " ALTER COLUMN " + quoteIdent(a.Column)
-	switch {
-	case a.SetDefault != "":
-		return []string{column + " SET DEFAULT " + a.SetDefault}
-	case a.NoDefault:
-		return []string{column + " DROP DEFAULT"}
-	case a.NotNull:
-		return []string{column + " SET NOT NULL"}
-	case a.Null:
-		return []string{column + " DROP NOT NULL"}
-	case a.Part != nil:
-		sql := "CREATE TABLE IF NOT EXISTS " + quoteTable(a.Part.Table) + " PARTITION OF " + quoteTable(a.Table) + " " + a.Part.Bound
-		if a.Part.By != "" {
-			sql += " PARTITION BY " + a.Part.By
-		}
-		return []string{sql}
-	case a.AddLabel != "":
-		sql := "ALTER TYPE " + a.Type + " ADD VALUE IF NOT EXISTS " + quoteLiteral(a.AddLabel)
-		if a.Before != "" {
-			sql += " BEFORE " + quoteLiteral(a.Before)
-		}
-		return []string{sql}
-	case a.To != "":
-		return []string{"ALTER TYPE " + a.Type + " RENAME VALUE " + quoteLiteral(a.Label) + " TO " + quoteLiteral(a.To)}
-	}
-	return nil
 }

@@ -188,8 +188,8 @@ func (c *catalogue) readServer(ctx context.Context) error {
 	return err
 }
 
-// userSchema is a condition on a schema n: not the server's own.
-const userSchema = `n.nspname <> 'information_schema' AND n.nspname !~ '^pg_'`
+// userSchema is a condition on a schema n: not the server's own, nor that of a DDLLog.
+const userSchema = `n.nspname NOT IN ('information_schema', '` + ddlSchema + `') AND n.nspname !~ '^pg_'`
 
 // notMember is a condition that keeps the objects of extensions out.
 func notMember(class int, oid string) string {

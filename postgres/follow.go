@@ -41,6 +41,9 @@ type Stream struct {
 	ctx   context.Context // of Run
 	names *cataloguer     // nil: relations stay as they come
 
+	definitions bool // the messages of a DDLLog are wanted
+	given       bool // a piece of the transaction under way is
+
 	mu       sync.Mutex
 	stop     context.CancelFunc // ends Run; nil while it does not run
 	closed   bool
@@ -88,12 +91,16 @@ func (e *Engine) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, 
 	if err != nil {
 		return nil, err
 	}
+	logged, err := DDLLog{e, slot}.Kept(ctx)
+	if err != nil {
+		return nil, err
+	}
 	conn, err := e.replication(ctx)
 	if err != nil {
 		return nil, err
 	}
 	s := &Stream{e: e, slot: slot, l: &lane{e: e, conn: conn, pace: &pace{}}, emitted: after, released: after, flushed: after,
-		filtered: filtered, names: newCataloguer(e, slot), open: opened{memory: openMemory}, reports: newReporter()}
+		filtered: filtered, definitions: logged, names: newCataloguer(e, slot), open: opened{memory: openMemory}, reports: newReporter()}
 	return s, nil
 }
 
@@ -252,6 +259,12 @@ func (s *Stream) change(m []byte, emit emitter) error {
 			return err
 		}
 	}
+	if m[0] == 'M' {
+		var err error
+		if m, err = s.definition(m); m == nil {
+			return err
+		}
+	}
 	switch m[0] {
 	case 'I', 'U', 'D':
 		s.tx.Rows++
@@ -310,7 +323,7 @@ func (s *Stream) give(emit emitter) error {
 	if err := emit(tx); err != nil {
 		return emitError{err}
 	}
-	if tx.More {
+	if s.given = tx.More; tx.More {
 		s.tx = s.piece()
 		return nil
 	}

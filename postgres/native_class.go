@@ -276,7 +276,7 @@ SELECT e.oid, 'event trigger', quote_ident(e.evtname), 0::oid, e.evtowner,
              ' WHEN TAG IN (' || (SELECT string_agg(quote_literal(t), ', ') FROM unnest(e.evttags) t) || ')', e.evtfoid::regproc),
              CASE WHEN e.evtenabled <> 'O' THEN format('ALTER EVENT TRIGGER %I %s', e.evtname,
              CASE e.evtenabled WHEN 'D' THEN 'DISABLE' WHEN 'R' THEN 'ENABLE REPLICA' ELSE 'ENABLE ALWAYS' END) END], NULL), NULL
-FROM pg_event_trigger e`},
+FROM pg_event_trigger e WHERE ` + notOurs("e.evtname")},
 
 	// Those of our own streams (see Slot) stay behind.
 	{classPub, 0, tidemark.AfterRows, `

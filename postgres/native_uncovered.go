@@ -13,7 +13,7 @@ import (
 const uncoveredSQL = `
 SELECT 1259::oid, c.oid FROM pg_class c WHERE c.oid >= 16384 AND c.relkind <> 't' AND c.relpersistence <> 't' AND c.relnamespace <> 99
 UNION ALL SELECT 1247, t.oid FROM pg_type t WHERE t.oid >= 16384 AND t.typnamespace <> 99 -- before 14 the server's own TOAST tables have types
-UNION ALL SELECT 1255, oid FROM pg_proc WHERE oid >= 16384
+UNION ALL SELECT 1255, oid FROM pg_proc WHERE oid >= 16384 AND pronamespace::regnamespace::text <> '` + ddlSchema + `'
 UNION ALL SELECT 2604, d.oid FROM pg_attrdef d JOIN pg_class c ON c.oid = d.adrelid WHERE d.oid >= 16384 AND c.relpersistence <> 't'
 UNION ALL SELECT 2606, k.oid FROM pg_constraint k LEFT JOIN pg_class c ON c.oid = k.conrelid WHERE k.oid >= 16384 AND coalesce(c.relpersistence <> 't', true)
 UNION ALL SELECT 2618, r.oid FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.oid >= 16384 AND r.rulename <> '_RETURN' AND c.relpersistence <> 't'
@@ -34,7 +34,7 @@ UNION ALL SELECT 3079, oid FROM pg_extension WHERE oid >= 16384
 UNION ALL SELECT 3256, oid FROM pg_policy WHERE oid >= 16384
 UNION ALL SELECT 3381, oid FROM pg_statistic_ext WHERE oid >= 16384
 UNION ALL SELECT 3456, oid FROM pg_collation WHERE oid >= 16384
-UNION ALL SELECT 3466, oid FROM pg_event_trigger WHERE oid >= 16384
+UNION ALL SELECT 3466, oid FROM pg_event_trigger WHERE oid >= 16384 AND evtname NOT IN ('tidemark_ddl_end', 'tidemark_ddl_drop')
 UNION ALL SELECT 3576, oid FROM pg_transform WHERE oid >= 16384
 UNION ALL SELECT 3600, oid FROM pg_ts_dict WHERE oid >= 16384
 UNION ALL SELECT 3601, oid FROM pg_ts_parser WHERE oid >= 16384

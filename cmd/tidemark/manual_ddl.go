@@ -21,7 +21,11 @@ func manualDDL(w io.Writer) {
 	words := strings.NewReplacer("{table}", "TABLE", "{column}", "NAME", "{to}", "NEW")
 	for _, k := range ddl.Kinds() {
 		for _, r := range ddl.RulesOf(k) {
-			fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", ddl.Title(k), any(r.From), any(r.To), verdicts[r.Verdict], words.Replace(r.How+r.Then))
+			verdict := verdicts[r.Verdict]
+			if r.Logged {
+				verdict += " with `--follow-ddl`"
+			}
+			fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", ddl.Title(k), any(r.From), any(r.To), verdict, words.Replace(r.How+r.Then))
 		}
 	}
 }

@@ -96,6 +96,16 @@ func TestRandom(t *testing.T) {
 	if testdb.Long() {
 		runs, steps = 12, 80
 	}
+	for seed := range runs {
+		t.Run(fmt.Sprintf("logged/%d", seed), func(t *testing.T) {
+			t.Parallel()
+			for table, st := range randomly(t, postgres, postgres, seed, 2*steps, "--follow-ddl") {
+				if st.State != "active" {
+					t.Errorf("%s is %+v", table, st)
+				}
+			}
+		})
+	}
 	for _, src := range randomSources {
 		for at, tgt := range []server{postgres, mysql, mariadb} {
 			if !testdb.Long() && at > 0 {
@@ -104,27 +114,36 @@ func TestRandom(t *testing.T) {
 			for seed := range runs {
 				t.Run(fmt.Sprintf("%s-%s/%d", src.name, tgt.name, seed), func(t *testing.T) {
 					t.Parallel()
-					var setup []string
-					for _, table := range randomTables {
-						setup = append(setup, "CREATE TABLE "+table+" (id int PRIMARY KEY, x int, y int)")
-					}
-					s := newStream(t, src, tgt, setup...)
-					r := &random{rnd: rand.New(rand.NewPCG(uint64(seed), 7)), of: src, url: s.from}
-					for range steps {
-						r.step(t, r.rnd.IntN(8) == 0)
-						if r.rnd.IntN(steps/2) == 0 {
-							t.Log("the stream runs")
-							s.flow()
-						}
-					}
-					s.flow()
-					for _, table := range randomTables {
-						t.Logf("%s: %+v", table, s.whole(table))
+					for table, st := range randomly(t, src, tgt, seed, steps) {
+						t.Logf("%s: %+v", table, st)
 					}
 				})
 			}
 		}
 	}
+}
+
+// randomly does it once, and returns what became of the tables.
+func randomly(t *testing.T, src, tgt server, seed, steps int, more ...string) map[string]state {
+	var setup []string
+	for _, table := range randomTables {
+		setup = append(setup, "CREATE TABLE "+table+" (id int PRIMARY KEY, x int, y int)")
+	}
+	s := newStreamWith(t, src, tgt, more, setup...)
+	r := &random{rnd: rand.New(rand.NewPCG(uint64(seed), 7)), of: src, url: s.from}
+	for range steps {
+		r.step(t, r.rnd.IntN(8) == 0)
+		if r.rnd.IntN(steps/2) == 0 {
+			t.Log("the stream runs")
+			s.flow()
+		}
+	}
+	s.flow()
+	out := map[string]state{}
+	for _, table := range randomTables {
+		out[table] = s.whole(table)
+	}
+	return out
 }
 
 // randomSources are the engines whose definitions are changed at random.

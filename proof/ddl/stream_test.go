@@ -40,11 +40,17 @@ type stream struct {
 }
 
 func newStream(t testing.TB, src, tgt server, setup ...string) *stream {
+	return newStreamWith(t, src, tgt, nil, setup...)
+}
+
+// newStreamWith has more options.
+func newStreamWith(t testing.TB, src, tgt server, more []string, setup ...string) *stream {
 	s := &stream{t: t, src: src, tgt: tgt, from: src.open(t).NewDatabase(t, "ddl_s"), to: tgt.open(t).NewDatabase(t, "ddl_t")}
 	s.name = s.from[strings.LastIndexByte(s.from, '/')+1:]
 	s.name, _, _ = strings.Cut(s.name, "?")
 	s.do(setup...)
 	s.args = []string{"replicate", s.from, s.to, "--name", s.name, "--until", "now"}
+	s.args = append(s.args[:3:3], append(more, s.args[3:]...)...)
 	s.flow()
 	t.Cleanup(func() {
 		if !t.Failed() {

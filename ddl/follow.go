@@ -1,0 +1,80 @@
+package ddl
+
+import (
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Follow returns what has become of a table between two definitions that its log has told, in an order in which a
+// target's table can be changed in the same way.
+func Follow(id tidemark.TableID, was, is *tidemark.Definition) (out []Change) {
+	if is == nil {
+		return Diff(id, was, is)
+	}
+	find := func(in []tidemark.DefinedColumn, number int32) *tidemark.DefinedColumn {
+		if i := slices.IndexFunc(in, func(c tidemark.DefinedColumn) bool { return c.Number == number }); i >= 0 {
+			return &in[i]
+		}
+		return nil
+	}
+	add := func(k Kind, column, to string) {
+		out = append(out, Change{Kind: k, Table: id, Column: column, To: to})
+	}
+	for _, c := range was.Columns {
+		if find(is.Columns, c.Number) == nil {
+			add(DropColumn, c.Name, "")
+		}
+	}
+	for _, c := range is.Columns {
+		if old := find(was.Columns, c.Number); old != nil && old.Name != c.Name {
+			add(RenameColumn, old.Name, c.Name)
+		}
+	}
+	for _, c := range is.Columns {
+		switch old := find(was.Columns, c.Number); {
+		case old == nil && c.Generated == "":
+			add(addedKind(c, is), c.Name, "")
+			if c.Missing != nil && c.Default == "" {
+				add(DropDefault, c.Name, "")
+			}
+			if c.Default != "" {
+				add(SetDefault, c.Name, "")
+			}
+			if c.NotNull {
+				add(SetNotNull, c.Name, "")
+			}
+		case old != nil && old.Type != 0 && c.Type != 0 && (old.Type != c.Type || old.Mod != c.Mod || old.Collation != c.Collation):
+			add(ChangeType, c.Name, "")
+		}
+	}
+	return append(out, Diff(id, was, is)...)
+}
+
+// addedKind says of which kind a new column is. What the rows that were there have got is known where the server has noted it
+// beside them, and where there are none.
+func addedKind(c tidemark.DefinedColumn, is *tidemark.Definition) Kind {
+	empty := is.Parted && !slices.ContainsFunc(is.Parts, func(p tidemark.DefinedPart) bool { return p.By == "" })
+	switch {
+	case c.Identity:
+		return AddIdentity
+	case c.Default != "" && c.Missing == nil && !empty:
+		return AddExpression
+	}
+	return AddColumn
+}
+
+// Early reports whether a change of a kind may be made on a target that lacks rows from before it: these fit afterwards too.
+func Early(k Kind) bool {
+	return slices.Contains([]Kind{AddColumn, AddGenerated, AddLabel, DropNotNull, NewPartition, SetDefault, DropDefault, SetNotNull}, k)
+}
+
+// Casts reports whether values of a column are converted in the same way on two servers, whatever their sessions' settings.
+func Casts(from, to tidemark.DefinedColumn) bool {
+	if from.Type == to.Type {
+		return true
+	}
+	whole, number, text := []uint32{20, 21, 23}, []uint32{20, 21, 23, 1700}, []uint32{25, 1042, 1043}
+	in := slices.Contains[[]uint32, uint32]
+	return in(number, from.Type) && in(number, to.Type) || in(whole, from.Type) && in([]uint32{700, 701}, to.Type) || (in(number, from.Type) || in(text, from.Type)) && in(text, to.Type)
+}

@@ -1,0 +1,95 @@
+package ddl_test
+
+import (
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+)
+
+// loggedStops has what stops a table between PostgreSQL servers though the log has definitions, by kind; all else goes along.
+var loggedStops = map[string]string{
+	"add column with an expression":   "add expression x",
+	"drop and add in one transaction": "changed its rows before",
+	"attach rows":                     "with what it held",
+	"attach rows, nothing behind":     "with what it held",
+	"detach and attach":               "with what it held",
+	"truncate partition":              "p2 was truncated",
+	"drop table":                      "not on the source any more",
+	"rename table":                    "", // by the log, or since it is not there
+}
+
+// TestLogged has all kinds of changes of a PostgreSQL source whose log has definitions (--follow-ddl): they go along to
+// another PostgreSQL, in their place among the rows, and what pg_dump says of both sides is the same.
+func TestLogged(t *testing.T) {
+	for i, k := range kinds {
+		if k.src.name != "postgres" {
+			continue
+		}
+		for _, behind := range []bool{false, true} {
+			if !testdb.Long() && behind != (i%2 == 0) && !strings.Contains(k.name, "partition") {
+				continue
+			}
+			t.Run(strings.ReplaceAll(k.name, " ", "-")+map[bool]string{true: "/behind", false: "/ahead"}[behind], func(t *testing.T) {
+				t.Parallel()
+				s := newStreamWith(t, k.src, postgres, []string{"--follow-ddl"}, "CREATE TABLE t (id int PRIMARY KEY, n int); CREATE TABLE other (id int PRIMARY KEY)", k.setup, "INSERT INTO t (id) VALUES (1)")
+				reason, stops := loggedStops[k.name]
+				s.logged(t, k.table, reason, stops, k.do, behind)
+			})
+		}
+	}
+}
+
+// logged changes the source, and checks what has become of the target.
+func (s *stream) logged(t *testing.T, table, reason string, stops bool, do []string, behind bool) {
+	t.Helper()
+	if table == "" {
+		table = "t"
+	}
+	for _, sql := range do {
+		if s.do(sql); !behind {
+			s.flow()
+		}
+	}
+	s.do("INSERT INTO other VALUES (1)")
+	s.flow()
+	st := s.whole(table)
+	if o := s.whole("other"); o.State != "active" {
+		t.Errorf("another table is %+v", o)
+	}
+	switch {
+	case !stops && st.State != "active":
+		t.Fatalf("it is %+v", st)
+	case stops && (st.State != "stopped" || !strings.Contains(st.Reason, reason)):
+		t.Fatalf("it is %+v, not stopped for %q", st, reason)
+	}
+	if stops {
+		return
+	}
+	if want, have := schema(t, s.from, table), schema(t, s.to, table); want != have {
+		t.Errorf("pg_dump of the source's %s is\n%s\nand of the target's\n%s", table, want, have)
+	}
+}
+
+// schema is what pg_dump says of a table, its partitions, and types; indexes and checks do not go along.
+func schema(t testing.TB, url, table string) string {
+	t.Helper()
+	out, err := exec.Command("pg_dump", "--schema-only", "--no-owner", "--table", "public."+table+"*", url).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	var lines []string
+	in := false
+	for line := range strings.SplitSeq(string(out), "\n") {
+		if strings.HasPrefix(line, "CREATE TABLE") || strings.HasPrefix(line, "ALTER TABLE ONLY") && strings.Contains(line, "ATTACH") {
+			in = true
+		}
+		if in && !strings.Contains(line, " CONSTRAINT ") && !strings.HasPrefix(line, "WITH (") {
+			lines = append(lines, strings.TrimRight(line, ",;"))
+		}
+		in = in && !strings.HasSuffix(line, ";")
+	}
+	labels := testdb.Query(t, url, "SELECT string_agg(enumlabel, ',' ORDER BY enumsortorder) FROM pg_enum")
+	return strings.Join(lines, "\n") + "\n" + labels
+}
