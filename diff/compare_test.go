@@ -472,7 +472,7 @@ func TestErrors(t *testing.T) {
 		{"key", side(rows), pairOf("t", two, two, 2), tidemark.Invalid, "compare s.t with s.t: there is no column 2 for the key"},
 		{"side", broken, good, tidemark.Forbidden, "compare target table s.t: read s.t: permission denied"},
 		{"rows", miscounting{side(rows)}, good, tidemark.BadInput, "compare target table s.t: read rows as COPY text: a batch said to hold 4 rows holds 3"},
-		{"cut", cutting{side(rows)}, good, tidemark.Bug, "compare target table s.t: read rows as COPY text: a row that is not in its format"},
+		{"cut", cutting{side(rows)}, good, tidemark.BadInput, "compare target table s.t: read rows as COPY text: a row that is not in its format"},
 	} {
 		_, err := Compare(t.Context(), side(rows), c.target, []Pair{c.pair}, Options{})
 		if err == nil || err.Error() != c.text || tidemark.KindOf(err) != c.kind {

@@ -104,6 +104,8 @@ func (e *Engine) failGrant(ctx context.Context, op, object string, err error, gr
 		out.Hint = e.hint(pg, out.Kind, grant)
 	case broken(err):
 		out.Kind = tidemark.Transient
+	case errors.Is(err, errOthers), errors.Is(err, errAltered): // what a group is refused with that is tried in another way then
+		out.Kind = tidemark.Bug
 	default: // neither the server's word nor the network's: what came was not understood
 		out.Kind, out.Hint = tidemark.Unreachable, e.malformedHint()
 	}
