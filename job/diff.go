@@ -25,14 +25,26 @@ type DiffSpec struct {
 	ZeroDates      string // "null" or "epoch" where a copy was made with that policy
 	ReadRows       bool   // rather than have the servers hash them
 	NoNumberIsNull bool   // where a copy turned infinities, NaN and the like to NULL
+	// RetryFor is how long broken connections are made again, since both ends were last there; 0 means not at all.
+	RetryFor time.Duration
 	// Only, if not nil, says which of the source's tables are compared: of partitions, by the
 	// table that they are of in the end.
 	Only func(tidemark.TableID) bool
 }
 
 // Diff compares two databases row by row: the tables that a copy with the same
-// rules would fill. A table that the target lacks counts as different.
-func Diff(ctx context.Context, env Env, spec DiffSpec) (diff.Result, []tidemark.Finding, error) {
+// rules would fill. A table that the target lacks counts as different. Where a connection breaks, it goes on with
+// the tables that were not found equal before.
+func Diff(ctx context.Context, env Env, spec DiffSpec) (out diff.Result, findings []tidemark.Finding, err error) {
+	equal := map[tidemark.TableID]diff.TableResult{} // by the source's table
+	err = env.persist(ctx, "diff", spec.RetryFor, func(there func()) (err error) {
+		out, findings, err = diffOnce(ctx, env, spec, equal, there)
+		return err
+	})
+	return out, findings, err
+}
+
+func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.TableID]diff.TableResult, there func()) (diff.Result, []tidemark.Finding, error) {
 	src, err := env.Open(ctx, spec.Source)
 	if err != nil {
 		return diff.Result{}, nil, err
@@ -48,17 +60,51 @@ func Diff(ctx context.Context, env Env, spec DiffSpec) (diff.Result, []tidemark.
 			return diff.Result{}, nil, err
 		}
 	}
+	there()
 	pairs, findings, err := pair(ctx, src, tgt, spec)
 	if err != nil {
 		return diff.Result{}, findings, err
 	}
 	w := newDiffProgress(pairs)
 	env.Watch.Running(w)
-	result, err := diff.Compare(ctx, src, tgt, pairs, diffOptions(spec, src, tgt, w))
-	if err == nil {
-		result.Equal = result.Equal && !missing(findings)
+	var open []diff.Pair
+	var at []int // in pairs
+	for i, p := range pairs {
+		if r, ok := equal[p.Source.From.TableID]; ok {
+			w.event(diff.Event{Pair: i, Rows: r.SourceRows + r.TargetRows, Done: &r})
+			continue
+		}
+		open, at = append(open, p), append(at, i)
 	}
-	return result, findings, err
+	opt := diffOptions(spec, src, tgt, w)
+	var mu sync.Mutex
+	opt.Progress = func(e diff.Event) {
+		if e.Pair = at[e.Pair]; e.Done != nil && e.Done.Equal {
+			mu.Lock()
+			equal[pairs[e.Pair].Source.From.TableID] = *e.Done
+			mu.Unlock()
+		}
+		w.event(e)
+	}
+	result, err := diff.Compare(ctx, src, tgt, open, opt)
+	if err != nil {
+		return result, findings, err
+	}
+	result.Tables = inOrder(pairs, at, result.Tables, equal)
+	result.Equal = result.Equal && !missing(findings)
+	return result, findings, nil
+}
+
+// inOrder gives the results of all pairs: those that were compared now are at the places at, the others were equal before.
+func inOrder(pairs []diff.Pair, at []int, now []diff.TableResult, equal map[tidemark.TableID]diff.TableResult) []diff.TableResult {
+	out := make([]diff.TableResult, len(pairs))
+	for i, p := range pairs {
+		out[i] = equal[p.Source.From.TableID]
+	}
+	for i, r := range now {
+		out[at[i]] = r
+	}
+	return out
 }
 
 func lanesOf(spec DiffSpec) int {

@@ -35,22 +35,24 @@ type follower interface {
 }
 
 // DiffLive compares two databases that are written to, of which the target follows the
-// source. What is still changing when the time is up is in the result as such.
-func DiffLive(ctx context.Context, env Env, spec LiveSpec) (diff.Result, []tidemark.Finding, error) {
-	v, err := openLive(ctx, env, spec)
-	if err != nil {
-		return diff.Result{}, v.findings, err
-	}
-	defer v.close()
-	if err := v.first(ctx); err != nil {
-		return diff.Result{}, v.findings, err
-	}
-	if err := v.settle(ctx); err != nil {
-		return diff.Result{}, v.findings, err
-	}
-	result, err := v.live.Result(ctx, v.from, v.to)
-	result.Equal = result.Equal && !missing(v.findings)
-	return result, v.findings, err
+// source. What is still changing when the time is up is in the result as such. Where a connection breaks, it begins again.
+func DiffLive(ctx context.Context, env Env, spec LiveSpec) (out diff.Result, findings []tidemark.Finding, err error) {
+	err = env.persist(ctx, "diff", spec.Diff.RetryFor, func(there func()) error {
+		v, err := openLive(ctx, env, spec)
+		if err == nil {
+			defer v.close()
+			there()
+			if err = v.first(ctx); err == nil {
+				err = v.settle(ctx)
+			}
+		}
+		if err == nil {
+			out, err = v.live.Result(ctx, v.from, v.to)
+		}
+		out.Equal, findings = out.Equal && !missing(v.findings), v.findings
+		return err
+	})
+	return out, findings, err
 }
 
 // A living is a comparison of two databases that are written to.

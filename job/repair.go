@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -32,31 +33,61 @@ type Repaired struct {
 }
 
 // Repair makes the target's rows equal to the source's where they differ. It only reads
-// the source.
+// the source. Where a connection breaks it compares again: what it has changed is equal then. Statements that are only
+// told are told once, so that a repair that has told some ends there.
 func Repair(ctx context.Context, env Env, spec RepairSpec) (*Repaired, error) {
 	started := time.Now()
-	v, err := openLive(ctx, env, spec.LiveSpec)
-	if err != nil {
-		return nil, err
+	out := &Repaired{Execute: spec.Execute}
+	told := false
+	if tell := spec.Print; tell != nil {
+		spec.Print = func(m diff.Mended) { told = true; tell(m) }
 	}
-	defer v.close()
-	if v.stream && spec.Execute && !spec.Live {
-		return nil, tidemark.Errorf(tidemark.Invalid, "repair", "stream "+spec.Name, "leads into this target, and may still bring what the source has already",
+	var log *os.File
+	err := env.persist(ctx, "repair", spec.Diff.RetryFor, func(there func()) error {
+		v, err := openLive(ctx, env, spec.LiveSpec)
+		if err != nil {
+			return err
+		}
+		defer v.close()
+		there()
+		r := &repairing{living: v, spec: spec, out: out, log: log}
+		err = r.repair(ctx)
+		out.Findings, log = v.findings, r.log
+		if err != nil && told && !spec.Execute {
+			return final{err}
+		}
+		return err
+	})
+	if log != nil {
+		log.Close()
+	}
+	out.Seconds = time.Since(started).Seconds()
+	var once final
+	if errors.As(err, &once) {
+		err = once.error
+	}
+	return out, err
+}
+
+// A final error is not tried again.
+type final struct{ error }
+
+func (r *repairing) repair(ctx context.Context) error {
+	if r.stream && r.spec.Execute && !r.spec.Live {
+		return tidemark.Errorf(tidemark.Invalid, "repair", "stream "+r.spec.Name, "leads into this target, and may still bring what the source has already",
 			"Let it run and repair with --live; or end it with tidemark replicate --remove.")
 	}
-	r := &repairing{living: v, spec: spec, out: &Repaired{Execute: spec.Execute}}
-	if spec.Execute {
-		if err := notKin(ctx, "repair", v.src, v.tgt); err != nil {
-			return nil, err
+	if r.spec.Execute {
+		if err := notKin(ctx, "repair", r.src, r.tgt); err != nil {
+			return err
 		}
-		if err := r.open(); err != nil {
-			return nil, err
+		if r.log == nil {
+			if err := r.open(); err != nil {
+				return err
+			}
 		}
-		defer r.log.Close()
 	}
-	err = r.rounds(ctx)
-	r.out.Findings, r.out.Seconds = v.findings, time.Since(started).Seconds()
-	return r.out, err
+	return r.rounds(ctx)
 }
 
 type repairing struct {

@@ -48,7 +48,8 @@ active tables; passwords come from a password file, PGPASSWORD or MYSQL_PWD.`,
 
 func (r *request) diffSpec() job.DiffSpec {
 	spec := job.DiffSpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Lanes: r.load.Lanes,
-		MaxPrinted: r.maxPrinted, ZeroDates: r.zeroDates, NoNumberIsNull: r.noNumberIsNull, ReadRows: r.readRows}
+		MaxPrinted: r.maxPrinted, ZeroDates: r.zeroDates, NoNumberIsNull: r.noNumberIsNull, ReadRows: r.readRows,
+		RetryFor: max(r.load.RetryTime(), 0)}
 	if r.only != nil {
 		spec.Only = func(id tidemark.TableID) bool { return r.only[id] }
 	}

@@ -104,7 +104,7 @@ var options = []option{
 	{"finishers", "number", "2", "Sessions that build keys and indexes while rows still move, 1 to 64.", onCopy + " restore", number(1, 64, func(s *settings) *int { return &s.load.Finishers })},
 	{"range-size", "size", "0", "How much of a table one transaction moves; 0 chooses by size and lanes (64 MB to 1 GB).", onCopy + " restore", size(func(s *settings) *int64 { return &s.plan.RangeBytes })},
 	{"buffer", "size", "8MB", "Memory between each reader and its writer.", "copy replicate cutover capture apply restore", size(func(s *settings) *int64 { return &s.load.Buffer })},
-	{"retry-for", "duration", "5m", "How long a range or an object that fails by a cut connection, a server that restarts, a deadlock and the like is tried again before the run stops; 0s: not at all.", onCopy + " restore", func(s *settings, v string) error {
+	{"retry-for", "duration", "5m", "How long a range, an object or a comparison that fails by a cut connection, a server that restarts, a deadlock and the like is tried again before the run stops; 0s: not at all.", onCopy + " restore diff repair", func(s *settings, v string) error {
 		err := duration(func(s *settings) *time.Duration { return &s.load.RetryFor })(s, v)
 		if s.load.RetryFor == 0 {
 			s.load.RetryFor = -1

@@ -1,0 +1,34 @@
+package job
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
+)
+
+// persist does something with two databases, and does it again where a connection breaks or a server restarts: for so
+// long since both were last there; 0 means not at all. do calls there once they are: an end that never was is an error at once.
+func (env Env) persist(ctx context.Context, what string, budget time.Duration, do func(there func()) error) error {
+	var last time.Time // when both ends were there
+	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
+		came := false
+		err := do(func() { came = true })
+		kind := tidemark.KindOf(err)
+		if err == nil || kind != tidemark.Transient && kind != tidemark.Unreachable || ctx.Err() != nil {
+			return err
+		}
+		if came {
+			last, wait = time.Now(), 200*time.Millisecond
+		}
+		left := budget - time.Since(last)
+		if last.IsZero() || left <= 0 {
+			return err
+		}
+		env.Watch.Event(Event{Time: env.now(), Kind: "retry", Object: what, Error: err.Error(), Text: "for another " + left.Round(time.Second).String()})
+		if err := flow.Sleep(ctx, min(wait, left)); err != nil {
+			return err
+		}
+	}
+}
