@@ -63,7 +63,7 @@ fuzz: ## every fuzz target for FUZZTIME
 	@for pkg in $$(go list $(FUZZPKG)); do \
 	  for target in $$(go test -list '^Fuzz' "$$pkg" | grep '^Fuzz' || true); do \
 	    echo "$$pkg $$target"; \
-	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$pkg"; \
+	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$pkg"; \
 	  done; \
 	done
 
