@@ -78,6 +78,8 @@ SELECT d.class::oid, d.id, d.kind, d.class IN (1247, 1255, 1259, 2612) AND d.id 
        CASE WHEN d.grantee = 0 THEN 'PUBLIC' ELSE coalesce(quote_ident(r.rolname), '') END, d.is_grantable,
        array_agg(d.privilege_type ORDER BY d.privilege_type)
 FROM diff d LEFT JOIN pg_roles r ON r.oid = d.grantee
+WHERE NOT (d.class = 1259 AND d.given AND d.grantee = 0 AND d.id < 16384 -- what all may read of information_schema stands in no pg_init_privs
+     AND EXISTS (SELECT FROM pg_class c WHERE c.oid = d.id AND c.relnamespace = 'information_schema'::regnamespace))
 GROUP BY d.class, d.id, d.sub, d.kind, d.col, d.given, d.grantee, d.owner, r.rolname, d.is_grantable
 ORDER BY d.class, d.id, d.given, d.sub, min(d.n)`
 

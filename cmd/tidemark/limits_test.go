@@ -211,7 +211,11 @@ func TestOneTableHasItAll(t *testing.T) {
 	})
 	rep := reported(t, "backup", url, t.TempDir(), "--data-dir", at, "--parallelism", "3", "--compress", "zstd:19", "--buffer-size", "64MB")
 	says(t, rep, "The work is uneven: of the 3 workers", "a smaller --buffer-size")
-	// The processors are what limits; and buffers, where there is one for all.
+	// The processors are what limits; and buffers, where there is one for all. The job takes more than the second below which
+	// nothing is said.
+	testdb.Query(t, url, "INSERT INTO large SELECT * FROM large")
+	testdb.Query(t, url, "INSERT INTO large SELECT * FROM large")
+	testdb.Query(t, url, "CHECKPOINT")
 	rep = reported(t, "backup", url, t.TempDir(), "--compress", "zstd:19")
 	says(t, rep, "Compression bound: ", "--compress s2")
 	rep = reported(t, "backup", url, t.TempDir(), "--compress", "zstd:19", "--parallelism", "4", "--sessions", "4", "--buffers", "1")
