@@ -132,6 +132,9 @@ func (r *renderer) nativeTable(m *tidemark.Move, c *createTable, depends []strin
 	}
 	r.add(made)
 	innodb := strings.EqualFold(c.option("engine"), "innodb")
+	if format := c.option("row_format"); innodb && r.db.Engine == "mysql" && r.to.mariadb && (format == "" || strings.EqualFold(format, "dynamic")) {
+		r.inPages = append(r.inPages, m)
+	}
 	var later []string
 	var texts []*tableItem
 	for i := range c.items {

@@ -69,6 +69,7 @@ type renderer struct {
 	known    map[tidemark.TableID]bool              // names that exist on the source: tables, views, sequences, routines
 	done     map[string]bool                        // IDs of objects that are made
 	built    map[tidemark.TableID]*builder
+	inPages  []*tidemark.Move // made from its native words, and keeps more of a row in a page than the source does
 	losses   []typeLoss
 	names    map[string]bool       // constraint names taken, by database on the target
 	counts   map[sharedFinding]int // findings that are told once

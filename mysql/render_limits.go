@@ -1,6 +1,7 @@
 package mysql
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -66,6 +67,22 @@ func (r *renderer) wide(l limits) {
 		if b := r.built[r.moves[i].From.TableID]; b != nil && l.page > 0 && b.engine() == "InnoDB" {
 			b.wide(l)
 		}
+	}
+	for _, m := range r.inPages {
+		if l.page == 0 {
+			return
+		}
+		b := &builder{r: r, m: m, primary: m.From.Key}
+		if len(m.From.Indexes) > 0 {
+			b.now = []string{""} // one of them may be what the rows lie by
+		}
+		for i := range m.To.Columns {
+			col := &m.To.Columns[i]
+			c := &builtColumn{col: col, sql: col.Type.Native, notNull: col.NotNull, attr: " CHARACTER SET " + cmp.Or(col.Type.Charset, "utf8mb4")}
+			c.size()
+			b.columns = append(b.columns, c)
+		}
+		b.wide(l)
 	}
 }
 
