@@ -112,6 +112,33 @@ func (r *renderer) sequences() {
 	}
 }
 
+// uniqueTexts names the columns of unique keys whose values are compared in another way here than on the source.
+func (r *renderer) uniqueTexts(m *tidemark.Move) {
+	keys := slices.Clone(m.From.Indexes)
+	if m.From.Key != nil {
+		keys = append([]tidemark.Index{*m.From.Key}, keys...)
+	}
+	said := map[string]bool{}
+	for i := range keys {
+		for _, p := range keys[i].Parts {
+			c := m.From.Column(p.Column)
+			if !keys[i].Unique || c == nil || said[p.Column] {
+				continue
+			}
+			switch c.Type.Kind {
+			case tidemark.Char, tidemark.Varchar, tidemark.Text:
+			default:
+				continue
+			}
+			name := cmp.Or(c.Type.Collation, m.From.Collation)
+			if out, equal := r.to.collation(name); name != "" && !equal && !strings.EqualFold(out, name) {
+				said[p.Column] = true
+				r.find(tidemark.Warning, "column "+m.To.String()+"."+p.Column, "a unique key compares it by "+out+" here, by "+name+" on the source: a value that is different there may be equal to another one here", "")
+			}
+		}
+	}
+}
+
 // nativeTable makes a table of its own words.
 func (r *renderer) nativeTable(m *tidemark.Move, c *createTable, depends []string) {
 	id := m.To.TableID
@@ -131,6 +158,7 @@ func (r *renderer) nativeTable(m *tidemark.Move, c *createTable, depends []strin
 		}
 	}
 	r.add(made)
+	r.uniqueTexts(m)
 	innodb := strings.EqualFold(c.option("engine"), "innodb")
 	if format := c.option("row_format"); innodb && r.db.Engine == "mysql" && r.to.mariadb && (format == "" || strings.EqualFold(format, "dynamic")) {
 		r.inPages = append(r.inPages, m)

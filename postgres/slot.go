@@ -116,6 +116,10 @@ func (s *slotStart) end() {
 	}
 }
 
+// slotPatience is how long a slot that is to be dropped may be in use: the server notices only when it next writes that the
+// process which read from it was killed.
+const slotPatience = 5 * time.Second
+
 // DropSlot removes slot and publication, as far as they are there.
 func (e *Engine) DropSlot(ctx context.Context, slot Slot) error {
 	conn, release, err := e.controlConn(ctx)
@@ -123,7 +127,17 @@ func (e *Engine) DropSlot(ctx context.Context, slot Slot) error {
 		return err
 	}
 	defer release()
-	if _, err = conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot.Name); err != nil {
+	for begun := time.Now(); ; {
+		_, err = conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot.Name)
+		if sqlState(err) != "55006" || time.Since(begun) > slotPatience {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if err != nil {
 		return e.slotFailed(ctx, "drop slot", slot, err)
 	}
 	_, err = conn.Exec(ctx, "DROP PUBLICATION IF EXISTS "+quoteIdent(slot.Publication))

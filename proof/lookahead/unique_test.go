@@ -42,3 +42,21 @@ func TestUniqueKeysIgnoreLess(t *testing.T) {
 		}
 	}
 }
+
+// Between MySQL and MariaDB a collation may become another one: each column of a unique key that has one is named.
+func TestUniqueKeysCompareOtherwise(t *testing.T) {
+	t.Parallel()
+	src, tgt := testdb.MariaDB(t).NewDatabase(t, "ci"), testdb.MySQL(t).NewDatabase(t, "ci")
+	testdb.Query(t, src, "CREATE TABLE u (id int PRIMARY KEY, a varchar(20) COLLATE utf8mb4_unicode_nopad_ci, b varchar(20), c varchar(20) COLLATE utf8mb4_bin, d varchar(20) COLLATE utf8mb4_general_nopad_ci, e varbinary(20), f varchar(20), "+
+		"UNIQUE (a), UNIQUE (b, c), KEY (d), UNIQUE (e)) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_general_nopad_ci")
+	testdb.Query(t, src, "INSERT INTO u (id, b, c) VALUES (1, 'x', '1'), (2, 'x ', '1')") // one value to MySQL
+	out := testdb.Must(t, "copy", src, tgt, "--plan")
+	for column, named := range map[string]bool{"id": false, "a": true, "b": true, "c": false, "d": false, "e": false, "f": false} {
+		if said := strings.Contains(out, ".u."+column+": a unique key compares it by "); said != named {
+			t.Errorf("column %s is named: %v\n%s", column, said, out)
+		}
+	}
+	if out := testdb.Run(t, "copy", src, tgt); out.Code == 0 || !strings.Contains(out.ErrOut+out.Out, "1062") {
+		t.Errorf("exit %d: MySQL tells the values apart\n%s%s", out.Code, out.Out, out.ErrOut)
+	}
+}
