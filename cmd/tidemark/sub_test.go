@@ -101,7 +101,7 @@ func TestTablesStop(t *testing.T) {
 			testdb.Query(t, dst, "DELETE FROM f WHERE id = 3")
 			testdb.Query(t, src, "BEGIN; UPDATE f SET n = 33 WHERE id = 3; UPDATE a SET n = 33 WHERE id = 3; COMMIT")
 			testdb.Query(t, src, "UPDATE f SET n = 11 WHERE id = 1")
-			if o := must(t, append(args, "--conflict", "disable")...); !strings.Contains(o.errOut, "f: an update met 0 rows") {
+			if o := must(t, append(args, "--conflict", "disable")...); !strings.Contains(o.errOut, "f: update of the row id=3: an update met 0 rows") {
 				t.Errorf("it says\n%s", o.errOut)
 			}
 			states("a active, b active, c active, d stopped, e active, f stopped, g active")
