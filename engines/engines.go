@@ -129,7 +129,7 @@ type Capability struct {
 // Matrix says what each engine can do, for `tidemark engines` and the README.
 func Matrix() []Capability {
 	return []Capability{
-		{"versions", "server", "13 to 18", "MySQL 8.0+, MariaDB 10.6+", "mysqldump, mariadb-dump; plain, gzip, zstd, bzip2"},
+		{"versions", "server", "13 to 18", "MySQL 8.0+, MariaDB 10.6+", "mysqldump, mariadb-dump, mydumper; plain, gzip, zstd, bzip2"},
 		{"copy", "source", "yes", "yes", "yes"},
 		{"copy", "target", "yes", "yes", ""},
 		{"copy", "one consistent view", "exported snapshot", "consistent snapshots; a brief lock where the binlog cannot replace it", "the file"},
@@ -148,6 +148,7 @@ func Matrix() []Capability {
 		{"diff", "compare while a stream runs", "tables with a key", "tables with a key", ""},
 		{"repair", "make the target's rows equal", "tables with a key", "tables with a key", ""},
 		{"check", "before anything moves", "yes", "yes", "yes"},
+		{"check", "what a stream needs (--replicate)", "yes", "yes", "-"},
 		{"backup", "rows and definitions (--logical)", "COPY text and SQL, as psql reads them", "LOAD DATA text and SQL, as mysql reads them", ""},
 		{"backup", "files of the server, and restore", "all of it, or pages that have changed, while it runs; pages checked", "", ""},
 		{"ha", "scan of the log", "files, archives, live; flushes inferred", "files, archives, live; groups as the log has them", ""},
