@@ -223,8 +223,12 @@ func printStreamTables(w io.Writer, x streamState) {
 			line += ": " + t.Reason
 		}
 		fmt.Fprintln(w, line)
-		if t.Hint != "" {
-			fmt.Fprintf(w, "      hint: %s\n", t.Hint)
+		hint := t.Hint
+		if t.State == catalog.TableStopped {
+			hint = strings.TrimLeft(strings.TrimRight(hint, ". ")+". Then tidemark sub reload "+t.Table.String()+" --name "+x.Name+".", ". ")
+		}
+		if hint != "" {
+			fmt.Fprintf(w, "      hint: %s\n", hint)
 		}
 	}
 }
