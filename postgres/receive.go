@@ -260,7 +260,7 @@ func (r *Receiver) failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil || errors.As(err, &em):
 		return err
-	case sqlState(err) == "58P01":
+	case logRemoved(err):
 		return tidemark.Errorf(tidemark.Lost, "receive", r.e.object, plainCause(err)+": there is a gap from "+formatLSN(r.next())+" on",
 			"Put the missing segments into the archive from elsewhere, or begin behind the gap and make a new backup; a slot keeps the server from removing what is still to come.")
 	case r.opt.Slot != "" && slices.Contains([]string{"55006", "42710", "42704", "55000"}, sqlState(err)):
@@ -347,7 +347,7 @@ func (r *Receiver) histories(ctx context.Context, conn *pgconn.PgConn, server *l
 			continue
 		}
 		row, err := answerRow(ctx, conn, fmt.Sprint("TIMELINE_HISTORY ", n))
-		if err != nil && n != server.timeline && sqlState(err) == "58P01" {
+		if err != nil && n != server.timeline && logRemoved(err) {
 			continue
 		}
 		if err != nil {

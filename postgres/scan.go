@@ -94,12 +94,19 @@ func emitOwn(emit func(*tidemark.LogRecord) error) func(*tidemark.LogRecord) err
 	}
 }
 
+// logRemoved says that the server has removed log that it was to send. Where it finds that only after it has read, the
+// SQLSTATE is of whatever error a call had before, and the routine tells.
+func logRemoved(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && (pg.Code == "58P01" || pg.Routine == "CheckXLogRemoved")
+}
+
 func (l *LogScanner) failed(ctx context.Context, err error) error {
 	var em emitError
 	switch {
 	case errors.As(err, &em):
 		return em.error
-	case sqlState(err) == "58P01":
+	case logRemoved(err):
 		return tidemark.Errorf(tidemark.Lost, "scan", l.e.object, plainCause(err),
 			"Begin later, scan the archive's files, or have the server keep more (wal_keep_size, or a slot).")
 	}
