@@ -92,8 +92,14 @@ func folderOf(tb testing.TB) string {
 	tb.Helper()
 	foldersMu.Lock()
 	defer foldersMu.Unlock()
-	if folders[tb.Name()] == "" {
-		folders[tb.Name()] = tb.TempDir()
+	name := tb.Name()
+	if folders[name] == "" {
+		folders[name] = tb.TempDir()
+		tb.Cleanup(func() { // with -count a test of the same name comes again
+			foldersMu.Lock()
+			defer foldersMu.Unlock()
+			delete(folders, name)
+		})
 	}
-	return folders[tb.Name()]
+	return folders[name]
 }
