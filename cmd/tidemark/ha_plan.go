@@ -206,6 +206,11 @@ func (p *planner) writePage(plan *ha.Plan) error {
 
 // fileProblem is an error of a file that is written.
 func fileProblem(op, path string, err error) error {
+	return fileError(op, path, "name a file in a folder that is there and may be written to", err)
+}
+
+// fileError is an error of a file, whose path it names once.
+func fileError(op, path, hint string, err error) error {
 	kind := tidemark.Invalid
 	switch {
 	case errors.Is(err, fs.ErrPermission):
@@ -217,5 +222,5 @@ func fileProblem(op, path string, err error) error {
 	if errors.As(err, &at) {
 		err = at.Err
 	}
-	return &tidemark.Error{Op: op, Object: path, Kind: kind, Hint: "name a file in a folder that is there and may be written to", Err: err}
+	return &tidemark.Error{Op: op, Object: path, Kind: kind, Hint: hint, Err: err}
 }

@@ -1,9 +1,7 @@
 package main
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -24,18 +22,7 @@ func (s *linkSecret) read() error {
 	if s.file != "" {
 		text, err := os.ReadFile(s.file)
 		if err != nil {
-			kind := tidemark.Invalid
-			switch {
-			case errors.Is(err, fs.ErrNotExist):
-				kind = tidemark.NotFound
-			case errors.Is(err, fs.ErrPermission):
-				kind = tidemark.Forbidden
-			}
-			var at *fs.PathError
-			if errors.As(err, &at) {
-				err = at.Err
-			}
-			return &tidemark.Error{Op: "read the secret", Object: s.file, Kind: kind, Hint: "Make one that you alone may read: umask 077; openssl rand -hex 16 > FILE.", Err: err}
+			return fileError("read the secret", s.file, "Make one that you alone may read: umask 077; openssl rand -hex 16 > FILE.", err)
 		}
 		s.text, from = strings.TrimSpace(string(text)), s.file
 	}
