@@ -523,11 +523,9 @@ func (b *binder) make(missing map[tidemark.TableID]bool) error {
 		return err
 	}
 	parts := map[tidemark.TableID][]*tidemark.Object{} // by the table's name, on whichever side an object has it
-	for _, phase := range []tidemark.Phase{tidemark.BeforeRows, tidemark.AfterTable, tidemark.AfterRows} {
-		for i := range objects {
-			if o := &objects[i]; o.Phase == phase && o.Kind != "sequence value" && o.Kind != "statistics" {
-				parts[o.Table] = append(parts[o.Table], o)
-			}
+	for i := range objects {
+		if o := &objects[i]; o.Kind != "sequence value" && o.Kind != "statistics" {
+			parts[o.Table] = append(parts[o.Table], o)
 		}
 	}
 	for i := range moves {

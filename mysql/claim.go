@@ -162,16 +162,16 @@ func (c *claim) inTurn(ctx context.Context, do func(s *session, name string) err
 	}
 	return c.e.onTarget(ctx, "claim tables", name, func(s *session) error {
 		return inTurn(ctx, s, func() error {
-			make := "CREATE TABLE IF NOT EXISTS " + name + " (run varchar(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, tab_schema varchar(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, " +
+			create := "CREATE TABLE IF NOT EXISTS " + name + " (run varchar(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, tab_schema varchar(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, " +
 				"tab_name varchar(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (run, tab_schema, tab_name)) ENGINE=InnoDB " +
 				"COMMENT='which run of tidemark fills which table; goes away with the run'"
-			err := s.exec(ctx, make)
+			err := s.exec(ctx, create)
 			if c.e.isCode(err, 1049) { // the URL names no database, and the run will make those of its tables
 				c.e.mu.Lock()
 				db := c.e.ledger
 				c.e.mu.Unlock()
 				if err = s.exec(ctx, "CREATE DATABASE IF NOT EXISTS "+quote(db)); err == nil {
-					err = s.exec(ctx, make)
+					err = s.exec(ctx, create)
 				}
 			}
 			if err != nil {
