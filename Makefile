@@ -4,21 +4,34 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Packages whose tests run under the race detector (and only so): those with concurrency of their own. A folder that
-# is not there is passed over.
-RACE := flow load job diff apply capture
+# Packages whose tests run under the race detector, and only so: those with concurrency of their own whose tests cost
+# little. A folder that is not there is passed over.
+RACE := flow load job diff apply capture change ha store queue catalog
 race := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACE))))
 
-# Packages tested at a time: each has database servers of its own.
+# Of these packages and those below them the tests that are named here run under the race detector, and only so: those
+# where most goroutines meet. All their tests would take several times the processor time of the whole suite.
+RACESOME  := backup postgres mysql cmd/tidemark
+RACETESTS := Apply Follow OpenTransactions \
+	CopyAndStreamMeet CloseWhileFollowing ReceiveIsTheFiles ReceiveTurn SnapshotHoldsWhileOthersWrite RejectKeepsGoodRows \
+	FreezeAndFollowMeet FreezeBehindALongQuery StreamStoppedAtAnyMoment LanesLetGo LostLane WriteStops ManyTablesAreHeld \
+	BackupOfABusyServer BackupThatIsSent PaceThatChanges GovernorFindsTheBest RestoreKeepsAWindow Mirrors Stripes \
+	StripesAreMadeAtOnce LockIsRenewed BackupComesBack CheckpointsOfABusyBackup \
+	Replicate StreamManyTables StreamChangedColumns Halves BarsEnd MonitorTables PeekWhileItRuns ArchivePush \
+	LogicalBackupIsOfOneMoment BackupStripedOverSeveralPlaces
+racesome  := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACESOME))))
+
+# Packages tested at a time, twice over: with the race detector and without it. Each has database servers of its own.
 P        ?= 2
+# Tests of a package that run at a time: most of them wait for servers most of the time.
+PARALLEL ?= 8
 TIMEOUT  ?= 60m
 FUZZTIME ?= 30s
 FUZZPKG  ?= ./...
 
 # Packages whose fuzz targets make test runs: what other machines, files of backups and expressions say, and URLs. With
-# 1 s each these are some 25 targets in less than three minutes of two cores, most of it for compiling; 10 s each would
-# be five minutes more in every run. "make test FUZZEACH=10s" does that, and "make fuzz FUZZTIME=10m" all there are.
-FUZZSHORT := . ./mysql ./postgres ./backup/repo ./backup/dump ./queue/jetstream
+# 1 s each most of it is for building. "make test FUZZEACH=10s" runs them longer, "make fuzz FUZZTIME=10m" all there are.
+FUZZSHORT := . ./mysql/... ./postgres/... ./backup/repo ./backup/dump ./queue/jetstream
 FUZZEACH  ?= 1s
 
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
@@ -38,34 +51,44 @@ test-deps: ## install the database servers that the tests need (as root for Debi
 lint: ## gofmt, go vet, staticcheck
 	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "not gofmt-clean:"; echo "$$bad"; exit 1; }
 	go vet ./...
+	go -C bench vet ./...
 	go run $(STATICCHECK) ./...
+	cd bench && go run $(STATICCHECK) ./...
 
-test: test-deps lint ## every check and every test, each once
+test: test-deps ## every check and every test, each once
 	@mkdir -p bin
-	@go run $(GOTESTSUM) --format pkgname --jsonfile bin/test.json --raw-command -- script/go-test.sh $(P) $(TIMEOUT) $(race)
-	@$(MAKE) --no-print-directory fuzz FUZZTIME=$(FUZZEACH) FUZZPKG="$(FUZZSHORT)"
+	@$(MAKE) --no-print-directory lint >bin/lint.log 2>&1 & lint=$$!; \
+	trap 'kill $$lint 2>/dev/null || true' EXIT; failed=0; export SUITE_WHILE=$$PPID; \
+	go run $(GOTESTSUM) --format pkgname --jsonfile bin/test.json --raw-command -- \
+	  script/go-test.sh $(P) $(PARALLEL) $(TIMEOUT) '$(race)' '$(racesome)' $(RACETESTS) || failed=1; \
+	$(MAKE) --no-print-directory fuzz FUZZTIME=$(FUZZEACH) FUZZPKG="$(FUZZSHORT)" || failed=1; \
+	trap - EXIT; wait $$lint || failed=1; cat bin/lint.log; \
+	go run ./script/suite -slowest bin/test.json; \
+	exit $$failed
 	@if [ -n "$${CI:-}" ] && [ -n "$${TIDEMARK_SAMPLES:-}" ] && grep '"Action":"skip"' bin/test.json | grep '"Test":'; then \
 	  echo "tests were skipped: in CI none may"; exit 1; fi
 
 test-all: ## make test with every test in its long form (hours)
 	TIDEMARK_TEST=all TIDEMARK_STEPS=all TIDEMARK_CHAINS=20 $(MAKE) test TIMEOUT=6h
 
-test-short: ## the tests that are quick, without checks or the race detector
-	go test -short -p $(P) -timeout $(TIMEOUT) ./...
+# Tests on real servers, one of each engine, that the fast loop has besides those that need none.
+SHORTSOME  := ./postgres/... ./mysql/... ./cmd/tidemark
+SHORTTESTS := Apply|Follow|Describe|WriteStops|LanesLetGo|RejectKeepsGoodRows|FreshAndDirect|PlanTouchesNothing
+
+test-short: ## the fast loop: tests without servers, some with; no checks, no race detector; unchanged packages are not run
+	@mkdir -p bin
+	@go run ./script/suite -json -short -vet=off -p 2 $$(go list ./... | grep -v -e /proof/ -e /internal/demo) -- \
+	  -json -vet=off -p 1 -parallel $(PARALLEL) -run '^Test($(SHORTTESTS))$$' $(SHORTSOME) >bin/short.json && failed=0 || failed=1; \
+	go run ./script/suite -slowest bin/short.json; exit $$failed
 
 demo: ## a tour on real servers
 	go run ./internal/demo
 
 bench: ## compare with other tools (NAME=pg-shop, BENCH_FLAGS="--rounds 3"; without NAME the list)
-	go run ./bench $(or $(NAME),list) $(BENCH_FLAGS)
+	go -C bench run . $(or $(NAME),list) $(BENCH_FLAGS)
 
 fuzz: ## every fuzz target for FUZZTIME
-	@for pkg in $$(go list $(FUZZPKG)); do \
-	  for target in $$(go test -list '^Fuzz' "$$pkg" | grep '^Fuzz' || true); do \
-	    echo "$$pkg $$target"; \
-	    go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1s "$$pkg"; \
-	  done; \
-	done
+	@script/fuzz.sh $(FUZZTIME) $(FUZZPKG)
 
 clean: ## remove what was built
 	rm -rf bin dist

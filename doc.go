@@ -6,25 +6,43 @@
 //
 // A package stands above all that it imports (layout_test.go holds the floors):
 //
-//	5  cmd/tidemark                       flags, printing, exit codes
-//	4  job                                a run's life; the only one that knows all verbs
-//	3  queue/jetstream queue/kafka        where a queue's messages are kept
+//	6  cmd/tidemark                       flags, printing, exit codes
+//	5  job                                a run's life; with the next the only one that knows all verbs
+//	   job/stream                         the life of a stream
+//	   cmd/tidemark/option                what commands can be told, on command lines and in files
+//	   cmd/tidemark/notation              how users write disks, links and changes of them
+//	   cmd/tidemark/metrics               figures for Prometheus
+//	   cmd/tidemark/screen                what commands show: progress, reports, numbers as text
+//	4  queue/jetstream queue/kafka        where a queue's messages are kept
 //	   engines                            the explicit list of engines, and what each can do
-//	2  postgres mysql sqlfile             engines: they know the vocabulary and nothing else
+//	3  postgres mysql sqlfile             engines: they know words, and what both do alike
 //	   mapping ddl                        rules of the user's, and for changed definitions
 //	   load diff define lag catalog advisor   verbs: they see engines through their own interfaces
 //	   capture queue apply                and those of streams: from a log, through a queue, to a target
+//	   queue/peek                         what is in a queue, for people
+//	   queue/queuetest                    what every store of a queue has to do
+//	   apply/order apply/resolve          what may share a statement on a target; what becomes of what does not fit it
 //	   ha                                 what synchronous replication would cost
+//	   ha/measure ha/report               what disks and links give to a log, and its simulation; plans as text and pages
 //	   backup                             files of servers into a repository, and back
+//	   mysql/bulk                         rows that are read and written on lanes
+//	   mysql/history mysql/event mysql/preflight   what tables were in the log, its rows; a look before anything moves
+//	   mysql/schema                       definitions
+//	   mysql/server                       connections, errors, places of the log
+//	   postgres/schema                    what a PostgreSQL database is made of: described, rendered, compared
+//	   postgres/server                    sessions, errors and quoting, which all of PostgreSQL's engine stands on
 //	   postgres/wal mysql/binlog          logs of engines, as they lie in files or come from a server
 //	   store backup/repo backup/logs      where backups and servers' logs are kept, and in what form
 //	   backup/dump                        logical backups: rows and definitions as objects for people
+//	2  change                             what a log says: transactions, rows, groups, conflicts
+//	   mysqltype                          how MySQL spells types
+//	   sqltext                            SQL as tokens
 //	1  tidemark flow                      vocabulary and kernel
 //
 // # Reading order
 //
 // Start here: type.go (logical types), table.go (tables and what hangs on
 // them), move.go (which rows go where: Move, Range, Split), batch.go (rows on
-// their way), change.go (transactions of a log on their way), logrecord.go (what
-// a scan says of a log), errors.go. Then flow (the kernel), load (the copy), and an engine.
+// their way), logrecord.go (what a scan says of a log), errors.go. Then flow (the kernel),
+// change (transactions of a log on their way), load (the copy), and an engine.
 package tidemark

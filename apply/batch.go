@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
@@ -24,7 +25,7 @@ import (
 // transaction, by one agent; after that, and where transactions come that cannot be part of a
 // batch, there are none for a while, which doubles each time.
 type batch struct {
-	*net
+	*netChanges
 	items []*item
 	bytes int64 // of the items
 	rows  int
@@ -55,9 +56,9 @@ func (o Options) batches() bool {
 }
 
 // each makes the changes pieces of the batch's last transaction.
-func (b *batch) each(do func(*tidemark.Tx, map[uint32]*tidemark.Bound) error) error {
+func (b *batch) each(do func(*change.Tx, map[uint32]*change.Bound) error) error {
 	last := b.items[len(b.items)-1]
-	return b.net.each(tidemark.Tx{Place: last.place, End: last.end, Time: last.time}, do)
+	return b.netChanges.each(change.Tx{Place: last.place, End: last.end, Time: last.time}, do)
 }
 
 // batchesOf is where the first agent finds batches, and others nothing.
@@ -83,7 +84,7 @@ func (b *browser) watch(it *item) {
 
 // begin lets what comes be gathered.
 func (b *browser) begin() {
-	b.next, b.since = &batch{net: newNet()}, time.Now()
+	b.next, b.since = &batch{netChanges: newNetChanges()}, time.Now()
 	b.mu.Lock()
 	b.stats.Batching = true
 	waiting := b.flying + b.in.Len()
@@ -120,7 +121,7 @@ func (b *browser) give(ctx context.Context) error {
 
 // take takes the next piece of a transaction. While a batch is gathered, it is handed over
 // when nothing comes for it.
-func (b *browser) take(ctx context.Context) (tx *tidemark.Tx, ok bool, err error) {
+func (b *browser) take(ctx context.Context) (tx *change.Tx, ok bool, err error) {
 	for b.next != nil {
 		if tx, ok := b.in.TryTake(); ok {
 			return tx, true, nil
@@ -169,7 +170,7 @@ func (r *runner) idle() bool {
 
 // gather adds a transaction to the batch, or says that it has to go by itself, which all
 // that was gathered does first then.
-func (b *browser) gather(ctx context.Context, it *item, tx *tidemark.Tx) (bool, error) {
+func (b *browser) gather(ctx context.Context, it *item, tx *change.Tx) (bool, error) {
 	if refused := b.refusals(); refused > b.refused {
 		b.refused = refused
 		if err := b.give(ctx); err != nil || b.next == nil {
@@ -200,7 +201,7 @@ func (b *browser) gather(ctx context.Context, it *item, tx *tidemark.Tx) (bool, 
 		return false, b.handOver(ctx)
 	}
 	if !it.known {
-		it.txs, it.bounds = []*tidemark.Tx{tx}, []map[uint32]*tidemark.Bound{b.bounds}
+		it.txs, it.bounds = []*change.Tx{tx}, []map[uint32]*change.Bound{b.bounds}
 	}
 	return true, b.add(ctx, it)
 }
@@ -241,10 +242,10 @@ func (b *browser) handOver(ctx context.Context) error {
 		return nil
 	}
 	full := b.next
-	b.next, b.since = &batch{net: newNet()}, time.Now()
+	b.next, b.since = &batch{netChanges: newNetChanges()}, time.Now()
 	first, last := full.items[0], full.items[len(full.items)-1]
 	it := &item{place: last.place, end: last.end, time: last.time, put: first.put, got: first.got, batch: full, bytes: full.bytes, rows: full.rows,
-		txs: []*tidemark.Tx{{Place: last.place, End: last.end, Time: last.time}}, bounds: []map[uint32]*tidemark.Bound{nil}, held: true}
+		txs: []*change.Tx{{Place: last.place, End: last.end, Time: last.time}}, bounds: []map[uint32]*change.Bound{nil}, held: true}
 	it.node.Tx = it
 	return b.admit(ctx, it)
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
@@ -15,14 +16,14 @@ import (
 type browser struct {
 	*runner
 	c  *flow.Clock
-	in *flow.Buffer[*tidemark.Tx]
-	p  tidemark.Progress
+	in *flow.Buffer[*change.Tx]
+	p  change.Progress
 
 	// What the stream has said of tables. The maps are made anew when it says something
 	// else, since earlier transactions may still need the old ones.
-	bounds   map[uint32]*tidemark.Bound
+	bounds   map[uint32]*change.Bound
 	bindings map[uint32]*Binding
-	told     map[uint32]tidemark.Relation
+	told     map[uint32]change.Relation
 	unbound  map[uint32]bool // told, and not bound since
 	accesses []Access
 
@@ -35,9 +36,9 @@ type browser struct {
 	pause   int       // how many it will be after the next failure
 }
 
-func newBrowser(r *runner, c *flow.Clock, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) *browser {
+func newBrowser(r *runner, c *flow.Clock, in *flow.Buffer[*change.Tx], p change.Progress) *browser {
 	return &browser{runner: r, c: c, in: in, p: p, pause: firstPause, since: time.Now(),
-		bounds: map[uint32]*tidemark.Bound{}, bindings: map[uint32]*Binding{}, told: map[uint32]tidemark.Relation{}, unbound: map[uint32]bool{}}
+		bounds: map[uint32]*change.Bound{}, bindings: map[uint32]*Binding{}, told: map[uint32]change.Relation{}, unbound: map[uint32]bool{}}
 }
 
 func (b *browser) run(ctx context.Context) error {
@@ -99,17 +100,17 @@ func (b *browser) run(ctx context.Context) error {
 
 // relations takes note of what a piece of a transaction says of tables, or to Told, and
 // binds those that it changes, if it is not on the target already.
-func (b *browser) relations(ctx context.Context, tx *tidemark.Tx, known bool) error {
+func (b *browser) relations(ctx context.Context, tx *change.Tx, known bool) error {
 	fresh := false
 	for rest := tx.Changes; len(rest) > 0; {
-		message, next, err := tidemark.NextMessage(rest)
+		message, next, err := change.NextMessage(rest)
 		if err != nil {
 			return b.damaged(err)
 		}
 		rest = next
 		switch kind := tidemark.ChangeKind(message[0]); {
 		case kind == tidemark.RelationChange:
-			rel, perr := tidemark.ParseRelation(message[1:])
+			rel, perr := change.ParseRelation(message[1:])
 			b.told[rel.ID], b.unbound[rel.ID], err = rel, true, perr
 		case kind == tidemark.MessageChange:
 			err = b.tell(ctx, message[1:], tx.Place, known)
@@ -140,11 +141,11 @@ func (b *browser) tell(ctx context.Context, body []byte, place uint64, known boo
 	if b.opt.Told == nil {
 		return nil
 	}
-	m, err := tidemark.ParseLogicalMessage(body)
+	m, err := change.ParseLogicalMessage(body)
 	if err != nil {
 		return err
 	}
-	if m.Prefix != tidemark.DefinitionPrefix || b.opt.Defined == nil {
+	if m.Prefix != change.DefinitionPrefix || b.opt.Defined == nil {
 		return b.opt.Told(m, func() error { return b.settle(ctx) })
 	}
 	if !known {
@@ -177,16 +178,16 @@ func (b *browser) damaged(err error) error {
 }
 
 // look finds what a piece of a transaction accesses.
-func (b *browser) look(tx *tidemark.Tx) error {
+func (b *browser) look(tx *change.Tx) error {
 	for rest := tx.Changes; len(rest) > 0; {
-		c, next, err := tidemark.NextChange(rest)
+		c, next, err := change.Next(rest)
 		if err != nil {
 			return b.damaged(err)
 		}
 		rest = next
 		switch c.Kind {
 		case tidemark.TruncateChange:
-			t, err := tidemark.ParseTruncation(c.Body)
+			t, err := change.ParseTruncation(c.Body)
 			if err != nil {
 				return err
 			}

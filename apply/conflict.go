@@ -7,6 +7,7 @@ import (
 	"maps"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
@@ -15,7 +16,7 @@ type Resolver interface {
 	// Resolve applies a group change by change. With one that does not fit it does what
 	// Group.Judge says, and notes it on the target in the same transaction. It says how
 	// many there were.
-	Resolve(ctx context.Context, g *tidemark.Group) (exceptions int, err error)
+	Resolve(ctx context.Context, g *change.Group) (exceptions int, err error)
 }
 
 // resolve deals with a transaction that the target does not fit, now that all before it
@@ -28,13 +29,13 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 	}
 	g := r.group(n, []*item{it})
 	judged := len(r.opt.OKStates) > 0
-	err := g.Each(func(_ *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
+	err := g.Each(func(_ *change.Tx, bounds map[uint32]*change.Bound) error {
 		for _, b := range bounds {
 			judged = judged || b.Conflict.Judges() || b.Conflict.Any(func(a tidemark.ConflictAction) bool { return a == tidemark.StopQueueOnConflict })
 		}
 		return nil
 	})
-	var misfit *tidemark.Misfit
+	var misfit *change.Misfit
 	refused := r.opt.Disable != nil && tidemark.KindOf(cause) == tidemark.BadRow && !errors.As(cause, &misfit)
 	if err != nil || !judged && !refused {
 		return r.orFenced(ctx, n, cmp.Or(err, cause))
@@ -51,7 +52,7 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 	switch {
 	case err == nil:
 	case g.StopsQueue:
-		err = &tidemark.QueueStop{Err: err}
+		err = &change.QueueStop{Err: err}
 	case !judged && tidemark.KindOf(err) == tidemark.BadRow:
 		err = cause // a row that is there already
 	}
@@ -82,14 +83,14 @@ func (r *runner) disable(table tidemark.TableID, why error) error {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.off[table] = map[*tidemark.Bound]bool{}
+	r.off[table] = map[*change.Bound]bool{}
 	return nil
 }
 
 // noting takes note, where bind binds a table that gets no more changes, that it is wanted
 // again.
-func (r *runner) noting(bind func(tidemark.Relation, uint64) (*Binding, error)) func(tidemark.Relation, uint64) (*Binding, error) {
-	return func(rel tidemark.Relation, place uint64) (*Binding, error) {
+func (r *runner) noting(bind func(change.Relation, uint64) (*Binding, error)) func(change.Relation, uint64) (*Binding, error) {
+	return func(rel change.Relation, place uint64) (*Binding, error) {
 		b, err := bind(rel, place)
 		if b == nil {
 			return nil, err
@@ -105,15 +106,15 @@ func (r *runner) noting(bind func(tidemark.Relation, uint64) (*Binding, error)) 
 
 // leaveOut takes the tables out of a group that get no more changes. Bounds are shared with
 // others, so they are copied.
-func (r *runner) leaveOut(g *tidemark.Group) {
+func (r *runner) leaveOut(g *change.Group) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.off) == 0 {
 		return
 	}
-	without := func(bounds map[uint32]*tidemark.Bound) map[uint32]*tidemark.Bound {
+	without := func(bounds map[uint32]*change.Bound) map[uint32]*change.Bound {
 		out := maps.Clone(bounds)
-		maps.DeleteFunc(out, func(_ uint32, b *tidemark.Bound) bool {
+		maps.DeleteFunc(out, func(_ uint32, b *change.Bound) bool {
 			again, off := r.off[b.Table.TableID]
 			return off && !again[b]
 		})
@@ -123,8 +124,8 @@ func (r *runner) leaveOut(g *tidemark.Group) {
 		g.Bounds[i] = without(g.Bounds[i])
 	}
 	if each := g.Spooled; each != nil {
-		g.Spooled = func(do func(*tidemark.Tx, map[uint32]*tidemark.Bound) error) error {
-			return each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
+		g.Spooled = func(do func(*change.Tx, map[uint32]*change.Bound) error) error {
+			return each(func(tx *change.Tx, bounds map[uint32]*change.Bound) error {
 				r.mu.Lock()
 				bounds = without(bounds)
 				r.mu.Unlock()

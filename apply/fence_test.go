@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -29,13 +30,13 @@ func TestOvertaken(t *testing.T) {
 	}
 	type begun struct {
 		run *apply.Run
-		p   tidemark.Progress
+		p   change.Progress
 	}
 	var all []begun
 	for range 2 {
 		own := engine(t, r.dst)
 		defer own.Close()
-		run := apply.New(own, apply.Options{Queue: "run", Agents: 2, Bind: func(rel tidemark.Relation, _ uint64) (*apply.Binding, error) {
+		run := apply.New(own, apply.Options{Queue: "run", Agents: 2, Bind: func(rel change.Relation, _ uint64) (*apply.Binding, error) {
 			return apply.Bind(rel, tables[rel.Table], tables)
 		}})
 		p, err := run.Start(t.Context(), 0)
@@ -53,10 +54,10 @@ func TestOvertaken(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer s.Close()
-		g, in, enough := flow.NewGroup(t.Context()), flow.NewBuffer(9, 1<<20, func(*tidemark.Tx) int64 { return 1 }), errors.New("enough")
+		g, in, enough := flow.NewGroup(t.Context()), flow.NewBuffer(9, 1<<20, func(*change.Tx) int64 { return 1 }), errors.New("enough")
 		g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
 			defer in.Close()
-			err := s.Run(ctx, func(tx *tidemark.Tx) error { return errors.Join(in.Put(ctx, c, tx), enough) })
+			err := s.Run(ctx, func(tx *change.Tx) error { return errors.Join(in.Put(ctx, c, tx), enough) })
 			if errors.Is(err, enough) {
 				return nil
 			}

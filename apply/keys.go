@@ -10,11 +10,12 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // A Binding is a Bound with the keys that a row of it takes part in.
 type Binding struct {
-	tidemark.Bound
+	change.Bound
 
 	table  Key
 	keys   []boundKey // of the table itself: written
@@ -23,8 +24,8 @@ type Binding struct {
 	net    netKind
 	netKey boundKey // tells rows apart in a net
 	depth  int      // of references that lead from the table
-	vals   []tidemark.Value
-	olds   []tidemark.Value
+	vals   []change.Value
+	olds   []change.Value
 	buf    []byte
 }
 
@@ -54,8 +55,8 @@ type boundKey struct {
 
 // Bind finds the table for a relation, and its keys and references among tables, which
 // are all that the stream fills. Columns without a name are left out. The error names what is missing.
-func Bind(r tidemark.Relation, to *tidemark.Table, tables map[tidemark.TableID]*tidemark.Table) (*Binding, error) {
-	b := &Binding{Bound: tidemark.Bound{Relation: r, Table: to}, table: tableKey(to.TableID)}
+func Bind(r change.Relation, to *tidemark.Table, tables map[tidemark.TableID]*tidemark.Table) (*Binding, error) {
+	b := &Binding{Bound: change.Bound{Relation: r, Table: to}, table: tableKey(to.TableID)}
 	for _, c := range r.Columns {
 		b.Columns = append(b.Columns, slices.IndexFunc(to.Columns, func(t tidemark.Column) bool { return t.Name == c.Name }))
 	}
@@ -115,7 +116,7 @@ func (b *Binding) Cascades(tables map[tidemark.TableID]*tidemark.Table, untold m
 			}
 			k := boundKey{}
 			for _, name := range f.RefColumns {
-				k.columns = append(k.columns, slices.IndexFunc(b.Relation.Columns, func(c tidemark.RelationColumn) bool { return c.Name == name }))
+				k.columns = append(k.columns, slices.IndexFunc(b.Relation.Columns, func(c change.RelationColumn) bool { return c.Name == name }))
 			}
 			b.acting.ends = append(b.acting.ends, k)
 		}
@@ -154,7 +155,7 @@ func actOn(tables map[tidemark.TableID]*tidemark.Table, id tidemark.TableID) (ou
 }
 
 // act appends what foreign keys do beside a change, as far as it cannot be said by keys.
-func (b *Binding) act(c tidemark.Change, out []Access) []Access {
+func (b *Binding) act(c change.Change, out []Access) []Access {
 	a := b.acting
 	b.vals, b.olds = c.New.Values(b.vals[:0]), c.Old.Values(b.olds[:0])
 	if !a.untold[b.table] && c.New != nil && b.hides(c) {
@@ -177,7 +178,7 @@ func (b *Binding) act(c tidemark.Change, out []Access) []Access {
 
 // hides says whether the row in vals, or the one in olds, may have a parent that is not told.
 // An update without an old row, or with its key alone, has left the parents as they were.
-func (b *Binding) hides(c tidemark.Change) bool {
+func (b *Binding) hides(c change.Change) bool {
 	if b.acting.unkeyed {
 		return true
 	}
@@ -186,8 +187,8 @@ func (b *Binding) hides(c tidemark.Change) bool {
 			continue
 		}
 		for _, at := range k.columns {
-			if at < 0 || at < len(b.vals) && b.vals[at].Kind == tidemark.UnchangedValue ||
-				!c.OldKey && at < len(b.olds) && b.olds[at].Kind == tidemark.UnchangedValue {
+			if at < 0 || at < len(b.vals) && b.vals[at].Kind == change.UnchangedValue ||
+				!c.OldKey && at < len(b.olds) && b.olds[at].Kind == change.UnchangedValue {
 				return true
 			}
 		}
@@ -197,22 +198,22 @@ func (b *Binding) hides(c tidemark.Change) bool {
 
 // goes says whether a change takes a key away from rows that may hang on it, and whether it
 // does not tell which key. The row is in vals, the old one in olds.
-func (b *Binding) goes(c tidemark.Change) (goes, untold bool) {
+func (b *Binding) goes(c change.Change) (goes, untold bool) {
 	if c.Old == nil {
 		return false, false
 	}
 	for _, k := range b.acting.ends {
 		changed, hidden := c.Kind == tidemark.DeleteChange, !k.acts
 		for _, at := range k.columns {
-			is, was := tidemark.Value{Kind: tidemark.UnchangedValue}, tidemark.Value{Kind: tidemark.UnchangedValue}
+			is, was := change.Value{Kind: change.UnchangedValue}, change.Value{Kind: change.UnchangedValue}
 			if at >= 0 && at < len(b.olds) && (!c.OldKey || b.Relation.Columns[at].Key) {
 				was = b.olds[at]
 				if at < len(b.vals) {
 					is = b.vals[at]
 				}
 			}
-			hidden = hidden || was.Kind == tidemark.UnchangedValue
-			changed = changed || is.Kind != tidemark.UnchangedValue && was.Kind != tidemark.NullValue && (is.Kind != was.Kind || !bytes.Equal(is.Data, was.Data))
+			hidden = hidden || was.Kind == change.UnchangedValue
+			changed = changed || is.Kind != change.UnchangedValue && was.Kind != change.NullValue && (is.Kind != was.Kind || !bytes.Equal(is.Data, was.Data))
 		}
 		goes = goes || changed
 		untold = untold || changed && hidden
@@ -279,7 +280,7 @@ func (b *Binding) bound(t *tidemark.Table, x *tidemark.Index, columns []string) 
 	for i, name := range columns {
 		at := -1
 		if name != "" {
-			at = slices.IndexFunc(b.Relation.Columns, func(c tidemark.RelationColumn) bool { return c.Name == name })
+			at = slices.IndexFunc(b.Relation.Columns, func(c change.RelationColumn) bool { return c.Name == name })
 		}
 		k.columns = append(k.columns, at)
 		end := whole
@@ -362,7 +363,7 @@ func tableKey(id tidemark.TableID) Key {
 // stream tells: old values of keys outside of the replica identity it does not, so a
 // transaction can come too early at a value that nobody knew of. The target refuses
 // it then, and it has to be tried again when those before it are done.
-func (b *Binding) Accesses(c tidemark.Change, out []Access) []Access {
+func (b *Binding) Accesses(c change.Change, out []Access) []Access {
 	// Without a key any two equal rows will do, and which one is changed matters.
 	alone := c.Kind == tidemark.TruncateChange || len(b.keys) == 0 && c.Kind != tidemark.InsertChange
 	out = append(out, Access{Key: b.table, Write: alone})
@@ -408,7 +409,7 @@ func (b *Binding) hash(k *boundKey, identity bool) (Key, bool) {
 			return 0, false
 		}
 		v := b.vals[at]
-		if v.Kind == tidemark.NullValue || v.Kind == tidemark.UnchangedValue {
+		if v.Kind == change.NullValue || v.Kind == change.UnchangedValue {
 			return 0, false
 		}
 		data := k.trim[i].of(v.Data)

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // shop is a parent with a second unique key, and a child that references either.
@@ -32,10 +33,10 @@ func shop() map[tidemark.TableID]*tidemark.Table {
 	return map[tidemark.TableID]*tidemark.Table{parent.TableID: parent, child.TableID: child}
 }
 
-func relationOf(t *tidemark.Table) tidemark.Relation {
-	r := tidemark.Relation{Table: t.TableID, Identity: 'f'}
+func relationOf(t *tidemark.Table) change.Relation {
+	r := change.Relation{Table: t.TableID, Identity: 'f'}
 	for _, c := range t.Columns {
-		r.Columns = append(r.Columns, tidemark.RelationColumn{Name: c.Name, Key: true})
+		r.Columns = append(r.Columns, change.RelationColumn{Name: c.Name, Key: true})
 	}
 	return r
 }
@@ -85,16 +86,16 @@ func (r dumbRow) points() map[string]bool {
 	return out
 }
 
-func tuple(values []string) tidemark.Tuple {
-	var out []tidemark.Value
+func tuple(values []string) change.Tuple {
+	var out []change.Value
 	for _, v := range values {
 		if v == "" {
-			out = append(out, tidemark.Value{Kind: tidemark.NullValue})
+			out = append(out, change.Value{Kind: change.NullValue})
 		} else {
-			out = append(out, tidemark.Value{Kind: tidemark.TextValue, Data: []byte(v)})
+			out = append(out, change.Value{Kind: change.TextValue, Data: []byte(v)})
 		}
 	}
-	return tidemark.AppendTuple(nil, out)
+	return change.AppendTuple(nil, out)
 }
 
 // Two changes meet exactly when a key value of one is a key value of the other, or is
@@ -107,9 +108,9 @@ func TestAccessesAgainstDumbTwin(t *testing.T) {
 			table := rapid.SampledFrom([]string{"parent", "child"}).Draw(r, label)
 			n := map[string]int{"parent": 3, "child": 4}[table]
 			row := rapid.SliceOfN(rapid.SampledFrom([]string{"", "a", "b", "ab"}), n, n)
-			c := tidemark.Change{Kind: rapid.SampledFrom([]tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}).Draw(r, label+" kind")}
+			c := change.Change{Kind: rapid.SampledFrom([]tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}).Draw(r, label+" kind")}
 			points = map[string]bool{}
-			add := func(values []string) tidemark.Tuple {
+			add := func(values []string) change.Tuple {
 				for p, write := range (dumbRow{table, values}).points() {
 					points[p] = points[p] || write
 				}
@@ -177,13 +178,13 @@ func TestKeysThatAreNotBytes(t *testing.T) {
 			t.Fatal(err)
 		}
 		of := func(v string) []Access {
-			return b.Accesses(tidemark.Change{Kind: tidemark.InsertChange, New: tuple([]string{v})}, nil)
+			return b.Accesses(change.Change{Kind: tidemark.InsertChange, New: tuple([]string{v})}, nil)
 		}
 		if got := meet(of(x.a), of(x.b)); got != x.meet {
 			t.Errorf("%s %q and %q: %v", x.typ.Native+x.typ.Collation, x.a, x.b, got)
 		}
 	}
-	if _, err := Bind(tidemark.Relation{Columns: []tidemark.RelationColumn{{Name: "gone", Key: true}}}, &tidemark.Table{}, nil); tidemark.KindOf(err) != tidemark.NotFound {
+	if _, err := Bind(change.Relation{Columns: []change.RelationColumn{{Name: "gone", Key: true}}}, &tidemark.Table{}, nil); tidemark.KindOf(err) != tidemark.NotFound {
 		t.Errorf("a key that the target lacks: %v", err)
 	}
 }
@@ -191,8 +192,8 @@ func TestKeysThatAreNotBytes(t *testing.T) {
 // A table that is truncated, or has no key to tell its rows apart, is one's alone.
 func TestWholeTables(t *testing.T) {
 	b := bindings(t)["parent"]
-	insert := b.Accesses(tidemark.Change{Kind: tidemark.InsertChange, New: tuple([]string{"1", "2", "3"})}, nil)
-	if !meet(insert, b.Accesses(tidemark.Change{Kind: tidemark.TruncateChange}, nil)) {
+	insert := b.Accesses(change.Change{Kind: tidemark.InsertChange, New: tuple([]string{"1", "2", "3"})}, nil)
+	if !meet(insert, b.Accesses(change.Change{Kind: tidemark.TruncateChange}, nil)) {
 		t.Error("a row passes a TRUNCATE")
 	}
 	bare := &tidemark.Table{TableID: tidemark.TableID{Name: "bare"}, Columns: []tidemark.Column{{Name: "a", Type: tidemark.Type{Kind: tidemark.Int}}}}
@@ -200,11 +201,11 @@ func TestWholeTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	one := k.Accesses(tidemark.Change{Kind: tidemark.InsertChange, New: tuple([]string{"1"})}, nil)
+	one := k.Accesses(change.Change{Kind: tidemark.InsertChange, New: tuple([]string{"1"})}, nil)
 	if meet(one, one) {
 		t.Error("inserts into a table without keys wait for each other")
 	}
-	if gone := k.Accesses(tidemark.Change{Kind: tidemark.DeleteChange, Old: tuple([]string{"7"})}, nil); !meet(gone, one) || !meet(gone, gone) {
+	if gone := k.Accesses(change.Change{Kind: tidemark.DeleteChange, Old: tuple([]string{"7"})}, nil); !meet(gone, one) || !meet(gone, gone) {
 		t.Error("a delete from a table without keys runs beside others")
 	}
 }
@@ -213,7 +214,7 @@ func TestWholeTables(t *testing.T) {
 func TestCauses(t *testing.T) {
 	b := bindings(t)
 	insert := func(table string, values ...string) []Access {
-		return b[table].Accesses(tidemark.Change{Kind: tidemark.InsertChange, New: tuple(values)}, nil)
+		return b[table].Accesses(change.Change{Kind: tidemark.InsertChange, New: tuple(values)}, nil)
 	}
 	parent := insert("parent", "1", "2", "3")
 	for what, c := range map[string]struct {
@@ -227,7 +228,7 @@ func TestCauses(t *testing.T) {
 		"a child by the key":              {insert("child", "1", "1", "", ""), ByReference},
 		"a child by the other unique key": {insert("child", "1", "", "3", "2"), ByReference},
 		"a child of another row":          {insert("child", "1", "4", "", ""), 0},
-		"the whole table":                 {b["parent"].Accesses(tidemark.Change{Kind: tidemark.TruncateChange}, nil), ByTable},
+		"the whole table":                 {b["parent"].Accesses(change.Change{Kind: tidemark.TruncateChange}, nil), ByTable},
 	} {
 		for way, pair := range map[string][2][]Access{"behind": {parent, c.then}, "before": {c.then, parent}} {
 			tr, first, second := NewTracker(), &Node{}, &Node{}
@@ -263,26 +264,26 @@ func TestCascades(t *testing.T) {
 		b.Cascades(tables, map[Key]bool{})
 		return b
 	}
-	row := func(values ...string) tidemark.Tuple {
-		var vals []tidemark.Value
+	row := func(values ...string) change.Tuple {
+		var vals []change.Value
 		for _, v := range values {
-			vals = append(vals, tidemark.Value{Kind: tidemark.TextValue, Data: []byte(v)})
+			vals = append(vals, change.Value{Kind: change.TextValue, Data: []byte(v)})
 		}
-		return tidemark.AppendTuple(nil, vals)
+		return change.AppendTuple(nil, vals)
 	}
 	above, below := bound(parent), bound(grandchild)
-	change := below.Accesses(tidemark.Change{Kind: tidemark.UpdateChange, Old: row("1", "7"), New: row("1", "8")}, nil)
+	ch := below.Accesses(change.Change{Kind: tidemark.UpdateChange, Old: row("1", "7"), New: row("1", "8")}, nil)
 	for _, x := range []struct {
 		name string
-		c    tidemark.Change
+		c    change.Change
 		want bool
 	}{
-		{"a delete", tidemark.Change{Kind: tidemark.DeleteChange, Old: row("1", "x", "y")}, true},
-		{"another key", tidemark.Change{Kind: tidemark.UpdateChange, Old: row("1", "x", "y"), New: row("2", "x", "y")}, true},
-		{"the same key", tidemark.Change{Kind: tidemark.UpdateChange, Old: row("1", "x", "y"), New: row("1", "x", "y")}, false},
-		{"an insert", tidemark.Change{Kind: tidemark.InsertChange, New: row("1", "x", "y")}, false},
+		{"a delete", change.Change{Kind: tidemark.DeleteChange, Old: row("1", "x", "y")}, true},
+		{"another key", change.Change{Kind: tidemark.UpdateChange, Old: row("1", "x", "y"), New: row("2", "x", "y")}, true},
+		{"the same key", change.Change{Kind: tidemark.UpdateChange, Old: row("1", "x", "y"), New: row("1", "x", "y")}, false},
+		{"an insert", change.Change{Kind: tidemark.InsertChange, New: row("1", "x", "y")}, false},
 	} {
-		if got := meet(above.Accesses(x.c, nil), change); got != x.want {
+		if got := meet(above.Accesses(x.c, nil), ch); got != x.want {
 			t.Errorf("%s of the parent and an update of the grandchild meet: %v", x.name, got)
 		}
 	}
@@ -296,32 +297,32 @@ func TestCascadesOfParents(t *testing.T) {
 	child := tables[tidemark.TableID{Schema: "s", Name: "child"}]
 	keyed := child.ForeignKeys
 	keyed[0].OnDelete, keyed[1].OnUpdate = "CASCADE", "CASCADE"
-	row := func(words string) tidemark.Tuple {
-		var vals []tidemark.Value
+	row := func(words string) change.Tuple {
+		var vals []change.Value
 		for _, v := range strings.Fields(words) {
-			kind := map[string]byte{"-": tidemark.NullValue, "?": tidemark.UnchangedValue}[v]
-			vals = append(vals, tidemark.Value{Kind: cmp.Or(kind, tidemark.TextValue), Data: []byte(v)})
+			kind := map[string]byte{"-": change.NullValue, "?": change.UnchangedValue}[v]
+			vals = append(vals, change.Value{Kind: cmp.Or(kind, change.TextValue), Data: []byte(v)})
 		}
-		return tidemark.AppendTuple(nil, vals)
+		return change.AppendTuple(nil, vals)
 	}
-	insert := func(now string) tidemark.Change {
-		return tidemark.Change{Kind: tidemark.InsertChange, New: row(now)}
+	insert := func(now string) change.Change {
+		return change.Change{Kind: tidemark.InsertChange, New: row(now)}
 	}
-	update := func(was, now string) tidemark.Change {
-		c := tidemark.Change{Kind: tidemark.UpdateChange, New: row(now)}
+	update := func(was, now string) change.Change {
+		c := change.Change{Kind: tidemark.UpdateChange, New: row(now)}
 		if was != "" {
 			c.Old = row(was)
 		}
 		return c
 	}
-	remove := func(id string) tidemark.Change {
-		return tidemark.Change{Kind: tidemark.DeleteChange, Old: row(id + " - -")}
+	remove := func(id string) change.Change {
+		return change.Change{Kind: tidemark.DeleteChange, Old: row(id + " - -")}
 	}
 	for _, x := range []struct {
 		name   string
 		of     string // the first one's table, and the second one's
-		first  tidemark.Change
-		second tidemark.Change
+		first  change.Change
+		second change.Change
 		waits  bool
 		plain  bool // the child references x alone too
 	}{
@@ -338,7 +339,7 @@ func TestCascadesOfParents(t *testing.T) {
 		{name: "a parent that changes nothing of its keys", of: "child parent", first: update("", "1 ? ? x"), second: update("", "9 - -")},
 		{name: "a child that comes, and another unique value of its parent goes", of: "child parent", first: insert("1 - y x"), second: update("7 x y", "7 x z"), waits: true},
 		{name: "another one's goes", of: "child parent", first: insert("1 - y x"), second: update("7 x y2", "7 x z")},
-		{name: "it is not told which value goes with a parent", of: "child parent", first: insert("1 - y x"), second: tidemark.Change{Kind: tidemark.DeleteChange, Old: row("9 - -"), OldKey: true}, waits: true},
+		{name: "it is not told which value goes with a parent", of: "child parent", first: insert("1 - y x"), second: change.Change{Kind: tidemark.DeleteChange, Old: row("9 - -"), OldKey: true}, waits: true},
 		{name: "a child of what is no key, whose parent goes", of: "child parent", first: insert("1 - - 5"), second: remove("9"), plain: true, waits: true},
 		{name: "a child of what is no key, which changes", of: "child parent", first: insert("1 - - 5"), second: update("7 5 -", "7 6 -"), plain: true, waits: true},
 		{name: "a child of what is no key, and something else changes", of: "child parent", first: insert("1 - - 5"), second: update("7 5 -", "7 5 z"), plain: true},

@@ -9,9 +9,10 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A net is what a range of transactions, each behind the one before, comes to: for every
+// netChanges are what a range of transactions, each behind the one before, comes to: for every
 // row the one change, or the delete and the insert, that makes of what stood before the
 // range what stands behind it.
 //
@@ -30,17 +31,17 @@ import (
 //
 // Rows that no exact key tells apart are not looked at: changes of such a table stay in
 // their order, which nothing else needs to know, since it has no foreign keys.
-type net struct {
+type netChanges struct {
 	tables map[tidemark.TableID]*netTable
 	rows   map[xxh3.Uint128]int32 // by key: place in known
 	known  []netRow
-	bounds map[uint32]*tidemark.Bound // of the last transaction
-	taken  int                        // changes
-	broken bool                       // the changes contradict each other
+	bounds map[uint32]*change.Bound // of the last transaction
+	taken  int                      // changes
+	broken bool                     // the changes contradict each other
 
 	order [][]byte    // what inOrder has found
 	step  []netChange // of the transaction that is looked at
-	vals  []tidemark.Value
+	vals  []change.Value
 	buf   []byte
 }
 
@@ -60,7 +61,7 @@ type netRow struct {
 
 // A netChange is a change and the keys of its row.
 type netChange struct {
-	c       tidemark.Change
+	c       change.Change
 	message []byte
 	t       *netTable
 	at, was xxh3.Uint128 // behind it and before it
@@ -70,16 +71,16 @@ type netChange struct {
 // errContradiction says that a row came that was there, or went that was not.
 var errContradiction = errors.New("changes that contradict each other")
 
-func newNet() *net {
-	return &net{tables: map[tidemark.TableID]*netTable{}, rows: map[xxh3.Uint128]int32{}}
+func newNetChanges() *netChanges {
+	return &netChanges{tables: map[tidemark.TableID]*netTable{}, rows: map[xxh3.Uint128]int32{}}
 }
 
 // take adds a transaction, and says whether that could be done: if not, nothing of it is
 // in the net.
-func (n *net) take(tx *tidemark.Tx, bindings map[uint32]*Binding, bounds map[uint32]*tidemark.Bound) (bool, error) {
+func (n *netChanges) take(tx *change.Tx, bindings map[uint32]*Binding, bounds map[uint32]*change.Bound) (bool, error) {
 	n.step = n.step[:0]
 	for rest := tx.Changes; len(rest) > 0; {
-		c, next, err := tidemark.NextChange(rest)
+		c, next, err := change.Next(rest)
 		if err != nil {
 			return false, err
 		}
@@ -113,7 +114,7 @@ func (n *net) take(tx *tidemark.Tx, bindings map[uint32]*Binding, bounds map[uin
 }
 
 // table gives a binding's table; nil where its changes do not go into a net.
-func (n *net) table(b *Binding) *netTable {
+func (n *netChanges) table(b *Binding) *netTable {
 	t := n.tables[b.Table.TableID]
 	switch {
 	case b.net == netNever || b.Loading || b.Conflict.Judges() || t != nil && t.b != b:
@@ -126,7 +127,7 @@ func (n *net) table(b *Binding) *netTable {
 }
 
 // look finds the keys of a change; false where it cannot be part of a net.
-func (n *net) look(x *netChange) (ok bool) {
+func (n *netChanges) look(x *netChange) (ok bool) {
 	b := x.t.b
 	if b.net == netInOrder {
 		return true
@@ -154,7 +155,7 @@ func (n *net) look(x *netChange) (ok bool) {
 }
 
 // key gives the key of a row, and whether some of its values are not told.
-func (n *net) key(b *Binding, row tidemark.Tuple) (k xxh3.Uint128, missing, ok bool) {
+func (n *netChanges) key(b *Binding, row change.Tuple) (k xxh3.Uint128, missing, ok bool) {
 	n.vals = row.Values(n.vals[:0])
 	if len(n.vals) != len(b.Relation.Columns) {
 		return k, false, false
@@ -162,19 +163,19 @@ func (n *net) key(b *Binding, row tidemark.Tuple) (k xxh3.Uint128, missing, ok b
 	n.buf = binary.LittleEndian.AppendUint64(n.buf[:0], uint64(b.table))
 	for i, at := range b.netKey.columns {
 		v := n.vals[at]
-		if v.Kind != tidemark.TextValue && v.Kind != tidemark.BinaryValue {
+		if v.Kind != change.TextValue && v.Kind != change.BinaryValue {
 			return k, false, false
 		}
 		data := b.netKey.trim[i].of(v.Data)
 		n.buf = binary.LittleEndian.AppendUint32(n.buf, uint32(len(data)))
 		n.buf = append(n.buf, data...)
 	}
-	missing = slices.ContainsFunc(n.vals, func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue })
+	missing = slices.ContainsFunc(n.vals, func(v change.Value) bool { return v.Kind == change.UnchangedValue })
 	return xxh3.Hash128(n.buf), missing, true
 }
 
 // merge adds a change to what is known of its row.
-func (n *net) merge(x *netChange) error {
+func (n *netChanges) merge(x *netChange) error {
 	if x.t.b.net == netInOrder {
 		x.t.raw = append(x.t.raw, x.message)
 		return nil
@@ -195,10 +196,10 @@ func (n *net) merge(x *netChange) error {
 	if err := n.remove(x, message(tidemark.DeleteChange, x.c, nil)); err != nil {
 		return err
 	}
-	return n.insert(x, message(tidemark.InsertChange, tidemark.Change{Table: x.c.Table}, values))
+	return n.insert(x, message(tidemark.InsertChange, change.Change{Table: x.c.Table}, values))
 }
 
-func (n *net) insert(x *netChange, message []byte) error {
+func (n *netChanges) insert(x *netChange, message []byte) error {
 	i, ok := n.rows[x.at]
 	if ok && n.known[i].now != nil {
 		return errContradiction
@@ -210,7 +211,7 @@ func (n *net) insert(x *netChange, message []byte) error {
 	return nil
 }
 
-func (n *net) remove(x *netChange, message []byte) error {
+func (n *netChanges) remove(x *netChange, message []byte) error {
 	i, ok := n.rows[x.was]
 	if !ok {
 		n.known[n.row(x.t, x.was)].gone = message
@@ -227,7 +228,7 @@ func (n *net) remove(x *netChange, message []byte) error {
 	return nil
 }
 
-func (n *net) update(x *netChange) error {
+func (n *netChanges) update(x *netChange) error {
 	i, ok := n.rows[x.at]
 	if !ok {
 		n.known[n.row(x.t, x.at)].now = x.message
@@ -239,7 +240,7 @@ func (n *net) update(x *netChange) error {
 	}
 	values := x.c.New
 	if x.missing {
-		before, err := tidemark.ParseChange(r.now)
+		before, err := change.Parse(r.now)
 		if err != nil {
 			return err
 		}
@@ -247,7 +248,7 @@ func (n *net) update(x *netChange) error {
 	}
 	switch {
 	case r.fresh:
-		r.now = message(tidemark.InsertChange, tidemark.Change{Table: x.c.Table}, values)
+		r.now = message(tidemark.InsertChange, change.Change{Table: x.c.Table}, values)
 	case x.missing:
 		r.now = message(tidemark.UpdateChange, x.c, values)
 	default:
@@ -257,7 +258,7 @@ func (n *net) update(x *netChange) error {
 }
 
 // row makes a row of which nothing was known.
-func (n *net) row(t *netTable, key xxh3.Uint128) int32 {
+func (n *netChanges) row(t *netTable, key xxh3.Uint128) int32 {
 	i := int32(len(n.known))
 	n.known = append(n.known, netRow{})
 	n.rows[key] = i
@@ -266,19 +267,19 @@ func (n *net) row(t *netTable, key xxh3.Uint128) int32 {
 }
 
 // filled is a row in which the values that are not told are taken from before.
-func (n *net) filled(row, before tidemark.Tuple) tidemark.Tuple {
+func (n *netChanges) filled(row, before change.Tuple) change.Tuple {
 	n.vals = before.Values(row.Values(n.vals[:0]))
 	half := len(n.vals) / 2
 	for i := range n.vals[:half] {
-		if n.vals[i].Kind == tidemark.UnchangedValue {
+		if n.vals[i].Kind == change.UnchangedValue {
 			n.vals[i] = n.vals[half+i]
 		}
 	}
-	return tidemark.AppendTuple(nil, n.vals[:half])
+	return change.AppendTuple(nil, n.vals[:half])
 }
 
 // message writes a change of the table and with the old row of c.
-func message(kind tidemark.ChangeKind, c tidemark.Change, row tidemark.Tuple) []byte {
+func message(kind tidemark.ChangeKind, c change.Change, row change.Tuple) []byte {
 	out := make([]byte, 0, 7+len(c.Old)+len(row))
 	out = append(out, byte(kind))
 	out = binary.BigEndian.AppendUint32(out, c.Table)
@@ -300,7 +301,7 @@ const netPiece = 256 << 10
 
 // each gives the changes in the order in which they have to be made, piece by piece, as
 // parts of tx.
-func (n *net) each(tx tidemark.Tx, do func(*tidemark.Tx, map[uint32]*tidemark.Bound) error) error {
+func (n *netChanges) each(tx change.Tx, do func(*change.Tx, map[uint32]*change.Bound) error) error {
 	var out []byte
 	give := func() error {
 		tx.Changes, tx.More = out, true
@@ -312,7 +313,7 @@ func (n *net) each(tx tidemark.Tx, do func(*tidemark.Tx, map[uint32]*tidemark.Bo
 		if out == nil {
 			out = make([]byte, 0, netPiece+len(message)+4)
 		}
-		if out = tidemark.AppendChange(out, message); len(out) < netPiece {
+		if out = change.Append(out, message); len(out) < netPiece {
 			return nil
 		}
 		return give()
@@ -329,7 +330,7 @@ func (n *net) each(tx tidemark.Tx, do func(*tidemark.Tx, map[uint32]*tidemark.Bo
 }
 
 // inOrder gives the changes in that order.
-func (n *net) inOrder() [][]byte {
+func (n *netChanges) inOrder() [][]byte {
 	tables := make([]*netTable, 0, len(n.tables))
 	for _, t := range n.tables {
 		tables = append(tables, t)

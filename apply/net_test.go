@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // A twin is a table as a target has it that applies one change after the other, and is
@@ -19,14 +20,14 @@ type twin map[string][]string
 
 var errTwin = errors.New("a change does not meet its row")
 
-func texts(row tidemark.Tuple) (out []string) {
+func texts(row change.Tuple) (out []string) {
 	for _, v := range row.Values(nil) {
-		out = append(out, map[byte]string{tidemark.UnchangedValue: "same", tidemark.NullValue: "null"}[v.Kind]+string(v.Data))
+		out = append(out, map[byte]string{change.UnchangedValue: "same", change.NullValue: "null"}[v.Kind]+string(v.Data))
 	}
 	return out
 }
 
-func (w twin) apply(c tidemark.Change) error {
+func (w twin) apply(c change.Change) error {
 	old, now := texts(c.Old), texts(c.New)
 	key := func(row []string) string { return fmt.Sprint(row[0]) }
 	switch c.Kind {
@@ -67,7 +68,7 @@ func (w twin) apply(c tidemark.Change) error {
 
 func (w twin) applyAll(changes []byte) error {
 	for len(changes) > 0 {
-		c, rest, err := tidemark.NextChange(changes)
+		c, rest, err := change.Next(changes)
 		if err != nil {
 			return err
 		}
@@ -79,24 +80,24 @@ func (w twin) applyAll(changes []byte) error {
 	return nil
 }
 
-func rowOf(values ...string) tidemark.Tuple {
-	var out []tidemark.Value
+func rowOf(values ...string) change.Tuple {
+	var out []change.Value
 	for _, v := range values {
 		switch v {
 		case "same":
-			out = append(out, tidemark.Value{Kind: tidemark.UnchangedValue})
+			out = append(out, change.Value{Kind: change.UnchangedValue})
 		case "null":
-			out = append(out, tidemark.Value{Kind: tidemark.NullValue})
+			out = append(out, change.Value{Kind: change.NullValue})
 		default:
-			out = append(out, tidemark.Value{Kind: tidemark.TextValue, Data: []byte(v)})
+			out = append(out, change.Value{Kind: change.TextValue, Data: []byte(v)})
 		}
 	}
-	return tidemark.AppendTuple(nil, out)
+	return change.AppendTuple(nil, out)
 }
 
 // a change as it stands in a transaction.
-func told(kind tidemark.ChangeKind, table uint32, oldKey bool, old, now tidemark.Tuple) []byte {
-	return tidemark.AppendChange(nil, message(kind, tidemark.Change{Table: table, Old: old, OldKey: oldKey}, now))
+func told(kind tidemark.ChangeKind, table uint32, oldKey bool, old, now change.Tuple) []byte {
+	return change.Append(nil, message(kind, change.Change{Table: table, Old: old, OldKey: oldKey}, now))
 }
 
 func netTables() map[tidemark.TableID]*tidemark.Table {
@@ -119,9 +120,9 @@ func netTables() map[tidemark.TableID]*tidemark.Table {
 func netBinding(t interface{ Fatal(...any) }, name string, id uint32, identity byte) *Binding {
 	tables := netTables()
 	to := tables[tidemark.TableID{Schema: "s", Name: name}]
-	r := tidemark.Relation{ID: id, Table: to.TableID, Identity: identity}
+	r := change.Relation{ID: id, Table: to.TableID, Identity: identity}
 	for i, c := range to.Columns {
-		r.Columns = append(r.Columns, tidemark.RelationColumn{Name: c.Name, Key: i == 0 || identity == 'f'})
+		r.Columns = append(r.Columns, change.RelationColumn{Name: c.Name, Key: i == 0 || identity == 'f'})
 	}
 	b, err := Bind(r, to, tables)
 	if err != nil {
@@ -182,16 +183,16 @@ func TestNetAgainstDumbTwin(t *testing.T) {
 		}
 		serial, together := maps.Clone(source), maps.Clone(source)
 		for range rapid.IntRange(1, 3).Draw(r, "nets") {
-			n := newNet()
+			n := newNetChanges()
 			for range rapid.IntRange(1, 12).Draw(r, "transactions") {
-				tx := &tidemark.Tx{}
+				tx := &change.Tx{}
 				for range rapid.IntRange(1, 4).Draw(r, "changes") {
 					tx.Changes = append(tx.Changes, draw(r, source, 7, identity)...)
 				}
 				if err := serial.applyAll(tx.Changes); err != nil {
 					r.Fatal("the test itself:", err)
 				}
-				if ok, err := n.take(tx, map[uint32]*Binding{7: b}, map[uint32]*tidemark.Bound{7: &b.Bound}); !ok || err != nil {
+				if ok, err := n.take(tx, map[uint32]*Binding{7: b}, map[uint32]*change.Bound{7: &b.Bound}); !ok || err != nil {
 					r.Fatalf("not taken: %v", err)
 				}
 			}
@@ -199,7 +200,7 @@ func TestNetAgainstDumbTwin(t *testing.T) {
 				r.Fatal("the net is broken")
 			}
 			var changes []byte
-			_ = n.each(tidemark.Tx{}, func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
+			_ = n.each(change.Tx{}, func(tx *change.Tx, bounds map[uint32]*change.Bound) error {
 				changes = append(changes, tx.Changes...)
 				return nil
 			})
@@ -220,9 +221,9 @@ func TestNetAgainstDumbTwin(t *testing.T) {
 // children; changes of rows that nothing tells apart keep their order.
 func TestNetOrder(t *testing.T) {
 	parent, child, loose := netBinding(t, "parent", 1, 'd'), netBinding(t, "child", 2, 'd'), netBinding(t, "loose", 3, 'f')
-	n := newNet()
-	var tx tidemark.Tx
-	add := func(kind tidemark.ChangeKind, table uint32, old, now tidemark.Tuple) {
+	n := newNetChanges()
+	var tx change.Tx
+	add := func(kind tidemark.ChangeKind, table uint32, old, now change.Tuple) {
 		tx.Changes = append(tx.Changes, told(kind, table, table != 3, old, now)...)
 	}
 	add(tidemark.InsertChange, 2, nil, rowOf("1", "2", "x"))
@@ -236,10 +237,10 @@ func TestNetOrder(t *testing.T) {
 		t.Fatal(ok, err)
 	}
 	var got []string
-	_ = n.each(tidemark.Tx{}, func(tx *tidemark.Tx, _ map[uint32]*tidemark.Bound) error {
+	_ = n.each(change.Tx{}, func(tx *change.Tx, _ map[uint32]*change.Bound) error {
 		for rest := tx.Changes; len(rest) > 0; {
-			var c tidemark.Change
-			c, rest, _ = tidemark.NextChange(rest)
+			var c change.Change
+			c, rest, _ = change.Next(rest)
 			got = append(got, fmt.Sprintf("%c%d %v%v", c.Kind, c.Table, texts(c.Old), texts(c.New)))
 		}
 		return nil
@@ -253,7 +254,7 @@ func TestNetOrder(t *testing.T) {
 // What cannot be part of a net is said before anything of its transaction is in it.
 func TestNetRefuses(t *testing.T) {
 	insert := told(tidemark.InsertChange, 1, false, nil, rowOf("1", "a", "b"))
-	truncate := tidemark.AppendChange(nil, []byte{'T', 0, 0, 0, 1, 0, 0, 0, 0, 1})
+	truncate := change.Append(nil, []byte{'T', 0, 0, 0, 1, 0, 0, 0, 0, 1})
 	for name, second := range map[string][]byte{
 		"truncate":                      truncate,
 		"no key, and foreign keys":      told(tidemark.InsertChange, 2, false, nil, rowOf("1", "2", "3")),
@@ -263,20 +264,20 @@ func TestNetRefuses(t *testing.T) {
 		"another number of columns":     told(tidemark.InsertChange, 1, false, nil, rowOf("5")),
 		"a key without a value":         told(tidemark.InsertChange, 1, false, nil, rowOf("null", "a", "b")),
 	} {
-		n := newNet()
+		n := newNetChanges()
 		bindings := map[uint32]*Binding{1: netBinding(t, "parent", 1, 'd'), 2: netBinding(t, "tied", 2, 'f'), 3: netBinding(t, "parent", 3, 'd')}
-		if ok, err := n.take(&tidemark.Tx{Changes: told(tidemark.InsertChange, 1, false, nil, rowOf("0", "a", "b"))}, bindings, nil); !ok || err != nil {
+		if ok, err := n.take(&change.Tx{Changes: told(tidemark.InsertChange, 1, false, nil, rowOf("0", "a", "b"))}, bindings, nil); !ok || err != nil {
 			t.Fatal(ok, err)
 		}
-		ok, err := n.take(&tidemark.Tx{Changes: append(append([]byte(nil), insert...), second...)}, bindings, nil)
+		ok, err := n.take(&change.Tx{Changes: append(append([]byte(nil), insert...), second...)}, bindings, nil)
 		if ok || err != nil || len(n.known) != 1 || n.broken {
 			t.Errorf("%s: taken %v, error %v, %d rows known", name, ok, err, len(n.known))
 		}
 	}
 	// What contradicts itself is for the target to say.
-	n := newNet()
+	n := newNetChanges()
 	bindings := map[uint32]*Binding{1: netBinding(t, "parent", 1, 'd')}
-	if ok, err := n.take(&tidemark.Tx{Changes: append(append([]byte(nil), insert...), insert...)}, bindings, nil); !ok || err != nil || !n.broken {
+	if ok, err := n.take(&change.Tx{Changes: append(append([]byte(nil), insert...), insert...)}, bindings, nil); !ok || err != nil || !n.broken {
 		t.Error(ok, err, n.broken)
 	}
 }

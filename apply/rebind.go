@@ -5,6 +5,7 @@ import (
 	"maps"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // Rebind binds all relations anew from the next transaction on: Bind would give another
@@ -29,7 +30,7 @@ func (b *browser) bindFor(message []byte, place uint64, fresh *bool) error {
 		return nil
 	}
 	if tidemark.ChangeKind(message[0]) == tidemark.TruncateChange {
-		t, err := tidemark.ParseTruncation(message[1:])
+		t, err := change.ParseTruncation(message[1:])
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
@@ -17,11 +18,11 @@ import (
 type Target interface {
 	// BeginApply begins a new epoch of a stream with agents numbered from 0, fences
 	// those of earlier ones, and says how far the stream was applied.
-	BeginApply(ctx context.Context, queue string, agents int) (tidemark.Progress, error)
+	BeginApply(ctx context.Context, queue string, agents int) (change.Progress, error)
 	// Apply applies a group in one transaction, with its progress. Errors of Kind
 	// Transient may go away when it is tried again; of Kind BadRow, if it came too
 	// early, when those before it are done.
-	Apply(ctx context.Context, g *tidemark.Group) error
+	Apply(ctx context.Context, g *change.Group) error
 }
 
 // A Mode says how transactions are put together.
@@ -40,7 +41,7 @@ type Options struct {
 	// Bind finds the table of a relation; nil without an error for one that is not
 	// wanted. It is called once for each version of a relation, when a change of it comes,
 	// and again after Rebind. place is that of the transaction.
-	Bind func(rel tidemark.Relation, place uint64) (*Binding, error)
+	Bind func(rel change.Relation, place uint64) (*Binding, error)
 	// Agents is how many transactions are applied at once at most; default 16.
 	Agents int
 	// CommitCount is how many source transactions an agent puts in one of the target at
@@ -77,10 +78,10 @@ type Options struct {
 	Cascades bool
 	// Told, if not nil, hears the logical messages of the stream, in their order among the
 	// relations that Bind gets. settle returns when the target has all that comes before the message's transaction.
-	Told func(m tidemark.LogicalMessage, settle func() error) error
+	Told func(m change.LogicalMessage, settle func() error) error
 	// Defined, if not nil, hears those that say what has become of a definition (tidemark.DefinitionPrefix), when all before
 	// the transaction at place is applied. known: that transaction was on the target when the run began.
-	Defined func(m tidemark.LogicalMessage, place uint64, known bool) error
+	Defined func(m change.LogicalMessage, place uint64, known bool) error
 	// Mode is how transactions are put together. Where it is not Transactional, that is so all the same with
 	// SourceOrder, with Cascades, with OKStates; and with Auto if CommitCount is given. Tables whose Conflict judges
 	// go by themselves.
@@ -135,8 +136,8 @@ func (w *Waits) count(why Cause) {
 // An item is a transaction in flight.
 type item struct {
 	node    Node
-	txs     []*tidemark.Tx
-	bounds  []map[uint32]*tidemark.Bound
+	txs     []*change.Tx
+	bounds  []map[uint32]*change.Bound
 	spool   *spool // holds the pieces in place of txs, if they are large
 	batch   *batch // or is all that the item stands for
 	place   uint64
@@ -168,6 +169,22 @@ type runner struct {
 
 	mu      sync.Mutex
 	tracker *Tracker
+	inFlight
+	frontier
+	safe    safety
+	bytes   int64
+	holding map[*item]bool // held until they are the oldest
+	turns   turnstile
+	closed  bool // no more will come
+	spools  map[*spool]bool
+	stats   Stats
+	// off are tables of the target that get no more changes, but for what Bind has bound since.
+	off    map[tidemark.TableID]map[*change.Bound]bool
+	rebind atomic.Bool
+}
+
+// inFlight are the transactions that agents have, or will get next.
+type inFlight struct {
 	order   []*item // in flight, in commit order; those in front that are done are gone
 	front   front
 	flying  int  // transactions among them, or gathered for the next batch
@@ -175,22 +192,16 @@ type runner struct {
 	backlog bool // much comes, and is old
 	waiting int  // rows of what is in ready
 	working int  // agents that have taken something
+}
+
+// frontier is how far the target is: all up to low is applied.
+type frontier struct {
 	low     uint64
 	wrote   uint64 // the largest low that an agent has committed
 	told    uint64 // and that Applied has heard of
 	commits int64  // of agents
-	safe    safety
 	lowTime time.Time
-	bytes   int64
-	holding map[*item]bool // held until they are the oldest
-	turns   turnstile
-	closed  bool       // no more will come
 	done    [][]uint64 // per agent, above low
-	spools  map[*spool]bool
-	stats   Stats
-	// off are tables of the target that get no more changes, but for what Bind has bound since.
-	off    map[tidemark.TableID]map[*tidemark.Bound]bool
-	rebind atomic.Bool
 }
 
 // A Run applies transactions to a target until in is closed and all are applied, or
@@ -217,13 +228,13 @@ func New(tgt Target, opt Options) *Run {
 	safe := safety{moved: make(chan struct{}, 1), over: make(chan struct{})}
 	safe.tgt, _ = tgt.(Flusher)
 	return &Run{&runner{tgt: tgt, opt: opt, safe: safe, turns: turnstile{first: make(chan *item, 1), moved: make(chan struct{}), at: time.Now()}, tracker: NewTracker(), ready: make(chan *item, opt.MaxInFlight+1), batch: make(chan *item, 1), room: make(chan struct{}, 1), start: make(chan struct{}, 1), enough: make(chan struct{}, 1),
-		holding: map[*item]bool{}, done: make([][]uint64, opt.Agents), spools: map[*spool]bool{}, off: map[tidemark.TableID]map[*tidemark.Bound]bool{}}}
+		holding: map[*item]bool{}, frontier: frontier{done: make([][]uint64, opt.Agents)}, spools: map[*spool]bool{}, off: map[tidemark.TableID]map[*change.Bound]bool{}}}
 }
 
 // Start begins an epoch and says how far the stream was applied: transactions behind
 // Low have to be given to Go, others may. What stands before the place from, it takes
 // for applied: a copy has brought it.
-func (r *Run) Start(ctx context.Context, from uint64) (tidemark.Progress, error) {
+func (r *Run) Start(ctx context.Context, from uint64) (change.Progress, error) {
 	p, err := r.tgt.BeginApply(ctx, r.opt.Queue, r.opt.Agents+1) // one more writes how far the log is where it has nothing to apply
 	if from > 0 {
 		p.Low = max(p.Low, from-1)
@@ -234,7 +245,7 @@ func (r *Run) Start(ctx context.Context, from uint64) (tidemark.Progress, error)
 
 // Go enlists the browser and the agents in g. Transactions come from in, in commit
 // order, with their pieces in order; p is what Start gave.
-func (r *Run) Go(g *flow.Group, in *flow.Buffer[*tidemark.Tx], p tidemark.Progress) {
+func (r *Run) Go(g *flow.Group, in *flow.Buffer[*change.Tx], p change.Progress) {
 	r.opt.Bind = r.noting(r.opt.Bind)
 	g.Go("Browser", func(ctx context.Context, c *flow.Clock) error { return newBrowser(r.runner, c, in, p).run(ctx) })
 	if r.safe.tgt != nil {
@@ -266,7 +277,7 @@ func (r *Run) Advance(ctx context.Context, seen uint64) error {
 	}
 	low := seen - 1
 	r.mu.Unlock()
-	err := r.tgt.Apply(ctx, &tidemark.Group{Queue: r.opt.Queue, Agent: r.opt.Agents, Epoch: r.epoch, Low: low})
+	err := r.tgt.Apply(ctx, &change.Group{Queue: r.opt.Queue, Agent: r.opt.Agents, Epoch: r.epoch, Low: low})
 	if err != nil {
 		return err
 	}
@@ -470,7 +481,7 @@ func (r *runner) again(ctx context.Context, c *flow.Clock, n int, it *item, err 
 			if err := pause(ctx, c, time.Duration(transient)*50*time.Millisecond); err != nil {
 				return nil, err
 			}
-		case kind == tidemark.BadRow, kind == tidemark.NotEmpty, slices.Contains(r.opt.OKStates, tidemark.StateOf(err)):
+		case kind == tidemark.BadRow, kind == tidemark.NotEmpty, slices.Contains(r.opt.OKStates, change.StateOf(err)):
 			// A value that another transaction frees, a row that another one makes: if that
 			// one is older and not done, it was unknown that they meet.
 			if it.held {
@@ -514,7 +525,7 @@ func (r *runner) apply(ctx context.Context, c *flow.Clock, n int, items []*item)
 }
 
 // committed notes that an agent's group is on the target.
-func (r *runner) committed(n int, g *tidemark.Group) {
+func (r *runner) committed(n int, g *change.Group) {
 	r.done[n] = g.Done
 	r.mu.Lock()
 	r.written(g.Low)
@@ -522,8 +533,8 @@ func (r *runner) committed(n int, g *tidemark.Group) {
 }
 
 // progress is a group of nothing but what an agent has done.
-func (r *runner) progress(n int) *tidemark.Group {
-	g := &tidemark.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch, Cascades: r.opt.Cascades, OKStates: r.opt.OKStates}
+func (r *runner) progress(n int) *change.Group {
+	g := &change.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch, Cascades: r.opt.Cascades, OKStates: r.opt.OKStates}
 	r.mu.Lock()
 	g.Low = r.low
 	r.mu.Unlock()
@@ -536,7 +547,7 @@ func (r *runner) progress(n int) *tidemark.Group {
 }
 
 // group gathers items with the progress that an agent writes with them.
-func (r *runner) group(n int, items []*item) *tidemark.Group {
+func (r *runner) group(n int, items []*item) *change.Group {
 	g := r.progress(n)
 	if b := items[0].batch; b != nil {
 		// All before its last transaction is in the same transaction as that.

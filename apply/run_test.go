@@ -16,6 +16,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/postgres"
@@ -136,7 +137,7 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 			return disable(table, why)
 		}
 	}
-	opt.Bind = func(rel tidemark.Relation, _ uint64) (*apply.Binding, error) {
+	opt.Bind = func(rel change.Relation, _ uint64) (*apply.Binding, error) {
 		mu.Lock()
 		defer mu.Unlock()
 		if stopped[rel.Table] {
@@ -160,10 +161,10 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 		return apply.Stats{}, err
 	}
 	g := flow.NewGroup(ctx)
-	in := flow.NewBuffer(1000, 8<<20, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
+	in := flow.NewBuffer(1000, 8<<20, func(tx *change.Tx) int64 { return int64(len(tx.Changes)) })
 	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
 		c.Enter(flow.IO)
-		return s.Run(ctx, func(tx *tidemark.Tx) error { return in.Put(ctx, c, tx) })
+		return s.Run(ctx, func(tx *change.Tx) error { return in.Put(ctx, c, tx) })
 	})
 	run.Go(g, in, p)
 	err = g.Wait()

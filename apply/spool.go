@@ -4,7 +4,7 @@ import (
 	"encoding/binary"
 	"io"
 
-	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	file "github.com/tidemarkdb/tidemark/internal/spool"
 )
 
@@ -13,12 +13,12 @@ import (
 // again.
 type spool struct {
 	file   *file.File
-	tx     tidemark.Tx                  // what all pieces have in common
-	bounds []map[uint32]*tidemark.Bound // per piece
+	tx     change.Tx                  // what all pieces have in common
+	bounds []map[uint32]*change.Bound // per piece
 }
 
 // newSpool makes the file in dir; "" is the system's folder for temporary files.
-func newSpool(dir string, tx *tidemark.Tx) (*spool, error) {
+func newSpool(dir string, tx *change.Tx) (*spool, error) {
 	f, err := file.New(dir, "--apply-memory")
 	if err != nil {
 		return nil, err
@@ -29,7 +29,7 @@ func newSpool(dir string, tx *tidemark.Tx) (*spool, error) {
 }
 
 // add appends a piece.
-func (s *spool) add(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
+func (s *spool) add(tx *change.Tx, bounds map[uint32]*change.Bound) error {
 	if err := s.file.Append(binary.BigEndian.AppendUint64(nil, uint64(len(tx.Changes))), tx.Changes); err != nil {
 		return err
 	}
@@ -38,7 +38,7 @@ func (s *spool) add(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
 }
 
 // each gives piece after piece, each in memory of its own.
-func (s *spool) each(do func(*tidemark.Tx, map[uint32]*tidemark.Bound) error) error {
+func (s *spool) each(do func(*change.Tx, map[uint32]*change.Bound) error) error {
 	in := s.file.Reader()
 	head := make([]byte, 8)
 	for i, bounds := range s.bounds {
@@ -60,7 +60,7 @@ func (s *spool) each(do func(*tidemark.Tx, map[uint32]*tidemark.Bound) error) er
 
 // keep keeps a piece of a transaction, in memory or, as soon as that is too much, with
 // all others in a file. accesses is how many it has until now.
-func (r *runner) keep(it *item, tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound, accesses int) error {
+func (r *runner) keep(it *item, tx *change.Tx, bounds map[uint32]*change.Bound, accesses int) error {
 	it.rows += tx.Rows
 	if it.spool != nil {
 		return it.spool.add(tx, bounds)
@@ -85,7 +85,7 @@ func (r *runner) keep(it *item, tx *tidemark.Tx, bounds map[uint32]*tidemark.Bou
 		}
 	}
 	// What is left names the transaction.
-	it.txs, it.bounds, it.bytes = []*tidemark.Tx{&it.spool.tx}, []map[uint32]*tidemark.Bound{nil}, 0
+	it.txs, it.bounds, it.bytes = []*change.Tx{&it.spool.tx}, []map[uint32]*change.Bound{nil}, 0
 	return nil
 }
 

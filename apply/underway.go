@@ -3,7 +3,7 @@ package apply
 import (
 	"time"
 
-	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // Underway is the oldest transaction that a Run has begun to read and has not applied. Place 0: there is none.
@@ -20,9 +20,9 @@ type Underway struct {
 
 // A front is what the browser holds that is in no order yet.
 type front struct {
-	coming   *tidemark.Tx // first piece of a transaction that comes in pieces
-	rows     int          // of the pieces that have come
-	gathered *item        // first one of the batch that is gathered
+	coming   *change.Tx // first piece of a transaction that comes in pieces
+	rows     int        // of the pieces that have come
+	gathered *item      // first one of the batch that is gathered
 }
 
 // Underway reports the oldest transaction that is not applied. Any goroutine may call it.
@@ -46,7 +46,7 @@ func (r *Run) Underway() Underway {
 }
 
 // comes takes note of a piece of a transaction. Those that come whole are in order at once.
-func (r *runner) comes(tx *tidemark.Tx) {
+func (r *runner) comes(tx *change.Tx) {
 	if !tx.More && r.front.coming == nil { // only the browser writes it
 		return
 	}

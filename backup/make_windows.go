@@ -3,7 +3,7 @@ package backup
 import "os"
 
 // makeWith makes a file with its bytes.
-func (x *Restore) makeWith(path string, mode uint32, b []byte) error {
+func (x *files) makeWith(path string, mode uint32, b []byte) error {
 	return x.create(path, mode, func(f *os.File) error {
 		_, err := f.Write(b)
 		return err

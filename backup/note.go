@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
@@ -58,12 +59,7 @@ func (j *Job) note(ctx context.Context, fail context.CancelCauseFunc) {
 	n.over = make(chan struct{})
 	crash.Go(func() {
 		defer close(n.over)
-		for {
-			select {
-			case <-ctx.Done():
-				return
-			case <-time.After(j.opt.NoteEvery):
-			}
+		for flow.Sleep(ctx, j.opt.NoteEvery) == nil {
 			err := j.noteOnce(ctx, placed)
 			switch {
 			case ctx.Err() != nil:
@@ -117,10 +113,8 @@ func (j *Job) noteOnce(ctx context.Context, placed Placed) error {
 		if !open {
 			break
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(noteWait):
+		if err := flow.Sleep(ctx, noteWait); err != nil {
+			return err
 		}
 	}
 	// Not before all of that was read.
@@ -142,7 +136,7 @@ func (j *Job) noteOnce(ctx context.Context, placed Placed) error {
 
 // goOn finds the unfinished backup that this one goes on with. Where there is none it begins anew, and
 // findings say why. Kind Transient: it is still being written.
-func (j *Job) goOn(ctx context.Context) error {
+func (j *basis) goOn(ctx context.Context) error {
 	all, err := j.repo.Unfinished(ctx)
 	if err != nil {
 		return err
@@ -174,7 +168,7 @@ func (j *Job) goOn(ctx context.Context) error {
 }
 
 // goOnWith goes on with one, or says why that cannot be.
-func (j *Job) goOnWith(ctx context.Context, m *repo.Manifest) (why string, err error) {
+func (j *basis) goOnWith(ctx context.Context, m *repo.Manifest) (why string, err error) {
 	switch {
 	case m.SystemID != j.set.System || m.Engine != "postgres":
 		return "it is of another cluster", nil
@@ -206,7 +200,7 @@ func (j *Job) goOnWith(ctx context.Context, m *repo.Manifest) (why string, err e
 
 // asked says why an unfinished backup is not of the kind that was asked for; "": it is. Any is that was named
 // and nothing else was said.
-func (j *Job) asked(ctx context.Context, m *repo.Manifest) (why string, err error) {
+func (j *basis) asked(ctx context.Context, m *repo.Manifest) (why string, err error) {
 	begun, last := m.Started, j.opt.Resume == ResumeLast
 	for m.Kind == repo.Partial && m.Parent != "" {
 		parent := m.Parent
@@ -244,7 +238,7 @@ func (j *Job) asked(ctx context.Context, m *repo.Manifest) (why string, err erro
 
 // sinceBoth asks what has changed since the first of the backups that one has gone on with, and since the
 // finished one on which these build, if they do.
-func (j *Job) sinceBoth(ctx context.Context, builder Builder, m *repo.Manifest) (why string, err error) {
+func (j *basis) sinceBoth(ctx context.Context, builder Builder, m *repo.Manifest) (why string, err error) {
 	chain, why, err := j.unfit(ctx, m)
 	if why != "" || err != nil {
 		return why, err
@@ -280,7 +274,7 @@ func (j *Job) sinceBoth(ctx context.Context, builder Builder, m *repo.Manifest) 
 
 // sinceFirst is what an engine has to know of unfinished backups, each of which has gone on with the one
 // before.
-func (j *Job) sinceFirst(ctx context.Context, chain []*repo.Manifest) (tidemark.DataSince, error) {
+func (j *basis) sinceFirst(ctx context.Context, chain []*repo.Manifest) (tidemark.DataSince, error) {
 	m := chain[len(chain)-1]
 	ds := tidemark.DataSince{Unfinished: true, Checksums: m.Checksums, Begun: chain[0].Started, Log: j.logOf(m)}
 	var layers []earlier // the newest first

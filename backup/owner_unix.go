@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
-func (x *Restore) owner() (uid, gid int, ok bool) { return Owner(x.m) }
+func (x *files) owner() (uid, gid int, ok bool) { return Owner(x.m) }
 
 // Owner returns whom a restored backup's files are to belong to: the server's user on this host, by name, and
 // by number where the host does not know the name. Only root can give files away.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
@@ -104,10 +105,8 @@ func (j *Job) settle(ctx context.Context) error {
 		if n == 0 {
 			return nil
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(suspectWait):
+		if err := flow.Sleep(ctx, suspectWait); err != nil {
+			return err
 		}
 		if err := j.look(ctx); err != nil {
 			return err

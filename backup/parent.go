@@ -29,12 +29,23 @@ const (
 	LastAny               // delta
 )
 
+// basis is the part of a Job that finds the backups that it builds on, and what has changed since them.
+type basis struct {
+	server Server
+	src    Source // server, if it gives its files; nil: it sends them
+	repo   *repo.Repo
+	opt    Options
+	set    *tidemark.DataSet
+	since  since
+	notes  notes
+}
+
 // triedMost is how many earlier backups are looked at, from the newest on.
 const triedMost = 5
 
 // choose finds the backup that this one builds on. Where there is none it is a full one, and
 // findings say why.
-func (j *Job) choose(ctx context.Context) error {
+func (j *basis) choose(ctx context.Context) error {
 	if j.opt.Resume != "" {
 		if err := j.goOn(ctx); err != nil || j.since.parent != nil {
 			return err
@@ -86,14 +97,14 @@ func (j *Job) choose(ctx context.Context) error {
 }
 
 // buildOn notes on which backup this one builds, and what came of asking what has changed since.
-func (j *Job) buildOn(m *repo.Manifest, builder Builder, way string, findings []tidemark.Finding) {
+func (j *basis) buildOn(m *repo.Manifest, builder Builder, way string, findings []tidemark.Finding) {
 	j.set.Findings = append(j.set.Findings, findings...)
 	j.since.parent, j.since.way = m, way
 	j.since.changes, _ = builder.(Changes)
 }
 
 // sinceParent is what an engine has to know of a finished backup.
-func (j *Job) sinceParent(ctx context.Context, m *repo.Manifest) (tidemark.DataSince, error) {
+func (j *basis) sinceParent(ctx context.Context, m *repo.Manifest) (tidemark.DataSince, error) {
 	ds := tidemark.DataSince{Checksums: m.Checksums, Begun: m.Started, Ranges: dataLogs(m),
 		Each: func(give func(tidemark.DataFile) error) error { return j.eachFile(ctx, m, give) }}
 	if j.src == nil {
@@ -105,7 +116,7 @@ func (j *Job) sinceParent(ctx context.Context, m *repo.Manifest) (tidemark.DataS
 }
 
 // unfounded says that the backup becomes a full one, unless its parent was named.
-func (j *Job) unfounded(why, hint string) error {
+func (j *basis) unfounded(why, hint string) error {
 	if j.opt.Parent != "" {
 		return tidemark.Errorf(tidemark.Invalid, "back up", j.opt.Parent, "it cannot be built on that backup: "+why, cmp.Or(hint, "Name another one, or none: then the newest that fits is taken."))
 	}
@@ -114,7 +125,7 @@ func (j *Job) unfounded(why, hint string) error {
 }
 
 // candidates are the backups that this one might build on, the newest first, in brief.
-func (j *Job) candidates(ctx context.Context) (all []*repo.Manifest, why []string, err error) {
+func (j *basis) candidates(ctx context.Context) (all []*repo.Manifest, why []string, err error) {
 	ids := []string{j.opt.Parent}
 	if j.opt.Parent == "" {
 		if ids, err = j.repo.IDs(ctx); err != nil {
@@ -151,7 +162,7 @@ func (j *Job) candidates(ctx context.Context) (all []*repo.Manifest, why []strin
 }
 
 // unfit says why a backup cannot be built on, or gives the whole manifests of its chain, its own the last one.
-func (j *Job) unfit(ctx context.Context, m *repo.Manifest) (chain []*repo.Manifest, why string, err error) {
+func (j *basis) unfit(ctx context.Context, m *repo.Manifest) (chain []*repo.Manifest, why string, err error) {
 	switch {
 	case m.PageSize != j.set.PageSize:
 		return nil, "its pages have another size", nil
@@ -193,7 +204,7 @@ func compareSums(a, b xxh3.Uint128) int {
 }
 
 // filesOf reads what a backup has.
-func (j *Job) filesOf(ctx context.Context, m *repo.Manifest) (earlier, error) {
+func (j *basis) filesOf(ctx context.Context, m *repo.Manifest) (earlier, error) {
 	was := make(earlier, 0, min(max(m.Count, 0), 1<<20)) // a damaged manifest may say anything
 	for f, err := range j.repo.Files(ctx, m) {
 		if err != nil {
@@ -208,7 +219,7 @@ func (j *Job) filesOf(ctx context.Context, m *repo.Manifest) (earlier, error) {
 }
 
 // eachFile gives what a backup has.
-func (j *Job) eachFile(ctx context.Context, m *repo.Manifest, give func(tidemark.DataFile) error) error {
+func (j *basis) eachFile(ctx context.Context, m *repo.Manifest, give func(tidemark.DataFile) error) error {
 	for f, err := range j.repo.Files(ctx, m) {
 		if err != nil {
 			return err
@@ -225,7 +236,7 @@ func (j *Job) eachFile(ctx context.Context, m *repo.Manifest, give func(tidemark
 
 // logOf reads files of the log: from the repository's archive, or those that the parent itself
 // has.
-func (j *Job) logOf(m *repo.Manifest) func(context.Context, string) (io.ReadCloser, error) {
+func (j *basis) logOf(m *repo.Manifest) func(context.Context, string) (io.ReadCloser, error) {
 	var own map[string][]repo.Extent // of the parent's; nil: was not needed
 	return func(ctx context.Context, name string) (io.ReadCloser, error) {
 		whose, err := j.repo.LogServer(ctx)

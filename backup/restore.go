@@ -48,17 +48,10 @@ const lastFile = "global/pg_control"
 // A Restore is one restore.
 type Restore struct {
 	progress
-	repo  *repo.Repo
-	m     *repo.Manifest
-	chain []*repo.Manifest // those that it needs, the full one first, and itself
-	opt   RestoreOptions
+	contents
 
-	todo                     todo
-	windowMost, layersMemory int
-
-	layers *sorted.Sorter // of the files of which this backup has pages only; nil: of none
-	free   chan *window
-	made   *madeList // nil: none is made
+	free chan *window
+	made *madeList // nil: none is made
 
 	empty *flow.Buffer[*fetched]
 	full  *flow.Buffer[*fetched]
@@ -69,7 +62,24 @@ type Restore struct {
 	crew  *crew
 	sync  []string // folders, one at least in every file system
 	over  *over    // nil: nothing was there
-	mode  uint32   // of the data folder
+}
+
+// contents are what a Restore brings back: the files of a backup, and where their parts are.
+type contents struct {
+	files
+	repo  *repo.Repo
+	chain []*repo.Manifest // those that it needs, the full one first, and itself
+
+	todo                     todo
+	windowMost, layersMemory int
+	layers                   *sorted.Sorter // of the files of which this backup has pages only; nil: of none
+}
+
+// files makes a backup's files in a folder, with their owner and permissions.
+type files struct {
+	m    *repo.Manifest
+	opt  RestoreOptions
+	mode uint32 // of the data folder
 
 	uid, gid int // whom files are given to,
 	give     bool
@@ -113,7 +123,7 @@ func NewRestore(r *repo.Repo, m *repo.Manifest, opt RestoreOptions) (*Restore, e
 	t, err := opt.Options.tuned(r.Store(), 0)
 	asked := opt.Options
 	opt.Options = t.set(asked)
-	return &Restore{repo: r, m: m, opt: opt, asked: asked, tuned: t, windowMost: windowMost, layersMemory: layersMemory}, err
+	return &Restore{contents: contents{files: files{m: m, opt: opt}, repo: r, windowMost: windowMost, layersMemory: layersMemory}, asked: asked, tuned: t}, err
 }
 
 // Run restores. Kind NotEmpty: the folder, or that of a tablespace, has something in it,
@@ -144,6 +154,7 @@ func (x *Restore) Run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	x.expect(x.todo.files, x.todo.parts, x.todo.bytes)
 	x.enter("prepare")
 	x.uid, x.gid, x.give = x.owner()
 	x.mask = umask()
@@ -200,10 +211,10 @@ func (x *Restore) prepare(ctx context.Context, folders []repo.File, spaces map[s
 // notYet is behind the name of the last file until all others are safe.
 const notYet = ".not-yet"
 
-func (x *Restore) place(p string) string { return filepath.Join(x.opt.Dir, filepath.FromSlash(p)) }
+func (x *files) place(p string) string { return filepath.Join(x.opt.Dir, filepath.FromSlash(p)) }
 
 // path is where a file is while it is restored.
-func (x *Restore) path(t *target) string {
+func (x *files) path(t *target) string {
 	if t.name == lastFile {
 		return x.place(t.name) + notYet
 	}
@@ -430,7 +441,7 @@ func (x *Restore) putWhole(path string, t *target, p *part, plain []byte) error 
 	return writeFailed(path, err)
 }
 
-func (x *Restore) makeDirect(path string, t *target, b []byte) error {
+func (x *files) makeDirect(path string, t *target, b []byte) error {
 	return x.create(path, t.mode, func(f *os.File) error { return writeDirect(f, b, 0) })
 }
 

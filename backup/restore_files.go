@@ -127,7 +127,7 @@ func (x *Restore) makeFile(t *target) error {
 }
 
 // create makes a file that is not there yet, with its mode and owner, and fills it.
-func (x *Restore) create(path string, mode uint32, fill func(*os.File) error) error {
+func (x *files) create(path string, mode uint32, fill func(*os.File) error) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, os.FileMode(mode))
 	if err != nil {
 		return err
@@ -142,7 +142,7 @@ func (x *Restore) create(path string, mode uint32, fill func(*os.File) error) er
 }
 
 // own gives a file its mode, whatever the process's mask is, and its owner.
-func (x *Restore) own(f *os.File, mode uint32) error {
+func (x *files) own(f *os.File, mode uint32) error {
 	if err := f.Chmod(os.FileMode(mode)); err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (x *Restore) own(f *os.File, mode uint32) error {
 	return nil
 }
 
-func (x *Restore) ownPath(path string) error {
+func (x *files) ownPath(path string) error {
 	if x.give {
 		return writeFailed(path, os.Chown(path, x.uid, x.gid))
 	}

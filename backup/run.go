@@ -43,15 +43,11 @@ const ResumeLast = "last"
 // A Job is one backup.
 type Job struct {
 	progress
-	server Server
-	src    Source // nil: it is a Stream
+	basis
 	stream Stream // nil: it is a Source
 	pages  Pages  // nil: pages have no checksums
-	repo   *repo.Repo
-	opt    Options
 
 	w       *repo.Writer
-	set     *tidemark.DataSet
 	left    []repo.Path // listed, and not in the backup
 	goneN   atomic.Int64
 	work    *flow.Buffer[stretch]
@@ -60,10 +56,8 @@ type Job struct {
 	full    *flow.Buffer[*block]
 	open    pending
 	suspect suspects
-	since   since
 	spaces  spaces
 	tuned   tuned
-	notes   notes
 	group   *flow.Group
 	crew    *crew
 }
@@ -95,10 +89,9 @@ const damagedNote = "damaged page: "
 func New(s Server, r *repo.Repo, opt Options) (*Job, error) {
 	t, err := opt.tuned(r.Store(), 0)
 	opt.NoteEvery = cmp.Or(opt.NoteEvery, noteEvery)
-	j := &Job{repo: r, opt: t.set(opt), tuned: t}
+	j := &Job{basis: basis{server: s, repo: r, opt: t.set(opt)}, tuned: t}
 	j.src, _ = s.(Source)
 	j.stream, _ = s.(Stream)
-	j.server = s
 	return j, err
 }
 

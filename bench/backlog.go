@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
 // A backlog is changes that wait in the source's log for whoever gets to them. Each tool
@@ -65,7 +65,7 @@ func setUpBacklog(of backlogOf) func(context.Context, *bench, *arena) error {
 		log := &backlog{backlogOf: of, transactions: max(2, n/5/of.times), streams: filepath.Join(b.dir, "streams"), program: filepath.Join(b.dir, "stream")}
 		log.rows = log.transactions*of.times*5 - 5*of.times + 1 // the last one is the row that says so
 		a.backlog, a.tables, a.Rows = log, replTables, int64(log.rows)
-		if err := command(ctx, "go", "build", "-o", log.program, "./bench/stream"); err != nil {
+		if err := command(ctx, "go", "build", "-C", "bench", "-o", log.program, "./stream"); err != nil {
 			return err
 		}
 		if err := b.replServers(ctx, a); err != nil {
@@ -123,7 +123,7 @@ func (b *bench) replServers(ctx context.Context, a *arena) (err error) {
 	if !log.slow {
 		return nil
 	}
-	p, err := ha.NewProxy("127.0.0.1:"+strconv.Itoa(a.target.port), ha.Line{Delay: time.Millisecond})
+	p, err := measure.NewProxy("127.0.0.1:"+strconv.Itoa(a.target.port), measure.Line{Delay: time.Millisecond})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"regexp"
 	"strconv"
 
-	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
 // What tidemark ha measure says is compared with what fio, iperf3 and sockperf do: each figure
@@ -94,13 +94,13 @@ func loggedJSON(log string, v any) error {
 }
 
 func diskFigures(log string) (map[string]float64, error) {
-	var r ha.DiskReport
+	var r measure.DiskReport
 	if err := loggedJSON(log, &r); err != nil {
 		return nil, err
 	}
 	out := map[string]float64{}
 	for _, s := range r.Series {
-		if s.Sync != ha.ODSync || s.Fresh {
+		if s.Sync != measure.ODSync || s.Fresh {
 			continue
 		}
 		for _, z := range s.Sizes {
@@ -136,7 +136,7 @@ func fioFigures(log string) (map[string]float64, error) {
 }
 
 func linkFigures(log string) (map[string]float64, error) {
-	var r ha.LinkReport
+	var r measure.LinkReport
 	if err := loggedJSON(log, &r); err != nil {
 		return nil, err
 	}

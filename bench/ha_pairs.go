@@ -19,6 +19,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
 // A node is a running server, whoever has started it.
@@ -125,9 +126,9 @@ func (n node) ask(ctx context.Context, db string, statements ...string) (out str
 // A replicated is a primary whose standby is behind a link.
 type replicated struct {
 	primary, standby node
-	link             *ha.Proxy
-	line             ha.Line // of link
-	mode             string  // that is set
+	link             *measure.Proxy
+	line             measure.Line // of link
+	mode             string       // that is set
 }
 
 const truthTable = "CREATE TABLE truth (id bigint PRIMARY KEY %s, v text)"
@@ -135,7 +136,7 @@ const truthTable = "CREATE TABLE truth (id bigint PRIMARY KEY %s, v text)"
 // attachPostgres makes the table, and the standby, which replicates already, feed through a
 // link; its name becomes standby.
 func attachPostgres(ctx context.Context, primary, standby node) (*replicated, error) {
-	d, err := ha.NewProxy(net.JoinHostPort(primary.host, strconv.Itoa(primary.port)), ha.Line{})
+	d, err := measure.NewProxy(net.JoinHostPort(primary.host, strconv.Itoa(primary.port)), measure.Line{})
 	if err != nil {
 		return nil, err
 	}
@@ -159,7 +160,7 @@ func attachPostgres(ctx context.Context, primary, standby node) (*replicated, er
 
 // attachMaria makes the table, and the replica, which is empty, follow through a link.
 func attachMaria(ctx context.Context, primary, replica node) (*replicated, error) {
-	d, err := ha.NewProxy(net.JoinHostPort(primary.host, strconv.Itoa(primary.port)), ha.Line{})
+	d, err := measure.NewProxy(net.JoinHostPort(primary.host, strconv.Itoa(primary.port)), measure.Line{})
 	if err != nil {
 		return nil, err
 	}
@@ -354,7 +355,7 @@ func (r *replicated) pingInto(times *[]float64, count int) error {
 			c.Close()
 		}
 	}()
-	d, err := ha.NewProxy(l.Addr().String(), ha.Line{Delay: r.line.Delay})
+	d, err := measure.NewProxy(l.Addr().String(), measure.Line{Delay: r.line.Delay})
 	if err != nil {
 		return err
 	}

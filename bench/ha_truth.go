@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
 // truthName is the command that compares ha.Predict with real pairs of servers. It is no job of
@@ -209,7 +210,7 @@ func (r *replicated) sample(ctx context.Context, mode string, clients int, pause
 
 // become makes the link to be like this.
 func (r *replicated) become(rtt time.Duration, limit float64) {
-	r.line = ha.Line{Delay: rtt, Rate: limit}
+	r.line = measure.Line{Delay: rtt, Rate: limit}
 	r.link.Set(r.line)
 }
 

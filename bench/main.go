@@ -1,10 +1,10 @@
 // Command bench compares Tidemark with other tools, one command for each job:
 //
-//	go run ./bench list
-//	go run ./bench pg-shop
-//	go run ./bench all --json result.json
-//	go run ./bench profile pg-shop
-//	go run ./bench soak --minutes 1
+//	go -C bench run . list
+//	go -C bench run . pg-shop
+//	go -C bench run . all --json result.json
+//	go -C bench run . profile pg-shop
+//	go -C bench run . soak --minutes 1
 //
 // It installs the other tools when it may, starts database servers of its own
 // with settings as in production, fills the source, and runs all tools in turn
@@ -47,6 +47,10 @@ type options struct {
 }
 
 func main() {
+	if err := enterRoot(); err != nil {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Args[1:], os.Stdout)
 	if ctx.Err() != nil {
@@ -59,11 +63,23 @@ func main() {
 	}
 }
 
-const usage = `usage: go run ./bench NAME [flags]        a job of the list, or all
-       go run ./bench profile NAME        one run of tidemark with a CPU profile
-       go run ./bench ha-truth            what ha predicts, against real pairs of servers (--only, --scale, --json, --replay)
-       go run ./bench soak [flags]        streams under load, for minutes; --help says its flags
-       go run ./bench list`
+// enterRoot changes to the project's folder, from this module's, where go -C bench puts us: programs are built there, and
+// files that the flags name are meant from there.
+func enterRoot() error {
+	if _, err := os.Stat("bench/go.mod"); err == nil {
+		return nil
+	}
+	if _, err := os.Stat("../bench/go.mod"); err != nil {
+		return errors.New("run it in the project's folder: go -C bench run .")
+	}
+	return os.Chdir("..")
+}
+
+const usage = `usage: go -C bench run . NAME [flags]        a job of the list, or all
+       go -C bench run . profile NAME        one run of tidemark with a CPU profile
+       go -C bench run . ha-truth            what ha predicts, against real pairs of servers (--only, --scale, --json, --replay)
+       go -C bench run . soak [flags]        streams under load, for minutes; --help says its flags
+       go -C bench run . list`
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	var words []string
@@ -126,7 +142,7 @@ func choose(words []string, profile bool) ([]*job, error) {
 	}
 	i := slices.IndexFunc(jobs, func(j *job) bool { return j.name == words[0] })
 	if i < 0 {
-		return nil, fmt.Errorf("there is no job %s: go run ./bench list", words[0])
+		return nil, fmt.Errorf("there is no job %s: go -C bench run . list", words[0])
 	}
 	return jobs[i : i+1], nil
 }

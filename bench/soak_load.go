@@ -19,7 +19,7 @@ import (
 	"github.com/go-mysql-org/go-mysql/client"
 	"github.com/go-mysql-org/go-mysql/mysql"
 
-	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
 const (
@@ -112,7 +112,7 @@ type load struct {
 
 // startLoad begins both; they end after a time, or with ctx.
 func (b *bench) startLoad(ctx context.Context, s *server, perSecond int, lasting time.Duration, dir string) (*load, error) {
-	away, err := ha.NewProxy("127.0.0.1:"+strconv.Itoa(s.port), ha.Line{Delay: tpccRoundTrip})
+	away, err := measure.NewProxy("127.0.0.1:"+strconv.Itoa(s.port), measure.Line{Delay: tpccRoundTrip})
 	if err != nil {
 		return nil, err
 	}

@@ -36,7 +36,7 @@ func setUpSteady(ctx context.Context, b *bench, a *arena, transactions int) (err
 	if a.target, err = b.scratchServer(ctx, a, "postgres", keep...); err != nil {
 		return err
 	}
-	if err := command(ctx, "go", "build", "-o", filepath.Join(b.dir, "stream"), "./bench/stream"); err != nil {
+	if err := command(ctx, "go", "build", "-C", "bench", "-o", filepath.Join(b.dir, "stream"), "./stream"); err != nil {
 		return err
 	}
 	if err := b.buildTidemark(ctx); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
@@ -22,7 +23,7 @@ type Source interface {
 	Hold(ctx context.Context, stream string, moves []tidemark.Move) error
 	// FiltersRows says that a stream that is held has of its tables only the rows that the
 	// filters of the moves let pass: an update that takes a row in or out is an insert or a
-	// delete. Otherwise it has all rows, and is a RowTeller: a Filter leaves them out.
+	// delete. Otherwise it has all rows, and is a FilteredRowSource: a Filter leaves them out.
 	FiltersRows() bool
 	// View does the same for the next view alone, where a stream has begun before.
 	View(ctx context.Context, stream string) error
@@ -59,7 +60,7 @@ type Journaler interface {
 type Stream interface {
 	// Run gives one after the other, in commit order, until ctx ends or something
 	// fails. emit owns what it gets, and may take its time.
-	Run(ctx context.Context, emit func(*tidemark.Tx) error) error
+	Run(ctx context.Context, emit func(*change.Tx) error) error
 	// Seen is how far the log has been read with nothing of it still to come: all
 	// transactions that end up to there were given.
 	Seen() uint64
@@ -79,21 +80,21 @@ type Meter struct {
 	end   uint64     // of the last transaction that the stream gave
 }
 
-// A Picker is a Stream that can leave out what nobody wants before it costs anything.
-type Picker interface {
+// A TableFilter is a Stream that can leave out what nobody wants before it costs anything.
+type TableFilter interface {
 	// Only leaves out changes of tables that want does not want. It comes before Run.
 	Only(want func(tidemark.TableID) bool)
 }
 
-// An OldTeller is a Source whose log can tell all that a row had before it was changed.
-type OldTeller interface {
+// An OldRowSource is a Source whose log can tell all that a row had before it was changed.
+type OldRowSource interface {
 	// Untold gives those of tables of whose rows the log does not tell that, and what has
 	// to be done about it on the source.
 	Untold(ctx context.Context, tables []tidemark.TableID) (untold []tidemark.TableID, remedy string, err error)
 }
 
-// An OldKeeper is a Stream that gives whole old rows only where that is asked for.
-type OldKeeper interface {
+// An OldRowStream is a Stream that gives whole old rows only where that is asked for.
+type OldRowStream interface {
 	// KeepOld gives the whole old row with updates and deletes of tables that want wants. It
 	// comes before Run.
 	KeepOld(want func(tidemark.TableID) bool)
@@ -102,17 +103,17 @@ type OldKeeper interface {
 	KeepOldOf(columns func(tidemark.TableID) []string)
 }
 
-// A ChangedTeller is a Stream that can leave out of updates what they have not changed, where
+// A ChangedOnlyStream is a Stream that can leave out of updates what they have not changed, where
 // the log tells it.
-type ChangedTeller interface {
+type ChangedOnlyStream interface {
 	// OnlyChanged leaves out values that an update has not changed, but for those of the
 	// columns that keep names, and updates that have changed nothing. Tables of which it names none
 	// are left alone. It comes before Run.
 	OnlyChanged(keep func(tidemark.TableID) []string)
 }
 
-// A LinkTeller is a Stream that otherwise gives nothing of a row before a change but its key.
-type LinkTeller interface {
+// A LinkedRowStream is a Stream that otherwise gives nothing of a row before a change but its key.
+type LinkedRowStream interface {
 	// TellLinks gives the old row, as far as the log has it, with updates that change one of
 	// these columns of a table, and with deletes. It comes before Run.
 	TellLinks(columns func(tidemark.TableID) []string)
@@ -125,8 +126,8 @@ type Skipper interface {
 	Skip(places []string)
 }
 
-// A DateKeeper is a Stream that otherwise makes something of dates that are none.
-type DateKeeper interface {
+// A RawDateStream is a Stream that otherwise makes something of dates that are none.
+type RawDateStream interface {
 	// KeepDates gives dates such as 0000-00-00 as they are, to a target that holds them.
 	// It comes before Run.
 	KeepDates()
@@ -179,7 +180,7 @@ func (m *Meter) Stored() uint64 {
 	return m.stored
 }
 
-func (m *Meter) count(tx *tidemark.Tx) {
+func (m *Meter) count(tx *change.Tx) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.s.Bytes += int64(len(tx.Changes))
@@ -196,7 +197,7 @@ func (m *Meter) count(tx *tidemark.Tx) {
 
 // given notes a transaction that the stream has given, before anybody else has it: so
 // nothing that the stream has Seen is behind Place without being applied up to there.
-func (m *Meter) given(tx *tidemark.Tx) {
+func (m *Meter) given(tx *change.Tx) {
 	m.mu.Lock()
 	m.s.Place = tx.Place
 	m.mu.Unlock()
@@ -211,7 +212,7 @@ type Options struct {
 	// elsewhere, go on without its rows.
 	BreakLoops bool
 	// Prepare, if not nil, may add to one.
-	Prepare func(context.Context, *tidemark.Tx) error
+	Prepare func(context.Context, *change.Tx) error
 	// Interval is the least time between two writes to a queue, unless there is a lot to
 	// write: fewer and larger messages, for latency.
 	Interval time.Duration
@@ -223,11 +224,11 @@ type Options struct {
 }
 
 // run enlists in g the worker that reads a stream and puts what it gives into out.
-func run(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter, opt Options, then func(*tidemark.Tx)) {
+func run(g *flow.Group, s Stream, out *flow.Buffer[*change.Tx], m *Meter, opt Options, then func(*change.Tx)) {
 	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
 		defer c.Enter(c.Enter(flow.IO))
-		return s.Run(ctx, func(tx *tidemark.Tx) error {
-			if opt.BreakLoops && tx.Origin == tidemark.AppliedOrigin {
+		return s.Run(ctx, func(tx *change.Tx) error {
+			if opt.BreakLoops && tx.Origin == change.AppliedOrigin {
 				if err := tx.OnlyRelations(); err != nil {
 					return err
 				}
@@ -250,8 +251,8 @@ func run(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter, opt 
 // Direct enlists in g a worker that hands a stream's transactions straight to whoever
 // applies them. The source's own log is then what survives a crash: the applier
 // releases it.
-func Direct(g *flow.Group, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter, opt Options) {
-	run(g, s, out, m, opt, func(tx *tidemark.Tx) {
+func Direct(g *flow.Group, s Stream, out *flow.Buffer[*change.Tx], m *Meter, opt Options) {
+	run(g, s, out, m, opt, func(tx *change.Tx) {
 		tx.Put = time.Now()
 		m.count(tx)
 	})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
@@ -21,9 +23,9 @@ type Chunker interface {
 	// Chunk reads rows of a move's table, as the stream would tell them, from a key on, that
 	// row included; nil: from the first row. It stops at so many rows, or when they take so
 	// many bytes.
-	Chunk(ctx context.Context, stream string, m *tidemark.Move, from []string, rows int, bytes int64) (*tidemark.Chunk, error)
+	Chunk(ctx context.Context, stream string, m *tidemark.Move, from []string, rows int, bytes int64) (*change.Chunk, error)
 	// Mark finds a place in the log, above another one, behind all that Chunk has seen.
-	Mark(ctx context.Context, above uint64) (tidemark.LogMark, error)
+	Mark(ctx context.Context, above uint64) (change.LogMark, error)
 }
 
 // A Feed is a Stream into which chunks of tables are put that are read beside it.
@@ -54,9 +56,9 @@ type Feed struct {
 	Empty bool
 
 	mu        sync.Mutex
-	emit      func(*tidemark.Tx) error
+	emit      func(*change.Tx) error
 	inside    bool // a transaction
-	relations map[uint32]*tidemark.Relation
+	relations map[uint32]*change.Relation
 	silent    map[uint32]tidemark.TableID // relations of Silent's
 	recent    []uint32                    // XIDs of the last transactions, in a ring
 	next      int
@@ -78,9 +80,9 @@ type window struct {
 
 // An offer is a chunk, or a word about the load, that waits for its place.
 type offer struct {
-	mark  tidemark.LogMark
-	chunk *tidemark.Chunk
-	say   *tidemark.Load
+	mark  change.LogMark
+	chunk *change.Chunk
+	say   *change.Load
 	done  chan error
 }
 
@@ -106,17 +108,17 @@ func (f *Feed) Seen() uint64 {
 }
 
 // Run gives the stream's transactions, and the chunks between them.
-func (f *Feed) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
+func (f *Feed) Run(ctx context.Context, emit func(*change.Tx) error) error {
 	if len(f.Tables) == 0 && !f.Empty {
 		return f.Stream.Run(ctx, emit)
 	}
 	f.mu.Lock()
-	f.emit, f.relations, f.silent = emit, map[uint32]*tidemark.Relation{}, map[uint32]tidemark.TableID{}
+	f.emit, f.relations, f.silent = emit, map[uint32]*change.Relation{}, map[uint32]tidemark.TableID{}
 	f.mu.Unlock()
 	ctx, stop := context.WithCancelCause(ctx)
 	var wg crash.Group
 	wg.Go(func() { f.idle(ctx, stop) })
-	err := f.Stream.Run(ctx, func(tx *tidemark.Tx) error { return f.take(ctx, tx) })
+	err := f.Stream.Run(ctx, func(tx *change.Tx) error { return f.take(ctx, tx) })
 	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
 		err = cause
 	}
@@ -149,7 +151,7 @@ func (f *Feed) idle(ctx context.Context, stop context.CancelCauseFunc) {
 }
 
 // take looks at a transaction, or a piece of one, and hands it on.
-func (f *Feed) take(ctx context.Context, tx *tidemark.Tx) error {
+func (f *Feed) take(ctx context.Context, tx *change.Tx) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.offer != nil && !f.inside && tx.Place >= f.offer.mark.From {
@@ -174,9 +176,9 @@ func (f *Feed) take(ctx context.Context, tx *tidemark.Tx) error {
 }
 
 // look takes note of what a transaction tells of the tables that are loaded.
-func (f *Feed) look(ctx context.Context, tx *tidemark.Tx) error {
+func (f *Feed) look(ctx context.Context, tx *change.Tx) error {
 	for rest := tx.Changes; len(rest) > 0; {
-		c, next, err := tidemark.NextChange(rest)
+		c, next, err := change.Next(rest)
 		if err != nil {
 			return err
 		}
@@ -184,7 +186,7 @@ func (f *Feed) look(ctx context.Context, tx *tidemark.Tx) error {
 		rest = next
 		switch c.Kind {
 		case tidemark.RelationChange:
-			r, err := tidemark.ParseRelation(c.Body)
+			r, err := change.ParseRelation(c.Body)
 			if err != nil {
 				return err
 			}
@@ -198,7 +200,7 @@ func (f *Feed) look(ctx context.Context, tx *tidemark.Tx) error {
 				}
 			}
 		case tidemark.TruncateChange:
-			t, err := tidemark.ParseTruncation(c.Body)
+			t, err := change.ParseTruncation(c.Body)
 			if err != nil {
 				return err
 			}
@@ -227,7 +229,7 @@ func (f *Feed) look(ctx context.Context, tx *tidemark.Tx) error {
 }
 
 // note keeps a change for the window.
-func (f *Feed) note(r *tidemark.Relation, message []byte) {
+func (f *Feed) note(r *change.Relation, message []byte) {
 	w := f.window
 	if w == nil || w.table != r.Table || w.spoiled {
 		return
@@ -239,7 +241,7 @@ func (f *Feed) note(r *tidemark.Relation, message []byte) {
 	w.changes, w.names = append(w.changes, slices.Clone(message)), append(w.names, names(r))
 }
 
-func names(r *tidemark.Relation) []string {
+func names(r *change.Relation) []string {
 	out := make([]string, len(r.Columns))
 	for i, c := range r.Columns {
 		out[i] = c.Name
@@ -249,18 +251,18 @@ func names(r *tidemark.Relation) []string {
 
 // movedKey gives the new key of a row that was moved by an update which does not tell all
 // of it.
-func (f *Feed) movedKey(r *tidemark.Relation, c tidemark.Change) map[string]string {
+func (f *Feed) movedKey(r *change.Relation, c change.Change) map[string]string {
 	if c.Kind != tidemark.UpdateChange || c.Old == nil {
 		return nil
 	}
 	vals, olds := c.New.Values(nil), c.Old.Values(nil)
 	partial, moved, key := false, false, map[string]string{}
 	for i, v := range vals {
-		partial = partial || v.Kind == tidemark.UnchangedValue
+		partial = partial || v.Kind == change.UnchangedValue
 		if i >= len(r.Columns) || i >= len(olds) || !r.Columns[i].Key || r.Identity == 'f' && !slices.Contains(f.Tables[r.Table], r.Columns[i].Name) {
 			continue
 		}
-		if v.Kind == tidemark.UnchangedValue {
+		if v.Kind == change.UnchangedValue {
 			v = olds[i]
 		}
 		moved = moved || string(v.Data) != string(olds[i].Data)
@@ -281,10 +283,8 @@ func (f *Feed) Record(ctx context.Context, table tidemark.TableID) ([]uint32, er
 			break
 		}
 		f.mu.Unlock()
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(2 * time.Millisecond):
+		if err := flow.Sleep(ctx, 2*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 	defer f.mu.Unlock()
@@ -297,7 +297,7 @@ func (f *Feed) Record(ctx context.Context, table tidemark.TableID) ([]uint32, er
 // emptied where its load begins: chunk tells then what columns it has, and is nil at the end. With neither
 // it is a transaction that changes nothing, for what others add to one.
 // ErrAgain: what the stream has told meanwhile cannot be laid over it; ErrSilent: see Silent.
-func (f *Feed) Put(ctx context.Context, chunk *tidemark.Chunk, say *tidemark.Load, mark func() (tidemark.LogMark, error)) (place uint64, err error) {
+func (f *Feed) Put(ctx context.Context, chunk *change.Chunk, say *change.Load, mark func() (change.LogMark, error)) (place uint64, err error) {
 	o := &offer{chunk: chunk, say: say, done: make(chan error, 1)}
 	f.mu.Lock() // so that the stream cannot pass the place
 	f.seen.Store(max(f.Stream.Seen(), 1))
@@ -323,7 +323,7 @@ func (f *Feed) give() error {
 	o, w := f.offer, f.window
 	f.offer, f.window = nil, nil
 	defer f.seen.Store(0)
-	var rows []tidemark.Tuple
+	var rows []change.Tuple
 	if o.say == nil && o.chunk != nil {
 		if w != nil && w.silent {
 			o.done <- ErrSilent
@@ -349,10 +349,10 @@ func (f *Feed) give() error {
 }
 
 // pieces makes a transaction of what is said, or of a chunk's rows.
-func (o *offer) pieces(rows []tidemark.Tuple) (out []*tidemark.Tx, err error) {
+func (o *offer) pieces(rows []change.Tuple) (out []*change.Tx, err error) {
 	now := time.Now()
-	begin := func() *tidemark.Tx {
-		return &tidemark.Tx{Place: o.mark.Place, Time: now, Origin: ""}
+	begin := func() *change.Tx {
+		return &change.Tx{Place: o.mark.Place, Time: now, Origin: ""}
 	}
 	tx := begin()
 	if o.say != nil {
@@ -362,16 +362,16 @@ func (o *offer) pieces(rows []tidemark.Tuple) (out []*tidemark.Tx, err error) {
 		if err != nil {
 			return nil, err
 		}
-		m := tidemark.LogicalMessage{Transactional: true, LSN: o.mark.Place, Prefix: tidemark.LoadPrefix, Data: text}
-		tx.Changes = tidemark.AppendChange(tx.Changes, m.Append(nil))
+		m := change.LogicalMessage{Transactional: true, LSN: o.mark.Place, Prefix: change.LoadPrefix, Data: text}
+		tx.Changes = change.Append(tx.Changes, m.Append(nil))
 	}
-	var rel tidemark.Relation
+	var rel change.Relation
 	if o.chunk != nil {
 		rel = o.chunk.Relation
-		tx.Changes = tidemark.AppendChange(tx.Changes, rel.Append(nil))
+		tx.Changes = change.Append(tx.Changes, rel.Append(nil))
 	}
 	if o.say != nil && !o.say.Ends {
-		tx.Changes = tidemark.AppendChange(tx.Changes, tidemark.Truncation{Tables: []uint32{rel.ID}}.Append(nil))
+		tx.Changes = change.Append(tx.Changes, change.Truncation{Tables: []uint32{rel.ID}}.Append(nil))
 	}
 	var m []byte
 	for _, row := range rows {
@@ -383,8 +383,8 @@ func (o *offer) pieces(rows []tidemark.Tuple) (out []*tidemark.Tx, err error) {
 			out = append(out, tx)
 			tx = begin()
 		}
-		m = tidemark.AppendInsert(m[:0], rel.ID, row)
-		tx.Changes = tidemark.AppendChange(tx.Changes, m)
+		m = change.AppendInsert(m[:0], rel.ID, row)
+		tx.Changes = change.Append(tx.Changes, m)
 		tx.Rows++
 	}
 	tx.End = o.mark.Place + 1
@@ -394,7 +394,7 @@ func (o *offer) pieces(rows []tidemark.Tuple) (out []*tidemark.Tx, err error) {
 // over lays what the stream has told over a chunk's rows; those that are gone are nil.
 // Inserts it has told as a whole, and whoever applies it has them. It is false where the
 // table was altered meanwhile, or too much was told.
-func (w *window) over(chunk *tidemark.Chunk) ([]tidemark.Tuple, bool) {
+func (w *window) over(chunk *change.Chunk) ([]change.Tuple, bool) {
 	if w == nil || w.spoiled {
 		return nil, false
 	}
@@ -410,7 +410,7 @@ func (w *window) over(chunk *tidemark.Chunk) ([]tidemark.Tuple, bool) {
 		if !slices.Equal(w.names[i], columns) {
 			return nil, false
 		}
-		c, err := tidemark.ParseChange(message)
+		c, err := change.Parse(message)
 		if err != nil {
 			return nil, false
 		}
@@ -438,14 +438,14 @@ func (w *window) over(chunk *tidemark.Chunk) ([]tidemark.Tuple, bool) {
 	return rows, true
 }
 
-func drop(rows []tidemark.Tuple, at map[string]int, key string) {
+func drop(rows []change.Tuple, at map[string]int, key string) {
 	if k, ok := at[key]; ok {
 		rows[k] = nil
 	}
 }
 
 // keyText is a row's key as one text.
-func keyText(key []int, row tidemark.Tuple) string {
+func keyText(key []int, row change.Tuple) string {
 	vals := row.Values(nil)
 	var out []byte
 	for _, i := range key {
@@ -458,12 +458,12 @@ func keyText(key []int, row tidemark.Tuple) string {
 }
 
 // overlay sets the values of a row that an update tells.
-func overlay(row, told tidemark.Tuple) tidemark.Tuple {
+func overlay(row, told change.Tuple) change.Tuple {
 	vals, news := row.Values(nil), told.Values(nil)
 	for i := range vals {
-		if i < len(news) && news[i].Kind != tidemark.UnchangedValue {
+		if i < len(news) && news[i].Kind != change.UnchangedValue {
 			vals[i] = news[i]
 		}
 	}
-	return tidemark.AppendTuple(nil, vals)
+	return change.AppendTuple(nil, vals)
 }

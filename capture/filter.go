@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // A Filter leaves rows out of the transactions of a Source that does not filter its log
@@ -25,8 +26,8 @@ type Filter struct {
 	// has changed.
 	told    bool
 	remedy  string // for rows that are not told
-	old     []tidemark.Value
-	new     []tidemark.Value
+	old     []change.Value
+	new     []change.Value
 	scratch []byte
 }
 
@@ -44,11 +45,11 @@ type filtering struct {
 	at       []int // of each column of the tableFilter in the relation
 	key      []bool
 	whole    bool // the replica identity is all columns
-	was, are []tidemark.Value
+	was, are []change.Value
 }
 
-// A RowTeller is a Source that does not filter rows, and knows what its log tells of them.
-type RowTeller interface {
+// A FilteredRowSource is a Source that does not filter rows, and knows what its log tells of them.
+type FilteredRowSource interface {
 	// TellsRows gives an error of Kind Unsupported, with what has to be done on the source,
 	// where the log does not tell what the columns of the moves' filters had before a change.
 	TellsRows(ctx context.Context, moves []tidemark.Move) error
@@ -72,11 +73,11 @@ func (f *Filter) Only(want func(tidemark.TableID) bool) {
 
 // Pass takes out of a transaction, or a piece of one, what the filters do not let through.
 // Transactions come in the order of the stream. Errors of Kind Unsupported name the table.
-func (f *Filter) Pass(_ context.Context, tx *tidemark.Tx) error {
+func (f *Filter) Pass(_ context.Context, tx *change.Tx) error {
 	// What is left of a message is never longer than it was, so it stays where it is.
 	b, end := tx.Changes, 0
 	for at := 0; at < len(b); {
-		message, rest, err := tidemark.NextMessage(b[at:])
+		message, rest, err := change.NextMessage(b[at:])
 		if err != nil {
 			return err
 		}
@@ -111,7 +112,7 @@ func (f *Filter) Pass(_ context.Context, tx *tidemark.Tx) error {
 
 // relate takes note of what a table is like from here on.
 func (f *Filter) relate(body []byte) error {
-	rel, err := tidemark.ParseRelation(body)
+	rel, err := change.ParseRelation(body)
 	if err != nil {
 		return err
 	}
@@ -122,7 +123,7 @@ func (f *Filter) relate(body []byte) error {
 	}
 	r := &filtering{tableFilter: t, table: rel.Table, whole: rel.Identity == 'f'}
 	for _, name := range t.columns {
-		at := slices.IndexFunc(rel.Columns, func(c tidemark.RelationColumn) bool { return c.Name == name })
+		at := slices.IndexFunc(rel.Columns, func(c change.RelationColumn) bool { return c.Name == name })
 		if at < 0 && !t.stopped {
 			return tidemark.Errorf(tidemark.Unsupported, "follow", rel.Table.String(), "its row filter is by "+name+", which the log does not have: the column was dropped or renamed", "Begin anew with other rules (--anew), or leave the table out.")
 		}
@@ -138,7 +139,7 @@ func (f *Filter) sift(r *filtering, message []byte) (int, error) {
 	if r.stopped {
 		return 0, nil
 	}
-	c, err := tidemark.ParseChange(message)
+	c, err := change.Parse(message)
 	if err != nil {
 		return 0, err
 	}
@@ -173,19 +174,19 @@ func (f *Filter) sift(r *filtering, message []byte) (int, error) {
 }
 
 // find gets the values that the filter looks at, before and after a change.
-func (f *Filter) find(r *filtering, c tidemark.Change) error {
+func (f *Filter) find(r *filtering, c change.Change) error {
 	r.was, r.are = r.was[:0], r.are[:0]
 	for i, at := range r.at {
 		if c.Old != nil && at >= len(f.old) || c.New != nil && at >= len(f.new) {
 			return fmt.Errorf("a change of %s has another number of columns than the table", r.table)
 		}
 		known := c.Old != nil && (!c.OldKey || r.key[i])
-		var was, is tidemark.Value
+		var was, is change.Value
 		if known {
 			was = f.old[at]
 		}
 		if c.New != nil {
-			if is = f.new[at]; is.Kind == tidemark.UnchangedValue && known {
+			if is = f.new[at]; is.Kind == change.UnchangedValue && known {
 				is = was
 			}
 			// The log does not tell again what is the same.
@@ -193,7 +194,7 @@ func (f *Filter) find(r *filtering, c tidemark.Change) error {
 				was, known = is, true
 			}
 		}
-		if c.Kind != tidemark.InsertChange && (!known || was.Kind == tidemark.UnchangedValue) || is.Kind == tidemark.UnchangedValue {
+		if c.Kind != tidemark.InsertChange && (!known || was.Kind == change.UnchangedValue) || is.Kind == change.UnchangedValue {
 			return r.untold("column "+r.columns[i], f.remedy)
 		}
 		r.was, r.are = append(r.was, was), append(r.are, is)
@@ -202,19 +203,19 @@ func (f *Filter) find(r *filtering, c tidemark.Change) error {
 }
 
 // enters makes an insert of an update that takes a row into the filter.
-func (f *Filter) enters(r *filtering, c tidemark.Change, message []byte) (int, error) {
+func (f *Filter) enters(r *filtering, c change.Change, message []byte) (int, error) {
 	row := c.New
-	if slices.ContainsFunc(f.new, func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue }) {
+	if slices.ContainsFunc(f.new, func(v change.Value) bool { return v.Kind == change.UnchangedValue }) {
 		for i, v := range f.new {
-			if v.Kind != tidemark.UnchangedValue {
+			if v.Kind != change.UnchangedValue {
 				continue
 			}
-			if c.Old == nil || c.OldKey || f.old[i].Kind == tidemark.UnchangedValue {
+			if c.Old == nil || c.OldKey || f.old[i].Kind == change.UnchangedValue {
 				return 0, tidemark.Errorf(tidemark.Unsupported, "follow", r.table.String(), "an update took a row into the row filter, and the log does not have all of it: a value that is stored out of line was not touched", f.remedy)
 			}
 			f.new[i] = f.old[i]
 		}
-		f.scratch = tidemark.AppendTuple(f.scratch[:0], f.new)
+		f.scratch = change.AppendTuple(f.scratch[:0], f.new)
 		row = f.scratch
 	}
 	message[0], message[5] = byte(tidemark.InsertChange), 'N'
@@ -226,7 +227,7 @@ func (r *filtering) untold(what, remedy string) error {
 }
 
 // passes says whether a row, of which vals are what the tests look at, passes all.
-func (t *filtering) passes(vals []tidemark.Value) (bool, error) {
+func (t *filtering) passes(vals []change.Value) (bool, error) {
 	for i := range t.tests {
 		ok, err := t.tests[i].passes(vals[t.tests[i].column])
 		if err != nil {

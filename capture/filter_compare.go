@@ -5,7 +5,7 @@ import (
 	"cmp"
 	"errors"
 
-	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // A test is one filter of a move: a row passes if any of its conditions holds.
@@ -22,8 +22,8 @@ type condition struct {
 }
 
 // passes says whether a value passes. As in SQL, NULL is neither equal nor unequal.
-func (t *test) passes(v tidemark.Value) (bool, error) {
-	if v.Kind == tidemark.BinaryValue {
+func (t *test) passes(v change.Value) (bool, error) {
+	if v.Kind == change.BinaryValue {
 		return false, errForm
 	}
 	for i := range t.any {
@@ -35,8 +35,8 @@ func (t *test) passes(v tidemark.Value) (bool, error) {
 	return false, nil
 }
 
-func (c *condition) holds(s scale, v tidemark.Value) (bool, error) {
-	null := v.Kind == tidemark.NullValue
+func (c *condition) holds(s scale, v change.Value) (bool, error) {
+	null := v.Kind == change.NullValue
 	switch {
 	case c.op == "null":
 		return null, nil
@@ -84,28 +84,25 @@ func (s scale) compare(a, b []byte) (int, error) {
 	case byText:
 		return bytes.Compare(bytes.TrimRight(a, " "), bytes.TrimRight(b, " ")), nil
 	case byNumber:
-		x, ok := readNumber(a)
-		y, also := readNumber(b)
-		if !ok || !also {
-			return 0, errForm
-		}
-		return x.compare(y), nil
+		return compareAs(a, b, readNumber, number.compare)
 	case byMoment:
-		x, ok := readMoment(a)
-		y, also := readMoment(b)
-		if !ok || !also {
-			return 0, errForm
-		}
-		return cmp.Or(cmp.Compare(x.year, y.year), bytes.Compare(x.rest, y.rest)), nil
+		return compareAs(a, b, readMoment, func(x, y moment) int {
+			return cmp.Or(cmp.Compare(x.year, y.year), bytes.Compare(x.rest, y.rest))
+		})
 	case byClock:
-		x, ok := readClock(a)
-		y, also := readClock(b)
-		if !ok || !also {
-			return 0, errForm
-		}
-		return x.compare(y), nil
+		return compareAs(a, b, readClock, clock.compare)
 	}
 	return bytes.Compare(a, b), nil
+}
+
+// compareAs compares what is read of two texts.
+func compareAs[T any](a, b []byte, read func([]byte) (T, bool), compare func(x, y T) int) (int, error) {
+	x, ok := read(a)
+	y, also := read(b)
+	if !ok || !also {
+		return 0, errForm
+	}
+	return compare(x, y), nil
 }
 
 // A number is a decimal in its digits, of any length.

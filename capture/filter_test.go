@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // filtered is a table of which the rows with 10 <= a <= 20 or without an a, and b = 'x', go on.
@@ -32,15 +33,15 @@ func (r row) inside() bool {
 	return (r.a == "" || err == nil && n >= 10 && n <= 20) && r.b == "x"
 }
 
-func value(s string) tidemark.Value {
+func value(s string) change.Value {
 	if s == "" {
-		return tidemark.Value{Kind: tidemark.NullValue}
+		return change.Value{Kind: change.NullValue}
 	}
-	return tidemark.Value{Kind: tidemark.TextValue, Data: []byte(s)}
+	return change.Value{Kind: change.TextValue, Data: []byte(s)}
 }
 
-func (r row) values() []tidemark.Value {
-	return []tidemark.Value{value(r.a), value(r.id), value(r.b), value(r.c)} // in another order than the table has
+func (r row) values() []change.Value {
+	return []change.Value{value(r.a), value(r.id), value(r.b), value(r.c)} // in another order than the table has
 }
 
 // A logger writes changes as an engine's log has them.
@@ -49,9 +50,9 @@ type logger struct {
 	rnd    *rand.Rand
 }
 
-func (l logger) relation(id uint32) tidemark.Relation {
+func (l logger) relation(id uint32) change.Relation {
 	key := l.engine != "mysql"
-	r := tidemark.Relation{ID: id, Table: tidemark.TableID{Schema: "s", Name: "t"}, Identity: 'd', Columns: []tidemark.RelationColumn{{Name: "a", Key: key}, {Name: "id", Key: true}, {Name: "b", Key: key}, {Name: "c", Key: l.engine == "full"}}}
+	r := change.Relation{ID: id, Table: tidemark.TableID{Schema: "s", Name: "t"}, Identity: 'd', Columns: []change.RelationColumn{{Name: "a", Key: key}, {Name: "id", Key: true}, {Name: "b", Key: key}, {Name: "c", Key: l.engine == "full"}}}
 	if l.engine == "full" {
 		r.Identity = 'f'
 	}
@@ -63,7 +64,7 @@ func (l logger) old(m []byte, was, is *row) []byte {
 	whole := l.engine == "full" || l.engine == "mysql" && (is == nil || was.a != is.a || was.b != is.b)
 	switch {
 	case whole:
-		return tidemark.AppendTuple(append(m, 'O'), was.values())
+		return change.AppendTuple(append(m, 'O'), was.values())
 	case is != nil && was.id == is.id && (l.engine == "mysql" || was.a == is.a && was.b == is.b):
 		return m
 	}
@@ -72,7 +73,7 @@ func (l logger) old(m []byte, was, is *row) []byte {
 	if l.engine == "mysql" {
 		vals[0], vals[2] = value(""), value("")
 	}
-	return tidemark.AppendTuple(append(m, 'K'), vals)
+	return change.AppendTuple(append(m, 'K'), vals)
 }
 
 func (l logger) change(id uint32, was, is *row) []byte {
@@ -90,9 +91,9 @@ func (l logger) change(id uint32, was, is *row) []byte {
 	if is != nil {
 		vals := is.values()
 		if was != nil && was.c == is.c && l.engine == "full" && l.rnd.IntN(2) == 0 {
-			vals[3] = tidemark.Value{Kind: tidemark.UnchangedValue}
+			vals[3] = change.Value{Kind: change.UnchangedValue}
 		}
-		m = tidemark.AppendTuple(append(m, 'N'), vals)
+		m = change.AppendTuple(append(m, 'N'), vals)
 	}
 	return m
 }
@@ -101,7 +102,7 @@ func (l logger) change(id uint32, was, is *row) []byte {
 func follow(t *testing.T, rows map[string]row, changes []byte) (n int) {
 	t.Helper()
 	for len(changes) > 0 {
-		c, rest, err := tidemark.NextChange(changes)
+		c, rest, err := change.Next(changes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -112,7 +113,7 @@ func follow(t *testing.T, rows map[string]row, changes []byte) (n int) {
 			}
 			continue
 		}
-		text := func(v tidemark.Value) string { return string(v.Data) }
+		text := func(v change.Value) string { return string(v.Data) }
 		news, olds := c.New.Values(nil), c.Old.Values(nil)
 		switch c.Kind {
 		case tidemark.DeleteChange:
@@ -132,7 +133,7 @@ func follow(t *testing.T, rows map[string]row, changes []byte) (n int) {
 			if ok == (c.Kind == tidemark.InsertChange) {
 				t.Fatalf("%c of a row %s that is there: %v", c.Kind, at, ok)
 			}
-			if news[3].Kind == tidemark.UnchangedValue {
+			if news[3].Kind == change.UnchangedValue {
 				if !ok {
 					t.Fatalf("a row %s is inserted that is not told whole", at)
 				}
@@ -166,8 +167,8 @@ func TestFilter(t *testing.T) {
 				return row{fmt.Sprint(next), []string{"", fmt.Sprint(rnd.IntN(30)), "10", "20"}[rnd.IntN(4)], []string{"x", "y", ""}[rnd.IntN(3)], strings.Repeat("c", rnd.IntN(20))}
 			}
 			for i := range 3000 {
-				tx := &tidemark.Tx{}
-				add := func(m []byte) { tx.Changes = tidemark.AppendChange(tx.Changes, m) }
+				tx := &change.Tx{}
+				add := func(m []byte) { tx.Changes = change.Append(tx.Changes, m) }
 				if i%100 == 0 {
 					add(l.relation(1).Append(nil))
 					other := l.relation(2)
@@ -235,10 +236,10 @@ func TestFilter(t *testing.T) {
 func TestFilterUntold(t *testing.T) {
 	in, out := row{"1", "15", "x", "c"}, row{"1", "30", "x", "c"}
 	moved := row{"2", "15", "x", "c"}
-	unchanged := tidemark.AppendTuple(append([]byte{'U', 0, 0, 0, 1}, 'N'), []tidemark.Value{{Kind: tidemark.UnchangedValue}, value("1"), value("x"), value("c")})
+	unchanged := change.AppendTuple(append([]byte{'U', 0, 0, 0, 1}, 'N'), []change.Value{{Kind: change.UnchangedValue}, value("1"), value("x"), value("c")})
 	partial := func() []byte {
-		m := tidemark.AppendTuple([]byte{'U', 0, 0, 0, 1, 'K'}, out.values())
-		return tidemark.AppendTuple(append(m, 'N'), []tidemark.Value{value("15"), value("1"), value("x"), {Kind: tidemark.UnchangedValue}})
+		m := change.AppendTuple([]byte{'U', 0, 0, 0, 1, 'K'}, out.values())
+		return change.AppendTuple(append(m, 'N'), []change.Value{value("15"), value("1"), value("x"), {Kind: change.UnchangedValue}})
 	}
 	keyed := logger{engine: "key"}.relation(1)
 	byID := logger{engine: "mysql"}.relation(1)
@@ -246,14 +247,14 @@ func TestFilterUntold(t *testing.T) {
 	renamed.Columns[0].Name = "z"
 	for _, x := range []struct {
 		name, family string
-		rel          tidemark.Relation
+		rel          change.Relation
 		message      []byte
 		want         string
 	}{
 		{"an update that tells no old row", "postgres", byID, logger{engine: "mysql"}.change(1, &in, &in), "does not tell what column a"},
 		{"a key that does not have the column", "postgres", byID, logger{engine: "mysql"}.change(1, &in, &moved), "does not tell what column a"},
-		{"a delete by a key that does not have it", "postgres", byID, tidemark.AppendTuple([]byte{'D', 0, 0, 0, 1, 'K'}, in.values()), "does not tell what column a"},
-		{"a delete by a key, from MySQL", "mysql", byID, tidemark.AppendTuple([]byte{'D', 0, 0, 0, 1, 'K'}, in.values()), "does not tell what column a"},
+		{"a delete by a key that does not have it", "postgres", byID, change.AppendTuple([]byte{'D', 0, 0, 0, 1, 'K'}, in.values()), "does not tell what column a"},
+		{"a delete by a key, from MySQL", "mysql", byID, change.AppendTuple([]byte{'D', 0, 0, 0, 1, 'K'}, in.values()), "does not tell what column a"},
 		{"a value out of line", "postgres", keyed, unchanged, "does not tell what column a"},
 		{"a value that the image has not", "mysql", byID, unchanged, "does not tell what column a"},
 		{"a row that comes without a value", "postgres", keyed, partial(), "an update took a row into the row filter"},
@@ -264,11 +265,11 @@ func TestFilterUntold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		tx := &tidemark.Tx{Changes: tidemark.AppendChange(nil, x.rel.Append(nil))}
+		tx := &change.Tx{Changes: change.Append(nil, x.rel.Append(nil))}
 		if x.message != nil {
-			tx.Changes = tidemark.AppendChange(tx.Changes, x.message)
+			tx.Changes = change.Append(tx.Changes, x.message)
 		}
-		again := &tidemark.Tx{Changes: append([]byte(nil), tx.Changes...), Rows: 1}
+		again := &change.Tx{Changes: append([]byte(nil), tx.Changes...), Rows: 1}
 		err = f.Pass(t.Context(), tx)
 		if tidemark.KindOf(err) != tidemark.Unsupported || !strings.Contains(err.Error(), x.want) || !strings.Contains(err.Error(), "s.t") {
 			t.Errorf("%s: %v", x.name, err)

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
@@ -12,13 +12,13 @@ import (
 type Log interface {
 	// Append puts transactions, or pieces of them, behind what is there. They are durable
 	// when it returns. While the queue is full it waits.
-	Append(ctx context.Context, txs []*tidemark.Tx) error
+	Append(ctx context.Context, txs []*change.Tx) error
 }
 
 // A Reader is a durable queue, as an applier wants it.
 type Reader interface {
 	// Read gives the transactions behind a place, and waits for more until ctx ends.
-	Read(ctx context.Context, after uint64, emit func(*tidemark.Tx) error) error
+	Read(ctx context.Context, after uint64, emit func(*change.Tx) error) error
 }
 
 // groupBytes is how much one Append takes at most. What comes while an Append waits for
@@ -29,10 +29,10 @@ const groupBytes = 4 << 20
 // Into enlists in g two workers: one reads a stream, the other appends what has come to a
 // queue, and only then lets the source forget its log.
 func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, opt Options) {
-	between := flow.NewBuffer(1<<16, buffer, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) + 200 })
-	run(g, s, between, m, opt, func(*tidemark.Tx) {})
+	between := flow.NewBuffer(1<<16, buffer, func(tx *change.Tx) int64 { return int64(len(tx.Changes)) + 200 })
+	run(g, s, between, m, opt, func(*change.Tx) {})
 	g.Go("Queue", func(ctx context.Context, c *flow.Clock) error {
-		var group []*tidemark.Tx
+		var group []*change.Tx
 		var next time.Time // no write before
 		for {
 			var err error
@@ -77,7 +77,7 @@ func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, opt Options)
 }
 
 // idle hands on how far the log was read, if there was nothing behind the last transaction.
-func idle(ctx context.Context, c *flow.Clock, s Stream, out *flow.Buffer[*tidemark.Tx], m *Meter) error {
+func idle(ctx context.Context, c *flow.Clock, s Stream, out *flow.Buffer[*change.Tx], m *Meter) error {
 	if !m.order.TryLock() {
 		return nil // something comes
 	}
@@ -86,13 +86,13 @@ func idle(ctx context.Context, c *flow.Clock, s Stream, out *flow.Buffer[*tidema
 	if seen < 2 || seen-1 <= max(m.end, m.Place()) {
 		return nil
 	}
-	tx := &tidemark.Tx{Place: seen - 1, End: seen, Time: time.Now()}
+	tx := &change.Tx{Place: seen - 1, End: seen, Time: time.Now()}
 	m.given(tx)
 	return out.Put(ctx, c, tx)
 }
 
 // collect takes what is there, and waits only for the first.
-func collect(ctx context.Context, c *flow.Clock, from *flow.Buffer[*tidemark.Tx], group []*tidemark.Tx) ([]*tidemark.Tx, error) {
+func collect(ctx context.Context, c *flow.Clock, from *flow.Buffer[*change.Tx], group []*change.Tx) ([]*change.Tx, error) {
 	tx, ok, err := from.Take(ctx, c)
 	if err != nil || !ok {
 		return group, err
@@ -106,14 +106,14 @@ func collect(ctx context.Context, c *flow.Clock, from *flow.Buffer[*tidemark.Tx]
 	return group, nil
 }
 
-func sizeOf(group []*tidemark.Tx) (n int) {
+func sizeOf(group []*change.Tx) (n int) {
 	for _, tx := range group {
 		n += len(tx.Changes)
 	}
 	return n
 }
 
-func appendGroup(ctx context.Context, c *flow.Clock, log Log, group []*tidemark.Tx) error {
+func appendGroup(ctx context.Context, c *flow.Clock, log Log, group []*change.Tx) error {
 	defer c.Enter(c.Enter(flow.IO))
 	now := time.Now()
 	for _, tx := range group {
@@ -124,7 +124,7 @@ func appendGroup(ctx context.Context, c *flow.Clock, log Log, group []*tidemark.
 }
 
 // lastEnd is the End of the last whole transaction; 0 if there is none.
-func lastEnd(group []*tidemark.Tx) uint64 {
+func lastEnd(group []*change.Tx) uint64 {
 	for i := len(group) - 1; i >= 0; i-- {
 		if !group[i].More {
 			return group[i].End
@@ -134,10 +134,10 @@ func lastEnd(group []*tidemark.Tx) uint64 {
 }
 
 // From enlists in g a worker that reads a queue behind a place.
-func From(g *flow.Group, log Reader, after uint64, out *flow.Buffer[*tidemark.Tx], opt Options) {
+func From(g *flow.Group, log Reader, after uint64, out *flow.Buffer[*change.Tx], opt Options) {
 	g.Go("Reader", func(ctx context.Context, c *flow.Clock) error {
 		defer c.Enter(c.Enter(flow.IO))
-		return log.Read(ctx, after, func(tx *tidemark.Tx) error {
+		return log.Read(ctx, after, func(tx *change.Tx) error {
 			if opt.Prepare != nil {
 				if err := opt.Prepare(ctx, tx); err != nil {
 					return err

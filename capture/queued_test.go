@@ -8,16 +8,16 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // A paced stream gives transactions of a size, one each millisecond.
 type paced struct{ number, size int }
 
-func (p paced) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
+func (p paced) Run(ctx context.Context, emit func(*change.Tx) error) error {
 	for i := range p.number {
-		if err := emit(&tidemark.Tx{Place: uint64(i + 1), End: uint64(i + 2), Changes: make([]byte, p.size)}); err != nil {
+		if err := emit(&change.Tx{Place: uint64(i + 1), End: uint64(i + 2), Changes: make([]byte, p.size)}); err != nil {
 			return err
 		}
 		time.Sleep(time.Millisecond)
@@ -36,7 +36,7 @@ type writes struct {
 	sizes []int
 }
 
-func (w *writes) Append(_ context.Context, txs []*tidemark.Tx) error {
+func (w *writes) Append(_ context.Context, txs []*change.Tx) error {
 	w.at, w.sizes = append(w.at, time.Since(w.began)), append(w.sizes, len(txs))
 	return nil
 }

@@ -147,9 +147,12 @@ func (c *Catalog) write(ctx context.Context, op string, f func(*sql.Tx) error) e
 	return c.wrap(op, tx.Commit())
 }
 
-// settle has the disk hold all that was committed. It is not waited for by readers.
-func (c *Catalog) settle(ctx context.Context, op string) error {
-	_, err := c.db.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+// keep is write that has the disk hold all that was committed. It is not waited for by readers.
+func (c *Catalog) keep(ctx context.Context, op string, f func(*sql.Tx) error) error {
+	err := c.write(ctx, op, f)
+	if err == nil {
+		_, err = c.db.ExecContext(ctx, "PRAGMA wal_checkpoint(PASSIVE)")
+	}
 	return c.wrap(op, err)
 }
 

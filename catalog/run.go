@@ -67,8 +67,7 @@ func runID(t time.Time) string {
 
 // Begin writes a new run.
 func (c *Catalog) Begin(ctx context.Context, r Run) error {
-	const op = "begin run"
-	err := c.write(ctx, op, func(tx *sql.Tx) error {
+	return c.keep(ctx, "begin run", func(tx *sql.Tx) error {
 		args, err := r.args()
 		if err != nil {
 			return err
@@ -77,17 +76,12 @@ func (c *Catalog) Begin(ctx context.Context, r Run) error {
 			options, plan, report, pid, host, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`, args...)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return c.settle(ctx, op)
 }
 
 // Update writes all of a run anew, by its ID. The error's Kind is NotFound where
 // there is none.
 func (c *Catalog) Update(ctx context.Context, r Run) error {
-	const op = "update run"
-	err := c.write(ctx, op, func(tx *sql.Tx) error {
+	return c.keep(ctx, "update run", func(tx *sql.Tx) error {
 		args, err := r.args()
 		if err != nil {
 			return err
@@ -100,12 +94,8 @@ func (c *Catalog) Update(ctx context.Context, r Run) error {
 		if n, err := res.RowsAffected(); err != nil || n == 1 {
 			return err
 		}
-		return noRun(op, r.ID, "is not in the catalog")
+		return noRun("update run", r.ID, "is not in the catalog")
 	})
-	if err != nil {
-		return err
-	}
-	return c.settle(ctx, op)
 }
 
 func (r Run) args() ([]any, error) {

@@ -8,8 +8,7 @@ import (
 
 // PutSettings writes what options of a running stream are to be from now on.
 func (c *Catalog) PutSettings(ctx context.Context, stream string, at time.Time, values map[string]string) error {
-	const op = "write settings"
-	err := c.write(ctx, op, func(tx *sql.Tx) error {
+	return c.keep(ctx, "write settings", func(tx *sql.Tx) error {
 		for option, value := range values {
 			if _, err := tx.ExecContext(ctx, "INSERT OR REPLACE INTO setting (stream, option, value, at) VALUES (?, ?, ?, ?)", stream, option, value, timeText(at)); err != nil {
 				return err
@@ -17,10 +16,6 @@ func (c *Catalog) PutSettings(ctx context.Context, stream string, at time.Time, 
 		}
 		return nil
 	})
-	if err != nil {
-		return err
-	}
-	return c.settle(ctx, op)
 }
 
 // DropSettings forgets what was set of a stream: its next process begins with what it is given.

@@ -7,15 +7,10 @@ import (
 
 // PutSkip notes that a stream leaves out an event of its source's log.
 func (c *Catalog) PutSkip(ctx context.Context, stream, place string) error {
-	const op = "write skip"
-	err := c.write(ctx, op, func(tx *sql.Tx) error {
+	return c.keep(ctx, "write skip", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO stream_skip (stream, place) VALUES (?, ?)", stream, place)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return c.settle(ctx, op)
 }
 
 // Skips gives the events that a stream leaves out.

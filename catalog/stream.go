@@ -42,8 +42,7 @@ type Stream struct {
 
 // PutStream writes a stream, new or anew.
 func (c *Catalog) PutStream(ctx context.Context, s Stream) error {
-	const op = "write stream"
-	err := c.write(ctx, op, func(tx *sql.Tx) error {
+	return c.keep(ctx, "write stream", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, `INSERT INTO stream (name, source, target, state, place, queue, copy, run, started, tables, begins, filters, first_epoch, epoch) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET source = excluded.source, target = excluded.target, state = excluded.state, place = excluded.place,
 			queue = excluded.queue, copy = excluded.copy, run = excluded.run, started = excluded.started, tables = excluded.tables, begins = excluded.begins, filters = excluded.filters,
@@ -51,10 +50,6 @@ func (c *Catalog) PutStream(ctx context.Context, s Stream) error {
 			s.Name, tidemark.MaskURL(s.Source), tidemark.MaskURL(s.Target), s.State, strconv.FormatUint(s.Place, 10), tidemark.MaskURL(s.Queue), s.Copy, s.Run, timeText(s.Started), s.Tables, s.From, s.Filters, s.FirstEpoch, s.Epoch)
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	return c.settle(ctx, op)
 }
 
 // Journal is the file, beside the catalog's own, in which a stream's capture may keep what

@@ -5,54 +5,43 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 )
+
+// kinds are those of actions whose verb says all.
+var kinds = map[change.DDLVerb]Kind{
+	change.DDLSetDefault: SetDefault, change.DDLDropDefault: DropDefault, change.DDLAddPartition: NewPartition, change.DDLRepartition: Repartition,
+	change.DDLDropPartition: DropPartition, change.DDLEmptyPartition: EmptyPartition, change.DDLFillPartition: FillPartition, change.DDLSwapFiles: SwapFiles,
+	change.DDLDropTable: DropTable,
+}
 
 // Read returns what an action of the log is to a target. there is the column as the target's table has it, nil if that has
 // none of the name.
-func Read(a tidemark.DDLAction, there *tidemark.Column) []Change {
-	c := Change{Table: a.Table, Column: a.Column, To: a.To}
-	one := func(k Kind) []Change {
-		c.Kind = k
-		return []Change{c}
-	}
+func Read(a change.DDLAction, there *tidemark.Column) []Change {
+	c := Change{Kind: Unknown, Table: a.Table, Column: a.Column, To: a.To}
 	switch a.Verb {
-	case tidemark.DDLAddColumn:
-		return one(added(a.Def))
-	case tidemark.DDLDropColumn:
-		if there != nil && there.Generated != "" {
-			return one(DropGenerated)
+	case change.DDLAddColumn:
+		c.Kind = added(a.Def)
+	case change.DDLDropColumn:
+		if c.Kind = DropColumn; there != nil && there.Generated != "" {
+			c.Kind = DropGenerated
 		}
-		return one(DropColumn)
-	case tidemark.DDLChangeColumn:
+	case change.DDLChangeColumn:
 		return changed(a, c, there)
-	case tidemark.DDLSetDefault:
-		return one(SetDefault)
-	case tidemark.DDLDropDefault:
-		return one(DropDefault)
-	case tidemark.DDLAddPartition:
-		return one(NewPartition)
-	case tidemark.DDLRepartition:
-		return one(Repartition)
-	case tidemark.DDLDropPartition:
-		return one(DropPartition)
-	case tidemark.DDLEmptyPartition:
-		return one(EmptyPartition)
-	case tidemark.DDLFillPartition:
-		return one(FillPartition)
-	case tidemark.DDLSwapFiles:
-		return one(SwapFiles)
-	case tidemark.DDLRenameTable:
-		if !strings.HasPrefix(a.To, a.Table.Schema+".") {
-			return one(MoveTable)
+	case change.DDLRenameTable:
+		if c.Kind = RenameTable; !strings.HasPrefix(a.To, a.Table.Schema+".") {
+			c.Kind = MoveTable
 		}
-		return one(RenameTable)
-	case tidemark.DDLDropTable:
-		return one(DropTable)
+	default:
+		if k, ok := kinds[a.Verb]; ok {
+			c.Kind = k
+		}
 	}
-	return one(Unknown)
+	return []Change{c}
 }
 
-func added(def *tidemark.DDLColumn) Kind {
+func added(def *change.DDLColumn) Kind {
 	switch {
 	case def == nil:
 		return AddExpression // in doubt
@@ -67,7 +56,7 @@ func added(def *tidemark.DDLColumn) Kind {
 }
 
 // changed compares a column's new definition with what the target has.
-func changed(a tidemark.DDLAction, c Change, there *tidemark.Column) (out []Change) {
+func changed(a change.DDLAction, c Change, there *tidemark.Column) (out []Change) {
 	add := func(k Kind, to string) {
 		c.Kind, c.To = k, to
 		out = append(out, c)
@@ -80,7 +69,7 @@ func changed(a tidemark.DDLAction, c Change, there *tidemark.Column) (out []Chan
 		add(ChangeType, "")
 		return out
 	}
-	is := tidemark.MySQLType(a.Def.Type)
+	is := mysqltype.Parse(a.Def.Type)
 	if is.Kind == tidemark.Enum || is.Kind == tidemark.Set {
 		if there.Type.Kind == is.Kind {
 			labels(&there.Type, &is, add)

@@ -5,10 +5,11 @@ import (
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // Diff returns what has become of a table's definition between two looks, but for what the log tells itself.
-func Diff(id tidemark.TableID, was, is *tidemark.Definition) (out []Change) {
+func Diff(id tidemark.TableID, was, is *change.Definition) (out []Change) {
 	if is == nil {
 		return []Change{{Kind: DropTable, Table: id}}
 	}
@@ -17,12 +18,12 @@ func Diff(id tidemark.TableID, was, is *tidemark.Definition) (out []Change) {
 	return append(out, diffLabels(id, was, is)...)
 }
 
-func diffColumns(id tidemark.TableID, was, is *tidemark.Definition) (out []Change) {
-	add := func(k Kind, c tidemark.DefinedColumn) {
+func diffColumns(id tidemark.TableID, was, is *change.Definition) (out []Change) {
+	add := func(k Kind, c change.DefinedColumn) {
 		out = append(out, Change{Kind: k, Table: id, Column: c.Name})
 	}
 	for _, c := range is.Columns {
-		i := slices.IndexFunc(was.Columns, func(x tidemark.DefinedColumn) bool { return x.Number == c.Number })
+		i := slices.IndexFunc(was.Columns, func(x change.DefinedColumn) bool { return x.Number == c.Number })
 		if i < 0 {
 			if c.Generated != "" {
 				add(AddGenerated, c)
@@ -50,9 +51,9 @@ func diffColumns(id tidemark.TableID, was, is *tidemark.Definition) (out []Chang
 	return out
 }
 
-func diffParts(id tidemark.TableID, was, is *tidemark.Definition) (out []Change) {
-	find := func(in []tidemark.DefinedPart, id uint32) *tidemark.DefinedPart {
-		if i := slices.IndexFunc(in, func(p tidemark.DefinedPart) bool { return p.ID == id }); i >= 0 {
+func diffParts(id tidemark.TableID, was, is *change.Definition) (out []Change) {
+	find := func(in []change.DefinedPart, id uint32) *change.DefinedPart {
+		if i := slices.IndexFunc(in, func(p change.DefinedPart) bool { return p.ID == id }); i >= 0 {
 			return &in[i]
 		}
 		return nil
@@ -79,14 +80,14 @@ func diffParts(id tidemark.TableID, was, is *tidemark.Definition) (out []Change)
 	return out
 }
 
-func diffLabels(id tidemark.TableID, was, is *tidemark.Definition) (out []Change) {
+func diffLabels(id tidemark.TableID, was, is *change.Definition) (out []Change) {
 	for _, l := range is.Labels {
-		i := slices.IndexFunc(was.Labels, func(x tidemark.DefinedLabel) bool { return x.ID == l.ID })
+		i := slices.IndexFunc(was.Labels, func(x change.DefinedLabel) bool { return x.ID == l.ID })
 		switch {
 		case i >= 0 && was.Labels[i].Text != l.Text:
 			out = append(out, Change{Kind: RenameLabel, Table: id, Column: was.Labels[i].Text, To: l.Text,
 				Text: fmt.Sprintf("the label %s of the type of its column %s was renamed to %s", was.Labels[i].Text, l.Column, l.Text)})
-		case i < 0 && slices.ContainsFunc(was.Labels, func(x tidemark.DefinedLabel) bool { return x.Type == l.Type }):
+		case i < 0 && slices.ContainsFunc(was.Labels, func(x change.DefinedLabel) bool { return x.Type == l.Type }):
 			out = append(out, Change{Kind: AddLabel, Table: id, Column: l.Column, To: l.Text,
 				Text: fmt.Sprintf("the type of its column %s has the new label %s", l.Column, l.Text)})
 		}

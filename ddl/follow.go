@@ -4,16 +4,17 @@ import (
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // Follow returns what has become of a table between two definitions that its log has told, in an order in which a
 // target's table can be changed in the same way.
-func Follow(id tidemark.TableID, was, is *tidemark.Definition) (out []Change) {
+func Follow(id tidemark.TableID, was, is *change.Definition) (out []Change) {
 	if is == nil {
 		return Diff(id, was, is)
 	}
-	find := func(in []tidemark.DefinedColumn, number int32) *tidemark.DefinedColumn {
-		if i := slices.IndexFunc(in, func(c tidemark.DefinedColumn) bool { return c.Number == number }); i >= 0 {
+	find := func(in []change.DefinedColumn, number int32) *change.DefinedColumn {
+		if i := slices.IndexFunc(in, func(c change.DefinedColumn) bool { return c.Number == number }); i >= 0 {
 			return &in[i]
 		}
 		return nil
@@ -53,8 +54,8 @@ func Follow(id tidemark.TableID, was, is *tidemark.Definition) (out []Change) {
 
 // addedKind says of which kind a new column is. What the rows that were there have got is known where the server has noted it
 // beside them, and where there are none.
-func addedKind(c tidemark.DefinedColumn, is *tidemark.Definition) Kind {
-	empty := is.Parted && !slices.ContainsFunc(is.Parts, func(p tidemark.DefinedPart) bool { return p.By == "" })
+func addedKind(c change.DefinedColumn, is *change.Definition) Kind {
+	empty := is.Parted && !slices.ContainsFunc(is.Parts, func(p change.DefinedPart) bool { return p.By == "" })
 	switch {
 	case c.Identity:
 		return AddIdentity
@@ -70,7 +71,7 @@ func Early(k Kind) bool {
 }
 
 // Casts reports whether values of a column are converted in the same way on two servers, whatever their sessions' settings.
-func Casts(from, to tidemark.DefinedColumn) bool {
+func Casts(from, to change.DefinedColumn) bool {
 	if from.Type == to.Type {
 		return true
 	}

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // mostUnsure is how many columns may or may not have been there before Identify gives up.
@@ -15,7 +15,7 @@ const mostUnsure = 12
 // of their numbers; the look at the catalogue that comes with the relation is at or after it, and before is one from
 // before it (nil: there is none). Where more than one set of columns is possible, whatever they are called, doubt is not
 // empty and says so. Neither numbers nor doubt: nothing is known but names.
-func Identify(r tidemark.Relation, before []tidemark.CatalogueColumn) (numbers []int32, doubt string) {
+func Identify(r change.Relation, before []change.CatalogueColumn) (numbers []int32, doubt string) {
 	for _, c := range r.Columns {
 		numbers = append(numbers, c.Number)
 	}
@@ -38,7 +38,7 @@ func Identify(r tidemark.Relation, before []tidemark.CatalogueColumn) (numbers [
 }
 
 // told are the columns whose values are in the log.
-func told(all []tidemark.CatalogueColumn) (out []tidemark.CatalogueColumn) {
+func told(all []change.CatalogueColumn) (out []change.CatalogueColumn) {
 	for _, c := range all {
 		if !c.Gone && !c.Generated {
 			out = append(out, c)
@@ -47,22 +47,22 @@ func told(all []tidemark.CatalogueColumn) (out []tidemark.CatalogueColumn) {
 	return out
 }
 
-func numbersOf(all []tidemark.CatalogueColumn) (out []int32) {
+func numbersOf(all []change.CatalogueColumn) (out []int32) {
 	for _, c := range all {
 		out = append(out, c.Number)
 	}
 	return out
 }
 
-func alike(columns []tidemark.RelationColumn, are []tidemark.CatalogueColumn) bool {
-	return slices.EqualFunc(columns, are, func(c tidemark.RelationColumn, a tidemark.CatalogueColumn) bool {
+func alike(columns []change.RelationColumn, are []change.CatalogueColumn) bool {
+	return slices.EqualFunc(columns, are, func(c change.RelationColumn, a change.CatalogueColumn) bool {
 		return c.Name == a.Name && c.Type == a.Type
 	})
 }
 
 // identify tries all sets of columns that the table may have had.
-func identify(r tidemark.Relation, before []tidemark.CatalogueColumn) (numbers []int32, doubt string) {
-	was, is := map[int32]tidemark.CatalogueColumn{}, map[int32]bool{}
+func identify(r change.Relation, before []change.CatalogueColumn) (numbers []int32, doubt string) {
+	was, is := map[int32]change.CatalogueColumn{}, map[int32]bool{}
 	generated := map[int32]bool{}
 	last := int32(0)
 	for _, c := range before {
@@ -71,7 +71,7 @@ func identify(r tidemark.Relation, before []tidemark.CatalogueColumn) (numbers [
 			was[c.Number] = c
 		}
 	}
-	var must, may []tidemark.CatalogueColumn
+	var must, may []change.CatalogueColumn
 	for _, c := range r.Catalogue.Columns {
 		is[c.Number] = true
 		old, had := was[c.Number]
@@ -89,7 +89,7 @@ func identify(r tidemark.Relation, before []tidemark.CatalogueColumn) (numbers [
 			may = append(may, c)
 		}
 	}
-	slices.SortFunc(may, func(a, b tidemark.CatalogueColumn) int { return int(a.Number) - int(b.Number) })
+	slices.SortFunc(may, func(a, b change.CatalogueColumn) int { return int(a.Number) - int(b.Number) })
 	n := len(r.Columns) - len(must)
 	if n < 0 || n > len(may) {
 		return nil, "its columns are neither those that it had nor those that it has now"
@@ -111,7 +111,7 @@ func identify(r tidemark.Relation, before []tidemark.CatalogueColumn) (numbers [
 				all = append(all, c)
 			}
 		}
-		slices.SortFunc(all, func(a, b tidemark.CatalogueColumn) int { return int(a.Number) - int(b.Number) })
+		slices.SortFunc(all, func(a, b change.CatalogueColumn) int { return int(a.Number) - int(b.Number) })
 		found = numbersOf(all)
 	}
 	if found == nil {
@@ -123,7 +123,7 @@ func identify(r tidemark.Relation, before []tidemark.CatalogueColumn) (numbers [
 // inOrder reports whether a set can be what was there at one moment: a column that was added later, and is there
 // still, comes with all that were added before it. (Not so if one of these was generated then and is no longer: its name
 // is another one, which whoever compares names with numbers notices.)
-func inOrder(may []tidemark.CatalogueColumn, set int, last int32) bool {
+func inOrder(may []change.CatalogueColumn, set int, last int32) bool {
 	for i, c := range may {
 		if set>>i&1 == 0 && !c.Gone && c.Number > last && set>>(i+1) != 0 {
 			return false

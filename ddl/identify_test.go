@@ -6,18 +6,18 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // A history is a table whose definition changes.
 type history struct {
 	rnd     *rand.Rand
 	begun   int32 // columns that were there before
-	columns []tidemark.CatalogueColumn
+	columns []change.CatalogueColumn
 }
 
 func (h *history) step() {
-	at := func(yes func(tidemark.CatalogueColumn) bool) *tidemark.CatalogueColumn {
+	at := func(yes func(change.CatalogueColumn) bool) *change.CatalogueColumn {
 		var is []int
 		for i, c := range h.columns {
 			if !c.Gone && yes(c) {
@@ -25,22 +25,22 @@ func (h *history) step() {
 			}
 		}
 		if len(is) == 0 {
-			return &tidemark.CatalogueColumn{}
+			return &change.CatalogueColumn{}
 		}
 		return &h.columns[is[h.rnd.IntN(len(is))]]
 	}
 	switch h.rnd.IntN(6) {
 	case 0, 1:
-		h.columns = append(h.columns, tidemark.CatalogueColumn{Number: int32(len(h.columns) + 1), Name: h.name(), Type: 20 + uint32(h.rnd.IntN(2)), Generated: h.rnd.IntN(4) == 0})
+		h.columns = append(h.columns, change.CatalogueColumn{Number: int32(len(h.columns) + 1), Name: h.name(), Type: 20 + uint32(h.rnd.IntN(2)), Generated: h.rnd.IntN(4) == 0})
 	case 2:
-		c := at(func(c tidemark.CatalogueColumn) bool { return c.Number > 1 })
-		*c = tidemark.CatalogueColumn{Number: c.Number, Gone: true}
+		c := at(func(c change.CatalogueColumn) bool { return c.Number > 1 })
+		*c = change.CatalogueColumn{Number: c.Number, Gone: true}
 	case 3:
-		at(func(c tidemark.CatalogueColumn) bool { return true }).Name = h.name()
+		at(func(c change.CatalogueColumn) bool { return true }).Name = h.name()
 	case 4:
-		at(func(c tidemark.CatalogueColumn) bool { return c.Generated && c.Number <= h.begun }).Generated = false
+		at(func(c change.CatalogueColumn) bool { return c.Generated && c.Number <= h.begun }).Generated = false
 	case 5:
-		at(func(c tidemark.CatalogueColumn) bool { return !c.Generated }).Type = 20 + uint32(h.rnd.IntN(2))
+		at(func(c change.CatalogueColumn) bool { return !c.Generated }).Type = 20 + uint32(h.rnd.IntN(2))
 	}
 }
 
@@ -48,7 +48,7 @@ func (h *history) step() {
 func (h *history) name() string {
 	for {
 		name := string(rune('a' + h.rnd.IntN(6)))
-		if !slices.ContainsFunc(h.columns, func(c tidemark.CatalogueColumn) bool { return !c.Gone && c.Name == name }) || h.rnd.IntN(20) == 0 {
+		if !slices.ContainsFunc(h.columns, func(c change.CatalogueColumn) bool { return !c.Gone && c.Name == name }) || h.rnd.IntN(20) == 0 {
 			return name + fmt.Sprint(h.rnd.IntN(2))
 		}
 	}
@@ -59,7 +59,7 @@ func TestIdentify(t *testing.T) {
 	sure := 0
 	for seed := range uint64(50_000) {
 		h := &history{rnd: rand.New(rand.NewPCG(seed, 1))}
-		h.columns = []tidemark.CatalogueColumn{{Number: 1, Name: "id", Type: 20}}
+		h.columns = []change.CatalogueColumn{{Number: 1, Name: "id", Type: 20}}
 		for range h.rnd.IntN(6) {
 			h.step()
 		}
@@ -68,17 +68,17 @@ func TestIdentify(t *testing.T) {
 		for range h.rnd.IntN(4) {
 			h.step()
 		}
-		var r tidemark.Relation
+		var r change.Relation
 		var truth []int32
 		for _, c := range told(h.columns) {
-			r.Columns = append(r.Columns, tidemark.RelationColumn{Name: c.Name, Type: c.Type})
+			r.Columns = append(r.Columns, change.RelationColumn{Name: c.Name, Type: c.Type})
 			truth = append(truth, c.Number)
 		}
 		behind := h.rnd.IntN(4)
 		for range behind {
 			h.step()
 		}
-		r.Catalogue = &tidemark.CatalogueLook{Columns: h.columns}
+		r.Catalogue = &change.CatalogueLook{Columns: h.columns}
 		got, doubt := Identify(r, before)
 		switch {
 		case doubt == "" && !slices.Equal(got, truth):
@@ -94,7 +94,7 @@ func TestIdentify(t *testing.T) {
 
 // Without numbers and without a look there are names only; numbers that come with the relation are believed.
 func TestIdentifyAsTold(t *testing.T) {
-	r := tidemark.Relation{Columns: []tidemark.RelationColumn{{Name: "id"}, {Name: "x"}}}
+	r := change.Relation{Columns: []change.RelationColumn{{Name: "id"}, {Name: "x"}}}
 	if numbers, doubt := Identify(r, nil); numbers != nil || doubt != "" {
 		t.Errorf("%v %q", numbers, doubt)
 	}

@@ -82,9 +82,9 @@ type Rule struct {
 }
 
 const (
-	pg     = "postgres"
-	my     = "mysql,mariadb"
-	change = "Change the table on the target in the same way"
+	pg          = "postgres"
+	my          = "mysql,mariadb"
+	changeThere = "Change the table on the target in the same way"
 )
 
 // rules are read from the top; the first that fits holds. Every kind ends with one that fits all engines.
@@ -127,7 +127,7 @@ var rules = []Rule{
 	{Kind: SetNotNull, From: my, To: my, Verdict: Goes, How: "set on the target in its place in the log"},
 	{Kind: SetNotNull, Verdict: Stays, How: "not set; rows come as they are"},
 	{Kind: LoseNull, From: my, To: my, Verdict: Goes, How: "set on the target too; a row there that has NULL stops the table"},
-	{Kind: LoseNull, Verdict: Stops, Then: change},
+	{Kind: LoseNull, Verdict: Stops, Then: changeThere},
 	{Kind: DropNotNull, From: pg, To: pg, Verdict: Goes, How: "dropped on the target before the next row"},
 	{Kind: DropNotNull, From: my, To: my, Verdict: Goes, How: "dropped on the target in its place in the log"},
 	{Kind: DropNotNull, Verdict: Stops, Then: "Drop NOT NULL of the column {column} of the target's table too"},
@@ -137,7 +137,7 @@ var rules = []Rule{
 	{Kind: RenameLabel, From: pg, To: pg, Verdict: Goes, How: "renamed in the target's type once it has all rows from before"},
 	{Kind: RenameLabel, Verdict: Stops, Then: "Rename the label {column} to {to} on the target too"},
 	{Kind: DropLabel, From: my, To: my, Verdict: Goes, How: "the target's column gets the same labels; a row there that has the one that goes stops the table"},
-	{Kind: DropLabel, Verdict: Stops, Then: change},
+	{Kind: DropLabel, Verdict: Stops, Then: changeThere},
 	{Kind: NewPartition, From: pg, To: pg, Verdict: Goes, How: "made on the target before its first row, where the target's table is partitioned"},
 	{Kind: NewPartition, From: pg, To: my, Verdict: Stays, How: "the target's table takes the rows"},
 	{Kind: NewPartition, From: my, To: pg, Verdict: Stays, How: "the target's table takes the rows"},
@@ -163,11 +163,11 @@ var rules = []Rule{
 	{Kind: DropTable, Verdict: Stops, Then: "Drop it on the target too; if it was renamed: tidemark sub start NEWNAME"},
 	{Kind: NewTable, Verdict: Offers, How: "announced with the command that adds it; added and loaded at once with --new-tables follow"},
 	{Kind: Rewrite, Verdict: Stays, How: "rows stay as they are"},
-	{Kind: SwapFiles, Verdict: Stops, Then: change},
-	{Kind: Statement, Verdict: Stops, Then: change},
+	{Kind: SwapFiles, Verdict: Stops, Then: changeThere},
+	{Kind: Statement, Verdict: Stops, Then: changeThere},
 	{Kind: Inherit, Verdict: Stays, How: "each table is in the stream by itself"},
 	{Kind: Unsure, Verdict: Stops, Then: "Compare the table's columns on both sides, and change the target's"},
-	{Kind: Unknown, Verdict: Stops, Then: change},
+	{Kind: Unknown, Verdict: Stops, Then: changeThere},
 	{Kind: Beside, Verdict: Stays, How: "not carried"},
 }
 
@@ -183,7 +183,7 @@ func decide(k Kind, from, to string, logged bool) Rule {
 			return r
 		}
 	}
-	return Rule{Kind: k, Verdict: Stops, Then: change}
+	return Rule{Kind: k, Verdict: Stops, Then: changeThere}
 }
 
 // Kinds returns all kinds, in the order of the rules.
@@ -213,51 +213,45 @@ type Change struct {
 func (c Change) Stop(from, to string) error {
 	then := Decide(c.Kind, from, to).Then
 	if then == "" { // it goes along, but not this time
-		then = change
+		then = changeThere
 	}
-	then = strings.NewReplacer("{table}", c.Table.String(), "{column}", c.Column, "{to}", c.To).Replace(then)
+	then = c.named(then)
 	return tidemark.Errorf(tidemark.Unsupported, "replicate", c.Table.String(), c.text(), then)
+}
+
+// named writes a change's names into a text, for {table}, {column} and {to}.
+func (c Change) named(text string) string {
+	return strings.NewReplacer("{table}", c.Table.String(), "{column}", c.Column, "{to}", c.To).Replace(text)
+}
+
+// texts say what has happened, for changes that do not say it themselves.
+var texts = map[Kind]string{
+	DropColumn:     "has no column {column} any more: it was dropped",
+	RenameColumn:   "its column {column} was renamed to {to}",
+	ReplaceColumn:  "its column {column} was dropped and added again",
+	ChangeType:     "its column {column} is of another type than before",
+	RenameTable:    "was renamed to {to}",
+	MoveTable:      "was renamed to {to}",
+	DropTable:      "is not on the source any more",
+	LoseNull:       "its column {column} takes no NULL any more, and NULLs that it had became other values without a word in the log",
+	SetNotNull:     "its column {column} takes no NULL any more",
+	DropNotNull:    "its column {column} takes NULL now",
+	AddLabel:       "its column {column} has the new label {to}",
+	DropLabel:      "its column {column} has no label {to} any more",
+	MakeGenerated:  "its column {column} is generated now",
+	DropExpression: "its column {column} is not generated any more",
+	DropPartition:  "its partition {column} was dropped, with its rows",
+	EmptyPartition: "its partition {column} was truncated",
+	FillPartition:  "a partition was exchanged with a table, or made of one",
+	SwapFiles:      "was given other files: DISCARD or IMPORT TABLESPACE",
 }
 
 func (c Change) text() string {
 	if c.Text != "" {
 		return c.Text
 	}
-	switch c.Kind {
-	case DropColumn:
-		return fmt.Sprintf("has no column %s any more: it was dropped", c.Column)
-	case RenameColumn:
-		return fmt.Sprintf("its column %s was renamed to %s", c.Column, c.To)
-	case ReplaceColumn:
-		return fmt.Sprintf("its column %s was dropped and added again", c.Column)
-	case ChangeType:
-		return fmt.Sprintf("its column %s is of another type than before", c.Column)
-	case RenameTable, MoveTable:
-		return "was renamed to " + c.To
-	case DropTable:
-		return "is not on the source any more"
-	case LoseNull:
-		return fmt.Sprintf("its column %s takes no NULL any more, and NULLs that it had became other values without a word in the log", c.Column)
-	case SetNotNull:
-		return fmt.Sprintf("its column %s takes no NULL any more", c.Column)
-	case DropNotNull:
-		return fmt.Sprintf("its column %s takes NULL now", c.Column)
-	case AddLabel:
-		return fmt.Sprintf("its column %s has the new label %s", c.Column, c.To)
-	case DropLabel:
-		return fmt.Sprintf("its column %s has no label %s any more", c.Column, c.To)
-	case MakeGenerated:
-		return fmt.Sprintf("its column %s is generated now", c.Column)
-	case DropExpression:
-		return fmt.Sprintf("its column %s is not generated any more", c.Column)
-	case DropPartition:
-		return fmt.Sprintf("its partition %s was dropped, with its rows", c.Column)
-	case EmptyPartition:
-		return fmt.Sprintf("its partition %s was truncated", c.Column)
-	case FillPartition:
-		return "a partition was exchanged with a table, or made of one"
-	case SwapFiles:
-		return "was given other files: DISCARD or IMPORT TABLESPACE"
+	if text, ok := texts[c.Kind]; ok {
+		return c.named(text)
 	}
 	return fmt.Sprintf("was changed: %s %s", c.Kind, c.Column)
 }

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // A present is a memory whose rows are read by their keys and changed, in a transaction
@@ -20,7 +21,7 @@ import (
 type present struct {
 	*memory
 	begun   bool
-	changes []tidemark.Mend
+	changes []change.Mend
 	before  map[tidemark.TableID][][]*string
 	meddle  func() // is called when rows are locked, once
 	refuse  string // the key of a row that cannot be changed
@@ -68,7 +69,7 @@ func (p *present) End(_ context.Context, commit bool) error {
 	return nil
 }
 
-func (p *present) SQL(c tidemark.Mend) (string, error) {
+func (p *present) SQL(c change.Mend) (string, error) {
 	p.changes = append(p.changes, c)
 	return strconv.Itoa(len(p.changes) - 1), nil
 }

@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/escape"
 )
 
 // A memory is a Side whose tables are slices: a dumb twin of a database, which
@@ -91,7 +92,7 @@ func encode(f tidemark.Format, row []*string) (out []byte) {
 		case f == tidemark.LoadData:
 			out = escapeLoad(out, *v)
 		default:
-			out = escape(out, []byte(*v))
+			out = escape.Append(out, []byte(*v), &escape.Copy)
 		}
 	}
 	if f != tidemark.CopyBinary {

@@ -9,6 +9,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // A Mended is a change that makes a row of the target equal to the source's.
@@ -248,10 +249,10 @@ func (m *mender) prepare(ctx context.Context, t *liveTable, rows []*watched) (ch
 }
 
 // change says what makes a row equal.
-func (t *liveTable) change(w *watched, p *rowPair) (tidemark.Mend, Mended) {
+func (t *liveTable) change(w *watched, p *rowPair) (change.Mend, Mended) {
 	from, to := t.columns[0], t.pair.Target
 	told := Mended{Table: to.From.TableID, Kind: w.kind()}
-	c := tidemark.Mend{Table: to.From, Kind: map[RowKind]tidemark.ChangeKind{Missing: tidemark.InsertChange, Extra: tidemark.DeleteChange, Different: tidemark.UpdateChange}[told.Kind]}
+	c := change.Mend{Table: to.From, Kind: map[RowKind]tidemark.ChangeKind{Missing: tidemark.InsertChange, Extra: tidemark.DeleteChange, Different: tidemark.UpdateChange}[told.Kind]}
 	if told.Kind != Missing {
 		c.Row = keyText(t.table, p.row[1])
 	} else {
@@ -285,7 +286,7 @@ func (t *liveTable) change(w *watched, p *rowPair) (tidemark.Mend, Mended) {
 			}
 		}
 		if told.Kind != Extra {
-			c.Set = append(c.Set, tidemark.Setting{Column: to.Source[i], From: from[i].Type, Value: text(0, i)})
+			c.Set = append(c.Set, change.Setting{Column: to.Source[i], From: from[i].Type, Value: text(0, i)})
 		}
 		if told.Kind != Missing {
 			told.Was = append(told.Was, Value{to.Source[i], text(1, i)})

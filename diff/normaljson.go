@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"unicode/utf8"
+
+	"github.com/tidemarkdb/tidemark/internal/escape"
 )
 
 // A jsonForm rewrites JSON so that equal values are equal bytes: object keys
@@ -52,7 +54,7 @@ func (j *jsonForm) field(dst, f []byte) []byte {
 	if j.blanks(); j.at != len(j.in) {
 		return append(dst, f...)
 	}
-	return escape(dst, j.out)
+	return escape.Append(dst, j.out, &escape.Copy)
 }
 
 // blanks skips blanks and gives the byte after them, 0 at the end.

@@ -5,6 +5,7 @@ import (
 	"math/big"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // Side is what a comparison needs of a database. The caller has opened the lanes
@@ -48,7 +49,7 @@ type Mender interface {
 	End(ctx context.Context, commit bool) error
 	// SQL writes the statement of a change, and Run runs it and says how many rows it met;
 	// Kind BadRow: the row is refused.
-	SQL(c tidemark.Mend) (string, error)
+	SQL(c change.Mend) (string, error)
 	Run(ctx context.Context, sql string) (met int64, err error)
 }
 

@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/escape"
 )
 
 var errRow = errors.New("a row that is not in its format")
@@ -153,59 +154,7 @@ func unescape(dst, field []byte) (value []byte, null bool) {
 	if len(field) == 2 && field[0] == '\\' && field[1] == 'N' {
 		return dst, true
 	}
-	for {
-		i := bytes.IndexByte(field, '\\')
-		if i < 0 || i == len(field)-1 {
-			return append(dst, field...), false
-		}
-		dst = append(dst, field[:i]...)
-		c := field[i+1]
-		switch c {
-		case 'b':
-			c = '\b'
-		case 'f':
-			c = '\f'
-		case 'n':
-			c = '\n'
-		case 'r':
-			c = '\r'
-		case 't':
-			c = '\t'
-		case 'v':
-			c = '\v'
-		case '0':
-			c = 0
-		case 'Z':
-			c = 26
-		}
-		dst = append(dst, c)
-		field = field[i+2:]
-	}
-}
-
-// escape appends value as a field of COPY text.
-func escape(dst, value []byte) []byte {
-	for _, c := range value {
-		switch c {
-		case '\b':
-			dst = append(dst, '\\', 'b')
-		case '\f':
-			dst = append(dst, '\\', 'f')
-		case '\n':
-			dst = append(dst, '\\', 'n')
-		case '\r':
-			dst = append(dst, '\\', 'r')
-		case '\t':
-			dst = append(dst, '\\', 't')
-		case '\v':
-			dst = append(dst, '\\', 'v')
-		case '\\':
-			dst = append(dst, '\\', '\\')
-		default:
-			dst = append(dst, c)
-		}
-	}
-	return dst
+	return escape.Undo(dst, field), false
 }
 
 // lastRow gives where the last, incomplete row of a batch with More set begins.

@@ -17,8 +17,10 @@ var (
 	_ = []backup.Source{(*postgres.Backup)(nil)}
 	_ = []backup.Stream{(*postgres.BaseBackup)(nil)}
 	_ = []backup.Changes{(*postgres.Backup)(nil)}
-	_ = []backup.Builder{(*postgres.BaseBackup)(nil)}
+	_ = []backup.Builder{(*postgres.Backup)(nil), (*postgres.BaseBackup)(nil)}
 	_ = []backup.Pages{(*postgres.Backup)(nil), (*postgres.BaseBackup)(nil)}
+	_ = []backup.Placed{(*postgres.Backup)(nil)}
+	_ = []backup.Spacious{(*postgres.Backup)(nil)}
 	_ = []dump.Scripter{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 )
 

@@ -4,17 +4,15 @@ import (
 	"context"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/mysql"
-	"github.com/tidemarkdb/tidemark/postgres"
 )
 
 // Claim begins a run's claim to tables of an open database.
 func Claim(ctx context.Context, db Database, run string) (tidemark.Claim, error) {
 	switch e := db.(type) {
 	case pg:
-		return postgres.Claim(ctx, e.Engine, run)
+		return e.Engine.Claim(ctx, run)
 	case my:
-		return mysql.Claim(ctx, e.Engine, run)
+		return e.Engine.Claim(ctx, run)
 	}
 	return nil, tidemark.Errorf(tidemark.Bug, "claim", db.Name(), "an engine without claims", "")
 }
@@ -23,9 +21,9 @@ func Claim(ctx context.Context, db Database, run string) (tidemark.Claim, error)
 func DropClaim(ctx context.Context, db Database, run string) error {
 	switch e := db.(type) {
 	case pg:
-		return postgres.DropClaim(ctx, e.Engine, run)
+		return e.Engine.DropClaim(ctx, run)
 	case my:
-		return mysql.DropClaim(ctx, e.Engine, run)
+		return e.Engine.DropClaim(ctx, run)
 	}
 	return nil
 }

@@ -3,8 +3,8 @@ package engines
 import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/define"
-	"github.com/tidemarkdb/tidemark/mysql"
-	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	pgschema "github.com/tidemarkdb/tidemark/postgres/schema"
 )
 
 // Definitions gives what knows how definitions on a target become those of a source. It is
@@ -12,7 +12,7 @@ import (
 func Definitions(source, target *tidemark.Database) define.Dialect {
 	across := source.Engine != target.Engine
 	if tidemark.Family(target.Engine) == "mysql" {
-		return &mysql.Definitions{Across: across}
+		return &schema.Definitions{Across: across}
 	}
-	return &postgres.Definitions{Major: target.Major, Across: across, Loose: source.Major != target.Major}
+	return &pgschema.Definitions{Major: target.Major, Across: across, Loose: source.Major != target.Major}
 }

@@ -12,7 +12,10 @@ import (
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/load"
 	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/postgres"
+	pgschema "github.com/tidemarkdb/tidemark/postgres/schema"
 	"github.com/tidemarkdb/tidemark/sqlfile"
 )
 
@@ -27,7 +30,7 @@ var (
 // Options for whatever engine is opened. The zero value is good.
 type Options struct {
 	Postgres postgres.Options
-	MySQL    mysql.Options
+	MySQL    server.Options
 }
 
 // A Database is an open engine, as the jobs want it.
@@ -89,10 +92,10 @@ type TypeRule struct{ From, To, Note string }
 // TypeMaps gives the tables, as the engines' renderers follow them.
 func TypeMaps() []TypeMap {
 	toPostgres, toMySQL := TypeMap{Title: "MySQL and MariaDB to PostgreSQL"}, TypeMap{Title: "PostgreSQL to MySQL and MariaDB"}
-	for _, r := range postgres.TypeMap(false) {
+	for _, r := range pgschema.TypeMap(false) {
 		toPostgres.Rules = append(toPostgres.Rules, TypeRule{r.Source, r.Target, r.Why})
 	}
-	for _, r := range mysql.TypeMap() {
+	for _, r := range schema.TypeMap() {
 		toMySQL.Rules = append(toMySQL.Rules, TypeRule{r.From, r.To, r.Loses})
 	}
 	return []TypeMap{toPostgres, toMySQL}
@@ -163,4 +166,4 @@ func ToCopyText(r tidemark.Read, opt Options, emit func(*tidemark.Batch) error) 
 }
 
 // zeroDates says the same policy to the reader of dump files.
-var zeroDates = map[mysql.Policy]sqlfile.ZeroDates{mysql.Refuse: sqlfile.ZeroError, mysql.Null: sqlfile.ZeroNull, mysql.Epoch: sqlfile.ZeroEpoch}
+var zeroDates = map[server.Policy]sqlfile.ZeroDates{server.Refuse: sqlfile.ZeroError, server.Null: sqlfile.ZeroNull, server.Epoch: sqlfile.ZeroEpoch}

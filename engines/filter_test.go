@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -289,7 +290,7 @@ func logged(t *testing.T, url string, sorts []sort, r *rand.Rand) (*tidemark.Mov
 	defer stream.Close()
 	var changes []byte
 	rows, all := 0, errors.New("that is all")
-	err = stream.Run(t.Context(), func(tx *tidemark.Tx) error {
+	err = stream.Run(t.Context(), func(tx *change.Tx) error {
 		if rows += tx.Rows; tx.Rows > 0 {
 			changes = append(changes, tx.Changes...)
 		}
@@ -315,13 +316,13 @@ func passed(t *testing.T, m *tidemark.Move, text string, changes []byte) (ids []
 	if err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
-	tx := &tidemark.Tx{Changes: slices.Clone(changes)}
+	tx := &change.Tx{Changes: slices.Clone(changes)}
 	if err := f.Pass(t.Context(), tx); err != nil {
 		t.Fatalf("%s: %v", text, err)
 	}
 	for rest := tx.Changes; len(rest) > 0; {
-		var c tidemark.Change
-		if c, rest, err = tidemark.NextChange(rest); err != nil {
+		var c change.Change
+		if c, rest, err = change.Next(rest); err != nil {
 			t.Fatal(err)
 		}
 		if c.Kind == tidemark.InsertChange {

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
-	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // What ToCopyText makes of a table's LOAD DATA text is the COPY text that the engine itself gives of
@@ -30,7 +30,7 @@ func TestToCopyText(t *testing.T) {
 			testdb.Load(t, url, strings.NewReader("SET sql_mode='NO_BACKSLASH_ESCAPES';"+
 				"CREATE TABLE lang (a int primary key, t longtext character set utf8mb4, l mediumtext character set latin1, b longblob, e enum('','x') not null, s set('a','b'), y year, z bit(13), d bit(1));"+
 				"INSERT IGNORE INTO lang VALUES (1, '"+strings.ReplaceAll(long, "'", "''")+"', 'höä€''\\', x'00275c090a1aff', 'x', 'a,b', 0, 4097, 1), (2, '', '', '', 'nothing', '', 2155, 0, 0), (3, NULL, NULL, NULL, '', NULL, NULL, NULL, NULL)"))
-			opt := Options{MySQL: mysql.Options{ZeroDates: mysql.Null}}
+			opt := Options{MySQL: server.Options{ZeroDates: server.Null}}
 			e, err := Open(t.Context(), url, opt)
 			if err != nil {
 				t.Fatal(err)

@@ -4,21 +4,19 @@ import (
 	"context"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/mysql"
-	"github.com/tidemarkdb/tidemark/postgres"
 )
 
 // SourceNeeds says what a stream of these moves wants of the server whose log it follows, and what of it is there.
 func SourceNeeds(ctx context.Context, db any, stream string, moves []tidemark.Move) ([]tidemark.Need, error) {
 	switch e := db.(type) {
 	case pg:
-		return postgres.SourceNeeds(ctx, e.Engine, slotOf(stream), moves)
+		return e.Engine.SourceNeeds(ctx, slotOf(stream), moves)
 	case my:
 		source := &tidemark.Database{}
 		for i := range moves {
 			source.Tables = append(source.Tables, moves[i].From)
 		}
-		return mysql.SourceNeeds(ctx, e.Engine, stream, source)
+		return e.SourceNeeds(ctx, stream, source)
 	}
 	return nil, nil
 }
@@ -40,9 +38,9 @@ func TargetNeeds(ctx context.Context, db any, stream string, moves []tidemark.Mo
 				create = append(create, id)
 			}
 		}
-		return postgres.TargetNeeds(ctx, e.Engine, stream, create, fill)
+		return e.Engine.TargetNeeds(ctx, stream, create, fill)
 	case my:
-		return mysql.TargetNeeds(ctx, e.Engine, stream, have)
+		return e.TargetNeeds(ctx, stream, have)
 	}
 	return nil, nil
 }
@@ -51,9 +49,9 @@ func TargetNeeds(ctx context.Context, db any, stream string, moves []tidemark.Mo
 func Lobs(ctx context.Context, db any, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error) {
 	switch e := db.(type) {
 	case pg:
-		return postgres.Lobs(ctx, e.Engine, moves, whole)
+		return e.Engine.Lobs(ctx, moves, whole)
 	case my:
-		return mysql.Lobs(ctx, e.Engine, moves, whole)
+		return e.Lobs(ctx, moves, whole)
 	}
 	return nil, nil
 }
@@ -67,7 +65,7 @@ func LargestValue(ctx context.Context, db any, bytes bool) (most int64, remedy s
 		}
 		return 1<<30 - 1<<10, "", nil
 	case my:
-		most, err = mysql.LargestPacket(ctx, e.Engine)
+		most, err = e.LargestPacket(ctx)
 		return most - 1<<10, "SET GLOBAL max_allowed_packet = 1073741824 on the target.", err
 	}
 	return 0, "", nil

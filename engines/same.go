@@ -5,8 +5,6 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/mysql"
-	"github.com/tidemarkdb/tidemark/postgres"
 )
 
 // Relate reports what two open databases are to each other, and gives the form in which their servers compare
@@ -16,12 +14,12 @@ func Relate(ctx context.Context, a, b any) (k tidemark.Kinship, fold func(tidema
 	switch a := a.(type) {
 	case pg:
 		if b, ok := b.(pg); ok {
-			k, err = postgres.Relate(ctx, a.Engine, b.Engine)
+			k, err = a.Relate(ctx, b.Server)
 		}
 	case my:
 		if b, ok := b.(my); ok {
 			var lower bool
-			if k, lower, err = mysql.Relate(ctx, a.Engine, b.Engine); lower {
+			if k, lower, err = a.Relate(ctx, b.Server); lower {
 				fold = func(id tidemark.TableID) tidemark.TableID {
 					return tidemark.TableID{Schema: strings.ToLower(id.Schema), Name: strings.ToLower(id.Name)}
 				}

@@ -9,8 +9,10 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
-	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 var (
@@ -30,11 +32,11 @@ var gtids = regexp.MustCompile(`^(\d+-\d+-\d+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a
 func Place(engine, text string) (place uint64, gtid string, err error) {
 	switch {
 	case engine == "postgres":
-		place, err = postgres.ParsePlace(text)
+		place, err = wal.ParseLSN(text)
 	case gtids.MatchString(strings.ToLower(text)):
 		return 0, strings.ToLower(text), nil
 	default:
-		place, err = mysql.ParsePlace(text)
+		place, err = server.ParsePlace(text)
 	}
 	if err != nil {
 		err = &tidemark.Error{Op: "read", Object: text, Kind: tidemark.Invalid, Err: err, Hint: "PostgreSQL: 16/B374D848; MySQL and MariaDB: binlog.000003:1234, or the GTID of one transaction."}
@@ -65,7 +67,7 @@ func (e pg) Unhold(ctx context.Context, stream string) error {
 }
 
 func (e pg) ddlLog(stream string) postgres.DDLLog {
-	return postgres.DDLLog{Engine: e.Engine, Slot: slotOf(stream)}
+	return postgres.DDLLog{Source: e.Engine.Source, Slot: slotOf(stream)}
 }
 
 // LogDDL makes the source's log have changed definitions, for a stream; LogsDDL says whether it does; and TellDDL writes
@@ -98,7 +100,7 @@ func (e pg) Follow(ctx context.Context, stream string, moves []tidemark.Move, af
 	return s, nil
 }
 
-func (e pg) Looks(ctx context.Context, stream string, tables []tidemark.TableID) (map[tidemark.TableID]*tidemark.CatalogueLook, error) {
+func (e pg) Looks(ctx context.Context, stream string, tables []tidemark.TableID) (map[tidemark.TableID]*change.CatalogueLook, error) {
 	return e.Engine.Looks(ctx, slotOf(stream), tables)
 }
 
@@ -112,11 +114,11 @@ func (e pg) Publish(ctx context.Context, stream string, m *tidemark.Move) error 
 	return e.TellDDL(ctx, stream)
 }
 
-func (e pg) Chunk(ctx context.Context, stream string, m *tidemark.Move, from []string, rows int, bytes int64) (*tidemark.Chunk, error) {
+func (e pg) Chunk(ctx context.Context, stream string, m *tidemark.Move, from []string, rows int, bytes int64) (*change.Chunk, error) {
 	return e.ReadChunk(ctx, slotOf(stream), m, from, rows, bytes)
 }
 
-func (e pg) Mark(ctx context.Context, _ uint64) (tidemark.LogMark, error) { return e.MarkLog(ctx) }
+func (e pg) Mark(ctx context.Context, _ uint64) (change.LogMark, error) { return e.MarkLog(ctx) }
 
 func (e my) Follow(ctx context.Context, stream string, _ []tidemark.Move, after uint64) (capture.Stream, error) {
 	s, err := e.Engine.Follow(ctx, stream, after)

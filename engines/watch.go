@@ -5,16 +5,16 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 	"github.com/tidemarkdb/tidemark/mysql"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
 
-var _ = []ha.Primary{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
+var _ = []measure.Primary{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 
 // OpenPrimary opens a server whose standbys are to be watched. behind asks a replica of MySQL or
 // MariaDB, if its URL is given, since their primaries do not know how far it is.
-func OpenPrimary(ctx context.Context, url, replica string, opt Options) (p ha.Primary, behind func(context.Context) (float64, error), close func() error, err error) {
+func OpenPrimary(ctx context.Context, url, replica string, opt Options) (p measure.Primary, behind func(context.Context) (float64, error), close func() error, err error) {
 	scheme, _, _ := strings.Cut(url, "://")
 	switch logSchemes[strings.ToLower(scheme)] {
 	case "postgres":

@@ -33,7 +33,7 @@ func warnings(f *Forecast) (out []string) {
 		if only := len(s.Standbys) <= s.Wait; only && s.Engine == "postgres" {
 			say("When a standby that commits wait for is away, they wait without end: cancelling one only makes it \"committed locally\". One more standby and ANY %d would let them go on.", s.Wait)
 		} else if only {
-			say("When no replica answers, commits wait %s once (the timeout), and then no more: replication is asynchronous from then on, and only the error log says so, until the replica has caught up.", timeText(s.Timeout))
+			say("When no replica answers, commits wait %s once (the timeout), and then no more: replication is asynchronous from then on, and only the error log says so, until the replica has caught up.", TimeText(s.Timeout))
 		}
 	}
 	if applies {
@@ -74,10 +74,10 @@ func daily(f *Forecast) (out []string) {
 		}
 		switch {
 		case f.Load.mean(f) >= send:
-			out = append(out, fmt.Sprintf("%s takes %s, the log grows by %s on average: it falls behind for ever.", s.Name, rateText(send), rateText(f.Load.mean(f))))
+			out = append(out, fmt.Sprintf("%s takes %s, the log grows by %s on average: it falls behind for ever.", s.Name, RateText(send), RateText(f.Load.mean(f))))
 		case most > 0:
 			out = append(out, fmt.Sprintf("%s takes %s, less than the log's peaks: it is behind for %s of the scanned %s, by %s at the most; in a synchronous mode commits are slowed down then instead.",
-				s.Name, rateText(send), timeText(behind), timeText(float64(len(rates))*f.Load.Step), volumeText(most)))
+				s.Name, RateText(send), TimeText(behind), TimeText(float64(len(rates))*f.Load.Step), SizeText(most)))
 		}
 	}
 	return out

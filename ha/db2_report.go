@@ -1,10 +1,7 @@
 package ha
 
 import (
-	"fmt"
-	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -91,7 +88,7 @@ func (r *Db2Report) lines() (out []RateLine) {
 
 // Buffers are the sizes of sockets for a workload.
 func (c Db2) Buffers(lines []RateLine) Db2Buffers {
-	b := Db2Buffers{Window: c.Network.Rate * c.Network.worst()}
+	b := Db2Buffers{Window: c.Network.Rate * c.Network.WorstRTT()}
 	var predicted, most float64
 	for _, x := range c.MaxFlush(lines) {
 		predicted, most = max(predicted, x.Predicted*Page), max(most, x.Workload*Page)
@@ -129,12 +126,12 @@ func (r *Db2Report) Sweep(c Db2, by Axis, values ...float64) error {
 	if len(values) == 0 {
 		values = by.usual(Load{}, Sites{})
 	}
-	title := axisTitles[by].title
+	title := by.Title()
 	if by == ByDisk {
 		title = "a write" // of either side
 	}
 	for _, x := range values {
-		r.WhatIf(c, title+" "+axisTitles[by].text(x), func(l *Load, s *Sites) { by.Set(l, s, x) })
+		r.WhatIf(c, title+" "+by.Text(x), func(l *Load, s *Sites) { by.Set(l, s, x) })
 	}
 	return nil
 }
@@ -163,29 +160,4 @@ func (r *Db2Report) outcome(c Db2, name string) Db2WhatIf {
 		out.Modes = append(out.Modes, o)
 	}
 	return out
-}
-
-// WriteText writes what stands behind the annotated scans: sizes of sockets, and what if.
-func (r *Db2Report) WriteText(w io.Writer) error {
-	b := r.Buffers
-	fmt.Fprintf(w, "\nSocket buffers: %s at least, %s for the workload's largest flush (rate x round trip is %s). One size on both sides:\n", volumeText(b.Least), volumeText(b.Better), volumeText(b.Window))
-	fmt.Fprintf(w, "  db2set DB2_HADR_SOSNDBUF=%.0f\n  db2set DB2_HADR_SORCVBUF=%.0f\n", b.Better, b.Better)
-	if b.Window > mostBuffer {
-		fmt.Fprintf(w, "A connection with buffers of %s carries %s at most over this round trip.\n", volumeText(mostBuffer), rateText(mostBuffer/r.Network.worst()))
-	}
-	if b.Better > leastBuffer {
-		fmt.Fprintf(w, "On Linux, net.core.wmem_max and net.core.rmem_max have to allow it: %.0f, or it is cut without a word.\n", b.Better)
-	}
-	if len(r.WhatIfs) == 0 {
-		return nil
-	}
-	fmt.Fprintln(w, "\nWhat if, for the busiest interval; marked: intervals whose rate flushes as they were do not carry.")
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "if\tmode\t\tMB/s\tpg/f\ts/f\tcommit waits s\tmarked\tlargest flush pg\tcatch-up MB/s\tbuffers")
-	for _, x := range r.WhatIfs {
-		for _, m := range x.Modes {
-			fmt.Fprintf(t, "%s\t%s\t%s\t%.3f\t%d\t%.6f\t%.6f\t%d of %d\t%d\t%.3f\t%s\n", x.If, m.Mode, m.Marker, m.Target.Rate, int64(m.Target.Pages), m.Target.Seconds, m.Wait, m.Over, len(r.Intervals), int64(m.Largest), x.Catchup.Rate, volumeText(x.Buffers.Better))
-		}
-	}
-	return t.Flush()
 }

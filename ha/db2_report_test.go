@@ -1,7 +1,6 @@
 package ha
 
 import (
-	"bytes"
 	"math"
 	"reflect"
 	"slices"
@@ -90,10 +89,6 @@ func TestDb2Sweep(t *testing.T) {
 		if x.Modes[0].Min.Rate >= before.Modes[0].Min.Rate || x.Buffers.Least < before.Buffers.Least || !strings.HasPrefix(x.If, "round trip ") {
 			t.Errorf("%+v behind %+v", x, before)
 		}
-	}
-	var b bytes.Buffer
-	if err := r.WriteText(&b); err != nil || strings.Count(b.String(), "\n") < 25 || !strings.Contains(b.String(), "a write 50 us ") || strings.Contains(b.String(), "NaN") {
-		t.Errorf("%v: %s", err, b.String())
 	}
 }
 

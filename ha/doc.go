@@ -1,8 +1,14 @@
-// Package ha answers what synchronous replication would cost: it turns a scanned log into a
-// profile of the workload (profile), measures disks and links (disk, link), calculates what
-// each mode would carry and what commits would cost (db2, model), and ships a synthetic log
-// between two processes to see whether that is true (simulate). Rates are bytes a second and
-// times are seconds everywhere but in what prints them, which names its units.
+// Package ha answers what synchronous replication would cost. It is arithmetic: what measures is
+// package measure above it, what prints is package report.
+//
+// A scanned Log becomes a Profile of the workload (Scan, Profiler; ReadProfile reads one that was
+// written). The busiest interval of profiles is a Load (LoadOf), and the servers, their disks and
+// the networks between them are Sites. Predict says of each mode what it carries and what its
+// commits cost, as a Forecast, with what would change that (WhatIf, Sweep) and lines to paste
+// (Settings); Db2 has the formulas of Db2's HADR. MakePlan makes of it a Plan, which says what to do.
+//
+// Rates are bytes a second and times are seconds everywhere but in what prints them, which names
+// its units (TimeText, SizeText, RateText, SpeedText).
 package ha
 
 import (

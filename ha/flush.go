@@ -35,12 +35,21 @@ func newGrouper(opt Options) grouper {
 	return newReplay(opt)
 }
 
+// flushes are how large they were, in pages and bytes, and how long after each other.
+type flushes struct{ pages, sizes, times counter }
+
+// add counts parts of others'.
+func (f *flushes) add(of *flushes, part float64) {
+	f.pages.merge(&of.pages, part)
+	f.sizes.merge(&of.sizes, part)
+	f.times.merge(&of.times, part)
+}
+
 // A candidate is what the flushes would be if a write took so long.
 type candidate struct {
-	write              float64 // microseconds
-	n                  int64
-	pages, sizes       counter
-	times              counter
+	write float64 // microseconds
+	n     int64
+	flushes
 	last               int64 // microseconds since 1970: when the last one was; 0: none
 	until              int64 // bytes of log that are flushed
 	busy               float64
@@ -65,13 +74,31 @@ func (c *candidate) flush(at, bytes int64, trace func(Flush)) {
 	c.last = at
 }
 
+// A bank is candidates, of ever longer writes.
+type bank []candidate
+
 // bankOf makes candidates, for writes of so many microseconds.
-func bankOf(writes ...float64) []candidate {
-	bank := make([]candidate, len(writes))
+func bankOf(writes ...float64) bank {
+	bank := make(bank, len(writes))
 	for i, w := range writes {
 		bank[i].write, bank[i].times.decimals = w, 6
 	}
 	return bank
+}
+
+func (b bank) counts() []int64 {
+	out := make([]int64, len(b))
+	for i := range b {
+		out[i] = b[i].n
+	}
+	return out
+}
+
+// restart forgets when the last flush was.
+func (b bank) restart() {
+	for i := range b {
+		b[i].last = 0
+	}
 }
 
 // perDoubling is how many candidates a ladder has for each doubling of the write's time.
@@ -106,7 +133,7 @@ const (
 // has all that was written until it begins. Besides, the end of a file is a flush, and a
 // pause of walWriterDelay with something to write.
 type replay struct {
-	bank        []candidate
+	bank
 	rate        float64 // bytes a microsecond
 	trace       func(Flush)
 	guess       int   // of bank: the one that is traced, and taken where nothing is known
@@ -196,20 +223,8 @@ func (g *replay) file() {
 
 func (g *replay) gap() {
 	g.finish()
-	for i := range g.bank {
-		g.bank[i].last = 0
-	}
+	g.restart()
 	g.started = false
-}
-
-func (g *replay) counts() []int64 { return countsOf(g.bank) }
-
-func countsOf(bank []candidate) []int64 {
-	out := make([]int64, len(bank))
-	for i := range bank {
-		out[i] = bank[i].n
-	}
-	return out
 }
 
 func (g *replay) finish() {
@@ -235,21 +250,17 @@ func (g *replay) choose(syncs int64, counts []int64) mix {
 type mix struct {
 	first, second int
 	part, scale   float64
-	pages, bytes  counter
-	times         counter
-	result        Flushes
+	flushes
+	result Flushes
 }
 
-func mixOf(bank []candidate, i int, part, scale float64) mix {
-	m := mix{first: i, second: min(i+1, len(bank)-1), part: part, scale: scale, times: counter{decimals: bank[i].times.decimals}}
+func mixOf(bank bank, i int, part, scale float64) mix {
+	m := mix{first: i, second: min(i+1, len(bank)-1), part: part, scale: scale}
+	m.times.decimals = bank[i].times.decimals
 	a, b := &bank[m.first], &bank[m.second]
 	m.result.Count = (float64(a.n)*(1-part) + float64(b.n)*part) * scale
-	m.pages.merge(&a.pages, (1-part)*scale)
-	m.pages.merge(&b.pages, part*scale)
-	m.bytes.merge(&a.sizes, (1-part)*scale)
-	m.bytes.merge(&b.sizes, part*scale)
-	m.times.merge(&a.times, (1-part)*scale)
-	m.times.merge(&b.times, part*scale)
+	m.add(&a.flushes, (1-part)*scale)
+	m.add(&b.flushes, part*scale)
 	return m
 }
 
@@ -266,7 +277,7 @@ func (m *mix) count(to, from []int64) float64 {
 
 // calibrate finds the mix that has so many flushes where each candidate has these counts. If
 // none has, the nearest candidate's are scaled.
-func calibrate(bank []candidate, syncs int64, counts []int64) mix {
+func calibrate(bank bank, syncs int64, counts []int64) mix {
 	want := float64(syncs)
 	i := 0
 	for i < len(bank)-2 && float64(counts[i+1]) > want {

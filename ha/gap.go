@@ -51,7 +51,7 @@ func outage(load Load, sites Sites, m commitMode, p Prediction) *Outage {
 	case m.rule != nobodyWaits:
 		others := sites
 		others.Standbys = sites.Standbys[1:]
-		o.Commit = new(quick(load, others, m, shortPlay).Commit)
+		o.Commit = new(quick(load, others, m, shortRun).Commit)
 	}
 	o.Gap = during * max(0, sites.Outage-o.Degrades)
 	o.Kept = o.Gap
@@ -179,15 +179,15 @@ type Buffer struct {
 
 // What sockets have at least and at most.
 const (
-	leastBuffer = 64 << 10
-	mostBuffer  = 32 << 20
+	LeastBuffer = 64 << 10
+	MostBuffer  = 32 << 20
 )
 
 // SocketBuffer is the larger of the window and the largest flush that is predicted, from 64
 // kB to 32 MB, in whole powers of two from 64 kB on: below it TCP waits for the round trip.
 func SocketBuffer(window, flush float64) float64 {
-	b := float64(leastBuffer)
-	for b < max(window, flush) && b < mostBuffer {
+	b := float64(LeastBuffer)
+	for b < max(window, flush) && b < MostBuffer {
 		b *= 2
 	}
 	return b
@@ -197,8 +197,8 @@ func SocketBuffer(window, flush float64) float64 {
 // second: 30% are for TCP/IP and for what comes unevenly (Oracle's rule for redo, document 736755.1).
 func Link(rate float64) float64 { return rate / 0.7 * 8 }
 
-// worst is the round trip that all but one in a hundred keep, in seconds.
-func (n Network) worst() float64 {
+// WorstRTT is the round trip that all but one in a hundred keep, in seconds.
+func (n Network) WorstRTT() float64 {
 	worst := n.RTT
 	for _, q := range n.Quantiles {
 		if q.P <= 0.99 {
@@ -217,7 +217,7 @@ func buffers(f *Forecast) (out []Buffer) {
 		rate = max(rate, r)
 	}
 	for _, s := range f.Sites.Standbys {
-		window := s.Network.Rate * s.Network.worst()
+		window := s.Network.Rate * s.Network.WorstRTT()
 		out = append(out, Buffer{s.Name, window, SocketBuffer(window, flush), Link(rate)})
 	}
 	return out

@@ -12,8 +12,8 @@ import (
 // known, the candidates are groups that also end after a time, and the one with as many is
 // taken.
 type groups struct {
-	bank   []candidate // the last one has no limit of time
-	told   bool        // by commit ids
+	bank        // the last one has no limit of time
+	told   bool // by commit ids
 	trace  func(Flush)
 	size   int64 // of the group that MariaDB's log is in
 	lastID uint64
@@ -82,12 +82,8 @@ func (g *groups) file() { g.finish() }
 
 func (g *groups) gap() {
 	g.finish()
-	for i := range g.bank {
-		g.bank[i].last = 0
-	}
+	g.restart()
 }
-
-func (g *groups) counts() []int64 { return countsOf(g.bank) }
 
 func (g *groups) finish() {
 	for i := range g.bank {

@@ -94,7 +94,7 @@ type Sites struct {
 	// Unlisted: synchronous_standby_names is empty, or semi-sync is off, as was seen.
 	Unlisted bool `json:"unlisted,omitempty"`
 
-	work map[string]bend // see works
+	work map[string]polyline // see works
 }
 
 // A discipline is who waits for whom while a commit waits for a standby.
@@ -148,6 +148,12 @@ func modeOf(engine, name string) (commitMode, bool) {
 		return commitMode{}, false
 	}
 	return commitModes[i], true
+}
+
+// Waits says whether commits wait for a standby in a mode of an engine.
+func Waits(engine, mode string) bool {
+	m, _ := modeOf(engine, mode)
+	return m.rule != nobodyWaits
 }
 
 // Latency is of commits, in seconds.
@@ -324,9 +330,9 @@ func checked(load Load, sites Sites) (Load, Sites, error) {
 	return load, sites, nil
 }
 
-// predict lets the load play through one mode, and beside it without a standby.
+// predict runs the load through one mode, and beside it without a standby.
 func predict(load Load, sites Sites, m commitMode) Prediction {
-	p := quick(load, sites, m, longPlay)
+	p := quick(load, sites, m, longRun)
 	p.Outage = outage(load, sites, m, p)
 	return p
 }
@@ -337,9 +343,9 @@ func quick(load Load, sites Sites, m commitMode, commits int) Prediction {
 	p := Prediction{Mode: m.name, Loses: m.loses}
 	busy := load
 	busy.Think, busy.Rate = 0, 0
-	most := newPlay(busy, sites, m).run(commits)
+	most := newQueueModel(busy, sites, m).run(commits)
 	limit, what := caps(load, sites, m)
-	p.Sustainable, p.Limit = most.rate*load.Bytes, "round trips of "+counted(load.Clients, "client")
+	p.Sustainable, p.Limit = most.rate*load.Bytes, "round trips of "+Counted(load.Clients, "client")
 	if m.rule == nobodyWaits {
 		p.Limit = "the primary"
 	}
@@ -348,18 +354,18 @@ func quick(load Load, sites Sites, m commitMode, commits int) Prediction {
 	}
 	got := most
 	if load.Think > 0 {
-		got = newPlay(load, sites, m).run(commits)
+		got = newQueueModel(load, sites, m).run(commits)
 	}
 	if load.Rate > 0 {
 		if load.Rate*load.Bytes >= p.Sustainable {
 			p.Capped = true
 		} else {
-			got = newPlay(load, sites, m).run(commits)
+			got = newQueueModel(load, sites, m).run(commits)
 		}
 	}
-	alone := newPlay(load, sites, local)
+	alone := newQueueModel(load, sites, local)
 	if p.Capped { // an open loop above what is carried has no latency; at the cap the clients wait in a closed one
-		alone = newPlay(busy, sites, local)
+		alone = newQueueModel(busy, sites, local)
 	}
 	without := alone.run(commits)
 	p.Rate, p.LogRate = min(got.rate, p.Sustainable/load.Bytes), min(got.rate*load.Bytes, p.Sustainable)
@@ -407,30 +413,29 @@ func caps(load Load, sites Sites, m commitMode) (rate float64, what string) {
 	if m.rule == nobodyWaits {
 		return rate, what
 	}
-	type way struct {
+	type bound struct {
 		rate float64
 		what string
 	}
-	var ways []way
+	var bounds []bound
 	for _, s := range sites.Standbys {
-		w := way{s.Network.Rate * load.Bytes / (load.Bytes + wrapping(sites.Engine)), "the network to " + s.Name}
+		w := bound{s.Network.Rate * load.Bytes / (load.Bytes + wrapping(sites.Engine)), "the network to " + s.Name}
 		if m.writes || m.relay && s.SyncRelay {
 			if r := all / max(s.Disk.Write(all), 1e-12); r < w.rate {
-				w = way{r, "the disk of " + s.Name}
+				w = bound{r, "the disk of " + s.Name}
 			}
 		}
 		if m.applies && s.Replay > 0 && s.Replay < w.rate {
-			w = way{s.Replay, "replay on " + s.Name}
+			w = bound{s.Replay, "replay on " + s.Name}
 		}
-		ways = append(ways, w)
+		bounds = append(bounds, w)
 	}
 	if !anyWill(sites, m) {
-		ways = ways[:sites.Wait]
+		bounds = bounds[:sites.Wait]
 	}
-	slices.SortStableFunc(ways, func(a, b way) int { return -cmp.Compare(a.rate, b.rate) })
-	if slow := ways[sites.Wait-1]; true {
-		lower(slow.rate, slow.what)
-	}
+	slices.SortStableFunc(bounds, func(a, b bound) int { return -cmp.Compare(a.rate, b.rate) })
+	slowest := bounds[sites.Wait-1]
+	lower(slowest.rate, slowest.what)
 	return rate, what
 }
 
@@ -458,7 +463,7 @@ func level(v float64, limits ...float64) (n int) {
 	return n
 }
 
-func counted(n int, what string) string {
+func Counted(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

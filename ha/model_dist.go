@@ -7,18 +7,18 @@ import (
 	"slices"
 )
 
-// A law is a distribution given by some of its quantiles. Between two of them it is
+// A logNormal is a distribution given by some of its quantiles. Between two of them it is
 // log-normal: latencies have one long end, and so p50 and p99 alone give a mean that is near
 // the median, where straight lines would put it halfway.
-type law struct {
+type logNormal struct {
 	z, ln []float64 // standard normal quantiles of the parts, logarithms of the values
 	fixed float64   // the one value, if z is empty
 }
 
-// lawOf is the distribution with these quantiles, times a factor; without any of them it
+// logNormalOf is the distribution with these quantiles, times a factor; without any of them it
 // is the value alone.
-func lawOf(quantiles []Quantile, value, factor float64) law {
-	s := law{fixed: value * factor}
+func logNormalOf(quantiles []Quantile, value, factor float64) logNormal {
+	s := logNormal{fixed: value * factor}
 	sorted := slices.Clone(quantiles)
 	slices.SortFunc(sorted, func(a, b Quantile) int { return cmp.Compare(a.P, b.P) })
 	last := 0.0
@@ -38,7 +38,7 @@ func lawOf(quantiles []Quantile, value, factor float64) law {
 // at is the value that a part p, above 0 and below 1, does not exceed. Beyond the first and
 // last quantile the line goes on, down to 0.7 and up to 1.5 times the value there: what was
 // not measured is not made up.
-func (s law) at(p float64) float64 {
+func (s logNormal) at(p float64) float64 {
 	if len(s.z) == 0 {
 		return s.fixed
 	}
@@ -50,21 +50,21 @@ func (s law) at(p float64) float64 {
 	return math.Exp(min(max(v, lo), hi))
 }
 
-// A die throws values of a law: the middles of equal parts of it, each as often as the others.
-type die []float64
+// A Sampler draws values of a distribution: the middles of equal parts of it, each as often as the others.
+type Sampler []float64
 
-func (s law) die() die {
+func (s logNormal) sampler() Sampler {
 	if len(s.z) == 0 {
-		return die{s.fixed}
+		return Sampler{s.fixed}
 	}
-	d := make(die, 2000)
+	d := make(Sampler, 2000)
 	for i := range d {
 		d[i] = s.at((float64(i) + 0.5) / float64(len(d)))
 	}
 	return d
 }
 
-func (d die) mean() float64 {
+func (d Sampler) mean() float64 {
 	var sum float64
 	for _, v := range d {
 		sum += v
@@ -72,15 +72,25 @@ func (d die) mean() float64 {
 	return sum / float64(len(d))
 }
 
-func (d die) throw(rng *rand.Rand) float64 {
+// Draw is one of them.
+func (d Sampler) Draw(rng *rand.Rand) float64 {
 	if len(d) == 1 {
 		return d[0]
 	}
 	return d[rng.IntN(len(d))]
 }
 
-// rank is a quantile of sorted values.
-func rank(sorted []float64, p float64) float64 {
+// Slowness draws how many times as long as the median one a write takes.
+func (d Disk) Slowness() Sampler {
+	if len(d.Quantiles) == 0 {
+		return Sampler{1}
+	}
+	median := logNormalOf(d.Quantiles, 0, 1).at(0.5)
+	return logNormalOf(d.Quantiles, 0, 1/median).sampler()
+}
+
+// QuantileOf is the smallest of sorted values that a part p of them does not exceed; 0 of none.
+func QuantileOf(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
 		return 0
 	}

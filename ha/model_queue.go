@@ -5,41 +5,41 @@ import (
 	"slices"
 )
 
-// How many commits a play has: for figures, and for charts and what-ifs.
+// How many commits are simulated: for figures, and for charts and what-ifs.
 const (
-	longPlay  = 20_000
-	shortPlay = 3_000
+	longRun  = 20_000
+	shortRun = 3_000
 )
 
-// A play lets a load commit, in a time of its own, through what commits wait for:
+// A queueModel lets a load commit, in a time of its own, through what commits wait for:
 //
-//	think -> the primary -> [the group's turn] -> each standby's way: link, half a round trip,
+//	think -> the primary -> [the group's turn] -> each standby's path: link, half a round trip,
 //	disk, replay, the other half, hop -> as many acknowledgements as are waited for
 //
 // The formulas of doc/manual/ha-models.md are what comes out where one of these waits
-// rules; where several do, and for percentiles, means do not add up, and so the queue is played.
-// Played rather than sampled, because who waits in AFTER_SYNC depends on who came
+// rules; where several do, and for percentiles, means do not add up, and so events are simulated,
+// because who waits in AFTER_SYNC depends on who came
 // back when. The same inputs give the same outcome: the seed is fixed.
 //
 // The primary is one station that all clients share, with as much progress a second, for n
 // of them, as n clients were measured to make: processors, locks and group commit of the
 // local log are in that curve. A client that waits for a standby is not there, so that the
 // local part of a commit is that of fewer clients (Lq of the formulas).
-type play struct {
+type queueModel struct {
 	load  Load
 	sites Sites
 	mode  commitMode
 	rng   *rand.Rand
 	now   float64
 
-	events agenda // of what follows
+	events eventHeap // of what follows
 	local  station
-	ways   []way
+	paths  []standbyPath
 	acks   []float64
 	quorum int
 	first  bool // of the first so many, not of any
 
-	slower  die     // than the median, a write of the primary's disk
+	slower  Sampler // than the median, a write of the primary's disk
 	write   float64 // of a group of one, on the primary's disk: taken out of the local part where groups are written here
 	queue   []commit
 	joined  []commit // MySQL: written, waiting for their turn
@@ -79,11 +79,11 @@ type event struct {
 	ack  float64
 }
 
-func newPlay(load Load, sites Sites, m commitMode) *play {
-	p := &play{load: load, sites: sites, mode: m, rng: rand.New(rand.NewPCG(1, 2)), slower: die{1}, quorum: sites.Wait, first: !anyWill(sites, m)}
+func newQueueModel(load Load, sites Sites, m commitMode) *queueModel {
+	p := &queueModel{load: load, sites: sites, mode: m, rng: rand.New(rand.NewPCG(1, 2)), slower: Sampler{1}, quorum: sites.Wait, first: !anyWill(sites, m)}
 	grouped := m.rule == groupHeld || m.rule == groupsJoined
 	if len(load.Local) == 0 { // else the slow ones are in the curve
-		p.slower = diskDie(sites.Primary)
+		p.slower = sites.Primary.Slowness()
 	}
 	off := 0.0
 	if grouped || m.unsynced {
@@ -94,25 +94,25 @@ func newPlay(load Load, sites Sites, m commitMode) *play {
 	p.idle = make([]float64, load.Clients)
 	if m.rule != nobodyWaits {
 		for _, s := range sites.Standbys {
-			p.ways = append(p.ways, newWay(s, m, load.Bytes))
+			p.paths = append(p.paths, newStandbyPath(s, m, load.Bytes))
 		}
 		if p.first {
-			p.ways = p.ways[:p.quorum]
+			p.paths = p.paths[:p.quorum]
 		}
-		p.acks = make([]float64, len(p.ways))
+		p.acks = make([]float64, len(p.paths))
 	}
 	return p
 }
 
-// An outcome is what a play comes to.
+// An outcome is what a run of the model comes to.
 type outcome struct {
 	rate    float64 // commits/s
 	latency Latency
 	group   float64 // mean commits of a group; 0 without groups
 }
 
-// run plays until so many commits are done, after a tenth to warm up.
-func (p *play) run(commits int) outcome {
+// run goes on until so many commits are done, after a tenth to warm up.
+func (p *queueModel) run(commits int) outcome {
 	commits = max(commits, 20*min(p.load.Clients, 2000))
 	p.skip = commits/10 + 2*p.load.Clients
 	p.done = make([]float64, 0, commits+p.skip)
@@ -132,7 +132,7 @@ func (p *play) run(commits int) outcome {
 		out.latency.Mean += l / float64(len(got))
 	}
 	slices.Sort(got)
-	out.latency.P50, out.latency.P99 = rank(got, 0.5), rank(got, 0.99)
+	out.latency.P50, out.latency.P99 = QuantileOf(got, 0.5), QuantileOf(got, 0.99)
 	if p.groups > 0 {
 		out.group = float64(p.in) / float64(p.groups)
 	}
@@ -140,20 +140,20 @@ func (p *play) run(commits int) outcome {
 }
 
 // pause is a time that is exponential with this mean: users do not keep step.
-func (p *play) pause(mean float64) float64 {
+func (p *queueModel) pause(mean float64) float64 {
 	if mean == 0 {
 		return 0
 	}
 	return p.rng.ExpFloat64() * mean
 }
 
-func (p *play) push(e event) { p.events.push(e) }
+func (p *queueModel) push(e event) { p.events.push(e) }
 
 // step goes on to whatever happens next.
-func (p *play) step() {
+func (p *queueModel) step() {
 	served := p.local.next(p.now)
 	if len(p.events) == 0 || served < p.events[0].at {
-		c := p.local.take(served)
+		c := p.local.take()
 		p.now = served
 		p.written(c)
 		return
@@ -185,7 +185,7 @@ func (p *play) step() {
 }
 
 // paused is how long a client has done nothing on the primary, in seconds.
-func (p *play) paused(client int) float64 {
+func (p *queueModel) paused(client int) float64 {
 	if p.load.Rate > 0 { // as many sessions take turns
 		return float64(p.load.Clients) / p.load.Rate
 	}
@@ -193,7 +193,7 @@ func (p *play) paused(client int) float64 {
 }
 
 // written is where a commit goes on that is done on the primary.
-func (p *play) written(c commit) {
+func (p *queueModel) written(c commit) {
 	if p.load.Rate == 0 {
 		p.idle[c.client] = p.now
 	}
@@ -211,14 +211,14 @@ func (p *play) written(c commit) {
 // writeGroup has all that wait written together, if the log is free. On MySQL it is as soon as it
 // is written. On MariaDB the next group is not written before this one has its acknowledgement: as
 // a rule, see doc/decision/015-what-commits-wait-for.md.
-func (p *play) writeGroup() {
+func (p *queueModel) writeGroup() {
 	if p.writing || len(p.queue) == 0 {
 		return
 	}
 	group := p.queue
 	p.queue, p.writing = nil, true
 	began := p.now
-	p.now += p.sites.Primary.Write(float64(len(group))*p.load.Bytes) * p.slower.throw(p.rng)
+	p.now += p.sites.Primary.Write(float64(len(group))*p.load.Bytes) * p.slower.Draw(p.rng)
 	ack, written := p.ship(len(group)), p.now
 	p.now = began
 	if p.mode.rule == groupsJoined {
@@ -233,7 +233,7 @@ func (p *play) writeGroup() {
 
 // awaitGroup has all that MySQL has written wait together for the last one's
 // acknowledgement, if nobody waits: LOCK_commit is held meanwhile.
-func (p *play) awaitGroup() {
+func (p *queueModel) awaitGroup() {
 	if p.mode.rule != groupsJoined || p.waiting || len(p.joined) == 0 {
 		return
 	}
@@ -244,7 +244,7 @@ func (p *play) awaitGroup() {
 }
 
 // end is a commit that its client is told of.
-func (p *play) end(c commit) {
+func (p *queueModel) end(c commit) {
 	p.done = append(p.done, p.now-c.since)
 	if len(p.done) == p.skip {
 		p.begun = p.now
@@ -257,26 +257,26 @@ func (p *play) end(c commit) {
 
 // ship gives when so many commits, which are durable on the primary now, are acknowledged by
 // as many standbys as are waited for: the slowest of the first, or the last that is needed of any.
-func (p *play) ship(commits int) float64 {
+func (p *queueModel) ship(commits int) float64 {
 	bytes := float64(commits) * p.load.Bytes
-	for i := range p.ways {
-		p.acks[i] = p.ways[i].ack(p.now, bytes, bytes+float64(commits)*wrapping(p.sites.Engine), p.rng)
+	for i := range p.paths {
+		p.acks[i] = p.paths[i].ack(p.now, bytes, bytes+float64(commits)*wrapping(p.sites.Engine), p.rng)
 	}
 	slices.Sort(p.acks)
 	return p.acks[p.quorum-1]
 }
 
-// A way is to one standby and back. Link, disk and replay take commits in their order, and
+// A standbyPath is to one standby and back. Link, disk and replay take commits in their order, and
 // acknowledgements come back in it. A round trip is drawn once for all that are sent before it
 // is over: pings say for how much of the time the line is slow, not for how many of the messages, and
 // what is sent together meets the same line. Were it drawn for each commit, groups that follow each other would part.
-type way struct {
-	rtt     die
+type standbyPath struct {
+	rtt     Sampler
 	perByte float64
-	hop     die
+	hop     Sampler
 	writes  bool
 	disk    Disk
-	slower  die     // than the median, a write
+	slower  Sampler // than the median, a write
 	replay  float64 // seconds a byte
 	delay   float64
 	single  float64 // the disk's part of a commit alone, where the hop has it already
@@ -285,8 +285,8 @@ type way struct {
 	linkFree, diskFree, nextFree, replayFree, lastAck float64
 }
 
-func newWay(s Standby, m commitMode, bytes float64) way {
-	w := way{rtt: lawOf(s.Network.Quantiles, s.Network.RTT, 1).die(), perByte: perByte(s.Network.Rate), hop: lawOf(s.Network.Hops, s.Network.Hop, 1).die(), disk: s.Disk, slower: diskDie(s.Disk)}
+func newStandbyPath(s Standby, m commitMode, bytes float64) standbyPath {
+	w := standbyPath{rtt: logNormalOf(s.Network.Quantiles, s.Network.RTT, 1).sampler(), perByte: perByte(s.Network.Rate), hop: logNormalOf(s.Network.Hops, s.Network.Hop, 1).sampler(), disk: s.Disk, slower: s.Disk.Slowness()}
 	w.writes = m.writes || m.relay && s.SyncRelay
 	if m.applies {
 		w.replay, w.delay = perByte(s.Replay), s.ReplayDelay
@@ -302,22 +302,22 @@ func newWay(s Standby, m commitMode, bytes float64) way {
 
 // ack is when what is durable on the primary at a moment is acknowledged: so many bytes of the
 // log, which are more on the link.
-func (w *way) ack(at, bytes, onLink float64, rng *rand.Rand) float64 {
+func (w *standbyPath) ack(at, bytes, onLink float64, rng *rand.Rand) float64 {
 	w.linkFree = max(w.linkFree, at) + onLink*w.perByte
 	if at >= w.drawnUntil {
-		w.drawn = w.rtt.throw(rng)
+		w.drawn = w.rtt.Draw(rng)
 		w.drawnUntil = at + w.drawn
 	}
 	rtt := w.drawn
 	there := w.linkFree + rtt/2
 	if w.writes {
-		there = w.write(there, bytes, w.slower.throw(rng)) - w.single
+		there = w.write(there, bytes, w.slower.Draw(rng)) - w.single
 	}
 	if w.replay > 0 {
 		w.replayFree = max(w.replayFree, there) + bytes*w.replay
 		there = w.replayFree
 	}
-	w.lastAck = max(w.lastAck, there+w.delay+rtt/2+w.hop.throw(rng))
+	w.lastAck = max(w.lastAck, there+w.delay+rtt/2+w.hop.Draw(rng))
 	return w.lastAck
 }
 
@@ -331,17 +331,8 @@ func wrapping(engine string) float64 {
 	return 35
 }
 
-// diskDie throws how much slower than the median one a write is.
-func diskDie(d Disk) die {
-	if len(d.Quantiles) == 0 {
-		return die{1}
-	}
-	law := lawOf(d.Quantiles, 0, 1)
-	return lawOf(d.Quantiles, 0, 1/law.at(0.5)).die()
-}
-
 // write is the standby's group commit: what comes during one write is the next.
-func (w *way) write(at, bytes, slower float64) float64 {
+func (w *standbyPath) write(at, bytes, slower float64) float64 {
 	if at >= w.diskFree && w.nextFree > w.diskFree {
 		w.diskFree = w.nextFree
 	}
@@ -358,12 +349,10 @@ func (w *way) write(at, bytes, slower float64) float64 {
 	return w.nextFree
 }
 
-// A agenda has the earliest event first.
-type agenda []event
+// An eventHeap has the earliest event first.
+type eventHeap []event
 
-type jobs = agenda
-
-func (h *agenda) push(e event) {
+func (h *eventHeap) push(e event) {
 	*h = append(*h, e)
 	s := *h
 	for i := len(s) - 1; i > 0; {
@@ -376,7 +365,7 @@ func (h *agenda) push(e event) {
 	}
 }
 
-func (h *agenda) pop() event {
+func (h *eventHeap) pop() event {
 	s := *h
 	top := s[0]
 	n := len(s) - 1

@@ -14,23 +14,23 @@ import (
 type station struct {
 	rate   []float64 // by their number; the last is for more
 	shapes []shape
-	more   float64 // how many times a local commit's work one of this mode is
-	cold   bend    // and by how long its client has paused
+	more   float64  // how many times a local commit's work one of this mode is
+	cold   polyline // and by how long its client has paused
 
 	progress float64 // of each that has been there since the beginning
-	there    jobs
+	inWork   eventHeap
 }
 
 // A shape is how the work of commits is spread around its mean, as measured with so many clients.
 type shape struct {
 	clients int
-	work    die
+	work    Sampler
 }
 
-// A bend goes straight from one point to the next, and is flat outside.
-type bend []struct{ x, y float64 }
+// A polyline goes straight from one point to the next, and is flat outside.
+type polyline []struct{ x, y float64 }
 
-func (c bend) at(x float64) float64 {
+func (c polyline) at(x float64) float64 {
 	if len(c) == 0 {
 		return 1
 	}
@@ -45,9 +45,9 @@ func (c bend) at(x float64) float64 {
 	return a.y + (b.y-a.y)*(x-a.x)/(b.x-a.x)
 }
 
-func (c *bend) add(x, y float64) { *c = append(*c, struct{ x, y float64 }{x, y}) }
+func (c *polyline) add(x, y float64) { *c = append(*c, struct{ x, y float64 }{x, y}) }
 
-func (c bend) sort() {
+func (c polyline) sort() {
 	slices.SortFunc(c, func(a, b struct{ x, y float64 }) int { return cmp.Compare(a.x, b.x) })
 }
 
@@ -58,7 +58,7 @@ func newStation(load Load, sites Sites, m commitMode, off float64) station {
 	if len(local) == 0 {
 		local = diskCurve(load, sites.Primary)
 	}
-	rates := bend{{0, 0}}
+	rates := polyline{{0, 0}}
 	for _, l := range local { // the rate bends less than the latency does
 		measured := float64(l.Clients) / l.Rate
 		rates.add(float64(l.Clients), float64(l.Clients)/max(measured-off, measured/10))
@@ -68,9 +68,9 @@ func newStation(load Load, sites Sites, m commitMode, off float64) station {
 		s.rate = append(s.rate, rates.at(float64(n)))
 	}
 	for _, l := range local {
-		work := die{1}
+		work := Sampler{1}
 		if len(l.Quantiles) > 0 {
-			work = lawOf(l.Quantiles, 0, 1).die()
+			work = logNormalOf(l.Quantiles, 0, 1).sampler()
 			for i, mean := 0, work.mean(); i < len(work); i++ {
 				work[i] /= mean
 			}
@@ -81,13 +81,13 @@ func newStation(load Load, sites Sites, m commitMode, off float64) station {
 }
 
 // coldCurve is how many times as long a commit takes after a pause as without.
-func coldCurve(load Load, fewest Local) (c bend) {
+func coldCurve(load Load, fewest Local) (c polyline) {
 	if len(load.Pauses) == 0 {
 		return nil
 	}
 	hot := float64(fewest.Clients) / fewest.Rate
 	if len(fewest.Quantiles) > 0 {
-		hot = lawOf(fewest.Quantiles, 0, 1).at(0.5)
+		hot = logNormalOf(fewest.Quantiles, 0, 1).at(0.5)
 	}
 	c.add(0, 1)
 	for _, p := range load.Pauses {
@@ -98,9 +98,9 @@ func coldCurve(load Load, fewest Local) (c bend) {
 }
 
 // works are how many times the work of a local commit one is in each mode that clients were
-// measured in nearby, by their number: so many that a play with the standby so near comes to what was measured.
-func works(load Load, sites Sites) map[string]bend {
-	out := map[string]bend{}
+// measured in nearby, by their number: so many that the model with the standby so near comes to what was measured.
+func works(load Load, sites Sites) map[string]polyline {
+	out := map[string]polyline{}
 	near := sites.Near
 	sites.Near, sites.work = nil, nil
 	load.Think, load.Rate = 0, 0
@@ -117,8 +117,8 @@ func works(load Load, sites Sites) map[string]bend {
 		lo, hi := 1.0, 8.0 // it is never less
 		for range 12 {
 			mid := math.Sqrt(lo * hi)
-			there.work = map[string]bend{m.name: {{0, mid}}}
-			if newPlay(load, there, m).run(shortPlay).rate > n.Rate {
+			there.work = map[string]polyline{m.name: {{0, mid}}}
+			if newQueueModel(load, there, m).run(shortRun).rate > n.Rate {
 				lo = mid
 			} else {
 				hi = mid
@@ -137,7 +137,7 @@ func works(load Load, sites Sites) map[string]bend {
 // diskCurve is what so many clients would commit if the primary's disk were all there is. Rates
 // follow from what a write takes on average: a disk's line is through medians.
 func diskCurve(load Load, disk Disk) (curve []Local) {
-	slow := diskDie(disk).mean()
+	slow := disk.Slowness().mean()
 	write := func(bytes float64) float64 { return disk.Write(bytes) * slow }
 	for n := 1; ; n = min(n*2, load.Clients) {
 		x := 1 / write(load.Bytes)
@@ -164,7 +164,7 @@ func diskCurve(load Load, disk Disk) (curve []Local) {
 }
 
 func (s *station) speed() float64 {
-	n := len(s.there)
+	n := len(s.inWork)
 	if n == 0 {
 		return 0
 	}
@@ -175,32 +175,32 @@ func (s *station) advance(from, to float64) { s.progress += (to - from) * s.spee
 
 // next is when the first of them will be done.
 func (s *station) next(now float64) float64 {
-	if len(s.there) == 0 {
+	if len(s.inWork) == 0 {
 		return math.Inf(1)
 	}
-	return now + max(0, s.there[0].at-s.progress)/s.speed()
+	return now + max(0, s.inWork[0].at-s.progress)/s.speed()
 }
 
-// take removes the one that is done then.
-func (s *station) take(float64) commit {
-	s.progress = max(s.progress, s.there[0].at)
-	return s.there.pop().who
+// take removes the first that is done.
+func (s *station) take() commit {
+	s.progress = max(s.progress, s.inWork[0].at)
+	return s.inWork.pop().who
 }
 
 // add takes a commit in, of a client that has paused so long. What is more work than a local
 // commit is the same for all: it has no long end of its own.
 func (s *station) add(c commit, paused float64, rng *rand.Rand) {
-	n := len(s.there) + 1
+	n := len(s.inWork) + 1
 	i, _ := slices.BinarySearchFunc(s.shapes, n, func(s shape, n int) int { return s.clients - n })
 	i = min(i, len(s.shapes)-1)
 	if i > 0 && n-s.shapes[i-1].clients < s.shapes[i].clients-n {
 		i--
 	}
 	more := s.more*s.cold.at(paused) - 1
-	s.there.push(event{at: s.progress + s.shapes[i].work.throw(rng) + more, who: c})
+	s.inWork.push(event{at: s.progress + s.shapes[i].work.Draw(rng) + more, who: c})
 	if s.progress > 1e6 { // keep its digits
-		for i := range s.there {
-			s.there[i].at -= s.progress
+		for i := range s.inWork {
+			s.inWork[i].at -= s.progress
 		}
 		s.progress = 0
 	}

@@ -2,7 +2,6 @@ package ha
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -49,11 +48,12 @@ type Basis struct {
 	Text   string `json:"text"`
 }
 
-// A Trial is one simulation.
+// A Trial is what one simulation came to: commits a second, and what they took; without a rate
+// there were none.
 type Trial struct {
-	Mode    string
-	Clients int
-	Report  *SimReport
+	Mode      string
+	Clients   int
+	Simulated Point
 }
 
 // A Plan is what synchronous replication to one standby comes to, in each mode. Times are
@@ -75,11 +75,11 @@ type Plan struct {
 	Parts    []Part    `json:"parts_of_a_commit"` // of what the mode that Reference names waits for
 	Gains    []Gain    `json:"gains"`             // of the same
 	// Reference is the recommended mode, or the strongest that waits if that waits for nothing.
-	Reference string   `json:"reference_mode"`
-	Outages   []Away   `json:"outages"`
-	ByClients []Series `json:"by_clients"`
-	ByRTT     []Series `json:"by_round_trip"`
-	Caveats   []string `json:"caveats,omitempty"`
+	Reference string          `json:"reference_mode"`
+	Outages   []StandbyOutage `json:"outages"`
+	ByClients []Series        `json:"by_clients"`
+	ByRTT     []Series        `json:"by_round_trip"`
+	Caveats   []string        `json:"caveats,omitempty"`
 	// Forecast is all of the calculation.
 	Forecast *Forecast `json:"forecast"`
 }
@@ -132,8 +132,8 @@ type Gain struct {
 	Less float64 `json:"p50_change_seconds"`
 }
 
-// An Away is an outage of a standby that commits do not wait for meanwhile.
-type Away struct {
+// A StandbyOutage is an outage of a standby that commits do not wait for meanwhile.
+type StandbyOutage struct {
 	Outage
 	Rate float64 `json:"log_bytes_per_second"` // of the worst such time
 	Send float64 `json:"catch_up_bytes_per_second"`
@@ -195,41 +195,23 @@ func (s PlanSpec) Waiting() (names []string) {
 	return names
 }
 
-// TrialOf is a simulation of a mode with so many sessions, of commits that are as large as in
-// the scan. What is written to and over what it is shipped are the caller's.
-func (s PlanSpec) TrialOf(mode string, clients int, spec SimSpec) SimSpec {
-	spec.Mode, spec.Engine, spec.Committers = mode, s.Sites.Engine, clients
-	b := s.Sites.Standbys[0]
-	spec.SyncRelay, spec.ApplyDelay = b.SyncRelay, time.Duration(b.ReplayDelay*float64(time.Second))
-	spec.Sizes = Sizes{Fixed: int(math.Round(s.load().Bytes))}
+// CommitSizes are the bytes of log of a commit in the busiest interval, and what the scan says of
+// how they are spread around that; nil where it says nothing.
+func (s PlanSpec) CommitSizes() (mean float64, spread *Distribution) {
+	mean = s.load().Bytes
 	if d := s.busiest().Distributions.TxSize; d.Count > 0 {
-		d.Mean = s.load().Bytes // with what of the log is of no transaction
-		spec.Sizes.Spread = &d
+		d.Mean = mean // with what of the log is of no transaction
+		spread = &d
 	}
-	return spec
+	return mean, spread
 }
 
-// HopTrial is the simulation that tells the hop: one session in the weakest mode that waits,
-// without disks.
-func (s PlanSpec) HopTrial(spec SimSpec) SimSpec {
-	spec = s.TrialOf(Modes(s.Sites.Engine)[slices.IndexFunc(Modes(s.Sites.Engine), s.waits)], 1, spec)
-	spec.Dir, spec.Disk, spec.Standby, spec.SyncRelay = "", nil, StandbySpec{Disk: &Disk{}}, false
-	return spec
-}
-
-func (s PlanSpec) waits(name string) bool {
-	m, _ := modeOf(s.Sites.Engine, name)
-	return m.rule != nobodyWaits
-}
-
-// WithHop is the plan with what a HopTrial has found, in seconds. A hop that is known of servers
-// stays, and the trials have their own.
-func (s PlanSpec) WithHop(r *SimReport) (PlanSpec, float64) {
+// WithHop is the plan with the hop that a commit of one session without disks shows, which took
+// so many seconds. A hop that is known of servers stays, and the trials have their own.
+func (s PlanSpec) WithHop(commit float64) (PlanSpec, float64) {
 	s.Sites.Standbys = slices.Clone(s.Sites.Standbys)
 	n := &s.Sites.Standbys[0].Network
-	if r.Commit != nil {
-		s.hop = max(0, r.Commit.P50-n.RTT-n.Send(s.load().Bytes))
-	}
+	s.hop = max(0, commit-n.RTT-n.Send(s.load().Bytes))
 	if n.Hop == 0 {
 		n.Hop, s.guessed = s.hop, true
 	}
@@ -297,15 +279,14 @@ func (s PlanSpec) checks() (out []Check, err error) {
 	b := &sites.Standbys[0]
 	b.Network.Hop, b.Network.Hops, b.Replay = s.hop, nil, 0
 	for _, t := range s.Trials {
-		if t.Report.Commit == nil || t.Report.Commit.N == 0 {
+		if t.Simulated.Rate == 0 {
 			continue
 		}
 		p, err := PredictMode(Load{Clients: t.Clients, Bytes: s.load().Bytes}, sites, t.Mode)
 		if err != nil {
 			return nil, err
 		}
-		c := Check{Mode: t.Mode, Clients: t.Clients, Predicted: Point{Rate: p.Rate, P50: p.Commit.P50, P99: p.Commit.P99},
-			Simulated: Point{Rate: perSecond(float64(t.Report.Commits), t.Report.Seconds), P50: t.Report.Commit.P50, P99: t.Report.Commit.P99}}
+		c := Check{Mode: t.Mode, Clients: t.Clients, Predicted: Point{Rate: p.Rate, P50: p.Commit.P50, P99: p.Commit.P99}, Simulated: t.Simulated}
 		c.RateError, c.P50Error, c.P99Error = excess(c.Predicted.Rate, c.Simulated.Rate), excess(c.Predicted.P50, c.Simulated.P50), excess(c.Predicted.P99, c.Simulated.P99)
 		out = append(out, c)
 	}
@@ -341,7 +322,7 @@ func (s PlanSpec) byClients() (out []Series) {
 }
 
 // outages are of several lengths, of a standby that commits do not wait for meanwhile.
-func (s PlanSpec) outages(f *Forecast) (out []Away) {
+func (s PlanSpec) outages(f *Forecast) (out []StandbyOutage) {
 	lengths := []float64{600, 3600, 8 * 3600, f.Sites.Outage}
 	slices.Sort(lengths)
 	alone := commitMode{name: "local"}
@@ -349,7 +330,7 @@ func (s PlanSpec) outages(f *Forecast) (out []Away) {
 		sites := f.Sites
 		sites.Outage = length
 		o := outage(f.Load, sites, alone, Prediction{})
-		out = append(out, Away{*o, peakHour(f.Load, length), sendRate(sites.Standbys[0])})
+		out = append(out, StandbyOutage{*o, peakHour(f.Load, length), sendRate(sites.Standbys[0])})
 	}
 	return out
 }

@@ -72,9 +72,9 @@ func (p *Plan) advise(s PlanSpec) {
 			a.Verdict = Tight
 		}
 		if m.rule == nobodyWaits {
-			a.Costs = fmt.Sprintf("Nothing: a commit takes %s at p50, %s at p99.", timeText(x.Commit.P50), timeText(x.Commit.P99))
+			a.Costs = fmt.Sprintf("Nothing: a commit takes %s at p50, %s at p99.", TimeText(x.Commit.P50), TimeText(x.Commit.P99))
 		} else {
-			a.Costs = fmt.Sprintf("A commit takes %s more at p50, %s more at p99 (%s, %s in all).", timeText(x.Added.P50), timeText(x.Added.P99), timeText(x.Commit.P50), timeText(x.Commit.P99))
+			a.Costs = fmt.Sprintf("A commit takes %s more at p50, %s more at p99 (%s, %s in all).", TimeText(x.Added.P50), TimeText(x.Added.P99), TimeText(x.Commit.P50), TimeText(x.Commit.P99))
 		}
 		if m.applies && p.Forecast.Sites.Standbys[0].ReplayDelay == 0 {
 			a.Costs += " Replay comes on top: it was not looked at."
@@ -104,12 +104,12 @@ func (p *Plan) whileAway(m commitMode) string {
 	case p.Engine == "postgres":
 		return "Commits stop until it is back or the mode is changed; a second standby would let them go on."
 	}
-	return fmt.Sprintf("Commits wait %s once, then go on without it, asynchronously.", timeText(p.Forecast.Sites.Timeout))
+	return fmt.Sprintf("Commits wait %s once, then go on without it, asynchronously.", TimeText(p.Forecast.Sites.Timeout))
 }
 
 func (p *Plan) choose() string {
 	for _, name := range preferred[p.Engine] {
-		if a := p.mode(name); a != nil && a.Verdict != TooSlow {
+		if a := p.Mode(name); a != nil && a.Verdict != TooSlow {
 			return name
 		}
 	}
@@ -121,7 +121,8 @@ func (p *Plan) choose() string {
 	return p.Modes[0].Mode
 }
 
-func (p *Plan) mode(name string) *Advice {
+// Mode is what the plan says of a mode; nil: nothing.
+func (p *Plan) Mode(name string) *Advice {
 	if i := slices.IndexFunc(p.Modes, func(a Advice) bool { return a.Mode == name }); i >= 0 {
 		return &p.Modes[i]
 	}
@@ -130,7 +131,7 @@ func (p *Plan) mode(name string) *Advice {
 
 // parts are what a commit of the reference mode waits for, by their medians.
 func (p *Plan) parts(s PlanSpec) {
-	a := p.mode(p.Reference)
+	a := p.Mode(p.Reference)
 	if a == nil {
 		return
 	}
@@ -177,7 +178,7 @@ func (p *Plan) gains() {
 		}
 		g := Gain{If: w.If, P50: x.P50, P99: x.P99, Less: x.P50 - now.P50}
 		if math.Abs(g.Less) < 0.01*now.P50 {
-			g.Less = 0 // what is played is not more exact
+			g.Less = 0 // the model is not more exact
 		}
 		p.Gains = append(p.Gains, g)
 	}
@@ -196,20 +197,20 @@ func (p *Plan) helping() (out []Gain) {
 
 // sentences are the answer, and why.
 func (p *Plan) sentences(s PlanSpec) {
-	chosen, strong := p.mode(p.Chosen), p.mode(p.Reference)
+	chosen, strong := p.Mode(p.Chosen), p.Mode(p.Reference)
 	m, _ := modeOf(p.Engine, p.Chosen)
 	busiest := "your busiest " + stepText(p.Workload.Step)
 	say := func(format string, args ...any) { p.Answer = append(p.Answer, fmt.Sprintf(format, args...)) }
 	switch {
 	case m.rule != nobodyWaits:
-		say("%s with this standby adds %s to a commit at p50 and %s at p99, and carries %s.", chosen.Set, timeText(chosen.Added.P50), timeText(chosen.Added.P99), p.timesPeak(chosen, busiest))
+		say("%s with this standby adds %s to a commit at p50 and %s at p99, and carries %s.", chosen.Set, TimeText(chosen.Added.P50), TimeText(chosen.Added.P99), p.timesPeak(chosen, busiest))
 		say("It protects from: %s", lowerFirst(chosen.Protects))
 		say("If the standby is away: %s", lowerFirst(chosen.Outage))
 	case strong == nil:
 		say("%s carries %s; no mode that waits for the standby was asked for.", chosen.Set, p.timesPeak(chosen, busiest))
 	default:
 		say("No mode that waits for this standby carries this load: stay with %s.", chosen.Set)
-		say("%s would add %s to a commit at p50 and carries %s.", strong.Set, timeText(strong.Added.P50), p.timesPeak(strong, busiest))
+		say("%s would add %s to a commit at p50 and carries %s.", strong.Set, TimeText(strong.Added.P50), p.timesPeak(strong, busiest))
 	}
 	if chosen.Verdict == Tight {
 		say("That leaves little room: a busier hour than the one that was scanned would wait for the standby.")
@@ -223,7 +224,7 @@ func (p *Plan) timesPeak(a *Advice, busiest string) string {
 	if math.IsInf(a.Sustainable, 1) {
 		return "more than the log of " + busiest
 	}
-	return fmt.Sprintf("%s times the log of %s (%s against %s; limited by %s)", factorText(a.Headroom), busiest, rateText(a.Sustainable), rateText(p.Workload.Peak), a.Limit)
+	return fmt.Sprintf("%s times the log of %s (%s against %s; limited by %s)", FactorText(a.Headroom), busiest, RateText(a.Sustainable), RateText(p.Workload.Peak), a.Limit)
 }
 
 // trust says how far the simulation bears the predictions out.
@@ -242,9 +243,9 @@ func (p *Plan) trust() string {
 	slices.Sort(p50)
 	slices.Sort(p99)
 	text := fmt.Sprintf("Simulated with a log like this one (%d cells), the error of the predicted p50 was %s in the median and %s at worst, that of p99 %s and %s",
-		len(p.Checks), percentText(rank(p50, 0.5)), percentText(p50[len(p50)-1]), percentText(rank(p99, 0.5)), percentText(p99[len(p99)-1]))
+		len(p.Checks), percentText(QuantileOf(p50, 0.5)), percentText(p50[len(p50)-1]), percentText(QuantileOf(p99, 0.5)), percentText(p99[len(p99)-1]))
 	if worst.P50Error < -0.25 {
-		return text + fmt.Sprintf("; %s with %s was slower than predicted: believe the simulation there.", worst.Mode, counted(worst.Clients, "session"))
+		return text + fmt.Sprintf("; %s with %s was slower than predicted: believe the simulation there.", worst.Mode, Counted(worst.Clients, "session"))
 	}
 	return text + "."
 }
@@ -253,15 +254,15 @@ func (p *Plan) trust() string {
 func (p *Plan) why(s PlanSpec, strong *Advice) {
 	say := func(format string, args ...any) { p.Why = append(p.Why, fmt.Sprintf(format, args...)) }
 	w := p.Workload
-	say("The log grows by %s on average and %s in its busiest %s; at most %.0f commits a second, %s of log each.", rateText(w.Mean), rateText(w.Peak), stepText(w.Step), w.Commits, volumeText(w.Bytes))
+	say("The log grows by %s on average and %s in its busiest %s; at most %.0f commits a second, %s of log each.", RateText(w.Mean), RateText(w.Peak), stepText(w.Step), w.Commits, SizeText(w.Bytes))
 	if strong == nil {
 		return
 	}
 	var parts []string
 	for _, x := range p.Parts {
-		parts = append(parts, fmt.Sprintf("%s %s", x.What, timeText(x.Seconds)))
+		parts = append(parts, fmt.Sprintf("%s %s", x.What, TimeText(x.Seconds)))
 	}
-	say("A commit with %s waits %s at p50: %s.", strong.Mode, timeText(strong.Commit.P50), strings.Join(parts, ", "))
+	say("A commit with %s waits %s at p50: %s.", strong.Mode, TimeText(strong.Commit.P50), strings.Join(parts, ", "))
 	if one, alone := p.alone(p.Reference), p.alone(p.Modes[0].Mode); one > 0 && alone > 0 && p.Modes[0].Mode != p.Reference {
 		base := p.Modes[0].Mode
 		for _, a := range p.Modes {
@@ -277,15 +278,15 @@ func (p *Plan) why(s PlanSpec, strong *Advice) {
 	}
 	var help []string
 	for _, g := range p.helping() {
-		help = append(help, fmt.Sprintf("%s (%s)", g.If, timeText(g.P50)))
+		help = append(help, fmt.Sprintf("%s (%s)", g.If, TimeText(g.P50)))
 	}
 	if len(help) > 0 {
-		say("What would make a commit quicker than %s: %s.", timeText(p.Gains[0].P50), strings.Join(help, ", "))
+		say("What would make a commit quicker than %s: %s.", TimeText(p.Gains[0].P50), strings.Join(help, ", "))
 	} else if len(p.Gains) > 0 {
 		say("Neither a better link nor better disks would make a commit quicker by a twentieth.")
 	}
 	if w.Seconds < 3600 {
-		p.Caveats = append(p.Caveats, fmt.Sprintf("The scan covers %s only: is that your busiest time? tidemark ha scan reads a day of archived log, and --scan takes it.", timeText(w.Seconds)))
+		p.Caveats = append(p.Caveats, fmt.Sprintf("The scan covers %s only: is that your busiest time? tidemark ha scan reads a day of archived log, and --scan takes it.", TimeText(w.Seconds)))
 	}
 	if s.guessed {
 		p.Caveats = append(p.Caveats, "What both ends add by waking up was found with tidemark's own processes; database servers have more to do for each message, some tenths of a millisecond.")
@@ -319,10 +320,10 @@ func stepText(s float64) string {
 	case s < 120:
 		return fmt.Sprintf("%.3g seconds", s)
 	}
-	return timeText(s)
+	return TimeText(s)
 }
 
-func factorText(v float64) string {
+func FactorText(v float64) string {
 	if v >= 100 {
 		return "over 100"
 	}

@@ -1,12 +1,8 @@
 package ha
 
 import (
-	"context"
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
-	"io"
-	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -69,123 +65,6 @@ func TestPlanChooses(t *testing.T) {
 	}
 }
 
-// The added time and the headroom are those of the formulas, and the sentences have them.
-func TestPlanSaysWhatWasCalculated(t *testing.T) {
-	p := made(t, planSpec("postgres", 5e-3, 1000))
-	a := p.mode("on")
-	if a.Added.P50 < 6e-3 || a.Added.P50 > 8e-3 { // 5 ms away, 1 ms for the write there
-		t.Errorf("on adds %v", a.Added)
-	}
-	if want := a.Sustainable / 2e6; a.Headroom/want < 0.999 || a.Headroom/want > 1.001 {
-		t.Errorf("it carries %v times the peak, not %v", a.Headroom, want)
-	}
-	if p.Workload.Peak != 2e6 || p.Workload.Commits != 1000 || p.Workload.Bytes != 2000 || len(p.Workload.Intervals) != 10 || len(p.Workload.Tables) != 1 {
-		t.Errorf("%+v", p.Workload)
-	}
-	text := p.Text()
-	for _, want := range []string{
-		"adds " + timeText(a.Added.P50) + " to a commit at p50", " times the log of your busiest minute (", "\nWhy\n---\n", ">  on  ", "Commits stop until it is back", "the round trip 5.00 ms, ", "the standby's disk 1.01 ms",
-		"60 min  3.7 GiB", "half the round trip", "synchronous_commit = on\n", "- the network, given: a round trip\n", "- /disk: it was slow; measure again.\n", "Nothing was simulated", "The scan covers 10 min only",
-	} {
-		if !strings.Contains(text, want) {
-			t.Errorf("no %q in\n%s", want, text)
-		}
-	}
-	out, err := json.Marshal(p)
-	var back Plan
-	if err != nil || json.Unmarshal(out, &back) != nil || back.Chosen != "on" || back.Modes[3].Mode != "on" || back.Modes[3].Added != a.Added || back.Format != PlanFormat || len(back.ByClients) != 5 {
-		t.Errorf("%v: %.300s", err, out)
-	}
-}
-
-// The simulation of what is predicted: with a disk and a line of known times nothing can be much
-// quicker, and what was simulated stands beside what was predicted of the same.
-func TestPlanBesideItsTrials(t *testing.T) {
-	t.Parallel()
-	s := planSpec("mariadb", 20e-3, 200)
-	line := Line{Delay: 20 * time.Millisecond}
-	disk := s.Sites.Primary
-	sim := SimSpec{Line: line, Disk: &disk, Time: 400 * time.Millisecond, Standby: StandbySpec{Disk: &disk}}
-	hop := simulated(t, s.HopTrial(sim))
-	for try := 0; try < 4 && hop.Write.P50 > 0.5e-3; try++ { // other tests may take what it needs, for a while
-		hop = simulated(t, s.HopTrial(sim))
-	}
-	s, _ = s.WithHop(hop)
-	if h := s.Sites.Standbys[0].Network.Hop; h < 0 || h > 1 || hop.Mode != "AFTER_COMMIT" || hop.Write.P50 > 0.5e-3 {
-		t.Errorf("a hop of %v s by %s, with writes of %v", h, hop.Mode, hop.Write.P50)
-	}
-	for _, mode := range s.Waiting() {
-		s.Trials = append(s.Trials, Trial{mode, 8, simulated(t, s.TrialOf(mode, 8, sim))})
-	}
-	p := made(t, s)
-	if len(p.Checks) != 2 || p.Checks[0].Mode != "AFTER_COMMIT" || p.Checks[1].Mode != "AFTER_SYNC" {
-		t.Fatalf("%+v", p.Checks)
-	}
-	for _, c := range p.Checks {
-		if c.Simulated.P50 < 0.021 || c.Predicted.P50 < 0.021 || c.Simulated.Rate <= 0 || c.P50Error < -0.95 || c.P50Error > 1.5 {
-			t.Errorf("%+v", c)
-		}
-	}
-	if mean := s.Trials[0].Report.FlushOf.Mean; mean < 500 {
-		t.Errorf("flushes of %v bytes", mean)
-	}
-	if text := p.Text(); !strings.Contains(text, "Simulated with a log like this one (2 cells)") || !strings.Contains(text, "AFTER_SYNC    8") {
-		t.Errorf("%s", text)
-	}
-}
-
-// The page needs nothing but itself, is well formed, and everything that is drawn has words.
-func TestPlanPage(t *testing.T) {
-	for _, engine := range []string{"postgres", "mysql", "mariadb"} {
-		s := planSpec(engine, 5e-3, 1000)
-		s.Trials = []Trial{{Modes(engine)[len(Modes(engine))-1], 8, &SimReport{Seconds: 1, Commits: 800, Commit: &Spread{N: 800, P50: 0.008, P99: 0.02}}}}
-		p := made(t, s)
-		var b strings.Builder
-		if err := p.WriteHTML(&b); err != nil {
-			t.Fatal(err)
-		}
-		page := b.String()
-		for _, alien := range []string{"<script", "http:", "https:", "src=", "url(", "@import", "NaN", "Inf", "%!", "<no value>", "<b>"} {
-			if i := strings.Index(page, alien); i >= 0 {
-				t.Errorf("%s: %q is in the page: %.200s", engine, alien, page[max(0, i-100):])
-			}
-		}
-		ids := map[string]bool{}
-		for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-			if ids[m[1]] {
-				t.Errorf("%s: two of id %s", engine, m[1])
-			}
-			ids[m[1]] = true
-		}
-		named := 0
-		for _, m := range regexp.MustCompile(`aria-labelledby="([^"]*)"`).FindAllStringSubmatch(page, -1) {
-			for id := range strings.FieldsSeq(m[1]) {
-				if named++; !ids[id] {
-					t.Errorf("%s: nothing has the id %s", engine, id)
-				}
-			}
-		}
-		if n := strings.Count(page, "<svg viewBox=\"0 0 480"); n != 6 || strings.Count(page, "<desc ") != n || strings.Count(page, `role="img"`) != n || named < 2*n {
-			t.Errorf("%s: %d charts, %d names", engine, n, named)
-		}
-		for _, want := range []string{"prefers-color-scheme: dark", "@media print", p.Answer[0][:20], "Settings for", "simulated: 8.00 ms at p50", "recommended"} {
-			if !strings.Contains(page, want) {
-				t.Errorf("%s: no %q", engine, want)
-			}
-		}
-		for _, svg := range regexp.MustCompile(`(?s)<svg.*?</svg>`).FindAllString(page, -1) {
-			d := xml.NewDecoder(strings.NewReader(svg))
-			for {
-				if _, err := d.Token(); err == io.EOF {
-					break
-				} else if err != nil {
-					t.Fatalf("%s: %v in %.300s", engine, err, svg)
-				}
-			}
-		}
-	}
-}
-
 func TestPlanRefuses(t *testing.T) {
 	none := planSpec("postgres", 1e-3, 0)
 	if _, err := MakePlan(none); tidemark.KindOf(err) != tidemark.BadInput || !strings.Contains(err.Error(), "no commits") {
@@ -203,167 +82,22 @@ func TestPlanRefuses(t *testing.T) {
 	}
 }
 
-// What is written into a chart stands beside no other line than its own: names of horizontal lines
-// are keys, and no name of a vertical one is crossed by a curve or lies on another.
-func TestChartNames(t *testing.T) {
-	t.Parallel()
-	number := regexp.MustCompile(`[ML]([-0-9.]+) ([-0-9.]+)`)
-	for _, engine := range []string{"postgres", "mariadb"} {
-		for _, rtt := range []float64{2e-4, 8e-3, 60e-3} {
-			for _, free := range []float64{0, 6 << 30} {
-				s := planSpec(engine, rtt, 1000)
-				s.Sites.Free = free
-				p := made(t, s)
-				for _, c := range p.charts() {
-					what := fmt.Sprintf("%s, %v s, %s", engine, rtt, c.ID)
-					for _, r := range c.Rules {
-						wide := 6.2 * float64(len(r.Label))
-						left, right, top, foot := r.LabelX, r.LabelX+wide, r.LabelY-9, r.LabelY+2
-						if r.Anchor == "end" {
-							left, right = r.LabelX-wide, r.LabelX
-						}
-						if left < c.Left-20 || right > c.Width {
-							t.Errorf("%s: %q lies outside", what, r.Label)
-						}
-						for _, line := range c.Curves {
-							var at [][2]float64
-							for _, m := range number.FindAllStringSubmatch(line.Path, -1) {
-								at = append(at, [2]float64{num(t, m[1]), num(t, m[2])})
-							}
-							for i := 1; i < len(at); i++ {
-								for part := 0.0; part <= 1; part += 0.02 {
-									x, y := at[i-1][0]+part*(at[i][0]-at[i-1][0]), at[i-1][1]+part*(at[i][1]-at[i-1][1])
-									if x > left && x < right && y > top && y < foot {
-										t.Fatalf("%s: %q is crossed by the line %s", what, r.Label, line.Class)
-									}
-								}
-							}
-						}
-					}
-					keys := map[string]bool{}
-					for _, k := range c.Keys {
-						keys[k.Class] = true
-					}
-					for _, line := range c.Curves {
-						if class, _, _ := strings.Cut(line.Class, " "); len(c.Curves) > 1 && !keys[class] {
-							t.Errorf("%s: the line %s has no name", what, line.Class)
-						}
-					}
-				}
-			}
-		}
+// The added time and the headroom are those of the formulas, and survive JSON.
+func TestPlanSaysWhatWasCalculated(t *testing.T) {
+	p := made(t, planSpec("postgres", 5e-3, 1000))
+	a := p.Mode("on")
+	if a.Added.P50 < 6e-3 || a.Added.P50 > 8e-3 { // 5 ms away, 1 ms for the write there
+		t.Errorf("on adds %v", a.Added)
 	}
-}
-
-// On a narrow screen a table of many columns is one of cells below each other, each with its name.
-func TestPlanTablesOnANarrowScreen(t *testing.T) {
-	s := planSpec("postgres", 5e-3, 1000)
-	s.Trials = []Trial{{"on", 8, &SimReport{Seconds: 1, Commits: 800, Commit: &Spread{N: 800, P50: 0.008, P99: 0.02}}}}
-	var b strings.Builder
-	if err := made(t, s).WriteHTML(&b); err != nil {
-		t.Fatal(err)
+	if want := a.Sustainable / 2e6; a.Headroom/want < 0.999 || a.Headroom/want > 1.001 {
+		t.Errorf("it carries %v times the peak, not %v", a.Headroom, want)
 	}
-	tables := regexp.MustCompile(`(?s)<table[^>]*>.*?</table>`).FindAllString(b.String(), -1)
-	if len(tables) != 4 {
-		t.Fatalf("%d tables", len(tables))
+	if p.Workload.Peak != 2e6 || p.Workload.Commits != 1000 || p.Workload.Bytes != 2000 || len(p.Workload.Intervals) != 10 || len(p.Workload.Tables) != 1 {
+		t.Errorf("%+v", p.Workload)
 	}
-	for _, table := range tables {
-		body := table[strings.Index(table, "<tbody>"):]
-		row := body[:strings.Index(body, "</tr>")]
-		cells := regexp.MustCompile(`<td[^>]*>`).FindAllString(row, -1)
-		head, _, _ := strings.Cut(table, "\n")
-		if stacked := strings.Contains(head, "stack"); stacked != (len(cells) > 3) {
-			t.Errorf("%d cells, stacked: %v: %s", len(cells), stacked, row)
-			continue
-		} else if !stacked {
-			continue
-		}
-		for _, cell := range cells {
-			if !strings.Contains(cell, "data-label=") && !strings.Contains(cell, "n seen") && !strings.Contains(cell, "n error") {
-				t.Errorf("%s has no name in %s", cell, row)
-			}
-		}
+	out, err := json.Marshal(p)
+	var back Plan
+	if err != nil || json.Unmarshal(out, &back) != nil || back.Chosen != "on" || back.Modes[3].Mode != "on" || back.Modes[3].Added != a.Added || back.Format != PlanFormat || len(back.ByClients) != 5 {
+		t.Errorf("%v: %.300s", err, out)
 	}
-}
-
-// Names within a connection string are quoted as libpq reads them.
-func TestConninfoValue(t *testing.T) {
-	for in, want := range map[string]string{"db-2.site": "db-2.site", "north one": `'north one'`, `o'x\y`: `'o\'x\\y'`, "": "''"} {
-		if got := conninfoValue(in); got != want {
-			t.Errorf("%q: %s, not %s", in, got, want)
-		}
-	}
-}
-
-// Ticks are round, and not too many.
-func TestTicks(t *testing.T) {
-	for _, c := range []struct {
-		s    scale
-		most int
-		want string
-	}{
-		{scale{lo: 0, hi: 60}, 6, "[0 10 20 30 40 50 60]"},
-		{scale{lo: 0, hi: 0.37}, 4, "[0 0.1 0.2 0.30000000000000004]"},
-		{scale{lo: 2e-4, hi: 0.03, log: true}, 8, "[0.0002 0.0005 0.001 0.002 0.005 0.01 0.02]"},
-		{scale{lo: 1, hi: 1e7, log: true}, 8, "[1 10 100 1000 10000 100000 1e+06 1e+07]"},
-	} {
-		if got := fmt.Sprint(c.s.ticks(c.most)); got != c.want {
-			t.Errorf("%+v: %s", c.s, got)
-		}
-	}
-}
-
-// A listener with a folder has its disk measured, and one without says so.
-func TestPeersDisk(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	f := listening(t, false, &StandbySpec{Dir: dir})
-	if has, err := LookAtPeer(context.Background(), f.addr, ""); err != nil || !has {
-		t.Errorf("%v, %v", has, err)
-	}
-	r, err := MeasurePeerDisk(context.Background(), f.addr, "", "mariadb", 300*time.Millisecond)
-	for try := 0; try < 4 && err == nil && r.Overhead <= 0; try++ { // a line through noise may begin at nothing
-		r, err = MeasurePeerDisk(context.Background(), f.addr, "", "mariadb", 300*time.Millisecond)
-	}
-	if err != nil || r.Engine != "mariadb" || r.Overhead <= 0 || len(r.Series[0].Sizes) == 0 {
-		t.Fatalf("%v, %+v", err, r)
-	}
-	if _, err := MeasurePeerDisk(context.Background(), f.addr, "", "tape", time.Second); tidemark.KindOf(err) != tidemark.Unsupported || tidemark.HintOf(err) == "" || !strings.Contains(err.Error(), "is no engine") {
-		t.Errorf("%v", err)
-	}
-	// The same listener is the standby of a simulation, one after the other.
-	simulated(t, SimSpec{Mode: "on", Peer: f.addr, Count: 20})
-	ctx, cancel := context.WithCancel(context.Background())
-	time.AfterFunc(200*time.Millisecond, cancel)
-	if _, err := MeasurePeerDisk(ctx, f.addr, "", "postgres", time.Minute); tidemark.KindOf(err) != tidemark.Cancelled {
-		t.Errorf("stopped: %v", err)
-	}
-	without := listening(t, false, nil)
-	if has, err := LookAtPeer(context.Background(), without.addr, ""); err != nil || has {
-		t.Errorf("%v, %v", has, err)
-	}
-	if _, err := MeasurePeerDisk(context.Background(), without.addr, "", "postgres", time.Second); tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(err.Error(), "--dir") {
-		t.Errorf("%v", err)
-	}
-	// It takes as long as it is told to.
-	x := simulated(t, SimSpec{Mode: "on", Peer: without.addr, Count: 10, Committers: 1, Standby: StandbySpec{Disk: &Disk{Overhead: 0.02}}})
-	if x.Commit.Min < 0.02 {
-		t.Errorf("%+v", x.Commit)
-	}
-	without.stop()
-	without.wait(t)
-	for try := 0; ; try++ { // what was stopped is noticed, and nothing is left
-		if !strings.Contains(f.said(), "measures the disk of "+dir) {
-			t.Error(f.said())
-		}
-		if _, err := MeasurePeerDisk(context.Background(), f.addr, "", "postgres", 50*time.Millisecond); err == nil {
-			break
-		} else if try > 3000 {
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-	f.stop()
-	f.wait(t)
-	empty(t, dir)
 }

@@ -29,12 +29,7 @@ type Profile struct {
 	Exact   bool      `json:"microseconds"`
 	Seconds float64   `json:"seconds"` // from Begin to End
 
-	Records    int64 `json:"records"`
-	Bytes      int64 `json:"bytes"`        // of records, with what pads them
-	Headers    int64 `json:"header_bytes"` // of pages and files, besides Bytes
-	ImageBytes int64 `json:"image_bytes"`  // of Bytes: images of whole pages
-	NoTxBytes  int64 `json:"no_transaction_bytes"`
-
+	Volume
 	Transactions Transactions `json:"transactions"`
 	Flushes      Flushes      `json:"flushes"`
 
@@ -47,6 +42,15 @@ type Profile struct {
 	Findings        []string      `json:"findings,omitempty"`
 
 	lines []RateLine // of a text that was read: its own digits
+}
+
+// A Volume is how much there is in a log.
+type Volume struct {
+	Records    int64 `json:"records"`
+	Bytes      int64 `json:"bytes"`        // of records, with what pads them
+	Headers    int64 `json:"header_bytes"` // of pages and files, besides Bytes
+	ImageBytes int64 `json:"image_bytes"`  // of Bytes: images of whole pages
+	NoTxBytes  int64 `json:"no_transaction_bytes"`
 }
 
 // Transactions are what became of those in the log.

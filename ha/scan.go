@@ -379,7 +379,7 @@ func (p *Profiler) finishFlushes(out *Profile, scan tidemark.LogScan) {
 	mix := p.grouper.choose(syncs, counts)
 	out.Flushes = mix.result
 	d := &out.Distributions
-	d.FlushPages, d.FlushBytes, d.FlushTime = mix.pages.distribution(), mix.bytes.distribution(), mix.times.distribution()
+	d.FlushPages, d.FlushBytes, d.FlushTime = mix.pages.distribution(), mix.sizes.distribution(), mix.times.distribution()
 	if n := len(p.spans); n > 0 {
 		p.spans[n-1].flushes = p.grouper.counts() // those that were still under way at the end
 	}

@@ -1,6 +1,7 @@
 package ha
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -33,6 +34,22 @@ const (
 	ByStandby Axis = "standby_disk_seconds"  // overhead of the standbys' disks
 )
 
+// Title is what tables call the axis.
+func (by Axis) Title() string {
+	return map[Axis]string{ByRTT: "round trip", ByLink: "link", ByClients: "clients", ByRate: "commits/s wanted", ByDisk: "a write of the primary", ByStandby: "a write of the standby"}[by]
+}
+
+// Text is one of its values.
+func (by Axis) Text(x float64) string {
+	switch by {
+	case ByLink:
+		return SpeedText(x * 8)
+	case ByClients, ByRate:
+		return fmt.Sprintf("%.0f", x)
+	}
+	return TimeText(x)
+}
+
 // A Point is what a mode gives at X, which is 0 in what-ifs.
 type Point struct {
 	Mode string  `json:"mode,omitempty"`
@@ -45,7 +62,7 @@ type Point struct {
 }
 
 func point(load Load, sites Sites, m commitMode, x float64) Point {
-	p := quick(load, sites, m, shortPlay)
+	p := quick(load, sites, m, shortRun)
 	return Point{Mode: m.name, X: x, Rate: p.Rate, P50: p.Commit.P50, P99: p.Commit.P99, Capped: p.Capped}
 }
 
@@ -198,7 +215,7 @@ func (by Axis) usual(l Load, s Sites) (out []float64) {
 	case ByRate:
 		now := l.Rate
 		if now == 0 {
-			now = quick(l, s, commitMode{name: "local"}, shortPlay).Rate
+			now = quick(l, s, commitMode{name: "local"}, shortRun).Rate
 		}
 		for _, part := range []float64{0.1, 0.25, 0.5, 0.75, 1, 1.5, 2, 4} {
 			out = append(out, part*now)

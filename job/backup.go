@@ -123,7 +123,7 @@ func (e Env) recorded(ctx context.Context, verb, source, target string, of inter
 	run, err := e.Record(ctx, verb, source, target, storageWork(of), func(ctx context.Context) (any, error) {
 		var err error
 		rep, err = do(ctx)
-		rep.PeakRSS = peakRSS()
+		rep.PeakRSS = PeakRSS()
 		rep.explain()
 		if rep.slowest != "" {
 			rep.Advice = append(rep.Advice, rep.slowest)

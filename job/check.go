@@ -23,7 +23,8 @@ type Checked struct {
 
 // A CheckSpec says what else Check looks at.
 type CheckSpec struct {
-	Stream *ReplicateSpec // what a stream wants; nil: nothing is to follow the copy
+	// Stream looks at what a stream wants of both ends (stream.CheckOf); nil: nothing is to follow the copy.
+	Stream func(ctx context.Context, c *Checked, src, tgt Database) error
 	Lobs   LobLook
 }
 
@@ -46,16 +47,11 @@ func (c *Checked) Blocked() bool {
 // reads, on both sides. What stops a copy is a finding here, not an error: only
 // where an end cannot be reached at all is there one.
 func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checked, error) {
-	src, err := env.Open(ctx, spec.Source)
+	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
 	if err != nil {
 		return nil, err
 	}
-	defer src.Close()
-	tgt, err := env.Open(ctx, spec.Target)
-	if err != nil {
-		return nil, err
-	}
-	defer tgt.Close()
+	defer done()
 	db, err := src.Describe(ctx, spec.Rules.Wants)
 	if err != nil {
 		return nil, err
@@ -71,10 +67,10 @@ func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checke
 		}
 		out.Findings = append(out.Findings, findings...)
 	}
-	moves, findings, err := applyRules(spec.Rules, db, src, tgt, spec.TargetSchema)
+	moves, findings, err := ApplyRules(spec.Rules, db, src, tgt, spec.TargetSchema)
 	out.Findings = append(out.Findings, findings...)
 	if err != nil {
-		out.block(err)
+		out.Block(err)
 		return out, nil
 	}
 	for _, m := range moves {
@@ -82,13 +78,13 @@ func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checke
 		out.Rows += max(m.From.Rows, 0)
 		out.Bytes += m.From.Bytes
 	}
-	if err := distinct(ctx, "check", src, tgt, moves, true); err != nil {
-		out.block(err)
+	if err := Distinct(ctx, "check", src, tgt, moves, true); err != nil {
+		out.Block(err)
 		out.tidy()
 		return out, nil
 	}
 	if more.Stream != nil {
-		if err := out.checkStream(ctx, env, *more.Stream, src, tgt); err != nil {
+		if err := more.Stream(ctx, out, src, tgt); err != nil {
 			return nil, err
 		}
 	}
@@ -107,7 +103,7 @@ func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checke
 		out.Findings = append(out.Findings, findings...)
 	}
 	if err != nil {
-		out.block(err)
+		out.Block(err)
 	}
 	out.tidy()
 	return out, nil
@@ -150,7 +146,7 @@ func access(ctx context.Context, src origin, tgt Database, p *load.Plan) ([]tide
 }
 
 // block adds an error as a finding.
-func (c *Checked) block(err error) {
+func (c *Checked) Block(err error) {
 	f := tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.KindOf(err), Text: err.Error(), Hint: tidemark.HintOf(err)}
 	var e *tidemark.Error
 	if errors.As(err, &e) && e.Err != nil {

@@ -36,11 +36,11 @@ func (c *copying) take(ctx context.Context, tables []tidemark.TableID) (renewed 
 		return false, err
 	}
 	for _, o := range others {
-		if _, stream := cutStream(o.Run); o.Live && !stream {
+		if _, stream := CutStream(o.Run); o.Live && !stream {
 			_ = c.claims.Release(context.WithoutCancel(ctx), c.run.ID, tables) // the other run is the one to tell of
 			return false, filledBy(c.verb, o)
 		}
-		if !strings.HasPrefix(o.Run, repairClaim) { // of a repair that was killed nothing is left to do
+		if !strings.HasPrefix(o.Run, RepairClaim) { // of a repair that was killed nothing is left to do
 			c.claims.others[o.Table] = append(c.claims.others[o.Table], o)
 		}
 	}
@@ -56,7 +56,7 @@ func filledBy(op string, o tidemark.Claimant) error {
 // or empties what is there.
 func (c *copying) contested(table tidemark.TableID, fresh, clear bool) error {
 	for _, o := range c.claims.others[table] {
-		stream, ok := cutStream(o.Run)
+		stream, ok := CutStream(o.Run)
 		switch {
 		case ok && clear:
 			return tidemark.Errorf(tidemark.NotEmpty, "plan", "table "+table.String(), "stream "+stream+" applies changes to it, and it is to be emptied or dropped",
@@ -72,7 +72,7 @@ func (c *copying) contested(table tidemark.TableID, fresh, clear bool) error {
 // evict ends the claims of runs to a table that this run makes anew: they cannot be resumed.
 func (c *copying) evict(ctx context.Context, table tidemark.TableID) error {
 	for _, o := range c.claims.others[table] {
-		if _, stream := cutStream(o.Run); stream {
+		if _, stream := CutStream(o.Run); stream {
 			continue
 		}
 		err := c.claims.Release(ctx, o.Run, []tidemark.TableID{table, theRun})
@@ -106,15 +106,15 @@ func (c *copying) settle(ctx context.Context, p *load.Plan) error {
 }
 
 // repairClaim is what the names of repairs begin with among claims. A stream runs beside them.
-const repairClaim = "repair "
+const RepairClaim = "repair "
 
 // byTable orders tables, so that two runs claim them in one order.
-func byTable(a, b tidemark.TableID) int {
+func ByTable(a, b tidemark.TableID) int {
 	return cmp.Or(strings.Compare(a.Schema, b.Schema), strings.Compare(a.Name, b.Name))
 }
 
 // cutStream gives the stream's name, if a claim is one's.
-func cutStream(run string) (name string, ok bool) {
+func CutStream(run string) (name string, ok bool) {
 	return strings.CutPrefix(run, tidemark.StreamClaim)
 }
 
@@ -136,7 +136,7 @@ func (c *copying) giveUp(ctx context.Context, forGood bool) {
 	}
 	if forGood {
 		if err := c.claims.Drop(context.WithoutCancel(ctx)); err != nil {
-			c.env.Watch.Event(Event{Time: c.env.now(), Kind: "retry", Object: "claims", Text: "could not be removed", Error: err.Error()})
+			c.env.Event(Event{Kind: "retry", Object: "claims", Text: "could not be removed", Error: err.Error()})
 		}
 	}
 	c.claims.Close()
@@ -151,38 +151,13 @@ func targets(moves []tidemark.Move) []tidemark.TableID {
 			out = append(out, moves[i].To.TableID)
 		}
 	}
-	slices.SortFunc(out, byTable)
+	slices.SortFunc(out, ByTable)
 	return slices.Compact(out)
-}
-
-// claimTables notes which tables a stream feeds, and waits for copies that fill them now.
-func (r *replicating) claimTables(ctx context.Context, b *binder) error {
-	run := tidemark.StreamClaim + r.spec.Name
-	if err := engines.DropClaim(ctx, r.tgt, run); err != nil {
-		return err
-	}
-	c, err := engines.Claim(ctx, r.tgt, run)
-	if err != nil {
-		return err
-	}
-	defer c.Close()
-	tables := make([]tidemark.TableID, 0, len(b.tables))
-	for id := range b.tables {
-		tables = append(tables, id)
-	}
-	slices.SortFunc(tables, byTable)
-	others, _, err := c.Take(ctx, tables)
-	for _, o := range others {
-		if _, stream := cutStream(o.Run); o.Live && !stream && o.Run != r.stream.Copy && !strings.HasPrefix(o.Run, repairClaim) {
-			return tidemark.Errorf(tidemark.Transient, r.spec.Half.Verb(), "table "+o.Table.String(), "run "+o.Run+" is at work on it now", "The stream waits until that run has ended.")
-		}
-	}
-	return err
 }
 
 // claimTables keeps copies out of the tables that are repaired. Where the user may make no table for that, nothing does.
 func (r *repairing) claimTables(ctx context.Context) (release func(), err error) {
-	c, err := engines.Claim(ctx, r.tgt, repairClaim+catalog.NewRunID())
+	c, err := engines.Claim(ctx, r.tgt, RepairClaim+catalog.NewRunID())
 	if err != nil {
 		return nil, err
 	}
@@ -195,7 +170,7 @@ func (r *repairing) claimTables(ctx context.Context) (release func(), err error)
 		return release, nil
 	}
 	for _, o := range others {
-		if _, stream := cutStream(o.Run); o.Live && !stream && err == nil {
+		if _, stream := CutStream(o.Run); o.Live && !stream && err == nil {
 			err = filledBy("repair", o)
 		}
 	}

@@ -3,17 +3,14 @@ package job
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/engines"
-	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/load"
 )
 
@@ -23,103 +20,12 @@ import (
 // begins, and a process that is killed on the way leaves what this one has found: tables that are whole at Stream.Place,
 // and others.
 
-// A catchUp is the part of a stream that is applied before its copy is resumed.
-type catchUp struct {
-	kept map[tidemark.TableID]bool // the tables that have their changes applied
-	to   uint64                    // what is committed before this log position
-}
-
-// resumeCopy resumes the copy before the stream.
-func (r *replicating) resumeCopy(ctx context.Context) (string, *Report, error) {
-	run, err := catalog.Run{}, error(nil)
-	if r.stream.Copy != "" {
-		run, err = r.env.Catalog.Run(ctx, r.stream.Copy)
-	}
-	if run.ID == "" && (err == nil || tidemark.KindOf(err) == tidemark.NotFound) {
-		return r.beginAgain(ctx)
-	}
-	if err != nil {
-		return "", nil, err
-	}
-	r.stream.Place = max(r.stream.Place, run.Position.Place)
-	c := &copying{env: r.env, verb: "copy", spec: r.spec.Copy, built: map[string]bool{}, done: map[int]int64{}}
-	c.spec.Resume, c.spec.run = run.ID, run.ID
-	if c.src, c.tgt, err = r.openCopy(ctx); err != nil {
-		return "", nil, err
-	}
-	defer c.src.Close()
-	defer c.tgt.Close()
-	defer watchLocks(ctx, r.env, c.src, c.tgt)()
-	var rep *Report
-	if run.State == catalog.Done {
-		rep, err = r.endOfCopy(ctx, run, c.tgt)
-	} else {
-		defer func() { c.lock.Unlock() }()
-		defer c.giveUp(ctx, false)
-		rep, err = (&resuming{copying: c, r: r}).do(ctx)
-	}
-	if err != nil {
-		return run.ID, rep, resumes(err, r.spec.Copy.Source)
-	}
-	r.copied(run.ID, rep)
-	return run.ID, rep, r.following(ctx)
-}
-
-// beginHalf begins a stream, or the half of it that is this process's.
-func (r *replicating) beginHalf(ctx context.Context) (string, *Report, error) {
-	return [...]func(context.Context) (string, *Report, error){r.begin, r.beginCapture, r.beginApply}[r.spec.Half](ctx)
-}
-
-// copied tells that all rows are there.
-func (r *replicating) copied(run string, rep *Report) {
-	r.env.Watch.Event(Event{Time: r.env.now(), Kind: "state", Object: "stream " + r.spec.Name, Rows: rep.Rows, Bytes: rep.Bytes, Seconds: rep.Seconds, Text: "copied (run " + run + ")"})
-}
-
-// openCopy opens the ends of the copy: the stream has its own.
-func (r *replicating) openCopy(ctx context.Context) (Database, Database, error) {
-	shape := r.shape
-	err := r.openSource(ctx)
-	if err == nil {
-		err = r.openTarget(ctx)
-	}
-	src, tgt := r.src, r.tgt
-	r.src, r.from, r.tgt, r.to, r.shape = nil, nil, nil, nil, shape
-	if err != nil && src != nil {
-		src.Close()
-	}
-	return src, tgt, err
-}
-
-// beginAgain begins a stream of which nothing but its name was noted.
-func (r *replicating) beginAgain(ctx context.Context) (string, *Report, error) {
-	if adopts := !r.spec.From.IsZero() && !r.spec.From.Now; adopts {
-		if err := r.env.Catalog.DropStream(ctx, r.record()); err != nil {
-			return "", nil, err
-		}
-	} else if err := r.remove(ctx); err != nil {
-		return "", nil, err
-	}
-	if r.stream.Copy != "" {
-		tgt, err := r.env.Open(ctx, r.spec.Copy.Target)
-		if err != nil {
-			return "", nil, err
-		}
-		err = engines.DropClaim(ctx, tgt, r.stream.Copy)
-		tgt.Close()
-		if err != nil {
-			return "", nil, err
-		}
-	}
-	r.stream = catalog.Stream{}
-	return r.beginHalf(ctx)
-}
-
 // endOfCopy cleans up behind a copy that was finished just before its process was killed.
-func (r *replicating) endOfCopy(ctx context.Context, run catalog.Run, tgt Database) (*Report, error) {
-	if err := tgt.Forget(ctx, run.ID, nil); err != nil {
+func (c *copying) endOfCopy(ctx context.Context, run catalog.Run) (*Report, error) {
+	if err := c.tgt.Forget(ctx, run.ID, nil); err != nil {
 		return nil, err
 	}
-	if err := engines.DropClaim(ctx, tgt, run.ID); err != nil {
+	if err := engines.DropClaim(ctx, c.tgt, run.ID); err != nil {
 		return nil, err
 	}
 	rep := &Report{Verb: "copy", Position: run.Position}
@@ -131,55 +37,43 @@ func (r *replicating) endOfCopy(ctx context.Context, run catalog.Run, tgt Databa
 	return rep, nil
 }
 
-// resumes adds to an error of a copy how it is resumed.
-func resumes(err error, source string) error {
-	hint := "The same command resumes the copy. " + KeepsLog(source) + "."
-	var e *tidemark.Error
-	if !errors.As(err, &e) {
-		return &tidemark.Error{Op: "replicate", Kind: tidemark.KindOf(err), Err: err, Hint: hint}
-	}
-	had := e.Hint
-	if i := strings.Index(had, "go on with the same command and --resume"); i >= 0 { // that is the copy's own
-		had = strings.TrimSuffix(strings.TrimRight(had[:i], " "), "; then")
-	}
-	if had = strings.TrimRight(had, ". "); had != "" {
-		hint = had + ". " + hint
-	}
-	return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Err: e.Err, Hint: hint}
-}
-
-// worthResuming says whether what ended a copy may pass, so that it is resumed; otherwise nobody might ever read the log
-// that the source keeps, and it would fill its disk.
-func worthResuming(err error) bool {
-	switch tidemark.KindOf(err) {
-	case tidemark.Cancelled, tidemark.Transient, tidemark.Unreachable, tidemark.Full, tidemark.Incomplete:
-		return true
-	}
-	return false
+// A Follower is the stream whose copy is resumed, as the copy needs it.
+type Follower interface {
+	// CatchUp applies the stream to the tables that are kept, up to a log position.
+	CatchUp(ctx context.Context, kept map[tidemark.TableID]bool, to uint64) error
+	// Enroll describes what the stream can carry, and notes what those tables are that are read again.
+	Enroll(ctx context.Context, src, tgt Database, again map[tidemark.TableID]bool) ([]tidemark.Move, error)
+	// View makes the source keep its log from where its next view is on. Without tables that are kept nobody needs what it
+	// has kept until now.
+	View(ctx context.Context, src Database, moves []tidemark.Move, kept bool) error
+	// Viewed notes that the stream begins at a log position: that of the view.
+	Viewed(ctx context.Context, place uint64) error
 }
 
 // resuming is the copy of a stream while it is resumed.
 type resuming struct {
 	*copying
-	r    *replicating
-	kept []bool // by move: it is whole, and stays
+	stream Follower
+	name   string // of the stream
+	kept   []bool // by move: it is whole, and stays
+}
+
+// ResumeBefore resumes the copy before a stream. It cleans up behind one that was finished just before its process was
+// killed.
+func ResumeBefore(ctx context.Context, env Env, spec CopySpec, run catalog.Run, src, tgt Database, name string, stream Follower) (*Report, error) {
+	c := &copying{env: env, verb: "copy", spec: spec, src: src, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}}
+	c.spec.Resume, c.spec.Run = run.ID, run.ID
+	defer watchLocks(ctx, env, src, tgt)()
+	if run.State == catalog.Done {
+		return c.endOfCopy(ctx, run)
+	}
+	defer func() { c.lock.Unlock() }()
+	defer c.giveUp(ctx, false)
+	return (&resuming{copying: c, stream: stream, name: name}).do(ctx)
 }
 
 func (c *resuming) do(ctx context.Context) (*Report, error) {
-	if err := c.claim(ctx, "copy"); err != nil {
-		return nil, err
-	}
-	c.p = &load.Plan{}
-	if err := json.Unmarshal(c.run.Plan, c.p); err != nil {
-		return nil, tidemark.Errorf(tidemark.Bug, "resume", c.run.ID, err.Error(), "")
-	}
-	if err := distinct(ctx, c.verb, c.src, c.tgt, c.p.Moves, true); err != nil {
-		return nil, err
-	}
-	if err := c.retake(ctx, targets(c.p.Moves)); err != nil {
-		return nil, err
-	}
-	if err := c.clearFirst(ctx); err != nil {
+	if err := c.reopen(ctx); err != nil {
 		return nil, err
 	}
 	if err := c.finished(ctx); err != nil {
@@ -259,7 +153,7 @@ func (c *resuming) tell() {
 			text += ", ..."
 		}
 	}
-	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "state", Object: "stream " + c.r.spec.Name, Text: text})
+	c.env.Event(Event{Kind: "state", Object: "stream " + c.name, Text: text})
 }
 
 // renew brings the tables that are kept to a new view of the source, and prepares to read the others from it.
@@ -267,7 +161,7 @@ func (c *resuming) renew(ctx context.Context) error {
 	if err := c.discard(ctx); err != nil {
 		return err
 	}
-	from := c.src.(capture.Source) // openSource has seen to it
+	src := c.src.(Database) // see ResumeBefore
 	kept := map[tidemark.TableID]bool{}
 	for i := range c.p.Moves {
 		if c.kept[i] {
@@ -278,36 +172,32 @@ func (c *resuming) renew(ctx context.Context) error {
 		if err := c.buildKeys(ctx); err != nil {
 			return err
 		}
-		end, err := from.End(ctx) // most of it before the view is there, which the source has to keep
+		end, err := src.(capture.Source).End(ctx) // most of it before the view is there, which the source has to keep
 		if err == nil {
-			err = c.r.catchUp(ctx, kept, end)
+			err = c.stream.CatchUp(ctx, kept, end)
 		}
 		if err != nil {
 			return err
 		}
 	}
-	moves, err := c.look(ctx)
-	if err != nil {
-		return err
+	again := map[tidemark.TableID]bool{}
+	for i := range c.p.Moves {
+		again[c.p.Moves[i].From.TableID] = !c.kept[i]
 	}
-	if c.r.spec.Half == Whole && len(kept) == 0 {
-		if err = from.Unhold(ctx, c.r.spec.Name); err == nil { // no table needs what is held
-			err = from.Hold(ctx, c.r.spec.Name, moves)
-		}
-	} else {
-		err = from.View(ctx, c.r.spec.Name)
+	moves, err := c.stream.Enroll(ctx, src, c.tgt, again)
+	if err == nil {
+		err = c.stream.View(ctx, src, moves, len(kept) > 0)
 	}
 	if err == nil {
 		c.position, err = c.src.Freeze(ctx, c.spec.Load.LaneCount())
 	}
 	if err == nil && len(kept) > 0 {
-		err = c.r.catchUp(ctx, kept, c.position.Place)
+		err = c.stream.CatchUp(ctx, kept, c.position.Place)
 	}
 	if err != nil {
 		return err
 	}
-	c.r.stream.Place = c.position.Place
-	if err := c.r.env.Catalog.PutStream(ctx, c.r.stream); err != nil {
+	if err := c.stream.Viewed(ctx, c.position.Place); err != nil {
 		return err
 	}
 	return c.recut(ctx)
@@ -377,38 +267,6 @@ func (c *resuming) buildKeys(ctx context.Context) error {
 	return c.finishedObjects(ctx)
 }
 
-// look describes the tables that are read again, and notes what they are for the stream.
-func (c *resuming) look(ctx context.Context) ([]tidemark.Move, error) {
-	r := c.r
-	shape, src := r.shape, c.src.(Database)
-	r.src, r.shape, r.tgt = src, src, c.tgt
-	defer func() { r.src, r.shape, r.tgt = nil, shape, nil }()
-	_, moves, err := r.mapped(ctx, r.spec.Copy.Rules.Wants)
-	if err == nil {
-		moves, _, err = streamable(moves)
-	}
-	if err != nil {
-		return nil, err
-	}
-	again := map[tidemark.TableID]bool{}
-	for i := range c.p.Moves {
-		again[c.p.Moves[i].From.TableID] = !c.kept[i]
-	}
-	fresh := slices.DeleteFunc(slices.Clone(moves), func(m tidemark.Move) bool { return !again[m.From.TableID] })
-	if r.spec.Half != ApplyHalf {
-		if err := r.lookAt(ctx, fresh); err != nil {
-			return nil, err
-		}
-	}
-	subs := &subscriptions{r: r, of: map[tidemark.TableID]*catalog.StreamTable{}}
-	for i := range fresh {
-		if err := subs.enroll(ctx, &fresh[i]); err != nil {
-			return nil, err
-		}
-	}
-	return moves, nil
-}
-
 // recut cuts the tables that are read again, as they are in the view. One that was altered since its copy began is made
 // anew, and one that is gone is left out.
 func (c *resuming) recut(ctx context.Context) error {
@@ -416,7 +274,7 @@ func (c *resuming) recut(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	moves, _, err := applyRules(c.spec.Rules, db, c.src, c.tgt, c.spec.TargetSchema)
+	moves, _, err := ApplyRules(c.spec.Rules, db, c.src, c.tgt, c.spec.TargetSchema)
 	if err != nil {
 		return err
 	}
@@ -432,16 +290,11 @@ func (c *resuming) recut(ctx context.Context) error {
 		if c.kept[i] || find(moves, c.p.Moves[i].From.TableID) == nil {
 			continue
 		}
-		c.p.Retarget(i, c.spec.Plan)
-		ranges, err := c.src.Split(ctx, &c.p.Moves[i])
+		ranges, err := c.cutAgain(ctx, i, &last)
 		if err != nil {
 			return err
 		}
-		for _, r := range ranges {
-			last++
-			r.Move, r.ID = i, last
-			c.p.Ranges = append(c.p.Ranges, r)
-		}
+		c.p.Ranges = append(c.p.Ranges, ranges...)
 	}
 	c.p.Position = c.position
 	return c.env.Catalog.PutRanges(ctx, c.run.ID, c.p.Ranges)
@@ -514,49 +367,4 @@ func sameDefinition(a, b *tidemark.Table) bool {
 		return string(out)
 	}
 	return text(*a) == text(*b)
-}
-
-// catchUp applies the stream to tables that are kept, up to a log position.
-func (r *replicating) catchUp(ctx context.Context, kept map[tidemark.TableID]bool, to uint64) error {
-	if to <= r.stream.Place {
-		return nil
-	}
-	text := "applies to the tables that are kept what has changed since"
-	if r.spec.Half == ApplyHalf {
-		text += "; tidemark capture has to run meanwhile"
-	}
-	r.env.Watch.Event(Event{Time: r.env.now(), Kind: "state", Object: "stream " + r.spec.Name, Text: text})
-	queue, shape := r.spec.Queue, r.shape
-	r.catching = &catchUp{kept, to}
-	r.run.Started = r.env.now()
-	if r.spec.Half == Whole {
-		r.spec.Queue = directQueue // the queue begins behind it
-	}
-	defer func() { r.catching, r.spec.Queue, r.shape = nil, queue, shape }()
-	for try, since := 0, time.Now(); ; try++ {
-		began := time.Now()
-		err := r.session(ctx)
-		if time.Since(began) > time.Minute {
-			try, since = 0, time.Now()
-		}
-		switch {
-		case errors.Is(err, errReached):
-			r.stream.Place = to
-			return r.env.Catalog.PutStream(ctx, r.stream)
-		case errors.Is(err, errAnew) || errors.Is(err, errTry):
-			if ctx.Err() != nil {
-				return ctx.Err()
-			}
-			continue
-		case tidemark.KindOf(err) == tidemark.Lost:
-			return tidemark.Errorf(tidemark.Lost, "replicate", r.spec.Name, "the source no longer has its log from where the copy began, so what was copied cannot be kept: "+err.Error(),
-				"Begin again: --anew, with --prep drop for what the copy has left on the target.")
-		case !r.passes(err) || time.Since(since) > r.spec.Copy.Load.RetryTime():
-			return err
-		}
-		r.env.Watch.Event(Event{Time: r.env.now(), Kind: "retry", Object: "stream " + r.spec.Name, Error: err.Error()})
-		if err := flow.Sleep(ctx, min(500*time.Millisecond<<min(try, 5), 15*time.Second)); err != nil {
-			return err
-		}
-	}
 }

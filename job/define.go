@@ -15,27 +15,14 @@ import (
 // what is there. The target has to be opened so that it renders owners and privileges; these
 // are compared where opt says so.
 func Definitions(ctx context.Context, env Env, spec DiffSpec, opt define.Options) (*define.Result, error) {
-	src, err := env.Open(ctx, spec.Source)
+	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
 	if err != nil {
 		return nil, err
 	}
-	defer src.Close()
-	tgt, err := env.Open(ctx, spec.Target)
+	defer done()
+	db, moves, _, err := spec.moves(ctx, src, tgt)
 	if err != nil {
 		return nil, err
-	}
-	defer tgt.Close()
-	db, err := src.Describe(ctx, spec.Rules.Wants)
-	if err != nil {
-		return nil, err
-	}
-	moves, _, err := applyRules(spec.Rules, db, src, tgt, spec.TargetSchema)
-	if err != nil {
-		return nil, err
-	}
-	if spec.Only != nil {
-		roots := rootsOf(db)
-		moves = slices.DeleteFunc(moves, func(m tidemark.Move) bool { return !spec.Only(roots(m.From.TableID)) })
 	}
 	there, err := tgt.Describe(ctx, nil)
 	if err != nil {
@@ -95,7 +82,7 @@ func identity(tgt Database, moves []tidemark.Move, there *tidemark.Database, rul
 	filled := map[tidemark.TableID]bool{}
 	for i := range moves {
 		m := &moves[i]
-		id := clipID(tgt, m.To.TableID)
+		id := ClipID(tgt, m.To.TableID)
 		filled[id], direct[id], from[id.Schema] = true, m.Direct, m.From.Schema
 	}
 	var out []tidemark.Move

@@ -45,16 +45,11 @@ func Diff(ctx context.Context, env Env, spec DiffSpec) (out diff.Result, finding
 }
 
 func diffOnce(ctx context.Context, env Env, spec DiffSpec, equal map[tidemark.TableID]diff.TableResult, there func()) (diff.Result, []tidemark.Finding, error) {
-	src, err := env.Open(ctx, spec.Source)
+	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
 	if err != nil {
 		return diff.Result{}, nil, err
 	}
-	defer src.Close()
-	tgt, err := env.Open(ctx, spec.Target)
-	if err != nil {
-		return diff.Result{}, nil, err
-	}
-	defer tgt.Close()
+	defer done()
 	for _, end := range []Database{src, tgt} {
 		if _, err := end.Freeze(ctx, lanesOf(spec)); err != nil {
 			return diff.Result{}, nil, err
@@ -131,19 +126,11 @@ func missing(findings []tidemark.Finding) bool {
 
 // pair finds for each table of the source the one that a copy would have made.
 func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, []tidemark.Finding, error) {
-	db, err := src.Describe(ctx, spec.Rules.Wants)
+	db, moves, findings, err := spec.moves(ctx, src, tgt)
 	if err != nil {
 		return nil, nil, err
 	}
-	moves, findings, err := applyRules(spec.Rules, db, src, tgt, spec.TargetSchema)
-	if err != nil {
-		return nil, nil, err
-	}
-	if spec.Only != nil {
-		roots := rootsOf(db)
-		moves = slices.DeleteFunc(moves, func(m tidemark.Move) bool { return !spec.Only(roots(m.From.TableID)) })
-	}
-	if err := distinct(ctx, "compare", src, tgt, moves, false); err != nil {
+	if err := Distinct(ctx, "compare", src, tgt, moves, false); err != nil {
 		return nil, nil, err
 	}
 	if len(moves) == 0 {
@@ -151,7 +138,7 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 	}
 	wanted := map[tidemark.TableID]bool{}
 	for _, m := range moves {
-		wanted[clipID(tgt, m.To.TableID)] = true
+		wanted[ClipID(tgt, m.To.TableID)] = true
 	}
 	there, err := tgt.Describe(ctx, func(id tidemark.TableID) bool { return wanted[id] })
 	if err != nil {
@@ -169,7 +156,7 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 	}
 	var pairs []diff.Pair
 	for i := range moves {
-		t := found[clipID(tgt, moves[i].To.TableID)]
+		t := found[ClipID(tgt, moves[i].To.TableID)]
 		if t == nil {
 			notes = append(notes, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.NotFound, Object: "table " + moves[i].To.String(), Text: "is not on the target"})
 			continue
@@ -185,6 +172,20 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 		return nil, notes, tidemark.Errorf(tidemark.NotFound, "diff", "", fmt.Sprintf("none of %d tables is on the target", len(moves)), "")
 	}
 	return pairs, notes, nil
+}
+
+// moves describes the source, and says which of its tables are compared with which.
+func (s *DiffSpec) moves(ctx context.Context, src, tgt Database) (*tidemark.Database, []tidemark.Move, []tidemark.Finding, error) {
+	db, err := src.Describe(ctx, s.Rules.Wants)
+	if err != nil {
+		return nil, nil, nil, err
+	}
+	moves, findings, err := ApplyRules(s.Rules, db, src, tgt, s.TargetSchema)
+	if err == nil && s.Only != nil {
+		roots := rootsOf(db)
+		moves = slices.DeleteFunc(moves, func(m tidemark.Move) bool { return !s.Only(roots(m.From.TableID)) })
+	}
+	return db, moves, findings, err
 }
 
 // rootsOf gives what finds the table that another one is a partition of, through all levels; of
@@ -213,7 +214,7 @@ func match(tgt Database, m *tidemark.Move, t *tidemark.Table) (diff.Pair, []stri
 	back := &tidemark.Move{From: t, To: m.To, Direct: m.Direct} // as the source is read
 	var lacks []string
 	for _, c := range m.To.Stored() {
-		name := clip(tgt, c.Name)
+		name := Clip(tgt, c.Name)
 		if t.Column(name) == nil {
 			lacks = append(lacks, name)
 		}
@@ -239,7 +240,7 @@ func match(tgt Database, m *tidemark.Move, t *tidemark.Table) (diff.Pair, []stri
 
 // clip gives a name as the target keeps it: PostgreSQL cuts names to 63 bytes, at
 // a character (NAMEDATALEN, "Identifiers and Key Words").
-func clip(tgt Database, name string) string {
+func Clip(tgt Database, name string) string {
 	if tgt.Name() != "postgres" || len(name) <= 63 {
 		return name
 	}
@@ -250,8 +251,8 @@ func clip(tgt Database, name string) string {
 	return name[:n]
 }
 
-func clipID(tgt Database, id tidemark.TableID) tidemark.TableID {
-	return tidemark.TableID{Schema: clip(tgt, id.Schema), Name: clip(tgt, id.Name)}
+func ClipID(tgt Database, id tidemark.TableID) tidemark.TableID {
+	return tidemark.TableID{Schema: Clip(tgt, id.Schema), Name: Clip(tgt, id.Name)}
 }
 
 // diffProgress is the Progress of a comparison: both sides' rows and bytes.

@@ -66,7 +66,7 @@ func openImport(ctx context.Context, env Env, spec CopySpec, open func(path stri
 		dump.Close()
 		return nil, err
 	}
-	if v, ok := tgt.(interface{ Version() string }); ok && tidemark.Family(tgt.Name()) == "mysql" {
+	if v, ok := tgt.(versioner); ok && tidemark.Family(tgt.Name()) == "mysql" {
 		dump.For(tgt.Name(), v.Version())
 	}
 	c := &copying{env: env, verb: "copy", spec: spec, tgt: tgt, built: map[string]bool{}, done: map[int]int64{}, p: &load.Plan{}}
@@ -85,11 +85,10 @@ func (im *importJob) close() {
 func (im *importJob) begin(ctx context.Context) error {
 	c := im.copying
 	if c.spec.Resume != "" {
-		return im.takeUp(ctx)
+		return im.resume(ctx)
 	}
-	host, _ := os.Hostname()
-	c.run = catalog.Run{ID: catalog.NewRunID(), Verb: "import", Source: tidemark.MaskURL(c.spec.Source), Target: tidemark.MaskURL(c.spec.Target),
-		Started: c.env.now(), State: catalog.Running, Position: c.position, PID: os.Getpid(), Host: host}
+	c.run = c.env.NewRun("import", tidemark.MaskURL(c.spec.Source), tidemark.MaskURL(c.spec.Target))
+	c.run.Position = c.position
 	var err error
 	if c.lock, err = c.env.Catalog.Lock(c.run.ID); err != nil {
 		return err
@@ -106,7 +105,7 @@ func (im *importJob) begin(ctx context.Context) error {
 	return c.tgt.Begin(ctx, c.run.ID)
 }
 
-func (im *importJob) takeUp(ctx context.Context) error {
+func (im *importJob) resume(ctx context.Context) error {
 	c := im.copying
 	if err := c.claim(ctx, "import"); err != nil {
 		return err

@@ -183,7 +183,7 @@ func (s *survey) plan(ctx context.Context) (*load.Plan, error) {
 	}
 	db := im.database(s.tables, s.native)
 	db.Findings = im.dump.Findings()
-	moves, found, err := applyRules(im.spec.Rules, db, im.end, im.tgt, im.spec.TargetSchema)
+	moves, found, err := ApplyRules(im.spec.Rules, db, im.end, im.tgt, im.spec.TargetSchema)
 	if err != nil {
 		return nil, err
 	}
@@ -311,7 +311,7 @@ func CheckDump(ctx context.Context, env Env, spec CopySpec, open func(path strin
 		out.Findings = append(out.Findings, p.Findings...)
 	}
 	if err != nil {
-		out.block(err)
+		out.Block(err)
 	}
 	out.tidy()
 	return out, nil

@@ -28,11 +28,29 @@ type Env struct {
 	Now     func() time.Time
 }
 
-func (e Env) now() time.Time {
+func (e Env) Time() time.Time {
 	if e.Now != nil {
 		return e.Now()
 	}
 	return time.Now()
+}
+
+// Event tells the watcher of something that has happened now.
+func (e Env) Event(x Event) {
+	x.Time = e.Time()
+	e.Watch.Event(x)
+}
+
+// OpenEnds connects to source and target. Whoever gets no error calls close.
+func (e Env) OpenEnds(ctx context.Context, source, target string) (src, tgt Database, close func(), err error) {
+	if src, err = e.Open(ctx, source); err != nil {
+		return nil, nil, nil, err
+	}
+	if tgt, err = e.Open(ctx, target); err != nil {
+		src.Close()
+		return nil, nil, nil, err
+	}
+	return src, tgt, func() { tgt.Close(); src.Close() }, nil
 }
 
 // A Watcher is told what a job does, by several goroutines.
@@ -106,7 +124,7 @@ type ObjectTime struct {
 
 // peakRSS reads the highest resident set size of this process in bytes; 0 where
 // the system does not say.
-func peakRSS() int64 {
+func PeakRSS() int64 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {
 		return 0

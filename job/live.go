@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/flow"
 )
@@ -31,7 +32,7 @@ type LiveSpec struct {
 // knows how far streams into it were applied.
 type follower interface {
 	Mend(ctx context.Context) (diff.Mender, error)
-	Applied(ctx context.Context) (map[string]tidemark.Progress, error)
+	Applied(ctx context.Context) (map[string]change.Progress, error)
 }
 
 // DiffLive compares two databases that are written to, of which the target follows the
@@ -60,6 +61,7 @@ type living struct {
 	env      Env
 	spec     LiveSpec
 	src, tgt Database
+	done     func() // closes them
 	from, to diff.Mender
 	live     *diff.Live
 	progress *diffProgress
@@ -77,10 +79,7 @@ func openLive(ctx context.Context, env Env, spec LiveSpec) (v *living, err error
 			v.close()
 		}
 	}()
-	if v.src, err = env.Open(ctx, spec.Diff.Source); err != nil {
-		return v, err
-	}
-	if v.tgt, err = env.Open(ctx, spec.Diff.Target); err != nil {
+	if v.src, v.tgt, v.done, err = env.OpenEnds(ctx, spec.Diff.Source, spec.Diff.Target); err != nil {
 		return v, err
 	}
 	for _, end := range []struct {
@@ -105,10 +104,8 @@ func (v *living) close() {
 			m.Close()
 		}
 	}
-	for _, db := range []Database{v.src, v.tgt} {
-		if db != nil {
-			db.Close()
-		}
+	if v.done != nil {
+		v.done()
 	}
 }
 
@@ -127,16 +124,11 @@ func (v *living) find(ctx context.Context) (bool, error) {
 
 // first reads both sides whole, in a view of each.
 func (v *living) first(ctx context.Context) error {
-	src, err := v.env.Open(ctx, v.spec.Diff.Source)
+	src, tgt, done, err := v.env.OpenEnds(ctx, v.spec.Diff.Source, v.spec.Diff.Target)
 	if err != nil {
 		return err
 	}
-	defer src.Close()
-	tgt, err := v.env.Open(ctx, v.spec.Diff.Target)
-	if err != nil {
-		return err
-	}
-	defer tgt.Close()
+	defer done()
 	lanes := lanesOf(v.spec.Diff)
 	for _, end := range []Database{src, tgt} {
 		if _, err := end.Freeze(ctx, lanes); err != nil {
@@ -165,7 +157,7 @@ func (v *living) first(ctx context.Context) error {
 
 // settle looks again at what differs until it is known which of it does, or the time is up.
 func (v *living) settle(ctx context.Context) error {
-	until := v.env.now().Add(v.spec.Timeout)
+	until := v.env.Time().Add(v.spec.Timeout)
 	for pause := time.Second; ; pause = min(2*pause, 10*time.Second) {
 		rows, tables := v.live.Unsettled()
 		if rows+tables == 0 {
@@ -198,7 +190,7 @@ func (v *living) tell(rows, tables int) {
 	if !v.stream {
 		object, until = "no stream is known", "after "+v.spec.Settle.String()
 	}
-	v.env.Watch.Event(Event{Time: v.env.now(), Kind: "wait", Object: object, Rows: int64(rows), Text: fmt.Sprintf("%s; look %d comes %s", what, v.looks+1, until)})
+	v.env.Event(Event{Kind: "wait", Object: object, Rows: int64(rows), Text: fmt.Sprintf("%s; look %d comes %s", what, v.looks+1, until)})
 }
 
 // wait lets time pass, and then the target come to where the source is; false if that
@@ -211,7 +203,7 @@ func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time)
 	if !v.stream {
 		pause = max(pause, v.spec.Settle)
 	}
-	if v.env.now().Add(pause).After(until) {
+	if v.env.Time().Add(pause).After(until) {
 		return false, nil
 	}
 	if err := flow.Sleep(ctx, pause); err != nil || !v.stream {
@@ -237,7 +229,7 @@ func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time)
 		if applied[v.spec.Name].Low+1 >= end {
 			return true, nil
 		}
-		if v.env.now().After(until) {
+		if v.env.Time().After(until) {
 			v.findings = append(v.findings, tidemark.Finding{Severity: tidemark.Warning, Object: "stream " + v.spec.Name, Text: "has not come to where the source was, so nothing is known for certain",
 				Hint: "See tidemark status whether it runs, and how far it is behind; --live-timeout gives it more time."})
 			return false, nil

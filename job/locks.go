@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
@@ -29,16 +30,11 @@ func watchLocks(ctx context.Context, env Env, ends ...any) (stop func()) {
 		}
 		wg.Go(func() {
 			seen := map[tidemark.Finding]int{}
-			for {
-				select {
-				case <-ctx.Done():
-					return
-				case <-time.After(lockLook):
-				}
+			for flow.Sleep(ctx, lockLook) == nil {
 				found, _ := w.Waits(ctx) // the job itself meets whatever is wrong
 				for _, f := range found {
 					if seen[f]++; seen[f] == 2 {
-						env.Watch.Event(Event{Time: env.now(), Kind: "wait", Object: f.Object, Text: f.Text + ". " + f.Hint})
+						env.Event(Event{Kind: "wait", Object: f.Object, Text: f.Text + ". " + f.Hint})
 					}
 				}
 			}

@@ -121,7 +121,7 @@ func (d *dumping) plan(ctx context.Context, position tidemark.Position) (*load.P
 	if err != nil {
 		return nil, err
 	}
-	moves, findings, err := applyRules(d.spec.Rules, db, d.src, d.src, "")
+	moves, findings, err := ApplyRules(d.spec.Rules, db, d.src, d.src, "")
 	if err != nil {
 		return nil, err
 	}
@@ -159,9 +159,7 @@ func (d *dumping) inSpaces(ctx context.Context) error {
 	if len(d.spec.Spaces) == 0 {
 		return nil
 	}
-	src, ok := d.src.(interface {
-		InTablespaces(ctx context.Context, names []string) ([]tidemark.TableID, error)
-	})
+	src, ok := d.src.(spacer)
 	if !ok {
 		return tidemark.Errorf(tidemark.Unsupported, "back up", d.src.Name(), "tables are chosen by their tablespaces of PostgreSQL only", "Choose them by name: --table, --include.")
 	}

@@ -26,7 +26,7 @@ func (env Env) persist(ctx context.Context, what string, budget time.Duration, d
 		if last.IsZero() || left <= 0 {
 			return err
 		}
-		env.Watch.Event(Event{Time: env.now(), Kind: "retry", Object: what, Error: err.Error(), Text: "for another " + left.Round(time.Second).String()})
+		env.Event(Event{Kind: "retry", Object: what, Error: err.Error(), Text: "for another " + left.Round(time.Second).String()})
 		if err := flow.Sleep(ctx, min(wait, left)); err != nil {
 			return err
 		}

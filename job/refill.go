@@ -28,7 +28,7 @@ func Refill(ctx context.Context, env Env, spec RefillSpec) (string, *Report, err
 	if err != nil {
 		return "", nil, err
 	}
-	src := &shelf{Source: dump.NewSource(d), m: spec.Manifest}
+	src := &backupOrigin{Source: dump.NewSource(d), m: spec.Manifest}
 	defer src.Close()
 	src.Convert = func(r tidemark.Read, emit func(*tidemark.Batch) error) func(*tidemark.Batch) error {
 		return engines.ToCopyText(r, spec.Engine, emit)
@@ -39,25 +39,25 @@ func Refill(ctx context.Context, env Env, spec RefillSpec) (string, *Report, err
 	}
 	defer tgt.Close()
 	spec.Source = RefillSource(spec.Repo, spec.Manifest.ID)
-	return copyBetween(ctx, env, "restore", spec.CopySpec, src, tgt)
+	return CopyBetween(ctx, env, "restore", spec.CopySpec, src, tgt)
 }
 
 // RefillSource is what the catalogue calls the source of a restore.
 func RefillSource(r *repo.Repo, backup string) string { return r.Store().String() + " " + backup }
 
-// A shelf is a backup as a copy's origin.
-type shelf struct {
+// A backupOrigin is a backup as a copy's origin.
+type backupOrigin struct {
 	*dump.Source
 	m *repo.Manifest
 }
 
-var _ load.Keeper = (*shelf)(nil)
+var _ load.Keeper = (*backupOrigin)(nil)
 
 // Name is the engine that the backup is of.
-func (s *shelf) Name() string { return s.Database.Engine }
+func (s *backupOrigin) Name() string { return s.Database.Engine }
 
 // Default is the database that unqualified names were in; nothing where all of a server was backed up.
-func (s *shelf) Default() string {
+func (s *backupOrigin) Default() string {
 	if tidemark.Family(s.Name()) == "mysql" {
 		return s.m.Database
 	}
@@ -65,12 +65,12 @@ func (s *shelf) Default() string {
 }
 
 // Access has nothing to say: who can read the repository can read all of it.
-func (*shelf) Access(context.Context, []tidemark.TableID, []tidemark.TableID, []tidemark.TableID) ([]tidemark.Finding, error) {
+func (*backupOrigin) Access(context.Context, []tidemark.TableID, []tidemark.TableID, []tidemark.TableID) ([]tidemark.Finding, error) {
 	return nil, nil
 }
 
 // Describe also says of which server the backup is, and from when.
-func (s *shelf) Describe(ctx context.Context, wants func(tidemark.TableID) bool) (*tidemark.Database, error) {
+func (s *backupOrigin) Describe(ctx context.Context, wants func(tidemark.TableID) bool) (*tidemark.Database, error) {
 	db, err := s.Source.Describe(ctx, wants)
 	if err != nil {
 		return nil, err

@@ -84,7 +84,7 @@ func (c *copying) reject(m *tidemark.Move, f tidemark.Format, row []byte, reason
 	if err := file.put(line); err != nil {
 		return tidemark.Errorf(tidemark.Full, "write", file.path, err.Error(), "")
 	}
-	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "reject", Object: m.From.String(), Rows: 1, Text: reason})
+	c.env.Event(Event{Kind: "reject", Object: m.From.String(), Rows: 1, Text: reason})
 	if n > c.spec.RejectLimit {
 		return tidemark.Errorf(tidemark.BadRow, "copy", m.From.String(), fmt.Sprintf("more than %d bad rows (last: %s)", c.spec.RejectLimit, reason),
 			"the rows are in "+file.path+"; raise --reject-limit or mend them")
@@ -112,5 +112,5 @@ func (c *copying) cutValue(m *tidemark.Move, key, column string, bytes int64) {
 	if file != nil {
 		file.put(CutValue{m.From.String(), key, column, bytes})
 	}
-	c.env.Watch.Event(Event{Time: c.env.now(), Kind: "truncated", Object: m.From.String() + "." + column, Bytes: bytes, Text: key})
+	c.env.Event(Event{Kind: "truncated", Object: m.From.String() + "." + column, Bytes: bytes, Text: key})
 }

@@ -186,7 +186,7 @@ func (r *repairing) tell(batch int, changes []diff.Mended) error {
 		if r.spec.Print != nil {
 			r.spec.Print(changes[i])
 		}
-		if err := r.note(logged{Time: r.env.now(), Batch: batch, Mended: &changes[i]}); err != nil {
+		if err := r.note(logged{Time: r.env.Time(), Batch: batch, Mended: &changes[i]}); err != nil {
 			return err
 		}
 	}
@@ -194,7 +194,7 @@ func (r *repairing) tell(batch int, changes []diff.Mended) error {
 }
 
 func (r *repairing) done(batch int) error {
-	return r.note(logged{Time: r.env.now(), Batch: batch, Committed: true})
+	return r.note(logged{Time: r.env.Time(), Batch: batch, Committed: true})
 }
 
 func (r *repairing) note(l logged) error {

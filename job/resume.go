@@ -13,9 +13,20 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// takeUp loads an earlier run and finds out what of it is on the target. The
+// resume loads an earlier run and finds out what of it is on the target. The
 // marker rows decide, not our catalogue, because they were committed with the rows.
-func (c *copying) takeUp(ctx context.Context) error {
+func (c *copying) resume(ctx context.Context) error {
+	if err := c.reopen(ctx); err != nil {
+		return err
+	}
+	if err := c.reclaim(ctx); err != nil {
+		return err
+	}
+	return c.running(ctx)
+}
+
+// reopen takes over the plan of the run that is resumed, and its tables.
+func (c *copying) reopen(ctx context.Context) error {
 	if err := c.claim(ctx, c.verb); err != nil {
 		return err
 	}
@@ -23,19 +34,13 @@ func (c *copying) takeUp(ctx context.Context) error {
 	if err := json.Unmarshal(c.run.Plan, c.p); err != nil {
 		return tidemark.Errorf(tidemark.Bug, "resume", c.run.ID, err.Error(), "")
 	}
-	if err := distinct(ctx, c.verb, c.src, c.tgt, c.p.Moves, true); err != nil {
+	if err := Distinct(ctx, c.verb, c.src, c.tgt, c.p.Moves, true); err != nil {
 		return err
 	}
 	if err := c.retake(ctx, targets(c.p.Moves)); err != nil {
 		return err
 	}
-	if err := c.clearFirst(ctx); err != nil {
-		return err
-	}
-	if err := c.reclaim(ctx); err != nil {
-		return err
-	}
-	return c.running(ctx)
+	return c.clearFirst(ctx)
 }
 
 // running notes that the run is at work again, with its plan.
@@ -106,7 +111,7 @@ func (c *copying) claim(ctx context.Context, verb string) error {
 
 // ofNoStream refuses to resume the copy of a stream but for that stream: the tables would be as at different log positions.
 func (c *copying) ofNoStream(ctx context.Context) error {
-	if c.spec.run == c.run.ID {
+	if c.spec.Run == c.run.ID {
 		return nil
 	}
 	streams, err := c.env.Catalog.Streams(ctx)
@@ -220,16 +225,11 @@ func (c *copying) restartPartial(ctx context.Context) error {
 			}
 			clear = append(clear, to)
 		}
-		c.p.Retarget(i, c.spec.Plan)
-		again, err := c.src.Split(ctx, &c.p.Moves[i])
+		again, err := c.cutAgain(ctx, i, &last)
 		if err != nil {
 			return err
 		}
-		for _, r := range again {
-			last++
-			r.Move, r.ID = i, last
-			kept = append(kept, r)
-		}
+		kept = append(kept, again...)
 	}
 	if len(clear) > 0 {
 		if err := c.tgt.Clear(ctx, clear, false); err != nil {
@@ -248,4 +248,15 @@ func (c *copying) restartPartial(ctx context.Context) error {
 			Hint: "run tidemark diff, or copy anew with --prep drop for one view of everything"})
 	}
 	return c.env.Catalog.PutRanges(ctx, c.run.ID, c.p.Ranges)
+}
+
+// cutAgain cuts the table of a move anew. last is the number of the last range so far.
+func (c *copying) cutAgain(ctx context.Context, move int, last *int) ([]tidemark.Range, error) {
+	c.p.Retarget(move, c.spec.Plan)
+	ranges, err := c.src.Split(ctx, &c.p.Moves[move])
+	for i := range ranges {
+		*last++
+		ranges[i].Move, ranges[i].ID = move, *last
+	}
+	return ranges, err
 }

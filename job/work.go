@@ -32,7 +32,7 @@ func (e Env) tell(ctx context.Context, run string, look func() catalog.Work) (st
 		for {
 			w := look()
 			seen = rated(append(seen, sight{time.Now(), w.Done}), &w)
-			_ = e.Catalog.PutWork(ctx, run, e.now(), w)
+			_ = e.Catalog.PutWork(ctx, run, e.Time(), w)
 			select {
 			case <-done:
 				return
@@ -102,11 +102,16 @@ func endState(err error) string {
 	return catalog.Failed
 }
 
+// NewRun is a run of a verb that begins now, in this process.
+func (e Env) NewRun(verb, source, target string) catalog.Run {
+	host, _ := os.Hostname() // for messages only
+	return catalog.Run{ID: catalog.NewRunID(), Verb: verb, Source: source, Target: target, Started: e.Time(), State: catalog.Running, PID: os.Getpid(), Host: host}
+}
+
 // Record does something that the catalogue keeps as a run of a verb, with the report that it
 // gives, and tells how far it is meanwhile.
 func (e Env) Record(ctx context.Context, verb, source, target string, look func() catalog.Work, do func(context.Context) (report any, err error)) (string, error) {
-	host, _ := os.Hostname() // for messages only
-	run := catalog.Run{ID: catalog.NewRunID(), Verb: verb, Source: source, Target: target, Started: e.now(), State: catalog.Running, PID: os.Getpid(), Host: host}
+	run := e.NewRun(verb, source, target)
 	lock, err := e.Catalog.Lock(run.ID)
 	if err != nil {
 		return "", err
@@ -118,7 +123,7 @@ func (e Env) Record(ctx context.Context, verb, source, target string, look func(
 	stop := e.tell(ctx, run.ID, look)
 	report, err := do(ctx)
 	stop()
-	run.Ended, run.State = e.now(), endState(err)
+	run.Ended, run.State = e.Time(), endState(err)
 	if err != nil {
 		run.Error, run.Hint = err.Error(), tidemark.HintOf(err)
 	}

@@ -12,54 +12,6 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// Options shape a run. The zero value is good.
-type Options struct {
-	Run       string        // the run's name, in marker rows
-	Lanes     int           // sessions on each side; 0 starts with 2 and adds while throughput gains
-	MaxLanes  int           // for Lanes 0: at most this many; 0 means 8
-	Finishers int           // sessions that build keys and indexes; 0 means 2
-	RetryFor  time.Duration // how long what fails by a transient error is tried again; 0 means 5 minutes, negative not at all
-	Buffer    int64         // bytes between a reader and its writer; 0 means 8 MB
-	// RejectTables lets the run go on without tables that cannot be made or filled.
-	RejectTables bool
-	// Reject, if not nil, takes each bad row of a move with the reason.
-	Reject func(m *tidemark.Move, f tidemark.Format, row []byte, reason string) error
-	// Cut, if not nil, is told of each value that limited LOB mode shortened.
-	Cut func(m *tidemark.Move, key, column string, bytes int64)
-}
-
-func (o Options) defaults() Options {
-	def := func(v *int, d int) {
-		if *v == 0 {
-			*v = d
-		}
-	}
-	def(&o.MaxLanes, 8)
-	def(&o.Finishers, 2)
-	if o.RetryFor == 0 {
-		o.RetryFor = 5 * time.Minute
-	}
-	if o.Buffer == 0 {
-		o.Buffer = 8 << 20
-	}
-	return o
-}
-
-// RetryTime is RetryFor, or its default.
-func (o Options) RetryTime() time.Duration { return o.defaults().RetryFor }
-
-// LaneCount is the number of source lanes to freeze for these options.
-func (o Options) LaneCount() int {
-	if o.Lanes > 0 {
-		return o.Lanes
-	}
-	return o.defaults().MaxLanes
-}
-
-// ScriptLane is the target's lane for an import's own statements, which run while
-// the others write and build.
-func (o Options) ScriptLane() int { return o.LaneCount() + o.defaults().Finishers }
-
 // A Sink is told what happens, from many goroutines; it must not wait long.
 type Sink interface {
 	RangeDone(r *tidemark.Range, w tidemark.Written)

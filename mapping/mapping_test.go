@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
 // twin is the dumb way to match: the pattern as a regular expression.
@@ -346,7 +347,7 @@ func TestTypesAsDMSNamesThem(t *testing.T) {
 		{"mysql", "enum('a')", "wstring"}, {"mysql", "timestamp", "datetime"}, {"mysql", "point", "blob"}, {"mariadb", "decimal(60,2)", "numeric"},
 		{"postgres", "text", "nclob"}, {"postgres", "real", "real8"}, {"postgres", "time", "time"}, {"postgres", "decimal(39,0)", "string"},
 	} {
-		typ := tidemark.MySQLType(c.native)
+		typ := mysqltype.Parse(c.native)
 		if c.engine == "postgres" && typ.Kind == tidemark.Text {
 			typ.Length = 0
 		}

@@ -15,6 +15,7 @@ type Task struct {
 	Source, Target    string            // URLs, with ${VARIABLE} filled in
 	Rules             *Rules            // All where the file selects and changes nothing
 	Options           map[string]string // name to value as written; a null is "null"
+	OptionLines       map[string]int    // where they stand in the file
 	TableMappingsFile string            // a DMS file to take Rules from; Rules is All then
 	SettingsFile      string            // a DMS task-settings file
 }
@@ -84,7 +85,7 @@ func (y *taskReader) task(r *reader) *Task {
 			y.table(m)
 		}
 	}
-	t.Options = y.options(r.get("options"))
+	t.Options, t.OptionLines = y.options(r.get("options"))
 	y.out.sort()
 	r.failUnknown()
 	if t.TableMappingsFile != "" && (len(y.out.changes)+len(y.out.settings) > 0 || !y.out.everything) {
@@ -93,15 +94,16 @@ func (y *taskReader) task(r *reader) *Task {
 	return t
 }
 
-func (y *taskReader) options(n *node) map[string]string {
-	out := map[string]string{}
+func (y *taskReader) options(n *node) (out map[string]string, lines map[string]int) {
+	out, lines = map[string]string{}, map[string]int{}
 	if n == nil {
-		return out
+		return out, lines
 	}
 	if n.kind != object {
 		y.fail(n.place, "", "options must be an object, not %s", n.kind)
 	}
 	for _, m := range n.members {
+		lines[m.key] = m.line
 		switch m.value.kind {
 		case quoted, plain:
 			out[m.key] = m.value.text
@@ -111,7 +113,7 @@ func (y *taskReader) options(n *node) map[string]string {
 			y.fail(m.place, "", "the option %s must be a plain value, not %s", m.key, m.value.kind)
 		}
 	}
-	return out
+	return out, lines
 }
 
 // selections reads include, exclude and views. Without include all tables move.
@@ -156,76 +158,6 @@ func (y *taskReader) oneOrMore(n *node, key string) []*node {
 		out = append(out, it)
 	}
 	return out
-}
-
-// A part of a dotted name; quoted ones are taken as they are.
-type part struct {
-	text   string
-	quoted bool
-}
-
-// splitName parts schema.table at its dots. Quotation marks keep a part whole and
-// literal; a doubled one inside means itself.
-func splitName(s string) ([]part, error) {
-	var out []part
-	for {
-		var p part
-		if strings.HasPrefix(s, `"`) {
-			p.quoted = true
-			i := 1
-			for ; ; i++ {
-				if i >= len(s) {
-					return nil, fmt.Errorf("a quotation mark in %s is never closed", s)
-				}
-				if s[i] == '"' {
-					if !strings.HasPrefix(s[i+1:], `"`) {
-						break
-					}
-					i++
-				}
-				p.text += s[i : i+1]
-			}
-			s = s[i+1:]
-			if s != "" && s[0] != '.' {
-				return nil, fmt.Errorf("a dot must follow the closing quotation mark before %s", s)
-			}
-		} else {
-			end := strings.IndexByte(s, '.')
-			if end < 0 {
-				end = len(s)
-			}
-			p.text, s = s[:end], s[end:]
-		}
-		if p.text == "" {
-			return nil, fmt.Errorf("a part of the name is empty")
-		}
-		out = append(out, p)
-		if s == "" {
-			return out, nil
-		}
-		s = s[1:]
-	}
-}
-
-// pattern gives the pattern of a part.
-func (p part) pattern() (pattern, error) {
-	if p.quoted {
-		return literal(p.text), nil
-	}
-	return yamlWildcards.parse(p.text)
-}
-
-// whereOf gives the tables that table, or schema.table, stands for.
-func whereOf(parts []part) (where, error) {
-	w := where{schema: anything(yamlWildcards), table: anything(yamlWildcards)}
-	var err error
-	if len(parts) > 0 {
-		w.table, err = parts[len(parts)-1].pattern()
-	}
-	if len(parts) > 1 && err == nil {
-		w.schema, err = parts[len(parts)-2].pattern()
-	}
-	return w, err
 }
 
 func (y *taskReader) pattern(p part, n place) (pattern, bool) {

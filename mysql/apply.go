@@ -7,15 +7,21 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply/resolve"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/mysql/bulk"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// progressName is the progress table, which stands beside the marker table. Each agent
+// ProgressName is the progress table, which stands beside the marker table. Each agent
 // has a row, which it writes last in the transaction that holds the rows it applied.
 // Places are the source's, so that progress outlives the queue. What an agent says is
 // true when it is written: low of the whole stream is the largest of all rows. done are
@@ -24,71 +30,75 @@ import (
 //
 // A capture from this server leaves out transactions that touch the table.
 const (
-	progressName = "tidemark_applied"
-	progressDDL  = " (queue varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, agent int NOT NULL, epoch bigint NOT NULL, low bigint unsigned NOT NULL, " +
+	progressDDL = " (queue varchar(255) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, agent int NOT NULL, epoch bigint NOT NULL, low bigint unsigned NOT NULL, " +
 		"done mediumtext CHARACTER SET ascii NOT NULL, at timestamp(6) NOT NULL DEFAULT CURRENT_TIMESTAMP(6) ON UPDATE CURRENT_TIMESTAMP(6), " +
 		"PRIMARY KEY (queue, agent)) ENGINE=InnoDB COMMENT='how far tidemark has applied streams; goes away with them'"
 )
 
+// A Target is the side of a server that streams are applied to.
+type Target struct {
+	*bulk.Bulk
+
+	mu     sync.Mutex
+	agents map[int]*applier // of the stream that is applied
+}
+
+// Close ends the agents' sessions.
+func (e *Target) Close() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	for _, a := range e.agents {
+		if a.s != nil {
+			_ = a.s.Conn.Close() // its agent may be in the middle of something: dead is for it to say
+		}
+	}
+}
+
 // BeginApply begins a new epoch of a stream with so many agents, and says how far it
 // was applied. An agent of an earlier epoch whose commit is under way is waited for;
 // one that comes later is refused.
-func (e *Engine) BeginApply(ctx context.Context, queue string, agents int) (p tidemark.Progress, err error) {
-	name, err := e.ownTable(ctx, progressName)
+func (e *Target) BeginApply(ctx context.Context, queue string, agents int) (p change.Progress, err error) {
+	name, err := e.OwnTable(ctx, server.ProgressName)
 	if err != nil {
 		return p, err
 	}
-	err = e.onTarget(ctx, "begin apply", queue, func(s *session) error {
-		if _, err := s.query(ctx, "SELECT 1 FROM "+name+" LIMIT 0"); e.isCode(err, 1146) {
-			err = s.exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+progressDDL)
+	err = e.OnSession(ctx, "begin apply", queue, func(s *server.Session) error {
+		if _, err := s.Query(ctx, "SELECT 1 FROM "+name+" LIMIT 0"); server.IsCode(err, 1146) {
+			err = s.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+progressDDL)
 			if err != nil {
-				return e.fail("make progress table", name, err)
+				return e.Fail("make progress table", name, err)
 			}
 		}
-		if p, err = newApply(ctx, s, name, queue, agents); err != nil && !s.dead {
-			_ = s.exec(context.WithoutCancel(ctx), "ROLLBACK") // the first error is the one to tell
+		if p, err = newApply(ctx, s, name, queue, agents); err != nil && !s.Dead {
+			_ = s.Exec(context.WithoutCancel(ctx), "ROLLBACK") // the first error is the one to tell
 		}
 		return err
 	})
 	return p, err
 }
 
-func (e *Engine) isCode(err error, code uint16) bool {
-	var my *gomysql.MyError
-	return errors.As(err, &my) && my.Code == code
-}
-
 // newApply makes the rows of the agents anew, in a transaction.
-func newApply(ctx context.Context, s *session, name, queue string, agents int) (p tidemark.Progress, err error) {
+func newApply(ctx context.Context, s *server.Session, name, queue string, agents int) (p change.Progress, err error) {
 	// The row of agent -1 keeps those who begin one stream apart.
 	for _, sql := range []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION",
-		"INSERT INTO " + name + " (queue, agent, epoch, low, done) VALUES (" + literal(queue) + ",-1,0,0,'') ON DUPLICATE KEY UPDATE epoch=epoch"} {
-		if err := s.exec(ctx, sql); err != nil {
+		"INSERT INTO " + name + " (queue, agent, epoch, low, done) VALUES (" + server.Literal(queue) + ",-1,0,0,'') ON DUPLICATE KEY UPDATE epoch=epoch"} {
+		if err := s.Exec(ctx, sql); err != nil {
 			return p, err
 		}
 	}
-	r, err := s.query(ctx, "SELECT epoch, low, done FROM "+name+" WHERE queue="+literal(queue)+" FOR UPDATE")
+	r, err := s.Query(ctx, "SELECT epoch, low, done FROM "+name+" WHERE queue="+server.Literal(queue)+" FOR UPDATE")
 	if err != nil {
 		return p, err
 	}
-	var all []uint64
-	for i := range r.RowNumber() {
-		epoch, _ := r.GetInt(i, 0)
-		low, _ := r.GetUint(i, 1)
-		done, err := parsePlaces(low, cell(r, i, 2))
-		if err != nil {
+	rows := make([]change.Progress, r.RowNumber())
+	for i := range rows {
+		rows[i].Epoch, _ = r.GetInt(i, 0)
+		rows[i].Low, _ = r.GetUint(i, 1)
+		if rows[i].Done, err = parsePlaces(rows[i].Low, server.Cell(r, i, 2)); err != nil {
 			return p, err
 		}
-		p.Epoch, p.Low = max(p.Epoch, epoch), max(p.Low, low)
-		all = append(all, done...)
 	}
-	p.Epoch = tidemark.NextEpoch(p.Epoch, time.Now())
-	slices.Sort(all)
-	for _, place := range slices.Compact(all) {
-		if place > p.Low {
-			p.Done = append(p.Done, place)
-		}
-	}
+	p = resolve.Begin(rows, time.Now())
 	// What earlier agents had done above Low is one more agent's, who does nothing: the
 	// places go as Low passes them, and with the next epoch the row.
 	insert := fmt.Appendf(nil, "INSERT INTO %s (queue, agent, epoch, low, done) VALUES ", name)
@@ -96,14 +106,14 @@ func newApply(ctx context.Context, s *session, name, queue string, agents int) (
 		if agent >= 0 {
 			insert = append(insert, ',')
 		}
-		insert = fmt.Appendf(insert, "(%s,%d,%d,%d,'", literal(queue), agent, p.Epoch, p.Low)
+		insert = fmt.Appendf(insert, "(%s,%d,%d,%d,'", server.Literal(queue), agent, p.Epoch, p.Low)
 		if agent < 0 {
 			insert = appendPlaces(insert, p.Low, p.Done)
 		}
 		insert = append(insert, "')"...)
 	}
-	for _, sql := range []string{"DELETE FROM " + name + " WHERE queue=" + literal(queue), string(insert), "COMMIT"} {
-		if err := s.exec(ctx, sql); err != nil {
+	for _, sql := range []string{"DELETE FROM " + name + " WHERE queue=" + server.Literal(queue), string(insert), "COMMIT"} {
+		if err := s.Exec(ctx, sql); err != nil {
 			return p, err
 		}
 	}
@@ -151,8 +161,8 @@ func parsePlaces(low uint64, s string) (out []uint64, err error) {
 // done once more, change by change, in the order of the source and carefully: what
 // fails then, fails, and what the server says is about one change.
 type applier struct {
-	e        *Engine
-	s        *session
+	e        *Target
+	s        *server.Session
 	progress string // the table's name
 	packet   int    // the largest statement that the server takes
 	limit    int    // bytes of a packet that are aimed at
@@ -173,11 +183,11 @@ type applier struct {
 	wants   []want  // what is expected of all
 	said    []byte  // carefully: the last statement, or as much of it as is noted
 
-	vals, olds []tidemark.Value    // of the change that is looked at
-	spare      [2][]tidemark.Value // of one that was put off
-	row, stmt  []byte              // on their way into a batch, or out
-	part       []byte              // a value, or a statement that is put together
-	odd        int                 // values of the statement that draw a warning and are right
+	vals, olds []change.Value    // of the change that is looked at
+	spare      [2][]change.Value // of one that was put off
+	row, stmt  []byte            // on their way into a batch, or out
+	part       []byte            // a value, or a statement that is put together
+	odd        int               // values of the statement that draw a warning and are right
 
 	unchecked  bool   // foreign keys may be off
 	committing bool   // the COMMIT was said
@@ -203,12 +213,8 @@ type links struct {
 // maxPacketAim is how many bytes of SQL go out at once.
 const maxPacketAim = 512 << 10
 
-var (
-	// errFenced says that the progress row is of another epoch.
-	errFenced = tidemark.Errorf(tidemark.Lost, "apply", "", "another apply of this stream has taken over", "End one of the two.")
-	// errCareful says that a group has to be done carefully.
-	errCareful = errors.New("something is wrong with one of many rows")
-)
+// errCareful says that a group has to be done carefully.
+var errCareful = errors.New("something is wrong with one of many rows")
 
 // Apply applies a group in one transaction with its progress: all of it is on the
 // target, or nothing. Kind Lost: a later apply has taken over. An agent that loses its
@@ -218,12 +224,12 @@ var (
 // Triggers of the target fire, and foreign keys are checked and cascade: MySQL cannot
 // switch that off for a session without giving up the checks (ApplyFindings names the
 // tables).
-func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
+func (e *Target) Apply(ctx context.Context, g *change.Group) error {
 	a, known, err := e.applierFor(ctx, g)
 	if err != nil || known {
 		return err
 	}
-	stop := crash.OnDone(ctx, a.s.abort)
+	stop := crash.OnDone(ctx, a.s.Abort)
 	object, err := a.apply(g)
 	if err != nil && a.rollback() && !g.Net && a.worthCare(err) {
 		a.careful = true
@@ -236,42 +242,42 @@ func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
 	return a.ended(ctx, g, stop, object, err)
 }
 
-// unheld is what to do about a badValue.
+// unheld is what to do about a BadValue.
 const unheld = "Correct the row at the source, or choose NULL for values that MySQL cannot hold: --unrepresentable=null."
 
 // ended makes the error of an Apply and sees to the session, which the end of ctx has
 // closed if stop says so.
-func (a *applier) ended(ctx context.Context, g *tidemark.Group, stop func() bool, object string, err error) error {
+func (a *applier) ended(ctx context.Context, g *change.Group, stop func() bool, object string, err error) error {
 	if !stop() {
-		a.s.dead = true
-		if err != nil && broken(err) {
+		a.s.Dead = true
+		if err != nil && server.Broken(err) {
 			err = context.Cause(ctx)
 		}
 	}
-	if a.s.dead {
-		a.s.close()
+	if a.s.Dead {
+		a.s.Close()
 	}
 	if err == nil {
 		return nil
 	}
-	var bad *badValue
+	var bad *bulk.BadValue
 	if errors.As(err, &bad) {
 		return &tidemark.Error{Op: "apply", Object: object, Kind: tidemark.BadRow, Err: err, Hint: unheld}
 	}
-	if a.s.dead {
-		if a.lostID = a.s.id; a.committing {
+	if a.s.Dead {
+		if a.lostID = a.s.ID; a.committing {
 			a.inDoubt = true
 			if known, lookErr := a.look(ctx, g); known && lookErr == nil {
 				return nil
 			}
 		} else {
-			a.e.kill(a.lostID) // what it has locked others wait for
+			a.e.Kill(a.lostID) // what it has locked others wait for
 		}
 	}
-	out := a.e.fail("apply", object, err)
+	out := a.e.Fail("apply", object, err)
 	var ours *tidemark.Error
 	if errors.As(out, &ours) && ours.Kind == tidemark.BadRow && ours.Hint == "" {
-		ours.Hint = tidemark.OtherRows
+		ours.Hint = change.OtherRows
 	}
 	return out
 }
@@ -283,7 +289,7 @@ func (a *applier) worthCare(err error) bool {
 	}
 	var my *gomysql.MyError
 	if errors.As(err, &my) {
-		kind, _ := a.e.kindOf(my)
+		kind, _ := a.e.KindOf(my)
 		return kind == tidemark.BadRow || kind == tidemark.Bug
 	}
 	return errors.Is(err, errCareful)
@@ -296,18 +302,18 @@ func (a *applier) rollback() bool {
 		sql = append(sql, "SET foreign_key_checks=1")
 	}
 	for _, one := range sql {
-		if !a.s.dead {
-			_, err := a.s.c.Execute(one)
-			a.s.dead = err != nil
+		if !a.s.Dead {
+			_, err := a.s.Client.Execute(one)
+			a.s.Dead = err != nil
 		}
 	}
 	a.unchecked = false
-	return !a.s.dead
+	return !a.s.Dead
 }
 
 // applierFor gives the group's agent with a session that is alive; known says that the
 // group is on the target already.
-func (e *Engine) applierFor(ctx context.Context, g *tidemark.Group) (a *applier, known bool, err error) {
+func (e *Target) applierFor(ctx context.Context, g *change.Group) (a *applier, known bool, err error) {
 	if a, err = e.applier(ctx, g); err != nil {
 		return nil, false, err
 	}
@@ -316,21 +322,21 @@ func (e *Engine) applierFor(ctx context.Context, g *tidemark.Group) (a *applier,
 			return nil, known, err
 		}
 	}
-	if a.s == nil || a.s.dead {
+	if a.s == nil || a.s.Dead {
 		err = a.connect(ctx)
 	}
 	return a, false, err
 }
 
 // applier gives an agent its own.
-func (e *Engine) applier(ctx context.Context, g *tidemark.Group) (*applier, error) {
+func (e *Target) applier(ctx context.Context, g *change.Group) (*applier, error) {
 	e.mu.Lock()
 	a := e.agents[g.Agent]
 	e.mu.Unlock()
 	if a != nil {
 		return a, nil
 	}
-	name, err := e.ownTable(ctx, progressName)
+	name, err := e.OwnTable(ctx, server.ProgressName)
 	if err != nil {
 		return nil, err
 	}
@@ -347,13 +353,13 @@ func (e *Engine) applier(ctx context.Context, g *tidemark.Group) (*applier, erro
 // connect opens the agent's session. Statements tell how many rows they have met, not
 // how many they have changed.
 func (a *applier) connect(ctx context.Context) error {
-	s, err := a.e.connectFor(ctx, wishes{capabilities: []uint32{gomysql.CLIENT_MULTI_STATEMENTS, gomysql.CLIENT_FOUND_ROWS}, bulk: a.e.mariadb})
+	s, err := a.e.ConnectFor(ctx, server.Wishes{Capabilities: []uint32{gomysql.CLIENT_MULTI_STATEMENTS, gomysql.CLIENT_FOUND_ROWS}, Bulk: a.e.MariaDB})
 	if err != nil {
 		return err
 	}
 	if err := a.prepare(ctx, s); err != nil {
-		s.close()
-		return a.e.fail("apply", a.progress, err)
+		s.Close()
+		return a.e.Fail("apply", a.progress, err)
 	}
 	clear(a.plans) // what was prepared was so in another session
 	clear(a.latest)
@@ -364,17 +370,17 @@ func (a *applier) connect(ctx context.Context) error {
 	return nil
 }
 
-func (a *applier) prepare(ctx context.Context, s *session) error {
-	if err := a.e.prepare(ctx, s); err != nil {
+func (a *applier) prepare(ctx context.Context, s *server.Session) error {
+	if err := a.e.Prepare(ctx, s); err != nil {
 		return err
 	}
-	r, err := s.query(ctx, "SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet','log_bin','binlog_format')")
+	r, err := s.Query(ctx, "SHOW VARIABLES WHERE Variable_name IN ('max_allowed_packet','log_bin','binlog_format')")
 	if err != nil {
 		return err
 	}
 	set := map[string]string{}
 	for i := range r.RowNumber() {
-		set[cell(r, i, 0)] = strings.ToUpper(cell(r, i, 1))
+		set[server.Cell(r, i, 0)] = strings.ToUpper(server.Cell(r, i, 1))
 	}
 	n, _ := strconv.Atoi(set["max_allowed_packet"])
 	a.packet = max(n-1024, 1024)
@@ -384,20 +390,20 @@ func (a *applier) prepare(ctx context.Context, s *session) error {
 		level = "REPEATABLE-READ" // InnoDB refuses the other then
 	}
 	name := "transaction_isolation"
-	if a.e.mariadb {
+	if a.e.MariaDB {
 		name = "tx_isolation"
 	}
 	sql := "SET autocommit=0, foreign_key_checks=1, unique_checks=1, sql_mode=" + strictMode + ", lc_messages='en_US', SESSION " + name + "='" + level + "'"
-	if a.e.opt.NoBinlog {
+	if a.e.Options.NoBinlog {
 		sql += ", sql_log_bin=0"
 	}
-	if err := s.exec(ctx, sql); err != nil {
+	if err := s.Exec(ctx, sql); err != nil {
 		return err
 	}
 	if a.links, err = readLinks(ctx, s); err != nil {
 		return err
 	}
-	s.wire = newWire(s.net)
+	s.Wire = server.NewWire(s.Conn)
 	return nil
 }
 
@@ -408,27 +414,27 @@ const (
 
 // readLinks asks for the tables that triggers and foreign keys hang on. Triggers of
 // tables on which the user has no TRIGGER privilege the server does not tell.
-func readLinks(ctx context.Context, s *session) (out links, err error) {
+func readLinks(ctx context.Context, s *server.Session) (out links, err error) {
 	out = links{of: map[tidemark.TableID]link{}, depth: map[tidemark.TableID]int{}}
-	r, err := s.query(ctx, "SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS")
+	r, err := s.Query(ctx, "SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS")
 	if err != nil {
 		return out, err
 	}
 	for i := range r.RowNumber() {
-		out.of[tidemark.TableID{Schema: cell(r, i, 0), Name: cell(r, i, 1)}] |= triggered
+		out.of[tidemark.TableID{Schema: server.Cell(r, i, 0), Name: server.Cell(r, i, 1)}] |= triggered
 	}
-	if r, err = s.query(ctx, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"); err != nil {
+	if r, err = s.Query(ctx, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"); err != nil {
 		return out, err
 	}
 	passive := []string{"RESTRICT", "NO ACTION"}
 	for round := range min(r.RowNumber(), 50) { // a circle has no depth
 		for i := range r.RowNumber() {
-			child, parent := tidemark.TableID{Schema: cell(r, i, 0), Name: cell(r, i, 1)}, tidemark.TableID{Schema: cell(r, i, 2), Name: cell(r, i, 3)}
+			child, parent := tidemark.TableID{Schema: server.Cell(r, i, 0), Name: server.Cell(r, i, 1)}, tidemark.TableID{Schema: server.Cell(r, i, 2), Name: server.Cell(r, i, 3)}
 			if child != parent {
 				out.depth[child] = max(out.depth[child], min(out.depth[parent]+1, round+1))
 			}
 			kind := keyed
-			if !slices.Contains(passive, cell(r, i, 4)) || !slices.Contains(passive, cell(r, i, 5)) || child == parent {
+			if !slices.Contains(passive, server.Cell(r, i, 4)) || !slices.Contains(passive, server.Cell(r, i, 5)) || child == parent {
 				kind |= acting
 			}
 			out.of[child] |= kind
@@ -439,22 +445,14 @@ func readLinks(ctx context.Context, s *session) (out links, err error) {
 }
 
 // apply sends the changes and the progress, and commits if all is as it should be.
-func (a *applier) apply(g *tidemark.Group) (object string, err error) {
+func (a *applier) apply(g *change.Group) (object string, err error) {
 	a.reset()
 	if object, err = a.mark(g); err != nil {
 		return object, err
 	}
-	err = g.Each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
-		for rest := tx.Changes; len(rest) > 0; {
-			var c tidemark.Change
-			if c, rest, err = tidemark.NextChange(rest); err != nil {
-				return err
-			}
-			if object, err = a.change(c, bounds); err != nil {
-				return err
-			}
-		}
-		return nil
+	err = g.EachChange(func(_ *change.Tx, c change.Change, bounds map[uint32]*change.Bound) (err error) {
+		object, err = a.change(c, bounds)
+		return err
 	})
 	if err != nil {
 		return object, err
@@ -469,7 +467,7 @@ const markedFrom = 256 << 10
 
 // mark begins a large group with a change of the progress row, so that a capture from this
 // server knows from its beginning that it was applied. The end of it writes the row anew.
-func (a *applier) mark(g *tidemark.Group) (object string, err error) {
+func (a *applier) mark(g *change.Group) (object string, err error) {
 	size := 0
 	for _, tx := range g.Txs {
 		size += len(tx.Changes)
@@ -477,18 +475,18 @@ func (a *applier) mark(g *tidemark.Group) (object string, err error) {
 	if g.Spooled == nil && size < markedFrom {
 		return "", nil
 	}
-	a.part = fmt.Appendf(a.part[:0], "UPDATE %s SET done=CONCAT(done, ' ') WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, literal(g.Queue), g.Agent, g.Epoch)
+	a.part = fmt.Appendf(a.part[:0], "UPDATE %s SET done=CONCAT(done, ' ') WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, server.Literal(g.Queue), g.Agent, g.Epoch)
 	return a.emit(a.part, want{rows: 1})
 }
 
 // finish sends what has not gone out, and the progress, and commits.
-func (a *applier) finish(g *tidemark.Group) (object string, err error) {
+func (a *applier) finish(g *change.Group) (object string, err error) {
 	if object, err = a.flush(); err != nil {
 		return object, err
 	}
 	a.part = fmt.Appendf(a.part[:0], "UPDATE %s SET low=%d, done='", a.progress, g.Low)
 	a.part = appendPlaces(a.part, g.Low, g.Done)
-	a.part = fmt.Appendf(a.part, "' WHERE queue=%s AND agent=%d AND epoch=%d", literal(g.Queue), g.Agent, g.Epoch)
+	a.part = fmt.Appendf(a.part, "' WHERE queue=%s AND agent=%d AND epoch=%d", server.Literal(g.Queue), g.Agent, g.Epoch)
 	if object, err = a.emit(a.part, want{rows: 1}); err != nil {
 		return object, err
 	}
@@ -501,8 +499,8 @@ func (a *applier) finish(g *tidemark.Group) (object string, err error) {
 		}
 	}
 	a.committing = true
-	if err := a.s.wire.command(gomysql.COM_QUERY, "COMMIT"); err != nil {
-		a.s.dead = true
+	if err := a.s.Wire.Command(gomysql.COM_QUERY, "COMMIT"); err != nil {
+		a.s.Dead = true
 		return "", err
 	}
 	_, _, err = a.answer()
@@ -530,20 +528,20 @@ func (a *applier) reset() {
 // look finds out, after the connection broke in a COMMIT, whether the group is on the
 // target, once the server has done with that connection. An error says that it is still
 // not known.
-func (a *applier) look(ctx context.Context, g *tidemark.Group) (known bool, err error) {
+func (a *applier) look(ctx context.Context, g *change.Group) (known bool, err error) {
 	unknown := func(err error) error {
 		return &tidemark.Error{Op: "apply", Object: g.Queue, Kind: tidemark.Transient, Err: fmt.Errorf("the connection broke in COMMIT, and whether the rows are there is not known: %w", err)}
 	}
-	if !a.e.gone(ctx, a.lostID) {
+	if !a.e.Gone(ctx, a.lostID) {
 		return false, unknown(errors.New("the server still works on it"))
 	}
-	err = a.e.onTarget(ctx, "look", a.progress, func(s *session) error {
-		r, err := s.query(ctx, fmt.Sprintf("SELECT low, done FROM %s WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, literal(g.Queue), g.Agent, g.Epoch))
+	err = a.e.OnSession(ctx, "look", a.progress, func(s *server.Session) error {
+		r, err := s.Query(ctx, fmt.Sprintf("SELECT low, done FROM %s WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, server.Literal(g.Queue), g.Agent, g.Epoch))
 		if err != nil || r.RowNumber() == 0 {
 			return err // fenced: the agent will hear it
 		}
 		low, _ := r.GetUint(0, 0)
-		done, err := parsePlaces(low, cell(r, 0, 1))
+		done, err := parsePlaces(low, server.Cell(r, 0, 1))
 		known = low >= g.Low
 		if n := len(g.Txs); n > 0 {
 			known = slices.Contains(done, g.Txs[n-1].Place)
@@ -558,9 +556,9 @@ func (a *applier) look(ctx context.Context, g *tidemark.Group) (known bool, err 
 }
 
 // ApplyFindings says what a stream into these tables will meet.
-func (e *Engine) ApplyFindings(ctx context.Context, tables []*tidemark.Table) (found []tidemark.Finding, err error) {
+func (e *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) (found []tidemark.Finding, err error) {
 	var links links
-	err = e.onTarget(ctx, "check", e.to.masked, func(s *session) error {
+	err = e.OnSession(ctx, "check", e.Masked, func(s *server.Session) error {
 		links, err = readLinks(ctx, s)
 		return err
 	})
@@ -572,16 +570,16 @@ func (e *Engine) ApplyFindings(ctx context.Context, tables []*tidemark.Table) (f
 		if links.of[t.TableID]&triggered != 0 {
 			fire = append(fire, t.String())
 		}
-		if !transactional(t.Storage) {
+		if !schema.Transactional(t.Storage) {
 			plain = append(plain, t.String()+" ("+t.Storage+")")
 		}
 	}
 	if len(fire) > 0 {
-		found = append(found, tidemark.Finding{Severity: tidemark.Warning, Object: "triggers", Text: "triggers of the target fire for changes of the stream, and what the source's own have done comes too: " + some(fire),
+		found = append(found, tidemark.Finding{Severity: tidemark.Warning, Object: "triggers", Text: "triggers of the target fire for changes of the stream, and what the source's own have done comes too: " + server.Some(fire),
 			Hint: "Drop them on the target for as long as it is one, where they write what the source writes."})
 	}
 	if len(plain) > 0 {
-		found = append(found, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Unsupported, Object: "storage engine", Text: "tables without transactions cannot be filled by a stream: " + some(plain),
+		found = append(found, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Unsupported, Object: "storage engine", Text: "tables without transactions cannot be filled by a stream: " + server.Some(plain),
 			Hint: "ALTER TABLE ... ENGINE=InnoDB."})
 	}
 	return found, nil

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 var seed = maphash.MakeSeed()
@@ -14,7 +15,7 @@ var seed = maphash.MakeSeed()
 const maxBatch = 1000
 
 // change takes one change.
-func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (object string, err error) {
+func (a *applier) change(c change.Change, bounds map[uint32]*change.Bound) (object string, err error) {
 	switch c.Kind {
 	case tidemark.RelationChange, tidemark.MessageChange:
 		return "", nil
@@ -25,6 +26,11 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (
 	if b == nil {
 		return "", nil // not of the stream's tables
 	}
+	return a.changeRow(b, c)
+}
+
+// changeRow takes an insert, an update or a delete.
+func (a *applier) changeRow(b *change.Bound, c change.Change) (object string, err error) {
 	if err := b.Tells(c); err != nil && !a.blind {
 		return b.Table.String(), err
 	}
@@ -37,15 +43,15 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (
 		return p.object, errors.New("a row has another number of columns than its relation")
 	}
 	for _, i := range p.id {
-		if c.New != nil && c.Old != nil && a.vals[i].Kind == tidemark.UnchangedValue {
+		if c.New != nil && c.Old != nil && a.vals[i].Kind == change.UnchangedValue {
 			a.vals[i] = a.olds[i]
 		}
 	}
 	if b.Loading && c.Moves(p.id, a.vals, a.olds) {
-		if object, err = a.change(tidemark.Change{Kind: tidemark.DeleteChange, Table: c.Table, Old: c.Old, OldKey: c.OldKey}, bounds); err != nil {
+		if object, err = a.changeRow(b, change.Change{Kind: tidemark.DeleteChange, Table: c.Table, Old: c.Old, OldKey: c.OldKey}); err != nil {
 			return object, err
 		}
-		return a.change(tidemark.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New}, bounds)
+		return a.changeRow(b, change.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New})
 	}
 	if object, err = a.place(p, c); err == nil {
 		err = a.put(p, c)
@@ -63,7 +69,7 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (
 }
 
 // place closes batches that the change must not get before, or into.
-func (a *applier) place(p *plan, c tidemark.Change) (object string, err error) {
+func (a *applier) place(p *plan, c change.Change) (object string, err error) {
 	if a.careful {
 		return "", nil
 	}
@@ -98,7 +104,7 @@ func (a *applier) place(p *plan, c tidemark.Change) (object string, err error) {
 
 // note takes note of the rows of a change that will wait, and says whether one of them
 // was there already.
-func (a *applier) note(p *plan, c tidemark.Change) (again bool) {
+func (a *applier) note(p *plan, c change.Change) (again bool) {
 	if c.New != nil {
 		again = p.meets(a.vals)
 	}
@@ -127,7 +133,7 @@ func (p *plan) only(kind tidemark.ChangeKind) bool {
 }
 
 // meets takes note of a row's key and says whether it was there already.
-func (p *plan) meets(vals []tidemark.Value) bool {
+func (p *plan) meets(vals []change.Value) bool {
 	var h maphash.Hash
 	h.SetSeed(seed)
 	for _, i := range p.id {
@@ -143,7 +149,7 @@ func (p *plan) meets(vals []tidemark.Value) bool {
 }
 
 // put writes a change into its batch, or as a statement of its own.
-func (a *applier) put(p *plan, c tidemark.Change) (err error) {
+func (a *applier) put(p *plan, c change.Change) (err error) {
 	if c.Kind == tidemark.DeleteChange && (!p.primary || a.careful || a.checks(p, c)) || c.Kind == tidemark.UpdateChange && !a.asUpsert(p, c) {
 		return a.alone(p, c)
 	}
@@ -205,11 +211,11 @@ func (a *applier) put(p *plan, c tidemark.Change) (err error) {
 }
 
 // asUpsert says whether an update may go into a statement of many.
-func (a *applier) asUpsert(p *plan, c tidemark.Change) bool {
+func (a *applier) asUpsert(p *plan, c change.Change) bool {
 	if p.upsert[0] == "" || a.careful || c.Old != nil && p.moved(a.vals, a.olds) || a.checks(p, c) {
 		return false
 	}
-	return !slices.ContainsFunc(a.vals, func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue })
+	return !slices.ContainsFunc(a.vals, func(v change.Value) bool { return v.Kind == change.UnchangedValue })
 }
 
 // tuple appends the new row in parentheses.
@@ -227,7 +233,7 @@ func (a *applier) tuple(dst []byte, p *plan) (_ []byte, err error) {
 }
 
 // key appends the condition on the key of a row, or the key alone, for a list.
-func (a *applier) key(dst []byte, p *plan, vals []tidemark.Value, condition bool) (_ []byte, err error) {
+func (a *applier) key(dst []byte, p *plan, vals []change.Value, condition bool) (_ []byte, err error) {
 	if !condition {
 		c := &p.cols[p.id[0]]
 		at := len(dst)
@@ -288,7 +294,7 @@ func (a *applier) shut(p *plan, b *batch) error {
 			b.drop()
 			a.odd, a.vals, a.olds = 0, first.New.Values(a.spare[0][:0]), first.Old.Values(a.spare[1][:0])
 			err = a.single(p, first)
-			a.spare, a.vals, a.olds = [2][]tidemark.Value{a.vals, a.olds}, vals, olds
+			a.spare, a.vals, a.olds = [2][]change.Value{a.vals, a.olds}, vals, olds
 			return err
 		}
 		if b.bulk != nil {
@@ -314,7 +320,7 @@ func (a *applier) shut(p *plan, b *batch) error {
 
 // alone writes the statement of one update or delete, which may take a value that one
 // before it frees, or meet the same row.
-func (a *applier) alone(p *plan, c tidemark.Change) (err error) {
+func (a *applier) alone(p *plan, c change.Change) (err error) {
 	switch {
 	case a.careful:
 	case !p.free || p.hangs&keyed != 0:
@@ -328,7 +334,7 @@ func (a *applier) alone(p *plan, c tidemark.Change) (err error) {
 	return a.single(p, c)
 }
 
-func (a *applier) single(p *plan, c tidemark.Change) (err error) {
+func (a *applier) single(p *plan, c change.Change) (err error) {
 	w := want{p: p, kind: c.Kind, rows: 1, fewer: p.cascade && c.Kind == tidemark.DeleteChange}
 	if bulk, err := a.bulkUpdate(p, c); err != nil {
 		return err
@@ -348,7 +354,7 @@ func (a *applier) single(p *plan, c tidemark.Change) (err error) {
 		at := len(sql)
 		for _, i := range p.stored {
 			// A key that is as it was need not be written.
-			if a.vals[i].Kind == tidemark.UnchangedValue || c.Old == nil && p.b.Relation.Columns[i].Key || a.leaves(p, c, i) {
+			if a.vals[i].Kind == change.UnchangedValue || c.Old == nil && p.b.Relation.Columns[i].Key || a.leaves(p, c, i) {
 				continue
 			}
 			if len(sql) > at {
@@ -380,7 +386,7 @@ func (a *applier) single(p *plan, c tidemark.Change) (err error) {
 }
 
 // which appends the condition that finds the row of an update or delete.
-func (a *applier) which(dst []byte, p *plan, c tidemark.Change) (_ []byte, err error) {
+func (a *applier) which(dst []byte, p *plan, c change.Change) (_ []byte, err error) {
 	vals := a.olds
 	if c.Old == nil {
 		vals = a.vals
@@ -405,8 +411,8 @@ func (a *applier) which(dst []byte, p *plan, c tidemark.Change) (_ []byte, err e
 
 // truncate empties tables, by deleting their rows: TRUNCATE would commit. Those that
 // reference others come first.
-func (a *applier) truncate(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (object string, err error) {
-	t, err := tidemark.ParseTruncation(c.Body)
+func (a *applier) truncate(c change.Change, bounds map[uint32]*change.Bound) (object string, err error) {
+	t, err := change.ParseTruncation(c.Body)
 	if err != nil {
 		return "", err
 	}

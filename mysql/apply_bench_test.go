@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // BenchmarkApply applies transactions of rows of 30 columns and 315 bytes, one insert
@@ -37,7 +39,7 @@ func benchmarkApply(b *testing.B, srv *testdb.Server, rows, group int) {
 		columns = append(columns, fmt.Sprintf("c%d %s", i, []string{"int", "varchar(40)", "datetime(6)"}[i%3]))
 	}
 	testdb.Query(b, url, "CREATE TABLE item (id bigint PRIMARY KEY, "+strings.Join(columns, ", ")+")")
-	e, err := Open(b.Context(), url, Options{})
+	e, err := Open(b.Context(), url, server.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -51,22 +53,22 @@ func benchmarkApply(b *testing.B, srv *testdb.Server, rows, group int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	bound := &tidemark.Bound{Table: db.Tables[0], Relation: tidemark.Relation{ID: 1, Identity: 'd'}}
+	bound := &change.Bound{Table: db.Tables[0], Relation: change.Relation{ID: 1, Identity: 'd'}}
 	for i, c := range bound.Table.Columns {
 		kind := map[tidemark.TypeKind]uint32{tidemark.Int: 23, tidemark.Varchar: 25, tidemark.DateTime: 1114}[c.Type.Kind]
-		bound.Relation.Columns = append(bound.Relation.Columns, tidemark.RelationColumn{Name: c.Name, Key: i == 0, Type: kind})
+		bound.Relation.Columns = append(bound.Relation.Columns, change.RelationColumn{Name: c.Name, Key: i == 0, Type: kind})
 		bound.Columns = append(bound.Columns, i)
 	}
-	bounds := map[uint32]*tidemark.Bound{1: bound}
+	bounds := map[uint32]*change.Bound{1: bound}
 	groups := b.N/(rows*group) + agents
-	work := make([][]*tidemark.Group, agents)
+	work := make([][]*change.Group, agents)
 	place := uint64(0)
 	for agent := range agents {
 		id := agent * 1e9
 		for range groups / agents {
-			g := &tidemark.Group{Queue: "q", Agent: agent, Epoch: p.Epoch}
+			g := &change.Group{Queue: "q", Agent: agent, Epoch: p.Epoch}
 			for range group {
-				tx := &tidemark.Tx{}
+				tx := &change.Tx{}
 				for i := 0; i < rows; i += 5 {
 					tx.Changes = appendBenchRow(tx.Changes, 'I', id)
 					for j := range 3 {
@@ -81,11 +83,11 @@ func benchmarkApply(b *testing.B, srv *testdb.Server, rows, group int) {
 			}
 			work[agent] = append(work[agent], g)
 		}
-		fill := &tidemark.Tx{Place: 1}
+		fill := &change.Tx{Place: 1}
 		for i := 1; i <= kept; i++ {
 			fill.Changes = appendBenchRow(fill.Changes, 'I', agent*1e9-i)
 		}
-		if err := e.Apply(b.Context(), &tidemark.Group{Queue: "q", Agent: agent, Epoch: p.Epoch, Txs: []*tidemark.Tx{fill}, Bounds: []map[uint32]*tidemark.Bound{bounds}}); err != nil {
+		if err := e.Apply(b.Context(), &change.Group{Queue: "q", Agent: agent, Epoch: p.Epoch, Txs: []*change.Tx{fill}, Bounds: []map[uint32]*change.Bound{bounds}}); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -134,24 +136,24 @@ func ownCPU() time.Duration {
 }
 
 func appendBenchRow(changes []byte, kind byte, id int) []byte {
-	vals := make([]tidemark.Value, 30)
+	vals := make([]change.Value, 30)
 	for i := range vals {
 		switch {
 		case i == 0:
-			vals[i] = tidemark.Value{Kind: tidemark.TextValue, Data: fmt.Append(nil, id)}
+			vals[i] = change.Value{Kind: change.TextValue, Data: fmt.Append(nil, id)}
 		case kind == 'D':
-			vals[i].Kind = tidemark.NullValue
+			vals[i].Kind = change.NullValue
 		default:
 			text := []string{"123456", "varying", "2026-11-21 12:34:56.789"}[(i-1)%3]
 			if i == 1 {
 				text = fmt.Sprint(len(changes) % 1e6)
 			}
-			vals[i] = tidemark.Value{Kind: tidemark.TextValue, Data: []byte(text)}
+			vals[i] = change.Value{Kind: change.TextValue, Data: []byte(text)}
 		}
 	}
 	m := []byte{kind, 0, 0, 0, 1, 'N'}
 	if kind == 'D' {
 		m[5] = 'K'
 	}
-	return tidemark.AppendChange(changes, tidemark.AppendTuple(m, vals))
+	return change.Append(changes, change.AppendTuple(m, vals))
 }

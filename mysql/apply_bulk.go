@@ -1,7 +1,6 @@
 package mysql
 
 import (
-	"bytes"
 	"encoding/binary"
 	"errors"
 	"slices"
@@ -11,6 +10,10 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/internal/escape"
+	"github.com/tidemarkdb/tidemark/mysql/event"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // MariaDB takes many rows for one prepared statement in one command, and several
@@ -33,10 +36,6 @@ const maxStatements = 100
 // bulkFrom is how many rows of a kind a session sees of a table before it prepares a
 // statement for them. Tests see none.
 var bulkFrom = 20
-
-// bulkOperations is MARIADB_CLIENT_STMT_BULK_OPERATIONS, bit 34 of the capabilities, among
-// MariaDB's own. A proxy in between may not know it.
-const bulkOperations = 1 << 2
 
 // A prepared is a statement that the server has parsed.
 type prepared struct {
@@ -88,7 +87,7 @@ func (a *applier) bulkFor(p *plan, b *batch) (*prepared, error) {
 }
 
 // bulkUpdate gives the prepared statement for an update of one row of which all is told.
-func (a *applier) bulkUpdate(p *plan, c tidemark.Change) (*prepared, error) {
+func (a *applier) bulkUpdate(p *plan, c change.Change) (*prepared, error) {
 	if c.Kind != tidemark.UpdateChange || !a.asUpsert(p, c) {
 		return nil, nil
 	}
@@ -113,11 +112,11 @@ func (a *applier) usable(s *prepared) (*prepared, error) {
 
 // prepareBulk lets the server parse a statement. If it does not want to, text does.
 func (a *applier) prepareBulk(s *prepared) error {
-	w := a.s.wire
-	err := w.command(gomysql.COM_STMT_PREPARE, s.sql)
+	w := a.s.Wire
+	err := w.Command(gomysql.COM_STMT_PREPARE, s.sql)
 	var p []byte
 	if err == nil {
-		p, err = w.response()
+		p, err = w.Response()
 	}
 	var my *gomysql.MyError
 	if errors.As(err, &my) {
@@ -125,18 +124,18 @@ func (a *applier) prepareBulk(s *prepared) error {
 		return nil
 	}
 	if err == nil && (len(p) < 9 || int(binary.LittleEndian.Uint16(p[7:])) != len(s.columns)) {
-		err = errMalformed
+		err = server.ErrMalformed
 	}
 	if err == nil {
 		s.head = binary.LittleEndian.AppendUint16(append(s.head[:0], p[1:5]...), bulkSendTypes)
 		for range len(s.columns) + 1 { // definitions, and the EOF after them
-			if _, err = w.response(); err != nil {
+			if _, err = w.Response(); err != nil {
 				break
 			}
 		}
 	}
 	if err != nil {
-		a.s.dead = true
+		a.s.Dead = true
 		return err
 	}
 	s.ready = true
@@ -179,69 +178,25 @@ func (a *applier) params(dst []byte, p *plan, s *prepared) ([]byte, error) {
 		dst = append(dst, bulkValue)
 		switch {
 		case c.bare && c.to.Unsigned:
-			n, err := strconv.ParseUint(asString(data), 10, 64)
+			n, err := strconv.ParseUint(event.AsString(data), 10, 64)
 			if err != nil {
 				return dst, errAsText
 			}
 			dst = binary.LittleEndian.AppendUint64(dst, n)
 			continue
 		case c.bare:
-			n, err := strconv.ParseInt(asString(data), 10, 64)
+			n, err := strconv.ParseInt(event.AsString(data), 10, 64)
 			if err != nil {
 				return dst, errAsText
 			}
 			dst = binary.LittleEndian.AppendUint64(dst, uint64(n))
 			continue
 		case form == asBytes:
-			data = withoutEscapes(data)
+			data = escape.Undo(data[:0], data)
 		}
-		dst = append(appendLenenc(dst, uint64(len(data))), data...)
+		dst = append(server.AppendLenenc(dst, uint64(len(data))), data...)
 	}
 	return dst, nil
-}
-
-// withoutEscapes takes away the escapes of LOAD DATA, in place.
-func withoutEscapes(v []byte) []byte {
-	at := bytes.IndexByte(v, '\\')
-	if at < 0 {
-		return v
-	}
-	out := v[:at]
-	for i := at; i < len(v); i++ {
-		c := v[i]
-		if c == '\\' && i+1 < len(v) {
-			i++
-			switch c = v[i]; c {
-			case '0':
-				c = 0
-			case 'b':
-				c = '\b'
-			case 'n':
-				c = '\n'
-			case 'r':
-				c = '\r'
-			case 't':
-				c = '\t'
-			case 'Z':
-				c = 0x1a
-			}
-		}
-		out = append(out, c)
-	}
-	return out
-}
-
-// appendLenenc appends a length as the protocol has it.
-func appendLenenc(dst []byte, n uint64) []byte {
-	switch {
-	case n < 0xfb:
-		return append(dst, byte(n))
-	case n < 1<<16:
-		return append(dst, 0xfc, byte(n), byte(n>>8))
-	case n < 1<<24:
-		return append(dst, 0xfd, byte(n), byte(n>>8), byte(n>>16))
-	}
-	return binary.LittleEndian.AppendUint64(append(dst, 0xfe), n)
 }
 
 // emitBulk adds a command with rows for a prepared statement to those that go out next.
@@ -252,7 +207,7 @@ func (a *applier) emitBulk(w want, s *prepared, rows []byte) error {
 		return err
 	}
 	a.endCommand()
-	a.out = appendCommand(a.out, comBulkExecute, asString(a.part))
+	a.out = server.AppendCommand(a.out, comBulkExecute, event.AsString(a.part))
 	a.wants = append(a.wants, w)
 	a.ends = append(a.ends, len(a.wants))
 	return nil

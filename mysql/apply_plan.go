@@ -8,11 +8,14 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A plan is how changes of a relation are written to a table.
 type plan struct {
-	b      *tidemark.Bound
+	b      *change.Bound
 	object string // the table, for messages
 	name   string // for SQL
 	cols   []setCol
@@ -49,11 +52,11 @@ type plan struct {
 type batch struct {
 	buf   []byte
 	n     int
-	first tidemark.Change // of an update
-	bulk  *prepared       // the rows are parameters of it
+	first change.Change // of an update
+	bulk  *prepared     // the rows are parameters of it
 }
 
-func (b *batch) drop() { b.buf, b.n, b.first, b.bulk = b.buf[:0], 0, tidemark.Change{}, nil }
+func (b *batch) drop() { b.buf, b.n, b.first, b.bulk = b.buf[:0], 0, change.Change{}, nil }
 
 func (p *plan) drop() {
 	p.deletes.drop()
@@ -66,7 +69,7 @@ func (p *plan) drop() {
 // plan finds or makes the plan of a bound. A stream says the same relation again and
 // again. Another one for the same table, after a change of its definition, keeps no
 // rows waiting that the former has.
-func (a *applier) plan(b *tidemark.Bound) (*plan, error) {
+func (a *applier) plan(b *change.Bound) (*plan, error) {
 	p, err := a.planOf(b)
 	if err != nil {
 		return nil, err
@@ -90,7 +93,7 @@ func (a *applier) forget(t *tidemark.Table) {
 	for _, p := range a.plans[t] {
 		for _, s := range []*prepared{&p.bulkInsert, &p.bulkUpsert, &p.bulkUpdate} {
 			if s.ready {
-				a.out = appendCommand(a.out, gomysql.COM_STMT_CLOSE, string(s.head[:4])) // it is not answered
+				a.out = server.AppendCommand(a.out, gomysql.COM_STMT_CLOSE, string(s.head[:4])) // it is not answered
 				a.prepared--
 			}
 		}
@@ -98,7 +101,7 @@ func (a *applier) forget(t *tidemark.Table) {
 	delete(a.plans, t)
 }
 
-func (a *applier) planOf(b *tidemark.Bound) (*plan, error) {
+func (a *applier) planOf(b *change.Bound) (*plan, error) {
 	made := a.plans[b.Table]
 	for _, p := range made {
 		if p.b == b || slices.Equal(p.b.Relation.Columns, b.Relation.Columns) && p.b.Relation.Identity == b.Relation.Identity && p.b.Loading == b.Loading && p.b.Orphans == b.Orphans && slices.Equal(p.b.Columns, b.Columns) {
@@ -106,17 +109,17 @@ func (a *applier) planOf(b *tidemark.Bound) (*plan, error) {
 			return p, nil
 		}
 	}
-	if !transactional(b.Table.Storage) {
-		return nil, tidemark.Errorf(tidemark.Unsupported, "apply", b.Table.String(), "tables without transactions cannot be filled by a stream", "ALTER TABLE "+table(b.Table.TableID)+" ENGINE=InnoDB.")
+	if !schema.Transactional(b.Table.Storage) {
+		return nil, tidemark.Errorf(tidemark.Unsupported, "apply", b.Table.String(), "tables without transactions cannot be filled by a stream", "ALTER TABLE "+server.QuoteTable(b.Table.TableID)+" ENGINE=InnoDB.")
 	}
 	p := a.newPlan(b)
 	a.plans[b.Table] = append(made, p)
 	return p, nil
 }
 
-func (a *applier) newPlan(b *tidemark.Bound) *plan {
+func (a *applier) newPlan(b *change.Bound) *plan {
 	t := b.Table
-	p := &plan{b: b, object: t.String(), name: table(t.TableID), cols: make([]setCol, len(b.Columns)), keys: map[uint64]struct{}{}}
+	p := &plan{b: b, object: t.String(), name: server.QuoteTable(t.TableID), cols: make([]setCol, len(b.Columns)), keys: map[uint64]struct{}{}}
 	var names []string
 	for i, at := range b.Columns {
 		if at < 0 || t.Columns[at].Generated != "" {
@@ -124,7 +127,7 @@ func (a *applier) newPlan(b *tidemark.Bound) *plan {
 		}
 		p.cols[i] = newSetCol(b.Relation.Columns[i], &t.Columns[at])
 		p.stored = append(p.stored, i)
-		names = append(names, quote(t.Columns[at].Name))
+		names = append(names, server.Quote(t.Columns[at].Name))
 	}
 	p.insert = "INSERT INTO " + p.name + " (" + strings.Join(names, ",") + ") VALUES "
 	for _, f := range t.ForeignKeys {
@@ -152,7 +155,7 @@ func (a *applier) newPlan(b *tidemark.Bound) *plan {
 		key := p.cols[p.id[0]].name
 		p.overwrite, p.upsert = cmp.Or(p.upsert[1], " ON DUPLICATE KEY UPDATE "+key+"="+key), [2]string{}
 	}
-	if a.s.bulk && !b.Orphans {
+	if a.s.Bulk && !b.Orphans {
 		p.planBulk()
 	}
 	return p
@@ -190,7 +193,7 @@ func (p *plan) identify() {
 // that finds its row there already. An update of all columns alone can be one. InnoDB
 // looks at the primary key first, so that is the row that is found, if there is one;
 // that it was none of another unique key is looked at.
-func (p *plan) planUpsert(e *Engine) {
+func (p *plan) planUpsert(e *Target) {
 	t := p.b.Table
 	for _, c := range t.Columns {
 		told := slices.ContainsFunc(p.cols, func(s setCol) bool { return s.stored && s.column == c.Name })
@@ -199,7 +202,7 @@ func (p *plan) planUpsert(e *Engine) {
 		}
 	}
 	alias, value := " AS tidemark_new", func(name string) string { return "tidemark_new." + name }
-	if e.mariadb || !e.atLeast(8, 0, 20) {
+	if e.MariaDB || !e.AtLeast(8, 0, 20) {
 		alias, value = "", func(name string) string { return "VALUES(" + name + ")" }
 	}
 	var sets []string
@@ -224,9 +227,9 @@ func (p *plan) planUpsert(e *Engine) {
 }
 
 // moved says whether an update has changed the columns that tell the row.
-func (p *plan) moved(vals, olds []tidemark.Value) bool {
+func (p *plan) moved(vals, olds []change.Value) bool {
 	for _, i := range p.id {
-		if vals[i].Kind != tidemark.UnchangedValue && (vals[i].Kind != olds[i].Kind || string(vals[i].Data) != string(olds[i].Data)) {
+		if vals[i].Kind != change.UnchangedValue && (vals[i].Kind != olds[i].Kind || string(vals[i].Data) != string(olds[i].Data)) {
 			return true
 		}
 	}

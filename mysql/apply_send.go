@@ -10,6 +10,9 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply/resolve"
+	"github.com/tidemarkdb/tidemark/mysql/event"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A want is what a statement that was sent has to meet.
@@ -87,7 +90,7 @@ func (a *applier) fits(w want, n int) (object string, err error) {
 // lenient makes a statement whose ENUM is to be no member one that may say so. What else
 // is wrong is a warning then, and one too many.
 func (a *applier) lenient(sql []byte) []byte {
-	if a.e.mariadb {
+	if a.e.MariaDB {
 		return slices.Concat([]byte("SET STATEMENT sql_mode="+lenientMode+" FOR "), sql)
 	}
 	verb, rest, _ := strings.Cut(string(sql), " ")
@@ -103,12 +106,12 @@ func (a *applier) send() (object string, err error) {
 		a.said = append(a.said[:0], a.sql[:min(len(a.sql), maxNoted)]...)
 	}
 	a.endCommand()
-	if err = a.s.wire.commands(a.out); err != nil {
-		a.s.dead = true
+	if err = a.s.Wire.Commands(a.out); err != nil {
+		a.s.Dead = true
 	}
 	at := 0
 	for _, end := range a.ends {
-		if a.s.dead {
+		if a.s.Dead {
 			break
 		}
 		one, failed := a.answers(a.wants[at:end], err == nil)
@@ -123,7 +126,7 @@ func (a *applier) send() (object string, err error) {
 // endCommand makes a command of the statements.
 func (a *applier) endCommand() {
 	if len(a.sql) > 0 {
-		a.out = appendCommand(a.out, gomysql.COM_QUERY, asString(a.sql))
+		a.out = server.AppendCommand(a.out, gomysql.COM_QUERY, event.AsString(a.sql))
 		a.sql, a.ends = a.sql[:0], append(a.ends, len(a.wants))
 	}
 }
@@ -137,7 +140,7 @@ func (a *applier) answers(wants []want, judge bool) (object string, err error) {
 		if w.p != nil {
 			object = w.p.object
 		}
-		var ok okPacket
+		var ok server.Answer
 		if ok, more, err = a.answer(); err == nil && judge {
 			err = a.verdict(w, ok)
 		}
@@ -146,29 +149,29 @@ func (a *applier) answers(wants []want, judge bool) (object string, err error) {
 		}
 	}
 	if err == nil && (n < len(wants) || more) {
-		a.s.dead, err = true, errMalformed
+		a.s.Dead, err = true, server.ErrMalformed
 	}
 	return object, err
 }
 
 // answer reads the answer to one statement.
-func (a *applier) answer() (ok okPacket, more bool, err error) {
-	p, err := a.s.wire.response()
+func (a *applier) answer() (ok server.Answer, more bool, err error) {
+	p, err := a.s.Wire.Response()
 	if err == nil {
-		ok, err = readOK(p)
+		ok, err = server.ReadAnswer(p)
 	}
 	var my *gomysql.MyError
 	if err != nil && !errors.As(err, &my) {
-		a.s.dead = true
+		a.s.Dead = true
 	}
-	return ok, ok.more, err
+	return ok, ok.More, err
 }
 
 // drain reads the answers that nobody wants any more.
 func (a *applier) drain() error {
 	for {
 		_, more, err := a.answer()
-		if err != nil && !a.s.dead {
+		if err != nil && !a.s.Dead {
 			return nil // the last one
 		}
 		if err != nil || !more {
@@ -178,21 +181,21 @@ func (a *applier) drain() error {
 }
 
 // verdict compares what a statement has met with what it should have met.
-func (a *applier) verdict(w *want, ok okPacket) error {
-	met := int64(ok.affected)
+func (a *applier) verdict(w *want, ok server.Answer) error {
+	met := int64(ok.Affected)
 	if w.upsert && met >= w.rows {
-		met = duplicates(ok.info)
+		met = duplicates(ok.Info)
 	}
 	right := met == w.rows || w.fewer && met < w.rows || w.any || w.p != nil && w.p.b.Loading
 	switch {
-	case right && ok.warnings == w.warnings:
+	case right && ok.Warnings == w.warnings:
 		return nil
 	case w.p == nil:
-		return errFenced
+		return resolve.ErrFenced
 	case !a.careful:
 		return errCareful
 	case !right:
-		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: &tidemark.Misfit{Kind: w.kind, Met: met}, Hint: tidemark.OtherRows}
+		return resolve.Misfit(w.p.object, w.kind, met)
 	}
 	return a.warned(w)
 }
@@ -214,17 +217,17 @@ func duplicates(info string) int64 {
 
 // warned makes an error of a warning of the last statement: the copy takes none either.
 func (a *applier) warned(w *want) error {
-	r, err := a.s.c.Execute("SHOW WARNINGS")
+	r, err := a.s.Client.Execute("SHOW WARNINGS")
 	if err != nil {
 		return err
 	}
 	for i := range r.RowNumber() {
-		code, _ := strconv.Atoi(cell(r, i, 1))
+		code, _ := strconv.Atoi(server.Cell(r, i, 1))
 		if code == 1592 {
 			continue // unsafe in a binlog of statements: so be it
 		}
-		my := &gomysql.MyError{Code: uint16(code), Message: cell(r, i, 2)}
-		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: &serverError{my}, Hint: "Correct the row at the source, or widen the column on the target."}
+		my := &gomysql.MyError{Code: uint16(code), Message: server.Cell(r, i, 2)}
+		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: server.Said(my), Hint: "Correct the row at the source, or widen the column on the target."}
 	}
 	return nil
 }

@@ -13,9 +13,11 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
 
@@ -116,7 +118,7 @@ func source(t *testing.T, url string) *postgres.Engine {
 func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply.Stats, error) {
 	from := source(t, r.src)
 	defer from.Close()
-	to, err := mysql.Open(ctx, r.dst, mysql.Options{})
+	to, err := mysql.Open(ctx, r.dst, server.Options{})
 	if err != nil {
 		return apply.Stats{}, err
 	}
@@ -130,7 +132,7 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 		tables[table.TableID], byName[table.Name] = table, table
 	}
 	opt.Queue = "run"
-	opt.Bind = func(rel tidemark.Relation, _ uint64) (*apply.Binding, error) {
+	opt.Bind = func(rel change.Relation, _ uint64) (*apply.Binding, error) {
 		return apply.Bind(rel, byName[rel.Table.Name], tables)
 	}
 	s, err := from.Follow(ctx, r.slot, 0)
@@ -145,10 +147,10 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 		return apply.Stats{}, err
 	}
 	g := flow.NewGroup(ctx)
-	in := flow.NewBuffer(1000, 8<<20, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
+	in := flow.NewBuffer(1000, 8<<20, func(tx *change.Tx) int64 { return int64(len(tx.Changes)) })
 	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
 		c.Enter(flow.IO)
-		return s.Run(ctx, func(tx *tidemark.Tx) error { return in.Put(ctx, c, tx) })
+		return s.Run(ctx, func(tx *change.Tx) error { return in.Put(ctx, c, tx) })
 	})
 	run.Go(g, in, p)
 	err = g.Wait()
@@ -207,8 +209,8 @@ func TestStreamedTypesAsCopied(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var txs []*tidemark.Tx
-	_ = s.Run(ctx, func(tx *tidemark.Tx) error {
+	var txs []*change.Tx
+	_ = s.Run(ctx, func(tx *change.Tx) error {
 		txs = append(txs, tx)
 		if !tx.More {
 			cancel()
@@ -255,7 +257,7 @@ func TestStreamedTypesAsCopied(t *testing.T) {
 // copyAll makes the tables of a source, and copies their rows if that is wanted.
 func copyAll(t *testing.T, from *postgres.Engine, db *tidemark.Database, url string, rows bool) {
 	t.Helper()
-	to, err := mysql.Open(t.Context(), url, mysql.Options{Unrepresentable: mysql.Null})
+	to, err := mysql.Open(t.Context(), url, server.Options{Unrepresentable: server.Null})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,9 +304,9 @@ func copyAll(t *testing.T, from *postgres.Engine, db *tidemark.Database, url str
 }
 
 // insertAll applies transactions of updates as if they were inserts.
-func insertAll(t *testing.T, url string, txs []*tidemark.Tx) {
+func insertAll(t *testing.T, url string, txs []*change.Tx) {
 	t.Helper()
-	to, err := mysql.Open(t.Context(), url, mysql.Options{Unrepresentable: mysql.Null})
+	to, err := mysql.Open(t.Context(), url, server.Options{Unrepresentable: server.Null})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -317,21 +319,21 @@ func insertAll(t *testing.T, url string, txs []*tidemark.Tx) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bounds := map[uint32]*tidemark.Bound{}
+	bounds := map[uint32]*change.Bound{}
 	for _, tx := range txs {
-		made := &tidemark.Tx{Place: tx.Place, End: tx.End, More: tx.More}
+		made := &change.Tx{Place: tx.Place, End: tx.End, More: tx.More}
 		for rest := tx.Changes; len(rest) > 0; {
-			var c tidemark.Change
-			if c, rest, err = tidemark.NextChange(rest); err != nil {
+			var c change.Change
+			if c, rest, err = change.Next(rest); err != nil {
 				t.Fatal(err)
 			}
 			switch c.Kind {
 			case tidemark.RelationChange:
-				r, err := tidemark.ParseRelation(c.Body)
+				r, err := change.ParseRelation(c.Body)
 				if err != nil {
 					t.Fatal(err)
 				}
-				b := &tidemark.Bound{Relation: r}
+				b := &change.Bound{Relation: r}
 				for _, table := range db.Tables {
 					if table.Name == r.Table.Name {
 						b.Table = table
@@ -342,10 +344,10 @@ func insertAll(t *testing.T, url string, txs []*tidemark.Tx) {
 				}
 				bounds[r.ID] = b
 			case tidemark.UpdateChange:
-				made.Changes = tidemark.AppendChange(made.Changes, append([]byte{'I'}, c.Body...))
+				made.Changes = change.Append(made.Changes, append([]byte{'I'}, c.Body...))
 			}
 		}
-		if err := to.Apply(t.Context(), &tidemark.Group{Queue: "q", Epoch: p.Epoch, Txs: []*tidemark.Tx{made}, Bounds: []map[uint32]*tidemark.Bound{bounds}, Done: []uint64{tx.Place}}); err != nil {
+		if err := to.Apply(t.Context(), &change.Group{Queue: "q", Epoch: p.Epoch, Txs: []*change.Tx{made}, Bounds: []map[uint32]*change.Bound{bounds}, Done: []uint64{tx.Place}}); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -13,22 +13,24 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // untold is a value that an update does not tell.
 const untold = "\x00same"
 
-func tupleOf(row ...any) []tidemark.Value {
-	out := make([]tidemark.Value, len(row))
+func tupleOf(row ...any) []change.Value {
+	out := make([]change.Value, len(row))
 	for i, v := range row {
 		switch v {
 		case nil:
-			out[i].Kind = tidemark.NullValue
+			out[i].Kind = change.NullValue
 		case untold:
-			out[i].Kind = tidemark.UnchangedValue
+			out[i].Kind = change.UnchangedValue
 		default:
-			out[i] = tidemark.Value{Kind: tidemark.TextValue, Data: fmt.Append(nil, v)}
+			out[i] = change.Value{Kind: change.TextValue, Data: fmt.Append(nil, v)}
 		}
 	}
 	return out
@@ -39,9 +41,9 @@ type hand struct {
 	t      *testing.T
 	e      *Engine
 	tables map[string]*tidemark.Table
-	bounds map[uint32]*tidemark.Bound
+	bounds map[uint32]*change.Bound
 	ids    map[string]uint32
-	tx     *tidemark.Tx
+	tx     *change.Tx
 	place  uint64
 }
 
@@ -51,7 +53,7 @@ func newHand(t *testing.T, e *Engine) *hand {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &hand{t: t, e: e, tables: map[string]*tidemark.Table{}, bounds: map[uint32]*tidemark.Bound{}, ids: map[string]uint32{}, tx: &tidemark.Tx{}}
+	l := &hand{t: t, e: e, tables: map[string]*tidemark.Table{}, bounds: map[uint32]*change.Bound{}, ids: map[string]uint32{}, tx: &change.Tx{}}
 	for _, table := range db.Tables {
 		l.tables[table.Name] = table
 	}
@@ -65,13 +67,13 @@ func (l *hand) relation(name, table string, key ...string) {
 	if to == nil {
 		l.t.Fatalf("there is no table %s", table)
 	}
-	b := &tidemark.Bound{Table: to, Relation: tidemark.Relation{ID: uint32(len(l.ids) + 1), Table: to.TableID, Identity: 'd'}}
+	b := &change.Bound{Table: to, Relation: change.Relation{ID: uint32(len(l.ids) + 1), Table: to.TableID, Identity: 'd'}}
 	if len(key) == 0 {
 		b.Relation.Identity = 'f'
 	}
 	for i, c := range to.Columns {
 		if c.Generated == "" {
-			b.Relation.Columns = append(b.Relation.Columns, tidemark.RelationColumn{Name: c.Name, Type: 1 << 20, Key: len(key) == 0 || slices.Contains(key, c.Name)})
+			b.Relation.Columns = append(b.Relation.Columns, change.RelationColumn{Name: c.Name, Type: 1 << 20, Key: len(key) == 0 || slices.Contains(key, c.Name)})
 			b.Columns = append(b.Columns, i)
 		}
 	}
@@ -82,9 +84,9 @@ func (l *hand) relation(name, table string, key ...string) {
 func (l *hand) message(kind byte, table string, tuples ...any) *hand {
 	m := binary.BigEndian.AppendUint32([]byte{kind}, l.ids[table])
 	for i := 0; i < len(tuples); i += 2 {
-		m = tidemark.AppendTuple(append(m, tuples[i].(byte)), tuples[i+1].([]tidemark.Value))
+		m = change.AppendTuple(append(m, tuples[i].(byte)), tuples[i+1].([]change.Value))
 	}
-	l.tx.Changes = tidemark.AppendChange(l.tx.Changes, m)
+	l.tx.Changes = change.Append(l.tx.Changes, m)
 	l.tx.Rows++
 	return l
 }
@@ -108,20 +110,20 @@ func (l *hand) truncate(tables ...string) *hand {
 	for _, table := range tables {
 		m = binary.BigEndian.AppendUint32(m, l.ids[table])
 	}
-	l.tx.Changes = tidemark.AppendChange(l.tx.Changes, m)
+	l.tx.Changes = change.Append(l.tx.Changes, m)
 	return l
 }
 
 // group ends a transaction and makes a group of it.
-func (l *hand) group(epoch int64) *tidemark.Group {
+func (l *hand) group(epoch int64) *change.Group {
 	l.place += 100
 	l.tx.Place, l.tx.End = l.place, l.place+1
-	g := &tidemark.Group{Queue: "q", Epoch: epoch, Txs: []*tidemark.Tx{l.tx}, Bounds: []map[uint32]*tidemark.Bound{l.bounds}, Done: []uint64{l.place}}
-	l.tx = &tidemark.Tx{}
+	g := &change.Group{Queue: "q", Epoch: epoch, Txs: []*change.Tx{l.tx}, Bounds: []map[uint32]*change.Bound{l.bounds}, Done: []uint64{l.place}}
+	l.tx = &change.Tx{}
 	return g
 }
 
-func (l *hand) begin() tidemark.Progress {
+func (l *hand) begin() change.Progress {
 	l.t.Helper()
 	p, err := l.e.BeginApply(l.t.Context(), "q", 2)
 	if err != nil {
@@ -148,7 +150,7 @@ func TestApply(t *testing.T) {
 			CREATE TABLE `+"`Odd ``Name`"+` (`+"`a b`"+` int PRIMARY KEY, `+"`select`"+` text);
 			CREATE TABLE parent (id int PRIMARY KEY, up int, FOREIGN KEY (up) REFERENCES parent (id));
 			CREATE TABLE child (id int PRIMARY KEY, parent int, FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE)`)
-		e := open(t, to, Options{})
+		e := open(t, to, server.Options{})
 		l := newHand(t, e)
 		l.relation("item", "item", "id")
 		l.relation("pair", "pair", "a", "b")
@@ -218,7 +220,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 		to := srv.NewDatabase(t, "whole")
 		testdb.Query(t, to, `CREATE TABLE item (id int PRIMARY KEY, name varchar(5) COLLATE utf8mb4_bin UNIQUE, price decimal(5,2), at datetime);
 			CREATE TABLE bare (id int, v int); INSERT INTO item (id, name) VALUES (1, 'one')`)
-		e := open(t, to, Options{})
+		e := open(t, to, server.Options{})
 		l := newHand(t, e)
 		l.relation("item", "item", "id")
 		l.relation("bare", "bare")
@@ -270,7 +272,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 		if got := testdb.Query(t, to, "SELECT GROUP_CONCAT(id ORDER BY id) FROM item"); got != "1,5,6" {
 			t.Errorf("afterwards there are %s", got)
 		}
-		nulls := open(t, to, Options{Unrepresentable: Null})
+		nulls := open(t, to, server.Options{Unrepresentable: server.Null})
 		l.insert("item", 7, "x", "NaN", "infinity")
 		if err := nulls.Apply(t.Context(), l.group(p.Epoch)); err != nil || testdb.Query(t, to, "SELECT price, at FROM item WHERE id = 7") != "NULL\tNULL" {
 			t.Errorf("NULL for what cannot be held: %v", err)
@@ -284,14 +286,14 @@ func TestApplyGoesOnWhenKilled(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "killed")
 		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY); INSERT INTO item VALUES (1)")
-		e := open(t, to, Options{})
+		e := open(t, to, server.Options{})
 		l := newHand(t, e)
 		l.relation("item", "item", "id")
 		p := l.begin()
 		l.insert("item", 2)
 		l.apply(p.Epoch)
 		kill := func() {
-			testdb.Query(t, to, fmt.Sprintf("KILL %d", e.agents[0].s.id))
+			testdb.Query(t, to, fmt.Sprintf("KILL %d", e.agents[0].s.ID))
 		}
 		kill()
 		g := l.insert("item", 3).group(p.Epoch)
@@ -302,13 +304,13 @@ func TestApplyGoesOnWhenKilled(t *testing.T) {
 			t.Error(err)
 		}
 		// In the middle: it waits for a lock.
-		s, err := e.session(t.Context())
+		s, err := e.NewSession(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.close()
+		defer s.Close()
 		for _, sql := range []string{"BEGIN", "INSERT INTO item VALUES (4)"} {
-			if err := s.exec(t.Context(), sql); err != nil {
+			if err := s.Exec(t.Context(), sql); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -334,7 +336,7 @@ func TestApplyGoesOnWhenKilled(t *testing.T) {
 		if err := <-ended; tidemark.KindOf(err) != tidemark.Cancelled {
 			t.Errorf("cancelled: %v: %v", tidemark.KindOf(err), err)
 		}
-		if err := s.exec(t.Context(), "ROLLBACK"); err != nil {
+		if err := s.Exec(t.Context(), "ROLLBACK"); err != nil {
 			t.Fatal(err)
 		}
 		if err := e.Apply(t.Context(), g); err != nil {
@@ -353,7 +355,7 @@ func TestApplyCutInCommit(t *testing.T) {
 		to := srv.NewDatabase(t, "cut")
 		testdb.Query(t, to, "CREATE TABLE item (id int)")
 		proxy := newProxy(t, srv)
-		e := open(t, strings.Replace(to, fmt.Sprintf("127.0.0.1:%d", srv.Port), proxy.Addr().String(), 1), Options{})
+		e := open(t, strings.Replace(to, fmt.Sprintf("127.0.0.1:%d", srv.Port), proxy.Addr().String(), 1), server.Options{})
 		l := newHand(t, e)
 		l.relation("item", "item")
 		p := l.begin()
@@ -378,8 +380,8 @@ func TestApplyCutInCommit(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := e.agents[0]
-		a.inDoubt, a.lostID = true, a.s.id
-		a.s.close()
+		a.inDoubt, a.lostID = true, a.s.ID
+		a.s.Close()
 		if err := e.Apply(t.Context(), g); err != nil {
 			t.Error(err)
 		}
@@ -407,7 +409,7 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 		for i := range logs {
 			urls[i] = srv.NewDatabase(t, "together")
 			testdb.Query(t, urls[i], schema)
-			logs[i] = newHand(t, open(t, urls[i], Options{}))
+			logs[i] = newHand(t, open(t, urls[i], server.Options{}))
 			for _, r := range [][]string{{"plain", "id", "k"}, {"uniq", "id"}, {"parent", "id"}, {"child", "id"}, {"boss", "id"}, {"worker", "id"}, {"task", "id"}, {"loose"}} {
 				logs[i].relation(r[0], r[0], r[1:]...)
 			}
@@ -434,7 +436,7 @@ func TestApplyTogetherAsAlone(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				a.careful, a.s.bulk = i == 1, a.s.bulk && i == 0
+				a.careful, a.s.Bulk = i == 1, a.s.Bulk && i == 0
 				if err := l.e.Apply(t.Context(), g); err != nil {
 					t.Fatal(i, err)
 				}
@@ -574,16 +576,16 @@ func (m *model) step(rnd *rand.Rand, write func(func(*hand))) {
 // MariaDB knows about many rows for one statement, and MySQL does not.
 func TestBulkIsNegotiated(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
-		e := open(t, srv.URL(""), Options{})
-		s, err := e.connectFor(t.Context(), wishes{bulk: true})
+		e := open(t, srv.URL(""), server.Options{})
+		s, err := e.ConnectFor(t.Context(), server.Wishes{Bulk: true})
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.close()
-		if s.bulk != (srv.Engine == "mariadb") {
-			t.Error(s.bulk)
+		defer s.Close()
+		if s.Bulk != (srv.Engine == "mariadb") {
+			t.Error(s.Bulk)
 		}
-		if err := s.exec(t.Context(), "SELECT 1"); err != nil {
+		if err := s.Exec(t.Context(), "SELECT 1"); err != nil {
 			t.Error(err)
 		}
 	})
@@ -595,7 +597,7 @@ func TestResolve(t *testing.T) {
 		for _, force := range []bool{false, true} {
 			to := srv.NewDatabase(t, "resolve")
 			testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY, u int UNIQUE, name varchar(5), at datetime); INSERT INTO item VALUES (1, 1, 'one', NULL), (2, 2, 'two', NULL)")
-			e := open(t, to, Options{})
+			e := open(t, to, server.Options{})
 			l := newHand(t, e)
 			l.relation("item", "item", "id")
 			p := l.begin()
@@ -614,7 +616,7 @@ func TestResolve(t *testing.T) {
 			if got := testdb.Query(t, to, "SELECT id, u, name FROM item ORDER BY id"); got != want {
 				t.Errorf("force %v: the target has\n%s", force, got)
 			}
-			all, err := e.Exceptions(t.Context(), tidemark.ExceptionFilter{Queue: "q"}, 100)
+			all, err := e.Exceptions(t.Context(), change.ExceptionFilter{Queue: "q"}, 100)
 			if err != nil || len(all) != 7 {
 				t.Fatal(all, err)
 			}
@@ -637,7 +639,7 @@ func TestResolve(t *testing.T) {
 				"UPDATE NOTFOUND false UPDATE " + db + ".item SET name='part',at=NULL WHERE (id=7)"}, "\n"); got != want {
 				t.Errorf("noted are\n%s\nwant\n%s", got, want)
 			}
-			if none, err := e.Exceptions(t.Context(), tidemark.ExceptionFilter{Queue: "another"}, 1); err != nil || len(none) > 0 {
+			if none, err := e.Exceptions(t.Context(), change.ExceptionFilter{Queue: "another"}, 1); err != nil || len(none) > 0 {
 				t.Error(none, err)
 			}
 			l.insert("item", 8, 8, nil, nil)
@@ -711,7 +713,7 @@ func TestApplyZoo(t *testing.T) {
 		// What has no canonical text, or none of its own; and tables that no stream fills.
 		testdb.Query(t, from, "SET sql_mode=''; DELETE FROM t_time WHERE id IN (1,2,5); UPDATE t_enum SET e='a' WHERE id=7; DROP TABLE t_myisam")
 		names := likeTables(t, from, databaseOf(from), databaseOf(to))
-		src, dst := open(t, from, Options{}), open(t, to, Options{})
+		src, dst := open(t, from, server.Options{}), open(t, to, server.Options{})
 		l := newHand(t, dst)
 		epoch := l.begin().Epoch
 		rows := map[string][][]any{}
@@ -783,11 +785,11 @@ func TestApplyLargeTransaction(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "large")
 		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY, v longtext)")
-		e := open(t, to, Options{})
+		e := open(t, to, server.Options{})
 		l := newHand(t, e)
 		l.relation("item", "item", "id")
 		p := l.begin()
-		g := &tidemark.Group{Queue: "q", Epoch: p.Epoch}
+		g := &change.Group{Queue: "q", Epoch: p.Epoch}
 		const n = 50000
 		for i := 0; i < n; {
 			for ; i < n && len(l.tx.Changes) < tidemark.PieceSize; i++ {
@@ -823,7 +825,7 @@ func TestApplyFindings(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "findings")
 		testdb.Query(t, to, "CREATE TABLE quiet (id int PRIMARY KEY); CREATE TABLE fires (id int PRIMARY KEY, v int); CREATE TABLE old (id int PRIMARY KEY) ENGINE=MyISAM; CREATE TRIGGER tr BEFORE INSERT ON fires FOR EACH ROW SET NEW.v = COALESCE(NEW.v, 0) + 1")
-		e := open(t, to, Options{})
+		e := open(t, to, server.Options{})
 		l := newHand(t, e)
 		found, err := e.ApplyFindings(t.Context(), []*tidemark.Table{l.tables["quiet"], l.tables["fires"], l.tables["old"]})
 		if err != nil || len(found) != 2 || !strings.Contains(found[0].Text, databaseOf(to)+".fires") || !strings.Contains(found[1].Text, databaseOf(to)+".old (MyISAM)") {
@@ -850,7 +852,7 @@ func TestApplyAcrossVersions(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "versions")
 		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY, v int, w int)")
-		e := open(t, to, Options{})
+		e := open(t, to, server.Options{})
 		l := newHand(t, e)
 		p := l.begin()
 		for i := range 5 {
@@ -885,7 +887,7 @@ func TestBeginApply(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "begin")
 		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY)")
-		e := open(t, to, Options{})
+		e := open(t, to, server.Options{})
 		l := newHand(t, e)
 		l.relation("item", "item", "id")
 		epochs := make(chan int64, 8)
@@ -907,7 +909,7 @@ func TestBeginApply(t *testing.T) {
 		if want := []int64{first, first + 1, first + 2, first + 3, first + 4, first + 5, first + 6, first + 7}; first < 1<<50 || !slices.Equal(all, want) {
 			t.Errorf("epochs %v", all)
 		}
-		for i, g := range []*tidemark.Group{l.insert("item", 1).group(first + 7), l.insert("item", 2).group(first + 7), l.insert("item", 3).group(first + 7)} {
+		for i, g := range []*change.Group{l.insert("item", 1).group(first + 7), l.insert("item", 2).group(first + 7), l.insert("item", 3).group(first + 7)} {
 			g.Agent = i
 			g.Low = 1<<63 + uint64(i)*10
 			g.Done = []uint64{g.Low + 5, g.Low + 25, g.Low + 1<<40}
@@ -925,7 +927,7 @@ func TestBeginApply(t *testing.T) {
 		if err != nil || again.Low != low || !slices.Equal(again.Done, want) {
 			t.Errorf("again: %+v, %v", again, err)
 		}
-		if err := e.Apply(t.Context(), &tidemark.Group{Queue: "q", Agent: 0, Epoch: again.Epoch, Low: low + 16}); err != nil {
+		if err := e.Apply(t.Context(), &change.Group{Queue: "q", Agent: 0, Epoch: again.Epoch, Low: low + 16}); err != nil {
 			t.Error(err)
 		}
 		again, err = e.BeginApply(t.Context(), "q", 1)

@@ -8,36 +8,42 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/internal/escape"
+	"github.com/tidemarkdb/tidemark/mysql/bulk"
+	"github.com/tidemarkdb/tidemark/mysql/event"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A setCol is a column of a relation as it is written to SQL. Values become what the
-// copy makes of them, see inKindOf: a copy and a stream leave the same row.
+// copy makes of them, see InKindOf: a copy and a stream leave the same row.
 type setCol struct {
 	stored bool   // the target has it, and not as a generated one
 	column string // its name
 	name   string // for SQL
 	to     tidemark.Type
-	shape  inKind
+	shape  bulk.InKind
 	known  bool // the shape holds for all values; else each is looked at
 	width  int  // in bits
 	bare   bool // integers need no quotes
 	noNone bool // an ENUM of which '' is no member
 }
 
-func newSetCol(from tidemark.RelationColumn, to *tidemark.Column) setCol {
-	c := setCol{stored: true, column: to.Name, name: quote(to.Name), to: to.Type, width: max(int(to.Type.Length), 1)}
+func newSetCol(from change.RelationColumn, to *tidemark.Column) setCol {
+	c := setCol{stored: true, column: to.Name, name: server.Quote(to.Name), to: to.Type, width: max(int(to.Type.Length), 1)}
 	switch to.Type.Kind {
 	case tidemark.Float:
 		c.width = to.Type.Bits
 	case tidemark.Int:
 		c.bare = true
 	case tidemark.Bool:
-		c.bare = !native(to.Type, "bit")
+		c.bare = !schema.IsNative(to.Type, "bit")
 	case tidemark.Enum:
 		c.noNone = !slices.Contains(to.Type.Labels, "")
 	}
 	if kind, ok := relationKinds[from.Type]; ok {
-		c.shape, c.known = inKindOf(tidemark.Type{Kind: kind}, to.Type), true
+		c.shape, c.known = bulk.InKindOf(tidemark.Type{Kind: kind}, to.Type), true
 	}
 	return c
 }
@@ -99,7 +105,7 @@ const (
 )
 
 // literal appends a value as a constant of SQL.
-func (a *applier) literal(dst []byte, c *setCol, v tidemark.Value) ([]byte, error) {
+func (a *applier) literal(dst []byte, c *setCol, v change.Value) ([]byte, error) {
 	data, form, err := a.value(c, v)
 	switch form {
 	case asNull:
@@ -113,22 +119,22 @@ func (a *applier) literal(dst []byte, c *setCol, v tidemark.Value) ([]byte, erro
 }
 
 // value gives what becomes of a value in a column; it is good until the next call.
-func (a *applier) value(c *setCol, v tidemark.Value) (data []byte, as form, err error) {
+func (a *applier) value(c *setCol, v change.Value) (data []byte, as form, err error) {
 	switch v.Kind {
-	case tidemark.TextValue:
-	case tidemark.NullValue:
+	case change.TextValue:
+	case change.NullValue:
 		return nil, asNull, nil
 	default:
 		return nil, asNull, fmt.Errorf("a value of the kind %q", v.Kind)
 	}
 	shape := c.shape
 	if !c.known {
-		shape = inKindOf(tidemark.Type{Kind: kindOfValue(v.Data, c.to)}, c.to)
+		shape = bulk.InKindOf(tidemark.Type{Kind: kindOfValue(v.Data, c.to)}, c.to)
 	}
 	var ok bool
 	var why string
 	switch shape {
-	case inAsIs:
+	case bulk.InAsIs:
 		if c.bare && isInteger(v.Data) {
 			return v.Data, asNumber, nil
 		}
@@ -136,17 +142,17 @@ func (a *applier) value(c *setCol, v tidemark.Value) (data []byte, as form, err 
 			a.odd++
 		}
 		return v.Data, asText, nil
-	case inHex, inGeometry:
-		a.part, ok, why = shape.bytes(a.part[:0], bytes.TrimPrefix(v.Data, []byte(`\x`)))
+	case bulk.InHex, bulk.InGeometry:
+		a.part, ok, why = shape.Bytes(a.part[:0], bytes.TrimPrefix(v.Data, []byte(`\x`)))
 	default:
-		a.part, ok, why = shape.text(a.part[:0], v.Data, c.width)
+		a.part, ok, why = shape.Text(a.part[:0], v.Data, c.width)
 	}
 	switch {
-	case !ok && a.e.opt.Unrepresentable == Null:
+	case !ok && a.e.Options.Unrepresentable == server.Null:
 		return nil, asNull, nil
 	case !ok:
-		return nil, asNull, &badValue{c.column, clip(v.Data), why}
-	case shape == inHex || shape == inGeometry || shape == inBits || shape == inIntBits:
+		return nil, asNull, &bulk.BadValue{Column: c.column, Value: bulk.Clip(v.Data), Why: why}
+	case shape == bulk.InHex || shape == bulk.InGeometry || shape == bulk.InBits || shape == bulk.InIntBits:
 		return a.part, asBytes, nil
 	case c.bare && isInteger(a.part):
 		return a.part, asNumber, nil
@@ -155,16 +161,16 @@ func (a *applier) value(c *setCol, v tidemark.Value) (data []byte, as form, err 
 }
 
 // sqlLetters are what has to be escaped in a string constant besides its quotes.
-var sqlLetters = letters{0: '0', '\\': '\\'}
+var sqlLetters = escape.Letters{0: '0', '\\': '\\'}
 
 func appendText(dst, v []byte) []byte {
 	dst = append(dst, '\'')
 	for {
 		n := bytes.IndexByte(v, '\'')
 		if n < 0 {
-			return append(appendEscaped(dst, v, &sqlLetters), '\'')
+			return append(escape.Append(dst, v, &sqlLetters), '\'')
 		}
-		dst = append(appendEscaped(dst, v[:n], &sqlLetters), `\'`...)
+		dst = append(escape.Append(dst, v[:n], &sqlLetters), `\'`...)
 		v = v[n+1:]
 	}
 }
@@ -217,9 +223,9 @@ func isDecimal(v []byte) bool {
 //
 // whole: no key tells the row. Then text must be equal byte by byte, whatever the
 // column's collation holds for equal.
-func (a *applier) equals(dst []byte, c *setCol, v tidemark.Value, whole bool) ([]byte, error) {
+func (a *applier) equals(dst []byte, c *setCol, v change.Value, whole bool) ([]byte, error) {
 	defer func(n int) { a.odd = n }(a.odd) // nothing is written
-	if v.Kind == tidemark.NullValue {
+	if v.Kind == change.NullValue {
 		return append(append(dst, c.name...), " IS NULL"...), nil
 	}
 	switch c.to.Kind {
@@ -241,7 +247,7 @@ func (a *applier) equals(dst []byte, c *setCol, v tidemark.Value, whole bool) ([
 			v.Data = append(bytes.Clone(v.Data), strings.Repeat("0", pad)...)
 		}
 	case tidemark.JSON:
-		if !a.e.mariadb {
+		if !a.e.MariaDB {
 			dst, err := a.literal(append(append(dst, c.name...), "=CAST("...), c, v)
 			return append(dst, " AS JSON)"...), err
 		}
@@ -268,23 +274,23 @@ func (c *setCol) decimals() (n int, ok bool) {
 }
 
 // appendNumber appends a value as a number.
-func (a *applier) appendNumber(dst []byte, c *setCol, v tidemark.Value) ([]byte, error) {
+func (a *applier) appendNumber(dst []byte, c *setCol, v change.Value) ([]byte, error) {
 	data := v.Data
-	if c.shape == inMoney {
-		data = amount(data)
+	if c.shape == bulk.InMoney {
+		data = bulk.Amount(data)
 	}
 	switch {
 	case len(data) == 1 && data[0] == 't':
 		return append(dst, '1'), nil
 	case len(data) == 1 && data[0] == 'f':
 		return append(dst, '0'), nil
-	case c.to.Kind == tidemark.Bit && (c.shape == inBits || !c.known && kindOfValue(data, c.to) == tidemark.Bit):
+	case c.to.Kind == tidemark.Bit && (c.shape == bulk.InBits || !c.known && kindOfValue(data, c.to) == tidemark.Bit):
 		if n, err := strconv.ParseUint(string(data), 2, 64); err == nil {
 			return strconv.AppendUint(dst, n, 10), nil
 		}
 	case c.to.Kind == tidemark.Float:
 		// As the double that the column compares as.
-		if f, err := strconv.ParseFloat(asString(data), c.to.Bits); err == nil && f-f == 0 {
+		if f, err := strconv.ParseFloat(event.AsString(data), c.to.Bits); err == nil && f-f == 0 {
 			return strconv.AppendFloat(dst, f, 'e', -1, 64), nil
 		}
 	case isDecimal(data):

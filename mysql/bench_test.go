@@ -7,6 +7,8 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
 // benchTable makes a table of n rows of eight columns, some 100 bytes each.
@@ -19,13 +21,13 @@ func benchTable(b *testing.B, rawURL string, n int) *tidemark.Table {
 	t := &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(rawURL), Name: "big"}, Key: &tidemark.Index{Name: "PRIMARY", Parts: []tidemark.IndexPart{{Column: "id"}}}}
 	for _, c := range []string{"id int", "a int", "price decimal(10,2)", "name varchar(40)", "at datetime", "code char(2)", "note varchar(80)", "flag tinyint"} {
 		name, native, _ := strings.Cut(c, " ")
-		t.Columns = append(t.Columns, tidemark.Column{Name: name, Type: tidemark.MySQLType(native)})
+		t.Columns = append(t.Columns, tidemark.Column{Name: name, Type: mysqltype.Parse(native)})
 	}
 	return t
 }
 
 func benchOpen(b *testing.B, rawURL string) *Engine {
-	e, err := Open(b.Context(), rawURL, Options{})
+	e, err := Open(b.Context(), rawURL, server.Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

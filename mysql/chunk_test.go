@@ -12,11 +12,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // chunks reads a table in chunks and gives their rows as COPY text.
-func chunks(t *testing.T, e *Engine, id tidemark.TableID, rows int, bytes int64) (out []string, rel tidemark.Relation) {
+func chunks(t *testing.T, e *Engine, id tidemark.TableID, rows int, bytes int64) (out []string, rel change.Relation) {
 	t.Helper()
 	var from []string
 	for {
@@ -77,7 +79,7 @@ func (r *replica) sameChunks(e *Engine) {
 func TestChunkKeys(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "keys")
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		values := map[string]string{
 			"enum('z','a','','m')": "1+n%4", "set('q','b','c')": "n%8", "bit(9)": "n*7", "int": "n-20", "bigint unsigned": "18446744073709551615-n", "decimal(9,3)": "n/7-2", "float": "n/7-2", "double": "n/7-2",
 			"year": "1980+n", "date": "'2020-02-20' + INTERVAL n DAY", "datetime(3)": "'2020-02-20 01:02:03.5' + INTERVAL n*1001 MICROSECOND", "timestamp(6) NOT NULL": "'2020-02-20 01:02:03.5' + INTERVAL n MICROSECOND", "time(2)": "SEC_TO_TIME(n*99-2000.5)",
@@ -131,10 +133,10 @@ func TestChunkKeys(t *testing.T) {
 func TestMarks(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "marks")
-		e := open(t, url, Options{LockWait: 5 * time.Minute})
+		e := open(t, url, server.Options{LockWait: 5 * time.Minute})
 		script(t, e, "CREATE TABLE item (id int PRIMARY KEY)")
 		from := endOf(t, e)
-		var last tidemark.LogMark
+		var last change.LogMark
 		for i := range 50 {
 			m, err := e.Mark(t.Context(), last.Place)
 			if err != nil || m.Place <= m.From || m.Place < last.Place+2 || m.From < from {
@@ -150,7 +152,7 @@ func TestMarks(t *testing.T) {
 				script(t, e, "INSERT INTO item VALUES ("+fmt.Sprint(i)+")")
 				txs := follow(t, e, m.From)
 				if tx := txs[len(txs)-1]; tx.Place <= m.Place+1 {
-					t.Errorf("a transaction at %s, and a mark before it at %s", placeText(tx.Place), placeText(m.Place))
+					t.Errorf("a transaction at %s, and a mark before it at %s", server.PlaceText(tx.Place), server.PlaceText(m.Place))
 				}
 			}
 		}
@@ -165,7 +167,7 @@ func TestMarks(t *testing.T) {
 func TestChunkIsBehindTheLog(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "behind")
-		e := open(t, url, Options{LockWait: 5 * time.Minute})
+		e := open(t, url, server.Options{LockWait: 5 * time.Minute})
 		testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY)")
 		m := &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "item"}}}
 		modes := []string{""}
@@ -183,16 +185,16 @@ func TestChunkIsBehindTheLog(t *testing.T) {
 			ctx, stop := context.WithCancel(t.Context())
 			go func() {
 				defer close(told)
-				_ = s.Run(ctx, func(tx *tidemark.Tx) error { told <- tx.Rows; return nil })
+				_ = s.Run(ctx, func(tx *change.Tx) error { told <- tx.Rows; return nil })
 			}()
 			var wg sync.WaitGroup
 			for i := range 3 {
 				wg.Go(func() {
-					w, err := e.session(ctx)
+					w, err := e.NewSession(ctx)
 					for n := there + 1; err == nil && ctx.Err() == nil; n++ {
-						err = w.exec(t.Context(), fmt.Sprintf("INSERT INTO item VALUES (%d)", 10*n+i))
+						err = w.Exec(t.Context(), fmt.Sprintf("INSERT INTO item VALUES (%d)", 10*n+i))
 					}
-					w.close()
+					w.Close()
 				})
 			}
 			for given := 0; given < 300; {
@@ -222,33 +224,26 @@ func TestChunkIsBehindTheLog(t *testing.T) {
 func TestChunkWaitsForOwners(t *testing.T) {
 	srv := testdb.MySQL(t)
 	url := srv.NewDatabase(t, "owners")
-	e := open(t, url, Options{LockWait: 300 * time.Millisecond})
+	e := open(t, url, server.Options{LockWait: 300 * time.Millisecond})
 	testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY)")
 	m := &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "item"}}}
-	s, err := e.session(t.Context())
+	s, err := e.NewSession(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	defer s.Close()
 	const gtid = "00000000-0000-0000-0000-0000000000aa:7"
 	for _, sql := range []string{"SET gtid_next='" + gtid + "'", "BEGIN", "INSERT INTO item VALUES (1)"} {
-		if err := s.exec(t.Context(), sql); err != nil {
+		if err := s.Exec(t.Context(), sql); err != nil {
 			t.Fatal(err)
 		}
 	}
 	if _, err := e.Chunk(t.Context(), "", m, nil, 9, 9); tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(err.Error(), gtid+"#") {
 		t.Error(err)
 	}
-	time.AfterFunc(50*time.Millisecond, func() { _ = s.exec(t.Context(), "COMMIT") })
-	e = open(t, url, Options{LockWait: 5 * time.Minute})
+	time.AfterFunc(50*time.Millisecond, func() { _ = s.Exec(t.Context(), "COMMIT") })
+	e = open(t, url, server.Options{LockWait: 5 * time.Minute})
 	if c, err := e.Chunk(t.Context(), "", m, nil, 9, 9); err != nil || len(c.Rows) != 1 {
 		t.Error(c, err)
-	}
-	const a, b = "3e11fa47-71ca-11e1-9e33-c80aa9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
-	got := ownedGTIDs(a + ":23#12:24#13,\n" + b + ":x:1#2:y:7#3")
-	for _, one := range []string{a + ":23#12", a + ":24#13", b + ":x:1#2", b + ":y:7#3"} {
-		if !got[one] || len(got) != 4 {
-			t.Errorf("no %s in %v", one, got)
-		}
 	}
 }

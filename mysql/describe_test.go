@@ -9,18 +9,8 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
-
-func tableNamed(t *testing.T, db *tidemark.Database, name string) *tidemark.Table {
-	t.Helper()
-	for _, x := range db.Tables {
-		if x.Name == name {
-			return x
-		}
-	}
-	t.Fatalf("no table %s", name)
-	return nil
-}
 
 func TestDescribeZoo(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
@@ -140,7 +130,7 @@ func TestDescribeOnlyWhatIsWanted(t *testing.T) {
 	srv := testdb.MariaDB(t)
 	src := srv.NewDatabase(t, "wanted")
 	testdb.Load(t, src, strings.NewReader("CREATE TABLE a (id int, b tinyint(1)); CREATE TABLE b (id int); CREATE VIEW v AS SELECT * FROM a;"))
-	db, err := open(t, src, Options{TinyInt1Bool: true}).Describe(context.Background(), func(id tidemark.TableID) bool { return id.Name == "a" })
+	db, err := open(t, src, server.Options{TinyInt1Bool: true}).Describe(context.Background(), func(id tidemark.TableID) bool { return id.Name == "a" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,14 +148,14 @@ func TestDescribeHoldsTables(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		src := srv.NewDatabase(t, "held")
 		testdb.Load(t, src, strings.NewReader("CREATE TABLE a (id int PRIMARY KEY) ENGINE=InnoDB; CREATE TABLE b (id int) ENGINE=InnoDB;"))
-		e := open(t, src, Options{})
+		e := open(t, src, server.Options{})
 		if _, err := e.Freeze(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := e.Describe(t.Context(), nil); err != nil {
 			t.Fatal(err)
 		}
-		other := open(t, src, Options{})
+		other := open(t, src, server.Options{})
 		err := other.Exec(t.Context(), 0, []string{"SET lock_wait_timeout = 1", "ALTER TABLE a ADD COLUMN x int"})
 		if tidemark.KindOf(err) != tidemark.Transient {
 			t.Errorf("a held table was altered: %v", err)
@@ -194,7 +184,7 @@ func TestDescribeAllDatabases(t *testing.T) {
 				moves = append(moves, movesOf(&tidemark.Database{Tables: []*tidemark.Table{from}}, to)...)
 			}
 		}
-		e := open(t, srv.URL(""), Options{})
+		e := open(t, srv.URL(""), server.Options{})
 		objects, findings := e.Render(db, moves)
 		for _, f := range findings {
 			if f.Severity != tidemark.Note {
@@ -218,8 +208,8 @@ func TestDefiner(t *testing.T) {
 	testdb.Load(t, src, strings.NewReader("CREATE TABLE a (id int); CREATE DEFINER=`nobody`@`%` VIEW v AS SELECT id FROM a; "+
 		"CREATE DEFINER='nobody'@'%' PROCEDURE p() COMMENT 'DEFINER=x' SELECT 1;"))
 	db := describe(t, src)
-	for policy, want := range map[Definer]string{KeepDefiner: "nobody@%", CurrentDefiner: "root@127.0.0.1"} {
-		e := open(t, dst, Options{Definer: policy})
+	for policy, want := range map[server.Definer]string{server.KeepDefiner: "nobody@%", server.CurrentDefiner: "root@127.0.0.1"} {
+		e := open(t, dst, server.Options{Definer: policy})
 		objects, _ := e.Render(db, movesOf(db, databaseOf(dst)))
 		build(t, e, objects)
 		got := testdb.Query(t, dst, "SELECT DEFINER FROM information_schema.VIEWS WHERE TABLE_SCHEMA=database(); SELECT DEFINER FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=database()")

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // TestConnectErrors has the whole messages of what goes wrong at the door.
@@ -57,7 +58,7 @@ func TestConnectErrors(t *testing.T) {
 			{"mysql://root:sec%ret@h/x", "open mysql://...: not a URL: user, password and host cannot be told apart", "percent-encoded", tidemark.Invalid},
 		}
 		for _, c := range cases {
-			e, err := Open(t.Context(), c.url, Options{})
+			e, err := Open(t.Context(), c.url, server.Options{})
 			if err == nil {
 				e.Close()
 				t.Errorf("no error: %s", c.want)
@@ -74,7 +75,7 @@ func TestConnectErrors(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if _, err := Open(ctx, with(func(u *url.URL) { u.Host = silent.Addr().String() }), Options{}); tidemark.KindOf(err) != tidemark.Cancelled {
+		if _, err := Open(ctx, with(func(u *url.URL) { u.Host = silent.Addr().String() }), server.Options{}); tidemark.KindOf(err) != tidemark.Cancelled {
 			t.Errorf("cancelled: %v", err)
 		}
 	})
@@ -86,7 +87,7 @@ func TestForbidden(t *testing.T) {
 		base := srv.NewDatabase(t, "forbidden")
 		testdb.Query(t, base, "CREATE TABLE seen (id int PRIMARY KEY); CREATE TABLE hidden (id int PRIMARY KEY); CREATE USER weak@'127.0.0.1' IDENTIFIED BY 'secret-Weak1'; GRANT SELECT ON "+databaseOf(base)+".seen TO weak@'127.0.0.1'")
 		t.Cleanup(func() { testdb.Query(t, srv.URL(""), "DROP USER weak@'127.0.0.1'") })
-		e := open(t, strings.Replace(base, srv.User+":"+srv.Password, "weak:secret-Weak1", 1), Options{})
+		e := open(t, strings.Replace(base, srv.User+":"+srv.Password, "weak:secret-Weak1", 1), server.Options{})
 		m := moveTo(tableFrom(t, base, "hidden"), databaseOf(base))
 		read := func() error {
 			return e.Read(t.Context(), 0, tidemark.Read{Move: m, Range: &tidemark.Range{}}, func(b *tidemark.Batch) error { return nil })
@@ -116,17 +117,6 @@ func TestForbidden(t *testing.T) {
 	})
 }
 
-// TestUnsupportedVersion speaks to a server that says it is too old.
-func TestUnsupportedVersion(t *testing.T) {
-	for version, ok := range map[string]bool{"5.7.44": false, "8.0.11": true, "9.7.0": true, "5.5.5-10.5.29-MariaDB": false, "10.6.1-MariaDB-log": true, "11.8.2-MariaDB": true} {
-		e := &Engine{version: version}
-		e.readVersion()
-		if err := e.supported(); (err == nil) != ok || err != nil && (tidemark.KindOf(err) != tidemark.Unsupported || !strings.Contains(err.Error(), "the server's version is "+version)) {
-			t.Errorf("%s: %v", version, err)
-		}
-	}
-}
-
 func TestPreflight(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		base := srv.NewDatabase(t, "preflight")
@@ -135,7 +125,7 @@ func TestPreflight(t *testing.T) {
 		t.Cleanup(func() { testdb.Query(t, srv.URL(""), "DROP USER weak@'127.0.0.1'; SET GLOBAL local_infile=1") })
 		holds := &tidemark.Database{Engine: srv.Engine, Tables: []*tidemark.Table{{TableID: tidemark.TableID{Schema: db, Name: "old"}, Storage: "MyISAM", Bytes: 4 << 30}}}
 		check := func(rawURL, role string) string {
-			found, err := open(t, rawURL, Options{}).Preflight(t.Context(), role, holds)
+			found, err := open(t, rawURL, server.Options{}).Preflight(t.Context(), role, holds)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -188,7 +178,7 @@ func TestConnectionsAreShort(t *testing.T) {
 			if _, err := holder.Try("SELECT 1"); err != nil {
 				t.Fatal(err)
 			}
-			_, err = Open(t.Context(), u.String(), Options{})
+			_, err = Open(t.Context(), u.String(), server.Options{})
 			if tidemark.KindOf(err) != c.kind || !strings.Contains(tidemark.HintOf(err), c.hint) {
 				t.Errorf("%s: %v: %v (%s)", c.limit, tidemark.KindOf(err), err, tidemark.HintOf(err))
 			}

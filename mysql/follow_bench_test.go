@@ -7,8 +7,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // BenchmarkFollow reads a log of transactions of five rows, inserted, updated and deleted
@@ -17,7 +18,7 @@ import (
 func BenchmarkFollow(b *testing.B) {
 	for _, srv := range []*testdb.Server{testdb.MySQL(b), testdb.MariaDB(b)} {
 		b.Run(srv.Engine, func(b *testing.B) {
-			e, err := Open(b.Context(), srv.NewDatabase(b, "bench"), Options{})
+			e, err := Open(b.Context(), srv.NewDatabase(b, "bench"), server.Options{})
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -37,7 +38,7 @@ func BenchmarkFollow(b *testing.B) {
 				}
 				before := cpuTime()
 				n := 0
-				err = s.Run(b.Context(), func(tx *tidemark.Tx) error {
+				err = s.Run(b.Context(), func(tx *change.Tx) error {
 					rows += tx.Rows
 					bytes += len(tx.Changes)
 					if n++; n == transactions {
@@ -76,13 +77,13 @@ func benchLog(b *testing.B, e *Engine, transactions int) uint64 {
 		values = append(values, fmt.Sprintf("n+%d, n*1000003+%d, CONCAT('some text of a row ', n, ' %d'), n/7, '2026-01-01 00:00:00.123456'", i, i, i))
 	}
 	columns[0] = strings.Replace(columns[0], "i0 int", "i0 int PRIMARY KEY", 1)
-	s, err := e.session(b.Context())
+	s, err := e.NewSession(b.Context())
 	if err != nil {
 		b.Fatal(err)
 	}
-	defer s.close()
+	defer s.Close()
 	run := func(sql string) {
-		if err := s.exec(b.Context(), sql); err != nil {
+		if err := s.Exec(b.Context(), sql); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"math"
 	"slices"
 	"strconv"
+
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // boundaryRows is how many events are listed at once.
@@ -13,36 +15,36 @@ const boundaryRows = 20_000
 
 // EventBefore gives the last place at or before one at which an event of the log ends: that of a chunk of a load is
 // between two of them, where the log cannot be read from. A file that is gone is left to Follow to tell.
-func (e *Engine) EventBefore(ctx context.Context, place uint64) (uint64, error) {
-	base, err := e.base()
+func (e *Source) EventBefore(ctx context.Context, place uint64) (uint64, error) {
+	base, err := e.Base()
 	if err != nil {
 		return 0, err
 	}
-	files, err := e.binlogs(ctx)
+	files, err := e.Binlogs(ctx)
 	if err != nil {
-		return 0, e.fail("look at the log", e.to.masked, err)
+		return 0, e.Fail("look at the log", e.Masked, err)
 	}
 	own := place - min(base, place)
-	at := slices.IndexFunc(files, func(f logFile) bool { return uint64(f.number) == own>>32 })
+	at := slices.IndexFunc(files, func(f server.LogFile) bool { return uint64(f.Number) == own>>32 })
 	if at < 0 {
 		return place, nil
 	}
-	s, back, err := e.ordinary(ctx)
+	s, back, err := e.Lend(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer back()
 	pos, limit := uint64(4), own&math.MaxUint32
 	for {
-		r, err := s.query(ctx, fmt.Sprintf("SHOW BINLOG EVENTS IN %s FROM %d LIMIT %d", literal(files[at].name), pos, boundaryRows))
+		r, err := s.Query(ctx, fmt.Sprintf("SHOW BINLOG EVENTS IN %s FROM %d LIMIT %d", server.Literal(files[at].Name), pos, boundaryRows))
 		if err != nil {
-			return 0, e.fail("look at the log", files[at].name, err)
+			return 0, e.Fail("look at the log", files[at].Name, err)
 		}
 		before := pos
 		for i := range r.RowNumber() {
-			end, err := strconv.ParseUint(cell(r, i, 4), 10, 64)
+			end, err := strconv.ParseUint(server.Cell(r, i, 4), 10, 64)
 			if err != nil {
-				return 0, e.fail("look at the log", files[at].name, err)
+				return 0, e.Fail("look at the log", files[at].Name, err)
 			}
 			if end > limit {
 				return place - limit + pos, nil

@@ -15,7 +15,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/mysql/binlog"
+	"github.com/tidemarkdb/tidemark/mysql/event"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // Kinds of events (libbinlogevents/include/binlog_event.h; MariaDB's sql/log_event.h).
@@ -58,7 +61,7 @@ func (s *Stream) read(ctx context.Context) error {
 		if err := s.look(); err != nil {
 			return err
 		}
-		p, whole, err := s.wire.next()
+		p, whole, err := s.wire.Next()
 		if err != nil {
 			return err
 		}
@@ -76,7 +79,7 @@ func (s *Stream) read(ctx context.Context) error {
 			}
 		}
 		if err != nil {
-			if errors.Is(err, errEvent) {
+			if errors.Is(err, event.ErrEvent) {
 				err = s.unreadable(tidemark.Corrupt, err, "")
 			}
 			return err
@@ -91,13 +94,13 @@ func (s *Stream) read(ctx context.Context) error {
 func logPacket(p []byte) error {
 	switch {
 	case len(p) == 0:
-		return errMalformed
-	case p[0] == packetErr:
-		return serverErr(p)
-	case p[0] == packetEOF && len(p) < 9:
+		return server.ErrMalformed
+	case p[0] == server.PacketErr:
+		return server.ErrorIn(p)
+	case p[0] == server.PacketEOF && len(p) < 9:
 		return errors.New("the server ended the stream")
-	case p[0] != packetOK:
-		return errMalformed
+	case p[0] != server.PacketOK:
+		return server.ErrMalformed
 	}
 	return nil
 }
@@ -110,7 +113,7 @@ func (s *Stream) look() error {
 	j := s.journal
 	place := uint64(s.base)<<32 + s.place()
 	j.putRead(place)
-	if len(j.buf) > 4096 || s.wire.r == s.wire.w { // nothing else has come yet
+	if len(j.buf) > 4096 || s.wire.Idle() { // nothing else has come yet
 		if err := j.flush(); err != nil {
 			return err
 		}
@@ -130,28 +133,28 @@ func (s *Stream) look() error {
 // large puts an event together that does not fit the buffer.
 func (s *Stream) large() ([]byte, error) {
 	var whole []byte
-	for s.wire.left > 0 || s.wire.more {
-		v, err := s.wire.stream(readBuffer)
+	for s.wire.Unread() {
+		v, err := s.wire.Stream(server.ReadBuffer)
 		if err != nil {
 			return nil, err
 		}
 		whole = append(whole, v...)
-		if s.wire.left == 0 && s.wire.more {
-			if err := s.wire.goOn(); err != nil {
+		if s.wire.Left == 0 && s.wire.More {
+			if err := s.wire.GoOn(); err != nil {
 				return nil, err
 			}
 		}
 	}
 	if len(whole) < 1+eventHeader {
-		return nil, errEvent
+		return nil, event.ErrEvent
 	}
 	return whole, nil
 }
 
 // event takes an event: its header, its body and, where the file has them, its checksum.
-func (s *Stream) event(ctx context.Context, ev []byte) error {
+func (s *decoder) event(ctx context.Context, ev []byte) error {
 	if len(ev) < eventHeader || int64(binary.LittleEndian.Uint32(ev[9:])) != int64(len(ev)) {
-		return errEvent
+		return event.ErrEvent
 	}
 	kind, flags := ev[4], binary.LittleEndian.Uint16(ev[17:])
 	body := ev[eventHeader:]
@@ -169,12 +172,12 @@ func (s *Stream) event(ctx context.Context, ev []byte) error {
 		}
 	case kind == eventFormat:
 		if len(body) < 57+5 {
-			return errEvent
+			return event.ErrEvent
 		}
 		s.sums = body[len(body)-5] == 1
 	case s.sums:
 		if !sum() {
-			return tidemark.Errorf(tidemark.Corrupt, "follow", placeText(s.place()), "an event of the log differs from its checksum", "Try again; if it stays so, the source's binlog is damaged, or the network.")
+			return tidemark.Errorf(tidemark.Corrupt, "follow", server.PlaceText(s.place()), "an event of the log differs from its checksum", "Try again; if it stays so, the source's binlog is damaged, or the network.")
 		}
 		body = body[:len(body)-4]
 	}
@@ -189,12 +192,12 @@ func (s *Stream) event(ctx context.Context, ev []byte) error {
 
 // advance keeps count of where in the log we are. MariaDB 11.4 does not say it within
 // transactions, and nobody behind 4 GB.
-func (s *Stream) advance(ev []byte, kind byte, artificial bool) error {
+func (s *cursor) advance(ev []byte, kind byte, artificial bool) error {
 	size, next := uint64(len(ev)), uint64(binary.LittleEndian.Uint32(ev[13:]))
 	return s.advanceBy(size, next, kind, artificial)
 }
 
-func (s *Stream) advanceBy(size, next uint64, kind byte, artificial bool) error {
+func (s *cursor) advanceBy(size, next uint64, kind byte, artificial bool) error {
 	s.eventPlace = s.place()
 	switch {
 	case artificial:
@@ -210,8 +213,8 @@ func (s *Stream) advanceBy(size, next uint64, kind byte, artificial bool) error 
 			s.pos += 1 << 32
 		}
 		// MariaDB leaves out the texts of statements (ANNOTATE_ROWS) that stand before rows.
-		if gap := s.pos - size - at; !s.placed && gap != 0 && kind != eventRotate && !(s.e.mariadb && gap < 1<<30) {
-			return tidemark.Errorf(tidemark.Lost, "follow", placeText(s.eventPlace), "the place lies within an event: the log is not the one that the stream came from",
+		if gap := s.pos - size - at; !s.placed && gap != 0 && kind != eventRotate && !(s.e.MariaDB && gap < 1<<30) {
+			return tidemark.Errorf(tidemark.Lost, "follow", server.PlaceText(s.eventPlace), "the place lies within an event: the log is not the one that the stream came from",
 				"Somebody has reset the source's binlogs, or this is another server: copy again.")
 		}
 	default:
@@ -223,7 +226,7 @@ func (s *Stream) advanceBy(size, next uint64, kind byte, artificial bool) error 
 
 // place is where the next event begins. After a file of more than 4 GB, which ends with
 // the transaction that made it so large, it is the beginning of the next file.
-func (s *Stream) place() uint64 {
+func (s *cursor) place() uint64 {
 	if s.pos > math.MaxUint32 {
 		return uint64(s.file+1)<<32 | 4
 	}
@@ -237,7 +240,7 @@ func eventTime(ev []byte) time.Time {
 
 // take takes an event that is in the log, or within a compressed transaction of it. Of
 // the header only kind and time are used.
-func (s *Stream) take(ctx context.Context, ev, body []byte) error {
+func (s *decoder) take(ctx context.Context, ev, body []byte) error {
 	kind := ev[4]
 	switch kind {
 	case eventTableMap:
@@ -246,9 +249,9 @@ func (s *Stream) take(ctx context.Context, ev, body []byte) error {
 		}
 		return s.tableMap(ctx, body)
 	case eventWrite, eventUpdate, eventDelete:
-		return s.rowEvent(ctx, kind-eventWrite, rowForm{version: 2}, body)
+		return s.rowEvent(ctx, kind-eventWrite, event.RowForm{Version: 2}, body)
 	case eventWriteV1, eventUpdateV1, eventDeleteV1:
-		return s.rowEvent(ctx, kind-eventWriteV1, rowForm{version: 1}, body)
+		return s.rowEvent(ctx, kind-eventWriteV1, event.RowForm{Version: 1}, body)
 	case eventXID:
 		if err := s.rowsFollow(ev); err != nil {
 			return err
@@ -275,7 +278,7 @@ func (s *Stream) take(ctx context.Context, ev, body []byte) error {
 // need (the files of LOAD DATA too), comments, and encryption, which servers undo.
 var eventsOther = []byte{3, 5, 9, 11, 13, 14, eventBeginLoad, 28, 29, 35, 36, 37, 160, 161, 163, 164}
 
-func (s *Stream) takeRare(ctx context.Context, ev, body []byte) error {
+func (s *decoder) takeRare(ctx context.Context, ev, body []byte) error {
 	kind, at := ev[4], eventTime(ev)
 	switch {
 	case kind == eventGTIDTagged:
@@ -283,10 +286,10 @@ func (s *Stream) takeRare(ctx context.Context, ev, body []byte) error {
 	case kind == eventXAPrepare:
 		return s.prepare(ctx, body)
 	case kind == eventPartialUpdate:
-		return s.rowEvent(ctx, eventUpdate-eventWrite, rowForm{version: 2, diffs: true}, body)
+		return s.rowEvent(ctx, eventUpdate-eventWrite, event.RowForm{Version: 2, Diffs: true}, body)
 	case kind >= eventPackedWrite1 && kind <= eventPackedDelete2:
 		n := kind - eventPackedWrite1
-		return s.rowEvent(ctx, n%3, rowForm{version: 1 + int(n/3), packed: true}, body)
+		return s.rowEvent(ctx, n%3, event.RowForm{Version: 1 + int(n/3), Packed: true}, body)
 	case kind == eventPackedQuery:
 		return s.packedQuery(ctx, body, at)
 	case kind == eventExecuteLoad:
@@ -297,7 +300,7 @@ func (s *Stream) takeRare(ctx context.Context, ev, body []byte) error {
 		if err := s.implied(at); err != nil {
 			return err
 		}
-		if err := s.skipped(tidemark.Exception{Operation: "EVENT", Table: "the log"}, body); err != nil || s.group.begun {
+		if err := s.skipped(change.Exception{Operation: "EVENT", Table: "the log"}, body); err != nil || s.group.begun {
 			return err
 		}
 		return s.commit(ctx)
@@ -308,7 +311,7 @@ func (s *Stream) takeRare(ctx context.Context, ev, body []byte) error {
 }
 
 // rowsFollow begins a transaction whose beginning was before the place that was asked for.
-func (s *Stream) rowsFollow(ev []byte) error {
+func (s *decoder) rowsFollow(ev []byte) error {
 	if s.open {
 		return nil
 	}
@@ -317,7 +320,7 @@ func (s *Stream) rowsFollow(ev []byte) error {
 	return err
 }
 
-func (s *Stream) rowEvent(ctx context.Context, n byte, form rowForm, body []byte) error {
+func (s *decoder) rowEvent(ctx context.Context, n byte, form event.RowForm, body []byte) error {
 	if s.passes() {
 		return nil
 	}
@@ -329,17 +332,17 @@ func (s *Stream) rowEvent(ctx context.Context, n byte, form rowForm, body []byte
 }
 
 // packedQuery takes a statement whose text MariaDB has compressed.
-func (s *Stream) packedQuery(ctx context.Context, body []byte, at time.Time) error {
-	r := &reading{p: body}
-	r.take(8)
-	n := int(r.byte())
-	r.take(2)
-	r.take(int(r.uint(2)) + n + 1)
-	if r.bad {
-		return errEvent
+func (s *decoder) packedQuery(ctx context.Context, body []byte, at time.Time) error {
+	r := &event.Reader{Rest: body}
+	r.Take(8)
+	n := int(r.Byte())
+	r.Take(2)
+	r.Take(int(r.Uint(2)) + n + 1)
+	if r.Bad {
+		return event.ErrEvent
 	}
-	head := body[:len(body)-len(r.p)]
-	sql, err := unpack(r.p)
+	head := body[:len(body)-len(r.Rest)]
+	sql, err := event.Unpack(r.Rest)
 	if err != nil {
 		return err
 	}
@@ -348,11 +351,11 @@ func (s *Stream) packedQuery(ctx context.Context, body []byte, at time.Time) err
 
 // format takes the event that each file begins with. With a time in it the server was
 // started then: what the file before ended within was never committed.
-func (s *Stream) format(body []byte) error {
+func (s *decoder) format(body []byte) error {
 	if len(body) < 57 || body[56] != eventHeader {
-		return errEvent
+		return event.ErrEvent
 	}
-	if little(body[52:56]) != 0 {
+	if event.Little(body[52:56]) != 0 {
 		clear(s.maps) // numbers of tables begin anew
 		if s.open {
 			return s.rollback()
@@ -362,19 +365,19 @@ func (s *Stream) format(body []byte) error {
 }
 
 // rotate goes on in another file.
-func (s *Stream) rotate(body []byte) error {
+func (s *decoder) rotate(body []byte) error {
 	if len(body) < 8 {
-		return errEvent
+		return event.ErrEvent
 	}
 	name := string(body[8:])
-	number, ok := logNumber(name)
+	number, ok := server.LogNumber(name)
 	if !ok {
 		return fmt.Errorf("the log goes on in %q, which has no number", name)
 	}
 	if number != s.file {
 		s.placed = true
 	}
-	s.file, s.pos = number, little(body[:8])
+	s.file, s.pos = number, event.Little(body[:8])
 	s.eventPlace = s.place()
 	return nil
 }
@@ -401,7 +404,7 @@ func (r *sliceReader) Read(b []byte) (int, error) {
 // A packetReader reads an event that is too large for the buffer, as it comes, and adds
 // up its checksum.
 type packetReader struct {
-	w    *wire
+	w    *server.Wire
 	left int64
 	sum  uint32
 }
@@ -410,7 +413,7 @@ func (r *packetReader) Read(b []byte) (int, error) {
 	if r.left == 0 {
 		return 0, io.EOF
 	}
-	v, err := r.w.stream(int(min(int64(len(b)), r.left)))
+	v, err := r.w.Stream(int(min(int64(len(b)), r.left)))
 	if err != nil {
 		return 0, err
 	}
@@ -437,7 +440,7 @@ func (s *Stream) largePayload(ctx context.Context) error {
 		tail = 4
 	}
 	if in.left = size - eventHeader - tail; in.left < 0 {
-		return errEvent
+		return event.ErrEvent
 	}
 	if err := s.advanceBy(uint64(size), uint64(binary.LittleEndian.Uint32(head[13:])), eventPayload, false); err != nil {
 		return err
@@ -455,18 +458,18 @@ func (s *Stream) largePayload(ctx context.Context) error {
 			return err
 		}
 		if binary.LittleEndian.Uint32(want[:]) != sum {
-			return tidemark.Errorf(tidemark.Corrupt, "follow", placeText(s.eventPlace), "an event of the log differs from its checksum", "Try again; if it stays so, the source's binlog is damaged, or the network.")
+			return tidemark.Errorf(tidemark.Corrupt, "follow", server.PlaceText(s.eventPlace), "an event of the log differs from its checksum", "Try again; if it stays so, the source's binlog is damaged, or the network.")
 		}
 	}
-	return s.wire.ended()
+	return s.wire.Ended()
 }
 
 // payload takes a compressed transaction (MySQL): fields of a kind, a length and a
 // value, and behind the one of kind 0 events without checksums.
-func (s *Stream) payload(ctx context.Context, in byteReader, at time.Time) error {
+func (s *decoder) payload(ctx context.Context, in byteReader, at time.Time) error {
 	compression, err := binlog.ReadPayloadHead(in)
 	if errors.Is(err, binlog.ErrPayloadHead) {
-		return errEvent
+		return event.ErrEvent
 	} else if err != nil {
 		return err
 	}
@@ -490,27 +493,27 @@ func (s *Stream) payload(ctx context.Context, in byteReader, at time.Time) error
 }
 
 // inner takes the events of a compressed transaction. The last of them ends it.
-func (s *Stream) inner(ctx context.Context, in *bufio.Reader) error {
+func (s *decoder) inner(ctx context.Context, in *bufio.Reader) error {
 	for {
 		var head [eventHeader]byte
 		if _, err := io.ReadFull(in, head[:]); err == io.EOF {
 			return nil
 		} else if err != nil {
-			return errors.Join(errEvent, err)
+			return errors.Join(event.ErrEvent, err)
 		}
 		size := int64(binary.LittleEndian.Uint32(head[9:])) - eventHeader
 		if size < 0 {
-			return errEvent
+			return event.ErrEvent
 		}
-		if s.scratch = s.scratch[:0]; int64(cap(s.scratch)) < size && size <= readBuffer {
-			s.scratch = make([]byte, 0, readBuffer)
+		if s.scratch = s.scratch[:0]; int64(cap(s.scratch)) < size && size <= server.ReadBuffer {
+			s.scratch = make([]byte, 0, server.ReadBuffer)
 		}
 		// What is there is read, and not what is said reserved.
 		for n := int64(0); n < size; {
-			step := min(size-n, readBuffer)
+			step := min(size-n, server.ReadBuffer)
 			s.scratch = append(s.scratch, make([]byte, step)...)
 			if _, err := io.ReadFull(in, s.scratch[n:]); err != nil {
-				return errors.Join(errEvent, err)
+				return errors.Join(event.ErrEvent, err)
 			}
 			n += step
 		}

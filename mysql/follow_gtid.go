@@ -2,19 +2,20 @@ package mysql
 
 import (
 	"fmt"
-	mathbits "math/bits"
 	"strconv"
 	"time"
+
+	"github.com/tidemarkdb/tidemark/mysql/event"
 )
 
 // gtidMySQL begins a transaction of MySQL.
-func (s *Stream) gtidMySQL(body []byte, anonymous bool, at time.Time) error {
-	r := &reading{p: body}
-	r.take(1)
-	id, n := r.take(16), r.uint(8)
+func (s *assembly) gtidMySQL(body []byte, anonymous bool, at time.Time) error {
+	r := &event.Reader{Rest: body}
+	r.Take(1)
+	id, n := r.Take(16), r.Uint(8)
 	g := group{place: s.place(), time: at}
-	if r.bad {
-		return errEvent
+	if r.Bad {
+		return event.ErrEvent
 	}
 	if !anonymous {
 		if string(id) != s.server { // one server commits most of them
@@ -22,11 +23,11 @@ func (s *Stream) gtidMySQL(body []byte, anonymous bool, at time.Time) error {
 		}
 		g.gtid = s.serverText + strconv.FormatUint(n, 10)
 	}
-	if len(r.p) >= 1+16+7 && r.byte() == 2 {
-		r.take(16) // for replicas that apply in parallel
-		micros := r.uint(7)
-		if micros>>55 == 1 && len(r.p) >= 7 { // it was committed elsewhere first
-			micros = r.uint(7)
+	if len(r.Rest) >= 1+16+7 && r.Byte() == 2 {
+		r.Take(16) // for replicas that apply in parallel
+		micros := r.Uint(7)
+		if micros>>55 == 1 && len(r.Rest) >= 7 { // it was committed elsewhere first
+			micros = r.Uint(7)
 		}
 		g.time = time.UnixMicro(int64(micros)).UTC()
 	}
@@ -40,36 +41,36 @@ func uuidText(b []byte) string {
 // gtidTagged begins a transaction whose GTID has a tag (MySQL 8.3 and later). The event is
 // in the form of the server's library "serialization": a version, the size, the number of
 // the last field that must be understood, and fields behind their numbers.
-func (s *Stream) gtidTagged(body []byte, at time.Time) error {
-	r := &reading{p: body}
-	r.varlen()
-	r.varlen()
-	r.varlen()
+func (s *assembly) gtidTagged(body []byte, at time.Time) error {
+	r := &event.Reader{Rest: body}
+	r.Varlen()
+	r.Varlen()
+	r.Varlen()
 	var id [16]byte
 	var number, micros uint64
 	tag := ""
-	for len(r.p) > 0 && !r.bad {
-		switch field := r.varlen(); field {
+	for len(r.Rest) > 0 && !r.Bad {
+		switch field := r.Varlen(); field {
 		case 1:
 			for i := range id {
-				id[i] = byte(r.varlen())
+				id[i] = byte(r.Varlen())
 			}
 		case 2:
-			number = r.varlen() >> 1 // the lowest bit is the sign
+			number = r.Varlen() >> 1 // the lowest bit is the sign
 		case 3:
-			tag = string(r.take(int(min(r.varlen(), 1<<10))))
+			tag = string(r.Take(int(min(r.Varlen(), 1<<10))))
 		case 6:
-			micros = r.varlen()
+			micros = r.Varlen()
 		case 7: // it was committed elsewhere first
-			micros = r.varlen()
+			micros = r.Varlen()
 		case 0, 4, 5, 8, 9, 10, 11:
-			r.varlen()
+			r.Varlen()
 		default: // of a later version
-			r.p = nil
+			r.Rest = nil
 		}
 	}
-	if r.bad || number == 0 {
-		return errEvent
+	if r.Bad || number == 0 {
+		return event.ErrEvent
 	}
 	g := group{place: s.place(), time: at, gtid: fmt.Sprintf("%s:%s:%d", uuidText(id[:]), tag, number)}
 	if micros > 0 {
@@ -78,24 +79,13 @@ func (s *Stream) gtidTagged(body []byte, at time.Time) error {
 	return s.beginGroup(g)
 }
 
-// varlen reads a number of one to nine bytes, little-endian: as many follow the first as
-// it has ones at its low end, and these and a zero are not part of the number.
-func (r *reading) varlen() uint64 {
-	first := r.byte()
-	n := mathbits.TrailingZeros8(^first)
-	if n == 8 {
-		return r.uint(8)
-	}
-	return (r.uint(n)<<8 | uint64(first)) >> (n + 1)
-}
-
 // gtidMariaDB begins a transaction of MariaDB: the event stands for BEGIN too, unless
 // one statement makes the whole group.
-func (s *Stream) gtidMariaDB(body []byte, server uint32, at time.Time) error {
-	r := &reading{p: body}
-	seq, domain, flags := r.uint(8), r.uint(4), r.byte()
-	if r.bad {
-		return errEvent
+func (s *assembly) gtidMariaDB(body []byte, server uint32, at time.Time) error {
+	r := &event.Reader{Rest: body}
+	seq, domain, flags := r.Uint(8), r.Uint(4), r.Byte()
+	if r.Bad {
+		return event.ErrEvent
 	}
 	const standalone, grouped, preparedXA = 1, 2, 64
 	err := s.beginGroup(group{place: s.place(), time: at, gtid: fmt.Sprintf("%d-%d-%d", domain, server, seq), begun: flags&standalone == 0})
@@ -103,11 +93,11 @@ func (s *Stream) gtidMariaDB(body []byte, server uint32, at time.Time) error {
 		return err
 	}
 	if flags&grouped != 0 {
-		r.take(8)
+		r.Take(8)
 	}
-	format, gtrid, bqual := r.uint(4), int(r.byte()), int(r.byte())
-	if s.group.xid = fmt.Sprintf("X'%x',X'%x',%d", r.take(gtrid), r.take(bqual), format); r.bad {
-		return errEvent
+	format, gtrid, bqual := r.Uint(4), int(r.Byte()), int(r.Byte())
+	if s.group.xid = fmt.Sprintf("X'%x',X'%x',%d", r.Take(gtrid), r.Take(bqual), format); r.Bad {
+		return event.ErrEvent
 	}
 	s.prepared = &preparedTx{}
 	return nil

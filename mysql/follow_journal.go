@@ -15,6 +15,9 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/mysql/history"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A journal is what a stream has to remember of the log besides how far it was applied:
@@ -32,7 +35,7 @@ import (
 //	A place                       one without a GTID
 //	U place                       the server that follows the one of T has no such transaction
 //	D place json                  from this place on these tables are defined so (see history)
-//	C place json                  from this place on these tables' columns are named so (see columnNames)
+//	C place json                  from this place on these tables' columns are named so (see ColumnNames)
 //	V place                       what D says of this place and what is behind it is void
 //
 // T, R and A are not synced: what they say counts where server and machine are lost at
@@ -57,12 +60,12 @@ type journalState struct {
 	top   uint64 // the largest place of txs, or of S
 	read  uint64 // up to where they know the log
 
-	history *history // of D
-	columns columnHistory
+	history *history.History // of D
+	columns history.ColumnHistory
 }
 
 func newJournalState() journalState {
-	return journalState{head: map[uint32]logHead{}, history: newHistory(), columns: columnHistory{}}
+	return journalState{head: map[uint32]logHead{}, history: history.New(), columns: history.ColumnHistory{}}
 }
 
 // A namedTx is a transaction and its place.
@@ -83,20 +86,20 @@ const journalLimit = 8 << 20
 
 // Journal names the file in which streams of this engine remember the log. With anew
 // there is nothing to remember: Freeze begins it. It comes before both.
-func (e *Engine) Journal(path string, anew bool) {
+func (e *Source) Journal(path string, anew bool) {
 	e.mu.Lock()
 	e.journal, e.anew = path, anew
 	e.mu.Unlock()
 }
 
-func (e *Engine) journalPath() string {
+func (e *Source) journalPath() string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.journal
 }
 
-// base is what the numbers of the server's files have added to them in places.
-func (e *Engine) base() (uint64, error) {
+// journalBase is what the numbers of the server's files have added to them in places.
+func (e *Source) journalBase() (uint64, error) {
 	e.mu.Lock()
 	path, anew, follows, based := e.journal, e.anew, e.follows, e.based
 	e.mu.Unlock()
@@ -114,7 +117,7 @@ func (e *Engine) base() (uint64, error) {
 }
 
 // following notes the base of the stream that was opened, whose journal is its own now.
-func (e *Engine) following(base uint32) {
+func (e *Source) following(base uint32) {
 	e.mu.Lock()
 	e.follows, e.based = true, base
 	e.mu.Unlock()
@@ -183,12 +186,12 @@ func (j *journalState) take(words []string) bool {
 	case "U":
 		j.txs = slices.DeleteFunc(j.txs, func(tx namedTx) bool { return tx.place == place })
 	case "D":
-		return j.history.take(place, text)
+		return j.history.Take(place, text)
 	case "C":
-		return j.columns.take(place, text)
+		return j.columns.Take(place, text)
 	case "V":
-		j.history.revoke(place)
-		j.columns.revoke(place)
+		j.history.Revoke(place)
+		j.columns.Revoke(place)
 	}
 	return true
 }
@@ -298,7 +301,7 @@ func (s *Stream) compact() error {
 		}
 	}
 	if j.gtids {
-		set, err := j.before(end, s.e.mariadb)
+		set, err := j.before(end, s.e.MariaDB)
 		if err != nil {
 			return err
 		}
@@ -310,10 +313,10 @@ func (s *Stream) compact() error {
 		}
 		text = fmt.Appendf(text, "R %d\n", j.read)
 	}
-	old.history.forget(end)
-	text = old.history.append(text)
-	old.columns.forget(end)
-	text = old.columns.append(text)
+	old.history.Forget(end)
+	text = old.history.Append(text)
+	old.columns.Forget(end)
+	text = old.columns.Append(text)
 	shorter := &journal{path: old.path + ".new"}
 	if err := os.Remove(shorter.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -329,7 +332,7 @@ func (s *Stream) compact() error {
 }
 
 // beginJournal begins the journal of a new stream at a position, if there is to be one.
-func (e *Engine) beginJournal(ctx context.Context, pos tidemark.Position) error {
+func (e *Source) beginJournal(ctx context.Context, pos tidemark.Position) error {
 	e.mu.Lock()
 	path, anew := e.journal, e.anew
 	e.anew = false
@@ -359,9 +362,9 @@ func (e *Engine) beginJournal(ctx context.Context, pos tidemark.Position) error 
 	}
 	names, err := e.hasNames(ctx)
 	if err == nil && !names {
-		var defs map[tidemark.TableID]*tableDef
+		var defs map[tidemark.TableID]*history.Definition
 		if defs, err = e.beginHistory(ctx, name, pos.Place); err == nil {
-			j.buf = appendDefs(j.buf, pos.Place, defs)
+			j.buf = history.AppendDefs(j.buf, pos.Place, defs)
 		}
 	}
 	if err != nil {
@@ -371,15 +374,15 @@ func (e *Engine) beginJournal(ctx context.Context, pos tidemark.Position) error 
 }
 
 // headOf reads what a file of the log begins with.
-func (e *Engine) headOf(ctx context.Context, file string) (logHead, error) {
-	number, _ := logNumber(file)
+func (e *Source) headOf(ctx context.Context, file string) (logHead, error) {
+	number, _ := server.LogNumber(file)
 	s := e.newStream("", file, uint64(number)<<32|4)
 	s.seek = &seeking{until: uint64(number)<<32 | 5}
 	if err := s.connect(ctx, false); err != nil {
 		return logHead{}, err
 	}
 	defer s.Close()
-	err := s.Run(ctx, func(*tidemark.Tx) error { return nil })
+	err := s.Run(ctx, func(*change.Tx) error { return nil })
 	if errors.Is(err, errFound) {
 		err = nil
 	}
@@ -388,7 +391,7 @@ func (e *Engine) headOf(ctx context.Context, file string) (logHead, error) {
 
 // headRead takes note of the event that a file begins with, which comes first too where a
 // stream begins within it. One that is not what it was is of another log.
-func (s *Stream) headRead(ev []byte) error {
+func (s *cursor) headRead(ev []byte) error {
 	s.head = logHead{s.file, binary.LittleEndian.Uint32(ev), binary.LittleEndian.Uint32(ev[5:])}
 	was, known := s.journal.head[s.base+s.file]
 	switch {
@@ -400,7 +403,7 @@ func (s *Stream) headRead(ev []byte) error {
 	return s.otherLog()
 }
 
-func (s *Stream) otherLog() error {
-	return tidemark.Errorf(tidemark.Lost, "follow", placeText(s.place()), "this file of the server's log is not the one that the stream has read",
+func (s *cursor) otherLog() error {
+	return tidemark.Errorf(tidemark.Lost, "follow", server.PlaceText(s.place()), "this file of the server's log is not the one that the stream has read",
 		"Somebody has reset the source's binlogs, or this is another server: copy again.")
 }

@@ -6,42 +6,43 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // LogKept reports how much of the binlog a stream has not read that would ask for it from a place on, and the age at
 // which the server removes its files. MariaDB 11.4 and later may have a limit of their size.
-func (e *Engine) LogKept(ctx context.Context, _ string, from uint64) (tidemark.LogKept, error) {
+func (e *Source) LogKept(ctx context.Context, _ string, from uint64) (tidemark.LogKept, error) {
 	k := tidemark.LogKept{Room: -1}
-	base, err := e.base()
+	base, err := e.Base()
 	if err != nil {
 		return k, err
 	}
-	files, err := e.binlogs(ctx)
+	files, err := e.Binlogs(ctx)
 	if err != nil {
-		return k, e.fail("look at the log", e.to.masked, err)
+		return k, e.Fail("look at the log", e.Masked, err)
 	}
 	from -= min(base, from)
 	var all int64
 	for _, f := range files {
-		switch all += int64(f.size); {
-		case uint64(f.number) > from>>32:
-			k.Bytes += int64(f.size)
-		case uint64(f.number) == from>>32:
-			k.Bytes += max(0, int64(f.size)-int64(uint32(from)))
+		switch all += int64(f.Size); {
+		case uint64(f.Number) > from>>32:
+			k.Bytes += int64(f.Size)
+		case uint64(f.Number) == from>>32:
+			k.Bytes += max(0, int64(f.Size)-int64(uint32(from)))
 		}
 	}
-	s, back, err := e.ordinary(ctx)
+	s, back, err := e.Lend(ctx)
 	if err != nil {
 		return k, err
 	}
 	defer back()
-	r, err := s.query(ctx, "SHOW GLOBAL VARIABLES WHERE variable_name IN ('binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge', 'max_binlog_total_size')")
+	r, err := s.Query(ctx, "SHOW GLOBAL VARIABLES WHERE variable_name IN ('binlog_expire_logs_seconds', 'expire_logs_days', 'binlog_expire_logs_auto_purge', 'max_binlog_total_size')")
 	if err != nil {
-		return k, e.fail("look at the log", e.to.masked, err)
+		return k, e.Fail("look at the log", e.Masked, err)
 	}
 	set := map[string]string{}
 	for i := range r.RowNumber() {
-		set[cell(r, i, 0)] = cell(r, i, 1)
+		set[server.Cell(r, i, 0)] = server.Cell(r, i, 1)
 	}
 	number := func(name string) int64 {
 		n, _ := strconv.ParseFloat(set[name], 64) // days have fractions; 0 if the server has no such variable

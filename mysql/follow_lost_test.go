@@ -9,12 +9,13 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // journaled opens an engine whose streams remember the log in a file.
 func journaled(t *testing.T, url, path string, anew bool) *Engine {
 	t.Helper()
-	e := open(t, url, Options{})
+	e := open(t, url, server.Options{})
 	e.Journal(path, anew)
 	return e
 }
@@ -44,7 +45,7 @@ func TestResetIsNoticed(t *testing.T) {
 				t.Helper()
 				_, err := tryFollow(t, journaled(t, url, path, false), after)
 				if tidemark.KindOf(err) != tidemark.Lost || !strings.Contains(err.Error(), "is not the one that the stream has read") {
-					t.Errorf("at %s: %v", placeText(after), err)
+					t.Errorf("at %s: %v", server.PlaceText(after), err)
 				}
 			}
 			more := "INSERT INTO item VALUES (3); FLUSH BINARY LOGS; INSERT INTO item VALUES (4); "
@@ -61,7 +62,7 @@ func TestResetIsNoticed(t *testing.T) {
 				lost(after)
 			}
 			// Without a journal the same place means the same, and nothing is noticed.
-			if got := follow(t, open(t, url, Options{}), txs[0].End); len(got) != 1 {
+			if got := follow(t, open(t, url, server.Options{}), txs[0].End); len(got) != 1 {
 				t.Errorf("%d transactions: the boundaries are not those of before, so this test tests nothing", len(got))
 			}
 			if err := os.Remove(path); err != nil {

@@ -13,6 +13,7 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A stream whose server was replaced by one of its replicas goes on by GTID: the journal
@@ -67,11 +68,11 @@ func (s *gtidSet) String() string {
 }
 
 // allGTIDs says whether each transaction of the log has a GTID.
-func (e *Engine) allGTIDs(ctx context.Context) (bool, error) {
-	if e.mariadb {
+func (e *Source) allGTIDs(ctx context.Context) (bool, error) {
+	if e.MariaDB {
 		return true, nil
 	}
-	rows, err := e.askAll(ctx, "SELECT @@GLOBAL.gtid_mode")
+	rows, err := e.Ask(ctx, "SELECT @@GLOBAL.gtid_mode")
 	return err == nil && len(rows) > 0 && rows[0][0] == "ON", err
 }
 
@@ -83,14 +84,14 @@ type moving struct {
 
 // isOther says whether the server is another one than that of the file in which a stream
 // stands. One whose server_id was changed has its files still.
-func (s *Stream) isOther(ctx context.Context, h logHead, files []logFile) (bool, error) {
-	rows, err := s.e.askAll(ctx, "SELECT @@GLOBAL.server_id")
+func (s *cursor) isOther(ctx context.Context, h logHead, files []server.LogFile) (bool, error) {
+	rows, err := s.e.Ask(ctx, "SELECT @@GLOBAL.server_id")
 	if err != nil || len(rows) == 0 || rows[0][0] == strconv.FormatUint(uint64(h.server), 10) {
 		return false, err
 	}
 	for _, f := range files {
-		if f.number == h.number {
-			now, err := s.e.headOf(ctx, f.name)
+		if f.Number == h.number {
+			now, err := s.e.headOf(ctx, f.Name)
 			return now != h, err
 		}
 	}
@@ -98,7 +99,7 @@ func (s *Stream) isOther(ctx context.Context, h logHead, files []logFile) (bool,
 }
 
 // find says in which file of the server the stream goes on, and where; "" says by GTID.
-func (s *Stream) find(ctx context.Context, after uint64, files []logFile) (string, error) {
+func (s *cursor) find(ctx context.Context, after uint64, files []server.LogFile) (string, error) {
 	j := s.journal
 	key := uint32(after >> 32)
 	h, known := j.head[key]
@@ -115,39 +116,39 @@ func (s *Stream) find(ctx context.Context, after uint64, files []logFile) (strin
 		return "", err
 	}
 	s.base, s.file, s.pos = key-h.number, h.number, after&math.MaxUint32
-	at := slices.IndexFunc(files, func(f logFile) bool { return f.number == h.number })
+	at := slices.IndexFunc(files, func(f server.LogFile) bool { return f.Number == h.number })
 	switch {
 	case at < 0:
-		return "", tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("the server has no file %d of its log any more; the oldest is %s", h.number, files[0].name),
+		return "", tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("the server has no file %d of its log any more; the oldest is %s", h.number, files[0].Name),
 			"Copy again, and let the source keep its log longer (binlog_expire_logs_seconds).")
-	case files[at].size < s.pos:
-		return "", tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("%s of the server's log ends before the place %d in it", files[at].name, s.pos),
+	case files[at].Size < s.pos:
+		return "", tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("%s of the server's log ends before the place %d in it", files[at].Name, s.pos),
 			"Somebody has reset the source's binlogs, or this is another server: copy again.")
 	}
-	return files[at].name, nil
+	return files[at].Name, nil
 }
 
 // follows looks whether files of the server are those of the journal where that does not
 // know the file at a place: behind a file of more than 4 GB.
-func (s *Stream) follows(ctx context.Context, after uint64, files []logFile) error {
+func (s *cursor) follows(ctx context.Context, after uint64, files []server.LogFile) error {
 	heads := s.journal.head
 	if len(heads) == 0 {
 		return nil
 	}
 	was := heads[uint32(after>>32)-1]
 	for _, f := range files {
-		if f.number != was.number || after&math.MaxUint32 != 4 {
+		if f.Number != was.number || after&math.MaxUint32 != 4 {
 			continue
 		}
-		if h, err := s.e.headOf(ctx, f.name); err != nil || h == was {
+		if h, err := s.e.headOf(ctx, f.Name); err != nil || h == was {
 			return err
 		}
 	}
-	return tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("whether the server's log is the one that the stream was in at %s is not known", placeText(after)), "Copy again.")
+	return tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("whether the server's log is the one that the stream was in at %s is not known", server.PlaceText(after)), "Copy again.")
 }
 
 // move prepares to go on by GTID on another server.
-func (s *Stream) move(ctx context.Context, after uint64, files []logFile) error {
+func (s *cursor) move(ctx context.Context, after uint64, files []server.LogFile) error {
 	lost := func(why, hint string) error {
 		return tidemark.Errorf(tidemark.Lost, "follow", s.name, "this is another server than the one that the stream comes from, and "+why, hint)
 	}
@@ -159,7 +160,7 @@ func (s *Stream) move(ctx context.Context, after uint64, files []logFile) error 
 	if !all || !j.gtids {
 		return lost("transactions have no GTIDs by which to go on", "Copy again. For the next time: gtid_mode=ON on both servers before the stream is set up.")
 	}
-	needs, err := SourceNeeds(ctx, s.e, "", &tidemark.Database{}) // this session has the name's lock
+	needs, err := s.e.needs(ctx)
 	if err == nil {
 		err = tidemark.FirstUnmet("follow", needs)
 	}
@@ -170,7 +171,7 @@ func (s *Stream) move(ctx context.Context, after uint64, files []logFile) error 
 		return lost("the GTIDs of the last transactions that the target, or the queue, has are not known: this machine went down when they were written", "Copy again.")
 	}
 	m := &moving{again: map[string]namedTx{}}
-	if m.set, err = j.before(after, s.e.mariadb); err != nil {
+	if m.set, err = j.before(after, s.e.MariaDB); err != nil {
 		return lost("its GTIDs are of another kind: "+err.Error(), "Copy again.")
 	}
 	has, err := s.e.executed(ctx)
@@ -199,21 +200,21 @@ func (s *Stream) move(ctx context.Context, after uint64, files []logFile) error 
 		}
 	}
 	j.base, s.base, s.moving = base, base, m
-	j.history.revoke(after + 1)
-	j.columns.revoke(after + 1)
+	j.history.Revoke(after + 1)
+	j.columns.Revoke(after + 1)
 	lines = fmt.Appendf(lines, "V %d\n", after+1)
 	s.file, s.pos = 0, 4 // the server says where it begins
-	s.e.opt.Warn(tidemark.Finding{Severity: tidemark.Note, Object: s.name, Text: "resumes by GTID on another server, after " + m.set.String()})
+	s.e.Options.Warn(tidemark.Finding{Severity: tidemark.Note, Object: s.name, Text: "resumes by GTID on another server, after " + m.set.String()})
 	return j.sync(lines)
 }
 
 // executed gives a function that says whether the server's log has, or had, transactions:
 // a GTID or a set of them.
-func (e *Engine) executed(ctx context.Context) (func(string) bool, error) {
-	if e.mariadb {
+func (e *Source) executed(ctx context.Context) (func(string) bool, error) {
+	if e.MariaDB {
 		return e.executedMariaDB(ctx)
 	}
-	rows, err := e.askAll(ctx, "SELECT @@GLOBAL.gtid_executed")
+	rows, err := e.Ask(ctx, "SELECT @@GLOBAL.gtid_executed")
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -230,8 +231,8 @@ func (e *Engine) executed(ctx context.Context) (func(string) bool, error) {
 // executedMariaDB knows the last transaction of each server in the log. Those that a replica
 // was made with are not in it: of servers that the log does not name the server itself
 // says, when it is asked for what comes behind, whether it knows them.
-func (e *Engine) executedMariaDB(ctx context.Context) (func(string) bool, error) {
-	rows, err := e.askAll(ctx, "SELECT @@GLOBAL.gtid_binlog_state")
+func (e *Source) executedMariaDB(ctx context.Context) (func(string) bool, error) {
+	rows, err := e.Ask(ctx, "SELECT @@GLOBAL.gtid_binlog_state")
 	if err != nil || len(rows) == 0 {
 		return nil, err
 	}
@@ -258,13 +259,13 @@ func (e *Engine) executedMariaDB(ctx context.Context) (func(string) bool, error)
 
 // HasApplied says which places behind the one that a stream is opened at the target has. It
 // comes before Follow.
-func (e *Engine) HasApplied(places []uint64) {
+func (e *Source) HasApplied(places []uint64) {
 	e.mu.Lock()
 	e.applied = places
 	e.mu.Unlock()
 }
 
-func (e *Engine) appliedPlaces() []uint64 {
+func (e *Source) appliedPlaces() []uint64 {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.applied
@@ -272,8 +273,8 @@ func (e *Engine) appliedPlaces() []uint64 {
 
 // beginByGTID asks for the log behind a set of GTIDs.
 func (s *Stream) beginByGTID() error {
-	if s.e.mariadb {
-		if _, err := s.s0.c.Execute("SET @slave_connect_state='" + s.moving.set.String() + "'"); err != nil {
+	if s.e.MariaDB {
+		if _, err := s.s0.Client.Execute("SET @slave_connect_state='" + s.moving.set.String() + "'"); err != nil {
 			return err
 		}
 		return s.dumpFrom("", 4)
@@ -281,16 +282,16 @@ func (s *Stream) beginByGTID() error {
 	const throughGTID = 4
 	set := s.moving.set.mysql.Encode()
 	p := binary.LittleEndian.AppendUint16(nil, throughGTID)
-	p = binary.LittleEndian.AppendUint32(p, replicaNumber())
+	p = binary.LittleEndian.AppendUint32(p, server.ReplicaNumber())
 	p = binary.LittleEndian.AppendUint32(p, 0)
 	p = binary.LittleEndian.AppendUint64(p, 4)
 	p = append(binary.LittleEndian.AppendUint32(p, uint32(len(set))), set...)
-	return s.wire.command(gomysql.COM_BINLOG_DUMP_GTID, string(p))
+	return s.wire.Command(gomysql.COM_BINLOG_DUMP_GTID, string(p))
 }
 
 // rename gives a group its place in the stream: the one that it had on the server before,
 // or the server's own.
-func (s *Stream) rename(g *group) error {
+func (s *assembly) rename(g *group) error {
 	g.place += uint64(s.base) << 32
 	if s.moving == nil {
 		return nil
@@ -308,7 +309,7 @@ func (s *Stream) rename(g *group) error {
 }
 
 // note puts the group that ends here into the journal, and gives its end.
-func (s *Stream) note() uint64 {
+func (s *assembly) note() uint64 {
 	g := &s.group
 	if g.end == 0 {
 		g.end = uint64(s.base)<<32 + s.place()

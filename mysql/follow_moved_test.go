@@ -7,10 +7,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // replicaOf makes b a replica of a, by GTID.
@@ -23,25 +24,13 @@ func replicaOf(t *testing.T, b, a *testdb.Server) {
 	testdb.Query(t, b.URL(""), fmt.Sprintf(sql, a.Port, a.User, a.Password))
 }
 
-// await waits until a query says something.
-func await(t *testing.T, url, sql, want string) {
-	t.Helper()
-	got := ""
-	for begun := time.Now(); time.Since(begun) < 5*time.Minute; time.Sleep(20 * time.Millisecond) {
-		if got, _ = testdb.TryQuery(url, sql); got == want {
-			return
-		}
-	}
-	t.Fatalf("%s: %q, want %q", sql, got, want)
-}
-
 // A placed is what a test compares of a transaction.
 type placed struct {
 	place, end uint64
 	gtid       string
 }
 
-func placesOf(txs []*tidemark.Tx) (out []placed) {
+func placesOf(txs []*change.Tx) (out []placed) {
 	for _, tx := range txs {
 		out = append(out, placed{tx.Place, tx.End, tx.GTID})
 	}
@@ -61,16 +50,16 @@ func TestServerReplaced(t *testing.T) {
 			if _, err := journaled(t, url, path, true).Freeze(t.Context(), 1); err != nil {
 				t.Fatal(err)
 			}
-			place := endOf(t, open(t, url, Options{}))
+			place := endOf(t, open(t, url, server.Options{}))
 			for i := range 4 {
 				testdb.Query(t, url, fmt.Sprintf("INSERT INTO item VALUES (%d); FLUSH BINARY LOGS", i+1))
 			}
 			await(t, there, "SELECT max(id) FROM item", "4")
 			testdb.Query(t, there, "STOP SLAVE; RESET SLAVE ALL")
 			testdb.Query(t, url, "INSERT INTO item VALUES (5)")
-			var was []*tidemark.Tx
+			var was []*change.Tx
 			s := stream(t, journaled(t, url, path, false), place)
-			if err := s.Run(t.Context(), func(tx *tidemark.Tx) error {
+			if err := s.Run(t.Context(), func(tx *change.Tx) error {
 				if was = append(was, tx); len(was) == 2 {
 					s.Release(was[0].End)
 					s.journal.limit = 1
@@ -132,7 +121,7 @@ func TestServerReplaced(t *testing.T) {
 			for _, tx := range append(was[:2:2], first...) {
 				r.take(tx)
 			}
-			r.sameRows(open(t, there, Options{}), moveTo(tableFrom(t, there, "item"), "x"))
+			r.sameRows(open(t, there, server.Options{}), moveTo(tableFrom(t, there, "item"), "x"))
 		})
 	}
 }

@@ -16,7 +16,12 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/bulk"
+	"github.com/tidemarkdb/tidemark/mysql/event"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // randomStatement draws a statement on one of three tables: with a key, with a unique
@@ -46,13 +51,13 @@ func randomStatement(t *rapid.T) string {
 func TestFollowRandom(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "random")
-		e := open(t, url, Options{})
-		s, err := e.session(t.Context())
+		e := open(t, url, server.Options{})
+		s, err := e.NewSession(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer s.close()
-		exec := func(sql string) error { return s.exec(t.Context(), sql) }
+		defer s.Close()
+		exec := func(sql string) error { return s.Exec(t.Context(), sql) }
 		for _, sql := range []string{"CREATE TABLE keyed (id int PRIMARY KEY, n int, v text)", "CREATE TABLE uniq (id int NOT NULL, n int, v text, UNIQUE u (id))", "CREATE TABLE bare (id int, n int, v text)", "SET sql_mode=''"} {
 			if err := exec(sql); err != nil {
 				t.Fatal(err)
@@ -66,11 +71,11 @@ func TestFollowRandom(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		st := stream(t, e, from)
-		txs := make(chan *tidemark.Tx, 10_000)
+		txs := make(chan *change.Tx, 10_000)
 		ended := make(chan error, 1)
-		go func() { ended <- st.Run(ctx, func(tx *tidemark.Tx) error { txs <- tx; return nil }) }()
+		go func() { ended <- st.Run(ctx, func(tx *change.Tx) error { txs <- tx; return nil }) }()
 		twin := newReplica(t)
-		var all []*tidemark.Tx
+		var all []*change.Tx
 		var told [][]string
 		rapid.Check(t, func(rt *rapid.T) {
 			for range rapid.IntRange(1, 4).Draw(rt, "transactions") {
@@ -90,7 +95,7 @@ func TestFollowRandom(t *testing.T) {
 			until := endOf(t, e)
 			for start := time.Now(); st.Seen() < until; time.Sleep(time.Millisecond) {
 				if time.Since(start) > 5*time.Minute {
-					t.Fatalf("the stream stands at %s before %s: %v", placeText(st.Seen()), placeText(until), ended)
+					t.Fatalf("the stream stands at %s before %s: %v", server.PlaceText(st.Seen()), server.PlaceText(until), ended)
 				}
 			}
 			for len(txs) > 0 {
@@ -115,7 +120,7 @@ func TestFollowRandom(t *testing.T) {
 		for i := 0; i < len(all); i += len(all) / 10 {
 			again := follow(t, e, all[i].Place)
 			if d := cmp.Diff(told[i:], tell(t, again)); d != "" {
-				t.Errorf("from %s: %.2000s", placeText(all[i].Place), d)
+				t.Errorf("from %s: %.2000s", server.PlaceText(all[i].Place), d)
 			}
 		}
 	})
@@ -124,14 +129,14 @@ func TestFollowRandom(t *testing.T) {
 // Where events do not say where they are (MariaDB 11.4 and later, within transactions),
 // and behind 4 GB, it is counted.
 func TestPlacesAreCounted(t *testing.T) {
-	s := (&Engine{}).newStream("", "", 7<<32|4)
+	s := sourceOf(&server.Server{}).newStream("", "", 7<<32|4)
 	step := func(size, next uint64, want uint64) {
 		t.Helper()
 		if err := s.advanceBy(size, next, eventXID, false); err != nil {
 			t.Fatal(err)
 		}
 		if s.place() != want {
-			t.Errorf("at %s, not %s", placeText(s.place()), placeText(want))
+			t.Errorf("at %s, not %s", server.PlaceText(s.place()), server.PlaceText(want))
 		}
 	}
 	step(96, 100, 7<<32|100)
@@ -147,7 +152,7 @@ func TestPlacesAreCounted(t *testing.T) {
 		t.Error(s.pos)
 	}
 	if err := s.rotate(append(binary.LittleEndian.AppendUint64(nil, 4), "binlog.000008"...)); err != nil || s.place() != 8<<32|4 {
-		t.Error(placeText(s.place()), err)
+		t.Error(server.PlaceText(s.place()), err)
 	}
 }
 
@@ -177,7 +182,7 @@ func TestTaggedGTID(t *testing.T) {
 	event = number(number(event, 7), 1_600_000_000_654_321)
 	event = number(number(event, 8), 1<<63)
 	event = append(number(event, 200), "later"...)
-	s := (&Engine{}).newStream("", "", 7<<32|4)
+	s := sourceOf(&server.Server{}).newStream("", "", 7<<32|4)
 	if err := s.gtidTagged(event, time.Unix(1, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -187,61 +192,6 @@ func TestTaggedGTID(t *testing.T) {
 	for n := range 20 {
 		if err := s.gtidTagged(event[:n], time.Unix(1, 0)); err == nil {
 			t.Errorf("of %d bytes", n)
-		}
-	}
-}
-
-// Statements are known for what they do to tables.
-func TestReadStmt(t *testing.T) {
-	for sql, want := range map[string]string{
-		"BEGIN":                                  "begin",
-		"COMMIT /* x */":                         "commit",
-		"ROLLBACK":                               "rollback",
-		"rollback work to savepoint `A b`":       "back A b",
-		"SAVEPOINT x":                            "save x",
-		"XA START X'61',X'',1":                   "begin X'61',X'',1",
-		"XA COMMIT X'61',X'',1 ONE PHASE":        "xa X'61',X'',1",
-		"TRUNCATE a":                             "truncate db.a",
-		"/*!40000 truncate table */ x.`y``z`":    "truncate x.y`z",
-		"CREATE TABLE IF NOT EXISTS a.b (c int)": "table! a.b",
-		"CREATE OR REPLACE TABLE a AS SELECT 1":  "table! db.a",
-		"CREATE TEMPORARY TABLE a (b int)":       "other",
-		"CREATE DEFINER=x@y TRIGGER t BEFORE INSERT ON a FOR EACH ROW SET @a=1": "other",
-		"CREATE UNIQUE INDEX i USING BTREE ON a (b)":                            "table db.a",
-		"DROP INDEX i ON `a`.`b`":                                               "table a.b",
-		"DROP TABLE IF EXISTS a,b.c /* generated by server */":                  "table! db.a b.c",
-		"DROP DATABASE IF EXISTS a":                                             "schema a",
-		"CREATE DATABASE a":                                                     "other",
-		"RENAME TABLE a TO b, c.d TO e.f":                                       "table! db.a db.b c.d e.f",
-		"ALTER TABLE a RENAME b":                                                "table! db.a db.b",
-		"ALTER TABLE a RENAME TO c.b":                                           "table! db.a c.b",
-		"ALTER TABLE a RENAME COLUMN b TO c":                                    "table! db.a",
-		"ALTER ONLINE IGNORE TABLE a ADD KEY (b), DROP FOREIGN KEY c":           "table db.a",
-		"ALTER TABLE a RENAME INDEX b TO c, ENGINE=InnoDB":                      "table db.a",
-		"ALTER TABLE a ADD (b int)":                                             "table! db.a",
-		"ALTER TABLE a CONVERT TO CHARACTER SET utf8mb4":                        "table! db.a",
-		"ALTER TABLE a COMMENT 'RENAME TO x'":                                   "table db.a",
-		`ALTER TABLE "a"."b" ADD c int`:                                         "table! a.b",
-		"# Dummy":                                                               "other",
-		"GRANT ALL ON *.* TO x":                                                 "other",
-		"SET STATEMENT max_statement_time=5 FOR INSERT INTO a VALUES (1)":       "rows",
-		"-- a comment\nUPDATE a SET b=1":                                        "rows",
-		"":                                                                      "other",
-		"ALTER TABLE":                                                           "table db.",
-	} {
-		st := readStmt(sql, "db")
-		got := [...]string{"other", "begin", "commit", "rollback", "save", "back", "xa", "truncate", "table", "schema", "rows"}[st.kind]
-		if st.reshapes {
-			got += "!"
-		}
-		if st.name != "" {
-			got += " " + st.name
-		}
-		for _, id := range st.tables {
-			got += " " + id.Schema + "." + id.Name
-		}
-		if got != want {
-			t.Errorf("%q: %s, not %s", sql, got, want)
 		}
 	}
 }
@@ -258,51 +208,38 @@ func FuzzRowEvents(f *testing.F) {
 		[]byte("\x05\x00\x00\x00\x00\x00\x00\x00\x02\x00\x06\x3f\x00\x80\x00\x00\x7b\x2d\x99\xb2\x82\x10\x83\x00\x00\x01\x80\x00\x00\x00\x00\x65\x00\x00\x00\x1f\xff\x0d\x00\x00\x00\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"), byte(0))
 	f.Add([]byte(table("\xfe\xfe\xff\xf7", "\xf7\x01\xf8\x01\x04\xf7\x01", "\x04\x08\x01a\x01b\x01c\x01d\x06\x08\x02\x01x\x01y\x01\x01z\x05\x03\x01\x01s")), []byte("\x05\x00\x00\x00\x00\x00\x00\x00\x02\x00\x04\x0f\x0f\x00\x01\x01\x00\x00\x00\x00\x01\x00\x02"), byte(1))
 	f.Fuzz(func(t *testing.T, mapped, rows []byte, kind byte) {
-		s := (&Engine{opt: Options{ZeroDates: Null}}).newStream("", "", 7<<32|4)
-		s.emit = func(*tidemark.Tx) error { return nil }
-		s.collations = map[uint64]string{8: "utf8mb4", 45: "utf8mb4", 63: "binary"}
-		m, err := readTableMap(mapped, false)
-		if err != nil || m.names == nil {
+		s := sourceOf(&server.Server{Options: server.Options{ZeroDates: server.Null}}).newStream("", "", 7<<32|4)
+		s.emit = func(*change.Tx) error { return nil }
+		s.Collations = map[uint64]string{8: "utf8mb4", 45: "utf8mb4", 63: "binary"}
+		m, err := event.ReadTableMap(mapped, false)
+		if err != nil || m.Names == nil {
 			return
 		}
-		lt, err := s.build(m, &shownTable{})
+		lt, err := s.build(m, &schema.Shown{})
 		if err != nil {
 			return
 		}
 		s.maps[5] = lt
 		_ = s.beginGroup(group{place: 7<<32 | 4, begun: true}) // of no journal
-		err = s.rows(t.Context(), []tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}[kind%3], rowForm{version: 1 + int(kind>>2&1), packed: kind&8 != 0, diffs: kind&16 != 0}, rows)
+		err = s.rows(t.Context(), []tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}[kind%3], event.RowForm{Version: 1 + int(kind>>2&1), Packed: kind&8 != 0, Diffs: kind&16 != 0}, rows)
 		if s.tx == nil {
 			return
 		}
 		n := 0
 		for rest := s.tx.Changes; len(rest) > 0; {
-			var c tidemark.Change
+			var c change.Change
 			var bad error
-			if c, rest, bad = tidemark.NextChange(rest); bad != nil {
+			if c, rest, bad = change.Next(rest); bad != nil {
 				t.Fatal(bad, err)
 			}
 			if c.Kind != tidemark.RelationChange {
-				if n++; len(c.New.Values(nil)) != lt.outN && len(c.Old.Values(nil)) != lt.outN {
+				if n++; len(c.New.Values(nil)) != lt.Told && len(c.Old.Values(nil)) != lt.Told {
 					t.Fatal("a row of another width")
 				}
 			}
 		}
 		if n != s.tx.Rows {
 			t.Fatal(n, s.tx.Rows)
-		}
-	})
-}
-
-// FuzzJSON prints documents of the binary form that are damaged.
-func FuzzJSON(f *testing.F) {
-	f.Add([]byte("\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"))
-	f.Add([]byte("\x02\x02\x00\x0c\x00\x0c\x0a\x00\x04\x01\x00\x01b"))
-	f.Add([]byte("\x0f\xf6\x04\x03\x02\x81\x0f"))
-	f.Add([]byte("\x0b\x00\x00\x00\x00\x00\x00\xf0\x3f"))
-	f.Fuzz(func(t *testing.T, v []byte) {
-		if out, ok := appendJSON(nil, v); ok && len(out) == 0 {
-			t.Fatal("nothing")
 		}
 	})
 }
@@ -314,19 +251,19 @@ func TestFollowKilledServer(t *testing.T) {
 	url := srv.NewDatabase(t, "killed")
 	testdb.Query(t, url, "CREATE TABLE item (id int AUTO_INCREMENT PRIMARY KEY, n int, v text)")
 	twin := newReplica(t)
-	from := endOf(t, open(t, url, Options{}))
+	from := endOf(t, open(t, url, server.Options{}))
 	for range 3 {
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		var wg sync.WaitGroup
 		for range 3 {
-			w, err := e.session(t.Context())
+			w, err := e.NewSession(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			wg.Go(func() {
 				for i := 0; ; i++ {
 					for _, sql := range []string{"BEGIN", "INSERT INTO item (n,v) VALUES (1,REPEAT('x',500)),(2,'y')", fmt.Sprintf("UPDATE item SET n=n+1 WHERE id=%d", i), fmt.Sprintf("DELETE FROM item WHERE id=%d", 3*i), "COMMIT"} {
-						if err := w.exec(t.Context(), sql); errors.Is(err, io.EOF) || err != nil && w.dead {
+						if err := w.Exec(t.Context(), sql); errors.Is(err, io.EOF) || err != nil && w.Dead {
 							return
 						}
 					}
@@ -336,7 +273,7 @@ func TestFollowKilledServer(t *testing.T) {
 		s := stream(t, e, from)
 		ended := make(chan error)
 		go func() {
-			ended <- s.Run(t.Context(), func(tx *tidemark.Tx) error {
+			ended <- s.Run(t.Context(), func(tx *change.Tx) error {
 				twin.take(tx)
 				from = tx.End
 				return nil
@@ -354,7 +291,7 @@ func TestFollowKilledServer(t *testing.T) {
 		wg.Wait()
 		srv.Restart(t)
 	}
-	e := open(t, url, Options{})
+	e := open(t, url, server.Options{})
 	for _, tx := range follow(t, e, from) {
 		twin.take(tx)
 	}
@@ -363,3 +300,6 @@ func TestFollowKilledServer(t *testing.T) {
 	}
 	twin.sameTables(e)
 }
+
+// sourceOf makes the source of a server that is not there.
+func sourceOf(s *server.Server) *Source { return &Source{Bulk: bulk.New(&schema.Schema{Server: s})} }

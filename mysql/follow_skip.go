@@ -8,21 +8,25 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/mysql/event"
+	"github.com/tidemarkdb/tidemark/mysql/history"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // Skip leaves out the events at these places of the log, as the server names them, and says in the stream what they
 // held. What begins or ends a transaction is read all the same. Call it before Run.
-func (s *Stream) Skip(places []string) {
+func (s *decoder) Skip(places []string) {
 	s.skips = map[uint64]bool{}
 	for _, p := range places {
-		s.skips[placeOf(p)] = true
+		s.skips[server.PlaceOf(p)] = true
 	}
 }
 
 // skipStatement says what a statement was: DDL, or one in place of rows.
-func (s *Stream) skipStatement(st stmt, sql, db string, vars queryVars) error {
-	tables := st.tables
-	if st.kind == stmtRows {
+func (s *decoder) skipStatement(st history.Statement, sql, db string, vars queryVars) error {
+	tables := st.Tables
+	if st.Kind == history.Rows {
 		tables, _ = writtenTables(sql, db, vars.mode)
 	}
 	var names []string
@@ -33,43 +37,43 @@ func (s *Stream) skipStatement(st stmt, sql, db string, vars queryVars) error {
 	if len(name) > 255 || name == "" {
 		name = "the log"
 	}
-	return s.skipped(tidemark.Exception{Operation: "STATEMENT", Table: name, SQL: clipped(sql)}, nil)
+	return s.skipped(change.Exception{Operation: "STATEMENT", Table: name, SQL: clipped(sql)}, nil)
 }
 
 // skipRows says what a row event held, as far as it can be read.
-func (s *Stream) skipRows(ctx context.Context, kind tidemark.ChangeKind, form rowForm, body []byte) error {
-	x := tidemark.Exception{Table: "the log", Operation: map[tidemark.ChangeKind]string{tidemark.InsertChange: "INSERT", tidemark.UpdateChange: "UPDATE", tidemark.DeleteChange: "DELETE"}[kind]}
+func (s *decoder) skipRows(ctx context.Context, kind tidemark.ChangeKind, form event.RowForm, body []byte) error {
+	x := change.Exception{Table: "the log", Operation: map[tidemark.ChangeKind]string{tidemark.InsertChange: "INSERT", tidemark.UpdateChange: "UPDATE", tidemark.DeleteChange: "DELETE"}[kind]}
 	if len(body) >= 6 {
-		if t := s.maps[little(body[:6])]; t != nil {
-			if t.skip {
+		if t := s.maps[event.Little(body[:6])]; t != nil {
+			if t.Skip {
 				return nil // it held nothing for this stream
 			}
-			x.Table, x.SQL = t.id.String(), s.rowsText(ctx, t, kind, form, body)
+			x.Table, x.SQL = t.ID.String(), s.rowsText(ctx, t, kind, form, body)
 		}
 	}
 	return s.skipped(x, body)
 }
 
 // rowsText gives the rows of an event as text; "" if they cannot be read, or are too many.
-func (s *Stream) rowsText(ctx context.Context, t *logTable, kind tidemark.ChangeKind, form rowForm, body []byte) string {
-	if len(body) > mostSkipped || form.packed {
+func (s *decoder) rowsText(ctx context.Context, t *event.Table, kind tidemark.ChangeKind, form event.RowForm, body []byte) string {
+	if len(body) > mostSkipped || form.Packed {
 		return ""
 	}
-	tx, said, parts := s.tx, s.said[t.relID], s.group.parts
-	s.tx, s.said[t.relID] = &tidemark.Tx{}, true
-	defer func() { s.tx, s.said[t.relID], s.group.parts = tx, said, parts }()
+	tx, said, parts := s.tx, s.said[t.RelationID], s.group.parts
+	s.tx, s.said[t.RelationID] = &change.Tx{}, true
+	defer func() { s.tx, s.said[t.RelationID], s.group.parts = tx, said, parts }()
 	if err := s.rows(ctx, kind, form, body); err != nil {
 		return ""
 	}
 	var names []string
-	for i := range t.cols {
-		if !t.cols[i].hidden {
-			names = append(names, t.cols[i].name)
+	for i := range t.Columns {
+		if !t.Columns[i].Hidden {
+			names = append(names, t.Columns[i].Name)
 		}
 	}
 	var lines []string
 	for rest := s.tx.Changes; len(rest) > 0; {
-		c, next, err := tidemark.NextChange(rest)
+		c, next, err := change.Next(rest)
 		if err != nil {
 			return ""
 		}
@@ -87,15 +91,15 @@ func (s *Stream) rowsText(ctx context.Context, t *logTable, kind tidemark.Change
 }
 
 // tupleText gives a row as {name=value, ...}; of a key without what is not in it.
-func tupleText(names []string, t tidemark.Tuple, key bool) string {
+func tupleText(names []string, t change.Tuple, key bool) string {
 	var parts []string
 	for i, v := range t.Values(nil) {
 		switch {
-		case i >= len(names) || v.Kind == tidemark.UnchangedValue || key && v.Kind == tidemark.NullValue:
-		case v.Kind == tidemark.NullValue:
+		case i >= len(names) || v.Kind == change.UnchangedValue || key && v.Kind == change.NullValue:
+		case v.Kind == change.NullValue:
 			parts = append(parts, names[i]+"=NULL")
 		default:
-			parts = append(parts, names[i]+"="+literal(string(v.Data)))
+			parts = append(parts, names[i]+"="+server.Literal(string(v.Data)))
 		}
 	}
 	return "{" + strings.Join(parts, ", ") + "}"
@@ -105,7 +109,7 @@ func tupleText(names []string, t tidemark.Tuple, key bool) string {
 const mostSkipped = 16 << 10
 
 // skipped says in the stream that an event was skipped. Where it could not be read its bytes are told.
-func (s *Stream) skipped(x tidemark.Exception, body []byte) error {
+func (s *assembly) skipped(x change.Exception, body []byte) error {
 	if x.SQL == "" {
 		x.SQL = fmt.Sprintf("%d bytes, in base64: %s", len(body), base64.StdEncoding.EncodeToString(body[:min(len(body), mostSkipped)]))
 	}
@@ -116,12 +120,12 @@ func (s *Stream) skipped(x tidemark.Exception, body []byte) error {
 	if err != nil {
 		return err
 	}
-	s.sayMessage(tidemark.SkipPrefix, data)
+	s.sayMessage(change.SkipPrefix, data)
 	return nil
 }
 
 // unreadable words an error of an event that cannot be taken, and how to continue without it.
-func (s *Stream) unreadable(kind tidemark.Kind, why error, hint string) error {
+func (s *assembly) unreadable(kind tidemark.Kind, why error, hint string) error {
 	place := s.placeName(s.eventPlace)
 	return &tidemark.Error{Op: "follow", Object: "the log at " + place, Kind: kind, Err: why, Hint: strings.TrimSpace(hint + " To continue without this event: tidemark skip " + place + ", then the same command again.")}
 }

@@ -9,6 +9,9 @@ import (
 	parsermysql "github.com/pingcap/tidb/pkg/parser/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/mysql/history"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // statement says of a statement that was logged in place of its rows (binlog_format STATEMENT or MIXED in a session)
@@ -17,7 +20,7 @@ import (
 // These are the tables that it writes to, and, as the server has them now and this user may see them, those that
 // their triggers, views, functions and foreign keys lead to. Where the parser does not read the statement, they are
 // all that it names.
-func (s *Stream) statement(ctx context.Context, sql, db string, vars queryVars) error {
+func (s *decoder) statement(ctx context.Context, sql, db string, vars queryVars) error {
 	if s.passes() {
 		return nil
 	}
@@ -47,12 +50,12 @@ func (s *Stream) statement(ctx context.Context, sql, db string, vars queryVars) 
 	if len(hit) == 0 {
 		return nil
 	}
-	return s.sayDDL(tidemark.DDL{Tables: hit, Schema: db, SQL: clipped(sql), Rows: true, Place: s.placeName(s.eventPlace)})
+	return s.sayDDL(change.DDL{Tables: hit, Schema: db, SQL: clipped(sql), Rows: true, Place: s.placeName(s.eventPlace)})
 }
 
 // allUnfollowed reports whether nothing is new in a statement that changes these tables: programs that log
 // statements log many.
-func (s *Stream) allUnfollowed(tables []tidemark.TableID) bool {
+func (s *decoder) allUnfollowed(tables []tidemark.TableID) bool {
 	for _, id := range tables {
 		if !s.unfollowed[s.key(id)] {
 			return false
@@ -61,7 +64,7 @@ func (s *Stream) allUnfollowed(tables []tidemark.TableID) bool {
 	return len(tables) > 0
 }
 
-func (s *Stream) unfollow(id tidemark.TableID) {
+func (s *decoder) unfollow(id tidemark.TableID) {
 	if s.unfollowed == nil {
 		s.unfollowed = map[tidemark.TableID]bool{}
 	}
@@ -90,10 +93,10 @@ func writtenTables(sql, db string, mode uint64) (tables []tidemark.TableID, pars
 	}()
 	p := parser.New()
 	flags := parsermysql.SQLMode(0)
-	if mode&modeANSIQuotes != 0 {
+	if mode&history.ModeANSIQuotes != 0 {
 		flags |= parsermysql.ModeANSIQuotes
 	}
-	if mode&modeNoBackslash != 0 {
+	if mode&history.ModeNoBackslash != 0 {
 		flags |= parsermysql.ModeNoBackslashEscapes
 	}
 	p.SetSQLMode(flags)
@@ -191,7 +194,7 @@ type effects struct {
 }
 
 // effects asks the server what it has.
-func (s *Stream) effects(ctx context.Context) (*effects, error) {
+func (s *decoder) effects(ctx context.Context) (*effects, error) {
 	x := &effects{key: s.key, tables: map[tidemark.TableID]tidemark.TableID{}, bodies: map[tidemark.TableID][]string{}, children: map[tidemark.TableID][]tidemark.TableID{}, seen: map[tidemark.TableID]bool{}}
 	for _, q := range []string{
 		"SELECT TABLE_SCHEMA, TABLE_NAME, NULL FROM information_schema.TABLES WHERE TABLE_TYPE <> 'VIEW'",
@@ -199,7 +202,7 @@ func (s *Stream) effects(ctx context.Context) (*effects, error) {
 		"SELECT TABLE_SCHEMA, TABLE_NAME, VIEW_DEFINITION FROM information_schema.VIEWS",
 		"SELECT ROUTINE_SCHEMA, ROUTINE_NAME, COALESCE(ROUTINE_DEFINITION, '') FROM information_schema.ROUTINES",
 	} {
-		rows, err := s.e.askAll(ctx, q)
+		rows, err := s.e.Ask(ctx, q)
 		if err != nil {
 			return nil, err
 		}
@@ -212,7 +215,7 @@ func (s *Stream) effects(ctx context.Context) (*effects, error) {
 			x.bodies[x.key(id)] = append(x.bodies[x.key(id)], row[2])
 		}
 	}
-	rows, err := s.e.askAll(ctx, "SELECT UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS "+
+	rows, err := s.e.Ask(ctx, "SELECT UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, CONSTRAINT_SCHEMA, TABLE_NAME FROM information_schema.REFERENTIAL_CONSTRAINTS "+
 		"WHERE DELETE_RULE IN ('CASCADE','SET NULL') OR UPDATE_RULE IN ('CASCADE','SET NULL')")
 	for _, row := range rows {
 		parent := x.key(tidemark.TableID{Schema: row[0], Name: row[1]})
@@ -246,30 +249,24 @@ func (x *effects) calls(sql, db string) {
 
 // eachName gives what names in a text stand for that the server has.
 func (x *effects) eachName(sql, db string, do func(id tidemark.TableID, called bool)) {
-	r := &stmtReader{}
-	for _, t := range scanSQL(sql) {
-		switch t.kind {
-		case spaceToken, commentToken, openToken, closeToken:
-		default:
-			r.tokens = append(r.tokens, t)
-		}
-	}
-	for ; r.i < len(r.tokens); r.i++ {
-		at := r.i
-		if t := r.token(); t.kind != wordToken && t.kind != nameToken && !strings.HasPrefix(t.text, `"`) {
+	r := &history.Words{}
+	r.Tokens = sqltext.Said(sqltext.Scan(sql))
+	for ; r.At < len(r.Tokens); r.At++ {
+		at := r.At
+		if t := r.Token(); t.Kind != sqltext.Word && t.Kind != sqltext.Name && !strings.HasPrefix(t.Text, `"`) {
 			continue
 		}
-		id := tidemark.TableID{Schema: db, Name: r.name()}
-		if r.token().punct('.') {
-			r.i++
-			id.Schema, id.Name = id.Name, r.name()
+		id := tidemark.TableID{Schema: db, Name: r.Name()}
+		if r.Token().Punct('.') {
+			r.At++
+			id.Schema, id.Name = id.Name, r.Name()
 		}
 		known := x.tables[x.key(id)] != (tidemark.TableID{}) || len(x.bodies[x.key(id)]) > 0
-		if called := r.token().punct('('); known {
+		if called := r.Token().Punct('('); known {
 			do(id, called)
 		}
-		if r.i--; !known {
-			r.i = at // the second part of a.b may be a name of its own
+		if r.At--; !known {
+			r.At = at // the second part of a.b may be a name of its own
 		}
 	}
 }

@@ -15,53 +15,56 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/internal/escape"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A replica is what a stream makes of tables: the dumb twin of a target. Values are as
 // in COPY text.
 type replica struct {
 	t         *testing.T
-	relations map[uint32]tidemark.Relation
+	relations map[uint32]change.Relation
 	rows      map[string]map[string][][]string // by table and key
 	ddl       []string
 	loose     bool // rows may be changed that were there before
 }
 
 func newReplica(t *testing.T) *replica {
-	return &replica{t: t, relations: map[uint32]tidemark.Relation{}, rows: map[string]map[string][][]string{}}
+	return &replica{t: t, relations: map[uint32]change.Relation{}, rows: map[string]map[string][][]string{}}
 }
 
-func wordsOf(t tidemark.Tuple) []string {
+func wordsOf(t change.Tuple) []string {
 	var out []string
 	for _, v := range t.Values(nil) {
 		switch v.Kind {
-		case tidemark.NullValue:
+		case change.NullValue:
 			out = append(out, `\N`)
-		case tidemark.UnchangedValue:
+		case change.UnchangedValue:
 			out = append(out, "same")
 		default:
-			out = append(out, string(appendEscaped(nil, v.Data, &copyLetters)))
+			out = append(out, string(escape.Append(nil, v.Data, &escape.Copy)))
 		}
 	}
 	return out
 }
 
 // take applies a transaction and tells it in words, a line for each change.
-func (r *replica) take(tx *tidemark.Tx) []string {
+func (r *replica) take(tx *change.Tx) []string {
 	r.t.Helper()
 	var out []string
 	rows := 0
 	for rest := tx.Changes; len(rest) > 0; {
-		var c tidemark.Change
+		var c change.Change
 		var err error
-		if c, rest, err = tidemark.NextChange(rest); err != nil {
+		if c, rest, err = change.Next(rest); err != nil {
 			r.t.Fatal(err)
 		}
 		line := string(c.Kind)
 		switch c.Kind {
 		case tidemark.RelationChange:
-			rel, err := tidemark.ParseRelation(c.Body)
+			rel, err := change.ParseRelation(c.Body)
 			if err != nil {
 				r.t.Fatal(err)
 			}
@@ -71,7 +74,7 @@ func (r *replica) take(tx *tidemark.Tx) []string {
 			}
 			continue
 		case tidemark.TruncateChange:
-			x, err := tidemark.ParseTruncation(c.Body)
+			x, err := change.ParseTruncation(c.Body)
 			if err != nil {
 				r.t.Fatal(err)
 			}
@@ -80,11 +83,11 @@ func (r *replica) take(tx *tidemark.Tx) []string {
 				clear(r.rows[r.relations[id].Table.Name])
 			}
 		case tidemark.MessageChange:
-			m, err := tidemark.ParseLogicalMessage(c.Body)
-			if err != nil || m.Prefix != tidemark.DDLPrefix || !m.Transactional || m.LSN != tx.Place {
+			m, err := change.ParseLogicalMessage(c.Body)
+			if err != nil || m.Prefix != change.DDLPrefix || !m.Transactional || m.LSN != tx.Place {
 				r.t.Fatalf("%+v %v", m, err)
 			}
-			var ddl tidemark.DDL
+			var ddl change.DDL
 			if err := json.Unmarshal(m.Data, &ddl); err != nil {
 				r.t.Fatal(err)
 			}
@@ -105,7 +108,7 @@ func (r *replica) take(tx *tidemark.Tx) []string {
 	return out
 }
 
-func (r *replica) change(c tidemark.Change) string {
+func (r *replica) change(c change.Change) string {
 	r.t.Helper()
 	rel, ok := r.relations[c.Table]
 	if !ok {
@@ -201,7 +204,9 @@ func (r *replica) sameRows(e *Engine, m *tidemark.Move) {
 
 var errEnough = errors.New("enough")
 
-func endOf(t *testing.T, e *Engine) uint64 {
+func endOf(t *testing.T, e interface {
+	End(context.Context) (uint64, error)
+}) uint64 {
 	t.Helper()
 	place, err := e.End(t.Context())
 	if err != nil || place>>32 == 0 || uint32(place) < 4 {
@@ -221,7 +226,7 @@ func stream(t *testing.T, e *Engine, after uint64) *Stream {
 }
 
 // follow gives all that is in the log from a place to its end.
-func follow(t *testing.T, e *Engine, after uint64) []*tidemark.Tx {
+func follow(t *testing.T, e *Engine, after uint64) []*change.Tx {
 	t.Helper()
 	out, err := tryFollow(t, e, after)
 	if err != nil {
@@ -230,36 +235,36 @@ func follow(t *testing.T, e *Engine, after uint64) []*tidemark.Tx {
 	return out
 }
 
-func tryFollow(t *testing.T, e *Engine, after uint64) ([]*tidemark.Tx, error) {
+func tryFollow(t *testing.T, e *Engine, after uint64) ([]*change.Tx, error) {
 	t.Helper()
 	return drain(t, stream(t, e, after), after)
 }
 
 // drain gives all that a stream from a place on gives up to the end of the log.
-func drain(t *testing.T, s *Stream, after uint64) ([]*tidemark.Tx, error) {
+func drain(t *testing.T, s *Stream, after uint64) ([]*change.Tx, error) {
 	t.Helper()
 	defer s.Close()
 	until := endOf(t, s.e)
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, fmt.Errorf("the end %s of the log is not reached", placeText(until)))
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 5*time.Minute, fmt.Errorf("the end %s of the log is not reached", server.PlaceText(until)))
 	defer cancel()
 	go func() {
 		for s.Seen() < until && ctx.Err() == nil {
 			time.Sleep(2 * time.Millisecond)
 		}
 		if ctx.Err() == nil {
-			_ = s.s0.net.Close()
+			_ = s.s0.Conn.Close()
 		}
 	}()
-	var out []*tidemark.Tx
-	err := s.Run(ctx, func(tx *tidemark.Tx) error {
+	var out []*change.Tx
+	err := s.Run(ctx, func(tx *change.Tx) error {
 		if len(out) > 0 {
 			last := out[len(out)-1]
 			if !last.More && tx.Place <= last.End || last.More && (tx.Place != last.Place || tx.GTID != last.GTID) {
-				t.Errorf("a transaction at %s after %s, %s", placeText(tx.Place), placeText(last.Place), placeText(last.End))
+				t.Errorf("a transaction at %s after %s, %s", server.PlaceText(tx.Place), server.PlaceText(last.Place), server.PlaceText(last.End))
 			}
 		}
 		if tx.More != (tx.End == 0) || !tx.More && tx.End <= tx.Place || tx.Place <= after && after != tx.Place || time.Since(tx.Time).Abs() > time.Hour {
-			t.Errorf("%s to %s after %s, more %v, at %v", placeText(tx.Place), placeText(tx.End), placeText(after), tx.More, tx.Time)
+			t.Errorf("%s to %s after %s, more %v, at %v", server.PlaceText(tx.Place), server.PlaceText(tx.End), server.PlaceText(after), tx.More, tx.Time)
 		}
 		out = append(out, tx)
 		return nil
@@ -276,19 +281,19 @@ func drain(t *testing.T, s *Stream, after uint64) ([]*tidemark.Tx, error) {
 // script runs statements in one session.
 func script(t *testing.T, e *Engine, statements ...string) {
 	t.Helper()
-	s, err := e.session(t.Context())
+	s, err := e.NewSession(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer s.close()
+	defer s.Close()
 	for _, sql := range statements {
-		if err := s.exec(t.Context(), sql); err != nil {
+		if err := s.Exec(t.Context(), sql); err != nil {
 			t.Fatalf("%s: %v", sql, err)
 		}
 	}
 }
 
-func tell(t *testing.T, txs []*tidemark.Tx) [][]string {
+func tell(t *testing.T, txs []*change.Tx) [][]string {
 	t.Helper()
 	r := newReplica(t)
 	r.loose = true
@@ -299,7 +304,7 @@ func tell(t *testing.T, txs []*tidemark.Tx) [][]string {
 	return out
 }
 
-func wantTold(t *testing.T, txs []*tidemark.Tx, want ...[]string) {
+func wantTold(t *testing.T, txs []*change.Tx, want ...[]string) {
 	t.Helper()
 	if d := cmp.Diff(want, tell(t, txs)); d != "" {
 		t.Error(d)
@@ -314,7 +319,7 @@ func TestFollow(t *testing.T) {
 		other := srv.NewDatabase(t, "elsewhere")
 		testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY, name varchar(20), body text); CREATE TABLE whole (a int, b varchar(9)); CREATE TABLE `to` (id int NOT NULL, UNIQUE (id)); INSERT INTO item VALUES (9,'before','')")
 		testdb.Query(t, other, "CREATE TABLE item (id int PRIMARY KEY)")
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		from := endOf(t, e)
 		script(t, e, "INSERT INTO item VALUES (1,'one',NULL),(2,NULL,'')",
 			"BEGIN", "UPDATE item SET name='uno' WHERE id=1", "SAVEPOINT a", "INSERT INTO item VALUES (3,'gone','')", "ROLLBACK TO a", "UPDATE item SET id=22 WHERE id=2", "DELETE FROM item WHERE id=9", "COMMIT",
@@ -371,7 +376,7 @@ func TestFollow(t *testing.T) {
 func TestFollowTypes(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "zoo")
-		e := open(t, url, Options{ZeroDates: Null})
+		e := open(t, url, server.Options{ZeroDates: server.Null})
 		from := endOf(t, e)
 		loadZoo(t, srv, url)
 		script(t, e, moreTypes(srv)...)
@@ -385,7 +390,7 @@ func TestFollowTypes(t *testing.T) {
 		r.sameChunks(e)
 
 		// And where dates that are none stay what they are.
-		e = open(t, url, Options{})
+		e = open(t, url, server.Options{})
 		r = newReplica(t)
 		s := stream(t, e, from)
 		s.KeepDates()
@@ -451,7 +456,7 @@ func moreTypes(srv *testdb.Server) []string {
 func TestFollowFromAnyPlace(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "places")
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		from := endOf(t, e)
 		script(t, e, "CREATE TABLE item (id int PRIMARY KEY, name varchar(20))", "INSERT INTO item VALUES (1,'a')", "BEGIN", "INSERT INTO item VALUES (2,'b')", "UPDATE item SET name='c'", "COMMIT",
 			"FLUSH BINARY LOGS", "DELETE FROM item WHERE id=1", "TRUNCATE item", "INSERT INTO item VALUES (3,'z')", "FLUSH BINARY LOGS", "FLUSH BINARY LOGS", "ALTER TABLE item ADD COLUMN n int", "INSERT INTO item VALUES (4,'y',5)")
@@ -461,7 +466,7 @@ func TestFollowFromAnyPlace(t *testing.T) {
 			t.Fatalf("%q", told)
 		}
 		if all[0].Place>>32+3 != all[7].Place>>32 {
-			t.Errorf("from %s to %s", placeText(all[0].Place), placeText(all[7].Place))
+			t.Errorf("from %s to %s", server.PlaceText(all[0].Place), server.PlaceText(all[7].Place))
 		}
 		for i, tx := range all {
 			for j, at := range []uint64{tx.Place, tx.End} {
@@ -473,11 +478,11 @@ func TestFollowFromAnyPlace(t *testing.T) {
 					}
 					return out
 				})); d != "" {
-					t.Errorf("from %s: %s", placeText(at), d)
+					t.Errorf("from %s: %s", server.PlaceText(at), d)
 				}
 				for k, x := range rest {
 					if y := all[i+j+k]; x.Place != y.Place || x.End != y.End || x.GTID != y.GTID && (j != 0 || k != 0) {
-						t.Errorf("from %s: %+v, not %+v", placeText(at), x, y)
+						t.Errorf("from %s: %+v, not %+v", server.PlaceText(at), x, y)
 					}
 				}
 			}
@@ -489,12 +494,12 @@ func TestFollowFromAnyPlace(t *testing.T) {
 func TestFollowLargeTransaction(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "large")
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		script(t, e, "CREATE TABLE item (id int PRIMARY KEY, name varchar(200))", "CREATE TABLE digit (d int)", "INSERT INTO digit VALUES (0),(1),(2),(3),(4),(5),(6),(7),(8),(9)")
 		fill := "INSERT INTO item SELECT a.d+10*b.d+100*c.d+1000*d.d+10000*e.d, REPEAT('y',200) FROM digit a, digit b, digit c, digit d, digit e"
 		from := endOf(t, e)
 		script(t, e, fill)
-		check := func(how string, txs []*tidemark.Tx) {
+		check := func(how string, txs []*change.Tx) {
 			t.Helper()
 			rows := 0
 			for i, tx := range txs {
@@ -528,7 +533,7 @@ func TestFollowLargeTransaction(t *testing.T) {
 func TestFollowCompressed(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "packed")
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		set := "SET binlog_transaction_compression=ON"
 		if srv.Engine == "mariadb" {
 			set = "SET GLOBAL log_bin_compress=ON"
@@ -558,7 +563,7 @@ func TestFollowMinimalImage(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		for _, image := range []string{"MINIMAL", "NOBLOB"} {
 			url := srv.NewDatabase(t, "minimal")
-			e := open(t, url, Options{})
+			e := open(t, url, server.Options{})
 			script(t, e, "CREATE TABLE item (id int AUTO_INCREMENT PRIMARY KEY, n int DEFAULT 5, v varchar(9), b blob, w datetime DEFAULT CURRENT_TIMESTAMP, x varchar(3) NOT NULL DEFAULT 'x', u varchar(36) DEFAULT (CONCAT('a','b')))",
 				"CREATE TABLE bare (a int, b text)", "CREATE TABLE multi (a int, b int, c text, PRIMARY KEY (b,a))", "CREATE TABLE plain (a int DEFAULT 5, b int, c varchar(9) DEFAULT 'c')")
 			from := endOf(t, e)
@@ -580,7 +585,7 @@ func TestFollowMinimalImage(t *testing.T) {
 func TestFollowWithoutNames(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "nameless")
-		e := open(t, url, Options{ZeroDates: Null})
+		e := open(t, url, server.Options{ZeroDates: server.Null})
 		less := "MINIMAL"
 		if srv.Engine == "mariadb" {
 			less = "NO_LOG"
@@ -600,7 +605,7 @@ func TestFollowWithoutNames(t *testing.T) {
 func TestFollowAlteredWithoutNames(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "altered")
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		less := "MINIMAL"
 		if srv.Engine == "mariadb" {
 			less = "NO_LOG"
@@ -641,7 +646,7 @@ func TestFollowAlteredWithoutNames(t *testing.T) {
 func TestFollowMarksOwn(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "own")
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		script(t, e, "CREATE TABLE item (id int PRIMARY KEY)")
 		from := endOf(t, e)
 		script(t, e, "CREATE TABLE tidemark_applied (a int)", "CREATE TABLE tidemark_copied (a int)", "INSERT INTO tidemark_copied VALUES (1)", "INSERT INTO tidemark_applied VALUES (1)",
@@ -659,9 +664,9 @@ func TestFollowMarksOwn(t *testing.T) {
 func TestFollowOnly(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url, other := srv.NewDatabase(t, "one"), srv.NewDatabase(t, "two")
-		e := open(t, srv.URL(""), Options{})
+		e := open(t, srv.URL(""), server.Options{})
 		from := endOf(t, e)
-		own := open(t, url, Options{})
+		own := open(t, url, server.Options{})
 		script(t, own, "CREATE TABLE item (id int PRIMARY KEY)", "CREATE TABLE "+databaseOf(other)+".item (id int PRIMARY KEY)", "INSERT INTO item VALUES (1)", "INSERT INTO "+databaseOf(other)+".item VALUES (2)",
 			"CREATE TABLE third (id int PRIMARY KEY)", "INSERT INTO third VALUES (3)", "CREATE TEMPORARY TABLE tmp (id int)", "INSERT INTO tmp VALUES (1)", "CREATE USER 'nobody_"+databaseOf(url)+"'@'localhost'", "DROP USER 'nobody_"+databaseOf(url)+"'@'localhost'")
 		if srv.Engine == "mariadb" {
@@ -674,8 +679,8 @@ func TestFollowOnly(t *testing.T) {
 		wantTold(t, follow(t, e, from), create("item"), elsewhere, []string{"I item new(1)"}, []string{"I item new(2)"}, create("third"), []string{"I third new(3)"})
 		s := stream(t, e, from)
 		s.Only(func(id tidemark.TableID) bool { return id.Name == "item" && id.Schema == databaseOf(other) })
-		var got []*tidemark.Tx
-		if err := s.Run(t.Context(), func(tx *tidemark.Tx) error {
+		var got []*change.Tx
+		if err := s.Run(t.Context(), func(tx *change.Tx) error {
 			if got = append(got, tx); len(got) == 2 {
 				return errEnough
 			}
@@ -691,7 +696,7 @@ func TestFollowOnly(t *testing.T) {
 func TestFollowVersioned(t *testing.T) {
 	srv := testdb.MariaDB(t)
 	url := srv.NewDatabase(t, "versioned")
-	e := open(t, url, Options{})
+	e := open(t, url, server.Options{})
 	defer script(t, e, "SET GLOBAL binlog_row_metadata=FULL")
 	for _, names := range []string{"FULL", "NO_LOG"} {
 		script(t, e, "SET GLOBAL binlog_row_metadata="+names, "DROP TABLE IF EXISTS own, given")
@@ -717,7 +722,7 @@ func TestFollowVersioned(t *testing.T) {
 func TestFollowChecksums(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "sums")
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		script(t, e, "CREATE TABLE item (id int PRIMARY KEY)")
 		from := endOf(t, e)
 		script(t, e, "INSERT INTO item VALUES (1)", "SET GLOBAL binlog_checksum=NONE", "INSERT INTO item VALUES (2)")
@@ -763,7 +768,7 @@ func TestFollowChecksums(t *testing.T) {
 func TestFollowXA(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "xa")
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		script(t, e, "CREATE TABLE item (id int PRIMARY KEY, name varchar(9))")
 		from := endOf(t, e)
 		script(t, e, "XA START 'one'", "INSERT INTO item VALUES (1,'x')", "XA END 'one'", "XA PREPARE 'one'")
@@ -789,7 +794,7 @@ func TestFollowXA(t *testing.T) {
 func TestFollowStatements(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "statements")
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		from := endOf(t, e)
 		script(t, e, "CREATE TABLE a (id int PRIMARY KEY)", "INSERT INTO a VALUES (1),(2)", "CREATE TABLE b AS SELECT id+10 AS id FROM a", "CREATE TEMPORARY TABLE tmp (id int)", "INSERT INTO tmp VALUES (1)",
 			"CREATE TABLE c LIKE a", "UPDATE a, b SET a.id=a.id+100, b.id=b.id+100 WHERE a.id=1", "DROP TEMPORARY TABLE tmp", "CREATE VIEW v AS SELECT 1", "CREATE TABLE m (id int) ENGINE=MyISAM", "INSERT INTO m VALUES (1)")
@@ -820,7 +825,7 @@ func TestFollowStatements(t *testing.T) {
 func TestFollowGoesWrong(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "wrong")
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		wrong := func(err error, kind tidemark.Kind, part string) {
 			t.Helper()
 			if tidemark.KindOf(err) != kind || !strings.Contains(fmt.Sprint(err), part) || tidemark.HintOf(err) == "" {
@@ -844,25 +849,25 @@ func TestFollowGoesWrong(t *testing.T) {
 
 		// A session that is ended on the server, while another of the name may not begin.
 		s := stream(t, e, from)
-		got := make(chan *tidemark.Tx, 9)
+		got := make(chan *change.Tx, 9)
 		ended := make(chan error)
-		go func() { ended <- s.Run(t.Context(), func(tx *tidemark.Tx) error { got <- tx; return nil }) }()
+		go func() { ended <- s.Run(t.Context(), func(tx *change.Tx) error { got <- tx; return nil }) }()
 		<-got
 		_, err = e.Follow(t.Context(), t.Name(), from)
 		wrong(err, tidemark.Transient, "another process follows")
-		testdb.Query(t, url, fmt.Sprint("KILL ", s.s0.id))
+		testdb.Query(t, url, fmt.Sprint("KILL ", s.s0.ID))
 		if err := <-ended; tidemark.KindOf(err) != tidemark.Transient {
 			t.Errorf("killed: %v", err)
 		}
 		s.Close()
 		s = stream(t, e, from)
-		if err := s.Run(t.Context(), func(*tidemark.Tx) error { return errEnough }); err != errEnough {
+		if err := s.Run(t.Context(), func(*change.Tx) error { return errEnough }); err != errEnough {
 			t.Error(err)
 		}
 		s.Close()
 		ctx, cancel := context.WithCancel(t.Context())
 		s = stream(t, e, from)
-		if err := s.Run(ctx, func(*tidemark.Tx) error { cancel(); return nil }); tidemark.KindOf(err) != tidemark.Cancelled {
+		if err := s.Run(ctx, func(*change.Tx) error { cancel(); return nil }); tidemark.KindOf(err) != tidemark.Cancelled {
 			t.Error(err)
 		}
 		s.Close()
@@ -870,7 +875,7 @@ func TestFollowGoesWrong(t *testing.T) {
 		script(t, e, "SET sql_mode=''", "INSERT INTO item VALUES (3,'0000-00-00')")
 		s = stream(t, e, from) // the target refuses it, or not
 		r := newReplica(t)
-		if err := s.Run(t.Context(), func(tx *tidemark.Tx) error {
+		if err := s.Run(t.Context(), func(tx *change.Tx) error {
 			if got := r.take(tx); strings.Contains(got[0], "I item new(3,0000-00-00)") {
 				return errEnough
 			}
@@ -881,20 +886,20 @@ func TestFollowGoesWrong(t *testing.T) {
 		s.Close()
 
 		script(t, e, "FLUSH BINARY LOGS", "FLUSH BINARY LOGS", "INSERT INTO item VALUES (4,NULL)")
-		files, err := e.binlogs(t.Context())
+		files, err := e.Binlogs(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
 		for try := 0; ; try++ { // a session that was killed may still read it
-			testdb.Query(t, url, "PURGE BINARY LOGS TO '"+files[len(files)-1].name+"'")
-			left, _ := e.binlogs(t.Context())
+			testdb.Query(t, url, "PURGE BINARY LOGS TO '"+files[len(files)-1].Name+"'")
+			left, _ := e.Binlogs(t.Context())
 			if len(left) == 1 || try == 1000 {
 				break
 			}
 			time.Sleep(100 * time.Millisecond)
 		}
 		_, err = e.Follow(t.Context(), "x", from)
-		wrong(err, tidemark.Lost, "of its log any more; the oldest is "+files[len(files)-1].name)
+		wrong(err, tidemark.Lost, "of its log any more; the oldest is "+files[len(files)-1].Name)
 	})
 }
 
@@ -903,7 +908,7 @@ func TestHoldLooksAtTheServer(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "hold")
 		db := databaseOf(url)
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		if err := e.Hold(t.Context(), "s", nil); err != nil {
 			t.Error(err)
 		}
@@ -914,9 +919,9 @@ func TestHoldLooksAtTheServer(t *testing.T) {
 		script(t, e, "CREATE USER "+user+" IDENTIFIED BY 'x'", "GRANT SELECT ON "+db+".* TO "+user)
 		defer script(t, e, "DROP USER "+user)
 		state := map[string]string{"mysql": "REPLICATION CLIENT", "mariadb": "BINLOG MONITOR"}[srv.Engine]
-		weak := open(t, fmt.Sprintf("%s://follower_%s:x@127.0.0.1:%d/%s", srv.Engine, db, srv.Port, db), Options{})
+		weak := open(t, fmt.Sprintf("%s://follower_%s:x@127.0.0.1:%d/%s", srv.Engine, db, srv.Port, db), server.Options{})
 		hold := func(e *Engine) ([]tidemark.Need, error) {
-			needs, err := SourceNeeds(t.Context(), e, "s", &tidemark.Database{})
+			needs, err := e.SourceNeeds(t.Context(), "s", &tidemark.Database{})
 			if err == nil {
 				err = tidemark.FirstUnmet("follow", needs)
 			}
@@ -930,7 +935,7 @@ func TestHoldLooksAtTheServer(t *testing.T) {
 			t.Error(err)
 		}
 		script(t, e, "GRANT REPLICATION SLAVE, "+state+" ON *.* TO "+user)
-		weak = open(t, fmt.Sprintf("%s://follower_%s:x@127.0.0.1:%d/%s", srv.Engine, db, srv.Port, db), Options{})
+		weak = open(t, fmt.Sprintf("%s://follower_%s:x@127.0.0.1:%d/%s", srv.Engine, db, srv.Port, db), server.Options{})
 		if _, err := hold(weak); err != nil {
 			t.Error(err)
 		}
@@ -961,7 +966,7 @@ func TestHoldLooksAtTheServer(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := SourceNeeds(t.Context(), e, "s", described)
+		found, err := e.SourceNeeds(t.Context(), "s", described)
 		if found = slices.DeleteFunc(found, func(n tidemark.Need) bool { return n.Met }); err != nil || len(found) != 1 || !strings.Contains(found[0].Have, db+".child") {
 			t.Errorf("%v %v", found, err)
 		}
@@ -973,7 +978,7 @@ func TestFreezeAndFollowMeet(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "meet")
 		testdb.Query(t, url, "CREATE TABLE item (id int AUTO_INCREMENT PRIMARY KEY, n int)")
-		writer := open(t, url, Options{})
+		writer := open(t, url, server.Options{})
 		stop, done := make(chan bool), make(chan error)
 		var wrote atomic.Int64
 		more := func() {
@@ -985,22 +990,22 @@ func TestFreezeAndFollowMeet(t *testing.T) {
 			}
 		}
 		go func() {
-			s, err := writer.session(t.Context())
+			s, err := writer.NewSession(t.Context())
 			for err == nil {
 				select {
 				case <-stop:
-					s.close()
+					s.Close()
 					done <- nil
 					return
 				default:
-					err = s.exec(t.Context(), "INSERT INTO item (n) VALUES (1)")
+					err = s.Exec(t.Context(), "INSERT INTO item (n) VALUES (1)")
 					wrote.Add(1)
 				}
 			}
 			done <- err
 		}()
 		more()
-		e := open(t, url, Options{})
+		e := open(t, url, server.Options{})
 		pos, err := e.Freeze(t.Context(), 1)
 		if err != nil || pos.Place == 0 {
 			t.Fatal(pos, err)

@@ -9,6 +9,10 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/mysql/event"
+	"github.com/tidemarkdb/tidemark/mysql/history"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A group is what belongs together in the log: a transaction, or one statement of DDL.
@@ -32,24 +36,24 @@ func (g *group) name() string {
 	if g.gtid != "" {
 		return g.gtid
 	}
-	return placeText(g.place)
+	return server.PlaceText(g.place)
 }
 
 // beginGroup begins a transaction. Its Place is where its changes begin, behind the event
 // that gives it its GTID: the place of its end is not known before it has come, which
 // may be gigabytes later. It is larger than the End of the one before, and smaller than
 // its own.
-func (s *Stream) beginGroup(g group) error {
+func (s *assembly) beginGroup(g group) error {
 	err := s.rename(&g)
 	s.group, s.open, s.tx = g, true, nil
 	return err
 }
 
 // piece makes sure that there is a Tx to append to.
-func (s *Stream) piece() *tidemark.Tx {
+func (s *assembly) piece() *change.Tx {
 	if s.tx == nil {
 		g := &s.group
-		s.tx = &tidemark.Tx{Place: g.place, GTID: g.gtid, Time: g.time, Origin: g.origin}
+		s.tx = &change.Tx{Place: g.place, GTID: g.gtid, Time: g.time, Origin: g.origin}
 		size := s.usual // as large as the last one, so that it need not grow
 		if g.parts > 0 {
 			size = tidemark.PieceSize + 1<<16
@@ -60,7 +64,7 @@ func (s *Stream) piece() *tidemark.Tx {
 }
 
 // mark notes that the transaction was made by our own apply.
-func (s *Stream) mark() {
+func (s *assembly) mark() {
 	s.group.origin = "tidemark"
 	if s.tx != nil {
 		s.tx.Origin = s.group.origin
@@ -68,16 +72,16 @@ func (s *Stream) mark() {
 }
 
 // say puts a table's description into the stream, if it is not there.
-func (s *Stream) say(t *logTable) {
+func (s *assembly) say(t *event.Table) {
 	tx := s.piece()
-	if !s.said[t.relID] {
-		s.said[t.relID] = true
-		tx.Changes = tidemark.AppendChange(tx.Changes, t.relation)
+	if !s.said[t.RelationID] {
+		s.said[t.RelationID] = true
+		tx.Changes = change.Append(tx.Changes, t.Relation)
 	}
 }
 
 // cutPiece gives away what there is of a transaction that goes on.
-func (s *Stream) cutPiece(ctx context.Context) error {
+func (s *assembly) cutPiece(ctx context.Context) error {
 	if s.prepared != nil {
 		return s.boundPrepared(len(s.tx.Changes)) // it may never be committed
 	}
@@ -85,7 +89,7 @@ func (s *Stream) cutPiece(ctx context.Context) error {
 	return s.give(ctx)
 }
 
-func (s *Stream) give(ctx context.Context) error {
+func (s *assembly) give(ctx context.Context) error {
 	tx := s.tx
 	s.tx = nil
 	s.usual = min(len(tx.Changes)+len(tx.Changes)/8, 64<<10)
@@ -94,13 +98,13 @@ func (s *Stream) give(ctx context.Context) error {
 		return err
 	}
 	if err := s.emit(tx); err != nil {
-		return &emitError{err}
+		return &server.EmitError{Err: err}
 	}
 	return ctx.Err()
 }
 
 // commit ends the transaction.
-func (s *Stream) commit(ctx context.Context) error {
+func (s *assembly) commit(ctx context.Context) error {
 	if s.tx != nil && len(s.tx.Changes) > 0 || s.group.parts > 0 {
 		s.piece().End = s.note()
 		if err := s.give(ctx); err != nil {
@@ -111,14 +115,14 @@ func (s *Stream) commit(ctx context.Context) error {
 	return nil
 }
 
-func (s *Stream) endGroup() {
+func (s *assembly) endGroup() {
 	s.note()
 	s.open, s.tx, s.prepared = false, nil, nil
 }
 
 // rollback drops a transaction: one that has changed tables without transactions is in
 // the log all the same.
-func (s *Stream) rollback() error {
+func (s *assembly) rollback() error {
 	if s.group.parts > 0 {
 		return tidemark.Errorf(tidemark.Unsupported, "follow", s.group.name(), "a transaction of more than 4 MB was rolled back after tables without transactions had been changed in it",
 			"Copy the tables again, and keep MyISAM and InnoDB apart.")
@@ -129,14 +133,14 @@ func (s *Stream) rollback() error {
 }
 
 // unsay forgets what was said of tables, when what said it may have been dropped.
-func (s *Stream) unsay() {
+func (s *assembly) unsay() {
 	clear(s.said)
 	clear(s.unfollowed)
 }
 
 // implied begins a transaction whose GTID was before the place from which the stream
 // was asked for.
-func (s *Stream) implied(at time.Time) error {
+func (s *assembly) implied(at time.Time) error {
 	if s.open {
 		return nil
 	}
@@ -145,49 +149,49 @@ func (s *Stream) implied(at time.Time) error {
 
 // query takes a statement. Rows are logged as rows, so it is one that begins or ends a
 // transaction, or DDL.
-func (s *Stream) query(ctx context.Context, body []byte, at time.Time) error {
-	r := &reading{p: body}
-	r.take(8)
-	n := int(r.byte())
-	r.take(2) // error
-	vars := readQueryVars(r.take(int(r.uint(2))))
-	db := string(r.take(n))
-	r.take(1)
-	if r.bad {
-		return errEvent
+func (s *decoder) query(ctx context.Context, body []byte, at time.Time) error {
+	r := &event.Reader{Rest: body}
+	r.Take(8)
+	n := int(r.Byte())
+	r.Take(2) // error
+	vars := readQueryVars(r.Take(int(r.Uint(2))))
+	db := string(r.Take(n))
+	r.Take(1)
+	if r.Bad {
+		return event.ErrEvent
 	}
-	sql, err := s.inUTF8(r.p, vars)
+	sql, err := s.InUTF8(r.Rest, vars.client)
 	if err != nil {
 		return err
 	}
-	st := readStmt(sql, db)
+	st := history.ReadStatement(sql, db)
 	if s.seek != nil && s.seek.heard != nil {
 		s.seek.heard(st, sql)
 		return nil
 	}
-	switch st.kind {
-	case stmtBegin:
+	switch st.Kind {
+	case history.Begin:
 		if err := s.implied(at); err != nil {
 			return err
 		}
 		s.group.begun = true
-		if st.name != "" {
-			s.group.xid, s.prepared = st.name, &preparedTx{}
+		if st.Name != "" {
+			s.group.xid, s.prepared = st.Name, &preparedTx{}
 		}
 		return nil
-	case stmtCommit:
+	case history.Commit:
 		if err := s.implied(at); err != nil {
 			return err
 		}
 		return s.commit(ctx)
-	case stmtRollback:
+	case history.Rollback:
 		return s.rollback()
-	case stmtSave:
-		s.savepoint(st.name)
+	case history.Savepoint:
+		s.savepoint(st.Name)
 		return nil
-	case stmtBack:
-		return s.backTo(st.name)
-	case stmtXA:
+	case history.RollbackTo:
+		return s.backTo(st.Name)
+	case history.XA:
 		return s.xa(ctx, st, at)
 	}
 	if err := s.implied(at); err != nil {
@@ -196,7 +200,7 @@ func (s *Stream) query(ctx context.Context, body []byte, at time.Time) error {
 	switch {
 	case s.skips[s.eventPlace]:
 		err = s.skipStatement(st, sql, db, vars)
-	case st.kind == stmtRows:
+	case st.Kind == history.Rows:
 		err = s.statement(ctx, sql, db, vars)
 	default:
 		err = s.ddl(ctx, st, sql, db, vars)
@@ -204,7 +208,7 @@ func (s *Stream) query(ctx context.Context, body []byte, at time.Time) error {
 	if err != nil {
 		return err
 	}
-	if st.kind == stmtRows {
+	if st.Kind == history.Rows {
 		s.group.begun = true
 	}
 	if s.group.begun {
@@ -215,10 +219,10 @@ func (s *Stream) query(ctx context.Context, body []byte, at time.Time) error {
 
 // loadStatement takes LOAD DATA that was logged as a statement: the head of its event is a statement's, with numbers
 // about the file between it and the rest.
-func (s *Stream) loadStatement(ctx context.Context, body []byte, at time.Time) error {
+func (s *decoder) loadStatement(ctx context.Context, body []byte, at time.Time) error {
 	const head, file = 13, 13
 	if len(body) < head+file {
-		return errEvent
+		return event.ErrEvent
 	}
 	return s.query(ctx, append(slices.Clone(body[:head]), body[head+file:]...), at)
 }
@@ -232,22 +236,22 @@ type queryVars struct {
 // readQueryVars reads the first of the variables in the head of a statement
 // (libbinlogevents/include/statement_events.h): the order of these has never changed.
 func readQueryVars(p []byte) (v queryVars) {
-	r := &reading{p: p}
-	for len(r.p) > 0 && !r.bad {
-		switch r.byte() {
+	r := &event.Reader{Rest: p}
+	for len(r.Rest) > 0 && !r.Bad {
+		switch r.Byte() {
 		case 0: // options
-			r.take(4)
+			r.Take(4)
 		case 1:
-			v.mode = r.uint(8)
+			v.mode = r.Uint(8)
 		case 2: // catalogue, with a zero
-			r.take(int(r.byte()) + 1)
+			r.Take(int(r.Byte()) + 1)
 		case 3: // steps of AUTO_INCREMENT
-			r.take(4)
+			r.Take(4)
 		case 4:
-			v.client = r.uint(2)
+			v.client = r.Uint(2)
 			return v
 		case 6: // catalogue
-			r.take(int(r.byte()))
+			r.Take(int(r.Byte()))
 		default:
 			return v
 		}
@@ -255,26 +259,9 @@ func readQueryVars(p []byte) (v queryVars) {
 	return v
 }
 
-// inUTF8 gives the text of a statement, which is in its client's character set.
-func (s *Stream) inUTF8(text []byte, vars queryVars) (string, error) {
-	if vars.client == 0 || !slices.ContainsFunc(text, func(b byte) bool { return b >= 0x80 }) {
-		return string(text), nil
-	}
-	name, err := s.collation(vars.client)
-	if err != nil {
-		return "", err
-	}
-	set, err := s.charsetFor(name)
-	if err != nil || set == nil || name == "binary" {
-		return string(text), err
-	}
-	out, err := set.decode(nil, text)
-	return string(out), err
-}
-
 // savepoint notes how far the transaction is. Servers log savepoints only where one has
 // changed tables without transactions.
-func (s *Stream) savepoint(name string) {
+func (s *assembly) savepoint(name string) {
 	tx := s.piece()
 	if s.group.saved == nil {
 		s.group.saved = map[string]mark{}
@@ -282,7 +269,7 @@ func (s *Stream) savepoint(name string) {
 	s.group.saved[strings.ToLower(name)] = mark{s.group.parts, len(tx.Changes), tx.Rows}
 }
 
-func (s *Stream) backTo(name string) error {
+func (s *assembly) backTo(name string) error {
 	m, ok := s.group.saved[strings.ToLower(name)]
 	if !ok || m.parts != s.group.parts {
 		return tidemark.Errorf(tidemark.Unsupported, "follow", s.group.name(), "a transaction of more than 4 MB was rolled back to a savepoint after tables without transactions had been changed in it",
@@ -295,8 +282,8 @@ func (s *Stream) backTo(name string) error {
 }
 
 // ddl says what a statement has done to tables, and forgets how they were.
-func (s *Stream) ddl(ctx context.Context, st stmt, sql, db string, vars queryVars) error {
-	if st.kind == stmtOther {
+func (s *decoder) ddl(ctx context.Context, st history.Statement, sql, db string, vars queryVars) error {
+	if st.Kind == history.Other {
 		return nil
 	}
 	err := s.learnColumns(st, sql, db, vars)
@@ -307,89 +294,81 @@ func (s *Stream) ddl(ctx context.Context, st stmt, sql, db string, vars queryVar
 		return err
 	}
 	var touched []tidemark.TableID
-	for _, id := range st.tables {
+	for _, id := range st.Tables {
 		want, _ := s.wanted(id)
 		if !want {
 			continue
 		}
 		touched = append(touched, id)
-		if t := s.tables[s.key(id)]; t != nil {
-			t.stale = t.stale || st.kind != stmtTruncate
+		if t := s.known[s.key(id)]; t != nil {
+			t.Stale = t.Stale || st.Kind != history.Truncate
 		}
 	}
 	switch {
-	case st.kind == stmtSchema:
-		if s.e.db != "" && !strings.EqualFold(cmpSchema(st.name, db), s.e.db) {
+	case st.Kind == history.Schema:
+		if s.db != "" && !strings.EqualFold(history.SchemaOf(st.Name, db), s.db) {
 			return nil
 		}
-		for _, t := range s.tables {
-			t.stale = true
+		for _, t := range s.known {
+			t.Stale = true
 		}
 	case len(touched) == 0:
 		return nil
-	case st.kind == stmtTruncate:
+	case st.Kind == history.Truncate:
 		return s.truncate(ctx, touched)
 	}
-	return s.sayDDL(tidemark.DDL{Tables: touched, Schema: cmpSchema(st.name, db), SQL: strings.ToValidUTF8(sql, "\uFFFD"), Actions: s.actions(st, sql, db, vars)})
+	return s.sayDDL(change.DDL{Tables: touched, Schema: history.SchemaOf(st.Name, db), SQL: strings.ToValidUTF8(sql, "\uFFFD"), Actions: s.reader(vars, db).Actions(st, sql)})
 }
 
 // sayDDL puts a statement into the transaction.
-func (s *Stream) sayDDL(d tidemark.DDL) error {
+func (s *assembly) sayDDL(d change.DDL) error {
 	data, err := json.Marshal(d)
 	if err != nil {
 		return err
 	}
-	s.sayMessage(tidemark.DDLPrefix, data)
+	s.sayMessage(change.DDLPrefix, data)
 	return nil
 }
 
 // sayMessage puts a message into the transaction.
-func (s *Stream) sayMessage(prefix string, data []byte) {
+func (s *assembly) sayMessage(prefix string, data []byte) {
 	tx := s.piece()
-	m := tidemark.LogicalMessage{Transactional: true, LSN: s.group.place, Prefix: prefix, Data: data}
-	tx.Changes = tidemark.AppendChange(tx.Changes, m.Append(nil))
-}
-
-// cmpSchema gives the database that a statement names, or else the session's.
-func cmpSchema(named, db string) string {
-	if named != "" {
-		return named
-	}
-	return db
+	m := change.LogicalMessage{Transactional: true, LSN: s.group.place, Prefix: prefix, Data: data}
+	tx.Changes = change.Append(tx.Changes, m.Append(nil))
 }
 
 // truncate says that tables were emptied. One that was not met before may not be there
 // any more: then nothing but its name is said of it.
-func (s *Stream) truncate(ctx context.Context, ids []tidemark.TableID) error {
+func (s *tables) truncate(ctx context.Context, ids []tidemark.TableID) error {
 	m := binary.BigEndian.AppendUint32([]byte{byte(tidemark.TruncateChange)}, uint32(len(ids)))
 	m = append(m, 0)
 	for _, id := range ids {
-		t := s.tables[s.key(id)]
-		if t == nil || t.stale {
+		t := s.known[s.key(id)]
+		if t == nil || t.Stale {
 			var err error
 			if t, err = s.byName(ctx, id); err != nil {
 				return err
 			}
 		}
 		s.say(t)
-		m = binary.BigEndian.AppendUint32(m, t.relID)
+		m = binary.BigEndian.AppendUint32(m, t.RelationID)
 	}
-	s.tx.Changes = tidemark.AppendChange(s.tx.Changes, m)
+	s.tx.Changes = change.Append(s.tx.Changes, m)
 	return nil
 }
 
 // byName describes a table whose rows were not met, to whoever knows it by its name.
-func (s *Stream) byName(ctx context.Context, id tidemark.TableID) (*logTable, error) {
-	if known := s.journal.history.at(s.key(id), s.group.place); known != nil && known.Unknown == "" {
-		t := known.shown(s.e.opt.TinyInt1Bool).logTable(s.e, id)
+func (s *tables) byName(ctx context.Context, id tidemark.TableID) (*event.Table, error) {
+	if known := s.journal.history.At(s.key(id), s.group.place); known != nil && known.Unknown == "" {
+		t := event.TableOf(id, known.Shown(s.e.Options.TinyInt1Bool), s.e.MariaDB)
 		s.relate(t)
 		return t, nil
 	}
-	shown, err := s.e.show(ctx, id)
+	shown, err := s.e.Show(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	t := shown.logTable(s.e, id)
+	t := event.TableOf(id, shown, s.e.MariaDB)
 	s.relate(t)
 	return t, nil
 }

@@ -7,29 +7,32 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/mysql/history"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A preparedTx is a transaction of XA that waits for its commit.
 type preparedTx struct {
-	tx *tidemark.Tx
+	tx *change.Tx
 }
 
 // xa takes the statements of XA that do not begin one.
-func (s *Stream) xa(ctx context.Context, st stmt, at time.Time) error {
+func (s *decoder) xa(ctx context.Context, st history.Statement, at time.Time) error {
 	if err := s.implied(at); err != nil {
 		return err
 	}
-	switch st.verb {
+	switch st.Verb {
 	case "COMMIT":
-		p := s.waiting[st.name]
+		p := s.waiting[st.Name]
 		if p == nil {
-			found, err := s.findPrepared(ctx, st.name)
+			found, err := s.earlier(ctx, st.Name)
 			if err != nil {
 				return err
 			}
 			p = found
 		}
-		delete(s.waiting, st.name)
+		delete(s.waiting, st.Name)
 		if p.tx != nil {
 			s.tx = p.tx
 			g := &s.group
@@ -38,7 +41,7 @@ func (s *Stream) xa(ctx context.Context, st stmt, at time.Time) error {
 		}
 		return s.commit(ctx)
 	case "ROLLBACK":
-		delete(s.waiting, st.name)
+		delete(s.waiting, st.Name)
 		s.endGroup()
 	}
 	return nil // END, and what MariaDB calls PREPARE
@@ -46,7 +49,7 @@ func (s *Stream) xa(ctx context.Context, st stmt, at time.Time) error {
 
 // prepare takes the event that ends the first half of a transaction of XA: its changes
 // wait in memory for the second.
-func (s *Stream) prepare(ctx context.Context, body []byte) error {
+func (s *decoder) prepare(ctx context.Context, body []byte) error {
 	if len(body) > 0 && body[0] != 0 { // committed in one phase
 		s.prepared = nil
 		return s.commit(ctx)
@@ -69,7 +72,7 @@ func (s *Stream) prepare(ctx context.Context, body []byte) error {
 // maxPrepared bounds what prepared transactions of XA hold.
 const maxPrepared = 256 << 20
 
-func (s *Stream) boundPrepared(size int) error {
+func (s *assembly) boundPrepared(size int) error {
 	for _, p := range s.waiting {
 		if p.tx != nil {
 			size += len(p.tx.Changes)
@@ -92,12 +95,12 @@ func (s *Stream) findPrepared(ctx context.Context, xid string) (*preparedTx, err
 	if s.seek != nil {
 		return &preparedTx{}, nil
 	}
-	files, err := s.e.binlogs(ctx)
+	files, err := s.e.Binlogs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	for i := len(files) - 1; i >= 0; i-- {
-		if files[i].number > s.file {
+		if files[i].Number > s.file {
 			continue
 		}
 		found, err := s.searchFile(ctx, files[i], xid)
@@ -109,16 +112,16 @@ func (s *Stream) findPrepared(ctx context.Context, xid string) (*preparedTx, err
 }
 
 // searchFile looks in one file, as far as to where this stream is.
-func (s *Stream) searchFile(ctx context.Context, f logFile, xid string) (*preparedTx, error) {
-	other := s.e.newStream(s.name, f.name, uint64(f.number)<<32|4)
-	other.only, other.old, other.oldOf, other.keep, other.links = s.only, s.old, s.oldOf, s.keep, s.links
+func (s *Stream) searchFile(ctx context.Context, f server.LogFile, xid string) (*preparedTx, error) {
+	other := s.e.newStream(s.name, f.Name, uint64(f.Number)<<32|4)
+	other.scope = s.scope
 	other.base, other.journal.history, other.journal.columns = s.base, s.journal.history, s.journal.columns
-	other.zero, other.seek = s.zero, &seeking{xid: xid, until: min(s.eventPlace, uint64(f.number+1)<<32)}
+	other.seek = &seeking{xid: xid, until: min(s.eventPlace, uint64(f.Number+1)<<32)}
 	if err := other.connect(ctx, false); err != nil {
 		return nil, err
 	}
 	defer other.Close()
-	if err := other.Run(ctx, func(*tidemark.Tx) error { return nil }); !errors.Is(err, errFound) {
+	if err := other.Run(ctx, func(*change.Tx) error { return nil }); !errors.Is(err, errFound) {
 		return nil, err
 	}
 	return other.waiting[xid], nil
@@ -129,10 +132,10 @@ func (s *Stream) searchFile(ctx context.Context, f logFile, xid string) (*prepar
 type seeking struct {
 	xid   string
 	until uint64
-	heard func(st stmt, sql string) // instead: gets all statements
+	heard func(st history.Statement, sql string) // instead: gets all statements
 }
 
 // passes reports whether the group under way is none that is looked for.
-func (s *Stream) passes() bool {
+func (s *assembly) passes() bool {
 	return s.seek != nil && (s.seek.heard != nil || s.group.xid != s.seek.xid)
 }

@@ -13,7 +13,11 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/history"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // withoutNames sets the server to log no names of columns, and as little else as it can, until
@@ -42,16 +46,16 @@ func historyOf(t *testing.T, url string) (e *Engine, path string, from uint64) {
 }
 
 // outline is what counts of a definition: types as rows need them, and the key.
-func outlineOf(d *tableDef) []string {
+func outlineOf(d *history.Definition) []string {
 	if d == nil {
 		return []string{"nothing is known"}
 	}
 	if d.Unknown != "" {
 		return []string{"unknown: " + d.Unknown}
 	}
-	shown := d.shown(false)
+	shown := d.Shown(false)
 	var out []string
-	for _, c := range shown.columns {
+	for _, c := range shown.Columns {
 		line := fmt.Sprintf("%s %s", c.Name, c.Type.Kind)
 		t := c.Type
 		t.Native, t.Kind, t.Width1, t.Collation = "", 0, false, ""
@@ -69,7 +73,7 @@ func outlineOf(d *tableDef) []string {
 		}
 		out = append(out, line)
 	}
-	return append(out, fmt.Sprintf("key %v, primary %v, by default %s", shown.key, shown.primary, d.Charset))
+	return append(out, fmt.Sprintf("key %v, primary %v, by default %s", shown.Key, shown.Primary, d.Charset))
 }
 
 // ddlCases are statements on a table t that is made by the first of them. What they come to
@@ -126,7 +130,7 @@ var mariadbCases = map[string][]string{
 // afterwards.
 func TestHistoryOfDDL(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
-		own := open(t, srv.URL(""), Options{})
+		own := open(t, srv.URL(""), server.Options{})
 		defer withoutNames(t, srv, own)()
 		all := maps.Clone(ddlCases)
 		maps.Copy(all, map[string]map[string][]string{"mysql": mysqlCases, "mariadb": mariadbCases}[srv.Engine])
@@ -151,7 +155,7 @@ func TestHistoryOfDDL(t *testing.T) {
 		if s.ahead.to > 0 {
 			t.Error("something was looked up")
 		}
-		shown, _, _, err := e.showAll(t.Context())
+		shown, _, _, err := e.ShowAll(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -163,7 +167,7 @@ func TestHistoryOfDDL(t *testing.T) {
 
 // sameDefs compares a stream's history where it ends, and its journal, with what the server
 // shows of databases.
-func sameDefs(t *testing.T, shown map[tidemark.TableID]*shownTable, s *Stream, dbs ...string) {
+func sameDefs(t *testing.T, shown map[tidemark.TableID]*schema.Shown, s *Stream, dbs ...string) {
 	t.Helper()
 	written, err := readJournal(s.journal.path)
 	if err != nil {
@@ -174,8 +178,8 @@ func sameDefs(t *testing.T, shown map[tidemark.TableID]*shownTable, s *Stream, d
 	for id, now := range shown {
 		if slices.Contains(dbs, id.Schema) {
 			n++
-			for _, h := range []*history{s.journal.history, written.history} {
-				if d := cmp.Diff(outlineOf(defOf(now)), outlineOf(h.at(id, end))); d != "" {
+			for _, h := range []*history.History{s.journal.history, written.history} {
+				if d := cmp.Diff(outlineOf(history.DefinitionOf(now)), outlineOf(h.At(id, end))); d != "" {
 					t.Errorf("%s: %s", id, d)
 				}
 			}
@@ -184,8 +188,8 @@ func sameDefs(t *testing.T, shown map[tidemark.TableID]*shownTable, s *Stream, d
 	if n == 0 {
 		t.Error("there is no table")
 	}
-	for id := range s.journal.history.defs {
-		if d := s.journal.history.at(id, end); shown[id] == nil && slices.Contains(dbs, id.Schema) && id.Name != "" && !d.Gone {
+	for id := range s.journal.history.Defs {
+		if d := s.journal.history.At(id, end); shown[id] == nil && slices.Contains(dbs, id.Schema) && id.Name != "" && !d.Gone {
 			t.Errorf("%s is not there any more, and the history says %v", id, outlineOf(d))
 		}
 	}
@@ -207,7 +211,7 @@ func TestHistoryIsAsGoodAsNames(t *testing.T) {
 	}
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "same")
-		own := open(t, url, Options{})
+		own := open(t, url, server.Options{})
 		begin := []string{"DROP TABLE IF EXISTS other, item", "CREATE TABLE item (id int PRIMARY KEY, n int, c varchar(9) CHARACTER SET latin1, d enum('x','y') CHARACTER SET latin1)"}
 		script(t, own, begin...)
 		from := endOf(t, own)
@@ -261,7 +265,7 @@ func TestHistoryIsAsGoodAsNames(t *testing.T) {
 }
 
 // renumbered counts what relations and columns are numbered by, which follows from places of the log.
-func renumbered(all []tidemark.Relation) []tidemark.Relation {
+func renumbered(all []change.Relation) []change.Relation {
 	ids, numbers := map[uint32]uint32{}, map[int32]int32{}
 	for i := range all {
 		if _, known := ids[all[i].ID]; !known {
@@ -280,17 +284,17 @@ func renumbered(all []tidemark.Relation) []tidemark.Relation {
 }
 
 // relationsIn gives what a stream says of tables.
-func relationsIn(t *testing.T, txs []*tidemark.Tx) (out []tidemark.Relation) {
+func relationsIn(t *testing.T, txs []*change.Tx) (out []change.Relation) {
 	t.Helper()
 	for _, tx := range txs {
 		for rest := tx.Changes; len(rest) > 0; {
-			var c tidemark.Change
+			var c change.Change
 			var err error
-			if c, rest, err = tidemark.NextChange(rest); err != nil {
+			if c, rest, err = change.Next(rest); err != nil {
 				t.Fatal(err)
 			}
 			if c.Kind == tidemark.RelationChange {
-				rel, err := tidemark.ParseRelation(c.Body)
+				rel, err := change.ParseRelation(c.Body)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -306,7 +310,7 @@ func relationsIn(t *testing.T, txs []*tidemark.Tx) (out []tidemark.Relation) {
 func TestHistoryThatIsNotKnown(t *testing.T) {
 	srv := testdb.MariaDB(t)
 	url := srv.NewDatabase(t, "unknown")
-	own := open(t, url, Options{})
+	own := open(t, url, server.Options{})
 	defer withoutNames(t, srv, own)()
 	script(t, own, "CREATE TABLE item (id int PRIMARY KEY, a int, b int)")
 	_, path, from := historyOf(t, url)
@@ -326,7 +330,7 @@ func TestHistoryThatIsNotKnown(t *testing.T) {
 func TestHistoryIsHeldAgainstTheLog(t *testing.T) {
 	servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "held")
-		own := open(t, url, Options{})
+		own := open(t, url, server.Options{})
 		defer withoutNames(t, srv, own)()
 		script(t, own, "CREATE TABLE item (id int PRIMARY KEY, a int, b varchar(5))")
 		_, path, from := historyOf(t, url)
@@ -348,20 +352,21 @@ func FuzzDDL(f *testing.F) {
 			}
 		}
 	}
-	known := &tableDef{Form: "BASE TABLE", Charset: "latin1", Columns: []defColumn{{Name: "a", Type: "int"}, {Name: "b", Type: "varchar(5)", Charset: "utf8mb4"}, {Name: "c", Type: "text", Charset: "latin1"}},
-		Keys: []defKey{{primaryKey, []string{"a"}}, {"f", []string{"", "b"}}}}
+	f.Add("ALTER TABLE A CHANGE B A ChAr", uint64(0), true) // a column twice
+	known := &history.Definition{Form: "BASE TABLE", Charset: "latin1", Columns: []history.Column{{Name: "a", Type: "int"}, {Name: "b", Type: "varchar(5)", Charset: "utf8mb4"}, {Name: "c", Type: "text", Charset: "latin1"}},
+		Keys: []schema.UniqueKey{{Name: schema.PrimaryKey, Columns: []string{"a"}}, {Name: "f", Columns: []string{"", "b"}}}}
 	before, _ := json.Marshal(known)
 	f.Fuzz(func(t *testing.T, sql string, mode uint64, mariadb bool) {
-		d := &ddlReader{mariadb: mariadb, version: 101100, mode: mode, db: "own", key: func(id tidemark.TableID) tidemark.TableID { return id },
-			at:      func(tidemark.TableID) *tableDef { return known },
-			tables:  func(string) []tidemark.TableID { return []tidemark.TableID{{Schema: "own", Name: "t"}} },
-			charset: func(string) (string, error) { return "utf8mb4", nil }, holds: func(string, string) (bool, error) { return true, nil }}
-		out, err := d.read(readStmt(sql, "own"), sql)
+		d := &history.Reader{Mariadb: mariadb, Version: 101100, Mode: mode, DB: "own", Key: func(id tidemark.TableID) tidemark.TableID { return id },
+			At:      func(tidemark.TableID) *history.Definition { return known },
+			Tables:  func(string) []tidemark.TableID { return []tidemark.TableID{{Schema: "own", Name: "t"}} },
+			Charset: func(string) (string, error) { return "utf8mb4", nil }, Holds: func(string, string) (bool, error) { return true, nil }}
+		out, err := d.Read(history.ReadStatement(sql, "own"), sql)
 		if err != nil {
 			t.Fatal(err)
 		}
 		for id, def := range out {
-			_ = def.shown(true)
+			_ = def.Shown(true)
 			names := map[string]bool{}
 			for _, c := range def.Columns {
 				if lower := strings.ToLower(c.Name); names[lower] || c.Type == "" {
@@ -370,7 +375,7 @@ func FuzzDDL(f *testing.F) {
 					names[lower] = true
 				}
 			}
-			line := appendDefs(nil, 5, map[tidemark.TableID]*tableDef{id: def})
+			line := history.AppendDefs(nil, 5, map[tidemark.TableID]*history.Definition{id: def})
 			if s := newJournalState(); !s.take(strings.Split(strings.TrimSuffix(string(line), "\n"), " ")) || strings.Count(string(line), "\n") != 1 {
 				t.Fatalf("the journal does not read %q", line)
 			}

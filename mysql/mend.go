@@ -8,12 +8,16 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/internal/escape"
+	"github.com/tidemarkdb/tidemark/mysql/bulk"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A Mending is a session that reads rows as they are at the moment, and changes them.
 type Mending struct {
-	e      *Engine
-	s      *session
+	e      *Target
+	s      *server.Session
 	writes applier // writes literals
 	begun  bool    // in a transaction, in which rows that are read are locked
 	ready  bool    // for transactions
@@ -22,30 +26,30 @@ type Mending struct {
 
 // Mend opens a session on which rows are read outside of any frozen view. It writes
 // nothing unless it is told to Begin.
-func (e *Engine) Mend(ctx context.Context) (*Mending, error) {
+func (e *Target) Mend(ctx context.Context) (*Mending, error) {
 	m := &Mending{e: e, writes: applier{e: e}}
 	return m, m.open(ctx)
 }
 
 func (m *Mending) open(ctx context.Context) error {
-	if m.s != nil && !m.s.dead {
+	if m.s != nil && !m.s.Dead {
 		return nil
 	}
 	// Statements tell how many rows they have met, not how many they have changed.
-	s, err := m.e.connectFor(ctx, wishes{capabilities: []uint32{gomysql.CLIENT_FOUND_ROWS}})
+	s, err := m.e.ConnectFor(ctx, server.Wishes{Capabilities: []uint32{gomysql.CLIENT_FOUND_ROWS}})
 	if err != nil {
 		return err
 	}
-	if err := m.e.prepare(ctx, s); err != nil {
-		s.close()
-		return m.e.fail("mend", m.e.to.masked, err)
+	if err := m.e.Prepare(ctx, s); err != nil {
+		s.Close()
+		return m.e.Fail("mend", m.e.Masked, err)
 	}
 	m.s, m.begun, m.ready = s, false, false
 	return nil
 }
 
 // Close ends the session, and what it has begun.
-func (m *Mending) Close() { m.s.close() }
+func (m *Mending) Close() { m.s.Close() }
 
 // Read emits the rows of a range as Engine.Read does, as they are now. Within a
 // transaction it locks them; Kind Transient says that others hold some.
@@ -56,7 +60,7 @@ func (m *Mending) Read(ctx context.Context, r tidemark.Read, emit func(*tidemark
 	} else if err := m.open(ctx); err != nil {
 		return err
 	}
-	return m.e.readOn(ctx, m.s, 0, r, lock, emit)
+	return m.e.ReadOn(ctx, m.s, 0, r, lock, emit)
 }
 
 // Begin begins a transaction. Triggers fire in it, and foreign keys are checked and act. A
@@ -67,42 +71,42 @@ func (m *Mending) Begin(ctx context.Context) error {
 	}
 	if !m.ready {
 		if err := m.prepare(ctx); err != nil {
-			return m.e.fail("mend", m.e.to.masked, err)
+			return m.e.Fail("mend", m.e.Masked, err)
 		}
 	}
-	err := m.s.exec(ctx, "START TRANSACTION")
+	err := m.s.Exec(ctx, "START TRANSACTION")
 	m.begun = err == nil
 	if m.begun && m.mark != "" {
 		// First: a capture gives pieces of what is large away before it has seen the end.
-		err = m.s.exec(ctx, "INSERT INTO "+m.mark+" (queue, agent, epoch, low, done) VALUES ('"+mended+"',CONNECTION_ID(),0,0,'')")
+		err = m.s.Exec(ctx, "INSERT INTO "+m.mark+" (queue, agent, epoch, low, done) VALUES ('"+mended+"',CONNECTION_ID(),0,0,'')")
 	}
-	return m.e.fail("mend", m.e.to.masked, err)
+	return m.e.Fail("mend", m.e.Masked, err)
 }
 
 func (m *Mending) prepare(ctx context.Context) error {
 	name, level := "transaction_isolation", "READ-COMMITTED" // gaps between keys are what a stream waits for
-	if m.e.mariadb {
+	if m.e.MariaDB {
 		name = "tx_isolation"
 	}
-	r, err := m.s.query(ctx, "SELECT @@log_bin, @@binlog_format")
+	r, err := m.s.Query(ctx, "SELECT @@log_bin, @@binlog_format")
 	if err != nil {
 		return err
 	}
-	if cell(r, 0, 0) == "1" && cell(r, 0, 1) == "STATEMENT" {
+	if server.Cell(r, 0, 0) == "1" && server.Cell(r, 0, 1) == "STATEMENT" {
 		level = "REPEATABLE-READ" // InnoDB refuses the other then
 	}
 	sql := "SET sql_mode=" + strictMode + ", lc_messages='en_US', SESSION innodb_lock_wait_timeout=1, SESSION " + name + "='" + level + "'"
-	if m.e.opt.NoBinlog {
+	if m.e.Options.NoBinlog {
 		sql += ", sql_log_bin=0"
 	}
-	if err := m.s.exec(ctx, sql); err != nil {
+	if err := m.s.Exec(ctx, sql); err != nil {
 		return err
 	}
-	table, err := m.e.ownTable(ctx, progressName)
+	table, err := m.e.OwnTable(ctx, server.ProgressName)
 	if err == nil {
-		if _, err := m.s.query(ctx, "SELECT 1 FROM "+table+" LIMIT 0"); err == nil {
+		if _, err := m.s.Query(ctx, "SELECT 1 FROM "+table+" LIMIT 0"); err == nil {
 			m.mark = table
-		} else if !m.e.isCode(err, 1146) {
+		} else if !server.IsCode(err, 1146) {
 			return err
 		}
 	}
@@ -116,7 +120,7 @@ const mended = "(repair)"
 
 // End ends the transaction.
 func (m *Mending) End(ctx context.Context, commit bool) error {
-	if m.begun = false; m.s.dead {
+	if m.begun = false; m.s.Dead {
 		return nil // it ended with its session
 	}
 	sql := []string{"ROLLBACK"}
@@ -127,8 +131,8 @@ func (m *Mending) End(ctx context.Context, commit bool) error {
 		}
 	}
 	for _, one := range sql {
-		if err := m.s.exec(ctx, one); err != nil {
-			return m.e.fail("mend", m.e.to.masked, err)
+		if err := m.s.Exec(ctx, one); err != nil {
+			return m.e.Fail("mend", m.e.Masked, err)
 		}
 	}
 	return nil
@@ -136,20 +140,20 @@ func (m *Mending) End(ctx context.Context, commit bool) error {
 
 // Run runs a statement that SQL gave, and says how many rows it met.
 func (m *Mending) Run(ctx context.Context, sql string) (met int64, err error) {
-	r, err := m.s.query(ctx, sql)
+	r, err := m.s.Query(ctx, sql)
 	if err != nil {
 		what, _, _ := strings.Cut(sql, " (")
 		what, _, _ = strings.Cut(what, " WHERE ")
 		what, _, _ = strings.Cut(what, " SET ")
-		return 0, m.e.fail("mend", what, err)
+		return 0, m.e.Fail("mend", what, err)
 	}
 	return int64(r.AffectedRows), nil
 }
 
 // SQL writes the statement of a change.
-func (m *Mending) SQL(c tidemark.Mend) (string, error) {
-	into := table(c.Table.TableID)
-	where, err := listed(c.Table, &tidemark.Range{Columns: c.Key, Values: [][]string{c.Row}})
+func (m *Mending) SQL(c change.Mend) (string, error) {
+	into := server.QuoteTable(c.Table.TableID)
+	where, err := bulk.Listed(c.Table, &tidemark.Range{Columns: c.Key, Values: [][]string{c.Row}})
 	if err != nil {
 		return "", err
 	}
@@ -162,11 +166,11 @@ func (m *Mending) SQL(c tidemark.Mend) (string, error) {
 		if to == nil {
 			return "", tidemark.Errorf(tidemark.Bug, "mend", into, "there is no column "+s.Column, "")
 		}
-		col := newSetCol(tidemark.RelationColumn{}, to)
-		col.shape, col.known = inKindOf(s.From, to.Type), true
-		v := tidemark.Value{Kind: tidemark.NullValue}
+		col := newSetCol(change.RelationColumn{}, to)
+		col.shape, col.known = bulk.InKindOf(s.From, to.Type), true
+		v := change.Value{Kind: change.NullValue}
 		if s.Value != nil {
-			v = tidemark.Value{Kind: tidemark.TextValue, Data: []byte(*s.Value)}
+			v = change.Value{Kind: change.TextValue, Data: []byte(*s.Value)}
 		}
 		value, err := m.literal(&col, v)
 		if err != nil {
@@ -181,7 +185,7 @@ func (m *Mending) SQL(c tidemark.Mend) (string, error) {
 }
 
 // literal writes a value, bytes as hex: the statement is for people too.
-func (m *Mending) literal(c *setCol, v tidemark.Value) (string, error) {
+func (m *Mending) literal(c *setCol, v change.Value) (string, error) {
 	data, as, err := m.writes.value(c, v)
 	switch {
 	case err != nil || as == asNull:
@@ -191,18 +195,5 @@ func (m *Mending) literal(c *setCol, v tidemark.Value) (string, error) {
 	case as == asText:
 		return string(appendText(nil, data)), nil
 	}
-	back := map[byte]byte{'0': 0, 'b': '\b', 'n': '\n', 'r': '\r', 't': '\t', 'Z': 26} // the letters of loadLetters
-	plain := make([]byte, 0, len(data))
-	for i := 0; i < len(data); i++ {
-		b := data[i]
-		if b == '\\' && i+1 < len(data) {
-			i++
-			b = data[i]
-			if was, ok := back[b]; ok {
-				b = was
-			}
-		}
-		plain = append(plain, b)
-	}
-	return "x'" + hex.EncodeToString(plain) + "'", nil
+	return "x'" + hex.EncodeToString(escape.Undo(nil, data)) + "'", nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // golden compares a text with a file in testdata; UPDATE_GOLDEN=1 writes it.
@@ -49,7 +50,7 @@ func across(t *testing.T, from, to *testdb.Server, name string, load func(rawURL
 	src, dst := from.NewDatabase(t, "src_"+name), to.NewDatabase(t, "dst_"+name)
 	load(src)
 	db := describe(t, src)
-	e := open(t, dst, Options{})
+	e := open(t, dst, server.Options{})
 	objects, found := e.Render(db, movesOf(db, databaseOf(dst)))
 	build(t, e, objects)
 	return dst, told(append(db.Findings, found...), databaseOf(src), "SRC", databaseOf(dst), "DST")

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // hardCommon holds what both families take, and what is easily lost.
@@ -89,7 +90,7 @@ func TestHardObjectsComeOutEqual(t *testing.T) {
 		testdb.Load(t, src, strings.NewReader("CREATE PROCEDURE qualified() SELECT "+databaseOf(src)+".parent.a FROM "+databaseOf(src)+".parent, `"+databaseOf(src)+"`.`z_base` WHERE note = '"+
 			"' -- "+databaseOf(src)+".parent;\n"))
 		db := describe(t, src)
-		e := open(t, dst, Options{})
+		e := open(t, dst, server.Options{})
 		objects, findings := e.Render(db, movesOf(db, databaseOf(dst)))
 		build(t, e, objects)
 		if diff := cmp.Diff(strings.Split(showAll(t, src), "\n"), strings.Split(showAll(t, dst), "\n")); diff != "" {
@@ -136,7 +137,7 @@ func TestWhatNeedsALeftOutTable(t *testing.T) {
 				moves = append(moves, m)
 			}
 		}
-		e := open(t, dst, Options{})
+		e := open(t, dst, server.Options{})
 		objects, findings := e.Render(db, moves)
 		build(t, e, objects)
 		golden(t, "left-out-"+srv.Engine+".txt", told(findings, databaseOf(src), "SRC", databaseOf(dst), "DST")+"\n"+showAll(t, dst)+"\n")

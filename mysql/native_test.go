@@ -12,12 +12,14 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // describe describes all that a database of a test has.
 func describe(t *testing.T, rawURL string) *tidemark.Database {
 	t.Helper()
-	db, err := open(t, rawURL, Options{}).Describe(context.Background(), nil)
+	db, err := open(t, rawURL, server.Options{}).Describe(context.Background(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +35,7 @@ func movesOf(db *tidemark.Database, into string) []tidemark.Move {
 		}
 		to := *from
 		to.Schema = into
-		out = append(out, tidemark.Move{From: from, To: &to, Source: storedNames(from), Direct: true})
+		out = append(out, tidemark.Move{From: from, To: &to, Source: schema.StoredNames(from), Direct: true})
 	}
 	return out
 }
@@ -68,7 +70,7 @@ func build(t *testing.T, e *Engine, objects []tidemark.Object) {
 func showAll(t *testing.T, rawURL string) string {
 	t.Helper()
 	db := databaseOf(rawURL)
-	in := literal(db)
+	in := server.Literal(db)
 	var b strings.Builder
 	list := testdb.Query(t, rawURL, "SELECT CASE TABLE_TYPE WHEN 'VIEW' THEN 'VIEW' WHEN 'SEQUENCE' THEN 'SEQUENCE' ELSE 'TABLE' END, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA="+in+
 		" UNION ALL SELECT ROUTINE_TYPE, ROUTINE_NAME FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA="+in+
@@ -76,10 +78,10 @@ func showAll(t *testing.T, rawURL string) string {
 	for line := range strings.SplitSeq(list, "\n") {
 		kind, name, ok := strings.Cut(line, "\t")
 		if ok {
-			fmt.Fprintf(&b, "SHOW CREATE %s %s;\n", kind, quote(name))
+			fmt.Fprintf(&b, "SHOW CREATE %s %s;\n", kind, server.Quote(name))
 		}
 	}
-	b.WriteString("SHOW CREATE DATABASE " + quote(db) + ";")
+	b.WriteString("SHOW CREATE DATABASE " + server.Quote(db) + ";")
 	b.WriteString("SELECT TRIGGER_NAME, EVENT_MANIPULATION, EVENT_OBJECT_TABLE, ACTION_ORDER, ACTION_STATEMENT, ACTION_TIMING, SQL_MODE, DEFINER, CHARACTER_SET_CLIENT, " +
 		"COLLATION_CONNECTION, DATABASE_COLLATION FROM information_schema.TRIGGERS WHERE TRIGGER_SCHEMA=" + in + " ORDER BY TRIGGER_NAME;")
 	return strings.ReplaceAll(testdb.Query(t, rawURL, b.String()), db, "THEDB")
@@ -114,7 +116,7 @@ func TestSamplesComeOutEqual(t *testing.T) {
 				src, dst := srv.NewDatabase(t, "src_"+sample.name), srv.NewDatabase(t, "dst_"+sample.name)
 				loadSample(t, srv, src, i)
 				db := describe(t, src)
-				e := open(t, dst, Options{})
+				e := open(t, dst, server.Options{})
 				objects, findings := e.Render(db, movesOf(db, databaseOf(dst)))
 				for _, f := range append(db.Findings, findings...) {
 					if f.Severity != tidemark.Note {

@@ -9,6 +9,8 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A table that Render says is too wide the server refuses (1118), and one of which it does not say so the server makes:
@@ -19,11 +21,11 @@ func TestTooWideForAPage(t *testing.T) {
 		pg("character(8)", tidemark.Char, size(8)), pg("character(30)", tidemark.Char, size(30)), pg("bytea", tidemark.Blob), pg("jsonb", tidemark.JSON), pg("uuid", tidemark.UUID),
 		pg("numeric(38,9)", tidemark.Decimal, precise(38, 9)), pg("numeric(65,30)", tidemark.Decimal, precise(65, 30)), pg("boolean", tidemark.Bool), pg("date", tidemark.Date),
 		pg("timestamp(6) without time zone", tidemark.DateTime, precise(6, 0)), pg("time(3) without time zone", tidemark.Time, precise(3, 0)), pg("double precision", tidemark.Float, width(64)), pgMood}
-	for _, server := range []*testdb.Server{testdb.MySQL(t), testdb.MariaDB(t)} {
-		t.Run(server.Engine, func(t *testing.T) {
+	for _, srv := range []*testdb.Server{testdb.MySQL(t), testdb.MariaDB(t)} {
+		t.Run(srv.Engine, func(t *testing.T) {
 			t.Parallel()
-			url := server.NewDatabase(t, "wide")
-			e, err := Open(context.Background(), url, Options{})
+			url := srv.NewDatabase(t, "wide")
+			e, err := Open(context.Background(), url, server.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -39,8 +41,8 @@ func TestTooWideForAPage(t *testing.T) {
 					from.Key = &tidemark.Index{Name: "w_pkey", Unique: true, Parts: on("id")}
 				}
 				to := *from
-				to.Schema = e.db
-				m := tidemark.Move{From: from, To: &to, Source: storedNames(from)}
+				to.Schema = e.DB
+				m := tidemark.Move{From: from, To: &to, Source: schema.StoredNames(from)}
 				objects, findings := e.Render(&tidemark.Database{Engine: "postgres", Tables: []*tidemark.Table{from}}, []tidemark.Move{m})
 				text := ""
 				for _, f := range findings {
@@ -57,7 +59,7 @@ func TestTooWideForAPage(t *testing.T) {
 						t.Errorf("%d columns of %s and so on: blocked is %v (%s), the server says %v", len(types), types[0].Native, blocked, text, err)
 					}
 					if err == nil {
-						testdb.Query(t, url, "DROP TABLE "+table(to.TableID))
+						testdb.Query(t, url, "DROP TABLE "+server.QuoteTable(to.TableID))
 					} else if !strings.Contains(err.Error(), "1118") && !strings.Contains(strings.ToLower(err.Error()), "row size") {
 						t.Errorf("another error: %v", err)
 					}

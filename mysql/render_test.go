@@ -7,6 +7,8 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // pg spells a type as PostgreSQL's describer gives it.
@@ -188,9 +190,9 @@ func TestPostgresTablesAreBuilt(t *testing.T) {
 		for _, from := range db.Tables {
 			to := *from
 			to.Schema = databaseOf(dst)
-			moves = append(moves, tidemark.Move{From: from, To: &to, Source: storedNames(from)})
+			moves = append(moves, tidemark.Move{From: from, To: &to, Source: schema.StoredNames(from)})
 		}
-		e := open(t, dst, Options{})
+		e := open(t, dst, server.Options{})
 		objects, findings := e.Render(db, moves)
 		build(t, e, objects)
 		golden(t, "from-pg-"+srv.Engine+".txt", told(findings, databaseOf(dst), "DST")+"\n"+showAll(t, dst)+"\n")
@@ -205,8 +207,8 @@ func TestBuiltTableReadsBack(t *testing.T) {
 		from := everyType()
 		to := *from
 		to.Schema = databaseOf(dst)
-		e := open(t, dst, Options{})
-		objects, _ := e.Render(&tidemark.Database{Engine: "postgres", Tables: []*tidemark.Table{from}}, []tidemark.Move{{From: from, To: &to, Source: storedNames(from)}})
+		e := open(t, dst, server.Options{})
+		objects, _ := e.Render(&tidemark.Database{Engine: "postgres", Tables: []*tidemark.Table{from}}, []tidemark.Move{{From: from, To: &to, Source: schema.StoredNames(from)}})
 		build(t, e, objects)
 		db := describe(t, dst)
 		if len(db.Tables) != 1 || len(db.Tables[0].Columns) != len(from.Columns) {
@@ -234,7 +236,7 @@ func TestBuiltTableReadsBack(t *testing.T) {
 
 func TestEmptyTableOfColumns(t *testing.T) {
 	from := &tidemark.Table{TableID: id("zero_cols")}
-	_, findings := (&Engine{major: 8, patch: 33}).Render(&tidemark.Database{Engine: "postgres"}, []tidemark.Move{{From: from, To: from}})
+	_, findings := (&schema.Schema{Server: &server.Server{Major: 8, Patch: 33}}).Render(&tidemark.Database{Engine: "postgres"}, []tidemark.Move{{From: from, To: from}})
 	if len(findings) != 1 || findings[0].Severity != tidemark.Blocker || findings[0].Kind != tidemark.Unmapped {
 		t.Errorf("got %+v", findings)
 	}
@@ -244,7 +246,7 @@ func TestLongNames(t *testing.T) {
 	from := &tidemark.Table{TableID: id("t"), Columns: []tidemark.Column{col("a", pgInt)}}
 	to := *from
 	to.Name = strings.Repeat("é", 65)
-	e := &Engine{major: 8, patch: 33}
+	e := &schema.Schema{Server: &server.Server{Major: 8, Patch: 33}}
 	_, findings := e.Render(&tidemark.Database{Engine: "postgres"}, []tidemark.Move{{From: from, To: &to, Source: []string{"a"}}})
 	if len(findings) != 1 || findings[0].Severity != tidemark.Blocker || findings[0].Kind != tidemark.Invalid {
 		t.Errorf("65 characters: %+v", findings)

@@ -16,16 +16,17 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/mysql/binlog"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A LogScanner scans the log of a running server, which sends it as to a replica: the user
 // needs REPLICATION SLAVE, and REPLICATION CLIENT (MariaDB: BINLOG MONITOR). No commit waits
 // for it as for a semi-synchronous replica.
 type LogScanner struct {
-	e     *Engine
+	e     *Source
 	r     tidemark.LogRange
 	until atomic.Uint64 // 0 while For runs
-	wire  *wire
+	wire  *server.Wire
 	heard atomic.Int64
 	sends chan struct{} // closed when the server has begun to
 
@@ -33,7 +34,7 @@ type LogScanner struct {
 }
 
 // ScanLog gives a scanner for a part of the server's log, for one scan.
-func (e *Engine) ScanLog(r tidemark.LogRange) *LogScanner {
+func (e *Source) ScanLog(r tidemark.LogRange) *LogScanner {
 	return &LogScanner{e: e, r: r, sends: make(chan struct{})}
 }
 
@@ -41,12 +42,12 @@ func (e *Engine) ScanLog(r tidemark.LogRange) *LogScanner {
 // asked for), Forbidden, Invalid (no event begins at From), Unsupported (the server keeps no log).
 func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (tidemark.LogScan, error) {
 	out, err := l.scan(ctx, emit)
-	var emitted *emitError
+	var emitted *server.EmitError
 	switch cause := context.Cause(ctx); {
 	case err == nil:
 		return out, nil
 	case errors.As(err, &emitted):
-		return out, emitted.err
+		return out, emitted.Err
 	case cause != nil:
 		err = cause
 	}
@@ -54,12 +55,12 @@ func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 	if errors.As(err, &my) && my.Code == gomysql.ER_MASTER_FATAL_ERROR_READING_BINLOG {
 		return out, l.refused(my)
 	}
-	return out, l.e.fail("scan", l.e.to.masked, err)
+	return out, l.e.Fail("scan", l.e.Masked, err)
 }
 
 // refused words what a server says when it cannot send its log from a place on.
 func (l *LogScanner) refused(my *gomysql.MyError) error {
-	out := &tidemark.Error{Op: "scan", Object: l.e.to.masked, Kind: tidemark.Lost, Err: &serverError{my}, Hint: "Begin later, or scan files of an archive."}
+	out := &tidemark.Error{Op: "scan", Object: l.e.Masked, Kind: tidemark.Lost, Err: server.Said(my), Hint: "Begin later, or scan files of an archive."}
 	if text := strings.ToLower(my.Message); !strings.Contains(text, "could not find") && !strings.Contains(text, "purged") {
 		out.Kind, out.Hint = tidemark.Invalid, "Begin at a place where an event begins: SHOW BINLOG EVENTS lists them; offset 4 is the first of each file."
 	}
@@ -76,7 +77,7 @@ func (l *LogScanner) scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 		return out, err
 	}
 	if l.r.Until > 0 && l.r.Until <= from {
-		return out, tidemark.Errorf(tidemark.Invalid, "scan", l.e.to.masked, fmt.Sprintf("the log from %s to %s is nothing", placeText(from), placeText(l.r.Until)), "Give a later end.")
+		return out, tidemark.Errorf(tidemark.Invalid, "scan", l.e.Masked, fmt.Sprintf("the log from %s to %s is nothing", server.PlaceText(from), server.PlaceText(l.r.Until)), "Give a later end.")
 	}
 	end := l.r.Until
 	if end == 0 && l.r.For == 0 {
@@ -85,7 +86,7 @@ func (l *LogScanner) scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 	l.until.Store(end)
 	s := binlog.NewScanner(func(r *tidemark.LogRecord) error {
 		if err := emit(r); err != nil {
-			return &emitError{err}
+			return &server.EmitError{Err: err}
 		}
 		return nil
 	})
@@ -106,24 +107,24 @@ func (l *LogScanner) scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 
 // from gives the file and the place to begin at.
 func (l *LogScanner) from(ctx context.Context, now uint64) (file string, from uint64, err error) {
-	files, err := l.e.binlogs(ctx)
+	files, err := l.e.Binlogs(ctx)
 	if err != nil {
 		return "", 0, err
 	}
 	if len(files) == 0 {
-		return "", 0, tidemark.Errorf(tidemark.Unsupported, "scan", l.e.to.masked, "the server keeps no binlog", "Start the server with log_bin.")
+		return "", 0, tidemark.Errorf(tidemark.Unsupported, "scan", l.e.Masked, "the server keeps no binlog", "Start the server with log_bin.")
 	}
 	switch from = l.r.From; {
 	case from == 0 && l.r.For > 0:
 		from = now
 	case from == 0:
-		from = uint64(files[0].number)<<32 | 4
+		from = uint64(files[0].Number)<<32 | 4
 	}
-	at := slices.IndexFunc(files, func(f logFile) bool { return f.number == uint32(from>>32) })
+	at := slices.IndexFunc(files, func(f server.LogFile) bool { return f.Number == uint32(from>>32) })
 	if at < 0 {
-		return "", 0, tidemark.Errorf(tidemark.Lost, "scan", l.e.to.masked, fmt.Sprintf("the server has no file of the number %d: it has %s to %s", from>>32, files[0].name, files[len(files)-1].name), "Begin at one of these, or scan files of an archive.")
+		return "", 0, tidemark.Errorf(tidemark.Lost, "scan", l.e.Masked, fmt.Sprintf("the server has no file of the number %d: it has %s to %s", from>>32, files[0].Name, files[len(files)-1].Name), "Begin at one of these, or scan files of an archive.")
 	}
-	return files[at].name, from, nil
+	return files[at].Name, from, nil
 }
 
 // follow feeds the scanner with what the server sends, up to until.
@@ -132,15 +133,15 @@ func (l *LogScanner) follow(ctx context.Context, s *binlog.Scanner, file string,
 	if err != nil {
 		return err
 	}
-	defer l.e.kill(session.id)
-	defer session.close()
-	defer crash.OnDone(ctx, func() { _ = session.net.Close() })()
-	l.wire = newWire(&heardConn{session.net, &l.heard})
+	defer l.e.Kill(session.ID)
+	defer session.Close()
+	defer crash.OnDone(ctx, func() { _ = session.Conn.Close() })()
+	l.wire = server.NewWire(&heardConn{session.Conn, &l.heard})
 	flags := uint16(0)
-	if l.e.mariadb {
-		flags = dumpAll
+	if l.e.MariaDB {
+		flags = server.DumpAll
 	}
-	if err := l.wire.dumpFrom(file, max(pos, 4), flags); err != nil {
+	if err := l.wire.DumpFrom(file, max(pos, 4), flags); err != nil {
 		return err
 	}
 	if l.until.Load() > 0 {
@@ -151,7 +152,7 @@ func (l *LogScanner) follow(ctx context.Context, s *binlog.Scanner, file string,
 	watch.Go(func() {
 		if err := l.watch(ctx); err != nil {
 			cancel(err)
-			_ = session.net.Close()
+			_ = session.Conn.Close()
 		}
 	})
 	err = l.read(s)
@@ -189,7 +190,7 @@ func (l *LogScanner) read(s *binlog.Scanner) error {
 		if end := l.until.Load(); end > 0 && s.Place() >= end {
 			return nil
 		}
-		p, whole, err := l.wire.next()
+		p, whole, err := l.wire.Next()
 		if err != nil {
 			return err
 		}
@@ -201,7 +202,7 @@ func (l *LogScanner) read(s *binlog.Scanner) error {
 		}
 		switch {
 		case len(p) < 6:
-			return errMalformed
+			return server.ErrMalformed
 		case p[5] == eventHeartbeat || p[5] == eventHeartbeat2:
 		case whole:
 			err = s.Sized(p[1:])
@@ -213,7 +214,7 @@ func (l *LogScanner) read(s *binlog.Scanner) error {
 			}
 			in.left = 1 << 32
 			if err = s.Large(in); err == nil {
-				err = l.wire.ended()
+				err = l.wire.Ended()
 			}
 		}
 		if err != nil {
@@ -232,23 +233,23 @@ type syncCount struct {
 // syncs reads how often the server has synced its log. MariaDB counts groups of commits, of
 // which sync_binlog says how many have one sync; MySQL counts what its instruments see of
 // the file, where syncs stand among what is neither read nor written.
-func (e *Engine) syncs(ctx context.Context) (c syncCount, err error) {
+func (e *Source) syncs(ctx context.Context) (c syncCount, err error) {
 	if c.at, err = e.End(ctx); err != nil {
 		return c, err
 	}
-	rows, err := e.askAll(ctx, "SELECT @@global.sync_binlog")
+	rows, err := e.Ask(ctx, "SELECT @@global.sync_binlog")
 	if err != nil {
-		return c, e.fail("scan", e.to.masked, err)
+		return c, e.Fail("scan", e.Masked, err)
 	}
 	every, err := strconv.ParseInt(rows[0][0], 10, 64)
 	if err != nil || every == 0 {
 		c.unknown = "The server does not sync its log itself (sync_binlog = 0): what it would sync was not counted."
 		return c, nil
 	}
-	if e.mariadb {
-		rows, err = e.askAll(ctx, "SHOW GLOBAL STATUS LIKE 'Binlog_group_commits'")
+	if e.MariaDB {
+		rows, err = e.Ask(ctx, "SHOW GLOBAL STATUS LIKE 'Binlog_group_commits'")
 	} else {
-		rows, err = e.askAll(ctx, "SELECT '', COUNT_MISC FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME = 'wait/io/file/sql/binlog'")
+		rows, err = e.Ask(ctx, "SELECT '', COUNT_MISC FROM performance_schema.file_summary_by_event_name WHERE EVENT_NAME = 'wait/io/file/sql/binlog'")
 		every = 1
 	}
 	if err == nil && len(rows) == 1 {

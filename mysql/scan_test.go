@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/mysql/binlog"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // A logLine is what two scans of the same log have in common.
@@ -44,7 +45,7 @@ func TestScanLog(t *testing.T) {
 			url := s.NewDatabase(t, "scan")
 			testdb.Query(t, url, "RESET MASTER; SET GLOBAL sync_binlog = 1; CREATE TABLE t (id int PRIMARY KEY, v longtext); INSERT INTO t VALUES (1, 'a'), (2, REPEAT('b', 3000000)); FLUSH BINARY LOGS;"+
 				"INSERT INTO t VALUES (3, 'c'); UPDATE t SET v = 'd'; DELETE FROM t WHERE id = 3; FLUSH BINARY LOGS; INSERT INTO t VALUES (4, 'last')")
-			e, err := Open(ctx, url, Options{})
+			e, err := Open(ctx, url, server.Options{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -101,7 +102,7 @@ func TestScanLog(t *testing.T) {
 // While a scan takes part, what the server commits comes, and its syncs are counted.
 func testScanFor(t *testing.T, e *Engine) {
 	ctx := context.Background()
-	s, back, err := e.ordinary(ctx)
+	s, back, err := e.Lend(ctx)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +124,7 @@ func testScanFor(t *testing.T, e *Engine) {
 		}()
 		made := int64(0)
 		for over := false; !over; made++ {
-			if err := s.exec(ctx, fmt.Sprintf("INSERT INTO t VALUES (%d, 'x')", next)); err != nil {
+			if err := s.Exec(ctx, fmt.Sprintf("INSERT INTO t VALUES (%d, 'x')", next)); err != nil {
 				t.Fatal(err)
 			}
 			next++
@@ -150,7 +151,7 @@ func testScanFor(t *testing.T, e *Engine) {
 		}
 		break
 	}
-	if err := s.exec(ctx, "SET GLOBAL sync_binlog = 0"); err != nil {
+	if err := s.Exec(ctx, "SET GLOBAL sync_binlog = 0"); err != nil {
 		t.Fatal(err)
 	}
 	out, err = e.ScanLog(tidemark.LogRange{For: time.Millisecond}).Scan(ctx, func(r *tidemark.LogRecord) error { return nil })
@@ -165,7 +166,7 @@ func testScanRights(t *testing.T, s *testdb.Server, url string) {
 	testdb.Query(t, url, "CREATE USER scanner@'%' IDENTIFIED BY 'pw'")
 	own := fmt.Sprintf("%s://scanner:pw@%s:%d", s.Engine, s.Host, s.Port)
 	scan := func() (tidemark.LogScan, error) {
-		return open(t, own, Options{}).ScanLog(tidemark.LogRange{}).Scan(context.Background(), func(*tidemark.LogRecord) error { return nil })
+		return open(t, own, server.Options{}).ScanLog(tidemark.LogRange{}).Scan(context.Background(), func(*tidemark.LogRecord) error { return nil })
 	}
 	if _, err := scan(); tidemark.KindOf(err) != tidemark.Forbidden || tidemark.HintOf(err) == "" {
 		t.Errorf("without rights: %v (%q)", err, tidemark.HintOf(err))
@@ -213,7 +214,7 @@ func testScanEncrypted(t *testing.T, s *testdb.Server, want string) {
 	if tidemark.KindOf(err) != tidemark.BadInput || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("%s: %v", s.Engine, err)
 	}
-	e := open(t, url, Options{})
+	e := open(t, url, server.Options{})
 	rows := 0
 	out, err := e.ScanLog(tidemark.LogRange{}).Scan(context.Background(), func(r *tidemark.LogRecord) error {
 		if r.Table != 0 {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // What the client program makes of a script is what the statements were made of: also of what is
@@ -18,7 +19,7 @@ func TestScriptIsReadByTheClient(t *testing.T) {
 		src, dst := srv.NewDatabase(t, "script_src"), srv.NewDatabase(t, "script_dst")
 		testdb.Load(t, src, strings.NewReader(hard(srv)))
 		db := describe(t, src)
-		e := open(t, dst, Options{})
+		e := open(t, dst, server.Options{})
 		objects, _ := e.Render(db, movesOf(db, databaseOf(dst)))
 		var ordered []tidemark.Object
 		for _, phase := range []tidemark.Phase{tidemark.BeforeRows, tidemark.AfterTable, tidemark.AfterRows} {

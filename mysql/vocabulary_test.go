@@ -6,7 +6,10 @@ import (
 	"testing"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+	pgschema "github.com/tidemarkdb/tidemark/postgres/schema"
+	pgserver "github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // An aspect of a table: set gives it to a table that lacks it.
@@ -153,15 +156,15 @@ func TestVocabulary(t *testing.T) {
 	targets := map[string]interface {
 		Render(*tidemark.Database, []tidemark.Move) ([]tidemark.Object, []tidemark.Finding)
 	}{
-		"postgres": &postgres.Engine{},
-		"mysql":    &Engine{name: "mysql", major: 8, patch: 33},
-		"mariadb":  &Engine{name: "mariadb", mariadb: true, major: 10, minor: 11},
+		"postgres": &pgschema.Schema{Server: &pgserver.Server{}},
+		"mysql":    &schema.Schema{Server: &server.Server{Major: 8, Patch: 33}},
+		"mariadb":  &schema.Schema{Server: &server.Server{MariaDB: true, Major: 10, Minor: 11}},
 	}
 	for target, e := range targets {
 		told := func(from string, set func(*tidemark.Table)) string {
 			tables := []*tidemark.Table{vocabularyTable(), vocabularyTable()}
 			set(tables[0])
-			objects, findings := e.Render(&tidemark.Database{Engine: from, Tables: tables[:1]}, []tidemark.Move{{From: tables[0], To: tables[0], Source: storedNames(tables[0])}})
+			objects, findings := e.Render(&tidemark.Database{Engine: from, Tables: tables[:1]}, []tidemark.Move{{From: tables[0], To: tables[0], Source: schema.StoredNames(tables[0])}})
 			for i := range findings {
 				findings[i].Object = ""
 			}

@@ -13,6 +13,10 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply/order"
+	"github.com/tidemarkdb/tidemark/apply/resolve"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // The progress table. Each agent has a row, which it writes last in the transaction
@@ -28,17 +32,17 @@ const (
 // BeginApply begins a new epoch of a stream with so many agents, and says how far it
 // was applied. An agent of an earlier epoch whose commit is under way is waited for;
 // one that comes later is refused.
-func (e *Engine) BeginApply(ctx context.Context, queue string, agents int) (p tidemark.Progress, err error) {
-	if err := e.stand(ctx, queue); err != nil {
+func (t *Target) BeginApply(ctx context.Context, queue string, agents int) (p change.Progress, err error) {
+	if err := t.stand(ctx, queue); err != nil {
 		return p, err
 	}
-	conn, release, err := e.controlConn(ctx)
+	conn, release, err := t.Control(ctx)
 	if err != nil {
 		return p, err
 	}
 	defer release()
-	if err := e.makeProgress(ctx, conn); err != nil {
-		return p, e.failGrant(ctx, "make progress table", progressTable, err, "CREATE ON DATABASE "+quoteIdent(e.cfg.Database))
+	if err := t.makeProgress(ctx, conn); err != nil {
+		return p, t.FailGrant(ctx, "make progress table", progressTable, err, "CREATE ON DATABASE "+server.QuoteIdent(t.Config.Database))
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "LOCK TABLE tidemark.applied IN SHARE ROW EXCLUSIVE MODE"); err != nil {
@@ -48,25 +52,14 @@ func (e *Engine) BeginApply(ctx context.Context, queue string, agents int) (p ti
 		if err != nil {
 			return err
 		}
-		var epoch, low int64
-		var done, all []int64
-		_, err = pgx.ForEachRow(rows, []any{&epoch, &low, &done}, func() error {
-			p.Epoch, p.Low = max(p.Epoch, epoch), max(p.Low, uint64(low))
-			all = append(all, done...)
-			return nil
+		agentRows, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (a change.Progress, err error) {
+			err = row.Scan(&a.Epoch, &a.Low, &a.Done)
+			return a, err
 		})
 		if err != nil {
 			return err
 		}
-		p.Epoch = tidemark.NextEpoch(p.Epoch, time.Now())
-		slices.Sort(all)
-		var kept []int64
-		for _, place := range slices.Compact(all) {
-			if uint64(place) > p.Low {
-				kept = append(kept, place)
-				p.Done = append(p.Done, uint64(place))
-			}
-		}
+		p = resolve.Begin(agentRows, time.Now())
 		if _, err := tx.Exec(ctx, "DELETE FROM tidemark.applied WHERE queue = $1", queue); err != nil {
 			return err
 		}
@@ -74,23 +67,23 @@ func (e *Engine) BeginApply(ctx context.Context, queue string, agents int) (p ti
 		// the places go as Low passes them, and with the next epoch the row.
 		_, err = tx.Exec(ctx, `INSERT INTO tidemark.applied (queue, agent, epoch, low, done)
 			SELECT $1, a, $2, $3, CASE WHEN a < 0 THEN coalesce($4::bigint[], '{}') ELSE '{}' END FROM generate_series(-1, $5 - 1) a`,
-			queue, p.Epoch, int64(p.Low), kept, agents)
+			queue, p.Epoch, int64(p.Low), bigints(p.Done), agents)
 		return err
 	})
-	e.sentinel.mu.Lock()
-	e.sentinel.epoch = p.Epoch
-	e.sentinel.mu.Unlock()
-	return p, e.fail(ctx, "begin apply", queue, err)
+	t.sentinel.mu.Lock()
+	t.sentinel.epoch = p.Epoch
+	t.sentinel.mu.Unlock()
+	return p, t.Fail(ctx, "begin apply", queue, err)
 }
 
-func (e *Engine) makeProgress(ctx context.Context, conn *pgx.Conn) error {
+func (t *Target) makeProgress(ctx context.Context, conn *pgx.Conn) error {
 	var there bool
 	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", progressTable).Scan(&there); err != nil || there {
 		return err
 	}
 	for try := 0; ; try++ {
 		_, err := conn.Exec(ctx, progressDDL, pgx.QueryExecModeSimpleProtocol)
-		switch sqlState(err) {
+		switch server.SQLState(err) {
 		case "23505", "42P06", "42P07", "42710": // somebody else makes it just now
 			if try < 5 {
 				continue
@@ -104,17 +97,18 @@ func (e *Engine) makeProgress(ctx context.Context, conn *pgx.Conn) error {
 type applier struct {
 	conn     *pgx.Conn
 	replica  bool // triggers and cascades do nothing in it
-	tables   map[*tidemark.Bound]*destination
+	tables   map[*change.Bound]*destination
 	aliases  int // Bounds among tables that stand for equal ones
-	plan     plan
+	plan     order.Plan[*shape]
 	moved    bool // something of the plan is not where it was in the stream
 	fromMany int  // from how many rows on one statement is made for all of them
-	vals     []tidemark.Value
-	olds     []tidemark.Value
+	vals     []change.Value
+	olds     []change.Value
 	keys     []uint64
 
-	l        lane // speaks on conn's socket
-	names    int  // of statements, so far
+	t        *Target
+	l        *server.Lane // speaks on conn's socket
+	names    int          // of statements, so far
 	begins   *prepared
 	commits  *prepared
 	progress *prepared
@@ -134,44 +128,44 @@ type applier struct {
 //
 // Changes are made by statements for many rows where they can be (plan); if that is
 // refused, row by row, in the order in which they came: errors are of that.
-func (e *Engine) Apply(ctx context.Context, g *tidemark.Group) error {
-	object, err := e.applyOnce(ctx, g, true)
-	if err != nil && !g.Net && e.byRow(ctx, g.Agent, err) {
-		object, err = e.applyOnce(ctx, g, false)
+func (t *Target) Apply(ctx context.Context, g *change.Group) error {
+	object, err := t.applyOnce(ctx, g, true)
+	if err != nil && !g.Net && t.byRow(ctx, g.Agent, err) {
+		object, err = t.applyOnce(ctx, g, false)
 	}
-	if err == nil || e.committed(ctx, g, err) {
+	if err == nil || t.committed(ctx, g, err) {
 		return nil
 	}
-	return e.fail(ctx, "apply", object, err)
+	return t.Fail(ctx, "apply", object, err)
 }
 
-func (e *Engine) applyOnce(ctx context.Context, g *tidemark.Group, together bool) (object string, err error) {
-	a, err := e.applier(ctx, g.Agent, g.Cascades)
+func (t *Target) applyOnce(ctx context.Context, g *change.Group, together bool) (object string, err error) {
+	a, err := t.applier(ctx, g.Agent, g.Cascades)
 	if err != nil {
 		return "", err
 	}
 	if err := a.know(ctx, g); err != nil {
 		return "", err
 	}
-	release, err := a.l.raw(ctx)
+	release, err := a.l.Raw(ctx)
 	if err != nil {
-		closeConn(a.conn)
+		server.CloseConn(a.conn)
 		return "", err
 	}
 	defer release()
 	object, err = a.apply(g, together)
 	if err != nil {
-		a.plan.clear()
+		a.plan.Clear()
 		a.undo(err)
 	}
 	return object, err
 }
 
 // byRow says whether a group that has failed may do better row by row.
-func (e *Engine) byRow(ctx context.Context, agent int, err error) bool {
-	e.lanesMu.Lock()
-	a := e.appliers[agent]
-	e.lanesMu.Unlock()
+func (t *Target) byRow(ctx context.Context, agent int, err error) bool {
+	t.mu.Lock()
+	a := t.appliers[agent]
+	t.mu.Unlock()
 	if ctx.Err() != nil || a == nil || !a.moved {
 		return false
 	}
@@ -181,7 +175,7 @@ func (e *Engine) byRow(ctx context.Context, agent int, err error) bool {
 	case errors.Is(err, errOthers):
 		return true
 	case errors.As(err, &pg):
-		switch kindOfState(pg.Code) {
+		switch server.KindOfState(pg.Code) {
 		case tidemark.BadRow, tidemark.NotFound, tidemark.Invalid, tidemark.Unsupported:
 		default:
 			return false
@@ -197,21 +191,22 @@ func (e *Engine) byRow(ctx context.Context, agent int, err error) bool {
 }
 
 // applier gives an agent its session, in which foreign keys act where that is asked for.
-func (e *Engine) applier(ctx context.Context, agent int, cascades bool) (*applier, error) {
-	e.lanesMu.Lock()
-	if e.appliers == nil {
-		e.appliers = map[int]*applier{}
+func (t *Target) applier(ctx context.Context, agent int, cascades bool) (*applier, error) {
+	t.mu.Lock()
+	if t.appliers == nil {
+		t.appliers = map[int]*applier{}
 	}
-	a := e.appliers[agent]
+	a := t.appliers[agent]
 	if a == nil {
-		a = &applier{l: lane{e: e, in: make([]byte, 16<<10)}, plan: plan{last: map[uint64]int{}}, fromMany: cmp.Or(e.fromMany, fromMany)}
-		e.appliers[agent] = a
+		a = &applier{t: t, l: t.NewLane(nil), fromMany: cmp.Or(t.fromMany, fromMany)}
+		a.l.Buffer(16 << 10)
+		t.appliers[agent] = a
 	}
-	e.lanesMu.Unlock()
+	t.mu.Unlock()
 	if a.conn != nil && !a.conn.IsClosed() {
 		return a, nil
 	}
-	conn, err := e.connect(ctx)
+	conn, err := t.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -223,20 +218,20 @@ func (e *Engine) applier(ctx context.Context, agent int, cascades bool) (*applie
 		_, err = conn.Exec(ctx, applierSQL, pgx.QueryExecModeSimpleProtocol)
 	}
 	if err != nil {
-		closeConn(conn)
-		return nil, e.fail(ctx, "apply", progressTable, err)
+		server.CloseConn(conn)
+		return nil, t.Fail(ctx, "apply", progressTable, err)
 	}
-	if err := e.unbroken(ctx); err != nil {
-		closeConn(conn)
+	if err := t.unbroken(ctx); err != nil {
+		server.CloseConn(conn)
 		return nil, err
 	}
-	a.conn, a.l.conn, a.replica, a.plan.free = conn, conn.PgConn(), replica, replica
-	a.tables = map[*tidemark.Bound]*destination{}
+	a.conn, a.l.Conn, a.replica, a.plan.Free = conn, conn.PgConn(), replica, replica
+	a.tables = map[*change.Bound]*destination{}
 	a.begins, a.commits, a.progress, a.mark = a.prepare("BEGIN"), a.prepare("COMMIT"), a.prepare(progressSQL), nil
 	var level string
 	if err := conn.QueryRow(ctx, "SHOW wal_level").Scan(&level); err != nil {
-		closeConn(conn)
-		return nil, e.fail(ctx, "apply", progressTable, err)
+		server.CloseConn(conn)
+		return nil, t.Fail(ctx, "apply", progressTable, err)
 	}
 	if level == "logical" {
 		a.mark = a.prepare(markSQL)
@@ -264,7 +259,7 @@ const progressSQL = `UPDATE tidemark.applied SET low = $1::bigint, done = $2::bi
 // granted SET ON PARAMETER session_replication_role).
 func asReplica(ctx context.Context, conn *pgx.Conn) (bool, error) {
 	_, err := conn.Exec(ctx, "SET session_replication_role = replica", pgx.QueryExecModeSimpleProtocol)
-	if sqlState(err) == "42501" {
+	if server.SQLState(err) == "42501" {
 		return false, nil
 	}
 	return err == nil, err
@@ -275,15 +270,12 @@ func cascades(t *tidemark.Table) bool {
 	return slices.ContainsFunc(t.ForeignKeys, func(f tidemark.ForeignKey) bool { return strings.EqualFold(f.OnDelete, "CASCADE") })
 }
 
-// errFenced says that the progress row is of another epoch.
-var errFenced = tidemark.Errorf(tidemark.Lost, "apply", "", "another apply of this stream has taken over", "End one of the two.")
-
 // errAltered says that a table has other columns than when the session began to use it.
-var errAltered = errors.New("a table's columns have changed")
+const errAltered = server.Refusal("a table's columns have changed")
 
 // apply sends the changes, reads how many rows each statement has met, and only then
 // commits: two round trips, unless there is very much to send.
-func (a *applier) apply(g *tidemark.Group, together bool) (object string, err error) {
+func (a *applier) apply(g *change.Group, together bool) (object string, err error) {
 	a.moved = false
 	if err := a.plain(a.begins); err != nil {
 		return "", err
@@ -294,22 +286,12 @@ func (a *applier) apply(g *tidemark.Group, together bool) (object string, err er
 		}
 	}
 	shaped := map[uint32]int64{}
-	err = g.Each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
-		for rest := tx.Changes; len(rest) > 0; {
-			var c tidemark.Change
-			if c, rest, err = tidemark.NextChange(rest); err != nil {
-				return err
-			}
-			if err := a.change(c, bounds); err != nil {
-				return err
-			}
-			if !together || a.plan.full() {
-				if object, err = a.sendPlan(shaped); err != nil {
-					return err
-				}
-			}
+	err = g.EachChange(func(_ *change.Tx, c change.Change, bounds map[uint32]*change.Bound) error {
+		err := a.change(c, bounds)
+		if err == nil && (!together || a.plan.Full()) {
+			object, err = a.sendPlan(shaped)
 		}
-		return nil
+		return err
 	})
 	if err != nil {
 		return object, err
@@ -336,7 +318,7 @@ func (a *applier) apply(g *tidemark.Group, together bool) (object string, err er
 }
 
 // sendProgress sends the statement for the agent's row, and gives what it has to return.
-func (a *applier) sendProgress(g *tidemark.Group, shaped map[uint32]int64) (columns int64, err error) {
+func (a *applier) sendProgress(g *change.Group, shaped map[uint32]int64) (columns int64, err error) {
 	number := func(n int64) { a.param(strconv.AppendInt(nil, n, 10)) }
 	a.value = a.value[:0]
 	a.bind(a.progress, 6)
@@ -367,19 +349,19 @@ func (a *applier) sendProgress(g *tidemark.Group, shaped map[uint32]int64) (colu
 // sendPlan sends what is planned. The tables whose row types are used are added to
 // shaped, with the number of columns that they ever had.
 func (a *applier) sendPlan(shaped map[uint32]int64) (object string, err error) {
-	for i := range a.plan.runs {
-		r := &a.plan.runs[i]
+	for i := range a.plan.Runs {
+		r := &a.plan.Runs[i]
 		switch {
-		case r.shape == nil:
-			err = a.plain(&prepared{sql: r.sql}) // without a name: the next one takes its place
-		case len(r.rows) >= a.fromMany && r.shape.many != nil:
+		case r.Shape == nil:
+			err = a.plain(&prepared{sql: r.SQL}) // without a name: the next one takes its place
+		case len(r.Rows) >= a.fromMany && r.Shape.many != nil:
 			a.moved = true
-			shaped[r.shape.to.oid] = r.shape.to.natts
-			err = a.sendMany(r.shape, r.rows)
+			shaped[r.Shape.to.oid] = r.Shape.to.natts
+			err = a.sendMany(r.Shape, r.Rows)
 		default:
-			a.moved = a.moved || len(r.rows) > 1
-			for _, c := range r.rows {
-				if err = a.sendOne(r.shape, c); err != nil {
+			a.moved = a.moved || len(r.Rows) > 1
+			for _, c := range r.Rows {
+				if err = a.sendOne(r.Shape, c); err != nil {
 					break
 				}
 			}
@@ -393,7 +375,7 @@ func (a *applier) sendPlan(shaped map[uint32]int64) (object string, err error) {
 			}
 		}
 	}
-	a.plan.clear()
+	a.plan.Clear()
 	return "", nil
 }
 
@@ -402,14 +384,14 @@ func (a *applier) sendPlan(shaped map[uint32]int64) (object string, err error) {
 const fromMany = 3
 
 // change plans one change.
-func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) error {
+func (a *applier) change(c change.Change, bounds map[uint32]*change.Bound) error {
 	switch c.Kind {
 	case tidemark.RelationChange, tidemark.MessageChange:
 		return nil
 	case tidemark.TruncateChange:
 		sql, err := truncation(c, bounds)
 		if err == nil && sql != "" {
-			a.plan.truncate(sql)
+			a.plan.Truncate(sql)
 		}
 		return err
 	}
@@ -425,11 +407,11 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) e
 	if n := len(b.Relation.Columns); c.New != nil && len(a.vals) != n || c.Old != nil && len(a.olds) != n {
 		return errors.New("a row has another number of columns than its relation")
 	}
-	if b.Loading && c.Moves(d.key, a.vals, a.olds) {
-		if err := a.change(tidemark.Change{Kind: tidemark.DeleteChange, Table: c.Table, Old: c.Old, OldKey: c.OldKey}, bounds); err != nil {
+	if b.Loading && c.Moves(d.Key, a.vals, a.olds) {
+		if err := a.change(change.Change{Kind: tidemark.DeleteChange, Table: c.Table, Old: c.Old, OldKey: c.OldKey}, bounds); err != nil {
 			return err
 		}
-		return a.change(tidemark.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New}, bounds)
+		return a.change(change.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New}, bounds)
 	}
 	if c.Kind == tidemark.UpdateChange && c.Old != nil && d.always {
 		if err := renumbered(b, a.vals, a.olds); err != nil {
@@ -441,30 +423,30 @@ func (a *applier) change(c tidemark.Change, bounds map[uint32]*tidemark.Bound) e
 		return nil // nothing of it is the target's
 	}
 	a.keys = a.keys[:0]
-	if !s.keyless {
+	if !s.Keyless {
 		if c.New != nil {
-			a.keys = append(a.keys, d.keyHash(a.vals))
+			a.keys = append(a.keys, d.KeyHash(a.vals))
 		}
-		if c.Old != nil && (c.New == nil || s.alone) {
-			a.keys = append(a.keys, d.keyHash(a.olds))
+		if c.Old != nil && (c.New == nil || s.Alone) {
+			a.keys = append(a.keys, d.KeyHash(a.olds))
 		}
 	}
-	a.plan.add(s, change{c.Old, c.New}, a.keys)
+	a.plan.Add(s, order.Row{Old: c.Old, New: c.New}, a.keys)
 	return nil
 }
 
 // committed finds out whether a group is on the target though its agent got an error:
 // the connection may have been lost in the COMMIT.
-func (e *Engine) committed(ctx context.Context, g *tidemark.Group, cause error) bool {
+func (t *Target) committed(ctx context.Context, g *change.Group, cause error) bool {
 	var pg *pgconn.PgError
-	if errors.As(cause, &pg) || errors.Is(cause, errFenced) || len(g.Txs) == 0 || ctx.Err() != nil || !broken(cause) {
+	if errors.As(cause, &pg) || errors.Is(cause, resolve.ErrFenced) || len(g.Txs) == 0 || ctx.Err() != nil || !server.Broken(cause) {
 		return false
 	}
-	conn, err := e.connect(ctx)
+	conn, err := t.Connect(ctx)
 	if err != nil {
 		return false
 	}
-	defer closeConn(conn)
+	defer server.CloseConn(conn)
 	// The row lock of a transaction that is still ending is waited for.
 	var done []int64
 	err = conn.QueryRow(ctx, "SELECT done FROM tidemark.applied WHERE queue = $1 AND agent = $2 AND epoch = $3 FOR UPDATE", g.Queue, g.Agent, g.Epoch).Scan(&done)

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A check is how a column is compared with what it was on the source before a change. Both
@@ -36,8 +38,8 @@ func (k check) same(a, b string) string {
 }
 
 // checksOf gives the checks of a change; nil: only its key has to be there.
-func (d *destination) checksOf(c tidemark.Change) []check {
-	if !d.bound.Conflict.Rule.Checks(c.Kind) || c.Old == nil || c.OldKey || d.key == nil {
+func (d *destination) checksOf(c change.Change) []check {
+	if !d.bound.Conflict.Rule.Checks(c.Kind) || c.Old == nil || c.OldKey || d.Key == nil {
 		return nil
 	}
 	return d.checks
@@ -45,7 +47,7 @@ func (d *destination) checksOf(c tidemark.Change) []check {
 
 // setTo gives what an update sets column i to: place, which is the new value; or what the
 // column has, if the change has not changed it and only that is looked at.
-func setTo(b *tidemark.Bound, checks []check, i int, column, place string, is, was func(int) string) string {
+func setTo(b *change.Bound, checks []check, i int, column, place string, is, was func(int) string) string {
 	if checks == nil || checks[i].as == 0 || b.Conflict.Rule != tidemark.CheckChanged {
 		return place
 	}
@@ -54,15 +56,15 @@ func setTo(b *tidemark.Bound, checks []check, i int, column, place string, is, w
 
 // stillSo gives the conditions that a row is as it was: all of it, or what the change has
 // changed.
-func stillSo(b *tidemark.Bound, c tidemark.Change, checks []check, vals []tidemark.Value, table string, is, was func(int) string) (out []string) {
+func stillSo(b *change.Bound, c change.Change, checks []check, vals []change.Value, table string, is, was func(int) string) (out []string) {
 	key := keyColumns(b, true)
 	for i, k := range checks {
 		if k.as == 0 || slices.Contains(key, i) {
 			continue
 		}
-		cond := k.same(table+quoteIdent(b.Table.Columns[b.Columns[i]].Name), was(i))
+		cond := k.same(table+server.QuoteIdent(b.Table.Columns[b.Columns[i]].Name), was(i))
 		if c.Kind == tidemark.UpdateChange && b.Conflict.Rule == tidemark.CheckChanged {
-			if vals[i].Kind == tidemark.UnchangedValue {
+			if vals[i].Kind == change.UnchangedValue {
 				continue
 			}
 			cond = k.same(was(i), is(i)) + " OR " + cond
@@ -85,7 +87,7 @@ func asTyped(checks []check, param func(column int, old bool) string) (is, was f
 // was: then the columns have numbers in place of names.
 func (d *destination) inRows(two bool) (is, was func(int) string) {
 	if !two {
-		is = func(i int) string { return "v." + quoteIdent(d.bound.Table.Columns[d.bound.Columns[i]].Name) }
+		is = func(i int) string { return "v." + server.QuoteIdent(d.bound.Table.Columns[d.bound.Columns[i]].Name) }
 		return is, is
 	}
 	of := func(letter string) func(int) string {

@@ -8,23 +8,25 @@ import (
 	"testing"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // applyAll applies transactions in groups of at most so many. It gives how many
 // statements for many rows there are.
-func applyAll(t *testing.T, e *Engine, bind *bindAll, txs []*tidemark.Tx, rnd *rand.Rand, most int) (many int) {
+func applyAll(t *testing.T, e *Engine, bind *bindAll, txs []*change.Tx, rnd *rand.Rand, most int) (many int) {
 	t.Helper()
 	p, err := e.BeginApply(t.Context(), "q", 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for len(txs) > 0 {
-		g := &tidemark.Group{Queue: "q", Epoch: p.Epoch}
+		g := &change.Group{Queue: "q", Epoch: p.Epoch}
 		n := min(1+rnd.IntN(most), len(txs))
 		for _, tx := range txs[:n] {
 			relations := bind.take(t, tx)
-			bounds := map[uint32]*tidemark.Bound{}
+			bounds := map[uint32]*change.Bound{}
 			for id, b := range relations {
 				bounds[id] = b
 			}
@@ -32,7 +34,7 @@ func applyAll(t *testing.T, e *Engine, bind *bindAll, txs []*tidemark.Tx, rnd *r
 		}
 		if err := e.Apply(t.Context(), g); err != nil {
 			for _, tx := range g.Txs {
-				t.Log(strings.Join(told(t, tx, map[uint32]tidemark.Relation{}), "\n"))
+				t.Log(strings.Join(told(t, tx, map[uint32]change.Relation{}), "\n"))
 			}
 			t.Fatalf("%v (%s)", err, tidemark.HintOf(err))
 		}
@@ -142,10 +144,10 @@ func TestApplyZoo(t *testing.T) {
 		names := split(testdb.Query(t, src, strings.Replace(zooTables, "WHERE", "WHERE relpersistence = 'p' AND", 1)))
 		for _, name := range names {
 			// What has no key is found by all its values.
-			if testdb.Query(t, src, "SELECT EXISTS (SELECT FROM pg_index WHERE indisprimary AND indrelid = "+quoteLiteral(name)+"::regclass)") == "f" {
+			if testdb.Query(t, src, "SELECT EXISTS (SELECT FROM pg_index WHERE indisprimary AND indrelid = "+server.QuoteLiteral(name)+"::regclass)") == "f" {
 				testdb.Query(t, src, "ALTER TABLE "+name+" REPLICA IDENTITY FULL")
 			}
-			column := testdb.Query(t, src, "SELECT format('%I', attname) FROM pg_attribute WHERE attrelid = "+quoteLiteral(name)+"::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attidentity <> 'a' ORDER BY attnum LIMIT 1")
+			column := testdb.Query(t, src, "SELECT format('%I', attname) FROM pg_attribute WHERE attrelid = "+server.QuoteLiteral(name)+"::regclass AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attidentity <> 'a' ORDER BY attnum LIMIT 1")
 			if column == "" {
 				continue
 			}
@@ -202,7 +204,7 @@ func TestApplyToAlteredTable(t *testing.T) {
 			t.Error("no statement for many rows")
 		}
 		want := "10 " + strings.Repeat(".", i)
-		if got := testdb.Query(t, dst, "SELECT count(*) || ' ' || max(right(a, "+fmt.Sprint(i)+")) FROM t WHERE a = 'a' || id || "+quoteLiteral(strings.Repeat(".", i))+" AND b = 'b' || id"); got != want {
+		if got := testdb.Query(t, dst, "SELECT count(*) || ' ' || max(right(a, "+fmt.Sprint(i)+")) FROM t WHERE a = 'a' || id || "+server.QuoteLiteral(strings.Repeat(".", i))+" AND b = 'b' || id"); got != want {
 			t.Errorf("%s: %s rows\n%s", alter, got, testdb.Query(t, dst, "TABLE t"))
 		}
 	}
@@ -231,7 +233,7 @@ func TestApplyFallsBackToRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &tidemark.Group{Queue: "q", Epoch: p.Epoch, Txs: txs[1:2], Bounds: []map[uint32]*tidemark.Bound{bind.bounds}, Done: []uint64{txs[1].Place}}
+	g := &change.Group{Queue: "q", Epoch: p.Epoch, Txs: txs[1:2], Bounds: []map[uint32]*change.Bound{bind.bounds}, Done: []uint64{txs[1].Place}}
 	err = to.Apply(t.Context(), g)
 	if tidemark.KindOf(err) != tidemark.BadRow || !strings.Contains(err.Error(), "an update met 0 rows, not one") {
 		t.Errorf("%v", err)
@@ -250,13 +252,13 @@ func TestApplyFallsBackToRows(t *testing.T) {
 	// A relation that is told again needs nothing new.
 	statements := to.appliers[0].names
 	for range 150 {
-		again := map[uint32]*tidemark.Bound{}
+		again := map[uint32]*change.Bound{}
 		for id, b := range bind.bounds {
 			copied := *b
 			copied.Relation.Columns = slices.Clone(b.Relation.Columns)
 			again[id] = &copied
 		}
-		g.Bounds = []map[uint32]*tidemark.Bound{again}
+		g.Bounds = []map[uint32]*change.Bound{again}
 		if err := to.Apply(t.Context(), g); err != nil {
 			t.Fatal(err)
 		}

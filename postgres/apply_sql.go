@@ -13,11 +13,14 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply/order"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A destination is a table as an applier's session sees it.
 type destination struct {
-	bound *tidemark.Bound
+	bound *change.Bound
 	name  string // quoted
 	gone  bool   // a row to delete may be gone with another one
 
@@ -27,22 +30,11 @@ type destination struct {
 	fill    []int // per column of its row type the relation's column, or -1
 	domains []bool
 	checks  []check // per column of the relation
-	batched bool    // statements for many rows may be used: no trigger or rule notices
 	split   bool    // into so many partitions that one for all rows, which opens them all, costs more
-	related bool    // foreign keys lead to it or from it
-	uniques bool    // it has unique or exclusion constraints besides the key
+	order.Table
 
-	salt    uint64
-	key     []int // columns of the relation that tell rows apart; nil: none do
-	always  bool  // it has columns that are GENERATED ALWAYS AS IDENTITY
-	inOrder bool  // which keys are equal is not known here, so no change passes another one
-	quick   map[shapeKey]*shape
-	shapes  []*shape
-
-	// In the plan that is being made.
-	used  bool
-	floor int // no change goes before this run
-	freed int // the last run that may have given up unique values; -1: none
+	always bool // it has columns that are GENERATED ALWAYS AS IDENTITY
+	shapes map[shapeKey]*shape
 }
 
 // A shapeKey tells statements for a table apart.
@@ -55,18 +47,14 @@ type shapeKey struct {
 
 // A shape is how changes of one kind, of the same columns of a table, are made.
 type shape struct {
-	to      *destination
-	kind    tidemark.ChangeKind
-	alone   bool // one row a statement
-	keyless bool // the row is one of several that are equal
+	order.Shape
+	to *destination
 
 	one  *prepared // nil: there is nothing to do
 	args []arg
 	many *prepared // for an array of rows; nil: it cannot be said so
 	fill []int     // of each column of the array's rows: the relation's column, or -1
 	both bool      // a second array has the rows as they were
-
-	newest int // the last run of this shape in the plan; -1: none
 }
 
 // An arg of a statement is a column of the new or of the old row.
@@ -76,7 +64,7 @@ type arg struct {
 }
 
 // shape finds the shape of a change whose values are in vals and olds.
-func (a *applier) shape(d *destination, c tidemark.Change) *shape {
+func (a *applier) shape(d *destination, c change.Change) *shape {
 	key := shapeKey{kind: c.Kind}
 	switch {
 	case c.Old != nil && c.OldKey:
@@ -85,26 +73,25 @@ func (a *applier) shape(d *destination, c tidemark.Change) *shape {
 		key.old = 'O'
 	}
 	if c.Kind == tidemark.UpdateChange {
-		key.moved = c.Old != nil && d.key != nil && slices.ContainsFunc(d.key, func(i int) bool {
-			return a.vals[i].Kind != tidemark.UnchangedValue && !bytes.Equal(a.vals[i].Data, a.olds[i].Data)
+		key.moved = c.Old != nil && d.Key != nil && slices.ContainsFunc(d.Key, func(i int) bool {
+			return a.vals[i].Kind != change.UnchangedValue && !bytes.Equal(a.vals[i].Data, a.olds[i].Data)
 		})
 		for i, v := range a.vals {
-			if v.Kind == tidemark.UnchangedValue {
+			if v.Kind == change.UnchangedValue {
 				key.same += string([]byte{byte(i >> 8), byte(i)})
 			}
 		}
 	}
-	s := d.quick[key]
+	s := d.shapes[key]
 	if s == nil {
 		s = a.newShape(d, c, key)
-		d.quick[key] = s
-		d.shapes = append(d.shapes, s)
+		d.shapes[key] = s
 	}
 	return s
 }
 
-func (a *applier) newShape(d *destination, c tidemark.Change, key shapeKey) *shape {
-	s := &shape{to: d, kind: c.Kind, newest: nowhere, alone: key.moved, keyless: d.key == nil && c.Kind != tidemark.InsertChange}
+func (a *applier) newShape(d *destination, c change.Change, key shapeKey) *shape {
+	s := &shape{to: d, Shape: order.Shape{Table: &d.Table, Kind: c.Kind, Alone: key.moved, Keyless: d.Key == nil && c.Kind != tidemark.InsertChange}}
 	checks := d.checksOf(c)
 	sql, args := statement(d.bound, c, a.vals, a.olds, checks)
 	if sql == "" {
@@ -112,11 +99,11 @@ func (a *applier) newShape(d *destination, c tidemark.Change, key shapeKey) *sha
 	}
 	s.one, s.args = a.prepare(sql), args
 	// A long key can be out of line, and is then where the old row is.
-	if c.Kind == tidemark.UpdateChange && slices.ContainsFunc(d.key, func(i int) bool { return a.vals[i].Kind == tidemark.UnchangedValue }) {
-		s.alone, s.keyless = true, true
+	if c.Kind == tidemark.UpdateChange && slices.ContainsFunc(d.Key, func(i int) bool { return a.vals[i].Kind == change.UnchangedValue }) {
+		s.Alone, s.Keyless = true, true
 	}
-	if s.alone || s.keyless || !d.batched {
-		s.alone = true
+	if s.Alone || s.Keyless || !d.Batched {
+		s.Alone = true
 		return s
 	}
 	if d.split && c.Kind != tidemark.InsertChange {
@@ -135,8 +122,8 @@ func (d *destination) fewer(kind tidemark.ChangeKind) bool {
 }
 
 // sendOne sends the statement of one change.
-func (a *applier) sendOne(s *shape, c change) error {
-	a.vals, a.olds = c.new.Values(a.vals[:0]), c.old.Values(a.olds[:0])
+func (a *applier) sendOne(s *shape, c order.Row) error {
+	a.vals, a.olds = c.New.Values(a.vals[:0]), c.Old.Values(a.olds[:0])
 	a.bind(s.one, len(s.args))
 	for _, x := range s.args {
 		v := a.vals
@@ -145,7 +132,7 @@ func (a *applier) sendOne(s *shape, c change) error {
 		}
 		a.param(v[x.column].Data)
 	}
-	return a.execute(sentStmt{stmt: s.one, to: s.to, kind: s.kind, rows: 1, gone: s.to.fewer(s.kind)})
+	return a.execute(sentStmt{stmt: s.one, to: s.to, kind: s.Kind, rows: 1, gone: s.to.fewer(s.Kind)})
 }
 
 // sendMany sends one statement for all rows: an array of their texts, each as the
@@ -153,21 +140,21 @@ func (a *applier) sendOne(s *shape, c change) error {
 // for each column would cost the server a set of rows for each, and VALUES an expression
 // to compile for each value.) An array is sent in binary so that nothing has to be quoted
 // twice.
-func (a *applier) sendMany(s *shape, rows []change) error {
+func (a *applier) sendMany(s *shape, rows []order.Row) error {
 	if s.both {
 		a.bind(s.many, 2)
 	} else {
 		a.bind(s.many, 1)
 	}
-	a.records(rows, s.fill, s.kind == tidemark.DeleteChange)
+	a.records(rows, s.fill, s.Kind == tidemark.DeleteChange)
 	if s.both {
 		a.records(rows, s.to.fill, true)
 	}
-	return a.execute(sentStmt{stmt: s.many, to: s.to, kind: s.kind, rows: int64(len(rows)), gone: s.to.fewer(s.kind)})
+	return a.execute(sentStmt{stmt: s.many, to: s.to, kind: s.Kind, rows: int64(len(rows)), gone: s.to.fewer(s.Kind)})
 }
 
 // records sends rows, as they are or as they were, as an array.
-func (a *applier) records(rows []change, fill []int, old bool) {
+func (a *applier) records(rows []order.Row, fill []int, old bool) {
 	const textOID = 25
 	at := len(a.out)
 	a.out = binary.BigEndian.AppendUint32(a.out, 0)        // its length
@@ -175,9 +162,9 @@ func (a *applier) records(rows []change, fill []int, old bool) {
 		a.out = binary.BigEndian.AppendUint32(a.out, uint32(n))
 	}
 	for _, c := range rows {
-		t := c.new
+		t := c.New
 		if old {
-			t = c.old
+			t = c.Old
 		}
 		a.vals = t.Values(a.vals[:0])
 		from := len(a.out)
@@ -190,7 +177,7 @@ func (a *applier) records(rows []change, fill []int, old bool) {
 
 // appendRecord appends the literal of a row type
 // (https://www.postgresql.org/docs/current/rowtypes.html).
-func appendRecord(b []byte, values []tidemark.Value, fill []int) []byte {
+func appendRecord(b []byte, values []change.Value, fill []int) []byte {
 	b = append(b, '(')
 	for i, from := range fill {
 		if i > 0 {
@@ -216,36 +203,36 @@ func appendRecord(b []byte, values []tidemark.Value, fill []int) []byte {
 // statementForMany writes the SQL for an array of rows of the table's row type, and
 // says which of the relation's columns fill that; "" where it cannot be said so. An update
 // that checks, see statement, takes a second array of the rows as they were.
-func statementForMany(d *destination, c tidemark.Change, vals []tidemark.Value, checks []check) (sql string, fill []int) {
+func statementForMany(d *destination, c change.Change, vals []change.Value, checks []check) (sql string, fill []int) {
 	b := d.bound
 	var names, from, sets, where []string
 	always := false
 	is, was := d.inRows(checks != nil && c.Kind == tidemark.UpdateChange)
 	for i, v := range vals {
 		at := b.Columns[i]
-		if at < 0 || v.Kind == tidemark.UnchangedValue || b.Table.Columns[at].Generated != "" {
+		if at < 0 || v.Kind == change.UnchangedValue || b.Table.Columns[at].Generated != "" {
 			continue
 		}
 		col := &b.Table.Columns[at]
-		name := quoteIdent(col.Name)
+		name := server.QuoteIdent(col.Name)
 		if geometry(b, i) {
 			return "", nil
 		}
 		names, from = append(names, name), append(from, is(i))
 		identity := col.Identity != nil && col.Identity.Always
 		always = always || identity
-		if !identity && !slices.Contains(d.key, i) && (c.Old != nil || !b.Relation.Columns[i].Key) {
+		if !identity && !slices.Contains(d.Key, i) && (c.Old != nil || !b.Relation.Columns[i].Key) {
 			sets = append(sets, name+" = "+setTo(b, checks, i, "t."+name, is(i), is, was))
 		}
 	}
-	for _, i := range d.key {
-		name := quoteIdent(b.Table.Columns[b.Columns[i]].Name)
+	for _, i := range d.Key {
+		name := server.QuoteIdent(b.Table.Columns[b.Columns[i]].Name)
 		where = append(where, "t."+name+" = "+is(i))
 	}
 	where = append(where, stillSo(b, c, checks, vals, "t.", is, was)...)
 	fill = slices.Clone(d.fill)
 	for i, x := range fill {
-		if x >= 0 && (len(vals) > 0 && vals[x].Kind == tidemark.UnchangedValue || c.Kind == tidemark.DeleteChange && checks == nil && !slices.Contains(d.key, x)) {
+		if x >= 0 && (len(vals) > 0 && vals[x].Kind == change.UnchangedValue || c.Kind == tidemark.DeleteChange && checks == nil && !slices.Contains(d.Key, x)) {
 			fill[i] = -1
 		}
 		if fill[i] < 0 && d.domains[i] {
@@ -273,8 +260,8 @@ func statementForMany(d *destination, c tidemark.Change, vals []tidemark.Value, 
 
 // truncation gives the statement of a TruncateChange; "" where none of the tables is
 // the stream's.
-func truncation(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (string, error) {
-	t, err := tidemark.ParseTruncation(c.Body)
+func truncation(c change.Change, bounds map[uint32]*change.Bound) (string, error) {
+	t, err := change.ParseTruncation(c.Body)
 	if err != nil {
 		return "", err
 	}
@@ -284,7 +271,7 @@ func truncation(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (string, e
 			if b.Loading && len(t.Tables) == 1 {
 				return emptying(b.Table.TableID), nil
 			}
-			names = append(names, quoteTable(b.Table.TableID))
+			names = append(names, server.QuoteTable(b.Table.TableID))
 		}
 	}
 	if len(names) == 0 {
@@ -303,11 +290,11 @@ func truncation(c tidemark.Change, bounds map[uint32]*tidemark.Bound) (string, e
 // emptying empties a table that is to be loaded anew, whatever references its rows: those
 // are the same again in the end. TRUNCATE does not do so, and is quicker.
 func emptying(table tidemark.TableID) string {
-	name := quoteTable(table)
+	name := server.QuoteTable(table)
 	return `DO $tidemark$ BEGIN
-		IF NOT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE contype = 'f' AND confrelid = ` + quoteLiteral(name) + `::regclass AND conrelid <> confrelid) THEN TRUNCATE ` + name + `;
+		IF NOT EXISTS (SELECT FROM pg_catalog.pg_constraint WHERE contype = 'f' AND confrelid = ` + server.QuoteLiteral(name) + `::regclass AND conrelid <> confrelid) THEN TRUNCATE ` + name + `;
 		ELSIF pg_catalog.current_setting('session_replication_role') = 'replica' THEN DELETE FROM ` + name + `;
-		ELSE RAISE EXCEPTION 'other tables reference %, and the user may not set session_replication_role', ` + quoteLiteral(name) + `;
+		ELSE RAISE EXCEPTION 'other tables reference %, and the user may not set session_replication_role', ` + server.QuoteLiteral(name) + `;
 		END IF; END $tidemark$`
 }
 
@@ -333,14 +320,14 @@ const destinationSQL = `SELECT w.n::int, c.oid, c.relnatts::bigint,
 		WHERE a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped) a`
 
 // know finds out about the tables of a group that the session has not met yet.
-func (a *applier) know(ctx context.Context, g *tidemark.Group) error {
+func (a *applier) know(ctx context.Context, g *change.Group) error {
 	if a.aliases > 100 { // earlier Bounds, most of which nobody has any more
-		maps.DeleteFunc(a.tables, func(b *tidemark.Bound, d *destination) bool { return d.bound != b })
+		maps.DeleteFunc(a.tables, func(b *change.Bound, d *destination) bool { return d.bound != b })
 		a.aliases = 0
 	}
 	var fresh []*destination
-	var last *tidemark.Bound
-	err := g.Each(func(tx *tidemark.Tx, bounds map[uint32]*tidemark.Bound) error {
+	var last *change.Bound
+	err := g.Each(func(tx *change.Tx, bounds map[uint32]*change.Bound) error {
 		for rest := tx.Changes; len(rest) >= 9; {
 			n := int(binary.BigEndian.Uint32(rest)) + 4
 			kind := tidemark.ChangeKind(rest[4])
@@ -372,7 +359,7 @@ func (a *applier) know(ctx context.Context, g *tidemark.Group) error {
 
 // again finds a destination that a relation equal to b's has, and hands it on to b: the
 // server tells a relation again and again, and what is prepared for it can be used on.
-func (a *applier) again(b *tidemark.Bound) *destination {
+func (a *applier) again(b *change.Bound) *destination {
 	for x, d := range a.tables {
 		if x.Table == b.Table && x.Relation.ID == b.Relation.ID && x.Relation.Identity == b.Relation.Identity && x.Loading == b.Loading &&
 			slices.Equal(x.Relation.Columns, b.Relation.Columns) && slices.Equal(x.Columns, b.Columns) {
@@ -384,13 +371,14 @@ func (a *applier) again(b *tidemark.Bound) *destination {
 	return nil
 }
 
-func newDestination(b *tidemark.Bound) *destination {
-	d := &destination{bound: b, name: quoteTable(b.Table.TableID), quick: map[shapeKey]*shape{}, freed: nowhere}
-	d.salt = xxh3.HashString(d.name)
+func newDestination(b *change.Bound) *destination {
+	d := &destination{bound: b, name: server.QuoteTable(b.Table.TableID), shapes: map[shapeKey]*shape{}}
+	d.ID = b.Table.TableID
+	d.Salt = xxh3.HashString(d.name)
 	// The target's key, if the stream tells it of every row.
-	d.key = keyColumns(b, true)
-	if slices.ContainsFunc(d.key, func(i int) bool { return !b.Relation.Columns[i].Key }) || d.key == nil && b.Relation.Identity != 'f' {
-		d.key = keyColumns(b, false)
+	d.Key = keyColumns(b, true)
+	if slices.ContainsFunc(d.Key, func(i int) bool { return !b.Relation.Columns[i].Key }) || d.Key == nil && b.Relation.Identity != 'f' {
+		d.Key = keyColumns(b, false)
 	}
 	for _, at := range b.Columns {
 		d.always = d.always || at >= 0 && b.Table.Columns[at].Identity != nil && b.Table.Columns[at].Identity.Always
@@ -413,11 +401,11 @@ func (a *applier) describe(ctx context.Context, fresh []*destination) error {
 	var names []string
 	var exact []bool
 	var types, compared []string
-	_, err = pgx.ForEachRow(rows, []any{&n, &x.oid, &x.natts, &x.batched, &x.split, &x.related, &unique, &names, &x.domains, &exact, &types, &compared}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&n, &x.oid, &x.natts, &x.Batched, &x.split, &x.Related, &unique, &names, &x.domains, &exact, &types, &compared}, func() error {
 		d := fresh[n-1]
-		d.oid, d.natts, d.batched, d.split, d.related, d.domains = x.oid, x.natts, x.batched, x.split, x.related, slices.Clone(x.domains)
+		d.oid, d.natts, d.Batched, d.split, d.Related, d.domains = x.oid, x.natts, x.Batched, x.split, x.Related, slices.Clone(x.domains)
 		d.gone = !a.replica && cascades(d.bound.Table)
-		d.uniques = unique > 1 || unique > 0 && d.key == nil
+		d.Uniques = unique > 1 || unique > 0 && d.Key == nil
 		d.checks = make([]check, len(d.bound.Columns))
 		for i, name := range names {
 			from := slices.IndexFunc(d.bound.Columns, func(at int) bool {
@@ -427,7 +415,7 @@ func (a *applier) describe(ctx context.Context, fresh []*destination) error {
 			if from >= 0 && !geometry(d.bound, from) {
 				d.checks[from] = check{compared[i][0], types[i]}
 			}
-			d.inOrder = d.inOrder || !exact[i] && from >= 0 && slices.Contains(d.key, from)
+			d.InOrder = d.InOrder || !exact[i] && from >= 0 && slices.Contains(d.Key, from)
 		}
 		return nil
 	})
@@ -438,20 +426,20 @@ func (a *applier) describe(ctx context.Context, fresh []*destination) error {
 	for _, d := range fresh {
 		oids = append(oids, d.oid)
 	}
-	return a.l.e.strangers(ctx, a.conn, "apply", oids, a.replica)
+	return a.t.Strangers(ctx, a.conn, "apply", oids, a.replica)
 }
 
 // renumbered refuses an update that gave a row a new number of a column GENERATED ALWAYS
 // AS IDENTITY (SET column = DEFAULT): the target would take only a number of its own.
-func renumbered(b *tidemark.Bound, vals, olds []tidemark.Value) error {
+func renumbered(b *change.Bound, vals, olds []change.Value) error {
 	for i, at := range b.Columns {
 		if at < 0 || b.Table.Columns[at].Identity == nil || !b.Table.Columns[at].Identity.Always {
 			continue
 		}
-		if was := olds[i]; was.Kind == tidemark.TextValue && !bytes.Equal(was.Data, vals[i].Data) {
-			name := quoteIdent(b.Table.Columns[at].Name)
-			return tidemark.Errorf(tidemark.BadRow, "apply", quoteTable(b.Table.TableID), fmt.Sprintf("an update has changed %s, which is GENERATED ALWAYS", name),
-				fmt.Sprintf("ALTER TABLE %s ALTER %s SET GENERATED BY DEFAULT; on the target, and start again.", quoteTable(b.Table.TableID), name))
+		if was := olds[i]; was.Kind == change.TextValue && !bytes.Equal(was.Data, vals[i].Data) {
+			name := server.QuoteIdent(b.Table.Columns[at].Name)
+			return tidemark.Errorf(tidemark.BadRow, "apply", server.QuoteTable(b.Table.TableID), fmt.Sprintf("an update has changed %s, which is GENERATED ALWAYS", name),
+				fmt.Sprintf("ALTER TABLE %s ALTER %s SET GENERATED BY DEFAULT; on the target, and start again.", server.QuoteTable(b.Table.TableID), name))
 		}
 	}
 	return nil
@@ -460,8 +448,8 @@ func renumbered(b *tidemark.Bound, vals, olds []tidemark.Value) error {
 // statement writes the SQL of a change; "" where it changes nothing of the target's.
 // Parameters are of the types that the server finds fit for their places. checks, if not
 // nil, say how the row is compared with what it was.
-func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value, checks []check) (sql string, args []arg) {
-	table := quoteTable(b.Table.TableID)
+func statement(b *change.Bound, c change.Change, vals, olds []change.Value, checks []check) (sql string, args []arg) {
+	table := server.QuoteTable(b.Table.TableID)
 	param := func(column int, old bool) string {
 		n := slices.Index(args, arg{column, old})
 		if n < 0 {
@@ -477,7 +465,7 @@ func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value
 	always := false
 	for i, v := range vals {
 		at := b.Columns[i]
-		if at < 0 || v.Kind == tidemark.UnchangedValue || b.Table.Columns[at].Generated != "" {
+		if at < 0 || v.Kind == change.UnchangedValue || b.Table.Columns[at].Generated != "" {
 			continue
 		}
 		col := &b.Table.Columns[at]
@@ -486,7 +474,7 @@ func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value
 		if c.Kind == tidemark.UpdateChange && (col.Identity != nil && col.Identity.Always || c.Old == nil && b.Relation.Columns[i].Key) {
 			continue
 		}
-		name, place := quoteIdent(col.Name), param(i, false)
+		name, place := server.QuoteIdent(col.Name), param(i, false)
 		names, places = append(names, name), append(places, place)
 		if c.Kind == tidemark.UpdateChange {
 			sets = append(sets, name+" = "+setTo(b, checks, i, name, place, is, was))
@@ -516,7 +504,7 @@ func statement(b *tidemark.Bound, c tidemark.Change, vals, olds []tidemark.Value
 }
 
 // overwrite is the end of an INSERT into a table that is loading.
-func overwrite(b *tidemark.Bound) string {
+func overwrite(b *change.Bound) string {
 	key := keyColumns(b, true)
 	if !b.Loading || key == nil {
 		return ""
@@ -526,7 +514,7 @@ func overwrite(b *tidemark.Bound) string {
 		if at < 0 || b.Table.Columns[at].Generated != "" {
 			continue
 		}
-		name := quoteIdent(b.Table.Columns[at].Name)
+		name := server.QuoteIdent(b.Table.Columns[at].Name)
 		switch identity := b.Table.Columns[at].Identity; {
 		case slices.Contains(key, i):
 			columns = append(columns, name)
@@ -542,7 +530,7 @@ func overwrite(b *tidemark.Bound) string {
 
 // geometry reports whether column i of the relation is a geometry of MySQL, whose text is
 // the hex of EWKB, and the target's bytes, or PostGIS's geometry, which takes these.
-func geometry(b *tidemark.Bound, i int) bool {
+func geometry(b *change.Bound, i int) bool {
 	const mysqlGeometry = 255 // no type of PostgreSQL has that number
 	if b.Relation.Columns[i].Type != mysqlGeometry || b.Columns[i] < 0 {
 		return false
@@ -552,12 +540,12 @@ func geometry(b *tidemark.Bound, i int) bool {
 }
 
 // whichRow gives the condition that finds the row of an update or delete.
-func whichRow(b *tidemark.Bound, c tidemark.Change, param func(column int, old bool) string) string {
+func whichRow(b *change.Bound, c change.Change, param func(column int, old bool) string) string {
 	old := c.Old != nil
 	var conds []string
 	if columns := keyColumns(b, old && !c.OldKey); columns != nil {
 		for _, i := range columns {
-			conds = append(conds, quoteIdent(b.Table.Columns[b.Columns[i]].Name)+" = "+param(i, old))
+			conds = append(conds, server.QuoteIdent(b.Table.Columns[b.Columns[i]].Name)+" = "+param(i, old))
 		}
 		return strings.Join(conds, " AND ")
 	}
@@ -566,16 +554,16 @@ func whichRow(b *tidemark.Bound, c tidemark.Change, param func(column int, old b
 	// which may be called otherwise where the stream comes from.
 	for i, at := range b.Columns {
 		if at >= 0 && b.Table.Columns[at].Generated == "" {
-			name := quoteIdent(b.Table.Columns[at].Name)
+			name := server.QuoteIdent(b.Table.Columns[at].Name)
 			conds = append(conds, name+"::text IS NOT DISTINCT FROM "+"(CASE WHEN false THEN "+name+" ELSE "+param(i, old)+" END)::text")
 		}
 	}
-	return "ctid = (SELECT ctid FROM " + quoteTable(b.Table.TableID) + " WHERE " + strings.Join(conds, " AND ") + " LIMIT 1)"
+	return "ctid = (SELECT ctid FROM " + server.QuoteTable(b.Table.TableID) + " WHERE " + strings.Join(conds, " AND ") + " LIMIT 1)"
 }
 
 // keyColumns gives the columns of the relation that tell a row apart; nil if none do.
 // Where the whole old row is there, they are those of the target's own primary key.
-func keyColumns(b *tidemark.Bound, whole bool) []int {
+func keyColumns(b *change.Bound, whole bool) []int {
 	var out []int
 	if !whole {
 		for i, c := range b.Relation.Columns {

@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 // bindAll binds every relation to the table of its name, as transactions bring them.
 type bindAll struct {
 	tables map[tidemark.TableID]*tidemark.Table
-	bounds map[uint32]*tidemark.Bound
+	bounds map[uint32]*change.Bound
 }
 
 func newBindAll(t *testing.T, e *Engine) *bindAll {
@@ -22,29 +23,29 @@ func newBindAll(t *testing.T, e *Engine) *bindAll {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bindAll{tables: map[tidemark.TableID]*tidemark.Table{}, bounds: map[uint32]*tidemark.Bound{}}
+	b := &bindAll{tables: map[tidemark.TableID]*tidemark.Table{}, bounds: map[uint32]*change.Bound{}}
 	for _, table := range db.Tables {
 		b.tables[table.TableID] = table
 	}
 	return b
 }
 
-func (b *bindAll) take(t *testing.T, tx *tidemark.Tx) map[uint32]*tidemark.Bound {
+func (b *bindAll) take(t *testing.T, tx *change.Tx) map[uint32]*change.Bound {
 	t.Helper()
 	for rest := tx.Changes; len(rest) > 0; {
-		var c tidemark.Change
+		var c change.Change
 		var err error
-		if c, rest, err = tidemark.NextChange(rest); err != nil {
+		if c, rest, err = change.Next(rest); err != nil {
 			t.Fatal(err)
 		}
 		if c.Kind != tidemark.RelationChange {
 			continue
 		}
-		r, err := tidemark.ParseRelation(c.Body)
+		r, err := change.ParseRelation(c.Body)
 		if err != nil {
 			t.Fatal(err)
 		}
-		bound := &tidemark.Bound{Relation: r, Table: b.tables[r.Table]}
+		bound := &change.Bound{Relation: r, Table: b.tables[r.Table]}
 		for _, col := range r.Columns {
 			at := -1
 			for i, c := range bound.Table.Columns {
@@ -131,9 +132,9 @@ func TestApply(t *testing.T) {
 			}
 			var last uint64
 			for i, tx := range take(t, from, slot, 0, false) {
-				g := &tidemark.Group{Queue: "q", Agent: i % 2, Epoch: p.Epoch, Txs: []*tidemark.Tx{tx}, Bounds: []map[uint32]*tidemark.Bound{bind.take(t, tx)}, Low: last, Done: []uint64{tx.Place}}
+				g := &change.Group{Queue: "q", Agent: i % 2, Epoch: p.Epoch, Txs: []*change.Tx{tx}, Bounds: []map[uint32]*change.Bound{bind.take(t, tx)}, Low: last, Done: []uint64{tx.Place}}
 				if err := to.Apply(t.Context(), g); err != nil {
-					t.Fatalf("transaction %d: %v\n%s", i, err, strings.Join(told(t, tx, map[uint32]tidemark.Relation{}), "\n"))
+					t.Fatalf("transaction %d: %v\n%s", i, err, strings.Join(told(t, tx, map[uint32]change.Relation{}), "\n"))
 				}
 				last = tx.Place
 			}
@@ -165,7 +166,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	var places []uint64
-	g := &tidemark.Group{Queue: "q", Epoch: p.Epoch, Txs: txs}
+	g := &change.Group{Queue: "q", Epoch: p.Epoch, Txs: txs}
 	for _, tx := range txs {
 		g.Bounds = append(g.Bounds, bind.take(t, tx))
 		places = append(places, tx.Place)
@@ -190,7 +191,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 	fails(tidemark.BadRow, "item_pkey")
 	testdb.Query(t, dst, "DELETE FROM item")
 	insert := g.Txs[0]
-	g.Txs[0] = &tidemark.Tx{Place: insert.Place, End: insert.End}
+	g.Txs[0] = &change.Tx{Place: insert.Place, End: insert.End}
 	fails(tidemark.BadRow, "an update met 0 rows")
 	g.Txs[0] = insert
 	// A later apply has taken over.

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply/resolve"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // An applier speaks the extended protocol straight on its socket: statements are
@@ -105,7 +107,7 @@ func (a *applier) write() error {
 	if len(a.out) == 0 {
 		return nil
 	}
-	_, err := a.l.conn.Conn().Write(a.out)
+	_, err := a.l.Conn.Conn().Write(a.out)
 	if cap(a.out) > keptOut {
 		a.out = nil
 	}
@@ -120,7 +122,7 @@ func (a *applier) plain(s *prepared) error {
 }
 
 // errOthers says that a statement for many rows met other ones than there were.
-var errOthers = errors.New("a statement has met another number of rows than it was for")
+const errOthers = server.Refusal("a statement has met another number of rows than it was for")
 
 // answers reads the answers of what was sent. What is in a row of an answer is kept
 // in a.value.
@@ -144,24 +146,20 @@ func (a *applier) answers() (object string, err error) {
 		}
 		switch {
 		case s.to == nil:
-			return object, errFenced
+			return object, resolve.ErrFenced
 		case s.rows > 1:
 			return object, errOthers
 		}
-		return object, misfit(object, &tidemark.Misfit{Kind: s.kind, Met: n})
+		return object, resolve.Misfit(object, s.kind, n)
 	}
 	a.sent, a.read = a.sent[:0], 0
 	return "", nil
 }
 
-func misfit(object string, m *tidemark.Misfit) error {
-	return &tidemark.Error{Op: "apply", Object: object, Kind: tidemark.BadRow, Err: m, Hint: tidemark.OtherRows}
-}
-
 // answer reads the messages of one statement to its end, and gives how many rows it met.
 func (a *applier) answer(s *sentStmt) (rows int64, err error) {
 	for {
-		kind, n, err := a.l.head()
+		kind, n, err := a.l.Head()
 		if err != nil {
 			return 0, err
 		}
@@ -170,7 +168,7 @@ func (a *applier) answer(s *sentStmt) (rows int64, err error) {
 		case '1':
 			s.parsed = false
 		case 'C', 'D':
-			body, err := a.l.body(n)
+			body, err := a.l.Body(n)
 			if err != nil {
 				return 0, err
 			}
@@ -181,9 +179,9 @@ func (a *applier) answer(s *sentStmt) (rows int64, err error) {
 				a.value = append(a.value[:0], body[6:]...)
 			}
 		default:
-			var x answer
-			if a.l.other(&x, kind, n); x.err != nil {
-				return 0, x.err
+			var x server.Answer
+			if a.l.Other(&x, kind, n); x.Err != nil {
+				return 0, x.Err
 			}
 		}
 	}
@@ -208,11 +206,11 @@ func (a *applier) commit() error {
 	if err := a.write(); err != nil {
 		return err
 	}
-	x := a.l.answer()
-	if x.err == nil {
+	x := a.l.Answer()
+	if x.Err == nil {
 		a.sent, a.read = a.sent[:0], 0
 	}
-	return x.err
+	return x.Err
 }
 
 // undo ends a transaction that has failed. A session of which it is not known how it
@@ -220,7 +218,7 @@ func (a *applier) commit() error {
 func (a *applier) undo(cause error) {
 	var pg *pgconn.PgError
 	var own *tidemark.Error
-	refused := errors.As(cause, &pg) && !ended(cause)
+	refused := errors.As(cause, &pg) && !server.Ended(cause)
 	ours := errors.As(cause, &own) || errors.Is(cause, errOthers) || errors.Is(cause, errAltered)
 	// What comes behind a statement that the server has refused it has not looked at;
 	// behind one that only we refuse, it has.
@@ -242,11 +240,11 @@ func (a *applier) undo(cause error) {
 		at := a.message('Q')
 		a.out = append(a.out, "ROLLBACK\x00"...)
 		a.measure(at)
-		if a.write() == nil && !a.l.answer().broken { // of Sync
-			if x := a.l.answer(); !x.broken && x.status == 'I' {
+		if a.write() == nil && !a.l.Answer().Broken { // of Sync
+			if x := a.l.Answer(); !x.Broken && x.Status == 'I' {
 				return
 			}
 		}
 	}
-	closeConn(a.conn)
+	server.CloseConn(a.conn)
 }

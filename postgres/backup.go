@@ -15,6 +15,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // A Backup is an online backup of the server's files, which are read here, on its own
@@ -25,7 +27,7 @@ import (
 // ended the backup, and End says so. A temporary slot on that session keeps what the
 // backup needs of the log until then.
 type Backup struct {
-	e   *Engine
+	e   *Cluster
 	opt BackupOptions
 
 	conn *pgx.Conn // the session that holds the backup
@@ -71,11 +73,11 @@ type facts struct {
 const backupOp = "back up"
 
 // Backup prepares a backup of the server's files. Nothing is done before Begin.
-func (e *Engine) Backup(opt BackupOptions) *Backup {
+func (c *Cluster) Backup(opt BackupOptions) *Backup {
 	if opt.Label == "" {
 		opt.Label = "tidemark"
 	}
-	return &Backup{e: e, opt: opt, names: map[string]*pgx.Conn{}}
+	return &Backup{e: c, opt: opt, names: map[string]*pgx.Conn{}}
 }
 
 // Begin begins the backup, waits for its first checkpoint, and lists what is to be read.
@@ -92,7 +94,7 @@ func (b *Backup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 	if err := b.begin(ctx); err != nil {
 		return nil, err
 	}
-	set.Start = formatLSN(b.start)
+	set.Start = wal.FormatLSN(b.start)
 	if err := b.checkSame(ctx); err != nil {
 		return nil, err
 	}
@@ -105,7 +107,7 @@ func (b *Backup) find(ctx context.Context) error {
 		return nil // Elsewhere has looked
 	}
 	var err error
-	if b.conn, err = b.e.connect(ctx); err != nil {
+	if b.conn, err = b.e.Connect(ctx); err != nil {
 		return err
 	}
 	if err := b.ask(ctx, "current_setting('data_directory')"); err != nil {
@@ -121,7 +123,7 @@ func (b *Backup) Elsewhere(ctx context.Context) (why string, err error) {
 	if !errors.As(err, &own) || own.Op != backupOp || own.Kind != tidemark.Forbidden && own.Kind != tidemark.Invalid {
 		return "", err
 	}
-	if own.Object == b.e.object {
+	if own.Object == b.e.Object {
 		return "the role may not ask where they are", nil
 	}
 	return fmt.Sprintf("%s on this host: %s", own.Object, own.Err), nil
@@ -129,10 +131,10 @@ func (b *Backup) Elsewhere(ctx context.Context) (why string, err error) {
 
 // newSet is what is known of the data before anything is read.
 func (b *Backup) newSet() *tidemark.DataSet {
-	set := &tidemark.DataSet{System: strconv.FormatUint(b.system, 10), Version: b.e.version, Major: b.e.major, Standby: b.standby,
+	set := &tidemark.DataSet{System: strconv.FormatUint(b.system, 10), Version: b.e.Version(), Major: b.e.Major, Standby: b.standby,
 		PageSize: b.page, Checksums: b.checksums, LogFile: b.segmentSize, Databases: b.facts.names}
 	if !b.checksums {
-		set.Findings = append(set.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: b.e.object,
+		set.Findings = append(set.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: b.e.Object,
 			Text: "its pages have no checksums, so that damage of its files is not noticed", Hint: "pg_checksums --enable gives them some, while the server is stopped."})
 	}
 	return set
@@ -147,10 +149,10 @@ func (b *Backup) ask(ctx context.Context, folder string) error {
 			pg_is_in_recovery(), system_identifier, catalog_version_no::text FROM pg_control_system()`).
 		Scan(&b.dir, &checksums, &page, &segment, &log, &b.standby, &system, &catalog)
 	if err != nil {
-		err = b.e.failGrant(ctx, backupOp, b.e.object, err, "pg_read_all_settings")
+		err = b.e.FailGrant(ctx, backupOp, b.e.Object, err, "pg_read_all_settings")
 		var own *tidemark.Error
 		if errors.As(err, &own) && own.Kind == tidemark.Forbidden {
-			own.Hint = "Give the role what it needs: GRANT pg_read_all_settings, pg_monitor TO " + quoteIdent(b.e.cfg.User) + "; or use a superuser."
+			own.Hint = "Give the role what it needs: GRANT pg_read_all_settings, pg_monitor TO " + server.QuoteIdent(b.e.Config.User) + "; or use a superuser."
 		}
 		return err
 	}
@@ -165,7 +167,7 @@ func (b *Backup) ask(ctx context.Context, folder string) error {
 	}{{page, new(int64)}, {segment, &b.segment}, {log, &b.segmentSize}, {catalog, new(int64)}}
 	for _, n := range numbers {
 		if *n.to, err = strconv.ParseInt(n.text, 10, 64); err != nil {
-			return b.e.fail(ctx, backupOp, b.e.object, err)
+			return b.e.Fail(ctx, backupOp, b.e.Object, err)
 		}
 	}
 	b.page, b.catalogVersion = int(*numbers[0].to), uint32(*numbers[3].to)
@@ -178,7 +180,7 @@ func (b *Backup) askDatabases(ctx context.Context) error {
 	if err == nil {
 		b.facts.names, err = pgx.CollectRows(found, pgx.RowToStructByPos[tidemark.DatabaseName])
 	}
-	return b.e.fail(ctx, backupOp, b.e.object, err)
+	return b.e.Fail(ctx, backupOp, b.e.Object, err)
 }
 
 // checkFolder looks whether the server's data folder can be read here, and is its own.
@@ -218,7 +220,7 @@ func (b *Backup) checkSame(ctx context.Context) error {
 	}
 	var started int64
 	if err := b.conn.QueryRow(ctx, "SELECT extract(epoch FROM pg_postmaster_start_time())::bigint").Scan(&started); err != nil {
-		return b.e.fail(ctx, backupOp, b.e.object, err)
+		return b.e.Fail(ctx, backupOp, b.e.Object, err)
 	}
 	text, err := os.ReadFile(filepath.Join(b.dir, "postmaster.pid"))
 	if lines := strings.Split(string(text), "\n"); err == nil && len(lines) > 2 {
@@ -246,21 +248,21 @@ func (b *Backup) holdLog(ctx context.Context) *tidemark.Finding {
 		b.slot = name
 		return nil
 	}
-	return &tidemark.Finding{Severity: tidemark.Warning, Object: b.e.object,
-		Text: "no slot could be made (" + plainCause(err) + "): the server may remove what the backup needs of its log before that is read, and the backup would fail",
+	return &tidemark.Finding{Severity: tidemark.Warning, Object: b.e.Object,
+		Text: "no slot could be made (" + server.PlainCause(err) + "): the server may remove what the backup needs of its log before that is read, and the backup would fail",
 		Hint: "Raise max_replication_slots, and give the role REPLICATION; or let wal_keep_size keep as much as is written during a backup."}
 }
 
 func (b *Backup) begin(ctx context.Context) error {
 	call := "pg_backup_start($1, $2)"
-	if b.e.major < 15 {
+	if b.e.Major < 15 {
 		call = "pg_start_backup($1, $2, false)"
 	}
 	b.begun = time.Now()
 	var lsn string
 	err := b.conn.QueryRow(ctx, "SELECT "+call+"::text", b.opt.Label, !b.opt.Spread).Scan(&lsn)
 	if err == nil {
-		b.start, err = parseLSN(lsn)
+		b.start, err = wal.ParseLSN(lsn)
 	}
 	if err == nil {
 		return nil
@@ -270,7 +272,7 @@ func (b *Backup) begin(ctx context.Context) error {
 	if strings.Contains(arguments, "false") {
 		types += ", boolean"
 	}
-	return b.e.failGrant(ctx, backupOp, b.e.object, err, "EXECUTE ON FUNCTION pg_catalog."+name+"("+types+")")
+	return b.e.FailGrant(ctx, backupOp, b.e.Object, err, "EXECUTE ON FUNCTION pg_catalog."+name+"("+types+")")
 }
 
 // Open opens a file of DataSet or DataEnd. An error that is fs.ErrNotExist says that it
@@ -286,11 +288,11 @@ func (b *Backup) Open(f *tidemark.DataFile) (*os.File, error) {
 // Close ends the session that holds the backup. If End was not called, the server
 // ends the backup with it, and nothing is left there.
 func (b *Backup) Close() {
-	closeConn(b.conn)
+	server.CloseConn(b.conn)
 	b.namesMu.Lock()
 	defer b.namesMu.Unlock()
 	for _, conn := range b.names {
-		closeConn(conn)
+		server.CloseConn(conn)
 	}
 	b.names = nil
 }

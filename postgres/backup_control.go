@@ -64,7 +64,7 @@ func (b *Backup) control(ctx context.Context) (c controlFile, text []byte, err e
 		}
 		select {
 		case <-ctx.Done():
-			return c, nil, b.e.fail(ctx, backupOp, controlPath, ctx.Err())
+			return c, nil, b.e.Fail(ctx, backupOp, controlPath, ctx.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -39,27 +40,27 @@ func (b *Backup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 		return nil, err
 	}
 	call := "pg_backup_stop(false)"
-	if b.e.major < 15 {
+	if b.e.Major < 15 {
 		call = "pg_stop_backup(false, false)"
 	}
 	var lsn, label string
 	var spaces *string
 	err = b.conn.QueryRow(ctx, "SELECT lsn::text, labelfile, spcmapfile FROM "+call).Scan(&lsn, &label, &spaces)
 	if err != nil {
-		if sqlState(err) == "55000" {
+		if server.SQLState(err) == "55000" {
 			return nil, b.spoilt(err)
 		}
-		err = b.e.fail(ctx, backupOp, b.e.object, err)
+		err = b.e.Fail(ctx, backupOp, b.e.Object, err)
 		if tidemark.KindOf(err) == tidemark.Transient {
-			err = sessionGone(b.e.object, err)
+			err = sessionGone(b.e.Object, err)
 		}
 		return nil, err
 	}
-	if b.end.stop, err = parseLSN(lsn); err != nil {
-		return nil, b.e.fail(ctx, backupOp, b.e.object, err)
+	if b.end.stop, err = wal.ParseLSN(lsn); err != nil {
+		return nil, b.e.Fail(ctx, backupOp, b.e.Object, err)
 	}
 	if b.end.stop < b.least {
-		return nil, tidemark.Errorf(tidemark.Lost, backupOp, b.e.object, "it ends at "+lsn+", before "+formatLSN(b.least)+", up to where the backup that it builds on has read", "Make a full backup.")
+		return nil, tidemark.Errorf(tidemark.Lost, backupOp, b.e.Object, "it ends at "+lsn+", before "+wal.FormatLSN(b.least)+", up to where the backup that it builds on has read", "Make a full backup.")
 	}
 	if err := b.timelines(ctx, label); err != nil {
 		return nil, err
@@ -77,7 +78,7 @@ func (b *Backup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 // spoilt is the error of a server that says at the end that the backup is of no use: a standby was promoted
 // meanwhile, or its primary has written log without the pages (full_page_writes).
 func (b *Backup) spoilt(err error) error {
-	return tidemark.Errorf(tidemark.Lost, backupOp, b.e.object, plainCause(err), "Nothing was kept: begin again.")
+	return tidemark.Errorf(tidemark.Lost, backupOp, b.e.Object, server.PlainCause(err), "Nothing was kept: begin again.")
 }
 
 // made is a file that was made now. Where the group may look into the data folder, it may
@@ -91,12 +92,12 @@ func (b *Backup) made(p string, content []byte) tidemark.MadeFile {
 func (b *Backup) timelines(ctx context.Context, label string) error {
 	first, err := labelTimeline(label)
 	if err != nil {
-		return b.e.fail(ctx, backupOp, "backup_label", err)
+		return b.e.Fail(ctx, backupOp, "backup_label", err)
 	}
 	b.end.timeline = first
 	if b.standby {
 		if err := b.conn.QueryRow(ctx, "SELECT greatest(min_recovery_end_timeline, $1::int) FROM pg_control_recovery()", int32(first)).Scan(&b.end.timeline); err != nil {
-			return b.e.fail(ctx, backupOp, b.e.object, err)
+			return b.e.Fail(ctx, backupOp, b.e.Object, err)
 		}
 	}
 	var history string
@@ -109,14 +110,14 @@ func (b *Backup) timelines(ctx context.Context, label string) error {
 		history = string(text)
 	}
 	b.end.ranges, err = logRanges(history, first, b.end.timeline, b.start, b.end.stop)
-	return b.e.fail(ctx, backupOp, wal.HistoryName(b.end.timeline), err)
+	return b.e.Fail(ctx, backupOp, wal.HistoryName(b.end.timeline), err)
 }
 
 // logRanges are the parts of the log from a place in one timeline to another in the same or a
 // later one. history is that of the later one.
 func logRanges(history string, first, last uint32, from, stop uint64) (out []logRange, err error) {
 	for timeline := first; timeline < last; timeline++ {
-		left, err := leftAt(history, timeline)
+		left, err := server.LeftAt(history, timeline)
 		if err != nil {
 			return nil, err
 		}
@@ -131,7 +132,7 @@ func logRanges(history string, first, last uint32, from, stop uint64) (out []log
 // dataLogs are the parts as the repository has them.
 func (b *Backup) dataLogs() (out []tidemark.DataLog) {
 	for _, r := range b.end.ranges {
-		out = append(out, tidemark.DataLog{Timeline: r.timeline, From: formatLSN(r.from), To: formatLSN(r.to),
+		out = append(out, tidemark.DataLog{Timeline: r.timeline, From: wal.FormatLSN(r.from), To: wal.FormatLSN(r.to),
 			First: b.archived(r.timeline, r.from), Last: b.archived(r.timeline, max(r.to, 1)-1)})
 	}
 	return out

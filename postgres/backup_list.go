@@ -55,7 +55,7 @@ func (b *Backup) list(set *tidemark.DataSet) error {
 	}
 	set.Owner, b.folderMode = ownerOf(root), uint32(root.Mode().Perm())
 	set.Files.Add(tidemark.DataFile{Path: ".", Dir: true, Mode: b.folderMode, Modified: root.ModTime()})
-	l := &lister{b: b, set: set, version: fmt.Sprintf("PG_%d_%d", b.e.major, b.catalogVersion)}
+	l := &lister{b: b, set: set, version: fmt.Sprintf("PG_%d_%d", b.e.Major, b.catalogVersion)}
 	b.unlogged = map[string]numbers{}
 	return l.folder("")
 }

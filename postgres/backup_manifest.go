@@ -15,6 +15,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // ManifestPath is where PostgreSQL's programs look for what a backup should consist of.
@@ -24,7 +25,7 @@ const ManifestPath = "backup_manifest"
 // thing that is written: End has to be before.
 func (b *Backup) Manifest() (tidemark.DataFile, func(io.Writer, iter.Seq2[tidemark.DataSum, error]) error) {
 	return b.made(ManifestPath, nil).DataFile, func(to io.Writer, files iter.Seq2[tidemark.DataSum, error]) error {
-		w := NewManifestWriter(to, b.e.major, strconv.FormatUint(b.system, 10))
+		w := NewManifestWriter(to, b.e.Major, strconv.FormatUint(b.system, 10))
 		for f, err := range files {
 			if err == nil {
 				err = w.Add(f)
@@ -35,7 +36,7 @@ func (b *Backup) Manifest() (tidemark.DataFile, func(io.Writer, iter.Seq2[tidema
 		}
 		var ranges []tidemark.DataLog
 		for _, r := range b.end.ranges {
-			ranges = append(ranges, tidemark.DataLog{Timeline: r.timeline, From: formatLSN(r.from), To: formatLSN(r.to)})
+			ranges = append(ranges, tidemark.DataLog{Timeline: r.timeline, From: wal.FormatLSN(r.from), To: wal.FormatLSN(r.to)})
 		}
 		return w.Close(ranges)
 	}

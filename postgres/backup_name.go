@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // NamePage says of which relation the page at an offset of a file is, as far as the
@@ -56,12 +57,12 @@ func (b *Backup) relationName(ctx context.Context, database, space, number strin
 
 // connectTo opens a session in the database with a number; "" is ours.
 func (b *Backup) connectTo(ctx context.Context, database string) (*pgx.Conn, error) {
-	conn, err := b.e.connect(ctx)
+	conn, err := b.e.Connect(ctx)
 	if err != nil || database == "" {
 		return conn, err
 	}
-	defer closeConn(conn)
-	cfg := b.e.cfg.Copy()
+	defer server.CloseConn(conn)
+	cfg := b.e.Config.Copy()
 	if err := conn.QueryRow(ctx, "SELECT datname FROM pg_database WHERE oid = $1::oid AND datallowconn", database).Scan(&cfg.Database); err != nil {
 		return nil, err
 	}

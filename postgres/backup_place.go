@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // Place says which part of the log has all changes that may be in what was read until now. A page is not
@@ -20,21 +21,21 @@ func (b *Backup) Place(ctx context.Context) (tidemark.DataLog, error) {
 	var standby bool
 	err := b.conn.QueryRow(ctx, question).Scan(&text, &standby)
 	if err != nil {
-		err = b.e.fail(ctx, backupOp, b.e.object, err)
+		err = b.e.Fail(ctx, backupOp, b.e.Object, err)
 		if tidemark.KindOf(err) == tidemark.Transient {
-			err = sessionGone(b.e.object, err)
+			err = sessionGone(b.e.Object, err)
 		}
 		return tidemark.DataLog{}, err
 	}
 	if standby != b.standby {
-		return tidemark.DataLog{}, tidemark.Errorf(tidemark.Unsupported, backupOp, b.e.object, "the standby was promoted meanwhile", "")
+		return tidemark.DataLog{}, tidemark.Errorf(tidemark.Unsupported, backupOp, b.e.Object, "the standby was promoted meanwhile", "")
 	}
-	at, err := parseLSN(text)
+	at, err := wal.ParseLSN(text)
 	if err != nil {
-		return tidemark.DataLog{}, b.e.fail(ctx, backupOp, b.e.object, err)
+		return tidemark.DataLog{}, b.e.Fail(ctx, backupOp, b.e.Object, err)
 	}
 	at = max(at, b.start+1)
-	return tidemark.DataLog{Timeline: b.timeline, From: formatLSN(b.start), To: formatLSN(at), First: b.archived(b.timeline, b.start), Last: b.archived(b.timeline, at-1)}, nil
+	return tidemark.DataLog{Timeline: b.timeline, From: wal.FormatLSN(b.start), To: wal.FormatLSN(at), First: b.archived(b.timeline, b.start), Last: b.archived(b.timeline, at-1)}, nil
 }
 
 func sessionGone(object string, err error) error {

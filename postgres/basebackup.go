@@ -16,6 +16,8 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // A BaseBackup is an online backup of the server's files that the server itself reads and
@@ -32,7 +34,7 @@ type BaseBackup struct {
 	about *Backup
 	set   *tidemark.DataSet
 
-	lane *lane
+	lane *server.Lane
 	// life ends when the backup is given up: then nothing is read from the session any more.
 	life context.Context
 	end  context.CancelCauseFunc
@@ -66,11 +68,11 @@ type BaseBackupOptions struct {
 
 // BaseBackup prepares a backup of the server's files that the server sends. Nothing is done
 // before Begin.
-func (e *Engine) BaseBackup(opt BaseBackupOptions) *BaseBackup {
+func (c *Cluster) BaseBackup(opt BaseBackupOptions) *BaseBackup {
 	if opt.Label == "" {
 		opt.Label = "tidemark"
 	}
-	return &BaseBackup{opt: opt, about: e.Backup(BackupOptions{}), history: map[uint32]string{}, sent: make(chan struct{})}
+	return &BaseBackup{opt: opt, about: c.Backup(BackupOptions{}), history: map[uint32]string{}, sent: make(chan struct{})}
 }
 
 // Begin connects, and says what is known of the server; Start or Since begins the backup. Kind
@@ -79,12 +81,12 @@ func (b *BaseBackup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 	e := b.about.e
 	b.life, b.end = context.WithCancelCause(context.WithoutCancel(ctx))
 	defer b.endsWith(ctx)()
-	conn, err := e.replication(ctx)
+	conn, err := e.ReplicationConn(ctx)
 	if err != nil {
 		return nil, b.forbidden(err)
 	}
-	b.lane = &lane{e: e, conn: conn}
-	if b.about.conn, err = e.connect(ctx); err != nil {
+	b.lane = b.about.e.NewLane(conn)
+	if b.about.conn, err = e.Connect(ctx); err != nil {
 		return nil, err
 	}
 	if err := b.about.ask(ctx, "''"); err != nil {
@@ -92,11 +94,11 @@ func (b *BaseBackup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 	}
 	var mode string
 	if err := b.about.conn.QueryRow(ctx, "SELECT current_setting('data_directory_mode')").Scan(&mode); err != nil {
-		return nil, e.fail(ctx, backupOp, e.object, err)
+		return nil, e.Fail(ctx, backupOp, e.Object, err)
 	}
 	bits, err := strconv.ParseUint(mode, 8, 9)
 	if err != nil {
-		return nil, e.fail(ctx, backupOp, e.object, err)
+		return nil, e.Fail(ctx, backupOp, e.Object, err)
 	}
 	b.mode = uint32(bits)
 	b.about.folderMode = b.mode
@@ -107,7 +109,7 @@ func (b *BaseBackup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 	if finding := b.about.holdLog(ctx); finding != nil {
 		b.set.Findings = append(b.set.Findings, *finding)
 	}
-	_, err = b.lane.raw(b.life)
+	_, err = b.lane.Raw(b.life)
 	return b.set, b.failed(ctx, err)
 }
 
@@ -122,13 +124,13 @@ func (b *BaseBackup) Start(ctx context.Context) error {
 }
 
 func (b *BaseBackup) begin() error {
-	if err := b.lane.send(b.command()); err != nil {
+	if err := b.lane.Send(b.command()); err != nil {
 		return err
 	}
 	if err := b.begun(); err != nil {
 		return err
 	}
-	b.set.Start = formatLSN(b.about.start)
+	b.set.Start = wal.FormatLSN(b.about.start)
 	b.set.Tablespaces = b.spaces
 	return nil
 }
@@ -142,7 +144,7 @@ func (b *BaseBackup) endsWith(ctx context.Context) (release func() bool) {
 func (b *BaseBackup) find(severity tidemark.Severity, text, hint string) {
 	b.logMu.Lock()
 	defer b.logMu.Unlock()
-	b.set.Findings = append(b.set.Findings, tidemark.Finding{Severity: severity, Object: b.about.e.object, Text: text, Hint: hint})
+	b.set.Findings = append(b.set.Findings, tidemark.Finding{Severity: severity, Object: b.about.e.Object, Text: text, Hint: hint})
 }
 
 // command is BASE_BACKUP, which has parentheses since 15.
@@ -155,8 +157,8 @@ func (b *BaseBackup) command() string {
 	if b.opt.Rate > 0 {
 		rate = min(max(b.opt.Rate>>10, 32), 1<<20) // the bounds that the server has
 	}
-	if b.about.e.major >= 15 {
-		options := []string{"LABEL " + quoteLiteral(b.opt.Label), "PROGRESS", "CHECKPOINT '" + checkpoint + "'", "WAIT 0", "MANIFEST 'yes'", "MANIFEST_CHECKSUMS 'CRC32C'"}
+	if b.about.e.Major >= 15 {
+		options := []string{"LABEL " + server.QuoteLiteral(b.opt.Label), "PROGRESS", "CHECKPOINT '" + checkpoint + "'", "WAIT 0", "MANIFEST 'yes'", "MANIFEST_CHECKSUMS 'CRC32C'"}
 		if rate > 0 {
 			options = append(options, fmt.Sprint("MAX_RATE ", rate))
 		}
@@ -165,7 +167,7 @@ func (b *BaseBackup) command() string {
 		}
 		return "BASE_BACKUP (" + strings.Join(options, ", ") + ")"
 	}
-	command := "BASE_BACKUP LABEL " + quoteLiteral(b.opt.Label) + " PROGRESS NOWAIT MANIFEST 'yes' MANIFEST_CHECKSUMS 'CRC32C'"
+	command := "BASE_BACKUP LABEL " + server.QuoteLiteral(b.opt.Label) + " PROGRESS NOWAIT MANIFEST 'yes' MANIFEST_CHECKSUMS 'CRC32C'"
 	if !b.opt.Spread {
 		command += " FAST"
 	}
@@ -219,7 +221,7 @@ func placeRow(rows [][][]byte) (place uint64, timeline uint32, err error) {
 	if err != nil {
 		return 0, 0, err
 	}
-	place, err = parseLSN(string(rows[0][0]))
+	place, err = wal.ParseLSN(string(rows[0][0]))
 	return place, uint32(n), err
 }
 
@@ -245,7 +247,7 @@ func (b *BaseBackup) rows() (out [][][]byte, err error) {
 				}
 			}
 			if out = append(out, row.Values); len(out) > maxRows || len(body) > maxLine {
-				return nil, fmt.Errorf("%w: a result of %d rows, or a row of %d bytes", errEndless, len(out), len(body))
+				return nil, fmt.Errorf("%w: a result of %d rows, or a row of %d bytes", server.ErrEndless, len(out), len(body))
 			}
 		case 'C':
 			return out, nil
@@ -259,11 +261,11 @@ func (b *BaseBackup) rows() (out [][][]byte, err error) {
 // the next one is read.
 func (b *BaseBackup) message() (kind byte, body []byte, err error) {
 	for {
-		kind, n, err := b.lane.head()
+		kind, n, err := b.lane.Head()
 		if err != nil {
 			return 0, nil, err
 		}
-		if body, err = b.lane.body(n); err != nil {
+		if body, err = b.lane.Body(n); err != nil {
 			return 0, nil, err
 		}
 		switch kind {
@@ -301,14 +303,14 @@ func (b *BaseBackup) failed(ctx context.Context, err error) error {
 	switch {
 	case err == nil || errors.As(err, &own):
 		return err
-	case ctx.Err() == nil && broken(err) || sqlState(err) != "" && ended(err):
-		return tidemark.Errorf(tidemark.Lost, backupOp, b.about.e.object, "the session in which the server sends its files is gone: "+plainCause(err), "Nothing was kept: begin again.")
-	case sqlState(err) == "55000":
+	case ctx.Err() == nil && server.Broken(err) || server.SQLState(err) != "" && server.Ended(err):
+		return tidemark.Errorf(tidemark.Lost, backupOp, b.about.e.Object, "the session in which the server sends its files is gone: "+server.PlainCause(err), "Nothing was kept: begin again.")
+	case server.SQLState(err) == "55000":
 		return b.about.spoilt(err)
-	case sqlState(err) == "42501":
-		return b.forbidden(&tidemark.Error{Op: backupOp, Object: b.about.e.object, Kind: tidemark.Forbidden, Err: errors.New(plainCause(err))})
+	case server.SQLState(err) == "42501":
+		return b.forbidden(&tidemark.Error{Op: backupOp, Object: b.about.e.Object, Kind: tidemark.Forbidden, Err: errors.New(server.PlainCause(err))})
 	}
-	return b.about.e.fail(ctx, backupOp, b.about.e.object, err)
+	return b.about.e.Fail(ctx, backupOp, b.about.e.Object, err)
 }
 
 // Check gives the offsets in content of pages that are not as their checksums say. Those that
@@ -338,7 +340,7 @@ func (b *BaseBackup) NamePage(ctx context.Context, f *tidemark.DataFile, at int6
 // that has come undamaged.
 func (b *BaseBackup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 	if b.rotten != "" && b.wrong.Load() == 0 {
-		return nil, tidemark.Errorf(tidemark.Corrupt, "read", b.about.e.object, "the server has found damage, and what it has sent has none: "+b.rotten, "Look at the disk and the memory of the server's host, and back up again.")
+		return nil, tidemark.Errorf(tidemark.Corrupt, "read", b.about.e.Object, "the server has found damage, and what it has sent has none: "+b.rotten, "Look at the disk and the memory of the server's host, and back up again.")
 	}
 	end := &b.about.end
 	b.logMu.Lock()
@@ -346,10 +348,10 @@ func (b *BaseBackup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 	b.logMu.Unlock()
 	var err error
 	if end.ranges, err = logRanges(history, b.timeline, end.timeline, b.about.start, end.stop); err != nil {
-		return nil, b.about.e.fail(ctx, backupOp, b.about.e.object, err)
+		return nil, b.about.e.Fail(ctx, backupOp, b.about.e.Object, err)
 	}
 	if b.label == nil || b.control == nil {
-		return nil, tidemark.Errorf(tidemark.Lost, backupOp, b.about.e.object, "the server has not sent backup_label and pg_control", "Nothing was kept: begin again.")
+		return nil, tidemark.Errorf(tidemark.Lost, backupOp, b.about.e.Object, "the server has not sent backup_label and pg_control", "Nothing was kept: begin again.")
 	}
 	return &tidemark.DataEnd{Ranges: b.about.dataLogs(), Made: []tidemark.MadeFile{b.about.made("backup_label", ownLabel(b.label)), b.about.made(controlPath, b.control)}, Spaces: spaceMap(b.spaces)}, nil
 }
@@ -369,9 +371,9 @@ func (b *BaseBackup) Close() {
 	if b.lane != nil {
 		select {
 		case <-b.sent:
-			b.lane.close()
+			b.lane.Close()
 		default:
-			b.lane.abandon()
+			b.lane.Abandon()
 		}
 	}
 	if b.end != nil {

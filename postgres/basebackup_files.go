@@ -16,6 +16,8 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // giver takes a file that was sent.
@@ -38,7 +40,7 @@ func (b *BaseBackup) Files(ctx context.Context, give func(f *tidemark.DataFile, 
 		return give(f, content)
 	}
 	var err error
-	if b.about.e.major >= 15 {
+	if b.about.e.Major >= 15 {
 		err = b.sentAtOnce(take)
 	} else {
 		err = b.sentOneByOne(take)
@@ -157,8 +159,8 @@ func (b *BaseBackup) sentEnd() error {
 	for {
 		kind, _, err := b.message()
 		switch {
-		case sqlState(err) == "XX001": // at the very end the server says that it has found damaged pages
-			b.rotten = plainCause(err)
+		case server.SQLState(err) == "XX001": // at the very end the server says that it has found damaged pages
+			b.rotten = server.PlainCause(err)
 			continue
 		case err != nil:
 			return err
@@ -302,7 +304,7 @@ func (b *BaseBackup) Log(ctx context.Context, give func(f *tidemark.DataFile, co
 	lost := func() {
 		b.logMu.Lock()
 		defer b.logMu.Unlock()
-		stop(tidemark.Errorf(tidemark.Lost, backupOp, b.about.e.object, fmt.Sprintf("the log that the backup needs does not come: for %s there was no connection: %v", patience, last),
+		stop(tidemark.Errorf(tidemark.Lost, backupOp, b.about.e.Object, fmt.Sprintf("the log that the backup needs does not come: for %s there was no connection: %v", patience, last),
 			"A backup takes two of max_wal_senders. Nothing was kept: begin again."))
 	}
 	crash.Go(func() { b.watchLog(ctx, r, lost) })
@@ -367,7 +369,7 @@ func (b *BaseBackup) takeLog(ctx context.Context, f *tidemark.LogFile, give give
 	if b.about.slot != "" {
 		// Where this fails the server keeps more than it has to, or the session is gone and with it the
 		// slot; what comes next is asked for by the receiver in any case.
-		_, _ = b.about.conn.Exec(ctx, "SELECT pg_replication_slot_advance($1, $2::pg_lsn)", b.about.slot, formatLSN(f.End()))
+		_, _ = b.about.conn.Exec(ctx, "SELECT pg_replication_slot_advance($1, $2::pg_lsn)", b.about.slot, wal.FormatLSN(f.End()))
 	}
 	return nil
 }

@@ -13,10 +13,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgproto3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // playedConn is a connection whose server says what was written down, and hangs up.
@@ -126,7 +128,7 @@ func FuzzBaseBackup(f *testing.F) {
 // playBackup takes what a server says as a base backup.
 func playBackup(t *testing.T, major int, incremental bool, said []byte) error {
 	t.Helper()
-	played, err := readURL("postgres://me@127.0.0.1:1/played")
+	played, err := pgx.ParseConfig("postgres://me@127.0.0.1:1/played")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,10 +137,11 @@ func playBackup(t *testing.T, major int, incremental bool, said []byte) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e := &Engine{cfg: played.Copy(), object: "postgres://played", major: major}
+	e := &Cluster{&server.Server{Config: played.Copy(), Object: "postgres://played", Major: major}}
 	b := e.BaseBackup(BaseBackupOptions{})
 	b.life, b.end = t.Context(), func(error) {}
-	b.lane = &lane{e: e, conn: conn, in: make([]byte, 16<<10)}
+	b.lane = e.NewLane(conn)
+	b.lane.Buffer(16 << 10)
 	b.set = &tidemark.DataSet{}
 	b.about.page, b.about.segment, b.about.checksums = 8192, 1<<30, true
 	if incremental {

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A server of 17 and later knows from its summaries of the log (summarize_wal) what has changed
@@ -28,18 +29,18 @@ const (
 func (b *BaseBackup) Since(ctx context.Context, since tidemark.DataSince) (way string, findings []tidemark.Finding, err error) {
 	defer b.endsWith(ctx)()
 	e := b.about.e
-	if e.major < 17 {
-		return "", nil, tidemark.Errorf(tidemark.Unsupported, "build on an earlier backup", e.object, "a server before 17 does not know what has changed", "Where its files can be read, on its own host, it is found out there.")
+	if e.Major < 17 {
+		return "", nil, tidemark.Errorf(tidemark.Unsupported, "build on an earlier backup", e.Object, "a server before 17 does not know what has changed", "Where its files can be read, on its own host, it is found out there.")
 	}
 	var summarize string
 	if err := b.about.conn.QueryRow(ctx, "SELECT current_setting('summarize_wal')").Scan(&summarize); err != nil {
-		return "", nil, e.fail(ctx, backupOp, e.object, err)
+		return "", nil, e.Fail(ctx, backupOp, e.Object, err)
 	}
 	if summarize != "on" {
-		return "", nil, tidemark.Errorf(tidemark.Unsupported, "build on an earlier backup", e.object, "the server does not note what changes", "ALTER SYSTEM SET summarize_wal = on; and make a full backup, on which later ones build.")
+		return "", nil, tidemark.Errorf(tidemark.Unsupported, "build on an earlier backup", e.Object, "the server does not note what changes", "ALTER SYSTEM SET summarize_wal = on; and make a full backup, on which later ones build.")
 	}
 	no := func(format string, args ...any) error {
-		return tidemark.Errorf(tidemark.Invalid, "build on an earlier backup", e.object, fmt.Sprintf(format, args...), "Make a full backup.")
+		return tidemark.Errorf(tidemark.Invalid, "build on an earlier backup", e.Object, fmt.Sprintf(format, args...), "Make a full backup.")
 	}
 	if since.Checksums != b.about.checksums {
 		return "", nil, no("the checksums of pages were switched on or off since")
@@ -57,20 +58,20 @@ func (b *BaseBackup) Since(ctx context.Context, since tidemark.DataSince) (way s
 
 // refused words what a server says of an earlier backup. It is ready for another command then.
 func (b *BaseBackup) refused(ctx context.Context, err error, no func(string, ...any) error) error {
-	if sqlState(err) == "" || ended(err) || sqlState(err) == "42501" {
+	if server.SQLState(err) == "" || server.Ended(err) || server.SQLState(err) == "42501" {
 		return b.failed(ctx, err)
 	}
 	if sync := b.ready(); sync != nil {
 		return b.failed(ctx, sync)
 	}
-	return no("%s", plainCause(err))
+	return no("%s", server.PlainCause(err))
 }
 
 // ready reads until the server takes the next command.
 func (b *BaseBackup) ready() error {
 	for {
 		kind, _, err := b.message()
-		if err != nil && sqlState(err) == "" {
+		if err != nil && server.SQLState(err) == "" {
 			return err
 		}
 		if kind == 'Z' {
@@ -82,7 +83,7 @@ func (b *BaseBackup) ready() error {
 // upload gives the server a manifest that says what it asks of one: the names and sizes of the
 // files, and the log from which the backup was consistent.
 func (b *BaseBackup) upload(since tidemark.DataSince) error {
-	if err := b.lane.send("UPLOAD_MANIFEST"); err != nil {
+	if err := b.lane.Send("UPLOAD_MANIFEST"); err != nil {
 		return err
 	}
 	if kind, _, err := b.message(); err != nil || kind != 'G' {
@@ -91,7 +92,7 @@ func (b *BaseBackup) upload(since tidemark.DataSince) error {
 		}
 		return err
 	}
-	w := NewManifestWriter(laneWriter{b.lane}, b.about.e.major, b.set.System)
+	w := NewManifestWriter(server.LaneWriter{Lane: b.lane}, b.about.e.Major, b.set.System)
 	err := since.Each(func(f tidemark.DataFile) error {
 		if f.Path == ManifestPath {
 			return nil
@@ -99,13 +100,13 @@ func (b *BaseBackup) upload(since tidemark.DataSince) error {
 		return w.Add(tidemark.DataSum{Path: f.Path, Size: f.Size, Modified: f.Modified}) // sums are not asked for
 	})
 	if err != nil {
-		_ = b.lane.sendFail("the backup cannot be read") // what is returned says why
+		_ = b.lane.SendFail("the backup cannot be read") // what is returned says why
 		return err
 	}
 	if err := w.Close(since.Ranges); err != nil {
 		return err
 	}
-	if err := b.lane.sendDone(nil, ""); err != nil {
+	if err := b.lane.SendDone(nil, ""); err != nil {
 		return err
 	}
 	for {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // shop is the mixed schema of the copy benchmarks at a tenth of its size.
@@ -65,7 +66,7 @@ func copyOnce(b *testing.B, src, dst string, moves []*tidemark.Move, f tidemark.
 	var mu sync.Mutex
 	id := 0
 	for _, m := range moves {
-		testdb.Query(b, dst, "TRUNCATE "+quoteTable(m.To.TableID))
+		testdb.Query(b, dst, "TRUNCATE "+server.QuoteTable(m.To.TableID))
 		m.Split = tidemark.Split{Target: 64 << 20, Max: 64}
 		ranges, err := from.Split(b.Context(), m)
 		if err != nil {

@@ -92,7 +92,7 @@ func (b *Backup) sinceOne(ctx context.Context, since tidemark.DataSince) (way st
 // follows looks whether an earlier backup, with all of its log, is of the past of these data.
 func (b *Backup) follows(ctx context.Context, since tidemark.DataSince) error {
 	no := func(format string, args ...any) error {
-		return tidemark.Errorf(tidemark.Invalid, "build on an earlier backup", b.e.object, fmt.Sprintf(format, args...), "Make a full backup.")
+		return tidemark.Errorf(tidemark.Invalid, "build on an earlier backup", b.e.Object, fmt.Sprintf(format, args...), "Make a full backup.")
 	}
 	if since.Checksums != b.checksums {
 		return no("the checksums of pages were switched on or off since")
@@ -106,8 +106,8 @@ func (b *Backup) follows(ctx context.Context, since tidemark.DataSince) error {
 		return no("the history of the server's timeline %d is not known: %v", b.timeline, causeOf(err))
 	}
 	for i, r := range since.Ranges {
-		from, err := parseLSN(r.From)
-		to, terr := parseLSN(r.To)
+		from, err := wal.ParseLSN(r.From)
+		to, terr := wal.ParseLSN(r.To)
 		if err != nil || terr != nil {
 			return no("its log goes from %q to %q", r.From, r.To)
 		}
@@ -116,9 +116,9 @@ func (b *Backup) follows(ctx context.Context, since tidemark.DataSince) error {
 		case at < 0:
 			return no("it is of timeline %d, from which the server's timeline %d has not come", r.Timeline, b.timeline)
 		case to > lines[at].to:
-			return no("the server has left timeline %d at %s, before the end of that backup at %s", r.Timeline, formatLSN(lines[at].to), r.To)
+			return no("the server has left timeline %d at %s, before the end of that backup at %s", r.Timeline, wal.FormatLSN(lines[at].to), r.To)
 		case to > b.start && !since.Unfinished: // of one that was not finished the end of this one has to be behind that
-			return no("it ends at %s, and this one begins before that, at %s: a standby has not got on since", r.To, formatLSN(b.start))
+			return no("it ends at %s, and this one begins before that, at %s: a standby has not got on since", r.To, wal.FormatLSN(b.start))
 		}
 		if i == 0 {
 			b.after = from

@@ -40,7 +40,7 @@ func (p *logPlan) String() string {
 		parts = append(parts, fmt.Sprintf("the server's summaries of its log (%d files)", len(p.summaries)))
 	}
 	if len(p.scans) > 0 {
-		parts = append(parts, fmt.Sprintf("the log from %s to %s (%s)", formatLSN(p.scans[0].from), formatLSN(p.scans[len(p.scans)-1].to), formatBytes(p.bytes())))
+		parts = append(parts, fmt.Sprintf("the log from %s to %s (%s)", wal.FormatLSN(p.scans[0].from), wal.FormatLSN(p.scans[len(p.scans)-1].to), formatBytes(p.bytes())))
 	}
 	if len(parts) == 0 {
 		return "nothing: nothing was logged since"
@@ -53,7 +53,7 @@ func (p *logPlan) String() string {
 // say why.
 func (b *Backup) byLog(ctx context.Context) (way string, findings []tidemark.Finding, err error) {
 	note := func(format string, args ...any) {
-		findings = append(findings, tidemark.Finding{Object: b.e.object, Text: fmt.Sprintf(format, args...)})
+		findings = append(findings, tidemark.Finding{Object: b.e.Object, Text: fmt.Sprintf(format, args...)})
 	}
 	for _, p := range b.logPlans(ctx, note) {
 		if n := p.bytes(); n > max(b.relations, littleLog) && b.opt.Way == AnyWay {
@@ -62,7 +62,7 @@ func (b *Backup) byLog(ctx context.Context) (way string, findings []tidemark.Fin
 		}
 		changed, failed := b.readLog(ctx, p)
 		if ctx.Err() != nil {
-			return "", nil, b.e.fail(ctx, backupOp, b.e.object, context.Cause(ctx))
+			return "", nil, b.e.Fail(ctx, backupOp, b.e.Object, context.Cause(ctx))
 		}
 		if failed == nil {
 			b.logged = changed
@@ -85,7 +85,7 @@ func (b *Backup) logPlans(ctx context.Context, note func(string, ...any)) (plans
 	case AnyWay, BySummaries:
 		summaries = b.summaries()
 	}
-	if b.opt.Way != ByLog && b.e.major >= 17 && len(summaries) == 0 {
+	if b.opt.Way != ByLog && b.e.Major >= 17 && len(summaries) == 0 {
 		note("the server makes no summaries of its log, in which the least would have to be read: set summarize_wal = on")
 	}
 	first := b.planLog(summaries)

@@ -23,7 +23,7 @@ func (b *Backup) byPages(ctx context.Context) error {
 	}
 	err := b.conn.QueryRow(ctx, "SELECT current_setting('wal_log_hints')::boolean AND pg_postmaster_start_time() < $1", b.since.Begun).Scan(&b.hints)
 	if err != nil {
-		return b.e.fail(ctx, backupOp, b.e.object, err)
+		return b.e.Fail(ctx, backupOp, b.e.Object, err)
 	}
 	return nil
 }

@@ -229,7 +229,7 @@ func ways(t *testing.T, b *Backup, since tidemark.DataSince) []way {
 		must(b.byPages(t.Context()))
 		return true
 	}}}
-	if b.e.major >= 17 {
+	if b.e.Major >= 17 {
 		out = append(out, way{"summaries", 4000, func() bool {
 			p := b.planLog(b.summaries())
 			for begun := time.Now(); p.bytes() > 0 && time.Since(begun) < 2*time.Minute; p = b.planLog(b.summaries()) {

@@ -12,12 +12,17 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/flow"
+
+	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // AddToSlot adds a move's table to a slot's publication. It waits until the transactions have
 // ended that may have changed the table before: the stream does not have them whole.
-func (e *Engine) AddToSlot(ctx context.Context, slot Slot, m *tidemark.Move) error {
-	conn, release, err := e.controlConn(ctx)
+func (s *Source) AddToSlot(ctx context.Context, slot Slot, m *tidemark.Move) error {
+	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return err
 	}
@@ -25,36 +30,34 @@ func (e *Engine) AddToSlot(ctx context.Context, slot Slot, m *tidemark.Move) err
 	var there bool
 	const listed = "SELECT EXISTS (SELECT FROM pg_publication_tables WHERE pubname = $1 AND schemaname = $2 AND tablename = $3)"
 	if err := conn.QueryRow(ctx, listed, slot.Publication, m.From.Schema, m.From.Name).Scan(&there); err != nil || there {
-		return e.fail(ctx, "publish", slot.Publication, err)
+		return s.Fail(ctx, "publish", slot.Publication, err)
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		one := []tidemark.Move{*m}
-		if err := e.publishable(ctx, tx, one); err != nil {
+		if err := s.publishable(ctx, tx, one); err != nil {
 			return err
 		}
-		return e.addTables(ctx, tx, slot, one)
+		return s.addTables(ctx, tx, slot, one)
 	})
 	if err != nil {
-		return e.fail(ctx, "publish", quoteTable(m.From.TableID), err)
+		return s.Fail(ctx, "publish", server.QuoteTable(m.From.TableID), err)
 	}
 	var next string
 	if err := conn.QueryRow(ctx, "SELECT pg_snapshot_xmax(pg_current_snapshot())::text").Scan(&next); err != nil {
-		return e.fail(ctx, "publish", slot.Publication, err)
+		return s.Fail(ctx, "publish", slot.Publication, err)
 	}
 	for ended := false; !ended; {
 		if err := conn.QueryRow(ctx, "SELECT pg_snapshot_xmin(pg_current_snapshot()) >= $1::text::xid8", next).Scan(&ended); err != nil {
-			return e.fail(ctx, "publish", slot.Publication, err)
+			return s.Fail(ctx, "publish", slot.Publication, err)
 		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+		if err := flow.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return err
 		}
 	}
 	// What a transaction of before has made the server remember of the table, it forgets now
 	// (before 13.21, 14.18, 15.13, 16.9 and 17.5 it else would not).
-	_, err = conn.Exec(ctx, "ALTER PUBLICATION "+quoteIdent(slot.Publication)+" SET (publish_via_partition_root = true)")
-	return e.fail(ctx, "publish", slot.Publication, err)
+	_, err = conn.Exec(ctx, "ALTER PUBLICATION "+server.QuoteIdent(slot.Publication)+" SET (publish_via_partition_root = true)")
+	return s.Fail(ctx, "publish", slot.Publication, err)
 }
 
 // relationSQL describes a table as pgoutput does, with the place of each column in the
@@ -67,10 +70,10 @@ const relationSQL = `SELECT c.oid, c.relreplident::text, a.attname, a.atttypid, 
 	WHERE n.nspname = $1 AND c.relname = $2 `
 
 // relation gives a move's table as a stream tells it, and the columns that order its rows.
-func (e *Engine) relation(ctx context.Context, conn *pgx.Conn, slot Slot, m *tidemark.Move) (r tidemark.Relation, key []int, err error) {
+func (s *Source) relation(ctx context.Context, conn *pgx.Conn, slot Slot, m *tidemark.Move) (r change.Relation, key []int, err error) {
 	args := []any{m.From.Schema, m.From.Name}
 	sql := relationSQL
-	if e.major >= 15 { // publications have lists of columns
+	if s.Major >= 15 { // publications have lists of columns
 		sql += "AND a.attname = ANY (SELECT unnest(attnames) FROM pg_publication_tables WHERE pubname = $3 AND schemaname = $1 AND tablename = $2) "
 		args = append(args, slot.Publication)
 	}
@@ -80,7 +83,7 @@ func (e *Engine) relation(ctx context.Context, conn *pgx.Conn, slot Slot, m *tid
 	}
 	r.Table = m.From.TableID
 	var identity string
-	var c tidemark.RelationColumn
+	var c change.RelationColumn
 	var at int
 	places := map[int]int{}
 	_, err = pgx.ForEachRow(rows, []any{&r.ID, &identity, &c.Name, &c.Type, &c.Mod, &c.Number, &at}, func() error {
@@ -110,54 +113,54 @@ func (e *Engine) relation(ctx context.Context, conn *pgx.Conn, slot Slot, m *tid
 }
 
 // ReadChunk reads rows of a move's table from a key on, in a snapshot of its own.
-func (e *Engine) ReadChunk(ctx context.Context, slot Slot, m *tidemark.Move, from []string, rows int, bytes int64) (*tidemark.Chunk, error) {
-	object := quoteTable(m.From.TableID)
-	conn, release, err := e.controlConn(ctx)
+func (s *Source) ReadChunk(ctx context.Context, slot Slot, m *tidemark.Move, from []string, rows int, bytes int64) (*change.Chunk, error) {
+	object := server.QuoteTable(m.From.TableID)
+	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	if _, err := conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
-		return nil, e.fail(ctx, "load", object, err)
+		return nil, s.Fail(ctx, "load", object, err)
 	}
 	whole := false
 	defer func() {
 		if !whole {
-			closeConn(conn) // rows may be on their way
+			server.CloseConn(conn) // rows may be on their way
 		}
 	}()
-	out := &tidemark.Chunk{}
+	out := &change.Chunk{}
 	var snapshot string
 	if err := conn.QueryRow(ctx, "SELECT pg_current_snapshot()::text").Scan(&snapshot); err != nil {
-		return nil, e.fail(ctx, "load", object, err)
+		return nil, s.Fail(ctx, "load", object, err)
 	}
 	if out.Sees, err = parseSnapshot(snapshot); err != nil {
-		return nil, e.fail(ctx, "load", object, err)
+		return nil, s.Fail(ctx, "load", object, err)
 	}
-	if out.Relation, out.Key, err = e.relation(ctx, conn, slot, m); err != nil {
-		return nil, e.fail(ctx, "load", object, err)
+	if out.Relation, out.Key, err = s.relation(ctx, conn, slot, m); err != nil {
+		return nil, s.Fail(ctx, "load", object, err)
 	}
 	sql, err := chunkSQL(m, out, from, rows)
 	if err != nil {
 		return nil, err
 	}
 	if whole, err = readChunk(ctx, conn.PgConn(), sql, out, bytes); err != nil {
-		return nil, e.failGrant(ctx, "load", object, err, "SELECT ON TABLE "+object)
+		return nil, s.FailGrant(ctx, "load", object, err, "SELECT ON TABLE "+object)
 	}
 	out.Whole = whole && len(out.Rows) < rows
 	if whole {
 		if _, err := conn.Exec(ctx, "COMMIT"); err != nil {
-			return nil, e.fail(ctx, "load", object, err)
+			return nil, s.Fail(ctx, "load", object, err)
 		}
 	}
 	return out, nil
 }
 
-func chunkSQL(m *tidemark.Move, c *tidemark.Chunk, from []string, rows int) (string, error) {
+func chunkSQL(m *tidemark.Move, c *change.Chunk, from []string, rows int) (string, error) {
 	r := &tidemark.Range{Kind: tidemark.Keys, Lower: from}
 	var names []string
 	for _, col := range c.Relation.Columns {
-		names = append(names, quoteIdent(col.Name))
+		names = append(names, server.QuoteIdent(col.Name))
 	}
 	for _, i := range c.Key {
 		r.Columns = append(r.Columns, c.Relation.Columns[i].Name)
@@ -166,14 +169,14 @@ func chunkSQL(m *tidemark.Move, c *tidemark.Chunk, from []string, rows int) (str
 	if err != nil {
 		return "", err
 	}
-	return "SELECT " + strings.Join(names, ", ") + fromSQL(m, r, where) + " ORDER BY " + quoteIdents(r.Columns) + " LIMIT " + strconv.Itoa(rows), nil
+	return "SELECT " + strings.Join(names, ", ") + fromSQL(m, r, where) + " ORDER BY " + server.QuoteIdents(r.Columns) + " LIMIT " + strconv.Itoa(rows), nil
 }
 
 // readChunk reads rows until there are no more or they are too many bytes: then it is not
 // whole, and the session is of no more use.
-func readChunk(ctx context.Context, conn *pgconn.PgConn, sql string, out *tidemark.Chunk, limit int64) (whole bool, err error) {
+func readChunk(ctx context.Context, conn *pgconn.PgConn, sql string, out *change.Chunk, limit int64) (whole bool, err error) {
 	results := conn.Exec(ctx, sql)
-	var vals []tidemark.Value
+	var vals []change.Value
 	var size int64
 	for results.NextResult() {
 		rows := results.ResultReader()
@@ -181,12 +184,12 @@ func readChunk(ctx context.Context, conn *pgconn.PgConn, sql string, out *tidema
 			vals = vals[:0]
 			for _, v := range rows.Values() {
 				if v == nil {
-					vals = append(vals, tidemark.Value{Kind: tidemark.NullValue})
+					vals = append(vals, change.Value{Kind: change.NullValue})
 					continue
 				}
-				vals = append(vals, tidemark.Value{Kind: tidemark.TextValue, Data: v})
+				vals = append(vals, change.Value{Kind: change.TextValue, Data: v})
 			}
-			row := tidemark.AppendTuple(nil, vals)
+			row := change.AppendTuple(nil, vals)
 			out.Rows = append(out.Rows, row)
 			out.Last = out.Last[:0]
 			for _, i := range out.Key {
@@ -225,8 +228,8 @@ func parseSnapshot(text string) (sees func(uint32) bool, err error) {
 
 // MarkLog writes a message to the log, which is no transaction, and gives the place of it.
 // A transaction behind it makes the server send what is before.
-func (e *Engine) MarkLog(ctx context.Context) (mark tidemark.LogMark, err error) {
-	conn, release, err := e.controlConn(ctx)
+func (s *Source) MarkLog(ctx context.Context) (mark change.LogMark, err error) {
+	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return mark, err
 	}
@@ -243,8 +246,8 @@ func (e *Engine) MarkLog(ctx context.Context) (mark tidemark.LogMark, err error)
 		return err
 	})
 	if err != nil {
-		return mark, e.fail(ctx, "load", "mark in the log", err)
+		return mark, s.Fail(ctx, "load", "mark in the log", err)
 	}
-	end, err := parseLSN(text)
-	return tidemark.LogMark{Place: end - 1, From: end}, e.fail(ctx, "load", "mark in the log", err)
+	end, err := wal.ParseLSN(text)
+	return change.LogMark{Place: end - 1, From: end}, s.Fail(ctx, "load", "mark in the log", err)
 }

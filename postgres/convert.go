@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/schema"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A conversion turns the canonical text of one kind of value into that of another.
@@ -42,7 +44,7 @@ func conversionOf(from, to tidemark.Type) conversion {
 func converted(w tidemark.Write, take func() (*tidemark.Batch, error)) (func() (*tidemark.Batch, error), error) {
 	m := w.Move
 	if w.Format == tidemark.LoadData {
-		return nil, tidemark.Errorf(tidemark.Bug, "write", quoteTable(m.To.TableID), "PostgreSQL does not speak "+w.Format.String(), "")
+		return nil, tidemark.Errorf(tidemark.Bug, "write", server.QuoteTable(m.To.TableID), "PostgreSQL does not speak "+w.Format.String(), "")
 	}
 	to := m.To.Stored()
 	how, any := make([]conversion, len(to)), false
@@ -51,7 +53,7 @@ func converted(w tidemark.Write, take func() (*tidemark.Batch, error)) (func() (
 			break
 		}
 		if c := m.From.Column(m.Source[i]); c != nil && !m.Direct {
-			how[i] = conversionOf(c.Type, asWritten(to[i].Type))
+			how[i] = conversionOf(c.Type, schema.AsWritten(to[i].Type))
 			any = any || how[i] != asIs
 		}
 	}
@@ -59,7 +61,7 @@ func converted(w tidemark.Write, take func() (*tidemark.Batch, error)) (func() (
 		return take, nil
 	}
 	if w.Format != tidemark.CopyText {
-		return nil, tidemark.Errorf(tidemark.Bug, "write", quoteTable(m.To.TableID),
+		return nil, tidemark.Errorf(tidemark.Bug, "write", server.QuoteTable(m.To.TableID),
 			fmt.Sprintf("columns need a conversion, which the format %s does not allow", w.Format), "")
 	}
 	c := &converter{how: how}

@@ -5,11 +5,13 @@
 //
 // # Nouns
 //
-//   - Engine: one database of one server, as a load.Source, load.Target and load.Ledger.
+//   - Engine: one database of one server, put together of the parts below, whose methods are its own (engine.go).
+//   - Schema, Bulk, Source, Target, Cluster, Checks: each stands on a server.Server and has its own state. Bulk knows
+//     Schema's names, Source and Target use Bulk; none calls upwards.
 //   - leader: the session that owns the snapshot of a frozen source, and reads its catalogue.
 //   - lane: a session that moves rows or runs statements, owned by one worker at a time.
 //   - wire: the COPY sub-protocol spoken straight on a lane's socket.
 //
-// Start reading at connect.go (sessions), then freeze.go, split.go, wire.go,
-// read.go and write.go. errors.go says what each SQLSTATE asks of the user.
+// Start reading at engine.go and server (sessions, errors), then lane.go, freeze.go, split.go,
+// read.go and write.go.
 package postgres

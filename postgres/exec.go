@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/schema"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // maintenanceMem is what a lane may use to build an index unless Options say
@@ -16,35 +18,35 @@ const maintenanceMem = 256 << 20
 
 // Exec runs the statements of one object on a lane's own session: several of them
 // in one transaction, unless one is of those that cannot be in one.
-func (e *Engine) Exec(ctx context.Context, lane int, sql []string) error {
-	l := e.laneOf(e.execs, lane, execReady)
-	if err := l.open(ctx); err != nil {
+func (b *Bulk) Exec(ctx context.Context, lane int, sql []string) error {
+	l := b.laneOf(b.execs, lane, execReady)
+	if err := l.Open(ctx); err != nil {
 		return err
 	}
 	if len(sql) == 0 {
 		return nil
 	}
-	defer e.busy.Add(-1)
-	if err := l.shareWorkers(ctx, e.busy.Add(1), sql[0]); err != nil {
+	defer b.busy.Add(-1)
+	if err := l.shareWorkers(ctx, b.busy.Add(1), sql[0]); err != nil {
 		return err
 	}
 	if len(sql) == 1 || outsideTransaction(sql) {
 		for _, s := range sql {
-			if err := l.exec(ctx, s); err != nil {
+			if err := l.Exec(ctx, s); err != nil {
 				return l.execFailed(ctx, s, err)
 			}
 		}
 		return nil
 	}
-	if err := l.exec(ctx, "BEGIN"); err != nil {
+	if err := l.Exec(ctx, "BEGIN"); err != nil {
 		return l.execFailed(ctx, "BEGIN", err)
 	}
 	for _, s := range sql {
-		if err := l.exec(ctx, s); err != nil {
+		if err := l.Exec(ctx, s); err != nil {
 			return l.execFailed(ctx, s, err)
 		}
 	}
-	if err := l.exec(ctx, "COMMIT"); err != nil {
+	if err := l.Exec(ctx, "COMMIT"); err != nil {
 		return l.execFailed(ctx, "COMMIT", err)
 	}
 	return nil
@@ -54,7 +56,7 @@ func (e *Engine) Exec(ctx context.Context, lane int, sql []string) error {
 // runs on this target: workers cost processor time (8 to 15% of a build of 4 million
 // rows, measured on PostgreSQL 15), which other lanes would use better.
 func (l *lane) shareWorkers(ctx context.Context, busy int32, sql string) error {
-	if l.e.opt.IndexWorkers != 0 || !strings.HasPrefix(sql, "CREATE ") || !strings.Contains(sql[:min(len(sql), 24)], "INDEX") {
+	if l.b.Options.IndexWorkers != 0 || !strings.HasPrefix(sql, "CREATE ") || !strings.Contains(sql[:min(len(sql), 24)], "INDEX") {
 		return nil
 	}
 	alone := busy <= 1
@@ -65,8 +67,8 @@ func (l *lane) shareWorkers(ctx context.Context, busy int32, sql string) error {
 	if alone {
 		set = "RESET max_parallel_maintenance_workers"
 	}
-	if err := l.exec(ctx, set); err != nil {
-		return l.e.fail(ctx, "set", l.e.object, err)
+	if err := l.Exec(ctx, set); err != nil {
+		return l.b.Fail(ctx, "set", l.b.Object, err)
 	}
 	l.shared = !alone
 	return nil
@@ -74,10 +76,10 @@ func (l *lane) shareWorkers(ctx context.Context, busy int32, sql string) error {
 
 // execFailed ends what the failed statement was part of.
 func (l *lane) execFailed(ctx context.Context, sql string, err error) error {
-	out := l.e.failGrant(ctx, "run", firstWords(sql), err, grantOf(sql))
-	if !l.conn.IsClosed() && l.conn.TxStatus() != 'I' {
-		if l.exec(ctx, "ROLLBACK") != nil {
-			l.close()
+	out := l.b.FailGrant(ctx, "run", server.FirstWords(sql), err, grantOf(sql))
+	if !l.Conn.IsClosed() && l.Conn.TxStatus() != 'I' {
+		if l.Exec(ctx, "ROLLBACK") != nil {
+			l.Close()
 		}
 	}
 	return out
@@ -106,15 +108,6 @@ func outsideTransaction(sql []string) bool {
 	return false
 }
 
-// firstWords shortens a statement for a message.
-func firstWords(sql string) string {
-	s := strings.Join(strings.Fields(sql), " ")
-	if r := []rune(s); len(r) > 80 {
-		s = string(r[:80]) + "..."
-	}
-	return tidemark.MaskText(s)
-}
-
 // grantOf says which privilege a statement needs, as far as its first words show.
 func grantOf(sql string) string {
 	words := strings.Fields(sql)
@@ -131,24 +124,24 @@ func grantOf(sql string) string {
 // execReady makes a session fit for building indexes. A lost commit would lose an
 // object that is then missing, and said to be; so these commits wait for the disk.
 func execReady(ctx context.Context, l *lane) error {
-	mem := l.e.opt.MaintenanceMem
+	mem := l.b.Options.MaintenanceMem
 	if mem <= 0 {
 		mem = maintenanceMem
 	}
 	set := fmt.Sprintf("SET maintenance_work_mem = '%dkB'", min(mem>>10, 1<<31-1))
-	if n := l.e.opt.IndexWorkers; n != 0 {
+	if n := l.b.Options.IndexWorkers; n != 0 {
 		set += fmt.Sprintf("; SET max_parallel_maintenance_workers = %d", max(n, 0))
 	}
-	return l.e.fail(ctx, "connect", l.e.object, l.exec(ctx, set))
+	return l.b.Fail(ctx, "connect", l.b.Object, l.Exec(ctx, set))
 }
 
 // laneOf gives the lane of that number, which has a session of its own kind.
-func (e *Engine) laneOf(lanes map[int]*lane, id int, ready func(context.Context, *lane) error) *lane {
-	e.lanesMu.Lock()
-	defer e.lanesMu.Unlock()
+func (b *Bulk) laneOf(lanes map[int]*lane, id int, ready func(context.Context, *lane) error) *lane {
+	b.lanesMu.Lock()
+	defer b.lanesMu.Unlock()
 	l := lanes[id]
 	if l == nil {
-		l = &lane{e: e, id: id, ready: ready}
+		l = b.newLane(id, ready)
 		lanes[id] = l
 	}
 	return l
@@ -159,21 +152,21 @@ func (e *Engine) laneOf(lanes map[int]*lane, id int, ready func(context.Context,
 const inspectChunk = 200
 
 // Inspect says what stands under these names, in the same order.
-func (e *Engine) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error) {
+func (b *Bulk) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error) {
 	out := make([]tidemark.TableState, len(tables))
-	schemas, names := byName(tables)
+	schemas, names := server.ByName(tables)
 	for i, t := range tables {
 		out[i].Table = t
 	}
-	conn, release, err := e.controlConn(ctx)
+	conn, release, err := b.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	kinds, err := texts(ctx, conn, `SELECT coalesce(c.relkind::text, '') FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
+	kinds, err := server.Texts(ctx, conn, `SELECT coalesce(c.relkind::text, '') FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
 		LEFT JOIN (pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace) ON n.nspname = w.schema AND c.relname = w.name ORDER BY w.n`, schemas, names)
 	if err != nil {
-		return nil, e.fail(ctx, "inspect", e.object, err)
+		return nil, b.Fail(ctx, "inspect", b.Object, err)
 	}
 	var there []int
 	for i, kind := range kinds {
@@ -184,7 +177,7 @@ func (e *Engine) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tide
 	for len(there) > 0 {
 		chunk := there[:min(inspectChunk, len(there))]
 		there = there[len(chunk):]
-		if err := e.inspectRows(ctx, conn, chunk, kinds, out); err != nil {
+		if err := b.inspectRows(ctx, conn, chunk, kinds, out); err != nil {
 			return nil, err
 		}
 	}
@@ -192,12 +185,12 @@ func (e *Engine) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tide
 }
 
 // inspectRows finds which of some tables hold a row.
-func (e *Engine) inspectRows(ctx context.Context, conn *pgx.Conn, chunk []int, kinds []string, out []tidemark.TableState) error {
+func (b *Bulk) inspectRows(ctx context.Context, conn *pgx.Conn, chunk []int, kinds []string, out []tidemark.TableState) error {
 	var parts []string
 	for _, i := range chunk {
-		from := quoteTable(out[i].Table)
+		from := server.QuoteTable(out[i].Table)
 		switch {
-		case out[i].Table == largeObjects:
+		case out[i].Table == schema.LargeObjects:
 			from = "pg_largeobject_metadata"
 		case kinds[i] == "r":
 			from = "ONLY " + from
@@ -220,16 +213,13 @@ func (e *Engine) inspectRows(ctx context.Context, conn *pgx.Conn, chunk []int, k
 			return nil
 		}
 	}
-	if sqlState(err) == "42501" && len(chunk) > 1 {
+	if server.SQLState(err) == "42501" && len(chunk) > 1 {
 		for i := range chunk { // one by one, to name the table
-			if err := e.inspectRows(ctx, conn, chunk[i:i+1], kinds, out); err != nil {
+			if err := b.inspectRows(ctx, conn, chunk[i:i+1], kinds, out); err != nil {
 				return err
 			}
 		}
 	}
 	id := out[chunk[0]].Table
-	return e.failGrant(ctx, "inspect", quoteTable(id), err, "SELECT ON TABLE "+quoteTable(id))
+	return b.FailGrant(ctx, "inspect", server.QuoteTable(id), err, "SELECT ON TABLE "+server.QuoteTable(id))
 }
-
-// largeObjects is the name under which large objects are moved.
-var largeObjects = tidemark.TableID{Schema: "pg_catalog", Name: "pg_largeobject"}

@@ -8,6 +8,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply/resolve"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // Agents commit without waiting for the disk (synchronous_commit = off), as PostgreSQL's own
@@ -29,13 +31,13 @@ var errCrashed = errors.New("the session that stands for the server has ended")
 const sentinelSQL = `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')`
 
 // stand opens the sentinel of an epoch.
-func (e *Engine) stand(ctx context.Context, queue string) error {
-	s := &e.sentinel
+func (t *Target) stand(ctx context.Context, queue string) error {
+	s := &t.sentinel
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	closeConn(s.conn)
+	server.CloseConn(s.conn)
 	s.conn = nil
-	conn, err := e.connect(ctx)
+	conn, err := t.Connect(ctx)
 	if err != nil {
 		return err
 	}
@@ -43,8 +45,8 @@ func (e *Engine) stand(ctx context.Context, queue string) error {
 		err = conn.QueryRow(ctx, "SELECT pg_backend_pid()").Scan(&s.pid) // a pooler's is its server's
 	}
 	if err != nil {
-		closeConn(conn)
-		return e.fail(ctx, "begin apply", queue, err)
+		server.CloseConn(conn)
+		return t.Fail(ctx, "begin apply", queue, err)
 	}
 	s.conn, s.queue = conn, queue
 	return nil
@@ -67,35 +69,35 @@ func (s *sentinel) asks(ctx context.Context, sql string, args ...any) error {
 
 // unbroken fails with Kind Transient if the server may have crashed since BeginApply. A session
 // that was opened before this says otherwise is of the same server.
-func (e *Engine) unbroken(ctx context.Context) error {
-	s := &e.sentinel
+func (t *Target) unbroken(ctx context.Context) error {
+	s := &t.sentinel
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.fail(ctx, e, s.asks(ctx, "SELECT pg_backend_pid()"))
+	return s.fail(ctx, t, s.asks(ctx, "SELECT pg_backend_pid()"))
 }
 
 // Flush waits until all that was applied since BeginApply is on the server's disk: a commit that
 // waits takes all before it there. Kind Transient: the server may have crashed, and some of it be
 // lost. Kind Lost: a later apply has taken over.
-func (e *Engine) Flush(ctx context.Context) error {
-	s := &e.sentinel
+func (t *Target) Flush(ctx context.Context) error {
+	s := &t.sentinel
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	err := s.asks(ctx, "UPDATE tidemark.applied SET at = now() WHERE queue = $1 AND agent = -1 AND epoch = $2 RETURNING pg_backend_pid()", s.queue, s.epoch)
 	if errors.Is(err, pgx.ErrNoRows) {
-		err = errFenced
+		err = resolve.ErrFenced
 	}
-	return s.fail(ctx, e, err)
+	return s.fail(ctx, t, err)
 }
 
-func (s *sentinel) fail(ctx context.Context, e *Engine, err error) error {
+func (s *sentinel) fail(ctx context.Context, t *Target, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errCrashed), broken(err) && ctx.Err() == nil:
-		closeConn(s.conn)
+	case errors.Is(err, errCrashed), server.Broken(err) && ctx.Err() == nil:
+		server.CloseConn(s.conn)
 		s.conn = nil
 		return &tidemark.Error{Op: "apply", Object: s.queue, Kind: tidemark.Transient, Err: err, Hint: "The target may have crashed: the stream begins again where that is."}
 	}
-	return e.fail(ctx, "apply", s.queue, err)
+	return t.Fail(ctx, "apply", s.queue, err)
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -25,9 +26,9 @@ func TestFlush(t *testing.T) {
 	testdb.Query(t, src, "INSERT INTO pair VALUES (3, 'c', 'end')")
 	txs := take(t, from, slot, 0, false)
 	bind := newBindAll(t, to)
-	var groups []*tidemark.Group
+	var groups []*change.Group
 	for _, tx := range txs {
-		groups = append(groups, &tidemark.Group{Queue: "q", Txs: []*tidemark.Tx{tx}, Bounds: []map[uint32]*tidemark.Bound{bind.take(t, tx)}, Done: []uint64{tx.Place}})
+		groups = append(groups, &change.Group{Queue: "q", Txs: []*change.Tx{tx}, Bounds: []map[uint32]*change.Bound{bind.take(t, tx)}, Done: []uint64{tx.Place}})
 	}
 	begin := func() []uint64 {
 		t.Helper()

@@ -12,20 +12,23 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // A Stream follows the log of the server from a slot on. Run and Release may be
 // called at once.
 type Stream struct {
-	e    *Engine
+	e    *Source
 	slot Slot
-	l    *lane
+	l    *server.Lane
 
-	tx      *tidemark.Tx // under way
-	block   []byte       // memory for the changes of the next ones
-	begun   uint64       // Place of the transaction under way; 0 between two
-	started time.Time    // its commit time
+	tx      *change.Tx // under way
+	block   []byte     // memory for the changes of the next ones
+	begun   uint64     // Place of the transaction under way; 0 between two
+	started time.Time  // its commit time
 	xid     uint32
 	origin  string
 
@@ -52,7 +55,7 @@ type Stream struct {
 	received uint64 // end of the log that has come in
 	seen     uint64 // end of the log in the last keepalive that came between two transactions
 	flushed  uint64 // reported as such
-	reports  reporter
+	reports  server.Reporter
 }
 
 // appliedPrefix is that of the message with which a transaction begins that a stream has
@@ -63,13 +66,13 @@ const appliedPrefix = "tidemark.applied"
 // transactions come before they are committed (see opened), where the server can do that.
 // Prepared ones come whole at COMMIT PREPARED: a target could not make use of them before.
 func (s *Stream) outputSQL() string {
-	opts := []string{"publication_names " + quoteLiteral(quoteIdent(s.slot.Publication))}
+	opts := []string{"publication_names " + server.QuoteLiteral(server.QuoteIdent(s.slot.Publication))}
 	switch {
-	case s.e.major >= 16:
+	case s.e.Major >= 16:
 		opts = append(opts, "proto_version '4'", "messages 'true'", "streaming 'on'")
-	case s.e.major >= 15:
+	case s.e.Major >= 15:
 		opts = append(opts, "proto_version '3'", "messages 'true'", "streaming 'on'")
-	case s.e.major >= 14:
+	case s.e.Major >= 14:
 		opts = append(opts, "proto_version '2'", "messages 'true'", "streaming 'on'")
 	default:
 		opts = append(opts, "proto_version '1'")
@@ -83,31 +86,32 @@ func (s *Stream) outputSQL() string {
 // A server that is asked for a place before the one that it may have forgotten
 // already would begin later and say nothing (replication/logical/logical.c): that is an
 // error of Kind Lost here.
-func (e *Engine) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, error) {
-	if err := e.checkSlot(ctx, slot, after); err != nil {
+func (s *Source) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, error) {
+	if err := s.checkSlot(ctx, slot, after); err != nil {
 		return nil, err
 	}
-	filtered, err := e.filtered(ctx, slot)
+	filtered, err := s.filtered(ctx, slot)
 	if err != nil {
 		return nil, err
 	}
-	logged, err := DDLLog{e, slot}.Kept(ctx)
+	logged, err := DDLLog{s, slot}.Kept(ctx)
 	if err != nil {
 		return nil, err
 	}
-	conn, err := e.replication(ctx)
+	conn, err := s.ReplicationConn(ctx)
 	if err != nil {
 		return nil, err
 	}
-	s := &Stream{e: e, slot: slot, l: &lane{e: e, conn: conn, pace: &pace{}}, emitted: after, released: after, flushed: after,
-		filtered: filtered, definitions: logged, names: newCataloguer(e, slot), open: opened{memory: openMemory}, reports: newReporter()}
-	return s, nil
+	l := s.NewLane(conn)
+	l.Paced()
+	return &Stream{e: s, slot: slot, l: l, emitted: after, released: after, flushed: after,
+		filtered: filtered, definitions: logged, names: newCataloguer(s, slot), open: opened{memory: openMemory}, reports: server.NewReporter()}, nil
 }
 
 // Run gives away one transaction after the other until ctx ends or something fails.
 // emit owns what it gets, and may take its time: the server waits, and is told
 // meanwhile that we live. An error of emit is returned as it is.
-func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
+func (s *Stream) Run(ctx context.Context, emit func(*change.Tx) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	s.mu.Lock()
@@ -124,26 +128,26 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 		s.stop = nil
 		s.mu.Unlock()
 	}()
-	release, err := s.l.raw(ctx)
+	release, err := s.l.Raw(ctx)
 	if err != nil {
-		s.l.close()
+		s.l.Close()
 		return s.fail(ctx, err)
 	}
 	defer release()
-	defer s.l.abandon()
+	defer s.l.Abandon()
 	defer s.open.dropAll() // the server sends it again
 	s.mu.Lock()
 	after := s.flushed
 	s.mu.Unlock()
-	if err := s.l.send("START_REPLICATION SLOT " + quoteIdent(s.slot.Name) + " LOGICAL " + formatLSN(after) + " (" + s.outputSQL() + ")"); err != nil {
+	if err := s.l.Send("START_REPLICATION SLOT " + server.QuoteIdent(s.slot.Name) + " LOGICAL " + wal.FormatLSN(after) + " (" + s.outputSQL() + ")"); err != nil {
 		return s.fail(ctx, err)
 	}
-	if err := s.l.begun(); err != nil {
+	if err := s.l.Begun(); err != nil {
 		return s.fail(ctx, err)
 	}
 	reporting, stop := context.WithCancelCause(ctx) // not ctx: what ends it says nothing of why the stream has ended
 	var wg crash.Group
-	wg.Go(func() { s.reports.run(reporting, s.l.conn.Conn(), s.status, stop) })
+	wg.Go(func() { s.reports.Run(reporting, s.l.Conn.Conn(), s.status, stop) })
 	err = s.read(emit)
 	stop(nil)
 	wg.Wait()
@@ -151,32 +155,32 @@ func (s *Stream) Run(ctx context.Context, emit func(*tidemark.Tx) error) error {
 }
 
 func (s *Stream) fail(ctx context.Context, err error) error {
-	var em emitError
+	var em server.EmitError
 	var own *tidemark.Error
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &em):
-		return em.error
+		return em.Err
 	case errors.As(err, &own):
 		return err
 	}
-	return s.e.slotFailed(ctx, "follow", s.slot, err)
+	return s.e.SlotFailed(ctx, "follow", s.slot.Name, err)
 }
 
 // read takes message after message. It is the hot path.
 func (s *Stream) read(emit emitter) error {
 	for {
-		m, over, err := s.l.sent()
+		m, over, err := s.l.ReadLog()
 		switch {
 		case err != nil:
 			return err
 		case over:
 			return errors.New("the server ended the stream")
-		case m.data == nil:
-			s.keepalive(m.end, m.asks)
+		case m.Data == nil:
+			s.keepalive(m.End, m.Asks)
 		default:
-			if err := s.message(m.data, emit); err != nil {
+			if err := s.message(m.Data, emit); err != nil {
 				return err
 			}
 		}
@@ -184,7 +188,7 @@ func (s *Stream) read(emit emitter) error {
 }
 
 // An emitter owns what it gets.
-type emitter func(*tidemark.Tx) error
+type emitter func(*change.Tx) error
 
 // message takes one message of pgoutput.
 func (s *Stream) message(m []byte, emit emitter) error {
@@ -230,7 +234,7 @@ func (s *Stream) start(place, at uint64, xid uint32, origin string) {
 	s.mu.Lock()
 	s.begun = place
 	s.mu.Unlock()
-	s.started = epoch.Add(time.Duration(at) * time.Microsecond)
+	s.started = server.Epoch.Add(time.Duration(at) * time.Microsecond)
 	s.xid, s.origin = xid, origin
 	s.tx = s.piece()
 }
@@ -275,10 +279,10 @@ func (s *Stream) change(m []byte, emit emitter) error {
 		return fmt.Errorf("a message of the unknown kind %q", m[0])
 	}
 	if m[0] == 'M' && s.tx.Origin == "" && len(m) > 10 && bytes.HasPrefix(m[10:], []byte(appliedPrefix+"\x00")) {
-		s.origin, s.tx.Origin = tidemark.AppliedOrigin, tidemark.AppliedOrigin
+		s.origin, s.tx.Origin = change.AppliedOrigin, change.AppliedOrigin
 	}
 	s.room(len(m) + 4)
-	s.tx.Changes = tidemark.AppendChange(s.tx.Changes, m)
+	s.tx.Changes = change.Append(s.tx.Changes, m)
 	if len(s.tx.Changes) >= tidemark.PieceSize {
 		s.tx.More = true
 		return s.give(emit)
@@ -311,8 +315,8 @@ func (s *Stream) room(n int) {
 	s.tx.Changes = append(make([]byte, 0, max(blockSize, 2*len(have), len(have)+n)), have...)
 }
 
-func (s *Stream) piece() *tidemark.Tx {
-	return &tidemark.Tx{Changes: s.block[:0], Place: s.begun, XID: s.xid, Time: s.started, Origin: s.origin}
+func (s *Stream) piece() *change.Tx {
+	return &change.Tx{Changes: s.block[:0], Place: s.begun, XID: s.xid, Time: s.started, Origin: s.origin}
 }
 
 func (s *Stream) give(emit emitter) error {
@@ -321,7 +325,7 @@ func (s *Stream) give(emit emitter) error {
 	s.block = tx.Changes[n:cap(tx.Changes):cap(tx.Changes)]
 	tx.Changes = tx.Changes[:n:n]
 	if err := emit(tx); err != nil {
-		return emitError{err}
+		return server.EmitError{Err: err}
 	}
 	if s.given = tx.More; tx.More {
 		s.tx = s.piece()
@@ -344,7 +348,7 @@ func (s *Stream) keepalive(end uint64, asks bool) {
 	}
 	s.mu.Unlock()
 	if asks {
-		signal(s.reports.asked)
+		server.Signal(s.reports.Asked)
 	}
 }
 
@@ -354,7 +358,7 @@ func (s *Stream) Release(end uint64) {
 	s.mu.Lock()
 	s.released = max(s.released, end)
 	s.mu.Unlock()
-	signal(s.reports.freed)
+	server.Signal(s.reports.Freed)
 }
 
 // status is the message that says how far we are.
@@ -363,7 +367,7 @@ func (s *Stream) status() []byte {
 	s.flushed = max(s.flushed, s.released)
 	received, flushed := max(s.received, s.flushed), s.flushed
 	s.mu.Unlock()
-	return statusMessage(received, flushed, false)
+	return server.StatusMessage(received, flushed, false)
 }
 
 // Seen is how far the log has been read with nothing of it still to come: all
@@ -385,5 +389,5 @@ func (s *Stream) Close() {
 		s.stop() // Run has the session, and ends it
 		return
 	}
-	s.l.close()
+	s.l.Close()
 }

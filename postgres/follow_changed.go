@@ -6,12 +6,13 @@ import (
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // thinned is memory for what an update comes to.
 type thinned struct {
 	message   []byte
-	news, old []tidemark.Value
+	news, old []change.Value
 }
 
 // OnlyChanged leaves out values that an update has not changed, but for those of the columns
@@ -24,12 +25,12 @@ func (s *Stream) OnlyChanged(keep func(tidemark.TableID) []string) {
 // onlyChanged takes a relation, or gives what is left of an update; nil if nothing is. What it
 // gives is valid until the next.
 func (s *Stream) onlyChanged(m []byte) ([]byte, error) {
-	c, err := tidemark.ParseChange(m)
+	c, err := change.Parse(m)
 	if err != nil {
 		return nil, err
 	}
 	if c.Kind == tidemark.RelationChange {
-		r, err := tidemark.ParseRelation(c.Body)
+		r, err := change.ParseRelation(c.Body)
 		if err != nil {
 			return nil, err
 		}
@@ -52,10 +53,10 @@ func (s *Stream) onlyChanged(m []byte) ([]byte, error) {
 	t.news, t.old = c.New.Values(t.news[:0]), c.Old.Values(t.old[:0])
 	changed := false
 	for i, v := range t.news {
-		same := v.Kind == tidemark.UnchangedValue || i < len(t.old) && v.Kind == t.old[i].Kind && bytes.Equal(v.Data, t.old[i].Data)
+		same := v.Kind == change.UnchangedValue || i < len(t.old) && v.Kind == t.old[i].Kind && bytes.Equal(v.Data, t.old[i].Data)
 		changed = changed || !same
 		if same && slices.Contains(spare, i) {
-			t.news[i] = tidemark.Value{Kind: tidemark.UnchangedValue}
+			t.news[i] = change.Value{Kind: change.UnchangedValue}
 		}
 	}
 	if !changed {
@@ -64,6 +65,6 @@ func (s *Stream) onlyChanged(m []byte) ([]byte, error) {
 	t.message = append(t.message[:0], 'U')
 	t.message = binary.BigEndian.AppendUint32(t.message, c.Table)
 	t.message = append(append(t.message, 'O'), c.Old...)
-	t.message = tidemark.AppendTuple(append(t.message, 'N'), t.news)
+	t.message = change.AppendTuple(append(t.message, 'N'), t.news)
 	return t.message, nil
 }

@@ -13,22 +13,19 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/postgres/schema"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A DDLLog writes changed definitions into the log, for the stream of a slot: PostgreSQL's own log has nothing of them.
 // It is two event triggers, and a function in a schema of its own, whose comment names the streams that want it.
 type DDLLog struct {
-	Engine *Engine
+	Source *Source
 	Slot   Slot
 }
 
-const (
-	ddlSchema = "tidemark_ddl"
-	ddlLock   = 0x7469646564646c // "tideddl"
-)
-
-// notOurs is a condition on a name: not one of a DDLLog.
-func notOurs(column string) string { return column + " !~ '^" + ddlSchema + "'" }
+const ddlLock = 0x7469646564646c // "tideddl"
 
 // loggedSQL is a LoggedDefinition of the table c, in JSON; the function that has it sees catalogues only. It takes no lock of any
 // other table: bounds of partitions are expressions without a table.
@@ -39,7 +36,7 @@ func loggedSQL(major int) string {
 	}
 	return `json_build_object('table', json_build_object('schema', n.nspname, 'name', c.relname, 'id', c.oid::bigint, 'parted', c.relkind = 'p',
 	'columns', (SELECT json_agg(json_build_object('number', a.attnum, 'name', a.attname, 'not_null', a.attnotnull, 'type', a.atttypid::bigint, 'mod', a.atttypmod,
-		'native', format_type(a.atttypid, a.atttypmod), 'collation', ` + definedCollationSQL + `, 'identity', a.attidentity <> '', 'virtual', ` + virtual + `,
+		'native', format_type(a.atttypid, a.atttypmod), 'collation', ` + schema.DefinedCollationSQL + `, 'identity', a.attidentity <> '', 'virtual', ` + virtual + `,
 		'default', CASE WHEN a.attgenerated = '' THEN coalesce(pg_get_expr(d.adbin, d.adrelid), '') ELSE '' END,
 		'generated', CASE WHEN a.attgenerated <> '' THEN coalesce(pg_get_expr(d.adbin, d.adrelid), '') ELSE '' END,
 		'missing', (SELECT (m.attmissingval::text::text[])[1] FROM pg_attribute m
@@ -80,7 +77,7 @@ const padPrefix = "tidemark.pad"
 // functionSQL makes the function. It runs with the rights of whoever changes a definition, and reads nothing that not everybody may
 // read but whether a table is empty that its owner attaches; what goes wrong in it does not reach the statement.
 func functionSQL(major int) string {
-	return `CREATE FUNCTION ` + ddlSchema + `.tell() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $tidemark$
+	return `CREATE FUNCTION ` + schema.DDLSchema + `.tell() RETURNS event_trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp SET row_security = off AS $tidemark$
 DECLARE
 	roots oid[]; empty oid[] := '{}'; plain boolean; stack text; part record; none boolean; message json; gone json;
 BEGIN
@@ -89,7 +86,7 @@ BEGIN
 	IF TG_EVENT = 'sql_drop' THEN
 		SELECT json_agg(x.objid::bigint) INTO gone FROM pg_event_trigger_dropped_objects() x WHERE x.classid = 'pg_class'::regclass AND x.objsubid = 0 AND x.object_type = 'table' AND NOT x.is_temporary;
 		IF gone IS NOT NULL THEN
-			PERFORM pg_logical_emit_message(true, '` + tidemark.DefinitionPrefix + `', json_build_object('dropped', gone)::text);
+			PERFORM pg_logical_emit_message(true, '` + change.DefinitionPrefix + `', json_build_object('dropped', gone)::text);
 			PERFORM pg_logical_emit_message(true, '` + padPrefix + `', '');
 		END IF;
 		SELECT array_agg(x.objid) INTO roots FROM pg_event_trigger_dropped_objects() x
@@ -101,7 +98,7 @@ BEGIN
 			FROM pg_event_trigger_ddl_commands() x JOIN pg_type t ON x.classid = 'pg_type'::regclass AND t.oid = x.objid AND x.command_tag = 'ALTER TYPE'
 			JOIN pg_namespace n ON n.oid = t.typnamespace JOIN pg_enum e ON e.enumtypid = t.oid WHERE n.nspname !~ '^pg_temp' GROUP BY n.nspname, t.typname
 		LOOP
-			PERFORM pg_logical_emit_message(true, '` + tidemark.DefinitionPrefix + `', message::text);
+			PERFORM pg_logical_emit_message(true, '` + change.DefinitionPrefix + `', message::text);
 			PERFORM pg_logical_emit_message(true, '` + padPrefix + `', '');
 		END LOOP;
 	END IF;
@@ -131,7 +128,7 @@ BEGIN
 	END IF;
 	FOR message IN SELECT ` + loggedSQL(major) + ` FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = ANY (roots)
 	LOOP
-		PERFORM pg_logical_emit_message(true, '` + tidemark.DefinitionPrefix + `', message::text);
+		PERFORM pg_logical_emit_message(true, '` + change.DefinitionPrefix + `', message::text);
 		PERFORM pg_logical_emit_message(true, '` + padPrefix + `', '');
 	END LOOP;
 EXCEPTION WHEN OTHERS THEN
@@ -143,21 +140,21 @@ $tidemark$`
 // Keep makes the log have definitions, for this stream too. It does nothing where that is so already. Kind Unsupported
 // before version 14; Forbidden where the server does not allow it.
 func (d DDLLog) Keep(ctx context.Context) error {
-	e := d.Engine
-	if e.major < 14 {
-		return tidemark.Errorf(tidemark.Unsupported, "follow DDL", e.object, "PostgreSQL 13 does not tell a stream the messages in its log", "Leave out --follow-ddl: the stream then looks at the catalogue.")
+	e := d.Source
+	if e.Major < 14 {
+		return tidemark.Errorf(tidemark.Unsupported, "follow DDL", e.Object, "PostgreSQL 13 does not tell a stream the messages in its log", "Leave out --follow-ddl: the stream then looks at the catalogue.")
 	}
 	if kept, err := d.Kept(ctx); err != nil || kept {
 		return err
 	}
 	return d.change(ctx, func(tx pgx.Tx, streams []string) error {
 		for _, sql := range []string{
-			"CREATE SCHEMA IF NOT EXISTS " + ddlSchema,
+			"CREATE SCHEMA IF NOT EXISTS " + schema.DDLSchema,
 			"DROP EVENT TRIGGER IF EXISTS tidemark_ddl_end", "DROP EVENT TRIGGER IF EXISTS tidemark_ddl_drop",
-			"DROP FUNCTION IF EXISTS " + ddlSchema + ".tell()",
-			functionSQL(e.major),
-			"CREATE EVENT TRIGGER tidemark_ddl_end ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE', 'ALTER TYPE', 'CREATE SCHEMA', 'CREATE EXTENSION', 'ALTER EXTENSION') EXECUTE FUNCTION " + ddlSchema + ".tell()",
-			"CREATE EVENT TRIGGER tidemark_ddl_drop ON sql_drop EXECUTE FUNCTION " + ddlSchema + ".tell()",
+			"DROP FUNCTION IF EXISTS " + schema.DDLSchema + ".tell()",
+			functionSQL(e.Major),
+			"CREATE EVENT TRIGGER tidemark_ddl_end ON ddl_command_end WHEN TAG IN ('CREATE TABLE', 'ALTER TABLE', 'ALTER TYPE', 'CREATE SCHEMA', 'CREATE EXTENSION', 'ALTER EXTENSION') EXECUTE FUNCTION " + schema.DDLSchema + ".tell()",
+			"CREATE EVENT TRIGGER tidemark_ddl_drop ON sql_drop EXECUTE FUNCTION " + schema.DDLSchema + ".tell()",
 			"ALTER EVENT TRIGGER tidemark_ddl_end ENABLE ALWAYS", "ALTER EVENT TRIGGER tidemark_ddl_drop ENABLE ALWAYS",
 		} {
 			if _, err := tx.Exec(ctx, sql); err != nil {
@@ -175,16 +172,16 @@ func (d DDLLog) Keep(ctx context.Context) error {
 func (d DDLLog) owned(ctx context.Context, tx pgx.Tx) error {
 	var owner string
 	err := tx.QueryRow(ctx, `SELECT coalesce((SELECT r.rolname FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
-		WHERE n.nspname = $1 AND NOT r.rolsuper AND r.rolname <> current_user), '')`, ddlSchema).Scan(&owner)
+		WHERE n.nspname = $1 AND NOT r.rolsuper AND r.rolname <> current_user), '')`, schema.DDLSchema).Scan(&owner)
 	if err == nil && owner != "" {
-		return tidemark.Errorf(tidemark.Forbidden, "follow DDL", "schema "+ddlSchema, "belongs to "+owner+", who is no superuser", "Drop it: the stream makes its own.")
+		return tidemark.Errorf(tidemark.Forbidden, "follow DDL", "schema "+schema.DDLSchema, "belongs to "+owner+", who is no superuser", "Drop it: the stream makes its own.")
 	}
-	return d.Engine.fail(ctx, "follow DDL", ddlSchema, err)
+	return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, err)
 }
 
 // Kept reports whether definitions are in the log for this stream.
 func (d DDLLog) Kept(ctx context.Context) (bool, error) {
-	conn, release, err := d.Engine.controlConn(ctx)
+	conn, release, err := d.Source.Control(ctx)
 	if err != nil {
 		return false, err
 	}
@@ -192,7 +189,7 @@ func (d DDLLog) Kept(ctx context.Context) (bool, error) {
 	var n int
 	err = conn.QueryRow(ctx, "SELECT count(*) FROM pg_event_trigger WHERE evtname IN ('tidemark_ddl_end', 'tidemark_ddl_drop') AND evtenabled <> 'D'").Scan(&n)
 	if err != nil || n < 2 {
-		return false, d.Engine.fail(ctx, "follow DDL", d.Engine.object, err)
+		return false, d.Source.Fail(ctx, "follow DDL", d.Source.Object, err)
 	}
 	streams, err := d.streams(ctx, conn)
 	return slices.Contains(streams, d.Slot.Name), err
@@ -200,20 +197,20 @@ func (d DDLLog) Kept(ctx context.Context) (bool, error) {
 
 // Tell writes the definitions of the stream's tables into the log as they are now.
 func (d DDLLog) Tell(ctx context.Context) error {
-	conn, release, err := d.Engine.controlConn(ctx)
+	conn, release, err := d.Source.Control(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	sql := strings.NewReplacer("ANY (empty)", "ANY ('{}')", "plain)", "false)").Replace(loggedSQL(d.Engine.major))
+	sql := strings.NewReplacer("ANY (empty)", "ANY ('{}')", "plain)", "false)").Replace(loggedSQL(d.Source.Major))
 	_, err = conn.Exec(ctx, "SELECT count(pg_logical_emit_message(true, $2, ("+sql+`)::text)) FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
-		JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = $1`, d.Slot.Publication, tidemark.DefinitionPrefix)
-	return d.Engine.fail(ctx, "follow DDL", d.Slot.Publication, err)
+		JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace WHERE p.pubname = $1`, d.Slot.Publication, change.DefinitionPrefix)
+	return d.Source.Fail(ctx, "follow DDL", d.Slot.Publication, err)
 }
 
 // Drop ends it for this stream, and for good if it was the last.
 func (d DDLLog) Drop(ctx context.Context) error {
-	conn, release, err := d.Engine.controlConn(ctx)
+	conn, release, err := d.Source.Control(ctx)
 	if err != nil {
 		return err
 	}
@@ -227,7 +224,7 @@ func (d DDLLog) Drop(ctx context.Context) error {
 			return d.note(ctx, tx, streams)
 		}
 		for _, sql := range []string{"DROP EVENT TRIGGER IF EXISTS tidemark_ddl_end", "DROP EVENT TRIGGER IF EXISTS tidemark_ddl_drop",
-			"DROP FUNCTION IF EXISTS " + ddlSchema + ".tell()", "DROP SCHEMA IF EXISTS " + ddlSchema} {
+			"DROP FUNCTION IF EXISTS " + schema.DDLSchema + ".tell()", "DROP SCHEMA IF EXISTS " + schema.DDLSchema} {
 			if _, err := tx.Exec(ctx, sql); err != nil {
 				return d.failed(ctx, err)
 			}
@@ -238,18 +235,18 @@ func (d DDLLog) Drop(ctx context.Context) error {
 
 // change does something to all of it, one stream after the other.
 func (d DDLLog) change(ctx context.Context, do func(tx pgx.Tx, streams []string) error) error {
-	conn, release, err := d.Engine.controlConn(ctx)
+	conn, release, err := d.Source.Control(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return d.Engine.fail(ctx, "follow DDL", ddlSchema, err)
+		return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, err)
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx)) // of no more use once it is committed
 	if _, err := tx.Exec(ctx, "SELECT pg_advisory_xact_lock($1)", int64(ddlLock)); err != nil {
-		return d.Engine.fail(ctx, "follow DDL", ddlSchema, err)
+		return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, err)
 	}
 	streams, err := d.streams(ctx, tx)
 	if err == nil {
@@ -258,7 +255,7 @@ func (d DDLLog) change(ctx context.Context, do func(tx pgx.Tx, streams []string)
 	if err != nil {
 		return err
 	}
-	return d.Engine.fail(ctx, "follow DDL", ddlSchema, tx.Commit(ctx))
+	return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, tx.Commit(ctx))
 }
 
 // streams are the slots that want it, as far as they are there.
@@ -266,8 +263,8 @@ func (d DDLLog) streams(ctx context.Context, q interface {
 	QueryRow(context.Context, string, ...any) pgx.Row
 }) (out []string, _ error) {
 	var text string
-	if err := q.QueryRow(ctx, "SELECT coalesce((SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1), '')", ddlSchema).Scan(&text); err != nil {
-		return nil, d.Engine.fail(ctx, "follow DDL", ddlSchema, err)
+	if err := q.QueryRow(ctx, "SELECT coalesce((SELECT obj_description(oid, 'pg_namespace') FROM pg_namespace WHERE nspname = $1), '')", schema.DDLSchema).Scan(&text); err != nil {
+		return nil, d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, err)
 	}
 	for _, s := range strings.Fields(strings.TrimPrefix(text, ddlComment)) {
 		out = append(out, strings.Trim(s, ","))
@@ -279,7 +276,7 @@ const ddlComment = "writes changed definitions into the log for the streams of t
 
 func (d DDLLog) note(ctx context.Context, tx pgx.Tx, streams []string) error {
 	slices.Sort(streams)
-	_, err := tx.Exec(ctx, "COMMENT ON SCHEMA "+ddlSchema+" IS "+quoteLiteral(ddlComment+" "+strings.Join(slices.Compact(streams), ", ")))
+	_, err := tx.Exec(ctx, "COMMENT ON SCHEMA "+schema.DDLSchema+" IS "+server.QuoteLiteral(ddlComment+" "+strings.Join(slices.Compact(streams), ", ")))
 	return d.failed(ctx, err)
 }
 
@@ -287,10 +284,10 @@ func (d DDLLog) note(ctx context.Context, tx pgx.Tx, streams []string) error {
 func (d DDLLog) failed(ctx context.Context, err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "42501" {
-		return tidemark.Errorf(tidemark.Forbidden, "follow DDL", d.Engine.object, "the server does not let "+d.Engine.cfg.User+" make event triggers and their schema: "+pg.Message,
+		return tidemark.Errorf(tidemark.Forbidden, "follow DDL", d.Source.Object, "the server does not let "+d.Source.Config.User+" make event triggers and their schema: "+pg.Message,
 			"Connect as a superuser (on hosted servers their role for that, such as rds_superuser), or leave out --follow-ddl: the stream then looks at the catalogue.")
 	}
-	return d.Engine.fail(ctx, "follow DDL", ddlSchema, err)
+	return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, err)
 }
 
 // definition takes a message in which a changed definition is; nil where the stream does not want it.
@@ -300,16 +297,16 @@ func (s *Stream) definition(m []byte) ([]byte, error) {
 	}
 	prefix, _, _ := bytes.Cut(m[10:], []byte{0})
 	switch {
-	case string(prefix) == padPrefix, string(prefix) == tidemark.DefinitionPrefix && !s.definitions:
+	case string(prefix) == padPrefix, string(prefix) == change.DefinitionPrefix && !s.definitions:
 		return nil, nil
-	case string(prefix) != tidemark.DefinitionPrefix:
+	case string(prefix) != change.DefinitionPrefix:
 		return m, nil
 	}
-	msg, err := tidemark.ParseLogicalMessage(m[1:])
+	msg, err := change.ParseLogicalMessage(m[1:])
 	if err != nil {
 		return nil, err
 	}
-	var d tidemark.LoggedDefinition
+	var d change.LoggedDefinition
 	if err := json.Unmarshal(msg.Data, &d); err != nil {
 		return nil, fmt.Errorf("read a definition in the log: %w", err)
 	}
@@ -332,16 +329,16 @@ func (s *Stream) changedRows(table uint32) (bool, error) {
 		return true, nil
 	}
 	for rest := s.tx.Changes; len(rest) > 0; {
-		message, next, err := tidemark.NextMessage(rest)
+		message, next, err := change.NextMessage(rest)
 		if err != nil {
 			return false, err
 		}
 		rest = next
-		switch c, err := tidemark.ParseChange(message); {
+		switch c, err := change.Parse(message); {
 		case err != nil:
 			return false, err
 		case c.Kind == tidemark.TruncateChange:
-			t, err := tidemark.ParseTruncation(c.Body)
+			t, err := change.ParseTruncation(c.Body)
 			if err != nil || table == 0 || slices.Contains(t.Tables, table) {
 				return true, err
 			}

@@ -8,12 +8,17 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/flow"
+
+	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // A cataloguer looks at the definitions of tables beside a stream, in a session of its own: a stream must not wait for
 // what else the engine does.
 type cataloguer struct {
-	e           *Engine
+	e           *Source
 	publication string
 	conn        *pgx.Conn
 
@@ -22,7 +27,7 @@ type cataloguer struct {
 	truncated map[tidemark.TableID]bool
 }
 
-func newCataloguer(e *Engine, slot Slot) *cataloguer {
+func newCataloguer(e *Source, slot Slot) *cataloguer {
 	return &cataloguer{e: e, publication: slot.Publication, tables: map[uint32]tidemark.TableID{}, truncated: map[tidemark.TableID]bool{}}
 }
 
@@ -30,7 +35,7 @@ func newCataloguer(e *Engine, slot Slot) *cataloguer {
 // column that was dropped and added again looks the same. Every change of a table's definition makes the server send R
 // again before the table's next row, so a look that is made then has seen it, or something later.
 func (s *Stream) identified(m []byte) ([]byte, error) {
-	r, err := tidemark.ParseRelation(m[1:])
+	r, err := change.ParseRelation(m[1:])
 	if err != nil {
 		return nil, err
 	}
@@ -53,21 +58,21 @@ const lookPublishedSQL = ` AND NOT EXISTS (SELECT FROM pg_publication p JOIN pg_
 
 // look reads a table's columns. It waits until the transaction xid is visible: a commit is in the log before that.
 // Of a table that is no longer there nothing is known.
-func (c *cataloguer) look(ctx context.Context, table, xid uint32) (*tidemark.CatalogueLook, error) {
+func (c *cataloguer) look(ctx context.Context, table, xid uint32) (*change.CatalogueLook, error) {
 	if c.conn == nil {
-		conn, err := c.e.connect(ctx)
+		conn, err := c.e.Connect(ctx)
 		if err != nil {
 			return nil, err
 		}
 		c.conn = conn
 	}
 	sql, args := lookColumnsSQL, []any{table}
-	if c.e.major >= 15 {
+	if c.e.Major >= 15 {
 		sql, args = sql+lookPublishedSQL, append(args, c.publication)
 	}
 	for {
-		out := &tidemark.CatalogueLook{}
-		var col tidemark.CatalogueColumn
+		out := &change.CatalogueLook{}
+		var col change.CatalogueColumn
 		var snapshot, at string
 		rows, err := c.conn.Query(ctx, sql+" ORDER BY a.attnum", args...)
 		if err == nil {
@@ -77,17 +82,17 @@ func (c *cataloguer) look(ctx context.Context, table, xid uint32) (*tidemark.Cat
 			})
 		}
 		if err != nil {
-			return nil, c.e.fail(ctx, "follow", "the catalogue", err)
+			return nil, c.e.Fail(ctx, "follow", "the catalogue", err)
 		}
 		if len(out.Columns) == 0 {
 			return out, nil
 		}
 		sees, err := parseSnapshot(snapshot)
 		if err == nil {
-			out.At, err = parseLSN(at)
+			out.At, err = wal.ParseLSN(at)
 		}
 		if err != nil {
-			return nil, c.e.fail(ctx, "follow", "the catalogue", err)
+			return nil, c.e.Fail(ctx, "follow", "the catalogue", err)
 		}
 		if xid == 0 || sees(xid) {
 			for i := range out.Columns {
@@ -97,17 +102,15 @@ func (c *cataloguer) look(ctx context.Context, table, xid uint32) (*tidemark.Cat
 			}
 			return out, nil
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(2 * time.Millisecond):
+		if err := flow.Sleep(ctx, 2*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }
 
 // emptied notes the tables of a message T.
 func (c *cataloguer) emptied(m []byte) error {
-	t, err := tidemark.ParseTruncation(m[1:])
+	t, err := change.ParseTruncation(m[1:])
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, id := range t.Tables {
@@ -125,25 +128,25 @@ func (s *Stream) Truncated(id tidemark.TableID) bool {
 
 func (c *cataloguer) close() {
 	if c.conn != nil {
-		closeConn(c.conn)
+		server.CloseConn(c.conn)
 		c.conn = nil
 	}
 }
 
 // Looks returns what the catalogue says of tables now, by table. Tables that are not there are missing.
-func (e *Engine) Looks(ctx context.Context, slot Slot, tables []tidemark.TableID) (map[tidemark.TableID]*tidemark.CatalogueLook, error) {
-	conn, release, err := e.controlConn(ctx)
+func (s *Source) Looks(ctx context.Context, slot Slot, tables []tidemark.TableID) (map[tidemark.TableID]*change.CatalogueLook, error) {
+	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	c := &cataloguer{e: e, publication: slot.Publication, conn: conn}
-	out := map[tidemark.TableID]*tidemark.CatalogueLook{}
+	c := &cataloguer{e: s, publication: slot.Publication, conn: conn}
+	out := map[tidemark.TableID]*change.CatalogueLook{}
 	for _, id := range tables {
 		var oid uint32
 		err := conn.QueryRow(ctx, "SELECT coalesce((SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2), 0)", id.Schema, id.Name).Scan(&oid)
 		if err != nil {
-			return nil, e.fail(ctx, "follow", quoteTable(id), err)
+			return nil, s.Fail(ctx, "follow", server.QuoteTable(id), err)
 		}
 		if oid == 0 {
 			continue

@@ -14,7 +14,9 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // TestOpenTransactions follows large transactions that come in blocks, interleaved, with
@@ -112,9 +114,9 @@ func takeOpen(t *testing.T, e *Engine, slot Slot, memory int64) (out [][]string)
 	s.Spool(t.TempDir(), memory)
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
-	relations := map[uint32]tidemark.Relation{}
+	relations := map[uint32]change.Relation{}
 	more := false
-	err = s.Run(ctx, func(tx *tidemark.Tx) error {
+	err = s.Run(ctx, func(tx *change.Tx) error {
 		if s.open.taken > memory {
 			t.Errorf("%d bytes are taken", s.open.taken)
 		}
@@ -144,23 +146,23 @@ func takeOpen(t *testing.T, e *Engine, slot Slot, memory int64) (out [][]string)
 // decodedWhole tells what the server decodes in version 1, where nothing is streamed.
 func decodedWhole(t *testing.T, e *Engine, slot Slot) (out [][]string) {
 	t.Helper()
-	conn, err := pgx.ConnectConfig(t.Context(), e.cfg.Copy())
+	conn, err := pgx.ConnectConfig(t.Context(), e.Config.Copy())
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer conn.Close(context.Background())
 	var rows pgx.Rows
 	for try := 0; ; try++ { // until the server has seen the reader go
-		rows, err = conn.Query(t.Context(), "SELECT data FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2)", slot.Name, quoteIdent(slot.Publication))
+		rows, err = conn.Query(t.Context(), "SELECT data FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2)", slot.Name, server.QuoteIdent(slot.Publication))
 		if err != nil {
 			t.Fatal(err)
 		}
 		s := &Stream{}
-		relations := map[uint32]tidemark.Relation{}
+		relations := map[uint32]change.Relation{}
 		var m []byte
 		more := false
 		_, err = pgx.ForEachRow(rows, []any{&m}, func() error {
-			return s.message(m, func(tx *tidemark.Tx) error {
+			return s.message(m, func(tx *change.Tx) error {
 				lines := told(t, tx, relations)
 				if !more {
 					out = append(out, []string{fmt.Sprint(tx.Place, tx.XID, tx.Time)})
@@ -201,7 +203,7 @@ func TestOpenTwin(t *testing.T) {
 		var want, got []string
 		send := func(m []byte) {
 			t.Helper()
-			err := s.message(m, func(tx *tidemark.Tx) error {
+			err := s.message(m, func(tx *change.Tx) error {
 				got = append(got, fmt.Sprint(tx.XID, tx.Place, tx.End, tx.Rows))
 				for rest := tx.Changes; len(rest) > 0; {
 					n := 4 + binary.BigEndian.Uint32(rest)
@@ -290,7 +292,7 @@ func FuzzStreamMessages(f *testing.F) {
 			if len(m) == 0 {
 				continue
 			}
-			err := s.message(m, func(tx *tidemark.Tx) error {
+			err := s.message(m, func(tx *change.Tx) error {
 				if tx.More != (len(tx.Changes) >= tidemark.PieceSize) {
 					t.Error("a piece that is not of its size")
 				}

@@ -12,7 +12,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // logical gives a server that logs enough for logical decoding.
@@ -52,7 +54,7 @@ func slotOf(t *testing.T, e *Engine, url, name string) Slot {
 var errEnough = errors.New("enough")
 
 // take follows a slot until a transaction writes the word "end" into some column.
-func take(t *testing.T, e *Engine, slot Slot, after uint64, release bool) []*tidemark.Tx {
+func take(t *testing.T, e *Engine, slot Slot, after uint64, release bool) []*change.Tx {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
@@ -68,21 +70,21 @@ func take(t *testing.T, e *Engine, slot Slot, after uint64, release bool) []*tid
 	}
 }
 
-func takeOnce(t *testing.T, ctx context.Context, e *Engine, slot Slot, after uint64, release bool) (out []*tidemark.Tx, err error) {
+func takeOnce(t *testing.T, ctx context.Context, e *Engine, slot Slot, after uint64, release bool) (out []*change.Tx, err error) {
 	t.Helper()
 	s, err := e.Follow(ctx, slot, after)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
-	err = s.Run(ctx, func(tx *tidemark.Tx) error {
+	err = s.Run(ctx, func(tx *change.Tx) error {
 		out = append(out, tx)
 		if release && !tx.More {
 			s.Release(tx.End)
 		}
 		if strings.Contains(strings.Join(told(t, tx, nil), "\n"), "'end'") {
 			for try := 0; release && try < 1000; try++ { // until the report has come
-				if testdb.Query(t, e.cfg.ConnString(), fmt.Sprintf("SELECT confirmed_flush_lsn - '0/0' >= %d FROM pg_replication_slots WHERE slot_name = '%s'", tx.End, slot.Name)) == "t" {
+				if testdb.Query(t, e.Config.ConnString(), fmt.Sprintf("SELECT confirmed_flush_lsn - '0/0' >= %d FROM pg_replication_slots WHERE slot_name = '%s'", tx.End, slot.Name)) == "t" {
 					break
 				}
 				time.Sleep(20 * time.Millisecond)
@@ -95,29 +97,29 @@ func takeOnce(t *testing.T, ctx context.Context, e *Engine, slot Slot, after uin
 }
 
 // told tells a transaction in words, a line for each change.
-func told(t *testing.T, tx *tidemark.Tx, relations map[uint32]tidemark.Relation) []string {
+func told(t *testing.T, tx *change.Tx, relations map[uint32]change.Relation) []string {
 	t.Helper()
 	if relations == nil {
-		relations = map[uint32]tidemark.Relation{}
+		relations = map[uint32]change.Relation{}
 	}
 	var out []string
 	for rest := tx.Changes; len(rest) > 0; {
-		var c tidemark.Change
+		var c change.Change
 		var err error
-		if c, rest, err = tidemark.NextChange(rest); err != nil {
+		if c, rest, err = change.Next(rest); err != nil {
 			t.Fatal(err)
 		}
 		line := string(c.Kind)
 		switch c.Kind {
 		case tidemark.RelationChange:
-			r, err := tidemark.ParseRelation(c.Body)
+			r, err := change.ParseRelation(c.Body)
 			if err != nil {
 				t.Fatal(err)
 			}
 			relations[r.ID] = r
 			continue
 		case tidemark.TruncateChange:
-			x, err := tidemark.ParseTruncation(c.Body)
+			x, err := change.ParseTruncation(c.Body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -126,7 +128,7 @@ func told(t *testing.T, tx *tidemark.Tx, relations map[uint32]tidemark.Relation)
 			}
 			line += fmt.Sprint(" cascade=", x.Cascade, " restart=", x.RestartIdentity)
 		case tidemark.MessageChange:
-			m, err := tidemark.ParseLogicalMessage(c.Body)
+			m, err := change.ParseLogicalMessage(c.Body)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -145,13 +147,13 @@ func told(t *testing.T, tx *tidemark.Tx, relations map[uint32]tidemark.Relation)
 	return out
 }
 
-func words(t tidemark.Tuple) string {
+func words(t change.Tuple) string {
 	var out []string
 	for _, v := range t.Values(nil) {
 		switch v.Kind {
-		case tidemark.NullValue:
+		case change.NullValue:
 			out = append(out, "NULL")
-		case tidemark.UnchangedValue:
+		case change.UnchangedValue:
 			out = append(out, "same")
 		default:
 			out = append(out, "'"+string(v.Data[:min(len(v.Data), 20)])+"'")
@@ -197,7 +199,7 @@ func TestFollow(t *testing.T) {
 			want = append(want, []string{"I item new('9','end',NULL,'7')"})
 
 			txs := take(t, e, slot, 0, false)
-			relations := map[uint32]tidemark.Relation{}
+			relations := map[uint32]change.Relation{}
 			var got [][]string
 			for i, tx := range txs {
 				got = append(got, told(t, tx, relations))
@@ -270,14 +272,14 @@ func TestCopyAndStreamMeet(t *testing.T) {
 	stop.Store(true)
 	n := <-made
 	testdb.Query(t, url, `INSERT INTO item (name) VALUES ('end')`)
-	after, err := parseLSN(pos.Text)
+	after, err := wal.ParseLSN(pos.Text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, tx := range take(t, e, slot, after, false) {
 		for rest := tx.Changes; len(rest) > 0; {
-			var c tidemark.Change
-			if c, rest, err = tidemark.NextChange(rest); err != nil {
+			var c change.Change
+			if c, rest, err = change.Next(rest); err != nil {
 				t.Fatal(err)
 			}
 			if c.Kind == tidemark.InsertChange {
@@ -333,9 +335,9 @@ func TestIdleSlotLetsTheLogGo(t *testing.T) {
 	}
 	defer s.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	got := make(chan *tidemark.Tx, 10)
+	got := make(chan *change.Tx, 10)
 	ended := make(chan error)
-	go func() { ended <- s.Run(ctx, func(tx *tidemark.Tx) error { got <- tx; return nil }) }()
+	go func() { ended <- s.Run(ctx, func(tx *change.Tx) error { got <- tx; return nil }) }()
 	confirmed := func() string {
 		return testdb.Query(t, url, "SELECT confirmed_flush_lsn FROM pg_replication_slots WHERE slot_name = 'idle'")
 	}
@@ -354,7 +356,7 @@ func TestIdleSlotLetsTheLogGo(t *testing.T) {
 	tx := <-got
 	for start := time.Now(); time.Since(start) < 4*time.Second; time.Sleep(200 * time.Millisecond) {
 		grow()
-		if at, err := parseLSN(confirmed()); err != nil || at >= tx.End { // what was released before may be heard now
+		if at, err := wal.ParseLSN(confirmed()); err != nil || at >= tx.End { // what was released before may be heard now
 			t.Fatalf("the slot moved over what was not released: %v", err)
 		}
 	}
@@ -389,8 +391,8 @@ func TestBadSlots(t *testing.T) {
 	}
 	defer first.Close()
 	ctx, cancel := context.WithCancel(t.Context())
-	got, ended := make(chan *tidemark.Tx, 10), make(chan error)
-	go func() { ended <- first.Run(ctx, func(tx *tidemark.Tx) error { got <- tx; return nil }) }()
+	got, ended := make(chan *change.Tx, 10), make(chan error)
+	go func() { ended <- first.Run(ctx, func(tx *change.Tx) error { got <- tx; return nil }) }()
 	testdb.Query(t, url, "INSERT INTO item VALUES (1, 'x')")
 	<-got
 	second, err := e.Follow(t.Context(), slot, 0)
@@ -398,7 +400,7 @@ func TestBadSlots(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer second.Close()
-	kind(tidemark.Transient, second.Run(t.Context(), func(*tidemark.Tx) error { return nil }))
+	kind(tidemark.Transient, second.Run(t.Context(), func(*change.Tx) error { return nil }))
 	cancel()
 	<-ended
 
@@ -420,13 +422,13 @@ func TestCloseWhileFollowing(t *testing.T) {
 			t.Fatal(err)
 		}
 		ended := make(chan error, 1)
-		go func() { ended <- s.Run(t.Context(), func(*tidemark.Tx) error { return nil }) }()
+		go func() { ended <- s.Run(t.Context(), func(*change.Tx) error { return nil }) }()
 		time.Sleep(time.Duration(i) * 300 * time.Microsecond)
 		s.Close()
 		if err := <-ended; tidemark.KindOf(err) == tidemark.Bug || err == nil {
 			t.Errorf("ended with %v", err)
 		}
-		if s.l.conn != nil {
+		if s.l.Conn != nil {
 			t.Error("the session is there still")
 		}
 	}

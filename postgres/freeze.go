@@ -3,12 +3,16 @@ package postgres
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // Freeze opens the lanes, all inside one exported snapshot. The leader holds it,
@@ -21,23 +25,21 @@ import (
 // that wrote changes it, in whatever database of the cluster, also one that was
 // rolled back: it may cry wolf, but never sleeps. On a standby that replays just then
 // it is empty, which equals nothing.
-func (e *Engine) Freeze(ctx context.Context, lanes int) (tidemark.Position, error) {
-	conn, release, err := e.leader(ctx)
+func (b *Bulk) Freeze(ctx context.Context, lanes int) (tidemark.Position, error) {
+	conn, release, err := b.Leader(ctx)
 	if err != nil {
 		return tidemark.Position{}, err
 	}
-	pos, snapshot, err := e.freezeLeader(ctx, conn)
+	pos, snapshot, err := b.freezeLeader(ctx, conn)
 	release()
 	if err != nil {
-		return tidemark.Position{}, e.fail(ctx, "freeze", e.object, err)
+		return tidemark.Position{}, b.Fail(ctx, "freeze", b.Object, err)
 	}
-	e.leaderMu.Lock()
-	e.snapshot = snapshot
-	e.leaderMu.Unlock()
-	return pos, e.openReaders(ctx, lanes)
+	b.SetSnapshot(snapshot)
+	return pos, b.openReaders(ctx, lanes)
 }
 
-func (e *Engine) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark.Position, snapshot string, err error) {
+func (b *Bulk) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark.Position, snapshot string, err error) {
 	var standby bool
 	if err = conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil {
 		return pos, "", err
@@ -49,14 +51,14 @@ func (e *Engine) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark
 	if _, err = conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
 		return pos, "", err
 	}
-	place, err := e.start.take(ctx, conn)
+	place, err := b.start.take(ctx, conn)
 	if err != nil {
 		_, _ = conn.Exec(ctx, "ROLLBACK") // the first error is the one to tell
 		return pos, "", err
 	}
 	if place != "" {
 		pos.Text = place
-		if pos.Place, err = parseLSN(place); err != nil {
+		if pos.Place, err = wal.ParseLSN(place); err != nil {
 			return pos, "", err
 		}
 	}
@@ -105,7 +107,7 @@ func safeStart(ctx context.Context, conn *pgx.Conn, standby bool) (string, error
 	}
 	// Not pg_current_snapshot, which does not list those that are newer than the newest
 	// that has ended.
-	running, err := texts(ctx, conn, "SELECT backend_xid::text FROM pg_stat_activity WHERE backend_xid IS NOT NULL")
+	running, err := server.Texts(ctx, conn, "SELECT backend_xid::text FROM pg_stat_activity WHERE backend_xid IS NOT NULL")
 	if err != nil {
 		return "", err
 	}
@@ -140,22 +142,13 @@ func committing(ctx context.Context, conn *pgx.Conn, running []string) (working,
 	return working, waiting, err
 }
 
-// texts gives the one column of a query.
-func texts(ctx context.Context, conn *pgx.Conn, sql string, args ...any) ([]string, error) {
-	rows, err := conn.Query(ctx, sql, args...)
-	if err != nil {
-		return nil, err
-	}
-	return pgx.CollectRows(rows, pgx.RowTo[string])
-}
-
 // openReaders opens the reading lanes side by side.
-func (e *Engine) openReaders(ctx context.Context, lanes int) error {
+func (b *Bulk) openReaders(ctx context.Context, lanes int) error {
 	readers := make([]*lane, lanes)
 	errs := make([]error, lanes)
 	var wg crash.Group
 	for i := range readers {
-		readers[i] = &lane{e: e, id: i, ready: readerReady}
+		readers[i] = b.newLane(i, readerReady)
 		wg.Go(func() { errs[i] = readers[i].join(ctx) })
 	}
 	wg.Wait()
@@ -172,14 +165,14 @@ func (e *Engine) openReaders(ctx context.Context, lanes int) error {
 		others = append(others, readers[i])
 	}
 	if n := len(joined) - 1; len(others) > 0 && n > 0 {
-		joined[n].close() // for whoever else needs one
+		joined[n].Close() // for whoever else needs one
 	}
 	for i, l := range append(joined, others...) { // the others try once more when they are needed
 		l.id, readers[i] = i, l
 	}
-	e.lanesMu.Lock()
-	e.readers = readers
-	e.lanesMu.Unlock()
+	b.lanesMu.Lock()
+	b.readers = readers
+	b.lanesMu.Unlock()
 	if errors.Is(crowded, tidemark.ErrNoConnection) && len(joined) > 0 {
 		return nil
 	}
@@ -189,8 +182,8 @@ func (e *Engine) openReaders(ctx context.Context, lanes int) error {
 // readerReady makes a session fit for reading: lanes are the parallelism, and rows
 // shall come in the order in which they lie.
 func readerReady(ctx context.Context, l *lane) error {
-	err := l.exec(ctx, "SET max_parallel_workers_per_gather = 0; SET enable_tidscan = on")
-	return l.e.fail(ctx, "connect", l.e.object, err)
+	err := l.Exec(ctx, "SET max_parallel_workers_per_gather = 0; SET enable_tidscan = on")
+	return l.b.Fail(ctx, "connect", l.b.Object, err)
 }
 
 // readsJoined is how many ranges a lane reads before it leaves the view and joins it
@@ -201,27 +194,70 @@ const readsJoined = 64
 // join puts a reading lane inside the frozen view, whatever it was in before. The
 // snapshot can be had only while the leader lives: where it does not, Kind is Lost.
 func (l *lane) join(ctx context.Context) error {
-	if err := l.open(ctx); err != nil {
+	if err := l.Open(ctx); err != nil {
 		return err
 	}
 	if l.joined && l.reads < readsJoined {
 		l.reads++
 		return nil
 	}
-	l.e.leaderMu.Lock()
-	snapshot := l.e.snapshot
-	l.e.leaderMu.Unlock()
+	snapshot := l.b.Snapshot()
 	if snapshot == "" {
-		return tidemark.Errorf(tidemark.Bug, "read", l.e.object, "the source is not frozen", "")
+		return tidemark.Errorf(tidemark.Bug, "read", l.b.Object, "the source is not frozen", "")
 	}
-	err := l.exec(ctx, "ROLLBACK; "+joinSQL(snapshot))
+	err := l.Exec(ctx, "ROLLBACK; "+joinSQL(snapshot))
 	switch {
 	case err == nil:
 		l.joined, l.reads = true, 0
 		return nil
-	case ctx.Err() == nil && !ended(err):
-		return l.e.lost(err)
+	case ctx.Err() == nil && !server.Ended(err):
+		return l.b.Lost(err)
 	}
-	l.close()
-	return l.e.fail(ctx, "read", l.e.object, err)
+	l.Close()
+	return l.b.Fail(ctx, "read", l.b.Object, err)
+}
+
+// StartFrom has the next Freeze see what a session for replication sees that has just made a slot, whose changes begin at
+// this place, and has exported its view under this name. The session belongs to b then.
+func (b *Bulk) StartFrom(conn *pgconn.PgConn, place, snapshot string) {
+	b.start.mu.Lock()
+	defer b.start.mu.Unlock()
+	b.start.conn, b.start.place, b.start.snapshot = conn, place, snapshot
+}
+
+// A slotStart is the view of the database at the place where a new slot begins. It
+// lasts as long as the session that made the slot does nothing else.
+type slotStart struct {
+	mu              sync.Mutex
+	conn            *pgconn.PgConn
+	place, snapshot string
+}
+
+// take makes the transaction of conn see what the slot's start saw, if there is one,
+// and ends the session that kept it.
+func (s *slotStart) take(ctx context.Context, conn *pgx.Conn) (place string, err error) {
+	defer s.end()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn == nil {
+		return "", nil
+	}
+	_, err = conn.Exec(ctx, "SET TRANSACTION SNAPSHOT "+server.QuoteLiteral(s.snapshot))
+	return s.place, err
+}
+
+func (s *slotStart) end() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.conn != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
+		defer cancel()
+		_ = s.conn.Close(ctx) // it is of no more use either way
+		s.conn = nil
+	}
+}
+
+// begin starts the transaction of a reading lane on the frozen view.
+func joinSQL(snapshot string) string {
+	return "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT " + server.QuoteLiteral(snapshot)
 }

@@ -10,9 +10,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -26,115 +25,93 @@ type timeline struct {
 
 // Journal names the file in which a stream remembers the source's timeline. With anew
 // there is nothing to remember.
-func (e *Engine) Journal(path string, anew bool) {
-	e.journal = path
+func (s *Source) Journal(path string, anew bool) {
+	s.journal = path
 	if anew {
 		_ = os.Remove(path) // it is mostly not there
 	}
 }
 
 // HasApplied says which places behind the one that a stream is opened at the target has.
-func (e *Engine) HasApplied(places []uint64) {
-	e.applied = 0
+func (s *Source) HasApplied(places []uint64) {
+	s.applied = 0
 	if len(places) > 0 {
-		e.applied = slices.Max(places)
+		s.applied = slices.Max(places)
 	}
 }
 
 // Continues looks whether the log has all that a stream has had before a place and of what
 // HasApplied said, and takes note of the timeline that it is in now. Kind Lost: the timeline of then was left before
 // that place; Invalid: the server's data is no copy of what it was.
-func (e *Engine) Continues(ctx context.Context, before uint64) error {
-	if e.journal == "" {
+func (s *Source) Continues(ctx context.Context, before uint64) error {
+	if s.journal == "" {
 		return nil
 	}
-	before = max(before, e.applied+1)
-	if err := e.promoted(ctx); err != nil {
+	before = max(before, s.applied+1)
+	if err := s.promoted(ctx); err != nil {
 		return err
 	}
-	conn, err := e.replication(ctx)
+	conn, err := s.ReplicationConn(ctx)
 	if err != nil {
 		return err
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) // it is of no more use either way
-	row, err := answerRow(ctx, conn, "IDENTIFY_SYSTEM")
+	row, err := server.AnswerRow(ctx, conn, "IDENTIFY_SYSTEM")
 	if err != nil {
-		return e.fail(ctx, "follow", e.object, err)
+		return s.Fail(ctx, "follow", s.Object, err)
 	}
 	n, err := strconv.ParseUint(string(row[1]), 10, 32)
 	if err != nil {
-		return e.fail(ctx, "follow", e.object, err)
+		return s.Fail(ctx, "follow", s.Object, err)
 	}
 	now := timeline{string(row[0]), uint32(n)}
-	was, err := readTimeline(e.journal)
+	was, err := readTimeline(s.journal)
 	switch {
 	case err != nil:
-		return e.fail(ctx, "follow", e.journal, err)
+		return s.Fail(ctx, "follow", s.journal, err)
 	case was == now:
 		return nil
 	case was == timeline{}:
-		return e.fail(ctx, "follow", e.journal, now.write(e.journal))
+		return s.Fail(ctx, "follow", s.journal, now.write(s.journal))
 	case was.system != now.system:
-		return tidemark.Errorf(tidemark.Invalid, "follow", e.object, "its data is not that of the server with which the stream began, nor a physical copy of it",
+		return tidemark.Errorf(tidemark.Invalid, "follow", s.Object, "its data is not that of the server with which the stream began, nor a physical copy of it",
 			"Give the source that the stream began with or a standby of it that was promoted, or begin anew with --anew.")
 	}
 	if now.number < was.number {
-		return tidemark.Errorf(tidemark.Lost, "follow", e.object, fmt.Sprintf("it is in timeline %d, and the stream was in timeline %d already: it is not the server that took its place", now.number, was.number),
+		return tidemark.Errorf(tidemark.Lost, "follow", s.Object, fmt.Sprintf("it is in timeline %d, and the stream was in timeline %d already: it is not the server that took its place", now.number, was.number),
 			"Give the server that was promoted last, or copy again")
 	}
-	row, err = answerRow(ctx, conn, fmt.Sprint("TIMELINE_HISTORY ", now.number))
+	row, err = server.AnswerRow(ctx, conn, fmt.Sprint("TIMELINE_HISTORY ", now.number))
 	if err != nil {
-		return e.fail(ctx, "follow", e.object, err)
+		return s.Fail(ctx, "follow", s.Object, err)
 	}
-	left, err := leftAt(string(row[1]), was.number)
+	left, err := server.LeftAt(string(row[1]), was.number)
 	switch {
 	case err != nil:
-		return e.fail(ctx, "follow", e.object, err)
+		return s.Fail(ctx, "follow", s.Object, err)
 	case before > left:
-		return tidemark.Errorf(tidemark.Lost, "follow", e.object,
-			fmt.Sprintf("it is in timeline %d, which has left timeline %d at %s, and the stream has had what came before %s: the target may have transactions that the source has lost", now.number, was.number, formatLSN(left), formatLSN(before)),
+		return tidemark.Errorf(tidemark.Lost, "follow", s.Object,
+			fmt.Sprintf("it is in timeline %d, which has left timeline %d at %s, and the stream has had what came before %s: the target may have transactions that the source has lost", now.number, was.number, wal.FormatLSN(left), wal.FormatLSN(before)),
 			"Copy again; to keep this from happening, name the standby's slot in synchronized_standby_slots on the primary")
 	}
-	return e.fail(ctx, "follow", e.journal, now.write(e.journal))
+	return s.Fail(ctx, "follow", s.journal, now.write(s.journal))
 }
 
 // promoted refuses a standby: its slots are those of the primary, and cannot be read from.
-func (e *Engine) promoted(ctx context.Context) error {
-	conn, release, err := e.controlConn(ctx)
+func (s *Source) promoted(ctx context.Context) error {
+	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
 	var standby bool
 	if err := conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil {
-		return e.fail(ctx, "follow", e.object, err)
+		return s.Fail(ctx, "follow", s.Object, err)
 	}
 	if standby {
-		return tidemark.Errorf(tidemark.Unsupported, "follow", e.object, "is a standby, from which the stream cannot go on", "Promote it first.")
+		return tidemark.Errorf(tidemark.Unsupported, "follow", s.Object, "is a standby, from which the stream cannot go on", "Promote it first.")
 	}
 	return nil
-}
-
-// answerRow gives the only row that a replication command answers with.
-func answerRow(ctx context.Context, conn *pgconn.PgConn, command string) ([][]byte, error) {
-	results, err := conn.Exec(ctx, command).ReadAll()
-	if err != nil {
-		return nil, err
-	}
-	if len(results) == 0 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) < 2 {
-		return nil, fmt.Errorf("an answer to %s that is not in its format", command)
-	}
-	return results[0].Rows[0], nil
-}
-
-// leftAt finds in a timeline's history the place at which an earlier one was left; 0 if
-// that is not among its ancestors.
-func leftAt(history string, number uint32) (uint64, error) {
-	left, err := wal.ParseHistory(history)
-	if i := slices.IndexFunc(left, func(p tidemark.LogPlace) bool { return p.Timeline == number }); i >= 0 {
-		return left[i].Place, err
-	}
-	return 0, err
 }
 
 // readTimeline reads a journal: "timeline NUMBER of SYSTEM". Its zero is where there is none.

@@ -8,6 +8,8 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // A server that was promoted goes on with a stream that had nothing behind the place where
@@ -15,11 +17,11 @@ import (
 func TestTimelines(t *testing.T) {
 	history := "1\t0/3000000\tno recovery target specified\n\n2\t1/B0\tbefore 2000-01-01\n"
 	for number, want := range map[uint32]uint64{1: 0x3000000, 2: 1<<32 | 0xB0, 3: 0, 11: 0} {
-		if got, err := leftAt(history, number); got != want || err != nil {
+		if got, err := server.LeftAt(history, number); got != want || err != nil {
 			t.Errorf("timeline %d was left at %x (%v)", number, got, err)
 		}
 	}
-	if _, err := leftAt("1\tnowhere\n", 1); err == nil {
+	if _, err := server.LeftAt("1\tnowhere\n", 1); err == nil {
 		t.Error("a place that is none")
 	}
 
@@ -45,7 +47,7 @@ func TestTimelines(t *testing.T) {
 		t.Errorf("of a standby: %v", err)
 	}
 	testdb.Query(t, standby.URL("postgres"), "SELECT pg_promote()")
-	left, err := parseLSN(testdb.Query(t, standby.URL("postgres"), "SELECT substring(pg_read_file('pg_wal/00000002.history') from '\t([0-9A-F]+/[0-9A-F]+)')"))
+	left, err := wal.ParseLSN(testdb.Query(t, standby.URL("postgres"), "SELECT substring(pg_read_file('pg_wal/00000002.history') from '\t([0-9A-F]+/[0-9A-F]+)')"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // Large objects travel as rows (loid, pageno, data) of 2048-byte pages, the way
@@ -12,8 +13,8 @@ import (
 
 // largeObjectSQL gives the query for them. Only a superuser may read
 // pg_largeobject; others read what they may, object by object.
-func (e *Engine) largeObjectSQL(ctx context.Context, where string) (string, error) {
-	direct, err := e.readsLargeObjects(ctx)
+func (b *Bulk) largeObjectSQL(ctx context.Context, where string) (string, error) {
+	direct, err := b.readsLargeObjects(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -30,35 +31,35 @@ func (e *Engine) largeObjectSQL(ctx context.Context, where string) (string, erro
 		LEFT JOIN LATERAL generate_series(0, (octet_length(d.data) - 1) / 2048) p(pageno) ON octet_length(d.data) > 0`, nil
 }
 
-func (e *Engine) readsLargeObjects(ctx context.Context) (yes bool, err error) {
-	conn, release, err := e.leader(ctx)
+func (b *Bulk) readsLargeObjects(ctx context.Context) (yes bool, err error) {
+	conn, release, err := b.Leader(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer release()
 	err = conn.QueryRow(ctx, "SELECT has_table_privilege('pg_largeobject', 'SELECT')").Scan(&yes)
-	return yes, e.fail(ctx, "read", "large objects", err)
+	return yes, b.Fail(ctx, "read", "large objects", err)
 }
 
 // splitLargeObjects cuts them by number, at the quantiles of their numbers.
-func (e *Engine) splitLargeObjects(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
-	conn, release, err := e.leader(ctx)
+func (b *Bulk) splitLargeObjects(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+	conn, release, err := b.Leader(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	var bytes int64
 	if err := conn.QueryRow(ctx, "SELECT pg_relation_size('pg_largeobject')").Scan(&bytes); err != nil {
-		return nil, e.fail(ctx, "split", "large objects", err)
+		return nil, b.Fail(ctx, "split", "large objects", err)
 	}
 	n := min((bytes+rangeBytes(m)-1)/rangeBytes(m), maxRanges(m))
 	if m.Split.Kind == tidemark.SplitNone || n <= 1 {
 		return []tidemark.Range{{Kind: tidemark.Whole, Bytes: bytes}}, nil
 	}
-	bounds, err := texts(ctx, conn, `SELECT oid::text FROM (SELECT oid, bucket, lag(bucket) OVER (ORDER BY oid) AS before
+	bounds, err := server.Texts(ctx, conn, `SELECT oid::text FROM (SELECT oid, bucket, lag(bucket) OVER (ORDER BY oid) AS before
 		FROM (SELECT oid, ntile($1::int) OVER (ORDER BY oid) AS bucket FROM pg_largeobject_metadata) t) u WHERE before <> bucket ORDER BY u.oid`, n)
 	if err != nil {
-		return nil, e.fail(ctx, "split", "large objects", err)
+		return nil, b.Fail(ctx, "split", "large objects", err)
 	}
 	out := make([]tidemark.Range, len(bounds)+1)
 	for i := range out {
@@ -87,3 +88,19 @@ var largeObjectStore = strings.Join([]string{
 		WHERE NOT EXISTS (SELECT 1 FROM pg_largeobject_metadata m WHERE m.oid = s.loid)`,
 	`SELECT count(lo_put(loid, pageno::bigint * 2048, data)) FROM pg_temp.tidemark_lo WHERE pageno IS NOT NULL`,
 }, "; ")
+
+// LoadStatements load rows of a range from psql's standard input.
+func (b *Bulk) LoadStatements(m *tidemark.Move, r *tidemark.Range) []string {
+	if m.From.Form == tidemark.LargeObjects {
+		return []string{strings.TrimSuffix(largeObjectStage, " ON COMMIT DROP"), "COPY " + largeObjectCopy + " FROM STDIN", largeObjectStore}
+	}
+	var cols []string
+	for _, name := range m.Source {
+		cols = append(cols, server.QuoteIdent(name))
+	}
+	list := ""
+	if len(cols) > 0 {
+		list = " (" + strings.Join(cols, ", ") + ")"
+	}
+	return []string{"COPY " + server.QuoteTable(sourceTable(m, r)) + list + " FROM STDIN"}
+}

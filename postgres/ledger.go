@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/schema"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // The marker table. A row says that a range of a run is on this target, whole; it
@@ -28,27 +30,27 @@ const (
 // before the marker, whether its epoch is the present one, and keeps it so until it
 // ends: Begin waits for those who have looked, and whoever looks later is refused. So
 // what Marks says after Begin is all that there will ever be of earlier epochs.
-func (e *Engine) Begin(ctx context.Context, run string) error {
-	conn, release, err := e.controlConn(ctx)
+func (b *Bulk) Begin(ctx context.Context, run string) error {
+	conn, release, err := b.Control(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
 	for try := 0; ; try++ {
-		err = e.begin(ctx, conn, run)
+		err = b.begin(ctx, conn, run)
 		// Two runs may create it at the same moment, or one drop it as the other begins:
 		// whoever loses tries again.
-		switch sqlState(err) {
+		switch server.SQLState(err) {
 		case "23505", "42P06", "42P07", "42710", "42P01", "3F000", "XX000":
 			if try < 5 {
 				continue
 			}
 		}
-		return e.failGrant(ctx, "make marker table", markerTable, err, "CREATE ON DATABASE "+quoteIdent(e.cfg.Database))
+		return b.FailGrant(ctx, "make marker table", markerTable, err, "CREATE ON DATABASE "+server.QuoteIdent(b.Config.Database))
 	}
 }
 
-func (e *Engine) begin(ctx context.Context, conn *pgx.Conn, run string) error {
+func (b *Bulk) begin(ctx context.Context, conn *pgx.Conn, run string) error {
 	var table, schema bool
 	err := conn.QueryRow(ctx, `SELECT to_regclass('tidemark.copied') IS NOT NULL, to_regnamespace('tidemark') IS NOT NULL`).Scan(&table, &schema)
 	if err != nil {
@@ -72,35 +74,35 @@ func (e *Engine) begin(ctx context.Context, conn *pgx.Conn, run string) error {
 	if err != nil {
 		return err
 	}
-	e.target.mu.Lock()
-	defer e.target.mu.Unlock()
-	if e.target.epochs == nil {
-		e.target.epochs = map[string]int64{}
+	b.target.mu.Lock()
+	defer b.target.mu.Unlock()
+	if b.target.epochs == nil {
+		b.target.epochs = map[string]int64{}
 	}
-	e.target.epochs[run] = epoch
+	b.target.epochs[run] = epoch
 	return nil
 }
 
 // fenceSQL gives the look at the epoch: a division by zero where it has passed.
-func (e *Engine) fenceSQL(run string) string {
-	e.target.mu.Lock()
-	defer e.target.mu.Unlock()
-	epoch, ok := e.target.epochs[run]
+func (b *Bulk) fenceSQL(run string) string {
+	b.target.mu.Lock()
+	defer b.target.mu.Unlock()
+	epoch, ok := b.target.epochs[run]
 	if !ok {
 		return "" // this Engine has not begun it
 	}
-	return fmt.Sprintf("SELECT 1 / count(*) FROM (SELECT FROM tidemark.copied WHERE run = %s AND range = 0 AND rows = %d FOR SHARE) s; ", quoteLiteral(run), epoch)
+	return fmt.Sprintf("SELECT 1 / count(*) FROM (SELECT FROM tidemark.copied WHERE run = %s AND range = 0 AND rows = %d FOR SHARE) s; ", server.QuoteLiteral(run), epoch)
 }
 
 // overtaken looks, without holding it, whether the epoch of a run that this Engine has begun has passed.
-func (e *Engine) overtaken(ctx context.Context, run string) bool {
-	e.target.mu.Lock()
-	epoch, begun := e.target.epochs[run]
-	e.target.mu.Unlock()
+func (b *Bulk) overtaken(ctx context.Context, run string) bool {
+	b.target.mu.Lock()
+	epoch, begun := b.target.epochs[run]
+	b.target.mu.Unlock()
 	if !begun || ctx.Err() != nil {
 		return false
 	}
-	conn, release, err := e.controlConn(ctx)
+	conn, release, err := b.Control(ctx)
 	if err != nil {
 		return false
 	}
@@ -108,7 +110,7 @@ func (e *Engine) overtaken(ctx context.Context, run string) bool {
 	var now int64
 	err = conn.QueryRow(ctx, "SELECT rows FROM tidemark.copied WHERE run = $1 AND range = 0", run).Scan(&now)
 	if err != nil { // without the row, or the table, the other has ended the run
-		return errors.Is(err, pgx.ErrNoRows) || sqlState(err) == "42P01" || sqlState(err) == "3F000"
+		return errors.Is(err, pgx.ErrNoRows) || server.SQLState(err) == "42P01" || server.SQLState(err) == "3F000"
 	}
 	return now != epoch
 }
@@ -119,8 +121,8 @@ func takenOver(run string) error {
 }
 
 // Marks lists the ranges of a run that are on the target, in order.
-func (e *Engine) Marks(ctx context.Context, run string) ([]tidemark.Mark, error) {
-	conn, release, err := e.controlConn(ctx)
+func (b *Bulk) Marks(ctx context.Context, run string) ([]tidemark.Mark, error) {
+	conn, release, err := b.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -133,29 +135,29 @@ func (e *Engine) Marks(ctx context.Context, run string) ([]tidemark.Mark, error)
 			return m, err
 		})
 	}
-	if sqlState(err) == "42P01" || sqlState(err) == "3F000" {
+	if server.SQLState(err) == "42P01" || server.SQLState(err) == "3F000" {
 		return nil, nil // no table, no marks
 	}
-	return marks, e.markFailed(ctx, err)
+	return marks, b.markFailed(ctx, err)
 }
 
-func (e *Engine) markFailed(ctx context.Context, err error) error {
-	return e.failGrant(ctx, "read marker table", markerTable, err, "SELECT, INSERT, UPDATE, DELETE ON TABLE "+markerTable)
+func (b *Bulk) markFailed(ctx context.Context, err error) error {
+	return b.FailGrant(ctx, "read marker table", markerTable, err, "SELECT, INSERT, UPDATE, DELETE ON TABLE "+markerTable)
 }
 
 // Forget removes marks; nil means all of the run, and then the marker table and its
 // schema too when nothing else is in them. Its commit waits for the disk, and with
 // it for all that was committed before.
-func (e *Engine) Forget(ctx context.Context, run string, ranges []int) error {
-	conn, release, err := e.controlConn(ctx)
+func (b *Bulk) Forget(ctx context.Context, run string, ranges []int) error {
+	conn, release, err := b.Control(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	e.forgetCommits(run, ranges)
+	b.forgetCommits(run, ranges)
 	if ranges != nil {
 		_, err := conn.Exec(ctx, "DELETE FROM tidemark.copied WHERE run = $1 AND range = ANY ($2)", run, ranges)
-		return e.markFailed(ctx, err)
+		return b.markFailed(ctx, err)
 	}
 	err = pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		// The lock keeps another run from beginning between the look and the drop.
@@ -173,19 +175,19 @@ func (e *Engine) Forget(ctx context.Context, run string, ranges []int) error {
 		_, err := tx.Exec(ctx, "DROP TABLE tidemark.copied")
 		return err
 	})
-	if s := sqlState(err); s == "42P01" || s == "3F000" {
+	if s := server.SQLState(err); s == "42P01" || s == "3F000" {
 		err = nil // gone already
 	}
 	if err != nil {
-		return e.markFailed(ctx, err)
+		return b.markFailed(ctx, err)
 	}
 	// The schema goes too, unless something else is in it or it is not ours.
 	_, err = conn.Exec(ctx, "DROP SCHEMA IF EXISTS tidemark RESTRICT")
-	switch sqlState(err) {
+	switch server.SQLState(err) {
 	case "2BP01", "42501":
 		return nil
 	}
-	return e.fail(ctx, "drop schema", "tidemark", err)
+	return b.Fail(ctx, "drop schema", "tidemark", err)
 }
 
 // clearChunk bounds the tables that one statement clears, and with it the locks
@@ -195,13 +197,13 @@ const clearChunk = 500
 // Clear empties tables, or drops them. What references a table that is cleared must
 // be cleared as well; anything else that depends on it is left alone, and is an
 // error of Kind NotEmpty that names it.
-func (e *Engine) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) error {
-	conn, release, err := e.controlConn(ctx)
+func (b *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) error {
+	conn, release, err := b.Control(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	groups, err := e.clearGroups(ctx, conn, tables)
+	groups, err := b.clearGroups(ctx, conn, tables)
 	if err != nil {
 		return err
 	}
@@ -211,12 +213,12 @@ func (e *Engine) Clear(ctx context.Context, tables []tidemark.TableID, drop bool
 			sql = "DROP TABLE IF EXISTS " + strings.ReplaceAll(strings.Join(g, ", "), "ONLY ", "")
 		}
 		if _, err := conn.Exec(ctx, sql, pgx.QueryExecModeSimpleProtocol); err != nil {
-			return e.clearFailed(ctx, g, drop, err)
+			return b.clearFailed(ctx, g, drop, err)
 		}
 	}
 	for _, t := range tables {
-		if t == largeObjects {
-			return e.clearLargeObjects(ctx, conn)
+		if t == schema.LargeObjects {
+			return b.clearLargeObjects(ctx, conn)
 		}
 	}
 	return nil
@@ -224,14 +226,14 @@ func (e *Engine) Clear(ctx context.Context, tables []tidemark.TableID, drop bool
 
 // clearGroups gives the tables that exist, quoted, in groups for one statement each:
 // the first is of all tables with foreign keys among the tables.
-func (e *Engine) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidemark.TableID) ([][]string, error) {
-	schemas, names := byName(tables)
+func (b *Bulk) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidemark.TableID) ([][]string, error) {
+	schemas, names := server.ByName(tables)
 	rows, err := conn.Query(ctx, `SELECT w.n, c.relkind::text, c.relkind = 'p' OR EXISTS (SELECT 1 FROM pg_constraint f WHERE f.contype = 'f' AND c.oid IN (f.conrelid, f.confrelid))
 		FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, n)
 		JOIN pg_namespace n ON n.nspname = w.schema JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name
 		WHERE c.relkind IN ('r', 'p') AND c.oid <> 'pg_largeobject'::regclass ORDER BY w.n`, schemas, names)
 	if err != nil {
-		return nil, e.fail(ctx, "clear", e.object, err)
+		return nil, b.Fail(ctx, "clear", b.Object, err)
 	}
 	var bound, free []string
 	for rows.Next() {
@@ -239,9 +241,9 @@ func (e *Engine) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidem
 		var kind string
 		var connected bool
 		if err := rows.Scan(&n, &kind, &connected); err != nil {
-			return nil, e.fail(ctx, "clear", e.object, err)
+			return nil, b.Fail(ctx, "clear", b.Object, err)
 		}
-		name := quoteTable(tables[n-1])
+		name := server.QuoteTable(tables[n-1])
 		if kind == "r" {
 			name = "ONLY " + name // children by inheritance are tables of their own
 		}
@@ -252,7 +254,7 @@ func (e *Engine) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidem
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return nil, e.fail(ctx, "clear", e.object, err)
+		return nil, b.Fail(ctx, "clear", b.Object, err)
 	}
 	var groups [][]string
 	if len(bound) > 0 {
@@ -266,7 +268,7 @@ func (e *Engine) clearGroups(ctx context.Context, conn *pgx.Conn, tables []tidem
 	return groups, nil
 }
 
-func (e *Engine) clearFailed(ctx context.Context, group []string, drop bool, err error) error {
+func (b *Bulk) clearFailed(ctx context.Context, group []string, drop bool, err error) error {
 	object := strings.TrimPrefix(group[0], "ONLY ")
 	if len(group) > 1 {
 		object += fmt.Sprintf(" and %d more tables", len(group)-1)
@@ -275,8 +277,8 @@ func (e *Engine) clearFailed(ctx context.Context, group []string, drop bool, err
 	if drop {
 		op, grant = "drop", ""
 	}
-	out := e.failGrant(ctx, op, object, err, grant)
-	if s := sqlState(err); s == "2BP01" || s == "0A000" {
+	out := b.FailGrant(ctx, op, object, err, grant)
+	if s := server.SQLState(err); s == "2BP01" || s == "0A000" {
 		if te, ok := out.(*tidemark.Error); ok {
 			te.Kind, te.Hint = tidemark.NotEmpty, "Something that is not part of the copy depends on these tables: drop it first, or copy it too."
 		}
@@ -285,12 +287,12 @@ func (e *Engine) clearFailed(ctx context.Context, group []string, drop bool, err
 }
 
 // clearLargeObjects removes them in transactions that hold a bounded number of locks.
-func (e *Engine) clearLargeObjects(ctx context.Context, conn *pgx.Conn) error {
+func (b *Bulk) clearLargeObjects(ctx context.Context, conn *pgx.Conn) error {
 	for {
 		var n int64
 		err := conn.QueryRow(ctx, "SELECT count(lo_unlink(oid)) FROM (SELECT oid FROM pg_largeobject_metadata ORDER BY oid LIMIT 1000) s").Scan(&n)
 		if err != nil || n == 0 {
-			return e.fail(ctx, "drop", "large objects", err)
+			return b.Fail(ctx, "drop", "large objects", err)
 		}
 	}
 }

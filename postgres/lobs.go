@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // sampledRows is about how many rows of a table a sample looks at.
@@ -14,7 +15,7 @@ const sampledRows = 2000
 // largest is what of a column's value says its size. Of text and bytes the server knows it without reading what is out of
 // line; of documents it has to make their text.
 func largest(c *tidemark.Column) string {
-	value := quoteIdent(c.Name)
+	value := server.QuoteIdent(c.Name)
 	if k := c.Type.Kind; k == tidemark.JSON || k == tidemark.XML {
 		value += "::text"
 	}
@@ -23,8 +24,8 @@ func largest(c *tidemark.Column) string {
 
 // Lobs gives the largest values of columns without a length, in bytes of their text: of all rows, or of a sample of
 // pages. Tables that the user may not read are left out.
-func Lobs(ctx context.Context, e *Engine, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error) {
-	conn, release, err := e.controlConn(ctx)
+func (c *Checks) Lobs(ctx context.Context, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error) {
+	conn, release, err := c.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -36,7 +37,7 @@ func Lobs(ctx context.Context, e *Engine, moves []tidemark.Move, whole bool) ([]
 		if len(columns) == 0 || t.Form != tidemark.Ordinary && t.Form != tidemark.Partitioned {
 			continue
 		}
-		of, all := quoteTable(t.TableID), whole || t.Rows >= 0 && t.Rows <= 2*sampledRows && t.Bytes < 64<<20
+		of, all := server.QuoteTable(t.TableID), whole || t.Rows >= 0 && t.Rows <= 2*sampledRows && t.Bytes < 64<<20
 		if !all {
 			of += fmt.Sprintf(" TABLESAMPLE SYSTEM (%g)", min(100, max(100*sampledRows/float64(max(t.Rows, 2*sampledRows)), 0.001)))
 		}
@@ -45,13 +46,13 @@ func Lobs(ctx context.Context, e *Engine, moves []tidemark.Move, whole bool) ([]
 		for j := range columns {
 			exprs[j], into[j] = largest(&columns[j]), &sizes[j]
 		}
-		if err := conn.QueryRow(ctx, "SELECT "+strings.Join(exprs, ", ")+" FROM "+of).Scan(into...); sqlState(err) == "42501" {
+		if err := conn.QueryRow(ctx, "SELECT "+strings.Join(exprs, ", ")+" FROM "+of).Scan(into...); server.SQLState(err) == "42501" {
 			continue // which is said elsewhere
 		} else if err != nil {
-			return nil, e.fail(ctx, "check", quoteTable(t.TableID), err)
+			return nil, c.Fail(ctx, "check", server.QuoteTable(t.TableID), err)
 		}
-		for j, c := range columns {
-			out = append(out, tidemark.LobSize{Table: t.String(), Column: c.Name, Type: c.Type.Native, Bytes: sizes[j], Whole: all})
+		for j, column := range columns {
+			out = append(out, tidemark.LobSize{Table: t.String(), Column: column.Name, Type: column.Type.Native, Bytes: sizes[j], Whole: all})
 		}
 	}
 	return out, nil

@@ -1,13 +1,17 @@
 package postgres
 
 import (
+	"context"
 	"fmt"
 	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // TestReadsKeepFewLocks reads many tables on one lane: it holds a few locks at a
@@ -35,4 +39,40 @@ func TestReadsKeepFewLocks(t *testing.T) {
 	if err != nil || held == 0 || held > 4*readsJoined {
 		t.Errorf("%d locks are held after %d tables (%v)", held, n, err)
 	}
+}
+
+// TestDescribeLocksWhatItReads lets nobody alter a table of the frozen view.
+func TestDescribeLocksWhatItReads(t *testing.T) {
+	src := testdb.Postgres(t, 15).NewDatabase(t, "src")
+	testdb.Query(t, src, "CREATE TABLE t (a int)")
+	e, err := Open(t.Context(), src, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	if _, err := e.Freeze(t.Context(), 1); err != nil {
+		t.Fatal(err)
+	}
+	db, err := e.Describe(t.Context(), nil)
+	if err != nil || len(db.Findings) > 0 {
+		t.Fatal(err, db.Findings)
+	}
+	other := connectTo(t, src)
+	if _, err := other.Exec(t.Context(), "SET lock_timeout = '100ms'; ALTER TABLE public.t ADD b int"); err == nil || !strings.Contains(err.Error(), "lock timeout") {
+		t.Errorf("ALTER TABLE gives %v", err)
+	}
+}
+
+// connectTo opens a session for as long as a test lasts.
+func connectTo(t *testing.T, url string) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close(context.Background()) })
+	if _, err := conn.Exec(t.Context(), server.SessionSQL(13)); err != nil {
+		t.Fatal(err)
+	}
+	return conn
 }

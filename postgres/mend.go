@@ -6,11 +6,15 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/postgres/schema"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A Mending is a session that reads rows as they are at the moment, and changes them.
 type Mending struct {
-	l       *lane
+	t       *Target
+	l       *server.Lane
 	begun   bool                      // in a transaction, in which rows that are read are locked
 	prepare string                    // what a transaction begins with; "" until the first
 	owned   map[tidemark.TableID]bool // no code of others runs when we write to them
@@ -18,32 +22,23 @@ type Mending struct {
 
 // Mend opens a session on which rows are read outside of any frozen view. It writes
 // nothing unless it is told to Begin.
-func (e *Engine) Mend(ctx context.Context) (*Mending, error) {
-	m := &Mending{l: &lane{e: e}}
-	return m, m.l.open(ctx)
+func (t *Target) Mend(ctx context.Context) (*Mending, error) {
+	m := &Mending{t: t, l: t.NewLane(nil)}
+	return m, m.l.Open(ctx)
 }
 
 // Close ends the session, and what it has begun.
-func (m *Mending) Close() { m.l.close() }
+func (m *Mending) Close() { m.l.Close() }
 
 // Read emits the rows of a range as Engine.Read does, as they are now. Within a
 // transaction it locks them; Kind Transient says that others hold some.
 func (m *Mending) Read(ctx context.Context, r tidemark.Read, emit func(*tidemark.Batch) error) error {
-	q, err := m.l.e.rangeQuery(ctx, r)
-	if err != nil {
-		return err
-	}
 	if m.begun {
 		if err := m.own(ctx, r.Move.From.TableID); err != nil {
 			return err
 		}
-		q.copySQL = strings.TrimSuffix(q.copySQL, ") TO STDOUT") + " FOR UPDATE) TO STDOUT"
 	}
-	if err := m.l.open(ctx); err != nil {
-		return err
-	}
-	_, err = m.l.copyOut(ctx, q, r, emit)
-	return err
+	return m.t.bulk.ReadNow(ctx, m.l, r, m.begun, emit)
 }
 
 // lockPatience is how long a row that somebody else holds is waited for: less than after
@@ -56,53 +51,53 @@ const lockPatience = "500ms"
 // something that another stream has applied.
 func (m *Mending) Begin(ctx context.Context) error {
 	l := m.l
-	if err := l.open(ctx); err != nil {
+	if err := l.Open(ctx); err != nil {
 		return err
 	}
 	if m.prepare == "" {
 		m.prepare = "BEGIN; SET LOCAL lock_timeout = '" + lockPatience + "'"
-		if err := l.exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK"); err == nil {
+		if err := l.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK"); err == nil {
 			m.prepare += "; SET LOCAL session_replication_role = replica"
-		} else if err := l.exec(ctx, "ROLLBACK"); err != nil {
-			return l.e.fail(ctx, "mend", l.e.object, err)
+		} else if err := l.Exec(ctx, "ROLLBACK"); err != nil {
+			return m.t.Fail(ctx, "mend", m.t.Object, err)
 		}
-		level, err := l.query(ctx, "SHOW wal_level")
+		level, err := l.Query(ctx, "SHOW wal_level")
 		if err != nil {
-			return l.e.fail(ctx, "mend", l.e.object, err)
+			return m.t.Fail(ctx, "mend", m.t.Object, err)
 		}
 		if string(level[0][0]) == "logical" {
 			m.prepare += "; SELECT pg_catalog.pg_logical_emit_message(true, '" + appliedPrefix + "', '')"
 		}
 	}
-	err := l.exec(ctx, m.prepare)
+	err := l.Exec(ctx, m.prepare)
 	m.begun = err == nil
-	return l.e.fail(ctx, "mend", l.e.object, err)
+	return m.t.Fail(ctx, "mend", m.t.Object, err)
 }
 
 // End ends the transaction.
 func (m *Mending) End(ctx context.Context, commit bool) error {
-	if m.begun = false; m.l.conn == nil {
+	if m.begun = false; m.l.Conn == nil {
 		return nil // it ended with its session
 	}
 	sql := "ROLLBACK"
 	if commit {
 		sql = "COMMIT"
 	}
-	return m.l.e.fail(ctx, "mend", m.l.e.object, m.l.exec(ctx, sql))
+	return m.t.Fail(ctx, "mend", m.t.Object, m.l.Exec(ctx, sql))
 }
 
 // Run runs a statement that SQL gave, and says how many rows it met.
 func (m *Mending) Run(ctx context.Context, sql string) (met int64, err error) {
-	results, err := m.l.conn.Exec(ctx, sql).ReadAll()
+	results, err := m.l.Conn.Exec(ctx, sql).ReadAll()
 	if err != nil {
-		return 0, m.l.e.fail(ctx, "mend", firstWords(sql), err)
+		return 0, m.t.Fail(ctx, "mend", server.FirstWords(sql), err)
 	}
 	return results[len(results)-1].CommandTag.RowsAffected(), nil
 }
 
 // SQL writes the statement of a change.
-func (m *Mending) SQL(c tidemark.Mend) (string, error) {
-	table := quoteTable(c.Table.TableID)
+func (m *Mending) SQL(c change.Mend) (string, error) {
+	table := server.QuoteTable(c.Table.TableID)
 	where, err := listedSQL(&tidemark.Move{From: c.Table}, &tidemark.Range{Columns: c.Key, Values: [][]string{c.Row}})
 	if err != nil {
 		return "", err
@@ -117,9 +112,9 @@ func (m *Mending) SQL(c tidemark.Mend) (string, error) {
 		if to == nil {
 			return "", tidemark.Errorf(tidemark.Bug, "mend", table, "there is no column "+s.Column, "")
 		}
-		name, value := quoteIdent(s.Column), "NULL"
+		name, value := server.QuoteIdent(s.Column), "NULL"
 		if s.Value != nil {
-			value = strings.TrimSpace(quoteLiteral(valueFor(s, to.Type)))
+			value = strings.TrimSpace(server.QuoteLiteral(valueFor(s, to.Type)))
 		}
 		names, values, sets = append(names, name), append(values, value), append(sets, name+" = "+value)
 		always = always || to.Identity != nil && to.Identity.Always
@@ -135,8 +130,8 @@ func (m *Mending) SQL(c tidemark.Mend) (string, error) {
 
 // valueFor gives the text of a value, which is not NULL, in a column of type to: what the
 // copy makes of it.
-func valueFor(s tidemark.Setting, to tidemark.Type) string {
-	switch how := conversionOf(s.From, asWritten(to)); how {
+func valueFor(s change.Setting, to tidemark.Type) string {
+	switch how := conversionOf(s.From, schema.AsWritten(to)); how {
 	case asIs:
 		return *s.Value
 	case hexToBytes:
@@ -146,4 +141,24 @@ func valueFor(s tidemark.Setting, to tidemark.Type) string {
 		field := convertValue(nil, []byte(strings.ReplaceAll(*s.Value, `\`, `\\`)), how)
 		return strings.ReplaceAll(string(field), `\\`, `\`)
 	}
+}
+
+// own looks at a table of which rows are locked to be changed, once.
+func (m *Mending) own(ctx context.Context, table tidemark.TableID) error {
+	if m.owned[table] {
+		return nil
+	}
+	conn, release, err := m.t.Control(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	if err := m.t.StrangersOf(ctx, conn, "mend", []tidemark.TableID{table}, strings.Contains(m.prepare, "session_replication_role")); err != nil {
+		return m.t.Fail(ctx, "mend", server.QuoteTable(table), err)
+	}
+	if m.owned == nil {
+		m.owned = map[tidemark.TableID]bool{}
+	}
+	m.owned[table] = true
+	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // needs looks at what a stream wants of a server.
@@ -21,7 +21,7 @@ type needs struct {
 }
 
 // user is the role of the sessions, for statements.
-func (n *needs) user() string { return quoteIdent(n.e.cfg.User) }
+func (n *needs) user() string { return server.QuoteIdent(n.e.Config.User) }
 
 // set notes a need that a setting of this value meets.
 func (n *needs) set(need tidemark.Need, value string) {
@@ -34,13 +34,13 @@ func (n *needs) set(need tidemark.Need, value string) {
 
 // SourceNeeds says what a stream with this slot wants of the server whose log it follows, and what of it is there. It
 // changes nothing.
-func SourceNeeds(ctx context.Context, e *Engine, slot Slot, moves []tidemark.Move) ([]tidemark.Need, error) {
-	conn, release, err := e.controlConn(ctx)
+func (c *Checks) SourceNeeds(ctx context.Context, slot Slot, moves []tidemark.Move) ([]tidemark.Need, error) {
+	conn, release, err := c.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	n := &needs{preflight{e: e, conn: conn, db: &tidemark.Database{}}, tidemark.Needs{End: "source"}}
+	n := &needs{preflight{e: c.Server, conn: conn, db: &tidemark.Database{}}, tidemark.Needs{End: "source"}}
 	err = n.run(ctx, n.readSettings, n.logLevel, func(ctx context.Context) error { return n.slots(ctx, slot) }, n.senders, n.logKept, n.roles,
 		func(ctx context.Context) error { return n.owners(ctx, moves) }, func(ctx context.Context) error { return n.identities(ctx, moves) },
 		n.writers, n.session)
@@ -146,7 +146,7 @@ func (n *needs) roles(ctx context.Context) error {
 		return err
 	}
 	n.right("REPLICATION", replication, "a slot is made and read with it", "ALTER ROLE "+n.user()+" REPLICATION")
-	n.right("CREATE on the database", create, "the publication is made with it", "GRANT CREATE ON DATABASE "+quoteIdent(n.e.cfg.Database)+" TO "+n.user())
+	n.right("CREATE on the database", create, "the publication is made with it", "GRANT CREATE ON DATABASE "+server.QuoteIdent(n.e.Config.Database)+" TO "+n.user())
 	return nil
 }
 
@@ -161,8 +161,8 @@ func (n *needs) right(what string, has bool, why string, change ...string) {
 
 // owners: only who owns a table may publish it.
 func (n *needs) owners(ctx context.Context, moves []tidemark.Move) error {
-	schemas, names := byName(sources(moves))
-	rows, err := n.conn.Query(ctx, `SELECT r.rolname::text, r.rolsuper, array_agg(n.nspname || '.' || c.relname ORDER BY w.i)`+wanted+`JOIN pg_roles r ON r.oid = c.relowner
+	schemas, names := server.ByName(sources(moves))
+	rows, err := n.conn.Query(ctx, `SELECT r.rolname::text, r.rolsuper, array_agg(n.nspname || '.' || c.relname ORDER BY w.i)`+server.WantedSQL+`JOIN pg_roles r ON r.oid = c.relowner
 		WHERE NOT pg_has_role(c.relowner, 'USAGE') GROUP BY 1, 2 ORDER BY 1`, schemas, names)
 	if err != nil {
 		return err
@@ -173,7 +173,7 @@ func (n *needs) owners(ctx context.Context, moves []tidemark.Move) error {
 	_, err = pgx.ForEachRow(rows, []any{&owner, &super, &tables}, func() error {
 		some = true
 		need := tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Forbidden, Name: "owner of " + tables[0] + more(tables), Have: owner, Want: "the user, or a role that it is a member of",
-			Why: "only the owner may publish a table", Change: []string{"GRANT " + quoteIdent(owner) + " TO " + n.user()}}
+			Why: "only the owner may publish a table", Change: []string{"GRANT " + server.QuoteIdent(owner) + " TO " + n.user()}}
 		if super {
 			need.Change, need.Hint = nil, "That owner is a superuser: have it give the tables to a role without such rights (ALTER TABLE ... OWNER TO), of which the user is a member; or connect as a superuser."
 		}
@@ -184,15 +184,6 @@ func (n *needs) owners(ctx context.Context, moves []tidemark.Move) error {
 		n.Add(tidemark.Need{Name: "owner of the tables", Have: "the user is, or is a member of it", Want: "that", Met: true})
 	}
 	return err
-}
-
-// sources lists what moves read.
-func sources(moves []tidemark.Move) []tidemark.TableID {
-	out := make([]tidemark.TableID, len(moves))
-	for i := range moves {
-		out[i] = moves[i].From.TableID
-	}
-	return out
 }
 
 func (n *needs) identities(ctx context.Context, moves []tidemark.Move) error {
@@ -238,14 +229,14 @@ func (n *needs) session(ctx context.Context) error {
 			return nil // which explains what would come of it
 		}
 	}
-	conn, err := n.e.replication(ctx)
+	conn, err := n.e.ReplicationConn(ctx)
 	if err == nil {
 		_, err = conn.Exec(ctx, "IDENTIFY_SYSTEM").ReadAll()
 		_ = conn.Close(ctx) // all that was wanted is known
 	}
 	have := "is taken"
 	if err != nil {
-		have = "is refused (" + plainCause(err) + ")"
+		have = "is refused (" + server.PlainCause(err) + ")"
 	}
 	n.Add(tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Denied, Name: "session with replication=database", Have: have, Want: "is taken", Met: err == nil,
 		Why: "the log is read over one", Hint: "Connect to the server itself and not through a pooler, and let pg_hba.conf take the user for this database."})
@@ -254,13 +245,13 @@ func (n *needs) session(ctx context.Context) error {
 
 // TargetNeeds says what applying a stream wants of the server, and what of it is there: fill are tables that are there,
 // create those that a copy makes before. It changes nothing.
-func TargetNeeds(ctx context.Context, e *Engine, stream string, create, fill []tidemark.TableID) ([]tidemark.Need, error) {
-	conn, release, err := e.controlConn(ctx)
+func (c *Checks) TargetNeeds(ctx context.Context, stream string, create, fill []tidemark.TableID) ([]tidemark.Need, error) {
+	conn, release, err := c.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	n := &needs{preflight{e: e, conn: conn, db: &tidemark.Database{}}, tidemark.Needs{End: "target"}}
+	n := &needs{preflight{e: c.Server, conn: conn, db: &tidemark.Database{}}, tidemark.Needs{End: "target"}}
 	err = n.run(ctx, n.readSettings, n.writes, func(ctx context.Context) error { return n.progress(ctx, stream) },
 		func(ctx context.Context) error { return n.changes(ctx, fill) }, func(ctx context.Context) error { return n.role(ctx, len(create) > 0, fill) })
 	return n.List, err
@@ -286,7 +277,7 @@ func (n *needs) progress(ctx context.Context, stream string) error {
 		return err
 	}
 	if !schema {
-		n.right("CREATE on the database", create, "the stream keeps its progress in a schema of its own", "GRANT CREATE ON DATABASE "+quoteIdent(n.e.cfg.Database)+" TO "+n.user())
+		n.right("CREATE on the database", create, "the stream keeps its progress in a schema of its own", "GRANT CREATE ON DATABASE "+server.QuoteIdent(n.e.Config.Database)+" TO "+n.user())
 	} else {
 		n.right("CREATE and USAGE on schema tidemark", inSchema, "the stream keeps its progress there", "GRANT CREATE, USAGE ON SCHEMA tidemark TO "+n.user())
 	}
@@ -313,8 +304,8 @@ func (n *needs) progress(ctx context.Context, stream string) error {
 
 // changes: tables that are there take inserts, updates, deletes and TRUNCATE.
 func (n *needs) changes(ctx context.Context, tables []tidemark.TableID) error {
-	schemas, names := byName(tables)
-	rows, err := n.conn.Query(ctx, `SELECT n.nspname::text, c.relname::text, array_agg(p.right ORDER BY p.i)`+wanted+
+	schemas, names := server.ByName(tables)
+	rows, err := n.conn.Query(ctx, `SELECT n.nspname::text, c.relname::text, array_agg(p.right ORDER BY p.i)`+server.WantedSQL+
 		`CROSS JOIN unnest('{SELECT,INSERT,UPDATE,DELETE,TRUNCATE}'::text[]) WITH ORDINALITY p("right", i) WHERE c.oid IS NOT NULL AND c.relkind IN ('r', 'p')
 		AND NOT has_table_privilege(c.oid, p.right) GROUP BY 1, 2, w.i ORDER BY w.i`, schemas, names)
 	if err != nil {
@@ -323,8 +314,8 @@ func (n *needs) changes(ctx context.Context, tables []tidemark.TableID) error {
 	var id tidemark.TableID
 	var rights []string
 	_, err = pgx.ForEachRow(rows, []any{&id.Schema, &id.Name, &rights}, func() error {
-		need := tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Forbidden, Name: "rights on table " + quoteTable(id), Have: "no " + strings.Join(rights, ", "), Want: "SELECT, INSERT, UPDATE, DELETE, TRUNCATE",
-			Why: "the stream changes the table", Change: []string{"GRANT " + strings.Join(rights, ", ") + " ON TABLE " + quoteTable(id) + " TO " + n.user()}}
+		need := tidemark.Need{Severity: tidemark.Blocker, Kind: tidemark.Forbidden, Name: "rights on table " + server.QuoteTable(id), Have: "no " + strings.Join(rights, ", "), Want: "SELECT, INSERT, UPDATE, DELETE, TRUNCATE",
+			Why: "the stream changes the table", Change: []string{"GRANT " + strings.Join(rights, ", ") + " ON TABLE " + server.QuoteTable(id) + " TO " + n.user()}}
 		if len(rights) == 1 && rights[0] == "TRUNCATE" {
 			need.Severity, need.Kind, need.Why = tidemark.Warning, 0, "a TRUNCATE of the source stops the stream"
 		}
@@ -336,14 +327,14 @@ func (n *needs) changes(ctx context.Context, tables []tidemark.TableID) error {
 
 // role: a session of the role replica has no triggers and foreign keys that act, or hold rows up.
 func (n *needs) role(ctx context.Context, creates bool, fill []tidemark.TableID) error {
-	may, grants := n.super, n.e.major >= 15
+	may, grants := n.super, n.e.Major >= 15
 	if !may && grants {
 		if err := n.conn.QueryRow(ctx, "SELECT has_parameter_privilege('session_replication_role', 'SET')").Scan(&may); err != nil {
 			return err
 		}
 	}
-	schemas, names := byName(fill)
-	acting, err := texts(ctx, n.conn, `SELECT DISTINCT n.nspname || '.' || c.relname`+wanted+`JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgenabled IN ('O', 'D') ORDER BY 1`, schemas, names)
+	schemas, names := server.ByName(fill)
+	acting, err := server.Texts(ctx, n.conn, `SELECT DISTINCT n.nspname || '.' || c.relname`+server.WantedSQL+`JOIN pg_trigger t ON t.tgrelid = c.oid AND t.tgenabled IN ('O', 'D') ORDER BY 1`, schemas, names)
 	if err != nil {
 		return err
 	}
@@ -366,35 +357,4 @@ func (n *needs) role(ctx context.Context, creates bool, fill []tidemark.TableID)
 	}
 	n.Add(need)
 	return nil
-}
-
-// unpublishable gives tables, leaves of partitioned ones included, that a publication would do harm to (keyless: their
-// updates and deletes would fail), or cannot hold.
-func unpublishable(ctx context.Context, q interface {
-	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
-}, moves []tidemark.Move) (keyless, other []string, err error) {
-	schemas, names := byName(sources(moves))
-	// What holds for a partitioned table is told by its leaves, which the rows are in.
-	rows, err := q.Query(ctx, `WITH RECURSIVE wanted AS (
-			SELECT c.oid FROM unnest($1::text[], $2::text[]) AS w(s, t) JOIN pg_namespace n ON n.nspname = w.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t
-			UNION ALL SELECT i.inhrelid FROM wanted w JOIN pg_class p ON p.oid = w.oid AND p.relkind = 'p' JOIN pg_inherits i ON i.inhparent = w.oid)
-		SELECT n.nspname, c.relname, c.relkind::text, c.relpersistence::text FROM wanted w JOIN pg_class c ON c.oid = w.oid JOIN pg_namespace n ON n.oid = c.relnamespace
-		WHERE c.relkind <> 'p' AND (c.relkind <> 'r' OR c.relpersistence <> 'p' OR NOT CASE c.relreplident WHEN 'f' THEN true WHEN 'n' THEN false
-			WHEN 'd' THEN EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisprimary)
-			ELSE EXISTS (SELECT FROM pg_index i WHERE i.indrelid = c.oid AND i.indisreplident) END)
-		ORDER BY 1, 2`, schemas, names)
-	if err != nil {
-		return nil, nil, err
-	}
-	var schema, name, kind, persistence string
-	_, err = pgx.ForEachRow(rows, []any{&schema, &name, &kind, &persistence}, func() error {
-		table := quoteTable(tidemark.TableID{Schema: schema, Name: name})
-		if kind != "r" || persistence != "p" {
-			other = append(other, table)
-		} else {
-			keyless = append(keyless, table)
-		}
-		return nil
-	})
-	return slices.Compact(keyless), slices.Compact(other), err
 }

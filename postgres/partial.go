@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A Partial is a restore of some databases. A server cannot start without the others: its log
@@ -73,7 +74,7 @@ func (p *Partial) Findings(dir string, bytes int64) []tidemark.Finding {
 	}
 	var drops []string
 	for _, name := range p.Left {
-		drops = append(drops, "DROP DATABASE "+quoteIdent(name)+";")
+		drops = append(drops, "DROP DATABASE "+server.QuoteIdent(name)+";")
 	}
 	return []tidemark.Finding{{Severity: tidemark.Warning, Object: dir,
 		Text: fmt.Sprintf("left out, with zeros in place of %d MB: %s", bytes>>20, strings.Join(p.Left, ", ")),

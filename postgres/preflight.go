@@ -10,18 +10,19 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // Preflight says what would go wrong or slow with this database as the source or the
 // target (role) of a copy of db, and changes nothing. db is what the source holds; it
 // may be nil, and of any engine.
-func (e *Engine) Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error) {
-	conn, release, err := e.controlConn(ctx)
+func (c *Checks) Preflight(ctx context.Context, role string, db *tidemark.Database) ([]tidemark.Finding, error) {
+	conn, release, err := c.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	p := &preflight{e: e, conn: conn, db: db}
+	p := &preflight{e: c.Server, conn: conn, db: db}
 	if db == nil {
 		p.db = &tidemark.Database{}
 	}
@@ -39,26 +40,26 @@ func (e *Engine) Preflight(ctx context.Context, role string, db *tidemark.Databa
 // Access names, as blockers of Kind Forbidden, what a copy has to do with tables and
 // this user may not: read these, make those, fill those that are there. It asks the
 // same as Preflight, in a few queries however many tables there are.
-func (e *Engine) Access(ctx context.Context, read, create, fill []tidemark.TableID) ([]tidemark.Finding, error) {
-	conn, release, err := e.controlConn(ctx)
+func (c *Checks) Access(ctx context.Context, read, create, fill []tidemark.TableID) ([]tidemark.Finding, error) {
+	conn, release, err := c.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	p := &preflight{e: e, conn: conn, db: &tidemark.Database{}, anew: true}
+	p := &preflight{e: c.Server, conn: conn, db: &tidemark.Database{}, anew: true}
 	steps := []func(context.Context) error{p.readSettings}
 	if len(read) > 0 {
 		steps = append(steps, func(ctx context.Context) error { return p.readable(ctx, read) })
 	}
 	if len(create)+len(fill) > 0 {
-		steps = append(steps, func(ctx context.Context) error { return p.writable(ctx, fill) }, func(ctx context.Context) error { return p.e.strangersOf(ctx, p.conn, "write", fill, false) }, func(ctx context.Context) error { return p.creatable(ctx, create) })
+		steps = append(steps, func(ctx context.Context) error { return p.writable(ctx, fill) }, func(ctx context.Context) error { return p.e.StrangersOf(ctx, p.conn, "write", fill, false) }, func(ctx context.Context) error { return p.creatable(ctx, create) })
 	}
 	err = p.run(ctx, steps...)
 	return p.found, err
 }
 
 type preflight struct {
-	e       *Engine
+	e       *server.Server
 	conn    *pgx.Conn
 	db      *tidemark.Database
 	setting map[string]string // in the unit of pg_settings
@@ -71,7 +72,7 @@ type preflight struct {
 func (p *preflight) run(ctx context.Context, steps ...func(context.Context) error) error {
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
-			return p.e.fail(ctx, "check", p.e.object, err)
+			return p.e.Fail(ctx, "check", p.e.Object, err)
 		}
 	}
 	return nil
@@ -120,50 +121,37 @@ func (p *preflight) tables() []tidemark.TableID {
 	return out
 }
 
-// byName gives tables as the two array parameters of a query.
-func byName(tables []tidemark.TableID) (schemas, names []string) {
-	schemas, names = make([]string, len(tables)), make([]string, len(tables))
-	for i, t := range tables {
-		schemas[i], names[i] = t.Schema, t.Name
-	}
-	return schemas, names
-}
-
-// wanted is the join of a query's tables with the catalogue; $1 and $2 are names.
-const wanted = ` FROM unnest($1::text[], $2::text[]) WITH ORDINALITY w(schema, name, i)
-	JOIN pg_namespace n ON n.nspname = w.schema LEFT JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.name `
-
 // readable names tables that cannot be read, or not all rows of them.
 func (p *preflight) readable(ctx context.Context, tables []tidemark.TableID) error {
-	schemas, names := byName(tables)
+	schemas, names := server.ByName(tables)
 	rows, err := p.conn.Query(ctx, `SELECT n.nspname, coalesce(c.relname, ''), has_schema_privilege(n.oid, 'USAGE'),
 			c.oid IS NULL OR has_any_column_privilege(c.oid, 'SELECT'), c.oid IS NULL OR has_table_privilege(c.oid, 'SELECT'),
 			c.oid IS NOT NULL AND row_security_active(c.oid), coalesce(c.relpersistence::text, 'p')`+
-		wanted+`WHERE c.oid IS NULL OR NOT has_schema_privilege(n.oid, 'USAGE') OR NOT has_table_privilege(c.oid, 'SELECT')
+		server.WantedSQL+`WHERE c.oid IS NULL OR NOT has_schema_privilege(n.oid, 'USAGE') OR NOT has_table_privilege(c.oid, 'SELECT')
 			OR row_security_active(c.oid) OR c.relpersistence = 'u' ORDER BY w.i`, schemas, names)
 	if err != nil {
 		return err
 	}
-	user := quoteIdent(p.e.cfg.User)
+	user := server.QuoteIdent(p.e.Config.User)
 	closed := map[string]bool{}
 	var id tidemark.TableID
 	var usage, read, whole, policies bool
 	var persistence string
 	_, err = pgx.ForEachRow(rows, []any{&id.Schema, &id.Name, &usage, &read, &whole, &policies, &persistence}, func() error {
-		object := "table " + quoteTable(id)
+		object := "table " + server.QuoteTable(id)
 		switch {
 		case id.Name == "":
-			p.add(tidemark.Warning, "schema "+quoteIdent(id.Schema), "a table that the catalogue had is not there any more", "Run the check again.")
+			p.add(tidemark.Warning, "schema "+server.QuoteIdent(id.Schema), "a table that the catalogue had is not there any more", "Run the check again.")
 		case !usage:
 			if !closed[id.Schema] {
-				p.add(tidemark.Blocker, "schema "+quoteIdent(id.Schema), "its tables cannot be read: no USAGE",
-					fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s;", quoteIdent(id.Schema), user))
+				p.add(tidemark.Blocker, "schema "+server.QuoteIdent(id.Schema), "its tables cannot be read: no USAGE",
+					fmt.Sprintf("GRANT USAGE ON SCHEMA %s TO %s;", server.QuoteIdent(id.Schema), user))
 			}
 			closed[id.Schema] = true
 		case !read:
-			p.add(tidemark.Blocker, object, "it cannot be read: no SELECT", fmt.Sprintf("GRANT SELECT ON TABLE %s TO %s;", quoteTable(id), user))
+			p.add(tidemark.Blocker, object, "it cannot be read: no SELECT", fmt.Sprintf("GRANT SELECT ON TABLE %s TO %s;", server.QuoteTable(id), user))
 		case !whole:
-			p.add(tidemark.Warning, object, "only some of its columns can be read", fmt.Sprintf("GRANT SELECT ON TABLE %s TO %s;", quoteTable(id), user))
+			p.add(tidemark.Warning, object, "only some of its columns can be read", fmt.Sprintf("GRANT SELECT ON TABLE %s TO %s;", server.QuoteTable(id), user))
 		case policies:
 			p.add(tidemark.Blocker, object, "row security would hide rows of it", fmt.Sprintf("ALTER ROLE %s BYPASSRLS;", user))
 		case persistence == "u" && p.standby:
@@ -178,8 +166,8 @@ func (p *preflight) readable(ctx context.Context, tables []tidemark.TableID) err
 
 // waits names what a copy would have to wait for, or what would wait for it.
 func (p *preflight) waits(ctx context.Context) error {
-	schemas, names := byName(p.tables())
-	rows, err := p.conn.Query(ctx, `SELECT DISTINCT n.nspname, c.relname, l.pid`+wanted+
+	schemas, names := server.ByName(p.tables())
+	rows, err := p.conn.Query(ctx, `SELECT DISTINCT n.nspname, c.relname, l.pid`+server.WantedSQL+
 		`JOIN pg_locks l ON l.relation = c.oid AND l.locktype = 'relation' AND l.mode = 'AccessExclusiveLock' AND l.granted
 		WHERE l.database = (SELECT oid FROM pg_database WHERE datname = current_database())`, schemas, names)
 	if err != nil {
@@ -188,7 +176,7 @@ func (p *preflight) waits(ctx context.Context) error {
 	var id tidemark.TableID
 	var pid int
 	if _, err := pgx.ForEachRow(rows, []any{&id.Schema, &id.Name, &pid}, func() error {
-		p.add(tidemark.Warning, "table "+quoteTable(id), fmt.Sprintf("session %d holds an exclusive lock on it: the copy would wait", pid),
+		p.add(tidemark.Warning, "table "+server.QuoteTable(id), fmt.Sprintf("session %d holds an exclusive lock on it: the copy would wait", pid),
 			fmt.Sprintf("End that transaction first: SELECT pg_terminate_backend(%d);", pid))
 		return nil
 	}); err != nil {
@@ -253,16 +241,16 @@ func (p *preflight) writable(ctx context.Context, tables []tidemark.TableID) err
 	if p.standby {
 		p.add(tidemark.Blocker, "server", "it is a standby, and takes no rows", "Give the address of the primary.")
 	}
-	schemas, names := byName(tables)
-	rows, err := p.conn.Query(ctx, `SELECT n.nspname, c.relname`+wanted+`WHERE c.oid IS NOT NULL AND c.relkind IN ('r', 'p')
+	schemas, names := server.ByName(tables)
+	rows, err := p.conn.Query(ctx, `SELECT n.nspname, c.relname`+server.WantedSQL+`WHERE c.oid IS NOT NULL AND c.relkind IN ('r', 'p')
 		AND NOT (has_any_column_privilege(c.oid, 'INSERT') AND has_any_column_privilege(c.oid, 'SELECT')) ORDER BY w.i`, schemas, names)
 	if err != nil {
 		return err
 	}
 	var id tidemark.TableID
 	_, err = pgx.ForEachRow(rows, []any{&id.Schema, &id.Name}, func() error {
-		p.add(tidemark.Blocker, "table "+quoteTable(id), "it is on the target, and cannot be filled",
-			fmt.Sprintf("GRANT SELECT, INSERT ON TABLE %s TO %s;", quoteTable(id), quoteIdent(p.e.cfg.User)))
+		p.add(tidemark.Blocker, "table "+server.QuoteTable(id), "it is on the target, and cannot be filled",
+			fmt.Sprintf("GRANT SELECT, INSERT ON TABLE %s TO %s;", server.QuoteTable(id), server.QuoteIdent(p.e.Config.User)))
 		return nil
 	})
 	return err
@@ -270,20 +258,20 @@ func (p *preflight) writable(ctx context.Context, tables []tidemark.TableID) err
 
 // creatable looks whether schemas and tables can be made.
 func (p *preflight) creatable(ctx context.Context, tables []tidemark.TableID) error {
-	schemas, names := byName(tables)
+	schemas, names := server.ByName(tables)
 	var create, enough bool
 	if err := p.conn.QueryRow(ctx, `SELECT has_database_privilege(current_database(), 'CREATE'), to_regnamespace('tidemark') IS NOT NULL
 		AND NOT EXISTS (SELECT FROM unnest($1::text[]) w(schema) WHERE NOT EXISTS (SELECT FROM pg_namespace n WHERE n.nspname = w.schema))`, schemas).Scan(&create, &enough); err != nil {
 		return err
 	}
-	user := quoteIdent(p.e.cfg.User)
+	user := server.QuoteIdent(p.e.Config.User)
 	if !create && !enough {
-		p.add(tidemark.Blocker, "database "+quoteIdent(p.e.cfg.Database), "schemas cannot be made in it, and the copy keeps its markers in one",
-			fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s;", quoteIdent(p.e.cfg.Database), user))
+		p.add(tidemark.Blocker, "database "+server.QuoteIdent(p.e.Config.Database), "schemas cannot be made in it, and the copy keeps its markers in one",
+			fmt.Sprintf("GRANT CREATE ON DATABASE %s TO %s;", server.QuoteIdent(p.e.Config.Database), user))
 	}
-	closed, err := texts(ctx, p.conn, `SELECT DISTINCT n.nspname::text`+wanted+`WHERE (c.oid IS NULL OR $3) AND NOT (has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(n.oid, 'USAGE')) ORDER BY 1`, schemas, names, p.anew)
+	closed, err := server.Texts(ctx, p.conn, `SELECT DISTINCT n.nspname::text`+server.WantedSQL+`WHERE (c.oid IS NULL OR $3) AND NOT (has_schema_privilege(n.oid, 'CREATE') AND has_schema_privilege(n.oid, 'USAGE')) ORDER BY 1`, schemas, names, p.anew)
 	for _, s := range closed {
-		p.add(tidemark.Blocker, "schema "+quoteIdent(s), "tables cannot be made in it", fmt.Sprintf("GRANT CREATE, USAGE ON SCHEMA %s TO %s;", quoteIdent(s), user))
+		p.add(tidemark.Blocker, "schema "+server.QuoteIdent(s), "tables cannot be made in it", fmt.Sprintf("GRANT CREATE, USAGE ON SCHEMA %s TO %s;", server.QuoteIdent(s), user))
 	}
 	return err
 }
@@ -308,12 +296,12 @@ func (p *preflight) extensions(ctx context.Context) error {
 	var name string
 	var missing, locked bool
 	_, err = pgx.ForEachRow(rows, []any{&name, &missing, &locked}, func() error {
-		switch object := "extension " + quoteIdent(name); {
+		switch object := "extension " + server.QuoteIdent(name); {
 		case missing:
 			p.add(tidemark.Blocker, object, "the target's server does not have it", "Install its package on the target's machine.")
 			p.found[len(p.found)-1].Kind = tidemark.Unsupported
 		case locked && !p.super:
-			p.add(tidemark.Blocker, object, "only a superuser may create it", "Have a superuser run this on the target: CREATE EXTENSION "+quoteIdent(name)+";")
+			p.add(tidemark.Blocker, object, "only a superuser may create it", "Have a superuser run this on the target: CREATE EXTENSION "+server.QuoteIdent(name)+";")
 		}
 		return nil
 	})
@@ -329,16 +317,16 @@ func (p *preflight) locale(ctx context.Context) error {
 	if err := p.conn.QueryRow(ctx, "SELECT pg_encoding_to_char(encoding), datcollate FROM pg_database WHERE datname = current_database()").Scan(&charset, &collate); err != nil {
 		return err
 	}
-	object := "database " + quoteIdent(p.e.cfg.Database)
+	object := "database " + server.QuoteIdent(p.e.Config.Database)
 	if p.db.Charset != "" && p.db.Charset != charset {
 		p.add(tidemark.Warning, object, fmt.Sprintf("its encoding is %s and the source's is %s: a character that it lacks is a bad row", charset, p.db.Charset),
-			fmt.Sprintf("Make it with CREATE DATABASE %s TEMPLATE template0 ENCODING %s.", quoteIdent(p.e.cfg.Database), quoteLiteral(p.db.Charset)))
+			fmt.Sprintf("Make it with CREATE DATABASE %s TEMPLATE template0 ENCODING %s.", server.QuoteIdent(p.e.Config.Database), server.QuoteLiteral(p.db.Charset)))
 	}
 	if p.db.Collate != "" && p.db.Collate != collate {
 		p.add(tidemark.Note, object, fmt.Sprintf("its collation is %s and the source's is %s: text sorts otherwise", collate, p.db.Collate), "")
 	}
-	if p.db.Major > p.e.major {
-		p.add(tidemark.Warning, "server", fmt.Sprintf("it is PostgreSQL %s, older than the source's %s: objects that use what is new there cannot be made", p.e.version, p.db.Version), "")
+	if p.db.Major > p.e.Major {
+		p.add(tidemark.Warning, "server", fmt.Sprintf("it is PostgreSQL %s, older than the source's %s: objects that use what is new there cannot be made", p.e.Version(), p.db.Version), "")
 	}
 	return nil
 }
@@ -350,8 +338,8 @@ func (p *preflight) foreignLocale(ctx context.Context) error {
 		return err
 	}
 	if charset != "UTF8" {
-		p.add(tidemark.Warning, "database "+quoteIdent(p.e.cfg.Database), "its encoding is "+charset+": a character that it lacks is a bad row",
-			fmt.Sprintf("Make it with CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'.", quoteIdent(p.e.cfg.Database)))
+		p.add(tidemark.Warning, "database "+server.QuoteIdent(p.e.Config.Database), "its encoding is "+charset+": a character that it lacks is a bad row",
+			fmt.Sprintf("Make it with CREATE DATABASE %s TEMPLATE template0 ENCODING 'UTF8'.", server.QuoteIdent(p.e.Config.Database)))
 	}
 	return nil
 }
@@ -387,7 +375,7 @@ func (p *preflight) targetSettings(ctx context.Context) error {
 		p.add(tidemark.Note, "setting autovacuum", "it begins to work on tables while they are still being filled",
 			"For the load: ALTER SYSTEM SET autovacuum = off; SELECT pg_reload_conf(); and on again afterwards.")
 	}
-	if kb := p.number("shared_buffers") * p.e.block >> 10; kb < 128<<10 {
+	if kb := p.number("shared_buffers") * p.e.BlockSize >> 10; kb < 128<<10 {
 		p.add(tidemark.Note, "setting shared_buffers", fmt.Sprintf("%d MB is little: pages are written out while they still change", kb>>10), "A quarter of the machine's memory is usual (restart).")
 	}
 	if bytes > 0 {

@@ -12,45 +12,47 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // FiltersRows says whether the server's publications have row filters.
-func (e *Engine) FiltersRows() bool { return e.major >= 15 }
+func (s *Source) FiltersRows() bool { return s.Major >= 15 }
 
 // publish makes the publication, in place of one that an attempt has left that came to
 // no slot. From version 15 on it has only the rows that the moves' filters let pass, and
 // only the columns that they take, where the server allows that.
-func (e *Engine) publish(ctx context.Context, slot Slot, moves []tidemark.Move) error {
-	conn, release, err := e.controlConn(ctx)
+func (s *Source) publish(ctx context.Context, slot Slot, moves []tidemark.Move) error {
+	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
 	tx, err := conn.Begin(ctx)
 	if err != nil {
-		return e.fail(ctx, "create publication", slot.Publication, err)
+		return s.Fail(ctx, "create publication", slot.Publication, err)
 	}
 	defer tx.Rollback(context.WithoutCancel(ctx)) // of no more use once it is committed
 	var there bool
 	if err := tx.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = $1)", slot.Name).Scan(&there); err != nil {
-		return e.fail(ctx, "create slot", slot.Name, err)
+		return s.Fail(ctx, "create slot", slot.Name, err)
 	}
 	if there {
 		return tidemark.Errorf(tidemark.Exists, "create slot", slot.Name, "there is a slot of that name", "Go on from it, or drop it first.")
 	}
 	if len(moves) > 0 {
-		if err := e.publishable(ctx, tx, moves); err != nil {
+		if err := s.publishable(ctx, tx, moves); err != nil {
 			return err
 		}
 	}
-	if err := e.makePublication(ctx, tx, slot, moves); err != nil {
+	if err := s.makePublication(ctx, tx, slot, moves); err != nil {
 		return err
 	}
-	return e.fail(ctx, "create publication", slot.Publication, tx.Commit(ctx))
+	return s.Fail(ctx, "create publication", slot.Publication, tx.Commit(ctx))
 }
 
-func (e *Engine) makePublication(ctx context.Context, tx pgx.Tx, slot Slot, moves []tidemark.Move) error {
-	name := quoteIdent(slot.Publication)
+func (s *Source) makePublication(ctx context.Context, tx pgx.Tx, slot Slot, moves []tidemark.Move) error {
+	name := server.QuoteIdent(slot.Publication)
 	what := " FOR ALL TABLES"
 	if len(moves) > 0 {
 		what = ""
@@ -58,15 +60,15 @@ func (e *Engine) makePublication(ctx context.Context, tx pgx.Tx, slot Slot, move
 	// What partitions hold comes under the name of the table that is copied.
 	for _, sql := range []string{"DROP PUBLICATION IF EXISTS " + name, "CREATE PUBLICATION " + name + what + " WITH (publish_via_partition_root = true)"} {
 		if _, err := tx.Exec(ctx, sql); err != nil {
-			return e.failGrant(ctx, "create publication", slot.Publication, err, "CREATE ON DATABASE "+quoteIdent(e.cfg.Database))
+			return s.FailGrant(ctx, "create publication", slot.Publication, err, "CREATE ON DATABASE "+server.QuoteIdent(s.Config.Database))
 		}
 	}
-	return e.addTables(ctx, tx, slot, moves)
+	return s.addTables(ctx, tx, slot, moves)
 }
 
 // addTables adds tables to a publication.
-func (e *Engine) addTables(ctx context.Context, tx pgx.Tx, slot Slot, moves []tidemark.Move) error {
-	name := quoteIdent(slot.Publication)
+func (s *Source) addTables(ctx context.Context, tx pgx.Tx, slot Slot, moves []tidemark.Move) error {
+	name := server.QuoteIdent(slot.Publication)
 	filters := make([]string, len(moves))
 	var plain []string
 	for i := range moves {
@@ -74,56 +76,56 @@ func (e *Engine) addTables(ctx context.Context, tx pgx.Tx, slot Slot, moves []ti
 		switch {
 		case err != nil:
 			return err
-		case sql == "" || !e.FiltersRows():
-			plain = append(plain, quoteTable(moves[i].From.TableID))
+		case sql == "" || !s.FiltersRows():
+			plain = append(plain, server.QuoteTable(moves[i].From.TableID))
 			continue
 		}
 		filters[i] = " WHERE (" + sql + ")"
-		if err := e.publishFiltered(ctx, tx, name, &moves[i], filters[i]); err != nil {
+		if err := s.publishFiltered(ctx, tx, name, &moves[i], filters[i]); err != nil {
 			return err
 		}
 	}
 	if len(plain) > 0 {
 		if _, err := tx.Exec(ctx, "ALTER PUBLICATION "+name+" ADD TABLE "+strings.Join(plain, ", ")); err != nil {
-			return e.fail(ctx, "create publication", slot.Publication, err)
+			return s.Fail(ctx, "create publication", slot.Publication, err)
 		}
 	}
-	if !e.FiltersRows() {
+	if !s.FiltersRows() {
 		return nil
 	}
-	if err := e.filterable(ctx, tx, slot); err != nil {
+	if err := s.filterable(ctx, tx, slot); err != nil {
 		return err
 	}
-	if err := e.publishColumns(ctx, tx, slot, moves, filters); err != nil {
+	if err := s.publishColumns(ctx, tx, slot, moves, filters); err != nil {
 		return err
 	}
 	// The server tells its filters in words of its own, so ours are kept beside them.
 	var comment string
 	if err := tx.QueryRow(ctx, "SELECT coalesce(obj_description(oid, 'pg_publication'), '') FROM pg_publication WHERE pubname = $1", slot.Publication).Scan(&comment); err != nil {
-		return e.fail(ctx, "create publication", slot.Publication, err)
+		return s.Fail(ctx, "create publication", slot.Publication, err)
 	}
 	said := map[string]string{}
 	_ = json.Unmarshal([]byte(comment), &said) // a new one has none
 	for i := range moves {
 		if filters[i] != "" {
-			said[quoteTable(moves[i].From.TableID)] = filters[i]
+			said[server.QuoteTable(moves[i].From.TableID)] = filters[i]
 		}
 	}
 	text, err := json.Marshal(said)
 	if err != nil {
-		return e.fail(ctx, "create publication", slot.Publication, err)
+		return s.Fail(ctx, "create publication", slot.Publication, err)
 	}
-	_, err = tx.Exec(ctx, "COMMENT ON PUBLICATION "+name+" IS "+quoteLiteral(string(text)))
-	return e.fail(ctx, "create publication", slot.Publication, err)
+	_, err = tx.Exec(ctx, "COMMENT ON PUBLICATION "+name+" IS "+server.QuoteLiteral(string(text)))
+	return s.Fail(ctx, "create publication", slot.Publication, err)
 }
 
 // CheckPublication refuses to go on with a stream whose publication has other rows or
 // fewer columns of a table than the moves now take. Kind Unsupported.
-func (e *Engine) CheckPublication(ctx context.Context, slot Slot, moves []tidemark.Move) error {
-	if !e.FiltersRows() {
+func (s *Source) CheckPublication(ctx context.Context, slot Slot, moves []tidemark.Move) error {
+	if !s.FiltersRows() {
 		return nil
 	}
-	conn, release, err := e.controlConn(ctx)
+	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,24 +135,24 @@ func (e *Engine) CheckPublication(ctx context.Context, slot Slot, moves []tidema
 		FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid JOIN pg_class c ON c.oid = r.prrelid JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE p.pubname = $1`, slot.Publication)
 	if err != nil {
-		return e.fail(ctx, "follow", slot.Publication, err)
+		return s.Fail(ctx, "follow", slot.Publication, err)
 	}
 	var comment string
 	columns := map[string][]string{} // of tables of which not all are published
 	var id tidemark.TableID
 	var some []string
 	_, err = pgx.ForEachRow(rows, []any{&id.Schema, &id.Name, &comment, &some}, func() error {
-		columns[quoteTable(id)] = slices.Clone(some)
+		columns[server.QuoteTable(id)] = slices.Clone(some)
 		return nil
 	})
 	if err != nil {
-		return e.fail(ctx, "follow", slot.Publication, err)
+		return s.Fail(ctx, "follow", slot.Publication, err)
 	}
 	said := map[string]string{}
 	_ = json.Unmarshal([]byte(comment), &said) // one of an earlier version of this program has none, and no filters
 	for i := range moves {
 		m := &moves[i]
-		table := quoteTable(m.From.TableID)
+		table := server.QuoteTable(m.From.TableID)
 		published, in := columns[table]
 		filter, err := filterSQL(m)
 		if err != nil {
@@ -165,7 +167,7 @@ func (e *Engine) CheckPublication(ctx context.Context, slot Slot, moves []tidema
 		}
 		for _, c := range m.Source {
 			if len(published) > 0 && !slices.Contains(published, c) {
-				return tidemark.Errorf(tidemark.Unsupported, "follow", table, "its column "+quoteIdent(c)+" is not in the stream, which began when the rules or the table had it not",
+				return tidemark.Errorf(tidemark.Unsupported, "follow", table, "its column "+server.QuoteIdent(c)+" is not in the stream, which began when the rules or the table had it not",
 					"Leave the column out by the rules, or begin anew with --anew.")
 			}
 		}
@@ -174,19 +176,19 @@ func (e *Engine) CheckPublication(ctx context.Context, slot Slot, moves []tidema
 }
 
 // publishFiltered adds one table with its filter, and words what the server says of that.
-func (e *Engine) publishFiltered(ctx context.Context, tx pgx.Tx, publication string, m *tidemark.Move, filter string) error {
-	_, err := tx.Exec(ctx, "ALTER PUBLICATION "+publication+" ADD TABLE "+quoteTable(m.From.TableID)+filter)
+func (s *Source) publishFiltered(ctx context.Context, tx pgx.Tx, publication string, m *tidemark.Move, filter string) error {
+	_, err := tx.Exec(ctx, "ALTER PUBLICATION "+publication+" ADD TABLE "+server.QuoteTable(m.From.TableID)+filter)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (strings.HasPrefix(pg.Code, "42") && pg.Code != "42501" || pg.Code == "0A000" || strings.HasPrefix(pg.Code, "22")) {
-		return tidemark.Errorf(tidemark.Unsupported, "replicate", quoteTable(m.From.TableID), "the server does not take its row filter for a publication: "+plainCause(err),
+		return tidemark.Errorf(tidemark.Unsupported, "replicate", server.QuoteTable(m.From.TableID), "the server does not take its row filter for a publication: "+server.PlainCause(err),
 			"A stream's filter may use the table's own columns, constants, and built-in functions and types whose results never change; or leave the table out.")
 	}
-	return e.fail(ctx, "create publication", publication, err)
+	return s.Fail(ctx, "create publication", publication, err)
 }
 
 // filterable refuses filters by columns that are not of the replica identity: the server
 // would take them, and then refuse updates and deletes of these tables.
-func (e *Engine) filterable(ctx context.Context, tx pgx.Tx, slot Slot) error {
+func (s *Source) filterable(ctx context.Context, tx pgx.Tx, slot Slot) error {
 	// What a partition's rows are told by is said by its own identity.
 	rows, err := tx.Query(ctx, `WITH RECURSIVE leaf AS (
 			SELECT r.oid AS pub, r.prrelid AS root, r.prrelid AS rel FROM pg_publication_rel r JOIN pg_publication p ON p.oid = r.prpubid WHERE p.pubname = $1 AND r.prqual IS NOT NULL
@@ -198,13 +200,13 @@ func (e *Engine) filterable(ctx context.Context, tx pgx.Tx, slot Slot) error {
 		WHERE NOT EXISTS (SELECT FROM `+identityColumns+` AND k.attname = a.attname)
 		GROUP BY 1, 2 ORDER BY 1, 2`, slot.Publication)
 	if err != nil {
-		return e.fail(ctx, "create publication", slot.Publication, err)
+		return s.Fail(ctx, "create publication", slot.Publication, err)
 	}
 	var schema, name, columns string
 	var first *tidemark.Error
 	var tables []string
 	_, err = pgx.ForEachRow(rows, []any{&schema, &name, &columns}, func() error {
-		table := quoteTable(tidemark.TableID{Schema: schema, Name: name})
+		table := server.QuoteTable(tidemark.TableID{Schema: schema, Name: name})
 		tables = append(tables, table)
 		if first == nil {
 			first = tidemark.Errorf(tidemark.Unsupported, "replicate", table,
@@ -214,7 +216,7 @@ func (e *Engine) filterable(ctx context.Context, tx pgx.Tx, slot Slot) error {
 		return nil
 	})
 	if err != nil {
-		return e.fail(ctx, "create publication", slot.Publication, err)
+		return s.Fail(ctx, "create publication", slot.Publication, err)
 	}
 	if first != nil {
 		first.Err = fmt.Errorf("%w%s", first.Err, more(tables))
@@ -230,7 +232,7 @@ const identityColumns = `pg_index x JOIN pg_attribute k ON k.attrelid = x.indrel
 
 // publishColumns leaves out what the moves do not take. The replica identity has to stay;
 // where that is all columns, the server does not allow to leave out any.
-func (e *Engine) publishColumns(ctx context.Context, tx pgx.Tx, slot Slot, moves []tidemark.Move, filters []string) error {
+func (s *Source) publishColumns(ctx context.Context, tx pgx.Tx, slot Slot, moves []tidemark.Move, filters []string) error {
 	for i := range moves {
 		m := &moves[i]
 		stored := m.From.Stored()
@@ -246,7 +248,7 @@ func (e *Engine) publishColumns(ctx context.Context, tx pgx.Tx, slot Slot, moves
 				coalesce((SELECT array_agg(DISTINCT k.attname::text) FROM leaf l JOIN pg_class c ON c.oid = l.oid AND c.relkind = 'r', LATERAL (SELECT k.attname FROM `+identityColumns+`) k), '{}')
 			FROM leaf l JOIN pg_class c ON c.oid = l.oid`, m.From.Schema, m.From.Name).Scan(&whole, &identity)
 		if err != nil {
-			return e.fail(ctx, "create publication", slot.Publication, err)
+			return s.Fail(ctx, "create publication", slot.Publication, err)
 		}
 		var columns []string
 		for _, c := range stored {
@@ -257,10 +259,10 @@ func (e *Engine) publishColumns(ctx context.Context, tx pgx.Tx, slot Slot, moves
 		if whole || len(columns) == len(stored) {
 			continue
 		}
-		table := quoteTable(m.From.TableID)
-		for _, sql := range []string{" DROP TABLE " + table, " ADD TABLE " + table + " (" + quoteIdents(columns) + ")" + filters[i]} {
-			if _, err := tx.Exec(ctx, "ALTER PUBLICATION "+quoteIdent(slot.Publication)+sql); err != nil {
-				return e.fail(ctx, "create publication", slot.Publication, err)
+		table := server.QuoteTable(m.From.TableID)
+		for _, sql := range []string{" DROP TABLE " + table, " ADD TABLE " + table + " (" + server.QuoteIdents(columns) + ")" + filters[i]} {
+			if _, err := tx.Exec(ctx, "ALTER PUBLICATION "+server.QuoteIdent(slot.Publication)+sql); err != nil {
+				return s.Fail(ctx, "create publication", slot.Publication, err)
 			}
 		}
 	}
@@ -268,11 +270,11 @@ func (e *Engine) publishColumns(ctx context.Context, tx pgx.Tx, slot Slot, moves
 }
 
 // filtered says whether a publication has row filters: not nil if so.
-func (e *Engine) filtered(ctx context.Context, slot Slot) (map[uint32]tidemark.TableID, error) {
-	if !e.FiltersRows() {
+func (s *Source) filtered(ctx context.Context, slot Slot) (map[uint32]tidemark.TableID, error) {
+	if !s.FiltersRows() {
 		return nil, nil
 	}
-	conn, release, err := e.controlConn(ctx)
+	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -280,7 +282,7 @@ func (e *Engine) filtered(ctx context.Context, slot Slot) (map[uint32]tidemark.T
 	var yes bool
 	err = conn.QueryRow(ctx, "SELECT EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid WHERE p.pubname = $1 AND r.prqual IS NOT NULL)", slot.Publication).Scan(&yes)
 	if err != nil || !yes {
-		return nil, e.fail(ctx, "follow", slot.Publication, err)
+		return nil, s.Fail(ctx, "follow", slot.Publication, err)
 	}
 	return map[uint32]tidemark.TableID{}, nil
 }
@@ -289,17 +291,17 @@ func (e *Engine) filtered(ctx context.Context, slot Slot) (map[uint32]tidemark.T
 // the server has made of an update that takes a row into the filter, where a value out of
 // line was not touched and is not of the replica identity.
 func (s *Stream) sift(m []byte) error {
-	c, err := tidemark.ParseChange(m)
+	c, err := change.Parse(m)
 	if err != nil {
 		return err
 	}
 	if c.Kind == tidemark.RelationChange {
-		r, err := tidemark.ParseRelation(c.Body)
+		r, err := change.ParseRelation(c.Body)
 		s.filtered[r.ID] = r.Table
 		return err
 	}
-	if slices.ContainsFunc(c.New.Values(nil), func(v tidemark.Value) bool { return v.Kind == tidemark.UnchangedValue }) {
-		table := quoteTable(s.filtered[c.Table])
+	if slices.ContainsFunc(c.New.Values(nil), func(v change.Value) bool { return v.Kind == change.UnchangedValue }) {
+		table := server.QuoteTable(s.filtered[c.Table])
 		return tidemark.Errorf(tidemark.Unsupported, "follow", table, "an update took a row into the row filter, and the log does not have all of it: a value that is stored out of line was not touched",
 			"On the source: ALTER TABLE "+table+" REPLICA IDENTITY FULL; then begin anew with --anew")
 	}

@@ -5,25 +5,25 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // Read emits the rows of a range as COPY gives them. A lane whose session is gone
 // connects again and joins the snapshot; where that is gone too, Kind is Lost. An
 // error of emit ends the session, because the rest of the rows is on its way.
-func (e *Engine) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
-	e.lanesMu.Lock()
-	var l = laneAt(e.readers, lane)
-	e.lanesMu.Unlock()
+func (b *Bulk) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+	b.lanesMu.Lock()
+	var l = laneAt(b.readers, lane)
+	b.lanesMu.Unlock()
 	if l == nil {
-		return tidemark.Errorf(tidemark.Bug, "read", e.object, fmt.Sprintf("there is no lane %d", lane), "")
+		return tidemark.Errorf(tidemark.Bug, "read", b.Object, fmt.Sprintf("there is no lane %d", lane), "")
 	}
-	q, err := e.rangeQuery(ctx, r)
+	q, err := b.rangeQuery(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -36,12 +36,12 @@ func (e *Engine) Read(ctx context.Context, lane int, r tidemark.Read, emit func(
 			break
 		}
 		if err == errNotPlain {
-			if q, err = e.rangeQuery(ctx, r); err != nil {
+			if q, err = b.rangeQuery(ctx, r); err != nil {
 				return err
 			}
 			continue
 		}
-		if emitted || try > 0 || l.conn != nil || tidemark.KindOf(err) != tidemark.Transient {
+		if emitted || try > 0 || l.Conn != nil || tidemark.KindOf(err) != tidemark.Transient {
 			return err
 		}
 		// The session had ended while nobody looked, and nothing has been given away.
@@ -59,59 +59,73 @@ func laneAt(lanes []*lane, i int) *lane {
 	return lanes[i]
 }
 
-// An emitError came from emit and not from the session.
-type emitError struct{ error }
-
 // errNotPlain says that the server takes COPY of a query only: a foreign table that
 // no Split of this Engine has seen.
 var errNotPlain = errors.New("not an ordinary table")
 
+// ReadNow reads as Read does, on a session of the caller's and as the rows are now; lock keeps them so until the session's
+// transaction ends.
+func (b *Bulk) ReadNow(ctx context.Context, session *server.Lane, r tidemark.Read, lock bool, emit func(*tidemark.Batch) error) error {
+	q, err := b.rangeQuery(ctx, r)
+	if err != nil {
+		return err
+	}
+	if lock {
+		q.copySQL = strings.TrimSuffix(q.copySQL, ") TO STDOUT") + " FOR UPDATE) TO STDOUT"
+	}
+	if err := session.Open(ctx); err != nil {
+		return err
+	}
+	_, err = (&lane{Lane: session, b: b}).copyOut(ctx, q, r, emit)
+	return err
+}
+
 // copyOut runs the COPY and fills batches from its messages. It says whether it has
 // given any away.
 func (l *lane) copyOut(ctx context.Context, q *rangeQuery, r tidemark.Read, emit func(*tidemark.Batch) error) (emitted bool, err error) {
-	release, err := l.raw(ctx)
+	release, err := l.Raw(ctx)
 	if err != nil {
-		l.close()
-		return false, l.e.fail(ctx, "read", q.object, err)
+		l.Close()
+		return false, l.b.Fail(ctx, "read", q.object, err)
 	}
 	defer release()
 	f := &filler{r: r, emit: emit, b: tidemark.NewBatch(r.Range, r.Format)}
-	var a answer
-	if err = l.send(q.copySQL); err == nil {
+	var a server.Answer
+	if err = l.Send(q.copySQL); err == nil {
 		a, err = l.receive(f)
 	}
 	if err == nil {
 		return true, f.finish()
 	}
 	f.b.Release()
-	if pg, ok := err.(*pgconn.PgError); ok && !a.broken {
+	if pg, ok := err.(*pgconn.PgError); ok && !a.Broken {
 		// The transaction failed, but the session lives: it joins the view again.
 		l.joined = false
 		if pg.Code == "42809" && q.plain {
-			l.e.noteForeign(q.table)
+			l.b.noteForeign(q.table)
 			return false, errNotPlain
 		}
-		return f.emitted, l.e.failGrant(ctx, "read", q.object, pg, q.grant)
+		return f.emitted, l.b.FailGrant(ctx, "read", q.object, pg, q.grant)
 	}
-	l.abandon()
-	if em, ok := err.(emitError); ok {
-		return true, em.error
+	l.Abandon()
+	if em, ok := err.(server.EmitError); ok {
+		return true, em.Err
 	}
-	return f.emitted, l.e.fail(ctx, "read", q.object, err)
+	return f.emitted, l.b.Fail(ctx, "read", q.object, err)
 }
 
 // receive reads messages until the server is ready again. The loop in it is the
 // hot path of a copy: one look at a message's head and one append per row.
-func (l *lane) receive(f *filler) (a answer, err error) {
+func (l *lane) receive(f *filler) (a server.Answer, err error) {
 	binaryHead := f.r.Format == tidemark.CopyBinary
 	for {
-		kind, n, err := l.head()
+		kind, n, err := l.Head()
 		if err != nil {
 			return a, err
 		}
 		if kind != 'd' {
-			if l.other(&a, kind, n) {
-				return a, a.err
+			if l.Other(&a, kind, n) {
+				return a, a.Err
 			}
 			continue
 		}
@@ -128,14 +142,11 @@ func (l *lane) receive(f *filler) (a answer, err error) {
 				continue
 			}
 		}
-		if n <= len(l.in) {
-			if l.w-l.r < n {
-				if err := l.fill(n); err != nil {
-					return a, err
-				}
+		if l.Holds(n) {
+			row, err := l.Body(n)
+			if err != nil {
+				return a, err
 			}
-			row := l.in[l.r : l.r+n]
-			l.r += n
 			if n == 2 && f.r.Format == tidemark.CopyBinary && row[0] == 0xff && row[1] == 0xff {
 				continue // the trailer
 			}
@@ -143,7 +154,7 @@ func (l *lane) receive(f *filler) (a answer, err error) {
 				return a, errors.New("a row in COPY's text form that does not end")
 			}
 			if err := f.row(row); err != nil {
-				return a, emitError{err}
+				return a, server.EmitError{Err: err}
 			}
 			continue
 		}
@@ -156,18 +167,16 @@ func (l *lane) receive(f *filler) (a answer, err error) {
 // skipHeader consumes signature, flags and extension of COPY's binary form, which
 // stand in front of the first row in its message.
 func (l *lane) skipHeader() (int, error) {
-	if err := l.fill(19); err != nil {
+	head, err := l.Peek(19)
+	if err != nil {
 		return 0, err
 	}
-	ext := int(binary.BigEndian.Uint32(l.in[l.r+15:]))
-	if string(l.in[l.r:l.r+11]) != "PGCOPY\n\xff\r\n\x00" || ext > 1024 {
+	ext := int(binary.BigEndian.Uint32(head[15:]))
+	if string(head[:11]) != "PGCOPY\n\xff\r\n\x00" || ext > 1024 {
 		return 0, fmt.Errorf("not the binary form of COPY")
 	}
-	if err := l.fill(19 + ext); err != nil {
-		return 0, err
-	}
-	l.r += 19 + ext
-	return 19 + ext, nil
+	_, err = l.Body(19 + ext)
+	return 19 + ext, err
 }
 
 // A filler puts rows into batches and hands these over when they are full.
@@ -199,30 +208,27 @@ func (f *filler) flush() error {
 func (f *filler) giant(l *lane, n int) error {
 	if f.b.Rows > 0 && len(f.b.Data)+n > tidemark.PieceSize {
 		if err := f.flush(); err != nil {
-			return emitError{err}
+			return server.EmitError{Err: err}
 		}
 	}
 	for n > 0 {
 		old := len(f.b.Data)
 		size := min(n, tidemark.PieceSize-old)
 		f.b.Data = grow(f.b.Data, size)
-		piece := f.b.Data[old:]
-		have := copy(piece, l.in[l.r:l.w])
-		l.r += have
-		if _, err := io.ReadFull(l.conn.Conn(), piece[have:]); err != nil {
+		if err := l.Take(f.b.Data[old:]); err != nil {
 			return err
 		}
 		n -= size
 		if n > 0 {
 			f.b.More = true
 			if err := f.flush(); err != nil {
-				return emitError{err}
+				return server.EmitError{Err: err}
 			}
 		}
 	}
 	f.b.Rows++
 	if err := f.flush(); err != nil {
-		return emitError{err}
+		return server.EmitError{Err: err}
 	}
 	return nil
 }
@@ -254,10 +260,10 @@ type rangeQuery struct {
 }
 
 // rangeQuery makes the statements of one range.
-func (e *Engine) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, error) {
+func (b *Bulk) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, error) {
 	m := r.Move
 	table := sourceTable(m, r.Range)
-	q := &rangeQuery{table: table, object: quoteTable(table), grant: "SELECT ON TABLE " + quoteTable(table)}
+	q := &rangeQuery{table: table, object: server.QuoteTable(table), grant: "SELECT ON TABLE " + server.QuoteTable(table)}
 	options := " TO STDOUT"
 	if r.Format == tidemark.CopyBinary {
 		options += " (FORMAT binary)"
@@ -270,22 +276,22 @@ func (e *Engine) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, 
 		return nil, err
 	}
 	if m.From.Form == tidemark.LargeObjects {
-		source, err := e.largeObjectSQL(ctx, where)
+		source, err := b.largeObjectSQL(ctx, where)
 		q.object, q.grant = "large objects", ""
 		q.copySQL = "COPY (" + source + ")" + options
 		return q, err
 	}
-	list, plain, err := e.selectList(q, r)
+	list, plain, err := b.selectList(q, r)
 	if err != nil {
 		return nil, err
 	}
 	// COPY of a table as it is saves the executor's part of a query, but takes
 	// ordinary tables only.
-	if ordinary := m.From.Form == tidemark.Ordinary || m.From.Form == tidemark.Partition || r.Range.Part != nil; ordinary && plain && where == "" && !e.foreign(table) {
+	if ordinary := m.From.Form == tidemark.Ordinary || m.From.Form == tidemark.Partition || r.Range.Part != nil; ordinary && plain && where == "" && !b.foreign(table) {
 		if list != "" {
 			list = " (" + list + ")"
 		}
-		q.copySQL, q.plain = "COPY "+quoteTable(table)+list+options, true
+		q.copySQL, q.plain = "COPY "+server.QuoteTable(table)+list+options, true
 		return q, nil
 	}
 	q.copySQL = "COPY (SELECT " + list + fromSQL(m, r.Range, where) + ")" + options
@@ -309,7 +315,7 @@ func fromSQL(m *tidemark.Move, r *tidemark.Range, where string) string {
 	if m.From.Form == tidemark.Ordinary || r.Part != nil {
 		from += "ONLY " // children by inheritance are tables of their own
 	}
-	from += quoteTable(sourceTable(m, r))
+	from += server.QuoteTable(sourceTable(m, r))
 	if where != "" {
 		from += " WHERE " + where
 	}
@@ -318,15 +324,15 @@ func fromSQL(m *tidemark.Move, r *tidemark.Range, where string) string {
 
 // selectList gives the expressions of a move's columns, and whether they are the
 // columns themselves.
-func (e *Engine) selectList(q *rangeQuery, r tidemark.Read) (list string, plain bool, err error) {
+func (b *Bulk) selectList(q *rangeQuery, r tidemark.Read) (list string, plain bool, err error) {
 	plain = true
 	var exprs []string
 	for _, c := range r.Move.Columns() {
-		expr := quoteIdent(c.Name)
+		expr := server.QuoteIdent(c.Name)
 		switch {
 		case c.Type.Kind == tidemark.Money && !r.Move.Direct && r.Format == tidemark.CopyText:
 			expr, plain = expr+"::numeric", false // without the currency sign
-		case c.Type.Native == `"char"` && e.major < 15 && r.Format == tidemark.CopyText:
+		case c.Type.Native == `"char"` && b.Major < 15 && r.Format == tidemark.CopyText:
 			expr, plain = charExpr(expr), false
 		case r.Move.Lob.Mode == tidemark.LimitedLob && cuttable(&c):
 			if r.Format != tidemark.CopyText {
@@ -388,7 +394,7 @@ func keysSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 		if m.From.Column(name) == nil {
 			return "", noColumn(m, name)
 		}
-		col := quoteIdent(name)
+		col := server.QuoteIdent(name)
 		cols = append(cols, col)
 		isNull = append(isNull, col+" IS NULL")
 		notNull = append(notNull, col+" IS NOT NULL")
@@ -403,7 +409,7 @@ func keysSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 			continue
 		}
 		if len(b.values) != len(r.Columns) {
-			return "", tidemark.Errorf(tidemark.Invalid, "split", quoteTable(m.From.TableID),
+			return "", tidemark.Errorf(tidemark.Invalid, "split", server.QuoteTable(m.From.TableID),
 				fmt.Sprintf("a boundary has %d values for %d columns", len(b.values), len(r.Columns)), "Give one value for each column.")
 		}
 		var values []string
@@ -426,7 +432,7 @@ func listedSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	rows := make([]string, len(r.Values))
 	for i, values := range r.Values {
 		if len(values) != len(r.Columns) {
-			return "", tidemark.Errorf(tidemark.Bug, "read", quoteTable(m.From.TableID), "a row is named by another number of values than there are columns", "")
+			return "", tidemark.Errorf(tidemark.Bug, "read", server.QuoteTable(m.From.TableID), "a row is named by another number of values than there are columns", "")
 		}
 		conds := make([]string, len(values))
 		for j, v := range values {
@@ -434,7 +440,7 @@ func listedSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 			if c == nil {
 				return "", noColumn(m, r.Columns[j])
 			}
-			conds[j] = quoteIdent(c.Name) + " = " + typed(v, c)
+			conds[j] = server.QuoteIdent(c.Name) + " = " + typed(v, c)
 		}
 		rows[i] = strings.Join(conds, " AND ")
 	}
@@ -455,7 +461,7 @@ func cuttable(c *tidemark.Column) bool {
 
 // cutExpr gives a value's first max bytes, and never half a character.
 func cutExpr(c *tidemark.Column, max int64) string {
-	col := quoteIdent(c.Name)
+	col := server.QuoteIdent(c.Name)
 	if c.Type.Kind.Bytes() {
 		return fmt.Sprintf("substring(%s from 1 for %d)", col, max)
 	}
@@ -478,7 +484,7 @@ func cutSQL(q *rangeQuery, r tidemark.Read, where string) string {
 	var lengths, long []string
 	for _, name := range q.cutCols {
 		c := m.From.Column(name)
-		length := "octet_length(" + quoteIdent(name)
+		length := "octet_length(" + server.QuoteIdent(name)
 		if !c.Type.Kind.Bytes() {
 			length += "::text"
 		}
@@ -496,7 +502,7 @@ func cutSQL(q *rangeQuery, r tidemark.Read, where string) string {
 		}
 	}
 	for i, name := range key {
-		key[i] = "coalesce(left(" + quoteIdent(name) + "::text, 200), '\\N')"
+		key[i] = "coalesce(left(" + server.QuoteIdent(name) + "::text, 200), '\\N')"
 	}
 	cond := strings.Join(long, " OR ")
 	if where != "" {
@@ -507,10 +513,10 @@ func cutSQL(q *rangeQuery, r tidemark.Read, where string) string {
 
 // reportCuts tells of each value that was shortened, from the same view.
 func (l *lane) reportCuts(ctx context.Context, q *rangeQuery, r tidemark.Read) error {
-	rows, err := l.query(ctx, q.cutSQL)
+	rows, err := l.Query(ctx, q.cutSQL)
 	if err != nil {
 		l.joined = false
-		return l.e.fail(ctx, "read", q.object, err)
+		return l.b.Fail(ctx, "read", q.object, err)
 	}
 	for _, row := range rows {
 		for i, name := range q.cutCols {

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -63,7 +64,7 @@ type ReceiveOptions struct {
 //
 // The server hears only of what was taken: it keeps the rest, as far as a slot makes it.
 type Receiver struct {
-	e    *Engine
+	e    *Cluster
 	opt  ReceiveOptions
 	size uint64 // of a segment
 	page int    // and of a page
@@ -99,14 +100,14 @@ type ReceiveStatus struct {
 }
 
 // Receive makes a Receiver.
-func (e *Engine) Receive(opt ReceiveOptions) (*Receiver, error) {
+func (c *Cluster) Receive(opt ReceiveOptions) (*Receiver, error) {
 	if opt.SlotUse != TemporarySlot && opt.Slot == "" && opt.SlotUse != UseSlot {
-		return nil, tidemark.Errorf(tidemark.Invalid, "receive", e.object, "a slot is to be made that has no name", "Name the slot.")
+		return nil, tidemark.Errorf(tidemark.Invalid, "receive", c.Object, "a slot is to be made that has no name", "Name the slot.")
 	}
 	if opt.Event == nil {
 		opt.Event = func(string, error) {}
 	}
-	r := &Receiver{e: e, opt: opt, system: opt.System, ends: map[uint32]uint64{}, given: map[uint32]bool{}, until: opt.Until}
+	r := &Receiver{e: c, opt: opt, system: opt.System, ends: map[uint32]uint64{}, given: map[uint32]bool{}, until: opt.Until}
 	for _, p := range opt.Ends {
 		r.ends[p.Timeline] = p.Place
 	}
@@ -158,12 +159,12 @@ func (r *Receiver) Run(ctx context.Context, take taker) error {
 		r.linked, r.wake = false, nil
 		done := r.until > 0 && r.safe.Place >= r.until
 		r.mu.Unlock()
-		var em emitError
+		var em server.EmitError
 		switch {
 		case errors.As(err, &em):
-			return em.error
+			return em.Err
 		case ctx.Err() != nil:
-			return &tidemark.Error{Op: "receive", Object: r.e.object, Kind: tidemark.Cancelled, Err: context.Cause(ctx)}
+			return &tidemark.Error{Op: "receive", Object: r.e.Object, Kind: tidemark.Cancelled, Err: context.Cause(ctx)}
 		case err == nil && done:
 			return nil
 		case err == nil:
@@ -197,12 +198,12 @@ func (r *Receiver) place() tidemark.LogPlace {
 
 // connect receives in one session, until it ends or the server's timeline does.
 func (r *Receiver) connect(ctx context.Context, take taker) error {
-	conn, err := r.e.replication(ctx)
+	conn, err := r.e.ReplicationConn(ctx)
 	if err != nil {
 		return r.e.forbidden(err)
 	}
-	lane := &lane{e: r.e, conn: conn}
-	defer lane.close()
+	lane := r.e.NewLane(conn)
+	defer lane.Close()
 	server, err := r.identify(ctx, conn)
 	if err != nil {
 		return r.failed(ctx, err)
@@ -221,7 +222,7 @@ func (r *Receiver) connect(ctx context.Context, take taker) error {
 	at, note, err := server.begin(r.ends, from, r.size)
 	switch {
 	case err != nil:
-		return tidemark.Errorf(tidemark.Invalid, "receive", r.e.object, err.Error(), "Give the server that was promoted last, or another archive.")
+		return tidemark.Errorf(tidemark.Invalid, "receive", r.e.Object, err.Error(), "Give the server that was promoted last, or another archive.")
 	case note != "":
 		r.opt.Event(note, nil)
 	}
@@ -246,29 +247,29 @@ func (r *Receiver) connect(ctx context.Context, take taker) error {
 
 // behind is the error of a server whose log ends before what is there of it.
 func (r *Receiver) behind(at tidemark.LogPlace, server *line) error {
-	text := fmt.Sprintf("its log ends at %s of timeline %d, and what comes before %s was received of it", formatLSN(server.end), at.Timeline, formatLSN(at.Place))
+	text := fmt.Sprintf("its log ends at %s of timeline %d, and what comes before %s was received of it", wal.FormatLSN(server.end), at.Timeline, wal.FormatLSN(at.Place))
 	if server.standby {
-		return tidemark.Errorf(tidemark.Transient, "receive", r.e.object, text, "A standby has this later.")
+		return tidemark.Errorf(tidemark.Transient, "receive", r.e.Object, text, "A standby has this later.")
 	}
-	return tidemark.Errorf(tidemark.Lost, "receive", r.e.object, text,
+	return tidemark.Errorf(tidemark.Lost, "receive", r.e.Object, text,
 		"The server has lost a part of its log, or is a copy of the one that it was received from: what it writes now is another history. Begin with a new archive.")
 }
 
 // failed words what ends a session.
 func (r *Receiver) failed(ctx context.Context, err error) error {
-	var em emitError
+	var em server.EmitError
 	switch {
 	case err == nil || errors.As(err, &em):
 		return err
 	case logRemoved(err):
-		return tidemark.Errorf(tidemark.Lost, "receive", r.e.object, plainCause(err)+": there is a gap from "+formatLSN(r.next())+" on",
+		return tidemark.Errorf(tidemark.Lost, "receive", r.e.Object, server.PlainCause(err)+": there is a gap from "+wal.FormatLSN(r.next())+" on",
 			"Put the missing segments into the archive from elsewhere, or begin behind the gap and make a new backup; a slot keeps the server from removing what is still to come.")
-	case r.opt.Slot != "" && slices.Contains([]string{"55006", "42710", "42704", "55000"}, sqlState(err)):
+	case r.opt.Slot != "" && slices.Contains([]string{"55006", "42710", "42704", "55000"}, server.SQLState(err)):
 		return r.slotFailed(err)
-	case sqlState(err) == "53400" || sqlState(err) == "42501":
-		return r.e.slotFailed(ctx, "receive", Slot{Name: r.opt.Slot}, err)
+	case server.SQLState(err) == "53400" || server.SQLState(err) == "42501":
+		return r.e.SlotFailed(ctx, "receive", r.opt.Slot, err)
 	}
-	return r.e.fail(ctx, "receive", r.e.object, err)
+	return r.e.Fail(ctx, "receive", r.e.Object, err)
 }
 
 // next is the place from which on something is asked for.
@@ -280,14 +281,14 @@ func (r *Receiver) next() uint64 {
 
 // slotFailed words what a server says about the slot.
 func (r *Receiver) slotFailed(err error) error {
-	out := &tidemark.Error{Op: "receive", Object: r.opt.Slot, Err: errors.New(plainCause(err))}
-	switch sqlState(err) {
+	out := &tidemark.Error{Op: "receive", Object: r.opt.Slot, Err: errors.New(server.PlainCause(err))}
+	switch server.SQLState(err) {
 	case "55006":
 		out.Kind, out.Hint = tidemark.Transient, "Another process receives from this slot: stop it, or wait until the server has noticed that it is gone."
 	case "42710":
 		out.Kind, out.Hint = tidemark.Exists, "Name another slot: a slot of this name is there already."
 	case "42704":
-		out.Kind, out.Hint = tidemark.NotFound, "Have it made, or make it: SELECT pg_create_physical_replication_slot("+quoteLiteral(r.opt.Slot)+", true);"
+		out.Kind, out.Hint = tidemark.NotFound, "Have it made, or make it: SELECT pg_create_physical_replication_slot("+server.QuoteLiteral(r.opt.Slot)+", true);"
 	default:
 		out.Kind, out.Hint = tidemark.Lost, "The server has given up the slot, and removed log that was still to come: drop it, and begin anew."
 	}
@@ -296,18 +297,18 @@ func (r *Receiver) slotFailed(err error) error {
 
 // identify asks which server this is and in which line of history.
 func (r *Receiver) identify(ctx context.Context, conn *pgconn.PgConn) (*line, error) {
-	row, err := answerRow(ctx, conn, "IDENTIFY_SYSTEM")
+	row, err := server.AnswerRow(ctx, conn, "IDENTIFY_SYSTEM")
 	if err != nil {
 		return nil, err
 	}
 	if len(row) < 3 {
 		return nil, errors.New("an answer to IDENTIFY_SYSTEM that is not in its format")
 	}
-	server := &line{}
-	if _, err = fmt.Sscan(string(row[1]), &server.timeline); err != nil {
+	origin := &line{}
+	if _, err = fmt.Sscan(string(row[1]), &origin.timeline); err != nil {
 		return nil, err
 	}
-	if server.end, err = parseLSN(string(row[2])); err != nil {
+	if origin.end, err = wal.ParseLSN(string(row[2])); err != nil {
 		return nil, err
 	}
 	system := string(row[0])
@@ -315,7 +316,7 @@ func (r *Receiver) identify(ctx context.Context, conn *pgconn.PgConn) (*line, er
 		r.system = system
 	}
 	if system != r.system {
-		return nil, tidemark.Errorf(tidemark.Invalid, "receive", r.e.object, fmt.Sprintf("its data has the system identifier %s, and what was received before %s: it is another server, and no copy of that one", system, r.system),
+		return nil, tidemark.Errorf(tidemark.Invalid, "receive", r.e.Object, fmt.Sprintf("its data has the system identifier %s, and what was received before %s: it is another server, and no copy of that one", system, r.system),
 			"Give the server that the archive began with or a standby of it, or another archive.")
 	}
 	sizes, err := askSizes(ctx, conn)
@@ -323,31 +324,31 @@ func (r *Receiver) identify(ctx context.Context, conn *pgconn.PgConn) (*line, er
 		return nil, err
 	}
 	r.size, r.page = sizes.segment, int(sizes.page)
-	row, err = answerRow(ctx, conn, "SELECT pg_is_in_recovery(), ''")
+	row, err = server.AnswerRow(ctx, conn, "SELECT pg_is_in_recovery(), ''")
 	if err != nil {
 		return nil, err
 	}
-	server.standby = string(row[0]) == "t"
-	if server.timeline == 1 {
-		return server, nil
+	origin.standby = string(row[0]) == "t"
+	if origin.timeline == 1 {
+		return origin, nil
 	}
-	row, err = answerRow(ctx, conn, fmt.Sprint("TIMELINE_HISTORY ", server.timeline))
+	row, err = server.AnswerRow(ctx, conn, fmt.Sprint("TIMELINE_HISTORY ", origin.timeline))
 	if err != nil {
 		return nil, err
 	}
-	server.left, err = wal.ParseHistory(string(row[1]))
-	return server, err
+	origin.left, err = wal.ParseHistory(string(row[1]))
+	return origin, err
 }
 
 // histories hands on the history of each timeline in the server's line up to one, as far as
 // it was not handed on yet. That of an older one need not be there.
-func (r *Receiver) histories(ctx context.Context, conn *pgconn.PgConn, server *line, last uint32, take taker) error {
-	for _, n := range server.numbers() {
+func (r *Receiver) histories(ctx context.Context, conn *pgconn.PgConn, origin *line, last uint32, take taker) error {
+	for _, n := range origin.numbers() {
 		if n == 1 || n > last || r.given[n] {
 			continue
 		}
-		row, err := answerRow(ctx, conn, fmt.Sprint("TIMELINE_HISTORY ", n))
-		if err != nil && n != server.timeline && logRemoved(err) {
+		row, err := server.AnswerRow(ctx, conn, fmt.Sprint("TIMELINE_HISTORY ", n))
+		if err != nil && n != origin.timeline && logRemoved(err) {
 			continue
 		}
 		if err != nil {
@@ -358,7 +359,7 @@ func (r *Receiver) histories(ctx context.Context, conn *pgconn.PgConn, server *l
 			return fmt.Errorf("the history of timeline %d is called %q", n, name)
 		}
 		if err := take(ctx, &tidemark.LogFile{Name: name, Timeline: n, Bytes: content, Size: len(content)}); err != nil {
-			return emitError{err}
+			return server.EmitError{Err: err}
 		}
 		r.given[n] = true
 	}
@@ -385,7 +386,7 @@ func (r *Receiver) slot(ctx context.Context, conn *pgconn.PgConn) (name string, 
 		return name, kept, err
 	}
 	r.opt.Event("makes slot "+name+" anew", err)
-	if _, err := conn.Exec(ctx, "DROP_REPLICATION_SLOT "+quoteIdent(name)).ReadAll(); err != nil {
+	if _, err := conn.Exec(ctx, "DROP_REPLICATION_SLOT "+server.QuoteIdent(name)).ReadAll(); err != nil {
 		return name, 0, err
 	}
 	if err := r.makeSlot(ctx, conn, name); err != nil {
@@ -404,8 +405,8 @@ func (r *Receiver) makeSlot(ctx context.Context, conn *pgconn.PgConn, name strin
 	case TemporarySlot:
 		temporary = "TEMPORARY "
 	}
-	_, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+quoteIdent(name)+" "+temporary+"PHYSICAL RESERVE_WAL").ReadAll()
-	if r.opt.SlotUse == MakeSlot && sqlState(err) == "42710" { // it is there
+	_, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+server.QuoteIdent(name)+" "+temporary+"PHYSICAL RESERVE_WAL").ReadAll()
+	if r.opt.SlotUse == MakeSlot && server.SQLState(err) == "42710" { // it is there
 		return nil
 	}
 	return err
@@ -420,8 +421,8 @@ func (g *givenUp) Error() string {
 
 // lookAtSlot says from where on the slot keeps the log.
 func (r *Receiver) lookAtSlot(ctx context.Context, conn *pgconn.PgConn, name string) (kept uint64, err error) {
-	row, err := answerRow(ctx, conn, "SELECT slot_type, coalesce(restart_lsn::text, ''), coalesce(wal_status, ''), coalesce(to_jsonb(s) ->> 'invalidation_reason', '') FROM pg_replication_slots s WHERE slot_name = "+quoteLiteral(name)+
-		" UNION ALL SELECT '', '', '', '' WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = "+quoteLiteral(name)+")")
+	row, err := server.AnswerRow(ctx, conn, "SELECT slot_type, coalesce(restart_lsn::text, ''), coalesce(wal_status, ''), coalesce(to_jsonb(s) ->> 'invalidation_reason', '') FROM pg_replication_slots s WHERE slot_name = "+server.QuoteLiteral(name)+
+		" UNION ALL SELECT '', '', '', '' WHERE NOT EXISTS (SELECT FROM pg_replication_slots WHERE slot_name = "+server.QuoteLiteral(name)+")")
 	if err != nil {
 		return 0, err
 	}
@@ -436,30 +437,30 @@ func (r *Receiver) lookAtSlot(ctx context.Context, conn *pgconn.PgConn, name str
 			up.setting = "idle_replication_slot_timeout"
 		}
 		return 0, &tidemark.Error{Op: "receive", Object: name, Kind: tidemark.Lost, Err: up,
-			Hint: "Drop it and have it made anew, SELECT pg_drop_replication_slot(" + quoteLiteral(name) + "): if the server has removed log that was to come, the place is named then."}
+			Hint: "Drop it and have it made anew, SELECT pg_drop_replication_slot(" + server.QuoteLiteral(name) + "): if the server has removed log that was to come, the place is named then."}
 	case from != "":
-		kept, err = parseLSN(from)
+		kept, err = wal.ParseLSN(from)
 	}
 	return kept, err
 }
 
 // DropLogSlot removes a physical slot if it is there.
-func (e *Engine) DropLogSlot(ctx context.Context, name string) error {
-	conn, release, err := e.controlConn(ctx)
+func (c *Cluster) DropLogSlot(ctx context.Context, name string) error {
+	conn, release, err := c.Control(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
 	_, err = conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1 AND slot_type = 'physical'", name)
-	return e.slotFailedUnless(ctx, "drop slot", name, err)
+	return c.slotFailedUnless(ctx, "drop slot", name, err)
 }
 
 // slotFailedUnless is slotFailed where there is an error.
-func (e *Engine) slotFailedUnless(ctx context.Context, op, name string, err error) error {
+func (c *Cluster) slotFailedUnless(ctx context.Context, op, name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	return e.slotFailed(ctx, op, Slot{Name: name}, err)
+	return c.SlotFailed(ctx, op, name, err)
 }
 
 // A line is how a server's data came to be what it is: the timelines through which it has
@@ -507,7 +508,7 @@ func (s *line) begin(ends map[uint32]uint64, from, size uint64) (at tidemark.Log
 	for ; i < len(s.left) && at.Place >= s.left[i].Place; i++ {
 		p := s.left[i]
 		if at.Place >= p.Place+size {
-			note = fmt.Sprintf("timeline %d was left at %s, and there is a part of it up to %s: the server does not have what is in there behind that place", p.Timeline, formatLSN(p.Place), formatLSN(at.Place))
+			note = fmt.Sprintf("timeline %d was left at %s, and there is a part of it up to %s: the server does not have what is in there behind that place", p.Timeline, wal.FormatLSN(p.Place), wal.FormatLSN(at.Place))
 		}
 		at = tidemark.LogPlace{Timeline: numbers[i+1], Place: p.Place / size * size}
 	}

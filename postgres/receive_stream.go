@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -21,11 +22,11 @@ import (
 // with it the server; the reporter tells the server meanwhile that we live.
 type course struct {
 	r        *Receiver
-	lane     *lane
+	lane     *server.Lane
 	timeline uint32
 	start    uint64
 	take     taker
-	reports  reporter
+	reports  server.Reporter
 
 	next uint64 // place of the segment that is opened next
 	bufs int    // buffers so far
@@ -47,26 +48,26 @@ const (
 )
 
 // stream receives from a place on. nil: the timeline ends, or what was wanted is there.
-func (r *Receiver) stream(ctx context.Context, l *lane, slot string, at tidemark.LogPlace, take taker) error {
+func (r *Receiver) stream(ctx context.Context, l *server.Lane, slot string, at tidemark.LogPlace, take taker) error {
 	reading, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
-	release, err := l.raw(reading)
+	release, err := l.Raw(reading)
 	if err != nil {
 		return err
 	}
 	defer release()
-	defer l.abandon()
+	defer l.Abandon()
 	command := "START_REPLICATION "
 	if slot != "" {
-		command += "SLOT " + quoteIdent(slot) + " "
+		command += "SLOT " + server.QuoteIdent(slot) + " "
 	}
-	if err := l.send(fmt.Sprintf("%sPHYSICAL %s TIMELINE %d", command, formatLSN(at.Place), at.Timeline)); err != nil {
+	if err := l.Send(fmt.Sprintf("%sPHYSICAL %s TIMELINE %d", command, wal.FormatLSN(at.Place), at.Timeline)); err != nil {
 		return err
 	}
-	if err := l.begun(); err != nil {
+	if err := l.Begun(); err != nil {
 		return err
 	}
-	c := &course{r: r, lane: l, timeline: at.Timeline, start: at.Place, take: take, reports: newReporter(), next: at.Place, given: at.Place,
+	c := &course{r: r, lane: l, timeline: at.Timeline, start: at.Place, take: take, reports: server.NewReporter(), next: at.Place, given: at.Place,
 		full: make(chan *tidemark.LogFile, 1), free: make(chan []byte, buffers)}
 	c.scan = wal.NewStream(at.Place, 0, r.page, func(rec *tidemark.LogRecord) error {
 		if rec.Ended == tidemark.Committed {
@@ -80,20 +81,20 @@ func (r *Receiver) stream(ctx context.Context, l *lane, slot string, at tidemark
 // run is stream once the server sends. ctx is the caller's, reading the reader's, and stop
 // ends that.
 func (c *course) run(ctx, reading context.Context, stop context.CancelCauseFunc) error {
-	r, socket := c.r, c.lane.conn.Conn()
+	r, socket := c.r, c.lane.Conn.Conn()
 	r.mu.Lock()
 	r.linked = true
 	r.wake = func() {
-		_, _ = socket.Write(statusMessage(c.start, 0, true)) // who reads notices the same
+		_, _ = socket.Write(server.StatusMessage(c.start, 0, true)) // who reads notices the same
 	}
 	r.mu.Unlock()
-	r.opt.Event(fmt.Sprintf("receives timeline %d from %s on", c.timeline, formatLSN(c.start)), nil)
+	r.opt.Event(fmt.Sprintf("receives timeline %d from %s on", c.timeline, wal.FormatLSN(c.start)), nil)
 	reporting, quiet := context.WithCancel(context.WithoutCancel(ctx))
 	keeping, forget := context.WithCancel(reporting)
 	defer forget()
 	defer crash.OnDone(ctx, func() { crash.After(lastWords, forget) })()
 	var reporter, keeper crash.Group
-	reporter.Go(func() { c.reports.run(reporting, socket, c.status, func(error) {}) })
+	reporter.Go(func() { c.reports.Run(reporting, socket, c.status, func(error) {}) })
 	keeper.Go(func() { c.keep(keeping, stop) })
 	next, err := c.read(reading)
 	close(c.full)
@@ -109,7 +110,7 @@ func (c *course) run(ctx, reading context.Context, stop context.CancelCauseFunc)
 	}
 	if err == nil && next.Timeline != 0 {
 		r.ends[next.Timeline] = next.Place / r.size * r.size
-		r.opt.Event(fmt.Sprintf("timeline %d ends at %s, and timeline %d goes on", c.timeline, formatLSN(next.Place), next.Timeline), nil)
+		r.opt.Event(fmt.Sprintf("timeline %d ends at %s, and timeline %d goes on", c.timeline, wal.FormatLSN(next.Place), next.Timeline), nil)
 	}
 	return err
 }
@@ -119,9 +120,9 @@ func (c *course) status() []byte {
 	c.r.mu.Lock()
 	defer c.r.mu.Unlock()
 	if c.r.safe.Place == c.start {
-		return statusMessage(c.r.at.Place, 0, false)
+		return server.StatusMessage(c.r.at.Place, 0, false)
 	}
-	return statusMessage(c.r.at.Place, c.r.safe.Place, false)
+	return server.StatusMessage(c.r.at.Place, c.r.safe.Place, false)
 }
 
 // read takes what the server sends. next is where the log goes on when the timeline ends.
@@ -130,26 +131,26 @@ func (c *course) read(ctx context.Context) (next tidemark.LogPlace, err error) {
 		if c.r.enough(at) {
 			return next, nil
 		}
-		m, over, err := c.lane.sent()
+		m, over, err := c.lane.ReadLog()
 		switch {
 		case err != nil:
 			return next, err
 		case over:
 			return c.turn()
-		case len(m.data) > 0 && m.at != at:
-			return next, fmt.Errorf("the server sends the log from %s on, and %s is to come", formatLSN(m.at), formatLSN(at))
+		case len(m.Data) > 0 && m.At != at:
+			return next, fmt.Errorf("the server sends the log from %s on, and %s is to come", wal.FormatLSN(m.At), wal.FormatLSN(at))
 		}
-		for data := m.data; len(data) > 0; {
+		for data := m.Data; len(data) > 0; {
 			n, err := c.fill(ctx, data)
 			if err != nil {
 				return next, err
 			}
 			data = data[n:]
 		}
-		at += uint64(len(m.data))
-		c.r.came(tidemark.LogPlace{Timeline: c.timeline, Place: at}, m.end)
-		if m.asks {
-			signal(c.reports.asked)
+		at += uint64(len(m.Data))
+		c.r.came(tidemark.LogPlace{Timeline: c.timeline, Place: at}, m.End)
+		if m.Asks {
+			server.Signal(c.reports.Asked)
 		}
 	}
 }
@@ -203,16 +204,16 @@ func (c *course) begin(ctx context.Context) error {
 
 // turn reads what the server says at the end of a timeline: where the log goes on.
 func (c *course) turn() (next tidemark.LogPlace, err error) {
-	if _, err := c.lane.conn.Conn().Write([]byte{'c', 0, 0, 0, 4}); err != nil {
+	if _, err := c.lane.Conn.Conn().Write([]byte{'c', 0, 0, 0, 4}); err != nil {
 		return next, err
 	}
 	for {
-		kind, n, err := c.lane.head()
+		kind, n, err := c.lane.Head()
 		if err != nil {
 			return next, err
 		}
 		if kind == 'D' {
-			body, err := c.lane.body(n)
+			body, err := c.lane.Body(n)
 			if err != nil {
 				return next, err
 			}
@@ -221,12 +222,12 @@ func (c *course) turn() (next tidemark.LogPlace, err error) {
 			}
 			continue
 		}
-		var a answer
-		if done := c.lane.other(&a, kind, n); done || a.err != nil {
-			if a.err == nil && next.Timeline == 0 {
-				a.err = errors.New("the server ended the stream and does not say where its log goes on")
+		var a server.Answer
+		if done := c.lane.Other(&a, kind, n); done || a.Err != nil {
+			if a.Err == nil && next.Timeline == 0 {
+				a.Err = errors.New("the server ended the stream and does not say where its log goes on")
 			}
-			return next, a.err
+			return next, a.Err
 		}
 	}
 }
@@ -251,7 +252,7 @@ func parseTurn(row []byte) (next tidemark.LogPlace, err error) {
 		return next, wrong
 	}
 	next.Timeline = uint32(n)
-	next.Place, err = parseLSN(columns[1])
+	next.Place, err = wal.ParseLSN(columns[1])
 	return next, err
 }
 
@@ -319,11 +320,11 @@ func (c *course) keepOpen(ctx context.Context) error {
 
 func (c *course) handOn(ctx context.Context, f *tidemark.LogFile) error {
 	if err := c.take(ctx, f); err != nil {
-		return emitError{err}
+		return server.EmitError{Err: err}
 	}
 	c.given = f.End()
 	c.r.took(tidemark.LogPlace{Timeline: c.timeline, Place: c.given})
-	signal(c.reports.freed)
+	server.Signal(c.reports.Freed)
 	return nil
 }
 
@@ -336,7 +337,7 @@ func (c *course) check(f *tidemark.LogFile) error {
 	var wrong string
 	switch {
 	case h.Place != f.Place:
-		wrong = "the one at " + formatLSN(h.Place)
+		wrong = "the one at " + wal.FormatLSN(h.Place)
 	case strconv.FormatUint(h.System, 10) != c.r.system:
 		wrong = fmt.Sprintf("of the server with the system identifier %d, and not %s", h.System, c.r.system)
 	case h.Size != f.Size:

@@ -129,7 +129,7 @@ func TestReceiveIsTheFiles(t *testing.T) {
 				t.Errorf("%+v", st)
 			}
 			within(t, "the slot", func() bool {
-				kept, err := parseLSN(testdb.Query(t, url, "SELECT coalesce(restart_lsn, '0/0') FROM pg_replication_slots WHERE slot_name = 'arch'"))
+				kept, err := wal.ParseLSN(testdb.Query(t, url, "SELECT coalesce(restart_lsn, '0/0') FROM pg_replication_slots WHERE slot_name = 'arch'"))
 				return err == nil && kept >= last
 			})
 			if err := end(); tidemark.KindOf(err) != tidemark.Cancelled {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A Recovery says how a restored server gets its log, and where its recovery ends.
@@ -132,7 +133,7 @@ func writeLike(other, name, text string) error {
 func RestoreCommand(words ...string) string {
 	for i, w := range words {
 		if w != "%f" && w != "%p" {
-			words[i] = strings.ReplaceAll(quoteShell(w), "%", "%%")
+			words[i] = strings.ReplaceAll(server.QuoteShell(w), "%", "%%")
 		}
 	}
 	return strings.Join(words, " ")

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // rejectStep is how many rows are tried together after a bad one was found; each
@@ -22,9 +23,9 @@ const rejectStep = 64
 // not, halving finds it. Only a refused value is a bad row: any other error ends the
 // range.
 func (c *copyIn) rejecting(ctx context.Context) error {
-	release, err := c.l.raw(ctx)
+	release, err := c.l.Raw(ctx)
 	if err != nil {
-		c.l.close()
+		c.l.Close()
 		return c.fail(ctx, err)
 	}
 	defer release()
@@ -40,11 +41,11 @@ func (c *copyIn) rejecting(ctx context.Context) error {
 			return s.stop(err)
 		}
 	}
-	if err := c.l.send(s.mark + c.finishSQL(c.out.Rows)); err != nil {
-		c.l.abandon()
+	if err := c.l.Send(s.mark + c.finishSQL(c.out.Rows)); err != nil {
+		c.l.Abandon()
 		return c.fail(ctx, err)
 	}
-	return c.committed(ctx, c.l.answer())
+	return c.committed(ctx, c.l.Answer())
 }
 
 // A unit is batches that together hold whole rows.
@@ -88,7 +89,7 @@ type sieve struct {
 // stop ends the transaction because of err.
 func (s *sieve) stop(err error) error {
 	if s.dead {
-		s.l.abandon()
+		s.l.Abandon()
 	} else {
 		s.rollback(s.ctx)
 	}
@@ -105,7 +106,7 @@ func (s *sieve) load(data [][]byte) error {
 		s.out.Rows += rows
 		return nil
 	}
-	if !badRow(err) {
+	if !server.BadRow(err) {
 		return s.fail(s.ctx, err)
 	}
 	all := data[0]
@@ -142,7 +143,7 @@ func (s *sieve) sift(data []byte, ends []int, err error) error {
 			}
 			continue
 		}
-		if !badRow(err) {
+		if !server.BadRow(err) {
 			return s.fail(s.ctx, err)
 		}
 		switch bad := badLine(err); {
@@ -166,7 +167,7 @@ func (s *sieve) reject(row []byte, why error) error {
 		row = bytes.TrimSuffix(row, []byte("\n"))
 	}
 	s.out.Rejected++
-	return s.w.Reject(row, plainCause(why))
+	return s.w.Reject(row, server.PlainCause(why))
 }
 
 // try sends rows as one COPY under the savepoint.
@@ -175,36 +176,36 @@ func (s *sieve) try(data [][]byte) (rows int64, err error) {
 		s.dead = true
 		return 0, err
 	}
-	a := s.l.answer()
-	s.dead = a.broken
-	if a.err == nil && a.tag == "" {
-		a.err, s.dead = errors.New("the server did not answer to COPY"), true
+	a := s.l.Answer()
+	s.dead = a.Broken
+	if a.Err == nil && a.Tag == "" {
+		a.Err, s.dead = errors.New("the server did not answer to COPY"), true
 	}
-	if a.err != nil {
+	if a.Err != nil {
 		s.mark = "ROLLBACK TO SAVEPOINT tidemark; "
-		return 0, a.err
+		return 0, a.Err
 	}
 	s.mark = "RELEASE SAVEPOINT tidemark; SAVEPOINT tidemark; "
-	return a.rows(), nil
+	return a.Rows(), nil
 }
 
 func (s *sieve) send(data [][]byte) error {
-	if err := s.l.send(s.mark + s.copySQL()); err != nil {
+	if err := s.l.Send(s.mark + s.copySQL()); err != nil {
 		return err
 	}
 	var tail []byte
 	if s.w.Format == tidemark.CopyBinary {
 		tail = binaryTail
-		if err := s.l.sendData(binaryHead); err != nil {
+		if err := s.l.SendData(binaryHead); err != nil {
 			return err
 		}
 	}
 	for _, d := range data {
-		if err := s.l.sendData(d); err != nil {
+		if err := s.l.SendData(d); err != nil {
 			return err
 		}
 	}
-	return s.l.sendDone(tail, "")
+	return s.l.SendDone(tail, "")
 }
 
 // badLine gives the row, from 1, that COPY's error is about; 0 if it does not say.
@@ -213,7 +214,7 @@ func badLine(err error) int {
 	if !errors.As(err, &pg) {
 		return 0
 	}
-	m := copyWhere.FindStringSubmatch(pg.Where)
+	m := server.CopyWhere.FindStringSubmatch(pg.Where)
 	if m == nil {
 		return 0
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // open opens an Engine that is closed when the test ends.
@@ -44,7 +45,7 @@ func table(t testing.TB, url, name string) *tidemark.Table {
 	if !strings.Contains(name, ".") {
 		name = "public." + name
 	}
-	literal := quoteLiteral(name)
+	literal := server.QuoteLiteral(name)
 	kind := testdb.Query(t, url, "SELECT relkind FROM pg_class WHERE oid = "+literal+"::regclass")
 	id := strings.SplitN(testdb.Query(t, url, "SELECT nspname || E'\\n' || relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = "+literal+"::regclass"), "\n", 2)
 	out := &tidemark.Table{TableID: tidemark.TableID{Schema: id[0], Name: id[1]}, Rows: -1}
@@ -214,9 +215,9 @@ func checkRoundTrip(t *testing.T, from, into *Engine, src, dst, name string, f t
 		columns := slices.Delete(slices.Clone(m.From.Columns), i, i+1)
 		m = move(&tidemark.Table{TableID: m.From.TableID, Columns: columns})
 	}
-	what := "(SELECT " + quoteIdents(m.Source) + " FROM " + name + ")"
+	what := "(SELECT " + server.QuoteIdents(m.Source) + " FROM " + name + ")"
 	if m.From.Form == tidemark.Ordinary {
-		what = "(SELECT " + quoteIdents(m.Source) + " FROM ONLY " + name + ")"
+		what = "(SELECT " + server.QuoteIdents(m.Source) + " FROM ONLY " + name + ")"
 	}
 	want := psql(t, src, what, "")
 	if f == tidemark.CopyBinary {

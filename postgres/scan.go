@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -18,14 +19,14 @@ import (
 // what has come is never reported as being on disk: no commit waits for a scan as for a
 // synchronous standby.
 type LogScanner struct {
-	e     *Engine
+	e     *Cluster
 	r     tidemark.LogRange
 	until atomic.Uint64 // 0 while For runs
 	last  uint64        // end of what has come
 }
 
 // ScanLog gives a scanner for a part of the server's log.
-func (e *Engine) ScanLog(r tidemark.LogRange) *LogScanner { return &LogScanner{e: e, r: r} }
+func (c *Cluster) ScanLog(r tidemark.LogRange) *LogScanner { return &LogScanner{e: c, r: r} }
 
 // Scan reads the log to its end, as ha.Log says. Tables of the database that the engine is
 // connected with have their names, and those of others numbers. Kind Lost: the server has
@@ -33,21 +34,22 @@ func (e *Engine) ScanLog(r tidemark.LogRange) *LogScanner { return &LogScanner{e
 func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (tidemark.LogScan, error) {
 	var out tidemark.LogScan
 	if l.r.Until > 0 && l.r.Until <= l.r.From {
-		return out, tidemark.Errorf(tidemark.Invalid, "scan", l.e.object, fmt.Sprintf("the log from %s to %s is nothing", formatLSN(l.r.From), formatLSN(l.r.Until)), "Give a later end.")
+		return out, tidemark.Errorf(tidemark.Invalid, "scan", l.e.Object, fmt.Sprintf("the log from %s to %s is nothing", wal.FormatLSN(l.r.From), wal.FormatLSN(l.r.Until)), "Give a later end.")
 	}
 	before, err := l.e.syncs(ctx)
 	if err != nil {
 		return out, err
 	}
-	conn, err := l.e.replication(ctx)
+	conn, err := l.e.ReplicationConn(ctx)
 	if err != nil {
 		return out, l.e.forbidden(err)
 	}
-	lane := &lane{e: l.e, conn: conn, pace: &pace{}}
-	defer lane.close()
+	lane := l.e.NewLane(conn)
+	lane.Paced()
+	defer lane.Close()
 	sizes, err := askSizes(ctx, conn)
 	if err != nil {
-		return out, l.e.fail(ctx, "scan", l.e.object, err)
+		return out, l.e.Fail(ctx, "scan", l.e.Object, err)
 	}
 	from, err := l.from(ctx, conn, sizes, before.at)
 	if err != nil {
@@ -88,7 +90,7 @@ func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 func emitOwn(emit func(*tidemark.LogRecord) error) func(*tidemark.LogRecord) error {
 	return func(r *tidemark.LogRecord) error {
 		if err := emit(r); err != nil {
-			return emitError{err}
+			return server.EmitError{Err: err}
 		}
 		return nil
 	}
@@ -102,22 +104,22 @@ func logRemoved(err error) bool {
 }
 
 func (l *LogScanner) failed(ctx context.Context, err error) error {
-	var em emitError
+	var em server.EmitError
 	switch {
 	case errors.As(err, &em):
-		return em.error
+		return em.Err
 	case logRemoved(err):
-		return tidemark.Errorf(tidemark.Lost, "scan", l.e.object, plainCause(err),
+		return tidemark.Errorf(tidemark.Lost, "scan", l.e.Object, server.PlainCause(err),
 			"Begin later, scan the archive's files, or have the server keep more (wal_keep_size, or a slot).")
 	}
-	return l.e.fail(ctx, "scan", l.e.object, err)
+	return l.e.Fail(ctx, "scan", l.e.Object, err)
 }
 
 // forbidden says what a role needs that may not open a session for replication.
-func (e *Engine) forbidden(err error) error {
+func (c *Cluster) forbidden(err error) error {
 	var own *tidemark.Error
 	if errors.As(err, &own) && own.Kind == tidemark.Forbidden {
-		own.Hint = fmt.Sprintf("ALTER ROLE %s REPLICATION;", quoteIdent(e.cfg.User))
+		own.Hint = fmt.Sprintf("ALTER ROLE %s REPLICATION;", server.QuoteIdent(c.Config.User))
 	}
 	return err
 }
@@ -127,7 +129,7 @@ type logSizes struct{ segment, page uint64 }
 
 // askSizes asks for them in a session for replication.
 func askSizes(ctx context.Context, conn *pgconn.PgConn) (g logSizes, err error) {
-	row, err := answerRow(ctx, conn, "SELECT pg_size_bytes(current_setting('wal_segment_size')), current_setting('wal_block_size')")
+	row, err := server.AnswerRow(ctx, conn, "SELECT pg_size_bytes(current_setting('wal_segment_size')), current_setting('wal_block_size')")
 	if err != nil {
 		return g, err
 	}
@@ -145,20 +147,20 @@ func (l *LogScanner) from(ctx context.Context, conn *pgconn.PgConn, g logSizes, 
 		l.r.From = now
 		return now / g.segment * g.segment, nil
 	}
-	row, err := answerRow(ctx, conn, "IDENTIFY_SYSTEM")
+	row, err := server.AnswerRow(ctx, conn, "IDENTIFY_SYSTEM")
 	if err != nil {
-		return 0, l.e.fail(ctx, "scan", l.e.object, err)
+		return 0, l.e.Fail(ctx, "scan", l.e.Object, err)
 	}
 	var timeline uint32
 	if _, err := fmt.Sscan(string(row[1]), &timeline); err != nil {
-		return 0, l.e.fail(ctx, "scan", l.e.object, err)
+		return 0, l.e.Fail(ctx, "scan", l.e.Object, err)
 	}
 	return l.e.oldestLog(ctx, timeline, g.segment)
 }
 
 // oldestLog is where the first segment begins that the server still has of a timeline.
-func (e *Engine) oldestLog(ctx context.Context, timeline uint32, segment uint64) (uint64, error) {
-	control, release, err := e.controlConn(ctx)
+func (c *Cluster) oldestLog(ctx context.Context, timeline uint32, segment uint64) (uint64, error) {
+	control, release, err := c.Control(ctx)
 	if err != nil {
 		return 0, err
 	}
@@ -166,54 +168,54 @@ func (e *Engine) oldestLog(ctx context.Context, timeline uint32, segment uint64)
 	var oldest string
 	err = control.QueryRow(ctx, "SELECT coalesce(min(name COLLATE \"C\"), '') FROM pg_ls_waldir() WHERE name ~ ('^' || lpad(upper(to_hex($1::bigint)), 8, '0') || '[0-9A-F]{16}$')", timeline).Scan(&oldest)
 	if err != nil {
-		if sqlState(err) == "42501" {
-			return 0, tidemark.Errorf(tidemark.Forbidden, "scan", e.object, plainCause(err), fmt.Sprintf("GRANT pg_monitor TO %s; or say from which place on the log is wanted.", quoteIdent(e.cfg.User)))
+		if server.SQLState(err) == "42501" {
+			return 0, tidemark.Errorf(tidemark.Forbidden, "scan", c.Object, server.PlainCause(err), fmt.Sprintf("GRANT pg_monitor TO %s; or say from which place on the log is wanted.", server.QuoteIdent(c.Config.User)))
 		}
-		return 0, e.fail(ctx, "scan", e.object, err)
+		return 0, c.Fail(ctx, "scan", c.Object, err)
 	}
 	at, ok := wal.ParseName(oldest, int(segment))
 	if !ok {
-		return 0, tidemark.Errorf(tidemark.Lost, "scan", e.object, "the server has no log", "")
+		return 0, tidemark.Errorf(tidemark.Lost, "scan", c.Object, "the server has no log", "")
 	}
 	return at.Place, nil
 }
 
 // OldestLog is where the log begins that the server still has of the timeline that it is in.
-func (e *Engine) OldestLog(ctx context.Context) (at tidemark.LogPlace, err error) {
-	conn, err := e.replication(ctx)
+func (c *Cluster) OldestLog(ctx context.Context) (at tidemark.LogPlace, err error) {
+	conn, err := c.ReplicationConn(ctx)
 	if err != nil {
-		return at, e.forbidden(err)
+		return at, c.forbidden(err)
 	}
 	defer conn.Close(context.WithoutCancel(ctx)) // it is of no more use either way
-	row, err := answerRow(ctx, conn, "IDENTIFY_SYSTEM")
+	row, err := server.AnswerRow(ctx, conn, "IDENTIFY_SYSTEM")
 	if err != nil {
-		return at, e.fail(ctx, "look at the log", e.object, err)
+		return at, c.Fail(ctx, "look at the log", c.Object, err)
 	}
 	if _, err := fmt.Sscan(string(row[1]), &at.Timeline); err != nil {
-		return at, e.fail(ctx, "look at the log", e.object, err)
+		return at, c.Fail(ctx, "look at the log", c.Object, err)
 	}
 	sizes, err := askSizes(ctx, conn)
 	if err != nil {
-		return at, e.fail(ctx, "look at the log", e.object, err)
+		return at, c.Fail(ctx, "look at the log", c.Object, err)
 	}
-	at.Place, err = e.oldestLog(ctx, at.Timeline, sizes.segment)
+	at.Place, err = c.oldestLog(ctx, at.Timeline, sizes.segment)
 	return at, err
 }
 
 // follow feeds the stream with what the server sends, up to until.
-func (l *LogScanner) follow(ctx context.Context, lane *lane, from uint64, stream *wal.Stream) error {
+func (l *LogScanner) follow(ctx context.Context, lane *server.Lane, from uint64, stream *wal.Stream) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	release, err := lane.raw(ctx)
+	release, err := lane.Raw(ctx)
 	if err != nil {
 		return err
 	}
 	defer release()
-	defer lane.abandon()
-	if err := lane.send("START_REPLICATION PHYSICAL " + formatLSN(from)); err != nil {
+	defer lane.Abandon()
+	if err := lane.Send("START_REPLICATION PHYSICAL " + wal.FormatLSN(from)); err != nil {
 		return err
 	}
-	if err := lane.begun(); err != nil {
+	if err := lane.Begun(); err != nil {
 		return err
 	}
 	l.last = from
@@ -222,7 +224,7 @@ func (l *LogScanner) follow(ctx context.Context, lane *lane, from uint64, stream
 			end, err := l.e.LogEnd(ctx)
 			if err == nil {
 				l.until.Store(end)
-				_, err = lane.conn.Conn().Write(statusMessage(0, 0, true)) // an idle server says nothing by itself
+				_, err = lane.Conn.Conn().Write(server.StatusMessage(0, 0, true)) // an idle server says nothing by itself
 			}
 			if err != nil {
 				cancel(err)
@@ -237,24 +239,24 @@ func (l *LogScanner) follow(ctx context.Context, lane *lane, from uint64, stream
 	return err
 }
 
-func (l *LogScanner) read(lane *lane, stream *wal.Stream) error {
+func (l *LogScanner) read(lane *server.Lane, stream *wal.Stream) error {
 	for {
 		if end := l.until.Load(); end > 0 && l.last >= end || stream.Over() {
 			return nil
 		}
-		m, over, err := lane.sent()
+		m, over, err := lane.ReadLog()
 		switch {
 		case err != nil || over:
 			return err // without one the server was promoted, and its timeline ends here
-		case m.asks:
-			if _, err := lane.conn.Conn().Write(statusMessage(l.last, 0, false)); err != nil {
+		case m.Asks:
+			if _, err := lane.Conn.Conn().Write(server.StatusMessage(l.last, 0, false)); err != nil {
 				return err
 			}
-		case len(m.data) > 0 && m.at != l.last:
-			return fmt.Errorf("the server sends the log from %s on, and %s is to come", formatLSN(m.at), formatLSN(l.last))
+		case len(m.Data) > 0 && m.At != l.last:
+			return fmt.Errorf("the server sends the log from %s on, and %s is to come", wal.FormatLSN(m.At), wal.FormatLSN(l.last))
 		}
-		l.last += uint64(len(m.data))
-		if _, err := stream.Write(m.data); err != nil {
+		l.last += uint64(len(m.Data))
+		if _, err := stream.Write(m.Data); err != nil {
 			return err
 		}
 	}
@@ -269,28 +271,28 @@ type syncCount struct {
 
 // syncs reads the server's count. Sessions report theirs about once a second, so it lags that
 // much. With wal_sync_method = open_* each write is a sync, and is counted as a write only.
-func (e *Engine) syncs(ctx context.Context) (s syncCount, err error) {
-	if s.at, err = e.LogEnd(ctx); err != nil || e.major < 14 {
+func (c *Cluster) syncs(ctx context.Context) (s syncCount, err error) {
+	if s.at, err = c.LogEnd(ctx); err != nil || c.Major < 14 {
 		return s, err
 	}
-	conn, release, err := e.controlConn(ctx)
+	conn, release, err := c.Control(ctx)
 	if err != nil {
 		return s, err
 	}
 	defer release()
 	counted := "SELECT wal_sync, wal_write FROM pg_stat_wal"
-	if e.major >= 18 {
+	if c.Major >= 18 {
 		counted = "SELECT sum(fsyncs), sum(writes) FROM pg_stat_io WHERE object = 'wal' AND context = 'normal'"
 	}
 	err = conn.QueryRow(ctx, `SELECT coalesce(CASE WHEN current_setting('wal_sync_method') LIKE 'open%' THEN writes ELSE syncs END, 0)::bigint, current_setting('fsync') = 'on'
 		FROM (`+counted+`) AS c (syncs, writes)`).Scan(&s.count, &s.known)
-	return s, e.fail(ctx, "scan", e.object, err)
+	return s, c.Fail(ctx, "scan", c.Object, err)
 }
 
 // name gives tables that are named by tablespace, database and file their names, as far as
 // they are of this database.
-func (e *Engine) name(ctx context.Context, tables []string) error {
-	conn, release, err := e.controlConn(ctx)
+func (c *Cluster) name(ctx context.Context, tables []string) error {
+	conn, release, err := c.Control(ctx)
 	if err != nil {
 		return err
 	}
@@ -307,13 +309,13 @@ func (e *Engine) name(ctx context.Context, tables []string) error {
 		LEFT JOIN pg_class o ON o.reltoastrelid IN (c.oid, i.indrelid) AND o.reltoastrelid <> 0
 		WHERE pg_relation_filenode(c.oid) IS NOT NULL`)
 	if err != nil {
-		return e.fail(ctx, "scan", e.object, err)
+		return c.Fail(ctx, "scan", c.Object, err)
 	}
 	names := map[string]string{}
 	for rows.Next() {
 		var number, name string
 		if err := rows.Scan(&number, &name); err != nil {
-			return e.fail(ctx, "scan", e.object, err)
+			return c.Fail(ctx, "scan", c.Object, err)
 		}
 		names[number] = name
 	}
@@ -322,5 +324,5 @@ func (e *Engine) name(ctx context.Context, tables []string) error {
 			tables[i] = name
 		}
 	}
-	return e.fail(ctx, "scan", e.object, rows.Err())
+	return c.Fail(ctx, "scan", c.Object, rows.Err())
 }

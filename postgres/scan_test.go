@@ -196,7 +196,7 @@ func TestScanLogOfAStandby(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	testdb.Query(t, standby.URL("postgres"), fmt.Sprintf("DO $$ BEGIN WHILE pg_last_wal_replay_lsn() < '%s' LOOP PERFORM pg_sleep(0.05); END LOOP; END $$", formatLSN(end)))
+	testdb.Query(t, standby.URL("postgres"), fmt.Sprintf("DO $$ BEGIN WHILE pg_last_wal_replay_lsn() < '%s' LOOP PERFORM pg_sleep(0.05); END LOOP; END $$", wal.FormatLSN(end)))
 	there, here := tally{until: end}, tally{until: end}
 	if _, err := from.ScanLog(tidemark.LogRange{}).Scan(context.Background(), there.take); err != nil {
 		t.Fatal(err)

@@ -8,8 +8,8 @@ import (
 
 // SlotKeeps reports how much log the server keeps for a slot, and how much more it may become before the server removes
 // it (max_slot_wal_keep_size).
-func (e *Engine) SlotKeeps(ctx context.Context, slot Slot) (tidemark.LogKept, error) {
-	conn, release, err := e.controlConn(ctx)
+func (s *Source) SlotKeeps(ctx context.Context, slot Slot) (tidemark.LogKept, error) {
+	conn, release, err := s.Control(ctx)
 	if err != nil {
 		return tidemark.LogKept{}, err
 	}
@@ -20,5 +20,5 @@ func (e *Engine) SlotKeeps(ctx context.Context, slot Slot) (tidemark.LogKept, er
 	if k.Room >= 0 { // a slot that is lost has none, and a negative one
 		k.Room = max(k.Room, 0)
 	}
-	return k, e.fail(ctx, "look at slot", slot.Name, err)
+	return k, s.Fail(ctx, "look at slot", slot.Name, err)
 }

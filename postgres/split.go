@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // splitTarget is what a range should hold when nobody says: large enough that its
@@ -31,36 +32,36 @@ type foreignTables struct {
 	ids map[tidemark.TableID]bool
 }
 
-func (e *Engine) foreign(id tidemark.TableID) bool {
-	e.foreigns.mu.Lock()
-	defer e.foreigns.mu.Unlock()
-	return e.foreigns.ids[id]
+func (b *Bulk) foreign(id tidemark.TableID) bool {
+	b.foreigns.mu.Lock()
+	defer b.foreigns.mu.Unlock()
+	return b.foreigns.ids[id]
 }
 
-func (e *Engine) noteForeign(id tidemark.TableID) {
-	e.foreigns.mu.Lock()
-	defer e.foreigns.mu.Unlock()
-	if e.foreigns.ids == nil {
-		e.foreigns.ids = map[tidemark.TableID]bool{}
+func (b *Bulk) noteForeign(id tidemark.TableID) {
+	b.foreigns.mu.Lock()
+	defer b.foreigns.mu.Unlock()
+	if b.foreigns.ids == nil {
+		b.foreigns.ids = map[tidemark.TableID]bool{}
 	}
-	e.foreigns.ids[id] = true
+	b.foreigns.ids[id] = true
 }
 
 // Split cuts a move into ranges that together hold each row once. Automatic ranges
 // are of heap blocks, which need no index and are even whatever the keys are; the
 // last one has no end, since the table may have grown.
-func (e *Engine) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+func (b *Bulk) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	if m.From.Form == tidemark.LargeObjects {
-		return e.splitLargeObjects(ctx, m)
+		return b.splitLargeObjects(ctx, m)
 	}
 	if m.From.Form == tidemark.Partitioned && len(m.From.Partitions) == 0 {
 		return nil, nil // no leaf, or foreign tables alone, whose rows are not ours
 	}
 	switch m.Split.Kind {
 	case tidemark.SplitBounds:
-		return e.splitBounds(ctx, m)
+		return b.splitBounds(ctx, m)
 	case tidemark.SplitPartitions, tidemark.SplitSubparts:
-		return e.splitParts(ctx, m)
+		return b.splitParts(ctx, m)
 	case tidemark.SplitNone:
 		return []tidemark.Range{whole(m, nil)}, nil
 	}
@@ -68,17 +69,17 @@ func (e *Engine) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range,
 	case tidemark.View, tidemark.Foreign:
 		return []tidemark.Range{whole(m, nil)}, nil
 	case tidemark.Partitioned:
-		return e.splitLeaves(ctx, m)
+		return b.splitLeaves(ctx, m)
 	}
 	// Nobody need ask the server about each of ten thousand small tables.
 	if m.From.Bytes > 0 && m.From.Bytes < rangeBytes(m)/2 {
 		return []tidemark.Range{whole(m, nil)}, nil
 	}
-	rels, err := e.heaps(ctx, m, []tidemark.TableID{m.From.TableID})
+	rels, err := b.heaps(ctx, m, []tidemark.TableID{m.From.TableID})
 	if err != nil {
 		return nil, err
 	}
-	return e.blocks(m, nil, rels[0], maxRanges(m)), nil
+	return b.blocks(m, nil, rels[0], maxRanges(m)), nil
 }
 
 func rangeBytes(m *tidemark.Move) int64 {
@@ -104,9 +105,9 @@ func whole(m *tidemark.Move, part *tidemark.Part) tidemark.Range {
 }
 
 // blocks cuts one relation into at most limit ranges of about the same bytes.
-func (e *Engine) blocks(m *tidemark.Move, part *tidemark.Part, rel heap, limit int64) []tidemark.Range {
+func (b *Bulk) blocks(m *tidemark.Move, part *tidemark.Part, rel heap, limit int64) []tidemark.Range {
 	n := min((rel.bytes+rangeBytes(m)-1)/rangeBytes(m), limit, rel.blocks)
-	if e.major < 14 {
+	if b.Major < 14 {
 		// Before PostgreSQL 14 a range of ctids is found by reading the whole table.
 		n = min(n, 4)
 	}
@@ -132,8 +133,8 @@ func (e *Engine) blocks(m *tidemark.Move, part *tidemark.Part, rel heap, limit i
 }
 
 // splitLeaves cuts each leaf of a partitioned table by itself.
-func (e *Engine) splitLeaves(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
-	rels, err := e.heaps(ctx, m, leafIDs(m))
+func (b *Bulk) splitLeaves(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+	rels, err := b.heaps(ctx, m, leafIDs(m))
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +146,7 @@ func (e *Engine) splitLeaves(ctx context.Context, m *tidemark.Move) ([]tidemark.
 	for i, rel := range rels {
 		// The limit is the table's: each leaf gets its share of it, and at least one.
 		limit := max(1, maxRanges(m)*rel.bytes/max(total, 1))
-		out = append(out, e.blocks(m, &m.From.Partitions[i], rel, limit)...)
+		out = append(out, b.blocks(m, &m.From.Partitions[i], rel, limit)...)
 	}
 	return out, nil
 }
@@ -160,12 +161,12 @@ func leafIDs(m *tidemark.Move) []tidemark.TableID {
 
 // splitParts makes one range of each leaf. A leaf belongs to a name in Parts that is
 // its own, with or without schema, or that of a partition above it.
-func (e *Engine) splitParts(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
-	object := quoteTable(m.From.TableID)
+func (b *Bulk) splitParts(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+	object := server.QuoteTable(m.From.TableID)
 	if m.From.Form != tidemark.Partitioned {
 		return nil, tidemark.Errorf(tidemark.Invalid, "split", object, "the table is not partitioned", "Split it automatically, or by boundaries.")
 	}
-	rels, err := e.heaps(ctx, m, leafIDs(m))
+	rels, err := b.heaps(ctx, m, leafIDs(m))
 	if err != nil {
 		return nil, err
 	}
@@ -188,7 +189,7 @@ func (e *Engine) splitParts(ctx context.Context, m *tidemark.Move) ([]tidemark.R
 	}
 	for _, wanted := range m.Split.Parts {
 		if !found[wanted] {
-			return nil, tidemark.Errorf(tidemark.Invalid, "split", object, "there is no partition "+quoteIdent(wanted),
+			return nil, tidemark.Errorf(tidemark.Invalid, "split", object, "there is no partition "+server.QuoteIdent(wanted),
 				"Name partitions as the source does, with or without their schema.")
 		}
 	}
@@ -205,50 +206,50 @@ const heapsSQL = `SELECT w.n, coalesce(c.relkind::text, ''), coalesce(pg_relatio
 	ORDER BY w.n`
 
 // heaps looks tables up, in the order that they are given in.
-func (e *Engine) heaps(ctx context.Context, m *tidemark.Move, ids []tidemark.TableID) ([]heap, error) {
-	conn, release, err := e.leader(ctx)
+func (b *Bulk) heaps(ctx context.Context, m *tidemark.Move, ids []tidemark.TableID) ([]heap, error) {
+	conn, release, err := b.Leader(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
-	schemas, names := byName(ids)
+	schemas, names := server.ByName(ids)
 	rows, err := conn.Query(ctx, heapsSQL, schemas, names)
 	if err != nil {
-		return nil, e.fail(ctx, "split", quoteTable(m.From.TableID), err)
+		return nil, b.Fail(ctx, "split", server.QuoteTable(m.From.TableID), err)
 	}
 	rels, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (rel heap, err error) {
 		var n, heap int64
 		err = row.Scan(&n, &rel.kind, &heap, &rel.bytes, &rel.names)
-		rel.id, rel.blocks = ids[n-1], heap/e.block
+		rel.id, rel.blocks = ids[n-1], heap/b.BlockSize
 		return rel, err
 	})
 	if err != nil {
-		return nil, e.fail(ctx, "split", quoteTable(m.From.TableID), err)
+		return nil, b.Fail(ctx, "split", server.QuoteTable(m.From.TableID), err)
 	}
 	for _, rel := range rels {
 		if rel.kind == "" {
-			return nil, tidemark.Errorf(tidemark.NotFound, "split", quoteTable(rel.id), "there is no such table", stateHints["42P01"])
+			return nil, tidemark.Errorf(tidemark.NotFound, "split", server.QuoteTable(rel.id), "there is no such table", server.StateHints["42P01"])
 		}
 		if rel.kind == "f" {
-			e.noteForeign(rel.id)
+			b.noteForeign(rel.id)
 		}
 	}
 	return rels, nil
 }
 
 func noColumn(m *tidemark.Move, name string) error {
-	return tidemark.Errorf(tidemark.Invalid, "split", quoteTable(m.From.TableID), "there is no column "+quoteIdent(name),
+	return tidemark.Errorf(tidemark.Invalid, "split", server.QuoteTable(m.From.TableID), "there is no column "+server.QuoteIdent(name),
 		"Name columns of the source table; names are case sensitive.")
 }
 
 // splitBounds cuts at the user's boundaries. Rows with a NULL among the columns are
 // in the first range.
-func (e *Engine) splitBounds(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+func (b *Bulk) splitBounds(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	s := &m.Split
 	if len(s.Columns) == 0 {
-		return nil, tidemark.Errorf(tidemark.Invalid, "split", quoteTable(m.From.TableID), "boundaries without columns", "Name the columns that the boundaries are of.")
+		return nil, tidemark.Errorf(tidemark.Invalid, "split", server.QuoteTable(m.From.TableID), "boundaries without columns", "Name the columns that the boundaries are of.")
 	}
-	if err := e.checkBounds(ctx, m); err != nil {
+	if err := b.checkBounds(ctx, m); err != nil {
 		return nil, err
 	}
 	n := int64(len(s.Bounds) + 1)
@@ -269,8 +270,8 @@ func (e *Engine) splitBounds(ctx context.Context, m *tidemark.Move) ([]tidemark.
 // checkBounds has the server compare the boundaries, as it will compare the rows
 // with them: boundaries out of order would copy rows twice. It uses a session of its
 // own, because an error would end the frozen transaction.
-func (e *Engine) checkBounds(ctx context.Context, m *tidemark.Move) error {
-	object := quoteTable(m.From.TableID)
+func (b *Bulk) checkBounds(ctx context.Context, m *tidemark.Move) error {
+	object := server.QuoteTable(m.From.TableID)
 	var rows []string
 	for i, bound := range m.Split.Bounds {
 		r := tidemark.Range{Kind: tidemark.Keys, Columns: m.Split.Columns, Lower: bound}
@@ -280,16 +281,16 @@ func (e *Engine) checkBounds(ctx context.Context, m *tidemark.Move) error {
 		if i == 0 {
 			continue
 		}
-		rows = append(rows, fmt.Sprintf("(%d, (%s) < (%s))", i, e.boundSQL(m, m.Split.Bounds[i-1]), e.boundSQL(m, bound)))
+		rows = append(rows, fmt.Sprintf("(%d, (%s) < (%s))", i, b.boundSQL(m, m.Split.Bounds[i-1]), b.boundSQL(m, bound)))
 	}
 	if len(m.Split.Bounds) == 0 {
 		return nil
 	}
 	if len(rows) == 0 {
-		one := e.boundSQL(m, m.Split.Bounds[0])
+		one := b.boundSQL(m, m.Split.Bounds[0])
 		rows = append(rows, fmt.Sprintf("(0, (%s) <= (%s))", one, one))
 	}
-	conn, release, err := e.controlConn(ctx)
+	conn, release, err := b.Control(ctx)
 	if err != nil {
 		return err
 	}
@@ -297,7 +298,7 @@ func (e *Engine) checkBounds(ctx context.Context, m *tidemark.Move) error {
 	var at int
 	err = conn.QueryRow(ctx, "SELECT coalesce(min(n), -1) FROM (VALUES "+strings.Join(rows, ", ")+") v(n, ok) WHERE ok IS NOT TRUE").Scan(&at)
 	if err != nil {
-		out := e.fail(ctx, "split", object, err)
+		out := b.Fail(ctx, "split", object, err)
 		if te, ok := out.(*tidemark.Error); ok && te.Kind != tidemark.Transient && te.Kind != tidemark.Cancelled {
 			te.Kind, te.Hint = tidemark.Invalid, "A boundary is not a value of its column: correct the boundaries."
 		}
@@ -311,7 +312,7 @@ func (e *Engine) checkBounds(ctx context.Context, m *tidemark.Move) error {
 	return nil
 }
 
-func (e *Engine) boundSQL(m *tidemark.Move, bound []string) string {
+func (b *Bulk) boundSQL(m *tidemark.Move, bound []string) string {
 	out := make([]string, len(bound))
 	for i, v := range bound {
 		out[i] = typed(v, m.From.Column(m.Split.Columns[i]))

@@ -8,14 +8,15 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // SumRecipe says how Sum hashes the rows of a move; "" where it cannot. Two moves of
 // equal recipes have columns of equal types in the same order, and servers that keep
 // text in the same encoding.
-func (e *Engine) SumRecipe(m *tidemark.Move) string {
+func (b *Bulk) SumRecipe(m *tidemark.Move) string {
 	// hash_record_extended came with PostgreSQL 14.
-	if e.major < 14 || m.From.Form == tidemark.LargeObjects || len(m.Columns()) == 0 {
+	if b.Major < 14 || m.From.Form == tidemark.LargeObjects || len(m.Columns()) == 0 {
 		return ""
 	}
 	var types []string
@@ -25,7 +26,7 @@ func (e *Engine) SumRecipe(m *tidemark.Move) string {
 		}
 		types = append(types, c.Type.Native)
 	}
-	return e.encoding + ": " + strings.Join(types, ", ")
+	return b.Encoding + ": " + strings.Join(types, ", ")
 }
 
 // Sum counts the rows of a range and adds up their hashes.
@@ -33,12 +34,12 @@ func (e *Engine) SumRecipe(m *tidemark.Move) string {
 // The server's hash of a record is a sum over its columns, hash = 31 hash + h(column)
 // (utils/adt/rowtypes.c), and a sum of such sums would not change if two rows
 // exchanged the values of a column. So the hash of the record is hashed once more.
-func (e *Engine) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.Range) (rows int64, sum *big.Int, err error) {
-	e.lanesMu.Lock()
-	l := laneAt(e.readers, lane)
-	e.lanesMu.Unlock()
+func (b *Bulk) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.Range) (rows int64, sum *big.Int, err error) {
+	b.lanesMu.Lock()
+	l := laneAt(b.readers, lane)
+	b.lanesMu.Unlock()
 	table := sourceTable(m, r)
-	object := quoteTable(table)
+	object := server.QuoteTable(table)
 	if l == nil {
 		return 0, nil, tidemark.Errorf(tidemark.Bug, "hash", object, fmt.Sprintf("there is no lane %d", lane), "")
 	}
@@ -49,11 +50,11 @@ func (e *Engine) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemar
 	if err := l.join(ctx); err != nil {
 		return 0, nil, err
 	}
-	answer, err := l.query(ctx, "SELECT count(*), coalesce(sum(hash_record_extended(ROW(int8send("+
+	answer, err := l.Query(ctx, "SELECT count(*), coalesce(sum(hash_record_extended(ROW(int8send("+
 		"hash_record_extended(ROW("+hashedSQL(m.Columns())+"), 0))), 0)), 0)"+fromSQL(m, r, where))
 	if err != nil {
 		l.joined = false
-		return 0, nil, e.failGrant(ctx, "hash", object, err, "SELECT ON TABLE "+object)
+		return 0, nil, b.FailGrant(ctx, "hash", object, err, "SELECT ON TABLE "+object)
 	}
 	rows, err = strconv.ParseInt(string(answer[0][0]), 10, 64)
 	sum, ok := new(big.Int).SetString(string(answer[0][1]), 10)
@@ -85,7 +86,7 @@ var textTypes = map[string]bool{"json": true, "jsonb": true, "xml": true, "inter
 func hashedSQL(columns []tidemark.Column) string {
 	var exprs, others []string
 	for _, c := range columns {
-		col := quoteIdent(c.Name)
+		col := server.QuoteIdent(c.Name)
 		// format_type's spelling; a type of the user's with such a name has its schema
 		// before it, or quotes around it.
 		base, modifier, _ := strings.Cut(c.Type.Native, "(")

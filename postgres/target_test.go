@@ -2,16 +2,15 @@ package postgres
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
 	"net/url"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/schema"
 )
 
 func TestLedger(t *testing.T) {
@@ -65,7 +64,7 @@ func TestInspectAndClear(t *testing.T) {
 	for _, name := range strings.Fields("Full full empty parent child root leaf fk seq") {
 		ids = append(ids, id(name))
 	}
-	ids = append(ids, largeObjects)
+	ids = append(ids, schema.LargeObjects)
 	for i := range 450 {
 		ids = append(ids, id(fmt.Sprintf("t%d", i)))
 	}
@@ -156,7 +155,7 @@ func TestLargeObjects(t *testing.T) {
 		DROP ROLE IF EXISTS lobreader; CREATE ROLE lobreader LOGIN PASSWORD 'x'`)
 	defer testdb.Query(t, src, "DROP OWNED BY lobreader; DROP ROLE lobreader")
 	m := &tidemark.Move{Direct: true, Source: []string{"loid", "pageno", "data"}, Split: tidemark.Split{Target: 16 << 10, Max: 4},
-		From: &tidemark.Table{TableID: largeObjects, Form: tidemark.LargeObjects, Columns: []tidemark.Column{
+		From: &tidemark.Table{TableID: schema.LargeObjects, Form: tidemark.LargeObjects, Columns: []tidemark.Column{
 			{Name: "loid", Type: tidemark.Type{Native: "oid"}}, {Name: "pageno", Type: tidemark.Type{Native: "integer"}}, {Name: "data", Type: tidemark.Type{Native: "bytea"}}}}}
 	m.To = m.From
 	const sum = "SELECT count(*), md5(string_agg(oid || ':' || md5(lo_get(oid)) || length(lo_get(oid)), ',' ORDER BY oid)) FROM pg_largeobject_metadata"
@@ -385,17 +384,5 @@ func TestPreflight(t *testing.T) {
 		if f, ok := find(dst, "target")[o]; ok {
 			t.Errorf("for a superuser: %+v", f)
 		}
-	}
-}
-
-// What a value's error message says is not lost in the error's chain.
-func TestErrorsUnwrap(t *testing.T) {
-	e := open(t, testdb.Postgres(t, 15).NewDatabase(t, "err"))
-	err := e.fail(t.Context(), "a", "b", errors.New("c"))
-	if want := (&tidemark.Error{Op: "a", Object: "b", Kind: tidemark.Unreachable, Hint: e.malformedHint(), Err: &serverError{text: "c"}}); !reflect.DeepEqual(err, want) {
-		t.Errorf("%#v", err)
-	}
-	if again := e.fail(t.Context(), "x", "y", err); again != err {
-		t.Errorf("%v was wrapped again", again)
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A Trial starts the server's program on a folder that was restored from a backup, to see whether it
@@ -289,7 +290,7 @@ func (t *Trial) ask(ctx context.Context) (*trialFacts, error) {
 		conn, err := t.connect(ctx, "template1")
 		if err == nil {
 			facts, err := t.askServer(ctx, conn)
-			closeConn(conn)
+			server.CloseConn(conn)
 			return facts, err
 		}
 		select {
@@ -346,7 +347,7 @@ func (t *Trial) found(ctx context.Context, what string, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	text := what + ": " + plainCause(err)
+	text := what + ": " + server.PlainCause(err)
 	if strings.Contains(text, "could not access file") || strings.Contains(text, "could not load library") {
 		t.out.Notes = append(t.out.Notes, text)
 	} else {

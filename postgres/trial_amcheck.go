@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // amcheck has every database's indexes and tables checked by the extension of that name
@@ -30,7 +31,7 @@ func (t *Trial) amcheck(ctx context.Context, conn *pgx.Conn) error {
 		return t.found(ctx, "the list of databases", err)
 	}
 	for _, name := range names {
-		if _, err := conn.Exec(ctx, "ALTER DATABASE "+quoteIdent(name)+" WITH ALLOW_CONNECTIONS true CONNECTION LIMIT -1"); err != nil {
+		if _, err := conn.Exec(ctx, "ALTER DATABASE "+server.QuoteIdent(name)+" WITH ALLOW_CONNECTIONS true CONNECTION LIMIT -1"); err != nil {
 			if err := t.found(ctx, "database "+name, err); err != nil {
 				return err
 			}
@@ -56,7 +57,7 @@ func (t *Trial) checkDatabase(ctx context.Context, name string) error {
 	if err != nil {
 		return t.found(ctx, "database "+name, err)
 	}
-	defer closeConn(conn)
+	defer server.CloseConn(conn)
 	todo, err := listChecked(ctx, conn, t.Major)
 	if err != nil {
 		return t.found(ctx, "database "+name, err)
@@ -82,7 +83,7 @@ func (t *Trial) checkDatabase(ctx context.Context, name string) error {
 				fail(err)
 				return
 			}
-			defer closeConn(own)
+			defer server.CloseConn(own)
 			for c := range work {
 				bad, err := c.check(ctx, own)
 				mu.Lock()

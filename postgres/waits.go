@@ -3,9 +3,9 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // waitsSQL names, for those of our sessions that wait for a lock, whom they wait for.
@@ -26,23 +26,17 @@ type wait struct {
 
 // Waits names the locks that this Engine's sessions wait for, and the sessions of
 // others that hold them. It uses a session of its own, since all others may wait.
-func (e *Engine) Waits(ctx context.Context) ([]tidemark.Finding, error) {
-	e.pidsMu.Lock()
-	pids := slices.Clone(e.pids)
-	e.pidsMu.Unlock()
-	conn, err := e.connect(ctx)
+func (c *Checks) Waits(ctx context.Context) ([]tidemark.Finding, error) {
+	pids := c.PIDs()
+	conn, err := c.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer closeConn(conn)
-	defer func() {
-		e.pidsMu.Lock()
-		e.pids = slices.DeleteFunc(e.pids, func(p uint32) bool { return p == conn.PgConn().PID() })
-		e.pidsMu.Unlock()
-	}()
-	found, err := rows[wait](ctx, conn, waitsSQL, pids)
+	defer server.CloseConn(conn)
+	defer c.ForgetPID(conn.PgConn().PID())
+	found, err := server.Rows[wait](ctx, conn, waitsSQL, pids)
 	if err != nil {
-		return nil, e.fail(ctx, "look for locks", e.object, err)
+		return nil, c.Fail(ctx, "look for locks", c.Object, err)
 	}
 	var out []tidemark.Finding
 	for _, w := range found {

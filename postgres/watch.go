@@ -6,12 +6,13 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // Replication is a look at the server and its standbys. Errors: Forbidden (the role may not see
 // what other sessions do), Unsupported (the server is a standby itself).
-func (e *Engine) Replication(ctx context.Context) (out tidemark.Replication, err error) {
-	conn, release, err := e.controlConn(ctx)
+func (c *Cluster) Replication(ctx context.Context) (out tidemark.Replication, err error) {
+	conn, release, err := c.Control(ctx)
 	if err != nil {
 		return out, err
 	}
@@ -20,18 +21,18 @@ func (e *Engine) Replication(ctx context.Context) (out tidemark.Replication, err
 	err = conn.QueryRow(ctx, "SELECT pg_is_in_recovery(), pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')").Scan(&standby, &sees)
 	switch {
 	case err != nil:
-		return out, e.fail(ctx, "check", e.object, err)
+		return out, c.Fail(ctx, "check", c.Object, err)
 	case standby:
-		return out, tidemark.Errorf(tidemark.Unsupported, "check", e.object, "the server is a standby", "Give the primary's URL: it knows what its standbys have.")
+		return out, tidemark.Errorf(tidemark.Unsupported, "check", c.Object, "the server is a standby", "Give the primary's URL: it knows what its standbys have.")
 	case !sees:
-		return out, tidemark.Errorf(tidemark.Forbidden, "check", e.object, "the role does not see what other sessions wait for", "GRANT pg_monitor TO "+quoteIdent(e.cfg.User)+";")
+		return out, tidemark.Errorf(tidemark.Forbidden, "check", c.Object, "the role does not see what other sessions wait for", "GRANT pg_monitor TO "+server.QuoteIdent(c.Config.User)+";")
 	}
 	// Numbers of transactions are given to those that write (and to their subtransactions): pg_stat_database counts readers too, and late.
 	var names string
 	err = conn.QueryRow(ctx, `SELECT clock_timestamp(), pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8, pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
 		current_setting('synchronous_commit'), current_setting('synchronous_standby_names')`).Scan(&out.At, &out.Log, &out.Commits, &out.Mode, &names)
 	if err != nil {
-		return out, e.fail(ctx, "check", e.object, err)
+		return out, c.Fail(ctx, "check", c.Object, err)
 	}
 	out.Waits, out.WaitSeconds = -1, -1
 	if names == "" || out.Mode == "local" || out.Mode == "off" {
@@ -43,7 +44,7 @@ func (e *Engine) Replication(ctx context.Context) (out tidemark.Replication, err
 		out.Waiting, err = pgx.CollectRows(rows, pgx.RowToStructByPos[tidemark.WaitingCommit])
 	}
 	if err != nil {
-		return out, e.fail(ctx, "check", e.object, err)
+		return out, c.Fail(ctx, "check", c.Object, err)
 	}
 	// The server tells no lag of a standby that has applied all.
 	rows, err = conn.Query(ctx, `SELECT application_name, sync_state IN ('sync', 'quorum'), coalesce(extract(epoch FROM write_lag), -1)::float8, coalesce(extract(epoch FROM flush_lag), -1)::float8,
@@ -52,5 +53,5 @@ func (e *Engine) Replication(ctx context.Context) (out tidemark.Replication, err
 	if err == nil {
 		out.Standbys, err = pgx.CollectRows(rows, pgx.RowToStructByPos[tidemark.FollowingStandby])
 	}
-	return out, e.fail(ctx, "check", e.object, err)
+	return out, c.Fail(ctx, "check", c.Object, err)
 }

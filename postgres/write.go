@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // freezeFrom is the size from which a fresh table is truncated so that its rows may
@@ -47,37 +48,37 @@ type targetFacts struct {
 // this Engine does not go on believing in them is seen to by verify; and the commit of
 // Forget, which ends a run, waits for the disk and so for all commits before it.
 func writerReady(ctx context.Context, l *lane) error {
-	return l.e.fail(ctx, "connect", l.e.object, l.exec(ctx, "SET synchronous_commit = off"))
+	return l.b.Fail(ctx, "connect", l.b.Object, l.Exec(ctx, "SET synchronous_commit = off"))
 }
 
 // Write takes batches until the last of a range, and commits them with their marker
 // row. Where the connection breaks during the commit, the marker says what became of
 // it. An error that is not of the session, such as take's, leaves nothing behind.
-func (e *Engine) Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
-	l := e.laneOf(e.writers, lane, writerReady)
-	if err := l.open(ctx); err != nil {
+func (b *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
+	l := b.laneOf(b.writers, lane, writerReady)
+	if err := l.Open(ctx); err != nil {
 		return tidemark.Written{}, err
 	}
-	e.busy.Add(1)
-	defer e.busy.Add(-1)
-	if err := e.readTarget(ctx); err != nil {
+	b.busy.Add(1)
+	defer b.busy.Add(-1)
+	if err := b.readTarget(ctx); err != nil {
 		return tidemark.Written{}, err
 	}
 	take, err := converted(w, take)
 	if err != nil {
 		return tidemark.Written{}, err
 	}
-	c := e.newCopyIn(l, w, take)
+	c := b.newCopyIn(l, w, take)
 	if w.Reject != nil {
 		err = c.rejecting(ctx)
 	} else {
 		err = c.stream(ctx)
 	}
 	if err == nil {
-		e.noteCommit(w)
+		b.noteCommit(w)
 	} else {
 		c.out = tidemark.Written{}
-		if e.overtaken(ctx, w.Run) {
+		if b.overtaken(ctx, w.Run) {
 			err = takenOver(w.Run) // what it met, such as rows that were there already, is the other's doing
 		}
 	}
@@ -86,7 +87,7 @@ func (e *Engine) Write(ctx context.Context, lane int, w tidemark.Write, take fun
 
 // A copyIn is one range on its way into one table.
 type copyIn struct {
-	e    *Engine
+	e    *Bulk
 	l    *lane
 	w    tidemark.Write
 	take func() (*tidemark.Batch, error)
@@ -101,31 +102,31 @@ type copyIn struct {
 	out     tidemark.Written
 }
 
-func (e *Engine) newCopyIn(l *lane, w tidemark.Write, take func() (*tidemark.Batch, error)) *copyIn {
-	c := &copyIn{e: e, l: l, w: w, take: take, before: "BEGIN", leaf: w.Move.To.TableID}
+func (b *Bulk) newCopyIn(l *lane, w tidemark.Write, take func() (*tidemark.Batch, error)) *copyIn {
+	c := &copyIn{e: b, l: l, w: w, take: take, before: "BEGIN", leaf: w.Move.To.TableID}
 	c.out.Method = "COPY"
 	if w.Move.Direct && w.Range.Part != nil && w.Range.Part.Table.Name != "" {
 		c.leaf = w.Range.Part.Table // past the routing of rows
 	}
-	c.object = quoteTable(c.leaf)
+	c.object = server.QuoteTable(c.leaf)
 	if w.Move.To.Form == tidemark.LargeObjects {
 		c.object, c.into = "large objects", largeObjectCopy
 		c.before += "; " + largeObjectStage
 		c.after = largeObjectStore
 		return c
 	}
-	c.into = quoteTable(c.leaf)
+	c.into = server.QuoteTable(c.leaf)
 	if cols := w.Move.To.Stored(); len(cols) > 0 {
 		names := make([]string, len(cols))
 		for i, col := range cols {
 			names[i] = col.Name
 		}
-		c.into += " (" + quoteIdents(names) + ")"
+		c.into += " (" + server.QuoteIdents(names) + ")"
 	}
-	e.target.mu.Lock()
-	defer e.target.mu.Unlock()
-	if e.target.triggers[c.leaf] || e.target.triggers[w.Move.To.TableID] {
-		if e.target.replica {
+	b.target.mu.Lock()
+	defer b.target.mu.Unlock()
+	if b.target.triggers[c.leaf] || b.target.triggers[w.Move.To.TableID] {
+		if b.target.replica {
 			// The source has done already what the triggers would do again.
 			c.before += "; SET LOCAL session_replication_role = replica"
 		} else {
@@ -142,7 +143,7 @@ func (c *copyIn) fresh() {
 	if !c.w.Fresh || root || c.w.Move.To.Form == tidemark.LargeObjects {
 		return
 	}
-	c.before += "; TRUNCATE TABLE ONLY " + quoteTable(c.leaf)
+	c.before += "; TRUNCATE TABLE ONLY " + server.QuoteTable(c.leaf)
 	c.options = "FREEZE"
 	c.out.Method = "COPY FREEZE"
 }
@@ -165,7 +166,7 @@ func (c *copyIn) copySQL() string {
 func (c *copyIn) finishSQL(rows int64) string {
 	sql := "COMMIT"
 	if c.w.Run != "" {
-		sql = c.e.fenceSQL(c.w.Run) + fmt.Sprintf("INSERT INTO tidemark.copied (run, range, rows) VALUES (%s, %d, %d); COMMIT", quoteLiteral(c.w.Run), c.w.Range.ID, rows)
+		sql = c.e.fenceSQL(c.w.Run) + fmt.Sprintf("INSERT INTO tidemark.copied (run, range, rows) VALUES (%s, %d, %d); COMMIT", server.QuoteLiteral(c.w.Run), c.w.Range.ID, rows)
 	}
 	if c.after != "" {
 		sql = c.after + "; " + sql
@@ -185,23 +186,23 @@ func (c *copyIn) stream(ctx context.Context) error {
 		c.fresh()
 	}
 	l := c.l
-	release, err := l.raw(ctx)
+	release, err := l.Raw(ctx)
 	if err != nil {
 		first.Release()
-		l.close()
+		l.Close()
 		return c.fail(ctx, err)
 	}
 	defer release()
-	if err := l.send(c.before + "; " + c.copySQL()); err != nil {
+	if err := l.Send(c.before + "; " + c.copySQL()); err != nil {
 		first.Release()
-		l.abandon()
+		l.Abandon()
 		return c.fail(ctx, err)
 	}
-	heard := make(chan answer, 1)
+	heard := make(chan server.Answer, 1)
 	crash.Go(func() {
-		a := answer{err: errors.New("nobody listens to the server"), broken: true} // unless it comes to more
+		a := server.Answer{Err: errors.New("nobody listens to the server"), Broken: true} // unless it comes to more
 		defer func() { heard <- a }()
-		a = l.answer()
+		a = l.Answer()
 	})
 	rows, taken, err := c.pump(first, heard)
 	switch {
@@ -217,9 +218,9 @@ func (c *copyIn) stream(ctx context.Context) error {
 var errRefused = errors.New("refused")
 
 // pump sends batches until the last. taken is take's error.
-func (c *copyIn) pump(first *tidemark.Batch, heard chan answer) (rows int64, taken, err error) {
+func (c *copyIn) pump(first *tidemark.Batch, heard chan server.Answer) (rows int64, taken, err error) {
 	if c.w.Format == tidemark.CopyBinary {
-		err = c.l.sendData(binaryHead)
+		err = c.l.SendData(binaryHead)
 	}
 	for b := first; ; {
 		if err != nil {
@@ -227,7 +228,7 @@ func (c *copyIn) pump(first *tidemark.Batch, heard chan answer) (rows int64, tak
 			return rows, nil, err
 		}
 		if len(b.Data) > 0 {
-			err = c.l.sendData(b.Data)
+			err = c.l.SendData(b.Data)
 		}
 		rows += int64(b.Rows)
 		c.out.Bytes += int64(len(b.Data))
@@ -246,7 +247,7 @@ func (c *copyIn) pump(first *tidemark.Batch, heard chan answer) (rows int64, tak
 }
 
 // end sends what ends the range, and waits for the answers to it all.
-func (c *copyIn) end(ctx context.Context, heard chan answer, rows int64) error {
+func (c *copyIn) end(ctx context.Context, heard chan server.Answer, rows int64) error {
 	var tail []byte
 	if c.w.Format == tidemark.CopyBinary {
 		tail = binaryTail
@@ -255,45 +256,45 @@ func (c *copyIn) end(ctx context.Context, heard chan answer, rows int64) error {
 	if c.checked {
 		finish = ""
 	}
-	if err := c.l.sendDone(tail, finish); err != nil {
+	if err := c.l.SendDone(tail, finish); err != nil {
 		return c.refused(ctx, heard, err)
 	}
 	a := <-heard
-	if a.broken && finish != "" {
+	if a.Broken && finish != "" {
 		return c.committed(ctx, a) // the server may have got to the end of it
 	}
-	if a.err != nil {
-		if !a.broken && finish != "" {
-			a.broken = c.l.answer().broken // finish failed for the same reason
+	if a.Err != nil {
+		if !a.Broken && finish != "" {
+			a.Broken = c.l.Answer().Broken // finish failed for the same reason
 		}
 		heard <- a
 		return c.refused(ctx, heard, errRefused)
 	}
-	c.out.Rows = a.rows()
+	c.out.Rows = a.Rows()
 	if c.checked {
 		finish = c.finishSQL(c.out.Rows)
-		if err := c.l.send(finish); err != nil {
-			c.l.abandon()
+		if err := c.l.Send(finish); err != nil {
+			c.l.Abandon()
 			return c.fail(ctx, err)
 		}
 	}
-	return c.committed(ctx, c.l.answer())
+	return c.committed(ctx, c.l.Answer())
 }
 
 // committed looks at the answer to the commit.
-func (c *copyIn) committed(ctx context.Context, a answer) error {
+func (c *copyIn) committed(ctx context.Context, a server.Answer) error {
 	switch {
-	case a.err == nil && a.status == 'I':
+	case a.Err == nil && a.Status == 'I':
 		return nil
-	case a.err == nil:
-		a.err = errors.New("the transaction did not end")
-	case !a.broken:
-		err := c.fail(ctx, a.err)
+	case a.Err == nil:
+		a.Err = errors.New("the transaction did not end")
+	case !a.Broken:
+		err := c.fail(ctx, a.Err)
 		c.rollback(ctx)
-		if sqlState(a.err) == "22012" && c.w.Run != "" {
+		if server.SQLState(a.Err) == "22012" && c.w.Run != "" {
 			return takenOver(c.w.Run)
 		}
-		if sqlState(a.err) == "23505" && c.w.Run != "" {
+		if server.SQLState(a.Err) == "23505" && c.w.Run != "" {
 			// An attempt of which we lost sight has committed after all.
 			if found, rows := c.marker(ctx); found {
 				c.out.Rows = rows
@@ -302,20 +303,20 @@ func (c *copyIn) committed(ctx context.Context, a answer) error {
 		}
 		return err
 	}
-	c.l.abandon()
+	c.l.Abandon()
 	if ctx.Err() == nil && c.w.Run != "" {
 		if found, rows := c.marker(ctx); found {
 			c.out.Rows = rows
 			return nil
 		}
 	}
-	return c.fail(ctx, a.err)
+	return c.fail(ctx, a.Err)
 }
 
 // marker looks for the marker of the range, on another session.
 func (c *copyIn) marker(ctx context.Context) (found bool, rows int64) {
 	for try := range 6 {
-		conn, release, err := c.e.controlConn(ctx)
+		conn, release, err := c.e.Control(ctx)
 		if err == nil {
 			err = conn.QueryRow(ctx, "SELECT rows FROM tidemark.copied WHERE run = $1 AND range = $2", c.w.Run, c.w.Range.ID).Scan(&rows)
 			release()
@@ -333,13 +334,13 @@ func (c *copyIn) marker(ctx context.Context) (found bool, rows int64) {
 }
 
 // giveUp makes the server forget the rows, because take failed.
-func (c *copyIn) giveUp(heard chan answer, taken error) error {
-	if err := c.l.sendFail("the source failed"); err != nil {
-		c.l.abandon()
+func (c *copyIn) giveUp(heard chan server.Answer, taken error) error {
+	if err := c.l.SendFail("the source failed"); err != nil {
+		c.l.Abandon()
 		return taken
 	}
-	if a := <-heard; a.broken {
-		c.l.abandon()
+	if a := <-heard; a.Broken {
+		c.l.Abandon()
 		return taken
 	}
 	c.rollback(context.Background())
@@ -347,28 +348,28 @@ func (c *copyIn) giveUp(heard chan answer, taken error) error {
 }
 
 // refused finds out what the server said, and ends the transaction.
-func (c *copyIn) refused(ctx context.Context, heard chan answer, err error) error {
-	var a answer
+func (c *copyIn) refused(ctx context.Context, heard chan server.Answer, err error) error {
+	var a server.Answer
 	if err == errRefused {
 		a = <-heard
 	} else {
 		// The connection broke. What the server said last is worth more than that.
 		if ctx.Err() == nil {
-			_ = c.l.conn.Conn().SetReadDeadline(time.Now().Add(time.Second)) // fails only on a closed socket
+			_ = c.l.Conn.Conn().SetReadDeadline(time.Now().Add(time.Second)) // fails only on a closed socket
 		}
 		a = <-heard
-		a.broken = true
-		if a.err == nil || broken(a.err) {
-			a.err = err
+		a.Broken = true
+		if a.Err == nil || server.Broken(a.Err) {
+			a.Err = err
 		}
 	}
-	if a.err == nil {
-		a.err = errors.New("the server ended COPY before its rows did")
-		a.broken = true
+	if a.Err == nil {
+		a.Err = errors.New("the server ended COPY before its rows did")
+		a.Broken = true
 	}
-	out := c.fail(ctx, a.err)
-	if a.broken {
-		c.l.abandon()
+	out := c.fail(ctx, a.Err)
+	if a.Broken {
+		c.l.Abandon()
 	} else {
 		c.rollback(ctx)
 	}
@@ -377,12 +378,12 @@ func (c *copyIn) refused(ctx context.Context, heard chan answer, err error) erro
 
 // rollback ends the failed transaction; where even that fails the session goes too.
 func (c *copyIn) rollback(ctx context.Context) {
-	if ctx.Err() != nil || c.l.send("ROLLBACK") != nil {
-		c.l.abandon()
+	if ctx.Err() != nil || c.l.Send("ROLLBACK") != nil {
+		c.l.Abandon()
 		return
 	}
-	if a := c.l.answer(); a.err != nil || a.status != 'I' {
-		c.l.abandon()
+	if a := c.l.Answer(); a.Err != nil || a.Status != 'I' {
+		c.l.Abandon()
 	}
 }
 
@@ -391,18 +392,18 @@ func (c *copyIn) fail(ctx context.Context, err error) error {
 	if c.options != "" {
 		grant = "INSERT, TRUNCATE ON TABLE " + c.object
 	}
-	return c.e.failGrant(ctx, "write", c.object, err, grant)
+	return c.e.FailGrant(ctx, "write", c.object, err, grant)
 }
 
 // readTarget learns once which tables have triggers, and whether these can be
 // switched off for our sessions.
-func (e *Engine) readTarget(ctx context.Context) error {
-	e.target.readMu.Lock()
-	defer e.target.readMu.Unlock()
-	if e.target.read {
+func (b *Bulk) readTarget(ctx context.Context) error {
+	b.target.readMu.Lock()
+	defer b.target.readMu.Unlock()
+	if b.target.read {
 		return nil
 	}
-	conn, release, err := e.controlConn(ctx)
+	conn, release, err := b.Control(ctx)
 	if err != nil {
 		return err
 	}
@@ -410,75 +411,75 @@ func (e *Engine) readTarget(ctx context.Context) error {
 	rows, err := conn.Query(ctx, `SELECT n.nspname, c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 		WHERE c.relhastriggers AND EXISTS (SELECT 1 FROM pg_trigger t WHERE t.tgrelid = c.oid AND t.tgenabled <> 'D')`)
 	if err != nil {
-		return e.fail(ctx, "inspect", e.object, err)
+		return b.Fail(ctx, "inspect", b.Object, err)
 	}
 	found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[tidemark.TableID])
 	if err != nil {
-		return e.fail(ctx, "inspect", e.object, err)
+		return b.Fail(ctx, "inspect", b.Object, err)
 	}
 	replica := false
 	if len(found) > 0 {
 		_, err = conn.Exec(ctx, "BEGIN; SET LOCAL session_replication_role = replica; ROLLBACK", pgx.QueryExecModeSimpleProtocol)
 		replica = err == nil
 		if _, err := conn.Exec(ctx, "ROLLBACK"); err != nil {
-			return e.fail(ctx, "inspect", e.object, err)
+			return b.Fail(ctx, "inspect", b.Object, err)
 		}
 	}
-	e.target.mu.Lock()
-	e.target.triggers, e.target.replica = map[tidemark.TableID]bool{}, replica
+	b.target.mu.Lock()
+	b.target.triggers, b.target.replica = map[tidemark.TableID]bool{}, replica
 	for _, id := range found {
-		e.target.triggers[id] = true
+		b.target.triggers[id] = true
 	}
-	e.target.mu.Unlock()
-	e.target.read = true
+	b.target.mu.Unlock()
+	b.target.read = true
 	return nil
 }
 
 // noteCommit remembers a range that verify shall find on the target.
-func (e *Engine) noteCommit(w tidemark.Write) {
+func (b *Bulk) noteCommit(w tidemark.Write) {
 	if w.Run == "" {
 		return
 	}
-	e.target.mu.Lock()
-	defer e.target.mu.Unlock()
-	if e.target.run != w.Run {
-		e.target.run, e.target.committed = w.Run, nil
+	b.target.mu.Lock()
+	defer b.target.mu.Unlock()
+	if b.target.run != w.Run {
+		b.target.run, b.target.committed = w.Run, nil
 	}
-	e.target.committed = append(e.target.committed, w.Range.ID)
+	b.target.committed = append(b.target.committed, w.Range.ID)
 }
 
 // forgetCommits is noteCommit undone; nil means all of them.
-func (e *Engine) forgetCommits(run string, ranges []int) {
-	e.target.mu.Lock()
-	defer e.target.mu.Unlock()
-	if e.target.run != run {
+func (b *Bulk) forgetCommits(run string, ranges []int) {
+	b.target.mu.Lock()
+	defer b.target.mu.Unlock()
+	if b.target.run != run {
 		return
 	}
-	e.target.committed = slices.DeleteFunc(e.target.committed, func(id int) bool { return ranges == nil || slices.Contains(ranges, id) })
+	b.target.committed = slices.DeleteFunc(b.target.committed, func(id int) bool { return ranges == nil || slices.Contains(ranges, id) })
 }
 
 // verify runs on every session that is opened after the first commit. A crash of the
 // server, or a failover to a standby that was behind, ends all sessions, and may take
 // commits away that nobody waited for on the disk; then a marker is missing here, and
 // the run has to look again at what is on the target.
-func (e *Engine) verify(ctx context.Context, conn *pgx.Conn) error {
-	e.target.mu.Lock()
-	run, committed := e.target.run, slices.Clone(e.target.committed)
-	e.target.mu.Unlock()
+func (b *Bulk) verify(ctx context.Context, conn *pgx.Conn) error {
+	b.target.mu.Lock()
+	run, committed := b.target.run, slices.Clone(b.target.committed)
+	b.target.mu.Unlock()
 	if len(committed) == 0 {
 		return nil
 	}
 	var missing int
 	err := conn.QueryRow(ctx, `SELECT count(*) FROM unnest($2::int[]) w(range)
 		WHERE NOT EXISTS (SELECT 1 FROM tidemark.copied c WHERE c.run = $1 AND c.range = w.range)`, run, committed).Scan(&missing)
-	if s := sqlState(err); s == "42P01" || s == "3F000" {
+	if s := server.SQLState(err); s == "42P01" || s == "3F000" {
 		err, missing = nil, len(committed)
 	}
 	if err != nil {
-		return e.fail(ctx, "connect", e.object, err)
+		return b.Fail(ctx, "connect", b.Object, err)
 	}
 	if missing > 0 {
-		return tidemark.Errorf(tidemark.Lost, "write", e.object,
+		return tidemark.Errorf(tidemark.Lost, "write", b.Object,
 			fmt.Sprintf("the server has lost %d ranges that it had committed: it crashed, or a standby took over", missing),
 			"Start again with --resume: what is missing is copied again.")
 	}

@@ -5,7 +5,7 @@
 // A Log packs transactions into messages and keeps them in a Store: a list of numbered
 // messages, to which one writer appends, from which any number of readers read, and of
 // which the front is purged. Packages queue/jetstream and queue/kafka have durable
-// Stores; Memory is one that ends with its process.
+// Stores.
 //
 // # A message
 //

@@ -11,6 +11,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // Options of a Log. The zero value is good.
@@ -186,7 +188,7 @@ func (l *Log) Begin(ctx context.Context, from uint64) (place, end uint64, err er
 //
 // After an error nobody knows how much of txs is in the log: Begin says it. Kind Lost:
 // another Log has begun to append. Transient: it has appended since this one began; see Begin.
-func (l *Log) Append(ctx context.Context, txs []*tidemark.Tx) error {
+func (l *Log) Append(ctx context.Context, txs []*change.Tx) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if !l.writes {
@@ -240,10 +242,8 @@ func (l *Log) put(ctx context.Context, messages [][]byte) error {
 			l.waits(true, 0)
 		}
 		for need := int64(len(messages[0])); need > 0; pause = min(2*pause, longPause) {
-			select {
-			case <-ctx.Done():
-				return ctx.Err()
-			case <-time.After(pause):
+			if err := flow.Sleep(ctx, pause); err != nil {
+				return err
 			}
 			st, err := l.store.State(ctx)
 			switch {

@@ -12,6 +12,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // stored is a log with four messages of one transaction each, at the places 101 to 104.
@@ -26,8 +27,8 @@ func stored(t *testing.T) (*Log, *Memory) {
 		t.Fatal(err)
 	}
 	for place := uint64(101); place <= 104; place++ {
-		tx := &tidemark.Tx{Place: place, End: place + 1, Rows: 1, Changes: append(described(), insert(100)...)}
-		if err := l.Append(t.Context(), []*tidemark.Tx{tx}); err != nil {
+		tx := &change.Tx{Place: place, End: place + 1, Rows: 1, Changes: append(described(), insert(100)...)}
+		if err := l.Append(t.Context(), []*change.Tx{tx}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -51,9 +52,9 @@ func TestMaxTransactions(t *testing.T) {
 		if _, _, err := l.Begin(t.Context(), 100); err != nil {
 			t.Fatal(err)
 		}
-		var txs []*tidemark.Tx
+		var txs []*change.Tx
 		for place := uint64(101); place <= 107; place++ {
-			txs = append(txs, &tidemark.Tx{Place: place, End: place + 1, Rows: 1, Changes: append(described(), insert(100)...)})
+			txs = append(txs, &change.Tx{Place: place, End: place + 1, Rows: 1, Changes: append(described(), insert(100)...)})
 		}
 		if err := l.Append(t.Context(), txs); err != nil {
 			t.Fatal(err)
@@ -103,7 +104,7 @@ func TestDamage(t *testing.T) {
 			c.do(s.held)
 			var got []uint64
 			// From the start, so that nothing is looked up before the damage.
-			err := l.Read(t.Context(), 0, func(tx *tidemark.Tx) error {
+			err := l.Read(t.Context(), 0, func(tx *change.Tx) error {
 				got = append(got, tx.Place)
 				return nil
 			})
@@ -124,7 +125,7 @@ func TestDamage(t *testing.T) {
 // Somebody else trims what is being read.
 func TestTrimmedAway(t *testing.T) {
 	l, s := stored(t)
-	err := l.Read(t.Context(), 100, func(tx *tidemark.Tx) error {
+	err := l.Read(t.Context(), 100, func(tx *change.Tx) error {
 		if tx.Place == 101 {
 			for range 6 { // what was asked for ahead is there already
 				b := bytes.Clone(s.held[len(s.held)-1])
@@ -153,7 +154,7 @@ func TestCancelledAppend(t *testing.T) {
 	cancel()
 	var err error
 	for place := uint64(105); err == nil; place++ {
-		err = l.Append(ctx, []*tidemark.Tx{{Place: place, End: place + 1, Changes: append(described(), insert(50_000)...)}})
+		err = l.Append(ctx, []*change.Tx{{Place: place, End: place + 1, Changes: append(described(), insert(50_000)...)}})
 	}
 	if !errors.Is(err, context.Canceled) {
 		t.Fatal(err)
@@ -196,7 +197,7 @@ func BenchmarkParse(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if err := r.give(m, false, func(tx *tidemark.Tx) error { n++; return nil }); err != nil {
+			if err := r.give(m, false, func(tx *change.Tx) error { n++; return nil }); err != nil {
 				b.Fatal(err)
 			}
 		}
@@ -207,10 +208,10 @@ func BenchmarkParse(b *testing.B) {
 }
 
 // backlog is transactions of five rows of 315 bytes.
-func backlog() (txs []*tidemark.Tx, size int) {
+func backlog() (txs []*change.Tx, size int) {
 	row := insert(300)
 	for i := range 5000 {
-		tx := &tidemark.Tx{Place: uint64(1000 + 10*i), End: uint64(1005 + 10*i), Rows: 5}
+		tx := &change.Tx{Place: uint64(1000 + 10*i), End: uint64(1005 + 10*i), Rows: 5}
 		if i == 0 {
 			tx.Changes = described()
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 const (
@@ -63,7 +64,7 @@ type message struct {
 // An entry is a transaction, or a piece of one, in a message.
 type entry struct {
 	flags byte
-	tx    tidemark.Tx
+	tx    change.Tx
 }
 
 // errDamaged is what is not as it was written, and errFormat what another version of the
@@ -176,7 +177,7 @@ func (e *entry) parse(b []byte) (rest []byte, err error) {
 	if changes > len(b)-entrySize-gtid-origin {
 		return nil, errDamaged
 	}
-	e.tx = tidemark.Tx{
+	e.tx = change.Tx{
 		More:  e.flags&moreFlag != 0,
 		Place: binary.BigEndian.Uint64(b[1:]),
 		End:   binary.BigEndian.Uint64(b[9:]),

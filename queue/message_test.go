@@ -11,22 +11,23 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
-var orders = tidemark.Relation{ID: 7, Table: tidemark.TableID{Schema: "public", Name: "orders"}, Identity: 'd',
-	Columns: []tidemark.RelationColumn{{Name: "id", Key: true, Type: 23, Mod: -1}, {Name: "text", Type: 25, Mod: -1}}}
+var orders = change.Relation{ID: 7, Table: tidemark.TableID{Schema: "public", Name: "orders"}, Identity: 'd',
+	Columns: []change.RelationColumn{{Name: "id", Key: true, Type: 23, Mod: -1}, {Name: "text", Type: 25, Mod: -1}}}
 
 // insert is an insert into orders.
 func insert(size int) []byte {
 	m := binary.BigEndian.AppendUint32([]byte{'I'}, orders.ID)
 	m = append(m, 'N')
-	return tidemark.AppendChange(nil, tidemark.AppendTuple(m, []tidemark.Value{
-		{Kind: tidemark.TextValue, Data: []byte("1")}, {Kind: tidemark.TextValue, Data: bytes.Repeat([]byte{'x'}, size)}}))
+	return change.Append(nil, change.AppendTuple(m, []change.Value{
+		{Kind: change.TextValue, Data: []byte("1")}, {Kind: change.TextValue, Data: bytes.Repeat([]byte{'x'}, size)}}))
 }
 
-func described() []byte { return tidemark.AppendChange(nil, orders.Append(nil)) }
+func described() []byte { return change.Append(nil, orders.Append(nil)) }
 
-func packed(t testing.TB, maxMessage int, compress bool, txs ...*tidemark.Tx) [][]byte {
+func packed(t testing.TB, maxMessage int, compress bool, txs ...*change.Tx) [][]byte {
 	p := packer{max: maxMessage}
 	if compress {
 		p.compress, _ = zstd.NewWriter(nil)
@@ -42,7 +43,7 @@ func packed(t testing.TB, maxMessage int, compress bool, txs ...*tidemark.Tx) []
 
 func TestHeaders(t *testing.T) {
 	at := time.UnixMicro(1_700_000_000_123_456).UTC()
-	txs := []*tidemark.Tx{
+	txs := []*change.Tx{
 		{Place: 100, End: 110, XID: 5, Time: at, Put: at.Add(time.Second), Origin: "other", Rows: 1, Changes: append(described(), insert(10)...)},
 		{Place: 120, More: true, Rows: 2, Changes: append(insert(3000), insert(1000)...)},
 		{Place: 120, End: 130, GTID: "0-1-2", Rows: 1, Changes: insert(2000)},
@@ -93,7 +94,7 @@ func TestHeaders(t *testing.T) {
 // Every bit of a message counts.
 func TestFlippedBits(t *testing.T) {
 	for _, compress := range []bool{false, true} {
-		b := packed(t, 4096, compress, &tidemark.Tx{Place: 100, End: 110, Rows: 1, Changes: append(described(), insert(500)...)})[0]
+		b := packed(t, 4096, compress, &change.Tx{Place: 100, End: 110, Rows: 1, Changes: append(described(), insert(500)...)})[0]
 		for i := range b {
 			for bit := range 8 {
 				b[i] ^= 1 << bit
@@ -117,17 +118,17 @@ func TestFlippedBits(t *testing.T) {
 func TestRefused(t *testing.T) {
 	wide := orders
 	for range 400 {
-		wide.Columns = append(wide.Columns, tidemark.RelationColumn{Name: "a name of a column", Type: 25})
+		wide.Columns = append(wide.Columns, change.RelationColumn{Name: "a name of a column", Type: 25})
 	}
 	for want, changes := range map[string][]byte{
-		"the description of a table does not go into a message of 4096 bytes": tidemark.AppendChange(nil, wide.Append(nil)),
+		"the description of a table does not go into a message of 4096 bytes": change.Append(nil, wide.Append(nil)),
 		"a change of the table number 7, which the stream has not described":  insert(5),
 		"a change that is not in its format":                                  {0, 0, 0, 9, 'I'},
 		"the transaction at place 90 is not behind the last one, at 90":       nil,
 	} {
 		p := packer{max: 4096}
 		p.begin(header{whole: 90}, 0, 1)
-		tx := &tidemark.Tx{Place: 100, Changes: changes}
+		tx := &change.Tx{Place: 100, Changes: changes}
 		if changes == nil {
 			tx.Place = 90
 		}
@@ -142,9 +143,9 @@ func TestRefused(t *testing.T) {
 func FuzzMessage(f *testing.F) {
 	for _, compress := range []bool{false, true} {
 		for _, b := range packed(f, 4096, compress,
-			&tidemark.Tx{Place: 100, End: 110, Rows: 1, GTID: "a", Changes: append(described(), insert(10)...)},
-			&tidemark.Tx{Place: 120, More: true, Rows: 2, Changes: append(insert(6000), insert(100)...)},
-			&tidemark.Tx{Place: 120, End: 130, Origin: "b", Changes: insert(3000)}) {
+			&change.Tx{Place: 100, End: 110, Rows: 1, GTID: "a", Changes: append(described(), insert(10)...)},
+			&change.Tx{Place: 120, More: true, Rows: 2, Changes: append(insert(6000), insert(100)...)},
+			&change.Tx{Place: 120, End: 130, Origin: "b", Changes: insert(3000)}) {
 			f.Add(b[:len(b)-sumSize])
 		}
 	}
@@ -156,7 +157,7 @@ func FuzzMessage(f *testing.F) {
 		}
 		r := reader{given: map[uint32][]byte{}, pending: map[uint32][]byte{}}
 		size := 0
-		err = r.give(m, false, func(tx *tidemark.Tx) error {
+		err = r.give(m, false, func(tx *change.Tx) error {
 			size += len(tx.Changes)
 			return nil
 		})
@@ -175,7 +176,7 @@ func FuzzPack(f *testing.F) {
 	f.Fuzz(func(t *testing.T, changes []byte, size int) {
 		p := packer{max: minMessage + max(0, size)%10000}
 		p.begin(header{}, 0, 1)
-		if p.add(&tidemark.Tx{Place: 5, End: 6, Changes: changes}) != nil {
+		if p.add(&change.Tx{Place: 5, End: 6, Changes: changes}) != nil {
 			return
 		}
 		var got []byte
@@ -187,7 +188,7 @@ func FuzzPack(f *testing.F) {
 			}
 			// Relations are left out: all of them are among the changes.
 			m.relations = nil
-			if err := r.give(m, false, func(tx *tidemark.Tx) error { got = append(got, tx.Changes...); return nil }); err != nil {
+			if err := r.give(m, false, func(tx *change.Tx) error { got = append(got, tx.Changes...); return nil }); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/zeebo/xxh3"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // A packer packs transactions into messages. The zero value of what is not set by begin
@@ -48,7 +49,7 @@ func (p *packer) room() int {
 }
 
 // add packs a transaction, or a piece of one.
-func (p *packer) add(tx *tidemark.Tx) error {
+func (p *packer) add(tx *change.Tx) error {
 	switch {
 	case p.amid && tx.Place != p.place:
 		return fmt.Errorf("the transaction at place %d has not ended when the one at %d begins", p.place, tx.Place)
@@ -138,7 +139,7 @@ func (p *packer) declare(c []byte, room int) (int, error) {
 		}
 		need = []uint32{id}
 	case tidemark.TruncateChange:
-		t, err := tidemark.ParseTruncation(c[5:])
+		t, err := change.ParseTruncation(c[5:])
 		if err != nil {
 			return 0, err
 		}
@@ -168,7 +169,7 @@ func (p *packer) declare(c []byte, room int) (int, error) {
 
 // cut packs the first of changes, which no message can hold, in parts. The message that
 // is being filled is empty. left are the rows that the piece has still to say.
-func (p *packer) cut(tx *tidemark.Tx, changes []byte, over, left int) (n, rows int, err error) {
+func (p *packer) cut(tx *change.Tx, changes []byte, over, left int) (n, rows int, err error) {
 	n, err = frame(changes)
 	if err != nil {
 		return 0, 0, err
@@ -205,7 +206,7 @@ func (p *packer) cut(tx *tidemark.Tx, changes []byte, over, left int) (n, rows i
 }
 
 // entry adds an entry to the message.
-func (p *packer) entry(tx *tidemark.Tx, changes []byte, rows int, flags byte, more bool) {
+func (p *packer) entry(tx *change.Tx, changes []byte, rows int, flags byte, more bool) {
 	if p.b == nil {
 		p.b = make([]byte, headerSize, min(p.max, headerSize+sumSize+len(p.relations)+max(p.hint, entrySize+len(tx.GTID)+len(tx.Origin)+len(changes))))
 	}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
@@ -24,7 +25,7 @@ const ahead = 4
 // Errors: Lost, if the log begins behind after, or has ended before what was read from it
 // already; Corrupt, if a message is not as it was written, or not there; Transient, if
 // a transaction began again of which emit has got the first pieces.
-func (l *Log) Read(ctx context.Context, after uint64, emit func(*tidemark.Tx) error) error {
+func (l *Log) Read(ctx context.Context, after uint64, emit func(*change.Tx) error) error {
 	next, _, err := l.find(ctx, after)
 	if err != nil {
 		return l.wrap("read", err)
@@ -157,7 +158,7 @@ type reader struct {
 
 // give gives away what is in m. The transaction that is unfinished at its end is left out
 // if lost is set.
-func (r *reader) give(m *message, lost bool, emit func(*tidemark.Tx) error) error {
+func (r *reader) give(m *message, lost bool, emit func(*change.Tx) error) error {
 	note := func(id uint32, framed []byte) { r.pending[id] = framed }
 	clear(r.pending)
 	if err := eachRelation(m.relations, note); err != nil {
@@ -194,7 +195,7 @@ func (r *reader) give(m *message, lost bool, emit func(*tidemark.Tx) error) erro
 
 // entry gives away one entry, with the relations that have to stand before it. They do not
 // go between the parts of a change, but before the first of them.
-func (r *reader) entry(e *entry, emit func(*tidemark.Tx) error) error {
+func (r *reader) entry(e *entry, emit func(*change.Tx) error) error {
 	r.amid = e.tx.More
 	changes := e.tx.Changes
 	if r.part != nil {

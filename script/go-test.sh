@@ -1,20 +1,27 @@
 #!/usr/bin/env bash
-# go-test.sh P TIMEOUT [RACE-PATTERN...] tests every package once, as go test -json writes it: those of the patterns
-# under the race detector, and the rest without.
+# go-test.sh P PARALLEL TIMEOUT RACE-PATTERNS SOME-PATTERNS TEST... tests every package once, as go test -json writes it:
+# those of RACE-PATTERNS under the race detector, of those of SOME-PATTERNS the tests that are named, and all else without
+# it. All run side by side: most tests wait for servers most of the time.
 set -euo pipefail
-# Nothing from the cache: the tests of proof run a program that go does not know they depend on.
-args=(-json -count=1 -p "$1" -timeout "$2")
-shift 2
+p=$1 race=$4 some=$5
+# Nothing from the cache: the tests of proof run a program that go does not know they depend on. Vet is make lint's.
+args=(-json -count=1 -vet=off -parallel "$2" -timeout "$3")
+shift 5
+tests="^Test($(IFS='|'; echo "$*"))\$"
 
-failed=0
-all=$(go list ./...)
-race=
-[ $# = 0 ] || race=$(go list "$@")
-if [ -n "$race" ]; then
-  # shellcheck disable=SC2086 # a list of words
-  CGO_ENABLED=1 go test "${args[@]}" -race $race || failed=1
-fi
-rest=$(comm -23 <(sort <<<"$all") <(sort <<<"$race"))
-# shellcheck disable=SC2086 # a list of words
-[ -z "$rest" ] || go test "${args[@]}" $rest || failed=1
-exit $failed
+# shellcheck disable=SC2086 # lists of words
+{
+  [ -z "$race" ] || race=$(go list $race | sort)
+  # What takes longest comes first, so that at the end nothing runs alone.
+  some=$({ go list ./cmd/tidemark; go list $some; } | awk '!seen[$0]++')
+  rest=$(go list ./proof/ddl ./proof/misuse ./... | awk '!seen[$0]++' | grep -Fxv "$race"$'\n'"$some")
+  # Of these, the packages that have such tests: others would be built for nothing.
+  raced=$(go list -f '{{.ImportPath}} {{.Dir}}' $some | while read -r pkg dir; do
+    ! grep -qsE "^func ${tests:1:-1}\(" "$dir"/*_test.go || echo "$pkg"
+  done)
+  groups=("${args[@]}" -p "$p" -skip "$tests" $some -- "${args[@]}" -p "$p" $rest)
+  groups+=(-- -C bench "${args[@]}" -p 1 ./...) # a module of its own
+  [ -z "$race" ] || groups+=(-- "${args[@]}" -p 1 -race $race)
+  [ -z "$raced" ] || groups+=(-- "${args[@]}" -p 1 -race -run "$tests" $raced)
+  exec go run ./script/suite "${groups[@]}"
+}

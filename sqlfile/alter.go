@@ -5,12 +5,13 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // alter gives the table as an ALTER TABLE leaves it; l stands after the table's
 // name. False if a clause is not understood. The table itself is not changed,
 // because pieces that went before may still be converted with it.
-func alter(t *tidemark.Table, l *lexer, ses *Session) (*tidemark.Table, bool) {
+func alter(t *tidemark.Table, l *sqltext.Reader, ses *Session) (*tidemark.Table, bool) {
 	copied := *t
 	copied.Columns = slices.Clone(t.Columns)
 	for i := range copied.Columns {
@@ -22,46 +23,43 @@ func alter(t *tidemark.Table, l *lexer, ses *Session) (*tidemark.Table, bool) {
 	copied.Indexes = slices.Clone(t.Indexes)
 	copied.ForeignKeys = slices.Clone(t.ForeignKeys)
 	copied.Checks = slices.Clone(t.Checks)
-	inner := *l
-	inner.d = ses.utf8(l.d[l.i:])
-	inner.i = 0
-	p := &ddl{lexer: &inner, t: &copied, keys: len(t.ForeignKeys), checks: len(t.Checks)}
+	p := &ddl{Reader: ses.reader(ses.utf8(l.Text[l.At:])), t: &copied, keys: len(t.ForeignKeys), checks: len(t.Checks)}
 	for {
 		if !p.clause() || !p.skipRest() {
 			return nil, false
 		}
-		if !p.accept(",") {
+		if !p.Accept(",") {
 			break
 		}
 	}
 	p.settle()
-	return p.t, p.next().kind == tEnd
+	return p.t, p.Next().Kind == sqltext.End
 }
 
 // clause reads one change of an ALTER TABLE.
 func (p *ddl) clause() bool {
-	t := p.next()
+	t := p.Next()
 	switch {
-	case p.is(t, "ADD"):
-		p.accept("COLUMN")
-		p.acceptAll("IF", "NOT", "EXISTS")
-		if p.is(p.peek(), "PARTITION") {
+	case t.Is("ADD"):
+		p.Accept("COLUMN")
+		p.Accept("IF", "NOT", "EXISTS")
+		if p.Peek().Is("PARTITION") {
 			return true
 		}
 		return p.definition()
-	case p.is(t, "MODIFY"):
-		p.accept("COLUMN")
-		at := p.i
+	case t.Is("MODIFY"):
+		p.Accept("COLUMN")
+		at := p.At
 		name, _ := p.name()
-		p.i = at
+		p.At = at
 		return p.replace(name)
-	case p.is(t, "CHANGE"):
-		p.accept("COLUMN")
+	case t.Is("CHANGE"):
+		p.Accept("COLUMN")
 		name, _ := p.name()
 		return p.replace(name)
-	case p.is(t, "DROP"), p.is(t, "RENAME"), p.is(t, "CONVERT"):
+	case t.Is("DROP"), t.Is("RENAME"), t.Is("CONVERT"):
 		return false
-	case t.kind == tWord:
+	case t.Kind == sqltext.Word:
 		p.option(t)
 		return true
 	}

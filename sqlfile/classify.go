@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // size gives a number of bytes for a message.
@@ -30,23 +31,23 @@ func snippet(b []byte) string {
 // classify finds what a statement does, and lets it take effect on what the
 // scanner knows.
 func (s *Scanner) classify(st *Statement) {
-	l := &lexer{d: st.Text, server: s.session.Server, esc: s.session.esc(), ansi: s.session.AnsiQuotes}
+	l := s.session.reader(st.Text)
 	st.Database = s.session.Database
-	t := l.next()
-	switch strings.ToUpper(string(l.text(t))) {
+	t := l.Next()
+	switch strings.ToUpper(t.Text) {
 	case "SET":
 		s.classifySet(st, l)
 	case "USE":
 		st.Kind = Use
-		st.Database, _ = l.ident(l.next())
+		st.Database, _ = l.Ident(l.Next())
 		next := *s.session
 		next.Database = st.Database
 		s.session = &next
 	case "INSERT", "REPLACE":
 		st.Kind = Insert
-		for l.accept("LOW_PRIORITY") || l.accept("HIGH_PRIORITY") || l.accept("DELAYED") || l.accept("IGNORE") {
+		for l.Accept("LOW_PRIORITY") || l.Accept("HIGH_PRIORITY") || l.Accept("DELAYED") || l.Accept("IGNORE") {
 		}
-		l.accept("INTO")
+		l.Accept("INTO")
 		s.name(st, l)
 	case "CREATE":
 		s.classifyCreate(st, l)
@@ -55,25 +56,25 @@ func (s *Scanner) classify(st *Statement) {
 	case "ALTER":
 		s.classifyAlter(st, l)
 	case "LOCK", "UNLOCK":
-		if l.accept("TABLES") || l.accept("TABLE") {
+		if l.Accept("TABLES") || l.Accept("TABLE") {
 			st.Kind = LockTables
 		}
 	case "BEGIN", "START", "COMMIT", "ROLLBACK":
 		st.Kind = Transaction
-		if l.accept("SLAVE") || l.accept("REPLICA") {
+		if l.Accept("SLAVE") || l.Accept("REPLICA") {
 			st.Kind = Replication
 		}
 	case "CHANGE":
 		st.Kind = Replication
 		s.position.read(string(st.Text))
 	case "SELECT", "DO":
-		if l.accept("SETVAL") {
+		if l.Accept("SETVAL") {
 			st.Kind = Sequence
 		}
 	}
 }
 
-func (s *Scanner) classifySet(st *Statement, l *lexer) {
+func (s *Scanner) classifySet(st *Statement, l *sqltext.Reader) {
 	st.Kind = Set
 	low := strings.ToLower(string(st.Text[:min(len(st.Text), 200)]))
 	if strings.Contains(low, "gtid_purged") || strings.Contains(low, "gtid_slave_pos") {
@@ -82,8 +83,8 @@ func (s *Scanner) classifySet(st *Statement, l *lexer) {
 		return
 	}
 	from := 0
-	if t := (&lexer{d: st.Text, server: l.server, esc: l.esc}).next(); t.kind == tWord {
-		from = t.start
+	if t := s.session.reader(st.Text).Next(); t.Kind == sqltext.Word {
+		from = t.At
 	}
 	s.session = s.session.set(st.Text[from:], s.vars)
 	if c := s.session.Charset; trap(c) {
@@ -94,11 +95,11 @@ func (s *Scanner) classifySet(st *Statement, l *lexer) {
 }
 
 // name reads the table that a statement is about.
-func (s *Scanner) name(st *Statement, l *lexer) bool {
-	name, ok := l.ident(l.next())
-	if ok && l.accept(".") {
+func (s *told) name(st *Statement, l *sqltext.Reader) bool {
+	name, ok := l.Ident(l.Next())
+	if ok && l.Accept(".") {
 		st.Database = name
-		name, ok = l.ident(l.next())
+		name, ok = l.Ident(l.Next())
 	}
 	if ok {
 		st.Table = name
@@ -108,13 +109,13 @@ func (s *Scanner) name(st *Statement, l *lexer) bool {
 
 // classifyCreate handles CREATE, of which dumps write parts into conditional
 // comments: CREATE ALGORITHM=... DEFINER=... SQL SECURITY ... VIEW v.
-func (s *Scanner) classifyCreate(st *Statement, l *lexer) {
-	if l.accept("OR") {
-		l.accept("REPLACE")
+func (s *told) classifyCreate(st *Statement, l *sqltext.Reader) {
+	if l.Accept("OR") {
+		l.Accept("REPLACE")
 	}
-	temporary := l.accept("TEMPORARY")
+	temporary := l.Accept("TEMPORARY")
 	switch {
-	case l.accept("TABLE"):
+	case l.Accept("TABLE"):
 		if temporary {
 			return
 		}
@@ -130,15 +131,15 @@ func (s *Scanner) classifyCreate(st *Statement, l *lexer) {
 				Hint: "mysqldump says it with --tz-utc, which is its default."})
 		}
 		return
-	case l.accept("DATABASE"), l.accept("SCHEMA"):
+	case l.Accept("DATABASE"), l.Accept("SCHEMA"):
 		st.Kind = CreateDatabase
-		l.acceptAll("IF", "NOT", "EXISTS")
-		st.Database, _ = l.ident(l.next())
+		l.Accept("IF", "NOT", "EXISTS")
+		st.Database, _ = l.Ident(l.Next())
 		return
-	case l.accept("INDEX"), l.acceptAll("UNIQUE", "INDEX"), l.acceptAll("FULLTEXT", "INDEX"), l.acceptAll("SPATIAL", "INDEX"):
+	case l.Accept("INDEX"), l.Accept("UNIQUE", "INDEX"), l.Accept("FULLTEXT", "INDEX"), l.Accept("SPATIAL", "INDEX"):
 		st.Kind = AlterTable
-		for t := l.next(); t.kind != tEnd && t.kind != tBad; t = l.next() {
-			if l.is(t, "ON") {
+		for t := l.Next(); t.Kind != sqltext.End && t.Kind != sqltext.Bad; t = l.Next() {
+			if t.Is("ON") {
 				s.name(st, l)
 				return
 			}
@@ -146,28 +147,28 @@ func (s *Scanner) classifyCreate(st *Statement, l *lexer) {
 		return
 	}
 	for n := 0; n < 40; n++ {
-		t := l.next()
-		if t.kind == tEnd || t.kind == tBad {
+		t := l.Next()
+		if t.Kind == sqltext.End || t.Kind == sqltext.Bad {
 			return
 		}
-		if t.kind == tWord && s.object(st, l, t) {
+		if t.Kind == sqltext.Word && s.object(st, l, t) {
 			return
 		}
 	}
 }
 
 // object recognises the word that says what kind of object is created or dropped.
-func (s *Scanner) object(st *Statement, l *lexer, t token) bool {
-	switch strings.ToUpper(string(l.text(t))) {
+func (s *told) object(st *Statement, l *sqltext.Reader, t sqltext.Token) bool {
+	switch strings.ToUpper(t.Text) {
 	case "VIEW":
 		st.Kind = View
 	case "TRIGGER":
 		st.Kind = Trigger
-		l.acceptAll("IF", "NOT", "EXISTS")
-		l.acceptAll("IF", "EXISTS")
-		l.next()
-		for t := l.next(); t.kind != tEnd && t.kind != tBad; t = l.next() {
-			if l.is(t, "ON") {
+		l.Accept("IF", "NOT", "EXISTS")
+		l.Accept("IF", "EXISTS")
+		l.Next()
+		for t := l.Next(); t.Kind != sqltext.End && t.Kind != sqltext.Bad; t = l.Next() {
+			if t.Is("ON") {
 				s.name(st, l)
 				break
 			}
@@ -184,34 +185,34 @@ func (s *Scanner) object(st *Statement, l *lexer, t token) bool {
 	default:
 		return false
 	}
-	l.acceptAll("IF", "NOT", "EXISTS")
-	l.acceptAll("IF", "EXISTS")
+	l.Accept("IF", "NOT", "EXISTS")
+	l.Accept("IF", "EXISTS")
 	s.name(st, l)
 	return true
 }
 
-func (s *Scanner) classifyDrop(st *Statement, l *lexer) {
-	l.accept("TEMPORARY")
+func (s *told) classifyDrop(st *Statement, l *sqltext.Reader) {
+	l.Accept("TEMPORARY")
 	switch {
-	case l.accept("TABLE"):
+	case l.Accept("TABLE"):
 		st.Kind = DropTable
-		l.acceptAll("IF", "EXISTS")
+		l.Accept("IF", "EXISTS")
 		s.name(st, l)
-	case l.accept("DATABASE"), l.accept("SCHEMA"):
+	case l.Accept("DATABASE"), l.Accept("SCHEMA"):
 		st.Kind = CreateDatabase
-		l.acceptAll("IF", "EXISTS")
-		st.Database, _ = l.ident(l.next())
+		l.Accept("IF", "EXISTS")
+		st.Database, _ = l.Ident(l.Next())
 	default:
-		s.object(st, l, l.next())
+		s.object(st, l, l.Next())
 	}
 }
 
-func (s *Scanner) classifyAlter(st *Statement, l *lexer) {
-	l.accept("IGNORE")
-	if !l.accept("TABLE") {
-		if l.accept("DATABASE") || l.accept("SCHEMA") {
+func (s *told) classifyAlter(st *Statement, l *sqltext.Reader) {
+	l.Accept("IGNORE")
+	if !l.Accept("TABLE") {
+		if l.Accept("DATABASE") || l.Accept("SCHEMA") {
 			st.Kind = CreateDatabase
-			st.Database, _ = l.ident(l.next())
+			st.Database, _ = l.Ident(l.Next())
 		}
 		return
 	}
@@ -219,7 +220,7 @@ func (s *Scanner) classifyAlter(st *Statement, l *lexer) {
 	if !s.name(st, l) {
 		return
 	}
-	if l.acceptAll("DISABLE", "KEYS") || l.acceptAll("ENABLE", "KEYS") {
+	if l.Accept("DISABLE", "KEYS") || l.Accept("ENABLE", "KEYS") {
 		st.Kind = Keys
 		return
 	}

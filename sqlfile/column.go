@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysqltype"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // column reads a column definition. With replace >= 0 it takes the place of that
@@ -33,47 +35,47 @@ func (p *ddl) column(replace int) bool {
 
 // columnType reads the type and what belongs to its spelling.
 func (p *ddl) columnType(c *tidemark.Column) bool {
-	t := p.next()
-	if t.kind != tWord {
+	t := p.Next()
+	if t.Kind != sqltext.Word {
 		return false
 	}
 	var native strings.Builder
-	first := strings.ToLower(string(p.text(t)))
+	first := strings.ToLower(t.Text)
 	national := first == "national"
 	if national {
-		first = strings.ToLower(string(p.text(p.next())))
+		first = strings.ToLower(p.Next().Text)
 	}
 	native.WriteString(first)
 	switch {
-	case first == "double" && p.accept("PRECISION"):
-	case (first == "char" || first == "character") && p.accept("VARYING"):
+	case first == "double" && p.Accept("PRECISION"):
+	case (first == "char" || first == "character") && p.Accept("VARYING"):
 		native.Reset()
 		native.WriteString("varchar")
-	case first == "long" && p.accept("VARBINARY"):
+	case first == "long" && p.Accept("VARBINARY"):
 		native.Reset()
 		native.WriteString("mediumblob")
 	case first == "long":
-		p.accept("VARCHAR")
+		p.Accept("VARCHAR")
 		native.Reset()
 		native.WriteString("mediumtext")
 	}
-	if p.accept("(") && !p.arguments(&native) {
+	if p.Accept("(") && !p.arguments(&native) {
 		return false
 	}
 	for {
 		switch {
-		case p.accept("UNSIGNED"):
+		case p.Accept("UNSIGNED"):
 			native.WriteString(" unsigned")
 			continue
-		case p.accept("ZEROFILL"):
+		case p.Accept("ZEROFILL"):
 			native.WriteString(" zerofill")
 			continue
-		case p.accept("SIGNED"):
+		case p.Accept("SIGNED"):
 			continue
 		}
 		break
 	}
-	c.Type = tidemark.MySQLType(native.String())
+	c.Type = mysqltype.Parse(native.String())
 	switch {
 	case national || first == "nchar" || first == "nvarchar":
 		c.Type.Charset = "utf8mb3"
@@ -89,16 +91,16 @@ func (p *ddl) columnType(c *tidemark.Column) bool {
 func (p *ddl) arguments(b *strings.Builder) bool {
 	b.WriteByte('(')
 	for {
-		switch t := p.next(); {
-		case t.kind == tEnd || t.kind == tBad:
+		switch t := p.Next(); {
+		case t.Kind == sqltext.End || t.Kind == sqltext.Bad:
 			return false
-		case p.is(t, ")"):
+		case t.Is(")"):
 			b.WriteByte(')')
 			return true
-		case t.kind == tString:
-			b.WriteString("'" + strings.ReplaceAll(p.str(t), "'", "''") + "'")
+		case t.Kind == sqltext.String:
+			b.WriteString("'" + strings.ReplaceAll(p.Value(t), "'", "''") + "'")
 		default:
-			b.Write(p.text(t))
+			b.WriteString(t.Text)
 		}
 	}
 }
@@ -111,70 +113,70 @@ func (p *ddl) unique(column string) {
 // attributes reads what follows the type of a column, in any order.
 func (p *ddl) attributes(c *tidemark.Column) bool {
 	for {
-		t := p.peek()
+		t := p.Peek()
 		switch {
-		case p.is(t, ","), p.is(t, ")"), t.kind == tEnd:
+		case t.Is(","), t.Is(")"), t.Kind == sqltext.End:
 			return true
-		case t.kind == tBad:
+		case t.Kind == sqltext.Bad:
 			return false
 		}
-		p.next()
+		p.Next()
 		if !p.attribute(c, t) {
 			return false
 		}
 	}
 }
 
-func (p *ddl) attribute(c *tidemark.Column, t token) bool {
+func (p *ddl) attribute(c *tidemark.Column, t sqltext.Token) bool {
 	switch {
-	case p.is(t, "NOT"):
-		c.NotNull = c.NotNull || p.accept("NULL")
-	case p.is(t, "DEFAULT"):
+	case t.Is("NOT"):
+		c.NotNull = c.NotNull || p.Accept("NULL")
+	case t.Is("DEFAULT"):
 		return p.columnDefault(c)
-	case p.is(t, "AUTO_INCREMENT"):
+	case t.Is("AUTO_INCREMENT"):
 		c.Identity = &tidemark.Identity{}
-	case p.is(t, "COMMENT"):
-		c.Comment = p.str(p.next())
-	case p.is(t, "COLLATE"):
+	case t.Is("COMMENT"):
+		c.Comment = p.Value(p.Next())
+	case t.Is("COLLATE"):
 		s, _ := p.name()
 		c.Type.Collation = strings.ToLower(s)
-	case p.is(t, "CHARSET"), p.is(t, "CHARACTER") && p.accept("SET"):
+	case t.Is("CHARSET"), t.Is("CHARACTER") && p.Accept("SET"):
 		s, _ := p.name()
 		c.Type.Charset = strings.ToLower(s)
-	case p.is(t, "ASCII"):
+	case t.Is("ASCII"):
 		c.Type.Charset = "latin1"
-	case p.is(t, "UNICODE"):
+	case t.Is("UNICODE"):
 		c.Type.Charset = "ucs2"
-	case p.is(t, "BYTE"):
+	case t.Is("BYTE"):
 		c.Type.Charset = "binary"
-	case p.is(t, "PRIMARY"), p.is(t, "KEY"):
-		p.accept("KEY")
+	case t.Is("PRIMARY"), t.Is("KEY"):
+		p.Accept("KEY")
 		p.t.Key = &tidemark.Index{Name: "PRIMARY", Unique: true, Parts: []tidemark.IndexPart{{Column: c.Name}}}
 		c.NotNull = true
-	case p.is(t, "UNIQUE"):
-		p.accept("KEY")
+	case t.Is("UNIQUE"):
+		p.Accept("KEY")
 		p.unique(c.Name)
-	case p.is(t, "INVISIBLE"):
+	case t.Is("INVISIBLE"):
 		c.Invisible = true
-	case p.is(t, "ON"):
-		if p.accept("UPDATE") {
+	case t.Is("ON"):
+		if p.Accept("UPDATE") {
 			c.OnUpdate = true
 		}
-	case p.is(t, "GENERATED"):
-		p.accept("ALWAYS")
-	case p.is(t, "AS"):
+	case t.Is("GENERATED"):
+		p.Accept("ALWAYS")
+	case t.Is("AS"):
 		return p.generated(c)
-	case p.is(t, "CHECK"):
-		return p.accept("(") && p.columnCheck(c)
-	case p.is(t, "CONSTRAINT"):
-		if !p.is(p.peek(), "CHECK") {
-			p.next()
+	case t.Is("CHECK"):
+		return p.Accept("(") && p.columnCheck(c)
+	case t.Is("CONSTRAINT"):
+		if !p.Peek().Is("CHECK") {
+			p.Next()
 		}
-	case p.is(t, "FIRST"):
-	case p.is(t, "AFTER"):
-		p.next()
-	case p.is(t, "("): // of an attribute that means nothing here
-		_, ok := p.parens()
+	case t.Is("FIRST"):
+	case t.Is("AFTER"):
+		p.Next()
+	case t.Is("("): // of an attribute that means nothing here
+		_, ok := p.Close()
 		return ok
 	}
 	return true
@@ -182,15 +184,15 @@ func (p *ddl) attribute(c *tidemark.Column, t token) bool {
 
 // generated reads what follows AS: an expression, or ROW START of system versioning.
 func (p *ddl) generated(c *tidemark.Column) bool {
-	if p.accept("ROW") {
-		c.Generated, c.Virtual = "ROW "+strings.ToUpper(string(p.text(p.next()))), false
+	if p.Accept("ROW") {
+		c.Generated, c.Virtual = "ROW "+strings.ToUpper(p.Next().Text), false
 		return true
 	}
-	if !p.accept("(") {
+	if !p.Accept("(") {
 		return false
 	}
-	start := p.i
-	end, ok := p.parens()
+	start := p.At
+	end, ok := p.Close()
 	if !ok {
 		return false
 	}
@@ -198,10 +200,10 @@ func (p *ddl) generated(c *tidemark.Column) bool {
 		return false
 	}
 	c.Virtual = true
-	if p.accept("STORED") || p.accept("PERSISTENT") {
+	if p.Accept("STORED") || p.Accept("PERSISTENT") {
 		c.Virtual = false
 	} else {
-		p.accept("VIRTUAL")
+		p.Accept("VIRTUAL")
 	}
 	return true
 }
@@ -209,8 +211,8 @@ func (p *ddl) generated(c *tidemark.Column) bool {
 // columnCheck reads the expression of a CHECK. MariaDB writes JSON as longtext
 // with a check that it is JSON.
 func (p *ddl) columnCheck(c *tidemark.Column) bool {
-	start := p.i
-	end, ok := p.parens()
+	start := p.At
+	end, ok := p.Close()
 	if !ok {
 		return false
 	}
@@ -222,46 +224,46 @@ func (p *ddl) columnCheck(c *tidemark.Column) bool {
 		c.Type = tidemark.Type{Kind: tidemark.JSON, Native: "json"}
 		return true
 	}
-	p.i = start
+	p.At = start
 	return p.check("")
 }
 
 // columnDefault reads what follows DEFAULT.
 func (p *ddl) columnDefault(c *tidemark.Column) bool {
-	t := p.next()
-	text := string(p.text(t))
+	t := p.Next()
+	text := t.Text
 	switch {
-	case t.kind == tEnd || t.kind == tBad:
+	case t.Kind == sqltext.End || t.Kind == sqltext.Bad:
 		return false
-	case p.is(t, "NULL"):
+	case t.Is("NULL"):
 		return true
-	case t.kind == tString:
-		c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: p.str(t)}
+	case t.Kind == sqltext.String:
+		c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: p.Value(t)}
 		return true
-	case p.is(t, "-"), p.is(t, "+"):
+	case t.Is("-"), t.Is("+"):
 		number := p.number()
 		c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: strings.TrimPrefix(text, "+") + number}
 		return true
-	case p.is(t, "("):
-		start := p.i
-		end, ok := p.parens()
+	case t.Is("("):
+		start := p.At
+		end, ok := p.Close()
 		if !ok {
 			return false
 		}
 		return p.defaultExpression(c, start, end)
-	case t.kind != tWord:
-		if p.is(t, ".") {
-			p.i = t.start
+	case t.Kind != sqltext.Word:
+		if t.Is(".") {
+			p.At = t.At
 			c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: p.number()}
 			return true
 		}
 		return false
 	case text[0] >= '0' && text[0] <= '9' && !strings.HasPrefix(text, "0x"):
-		p.i = t.start
+		p.At = t.At
 		c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: p.number()}
 		return true
-	case p.is(t, "TRUE"), p.is(t, "FALSE"):
-		c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: map[bool]string{true: "1", false: "0"}[p.is(t, "TRUE")]}
+	case t.Is("TRUE"), t.Is("FALSE"):
+		c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: map[bool]string{true: "1", false: "0"}[t.Is("TRUE")]}
 		return true
 	}
 	return p.wordDefault(c, t)
@@ -269,28 +271,28 @@ func (p *ddl) columnDefault(c *tidemark.Column) bool {
 
 // number reads the rest of a number: digits, a point, an exponent.
 func (p *ddl) number() string {
-	for p.i < len(p.d) && space[p.d[p.i]] {
-		p.i++
+	for p.At < len(p.Text) && sqltext.IsSpace(p.Text[p.At]) {
+		p.At++
 	}
-	start := p.i
-	for p.i < len(p.d) {
-		c := p.d[p.i]
-		if c >= '0' && c <= '9' || c == '.' || c|0x20 == 'e' || (c == '-' || c == '+') && p.i > start && p.d[p.i-1]|0x20 == 'e' {
-			p.i++
+	start := p.At
+	for p.At < len(p.Text) {
+		c := p.Text[p.At]
+		if c >= '0' && c <= '9' || c == '.' || c|0x20 == 'e' || (c == '-' || c == '+') && p.At > start && p.Text[p.At-1]|0x20 == 'e' {
+			p.At++
 			continue
 		}
 		break
 	}
-	return string(p.d[start:p.i])
+	return string(p.Text[start:p.At])
 }
 
 // wordDefault reads a default that begins with a word: b'0', x'00', 0x00, _utf8'x',
 // or a function.
-func (p *ddl) wordDefault(c *tidemark.Column, t token) bool {
-	text := strings.ToLower(string(p.text(t)))
-	if next := p.peek(); next.kind == tString && next.start == t.end || next.kind == tString && text[0] == '_' {
-		p.next()
-		switch value := p.str(next); text {
+func (p *ddl) wordDefault(c *tidemark.Column, t sqltext.Token) bool {
+	text := strings.ToLower(t.Text)
+	if next := p.Peek(); next.Kind == sqltext.String && next.At == t.After() || next.Kind == sqltext.String && text[0] == '_' {
+		p.Next()
+		switch value := p.Value(next); text {
 		case "b":
 			c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: value}
 		case "x":
@@ -306,15 +308,15 @@ func (p *ddl) wordDefault(c *tidemark.Column, t token) bool {
 		c.Default = &tidemark.Default{Kind: tidemark.Literal, Text: string(b)}
 		return err == nil
 	}
-	start, end := t.start, t.end
-	if p.accept("(") {
-		if _, ok := p.parens(); !ok {
+	start, end := t.At, t.After()
+	if p.Accept("(") {
+		if _, ok := p.Close(); !ok {
 			return false
 		}
-		end = p.i
-	} else if p.acceptAll("VALUE", "FOR") || p.acceptAll("NEXT", "VALUE", "FOR") {
-		p.next()
-		end = p.i
+		end = p.At
+	} else if p.Accept("VALUE", "FOR") || p.Accept("NEXT", "VALUE", "FOR") {
+		p.Next()
+		end = p.At
 	}
 	return p.defaultExpression(c, start, end)
 }
@@ -329,7 +331,7 @@ func (p *ddl) defaultExpression(c *tidemark.Column, start, end int) bool {
 
 // expression gives the SQL between two places of the text; false where it is longer than any server takes.
 func (p *ddl) expression(start, end int) (string, bool) {
-	sql := squeeze(p.d[start:end], p.server, p.esc)
+	sql := p.Squeeze(start, end)
 	if len(sql) > tidemark.MaxExpression {
 		p.why = fmt.Sprintf("an expression of %d bytes, where servers take at most %d", len(sql), tidemark.MaxExpression)
 		return "", false

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // ZeroDates says what becomes of MySQL's dates that are none elsewhere:
@@ -40,15 +41,22 @@ type ConvertOptions struct {
 // For LOAD DATA the bytes are those of the column's own character set, as
 // tidemark.LoadData asks; for COPY text they are UTF-8 and the canonical text.
 type Converter struct {
-	move   *tidemark.Move
-	format tidemark.Format
-	opt    ConvertOptions
+	output
+	literals
+	move *tidemark.Move
+	opt  ConvertOptions
 
-	// Of the piece at hand.
-	plan *plan
-	t    *Tuples
-	rng  *tidemark.Range
-	emit func(*tidemark.Batch) error
+	open  literal        // of a row whose rest is in the next piece
+	field int            // that open belongs to
+	hexed int            // bytes of the value at hand that were written as hex
+	zoned *time.Location // of timestamps; nil: UTC
+}
+
+// output is the batch that is being filled.
+type output struct {
+	format tidemark.Format
+	rng    *tidemark.Range
+	emit   func(*tidemark.Batch) error
 
 	batch *tidemark.Batch // whose Data is out[:n] when it is given away
 	out   []byte
@@ -56,22 +64,28 @@ type Converter struct {
 	row   int   // where the row began in out
 	rows  int   // that ended in this batch
 	ends  []int // of the row's values in out, where they are written in another order
+}
 
-	open    literal // of a row whose rest is in the next piece
-	field   int     // that open belongs to
-	scratch []byte  // decoded bytes of a literal, not yet written
-	wide    []byte  // transcoded bytes
-	odd     byte    // half a byte of hex, until the rest of it comes; 0: none
-	tmp     []byte
-	hexed   int            // bytes of the value at hand that were written as hex
-	zoned   *time.Location // of timestamps; nil: UTC
+// literals takes the text of values in a piece apart.
+type literals struct {
+	plan       *plan   // of the piece at hand,
+	t          *Tuples // which is this
+	serverOnly string  // the hint where only a server can evaluate a value
+	scratch    []byte  // decoded bytes of a literal, not yet written
+	wide       []byte  // transcoded bytes
+	odd        byte    // half a byte of hex, until the rest of it comes; 0: none
+	tmp        []byte
 }
 
 // NewConverter makes a Converter for the rows of m.From as m.To's columns. f is
 // LoadData or CopyText. m.Source names columns that all pieces have: where a piece
 // lists fewer, give it a Converter of a narrower Move (Narrow).
 func NewConverter(m *tidemark.Move, f tidemark.Format, opt ConvertOptions) *Converter {
-	return &Converter{move: m, format: f, opt: opt}
+	serverOnly := "Load the dump into a MySQL or MariaDB server first and copy from there."
+	if f == tidemark.LoadData {
+		serverOnly = "The piece can be run as SQL on the target."
+	}
+	return &Converter{move: m, output: output{format: f}, literals: literals{serverOnly: serverOnly}, opt: opt}
 }
 
 // Narrow gives m with only those columns that rows with this column list have. A
@@ -177,13 +191,13 @@ func (c *Converter) reset() {
 }
 
 // begin takes a new batch.
-func (c *Converter) begin() {
+func (c *output) begin() {
 	c.batch = tidemark.NewBatch(c.rng, c.format)
 	c.out, c.n, c.rows, c.row = c.batch.Data[:cap(c.batch.Data)], 0, 0, 0
 }
 
 // flush gives the batch away. more says that its last row goes on.
-func (c *Converter) flush(more, last bool) error {
+func (c *output) flush(more, last bool) error {
 	b := c.batch
 	b.Data, b.Rows, b.More, b.Last = c.out[:c.n], c.rows, more, last
 	c.batch, c.out = nil, nil
@@ -197,7 +211,7 @@ func (c *Converter) flush(more, last bool) error {
 }
 
 // room makes sure that n more bytes fit.
-func (c *Converter) room(n int) {
+func (c *output) room(n int) {
 	if len(c.out)-c.n < n {
 		c.out = larger(c.out, c.n, n)
 	}
@@ -210,17 +224,17 @@ func larger(out []byte, n, need int) []byte {
 }
 
 // add appends bytes as they are.
-func (c *Converter) add(b []byte) {
+func (c *output) add(b []byte) {
 	c.room(len(b))
 	c.n += copy(c.out[c.n:], b)
 }
 
 // bad makes an error about the piece's byte i.
-func (c *Converter) bad(i int, kind tidemark.Kind, what, hint string) error {
+func (c *literals) bad(i int, kind tidemark.Kind, what, hint string) error {
 	return c.wrap(i, kind, fmt.Errorf("%s", what), hint)
 }
 
-func (c *Converter) wrap(i int, kind tidemark.Kind, err error, hint string) error {
+func (c *literals) wrap(i int, kind tidemark.Kind, err error, hint string) error {
 	d := c.t.Data
 	i = min(max(i, 0), len(d))
 	line := c.t.Line + int64(bytes.Count(d[:i], []byte{'\n'}))
@@ -229,12 +243,8 @@ func (c *Converter) wrap(i int, kind tidemark.Kind, err error, hint string) erro
 }
 
 // raw is the error for what only a server can evaluate.
-func (c *Converter) raw(i int, what string) error {
-	hint := "Load the dump into a MySQL or MariaDB server first and copy from there."
-	if c.format == tidemark.LoadData {
-		hint = "The piece can be run as SQL on the target."
-	}
-	return c.wrap(i, tidemark.Unsupported, fmt.Errorf("%s: %w", what, ErrRaw), hint)
+func (c *literals) raw(i int, what string) error {
+	return c.wrap(i, tidemark.Unsupported, fmt.Errorf("%s: %w", what, ErrRaw), c.serverOnly)
 }
 
 // setPlan works out what to do with each value; pieces of the same session and
@@ -369,17 +379,14 @@ func (c *Converter) run(d []byte) error {
 	}
 	for {
 		if !inside {
-			for i < len(d) && (d[i] == ',' || space[d[i]]) {
+			for i < len(d) && (d[i] == ',' || sqltext.IsSpace(d[i])) {
 				i++
 			}
 			switch {
 			case i >= len(d):
 				return nil
 			case d[i] != '(':
-				j, err := c.blank(d, i)
-				if err != nil {
-					return err
-				}
+				j := c.blank(d, i)
 				if i == j {
 					return c.bad(i, tidemark.BadInput, "expected a row, found "+snippet(d[i:]), hintBroke)
 				}

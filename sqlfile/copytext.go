@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // copyValue writes the value in scratch as canonical text, where it is not streamed.
@@ -383,7 +384,7 @@ func (c *Converter) copyLines() error {
 		n := min(len(d), tidemark.BatchSize)
 		end := bytes.LastIndexByte(d[:n], '\n') + 1
 		if end == 0 {
-			if end, _ = line(d, 0); end > tidemark.PieceSize || c.t.More {
+			if end, _ = sqltext.LineEnd(d, 0); end > tidemark.PieceSize || c.t.More {
 				end = min(end, tidemark.PieceSize)
 			}
 		}

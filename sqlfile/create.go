@@ -7,11 +7,12 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/charset"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // A ddl reads the definitions of CREATE TABLE and ALTER TABLE.
 type ddl struct {
-	*lexer
+	*sqltext.Reader
 	t      *tidemark.Table
 	checks int    // so far, for their names
 	keys   int    // foreign ones, the same
@@ -24,20 +25,19 @@ type ddl struct {
 // Error of Kind Unsupported; one beyond what any server takes, of Kind BadInput.
 func ParseCreateTable(text []byte, ses *Session) (*tidemark.Table, error) {
 	text = ses.utf8(text)
-	p := &ddl{lexer: &lexer{d: text, server: ses.Server, esc: ses.esc(), ansi: ses.AnsiQuotes},
-		t: &tidemark.Table{Rows: -1}}
+	p := &ddl{Reader: ses.reader(text), t: &tidemark.Table{Rows: -1}}
 	p.t.Schema = ses.Database
-	p.acceptAll("CREATE")
-	p.acceptAll("OR", "REPLACE")
-	p.accept("TEMPORARY")
-	if !p.accept("TABLE") {
+	p.Accept("CREATE")
+	p.Accept("OR", "REPLACE")
+	p.Accept("TEMPORARY")
+	if !p.Accept("TABLE") {
 		return nil, p.refuse("not a CREATE TABLE")
 	}
-	p.acceptAll("IF", "NOT", "EXISTS")
+	p.Accept("IF", "NOT", "EXISTS")
 	if !p.tableName(&p.t.TableID) {
 		return nil, p.refuse("no table name")
 	}
-	if !p.accept("(") || p.is(p.peek(), "LIKE") {
+	if !p.Accept("(") || p.Peek().Is("LIKE") {
 		return nil, p.refuse("a table defined by another one")
 	}
 	for {
@@ -45,12 +45,12 @@ func ParseCreateTable(text []byte, ses *Session) (*tidemark.Table, error) {
 			if p.why != "" {
 				return nil, tidemark.Errorf(tidemark.BadInput, "read", "CREATE TABLE "+p.t.String(), p.why, hintBroke)
 			}
-			return nil, p.refuse("cannot read the definition at " + snippet(text[min(p.i, len(text)):]))
+			return nil, p.refuse("cannot read the definition at " + snippet(text[min(p.At, len(text)):]))
 		}
-		if t := p.next(); p.is(t, ")") {
+		if t := p.Next(); t.Is(")") {
 			break
-		} else if !p.is(t, ",") {
-			return nil, p.refuse("expected , or ) at " + snippet(text[t.start:]))
+		} else if !t.Is(",") {
+			return nil, p.refuse("expected , or ) at " + snippet(text[t.At:]))
 		}
 	}
 	p.options()
@@ -80,12 +80,12 @@ func (s *Session) utf8(text []byte) []byte {
 }
 
 // name reads a name.
-func (p *ddl) name() (string, bool) { return p.ident(p.next()) }
+func (p *ddl) name() (string, bool) { return p.Ident(p.Next()) }
 
 // tableName reads a table's name, with its database or without.
 func (p *ddl) tableName(id *tidemark.TableID) bool {
 	name, ok := p.name()
-	if ok && p.accept(".") {
+	if ok && p.Accept(".") {
 		id.Schema = name
 		name, ok = p.name()
 	}
@@ -96,69 +96,69 @@ func (p *ddl) tableName(id *tidemark.TableID) bool {
 // definition reads a column, key or constraint, up to the comma or parenthesis
 // after it.
 func (p *ddl) definition() bool {
-	at := p.i
-	t := p.next()
-	if t.kind != tWord {
-		p.i = at
+	at := p.At
+	t := p.Next()
+	if t.Kind != sqltext.Word {
+		p.At = at
 		return p.column(-1)
 	}
 	name := ""
-	if p.is(t, "CONSTRAINT") {
-		if n := p.peek(); n.kind == tName || n.kind == tWord && !p.is(n, "PRIMARY") && !p.is(n, "UNIQUE") && !p.is(n, "FOREIGN") && !p.is(n, "CHECK") {
+	if t.Is("CONSTRAINT") {
+		if n := p.Peek(); n.Kind == sqltext.Name || n.Kind == sqltext.Word && !n.Is("PRIMARY") && !n.Is("UNIQUE") && !n.Is("FOREIGN") && !n.Is("CHECK") {
 			name, _ = p.name()
 		}
-		t = p.next()
+		t = p.Next()
 	}
 	switch {
-	case p.is(t, "PRIMARY") && p.accept("KEY"):
+	case t.Is("PRIMARY") && p.Accept("KEY"):
 		x := &tidemark.Index{Name: "PRIMARY", Unique: true}
 		p.t.Key = x
 		return p.index(x)
-	case p.is(t, "UNIQUE"):
-		if !p.accept("KEY") {
-			p.accept("INDEX")
+	case t.Is("UNIQUE"):
+		if !p.Accept("KEY") {
+			p.Accept("INDEX")
 		}
 		return p.key(tidemark.Index{Name: name, Unique: true})
-	case p.is(t, "KEY"), p.is(t, "INDEX"):
+	case t.Is("KEY"), t.Is("INDEX"):
 		return p.key(tidemark.Index{})
-	case p.is(t, "FULLTEXT"), p.is(t, "SPATIAL"):
-		if !p.accept("KEY") {
-			p.accept("INDEX")
+	case t.Is("FULLTEXT"), t.Is("SPATIAL"):
+		if !p.Accept("KEY") {
+			p.Accept("INDEX")
 		}
-		return p.key(tidemark.Index{Method: strings.ToLower(string(p.text(t)))})
-	case p.is(t, "FOREIGN") && p.accept("KEY"):
+		return p.key(tidemark.Index{Method: strings.ToLower(t.Text)})
+	case t.Is("FOREIGN") && p.Accept("KEY"):
 		return p.foreignKey(name)
-	case p.is(t, "CHECK") && p.accept("("):
+	case t.Is("CHECK") && p.Accept("("):
 		return p.check(name)
-	case p.is(t, "PERIOD") && p.accept("FOR"):
+	case t.Is("PERIOD") && p.Accept("FOR"):
 		return p.skipRest()
 	}
-	p.i = at
+	p.At = at
 	return p.column(-1)
 }
 
 // skipRest passes over what remains of a definition.
 func (p *ddl) skipRest() bool {
 	for {
-		switch t := p.peek(); {
-		case p.is(t, ","), p.is(t, ")"), t.kind == tEnd:
+		switch t := p.Peek(); {
+		case t.Is(","), t.Is(")"), t.Kind == sqltext.End:
 			return true
-		case t.kind == tBad:
+		case t.Kind == sqltext.Bad:
 			return false
-		case p.is(t, "("):
-			p.next()
-			if _, ok := p.parens(); !ok {
+		case t.Is("("):
+			p.Next()
+			if _, ok := p.Close(); !ok {
 				return false
 			}
 		default:
-			p.next()
+			p.Next()
 		}
 	}
 }
 
 // key reads an index that may have a name.
 func (p *ddl) key(x tidemark.Index) bool {
-	if t := p.peek(); t.kind == tName || t.kind == tWord && !p.is(t, "USING") {
+	if t := p.Peek(); t.Kind == sqltext.Name || t.Kind == sqltext.Word && !t.Is("USING") {
 		x.Name, _ = p.name()
 	}
 	if !p.index(&x) {
@@ -199,11 +199,11 @@ func (p *ddl) index(x *tidemark.Index) bool {
 			x.Method = strings.ToLower(m)
 		}
 	}
-	if p.is(p.peek(), "USING") {
-		p.next()
+	if p.Peek().Is("USING") {
+		p.Next()
 		method()
 	}
-	if !p.accept("(") {
+	if !p.Accept("(") {
 		return false
 	}
 	for {
@@ -212,35 +212,35 @@ func (p *ddl) index(x *tidemark.Index) bool {
 			return false
 		}
 		x.Parts = append(x.Parts, part)
-		if t := p.next(); p.is(t, ")") {
+		if t := p.Next(); t.Is(")") {
 			break
-		} else if !p.is(t, ",") {
+		} else if !t.Is(",") {
 			return false
 		}
 	}
 	for {
-		switch t := p.peek(); {
-		case p.is(t, ","), p.is(t, ")"), t.kind == tEnd:
+		switch t := p.Peek(); {
+		case t.Is(","), t.Is(")"), t.Kind == sqltext.End:
 			return true
-		case t.kind == tBad, p.is(t, "("):
+		case t.Kind == sqltext.Bad, t.Is("("):
 			return false
-		case p.is(t, "USING"):
-			p.next()
+		case t.Is("USING"):
+			p.Next()
 			method()
-		case p.is(t, "COMMENT"):
-			p.next()
-			x.Comment = p.str(p.next())
+		case t.Is("COMMENT"):
+			p.Next()
+			x.Comment = p.Value(p.Next())
 		default:
-			p.next()
+			p.Next()
 		}
 	}
 }
 
 // part reads one column of an index: `c`(10) DESC, or (expression).
 func (p *ddl) part() (x tidemark.IndexPart, ok bool) {
-	if p.accept("(") {
-		start := p.i
-		end, ok := p.parens()
+	if p.Accept("(") {
+		start := p.At
+		end, ok := p.Close()
 		if !ok {
 			return x, false
 		}
@@ -250,39 +250,39 @@ func (p *ddl) part() (x tidemark.IndexPart, ok bool) {
 	} else if x.Column, ok = p.name(); !ok {
 		return x, false
 	}
-	if p.accept("(") {
-		n, err := strconv.Atoi(string(p.lexer.text(p.next())))
-		if err != nil || !p.accept(")") {
+	if p.Accept("(") {
+		n, err := strconv.Atoi(p.Next().Text)
+		if err != nil || !p.Accept(")") {
 			return x, false
 		}
 		x.Prefix = n
 	}
-	if x.Desc = p.accept("DESC"); !x.Desc {
-		p.accept("ASC")
+	if x.Desc = p.Accept("DESC"); !x.Desc {
+		p.Accept("ASC")
 	}
 	return x, true
 }
 
 // names reads (a, b).
 func (p *ddl) names() ([]string, bool) {
-	if !p.accept("(") {
+	if !p.Accept("(") {
 		return nil, false
 	}
-	return columnList(p.lexer)
+	return columnList(p.Reader)
 }
 
 // foreignKey reads what follows FOREIGN KEY.
 func (p *ddl) foreignKey(name string) bool {
 	f := tidemark.ForeignKey{Name: name}
-	if n := p.peek(); n.kind == tName || n.kind == tWord {
-		p.next() // the index's name
+	if n := p.Peek(); n.Kind == sqltext.Name || n.Kind == sqltext.Word {
+		p.Next() // the index's name
 	}
 	p.keys++
 	if f.Name == "" {
 		f.Name = fmt.Sprintf("%s_ibfk_%d", p.t.Name, p.keys)
 	}
 	var ok bool
-	if f.Columns, ok = p.names(); !ok || !p.accept("REFERENCES") {
+	if f.Columns, ok = p.names(); !ok || !p.Accept("REFERENCES") {
 		return false
 	}
 	f.Ref.Schema = p.t.Schema
@@ -292,16 +292,16 @@ func (p *ddl) foreignKey(name string) bool {
 	if f.RefColumns, ok = p.names(); !ok {
 		return false
 	}
-	if p.accept("MATCH") {
-		p.next()
+	if p.Accept("MATCH") {
+		p.Next()
 	}
-	for p.accept("ON") {
-		event := p.next()
-		action := strings.ToUpper(string(p.lexer.text(p.next())))
+	for p.Accept("ON") {
+		event := p.Next()
+		action := strings.ToUpper(p.Next().Text)
 		if action == "SET" || action == "NO" {
-			action += " " + strings.ToUpper(string(p.lexer.text(p.next())))
+			action += " " + strings.ToUpper(p.Next().Text)
 		}
-		if p.is(event, "DELETE") {
+		if event.Is("DELETE") {
 			f.OnDelete = action
 		} else {
 			f.OnUpdate = action
@@ -313,8 +313,8 @@ func (p *ddl) foreignKey(name string) bool {
 
 // check reads what follows CHECK (.
 func (p *ddl) check(name string) bool {
-	start := p.i
-	end, ok := p.parens()
+	start := p.At
+	end, ok := p.Close()
 	if !ok {
 		return false
 	}
@@ -322,11 +322,11 @@ func (p *ddl) check(name string) bool {
 	if name == "" {
 		name = fmt.Sprintf("%s_chk_%d", p.t.Name, p.checks)
 	}
-	enforced := !p.acceptAll("NOT", "ENFORCED")
+	enforced := !p.Accept("NOT", "ENFORCED")
 	if !enforced {
 		return true
 	}
-	p.accept("ENFORCED")
+	p.Accept("ENFORCED")
 	sql, ok := p.expression(start, end)
 	p.t.Checks = append(p.t.Checks, tidemark.Check{Name: name, Expr: sql})
 	return ok
@@ -335,12 +335,12 @@ func (p *ddl) check(name string) bool {
 // options reads what follows the definitions.
 func (p *ddl) options() {
 	for {
-		t := p.next()
+		t := p.Next()
 		switch {
-		case t.kind == tEnd || t.kind == tBad:
+		case t.Kind == sqltext.End || t.Kind == sqltext.Bad:
 			return
-		case p.is(t, "PARTITION") && p.is(p.peek(), "BY"):
-			p.t.Native = squeeze(p.d[t.start:], p.server, p.esc)
+		case t.Is("PARTITION") && p.Peek().Is("BY"):
+			p.t.Native = p.Squeeze(t.At, len(p.Text))
 			return
 		case p.option(t):
 		}
@@ -348,22 +348,22 @@ func (p *ddl) options() {
 }
 
 // option takes one table option if it is one of those that matter.
-func (p *ddl) option(t token) bool {
+func (p *ddl) option(t sqltext.Token) bool {
 	value := func() string {
-		p.accept("=")
+		p.Accept("=")
 		s, _ := p.name()
 		return s
 	}
 	switch {
-	case p.is(t, "ENGINE"), p.is(t, "TYPE"):
+	case t.Is("ENGINE"), t.Is("TYPE"):
 		p.t.Storage = value()
-	case p.is(t, "CHARSET"), p.is(t, "CHARACTER") && p.accept("SET"):
+	case t.Is("CHARSET"), t.Is("CHARACTER") && p.Accept("SET"):
 		p.t.Charset = strings.ToLower(value())
-	case p.is(t, "COLLATE"):
+	case t.Is("COLLATE"):
 		p.t.Collation = strings.ToLower(value())
-	case p.is(t, "COMMENT"):
+	case t.Is("COMMENT"):
 		p.t.Comment = value()
-	case p.is(t, "AUTO_INCREMENT"):
+	case t.Is("AUTO_INCREMENT"):
 		n, _ := strconv.ParseUint(value(), 10, 64)
 		for i := range p.t.Columns {
 			if id := p.t.Columns[i].Identity; id != nil {

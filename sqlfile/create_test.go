@@ -8,6 +8,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysqltype"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 const orders = "CREATE TABLE IF NOT EXISTS `shop`.`orders` (\n" +
@@ -42,7 +44,7 @@ func TestParseCreateTable(t *testing.T) {
 	}
 	lit := func(s string) *tidemark.Default { return &tidemark.Default{Kind: tidemark.Literal, Text: s} }
 	typ := func(native, charset, collation string) tidemark.Type {
-		out := tidemark.MySQLType(native)
+		out := mysqltype.Parse(native)
 		out.Charset, out.Collation = charset, collation
 		return out
 	}
@@ -88,7 +90,7 @@ func TestParseCreateTable(t *testing.T) {
 		t.Error(diff)
 	}
 	// MariaDB takes /*!50700 to /*!99999 for MySQL's alone.
-	maria, err := ParseCreateTable([]byte(orders), &Session{Charset: "utf8mb4", Server: Server{MariaDB: true, Version: 101114}})
+	maria, err := ParseCreateTable([]byte(orders), &Session{Charset: "utf8mb4", Server: sqltext.Server{MariaDB: true, Version: 101114}})
 	if err != nil || maria.Column("u").Invisible {
 		t.Errorf("on MariaDB: %v", err)
 	}

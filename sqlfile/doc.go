@@ -14,7 +14,7 @@
 // and a resumed run passes over the pieces it has. Each lane owns a Converter.
 //
 // Reading order: scanner.go (the loop over statements), insert.go (how rows are
-// cut into pieces), lex.go (the bytes), session.go (what SET, USE and DELIMITER
+// cut into pieces), session.go (what SET, USE and DELIMITER
 // change), create.go (CREATE TABLE), convert.go and the two forms it writes,
 // loaddata.go and copytext.go. What is accepted is in doc/format/mysqldump.md.
 package sqlfile

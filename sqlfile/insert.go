@@ -5,6 +5,7 @@ import (
 	"sync"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // A Tuples is a piece of rows: the text of one or more INSERT statements between
@@ -53,7 +54,7 @@ func (t *Tuples) Release() {
 var buffers sync.Pool
 
 // buffer gives memory for a window of at least n bytes.
-func (s *Scanner) buffer(n int) []byte {
+func (s *window) buffer(n int) []byte {
 	if full := s.opt.Piece + 4*readBlock; n > readBlock*4 && n < full {
 		n = full
 	}
@@ -95,17 +96,17 @@ type rows struct {
 // are not rows; the statement is then read as any other.
 func (s *Scanner) insert() (bool, error) {
 	for {
-		h, n, ok := parseHead(s.window(), s.session)
+		h, n, ok := parseHead(s.unread(), s.session)
 		if ok {
 			if h == nil {
 				return false, nil
 			}
-			h.text = bytes.Clone(s.window()[:n])
+			h.text = bytes.Clone(s.unread()[:n])
 			s.advance(n)
 			s.rows = rows{head: h, fresh: true}
 			return true, nil
 		}
-		if len(s.window()) > s.opt.MaxOther {
+		if len(s.unread()) > s.opt.MaxOther {
 			return false, s.bad(0, "an INSERT of more than "+size(s.opt.MaxOther)+" before its rows", hintBroke)
 		}
 		if _, more := s.more(); !more {
@@ -118,72 +119,72 @@ func (s *Scanner) insert() (bool, error) {
 // ends before that can be said; h is nil if it is something else. n is the index
 // of the first row's parenthesis.
 func parseHead(d []byte, ses *Session) (h *head, n int, ok bool) {
-	l := lexer{d: d, server: ses.Server, esc: ses.esc(), ansi: ses.AnsiQuotes}
-	cut := func() bool { return l.i >= len(d) }
+	l := ses.reader(d)
+	cut := func() bool { return l.At >= len(d) }
 	h = &head{verb: "INSERT"}
-	if l.is(l.next(), "REPLACE") {
+	if l.Next().Is("REPLACE") {
 		h.verb = "REPLACE"
 	}
 	for {
 		switch {
-		case l.accept("LOW_PRIORITY"), l.accept("HIGH_PRIORITY"), l.accept("DELAYED"):
+		case l.Accept("LOW_PRIORITY"), l.Accept("HIGH_PRIORITY"), l.Accept("DELAYED"):
 			continue
-		case l.accept("IGNORE"):
+		case l.Accept("IGNORE"):
 			h.verb = "INSERT IGNORE"
 			continue
 		}
 		break
 	}
-	l.accept("INTO")
-	name, good := l.ident(l.next())
+	l.Accept("INTO")
+	name, good := l.Ident(l.Next())
 	h.table.Name = name
-	if good && l.accept(".") {
+	if good && l.Accept(".") {
 		h.table.Schema = name
-		h.table.Name, good = l.ident(l.next())
+		h.table.Name, good = l.Ident(l.Next())
 	}
 	if cut() {
 		return nil, 0, false
 	}
-	if good && l.accept("(") {
-		h.columns, good = columnList(&l)
+	if good && l.Accept("(") {
+		h.columns, good = columnList(l)
 	}
-	t := l.next()
+	t := l.Next()
 	if cut() {
 		return nil, 0, false
 	}
-	if !good || !l.is(t, "VALUES") && !l.is(t, "VALUE") {
+	if !good || !t.Is("VALUES") && !t.Is("VALUE") {
 		return nil, 0, true
 	}
-	t = l.next()
-	if cut() && !l.is(t, "(") {
+	t = l.Next()
+	if cut() && !t.Is("(") {
 		return nil, 0, false
 	}
-	if !l.is(t, "(") {
+	if !t.Is("(") {
 		return nil, 0, true
 	}
-	return h, t.start, true
+	return h, t.At, true
 }
 
 // columnList reads names up to the ). The ( was taken.
-func columnList(l *lexer) ([]string, bool) {
+func columnList(l *sqltext.Reader) ([]string, bool) {
 	names := []string{}
 	for {
-		t := l.next()
-		if l.is(t, ")") && len(names) == 0 {
+		t := l.Next()
+		if t.Is(")") && len(names) == 0 {
 			return names, true
 		}
-		name, ok := l.ident(t)
+		name, ok := l.Ident(t)
 		if !ok {
 			return nil, false
 		}
-		for l.accept(".") { // t.column
-			if name, ok = l.ident(l.next()); !ok {
+		for l.Accept(".") { // t.column
+			if name, ok = l.Ident(l.Next()); !ok {
 				return nil, false
 			}
 		}
 		names = append(names, name)
-		if t = l.next(); !l.is(t, ",") {
-			return names, l.is(t, ")")
+		if t = l.Next(); !t.Is(",") {
+			return names, t.Is(")")
 		}
 	}
 }
@@ -206,7 +207,7 @@ func (in *rows) row(d []byte, i, enough, longest int, ses *Session) (int, verdic
 	for {
 		if in.quote != 0 {
 			lim := min(len(d), max(longest, i))
-			j, ok := stringEnd(d[:lim], i, in.quote, ses.esc() && in.quote != '`' && (in.quote != '"' || !ses.AnsiQuotes))
+			j, ok := sqltext.QuoteEnd(d[:lim], i, in.quote, ses.escIn(in.quote))
 			if i = j; !ok {
 				if lim >= longest {
 					return i, long
@@ -246,7 +247,7 @@ func (in *rows) row(d []byte, i, enough, longest int, ses *Session) (int, verdic
 		case semi:
 			return i, broken
 		default:
-			j, ok := comment(d, i)
+			j, ok := sqltext.CommentEnd(d, i)
 			if !ok {
 				return i, short
 			}
@@ -321,7 +322,7 @@ func (s *Scanner) afterRow() (bool, error) {
 
 // suffix makes the error for text after rows of which some were given away.
 func (s *Scanner) suffix(i int) error {
-	d := s.window()
+	d := s.unread()
 	offset, line := s.where(i)
 	return tidemark.Errorf(tidemark.Unsupported, "read", s.opt.Name,
 		at(offset, line, "an INSERT of more than "+size(s.opt.Piece)+" goes on after its rows with "+snippet(d[i:])),
@@ -332,7 +333,7 @@ func (s *Scanner) suffix(i int) error {
 // row's parenthesis; ; and the index after the delimiter; or 0 and the index of
 // anything else.
 func (s *Scanner) separator(i int) (int, byte, error) {
-	d := s.window()
+	d := s.unread()
 	for {
 		j, ok := blank(d, i)
 		switch {
@@ -364,7 +365,7 @@ func (s *Scanner) separator(i int) (int, byte, error) {
 // row, or inside one of which parts were given away.
 func (s *Scanner) gather() (*Statement, error) {
 	in := &s.rows
-	d := s.window()
+	d := s.unread()
 	i := 0                   // where to go on
 	whole, wholeRows := 0, 0 // end of the last row of the statement before this one, rows up to there
 	begin := 0               // of this statement's first row
@@ -392,7 +393,7 @@ func (s *Scanner) gather() (*Statement, error) {
 		if err != nil {
 			return nil, err
 		}
-		d = s.window()
+		d = s.unread()
 		switch next {
 		case ',':
 			i = j
@@ -407,7 +408,7 @@ func (s *Scanner) gather() (*Statement, error) {
 				in.head = nil
 				return st, nil
 			}
-			d = s.window()
+			d = s.unread()
 			erase(d[i:k])
 			whole, wholeRows, begin, i, in.fresh = i, in.n, k, k, true
 		default:
@@ -438,10 +439,10 @@ func (s *Scanner) insideRow(i int) error {
 // sameHead reports whether the statement that follows d[i] begins as this one,
 // and gives the index of its first row.
 func (s *Scanner) sameHead(i int) (int, bool, error) {
-	d, text := s.window(), s.rows.head.text
+	d, text := s.unread(), s.rows.head.text
 	for {
 		j := i
-		for j < len(d) && space[d[j]] {
+		for j < len(d) && sqltext.IsSpace(d[j]) {
 			j++
 		}
 		if n := min(len(text), len(d)-j); !bytes.Equal(d[j:j+n], text[:n]) {
@@ -478,9 +479,9 @@ func (s *Scanner) withSuffix(i int) (*Statement, error) {
 	st := s.rowStatement()
 	st.Offset -= int64(len(h.text))
 	st.Line -= int64(bytes.Count(h.text, []byte{'\n'}))
-	st.Text = append(bytes.Clone(h.text), s.window()[:n]...)
+	st.Text = append(bytes.Clone(h.text), s.unread()[:n]...)
 	s.advance(n)
-	s.advance(min(len(s.delim), len(s.window())))
+	s.advance(min(len(s.delim), len(s.unread())))
 	s.rows = rows{}
 	s.number(st)
 	return s.give(st), nil
@@ -529,7 +530,7 @@ func (s *Scanner) take(n int, more bool) *Statement {
 	t := &Tuples{Table: id, Def: s.tables[id], Columns: in.head.columns, Verb: in.head.verb, Head: string(in.head.text),
 		Offset: st.Offset, Line: st.Line, Index: s.index, Part: in.part, More: more, Rows: in.n, Session: s.session, File: s.opt.Name}
 	in.n = 0
-	d := s.window()
+	d := s.unread()
 	s.advance(n)
 	if n < len(s.buf)/4 {
 		t.Data = bytes.Clone(d[:n])

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/charset"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 type literalKind uint8
@@ -35,10 +36,7 @@ type literal struct {
 // it. If the piece ends inside it, open has the rest.
 func (c *Converter) literal(d []byte, i, k int) (int, error) {
 	start := i
-	i, err := c.blank(d, i)
-	if err != nil {
-		return i, err
-	}
+	i = c.blank(d, i)
 	c.scratch = c.scratch[:0]
 	c.hexed = 0
 	l, i, err := c.begins(d, i, start)
@@ -49,7 +47,7 @@ func (c *Converter) literal(d []byte, i, k int) (int, error) {
 }
 
 // begins recognises a literal, and gives the index of its content.
-func (c *Converter) begins(d []byte, i, start int) (literal, int, error) {
+func (c *literals) begins(d []byte, i, start int) (literal, int, error) {
 	l := literal{charset: c.plan.session.Charset}
 	if i >= len(d) {
 		return l, i, c.bad(i, tidemark.BadInput, "the rows end inside a row", hintCut)
@@ -77,12 +75,12 @@ func (c *Converter) begins(d []byte, i, start int) (literal, int, error) {
 		next = d[j]
 	}
 	switch {
-	case fold(w, "NULL"):
+	case sqltext.Fold(w, "NULL"):
 		l.kind = null
-	case fold(w, "TRUE"), fold(w, "FALSE"):
+	case sqltext.Fold(w, "TRUE"), sqltext.Fold(w, "FALSE"):
 		l.kind = number
 		c.scratch = append(c.scratch, map[bool]byte{true: '1', false: '0'}[len(w) == 4])
-	case fold(w, "DEFAULT"):
+	case sqltext.Fold(w, "DEFAULT"):
 		l.kind = defaulted
 	case len(w) == 1 && next == '\'' && (w[0]|0x20 == 'x' || w[0]|0x20 == 'b'):
 		l = l.digits(w[0] | 0x20)
@@ -91,7 +89,7 @@ func (c *Converter) begins(d []byte, i, start int) (literal, int, error) {
 	case len(w) == 1 && next == '\'' && w[0]|0x20 == 'n':
 		l.kind, l.quote, l.charset = quoted, '\'', "utf8mb4"
 		j++
-	case fold(w, "CONVERT") && next == '(':
+	case sqltext.Fold(w, "CONVERT") && next == '(':
 		return c.converted(d, j+1, start)
 	case w[0] == '_' && (w[len(w)-1] != '_' || next == '\''):
 		return c.introduced(d, j, start, charsetName(strings.ToLower(string(w[1:]))))
@@ -111,12 +109,8 @@ func (l literal) digits(kind byte) literal {
 }
 
 // introduced recognises the literal after _charset.
-func (c *Converter) introduced(d []byte, i, start int, charset string) (literal, int, error) {
-	i, err := c.blank(d, i)
-	if err != nil {
-		return literal{}, i, err
-	}
-	l, j, err := c.begins(d, i, start)
+func (c *literals) introduced(d []byte, i, start int, charset string) (literal, int, error) {
+	l, j, err := c.begins(d, c.blank(d, i), start)
 	if err != nil {
 		return l, j, err
 	}
@@ -129,12 +123,8 @@ func (c *Converter) introduced(d []byte, i, start int, charset string) (literal,
 
 // converted recognises the text in CONVERT(text USING utf8mb4), as which mydumper writes JSON of MySQL: it has no other
 // letters by that, and bytes become text.
-func (c *Converter) converted(d []byte, i, start int) (literal, int, error) {
-	i, err := c.blank(d, i)
-	if err != nil {
-		return literal{}, i, err
-	}
-	l, j, err := c.begins(d, i, start)
+func (c *literals) converted(d []byte, i, start int) (literal, int, error) {
+	l, j, err := c.begins(d, c.blank(d, i), start)
 	if err != nil {
 		return l, j, err
 	}
@@ -148,13 +138,10 @@ func (c *Converter) converted(d []byte, i, start int) (literal, int, error) {
 }
 
 // usingEnd gives the index after USING utf8mb4), which stands at d[i].
-func (c *Converter) usingEnd(d []byte, i, start int) (int, error) {
-	var err error
+func (c *literals) usingEnd(d []byte, i, start int) (int, error) {
 	for _, want := range []string{"USING", "UTF8MB4", ")"} {
-		if i, err = c.blank(d, i); err != nil {
-			return i, err
-		}
-		if n := i + len(want); n > len(d) || !fold(d[i:n], want) {
+		i = c.blank(d, i)
+		if n := i + len(want); n > len(d) || !sqltext.Fold(d[i:n], want) {
 			return i, c.raw(start, "the expression at "+snippet(d[start:]))
 		}
 		i += len(want)
@@ -163,9 +150,9 @@ func (c *Converter) usingEnd(d []byte, i, start int) (int, error) {
 }
 
 // numeral reads a number: -12, +.5, 1e-10.
-func (c *Converter) numeral(d []byte, i int) (literal, int, error) {
+func (c *literals) numeral(d []byte, i int) (literal, int, error) {
 	l, start := literal{kind: number}, i
-	for i < len(d) && (d[i] == '-' || d[i] == '+' || space[d[i]]) {
+	for i < len(d) && (d[i] == '-' || d[i] == '+' || sqltext.IsSpace(d[i])) {
 		if d[i] == '-' {
 			if len(c.scratch) > 0 {
 				return l, i, c.raw(start, "the expression at "+snippet(d[start:]))
@@ -279,30 +266,19 @@ func (c *Converter) resume(d []byte) (int, error) {
 }
 
 // decode appends the value of a string's inside to scratch.
-func (c *Converter) decode(d []byte, i int, q byte) (int, bool) {
-	end, done := stringEnd(d, i, q, c.plan.session.esc())
+func (c *literals) decode(d []byte, i int, q byte) (int, bool) {
+	end, done := sqltext.QuoteEnd(d, i, q, c.plan.session.esc())
 	inside := d[i:end]
 	if done {
 		inside = d[i : end-1]
 	}
-	for j := 0; j < len(inside); j++ {
-		ch := inside[j]
-		switch {
-		case ch == q:
-			j++
-		case ch == '\\' && c.plan.session.esc():
-			j++
-			c.scratch = appendEscape(c.scratch, inside[j])
-			continue
-		}
-		c.scratch = append(c.scratch, ch)
-	}
+	c.scratch = sqltext.AppendUnquoted(c.scratch, inside, q, c.plan.session.esc())
 	return end, done
 }
 
 // digits appends the digits of a hex or bit literal to scratch, bits as they are,
 // hex as the bytes that they stand for; half a byte waits in the last place.
-func (c *Converter) digits(d []byte, i int, l *literal) (int, bool, error) {
+func (c *literals) digits(d []byte, i int, l *literal) (int, bool, error) {
 	j := i
 	for j < len(d) && word[d[j]] {
 		j++
@@ -331,7 +307,7 @@ func (c *Converter) digits(d []byte, i int, l *literal) (int, bool, error) {
 
 // nibbles turns the hex digits in tmp to bytes. Where the rest of the literal is
 // still to come a digit without its neighbour is kept.
-func (c *Converter) nibbles(last bool) {
+func (c *literals) nibbles(last bool) {
 	in := c.tmp
 	if c.odd != 0 {
 		in = append([]byte{c.odd}, in...)
@@ -351,7 +327,7 @@ func (c *Converter) nibbles(last bool) {
 }
 
 // packBits turns the digits in scratch to bytes, the last bit being the lowest.
-func (c *Converter) packBits() {
+func (c *literals) packBits() {
 	digits := c.scratch
 	out := make([]byte, (len(digits)+7)/8)
 	for i, ch := range digits {

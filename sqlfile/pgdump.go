@@ -2,8 +2,10 @@ package sqlfile
 
 import (
 	"bytes"
+	"math"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // isPostgres reports whether a file begins as pg_dump's plain files do.
@@ -25,27 +27,25 @@ func (s *Scanner) postgres(d []byte) (*Statement, error) {
 	if err != nil {
 		return nil, err
 	}
-	st := &Statement{Session: s.session}
-	st.Offset, st.Line = s.where(0)
-	st.Text = bytes.TrimRight(bytes.Clone(s.window()[:n]), " \t\r\n")
-	s.advance(n + 1)
-	l := &lexer{d: st.Text, ansi: true}
-	switch t := l.next(); {
-	case l.is(t, "COPY"):
+	st := s.text(n)
+	s.advance(1)
+	l := &sqltext.Reader{Text: st.Text, Dialect: sqltext.Dialect{Postgres: true}}
+	switch t := l.Next(); {
+	case t.Is("COPY"):
 		return s.copyBlock(st, l)
-	case l.is(t, "SET"):
+	case t.Is("SET"):
 		st.Kind = Set
-	case l.is(t, "CREATE") && l.accept("TABLE"):
+	case t.Is("CREATE") && l.Accept("TABLE"):
 		st.Kind = CreateTable
-		l.acceptAll("IF", "NOT", "EXISTS")
+		l.Accept("IF", "NOT", "EXISTS")
 		s.name(st, l)
-	case l.is(t, "ALTER") && l.accept("TABLE"):
+	case t.Is("ALTER") && l.Accept("TABLE"):
 		st.Kind = AlterTable
-		l.accept("ONLY")
+		l.Accept("ONLY")
 		s.name(st, l)
-	case l.is(t, "INSERT"):
+	case t.Is("INSERT"):
 		st.Kind = Insert
-		l.accept("INTO")
+		l.Accept("INTO")
 		s.name(st, l)
 	}
 	return s.give(st), nil
@@ -53,29 +53,19 @@ func (s *Scanner) postgres(d []byte) (*Statement, error) {
 
 // meta reads a command to psql, which is a line.
 func (s *Scanner) meta() (*Statement, error) {
-	d := s.window()
-	n, ok := line(d, 0)
-	for !ok {
-		var more bool
-		if d, more = s.more(); !more {
-			if s.fail != nil {
-				return nil, s.fail
-			}
-			n = len(d)
-			break
-		}
-		n, ok = line(d, 0)
+	n, err := s.wholeLine(math.MaxInt, "")
+	if err != nil {
+		return nil, err
 	}
-	st := &Statement{Kind: Meta, Text: bytes.TrimSpace(bytes.Clone(d[:n])), Session: s.session}
-	st.Offset, st.Line = s.where(0)
-	s.advance(n)
+	st := s.text(n)
+	st.Kind = Meta
 	return s.give(st), nil
 }
 
 // postgresEnd gives the index of the semicolon that ends the statement: one
 // outside 'strings', E'strings', "names", $tag$ strings $tag$ and comments.
 func (s *Scanner) postgresEnd() (int, error) {
-	d := s.window()
+	d := s.unread()
 	for {
 		if n, ok := postgresWalk(d); ok {
 			return n, nil
@@ -97,91 +87,38 @@ func (s *Scanner) postgresEnd() (int, error) {
 }
 
 func postgresWalk(d []byte) (int, bool) {
-	begin := 0 // BEGIN ATOMIC bodies hold semicolons
-	for i := 0; i < len(d); i++ {
-		switch c := d[i]; c {
-		case '\'', '"':
-			esc := c == '\'' && i > 0 && d[i-1]|0x20 == 'e' && (i < 2 || !word[d[i-2]])
-			j, ok := stringEnd(d, i+1, c, esc)
-			if !ok {
-				return 0, false
-			}
-			i = j - 1
-		case '$':
-			j, found, ok := dollarEnd(d, i)
-			if !ok {
-				return 0, false
-			}
-			if found {
-				i = j - 1
-			}
-		case '-':
-			if i+1 < len(d) && d[i+1] == '-' {
-				j, ok := line(d, i)
-				if !ok {
-					return 0, false
-				}
-				i = j - 1
-			}
-		case '/':
-			if i+1 < len(d) && d[i+1] == '*' {
-				if i = skipCondition(d, i+2) - 1; i >= len(d)-1 {
-					return 0, false
-				}
-			}
-		case 'B', 'b':
-			if i+12 < len(d) && fold(d[i:i+12], "BEGIN ATOMIC") {
-				begin++
-			}
-		case 'E', 'e':
-			if begin > 0 && i+3 < len(d) && fold(d[i:i+3], "END") && !word[d[i-1]] && !word[d[i+3]] {
-				begin--
-			}
-		case 'C', 'c':
-			if begin > 0 && i+4 < len(d) && fold(d[i:i+4], "CASE") && !word[d[i-1]] && !word[d[i+4]] {
-				begin++
-			}
-		case ';':
-			if begin == 0 {
-				return i, true
-			}
+	x := sqltext.Dialect{Postgres: true}
+	atomic, begin := 0, false // BEGIN ATOMIC bodies hold semicolons
+	for i, end := 0, 0; i < len(d); i = end {
+		var kind sqltext.Kind
+		var whole bool
+		kind, end, whole = x.Next(d, i)
+		w := d[i:end]
+		switch {
+		case !whole:
+			return 0, false
+		case kind == sqltext.Space || kind == sqltext.Comment:
+			continue
+		case d[i] == ';' && atomic == 0:
+			return i, true
+		case begin && sqltext.Fold(w, "ATOMIC"), atomic > 0 && sqltext.Fold(w, "CASE"):
+			atomic++
+		case atomic > 0 && sqltext.Fold(w, "END"):
+			atomic--
 		}
+		begin = sqltext.Fold(w, "BEGIN")
 	}
 	return 0, false
 }
 
-// dollarEnd gives the index after a dollar-quoted string that begins at d[i].
-// found is false if none does; ok is false if d ends first.
-func dollarEnd(d []byte, i int) (end int, found, ok bool) {
-	if i > 0 && word[d[i-1]] {
-		return i, false, true
-	}
-	j := i + 1
-	for j < len(d) && d[j] != '$' && word[d[j]] {
-		j++
-	}
-	switch {
-	case j >= len(d):
-		return i, false, false
-	case d[j] != '$' || j > i+1 && d[i+1] >= '0' && d[i+1] <= '9':
-		return i, false, true
-	}
-	tag := d[i : j+1]
-	n := bytes.Index(d[j+1:], tag)
-	if n < 0 {
-		return i, false, false
-	}
-	return j + 1 + n + len(tag), true, true
-}
-
 // copyBlock begins COPY t (columns) FROM stdin; whose rows are the lines that follow.
-func (s *Scanner) copyBlock(st *Statement, l *lexer) (*Statement, error) {
+func (s *Scanner) copyBlock(st *Statement, l *sqltext.Reader) (*Statement, error) {
 	ok := s.name(st, l)
 	h := &head{table: tidemark.TableID{Schema: st.Database, Name: st.Table}, verb: "COPY"}
-	if ok && l.accept("(") {
+	if ok && l.Accept("(") {
 		h.columns, ok = columnList(l)
 	}
-	if !ok || !l.acceptAll("FROM", "STDIN") || l.next().kind != tEnd {
+	if !ok || !l.Accept("FROM", "STDIN") || l.Next().Kind != sqltext.End {
 		if bytes.Contains(bytes.ToUpper(st.Text), []byte("STDIN")) {
 			return nil, tidemark.Errorf(tidemark.Unsupported, "read", s.opt.Name,
 				at(st.Offset, st.Line, "a COPY block in another form than pg_dump's"), "Make the dump with pg_dump --format=plain.")
@@ -189,14 +126,12 @@ func (s *Scanner) copyBlock(st *Statement, l *lexer) (*Statement, error) {
 		return s.give(st), nil
 	}
 	h.text = append(bytes.Clone(st.Text), ';', '\n')
-	d := s.window()
-	n, found := line(d, 0)
-	for !found {
-		var more bool
-		if d, more = s.more(); !more {
-			return nil, s.bad(0, "the file ends before the rows of a COPY", hintCut)
-		}
-		n, found = line(d, 0)
+	n, err := s.wholeLine(math.MaxInt, "")
+	if err == nil && (n == 0 || s.unread()[n-1] != '\n') {
+		err = s.bad(0, "the file ends before the rows of a COPY", hintCut)
+	}
+	if err != nil {
+		return nil, err
 	}
 	s.advance(n)
 	s.rows = rows{head: h}
@@ -208,7 +143,7 @@ func (s *Scanner) copyBlock(st *Statement, l *lexer) (*Statement, error) {
 // that is longer than a piece may be.
 func (s *Scanner) copyRows() (*Statement, error) {
 	in := &s.rows
-	d := s.window()
+	d := s.unread()
 	for {
 		if len(d) < 3 && !s.eof { // "\.\n"
 			var more bool
@@ -222,13 +157,13 @@ func (s *Scanner) copyRows() (*Statement, error) {
 		break
 	}
 	if in.part == 0 && (bytes.HasPrefix(d, []byte("\\.\n")) || bytes.HasPrefix(d, []byte("\\.\r\n"))) {
-		n, _ := line(d, 0)
+		n, _ := sqltext.LineEnd(d, 0)
 		s.advance(n)
 		s.copying, in.head = false, nil
 		return nil, nil
 	}
 	for i := 0; ; {
-		n, ok := line(d, i)
+		n, ok := sqltext.LineEnd(d, i)
 		if ok && i > 0 && bytes.HasPrefix(d[i:], []byte("\\.")) && in.part == 0 {
 			return s.lines(i, false), nil
 		}

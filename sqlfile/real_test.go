@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // dumper gives the dump program that comes with a server.
@@ -70,7 +71,7 @@ func databaseName(rawURL string) string {
 type importer struct {
 	t      *testing.T
 	dir    string
-	server Server
+	server sqltext.Server
 	tables map[string]*tidemark.Table
 	script bytes.Buffer
 	rows   map[string]int
@@ -184,9 +185,9 @@ func TestDumpsLoadAsTheClientLoadsThem(t *testing.T) {
 	for _, server := range []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t)} {
 		maria := server.Engine == "mariadb"
 		sample := testdb.Sample
-		version := Server{MariaDB: true, Version: 101100}
+		version := sqltext.Server{MariaDB: true, Version: 101100}
 		if !maria {
-			sample, version = testdb.SampleMySQL8, Server{Version: 80033}
+			sample, version = testdb.SampleMySQL8, sqltext.Server{Version: 80033}
 		}
 		zoo, sakila := server.NewDatabase(t, "zoo"), server.NewDatabase(t, "sakila")
 		testdb.Load(t, zoo, sample(t, "types-zoo/mysql.sql"))
@@ -236,7 +237,7 @@ func indexOf(list []string, s string) int {
 }
 
 // checkDump loads a dump in both ways and compares.
-func checkDump(t *testing.T, server *testdb.Server, version Server, file []byte, of string) {
+func checkDump(t *testing.T, server *testdb.Server, version sqltext.Server, file []byte, of string) {
 	a, b := server.NewDatabase(t, "client"), server.NewDatabase(t, "ours")
 	im := &importer{t: t, dir: t.TempDir(), server: version, tables: map[string]*tidemark.Table{}, rows: map[string]int{}, piece: 100 << 10}
 	if !bytes.Contains(file, []byte("CREATE TABLE")) { // --no-create-info

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // A Kind says what a statement does, as far as an import cares.
@@ -65,13 +66,13 @@ type Statement struct {
 
 // Options of a Scanner. The zero value is good.
 type Options struct {
-	Name     string // of the file, for messages
-	Piece    int    // bytes of rows after which a piece ends at the next row; 0 is 4 MB
-	Longest  int    // bytes of one row after which it is cut into parts; 0 is twice Piece
-	MaxOther int    // bytes of a statement that is not rows; 0 is 256 MB
-	Server   Server // whose conditional comments count
-	Charset  string // of the file as long as it does not say itself; "" is utf8mb4
-	Partial  bool   // accept a dump that lacks the line "Dump completed"
+	Name     string         // of the file, for messages
+	Piece    int            // bytes of rows after which a piece ends at the next row; 0 is 4 MB
+	Longest  int            // bytes of one row after which it is cut into parts; 0 is twice Piece
+	MaxOther int            // bytes of a statement that is not rows; 0 is 256 MB
+	Server   sqltext.Server // whose conditional comments count
+	Charset  string         // of the file as long as it does not say itself; "" is utf8mb4
+	Partial  bool           // accept a dump that lacks the line "Dump completed"
 
 	Database  string // that names are in, until USE says another one
 	Delimiter string // of statements, until DELIMITER says another one; "" is a semicolon
@@ -91,25 +92,34 @@ type Header struct {
 // and the few bytes after it move to another. What is returned depends on the
 // bytes of the file only, never on how reads have cut them.
 type Scanner struct {
-	r       io.Reader
-	opt     Options
-	buf     []byte
-	mark    int   // first byte not yet consumed
-	end     int   // end of what was read
-	base    int64 // file offset of buf[0]
-	line    int64 // line number of buf[mark]
-	eof     bool
-	fail    error // of the reader
+	window
+	told
 	skip    int64 // nothing that ends at or before this offset is returned
 	index   int64 // of the last piece
 	delim   []byte
 	started bool
+	rows    rows // of the INSERT being read
+	copying bool // in a COPY block
+}
 
+// A window is what of a file was read and not yet consumed.
+type window struct {
+	r    io.Reader
+	opt  Options
+	buf  []byte
+	mark int   // first byte not yet consumed
+	end  int   // end of what was read
+	base int64 // file offset of buf[0]
+	line int64 // line number of buf[mark]
+	eof  bool
+	fail error // of the reader
+}
+
+// told is what the statements so far have said of those that come.
+type told struct {
 	session  *Session
 	vars     variables
 	tables   map[tidemark.TableID]*tidemark.Table
-	rows     rows // of the INSERT being read
-	copying  bool // in a COPY block
 	header   Header
 	complete bool // the line at the end of a dump was seen
 	findings []tidemark.Finding
@@ -135,8 +145,8 @@ func NewScanner(r io.Reader, opt Options) *Scanner {
 	if charset == "" {
 		charset = "utf8mb4"
 	}
-	return &Scanner{r: r, opt: opt, line: 1, delim: []byte(cmp.Or(opt.Delimiter, ";")), vars: variables{},
-		session: &Session{Database: opt.Database, Charset: charset, Server: opt.Server}, tables: map[tidemark.TableID]*tidemark.Table{}}
+	return &Scanner{window: window{r: r, opt: opt, line: 1}, delim: []byte(cmp.Or(opt.Delimiter, ";")), told: told{vars: variables{},
+		session: &Session{Database: opt.Database, Charset: charset, Server: opt.Server}, tables: map[tidemark.TableID]*tidemark.Table{}}}
 }
 
 // after makes s go on where another file has ended: with its tables, and its count of pieces.
@@ -154,16 +164,16 @@ func (s *Scanner) SkipTo(offset int64) { s.skip = offset }
 func (s *Scanner) Offset() int64 { return s.base + int64(s.mark) }
 
 // Session gives what is in force for the next statement.
-func (s *Scanner) Session() *Session { return s.session }
+func (s *told) Session() *Session { return s.session }
 
 // Header gives what the dump's comments have said so far.
-func (s *Scanner) Header() Header { return s.header }
+func (s *told) Header() Header { return s.header }
 
 // Table gives a table whose CREATE TABLE was read; nil if there was none.
-func (s *Scanner) Table(id tidemark.TableID) *tidemark.Table { return s.tables[id] }
+func (s *told) Table(id tidemark.TableID) *tidemark.Table { return s.tables[id] }
 
 // Findings lists what is odd about the file, complete after io.EOF.
-func (s *Scanner) Findings() []tidemark.Finding {
+func (s *told) Findings() []tidemark.Finding {
 	return slices.Concat(s.findings, s.position.findings())
 }
 
@@ -206,7 +216,7 @@ func (s *Scanner) step() (*Statement, error) {
 	if err := s.blanks(); err != nil {
 		return nil, err
 	}
-	d := s.window()
+	d := s.unread()
 	for len(d) < 16 && !s.eof && s.fail == nil {
 		d, _ = s.more()
 	}
@@ -220,14 +230,14 @@ func (s *Scanner) step() (*Statement, error) {
 		return s.postgres(d)
 	}
 	switch {
-	case len(d) > 9 && fold(d[:9], "DELIMITER") && (space[d[9]]):
+	case len(d) > 9 && sqltext.Fold(d[:9], "DELIMITER") && (sqltext.IsSpace(d[9])):
 		return nil, s.delimiter()
-	case len(d) > 4 && fold(d[:4], "COPY") && space[d[4]]: // PostgreSQL's after all
+	case len(d) > 4 && sqltext.Fold(d[:4], "COPY") && sqltext.IsSpace(d[4]): // PostgreSQL's after all
 		next := *s.session
 		next.Postgres, next.NoBackslash = true, true
 		s.session = &next
 		return s.postgres(d)
-	case len(d) > 6 && (fold(d[:6], "INSERT") || len(d) > 7 && fold(d[:7], "REPLACE")):
+	case len(d) > 6 && (sqltext.Fold(d[:6], "INSERT") || len(d) > 7 && sqltext.Fold(d[:7], "REPLACE")):
 		if ok, err := s.insert(); ok || err != nil {
 			return nil, err
 		}
@@ -237,7 +247,7 @@ func (s *Scanner) step() (*Statement, error) {
 
 // begin looks at the first bytes: a byte order mark, and what must be refused.
 func (s *Scanner) begin() error {
-	d := s.window()
+	d := s.unread()
 	for len(d) < 1024 && !s.eof && s.fail == nil {
 		d, _ = s.more()
 	}
@@ -257,16 +267,16 @@ func (s *Scanner) begin() error {
 	return nil
 }
 
-// window gives the bytes that were read and not consumed.
-func (s *Scanner) window() []byte { return s.buf[s.mark:s.end] }
+// unread gives the bytes that were read and not consumed.
+func (s *window) unread() []byte { return s.buf[s.mark:s.end] }
 
 const readBlock = 256 << 10
 
 // more reads at least one byte onto the window's end and gives the window; false
 // at the end of the file and after an error (s.fail).
-func (s *Scanner) more() ([]byte, bool) {
+func (s *window) more() ([]byte, bool) {
 	if s.eof || s.fail != nil {
-		return s.window(), false
+		return s.unread(), false
 	}
 	if len(s.buf)-s.end < readBlock/4 {
 		s.room()
@@ -280,14 +290,14 @@ func (s *Scanner) more() ([]byte, bool) {
 			s.fail = s.readError(err)
 		}
 		if n > 0 || err != nil {
-			return s.window(), n > 0
+			return s.unread(), n > 0
 		}
 	}
 	s.fail = s.readError(io.ErrNoProgress)
-	return s.window(), false
+	return s.unread(), false
 }
 
-func (s *Scanner) readError(err error) error {
+func (s *window) readError(err error) error {
 	var e *tidemark.Error
 	if errors.As(err, &e) || errors.Is(err, context.Canceled) {
 		return err
@@ -297,8 +307,8 @@ func (s *Scanner) readError(err error) error {
 
 // room makes space at the end of the buffer: by moving the window to its start
 // when that frees half of it, else by a larger buffer.
-func (s *Scanner) room() {
-	d := s.window()
+func (s *window) room() {
+	d := s.unread()
 	to := s.buf
 	if len(d) > len(s.buf)/2 || len(s.buf) == 0 {
 		to = s.buffer(max(readBlock, 2*len(s.buf)))
@@ -307,27 +317,27 @@ func (s *Scanner) room() {
 }
 
 // move makes d, which ends the window, the window, in another buffer.
-func (s *Scanner) move(to, d []byte) {
+func (s *window) move(to, d []byte) {
 	s.base += int64(s.end - len(d))
 	s.end = copy(to, d)
 	s.buf, s.mark = to, 0
 }
 
 // advance consumes n bytes of the window.
-func (s *Scanner) advance(n int) {
+func (s *window) advance(n int) {
 	s.line += int64(bytes.Count(s.buf[s.mark:s.mark+n], []byte{'\n'}))
 	s.mark += n
 }
 
 // where gives the file offset and line of the window's byte i.
-func (s *Scanner) where(i int) (offset, line int64) {
-	d := s.window()
+func (s *window) where(i int) (offset, line int64) {
+	d := s.unread()
 	i = min(i, len(d))
 	return s.base + int64(s.mark+i), s.line + int64(bytes.Count(d[:i], []byte{'\n'}))
 }
 
 // bad makes an error about the window's byte i.
-func (s *Scanner) bad(i int, what, hint string) error {
+func (s *window) bad(i int, what, hint string) error {
 	if s.fail != nil {
 		return s.fail
 	}
@@ -336,7 +346,7 @@ func (s *Scanner) bad(i int, what, hint string) error {
 }
 
 // note keeps a finding, once.
-func (s *Scanner) note(f tidemark.Finding) {
+func (s *told) note(f tidemark.Finding) {
 	for _, have := range s.findings {
 		if have.Text == f.Text && have.Object == f.Object {
 			return
@@ -349,9 +359,9 @@ func (s *Scanner) note(f tidemark.Finding) {
 // delimiters.
 func (s *Scanner) blanks() error {
 	for {
-		d := s.window()
+		d := s.unread()
 		i := 0
-		for i < len(d) && space[d[i]] {
+		for i < len(d) && sqltext.IsSpace(d[i]) {
 			i++
 		}
 		s.advance(i)
@@ -388,11 +398,11 @@ func (s *Scanner) blanks() error {
 // blockComment gives the length of the comment at the window's start; 0 where it
 // is a conditional one, which begins a statement.
 func (s *Scanner) blockComment() (int, error) {
-	d := s.window()
+	d := s.unread()
 	for {
-		j, ok := block(d, 0)
+		j, ok := sqltext.BlockEnd(d, 0)
 		if ok {
-			if _, version, end := condition(d, 0); end > 0 && !s.session.Postgres && version != 999999 {
+			if _, _, end := sqltext.Condition(d, 0); end > 0 && !s.session.Postgres && (sqltext.Server{}).Runs(string(d[:end])) {
 				return 0, nil
 			}
 			s.position.read(string(d[:min(j, 1<<16)])) // mysqldump --set-gtid-purged=COMMENTED
@@ -408,25 +418,32 @@ func (s *Scanner) blockComment() (int, error) {
 	}
 }
 
-// lineComment consumes a comment line and notes what it says about the dump.
-func (s *Scanner) lineComment() error {
-	d := s.window()
-	n, ok := line(d, 0)
-	for !ok {
-		if n > s.opt.MaxOther {
-			return s.bad(0, "a comment of more than "+size(s.opt.MaxOther), hintBroke)
+// wholeLine gives the length of the window's first line, its end included, which the last line of a file may lack. tooLong says of one
+// of more than limit bytes what it is.
+func (s *window) wholeLine(limit int, tooLong string) (int, error) {
+	d := s.unread()
+	for {
+		n, ok := sqltext.LineEnd(d, 0)
+		if ok {
+			return n, nil
+		}
+		if n > limit {
+			return 0, s.bad(0, tooLong, hintBroke)
 		}
 		var more bool
 		if d, more = s.more(); !more {
-			if s.fail != nil {
-				return s.fail
-			}
-			n = len(d)
-			break
+			return len(d), s.fail
 		}
-		n, ok = line(d, 0)
 	}
-	text := string(bytes.TrimSpace(d[:min(n, 300)]))
+}
+
+// lineComment consumes a comment line and notes what it says about the dump.
+func (s *Scanner) lineComment() error {
+	n, err := s.wholeLine(s.opt.MaxOther, "a comment of more than "+size(s.opt.MaxOther))
+	if err != nil {
+		return err
+	}
+	text := string(bytes.TrimSpace(s.unread()[:min(n, 300)]))
 	s.remark(text)
 	s.position.read(text)
 	s.advance(n)
@@ -462,150 +479,15 @@ func (s *Scanner) finish() error {
 
 // delimiter reads a DELIMITER line, which is a command to the client program.
 func (s *Scanner) delimiter() error {
-	d := s.window()
-	n, ok := line(d, 0)
-	for !ok {
-		if n > 1<<16 {
-			return s.bad(0, "a DELIMITER line without its end", hintBroke)
-		}
-		var more bool
-		if d, more = s.more(); !more {
-			if s.fail != nil {
-				return s.fail
-			}
-			n = len(d) // the last line of a file may lack its end
-			break
-		}
-		n, ok = line(d, 0)
+	n, err := s.wholeLine(1<<16, "a DELIMITER line without its end")
+	if err != nil {
+		return err
 	}
-	f := bytes.Fields(d[9:n])
+	f := bytes.Fields(s.unread()[9:n])
 	if len(f) == 0 {
 		return s.bad(0, "DELIMITER without a delimiter", hintBroke)
 	}
 	s.delim = bytes.Clone(f[0])
 	s.advance(n)
 	return nil
-}
-
-// plain reads a statement that is not rows, whole.
-func (s *Scanner) plain() (*Statement, error) {
-	n, err := s.statementEnd(0)
-	if err != nil {
-		return nil, err
-	}
-	st := &Statement{Session: s.session}
-	st.Offset, st.Line = s.where(0)
-	st.Text = bytes.TrimRight(bytes.Clone(s.window()[:n]), " \t\r\n")
-	s.advance(n)
-	s.advance(min(len(s.delim), len(s.window())))
-	s.classify(st)
-	if tidemark.KindOf(st.DefErr) == tidemark.BadInput {
-		return nil, bad(s.opt.Name, st.Offset, st.Line, st.DefErr.Error(), hintBroke)
-	}
-	s.number(st)
-	return s.give(st), nil
-}
-
-// number gives an INSERT that is not rows a number among the pieces, so that a
-// marker row can stand for it too.
-func (s *Scanner) number(st *Statement) {
-	if st.Kind == Insert {
-		s.index++
-		st.Index = s.index
-	}
-}
-
-// give is st, or nil if it lies before where to begin.
-func (s *Scanner) give(st *Statement) *Statement {
-	if s.Offset() <= s.skip {
-		return nil
-	}
-	return st
-}
-
-// statementEnd gives the index of the delimiter that ends the statement whose
-// text goes on at i.
-func (s *Scanner) statementEnd(i int) (int, error) {
-	table := stops
-	if first := s.delim[0]; table[first] == plain || table[first] == semi {
-		table[first] = other
-	}
-	d := s.window()
-	q, from := byte(0), 0 // in a quoted text, and where it began
-	for {
-		i, q, from = s.walk(d, i, q, from, &table)
-		if i < len(d) && q == 0 && bytes.HasPrefix(d[i:], s.delim) {
-			return i, nil
-		}
-		if len(d) > s.opt.MaxOther {
-			return 0, s.bad(0, "a statement of more than "+size(s.opt.MaxOther), hintBroke)
-		}
-		var more bool
-		if d, more = s.more(); more {
-			continue
-		}
-		switch {
-		case s.fail != nil:
-			return 0, s.fail
-		case q != 0:
-			return 0, s.bad(from, "a "+quoteName(q)+" without its end", hintCut)
-		case i < len(d) && d[i] == '/':
-			return 0, s.bad(i, "a comment without its end", hintCut)
-		}
-		return 0, s.bad(0, "the file ends inside this statement, before its "+string(s.delim), hintCut)
-	}
-}
-
-// walk goes over the text of a statement from d[i] on, and stops at the delimiter
-// or where more bytes are needed.
-func (s *Scanner) walk(d []byte, i int, q byte, from int, table *[256]uint8) (int, byte, int) {
-	for {
-		if q != 0 {
-			j, ok := stringEnd(d, i, q, s.session.esc() && q != '`' && (q != '"' || !s.session.AnsiQuotes))
-			if !ok {
-				return j, q, from
-			}
-			i, q = j, 0
-		}
-		for i < len(d) && table[d[i]] == plain {
-			i++
-		}
-		if i >= len(d) {
-			return i, 0, 0
-		}
-		switch table[d[i]] {
-		case quote, tick:
-			if bytes.HasPrefix(d[i:], s.delim) {
-				return i, 0, 0
-			}
-			q, from = d[i], i
-			i++
-			continue
-		case slash, dash, hash:
-			if bytes.HasPrefix(d[i:], s.delim) {
-				return i, 0, 0
-			}
-			j, ok := comment(d, i)
-			if !ok {
-				return i, 0, 0
-			}
-			i = max(j, i+1)
-			continue
-		case other:
-			if len(d)-i < len(s.delim) && !s.eof || bytes.HasPrefix(d[i:], s.delim) {
-				return i, 0, 0
-			}
-		}
-		i++
-	}
-}
-
-func quoteName(q byte) string {
-	switch q {
-	case '`':
-		return "name in backticks"
-	case '"':
-		return "double-quoted text"
-	}
-	return "string"
 }

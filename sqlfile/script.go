@@ -11,6 +11,7 @@ import (
 	"sync"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // ScriptOptions of a Script. The zero value is good.
@@ -26,7 +27,7 @@ type Script struct {
 	opt    ScriptOptions
 	parts  *parts
 	at     int // the part that is being read
-	server Server
+	server sqltext.Server
 	scan   *Scanner
 	long   *longRow // the row whose parts are still being read
 	set    tidemark.Settings
@@ -112,7 +113,7 @@ func (s *Script) Server() string { return s.scan.Header().Server }
 func (s *Script) For(engine, version string) {
 	var major, minor, patch int
 	fmt.Sscanf(version, "%d.%d.%d", &major, &minor, &patch)
-	s.server = Server{MariaDB: engine == "mariadb", Version: major*10000 + minor*100 + patch}
+	s.server = sqltext.Server{MariaDB: engine == "mariadb", Version: major*10000 + minor*100 + patch}
 	s.scan.opt.Server, s.scan.session.Server = s.server, s.server
 }
 

@@ -2,22 +2,34 @@ package sqlfile
 
 import (
 	"strings"
+
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // A Session is what the statements before a piece have set, as far as it changes
 // what its bytes mean. It is never changed once a piece carries it.
 type Session struct {
-	Database    string // of the last USE; empty if there was none
-	Charset     string // of the file's text: "utf8mb4", "latin1", "binary", ...
-	TimeZone    string // of timestamps, as set: "+00:00"; empty if the file does not say
-	NoBackslash bool   // a backslash in a string is a backslash
-	AnsiQuotes  bool   // "x" is a name
-	Postgres    bool   // a pg_dump file
-	Server      Server // whose conditional comments are executed
+	Database    string         // of the last USE; empty if there was none
+	Charset     string         // of the file's text: "utf8mb4", "latin1", "binary", ...
+	TimeZone    string         // of timestamps, as set: "+00:00"; empty if the file does not say
+	NoBackslash bool           // a backslash in a string is a backslash
+	AnsiQuotes  bool           // "x" is a name
+	Postgres    bool           // a pg_dump file
+	Server      sqltext.Server // whose conditional comments are executed
 }
 
 // esc reports whether backslashes escape.
 func (s *Session) esc() bool { return !s.NoBackslash }
+
+// escIn reports whether backslashes escape in what the quote q opens.
+func (s *Session) escIn(q byte) bool {
+	return s.esc() && q != '`' && (q != '"' || !s.AnsiQuotes)
+}
+
+// reader takes tokens off a statement.
+func (s *Session) reader(text []byte) *sqltext.Reader {
+	return &sqltext.Reader{Text: text, Server: s.Server, Dialect: sqltext.Dialect{NoBackslash: s.NoBackslash, AnsiQuotes: s.AnsiQuotes, Variables: true}}
+}
 
 // variables keeps what SET has stored in user variables, because dumps save
 // settings in them and put those back at the end.
@@ -26,15 +38,15 @@ type variables map[string]string
 // set gives the session after a SET statement; the same one if nothing of
 // interest has changed.
 func (s *Session) set(text []byte, vars variables) *Session {
-	l := lexer{d: text, server: s.Server, esc: s.esc(), ansi: s.AnsiQuotes}
+	l := s.reader(text)
 	next := *s
-	if !l.accept("SET") {
+	if !l.Accept("SET") {
 		return s
 	}
 	for {
-		next.assign(&l, vars)
-		t := l.next()
-		if !l.is(t, ",") {
+		next.assign(l, vars)
+		t := l.Next()
+		if !t.Is(",") {
 			break
 		}
 	}
@@ -45,25 +57,25 @@ func (s *Session) set(text []byte, vars variables) *Session {
 }
 
 // assign reads one assignment of a SET list, up to the comma or the end.
-func (s *Session) assign(l *lexer, vars variables) {
-	t := l.next()
-	for l.is(t, "GLOBAL") || l.is(t, "SESSION") || l.is(t, "LOCAL") {
-		t = l.next()
+func (s *Session) assign(l *sqltext.Reader, vars variables) {
+	t := l.Next()
+	for t.Is("GLOBAL") || t.Is("SESSION") || t.Is("LOCAL") {
+		t = l.Next()
 	}
-	name := strings.ToLower(string(l.text(t)))
-	for l.accept(".") {
-		name = strings.ToLower(string(l.text(l.next())))
+	name := strings.ToLower(t.Text)
+	for l.Accept(".") {
+		name = strings.ToLower(l.Next().Text)
 	}
 	switch {
 	case name == "names" || name == "charset":
 		s.setCharset(strings.ToLower(s.value(l, vars)))
 		return
-	case name == "character" && l.accept("SET"):
+	case name == "character" && l.Accept("SET"):
 		s.setCharset(strings.ToLower(s.value(l, vars)))
 		return
 	}
-	if !l.accept("=") {
-		if !l.accept(":") || !l.accept("=") {
+	if !l.Accept("=") {
+		if !l.Accept(":") || !l.Accept("=") {
 			s.value(l, vars)
 			return
 		}
@@ -107,31 +119,31 @@ func (s *Session) setCharset(name string) {
 
 // value reads the right side of an assignment and resolves the variables that
 // matter here; anything else comes as its text.
-func (s *Session) value(l *lexer, vars variables) string {
-	t := l.next()
-	if t.kind == tEnd {
+func (s *Session) value(l *sqltext.Reader, vars variables) string {
+	t := l.Next()
+	if t.Kind == sqltext.End {
 		return ""
 	}
-	start, end := t.start, t.end
+	start, end := t.At, t.After()
 	first, n := t, 1
 	for depth := 0; ; n++ {
-		p := l.peek()
-		if p.kind == tEnd || p.kind == tBad || depth == 0 && l.is(p, ",") {
+		p := l.Peek()
+		if p.Kind == sqltext.End || p.Kind == sqltext.Bad || depth == 0 && p.Is(",") {
 			break
 		}
 		switch {
-		case l.is(p, "("):
+		case p.Is("("):
 			depth++
-		case l.is(p, ")"):
+		case p.Is(")"):
 			depth--
 		}
-		end = l.next().end
+		end = l.Next().After()
 	}
-	if first.kind == tString && (n == 1 || n == 3) { // 3: 'x' COLLATE 'y'
-		return l.str(first)
+	if first.Kind == sqltext.String && (n == 1 || n == 3) { // 3: 'x' COLLATE 'y'
+		return l.Value(first)
 	}
-	text := string(l.text(first))
-	if n == 1 || first.kind == tWord && !strings.HasPrefix(text, "@") && n == 3 {
+	text := first.Text
+	if n == 1 || first.Kind == sqltext.Word && !strings.HasPrefix(text, "@") && n == 3 {
 		if !strings.HasPrefix(text, "@") {
 			return text
 		}
@@ -139,7 +151,7 @@ func (s *Session) value(l *lexer, vars variables) string {
 			return v
 		}
 	}
-	raw := string(l.d[start:end])
+	raw := string(l.Text[start:end])
 	switch low := strings.ToLower(raw); {
 	case !strings.HasPrefix(low, "@@"):
 	case strings.HasSuffix(low, "sql_mode"):

@@ -5,6 +5,8 @@ import (
 	"math/bits"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/escape"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
 // values converts the values of a row from d[i], which is value k, and gives the
@@ -13,7 +15,7 @@ func (c *Converter) values(d []byte, i, k int) (int, int, error) {
 	fields := c.plan.fields
 	esc := c.plan.session.esc()
 	for {
-		for i < len(d) && space[d[i]] {
+		for i < len(d) && sqltext.IsSpace(d[i]) {
 			i++
 		}
 		if i >= len(d) || k >= len(fields) {
@@ -113,11 +115,9 @@ func zeroFilled(b []byte) bool {
 }
 
 // separator passes over what stands between a value and the , or ) after it.
-func (c *Converter) separator(d []byte, i int) (int, error) {
-	j, err := c.blank(d, i)
+func (c *literals) separator(d []byte, i int) (int, error) {
+	j := c.blank(d, i)
 	switch {
-	case err != nil:
-		return j, err
 	case j >= len(d):
 		return j, c.bad(j, tidemark.BadInput, "the rows end inside a row", hintCut)
 	case d[j] == ',' || d[j] == ')':
@@ -142,21 +142,10 @@ func (c *Converter) between(d []byte, i, k int) (int, int, error) {
 }
 
 // blank passes over spaces and comments.
-func (c *Converter) blank(d []byte, i int) (int, error) {
-	l := lexer{d: d, server: c.plan.session.Server}
-	for i < len(d) {
-		if space[d[i]] {
-			i++
-			continue
-		}
-		l.i = i
-		j, ok := l.pass()
-		if !ok {
-			return i, nil
-		}
-		i = j
-	}
-	return i, nil
+func (c *literals) blank(d []byte, i int) int {
+	r := sqltext.Reader{Text: d, At: i, Server: c.plan.session.Server}
+	r.Skip()
+	return r.At
 }
 
 // pause gives away what there is of a row whose rest is in the next part. A row
@@ -213,15 +202,21 @@ func (c *Converter) quick(d []byte, i, k int, esc bool) (int, error) {
 // textBlock is how much of a string is copied between two looks at the room left.
 const textBlock = 4096
 
+// Eight bytes are looked at in one step, as in sqltext.QuoteEnd.
+const (
+	ones  = 0x0101010101010101
+	highs = 0x8080808080808080
+)
+
 // text copies the inside of a string from d[i] on with the escapes of the batch's
 // form. It gives the index after the closing quote and true, or where d ended and
 // false.
 func (c *Converter) text(d []byte, i int, q byte) (int, bool, error) {
 	qs := ones * uint64(q)
-	letters, below := &loadLetters, uint64(ones*('\n'+1)) // no byte from there on has a letter that LOAD DATA needs
+	letters, below := &escape.Load, uint64(ones*('\n'+1)) // no byte from there on has a letter that LOAD DATA needs
 	strict := c.format == tidemark.CopyText               // text without NUL
 	if strict {
-		letters, below = &copyLetters, ones*' '
+		letters, below = &escape.Copy, ones*' '
 	}
 	for {
 		c.room(2*textBlock + 64)
@@ -256,7 +251,7 @@ func (c *Converter) text(d []byte, i int, q byte) (int, bool, error) {
 					c.n = n
 					return i, false, nil
 				}
-				w := escapes[d[i+1]]
+				w := sqltext.Escaped(d[i+1])
 				if w == 0 && strict && !c.opt.KeepNUL {
 					return i, false, c.nul(i)
 				}

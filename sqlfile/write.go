@@ -9,24 +9,9 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/charset"
+	"github.com/tidemarkdb/tidemark/internal/escape"
+	"github.com/tidemarkdb/tidemark/sqltext"
 )
-
-// loadLetters and copyLetters give for each byte the letter that stands for it
-// after a backslash in the two forms, or 0 where it stands for itself.
-var (
-	loadLetters = [256]byte{0: '0', '\b': 'b', '\t': 't', '\n': 'n', '\r': 'r', 0x1a: 'Z', '\\': '\\'}
-	copyLetters = [256]byte{'\b': 'b', '\t': 't', '\n': 'n', '\v': 'v', '\f': 'f', '\r': 'r', '\\': '\\'}
-)
-
-// escapes gives what a backslash and a byte stand for in a string of the file;
-// for % and _ only the second half of it.
-var escapes = func() (t [256]byte) {
-	for i := range t {
-		t[i] = byte(i)
-	}
-	t['0'], t['b'], t['n'], t['r'], t['t'], t['Z'] = 0, '\b', '\n', '\r', '\t', 0x1a
-	return t
-}()
 
 var hexValue = func() (t [256]int8) {
 	for i := range t {
@@ -54,7 +39,7 @@ func (c *Converter) nul(i int) error {
 }
 
 // hex copies the inside of a string of bytes from d[i] on as hex.
-func (c *Converter) hex(d []byte, i int, q byte, esc bool) (int, bool) {
+func (c *output) hex(d []byte, i int, q byte, esc bool) (int, bool) {
 	for {
 		c.room(2*textBlock + 64)
 		out, n := c.out, c.n
@@ -75,7 +60,7 @@ func (c *Converter) hex(d []byte, i int, q byte, esc bool) (int, bool) {
 				}
 				e := d[i]
 				i++
-				if ch = escapes[e]; e == '%' || e == '_' {
+				if ch = sqltext.Escaped(e); e == '%' || e == '_' {
 					binary.LittleEndian.PutUint16(out[n:], hexPairs['\\'])
 					n += 2
 				}
@@ -111,7 +96,7 @@ func (c *Converter) pad(f *field) {
 }
 
 // addHex appends bytes as hex.
-func (c *Converter) addHex(b []byte) {
+func (c *output) addHex(b []byte) {
 	c.room(2 * len(b))
 	out := c.out[c.n:]
 	for i, ch := range b {
@@ -122,10 +107,10 @@ func (c *Converter) addHex(b []byte) {
 
 // escape appends the bytes of a value with the escapes of the batch's form.
 func (c *Converter) escape(b []byte, at int) error {
-	letters := &loadLetters
+	letters := &escape.Load
 	strict := c.format == tidemark.CopyText
 	if strict {
-		letters = &copyLetters
+		letters = &escape.Copy
 	}
 	c.room(2 * len(b))
 	out, n := c.out, c.n

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Meter counts what passes through the Stores that it wraps.
+// A Meter counts what passes through the Stores that have it.
 type Meter struct {
 	Read, Written  atomic.Int64 // bytes
 	Calls, Errors  atomic.Int64
@@ -20,93 +20,111 @@ func (m *Meter) Times() (reading, writing time.Duration) {
 	return time.Duration(m.reading.Load()), time.Duration(m.write.Load())
 }
 
-// Wrap gives s with a count of what passes through it.
-func (m *Meter) Wrap(s Store) Store { return &metered{Store: s, m: m} }
-
-// note counts a call that began then.
-func (m *Meter) note(begun time.Time, in *atomic.Int64, err error) {
+// note counts a call that began then, and read or wrote n bytes.
+func (m *Meter) note(begun time.Time, writes bool, n int, err error) {
+	if m == nil {
+		return
+	}
+	took, bytes := &m.reading, &m.Read
+	if writes {
+		took, bytes = &m.write, &m.Written
+	}
 	m.Calls.Add(1)
-	in.Add(int64(time.Since(begun)))
+	took.Add(int64(time.Since(begun)))
+	bytes.Add(int64(n))
 	if err != nil && err != io.EOF {
 		m.Errors.Add(1)
 	}
 }
 
-type metered struct {
+// Watch gives s with a count of what passes through it, and a bound on its rate. Either may be nil; waiting for the
+// rate is not counted.
+func Watch(s Store, m *Meter, p *Pace) Store { return &watched{s, m, p} }
+
+type watched struct {
 	Store
 	m *Meter
+	p *Pace
 }
 
-func (s *metered) Unwrap() Store { return s.Store }
+func (s *watched) Unwrap() Store { return s.Store }
 
-func (s *metered) Create(ctx context.Context, name string, mode Mode) (Object, error) {
+func (s *watched) Create(ctx context.Context, name string, mode Mode) (Object, error) {
 	begun := time.Now()
 	o, err := s.Store.Create(ctx, name, mode)
-	s.m.note(begun, &s.m.write, err)
+	s.m.note(begun, true, 0, err)
 	if err != nil {
 		return nil, err
 	}
-	return &meteredObject{o, s.m}, nil
+	return &watchedObject{o, ctx, s}, nil
 }
 
-type meteredObject struct {
+type watchedObject struct {
 	Object
-	m *Meter
+	ctx context.Context
+	s   *watched
 }
 
-func (o *meteredObject) Write(p []byte) (int, error) {
+func (o *watchedObject) Write(p []byte) (int, error) {
+	if err := o.s.p.take(o.ctx, len(p)); err != nil {
+		return 0, err
+	}
 	begun := time.Now()
 	n, err := o.Object.Write(p)
-	o.m.note(begun, &o.m.write, err)
-	o.m.Written.Add(int64(n))
+	o.s.m.note(begun, true, n, err)
 	return n, err
 }
 
-func (o *meteredObject) Commit() error {
+func (o *watchedObject) Commit() error {
 	begun := time.Now()
 	err := o.Object.Commit()
-	o.m.note(begun, &o.m.write, err)
+	o.s.m.note(begun, true, 0, err)
 	return err
 }
 
-func (s *metered) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
+func (s *watched) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
 	begun := time.Now()
 	r, err := s.Store.Read(ctx, name, offset, length)
-	s.m.note(begun, &s.m.reading, err)
+	s.m.note(begun, false, 0, err)
 	if err != nil {
 		return nil, err
 	}
-	return &meteredReader{r, s.m}, nil
+	return &watchedReader{r, ctx, s}, nil
 }
 
-type meteredReader struct {
+type watchedReader struct {
 	io.ReadCloser
-	m *Meter
+	ctx context.Context
+	s   *watched
 }
 
-func (r *meteredReader) Read(p []byte) (int, error) {
+func (r *watchedReader) Read(p []byte) (int, error) {
 	begun := time.Now()
 	n, err := r.ReadCloser.Read(p)
-	r.m.note(begun, &r.m.reading, err)
-	r.m.Read.Add(int64(n))
+	r.s.m.note(begun, false, n, err)
+	if werr := r.s.p.take(r.ctx, n); werr != nil && (err == nil || err == io.EOF) {
+		return n, werr
+	}
 	return n, err
 }
 
-func (s *metered) Stat(ctx context.Context, name string) (Info, error) {
+func (s *watched) Stat(ctx context.Context, name string) (Info, error) {
 	begun := time.Now()
 	i, err := s.Store.Stat(ctx, name)
-	s.m.note(begun, &s.m.reading, err)
+	s.m.note(begun, false, 0, err)
 	return i, err
 }
 
-func (s *metered) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
-	s.m.Calls.Add(1)
+func (s *watched) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
+	if s.m != nil {
+		s.m.Calls.Add(1)
+	}
 	return s.Store.List(ctx, prefix)
 }
 
-func (s *metered) Delete(ctx context.Context, name string) error {
+func (s *watched) Delete(ctx context.Context, name string) error {
 	begun := time.Now()
 	err := s.Store.Delete(ctx, name)
-	s.m.note(begun, &s.m.write, err)
+	s.m.note(begun, true, 0, err)
 	return err
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // RetryOptions of Retry. The zero value is good.
@@ -57,12 +58,8 @@ func (s *retried) try(ctx context.Context, do func() error) error {
 		if n >= s.opt.Attempts {
 			return gaveUp(err, n)
 		}
-		t := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			t.Stop()
+		if flow.Sleep(ctx, pause) != nil {
 			return err
-		case <-t.C:
 		}
 		pause = min(2*pause, longestPause)
 	}

@@ -149,11 +149,8 @@ func Open(_ context.Context, place string, opt Options) (Store, error) {
 	if f, ok := s.(*files); ok {
 		f.uncached = opt.Uncached
 	}
-	if opt.Meter != nil {
-		s = opt.Meter.Wrap(s)
-	}
-	if opt.Pace != nil {
-		s = Limit(s, opt.Pace)
+	if opt.Meter != nil || opt.Pace != nil {
+		s = Watch(s, opt.Meter, opt.Pace)
 	}
 	return Retry(s, RetryOptions{Attempts: opt.Attempts}), nil
 }

@@ -212,7 +212,7 @@ func TestLimit(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Limit(inner, NewPace(1000))
+		s := Watch(inner, nil, NewPace(1000))
 		begun := time.Now()
 		o, err := s.Create(t.Context(), "x", New)
 		if err != nil {
@@ -257,7 +257,7 @@ func TestMeter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := m.Wrap(inner)
+	s := Watch(inner, &m, nil)
 	o, err := s.Create(t.Context(), "x", New)
 	if err != nil {
 		t.Fatal(err)

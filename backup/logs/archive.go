@@ -15,6 +15,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -291,10 +292,8 @@ func (a *Archive) Keep(ctx context.Context, f *tidemark.LogFile, failed func(nam
 			return err
 		}
 		failed(f.Name, pause, err)
-		select {
-		case <-ctx.Done():
+		if flow.Sleep(ctx, pause) != nil {
 			return err
-		case <-time.After(pause):
 		}
 	}
 }

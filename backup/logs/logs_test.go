@@ -18,6 +18,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 	"github.com/tidemarkdb/tidemark/store"
 )
 
@@ -80,7 +81,7 @@ func written(t *testing.T) *history {
 		if i == 3 {
 			// Nothing of this is committed.
 			testdb.Load(t, url, strings.NewReader("BEGIN; INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1000, 9000) g; ROLLBACK;"))
-			h.point, err = postgres.ParsePlace(testdb.Query(t, url, "SELECT pg_create_restore_point('half')"))
+			h.point, err = wal.ParseLSN(testdb.Query(t, url, "SELECT pg_create_restore_point('half')"))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,6 +19,14 @@ import (
 
 // A Repo is a repository that is open. All methods may be called at once.
 type Repo struct {
+	*objects
+	logs
+
+	sides []*Repo // of a mirror: the repository in each of the places, in the order of store's
+}
+
+// objects are what lies in a repository's store: sealed, each with its checksum.
+type objects struct {
 	store store.Store
 	id    [idSize]byte
 	key   []byte // nil: not encrypted
@@ -27,10 +35,14 @@ type Repo struct {
 	makeMu sync.Mutex
 	unmade []making // what configName will be in each place, until something is written; nil: it is there
 	keys   Keys     // with which it will be
-
-	sides []*Repo // of a mirror: the repository in each of the places, in the order of store's
-	side  bool    // it is one of these, and never becomes another repository
+	side   bool     // it is one of a mirror's places, and never becomes another repository
 }
+
+// logs are the servers' logs in a repository.
+type logs struct{ *objects }
+
+// over makes the repository of objects.
+func over(o *objects) *Repo { return &Repo{objects: o, logs: logs{o}} }
 
 // configName is the object that makes a place a repository.
 const configName = "tidemark-repo.json"
@@ -105,7 +117,7 @@ func Create(ctx context.Context, s store.Store, keys Keys) (*Repo, error) {
 
 // prepare is Create without writing anything yet. urls are those of the places, where s is a stripe.
 func prepare(ctx context.Context, s store.Store, keys Keys, urls []string) (*Repo, error) {
-	r := &Repo{store: s, made: time.Now().UTC().Truncate(time.Second)}
+	r := over(&objects{store: s, made: time.Now().UTC().Truncate(time.Second)})
 	c := config{Format: formatVersion, Created: r.made, Cipher: cipherNone}
 	if keys.given() {
 		if len(keys.Recipients) == 0 && keys.Passphrase == "" {
@@ -171,7 +183,7 @@ func mayBeMade(ctx context.Context, s store.Store) error {
 
 // make makes the place a repository, if it is not one yet: whoever writes something calls it first. If
 // somebody else has made it meanwhile, it becomes that one: nothing was read of it before.
-func (r *Repo) make(ctx context.Context) error {
+func (r *objects) make(ctx context.Context) error {
 	r.makeMu.Lock()
 	defer r.makeMu.Unlock()
 	if r.unmade == nil {
@@ -196,7 +208,7 @@ func (r *Repo) make(ctx context.Context) error {
 }
 
 // there reports whether the place is a repository by now.
-func (r *Repo) there(ctx context.Context) (bool, error) {
+func (r *objects) there(ctx context.Context) (bool, error) {
 	r.makeMu.Lock()
 	made := r.unmade == nil
 	r.makeMu.Unlock()
@@ -214,7 +226,7 @@ func (r *Repo) there(ctx context.Context) (bool, error) {
 
 // write writes configName; in a stripe into the first place last, so that the repository is there when it
 // is whole. Kind Exists: it is there.
-func (r *Repo) write(ctx context.Context) error {
+func (r *objects) write(ctx context.Context) error {
 	places := r.places()
 	for i, u := range slices.Backward(r.unmade) {
 		if u.text == nil {
@@ -270,7 +282,7 @@ func Open(ctx context.Context, s store.Store, keys Keys) (*Repo, error) {
 
 // openAs opens the repository that configName describes.
 func openAs(c config, s store.Store, keys Keys) (*Repo, error) {
-	r := &Repo{store: s, made: c.Created}
+	r := over(&objects{store: s, made: c.Created})
 	id, err := hex.DecodeString(c.ID)
 	if err != nil || len(id) != idSize {
 		return nil, damaged(configName, errors.New("its id is none"))
@@ -332,19 +344,19 @@ func OpenOrCreate(ctx context.Context, s store.Store, keys Keys) (*Repo, error) 
 }
 
 // ID tells the repository from all others: 32 hexadecimal digits.
-func (r *Repo) ID() string { return hex.EncodeToString(r.id[:]) }
+func (r *objects) ID() string { return hex.EncodeToString(r.id[:]) }
 
 // Encrypted says whether it is.
-func (r *Repo) Encrypted() bool { return r.key != nil }
+func (r *objects) Encrypted() bool { return r.key != nil }
 
 // Store is the place that it is in.
-func (r *Repo) Store() store.Store { return r.store }
+func (r *objects) Store() store.Store { return r.store }
 
 // AnyPlace is the URL of a place by which it can be opened, without secrets.
-func (r *Repo) AnyPlace() string { return r.places()[0].String() }
+func (r *objects) AnyPlace() string { return r.places()[0].String() }
 
 // places are those of a stripe, or the one.
-func (r *Repo) places() []store.Store {
+func (r *objects) places() []store.Store {
 	if s := store.StripeOf(r.store); s != nil {
 		return s.Places()
 	}

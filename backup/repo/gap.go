@@ -48,7 +48,7 @@ func (g *Gap) String() string {
 }
 
 // PutGap notes a gap, durably. Once more is as good.
-func (r *Repo) PutGap(ctx context.Context, g Gap) error {
+func (r *logs) PutGap(ctx context.Context, g Gap) error {
 	text, err := json.Marshal(g)
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (r *Repo) PutGap(ctx context.Context, g Gap) error {
 }
 
 // Gaps gives what was noted, in the order of the logs. Kind Corrupt.
-func (r *Repo) Gaps(ctx context.Context) (out []Gap, err error) {
+func (r *logs) Gaps(ctx context.Context) (out []Gap, err error) {
 	for i, err := range r.store.List(ctx, gapPrefix) {
 		if err != nil {
 			return nil, err
@@ -79,7 +79,7 @@ func (r *Repo) Gaps(ctx context.Context) (out []Gap, err error) {
 	return out, nil
 }
 
-func (r *Repo) gap(ctx context.Context, object string) (g Gap, err error) {
+func (r *logs) gap(ctx context.Context, object string) (g Gap, err error) {
 	text, err := r.readObject(ctx, object, maxGap)
 	if err != nil {
 		return g, err
@@ -91,7 +91,7 @@ func (r *Repo) gap(ctx context.Context, object string) (g Gap, err error) {
 }
 
 // gapsBefore gives the objects of gaps that lie before all log that stays.
-func (r *Repo) gapsBefore(ctx context.Context, oldest string) (out []store.Info, err error) {
+func (r *logs) gapsBefore(ctx context.Context, oldest string) (out []store.Info, err error) {
 	for i, err := range r.store.List(ctx, gapPrefix) {
 		if err != nil {
 			return nil, err

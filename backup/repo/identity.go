@@ -12,7 +12,7 @@ import (
 // identity is the key pair of age for plain objects of an encrypted repository. It comes from the
 // repository's key, so nobody can put another one in its place for whom the next backup would
 // be encrypted.
-func (r *Repo) identity() (*age.X25519Identity, error) {
+func (r *objects) identity() (*age.X25519Identity, error) {
 	text, err := identityText(r.key)
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func identityText(key []byte) (string, error) {
 
 // WrappedIdentity is the identity that opens plain objects, as an armored file of age for those who
 // can open the repository; empty where it is not encrypted, or was made before there were plain objects.
-func (r *Repo) WrappedIdentity(ctx context.Context) (string, error) {
+func (r *objects) WrappedIdentity(ctx context.Context) (string, error) {
 	c, err := readConfig(ctx, r.store)
 	return c.Dumps, err
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/store"
 )
@@ -146,12 +147,8 @@ func (l *Lock) settle(ctx context.Context) error {
 		if l.state.Removes {
 			return tidemark.Errorf(tidemark.Transient, "lock", l.r.store.String(), "another removes things: "+remover.String(), "try again when it is done")
 		}
-		t := time.NewTimer(lockRetry)
-		select {
-		case <-l.ctx.Done():
-			t.Stop()
+		if flow.Sleep(l.ctx, lockRetry) != nil {
 			return context.Cause(l.ctx)
-		case <-t.C:
 		}
 	}
 	for _, id := range l.state.Needs {

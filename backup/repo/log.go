@@ -26,7 +26,7 @@ type Log struct {
 
 // A LogWriter writes one.
 type LogWriter struct {
-	r    *Repo
+	r    *logs
 	ctx  context.Context
 	name string
 	to   *objectWriter
@@ -37,7 +37,7 @@ type LogWriter struct {
 
 // PutOpenLog writes a log that may be there, and takes its place in one step: for files of the log that
 // a server has not finished, under names that finished ones never have.
-func (r *Repo) PutOpenLog(ctx context.Context, name string, src io.Reader, c Codec) error {
+func (r *logs) PutOpenLog(ctx context.Context, name string, src io.Reader, c Codec) error {
 	to, err := r.createObject(ctx, logPrefix+name, store.Replace, c)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (r *Repo) PutOpenLog(ctx context.Context, name string, src io.Reader, c Cod
 }
 
 // DeleteLog removes a log. That there is none of that name is no error.
-func (r *Repo) DeleteLog(ctx context.Context, name string) error {
+func (r *logs) DeleteLog(ctx context.Context, name string) error {
 	err := r.store.Delete(ctx, logPrefix+name)
 	if err != nil && tidemark.KindOf(err) == tidemark.NotFound {
 		return nil
@@ -59,7 +59,7 @@ func (r *Repo) DeleteLog(ctx context.Context, name string) error {
 }
 
 // CreateLog begins to write a log. Nobody sees it before its Commit.
-func (r *Repo) CreateLog(ctx context.Context, name string, c Codec) (*LogWriter, error) {
+func (r *logs) CreateLog(ctx context.Context, name string, c Codec) (*LogWriter, error) {
 	// Whether there is one of that name is asked at the end: it may have the same bytes.
 	to, err := r.createObject(ctx, logPrefix+name, store.New, c)
 	if tidemark.KindOf(err) == tidemark.Exists && err != nil {
@@ -115,7 +115,7 @@ func (w *LogWriter) Abort() {
 }
 
 // PutLog is CreateLog, the bytes of src, and Commit.
-func (r *Repo) PutLog(ctx context.Context, name string, src io.Reader, c Codec) error {
+func (r *logs) PutLog(ctx context.Context, name string, src io.Reader, c Codec) error {
 	w, err := r.CreateLog(ctx, name, c)
 	if err != nil {
 		return err
@@ -129,7 +129,7 @@ func (r *Repo) PutLog(ctx context.Context, name string, src io.Reader, c Codec) 
 
 // GetLog reads a log. io.EOF comes only when all of it was there and right: what was read before
 // an error is to be thrown away. Kind NotFound.
-func (r *Repo) GetLog(ctx context.Context, name string) (io.ReadCloser, error) {
+func (r *logs) GetLog(ctx context.Context, name string) (io.ReadCloser, error) {
 	x, err := r.openObject(ctx, logPrefix+name)
 	if err != nil {
 		if tidemark.KindOf(err) == tidemark.NotFound {
@@ -141,7 +141,7 @@ func (r *Repo) GetLog(ctx context.Context, name string) (io.ReadCloser, error) {
 }
 
 // Logs gives the logs whose names begin with prefix, in the order of their names.
-func (r *Repo) Logs(ctx context.Context, prefix string) ([]Log, error) {
+func (r *logs) Logs(ctx context.Context, prefix string) ([]Log, error) {
 	var out []Log
 	for i, err := range r.store.List(ctx, logPrefix+prefix) {
 		if err != nil {

@@ -51,7 +51,7 @@ func OpenMirror(ctx context.Context, places []store.Store, keys Keys) (*Repo, er
 		return nil, err
 	}
 	for i, p := range places {
-		side := &Repo{store: p, id: r.id, key: r.key, made: r.made, keys: keys, side: true}
+		side := over(&objects{store: p, id: r.id, key: r.key, made: r.made, keys: keys, side: true})
 		r.sides = append(r.sides, side)
 		if m.IsLost(i) {
 			continue
@@ -117,7 +117,7 @@ func notTheSame(p store.Store) error {
 }
 
 // Mirror is what writes to all places, or nil if there is one only.
-func (r *Repo) Mirror() *store.Mirror { return store.MirrorOf(r.store) }
+func (r *objects) Mirror() *store.Mirror { return store.MirrorOf(r.store) }
 
 // lockSides takes a lock in each place.
 func (r *Repo) lockSides(ctx context.Context, spec LockSpec) (*Lock, error) {

@@ -39,7 +39,7 @@ const (
 	headerSize    = 56 // without the name
 )
 
-func (r *Repo) header(kind byte, name string, salt [saltSize]byte) []byte {
+func (r *objects) header(kind byte, name string, salt [saltSize]byte) []byte {
 	b := make([]byte, 0, headerSize+len(name))
 	b = append(b, magic...)
 	b = append(b, kind, formatVersion, r.cipher(), 0)
@@ -50,7 +50,7 @@ func (r *Repo) header(kind byte, name string, salt [saltSize]byte) []byte {
 	return binary.BigEndian.AppendUint64(b, xxh3.Hash(b))
 }
 
-func (r *Repo) cipher() byte {
+func (r *objects) cipher() byte {
 	if r.key == nil {
 		return 0
 	}
@@ -58,7 +58,7 @@ func (r *Repo) cipher() byte {
 }
 
 // readHeader compares a header with what it has to be and gives its salt.
-func (r *Repo) readHeader(b []byte, kind byte, name string) (salt [saltSize]byte, err error) {
+func (r *objects) readHeader(b []byte, kind byte, name string) (salt [saltSize]byte, err error) {
 	if len(b) != headerSize+len(name) {
 		return salt, fmt.Errorf("it is cut within its header")
 	}
@@ -129,7 +129,7 @@ type frame struct {
 
 var frames = sync.Pool{New: func() any { return new(frame) }}
 
-func (r *Repo) createObject(ctx context.Context, name string, mode store.Mode, c Codec) (*objectWriter, error) {
+func (r *objects) createObject(ctx context.Context, name string, mode store.Mode, c Codec) (*objectWriter, error) {
 	if err := r.make(ctx); err != nil {
 		return nil, err
 	}
@@ -233,7 +233,7 @@ func (w *objectWriter) Commit() error {
 func (w *objectWriter) Abort() { w.to.Abort() }
 
 // writeObject writes a small object at once.
-func (r *Repo) writeObject(ctx context.Context, name string, mode store.Mode, text []byte) error {
+func (r *objects) writeObject(ctx context.Context, name string, mode store.Mode, text []byte) error {
 	w, err := r.createObject(ctx, name, mode, Codec{kind: codecZstd, level: 3})
 	if err != nil {
 		return err
@@ -259,7 +259,7 @@ type objectReader struct {
 	err    error // io.EOF after the last frame
 }
 
-func (r *Repo) openObject(ctx context.Context, name string) (*objectReader, error) {
+func (r *objects) openObject(ctx context.Context, name string) (*objectReader, error) {
 	from, err := r.store.Read(ctx, name, 0, -1)
 	if err != nil {
 		return nil, err
@@ -348,7 +348,7 @@ func cut(err error) error {
 func (x *objectReader) Close() error { return x.from.Close() }
 
 // readObject reads a small object at once; limit bounds its plain bytes.
-func (r *Repo) readObject(ctx context.Context, name string, limit int64) ([]byte, error) {
+func (r *objects) readObject(ctx context.Context, name string, limit int64) ([]byte, error) {
 	x, err := r.openObject(ctx, name)
 	if err != nil {
 		return nil, err

@@ -146,7 +146,7 @@ type LogServer struct {
 const LogServerName = "server"
 
 // LogServer reads it. Kind NotFound: no log is archived here. Kind Corrupt.
-func (r *Repo) LogServer(ctx context.Context) (s LogServer, err error) {
+func (r *logs) LogServer(ctx context.Context) (s LogServer, err error) {
 	there, err := r.there(ctx)
 	if err == nil && !there {
 		err = tidemark.Errorf(tidemark.NotFound, "read log", LogServerName, "there is no repository yet in "+r.store.String(), "")
@@ -170,7 +170,7 @@ func (r *Repo) LogServer(ctx context.Context) (s LogServer, err error) {
 }
 
 // PutLogServer notes of which server the log will be, unless that is noted.
-func (r *Repo) PutLogServer(ctx context.Context, s LogServer, c Codec) error {
+func (r *logs) PutLogServer(ctx context.Context, s LogServer, c Codec) error {
 	err := r.PutLog(ctx, LogServerName, strings.NewReader(fmt.Sprintf("system %s\nsegment %d\n", s.System, s.Segment)), c)
 	if tidemark.KindOf(err) == tidemark.Collision && err != nil {
 		return nil

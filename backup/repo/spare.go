@@ -15,7 +15,7 @@ const (
 )
 
 // makeSpare makes it if it is not there. That it fails has no consequence now.
-func (r *Repo) makeSpare(ctx context.Context) {
+func (r *objects) makeSpare(ctx context.Context) {
 	o, err := r.store.Create(ctx, spareName, store.New)
 	if err != nil {
 		return

@@ -57,7 +57,7 @@ func packNumber(name string) (uint32, bool) {
 }
 
 // Stripe is what spreads over several places, or nil if there is one only.
-func (r *Repo) Stripe() *store.Stripe { return store.StripeOf(r.store) }
+func (r *objects) Stripe() *store.Stripe { return store.StripeOf(r.store) }
 
 // createPack begins the object of the next pack. Numbers of a stripe have gaps: the place that is ready takes
 // the next one that is its own.
@@ -313,10 +313,10 @@ func oneOfStripe(s store.Store, of *striping) error {
 }
 
 // absent says that an object is missing, and where.
-func (r *Repo) absent(name string) error { return errors.New("it is missing" + r.where(name)) }
+func (r *objects) absent(name string) error { return errors.New("it is missing" + r.where(name)) }
 
 // where says in which place of a stripe an object should be.
-func (r *Repo) where(name string) string {
+func (r *objects) where(name string) string {
 	if s := r.Stripe(); s != nil {
 		return " in " + s.Places()[s.Place(name)].String()
 	}
@@ -324,7 +324,7 @@ func (r *Repo) where(name string) string {
 }
 
 // isLocal says whether all of the repository is in folders.
-func (r *Repo) isLocal() bool {
+func (r *objects) isLocal() bool {
 	return !slices.ContainsFunc(r.places(), func(s store.Store) bool { return !strings.HasPrefix(s.String(), "file:") })
 }
 

@@ -74,7 +74,7 @@ func TestStripes(t *testing.T) {
 
 // Packs that go to whoever is ready have numbers that say where they are, in the order in which they were begun.
 func TestPackNumbersOfAStripe(t *testing.T) {
-	w := &Writer{ID: "b", repo: &Repo{store: spreadOver([]store.Store{newMemory(), newMemory(), newMemory()})}}
+	w := &Writer{ID: "b", repo: over(&objects{store: spreadOver([]store.Store{newMemory(), newMemory(), newMemory()})})}
 	last := uint32(0)
 	var open []store.Object
 	for n := range 100 {

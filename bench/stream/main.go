@@ -23,8 +23,10 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
 
@@ -73,7 +75,7 @@ func run(ctx context.Context, args []string) error {
 
 // A source is a stream of either engine.
 type source interface {
-	Run(ctx context.Context, emit func(*tidemark.Tx) error) error
+	Run(ctx context.Context, emit func(*change.Tx) error) error
 	Close()
 }
 
@@ -86,7 +88,7 @@ func follow(ctx context.Context, url, name, where string) (source, func() error,
 		s, err := e.Follow(ctx, postgres.Slot{Name: name, Publication: where}, 0)
 		return s, e.Close, err
 	}
-	e, err := mysql.Open(ctx, url, mysql.Options{})
+	e, err := mysql.Open(ctx, url, server.Options{})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -132,7 +134,7 @@ var errEnough = errors.New("enough")
 
 // capture follows into nothing. began is when the first transaction came.
 func capture(ctx context.Context, s source, transactions int, began *time.Time) (rows int64, err error) {
-	err = s.Run(ctx, func(tx *tidemark.Tx) error {
+	err = s.Run(ctx, func(tx *change.Tx) error {
 		if rows == 0 {
 			*began = time.Now()
 		}
@@ -184,7 +186,7 @@ func replicate(ctx context.Context, of []string, transactions int, args []string
 	for _, table := range db.Tables {
 		tables[table.TableID] = table
 	}
-	opt.Bind = func(rel tidemark.Relation, _ uint64) (*apply.Binding, error) {
+	opt.Bind = func(rel change.Relation, _ uint64) (*apply.Binding, error) {
 		return apply.Bind(rel, tables[rel.Table], tables)
 	}
 	opt.Applied = s.Release
@@ -194,11 +196,11 @@ func replicate(ctx context.Context, of []string, transactions int, args []string
 		return err
 	}
 	g := flow.NewGroup(ctx)
-	in := flow.NewBuffer(1000, 8<<20, func(tx *tidemark.Tx) int64 { return int64(len(tx.Changes)) })
+	in := flow.NewBuffer(1000, 8<<20, func(tx *change.Tx) int64 { return int64(len(tx.Changes)) })
 	g.Go("Capture", func(ctx context.Context, c *flow.Clock) error {
 		defer in.Close()
 		c.Enter(flow.IO)
-		err := s.Run(ctx, func(tx *tidemark.Tx) error {
+		err := s.Run(ctx, func(tx *change.Tx) error {
 			if err := in.Put(ctx, c, tx); err != nil {
 				return err
 			}

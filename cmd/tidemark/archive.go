@@ -15,20 +15,57 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/metrics"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// archiveSettings is what the options of tidemark archive say.
-type archiveSettings struct {
-	slot     string
-	use      postgres.SlotUse
-	dropSlot bool
-	partial  time.Duration
-	skipGap  bool
-	ahead    int
-	queueMax int64
+// archiveOptions are the options of archive.
+type archiveOptions struct {
+	repoOptions
+	engineOptions
+	outputOptions
+	stateOptions
+	metrics  string           // --metrics; none: nobody has asked for an open port
+	slot     string           // --slot; none: a server whose archiver is away keeps no log then
+	use      postgres.SlotUse // --slot-use there: a slot that is made by mistake fills the server's disk
+	dropSlot bool             // --drop-slot off
+	partial  time.Duration    // --partial 5s: what is lost with the server at most
+	skipGap  bool             // --skip-gap off: a gap needs a new backup, and somebody who knows
 }
+
+func (o *archiveOptions) own() option.Table {
+	return option.Table{
+		option.New("slot", "text", "", "Physical replication slot that keeps the server's log until it is archived; none: what the server removes first is a gap.", option.Text(&o.slot)),
+		option.New("slot-use", "there|make|temporary", "there", "The slot has to be there; make it if it is not, or if the server has given it up; or make one that lasts as long as the connection.", option.Word(&o.use, map[string]postgres.SlotUse{"there": postgres.UseSlot, "make": postgres.MakeSlot, "temporary": postgres.TemporarySlot})),
+		option.New("drop-slot", "on/off", "off", "Only remove the slot, so that the server keeps no log for it any more.", option.OnOff(&o.dropSlot)),
+		option.New("partial", "duration", "5s", "How often a segment that is not full is archived, if something has come; 0s: only when the connection ends.", option.Duration(&o.partial)),
+		option.New("skip-gap", "on/off", "off", "Go on with the oldest log that the server still has, where it has removed what comes next: the archive then has a gap, and needs a new backup.", option.OnOff(&o.skipGap)),
+	}
+}
+
+func (o *archiveOptions) Table() option.Table {
+	return option.Join(o.repoOptions.table(), o.engineOptions.table(), o.outputOptions.table(), o.stateOptions.table(), option.Table{metricsLine(&o.metrics)}, o.own())
+}
+
+// archiveFileOptions are the options of archive push and archive get.
+type archiveFileOptions struct {
+	repoOptions
+	ahead    int   // --ahead 0: one file at a time, as the server asks
+	queueMax int64 // --queue-max 0: a gap is worse than a full disk to most
+}
+
+func (o *archiveFileOptions) own() option.Table {
+	return option.Table{
+		option.New("ahead", "number", "0", "Files that are pushed, or fetched, at the same time before the server asks for them, 0 to 64.", option.Number(0, 64, &o.ahead)).For("archive-push archive-get"),
+		option.New("queue-max", "size", "0", "Give up files, and say in the server's log which, when more than this waits because the archive cannot be written; 0: never, and the server's disk may fill.", option.Size(&o.queueMax)).For("archive-push"),
+	}
+}
+
+func (o *archiveFileOptions) Table() option.Table { return option.Join(o.repoOptions.table(), o.own()) }
 
 func archiveCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -53,38 +90,38 @@ The role needs REPLICATION. A standby that is promoted is followed to its new ti
   restore_command = 'tidemark archive get file:///backup/db %f %p'`,
 		Args: args(2, 2, "archive SOURCE REPO"),
 	}
-	read := flags(cmd)
+	read := flags[archiveOptions](cmd)
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
-		return s.archive(cmd, given[0], given[1])
+		return o.archive(cmd, given[0], given[1])
 	}
 	cmd.AddCommand(archivePushCommand(), archiveGetCommand())
 	return cmd
 }
 
-func (s *settings) archive(cmd *cobra.Command, source, where string) error {
+func (o *archiveOptions) archive(cmd *cobra.Command, source, where string) error {
 	ctx := cmd.Context()
-	e, err := postgres.Open(ctx, source, s.engine.Postgres)
+	e, err := postgres.Open(ctx, source, o.engine.Postgres)
 	if err != nil {
 		return err
 	}
 	defer e.Close()
-	if s.arch.dropSlot {
-		if s.arch.slot == "" {
+	if o.dropSlot {
+		if o.slot == "" {
 			return tidemark.Errorf(tidemark.Invalid, "drop slot", "", "no slot was named", "name it with --slot")
 		}
-		return e.DropLogSlot(ctx, s.arch.slot)
+		return e.DropLogSlot(ctx, o.slot)
 	}
-	r, done, err := s.openRepo(ctx, where, true)
+	r, done, err := o.openRepo(ctx, where, true)
 	if err != nil {
 		return err
 	}
 	defer done()
-	watch := &archiveWatch{s: s, to: cmd.ErrOrStderr(), r: r, begun: time.Now()}
-	a := logs.New(r, s.repo.codec)
+	watch := &archiveWatch{view: o.view(), codec: o.codec.String(), to: cmd.ErrOrStderr(), r: r, begun: time.Now()}
+	a := logs.New(r, o.codec)
 	state, err := a.State(ctx)
 	if err != nil {
 		return err
@@ -98,9 +135,9 @@ func (s *settings) archive(cmd *cobra.Command, source, where string) error {
 			state.System = of[0] // refused before a slot is made
 		}
 	}
-	opt := postgres.ReceiveOptions{Ends: state.Ends, System: state.System, Slot: s.arch.slot, SlotUse: s.arch.use, Partial: s.arch.partial, Reconnect: true, Event: watch.event}
-	if s.arch.skipGap {
-		if opt.Ends, err = s.behindGap(ctx, e, state); err != nil {
+	opt := postgres.ReceiveOptions{Ends: state.Ends, System: state.System, Slot: o.slot, SlotUse: o.use, Partial: o.partial, Reconnect: true, Event: watch.event}
+	if o.skipGap {
+		if opt.Ends, err = o.behindGap(ctx, e, state); err != nil {
 			return err
 		}
 	}
@@ -110,12 +147,12 @@ func (s *settings) archive(cmd *cobra.Command, source, where string) error {
 	if !cmd.Flags().Changed("compress") {
 		a.Hurry(watch.hurried)
 	}
-	stop, err := watch.start(s.metrics)
+	stop, err := watch.start(o.metrics)
 	if err != nil {
 		return err
 	}
 	defer stop()
-	err = s.recorded(ctx, "archive", tidemark.MaskURL(source), r.Store().String(), watch.work, func(ctx context.Context) error {
+	err = o.recorded(ctx, "archive", tidemark.MaskURL(source), r.Store().String(), watch.work, func(ctx context.Context) error {
 		return watch.receiver.Run(ctx, func(ctx context.Context, f *tidemark.LogFile) error {
 			err := a.Keep(ctx, f, func(name string, next time.Duration, err error) {
 				watch.event(fmt.Sprintf("%s is not archived, tries again in %s", name, next), err)
@@ -134,7 +171,7 @@ func (s *settings) archive(cmd *cobra.Command, source, where string) error {
 }
 
 // behindGap forgets where the archive ends: it goes on with what the server still has.
-func (s *settings) behindGap(ctx context.Context, e *postgres.Engine, state logs.State) ([]tidemark.LogPlace, error) {
+func (o *archiveOptions) behindGap(ctx context.Context, e *postgres.Engine, state logs.State) ([]tidemark.LogPlace, error) {
 	oldest, err := e.OldestLog(ctx)
 	if err != nil || state.Segment == 0 {
 		return nil, err
@@ -150,7 +187,8 @@ func (s *settings) behindGap(ctx context.Context, e *postgres.Engine, state logs
 
 // An archiveWatch says on the screen, and to Prometheus, how an archive goes.
 type archiveWatch struct {
-	s        *settings
+	view     screen.View
+	codec    string // how it packs while it is not in a hurry
 	to       io.Writer
 	r        *repo.Repo
 	receiver *postgres.Receiver
@@ -198,10 +236,10 @@ func (w *archiveWatch) hurried() bool {
 		w.from = st.Received // nothing was taken yet
 	case !w.hurry && behind > farBehind:
 		w.hurry = true
-		w.event("is "+bytesText(int64(behind))+" behind: packs with s2 until it has caught up", nil)
+		w.event("is "+screen.Bytes(int64(behind))+" behind: packs with s2 until it has caught up", nil)
 	case w.hurry && behind < caughtUp:
 		w.hurry = false
-		w.event("has caught up: packs with "+w.s.repo.codec.String(), nil)
+		w.event("has caught up: packs with "+w.codec, nil)
 	}
 	return w.hurry
 }
@@ -211,7 +249,7 @@ func (w *archiveWatch) state() archiveEvent {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return archiveEvent{Event: "state", Time: time.Now().UTC().Format(time.RFC3339Nano), Connected: st.Connected, Timeline: st.Timeline,
-		Received: postgres.FormatPlace(st.Received), Archived: postgres.FormatPlace(st.Taken), Behind: st.ServerEnd - min(st.ServerEnd, st.Taken), Lag: st.Lag.Seconds(),
+		Received: wal.FormatLSN(st.Received), Archived: wal.FormatLSN(st.Taken), Behind: st.ServerEnd - min(st.ServerEnd, st.Taken), Lag: st.Lag.Seconds(),
 		Segments: w.segments, Bytes: w.bytes, Failures: w.failures}
 }
 
@@ -234,7 +272,7 @@ func (w *archiveWatch) event(what string, err error) {
 		w.failures++
 		w.mu.Unlock()
 	}
-	if w.s.json {
+	if w.view.JSON {
 		out := archiveEvent{Event: what, Time: time.Now().UTC().Format(time.RFC3339Nano)}
 		if w.receiver != nil {
 			out = w.state()
@@ -278,21 +316,21 @@ func (w *archiveWatch) kept(f *tidemark.LogFile) {
 }
 
 // start begins to show the state, and what stops that.
-func (w *archiveWatch) start(metrics string) (stop func(), err error) {
+func (w *archiveWatch) start(addr string) (stop func(), err error) {
 	var end func()
-	if metrics != "" {
-		if f, all := everywhere(metrics); all && w.s.json {
+	if addr != "" {
+		if f, all := metrics.Everywhere(addr); all && w.view.JSON {
 			w.event("warning: "+f.Object+": "+f.Text+". "+f.Hint, nil)
 		} else if all {
-			printFinding(w.to, f)
+			screen.Finding(w.to, f)
 		}
-		if end, err = w.serve(metrics); err != nil {
+		if end, err = w.serve(addr); err != nil {
 			return nil, err
 		}
 	}
 	done := make(chan struct{})
 	var wait crash.Group
-	if w.s.progress != "none" {
+	if w.view.Progress != "none" {
 		wait.Go(func() { w.lines(done) })
 	}
 	return func() {
@@ -317,7 +355,7 @@ func (w *archiveWatch) lines(done <-chan struct{}) {
 		case <-tick.C:
 		}
 		e := w.state()
-		if w.s.json {
+		if w.view.JSON {
 			w.print(e)
 			continue
 		}
@@ -325,7 +363,7 @@ func (w *archiveWatch) lines(done <-chan struct{}) {
 		if !e.Connected {
 			how = ", not connected"
 		}
-		fmt.Fprintf(w.to, "%s timeline %d archived up to %s, %s behind, lag %.1f s%s\n", time.Now().Format(time.DateTime), e.Timeline, e.Archived, bytesText(int64(e.Behind)), e.Lag, how)
+		fmt.Fprintf(w.to, "%s timeline %d archived up to %s, %s behind, lag %.1f s%s\n", time.Now().Format(time.DateTime), e.Timeline, e.Archived, screen.Bytes(int64(e.Behind)), e.Lag, how)
 	}
 }
 
@@ -344,19 +382,19 @@ backup has to be made behind it. Each file that is given up is said in the serve
 		Example: `  archive_command = 'tidemark archive push file:///backup/db %p --ahead 4'`,
 		Args:    args(2, 2, "archive push REPO %p"),
 	}
-	read := flagsAs(cmd, "archive-push")
+	read := flagsAs[archiveFileOptions](cmd, "archive-push")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
 		ctx := cmd.Context()
-		r, done, err := s.openRepo(ctx, given[0], false)
+		r, done, err := o.openRepo(ctx, given[0], false)
 		if err == nil {
 			defer done()
-			err = logs.New(r, s.repo.codec).Push(ctx, given[1], logs.PushOptions{Ahead: s.arch.ahead, QueueMax: s.arch.queueMax})
+			err = logs.New(r, o.codec).Push(ctx, given[1], logs.PushOptions{Ahead: o.ahead, QueueMax: o.queueMax})
 		} else {
-			err = logs.GiveUp(given[1], s.arch.queueMax, err)
+			err = logs.GiveUp(given[1], o.queueMax, err)
 		}
 		var up *logs.GivenUp
 		if errors.As(err, &up) {
@@ -380,19 +418,19 @@ at all. Of a segment that is not full yet comes what there is.`,
 		Example: `  restore_command = 'tidemark archive get file:///backup/db %f %p'`,
 		Args:    args(3, 3, "archive get REPO %f %p"),
 	}
-	read := flagsAs(cmd, "archive-get")
+	read := flagsAs[archiveFileOptions](cmd, "archive-get")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return stopsRecovery{err}
 		}
 		ctx := cmd.Context()
-		r, done, err := s.openRepo(ctx, given[0], false)
+		r, done, err := o.openRepo(ctx, given[0], false)
 		if err != nil {
 			return stopsRecovery{err}
 		}
 		defer done()
-		err = logs.New(r, s.repo.codec).Get(ctx, given[1], given[2], s.arch.ahead)
+		err = logs.New(r, o.codec).Get(ctx, given[1], given[2], o.ahead)
 		switch {
 		case err == nil:
 			return nil

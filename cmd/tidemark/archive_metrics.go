@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/metrics"
 )
 
 const archivePrefix = "tidemark_archive_"
@@ -22,7 +23,7 @@ type archiveMetric struct {
 }
 
 var archiveMetrics = []archiveMetric{
-	{"connected", "1 if the server sends its log.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return one(e.Connected) }},
+	{"connected", "1 if the server sends its log.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return metrics.One(e.Connected) }},
 	{"timeline", "The timeline that is archived.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Timeline) }},
 	{"lag_seconds", "For how long the oldest log that is not in the archive is known to be there.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return e.Lag }},
 	{"behind_bytes", "Log of the server that is not in the archive.", prometheus.GaugeValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Behind) }},
@@ -30,7 +31,7 @@ var archiveMetrics = []archiveMetric{
 	{"bytes_total", "Bytes of these.", prometheus.CounterValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Bytes) }},
 	{"failures_total", "Connections that were lost, and attempts to write that failed.", prometheus.CounterValue, func(_ *archiveWatch, e archiveEvent) float64 { return float64(e.Failures) }},
 	{"damaged_segments_total", "Segments of the server in which a recovery would end.", prometheus.CounterValue, func(w *archiveWatch, _ archiveEvent) float64 { return float64(w.damaged) }},
-	{"last_timestamp_seconds", "When something was archived last.", prometheus.GaugeValue, func(w *archiveWatch, _ archiveEvent) float64 { return seconds(w.last) }},
+	{"last_timestamp_seconds", "When something was archived last.", prometheus.GaugeValue, func(w *archiveWatch, _ archiveEvent) float64 { return metrics.UnixSeconds(w.last) }},
 	{"last_commit_timestamp_seconds", "When the last transaction of the archived segments was committed.", prometheus.GaugeValue, func(w *archiveWatch, _ archiveEvent) float64 { return float64(w.commit) / 1e6 }},
 }
 
@@ -41,20 +42,12 @@ var (
 	backupsDesc    = prometheus.NewDesc("tidemark_backups", "Backups in the repository.", nil, nil)
 )
 
-// seconds is a time as Prometheus has it; 0 is none.
-func seconds(t time.Time) float64 {
-	if t.IsZero() {
-		return 0
-	}
-	return float64(t.UnixMilli()) / 1000
-}
-
 // serve shows the figures of an archive, and of the backups beside it.
 func (w *archiveWatch) serve(addr string) (stop func(), err error) {
 	registry := prometheus.NewRegistry()
 	b := &backupAges{r: w.r}
 	registry.MustRegister(w, b)
-	return serveMetrics(addr, registry, func(err error) { w.event("metrics", err) })
+	return metrics.Serve(addr, registry, func(err error) { w.event("metrics", err) })
 }
 
 func archiveDesc(m archiveMetric) *prometheus.Desc {
@@ -127,7 +120,7 @@ func (b *backupAges) Collect(out chan<- prometheus.Metric) {
 	out <- prometheus.MustNewConstMetric(backupsDesc, prometheus.GaugeValue, float64(b.n))
 	out <- prometheus.MustNewConstMetric(givenUpDesc, prometheus.GaugeValue, float64(b.lost))
 	if b.n > 0 {
-		out <- prometheus.MustNewConstMetric(lastBackupDesc, prometheus.GaugeValue, seconds(b.last))
+		out <- prometheus.MustNewConstMetric(lastBackupDesc, prometheus.GaugeValue, metrics.UnixSeconds(b.last))
 		out <- prometheus.MustNewConstMetric(backupAgeDesc, prometheus.GaugeValue, time.Since(b.last).Seconds())
 	}
 }

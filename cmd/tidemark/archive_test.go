@@ -22,7 +22,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
-	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // archiver is a tidemark archive that runs.
@@ -56,20 +56,6 @@ func (a *archiver) stop(t *testing.T) {
 	}
 	if err := a.cmd.Wait(); err != nil {
 		t.Errorf("stopped: %v\n%s", err, a.said)
-	}
-}
-
-// patience is how long tests wait for what comes within a second or two: other suites run beside them, and a process
-// may stand still for many seconds.
-const patience = 5 * time.Minute
-
-// soon waits until a condition holds.
-func soon(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for begun := time.Now(); !ok(); time.Sleep(50 * time.Millisecond) {
-		if time.Since(begun) > patience {
-			t.Fatalf("%s: not within %v", what, patience)
-		}
 	}
 }
 
@@ -123,7 +109,7 @@ func TestArchiveSurvivesKills(t *testing.T) {
 	last := startArchiver(t, append(args, "--slot", "killed", "--slot-use", "make", "--metrics", metrics)...)
 	testdb.Query(t, url, "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 12000) g")
 	at := testdb.Query(t, url, "SELECT pg_current_wal_flush_lsn()")
-	end, err := postgres.ParsePlace(at)
+	end, err := wal.ParseLSN(at)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -149,7 +135,7 @@ func TestArchiveSurvivesKills(t *testing.T) {
 	})
 	last.stop(t)
 	names := archived(t, place)
-	first, err := postgres.ParsePlace("0/" + names[0][16:] + "00000")
+	first, err := wal.ParseLSN("0/" + names[0][16:] + "00000")
 	if err != nil {
 		t.Fatal(err)
 	}

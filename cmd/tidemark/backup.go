@@ -3,7 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"runtime/debug"
 	"strings"
 	"time"
@@ -13,30 +12,64 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/engines"
-	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
 
-// backupSettings are the options of backup and restore.
-type backupSettings struct {
-	parallelism, sessions, buffers int
-	bufferSize, memory             int64
-	direct                         bool
-	label, dataDir, server         string
-	via                            engines.Via
-	spread                         bool
-	basis                          backup.Basis
-	parent, resume                 string
-	noteEvery                      time.Duration
-	way                            postgres.Way
-	delta, force                   bool     // of restore
-	databases                      []string // that come back
-	keepDamaged                    bool
-	logical, physical              bool
-	inSpaces                       []string          // tablespaces of which a logical backup takes the tables
-	spaces                         map[string]string // where tablespaces go, by where they were
+// backupOptions are the options of backup.
+type backupOptions struct {
+	ruleOptions
+	engineOptions
+	repoOptions
+	pipelineOptions
+	serverOptions
+	outputOptions
+	stateOptions
+	basis       backup.Basis  // --incremental, --delta off: a backup that needs no other
+	parent      string        // --parent; none: the last one of the kind
+	resume      string        // --resume; none: a new one
+	noteEvery   time.Duration // --note-every 30s: what is lost of it by a crash at most
+	way         postgres.Way  // --changes-by auto: what reads least
+	label       string        // --label; none
+	dataDir     string        // --data-dir; none: where the server says
+	via         engines.Via   // --via auto: files are quicker, and not to be had everywhere
+	spread      bool          // --checkpoint fast: who backs up waits for it
+	logical     bool          // --logical off: files are quicker both ways
+	physical    bool          // --physical off: as without --logical
+	inSpaces    []string      // --tablespace; none: all
+	keepDamaged bool          // --damaged stop: a damaged page has to be seen
+}
+
+func (o *backupOptions) kindTable() option.Table {
+	return option.Table{
+		option.New("incremental", "on/off", "off", "Only what has changed since the last full backup.", func(v string) error { return basis(&o.basis, v, backup.LastFull) }),
+		option.New("delta", "on/off", "off", "Only what has changed since the last backup of any kind.", func(v string) error { return basis(&o.basis, v, backup.LastAny) }),
+		option.New("parent", "text", "", "Only what has changed since this backup.", option.Text(&o.parent)),
+		option.New("resume", "text", "", "Go on with a backup that was not finished (an ID, the beginning of one, or last: the last one of the kind asked for): what is stored of it is not stored again. Where last has none, a new one begins.", option.Text(&o.resume)),
+		option.New("note-every", "duration", "30s", "How often a backup notes in the repository what it has stored, so that --resume can go on with it.", option.Duration(&o.noteEvery)),
+		option.New("changes-by", "auto|summaries|log|pages", "auto", "How to find what has changed: by the server's summaries of its log (17 and later), by the log, or by looking at all pages; auto takes what reads least.", option.Word(&o.way, map[string]postgres.Way{"auto": postgres.AnyWay, "summaries": postgres.BySummaries, "log": postgres.ByLog, "pages": postgres.ByPages})),
+	}
+}
+
+func (o *backupOptions) own() option.Table {
+	return option.Table{
+		option.New("label", "text", "", "A text that is kept with the backup.", option.Text(&o.label)),
+		option.New("data-dir", "file", "", "The server's data folder, where it has another path here than on the server: seen from beside a container.", option.Text(&o.dataDir)),
+		option.New("via", "auto|files|protocol", "auto", "How the server's files are had: read on its own host (files), or sent by it (protocol), which needs REPLICATION and no more; auto reads them where it can.", option.Word(&o.via, map[string]engines.Via{"auto": engines.AsCan, "files": engines.AsFiles, "protocol": engines.ViaProtocol})),
+		option.New("checkpoint", "fast|spread", "fast", "Begin with a checkpoint at once, or let the server take its time for it.", option.Word(&o.spread, map[string]bool{"fast": false, "spread": true})),
+		option.New("logical", "on/off", "off", "Back up rows and definitions, as psql and mysql read them, instead of the server's files: of one database of PostgreSQL, MySQL or MariaDB, from anywhere, by any user who may read them.", option.OnOff(&o.logical)),
+		option.New("physical", "on/off", "off", "Back up the server's files: what is done without --logical too.", option.OnOff(&o.physical)),
+		option.New("tablespace", "list", "", "With --logical: take only tables that lie in this tablespace of PostgreSQL. May be repeated.", option.List(&o.inSpaces)),
+		option.New("damaged", "stop|note", "stop", "What to do with a page whose checksum is wrong: stop, or take it as it is, name it, and end with code 16.", option.Word(&o.keepDamaged, map[string]bool{"stop": false, "note": true})),
+	}
+}
+
+func (o *backupOptions) Table() option.Table {
+	return option.Join(o.ruleOptions.table(), o.engineOptions.table(), o.repoOptions.table(), o.pipelineOptions.table(), o.serverOptions.table(), o.outputOptions.table(), o.stateOptions.table(),
+		o.kindTable(), o.own())
 }
 
 func backupCommand() *cobra.Command {
@@ -89,12 +122,12 @@ The server may be a standby. Nothing is changed on it.`,
   tidemark backup postgres:///postgres /backup/main --encrypt age1... --identity /etc/tidemark/key`,
 		Args: args(2, 9, "backup SOURCE REPO [REPO...]"),
 	}
-	read := flags(cmd)
-	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, s *settings, cat *catalog.Catalog) error {
-		if err := s.oneForm(cmd); err != nil {
+	read := flags[backupOptions](cmd)
+	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, o *backupOptions, cat *catalog.Catalog) error {
+		if err := o.oneForm(cmd); err != nil {
 			return err
 		}
-		return s.backUp(cmd, given[0], given[1:], cat)
+		return o.backUp(cmd, given[0], given[1:], cat)
 	})
 	return cmd
 }
@@ -106,12 +139,12 @@ var (
 )
 
 // oneForm refuses options that mean nothing to the form of backup that is asked for.
-func (s *settings) oneForm(cmd *cobra.Command) error {
-	if s.backup.logical && s.backup.physical {
+func (o *backupOptions) oneForm(cmd *cobra.Command) error {
+	if o.logical && o.physical {
 		return tidemark.Errorf(tidemark.Invalid, "back up", "", "--logical and --physical exclude each other", "Take --logical for rows and definitions, --physical for the server's files.")
 	}
 	others, what, hint := onlyLogical, "is for logical backups", "Say --logical too. The files of a server are backed up as a whole, since its databases share one log; restore --database brings back some of them."
-	if s.backup.logical {
+	if o.logical {
 		others, what, hint = onlyPhysical, "is for backups of a server's files", "Leave it out, or leave out --logical."
 	}
 	for _, name := range others {
@@ -122,44 +155,46 @@ func (s *settings) oneForm(cmd *cobra.Command) error {
 	return nil
 }
 
-func (s *settings) pipeline() backup.Options {
-	return backup.Options{Parallelism: s.backup.parallelism, Sessions: s.backup.sessions, Buffers: s.backup.buffers, BufferSize: s.backup.bufferSize, Memory: s.backup.memory, Direct: s.backup.direct,
-		Codec: s.repo.codec, KeepDamaged: s.backup.keepDamaged, Basis: s.backup.basis, Parent: s.backup.parent, Resume: s.backup.resume, NoteEvery: s.backup.noteEvery, Server: s.backup.server, Label: s.backup.label, Tool: "tidemark " + versionText()}
+func (o *backupOptions) pipeline() backup.Options {
+	opt := o.pipelineOptions.pipeline(&o.repoOptions, &o.serverOptions)
+	opt.KeepDamaged, opt.Basis, opt.Parent, opt.Resume, opt.NoteEvery, opt.Label = o.keepDamaged, o.basis, o.parent, o.resume, o.noteEvery, o.label
+	return opt
 }
 
 // backupMemory is what a backup's buffers and workers take if nothing else is said, and as much again is for all
 // else, before garbage is collected more eagerly.
 const backupMemory = 96 << 20
 
-func (s *settings) backUp(cmd *cobra.Command, source string, places []string, cat *catalog.Catalog) error {
-	r, done, err := s.openMirror(cmd.Context(), places)
+func (o *backupOptions) backUp(cmd *cobra.Command, source string, places []string, cat *catalog.Catalog) error {
+	o.uncached = o.direct
+	r, done, err := o.openMirror(cmd.Context(), places)
 	if err != nil {
 		return err
 	}
 	defer done()
-	w := newStorageWatch(s, cmd.ErrOrStderr())
-	defer w.stop()
-	if s.backup.logical && s.backup.resume != "" {
-		return tidemark.Errorf(tidemark.Unsupported, "resume", s.backup.resume, "a logical backup is not gone on with", "Leave out --resume: it begins anew.")
+	w := screen.WatchStorage(o.view(), cmd.ErrOrStderr())
+	defer w.Stop()
+	if o.logical && o.resume != "" {
+		return tidemark.Errorf(tidemark.Unsupported, "resume", o.resume, "a logical backup is not gone on with", "Leave out --resume: it begins anew.")
 	}
-	if s.backup.logical {
-		run, rep, err := s.dump(cmd.Context(), source, r, cat, w)
-		return s.storageEnd(cmd, w, run, rep, err)
+	if o.logical {
+		run, rep, err := o.dump(cmd.Context(), source, r, cat, w)
+		return o.storageEnd(cmd, w, run, rep, err)
 	}
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(backupMemory + max(s.backup.memory, backupMemory)))
+	defer debug.SetMemoryLimit(debug.SetMemoryLimit(backupMemory + max(o.memory, backupMemory)))
 	run, rep, err := job.Backup(cmd.Context(), job.Env{Catalog: cat}, job.BackupSpec{Source: source, Repo: r,
-		Files: engines.FilesOptions{Via: s.backup.via, Label: s.backup.label, Dir: s.backup.dataDir, Spread: s.backup.spread, Way: s.backup.way, Rate: s.repo.rate, Engine: s.engine}, Options: s.pipeline(), Watch: w.watch})
-	return s.storageEnd(cmd, w, run, rep, err)
+		Files: engines.FilesOptions{Via: o.via, Label: o.label, Dir: o.dataDir, Spread: o.spread, Way: o.way, Rate: o.rate, Engine: o.engine}, Options: o.pipeline(), Watch: w.Watch})
+	return o.storageEnd(cmd, w, run, rep, err)
 }
 
 // storageEnd prints what is to be said at the end of a backup or a restore.
-func (s *settings) storageEnd(cmd *cobra.Command, w *storageWatch, run string, rep *job.StorageReport, err error) error {
-	w.stop()
+func (o *outputOptions) storageEnd(cmd *cobra.Command, w *screen.StorageWatch, run string, rep *job.StorageReport, err error) error {
+	w.Stop()
 	if rep == nil || rep.Backup == "" && err != nil {
 		return err
 	}
 	out := cmd.OutOrStdout()
-	if s.json {
+	if o.json {
 		json.NewEncoder(out).Encode(struct { // in one line, as all events
 			Event  string             `json:"event"`
 			Run    string             `json:"run"`
@@ -167,162 +202,38 @@ func (s *settings) storageEnd(cmd *cobra.Command, w *storageWatch, run string, r
 		}{"report", run, rep})
 		return err
 	}
-	printStorage(out, rep)
+	screen.Storage(out, rep)
 	fmt.Fprintf(out, "\nrun %s; tidemark report %s shows this again\n", run, run)
 	return err
 }
 
-// printStorage shows where the time of a backup or a restore went.
-func printStorage(w io.Writer, rep *job.StorageReport) {
-	took := rep.Report.Took()
-	what := "backup " + rep.Backup
-	if rep.Verb == "restore" {
-		what = "restored backup " + rep.Backup
-	}
-	of := count(int(rep.Files), "file")
-	if rep.Report.Logical {
-		of = fmt.Sprintf("%s of %s", count(int(rep.Rows), "row"), count(rep.Tables, "table"))
-	}
-	if rep.Origin != "" {
-		what += " of " + rep.Origin
-	}
-	fmt.Fprintf(w, "%s: %s in %s, %s in %.2f s, %s/s", what, bytesText(rep.Bytes), of, bytesText(rep.Stored)+" stored", took.Seconds(), bytesText(rate64(rep.Bytes, took)))
-	if rep.Gone > 0 {
-		fmt.Fprintf(w, "; %s removed meanwhile", count(int(rep.Gone), "file"))
-	}
-	if rep.Increment != nil {
-		fmt.Fprintf(w, "\n%s", rep.Increment)
-	}
-	if o := rep.Over; o != nil {
-		fmt.Fprintf(w, "\nover what was there: %s of files compared, %s fetched, %s written, %s removed", bytesText(o.Looked), bytesText(o.Fetched), bytesText(o.Written), count(int(o.Removed), "file"))
-	}
-	fmt.Fprintf(w, "\n\n%s\n%s\n", rep.Report, rep.Limit)
-	for _, a := range rep.Advice {
-		fmt.Fprintln(w, a)
-	}
-	printTargets(w, rep)
-	if rep.PeakRSS > 0 {
-		fmt.Fprintf(w, "Peak memory of this process: %s.\n", bytesText(rep.PeakRSS))
-	}
-	printFindings(w, rep.Findings)
-	for _, d := range rep.Damaged {
-		fmt.Fprintf(w, "damaged: %s\n", d)
-	}
-}
-
-// printTargets shows what each place of a mirror has done: its times are sums over the objects that were being
-// written there.
-func printTargets(w io.Writer, rep *job.StorageReport) {
-	if len(rep.Targets) == 0 {
-		return
-	}
-	fmt.Fprintf(w, "\nTARGET %9s %9s %9s %12s\n", "Total", "I/O", "MsgQ", "kBytes")
-	for n, t := range rep.Targets {
-		lost := ""
-		if t.Error != "" {
-			lost = "  LOST"
-		}
-		fmt.Fprintf(w, "%03d    %9.2f %9.2f %9.2f %12d  %s%s\n", n, t.Life.Seconds(), t.IO.Seconds(), t.Wait.Seconds(), t.Written>>10, t.Place, lost)
-	}
-	fmt.Fprintln(w)
-}
-
-func rate64(bytes int64, took time.Duration) int64 {
-	if took <= 0 {
-		return 0
-	}
-	return int64(float64(bytes) / took.Seconds())
-}
-
-// A storageWatch prints how far a backup or a restore is, in lines.
-type storageWatch struct {
-	s    *settings
-	out  io.Writer
-	done chan struct{}
-	gone chan struct{}
-}
-
-func newStorageWatch(s *settings, out io.Writer) *storageWatch {
-	return &storageWatch{s: s, out: out, done: make(chan struct{}), gone: make(chan struct{})}
-}
-
-// watch begins to print. A phase is told when it begins, and every two seconds.
-func (w *storageWatch) watch(of interface{ Status() backup.Status }) {
-	crash.Go(func() {
-		defer close(w.gone)
-		phase, said := "", time.Now()
-		every(100*time.Millisecond, w.done, func() {
-			now := of.Status()
-			if w.s.progress == "none" || now.Phase == "" || now.Phase == phase && time.Since(said) < 2*time.Second {
-				return
-			}
-			phase, said = now.Phase, time.Now()
-			w.print(now)
-		})
-	})
-}
-
-func (w *storageWatch) print(now backup.Status) {
-	if w.s.json {
-		json.NewEncoder(w.out).Encode(struct {
-			Event string `json:"event"`
-			backup.Status
-		}{"progress", now})
-		return
-	}
-	line := now.Phase
-	if now.Phase == "prepare" {
-		if now.ToAside > 0 {
-			line += fmt.Sprintf(": %.1f%% (%s of %s set aside for large files)", 100*float64(now.Aside)/float64(now.ToAside), bytesText(now.Aside), bytesText(now.ToAside))
-		}
-	} else if now.Total > 0 {
-		line += fmt.Sprintf(": %.1f%% (%s of %s)", now.Percent, bytesText(now.Done), bytesText(now.Total))
-	}
-	if now.Left > 0 {
-		line += ", about " + now.Left.Round(time.Second).String() + " left"
-	}
-	fmt.Fprintln(w.out, line)
-}
-
-// stop ends the printing; a second time it does nothing.
-func (w *storageWatch) stop() {
-	select {
-	case <-w.done:
-		return
-	default:
-	}
-	close(w.done)
-	select {
-	case <-w.gone:
-	case <-time.After(time.Second): // it was never begun
-	}
-}
-
 // basis reads --incremental and --delta, which exclude each other.
-func basis(s *settings, v string, b backup.Basis) error {
-	on := false
-	if err := onOff(func(*settings) *bool { return &on })(s, v); err != nil || !on {
+func basis(at *backup.Basis, v string, b backup.Basis) error {
+	on, err := option.ParseOnOff(v)
+	if err != nil || !on {
 		return err
 	}
-	if s.backup.basis != backup.Nothing && s.backup.basis != b {
+	if *at != backup.Nothing && *at != b {
 		return tidemark.Errorf(tidemark.Invalid, "back up", "", "--incremental and --delta exclude each other", "Take --incremental for what changed since the last full backup, --delta for what changed since the last one of any kind.")
 	}
-	s.backup.basis = b
+	*at = b
 	return nil
 }
 
 // tablespaceMap reads OLD=NEW.
-func tablespaceMap(s *settings, v string) error {
-	from, to, ok := strings.Cut(v, "=")
-	if !ok || from == "" || to == "" {
-		return fmt.Errorf("must be OLD=NEW, two folders")
+func tablespaceMap(at *map[string]string) func(string) error {
+	return func(v string) error {
+		from, to, ok := strings.Cut(v, "=")
+		if !ok || from == "" || to == "" {
+			return fmt.Errorf("must be OLD=NEW, two folders")
+		}
+		if *at == nil {
+			*at = map[string]string{}
+		}
+		if was, twice := (*at)[from]; twice && was != to {
+			return tidemark.Errorf(tidemark.Collision, "tablespace-map", from, "is mapped twice", "")
+		}
+		(*at)[from] = to
+		return nil
 	}
-	if s.backup.spaces == nil {
-		s.backup.spaces = map[string]string{}
-	}
-	if was, twice := s.backup.spaces[from]; twice && was != to {
-		return tidemark.Errorf(tidemark.Collision, "tablespace-map", from, "is mapped twice", "")
-	}
-	s.backup.spaces[from] = to
-	return nil
 }

@@ -16,7 +16,29 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 )
+
+// backupsOptions are the options of backups.
+type backupsOptions struct {
+	repoOptions
+	serverOptions
+	outputOptions
+	pin   string // --pin; none
+	unpin string // --unpin; none
+}
+
+func (o *backupsOptions) own() option.Table {
+	return option.Table{
+		option.New("pin", "text", "", "Let this backup, and those that it builds on, stay whatever prune is told to keep.", option.Text(&o.pin)),
+		option.New("unpin", "text", "", "Take that back.", option.Text(&o.unpin)),
+	}
+}
+
+func (o *backupsOptions) Table() option.Table {
+	return option.Join(o.repoOptions.table(), o.serverOptions.table(), o.outputOptions.table(), o.own())
+}
 
 func backupsCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -38,12 +60,12 @@ manifest is damaged is named, and the exit code is 18 then.`,
   tidemark backups /backup/main --pin 20261122-020001-1f2e3d4c`,
 		Args: args(1, 1, "backups REPO"),
 	}
-	cmd.RunE = onRepository(flags(cmd), func(cmd *cobra.Command, _ []string, s *settings, r *repo.Repo) error {
+	cmd.RunE = onRepository(flags[backupsOptions](cmd), func(cmd *cobra.Command, _ []string, o *backupsOptions, r *repo.Repo) error {
 		all, damaged, err := readableBackups(cmd.Context(), r)
 		if err != nil {
 			return err
 		}
-		if err := s.pinOrUnpin(cmd.Context(), r, all); err != nil {
+		if err := o.pinOrUnpin(cmd.Context(), r, all); err != nil {
 			return err
 		}
 		pins, err := r.Pins(cmd.Context())
@@ -65,8 +87,8 @@ manifest is damaged is named, and the exit code is 18 then.`,
 		if err != nil {
 			return err
 		}
-		if s.backup.server != "" {
-			all = slices.DeleteFunc(all, func(m *repo.Manifest) bool { return !m.IsOf(s.backup.server) })
+		if o.server != "" {
+			all = slices.DeleteFunc(all, func(m *repo.Manifest) bool { return !m.IsOf(o.server) })
 		}
 		open, err := r.Unfinished(cmd.Context())
 		if err != nil {
@@ -77,7 +99,7 @@ manifest is damaged is named, and the exit code is 18 then.`,
 			m.Packs, m.Lists = nil, nil
 		}
 		list.Unfinished, list.Archive, list.Windows = open, archive, listWindows(windows)
-		printAs(cmd.OutOrStdout(), s.json, any(list), func(w io.Writer, _ any) {
+		screen.As(cmd.OutOrStdout(), o.json, any(list), func(w io.Writer, _ any) {
 			printBackups(w, all, pins)
 			printServers(w, &list)
 			for i := range gaps {
@@ -90,7 +112,7 @@ manifest is damaged is named, and the exit code is 18 then.`,
 			}
 			for _, m := range open {
 				fmt.Fprintf(w, "%s is not finished: by %s it had %s of files. If nobody writes it any more, tidemark backup --resume %s goes on with it.\n",
-					m.ID, m.Ended.Local().Format(time.DateTime), bytesText(m.Plain), m.ID)
+					m.ID, m.Ended.Local().Format(time.DateTime), screen.Bytes(m.Plain), m.ID)
 			}
 			if places := placesOf(r); places != nil {
 				fmt.Fprintf(w, "striped over %s\n", strings.Join(places, " "))
@@ -102,12 +124,12 @@ manifest is damaged is named, and the exit code is 18 then.`,
 }
 
 // pinOrUnpin does what --pin and --unpin ask for.
-func (s *settings) pinOrUnpin(ctx context.Context, r *repo.Repo, all []*repo.Manifest) error {
-	for name, do := range map[string]func(context.Context, string) error{s.pin: r.Pin, s.unpin: r.Unpin} {
+func (o *backupsOptions) pinOrUnpin(ctx context.Context, r *repo.Repo, all []*repo.Manifest) error {
+	for name, do := range map[string]func(context.Context, string) error{o.pin: r.Pin, o.unpin: r.Unpin} {
 		if name == "" {
 			continue
 		}
-		id, err := s.backupNamed(all, name)
+		id, err := o.backupNamed(all, name)
 		if err == nil {
 			err = do(ctx, id)
 		}
@@ -119,18 +141,18 @@ func (s *settings) pinOrUnpin(ctx context.Context, r *repo.Repo, all []*repo.Man
 }
 
 // onRepository carries out a command whose first argument is a repository that is there.
-func onRepository(read func(map[string]string) (*settings, error), do func(cmd *cobra.Command, given []string, s *settings, r *repo.Repo) error) func(*cobra.Command, []string) error {
+func onRepository[P interface{ repository() *repoOptions }](read func(map[string]option.Value) (P, error), do func(cmd *cobra.Command, given []string, o P, r *repo.Repo) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
-		r, done, err := s.openRepo(cmd.Context(), given[0], false)
+		r, done, err := o.repository().openRepo(cmd.Context(), given[0], false)
 		if err != nil {
 			return err
 		}
 		defer done()
-		return do(cmd, given, s, r)
+		return do(cmd, given, o, r)
 	}
 }
 
@@ -198,7 +220,7 @@ func printBackups(w io.Writer, all []*repo.Manifest, pins map[string]bool) {
 		}
 		if m.Form == repo.Logical {
 			kind = m.Form
-			of += " " + m.Database + ", " + count(m.Tables, "table") + ", " + commas(m.Rows) + " rows"
+			of += " " + m.Database + ", " + screen.Count(m.Tables, "table") + ", " + screen.Commas(m.Rows) + " rows"
 		}
 		if m.Parent != "" {
 			kind += " on " + m.Parent
@@ -216,7 +238,7 @@ func printBackups(w io.Writer, all []*repo.Manifest, pins map[string]bool) {
 			log = m.Position.Text
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", m.ID, kind, m.Started.Local().Format("2006-01-02 15:04:05"), m.Ended.Sub(m.Started).Round(10*time.Millisecond),
-			commas(m.Count), bytesText(m.Bytes), bytesText(m.Stored), timeline, log, of, m.Label)
+			screen.Commas(m.Count), screen.Bytes(m.Bytes), screen.Bytes(m.Stored), timeline, log, of, m.Label)
 	}
 	t.Flush()
 	for _, m := range all {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/store"
 )
 
@@ -214,7 +215,7 @@ unfinished backup {4}, {size} in 1 pack: removed
 	if o = cli(t, "verify", dir); o.code != 0 || strings.Contains(o.out, "left over") || !strings.HasPrefix(o.out, "1 backup with") {
 		t.Errorf("%+v", o)
 	}
-	var done pruned
+	var done screen.Pruned
 	if err := json.Unmarshal([]byte(cli(t, "prune", dir, "--keep", "last=1", "--json").out), &done); err != nil || done.Bytes != 0 || len(done.Backups) != 1 || !done.Backups[0].Stays {
 		t.Errorf("%v %+v", err, done)
 	}

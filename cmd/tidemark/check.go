@@ -2,14 +2,40 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream"
 )
+
+// checkOptions are the options of check.
+type checkOptions struct {
+	movingOptions
+	streamOptions
+	replicate bool        // --replicate off: a copy needs far less than a stream
+	lobs      job.LobLook // --lobs sample: quick, and large values are seldom alone
+}
+
+func (o *checkOptions) own() option.Table {
+	return option.Table{
+		option.New("replicate", "on/off", "off", "Look also at what a stream needs on both sides: settings, privileges, slots, replica identities, how long the log is kept.", option.OnOff(&o.replicate)),
+		option.New("lobs", "sample|whole|none", "sample", "How to look for the largest value of each column without a length: in some 2,000 rows of each table, in all rows (the tables are read), or not.", option.OneOf([]job.LobLook{job.LobsSampled, job.LobsWhole, job.LobsNone}, &o.lobs)),
+	}
+}
+
+func (o *checkOptions) Table() option.Table {
+	return option.Join(o.movingOptions.table(), o.streamOptions.table(), o.own())
+}
+
+func (o *checkOptions) warnBy(warn func(tidemark.Finding)) {
+	o.engineOptions.warnBy(warn)
+	o.queueOptions.warnBy(warn)
+}
 
 func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -25,39 +51,41 @@ The exit code is 1 when something would stop the copy or the stream, or lose dat
   tidemark check --config task.yaml --json`,
 		Args: sourceAndTarget("check SOURCE TARGET"),
 	}
-	return onRequest(cmd, (*request).check)
+	return onTask(cmd, (*checkOptions).check)
 }
 
-func (r *request) check(cmd *cobra.Command) error {
-	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Plan: r.plan,
-		Load: r.load, Lob: r.lob, Findings: r.findings}
-	env := job.Env{Open: r.opener()}
+func (o *checkOptions) check(cmd *cobra.Command, r *request) error {
+	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: o.targetSchema, Plan: o.plan,
+		Load: o.load, Lob: o.lob, Findings: r.findings}
+	spec.Load.RejectTables = o.rejectTables
+	env := job.Env{Open: r.opener(&o.engineOptions)}
 	var found *job.Checked
 	var err error
 	switch {
 	case !isDump(r.source):
-		more := job.CheckSpec{Lobs: r.look.lobs}
-		if r.look.replicate {
-			more.Stream = &r.stream
-			more.Stream.Copy = spec
+		more := job.CheckSpec{Lobs: o.lobs}
+		if o.replicate {
+			of := o.stream(stream.Whole)
+			of.Copy = spec
+			more.Stream = stream.CheckOf(env, of)
 		}
 		found, err = job.Check(cmd.Context(), env, spec, more)
-	case r.look.replicate:
+	case o.replicate:
 		err = tidemark.Errorf(tidemark.Unsupported, "check", r.source, "a file has no log to follow", "Leave out --replicate.")
 	default:
-		found, err = job.CheckDump(cmd.Context(), env, spec, r.openDump)
+		found, err = job.CheckDump(cmd.Context(), env, spec, o.openDump)
 	}
 	if err != nil {
 		return err
 	}
 	w := cmd.OutOrStdout()
-	if r.json {
-		printJSON(w, found)
+	if o.json {
+		screen.JSON(w, found)
 	} else {
-		fmt.Fprintf(w, "%s to %s: %s, about %s rows, %s\n", found.Source, found.Target, count(found.Tables, "table"), commas(found.Rows), bytesText(found.Bytes))
-		printNeeds(w, found.Needs)
-		printLobs(w, found.Lobs)
-		printFindings(w, found.Findings)
+		fmt.Fprintf(w, "%s to %s: %s, about %s rows, %s\n", found.Source, found.Target, screen.Count(found.Tables, "table"), screen.Commas(found.Rows), screen.Bytes(found.Bytes))
+		screen.Needs(w, found.Needs)
+		screen.Lobs(w, found.Lobs)
+		screen.Findings(w, found.Findings)
 		if len(found.Findings) == 0 && !slices.ContainsFunc(found.Needs, func(n tidemark.Need) bool { return !n.Met }) {
 			fmt.Fprintln(w, "nothing found that would go wrong")
 		}
@@ -66,45 +94,4 @@ func (r *request) check(cmd *cobra.Command) error {
 		return differ{}
 	}
 	return nil
-}
-
-// lookSettings are the options of check alone.
-type lookSettings struct {
-	replicate bool
-	lobs      job.LobLook
-}
-
-// printNeeds shows what a stream wants of both ends.
-func printNeeds(w io.Writer, needs []tidemark.Need) {
-	if len(needs) == 0 {
-		return
-	}
-	fmt.Fprintln(w, "\nWhat a stream needs:")
-	for _, n := range needs {
-		if n.Met {
-			fmt.Fprintf(w, "ok: %s: %s: %s\n", n.End, n.Name, n.Have)
-		} else {
-			printFinding(w, n.Finding())
-		}
-	}
-}
-
-const lobsPrinted = 20
-
-// printLobs shows the largest values that were found, the largest first.
-func printLobs(w io.Writer, lobs []tidemark.LobSize) {
-	if len(lobs) == 0 {
-		return
-	}
-	fmt.Fprintln(w, "\nLargest values, by column:")
-	for _, l := range lobs[:min(len(lobs), lobsPrinted)] {
-		of := " (of some rows: --lobs whole reads all)"
-		if l.Whole {
-			of = ""
-		}
-		fmt.Fprintf(w, "%s.%s, %s: %s%s\n", l.Table, l.Column, l.Type, bytesText(l.Bytes), of)
-	}
-	if n := len(lobs) - lobsPrinted; n > 0 {
-		fmt.Fprintf(w, "and %s, none larger: --json lists them\n", count(n, "more column"))
-	}
 }

@@ -7,15 +7,36 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 )
 
+// serverOptions say which backups are meant, in a repository that has those of several servers and databases.
+type serverOptions struct {
+	server    string   // --server; none: the only one
+	databases []string // --database; none: all of a server, the only one of logical backups
+}
+
+func (o *serverOptions) table() option.Table {
+	return option.Table{
+		option.New("server", "text", "", "The server, in a repository that has backups of several: by the name that backup --server gave it, its system identifier, or host and port. Of backup: the name it is to have.", option.Text(&o.server)).For("backup restore verify backups"),
+	}
+}
+
+// databaseTable has what is for restore alone.
+func (o *serverOptions) databaseTable() option.Table {
+	return option.Table{
+		option.New("database", "list", "", "Of a server's files restore only this database, and those of the system; the others can be dropped then, and nothing else; may be repeated. Of logical backups: the database whose latest one is meant.", option.List(&o.databases)).For("restore"),
+	}
+}
+
 // chooseBackup finds a backup by its id, the beginning of one, or "latest": the newest that is logical, or is not.
-func (s *settings) chooseBackup(ctx context.Context, r *repo.Repo, id string, logical bool) (*repo.Manifest, error) {
-	if len(s.backup.databases) > 1 && logical {
+func (o *serverOptions) chooseBackup(ctx context.Context, r *repo.Repo, id string, logical bool) (*repo.Manifest, error) {
+	if len(o.databases) > 1 && logical {
 		return nil, tidemark.Errorf(tidemark.Invalid, "restore", "--database", "a logical backup is of one database", "Name one.")
 	}
 	if id == "latest" {
-		fit, err := s.latest(ctx, r, logical)
+		fit, err := o.latest(ctx, r, logical)
 		if err != nil {
 			return nil, err
 		}
@@ -40,7 +61,7 @@ func (s *settings) chooseBackup(ctx context.Context, r *repo.Repo, id string, lo
 		return nil, tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it has a part of a backup only, which was not finished", "Restore another one: tidemark backups lists them; or resume it: tidemark backup SOURCE REPO --resume last.")
 	case (m.Form == repo.Logical) != logical:
 		return nil, otherForm(r, m)
-	case !s.isOf(m):
+	case !o.isOf(m):
 		return nil, tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it is a backup of "+m.Origin()+describeDatabase(m), "Leave out --server and --database, or name another backup.")
 	}
 	return m, nil
@@ -51,11 +72,11 @@ func noBackup(r *repo.Repo, name string) error {
 }
 
 // isOf reports whether a backup is one of those that --server and, of logical ones, --database ask for.
-func (s *settings) isOf(m *repo.Manifest) bool {
-	if s.backup.server != "" && !m.IsOf(s.backup.server) {
+func (o *serverOptions) isOf(m *repo.Manifest) bool {
+	if o.server != "" && !m.IsOf(o.server) {
 		return false
 	}
-	return m.Form != repo.Logical || len(s.backup.databases) == 0 || s.backup.databases[0] == m.Database
+	return m.Form != repo.Logical || len(o.databases) == 0 || o.databases[0] == m.Database
 }
 
 func describeDatabase(m *repo.Manifest) string {
@@ -67,7 +88,7 @@ func describeDatabase(m *repo.Manifest) string {
 
 // latest gives the backups of a form that "latest" may mean, the newest first, of which there is one at least. Kind
 // Invalid: they are of several servers or, logical ones, of several databases.
-func (s *settings) latest(ctx context.Context, r *repo.Repo, logical bool) (fit []*repo.Manifest, err error) {
+func (o *serverOptions) latest(ctx context.Context, r *repo.Repo, logical bool) (fit []*repo.Manifest, err error) {
 	ids, err := r.IDs(ctx)
 	if err != nil {
 		return nil, err
@@ -80,7 +101,7 @@ func (s *settings) latest(ctx context.Context, r *repo.Repo, logical bool) (fit 
 		case err != nil && repo.IsDamage(err) && len(fit) > 0: // it is not the latest
 		case err != nil:
 			return nil, err
-		case m.Kind == repo.Partial || !s.isOf(m):
+		case m.Kind == repo.Partial || !o.isOf(m):
 		case (m.Form == repo.Logical) == logical:
 			fit = append(fit, m)
 		case other == nil:
@@ -92,8 +113,8 @@ func (s *settings) latest(ctx context.Context, r *repo.Repo, logical bool) (fit 
 		repo.SortByAge(fit) // names have whole seconds only
 		slices.Reverse(fit)
 		return fit, ambiguous("restore", fit, true)
-	case s.backup.server != "":
-		return nil, noBackup(r, "latest of "+s.backup.server)
+	case o.server != "":
+		return nil, noBackup(r, "latest of "+o.server)
 	case other != nil:
 		return nil, other
 	}
@@ -117,7 +138,7 @@ func ambiguous(op string, of []*repo.Manifest, databases bool) error {
 		for _, id := range servers {
 			all = append(all, texts[id])
 		}
-		return tidemark.Errorf(tidemark.Invalid, op, "latest", "there are backups of "+count(len(servers), "server")+": "+strings.Join(all, "; "),
+		return tidemark.Errorf(tidemark.Invalid, op, "latest", "there are backups of "+screen.Count(len(servers), "server")+": "+strings.Join(all, "; "),
 			"Name one of them with --server, by its name or system identifier, or name a backup: tidemark backups lists them.")
 	}
 	if len(names) > 1 {
@@ -133,8 +154,8 @@ func ambiguous(op string, of []*repo.Manifest, databases bool) error {
 }
 
 // backupNamed gives the id of a backup of whatever form that is named by it, by the beginning of it, or as latest.
-func (s *settings) backupNamed(all []*repo.Manifest, name string) (string, error) {
-	all = slices.DeleteFunc(slices.Clone(all), func(m *repo.Manifest) bool { return s.backup.server != "" && !m.IsOf(s.backup.server) })
+func (o *serverOptions) backupNamed(all []*repo.Manifest, name string) (string, error) {
+	all = slices.DeleteFunc(slices.Clone(all), func(m *repo.Manifest) bool { return o.server != "" && !m.IsOf(o.server) })
 	if name == "latest" && len(all) > 0 {
 		return all[len(all)-1].ID, ambiguous("find backup", all, false)
 	}
@@ -153,7 +174,7 @@ func (s *settings) backupNamed(all []*repo.Manifest, name string) (string, error
 	case 1:
 		return found[0], nil
 	}
-	return "", tidemark.Errorf(tidemark.Invalid, "find backup", name, count(len(found), "backup")+" begin so", "Give more of its name; tidemark backups lists them.")
+	return "", tidemark.Errorf(tidemark.Invalid, "find backup", name, screen.Count(len(found), "backup")+" begin so", "Give more of its name; tidemark backups lists them.")
 }
 
 // otherForm is the error of a backup that the target is not for.

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -70,7 +71,7 @@ func TestConflicts(t *testing.T) {
 			if o := must(t, "exceptions", dst, "--table", "a", "--since", "1d", "--purge", "1h"); !strings.Contains(o.errOut, "0 exceptions removed") {
 				t.Error(o.errOut)
 			}
-			var asJSON []tidemark.Exception
+			var asJSON []change.Exception
 			if o := must(t, "exceptions", dst, "--table", "a", "--since", "1h", "--json"); json.Unmarshal([]byte(o.out), &asJSON) != nil || len(asJSON) != 4 {
 				t.Error(o.out)
 			} else if o := must(t, "exceptions", dst, "--table", asJSON[0].Table, "--purge", "0s"); !strings.Contains(o.errOut, "4 exceptions removed") {

@@ -10,8 +10,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
 )
+
+// copyOptions are the options of copy.
+type copyOptions struct{ movingOptions }
+
+func (o *copyOptions) Table() option.Table { return o.table() }
 
 func copyCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -45,7 +52,7 @@ the copy is done.`,
   tidemark copy postgres://me@old/shop postgres://me@new/shop --resume last`,
 		Args: sourceAndTarget("copy SOURCE TARGET"),
 	}
-	return onRequest(cmd, (*request).copy)
+	return onTask(cmd, (*copyOptions).copy)
 }
 
 // onThisMachine says whether a URL's server, or a dump file, is here.
@@ -62,48 +69,48 @@ func onThisMachine(raw string) bool {
 }
 
 // copySpec is what the request says of a copy.
-func (r *request) copySpec() job.CopySpec {
-	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Plan: r.plan, Load: r.load,
-		RejectLimit: r.rejectLimit, Lob: r.lob, Resume: r.resume, PlanOnly: r.planOnly, Findings: r.findings}
-	spec.Plan.Lanes = r.load.Lanes
+func (o *movingOptions) copySpec(r *request) job.CopySpec {
+	spec := job.CopySpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: o.targetSchema, Plan: o.plan, Load: o.load,
+		RejectLimit: o.rejectLimit, Lob: o.lob, Resume: o.resume, PlanOnly: o.planOnly, Findings: r.findings}
+	spec.Plan.Lanes, spec.Load.RejectTables = o.load.Lanes, o.rejectTables
 	if onThisMachine(r.source) && onThisMachine(r.target) {
 		spec.Load.MaxLanes = max(2, runtime.NumCPU()) // all of it shares these processors
 	}
 	return spec
 }
 
-func (r *request) copy(cmd *cobra.Command) error {
-	cat, err := openCatalog(r.settings)
+func (o *copyOptions) copy(cmd *cobra.Command, r *request) error {
+	cat, err := o.openCatalog()
 	if err != nil {
 		return err
 	}
 	defer cat.Close()
-	files, err := r.folder()
+	files, err := o.folder()
 	if err != nil {
 		return err
 	}
-	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	env := job.Env{Open: r.opener(), Catalog: cat, Watch: watch, Files: files}
-	spec := r.copySpec()
+	watch := screen.Watch(o.view(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	env := job.Env{Open: r.opener(&o.engineOptions), Catalog: cat, Watch: watch, Files: files}
+	spec := o.copySpec(r)
 	var run string
 	var rep *job.Report
 	if isDump(r.source) {
-		run, rep, err = job.Import(cmd.Context(), env, spec, r.openDump)
+		run, rep, err = job.Import(cmd.Context(), env, spec, o.openDump)
 	} else {
 		run, rep, err = job.Copy(cmd.Context(), env, spec)
 	}
-	return r.copied(cmd, cat, watch, run, rep, err)
+	return o.copied(cmd, cat, watch, run, rep, err)
 }
 
 // copied prints what is to be said at the end of a copy.
-func (r *request) copied(cmd *cobra.Command, cat *catalog.Catalog, watch watcher, run string, rep *job.Report, err error) error {
-	watch.stop()
-	watch.showPlan()
+func (o *movingOptions) copied(cmd *cobra.Command, cat *catalog.Catalog, watch screen.Watcher, run string, rep *job.Report, err error) error {
+	watch.Stop()
+	watch.ShowPlan()
 	if rep == nil {
 		return err
 	}
 	tables, terr := cat.Tables(cmd.Context(), run)
-	if r.json {
+	if o.json {
 		json.NewEncoder(cmd.OutOrStdout()).Encode(struct { // in one line, as all events
 			Event  string      `json:"event"`
 			Run    string      `json:"run"`
@@ -113,9 +120,9 @@ func (r *request) copied(cmd *cobra.Command, cat *catalog.Catalog, watch watcher
 		return err
 	}
 	if terr == nil && len(tables) <= 200 {
-		printTables(cmd.OutOrStdout(), tables)
+		screen.Tables(cmd.OutOrStdout(), tables)
 	}
-	printReport(cmd.OutOrStdout(), rep)
+	screen.Report(cmd.OutOrStdout(), rep)
 	fmt.Fprintf(cmd.OutOrStdout(), "\nrun %s; tidemark report %s shows this again\n", run, run)
 	return err
 }

@@ -1,14 +1,43 @@
 package main
 
 import (
-	"fmt"
-	"io"
+	"context"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream"
+	"github.com/tidemarkdb/tidemark/queue"
 )
+
+// cutoverOptions are the options of cutover.
+type cutoverOptions struct {
+	movingOptions
+	streamOptions
+	compareOptions
+	definitions string // --definitions on, accept or off; on: a proof that leaves them out is half a proof
+	fence       bool   // --fence off: it ends the sessions of others
+}
+
+func (o *cutoverOptions) own() option.Table {
+	return option.Table{
+		option.New("definitions", "on|accept|off", "on", "Compare definitions too: where they differ, both sides are not equal, unless that is accepted.", option.OneOf([]string{"on", "accept", "off"}, &o.definitions)),
+		option.New("fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", option.OnOff(&o.fence)),
+	}
+}
+
+func (o *cutoverOptions) Table() option.Table {
+	return option.Join(o.movingOptions.table(), o.streamOptions.table(), o.compareOptions.table(), o.own())
+}
+
+func (o *cutoverOptions) warnBy(warn func(tidemark.Finding)) {
+	o.engineOptions.warnBy(warn)
+	o.queueOptions.warnBy(warn)
+}
 
 func cutoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -28,65 +57,41 @@ default_transaction_read_only = on) and ends all sessions of others.`,
   tidemark replicate postgres://me@old/shop postgres://me@new/shop --remove`,
 		Args: args(0, 2, "cutover SOURCE TARGET"),
 	}
-	return onRequest(cmd, (*request).cutover)
+	return onTask(cmd, (*cutoverOptions).cutover)
 }
 
-func (r *request) cutover(cmd *cobra.Command) error {
+func (o *cutoverOptions) cutover(cmd *cobra.Command, r *request) error {
 	r.sayFindings(cmd)
-	cat, err := openCatalog(r.settings)
+	cat, err := o.openCatalog()
 	if err != nil {
 		return err
 	}
 	defer cat.Close()
-	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	env := job.Env{Open: r.opener(), Catalog: cat, Watch: watch}
-	spec := job.CutoverSpec{Stream: r.stream, Fence: r.fence, Diff: r.diffSpec()}
-	spec.Stream.Copy, spec.Stream.Buffer = r.copySpec(), r.load.Buffer
-	spec.Stream.OpenQueue, spec.Stream.Apply.Spool = r.openQueue, r.spool()
-	proof, err := job.Cutover(cmd.Context(), env, spec)
-	var defined *define.Result
-	if err == nil && r.define.cutover != "off" {
-		defined, err = r.definitions(cmd.Context(), env)
+	watch := screen.Watch(o.view(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	env := job.Env{Open: r.opener(&o.engineOptions), Catalog: cat, Watch: watch}
+	spec := stream.CutoverSpec{Stream: o.stream(stream.Whole), Fence: o.fence, Diff: o.compareOptions.spec(r, &o.ruleOptions, &o.loadOptions, &o.engineOptions)}
+	spec.Stream.Copy, spec.Stream.Buffer = o.copySpec(r), o.load.Buffer
+	spec.Stream.OpenQueue = func(ctx context.Context, stream, where string) (*queue.Log, error) {
+		return o.openQueue(ctx, &o.stateOptions, stream, where)
 	}
-	watch.stop()
+	spec.Stream.Apply.Spool = o.spool()
+	proof, err := stream.Cutover(cmd.Context(), env, spec)
+	var defined *define.Result
+	if err == nil && o.definitions != "off" {
+		defined, err = definitions(cmd.Context(), r, &o.engineOptions, env, spec.Diff)
+	}
+	watch.Stop()
 	if err != nil {
 		return err
 	}
-	proof.Definitions, proof.Accepted = defined, r.define.cutover == "accept"
-	if r.json {
-		printJSON(cmd.OutOrStdout(), proof)
+	proof.Definitions, proof.Accepted = defined, o.definitions == "accept"
+	if o.json {
+		screen.JSON(cmd.OutOrStdout(), proof)
 	} else {
-		printProof(cmd.OutOrStdout(), proof)
+		screen.Proof(cmd.OutOrStdout(), proof)
 	}
 	if !proof.Equal() {
 		return differ{}
 	}
 	return nil
-}
-
-func printProof(w io.Writer, p *job.Proof) {
-	if p.Fenced {
-		fmt.Fprintln(w, "the source is read-only, and all sessions of others are ended")
-	}
-	fmt.Fprintf(w, "applied:   all that the source's log held (%s transactions, %s rows)\n", commas(p.Applied.Transactions), commas(p.Applied.Rows))
-	fmt.Fprintf(w, "sequences: %s advanced on the target\n", count(len(p.Sequences), "sequence"))
-	for _, f := range p.Findings {
-		printFinding(w, f)
-	}
-	fmt.Fprintf(w, "compared:\n%s\n", p.Compared.String())
-	if p.Definitions != nil {
-		printDefinitions(w, p.Definitions)
-	}
-	switch {
-	case !p.Compared.Equal:
-		fmt.Fprintln(w, "Both sides are not equal: either something still writes to the source (--fence), or the target was changed.")
-	case !p.Equal():
-		fmt.Fprintln(w, "The rows of both sides are equal, their definitions are not: run the SQL above on the target and cut over again, or accept the differences (--definitions=accept).")
-	case p.Definitions == nil:
-		fmt.Fprintf(w, "The rows of both sides are equal; definitions were not compared; it took %.1f s. Point the applications to the target now.\n", p.Seconds)
-	case !p.Definitions.Equal:
-		fmt.Fprintf(w, "The rows of both sides are equal, and the differences of their definitions are accepted; it took %.1f s. Point the applications to the target now.\n", p.Seconds)
-	default:
-		fmt.Fprintf(w, "Both sides are equal; it took %.1f s. Point the applications to the target now.\n", p.Seconds)
-	}
 }

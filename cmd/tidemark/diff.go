@@ -2,16 +2,31 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/define"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/job"
 )
+
+// diffOptions are the options of diff.
+type diffOptions struct {
+	comparingOptions
+	definitions string // --definitions off, on or only; off: rows are what people ask for first
+}
+
+func (o *diffOptions) own() option.Table {
+	return option.Table{
+		option.New("definitions", "off|on|only", "off", "Compare definitions too, or alone: tables, columns, keys, indexes, constraints, sequences, views, programs, types. Prints the SQL that brings the target up. --definitions alone means on.", option.OneOf([]string{"off", "on", "only"}, &o.definitions)),
+	}
+}
+
+func (o *diffOptions) Table() option.Table { return option.Join(o.table(), o.own()) }
 
 func diffCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -43,82 +58,53 @@ active tables; passwords come from a password file, PGPASSWORD or MYSQL_PWD.`,
   tidemark diff postgres://me@old/shop postgres://me@new/shop --live --settle 30s --live-timeout 5m`,
 		Args: args(0, 2, "diff SOURCE TARGET"),
 	}
-	return onRequest(cmd, (*request).diff)
+	return onTask(cmd, (*diffOptions).diff)
 }
 
-func (r *request) diffSpec() job.DiffSpec {
-	spec := job.DiffSpec{Source: r.source, Target: r.target, Rules: r.rules, TargetSchema: r.targetSchema, Lanes: r.load.Lanes,
-		MaxPrinted: r.maxPrinted, ZeroDates: r.zeroDates, NoNumberIsNull: r.noNumberIsNull, ReadRows: r.readRows,
-		RetryFor: max(r.load.RetryTime(), 0)}
-	if r.only != nil {
-		spec.Only = func(id tidemark.TableID) bool { return r.only[id] }
-	}
-	return spec
-}
-
-// live is how diff and repair compare while rows are written.
-func (r *request) live() job.LiveSpec {
-	out := r.liveSpec
-	out.Diff, out.Name = r.diffSpec(), r.stream.Name
-	return out
-}
-
-func (r *request) diff(cmd *cobra.Command) error {
+func (o *diffOptions) diff(cmd *cobra.Command, r *request) error {
 	r.sayFindings(cmd)
-	if r.define.diff == "only" {
-		return r.diffDefinitions(cmd)
+	if o.definitions == "only" {
+		return o.diffDefinitions(cmd, r)
 	}
-	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	env := job.Env{Open: r.opener(), Watch: watch}
+	watch := screen.Watch(o.view(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	env := job.Env{Open: r.opener(&o.engineOptions), Watch: watch}
 	var defined *define.Result
 	var result diff.Result
 	var findings []tidemark.Finding
 	var err error
-	if r.settings.live {
-		result, findings, err = job.DiffLive(cmd.Context(), env, r.live())
+	if o.live {
+		result, findings, err = job.DiffLive(cmd.Context(), env, o.liveDiff(r))
 	} else {
-		result, findings, err = job.Diff(cmd.Context(), env, r.diffSpec())
+		result, findings, err = job.Diff(cmd.Context(), env, o.diffSpec(r))
 	}
-	if err == nil && r.define.diff == "on" {
-		defined, err = r.definitions(cmd.Context(), env)
+	if err == nil && o.definitions == "on" {
+		defined, err = definitions(cmd.Context(), r, &o.engineOptions, env, o.diffSpec(r))
 	}
-	watch.stop()
+	watch.Stop()
 	if err != nil {
 		return err
 	}
 	w := cmd.OutOrStdout()
-	if r.json {
-		printJSON(w, struct {
+	if o.json {
+		screen.JSON(w, struct {
 			diff.Result
 			Findings    []tidemark.Finding `json:"findings,omitempty"`
 			Definitions *define.Result     `json:"definitions,omitempty"`
 		}{result, findings, defined})
 	} else {
-		printDiff(w, result, findings)
+		screen.Diff(w, result, findings)
 		if defined != nil {
 			fmt.Fprintln(w)
-			printDefinitions(w, defined)
+			screen.Definitions(w, defined)
 		}
 	}
 	if defined != nil && !defined.Equal {
 		return differ{}
 	}
-	if !r.settings.live && !result.Equal {
+	if !o.live && !result.Equal {
 		return differ{}
 	}
 	return verdict(result, findings)
-}
-
-func printDiff(w io.Writer, result diff.Result, findings []tidemark.Finding) {
-	for _, f := range findings {
-		printFinding(w, f)
-	}
-	if len(result.Tables) == 0 {
-		fmt.Fprintln(w, "no table was compared")
-		return
-	}
-	fmt.Fprint(w, result.String())
-	fmt.Fprintf(w, "\n%s", result.Report.String())
 }
 
 // verdict is the exit code of a comparison while rows are written.
@@ -134,4 +120,12 @@ func verdict(result diff.Result, findings []tidemark.Finding) error {
 		return differ{}
 	}
 	return changing{}
+}
+
+// ofStream takes both ends from the stream that the rows are compared beside.
+func (o *diffOptions) ofStream(cmd *cobra.Command, r *request) error {
+	if !o.live {
+		return noEnds(cmd)
+	}
+	return r.ofStream(cmd, o.name, &o.stateOptions)
 }

@@ -41,6 +41,7 @@ func mysqldump(t *testing.T, srv *testdb.Server, args ...string) string {
 
 // TestDumpsOfEveryOption loads dumps that the options of both dump programs make.
 func TestDumpsOfEveryOption(t *testing.T) {
+	t.Parallel()
 	for name, of := range map[string]struct {
 		srv  *testdb.Server
 		dump func(*testing.T, *testdb.Server, ...string) string

@@ -112,8 +112,7 @@ func TestKilledBetweenComputedRows(t *testing.T) {
 		fmt.Fprintf(&b, "INSERT INTO `a` VALUES (%d,'plain',NULL);\nINSERT INTO `b` VALUES (%d+0);\nINSERT INTO `a` SELECT %d, 'query', NOW();\n", i, i, i)
 	}
 	file := written(t, "computed.sql", b.String())
-	seed := uint64(time.Now().UnixNano())
-	t.Logf("seed %d", seed)
+	seed := testdb.Seed(t)
 	rng := rand.New(rand.NewPCG(seed, 0))
 	dst := maria(t).NewDatabase(t, "dst")
 	args := []string{"copy", file, dst, "--json", "--lanes", "2"}
@@ -172,8 +171,7 @@ func TestDumpOfTwoDatabasesKilled(t *testing.T) {
 			t.Parallel()
 			a, b := killSource(t, maria(t), 4000), killSource(t, maria(t), 3000)
 			file := "file:" + dumpOf(t, maria(t), "--net-buffer-length=16384", "--single-transaction", "--databases", nameOf(a), nameOf(b))
-			seed := uint64(time.Now().UnixNano())
-			t.Logf("seed %d", seed)
+			seed := testdb.Seed(t)
 			rng := rand.New(rand.NewPCG(seed, 0))
 			dst := to.srv.URL("")
 			if to.name == "postgres" {

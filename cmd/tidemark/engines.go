@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/engines"
 )
 
@@ -16,14 +17,14 @@ func enginesCommand() *cobra.Command {
 		Example: "  tidemark engines\n  tidemark engines --json",
 		Args:    args(0, 0, "engines"),
 	}
-	read := flags(cmd)
+	read := flags[catalogueOptions](cmd)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
-		if s.json {
-			printJSON(cmd.OutOrStdout(), engines.Matrix())
+		if o.json {
+			screen.JSON(cmd.OutOrStdout(), engines.Matrix())
 			return nil
 		}
 		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)

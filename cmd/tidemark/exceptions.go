@@ -7,14 +7,39 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/job/stream"
 )
+
+// exceptionsOptions are the options of exceptions.
+type exceptionsOptions struct {
+	catalogueOptions
+	engineOptions
+	filter change.ExceptionFilter // --table, --since, --purge; none: all that are noted
+}
+
+func (o *exceptionsOptions) own() option.Table {
+	return option.Table{
+		option.New("table", "text", "", "Only of this table of the target: schema.name, or the name alone.", option.Text(&o.filter.Table)),
+		option.New("since", "text", "", "Only what was noted from then on: 90m, 2h or 7d ago, or a date with or without a time.", option.Parsed(&o.filter.Since, option.ParsePast)),
+		option.New("purge", "text", "", "Remove what was noted before then (as --since has it), of the stream and table that are named, and show nothing.", option.Parsed(&o.filter.Before, option.ParsePast)),
+	}
+}
+
+func (o *exceptionsOptions) Table() option.Table {
+	return option.Join(o.catalogueOptions.table(), o.engineOptions.table(), o.own())
+}
 
 // excepting is a database that keeps exceptions.
 type excepting interface {
-	Exceptions(ctx context.Context, f tidemark.ExceptionFilter, limit int) ([]tidemark.Exception, error)
-	PurgeExceptions(ctx context.Context, f tidemark.ExceptionFilter) (int64, error)
+	Exceptions(ctx context.Context, f change.ExceptionFilter, limit int) ([]change.Exception, error)
+	PurgeExceptions(ctx context.Context, f change.ExceptionFilter) (int64, error)
 }
+
+var _ = []excepting{engines.Postgres{}, engines.MySQL{}}
 
 func exceptionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -34,20 +59,19 @@ catalogue keeps no passwords: it has to come from a password file, PGPASSWORD or
   tidemark exceptions postgres://me@new/shop --purge 30d`,
 		Args: args(0, 1, "exceptions [TARGET]"),
 	}
-	read := flags(cmd)
+	read := flags[exceptionsOptions](cmd)
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
 		target := ""
 		if len(given) > 0 {
 			target = given[0]
-		} else if target, err = s.targetOf(cmd.Context(), s.stream.Name); err != nil {
+		} else if target, err = o.targetOf(cmd.Context(), o.name); err != nil {
 			return err
 		}
-		r := &request{settings: s}
-		db, err := r.opener()(cmd.Context(), target)
+		db, err := o.opener()(cmd.Context(), target)
 		if err != nil && len(given) == 0 {
 			return withoutPassword(err, "Name the target, tidemark exceptions TARGET")
 		}
@@ -60,21 +84,21 @@ catalogue keeps no passwords: it has to come from a password file, PGPASSWORD or
 			return tidemark.Errorf(tidemark.Unsupported, "exceptions", tidemark.MaskURL(target), db.Name()+" keeps none", "")
 		}
 		if cmd.Flags().Changed("name") || len(given) == 0 {
-			s.exceptions.Queue = s.stream.Name
+			o.filter.Queue = o.name
 		}
-		if !s.exceptions.Before.IsZero() {
-			n, err := x.PurgeExceptions(cmd.Context(), s.exceptions)
+		if !o.filter.Before.IsZero() {
+			n, err := x.PurgeExceptions(cmd.Context(), o.filter)
 			if err == nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "%s removed\n", count(int(n), "exception"))
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s removed\n", screen.Count(int(n), "exception"))
 			}
 			return err
 		}
-		all, err := x.Exceptions(cmd.Context(), s.exceptions, s.limit)
+		all, err := x.Exceptions(cmd.Context(), o.filter, o.limit)
 		if err != nil {
 			return err
 		}
-		if s.json {
-			printJSON(cmd.OutOrStdout(), all)
+		if o.json {
+			screen.JSON(cmd.OutOrStdout(), all)
 			return nil
 		}
 		for _, e := range all {
@@ -94,18 +118,18 @@ catalogue keeps no passwords: it has to come from a password file, PGPASSWORD or
 }
 
 // targetOf gives the target of a stream that the catalogue knows, without its password.
-func (s *settings) targetOf(ctx context.Context, name string) (string, error) {
-	cat, err := openCatalog(s)
+func (o *stateOptions) targetOf(ctx context.Context, name string) (string, error) {
+	cat, err := o.openCatalog()
 	if err != nil {
 		return "", err
 	}
 	defer cat.Close()
-	stream, err := cat.Stream(ctx, name)
+	known, err := cat.Stream(ctx, name)
 	if err != nil {
 		var aerr error
-		if stream, aerr = cat.Stream(ctx, job.RecordOf(name, job.ApplyHalf)); aerr != nil {
+		if known, aerr = cat.Stream(ctx, stream.RecordOf(name, stream.ApplyHalf)); aerr != nil {
 			return "", err
 		}
 	}
-	return stream.Target, nil
+	return known.Target, nil
 }

@@ -1,45 +1,8 @@
 package main
 
 import (
-	"time"
-
 	"github.com/spf13/cobra"
-
-	"github.com/tidemarkdb/tidemark/ha"
 )
-
-// haSettings is what the options of the group say.
-type haSettings struct {
-	interval time.Duration
-	lookOn   time.Duration
-	syncs    int64
-	retrieve string
-	info     infoLevel
-	trans    transLevel
-	from     string
-	until    string
-	disk     ha.Disk
-	networks []namedNetwork
-	waitFor  int
-	waitAny  bool
-	clients  int
-	free     int64
-	outage   time.Duration
-	timeout  time.Duration
-	backlog  int64
-	modes    string
-	engine   string
-	plan     planSettings
-	check    checkSettings
-	local    []ha.Local
-	paused   []ha.Pause
-	near     []ha.Near
-	whatIfs  []whatIf
-	sweeps   []sweep
-
-	standbyDisks []ha.Disk
-	replays      []replay
-}
 
 // haCommand is the group of commands that say what synchronous replication would cost.
 // Their options stand in the one table under the names "ha-scan", "ha-measure-disk": see

@@ -10,8 +10,22 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/notation"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/report"
 )
+
+// calculateOptions are the options of ha calculate.
+type calculateOptions struct {
+	sitesOptions
+	outputOptions
+}
+
+func (o *calculateOptions) Table() option.Table {
+	return option.Join(o.sitesOptions.table(), o.outputOptions.table())
+}
 
 func haCalculateCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -31,22 +45,22 @@ Db2's formulas each text is copied, with lines added.`,
   db2logscan S*.LOG | tidemark ha calculate - --disk 200,0.001 --network 10,0.1 --syncmode SYNC,NEARSYNC --what-if 'rtt=20ms; network=50MiB/s' --sweep rtt`,
 		Args: args(1, math.MaxInt, "ha calculate FILE... --disk RATE,OVERHEAD --network RATE,RTT"),
 	}
-	read := flagsAs(cmd, "ha-calculate")
+	read := flagsAs[calculateOptions](cmd, "ha-calculate")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
-		return s.calculate(cmd, given)
+		return o.calculate(cmd, given)
 	}
 	return cmd
 }
 
-func (s *settings) calculate(cmd *cobra.Command, files []string) error {
+func (o *calculateOptions) calculate(cmd *cobra.Command, files []string) error {
 	for _, x := range []struct {
 		name  string
 		given bool
-	}{{"disk", s.simulatedDisk() != nil}, {"network", len(s.ha.networks) > 0}} {
+	}{{"disk", o.simulatedDisk() != nil}, {"network", len(o.networks) > 0}} {
 		if !x.given {
 			return tidemark.Errorf(tidemark.Invalid, "calculate", "", "no --"+x.name, "tidemark ha measure "+x.name+" finds it out; tidemark ha calculate --help has examples")
 		}
@@ -64,36 +78,36 @@ func (s *settings) calculate(cmd *cobra.Command, files []string) error {
 		}
 		scans, texts = append(scans, ha.Scanned{Name: file, Profile: p}), append(texts, string(text))
 	}
-	engine := s.ha.engine
+	engine := o.engine
 	if engine == "" {
 		engine = scans[0].Profile.Engine
 	}
 	if engine != "db2" {
-		return s.calculateModels(cmd, scans, engine)
+		return o.calculateModels(cmd, scans, engine)
 	}
-	if err := s.checkDb2(cmd, scans); err != nil {
+	if err := o.checkDb2(cmd, scans); err != nil {
 		return err
 	}
-	return s.calculateDb2(cmd, scans, texts)
+	return o.calculateDb2(cmd, scans, texts)
 }
 
 // calculateModels calculates the modes of PostgreSQL, MySQL and MariaDB.
-func (s *settings) calculateModels(cmd *cobra.Command, scans []ha.Scanned, engine string) error {
-	sites, err := s.sites(engine)
+func (o *calculateOptions) calculateModels(cmd *cobra.Command, scans []ha.Scanned, engine string) error {
+	sites, err := o.sites(engine)
 	if err != nil {
 		return err
 	}
 	if p := scans[0].Profile; engine == p.Engine {
 		sites.Version = p.Version
 	}
-	load, err := ha.LoadOf(scans, s.ha.clients, s.ha.disk, s.ha.local)
+	load, err := ha.LoadOf(scans, o.clients, o.disk, o.local)
 	if err != nil {
 		return err
 	}
-	load.Pauses = s.ha.paused
+	load.Pauses = o.paused
 	var names []string
-	if s.ha.modes != "" {
-		for name := range strings.SplitSeq(s.ha.modes, ",") {
+	if o.modes != "" {
+		for name := range strings.SplitSeq(o.modes, ",") {
 			names = append(names, strings.TrimSpace(name))
 		}
 	}
@@ -101,56 +115,55 @@ func (s *settings) calculateModels(cmd *cobra.Command, scans []ha.Scanned, engin
 	if err != nil {
 		return err
 	}
-	for _, w := range s.ha.whatIfs {
-		if err := w.checkNames(sites.Standbys); err != nil {
+	for _, w := range o.whatIfs {
+		if err := w.CheckNames(sites.Standbys); err != nil {
 			return err
 		}
-		if err := f.WhatIf(w.name, w.how); err != nil {
+		if err := f.WhatIf(w.Name, w.How); err != nil {
 			return err
 		}
 	}
-	for _, x := range s.ha.sweeps {
-		if err := f.Sweep(x.by, x.values...); err != nil {
+	for _, x := range o.sweeps {
+		if err := f.Sweep(x.By, x.Values...); err != nil {
 			return err
 		}
 	}
 	w := cmd.OutOrStdout()
-	if s.json {
-		printJSON(w, f)
+	if o.json {
+		screen.JSON(w, f)
 		return nil
 	}
 	fmt.Fprintf(w, "%s %s\n", engineTitles[engine], sites.Version)
 	if p := scans[0].Profile; len(scans) == 1 && p.Flushes.Basis != "" {
 		fmt.Fprintf(w, "Flushes of the scan: %s\n", p.Flushes)
 	}
-	fmt.Fprint(w, f.Text())
-	for _, x := range s.ha.sweeps {
-		fmt.Fprintf(w, "\n%s", f.SweepText(x.by))
+	fmt.Fprint(w, report.ForecastText(f))
+	for _, x := range o.sweeps {
+		fmt.Fprintf(w, "\n%s", report.SweepText(f, x.By))
 	}
 	return nil
 }
 
 // sites are the servers that the options describe.
-func (s *settings) sites(engine string) (ha.Sites, error) {
-	h := s.ha
-	out := ha.Sites{Engine: engine, Primary: h.disk, Wait: h.waitFor, Any: h.waitAny, Free: float64(h.free), Outage: h.outage.Seconds(), Timeout: h.timeout.Seconds(), Backlog: float64(h.backlog), Near: h.near}
-	for i, n := range h.networks {
-		b := ha.Standby{Name: n.name, Network: n.Network, Disk: h.disk, SyncRelay: s.measure.simulate.syncRelay}
+func (o *sitesOptions) sites(engine string) (ha.Sites, error) {
+	out := ha.Sites{Engine: engine, Primary: o.disk, Wait: o.quorum.Wait, Any: o.quorum.Any, Free: float64(o.free), Outage: o.outage.Seconds(), Timeout: o.timeout.Seconds(), Backlog: float64(o.backlog), Near: o.near}
+	for i, n := range o.networks {
+		b := ha.Standby{Name: n.Name, Network: n.Network, Disk: o.disk, SyncRelay: o.syncRelay}
 		if b.Name == "" {
 			b.Name = fmt.Sprintf("standby%d", i+1)
 		}
 		out.Standbys = append(out.Standbys, b)
 	}
-	if err := each(out.Standbys, "standby-disk", h.standbyDisks, func(b *ha.Standby, d ha.Disk) { b.Disk = d }); err != nil {
+	if err := each(out.Standbys, "standby-disk", o.standbyDisks, func(b *ha.Standby, d ha.Disk) { b.Disk = d }); err != nil {
 		return out, err
 	}
-	return out, each(out.Standbys, "replay", h.replays, func(b *ha.Standby, r replay) { b.Replay, b.ReplayDelay = r.rate, r.delay })
+	return out, each(out.Standbys, "replay", o.replays, func(b *ha.Standby, r notation.Replay) { b.Replay, b.ReplayDelay = r.Rate, r.Delay })
 }
 
 // each gives the standbys, in their order, what an option says: once for all, or once for each.
 func each[T any](standbys []ha.Standby, option string, values []T, give func(*ha.Standby, T)) error {
 	if len(values) > 1 && len(values) != len(standbys) {
-		return tidemark.Errorf(tidemark.Invalid, "calculate", "--"+option, fmt.Sprintf("it was given %d times, and there are %s", len(values), count(len(standbys), "standby")), "give it once for all standbys, or once for each, in the order of --network")
+		return tidemark.Errorf(tidemark.Invalid, "calculate", "--"+option, fmt.Sprintf("it was given %d times, and there are %s", len(values), screen.Count(len(standbys), "standby")), "give it once for all standbys, or once for each, in the order of --network")
 	}
 	for i := range standbys {
 		switch len(values) {

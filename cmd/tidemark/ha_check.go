@@ -2,25 +2,47 @@ package main
 
 import (
 	"encoding/json"
-	"fmt"
-	"io"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
-const onCheck = "ha-check"
+// watchOptions are the options of ha check.
+type watchOptions struct {
+	sitesOptions
+	engineOptions
+	outputOptions
+	watch    time.Duration // --for 10s: some looks
+	forecast string        // --forecast; none: the limits alone
+	replica  string        // --replica; none: the primary says how far standbys are
+	longest  time.Duration // --max-wait 5s: users have noticed
+	mean     time.Duration // --max-mean-wait 20ms: a standby across a continent
+	lag      time.Duration // --max-lag 1s
+	off      int           // --max-off 25, percent: what forecasts are off by
+}
 
-type checkSettings struct {
-	watch, longest, mean, lag time.Duration
-	off                       int
-	forecast, replica         string
+func (o *watchOptions) own() option.Table {
+	return option.Table{
+		option.New("for", "duration", "10s", "How long to watch.", option.Duration(&o.watch)),
+		option.New("forecast", "file", "", "Compare with this: what ha calculate --json has written.", option.Text(&o.forecast)),
+		option.New("replica", "text", "", "URL of a replica of MySQL or MariaDB, which is asked how far it is behind.", option.Text(&o.replica)),
+		option.New("max-wait", "duration", "5s", "Too long for one commit to wait for a standby.", option.Duration(&o.longest)),
+		option.New("max-mean-wait", "duration", "20ms", "Too long for commits to wait on average.", option.Duration(&o.mean)),
+		option.New("max-lag", "duration", "1s", "Too far behind for a standby's applying.", option.Duration(&o.lag)),
+		option.New("max-off", "number", "25", "By how many percent commits may wait longer than forecast.", option.Number(0, 10_000, &o.off)),
+	}
+}
+
+func (o *watchOptions) Table() option.Table {
+	return option.Join(o.sitesOptions.table(), o.engineOptions.table(), o.outputOptions.table(), o.own())
 }
 
 func haCheckCommand() *cobra.Command {
@@ -38,38 +60,37 @@ Exit code 0: all is within the limits; 1: something is not, and standard output 
   tidemark ha check mariadb://monitor@db --replica mariadb://monitor@db2 --max-mean-wait 5ms --json`,
 		Args: args(1, 1, "ha check URL"),
 	}
-	read := flagsAs(cmd, onCheck)
+	read := flagsAs[watchOptions](cmd, "ha-check")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
-		return s.checkLive(cmd, given[0])
+		return o.checkLive(cmd, given[0])
 	}
 	return cmd
 }
 
-func (s *settings) checkLive(cmd *cobra.Command, url string) error {
-	c := s.ha.check
-	spec := ha.LiveSpec{For: c.watch, Mode: s.ha.modes, Longest: c.longest.Seconds(), Mean: c.mean.Seconds(), Lag: c.lag.Seconds(), Off: float64(c.off) / 100}
-	if c.forecast != "" {
-		f, err := readForecast(c.forecast)
+func (o *watchOptions) checkLive(cmd *cobra.Command, url string) error {
+	spec := measure.LiveSpec{For: o.watch, Mode: o.modes, Longest: o.longest.Seconds(), Mean: o.mean.Seconds(), Lag: o.lag.Seconds(), Off: float64(o.off) / 100}
+	if o.forecast != "" {
+		f, err := readForecast(o.forecast)
 		if err != nil {
 			return err
 		}
 		spec.Forecast = f
 	}
-	primary, behind, shut, err := engines.OpenPrimary(cmd.Context(), url, c.replica, s.engine)
+	primary, behind, shut, err := engines.OpenPrimary(cmd.Context(), url, o.replica, o.engineOptions.engine)
 	if err != nil {
 		return err
 	}
 	defer shut()
 	spec.Behind = behind
-	r, err := ha.Watch(cmd.Context(), primary, spec)
+	r, err := measure.Watch(cmd.Context(), primary, spec)
 	if err != nil {
 		return err
 	}
-	printAs(cmd.OutOrStdout(), s.json, r, printLive)
+	screen.As(cmd.OutOrStdout(), o.json, r, screen.Watched)
 	if len(r.Alerts) > 0 {
 		return differ{}
 	}
@@ -86,41 +107,4 @@ func readForecast(file string) (*ha.Forecast, error) {
 		return nil, tidemark.Errorf(tidemark.BadInput, "read forecast", file, "is no forecast", "give what tidemark ha calculate --json has written")
 	}
 	return f, nil
-}
-
-func printLive(w io.Writer, r *ha.LiveReport) {
-	mode := r.Mode
-	if mode == "" {
-		mode = "asynchronous"
-	}
-	fmt.Fprintf(w, "%s, %d looks in %.1f s\n\n", mode, r.Looks, r.Seconds)
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "\tMEASURED\tFORECAST\tLIMIT\t")
-	for _, f := range r.Figures {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", f.Name, figureText(f.Unit, f.Measured), figureText(f.Unit, f.Forecast), figureText(f.Unit, f.Limit), map[bool]string{true: "!"}[f.Alert != ""])
-	}
-	t.Flush()
-	fmt.Fprintln(w)
-	for _, s := range r.Standbys {
-		fmt.Fprintf(w, "Standby: %s\n", s)
-	}
-	for _, n := range r.Notes {
-		fmt.Fprintln(w, n)
-	}
-	for _, a := range r.Alerts {
-		fmt.Fprintf(w, "! %s\n", a)
-	}
-}
-
-// figureText is a number in its unit; - is not known.
-func figureText(unit string, v *float64) string {
-	switch {
-	case v == nil:
-		return "-"
-	case unit == "s":
-		return fmt.Sprintf("%.3f s", *v)
-	case unit == "/s":
-		return fmt.Sprintf("%.0f/s", *v)
-	}
-	return bytesText(int64(*v)) + "/s"
 }

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -44,7 +44,7 @@ func atLast(t *testing.T, try func() (wrong string)) {
 }
 
 // checkedLive runs ha check with --json.
-func checkedLive(t *testing.T, args ...string) (r ha.LiveReport, code int) {
+func checkedLive(t *testing.T, args ...string) (r measure.LiveReport, code int) {
 	t.Helper()
 	o := cli(t, append([]string{"ha", "check", "--json"}, args...)...)
 	if err := json.Unmarshal([]byte(o.out), &r); err != nil {
@@ -53,7 +53,7 @@ func checkedLive(t *testing.T, args ...string) (r ha.LiveReport, code int) {
 	return r, o.code
 }
 
-func figure(t *testing.T, r ha.LiveReport, name string) ha.Figure {
+func figure(t *testing.T, r measure.LiveReport, name string) measure.Figure {
 	t.Helper()
 	for _, f := range r.Figures {
 		if strings.HasPrefix(f.Name, name) {
@@ -61,7 +61,7 @@ func figure(t *testing.T, r ha.LiveReport, name string) ha.Figure {
 		}
 	}
 	t.Fatalf("no %s in %+v", name, r)
-	return ha.Figure{}
+	return measure.Figure{}
 }
 
 // lenient are limits that a busy machine does not exceed.

@@ -8,7 +8,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/report"
 )
 
 // notOfDb2 are the options of ha calculate that Db2's formulas have no place for.
@@ -18,7 +20,7 @@ var notOfDb2 = []string{"standby-disk", "replay", "local", "paused", "near", "qu
 var db2Words = []string{"disk", "network", "rtt"}
 
 // checkDb2 refuses what would have no effect on Db2's formulas.
-func (s *settings) checkDb2(cmd *cobra.Command, scans []ha.Scanned) error {
+func (o *calculateOptions) checkDb2(cmd *cobra.Command, scans []ha.Scanned) error {
 	bad := func(object, cause, hint string) error {
 		return tidemark.Errorf(tidemark.Invalid, "calculate", object, cause, hint)
 	}
@@ -32,46 +34,46 @@ func (s *settings) checkDb2(cmd *cobra.Command, scans []ha.Scanned) error {
 			return bad(x.Name, "is of "+x.Profile.Engine+", and "+scans[0].Name+" of "+scans[0].Profile.Engine, "Calculate with scans of one server.")
 		}
 	}
-	if len(s.ha.networks) > 1 {
+	if len(o.networks) > 1 {
 		return bad("", "Db2's formulas take one network", "Calculate each by itself.")
 	}
-	for _, w := range s.ha.whatIfs {
-		for _, word := range w.words {
+	for _, w := range o.whatIfs {
+		for _, word := range w.Words {
 			if !slices.Contains(db2Words, word) {
-				return bad("--what-if "+w.name, "Db2's formulas have no "+word, "Its words are "+strings.Join(db2Words, ", ")+".")
+				return bad("--what-if "+w.Name, "Db2's formulas have no "+word, "Its words are "+strings.Join(db2Words, ", ")+".")
 			}
 		}
-		if len(w.standbys) > 0 {
-			return bad("--what-if "+w.name, "Db2's formulas have one standby", "Leave out @"+w.standbys[0]+".")
+		if len(w.Standbys) > 0 {
+			return bad("--what-if "+w.Name, "Db2's formulas have one standby", "Leave out @"+w.Standbys[0]+".")
 		}
 	}
 	return nil
 }
 
 // calculateDb2 copies the texts of scans, with what Db2's formulas say of them.
-func (s *settings) calculateDb2(cmd *cobra.Command, scans []ha.Scanned, texts []string) error {
-	c := ha.Db2{Disk: s.ha.disk, Network: s.ha.networks[0].Network}
-	if s.ha.modes != "" {
-		modes, bad := ha.ParseDb2Modes(s.ha.modes)
+func (o *calculateOptions) calculateDb2(cmd *cobra.Command, scans []ha.Scanned, texts []string) error {
+	c := ha.Db2{Disk: o.disk, Network: o.networks[0].Network}
+	if o.modes != "" {
+		modes, bad := ha.ParseDb2Modes(o.modes)
 		if bad != "" {
 			return tidemark.Errorf(tidemark.Invalid, "calculate", bad, "is no mode of Db2", "its modes are SYNC, NEARSYNC, ASYNC and SUPERASYNC")
 		}
 		c.Modes = modes
 	}
 	r := c.Report(scans...)
-	for _, w := range s.ha.whatIfs {
-		r.WhatIf(c, w.name, w.how)
+	for _, w := range o.whatIfs {
+		r.WhatIf(c, w.Name, w.How)
 	}
-	for _, x := range s.ha.sweeps {
-		if err := r.Sweep(c, x.by, x.values...); err != nil {
+	for _, x := range o.sweeps {
+		if err := r.Sweep(c, x.By, x.Values...); err != nil {
 			return err
 		}
 	}
 	if of := scans[0].Profile.Engine; of != "db2" {
 		r.Findings = []string{"These are Db2's formulas, where the log waits for the network. " + engineTitles[of] + " does not wait so: take them for a comparison only."}
 	}
-	if s.json {
-		printJSON(cmd.OutOrStdout(), r)
+	if o.json {
+		screen.JSON(cmd.OutOrStdout(), r)
 		return nil
 	}
 	for _, note := range r.Findings {
@@ -90,5 +92,5 @@ func (s *settings) calculateDb2(cmd *cobra.Command, scans []ha.Scanned, texts []
 	if err := c.Annotate(cmd.OutOrStdout(), texts...); err != nil {
 		return err
 	}
-	return r.WriteText(cmd.OutOrStdout())
+	return report.WriteDb2(cmd.OutOrStdout(), &r)
 }

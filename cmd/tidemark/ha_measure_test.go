@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -24,7 +25,7 @@ func TestHAMeasureDisk(t *testing.T) {
 		}
 	}
 	atLast(t, func() string {
-		var r ha.DiskReport
+		var r measure.DiskReport
 		if err := json.Unmarshal([]byte(must(t, "ha", "measure", "disk", dir, "--time", "500ms", "--size", "8MB", "--engine", "mariadb", "--json").out), &r); err != nil || r.Unit != 512 || r.Overhead <= 0 || r.Way != "fdatasync, growing file" {
 			return fmt.Sprintf("%v: %+v", err, r.Disk)
 		}
@@ -148,7 +149,7 @@ func TestHASimulateFromAProfile(t *testing.T) {
 		t.Fatal(err)
 	}
 	for mode, bytes := range map[string]int64{"remote_write": 30 * 700, "SYNC": 30 * 12288} {
-		var r ha.SimReport
+		var r measure.SimReport
 		out := must(t, "ha", "simulate", "--mode", mode, "--profile", file, "--count", "30", "--json").out
 		if err := json.Unmarshal([]byte(out), &r); err != nil || r.Bytes != bytes || r.OnStandby.Bytes != bytes {
 			t.Errorf("%s: %v, %d bytes, not %d", mode, err, r.Bytes, bytes)

@@ -14,17 +14,52 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/notation"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
+	"github.com/tidemarkdb/tidemark/ha/report"
 )
 
-type planSettings struct {
-	scans                 []string
-	standby               string
-	watch, time, simulate time.Duration
-	dir                   string // to measure the primary's disk in; "": disk says it
-	disk, standbyDisk     *ha.Disk
-	clients               []int
-	out, html             string
+// planOptions are the options of ha plan.
+type planOptions struct {
+	trialOptions
+	engineOptions
+	standby     string        // --standby; none: --delay plays one
+	scans       []string      // --scan; none: the server's log is scanned
+	watch       time.Duration // --for 60s: some seconds of each kind of work
+	primaryDir  string        // --disk, to measure the primary's disk in; none: primaryDisk says it
+	primaryDisk *ha.Disk      // --disk
+	standbyDisk *ha.Disk      // --standby-disk; none: measured, or as the primary's
+	sessions    []int         // --clients 1,8,32: alone, some, a pool
+	each        time.Duration // --time 10s: for each of four measurements
+	simulate    time.Duration // --simulate 3s: for each of some ten trials
+	out         string        // --out; none: nothing is kept
+	html        string        // --html; none: the report is text
+}
+
+func (o *planOptions) own() option.Table {
+	return option.Table{
+		option.New("standby", "text", "", "The standby's host, where tidemark ha measure network --listen runs: HOST or HOST:PORT.", option.Text(&o.standby)),
+		option.New("scan", "list", "", "Take what tidemark ha scan has written, instead of a server's log. May be repeated, for scans of several days of one server.", option.List(&o.scans)),
+		option.New("for", "duration", "60s", "How long to take part in what the server writes.", option.Duration(&o.watch)),
+		option.New("disk", "text", "", "The disk of the primary's log: a folder on it, which is measured; or RATE,OVERHEAD of one write, such as 200MiB/s,1ms, or a file of ha measure disk --json.", o.diskOption),
+		option.New("standby-disk", "text", "", "The same of the standby, as RATE,OVERHEAD or a file; default: measured where it listens with --dir, else taken to be as the primary's.", func(v string) error {
+			d, err := notation.ParseDisk(v)
+			o.standbyDisk = &d
+			return err
+		}),
+		option.New("clients", "list", "1,8,32", "Numbers of sessions that commit without a pause: latencies are told, and simulated, for each.", option.Parsed(&o.sessions, planClients)),
+		option.New("time", "duration", "10s", "How long each disk, and the network, is measured.", option.Duration(&o.each)),
+		option.New("simulate", "duration", "3s", "How long each mode is simulated with each number of sessions; 0s leaves that out.", option.Duration(&o.simulate)),
+		option.New("out", "file", "", "Keep what each step gives in this folder, as JSON, and take from there what is there already.", option.Text(&o.out)),
+		option.New("html", "file", "", "Write the report as one page, with charts, that a browser shows without anything else.", option.Text(&o.html)),
+	}
+}
+
+func (o *planOptions) Table() option.Table {
+	return option.Join(o.trialOptions.Table(), o.engineOptions.table(), o.own())
 }
 
 func haPlanCommand() *cobra.Command {
@@ -54,72 +89,69 @@ what is known of it. With --out, a plan that was stopped goes on where it was.`,
   tidemark ha plan --scan day.json --disk 200MiB/s,1ms --network 1Gbit/s,8ms --simulate 0s --json`,
 		Args: args(0, 1, "ha plan URL --standby HOST[:PORT] --disk DIR"),
 	}
-	read := flagsAs(cmd, onPlan)
+	read := flagsAs[planOptions](cmd, "ha-plan")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
-		return s.makePlan(cmd, strings.Join(given, ""))
+		return o.makePlan(cmd, strings.Join(given, ""))
 	}
 	return cmd
 }
 
-// planDisk reads a folder, RATE,OVERHEAD or a file.
-func planDisk(s *settings, v string) error {
-	x := &s.ha.plan
-	x.dir, x.disk = "", nil
+// diskOption reads a folder, RATE,OVERHEAD or a file.
+func (o *planOptions) diskOption(v string) error {
+	o.primaryDir, o.primaryDisk = "", nil
 	st, err := os.Stat(v)
 	switch {
 	case err == nil && st.IsDir():
-		x.dir = v
+		o.primaryDir = v
 		return nil
 	case errors.Is(err, fs.ErrNotExist) && !strings.Contains(v, ","):
 		return fmt.Errorf("must be a folder that is there, RATE,OVERHEAD such as 200MiB/s,1ms, or a file of tidemark ha measure disk --json")
 	}
-	d, err := parseDisk(v)
-	x.disk = &d
+	d, err := notation.ParseDisk(v)
+	o.primaryDisk = &d
 	return err
 }
 
 // planClients reads numbers parted by commas.
-func planClients(s *settings, v string) error {
-	s.ha.plan.clients = nil
+func planClients(v string) (out []int, err error) {
 	for part := range strings.SplitSeq(v, ",") {
 		n, err := strconv.Atoi(strings.TrimSpace(part))
 		if err != nil || n < 1 || n > 10_000 {
-			return fmt.Errorf("must be numbers from 1 to 10000 parted by commas, such as 1,8,32")
+			return nil, fmt.Errorf("must be numbers from 1 to 10000 parted by commas, such as 1,8,32")
 		}
-		s.ha.plan.clients = append(s.ha.plan.clients, n)
+		out = append(out, n)
 	}
-	return nil
+	return out, nil
 }
 
 // checkPlan says what is missing.
-func (s *settings) checkPlan(url string) error {
-	x := s.ha.plan
+func (o *planOptions) checkPlan(url string) error {
 	bad := func(cause, hint string) error { return tidemark.Errorf(tidemark.Invalid, "plan", "", cause, hint) }
 	switch {
-	case url == "" && len(x.scans) == 0:
+	case url == "" && len(o.scans) == 0:
 		return bad("no server was named", "usage: tidemark ha plan postgres://user@host/db --standby HOST --disk DIR; --scan takes a scan that was made before")
-	case url != "" && len(x.scans) > 0:
+	case url != "" && len(o.scans) > 0:
 		return bad("both a server and a scan were named", "leave out the URL, or --scan")
 	case url != "" && !strings.Contains(url, "://"):
 		return tidemark.Errorf(tidemark.Invalid, "plan", url, "this is no URL of a server", "files of a log are for tidemark ha scan, and what it writes for --scan")
-	case x.dir == "" && x.disk == nil:
+	case o.primaryDir == "" && o.primaryDisk == nil:
 		return bad("no --disk", "name a folder on the disk of the primary's log, such as --disk /var/lib/postgresql; or say RATE,OVERHEAD, such as 200MiB/s,1ms")
-	case x.disk != nil && x.disk.Overhead <= 0 && len(s.ha.local) == 0:
+	case o.primaryDisk != nil && o.primaryDisk.Overhead <= 0 && len(o.local) == 0:
 		return bad("a write to the primary's disk cannot take no time", "say what it costs besides its size, such as --disk 200MiB/s,1ms")
-	case len(s.ha.networks) > 1 || len(s.ha.replays) > 1:
+	case len(o.networks) > 1 || len(o.replays) > 1:
 		return bad("more than one --network or --replay", "a plan is for one standby; tidemark ha calculate takes several")
-	case x.standby == "" && len(s.ha.networks) == 0 && s.measure.line() == (ha.Line{}):
+	case o.standby == "" && len(o.networks) == 0 && o.line() == (measure.Line{}):
 		return bad("no standby was named", "--standby HOST, where tidemark ha measure network --listen runs; --delay 5ms plays one here, and --network RATE,RTT says what is known")
-	case len(s.ha.networks) > 0 && x.standby == "" && s.measure.line() != (ha.Line{}):
+	case len(o.networks) > 0 && o.standby == "" && o.line() != (measure.Line{}):
 		return bad("both --network and --delay or --bandwidth say what the way to the standby is like", "leave out one")
-	case url != "" && x.watch == 0:
+	case url != "" && o.watch == 0:
 		return bad("--for 0s is no time to scan in", "say --for 60s, or longer; tidemark ha scan reads what is there, for --scan")
 	}
-	for _, mode := range s.planModes() {
+	for _, mode := range o.planModes() {
 		if strings.TrimSpace(mode) == "" {
 			return bad("--syncmode has an empty name", "part the names of modes by commas")
 		}
@@ -127,11 +159,11 @@ func (s *settings) checkPlan(url string) error {
 	return nil
 }
 
-func (s *settings) planModes() (names []string) {
-	if s.ha.modes == "" {
+func (o *planOptions) planModes() (names []string) {
+	if o.modes == "" {
 		return nil
 	}
-	for name := range strings.SplitSeq(s.ha.modes, ",") {
+	for name := range strings.SplitSeq(o.modes, ",") {
 		names = append(names, strings.TrimSpace(name))
 	}
 	return names
@@ -151,21 +183,21 @@ func standbyName(peer string) string {
 }
 
 // makePlan does the four things, and prints the report.
-func (s *settings) makePlan(cmd *cobra.Command, url string) error {
-	if err := s.checkPlan(url); err != nil {
+func (o *planOptions) makePlan(cmd *cobra.Command, url string) error {
+	if err := o.checkPlan(url); err != nil {
 		return err
 	}
-	p := &planner{settings: s, url: url, w: cmd.ErrOrStderr(), page: s.ha.plan.html}
+	p := &planner{planOptions: o, url: url, w: cmd.ErrOrStderr(), page: o.html}
 	defer p.close()
 	plan, err := p.run(cmd.Context())
 	if err != nil {
 		return err
 	}
-	if s.json {
-		printJSON(cmd.OutOrStdout(), plan)
+	if o.json {
+		screen.JSON(cmd.OutOrStdout(), plan)
 		return nil
 	}
-	fmt.Fprint(cmd.OutOrStdout(), plan.Text())
+	fmt.Fprint(cmd.OutOrStdout(), report.PlanText(plan))
 	return nil
 }
 
@@ -195,7 +227,7 @@ func (p *planner) writePage(plan *ha.Plan) error {
 	}
 	f, err := os.Create(p.page)
 	if err == nil {
-		err = errors.Join(plan.WriteHTML(f), f.Close())
+		err = errors.Join(report.WritePlan(f, plan), f.Close())
 	}
 	if err != nil {
 		return fileProblem("write the page", p.page, err)

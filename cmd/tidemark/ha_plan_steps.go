@@ -17,15 +17,17 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 	"github.com/tidemarkdb/tidemark/internal/filelock"
 )
 
 // A planner goes through the steps of a plan. With --out, what a step gives is a file there,
 // and steps.json says for each what it was asked for: what is asked for again is taken from there.
 type planner struct {
-	*settings
+	*planOptions
 	url     string
 	w       io.Writer // progress
 	page    string
@@ -58,43 +60,42 @@ func (p *planner) say(format string, args ...any) {
 
 // prepare looks whether all steps can be done, before the first takes its time.
 func (p *planner) prepare(ctx context.Context) error {
-	x := p.ha.plan
 	p.asked = map[string]string{}
-	if x.out != "" {
+	if p.out != "" {
 		if err := p.openFolder(); err != nil {
 			return err
 		}
 	}
-	if x.html != "" {
-		if st, err := os.Stat(filepath.Dir(x.html)); err != nil || !st.IsDir() {
-			return fileProblem("write the page", x.html, cmp.Or(err, fs.ErrNotExist))
+	if p.html != "" {
+		if st, err := os.Stat(filepath.Dir(p.html)); err != nil || !st.IsDir() {
+			return fileProblem("write the page", p.html, cmp.Or(err, fs.ErrNotExist))
 		}
 	}
-	if x.standby != "" {
-		err := p.measure.secret.read()
+	if p.standby != "" {
+		err := p.secret.read()
 		if err != nil {
 			return err
 		}
-		if p.hasDisk, err = ha.LookAtPeer(ctx, x.standby, p.measure.secret.text); err != nil {
+		if p.hasDisk, err = measure.LookAtPeer(ctx, p.standby, p.secret.text); err != nil {
 			return err
 		}
 	}
-	if x.dir != "" {
+	if p.primaryDir != "" {
 		var err error
-		if p.free, err = ha.DiskRoom(ha.DiskSpec{Dir: x.dir, Force: p.measure.force}); err != nil {
+		if p.free, err = measure.DiskRoom(measure.DiskSpec{Dir: p.primaryDir, Force: p.force}); err != nil {
 			return err
 		}
 	}
-	if p.asked[underWay] != "" && x.dir != "" { // it was killed
-		if err := ha.ClearScratch(x.dir); err != nil {
-			return fileProblem("clean up", x.dir, err)
+	if p.asked[underWay] != "" && p.primaryDir != "" { // it was killed
+		if err := measure.ClearScratch(p.primaryDir); err != nil {
+			return fileProblem("clean up", p.primaryDir, err)
 		}
 	}
 	p.steps = 3
 	if p.measuresStandby() {
 		p.steps++
 	}
-	if x.simulate > 0 {
+	if p.simulate > 0 {
 		p.steps++
 	}
 	return nil
@@ -102,7 +103,7 @@ func (p *planner) prepare(ctx context.Context) error {
 
 // openFolder locks the folder of results, and reads what is there.
 func (p *planner) openFolder() error {
-	out := p.ha.plan.out
+	out := p.out
 	if err := os.MkdirAll(out, 0o755); err != nil {
 		return fileProblem("keep results", out, err)
 	}
@@ -135,7 +136,7 @@ func (p *planner) close() {
 	}
 }
 
-func (p *planner) measuresStandby() bool { return p.hasDisk && p.ha.plan.standbyDisk == nil }
+func (p *planner) measuresStandby() bool { return p.hasDisk && p.standbyDisk == nil }
 
 // taken does a step, or takes what it gave before. Asked is all that its outcome depends on.
 func taken[T any](p *planner, name string, asked any, do func() (*T, error)) (*T, error) {
@@ -144,7 +145,7 @@ func taken[T any](p *planner, name string, asked any, do func() (*T, error)) (*T
 		return nil, err
 	}
 	mark := fmt.Sprintf("%x", sha256.Sum256(text))[:16]
-	if p.ha.plan.out != "" && p.asked[name] == mark {
+	if p.out != "" && p.asked[name] == mark {
 		v := new(T)
 		if text, err := os.ReadFile(p.file(name)); err == nil && json.Unmarshal(text, v) == nil {
 			p.say("%s: taken from %s", name, p.file(name))
@@ -162,11 +163,11 @@ func taken[T any](p *planner, name string, asked any, do func() (*T, error)) (*T
 	return v, p.keep(name, mark, v)
 }
 
-func (p *planner) file(name string) string { return filepath.Join(p.ha.plan.out, name+".json") }
+func (p *planner) file(name string) string { return filepath.Join(p.out, name+".json") }
 
 // keep writes what a step gave, so that a plan that is killed has it whole or not at all.
 func (p *planner) keep(name, mark string, v any) error {
-	if p.ha.plan.out == "" {
+	if p.out == "" {
 		return nil
 	}
 	if err := writeWhole(p.file(name), v); err != nil {
@@ -181,10 +182,10 @@ func (p *planner) keep(name, mark string, v any) error {
 // mark notes what a step was asked for, or that one is under way.
 func (p *planner) mark(name, mark string) error {
 	p.asked[name] = mark
-	if p.ha.plan.out == "" {
+	if p.out == "" {
 		return nil
 	}
-	return writeWhole(filepath.Join(p.ha.plan.out, stepsFile), p.asked)
+	return writeWhole(filepath.Join(p.out, stepsFile), p.asked)
 }
 
 func writeWhole(path string, v any) error {
@@ -202,24 +203,23 @@ func writeWhole(path string, v any) error {
 
 // gather does the steps.
 func (p *planner) gather(ctx context.Context) (ha.PlanSpec, error) {
-	x := p.ha.plan
-	s := ha.PlanSpec{Clients: x.clients, Modes: p.planModes(), Standby: x.standby}
-	for _, step := range []func(context.Context, *ha.PlanSpec) error{p.scanLog, p.primaryDisk, p.network, p.standbyDisk, p.simulateAll} {
+	s := ha.PlanSpec{Clients: p.sessions, Modes: p.planModes(), Standby: p.standby}
+	for _, step := range []func(context.Context, *ha.PlanSpec) error{p.scanLog, p.measurePrimary, p.measureNetwork, p.measureStandby, p.simulateAll} {
 		if err := step(ctx, &s); err != nil {
 			return s, err
 		}
 	}
-	if p.ha.free > 0 {
-		s.Sites.Free = float64(p.ha.free)
-		s.Basis = append(s.Basis, ha.Basis{What: "room for log", Source: ha.Given, Text: bytesText(p.ha.free)})
+	if p.planOptions.free > 0 {
+		s.Sites.Free = float64(p.planOptions.free)
+		s.Basis = append(s.Basis, ha.Basis{What: "room for log", Source: ha.Given, Text: screen.Bytes(p.planOptions.free)})
 	} else if p.free > 0 {
 		s.Sites.Free = float64(p.free)
-		s.Basis = append(s.Basis, ha.Basis{What: "room for log", Source: ha.Measured, Text: bytesText(p.free) + " are free in " + x.dir})
+		s.Basis = append(s.Basis, ha.Basis{What: "room for log", Source: ha.Measured, Text: screen.Bytes(p.free) + " are free in " + p.primaryDir})
 	}
 	replay := ha.Basis{What: "replay on the standby", Source: ha.Assumed, Text: "to keep up, and to take no time: no standby was looked at; --replay says more"}
-	if len(p.ha.replays) > 0 {
+	if len(p.replays) > 0 {
 		b := s.Sites.Standbys[0]
-		replay.Source, replay.Text = ha.Given, fmt.Sprintf("%s MiB/s, and %s ms for a commit", mib(b.Replay), micros(b.ReplayDelay))
+		replay.Source, replay.Text = ha.Given, fmt.Sprintf("%s MiB/s, and %s ms for a commit", screen.MiB(b.Replay), screen.Millis(b.ReplayDelay))
 	}
 	s.Basis = append(s.Basis, replay)
 	return s, nil
@@ -228,8 +228,7 @@ func (p *planner) gather(ctx context.Context) (ha.PlanSpec, error) {
 // scanLog is the first step: the workload.
 func (p *planner) scanLog(ctx context.Context, s *ha.PlanSpec) (err error) {
 	p.step++
-	x := p.ha.plan
-	for _, file := range x.scans {
+	for _, file := range p.scans {
 		text, err := readAll(nil, file)
 		if err != nil {
 			return err
@@ -241,7 +240,7 @@ func (p *planner) scanLog(ctx context.Context, s *ha.PlanSpec) (err error) {
 		s.Scans = append(s.Scans, ha.Scanned{Name: file, Profile: profile})
 	}
 	if p.url != "" {
-		asked := []any{tidemark.MaskURL(p.url), x.watch}
+		asked := []any{tidemark.MaskURL(p.url), p.watch}
 		profile, err := taken(p, "scan", asked, func() (*ha.Profile, error) { return p.scanServer(ctx) })
 		if err != nil {
 			return err
@@ -261,12 +260,11 @@ func (p *planner) scanLog(ctx context.Context, s *ha.PlanSpec) (err error) {
 			return tidemark.Errorf(tidemark.Invalid, "plan", mode, "no mode of "+first.Engine, "The modes are "+strings.Join(ha.Modes(first.Engine), ", ")+".")
 		}
 	}
-	h := p.ha
-	s.Sites = ha.Sites{Engine: first.Engine, Version: first.Version, Outage: h.outage.Seconds(), Timeout: h.timeout.Seconds(), Backlog: float64(h.backlog), Near: h.near}
-	s.Local, s.Pauses = h.local, h.paused
+	s.Sites = ha.Sites{Engine: first.Engine, Version: first.Version, Outage: p.outage.Seconds(), Timeout: p.timeout.Seconds(), Backlog: float64(p.backlog), Near: p.near}
+	s.Local, s.Pauses = p.local, p.paused
 	for _, x := range s.Scans {
 		busy := x.Profile.Busiest()
-		text := fmt.Sprintf("%.0f s of it, %s, %s transactions; at most %.0f a second", x.Profile.Seconds, bytesText(x.Profile.Bytes), commas(x.Profile.Transactions.Committed), float64(busy.Ended)/busy.Seconds)
+		text := fmt.Sprintf("%.0f s of it, %s, %s transactions; at most %.0f a second", x.Profile.Seconds, screen.Bytes(x.Profile.Bytes), screen.Commas(x.Profile.Transactions.Committed), float64(busy.Ended)/busy.Seconds)
 		p.say("the log: %s", text)
 		basis := ha.Basis{What: "the log", Source: ha.Measured, Text: text}
 		if p.url == "" {
@@ -274,8 +272,8 @@ func (p *planner) scanLog(ctx context.Context, s *ha.PlanSpec) (err error) {
 		}
 		s.Basis = append(s.Basis, basis)
 	}
-	if len(h.local) > 0 {
-		s.Basis = append(s.Basis, ha.Basis{What: "commits on the primary alone", Source: ha.Given, Text: fmt.Sprintf("of %s of clients", count(len(h.local), "number"))})
+	if len(p.local) > 0 {
+		s.Basis = append(s.Basis, ha.Basis{What: "commits on the primary alone", Source: ha.Given, Text: fmt.Sprintf("of %s of clients", screen.Count(len(p.local), "number"))})
 	}
 	return nil
 }
@@ -295,9 +293,9 @@ func serverName(raw string) string {
 
 // scanServer takes part in what a server writes.
 func (p *planner) scanServer(ctx context.Context) (*ha.Profile, error) {
-	watch := p.ha.plan.watch
+	watch := p.watch
 	p.say("the log: taking part in what %s writes, for %s", serverName(p.url), watch)
-	log, err := engines.OpenLog(ctx, []string{p.url}, engines.LogOptions{For: watch, Engine: p.engine})
+	log, err := engines.OpenLog(ctx, []string{p.url}, engines.LogOptions{For: watch, Engine: p.engineOptions.engine})
 	if err != nil {
 		return nil, err
 	}
@@ -306,74 +304,49 @@ func (p *planner) scanServer(ctx context.Context) (*ha.Profile, error) {
 	return ha.Scan(ctx, &watched{log: log, list: &listing{}, progress: p.scanProgress(p.w)}, ha.Options{Interval: interval, Grouped: log.Grouped, Counted: log.Live})
 }
 
-// primaryDisk measures the primary's disk, or takes what was said of it.
-func (p *planner) primaryDisk(ctx context.Context, s *ha.PlanSpec) error {
+// measurePrimary measures the primary's disk, or takes what was said of it.
+func (p *planner) measurePrimary(ctx context.Context, s *ha.PlanSpec) error {
 	p.step++
-	x := p.ha.plan
-	if x.dir == "" {
-		s.Sites.Primary = *x.disk
-		s.Basis = append(s.Basis, ha.Basis{What: "the primary's disk", Source: ha.Given, Text: diskText(*x.disk)})
-		p.say("the primary's disk: %s, as given", diskText(*x.disk))
+	if p.primaryDir == "" {
+		s.Sites.Primary = *p.primaryDisk
+		s.Basis = append(s.Basis, ha.Basis{What: "the primary's disk", Source: ha.Given, Text: screen.Disk(*p.primaryDisk)})
+		p.say("the primary's disk: %s, as given", screen.Disk(*p.primaryDisk))
 		return nil
 	}
-	spec := ha.DiskSpec{Dir: x.dir, Engine: s.Sites.Engine, Time: x.time, Force: p.measure.force}
-	r, err := taken(p, "disk", spec, func() (*ha.DiskReport, error) {
-		p.say("the primary's disk: writing in %s, for %s", x.dir, x.time)
-		return ha.MeasureDisk(ctx, spec)
+	spec := measure.DiskSpec{Dir: p.primaryDir, Engine: s.Sites.Engine, Time: p.each, Force: p.force}
+	r, err := taken(p, "disk", spec, func() (*measure.DiskReport, error) {
+		p.say("the primary's disk: writing in %s, for %s", p.primaryDir, p.each)
+		return measure.MeasureDisk(ctx, spec)
 	})
 	if err != nil {
 		return err
 	}
 	s.Sites.Primary = r.Disk
 	s.Doubts = append(s.Doubts, r.Findings...)
-	s.Basis = append(s.Basis, ha.Basis{What: "the primary's disk", Source: ha.Measured, Text: fmt.Sprintf("%s (%s; %s, %s)", diskText(r.Disk), r.Way, x.dir, r.FileSystem)})
-	p.say("the primary's disk: %s", diskText(r.Disk))
+	s.Basis = append(s.Basis, ha.Basis{What: "the primary's disk", Source: ha.Measured, Text: fmt.Sprintf("%s (%s; %s, %s)", screen.Disk(r.Disk), r.Way, p.primaryDir, r.FileSystem)})
+	p.say("the primary's disk: %s", screen.Disk(r.Disk))
 	return nil
 }
 
-func diskText(d ha.Disk) string {
-	text := fmt.Sprintf("%s ms for a write", micros(d.Overhead))
-	if d.Rate > 0 {
-		text += fmt.Sprintf(" + size / %s MiB/s", mib(d.Rate))
-	}
-	for _, q := range d.Quantiles {
-		if q.P == 0.99 {
-			text += fmt.Sprintf(", p99 %s ms", micros(q.Value))
-		}
-	}
-	return text
-}
-
-func networkText(n ha.Network) string {
-	text := fmt.Sprintf("a round trip of %s ms", micros(n.RTT))
-	for _, q := range n.Quantiles {
-		if q.P == 0.99 {
-			text += fmt.Sprintf(" (p99 %s)", micros(q.Value))
-		}
-	}
-	return text + fmt.Sprintf(", %s MiB/s", mib(n.Rate))
-}
-
-// network measures the way to the standby, or takes what was said of it.
-func (p *planner) network(ctx context.Context, s *ha.PlanSpec) error {
+// measureNetwork measures the way to the standby, or takes what was said of it.
+func (p *planner) measureNetwork(ctx context.Context, s *ha.PlanSpec) error {
 	p.step++
-	x := p.ha.plan
-	b := ha.Standby{Name: standbyName(x.standby), SyncRelay: p.measure.simulate.syncRelay}
-	for _, r := range p.ha.replays {
-		b.Replay, b.ReplayDelay = r.rate, r.delay
+	b := ha.Standby{Name: standbyName(p.standby), SyncRelay: p.syncRelay}
+	for _, r := range p.replays {
+		b.Replay, b.ReplayDelay = r.Rate, r.Delay
 	}
-	if len(p.ha.networks) > 0 {
-		b.Network = p.ha.networks[0].Network
-		b.Name = cmp.Or(p.ha.networks[0].name, b.Name)
-		s.Basis = append(s.Basis, ha.Basis{What: "the network", Source: ha.Given, Text: networkText(b.Network)})
-		p.say("the network: %s, as given", networkText(b.Network))
+	if len(p.networks) > 0 {
+		b.Network = p.networks[0].Network
+		b.Name = cmp.Or(p.networks[0].Name, b.Name)
+		s.Basis = append(s.Basis, ha.Basis{What: "the network", Source: ha.Given, Text: screen.Network(b.Network)})
+		p.say("the network: %s, as given", screen.Network(b.Network))
 		s.Sites.Standbys = []ha.Standby{b}
 		return nil
 	}
-	spec := ha.LinkSpec{Peer: x.standby, Time: x.time, Line: p.measure.line(), Secret: p.measure.secret.text}
-	r, err := taken(p, "network", spec, func() (*ha.LinkReport, error) {
-		p.say("the network: to %s, for %s", cmp.Or(x.standby, "a standby in this process"), x.time)
-		return ha.MeasureLink(ctx, spec)
+	spec := measure.LinkSpec{Peer: p.standby, Time: p.each, Line: p.line(), Secret: p.secret.text}
+	r, err := taken(p, "network", spec, func() (*measure.LinkReport, error) {
+		p.say("the network: to %s, for %s", cmp.Or(p.standby, "a standby in this process"), p.each)
+		return measure.MeasureLink(ctx, spec)
 	})
 	if err != nil {
 		return err
@@ -382,40 +355,39 @@ func (p *planner) network(ctx context.Context, s *ha.PlanSpec) error {
 	s.Sites.Standbys = []ha.Standby{b}
 	s.Doubts = append(s.Doubts, r.Findings...)
 	source := ha.Measured
-	if x.standby == "" {
+	if p.standby == "" {
 		source = ha.Given
 	}
-	s.Basis = append(s.Basis, ha.Basis{What: "the network", Source: source, Text: fmt.Sprintf("%s (%s%s)", networkText(r.Network), r.Peer, addedText(r.Added))})
-	p.say("the network: %s", networkText(r.Network))
+	s.Basis = append(s.Basis, ha.Basis{What: "the network", Source: source, Text: fmt.Sprintf("%s (%s%s)", screen.Network(r.Network), r.Peer, screen.Added(r.Added))})
+	p.say("the network: %s", screen.Network(r.Network))
 	return nil
 }
 
-// standbyDisk has the standby's disk measured there, takes what was said of it, or the
+// measureStandby has the standby's disk measured there, takes what was said of it, or the
 // primary's.
-func (p *planner) standbyDisk(ctx context.Context, s *ha.PlanSpec) error {
-	x := p.ha.plan
+func (p *planner) measureStandby(ctx context.Context, s *ha.PlanSpec) error {
 	b := &s.Sites.Standbys[0]
 	basis := ha.Basis{What: "the standby's disk"}
 	switch {
-	case x.standbyDisk != nil:
-		b.Disk = *x.standbyDisk
-		basis.Source, basis.Text = ha.Given, diskText(b.Disk)
+	case p.standbyDisk != nil:
+		b.Disk = *p.standbyDisk
+		basis.Source, basis.Text = ha.Given, screen.Disk(b.Disk)
 	case p.measuresStandby():
 		p.step++
-		r, err := taken(p, "standby-disk", []any{x.standby, s.Sites.Engine, x.time}, func() (*ha.DiskReport, error) {
-			p.say("the standby's disk: on %s, for %s", x.standby, x.time)
-			return ha.MeasurePeerDisk(ctx, x.standby, p.measure.secret.text, s.Sites.Engine, x.time)
+		r, err := taken(p, "standby-disk", []any{p.standby, s.Sites.Engine, p.each}, func() (*measure.DiskReport, error) {
+			p.say("the standby's disk: on %s, for %s", p.standby, p.each)
+			return measure.MeasurePeerDisk(ctx, p.standby, p.secret.text, s.Sites.Engine, p.each)
 		})
 		if err != nil {
 			return err
 		}
 		b.Disk = r.Disk
 		s.Doubts = append(s.Doubts, r.Findings...)
-		basis.Source, basis.Text = ha.Measured, fmt.Sprintf("%s (%s; %s on %s, %s)", diskText(r.Disk), r.Way, r.Dir, x.standby, r.FileSystem)
-		p.say("the standby's disk: %s", diskText(r.Disk))
+		basis.Source, basis.Text = ha.Measured, fmt.Sprintf("%s (%s; %s on %s, %s)", screen.Disk(r.Disk), r.Way, r.Dir, p.standby, r.FileSystem)
+		p.say("the standby's disk: %s", screen.Disk(r.Disk))
 	default:
 		b.Disk = s.Sites.Primary
-		basis.Source, basis.Text = ha.Assumed, "as the primary's: "+diskText(b.Disk)+"; --standby-disk says another, and a listener with --dir measures it"
+		basis.Source, basis.Text = ha.Assumed, "as the primary's: "+screen.Disk(b.Disk)+"; --standby-disk says another, and a listener with --dir measures it"
 	}
 	s.Basis = append(s.Basis, basis)
 	return nil
@@ -423,40 +395,39 @@ func (p *planner) standbyDisk(ctx context.Context, s *ha.PlanSpec) error {
 
 // simulateAll simulates the hop, and then each mode that waits with each number of sessions.
 func (p *planner) simulateAll(ctx context.Context, s *ha.PlanSpec) error {
-	x := p.ha.plan
-	if x.simulate == 0 {
+	if p.simulate == 0 {
 		s.Basis = append(s.Basis, ha.Basis{What: "waking up on both sides", Source: ha.Assumed, Text: "no time: nothing was simulated"})
 		return nil
 	}
 	p.step++
-	sim := ha.SimSpec{Peer: x.standby, Line: p.measure.line(), Secret: p.measure.secret.text, Dir: x.dir, Disk: x.disk, Force: p.measure.force, Time: x.simulate, Standby: ha.StandbySpec{Disk: &s.Sites.Standbys[0].Disk}}
-	if len(p.ha.networks) > 0 && x.standby == "" {
-		n := p.ha.networks[0]
-		sim.Line = ha.Line{Delay: time.Duration(n.RTT * float64(time.Second)), Rate: n.Rate}
+	sim := measure.SimSpec{Peer: p.standby, Line: p.line(), Secret: p.secret.text, Dir: p.primaryDir, Disk: p.primaryDisk, Force: p.force, Time: p.simulate, Standby: measure.StandbySpec{Disk: &s.Sites.Standbys[0].Disk}}
+	if len(p.networks) > 0 && p.standby == "" {
+		n := p.networks[0]
+		sim.Line = measure.Line{Delay: time.Duration(n.RTT * float64(time.Second)), Rate: n.Rate}
 	}
-	hop, err := p.simulated(ctx, "simulate-hop", s.HopTrial(sim))
+	hop, err := p.simulated(ctx, "simulate-hop", measure.HopTrial(*s, sim))
 	if err != nil {
 		return err
 	}
 	var added float64
-	*s, added = s.WithHop(hop)
-	s.Basis = append(s.Basis, ha.Basis{What: "waking up on both sides", Source: ha.Measured, Text: fmt.Sprintf("%s ms: what a simulated commit without disks takes (%s), less the round trip", micros(added), micros(hop.Commit.P50))})
+	*s, added = s.WithHop(hop.Commit.P50)
+	s.Basis = append(s.Basis, ha.Basis{What: "waking up on both sides", Source: ha.Measured, Text: fmt.Sprintf("%s ms: what a simulated commit without disks takes (%s), less the round trip", screen.Millis(added), screen.Millis(hop.Commit.P50))})
 	for _, mode := range s.Waiting() {
-		for _, n := range x.clients {
-			r, err := p.simulated(ctx, fmt.Sprintf("simulate-%s-%d", mode, n), s.TrialOf(mode, n, sim))
+		for _, n := range p.sessions {
+			r, err := p.simulated(ctx, fmt.Sprintf("simulate-%s-%d", mode, n), measure.TrialOf(*s, mode, n, sim))
 			if err != nil {
 				return err
 			}
-			s.Trials = append(s.Trials, ha.Trial{Mode: mode, Clients: n, Report: r})
+			s.Trials = append(s.Trials, r.Trial(n))
 		}
 	}
 	return nil
 }
 
-func (p *planner) simulated(ctx context.Context, name string, spec ha.SimSpec) (*ha.SimReport, error) {
-	return taken(p, name, spec, func() (*ha.SimReport, error) {
-		p.say("simulating %s, %s, for %s", spec.Mode, count(spec.Committers, "session"), spec.Time)
-		r, err := ha.Simulate(ctx, spec)
+func (p *planner) simulated(ctx context.Context, name string, spec measure.SimSpec) (*measure.SimReport, error) {
+	return taken(p, name, spec, func() (*measure.SimReport, error) {
+		p.say("simulating %s, %s, for %s", spec.Mode, screen.Count(spec.Committers, "session"), spec.Time)
+		r, err := measure.Simulate(ctx, spec)
 		if err == nil && r.Stopped { // half of it is not what was asked for
 			err = tidemark.Errorf(tidemark.Cancelled, "simulate", spec.Mode, "stopped", "with --out, a plan goes on where it was")
 		}

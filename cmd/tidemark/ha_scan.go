@@ -12,9 +12,43 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/ha"
 )
+
+// scanOptions are the options of ha scan.
+type scanOptions struct {
+	sitesOptions
+	engineOptions
+	outputOptions
+	interval time.Duration // --interval 60s: bursts are seen, and a day has 1440 lines; -1 is a file
+	from     string        // --from; none: the first that the server still has
+	until    string        // --until; none: where the log ends now
+	lookOn   time.Duration // --for 0s: what there is
+	syncs    int64         // --syncs 0: not known
+	retrieve string        // --retrieve; none: files are opened as they are
+	info     infoLevel     // --info-level rate: what a calculation needs
+	trans    transLevel    // --trans-level summary, as --info-level
+}
+
+func (o *scanOptions) own() option.Table {
+	return option.Table{
+		option.New("interval", "duration", "60s", "What one line of rates covers, from 1ms; a number alone is seconds; 0: a file.", option.Parsed(&o.interval, scanInterval)),
+		option.New("from", "text", "", "Of a server: where to begin, at an LSN or FILE:OFFSET; default: at the first that it still has.", option.Text(&o.from)),
+		option.New("until", "text", "", "Of a server: where to end, at an LSN or FILE:OFFSET; where it does not exist yet, the scan waits for it; default: where the log ends now.", option.Text(&o.until)),
+		option.New("for", "duration", "0s", "Of a server: how long to take part in what it writes from now on; 0: read what it has.", option.Duration(&o.lookOn)),
+		option.New("syncs", "number", "0", "How often the server has synced its log while it wrote what is scanned (PostgreSQL: wal_sync of pg_stat_wal, from 18 on fsyncs of pg_stat_io): flushes that the log does not tell are then found as many; 0: not known.", option.Number64(&o.syncs)),
+		option.New("retrieve", "text", "", "Run this command of the shell, with the file's name behind it, before each file is opened: it may fetch, unpack or decrypt it.", option.Text(&o.retrieve)),
+		option.New("info-level", "rate|file|flush|record", "rate", "How much to print: rates of intervals; also each file; also each flush; also each record.", option.Word(&o.info, map[string]infoLevel{"rate": rateLevel, "file": fileLevel, "flush": flushLevel, "record": recordLevel})),
+		option.New("trans-level", "summary|open|all", "summary", "How much to print of transactions: what they come to; also those that are open at the end; also each begin and end.", option.Word(&o.trans, map[string]transLevel{"summary": summaryLevel, "open": openLevel, "all": allLevel})),
+	}
+}
+
+func (o *scanOptions) Table() option.Table {
+	return option.Join(o.sitesOptions.table(), o.engineOptions.table(), o.outputOptions.table(), o.own())
+}
 
 // An infoLevel is how much of the log a scan prints; each has those before.
 type infoLevel int
@@ -54,38 +88,38 @@ has the form of Db2's db2logscan, and is what ha calculate reads.`,
   tidemark ha scan 000000010000000000000042 --retrieve 'restic dump latest --target .'`,
 		Args: args(1, math.MaxInt, "ha scan LOG..."),
 	}
-	read := flagsAs(cmd, "ha-scan")
+	read := flagsAs[scanOptions](cmd, "ha-scan")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
-		return s.scan(cmd, given)
+		return o.scan(cmd, given)
 	}
 	return cmd
 }
 
-func (s *settings) scan(cmd *cobra.Command, given []string) error {
-	if s.json && (s.ha.info > fileLevel || s.ha.trans > summaryLevel) {
+func (o *scanOptions) scan(cmd *cobra.Command, given []string) error {
+	if o.json && (o.info > fileLevel || o.trans > summaryLevel) {
 		return tidemark.Errorf(tidemark.Invalid, "scan", "", "flushes, records and transactions cannot be listed as JSON", "leave out --json, --info-level or --trans-level")
 	}
 	begun := time.Now()
-	log, err := engines.OpenLog(cmd.Context(), given, engines.LogOptions{Retrieve: s.ha.retrieve, For: s.ha.lookOn, From: s.ha.from, Until: s.ha.until, Engine: s.engine})
+	log, err := engines.OpenLog(cmd.Context(), given, engines.LogOptions{Retrieve: o.retrieve, For: o.lookOn, From: o.from, Until: o.until, Engine: o.engineOptions.engine})
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	opt := ha.Options{Interval: s.ha.interval, Grouped: log.Grouped, Syncs: s.ha.syncs, Counted: log.Live, Disk: s.ha.disk}
+	opt := ha.Options{Interval: o.interval, Grouped: log.Grouped, Syncs: o.syncs, Counted: log.Live, Disk: o.disk}
 	out := bufio.NewWriter(cmd.OutOrStdout())
-	l := listing{out: out, info: s.ha.info, trans: s.ha.trans, engine: log.Engine}
+	l := listing{out: out, info: o.info, trans: o.trans, engine: log.Engine}
 	opt.Trace = l.trace()
-	opt.Files = s.ha.info >= fileLevel
-	p, err := ha.Scan(cmd.Context(), &watched{log: log, list: &l, progress: s.scanProgress(cmd.ErrOrStderr())}, opt)
+	opt.Files = o.info >= fileLevel
+	p, err := ha.Scan(cmd.Context(), &watched{log: log, list: &l, progress: o.scanProgress(cmd.ErrOrStderr())}, opt)
 	if err != nil {
 		return err
 	}
-	if s.json {
-		printJSON(out, p)
+	if o.json {
+		screen.JSON(out, p)
 	} else if err := p.WriteText(out, time.Since(begun)); err != nil {
 		return err
 	}
@@ -93,8 +127,8 @@ func (s *settings) scan(cmd *cobra.Command, given []string) error {
 }
 
 // scanProgress prints how far a scan is, every two seconds.
-func (s *settings) scanProgress(w io.Writer) func(bytes, at int64) {
-	if s.progress == "none" {
+func (o *outputOptions) scanProgress(w io.Writer) func(bytes, at int64) {
+	if o.progress == "none" {
 		return nil
 	}
 	begun := time.Now()
@@ -109,11 +143,11 @@ func (s *settings) scanProgress(w io.Writer) func(bytes, at int64) {
 		if at != 0 {
 			where = ", at " + time.UnixMicro(at).UTC().Format(time.DateTime)
 		}
-		if s.json {
+		if o.json {
 			fmt.Fprintf(w, `{"event":"scan","bytes":%d,"seconds":%.1f}`+"\n", bytes, now.Sub(begun).Seconds())
 			return
 		}
-		fmt.Fprintf(w, "%s read, %s/s%s\n", bytesText(bytes), bytesText(int64(float64(bytes)/now.Sub(begun).Seconds())), where)
+		fmt.Fprintf(w, "%s read, %s/s%s\n", screen.Bytes(bytes), screen.Bytes(int64(float64(bytes)/now.Sub(begun).Seconds())), where)
 	}
 }
 
@@ -194,17 +228,16 @@ func stamp(t time.Time) string {
 }
 
 // scanInterval reads a duration, or seconds; 0 is a file.
-func scanInterval(s *settings, v string) error {
+func scanInterval(v string) (time.Duration, error) {
 	d, err := time.ParseDuration(v)
 	if n, nerr := strconv.ParseFloat(v, 64); nerr == nil {
 		d, err = time.Duration(n*float64(time.Second)), nil
 	}
 	if err != nil || d != 0 && d < time.Millisecond {
-		return fmt.Errorf("must be 0, or a duration from 1ms on, such as 60s")
+		return 0, fmt.Errorf("must be 0, or a duration from 1ms on, such as 60s")
 	}
 	if d == 0 {
 		d = -1
 	}
-	s.ha.interval = d
-	return nil
+	return d, nil
 }

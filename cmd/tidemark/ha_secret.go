@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
 // secretVariable has the secret that both ends of a measurement share, unless a file has.
@@ -26,8 +26,8 @@ func (s *linkSecret) read() error {
 		}
 		s.text, from = strings.TrimSpace(string(text)), s.file
 	}
-	if len(s.text) < ha.LeastSecret && (s.text != "" || s.file != "") {
-		return tidemark.Errorf(tidemark.Invalid, "read the secret", from, fmt.Sprintf("it is shorter than %d bytes", ha.LeastSecret), "Make one: openssl rand -hex 16.")
+	if len(s.text) < measure.LeastSecret && (s.text != "" || s.file != "") {
+		return tidemark.Errorf(tidemark.Invalid, "read the secret", from, fmt.Sprintf("it is shorter than %d bytes", measure.LeastSecret), "Make one: openssl rand -hex 16.")
 	}
 	return nil
 }

@@ -1,32 +1,67 @@
 package main
 
 import (
-	"fmt"
-	"io"
 	"os"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/ha"
+	"github.com/tidemarkdb/tidemark/ha/measure"
 )
 
-type simulateSettings struct {
-	primary, standby bool
-	mode             string
-	dir, standbyDir  string
-	commit           int64
-	profile          string
-	committers       int
-	think            time.Duration
-	count            int64
-	target           float64
-	buffer, receive  int64
-	syncRelay        bool
-	applyDelay       time.Duration
+// simulateOptions are the options of ha simulate.
+type simulateOptions struct {
+	trialOptions
+	primary    bool          // --primary off: both ends are in this process
+	standby    bool          // --standby off, as --primary
+	mode       string        // --mode on: what PostgreSQL has unless it is told otherwise
+	standbyDir string        // --standby-dir; none: its writes take no time
+	commit     int64         // --commit-size 1kB: a row or two
+	profile    string        // --profile; none: all commits are of one size
+	committers int           // --committers 8: more than one, so that flushes are shared
+	think      time.Duration // --think 0s: the most that is possible
+	count      int64         // --count 0: the time ends it
+	target     float64       // --target 0, bytes a second: no limit
+	buffer     int64         // --socket-buffer 0: TCP's own
+	receive    int64         // --receive-buffer 0: four flushes
+	applyDelay time.Duration // --apply-delay 0s: applying takes no time
+}
+
+func (o *simulateOptions) endsTable() option.Table {
+	return option.Table{
+		option.New("primary", "on/off", "off", "Ship a log to the standby at HOST:PORT.", option.OnOff(&o.primary)),
+		option.New("standby", "on/off", "off", "Be the standby, at this address (all, and port 7455, unless it says otherwise).", option.OnOff(&o.standby)),
+		option.New("mode", "SYNC|NEARSYNC|ASYNC|SUPERASYNC|local|remote_write|on|remote_apply|AFTER_COMMIT|AFTER_SYNC", "on", "What a commit waits for: of Db2 the first four, of PostgreSQL the next, of MySQL and MariaDB the last two.", option.OneOf(measure.SimModes(), &o.mode)),
+	}
+}
+
+func (o *simulateOptions) loadTable() option.Table {
+	return option.Table{
+		option.New("standby-dir", "file", "", "The same of a standby in this process.", option.Text(&o.standbyDir)),
+		option.New("commit-size", "size", "1kB", "Bytes of log for each commit.", option.Size(&o.commit)),
+		option.New("profile", "file", "", "Take the sizes of flushes or commits from what ha scan has written, as text or JSON.", option.Text(&o.profile)),
+		option.New("committers", "number", "8", "How many commit at the same time (not in Db2's modes, which flush one after the other).", option.Number(1, 10000, &o.committers)),
+		option.New("think", "duration", "0s", "How long each committer waits between two commits.", option.Duration(&o.think)),
+		option.New("count", "number", "0", "End after so many flushes or commits; 0 does not.", option.Number64(&o.count)),
+		option.New("target", "text", "0", "Log no more than this, such as 3MiB/s; 0 does not limit it.", bytesPerSecond(&o.target)),
+		option.New("socket-buffer", "size", "0", "Size of the sockets' buffers on both sides; 0 leaves them to TCP.", option.Size(&o.buffer)),
+		option.New("receive-buffer", "size", "0", "What Db2's standby holds that it has not written yet; 0 means four flushes.", option.Size(&o.receive)),
+	}
+}
+
+func (o *simulateOptions) applyTable() option.Table {
+	return option.Table{
+		option.New("apply-delay", "duration", "0s", "remote_apply: from on disk to applied.", option.Duration(&o.applyDelay)),
+	}
+}
+
+func (o *simulateOptions) Table() option.Table {
+	return option.Join(o.trialOptions.Table(), o.endsTable(), o.loadTable(), o.applyTable())
 }
 
 func haSimulateCommand() *cobra.Command {
@@ -47,68 +82,66 @@ secret, in a file (--secret-file) or in TIDEMARK_HA_SECRET.`,
   tidemark ha simulate --primary standby.example.com --secret-file ha.secret --mode NEARSYNC --dir /var/lib/db2log --time 60s`,
 		Args: args(0, 1, "ha simulate [--primary HOST[:PORT] | --standby [ADDRESS][:PORT]]"),
 	}
-	read := flagsAs(cmd, "ha-simulate")
+	read := flagsAs[simulateOptions](cmd, "ha-simulate")
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
-		if err := s.measure.secret.read(); err != nil {
+		if err := o.secret.read(); err != nil {
 			return err
 		}
-		x := s.measure.simulate
 		switch {
-		case x.primary && x.standby:
+		case o.primary && o.standby:
 			return tidemark.Errorf(tidemark.Invalid, "ha simulate", "", "it is told to be both the primary and the standby", "without either, both are in this process")
-		case x.primary && len(given) == 0:
+		case o.primary && len(given) == 0:
 			return tidemark.Errorf(tidemark.Invalid, "ha simulate", "", "no standby was named", "usage: tidemark ha simulate --primary HOST[:PORT], and on that host with --standby")
-		case !x.primary && !x.standby && len(given) > 0:
+		case !o.primary && !o.standby && len(given) > 0:
 			return tidemark.Errorf(tidemark.Invalid, "ha simulate", given[0], "what is there?", "say --primary to ship to that host, or --standby to be the standby at that address")
-		case x.standby:
-			return s.listen(cmd, given)
+		case o.standby:
+			return o.listenAt(cmd, given)
 		}
-		spec, err := s.simulation(given)
+		spec, err := o.simulation(given)
 		if err != nil {
 			return err
 		}
-		report, err := ha.Simulate(cmd.Context(), spec)
+		report, err := measure.Simulate(cmd.Context(), spec)
 		if err != nil {
 			return err
 		}
-		printAs(cmd.OutOrStdout(), s.json, report, printSimulation)
+		screen.As(cmd.OutOrStdout(), o.json, report, screen.Simulation)
 		return nil
 	}
 	return cmd
 }
 
 // simulatedDisk is nil where none was described.
-func (s *settings) simulatedDisk() *ha.Disk {
-	if s.ha.disk.Rate == 0 && s.ha.disk.Overhead == 0 {
+func (o *sitesOptions) simulatedDisk() *ha.Disk {
+	if o.disk.Rate == 0 && o.disk.Overhead == 0 {
 		return nil
 	}
-	return &s.ha.disk
+	return &o.disk
 }
 
 // simulation is what the options say of the primary.
-func (s *settings) simulation(given []string) (ha.SimSpec, error) {
-	m, x := s.measure, s.measure.simulate
-	spec := ha.SimSpec{Mode: x.mode, Engine: s.ha.engine, Peer: strings.Join(given, ""), Line: m.line(), Secret: m.secret.text, Dir: x.dir, Disk: s.simulatedDisk(), Force: m.force,
-		Committers: x.committers, Think: x.think, Time: m.time, Count: x.count, Target: x.target,
-		Buffer: int(x.buffer), Receive: x.receive, SyncRelay: x.syncRelay, ApplyDelay: x.applyDelay,
-		Standby: ha.StandbySpec{Dir: x.standbyDir, Disk: s.simulatedDisk(), Force: m.force}}
-	serial := ha.IsFlushMode(x.mode)
-	spec.Sizes.Fixed = int(x.commit)
+func (o *simulateOptions) simulation(given []string) (measure.SimSpec, error) {
+	spec := measure.SimSpec{Mode: o.mode, Engine: o.engine, Peer: strings.Join(given, ""), Line: o.line(), Secret: o.secret.text, Dir: o.dir, Disk: o.simulatedDisk(), Force: o.force,
+		Committers: o.committers, Think: o.think, Time: o.time, Count: o.count, Target: o.target,
+		Buffer: int(o.buffer), Receive: o.receive, SyncRelay: o.syncRelay, ApplyDelay: o.applyDelay,
+		Standby: measure.StandbySpec{Dir: o.standbyDir, Disk: o.simulatedDisk(), Force: o.force}}
+	serial := measure.IsFlushMode(o.mode)
+	spec.Sizes.Fixed = int(o.commit)
 	if serial {
-		spec.Sizes.Fixed = int(m.flush)
+		spec.Sizes.Fixed = int(o.flush)
 	}
-	if x.profile == "" {
+	if o.profile == "" {
 		return spec, nil
 	}
-	text, err := os.ReadFile(x.profile)
+	text, err := os.ReadFile(o.profile)
 	if err != nil {
-		return spec, &tidemark.Error{Op: "read profile", Object: x.profile, Kind: tidemark.NotFound, Hint: "make it with tidemark ha scan", Err: err}
+		return spec, &tidemark.Error{Op: "read profile", Object: o.profile, Kind: tidemark.NotFound, Hint: "make it with tidemark ha scan", Err: err}
 	}
-	p, err := ha.ReadProfile(text, x.profile)
+	p, err := ha.ReadProfile(text, o.profile)
 	if err != nil {
 		return spec, err
 	}
@@ -117,59 +150,8 @@ func (s *settings) simulation(given []string) (ha.SimSpec, error) {
 		d = p.Distributions.FlushBytes
 	}
 	if d.Count == 0 {
-		return spec, tidemark.Errorf(tidemark.BadInput, "read profile", x.profile, "has no distribution of sizes", "give all that tidemark ha scan has written")
+		return spec, tidemark.Errorf(tidemark.BadInput, "read profile", o.profile, "has no distribution of sizes", "give all that tidemark ha scan has written")
 	}
 	spec.Sizes.Spread = &d
 	return spec, nil
-}
-
-func printSimulation(w io.Writer, r *ha.SimReport) {
-	fmt.Fprintf(w, "%s (%s) to %s%s: a commit is %s\n", r.Mode, r.Engine, r.Peer, addedText(r.Added), r.Means)
-	if r.Sending > 0 {
-		fmt.Fprintf(w, "Sockets: %s to send from, %s to receive into, as the kernels have it\n", known(r.Sending), known(r.Receiving))
-	}
-	if r.Stopped {
-		fmt.Fprintln(w, "Stopped before its time.")
-	}
-	fmt.Fprintf(w, "\n%s: %s in %.2f s, %s MiB/s (the standby: %s MiB/s)\n", r.Mode, bytesText(r.Bytes), r.Seconds, mib(r.Rate), mib(r.OnStandby.Rate))
-	fmt.Fprintf(w, "%s of %s, %s ms each", strings.Replace(count(int(r.Flushes), "flush"), "hs", "hes", 1), bytesText(int64(r.FlushOf.Mean)), micros(r.Flush.Mean))
-	if r.Commit != nil {
-		fmt.Fprintf(w, "; %s commits, %.0f a second, %s ms each", commas(r.Commits), float64(r.Commits)/r.Seconds, micros(r.Commit.Mean))
-	}
-	fmt.Fprintf(w, "\n%s sent in %s; the socket was full %s, %.3f s in all\n", bytesText(r.Sent), count(int(r.Sends), "call"), count(r.Congests.N, "time"), r.Congests.Sum)
-	if r.Idle > 0 {
-		fmt.Fprintf(w, "Idle for the sake of --target: %.2f s, %.0f%%\n", r.Idle, 100*r.Idle/r.Seconds)
-	}
-	fmt.Fprintln(w)
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "TIMES\tCOUNT\tMEAN ms\tP50\tP90\tP99\tP99.9\tMAX\t")
-	line := func(name string, s ha.Spread) {
-		if s.N > 0 {
-			fmt.Fprintf(t, "%s\t%s\t%s\n", name, commas(int64(s.N)), timesText(s))
-		}
-	}
-	if r.Commit != nil {
-		line("commit", *r.Commit)
-	}
-	line("flush", r.Flush)
-	line("of it, disk", r.Write)
-	line("shipping", r.Ship)
-	line("congestion", r.Congests)
-	line("standby's disk", r.OnStandby.Write)
-	t.Flush()
-	fmt.Fprintln(w)
-	t = tabwriter.NewWriter(w, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintln(t, "SIZES\tCOUNT\tMEAN\tP50\tP90\tP99\tP99.9\tMAX\t")
-	for _, x := range []struct {
-		name string
-		s    ha.Spread
-	}{{"flush", r.FlushOf}, {"message", r.OnStandby.FrameOf}} {
-		fmt.Fprintf(t, "%s\t%s\t", x.name, commas(int64(x.s.N)))
-		for _, v := range []float64{x.s.Mean, x.s.P50, x.s.P90, x.s.P99, x.s.P999, x.s.Max} {
-			fmt.Fprintf(t, "%s\t", bytesText(int64(v)))
-		}
-		fmt.Fprintln(t)
-	}
-	t.Flush()
-	fmt.Fprintf(w, "\n%s", r.Workers.String())
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/notation"
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
@@ -283,17 +284,17 @@ func TestHACalculateInputs(t *testing.T) {
 
 func TestRatesAndTimes(t *testing.T) {
 	for in, want := range map[string]float64{"1": 1 << 20, "1MiB/s": 1 << 20, "10MB/s": 1e7, "1Gbit/s": 1.25e8, "1.5 GiB/s": 1.5 * (1 << 30), "800kbit/s": 1e5, "5B/s": 5} {
-		if got, err := parseRate(in); err != nil || got != want {
+		if got, err := notation.ParseRate(in); err != nil || got != want {
 			t.Errorf("%s: %v, %v", in, got, err)
 		}
 	}
 	for in, want := range map[string]float64{"0.1": 0.1, "100ms": 0.1, "0": 0, "85us": 85e-6, "85µs": 85e-6, "2s": 2} {
-		if got, err := parseSeconds(in); err != nil || got-want > 1e-15 || want-got > 1e-15 {
+		if got, err := notation.ParseSeconds(in); err != nil || got-want > 1e-15 || want-got > 1e-15 {
 			t.Errorf("%s: %v, %v", in, got, err)
 		}
 	}
 	for _, in := range []string{"", "fast", "0", "-1", "1 parsec", "NaN", "1e400", "1ms"} {
-		if got, err := parseRate(in); err == nil {
+		if got, err := notation.ParseRate(in); err == nil {
 			t.Errorf("%q is %v", in, got)
 		}
 	}

@@ -46,10 +46,9 @@ func anew(t *testing.T, src, dst string, moments int) {
 	h := newHalves(t, src, dst)
 	items(t, src, rows)
 	h.upToDate()
-	seed, stop := rand.Uint64(), make(chan struct{})
-	t.Logf("seed %d", seed)
+	seed, stop := testdb.Seed(t), make(chan struct{})
 	var wg sync.WaitGroup
-	wg.Go(func() { churn(src, seed, rows, stop) })
+	wg.Go(func() { churn(t, src, seed, rows, stop) })
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	c, a := &restarted{t: t, args: h.capture}, &restarted{t: t, args: h.apply}
 	defer func() {

@@ -32,11 +32,10 @@ func TestHalvesReload(t *testing.T) {
 			if o := h.sub("reload", "item"); !strings.Contains(o.errOut, "item: loading; the stream does not run") {
 				t.Errorf("it says\n%s", o.errOut)
 			}
-			seed, stop := rand.Uint64(), make(chan struct{})
-			t.Logf("seed %d", seed)
+			seed, stop := testdb.Seed(t), make(chan struct{})
 			var wg sync.WaitGroup
 			for i := range 2 {
-				wg.Go(func() { churn(h.src, seed+uint64(i), rows, stop) })
+				wg.Go(func() { churn(t, h.src, seed+uint64(i), rows, stop) })
 			}
 			rnd := rand.New(rand.NewPCG(seed, 7))
 			c, a := running(t, h.capture...), running(t, h.apply...)

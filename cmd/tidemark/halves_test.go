@@ -1,7 +1,6 @@
 package main
 
 import (
-	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -51,11 +50,10 @@ func TestHalves(t *testing.T) {
 			both := []string{"--name", name, "--queue", natsServer(t)}
 			capture := append([]string{"capture", src, dst}, both...)
 			apply := append([]string{"apply", far, dst}, both...)
-			seed, stop := rand.Uint64(), make(chan struct{})
-			t.Logf("seed %d", seed)
+			seed, stop := testdb.Seed(t), make(chan struct{})
 			var wg sync.WaitGroup
 			for i := range 2 {
-				wg.Go(func() { trade(src, seed+uint64(i), stop) })
+				wg.Go(func() { trade(t, src, seed+uint64(i), stop) })
 			}
 			a := running(t, apply...)
 			a.says("waits for tidemark capture", 1)

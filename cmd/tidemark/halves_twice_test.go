@@ -3,7 +3,6 @@ package main
 import (
 	"bytes"
 	"fmt"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -29,9 +28,9 @@ func TestHalvesTwice(t *testing.T) {
 			otherCapture, otherApply := withOther(h.capture, copied(t, h.far)), withOther(h.apply, copied(t, statePath(t)))
 			c, a := running(t, h.capture...), running(t, h.apply...)
 			a.follows(h.src, h.dst, "history", -1)
-			seed, stop := rand.Uint64(), make(chan struct{})
+			seed, stop := testdb.Seed(t), make(chan struct{})
 			var wg sync.WaitGroup
-			wg.Go(func() { trade(h.src, seed, stop) })
+			wg.Go(func() { trade(t, h.src, seed, stop) })
 			c2, a2 := running(t, otherCapture...), running(t, otherApply...)
 			a.ends(11, "another apply of this stream has taken over")
 			c2.says("trying again", 1)

@@ -10,7 +10,21 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"github.com/spf13/cobra"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 )
+
+// hosted gives what reads the options of a command that doc/host has.
+var hosted = map[string]func(*cobra.Command) func() error{
+	"backup": reads[backupOptions], "prune": reads[pruneOptions], "verify": reads[verifyOptions], "archive": reads[archiveOptions], "replicate": reads[replicateOptions],
+}
+
+func reads[O any, P interface {
+	*O
+	option.Set
+}](cmd *cobra.Command) func() error {
+	read := flags[O, P](cmd)
+	return func() error { _, err := read(nil); return err }
+}
 
 // What doc/host has for schedulers are command lines that this program takes.
 func TestHostExamples(t *testing.T) {
@@ -19,9 +33,9 @@ func TestHostExamples(t *testing.T) {
 		cmd, rest, err := rootCommand(io.Discard, io.Discard).Find(args)
 		if err == nil {
 			same := &cobra.Command{Use: cmd.Use} // with the options alone, whose values are looked at when they are read
-			read := flags(same)
+			read := hosted[cmd.Name()](same)
 			if err = same.ParseFlags(rest); err == nil {
-				_, err = read(nil)
+				err = read()
 			}
 			if err == nil {
 				err = cmd.ValidateArgs(same.Flags().Args())

@@ -27,12 +27,12 @@ func someOf(t *testing.T, n, few int) (out []int) {
 		t.Logf("each of %d changes", n)
 		return out
 	}
-	seed := rand.Uint64()
+	seed := testdb.Seed(t)
 	rnd := rand.New(rand.NewPCG(seed, 13))
 	for range few {
 		out = append(out, 1+rnd.IntN(n))
 	}
-	t.Logf("changes %v of %d (seed %d)", out, n, seed)
+	t.Logf("changes %v of %d", out, n)
 	return out
 }
 

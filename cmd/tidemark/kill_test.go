@@ -136,8 +136,7 @@ func TestKilledAtAnyMoment(t *testing.T) {
 	for _, w := range ways() {
 		t.Run(w.name, func(t *testing.T) {
 			t.Parallel()
-			seed := uint64(time.Now().UnixNano())
-			t.Logf("seed %d", seed)
+			seed := testdb.Seed(t)
 			rng := rand.New(rand.NewPCG(seed, 0))
 			from, twin := w.source(t, w.rows)
 			lines, rounds := 200, 3

@@ -47,7 +47,7 @@ func TestBidirectional(t *testing.T) {
 			testdb.Query(t, b, "INSERT INTO item VALUES (20, 2)")
 			want := "1\t30\n2\t30\n10\t1\n20\t2"
 			var hasA, hasB string
-			for start := time.Now(); time.Since(start) < patience && (hasA != want || hasB != want); time.Sleep(100 * time.Millisecond) {
+			for w := (waiting{t: t, what: "both sides"}); (hasA != want || hasB != want) && !w.over(); time.Sleep(100 * time.Millisecond) {
 				hasA, hasB = testdb.Query(t, a, "SELECT id, n FROM item ORDER BY id"), testdb.Query(t, b, "SELECT id, n FROM item ORDER BY id")
 			}
 			if hasA != want || hasB != want {

@@ -16,7 +16,7 @@ import (
 // tables, so that they cannot be wrong: doc/manual holds a copy, and a test
 // compares them.
 func manualCommand() *cobra.Command {
-	pages := map[string]func(io.Writer){"options": manualOptions, "types": manualTypes, "exit-codes": manualExits, "engines": manualEngines, "monitor": manualMonitor, "ddl": manualDDL,
+	pages := map[string]func(io.Writer){"options": optionBook().Page, "types": manualTypes, "exit-codes": manualExits, "engines": manualEngines, "monitor": manualMonitor, "ddl": manualDDL,
 		"parameters-capture": captureParameters.print("parameters-capture"), "parameters-queue": queueParameters.print("parameters-queue"),
 		"parameters-apply": applyParameters.print("parameters-apply"), "parameters-table": tableParameters.print("parameters-table")}
 	names := make([]string, 0, len(pages))
@@ -38,18 +38,6 @@ func manualCommand() *cobra.Command {
 			page(cmd.OutOrStdout())
 			return nil
 		},
-	}
-}
-
-func manualOptions(w io.Writer) {
-	fmt.Fprint(w, "# Options\n\nMade by `tidemark manual options`. Each is a flag (`--lanes 4`) and a key under `options:` of a task file\n(`lanes: 4`). Flags win over the task file, the task file over DMS task settings. Sizes take kB, MB, GB (1024 steps),\ndurations s, m, h.\n\n")
-	fmt.Fprint(w, "| option | takes | default | commands | what it does |\n|---|---|---|---|---|\n")
-	for _, o := range options {
-		def := o.def
-		if def == "" {
-			def = "none"
-		}
-		fmt.Fprintf(w, "| `%s` | %s | %s | %s | %s |\n", o.name, strings.ReplaceAll(o.form, "|", ", "), def, strings.ReplaceAll(strings.Join(strings.Fields(o.verbs), ", "), "-", " "), o.help)
 	}
 }
 

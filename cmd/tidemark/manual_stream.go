@@ -8,27 +8,29 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/metrics"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream"
 )
 
 // manualMonitor describes what a stream measures.
 func manualMonitor(w io.Writer) {
 	fmt.Fprint(w, "# What a stream measures\n\nMade by `tidemark manual monitor`. `--monitor-tables` writes these tables at every `--monitor-interval` and keeps their rows for a week: into the schema\n`tidemark` of a PostgreSQL target, and as `tidemark_applymon` and so on into the database of a MySQL target, with times in UTC. `--monitor-to URL` writes them into another database,\nwhich may be away for a while: `tidemark capture` has no other way, since it does not see the target. The same figures are\nin `tidemark status --json`. Counters are since the process began, latencies of the interval, in milliseconds; places are positions in the source's log, as numbers.\n")
-	for _, t := range job.MonitorTables() {
+	for _, t := range stream.MonitorTables() {
 		fmt.Fprintf(w, "\n## %s\n\n%s\n\n| column | | what it is |\n|---|---|---|\n", t.Name, t.Help)
 		for _, c := range t.Columns {
 			fmt.Fprintf(w, "| `%s` | %s | %s |\n", c.Name, c.Kind, c.Help)
 		}
 	}
-	fmt.Fprint(w, "\n## Prometheus\n\n`--metrics ADDRESS` shows these at `/metrics`, each with the label `stream`. Watch `sample_timestamp_seconds` for a stream that hangs, `tables_stopped`, `exceptions_total`\nand `queue_full` for one that wants somebody, `target_unreachable` and `source_unreachable` for an end that is away, `log_room_bytes` and `log_kept_bytes` for a source whose disk fills, and `behind_seconds` for one that is slow.\n\n| `"+metricPrefix+"...` | kind | what it is |\n|---|---|---|\n")
-	fmt.Fprintf(w, "| `latency_seconds` | gauge | %s Labels: `stage` (end_to_end, capture, queue, apply) and `quantile` (0.5, 0.99, 1) |\n", latencyHelp)
-	fmt.Fprintf(w, "| `state` | gauge | %s Label: `state` (%s) |\n", stateHelp, strings.Join(stateNames(), ", "))
-	for _, m := range metrics {
+	fmt.Fprint(w, "\n## Prometheus\n\n`--metrics ADDRESS` shows these at `/metrics`, each with the label `stream`. Watch `sample_timestamp_seconds` for a stream that hangs, `tables_stopped`, `exceptions_total`\nand `queue_full` for one that wants somebody, `target_unreachable` and `source_unreachable` for an end that is away, `log_room_bytes` and `log_kept_bytes` for a source whose disk fills, and `behind_seconds` for one that is slow.\n\n| `"+metrics.Prefix+"...` | kind | what it is |\n|---|---|---|\n")
+	fmt.Fprintf(w, "| `latency_seconds` | gauge | %s Labels: `stage` (end_to_end, capture, queue, apply) and `quantile` (0.5, 0.99, 1) |\n", metrics.LatencyHelp)
+	fmt.Fprintf(w, "| `state` | gauge | %s Label: `state` (%s) |\n", metrics.StateHelp, strings.Join(stateNames(), ", "))
+	for _, m := range metrics.Figures {
 		kind := "gauge"
-		if m.kind == prometheus.CounterValue {
+		if m.Kind == prometheus.CounterValue {
 			kind = "counter"
 		}
-		fmt.Fprintf(w, "| `%s` | %s | %s |\n", m.name, kind, m.help)
+		fmt.Fprintf(w, "| `%s` | %s | %s |\n", m.Name, kind, m.Help)
 	}
 }
 
@@ -144,19 +146,20 @@ var tableParameters = parameterTable{"Parameters of a table", "IBMQREP_SUBS and 
 // print writes the table as a page. Defaults and sentences are those of the options.
 func (t parameterTable) print(page string) func(io.Writer) {
 	return func(w io.Writer) {
+		book := optionBook()
 		fmt.Fprintf(w, "# %s\n\nMade by `tidemark manual %s`. %s\nOptions are flags, and keys under `options:` of a task file; those with a * can be changed while a stream runs, with `tidemark set`.\n\n", t.title, page, t.about)
 		fmt.Fprint(w, "| IBM's | option | default | what it does |\n|---|---|---|---|\n")
 		for _, p := range t.rows {
 			ibm, name, def, text := p.ibm, "", "", p.note
 			if p.option != "" {
-				o := find(p.option)
-				if name = "`" + o.name + "`"; slices.Contains(settable, o.name) {
+				o := book.Find(p.option)
+				if name = "`" + o.Name + "`"; slices.Contains(settable, o.Name) {
 					name += " *"
 				}
-				if def = o.def; def == "" {
+				if def = o.Default; def == "" {
 					def = "none"
 				}
-				text = strings.TrimSpace(o.help + " " + p.note)
+				text = strings.TrimSpace(o.Help + " " + p.note)
 			}
 			fmt.Fprintf(w, "| %s | %s | %s | %s |\n", ibm, name, def, text)
 		}

@@ -12,18 +12,20 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/metrics"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
 func TestMetricsAddress(t *testing.T) {
 	for addr, all := range map[string]bool{":9187": true, "0.0.0.0:9187": true, "[::]:9187": true, "127.0.0.1:9187": false, "localhost:9187": false, "[::1]:9187": false} {
-		if f, is := everywhere(addr); is != all || is && !strings.Contains(f.Hint, "127.0.0.1:9187") {
+		if f, is := metrics.Everywhere(addr); is != all || is && !strings.Contains(f.Hint, "127.0.0.1:9187") {
 			t.Errorf("%s: %v %+v", addr, is, f)
 		}
 	}
 	addr := testdb.FreeAddress(t)
-	stop, err := serveMetrics(addr, prometheus.NewRegistry(), func(err error) { t.Error(err) })
+	stop, err := metrics.Serve(addr, prometheus.NewRegistry(), func(err error) { t.Error(err) })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +45,7 @@ func TestArchiveMetricsAddress(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
 		for addr, all := range map[string]bool{":99999": true, "0.0.0.0:99999": true, "127.0.0.1:99999": false} { // no such port
 			var said bytes.Buffer
-			w := &archiveWatch{s: &settings{json: asJSON, progress: "none"}, to: &said}
+			w := &archiveWatch{view: screen.View{JSON: asJSON, Progress: "none"}, to: &said}
 			if _, err := w.start(addr); err == nil {
 				t.Errorf("%s: no error", addr)
 			}

@@ -52,10 +52,9 @@ func TestReplicateWithoutNames(t *testing.T) {
 				}
 			}
 			stop := run("copied (run")
-			seed, ends := rand.Uint64(), make(chan struct{})
-			t.Logf("seed %d", seed)
+			seed, ends := testdb.Seed(t), make(chan struct{})
 			var wg sync.WaitGroup
-			wg.Go(func() { trade(src, seed, ends) })
+			wg.Go(func() { trade(t, src, seed, ends) })
 			time.Sleep(500 * time.Millisecond)
 			stop(seed%2 == 0)
 			n := 0

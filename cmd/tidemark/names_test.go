@@ -60,6 +60,7 @@ var pairs = []pair{
 
 // TestOddNames copies tables whose names need quotes in every direction.
 func TestOddNames(t *testing.T) {
+	t.Parallel()
 	for _, p := range pairs {
 		if p.name == "mariadb to mysql" {
 			continue // what is quoted for either of them is quoted in the others
@@ -93,6 +94,7 @@ func TestOddNames(t *testing.T) {
 
 // TestDumpOfOddNames loads them out of a dump file.
 func TestDumpOfOddNames(t *testing.T) {
+	t.Parallel()
 	for name, dst := range map[string]func(*testing.T) *testdb.Server{"mariadb": maria, "postgres": pg15, "mysql": mysql8} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

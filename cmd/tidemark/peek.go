@@ -2,19 +2,26 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
-	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/job"
-	"github.com/tidemarkdb/tidemark/queue"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/job/stream"
+	"github.com/tidemarkdb/tidemark/queue/peek"
 )
+
+// peekOptions are the options of peek.
+type peekOptions struct {
+	catalogueOptions
+	queueOptions
+}
+
+func (o *peekOptions) Table() option.Table {
+	return option.Join(o.catalogueOptions.table(), o.queueOptions.table())
+}
 
 func peekCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -28,36 +35,33 @@ may be gone before it is printed.`,
   tidemark peek shop --json | jq .table`,
 		Args: args(0, 1, "peek [STREAM]"),
 	}
-	read := flags(cmd)
+	read := flags[peekOptions](cmd)
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
-		name := s.stream.Name
+		name := o.name
 		if len(given) > 0 {
 			name = given[0]
 		}
-		return s.peek(cmd.Context(), name, cmd.OutOrStdout())
+		return o.peek(cmd.Context(), name, cmd.OutOrStdout())
 	}
 	return cmd
 }
 
-// errEnough ends the reading of a queue.
-var errEnough = errors.New("all that was asked for is printed")
-
-func (s *settings) peek(ctx context.Context, name string, out io.Writer) error {
-	cat, err := openCatalog(s)
+func (o *peekOptions) peek(ctx context.Context, name string, out io.Writer) error {
+	cat, err := o.openCatalog()
 	if err != nil {
 		return err
 	}
-	stream, err := cat.Stream(ctx, name)
-	for _, half := range []job.Half{job.ApplyHalf, job.CaptureHalf} {
+	known, err := cat.Stream(ctx, name)
+	for _, half := range []stream.Half{stream.ApplyHalf, stream.CaptureHalf} {
 		if err == nil {
 			break
 		}
-		if other, herr := cat.Stream(ctx, job.RecordOf(name, half)); herr == nil {
-			stream, err = other, nil
+		if other, herr := cat.Stream(ctx, stream.RecordOf(name, half)); herr == nil {
+			known, err = other, nil
 		}
 	}
 	if cerr := cat.Close(); err == nil {
@@ -66,191 +70,26 @@ func (s *settings) peek(ctx context.Context, name string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	where := stream.Queue
-	if s.stream.Queue != "" && tidemark.MaskURL(s.stream.Queue) == stream.Queue {
-		where = s.stream.Queue // with its password
+	where := known.Queue
+	if o.queue != "" && tidemark.MaskURL(o.queue) == known.Queue {
+		where = o.queue // with its password
 	}
 	if where == "direct" {
 		return tidemark.Errorf(tidemark.Unsupported, "peek", name, "has no queue but memory", "Only streams set up with --queue durable, or with servers of NATS or Kafka, have one.")
 	}
-	q := peekQuestion{Limit: s.limit, JSON: s.json}
+	q := peek.Question{Limit: o.limit, JSON: o.json}
 	if where == "durable" {
-		if opt, err := s.jetstream(name, where); err == nil {
-			if err := askDoor(ctx, opt.Dir, q, out); !errors.Is(err, errNoDoor) {
+		if opt, err := o.jetstream(&o.stateOptions, name, where); err == nil {
+			if err := peek.Ask(ctx, opt.Dir, q, out); !errors.Is(err, peek.ErrNoDoor) {
 				return err
 			}
 		}
 	}
-	s.queue.size, s.queue.replicas = 0, 0 // whoever only looks changes nothing
-	log, err := s.openQueue(ctx, name, where)
+	o.size, o.replicas = 0, 0 // whoever only looks changes nothing
+	log, err := o.openQueue(ctx, &o.stateOptions, name, where)
 	if err != nil {
 		return err
 	}
 	defer log.Close()
-	return printQueue(ctx, log, out, q)
-}
-
-// printQueue prints what is in a queue. What is trimmed meanwhile is passed over.
-func printQueue(ctx context.Context, log *queue.Log, out io.Writer, q peekQuestion) error {
-	p := &printer{out: out, json: q.JSON, relations: map[uint32]tidemark.Relation{}}
-	n, printed := 0, uint64(0)
-	for try := 0; ; try++ {
-		st, err := log.Stats(ctx)
-		if err != nil {
-			return err
-		}
-		if first := max(st.First, printed); st.Last > 0 && first < st.Last {
-			err = log.Read(ctx, first, func(tx *tidemark.Tx) error {
-				if err := p.print(tx); err != nil {
-					return err
-				}
-				if !tx.More {
-					n++
-					printed = tx.Place
-				}
-				if n >= q.Limit || !tx.More && tx.Place >= st.Last {
-					return errEnough
-				}
-				return nil
-			})
-		}
-		switch {
-		case tidemark.KindOf(err) == tidemark.Lost && !p.within && try < 10:
-			continue
-		case errors.Is(err, errEnough):
-			return nil
-		case err == nil && n == 0 && !q.JSON:
-			_, err = fmt.Fprintln(out, "the queue is empty")
-		}
-		return err
-	}
-}
-
-// A printer prints transactions.
-type printer struct {
-	out       io.Writer
-	json      bool
-	relations map[uint32]tidemark.Relation
-	within    bool // a transaction of which more pieces come
-}
-
-// A printedChange is a change as JSON.
-type printedChange struct {
-	Place  uint64             `json:"place"`
-	Time   time.Time          `json:"commit_time"`
-	XID    uint32             `json:"xid,omitempty"`
-	GTID   string             `json:"gtid,omitempty"`
-	Origin string             `json:"origin,omitempty"`
-	Op     string             `json:"op"`
-	Table  string             `json:"table,omitempty"`
-	Old    map[string]*string `json:"old,omitempty"`
-	New    map[string]*string `json:"new,omitempty"`
-	Text   string             `json:"text,omitempty"`
-}
-
-func (p *printer) print(tx *tidemark.Tx) error {
-	if !p.json && !p.within {
-		name := tx.GTID
-		if name == "" {
-			name = fmt.Sprint(tx.XID)
-		}
-		fmt.Fprintf(p.out, "transaction %s at %d, committed %s\n", name, tx.Place, tx.Time.UTC().Format("2006-01-02 15:04:05.000000"))
-	}
-	p.within = tx.More
-	for rest := tx.Changes; len(rest) > 0; {
-		c, next, err := tidemark.NextChange(rest)
-		if err != nil {
-			return err
-		}
-		rest = next
-		if c.Kind == tidemark.RelationChange {
-			rel, err := tidemark.ParseRelation(c.Body)
-			if err != nil {
-				return err
-			}
-			p.relations[rel.ID] = rel
-			continue
-		}
-		if err := p.change(tx, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (p *printer) change(tx *tidemark.Tx, c tidemark.Change) error {
-	x := printedChange{Place: tx.Place, Time: tx.Time.UTC(), XID: tx.XID, GTID: tx.GTID, Origin: tx.Origin}
-	rel := p.relations[c.Table]
-	switch c.Kind {
-	case tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange:
-		x.Op = map[tidemark.ChangeKind]string{tidemark.InsertChange: "insert", tidemark.UpdateChange: "update", tidemark.DeleteChange: "delete"}[c.Kind]
-		x.Table, x.Old, x.New = rel.Table.String(), named(rel, c.Old, c.OldKey), named(rel, c.New, false)
-	case tidemark.TruncateChange:
-		t, err := tidemark.ParseTruncation(c.Body)
-		if err != nil {
-			return err
-		}
-		var names []string
-		for _, id := range t.Tables {
-			names = append(names, p.relations[id].Table.String())
-		}
-		x.Op, x.Table = "truncate", strings.Join(names, ", ")
-	case tidemark.MessageChange:
-		m, err := tidemark.ParseLogicalMessage(c.Body)
-		if err != nil {
-			return err
-		}
-		x.Op, x.Text = "message", m.Prefix+": "+string(m.Data)
-	}
-	if p.json {
-		return json.NewEncoder(p.out).Encode(x)
-	}
-	_, err := fmt.Fprintf(p.out, "  %s %s%s%s%s\n", x.Op, x.Table, values(" was ", rel, c.Old, c.OldKey), values(" ", rel, c.New, false), x.Text)
-	return err
-}
-
-// named gives a tuple's values by column; what it does not tell is left out.
-func named(rel tidemark.Relation, t tidemark.Tuple, keyOnly bool) map[string]*string {
-	if t == nil {
-		return nil
-	}
-	out := map[string]*string{}
-	for i, v := range t.Values(nil) {
-		if i >= len(rel.Columns) || v.Kind == tidemark.UnchangedValue || keyOnly && !rel.Columns[i].Key {
-			continue
-		}
-		out[rel.Columns[i].Name] = nil
-		if v.Kind != tidemark.NullValue {
-			text := string(v.Data)
-			out[rel.Columns[i].Name] = &text
-		}
-	}
-	return out
-}
-
-// values is a tuple in one line; long values are cut.
-func values(before string, rel tidemark.Relation, t tidemark.Tuple, keyOnly bool) string {
-	if t == nil {
-		return ""
-	}
-	var parts []string
-	for i, v := range t.Values(nil) {
-		if i >= len(rel.Columns) || keyOnly && !rel.Columns[i].Key {
-			continue
-		}
-		text := "NULL"
-		switch v.Kind {
-		case tidemark.UnchangedValue:
-			text = "(unchanged)"
-		case tidemark.NullValue:
-		default:
-			text = string(v.Data)
-			if len(text) > 60 {
-				text = strings.ToValidUTF8(text[:57], "") + "..."
-			}
-			text = fmt.Sprintf("%q", text)
-		}
-		parts = append(parts, rel.Columns[i].Name+"="+text)
-	}
-	return before + strings.Join(parts, " ")
+	return peek.Print(ctx, log, out, q)
 }

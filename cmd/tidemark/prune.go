@@ -2,24 +2,49 @@ package main
 
 import (
 	"cmp"
-	"fmt"
-	"io"
+	"errors"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 )
 
-type pruneSettings struct {
-	keep   repo.Keep
-	given  bool
-	dryRun bool
+// pruneOptions are the options of prune.
+type pruneOptions struct {
+	repoOptions
+	outputOptions
+	keep       repo.Keep     // --keep; none is refused: nobody has said what stays
+	given      bool          // --keep was
+	unfinished time.Duration // --keep-unfinished 24h: until somebody has resumed last night's backup
+	dryRun     bool          // --dry-run off
+}
 
-	unfinished time.Duration
+func (o *pruneOptions) keepTable() option.Table {
+	return option.Table{
+		option.New("keep", "text", "", "Which backups stay, parts with commas between: last=7 (the newest), within=30d (that began so long ago at most), hourly=24, daily=14, weekly=8, monthly=12, yearly=3 (the newest of each of so many hours, days and so on in which there is one, by UTC), logs=60d (how far back the log has no gap; without it as far as the oldest backup that stays).", func(v string) (err error) {
+			if o.keep, err = repo.ParseKeep(v); err != nil {
+				return errors.New(strings.TrimPrefix(err.Error(), "keep "))
+			}
+			o.given = true
+			return nil
+		}),
+	}
+}
+
+func (o *pruneOptions) own() option.Table {
+	return option.Table{
+		option.New("keep-unfinished", "duration", "24h", "How long a backup that was not finished stays, so that tidemark backup --resume can go on with it; 0s: not at all.", option.Duration(&o.unfinished)),
+		option.New("dry-run", "on/off", "off", "Say what would be removed, and remove nothing.", option.OnOff(&o.dryRun)),
+	}
+}
+
+func (o *pruneOptions) Table() option.Table {
+	return option.Join(o.repoOptions.table(), o.outputOptions.table(), o.keepTable(), o.own())
 }
 
 func pruneCommand() *cobra.Command {
@@ -43,101 +68,16 @@ stays always. A prune may be killed at any moment: all that is listed is whole t
   tidemark prune s3://bucket/main --keep within=30d,monthly=60,logs=30d --identity ~/backup.key`,
 		Args: args(1, 1, "prune REPO --keep ..."),
 	}
-	cmd.RunE = onRepository(flags(cmd), func(cmd *cobra.Command, _ []string, s *settings, r *repo.Repo) error {
-		if !s.prune.given {
+	cmd.RunE = onRepository(flags[pruneOptions](cmd), func(cmd *cobra.Command, _ []string, o *pruneOptions, r *repo.Repo) error {
+		if !o.given {
 			return tidemark.Errorf(tidemark.Invalid, "prune", r.Store().String(), "nobody has said what stays", "give for example --keep last=7,daily=14,weekly=8, and --dry-run to see what it means")
 		}
-		rep, err := r.Prune(cmd.Context(), repo.PruneOptions{Keep: s.prune.keep, DryRun: s.prune.dryRun, Unfinished: cmp.Or(s.prune.unfinished, -1)})
+		rep, err := r.Prune(cmd.Context(), repo.PruneOptions{Keep: o.keep, DryRun: o.dryRun, Unfinished: cmp.Or(o.unfinished, -1)})
 		if err != nil {
 			return err
 		}
-		printAs(cmd.OutOrStdout(), s.json, prunedAs(rep, s.prune.dryRun), printPruned)
+		screen.As(cmd.OutOrStdout(), o.json, screen.PrunedAs(rep, o.dryRun), screen.Prune)
 		return nil
 	})
 	return cmd
-}
-
-// pruned is what was removed, as it is printed.
-type pruned struct {
-	DryRun  bool          `json:"dry_run"`
-	Backups []prunedItem  `json:"backups"` // newest first
-	Orphans []repo.Orphan `json:"unfinished"`
-	Logs    []string      `json:"logs"`
-	Locks   []string      `json:"locks"`
-	Left    []string      `json:"left"`
-	Notes   []string      `json:"notes"`
-	Bytes   int64         `json:"bytes"`
-}
-
-type prunedItem struct {
-	ID      string   `json:"id"`
-	Kind    string   `json:"kind"`
-	Started string   `json:"started"`
-	Stored  int64    `json:"stored"`
-	Stays   bool     `json:"stays"`
-	Why     []string `json:"why,omitempty"`
-}
-
-func prunedAs(rep *repo.PruneReport, dry bool) pruned {
-	item := func(m *repo.Manifest) prunedItem {
-		return prunedItem{ID: m.ID, Kind: m.Kind, Started: m.Started.Local().Format("2006-01-02 15:04:05"), Stored: m.Stored}
-	}
-	p := pruned{DryRun: dry, Orphans: rep.Orphans, Left: rep.Left, Notes: rep.Notes, Bytes: rep.Bytes}
-	stay, gone := rep.Stay, rep.Gone
-	for len(stay)+len(gone) > 0 {
-		if len(gone) == 0 || len(stay) > 0 && stay[0].Started.After(gone[0].Started) {
-			i := item(stay[0].Manifest)
-			i.Stays, i.Why = true, stay[0].Why
-			p.Backups, stay = append(p.Backups, i), stay[1:]
-		} else {
-			p.Backups, gone = append(p.Backups, item(gone[0])), gone[1:]
-		}
-	}
-	for _, l := range rep.Logs {
-		p.Logs = append(p.Logs, l.Name)
-	}
-	for _, l := range rep.Locks {
-		p.Locks = append(p.Locks, l.String())
-	}
-	return p
-}
-
-func printPruned(w io.Writer, p pruned) {
-	verb := "removed"
-	if p.DryRun {
-		verb = "would be removed"
-	}
-	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "BACKUP\tKIND\tSTARTED\tSTORED\tSTAYS")
-	for _, b := range p.Backups {
-		why := "no"
-		if b.Stays {
-			why = strings.Join(b.Why, ", ")
-		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\n", b.ID, b.Kind, b.Started, bytesText(b.Stored), why)
-	}
-	t.Flush()
-	fmt.Fprintln(w)
-	for _, o := range p.Orphans {
-		fmt.Fprintf(w, "unfinished backup %s, %s in %s: %s\n", o.ID, bytesText(o.Bytes), count(o.Packs, "pack"), verb)
-	}
-	if n := len(p.Logs); n > 0 {
-		fmt.Fprintf(w, "%s of the log, %s to %s: %s\n", count(n, "file"), p.Logs[0], p.Logs[n-1], verb)
-	}
-	for _, l := range p.Locks {
-		fmt.Fprintf(w, "lock of %s, whose owner is gone: %s\n", l, verb)
-	}
-	for _, l := range p.Left {
-		fmt.Fprintf(w, "%s, which somebody did not finish to write: %s\n", l, verb)
-	}
-	for _, n := range p.Notes {
-		fmt.Fprintln(w, n)
-	}
-	gone := 0
-	for _, b := range p.Backups {
-		if !b.Stays {
-			gone++
-		}
-	}
-	fmt.Fprintf(w, "%s of %s, %s in all: %s\n", commas(int64(gone)), count(len(p.Backups), "backup"), bytesText(p.Bytes), verb)
 }

@@ -4,21 +4,44 @@ import (
 	"context"
 	"errors"
 	"path/filepath"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/queue"
 	"github.com/tidemarkdb/tidemark/queue/jetstream"
 	"github.com/tidemarkdb/tidemark/queue/kafka"
 )
 
-// queueSettings say how the queue of a stream is kept.
-type queueSettings struct {
-	dir           string
-	size, message int64
-	compress      bool
-	replicas      int
-	transactions  int // in a message
-	warn          func(tidemark.Finding)
+// queueOptions say what lies between the halves of a stream, and how it is kept.
+type queueOptions struct {
+	queue        string        // --queue; none: what the stream has, and direct, which needs nothing, for a new one
+	dir          string        // --queue-dir; none: beside the catalogue, which is of the same user
+	size         int64         // --queue-size 10GB: some hours of a busy source, and less than a disk
+	message      int64         // --queue-message 1000kB: what servers of NATS take unless they are told otherwise is 1MB
+	transactions int           // --trans-batch 0: as many as fit into a message
+	interval     time.Duration // --commit-interval 0s: latency comes first
+	compress     bool          // --queue-compress off: it costs the processor's time
+	replicas     int           // --queue-replicas 0: what the servers have as default
+	warn         func(tidemark.Finding)
+}
+
+func (o *queueOptions) warnBy(warn func(tidemark.Finding)) { o.warn = warn }
+
+func (o *queueOptions) table() option.Table {
+	return option.Table{
+		option.New("queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or the URL of servers: nats://user@host:4222, tls://... (NATS with JetStream), kafka://user@host:9092/topic, kafka+tls://... (Kafka); default: direct, and for a stream that is there what it has.", func(v string) error {
+			o.queue = v
+			return checkQueue(v)
+		}).For("replicate cutover peek capture apply"),
+		option.New("queue-dir", "file", "", "Folder of the durable queue; default: beside the catalogue.", option.Text(&o.dir)).For("replicate cutover peek"),
+		option.New("queue-size", "size", "10GB", "What the queue holds at most; when it is full, capture waits, and the source keeps its log.", option.Size(&o.size)).For("replicate cutover capture apply"),
+		option.New("queue-message", "size", "1000kB", "Size of a message in the queue at most, 4kB to 32MB (IBM's MAX_MESSAGE_SIZE).", option.Size(&o.message)).For("replicate cutover capture apply"),
+		option.New("trans-batch", "number", "0", "Transactions of the source in a message of the queue at most (IBM's TRANS_BATCH_SZ); 0: as many as fit.", option.Number(0, 1<<20, &o.transactions)).For("replicate cutover capture"),
+		option.New("commit-interval", "duration", "0s", "Least time between two writes to a durable queue (IBM's COMMIT_INTERVAL): fewer and larger messages, for latency; 0s: write what has come as soon as the write before is done.", option.Duration(&o.interval)).For("replicate cutover capture"),
+		option.New("queue-compress", "on/off", "off", "Pack the queue's messages with zstd.", option.OnOff(&o.compress)).For("replicate cutover capture apply"),
+		option.New("queue-replicas", "number", "0", "On how many servers of a cluster each message is, 1 to 5; 0 means one with NATS, and what the cluster has as default with Kafka.", option.Number(0, 5, &o.replicas)).For("replicate cutover capture apply"),
+	}
 }
 
 // checkQueue says what is wrong with where a queue is to be.
@@ -34,16 +57,15 @@ func checkQueue(where string) error {
 	return errors.New("must be direct, durable, or the URL of NATS servers (nats://, tls://) or of Kafka (kafka://, kafka+tls://)")
 }
 
-func (s *settings) jetstream(stream, where string) (jetstream.Options, error) {
-	q := s.queue
-	opt := jetstream.Options{Queue: stream, Limit: q.size, Replicas: q.replicas}
+func (o *queueOptions) jetstream(state *stateOptions, stream, where string) (jetstream.Options, error) {
+	opt := jetstream.Options{Queue: stream, Limit: o.size, Replicas: o.replicas}
 	switch {
 	case where != "durable":
 		opt.URL = where
-	case q.dir != "":
-		opt.Dir = q.dir
+	case o.dir != "":
+		opt.Dir = o.dir
 	default:
-		path, err := s.statePath()
+		path, err := state.statePath()
 		if err != nil {
 			return opt, err
 		}
@@ -52,32 +74,34 @@ func (s *settings) jetstream(stream, where string) (jetstream.Options, error) {
 	return opt, nil
 }
 
-func (s *settings) kafka(stream, where string) kafka.Options {
-	q := s.queue
-	return kafka.Options{Queue: stream, URL: where, Limit: q.size, MaxMessage: int(q.message), Replicas: q.replicas}
+func (o *queueOptions) kafka(stream, where string) kafka.Options {
+	return kafka.Options{Queue: stream, URL: where, Limit: o.size, MaxMessage: int(o.message), Replicas: o.replicas}
 }
 
 // store opens the store of a stream's queue.
-func (s *settings) store(ctx context.Context, stream, where string) (queue.Store, error) {
-	if text := kafka.Exposed(where); kafka.Is(where) && text != "" && s.queue.warn != nil {
-		s.queue.warn(tidemark.Finding{Severity: tidemark.Warning, Object: tidemark.MaskURL(where), Text: text, Hint: "Write kafka+tls:// if the servers have TLS."})
+func (o *queueOptions) store(ctx context.Context, state *stateOptions, stream, where string) (queue.Store, error) {
+	if text := kafka.Exposed(where); kafka.Is(where) && text != "" && o.warn != nil {
+		o.warn(tidemark.Finding{Severity: tidemark.Warning, Object: tidemark.MaskURL(where), Text: text, Hint: "Write kafka+tls:// if the servers have TLS."})
 	}
 	if kafka.Is(where) {
-		return kafka.Open(ctx, s.kafka(stream, where))
+		return kafka.Open(ctx, o.kafka(stream, where))
 	}
-	opt, err := s.jetstream(stream, where)
+	opt, err := o.jetstream(state, stream, where)
 	if err != nil {
 		return nil, err
 	}
 	return jetstream.Open(ctx, opt)
 }
 
-func (s *settings) openQueue(ctx context.Context, stream, where string) (*queue.Log, error) {
-	store, err := s.store(ctx, stream, where)
+// openQueue opens the queue of a stream.
+type openQueue = func(ctx context.Context, stream, where string) (*queue.Log, error)
+
+func (o *queueOptions) openQueue(ctx context.Context, state *stateOptions, stream, where string) (*queue.Log, error) {
+	store, err := o.store(ctx, state, stream, where)
 	if err != nil {
 		return nil, err
 	}
-	log, err := queue.New(ctx, store, queue.Options{MaxMessage: int(s.queue.message), MaxTransactions: s.queue.transactions, Compress: s.queue.compress})
+	log, err := queue.New(ctx, store, queue.Options{MaxMessage: int(o.message), MaxTransactions: o.transactions, Compress: o.compress})
 	if err != nil {
 		_ = store.Close() // the first error is the one to tell
 		return nil, err
@@ -85,21 +109,24 @@ func (s *settings) openQueue(ctx context.Context, stream, where string) (*queue.
 	return log, nil
 }
 
-func (s *settings) removeQueue(ctx context.Context, stream, where string) error {
-	if kafka.Is(where) {
-		return kafka.Remove(ctx, s.kafka(stream, where))
+// remover removes the queue of a stream.
+func (o *replicateOptions) remover() func(ctx context.Context, stream, where string) error {
+	return func(ctx context.Context, stream, where string) error {
+		if kafka.Is(where) {
+			return kafka.Remove(ctx, o.kafka(stream, where))
+		}
+		opt, err := o.jetstream(&o.stateOptions, stream, where)
+		if err != nil {
+			return err
+		}
+		return jetstream.Remove(ctx, opt)
 	}
-	opt, err := s.jetstream(stream, where)
-	if err != nil {
-		return err
-	}
-	return jetstream.Remove(ctx, opt)
 }
 
 // spool is the folder for transactions that are too large for memory: beside the catalogue,
 // since the system's for temporary files may be memory itself.
-func (s *settings) spool() string {
-	path, err := s.statePath()
+func (o *stateOptions) spool() string {
+	path, err := o.statePath()
 	if err != nil {
 		return ""
 	}

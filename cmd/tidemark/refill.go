@@ -9,6 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/mapping"
 )
@@ -41,33 +42,34 @@ func fitting(cmd *cobra.Command, database bool) error {
 }
 
 // refill restores a logical backup into a database.
-func (s *settings) refill(cmd *cobra.Command, place, id, target string, cat *catalog.Catalog) error {
-	req := &request{settings: s, target: target, rules: mapping.All()}
-	if err := req.tableRules(s); err != nil {
+func (o *restoreOptions) refill(cmd *cobra.Command, place, id, target string, cat *catalog.Catalog) error {
+	req := &request{target: target, rules: mapping.All()}
+	if err := req.tableRules(&o.ruleOptions); err != nil {
 		return err
 	}
-	files, err := req.folder()
+	files, err := o.folder()
 	if err != nil {
 		return err
 	}
-	r, done, err := s.openRepo(cmd.Context(), place, false)
+	o.uncached = o.direct
+	r, done, err := o.openRepo(cmd.Context(), place, false)
 	if err != nil {
 		return err
 	}
 	defer done()
-	if id == "latest" && s.resume != "" {
-		if id, err = resumedBackup(cmd.Context(), cat, r, s.resume); err != nil {
+	if id == "latest" && o.resume != "" {
+		if id, err = resumedBackup(cmd.Context(), cat, r, o.resume); err != nil {
 			return err
 		}
 	}
-	m, err := s.chooseBackup(cmd.Context(), r, id, true)
+	m, err := o.chooseBackup(cmd.Context(), r, id, true)
 	if err != nil {
 		return err
 	}
-	watch := newWatcher(s, cmd.OutOrStdout(), cmd.ErrOrStderr())
-	run, rep, err := job.Refill(cmd.Context(), job.Env{Open: req.opener(), Catalog: cat, Watch: watch, Files: files},
-		job.RefillSpec{CopySpec: req.copySpec(), Repo: r, Manifest: m, Engine: s.engine})
-	return req.copied(cmd, cat, watch, run, rep, err)
+	watch := screen.Watch(o.movingOptions.view(), cmd.OutOrStdout(), cmd.ErrOrStderr())
+	run, rep, err := job.Refill(cmd.Context(), job.Env{Open: req.opener(&o.engineOptions), Catalog: cat, Watch: watch, Files: files},
+		job.RefillSpec{CopySpec: o.copySpec(req), Repo: r, Manifest: m, Engine: o.engine})
+	return o.copied(cmd, cat, watch, run, rep, err)
 }
 
 // resumedBackup is the backup of the run that is to go on: there may be a newer one by now.

@@ -2,15 +2,34 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"path/filepath"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/diff"
 	"github.com/tidemarkdb/tidemark/job"
 )
+
+// repairOptions are the options of repair.
+type repairOptions struct {
+	comparingOptions
+	execute  bool   // --execute off: whoever looks first changes nothing by mistake
+	printSQL bool   // --print off: with --execute the log has the statements
+	log      string // --repair-log; none: a new one beside the catalogue, so that there is one always
+}
+
+func (o *repairOptions) own() option.Table {
+	return option.Table{
+		option.New("execute", "on/off", "off", "Make the changes; without it they are only printed.", option.OnOff(&o.execute)),
+		option.New("print", "on/off", "off", "Print the SQL of each change also with --execute.", option.OnOff(&o.printSQL)),
+		option.New("repair-log", "file", "", "File in which changes are noted, as JSON lines, before they are committed; default: a new one beside the catalogue.", option.Text(&o.log)),
+	}
+}
+
+func (o *repairOptions) Table() option.Table { return option.Join(o.table(), o.own()) }
 
 func repairCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -35,74 +54,48 @@ both sides are equal now, and else as of diff.`,
   tidemark repair --live --name shop --execute`,
 		Args: args(0, 2, "repair SOURCE TARGET"),
 	}
-	return onRequest(cmd, (*request).repair)
+	return onTask(cmd, (*repairOptions).repair)
 }
 
-func (r *request) repair(cmd *cobra.Command) error {
+func (o *repairOptions) repair(cmd *cobra.Command, r *request) error {
 	r.sayFindings(cmd)
-	spec := job.RepairSpec{LiveSpec: r.live(), Live: r.settings.live, Execute: r.execute, Log: r.repairLog}
+	spec := job.RepairSpec{LiveSpec: o.liveDiff(r), Live: o.live, Execute: o.execute, Log: o.log}
 	if spec.Log == "" {
-		path, err := r.statePath()
+		path, err := o.statePath()
 		if err != nil {
 			return err
 		}
 		spec.Log = filepath.Join(filepath.Dir(path), "repairs", time.Now().UTC().Format("20060102T150405.000")+".jsonl")
 	}
 	w := cmd.OutOrStdout()
-	if !r.json && (!r.execute || r.printSQL) {
+	if !o.json && (!o.execute || o.printSQL) {
 		spec.Print = func(m diff.Mended) { fmt.Fprintf(w, "%s;\n", m.SQL) }
 	}
 	var changes []diff.Mended
-	if r.json && !r.execute {
+	if o.json && !o.execute {
 		spec.Print = func(m diff.Mended) { changes = append(changes, m) }
 	}
-	watch := newWatcher(r.settings, w, cmd.ErrOrStderr())
-	done, err := job.Repair(cmd.Context(), job.Env{Open: r.opener(), Watch: watch}, spec)
-	watch.stop()
+	watch := screen.Watch(o.view(), w, cmd.ErrOrStderr())
+	done, err := job.Repair(cmd.Context(), job.Env{Open: r.opener(&o.engineOptions), Watch: watch}, spec)
+	watch.Stop()
 	if err != nil {
 		if done != nil {
-			printMends(cmd.ErrOrStderr(), done)
+			screen.Mends(cmd.ErrOrStderr(), done)
 		}
 		return err
 	}
-	if r.json {
-		printJSON(w, struct {
+	if o.json {
+		screen.JSON(w, struct {
 			*job.Repaired
 			Changes []diff.Mended `json:"changes,omitempty"`
 		}{done, changes})
 	} else {
-		printRepair(cmd.ErrOrStderr(), w, done)
+		screen.Repair(cmd.ErrOrStderr(), w, done)
 	}
 	return verdict(done.Found, done.Findings)
 }
 
-// printRepair tells what was done; without --execute out is for the statements alone.
-func printRepair(errOut, out io.Writer, r *job.Repaired) {
-	if !r.Execute {
-		out = errOut
-	}
-	for _, f := range r.Findings {
-		printFinding(out, f)
-	}
-	for _, t := range r.Found.Tables {
-		if !t.Equal {
-			fmt.Fprint(out, t.String())
-		}
-	}
-	printMends(out, r)
-}
-
-func printMends(w io.Writer, r *job.Repaired) {
-	if !r.Execute {
-		fmt.Fprintf(w, "would insert %s, update %s, delete %s; --execute does it\n", commas(r.Inserted), commas(r.Updated), commas(r.Deleted))
-		return
-	}
-	for _, f := range r.Failed {
-		fmt.Fprintf(w, "refused: %s\n  %s\n", f.Error, f.SQL)
-	}
-	fmt.Fprintf(w, "inserted %s, updated %s, deleted %s\n", commas(r.Inserted), commas(r.Updated), commas(r.Deleted))
-	if r.Changed > 0 || r.Locked > 0 {
-		fmt.Fprintf(w, "left for another turn: %s changed meanwhile, %s locked by others\n", commas(r.Changed), commas(r.Locked))
-	}
-	fmt.Fprintf(w, "log: %s\n", r.Log)
+// ofStream takes both ends from a stream.
+func (o *repairOptions) ofStream(cmd *cobra.Command, r *request) error {
+	return r.ofStream(cmd, o.name, &o.stateOptions)
 }

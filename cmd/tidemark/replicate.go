@@ -4,17 +4,35 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
-	"math"
 	"os"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/metrics"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream"
 	"github.com/tidemarkdb/tidemark/queue"
+	"github.com/tidemarkdb/tidemark/queue/peek"
 )
+
+// replicateOptions are the options of replicate, and of its halves capture and apply.
+type replicateOptions struct {
+	movingOptions
+	streamOptions
+}
+
+func (o *replicateOptions) Table() option.Table {
+	return option.Join(o.movingOptions.table(), o.streamOptions.table())
+}
+
+func (o *replicateOptions) warnBy(warn func(tidemark.Finding)) {
+	o.engineOptions.warnBy(warn)
+	o.queueOptions.warnBy(warn)
+}
 
 func replicateCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -41,7 +59,9 @@ called tidemark_NAME. The target gets the table tidemark.applied.`,
   tidemark replicate postgres://me@old/shop postgres://me@new/shop --remove`,
 		Args: args(0, 2, "replicate SOURCE TARGET"),
 	}
-	return onRequest(cmd, (*request).replicate)
+	return onTask(cmd, func(o *replicateOptions, cmd *cobra.Command, r *request) error {
+		return o.replicate(cmd, r, stream.Whole)
+	})
 }
 
 func captureCommand() *cobra.Command {
@@ -60,7 +80,9 @@ queue is durable, so the source may forget its log while the target is away.`,
   tidemark capture postgres://me@old/shop postgres://new/shop --queue nats://queue:4222 --remove`,
 		Args: args(0, 2, "capture SOURCE TARGET"),
 	}
-	return onRequest(cmd, func(r *request, cmd *cobra.Command) error { return r.half(cmd, job.CaptureHalf) })
+	return onTask(cmd, func(o *replicateOptions, cmd *cobra.Command, r *request) error {
+		return o.replicate(cmd, r, stream.CaptureHalf)
+	})
 }
 
 func applyCommand() *cobra.Command {
@@ -75,91 +97,91 @@ the capture and copies what was there before, for which it connects to the sourc
   tidemark apply postgres://old/shop postgres://me@new/shop --queue nats://queue:4222 --no-copy`,
 		Args: args(0, 2, "apply SOURCE TARGET"),
 	}
-	return onRequest(cmd, func(r *request, cmd *cobra.Command) error { return r.half(cmd, job.ApplyHalf) })
+	return onTask(cmd, func(o *replicateOptions, cmd *cobra.Command, r *request) error {
+		return o.replicate(cmd, r, stream.ApplyHalf)
+	})
 }
 
-// half does a part of what replicate does.
-func (r *request) half(cmd *cobra.Command, half job.Half) error {
-	r.stream.Half = half
-	return r.replicate(cmd)
-}
-
-func (r *request) replicate(cmd *cobra.Command) error {
+// replicate does all of it, or the half that is asked for.
+func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream.Half) error {
 	if isDump(r.source) {
 		return tidemark.Errorf(tidemark.Unsupported, "replicate", r.source, "a file has no log to follow", "use tidemark copy")
 	}
-	cat, err := openCatalog(r.settings)
+	cat, err := o.openCatalog()
 	if err != nil {
 		return err
 	}
 	defer cat.Close()
-	files, err := r.folder()
+	files, err := o.folder()
 	if err != nil {
 		return err
 	}
-	watch := newWatcher(r.settings, cmd.OutOrStdout(), cmd.ErrOrStderr())
+	watch := screen.Watch(o.view(), cmd.OutOrStdout(), cmd.ErrOrStderr())
 	r.sayFindings(cmd)
-	if r.metrics != "" {
-		if f, all := everywhere(r.metrics); all {
-			printFinding(cmd.ErrOrStderr(), f)
+	if o.metrics != "" {
+		if f, all := metrics.Everywhere(o.metrics); all {
+			screen.Finding(cmd.ErrOrStderr(), f)
 		}
-		if watch, err = newMetered(watch, r.metrics); err != nil {
+		if watch, err = metrics.Watch(watch, o.metrics); err != nil {
 			return err
 		}
 	}
-	env := job.Env{Open: r.opener(), Catalog: cat, Watch: watch, Files: files}
-	spec := r.stream
-	spec.Copy = r.copySpec()
-	spec.Buffer = r.load.Buffer
-	r.door = &peekDoor{}
-	defer r.door.close()
-	spec.OpenQueue, spec.RemoveQueue, spec.Apply.Spool = r.openShown, r.removeQueue, r.spool()
-	spec.Change = r.changed
+	env := job.Env{Open: r.opener(&o.engineOptions), Catalog: cat, Watch: watch, Files: files}
+	spec := o.stream(half)
+	spec.Copy = o.copySpec(r)
+	spec.Buffer = o.load.Buffer
+	var door peek.Door
+	defer door.Close()
+	spec.OpenQueue, spec.RemoveQueue, spec.Apply.Spool = o.openShown(&door), o.remover(), o.spool()
+	spec.Change = func(values map[string]string) (stream.Spec, error) { return o.changed(values, half, &door) }
 	limitMemory(spec)
-	run, rep, err := job.Replicate(cmd.Context(), env, spec)
-	watch.stop()
+	run, rep, err := stream.Replicate(cmd.Context(), env, spec)
+	watch.Stop()
 	switch {
 	case spec.Remove && err == nil:
-		where := map[job.Half]string{job.Whole: "on both sides", job.CaptureHalf: "on the source and in the queue", job.ApplyHalf: "on the target"}[spec.Half]
+		where := map[stream.Half]string{stream.Whole: "on both sides", stream.CaptureHalf: "on the source and in the queue", stream.ApplyHalf: "on the target"}[spec.Half]
 		fmt.Fprintf(cmd.ErrOrStderr(), "stream %s is forgotten %s; rows stay as they are\n", spec.Name, where)
 	case rep == nil:
-	case r.json:
+	case o.json:
 		json.NewEncoder(cmd.OutOrStdout()).Encode(struct { // in one line, as all events
 			Event  string      `json:"event"`
 			Run    string      `json:"run"`
 			Report *job.Report `json:"report"`
 		}{"report", run, rep})
 	default:
-		printReport(cmd.OutOrStdout(), rep)
+		screen.Report(cmd.OutOrStdout(), rep)
 		fmt.Fprintf(cmd.OutOrStdout(), "\nrun %s; tidemark report %s shows this again\n", run, run)
 	}
 	return err
 }
 
-// openShown opens a queue so that peek can look into one on this machine's disk.
-func (r *request) openShown(ctx context.Context, stream, where string) (*queue.Log, error) {
-	log, err := r.openQueue(ctx, stream, where)
-	if err == nil && where == "durable" {
-		if opt, oerr := r.jetstream(stream, where); oerr == nil {
-			r.door.show(opt.Dir, log)
+// openShown opens queues so that peek can look into one on this machine's disk.
+func (o *replicateOptions) openShown(door *peek.Door) openQueue {
+	return func(ctx context.Context, stream, where string) (*queue.Log, error) {
+		log, err := o.openQueue(ctx, &o.stateOptions, stream, where)
+		if err == nil && where == "durable" {
+			if opt, oerr := o.jetstream(&o.stateOptions, stream, where); oerr == nil {
+				door.Show(opt.Dir, log)
+			}
 		}
+		return log, err
 	}
-	return log, err
 }
 
-// changed gives what the request says, with other values of options.
-func (r *request) changed(values map[string]string) (job.ReplicateSpec, error) {
-	s := *r.settings
+// changed gives what the options say, with other values of some.
+func (o *replicateOptions) changed(values map[string]string, half stream.Half, door *peek.Door) (stream.Spec, error) {
+	with := *o
 	if _, ok := values["ok-sqlstates"]; ok {
-		s.stream.Apply.OKStates = nil // or they would be added
+		with.spec.Apply.OKStates = nil // or they would be added
 	}
+	table := with.Table()
 	for name, value := range values {
-		if err := find(name).set(&s, value); err != nil {
-			return job.ReplicateSpec{}, err
+		if err := table.Find(name).Set(value); err != nil {
+			return stream.Spec{}, err
 		}
 	}
-	spec := s.stream
-	spec.Buffer, spec.OpenQueue = s.load.Buffer, (&request{settings: &s, door: r.door}).openShown
+	spec := with.stream(half)
+	spec.Buffer, spec.OpenQueue = with.load.Buffer, with.openShown(door)
 	limitMemory(spec)
 	return spec, nil
 }
@@ -167,70 +189,8 @@ func (r *request) changed(values map[string]string) (job.ReplicateSpec, error) {
 // limitMemory lets the garbage collector work harder before the process takes 256 MB beside
 // --apply-memory, of which 64 are not the collector's, and 48 are what else a stream is given by default (a collector
 // that has no processor for a while passes its limit). It is no hard limit.
-func limitMemory(spec job.ReplicateSpec) {
+func limitMemory(spec stream.Spec) {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(144<<20 + spec.Apply.MemoryLimit + spec.CaptureMemory + 2*spec.Buffer)
-	}
-}
-
-// printStream shows what a stream did, with the latency split by stage.
-func printStream(w io.Writer, r *job.Report) {
-	s := r.Stream
-	if s.Half == "capture" {
-		fmt.Fprintf(w, "\n%s transactions, %s rows captured in %.1f s (%s trans/s, %s rows/s); peak memory %s\n", commas(s.Transactions), commas(s.Rows), s.Seconds,
-			commas(int64(s.PerSecond+0.5)), commas(int64(s.RowsSecond+0.5)), bytesText(r.PeakRSS))
-		if s.Transactions > 0 {
-			fmt.Fprintf(w, "from a commit until it is in the queue: mean %s, p50 %s, p99 %s, max %s\n", millis(s.Capture.Mean), millis(s.Capture.P50), millis(s.Capture.P99), millis(s.Capture.Max))
-		}
-		return
-	}
-	fmt.Fprintf(w, "\n%s transactions, %s rows applied in %.1f s (%s trans/s, %s rows/s); peak memory %s\n", commas(s.Transactions), commas(s.Rows), s.Seconds,
-		commas(int64(s.PerSecond+0.5)), commas(int64(s.RowsSecond+0.5)), bytesText(r.PeakRSS))
-	waited := ""
-	if s.Waited > 0 { // one may have waited for several
-		waited = fmt.Sprintf(" (%s for the same row, %s for a unique value, %s for a foreign key, %s for a whole table)", commas(s.ByKey), commas(s.ByUnique), commas(s.ByReference), commas(s.ByTable))
-	}
-	fmt.Fprintf(w, "%s had to wait for others%s, %s came too early and were tried again, %s were tried again after a deadlock or the like\n",
-		commas(s.Waited), waited, commas(s.Held), commas(s.Retried))
-	if s.Giants > 0 {
-		fmt.Fprintf(w, "%s too large for memory went through a file, and were applied alone\n", count(int(s.Giants), "transaction"))
-	}
-	fmt.Fprintln(w)
-	if s.Batches > 0 {
-		fmt.Fprintf(w, "%s batches came to %s changes; %s were refused, and applied transaction after transaction\n\n", commas(s.Batches), commas(s.Net), commas(s.Refused))
-	}
-	if s.Exceptions > 0 {
-		fmt.Fprintf(w, "%s changes did not fit the target: tidemark exceptions shows them\n\n", commas(s.Exceptions))
-	}
-	if s.Transactions == 0 {
-		return
-	}
-	fmt.Fprintln(w, "Latency            mean         p50         p99         max")
-	for _, x := range []struct {
-		name string
-		l    job.Latency
-	}{{"end to end", s.EndToEnd}, {"  capture", s.Capture}, {"  queue", s.Queue}, {"  apply", s.Apply}} {
-		fmt.Fprintf(w, "%-12s%11s %11s %11s %11s\n", x.name, millis(x.l.Mean), millis(x.l.P50), millis(x.l.P99), millis(x.l.Max))
-	}
-	if s.Skewed > 0 {
-		fmt.Fprintf(w, "The clocks differ: %s transactions seem to be applied before they were committed.\n", commas(s.Skewed))
-	}
-	printClocks(w, s.StreamStatus)
-	fmt.Fprintln(w)
-}
-
-// printClocks says which server's clock is not this machine's: latencies are between them.
-func printClocks(w io.Writer, s job.StreamStatus) {
-	for _, c := range []struct {
-		whose string
-		ahead float64
-	}{{"source", s.SourceClock}, {"target", s.TargetClock}} {
-		if by := math.Abs(c.ahead); by >= 0.02 {
-			way := "ahead of"
-			if c.ahead < 0 {
-				way = "behind"
-			}
-			fmt.Fprintf(w, "The %s's clock is %.3f s %s this machine's; latencies that begin or end there are off by as much.\n", c.whose, by, way)
-		}
 	}
 }

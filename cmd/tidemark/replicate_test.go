@@ -34,23 +34,20 @@ INSERT INTO branch SELECT i FROM generate_series(1, 5) i;
 INSERT INTO account SELECT i, i % 5 + 1, 'e' || i, 100, repeat(md5(i::text), 200) FROM generate_series(1, 500) i;
 `
 
-// busy changes the bank until stop is closed. Transactions that meet may be refused.
-func busy(url string, seed uint64, stop chan struct{}) {
+// busy changes the bank until stop is closed.
+func busy(t *testing.T, url string, seed uint64, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
-	s := testdb.NewSession(url)
-	defer s.Close()
-	for goesOn(stop) {
+	traffic(t, url, stop, func() string {
 		a, b, n := 1+rnd.IntN(500), 1+rnd.IntN(5), rnd.IntN(1000)
-		sql := []string{
+		return []string{
 			fmt.Sprintf("UPDATE account SET balance = balance + 1 WHERE id = %d; UPDATE branch SET total = total + 1 WHERE id = %d; INSERT INTO history (account, delta) VALUES (%d, 1)", a, b, a),
 			fmt.Sprintf("UPDATE account SET email = NULL WHERE id = %d; UPDATE account SET email = 'e%d' WHERE id = %d AND NOT EXISTS (SELECT FROM account WHERE email = 'e%d')", a, n, a, n),
 			fmt.Sprintf("DELETE FROM account WHERE id = %d; INSERT INTO account (id, branch, big) VALUES (%d, %d, repeat('x', %d))", a, a, b, n*20),
 			fmt.Sprintf("DELETE FROM history WHERE id = (SELECT min(id) FROM history WHERE account = %d)", a),
-			fmt.Sprintf("INSERT INTO event VALUES ('2026-01-%02d', %d, 'x') ON CONFLICT (day, id) DO UPDATE SET day = event.day + 28", 4+n%20, n),
+			fmt.Sprintf("DELETE FROM event WHERE id = %[1]d AND day >= '2026-02-01'; UPDATE event SET day = day + 28 WHERE id = %[1]d; INSERT INTO event VALUES ('2026-01-%02[2]d', %[1]d, 'x')", n%60, 4+n%20), // into another partition
 			fmt.Sprintf("DELETE FROM branch WHERE id = %d; INSERT INTO branch VALUES (%d)", 5+n%3, 5+n%3),
 		}[rnd.IntN(6)]
-		_, _ = s.Try("BEGIN; " + sql + "; COMMIT")
-	}
+	})
 }
 
 // nothingOfAStream checks that a source keeps nothing for a stream.
@@ -76,12 +73,11 @@ func TestReplicate(t *testing.T) {
 			testdb.Load(t, src, strings.NewReader(bank))
 			args := []string{"replicate", src, dst, "--name", name, "--monitor-interval", "1s"}
 			metrics := testdb.FreeAddress(t)
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := testdb.Seed(t)
 			rnd, stop := rand.New(rand.NewPCG(seed, 99)), make(chan struct{})
 			var wg sync.WaitGroup
 			for i := range 3 {
-				wg.Go(func() { busy(src, seed+uint64(i), stop) })
+				wg.Go(func() { busy(t, src, seed+uint64(i), stop) })
 			}
 			for round := range 8 {
 				cmd := process(t, append(args, "--metrics", metrics)...)
@@ -139,6 +135,8 @@ func TestReplicate(t *testing.T) {
 // interrupted is the exit code of a process that got SIGINT or SIGKILL at any moment. Before
 // main begins, SIGINT just ends a process, without a word, of which a shell says 130 as well.
 func interrupted(cmd *exec.Cmd, errOut fmt.Stringer) int {
+	late := time.AfterFunc(patience, func() { _ = cmd.Process.Signal(syscall.SIGQUIT) }) // it says where it stands
+	defer late.Stop()
 	_ = cmd.Wait() // its state says more
 	if ws := cmd.ProcessState.Sys().(syscall.WaitStatus); ws.Signaled() && ws.Signal() == syscall.SIGINT && errOut.String() == "" {
 		return 130
@@ -150,7 +148,7 @@ func interrupted(cmd *exec.Cmd, errOut fmt.Stringer) int {
 func awaitMetric(t *testing.T, addr, name string) {
 	t.Helper()
 	var text []byte
-	for start := time.Now(); time.Since(start) < patience; time.Sleep(200 * time.Millisecond) {
+	for w := (waiting{t: t, what: name}); !w.over(); time.Sleep(200 * time.Millisecond) {
 		res, err := http.Get("http://" + addr + "/metrics")
 		if err != nil {
 			continue
@@ -169,7 +167,7 @@ func awaitMetric(t *testing.T, addr, name string) {
 // awaitStream waits until a process that replicates has come behind its copy.
 func awaitStream(t *testing.T, cmd *exec.Cmd, errOut *bytes.Buffer, name string) {
 	t.Helper()
-	for start := time.Now(); time.Since(start) < patience; time.Sleep(100 * time.Millisecond) {
+	for w := (waiting{t: t, what: "the stream " + name}); !w.over(); time.Sleep(100 * time.Millisecond) {
 		if o := cli(t, "status", "--name", name); o.code == 0 && strings.Contains(o.out, name+": following") {
 			return
 		}

@@ -2,32 +2,51 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// repoSettings are the options of all that has to do with a repository.
-type repoSettings struct {
-	encrypt        []string // recipients
-	identity       string   // file
-	passphraseFile string
-	codec          repo.Codec
-	rate           int64    // bytes a second
-	stripe         bool     // what is made is spread over the places
-	places         []string // of a stripe, that are not where it says
-	named          []string // how a command line names what was opened
+// repoOptions are the options of all that has to do with a repository.
+type repoOptions struct {
+	codec          repo.Codec // --compress zstd:1: a third of the size at a gigabyte a second and more
+	stripe         bool       // --stripe off: each place then has all
+	places         []string   // --stripe-place; none: a stripe's places are where it says
+	encrypt        []string   // --encrypt; none: nobody has named a key
+	identity       string     // --identity; none: the repository is open
+	passphraseFile string     // --passphrase-file; none, as --identity
+	rate           int64      // --max-rate 0, bytes a second: as quick as it goes
+	uncached       bool       // files of the repository are not kept in the system's cache: --direct-io
+	named          []string   // how a command line names what was opened
 }
 
-// onRepo are the commands that open a repository.
-const onRepo = "backup restore backups verify prune archive archive-push archive-get"
+func (o *repoOptions) table() option.Table {
+	return option.Table{
+		option.New("compress", "text", "zstd:1", "How pieces are compressed: none, lz4, s2 or zstd:1 to zstd:22. Where it is not set, archive packs with s2 while it is more than 128 MB behind.", func(v string) (err error) {
+			if o.codec, err = repo.ParseCodec(v); err != nil {
+				err = fmt.Errorf("must be none, lz4, s2, zstd or zstd:1 to zstd:22")
+			}
+			return err
+		}).For("backup archive archive-push"),
+		option.New("stripe", "on/off", "off", "Spread a new repository over all places that are named, so that each has a part of it and their rates add up, instead of writing all of it to each. One that is there takes note where its places are now.", option.OnOff(&o.stripe)).For("backup"),
+		option.New("stripe-place", "list", "", "Where a place of a striped repository is now, if it is not where the repository says: it has moved, or is called otherwise from here. May be repeated.", option.List(&o.places)).For("backup restore backups verify prune archive archive-push archive-get"),
+		option.New("encrypt", "list", "", "Encrypt a new repository for this public key of age (age1...); may be repeated. One that is there keeps its keys.", option.List(&o.encrypt)).For("backup archive"),
+		option.New("identity", "file", "", "File with the private key of age that opens the repository (age-keygen makes it).", option.Text(&o.identity)).For("backup restore backups verify prune archive archive-push archive-get"),
+		option.New("passphrase-file", "file", "", "File whose first line is the passphrase of the repository, instead of keys.", option.Text(&o.passphraseFile)).For("backup restore backups verify prune archive archive-push archive-get"),
+		option.New("max-rate", "size", "0", "Read from and write to the repository no more than so many bytes a second; 0 does not limit it.", option.Size(&o.rate)).For("backup restore backups verify prune archive archive-push archive-get"),
+	}
+}
+
+func (o *repoOptions) repository() *repoOptions { return o }
 
 // keys reads the files that hold keys.
-func (s *settings) keys() (k repo.Keys, err error) {
-	k.Recipients = s.repo.encrypt
+func (o *repoOptions) keys() (k repo.Keys, err error) {
+	k.Recipients = o.encrypt
 	read := func(what, path string, into *string) error {
 		if path == "" {
 			return nil
@@ -39,16 +58,16 @@ func (s *settings) keys() (k repo.Keys, err error) {
 		*into = string(text)
 		return nil
 	}
-	if err := read("identity", s.repo.identity, &k.Identities); err != nil {
+	if err := read("identity", o.identity, &k.Identities); err != nil {
 		return k, err
 	}
-	if err := read("passphrase", s.repo.passphraseFile, &k.Passphrase); err != nil {
+	if err := read("passphrase", o.passphraseFile, &k.Passphrase); err != nil {
 		return k, err
 	}
 	k.Passphrase, _, _ = strings.Cut(k.Passphrase, "\n")
 	k.Passphrase = strings.TrimSuffix(k.Passphrase, "\r")
-	if s.repo.passphraseFile != "" && k.Passphrase == "" {
-		return k, tidemark.Errorf(tidemark.Invalid, "read passphrase", s.repo.passphraseFile, "its first line is empty", "write the passphrase there")
+	if o.passphraseFile != "" && k.Passphrase == "" {
+		return k, tidemark.Errorf(tidemark.Invalid, "read passphrase", o.passphraseFile, "its first line is empty", "write the passphrase there")
 	}
 	return k, nil
 }
@@ -62,14 +81,14 @@ func cause(err error) error {
 }
 
 // openMirror opens, or makes, one repository in several places: the same in each, or spread over them.
-func (s *settings) openMirror(ctx context.Context, urls []string) (r *repo.Repo, close func(), err error) {
-	if len(s.repo.places) > 0 && (len(urls) > 1 || s.repo.stripe) {
+func (o *repoOptions) openMirror(ctx context.Context, urls []string) (r *repo.Repo, close func(), err error) {
+	if len(o.places) > 0 && (len(urls) > 1 || o.stripe) {
 		return nil, nil, tidemark.Errorf(tidemark.Invalid, "open repository", tidemark.MaskURL(urls[0]), "--stripe-place is for a repository of which one place is named", "with --stripe, name all places where they are now, in their order")
 	}
-	if len(urls) == 1 || s.repo.stripe {
-		return s.openPlaces(ctx, urls, repo.PlacesOptions{Create: true, Stripe: s.repo.stripe})
+	if len(urls) == 1 || o.stripe {
+		return o.openPlaces(ctx, urls, repo.PlacesOptions{Create: true, Stripe: o.stripe})
 	}
-	keys, err := s.keys()
+	keys, err := o.keys()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -81,7 +100,7 @@ func (s *settings) openMirror(ctx context.Context, urls []string) (r *repo.Repo,
 	}
 	seen := map[string]bool{}
 	for _, url := range urls {
-		p, err := store.Open(ctx, url, store.Options{Pace: store.NewPace(s.repo.rate)})
+		p, err := store.Open(ctx, url, store.Options{Pace: store.NewPace(o.rate)})
 		if err == nil {
 			places = append(places, p)
 			if seen[p.String()] {
@@ -103,18 +122,18 @@ func (s *settings) openMirror(ctx context.Context, urls []string) (r *repo.Repo,
 
 // openRepo opens a repository by one of its places, or with create makes one where there is none. close ends the
 // connections to its places.
-func (s *settings) openRepo(ctx context.Context, url string, create bool) (r *repo.Repo, close func(), err error) {
-	return s.openPlaces(ctx, append([]string{url}, s.repo.places...), repo.PlacesOptions{Create: create})
+func (o *repoOptions) openRepo(ctx context.Context, url string, create bool) (r *repo.Repo, close func(), err error) {
+	return o.openPlaces(ctx, append([]string{url}, o.places...), repo.PlacesOptions{Create: create})
 }
 
 // openPlaces opens the repository that is in some places, or of which they are a part.
-func (s *settings) openPlaces(ctx context.Context, urls []string, opt repo.PlacesOptions) (r *repo.Repo, close func(), err error) {
-	if opt.Keys, err = s.keys(); err != nil {
+func (o *repoOptions) openPlaces(ctx context.Context, urls []string, opt repo.PlacesOptions) (r *repo.Repo, close func(), err error) {
+	if opt.Keys, err = o.keys(); err != nil {
 		return nil, nil, err
 	}
-	pace := store.NewPace(s.repo.rate) // of all places together: each byte is in one of them
+	pace := store.NewPace(o.rate) // of all places together: each byte is in one of them
 	opt.Open = func(ctx context.Context, url string) (store.Store, error) {
-		return store.Open(ctx, url, store.Options{Pace: pace, Uncached: s.backup.direct})
+		return store.Open(ctx, url, store.Options{Pace: pace, Uncached: o.uncached})
 	}
 	var given []repo.Place
 	for _, url := range urls {
@@ -129,10 +148,10 @@ func (s *settings) openPlaces(ctx context.Context, urls []string, opt repo.Place
 		closePlaces(given)
 		return nil, nil, err
 	}
-	s.repo.named = []string{given[0].URL}
-	if !s.repo.stripe {
+	o.named = []string{given[0].URL}
+	if !o.stripe {
 		for _, p := range given[1:] {
-			s.repo.named = append(s.repo.named, "--stripe-place", p.URL)
+			o.named = append(o.named, "--stripe-place", p.URL)
 		}
 	}
 	return r, func() { r.Store().Close() }, nil

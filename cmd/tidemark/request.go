@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -14,48 +13,93 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream"
 	"github.com/tidemarkdb/tidemark/mapping"
 )
 
-// A request is a command line that moves or compares, with all files read.
+// A request is what a command moves or compares, with all files read.
 type request struct {
-	*settings
 	source, target string
 	rules          *mapping.Rules
 	findings       []tidemark.Finding
-	door           *peekDoor // of a process that replicates
 	// found says that source and target are the catalogue's, without passwords; only has the
 	// tables of the stream that they are of.
 	found bool
 	only  map[tidemark.TableID]bool
 }
 
-// onRequest lets a command carry out what its command line says.
-func onRequest(cmd *cobra.Command, do func(*request, *cobra.Command) error) *cobra.Command {
-	read := flags(cmd)
+// A tasked command has options that may stand in a task file.
+type tasked interface {
+	option.Set
+	ruleSet() *ruleOptions
+}
+
+// A finder can take source and target from what the catalogue has of a stream.
+type finder interface {
+	ofStream(*cobra.Command, *request) error
+}
+
+// onTask lets a command carry out what its command line and its files say.
+func onTask[O any, P interface {
+	*O
+	tasked
+}](cmd *cobra.Command, do func(P, *cobra.Command, *request) error) *cobra.Command {
+	read := flags[O, P](cmd)
 	cmd.RunE = func(cmd *cobra.Command, given []string) error {
-		r, err := gather(cmd, given, read)
+		o, r, err := gather(cmd, given, read)
 		if err != nil {
 			return err
 		}
-		return do(r, cmd)
+		return do(o, cmd, r)
 	}
 	return cmd
 }
 
 // gather reads the files that the flags name and puts everything in order:
 // defaults, then DMS task settings, then the task file, then the flags.
-func gather(cmd *cobra.Command, given []string, read func(map[string]string) (*settings, error)) (*request, error) {
-	first, err := read(nil)
-	if err != nil {
-		return nil, err
+func gather[P tasked](cmd *cobra.Command, given []string, read func(map[string]option.Value) (P, error)) (o P, r *request, err error) {
+	if o, err = read(nil); err != nil {
+		return o, nil, err
 	}
-	r := &request{rules: mapping.All()}
-	file := map[string]string{}
-	if first.config != "" {
-		task, err := r.task(first.config)
+	r = &request{rules: mapping.All()}
+	file, err := r.files(o.ruleSet())
+	if err != nil {
+		return o, nil, err
+	}
+	if o, err = read(file); err != nil {
+		return o, nil, err
+	}
+	if last := len(given) - 1; last > 0 {
+		if r.source, err = joined(given[:last], cmd.Use); err != nil {
+			return o, nil, err
+		}
+		r.target = given[last]
+	} else if last == 0 {
+		r.source = given[0]
+	}
+	if r.source == "" && r.target == "" {
+		if s, can := any(o).(finder); can {
+			return o, r, s.ofStream(cmd, r)
+		}
+	}
+	if r.source == "" || r.target == "" {
+		return o, nil, noEnds(cmd)
+	}
+	return o, r, nil
+}
+
+func noEnds(cmd *cobra.Command) error {
+	return tidemark.Errorf(tidemark.Invalid, cmd.Name(), "", "no source or no target", "usage: tidemark "+cmd.Use+", or name both in a task file")
+}
+
+// files reads the files that the options name: rules go into the request, options are given back.
+func (r *request) files(o *ruleOptions) (map[string]option.Value, error) {
+	file := map[string]option.Value{}
+	if o.config != "" {
+		task, err := r.task(o.config)
 		if err != nil {
 			return nil, err
 		}
@@ -63,57 +107,42 @@ func gather(cmd *cobra.Command, given []string, read func(map[string]string) (*s
 			if path == "" || filepath.IsAbs(path) {
 				return path
 			}
-			return filepath.Join(filepath.Dir(first.config), path)
+			return filepath.Join(filepath.Dir(o.config), path)
 		}
-		if first.mappings == "" {
-			first.mappings = near(task.TableMappingsFile)
+		if o.mappings == "" {
+			o.mappings = near(task.TableMappingsFile)
 		}
-		if first.taskSettings == "" {
-			first.taskSettings = near(task.SettingsFile)
+		if o.taskSettings == "" {
+			o.taskSettings = near(task.SettingsFile)
 		}
-		file = task.Options
+		for name, text := range task.Options {
+			file[name] = option.Value{Text: text, File: o.config, Line: task.OptionLines[name]}
+		}
 	}
-	if first.taskSettings != "" {
-		fromDMS, err := r.taskSettings(first.taskSettings)
+	if o.taskSettings != "" {
+		fromDMS, err := r.taskSettings(o.taskSettings)
 		if err != nil {
 			return nil, err
 		}
-		maps.Copy(fromDMS, file)
-		file = fromDMS
-	}
-	if err := r.tableRules(first); err != nil {
-		return nil, err
-	}
-	if r.settings, err = read(file); err != nil {
-		return nil, err
-	}
-	if last := len(given) - 1; last > 0 {
-		if r.source, err = joined(given[:last], cmd.Use); err != nil {
-			return nil, err
+		for name, text := range fromDMS {
+			if _, ours := file[name]; !ours {
+				file[name] = option.Value{Text: text, File: o.taskSettings}
+			}
 		}
-		r.target = given[last]
-	} else if last == 0 {
-		r.source = given[0]
 	}
-	if r.source == "" && r.target == "" && (cmd.Name() == "repair" || r.settings.live) {
-		return r, r.ofStream(cmd)
-	}
-	if r.source == "" || r.target == "" {
-		return nil, tidemark.Errorf(tidemark.Invalid, cmd.Name(), "", "no source or no target", "usage: tidemark "+cmd.Use+", or name both in a task file")
-	}
-	return r, nil
+	return file, r.tableRules(o)
 }
 
 // ofStream takes source and target, and which tables, from what the catalogue has of the stream.
-func (r *request) ofStream(cmd *cobra.Command) error {
-	cat, err := openCatalog(r.settings)
+func (r *request) ofStream(cmd *cobra.Command, name string, state *stateOptions) error {
+	cat, err := state.openCatalog()
 	if err != nil {
 		return err
 	}
 	defer cat.Close()
-	s, err := job.StreamHere(cmd.Context(), cat, r.stream.Name)
+	s, err := stream.Here(cmd.Context(), cat, name)
 	if tidemark.KindOf(err) == tidemark.NotFound {
-		return tidemark.Errorf(tidemark.Invalid, cmd.Name(), "", "no source and no target, and no stream "+r.stream.Name+" is known here", "usage: tidemark "+cmd.Use+", or --name of a stream that tidemark status lists")
+		return tidemark.Errorf(tidemark.Invalid, cmd.Name(), "", "no source and no target, and no stream "+name+" is known here", "usage: tidemark "+cmd.Use+", or --name of a stream that tidemark status lists")
 	}
 	if err != nil {
 		return err
@@ -217,7 +246,7 @@ func (r *request) taskSettings(path string) (map[string]string, error) {
 }
 
 // tableRules takes the rules from a DMS file or from the flags.
-func (r *request) tableRules(first *settings) error {
+func (r *request) tableRules(first *ruleOptions) error {
 	if first.mappings != "" {
 		text, err := readFile("table mappings", first.mappings)
 		if err != nil {
@@ -236,19 +265,11 @@ func (r *request) tableRules(first *settings) error {
 	return err
 }
 
-// narrowed leaves of rules what --include, --exclude and --table do.
-func (s *settings) narrowed(rules *mapping.Rules) (*mapping.Rules, error) {
-	rules, err := rules.Narrow(s.include, s.exclude)
-	if err != nil {
-		return nil, err
-	}
-	return rules.Named(s.names)
-}
-
-// opener connects with the engines' options of this request.
-func (r *request) opener() job.Opener {
+// opener connects with a command's options.
+func (r *request) opener(o *engineOptions) job.Opener {
+	open := o.opener()
 	return func(ctx context.Context, url string) (job.Database, error) {
-		db, err := engines.Open(ctx, withPassword(url), r.engine)
+		db, err := open(ctx, url)
 		if err != nil && r.found {
 			return nil, withoutPassword(err, "Name source and target")
 		}
@@ -259,7 +280,7 @@ func (r *request) opener() job.Opener {
 // sayFindings prints what is to be said of the files that the request names, where no plan shows it.
 func (r *request) sayFindings(cmd *cobra.Command) {
 	for _, f := range r.findings {
-		printFinding(cmd.ErrOrStderr(), f)
+		screen.Finding(cmd.ErrOrStderr(), f)
 	}
 	r.findings = nil
 }
@@ -288,16 +309,13 @@ func withPassword(raw string) string {
 }
 
 // folder is where files of rejected rows go.
-func (r *request) folder() (string, error) {
-	if r.rejectDir != "" {
-		return r.rejectDir, nil
+func (o *movingOptions) folder() (string, error) {
+	if o.rejectDir != "" {
+		return o.rejectDir, nil
 	}
-	path, err := r.statePath()
+	path, err := o.statePath()
 	return filepath.Join(filepath.Dir(path), "rows"), err
 }
-
-// openDump opens a dump file with the engines' options of this request.
-func (r *request) openDump(path string) (job.Dump, error) { return engines.OpenDump(path, r.engine) }
 
 // isDump says whether a source is a file and not a server.
 func isDump(source string) bool {

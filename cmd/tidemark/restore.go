@@ -10,9 +10,40 @@ import (
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
 )
+
+// restoreOptions are the options of restore.
+type restoreOptions struct {
+	movingOptions // into a database
+	repoOptions
+	pipelineOptions
+	serverOptions
+	recoveryOptions
+	delta  bool              // --delta off: a folder has to be empty, so that nothing in it is lost
+	force  bool              // --force off: another server's data is not overwritten by mistake
+	spaces map[string]string // --tablespace-map, where tablespaces go, by where they were; none: there
+}
+
+func (o *restoreOptions) overTable() option.Table {
+	return option.Table{
+		option.New("delta", "on/off", "off", "DIR has an older or damaged state of the same server: compare, write only what differs, and remove what the backup does not have.", option.OnOff(&o.delta)),
+		option.New("force", "on/off", "off", "With --delta: also where DIR has another server's data, or nobody can say whose.", option.OnOff(&o.force)),
+	}
+}
+
+func (o *restoreOptions) own() option.Table {
+	return option.Table{
+		option.New("tablespace-map", "list", "", "Put the tablespace that was in folder OLD into folder NEW: OLD=NEW. May be repeated.", tablespaceMap(&o.spaces)),
+	}
+}
+
+func (o *restoreOptions) Table() option.Table {
+	return option.Join(o.movingOptions.table(), o.repoOptions.table(), o.pipelineOptions.table(), o.serverOptions.table(), o.databaseTable(), o.recoveryOptions.table(), o.overTable(), o.own())
+}
 
 func restoreCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -63,8 +94,8 @@ with what was written before the rows that it belongs to are committed.`,
   tidemark restore /backup/dumps postgres://me@host/shop --include public.orders --target-schema rescued`,
 		Args: args(2, 3, "restore REPO [BACKUP] DIR|URL"),
 	}
-	read := flags(cmd)
-	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, s *settings, cat *catalog.Catalog) error {
+	read := flags[restoreOptions](cmd)
+	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, o *restoreOptions, cat *catalog.Catalog) error {
 		id := "latest"
 		if len(given) == 3 {
 			id = given[1]
@@ -74,54 +105,55 @@ with what was written before the rows that it belongs to are committed.`,
 			return err
 		}
 		if logical {
-			return s.refill(cmd, given[0], id, given[len(given)-1], cat)
+			return o.refill(cmd, given[0], id, given[len(given)-1], cat)
 		}
-		return s.restore(cmd, given[0], id, given[len(given)-1], cat)
+		return o.restore(cmd, given[0], id, given[len(given)-1], cat)
 	})
 	return cmd
 }
 
-func (s *settings) restore(cmd *cobra.Command, place, id, dir string, cat *catalog.Catalog) error {
-	r, done, err := s.openRepo(cmd.Context(), place, false)
+func (o *restoreOptions) restore(cmd *cobra.Command, place, id, dir string, cat *catalog.Catalog) error {
+	o.uncached = o.direct
+	r, done, err := o.openRepo(cmd.Context(), place, false)
 	if err != nil {
 		return err
 	}
 	defer done()
-	m, recovery, err := s.planRestore(cmd, r, id)
+	m, recovery, err := o.planRestore(cmd, r, id)
 	if err != nil {
 		return err
 	}
 	if dir, err = filepath.Abs(dir); err != nil {
 		return err
 	}
-	part, finish, err := s.partial(m, recovery)
+	part, finish, err := o.partial(m, recovery)
 	if err != nil {
 		return err
 	}
-	if err := s.tryOut(cmd.Context(), cmd.ErrOrStderr(), m, dir); err != nil {
+	if err := o.tryOut(cmd.Context(), cmd.ErrOrStderr(), m, dir); err != nil {
 		return err
 	}
-	w := newStorageWatch(s, cmd.ErrOrStderr())
-	defer w.stop()
-	run, rep, err := job.Restore(cmd.Context(), job.Env{Catalog: cat}, job.RestoreSpec{Repo: r, Manifest: m, Part: part, Watch: w.watch,
-		Options: backup.RestoreOptions{Options: s.pipeline(), Dir: dir, Spaces: s.backup.spaces, Finish: finish, Delta: s.backup.delta, Force: s.backup.force}})
+	w := screen.WatchStorage(o.view(), cmd.ErrOrStderr())
+	defer w.Stop()
+	run, rep, err := job.Restore(cmd.Context(), job.Env{Catalog: cat}, job.RestoreSpec{Repo: r, Manifest: m, Part: part, Watch: w.Watch,
+		Options: backup.RestoreOptions{Options: o.pipeline(&o.repoOptions, &o.serverOptions), Dir: dir, Spaces: o.spaces, Finish: finish, Delta: o.delta, Force: o.force}})
 	if err != nil {
 		rep = nil // it is in the catalogue
 	}
-	return s.storageEnd(cmd, w, run, rep, err)
+	return o.storageEnd(cmd, w, run, rep, err)
 }
 
 // partial says what of a backup is restored; nil: all of it. finish is what is to be done when all files
 // are there.
-func (s *settings) partial(m *repo.Manifest, finish func(context.Context, string) error) (*engines.Partial, func(context.Context, string) error, error) {
-	if len(s.backup.databases) == 0 {
+func (o *restoreOptions) partial(m *repo.Manifest, finish func(context.Context, string) error) (*engines.Partial, func(context.Context, string) error, error) {
+	if len(o.databases) == 0 {
 		return nil, finish, nil
 	}
-	if s.backup.delta || s.to.primary != "" {
+	if o.delta || o.primary != "" {
 		return nil, nil, tidemark.Errorf(tidemark.Invalid, "restore", "--database", "some databases alone come back into an empty folder, and as a server of its own",
 			"Leave out --delta and --standby: the databases of a server share one log, so that the others cannot stay as they are.")
 	}
-	part, err := engines.PartOf(m.Databases, s.backup.databases)
+	part, err := engines.PartOf(m.Databases, o.databases)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -15,23 +15,23 @@ func TestRecoveryTargets(t *testing.T) {
 		"2026-11-21 19:30:00": logs.AtTime, "2026-11-21": logs.AtTime, "2026-11-21T19:30:00+01:00": logs.AtTime, "2026-11-21 19:30:00 UTC": logs.AtTime,
 		"before_upgrade": logs.AtRestorePt, "marker": logs.AtRestorePt, "month_end": logs.AtRestorePt, "name:2026-11-21": logs.AtRestorePt, "name:end": logs.AtRestorePt, "v2": logs.AtRestorePt, "decade": logs.AtRestorePt,
 	} {
-		s := new(settings)
-		if err := recoveryTarget(s, v); err != nil || s.to.target.Kind != kind || kind == logs.AtRestorePt && s.to.target.Name != strings.TrimPrefix(v, "name:") {
-			t.Errorf("%q: %+v, %v", v, s.to.target, err)
+		o := new(recoveryOptions)
+		if err := o.recoveryTarget(v); err != nil || o.target.Kind != kind || kind == logs.AtRestorePt && o.target.Name != strings.TrimPrefix(v, "name:") {
+			t.Errorf("%q: %+v, %v", v, o.target, err)
 		}
 	}
 	now := time.Date(2026, 11, 21, 19, 30, 0, 0, time.UTC)
 	for _, layout := range []string{time.ANSIC, time.UnixDate, time.RFC822, time.RFC850, time.RFC1123, time.Kitchen, time.Stamp, "02.01.2006 15:04", "2006-01-02 15.04", "01/02/2006", "15:04", "2006/01/02 15:04:05", "20060102T150405Z"} {
 		for _, v := range []string{now.Format(layout), now.Format(layout) + "x"} {
-			if err := recoveryTarget(new(settings), v); err == nil || !strings.Contains(err.Error(), "name:") {
+			if err := new(recoveryOptions).recoveryTarget(v); err == nil || !strings.Contains(err.Error(), "name:") {
 				t.Errorf("%q is taken: %v", v, err)
 			}
 		}
 	}
 	for _, v := range []string{"2026-11-31 10:00:00", "2026-13-01", "2026-11-21 25:00:00", "2026-11-2", "2026-11-21 19:30:0O", "2026-11-21 19:30:00 +25", "0/5G00", "2/", "yesterday", "now", "-1h", "xid:x", "xid:-1", ""} {
-		s := new(settings)
-		if err := recoveryTarget(s, v); err == nil {
-			t.Errorf("%q is taken for %+v", v, s.to.target)
+		o := new(recoveryOptions)
+		if err := o.recoveryTarget(v); err == nil {
+			t.Errorf("%q is taken for %+v", v, o.target)
 		}
 	}
 }

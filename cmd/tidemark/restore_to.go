@@ -18,27 +18,45 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/postgres"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// recoverySettings is what the options of restore say of point-in-time recovery.
-type recoverySettings struct {
-	wanted  bool // --to was given
-	target  logs.Target
-	action  string
-	program string
-	primary string // of which the copy becomes a standby
-	slot    string // there
-	tried   string // a file of the archive that recovery needs; "": there is no recovery
+// recoveryOptions say how far a restored server recovers, and what it is then.
+type recoveryOptions struct {
+	wanted  bool        // --to was given
+	target  logs.Target // --to; none: what the backup has. --exclusive off; --timeline 0: the newest
+	action  string      // --action promote: most want a server that takes writes
+	primary string      // --standby; none: a server of its own
+	slot    string      // --standby-slot; none
+	program string      // --program; none: where this one is now
+	tried   string      // a file of the archive that recovery needs; "": there is no recovery
+}
+
+func (o *recoveryOptions) table() option.Table {
+	return option.Table{
+		option.New("to", "text", "", "Recover with the archived log up to there: end, immediate, a time, an LSN, xid:NUMBER, or the name of a restore point (name:TEXT if it looks like another).", o.recoveryTarget),
+		option.New("exclusive", "on/off", "off", "End just before that time, place or transaction, and not just behind it.", option.OnOff(&o.target.Exclusive)),
+		option.New("timeline", "number", "0", "Recover into this timeline; 0: the newest that comes from the backup.", func(v string) error {
+			n, err := strconv.ParseUint(v, 10, 32)
+			o.target.Timeline = uint32(n)
+			return err
+		}),
+		option.New("action", "promote|pause|shutdown", "promote", "What the server does when it is there: take writes, wait as a standby that can be looked at, or stop.", option.OneOf([]string{"promote", "pause", "shutdown"}, &o.action)),
+		option.New("standby", "text", "", "Make the copy a standby of this primary, postgres://user@host:port/?passfile=FILE, without a password in it.", option.Text(&o.primary)),
+		option.New("standby-slot", "text", "", "The physical slot of the primary that keeps the log for the standby; it has to be there.", option.Text(&o.slot)),
+		option.New("program", "file", "", "Where the restored server finds this program, which fetches the log for it; default: where it is now.", option.Text(&o.program)),
+	}
 }
 
 var lsnForm = regexp.MustCompile(`^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$`)
 
 // recoveryTarget reads --to.
-func recoveryTarget(s *settings, v string) (err error) {
-	t := &s.to.target
-	s.to.wanted = true
+func (o *recoveryOptions) recoveryTarget(v string) (err error) {
+	t := &o.target
+	o.wanted = true
 	kind, rest, _ := strings.Cut(v, ":")
 	switch {
 	case v == "":
@@ -54,7 +72,7 @@ func recoveryTarget(s *settings, v string) (err error) {
 		t.Tx, err = strconv.ParseUint(rest, 10, 32) // the log has the lower half of them
 	case lsnForm.MatchString(v):
 		t.Kind = logs.AtPlace
-		t.Place, err = postgres.ParsePlace(v)
+		t.Place, err = wal.ParseLSN(v)
 	default:
 		t.Kind, t.Name = logs.AtRestorePt, v
 		if at, ok := parseMoment(v); ok {
@@ -80,33 +98,33 @@ func parseMoment(v string) (time.Time, bool) {
 }
 
 // planRestore chooses the backup, and says how the server recovers from it; nil: with what it has.
-func (s *settings) planRestore(cmd *cobra.Command, r *repo.Repo, id string) (*repo.Manifest, func(context.Context, string) error, error) {
+func (o *restoreOptions) planRestore(cmd *cobra.Command, r *repo.Repo, id string) (*repo.Manifest, func(context.Context, string) error, error) {
 	ctx := cmd.Context()
-	if s.to.primary != "" && s.to.wanted || s.to.slot != "" && s.to.primary == "" {
+	if o.primary != "" && o.wanted || o.slot != "" && o.primary == "" {
 		return nil, nil, tidemark.Errorf(tidemark.Invalid, "restore", "", "a standby has no end of its recovery, and only a standby has a slot", "Give --standby with or without --standby-slot, or --to.")
 	}
-	if !s.to.wanted {
-		m, err := s.chooseBackup(ctx, r, id, false)
-		if err != nil || s.to.primary == "" {
+	if !o.wanted {
+		m, err := o.chooseBackup(ctx, r, id, false)
+		if err != nil || o.primary == "" {
 			return m, nil, err
 		}
-		finish, err := s.standby(ctx, r, m.SystemID)
+		finish, err := o.standby(ctx, r, m.SystemID)
 		return m, finish, err
 	}
-	candidates, err := s.candidates(ctx, r, id)
+	candidates, err := o.candidates(ctx, r, id)
 	if err != nil {
 		return nil, nil, err
 	}
-	a := logs.New(r, s.repo.codec)
+	a := logs.New(r, o.codec)
 	var first error // of the newest backup
 	for _, m := range candidates {
-		replay, err := s.reachable(ctx, a, m)
+		replay, err := o.reachable(ctx, a, m)
 		if err == nil {
-			s.forecast(cmd, m, replay)
+			o.forecast(cmd, m, replay)
 			if m.LogSize > 0 {
-				s.to.tried = wal.SegmentName(replay.Timeline, (replay.To-1)/uint64(m.LogSize)*uint64(m.LogSize), uint32(m.LogSize))
+				o.tried = wal.SegmentName(replay.Timeline, (replay.To-1)/uint64(m.LogSize)*uint64(m.LogSize), uint32(m.LogSize))
 			}
-			return m, s.recovery(r, replay), nil
+			return m, o.recovery(r, replay), nil
 		}
 		var other *logs.OtherTimeline
 		if first == nil || errors.As(err, &other) && !errors.As(first, new(*logs.OtherTimeline)) {
@@ -120,17 +138,17 @@ func (s *settings) planRestore(cmd *cobra.Command, r *repo.Repo, id string) (*re
 }
 
 // candidates are the backups from which the target may be reached, the newest first.
-func (s *settings) candidates(ctx context.Context, r *repo.Repo, id string) ([]*repo.Manifest, error) {
+func (o *restoreOptions) candidates(ctx context.Context, r *repo.Repo, id string) ([]*repo.Manifest, error) {
 	if id != "latest" {
-		m, err := s.chooseBackup(ctx, r, id, false)
+		m, err := o.chooseBackup(ctx, r, id, false)
 		return []*repo.Manifest{m}, err
 	}
-	all, err := s.latest(ctx, r, false)
+	all, err := o.latest(ctx, r, false)
 	if err != nil {
 		return nil, err
 	}
 	slices.SortFunc(all, func(a, b *repo.Manifest) int { return b.Ended.Compare(a.Ended) })
-	t := s.to.target
+	t := o.target
 	early := slices.DeleteFunc(all, func(m *repo.Manifest) bool { return t.Kind == logs.AtTime && m.Ended.After(t.Time) })
 	if len(early) == 0 {
 		cause := "there is no backup in " + r.Store().String()
@@ -143,12 +161,12 @@ func (s *settings) candidates(ctx context.Context, r *repo.Repo, id string) ([]*
 }
 
 // reachable looks whether the archive leads from a backup to the target.
-func (s *settings) reachable(ctx context.Context, a *logs.Archive, m *repo.Manifest) (logs.Replay, error) {
+func (o *restoreOptions) reachable(ctx context.Context, a *logs.Archive, m *repo.Manifest) (logs.Replay, error) {
 	need, err := spanOf(m)
 	if err != nil {
 		return logs.Replay{}, err
 	}
-	return a.Check(ctx, need, s.to.target)
+	return a.Check(ctx, need, o.target)
 }
 
 // spanOf is the log that a backup of a server's files needs.
@@ -159,8 +177,8 @@ func spanOf(m *repo.Manifest) (logs.Span, error) {
 	last := m.Ranges[len(m.Ranges)-1]
 	need := logs.Span{System: m.SystemID, Timeline: last.Timeline, Own: last.Count == 0, Cut: m.Standby}
 	var err, err2 error
-	need.Start, err = postgres.ParsePlace(last.Start)
-	need.End, err2 = postgres.ParsePlace(last.End)
+	need.Start, err = wal.ParseLSN(last.Start)
+	need.End, err2 = wal.ParseLSN(last.End)
 	if err := errors.Join(err, err2); err != nil {
 		return need, tidemark.Errorf(tidemark.Corrupt, "restore", m.ID, err.Error(), "tidemark verify says what else is damaged.")
 	}
@@ -172,9 +190,9 @@ func spanOf(m *repo.Manifest) (logs.Span, error) {
 const replayRate = 50 << 20
 
 // forecast says what the server will do when it is started.
-func (s *settings) forecast(cmd *cobra.Command, m *repo.Manifest, replay logs.Replay) {
+func (o *restoreOptions) forecast(cmd *cobra.Command, m *repo.Manifest, replay logs.Replay) {
 	took := time.Duration(float64(replay.Bytes()) / replayRate * float64(time.Second)).Round(time.Second)
-	if s.json {
+	if o.json {
 		json.NewEncoder(cmd.ErrOrStderr()).Encode(struct {
 			Event      string    `json:"event"`
 			Backup     string    `json:"backup"`
@@ -184,7 +202,7 @@ func (s *settings) forecast(cmd *cobra.Command, m *repo.Manifest, replay logs.Re
 			Segments   int       `json:"segments"`
 			Seconds    float64   `json:"about_seconds"`
 			LastCommit time.Time `json:"last_commit"`
-		}{"recovery", m.ID, s.to.target.String(), replay.Timeline, replay.Bytes(), replay.Segments, took.Seconds(), replay.At})
+		}{"recovery", m.ID, o.target.String(), replay.Timeline, replay.Bytes(), replay.Segments, took.Seconds(), replay.At})
 		return
 	}
 	last := ""
@@ -192,41 +210,41 @@ func (s *settings) forecast(cmd *cobra.Command, m *repo.Manifest, replay logs.Re
 		last = "; its last commit is of " + replay.At.Format("2006-01-02 15:04:05.999999 UTC")
 	}
 	fmt.Fprintf(cmd.ErrOrStderr(), "recovery from backup %s to %s, in timeline %d: %s of log to replay in %s, about %s at 50 MB/s%s\n",
-		m.ID, s.to.target, replay.Timeline, bytesText(replay.Bytes()), count(replay.Segments, "segment"), max(took, time.Second), last)
+		m.ID, o.target, replay.Timeline, screen.Bytes(replay.Bytes()), screen.Count(replay.Segments, "segment"), max(took, time.Second), last)
 }
 
 // recovery writes the server's settings.
-func (s *settings) recovery(r *repo.Repo, replay logs.Replay) func(context.Context, string) error {
-	t := s.to.target
-	rec := postgres.Recovery{Target: t.Kind, Exclusive: t.Exclusive, Timeline: strconv.FormatUint(uint64(replay.Timeline), 10), Action: s.to.action}
+func (o *restoreOptions) recovery(r *repo.Repo, replay logs.Replay) func(context.Context, string) error {
+	t := o.target
+	rec := postgres.Recovery{Target: t.Kind, Exclusive: t.Exclusive, Timeline: strconv.FormatUint(uint64(replay.Timeline), 10), Action: o.action}
 	switch t.Kind {
 	case logs.AtTime:
 		rec.Value = t.Time.UTC().Format("2006-01-02 15:04:05.999999+00")
 	case logs.AtPlace:
-		rec.Value = postgres.FormatPlace(t.Place)
+		rec.Value = wal.FormatLSN(t.Place)
 	case logs.AtTx:
 		rec.Value = strconv.FormatUint(t.Tx, 10)
 	case logs.AtRestorePt:
 		rec.Value = t.Name
 	}
-	rec.Command = s.fetchCommand()
+	rec.Command = o.fetchCommand()
 	return func(_ context.Context, dir string) error { return rec.Write(dir) }
 }
 
 // fetchCommand is the restore_command with which a server has this program fetch its log.
-func (s *settings) fetchCommand() string { return postgres.RestoreCommand(s.fetchWords()...) }
+func (o *restoreOptions) fetchCommand() string { return postgres.RestoreCommand(o.fetchWords()...) }
 
 // fetchWords are the words of that command.
-func (s *settings) fetchWords() []string {
-	program := s.to.program
+func (o *restoreOptions) fetchWords() []string {
+	program := o.program
 	if program == "" {
 		program, _ = os.Executable() // where that is not known, it is in the path
 	}
 	if program == "" {
 		program = "tidemark"
 	}
-	words := append([]string{program, "archive", "get", s.repo.named[0], "%f", "%p", "--ahead", "4"}, s.repo.named[1:]...)
-	for _, key := range [][2]string{{"--identity", s.repo.identity}, {"--passphrase-file", s.repo.passphraseFile}} {
+	words := append([]string{program, "archive", "get", o.named[0], "%f", "%p", "--ahead", "4"}, o.named[1:]...)
+	for _, key := range [][2]string{{"--identity", o.identity}, {"--passphrase-file", o.passphraseFile}} {
 		if key[1] == "" {
 			continue
 		}
@@ -240,18 +258,18 @@ func (s *settings) fetchWords() []string {
 
 // standby says how the restored copy becomes a standby. Where the repository has an archive of the
 // log, that has what the primary has removed already.
-func (s *settings) standby(ctx context.Context, r *repo.Repo, system string) (func(context.Context, string) error, error) {
-	of, err := postgres.ParseStandbyOf(s.to.primary)
+func (o *restoreOptions) standby(ctx context.Context, r *repo.Repo, system string) (func(context.Context, string) error, error) {
+	of, err := postgres.ParseStandbyOf(o.primary)
 	if err != nil {
 		return nil, err
 	}
-	of.Slot = s.to.slot
-	state, err := logs.New(r, s.repo.codec).State(ctx)
+	of.Slot = o.slot
+	state, err := logs.New(r, o.codec).State(ctx)
 	if err != nil {
 		return nil, err
 	}
 	if state.System == system {
-		of.Command = s.fetchCommand()
+		of.Command = o.fetchCommand()
 	}
 	return func(_ context.Context, dir string) error { return of.Write(dir) }, nil
 }

@@ -163,6 +163,7 @@ func same(t *testing.T, what string, got, want []string) {
 // TestRestoreToAPoint brings back exactly what was committed before a time, a transaction, a
 // place and a restore point, and goes on from there in a new timeline that is archived too.
 func TestRestoreToAPoint(t *testing.T) {
+	t.Parallel()
 	for _, major := range []int{15, 18} {
 		t.Run(fmt.Sprint(major), func(t *testing.T) {
 			t.Parallel()

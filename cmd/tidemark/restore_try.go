@@ -112,18 +112,18 @@ func lastLines(text string, n int) string {
 
 // tryOut looks, before anything is written, whether the server's user can use what is restored: it has to get to the
 // folders, and to fetch the log where a recovery needs it.
-func (s *settings) tryOut(ctx context.Context, warn io.Writer, m *repo.Manifest, dir string) error {
+func (o *restoreOptions) tryOut(ctx context.Context, warn io.Writer, m *repo.Manifest, dir string) error {
 	u := userOf(m)
 	folders := []string{dir}
 	for _, t := range m.Tablespaces {
 		to := t.Path
-		if s.backup.spaces[to] != "" {
-			to = s.backup.spaces[to]
+		if o.spaces[to] != "" {
+			to = o.spaces[to]
 		}
 		folders = append(folders, to)
 	}
 	err := u.reach(ctx, folders)
-	if s.to.tried == "" {
+	if o.tried == "" {
 		if err != nil && ctx.Err() == nil {
 			fmt.Fprintf(warn, "warning: %v\n", err)
 		}
@@ -132,5 +132,5 @@ func (s *settings) tryOut(ctx context.Context, warn io.Writer, m *repo.Manifest,
 	if err != nil {
 		return err
 	}
-	return u.fetch(ctx, s.fetchWords(), s.to.tried)
+	return u.fetch(ctx, o.fetchWords(), o.tried)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
@@ -149,7 +150,7 @@ func versionText() string {
 func args(lo, hi int, usage string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if len(given) < lo || len(given) > hi {
-			return tidemark.Errorf(tidemark.Invalid, c.Name(), "", fmt.Sprintf("got %s", count(len(given), "argument")), "usage: tidemark "+usage)
+			return tidemark.Errorf(tidemark.Invalid, c.Name(), "", fmt.Sprintf("got %s", screen.Count(len(given), "argument")), "usage: tidemark "+usage)
 		}
 		return nil
 	}

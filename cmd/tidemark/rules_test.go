@@ -76,6 +76,7 @@ func schemaOf(db string) string {
 
 // TestRules copies by rules of both kinds, and compares by the same.
 func TestRules(t *testing.T) {
+	t.Parallel()
 	for _, p := range []pair{{"postgres to postgres", pg15, pg15}, {"mariadb to postgres", maria, pg15}, {"postgres to mariadb", pg15, maria}, {"mariadb to mariadb", maria, maria}} {
 		for _, form := range []string{"yaml", "dms"} {
 			t.Run(p.name+" "+form, func(t *testing.T) {
@@ -137,6 +138,7 @@ func decode(t *testing.T, text string, into any) {
 
 // TestPartitionRules copies some partitions only, and all of them one by one.
 func TestPartitionRules(t *testing.T) {
+	t.Parallel()
 	mappings := func(t *testing.T, schema, load string) string {
 		return written(t, "mappings.json", `{"rules": [
 			{"rule-type": "selection", "rule-id": 1, "rule-name": "1", "rule-action": "include", "object-locator": {"schema-name": "`+schema+`", "table-name": "%"}},

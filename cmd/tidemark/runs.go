@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"text/tabwriter"
 	"time"
@@ -9,7 +8,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 )
 
 func runsCommand() *cobra.Command {
@@ -20,19 +20,19 @@ func runsCommand() *cobra.Command {
   tidemark runs --limit 100 --json`,
 		Args: args(0, 0, "runs"),
 	}
-	cmd.RunE = onCatalog(flags(cmd), func(cmd *cobra.Command, _ []string, s *settings, cat *catalog.Catalog) error {
-		runs, err := cat.Runs(cmd.Context(), s.limit)
+	cmd.RunE = onCatalog(flags[catalogueOptions](cmd), func(cmd *cobra.Command, _ []string, o *catalogueOptions, cat *catalog.Catalog) error {
+		runs, err := cat.Runs(cmd.Context(), o.limit)
 		if err != nil {
 			return err
 		}
 		for i := range runs {
 			runs[i].State = stateOf(cat, runs[i])
 		}
-		if s.json {
+		if o.json {
 			for i := range runs {
 				runs[i].Plan, runs[i].Report = nil, nil // tidemark report shows them
 			}
-			printJSON(cmd.OutOrStdout(), runs)
+			screen.JSON(cmd.OutOrStdout(), runs)
 			return nil
 		}
 		t := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 8, 2, ' ', 0)
@@ -66,9 +66,9 @@ func reportCommand() *cobra.Command {
   tidemark report 01K9 --json`,
 		Args: args(0, 1, "report RUN"),
 	}
-	read := flags(cmd)
+	read := flags[catalogueOptions](cmd)
 	cmd.ValidArgsFunction = completeRuns(read)
-	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, s *settings, cat *catalog.Catalog) error {
+	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, o *catalogueOptions, cat *catalog.Catalog) error {
 		id := "last"
 		if len(given) == 1 {
 			id = given[0]
@@ -82,88 +82,43 @@ func reportCommand() *cobra.Command {
 			return err
 		}
 		run.State = stateOf(cat, run)
-		if s.json {
+		if o.json {
 			run.Plan = nil
-			printJSON(cmd.OutOrStdout(), struct {
+			screen.JSON(cmd.OutOrStdout(), struct {
 				Run    catalog.Run         `json:"run"`
 				Tables []catalog.TableStat `json:"tables"`
 			}{run, tables})
 			return nil
 		}
-		return showRun(cmd, run, tables)
+		return screen.Run(cmd, run, tables)
 	})
 	return cmd
 }
 
-func showRun(cmd *cobra.Command, run catalog.Run, tables []catalog.TableStat) error {
-	w := cmd.OutOrStdout()
-	fmt.Fprintf(w, "run %s: %s from %s to %s, %s\n", run.ID, run.Verb, run.Source, run.Target, run.State)
-	fmt.Fprintf(w, "started %s", run.Started.Local().Format("2006-01-02 15:04:05"))
-	if !run.Ended.IsZero() {
-		fmt.Fprintf(w, ", ended %s", run.Ended.Local().Format("2006-01-02 15:04:05"))
-	}
-	fmt.Fprintln(w)
-	if run.Error != "" {
-		fmt.Fprintf(w, "error: %s\n", run.Error)
-		if run.Hint != "" {
-			fmt.Fprintf(w, "hint: %s\n", run.Hint)
-		}
-	}
-	fmt.Fprintln(w)
-	if len(tables) > 0 {
-		printTables(w, tables)
-	}
-	if len(run.Report) == 0 {
-		return nil
-	}
-	if (run.Verb == "backup" || run.Verb == "restore") && len(run.Plan) == 0 { // a restore into a database has one
-		var rep job.StorageReport
-		if err := json.Unmarshal(run.Report, &rep); err != nil {
-			return err
-		}
-		printStorage(w, &rep)
-		return nil
-	}
-	var rep job.Report
-	if err := json.Unmarshal(run.Report, &rep); err != nil {
-		return err
-	}
-	printReport(w, &rep)
-	return nil
-}
-
 // onCatalog carries out a command that looks at the catalogue.
-func onCatalog(read func(map[string]string) (*settings, error), do func(cmd *cobra.Command, given []string, s *settings, cat *catalog.Catalog) error) func(*cobra.Command, []string) error {
+func onCatalog[P interface{ catalogue() *stateOptions }](read func(map[string]option.Value) (P, error), do func(cmd *cobra.Command, given []string, o P, cat *catalog.Catalog) error) func(*cobra.Command, []string) error {
 	return func(cmd *cobra.Command, given []string) error {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil {
 			return err
 		}
-		cat, err := openCatalog(s)
+		cat, err := o.catalogue().openCatalog()
 		if err != nil {
 			return err
 		}
 		defer cat.Close()
-		return do(cmd, given, s, cat)
+		return do(cmd, given, o, cat)
 	}
-}
-
-func openCatalog(s *settings) (*catalog.Catalog, error) {
-	path, err := s.statePath()
-	if err != nil {
-		return nil, err
-	}
-	return catalog.Open(path)
 }
 
 // completeRuns offers the names of the runs to the shell.
-func completeRuns(read func(map[string]string) (*settings, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+func completeRuns(read func(map[string]option.Value) (*catalogueOptions, error)) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 	return func(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil || len(given) > 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		cat, err := openCatalog(s)
+		cat, err := o.openCatalog()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}

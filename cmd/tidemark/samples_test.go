@@ -12,6 +12,7 @@ import (
 // TestPostgresToPostgres copies each sample between versions; pg_dump of both
 // sides is equal, and so are all rows.
 func TestPostgresToPostgres(t *testing.T) {
+	t.Parallel()
 	for _, sample := range []string{"pagila", "chinook", "northwind", "world", "types-zoo"} {
 		for _, v := range [][2]int{{15, 15}, {15, 18}, {18, 18}} {
 			t.Run(sample+"/"+major(v[0])+"to"+major(v[1]), func(t *testing.T) {
@@ -59,6 +60,7 @@ func mysqlServers(t *testing.T) map[string]*testdb.Server {
 
 // TestMySQLFamily copies each sample between MariaDB and MySQL, in all four directions.
 func TestMySQLFamily(t *testing.T) {
+	t.Parallel()
 	servers := mysqlServers(t)
 	for _, sample := range []string{"sakila", "chinook", "northwind", "world", "menagerie", "types-zoo"} {
 		for from, a := range servers {
@@ -81,6 +83,7 @@ func TestMySQLFamily(t *testing.T) {
 // TestMySQLToPostgres copies each sample to PostgreSQL. Of the zoo's dates those
 // that are none become NULL, as asked.
 func TestMySQLToPostgres(t *testing.T) {
+	t.Parallel()
 	for from, a := range mysqlServers(t) {
 		for _, sample := range []string{"sakila", "chinook", "northwind", "world", "menagerie", "types-zoo"} {
 			t.Run(sample+"/"+from, func(t *testing.T) {
@@ -109,6 +112,7 @@ tables:
 
 // TestPostgresToMySQL copies each sample to both of the MySQL family.
 func TestPostgresToMySQL(t *testing.T) {
+	t.Parallel()
 	for to, b := range mysqlServers(t) {
 		for _, sample := range []string{"pagila", "chinook", "northwind", "world", "types-zoo"} {
 			t.Run(sample+"/"+to, func(t *testing.T) {

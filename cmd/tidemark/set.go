@@ -11,7 +11,8 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/job/stream"
 )
 
 // settable are the options that a stream can change while it runs.
@@ -38,30 +39,30 @@ These can be set: ` + strings.Join(settable, ", ") + ".",
 			return out, cobra.ShellCompDirectiveNoSpace | cobra.ShellCompDirectiveNoFileComp
 		},
 	}
-	cmd.RunE = onCatalog(flags(cmd), func(cmd *cobra.Command, given []string, s *settings, cat *catalog.Catalog) error {
+	cmd.RunE = onCatalog(flags[catalogueOptions](cmd), func(cmd *cobra.Command, given []string, o *catalogueOptions, cat *catalog.Catalog) error {
 		values := map[string]string{}
 		for _, text := range given {
 			name, value, ok := strings.Cut(text, "=")
 			if !ok || !slices.Contains(settable, name) {
 				return tidemark.Errorf(tidemark.Invalid, "set", text, "is not OPTION=VALUE of an option that can be set", "These can: "+strings.Join(settable, ", ")+".")
 			}
-			if err := find(name).set(&settings{}, value); err != nil {
+			if err := new(replicateOptions).Table().Find(name).Set(value); err != nil {
 				return tidemark.Errorf(tidemark.Invalid, "set", text, err.Error(), "tidemark manual options has what each option takes.")
 			}
 			values[name] = value
 		}
-		return s.set(cmd, cat, values)
+		return o.set(cmd, cat, values)
 	})
 	return cmd
 }
 
 // set writes values for the stream, or its halves, of the name that is given.
-func (s *settings) set(cmd *cobra.Command, cat *catalog.Catalog, values map[string]string) error {
+func (o *catalogueOptions) set(cmd *cobra.Command, cat *catalog.Catalog, values map[string]string) error {
 	found := false
-	for _, half := range []job.Half{job.Whole, job.CaptureHalf, job.ApplyHalf} {
-		name := job.RecordOf(s.stream.Name, half)
-		stream, err := cat.Stream(cmd.Context(), name)
-		if err != nil || stream.Run == "" || !cat.Alive("stream-"+name) {
+	for _, half := range []stream.Half{stream.Whole, stream.CaptureHalf, stream.ApplyHalf} {
+		name := stream.RecordOf(o.name, half)
+		known, err := cat.Stream(cmd.Context(), name)
+		if err != nil || known.Run == "" || !cat.Alive("stream-"+name) {
 			continue // or still at the copy before it
 		}
 		found = true
@@ -74,8 +75,8 @@ func (s *settings) set(cmd *cobra.Command, cat *catalog.Catalog, values map[stri
 		if err != nil {
 			return err
 		}
-		if s.json {
-			printJSON(cmd.OutOrStdout(), map[string]any{"stream": name, "set": now})
+		if o.json {
+			screen.JSON(cmd.OutOrStdout(), map[string]any{"stream": name, "set": now})
 			continue
 		}
 		fmt.Fprintf(cmd.OutOrStdout(), "%s:", name)
@@ -88,7 +89,7 @@ func (s *settings) set(cmd *cobra.Command, cat *catalog.Catalog, values map[stri
 		fmt.Fprintln(cmd.OutOrStdout())
 	}
 	if !found {
-		return tidemark.Errorf(tidemark.NotFound, "set", s.stream.Name, "no stream of that name runs on this machine", "Give options when you start it: tidemark replicate --help.")
+		return tidemark.Errorf(tidemark.NotFound, "set", o.name, "no stream of that name runs on this machine", "Give options when you start it: tidemark replicate --help.")
 	}
 	return nil
 }

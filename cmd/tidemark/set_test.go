@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
@@ -46,7 +47,7 @@ func TestSet(t *testing.T) {
 	f.await("exception", func() bool { return strings.Contains(cli(t, "exceptions", dst).out, "DUPLICATE") })
 	must(t, "set", "queue-size=64MB", "--name", name)
 	f.await("smaller queue", func() bool {
-		var all []streamState
+		var all []screen.StreamState
 		decode(t, must(t, "status", "--name", name, "--json").out, &all)
 		last := all[0].Last
 		return last != nil && last.QueueBytes > 0 && math.Abs(float64(last.QueueBytes)/last.QueuePercent*100-64<<20) < 1<<20

@@ -6,7 +6,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/job/stream"
 )
 
 func skipCommand() *cobra.Command {
@@ -28,20 +29,20 @@ processes, say it where tidemark capture runs.`,
   tidemark exceptions`,
 		Args: args(0, 1, "skip [FILE:OFFSET]"),
 	}
-	cmd.RunE = onCatalog(flags(cmd), func(cmd *cobra.Command, given []string, s *settings, cat *catalog.Catalog) error {
+	cmd.RunE = onCatalog(flags[catalogueOptions](cmd), func(cmd *cobra.Command, given []string, o *catalogueOptions, cat *catalog.Catalog) error {
 		if len(given) == 1 {
-			stream, err := job.Skip(cmd.Context(), cat, s.stream.Name, given[0])
+			name, err := stream.Skip(cmd.Context(), cat, o.name, given[0])
 			if err == nil {
-				fmt.Fprintf(cmd.ErrOrStderr(), "stream %s skips the event at %s when it runs the next time\n", stream, given[0])
+				fmt.Fprintf(cmd.ErrOrStderr(), "stream %s skips the event at %s when it runs the next time\n", name, given[0])
 			}
 			return err
 		}
-		places, err := job.Skips(cmd.Context(), cat, s.stream.Name)
+		places, err := stream.Skips(cmd.Context(), cat, o.name)
 		if err != nil {
 			return err
 		}
-		if s.json {
-			printJSON(cmd.OutOrStdout(), places)
+		if o.json {
+			screen.JSON(cmd.OutOrStdout(), places)
 			return nil
 		}
 		for _, p := range places {

@@ -181,8 +181,7 @@ func (w *walk) walkAll(commands [][]string, steps []int, work func()) {
 		}
 		return
 	}
-	seed := rand.Uint64()
-	w.t.Logf("seed %d", seed)
+	seed := testdb.Seed(w.t)
 	rnd := rand.New(rand.NewPCG(seed, 11))
 	for range 4 {
 		work()
@@ -203,8 +202,8 @@ func TestCopyKilledAtEachStep(t *testing.T) {
 			t.Parallel()
 			c := &copyWalk{walk: &walk{t: t}, x: x, halves: halves, prep: []string{"empty", "empty", "truncate", "drop"}[i]}
 			steps := c.walkCopy(nil)
-			seed := rand.Uint64()
-			t.Logf("%d steps, seed %d", steps, seed)
+			seed := testdb.Seed(t)
+			t.Logf("%d steps", steps)
 			rnd := rand.New(rand.NewPCG(seed, 11))
 			if !eachStep {
 				for range 2 {

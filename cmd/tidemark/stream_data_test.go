@@ -75,7 +75,7 @@ func TestStreamTraps(t *testing.T) {
 			must(t, "replicate", src, dst, "--name", name, "--until", "now")
 			var wg sync.WaitGroup
 			stop := make(chan struct{})
-			wg.Go(func() { hire(src, rand.Uint64(), stop) })
+			wg.Go(func() { hire(t, src, rand.Uint64(), stop) })
 			mode := []string{"batch", "transactional"}[rand.IntN(2)]
 			t.Logf("mode %s", mode)
 			f := running(t, "replicate", src, dst, "--name", name, "--apply-mode", mode)
@@ -107,20 +107,19 @@ func TestStreamTraps(t *testing.T) {
 }
 
 // hire changes children of one hot parent, and the parent, until stop is closed.
-func hire(url string, seed uint64, stop chan struct{}) {
+func hire(t *testing.T, url string, seed uint64, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	s := testdb.NewSession(url)
-	defer s.Close()
-	for n := 100; goesOn(stop); n++ {
-		sql := []string{
+	n := 99
+	traffic(t, url, stop, func() string {
+		n++
+		return []string{
 			fmt.Sprintf("INSERT INTO worker VALUES (%d, 1); INSERT INTO task VALUES (%d, %d)", n, n, n),
 			fmt.Sprintf("UPDATE worker SET boss = %d WHERE id %% 7 = %d AND id > 99", 1+3*rnd.IntN(2), n%7),
 			fmt.Sprintf("DELETE FROM worker WHERE id %% 9 = %d AND id > 99", n%9),
 			"UPDATE boss SET total = total + 1 WHERE id = 1",
 			"DELETE FROM boss WHERE id = 4; INSERT INTO boss (id) VALUES (4)",
 		}[rnd.IntN(5)]
-		_, _ = s.Try("BEGIN; " + sql + "; COMMIT") // those that meet may be refused
-	}
+	})
 }
 
 // TestStreamManyTables follows 120 tables, each of which changes.
@@ -151,7 +150,7 @@ func TestStreamAgents(t *testing.T) {
 	for _, opts := range [][]string{{"--agents", "1"}, {"--agents", "64"}, {"--agents", "3", "--commit-count", "50"}, {"--apply-mode", "batch"}} {
 		var wg sync.WaitGroup
 		stop := make(chan struct{})
-		wg.Go(func() { busy(src, rand.Uint64(), stop) })
+		wg.Go(func() { busy(t, src, rand.Uint64(), stop) })
 		dst, name := srv.NewDatabase(t, "dst"), streamName()
 		args := append([]string{"replicate", src, dst, "--name", name}, opts...)
 		must(t, append(args, "--until", "now")...)

@@ -208,8 +208,7 @@ func TestStreamFiltersHere(t *testing.T) {
 					must(t, slices.Concat([]string{verb}, args, rules)...)
 				}
 			}
-			seed, stop := rand.Uint64(), make(chan struct{})
-			t.Logf("seed %d", seed)
+			seed, stop := testdb.Seed(t), make(chan struct{})
 			insert := ""
 			for id := 1; id <= 200; id++ {
 				insert += fmt.Sprintf("INSERT INTO item VALUES (%d, '%s', %d, '%s', 0); INSERT INTO tenant VALUES ('%[2]s', %[1]d, 0);\n", id, []string{"EU", "US", "CH", "JP"}[id%4], id%80, strings.Repeat("b", 4000))

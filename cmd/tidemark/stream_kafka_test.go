@@ -26,11 +26,10 @@ func TestStreamKafka(t *testing.T) {
 	args := []string{"replicate", src, dst, "--name", name, "--queue", queue}
 	testdb.Load(t, src, strings.NewReader(ledger+"CREATE TABLE seen (id int PRIMARY KEY);"))
 	must(t, append(args, "--until", "now")...)
-	seed, stop := rand.Uint64(), make(chan struct{})
-	t.Logf("seed %d", seed)
+	seed, stop := testdb.Seed(t), make(chan struct{})
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	var wg sync.WaitGroup
-	wg.Go(func() { trade(src, seed, stop) })
+	wg.Go(func() { trade(t, src, seed, stop) })
 	for range 5 {
 		f := running(t, args...)
 		time.Sleep(time.Duration(200+rnd.IntN(1000)) * time.Millisecond)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"math/rand/v2"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -54,7 +53,7 @@ func running(t *testing.T, args ...string) *following {
 // await waits until yes.
 func (f *following) await(what string, yes func() bool) {
 	f.t.Helper()
-	for begun := time.Now(); time.Since(begun) < patience; time.Sleep(50 * time.Millisecond) {
+	for w := (waiting{t: f.t, what: what}); !w.over(); time.Sleep(50 * time.Millisecond) {
 		if yes() {
 			return
 		}
@@ -127,9 +126,9 @@ func TestStreamServersKilled(t *testing.T) {
 			testdb.Load(t, src, strings.NewReader(ledger))
 			must(t, "replicate", src, dst, "--name", name, "--queue", x.queue, "--until", "now")
 			f := running(t, "replicate", src, dst, "--name", name, "--apply-mode", x.mode)
-			seed, stop := rand.Uint64(), make(chan struct{})
+			seed, stop := testdb.Seed(t), make(chan struct{})
 			var wg sync.WaitGroup
-			wg.Go(func() { trade(src, seed, stop) })
+			wg.Go(func() { trade(t, src, seed, stop) })
 			f.follows(src, dst, "history", -1)
 			for i, srv := range []*testdb.Server{to, from, to} {
 				retries := strings.Count(f.err.String(), "trying again")

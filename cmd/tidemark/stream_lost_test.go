@@ -129,7 +129,7 @@ func TestStreamTwice(t *testing.T) {
 			first := running(t, "replicate", src, dst, "--name", name)
 			first.follows(src, dst, "history", -1)
 			stop := make(chan struct{})
-			go trade(src, 5, stop)
+			go trade(t, src, 5, stop)
 			second := process(t, "replicate", src, dst, "--name", name, "--progress", "lines")
 			second.Args = append(second.Args[:len(second.Args)-2], "--state", other)
 			f := &following{Cmd: second, t: t}

@@ -28,7 +28,7 @@ func TestStreamSourceReplaced(t *testing.T) {
 	}
 	stop := make(chan struct{})
 	done := make(chan struct{})
-	go func() { trade(src, 7, stop); close(done) }()
+	go func() { trade(t, src, 7, stop); close(done) }()
 	for i, s := range streams {
 		before := testdb.Query(t, s.dst, "SELECT count(*) FROM history")
 		at[i].await("progress", func() bool { return testdb.Query(t, s.dst, "SELECT count(*) FROM history") != before })

@@ -129,11 +129,10 @@ func TestStreamQueueKilled(t *testing.T) {
 	src, dst, name := pg15(t).NewDatabase(t, "src"), maria(t).NewDatabase(t, "dst"), streamName()
 	testdb.Load(t, src, strings.NewReader(ledger))
 	must(t, "replicate", src, dst, "--name", name, "--queue", "durable", "--until", "now")
-	seed, stop := rand.Uint64(), make(chan struct{})
-	t.Logf("seed %d", seed)
+	seed, stop := testdb.Seed(t), make(chan struct{})
 	rnd := rand.New(rand.NewPCG(seed, 7))
 	var wg sync.WaitGroup
-	wg.Go(func() { trade(src, seed, stop) })
+	wg.Go(func() { trade(t, src, seed, stop) })
 	for range 12 {
 		cmd := process(t, "replicate", src, dst, "--name", name, "--progress", "lines")
 		var errOut bytes.Buffer

@@ -1,20 +1,34 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/job/stream"
 )
 
-var subActions = []string{job.StartTable, job.StopTable, job.ReloadTable, job.LoadDoneTable}
+// subOptions are the options of sub.
+type subOptions struct {
+	catalogueOptions
+	noLoad bool // --no-load off: a table that is not loaded is of no use
+}
+
+func (o *subOptions) own() option.Table {
+	return option.Table{
+		option.New("no-load", "on/off", "off", "For sub start: the user loads the table, and says tidemark sub loaddone then.", option.OnOff(&o.noLoad)),
+	}
+}
+
+func (o *subOptions) Table() option.Table { return option.Join(o.table(), o.own()) }
+
+var subActions = []string{stream.StartTable, stream.StopTable, stream.ReloadTable, stream.LoadDoneTable}
 
 func subCommand() *cobra.Command {
 	cmd := &cobra.Command{
@@ -44,20 +58,20 @@ capture does.`,
   tidemark sub loaddone public.audit`,
 		Args: args(0, 2, "sub [start|stop|reload|loaddone TABLE]"),
 	}
-	read := flags(cmd)
-	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, s *settings, cat *catalog.Catalog) error {
+	read := flags[subOptions](cmd)
+	cmd.RunE = onCatalog(read, func(cmd *cobra.Command, given []string, o *subOptions, cat *catalog.Catalog) error {
 		if len(given) == 0 {
-			return s.tables(cmd, cat)
+			return o.tables(cmd, cat)
 		}
 		if len(given) != 2 || !slices.Contains(subActions, given[0]) {
 			return tidemark.Errorf(tidemark.Invalid, "sub", given[0], "is no action with a table", "usage: tidemark "+cmd.Use)
 		}
-		table, state, err := job.Subscribe(cmd.Context(), job.Env{Catalog: cat}, s.stream.Name, given[0], given[1], s.noLoad)
+		table, state, err := stream.Subscribe(cmd.Context(), job.Env{Catalog: cat}, o.name, given[0], given[1], o.noLoad)
 		if err != nil {
 			return err
 		}
 		when := ""
-		if here, err := job.StreamHere(cmd.Context(), cat, s.stream.Name); err != nil {
+		if here, err := stream.Here(cmd.Context(), cat, o.name); err != nil {
 			return err
 		} else if !cat.Alive("stream-" + here.Name) {
 			when = "; the stream does not run: it will be so when it does"
@@ -69,16 +83,16 @@ capture does.`,
 		if len(given) == 0 {
 			return subActions, cobra.ShellCompDirectiveNoFileComp
 		}
-		s, err := read(nil)
+		o, err := read(nil)
 		if err != nil || len(given) > 1 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		cat, err := openCatalog(s)
+		cat, err := o.openCatalog()
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		defer cat.Close()
-		here, _ := job.StreamHere(cmd.Context(), cat, s.stream.Name)
+		here, _ := stream.Here(cmd.Context(), cat, o.name)
 		known, _ := cat.StreamTables(cmd.Context(), here.Name)
 		var names []string
 		for _, t := range known {
@@ -89,8 +103,8 @@ capture does.`,
 	return cmd
 }
 
-func (s *settings) tables(cmd *cobra.Command, cat *catalog.Catalog) error {
-	here, err := job.StreamHere(cmd.Context(), cat, s.stream.Name)
+func (o *subOptions) tables(cmd *cobra.Command, cat *catalog.Catalog) error {
+	here, err := stream.Here(cmd.Context(), cat, o.name)
 	if err != nil {
 		return err
 	}
@@ -98,32 +112,10 @@ func (s *settings) tables(cmd *cobra.Command, cat *catalog.Catalog) error {
 	if err != nil {
 		return err
 	}
-	if s.json {
-		printJSON(cmd.OutOrStdout(), known)
+	if o.json {
+		screen.JSON(cmd.OutOrStdout(), known)
 		return nil
 	}
-	printSubscriptions(cmd.OutOrStdout(), known)
+	screen.Subscriptions(cmd.OutOrStdout(), known)
 	return nil
-}
-
-func printSubscriptions(out io.Writer, known []catalog.StreamTable) {
-	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(w, "TABLE\tSTATE\tSINCE\tROWS LOADED\tREASON")
-	for _, t := range known {
-		loaded := ""
-		if t.Load != nil {
-			var l struct {
-				Rows int64 `json:"rows"`
-			}
-			if json.Unmarshal(t.Load, &l) == nil {
-				loaded = commas(l.Rows)
-			}
-		}
-		reason := t.Reason
-		if t.Hint != "" {
-			reason += ". " + t.Hint
-		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", t.Table, t.State, t.Since.Local().Format("2006-01-02 15:04:05"), loaded, reason)
-	}
-	w.Flush()
 }

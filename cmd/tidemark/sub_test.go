@@ -137,12 +137,11 @@ func TestReload(t *testing.T) {
 			args := []string{"replicate", src, dst, "--name", name, "--monitor-interval", "1s", "--queue", x.queue}
 			must(t, append(args, "--until", "now")...)
 			testdb.Query(t, dst, "DELETE FROM item WHERE id % 3 = 0")
-			seed := rand.Uint64()
-			t.Logf("seed %d", seed)
+			seed := testdb.Seed(t)
 			stop := make(chan struct{})
 			var wg sync.WaitGroup
 			for i := range 3 {
-				wg.Go(func() { churn(src, seed+uint64(i), rows, stop) })
+				wg.Go(func() { churn(t, src, seed+uint64(i), rows, stop) })
 			}
 			must(t, "sub", "reload", "item", "--name", name)
 			rnd := rand.New(rand.NewPCG(seed, 7))
@@ -237,13 +236,11 @@ func items(t *testing.T, src string, rows int) {
 }
 
 // churn changes items until stop is closed.
-func churn(url string, seed uint64, rows int, stop chan struct{}) {
+func churn(t *testing.T, url string, seed uint64, rows int, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 3))
-	s := testdb.NewSession(url)
-	defer s.Close()
-	for n := 0; goesOn(stop); n++ {
+	traffic(t, url, stop, func() string {
 		a, b := rnd.IntN(2*rows), rnd.IntN(2*rows)
-		sql := []string{
+		return []string{
 			fmt.Sprintf("UPDATE item SET n = n + 1 WHERE id BETWEEN %d AND %d", a, a+20),
 			fmt.Sprintf("UPDATE item SET id = %d WHERE id = %d", b, a),
 			fmt.Sprintf("DELETE FROM item WHERE id = %d", a),
@@ -252,8 +249,7 @@ func churn(url string, seed uint64, rows int, stop chan struct{}) {
 			"UPDATE other SET n = n + 1",
 			fmt.Sprintf("INSERT INTO part SELECT %d, id FROM item WHERE id = %d", rnd.IntN(1e9), a),
 		}[rnd.IntN(7)]
-		_, _ = s.Try("BEGIN; " + sql + "; COMMIT")
-	}
+	})
 }
 
 // TestTypeBefore changes types of columns before anything of their tables has come.
@@ -334,8 +330,7 @@ func TestReloadActing(t *testing.T) {
 			must(t, append(args, "--until", "now")...)
 			testdb.Query(t, dst, "DELETE FROM c WHERE id % 3 = 0")
 			must(t, "sub", "reload", "c", "--name", name)
-			seed, stop := rand.Uint64(), make(chan struct{})
-			t.Logf("seed %d", seed)
+			seed, stop := testdb.Seed(t), make(chan struct{})
 			var wg sync.WaitGroup
 			wg.Go(func() {
 				rnd := rand.New(rand.NewPCG(seed, 3))

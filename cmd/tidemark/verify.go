@@ -15,16 +15,37 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/dump"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/catalog"
-	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-type verifySettings struct {
-	quick   bool
-	workers int
-	start   bool   // restore, and start a server
-	dir     string // where to; "" the system's folder for temporary files
-	program string // the server's; "" is looked for
+// verifyOptions are the options of verify.
+type verifyOptions struct {
+	repoOptions
+	pipelineOptions
+	serverOptions
+	outputOptions
+	stateOptions
+	quick   bool   // --quick off: a flipped bit is seen by reading only
+	start   bool   // --restore-and-start off: it needs room and a server's program
+	dir     string // --work-dir; none: the system's folder for temporary files
+	program string // --server-program; none: it is looked for
+	workers int    // --workers 2: it is done beside other work
+}
+
+func (o *verifyOptions) own() option.Table {
+	return option.Table{
+		option.New("quick", "on/off", "off", "Read only manifests, and look whether all objects are there with their sizes.", option.OnOff(&o.quick)),
+		option.New("restore-and-start", "on/off", "off", "Restore the backup into a temporary folder, start the server's program there, and check tables, indexes and pages.", option.OnOff(&o.start)),
+		option.New("work-dir", "file", "", "Folder in which --restore-and-start makes its own, which is removed at the end; without it the system's for temporary files.", option.Text(&o.dir)),
+		option.New("server-program", "file", "", "The program postgres of the server's major version, for --restore-and-start; without it, it is looked for where packages put it.", option.Text(&o.program)),
+		option.New("workers", "number", "2", "Packs and files of the log that are read at once, 1 to 64.", option.Number(1, 64, &o.workers)),
+	}
+}
+
+func (o *verifyOptions) Table() option.Table {
+	return option.Join(o.repoOptions.table(), o.pipelineOptions.table(), o.serverOptions.table(), o.outputOptions.table(), o.stateOptions.table(), o.own())
 }
 
 func verifyCommand() *cobra.Command {
@@ -50,28 +71,28 @@ was stopped, the checksum of each page is looked at. The program has to be of th
   tidemark verify sftp://backup@host/main --quick`,
 		Args: args(1, 2, "verify REPO [BACKUP|latest]"),
 	}
-	cmd.RunE = onRepository(flags(cmd), func(cmd *cobra.Command, given []string, s *settings, r *repo.Repo) error {
+	cmd.RunE = onRepository(flags[verifyOptions](cmd), func(cmd *cobra.Command, given []string, o *verifyOptions, r *repo.Repo) error {
 		all, _, err := readableBackups(cmd.Context(), r) // damage is found again
 		if err != nil {
 			return err
 		}
-		opt := repo.VerifyOptions{Quick: s.verify.quick, Workers: s.verify.workers, NextLog: nextLog(cmd.Context(), r, all), Text: dump.Text(r), Progress: s.verifyProgress(cmd.ErrOrStderr())}
+		opt := repo.VerifyOptions{Quick: o.quick, Workers: o.workers, NextLog: nextLog(cmd.Context(), r, all), Text: dump.Text(r), Progress: o.verifyProgress(cmd.ErrOrStderr())}
 		if len(given) == 2 {
-			if opt.Backup, err = s.backupNamed(all, given[1]); err != nil {
+			if opt.Backup, err = o.backupNamed(all, given[1]); err != nil {
 				return err
 			}
 		}
-		if s.verify.start {
+		if o.start {
 			id := opt.Backup
 			if id == "" {
 				id = "latest"
 			}
-			m, err := s.chooseBackup(cmd.Context(), r, id, false)
+			m, err := o.chooseBackup(cmd.Context(), r, id, false)
 			if err != nil {
 				return err
 			}
 			opt.Backup = m.ID
-			return s.verifyAndStart(cmd, r, m, func(ctx context.Context) (*repo.VerifyReport, error) { return r.Verify(ctx, opt) })
+			return o.verifyAndStart(cmd, r, m, func(ctx context.Context) (*repo.VerifyReport, error) { return r.Verify(ctx, opt) })
 		}
 		begun := time.Now()
 		var at atomic.Pointer[catalog.Work]
@@ -84,7 +105,7 @@ was stopped, the checksum of each page is looked at. The program has to be of th
 			}
 		}
 		var rep *repo.VerifyReport
-		err = s.recorded(cmd.Context(), "verify", r.Store().String(), opt.Backup, func() catalog.Work { return *at.Load() }, func(ctx context.Context) (err error) {
+		err = o.recorded(cmd.Context(), "verify", r.Store().String(), opt.Backup, func() catalog.Work { return *at.Load() }, func(ctx context.Context) (err error) {
 			if rep, err = r.Verify(ctx, opt); err == nil && opt.Backup == "" {
 				err = holesBehind(ctx, r, all, rep)
 			}
@@ -93,7 +114,7 @@ was stopped, the checksum of each page is looked at. The program has to be of th
 		if err != nil {
 			return err
 		}
-		printAs(cmd.OutOrStdout(), s.json, rep, func(w io.Writer, rep *repo.VerifyReport) { printVerified(w, rep, time.Since(begun)) })
+		screen.As(cmd.OutOrStdout(), o.json, rep, func(w io.Writer, rep *repo.VerifyReport) { screen.Verified(w, rep, time.Since(begun)) })
 		return faultsFound(r, len(rep.Damages))
 	})
 	return cmd
@@ -104,7 +125,7 @@ func faultsFound(r *repo.Repo, n int) error {
 	if n == 0 {
 		return nil
 	}
-	return tidemark.Errorf(tidemark.Corrupt, "verify", r.Store().String(), count(n, "fault")+" found", "restore only backups that are not named, and back up anew")
+	return tidemark.Errorf(tidemark.Corrupt, "verify", r.Store().String(), screen.Count(n, "fault")+" found", "restore only backups that are not named, and back up anew")
 }
 
 // nextLog gives the name of the file of the log that follows one, for an archive whose files have the size that it
@@ -148,7 +169,7 @@ func holesBehind(ctx context.Context, r *repo.Repo, all []*repo.Manifest, rep *r
 		} else if len(now) > 0 && "wal/"+now[0].Name == object {
 			continue // it has come meanwhile
 		}
-		text := "it is missing behind " + strings.Join(w.Backups, ", ") + ", and later ones are there: from these backups nothing behind " + postgres.FormatPlace(w.To) + " can be reached"
+		text := "it is missing behind " + strings.Join(w.Backups, ", ") + ", and later ones are there: from these backups nothing behind " + wal.FormatLSN(w.To) + " can be reached"
 		if w.Gap != nil {
 			text += "; " + w.Gap.String()
 		}
@@ -158,8 +179,8 @@ func holesBehind(ctx context.Context, r *repo.Repo, all []*repo.Manifest, rep *r
 }
 
 // verifyProgress prints how far it is, every two seconds.
-func (s *settings) verifyProgress(w io.Writer) func(done, all int64) {
-	if s.progress == "none" {
+func (o *verifyOptions) verifyProgress(w io.Writer) func(done, all int64) {
+	if o.progress == "none" {
 		return nil
 	}
 	begun := time.Now()
@@ -171,32 +192,10 @@ func (s *settings) verifyProgress(w io.Writer) func(done, all int64) {
 		}
 		last = now
 		rate := float64(done) / now.Sub(begun).Seconds()
-		if s.json {
+		if o.json {
 			fmt.Fprintf(w, `{"event":"verify","done":%d,"all":%d,"seconds":%.1f}`+"\n", done, all, now.Sub(begun).Seconds())
 			return
 		}
-		fmt.Fprintf(w, "%d%%, %s of %s, %s/s, %s left\n", percent(done, all), bytesText(done), bytesText(all), bytesText(int64(rate)), clock(time.Duration(float64(all-done)/max(rate, 1)*float64(time.Second))))
+		fmt.Fprintf(w, "%d%%, %s of %s, %s/s, %s left\n", screen.Percent(done, all), screen.Bytes(done), screen.Bytes(all), screen.Bytes(int64(rate)), screen.Clock(time.Duration(float64(all-done)/max(rate, 1)*float64(time.Second))))
 	}
-}
-
-func printVerified(w io.Writer, rep *repo.VerifyReport, took time.Duration) {
-	for _, d := range rep.Damages {
-		fmt.Fprintf(w, "damage: %s: %s\n", d.Object, d.Text)
-		if len(d.Backups) > 0 {
-			fmt.Fprintf(w, "    needed by %s\n", strings.Join(d.Backups, ", "))
-		}
-	}
-	for _, d := range rep.Left {
-		fmt.Fprintf(w, "left over: %s: %s\n", d.Object, d.Text)
-	}
-	result := "all is as it was written"
-	if n := len(rep.Damages); n > 0 {
-		result = count(n, "fault")
-	}
-	packs := count(rep.Packs, "pack")
-	if rep.Objects > 0 {
-		packs += " and " + count(rep.Objects, "plain object")
-	}
-	fmt.Fprintf(w, "%s with %s of %s, %s of the log: %s read in %.2f s (%s unpacked); %s\n", count(rep.Backups, "backup"), count(int(rep.Files), "file"), packs, count(rep.Logs, "file"),
-		bytesText(rep.Stored), took.Seconds(), bytesText(rep.Plain), result)
 }

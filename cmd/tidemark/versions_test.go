@@ -26,6 +26,7 @@ tables:
 // TestEveryPostgres copies samples from each version to the next, and between the
 // oldest and the newest; all rows are equal.
 func TestEveryPostgres(t *testing.T) {
+	t.Parallel()
 	for _, v := range [][2]int{{13, 14}, {14, 15}, {15, 16}, {16, 17}, {17, 18}, {13, 18}, {18, 13}} {
 		samples := []string{"types-zoo", "pagila"} // the others have nothing that these have not
 		if v[0]+1 != v[1] {
@@ -64,6 +65,7 @@ func TestOlderPostgresIsNamed(t *testing.T) {
 // TestPostgresVersionsAndMySQL goes to and fro once with the versions that the
 // tests of samples do not use.
 func TestPostgresVersionsAndMySQL(t *testing.T) {
+	t.Parallel()
 	for _, v := range []int{13, 18} {
 		t.Run(fmt.Sprint(v), func(t *testing.T) {
 			src := filled(t, testdb.MariaDB(t), "sakila/mysql.sql.zst")

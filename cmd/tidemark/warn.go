@@ -6,6 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 )
 
 // warner prints warnings of connections on a command's standard error, each once however
@@ -18,14 +19,7 @@ func warner(cmd *cobra.Command) func(tidemark.Finding) {
 		defer mu.Unlock()
 		if !said[f] {
 			said[f] = true
-			printFinding(cmd.ErrOrStderr(), f)
+			screen.Finding(cmd.ErrOrStderr(), f)
 		}
 	}
-}
-
-// newSettings are those of a command before its options are read.
-func newSettings(warn func(tidemark.Finding)) *settings {
-	s := &settings{queue: queueSettings{warn: warn}}
-	s.engine.MySQL.Warn = warn
-	return s
 }

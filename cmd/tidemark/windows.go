@@ -8,7 +8,8 @@ import (
 
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
-	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
 // windowsOf says which moments backups can be restored to.
@@ -37,7 +38,7 @@ func printServers(w io.Writer, l *backupsList) {
 		newest[id], counts[id] = m, counts[id]+1
 	}
 	for _, id := range systems {
-		fmt.Fprintf(w, "%s of %s\n", count(counts[id], "backup"), newest[id].Origin())
+		fmt.Fprintf(w, "%s of %s\n", screen.Count(counts[id], "backup"), newest[id].Origin())
 		if a := l.Archive; a != nil && a.System == id {
 			printArchive(w, l)
 		}
@@ -50,7 +51,7 @@ func printServers(w io.Writer, l *backupsList) {
 
 // printArchive says what is archived, and what can be restored with it.
 func printArchive(w io.Writer, l *backupsList) {
-	fmt.Fprintf(w, "    log archived: %s, %s stored; ", count(l.Archive.Files, "file"), bytesText(l.Archive.Stored))
+	fmt.Fprintf(w, "    log archived: %s, %s stored; ", screen.Count(l.Archive.Files, "file"), screen.Bytes(l.Archive.Stored))
 	for i, e := range l.Archive.Spans {
 		if i > 0 {
 			fmt.Fprint(w, ", ")
@@ -88,7 +89,7 @@ type windowList struct {
 
 func listWindows(all []logs.Window) (out []windowList) {
 	for _, w := range all {
-		out = append(out, windowList{w.Timeline, w.Backups, postgres.FormatPlace(w.From), postgres.FormatPlace(w.To), w.Since, w.Until, w.Missing, w.Gap})
+		out = append(out, windowList{w.Timeline, w.Backups, wal.FormatLSN(w.From), wal.FormatLSN(w.To), w.Since, w.Until, w.Missing, w.Gap})
 	}
 	return out
 }
@@ -115,7 +116,7 @@ func archiveOf(ctx context.Context, r *repo.Repo) (*archiveList, error) {
 	}
 	out := &archiveList{System: s.System, Files: s.Files, Stored: s.Stored, Spans: []archiveSpan{}}
 	for i, e := range s.Ends {
-		out.Spans = append(out.Spans, archiveSpan{e.Timeline, postgres.FormatPlace(s.Begins[i].Place), postgres.FormatPlace(e.Place)})
+		out.Spans = append(out.Spans, archiveSpan{e.Timeline, wal.FormatLSN(s.Begins[i].Place), wal.FormatLSN(e.Place)})
 	}
 	return out, nil
 }

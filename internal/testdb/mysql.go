@@ -31,7 +31,7 @@ func commonOptions(data string, port int) []string {
 		"--sync-binlog=0",
 		"--log-bin-trust-function-creators=1",
 		"--local-infile=1",
-		"--max-connections=100",
+		"--max-connections=400",
 		"--max-allowed-packet=64M",
 		"--innodb-buffer-pool-size=64M",
 		"--innodb-flush-log-at-trx-commit=0",

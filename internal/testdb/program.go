@@ -3,15 +3,32 @@ package testdb
 import (
 	"bytes"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 )
 
 // Long reports whether tests run whole, as in make test-all (TIDEMARK_TEST=all), or in their short form.
 func Long() bool { return os.Getenv("TIDEMARK_TEST") == "all" }
+
+// Seed gives a number that a test draws its random choices from. It is another one in each run, and is logged;
+// TIDEMARK_SEED sets it.
+func Seed(tb testing.TB) uint64 {
+	tb.Helper()
+	seed := rand.Uint64()
+	if text := os.Getenv("TIDEMARK_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			tb.Fatalf("TIDEMARK_SEED: %v", err)
+		}
+	}
+	tb.Logf("the same again: TIDEMARK_SEED=%d", seed)
+	return seed
+}
 
 var builtProgram struct {
 	sync.Once
@@ -23,6 +40,7 @@ var builtProgram struct {
 // once for each package of tests and is removed when they end.
 func Program(tb testing.TB) string {
 	tb.Helper()
+	notShort(tb)
 	builtProgram.Do(func() { builtProgram.path, builtProgram.err = buildProgram() })
 	if builtProgram.err != nil {
 		tb.Fatal(builtProgram.err)

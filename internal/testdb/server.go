@@ -5,11 +5,13 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // A Server is a running database server for tests.
@@ -55,9 +57,23 @@ func MySQL(tb testing.TB) *Server {
 // Main runs the tests of a package, stops the servers that they started and
 // exits. Call it from TestMain.
 func Main(m *testing.M) {
+	go endWithParent()
+	if signal.Ignored(os.Interrupt) { // as for what a shell runs in the background: so would what tests interrupt
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
+	}
 	code := m.Run()
 	stopAll()
 	os.Exit(code)
+}
+
+// endWithParent ends this process, and with it its servers, when the one that started it has been killed: go test does
+// not hear of that from the kernel, and its tests would run on.
+func endWithParent() {
+	for parent := os.Getppid(); os.Getppid() == parent; {
+		time.Sleep(time.Second)
+	}
+	fmt.Fprintln(os.Stderr, "testdb: whoever ran these tests is gone")
+	os.Exit(3)
 }
 
 // A slot holds the one server of a kind that this process runs.
@@ -74,6 +90,7 @@ var (
 
 func shared(tb testing.TB, name string, start func(name string) (*Server, error)) *Server {
 	tb.Helper()
+	notShort(tb)
 	slotsMu.Lock()
 	s := slots[name]
 	if s == nil {
@@ -86,6 +103,14 @@ func shared(tb testing.TB, name string, start func(name string) (*Server, error)
 		fail(tb, s.err)
 	}
 	return s.server
+}
+
+// notShort skips a test that needs servers or the built program, where tests were asked for that do not (go test -short).
+func notShort(tb testing.TB) {
+	tb.Helper()
+	if testing.Testing() && testing.Short() {
+		tb.Skip("needs servers, or the built program: not with -short")
+	}
 }
 
 func stopAll() {

@@ -23,6 +23,23 @@ type Scanner struct {
 	out  tidemark.LogScan
 	said map[string]bool // Findings
 
+	scannedFile
+	tableIDs
+
+	open     transaction
+	txs      uint64
+	groups   uint64
+	commit   uint64 // MariaDB's id of the last group commit
+	prepared map[string]uint64
+	child    [1]uint64
+
+	before before
+
+	buffers
+}
+
+// A scannedFile is the file that a Scanner reads.
+type scannedFile struct {
 	name    string // of the file
 	number  uint32 // in places
 	last    uint32 // as far as it is known; 0: not
@@ -36,22 +53,19 @@ type Scanner struct {
 	doubt   string // the numbers say that something is missing before the file; GTIDs know better
 	next    string // the file that goes on here, as Rotate says
 	torn    string
+}
 
+// tableIDs are the tables that the log has named.
+type tableIDs struct {
 	tables   map[string]uint32
 	byID     map[uint64]uint32
 	lastID   uint64 // of byID, which is asked for each event with rows
 	lastTab  uint32
 	lastName []byte
+}
 
-	open     transaction
-	txs      uint64
-	groups   uint64
-	commit   uint64 // MariaDB's id of the last group commit
-	prepared map[string]uint64
-	child    [1]uint64
-
-	before before
-
+// buffers are the memory in which events are read and unpacked.
+type buffers struct {
 	inner   inner
 	scratch []byte
 	body    bodyReader
@@ -82,7 +96,7 @@ func damaged(format string, args ...any) error { return &damage{fmt.Sprintf(form
 
 // NewScanner makes a Scanner. The record that emit gets is valid until it returns.
 func NewScanner(emit func(*tidemark.LogRecord) error) *Scanner {
-	s := &Scanner{emit: emit, said: map[string]bool{}, tables: map[string]uint32{}, byID: map[uint64]uint32{}, prepared: map[string]uint64{}}
+	s := &Scanner{emit: emit, said: map[string]bool{}, tableIDs: tableIDs{tables: map[string]uint32{}, byID: map[uint64]uint32{}}, prepared: map[string]uint64{}}
 	s.before.last = map[uint64]uint64{}
 	s.out.Tables = []string{""}
 	s.out.Classes = classes()

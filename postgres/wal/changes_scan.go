@@ -171,7 +171,7 @@ func (c *Changes) Scan(ctx context.Context, l Stretch) (read int64, err error) {
 		err = errors.New("wal_level was minimal for a time, so that not all is in the log")
 	case !t.s.reached:
 		if scan.End == "" {
-			scan.End = "it ends at " + formatLSN(scan.To)
+			scan.End = "it ends at " + FormatLSN(scan.To)
 		}
 		err = errors.New(scan.End)
 	}
@@ -218,11 +218,11 @@ func (c *Changes) begin(l *Stretch, t *Stream, b []byte) (*Stream, error) {
 		return t, fmt.Errorf("a segment is not read: %s", wrong)
 	}
 	if system := strconv.FormatUint(h.system, 10); system != l.System {
-		return t, fmt.Errorf("the segment at %s is of another server, %s", formatLSN(h.place), system)
+		return t, fmt.Errorf("the segment at %s is of another server, %s", FormatLSN(h.place), system)
 	}
 	if t == nil {
 		if first := l.From / uint64(h.segment) * uint64(h.segment); h.place != first {
-			return t, fmt.Errorf("a segment begins at %s, and the one for %s was asked for", formatLSN(h.place), formatLSN(first))
+			return t, fmt.Errorf("a segment begins at %s, and the one for %s was asked for", FormatLSN(h.place), FormatLSN(first))
 		}
 		t = NewStream(l.From, l.Until, int(h.page), func(r *tidemark.LogRecord) error {
 			if r.Gap != "" {

@@ -301,7 +301,7 @@ func (fs *Files) fetch(ctx context.Context, s *scanner, path string, first *file
 		}
 		if f.head.place <= s.head.place {
 			return f, "", tidemark.Errorf(tidemark.BadInput, "scan", path,
-				fmt.Sprintf("it begins at %s, and the one before it at %s", formatLSN(f.head.place), formatLSN(s.head.place)),
+				fmt.Sprintf("it begins at %s, and the one before it at %s", FormatLSN(f.head.place), FormatLSN(s.head.place)),
 				"Give the files in the order in which they were written, each once.")
 		}
 	}

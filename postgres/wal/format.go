@@ -3,6 +3,7 @@ package wal
 import (
 	"encoding/binary"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -103,12 +104,24 @@ func parseHead(b []byte) (h head, wrong string) {
 	case h.segment < 1<<20 || h.segment > 1<<30 || h.segment&(h.segment-1) != 0:
 		return h, fmt.Sprintf("its header at offset 32 has an impossible segment size, %d", h.segment)
 	case h.place%uint64(h.segment) != 0:
-		return h, fmt.Sprintf("its header at offset 8 has %s, where no segment begins", formatLSN(h.place))
+		return h, fmt.Sprintf("its header at offset 8 has %s, where no segment begins", FormatLSN(h.place))
 	}
 	return h, ""
 }
 
-func formatLSN(lsn uint64) string { return fmt.Sprintf("%X/%X", lsn>>32, uint32(lsn)) }
+// ParseLSN reads a log position as PostgreSQL writes it: 16/B374D848.
+func ParseLSN(text string) (uint64, error) {
+	hi, lo, ok := strings.Cut(text, "/")
+	a, err1 := strconv.ParseUint(hi, 16, 32)
+	b, err2 := strconv.ParseUint(lo, 16, 32)
+	if !ok || err1 != nil || err2 != nil {
+		return 0, fmt.Errorf("%q is no place in the log", text)
+	}
+	return a<<32 | b, nil
+}
+
+// FormatLSN writes a log position as PostgreSQL does.
+func FormatLSN(lsn uint64) string { return fmt.Sprintf("%X/%X", lsn>>32, uint32(lsn)) }
 
 // SegmentName is the name of the segment at a place, segments having so many bytes.
 func SegmentName(timeline uint32, place uint64, segment uint32) string {

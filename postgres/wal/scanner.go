@@ -30,11 +30,7 @@ type scanner struct {
 	until    uint64 // pages before it are left empty by a log switch
 	start    uint64 // records before it are not wanted
 	stop     uint64 // nor are those from here on; 0: all are
-
-	part    []byte // a record so far, when it goes on in the next page
-	from    uint64 // where it began
-	missing int    // bytes of it that are still to come
-	lost    bool   // records before do not say where the next one begins
+	partialRecord
 
 	why  string // of errOver: a sentence, "" at the end of what was written
 	over bool   // nothing of the segment that was begun last is wanted any more
@@ -52,17 +48,28 @@ type scanner struct {
 	broken  int      // records that were begun and never ended
 	custom  bool     // there are records of extensions' resource managers
 
-	// numbers are those of tables in scan.Tables by the 12 bytes that name them; recent has
-	// some of them again, where most are found.
+	tableNumbers // in scan.Tables
+}
+
+// A partialRecord is one that continues on the next page.
+type partialRecord struct {
+	part    []byte // what has been read of it
+	from    uint64 // where it began
+	missing int    // bytes of it that are still to come
+	lost    bool   // records before do not say where the next one begins
+}
+
+// tableNumbers are those of tables in a LogScan by the 12 bytes that name them.
+type tableNumbers struct {
 	numbers map[[12]byte]uint32
-	recent  [256]struct {
+	recent  [256]struct { // some of them again, where most are found
 		name   [12]byte
 		number uint32
 	}
 }
 
 func newScanner(emit func(*tidemark.LogRecord) error) *scanner {
-	s := &scanner{emit: emit, lost: true, numbers: map[[12]byte]uint32{}}
+	s := &scanner{emit: emit, partialRecord: partialRecord{lost: true}, tableNumbers: tableNumbers{numbers: map[[12]byte]uint32{}}}
 	s.scan.Engine = "postgres"
 	s.scan.Tables = []string{""}
 	return s
@@ -74,7 +81,7 @@ func (s *scanner) begin(h head, name string) {
 	if s.scan.Files > 0 && (s.over || h.place != s.next) {
 		s.tear()
 		if s.scan.To > 0 {
-			s.gap = fmt.Sprintf("the log from %s to %s is missing", formatLSN(s.scan.To), formatLSN(h.place))
+			s.gap = fmt.Sprintf("the log from %s to %s is missing", FormatLSN(s.scan.To), FormatLSN(h.place))
 		}
 		if s.gap != "" && s.why != "" {
 			s.gap += ": " + s.why
@@ -98,7 +105,7 @@ func (s *scanner) tear() {
 	if s.missing > 0 {
 		s.broken++
 		if s.why == "" {
-			s.why = fmt.Sprintf("the record at %s is torn, the last %d of its bytes are not there", formatLSN(s.from), s.missing)
+			s.why = fmt.Sprintf("the record at %s is torn, the last %d of its bytes are not there", FormatLSN(s.from), s.missing)
 		}
 	}
 	s.part, s.missing = s.part[:0], 0
@@ -127,7 +134,7 @@ func (s *scanner) page(p []byte) error {
 		size = longHeader
 	}
 	if len(p) < size {
-		return s.end("the page at %s is cut after %d bytes", formatLSN(at), len(p))
+		return s.end("the page at %s is cut after %d bytes", FormatLSN(at), len(p))
 	}
 	if wrong, empty := s.checkPage(p, at); wrong != "" {
 		if empty && s.missing == 0 {
@@ -149,17 +156,17 @@ func (s *scanner) checkPage(p []byte, at uint64) (wrong string, empty bool) {
 	magic, info, timeline, place := le.Uint16(p), le.Uint16(p[2:]), le.Uint32(p[4:]), le.Uint64(p[8:])
 	switch {
 	case magic == 0 && len(bytes.Trim(p[:shortHeader], "\x00")) == 0:
-		return fmt.Sprintf("the page at %s was never written", formatLSN(at)), true
+		return fmt.Sprintf("the page at %s was never written", FormatLSN(at)), true
 	case magic != s.head.magic:
-		return fmt.Sprintf("the page at %s begins with %04X and not with %04X", formatLSN(at), magic, s.head.magic), false
+		return fmt.Sprintf("the page at %s begins with %04X and not with %04X", FormatLSN(at), magic, s.head.magic), false
 	case place < at:
-		return fmt.Sprintf("the page at %s is left from an earlier use of its segment, for %s", formatLSN(at), formatLSN(place)), true
+		return fmt.Sprintf("the page at %s is left from an earlier use of its segment, for %s", FormatLSN(at), FormatLSN(place)), true
 	case place != at:
-		return fmt.Sprintf("the page at %s says that it is the one at %s", formatLSN(at), formatLSN(place)), false
+		return fmt.Sprintf("the page at %s says that it is the one at %s", FormatLSN(at), FormatLSN(place)), false
 	case info&^pageFlags != 0 || info&pageLong != 0 != (at%uint64(s.head.segment) == 0):
-		return fmt.Sprintf("the page at %s has impossible flags, %04X", formatLSN(at), info), false
+		return fmt.Sprintf("the page at %s has impossible flags, %04X", FormatLSN(at), info), false
 	case timeline < s.timeline:
-		return fmt.Sprintf("the page at %s is of timeline %d, behind one of timeline %d", formatLSN(at), timeline, s.timeline), false
+		return fmt.Sprintf("the page at %s is of timeline %d, behind one of timeline %d", FormatLSN(at), timeline, s.timeline), false
 	}
 	s.timeline = timeline
 	return "", false
@@ -178,7 +185,7 @@ func (s *scanner) resume(p []byte, at uint64, off int) (int, error) {
 	}
 	if s.missing == 0 {
 		if rest > 0 && !s.lost {
-			return 0, s.end("the page at %s goes on with a record that none before has begun", formatLSN(at))
+			return 0, s.end("the page at %s goes on with a record that none before has begun", FormatLSN(at))
 		}
 		first := int64(off) + (rest+7)&^7
 		if first >= int64(len(p)) && rest > 0 {
@@ -187,7 +194,7 @@ func (s *scanner) resume(p []byte, at uint64, off int) (int, error) {
 		return int(first), nil
 	}
 	if rest != int64(s.missing) {
-		return 0, s.end("the page at %s goes on with %d bytes, and of the record at %s %d are missing", formatLSN(at), rest, formatLSN(s.from), s.missing)
+		return 0, s.end("the page at %s goes on with %d bytes, and of the record at %s %d are missing", FormatLSN(at), rest, FormatLSN(s.from), s.missing)
 	}
 	n := min(s.missing, len(p)-off)
 	s.part = append(s.part, p[off:off+n]...)
@@ -222,7 +229,7 @@ func (s *scanner) records(p []byte, at uint64, off int) error {
 			if length == 0 {
 				return s.end("")
 			}
-			return s.end("the record at %s has an impossible length, %d", formatLSN(lsn), length)
+			return s.end("the record at %s has an impossible length, %d", FormatLSN(lsn), length)
 		}
 		if length > len(p)-off {
 			s.from, s.missing = lsn, length-(len(p)-off)
@@ -251,9 +258,9 @@ func (s *scanner) checkHeader(lsn uint64, b []byte) string {
 	prev, manager := le.Uint64(b[8:]), b[17]
 	switch {
 	case s.prev != 0 && prev != s.prev || prev >= lsn:
-		return fmt.Sprintf("the record at %s follows one at %s, and the one before it is at %s", formatLSN(lsn), formatLSN(prev), formatLSN(s.prev))
+		return fmt.Sprintf("the record at %s follows one at %s, and the one before it is at %s", FormatLSN(lsn), FormatLSN(prev), FormatLSN(s.prev))
 	case int(manager) >= len(managers) && (manager < rmCustom || s.major < 15):
-		return fmt.Sprintf("the record at %s is of resource manager %d, which there is not", formatLSN(lsn), manager)
+		return fmt.Sprintf("the record at %s is of resource manager %d, which there is not", FormatLSN(lsn), manager)
 	}
 	return ""
 }
@@ -264,7 +271,7 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 func (s *scanner) record(lsn, end uint64, b []byte) error {
 	crc := crc32.Update(crc32.Update(0, castagnoli, b[recordHeader:]), castagnoli, b[:20])
 	if crc != le.Uint32(b[20:]) {
-		return s.end("the record at %s has the checksum %08X and not %08X as it says", formatLSN(lsn), crc, le.Uint32(b[20:]))
+		return s.end("the record at %s has the checksum %08X and not %08X as it says", FormatLSN(lsn), crc, le.Uint32(b[20:]))
 	}
 	size := uint32(len(b)+7) &^ 7
 	s.rec = tidemark.LogRecord{Place: lsn, Size: size, Pad: uint8(int(size) - len(b)), Class: b[17], Tx: uint64(le.Uint32(b[4:]))}
@@ -273,7 +280,7 @@ func (s *scanner) record(lsn, end uint64, b []byte) error {
 	}
 	main, ok := s.parts(b)
 	if !ok {
-		return s.end("the record at %s has parts that do not fit its length of %d", formatLSN(lsn), len(b))
+		return s.end("the record at %s has parts that do not fit its length of %d", FormatLSN(lsn), len(b))
 	}
 	switch manager, kind := b[17], b[16]&0xf0; {
 	case manager == rmXact:
@@ -289,7 +296,7 @@ func (s *scanner) record(lsn, end uint64, b []byte) error {
 		ok = s.special(b[17], b[16]&0xf0, main)
 	}
 	if !ok {
-		return s.end("the record at %s of %s is shorter than what it has to say", formatLSN(lsn), managers[b[17]])
+		return s.end("the record at %s of %s is shorter than what it has to say", FormatLSN(lsn), managers[b[17]])
 	}
 	s.prev, s.lost = lsn, false
 	if lsn < s.start {

@@ -194,7 +194,7 @@ func stats(t *testing.T, s *testdb.Server, major int, from, to uint64) map[strin
 	}
 	switch {
 	case major == 15:
-		cmd := exec.Command("/usr/lib/postgresql/15/bin/pg_waldump", "--stats", "-p", filepath.Join(s.Dir, "pg_wal"), "-s", formatLSN(from), "-e", formatLSN(to))
+		cmd := exec.Command("/usr/lib/postgresql/15/bin/pg_waldump", "--stats", "-p", filepath.Join(s.Dir, "pg_wal"), "-s", FormatLSN(from), "-e", FormatLSN(to))
 		text, err := cmd.Output()
 		if err != nil {
 			t.Fatalf("pg_waldump: %v", err)
@@ -206,7 +206,7 @@ func stats(t *testing.T, s *testdb.Server, major int, from, to uint64) map[strin
 			}
 		}
 	case major > 15:
-		text := testdb.Query(t, s.URL("postgres"), "CREATE EXTENSION pg_walinspect; SELECT \"resource_manager/record_type\", count, record_size, fpi_size FROM pg_get_wal_stats('"+formatLSN(from)+"', '"+formatLSN(to)+"')")
+		text := testdb.Query(t, s.URL("postgres"), "CREATE EXTENSION pg_walinspect; SELECT \"resource_manager/record_type\", count, record_size, fpi_size FROM pg_get_wal_stats('"+FormatLSN(from)+"', '"+FormatLSN(to)+"')")
 		for line := range strings.Lines(text) {
 			f := strings.Split(strings.TrimSpace(line), "\t")
 			add(f[0], f[1], f[2], f[3])

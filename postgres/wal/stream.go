@@ -53,7 +53,7 @@ func (t *Stream) Damage() string {
 	case t.s.why != "":
 		return t.s.why
 	}
-	return fmt.Sprintf("the log ends at %s, and the segment goes on", formatLSN(t.s.scan.To))
+	return fmt.Sprintf("the log ends at %s, and the segment goes on", FormatLSN(t.s.scan.To))
 }
 
 // take gives the scanner a page.
@@ -64,7 +64,7 @@ func (t *Stream) take(p []byte) error {
 	if t.s.scan.Files == 0 || t.s.next%uint64(t.s.head.segment) == 0 {
 		h, wrong := parseHead(p)
 		if wrong != "" {
-			return tidemark.Errorf(tidemark.BadInput, "scan", "", "what the server sends at "+formatLSN(t.s.next)+" is not read: "+wrong, "")
+			return tidemark.Errorf(tidemark.BadInput, "scan", "", "what the server sends at "+FormatLSN(t.s.next)+" is not read: "+wrong, "")
 		}
 		t.s.begin(h, SegmentName(h.timeline, h.place, h.segment))
 	}

@@ -3,6 +3,7 @@ package byhand
 import (
 	"regexp"
 	"testing"
+	"time"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
@@ -28,11 +29,13 @@ func TestTinyJobsAreGivenNoAdvice(t *testing.T) {
 				lines = append(lines, []string{"copy", "file:" + testdb.MySQLDump(t, src), server.NewDatabase(t, "dumped")})
 			}
 			for _, args := range lines {
+				began := time.Now()
 				o := testdb.Run(t, args...)
+				long := time.Since(began) > time.Second // beside other tests: then it has a length, and may be given advice
 				if o.Code != 0 {
 					t.Errorf("%s: exit %d\n%s", args[0], o.Code, o.ErrOut)
 				}
-				if said := advice.FindString(o.Out + o.ErrOut); said != "" {
+				if said := advice.FindString(o.Out + o.ErrOut); said != "" && !long {
 					t.Errorf("%s says %q of a job without length:\n%s%s", args[0], said, o.ErrOut, o.Out)
 				}
 			}

@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -43,7 +43,7 @@ func BenchmarkQueue(b *testing.B) {
 			for b.Loop() {
 				place++
 				tx.Place, tx.End = place, place+1
-				if err := l.Append(b.Context(), []*tidemark.Tx{tx}); err != nil {
+				if err := l.Append(b.Context(), []*change.Tx{tx}); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -52,7 +52,7 @@ func BenchmarkQueue(b *testing.B) {
 			b.SetBytes(int64(size))
 			n := 0
 			for n < b.N {
-				err := l.Read(b.Context(), 0, func(tx *tidemark.Tx) error {
+				err := l.Read(b.Context(), 0, func(tx *change.Tx) error {
 					if !tx.More {
 						n++
 					}
@@ -79,7 +79,7 @@ func BenchmarkThrough(b *testing.B) {
 	ctx, stop := context.WithCancel(b.Context())
 	got, done := make(chan uint64), make(chan error, 1)
 	go func() {
-		done <- l.Read(ctx, 0, func(tx *tidemark.Tx) error {
+		done <- l.Read(ctx, 0, func(tx *change.Tx) error {
 			got <- tx.Place
 			return nil
 		})
@@ -87,7 +87,7 @@ func BenchmarkThrough(b *testing.B) {
 	place := uint64(0)
 	for b.Loop() {
 		place++
-		if err := l.Append(b.Context(), []*tidemark.Tx{insertAt(place, 1500)}); err != nil {
+		if err := l.Append(b.Context(), []*change.Tx{insertAt(place, 1500)}); err != nil {
 			b.Fatal(err)
 		}
 		if at := <-got; at != place {

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -59,7 +60,7 @@ func child(what, dir string) error {
 	}
 	for {
 		place++
-		if err := l.Append(ctx, []*tidemark.Tx{insertAt(place, childSize)}); err != nil {
+		if err := l.Append(ctx, []*change.Tx{insertAt(place, childSize)}); err != nil {
 			return fmt.Errorf("%v: %w", tidemark.KindOf(err), err)
 		}
 		fmt.Println(place)

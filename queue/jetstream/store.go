@@ -33,6 +33,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -299,10 +300,7 @@ func (s *Store) Put(ctx context.Context, first uint64, messages [][]byte) (int, 
 		case since.IsZero():
 			since = time.Now()
 		default:
-			select {
-			case <-ctx.Done():
-			case <-time.After(200 * time.Millisecond):
-			}
+			_ = flow.Sleep(ctx, 200*time.Millisecond) // the next attempt says so
 		}
 		// It is not known what has become of them, or the number was not free: it may be
 		// that we have them there from an attempt whose acknowledgement was lost.
@@ -440,10 +438,8 @@ func (s *Store) Get(ctx context.Context, seq uint64) ([]byte, error) {
 			// In a cluster the answer may come from a server that does not have it yet.
 			return nil, queue.ErrMissing
 		}
-		select {
-		case <-ctx.Done():
-			return nil, ctx.Err()
-		case <-time.After(20 * time.Millisecond):
+		if err := flow.Sleep(ctx, 20*time.Millisecond); err != nil {
+			return nil, err
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/queue"
 	"github.com/tidemarkdb/tidemark/queue/queuetest"
 )
@@ -88,12 +89,12 @@ func startServer(tb testing.TB, so *server.Options) *server.Server {
 }
 
 // insertAt makes the transaction at a place: the place alone says all of it.
-func insertAt(place uint64, size int) *tidemark.Tx {
-	rel := tidemark.Relation{ID: 7, Table: tidemark.TableID{Schema: "public", Name: "t"}, Identity: 'd', Columns: []tidemark.RelationColumn{{Name: "id", Key: true, Type: 23, Mod: -1}}}
+func insertAt(place uint64, size int) *change.Tx {
+	rel := change.Relation{ID: 7, Table: tidemark.TableID{Schema: "public", Name: "t"}, Identity: 'd', Columns: []change.RelationColumn{{Name: "id", Key: true, Type: 23, Mod: -1}}}
 	text := bytes.Repeat(binary.BigEndian.AppendUint64(nil, place*0x9e3779b97f4a7c15), size/8+1)
 	m := append(binary.BigEndian.AppendUint32([]byte{'I'}, rel.ID), 'N')
-	m = tidemark.AppendTuple(m, []tidemark.Value{{Kind: tidemark.TextValue, Data: text}})
-	return &tidemark.Tx{Place: place, End: place + 1, Rows: 1, Changes: tidemark.AppendChange(tidemark.AppendChange(nil, rel.Append(nil)), m)}
+	m = change.AppendTuple(m, []change.Value{{Kind: change.TextValue, Data: text}})
+	return &change.Tx{Place: place, End: place + 1, Rows: 1, Changes: change.Append(change.Append(nil, rel.Append(nil)), m)}
 }
 
 var errEnough = errors.New("enough")
@@ -103,12 +104,12 @@ var errEnough = errors.New("enough")
 func readPlaces(l *queue.Log, ctx context.Context, after, until uint64, size int) (last uint64, err error) {
 	last = after
 	var body []byte
-	err = l.Read(ctx, after, func(tx *tidemark.Tx) error {
+	err = l.Read(ctx, after, func(tx *change.Tx) error {
 		if tx.Place != last+1 {
 			return fmt.Errorf("place %d comes after %d", tx.Place, last)
 		}
 		for rest := tx.Changes; len(rest) > 0; {
-			c, next, err := tidemark.NextChange(rest)
+			c, next, err := change.Next(rest)
 			if err != nil {
 				return err
 			}
@@ -136,7 +137,7 @@ func readPlaces(l *queue.Log, ctx context.Context, after, until uint64, size int
 func appendPlaces(tb testing.TB, l *queue.Log, from, to uint64, size int) {
 	tb.Helper()
 	for place := from; place <= to; place++ {
-		if err := l.Append(tb.Context(), []*tidemark.Tx{insertAt(place, size)}); err != nil {
+		if err := l.Append(tb.Context(), []*change.Tx{insertAt(place, size)}); err != nil {
 			tb.Fatal(err)
 		}
 	}
@@ -390,7 +391,7 @@ func TestReplaced(t *testing.T) {
 		done := make(chan error, 1)
 		read := make(chan bool)
 		go func() {
-			done <- l.Read(t.Context(), 0, func(tx *tidemark.Tx) error {
+			done <- l.Read(t.Context(), 0, func(tx *change.Tx) error {
 				if tx.Place == 5 {
 					read <- true
 				}
@@ -403,7 +404,7 @@ func TestReplaced(t *testing.T) {
 		}
 		want := "stream not found"
 		if !again {
-			wantError(t, l.Append(t.Context(), []*tidemark.Tx{insertAt(6, 100)}), tidemark.Lost, want)
+			wantError(t, l.Append(t.Context(), []*change.Tx{insertAt(6, 100)}), tidemark.Lost, want)
 		} else {
 			l := openLog(t, open(t, Options{Queue: "q", URL: url}), queue.Options{})
 			if _, _, err := l.Begin(t.Context(), 5); err != nil {
@@ -414,7 +415,7 @@ func TestReplaced(t *testing.T) {
 		}
 		wantError(t, <-done, tidemark.Lost, want)
 		if again {
-			err := l.Append(t.Context(), []*tidemark.Tx{insertAt(6, 100)})
+			err := l.Append(t.Context(), []*change.Tx{insertAt(6, 100)})
 			wantError(t, err, tidemark.Lost, "message 6 is not the next one: the queue was replaced")
 			if err := s.js.DeleteStream(t.Context(), "TIDEMARK_q"); err != nil {
 				t.Fatal(err)

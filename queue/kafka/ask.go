@@ -7,6 +7,8 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kadm"
 	"github.com/twmb/franz-go/pkg/kerr"
+
+	"github.com/tidemarkdb/tidemark/flow"
 )
 
 // What is asked stands where Kafka keeps a note beside an offset that a group of consumers has
@@ -21,7 +23,7 @@ func (s *Store) Ask(ctx context.Context, text []byte) error {
 	note.Add(kadm.Offset{Topic: s.topic, At: 0, LeaderEpoch: -1, Metadata: string(text)})
 	err := s.asks.admin.CommitAllOffsets(asked, s.topic, note)
 	for errors.Is(err, kerr.CoordinatorNotAvailable) { // the servers make one when the first group comes
-		if err = pause(asked, 50*time.Millisecond); err == nil {
+		if err = flow.Sleep(asked, 50*time.Millisecond); err == nil {
 			err = s.asks.admin.CommitAllOffsets(asked, s.topic, note)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -44,7 +45,7 @@ func (s *Store) fetch(ctx context.Context, l *link, from int64, size int32, wait
 			return nil, from, s.fail(ctx, "read", err)
 		}
 		l.leader.Store(-1)
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := flow.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return nil, from, err
 		}
 	}
@@ -126,7 +127,7 @@ func (s *Store) offsets(ctx context.Context) (start, end int64, err error) {
 			if !kerr.IsRetriable(err) || time.Since(begun) > unknownFor {
 				return 0, 0, s.fail(ctx, "look at", err)
 			}
-			if err := pause(ctx, 50*time.Millisecond); err != nil {
+			if err := flow.Sleep(ctx, 50*time.Millisecond); err != nil {
 				return 0, 0, err
 			}
 		}
@@ -283,7 +284,7 @@ func (s *Store) find(ctx context.Context, seq uint64, read bool) (place, []byte,
 			return place{}, nil, s.error(tidemark.Transient, "read", fmt.Errorf("message %d was committed, and is not to be seen yet", seq), "")
 		}
 		if _, _, ok := s.known.around(seq); !ok { // ours, and its transaction has not quite ended
-			if err := pause(ctx, time.Millisecond); err != nil {
+			if err := flow.Sleep(ctx, time.Millisecond); err != nil {
 				return place{}, nil, err
 			}
 		}

@@ -40,6 +40,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -151,7 +152,7 @@ func Remove(ctx context.Context, opt Options) error {
 		if _, err := s.describe(ctx); errors.Is(err, kerr.UnknownTopicOrPartition) {
 			return nil
 		}
-		if err := pause(ctx, 50*time.Millisecond); err != nil {
+		if err := flow.Sleep(ctx, 50*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -223,7 +224,7 @@ func (s *Store) openTopic(ctx context.Context, create bool) error {
 	// A new topic has no leader yet, and not all servers know of it.
 	for begun := time.Now(); create && (err != nil || t.Partitions[0].Err != nil) && time.Since(begun) < patience; {
 		if kerr.IsRetriable(err) || err == nil {
-			if err := pause(ctx, 20*time.Millisecond); err != nil {
+			if err := flow.Sleep(ctx, 20*time.Millisecond); err != nil {
 				return err
 			}
 			t, err = s.describe(ctx)
@@ -347,13 +348,4 @@ func (s *Store) Close() error {
 		}
 	}
 	return nil
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
 }

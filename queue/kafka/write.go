@@ -11,6 +11,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/queue"
 )
@@ -170,7 +171,7 @@ func (s *Store) commit(ctx context.Context, seq uint64, messages [][]byte) error
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 	defer cancel()
 	defer crash.OnDone(ctx, func() {
-		if pause(own, grace) == nil {
+		if flow.Sleep(own, grace) == nil {
 			cancel()
 		}
 	})()
@@ -233,7 +234,7 @@ func (s *Store) ended(ctx context.Context, end int64) error {
 		case err != nil && !kerr.IsRetriable(err):
 			return err
 		}
-		if err := pause(ctx, wait); err != nil {
+		if err := flow.Sleep(ctx, wait); err != nil {
 			return err
 		}
 	}

@@ -17,6 +17,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -126,7 +127,7 @@ func (b *bench) begin() (place, end uint64) {
 	return place, end
 }
 
-func (b *bench) append(txs ...*tidemark.Tx) {
+func (b *bench) append(txs ...*change.Tx) {
 	b.Helper()
 	if err := b.log.Append(b.ctx, keep(txs)); err != nil {
 		b.Fatal(err)
@@ -134,7 +135,7 @@ func (b *bench) append(txs ...*tidemark.Tx) {
 }
 
 // appendSome appends txs, so many at a time.
-func (b *bench) appendSome(txs []*tidemark.Tx, at int) {
+func (b *bench) appendSome(txs []*change.Tx, at int) {
 	b.Helper()
 	for len(txs) > 0 {
 		n := min(at, len(txs))
@@ -146,13 +147,13 @@ func (b *bench) appendSome(txs []*tidemark.Tx, at int) {
 var errEnough = errors.New("enough")
 
 // read reads behind after, until the transaction at place until has come.
-func (b *bench) read(after, until uint64) []*tidemark.Tx {
+func (b *bench) read(after, until uint64) []*change.Tx {
 	b.Helper()
 	if until <= after {
 		return nil
 	}
-	var out []*tidemark.Tx
-	err := b.log.Read(b.ctx, after, func(tx *tidemark.Tx) error {
+	var out []*change.Tx
+	err := b.log.Read(b.ctx, after, func(tx *change.Tx) error {
 		out = append(out, tx)
 		if !tx.More && tx.Place >= until {
 			return errEnough
@@ -211,7 +212,7 @@ func relations(b *bench) {
 	for i := range 200 {
 		txs := s.next(1, 3, 300)
 		for rest := txs[0].Changes; len(rest) > 0; {
-			c, next, _ := tidemark.NextChange(rest)
+			c, next, _ := change.Next(rest)
 			if rest = next; c.Kind == tidemark.RelationChange {
 				want++
 			}
@@ -225,7 +226,7 @@ func relations(b *bench) {
 	got := 0
 	for _, tx := range b.read(0, s.place) {
 		for rest := tx.Changes; len(rest) > 0; {
-			c, next, err := tidemark.NextChange(rest)
+			c, next, err := change.Next(rest)
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -241,8 +242,8 @@ func relations(b *bench) {
 
 func waits(b *bench) {
 	s := newSource(4)
-	var all []*tidemark.Tx
-	var parts [][]*tidemark.Tx
+	var all []*change.Tx
+	var parts [][]*change.Tx
 	ends := map[uint64]bool{}
 	for range 6 {
 		part := s.some(5)
@@ -251,10 +252,10 @@ func waits(b *bench) {
 	}
 	b.append(parts[0]...)
 	reached, done := make(chan struct{}), make(chan error, 1)
-	var got []*tidemark.Tx
+	var got []*change.Tx
 	ctx, cancel := context.WithCancel(b.ctx)
 	go func() {
-		done <- b.log.Read(ctx, 0, func(tx *tidemark.Tx) error {
+		done <- b.log.Read(ctx, 0, func(tx *change.Tx) error {
 			got = append(got, tx)
 			if !tx.More && ends[tx.Place] {
 				reached <- struct{}{}
@@ -290,8 +291,8 @@ func waits(b *bench) {
 // looks asks how the log stands, over and over, while one appends and another reads.
 func looks(b *bench) {
 	s := newSource(19)
-	var txs []*tidemark.Tx
-	parts := make([][]*tidemark.Tx, 100)
+	var txs []*change.Tx
+	parts := make([][]*change.Tx, 100)
 	for i := range parts {
 		parts[i] = s.some(1)
 		txs = append(txs, parts[i]...)
@@ -329,7 +330,7 @@ func looks(b *bench) {
 
 func restart(b *bench) {
 	s := newSource(5)
-	var txs []*tidemark.Tx
+	var txs []*change.Tx
 	for range 4 {
 		more := s.some(20)
 		b.appendSome(more, 3)
@@ -368,7 +369,7 @@ func trim(b *bench) {
 		b.Fatal(err)
 	}
 	var low uint64
-	var rest []*tidemark.Tx // behind low
+	var rest []*change.Tx // behind low
 	for i, tx := range txs {
 		if i > len(txs)/2 && !tx.More && low == 0 {
 			low, rest = tx.Place, txs[i+1:]
@@ -385,7 +386,7 @@ func trim(b *bench) {
 		b.Fatalf("half of the transactions were trimmed: before %+v, now %+v, %v", before, after, err)
 	}
 	equal(b, flat(b, b.read(low, s.place)), want)
-	err = b.log.Read(b.ctx, after.First-1, func(*tidemark.Tx) error { return nil })
+	err = b.log.Read(b.ctx, after.First-1, func(*change.Tx) error { return nil })
 	b.wantKind(err, tidemark.Lost, "it begins behind place")
 
 	if err := b.log.Trim(b.ctx, s.place+100); err != nil {
@@ -415,7 +416,7 @@ func from(b *bench) {
 	b.append(txs...)
 	equal(b, flat(b, b.read(899, s.place)), flat(b, txs))
 	equal(b, flat(b, b.read(0, s.place)), flat(b, txs))
-	err = b.log.Read(b.ctx, 898, func(*tidemark.Tx) error { return nil })
+	err = b.log.Read(b.ctx, 898, func(*change.Tx) error { return nil })
 	b.wantKind(err, tidemark.Lost, "it begins behind place 899, and 898 is where the target is")
 }
 
@@ -431,14 +432,14 @@ func full(b *bench) {
 	b.reopen()
 	b.begin()
 	s := newSource(9)
-	var txs []*tidemark.Tx
+	var txs []*change.Tx
 	for range 40 {
 		txs = append(txs, s.next(1, 20, 4000)...) // about 40 KB each
 	}
 	done := make(chan error, 1)
 	go func() {
 		for _, tx := range keep(txs) {
-			if err := b.log.Append(b.ctx, []*tidemark.Tx{tx}); err != nil {
+			if err := b.log.Append(b.ctx, []*change.Tx{tx}); err != nil {
 				done <- err
 				return
 			}
@@ -456,8 +457,8 @@ func full(b *bench) {
 	if err != nil || !st.Full || st.Bytes > 1<<20 || st.Limit != 1<<20 {
 		b.Fatalf("a full queue says %+v, %v", st, err)
 	}
-	var got []*tidemark.Tx
-	err = b.log.Read(b.ctx, 0, func(tx *tidemark.Tx) error {
+	var got []*change.Tx
+	err = b.log.Read(b.ctx, 0, func(tx *change.Tx) error {
 		got = append(got, tx)
 		if tx.Place == s.place && !tx.More {
 			return errEnough
@@ -558,12 +559,12 @@ func giant(b *bench, size, ram int64) {
 		if appended >= size {
 			tx.More, tx.End = false, 9001
 		}
-		if err := b.log.Append(b.ctx, []*tidemark.Tx{&tx}); err != nil {
+		if err := b.log.Append(b.ctx, []*change.Tx{&tx}); err != nil {
 			b.Fatal(err)
 		}
 	}
 	var read, readRows int64
-	err := b.log.Read(b.ctx, first[0].Place, func(tx *tidemark.Tx) error {
+	err := b.log.Read(b.ctx, first[0].Place, func(tx *change.Tx) error {
 		read += int64(len(tx.Changes))
 		readRows += int64(tx.Rows)
 		if !tx.More {

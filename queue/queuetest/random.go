@@ -7,7 +7,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -22,8 +22,8 @@ func random(t *testing.T, r *rapid.T, m Maker) {
 	b.begin()
 	s := newSource(rapid.Uint64().Draw(r, "seed"))
 
-	var all []*tidemark.Tx // whole ones
-	var half []*tidemark.Tx
+	var all []*change.Tx // whole ones
+	var half []*change.Tx
 	var low uint64 // trimmed
 	last := func() uint64 {
 		if len(all) == 0 {
@@ -43,7 +43,7 @@ func random(t *testing.T, r *rapid.T, m Maker) {
 	}
 	r.Repeat(map[string]func(*rapid.T){
 		"append": func(r *rapid.T) {
-			var txs []*tidemark.Tx
+			var txs []*change.Tx
 			if half != nil {
 				txs, half = half, nil
 			}
@@ -108,7 +108,7 @@ func random(t *testing.T, r *rapid.T, m Maker) {
 }
 
 // whole is txs without the one at the end that has not ended.
-func whole(txs []*tidemark.Tx) []*tidemark.Tx {
+func whole(txs []*change.Tx) []*change.Tx {
 	for len(txs) > 0 && txs[len(txs)-1].More {
 		txs = txs[:len(txs)-1]
 	}

@@ -9,21 +9,22 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 )
 
 // A source makes transactions as a capture gives them.
 type source struct {
 	rnd   *rand.Rand
 	place uint64
-	known map[uint32]tidemark.Relation // relations that the capture has described
-	all   map[uint32]tidemark.Relation // as they are now
+	known map[uint32]change.Relation // relations that the capture has described
+	all   map[uint32]change.Relation // as they are now
 }
 
 func newSource(seed uint64) *source {
-	s := &source{rnd: rand.New(rand.NewPCG(seed, 1)), place: 1000, known: map[uint32]tidemark.Relation{}, all: map[uint32]tidemark.Relation{}}
+	s := &source{rnd: rand.New(rand.NewPCG(seed, 1)), place: 1000, known: map[uint32]change.Relation{}, all: map[uint32]change.Relation{}}
 	for id := uint32(1); id <= 4; id++ {
-		s.all[id] = tidemark.Relation{ID: 16384 + id, Table: tidemark.TableID{Schema: "public", Name: fmt.Sprintf("t%d", id)}, Identity: 'd',
-			Columns: []tidemark.RelationColumn{{Name: "id", Key: true, Type: 23, Mod: -1}, {Name: "v", Type: 25, Mod: -1}}}
+		s.all[id] = change.Relation{ID: 16384 + id, Table: tidemark.TableID{Schema: "public", Name: fmt.Sprintf("t%d", id)}, Identity: 'd',
+			Columns: []change.RelationColumn{{Name: "id", Key: true, Type: 23, Mod: -1}, {Name: "v", Type: 25, Mod: -1}}}
 	}
 	return s
 }
@@ -35,7 +36,7 @@ func (s *source) restart() { clear(s.known) }
 func (s *source) describe() []byte {
 	var b []byte
 	for id, rel := range s.all {
-		b = tidemark.AppendChange(b, rel.Append(nil))
+		b = change.Append(b, rel.Append(nil))
 		s.known[id] = rel
 	}
 	return b
@@ -43,10 +44,10 @@ func (s *source) describe() []byte {
 
 // add adds to tx a change of table id with size bytes, and the table's description if
 // that is due.
-func (s *source) add(tx *tidemark.Tx, id uint32, size int) {
+func (s *source) add(tx *change.Tx, id uint32, size int) {
 	rel := s.all[id]
 	if s.rnd.IntN(40) == 0 {
-		rel.Columns = append(rel.Columns[:len(rel.Columns):len(rel.Columns)], tidemark.RelationColumn{Name: fmt.Sprintf("c%d", s.rnd.IntN(1000)), Type: 23, Mod: -1})
+		rel.Columns = append(rel.Columns[:len(rel.Columns):len(rel.Columns)], change.RelationColumn{Name: fmt.Sprintf("c%d", s.rnd.IntN(1000)), Type: 23, Mod: -1})
 		if len(rel.Columns) > 8 {
 			rel.Columns = rel.Columns[:2]
 		}
@@ -54,13 +55,13 @@ func (s *source) add(tx *tidemark.Tx, id uint32, size int) {
 		delete(s.known, id)
 	}
 	if _, ok := s.known[id]; !ok {
-		tx.Changes = tidemark.AppendChange(tx.Changes, rel.Append(nil))
+		tx.Changes = change.Append(tx.Changes, rel.Append(nil))
 		s.known[id] = rel
 	}
 	if s.rnd.IntN(50) == 0 {
 		m := binary.BigEndian.AppendUint32([]byte{'T'}, 1)
 		m = append(m, 0)
-		tx.Changes = tidemark.AppendChange(tx.Changes, binary.BigEndian.AppendUint32(m, rel.ID))
+		tx.Changes = change.Append(tx.Changes, binary.BigEndian.AppendUint32(m, rel.ID))
 	}
 	text := make([]byte, size)
 	for i := range text {
@@ -68,18 +69,18 @@ func (s *source) add(tx *tidemark.Tx, id uint32, size int) {
 	}
 	m := binary.BigEndian.AppendUint32([]byte{'I'}, rel.ID)
 	m = append(m, 'N')
-	m = tidemark.AppendTuple(m, []tidemark.Value{{Kind: tidemark.TextValue, Data: []byte("1")}, {Kind: tidemark.TextValue, Data: text}})
-	tx.Changes = tidemark.AppendChange(tx.Changes, m)
+	m = change.AppendTuple(m, []change.Value{{Kind: change.TextValue, Data: []byte("1")}, {Kind: change.TextValue, Data: text}})
+	tx.Changes = change.Append(tx.Changes, m)
 	tx.Rows++
 }
 
 // next makes a transaction in pieces, of rows changes of up to size bytes each.
-func (s *source) next(pieces, rows, size int) []*tidemark.Tx {
+func (s *source) next(pieces, rows, size int) []*change.Tx {
 	s.place += 1 + uint64(s.rnd.IntN(50))
 	at := time.UnixMicro(1_700_000_000_000_000 + int64(s.place)).UTC()
-	var out []*tidemark.Tx
+	var out []*change.Tx
 	for i := range pieces {
-		tx := &tidemark.Tx{Place: s.place, XID: uint32(s.place), Time: at, Put: at.Add(time.Millisecond), More: i < pieces-1}
+		tx := &change.Tx{Place: s.place, XID: uint32(s.place), Time: at, Put: at.Add(time.Millisecond), More: i < pieces-1}
 		if s.place%3 == 0 {
 			tx.GTID, tx.Origin = fmt.Sprintf("0-1-%d", s.place), "elsewhere"
 		}
@@ -95,8 +96,8 @@ func (s *source) next(pieces, rows, size int) []*tidemark.Tx {
 }
 
 // some makes a few small transactions, and now and then one in pieces or an empty one.
-func (s *source) some(n int) []*tidemark.Tx {
-	var out []*tidemark.Tx
+func (s *source) some(n int) []*change.Tx {
+	var out []*change.Tx
 	for range n {
 		switch s.rnd.IntN(10) {
 		case 0:
@@ -113,7 +114,7 @@ func (s *source) some(n int) []*tidemark.Tx {
 // flat writes down whole transactions in a form in which it does not matter how they are
 // cut into pieces, and when a table is described, as long as it is before its use: each
 // change stands beside what its table is at that moment.
-func flat(tb judge, txs []*tidemark.Tx) []string {
+func flat(tb judge, txs []*change.Tx) []string {
 	tb.Helper()
 	known := map[uint32]string{}
 	var out []string
@@ -125,7 +126,7 @@ func flat(tb judge, txs []*tidemark.Tx) []string {
 		}
 		rows += tx.Rows
 		for rest := tx.Changes; len(rest) > 0; {
-			c, next, err := tidemark.NextChange(rest)
+			c, next, err := change.Next(rest)
 			if err != nil {
 				tb.Fatalf("the transaction at place %d: %v", tx.Place, err)
 			}
@@ -136,7 +137,7 @@ func flat(tb judge, txs []*tidemark.Tx) []string {
 				known[c.Table] = string(c.Body)
 				continue
 			case tidemark.TruncateChange:
-				tr, err := tidemark.ParseTruncation(c.Body)
+				tr, err := change.ParseTruncation(c.Body)
 				if err != nil {
 					tb.Fatal(err)
 				}
@@ -174,8 +175,8 @@ func equal(tb judge, got, want []string) {
 }
 
 // keep makes a copy of what Append gets, since that is the log's then.
-func keep(txs []*tidemark.Tx) []*tidemark.Tx {
-	var out []*tidemark.Tx
+func keep(txs []*change.Tx) []*change.Tx {
+	var out []*change.Tx
 	for _, tx := range txs {
 		c := *tx
 		c.Changes = bytes.Clone(tx.Changes)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
@@ -73,7 +74,7 @@ func onItsWay(b *bench) {
 // once.
 func cancelled(b *bench) {
 	s := newSource(15)
-	var txs []*tidemark.Tx
+	var txs []*change.Tx
 	for i := range 30 {
 		last := s.place
 		more := s.some(20)
@@ -114,7 +115,7 @@ func givenUp(b *bench) {
 	reached, done := make(chan struct{}), make(chan error, 1)
 	go func() {
 		pieces := 0
-		done <- b.log.Read(b.ctx, txs[len(txs)-1].Place, func(tx *tidemark.Tx) error {
+		done <- b.log.Read(b.ctx, txs[len(txs)-1].Place, func(tx *change.Tx) error {
 			if pieces++; pieces == 4 {
 				close(reached)
 			}

@@ -1,0 +1,157 @@
+// Package resolve decides what both engines decide alike about a stream on its target: what becomes of changes that do
+// not fit (Run, over a Session), how far a stream is applied when an apply begins (Begin), and the errors of both
+// (ErrFenced, Misfit). It does no I/O; engines give the SQL.
+package resolve
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+)
+
+// A Session is a transaction of the target in which a group is applied change by change.
+type Session interface {
+	// Truncate does what a TruncateChange says.
+	Truncate(ctx context.Context, c change.Change, bounds map[uint32]*change.Bound) error
+	// Try makes a change behind a savepoint, to which it goes back if the target refuses it; nil: it is made. keyOnly
+	// says that its row is found by its key, whatever else it has. An error is neither: it ends the group.
+	Try(ctx context.Context, b *change.Bound, c change.Change, keyOnly bool) (*Refusal, error)
+	// There reports whether the row of a change is there, whatever it has.
+	There(ctx context.Context, b *change.Bound, c change.Change) (bool, error)
+	// Note writes an exception.
+	Note(ctx context.Context, x change.Exception) error
+}
+
+// A Refusal is what became of a change that was not made.
+type Refusal struct {
+	Cause     error  // ends the group, unless the change is passed over
+	Text      error  // Cause, for people
+	SQL       string // the statement with its values
+	OfRow     bool   // it is about the row, not about the table or the server
+	Duplicate bool   // a row with its key was there
+	Checked   bool   // more of the row was looked at than its key
+	Keyed     bool   // rows are found by the target's own key
+}
+
+type run struct {
+	g          *change.Group
+	s          Session
+	off        map[tidemark.TableID]bool // get no more changes
+	exceptions int
+}
+
+// Run applies a group that the target was found not to fit, change by change. With one that is refused, or does not
+// meet its row, it does what its table's action says. Force makes the target fit where it can be: an insert of a row
+// that is there becomes an update, an update of one that is not there an insert, and what was changed meanwhile is not
+// looked at. Each such change is noted. It says how many there were.
+//
+// Errors that are not of a row (a table that is gone, a privilege) are errors here too, unless they are of the group's
+// OKStates.
+func Run(ctx context.Context, g *change.Group, s Session) (exceptions int, err error) {
+	r := &run{g: g, s: s, off: map[tidemark.TableID]bool{}}
+	err = g.EachChange(func(tx *change.Tx, c change.Change, bounds map[uint32]*change.Bound) error {
+		return r.change(ctx, tx, c, bounds)
+	})
+	return r.exceptions, err
+}
+
+// change applies one change, or passes it over.
+func (r *run) change(ctx context.Context, tx *change.Tx, c change.Change, bounds map[uint32]*change.Bound) error {
+	switch c.Kind {
+	case tidemark.RelationChange, tidemark.MessageChange:
+		return nil
+	case tidemark.TruncateChange:
+		return r.s.Truncate(ctx, c, bounds)
+	}
+	b := bounds[c.Table]
+	if b == nil || r.off[b.Table.TableID] {
+		return nil
+	}
+	if err := b.Tells(c); err != nil {
+		return err
+	}
+	f, err := r.s.Try(ctx, b, c, false)
+	if err != nil || f == nil {
+		return err
+	}
+	if !f.OfRow && !r.g.Passes(f.Text) {
+		return f.Cause
+	}
+	m := missed(f.Cause)
+	if m != nil && f.Checked {
+		if m.Changed, err = r.s.There(ctx, b, c); err != nil {
+			return err
+		}
+	}
+	x := r.g.Exception(tx, b, c.Kind, f.SQL, f.Text, f.Duplicate)
+	action, err := r.g.Judge(b, c, f.Cause, x)
+	if err != nil {
+		return err
+	}
+	r.off[b.Table.TableID] = action == tidemark.DisableOnConflict
+	if action == tidemark.ForceConflict {
+		if x.Applied, err = r.force(ctx, b, c, f, m); err != nil {
+			return err
+		}
+	}
+	r.exceptions++
+	return r.s.Note(ctx, x)
+}
+
+// missed gives the Misfit of a change that has met no row; nil if it is none.
+func missed(cause error) *change.Misfit {
+	var m *change.Misfit
+	if errors.As(cause, &m) && m.Met == 0 {
+		return m
+	}
+	return nil
+}
+
+// force makes the target fit a change, and says whether it could.
+func (r *run) force(ctx context.Context, b *change.Bound, c change.Change, f *Refusal, m *change.Misfit) (bool, error) {
+	unchanged := func(v change.Value) bool { return v.Kind == change.UnchangedValue }
+	switch {
+	case m != nil && m.Changed: // it is found by its key all the same
+	case c.Kind == tidemark.InsertChange && f.Duplicate && f.Keyed:
+		// As an update whose old row is the new one: it is found by the target's own key.
+		c = change.Change{Kind: tidemark.UpdateChange, Table: c.Table, Old: c.New, New: c.New}
+	case c.Kind == tidemark.UpdateChange && m != nil && !slices.ContainsFunc(c.New.Values(nil), unchanged):
+		c = change.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New}
+	default:
+		return false, nil
+	}
+	f, err := r.s.Try(ctx, b, c, true)
+	if err == nil && f != nil && !f.OfRow {
+		err = f.Cause
+	}
+	return err == nil && f == nil, err
+}
+
+// Begin gives how far a stream is applied by what its agents' rows say, with the epoch of the apply that begins at now.
+func Begin(agents []change.Progress, now time.Time) (p change.Progress) {
+	var done []uint64
+	for _, a := range agents {
+		p.Epoch, p.Low = max(p.Epoch, a.Epoch), max(p.Low, a.Low)
+		done = append(done, a.Done...)
+	}
+	p.Epoch = change.NextEpoch(p.Epoch, now)
+	slices.Sort(done)
+	for _, place := range slices.Compact(done) {
+		if place > p.Low {
+			p.Done = append(p.Done, place)
+		}
+	}
+	return p
+}
+
+// ErrFenced says that the progress row is of another epoch.
+var ErrFenced error = &tidemark.Error{Op: "apply", Kind: tidemark.Lost, Err: errors.New("another apply of this stream has taken over"), Hint: "End one of the two."}
+
+// Misfit is the error of a change that has met so many rows of a table (object), not one.
+func Misfit(object string, kind tidemark.ChangeKind, met int64) error {
+	return &tidemark.Error{Op: "apply", Object: object, Kind: tidemark.BadRow, Err: &change.Misfit{Kind: kind, Met: met}, Hint: change.OtherRows}
+}

@@ -1,0 +1,175 @@
+package change
+
+import (
+	"errors"
+	"fmt"
+	"github.com/tidemarkdb/tidemark"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Tells is an error where a change has to find more on the target than the log tells of its
+// old row.
+func (b *Bound) Tells(c Change) error {
+	if !b.Conflict.Rule.Checks(c.Kind) || c.Old != nil && !c.OldKey {
+		return nil
+	}
+	return tidemark.Errorf(tidemark.Unsupported, "apply", b.Table.String(), fmt.Sprintf("the log does not tell all that a row had before it was changed, which the conflict rule %s looks at", b.Conflict.Rule),
+		"The source has begun to tell it later (REPLICA IDENTITY FULL, binlog_row_image): run once with --conflict-rule key --until now, then as before.")
+}
+
+// An Exception is a change that did not find the target as it has to be, and what was
+// done about it. The names of reasons are those of IBMQREP_EXCEPTIONS.
+type Exception struct {
+	Time      time.Time `json:"exception_time"`
+	Queue     string    `json:"recvq"`
+	Place     uint64    `json:"src_commit"` // of the transaction
+	Commit    time.Time `json:"src_trans_time"`
+	Table     string    `json:"table"` // on the target
+	Operation string    `json:"operation"`
+	Reason    string    `json:"reason"` // NOTFOUND, DUPLICATE, CHECKFAILED, SQLERROR, OKSQLSTATE; SKIPPED: an event of the log
+	SQLState  string    `json:"sqlstate,omitempty"`
+	Message   string    `json:"message"`
+	SQL       string    `json:"text"` // with its values
+	Applied   bool      `json:"is_applied"`
+}
+
+// An ExceptionFilter says which exceptions are meant. The zero value is all.
+type ExceptionFilter struct {
+	Queue  string    // of this stream
+	Table  string    // of this table: schema.name, or the name alone
+	Since  time.Time // noted from then on
+	Before time.Time // noted before then
+}
+
+// A Misfit says that a change has not met one row, or one that is not as the source's was.
+type Misfit struct {
+	Kind    tidemark.ChangeKind
+	Met     int64
+	Changed bool // the row is there, with other values
+}
+
+func (m *Misfit) Error() string {
+	verb := map[tidemark.ChangeKind]string{tidemark.UpdateChange: "an update", tidemark.DeleteChange: "a delete", tidemark.InsertChange: "an insert"}[m.Kind]
+	if m.Changed {
+		return verb + " met a row that is not as the source's was"
+	}
+	return fmt.Sprintf("%s met %d rows, not one", verb, m.Met)
+}
+
+// OtherRows is what to do about a Misfit.
+const OtherRows = "The target has other rows than the source: compare them (tidemark diff)."
+
+// StateOf gives the SQLSTATE of the error of a server in err's chain; "" if there is none.
+func StateOf(err error) string {
+	var said interface{ SQLState() string }
+	if errors.As(err, &said) {
+		return said.SQLState()
+	}
+	return ""
+}
+
+// Passes says whether an error is of those that are passed over.
+func (g *Group) Passes(err error) bool {
+	return err != nil && slices.Contains(g.OKStates, StateOf(err))
+}
+
+// Judge says what becomes of a change that has failed with cause, of which x says more: it is
+// passed over, or forced, or its table, with which Disable was called, gets no more. A value that
+// the target refuses is no conflict, and stops its table where a conflict would stop the stream. err is
+// cause where that ends the group.
+func (g *Group) Judge(b *Bound, c Change, cause error, x Exception) (tidemark.ConflictAction, error) {
+	action := b.Conflict.On(c.Kind)
+	refused := x.Reason == refusedValue && action != tidemark.StopQueueOnConflict
+	switch {
+	case g.Passes(cause):
+		return tidemark.IgnoreConflict, nil
+	case action == tidemark.IgnoreConflict, action == tidemark.ForceConflict:
+		return action, nil
+	case (action == tidemark.DisableOnConflict || refused) && g.Disable != nil:
+		return tidemark.DisableOnConflict, g.Disable(b.Table.TableID, b.whyDisabled(c, cause, x))
+	}
+	g.StopsQueue = action == tidemark.StopQueueOnConflict
+	return tidemark.StopOnConflict, cause
+}
+
+// refusedValue is the Reason of an Exception that is neither a missing nor a present nor a changed row.
+const refusedValue = "SQLERROR"
+
+// whyDisabled is the error for which a table gets no more changes.
+func (b *Bound) whyDisabled(c Change, cause error, x Exception) error {
+	text, hint := x.Message, tidemark.HintOf(cause)
+	if row := b.rowText(c); row != "" {
+		text = fmt.Sprintf("%s of the row %s: %s", strings.ToLower(x.Operation), row, text)
+	}
+	switch {
+	case x.Reason != refusedValue:
+		hint = "Compare the table on both sides"
+	case hint != "":
+	case x.SQLState == "22007" || x.SQLState == "22008":
+		hint = "Correct the row at the source, or run with --zero-dates=null if it is an invalid date, or change the column on the target"
+	default:
+		hint = "Correct the row at the source, or change the target's table so that it takes the row"
+	}
+	return tidemark.Errorf(tidemark.BadRow, "apply", b.Table.String(), text, hint)
+}
+
+// maxKeyText is how much of a value is printed.
+const maxKeyText = 60
+
+// rowText names the row of a change by its key: "id=7"; "" where there is none.
+func (b *Bound) rowText(c Change) string {
+	row := c.New
+	if c.Kind != tidemark.InsertChange && c.Old != nil {
+		row = c.Old
+	}
+	if row == nil || b.Table.Key == nil {
+		return ""
+	}
+	vals := row.Values(nil)
+	var parts []string
+	for _, name := range b.Table.Key.Columns() {
+		for i, at := range b.Columns {
+			if at < 0 || i >= len(vals) || b.Table.Columns[at].Name != name {
+				continue
+			}
+			text := []rune(strings.ToValidUTF8(string(vals[i].Data), "?"))
+			if len(text) > maxKeyText {
+				text = append(text[:maxKeyText], []rune("...")...)
+			}
+			parts = append(parts, name+"="+string(text))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// A QueueStop is what a change has failed with that does not fit a table whose Conflict says
+// that the queue stops.
+type QueueStop struct{ Err error }
+
+func (e *QueueStop) Error() string { return e.Err.Error() }
+func (e *QueueStop) Unwrap() error { return e.Err }
+
+// Exception describes a change of a table that has failed with cause. duplicate says that
+// a row with its key was there.
+func (g *Group) Exception(tx *Tx, b *Bound, kind tidemark.ChangeKind, sql string, cause error, duplicate bool) Exception {
+	x := Exception{Queue: g.Queue, Place: tx.Place, Commit: tx.Time, Table: b.Table.String(), SQLState: StateOf(cause), Message: cause.Error(), SQL: sql, Reason: refusedValue,
+		Operation: map[tidemark.ChangeKind]string{tidemark.InsertChange: "INSERT", tidemark.UpdateChange: "UPDATE", tidemark.DeleteChange: "DELETE"}[kind]}
+	var own *tidemark.Error
+	if errors.As(cause, &own) && own.Err != nil {
+		x.Message = own.Err.Error()
+	}
+	var misfit *Misfit
+	switch {
+	case g.Passes(cause):
+		x.Reason = "OKSQLSTATE"
+	case duplicate:
+		x.Reason = "DUPLICATE"
+	case errors.As(cause, &misfit) && misfit.Changed:
+		x.Reason = "CHECKFAILED"
+	case errors.As(cause, &misfit) && misfit.Met == 0:
+		x.Reason = "NOTFOUND"
+	}
+	return x
+}

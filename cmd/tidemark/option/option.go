@@ -1,0 +1,191 @@
+// Package option describes what commands can be told. A Line is one option, bound to a field of the struct that a command
+// reads its options into; a Table is the lines of such a struct. From tables come flags with their help and completion
+// (Flags), what a task file may say (the values that Flags' reader takes), and the manual's page (Book). It hides in
+// which order defaults, files and flags are read, and how texts become values (value.go).
+package option
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A Line is an option. A user writes its name with two dashes on a command line, or as a key in a task file.
+type Line struct {
+	Name    string
+	Form    string             // "number", "size", "duration", "on/off", "text", "file", "list", or the choices with | between
+	Default string             // as the user would write it; "" none
+	Help    string             // one sentence
+	Verbs   string             // of options that several commands take in: which of these know it; "" all
+	Set     func(string) error // puts a value into its field
+}
+
+// New makes a line that all commands know that have its table: the name, the form, the default as the user would write it
+// ("" none), one sentence on what it is for, and what puts a value into its field.
+func New(name, form, def, help string, set func(string) error) Line {
+	return Line{Name: name, Form: form, Default: def, Help: help, Set: set}
+}
+
+// For makes a line one that only these commands know.
+func (l Line) For(verbs string) Line {
+	l.Verbs = verbs
+	return l
+}
+
+// takes is whether a command knows the line.
+func (l *Line) takes(verb string) bool {
+	return l.Verbs == "" || slices.Contains(strings.Fields(l.Verbs), verb)
+}
+
+// A Table is the options of one struct, whose fields its lines set.
+type Table []Line
+
+// Join makes one table of several.
+func Join(tables ...Table) Table { return slices.Concat(tables...) }
+
+// Only gives the lines of these names, in their order.
+func (t Table) Only(names ...string) Table {
+	var out Table
+	for _, name := range names {
+		out = append(out, *t.Find(name))
+	}
+	return out
+}
+
+// Of gives the lines that a command knows.
+func (t Table) Of(verb string) Table {
+	return slices.DeleteFunc(slices.Clone(t), func(l Line) bool { return !l.takes(verb) })
+}
+
+// Find gives the first line of a name; nil: there is none.
+func (t Table) Find(name string) *Line {
+	for i := range t {
+		if t[i].Name == name {
+			return &t[i]
+		}
+	}
+	return nil
+}
+
+// A Set is a struct with the options of a command.
+type Set interface {
+	// Table gives the lines of the struct, bound to its fields. Lines that the command does not know are in it for their
+	// defaults.
+	Table() Table
+}
+
+// A Value is what a file says of an option.
+type Value struct {
+	Text string
+	File string
+	Line int // of the file; 0: the file is none of ours, and says things of all kinds of commands
+}
+
+// flagValue binds a line to a flag: values are kept as text until the task file has been read, because flags come after it.
+type flagValue struct {
+	form  string
+	check func(string) error
+	given *[]string
+}
+
+func (f flagValue) String() string { return "" }
+func (f flagValue) Type() string   { return f.form }
+func (f flagValue) Set(v string) error {
+	if err := f.check(v); err != nil {
+		return err
+	}
+	*f.given = append(*f.given, v)
+	return nil
+}
+
+// Flags adds to a command the options that verb knows, which is its name in Line.Verbs. The function that it gives reads
+// them into what fresh makes: defaults first, then what a file says, then the flags. stranger says what becomes of an
+// option of the file that verb does not know: its error, or nothing. What a file that is none of ours says is set where
+// the struct has a line for it, whether there is a flag or not.
+func Flags[O Set](cmd *cobra.Command, verb string, fresh func() O, stranger func(name string, v Value) error) (read func(file map[string]Value) (O, error)) {
+	given := map[string]*[]string{}
+	for _, l := range fresh().Table().Of(verb) {
+		values := new([]string)
+		given[l.Name] = values
+		help := l.Help
+		if l.Default != "" && l.Default != "off" {
+			help += " (default " + l.Default + ")"
+		}
+		check := func(v string) error { return fresh().Table().Of(verb).Find(l.Name).Set(v) }
+		f := cmd.Flags().VarPF(flagValue{l.Form, check, values}, l.Name, "", help)
+		if l.Form == "on/off" || l.Name == "definitions" {
+			f.NoOptDefVal = "on"
+		}
+		if strings.Contains(l.Form, "|") {
+			choices := strings.Split(l.Form, "|")
+			_ = cmd.RegisterFlagCompletionFunc(l.Name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
+		}
+	}
+	return func(file map[string]Value) (O, error) {
+		o := fresh()
+		table := o.Table()
+		for _, l := range table {
+			if l.Default != "" {
+				if err := l.Set(l.Default); err != nil {
+					return o, fmt.Errorf("default of %s: %w", l.Name, err)
+				}
+			}
+		}
+		known := table.Of(verb)
+		if err := fromFile(table, verb, file, stranger); err != nil {
+			return o, err
+		}
+		for _, l := range known {
+			for _, v := range *given[l.Name] {
+				if err := l.Set(v); err != nil {
+					return o, err
+				}
+			}
+		}
+		return o, nil
+	}
+}
+
+// fromFile sets what a file says, line by line.
+func fromFile(table Table, verb string, file map[string]Value, stranger func(string, Value) error) error {
+	names := make([]string, 0, len(file))
+	for name := range file {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		if d := file[a].Line - file[b].Line; d != 0 {
+			return d
+		}
+		return strings.Compare(a, b)
+	})
+	known := table.Of(verb)
+	for _, name := range names {
+		v := file[name]
+		l := known.Find(name)
+		if v.Line == 0 {
+			l = table.Find(name)
+		}
+		if l == nil || name == "config" {
+			if err := stranger(name, v); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := l.FromFile(v); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// FromFile sets what a file says.
+func (l *Line) FromFile(v Value) error {
+	if err := l.Set(v.Text); err != nil {
+		return &tidemark.Error{Op: "read task file", Object: "option " + l.Name, Kind: tidemark.Invalid, Err: fmt.Errorf("%q %w", v.Text, err), Hint: "it takes " + l.Form}
+	}
+	return nil
+}

@@ -1,0 +1,100 @@
+package main
+
+import (
+	"os"
+	"path/filepath"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+)
+
+// outputOptions say how a command shows what it does.
+type outputOptions struct {
+	progress string // --progress auto: bars for people, lines for logs
+	json     bool   // --json off: people read most of it
+}
+
+func (o *outputOptions) progressTable() option.Table {
+	return option.Table{
+		option.New("progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", option.Word(&o.progress, map[string]string{"auto": "auto", "bars": "bars", "lines": "lines", "none": "none"})).For("copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive"),
+	}
+}
+
+func (o *outputOptions) jsonTable() option.Table {
+	return option.Table{
+		option.New("json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", option.OnOff(&o.json)).For("utilities backup restore backups verify prune copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub skip engines ha-scan ha-calculate archive ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check"),
+	}
+}
+
+func (o *outputOptions) table() option.Table { return option.Join(o.progressTable(), o.jsonTable()) }
+
+func (o *outputOptions) view() screen.View { return screen.View{Progress: o.progress, JSON: o.json} }
+
+// stateOptions say where the catalogue is.
+type stateOptions struct {
+	state string // --state; none: one catalogue for each user, so that all commands find what one has noted
+}
+
+func (o *stateOptions) table() option.Table {
+	return option.Table{
+		option.New("state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", option.Text(&o.state)).For("copy diff repair check replicate capture apply cutover backup restore archive verify runs utilities report status exceptions peek set sub skip"),
+	}
+}
+
+func (o *stateOptions) catalogue() *stateOptions { return o }
+
+// listOptions are the options of what lists things.
+type listOptions struct {
+	watch bool // --watch off: a script wants one answer
+	limit int  // --limit 20: what a screen shows
+}
+
+func (o *listOptions) table() option.Table {
+	return option.Table{
+		option.New("watch", "on/off", "off", "Show it again, with every new sample, until stopped.", option.OnOff(&o.watch)).For("status utilities"),
+		option.New("limit", "number", "20", "How many runs, exceptions or transactions to list.", option.Number(1, 1<<30, &o.limit)).For("runs exceptions peek"),
+	}
+}
+
+// statePath is where the catalogue is.
+func (o *stateOptions) statePath() (string, error) {
+	if o.state != "" {
+		return o.state, nil
+	}
+	if path := os.Getenv("TIDEMARK_STATE"); path != "" {
+		return path, nil
+	}
+	base := os.Getenv("XDG_STATE_HOME")
+	if base == "" {
+		home, err := os.UserHomeDir()
+		if err != nil {
+			return "", tidemark.Errorf(tidemark.Invalid, "open catalogue", "", "no home folder", "name a file with --state")
+		}
+		base = filepath.Join(home, ".local", "state")
+	}
+	return filepath.Join(base, "tidemark", "catalog.db"), nil
+}
+
+func (o *stateOptions) openCatalog() (*catalog.Catalog, error) {
+	path, err := o.statePath()
+	if err != nil {
+		return nil, err
+	}
+	return catalog.Open(path)
+}
+
+// catalogueOptions are the options of commands that look at the catalogue, and of some of them at a stream there.
+type catalogueOptions struct {
+	nameOptions
+	listOptions
+	outputOptions
+	stateOptions
+}
+
+func (o *catalogueOptions) table() option.Table {
+	return option.Join(o.nameOptions.table(), o.listOptions.table(), o.outputOptions.table(), o.stateOptions.table())
+}
+
+func (o *catalogueOptions) Table() option.Table { return o.table() }

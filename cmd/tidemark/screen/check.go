@@ -1,0 +1,43 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// Needs shows what a stream wants of both ends.
+func Needs(w io.Writer, needs []tidemark.Need) {
+	if len(needs) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nWhat a stream needs:")
+	for _, n := range needs {
+		if n.Met {
+			fmt.Fprintf(w, "ok: %s: %s: %s\n", n.End, n.Name, n.Have)
+		} else {
+			Finding(w, n.Finding())
+		}
+	}
+}
+
+const lobsPrinted = 20
+
+// Lobs shows the largest values that were found, the largest first.
+func Lobs(w io.Writer, lobs []tidemark.LobSize) {
+	if len(lobs) == 0 {
+		return
+	}
+	fmt.Fprintln(w, "\nLargest values, by column:")
+	for _, l := range lobs[:min(len(lobs), lobsPrinted)] {
+		of := " (of some rows: --lobs whole reads all)"
+		if l.Whole {
+			of = ""
+		}
+		fmt.Fprintf(w, "%s.%s, %s: %s%s\n", l.Table, l.Column, l.Type, Bytes(l.Bytes), of)
+	}
+	if n := len(lobs) - lobsPrinted; n > 0 {
+		fmt.Fprintf(w, "and %s, none larger: --json lists them\n", Count(n, "more column"))
+	}
+}

@@ -1,0 +1,139 @@
+package screen
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/tidemarkdb/tidemark/backup"
+	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// Storage shows where the time of a backup or a restore went.
+func Storage(w io.Writer, rep *job.StorageReport) {
+	took := rep.Report.Took()
+	what := "backup " + rep.Backup
+	if rep.Verb == "restore" {
+		what = "restored backup " + rep.Backup
+	}
+	of := Count(int(rep.Files), "file")
+	if rep.Report.Logical {
+		of = fmt.Sprintf("%s of %s", Count(int(rep.Rows), "row"), Count(rep.Tables, "table"))
+	}
+	if rep.Origin != "" {
+		what += " of " + rep.Origin
+	}
+	fmt.Fprintf(w, "%s: %s in %s, %s in %.2f s, %s/s", what, Bytes(rep.Bytes), of, Bytes(rep.Stored)+" stored", took.Seconds(), Bytes(rate64(rep.Bytes, took)))
+	if rep.Gone > 0 {
+		fmt.Fprintf(w, "; %s removed meanwhile", Count(int(rep.Gone), "file"))
+	}
+	if rep.Increment != nil {
+		fmt.Fprintf(w, "\n%s", rep.Increment)
+	}
+	if o := rep.Over; o != nil {
+		fmt.Fprintf(w, "\nover what was there: %s of files compared, %s fetched, %s written, %s removed", Bytes(o.Looked), Bytes(o.Fetched), Bytes(o.Written), Count(int(o.Removed), "file"))
+	}
+	fmt.Fprintf(w, "\n\n%s\n%s\n", rep.Report, rep.Limit)
+	for _, a := range rep.Advice {
+		fmt.Fprintln(w, a)
+	}
+	printTargets(w, rep)
+	if rep.PeakRSS > 0 {
+		fmt.Fprintf(w, "Peak memory of this process: %s.\n", Bytes(rep.PeakRSS))
+	}
+	Findings(w, rep.Findings)
+	for _, d := range rep.Damaged {
+		fmt.Fprintf(w, "damaged: %s\n", d)
+	}
+}
+
+// printTargets shows what each place of a mirror has done: its times are sums over the objects that were being
+// written there.
+func printTargets(w io.Writer, rep *job.StorageReport) {
+	if len(rep.Targets) == 0 {
+		return
+	}
+	fmt.Fprintf(w, "\nTARGET %9s %9s %9s %12s\n", "Total", "I/O", "MsgQ", "kBytes")
+	for n, t := range rep.Targets {
+		lost := ""
+		if t.Error != "" {
+			lost = "  LOST"
+		}
+		fmt.Fprintf(w, "%03d    %9.2f %9.2f %9.2f %12d  %s%s\n", n, t.Life.Seconds(), t.IO.Seconds(), t.Wait.Seconds(), t.Written>>10, t.Place, lost)
+	}
+	fmt.Fprintln(w)
+}
+
+func rate64(bytes int64, took time.Duration) int64 {
+	if took <= 0 {
+		return 0
+	}
+	return int64(float64(bytes) / took.Seconds())
+}
+
+// A StorageWatch prints how far a backup or a restore is, in lines.
+type StorageWatch struct {
+	v    View
+	out  io.Writer
+	done chan struct{}
+	gone chan struct{}
+}
+
+// WatchStorage makes a display of a backup or a restore.
+func WatchStorage(v View, out io.Writer) *StorageWatch {
+	return &StorageWatch{v: v, out: out, done: make(chan struct{}), gone: make(chan struct{})}
+}
+
+// Watch begins to print. A phase is told when it begins, and every two seconds.
+func (w *StorageWatch) Watch(of interface{ Status() backup.Status }) {
+	crash.Go(func() {
+		defer close(w.gone)
+		phase, said := "", time.Now()
+		every(100*time.Millisecond, w.done, func() {
+			now := of.Status()
+			if w.v.Progress == "none" || now.Phase == "" || now.Phase == phase && time.Since(said) < 2*time.Second {
+				return
+			}
+			phase, said = now.Phase, time.Now()
+			w.print(now)
+		})
+	})
+}
+
+func (w *StorageWatch) print(now backup.Status) {
+	if w.v.JSON {
+		json.NewEncoder(w.out).Encode(struct {
+			Event string `json:"event"`
+			backup.Status
+		}{"progress", now})
+		return
+	}
+	line := now.Phase
+	if now.Phase == "prepare" {
+		if now.ToAside > 0 {
+			line += fmt.Sprintf(": %.1f%% (%s of %s set aside for large files)", 100*float64(now.Aside)/float64(now.ToAside), Bytes(now.Aside), Bytes(now.ToAside))
+		}
+	} else if now.Total > 0 {
+		line += fmt.Sprintf(": %.1f%% (%s of %s)", now.Percent, Bytes(now.Done), Bytes(now.Total))
+	}
+	if now.Left > 0 {
+		line += ", about " + now.Left.Round(time.Second).String() + " left"
+	}
+	fmt.Fprintln(w.out, line)
+}
+
+// Stop ends the printing; a second time it does nothing.
+func (w *StorageWatch) Stop() {
+	select {
+	case <-w.done:
+		return
+	default:
+	}
+	close(w.done)
+	select {
+	case <-w.gone:
+	case <-time.After(time.Second): // it was never begun
+	}
+}

@@ -1,0 +1,113 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"math"
+
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// printStream shows what a stream did, with the latency split by stage.
+func printStream(w io.Writer, r *job.Report) {
+	s := r.Stream
+	if s.Half == "capture" {
+		fmt.Fprintf(w, "\n%s transactions, %s rows captured in %.1f s (%s trans/s, %s rows/s); peak memory %s\n", Commas(s.Transactions), Commas(s.Rows), s.Seconds,
+			Commas(int64(s.PerSecond+0.5)), Commas(int64(s.RowsSecond+0.5)), Bytes(r.PeakRSS))
+		if s.Transactions > 0 {
+			fmt.Fprintf(w, "from a commit until it is in the queue: mean %s, p50 %s, p99 %s, max %s\n", millis(s.Capture.Mean), millis(s.Capture.P50), millis(s.Capture.P99), millis(s.Capture.Max))
+		}
+		return
+	}
+	fmt.Fprintf(w, "\n%s transactions, %s rows applied in %.1f s (%s trans/s, %s rows/s); peak memory %s\n", Commas(s.Transactions), Commas(s.Rows), s.Seconds,
+		Commas(int64(s.PerSecond+0.5)), Commas(int64(s.RowsSecond+0.5)), Bytes(r.PeakRSS))
+	waited := ""
+	if s.Waited > 0 { // one may have waited for several
+		waited = fmt.Sprintf(" (%s for the same row, %s for a unique value, %s for a foreign key, %s for a whole table)", Commas(s.ByKey), Commas(s.ByUnique), Commas(s.ByReference), Commas(s.ByTable))
+	}
+	fmt.Fprintf(w, "%s had to wait for others%s, %s came too early and were tried again, %s were tried again after a deadlock or the like\n",
+		Commas(s.Waited), waited, Commas(s.Held), Commas(s.Retried))
+	if s.Giants > 0 {
+		fmt.Fprintf(w, "%s too large for memory went through a file, and were applied alone\n", Count(int(s.Giants), "transaction"))
+	}
+	fmt.Fprintln(w)
+	if s.Batches > 0 {
+		fmt.Fprintf(w, "%s batches came to %s changes; %s were refused, and applied transaction after transaction\n\n", Commas(s.Batches), Commas(s.Net), Commas(s.Refused))
+	}
+	if s.Exceptions > 0 {
+		fmt.Fprintf(w, "%s changes did not fit the target: tidemark exceptions shows them\n\n", Commas(s.Exceptions))
+	}
+	if s.Transactions == 0 {
+		return
+	}
+	fmt.Fprintln(w, "Latency            mean         p50         p99         max")
+	for _, x := range []struct {
+		name string
+		l    job.Latency
+	}{{"end to end", s.EndToEnd}, {"  capture", s.Capture}, {"  queue", s.Queue}, {"  apply", s.Apply}} {
+		fmt.Fprintf(w, "%-12s%11s %11s %11s %11s\n", x.name, millis(x.l.Mean), millis(x.l.P50), millis(x.l.P99), millis(x.l.Max))
+	}
+	if s.Skewed > 0 {
+		fmt.Fprintf(w, "The clocks differ: %s transactions seem to be applied before they were committed.\n", Commas(s.Skewed))
+	}
+	printClocks(w, s.StreamStatus)
+	fmt.Fprintln(w)
+}
+
+// printClocks says which server's clock is not this machine's: latencies are between them.
+func printClocks(w io.Writer, s job.StreamStatus) {
+	for _, c := range []struct {
+		whose string
+		ahead float64
+	}{{"source", s.SourceClock}, {"target", s.TargetClock}} {
+		if by := math.Abs(c.ahead); by >= 0.02 {
+			way := "ahead of"
+			if c.ahead < 0 {
+				way = "behind"
+			}
+			fmt.Fprintf(w, "The %s's clock is %.3f s %s this machine's; latencies that begin or end there are off by as much.\n", c.whose, by, way)
+		}
+	}
+}
+
+// streamLine is a sample in one line.
+func streamLine(s job.StreamStatus) string {
+	line := fmt.Sprintf("%s  %s trans/s  %s rows/s", s.Time.Local().Format("15:04:05"), Commas(int64(s.PerSecond+0.5)), Commas(int64(s.RowsSecond+0.5)))
+	if s.Half == "capture" {
+		line += "  captured"
+		if s.PerSecond > 0 {
+			line += fmt.Sprintf(", in the queue after %s (p99 %s)", millis(s.Capture.Mean), millis(s.Capture.P99))
+		}
+		line += fmt.Sprintf("  queue: %s messages, %s", Commas(s.QueueMessages), Bytes(s.QueueBytes))
+		return line + standing(s)
+	}
+	if s.PerSecond > 0 {
+		line += fmt.Sprintf("  end to end %s (p99 %s) = capture %s + queue %s + apply %s", millis(s.EndToEnd.Mean), millis(s.EndToEnd.P99),
+			millis(s.Capture.Mean), millis(s.Queue.Mean), millis(s.Apply.Mean))
+	}
+	if s.State == job.Applying || s.State == job.OneAlone {
+		line += fmt.Sprintf("  %s in flight", Commas(int64(s.InFlight)))
+		if s.Mode == job.InBatches {
+			line += "  batches"
+		} else {
+			line += fmt.Sprintf("  agents %.1f/%d", s.Busy, s.Agents)
+		}
+	}
+	return line + standing(s)
+}
+
+// standing says what a stream is doing and how late it is, as the end of a line.
+func standing(s job.StreamStatus) string {
+	line := "  " + s.Doing
+	if s.State != job.Idle && s.State != job.Connecting {
+		line += fmt.Sprintf(", %.1f s behind", s.Lag)
+	}
+	return line
+}
+
+func millis(ms float64) string {
+	if ms >= 10_000 {
+		return fmt.Sprintf("%.1f s", ms/1000)
+	}
+	return fmt.Sprintf("%.1f ms", ms)
+}

@@ -1,0 +1,371 @@
+// Package screen shows jobs to whoever has started one: while they run (Watch: bars, lines or JSON events; WatchStorage
+// for backups and restores), and what came of them as text: plans, reports, comparisons, streams, what runs now. Numbers
+// as text (Bytes, Commas, Count, Clock) are those of all commands. It hides what a display needs to know of a
+// job's progress; nothing in it opens or decides anything. Start with Watch and Report.
+package screen
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/term"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/load"
+)
+
+// A View says how a command shows what it does.
+type View struct {
+	Progress string // auto, bars, lines or none
+	JSON     bool   // events and reports as JSON
+	PlanOnly bool   // the plan is all that was asked for
+}
+
+// A Watcher shows a job while it runs; Stop ends the display, and ShowPlan prints
+// the plan where that is all that was asked for.
+type Watcher interface {
+	job.Watcher
+	Stop()
+	ShowPlan()
+}
+
+// Watch picks the display: JSON events to out, or bars or lines to errOut.
+func Watch(v View, out, errOut io.Writer) Watcher {
+	mode := v.Progress
+	if mode == "auto" {
+		mode = "lines"
+		if f, ok := errOut.(*os.File); ok && term.IsTerminal(int(f.Fd())) {
+			mode = "bars"
+		}
+	}
+	base := &quiet{out: out, errOut: errOut, planOnly: v.PlanOnly, json: v.JSON}
+	switch {
+	case v.JSON:
+		return &jsonWatcher{quiet: base, enc: json.NewEncoder(out)}
+	case mode == "bars":
+		return &barWatcher{quiet: base}
+	case mode == "lines":
+		return &lineWatcher{quiet: base}
+	}
+	return base
+}
+
+// quiet shows only what must be seen: the plan when that is asked for, and troubles.
+type quiet struct {
+	out, errOut io.Writer
+	planOnly    bool
+	json        bool
+	mu          sync.Mutex
+	plan        *load.Plan
+	retries     int
+	retried     time.Time
+}
+
+func (w *quiet) Planned(run string, p *load.Plan) {
+	w.plan = p
+	if w.planOnly {
+		return
+	}
+	for _, f := range p.Findings {
+		if f.Severity >= tidemark.Warning {
+			Finding(w.errOut, f)
+		}
+	}
+	switch {
+	case run != "" && p.Source == "":
+		fmt.Fprintf(w.errOut, "run %s\n", run)
+	case run != "":
+		fmt.Fprintf(w.errOut, "run %s: %s, %s to create after their rows\n", run, Count(len(p.Moves), "table"), Count(laterObjects(p), "object"))
+	}
+}
+
+func (w *quiet) Running(job.Progress) {}
+
+func (w *quiet) Following(job.StreamProgress) {}
+
+func (w *quiet) Event(e job.Event) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	switch {
+	case e.Kind == "retry":
+		w.retries++
+		if now := time.Now(); w.retries <= 10 || now.Sub(w.retried) >= 15*time.Second { // what fails may be many ranges, for minutes
+			w.retried = now
+			fmt.Fprintf(w.errOut, "trying again%s: %s: %s\n", strings.TrimSuffix(" "+e.Text, " "), e.Object, e.Error)
+		}
+	case e.Kind == "state" && e.Seconds == 0:
+		fmt.Fprintf(w.errOut, "%s: %s\n", e.Object, e.Text)
+	case e.Kind == "state":
+		fmt.Fprintf(w.errOut, "%s: %s: %s rows, %s in %.1f s\n", e.Object, e.Text, Commas(e.Rows), Bytes(e.Bytes), e.Seconds)
+	case e.Kind == "finding":
+		fmt.Fprintf(w.errOut, "warning: %s: %s\n", e.Object, e.Text)
+	case e.Kind == "ddl":
+		fmt.Fprintf(w.errOut, "changed: %s: %s\n", e.Object, e.Text)
+	case e.Kind == "mode":
+		fmt.Fprintln(w.errOut, e.Text)
+	case e.Kind == "stopped":
+		fmt.Fprintf(w.errOut, "stopped: %s: %s\n", e.Object, strings.TrimPrefix(e.Error+". "+e.Text, ". "))
+	case e.Kind == "loaded" || e.Kind == "active":
+		fmt.Fprintf(w.errOut, "%s: %s\n", e.Object, e.Text)
+	case e.Kind == "wait":
+		fmt.Fprintf(w.errOut, "waiting: %s: %s\n", e.Object, e.Text)
+	case e.Kind == "object" && e.Error != "":
+		fmt.Fprintf(w.errOut, "failed: %s\n", e.Error)
+	}
+}
+
+func (w *quiet) Stop() {}
+
+func (w *quiet) ShowPlan() {
+	switch {
+	case !w.planOnly || w.plan == nil:
+	case w.json:
+		JSON(w.out, w.plan)
+	default:
+		Plan(w.out, w.plan)
+	}
+}
+
+func laterObjects(p *load.Plan) int {
+	n := 0
+	for _, o := range p.Objects {
+		if o.Phase != tidemark.BeforeRows {
+			n++
+		}
+	}
+	return n
+}
+
+// jsonWatcher prints one JSON object a line: events, and progress every second.
+type jsonWatcher struct {
+	*quiet
+	enc  *json.Encoder
+	done chan struct{}
+	wg   crash.Group
+}
+
+type jsonPlan struct {
+	Event    string             `json:"event"`
+	Run      string             `json:"run"`
+	Tables   int                `json:"tables"`
+	Ranges   int                `json:"ranges"`
+	Objects  int                `json:"objects"`
+	Position tidemark.Position  `json:"position"`
+	Findings []tidemark.Finding `json:"findings"`
+}
+
+func (w *jsonWatcher) Planned(run string, p *load.Plan) {
+	if w.planOnly {
+		w.quiet.Planned(run, p)
+		return
+	}
+	w.put(jsonPlan{"plan", run, len(p.Moves), len(p.Ranges), len(p.Objects), p.Position, p.Findings})
+}
+
+func (w *jsonWatcher) put(v any) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.enc.Encode(v)
+}
+
+func (w *jsonWatcher) Event(e job.Event) { w.put(e) }
+
+type jsonProgress struct {
+	Event   string  `json:"event"`
+	Seconds float64 `json:"seconds"`
+	tally
+}
+
+func (w *jsonWatcher) Running(p job.Progress) {
+	if w.planOnly {
+		return // the plan is one document
+	}
+	w.Stop()
+	w.done = make(chan struct{})
+	w.wg.Go(func() {
+		every(time.Second, w.done, func() { w.put(jsonProgress{"progress", p.Elapsed().Seconds(), sum(p)}) })
+	})
+}
+
+type jsonStream struct {
+	Event string `json:"event"`
+	job.StreamStatus
+}
+
+func (w *jsonWatcher) Following(p job.StreamProgress) {
+	w.Stop()
+	w.done = make(chan struct{})
+	w.wg.Go(func() {
+		every(p.Interval(), w.done, func() {
+			if s, ok := p.Status(); ok {
+				w.put(jsonStream{"stream", s})
+			}
+		})
+	})
+}
+
+func (w *jsonWatcher) Stop() {
+	if w.done != nil {
+		close(w.done)
+		w.wg.Wait()
+		w.done = nil
+	}
+}
+
+// every calls f at each interval until done is closed.
+func every(d time.Duration, done <-chan struct{}, f func()) {
+	t := time.NewTicker(d)
+	defer t.Stop()
+	for {
+		select {
+		case <-done:
+			return
+		case <-t.C:
+			f()
+		}
+	}
+}
+
+// A tally is a job's progress in a few numbers.
+type tally struct {
+	Tables     int   `json:"tables"`
+	TablesDone int   `json:"tables_done"`
+	Rows       int64 `json:"rows"`
+	Bytes      int64 `json:"bytes"`
+	Done       int64 `json:"position"`
+	Total      int64 `json:"total"`
+	Objects    int   `json:"objects"`
+	Built      int   `json:"objects_done"`
+	running    []string
+	earlier    int64 // of Bytes: committed by earlier attempts
+}
+
+func sum(p job.Progress) tally {
+	t := tally{}
+	for _, x := range p.Snapshot() {
+		t.Tables++
+		t.Rows += x.Rows
+		t.Bytes += x.Bytes
+		t.earlier += x.Earlier.Bytes
+		if x.State == load.TableCompleted {
+			t.TablesDone++
+		}
+	}
+	t.Done, t.Total = p.Position()
+	b := p.Objects()
+	t.Objects, t.Built, t.running = b.Total, b.Done+b.Failed, b.Running
+	return t
+}
+
+// lineWatcher prints a plain line every two seconds, and one for each table that
+// is full, for logs and pipes.
+type lineWatcher struct {
+	*quiet
+	done chan struct{}
+	wg   crash.Group
+	rate rate
+}
+
+func (w *lineWatcher) Running(p job.Progress) {
+	w.Stop()
+	w.done = make(chan struct{})
+	w.wg.Go(func() {
+		every(2*time.Second, w.done, func() {
+			w.mu.Lock()
+			defer w.mu.Unlock()
+			fmt.Fprintln(w.errOut, w.line(sum(p), p.Elapsed()))
+		})
+	})
+}
+
+func (w *lineWatcher) line(t tally, elapsed time.Duration) string {
+	speed := w.rate.of(t.Bytes-t.earlier, elapsed)
+	s := fmt.Sprintf("%s  %s rows  %s  %s/s", Clock(elapsed), Commas(t.Rows), Bytes(t.Bytes), Bytes(int64(speed)))
+	if t.Total > 0 {
+		s = fmt.Sprintf("%s  %3d%%", s, Percent(t.Done, t.Total))
+		if left := t.Total - t.Done; left > 0 && speed > 0 {
+			s += "  ETA " + Clock(time.Duration(float64(left)/speed*float64(time.Second)))
+		}
+	}
+	if t.Tables > 0 {
+		s += fmt.Sprintf("  tables %d/%d", t.TablesDone, t.Tables)
+	}
+	if t.Objects > 0 {
+		s += fmt.Sprintf("  keys and others %d/%d", t.Built, t.Objects)
+	}
+	return s
+}
+
+func (w *lineWatcher) Event(e job.Event) {
+	w.quiet.Event(e)
+	if e.Kind == "table" && w.plan != nil && len(w.plan.Moves) <= 100 {
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		fmt.Fprintf(w.errOut, "full: %s  %s rows  %s  %.1f s\n", e.Object, Commas(e.Rows), Bytes(e.Bytes), e.Seconds)
+	}
+}
+
+func (w *lineWatcher) Following(p job.StreamProgress) {
+	w.Stop()
+	w.done = make(chan struct{})
+	w.wg.Go(func() { follow(w.quiet, p, w.done) })
+}
+
+// follow prints a line for each sample of a stream, and what limits it when that changes.
+func follow(w *quiet, p job.StreamProgress, done chan struct{}) {
+	w.mu.Lock()
+	fmt.Fprintln(w.errOut, "following; Ctrl-C stops, and the same command goes on")
+	w.mu.Unlock()
+	var last time.Time
+	limit := ""
+	every(min(p.Interval(), time.Second), done, func() {
+		s, ok := p.Status()
+		if !ok || s.Time.Equal(last) {
+			return
+		}
+		last = s.Time
+		w.mu.Lock()
+		defer w.mu.Unlock()
+		fmt.Fprintln(w.errOut, streamLine(s))
+		if s.Limit != limit && s.Limit != "" && !s.Idle {
+			fmt.Fprintln(w.errOut, "  "+s.Limit)
+		}
+		limit = s.Limit
+	})
+}
+
+func (w *lineWatcher) Stop() {
+	if w.done != nil {
+		close(w.done)
+		w.wg.Wait()
+		w.done = nil
+	}
+}
+
+// A rate is bytes a second over the last few looks.
+type rate struct {
+	bytes []int64
+	times []time.Duration
+}
+
+func (r *rate) of(bytes int64, at time.Duration) float64 {
+	r.bytes, r.times = append(r.bytes, bytes), append(r.times, at)
+	if len(r.bytes) > 10 {
+		r.bytes, r.times = r.bytes[1:], r.times[1:]
+	}
+	first, span := r.bytes[0], at-r.times[0]
+	if len(r.bytes) == 1 {
+		first, span = 0, at
+	}
+	if span <= 0 {
+		return 0
+	}
+	return max(0, float64(bytes-first)/span.Seconds())
+}

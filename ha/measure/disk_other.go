@@ -1,0 +1,29 @@
+//go:build !linux
+
+package measure
+
+import (
+	"errors"
+	"math"
+	"os"
+	"runtime"
+)
+
+// openWay opens a file that is there for writes in a way. Other systems than Linux have fsync
+// only, of what all of them have under one name.
+func openWay(path string, way DiskWay) (*os.File, error) {
+	if way.Sync != FSync || way.Direct {
+		return nil, errors.ErrUnsupported
+	}
+	return os.OpenFile(path, os.O_WRONLY, 0)
+}
+
+func syncWay(f *os.File, _ SyncCall) error { return f.Sync() }
+
+func unavailable(err error) bool { return errors.Is(err, errors.ErrUnsupported) }
+
+func diskFull(error) bool { return false }
+
+func fileSystemOf(string) (name string, free int64, err error) {
+	return runtime.GOOS, math.MaxInt64, nil
+}

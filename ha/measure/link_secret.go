@@ -1,0 +1,78 @@
+package measure
+
+import (
+	"bufio"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// LeastSecret is how many bytes a shared secret has at least: it can be guessed at from afar.
+const LeastSecret = 16
+
+// A proofMessage is what the side that has connected answers to a challenge: an HMAC of it, so that the
+// secret itself never travels.
+type proofMessage struct {
+	Proof string `json:"proof"`
+}
+
+const wrongSecret = "the shared secret is another"
+
+func proof(secret, challenge string) string {
+	m := hmac.New(sha256.New, []byte(secret))
+	m.Write([]byte(linkMagic + challenge)) // never fails
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// authenticate asks a peer to prove that it has the secret.
+func (s *listener) authenticate(c net.Conn, r *bufio.Reader) bool {
+	if s.Secret == "" {
+		return true
+	}
+	challenge := rand.Text()
+	if writeGreeting(c, welcome{Challenge: challenge}) != nil {
+		return false
+	}
+	var p proofMessage
+	if readGreeting(r, &p) == nil && hmac.Equal([]byte(p.Proof), []byte(proof(s.Secret, challenge))) {
+		return true
+	}
+	s.Note(fmt.Sprintf("%s: does not have the shared secret; turned away", c.RemoteAddr()))
+	_ = writeGreeting(c, welcome{Refused: wrongSecret}) // it may have gone
+	return false
+}
+
+// prove answers the listener's challenge, and reads its welcome.
+func (l *link) prove(secret string) error {
+	if secret == "" {
+		return needsSecret(l.c.RemoteAddr().String(), "the listener asks for a shared secret")
+	}
+	challenge := l.granted.Challenge
+	l.granted = welcome{}
+	if err := writeGreeting(l.c, proofMessage{proof(secret, challenge)}); err != nil {
+		return err
+	}
+	return readGreeting(l.r, &l.granted)
+}
+
+func needsSecret(addr, cause string) error {
+	return tidemark.Errorf(tidemark.Denied, "connect", addr, cause, "Give the secret of the listener with --secret-file, or in TIDEMARK_HA_SECRET.")
+}
+
+// checkSecret refuses to listen to other machines without one.
+func (spec ListenSpec) checkSecret(at net.Addr) error {
+	tcp, _ := at.(*net.TCPAddr)
+	switch {
+	case spec.Secret != "" && len(spec.Secret) < LeastSecret:
+		return tidemark.Errorf(tidemark.Invalid, "listen", at.String(), fmt.Sprintf("the shared secret is shorter than %d bytes", LeastSecret), "Make one: openssl rand -hex 16.")
+	case spec.Secret == "" && (tcp == nil || !tcp.IP.IsLoopback()):
+		return tidemark.Errorf(tidemark.Invalid, "listen", at.String(), "other machines reach this address, and no shared secret was given",
+			"Give the same one on both sides, in a file with --secret-file or in TIDEMARK_HA_SECRET (openssl rand -hex 16 makes one), or listen at 127.0.0.1.")
+	}
+	return nil
+}

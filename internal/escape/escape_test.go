@@ -1,0 +1,24 @@
+package escape
+
+import (
+	"bytes"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// What was escaped is undone, into a buffer of its own and in place.
+func TestUndo(t *testing.T) {
+	rapid.Check(t, func(r *rapid.T) {
+		v := rapid.SliceOf(rapid.SampledFrom([]byte("\x00\b\t\n\v\f\r\x1a\\ 0bnrtvfZ'é"))).Draw(r, "value")
+		for _, l := range []*Letters{&Load, &Copy} {
+			escaped := Append(nil, v, l)
+			if bytes.ContainsAny(escaped, "\n\t") || !bytes.Equal(Undo(nil, escaped), v) || !bytes.Equal(Undo(escaped[:0], escaped), v) {
+				r.Fatalf("%q is %q escaped", v, escaped)
+			}
+		}
+	})
+	if got := Undo(nil, []byte(`a\qb\`)); string(got) != `aqb\` {
+		t.Errorf("%q", got)
+	}
+}

@@ -1,0 +1,157 @@
+package job
+
+import (
+	"context"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/load"
+	"github.com/tidemarkdb/tidemark/mapping"
+)
+
+// planAll is load.MakePlan with what only a job can find: what is not carried
+// between engines, and whether tables that are there already have the columns.
+func planAll(ctx context.Context, src load.Source, tgt Database, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
+	p, err := load.MakePlan(ctx, src, tgt, db, moves, tgt.Name(), spec.Plan)
+	if p == nil {
+		return nil, err
+	}
+	p.Position = at
+	p.Findings = append(append(append([]tidemark.Finding(nil), findings...), notCarried(db, tgt, moves)...), p.Findings...)
+	if err == nil {
+		err = sameColumns(ctx, src, tgt, p)
+	}
+	return p, err
+}
+
+// notCarried names the programs of a MySQL source that another engine cannot take.
+// What a PostgreSQL source has besides tables, the target's renderer names.
+func notCarried(db *tidemark.Database, tgt End, moves []tidemark.Move) []tidemark.Finding {
+	if tidemark.Family(db.Engine) != "mysql" || tidemark.Family(tgt.Name()) == "mysql" {
+		return nil
+	}
+	asTable := map[string]bool{}
+	for _, m := range moves {
+		asTable[m.From.String()] = true
+	}
+	var out []tidemark.Finding
+	for _, o := range db.Objects {
+		switch o.Kind {
+		case "view", "trigger", "procedure", "function", "event", "package", "package body":
+			if o.Kind == "view" && asTable[o.Table.Schema+"."+strings.TrimPrefix(o.ID, "view "+o.Table.Schema+".")] {
+				continue // copied as a table
+			}
+			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: o.ID, Text: "is not carried over: it is written in MySQL's SQL",
+				Hint: "write it anew for " + tgt.Name()})
+		}
+	}
+	return out
+}
+
+// sameColumns looks whether tables that are on the target already have the columns
+// that they are to be filled in. Where these are of the types that a backup's text is of, it is
+// taken as it is.
+func sameColumns(ctx context.Context, src load.Source, tgt Database, p *load.Plan) error {
+	kept := map[tidemark.TableID]*tidemark.Move{}
+	at := map[*tidemark.Move]int{}
+	for i := range p.Moves {
+		if m := &p.Moves[i]; !p.Fresh[i] && m.From.Form != tidemark.LargeObjects {
+			kept[ClipID(tgt, m.To.TableID)], at[m] = m, i
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	db, err := tgt.Describe(ctx, func(id tidemark.TableID) bool { return kept[id] != nil })
+	if err != nil {
+		return err
+	}
+	for _, t := range db.Tables {
+		m := kept[t.TableID]
+		if m == nil {
+			continue
+		}
+		same := true
+		for _, c := range m.To.Stored() {
+			there := t.Column(Clip(tgt, c.Name))
+			if there == nil {
+				p.Findings = append(p.Findings, blocked(t, "is on the target and has no column "+c.Name, "Use --prep drop, add the column, or leave it out with a rule."))
+				continue
+			}
+			same = same && there.Type.Native == c.Type.Native && there.Type.Charset == c.Type.Charset
+		}
+		p.Findings = append(p.Findings, needed(tgt, t, m.To)...)
+		if k, ok := src.(load.Keeper); ok && same && tidemark.Family(p.Source) == tidemark.Family(p.Target) {
+			p.Formats[at[m]] = k.Kept()
+		}
+	}
+	return load.Blocked(p.Findings)
+}
+
+// applyRules picks and maps the tables of db. Large objects go between PostgreSQL
+// servers only.
+func ApplyRules(rules *mapping.Rules, db *tidemark.Database, src, tgt End, schema string) ([]tidemark.Move, []tidemark.Finding, error) {
+	moves, findings, err := rules.Apply(db, schemaDefaults(src, tgt, schema))
+	if err != nil || tgt.Name() == "postgres" {
+		return moves, findings, err
+	}
+	kept := moves[:0]
+	for _, m := range moves {
+		if m.From.Form == tidemark.LargeObjects {
+			findings = append(findings, tidemark.Finding{Severity: tidemark.Warning, Object: "large objects", Text: "are not copied: only PostgreSQL has them",
+				Hint: "turn them into a bytea column at the source, or exclude the columns that name them"})
+			continue
+		}
+		kept = append(kept, m)
+	}
+	return kept, findings, nil
+}
+
+// end is what schemaDefaults needs to know of a side.
+type End interface {
+	Name() string
+	Default() string
+}
+
+func schemaDefaults(src, tgt End, chosen string) mapping.Defaults {
+	from, to := src.Name(), tgt.Name()
+	into := tgt.Default()
+	d := mapping.Defaults{Translated: tidemark.Family(from) != tidemark.Family(to), DirectAcrossSchemas: tidemark.Family(from) == "mysql"}
+	switch {
+	case chosen != "":
+		into = chosen
+	case from == "postgres" && to == "postgres":
+		into = ""
+	case tidemark.Family(from) == "mysql" && src.Default() == "":
+		into = "" // several databases: each keeps its name
+	}
+	d.Schema = func(source string) string {
+		if into == "" {
+			return source
+		}
+		return into
+	}
+	return d
+}
+
+// needed finds the columns of a table on the target that every row has to have, and that those of the source lack.
+func needed(tgt Database, there, filled *tidemark.Table) []tidemark.Finding {
+	has := map[string]bool{}
+	for _, c := range filled.Stored() {
+		has[Clip(tgt, c.Name)] = true
+	}
+	var out []tidemark.Finding
+	for i := range there.Columns {
+		c := &there.Columns[i]
+		if c.NotNull && c.Default == nil && c.Identity == nil && c.Generated == "" && !c.OnUpdate && !has[c.Name] {
+			out = append(out, blocked(there, "is on the target, and its column "+c.Name+" takes no NULL and has no default; the source has no such column",
+				"Use --prep drop, or give the column a default."))
+		}
+	}
+	return out
+}
+
+// blocked is what stops a copy of one table.
+func blocked(t *tidemark.Table, text, hint string) tidemark.Finding {
+	return tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Invalid, Object: "table " + t.String(), Text: text, Hint: hint}
+}

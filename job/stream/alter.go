@@ -1,0 +1,206 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// A redoer is a target to whose tables an action of ALTER TABLE can be done in the source's words.
+type redoer interface {
+	Redo(ctx context.Context, id tidemark.TableID, words string) error
+	Partitions(ctx context.Context, id tidemark.TableID) (int, error)
+}
+
+// altered decides what becomes of the actions of a statement, in their order: they go along to the target, when that has
+// all that comes before, or stop their table.
+func (b *binder) altered(d *change.DDL, place uint64, settle func() error) error {
+	for i, a := range d.Actions {
+		if slices.ContainsFunc(d.Actions[:i], func(x change.DDLAction) bool { return x.Table == a.Table }) {
+			continue // together with the first one
+		}
+		for _, id := range b.subs.list(func(t *catalog.StreamTable) bool {
+			return t.State != catalog.TableStopped && (t.Table == a.Table || a.Table.Name == "" && t.Table.Schema == a.Table.Schema)
+		}) {
+			of := tableChange{b: b, id: id, place: place, settle: settle}
+			for _, x := range d.Actions {
+				if x.Table == a.Table {
+					of.actions = append(of.actions, x)
+				}
+			}
+			if err := of.run(); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// A tableChange is what a statement does to one table.
+type tableChange struct {
+	b       *binder
+	id      tidemark.TableID
+	place   uint64
+	settle  func() error
+	actions []change.DDLAction
+	settled bool
+}
+
+func (a *tableChange) run() error {
+	b := a.b
+	before := b.subs.load(a.id)
+	if a.place <= before.Altered {
+		return nil // before this process was started
+	}
+	m := b.moves[a.id]
+	if !b.subs.wants(a.id) {
+		m = nil
+	}
+	for _, x := range a.actions {
+		err := a.one(x, m, before)
+		if err != nil && ofTable(err) {
+			err = b.subs.stop(b.ctx, a.id, err)
+			b.again()
+			return err
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if !a.settled {
+		return nil
+	}
+	if err := b.subs.note(b.ctx, a.id, func(l *tableLoad) { l.Altered, l.Altering = a.place, 0 }); err != nil {
+		return err
+	}
+	b.again()
+	if _, m, err := b.r.move(b.ctx, a.id); err == nil && m != nil {
+		b.moves[a.id] = m
+	}
+	return nil // else the next relation tells
+}
+
+// one deals with an action. An error of the kinds of ofTable stops the table.
+func (a *tableChange) one(x change.DDLAction, m *tidemark.Move, before tableLoad) error {
+	b, from, to := a.b, a.b.r.shape.Name(), a.b.r.tgt.Name()
+	var there *tidemark.Column
+	if m != nil && x.Column != "" {
+		f := fit{b: b, rel: change.Relation{Table: a.id}, m: m}
+		if c := m.From.Column(x.Column); c != nil && c.Generated == "" && f.left(x.Column) {
+			return nil
+		}
+		table, err := f.target()
+		if err != nil {
+			return err
+		}
+		if table != nil {
+			there = table.Column(f.on(x.Column))
+		}
+	}
+	goes, harmless := false, true
+	var last ddl.Change
+	for _, c := range ddl.Read(x, there) {
+		c.Table = a.id
+		switch verdict := b.decide(c.Kind).Verdict; {
+		case verdict == ddl.Goes && m == nil, verdict == ddl.Stays:
+		case c.Kind == ddl.DropColumn && m != nil && there != nil && b.redoes(m) && !a.hadRows(x.Column):
+			goes, last = true, c // it came and went without a row
+		case verdict == ddl.Goes:
+			if goes = true; harmless || !ddl.Harmless(c.Kind) {
+				last = c
+			}
+			harmless = harmless && ddl.Harmless(c.Kind)
+		case ddl.InRows(c.Kind):
+			return nil
+		case m == nil && !gone(c.Kind), c.Kind == ddl.DropNotNull && isKey(m, x.Column), c.Kind == ddl.MakeGenerated && !a.hadRows(x.Column):
+		default:
+			return c.Stop(from, to)
+		}
+	}
+	switch {
+	case !goes, x.Words == "" || !b.redoes(m):
+		if goes && last.Kind == ddl.AddLabel || goes && last.Kind == ddl.DropNotNull {
+			return last.Stop(from, to)
+		}
+		return nil
+	}
+	return a.redo(x, m, before, last, harmless)
+}
+
+// hadRows reports whether the stream has told values of a column, so that it was a plain one.
+func (a *tableChange) hadRows(column string) bool {
+	var was outline
+	text := a.b.subs.outline(a.id)
+	return json.Unmarshal(text, &was) != nil || was.index(0, column) >= 0
+}
+
+// gone reports whether a table of the source is another one behind a change, or has lost rows without a word: that
+// concerns one that is loaded too.
+func gone(k ddl.Kind) bool {
+	return slices.Contains([]ddl.Kind{ddl.DropPartition, ddl.EmptyPartition, ddl.FillPartition, ddl.SwapFiles, ddl.RenameTable, ddl.DropTable}, k)
+}
+
+func isKey(m *tidemark.Move, column string) bool {
+	return m.From.Key != nil && slices.Contains(m.From.Key.Columns(), column)
+}
+
+// asItIs reports whether the target's table has the source's columns, under their names.
+func asItIs(m *tidemark.Move) bool {
+	stored := m.To.Stored()
+	return len(m.From.Stored()) == len(m.Source) && !slices.ContainsFunc(m.Source, func(name string) bool {
+		return stored[slices.Index(m.Source, name)].Name != name
+	})
+}
+
+// redoes reports whether a target's table is given what statements of the log do to the source's.
+func (b *binder) redoes(m *tidemark.Move) bool {
+	_, ok := b.r.tgt.(redoer)
+	return ok && tidemark.Family(b.r.shape.Name()) == "mysql" && asItIs(m)
+}
+
+// redo does an action to the target's table.
+func (a *tableChange) redo(x change.DDLAction, m *tidemark.Move, before tableLoad, c ddl.Change, harmless bool) error {
+	b, to := a.b, job.ClipID(a.b.r.tgt, m.To.TableID)
+	tgt := b.r.tgt.(redoer) // see redoes
+	if err := a.settle(); err != nil {
+		return err
+	}
+	a.settled = true
+	if x.Verb == change.DDLAddPartition || x.Verb == change.DDLRepartition {
+		n, err := tgt.Partitions(b.ctx, to)
+		if err != nil {
+			return err
+		}
+		if n == 0 && !strings.HasPrefix(strings.ToUpper(x.Words), "PARTITION") || before.Altering == a.place && before.Parts != n {
+			return nil // it was done when this process was killed
+		}
+		if err := b.subs.note(b.ctx, a.id, func(l *tableLoad) { l.Altering, l.Parts = a.place, n }); err != nil {
+			return err
+		}
+	}
+	err := tgt.Redo(b.ctx, to, x.Words)
+	kind := tidemark.KindOf(err)
+	switch {
+	case err == nil:
+		b.say(m, firstLine(x.Words))
+		return b.look()
+	case slices.Contains([]tidemark.Kind{tidemark.Transient, tidemark.Unreachable, tidemark.Cancelled, tidemark.Full, tidemark.Denied}, kind) || b.ctx.Err() != nil:
+		return err
+	case harmless:
+		b.say(m, "the target refuses "+firstLine(x.Words)+": "+reasonOf(err))
+		return nil
+	}
+	c.Text = strings.TrimSuffix(firstLine(x.Words), ".") + " was done to it, which the target refuses: " + reasonOf(err)
+	return c.Stop(b.r.shape.Name(), b.r.tgt.Name())
+}
+
+func (b *binder) say(m *tidemark.Move, text string) {
+	b.r.env.Event(job.Event{Kind: "ddl", Object: m.To.String(), Text: text})
+}

@@ -1,0 +1,61 @@
+package stream
+
+import (
+	"context"
+
+	"github.com/tidemarkdb/tidemark/capture"
+)
+
+// With a durable queue between them, capture and apply do not need each other: where one end of a stream is away, a
+// session is begun with the other one alone. Its capture goes on into the queue, or what is in the queue is applied;
+// and it ends as soon as the missing end answers, so that the next one has both.
+
+// openEnds connects to both ends, or to that of the half; and where one is away that has answered before, to the one that
+// answers.
+func (r *session) openEnds(ctx context.Context) error {
+	var errs [2]error
+	if r.spec.Half != ApplyHalf {
+		errs[sourceEnd] = r.openSource(ctx)
+		r.life.heardOf(ctx, sourceEnd, errs[sourceEnd])
+	}
+	if r.spec.Half != CaptureHalf {
+		if errs[targetEnd] = r.openTarget(ctx); errs[targetEnd] != nil {
+			r.tgt, r.to = nil, nil
+		}
+		r.life.heardOf(ctx, targetEnd, errs[targetEnd])
+	}
+	source, target := errs[sourceEnd], errs[targetEnd]
+	var err error
+	switch {
+	case source == nil && target == nil:
+		return nil
+	case target == nil && r.life.passes(source):
+		if r.src, r.from = nil, nil; r.known != nil {
+			r.shape = *r.known
+		}
+		return nil
+	case source != nil:
+		err = source
+	case r.life.passes(target):
+		return nil
+	default:
+		err = target
+	}
+	r.close()
+	return err
+}
+
+// lacks says whether an end is away without which the session can do nothing.
+func (r *session) lacks() bool {
+	alone := (r.src == nil) != (r.tgt == nil) && (r.spec.Half == Whole || r.spec.Half == Joined)
+	return alone && (!r.parts() || r.src == nil && r.known == nil)
+}
+
+// await waits until the missing end answers, and keeps asking the other one meanwhile: so it is known how late the target
+// is.
+func (r *session) await(ctx context.Context) outcome {
+	inside := r.ending.under(ctx)
+	defer r.ending.cancel()
+	(&sentry{r, &sampler{link: &link{}, meter: &capture.Meter{}}}).askEnds(inside)
+	return r.ending.read(context.Cause(ctx))
+}

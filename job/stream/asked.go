@@ -1,0 +1,25 @@
+package stream
+
+import "github.com/tidemarkdb/tidemark/engines"
+
+// What a stream asks an open database for at run time, and who can do it: see the list of package job.
+var (
+	_ = []alterer{engines.Postgres{}}
+	_ = []clocker{engines.Postgres{}, engines.MySQL{}}
+	_ = []columnAdder{engines.Postgres{}, engines.MySQL{}}
+	_ = []ddlLog{engines.Postgres{}}
+	_ = []definer{engines.Postgres{}}
+	_ = []emptier{engines.Postgres{}}
+	_ = []ender{engines.Postgres{}, engines.MySQL{}}
+	_ = []eventFinder{engines.MySQL{}}
+	_ = []exceptionNoter{engines.Postgres{}, engines.MySQL{}}
+	_ = []fencer{engines.Postgres{}}
+	_ = []finder{engines.Postgres{}, engines.MySQL{}}
+	_ = []looker{engines.Postgres{}, engines.MySQL{}}
+	_ = []monitored{engines.Postgres{}, engines.MySQL{}}
+	_ = []progressSource{engines.Postgres{}, engines.MySQL{}}
+	_ = []redoer{engines.MySQL{}}
+	_ = []tableLister{engines.Postgres{}, engines.MySQL{}}
+
+	_ = []truncater{(*engines.PostgresStream)(nil)}
+)

@@ -1,0 +1,308 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// A binder finds the target's table for the relations of a stream.
+type binder struct {
+	ctx    context.Context // of the session
+	r      *session
+	tables map[tidemark.TableID]*tidemark.Table // of the target
+	moves  map[tidemark.TableID]*tidemark.Move  // by the source's table
+	subs   *subscriptions
+	names  map[uint32]tidemark.TableID           // of the relations that were told
+	origin map[tidemark.TableID]tidemark.TableID // the source's table of one of the target
+	again  func()                                // binds all relations anew
+	untold map[apply.Key]bool                    // see apply.Binding.Cascades
+	defs   *definitionWatch                      // of the source; nil where it is not seen
+}
+
+// newBinder looks at the target's tables for the moves of a stream.
+func (r *session) newBinder(ctx context.Context, moves []tidemark.Move) (*binder, error) {
+	b := &binder{ctx: ctx, r: r, moves: map[tidemark.TableID]*tidemark.Move{}, subs: r.subs, names: map[uint32]tidemark.TableID{}, origin: map[tidemark.TableID]tidemark.TableID{}, again: func() {}, untold: map[apply.Key]bool{}}
+	for i := range moves {
+		b.moves[moves[i].From.TableID] = &moves[i]
+		b.origin[job.ClipID(r.tgt, moves[i].To.TableID)] = moves[i].From.TableID
+	}
+	if err := b.look(); err != nil {
+		return nil, err
+	}
+	missing := map[tidemark.TableID]bool{}
+	for i := range moves {
+		if id := moves[i].From.TableID; b.tables[job.ClipID(r.tgt, moves[i].To.TableID)] == nil && b.subs.loading(id) {
+			missing[id] = true
+		}
+	}
+	if len(missing) > 0 {
+		if err := b.make(missing); err != nil {
+			return nil, err
+		}
+	}
+	for i := range moves {
+		err := b.complete(&moves[i])
+		if err != nil && ofTable(err) {
+			err = r.subs.stop(ctx, moves[i].From.TableID, err)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return b, nil
+}
+
+// complete adds the columns that a table of the target lacks.
+func (b *binder) complete(m *tidemark.Move) error {
+	to := job.ClipID(b.r.tgt, m.To.TableID)
+	there := b.tables[to]
+	if there == nil {
+		return tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table")
+	}
+	if id := m.From.TableID; there.Key == nil && slices.Contains(b.subs.loads(), id) {
+		return tidemark.Errorf(tidemark.Unsupported, "load", id.String(), "has no primary key on the target, which tells rows that are there from those that are not",
+			"Give it one, or load it yourself: tidemark sub start "+id.String()+" --no-load")
+	}
+	for _, c := range m.To.Stored() {
+		if there.Column(job.Clip(b.r.tgt, c.Name)) != nil || b.redoes(m) {
+			continue // the log tells it in its place, or a row does
+		}
+		if err := b.add(m, c.Name); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// look describes the target's tables.
+func (b *binder) look() error {
+	want := map[tidemark.TableID]bool{}
+	for _, m := range b.moves {
+		want[job.ClipID(b.r.tgt, m.To.TableID)] = true
+	}
+	db, err := b.r.tgt.Describe(b.ctx, func(id tidemark.TableID) bool { return want[id] })
+	if err != nil {
+		return err
+	}
+	b.tables = map[tidemark.TableID]*tidemark.Table{}
+	for _, t := range db.Tables {
+		b.tables[t.TableID] = t
+	}
+	return nil
+}
+
+// cascades says whether foreign keys of the target have work to do: the log of MySQL has
+// nothing of what those of the source did.
+func (b *binder) cascades() bool {
+	if tidemark.Family(b.r.shape.Name()) != "mysql" {
+		return false
+	}
+	for _, t := range b.tables {
+		if slices.ContainsFunc(t.ForeignKeys, tidemark.ForeignKey.Acts) {
+			return true
+		}
+	}
+	return false
+}
+
+// bind binds a relation to the target's table under the names that the rules give; nil
+// if the table is not of the stream, or is stopped, or has to be now.
+func (b *binder) bind(rel change.Relation, place uint64) (*apply.Binding, error) {
+	if was, ok := b.names[rel.ID]; ok && was != rel.Table {
+		kind := ddl.RenameTable
+		if was.Schema != rel.Table.Schema {
+			kind = ddl.MoveTable
+		}
+		why := ddl.Change{Kind: kind, Table: was, To: rel.Table.String()}.Stop(b.r.shape.Name(), b.r.tgt.Name())
+		if err := b.subs.stop(b.ctx, was, why); err != nil {
+			return nil, err
+		}
+	}
+	b.names[rel.ID] = rel.Table
+	m := b.moves[rel.Table]
+	if m == nil || !b.subs.wants(rel.Table) {
+		return nil, nil
+	}
+	out, err := b.bound(rel, place, m)
+	if err != nil && ofTable(err) {
+		return nil, b.subs.stop(b.ctx, rel.Table, err)
+	}
+	return out, err
+}
+
+func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*apply.Binding, error) {
+	rel, gone, err := b.reshaped(rel, place, m)
+	if err != nil {
+		return nil, err
+	}
+	unknown := func(i int) bool { return !gone[i] && b.unknown(m, rel.Columns[i]) }
+	for i := range rel.Columns {
+		if unknown(i) || !gone[i] && b.lacks(m, rel.Columns[i].Name) {
+			if m, err = b.grown(rel, gone, m); err != nil {
+				return nil, err
+			}
+			break
+		}
+	}
+	for i, c := range rel.Columns {
+		if unknown(i) {
+			return nil, b.stops(rel.Table, ddl.DropColumn, c.Name, fmt.Sprintf("has values for a column %s, which was dropped, renamed or added anew since", c.Name))
+		}
+	}
+	there := b.tables[job.ClipID(b.r.tgt, m.To.TableID)]
+	if there == nil {
+		return nil, tidemark.Errorf(tidemark.NotFound, "replicate", m.To.String(), "is not on the target", "Make the table")
+	}
+	named := rel
+	named.Columns = slices.Clone(rel.Columns)
+	stored := m.To.Stored()
+	for i, c := range rel.Columns {
+		named.Columns[i].Name = ""
+		switch k := slices.Index(m.Source, c.Name); {
+		case gone[i] && !c.Key: // dropped on the source, behind this, and on the target
+		case k >= 0:
+			named.Columns[i].Name = job.Clip(b.r.tgt, stored[k].Name)
+		case rel.Identity == 'f':
+			named.Columns[i].Key = false // the others tell the row
+		case c.Key:
+			return nil, tidemark.Errorf(tidemark.Invalid, "replicate", rel.Table.String(), "the rules leave out its column "+c.Name+", which tells its rows", "Keep the column, or leave the table out.")
+		}
+	}
+	out, err := apply.Bind(named, there, b.tables)
+	if err != nil {
+		return nil, err
+	}
+	if b.cascades() {
+		out.Cascades(b.tables, b.untold)
+	}
+	if out.Loading = b.subs.loading(rel.Table); !out.Loading {
+		out.Conflict = b.r.conflict(m)
+	}
+	out.Orphans = slices.ContainsFunc(there.ForeignKeys, func(f tidemark.ForeignKey) bool { return b.subs.loading(b.origin[f.Ref]) })
+	if m.Direct {
+		return out, nil
+	}
+	// Keys and collations are those of the target; values are of the types that the
+	// rules and the renderer chose for them.
+	typed := *there
+	typed.Columns = slices.Clone(there.Columns)
+	for i := range typed.Columns {
+		for _, c := range stored {
+			if job.Clip(b.r.tgt, c.Name) == typed.Columns[i].Name {
+				typed.Columns[i].Type = c.Type
+			}
+		}
+	}
+	out.Table = &typed
+	return out, nil
+}
+
+// lacks says whether a column of the source's table is for the target, which has not got it. A
+// description that is newer than the stream knows columns that the stream tells only later.
+func (b *binder) lacks(m *tidemark.Move, name string) bool {
+	k, there := slices.Index(m.Source, name), b.tables[job.ClipID(b.r.tgt, m.To.TableID)]
+	return k >= 0 && there != nil && there.Column(job.Clip(b.r.tgt, m.To.Stored()[k].Name)) == nil
+}
+
+// unknown reports whether the description of a table does not have a column of a relation, or has another one under
+// its name.
+func (b *binder) unknown(m *tidemark.Move, c change.RelationColumn) bool {
+	x := m.From.Column(c.Name)
+	return x == nil || x.Number != 0 && c.Number != 0 && x.Number != c.Number
+}
+
+// grown deals with a table that has got columns since the session began: they are added
+// to the target's too.
+func (b *binder) grown(rel change.Relation, gone []bool, was *tidemark.Move) (*tidemark.Move, error) {
+	has := func(name string) bool {
+		return slices.ContainsFunc(rel.Columns, func(c change.RelationColumn) bool { return c.Name == name })
+	}
+	for _, name := range was.Source {
+		x := was.From.Column(name)
+		if !has(name) && !b.lacks(was, name) && (x == nil || x.Number == 0) {
+			return nil, b.stops(rel.Table, ddl.Unsure, name, fmt.Sprintf("has other columns than before, and no %s any more: it may have been renamed", name))
+		}
+	}
+	db, m, err := b.r.move(b.ctx, rel.Table)
+	if err != nil {
+		return nil, err
+	}
+	if m == nil {
+		return nil, b.stops(rel.Table, ddl.DropTable, "", "")
+	}
+	for at, c := range rel.Columns {
+		k := slices.Index(m.Source, c.Name)
+		if k < 0 || gone[at] || b.unknown(m, c) || !b.lacks(m, c.Name) {
+			continue
+		}
+		if err := b.addTo(db, m, m.To.Stored()[k].Name); err != nil {
+			return nil, err
+		}
+	}
+	b.moves[rel.Table] = m
+	return m, nil
+}
+
+// add adds a column that the source has and the target has not.
+func (b *binder) add(m *tidemark.Move, name string) error {
+	db, err := b.r.shape.Describe(b.ctx, func(id tidemark.TableID) bool { return id == m.From.TableID })
+	if err != nil {
+		return err
+	}
+	return b.addTo(db, m, name)
+}
+
+// A columnAdder is a target to whose tables columns can be added.
+type columnAdder interface {
+	AddColumn(db *tidemark.Database, m *tidemark.Move, name, after string) []string
+}
+
+// behind gives the column of the target's table behind which one of m.To belongs; "" if there is none.
+func (b *binder) behind(m *tidemark.Move, name string) (after string) {
+	there := b.tables[job.ClipID(b.r.tgt, m.To.TableID)]
+	for _, c := range m.To.Columns {
+		if c.Name == name {
+			return after
+		}
+		if c := there.Column(job.Clip(b.r.tgt, c.Name)); c != nil {
+			after = c.Name
+		}
+	}
+	return after
+}
+
+// addTo adds a column of m.To to the target's table. What stood in the rows that were
+// there is what its default says; a default that is not a plain value may have given them
+// something else on the source.
+func (b *binder) addTo(db *tidemark.Database, m *tidemark.Move, name string) error {
+	c := m.To.Column(name)
+	adder, ok := b.r.tgt.(columnAdder)
+	kind := ddl.AddColumn
+	switch {
+	case c.Identity != nil:
+		kind = ddl.AddIdentity
+	case c.Default != nil && c.Default.Kind != tidemark.Literal:
+		kind = ddl.AddExpression
+	}
+	if !ok || b.decide(kind).Verdict != ddl.Goes {
+		return b.stops(m.From.TableID, kind, name, "has no column "+name+" on the target, which the source's table has")
+	}
+	for _, sql := range adder.AddColumn(db, m, name, b.behind(m, name)) {
+		err := b.r.tgt.Exec(b.ctx, 0, []string{sql})
+		if k := tidemark.KindOf(err); err == nil {
+			b.say(m, sql)
+		} else if k == tidemark.BadRow || k == tidemark.Invalid || k == tidemark.Unsupported || k == tidemark.Bug {
+			return b.stops(m.From.TableID, ddl.AddExpression, name, "has no column "+name+" on the target, which refuses it: "+reasonOf(err))
+		} else if k != tidemark.Exists {
+			return err
+		}
+	}
+	return b.look()
+}

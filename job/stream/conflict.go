@@ -1,0 +1,48 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/capture"
+)
+
+// conflict is what becomes of changes of a table that the target does not fit.
+func (r *stream) conflict(m *tidemark.Move) tidemark.Conflict {
+	return m.Conflict.Over(r.spec.Conflict)
+}
+
+// checked says of which tables more than the key is looked at.
+func (r *stream) checked(moves []tidemark.Move) func(tidemark.TableID) bool {
+	out := map[tidemark.TableID]bool{}
+	for i := range moves {
+		out[moves[i].From.TableID] = r.conflict(&moves[i]).Rule.Checks(tidemark.UpdateChange)
+	}
+	return func(id tidemark.TableID) bool { return out[id] }
+}
+
+// oldTold looks whether the log tells what the conflict rules look at.
+func (r *stream) oldTold(ctx context.Context, moves []tidemark.Move) error {
+	var want []tidemark.TableID
+	checked := r.checked(moves)
+	for _, m := range moves {
+		if checked(m.From.TableID) {
+			want = append(want, m.From.TableID)
+		}
+	}
+	teller, ok := r.from.(capture.OldRowSource)
+	if !ok || len(want) == 0 {
+		return nil
+	}
+	untold, remedy, err := teller.Untold(ctx, want)
+	if err != nil || len(untold) == 0 {
+		return err
+	}
+	more := ""
+	if n := len(untold) - 1; n > 0 {
+		more = fmt.Sprintf(" (and so for %d more)", n)
+	}
+	return tidemark.Errorf(tidemark.Unsupported, "replicate", untold[0].String(), "its log does not tell all that a row had before it was changed, which its conflict rule looks at"+more,
+		"On the source: "+remedy+" Or use the conflict rule key.")
+}

@@ -1,0 +1,204 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+const (
+	// askEvery is how often both ends are asked for a sign of life, and the source for where its log ends.
+	askEvery = time.Second
+	// askPatience is how long an answer may take, and silence how long a server may give none before it counts as away.
+	askPatience = 10 * time.Second
+	silence     = 20 * time.Second
+	// keptEvery is how often the source is asked how much log it keeps.
+	keptEvery = 5 * time.Second
+)
+
+// A contact is when a server answered last, and since when it has not. Its methods may be called from any goroutine.
+type contact struct {
+	mu    sync.Mutex
+	good  time.Time
+	since time.Time // zero: it answers
+}
+
+// heard notes an answer, or that there was none. An answer may be a refusal. It reports whether that has changed.
+func (c *contact) heard(now time.Time, err error) (changed bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case err == nil || !silent(err) && tidemark.KindOf(err) != tidemark.Cancelled:
+		changed = !c.since.IsZero()
+		c.good, c.since = now, time.Time{}
+	case !c.since.IsZero():
+	case silent(err) || now.Sub(c.good) > silence: // a server that is busy may answer the next question
+		c.since, changed = now, !c.good.IsZero()
+	}
+	return changed
+}
+
+func (c *contact) read() (good, since time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.good, c.since
+}
+
+// silent says whether an error says that no server answers.
+func silent(err error) bool {
+	kind := tidemark.KindOf(err)
+	return kind == tidemark.Unreachable || kind == tidemark.Transient || kind == tidemark.Lost
+}
+
+// The ends of a stream, by their contacts.
+const (
+	sourceEnd = iota
+	targetEnd
+)
+
+var endNames = [...]string{"source", "target"}
+
+// heardOf notes whether an end answers, and says so where that has changed.
+func (r *life) heardOf(ctx context.Context, end int, err error) {
+	if ctx.Err() != nil || !r.pulse.ends[end].heard(r.env.Time(), err) {
+		return
+	}
+	text := "the " + endNames[end] + " answers again"
+	if err != nil {
+		text = "the " + endNames[end] + " does not answer: " + err.Error()
+		if end == targetEnd && r.parts() {
+			text += "; what the source does meanwhile waits in the queue"
+		}
+	}
+	r.announce("state", text)
+}
+
+// A sentry asks the ends of a session for signs of life.
+type sentry struct {
+	*session
+	s *sampler
+}
+
+// askEnds asks both ends for signs of life until ctx ends. A session of which an end went away ends at once, and one that
+// does without an end does so as soon as that is back.
+func (r *sentry) askEnds(ctx context.Context) {
+	var wg crash.Group
+	for end, url := range []string{r.spec.Copy.Source, r.spec.Copy.Target} {
+		db := [...]job.Database{r.src, r.tgt}[end]
+		switch {
+		case db != nil:
+			wg.Go(func() { r.askEnd(ctx, end, db) })
+		case r.spec.Half == Whole || r.spec.Half == Joined:
+			wg.Go(func() { r.awaitEnd(ctx, end, url) })
+		}
+	}
+	wg.Wait()
+}
+
+// askEnd asks one end again and again.
+func (r *sentry) askEnd(ctx context.Context, end int, db job.Database) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	var kept time.Time // when the log that the source keeps was looked at
+	for {
+		asked, cancel := context.WithTimeout(ctx, askPatience)
+		err := r.askClock(asked, end, db)
+		if err == nil && end == sourceEnd {
+			if err = r.askLog(asked); err == nil && time.Since(kept) >= keptEvery {
+				kept = time.Now()
+				err = r.askKept(asked)
+			}
+		}
+		cancel()
+		r.life.heardOf(ctx, end, err)
+		if tidemark.KindOf(err) == tidemark.Unreachable {
+			r.fail(err)
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+	}
+}
+
+// awaitEnd waits until an end is back without which the session was begun.
+func (r *sentry) awaitEnd(ctx context.Context, end int, url string) {
+	tick := time.NewTicker(askEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		asked, cancel := context.WithTimeout(ctx, askPatience)
+		db, err := r.env.Open(asked, url)
+		cancel()
+		r.life.heardOf(ctx, end, err)
+		if err == nil {
+			db.Close()
+		}
+		if err == nil || !r.life.passes(err) {
+			_ = r.over(anew)
+			return
+		}
+	}
+}
+
+// A clocker is a server that can be asked what time it has.
+type clocker interface {
+	Clock(ctx context.Context) (time.Time, error)
+}
+
+// askClock measures by how much a server's clock is ahead of this machine's.
+func (r *sentry) askClock(ctx context.Context, end int, db job.Database) error {
+	c, ok := db.(clocker)
+	if !ok {
+		return nil
+	}
+	asked := time.Now()
+	at, err := c.Clock(ctx)
+	if took := time.Since(asked); err == nil && took < time.Second { // what took longer says little
+		r.s.clocks[end].Store(int64(at.Sub(asked.Add(took / 2))))
+	}
+	return err
+}
+
+// askLog asks the source where its log ends.
+func (r *sentry) askLog(ctx context.Context) error {
+	asked := time.Now()
+	end, err := r.from.End(ctx)
+	if err == nil {
+		r.life.pulse.marks.Add(asked.Add(r.s.ahead(sourceEnd)), end)
+		r.life.pulse.asked.Store(true)
+	}
+	return err
+}
+
+// askKept asks the source how much log it keeps. Whoever may not know it goes without.
+func (r *sentry) askKept(ctx context.Context) error {
+	k, ok := r.from.(capture.LogKeeper)
+	if !ok {
+		return nil
+	}
+	from := r.s.link.low.Load()
+	if r.s.link.log != nil {
+		from = r.s.meter.Stored()
+	}
+	kept, err := k.LogKept(ctx, r.spec.Name, max(from, r.rec.Place))
+	if err == nil {
+		r.life.pulse.kept.Store(&kept)
+	}
+	if errors.Is(err, context.DeadlineExceeded) || silent(err) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,159 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// A catchUp is the part of a stream that is applied before its copy is resumed.
+type catchUp struct {
+	kept map[tidemark.TableID]bool // the tables that have their changes applied
+	to   uint64                    // what is committed before this log position
+}
+
+// resumeCopy resumes the copy before the stream.
+func (r *setup) resumeCopy(ctx context.Context) (string, *job.Report, error) {
+	run, err := catalog.Run{}, error(nil)
+	if r.rec.Copy != "" {
+		run, err = r.env.Catalog.Run(ctx, r.rec.Copy)
+	}
+	if run.ID == "" && (err == nil || tidemark.KindOf(err) == tidemark.NotFound) {
+		return r.beginAgain(ctx)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	r.rec.Place = max(r.rec.Place, run.Position.Place)
+	src, tgt, err := r.openCopy(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	defer src.Close()
+	defer tgt.Close()
+	rep, err := job.ResumeBefore(ctx, r.env, r.spec.Copy, run, src, tgt, r.spec.Name, r)
+	if err != nil {
+		return run.ID, rep, resumes(err, r.spec.Copy.Source)
+	}
+	r.copied(run.ID, rep)
+	return run.ID, rep, r.following(ctx)
+}
+
+// openCopy opens the ends of the copy: the stream has its own.
+func (r *setup) openCopy(ctx context.Context) (job.Database, job.Database, error) {
+	shape := r.shape
+	err := r.openSource(ctx)
+	if err == nil {
+		err = r.openTarget(ctx)
+	}
+	src, tgt := r.src, r.tgt
+	r.src, r.from, r.tgt, r.to, r.shape = nil, nil, nil, nil, shape
+	if err != nil && src != nil {
+		src.Close()
+	}
+	return src, tgt, err
+}
+
+// resumes adds to an error of a copy how it is resumed.
+func resumes(err error, source string) error {
+	hint := "The same command resumes the copy. " + KeepsLog(source) + "."
+	var e *tidemark.Error
+	if !errors.As(err, &e) {
+		return &tidemark.Error{Op: "replicate", Kind: tidemark.KindOf(err), Err: err, Hint: hint}
+	}
+	had := e.Hint
+	if i := strings.Index(had, "go on with the same command and --resume"); i >= 0 { // that is the copy's own
+		had = strings.TrimSuffix(strings.TrimRight(had[:i], " "), "; then")
+	}
+	if had = strings.TrimRight(had, ". "); had != "" {
+		hint = had + ". " + hint
+	}
+	return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Err: e.Err, Hint: hint}
+}
+
+// worthResuming says whether what ended a copy may pass, so that it is resumed; otherwise nobody might ever read the log
+// that the source keeps, and it would fill its disk.
+func worthResuming(err error) bool {
+	switch tidemark.KindOf(err) {
+	case tidemark.Cancelled, tidemark.Transient, tidemark.Unreachable, tidemark.Full, tidemark.Incomplete:
+		return true
+	}
+	return false
+}
+
+// Enroll describes what the stream can carry, and notes what those tables are that are read again. With CatchUp, View and
+// Viewed it makes a setup a job.Follower.
+func (r *setup) Enroll(ctx context.Context, src, tgt job.Database, again map[tidemark.TableID]bool) ([]tidemark.Move, error) {
+	shape := r.shape
+	r.src, r.shape, r.tgt = src, src, tgt
+	defer func() { r.src, r.shape, r.tgt = nil, shape, nil }()
+	_, moves, err := r.mapped(ctx, r.spec.Copy.Rules.Wants)
+	if err == nil {
+		moves, _, err = streamable(moves)
+	}
+	if err != nil {
+		return nil, err
+	}
+	fresh := slices.DeleteFunc(slices.Clone(moves), func(m tidemark.Move) bool { return !again[m.From.TableID] })
+	if r.spec.Half != ApplyHalf {
+		if err := r.lookAt(ctx, fresh); err != nil {
+			return nil, err
+		}
+	}
+	subs := &subscriptions{r: r.stream, of: map[tidemark.TableID]*catalog.StreamTable{}}
+	for i := range fresh {
+		if err := subs.enroll(ctx, &fresh[i]); err != nil {
+			return nil, err
+		}
+	}
+	return moves, nil
+}
+
+// View makes the source keep its log from where its next view is on.
+func (r *setup) View(ctx context.Context, src job.Database, moves []tidemark.Move, kept bool) error {
+	from := src.(capture.Source) // openSource has seen to it
+	if r.spec.Half != Whole || kept {
+		return from.View(ctx, r.spec.Name)
+	}
+	if err := from.Unhold(ctx, r.spec.Name); err != nil { // no table needs what is held
+		return err
+	}
+	return from.Hold(ctx, r.spec.Name, moves)
+}
+
+// Viewed notes that the stream begins at the log position of a view.
+func (r *setup) Viewed(ctx context.Context, place uint64) error {
+	r.rec.Place = place
+	return r.env.Catalog.PutStream(ctx, r.rec)
+}
+
+// CatchUp applies the stream to tables that are kept, up to a log position.
+func (r *setup) CatchUp(ctx context.Context, kept map[tidemark.TableID]bool, to uint64) error {
+	if to <= r.rec.Place {
+		return nil
+	}
+	text := "applies to the tables that are kept what has changed since"
+	if r.spec.Half == ApplyHalf {
+		text += "; tidemark capture has to run meanwhile"
+	}
+	r.announce("state", text)
+	queue, shape := r.spec.Queue, r.shape
+	r.catching = &catchUp{kept, to}
+	if r.spec.Half == Whole {
+		r.spec.Queue = directQueue // the queue begins behind it
+	}
+	defer func() { r.catching, r.spec.Queue, r.shape = nil, queue, shape }()
+	r.life.tries, r.life.since = 0, time.Now()
+	if _, err := r.life.run(ctx, catchingUp, r.life.step); err != nil {
+		return err
+	}
+	r.rec.Place = to
+	return r.env.Catalog.PutStream(ctx, r.rec)
+}

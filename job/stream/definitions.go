@@ -1,0 +1,428 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// defineEvery is how often the source's catalogue is looked at for what its log does not tell.
+const defineEvery = time.Second
+
+// A definer is a database whose tables change without a word in its log: partitions, labels, defaults.
+type definer interface {
+	Definitions(ctx context.Context, tables []tidemark.TableID) (map[tidemark.TableID]*change.Definition, error)
+}
+
+// An alterer is a target that can be given changes of a source of its own kind.
+type alterer interface {
+	definer
+	AlterSQL(change.Alteration) []string
+	EmptyTable(ctx context.Context, table tidemark.TableID) (bool, error)
+}
+
+// alterLane is the session of the target in which definitions are changed: not that of whoever binds relations.
+const (
+	bindLane = iota
+	alterLane
+)
+
+// A definitionWatch compares what the source's catalogue says of the stream's tables with what it said before, and
+// lets go along what can. It belongs to one session.
+type definitionWatch struct {
+	r         *session
+	source    definer
+	run       *apply.Run
+	moves     map[tidemark.TableID]*tidemark.Move
+	reached   func(at uint64) bool        // the target has all that was committed before a log position
+	truncated func(tidemark.TableID) bool // all of a table was, and the stream has said it
+	first     map[ddl.Change]uint64       // log position behind a change that waits
+	target    map[tidemark.TableID]*change.Definition
+	altered   int
+	one       sync.Mutex // looks do not run side by side
+	logged    bool       // the log has changes too, in their place; what it lacks is looked for
+}
+
+// A truncater is a stream that knows which tables were truncated in it.
+type truncater interface {
+	Truncated(tidemark.TableID) bool
+}
+
+// watchDefinitions prepares the looks of a session; nil where there is nothing to look at.
+func (r *session) watchDefinitions(ctx context.Context, s *sampler, moves []tidemark.Move) (_ *definitionWatch, err error) {
+	source, ok := r.src.(definer)
+	if !ok || r.spec.Half == ApplyHalf || r.spec.Half == Joined {
+		return nil, nil
+	}
+	w := &definitionWatch{r: r, source: source, run: s.run, moves: map[tidemark.TableID]*tidemark.Move{}, first: map[ddl.Change]uint64{}}
+	for i := range moves {
+		w.moves[moves[i].From.TableID] = &moves[i]
+	}
+	w.reached = func(at uint64) bool { return s.run != nil && s.run.Low() >= at || s.reached(at) }
+	if t, ok := s.link.stream.(truncater); ok {
+		w.truncated = t.Truncated
+	}
+	if l, ok := r.src.(ddlLog); ok {
+		w.logged, err = l.LogsDDL(ctx, r.spec.Name)
+	}
+	return w, err
+}
+
+// loop looks until ctx ends. What goes wrong with a look is tried again.
+func (w *definitionWatch) loop(ctx context.Context) {
+	for w != nil && flow.Sleep(ctx, defineEvery) == nil {
+		_ = w.look(ctx, false)
+	}
+}
+
+// after looks once more when a session has ended: at its end, so that what the target has is what the source had; or
+// because the target has refused a row, which it may take when it has been changed as the source was.
+func (w *definitionWatch) after(ctx context.Context, o outcome) outcome {
+	refused := o.event == failure && tidemark.KindOf(o.err) == tidemark.BadRow
+	if w == nil || o.event != reached && !refused || ctx.Err() != nil {
+		return o
+	}
+	before := w.altered
+	if err := w.look(ctx, refused); err != nil && !refused {
+		return outcome{failure, err}
+	}
+	if refused && w.altered > before {
+		return outcome{event: anew}
+	}
+	return o
+}
+
+// refused is asked before a table is stopped whose target refuses a row. The session ends, to begin anew, where the target
+// has been altered as the source was, and may take the row, or the table is stopped for a change of its definition.
+func (w *definitionWatch) refused(ctx context.Context) error {
+	if w == nil {
+		return nil
+	}
+	before := w.looked()
+	if err := w.look(ctx, true); err != nil {
+		return err
+	}
+	if w.looked() > before {
+		return w.r.over(anew)
+	}
+	return nil
+}
+
+func (w *definitionWatch) looked() int {
+	w.one.Lock()
+	defer w.one.Unlock()
+	return w.altered
+}
+
+// look compares the tables with what was known of them. urgent: the target has refused something, and has all that was
+// before it.
+func (w *definitionWatch) look(ctx context.Context, urgent bool) error {
+	if w == nil {
+		return nil
+	}
+	w.one.Lock()
+	defer w.one.Unlock()
+	subs := w.r.subs
+	var ids []tidemark.TableID
+	for id := range w.moves {
+		if s := subs.state(id); s == catalog.TableActive || s == catalog.TableLoading {
+			ids = append(ids, id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	now, err := w.source.Definitions(ctx, ids)
+	if err != nil {
+		return err
+	}
+	w.target = nil
+	if w.logged {
+		return w.lookLogged(ctx, now, ids)
+	}
+	for _, id := range ids {
+		if err := w.compare(ctx, id, now[id], urgent); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compare deals with one table.
+func (w *definitionWatch) compare(ctx context.Context, id tidemark.TableID, is *change.Definition, urgent bool) error {
+	was := w.r.subs.load(id).Known
+	if was == nil && is == nil {
+		return nil
+	}
+	waits := false
+	if was != nil {
+		changes := ddl.Diff(id, was, is)
+		if len(changes) == 0 {
+			return nil
+		}
+		for _, c := range changes {
+			waiting, err := w.do(ctx, c, is, urgent)
+			if err != nil && !ofTable(err) {
+				return err
+			}
+			if err != nil {
+				return w.stop(ctx, id, err)
+			}
+			waits = waits || waiting
+		}
+	}
+	if waits {
+		return nil
+	}
+	return w.know(ctx, id, is)
+}
+
+// stop stops a table for the reason that an error gives.
+func (w *definitionWatch) stop(ctx context.Context, id tidemark.TableID, why error) error {
+	err := w.r.subs.stop(ctx, id, why)
+	if w.altered++; w.run != nil {
+		w.run.Rebind()
+	}
+	return err
+}
+
+// do lets a change go along, or gives the error that stops its table. waits: not yet.
+func (w *definitionWatch) do(ctx context.Context, c ddl.Change, is *change.Definition, urgent bool) (waits bool, _ error) {
+	from, to := w.r.shape.Name(), w.r.into().Name()
+	away := w.run == nil && w.r.spec.Half == Whole // the target is
+	switch rule := ddl.Decide(c.Kind, from, to); {
+	case rule.Verdict == ddl.Stays:
+		return false, nil
+	case away && (rule.Verdict == ddl.Goes || c.Kind == ddl.DropNotNull || c.Kind == ddl.AddLabel):
+		return true, nil
+	case c.Kind == ddl.EmptyPartition && w.rewritten(ctx, c, is):
+		return false, nil
+	case c.Kind == ddl.EmptyPartition && w.truncated != nil:
+		if w.truncated(c.Table) {
+			return false, nil
+		}
+		if !w.due(c, is, urgent) {
+			return true, nil // until it is read that all of the table was truncated, or not
+		}
+		return false, c.Stop(from, to)
+	case rule.Verdict == ddl.Stops && w.has(ctx, c):
+		return false, nil
+	case rule.Verdict == ddl.Stops, w.run == nil:
+		return false, c.Stop(from, to)
+	}
+	due := w.due(c, is, urgent)
+	if early := c.Kind == ddl.AddLabel || c.Kind == ddl.DropNotNull || c.Kind == ddl.NewPartition; !early && !due {
+		return true, nil
+	}
+	err := w.alter(ctx, c, is)
+	switch {
+	case err == nil:
+		w.altered++
+		return false, nil
+	case tidemark.KindOf(err) == tidemark.Transient, tidemark.KindOf(err) == tidemark.Unreachable, ctx.Err() != nil:
+		return false, err
+	case !due:
+		return true, nil
+	case c.Kind == ddl.SetDefault || c.Kind == ddl.DropDefault || c.Kind == ddl.SetNotNull:
+		w.say(c, reasonOf(err)) // rows are the same without
+		return false, nil
+	}
+	c.Text += ", and the target refuses it: " + reasonOf(err)
+	return false, c.Stop(from, to)
+}
+
+// due reports whether the target has all that was before a change.
+func (w *definitionWatch) due(c ddl.Change, is *change.Definition, urgent bool) bool {
+	if w.first[c] == 0 {
+		w.first[c] = is.At
+	}
+	return urgent || w.reached(w.first[c])
+}
+
+// An emptier tells a partition that was truncated from one that was written anew.
+type emptier interface {
+	Emptied(ctx context.Context, part tidemark.TableID) (bool, error)
+}
+
+// rewritten reports whether a partition in another file has what it had.
+func (w *definitionWatch) rewritten(ctx context.Context, c ddl.Change, is *change.Definition) bool {
+	e, ok := w.source.(emptier)
+	part := partNamed(is, c.Column)
+	if !ok || part == nil {
+		return false
+	}
+	empty, err := e.Emptied(ctx, part.Table)
+	return err == nil && !empty // in doubt it was truncated
+}
+
+// has reports whether the target's table fits a change already.
+func (w *definitionWatch) has(ctx context.Context, c ddl.Change) bool {
+	if w.r.tgt == nil || c.Kind != ddl.DropNotNull && c.Kind != ddl.AddLabel {
+		return false
+	}
+	m := w.moves[c.Table]
+	to := job.ClipID(w.r.tgt, m.To.TableID)
+	db, err := w.r.tgt.Describe(ctx, func(id tidemark.TableID) bool { return id == to })
+	if err != nil || len(db.Tables) == 0 {
+		return false
+	}
+	k := slices.Index(m.Source, c.Column)
+	if k < 0 {
+		return m.From.Column(c.Column) != nil // the rules leave it out
+	}
+	col := db.Tables[0].Column(job.Clip(w.r.tgt, m.To.Stored()[k].Name))
+	switch {
+	case col == nil:
+		return false
+	case c.Kind == ddl.DropNotNull:
+		return !col.NotNull
+	}
+	return col.Type.Kind != tidemark.Enum || slices.Contains(col.Type.Labels, c.To)
+}
+
+// alter changes the target as the source was changed.
+func (w *definitionWatch) alter(ctx context.Context, c ddl.Change, is *change.Definition) error {
+	m := w.moves[c.Table]
+	tgt, ok := w.r.tgt.(alterer)
+	if !ok {
+		return tidemark.Errorf(tidemark.Unsupported, "replicate", c.Table.String(), "the target cannot be changed", "")
+	}
+	var sql []string
+	if c.Kind == ddl.AddGenerated {
+		db, m, err := w.r.move(ctx, c.Table)
+		adder, ok := w.r.tgt.(columnAdder)
+		if err != nil || !ok || m == nil || m.To.Column(c.Column) == nil {
+			return err // the rules leave it out, or it is gone
+		}
+		sql = adder.AddColumn(db, m, c.Column, "")
+	} else {
+		if w.target == nil {
+			var err error
+			if w.target, err = tgt.Definitions(ctx, w.targets()); err != nil {
+				return err
+			}
+		}
+		a, ok := alteration(c, m, is, w.target[m.To.TableID])
+		if !ok {
+			return nil
+		}
+		sql = tgt.AlterSQL(a)
+	}
+	for _, one := range sql {
+		if err := w.r.tgt.Exec(ctx, alterLane, []string{one}); err != nil && tidemark.KindOf(err) != tidemark.Exists {
+			return err
+		}
+		w.say(c, one)
+		w.target = nil
+	}
+	return nil
+}
+
+func (w *definitionWatch) say(c ddl.Change, text string) {
+	w.r.env.Event(job.Event{Kind: "ddl", Object: w.moves[c.Table].To.String(), Text: text})
+}
+
+func (w *definitionWatch) targets() (out []tidemark.TableID) {
+	for _, m := range w.moves {
+		out = append(out, m.To.TableID)
+	}
+	return out
+}
+
+// alteration says what a change is on the target's table, as that is now; not ok where there is nothing to do.
+func alteration(c ddl.Change, m *tidemark.Move, is, there *change.Definition) (a change.Alteration, ok bool) {
+	a.Table = m.To.TableID
+	if there == nil {
+		return a, false
+	}
+	if c.Kind == ddl.NewPartition {
+		return newPart(a, c, m, is, there)
+	}
+	if c.Kind == ddl.RenameLabel || c.Kind == ddl.AddLabel {
+		return labels(a, c, m, is, there)
+	}
+	k := slices.Index(m.Source, c.Column)
+	if k < 0 {
+		return a, false
+	}
+	a.Column = m.To.Stored()[k].Name
+	now := columnNamed(is, c.Column)
+	if now == nil {
+		return a, false
+	}
+	a.SetDefault, a.NoDefault = now.Default, c.Kind == ddl.DropDefault
+	if c.Kind != ddl.SetDefault {
+		a.SetDefault = ""
+	}
+	a.NotNull, a.Null = c.Kind == ddl.SetNotNull, c.Kind == ddl.DropNotNull
+	return a, true
+}
+
+func newPart(a change.Alteration, c ddl.Change, m *tidemark.Move, is, there *change.Definition) (change.Alteration, bool) {
+	part := partNamed(is, c.Column)
+	if part == nil || !there.Parted {
+		return a, false
+	}
+	p := *part
+	p.Table, a.Table = partOn(m, p.Table), partOn(m, p.Of)
+	a.Part = &p
+	return a, true
+}
+
+// partOn is what a partition, or its parent, is called on the target.
+func partOn(m *tidemark.Move, id tidemark.TableID) tidemark.TableID {
+	if id == m.From.TableID {
+		return m.To.TableID
+	}
+	if id.Schema == m.From.Schema {
+		id.Schema = m.To.Schema
+	}
+	return id
+}
+
+func labels(a change.Alteration, c ddl.Change, m *tidemark.Move, is, there *change.Definition) (change.Alteration, bool) {
+	text := c.To
+	at := slices.IndexFunc(is.Labels, func(l change.DefinedLabel) bool {
+		return l.Text == text && (c.Kind == ddl.RenameLabel || l.Column == c.Column)
+	})
+	if at < 0 {
+		return a, false
+	}
+	k := slices.Index(m.Source, is.Labels[at].Column)
+	if k < 0 {
+		return a, false
+	}
+	column := m.To.Stored()[k].Name
+	has := func(text string) bool {
+		return slices.ContainsFunc(there.Labels, func(l change.DefinedLabel) bool { return l.Type == a.Type && l.Text == text })
+	}
+	for _, l := range there.Labels {
+		if l.Column == column {
+			a.Type = l.Type
+		}
+	}
+	if a.Type == "" || has(text) {
+		return a, false
+	}
+	if c.Kind == ddl.RenameLabel {
+		a.Label, a.To = c.Column, text
+		return a, has(c.Column)
+	}
+	a.AddLabel = text
+	for _, next := range is.Labels[at+1:] {
+		if next.Type == is.Labels[at].Type && has(next.Text) {
+			a.Before = next.Text
+			break
+		}
+	}
+	return a, true
+}

@@ -1,0 +1,107 @@
+package stream
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
+)
+
+// lookLogged compares the tables with what the log has said of them. It finds partitions that were truncated, of which no
+// log has anything, and what the log lacks because somebody has switched the event triggers off.
+func (w *definitionWatch) lookLogged(ctx context.Context, now map[tidemark.TableID]*change.Definition, ids []tidemark.TableID) error {
+	passed := map[ddl.Change]bool{} // the target has had all that was before the look that found it: asked before what is known is read
+	for c, at := range w.first {
+		passed[c] = w.reached(at)
+	}
+	seen := map[ddl.Change]uint64{}
+	for _, id := range ids {
+		is := now[id]
+		was := w.r.subs.load(id).Known
+		if was == nil && is != nil {
+			if err := w.know(ctx, id, is); err != nil {
+				return err
+			}
+		}
+		if was == nil {
+			continue
+		}
+		for _, c := range ddl.Diff(id, was, is) {
+			if w.r.spec.Half == CaptureHalf && c.Kind != ddl.EmptyPartition {
+				continue
+			}
+			if seen[c] = w.first[c]; seen[c] == 0 && is != nil {
+				seen[c] = is.At
+			}
+			if !passed[c] {
+				continue
+			}
+			if err := w.missed(ctx, c, was, is); err != nil {
+				return err
+			}
+			delete(seen, c)
+			break
+		}
+	}
+	w.first = seen
+	return nil
+}
+
+// missed deals with a change that is in no log.
+func (w *definitionWatch) missed(ctx context.Context, c ddl.Change, was, is *change.Definition) error {
+	if c.Kind == ddl.EmptyPartition && (w.truncated != nil && w.truncated(c.Table) || w.rewritten(ctx, c, is)) {
+		known := *was
+		known.Parts = slices.Clone(was.Parts)
+		for i, p := range known.Parts {
+			if k := slices.IndexFunc(is.Parts, func(x change.DefinedPart) bool { return x.ID == p.ID }); k >= 0 {
+				known.Parts[i].File = is.Parts[k].File
+			}
+		}
+		return w.know(ctx, c.Table, &known)
+	}
+	from, to := w.r.shape.Name(), w.r.into().Name()
+	if rule := ddl.Decide(c.Kind, from, to); rule.Verdict == ddl.Stays {
+		return nil
+	}
+	if c.Kind == ddl.SetNotNull || c.Kind == ddl.SetDefault || c.Kind == ddl.DropDefault { // rows are the same without
+		if err := w.alter(ctx, c, is); err != nil {
+			return nil
+		}
+		return w.know(ctx, c.Table, settled(was, is, c.Column))
+	}
+	if c.Kind != ddl.EmptyPartition && c.Kind != ddl.DropTable {
+		if c.Text == "" {
+			c.Text = "was changed: " + string(c.Kind) + " " + c.Column
+		}
+		c.Text += ", and the log has nothing of it, though event triggers should write it there"
+	}
+	return w.stop(ctx, c.Table, c.Stop(from, to))
+}
+
+// know keeps what is known of a table.
+func (w *definitionWatch) know(ctx context.Context, id tidemark.TableID, is *change.Definition) error {
+	return w.r.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
+		if t.State == catalog.TableStopped {
+			return nil
+		}
+		noteLoad(t, func(x *tableLoad) { x.Known = is })
+		return nil
+	})
+}
+
+// settled is what is known of a table when one of its columns has the default, and may be as empty, as it is now.
+func settled(was, is *change.Definition, column string) *change.Definition {
+	known := *was
+	known.Columns = slices.Clone(was.Columns)
+	if now := columnNamed(is, column); now != nil {
+		for i := range known.Columns {
+			if c := &known.Columns[i]; c.Number == now.Number {
+				c.Default, c.NotNull = now.Default, now.NotNull
+			}
+		}
+	}
+	return &known
+}

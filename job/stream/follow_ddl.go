@@ -1,0 +1,290 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// A ddlLog is a source whose log can be made to have changed definitions in their place among the rows.
+type ddlLog interface {
+	LogDDL(ctx context.Context, stream string) error
+	LogsDDL(ctx context.Context, stream string) (bool, error)
+	TellDDL(ctx context.Context, stream string) error
+}
+
+// logDDL makes the source's log have changed definitions, if that is asked for, before the source begins to keep its log.
+func (r *stream) logDDL(ctx context.Context) error {
+	if !r.spec.FollowDDL || r.spec.Half == ApplyHalf {
+		return nil
+	}
+	l, ok := r.src.(ddlLog)
+	if !ok {
+		return tidemark.Errorf(tidemark.Unsupported, "replicate", r.src.Name(), "its log has the statements by itself", "Leave out --follow-ddl, which is for PostgreSQL.")
+	}
+	return l.LogDDL(ctx, r.spec.Name)
+}
+
+// tellDDL says in the log what the tables are, so that what becomes of them is known. It is asked for at the beginning of a session;
+// always is for a new stream.
+func (r *stream) tellDDL(ctx context.Context, always bool) error {
+	l, ok := r.src.(ddlLog)
+	if !ok || r.spec.Half == ApplyHalf {
+		return nil
+	}
+	if logs, err := l.LogsDDL(ctx, r.spec.Name); err != nil || !logs {
+		return err
+	}
+	for _, t := range r.knownTables(ctx) {
+		known := loadOf(&t).Known
+		always = always || r.spec.Half == Whole && t.State == catalog.TableActive && (known == nil || !known.Logged)
+	}
+	if !always {
+		return nil
+	}
+	return l.TellDDL(ctx, r.spec.Name)
+}
+
+func (r *stream) knownTables(ctx context.Context) []catalog.StreamTable {
+	known, err := r.env.Catalog.StreamTables(ctx, r.record())
+	if err != nil {
+		return nil // whoever needs it meets the same
+	}
+	return known
+}
+
+// samePostgres reports whether definitions can go along as they are.
+func (r *stream) samePostgres() bool {
+	return r.shape.Name() == "postgres" && r.into().Name() == "postgres"
+}
+
+// asLogged makes the columns of tables what the log has said of them last: the source may have others by now.
+func (r *stream) asLogged(ctx context.Context, db *tidemark.Database) {
+	if !r.samePostgres() || r.rec.Name == "" {
+		return
+	}
+	for _, x := range r.knownTables(ctx) {
+		known := loadOf(&x).Known
+		if x.State != catalog.TableActive || known == nil || !known.Logged {
+			continue
+		}
+		for _, t := range db.Tables {
+			if t.TableID != x.Table {
+				continue
+			}
+			if t.Columns = loggedColumns(t, known); t.Form == tidemark.Partition { // the log has not said so yet
+				t.Form, t.PartitionOf = tidemark.Ordinary, tidemark.TableID{}
+			}
+		}
+	}
+}
+
+func loggedColumns(t *tidemark.Table, known *change.Definition) (out []tidemark.Column) {
+	for _, k := range known.Columns {
+		c := tidemark.Column{Number: k.Number, Type: tidemark.Type{Native: k.Native}}
+		if i := slices.IndexFunc(t.Columns, func(c tidemark.Column) bool { return c.Number == k.Number }); i >= 0 {
+			c = t.Columns[i]
+		}
+		c.Name = k.Name
+		if k.Native != c.Type.Native {
+			c.Type = tidemark.Type{Native: k.Native}
+		}
+		c.NotNull, c.Generated, c.Virtual = k.NotNull, k.Generated, k.Virtual
+		out = append(out, c)
+	}
+	return out
+}
+
+// defined hears what has become of a definition, in its place among the rows; all before is on the target.
+func (b *binder) defined(m change.LogicalMessage, place uint64, onTarget bool) error {
+	var d change.LoggedDefinition
+	if err := json.Unmarshal(m.Data, &d); err != nil {
+		return fmt.Errorf("read a definition of the stream: %w", err)
+	}
+	b.subs.mu.Lock()
+	was := map[tidemark.TableID]*change.Definition{}
+	for id, t := range b.subs.of {
+		if t.State != catalog.TableStopped {
+			was[id] = loadOf(t).Known
+		}
+	}
+	b.subs.mu.Unlock()
+	for id, known := range was {
+		is, gone := told(id, known, &d)
+		if is == nil && !gone || known != nil && (place < known.At || place == known.At && m.LSN <= known.Said) {
+			continue
+		}
+		if is != nil {
+			x := *is
+			x.At, x.Said, x.Logged = place, m.LSN, true
+			is = &x
+		}
+		if err := b.redefined(id, known, is, &d, onTarget); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// told is what a table is by what the log says of something; nil if that has nothing to do with it, or with gone, if the
+// table is no longer there.
+func told(id tidemark.TableID, was *change.Definition, d *change.LoggedDefinition) (is *change.Definition, gone bool) {
+	switch {
+	case d.Table != nil:
+		if same := was != nil && was.ID != 0 && was.ID == d.Table.ID; same || d.Table.TableID == id && (was == nil || was.ID == 0) {
+			is = &d.Table.Definition
+		}
+		return is, false
+	case was == nil:
+		return nil, false
+	case slices.Contains(d.Dropped, was.ID) && was.ID != 0:
+		return nil, true
+	case d.Labels != nil:
+		return relabelled(was, d.Labels), false
+	}
+	dropped := func(p change.DefinedPart) bool { return slices.Contains(d.Dropped, p.ID) }
+	if !slices.ContainsFunc(was.Parts, dropped) {
+		return nil, false
+	}
+	x := *was
+	x.Parts = slices.DeleteFunc(slices.Clone(was.Parts), dropped)
+	return &x, false
+}
+
+// relabelled is a table of which a type has other labels; nil if none has.
+func relabelled(was *change.Definition, l *change.LoggedLabels) *change.Definition {
+	ours := func(x change.DefinedLabel) bool {
+		return x.Type == l.Type || slices.ContainsFunc(l.Labels, func(y change.DefinedLabel) bool { return y.ID == x.ID })
+	}
+	i := slices.IndexFunc(was.Labels, ours)
+	if i < 0 {
+		return nil
+	}
+	is := *was
+	is.Labels = slices.DeleteFunc(slices.Clone(was.Labels), ours)
+	for _, y := range l.Labels {
+		y.Type, y.Column = l.Type, was.Labels[i].Column
+		is.Labels = append(is.Labels, y)
+	}
+	return &is
+}
+
+// redefined lets go along what has become of one table, or stops it.
+func (b *binder) redefined(id tidemark.TableID, was, is *change.Definition, d *change.LoggedDefinition, onTarget bool) error {
+	changed := false
+	var late []string
+	if was != nil && !onTarget {
+		f := &following{b: b, id: id, is: is, d: d}
+		if err := f.all(was); err != nil {
+			if !ofTable(err) {
+				return err
+			}
+			b.again()
+			return b.subs.stop(b.ctx, id, err)
+		}
+		if f.loads {
+			return b.loadAnew(id)
+		}
+		changed, late = f.changed, f.late
+	}
+	if is == nil {
+		return nil
+	}
+	known := *is
+	known.Parts = slices.Clone(is.Parts)
+	for i, p := range known.Parts { // a TRUNCATE that came between is for whoever looks at the catalogue
+		if was == nil {
+			break
+		}
+		if k := slices.IndexFunc(was.Parts, func(x change.DefinedPart) bool { return x.ID == p.ID }); k >= 0 {
+			known.Parts[i].File = was.Parts[k].File
+		}
+	}
+	known.Columns = slices.Clone(is.Columns)
+	for i := range known.Columns {
+		if c := &known.Columns[i]; slices.Contains(late, c.Name) {
+			c.NotNull = false // until a look finds it
+		}
+	}
+	shape, err := json.Marshal(outline{Place: is.At, Columns: outlineOfLogged(&known)})
+	if err != nil {
+		return err
+	}
+	err = b.subs.edit(b.ctx, id, func(t *catalog.StreamTable) error {
+		noteLoad(t, func(x *tableLoad) { x.Known = &known })
+		if changed {
+			t.Shape = shape
+		}
+		return nil
+	})
+	if err != nil || !changed {
+		return err
+	}
+	return b.remapped(id)
+}
+
+func outlineOfLogged(is *change.Definition) (out []outlineColumn) {
+	for _, c := range is.Columns {
+		if c.Generated == "" {
+			out = append(out, outlineColumn{Name: c.Name, Type: c.Type, Mod: c.Mod, Number: c.Number})
+		}
+	}
+	return out
+}
+
+// remapped looks at both sides of a table anew.
+func (b *binder) remapped(id tidemark.TableID) error {
+	_, now, err := b.r.move(b.ctx, id)
+	if err != nil {
+		return err
+	}
+	if now != nil {
+		b.moves[id] = now
+	} else if m := b.moves[id]; m != nil { // gone since: what is known of it is enough
+		from := *m.From
+		db := &tidemark.Database{Engine: b.r.shape.Name(), Tables: []*tidemark.Table{&from}}
+		b.r.asLogged(b.ctx, db)
+		moves, _, err := job.ApplyRules(b.r.spec.Copy.Rules, db, b.r.shape, b.r.into(), b.r.spec.Copy.TargetSchema)
+		if err != nil {
+			return err
+		}
+		if len(moves) > 0 {
+			b.moves[id] = &moves[0]
+		}
+	}
+	b.again()
+	return b.look()
+}
+
+// loadAnew loads a table again, whose changes are passed over until then.
+func (b *binder) loadAnew(id tidemark.TableID) error {
+	err := b.subs.edit(b.ctx, id, func(t *catalog.StreamTable) error { return act(t, ReloadTable, false, b.r.env) })
+	if err != nil {
+		return err
+	}
+	return b.r.over(anew)
+}
+
+// identified are the numbers of a relation's columns by what the log has said of its table; nil if that is not what
+// the relation has.
+func (b *binder) identified(rel change.Relation) (numbers []int32) {
+	known := b.subs.load(rel.Table).Known
+	if known == nil || !known.Logged {
+		return nil
+	}
+	for _, c := range known.Columns {
+		if k := len(numbers); k < len(rel.Columns) && rel.Columns[k].Name == c.Name && rel.Columns[k].Type == c.Type && c.Generated == "" {
+			numbers = append(numbers, c.Number)
+		}
+	}
+	if len(numbers) != len(rel.Columns) {
+		return nil
+	}
+	return numbers
+}

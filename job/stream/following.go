@@ -1,0 +1,293 @@
+package stream
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// A following lets one table of the target follow what the log has said of the source's.
+type following struct {
+	b       *binder
+	id      tidemark.TableID
+	is      *change.Definition
+	d       *change.LoggedDefinition
+	m       *tidemark.Move
+	tgt     alterer
+	there   *change.Definition // the target's table; nil: it has to be looked at
+	changed bool
+	late    []string // columns that are to be NOT NULL when the rows of the transaction are there
+	loads   bool     // the target's table has to be loaded again
+}
+
+// all deals with what has become of the table since was. An error of the table stops it.
+func (f *following) all(was *change.Definition) error {
+	from, to := f.b.r.shape.Name(), f.b.r.tgt.Name()
+	if f.d.Table != nil && f.d.Table.TableID != f.id {
+		kind := ddl.RenameTable
+		if f.d.Table.Schema != f.id.Schema {
+			kind = ddl.MoveTable
+		}
+		return ddl.Change{Kind: kind, Table: f.id, To: f.d.Table.String()}.Stop(from, to)
+	}
+	f.m = f.b.moves[f.id]
+	if f.m == nil {
+		return nil
+	}
+	var ok bool
+	if f.tgt, ok = f.b.r.tgt.(alterer); !ok || !f.b.r.samePostgres() {
+		return f.across(was)
+	}
+	for _, c := range ddl.Follow(f.id, was, f.is) {
+		if c.Kind == ddl.DetachedPart {
+			if f.d.Dropped != nil {
+				c.Kind, c.Text = ddl.DropPartition, "its partition "+c.Column+" was dropped"
+			}
+			if p := partNamed(was, c.Column); p != nil && p.Of != f.id && partNamed(f.is, p.Of.String()) == nil {
+				continue // it goes with its parent
+			}
+		}
+		if c.Kind == ddl.EmptyPartition {
+			continue // see definitionWatch
+		}
+		if err := f.one(c, was); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// across deals with a target of another kind.
+func (f *following) across(was *change.Definition) error {
+	from, to := f.b.r.shape.Name(), f.b.r.tgt.Name()
+	w := &definitionWatch{r: f.b.r, moves: f.b.moves}
+	for _, c := range ddl.Diff(f.id, was, f.is) {
+		if c.Kind != ddl.EmptyPartition && ddl.Decide(c.Kind, from, to).Verdict == ddl.Stops && !w.has(f.b.ctx, c) {
+			return c.Stop(from, to)
+		}
+	}
+	return nil
+}
+
+// one lets one change go along.
+func (f *following) one(c ddl.Change, was *change.Definition) error {
+	from, to := f.b.r.shape.Name(), f.b.r.tgt.Name()
+	switch rule := ddl.DecideLogged(c.Kind, from, to); {
+	case rule.Verdict == ddl.Stays:
+		return nil
+	case rule.Verdict != ddl.Goes:
+		return c.Stop(from, to)
+	case f.d.Rows && !ddl.Early(c.Kind):
+		c.Text = "was changed by a transaction that had changed its rows before"
+		return c.Stop(from, to)
+	}
+	if f.there == nil {
+		to := job.ClipID(f.b.r.tgt, f.m.To.TableID)
+		all, err := f.tgt.Definitions(f.b.ctx, []tidemark.TableID{to})
+		if err != nil {
+			return err
+		}
+		if f.there = all[to]; f.there == nil {
+			return tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table")
+		}
+	}
+	a, err := f.alteration(c, was)
+	if err != nil || a == nil {
+		return err
+	}
+	for _, sql := range f.tgt.AlterSQL(*a) {
+		err := f.b.r.tgt.Exec(f.b.ctx, bindLane, []string{sql})
+		switch kind := tidemark.KindOf(err); {
+		case err == nil, kind == tidemark.Exists:
+		case kind == tidemark.Transient, kind == tidemark.Unreachable, f.b.ctx.Err() != nil:
+			return err
+		case c.Kind == ddl.SetNotNull && f.d.Rows:
+			f.late = append(f.late, c.Column)
+			return nil
+		case c.Kind == ddl.SetDefault || c.Kind == ddl.DropDefault || c.Kind == ddl.SetNotNull:
+			f.say("not done, " + reasonOf(err) + ": " + sql) // rows are the same without
+			return nil
+		default:
+			c.Text += ", and the target refuses it: " + reasonOf(err)
+			if c.Text[0] == ',' {
+				c.Text = fmt.Sprintf("was changed (%s %s)%s", c.Kind, c.Column, c.Text)
+			}
+			return c.Stop(from, to)
+		}
+		f.say(sql)
+	}
+	f.changed, f.there = true, nil
+	return f.filled(c, a)
+}
+
+func (f *following) say(text string) {
+	f.b.r.env.Event(job.Event{Kind: "ddl", Object: f.m.To.String(), Text: text})
+}
+
+// alteration is what a change is on the target's table; nil where there is nothing to do.
+func (f *following) alteration(c ddl.Change, was *change.Definition) (*change.Alteration, error) {
+	a := change.Alteration{Table: f.m.To.TableID}
+	switch c.Kind {
+	case ddl.AddLabel, ddl.RenameLabel:
+		if a, ok := labels(a, c, f.m, f.is, f.there); ok {
+			return &a, nil
+		}
+		return nil, nil
+	case ddl.NewPartition, ddl.FillPartition:
+		return f.attached(c, was)
+	case ddl.DetachedPart, ddl.DropPartition:
+		p := partNamed(was, c.Column)
+		there := partNamed(f.there, partOn(f.m, p.Table).String())
+		if !f.there.Parted {
+			return nil, c.Stop(f.b.r.shape.Name(), f.b.r.tgt.Name())
+		}
+		if there == nil {
+			return nil, nil
+		}
+		a.Table = there.Of
+		if c.Kind == ddl.DetachedPart {
+			a.Detach = &there.Table
+		} else {
+			a.Drop = &there.Table
+		}
+		return &a, nil
+	}
+	return f.column(a, c, was)
+}
+
+// column is an alteration of a column.
+func (f *following) column(a change.Alteration, c ddl.Change, was *change.Definition) (*change.Alteration, error) {
+	if !plainColumns(f.m) {
+		if !slices.Contains([]ddl.Kind{ddl.SetDefault, ddl.DropDefault, ddl.SetNotNull, ddl.DropNotNull}, c.Kind) {
+			return nil, nil // the rows tell
+		}
+		if a, ok := alteration(c, f.m, f.is, f.there); ok {
+			return &a, nil
+		}
+		return nil, nil
+	}
+	a.Column = c.Column
+	there, now := columnNamed(f.there, c.Column), columnNamed(f.is, c.Column)
+	switch c.Kind {
+	case ddl.AddColumn, ddl.AddGenerated:
+		if a.Add = now; there != nil {
+			return nil, nil
+		}
+	case ddl.DropColumn:
+		if a.DropColumn = true; there == nil {
+			return nil, nil
+		}
+	case ddl.RenameColumn:
+		a.Rename = c.To
+		if is := columnNamed(f.there, c.To); there == nil && is != nil {
+			return nil, nil
+		}
+	case ddl.ChangeType:
+		old := columnNumbered(was, now.Number)
+		if there != nil && there.Native == now.Native && there.Collation == now.Collation {
+			return nil, nil
+		}
+		if a.Retype = now; !f.d.Cast || !ddl.Casts(*old, *now) {
+			return nil, c.Stop(f.b.r.shape.Name(), f.b.r.tgt.Name())
+		}
+	case ddl.DropExpression:
+		a.NoFormula = true
+		if there != nil && there.Generated == "" {
+			return nil, nil
+		}
+	case ddl.SetDefault:
+		a.SetDefault = now.Default
+	case ddl.DropDefault:
+		a.NoDefault = true
+	case ddl.SetNotNull:
+		a.NotNull = true
+	case ddl.DropNotNull:
+		a.Null = true
+	default:
+		return nil, c.Stop(f.b.r.shape.Name(), f.b.r.tgt.Name())
+	}
+	return &a, nil
+}
+
+// attached is what is done for a partition that the table has got: it is made, or attached where the target has it.
+func (f *following) attached(c ddl.Change, was *change.Definition) (*change.Alteration, error) {
+	p := *partNamed(f.is, c.Column)
+	if old := partNamed(was, c.Column); c.Kind == ddl.FillPartition && old != nil || !f.there.Parted && c.Kind == ddl.FillPartition {
+		return nil, c.Stop(f.b.r.shape.Name(), f.b.r.tgt.Name())
+	}
+	source := p.Table
+	p.Table, p.Of = partOn(f.m, p.Table), partOn(f.m, p.Of)
+	if !f.there.Parted || partNamed(f.there, p.Table.String()) != nil {
+		return nil, nil
+	}
+	there, err := f.tgt.Definitions(f.b.ctx, []tidemark.TableID{p.Table})
+	if err != nil {
+		return nil, err
+	}
+	a := &change.Alteration{Table: p.Of}
+	if there[p.Table] == nil {
+		a.Part = &p
+		return a, nil
+	}
+	a.Attach = &p
+	if c.Kind == ddl.NewPartition && f.b.subs.state(source) != catalog.TableActive {
+		empty, err := f.tgt.EmptyTable(f.b.ctx, p.Table)
+		f.loads = !empty
+		return a, err
+	}
+	return a, nil
+}
+
+// filled deals with a partition that has rows, now that the target has it: they are there if the stream had the table by
+// itself; else the table has to be loaded again.
+func (f *following) filled(c ddl.Change, a *change.Alteration) error {
+	if c.Kind != ddl.FillPartition && c.Kind != ddl.NewPartition {
+		return nil
+	}
+	p := partNamed(f.is, c.Column)
+	if a.Attach != nil && f.b.subs.state(p.Table) == catalog.TableActive {
+		return f.b.subs.forget(f.b.ctx, p.Table)
+	}
+	if c.Kind == ddl.NewPartition && !f.loads {
+		return nil
+	}
+	if f.b.r.spec.FollowTables && f.b.r.spec.Half == Whole {
+		f.loads = true
+		return nil
+	}
+	f.loads = false
+	return tidemark.Errorf(tidemark.Unsupported, "replicate", f.id.String(), fmt.Sprintf("the table %s was attached to it as a partition, with what it held, which is not on the target", p.Table),
+		"The target has the partition, but not its rows")
+}
+
+// plainColumns reports whether a table has the same columns on both sides, by name.
+func plainColumns(m *tidemark.Move) bool {
+	stored := m.To.Stored()
+	return len(m.Source) == len(m.From.Stored()) && len(stored) == len(m.Source) && slices.EqualFunc(m.Source, stored, func(a string, b tidemark.Column) bool { return a == b.Name })
+}
+
+func columnNamed(d *change.Definition, name string) *change.DefinedColumn {
+	if i := slices.IndexFunc(d.Columns, func(c change.DefinedColumn) bool { return c.Name == name }); i >= 0 {
+		return &d.Columns[i]
+	}
+	return nil
+}
+
+func columnNumbered(d *change.Definition, number int32) *change.DefinedColumn {
+	if i := slices.IndexFunc(d.Columns, func(c change.DefinedColumn) bool { return c.Number == number }); i >= 0 {
+		return &d.Columns[i]
+	}
+	return &change.DefinedColumn{}
+}
+
+func partNamed(d *change.Definition, name string) *change.DefinedPart {
+	if i := slices.IndexFunc(d.Parts, func(p change.DefinedPart) bool { return p.Table.String() == name }); i >= 0 {
+		return &d.Parts[i]
+	}
+	return nil
+}

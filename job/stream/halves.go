@@ -1,0 +1,169 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// A Half says what of a stream a process does. Two halves meet at a queue that both reach.
+type Half int
+
+const (
+	Whole       Half = iota
+	CaptureHalf      // reads the source's log into the queue, and does not see the target
+	ApplyHalf        // applies what is in the queue, and sees the source at most for the copy before
+	Joined           // both, where two processes have done it before: for the cutover
+)
+
+// Verb is the command that does it.
+func (h Half) Verb() string { return [...]string{"replicate", "capture", "apply", "replicate"}[h] }
+
+// name is what samples call a process that does a half; "" does all.
+func (h Half) name() string {
+	if h == CaptureHalf || h == ApplyHalf {
+		return h.Verb()
+	}
+	return ""
+}
+
+// RecordOf is the name under which the catalogue has a stream, or a half of it.
+func RecordOf(stream string, half Half) string {
+	switch half {
+	case CaptureHalf:
+		return stream + "-capture"
+	case ApplyHalf, Joined:
+		return stream + "-apply"
+	}
+	return stream
+}
+
+// A shape tells what tables a source has: the source itself, or a description of it.
+type shape interface {
+	job.End
+	Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error)
+}
+
+// A description is what a capture says of its source, for an apply that does not see it.
+type description struct {
+	Schema   string             `json:"schema"` // its default one
+	Database *tidemark.Database `json:"database"`
+	Stopped  []stoppedTable     `json:"stopped,omitempty"`
+}
+
+// A stoppedTable is one whose changes the capture does not hand on.
+type stoppedTable struct {
+	Table    tidemark.TableID `json:"table"`
+	Reason   string           `json:"reason"`
+	Hint     string           `json:"hint,omitempty"`
+	Answered int64            `json:"answered,omitempty"` // number of the last request for it that was heeded
+}
+
+// A described is a source that only its description is known of.
+type described struct {
+	text           []byte
+	engine, schema string
+}
+
+func newDescribed(text []byte) (described, error) {
+	d, err := parseDescription(text)
+	if err != nil {
+		return described{}, err
+	}
+	return described{text, d.Database.Engine, d.Schema}, nil
+}
+
+func parseDescription(text []byte) (d description, _ error) {
+	err := json.Unmarshal(text, &d)
+	if err == nil && d.Database == nil {
+		err = errors.New("no database")
+	}
+	if err != nil {
+		return d, &tidemark.Error{Op: "apply", Object: "the tables of the source", Kind: tidemark.Corrupt, Err: err, Hint: "Capture and apply have to be of the same version."}
+	}
+	return d, nil
+}
+
+func (d described) Name() string    { return d.engine }
+func (d described) Default() string { return d.schema }
+
+func (d described) Describe(_ context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+	var all description
+	if err := json.Unmarshal(d.text, &all); err != nil {
+		return nil, err
+	}
+	db := all.Database
+	db.Tables = slices.DeleteFunc(db.Tables, func(t *tidemark.Table) bool { return !want(t.TableID) })
+	return db, nil
+}
+
+// A named is a target of which only the URL is known.
+type named struct{ engine, schema string }
+
+func (n named) Name() string    { return n.engine }
+func (n named) Default() string { return n.schema }
+
+// describing gives what writes, into the transactions that a capture hands on, what tables
+// the source has: with the first of a session, and before the first change of one that
+// has got columns.
+func (r *session) describing() func(context.Context, *change.Tx) error {
+	known := map[tidemark.TableID]*tidemark.Table{}
+	learn := func(ctx context.Context, tx *change.Tx) error {
+		text, db, err := r.describe(ctx, r.subs)
+		if err != nil {
+			return err
+		}
+		for _, t := range db.Tables {
+			known[t.TableID] = t
+		}
+		tx.Changes = append(tablesMessage(tx.Place, text), tx.Changes...)
+		return nil
+	}
+	return func(ctx context.Context, tx *change.Tx) error {
+		if len(known) == 0 {
+			return learn(ctx, tx)
+		}
+		for rest := tx.Changes; len(rest) > 0; {
+			message, next, err := change.NextMessage(rest)
+			if err != nil {
+				return err
+			}
+			rest = next
+			if tidemark.ChangeKind(message[0]) != tidemark.RelationChange {
+				continue
+			}
+			rel, err := change.ParseRelation(message[1:])
+			if err != nil {
+				return err
+			}
+			if t := known[rel.Table]; t != nil && outdated(t, rel) {
+				return learn(ctx, tx)
+			}
+		}
+		return nil
+	}
+}
+
+// outdated reports whether a relation, or the look at the catalogue that came with it, has columns that a description of
+// its table does not have.
+func outdated(t *tidemark.Table, rel change.Relation) bool {
+	other := func(number int32, name string) bool {
+		c := t.Column(name)
+		return c == nil || number != 0 && c.Number != 0 && c.Number != number
+	}
+	if rel.Catalogue != nil && slices.ContainsFunc(rel.Catalogue.Columns, func(c change.CatalogueColumn) bool { return !c.Gone && other(c.Number, c.Name) }) {
+		return true
+	}
+	return slices.ContainsFunc(rel.Columns, func(c change.RelationColumn) bool { return other(c.Number, c.Name) })
+}
+
+// tablesMessage gives a description as changes of a transaction at a place.
+func tablesMessage(place uint64, text []byte) []byte {
+	m := change.LogicalMessage{Transactional: true, LSN: place, Prefix: change.TablesPrefix, Data: text}
+	return change.Append(nil, m.Append(nil))
+}

@@ -1,0 +1,148 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// needsServer refuses a queue that two processes on two hosts cannot share.
+func (r *setup) needsServer() error {
+	if strings.Contains(r.spec.Queue, "://") {
+		return nil
+	}
+	return tidemark.Errorf(tidemark.Invalid, r.spec.Half.Verb(), r.spec.Name, "capture and apply meet at a queue on a server", "Say which: --queue nats://host:4222, or kafka://host:9092.")
+}
+
+// beginCapture makes the source keep its log, and puts into the queue what tables it has.
+func (r *setup) beginCapture(ctx context.Context) (string, *job.Report, error) {
+	if err := r.needsServer(); err != nil {
+		return "", nil, err
+	}
+	r.rec.State = catalog.StreamCopying
+	if err := r.open(ctx); err != nil {
+		return "", nil, err
+	}
+	defer r.close()
+	err := r.startStream(ctx)
+	if err == nil {
+		if err = r.head(ctx); err != nil {
+			err = r.undo(ctx, "", err)
+		}
+	}
+	if err == nil {
+		err = r.following(ctx)
+	}
+	return "", nil, err
+}
+
+// head writes the first message of a queue: from where on it has the source's changes, and
+// of what tables.
+func (r *setup) head(ctx context.Context) error {
+	log, err := r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
+	place := r.rec.Place
+	if last, _, err := log.Begin(ctx, place-1); err != nil || last >= place-1 {
+		if err == nil {
+			err = tidemark.Errorf(tidemark.Exists, "capture", r.spec.Name, "the queue has something of an earlier stream", "Begin anew with --anew, which empties it.")
+		}
+		return err
+	}
+	text, _, err := r.describe(ctx, nil)
+	if err != nil {
+		return err
+	}
+	now := r.env.Time()
+	return log.Append(ctx, []*change.Tx{{Place: place - 1, End: place, Time: now, Put: now, Changes: tablesMessage(place-1, text)}})
+}
+
+// beginApply waits until a capture has begun, and copies what was there before it.
+func (r *setup) beginApply(ctx context.Context) (run string, rep *job.Report, err error) {
+	if err := r.needsServer(); err != nil {
+		return "", nil, err
+	}
+	place, err := r.awaitHead(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	r.rec = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying,
+		Place: place, Tables: string(r.shape.(described).text), Started: r.env.Time()}
+	if err := r.openTarget(ctx); err != nil {
+		return "", nil, err
+	}
+	defer r.close()
+	if err := r.freeName(ctx); err != nil {
+		return "", nil, err
+	}
+	if r.spec.NoCopy {
+		return "", nil, r.following(ctx)
+	}
+	known := r.shape
+	if err := r.openSource(ctx); err != nil {
+		return "", nil, err
+	}
+	tables, findings, err := r.tables(ctx)
+	if err == nil {
+		err = r.lookAt(ctx, tables) // before the view: what changes between is on the target, and found there when it is told
+	}
+	if err == nil {
+		err = r.from.View(ctx, r.spec.Name)
+	}
+	if err == nil {
+		err = r.env.Catalog.PutStream(ctx, r.rec)
+	}
+	if err == nil {
+		_, _, err = r.subscribe(ctx, tables)
+	}
+	if err != nil {
+		return "", nil, err
+	}
+	run, rep, err = r.copy(ctx, findings)
+	r.shape = known
+	return run, rep, err
+}
+
+// awaitHead waits until the queue has something, and reads from where on it has the
+// source's changes, and of what tables.
+func (r *setup) awaitHead(ctx context.Context) (place uint64, err error) {
+	log, err := r.spec.OpenQueue(ctx, r.spec.Name, r.spec.Queue)
+	if err != nil {
+		return 0, err
+	}
+	defer log.Close()
+	waiting := crash.After(2*time.Second, func() {
+		r.announce("state", "waits for tidemark capture to begin")
+	})
+	defer waiting.Stop()
+	head := errors.New("that was the head") // and no more is read
+	err = log.Read(ctx, 0, func(tx *change.Tx) error {
+		place = tx.End
+		c, _, err := change.Next(tx.Changes)
+		var m change.LogicalMessage
+		if err == nil {
+			m, err = change.ParseLogicalMessage(c.Body)
+		}
+		if err != nil || m.Prefix != change.TablesPrefix || tx.End != tx.Place+1 {
+			return tidemark.Errorf(tidemark.Lost, "apply", r.spec.Name, "the beginning of the queue is gone", "Begin the capture anew: tidemark capture --anew.")
+		}
+		if r.shape, err = newDescribed(slices.Clone(m.Data)); err != nil {
+			return err
+		}
+		return head
+	})
+	if errors.Is(err, head) {
+		err = nil
+	}
+	return place, err
+}

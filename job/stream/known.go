@@ -1,0 +1,90 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// A progressSource is a target that knows how far streams into it were applied.
+type progressSource interface {
+	Applied(ctx context.Context) (map[string]change.Progress, error)
+}
+
+// freeName refuses a new stream under a name that the target has the progress of already: it would begin where that one
+// has come to.
+func (r *setup) freeName(ctx context.Context) error {
+	f, ok := r.tgt.(progressSource)
+	if !ok {
+		return nil
+	}
+	applied, err := f.Applied(ctx)
+	if _, there := applied[r.spec.Name]; err == nil && there {
+		err = tidemark.Errorf(tidemark.Exists, r.spec.Half.Verb(), "stream "+r.spec.Name, "the target has the progress of a stream of that name, of which this catalogue knows nothing",
+			"Give the catalogue that knows it (--state), another --name, or --anew to forget that progress and copy again.")
+	}
+	return err
+}
+
+// KeepsLog says whether a source that a URL names keeps its log for a stream that does not run.
+func KeepsLog(source string) string {
+	if strings.HasPrefix(source, "postgres") {
+		return "The source keeps its log until then, or until --remove"
+	}
+	return "The source does not wait for it: it removes its log when that is as old as its settings say (binlog_expire_logs_seconds)"
+}
+
+// forgetCopy removes what a copy before the stream, which was not finished, has noted on the target.
+func (r *setup) forgetCopy(ctx context.Context) error {
+	s, err := r.env.Catalog.Stream(ctx, r.record())
+	if err != nil || s.State != catalog.StreamCopying {
+		return nil // nothing is known of it, or it was finished
+	}
+	runs, err := r.env.Catalog.Runs(ctx, 200)
+	if err != nil {
+		return err
+	}
+	for _, run := range runs {
+		if run.Verb != "copy" || run.Source != tidemark.MaskURL(r.spec.Copy.Source) || run.Target != tidemark.MaskURL(r.spec.Copy.Target) || run.Started.Before(s.Started) || run.State == catalog.Done {
+			continue
+		}
+		if err := r.tgt.Forget(ctx, run.ID, nil); err != nil {
+			return err
+		}
+		if err := engines.DropClaim(ctx, r.tgt, run.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// claimTables notes which tables a stream feeds, and waits for copies that fill them now.
+func (r *session) claimTables(ctx context.Context, b *binder) error {
+	run := tidemark.StreamClaim + r.spec.Name
+	if err := engines.DropClaim(ctx, r.tgt, run); err != nil {
+		return err
+	}
+	c, err := engines.Claim(ctx, r.tgt, run)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	tables := make([]tidemark.TableID, 0, len(b.tables))
+	for id := range b.tables {
+		tables = append(tables, id)
+	}
+	slices.SortFunc(tables, job.ByTable)
+	others, _, err := c.Take(ctx, tables)
+	for _, o := range others {
+		if _, stream := job.CutStream(o.Run); o.Live && !stream && o.Run != r.rec.Copy && !strings.HasPrefix(o.Run, job.RepairClaim) {
+			return tidemark.Errorf(tidemark.Transient, r.spec.Half.Verb(), "table "+o.Table.String(), "run "+o.Run+" is at work on it now", "The stream waits until that run has ended.")
+		}
+	}
+	return err
+}

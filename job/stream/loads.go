@@ -1,0 +1,260 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/queue"
+)
+
+// Where capture and apply are two processes, it is the capture that loads tables: it puts their
+// rows into the queue, between the source's transactions, and the stream itself says where
+// a load begins and where all rows have come (tidemark.Load). The apply notes these places. Whatever
+// was killed when: what it finds a table to be, when it goes on, follows from them and
+// from its progress on the target. Requests go the other way: the apply leaves them
+// at the queue until the stream says that the load has begun.
+
+// A request for the load of a table.
+type request struct {
+	Table  tidemark.TableID `json:"table"`
+	Number int64            `json:"number"`           // each has another one
+	Manual bool             `json:"manual,omitempty"` // only for its changes: the user loads it
+}
+
+// mostRequests are open at once, since not every queue holds a text of any length.
+const mostRequests = 20
+
+// requests are those that this process has left at the queue.
+type requests struct {
+	*stream
+	left    []byte // as they stand at the queue; nil: that is not known
+	unheard string // why they cannot be handed on
+}
+
+// ask leaves requests at the queue, or heeds them. Where that fails the stream goes on.
+func (r *requests) ask(ctx context.Context, log *queue.Log, known []catalog.StreamTable) {
+	var err error
+	switch r.spec.Half {
+	case ApplyHalf:
+		err = r.leaveRequests(ctx, log, known)
+	case CaptureHalf:
+		err = r.heedRequests(ctx, log, known)
+	}
+	if err != nil && tidemark.KindOf(err) != tidemark.Transient && ctx.Err() == nil && r.unheard != err.Error() {
+		r.unheard = err.Error()
+		r.announce("finding", "requests for loads of tables cannot be handed on: "+r.unheard)
+	}
+}
+
+func (r *requests) leaveRequests(ctx context.Context, log *queue.Log, known []catalog.StreamTable) error {
+	open := []request{}
+	for i := range known {
+		t := &known[i]
+		if x := loadOf(t); t.State == catalog.TableLoading && x.Place == 0 && len(open) < mostRequests {
+			open = append(open, request{t.Table, t.Since.UnixMicro(), x.Manual})
+		}
+	}
+	if r.left == nil || len(open) > 0 { // what a process that was killed had on its way may have come since
+		there, err := log.Asked(ctx)
+		if err != nil {
+			return err
+		}
+		r.left = append([]byte{}, there...)
+	}
+	text, err := json.Marshal(open)
+	if err != nil || bytes.Equal(text, r.left) || len(open) == 0 && len(r.left) == 0 {
+		return err
+	}
+	if err = log.Ask(ctx, text); err == nil {
+		r.left = text
+	}
+	return err
+}
+
+func (r *requests) heedRequests(ctx context.Context, log *queue.Log, known []catalog.StreamTable) error {
+	text, err := log.Asked(ctx)
+	if err != nil || len(text) == 0 {
+		return err
+	}
+	var open []request
+	if err := json.Unmarshal(text, &open); err != nil {
+		return fmt.Errorf("read the requests: %w", err)
+	}
+	for _, q := range open {
+		i := slices.IndexFunc(known, func(t catalog.StreamTable) bool { return t.Table == q.Table })
+		if i >= 0 && loadOf(&known[i]).Answered == q.Number {
+			continue
+		}
+		err := r.env.Catalog.EditStreamTable(ctx, r.record(), q.Table, func(t *catalog.StreamTable) error {
+			if q.Manual && t.State == catalog.TableActive { // its changes come
+				noteLoad(t, func(x *tableLoad) { x.Answered = q.Number })
+				return nil
+			}
+			x := loadOf(t).anew()
+			x.Manual, x.Asked, x.Answered = q.Manual, q.Number, q.Number
+			become(t, catalog.TableLoading, "", "", x, r.env.Time())
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// awaits says whether a table was asked for of which the capture has not told yet.
+func (r *stream) awaits(ctx context.Context, t *catalog.StreamTable) bool {
+	if r.spec.Half != ApplyHalf || t.State != catalog.TableLoading || loadOf(t).Place > 0 {
+		return false
+	}
+	db, err := r.shape.Describe(ctx, func(id tidemark.TableID) bool { return id == t.Table })
+	return err == nil && len(db.Tables) == 0
+}
+
+// rewind finds what the tables are where the stream is applied from: behind low.
+func (s *subscriptions) rewind(low uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, t := range s.of {
+		x := loadOf(t)
+		s.behind[id] = t.State == catalog.TableActive && x.End > low
+		s.begun[id] = x.Manual || x.Place > 0 && x.Place <= low
+	}
+}
+
+// load hears where a load begins, or ends.
+func (b *binder) load(m change.LogicalMessage) error {
+	var say change.Load
+	if err := json.Unmarshal(m.Data, &say); err != nil {
+		return fmt.Errorf("read what the stream says of a load: %w", err)
+	}
+	defer b.again() // relations that were told before may have been passed over
+	switch {
+	case b.r.spec.Half == Whole:
+		b.subs.mu.Lock()
+		defer b.subs.mu.Unlock()
+		b.subs.begun[say.Table] = true
+		return nil
+	case say.Ends:
+		return b.loadEnds(say, m.LSN)
+	}
+	return b.loadBegins(say, m.LSN)
+}
+
+// loadBegins hears of a load for the first time, for which the session begins anew as if it
+// had been said here; or again, where the stream is applied from a place before.
+func (b *binder) loadBegins(say change.Load, place uint64) error {
+	s := b.subs
+	s.mu.Lock()
+	if t := s.of[say.Table]; t != nil && place <= loadOf(t).Heard {
+		if loadOf(t).Place == place {
+			s.begun[say.Table] = true
+		}
+		s.mu.Unlock()
+		return nil
+	}
+	s.mu.Unlock()
+	if !b.r.spec.Copy.Rules.Wants(say.Table) {
+		return nil
+	}
+	heeded := false
+	err := s.edit(b.ctx, say.Table, func(t *catalog.StreamTable) error {
+		x := loadOf(t)
+		if heeded = say.Asked == 0 || x.heeds(t, say.Asked); heeded {
+			x = x.anew()
+			x.Place = place
+			become(t, catalog.TableLoading, "", "", x, b.r.env.Time())
+		}
+		noteLoad(t, func(x *tableLoad) { x.Heard = place })
+		return nil
+	})
+	if err == nil && heeded {
+		return b.r.over(anew)
+	}
+	return err
+}
+
+// heeds says whether a table is loaded where a load begins that was asked for here: if the table was not
+// stopped since, nor asked for once more. Rows of a load that is not heeded are passed over, so one of
+// a table that gets its changes always is.
+func (l tableLoad) heeds(t *catalog.StreamTable, asked int64) bool {
+	waits := t.State == catalog.TableLoading && l.Place == 0 && !l.Manual
+	return t.State == catalog.TableActive || t.State == catalog.TableLoading && (!waits || t.Since.UnixMicro() == asked)
+}
+
+// loadEnds hears that all rows of a table have come.
+func (b *binder) loadEnds(say change.Load, place uint64) error {
+	s := b.subs
+	ended := false
+	err := s.edit(b.ctx, say.Table, func(t *catalog.StreamTable) error {
+		x := loadOf(t)
+		x.Marks = []change.LogMark{{Place: place, From: say.From}} // a cutover may have to go on from here
+		if ended = t.State == catalog.TableLoading && x.Place > 0 && x.Place == say.Begun; ended {
+			x.End, x.Rows = place, say.Rows
+			t.State, t.Since = catalog.TableActive, later(t, b.r.env.Time())
+		}
+		t.Load = x.text()
+		return nil
+	})
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.of[say.Table]; t != nil && loadOf(t).End <= place {
+		delete(s.behind, say.Table)
+	}
+	if err == nil && ended {
+		b.r.env.Event(job.Event{Kind: "state", Object: "table " + say.Table.String(), Text: "loaded", Rows: say.Rows})
+	}
+	return err
+}
+
+// described hears what tables the source has, and which of them the capture has stopped.
+func (b *binder) described(m change.LogicalMessage) error {
+	d, err := b.r.described(b.ctx, m)
+	if err != nil {
+		return err
+	}
+	for _, x := range d.Stopped {
+		ours := func(t *catalog.StreamTable) bool {
+			asks := t.State == catalog.TableLoading && loadOf(t).Place == 0 && t.Since.UnixMicro() != x.Answered
+			return m.LSN >= loadOf(t).Heard && !asks
+		}
+		why := tidemark.Errorf(tidemark.Unsupported, "capture", x.Table.String(), x.Reason, x.Hint)
+		if err := b.subs.stopIf(b.ctx, x.Table, why, ours); err != nil {
+			return err
+		}
+		b.again()
+	}
+	b.subs.mu.Lock()
+	defer b.subs.mu.Unlock()
+	for id, t := range b.subs.of {
+		there := slices.ContainsFunc(d.Database.Tables, func(x *tidemark.Table) bool { return x.TableID == id })
+		if t.State == catalog.TableLoading && b.moves[id] == nil && there {
+			return b.r.over(anew) // it was waited for
+		}
+	}
+	return nil
+}
+
+// stoppedHere are the tables that the capture has stopped.
+func (s *subscriptions) stoppedHere() (out []stoppedTable) {
+	if s == nil {
+		return nil
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, t := range s.of {
+		if t.State == catalog.TableStopped {
+			out = append(out, stoppedTable{id, t.Reason, t.Hint, loadOf(t).Answered})
+		}
+	}
+	slices.SortFunc(out, func(a, b stoppedTable) int { return strings.Compare(a.Table.String(), b.Table.String()) })
+	return out
+}

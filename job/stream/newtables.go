@@ -1,0 +1,115 @@
+package stream
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// newTablesEvery is how often a source is asked which tables it has.
+const newTablesEvery = 2 * time.Second
+
+// A tableLister is a source that can say quickly which tables it has.
+type tableLister interface {
+	TableNames(ctx context.Context) ([]tidemark.TableID, error)
+}
+
+// watchTables looks for tables that the rules select and the stream does not have, until ctx ends.
+func (r *session) watchTables(ctx context.Context) {
+	for flow.Sleep(ctx, newTablesEvery) == nil {
+		r.findTables(ctx)
+	}
+}
+
+// findTables announces new tables, once each, or starts them. What goes wrong with a look is tried again.
+func (r *session) findTables(ctx context.Context) {
+	l, ok := r.src.(tableLister)
+	if !ok || r.catching != nil || r.spec.Half == ApplyHalf || r.spec.Half == Joined {
+		return
+	}
+	there, err := l.TableNames(ctx)
+	if err != nil {
+		return
+	}
+	var fresh []tidemark.TableID
+	for _, id := range there {
+		if r.spec.Copy.Rules.Wants(id) && !id.Ours() && r.subs.state(id) == "" {
+			fresh = append(fresh, id)
+		}
+	}
+	slices.SortFunc(fresh, func(a, b tidemark.TableID) int { return strings.Compare(a.String(), b.String()) })
+	if r.spec.FollowTables {
+		for _, id := range fresh {
+			r.startTable(ctx, id)
+		}
+		return
+	}
+	told := r.life.fresh.set(fresh)
+	for _, id := range told {
+		r.env.Event(job.Event{Kind: "finding", Object: id.String(), Text: "is new on the source and not in the stream. Add it: " + r.startCommand(id)})
+	}
+}
+
+// startCommand is what adds a table to the stream.
+func (r *stream) startCommand(id tidemark.TableID) string {
+	return "tidemark sub start " + id.String() + " --name " + r.spec.Name
+}
+
+// startTable adds a table to the stream, as tidemark sub start does.
+func (r *session) startTable(ctx context.Context, id tidemark.TableID) {
+	started := false
+	err := r.env.Catalog.EditStreamTable(ctx, r.record(), id, func(t *catalog.StreamTable) error {
+		if started = t.State == ""; !started {
+			return nil
+		}
+		return act(t, StartTable, false, r.env)
+	})
+	if err == nil && started {
+		r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: "is new on the source, and is added to the stream"})
+	}
+}
+
+// newTables are those of the source that the rules select and nobody has added.
+type newTables struct {
+	mu  sync.Mutex
+	all []tidemark.TableID
+}
+
+// set takes over what is there now, and gives what was not there before.
+func (n *newTables) set(all []tidemark.TableID) (more []tidemark.TableID) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, id := range all {
+		if !slices.Contains(n.all, id) {
+			more = append(more, id)
+		}
+	}
+	n.all = all
+	return more
+}
+
+func (n *newTables) names() (out []string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, id := range n.all {
+		out = append(out, id.String())
+	}
+	return out
+}
+
+// findings say it in the report.
+func (n *newTables) findings(r *stream) (out []tidemark.Finding) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, id := range n.all {
+		out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: id.String(), Text: "is new on the source and not in the stream", Hint: "Add it: " + r.startCommand(id)})
+	}
+	return out
+}

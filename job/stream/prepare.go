@@ -1,0 +1,120 @@
+package stream
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/change"
+)
+
+// preparing gives what is done with each transaction before anybody else has it.
+func (r *session) preparing(s *sampler, moves []tidemark.Move) func(context.Context, *change.Tx) error {
+	var do []func(context.Context, *change.Tx) error
+	if s.gate != nil && (s.link.log == nil || r.spec.Half == CaptureHalf) {
+		do = append(do, s.gate.pass)
+	}
+	if r.rec.From != "" {
+		do = append(do, r.skipping())
+	}
+	if f := r.filtering(moves); f != nil {
+		do = append(do, f)
+	}
+	if r.spec.Half == CaptureHalf {
+		do = append(do, r.describing())
+	}
+	return func(ctx context.Context, tx *change.Tx) error {
+		for _, f := range do {
+			if err := f(ctx, tx); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+// skipping empties the transactions before the point at which the stream was to begin.
+func (r *session) skipping() func(context.Context, *change.Tx) error {
+	s := skip{done: func(ctx context.Context) error {
+		r.rec.From = ""
+		return r.env.Catalog.PutStream(ctx, r.rec)
+	}}
+	var err error
+	if s.time, err = time.Parse(time.RFC3339Nano, r.rec.From); err != nil {
+		s.gtid = r.rec.From
+	}
+	return s.pass
+}
+
+// prepare tells a stream what it need not give, and how.
+func (r *session) prepare(stream capture.Stream, moves []tidemark.Move) {
+	if picker, ok := stream.(capture.TableFilter); ok {
+		wanted := map[tidemark.TableID]bool{}
+		for _, m := range moves {
+			wanted[m.From.TableID] = true
+		}
+		picker.Only(func(id tidemark.TableID) bool { return wanted[id] })
+	}
+	if keeper, ok := stream.(capture.OldRowStream); ok {
+		keeper.KeepOld(r.checked(moves))
+		if r.filter != nil {
+			keeper.KeepOldOf(r.filter.Columns)
+		}
+	}
+	if teller, ok := stream.(capture.ChangedOnlyStream); ok && r.spec.OnlyChanged {
+		teller.OnlyChanged(r.keeping(moves))
+	}
+	if teller, ok := stream.(capture.LinkedRowStream); ok {
+		columns := linksOf(moves)
+		teller.TellLinks(func(id tidemark.TableID) []string { return columns[id] })
+	}
+	if keeper, ok := stream.(capture.RawDateStream); ok && r.into().Name() != "postgres" {
+		keeper.KeepDates()
+	}
+	if spooler, ok := stream.(capture.Spooler); ok {
+		spooler.Spool(r.spec.Apply.Spool, r.spec.CaptureMemory)
+	}
+}
+
+// keeping gives, by the source's table, the columns that an update has whether it has changed
+// them or not: those of keys, and of filters. Of a table without a primary key, and of one whose conflict
+// rule looks at old values, there are none.
+func (r *session) keeping(moves []tidemark.Move) func(tidemark.TableID) []string {
+	columns, checked := map[tidemark.TableID][]string{}, r.checked(moves)
+	for _, m := range moves {
+		id := m.From.TableID
+		if m.From.Key == nil || checked(id) {
+			continue
+		}
+		for _, p := range m.From.Key.Parts {
+			columns[id] = append(columns[id], p.Column)
+		}
+		for _, x := range m.From.Indexes {
+			for _, p := range x.Parts {
+				if x.Unique {
+					columns[id] = append(columns[id], p.Column)
+				}
+			}
+		}
+		for _, f := range m.Filter {
+			columns[id] = append(columns[id], f.Column)
+		}
+	}
+	return func(id tidemark.TableID) []string { return columns[id] }
+}
+
+// linksOf gives, by the source's table, the columns at both ends of foreign keys that act. The target's
+// are the same: so it is known which parent a child had, and which key a parent had.
+func linksOf(moves []tidemark.Move) map[tidemark.TableID][]string {
+	out := map[tidemark.TableID][]string{}
+	for _, m := range moves {
+		for _, f := range m.From.ForeignKeys {
+			if f.Acts() {
+				out[m.From.TableID] = append(out[m.From.TableID], f.Columns...)
+				out[f.Ref] = append(out[f.Ref], f.RefColumns...)
+			}
+		}
+	}
+	return out
+}

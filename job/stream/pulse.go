@@ -1,0 +1,275 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/lag"
+)
+
+// A pulse takes samples of a stream as long as its process lives, whatever becomes of its sessions.
+type pulse struct {
+	ends  [2]contact
+	marks lag.Marks
+	asked atomic.Bool // the source has said where its log ends
+	kept  atomic.Pointer[tidemark.LogKept]
+
+	turn sync.Mutex // whoever takes a sample
+
+	mu       sync.Mutex
+	live     *sampler // of the session; nil: there is none
+	interval time.Duration
+	status   job.StreamStatus
+	sampled  bool
+	low      uint64         // up to which the target has all, when that was last known
+	oldest   apply.Underway // what was under way when the target was lost
+	failed   error          // why there is no session
+	since    time.Time      // when the first one failed of those that have since
+}
+
+// begin has samples taken of a session.
+func (p *pulse) begin(s *sampler) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.live = s
+}
+
+// pace says how often samples are taken.
+func (p *pulse) pace(interval time.Duration) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.interval = interval
+}
+
+// every is how often that is.
+func (p *pulse) every() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.interval
+}
+
+// lost notes that a session has failed, or could not begin; nil: one has, or is about to.
+func (p *pulse) lost(now time.Time, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil {
+		p.failed, p.since = nil, time.Time{}
+		return
+	}
+	if p.failed == nil {
+		p.since = now
+	}
+	p.failed = err
+}
+
+// finish gives the figures of the whole time at the end of a session.
+func (p *pulse) finish(s *sampler) job.StreamStatus {
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	p.mu.Lock()
+	if p.live == s {
+		p.live = nil
+	}
+	p.mu.Unlock()
+	p.settle(s)
+	out := s.summary(time.Now())
+	p.judge(&out, s)
+	return out
+}
+
+// take gives the last sample.
+func (p *pulse) take() (job.StreamStatus, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status, p.sampled
+}
+
+// beat takes samples until ctx ends, and keeps them.
+func (r *life) beat(ctx context.Context) {
+	for flow.Sleep(ctx, r.pulse.every()) == nil {
+		status := r.sample(ctx, time.Now())
+		// The stream goes on if the catalogue cannot be written; status then shows the sample's age.
+		_ = r.env.Catalog.PutSample(ctx, r.record(), status.Time, status)
+		r.board.put(status)
+	}
+}
+
+// sample looks at the stream.
+func (r *life) sample(ctx context.Context, now time.Time) job.StreamStatus {
+	p := &r.pulse
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	p.mu.Lock()
+	s, out, fresh := p.live, p.status, int64(0)
+	p.mu.Unlock()
+	if s != nil {
+		p.settle(s)
+		out = s.look(now)
+		s.depth(ctx, &out)
+		fresh = s.fresh
+	} else {
+		out.Stream, out.Half, out.Seconds, out.Time = r.record(), r.spec.Half.name(), now.Sub(out.Time).Seconds(), now
+		out.PerSecond, out.RowsSecond, out.Busy, out.InFlight, out.Memory, out.CaptureWaits = 0, 0, 0, 0, 0, 0
+		out.Latencies = job.Latencies{}
+	}
+	p.judge(&out, s)
+	if out.Limit = limitOf(out, fresh); s != nil && s.half == Whole && out.QueueFull {
+		out.Limit += " The queue is full, and capture waits for room in it."
+	}
+	p.mu.Lock()
+	p.status, p.sampled = out, true
+	p.mu.Unlock()
+	return out
+}
+
+// settle takes note of how far the target is, or the queue of a capture.
+func (p *pulse) settle(s *sampler) {
+	var seen, place uint64
+	if s.link.stream != nil {
+		seen = s.link.stream.Seen() // before place: see Meter
+		place = s.meter.Place()
+	}
+	done := uint64(0)
+	switch {
+	case s.half == CaptureHalf:
+		done = s.meter.Stored()
+	case s.run != nil:
+		under := s.run.Underway()
+		p.mu.Lock()
+		p.low, p.oldest = under.Low, under
+		p.mu.Unlock()
+		done = under.Low
+	default:
+		done = p.low
+	}
+	if seen > 0 && done >= place {
+		done = max(done, seen)
+	} else if done > 0 {
+		done++ // the log goes on behind it
+	}
+	p.marks.Done(done)
+}
+
+// judge says what the stream is doing, and how late it is.
+func (p *pulse) judge(out *job.StreamStatus, s *sampler) {
+	p.mu.Lock()
+	under, failed, since := p.oldest, p.failed, p.since
+	p.mu.Unlock()
+	var away [2]time.Time
+	out.SourceContact, away[sourceEnd] = p.ends[sourceEnd].read()
+	out.TargetContact, away[targetEnd] = p.ends[targetEnd].read()
+	out.SourceAway, out.TargetAway = away[sourceEnd], away[targetEnd]
+	out.LogRoom = -1
+	if k := p.kept.Load(); k != nil {
+		out.LogKept, out.LogRoom, out.LogExpiry = k.Bytes, k.Room, k.Expiry.Seconds()
+	}
+	late, waits := p.late(out, s, under)
+	out.Lag = max(0, late.Seconds())
+	out.Oldest = out.Time.Add(time.Duration((out.SourceClock - out.Lag) * float64(time.Second)))
+	out.OneRows = 0
+	text := func(what string, at time.Time) string { return what + " since " + at.Local().Format("15:04:05") }
+	switch {
+	case !away[sourceEnd].IsZero() && !away[targetEnd].IsZero():
+		out.State, out.Doing = job.Retrying, "retrying: source and "+text("target unreachable", earlier(away[0], away[1]))
+	case !away[sourceEnd].IsZero():
+		out.State, out.Doing = job.Retrying, "retrying: "+text("source unreachable", away[sourceEnd])
+	case !away[targetEnd].IsZero():
+		out.State, out.Doing = job.Retrying, "retrying: "+text("target unreachable", away[targetEnd])
+	case s == nil && failed != nil:
+		out.State, out.Doing = job.Retrying, "retrying "+text("", since)[1:]+": "+failed.Error()
+	case s == nil:
+		out.State, out.Doing = job.Connecting, "connecting"
+	case s.held != nil:
+		out.Stopped = s.held.Error()
+		out.State, out.Doing = job.Halted, "the queue is stopped: "+out.Stopped
+	case under.Alone || under.Rows >= fewGiants:
+		out.State, out.OneRows, out.Doing = job.OneAlone, under.Rows, "applying one transaction of "+grouped(under.Rows)+" rows"
+		if under.Reading {
+			out.Doing += " so far"
+		}
+	case s.quiet(out) && under.Place == 0:
+		out.State, out.Doing = job.Waiting, "waiting: "+text("nothing has come from the capture", out.LowTime)
+	case !waits && out.Idle:
+		out.State, out.Doing = job.Idle, "idle"
+	default:
+		out.State, out.Doing = job.Applying, "applying"
+		if s.half == CaptureHalf {
+			out.Doing = "capturing"
+		}
+	}
+	if out.Idle = out.State == job.Idle; s == nil || s.link.stream == nil {
+		return
+	}
+	unread, ok := p.marks.Behind(s.link.stream.Seen())
+	if out.LogLag = 0; ok {
+		out.LogLag = max(0, out.Time.Sub(unread).Seconds()+out.SourceClock)
+	} else if p.asked.Load() {
+		s.logEnd, out.LogEnd = out.Time, out.Time
+	}
+}
+
+// fewGiants is from how many rows on the oldest transaction under way is worth a word.
+const fewGiants = 10_000
+
+// late is the age of the oldest transaction that the target does not have, and whether there is any, or may be.
+func (p *pulse) late(out *job.StreamStatus, s *sampler, under apply.Underway) (late time.Duration, waits bool) {
+	ahead := time.Duration(out.SourceClock * float64(time.Second))
+	now := out.Time.Add(ahead)
+	oldest, waiting := p.marks.Oldest()
+	switch {
+	case under.Place > 0:
+		return now.Sub(latest(under.Time, p.marks.Before(under.Place))), true
+	case waiting:
+		return now.Sub(oldest), true
+	case !out.SourceContact.IsZero() && (!out.SourceAway.IsZero() || out.Time.Sub(out.SourceContact) > 3*askEvery): // nobody knows
+		return out.Time.Sub(out.SourceContact), true
+	case s != nil && s.half == ApplyHalf:
+		if s.quiet(out) || !out.Idle && !out.LowTime.IsZero() {
+			return now.Sub(out.LowTime), true
+		}
+		return 0, !out.Idle
+	case !p.asked.Load() && s != nil && !out.Idle && !out.LowTime.IsZero(): // the source may not be asked
+		return now.Sub(out.LowTime), true
+	}
+	return 0, !p.asked.Load() && s != nil && s.half != ApplyHalf && s.link.stream != nil && !out.Idle
+}
+
+// quiet says whether a capture elsewhere has said nothing for long: it says every idleEvery how far it is.
+func (s *sampler) quiet(out *job.StreamStatus) bool {
+	return s.half == ApplyHalf && !out.LowTime.IsZero() && out.Time.Sub(out.LowTime) > 3*idleEvery
+}
+
+func earlier(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// grouped writes a number with commas.
+func grouped(n int) string {
+	text := fmt.Sprint(n)
+	var out strings.Builder
+	for i, d := range text {
+		if i > 0 && (len(text)-i)%3 == 0 {
+			out.WriteByte(',')
+		}
+		out.WriteRune(d)
+	}
+	return out.String()
+}

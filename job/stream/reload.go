@@ -1,0 +1,546 @@
+package stream
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+const (
+	chunkRows  = 10_000
+	fewRows    = 100 // of a chunk; the first has so many
+	chunkBytes = 4 << 20
+)
+
+// A reload loads tables of a stream beside it, one after the other.
+type reload struct {
+	r    *session
+	subs *subscriptions
+	from capture.Chunker
+	// moves are those of the session.
+	moves map[tidemark.TableID]*tidemark.Move
+	// since is when each load was asked for, also of those that their users do: another one begins from nothing.
+	since map[tidemark.TableID]time.Time
+
+	feed *capture.Feed
+	run  *apply.Run    // nil: another process applies
+	kept func() uint64 // up to this place all is on the target, or in the queue for it
+	rows int           // of the next chunk
+}
+
+// loads gives the tables that are to be loaded.
+func (s *subscriptions) loads() []tidemark.TableID {
+	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableLoading && !loadOf(t).Manual })
+}
+
+// untold gives the stopped tables of which the half that applies has not been told.
+func (s *subscriptions) untold() []tidemark.TableID {
+	return s.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableStopped && loadOf(t).Untold })
+}
+
+// list gives tables in the order of their names.
+func (s *subscriptions) list(want func(*catalog.StreamTable) bool) (out []tidemark.TableID) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, t := range s.of {
+		if want(t) {
+			out = append(out, id)
+		}
+	}
+	slices.SortFunc(out, func(a, b tidemark.TableID) int { return strings.Compare(a.String(), b.String()) })
+	return out
+}
+
+// loading says whether a table does not have all its rows yet.
+func (s *subscriptions) loading(id tidemark.TableID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.of[id]
+	return t != nil && (t.State == catalog.TableLoading || s.behind[id])
+}
+
+// loadOf reads how far a table is loaded.
+func loadOf(t *catalog.StreamTable) (l tableLoad) {
+	if t.Load != nil {
+		_ = json.Unmarshal(t.Load, &l) // we have written it; from its beginning, at worst
+	}
+	return l
+}
+
+// restartPlace gives the place from which the source's log is asked for: where it is one of
+// ours, the one before it at which an event begins.
+func (s *subscriptions) restartPlace(place uint64) uint64 {
+	for _, t := range s.of {
+		for _, m := range loadOf(t).Marks {
+			if place > m.From && place <= m.Place+1 {
+				return m.From
+			}
+		}
+	}
+	return place
+}
+
+// reload prepares to load tables in a session that reads the source's log; in others there
+// is nothing to load.
+func (r *session) reload(s *sampler, moves []tidemark.Move) *reload {
+	subs := r.subs
+	l := &reload{r: r, subs: subs, run: s.run, rows: fewRows, moves: map[tidemark.TableID]*tidemark.Move{}, since: map[tidemark.TableID]time.Time{},
+		feed: &capture.Feed{Stream: s.link.stream, Tables: map[tidemark.TableID][]string{}, Silent: map[tidemark.TableID][]tidemark.TableID{}}}
+	switch r.spec.Half {
+	case Whole:
+		if r.src == nil || s.run == nil {
+			return l // the load goes on when both ends are there
+		}
+		l.kept = s.run.Low
+	case CaptureHalf:
+		l.kept = s.meter.Stored
+	default:
+		return l
+	}
+	l.from = r.src.(capture.Chunker) // see engines: all are
+	for i := range moves {
+		l.moves[moves[i].From.TableID] = &moves[i]
+	}
+	for _, id := range subs.list(func(t *catalog.StreamTable) bool { return t.State == catalog.TableLoading }) {
+		subs.mu.Lock()
+		l.since[id] = subs.of[id].Since
+		subs.mu.Unlock()
+	}
+	l.feed.Empty = len(subs.untold()) > 0
+	for _, id := range subs.loads() {
+		if m := l.moves[id]; m != nil {
+			l.feed.Tables[id] = []string{}
+			if m.From.Key != nil {
+				l.feed.Tables[id] = m.From.Key.Columns()
+			}
+			l.feed.Silent[id], _ = l.acting(id) // it is not loaded where that fails
+		}
+	}
+	l.feed.Moved = func(ctx context.Context, id tidemark.TableID, key map[string]string) error {
+		err := l.note(ctx, id, func(t *tableLoad) { t.Again = append(t.Again, key) })
+		if errors.Is(err, errSuperseded) {
+			return r.over(anew)
+		}
+		return err
+	}
+	return l
+}
+
+// note keeps how far a table is loaded.
+func (l *reload) note(ctx context.Context, id tidemark.TableID, do func(*tableLoad)) error {
+	return l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
+		if !l.current(t) {
+			return errSuperseded
+		}
+		noteLoad(t, do)
+		return nil
+	})
+}
+
+// current says whether the load under way is still wanted: nobody has stopped the table, nor wants it
+// loaded once more.
+func (l *reload) current(t *catalog.StreamTable) bool {
+	return t.State == catalog.TableLoading && t.Since.Equal(l.since[t.Table])
+}
+
+// errSuperseded is the error of a load that a command has made another of meanwhile.
+var errSuperseded = errors.New("the table is to be stopped, or loaded once more")
+
+// all loads all tables. One that cannot be loaded is stopped.
+func (l *reload) all(ctx context.Context) {
+	if l.from == nil {
+		return
+	}
+	err := l.tell(ctx)
+	if err == nil {
+		err = l.manual(ctx)
+	}
+	if errors.Is(err, errSuperseded) {
+		_ = l.r.over(anew)
+		return
+	}
+	if err != nil {
+		l.r.fail(err)
+		return
+	}
+	for _, id := range l.subs.loads() {
+		err := l.one(ctx, id)
+		if ctx.Err() != nil || errors.Is(err, errSuperseded) {
+			return // whoever attends the catalogue sees it too
+		}
+		if err != nil && !l.r.life.passes(err) {
+			err = l.subs.stopIf(ctx, id, err, l.current)
+			if err == nil && (l.run == nil || l.subs.state(id) != catalog.TableStopped) {
+				_ = l.r.over(anew) // the next session tells the other half, or loads it anew
+				return
+			}
+			if err == nil {
+				l.run.Rebind()
+			}
+		}
+		if err != nil {
+			l.r.fail(err)
+			return
+		}
+	}
+}
+
+// tell lets the half that applies hear which tables were stopped, where no transaction comes with which it
+// would. Where there is no place for that, it hears with the next one.
+func (l *reload) tell(ctx context.Context) error {
+	all := l.subs.untold()
+	if !l.feed.Empty || len(all) == 0 {
+		return nil
+	}
+	_, err := l.give(ctx, nil, nil, func(mark change.LogMark) error {
+		return l.subs.note(ctx, all[0], func(x *tableLoad) { x.mark(mark) })
+	})
+	if err != nil && (ctx.Err() != nil || l.r.life.passes(err)) {
+		return err
+	}
+	for _, id := range all {
+		if err := l.subs.note(ctx, id, func(x *tableLoad) { x.Untold = false }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// manual lets the stream have the changes of tables that their users load.
+func (l *reload) manual(ctx context.Context) error {
+	all := l.subs.list(func(t *catalog.StreamTable) bool {
+		return t.State == catalog.TableLoading && loadOf(t).Manual && l.moves[t.Table] != nil
+	})
+	for _, id := range all {
+		err := l.from.Publish(ctx, l.r.spec.Name, l.moves[id])
+		if err != nil && !l.r.life.passes(err) && ofTable(err) {
+			err = l.subs.stop(ctx, id, err)
+		} else if err == nil && l.run == nil {
+			err = l.active(ctx, id) // nobody says loaddone here
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// active notes that a table has all its rows.
+func (l *reload) active(ctx context.Context, id tidemark.TableID) error {
+	return l.subs.edit(ctx, id, func(t *catalog.StreamTable) error {
+		if !l.current(t) {
+			return errSuperseded
+		}
+		t.State, t.Since = catalog.TableActive, later(t, l.r.env.Time())
+		return nil
+	})
+}
+
+// one loads one table, from where it was loaded up to.
+func (l *reload) one(ctx context.Context, id tidemark.TableID) error {
+	m := l.moves[id]
+	if m == nil || l.subs.state(id) != catalog.TableLoading {
+		return nil // it was stopped meanwhile
+	}
+	if _, err := l.acting(id); err != nil {
+		return err
+	}
+	began := time.Now()
+	x := l.subs.load(id)
+	if !x.Begun {
+		if err := l.begin(ctx, id, m); err != nil {
+			return err
+		}
+	}
+	if !l.subs.load(id).Over {
+		if err := l.chunks(ctx, id, m); err != nil {
+			return err
+		}
+	}
+	text := "loaded"
+	if l.run == nil {
+		// A chunk behind the end would meet rows that are there.
+		if err := l.note(ctx, id, func(t *tableLoad) { t.Over = true }); err != nil {
+			return err
+		}
+		x := l.subs.load(id)
+		if _, err := l.put(ctx, id, nil, &change.Load{Table: id, Ends: true, Begun: x.Place, Rows: x.Rows}); err != nil {
+			return err
+		}
+		text = "is in the queue"
+	}
+	rows := l.subs.load(id).Rows
+	if err := l.active(ctx, id); err != nil {
+		return err
+	}
+	if l.run != nil {
+		l.run.Rebind()
+	}
+	l.r.env.Event(job.Event{Kind: "state", Object: "table " + id.String(), Text: text, Rows: rows, Seconds: time.Since(began).Seconds()})
+	return nil
+}
+
+// chunks loads the rows that are left of a table, and then those that have moved.
+func (l *reload) chunks(ctx context.Context, id tidemark.TableID, m *tidemark.Move) error {
+	for whole := false; !whole; {
+		var err error
+		if whole, err = l.chunk(ctx, id, m, l.subs.load(id).Key, l.rows, true); err != nil {
+			return err
+		}
+	}
+	for again := l.subs.load(id).Again; len(again) > 0; again = l.subs.load(id).Again {
+		for _, row := range again {
+			if err := l.row(ctx, id, m, row); err != nil {
+				return err
+			}
+		}
+		if err := l.note(ctx, id, func(t *tableLoad) { t.Again = t.Again[len(again):] }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// acting gives the tables of which a change may change rows of another one without a word in
+// the source's log: those that it references, with CASCADE or SET NULL, and those that they
+// reference so. Kind Unsupported: a load could not make up for what is not told.
+func (l *reload) acting(id tidemark.TableID) (all []tidemark.TableID, _ error) {
+	if tidemark.Family(l.r.src.Name()) != "mysql" {
+		return nil, nil
+	}
+	refused := func(text string) error {
+		return tidemark.Errorf(tidemark.Unsupported, "load", id.String(), text+", and what that does to rows the source's log does not tell", "Load it yourself, while nobody writes: tidemark sub start "+id.String()+" --no-load")
+	}
+	for other, m := range l.moves {
+		if slices.ContainsFunc(m.From.ForeignKeys, func(f tidemark.ForeignKey) bool { return f.Acts() && f.Ref == id }) {
+			// A delete of a row that is not there yet has nothing on the target to begin with.
+			return nil, refused("is referenced by " + other.String() + " with CASCADE or SET NULL")
+		}
+	}
+	for _, f := range l.moves[id].From.ForeignKeys {
+		moves := tidemark.ForeignKey{OnUpdate: f.OnUpdate}.Acts()
+		if k := l.moves[id].From.Key; moves && k != nil && slices.ContainsFunc(f.Columns, func(c string) bool { return slices.Contains(k.Columns(), c) }) {
+			// A row may be moved to keys that were read, and none of its chunks has it.
+			return nil, refused("has a foreign key that changes its primary key")
+		}
+	}
+	seen := map[tidemark.TableID]bool{id: true}
+	for next := []tidemark.TableID{id}; len(next) > 0; next = next[1:] {
+		m := l.moves[next[0]]
+		if m == nil {
+			return nil, refused("references " + next[0].String() + " with CASCADE or SET NULL, which is not in the stream")
+		}
+		for _, f := range m.From.ForeignKeys {
+			if f.Acts() && !seen[f.Ref] {
+				seen[f.Ref] = true
+				all, next = append(all, f.Ref), append(next, f.Ref)
+			}
+		}
+	}
+	return all, nil
+}
+
+// begin lets the stream have the table, and empties the target's.
+func (l *reload) begin(ctx context.Context, id tidemark.TableID, m *tidemark.Move) error {
+	if err := l.from.Publish(ctx, l.r.spec.Name, m); err != nil {
+		return err
+	}
+	if _, err := l.feed.Record(ctx, id); err != nil {
+		return err
+	}
+	c, err := l.read(ctx, m, nil, 1)
+	if err != nil {
+		return err
+	}
+	place, err := l.put(ctx, id, c, &change.Load{Table: id, Asked: l.subs.load(id).Asked})
+	if err != nil {
+		return err
+	}
+	return l.note(ctx, id, func(t *tableLoad) { t.Begun, t.Place = true, place })
+}
+
+// chunk loads some rows, and says whether they were the last.
+func (l *reload) chunk(ctx context.Context, id tidemark.TableID, m *tidemark.Move, from []string, rows int, onward bool) (whole bool, err error) {
+	for {
+		recent, err := l.feed.Record(ctx, id)
+		if err != nil {
+			return false, err
+		}
+		c, err := l.read(ctx, m, from, rows)
+		if err != nil {
+			return false, err
+		}
+		if c.Sees != nil && slices.ContainsFunc(recent, func(xid uint32) bool { return !c.Sees(xid) }) {
+			if err := flow.Sleep(ctx, 5*time.Millisecond); err != nil {
+				return false, err
+			}
+			continue
+		}
+		n := len(c.Rows)
+		size := 0
+		for _, row := range c.Rows {
+			size += len(row)
+		}
+		switch _, err = l.put(ctx, id, c, nil); {
+		case errors.Is(err, capture.ErrAgain):
+			rows = max(rows/2, 2)
+			l.rows = rows
+			continue
+		case errors.Is(err, capture.ErrSilent): // fewer rows take hardly less time below so many
+			rows = max(rows/2, min(rows, fewRows))
+			l.rows = rows
+			continue
+		case err != nil:
+			return false, err
+		case !onward:
+			return true, nil
+		}
+		l.rows = min(4*l.rows, chunkRows, max(chunkBytes/max(size/max(n, 1), 1), 2))
+		return c.Whole, l.note(ctx, id, func(t *tableLoad) {
+			if c.Last != nil {
+				t.Key = c.Last
+			}
+			t.Rows += int64(n)
+			if from != nil && n > 0 {
+				t.Rows-- // the row that was the last of the chunk before
+			}
+		})
+	}
+}
+
+// read reads a chunk, again if what went wrong may pass.
+func (l *reload) read(ctx context.Context, m *tidemark.Move, from []string, rows int) (*change.Chunk, error) {
+	for try := 1; ; try++ {
+		c, err := l.from.Chunk(ctx, l.r.spec.Name, m, from, rows, chunkBytes)
+		if err == nil || tidemark.KindOf(err) != tidemark.Transient || try == 5 {
+			return c, err
+		}
+		if err := flow.Sleep(ctx, time.Duration(try)*100*time.Millisecond); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// row loads the row of a key once more, if it is there; the next one otherwise, which does
+// no harm.
+func (l *reload) row(ctx context.Context, id tidemark.TableID, m *tidemark.Move, key map[string]string) error {
+	c, err := l.read(ctx, m, nil, 1)
+	if err != nil {
+		return err
+	}
+	var from []string
+	for _, i := range c.Key {
+		from = append(from, key[c.Relation.Columns[i].Name])
+	}
+	_, err = l.chunk(ctx, id, m, from, 1, false)
+	return err
+}
+
+// put gives a chunk, or a word about the load, into the stream, and waits until it is on the
+// target, or in the queue for it.
+func (l *reload) put(ctx context.Context, id tidemark.TableID, c *change.Chunk, say *change.Load) (uint64, error) {
+	return l.give(ctx, c, say, func(mark change.LogMark) error {
+		return l.note(ctx, id, func(x *tableLoad) { x.mark(mark) })
+	})
+}
+
+// give is put, for any table or none. note notes the place.
+func (l *reload) give(ctx context.Context, c *change.Chunk, say *change.Load, note func(change.LogMark) error) (uint64, error) {
+	place, err := l.feed.Put(ctx, c, say, func() (change.LogMark, error) {
+		mark, err := l.from.Mark(ctx, l.subs.lastMark())
+		if err == nil {
+			// Before it can be the target's progress: the log may have to be asked for from there.
+			err = note(mark)
+		}
+		return mark, err
+	})
+	for err == nil && l.kept() < place {
+		err = flow.Sleep(ctx, 2*time.Millisecond)
+	}
+	return place, err
+}
+
+// lastMark is the last place that a chunk was given.
+func (s *subscriptions) lastMark() (place uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for t := range maps.Values(s.of) {
+		for _, m := range loadOf(t).Marks {
+			place = max(place, m.Place)
+		}
+	}
+	return place
+}
+
+// make makes the tables that the target lacks, with their keys and indexes, as a copy does. It stops those that it
+// cannot make.
+func (b *binder) make(missing map[tidemark.TableID]bool) error {
+	db, moves, err := b.r.mapped(b.ctx, func(id tidemark.TableID) bool { return missing[id] })
+	if err != nil {
+		return err
+	}
+	objects, _ := b.r.tgt.Render(db, moves)
+	of := map[string]*tidemark.Object{}
+	for i := range objects {
+		of[objects[i].ID] = &objects[i]
+	}
+	made := map[string]bool{}
+	var need func(o *tidemark.Object) error
+	need = func(o *tidemark.Object) error {
+		if made[o.ID] {
+			return nil
+		}
+		made[o.ID] = true
+		for _, id := range append(slices.Clone(o.Depends), o.After...) {
+			if d := of[id]; d != nil && (slices.Contains(o.Depends, id) || made[id]) {
+				if err := need(d); err != nil {
+					return err
+				}
+			}
+		}
+		err := b.r.tgt.Exec(b.ctx, 0, o.SQL)
+		if tidemark.KindOf(err) == tidemark.Exists {
+			return nil
+		}
+		return err
+	}
+	parts := map[tidemark.TableID][]*tidemark.Object{} // by the table's name, on whichever side an object has it
+	for i := range objects {
+		if o := &objects[i]; o.Kind != "sequence value" && o.Kind != "statistics" {
+			parts[o.Table] = append(parts[o.Table], o)
+		}
+	}
+	for i := range moves {
+		m := &moves[i]
+		own := parts[m.To.TableID]
+		if m.From.TableID != m.To.TableID {
+			own = append(own, parts[m.From.TableID]...)
+		}
+		slices.SortStableFunc(own, func(a, b *tidemark.Object) int { return cmp.Compare(a.Phase, b.Phase) })
+		for j := 0; j < len(own) && err == nil; j++ {
+			err = need(own[j])
+		}
+		if err == nil {
+			b.r.env.Event(job.Event{Kind: "ddl", Object: m.To.TableID.String(), Text: "made"})
+		} else if ofTable(err) {
+			err = b.subs.stop(b.ctx, m.From.TableID, err)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return b.look()
+}

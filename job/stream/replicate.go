@@ -1,0 +1,54 @@
+package stream
+
+import (
+	"context"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// Replicate copies a source to a target, if that was not done, and then applies the
+// changes of the source's log until ctx ends. What connections cost it is made anew;
+// what it cannot mend is an error, after which the same command goes on.
+func Replicate(ctx context.Context, env job.Env, spec Spec) (run string, rep *job.Report, err error) {
+	if !engines.StreamName.MatchString(spec.Name) {
+		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "is no name of a stream", "Use up to 40 small letters, digits and underscores.")
+	}
+	if a := spec.Apply; a.Mode == apply.Batch && (a.SourceOrder || len(a.OKStates) > 0 || spec.Conflict.Judges()) {
+		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "batches keep no order of commits, and know no conflicts of single changes", "Leave out --apply-mode batch, or --commit-order source, --conflict, --conflict-rule and --ok-sqlstates.")
+	}
+	l := newLife(env, spec)
+	lock, err := env.Catalog.Lock("stream-" + l.record())
+	if err != nil {
+		return "", nil, err
+	}
+	defer lock.Unlock()
+	if spec.From.Target && (spec.Remove || spec.Anew) {
+		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "--from-target continues a stream, which --anew and --remove forget", "Give one of them.")
+	}
+	if spec.Remove || spec.Anew {
+		if err := l.setup().remove(ctx); err != nil || spec.Remove {
+			return "", nil, err
+		}
+	}
+	stop, err := l.startBoard(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	defer stop()
+	defer func() {
+		for _, f := range slices.Backward(l.cleanup) {
+			f()
+		}
+	}()
+	if _, err = l.run(ctx, looking, l.step); l.entry.ID != "" {
+		return l.leave(ctx, err)
+	}
+	return l.copyRun, l.copyReport, err
+}
+
+// directQueue is no queue: memory.
+const directQueue = "direct"

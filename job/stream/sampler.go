@@ -1,0 +1,272 @@
+package stream
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/queue"
+)
+
+func latencyOf(h *flow.Histogram) job.Latency {
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	return job.Latency{Mean: ms(h.Mean()), P50: ms(h.Quantile(0.5)), P99: ms(h.Quantile(0.99)), Max: ms(h.Max())}
+}
+
+// A sampler looks at a stream every now and then.
+type sampler struct {
+	name   string
+	half   Half
+	link   *link
+	meter  *capture.Meter
+	run    *apply.Run // nil: another process applies
+	group  *flow.Group
+	agents int
+	held   error // why the queue is stopped
+	subs   *subscriptions
+	tables *newTables
+	clocks [2]atomic.Int64 // of source and target, ahead of this machine's, in nanoseconds
+	gate   *gate           // where it ends, if it does
+	queue  queue.Stats     // at the last look
+
+	last   time.Time
+	before apply.Stats
+	work   time.Duration     // that agents had done at the last look
+	waits  time.Duration     // that capture had waited for room
+	logEnd time.Time         // when there was nothing more in the log
+	whole  [4]flow.Histogram // since the start
+	began  time.Time
+	opened time.Time        // this session
+	fresh  int64            // transactions that were applied between the last two samples
+	total  job.StreamStatus // what summary found
+	past   job.StreamStatus // counters of earlier sessions of the same start
+}
+
+// depth adds what is in the queue.
+func (s *sampler) depth(ctx context.Context, to *job.StreamStatus) {
+	if s.link.log == nil {
+		return
+	}
+	st, err := s.link.log.Stats(ctx)
+	if err != nil {
+		return // whoever reads it meets the same
+	}
+	s.queue = st
+	to.Queueing = s.queueing()
+}
+
+// ahead is by how much the clock of an end is ahead of this machine's.
+func (s *sampler) ahead(end int) time.Duration { return time.Duration(s.clocks[end].Load()) }
+
+// queueing is what the queue was at when it was looked at last.
+func (s *sampler) queueing() job.Queueing {
+	st, ms := s.queue, func(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+	out := job.Queueing{QueueMessages: st.Messages, QueueBytes: st.Bytes, QueueFull: st.Full, Put: s.past.Put + st.Put, PutBytes: s.past.PutBytes + st.PutBytes,
+		PutTime: s.past.PutTime + ms(st.PutTime), FullTime: s.past.FullTime + ms(st.FullTime)}
+	if st.Limit > 0 {
+		out.QueuePercent = 100 * float64(st.Bytes) / float64(st.Limit)
+	}
+	return out
+}
+
+// spooler is the stream, if it keeps transactions before their commit.
+func (s *sampler) spooler() (capture.Spooler, bool) {
+	stream := s.link.stream
+	if f, ok := stream.(*capture.Feed); ok {
+		stream = f.Stream
+	}
+	o, ok := stream.(capture.Spooler)
+	return o, ok
+}
+
+// capturing is what the capture is at. waited is how long it has waited for room, out of took.
+func (s *sampler) capturing(c capture.Stats, waited time.Duration, took float64) job.Capturing {
+	out := job.Capturing{LogTime: c.Time, LogEnd: s.logEnd, CaptureRows: s.past.CaptureRows + c.Rows, Spilled: s.past.Spilled, Current: c.Place, Restart: s.link.low.Load()}
+	if s.link.log != nil {
+		out.Restart = s.meter.Stored()
+	}
+	if o, ok := s.spooler(); ok {
+		memory, files := o.Spooled()
+		out.CaptureMemory, out.Spilled = memory, out.Spilled+files
+	}
+	if took > 0 {
+		out.CaptureWaits = min(1, waited.Seconds()/took)
+	}
+	return out
+}
+
+// look takes a sample.
+func (s *sampler) look(now time.Time) job.StreamStatus {
+	c := s.meter.Stats()
+	var a apply.Stats
+	switch {
+	case s.run != nil:
+		a = s.run.Stats()
+	case s.half == Whole: // the target is away: what was applied stands in past
+	default:
+		a.Transactions, a.Rows, a.Capture, a.EndToEnd, a.LowTime = c.Transactions, c.Rows, c.Latency, c.Latency, c.Time
+	}
+	took := now.Sub(s.last).Seconds()
+	out := job.StreamStatus{Stream: s.name, Half: s.half.name(), Time: now, Seconds: took, Exceptions: s.past.Exceptions + a.Exceptions, Low: a.Low, LowTime: a.LowTime, Agents: s.agents}
+	out.Amounts = job.Amounts{Transactions: s.past.Transactions + a.Transactions, Rows: s.past.Rows + a.Rows, Captured: s.past.Captured + c.Transactions, Bytes: s.past.Bytes + c.Bytes,
+		InFlight: a.InFlight, Memory: a.Bytes}
+	out.Dependencies = job.Dependencies{Waited: s.past.Waited + a.Waited, ByKey: s.past.ByKey + a.WaitedBy.Key, ByUnique: s.past.ByUnique + a.WaitedBy.Unique,
+		ByReference: s.past.ByReference + a.WaitedBy.Reference, ByTable: s.past.ByTable + a.WaitedBy.Table, Held: s.past.Held + a.Held, Retried: s.past.Retried + a.Retried, Giants: s.past.Giants + a.Giants}
+	out.Latencies = job.Latencies{EndToEnd: latencyOf(&a.EndToEnd), Capture: latencyOf(&a.Capture), Queue: latencyOf(&a.Queue), Apply: latencyOf(&a.Apply)}
+	out.Batching = job.Batching{Mode: job.OneByOne, Batches: s.past.Batches + a.Batches, Net: s.past.Net + a.Net, Refused: s.past.Refused + a.Refused}
+	out.Clocks = job.Clocks{Skewed: a.EndToEnd.Negative(), SourceClock: s.ahead(sourceEnd).Seconds(), TargetClock: s.ahead(targetEnd).Seconds()}
+	s.fresh = a.Transactions - s.before.Transactions
+	if a.Batching {
+		out.Mode = job.InBatches
+	}
+	if took > 0 {
+		out.PerSecond, out.RowsSecond = float64(a.Transactions-s.before.Transactions)/took, float64(a.Rows-s.before.Rows)/took
+	}
+	for i, h := range []*flow.Histogram{&a.EndToEnd, &a.Capture, &a.Queue, &a.Apply} {
+		s.whole[i].Merge(h)
+	}
+	work, waits := s.worked()
+	if took > 0 {
+		out.Busy = (work - s.work).Seconds() / took
+	}
+	switch s.half {
+	case Whole, Joined:
+		out.Idle = s.run != nil && a.InFlight == 0 && a.Low >= c.Place
+	case ApplyHalf:
+		out.Idle = a.InFlight == 0 && a.Low >= s.queue.Last
+	case CaptureHalf:
+		out.Low, out.Idle = c.Place, s.meter.Stored() >= c.Place
+	}
+	out.TablesActive, out.TablesLoading, out.TablesStopped = s.subs.count()
+	out.TablesNew = s.tables.names()
+	if s.half != ApplyHalf {
+		out.Capturing = s.capturing(c, waits-s.waits, took)
+	}
+	out.Queueing = s.queueing()
+	s.last, s.before, s.work, s.waits = now, a, work, waits
+	return out
+}
+
+// worked sums the time that agents were not waiting for work, and that in which capture
+// waited for room.
+func (s *sampler) worked() (work, waits time.Duration) {
+	for _, role := range s.group.Report().Roles {
+		for _, t := range role.Workers {
+			switch {
+			case role.Name == "Agent", s.half == CaptureHalf && role.Name == "Queue":
+				work += t.Total - t.WaitWork
+			case role.Name == "Capture":
+				waits += t.WaitBuffer
+			}
+		}
+	}
+	return work, waits
+}
+
+// limitOf says in one sentence what keeps a stream from being faster, if anything does.
+func limitOf(s job.StreamStatus, fresh int64) string {
+	switch {
+	case s.State == job.Retrying || s.State == job.Halted || s.State == job.Waiting || s.State == job.Connecting:
+		return strings.ToUpper(s.Doing[:1]) + s.Doing[1:] + "."
+	case s.Half == CaptureHalf.Verb() && s.QueueFull:
+		return "The queue is full: the side that applies limits."
+	case s.Half == CaptureHalf.Verb() && s.Busy > 0.85:
+		return fmt.Sprintf("The queue limits: %.0f%% of the time goes into writing to it.", 100*s.Busy)
+	case s.Half == CaptureHalf.Verb():
+		return "The source's log limits: all that it holds is in the queue."
+	case s.Idle && s.Half != "":
+		return "Nothing waits: all that is in the queue is applied."
+	case s.Idle:
+		return "Nothing waits: all that the source's log holds is applied."
+	case s.State == job.OneAlone:
+		return "One transaction is too large to be applied beside others: what comes behind it waits."
+	case fresh == 0 && s.InFlight > 0:
+		return fmt.Sprintf("%d transactions are under way, and none was finished: the target limits (locks of others?).", s.InFlight)
+	case s.Mode == job.InBatches && s.Busy > 0.85:
+		return "The target limits: it gets batches of what transactions come to, one after the other."
+	case s.Mode == job.InBatches:
+		return "The source's log limits: batches wait for transactions."
+	case s.Busy > 0.85*float64(s.Agents):
+		return fmt.Sprintf("The agents limit: %.1f of %d work all the time. More of them (--agents) help if the target is not busy itself.", s.Busy, s.Agents)
+	case s.InFlight > 4*s.Agents:
+		return fmt.Sprintf("Dependencies limit: %d transactions are read and wait for others that change the same rows; %.1f of %d agents have work.", s.InFlight, s.Busy, s.Agents)
+	}
+	return "The source's log limits: the agents wait for transactions."
+}
+
+// inherit takes over what the session before has counted.
+func (s *sampler) inherit(o *sampler) {
+	s.whole, s.began = o.whole, o.began
+	s.past, s.logEnd = o.total, o.logEnd
+}
+
+// summary is the status over the whole time since the start.
+func (s *sampler) summary(now time.Time) job.StreamStatus {
+	out := s.look(now)
+	out.Limit = limitOf(out, s.fresh)
+	out.Seconds = now.Sub(s.began).Seconds()
+	out.Latencies = job.Latencies{EndToEnd: latencyOf(&s.whole[0]), Capture: latencyOf(&s.whole[1]), Queue: latencyOf(&s.whole[2]), Apply: latencyOf(&s.whole[3])}
+	if out.Seconds > 0 {
+		out.PerSecond, out.RowsSecond = float64(out.Transactions)/out.Seconds, float64(out.Rows)/out.Seconds
+	}
+	s.total = out
+	return out
+}
+
+// reached says whether the target has all that the source's log held at a place.
+func (s *sampler) reached(until uint64) bool {
+	at := s.meter.Place()
+	switch {
+	case s.gate != nil && s.gate.shut.Load():
+		at = s.gate.last.Load()
+	case until == 0:
+		return false
+	case s.half == ApplyHalf:
+		at = until
+	case s.link.stream == nil || s.link.stream.Seen() < until:
+		return false
+	}
+	switch {
+	case s.half == CaptureHalf:
+		return s.meter.Stored() >= at
+	case s.run == nil:
+		return false
+	}
+	return s.run.Low() >= at
+}
+
+// streamable are the moves that a stream can carry, and what stands in the way.
+func streamable(moves []tidemark.Move) ([]tidemark.Move, []tidemark.Finding, error) {
+	var out []tidemark.Move
+	var findings []tidemark.Finding
+	for _, m := range moves {
+		switch {
+		case m.From.Form == tidemark.LargeObjects:
+			findings = append(findings, tidemark.Finding{Severity: tidemark.Warning, Object: "large objects", Text: "are copied, but their later changes are not in the stream"})
+		case m.From.PartitionOf != (tidemark.TableID{}):
+			// under the name of its root
+		default:
+			out = append(out, m)
+		}
+	}
+	if len(out) == 0 {
+		return nil, nil, tidemark.Errorf(tidemark.Empty, "replicate", "source", "it has no table to replicate, or none that is selected", "Look whether the URL names the right database, and at --include and --exclude.")
+	}
+	return out, findings, nil
+}
+
+// switched tells that transactions go in batches from now on, or not any more.
+func (r *session) switched(batches bool, waiting int, age time.Duration) {
+	text := "back to single transactions"
+	if batches {
+		text = fmt.Sprintf("batch mode: %.1f s behind, %d transactions are read and wait", max(0, age.Seconds()), waiting)
+	}
+	r.announce("mode", text)
+}

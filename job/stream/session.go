@@ -1,0 +1,421 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// A session is the time between two connections to the ends: both, or that of its half.
+type session struct {
+	*stream
+	life   *life
+	ending ending
+	subs   *subscriptions
+	binder *binder
+}
+
+// over ends the session with an event. Its error is for callbacks, so that whoever called them stops there.
+func (r *session) over(e event) error { return r.ending.with(outcome{event: e}) }
+
+// fail ends the session with an error.
+func (r *session) fail(err error) { _ = r.ending.with(outcome{failure, err}) }
+
+// work connects both ends, or that of its half, and works until something ends it.
+func (r *session) work(ctx context.Context) outcome {
+	if err := r.openEnds(ctx); err != nil {
+		return outcome{failure, err}
+	}
+	defer r.close()
+	if r.lacks() {
+		return r.await(ctx)
+	}
+	moves, err := r.selected(ctx)
+	if err != nil {
+		return outcome{failure, err}
+	}
+	inside := r.ending.under(ctx)
+	defer r.ending.cancel()
+	h := &link{}
+	defer h.close()
+	now := time.Now()
+	s := &sampler{name: r.record(), half: r.spec.Half, link: h, meter: &capture.Meter{}, group: flow.NewGroup(inside), last: now, began: now, opened: now, held: r.life.held, subs: r.subs, tables: &r.life.fresh}
+	if r.life.last != nil {
+		s.inherit(r.life.last)
+	}
+	p, err := r.begin(inside, s, moves)
+	if s.run != nil {
+		defer s.run.Close()
+	}
+	if err != nil {
+		return outcome{failure, err}
+	}
+	if r.hear(inside, s.run, h.log) {
+		return outcome{event: anew}
+	}
+	defs, until, err := r.prepared(inside, s, moves)
+	if err != nil {
+		return outcome{failure, err}
+	}
+	loads := r.reload(s, moves)
+	r.enlist(s, p, moves, loads)
+	r.life.pulse.begin(s)
+	r.life.pulse.lost(now, nil)
+	var wg crash.Group
+	wg.Go(func() { (&sentry{r, s}).askEnds(inside) })
+	wg.Go(func() { r.watch(inside, s, until) })
+	wg.Go(func() { defs.loop(inside) })
+	wg.Go(func() { r.watchTables(inside) })
+	wg.Go(func() { loads.all(inside) })
+	wg.Go(func() { r.attend(inside, s.run, h.log) })
+	err = s.group.Wait()
+	if cause := context.Cause(ctx); cause != nil && !errors.Is(cause, context.Canceled) {
+		err = cause
+	}
+	o := r.ending.read(err)
+	r.ending.cancel()
+	wg.Wait()
+	r.life.keep(s)
+	return r.subs.ownError(ctx, defs.after(ctx, o))
+}
+
+// selected gives the moves of the stream's tables whose changes are applied.
+func (r *session) selected(ctx context.Context) ([]tidemark.Move, error) {
+	moves, _, err := r.tables(ctx)
+	if err == nil {
+		err = r.keepFilters(ctx, moves)
+	}
+	if err == nil {
+		r.subs, moves, err = r.subscribe(ctx, moves)
+	}
+	if err == nil && r.spec.Half == Joined && len(r.subs.loads()) > 0 {
+		err = tidemark.Errorf(tidemark.Incomplete, "replicate", r.subs.loads()[0].String(), "is still being loaded", "Let tidemark capture and tidemark apply go on until tidemark sub says that it is active.")
+	}
+	return moves, err
+}
+
+// begin begins an epoch on the target, and opens what lies between the ends.
+func (r *session) begin(ctx context.Context, s *sampler, moves []tidemark.Move) (p change.Progress, err error) {
+	low := max(r.rec.Place-1, r.life.pulse.low)
+	if r.to != nil {
+		if s.run, p, err = r.startApply(ctx, s.link, moves); err != nil {
+			return p, err
+		}
+		low = p.Low
+	}
+	if j, ok := r.from.(capture.Journaler); ok {
+		j.HasApplied(p.Done)
+	}
+	if r.src != nil {
+		if err = r.logDDL(ctx); err == nil {
+			err = r.tellDDL(ctx, false)
+		}
+	}
+	if err == nil {
+		err = r.connect(ctx, s.link, moves, low, s.meter)
+	}
+	if err == nil {
+		r.findTables(ctx)
+	}
+	return p, err
+}
+
+// prepared gets ready what looks at definitions, and finds where the stream is to end: see until.
+func (r *session) prepared(ctx context.Context, s *sampler, moves []tidemark.Move) (defs *definitionWatch, until uint64, err error) {
+	if s.link.stream != nil {
+		if err := r.leaveOut(ctx, s.link.stream); err != nil {
+			return nil, 0, err
+		}
+	}
+	defs, err = r.watchDefinitions(ctx, s, moves)
+	if s.run != nil {
+		r.binder.defs = defs
+	}
+	if err == nil {
+		err = defs.look(ctx, false)
+	}
+	if err == nil {
+		until, err = r.until(ctx, s)
+	}
+	return defs, until, err
+}
+
+// until is where a stream is to end: at a place up to which the log has to be read, or at
+// a gate; neither if it has no end.
+func (r *session) until(ctx context.Context, s *sampler) (uint64, error) {
+	if c := r.catching; c != nil {
+		s.gate = &gate{place: c.to}
+		if r.spec.Half == ApplyHalf {
+			return c.to - 1, nil
+		}
+		return c.to, nil
+	}
+	if !r.spec.Until.Now {
+		var err error
+		if s.gate, err = newGate(r.spec.Until, r.shape.Name()); err != nil || s.gate == nil {
+			return 0, err
+		}
+		until := s.gate.place
+		if until > 0 && r.spec.Half == ApplyHalf {
+			until-- // as far as its last transaction reaches
+		}
+		return until, nil
+	}
+	if r.spec.Half == ApplyHalf {
+		st, err := s.link.log.Stats(ctx)
+		return st.Last, err
+	}
+	return r.from.End(ctx)
+}
+
+// startApply begins an epoch of the stream on the target.
+func (r *session) startApply(ctx context.Context, h *link, moves []tidemark.Move) (*apply.Run, change.Progress, error) {
+	opt := r.spec.Apply
+	opt.Queue = r.spec.Name
+	tables, err := r.newBinder(ctx, moves)
+	if err != nil {
+		return nil, change.Progress{}, err
+	}
+	opt.Bind, opt.Told, opt.Disable, opt.Refused, opt.Cascades = tables.bind, tables.told, tables.disable, tables.refused, tables.cascades()
+	opt.Defined = tables.defined
+	r.binder = tables
+	if err := r.claimTables(ctx, tables); err != nil {
+		return nil, change.Progress{}, err
+	}
+	if r.life.sessions == 0 {
+		if err := r.warn(ctx, tables); err != nil {
+			return nil, change.Progress{}, err
+		}
+	}
+	opt.Applied, opt.Switched = h.applied, r.switched
+	if r.spec.Conflict.Judges() {
+		opt.Mode = apply.Transactional
+	}
+	run := apply.New(r.to, opt)
+	tables.again = run.Rebind
+	p, err := run.Start(ctx, r.rec.Place)
+	if err != nil {
+		run.Close()
+		return nil, p, err
+	}
+	if r.spec.Half != Whole {
+		r.subs.rewind(p.Low)
+	}
+	if r.rec.Epoch = max(r.rec.Epoch, p.Epoch); r.rec.FirstEpoch == 0 {
+		r.rec.FirstEpoch = p.Epoch
+	}
+	// Like samples: the stream goes on without its catalogue, and the next session writes it.
+	_ = r.env.Catalog.PutStream(ctx, r.rec)
+	return run, p, nil
+}
+
+// enlist puts to work what the session has.
+func (r *session) enlist(s *sampler, p change.Progress, moves []tidemark.Move, loads *reload) {
+	h, g := s.link, s.group
+	in := flow.NewBuffer(4096, r.spec.Buffer, func(tx *change.Tx) int64 { return int64(len(tx.Changes)) })
+	opt := capture.Options{BreakLoops: r.spec.BreakLoops, Prepare: r.preparing(s, moves), Interval: r.spec.CommitInterval}
+	ends := capture.Options{Prepare: s.gate.pass}
+	if h.stream != nil {
+		r.prepare(h.stream, moves)
+		h.stream = loads.feed
+	}
+	switch {
+	case r.life.held != nil || r.to == nil && r.spec.Half == Whole:
+		if standStill(g); h.stream != nil {
+			opt.Idle, opt.Keep = idleEvery, r.keepNoted(h.log)
+			capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
+		}
+		return
+	case r.spec.Half == CaptureHalf:
+		opt.Idle, opt.Keep = idleEvery, r.keepNoted(h.log)
+		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
+		return
+	case h.stream == nil:
+		capture.From(g, h.log, p.Low, in, ends)
+	case h.log == nil:
+		capture.Direct(g, h.stream, in, s.meter, opt)
+	default:
+		opt.Keep = r.keepNoted(h.log)
+		capture.Into(g, h.stream, h.log, r.spec.Buffer, s.meter, opt)
+		capture.From(g, h.log, p.Low, in, ends)
+	}
+	s.agents = s.run.Agents()
+	s.run.Go(g, in, p)
+}
+
+// standStill enlists a worker that waits in place of those that apply.
+func standStill(g *flow.Group) {
+	g.Go("Stopped", func(ctx context.Context, c *flow.Clock) error {
+		defer c.Enter(c.Enter(flow.WaitWork))
+		<-ctx.Done()
+		return ctx.Err()
+	})
+}
+
+// A finder is a target that can say what a stream into some tables will meet.
+type finder interface {
+	ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([]tidemark.Finding, error)
+}
+
+// warn tells what the stream will meet on the target.
+func (r *session) warn(ctx context.Context, b *binder) error {
+	f, ok := r.to.(finder)
+	if !ok {
+		return nil
+	}
+	var err error
+	if r.life.findings, err = f.ApplyFindings(ctx, slices.Collect(maps.Values(b.tables))); err != nil {
+		return err
+	}
+	for _, x := range r.life.findings {
+		if x.Severity == tidemark.Blocker {
+			return tidemark.Errorf(x.Kind, "replicate", x.Object, x.Text, x.Hint)
+		}
+		if x.Severity >= tidemark.Warning {
+			r.env.Event(job.Event{Kind: "finding", Object: x.Object, Text: x.Text + ". " + x.Hint})
+		}
+	}
+	return nil
+}
+
+// watch ends the session when it has come far enough, or other options were set, and lets source and queue forget what
+// was applied.
+func (r *session) watch(ctx context.Context, s *sampler, until uint64) {
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	idled, trimmed, looked := time.Now(), time.Now(), time.Now()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if (until > 0 || s.gate != nil) && r.subs.settled() && s.reached(until) {
+			if r.arrived(ctx, s) {
+				return
+			}
+			continue
+		}
+		var err error
+		now := time.Now()
+		if now.Sub(idled) >= idleEvery {
+			idled = now
+			err = r.letGo(ctx, s)
+		}
+		if err == nil && now.Sub(trimmed) >= trimEvery && r.spec.Half != CaptureHalf {
+			trimmed = now
+			err = r.trim(ctx, s)
+		}
+		if err != nil {
+			r.fail(err)
+			return
+		}
+		if now.Sub(looked) < time.Second {
+			continue
+		}
+		looked = now
+		if r.life.changed(ctx) {
+			_ = r.over(optionsSet)
+			return
+		}
+		if r.life.held != nil && now.Sub(s.opened) >= heldFor {
+			_ = r.over(retryQueue)
+			return
+		}
+		if until == 0 && s.gate != nil {
+			if until, err = r.timeIsUp(ctx, s.gate.time); err != nil {
+				r.fail(err)
+				return
+			}
+		}
+	}
+}
+
+// arrived ends a session that has come to where it was to end. The target says so first, where tables of a later view are
+// to come.
+func (r *session) arrived(ctx context.Context, s *sampler) bool {
+	if c := r.catching; c != nil {
+		if err := s.run.Advance(ctx, c.to); err != nil {
+			r.fail(err)
+			return true
+		}
+		if s.run.Low()+1 < c.to {
+			return false
+		}
+	} else if s.run != nil { // what is noted with a transaction is not behind that itself
+		if err := s.run.Advance(ctx, s.run.Low()+1); err != nil {
+			r.fail(err)
+			return true
+		}
+	}
+	_ = r.over(reached)
+	return true
+}
+
+// timeIsUp gives, once it is later than t by the source's clock, where its log ends: up to
+// there is all that was committed until then. Nothing need come that is later.
+func (r *session) timeIsUp(ctx context.Context, t time.Time) (uint64, error) {
+	c, ok := r.src.(clocker)
+	if !ok || t.IsZero() || time.Since(t) < -time.Hour {
+		return 0, nil
+	}
+	now, err := c.Clock(ctx)
+	if err != nil || !now.After(t) {
+		return 0, err
+	}
+	return r.from.End(ctx)
+}
+
+// idleEvery is how often the source may forget log that has nothing for the stream: each
+// time costs a row of the target an update.
+const idleEvery = 10 * time.Second
+
+// trimEvery is how often the queue may forget what is applied: one that was full has room again at once.
+const trimEvery = 500 * time.Millisecond
+
+// letGo lets the source forget its log up to where that was read, if all of it is applied.
+// The target's progress says so first: what the source has forgotten must never be asked
+// for again.
+func (r *session) letGo(ctx context.Context, s *sampler) error {
+	if s.run == nil || r.life.held != nil {
+		return nil // capture does it, or nobody
+	}
+	if s.link.stream == nil {
+		return s.run.Advance(ctx, s.run.Low()+1)
+	}
+	seen := s.link.stream.Seen()
+	if s.run.Low() < s.meter.Place() {
+		return s.run.Advance(ctx, s.run.Low()+1)
+	}
+	if err := s.run.Advance(ctx, seen); err != nil {
+		return err
+	}
+	if s.link.low.Load() >= seen {
+		s.link.stream.Release(seen)
+	}
+	return nil
+}
+
+// trim lets the queue forget what is applied. One that fills may hold nothing else but the beginning of a transaction whose
+// end waits for room: then that is written of which otherwise the next transaction would bring word.
+func (r *session) trim(ctx context.Context, s *sampler) error {
+	if s.link.log == nil || s.run == nil {
+		return nil
+	}
+	if status, _ := r.life.pulse.take(); status.QueuePercent >= 50 {
+		if err := s.run.Advance(ctx, s.run.Low()+1); err != nil {
+			return err
+		}
+	}
+	return s.link.trim(ctx)
+}

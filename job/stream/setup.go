@@ -1,0 +1,305 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// A setup begins a stream, resumes the copy before it, or removes it.
+type setup struct {
+	*stream
+	life *life
+}
+
+// remove lets the source forget its log, and the target what was applied.
+func (r *setup) remove(ctx context.Context) error {
+	if err := r.open(ctx); err != nil {
+		return err
+	}
+	defer r.close()
+	if r.from != nil {
+		if err := r.from.Unhold(ctx, r.spec.Name); err != nil {
+			return err
+		}
+	}
+	if e, ok := r.to.(ender); ok {
+		if err := e.EndApply(ctx, r.spec.Name); err != nil {
+			return err
+		}
+		if err := engines.DropClaim(ctx, r.tgt, tidemark.StreamClaim+r.spec.Name); err != nil {
+			return err
+		}
+		if r.spec.Remove {
+			if err := r.forgetCopy(ctx); err != nil {
+				return err
+			}
+		}
+	}
+	if s, err := r.env.Catalog.Stream(ctx, r.record()); err == nil && s.Queue != directQueue && r.from != nil {
+		where := s.Queue
+		if strings.Contains(where, "://") && r.spec.Queue != "" {
+			where = r.spec.Queue // with its password
+		}
+		if err := r.spec.RemoveQueue(ctx, r.spec.Name, where); err != nil {
+			return err
+		}
+	}
+	return r.env.Catalog.DropStream(ctx, r.record())
+}
+
+// An ender is a target that can forget how far a stream was applied.
+type ender interface {
+	EndApply(ctx context.Context, queue string) error
+}
+
+// checkKnown looks whether a stream that was set up before can be resumed.
+func (r *setup) checkKnown(ctx context.Context) error {
+	if r.spec.SourceMoved {
+		r.rec.Source = tidemark.MaskURL(r.spec.Copy.Source)
+	}
+	if r.spec.TargetMoved {
+		if err := r.moveTarget(ctx); err != nil {
+			return err
+		}
+	}
+	if err := r.sameEnds(); err != nil {
+		return err
+	}
+	s := r.rec
+	switch where := r.spec.Queue; {
+	case where == "" && strings.Contains(s.Queue, "://"):
+		return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, "has its queue at "+s.Queue, "Give that with --queue, with its password if it has one.")
+	case where == "":
+		r.spec.Queue = s.Queue
+	case tidemark.MaskURL(where) != s.Queue:
+		return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, "has the queue "+s.Queue+", in which there may be what the source has forgotten", "Leave --queue out, or begin anew with --anew.")
+	}
+	if s.Tables != "" {
+		known, err := newDescribed([]byte(s.Tables))
+		if err != nil {
+			return err
+		}
+		r.shape = known
+	}
+	return nil
+}
+
+// begin makes the source keep its log, and copies.
+func (r *setup) begin(ctx context.Context) (run string, rep *job.Report, err error) {
+	r.rec.State = catalog.StreamCopying
+	if r.spec.Queue == "" {
+		r.spec.Queue = directQueue
+	}
+	if err := r.open(ctx); err != nil {
+		return "", nil, err
+	}
+	defer r.close()
+	if err := r.freeName(ctx); err != nil {
+		return "", nil, err
+	}
+	if r.spec.NoCopy || !r.spec.From.IsZero() {
+		if err = r.startStream(ctx); err == nil {
+			err = r.following(ctx)
+		}
+		return "", nil, err
+	}
+	findings, err := r.hold(ctx)
+	if err != nil {
+		return "", nil, err
+	}
+	return r.copy(ctx, findings)
+}
+
+// startStream begins a stream without a copy: from now on, or from the point that is asked
+// for, as far as the source still has its log.
+func (r *setup) startStream(ctx context.Context) error {
+	if r.spec.From.IsZero() || r.spec.From.Now {
+		if _, err := r.hold(ctx); err != nil {
+			return err
+		}
+		if err := r.adopt(ctx); err != nil {
+			return r.undo(ctx, "", err)
+		}
+		return nil
+	}
+	g, err := newGate(r.spec.From, r.src.Name())
+	if err != nil {
+		return err
+	}
+	begins, err := r.from.Begins(ctx, r.spec.Name, r.spec.From.Time)
+	if err != nil {
+		return err
+	}
+	if g.place > 0 && g.place < begins {
+		return tidemark.Errorf(tidemark.Lost, "replicate", r.spec.From.Log, "the source has its log from a later place on", "Begin with a copy: leave --from out.")
+	}
+	if _, err = r.hold(ctx); err != nil {
+		return err
+	}
+	if r.rec.Place = g.place; g.place == 0 {
+		r.rec.Place, r.rec.From = begins, g.gtid
+		if g.gtid == "" {
+			r.rec.From = g.time.Format(time.RFC3339Nano)
+		}
+	}
+	return nil
+}
+
+// hold makes the source keep its log for the stream. The catalogue has the stream before that: a slot of which nobody knew
+// would be in the way of the next start.
+func (r *setup) hold(ctx context.Context) ([]tidemark.Finding, error) {
+	tables, findings, err := r.tables(ctx)
+	if err != nil {
+		return nil, err
+	}
+	missing, err := r.needed(ctx, tables)
+	if findings = append(findings, missing...); err == nil {
+		err = r.logDDL(ctx)
+	}
+	if err != nil {
+		return nil, err
+	}
+	adopts := !r.spec.From.IsZero() && !r.spec.From.Now
+	if !adopts && r.src.Name() == "postgres" {
+		if _, err := r.from.Begins(ctx, r.spec.Name, time.Time{}); err == nil {
+			return nil, r.isHeld()
+		} else if tidemark.KindOf(err) != tidemark.NotFound {
+			return nil, err
+		}
+	}
+	r.rec = catalog.Stream{Name: r.record(), Source: r.spec.Copy.Source, Target: r.spec.Copy.Target, Queue: r.spec.Queue, State: catalog.StreamCopying, Started: r.env.Time()}
+	if err := r.env.Catalog.PutStream(ctx, r.rec); err != nil {
+		return nil, err
+	}
+	err = r.from.Hold(ctx, r.spec.Name, tables)
+	if adopts && tidemark.KindOf(err) == tidemark.Exists {
+		err = nil // the slot from whose log it is to begin
+	}
+	if err != nil {
+		if tidemark.KindOf(err) == tidemark.Exists && r.src.Name() == "postgres" {
+			err = r.isHeld()
+		}
+		if derr := r.env.Catalog.DropStream(context.WithoutCancel(ctx), r.record()); derr != nil {
+			return nil, derr
+		}
+		return nil, err
+	}
+	if err = r.lookAt(ctx, tables); err == nil {
+		err = r.keepFilters(ctx, tables)
+	}
+	if err == nil {
+		_, _, err = r.subscribe(ctx, tables) // notes what the tables are now
+	}
+	if err == nil {
+		err = r.tellDDL(ctx, true)
+	}
+	if err != nil && !adopts {
+		return nil, r.undo(ctx, "", err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return findings, r.env.Catalog.PutStream(ctx, r.rec)
+}
+
+// refuse is an error of the stream as a whole.
+func (r *setup) refuse(kind tidemark.Kind, text, hint string) error {
+	return &tidemark.Error{Op: r.spec.Half.Verb(), Object: "stream " + r.spec.Name, Kind: kind, Err: errors.New(text), Hint: hint}
+}
+
+// isHeld is the error of a slot that is there already.
+func (r *setup) isHeld() error {
+	return tidemark.Errorf(tidemark.Exists, "replicate", r.spec.Name, "the source keeps its log for a stream of that name, of which this catalogue knows nothing",
+		"Give the catalogue that knows it (--state), another --name, or --anew to drop it and copy again.")
+}
+
+// copy fills the target from a view at a place of the log, from which it is followed.
+func (r *setup) copy(ctx context.Context, findings []tidemark.Finding) (string, *job.Report, error) {
+	spec := r.spec.Copy
+	spec.Findings = append(spec.Findings, findings...)
+	r.rec.Copy = catalog.NewRunID() // before anything has that name, so that whoever resumes knows what is its own
+	if err := r.env.Catalog.PutStream(ctx, r.rec); err != nil {
+		return "", nil, err
+	}
+	spec.Run = r.rec.Copy
+	run, rep, err := job.CopyBetween(ctx, r.env, "copy", spec, r.src, r.tgt)
+	if err != nil && run != "" && worthResuming(err) {
+		return run, rep, resumes(err, r.spec.Copy.Source)
+	}
+	if err != nil {
+		return run, rep, r.undo(ctx, run, err)
+	}
+	r.copied(run, rep)
+	r.rec.Place = rep.Position.Place
+	return run, rep, r.following(ctx)
+}
+
+// adopt begins a stream without a copy: from now on.
+func (r *setup) adopt(ctx context.Context) error {
+	position, err := r.src.Freeze(ctx, 1)
+	r.rec.Place = position.Place
+	return err
+}
+
+// undo lets the source forget its log when the copy has failed: nobody would ever read
+// it, and it would fill the source's disk.
+func (r *setup) undo(ctx context.Context, run string, err error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer cancel()
+	var uerr error
+	if r.spec.Half != ApplyHalf {
+		uerr = r.from.Unhold(ctx, r.spec.Name)
+	}
+	if uerr != nil {
+		return tidemark.Errorf(tidemark.KindOf(err), "replicate", r.spec.Name, err.Error(), "The source still keeps its log for the stream: tidemark replicate --remove ends that.")
+	}
+	if derr := r.env.Catalog.DropStream(ctx, r.record()); derr != nil {
+		return derr
+	}
+	var e *tidemark.Error
+	if run != "" && errors.As(err, &e) {
+		return &tidemark.Error{Op: e.Op, Object: e.Object, Kind: e.Kind, Err: e.Err, Hint: "Begin anew, with --prep drop for what the copy has left on the target; nothing is kept on the source."}
+	}
+	return err
+}
+
+// beginHalf begins a stream, or the half of it that is this process's.
+func (r *setup) beginHalf(ctx context.Context) (string, *job.Report, error) {
+	return [...]func(context.Context) (string, *job.Report, error){r.begin, r.beginCapture, r.beginApply}[r.spec.Half](ctx)
+}
+
+// beginAgain begins a stream of which nothing but its name was noted.
+func (r *setup) beginAgain(ctx context.Context) (string, *job.Report, error) {
+	if adopts := !r.spec.From.IsZero() && !r.spec.From.Now; adopts {
+		if err := r.env.Catalog.DropStream(ctx, r.record()); err != nil {
+			return "", nil, err
+		}
+	} else if err := r.remove(ctx); err != nil {
+		return "", nil, err
+	}
+	if r.rec.Copy != "" {
+		tgt, err := r.env.Open(ctx, r.spec.Copy.Target)
+		if err != nil {
+			return "", nil, err
+		}
+		err = engines.DropClaim(ctx, tgt, r.rec.Copy)
+		tgt.Close()
+		if err != nil {
+			return "", nil, err
+		}
+	}
+	r.rec = catalog.Stream{}
+	return r.beginHalf(ctx)
+}
+
+// copied tells that all rows are there.
+func (r *setup) copied(run string, rep *job.Report) {
+	r.env.Event(job.Event{Kind: "state", Object: "stream " + r.spec.Name, Rows: rep.Rows, Bytes: rep.Bytes, Seconds: rep.Seconds, Text: "copied (run " + run + ")"})
+}

@@ -1,0 +1,359 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/ddl"
+	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/mysqltype"
+)
+
+// looks are what the catalogue says of tables, where a source can be asked for it.
+type looks map[tidemark.TableID]*change.CatalogueLook
+
+// A looker is a source whose log does not identify columns, but whose catalogue does.
+type looker interface {
+	Looks(ctx context.Context, stream string, tables []tidemark.TableID) (map[tidemark.TableID]*change.CatalogueLook, error)
+}
+
+// lookAt remembers what the tables of a new stream are, before they are copied. A stream that begins at an earlier
+// point of the log does not know what they were there.
+func (r *stream) lookAt(ctx context.Context, moves []tidemark.Move) (err error) {
+	l, ok := r.src.(looker)
+	if !ok || !r.spec.From.IsZero() && !r.spec.From.Now {
+		return nil
+	}
+	var ids []tidemark.TableID
+	for _, m := range moves {
+		ids = append(ids, m.From.TableID)
+	}
+	if r.looks, err = l.Looks(ctx, r.spec.Name, ids); err != nil {
+		return err
+	}
+	if d, ok := r.src.(definer); ok {
+		r.defined, err = d.Definitions(ctx, ids)
+	}
+	return err
+}
+
+// An outline is what is kept of a relation: what its table had when the stream told it last.
+type outline struct {
+	Place   uint64          `json:"place"` // of the first transaction in which it was so
+	Columns []outlineColumn `json:"columns"`
+	// Gone are columns that were dropped, or renamed, at Place, and on the target before. The
+	// stream may tell of them once more, where what was before Place is read again.
+	Gone []outlineColumn `json:"gone,omitempty"`
+	// Known is the last look at the catalogue.
+	Known *change.CatalogueLook `json:"known,omitempty"`
+}
+
+type outlineColumn struct {
+	Name   string `json:"name"`
+	Type   uint32 `json:"type"`
+	Mod    int32  `json:"mod"`
+	Number int32  `json:"number,omitempty"` // see tidemark.RelationColumn
+	// Native is the type as the source names it, when the stream began, until it tells one.
+	Native string `json:"native,omitempty"`
+}
+
+// firstOutline is what is known of a table before the log has told anything of it: no types, since their numbers
+// are the log's.
+func firstOutline(m *tidemark.Move, look *change.CatalogueLook) (out outline) {
+	for _, c := range m.From.Stored() {
+		x := outlineColumn{Name: c.Name, Native: c.Type.Native}
+		if look != nil {
+			for _, l := range look.Columns {
+				if !l.Gone && l.Name == c.Name {
+					x.Number = l.Number
+				}
+			}
+		}
+		out.Columns = append(out.Columns, x)
+	}
+	out.Known = look
+	return out
+}
+
+// before is what the catalogue said before a place, or the stream.
+func (o *outline) before(place uint64) (out []change.CatalogueColumn) {
+	if o.Known != nil && place >= o.Known.At {
+		return o.Known.Columns
+	}
+	for _, c := range o.Columns {
+		if c.Number == 0 || c.Type == 0 {
+			return nil
+		}
+		out = append(out, change.CatalogueColumn{Number: c.Number, Name: c.Name, Type: c.Type, Mod: c.Mod})
+	}
+	return out
+}
+
+func (o *outline) index(number int32, name string) int {
+	return slices.IndexFunc(o.Columns, func(c outlineColumn) bool {
+		if number != 0 && c.Number != 0 {
+			return number == c.Number
+		}
+		return name == c.Name
+	})
+}
+
+func outlineOf(rel change.Relation) (out []outlineColumn) {
+	for _, c := range rel.Columns {
+		out = append(out, outlineColumn{Name: c.Name, Type: c.Type, Mod: c.Mod, Number: c.Number})
+	}
+	return out
+}
+
+// decide says what becomes of a change of the stream's tables.
+func (b *binder) decide(k ddl.Kind) ddl.Rule {
+	return ddl.Decide(k, b.r.shape.Name(), b.r.tgt.Name())
+}
+
+// stops is the error that stops a table for a change that does not go along.
+func (b *binder) stops(id tidemark.TableID, k ddl.Kind, column, text string) error {
+	return ddl.Change{Kind: k, Table: id, Column: column, Text: text}.Stop(b.r.shape.Name(), b.r.tgt.Name())
+}
+
+// reshaped identifies the columns of a relation, compares them with what the stream told before, and gives an error of
+// Kind Unsupported if more has changed than goes along, and the target's table has not
+// been changed in the same way. Whoever was stopped before all was applied is told again how a
+// table was before it changed: gone are the columns of that which are no more, and have gone from the target too.
+func (b *binder) reshaped(rel change.Relation, place uint64, m *tidemark.Move) (_ change.Relation, gone []bool, _ error) {
+	text := b.subs.outline(rel.Table)
+	rel.Columns = slices.Clone(rel.Columns)
+	gone = make([]bool, len(rel.Columns))
+	var was outline
+	if text != nil {
+		if err := json.Unmarshal(text, &was); err != nil {
+			return rel, nil, fmt.Errorf("read shape of %s: %w", rel.Table, err)
+		}
+	}
+	if place < was.Place {
+		was.earlier(rel.Columns, gone)
+		rel.Catalogue = nil
+		return rel, gone, nil
+	}
+	numbers, doubt := b.identified(rel), ""
+	if numbers == nil {
+		numbers, doubt = ddl.Identify(rel, was.before(place))
+	}
+	if doubt != "" {
+		return rel, nil, b.stops(rel.Table, ddl.Unsure, "", doubt)
+	}
+	for i, n := range numbers {
+		rel.Columns[i].Number = n
+	}
+	is := outline{Place: place, Columns: outlineOf(rel), Known: rel.Catalogue}
+	rel.Catalogue = nil
+	if is.Known == nil {
+		is.Known = was.Known
+	}
+	for i := range is.Columns { // of MySQL's some tell no types
+		c := &is.Columns[i]
+		if k := was.index(c.Number, c.Name); k >= 0 && c.Type == 0 && was.Columns[k].Name == c.Name {
+			number := c.Number
+			if *c = was.Columns[k]; number != 0 {
+				c.Number = number
+			}
+		}
+	}
+	if slices.Equal(was.Columns, is.Columns) {
+		if was.Known == nil || is.Known == nil || slices.Equal(was.Known.Columns, is.Known.Columns) {
+			return rel, gone, nil
+		}
+		is.Place, is.Gone = was.Place, was.Gone
+	} else if err := b.fitting(rel, m, &was, &is); err != nil {
+		return rel, nil, err
+	}
+	text, err := json.Marshal(is)
+	if err != nil {
+		return rel, nil, err
+	}
+	return rel, gone, b.subs.edit(b.ctx, rel.Table, func(t *catalog.StreamTable) error { t.Shape = text; return nil })
+}
+
+// earlier gives columns that were told before the outline the names that they have in it.
+func (o *outline) earlier(columns []change.RelationColumn, gone []bool) {
+	for i := range columns {
+		c := &columns[i]
+		k := slices.IndexFunc(o.Gone, func(x outlineColumn) bool { return x.Name == c.Name })
+		if k < 0 || o.index(0, c.Name) >= 0 {
+			continue
+		}
+		at := -1
+		if n := o.Gone[k].Number; n != 0 {
+			at = slices.IndexFunc(o.Columns, func(x outlineColumn) bool { return x.Number == n })
+		}
+		if gone[i] = at < 0; at >= 0 {
+			c.Name = o.Columns[at].Name
+		}
+	}
+}
+
+// fitting compares what a table has now with what it had.
+func (b *binder) fitting(rel change.Relation, m *tidemark.Move, was, is *outline) error {
+	f := &fit{b: b, rel: rel, m: m, is: is}
+	for _, c := range was.Columns {
+		var err error
+		switch i := is.index(c.Number, c.Name); {
+		case i < 0:
+			err = f.dropped(c)
+		case is.Columns[i].Name != c.Name:
+			err = f.renamed(c, is.Columns[i].Name)
+		default:
+			err = f.retyped(c, is.Columns[i])
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// A fit compares one table with what it was.
+type fit struct {
+	b      *binder
+	rel    change.Relation
+	m      *tidemark.Move
+	is     *outline
+	looked bool
+	now    *tidemark.Table // of the source
+}
+
+// target returns the target's table as it is now: somebody may have changed it already.
+func (f *fit) target() (*tidemark.Table, error) {
+	if !f.looked {
+		if err := f.b.look(); err != nil {
+			return nil, err
+		}
+		f.looked = true
+	}
+	return f.b.tables[job.ClipID(f.b.r.tgt, f.m.To.TableID)], nil
+}
+
+// source returns the column of the source's table as it is now, if it is there.
+func (f *fit) source(name string) (*tidemark.Column, error) {
+	if f.now == nil {
+		db, err := f.b.r.shape.Describe(f.b.ctx, func(id tidemark.TableID) bool { return id == f.rel.Table })
+		if err != nil {
+			return nil, err
+		}
+		f.now = &tidemark.Table{}
+		if len(db.Tables) > 0 {
+			f.now = db.Tables[0]
+		}
+	}
+	return f.now.Column(name), nil
+}
+
+// on is what a column of the source is called on the target.
+func (f *fit) on(name string) string {
+	if at := slices.Index(f.m.Source, name); at >= 0 {
+		name = f.m.To.Stored()[at].Name
+	}
+	return job.Clip(f.b.r.tgt, name)
+}
+
+// left reports whether the rules leave out a column that the source has.
+func (f *fit) left(name string) bool {
+	c := f.m.From.Column(name)
+	return c != nil && c.Generated == "" && !slices.Contains(f.m.Source, name)
+}
+
+func (f *fit) dropped(c outlineColumn) error {
+	id := f.rel.Table
+	if c.Type == 0 && c.Native != "" && c.Number == 0 { // the first that comes of the table
+		if x, err := f.source(c.Name); err != nil || x != nil {
+			return err // the stream began before the column was added, and its description was made behind that
+		}
+	}
+	if slices.ContainsFunc(f.is.Columns, func(x outlineColumn) bool { return x.Name == c.Name }) {
+		return f.b.stops(id, ddl.ReplaceColumn, c.Name, "")
+	}
+	made := f.m.From.Column(c.Name) // generated now
+	if made != nil && made.Generated == "" {
+		made = nil
+	}
+	if f.left(c.Name) || made != nil && f.b.redoes(f.m) { // the log says it
+		return nil
+	}
+	there, err := f.target()
+	if err != nil {
+		return err
+	}
+	if there != nil && made != nil {
+		if x := there.Column(f.on(c.Name)); x == nil || x.Generated == "" {
+			return f.b.stops(id, ddl.MakeGenerated, c.Name, "")
+		}
+		return nil
+	}
+	if there == nil || there.Column(f.on(c.Name)) != nil {
+		text := ""
+		if c.Number == 0 {
+			text = fmt.Sprintf("has no column %s any more: it was dropped or renamed", c.Name)
+		}
+		return f.b.stops(id, ddl.DropColumn, c.Name, text)
+	}
+	f.is.Gone = append(f.is.Gone, c)
+	return nil
+}
+
+func (f *fit) renamed(c outlineColumn, to string) error {
+	if f.left(c.Name) && f.left(to) {
+		return nil
+	}
+	there, err := f.target()
+	if err != nil {
+		return err
+	}
+	if there == nil || there.Column(f.on(c.Name)) != nil || there.Column(f.on(to)) == nil {
+		return ddl.Change{Kind: ddl.RenameColumn, Table: f.rel.Table, Column: c.Name, To: to}.Stop(f.b.r.shape.Name(), f.b.r.tgt.Name())
+	}
+	f.is.Gone = append(f.is.Gone, c)
+	return nil
+}
+
+func (f *fit) retyped(c, is outlineColumn) error {
+	if !slices.Contains(f.m.Source, c.Name) || is.Type == 0 || is.Type == c.Type && is.Mod == c.Mod {
+		return nil
+	}
+	if c.Type == 0 {
+		x, err := f.source(c.Name)
+		if err != nil || c.Native == "" || x == nil || x.Type.Native == c.Native {
+			return err
+		}
+		if k := x.Type.Kind; tidemark.Family(f.b.r.shape.Name()) == "mysql" && (k == tidemark.Enum || k == tidemark.Set) && mysqltype.Parse(c.Native).Kind == k {
+			return nil // the log says when it gets other labels
+		}
+	}
+	there, err := f.target()
+	if err != nil {
+		return err
+	}
+	_, m, err := f.b.r.move(f.b.ctx, f.rel.Table)
+	if err != nil {
+		return err
+	}
+	if m == nil || there == nil || !sameType(f.b, m, c.Name, there) {
+		return f.b.stops(f.rel.Table, ddl.ChangeType, c.Name, "")
+	}
+	return nil
+}
+
+// sameType says whether a column of the target is of the type that a copy would give it
+// now.
+func sameType(b *binder, m *tidemark.Move, column string, there *tidemark.Table) bool {
+	k := slices.Index(m.Source, column)
+	if k < 0 {
+		return true
+	}
+	to := m.To.Stored()[k]
+	c := there.Column(job.Clip(b.r.tgt, to.Name))
+	return c != nil && m.Direct && c.Type.Native == to.Type.Native
+}

@@ -1,0 +1,89 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+var binlogPlace = regexp.MustCompile(`^[^:/]+\.[0-9]+:[0-9]+$`)
+
+// Skip notes that a stream leaves out the event at a place of its source's log, FILE:OFFSET as MySQL and MariaDB name
+// it, when it runs the next time. It gives the stream's record in the catalogue.
+//
+// Errors: Invalid (not a place), Unsupported (PostgreSQL), NotFound (no such stream).
+func Skip(ctx context.Context, cat *catalog.Catalog, stream, place string) (string, error) {
+	s, err := skipsOf(ctx, cat, stream)
+	switch {
+	case err != nil:
+		return "", err
+	case strings.HasPrefix(s.Source, "postgres"):
+		return "", tidemark.Errorf(tidemark.Unsupported, "skip", stream, "the log of PostgreSQL has no events that could be skipped", "Stop the table (tidemark sub stop TABLE), or let --conflict say what becomes of changes that do not fit.")
+	case !binlogPlace.MatchString(place):
+		return "", tidemark.Errorf(tidemark.Invalid, "skip", place, "is not a log position of MySQL or MariaDB", "Write FILE:OFFSET, as the message that stopped the stream does: binlog.000007:1234.")
+	}
+	return s.Name, cat.PutSkip(ctx, s.Name, place)
+}
+
+// Skips gives the events that a stream leaves out.
+func Skips(ctx context.Context, cat *catalog.Catalog, stream string) ([]string, error) {
+	s, err := skipsOf(ctx, cat, stream)
+	if err != nil {
+		return nil, err
+	}
+	return cat.Skips(ctx, s.Name)
+}
+
+// skipsOf is the stream, or the half of it, that reads the source's log here.
+func skipsOf(ctx context.Context, cat *catalog.Catalog, stream string) (catalog.Stream, error) {
+	if s, err := cat.Stream(ctx, RecordOf(stream, CaptureHalf)); err == nil {
+		return s, nil
+	}
+	s, err := Here(ctx, cat, stream)
+	if err == nil && s.Name == RecordOf(stream, ApplyHalf) {
+		err = tidemark.Errorf(tidemark.Invalid, "skip", stream, "the source's log is read elsewhere", "Say it on the machine on which tidemark capture runs.")
+	}
+	return s, err
+}
+
+// leaveOut tells a stream which events to skip.
+func (r *session) leaveOut(ctx context.Context, stream capture.Stream) error {
+	s, ok := stream.(capture.Skipper)
+	if !ok {
+		return nil
+	}
+	places, err := r.env.Catalog.Skips(ctx, r.record())
+	if err == nil && len(places) > 0 {
+		s.Skip(places)
+	}
+	return err
+}
+
+// An exceptionNoter is a target that keeps exceptions.
+type exceptionNoter interface {
+	NoteException(ctx context.Context, x change.Exception) error
+}
+
+// skippedEvent notes on the target what an event held that was skipped.
+func (b *binder) skippedEvent(m change.LogicalMessage) error {
+	var x change.Exception
+	if err := json.Unmarshal(m.Data, &x); err != nil {
+		return fmt.Errorf("read a skipped event of the stream: %w", err)
+	}
+	x.Queue = b.r.spec.Name
+	if n, ok := b.r.tgt.(exceptionNoter); ok {
+		if err := n.NoteException(b.ctx, x); err != nil {
+			return err
+		}
+	}
+	b.r.env.Event(job.Event{Kind: "skipped", Object: x.Table, Text: x.Message + "; tidemark exceptions has what it held"})
+	return nil
+}

@@ -1,0 +1,145 @@
+package stream
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// What limits a stream, in a sentence.
+func TestLimits(t *testing.T) {
+	status := func(change func(*job.StreamStatus)) job.StreamStatus {
+		var s job.StreamStatus
+		s.Agents, s.Mode = 4, job.OneByOne
+		change(&s)
+		return s
+	}
+	for _, x := range []struct {
+		s     job.StreamStatus
+		fresh int64
+		want  string
+	}{
+		{status(func(s *job.StreamStatus) { s.State, s.Doing = job.Retrying, "retrying: it" }), 1, "Retrying: it."},
+		{status(func(s *job.StreamStatus) { s.Half, s.QueueFull = "capture", true }), 1, "The queue is full"},
+		{status(func(s *job.StreamStatus) { s.Half, s.Busy = "capture", 0.9 }), 1, "The queue limits: 90%"},
+		{status(func(s *job.StreamStatus) { s.Half = "capture" }), 1, "The source's log limits: all that it holds is in the queue"},
+		{status(func(s *job.StreamStatus) { s.Half, s.Idle = "apply", true }), 1, "Nothing waits: all that is in the queue"},
+		{status(func(s *job.StreamStatus) { s.Idle = true }), 1, "Nothing waits: all that the source's log"},
+		{status(func(s *job.StreamStatus) { s.State = job.OneAlone }), 1, "One transaction is too large"},
+		{status(func(s *job.StreamStatus) { s.InFlight = 3 }), 0, "3 transactions are under way"},
+		{status(func(s *job.StreamStatus) { s.Mode, s.Busy = job.InBatches, 0.9 }), 1, "The target limits"},
+		{status(func(s *job.StreamStatus) { s.Mode = job.InBatches }), 1, "The source's log limits: batches"},
+		{status(func(s *job.StreamStatus) { s.Busy = 3.6 }), 1, "The agents limit: 3.6 of 4"},
+		{status(func(s *job.StreamStatus) { s.InFlight = 17 }), 1, "Dependencies limit: 17"},
+		{status(func(s *job.StreamStatus) {}), 1, "The source's log limits: the agents wait"},
+	} {
+		if got := limitOf(x.s, x.fresh); !strings.HasPrefix(got, x.want) {
+			t.Errorf("%q, want %q", got, x.want)
+		}
+	}
+}
+
+// What a stream is doing, without a session and with one.
+func TestDoing(t *testing.T) {
+	now := time.Now()
+	lost := tidemark.Errorf(tidemark.Unreachable, "connect", "db", "no answer", "")
+	session := func(half Half) *sampler { return &sampler{half: half, link: &link{}, meter: &capture.Meter{}} }
+	for name, x := range map[string]struct {
+		pulse func(*pulse)
+		s     *sampler
+		out   job.StreamStatus
+		want  job.State
+		doing string
+	}{
+		"at first":          {func(*pulse) {}, nil, job.StreamStatus{}, job.Connecting, "connecting"},
+		"failed":            {func(p *pulse) { p.lost(now, lost) }, nil, job.StreamStatus{}, job.Retrying, "retrying since "},
+		"source away":       {func(p *pulse) { p.ends[sourceEnd].heard(now, nil); p.ends[sourceEnd].heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source unreachable since "},
+		"target away":       {func(p *pulse) { p.ends[targetEnd].heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: target unreachable since "},
+		"both away":         {func(p *pulse) { p.ends[0].heard(now, lost); p.ends[1].heard(now, lost) }, session(Whole), job.StreamStatus{}, job.Retrying, "retrying: source and target unreachable since "},
+		"stopped":           {func(*pulse) {}, &sampler{held: errors.New("it"), link: &link{}}, job.StreamStatus{}, job.Halted, "the queue is stopped: it"},
+		"one large":         {func(p *pulse) { p.oldest = apply.Underway{Rows: 12345, Reading: true} }, session(Whole), job.StreamStatus{}, job.OneAlone, "applying one transaction of 12,345 rows so far"},
+		"a silent capture":  {func(*pulse) {}, session(ApplyHalf), job.StreamStatus{LowTime: now.Add(-time.Hour)}, job.Waiting, "waiting: nothing has come from the capture since "},
+		"an apply, idle":    {func(*pulse) {}, session(ApplyHalf), job.StreamStatus{Idle: true}, job.Idle, "idle"},
+		"an apply, at work": {func(*pulse) {}, session(ApplyHalf), job.StreamStatus{}, job.Applying, "applying"},
+		"a capture":         {func(*pulse) {}, session(CaptureHalf), job.StreamStatus{}, job.Applying, "capturing"},
+	} {
+		p := &pulse{}
+		x.pulse(p)
+		out := x.out
+		out.Time = now
+		p.judge(&out, x.s)
+		if out.State != x.want || !strings.HasPrefix(out.Doing, x.doing) || out.Idle != (x.want == job.Idle) || out.LogRoom != -1 {
+			t.Errorf("%s: %s, %q, idle %v, room %d", name, out.State, out.Doing, out.Idle, out.LogRoom)
+		}
+	}
+}
+
+// A server that refuses answers; one that is busy may be silent for a while, and only then is away.
+func TestContact(t *testing.T) {
+	var c contact
+	now := time.Now()
+	slow := tidemark.Errorf(tidemark.Cancelled, "ask", "", "took too long", "")
+	for i, x := range []struct {
+		after   time.Duration
+		err     error
+		changed bool
+		away    bool
+	}{
+		{0, nil, false, false},
+		{time.Second, tidemark.Errorf(tidemark.Denied, "ask", "", "no", ""), false, false},
+		{2 * time.Second, slow, false, false},
+		{2*time.Second + silence, slow, true, true},
+		{time.Minute, slow, false, true},
+		{2 * time.Minute, nil, true, false},
+		{3 * time.Minute, tidemark.Errorf(tidemark.Unreachable, "ask", "", "gone", ""), true, true},
+	} {
+		changed := c.heard(now.Add(x.after), x.err)
+		if _, since := c.read(); changed != x.changed || since.IsZero() == x.away {
+			t.Errorf("%d: changed %v, away since %v", i, changed, since)
+		}
+	}
+}
+
+func TestGrouped(t *testing.T) {
+	for n, want := range map[int]string{0: "0", 999: "999", 1000: "1,000", 1234567: "1,234,567"} {
+		if got := grouped(n); got != want {
+			t.Errorf("%d: %s", n, got)
+		}
+	}
+}
+
+// Errors that end a stream, or its copy, say how it goes on.
+func TestGoingOn(t *testing.T) {
+	const pg = "postgres://h/db"
+	keeps := KeepsLog(pg) + "."
+	for _, x := range []struct{ in, want *tidemark.Error }{
+		{&tidemark.Error{Op: "apply", Kind: tidemark.BadRow, Hint: "Look."}, &tidemark.Error{Hint: "Look. The same command goes on from there. " + keeps}},
+		{&tidemark.Error{Op: "follow", Kind: tidemark.Lost}, &tidemark.Error{Hint: "What the target has is whole up to there; --anew copies again, with --prep truncate into the tables that are there."}},
+		{&tidemark.Error{Op: "apply", Kind: tidemark.Lost, Hint: "Another has it."}, &tidemark.Error{Hint: "Another has it."}},
+	} {
+		if got := tidemark.HintOf(goingOn(x.in, pg)); got != x.want.Hint {
+			t.Errorf("%q, want %q", got, x.want.Hint)
+		}
+	}
+	copied := &tidemark.Error{Op: "copy", Kind: tidemark.Full, Hint: "Make room; then go on with the same command and --resume 123"}
+	if got, want := tidemark.HintOf(resumes(copied, pg)), "Make room. The same command resumes the copy. "+keeps; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if err := resumes(errors.New("bare"), pg); !strings.Contains(err.Error(), "bare") || tidemark.HintOf(err) != "The same command resumes the copy. "+keeps {
+		t.Error(err)
+	}
+	if strings.Contains(KeepsLog("mysql://h"), "until --remove") {
+		t.Error("a source of MySQL keeps no log")
+	}
+	for kind, want := range map[tidemark.Kind]bool{tidemark.Transient: true, tidemark.Full: true, tidemark.Cancelled: true, tidemark.BadRow: false, tidemark.Denied: false} {
+		if worthResuming(tidemark.Errorf(kind, "copy", "", "x", "")) != want {
+			t.Errorf("%v", kind)
+		}
+	}
+}

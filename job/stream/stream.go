@@ -1,0 +1,222 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/capture"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// A stream is what is known of one in this process: what is asked of it, what the catalogue has of it, and its two ends, as far
+// as they are connected.
+type stream struct {
+	env  job.Env
+	spec Spec
+	rec  catalog.Stream
+
+	src   job.Database
+	from  capture.Source // src
+	shape shape          // what is known of the source
+	tgt   job.Database
+	to    apply.Target // tgt
+	known *described   // the source, as it was when it answered last: see openEnds
+
+	filter *capture.Filter // of the session; nil: none, or the source has it
+	looks  looks           // at the tables, when the source began to keep its log
+	// defined is what else it said of them then.
+	defined map[tidemark.TableID]*change.Definition
+
+	catching *catchUp // what sessions are limited to, while the copy is resumed
+}
+
+// open connects to both ends, or to that of the half.
+func (r *stream) open(ctx context.Context) error {
+	if r.spec.Half != ApplyHalf {
+		if err := r.openSource(ctx); err != nil {
+			return err
+		}
+	}
+	if r.spec.Half == CaptureHalf {
+		return nil
+	}
+	err := r.openTarget(ctx)
+	if err != nil {
+		r.close()
+	}
+	return err
+}
+
+func (r *stream) openSource(ctx context.Context) (err error) {
+	if r.src, err = r.env.Open(ctx, r.spec.Copy.Source); err != nil {
+		return err
+	}
+	r.shape = r.src
+	var ok bool
+	if r.from, ok = r.src.(capture.Source); !ok {
+		r.close()
+		return tidemark.Errorf(tidemark.Unsupported, "replicate", tidemark.MaskURL(r.spec.Copy.Source), "changes cannot be captured from "+r.src.Name()+" yet", "Use tidemark copy.")
+	}
+	if j, ok := r.src.(capture.Journaler); ok && r.spec.Half != ApplyHalf {
+		record := r.record()
+		if r.spec.Half == Joined {
+			record = RecordOf(r.spec.Name, CaptureHalf)
+		}
+		j.Journal(r.env.Catalog.Journal(record), r.rec.State == catalog.StreamCopying && r.rec.Copy == "")
+	}
+	return nil
+}
+
+func (r *stream) openTarget(ctx context.Context) (err error) {
+	if r.tgt, err = r.env.Open(ctx, r.spec.Copy.Target); err != nil {
+		return err
+	}
+	var ok bool
+	if r.to, ok = r.tgt.(apply.Target); !ok {
+		r.close()
+		return tidemark.Errorf(tidemark.Unsupported, "replicate", tidemark.MaskURL(r.spec.Copy.Target), "changes cannot be applied to "+r.tgt.Name()+" yet", "Use tidemark copy.")
+	}
+	return nil
+}
+
+func (r *stream) close() {
+	for _, end := range []*job.Database{&r.src, &r.tgt} {
+		if *end != nil {
+			(*end).Close()
+			*end = nil
+		}
+	}
+	r.from, r.to = nil, nil
+}
+
+// announce tells of something that has become of the stream.
+func (r *stream) announce(kind, text string) {
+	r.env.Event(job.Event{Kind: kind, Object: "stream " + r.spec.Name, Text: text})
+}
+
+// following notes that all that comes before the stream is on the target.
+func (r *stream) following(ctx context.Context) error {
+	r.rec.State = catalog.StreamFollowing
+	return r.env.Catalog.PutStream(ctx, r.rec)
+}
+
+// mapped describes the tables of the source that are wanted, and says what the rules make
+// of them now.
+func (r *stream) mapped(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, []tidemark.Move, error) {
+	db, err := r.shape.Describe(ctx, want)
+	if err != nil {
+		return nil, nil, err
+	}
+	r.asLogged(ctx, db)
+	moves, _, err := job.ApplyRules(r.spec.Copy.Rules, db, r.shape, r.into(), r.spec.Copy.TargetSchema)
+	return db, moves, err
+}
+
+// move describes one table of the source, and says what the rules make of it now; nil: it is gone, or left out.
+func (r *stream) move(ctx context.Context, id tidemark.TableID) (*tidemark.Database, *tidemark.Move, error) {
+	db, moves, err := r.mapped(ctx, func(x tidemark.TableID) bool { return x == id })
+	if err != nil || len(moves) == 0 {
+		return nil, nil, err
+	}
+	return db, &moves[0], nil
+}
+
+// tables are those that a stream can carry.
+func (r *stream) tables(ctx context.Context) ([]tidemark.Move, []tidemark.Finding, error) {
+	db, moves, err := r.mapped(ctx, r.spec.Copy.Rules.Wants)
+	if err == nil {
+		err = r.remember(db)
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	if r.src != nil && r.tgt != nil {
+		if err := job.Distinct(ctx, r.spec.Half.Verb(), r.src, r.tgt, moves, true); err != nil {
+			return nil, nil, err
+		}
+	}
+	out, findings, err := streamable(moves)
+	if err == nil {
+		err = r.planFilter(ctx, out)
+	}
+	if err == nil {
+		err = r.oldTold(ctx, out)
+	}
+	return out, findings, err
+}
+
+// record is the name under which the catalogue has a stream, or its half: both may be on
+// one machine.
+func (r *stream) record() string { return RecordOf(r.spec.Name, r.spec.Half) }
+
+// into is what is known of the target. A capture does not need to know more than whether
+// it is PostgreSQL.
+func (r *stream) into() job.End {
+	if r.tgt != nil {
+		return r.tgt
+	}
+	if strings.HasPrefix(r.spec.Copy.Target, "postgres") {
+		return named{"postgres", "public"}
+	}
+	return named{"mysql", ""}
+}
+
+// describe gives the source's wanted tables as they are now, and those of subs, if there are any, that are stopped.
+func (r *stream) describe(ctx context.Context, subs *subscriptions) ([]byte, *tidemark.Database, error) {
+	db, err := r.src.Describe(ctx, r.spec.Copy.Rules.Wants)
+	if err != nil {
+		return nil, nil, err
+	}
+	db.Objects, db.Findings = nil, nil // of no use without the source
+	text, err := json.Marshal(description{r.src.Default(), db, subs.stoppedHere()})
+	return text, db, err
+}
+
+// described hears what a capture says of its source.
+func (r *stream) described(ctx context.Context, m change.LogicalMessage) (description, error) {
+	text := slices.Clone(m.Data)
+	d, err := parseDescription(text)
+	if err != nil || r.rec.Tables == string(text) {
+		return d, err
+	}
+	r.shape, r.rec.Tables = described{text, d.Database.Engine, d.Schema}, string(text)
+	return d, r.env.Catalog.PutStream(ctx, r.rec)
+}
+
+// sameEnds refuses to continue a stream between other ends than before.
+func (r *stream) sameEnds() error {
+	s := r.rec
+	for _, pair := range [][2]string{{s.Source, r.spec.Copy.Source}, {s.Target, r.spec.Copy.Target}} {
+		if pair[0] != tidemark.MaskURL(pair[1]) {
+			return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, fmt.Sprintf("is a stream with %s, not %s", pair[0], tidemark.MaskURL(pair[1])),
+				"Give the same source and target as before, or another --name; --source-moved if the source's server was replaced by one of its replicas, --target-moved if the target has another URL now.")
+		}
+	}
+	return nil
+}
+
+// remember keeps what the source's tables are, for a session without it.
+func (r *stream) remember(db *tidemark.Database) error {
+	if !r.parts() || r.src == nil {
+		return nil
+	}
+	bare := *db
+	bare.Objects, bare.Findings = nil, nil
+	text, err := json.Marshal(description{r.src.Default(), &bare, nil})
+	if err == nil {
+		r.known = &described{text, bare.Engine, r.src.Default()}
+	}
+	return err
+}
+
+// parts says whether a stream's ends can be worked at apart in this process.
+func (r *stream) parts() bool {
+	return r.spec.Half == Whole && r.spec.Queue != directQueue && r.spec.Until.IsZero()
+}

@@ -1,0 +1,408 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/apply"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/job"
+	"github.com/tidemarkdb/tidemark/queue"
+)
+
+// Tables of a stream are active, loading or stopped. The catalogue says which, so that it
+// outlives the process; commands write it there, and the process that replicates looks
+// every second.
+
+// subscriptions are the tables of a stream, as one session sees them.
+type subscriptions struct {
+	r  *stream
+	mu sync.Mutex
+	of map[tidemark.TableID]*catalog.StreamTable
+	// begun are those among the loading ones whose load has begun where the stream is
+	// applied. What comes before that is of the table as it was before.
+	begun map[tidemark.TableID]bool
+	// behind are active ones of which the stream is applied anew from before a place where they
+	// were still loading.
+	behind map[tidemark.TableID]bool
+}
+
+// subscribe reads the stream's tables, which are all of moves where it has none yet, and
+// gives them with the moves of those whose changes are applied. One that is not on the source any
+// more is stopped.
+func (r *stream) subscribe(ctx context.Context, moves []tidemark.Move) (*subscriptions, []tidemark.Move, error) {
+	s := &subscriptions{r: r, of: map[tidemark.TableID]*catalog.StreamTable{}, begun: map[tidemark.TableID]bool{}, behind: map[tidemark.TableID]bool{}}
+	known, err := r.streamTables(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	if c := r.catching; c != nil {
+		moves = slices.DeleteFunc(slices.Clone(moves), func(m tidemark.Move) bool { return !c.kept[m.From.TableID] })
+	}
+	for i := range known {
+		s.of[known[i].Table] = &known[i]
+		if l := loadOf(&known[i]); known[i].State == catalog.TableLoading && (l.Begun || l.Manual) {
+			s.begun[known[i].Table] = true
+		}
+	}
+	var out []tidemark.Move
+	there := map[tidemark.TableID]bool{}
+	for _, m := range moves {
+		id := m.From.TableID
+		there[id] = true
+		if len(known) == 0 && r.catching == nil {
+			if err := s.enroll(ctx, &m); err != nil {
+				return nil, nil, err
+			}
+		}
+		if t := s.of[id]; t != nil && t.State != catalog.TableStopped {
+			out = append(out, m)
+		}
+	}
+	for id := range s.of {
+		if !there[id] && !r.awaits(ctx, s.of[id]) {
+			err := s.stop(ctx, id, tidemark.Errorf(tidemark.NotFound, "replicate", id.String(), "is not on the source any more under this name, or the rules leave it out", "If it was renamed: tidemark sub start NEWNAME."))
+			if err != nil {
+				return nil, nil, err
+			}
+		}
+	}
+	return s, out, nil
+}
+
+// streamTables reads the stream's tables; while its copy is resumed, those that are kept.
+func (r *stream) streamTables(ctx context.Context) ([]catalog.StreamTable, error) {
+	known, err := r.env.Catalog.StreamTables(ctx, r.record())
+	if c := r.catching; c != nil {
+		known = slices.DeleteFunc(known, func(t catalog.StreamTable) bool { return !c.kept[t.Table] })
+	}
+	return known, err
+}
+
+// enroll notes a table that the stream has from its beginning on, and what it is there.
+func (s *subscriptions) enroll(ctx context.Context, m *tidemark.Move) error {
+	id := m.From.TableID
+	text, err := json.Marshal(firstOutline(m, s.r.looks[id]))
+	if err != nil {
+		return err
+	}
+	return s.edit(ctx, id, func(t *catalog.StreamTable) error {
+		t.State, t.Since, t.Shape, t.Load = catalog.TableActive, later(t, s.r.env.Time()), text, nil
+		if d := s.r.defined[id]; d != nil {
+			t.Load = tableLoad{Known: d}.text()
+		}
+		return nil
+	})
+}
+
+// edit changes a table here and in the catalogue.
+func (s *subscriptions) edit(ctx context.Context, id tidemark.TableID, do func(*catalog.StreamTable) error) error {
+	return s.r.env.Catalog.EditStreamTable(ctx, s.r.record(), id, func(t *catalog.StreamTable) error {
+		before := *t
+		if err := do(t); err != nil || t.State == "" {
+			return err
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if was := s.of[id]; was == nil || was.State == before.State && was.Since.Equal(before.Since) {
+			s.of[id] = t // else a command was quicker: see heed
+		}
+		return nil
+	})
+}
+
+// note keeps how far a table is loaded.
+func (s *subscriptions) note(ctx context.Context, id tidemark.TableID, do func(*tableLoad)) error {
+	return s.edit(ctx, id, func(t *catalog.StreamTable) error {
+		noteLoad(t, do)
+		return nil
+	})
+}
+
+// load gives how far a table is loaded, and what is known of it.
+func (s *subscriptions) load(id tidemark.TableID) (l tableLoad) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.of[id]; t != nil {
+		l = loadOf(t)
+	}
+	return l
+}
+
+// outline gives what the stream has told of a table's columns; nil: nothing.
+func (s *subscriptions) outline(id tidemark.TableID) json.RawMessage {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.of[id].Shape
+}
+
+// wants says whether changes of a table are applied.
+func (s *subscriptions) wants(id tidemark.TableID) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := s.of[id]
+	switch {
+	case t == nil || t.State == catalog.TableStopped:
+		return false
+	case t.State == catalog.TableLoading || s.behind[id]:
+		return s.begun[id]
+	}
+	return true
+}
+
+// state gives a table's; "" where it is not of the stream.
+func (s *subscriptions) state(id tidemark.TableID) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t := s.of[id]; t != nil {
+		return t.State
+	}
+	return ""
+}
+
+// count says how many tables are in which state.
+func (s *subscriptions) count() (active, loading, stopped int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, t := range s.of {
+		switch t.State {
+		case catalog.TableActive:
+			active++
+		case catalog.TableLoading:
+			loading++
+		case catalog.TableStopped:
+			stopped++
+		}
+	}
+	return active, loading, stopped
+}
+
+// stop stops a table, for the reason that an error gives.
+func (s *subscriptions) stop(ctx context.Context, id tidemark.TableID, why error) error {
+	return s.stopIf(ctx, id, why, func(*catalog.StreamTable) bool { return true })
+}
+
+// stopIf stops a table if it is what yes says of what the catalogue has of it now: a command may have
+// been quicker.
+func (s *subscriptions) stopIf(ctx context.Context, id tidemark.TableID, why error, yes func(*catalog.StreamTable) bool) error {
+	told := false
+	err := s.edit(ctx, id, func(t *catalog.StreamTable) error {
+		if told = t.State != "" && t.State != catalog.TableStopped && yes(t); told {
+			halt(t, reasonOf(why), tidemark.HintOf(why), s.r.env.Time())
+			noteLoad(t, func(x *tableLoad) { x.Untold = s.r.spec.Half == CaptureHalf })
+		}
+		return nil
+	})
+	if err == nil && told {
+		hint := strings.TrimRight(tidemark.HintOf(why), ". ")
+		s.r.env.Event(job.Event{Kind: "stopped", Object: id.String(), Text: strings.TrimLeft(hint+". Then tidemark sub reload "+id.String()+".", ". "), Error: reasonOf(why)})
+	}
+	return err
+}
+
+// forget takes a table out of the stream: another one has its rows from now on.
+func (s *subscriptions) forget(ctx context.Context, id tidemark.TableID) error {
+	err := s.r.env.Catalog.EditStreamTable(ctx, s.r.record(), id, func(t *catalog.StreamTable) error { t.State = ""; return nil })
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.of, id)
+	return err
+}
+
+// halt makes a table stopped.
+func halt(t *catalog.StreamTable, reason, hint string, now time.Time) {
+	become(t, catalog.TableStopped, reason, hint, loadOf(t).anew(), now)
+}
+
+// later is when the state of a table changes that is changed now: behind its last change, also where the
+// clock was set back since, for it is by their times that changes are told apart and put in order.
+func later(t *catalog.StreamTable, now time.Time) time.Time {
+	now = now.Truncate(time.Microsecond) // as the catalogue keeps it
+	if now.After(t.Since) {
+		return now
+	}
+	return t.Since.Add(time.Microsecond)
+}
+
+// reasonOf is what an error says of its object.
+func reasonOf(err error) string {
+	var e *tidemark.Error
+	if errors.As(err, &e) && e.Err != nil {
+		return e.Err.Error()
+	}
+	return err.Error()
+}
+
+// ofTable says whether an error is of one table and not of the stream: it stops that
+// table alone.
+func ofTable(err error) bool {
+	kind := tidemark.KindOf(err)
+	return kind == tidemark.Unsupported || kind == tidemark.NotFound
+}
+
+// stoppedTables are findings for the report: tables whose changes are passed over.
+func (r *life) stoppedTables(ctx context.Context) (out []tidemark.Finding) {
+	known, err := r.env.Catalog.StreamTables(ctx, r.record())
+	if err != nil {
+		return nil // the report says what it can
+	}
+	for _, t := range known {
+		if t.State == catalog.TableStopped {
+			out = append(out, tidemark.Finding{Severity: tidemark.Warning, Object: t.Table.String(), Text: "is stopped, and its changes are passed over: " + t.Reason, Hint: t.Hint})
+		}
+	}
+	return out
+}
+
+// ownError takes an error of the source's log that is of one table for a reason to stop
+// that table; the session begins anew without it.
+func (s *subscriptions) ownError(ctx context.Context, o outcome) outcome {
+	var e *tidemark.Error
+	if o.event != failure || !errors.As(o.err, &e) || e.Op != "follow" || e.Kind != tidemark.Lost && e.Kind != tidemark.Unsupported {
+		return o
+	}
+	for id := range s.of {
+		if id.String() != e.Object || s.state(id) == catalog.TableStopped {
+			continue
+		}
+		return done(anew, s.stop(context.WithoutCancel(ctx), id, o.err))
+	}
+	return o
+}
+
+// attend looks what the catalogue says of the tables, until ctx ends.
+func (r *session) attend(ctx context.Context, run *apply.Run, log *queue.Log) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if r.hear(ctx, run, log) {
+			_ = r.over(anew)
+			return
+		}
+	}
+}
+
+// hear takes over what commands have written to the catalogue, and what the other half asks
+// for. anew: see heed. The stream goes on if the catalogue cannot be read.
+func (r *session) hear(ctx context.Context, run *apply.Run, log *queue.Log) (anew bool) {
+	known, err := r.streamTables(ctx)
+	if err == nil && r.spec.Half != Whole {
+		r.life.requests.ask(ctx, log, known)
+		known, err = r.streamTables(ctx)
+	}
+	if err != nil {
+		return false
+	}
+	anew, rebind := r.subs.heed(known)
+	if rebind && run != nil {
+		run.Rebind()
+	}
+	return anew || rebind && r.life.held != nil // without the table it may go on
+}
+
+// settled says that no table is being loaded here, and none has to be told of.
+func (s *subscriptions) settled() bool {
+	return s.r.spec.Half == ApplyHalf || len(s.loads()) == 0 && len(s.untold()) == 0
+}
+
+// heed takes over what commands have written to the catalogue. anew: a table was started
+// or is to be loaded, for which a session has to begin anew.
+func (s *subscriptions) heed(known []catalog.StreamTable) (anew, rebind bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i := range known {
+		t := &known[i]
+		was := s.of[t.Table]
+		switch {
+		case was != nil && (was.State == t.State && was.Since.Equal(t.Since) || t.Since.Before(was.Since)):
+			continue
+		case t.State == catalog.TableStopped:
+			rebind = true
+			s.r.env.Event(job.Event{Kind: "stopped", Object: t.Table.String(), Text: t.Reason})
+		case was != nil && was.State == catalog.TableLoading && t.State == catalog.TableActive:
+			rebind = true
+			s.r.env.Event(job.Event{Kind: "active", Object: t.Table.String(), Text: "active"})
+		default:
+			anew = true
+		}
+		s.of[t.Table] = t
+	}
+	for id, t := range s.of { // a table that was never of the stream is stopped, and then forgotten
+		if t.State == catalog.TableStopped && !slices.ContainsFunc(known, func(k catalog.StreamTable) bool { return k.Table == id }) {
+			delete(s.of, id)
+		}
+	}
+	return anew, rebind
+}
+
+// told hears what the stream says besides changes. settle: see apply.Options.Told.
+func (b *binder) told(m change.LogicalMessage, settle func() error) error {
+	switch {
+	case m.Prefix == change.TablesPrefix && b.r.spec.Half == ApplyHalf:
+		return b.described(m)
+	case m.Prefix == change.LoadPrefix:
+		return b.load(m)
+	case m.Prefix == change.SkipPrefix:
+		return b.skippedEvent(m)
+	case m.Prefix != change.DDLPrefix:
+		return nil
+	}
+	var d change.DDL
+	if err := json.Unmarshal(m.Data, &d); err != nil {
+		return fmt.Errorf("read a statement of the stream: %w", err)
+	}
+	if d.Rows {
+		return b.unlogged(&d)
+	}
+	return b.altered(&d, m.LSN, settle)
+}
+
+// unlogged stops the tables that a statement has changed whose rows are not in the log.
+func (b *binder) unlogged(d *change.DDL) error {
+	for _, id := range d.Tables {
+		if b.subs.state(id) == "" {
+			continue
+		}
+		why := tidemark.Errorf(tidemark.Unsupported, "replicate", id.String(), "a session has logged a statement in place of its rows, at "+d.Place+": "+firstLine(d.SQL),
+			"On the source SET GLOBAL binlog_format = 'ROW', and look for programs that set it for themselves")
+		if err := b.subs.stop(b.ctx, id, why); err != nil {
+			return err
+		}
+		b.again()
+	}
+	return nil
+}
+
+func firstLine(sql string) string {
+	sql = strings.Join(strings.Fields(sql), " ")
+	if r := []rune(sql); len(r) > 100 {
+		sql = string(r[:100]) + " ..."
+	}
+	return sql
+}
+
+// refused looks, before a table is stopped for a value that the target refuses, whether its definition is why.
+func (b *binder) refused(ctx context.Context) error { return b.defs.refused(ctx) }
+
+// disable stops a table of the target that gets no more changes, since one did not fit
+// it: whoever applies calls it before it commits without that change.
+func (b *binder) disable(table tidemark.TableID, why error) error {
+	if id, ok := b.origin[table]; ok {
+		defer b.again()
+		return b.subs.stop(b.ctx, id, why)
+	}
+	return nil
+}

@@ -1,0 +1,226 @@
+package stream
+
+import (
+	"context"
+	"encoding/json"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/job"
+)
+
+// A tableLoad is how far a table of a stream is loaded.
+type tableLoad struct {
+	Manual bool                `json:"manual,omitempty"` // the user loads it, and says when that is done
+	Begun  bool                `json:"begun,omitempty"`  // the target's table was emptied
+	Key    []string            `json:"key,omitempty"`    // of the last row that is on the target
+	Rows   int64               `json:"rows"`             // that were loaded
+	Again  []map[string]string `json:"again,omitempty"`  // keys of rows that have to be read once more, by column
+	Marks  []change.LogMark    `json:"marks,omitempty"`  // of the last chunks
+	// Known is what the source's catalogue has said of the table, as far as the target has it.
+	Known *change.Definition `json:"known,omitempty"`
+	// Altered is the place of the last statement that was done to the target's table too, and Altering of one that may
+	// have been, when the table had so many partitions.
+	Altered  uint64 `json:"altered,omitempty"`
+	Altering uint64 `json:"altering,omitempty"`
+	Parts    int    `json:"parts,omitempty"`
+
+	// Where capture and apply are two processes, of the capture:
+	Asked    int64 `json:"asked,omitempty"`    // number of the request that the load answers
+	Answered int64 `json:"answered,omitempty"` // and of the last one that was heeded
+	Over     bool  `json:"over,omitempty"`     // all rows are in the queue, and only that has to be said
+	Untold   bool  `json:"untold,omitempty"`   // the table was stopped, and the apply does not know
+	// Place is where in the stream the load begins, once that is known, on both sides. The rest is of the apply:
+	Place uint64 `json:"place,omitempty"`
+	End   uint64 `json:"end,omitempty"`   // behind this place the table has all its rows
+	Heard uint64 `json:"heard,omitempty"` // the last place where a load of the table began, this one or another
+}
+
+// anew is what is kept when another load begins, or none.
+func (l tableLoad) anew() tableLoad {
+	return tableLoad{Marks: l.Marks, Answered: l.Answered, Heard: l.Heard}
+}
+
+// mark notes one more place that was given to a chunk.
+func (l *tableLoad) mark(m change.LogMark) {
+	l.Marks = append(l.Marks, m)
+	l.Marks = l.Marks[max(len(l.Marks)-3, 0):]
+}
+
+// noteLoad changes how far a table is loaded.
+func noteLoad(t *catalog.StreamTable, do func(*tableLoad)) {
+	x := loadOf(t)
+	do(&x)
+	t.Load = x.text()
+}
+
+// become gives a table another state: stopped, for a reason, or loading. What the stream has told of its columns is forgotten.
+func become(t *catalog.StreamTable, state, reason, hint string, x tableLoad, now time.Time) {
+	t.State, t.Reason, t.Hint, t.Since, t.Shape, t.Load = state, reason, hint, later(t, now), nil, x.text()
+}
+
+func (l tableLoad) text() json.RawMessage {
+	text, err := json.Marshal(l)
+	if err != nil {
+		panic(err) // numbers and texts
+	}
+	return text
+}
+
+// Actions on a table of a stream.
+const (
+	StartTable    = "start"
+	StopTable     = "stop"
+	ReloadTable   = "reload"
+	LoadDoneTable = "loaddone"
+)
+
+// Subscribe writes down what is to become of one table of a stream. The process that
+// replicates does it within a second or so, or when it runs again. The table is named as the
+// source has it, without its schema where only one table has the name. With noLoad a table
+// that is started is not loaded: its user does that, and says loaddone.
+//
+// Where capture and apply are two processes, the machine of either will do for a load: the
+// apply's asks the capture for it through the queue.
+//
+// It gives the table and its state.
+func Subscribe(ctx context.Context, env job.Env, stream, action, table string, noLoad bool) (tidemark.TableID, string, error) {
+	s, err := Here(ctx, env.Catalog, stream)
+	if err == nil && s.Name == RecordOf(stream, CaptureHalf) && (noLoad || action != StartTable && action != ReloadTable) {
+		err = tidemark.Errorf(tidemark.Invalid, "sub "+action, table, "is for the machine on which tidemark apply runs", "Here, where tidemark capture runs, tables are started and reloaded.")
+	}
+	if err != nil {
+		return tidemark.TableID{}, "", err
+	}
+	stream = s.Name
+	known, err := env.Catalog.StreamTables(ctx, stream)
+	if err != nil {
+		return tidemark.TableID{}, "", err
+	}
+	if len(known) == 0 {
+		return tidemark.TableID{}, "", tidemark.Errorf(tidemark.Invalid, "sub "+action, stream, "the stream has not begun to follow", "Start it first: tidemark replicate.")
+	}
+	id, err := tableNamed(s, known, action, table)
+	if err != nil {
+		return id, "", err
+	}
+	var was, is catalog.StreamTable
+	err = env.Catalog.EditStreamTable(ctx, stream, id, func(t *catalog.StreamTable) error {
+		was = *t
+		err := act(t, action, noLoad, env)
+		is = *t
+		return err
+	})
+	if err == nil && is.State == catalog.TableLoading {
+		err = heeded(ctx, env, stream, was, is)
+	}
+	return id, is.State, err
+}
+
+// heedWait is how long a process that runs may take to begin with a table.
+const heedWait = 15 * time.Second
+
+// heeded waits until the process that replicates, if it runs, has begun with a table, and gives the reason if it has
+// stopped the table instead: one that the source does not have, say. A table that was not of the stream before is
+// forgotten then.
+func heeded(ctx context.Context, env job.Env, stream string, was, is catalog.StreamTable) error {
+	for begun := time.Now(); time.Since(begun) < heedWait && env.Catalog.Alive("stream-"+stream); {
+		known, err := env.Catalog.StreamTables(ctx, stream)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(known, func(t catalog.StreamTable) bool { return t.Table == is.Table })
+		if at < 0 {
+			return nil // another command was quicker
+		}
+		switch t := known[at]; {
+		case t.State == catalog.TableStopped:
+			if was.State == "" {
+				_ = env.Catalog.EditStreamTable(ctx, stream, t.Table, func(now *catalog.StreamTable) error {
+					if now.State == catalog.TableStopped && now.Since.Equal(t.Since) {
+						now.State = ""
+					}
+					return nil
+				}) // it stays listed as stopped otherwise
+			}
+			return tidemark.Errorf(tidemark.NotFound, "sub", t.Table.String(), t.Reason, t.Hint)
+		case t.State != catalog.TableLoading || loadOf(&t).Begun || loadOf(&t).Place > 0 || loadOf(&t).Manual && time.Since(begun) > heedWait/5:
+			return nil
+		}
+		if err := flow.Sleep(ctx, 100*time.Millisecond); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// act makes of a table what an action wants.
+func act(t *catalog.StreamTable, action string, noLoad bool, env job.Env) error {
+	op, object := "sub "+action, t.Table.String()
+	switch {
+	case t.State == "" && action != StartTable:
+		return tidemark.Errorf(tidemark.NotFound, op, object, "is not a table of the stream", "tidemark sub lists them; tidemark sub start "+object+" adds it.")
+	case action == StopTable && t.State == catalog.TableStopped:
+		return nil
+	case action == StopTable:
+		halt(t, "stopped by hand", "tidemark sub reload "+object+" starts it again.", env.Time())
+		return nil
+	case action == StartTable && (t.State == catalog.TableActive || t.State == catalog.TableLoading):
+		return tidemark.Errorf(tidemark.Exists, op, object, "is "+t.State+" already", "tidemark sub reload loads it anew.")
+	case action == LoadDoneTable:
+		if t.State != catalog.TableLoading || !loadOf(t).Manual {
+			return tidemark.Errorf(tidemark.Invalid, op, object, "nobody but tidemark loads it: it is "+t.State, "loaddone comes after sub start --no-load.")
+		}
+		t.State, t.Since = catalog.TableActive, later(t, env.Time())
+		return nil
+	}
+	x := loadOf(t).anew()
+	x.Manual = noLoad
+	become(t, catalog.TableLoading, "", "", x, env.Time())
+	return nil
+}
+
+// Here gives what a catalogue has of a stream: of its apply, where that is another process than
+// its capture and both are in one catalogue. Kind NotFound.
+func Here(ctx context.Context, cat *catalog.Catalog, name string) (catalog.Stream, error) {
+	s, err := cat.Stream(ctx, name)
+	for _, half := range []Half{ApplyHalf, CaptureHalf} {
+		if tidemark.KindOf(err) != tidemark.NotFound {
+			break
+		}
+		if of, herr := cat.Stream(ctx, RecordOf(name, half)); tidemark.KindOf(herr) != tidemark.NotFound {
+			s, err = of, herr
+		}
+	}
+	return s, err
+}
+
+// tableNamed finds the table that a name means.
+func tableNamed(s catalog.Stream, known []catalog.StreamTable, action, name string) (tidemark.TableID, error) {
+	var found []tidemark.TableID
+	for _, t := range known {
+		if t.Table.String() == name || t.Table.Name == name {
+			found = append(found, t.Table)
+		}
+	}
+	schema, rest, dotted := strings.Cut(name, ".")
+	switch {
+	case len(found) == 1:
+		return found[0], nil
+	case len(found) > 1:
+		return tidemark.TableID{}, tidemark.Errorf(tidemark.Invalid, "sub "+action, name, "names more than one table of the stream", "Say its schema: "+found[0].String()+".")
+	case dotted:
+		return tidemark.TableID{Schema: schema, Name: rest}, nil
+	}
+	id := tidemark.TableID{Schema: "public", Name: name}
+	if u, err := url.Parse(s.Source); err == nil && !slices.Contains([]string{"postgres", "postgresql"}, u.Scheme) {
+		id.Schema = strings.Trim(u.Path, "/")
+	}
+	return id, nil
+}

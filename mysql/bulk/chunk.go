@@ -1,0 +1,371 @@
+package bulk
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/flow"
+	"github.com/tidemarkdb/tidemark/internal/escape"
+	"github.com/tidemarkdb/tidemark/mysql/event"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+)
+
+// Publish has nothing to do: the log has the changes of all tables.
+func (e *Bulk) Publish(context.Context, string, *tidemark.Move) error { return nil }
+
+// Chunk reads rows of a move's table from a key on, in a snapshot of its own: at least one,
+// and until they are so many or take so many bytes. All transactions that a stream has given
+// before Chunk was called, whose changes may come in the log before they can be seen, are in it.
+//
+// Errors: Unsupported (no primary key), Transient.
+func (e *Bulk) Chunk(ctx context.Context, _ string, m *tidemark.Move, from []string, rows int, bytes int64) (*change.Chunk, error) {
+	object := m.From.String()
+	shown, err := e.Show(ctx, m.From.TableID)
+	if err != nil {
+		return nil, e.Fail("load", object, err)
+	}
+	r := &chunkReader{most: rows, limit: bytes}
+	if err := r.describe(e, m.From.TableID, shown); err != nil {
+		return nil, err
+	}
+	s, err := e.reader(ctx, 0)
+	if err != nil {
+		return nil, e.Fail("load", object, err)
+	}
+	if err := e.snapshotNow(ctx, s); err != nil {
+		return nil, e.Fail("load", object, err)
+	}
+	err = e.ReadOn(ctx, s, 0, tidemark.Read{Move: r.move, Format: tidemark.CopyText}, r.sql(from), r.take)
+	r.chunk.Whole = err == nil && len(r.chunk.Rows) < rows
+	if err == errChunkFull {
+		err = nil
+	}
+	if !s.Dead {
+		if cerr := s.Exec(ctx, "COMMIT"); err == nil {
+			err = e.Fail("load", object, cerr)
+		}
+	}
+	if tidemark.KindOf(err) == tidemark.Lost { // the table was altered after the snapshot was taken
+		err = &tidemark.Error{Op: "load", Object: object, Kind: tidemark.Transient, Err: err}
+	}
+	r.chunk.Last = r.last()
+	return &r.chunk, err
+}
+
+// errChunkFull ends a chunk that is large enough.
+var errChunkFull = errors.New("the chunk is full")
+
+// A chunkReader makes tuples of the rows of a table.
+type chunkReader struct {
+	chunk change.Chunk
+	move  *tidemark.Move // of all that the stream tells, as it tells it
+	order []*tidemark.Column
+	most  int
+	limit int64
+
+	size int64
+	rest []byte // of a row that is not whole yet
+}
+
+// describe works out what is read, in what order.
+func (r *chunkReader) describe(e *Bulk, id tidemark.TableID, shown *schema.Shown) (err error) {
+	if len(shown.Columns) == 0 {
+		return tidemark.Errorf(tidemark.NotFound, "load", id.String(), "is not on the source any more", "")
+	}
+	if r.chunk.Relation, err = change.ParseRelation(event.TableOf(id, shown, e.MariaDB).Relation[1:]); err != nil {
+		return err
+	}
+	r.chunk.Relation.ID = event.RelationID(r.chunk.Relation.Append(nil))
+	from := &tidemark.Table{TableID: id, Columns: shown.Columns}
+	r.move = &tidemark.Move{From: from, To: from}
+	for _, c := range r.chunk.Relation.Columns {
+		r.move.Source = append(r.move.Source, c.Name)
+	}
+	for _, name := range shown.Key {
+		c := from.Column(name)
+		at := slices.Index(r.move.Source, name)
+		if c != nil && c.Generated == "ROW END" {
+			continue // of a system-versioned table, of which the rows of now are read
+		}
+		if !shown.Primary || at < 0 {
+			r.order = nil
+			break
+		}
+		r.chunk.Key, r.order = append(r.chunk.Key, at), append(r.order, c)
+	}
+	if len(r.order) == 0 {
+		return tidemark.Errorf(tidemark.Unsupported, "load", id.String(), "has no primary key, by which it could be read in pieces", "Load it yourself: tidemark sub start "+id.String()+" --no-load")
+	}
+	return nil
+}
+
+// sql is what stands behind the table's name in the SELECT.
+func (r *chunkReader) sql(from []string) string {
+	var where string
+	names := make([]string, len(r.order))
+	for i, c := range r.order {
+		names[i] = server.Quote(c.Name)
+	}
+	if len(from) == len(r.order) {
+		cols, bound := slices.Clone(r.order), slices.Clone(from)
+		for i, c := range cols {
+			if number, ok := ordinal(c.Type, from[i]); ok {
+				cols[i], bound[i] = &tidemark.Column{Name: c.Name, Type: tidemark.Type{Kind: tidemark.Int}}, number
+			}
+		}
+		where = " WHERE " + compare(cols, bound, ">", ">=")
+	}
+	return " FORCE INDEX (PRIMARY)" + where + " ORDER BY " + strings.Join(names, ",") + " LIMIT " + strconv.Itoa(r.most)
+}
+
+// ordinal gives the number by which the server orders a value whose text has another order.
+func ordinal(t tidemark.Type, text string) (string, bool) {
+	var n uint64
+	switch t.Kind {
+	case tidemark.Enum:
+		n = uint64(slices.Index(t.Labels, text) + 1)
+	case tidemark.Set:
+		for label := range strings.SplitSeq(text, ",") {
+			if i := slices.Index(t.Labels, label); i >= 0 {
+				n |= 1 << i
+			}
+		}
+	case tidemark.Bit:
+		var err error
+		if n, err = strconv.ParseUint(text, 2, 64); err != nil {
+			return "", false
+		}
+	default:
+		return "", false
+	}
+	return strconv.FormatUint(n, 10), true
+}
+
+// take takes rows of COPY text.
+func (r *chunkReader) take(b *tidemark.Batch) error {
+	defer b.Release()
+	data := b.Data
+	if b.More || len(r.rest) > 0 {
+		r.rest = append(r.rest, b.Data...)
+		if b.More {
+			return nil
+		}
+		data, r.rest = r.rest, nil
+	}
+	for len(data) > 0 {
+		n := bytes.IndexByte(data, '\n')
+		if n < 0 {
+			return server.ErrMalformed
+		}
+		row, err := copiedTuple(data[:n], len(r.move.Source))
+		if err != nil {
+			return err
+		}
+		data = data[n+1:]
+		r.chunk.Rows = append(r.chunk.Rows, row)
+		r.size += int64(len(row))
+	}
+	if r.size >= r.limit && len(r.chunk.Rows) > 1 && !b.Last {
+		return errChunkFull
+	}
+	return nil
+}
+
+// last gives the key of the last row.
+func (r *chunkReader) last() (key []string) {
+	if len(r.chunk.Rows) == 0 {
+		return nil
+	}
+	vals := r.chunk.Rows[len(r.chunk.Rows)-1].Values(nil)
+	for _, i := range r.chunk.Key {
+		key = append(key, string(vals[i].Data))
+	}
+	return key
+}
+
+// copiedTuple makes a tuple of a row of COPY text, without its newline.
+func copiedTuple(row []byte, n int) (change.Tuple, error) {
+	dst := binary.BigEndian.AppendUint16(make([]byte, 0, len(row)+4*n+2), uint16(n))
+	for i := range n {
+		value, rest, more := bytes.Cut(row, []byte{'\t'})
+		if more != (i < n-1) {
+			return nil, server.ErrMalformed
+		}
+		if row = rest; string(value) == `\N` {
+			dst = append(dst, change.NullValue)
+			continue
+		}
+		dst = append(dst, change.TextValue, 0, 0, 0, 0)
+		at := len(dst)
+		dst = escape.Undo(dst, value)
+		binary.BigEndian.PutUint32(dst[at-4:], uint32(len(dst)-at))
+	}
+	return dst, nil
+}
+
+// snapshotNow begins a transaction whose snapshot has all that is in the log now. Servers
+// write to the log, and tell those who follow it, before a transaction can be seen.
+//
+//   - MariaDB says which place of its log a snapshot belongs to.
+//   - MySQL with GTIDs says which transactions are on their way: those that are in the log
+//     and not to be seen own their GTID still.
+//   - Otherwise Freeze's lock keeps commits out, and waits for those under way.
+func (e *Bulk) snapshotNow(ctx context.Context, s *server.Session) error {
+	if err := toRead(ctx, s); err != nil {
+		return err
+	}
+	if e.MariaDB {
+		return e.snapshotBehind(ctx, s)
+	}
+	r, err := s.Query(ctx, "SELECT @@GLOBAL.gtid_mode")
+	switch {
+	case err != nil:
+		return err
+	case server.Cell(r, 0, 0) == "ON":
+		if err := e.visible(ctx, s); err != nil {
+			return err
+		}
+		return s.Exec(ctx, startSnapshot)
+	case e.Options.Lock == server.LockNone:
+		return tidemark.Errorf(tidemark.Unsupported, "load", e.Masked, "without GTIDs (gtid_mode=ON) commits have to be kept out for a moment, and no lock is wanted", "Let the source be locked (--lock), or load the table yourself.")
+	}
+	f := &freezing{e: e, all: []*server.Session{s}, once: true}
+	_, err = f.locked(ctx)
+	if f.lock != nil {
+		f.lock.Close()
+	}
+	return err
+}
+
+// snapshotBehind takes snapshots until one has all that is in MariaDB's log now.
+func (e *Bulk) snapshotBehind(ctx context.Context, s *server.Session) error {
+	r, err := s.Query(ctx, e.ShowPosition())
+	if err != nil {
+		return err
+	}
+	file, offset := strings.Clone(server.Cell(r, 0, 0)), strings.Clone(server.Cell(r, 0, 1))
+	want := server.PlaceOf(file + ":" + offset)
+	return e.insisting(ctx, func(long bool) (string, error) {
+		if err := s.Exec(ctx, startSnapshot); err != nil {
+			return "", err
+		}
+		at, err := snapshotPosition(ctx, s)
+		if err == nil && at == "" {
+			err = tidemark.Errorf(tidemark.Unsupported, "load", e.Masked, "the server does not say to which place of its log a snapshot belongs", "Load the table yourself.")
+		}
+		if err != nil || server.PlaceOf(at) >= want {
+			return "", err
+		}
+		if long { // behind a snapshot's place there may be events that are no transactions
+			was, pos, _ := strings.Cut(at, ":")
+			r, err := s.Query(ctx, "SELECT BINLOG_GTID_POS("+server.Literal(was)+","+pos+")=BINLOG_GTID_POS("+server.Literal(file)+","+offset+")")
+			if err != nil || server.Cell(r, 0, 0) == "1" {
+				return "", err
+			}
+		}
+		return "snapshots are of " + at + " of the log, which ends at " + file + ":" + offset, nil
+	})
+}
+
+// visible waits until the transactions are committed that own a GTID now.
+func (e *Bulk) visible(ctx context.Context, s *server.Session) error {
+	var waited map[string]bool
+	return e.insisting(ctx, func(bool) (string, error) {
+		r, err := s.Query(ctx, "SELECT @@GLOBAL.gtid_owned")
+		if err != nil {
+			return "", err
+		}
+		owned := ownedGTIDs(server.Cell(r, 0, 0))
+		if waited == nil {
+			waited = owned
+		}
+		maps.DeleteFunc(waited, func(one string, _ bool) bool { return !owned[one] })
+		if len(waited) == 0 {
+			return "", nil
+		}
+		return fmt.Sprintf("transactions are not committed: %s", strings.Join(slices.Sorted(maps.Keys(waited)), ", ")), nil
+	})
+}
+
+// ownedGTIDs reads gtid_owned, UUID:1#thread:2#thread,UUID:TAG:3#thread: each GTID with
+// the thread that it is of.
+func ownedGTIDs(text string) map[string]bool {
+	out := map[string]bool{}
+	uuid, tag := "", ""
+	for _, word := range strings.FieldsFunc(text, func(c rune) bool { return strings.ContainsRune(":, \n", c) }) {
+		switch {
+		case strings.Contains(word, "#"):
+			out[uuid+":"+tag+word] = true
+		case len(word) == 36:
+			uuid, tag = word, ""
+		default:
+			tag = word + ":"
+		}
+	}
+	return out
+}
+
+// insisting tries again until there is nothing in the way, for as long as is waited for
+// locks. long: it is not a matter of moments.
+func (e *Bulk) insisting(ctx context.Context, try func(long bool) (inTheWay string, err error)) error {
+	for began := time.Now(); ; {
+		took := time.Since(began)
+		why, err := try(took > 100*time.Millisecond)
+		switch {
+		case err != nil || why == "":
+			return err
+		case took > e.Options.LockWait:
+			return tidemark.Errorf(tidemark.Transient, "load", e.Masked, why, "")
+		}
+		if err := flow.Sleep(ctx, 2*time.Millisecond); err != nil {
+			return err
+		}
+	}
+}
+
+// markRoom is how many places behind the end of a transaction no other has: that of the
+// next one is behind the event with its GTID, which is longer.
+const markRoom = 36
+
+// Mark finds a place at the end of the log, above another one. Where all of them are taken,
+// since nothing has been written for a while, the server begins a new file of its log.
+//
+// Errors: Forbidden (RELOAD, for that file).
+func (e *Bulk) Mark(ctx context.Context, above uint64) (mark change.LogMark, err error) {
+	s, back, err := e.Lend(ctx)
+	if err != nil {
+		return mark, e.Fail("load", "place in the log", err)
+	}
+	defer back()
+	for range 2 {
+		end, err := e.LogEnd(ctx, s)
+		if err != nil {
+			return mark, e.Fail("load", "place in the log", err)
+		}
+		// One lies between: a place is larger than the end of what came before it.
+		if mark = (change.LogMark{Place: max(end+1, above+2), From: end}); mark.Place <= end+markRoom {
+			return mark, nil
+		}
+		var my *gomysql.MyError
+		if err := s.Exec(ctx, "FLUSH BINARY LOGS"); errors.As(err, &my) && server.Kinds[my.Code] == tidemark.Forbidden {
+			return mark, tidemark.Errorf(tidemark.Forbidden, "load", e.Masked, "nothing is written to the source, and a new file of its log, which the load needs then, may not be begun: "+my.Message,
+				"GRANT RELOAD ON *.* TO "+e.Grantee()+", or load the table while something is written")
+		} else if err != nil {
+			return mark, e.Fail("load", "place in the log", err)
+		}
+	}
+	return mark, tidemark.Errorf(tidemark.Lost, "load", e.Masked, "the log has places that an earlier load has used: it was reset", "Copy again.")
+}

@@ -1,0 +1,203 @@
+package bulk
+
+import (
+	"encoding/hex"
+	"regexp"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+)
+
+// where writes the condition of a range and of the Move's filters; "" is none.
+func (e *Bulk) where(m *tidemark.Move, r *tidemark.Range) (string, error) {
+	var all []string
+	if r != nil {
+		switch r.Kind {
+		case tidemark.Whole:
+		case tidemark.Keys:
+			cond, err := keyRange(m.From, r)
+			if err != nil {
+				return "", err
+			}
+			if cond != "" {
+				all = append(all, cond)
+			}
+		case tidemark.Listed:
+			cond, err := Listed(m.From, r)
+			if err != nil {
+				return "", err
+			}
+			all = append(all, "("+cond+")")
+		default:
+			return "", tidemark.Errorf(tidemark.Bug, "read", m.From.String(), "a MySQL source has no ranges of blocks", "")
+		}
+	}
+	for _, f := range m.Filter {
+		cond, err := filter(m.From, f)
+		if err != nil {
+			return "", err
+		}
+		all = append(all, "("+cond+")")
+	}
+	return strings.Join(all, " AND "), nil
+}
+
+func column(t *tidemark.Table, name string) (*tidemark.Column, error) {
+	if c := t.Column(name); c != nil {
+		return c, nil
+	}
+	return nil, tidemark.Errorf(tidemark.Invalid, "read", t.String(), "there is no column "+name, "")
+}
+
+// keyRange writes Lower <= key < Upper. For several columns it is spelled out,
+// because the server uses no index for (a,b) >= (x,y); the condition on the first
+// column alone, which follows from the rest, is what lets it use one. Rows with a
+// NULL in the columns are in the range with Nulls, and in no other.
+func keyRange(t *tidemark.Table, r *tidemark.Range) (string, error) {
+	cols := make([]*tidemark.Column, len(r.Columns))
+	var nullable []string
+	for i, name := range r.Columns {
+		c, err := column(t, name)
+		if err != nil {
+			return "", err
+		}
+		if cols[i] = c; !c.NotNull {
+			nullable = append(nullable, server.Quote(name))
+		}
+	}
+	if len(r.Lower) > len(cols) || len(r.Upper) > len(cols) {
+		return "", tidemark.Errorf(tidemark.Invalid, "read", t.String(), "a boundary has more values than there are columns", "")
+	}
+	var all []string
+	if len(r.Lower) > 0 {
+		all = append(all, compare(cols, r.Lower, ">", ">="))
+	}
+	if len(r.Upper) > 0 {
+		all = append(all, compare(cols, r.Upper, "<", "<"))
+	}
+	if r.Nulls {
+		if len(all) == 0 || len(nullable) == 0 {
+			return strings.Join(all, " AND "), nil
+		}
+		return "(" + strings.Join(all, " AND ") + " OR " + strings.Join(nullable, " IS NULL OR ") + " IS NULL)", nil
+	}
+	for _, n := range nullable {
+		all = append(all, n+" IS NOT NULL")
+	}
+	return strings.Join(all, " AND "), nil
+}
+
+// Listed names rows one by one. MariaDB finds rows of several columns by an index only
+// where they are spelled out.
+func Listed(t *tidemark.Table, r *tidemark.Range) (string, error) {
+	rows := make([]string, len(r.Values))
+	for i, values := range r.Values {
+		if len(values) != len(r.Columns) {
+			return "", tidemark.Errorf(tidemark.Bug, "read", t.String(), "a row is named by another number of values than there are columns", "")
+		}
+		conds := make([]string, len(values))
+		for j, v := range values {
+			c, err := column(t, r.Columns[j])
+			if err != nil {
+				return "", err
+			}
+			conds[j] = server.Quote(c.Name) + "=" + constant(c.Type, v)
+		}
+		rows[i] = strings.Join(conds, " AND ")
+	}
+	return strings.Join(rows, " OR "), nil
+}
+
+// compare writes a comparison of tuples in lexicographic order: strict decides on
+// all columns but the last, last on that one.
+func compare(cols []*tidemark.Column, bound []string, strict, last string) string {
+	n := len(bound) - 1
+	cond := server.Quote(cols[n].Name) + last + constant(cols[n].Type, bound[n])
+	for i := n - 1; i >= 0; i-- {
+		name, value := server.Quote(cols[i].Name), constant(cols[i].Type, bound[i])
+		cond = "(" + name + strict + value + " OR " + name + "=" + value + " AND " + cond + ")"
+	}
+	if n > 0 {
+		cond = server.Quote(cols[0].Name) + strict + "=" + constant(cols[0].Type, bound[0]) + " AND " + cond
+	}
+	return cond
+}
+
+func filter(t *tidemark.Table, f tidemark.Filter) (string, error) {
+	if f.SQL != "" {
+		return f.SQL, nil
+	}
+	c, err := column(t, f.Column)
+	if err != nil {
+		return "", err
+	}
+	var any []string
+	for _, cond := range f.Conditions {
+		name := server.Quote(c.Name)
+		v := func(s string) string { return constant(c.Type, s) }
+		switch cond.Op {
+		case "eq":
+			any = append(any, name+"="+v(cond.Value))
+		case "noteq":
+			any = append(any, name+"<>"+v(cond.Value))
+		case "gte":
+			any = append(any, name+">="+v(cond.Value))
+		case "ste":
+			any = append(any, name+"<="+v(cond.Value))
+		case "between":
+			any = append(any, name+" BETWEEN "+v(cond.Start)+" AND "+v(cond.End))
+		case "notbetween":
+			any = append(any, name+"<"+v(cond.Start)+" OR "+name+">"+v(cond.End))
+		case "null":
+			any = append(any, name+" IS NULL")
+		case "notnull":
+			any = append(any, name+" IS NOT NULL")
+		default:
+			return "", tidemark.Errorf(tidemark.Invalid, "read", t.String(), "a filter has the unknown operator "+cond.Op, "")
+		}
+	}
+	if len(any) == 0 {
+		return "", tidemark.Errorf(tidemark.Invalid, "read", t.String(), "a filter of column "+c.Name+" has no condition", "")
+	}
+	return strings.Join(any, " OR "), nil
+}
+
+var number = regexp.MustCompile(`^-?[0-9]+(\.[0-9]+)?([eE][-+]?[0-9]+)?$`)
+var tame = regexp.MustCompile(`^[ !#-&(-\[\]-~]*$`) // ASCII without quotes and the backslash
+
+// constant writes a value for a comparison with a column, so that an index on
+// the column can be used and nothing in the value is taken for SQL. A text
+// constant takes part in the column's own collation.
+func constant(t tidemark.Type, text string) string {
+	switch t.Kind {
+	case tidemark.Int, tidemark.Decimal, tidemark.Float, tidemark.Year, tidemark.Money:
+		if number.MatchString(text) {
+			return text
+		}
+	case tidemark.Bool:
+		switch text {
+		case "t", "true", "1":
+			return "1"
+		case "f", "false", "0":
+			return "0"
+		}
+	case tidemark.Bit, tidemark.VarBit:
+		if text != "" && strings.Trim(text, "01") == "" {
+			return "b'" + text + "'"
+		}
+	case tidemark.Timestamp:
+		text = strings.TrimSuffix(text, "+00")
+	case tidemark.Binary, tidemark.Varbinary, tidemark.Blob:
+		if h, ok := strings.CutPrefix(text, `\x`); ok {
+			if _, err := hex.DecodeString(h); err == nil {
+				return "x'" + h + "'"
+			}
+		}
+		return "x'" + hex.EncodeToString([]byte(text)) + "'"
+	}
+	if tame.MatchString(text) {
+		return "'" + text + "'"
+	}
+	return "_utf8mb4 x'" + hex.EncodeToString([]byte(text)) + "'"
+}

@@ -1,0 +1,294 @@
+package bulk
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+)
+
+// A Ledger keeps marks of what was copied, beside the rows.
+type Ledger struct {
+	server *server.Server
+
+	mu     sync.Mutex
+	epochs map[string]int64 // of the runs that were begun here: see Begin
+}
+
+func (e *Ledger) ledgerTable(ctx context.Context) (string, error) {
+	return e.server.OwnTable(ctx, server.LedgerName)
+}
+
+// Begin makes the marker table, and begins a new epoch of the run, which the row of
+// range 0 counts.
+//
+// A process that is killed may have sent a COMMIT that the server still works on. Each
+// range's transaction therefore looks at the epoch as it writes its marker, and holds
+// it: Begin waits for those who have looked, and whoever looks later is refused. So
+// what Marks says after Begin is all that there will ever be of earlier epochs.
+func (e *Ledger) Begin(ctx context.Context, run string) error {
+	name, err := e.ledgerTable(ctx)
+	if err != nil {
+		return err
+	}
+	return e.server.OnSession(ctx, "make marker table", name, func(s *server.Session) error {
+		err := s.Exec(ctx, "CREATE TABLE IF NOT EXISTS "+name+" (run varchar(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL, range_id int NOT NULL, "+
+			"rows_n bigint NOT NULL, at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (run, range_id)) ENGINE=InnoDB "+
+			"COMMENT='marks of what tidemark has copied; goes away with the run'")
+		if err == nil {
+			err = e.newEpoch(ctx, s, name, run)
+		}
+		return err
+	})
+}
+
+func (e *Ledger) newEpoch(ctx context.Context, s *server.Session, name, run string) error {
+	if err := s.Exec(ctx, "START TRANSACTION"); err != nil {
+		return err
+	}
+	err := s.Exec(ctx, "INSERT INTO "+name+" (run, range_id, rows_n) VALUES ("+server.Literal(run)+",0,1) ON DUPLICATE KEY UPDATE rows_n=rows_n+1")
+	var epoch int64
+	if err == nil {
+		var r *gomysql.Result
+		if r, err = s.Query(ctx, "SELECT rows_n FROM "+name+" WHERE run="+server.Literal(run)+" AND range_id=0"); err == nil {
+			epoch, err = r.GetInt(0, 0)
+		}
+	}
+	if err != nil {
+		_ = s.Exec(context.WithoutCancel(ctx), "ROLLBACK") // the first error is the one to tell
+		return err
+	}
+	if err := s.Exec(ctx, "COMMIT"); err != nil {
+		return err
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.epochs == nil {
+		e.epochs = map[string]int64{}
+	}
+	e.epochs[run] = epoch
+	return nil
+}
+
+// markSQL gives the statement that writes a range's marker: it writes none where the
+// epoch has passed.
+func (e *Ledger) markSQL(ledger, run string, id int, rows int64) string {
+	e.mu.Lock()
+	epoch, ok := e.epochs[run]
+	e.mu.Unlock()
+	if !ok { // this Engine has not begun it
+		return fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) VALUES (%s,%d,%d)", ledger, server.Literal(run), id, rows)
+	}
+	return fmt.Sprintf("INSERT INTO %s (run, range_id, rows_n) SELECT run, %d, %d FROM %s e WHERE run=%s AND range_id=0 AND rows_n=%d LOCK IN SHARE MODE",
+		ledger, id, rows, ledger, server.Literal(run), epoch)
+}
+
+// overtaken looks, without holding it, whether the epoch of a run that this Engine has begun has passed.
+func (e *Ledger) overtaken(ctx context.Context, run string) bool {
+	e.mu.Lock()
+	epoch, begun := e.epochs[run]
+	e.mu.Unlock()
+	if !begun || ctx.Err() != nil {
+		return false
+	}
+	name, err := e.ledgerTable(ctx)
+	now := int64(-1) // without the row the other has ended the run
+	if err == nil {
+		err = e.server.OnSession(ctx, "look", name, func(s *server.Session) error {
+			r, err := s.Query(ctx, "SELECT rows_n FROM "+name+" WHERE run="+server.Literal(run)+" AND range_id=0")
+			if err == nil && r.RowNumber() > 0 {
+				now, err = r.GetInt(0, 0)
+			}
+			return err
+		})
+	}
+	if err != nil {
+		return tidemark.KindOf(err) == tidemark.NotFound // so has who removed the table
+	}
+	return now != epoch
+}
+
+// takenOver is the error of a range whose epoch has passed.
+func takenOver(run string) error {
+	return tidemark.Errorf(tidemark.Invalid, "write", "run "+run, "another process has taken this run over", "end this process, or that one, and resume then")
+}
+
+// Marks lists the ranges of a run that are on the target.
+func (e *Ledger) Marks(ctx context.Context, run string) ([]tidemark.Mark, error) {
+	name, err := e.ledgerTable(ctx)
+	if tidemark.KindOf(err) == tidemark.Invalid {
+		return nil, nil // there is no such table
+	}
+	if err != nil {
+		return nil, err
+	}
+	var marks []tidemark.Mark
+	err = e.server.OnSession(ctx, "read marks", name, func(s *server.Session) error {
+		r, err := s.Query(ctx, "SELECT range_id, rows_n FROM "+name+" WHERE run="+server.Literal(run)+" AND range_id>0 ORDER BY range_id")
+		if err != nil {
+			return err
+		}
+		marks = make([]tidemark.Mark, r.RowNumber())
+		for i := range marks {
+			id, _ := r.GetInt(i, 0)
+			rows, _ := r.GetInt(i, 1)
+			marks[i] = tidemark.Mark{Range: int(id), Rows: rows}
+		}
+		return nil
+	})
+	if tidemark.KindOf(err) == tidemark.NotFound {
+		return nil, nil
+	}
+	return marks, err
+}
+
+// Forget removes marks of a run.
+func (e *Ledger) Forget(ctx context.Context, run string, ranges []int) error {
+	name, err := e.ledgerTable(ctx)
+	if err != nil {
+		return err
+	}
+	err = e.server.OnSession(ctx, "remove marks", name, func(s *server.Session) error {
+		sql := "DELETE FROM " + name + " WHERE run=" + server.Literal(run)
+		if ranges == nil {
+			if err := s.Exec(ctx, sql); err != nil {
+				return err
+			}
+			r, err := s.Query(ctx, "SELECT 1 FROM "+name+" LIMIT 1")
+			if err != nil || r.RowNumber() > 0 {
+				return err
+			}
+			return s.Exec(ctx, "DROP TABLE "+name)
+		}
+		for len(ranges) > 0 {
+			n := min(len(ranges), 1000)
+			ids := make([]string, n)
+			for i, id := range ranges[:n] {
+				ids[i] = strconv.Itoa(id)
+			}
+			if err := s.Exec(ctx, sql+" AND range_id IN ("+strings.Join(ids, ",")+")"); err != nil {
+				return err
+			}
+			ranges = ranges[n:]
+		}
+		return nil
+	})
+	if tidemark.KindOf(err) == tidemark.NotFound {
+		return nil
+	}
+	return err
+}
+
+// Clear empties or drops tables, whatever references them. A table that does not
+// exist is as good as dropped, and an error where it was to be emptied.
+func (e *Bulk) Clear(ctx context.Context, tables []tidemark.TableID, drop bool) error {
+	if len(tables) == 0 {
+		return nil
+	}
+	return e.OnSession(ctx, "clear", "tables", func(s *server.Session) error {
+		if err := s.Exec(ctx, "SET foreign_key_checks=0"); err != nil {
+			return err
+		}
+		defer s.Exec(context.WithoutCancel(ctx), "SET foreign_key_checks=1")
+		for _, id := range tables {
+			sql := "TRUNCATE TABLE " + server.QuoteTable(id)
+			if drop {
+				sql = "DROP TABLE IF EXISTS " + server.QuoteTable(id)
+			}
+			if err := s.Exec(ctx, sql); err != nil {
+				return e.Fail("clear", id.String(), err)
+			}
+		}
+		e.forgetShapes()
+		return nil
+	})
+}
+
+func (e *Bulk) forgetShapes() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	clear(e.shapes)
+}
+
+// Inspect says what stands under these names. Names are compared as the server
+// compares them.
+func (e *Bulk) Inspect(ctx context.Context, tables []tidemark.TableID) ([]tidemark.TableState, error) {
+	out := make([]tidemark.TableState, len(tables))
+	if len(tables) > 0 {
+		if _, err := e.ledgerTable(ctx); err != nil {
+			e.KeepOwnIn(tables[0].Schema)
+		}
+	}
+	err := e.OnSession(ctx, "inspect", e.Masked, func(s *server.Session) error {
+		for from := 0; from < len(tables); from += 500 {
+			if err := e.inspectSome(ctx, s, tables[from:min(from+500, len(tables))], out[from:]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// inspectSome asks for some tables by one query, and by another whether those
+// that exist hold a row.
+func (e *Bulk) inspectSome(ctx context.Context, s *server.Session, tables []tidemark.TableID, out []tidemark.TableState) error {
+	var b strings.Builder
+	for i, id := range tables {
+		out[i].Table = id
+		if i > 0 {
+			b.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&b, "SELECT %d FROM information_schema.TABLES WHERE TABLE_SCHEMA=%s AND TABLE_NAME=%s", i, e.schemaLiteral(id), server.Literal(id.Name))
+	}
+	r, err := s.Query(ctx, b.String())
+	if err != nil {
+		return err
+	}
+	b.Reset()
+	for i := range r.RowNumber() {
+		n, _ := r.GetInt(i, 0)
+		out[n].Exists = true
+		if i > 0 {
+			b.WriteString(" UNION ALL ")
+		}
+		fmt.Fprintf(&b, "SELECT %d FROM DUAL WHERE EXISTS (SELECT 1 FROM %s)", n, server.QuoteTable(tables[n]))
+	}
+	if b.Len() == 0 {
+		return nil
+	}
+	if r, err = s.Query(ctx, b.String()); err != nil {
+		return err
+	}
+	for i := range r.RowNumber() {
+		n, _ := r.GetInt(i, 0)
+		out[n].Rows = true
+	}
+	return nil
+}
+
+// Exec runs the statements of one object on a writing lane, in order, outside a
+// transaction: DDL commits by itself here. Foreign keys are not checked
+// meanwhile, so that tables can be made in any order.
+func (e *Bulk) Exec(ctx context.Context, lane int, sql []string) error {
+	s, err := e.writer(ctx, lane)
+	if err != nil {
+		return err
+	}
+	defer e.forgetShapes()
+	for _, one := range sql {
+		if err := s.Exec(ctx, one); err != nil {
+			if s.Dead {
+				s.Close()
+			}
+			return e.Fail("run", server.FirstWords(one), err)
+		}
+	}
+	return nil
+}

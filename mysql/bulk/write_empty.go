@@ -1,0 +1,35 @@
+package bulk
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+)
+
+// empty removes all rows of a move's target. TRUNCATE begins AUTO_INCREMENT anew: it goes on where the source's does,
+// or where the table's own did, whichever is later.
+func empty(ctx context.Context, s *server.Session, m *tidemark.Move) error {
+	id := m.To.TableID
+	r, err := s.Query(ctx, "SELECT COALESCE(AUTO_INCREMENT,0) FROM information_schema.TABLES WHERE TABLE_SCHEMA="+server.Literal(id.Schema)+" AND TABLE_NAME="+server.Literal(id.Name))
+	if err != nil {
+		return err
+	}
+	next := uint64(0)
+	if r.RowNumber() > 0 {
+		next, _ = strconv.ParseUint(server.Cell(r, 0, 0), 10, 64)
+	}
+	for _, t := range []*tidemark.Table{m.From, m.To} {
+		for i := range t.Columns {
+			if c := &t.Columns[i]; next > 0 && c.Identity != nil {
+				next = max(next, c.Identity.Next)
+			}
+		}
+	}
+	if err := s.Exec(ctx, "TRUNCATE TABLE "+server.QuoteTable(id)); err != nil || next <= 1 {
+		return err
+	}
+	return s.Exec(ctx, fmt.Sprintf("ALTER TABLE %s AUTO_INCREMENT=%d", server.QuoteTable(id), next))
+}

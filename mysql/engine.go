@@ -1,0 +1,43 @@
+package mysql
+
+import (
+	"context"
+
+	"github.com/tidemarkdb/tidemark/mysql/bulk"
+	"github.com/tidemarkdb/tidemark/mysql/preflight"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+)
+
+// An Engine is one MySQL or MariaDB server: a source, a target, or both. Its methods, which are those of its parts, may be
+// used concurrently; a lane serves one call at a time.
+type Engine struct {
+	*server.Server
+	*schema.Schema
+	*bulk.Bulk
+	*Source
+	*Target
+	*preflight.Checks
+}
+
+// Open connects to the server of a URL, see Open.
+func Open(ctx context.Context, rawURL string, opt server.Options) (*Engine, error) {
+	s, err := server.Open(ctx, rawURL, opt)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{Server: s, Schema: &schema.Schema{Server: s}}
+	e.Bulk = bulk.New(e.Schema)
+	e.Target = &Target{Bulk: e.Bulk}
+	e.Checks = &preflight.Checks{Server: s, Streams: e.Applied}
+	e.Source = newSource(e.Bulk, e.Checks)
+	return e, nil
+}
+
+// Close ends all sessions; a Write or Read that is under way fails.
+func (e *Engine) Close() error {
+	e.Bulk.Close()
+	e.Source.Close()
+	e.Target.Close()
+	return e.Server.Close()
+}

@@ -1,0 +1,280 @@
+package schema
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+)
+
+// A Schema reads and writes definitions on a server.
+type Schema struct {
+	*server.Server
+
+	// keepTables keeps tables from being altered or dropped while their rows are read; nil where nothing is frozen.
+	KeepTables func(ctx context.Context, tables []tidemark.TableID) error
+}
+
+// Describe reads the catalogue: the logical tables that want asks for (nil: all)
+// and views, and the native objects, which always come complete, as the text of
+// SHOW CREATE (describe_native.go). The number of catalogue queries does not
+// depend on the number of tables, but for columns, which are asked for of some
+// thousand tables at once; SHOW CREATE is asked in batches.
+//
+// What the login may not see is missing in information_schema, and so here.
+//
+// Errors are those of the connection, and Forbidden.
+func (e *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+	s, back, err := e.Lend(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer back()
+	// The driver's connection knows no ctx.
+	stop := crash.OnDone(ctx, s.Abort)
+	defer func() { s.Dead = !stop() || s.Dead }()
+	d := &describer{e: e, c: s.Client, want: want, tables: map[tidemark.TableID]*tidemark.Table{}}
+	if err := d.run(ctx); err != nil {
+		if ctx.Err() != nil {
+			err = context.Cause(ctx)
+		}
+		return nil, e.Fail("describe", e.Masked, err)
+	}
+	return d.db, nil
+}
+
+// A describer holds what Describe has found so far.
+type describer struct {
+	e        *Schema
+	c        *server.Client
+	want     func(tidemark.TableID) bool
+	db       *tidemark.Database
+	schemas  []string
+	tables   map[tidemark.TableID]*tidemark.Table
+	bases    []tidemark.TableID // base tables, wanted or not, in order
+	views    []tidemark.TableID
+	sequence []tidemark.TableID
+	auto     map[tidemark.TableID]uint64 // next AUTO_INCREMENT value
+	json     map[columnID]bool           // MariaDB: columns with the check that makes them JSON
+}
+
+// A columnID names a column.
+type columnID struct {
+	table tidemark.TableID
+	name  string
+}
+
+func (d *describer) run(ctx context.Context) error {
+	d.db = &tidemark.Database{Engine: d.e.Name(), Version: d.e.Version(), Major: d.e.Major, Name: d.e.DB}
+	d.auto, d.json = map[tidemark.TableID]uint64{}, map[columnID]bool{}
+	hold := func() error { return d.holdTables(ctx) }
+	for _, step := range []func() error{d.readSchemas, d.readTables, hold, d.readChecks, d.readColumns, d.readIndexes,
+		d.readForeignKeys, d.readPartitions, d.readNative} {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		if err := step(); err != nil {
+			return err
+		}
+	}
+	for _, id := range append(slices.Clone(d.bases), d.views...) {
+		if t := d.tables[id]; t != nil {
+			d.finish(t)
+			d.db.Tables = append(d.db.Tables, t)
+		}
+	}
+	slices.SortFunc(d.db.Tables, func(a, b *tidemark.Table) int { return CompareID(a.TableID, b.TableID) })
+	return nil
+}
+
+func CompareID(a, b tidemark.TableID) int {
+	return cmp.Or(cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.Name, b.Name))
+}
+
+// finish sets what follows from several catalogue tables together.
+func (d *describer) finish(t *tidemark.Table) {
+	// MySQL does not tell the order of keys.
+	slices.SortFunc(t.Indexes, func(a, b tidemark.Index) int {
+		if a.Unique != b.Unique {
+			if a.Unique {
+				return -1
+			}
+			return 1
+		}
+		return cmp.Compare(a.Name, b.Name)
+	})
+	for i := range t.Columns {
+		c := &t.Columns[i]
+		if d.json[columnID{t.TableID, c.Name}] && c.Type.Kind != tidemark.JSON {
+			t.Checks = append(t.Checks, tidemark.Check{Name: c.Name, Expr: "json_valid(" + server.Quote(c.Name) + ")"})
+		}
+		if c.Identity == nil {
+			continue
+		}
+		// MyISAM counts per leading key columns: then there is no one next value.
+		keys := append([]tidemark.Index(nil), t.Indexes...)
+		if t.Key != nil {
+			keys = append(keys, *t.Key)
+		}
+		for _, x := range keys {
+			if x.Parts[0].Column == c.Name {
+				c.Identity.Next = d.auto[t.TableID]
+			}
+		}
+	}
+}
+
+func (d *describer) find(severity tidemark.Severity, object, text, hint string) {
+	d.db.Findings = append(d.db.Findings, tidemark.Finding{Severity: severity, Object: object, Text: text, Hint: hint})
+}
+
+// A rowReader gives the columns of one row of a catalogue query.
+type rowReader struct {
+	r   *gomysql.Result
+	row int
+}
+
+func (r rowReader) text(col int) string {
+	s, err := r.r.GetString(r.row, col)
+	if err != nil {
+		return ""
+	}
+	// The driver lends the bytes of its buffer.
+	return strings.Clone(s)
+}
+
+func (r rowReader) null(col int) bool {
+	null, err := r.r.IsNull(r.row, col)
+	return err != nil || null
+}
+
+// int gives a number; def for NULL.
+func (r rowReader) int(col int, def int64) int64 {
+	if r.null(col) {
+		return def
+	}
+	n, err := r.r.GetInt(r.row, col)
+	if err != nil {
+		return def
+	}
+	return n
+}
+
+func (r rowReader) uint(col int) uint64 {
+	if r.null(col) {
+		return 0
+	}
+	n, err := r.r.GetUint(r.row, col)
+	if err != nil {
+		return 0
+	}
+	return n
+}
+
+// id gives the table that the first two columns name.
+func (r rowReader) id() tidemark.TableID { return tidemark.TableID{Schema: r.text(0), Name: r.text(1)} }
+
+// each runs a query and hands its rows over.
+func (d *describer) each(sql string, row func(rowReader)) error {
+	r, err := d.c.Execute(sql)
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	for i := range r.RowNumber() {
+		row(rowReader{r, i})
+	}
+	return nil
+}
+
+func (d *describer) readSchemas() error {
+	err := d.each("SELECT SCHEMA_NAME, DEFAULT_CHARACTER_SET_NAME, DEFAULT_COLLATION_NAME FROM information_schema.SCHEMATA WHERE "+
+		d.e.InScope("SCHEMA_NAME")+" ORDER BY SCHEMA_NAME", func(r rowReader) {
+		d.schemas = append(d.schemas, r.text(0))
+		if r.text(0) == d.e.DB {
+			d.db.Charset, d.db.Collate = r.text(1), r.text(2)
+		}
+	})
+	if err == nil && d.e.DB != "" && len(d.schemas) == 0 {
+		return tidemark.Errorf(tidemark.NotFound, "describe", d.e.Masked, fmt.Sprintf("there is no database %s that this login may see", d.e.DB),
+			"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON "+server.Quote(d.e.DB)+".* TO "+d.e.Grantee()+", or correct the name in the URL.")
+	}
+	return err
+}
+
+func (d *describer) readTables() error {
+	err := d.each("SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, ENGINE, TABLE_ROWS, DATA_LENGTH, AUTO_INCREMENT, TABLE_COLLATION, TABLE_COMMENT "+
+		"FROM information_schema.TABLES WHERE "+d.e.InScope("TABLE_SCHEMA"), d.addTable)
+	slices.SortFunc(d.bases, CompareID)
+	slices.SortFunc(d.views, CompareID)
+	slices.SortFunc(d.sequence, CompareID)
+	return err
+}
+
+func (d *describer) addTable(r rowReader) {
+	t := &tidemark.Table{TableID: r.id(), Rows: r.int(4, -1), Bytes: r.int(5, 0), Storage: r.text(3), Comment: r.text(8)}
+	t.Collation = r.text(7)
+	t.Charset, _, _ = strings.Cut(t.Collation, "_")
+	switch kind := r.text(2); kind {
+	case "VIEW":
+		t.Form, t.Comment, t.Rows = tidemark.View, "", -1
+		d.views = append(d.views, t.TableID)
+	case "SEQUENCE":
+		d.sequence = append(d.sequence, t.TableID)
+		return
+	case "SYSTEM VERSIONED":
+		d.bases = append(d.bases, t.TableID)
+		d.find(tidemark.Warning, "table "+t.String(), "is system-versioned: its current rows are copied, their history is not", "")
+	case "BASE TABLE":
+		d.bases = append(d.bases, t.TableID)
+		if r.null(3) {
+			d.find(tidemark.Warning, "table "+t.String(), "cannot be opened: "+t.Comment, "Repair it on the source, or exclude it.")
+			t.Comment = ""
+		}
+	default: // TEMPORARY, SYSTEM VIEW
+		d.find(tidemark.Note, strings.ToLower(kind)+" "+t.String(), "is not copied", "")
+		return
+	}
+	d.auto[t.TableID] = r.uint(6)
+	if d.want == nil || d.want(t.TableID) {
+		d.tables[t.TableID] = t
+	}
+}
+
+// holdTables keeps the tables that are wanted from being changed while their rows
+// are read, once the engine is frozen.
+func (d *describer) holdTables(ctx context.Context) error {
+	if d.e.KeepTables == nil {
+		return nil
+	}
+	var ids []tidemark.TableID
+	for _, id := range d.bases {
+		if t := d.tables[id]; t != nil && t.Storage != "" {
+			ids = append(ids, id)
+		}
+	}
+	return d.e.KeepTables(ctx, ids)
+}
+
+func (d *describer) readPartitions() error {
+	return d.each("SELECT TABLE_SCHEMA, TABLE_NAME, PARTITION_NAME, SUBPARTITION_NAME, TABLE_ROWS, DATA_LENGTH FROM information_schema.PARTITIONS WHERE "+
+		d.e.InScope("TABLE_SCHEMA")+" AND PARTITION_NAME IS NOT NULL ORDER BY TABLE_SCHEMA, TABLE_NAME, PARTITION_ORDINAL_POSITION, SUBPARTITION_ORDINAL_POSITION",
+		func(r rowReader) {
+			t := d.tables[r.id()]
+			if t == nil {
+				return
+			}
+			p := tidemark.Part{Name: r.text(2), Rows: r.int(4, -1), Bytes: r.int(5, 0)}
+			if !r.null(3) {
+				p.Name, p.Parent = r.text(3), p.Name
+			}
+			t.Partitions = append(t.Partitions, p)
+		})
+}

@@ -1,0 +1,183 @@
+package schema
+
+import (
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysqltype"
+	"github.com/tidemarkdb/tidemark/sqltext"
+)
+
+// columnsSQL selects what column reads, up to the condition.
+func (d *describer) columnsSQL() string {
+	srid := "NULL"
+	if !d.e.MariaDB {
+		srid = "SRS_ID"
+	}
+	return "SELECT TABLE_SCHEMA, TABLE_NAME, COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COLUMN_DEFAULT, EXTRA, CHARACTER_SET_NAME, COLLATION_NAME, " +
+		"COLUMN_COMMENT, GENERATION_EXPRESSION, " + srid + " FROM information_schema.COLUMNS WHERE "
+}
+
+// tablesAtOnce is of how many tables the columns are asked for in one statement, whose answer is kept in memory and
+// bounded (maxValues).
+const tablesAtOnce = 5000
+
+func (d *describer) readColumns() error {
+	return d.readColumnsIn(1 + (len(d.bases)+len(d.views))/tablesAtOnce)
+}
+
+// readColumnsIn asks in so many parts. Which part a table is in follows from its name alone, so that no order and no
+// table that comes meanwhile matters.
+func (d *describer) readColumnsIn(parts int) error {
+	for part := range parts {
+		some := ""
+		if parts > 1 {
+			some = fmt.Sprintf(" AND MOD(CRC32(CONCAT(TABLE_SCHEMA, '.', TABLE_NAME)), %d) = %d", parts, part)
+		}
+		err := d.each(d.columnsSQL()+d.e.InScope("TABLE_SCHEMA")+some+" ORDER BY TABLE_SCHEMA, TABLE_NAME, ORDINAL_POSITION", func(r rowReader) {
+			if t := d.tables[r.id()]; t != nil {
+				t.Columns = append(t.Columns, d.column(t, r))
+			}
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// column makes a Column of a row of information_schema.COLUMNS.
+func (d *describer) column(t *tidemark.Table, r rowReader) tidemark.Column {
+	c := tidemark.Column{Name: r.text(2), Type: mysqltype.Parse(r.text(3)), NotNull: r.text(4) == "NO", Comment: r.text(9)}
+	c.Type.Charset = r.text(7)
+	if collation := r.text(8); collation != t.Collation {
+		c.Type.Collation = collation
+	}
+	if !r.null(11) {
+		c.Type.Native += " SRID " + r.text(11)
+	}
+	if c.Type.Width1 && d.e.Options.TinyInt1Bool {
+		c.Type.Kind = tidemark.Bool
+	}
+	if d.json[columnID{t.TableID, c.Name}] && c.Type.Native == "longtext" && r.text(8) == "utf8mb4_bin" {
+		c.Type = tidemark.Type{Kind: tidemark.JSON, Native: "json", Charset: "utf8mb4", Collation: "utf8mb4_bin"}
+	}
+	extra := strings.ToLower(r.text(6))
+	c.Invisible = strings.Contains(extra, "invisible")
+	if t.Form == tidemark.View {
+		return c // a view has neither defaults nor counters of its own
+	}
+	if strings.Contains(extra, "auto_increment") {
+		c.Identity = &tidemark.Identity{}
+	}
+	c.OnUpdate = strings.Contains(extra, "on update")
+	expr := r.text(10)
+	if !d.e.MariaDB {
+		expr = plainQuotes(expr)
+	}
+	switch {
+	case strings.Contains(extra, "virtual generated"):
+		c.Generated, c.Virtual = expr, true
+	case strings.Contains(extra, "stored generated"), strings.Contains(extra, "persistent"):
+		c.Generated = expr
+	case r.null(5):
+	case d.e.MariaDB:
+		c.Default = mariadbDefault(r.text(5), &c.Type)
+	default:
+		c.Default = mysqlDefault(r.text(5), strings.Contains(extra, "default_generated"), &c.Type)
+	}
+	return c
+}
+
+// plainQuotes undoes what MySQL does to the quotes of strings in expressions of
+// information_schema: _utf8mb4\'x\' is _utf8mb4'x'.
+func plainQuotes(s string) string { return strings.ReplaceAll(s, `\'`, `'`) }
+
+// mariadbDefault reads COLUMN_DEFAULT as MariaDB writes it: SQL, with strings in quotes.
+func mariadbDefault(s string, t *tidemark.Type) *tidemark.Default {
+	switch {
+	case strings.EqualFold(s, "NULL"):
+		return nil
+	case stringOnly.MatchString(s):
+		return &tidemark.Default{Kind: tidemark.Literal, Text: canonical(sqltext.Unquote(s, true), t)}
+	case bitString.MatchString(s):
+		return &tidemark.Default{Kind: tidemark.Literal, Text: canonical(s, t)}
+	case plainNumber.MatchString(s):
+		return &tidemark.Default{Kind: tidemark.Literal, Text: canonical(s, t)}
+	}
+	return expression(s)
+}
+
+// mysqlDefault reads COLUMN_DEFAULT as MySQL writes it: the bare value, or with
+// DEFAULT_GENERATED in EXTRA an expression.
+func mysqlDefault(s string, generated bool, t *tidemark.Type) *tidemark.Default {
+	if generated {
+		return expression(plainQuotes(s))
+	}
+	return &tidemark.Default{Kind: tidemark.Literal, Text: canonical(s, t)}
+}
+
+var (
+	stringOnly  = regexp.MustCompile(`^'(?:[^'\\]|''|\\.)*'$`)
+	plainNumber = regexp.MustCompile(`^[-+]?[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?$`)
+	bitString   = regexp.MustCompile(`^(?:b'[01]*'|x'[0-9a-fA-F]*'|0x[0-9a-fA-F]+)$`)
+	nowCall     = regexp.MustCompile(`(?i)^\(*(?:current_timestamp|now|localtime|localtimestamp)\s*(?:\(\s*[0-6]?\s*\))?\)*$`)
+	todayCall   = regexp.MustCompile(`(?i)^\(*(?:current_date|curdate)\s*(?:\(\s*\))?\)*$`)
+	uuidCall    = regexp.MustCompile(`(?i)^\(*uuid\s*\(\s*\)\)*$`)
+)
+
+// expression sorts a default that is SQL.
+func expression(s string) *tidemark.Default {
+	switch {
+	case nowCall.MatchString(s):
+		return &tidemark.Default{Kind: tidemark.Now}
+	case todayCall.MatchString(s):
+		return &tidemark.Default{Kind: tidemark.Today}
+	case uuidCall.MatchString(s):
+		return &tidemark.Default{Kind: tidemark.NewUUID}
+	}
+	return &tidemark.Default{Kind: tidemark.Expression, Text: s}
+}
+
+// canonical turns a literal default into the canonical text of its type.
+func canonical(s string, t *tidemark.Type) string {
+	switch {
+	case t.Kind == tidemark.Bool:
+		if s == "0" {
+			return "f"
+		}
+		return "t"
+	case t.Kind == tidemark.Bit:
+		return bitText(s, int(t.Length))
+	case t.Kind.Bytes():
+		return `\x` + hex.EncodeToString(bytesOf(s))
+	case t.Kind == tidemark.Timestamp && len(s) >= 19 && !strings.HasPrefix(s, "0000-00-00"):
+		return s + "+00" // our sessions are in UTC
+	}
+	return s
+}
+
+// bitText gives the digits of a bit default, such as b'101', as many as the column has.
+func bitText(s string, length int) string {
+	digits := strings.TrimSuffix(strings.TrimPrefix(s, "b'"), "'")
+	if pad := length - len(digits); pad > 0 {
+		digits = strings.Repeat("0", pad) + digits
+	}
+	return digits
+}
+
+// bytesOf gives the bytes of a default of a binary column: 0x61, x'61', or the bytes.
+func bytesOf(s string) []byte {
+	h, ok := strings.CutPrefix(s, "0x")
+	if !ok {
+		h, ok = strings.CutPrefix(s, "x'")
+		h = strings.TrimSuffix(h, "'")
+	}
+	if b, err := hex.DecodeString(h); ok && err == nil {
+		return b
+	}
+	return []byte(s)
+}

@@ -1,0 +1,272 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/sqltext"
+)
+
+// versioning leaves system versioning out for MySQL, with the columns that it fills.
+func (w *rewriter) versioning() {
+	if w.r.to.mariadb || !w.r.from.mariadb {
+		return
+	}
+	var rows []string
+	w.c.items = slices.DeleteFunc(w.c.items, func(it tableItem) bool {
+		n := sqltext.Find(it.tokens, "row")
+		edge := it.kind == columnItem && n >= 0 && sqltext.Find(it.tokens, "generated") >= 0 && (sqltext.At(it.tokens, sqltext.Skip(it.tokens, n+1)).Is("start") || sqltext.At(it.tokens, sqltext.Skip(it.tokens, n+1)).Is("end"))
+		if edge {
+			rows = append(rows, it.name)
+		}
+		return edge || it.kind == periodItem && sqltext.Find(it.tokens, "system_time") >= 0
+	})
+	before := len(w.c.options)
+	w.c.options = dropWords(w.c.options, "with", "system", "versioning")
+	if len(w.c.options) != before || len(rows) > 0 {
+		w.r.find(tidemark.Warning, w.object, "is system-versioned: on MySQL it is an ordinary table without history", "")
+	}
+}
+
+// key adapts a key; false leaves it out.
+func (w *rewriter) key(it *tableItem) bool {
+	name := "index " + w.m.From.String() + "." + it.name
+	drop := func(why string) bool {
+		if it.kind == uniqueItem {
+			why += "; it was unique, which nothing ensures now"
+		}
+		w.r.find(tidemark.Warning, name, "is left out: "+why, "")
+		return false
+	}
+	if w.r.to.mariadb {
+		expression := slices.Contains(it.keyColumns(), "")
+		parser := ""
+		it.tokens = mapComments(it.tokens, func(inside []sqltext.Token) []sqltext.Token {
+			if sqltext.Find(inside, "invisible") >= 0 {
+				return []sqltext.Token{{Kind: sqltext.Word, Text: "IGNORED"}}
+			}
+			if i := sqltext.Find(inside, "parser"); i >= 0 {
+				parser = sqltext.At(inside, sqltext.Skip(inside, i+1)).Name()
+			}
+			return nil
+		})
+		if expression {
+			return drop("MariaDB has no indexes on expressions")
+		}
+		if parser != "" {
+			w.r.find(tidemark.Warning, name, "is made without the parser "+parser, "")
+		}
+		return true
+	}
+	switch {
+	case it.kind == vectorItem:
+		return drop("MySQL has no vector indexes")
+	case strings.Contains(strings.ToLower(it.String()), "without overlaps"):
+		return drop("MySQL has no WITHOUT OVERLAPS")
+	case it.kind == uniqueItem && w.wholeLob(it):
+		return drop("MySQL has no unique keys on whole TEXT or BLOB columns")
+	}
+	for i, t := range it.tokens {
+		if t.Is("ignored") {
+			it.tokens[i] = sqltext.Token{Kind: sqltext.Word, Text: "INVISIBLE"}
+		}
+	}
+	return true
+}
+
+// wholeLob reports whether a key holds a TEXT or BLOB without a prefix: MariaDB
+// makes such unique keys of hashes.
+func (w *rewriter) wholeLob(it *tableItem) bool {
+	for i := range w.m.From.Indexes {
+		x := &w.m.From.Indexes[i]
+		if x.Name != it.name {
+			continue
+		}
+		for _, p := range x.Parts {
+			c := w.m.From.Column(p.Column)
+			if c != nil && p.Prefix == 0 && (c.Type.Kind == tidemark.Text || c.Type.Kind == tidemark.Blob || c.Type.Kind == tidemark.JSON) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// A tableOption is one ENGINE=InnoDB of a CREATE TABLE.
+type tableOption struct {
+	name   string // in upper case, words parted by one blank
+	tokens []sqltext.Token
+}
+
+// Options that both families know, those of MySQL alone, and the storage engines.
+var (
+	commonOptions = setOf("ENGINE,TYPE,AUTO_INCREMENT,AVG_ROW_LENGTH,CHARSET,CHARACTER SET,DEFAULT CHARSET,DEFAULT CHARACTER SET,CHECKSUM,COLLATE,DEFAULT COLLATE,COMMENT," +
+		"CONNECTION,DELAY_KEY_WRITE,INSERT_METHOD,KEY_BLOCK_SIZE,MAX_ROWS,MIN_ROWS,PACK_KEYS,ROW_FORMAT,STATS_AUTO_RECALC,STATS_PERSISTENT,STATS_SAMPLE_PAGES,UNION")
+	mysqlOptions   = setOf("COMPRESSION,ENCRYPTION,TABLESPACE,AUTOEXTEND_SIZE,ENGINE_ATTRIBUTE,SECONDARY_ENGINE,SECONDARY_ENGINE_ATTRIBUTE")
+	pathOptions    = setOf("DATA DIRECTORY,INDEX DIRECTORY")
+	mariadbEngines = setOf("innodb,myisam,memory,csv,archive,blackhole,mrg_myisam,aria,rocksdb,s3,federated,connect,spider,mroonga,oqgraph,sphinx,columnstore,sequence")
+	mysqlEngines   = setOf("innodb,myisam,memory,csv,archive,blackhole,mrg_myisam,federated,ndb,ndbcluster,rocksdb")
+)
+
+func setOf(list string) map[string]bool {
+	out := map[string]bool{}
+	for s := range strings.SplitSeq(list, ",") {
+		out[s] = true
+	}
+	return out
+}
+
+// isOption reports whether words are the name of an option that takes a value.
+func isOption(words string) bool {
+	return commonOptions[words] || mysqlOptions[words] || pathOptions[words]
+}
+
+// options adapts what stands behind the list of columns. Paths on the source's
+// disks are never taken over.
+func (w *rewriter) options() {
+	list := splitOptions(w.c.options)
+	var keep []string
+	for _, o := range list {
+		switch {
+		case pathOptions[o.name]:
+			w.r.find(tidemark.Warning, w.object, o.name+" is left out: it is a path on the source's disks", "")
+		case o.name == "TYPE": // as long ago
+			keep = append(keep, "ENGINE="+sqltext.At(o.tokens, len(o.tokens)-1).Text)
+		case w.r.same && !w.lacks():
+			keep = append(keep, sqltext.Join(o.tokens))
+		default:
+			if text := w.option(o); text != "" {
+				keep = append(keep, text)
+			}
+		}
+	}
+	w.c.options = sqltext.Scan(strings.Join(keep, " "))
+}
+
+// option spells one option for the target; empty leaves it out.
+func (w *rewriter) option(o tableOption) string {
+	value := sqltext.At(o.tokens, len(o.tokens)-1)
+	switch {
+	case o.name == "WITH SYSTEM VERSIONING":
+		return sqltext.Join(o.tokens) // versioning looks at it
+	case o.name == "ENGINE":
+		return "ENGINE=" + w.storageEngine(value.Name())
+	case o.name == "ROW_FORMAT" && !w.r.to.mariadb && strings.EqualFold(value.Text, "page"):
+		return ""
+	case o.name == "PAGE_CHECKSUM" || o.name == "TRANSACTIONAL":
+		return "" // of Aria, which InnoDB does by itself
+	case commonOptions[o.name] || !w.r.to.mariadb && mysqlOptions[o.name]:
+		return sqltext.Join(o.tokens)
+	case w.r.to.mariadb && w.r.from.mariadb:
+		return sqltext.Join(o.tokens)
+	}
+	w.r.once(tidemark.Note, "table option "+o.name+" is left out: "+w.r.to.name()+" does not have it")
+	return ""
+}
+
+// storageEngine gives the storage engine to use on the target.
+func (w *rewriter) storageEngine(name string) string {
+	known := mysqlEngines
+	if w.r.to.mariadb {
+		known = mariadbEngines
+	}
+	out := name
+	if !known[strings.ToLower(name)] {
+		out = "InnoDB"
+	}
+	if !w.r.to.mariadb && len(w.c.partition) > 0 && !strings.HasPrefix(strings.ToLower(name), "ndb") {
+		out = "InnoDB" // MySQL 8 partitions no other
+	}
+	if !strings.EqualFold(out, name) {
+		w.engine = out
+		w.r.find(tidemark.Warning, w.object, "its storage engine "+name+" becomes "+out, "")
+	}
+	return out
+}
+
+// splitOptions parts table options. Those in MySQL's versioned comments lose the
+// comment.
+func splitOptions(tokens []sqltext.Token) []tableOption {
+	var out []tableOption
+	var name []string
+	from := 0
+	end := func(i int) {
+		text := sqltext.Trim(slices.DeleteFunc(slices.Clone(tokens[from:i]), func(t sqltext.Token) bool { return t.Kind == sqltext.Open || t.Kind == sqltext.Close }))
+		out = append(out, tableOption{strings.ToUpper(strings.Join(name, " ")), text})
+		name, from = nil, i
+	}
+	for i := 0; i < len(tokens); i++ {
+		t := tokens[i]
+		if t.Kind != sqltext.Word && t.Kind != sqltext.Name && t.Kind != sqltext.Punct {
+			continue
+		}
+		words := ""
+		if len(name) < 4 { // no option's name is longer
+			words = strings.ToUpper(strings.Join(append(name, t.Name()), " "))
+		}
+		next := sqltext.Skip(tokens, i+1)
+		value := -1
+		switch {
+		case t.Punct(','), t.Punct(';'):
+			if len(name) == 0 {
+				from = i + 1
+			}
+			continue
+		case t.Punct('='):
+			value = next
+		case words == "WITH SYSTEM VERSIONING" || words == "START TRANSACTION":
+			name = []string{words}
+			end(i + 1)
+			continue
+		case isOption(words) && !sqltext.At(tokens, next).Punct('=') && !isOption(words+" "+strings.ToUpper(sqltext.At(tokens, next).Name())):
+			name = append(name, t.Name())
+			value = next
+		default:
+			name = append(name, t.Name())
+			continue
+		}
+		if sqltext.At(tokens, value).Punct('(') {
+			value = sqltext.Closing(tokens, value)
+		}
+		end(min(value+1, len(tokens)))
+		i = value
+	}
+	if len(name) > 0 {
+		end(len(tokens))
+	}
+	return out
+}
+
+// partition adapts the PARTITION BY clause, and leaves it out where the target
+// has no such partitions: the rows are the same.
+func (w *rewriter) partition() {
+	p := w.c.partition
+	if len(p) == 0 {
+		return
+	}
+	if !w.r.to.mariadb && (sqltext.Find(p, "system_time") >= 0 || hasDefaultPartition(p)) {
+		w.r.find(tidemark.Warning, w.object, "is not partitioned on the target: MySQL does not have such partitions", "")
+		w.c.partition = nil
+		return
+	}
+	p = slices.Clone(p)
+	for i, t := range p {
+		if w.engine != "" && t.Is("engine") {
+			if j := sqltext.Skip(p, i+1); sqltext.At(p, j).Punct('=') {
+				p[sqltext.Skip(p, j+1)] = sqltext.Token{Kind: sqltext.Word, Text: w.engine}
+			}
+		}
+	}
+	w.c.partition = p
+}
+
+// hasDefaultPartition finds LIST partitions with VALUES IN (DEFAULT) or DEFAULT.
+func hasDefaultPartition(p []sqltext.Token) bool {
+	for i, t := range p {
+		if t.Is("default") && !sqltext.At(p, sqltext.Skip(p, i+1)).Punct('=') {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,308 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/sqltext"
+)
+
+// rewriteTable says a CREATE TABLE of one family in the words of the other, and
+// of a newer server in those of an older one. What cannot be said is left out and
+// found. Between servers of one kind that know the same words it changes nothing.
+func (r *renderer) rewriteTable(m *tidemark.Move, c *createTable) {
+	w := &rewriter{r: r, m: m, c: c, object: "table " + m.From.String()}
+	w.options()
+	if r.same && !w.lacks() {
+		return
+	}
+	w.versioning()
+	var items []tableItem
+	for _, it := range c.items {
+		if it.kind == foreignItem {
+			continue
+		}
+		it.tokens = r.collations(it.tokens)
+		ok := true
+		switch {
+		case it.kind == columnItem:
+			ok = w.column(&it)
+		case it.kind == checkItem:
+			ok = w.check(&it)
+		case it.kind == periodItem:
+			if ok = r.to.mariadb; !ok {
+				r.find(tidemark.Warning, w.object, "its period "+it.String()+" is left out: MySQL has none", "")
+			}
+		case it.isKey():
+			ok = w.key(&it)
+		}
+		if ok {
+			items = append(items, it)
+		}
+	}
+	c.items = items
+	c.options = r.collations(c.options)
+	w.partition()
+}
+
+// A rewriter is one table on its way through rewriteTable.
+type rewriter struct {
+	r      *renderer
+	m      *tidemark.Move
+	c      *createTable
+	object string
+	engine string // the storage engine that replaces another one
+}
+
+// lacks reports whether a server of the same kind is too old for some words of
+// the source: then all rules are looked at.
+func (w *rewriter) lacks() bool {
+	from, to := w.r.from, w.r.to
+	return !to.atLeast(from.major, from.minor, 0)
+}
+
+func (w *rewriter) column(it *tableItem) bool {
+	w.typeName(it)
+	w.jsonColumn(it)
+	if i := sqltext.Find(it.tokens, "gb18030"); i >= 0 && w.r.to.mariadb {
+		w.r.find(tidemark.Blocker, w.columnName(it), "is in character set gb18030, which MariaDB does not have", "Map the column to another type, or exclude the table.")
+	}
+	if w.r.to.mariadb {
+		w.toMariaDB(it)
+	} else {
+		w.toMySQL(it)
+	}
+	return true
+}
+
+func (w *rewriter) columnName(it *tableItem) string {
+	return "column " + w.m.From.String() + "." + it.name
+}
+
+// typeName replaces types that the target does not know. Their values are text in
+// both formats, so it is only the room that matters.
+func (w *rewriter) typeName(it *tableItem) {
+	i := sqltext.Skip(it.tokens, 1)
+	t := sqltext.At(it.tokens, i)
+	to := w.r.to
+	replace := func(name string) {
+		w.r.once(tidemark.Note, "type "+strings.ToLower(t.Text)+" becomes "+name)
+		it.tokens[i] = sqltext.Token{Kind: sqltext.Word, Text: name}
+	}
+	if name := to.typeWord(t.Text); name != "" {
+		replace(name)
+	}
+	switch strings.ToLower(t.Text) {
+	case "vector":
+		if !to.maria(11, 7, 0) && !to.my(9, 0, 0) {
+			end := sqltext.Closing(it.tokens, i+1)
+			it.tokens = slices.Concat(it.tokens[:i], []sqltext.Token{{Kind: sqltext.Word, Text: "longblob"}}, it.tokens[min(end+1, len(it.tokens)):])
+			w.r.find(tidemark.Warning, w.columnName(it), "vector becomes longblob: its bytes are kept, searching by distance is not to be had", "")
+		}
+	}
+}
+
+// typeWord gives the dialect's word for a type that it does not know by the other
+// family's word; empty if it knows it.
+func (d dialect) typeWord(word string) string {
+	switch word = strings.ToLower(word); {
+	case word == "uuid" && !d.maria(10, 7, 0):
+		return "char(36) CHARACTER SET ascii"
+	case word == "inet4" && !d.maria(10, 10, 0):
+		return "varchar(15) CHARACTER SET ascii"
+	case word == "inet6" && !d.mariadb:
+		return "varchar(45) CHARACTER SET ascii"
+	case word == "xmltype" && !d.maria(12, 3, 0):
+		return "longtext"
+	case word == "geomcollection" && d.mariadb:
+		return "geometrycollection"
+	}
+	return ""
+}
+
+// jsonColumn turns MariaDB's longtext with a json_valid check, which is how it
+// says JSON, into MySQL's JSON.
+func (w *rewriter) jsonColumn(it *tableItem) {
+	if w.r.to.mariadb || !w.r.from.mariadb {
+		return
+	}
+	col := w.m.From.Column(it.name)
+	check := sqltext.Find(it.tokens, "check")
+	if col == nil || col.Type.Kind != tidemark.JSON || check < 0 {
+		return
+	}
+	end := sqltext.Closing(it.tokens, sqltext.Skip(it.tokens, check+1))
+	it.tokens = slices.Concat(sqltext.Trim(it.tokens[:check]), it.tokens[min(end+1, len(it.tokens)):])
+	from := sqltext.Skip(it.tokens, 1)
+	after := from + 1
+	if i := sqltext.Find(it.tokens, "collate"); i >= 0 {
+		after = sqltext.Skip(it.tokens, i+1) + 1
+	}
+	it.tokens = slices.Concat(it.tokens[:from], []sqltext.Token{{Kind: sqltext.Word, Text: "json"}}, it.tokens[after:])
+	w.r.loses(ruleFor(&col.Type), w.m.To.String()+"."+it.name)
+}
+
+// toMySQL adapts what MariaDB says of a column.
+func (w *rewriter) toMySQL(it *tableItem) {
+	if strings.Contains(it.String(), "nextval(") {
+		w.cutDefault(it)
+		w.r.find(tidemark.Warning, w.columnName(it), "takes its default from a sequence, which MySQL does not have: it has no default now", "")
+	}
+	for i, t := range it.tokens {
+		if t.Kind == sqltext.Open && strings.HasPrefix(t.Text, "/*M!") && sqltext.At(it.tokens, sqltext.Skip(it.tokens, i+1)).Is("compressed") {
+			w.r.once(tidemark.Note, "columns that MariaDB compresses are not compressed by MySQL")
+		}
+		if (t.Kind == sqltext.Name || t.Kind == sqltext.Word) && strings.EqualFold(t.Name(), "ref_system_id") {
+			it.tokens[i] = sqltext.Token{Kind: sqltext.Word, Text: "SRID"}
+			if sqltext.At(it.tokens, i+1).Punct('=') {
+				it.tokens[i+1] = sqltext.Token{Kind: sqltext.Space, Text: " "}
+			}
+		}
+	}
+	it.tokens = dropWords(it.tokens, "without", "system", "versioning")
+	it.tokens = dropWords(it.tokens, "with", "system", "versioning")
+	if !w.r.to.my(8, 0, 23) {
+		it.tokens = dropWords(it.tokens, "invisible")
+	}
+	w.parenthesise(it)
+}
+
+// parenthesise puts the parentheses around an expression that MySQL wants there,
+// and around the literal of a column that may have no other default.
+func (w *rewriter) parenthesise(it *tableItem) {
+	i := sqltext.Find(it.tokens, "default")
+	if i < 0 || sqltext.Find(it.tokens, "generated") >= 0 {
+		return
+	}
+	from := sqltext.Skip(it.tokens, i+1)
+	end := defaultEnd(it.tokens, from)
+	text := sqltext.Join(it.tokens[from:end])
+	lob := false
+	if col := w.m.From.Column(it.name); col != nil {
+		lob = col.Type.Kind == tidemark.Text || col.Type.Kind == tidemark.Blob || col.Type.Kind == tidemark.JSON || col.Type.Kind == tidemark.Geometry
+	}
+	switch {
+	case strings.EqualFold(text, "NULL"), strings.HasPrefix(text, "("):
+		return
+	case nowCall.MatchString(text) && !lob:
+		return
+	case !lob && (stringOnly.MatchString(text) || bitString.MatchString(text) || plainNumber.MatchString(text)):
+		return
+	}
+	it.tokens = slices.Concat(it.tokens[:from], []sqltext.Token{{Kind: sqltext.Word, Text: "(" + text + ")"}}, it.tokens[end:])
+}
+
+// defaultEnd gives the index behind the default value that begins at from: a
+// literal with its sign or character set, or a call with its parentheses. Nothing
+// in a default stands behind a blank.
+func defaultEnd(tokens []sqltext.Token, from int) int {
+	for i := from; i < len(tokens); i++ {
+		switch t := tokens[i]; {
+		case t.Punct('('):
+			return min(sqltext.Closing(tokens, i)+1, len(tokens))
+		case t.Kind == sqltext.Space:
+			return i
+		}
+	}
+	return len(tokens)
+}
+
+// cutDefault takes the DEFAULT clause out.
+func (w *rewriter) cutDefault(it *tableItem) {
+	i := sqltext.Find(it.tokens, "default")
+	if i < 0 {
+		return
+	}
+	end := defaultEnd(it.tokens, sqltext.Skip(it.tokens, i+1))
+	it.tokens = slices.Concat(sqltext.Trim(it.tokens[:i]), it.tokens[end:])
+}
+
+// toMariaDB adapts what MySQL says of a column.
+func (w *rewriter) toMariaDB(it *tableItem) {
+	srid := ""
+	it.tokens = mapComments(it.tokens, func(inside []sqltext.Token) []sqltext.Token {
+		if sqltext.Find(inside, "invisible") >= 0 {
+			return []sqltext.Token{{Kind: sqltext.Word, Text: "INVISIBLE"}}
+		}
+		if i := sqltext.Find(inside, "srid"); i >= 0 {
+			srid = sqltext.At(inside, sqltext.Skip(inside, i+1)).Text
+		}
+		return nil // also COLUMN_FORMAT and STORAGE, for NDB
+	})
+	if srid != "" { // it belongs to the type here
+		w.r.find(tidemark.Warning, "column "+w.m.From.String()+"."+it.name, sridLost(srid), "")
+		after := sqltext.Skip(it.tokens, 1) + 1
+		it.tokens = slices.Concat(it.tokens[:after], []sqltext.Token{{Kind: sqltext.Word, Text: " REF_SYSTEM_ID=" + srid}}, it.tokens[after:])
+	}
+	if i := sqltext.Find(it.tokens, "generated"); i >= 0 {
+		before := len(it.tokens)
+		it.tokens = slices.Concat(it.tokens[:i], dropWords(it.tokens[i:], "not", "null"))
+		if len(it.tokens) != before {
+			w.r.once(tidemark.Note, "NOT NULL of generated columns is left out: MariaDB has it for others only")
+		}
+	}
+}
+
+// mapComments replaces each versioned comment by what f makes of its inside.
+func mapComments(tokens []sqltext.Token, f func([]sqltext.Token) []sqltext.Token) []sqltext.Token {
+	var out []sqltext.Token
+	for i := 0; i < len(tokens); i++ {
+		if tokens[i].Kind != sqltext.Open {
+			out = append(out, tokens[i])
+			continue
+		}
+		end := i
+		for end < len(tokens) && tokens[end].Kind != sqltext.Close {
+			end++
+		}
+		inside := f(sqltext.Trim(tokens[i+1 : min(end, len(tokens))]))
+		if len(inside) == 0 {
+			out = sqltext.Trim(out)
+		}
+		out = append(out, inside...)
+		i = end
+	}
+	return out
+}
+
+// dropWords takes a run of keywords out, with the blank before it.
+func dropWords(tokens []sqltext.Token, words ...string) []sqltext.Token {
+	for i := range tokens {
+		j := i
+		for n, word := range words {
+			if !sqltext.At(tokens, j).Is(word) {
+				break
+			}
+			if n == len(words)-1 {
+				return slices.Concat(sqltext.Trim(tokens[:i]), tokens[j+1:])
+			}
+			j = sqltext.Skip(tokens, j+1)
+		}
+	}
+	return tokens
+}
+
+// check gives a check a name that is free. MariaDB numbers checks per table;
+// MySQL wants their names to differ in a database, and numbers them itself.
+func (w *rewriter) check(it *tableItem) bool {
+	if w.r.to.mariadb {
+		enforced := true
+		it.tokens = mapComments(it.tokens, func(inside []sqltext.Token) []sqltext.Token {
+			enforced = sqltext.Find(inside, "enforced") < 0
+			return nil
+		})
+		if !enforced {
+			w.r.find(tidemark.Warning, "check "+w.m.From.String()+"."+it.name, "is left out: it is not enforced, and MariaDB enforces all", "")
+		}
+		return enforced
+	}
+	i := sqltext.Find(it.tokens, "check")
+	if strings.HasPrefix(it.name, "CONSTRAINT_") || it.name == "" {
+		it.tokens = it.tokens[i:]
+	} else {
+		it.tokens = slices.Concat([]sqltext.Token{{Kind: sqltext.Word, Text: "CONSTRAINT "}, {Kind: sqltext.Name, Text: server.Quote(w.r.constraint(w.m.To.Schema, it.name, "check"))}, {Kind: sqltext.Space, Text: " "}}, it.tokens[i:])
+	}
+	return true
+}

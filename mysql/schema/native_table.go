@@ -1,0 +1,345 @@
+package schema
+
+import (
+	"strings"
+
+	"github.com/tidemarkdb/tidemark/sqltext"
+)
+
+// An itemKind says what one element of a CREATE TABLE's list is.
+type itemKind uint8
+
+const (
+	columnItem itemKind = iota
+	primaryItem
+	uniqueItem
+	keyItem
+	fulltextItem
+	spatialItem
+	vectorItem
+	foreignItem
+	checkItem
+	periodItem
+)
+
+// A tableItem is one element of a CREATE TABLE's list.
+type tableItem struct {
+	kind   itemKind
+	name   string
+	tokens []sqltext.Token
+}
+
+func (it *tableItem) String() string { return sqltext.Join(it.tokens) }
+
+// isKey reports whether the item is a key, the primary one included.
+func (it *tableItem) isKey() bool { return it.kind >= primaryItem && it.kind <= vectorItem }
+
+// A createTable is the text of a CREATE TABLE, taken apart far enough to build
+// its keys later and to say it for another server.
+type createTable struct {
+	name      string
+	items     []tableItem
+	options   []sqltext.Token // ENGINE=InnoDB ...
+	partition []sqltext.Token // PARTITION BY ..., without the comment that MySQL puts around it
+	wrapped   string          // "/*!50100" where there was one
+}
+
+// parseCreateTable takes a CREATE TABLE apart as SHOW CREATE TABLE prints it, and
+// as mysqldump does. ok is false for anything else.
+func parseCreateTable(sql string) (c createTable, ok bool) {
+	tokens := sqltext.Scan(strings.TrimRight(sql, "; \t\r\n"))
+	open := 0
+	for open < len(tokens) && !tokens[open].Punct('(') {
+		if t := tokens[open]; t.Kind == sqltext.Name || t.Kind == sqltext.Word {
+			c.name = t.Name()
+		}
+		open++
+	}
+	end := sqltext.Closing(tokens, open)
+	if end >= len(tokens) || !sqltext.At(tokens, sqltext.Skip(tokens, 0)).Is("create") {
+		return c, false
+	}
+	for _, list := range sqltext.SplitList(tokens[open+1 : end]) {
+		c.items = append(c.items, newTableItem(list))
+	}
+	rest := sqltext.Trim(tokens[end+1:])
+	for i, t := range rest {
+		if !t.Is("partition") {
+			continue
+		}
+		from := i
+		if before := sqltext.At(rest, i-2); before.Kind == sqltext.Open && rest[i-1].Kind == sqltext.Space {
+			c.wrapped, from = before.Text, i-2
+		}
+		c.options, c.partition = sqltext.Trim(rest[:from]), sqltext.Trim(rest[i:])
+		if n := len(c.partition); c.wrapped != "" && n > 0 && c.partition[n-1].Kind == sqltext.Close {
+			c.partition = sqltext.Trim(c.partition[:n-1])
+		}
+		return c, true
+	}
+	c.options = rest
+	return c, true
+}
+
+func newTableItem(tokens []sqltext.Token) tableItem {
+	it := tableItem{kind: columnItem, tokens: tokens}
+	i := sqltext.Skip(tokens, 0)
+	first := sqltext.At(tokens, i)
+	next := sqltext.At(tokens, sqltext.Skip(tokens, i+1))
+	if first.Kind == sqltext.Name {
+		it.name = first.Name()
+		return it
+	}
+	if first.Is("constraint") {
+		i = sqltext.Skip(tokens, i+1)
+		if t := sqltext.At(tokens, i); !t.Is("check") && !t.Is("foreign") && !t.Is("primary") && !t.Is("unique") {
+			it.name = t.Name()
+			i = sqltext.Skip(tokens, i+1)
+		}
+		first, next = sqltext.At(tokens, i), sqltext.At(tokens, sqltext.Skip(tokens, i+1))
+	}
+	named := func(kind itemKind, at int) tableItem {
+		it.kind = kind
+		if t := tokenAfterKey(tokens, at); t.Kind == sqltext.Name || t.Kind == sqltext.Word && !t.Is("using") {
+			it.name = t.Name()
+		}
+		return it
+	}
+	switch {
+	case first.Is("primary"):
+		it.kind, it.name = primaryItem, "PRIMARY"
+	case first.Is("unique"):
+		return named(uniqueItem, i)
+	case (first.Is("key") || first.Is("index")) && (next.Kind == sqltext.Name || next.Kind == sqltext.Word || next.Punct('(')):
+		return named(keyItem, i-1)
+	case first.Is("fulltext"):
+		return named(fulltextItem, i)
+	case first.Is("spatial"):
+		return named(spatialItem, i)
+	case first.Is("vector") && (next.Is("key") || next.Is("index")):
+		return named(vectorItem, i)
+	case first.Is("foreign"):
+		it.kind = foreignItem
+	case first.Is("check"):
+		it.kind = checkItem
+	case first.Is("period") && next.Is("for"):
+		it.kind = periodItem
+	default:
+		it.name = first.Name()
+	}
+	return it
+}
+
+// tokenAfterKey gives the token after the optional KEY or INDEX that follows
+// index i.
+func tokenAfterKey(tokens []sqltext.Token, i int) sqltext.Token {
+	i = sqltext.Skip(tokens, i+1)
+	if t := sqltext.At(tokens, i); t.Is("key") || t.Is("index") {
+		i = sqltext.Skip(tokens, i+1)
+	}
+	return sqltext.At(tokens, i)
+}
+
+// keyColumns gives the names of the columns of a key or foreign key, in order;
+// an expression is an empty name.
+func (it *tableItem) keyColumns() []string {
+	for i, t := range it.tokens {
+		if !t.Punct('(') {
+			continue
+		}
+		var out []string
+		for _, part := range sqltext.SplitList(it.tokens[i+1 : sqltext.Closing(it.tokens, i)]) {
+			name := ""
+			if first := sqltext.At(part, 0); first.Kind == sqltext.Name || first.Kind == sqltext.Word {
+				name = first.Name()
+			}
+			out = append(out, name)
+		}
+		return out
+	}
+	return nil
+}
+
+// foreignTails gives what each foreign key says after REFERENCES t (c): its
+// actions, which information_schema does not tell as exactly.
+func (c *createTable) foreignTails() map[string]string {
+	out := map[string]string{}
+	for i := range c.items {
+		it := &c.items[i]
+		n := sqltext.Find(it.tokens, "references")
+		if it.kind != foreignItem || n < 0 {
+			continue
+		}
+		for n < len(it.tokens) && !it.tokens[n].Punct('(') {
+			n++
+		}
+		out[it.name] = sqltext.Join(it.tokens[min(sqltext.Closing(it.tokens, n)+1, len(it.tokens)):])
+	}
+	return out
+}
+
+// has reports whether the keyword stands in the item outside of parentheses.
+func (it *tableItem) has(word string) bool { return sqltext.Find(it.tokens, word) >= 0 }
+
+// option gives the value of a table option such as ENGINE; empty if it is not
+// there.
+func (c *createTable) option(word string) string {
+	i := sqltext.Find(c.options, word)
+	if i < 0 {
+		return ""
+	}
+	i = sqltext.Skip(c.options, i+1)
+	if sqltext.At(c.options, i).Punct('=') {
+		i = sqltext.Skip(c.options, i+1)
+	}
+	return sqltext.At(c.options, i).Name()
+}
+
+// autoIncrement names the column that numbers itself.
+func (c *createTable) autoIncrement() string {
+	for i := range c.items {
+		if it := &c.items[i]; it.kind == columnItem && it.has("auto_increment") {
+			return it.name
+		}
+	}
+	return ""
+}
+
+// notNull reports whether a column is declared so.
+func (c *createTable) notNull(column string) bool {
+	for i := range c.items {
+		if it := &c.items[i]; it.kind == columnItem && strings.EqualFold(it.name, column) {
+			n := sqltext.Find(it.tokens, "not")
+			return n >= 0 && sqltext.At(it.tokens, sqltext.Skip(it.tokens, n+1)).Is("null")
+		}
+	}
+	return false
+}
+
+// inCreate says for each item whether the table needs it from the start: columns,
+// checks, the primary key, and the keys that cannot come later. A key that comes
+// later costs one pass over the table; a key that is there while rows are
+// loaded costs a search in it for every row.
+//
+// What cannot come later: the key that AUTO_INCREMENT needs; on a table without
+// primary key the first unique key on columns that are NOT NULL, because InnoDB
+// stores the rows in its order; and for the storage engines that have no
+// cheap way of adding keys, all of them. With a key that stays, those listed
+// before it stay too, so that SHOW CREATE lists them in the old order.
+func (c *createTable) inCreate() []bool {
+	keep := make([]bool, len(c.items))
+	engine := strings.ToLower(c.option("engine"))
+	sorted := engine == "" || engine == "innodb" || engine == "myisam" || engine == "aria"
+	auto, primary, clustered := c.autoIncrement(), false, false
+	for i := range c.items {
+		primary = primary || c.items[i].kind == primaryItem
+	}
+	for i := range c.items {
+		it := &c.items[i]
+		switch {
+		case it.kind == foreignItem:
+		case !it.isKey() || it.kind == primaryItem || !sorted:
+			keep[i] = true
+		case it.kind == uniqueItem && !primary && !clustered && c.allNotNull(it):
+			keep[i], clustered = true, true
+		}
+	}
+	if auto == "" || c.leads(keep, auto) {
+		return keep
+	}
+	if i := c.keyFor(auto); i >= 0 {
+		for j := 0; j <= i; j++ {
+			keep[j] = keep[j] || c.items[j].kind == c.items[i].kind
+		}
+	}
+	return keep
+}
+
+// keyFor finds the key that is to serve the AUTO_INCREMENT column: one that begins
+// with it, else one that has it at all, which MyISAM and Aria count by; -1 is none.
+func (c *createTable) keyFor(auto string) int {
+	holds := -1
+	for i := range c.items {
+		it := &c.items[i]
+		if !it.isKey() || it.kind == primaryItem {
+			continue
+		}
+		for n, col := range it.keyColumns() {
+			if !strings.EqualFold(col, auto) {
+				continue
+			}
+			if n == 0 {
+				return i
+			}
+			if holds < 0 {
+				holds = i
+			}
+		}
+	}
+	return holds
+}
+
+// leads reports whether a key that is kept can serve the AUTO_INCREMENT column:
+// it is its first column, or on MyISAM and Aria any.
+func (c *createTable) leads(keep []bool, auto string) bool {
+	engine := strings.ToLower(c.option("engine"))
+	for i := range c.items {
+		if it := &c.items[i]; keep[i] && it.isKey() {
+			for n, col := range it.keyColumns() {
+				if strings.EqualFold(col, auto) && (n == 0 || engine == "myisam" || engine == "aria") {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (c *createTable) allNotNull(it *tableItem) bool {
+	for _, col := range it.keyColumns() {
+		if col == "" || !c.notNull(col) {
+			return false
+		}
+	}
+	// A prefix does not order the rows.
+	for i, t := range it.tokens {
+		if t.Punct('(') {
+			for _, part := range sqltext.SplitList(it.tokens[i+1 : sqltext.Closing(it.tokens, i)]) {
+				if sqltext.At(part, sqltext.Skip(part, 1)).Punct('(') {
+					return false
+				}
+			}
+			break
+		}
+	}
+	return true
+}
+
+// create spells the CREATE TABLE under a name, with the items that keep says.
+func (c *createTable) create(name string, keep []bool) string {
+	var b strings.Builder
+	b.WriteString("CREATE TABLE " + name + " (\n")
+	sep := "  "
+	for i := range c.items {
+		if keep[i] {
+			b.WriteString(sep + c.items[i].String())
+			sep = ",\n  "
+		}
+	}
+	b.WriteString("\n)")
+	if len(c.options) > 0 {
+		b.WriteString(" " + sqltext.Join(c.options))
+	}
+	if len(c.partition) > 0 {
+		b.WriteString("\n" + c.partitioning())
+	}
+	return b.String()
+}
+
+// partitioning spells the PARTITION BY clause as it was.
+func (c *createTable) partitioning() string {
+	if c.wrapped != "" {
+		return c.wrapped + " " + sqltext.Join(c.partition) + " */"
+	}
+	return sqltext.Join(c.partition)
+}

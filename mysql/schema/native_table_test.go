@@ -1,0 +1,95 @@
+package schema
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/mysqltype"
+)
+
+// fromDump renders one CREATE TABLE as a dump brings it.
+func fromDump(t *testing.T, to dialect, engine, version, create string) (objects []tidemark.Object, findings []tidemark.Finding) {
+	t.Helper()
+	id := tidemark.TableID{Schema: "old", Name: "t"}
+	from := &tidemark.Table{TableID: id, Columns: []tidemark.Column{{Name: "id", Type: mysqltype.Parse("int")}, {Name: "v", Type: mysqltype.Parse("varchar(10)")}}}
+	m := tidemark.Move{From: from, To: &tidemark.Table{TableID: tidemark.TableID{Schema: "new", Name: "t"}, Columns: from.Columns}, Source: []string{"id", "v"}, Direct: true}
+	e := &Schema{Server: &server.Server{MariaDB: to.mariadb, Major: to.major, Minor: to.minor, Patch: to.patch, DB: "new"}}
+	return e.Render(&tidemark.Database{Engine: engine, Version: version, Tables: []*tidemark.Table{from},
+		Objects: []tidemark.Object{{ID: "table old.t", Kind: "table", Table: id, SQL: []string{create}}}}, []tidemark.Move{m})
+}
+
+func TestCreateTableOfADump(t *testing.T) {
+	my, maria := dialect{false, 8, 0, 33}, dialect{true, 10, 11, 14}
+	for _, c := range []struct {
+		name, engine, create string
+		to                   dialect
+		want                 []string
+	}{
+		{"old words", "mysql", "create table if not exists t (id int auto_increment primary key, v varchar(10) unique, key (v), FULLTEXT INDEX f (v)) TYPE=InnoDB, default charset latin1 ;", my, []string{
+			"CREATE TABLE `new`.`t` (\n  id int auto_increment primary key,\n  v varchar(10) unique\n) ENGINE=InnoDB default charset latin1",
+			"ALTER TABLE `new`.`t` ADD key (v)", "ALTER TABLE `new`.`t` ADD FULLTEXT INDEX f (v)"}},
+		{"case of names", "mysql", "CREATE TABLE `t` (`ID` int NOT NULL AUTO_INCREMENT, `v` varchar(10), KEY `a` (`v`), KEY `b` (`id`), KEY `c` (`v`,`id`)) ENGINE=InnoDB", my, []string{
+			"CREATE TABLE `new`.`t` (\n  `ID` int NOT NULL AUTO_INCREMENT,\n  `v` varchar(10),\n  KEY `a` (`v`),\n  KEY `b` (`id`)\n) ENGINE=InnoDB", "ALTER TABLE `new`.`t` ADD KEY `c` (`v`,`id`)"}},
+		{"Aria", "mariadb", "CREATE TABLE `t` (`id` int DEFAULT NULL,\n `v` varchar(10) DEFAULT 'a)b, PRIMARY KEY (') ENGINE=Aria PAGE_CHECKSUM=1 TRANSACTIONAL=0 COMMENT='ENGINE=x'", my, []string{
+			"CREATE TABLE `new`.`t` (\n  `id` int DEFAULT NULL,\n  `v` varchar(10) DEFAULT 'a)b, PRIMARY KEY ('\n) ENGINE=InnoDB COMMENT='ENGINE=x'"}},
+		{"paths", "mysql", "CREATE TABLE t (id int, v varchar(10)) ENGINE=MyISAM DATA DIRECTORY='/x y' INDEX DIRECTORY = '/z' /*!50100 TABLESPACE `ts` */ ROW_FORMAT=DYNAMIC", maria, []string{
+			"CREATE TABLE `new`.`t` (\n  id int,\n  v varchar(10)\n) ENGINE=MyISAM ROW_FORMAT=DYNAMIC"}},
+		{"comments of MySQL", "mysql", "CREATE TABLE `t` (`id` int DEFAULT '7' /*!80023 INVISIBLE */, `v` varchar(10) /*!50606 STORAGE DISK */ COLLATE utf8mb4_0900_ai_ci DEFAULT NULL, KEY `k` (`v`) /*!80000 INVISIBLE */) ENGINE=InnoDB\n/*!50100 PARTITION BY HASH (id)\nPARTITIONS 2 */", maria, []string{
+			"CREATE TABLE `new`.`t` (\n  `id` int DEFAULT '7' INVISIBLE,\n  `v` varchar(10) COLLATE utf8mb4_uca1400_nopad_ai_ci DEFAULT NULL\n) ENGINE=InnoDB\n/*!50100 PARTITION BY HASH (id)\nPARTITIONS 2 */",
+			"ALTER TABLE `new`.`t` ADD KEY `k` (`v`) IGNORED"}},
+		{"all kinds of keys", "mysql", "CREATE TABLE t (id int PRIMARY KEY, v varchar(10), UNIQUE KEY `u` (`v`(5),`id` DESC) USING HASH COMMENT 'c', KEY (`v`), KEY `fn` ((lower(`v`))), SPATIAL KEY `sp` (`v`), CHECK (id > 0))", my, []string{
+			"CREATE TABLE `new`.`t` (\n  id int PRIMARY KEY,\n  v varchar(10),\n  CHECK (id > 0)\n)",
+			"ALTER TABLE `new`.`t` ADD UNIQUE KEY `u` (`v`(5),`id` DESC) USING HASH COMMENT 'c', ADD KEY (`v`), ADD KEY `fn` ((lower(`v`))), ADD SPATIAL KEY `sp` (`v`)"}},
+		{"a counter has the second place", "mysql", "CREATE TABLE t (id int AUTO_INCREMENT, v varchar(10), KEY x (v,id)) ENGINE=MyISAM", my, []string{
+			"CREATE TABLE `new`.`t` (\n  id int AUTO_INCREMENT,\n  v varchar(10),\n  KEY x (v,id)\n) ENGINE=MyISAM"}},
+		{"no primary key", "mysql", "CREATE TABLE t (id int NOT NULL, v varchar(10), UNIQUE KEY x (id), KEY y (id))", my, []string{
+			"CREATE TABLE `new`.`t` (\n  id int NOT NULL,\n  v varchar(10),\n  UNIQUE KEY x (id)\n)", "ALTER TABLE `new`.`t` ADD KEY y (id)"}},
+		{"memory keeps its keys", "mysql", "CREATE TABLE t (id int, v varchar(10), KEY (v)) ENGINE=MEMORY", my, []string{"CREATE TABLE `new`.`t` (\n  id int,\n  v varchar(10),\n  KEY (v)\n) ENGINE=MEMORY"}},
+		{"sequence", "mariadb", "CREATE TABLE `t` (`id` int(11) DEFAULT nextval(`old`.`s`), `v` varchar(10) DEFAULT concat('a',1.5) COMMENT 'DEFAULT x') ENGINE=InnoDB", my, []string{
+			"CREATE TABLE `new`.`t` (\n  `id` int(11),\n  `v` varchar(10) DEFAULT (concat('a',1.5)) COMMENT 'DEFAULT x'\n) ENGINE=InnoDB"}},
+	} {
+		objects, _ := fromDump(t, c.to, c.engine, "", c.create)
+		var got []string
+		for _, o := range objects {
+			if o.Kind != "statistics" {
+				got = append(got, o.SQL...)
+			}
+		}
+		if diff := cmp.Diff(c.want, got); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", c.name, diff)
+		}
+	}
+}
+
+func TestNotACreateTable(t *testing.T) {
+	for _, sql := range []string{"", "CREATE TABLE a LIKE b", "SELECT (1)", "CREATE TABLE a (id int", "DROP TABLE a"} {
+		if c, ok := parseCreateTable(sql); ok {
+			t.Errorf("%q is %+v", sql, c)
+		}
+	}
+}
+
+func TestTypeMapCovers(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range TypeMap() {
+		if r.From == "" || r.To == "" || seen[r.From] {
+			t.Errorf("rule %q to %q", r.From, r.To)
+		}
+		seen[r.From] = true
+	}
+	// Every kind has an answer that is a type of MySQL's, for any parameters.
+	for k := tidemark.Other; k <= tidemark.Geometry; k++ {
+		for _, n := range []int64{0, 1, 255, 256, 16383, 16384, 70000, 1 << 24, 1 << 32} {
+			typ := tidemark.Type{Kind: k, Length: n, Bits: 64, Precision: int(min(n, 1000)), Scale: int(min(n, 1000) / 2), Labels: []string{"a"}}
+			sql := ruleFor(&typ).spell(&typ, dialect{false, 8, 0, 33})
+			back := mysqltype.Parse(strings.TrimSuffix(sql, ascii))
+			if back.Kind == tidemark.Other || back.Kind == tidemark.Varchar && (back.Length == 0 || back.Length > 16383) {
+				t.Errorf("%v of %d becomes %s", k, n, sql)
+			}
+		}
+	}
+}

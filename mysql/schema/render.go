@@ -1,0 +1,411 @@
+package schema
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+)
+
+// Render gives the objects that make db's tables, as moves have them, on this
+// server, and says what it cannot do. It asks no server.
+//
+// From MySQL, MariaDB, or a dump of theirs that brings its objects, the source's
+// own words are used where a table keeps its columns (native*.go); every other
+// table is built of its logical shape (render_*.go). Both give, for a table:
+//
+//	table t           BeforeRows  columns, checks, primary key, partitions
+//	index t           AfterTable  all other keys in one ALTER, which is one pass
+//	index t.k         AfterTable  a FULLTEXT key: InnoDB makes one at a time
+//	statistics t      AfterTable  ANALYZE TABLE
+//	foreign key t.f   AfterRows
+//
+// Foreign keys are added with foreign_key_checks=0: the source has enforced
+// them in the view that was copied, and a check would rewrite the whole table
+// (ADD FOREIGN KEY with checks is ALGORITHM=COPY). Where the copy itself may
+// leave a parent out, because the parent's rows are filtered, they are added
+// with checks.
+//
+// Views, triggers, routines and events follow the tables they need: one that
+// needs a table which is not copied, or is copied under another name or shape,
+// is not made, and a finding says so. Their DEFINER is kept (see Definer).
+func (e *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
+	r := newRenderer(db, moves, e.dialect(), e.DB)
+	r.definer = e.Options.Definer
+	r.schemas()
+	r.sequences()
+	r.folded(e.Limits)
+	for i := range moves {
+		r.table(&moves[i])
+	}
+	r.wide(e.Limits)
+	r.foreignKeys()
+	r.programs()
+	r.leftOver()
+	r.sumUp()
+	return r.objects, r.findings
+}
+
+// A renderer is one call of Render.
+type renderer struct {
+	db       *tidemark.Database
+	moves    []tidemark.Move
+	from, to dialect
+	definer  server.Definer
+	definers []string          // accounts under whose names objects are made
+	home     string            // database of the target's URL; it exists
+	same     bool              // source and target are of one kind: no rewriting but of names
+	family   bool              // the source speaks MySQL
+	mysql    bool              // types are spelled as MySQL does
+	into     map[string]string // database on the source: database on the target
+	native   map[tidemark.TableID]*tidemark.Object
+	byFrom   map[tidemark.TableID]*tidemark.Move
+	byTo     map[tidemark.TableID]*tidemark.Move
+	byName   map[string]*tidemark.Move              // by From, as Depends names it
+	tails    map[tidemark.TableID]map[string]string // by From: what a foreign key says after REFERENCES t (c)
+	asIs     map[tidemark.TableID]bool              // by From: made from its native words
+	known    map[tidemark.TableID]bool              // names that exist on the source: tables, views, sequences, routines
+	done     map[string]bool                        // IDs of objects that are made
+	built    map[tidemark.TableID]*builder
+	inPages  []*tidemark.Move // made from its native words, and keeps more of a row in a page than the source does
+	losses   []typeLoss
+	names    map[string]bool       // constraint names taken, by database on the target
+	counts   map[sharedFinding]int // findings that are told once
+	order    []sharedFinding
+
+	objects  []tidemark.Object
+	findings []tidemark.Finding
+}
+
+func newRenderer(db *tidemark.Database, moves []tidemark.Move, to dialect, target string) *renderer {
+	r := &renderer{db: db, moves: moves, to: to, home: target, into: map[string]string{}, native: map[tidemark.TableID]*tidemark.Object{},
+		byFrom: map[tidemark.TableID]*tidemark.Move{}, byTo: map[tidemark.TableID]*tidemark.Move{}, asIs: map[tidemark.TableID]bool{}, tails: map[tidemark.TableID]map[string]string{},
+		known: map[tidemark.TableID]bool{}, byName: map[string]*tidemark.Move{}, done: map[string]bool{}, built: map[tidemark.TableID]*builder{}, names: map[string]bool{}, counts: map[sharedFinding]int{}}
+	r.mysql = speaksMySQL(db)
+	r.family = r.mysql && len(db.Objects) > 0
+	r.from = dialectOf(db.Engine, db.Version)
+	r.same = r.family && r.from.mariadb == r.to.mariadb
+	for i := range db.Objects {
+		o := &db.Objects[i]
+		if o.Kind == "table" && len(o.SQL) == 1 {
+			r.native[o.Table] = o
+		}
+		r.known[objectName(o)] = true
+	}
+	for i := range moves {
+		m := &moves[i]
+		r.byFrom[m.From.TableID], r.byTo[m.To.TableID] = m, m
+		r.known[m.From.TableID] = true
+		r.byName[m.From.String()] = m
+		if _, ok := r.into[m.From.Schema]; !ok {
+			r.into[m.From.Schema] = m.To.Schema
+		}
+	}
+	// A database of views alone has no move that tells its name.
+	if _, ok := r.into[db.Name]; !ok && db.Name != "" && target != "" && r.mysql {
+		r.into[db.Name] = target
+	}
+	return r
+}
+
+// objectName gives the name that an object of ours takes in its database.
+func objectName(o *tidemark.Object) tidemark.TableID {
+	if o.Kind == "table" || o.Kind == "sequence" {
+		return o.Table
+	}
+	name := strings.TrimPrefix(o.ID, o.Kind+" "+o.Table.Schema+".")
+	return tidemark.TableID{Schema: o.Table.Schema, Name: name}
+}
+
+// speaksMySQL reports whether the types of a database are spelled as MySQL does.
+func speaksMySQL(db *tidemark.Database) bool {
+	if db.Engine != "file" {
+		return isFamily(db.Engine)
+	}
+	for _, t := range db.Tables {
+		if t.Charset != "" || t.Storage != "" && t.Storage != "unlogged" {
+			return true
+		}
+		for i := range t.Columns {
+			if t.Columns[i].Type.Charset != "" {
+				return true
+			}
+		}
+	}
+	v := strings.ToLower(db.Version)
+	return strings.Contains(v, "mysql") || strings.Contains(v, "maria")
+}
+
+func (r *renderer) add(o tidemark.Object) {
+	for r.done[o.ID] {
+		o.ID += "'"
+	}
+	r.done[o.ID] = true
+	r.objects = append(r.objects, o)
+}
+
+func (r *renderer) find(severity tidemark.Severity, object, text, hint string) {
+	r.findings = append(r.findings, finding(severity, object, text, hint))
+}
+
+// once counts a finding that many columns may share.
+func (r *renderer) once(severity tidemark.Severity, text string) {
+	key := sharedFinding{severity, text}
+	if r.counts[key]++; r.counts[key] == 1 {
+		r.order = append(r.order, key)
+	}
+}
+
+// A sharedFinding is told once, with the number of its places.
+type sharedFinding struct {
+	severity tidemark.Severity
+	text     string
+}
+
+// sumUp tells the findings that were counted.
+func (r *renderer) sumUp() {
+	r.tellLosses()
+	for _, key := range r.order {
+		where := "in one place"
+		if n := r.counts[key]; n > 1 {
+			where = fmt.Sprintf("in %d places", n)
+		}
+		r.find(key.severity, "", key.text+" ("+where+")", "")
+	}
+}
+
+// target gives the name of a database on the target.
+func (r *renderer) target(schema string) string {
+	if to, ok := r.into[schema]; ok {
+		return to
+	}
+	return schema
+}
+
+// table renders one move.
+func (r *renderer) table(m *tidemark.Move) {
+	switch {
+	case m.From.Form == tidemark.Foreign:
+		r.find(tidemark.Warning, "table "+m.From.String(), "is a foreign table: its rows live elsewhere and are not copied", "")
+		return
+	case len(m.To.Columns) == 0:
+		r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Unmapped, Object: "table " + m.From.String(),
+			Text: "has no columns, and " + r.to.name() + " has no such tables", Hint: "Exclude it from the copy."})
+		return
+	}
+	if name := r.longName(m); name != "" {
+		r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Invalid, Object: "table " + m.From.String(),
+			Text: fmt.Sprintf("would have the name %s, which is longer than the %d characters that are possible here", server.Quote(name), maxName), Hint: "Shorten it with a transformation."})
+		return
+	}
+	if o := r.native[m.From.TableID]; o != nil && r.family && m.From.Form == tidemark.Ordinary && keepsShape(m) {
+		if c, ok := parseCreateTable(o.SQL[0]); ok {
+			r.asIs[m.From.TableID] = true
+			r.nativeTable(m, &c, o.Depends)
+			return
+		}
+	}
+	r.builtTable(m)
+}
+
+// maxName is the length of a name in characters.
+const maxName = 64
+
+// longName gives a name of a table or column that is too long, if there is one.
+func (r *renderer) longName(m *tidemark.Move) string {
+	names := []string{m.To.Schema, m.To.Name}
+	for i := range m.To.Columns {
+		names = append(names, m.To.Columns[i].Name)
+	}
+	for _, n := range names {
+		if len(n) > maxName && len([]rune(n)) > maxName {
+			return n
+		}
+	}
+	return ""
+}
+
+// keepsShape reports whether the target's table differs from the source's in
+// nothing but its name.
+func keepsShape(m *tidemark.Move) bool {
+	if m.Direct {
+		return true
+	}
+	if len(m.From.Columns) != len(m.To.Columns) || len(m.From.Indexes) != len(m.To.Indexes) || len(m.From.ForeignKeys) != len(m.To.ForeignKeys) {
+		return false
+	}
+	for i := range m.From.Columns {
+		a, b := &m.From.Columns[i], &m.To.Columns[i]
+		if a.Name != b.Name || a.Type.Native != b.Type.Native || a.Type.Kind != b.Type.Kind || a.Type.Length != b.Type.Length ||
+			a.NotNull != b.NotNull || a.Generated != b.Generated || (a.Default == nil) != (b.Default == nil) {
+			return false
+		}
+	}
+	return slices.Equal(m.Source, StoredNames(m.From))
+}
+
+func StoredNames(t *tidemark.Table) []string {
+	var out []string
+	for _, c := range t.Stored() {
+		out = append(out, c.Name)
+	}
+	return out
+}
+
+// statistics adds ANALYZE TABLE.
+func (r *renderer) statistics(m *tidemark.Move, depends ...string) {
+	id := m.To.TableID
+	r.add(tidemark.Object{ID: "statistics " + id.String(), Kind: "statistics", Phase: tidemark.AfterTable, Table: id, Bytes: m.From.Bytes,
+		SQL: []string{"ANALYZE TABLE " + server.QuoteTable(id)}, Depends: depends})
+}
+
+// foreignKeys adds the foreign keys of all moves, native or built: the logical
+// shape says all of them.
+func (r *renderer) foreignKeys() {
+	creates := map[string]string{}
+	for i := range r.objects {
+		if o := &r.objects[i]; o.Kind == "table" && len(o.SQL) == 1 {
+			creates[o.ID] = o.SQL[0]
+		}
+	}
+	for i := range r.moves {
+		m := &r.moves[i]
+		if m.From.Form == tidemark.View || !r.done["table "+m.To.String()] {
+			continue
+		}
+		var computed computedFrom
+		if slices.ContainsFunc(m.To.ForeignKeys, tidemark.ForeignKey.Acts) {
+			computed = readComputed(creates["table "+m.To.String()])
+		}
+		for j := range m.To.ForeignKeys {
+			r.foreignKey(m, &m.To.ForeignKeys[j], computed)
+		}
+	}
+}
+
+// parent finds the move that fills the table a foreign key points to. The key
+// may name it as the source or as the target does.
+func (r *renderer) parent(m *tidemark.Move, f *tidemark.ForeignKey) *tidemark.Move {
+	for i := range m.From.ForeignKeys {
+		if m.From.ForeignKeys[i].Name == f.Name {
+			return r.byFrom[m.From.ForeignKeys[i].Ref]
+		}
+	}
+	return cmp.Or(r.byTo[f.Ref], r.byFrom[f.Ref])
+}
+
+// columnOn gives the target's name of a column that is named as either side has it.
+func columnOn(m *tidemark.Move, name string) string {
+	if m.To.Column(name) != nil {
+		return name
+	}
+	stored := m.To.Stored()
+	for i, from := range m.Source {
+		if from == name && i < len(stored) {
+			return stored[i].Name
+		}
+	}
+	return ""
+}
+
+func (r *renderer) foreignKey(m *tidemark.Move, f *tidemark.ForeignKey, computed computedFrom) {
+	name := "foreign key " + m.To.String() + "." + f.Name
+	p := r.parent(m, f)
+	if p == nil || !r.done["table "+p.To.String()] {
+		r.find(tidemark.Warning, name, "is not made, because "+f.Ref.String()+" is not copied", "Include "+f.Ref.String()+" in the copy.")
+		return
+	}
+	cols, refs := make([]string, len(f.Columns)), make([]string, len(f.RefColumns))
+	for i := range f.Columns {
+		cols[i], refs[i] = columnOn(m, f.Columns[i]), columnOn(p, f.RefColumns[i])
+		if cols[i] == "" || refs[i] == "" {
+			r.find(tidemark.Warning, name, "is not made, because a column of it is not copied", "")
+			return
+		}
+	}
+	if !r.asIs[m.From.TableID] || !r.asIs[p.From.TableID] {
+		var reason string
+		if cols, refs, reason = r.fitForeignKey(m, p, cols, refs); reason != "" {
+			r.find(tidemark.Warning, name, "is not made: "+reason, "")
+			return
+		}
+	}
+	algorithm, refused := r.algorithm(computed, f, cols)
+	if refused != "" && !r.same { // a server of the same kind has taken it
+		r.find(tidemark.Warning, name, "is not made: "+refused, "Add it after the copy with other actions, or make the column VIRTUAL.")
+		return
+	}
+	if f.Deferrable {
+		r.find(tidemark.Note, name, "is deferrable on the source; here it is checked with every statement", "")
+	}
+	o := tidemark.Object{ID: name, Kind: "foreign key", Phase: tidemark.AfterRows, Table: m.To.TableID,
+		Depends: []string{"table " + m.To.String(), "table " + p.To.String(), "index " + m.To.String(), "index " + p.To.String()}}
+	checks := []string{"SET foreign_key_checks = 0", "SET foreign_key_checks = 0"}
+	if algorithm != "" {
+		o.Heavy, o.Bytes = true, m.From.Bytes
+	}
+	if len(p.Filter) > 0 && p != m {
+		checks[0], o.Heavy, o.Bytes = "SET foreign_key_checks = 1", true, m.From.Bytes
+		r.find(tidemark.Note, name, "is checked when it is made, because only some rows of "+p.From.String()+" are copied: a row without its parent makes it fail", "")
+	}
+	constraint := ""
+	if f.Name != "" {
+		constraint = "CONSTRAINT " + server.Quote(r.constraint(m.To.Schema, f.Name, "fk")) + " "
+	}
+	tail, ok := r.tails[m.From.TableID][f.Name]
+	if !ok || !r.same {
+		tail = r.action(name, "ON DELETE", f.OnDelete) + r.action(name, "ON UPDATE", f.OnUpdate)
+	}
+	o.SQL = []string{checks[0], "ALTER TABLE " + server.QuoteTable(m.To.TableID) + " ADD " + constraint + "FOREIGN KEY (" + quoteList(cols) +
+		") REFERENCES " + server.QuoteTable(p.To.TableID) + " (" + quoteList(refs) + ")" + tail + algorithm}
+	if checks[0] != checks[1] {
+		o.SQL = append(o.SQL, checks[1])
+	}
+	r.add(o)
+}
+
+// action spells what happens to the children. NO ACTION and RESTRICT mean the
+// same here.
+func (r *renderer) action(object, when, action string) string {
+	switch {
+	case action == "SET DEFAULT":
+		r.find(tidemark.Warning, object, when+" SET DEFAULT is not to be had: the parent row cannot be changed instead", "")
+		return ""
+	case action == "", action == "NO ACTION", action == "RESTRICT":
+		return ""
+	}
+	return " " + when + " " + action
+}
+
+// constraint gives a name that no other constraint of the kind has in the
+// database: here they are unique in a database, elsewhere in a table.
+func (r *renderer) constraint(schema, name, kind string) string {
+	name = Shorten(name, maxName)
+	taken := func(n string) bool { return r.names[kind+"\x00"+schema+"\x00"+strings.ToLower(n)] }
+	out := name
+	for i := 2; taken(out); i++ {
+		suffix := fmt.Sprintf("_%d", i)
+		out = Shorten(name, maxName-len(suffix)) + suffix
+	}
+	r.names[kind+"\x00"+schema+"\x00"+strings.ToLower(out)] = true
+	return out
+}
+
+// Shorten cuts a name to a number of characters.
+func Shorten(name string, n int) string {
+	if runes := []rune(name); len(runes) > n {
+		return string(runes[:n])
+	}
+	return name
+}
+
+func quoteList(names []string) string {
+	out := make([]string, len(names))
+	for i, n := range names {
+		out[i] = server.Quote(n)
+	}
+	return strings.Join(out, ",")
+}

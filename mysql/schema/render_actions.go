@@ -1,0 +1,114 @@
+package schema
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/sqltext"
+)
+
+// What foreign keys do to rows (CASCADE, SET NULL) and columns that are computed from them, or checks that read
+// them, exclude each other in part, and differently:
+//
+//	                                       MySQL      MariaDB
+//	CASCADE on the base of a STORED one    refused    ON DELETE taken, by CREATE TABLE and ALGORITHM=COPY; ON UPDATE refused
+//	SET NULL on the base of a STORED one   refused    refused
+//	on a generated column itself           both take ON DELETE CASCADE alone
+//	on a column that a check reads         both take ON DELETE CASCADE alone
+//
+// ALTER TABLE in place refuses what the second column takes with error 138, whatever foreign_key_checks is.
+
+// A computedFrom says what of a table depends on values that a foreign key's action would change.
+type computedFrom struct {
+	generated map[string]bool   // columns, in lower case
+	bases     map[string]string // what STORED ones are computed from, and by which of them
+	checked   map[string]string // columns that checks read, and the check's text
+}
+
+// readComputed takes apart the CREATE TABLE that makes a table here.
+func readComputed(create string) computedFrom {
+	out := computedFrom{generated: map[string]bool{}, bases: map[string]string{}, checked: map[string]string{}}
+	c, _ := parseCreateTable(create)
+	reads := map[string][]string{}
+	for i := range c.items {
+		it := &c.items[i]
+		if n := sqltext.Find(it.tokens, "check"); n >= 0 && (it.kind == checkItem || it.kind == columnItem) {
+			for _, name := range mentioned(it.tokens[n:]) {
+				out.checked[name] = sqltext.Join(it.tokens[n:])
+			}
+		}
+		n := sqltext.Find(it.tokens, "as")
+		if it.kind != columnItem || n < 0 {
+			continue
+		}
+		name := strings.ToLower(it.name)
+		out.generated[name], reads[name] = true, mentioned(it.tokens[n:])
+	}
+	for i := range c.items {
+		it := &c.items[i]
+		if it.kind == columnItem && reads[strings.ToLower(it.name)] != nil && (it.has("stored") || it.has("persistent")) {
+			out.base(strings.ToLower(it.name), it.name, reads)
+		}
+	}
+	return out
+}
+
+// base notes what a column is computed from, through other generated columns too.
+func (c *computedFrom) base(name, stored string, reads map[string][]string) {
+	for _, from := range reads[name] {
+		if c.bases[from] == "" {
+			c.bases[from] = stored
+			c.base(from, stored, reads)
+		}
+	}
+}
+
+// mentioned gives the names in the first parentheses of tokens, in lower case: columns, and words that are none.
+func mentioned(tokens []sqltext.Token) []string {
+	open := slices.IndexFunc(tokens, func(t sqltext.Token) bool { return t.Punct('(') })
+	if open < 0 {
+		return nil
+	}
+	var out []string
+	for _, t := range tokens[open:sqltext.Closing(tokens, open)] {
+		if t.Kind == sqltext.Name || t.Kind == sqltext.Word {
+			out = append(out, strings.ToLower(t.Name()))
+		}
+	}
+	return out
+}
+
+// algorithm gives what ADD FOREIGN KEY has to say besides, or why the server refuses the key however it is said.
+func (r *renderer) algorithm(c computedFrom, f *tidemark.ForeignKey, cols []string) (clause, refused string) {
+	deletes, updates := changing(f.OnDelete), changing(f.OnUpdate)
+	harmful := "ON UPDATE " + updates
+	if updates == "" {
+		harmful = "ON DELETE " + deletes
+	}
+	for _, col := range cols {
+		name := strings.ToLower(col)
+		stored, check := c.bases[name], c.checked[name]
+		switch changes := updates != "" || deletes == "SET NULL"; {
+		case changes && c.generated[name]:
+			return "", r.to.name() + " takes no " + harmful + " on a generated column (" + col + ")"
+		case changes && check != "":
+			return "", r.to.name() + " takes no " + harmful + " on " + col + ", which a check reads: " + check
+		case changes && stored != "":
+			return "", r.to.name() + " takes no " + harmful + " on " + col + ", from which the stored column " + stored + " is computed"
+		case deletes == "CASCADE" && stored != "" && !r.to.mariadb:
+			return "", "MySQL takes no ON DELETE CASCADE on " + col + ", from which the stored column " + stored + " is computed"
+		case deletes == "CASCADE" && stored != "":
+			clause = ", ALGORITHM=COPY"
+		}
+	}
+	return clause, ""
+}
+
+// changing gives the action of a foreign key that changes or deletes rows here.
+func changing(action string) string {
+	if action == "CASCADE" || action == "SET NULL" {
+		return action
+	}
+	return ""
+}

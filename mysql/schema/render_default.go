@@ -1,0 +1,157 @@
+package schema
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/sqltext"
+)
+
+// A typeLoss is a column whose type cannot hold all its values.
+type typeLoss struct {
+	rule   *TypeRule
+	column string
+}
+
+func (r *renderer) loses(rule *TypeRule, column string) {
+	r.losses = append(r.losses, typeLoss{rule, column})
+}
+
+// tellLosses makes one finding of each rule that changes values, and one of all
+// that refuse them.
+func (r *renderer) tellLosses() {
+	var refused []string
+	for i := range typeMap {
+		rule := &typeMap[i]
+		var columns []string
+		for _, l := range r.losses {
+			if l.rule == rule {
+				columns = append(columns, l.column)
+			}
+		}
+		switch {
+		case len(columns) == 0:
+		case rule.Silent:
+			change := rule.From
+			if rule.From != rule.To {
+				change += " becomes " + rule.To
+			}
+			r.find(tidemark.Warning, "", change+": "+rule.Loses+" ("+someOf(columns)+")", "A transformation that changes the data type to text keeps such values as they are.")
+		default:
+			refused = append(refused, columns...)
+		}
+	}
+	if len(refused) > 0 {
+		r.find(tidemark.Note, "", "NaN, infinities and dates outside of the years 1 to 9999 have no place here; a row with one is refused ("+someOf(refused)+")", "")
+	}
+}
+
+// someOf lists the first of some names and counts the others.
+func someOf(names []string) string {
+	list := strings.Join(names[:min(3, len(names))], ", ")
+	if n := len(names) - 3; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return list
+}
+
+// defaultSQL spells a column's default, with a blank before it; empty if there is
+// none, or none that can be said.
+func (b *builder) defaultSQL(c *builtColumn, object string) string {
+	d := c.col.Default
+	if d == nil || c.col.Identity != nil || c.col.Generated != "" {
+		return ""
+	}
+	text, why := b.defaultValue(c, d)
+	if why != "" {
+		b.r.find(tidemark.Warning, object, "has no default here: "+why, "")
+		return ""
+	}
+	if strings.HasPrefix(text, "(") && !b.r.to.mariadb && !b.r.to.atLeast(8, 0, 13) {
+		b.r.find(tidemark.Warning, object, "has no default here: only MySQL 8.0.13 and later compute one", "")
+		return ""
+	}
+	return " DEFAULT " + text
+}
+
+func (b *builder) defaultValue(c *builtColumn, d *tidemark.Default) (sql, why string) {
+	switch d.Kind {
+	case tidemark.Literal:
+		return c.literalDefault(d.Text)
+	case tidemark.Now:
+		return b.nowDefault(c), ""
+	case tidemark.Today:
+		return "(CURDATE())", ""
+	case tidemark.NewUUID:
+		return "(UUID())", ""
+	}
+	if b.r.mysql && strings.Contains(d.Text, "nextval(") && !b.r.to.mariadb {
+		return "", "MySQL has no sequences"
+	}
+	expr, err := b.expression(d.Text)
+	if err != nil {
+		return "", err.Error()
+	}
+	if strings.HasPrefix(expr, "(") && strings.HasSuffix(expr, ")") && sqltext.Closing(sqltext.Scan(expr), 0) == len(sqltext.Scan(expr))-1 {
+		return expr, ""
+	}
+	return "(" + expr + ")", ""
+}
+
+// nowDefault says the current time. An instant of another engine is kept as a
+// datetime in UTC, so its default is in UTC too, whatever the session's zone.
+func (b *builder) nowDefault(c *builtColumn) string {
+	switch c.typ.Kind {
+	case tidemark.DateTime:
+		if c.col.Type.Kind == tidemark.Timestamp {
+			return "(" + call("UTC_TIMESTAMP", c.typ.Precision) + ")"
+		}
+		return call("CURRENT_TIMESTAMP", c.typ.Precision)
+	case tidemark.Timestamp:
+		return call("CURRENT_TIMESTAMP", c.typ.Precision)
+	case tidemark.Date:
+		return "(CURDATE())"
+	case tidemark.Time:
+		return "(" + call("CURTIME", c.typ.Precision) + ")"
+	}
+	return "(CURRENT_TIMESTAMP(6))"
+}
+
+// literalDefault spells a value in canonical text for the column.
+func (c *builtColumn) literalDefault(v string) (sql, why string) {
+	switch c.typ.Kind {
+	case tidemark.Int, tidemark.Decimal, tidemark.Float, tidemark.Year:
+		if c.col.Type.Kind == tidemark.Bool {
+			v = map[string]string{"t": "1", "f": "0"}[v]
+		}
+		if !plainNumber.MatchString(v) {
+			return "", "there is no number " + v
+		}
+		return server.Literal(v), ""
+	case tidemark.Bit:
+		if strings.Trim(v, "01") != "" {
+			return "", v + " is no bit string"
+		}
+		return "b'" + v + "'", ""
+	case tidemark.Binary, tidemark.Varbinary, tidemark.Blob:
+		if h, ok := strings.CutPrefix(v, `\x`); ok {
+			sql = "x'" + h + "'"
+		} else {
+			sql = server.Literal(v)
+		}
+	case tidemark.Date, tidemark.DateTime, tidemark.Timestamp:
+		v = strings.TrimSuffix(v, "+00")
+		if v == "" || v[0] < '0' || v[0] > '9' || strings.HasSuffix(v, " BC") || strings.IndexByte(v, '-') != 4 {
+			return "", "there is no date " + v
+		}
+		sql = server.Literal(v)
+	default:
+		sql = server.Literal(v)
+	}
+	if c.unbounded() || c.typ.Kind == tidemark.JSON || c.typ.Kind == tidemark.Geometry {
+		return "(" + sql + ")", ""
+	}
+	return sql, ""
+}

@@ -1,0 +1,438 @@
+package schema
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+)
+
+func (b *builder) primaryKey() {
+	k := b.m.To.Key
+	if k == nil {
+		return
+	}
+	object := "primary key " + b.m.To.String()
+	parts, why := b.keyParts(k)
+	if why == "" {
+		why = b.fit(object, k)
+	}
+	if why != "" {
+		b.r.find(tidemark.Warning, object, "is left out: "+why, "")
+		return
+	}
+	b.leading[leadingKey(k.Parts)] = true
+	if c := b.computedIn(k); c != nil {
+		b.r.find(tidemark.Warning, object, "is a unique key here: "+b.r.to.name()+" takes no column into it that is computed as "+c.col.Name+" is", "")
+		b.now = append(b.now, "UNIQUE KEY ("+parts+")")
+		return
+	}
+	for _, p := range k.Parts {
+		b.column(p.Column).notNull = true
+	}
+	b.primary = k
+	b.now = append(b.now, "PRIMARY KEY ("+parts+")"+b.indexComment(object, k))
+}
+
+// computedIn gives a column of a key that the server does not take into a primary key: MariaDB none that is computed,
+// MySQL none that is virtual; nor may one be NULL, as one is whose expression is not translated.
+func (b *builder) computedIn(k *tidemark.Index) *builtColumn {
+	for _, p := range k.Parts {
+		c := b.column(p.Column)
+		if c.col.Generated == "" {
+			continue
+		}
+		if _, err := b.expression(c.col.Generated); err != nil || b.r.to.mariadb || c.col.Virtual {
+			return c
+		}
+	}
+	return nil
+}
+
+// leadingKey makes the name under which b.leading knows a key's columns.
+func leadingKey(parts []tidemark.IndexPart) string {
+	var out strings.Builder
+	for _, p := range parts {
+		out.WriteString(server.Quote(p.Column))
+	}
+	return out.String()
+}
+
+// keyParts spells the columns of a key, or says why they cannot be one.
+func (b *builder) keyParts(x *tidemark.Index) (sql, why string) {
+	var out []string
+	for _, p := range x.Parts {
+		one := ""
+		switch c := b.column(p.Column); {
+		case p.Expr != "" && b.r.to.mariadb:
+			return "", "MariaDB has no indexes on expressions"
+		case p.Expr != "":
+			expr, why := b.keyExpression(p.Expr)
+			if why != "" {
+				return "", "of (" + p.Expr + "): " + why
+			}
+			one = "(" + expr + ")"
+		case c == nil:
+			return "", "column " + p.Column + " is not copied"
+		case c.inKey() < 0:
+			return "", "a column of type " + c.sql + " cannot be in a key"
+		default:
+			one = server.Quote(p.Column)
+			if p.Prefix > 0 && c.variable() {
+				one += fmt.Sprintf("(%d)", p.Prefix)
+			}
+		}
+		if p.Desc {
+			one += " DESC"
+		}
+		out = append(out, one)
+	}
+	return strings.Join(out, ","), ""
+}
+
+// longText is the length from which on an expression gives TEXT, which cannot be
+// in a key, instead of VARCHAR.
+const longText = 512
+
+// keyExpression says the expression of a key, or why it cannot be one.
+func (b *builder) keyExpression(expr string) (sql, why string) {
+	if b.r.mysql {
+		sql, err := b.expression(expr)
+		if err != nil {
+			return "", err.Error()
+		}
+		return sql, ""
+	}
+	long := false
+	sql, k, err := translate(expr, func(name string) (*tidemark.Column, string) {
+		from, to := b.lookUp(name)
+		if c := b.column(to); c != nil && c.variable() && c.typ.Length > longText {
+			long = true
+		}
+		return from, to
+	})
+	switch {
+	case err != nil:
+		return "", err.Error()
+	case k == textValue && long:
+		return "", fmt.Sprintf("a text of more than %d characters that is computed cannot be in a key", longText)
+	}
+	return sql, ""
+}
+
+// fit makes room for the columns of a key that must stand in it whole: texts get
+// the length that the key has room for. It says why that cannot be.
+//
+// A prefix would not do: two values that differ behind it would be one. A value
+// that is longer than the column is refused, not cut.
+func (b *builder) fit(object string, x *tidemark.Index) (why string) {
+	limit, fixed := int64(keyBytes), int64(0)
+	var vary []*builtColumn
+	for _, p := range x.Parts {
+		c := b.column(p.Column)
+		switch {
+		case c == nil:
+			return "column " + p.Column + " is not copied"
+		case c.inKey() < 0:
+			return "a column of type " + c.sql + " cannot be in a key"
+		case p.Prefix > 0: // of a source that speaks MySQL: it fits
+			fixed += int64(p.Prefix) * c.perChar
+		case c.variable():
+			vary = append(vary, c)
+		default:
+			fixed += c.inKey()
+		}
+	}
+	// The largest length L such that all columns, none longer than L bytes, fit.
+	slices.SortFunc(vary, func(a, b *builtColumn) int { return int(min(a.inKey(), 1<<20) - min(b.inKey(), 1<<20)) })
+	room := limit - fixed
+	for i, c := range vary {
+		share := room / int64(len(vary)-i)
+		c.whole = true
+		if n := c.inKey(); n <= share && !c.unbounded() {
+			room -= n
+			continue
+		}
+		b.bound(object, c, share/c.perChar)
+		room -= c.inKey()
+	}
+	return ""
+}
+
+// bound gives a text column a length.
+func (b *builder) bound(object string, c *builtColumn, n int64) {
+	old := c.sql
+	c.sql = fmt.Sprintf("varchar(%d)", n)
+	if c.typ.Kind.Bytes() {
+		c.sql = fmt.Sprintf("varbinary(%d)", n)
+	}
+	c.size()
+	b.r.find(tidemark.Warning, "column "+b.m.To.String()+"."+c.col.Name, fmt.Sprintf("becomes %s instead of %s, to fit into %s: longer values are refused", c.sql, old, object), "")
+}
+
+// indexes sorts the other keys: those that ensure something first, because they
+// decide on lengths.
+func (b *builder) indexes() {
+	list := make([]*tidemark.Index, len(b.m.To.Indexes))
+	for i := range b.m.To.Indexes {
+		list[i] = &b.m.To.Indexes[i]
+	}
+	slices.SortStableFunc(list, func(x, y *tidemark.Index) int {
+		if x.Unique != y.Unique {
+			if x.Unique {
+				return -1
+			}
+			return 1
+		}
+		return 0
+	})
+	for _, x := range list {
+		if x.Unique && x.Where == "" {
+			b.fit("unique index "+x.Name, x)
+		}
+	}
+	for i := range b.m.To.ForeignKeys { // children and parents must be indexed whole
+		b.fitForeign(&b.m.To.ForeignKeys[i])
+	}
+	for _, x := range list {
+		b.index(x)
+	}
+}
+
+func (b *builder) fitForeign(f *tidemark.ForeignKey) {
+	x := &tidemark.Index{Name: f.Name}
+	for _, name := range f.Columns {
+		if b.column(columnOn(b.m, name)) == nil {
+			return
+		}
+		x.Parts = append(x.Parts, tidemark.IndexPart{Column: columnOn(b.m, name)})
+	}
+	if p := b.r.parent(b.m, f); p != nil {
+		b.fit("foreign key "+f.Name, x)
+	}
+}
+
+// index adds a key to those that are made later, or says why not.
+func (b *builder) index(x *tidemark.Index) {
+	object := "index " + b.m.To.String() + "." + x.Name
+	unique := x.Unique
+	leave := func(why string) {
+		if x.Unique {
+			why += "; it was unique, which nothing ensures now"
+		}
+		b.r.find(tidemark.Warning, object, "is left out: "+why, "")
+	}
+	switch x.Method {
+	case "", "btree", "hash", "rtree":
+	case "fulltext", "spatial":
+		b.special(x, leave)
+		return
+	default:
+		leave("there are no " + x.Method + " indexes here")
+		return
+	}
+	if len(x.Include) > 0 {
+		b.r.find(tidemark.Note, object, "is made without the columns that it includes: "+strings.Join(x.Include, ", "), "")
+	}
+	if x.Where != "" {
+		if unique {
+			leave("it holds for the rows WHERE " + x.Where + " only")
+			return
+		}
+		b.r.find(tidemark.Note, object, "holds all rows here, on the source those WHERE "+x.Where, "")
+	}
+	copied := *x
+	copied.Parts = slices.Clone(x.Parts)
+	if !unique {
+		b.prefixes(&copied)
+	}
+	parts, why := b.keyParts(&copied)
+	if why != "" {
+		leave(why)
+		return
+	}
+	b.leading[leadingKey(copied.Parts)] = true
+	b.addKey(unique, b.keyName(x.Name), copied.Parts[0].Column, parts, b.indexComment(object, x))
+}
+
+func (b *builder) indexComment(object string, x *tidemark.Index) string {
+	if x.Comment == "" {
+		return ""
+	}
+	return " COMMENT " + b.comment(object, x.Comment, 1024)
+}
+
+// An addedKey is a key for the ALTER.
+type addedKey struct {
+	lead string // its first column
+	sql  string
+}
+
+func (b *builder) addKey(unique bool, name, lead, parts, comment string) {
+	word := "KEY "
+	if unique {
+		word = "UNIQUE KEY "
+	}
+	b.later = append(b.later, addedKey{lead, word + server.Quote(name) + " (" + parts + ")" + comment})
+}
+
+// keyName gives a key a name that is free in its table.
+func (b *builder) keyName(name string) string {
+	name = Shorten(name, maxName)
+	out := name
+	for i := 2; b.names[strings.ToLower(out)] || out == ""; i++ {
+		suffix := fmt.Sprintf("_%d", i)
+		out = Shorten(cmp.Or(name, "key"), maxName-len(suffix)) + suffix
+	}
+	b.names[strings.ToLower(out)] = true
+	return out
+}
+
+// prefixes lets an index that ensures nothing hold the beginning of texts only.
+func (b *builder) prefixes(x *tidemark.Index) {
+	var sum int64
+	for _, p := range x.Parts {
+		if c := b.column(p.Column); c != nil && p.Prefix == 0 && !c.unbounded() {
+			sum += max(c.inKey(), 0)
+		}
+	}
+	for i := range x.Parts {
+		c := b.column(x.Parts[i].Column)
+		if c == nil || x.Parts[i].Prefix != 0 || !c.variable() {
+			continue
+		}
+		if n := int64(prefixSize) * 4 / c.perChar; c.unbounded() {
+			x.Parts[i].Prefix = int(min(n, 768, keyBytes/c.perChar/int64(len(x.Parts))))
+			b.r.once(tidemark.Note, fmt.Sprintf("indexes on long texts hold their first %d characters", x.Parts[i].Prefix))
+		} else if sum > keyBytes {
+			x.Parts[i].Prefix = int(min(c.typ.Length, keyBytes/c.perChar/int64(len(x.Parts))))
+		}
+	}
+}
+
+// special adds FULLTEXT and SPATIAL keys, which only a source that speaks MySQL has.
+func (b *builder) special(x *tidemark.Index, leave func(string)) {
+	var cols []string
+	for _, p := range x.Parts {
+		c := b.column(p.Column)
+		if c == nil {
+			leave("column " + p.Column + " is not copied")
+			return
+		}
+		if x.Method == "spatial" && (c.typ.Kind != tidemark.Geometry || !c.col.NotNull) {
+			leave("it needs a geometry that is NOT NULL")
+			return
+		}
+		cols = append(cols, p.Column)
+	}
+	sql := strings.ToUpper(x.Method) + " KEY " + server.Quote(b.keyName(x.Name)) + " (" + quoteList(cols) + ")" + b.indexComment("", x)
+	if x.Method == "fulltext" {
+		b.texts = append(b.texts, "ADD "+sql)
+	} else {
+		b.later = append(b.later, addedKey{"", sql})
+	}
+}
+
+// foreignKeyIndexes adds the index that a foreign key needs on the child, where
+// none is there: with the others it is made in one pass, later it would take its own.
+func (b *builder) foreignKeyIndexes() {
+	for i := range b.m.To.ForeignKeys {
+		f := &b.m.To.ForeignKeys[i]
+		p := b.r.parent(b.m, f)
+		if p == nil {
+			continue
+		}
+		cols, refs := make([]string, len(f.Columns)), make([]string, len(f.RefColumns))
+		for j := range f.Columns {
+			cols[j], refs[j] = columnOn(b.m, f.Columns[j]), columnOn(p, f.RefColumns[j])
+		}
+		cols, _, ok := orderAsKey(p, cols, refs)
+		if !ok || slices.Contains(cols, "") || slices.ContainsFunc(cols, func(n string) bool { c := b.column(n); return c == nil || c.inKey() < 0 }) {
+			continue
+		}
+		x := tidemark.Index{Name: f.Name}
+		for _, c := range cols {
+			x.Parts = append(x.Parts, tidemark.IndexPart{Column: c})
+		}
+		want := leadingKey(x.Parts)
+		served := false
+		for have := range b.leading {
+			served = served || strings.HasPrefix(have, want)
+		}
+		if !served {
+			b.leading[want] = true
+			b.addKey(false, b.keyName(f.Name), cols[0], quoteList(cols), "")
+		}
+	}
+}
+
+// orderAsKey puts the columns of a foreign key in the order of the parent's key:
+// InnoDB looks at the first columns of a key, in their order. ok is false where
+// the parent has no such key.
+func orderAsKey(p *tidemark.Move, cols, refs []string) ([]string, []string, bool) {
+	var keys []*tidemark.Index
+	if p.To.Key != nil {
+		keys = append(keys, p.To.Key)
+	}
+	for _, unique := range []bool{true, false} {
+		for i := range p.To.Indexes {
+			if x := &p.To.Indexes[i]; x.Unique == unique && x.Where == "" {
+				keys = append(keys, x)
+			}
+		}
+	}
+	for _, x := range keys {
+		if len(x.Parts) < len(refs) || x.Method != "" && x.Method != "btree" {
+			continue
+		}
+		var c, r []string
+		for _, part := range x.Parts[:len(refs)] {
+			if i := slices.Index(refs, part.Column); i >= 0 && part.Prefix == 0 && !slices.Contains(r, part.Column) {
+				c, r = append(c, cols[i]), append(r, refs[i])
+			}
+		}
+		if len(r) == len(refs) {
+			return c, r, true
+		}
+	}
+	return cols, refs, false
+}
+
+// fitForeignKey orders a foreign key's columns as the parent's key has them, and
+// says what keeps it from being made.
+func (r *renderer) fitForeignKey(m, p *tidemark.Move, cols, refs []string) ([]string, []string, string) {
+	cols, refs, ok := orderAsKey(p, cols, refs)
+	if !ok {
+		return nil, nil, "the parent has no key on (" + strings.Join(refs, ", ") + ")"
+	}
+	child, parent := r.built[m.From.TableID], r.built[p.From.TableID]
+	for i := range cols {
+		if child == nil || parent == nil {
+			break // one keeps the source's types
+		}
+		if a, b := child.column(cols[i]), parent.column(refs[i]); a != nil && b != nil && !sameForKeys(a, b) {
+			return nil, nil, fmt.Sprintf("%s is %s and %s is %s, which must be the same here", cols[i], a.sql, refs[i], b.sql)
+		}
+	}
+	return cols, refs, ""
+}
+
+// sameForKeys reports whether InnoDB takes two columns as the ends of a foreign key.
+func sameForKeys(a, b *builtColumn) bool {
+	x, y := &a.typ, &b.typ
+	text := func(k tidemark.TypeKind) bool { return k == tidemark.Char || k == tidemark.Varchar }
+	switch {
+	case text(x.Kind) && text(y.Kind):
+		return a.attr == b.attr
+	case x.Kind != y.Kind:
+		return false
+	case x.Kind == tidemark.Int:
+		return x.Bits == y.Bits && x.Unsigned == y.Unsigned
+	case x.Kind == tidemark.Decimal:
+		return x.Precision == y.Precision && x.Scale == y.Scale
+	}
+	return true
+}

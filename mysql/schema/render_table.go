@@ -1,0 +1,477 @@
+package schema
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/mysqltype"
+	"github.com/tidemarkdb/tidemark/sqltext"
+)
+
+// Limits of the servers.
+const (
+	keyBytes   = 3072  // of all columns of an InnoDB key together
+	rowBytes   = 65535 // of a row, without what lies in TEXT and BLOB
+	maxColumns = 1017  // of an InnoDB table
+	prefixSize = 255   // characters of a text that an index which is not unique holds
+)
+
+// A builder builds one table of its logical shape.
+type builder struct {
+	r       *renderer
+	m       *tidemark.Move
+	object  string
+	columns []*builtColumn
+	primary *tidemark.Index
+	now     []string   // keys that stand in the CREATE
+	later   []addedKey // keys for the ALTER
+	texts   []string   // FULLTEXT keys, one ALTER each
+	auto    *builtColumn
+	leading map[string]bool // keys that are made, by their columns: for foreign keys
+	names   map[string]bool // of keys
+}
+
+// A builtColumn is a column as the target gets it.
+type builtColumn struct {
+	col     *tidemark.Column
+	from    *tidemark.Column // where it is filled from; nil for generated ones
+	sql     string           // type
+	attr    string           // character set and collation
+	typ     tidemark.Type    // what sql means
+	perChar int64            // bytes a character takes at most
+	whole   bool             // stands whole in a key
+	notNull bool
+}
+
+// size sets what follows from the spelling of the type.
+func (c *builtColumn) size() {
+	c.typ = mysqltype.Parse(c.sql)
+	charset := "utf8mb4"
+	if _, rest, ok := strings.Cut(c.attr, "CHARACTER SET "); ok {
+		charset, _, _ = strings.Cut(rest, " ")
+	}
+	c.perChar = perChar(charset)
+	if c.typ.Kind.Bytes() {
+		c.perChar = 1
+	}
+}
+
+// perChar gives the bytes that a character takes at most.
+func perChar(charset string) int64 {
+	switch charset {
+	case "utf8mb4", "utf16", "utf16le", "utf32", "gb18030":
+		return 4
+	case "utf8mb3", "utf8", "ujis", "eucjpms":
+		return 3
+	case "ucs2", "gbk", "gb2312", "big5", "sjis", "cp932", "euckr":
+		return 2
+	}
+	return 1
+}
+
+// variable reports whether the column's length is text or bytes that can be cut
+// to fit a key.
+func (c *builtColumn) variable() bool {
+	switch c.typ.Kind {
+	case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Varbinary, tidemark.Blob:
+		return true
+	}
+	return false
+}
+
+func (c *builtColumn) unbounded() bool {
+	return c.typ.Kind == tidemark.Text || c.typ.Kind == tidemark.Blob
+}
+
+// inKey gives the bytes that a column of fixed size takes in a key; -1 if it
+// cannot be in one.
+func (c *builtColumn) inKey() int64 {
+	switch t := &c.typ; t.Kind {
+	case tidemark.JSON, tidemark.Geometry, tidemark.Other:
+		return -1
+	case tidemark.Char, tidemark.Varchar, tidemark.Text:
+		return t.Length * c.perChar
+	case tidemark.Binary, tidemark.Varbinary, tidemark.Blob:
+		return t.Length
+	case tidemark.Decimal:
+		return int64(t.Precision)/9*4 + 8
+	case tidemark.UUID:
+		return 16
+	}
+	return 8
+}
+
+// inRow gives the bytes that the column takes of a row's 65,535.
+func (c *builtColumn) inRow() int64 {
+	switch {
+	case c.unbounded(), c.typ.Kind == tidemark.JSON, c.typ.Kind == tidemark.Geometry:
+		return 12
+	case c.variable():
+		return c.typ.Length*c.perChar + 2
+	}
+	return max(c.inKey(), 8)
+}
+
+// builtTable makes a table of its logical shape.
+func (r *renderer) builtTable(m *tidemark.Move) {
+	b := &builder{r: r, m: m, object: "table " + m.To.String(), leading: map[string]bool{}, names: map[string]bool{"primary": true}}
+	if n := len(m.To.Columns); n > maxColumns {
+		r.find(tidemark.Blocker, b.object, fmt.Sprintf("has %d columns, and InnoDB takes %d", n, maxColumns), "Leave columns out with a transformation.")
+		return
+	}
+	r.built[m.From.TableID] = b
+	if m.From.Form == tidemark.Partitioned {
+		r.find(tidemark.Note, b.object, "is partitioned on the source, and is one table here", "")
+	}
+	b.makeColumns()
+	b.primaryKey()
+	b.indexes()
+	b.foreignKeyIndexes()
+	b.autoIncrement()
+	b.fitRow()
+	id := m.To.TableID
+	made := tidemark.Object{ID: "table " + id.String(), Kind: "table", Table: id, SQL: []string{b.create()}, Depends: []string{"schema " + id.Schema}}
+	r.add(made)
+	var adds []string
+	for _, k := range b.later {
+		adds = append(adds, "ADD "+k.sql)
+	}
+	last := r.index(m, "index "+id.String(), adds, made.ID)
+	for i, text := range b.texts {
+		last = r.index(m, fmt.Sprintf("index %s.%d", id, i+1), []string{text}, last)
+	}
+	r.statistics(m, last)
+}
+
+func (b *builder) column(name string) *builtColumn {
+	for _, c := range b.columns {
+		if c.col.Name == name {
+			return c
+		}
+	}
+	return nil
+}
+
+func (b *builder) makeColumns() {
+	stored := 0
+	for i := range b.m.To.Columns {
+		c := &builtColumn{col: &b.m.To.Columns[i], notNull: b.m.To.Columns[i].NotNull}
+		if c.col.Generated == "" && stored < len(b.m.Source) {
+			c.from = b.m.From.Column(b.m.Source[stored])
+			stored++
+		}
+		b.typeOf(c)
+		c.size()
+		b.columns = append(b.columns, c)
+	}
+}
+
+// typeOf spells a column's type: in the source's own words if these are MySQL's
+// and nobody has changed the type, else by TypeMap.
+func (b *builder) typeOf(c *builtColumn) {
+	t := &c.col.Type
+	own := b.r.mysql && t.Native != "" && (c.from == nil || c.from.Type.Native == t.Native && c.from.Type.Kind == t.Kind && c.from.Type.Length == t.Length)
+	if own && t.Kind != tidemark.Bool {
+		b.ownType(c)
+		return
+	}
+	if t.Kind == tidemark.Timestamp && b.r.mysql {
+		c.sql = timeType("timestamp")(t, b.r.to)
+		return
+	}
+	rule := ruleFor(t)
+	c.sql = rule.spell(t, b.r.to)
+	if sql, ok := strings.CutSuffix(c.sql, ascii); ok {
+		c.sql, c.attr = sql, ascii
+	} else if sql, collation, ok := strings.Cut(c.sql, " COLLATE "); ok && t.Kind == tidemark.Other {
+		c.sql, c.attr = sql, " COLLATE "+collation
+	}
+	if rule.Loses != "" && !(t.Kind == tidemark.JSON && b.r.to.mariadb) {
+		b.r.loses(rule, b.m.To.String()+"."+c.col.Name)
+	}
+	if b.r.mysql && t.Charset != "" && c.attr == "" && !t.Kind.Bytes() {
+		b.charset(c)
+	}
+}
+
+// ownType takes the source's spelling over.
+func (b *builder) ownType(c *builtColumn) {
+	native := c.col.Type.Native
+	if native == "json" && b.r.from.mariadb && !b.r.to.mariadb {
+		b.r.loses(ruleFor(&c.col.Type), b.m.To.String()+"."+c.col.Name)
+	}
+	if c.col.Type.Kind == tidemark.Geometry {
+		native = geometryType(&c.col.Type, b.r.to)
+		if _, srid, ok := strings.Cut(c.col.Type.Native, " SRID "); ok && b.r.to.mariadb {
+			b.r.find(tidemark.Warning, "column "+b.m.To.String()+"."+c.col.Name, sridLost(srid), "")
+		}
+	}
+	if c.col.Type.Kind == tidemark.Enum || c.col.Type.Kind == tidemark.Set {
+		native = labels(c.col.Type.Kind.String())(&c.col.Type, b.r.to)
+	} else if i := strings.Index(native, "/*"); i >= 0 {
+		native = strings.TrimSpace(native[:i]) // COMPRESSED
+	}
+	if word := b.r.to.typeWord(native); word != "" {
+		native = word
+	}
+	c.sql = native
+	if sql, attr, ok := strings.Cut(native, " CHARACTER SET "); ok {
+		c.sql, c.attr = sql, " CHARACTER SET "+attr
+		return
+	}
+	b.charset(c)
+}
+
+func (b *builder) charset(c *builtColumn) {
+	t := &c.col.Type
+	if t.Charset == "" || t.Kind == tidemark.JSON {
+		return
+	}
+	collation := t.Collation
+	if collation == "" {
+		collation = b.m.To.Collation
+	}
+	c.attr = " CHARACTER SET " + t.Charset
+	if collation != "" && strings.HasPrefix(collation, t.Charset) {
+		c.attr += " COLLATE " + b.r.collation(collation)
+	}
+}
+
+// create spells the CREATE TABLE.
+func (b *builder) create() string {
+	var items []string
+	for _, c := range b.columns {
+		items = append(items, b.columnSQL(c))
+	}
+	items = append(items, b.now...)
+	items = append(items, b.checks()...)
+	sql := "CREATE TABLE " + server.QuoteTable(b.m.To.TableID) + " (\n  " + strings.Join(items, ",\n  ") + "\n) ENGINE=" + b.engine()
+	if b.auto != nil && b.auto.col.Identity.Next > 1 {
+		sql += " AUTO_INCREMENT=" + strconv.FormatUint(b.auto.col.Identity.Next, 10)
+	}
+	charset, collation := "utf8mb4", b.r.to.binaryCollation()
+	if b.r.mysql && b.m.From.Collation != "" {
+		charset, collation = b.m.From.Charset, b.r.collation(b.m.From.Collation)
+	}
+	sql += " DEFAULT CHARSET=" + charset + " COLLATE=" + collation
+	if b.m.To.Comment != "" {
+		sql += " COMMENT=" + b.comment(b.object, b.m.To.Comment, 2048)
+	}
+	return sql + b.partitions()
+}
+
+// engine gives the storage engine: InnoDB, unless the source says another one
+// that works everywhere.
+func (b *builder) engine() string {
+	switch strings.ToLower(b.m.From.Storage) {
+	case "myisam", "memory", "archive", "csv", "blackhole":
+		return b.m.From.Storage
+	}
+	return "InnoDB"
+}
+
+// partitions takes MySQL's PARTITION BY clause over, with the new names of its columns.
+func (b *builder) partitions() string {
+	if !b.r.mysql || !strings.HasPrefix(b.m.From.Native, "PARTITION") {
+		return ""
+	}
+	tokens := sqltext.Scan(b.m.From.Native)
+	for i, t := range tokens {
+		if (t.Kind == sqltext.Name || t.Kind == sqltext.Word) && b.m.From.Column(t.Name()) != nil {
+			to := columnOn(b.m, t.Name())
+			if to == "" {
+				b.r.find(tidemark.Warning, b.object, "is not partitioned on the target, because column "+t.Name()+" is not copied", "")
+				return ""
+			}
+			tokens[i] = sqltext.Token{Kind: sqltext.Name, Text: server.Quote(to)}
+		}
+		if t.Is("system_time") && !b.r.to.mariadb {
+			return ""
+		}
+	}
+	return "\n" + sqltext.Join(tokens)
+}
+
+func (b *builder) comment(object, text string, limit int) string {
+	if len([]rune(text)) > limit {
+		b.r.find(tidemark.Note, object, fmt.Sprintf("its comment is cut to %d characters", limit), "")
+		text = Shorten(text, limit)
+	}
+	return server.Literal(text)
+}
+
+// columnSQL spells a column.
+func (b *builder) columnSQL(c *builtColumn) string {
+	col := c.col
+	object := "column " + b.m.To.String() + "." + col.Name
+	sql := server.Quote(col.Name) + " " + c.sql + c.attr
+	if generated, ok := b.generated(c, object); ok {
+		sql += generated
+	} else {
+		if c.notNull && col.Generated == "" {
+			sql += " NOT NULL"
+		} else {
+			sql += " NULL"
+		}
+		sql += b.defaultSQL(c, object)
+		if col.OnUpdate && (c.typ.Kind == tidemark.DateTime || c.typ.Kind == tidemark.Timestamp) {
+			sql += " ON UPDATE " + call("CURRENT_TIMESTAMP", c.typ.Precision)
+		}
+		if c == b.auto {
+			sql += " AUTO_INCREMENT"
+		}
+	}
+	if col.Invisible && (b.r.to.mariadb || b.r.to.atLeast(8, 0, 23)) {
+		sql += " INVISIBLE"
+	}
+	if col.Comment != "" {
+		sql += " COMMENT " + b.comment(object, col.Comment, 1024)
+	}
+	return sql
+}
+
+// call spells a function of the time with its precision.
+func call(name string, precision int) string {
+	if precision == 0 {
+		return name + "()"
+	}
+	return fmt.Sprintf("%s(%d)", name, precision)
+}
+
+// generated spells a generated column; not ok if the column is an ordinary one, or
+// its expression is not translated.
+func (b *builder) generated(c *builtColumn, object string) (string, bool) {
+	if c.col.Generated == "" {
+		return "", false
+	}
+	expr, err := b.expression(c.col.Generated)
+	if err != nil {
+		b.r.find(tidemark.Warning, object, "is generated by ("+c.col.Generated+") on the source; here it is an ordinary column that stays empty, because "+err.Error(),
+			"Fill it after the copy, or give it an expression by hand.")
+		return "", false
+	}
+	kind := " STORED"
+	if c.col.Virtual {
+		kind = " VIRTUAL"
+	}
+	return " GENERATED ALWAYS AS (" + expr + ")" + kind, true
+}
+
+// lookUp finds a column that an expression names.
+func (b *builder) lookUp(name string) (*tidemark.Column, string) {
+	return b.m.From.Column(name), columnOn(b.m, name)
+}
+
+// expression says an expression of the source for the target.
+func (b *builder) expression(expr string) (string, error) {
+	if !b.r.mysql {
+		out, _, err := translate(expr, b.lookUp)
+		return out, err
+	}
+	tokens := sqltext.Scan(expr)
+	for i, t := range tokens {
+		if t.Kind != sqltext.Name || sqltext.At(tokens, i+1).Punct('(') || sqltext.At(tokens, i+1).Punct('.') || sqltext.At(tokens, i-1).Punct('.') {
+			continue
+		}
+		to := columnOn(b.m, t.Name())
+		if to == "" {
+			return "", fmt.Errorf("column %s is not copied", t.Name())
+		}
+		tokens[i] = sqltext.Token{Kind: sqltext.Name, Text: server.Quote(to)}
+	}
+	return sqltext.Join(b.r.rename(b.r.collations(tokens))), nil
+}
+
+func (b *builder) checks() []string {
+	var out []string
+	for i := range b.m.To.Checks {
+		k := &b.m.To.Checks[i]
+		object := "check " + b.m.To.String() + "." + k.Name
+		expr, err := b.expression(k.Expr)
+		if err != nil {
+			b.r.find(tidemark.Warning, object, "("+k.Expr+") is left out, because "+err.Error(), "")
+			continue
+		}
+		tail := ""
+		switch {
+		case k.Unchecked != "" && b.r.to.mariadb:
+			b.r.find(tidemark.Warning, object, "is left out: it is "+strings.ToLower(k.Unchecked)+" on the source, and MariaDB enforces all", "")
+			continue
+		case k.Unchecked != "":
+			tail = " NOT ENFORCED"
+		}
+		if k.Unchecked == tidemark.NotValid {
+			b.r.find(tidemark.Warning, object, "is not enforced here: on the source it is not valid, so that rows may violate it", "ALTER TABLE ... ALTER CHECK ... ENFORCED once none does.")
+		}
+		name := ""
+		if k.Name != "" && !strings.HasPrefix(k.Name, "CONSTRAINT_") {
+			name = "CONSTRAINT " + server.Quote(b.r.constraint(b.m.To.Schema, k.Name, "check")) + " "
+		}
+		out = append(out, name+"CHECK ("+expr+")"+tail)
+	}
+	return out
+}
+
+// autoIncrement chooses the column that numbers itself: there can be one, and it
+// must lead a key, which then stands in the CREATE.
+func (b *builder) autoIncrement() {
+	for _, c := range b.columns {
+		id := c.col.Identity
+		if id == nil || c.col.Generated != "" {
+			continue
+		}
+		object := "column " + b.m.To.String() + "." + c.col.Name
+		lead := b.primary != nil && (b.primary.Parts[0].Column == c.col.Name ||
+			strings.EqualFold(b.engine(), "myisam") && slices.Contains(b.primary.Columns(), c.col.Name))
+		if !lead {
+			i := slices.IndexFunc(b.later, func(k addedKey) bool { return k.lead == c.col.Name })
+			if i >= 0 && b.auto == nil {
+				lead = true
+				b.now = append(b.now, b.later[i].sql)
+				b.later = slices.Delete(b.later, i, i+1)
+			}
+		}
+		switch {
+		case b.auto != nil:
+			b.r.find(tidemark.Warning, object, "does not number itself here: a table has one such column, and "+b.auto.col.Name+" is it", "")
+		case c.typ.Kind != tidemark.Int:
+			b.r.find(tidemark.Warning, object, "does not number itself here: only integers do", "")
+		case !lead:
+			b.r.find(tidemark.Warning, object, "does not number itself here: it must be the first column of a key", "Add a key on it.")
+		default:
+			b.auto = c
+			if id.Increment != 0 && id.Increment != 1 {
+				b.r.find(tidemark.Warning, object, fmt.Sprintf("goes on in steps of 1, not %d: the step is a setting of the server (auto_increment_increment)", id.Increment), "")
+			}
+		}
+	}
+}
+
+// fitRow turns the widest columns into texts until a row fits.
+func (b *builder) fitRow() {
+	for {
+		var sum int64
+		var widest *builtColumn
+		for _, c := range b.columns {
+			sum += c.inRow()
+			if c.variable() && !c.unbounded() && !c.whole && c.inRow() > 16 && (widest == nil || c.inRow() > widest.inRow()) {
+				widest = c
+			}
+		}
+		if sum+int64(len(b.columns)/8)+1 <= rowBytes || widest == nil {
+			return
+		}
+		name := "text"
+		if widest.typ.Kind.Bytes() {
+			name = "blob"
+		}
+		old := widest.sql
+		widest.sql = lobName(name, max(256, widest.typ.Length*widest.perChar))
+		widest.size()
+		b.r.find(tidemark.Note, "column "+b.m.To.String()+"."+widest.col.Name, old+" becomes "+widest.sql+", because the row would have more than 65,535 bytes", "")
+	}
+}

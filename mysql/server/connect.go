@@ -1,0 +1,371 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/crash"
+)
+
+// A Server is one MySQL or MariaDB server: its address, what it is, and our sessions on it that do one thing after
+// the other. Its methods may be used concurrently.
+type Server struct {
+	Options Options
+	to      address
+	Masked  string // its URL without the password, for messages
+	name    string // "mysql" or "mariadb", by what the server is
+	MariaDB bool
+	version string // as the server says it
+	Major   int
+	Minor   int
+	Patch   int
+	DB      string // database of the URL; empty: all user databases
+	Limits  Limits
+	account string // the user as GRANT wants it
+
+	KeepDates atomic.Bool // chunks have dates that are none as they are: as the stream does
+
+	// logBase gives what is added to the numbers of the log's files in places; nil: nothing. The stream's journal knows it.
+	LogBase func() (uint64, error)
+
+	mu     sync.Mutex
+	idle   []*Session // at rest
+	own    string     // the database that holds our own tables, once known
+	closed bool
+}
+
+// Open connects to the server of a URL:
+//
+//	mysql://user:password@host:3306/database?option=value
+//
+// mariadb:// means the same: what the server is decides. Options:
+//
+//	tls              false, preferred, true (encrypt, trust anybody), verify-ca or verify-full;
+//	                 default: false on this machine; elsewhere TLS where the server has it, verified, and a
+//	                 warning (Options.Warn) where that fails; verify-ca with tls-ca
+//	tls-ca           file of the authorities that are trusted (PEM); default: the system's
+//	tls-cert, tls-key  files of the client's certificate and key (PEM)
+//	socket           path of a Unix socket, used instead of host and port
+//	connect-timeout  seconds or a duration; default 10s
+//
+// Who may see the password itself, and not only a proof of it, without having proved who it is:
+//
+//	enable-cleartext-plugin  true: whoever asks for it by mysql_clear_password
+//	get-server-public-key    true: whoever shows an RSA key, or any certificate
+//	server-public-key-path   file of the server's RSA key (PEM)
+//
+// Errors: Invalid (the URL), Unreachable, Denied, Forbidden, NotFound (database),
+// Unsupported (older than MySQL 8.0 or MariaDB 10.6).
+func Open(ctx context.Context, rawURL string, opt Options) (*Server, error) {
+	to, err := parseURL(rawURL)
+	if err != nil {
+		return nil, err
+	}
+	if opt.Warn == nil {
+		opt.Warn = func(tidemark.Finding) {}
+	}
+	if opt.LockWait == 0 {
+		opt.LockWait = 60 * time.Second
+	}
+	e := &Server{Options: opt, to: to, Masked: to.masked, DB: to.db}
+	s, err := e.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.within(to.timeout)()
+	if err := e.identify(s); err != nil {
+		s.Close()
+		return nil, err
+	}
+	if err := e.Prepare(ctx, s); err != nil {
+		s.Close()
+		return nil, e.Fail("connect", "", err)
+	}
+	for _, f := range s.warnings {
+		opt.Warn(f)
+	}
+	e.idle = append(e.idle, s)
+	return e, nil
+}
+
+// Name gives the engine's name, "mysql" or "mariadb".
+func (e *Server) Name() string { return e.name }
+
+// Version gives the server's version as it says it.
+func (e *Server) Version() string { return e.version }
+
+// A Session is one connection: go-mysql's client for statements, and our own
+// packets on the same socket for rows. One goroutine uses it at a time.
+type Session struct {
+	Server *Server
+	Client *Client
+	Conn   net.Conn // below c, above TLS
+	ID     uint32   // for KILL
+	Wire   *Wire    // nil until rows are read or written
+	Dead   bool     // not usable any more
+	Bulk   bool     // the server takes many rows for a prepared statement
+
+	warnings []tidemark.Finding // of its connection
+
+	Marked bool // on the frozen view, with a savepoint to go back to: see letGo
+	Reads  int  // on that view
+	modes
+}
+
+// modes are session settings that are changed on demand.
+type modes struct {
+	Charset string    // as SET NAMES was last told
+	Loader  bool      // set up for writing
+	Script  *Settings // of a dump, if a statement of one was run
+}
+
+// Settings are how far a session has followed the SETs of a dump.
+type Settings struct{ Version, N int }
+
+// connect opens a connection and logs in.
+func (e *Server) connect(ctx context.Context) (*Session, error) {
+	return e.ConnectFor(ctx, Wishes{})
+}
+
+// Wishes are what a session shall know of the protocol besides the usual.
+type Wishes struct {
+	Capabilities []uint32
+	Bulk         bool // rows for a prepared statement, see comBulkExecute; MariaDB only
+}
+
+func (e *Server) ConnectFor(ctx context.Context, want Wishes) (*Session, error) {
+	l, err := e.login(ctx, want)
+	if err != nil {
+		return nil, e.connectError(ctx, err)
+	}
+	c, err := newStatements(l)
+	if err != nil {
+		l.packets.conn.Close()
+		return nil, e.connectError(ctx, err)
+	}
+	return &Session{Server: e, Client: c, Conn: l.packets.conn, ID: l.server.id, Bulk: l.bulk, warnings: l.warnings()}, nil
+}
+
+// dialError tells a host that cannot be reached from one that hangs up.
+type dialError struct{ error }
+
+func (d *dialError) Unwrap() error { return d.error }
+
+// identify finds out what the server is.
+func (e *Server) identify(s *Session) error {
+	r, err := s.Client.Execute("SELECT VERSION(), CURRENT_USER(), " + askLimits)
+	if err != nil {
+		return e.Fail("connect", "", err)
+	}
+	e.version, _ = r.GetString(0, 0)
+	user, _ := r.GetString(0, 1)
+	e.account = account(user)
+	e.Limits = readLimits(r, 2)
+	e.readVersion()
+	return e.supported()
+}
+
+func (e *Server) readVersion() {
+	e.MariaDB = strings.Contains(strings.ToLower(e.version), "mariadb")
+	e.name = "mysql"
+	if e.MariaDB {
+		e.name = "mariadb"
+	}
+	number, _, _ := strings.Cut(strings.TrimPrefix(e.version, "5.5.5-"), "-")
+	_, _ = fmt.Sscanf(number, "%d.%d.%d", &e.Major, &e.Minor, &e.Patch)
+}
+
+func (e *Server) supported() error {
+	if e.MariaDB && !e.AtLeast(10, 6, 0) || !e.MariaDB && !e.AtLeast(8, 0, 0) {
+		return tidemark.Errorf(tidemark.Unsupported, "connect", e.to.masked, "the server's version is "+e.version,
+			"MySQL 8.0 and MariaDB 10.6 are the oldest that are supported.")
+	}
+	return nil
+}
+
+// AtLeast compares the server's version; ask for e.mariadb first.
+func (e *Server) AtLeast(major, minor, patch int) bool {
+	if e.Major != major {
+		return e.Major > major
+	}
+	if e.Minor != minor {
+		return e.Minor > minor
+	}
+	return e.Patch >= patch
+}
+
+// Prepare sets what every session of ours wants: text in utf8mb4, UTC, plain
+// SQL, and a patience that outlasts a slow other side.
+func (e *Server) Prepare(ctx context.Context, s *Session) error {
+	set := "SET NAMES utf8mb4, time_zone='+00:00', sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', autocommit=1, " +
+		"SESSION wait_timeout=604800, SESSION net_read_timeout=86400, SESSION net_write_timeout=86400, " +
+		"SESSION group_concat_max_len=67108864, SESSION sql_select_limit=18446744073709551615, SESSION tx_isolation='REPEATABLE-READ'"
+	if e.MariaDB {
+		set += ", SESSION max_statement_time=0"
+	} else {
+		set = strings.Replace(set, "tx_isolation", "transaction_isolation", 1) +
+			", SESSION max_execution_time=0, SESSION information_schema_stats_expiry=0"
+	}
+	s.Charset = "utf8mb4"
+	return s.Exec(ctx, set)
+}
+
+// NewSession opens a prepared session.
+func (e *Server) NewSession(ctx context.Context) (*Session, error) {
+	s, err := e.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer s.within(e.to.timeout)()
+	if err := e.Prepare(ctx, s); err != nil {
+		s.Close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Lend lends a session in autocommit, whether there is a frozen view or not.
+func (e *Server) Lend(ctx context.Context) (*Session, func(), error) {
+	e.mu.Lock()
+	var s *Session
+	for s == nil && len(e.idle) > 0 {
+		s = e.idle[len(e.idle)-1]
+		e.idle = e.idle[:len(e.idle)-1]
+		if s.Dead {
+			s = nil
+		}
+	}
+	e.mu.Unlock()
+	if s != nil && s.ping() != nil {
+		s.Close()
+		s = nil
+	}
+	if s == nil {
+		var err error
+		if s, err = e.NewSession(ctx); err != nil {
+			return nil, nil, err
+		}
+	}
+	return s, func() { e.giveBack(s) }, nil
+}
+
+func (e *Server) giveBack(s *Session) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if s.Dead || e.closed || len(e.idle) >= 4 {
+		s.Close()
+		return
+	}
+	e.idle = append(e.idle, s)
+}
+
+// Close ends the sessions.
+func (e *Server) Close() error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.closed = true
+	CloseAll(e.idle)
+	e.idle = nil
+	return nil
+}
+
+// CloseAll ends sessions; nil ones are none.
+func CloseAll(list []*Session) {
+	for _, s := range list {
+		if s != nil {
+			s.Close()
+		}
+	}
+}
+
+func (s *Session) ping() error {
+	defer s.within(5 * time.Second)()
+	return s.Client.Ping()
+}
+
+// within gives what a session does until the result is called a limit of time.
+func (s *Session) within(limit time.Duration) (over func()) {
+	_ = s.Conn.SetDeadline(time.Now().Add(limit))
+	return func() { _ = s.Conn.SetDeadline(time.Time{}) }
+}
+
+func (s *Session) Close() {
+	s.Dead = true
+	_ = s.Conn.Close()
+}
+
+// Abort makes whatever the session is waiting for return at once. The session
+// is of no use after.
+func (s *Session) Abort() { _ = s.Conn.SetDeadline(time.Unix(1, 0)) }
+
+// Query runs one statement. When ctx ends, the statement is killed on the
+// server, and the session is dead.
+func (s *Session) Query(ctx context.Context, sql string) (*gomysql.Result, error) {
+	stop := crash.OnDone(ctx, s.Abort)
+	r, err := s.Client.Execute(sql)
+	if !stop() {
+		s.Dead = true
+		s.Server.Kill(s.ID)
+		return nil, s.Server.Fail("run", "", context.Cause(ctx))
+	}
+	if err != nil {
+		var my *gomysql.MyError
+		if !errors.As(err, &my) {
+			s.Dead = true
+		}
+		return nil, err
+	}
+	return r, nil
+}
+
+// Exec is query for statements without a result; its error is the driver's.
+func (s *Session) Exec(ctx context.Context, sql string) error {
+	r, err := s.Query(ctx, sql)
+	if r != nil {
+		r.Close()
+	}
+	return err
+}
+
+// Kill ends a session of ours on the server, so that a long statement does not
+// run on after its caller has gone.
+func (e *Server) Kill(id uint32) {
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	s, err := e.connect(ctx)
+	if err != nil {
+		return // the server finds out by itself, later
+	}
+	defer s.Close()
+	_ = s.Exec(ctx, "KILL "+strconv.FormatUint(uint64(id), 10))
+}
+
+// Ask runs a query on an ordinary session and gives its cells.
+func (e *Server) Ask(ctx context.Context, sql string) ([][]string, error) {
+	s, back, err := e.Lend(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer back()
+	r, err := s.Query(ctx, sql)
+	if err != nil {
+		return nil, err
+	}
+	out := make([][]string, r.RowNumber())
+	for i := range out {
+		for j := range r.ColumnNumber() {
+			out[i] = append(out[i], strings.Clone(Cell(r, i, j)))
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,432 @@
+package server
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"math/rand/v2"
+	"net"
+
+	gomysql "github.com/go-mysql-org/go-mysql/mysql"
+)
+
+// A Wire speaks the packets of the client/server protocol on a connection that
+// is logged in already, for the two conversations that must be fast: the rows of
+// a text result coming in, and the stream of LOAD DATA LOCAL going out. A packet
+// is three bytes of length, little-endian, one of sequence, and the payload; a
+// payload of 2^24-1 bytes goes on in the next packet.
+//
+// See "MySQL Source Code Documentation: Client/Server Protocol"; MariaDB's is the
+// same with the capabilities that login negotiates.
+type Wire struct {
+	conn net.Conn
+	buf  []byte // what was read and not yet consumed is buf[r:w]
+	r, w int
+	seq  byte
+	Left int  // of the packet that is being streamed
+	More bool // that packet is followed by its continuation
+
+	out   []byte      // the last command
+	heads []byte      // of outgoing packets
+	bufs  net.Buffers // outgoing packets of one send
+}
+
+const (
+	MaxPayload = 1<<24 - 1
+	ReadBuffer = 512 << 10 // as large as the largest row that is not streamed
+	sendPacket = 256 << 10 // payload of outgoing packets: under any server's max_allowed_packet
+
+	PacketOK     = 0x00
+	packetInfile = 0xfb
+	PacketEOF    = 0xfe
+	PacketErr    = 0xff
+	ValueNull    = 0xfb
+)
+
+var ErrMalformed = errors.New("malformed packet: connection was bad")
+
+func NewWire(conn net.Conn) *Wire { return &Wire{conn: conn, buf: make([]byte, ReadBuffer)} }
+
+// Command sends one command, in as many packets as it needs.
+func (w *Wire) Command(com byte, arg string) error {
+	out := AppendCommand(w.out[:0], com, arg)
+	if cap(out) <= 2*ReadBuffer {
+		w.out = out
+	}
+	return w.Commands(out)
+}
+
+// Commands sends commands that AppendCommand has made. The server answers them in their
+// order.
+func (w *Wire) Commands(out []byte) error {
+	w.r, w.w, w.Left, w.More = 0, 0, 0, false
+	_, err := w.conn.Write(out)
+	w.seq = 1
+	return err
+}
+
+func AppendCommand(out []byte, com byte, arg string) []byte {
+	seq := byte(0)
+	for first, n := 1, MaxPayload; n == MaxPayload; first = 0 {
+		n = min(len(arg)+first, MaxPayload)
+		out = append(out, byte(n), byte(n>>8), byte(n>>16), seq)
+		seq++
+		if first == 1 {
+			out = append(out, com)
+		}
+		out = append(out, arg[:n-first]...)
+		arg = arg[n-first:]
+	}
+	return out
+}
+
+// fill reads until n bytes are in the buffer; n is at most len(w.buf).
+func (w *Wire) fill(n int) error {
+	if w.w-w.r >= n {
+		return nil
+	}
+	// What is left is part of one packet: little to move, and a large read follows.
+	copy(w.buf, w.buf[w.r:w.w])
+	w.w -= w.r
+	w.r = 0
+	for w.w-w.r < n {
+		m, err := w.conn.Read(w.buf[w.w:])
+		w.w += m
+		if err != nil && w.w-w.r < n {
+			if err == io.EOF {
+				err = io.ErrUnexpectedEOF
+			}
+			return err
+		}
+	}
+	return nil
+}
+
+// Next gives the payload of the next packet, valid until the next call. A packet
+// that does not fit the buffer is not read: whole is false, payload is what the
+// buffer holds of its beginning, at least nine bytes, and the caller goes on with
+// stream.
+func (w *Wire) Next() (payload []byte, whole bool, err error) {
+	if w.w-w.r < 4 {
+		if err := w.fill(4); err != nil {
+			return nil, false, err
+		}
+	}
+	h := w.buf[w.r:]
+	n := int(h[0]) | int(h[1])<<8 | int(h[2])<<16
+	w.seq = h[3] + 1
+	if n > len(w.buf)-4 {
+		w.r += 4
+		w.Left, w.More = n, n == MaxPayload
+		if err := w.fill(9); err != nil {
+			return nil, false, err
+		}
+		return w.buf[w.r:min(w.w, w.r+n)], false, nil
+	}
+	if w.w-w.r < 4+n {
+		if err := w.fill(4 + n); err != nil {
+			return nil, false, err
+		}
+	}
+	payload = w.buf[w.r+4 : w.r+4+n]
+	w.r += 4 + n
+	return payload, true, nil
+}
+
+// Stream gives up to n further payload bytes of a packet that next left to it,
+// across the packets that continue it; at least one, valid until the next call.
+func (w *Wire) Stream(n int) ([]byte, error) {
+	for w.Left == 0 {
+		if !w.More {
+			return nil, ErrMalformed
+		}
+		if err := w.GoOn(); err != nil {
+			return nil, err
+		}
+	}
+	if w.r == w.w {
+		if err := w.fill(1); err != nil {
+			return nil, err
+		}
+	}
+	n = min(n, w.Left, w.w-w.r)
+	p := w.buf[w.r : w.r+n]
+	w.r += n
+	w.Left -= n
+	return p, nil
+}
+
+// GoOn reads the header of a packet that continues a payload.
+func (w *Wire) GoOn() error {
+	if err := w.fill(4); err != nil {
+		return err
+	}
+	h := w.buf[w.r:]
+	w.Left = int(h[0]) | int(h[1])<<8 | int(h[2])<<16
+	w.seq = h[3] + 1
+	w.More = w.Left == MaxPayload
+	w.r += 4
+	return nil
+}
+
+// Ended finishes a streamed row: a payload of a multiple of 2^24-1 bytes ends
+// with an empty packet.
+func (w *Wire) Ended() error {
+	if w.Left == 0 && w.More {
+		if err := w.GoOn(); err != nil {
+			return err
+		}
+	}
+	if w.Left != 0 || w.More {
+		return ErrMalformed
+	}
+	return nil
+}
+
+// Lenenc reads a length of a streamed row; null is the NULL value.
+func (w *Wire) Lenenc() (n uint64, null bool, err error) {
+	b, err := w.Stream(1)
+	if err != nil {
+		return 0, false, err
+	}
+	size := 0
+	switch b[0] {
+	case ValueNull:
+		return 0, true, nil
+	case 0xfc:
+		size = 2
+	case 0xfd:
+		size = 3
+	case 0xfe:
+		size = 8
+	case 0xff:
+		return 0, false, ErrMalformed
+	default:
+		return uint64(b[0]), false, nil
+	}
+	for i := range size {
+		if b, err = w.Stream(1); err != nil {
+			return 0, false, err
+		}
+		n |= uint64(b[0]) << (8 * i)
+	}
+	return n, false, nil
+}
+
+// LenencInt reads a length at the head of p and says how many bytes it took; 0
+// if p is too short. It takes no NULL.
+func LenencInt(p []byte) (n uint64, size int) {
+	if len(p) == 0 {
+		return 0, 0
+	}
+	switch p[0] {
+	case 0xfc:
+		if len(p) >= 3 {
+			return uint64(p[1]) | uint64(p[2])<<8, 3
+		}
+	case 0xfd:
+		if len(p) >= 4 {
+			return uint64(p[1]) | uint64(p[2])<<8 | uint64(p[3])<<16, 4
+		}
+	case 0xfe:
+		if len(p) >= 9 {
+			return binary.LittleEndian.Uint64(p[1:]), 9
+		}
+	case 0xfb, 0xff:
+	default:
+		return uint64(p[0]), 1
+	}
+	return 0, 0
+}
+
+// IsEOF tells the packet that ends rows from a row: only a streamed row can have
+// 0xfe, an eight-byte length, at its head.
+func IsEOF(p []byte) bool { return len(p) < 9 && len(p) > 0 && p[0] == PacketEOF }
+
+// ErrorIn makes the error of an ERR packet.
+func ErrorIn(p []byte) error {
+	if len(p) < 3 {
+		return ErrMalformed
+	}
+	e := &gomysql.MyError{Code: binary.LittleEndian.Uint16(p[1:]), State: "HY000", Message: string(p[3:])}
+	if len(p) >= 9 && p[3] == '#' {
+		e.State, e.Message = string(p[4:9]), string(p[9:])
+	}
+	return e
+}
+
+// Query sends a SELECT and reads as far as its first row; it gives the number of
+// columns.
+func (w *Wire) Query(sql string) (columns int, err error) {
+	if err := w.Command(gomysql.COM_QUERY, sql); err != nil {
+		return 0, err
+	}
+	p, err := w.Response()
+	if err != nil {
+		return 0, err
+	}
+	n, size := LenencInt(p)
+	if size == 0 || n == 0 || n > maxResultColumns {
+		return 0, ErrMalformed
+	}
+	for range n + 1 { // definitions, and the EOF after them
+		if p, err = w.Response(); err != nil {
+			return 0, err
+		}
+	}
+	if !IsEOF(p) {
+		return 0, ErrMalformed
+	}
+	return int(n), nil
+}
+
+// Response reads a packet that is no row; an ERR packet becomes an error.
+func (w *Wire) Response() ([]byte, error) {
+	p, whole, err := w.Next()
+	switch {
+	case err != nil:
+		return nil, err
+	case !whole || len(p) == 0:
+		return nil, ErrMalformed
+	case p[0] == PacketErr:
+		return nil, ErrorIn(p)
+	}
+	return p, nil
+}
+
+// Drain reads on in a result that nobody wants, up to limit bytes. done false
+// without an error means that there is more of it.
+func (w *Wire) Drain(limit int) (done bool, err error) {
+	for limit > 0 {
+		for w.Left > 0 || w.More { // what next left to stream
+			if w.Left == 0 {
+				if err := w.GoOn(); err != nil {
+					return false, err
+				}
+				continue
+			}
+			v, err := w.Stream(len(w.buf))
+			if err != nil {
+				return false, err
+			}
+			limit -= len(v)
+		}
+		p, whole, err := w.Next()
+		if err != nil {
+			return false, err
+		}
+		if whole && (IsEOF(p) || len(p) > 0 && p[0] == PacketErr) {
+			return true, nil
+		}
+		limit -= len(p)
+	}
+	return false, nil
+}
+
+// An Answer is what the server says of a statement that it has carried out.
+type Answer struct {
+	Affected uint64
+	Warnings int
+	More     bool   // the result of another statement follows
+	Info     string // "Records: 3  Deleted: 0  Skipped: 1  Warnings: 1"
+}
+
+// ReadAnswer takes an OK packet apart.
+func ReadAnswer(p []byte) (ok Answer, err error) {
+	if len(p) == 0 || p[0] != PacketOK {
+		return ok, ErrMalformed
+	}
+	at := 1
+	var n int
+	ok.Affected, n = LenencInt(p[at:])
+	at += n
+	_, n = LenencInt(p[at:]) // last insert id
+	at += n
+	if len(p) < at+4 {
+		return ok, ErrMalformed
+	}
+	ok.More = binary.LittleEndian.Uint16(p[at:])&gomysql.SERVER_MORE_RESULTS_EXISTS != 0
+	ok.Warnings = int(binary.LittleEndian.Uint16(p[at+2:]))
+	ok.Info = string(p[at+4:])
+	return ok, nil
+}
+
+// Load starts LOAD DATA LOCAL; the server then waits for send, as often as there
+// is something to send, and finish.
+func (w *Wire) Load(sql string) error {
+	if err := w.Command(gomysql.COM_QUERY, sql); err != nil {
+		return err
+	}
+	p, err := w.Response()
+	if err != nil {
+		return err
+	}
+	if p[0] != packetInfile {
+		return ErrMalformed
+	}
+	return nil
+}
+
+// Send sends a piece of the stream, without copying it.
+func (w *Wire) Send(data []byte) error {
+	w.heads, w.bufs = w.heads[:0], w.bufs[:0]
+	if need := 4 * (len(data)/sendPacket + 1); cap(w.heads) < need {
+		w.heads = make([]byte, 0, need)
+	}
+	for len(data) > 0 {
+		n := min(len(data), sendPacket)
+		at := len(w.heads)
+		w.heads = append(w.heads, byte(n), byte(n>>8), byte(n>>16), w.seq)
+		w.seq++
+		w.bufs = append(w.bufs, w.heads[at:at+4], data[:n])
+		data = data[n:]
+	}
+	out := w.bufs // WriteTo consumes what it is called on
+	_, err := out.WriteTo(w.conn)
+	return err
+}
+
+// Finish ends the stream and reads the server's verdict.
+func (w *Wire) Finish() (Answer, error) {
+	if _, err := w.conn.Write([]byte{0, 0, 0, w.seq}); err != nil {
+		return Answer{}, err
+	}
+	p, err := w.Response()
+	if err != nil {
+		return Answer{}, err
+	}
+	return ReadAnswer(p)
+}
+
+// AppendLenenc appends a length as the protocol has it.
+func AppendLenenc(dst []byte, n uint64) []byte {
+	switch {
+	case n < 0xfb:
+		return append(dst, byte(n))
+	case n < 1<<16:
+		return append(dst, 0xfc, byte(n), byte(n>>8))
+	case n < 1<<24:
+		return append(dst, 0xfd, byte(n), byte(n>>8), byte(n>>16))
+	}
+	return binary.LittleEndian.AppendUint64(append(dst, 0xfe), n)
+}
+
+// ReplicaNumber is the number of a replica, which only has to be one that no other has.
+func ReplicaNumber() uint32 { return 1<<31 | rand.Uint32() }
+
+// DumpAll asks MariaDB for the texts of statements too.
+const DumpAll = 2
+
+// DumpFrom asks for the log from an offset of a file on.
+func (w *Wire) DumpFrom(file string, pos uint32, flags uint16) error {
+	p := binary.LittleEndian.AppendUint32(nil, pos)
+	p = binary.LittleEndian.AppendUint16(p, flags)
+	p = binary.LittleEndian.AppendUint32(p, ReplicaNumber())
+	return w.Command(gomysql.COM_BINLOG_DUMP, string(p)+file)
+}
+
+// Idle reports whether nothing has come that was not read.
+func (w *Wire) Idle() bool { return w.r == w.w }
+
+// Unread reports whether the packet under way, or one that goes on behind it, has more bytes.
+func (w *Wire) Unread() bool { return w.Left > 0 || w.More }

@@ -1,0 +1,41 @@
+package postgres
+
+import (
+	"context"
+
+	"github.com/tidemarkdb/tidemark/postgres/schema"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// Options of an Engine. The zero value is good.
+type Options = server.Options
+
+// An Engine is one PostgreSQL database. Its methods may be called concurrently,
+// but each lane by one goroutine at a time.
+type Engine struct {
+	*server.Server
+	*schema.Schema
+	*Bulk
+	*Source
+	*Target
+	*Cluster
+	*Checks
+}
+
+// Open connects to the database that url names: see OpenServer.
+func Open(ctx context.Context, url string, opt Options) (*Engine, error) {
+	s, err := server.Open(ctx, url, opt)
+	if err != nil {
+		return nil, err
+	}
+	b := NewBulk(s)
+	return &Engine{s, &schema.Schema{Server: s}, b, NewSource(s, b), NewTarget(s, b), &Cluster{s}, &Checks{s}}, nil
+}
+
+// Close ends all sessions, and with them the frozen view.
+func (e *Engine) Close() error {
+	e.Bulk.Close()
+	e.Target.Close()
+	e.Server.Close()
+	return nil
+}

@@ -1,0 +1,70 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// A Bulk reads and writes the rows of tables, many at a time and on many lanes. Its methods may be called concurrently, but
+// each lane by one goroutine at a time.
+type Bulk struct {
+	*server.Server
+
+	start    slotStart
+	foreigns foreignTables
+	target   targetFacts
+
+	busy atomic.Int32 // calls of Write and Exec that are under way
+
+	lanesMu sync.Mutex
+	readers []*lane
+	writers map[int]*lane
+	execs   map[int]*lane
+}
+
+// NewBulk makes one of a server, whose sessions it looks at from now on.
+func NewBulk(s *server.Server) *Bulk {
+	b := &Bulk{Server: s, writers: map[int]*lane{}, execs: map[int]*lane{}}
+	s.OnConnect(b.verify)
+	return b
+}
+
+// Close ends its sessions.
+func (b *Bulk) Close() {
+	b.lanesMu.Lock()
+	defer b.lanesMu.Unlock()
+	for _, l := range b.readers {
+		l.Close()
+	}
+	for _, l := range b.writers {
+		l.Close()
+	}
+	for _, l := range b.execs {
+		l.Close()
+	}
+	b.start.end()
+}
+
+// A lane is a Lane with its number, and what is known of its session.
+type lane struct {
+	*server.Lane
+	b  *Bulk
+	id int
+	// joined says that a reading lane is inside the frozen view.
+	joined bool
+	reads  int  // ranges read since then
+	shared bool // max_parallel_maintenance_workers is 0: see shareWorkers
+}
+
+// newLane makes a lane that opens its sessions itself; ready makes each of them fit for the lane's work.
+func (b *Bulk) newLane(id int, ready func(context.Context, *lane) error) *lane {
+	l := &lane{Lane: b.NewLane(nil), b: b, id: id}
+	l.Ready = func(ctx context.Context) error {
+		l.joined, l.shared = false, false
+		return ready(ctx, l)
+	}
+	return l
+}

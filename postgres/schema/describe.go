@@ -1,0 +1,281 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// Describe reads the catalogue: the tables that want asks for (nil: all) in their
+// logical shape, and all native objects as DDL. Names in DDL are qualified. After
+// Freeze it locks these tables against being altered until the view is given up,
+// as far as the server's lock table has room for them.
+func (s *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+	conn, release, err := s.Leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	for try := time.Duration(1); ; try++ {
+		db, err := describe(ctx, conn, want)
+		switch {
+		case err == nil:
+			return db, nil
+		case !vanished(err) || conn.PgConn().TxStatus() != 'I':
+			return nil, s.Fail(ctx, "read the catalogue of", s.Object, err)
+		case try == describeTries:
+			return nil, &tidemark.Error{Op: "read the catalogue of", Object: s.Object, Kind: tidemark.Transient, Err: err,
+				Hint: "Objects were dropped each time while it was read: start again when fewer are."}
+		}
+		time.Sleep(try * 50 * time.Millisecond)
+	}
+}
+
+// describeTries is how often the catalogue is read while objects are dropped at the same time.
+const describeTries = 10
+
+// vanished reports whether a query of the catalogue has met an object that was dropped since it began: pg_get_indexdef
+// and the like look at what is there now, and fail or give NULL.
+func vanished(err error) bool {
+	switch server.SQLState(err) {
+	case "XX000": // the text is the server's own in all languages
+		for _, text := range []string{"cache lookup failed", "could not open relation", "could not find"} {
+			if strings.Contains(err.Error(), text) {
+				return true
+			}
+		}
+	case "42P01", "42703", "42704", "42883", "3F000": // a name that the query has made of a number
+		return true
+	}
+	return strings.Contains(err.Error(), "cannot scan NULL into")
+}
+
+// An address names an object of the catalogue as pg_depend does: the OID of its
+// catalogue table, and its own.
+type address struct{ class, id uint32 }
+
+// OIDs of catalogue tables, which are the same on every server (catalog/pg_*.h).
+const (
+	classDefault    = 826
+	classProc       = 1255
+	classType       = 1247
+	classClass      = 1259
+	classServer     = 1417
+	classUserMap    = 1418
+	classAM         = 2601
+	classAmop       = 2602
+	classAmproc     = 2603
+	classAttrdef    = 2604
+	classCast       = 2605
+	classConstraint = 2606
+	classConversion = 2607
+	classLanguage   = 2612
+	classLargeObj   = 2613
+	classNamespace  = 2615
+	classOpclass    = 2616
+	classOperator   = 2617
+	classRewrite    = 2618
+	classTrigger    = 2620
+	classOpfamily   = 2753
+	classLoMeta     = 2995
+	classFDW        = 2328
+	classExtension  = 3079
+	classPolicy     = 3256
+	classStatExt    = 3381
+	classCollation  = 3456
+	classEventTrig  = 3466
+	classTransform  = 3576
+	classTSDict     = 3600
+	classTSParser   = 3601
+	classTSConfig   = 3602
+	classTSTemplate = 3764
+	classPub        = 6104
+	classPubRel     = 6106
+	classPubSchema  = 6237
+)
+
+// A catalogue is a database's catalogue in memory, read by a fixed number of
+// queries whatever the number of tables. From it come the logical tables
+// (describe_logical.go) and the graph of native objects (native.go).
+type catalogue struct {
+	conn *pgx.Conn
+	num  int // server_version_num
+	db   *tidemark.Database
+	want func(tidemark.TableID) bool
+
+	types     map[uint32]*pgType
+	relations map[uint32]*relation
+	ordered   []*relation // by schema and name
+	indexes   []*index
+	sequences map[uint32]*sequence
+	byName    map[string]*sequence // by qualified and quoted name
+	words     map[uint32]string    // of operator classes and collations in indexes
+	lobs      bool                 // there are large objects
+	graph     graph
+}
+
+// describe reads the catalogue through conn, whose search_path must be pg_catalog,
+// so that the server's own functions qualify every name.
+func describe(ctx context.Context, conn *pgx.Conn, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
+	if want == nil {
+		want = func(tidemark.TableID) bool { return true }
+	}
+	c := &catalogue{conn: conn, want: want, db: &tidemark.Database{Engine: "postgres"},
+		types: map[uint32]*pgType{}, relations: map[uint32]*relation{}, sequences: map[uint32]*sequence{}, byName: map[string]*sequence{}}
+	c.graph.init()
+	steps := []func(context.Context) error{
+		c.readServer, c.lockTables, c.readMembers, c.readTypes,
+		c.readRelations, c.readColumns, c.readInheritance, c.readConstraints, c.readDefaults, c.readIndexes, c.readSequences,
+		c.readClasses, c.addNative, c.readOpclassMembers, c.readDependencies, c.readComments, c.readLabels,
+		c.readOwners, c.readLargeObjects, c.readGrants, c.readLimits, c.readLoose, c.finishNative, c.readUncovered,
+	}
+	for _, step := range steps {
+		if err := step(ctx); err != nil {
+			return nil, err
+		}
+	}
+	c.addTables()
+	return c.db, nil
+}
+
+// since gives text from a version on, and otherwise before it.
+func (c *catalogue) since(major int, text, otherwise string) string {
+	if c.num >= major*10000 {
+		return text
+	}
+	return otherwise
+}
+
+func (c *catalogue) find(s tidemark.Severity, object, text, hint string) {
+	f := tidemark.Finding{Severity: s, Object: object, Text: text, Hint: hint}
+	if s == tidemark.Blocker {
+		f.Kind = tidemark.Unsupported
+	}
+	c.db.Findings = append(c.db.Findings, f)
+}
+
+func (c *catalogue) readServer(ctx context.Context) error {
+	err := c.conn.QueryRow(ctx, `
+		SELECT split_part(current_setting('server_version'), ' ', 1), current_setting('server_version_num')::int, d.datname,
+		       pg_encoding_to_char(d.encoding), d.datcollate
+		FROM pg_database d WHERE d.datname = current_database()`).
+		Scan(&c.db.Version, &c.num, &c.db.Name, &c.db.Charset, &c.db.Collate)
+	c.db.Major = c.num / 10000
+	return err
+}
+
+// userSchema is a condition on a schema n: not the server's own, nor that of a DDLLog.
+const userSchema = `n.nspname NOT IN ('information_schema', '` + DDLSchema + `') AND n.nspname !~ '^pg_'`
+
+// notMember is a condition that keeps the objects of extensions out.
+func notMember(class int, oid string) string {
+	return fmt.Sprintf(`NOT EXISTS (SELECT FROM pg_depend x WHERE x.classid = %d AND x.objid = %s AND x.deptype = 'e')`, class, oid)
+}
+
+// lockTables keeps wanted tables from being altered or dropped while the frozen
+// view is read. A statement that fails would end the transaction and the view, so
+// it stands behind a savepoint; and it leaves most of the lock table to others.
+func (c *catalogue) lockTables(ctx context.Context) error {
+	if c.conn.PgConn().TxStatus() != 'T' {
+		return nil
+	}
+	type table struct {
+		Schema, Name, SQL string
+		Room              int64
+	}
+	found, err := server.Rows[table](ctx, c.conn, `
+		SELECT n.nspname, c.relname, format('%I.%I', n.nspname, c.relname),
+		       current_setting('max_locks_per_transaction')::bigint * (current_setting('max_connections')::bigint
+		       + current_setting('max_prepared_transactions')::bigint)
+		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+		WHERE c.relkind IN ('r', 'p') AND c.relpersistence <> 't' AND has_table_privilege(c.oid, 'SELECT') AND `+userSchema)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, t := range found {
+		if c.want(tidemark.TableID{Schema: t.Schema, Name: t.Name}) {
+			names = append(names, t.SQL)
+		}
+	}
+	if len(names) == 0 {
+		return nil
+	}
+	const hint = "Do not change the schema during the copy, or raise max_locks_per_transaction on the source."
+	if int64(len(names)) > found[0].Room/2 {
+		c.find(tidemark.Note, "", fmt.Sprintf("%d tables are not locked against ALTER and DROP during the copy: the lock table of the source has room for %d",
+			len(names), found[0].Room), hint)
+		return nil
+	}
+	if _, err := c.conn.Exec(ctx, "SAVEPOINT tidemark_lock"); err != nil {
+		return err
+	}
+	if _, err := c.conn.Exec(ctx, "LOCK TABLE ONLY "+strings.Join(names, ", ONLY ")+" IN ACCESS SHARE MODE"); err != nil {
+		if _, undo := c.conn.Exec(ctx, "ROLLBACK TO SAVEPOINT tidemark_lock"); undo != nil {
+			return err
+		}
+		c.find(tidemark.Note, "", "tables are not locked against ALTER and DROP during the copy: "+server.PlainCause(err), hint)
+	}
+	return nil
+}
+
+// readMembers notes what belongs to extensions: it is made by CREATE EXTENSION.
+func (c *catalogue) readMembers(ctx context.Context) error {
+	type member struct{ Class, ID, Extension uint32 }
+	found, err := server.Rows[member](ctx, c.conn, `SELECT classid, objid, refobjid FROM pg_depend WHERE deptype = 'e'`)
+	for _, m := range found {
+		c.graph.member[address{m.Class, m.ID}] = m.Extension
+	}
+	if err != nil {
+		return err
+	}
+	// A range type makes its constructor functions, a view its rule, a constraint
+	// trigger its constraint.
+	type part struct{ Class, ID, WholeClass, Whole uint32 }
+	made, err := server.Rows[part](ctx, c.conn, `
+		SELECT classid, objid, refclassid, refobjid FROM pg_depend WHERE classid = 1255 AND refclassid = 1247 AND deptype = 'i'
+		UNION ALL SELECT 2618, oid, 1259, ev_class FROM pg_rewrite WHERE rulename = '_RETURN' AND oid >= 16384
+		UNION ALL SELECT 2606, tgconstraint, 2620, oid FROM pg_trigger WHERE tgconstraint <> 0 AND NOT tgisinternal`)
+	for _, m := range made {
+		c.graph.alias[address{m.Class, m.ID}] = address{m.WholeClass, m.Whole}
+	}
+	return err
+}
+
+func (c *catalogue) readTypes(ctx context.Context) error {
+	found, err := server.Rows[pgType](ctx, c.conn, fmt.Sprintf(typesSQL, c.since(14, "OR r.rngmultitypid = t.oid", "")))
+	for _, t := range found {
+		c.types[t.OID] = t
+	}
+	// What depends on an array depends on its element, on a multirange on its range,
+	// and on a row type on its table.
+	for _, t := range found {
+		if t.Array != 0 {
+			c.graph.alias[address{classType, t.Array}] = address{classType, t.OID}
+		}
+		if t.Range != 0 {
+			c.graph.alias[address{classType, t.OID}] = address{classType, t.Range}
+		}
+		if t.Rel != 0 && t.RelKind != "c" {
+			c.graph.alias[address{classType, t.OID}] = address{classClass, t.Rel}
+		} else if t.Rel != 0 {
+			c.graph.alias[address{classClass, t.Rel}] = address{classType, t.OID}
+		}
+	}
+	return err
+}
+
+// LargeObjects is the name under which large objects are moved.
+var LargeObjects = tidemark.TableID{Schema: "pg_catalog", Name: "pg_largeobject"}
+
+// DDLSchema is where a DDLLog has its function. It is no part of the database that is described.
+const DDLSchema = "tidemark_ddl"
+
+// notOurs is a condition on a name: not one of a DDLLog.
+func notOurs(column string) string { return column + " !~ '^" + DDLSchema + "'" }

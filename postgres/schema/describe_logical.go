@@ -1,0 +1,201 @@
+package schema
+
+import (
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// addTables writes the wanted tables down in the vocabulary. A partitioned table
+// is wanted or not with all its partitions.
+func (c *catalogue) addTables() {
+	for _, r := range c.ordered {
+		switch r.Kind {
+		case "r", "p", "v", "m", "f":
+			if c.want(r.root().id()) {
+				c.db.Tables = append(c.db.Tables, c.logicalTable(r))
+			}
+		}
+	}
+	if c.lobs && c.want(LargeObjects) {
+		c.db.Tables = append(c.db.Tables, &tidemark.Table{TableID: LargeObjects, Form: tidemark.LargeObjects, Rows: -1, Columns: []tidemark.Column{
+			{Name: "loid", NotNull: true, Type: tidemark.Type{Kind: tidemark.Int, Bits: 32, Unsigned: true, Native: "oid", Portable: true}},
+			{Name: "pageno", Type: tidemark.Type{Kind: tidemark.Int, Bits: 32, Native: "integer", Portable: true}},
+			{Name: "data", Type: tidemark.Type{Kind: tidemark.Blob, Native: "bytea", Portable: true}}}})
+	}
+}
+
+func (c *catalogue) logicalTable(r *relation) *tidemark.Table {
+	t := &tidemark.Table{TableID: r.id(), Bytes: r.Bytes, Rows: r.rows(), Comment: c.graph.texts[address{classClass, r.OID}][0]}
+	switch {
+	case r.Kind == "v" || r.Kind == "m":
+		t.Form = tidemark.View
+	case r.Kind == "f":
+		t.Form = tidemark.Foreign
+	case r.Partition && len(r.parents) > 0:
+		t.Form, t.PartitionOf = tidemark.Partition, r.root().id()
+	case r.Kind == "p":
+		t.Form = tidemark.Partitioned
+	}
+	if r.Persistence == "u" {
+		t.Storage = "unlogged"
+	}
+	if r.Kind == "p" {
+		t.Native = r.PartKey
+		t.Partitions = r.leaves(nil)
+		t.Rows, t.Bytes = 0, 0
+		for _, p := range t.Partitions {
+			t.Bytes += p.Bytes
+			if p.Rows < 0 || t.Rows < 0 {
+				t.Rows = -1
+			} else {
+				t.Rows += p.Rows
+			}
+		}
+	}
+	for _, col := range r.columns {
+		t.Columns = append(t.Columns, c.logicalColumn(r, col))
+	}
+	for _, x := range r.indexes {
+		i := c.logicalIndex(r, x)
+		if k := x.constraint; k != nil && k.Kind == "p" {
+			t.Key = &i
+		} else {
+			t.Indexes = append(t.Indexes, i)
+		}
+	}
+	for _, k := range r.fks {
+		if ref := c.relations[k.RefRel]; ref != nil {
+			t.ForeignKeys = append(t.ForeignKeys, tidemark.ForeignKey{Name: k.Name, Columns: r.names(k.Key), Ref: ref.id(), RefColumns: ref.names(k.RefKey),
+				OnUpdate: action[k.OnUpdate], OnDelete: action[k.OnDelete], Deferrable: k.Deferrable, Deferred: k.Deferred})
+		}
+	}
+	for _, k := range r.checks {
+		if k.Expr != "" {
+			t.Checks = append(t.Checks, tidemark.Check{Name: k.Name, Expr: k.Expr, Unchecked: unchecked(k)})
+		}
+	}
+	return t
+}
+
+var action = map[string]string{"a": "NO ACTION", "r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT"}
+
+// rows gives the server's estimate, -1 where it never looked. Before version 14
+// it says 0 pages and 0 tuples of such a table.
+func (r *relation) rows() int64 {
+	if r.Tuples < 0 || r.Tuples == 0 && r.Pages == 0 && r.Bytes > 0 {
+		return -1
+	}
+	return int64(r.Tuples)
+}
+
+func (r *relation) leaves(out []tidemark.Part) []tidemark.Part {
+	for _, child := range r.children {
+		switch child.Kind {
+		case "p":
+			out = child.leaves(out)
+		case "r":
+			out = append(out, tidemark.Part{Table: child.id(), Rows: child.rows(), Bytes: child.Bytes})
+		}
+	}
+	return out
+}
+
+func (r *relation) names(nums []int16) []string {
+	out := make([]string, 0, len(nums))
+	for _, n := range nums {
+		if col := r.byNum[n]; col != nil {
+			out = append(out, col.Name)
+		}
+	}
+	return out
+}
+
+func (c *catalogue) logicalColumn(r *relation, col *column) tidemark.Column {
+	out := tidemark.Column{Name: col.Name, Type: c.logical(col.Type, col.Mod, col.Native), NotNull: col.NotNull, Number: int32(col.Num),
+		Comment: c.graph.texts[address{classClass, r.OID}][int32(col.Num)]}
+	out.Type.Collation = col.Collation
+	if t := c.types[col.Type]; t != nil && t.Class == "d" {
+		out.NotNull = out.NotNull || t.NotNull
+	}
+	if d := col.def; d != nil {
+		if col.Generated != "" {
+			out.Generated, out.Virtual = d.Expr, col.Generated == "v"
+			return out
+		}
+		var next string
+		if out.Default, next = classify(d.Expr, out.Type); next != "" {
+			if s := c.byName[next]; s != nil && out.Type.Kind == tidemark.Int {
+				out.Identity = s.identity()
+			} else {
+				out.Default = &tidemark.Default{Kind: tidemark.Expression, Text: d.Expr}
+			}
+		}
+	}
+	if col.sequence != nil {
+		out.Identity = col.sequence.identity()
+		out.Identity.Always = col.Identity == "a"
+	}
+	return out
+}
+
+func (s *sequence) identity() *tidemark.Identity {
+	return &tidemark.Identity{Start: s.Start, Increment: s.Increment, Next: s.next()}
+}
+
+func (c *catalogue) logicalIndex(r *relation, x *index) tidemark.Index {
+	i := tidemark.Index{Name: x.Name, Unique: x.Unique, Method: x.Method, Where: x.Where,
+		Comment: c.graph.texts[address{classClass, x.OID}][0]}
+	for n, num := range x.Key {
+		if n >= x.KeyN {
+			i.Include = append(i.Include, r.names([]int16{num})...)
+			continue
+		}
+		var p tidemark.IndexPart
+		if col := r.byNum[num]; num != 0 && col != nil {
+			p.Column = col.Name
+		} else if n < len(x.Exprs) {
+			p.Expr = x.Exprs[n]
+		}
+		if words := c.indexWords(x, n, r.byNum[num]); words != "" { // the vocabulary has none for them
+			p.Expr = strings.TrimSpace(p.Expr + quoteColumn(p.Column) + words)
+			p.Column = ""
+		}
+		p.Desc = n < len(x.Options) && x.Options[n]&1 != 0
+		i.Parts = append(i.Parts, p)
+	}
+	return i
+}
+
+// indexWords gives the collation and operator class of an index's column, where
+// they are not the column's own and the default. An expression has its collation
+// in its text.
+func (c *catalogue) indexWords(x *index, n int, col *column) string {
+	var s string
+	if n < len(x.Collations) && x.Collations[n] != 0 && col != nil && x.Collations[n] != col.Coll {
+		s = c.words[x.Collations[n]]
+	}
+	if n < len(x.Classes) {
+		s += c.words[x.Classes[n]]
+	}
+	return s
+}
+
+func quoteColumn(name string) string {
+	if name == "" {
+		return ""
+	}
+	return server.QuoteIdent(name)
+}
+
+// unchecked says whether rows may violate a check.
+func unchecked(k *constraint) string {
+	switch {
+	case strings.HasSuffix(k.Definition, " "+tidemark.NotEnforced):
+		return tidemark.NotEnforced
+	case !k.Validated:
+		return tidemark.NotValid
+	}
+	return ""
+}

@@ -1,0 +1,312 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// A relation is a row of pg_class that is no index: a table of any form, view,
+// sequence or composite type. Text fields hold quoted and qualified SQL.
+type relation struct {
+	OID         uint32
+	Schema      string
+	Name        string
+	SQL         string // qualified and quoted
+	Kind        string // relkind: r p v m f c S
+	Persistence string // relpersistence: p, u
+	Owner       uint32
+	OfType      string // typed table
+	Partition   bool
+	Bound       string // of a partition: FOR VALUES ...
+	PartKey     string // of a partitioned table: RANGE (logdate)
+	Options     string // of WITH (...)
+	AM          string // access method where it is not heap
+	ReplIdent   string // relreplident: d n f i
+	RowSecurity bool
+	ForceRLS    bool
+	Tablespace  string
+	Tuples      float64 // reltuples
+	Pages       int64   // relpages
+	Bytes       int64
+	Populated   bool
+	Server      string // foreign table
+	FdwOptions  string
+	Definition  string // view: SELECT ...
+
+	columns  []*column
+	byNum    map[int16]*column
+	parents  []*relation // inheritance, in order; of a partition the partitioned table
+	children []*relation
+	checks   []*constraint
+	keys     []*constraint // primary, unique, exclusion
+	fks      []*constraint
+	indexes  []*index
+	owned    []*sequence // serial
+	node     *node
+}
+
+func (r *relation) id() tidemark.TableID { return tidemark.TableID{Schema: r.Schema, Name: r.Name} }
+
+// root gives the top of a partition tree.
+func (r *relation) root() *relation {
+	for r.Partition && len(r.parents) > 0 {
+		r = r.parents[0]
+	}
+	return r
+}
+
+// A column is a row of pg_attribute.
+type column struct {
+	Rel         uint32
+	Num         int16
+	Name        string
+	SQL         string // quoted
+	Type        uint32
+	Mod         int32
+	Native      string // format_type
+	NotNull     bool
+	Identity    string // attidentity: a always, d by default
+	Generated   string // attgenerated: s stored, v virtual
+	Local       bool
+	Collation   string // where it is not the type's own
+	Storage     string // where it is not the type's own: PLAIN ...
+	Compression string // pglz, lz4
+	Statistics  int    // -1 default
+	Options     string // n_distinct=...
+	FdwOptions  string
+	Coll        uint32 // attcollation
+
+	def      *attrdef
+	notNull  *constraint // PostgreSQL 18
+	sequence *sequence   // of an identity column
+}
+
+// An attrdef is a row of pg_attrdef: a default or generation expression.
+type attrdef struct {
+	OID  uint32
+	Rel  uint32
+	Num  int16
+	Expr string
+	node *node
+}
+
+// optionsSQL turns an array of options into the text between the parentheses of WITH.
+func optionsSQL(array, prefix string) string {
+	return fmt.Sprintf(`(SELECT string_agg(%s || quote_ident(option_name) || '=' || quote_literal(option_value), ', ') FROM pg_options_to_table(%s))`,
+		server.QuoteLiteral(prefix), array)
+}
+
+// fdwOptionsSQL does so for OPTIONS of foreign objects, and leaves secrets out.
+func fdwOptionsSQL(array string) string {
+	return fmt.Sprintf(`(SELECT string_agg(format('%%I %%L', option_name, option_value), ', ')
+		FROM pg_options_to_table(%s) WHERE option_name !~* '%s')`, array, secretOption)
+}
+
+// secretOption matches names of options that are never carried.
+const secretOption = `pass|secret|token|private|credential|(^|_)pwd$|(^|[^a-z])key$`
+
+const relationsSQL = `
+SELECT c.oid, n.nspname, c.relname, format('%%I.%%I', n.nspname, c.relname), c.relkind::text, c.relpersistence::text, c.relowner,
+       CASE WHEN c.reloftype <> 0 THEN c.reloftype::regtype::text ELSE '' END,
+       c.relispartition, coalesce(pg_get_expr(c.relpartbound, c.oid), ''),
+       CASE WHEN c.relkind = 'p' THEN pg_get_partkeydef(c.oid) ELSE '' END,
+       concat_ws(', ', CASE WHEN c.reloptions IS NOT NULL THEN %s END, CASE WHEN tc.reloptions IS NOT NULL THEN %s END),
+       CASE WHEN am.amname <> 'heap' THEN quote_ident(am.amname) ELSE '' END,
+       c.relreplident::text, c.relrowsecurity, c.relforcerowsecurity, coalesce(ts.spcname, ''), c.reltuples::float8, c.relpages::bigint,
+       CASE WHEN c.relkind IN ('r', 'm') THEN coalesce(pg_relation_size(c.oid), 0)
+            + CASE WHEN c.reltoastrelid <> 0 THEN coalesce(pg_relation_size(c.reltoastrelid), 0) ELSE 0 END ELSE 0 END,
+       c.relispopulated, coalesce(quote_ident(fs.srvname), ''), coalesce(CASE WHEN ft.ftoptions IS NOT NULL THEN %s END, ''),
+       CASE WHEN c.relkind IN ('v', 'm') THEN rtrim(pg_get_viewdef(c.oid), ';') ELSE '' END
+FROM pg_class c
+JOIN pg_namespace n ON n.oid = c.relnamespace
+LEFT JOIN pg_class tc ON tc.oid = c.reltoastrelid AND c.reltoastrelid <> 0
+LEFT JOIN pg_am am ON am.oid = c.relam AND c.relkind IN ('r', 'p', 'm')
+LEFT JOIN pg_tablespace ts ON ts.oid = c.reltablespace
+LEFT JOIN pg_foreign_table ft ON ft.ftrelid = c.oid
+LEFT JOIN pg_foreign_server fs ON fs.oid = ft.ftserver
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f', 'c', 'S') AND c.relpersistence <> 't' AND ` + userSchema + ` AND %s
+ORDER BY n.nspname COLLATE "C", c.relname COLLATE "C"`
+
+func (c *catalogue) readRelations(ctx context.Context) error {
+	found, err := server.Rows[relation](ctx, c.conn, fmt.Sprintf(relationsSQL, optionsSQL("c.reloptions", ""),
+		optionsSQL("tc.reloptions", "toast."), fdwOptionsSQL("ft.ftoptions"), notMember(classClass, "c.oid")))
+	for _, r := range found {
+		r.byNum = map[int16]*column{}
+		c.relations[r.OID] = r
+		c.ordered = append(c.ordered, r)
+		if r.Tablespace != "" {
+			c.find(tidemark.Note, r.SQL, "its tablespace "+r.Tablespace+" is not carried: it is made in the target's default tablespace", "")
+		}
+	}
+	return err
+}
+
+const columnsSQL = `
+SELECT a.attrelid, a.attnum, a.attname, quote_ident(a.attname), a.atttypid, a.atttypmod, format_type(a.atttypid, a.atttypmod),
+       a.attnotnull, a.attidentity::text, a.attgenerated::text, a.attislocal,
+       CASE WHEN a.attcollation <> 0 AND a.attcollation <> t.typcollation THEN format('%%I.%%I', cn.nspname, co.collname) ELSE '' END,
+       CASE WHEN a.attstorage <> t.typstorage THEN
+            CASE a.attstorage WHEN 'p' THEN 'PLAIN' WHEN 'e' THEN 'EXTERNAL' WHEN 'x' THEN 'EXTENDED' ELSE 'MAIN' END ELSE '' END,
+       %s, coalesce(a.attstattarget, -1)::int,
+       CASE WHEN a.attoptions IS NULL THEN '' ELSE %s END, CASE WHEN a.attfdwoptions IS NULL THEN '' ELSE coalesce(%s, '') END, a.attcollation
+FROM pg_attribute a
+JOIN pg_class c ON c.oid = a.attrelid
+JOIN pg_namespace n ON n.oid = c.relnamespace
+JOIN pg_type t ON t.oid = a.atttypid
+LEFT JOIN pg_collation co ON co.oid = a.attcollation
+LEFT JOIN pg_namespace cn ON cn.oid = co.collnamespace
+WHERE a.attnum > 0 AND NOT a.attisdropped AND c.relkind IN ('r', 'p', 'v', 'm', 'f', 'c') AND c.relpersistence <> 't' AND ` + userSchema + `
+ORDER BY a.attrelid, a.attnum`
+
+func (c *catalogue) readColumns(ctx context.Context) error {
+	found, err := c.conn.Query(ctx, fmt.Sprintf(columnsSQL,
+		c.since(14, "CASE a.attcompression WHEN 'p' THEN 'pglz' WHEN 'l' THEN 'lz4' ELSE '' END", "''"),
+		optionsSQL("a.attoptions", ""), fdwOptionsSQL("a.attfdwoptions")))
+	if err != nil {
+		return err
+	}
+	// The largest result of all: scanned by hand, since reflection would double its time.
+	var a column
+	_, err = pgx.ForEachRow(found, []any{&a.Rel, &a.Num, &a.Name, &a.SQL, &a.Type, &a.Mod, &a.Native, &a.NotNull, &a.Identity,
+		&a.Generated, &a.Local, &a.Collation, &a.Storage, &a.Compression, &a.Statistics, &a.Options, &a.FdwOptions, &a.Coll}, func() error {
+		if r := c.relations[a.Rel]; r != nil {
+			col := a
+			r.columns = append(r.columns, &col)
+			r.byNum[col.Num] = &col
+		}
+		return nil
+	})
+	return err
+}
+
+func (c *catalogue) readInheritance(ctx context.Context) error {
+	type link struct{ Child, Parent uint32 }
+	found, err := server.Rows[link](ctx, c.conn, `SELECT inhrelid, inhparent FROM pg_inherits ORDER BY inhrelid, inhseqno`)
+	for _, l := range found {
+		if child, parent := c.relations[l.Child], c.relations[l.Parent]; child != nil && parent != nil {
+			child.parents = append(child.parents, parent)
+			parent.children = append(parent.children, child)
+		} else if child != nil {
+			c.find(tidemark.Warning, child.SQL, "it inherits from a table of an extension, and is made as a table of its own", "")
+		}
+	}
+	return err
+}
+
+func (c *catalogue) readDefaults(ctx context.Context) error {
+	found, err := server.Rows[attrdef](ctx, c.conn, `SELECT d.oid, d.adrelid, d.adnum, pg_get_expr(d.adbin, d.adrelid) FROM pg_attrdef d
+		JOIN pg_class c ON c.oid = d.adrelid AND c.relpersistence <> 't' WHERE d.oid >= 16384`)
+	for _, d := range found {
+		if r := c.relations[d.Rel]; r != nil && r.byNum[d.Num] != nil {
+			r.byNum[d.Num].def = d
+		}
+	}
+	return err
+}
+
+// A sequence is a row of pg_sequence with its state.
+type sequence struct {
+	OID       uint32
+	Type      string
+	Start     int64
+	Increment int64
+	Min, Max  int64
+	Cache     int64
+	Cycle     bool
+	OwnerRel  uint32
+	OwnerNum  int16
+	Internal  bool // made by an identity column
+	Last      int64
+	Called    bool
+	Known     bool // Last and Called could be read
+
+	rel   *relation
+	owner *relation
+}
+
+// next gives the value that nextval would give, 0 if that is unknown.
+func (s *sequence) next() uint64 {
+	n := s.Last
+	if s.Called {
+		n += s.Increment
+	}
+	if !s.Known || n < 0 {
+		return 0
+	}
+	return uint64(n)
+}
+
+const sequencesSQL = `
+SELECT s.seqrelid, format_type(s.seqtypid, NULL), s.seqstart, s.seqincrement, s.seqmin, s.seqmax, s.seqcache, s.seqcycle,
+       coalesce(d.refobjid, 0::oid), coalesce(d.refobjsubid, 0)::int2, coalesce(d.deptype = 'i', false),
+       coalesce(CASE WHEN p.may THEN pg_sequence_last_value(s.seqrelid) END, s.seqstart),
+       CASE WHEN p.may THEN pg_sequence_last_value(s.seqrelid) END IS NOT NULL, p.may
+FROM pg_sequence s
+JOIN pg_class c ON c.oid = s.seqrelid AND c.relpersistence <> 't'
+JOIN pg_namespace n ON n.oid = c.relnamespace
+CROSS JOIN LATERAL (SELECT has_sequence_privilege(s.seqrelid, 'SELECT') AND has_schema_privilege(n.oid, 'USAGE') AS may) p
+LEFT JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.seqrelid AND d.objsubid = 0
+     AND d.refclassid = 'pg_class'::regclass AND d.refobjsubid > 0 AND d.deptype IN ('a', 'i')
+WHERE ` + userSchema
+
+func (c *catalogue) readSequences(ctx context.Context) error {
+	found, err := server.Rows[sequence](ctx, c.conn, sequencesSQL)
+	if err != nil {
+		return err
+	}
+	var fresh []*sequence
+	for _, s := range found {
+		if s.rel = c.relations[s.OID]; s.rel == nil {
+			continue // of an extension
+		}
+		c.sequences[s.OID], c.byName[s.rel.SQL] = s, s
+		if !s.Known {
+			c.find(tidemark.Warning, "sequence "+s.rel.SQL, "its value cannot be read, and will be its start value on the target",
+				"GRANT SELECT ON SEQUENCE "+s.rel.SQL+" to the user of the source.")
+		} else if !s.Called {
+			fresh = append(fresh, s)
+		}
+		if s.owner = c.relations[s.OwnerRel]; s.owner == nil {
+			continue
+		}
+		if s.Internal {
+			s.owner.byNum[s.OwnerNum].sequence = s
+		} else {
+			s.owner.owned = append(s.owner.owned, s)
+		}
+	}
+	return c.readFreshSequences(ctx, fresh)
+}
+
+// readFreshSequences looks into the sequences that gave no value yet, since
+// setval may have placed them anywhere.
+func (c *catalogue) readFreshSequences(ctx context.Context, fresh []*sequence) error {
+	for len(fresh) > 0 {
+		n := min(len(fresh), 100)
+		parts := make([]string, n)
+		for i, s := range fresh[:n] {
+			parts[i] = fmt.Sprintf("SELECT %d, last_value, is_called FROM %s", i, s.rel.SQL)
+		}
+		r, err := c.conn.Query(ctx, strings.Join(parts, " UNION ALL "), pgx.QueryExecModeSimpleProtocol)
+		if err != nil {
+			return err
+		}
+		var i int
+		var last int64
+		var called bool
+		if _, err := pgx.ForEachRow(r, []any{&i, &last, &called}, func() error {
+			fresh[i].Last, fresh[i].Called = last, called
+			return nil
+		}); err != nil {
+			return err
+		}
+		fresh = fresh[n:]
+	}
+	return nil
+}

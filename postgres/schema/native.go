@@ -1,0 +1,319 @@
+package schema
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// The native objects of a database form a graph. A node is an object of the
+// catalogue that has DDL of its own, and an edge is a row of pg_depend. What has
+// no DDL of its own (an array type, a row type, a member of an extension, the
+// rule behind a view) is an alias of the node that makes it.
+//
+// A default or a check constraint is a node with a host: it stands in its table's
+// CREATE TABLE and its dependencies are the table's, unless that would close a
+// circle (a default that calls a function that takes the table's row type). Then
+// it is split off and becomes a statement after the table. Circles among types,
+// views and functions are opened by stubs: a shell type, a view of NULLs, a
+// function without a body, each replaced by the real one later (native_order.go).
+type graph struct {
+	nodes  []*node
+	byID   map[address]*node
+	from   map[address]*node // where an object's dependencies go to a node other than its own
+	alias  map[address]address
+	member map[address]uint32 // of extensions
+	silent map[address]bool   // accounted for, though nothing is made of it
+	spoken map[address]string // how COMMENT ON names an object: "INDEX public.i"
+	domain map[uint32][]*constraint
+	texts  map[address]map[int32]string // comments, per column
+	newer  map[address]int              // what can have a comment only since a major version
+	edges  []edge
+
+	lobOwners *node // says whose the large objects are
+
+	refresh map[*node]*node // of materialized views
+	analyze map[*relation]*node
+	owners  map[*node]*node
+	owns    []*sequence // serial: its table waits for it
+	values  []valueOf
+	later   []func() // ties to be made once all nodes are there
+}
+
+func (g *graph) init() {
+	*g = graph{byID: map[address]*node{}, from: map[address]*node{}, alias: map[address]address{}, member: map[address]uint32{},
+		silent: map[address]bool{}, spoken: map[address]string{}, domain: map[uint32][]*constraint{},
+		refresh: map[*node]*node{}, analyze: map[*relation]*node{}, owners: map[*node]*node{}, texts: map[address]map[int32]string{}, newer: map[address]int{}}
+}
+
+// A node becomes one tidemark.Object, unless it is a part of its host's.
+type node struct {
+	kind   string // "table"
+	name   string // "public.orders"; kind and name are the Object's ID
+	phase  tidemark.Phase
+	rel    *relation             // what it belongs to
+	sql    []string              // statements, or
+	build  func(to int) []string // what makes them on a server of major version to, once it is known which parts are split
+	tail   []remark              // comments and the like, after all other statements
+	limits []limit               // what of it older servers lack
+	bytes  int64
+	heavy  bool
+
+	host  *node // it is a part of this one unless split
+	split bool
+	fixed bool     // a part that cannot be split: a generated column
+	stub  *node    // stands in for it in circles
+	make  []string // statements of its stub, where it can have one
+
+	owner uint32
+	adj   []*node // what it needs, once the graph is drawn
+	waits []*node // what it only waits for
+	low   int     // Tarjan's
+	index int
+	stack bool
+	comp  int
+	left  int     // needs that are not yet listed
+	parts []*node // whose host it is and that are not split
+}
+
+func (n *node) id() string { return n.kind + " " + n.name }
+
+// unit gives the node whose statements make n.
+func (n *node) unit() *node {
+	for n.host != nil && !n.split {
+		n = n.host
+	}
+	return n
+}
+
+// An edge says that from needs to. class is the catalogue of what it refers to.
+type edge struct {
+	from, to *node
+	class    uint32
+	viaStub  bool
+	soft     bool // from only waits until to has ended
+}
+
+// add enters a node. A zero address is allowed, for what no dependency names.
+func (g *graph) add(a address, n *node) *node {
+	g.nodes = append(g.nodes, n)
+	if a != (address{}) {
+		g.byID[a] = n
+		if g.spoken[a] == "" {
+			g.spoken[a] = strings.ToUpper(n.kind) + " " + n.name
+		}
+	}
+	return n
+}
+
+func (g *graph) need(from, to *node) {
+	if from != nil && to != nil && from != to {
+		g.edges = append(g.edges, edge{from: from, to: to})
+	}
+}
+
+// after makes from wait for to, whether or not to can be made.
+func (g *graph) after(from, to *node) {
+	if from != nil && to != nil && from != to {
+		g.edges = append(g.edges, edge{from: from, to: to, soft: true})
+	}
+}
+
+// resolve gives the node that makes an object; nil where none does.
+func (g *graph) resolve(a address) *node {
+	for range 8 {
+		if ext, ok := g.member[a]; ok {
+			a = address{classExtension, ext}
+		}
+		if n := g.byID[a]; n != nil {
+			return n
+		}
+		next, ok := g.alias[a]
+		if !ok {
+			return nil
+		}
+		a = next
+	}
+	return nil
+}
+
+// readDependencies turns pg_depend into edges. Left out is what would turn the
+// order round: a serial's sequence hangs on its column but is made before the
+// table; an index of a partitioned table is made after those of its partitions.
+func (c *catalogue) readDependencies(ctx context.Context) error {
+	g := &c.graph
+	r, err := c.conn.Query(ctx, `SELECT classid, objid, refclassid, refobjid, deptype::text FROM pg_depend
+		WHERE deptype IN ('n', 'a', 'i', 'x') AND classid <> 0 AND refobjid >= $1`, uint32(firstUserOID))
+	if err != nil {
+		return err
+	}
+	var from, to address
+	var kind string
+	_, err = pgx.ForEachRow(r, []any{&from.class, &from.id, &to.class, &to.id, &kind}, func() error {
+		if kind == "x" {
+			c.addExtensionDependency(from, to)
+			return nil
+		}
+		if from.class == classClass && (to.class == classClass && c.sequences[from.id] != nil || to.class == classConstraint && kind == "i") {
+			return nil
+		}
+		if _, member := g.member[from]; member && from.class != classExtension {
+			return nil
+		}
+		a := g.from[from]
+		if a == nil {
+			a = g.resolve(from)
+		}
+		b := g.resolve(to)
+		if a != nil && b != nil && a != b && b.unit() != a {
+			g.edges = append(g.edges, edge{from: a, to: b, class: to.class})
+		}
+		return nil
+	})
+	return err
+}
+
+// addExtensionDependency carries ALTER ... DEPENDS ON EXTENSION.
+func (c *catalogue) addExtensionDependency(from, to address) {
+	n, ext := c.graph.resolve(from), c.graph.byID[to]
+	if n != nil && ext != nil {
+		n.tail = append(n.tail, remark{sql: "ALTER " + c.graph.spoken[from] + " DEPENDS ON EXTENSION " + ext.name})
+		c.graph.need(n, ext)
+	}
+}
+
+// readComments hangs COMMENT statements on what they are about.
+func (c *catalogue) readComments(ctx context.Context) error {
+	type comment struct {
+		Class, ID uint32
+		Sub       int32
+		Text      string
+	}
+	found, err := server.Rows[comment](ctx, c.conn, `SELECT classoid, objoid, objsubid, description FROM pg_description
+		WHERE objoid >= 16384 OR classoid = 2613 OR classoid = 2615 AND objoid = 2200 AND description <> 'standard public schema'
+		ORDER BY classoid, objoid, objsubid`)
+	for _, f := range found {
+		a := address{f.Class, f.ID}
+		if c.graph.texts[a] == nil {
+			c.graph.texts[a] = map[int32]string{}
+		}
+		c.graph.texts[a][f.Sub] = f.Text
+		if n, about := c.spoken(a, f.Sub); n != nil && about != "" && n.kind != "extension" {
+			n.tail = append(n.tail, remark{"COMMENT ON " + about + " IS " + server.QuoteLiteral(f.Text), c.graph.newer[a]})
+		}
+	}
+	return err
+}
+
+// spoken gives the node that an object belongs to and how COMMENT ON names it;
+// sub is a column's number. nil for what is not ours to change.
+func (c *catalogue) spoken(a address, sub int32) (*node, string) {
+	g := &c.graph
+	if _, member := g.member[a]; member {
+		return nil, ""
+	}
+	if sub == 0 {
+		return g.resolve(a), g.spoken[a]
+	}
+	r := c.relations[a.id]
+	if a.class != classClass || r == nil || r.byNum[int16(sub)] == nil {
+		return nil, ""
+	}
+	return g.resolve(a), "COLUMN " + r.SQL + "." + r.byNum[int16(sub)].SQL
+}
+
+// readLabels carries security labels, which need their provider on the target.
+func (c *catalogue) readLabels(ctx context.Context) error {
+	type label struct {
+		Class, ID uint32
+		Sub       int32
+		Provider  string
+		Text      string
+	}
+	found, err := server.Rows[label](ctx, c.conn, `SELECT classoid, objoid, objsubid, provider, label FROM pg_seclabel WHERE objoid >= 16384`)
+	for _, f := range found {
+		n, about := c.spoken(address{f.Class, f.ID}, f.Sub)
+		if n == nil || about == "" {
+			continue
+		}
+		l := c.graph.add(address{}, &node{kind: "security label", name: server.QuoteIdent(f.Provider) + " on " + about, rel: n.rel, phase: tidemark.AfterRows,
+			sql: []string{"SECURITY LABEL FOR " + server.QuoteIdent(f.Provider) + " ON " + about + " IS " + server.QuoteLiteral(f.Text)}})
+		c.graph.need(l, n)
+	}
+	return err
+}
+
+// finishNative orders the graph and writes it down as objects.
+func (c *catalogue) finishNative(context.Context) error {
+	g := &c.graph
+	c.openCircles()
+	c.addLast()
+	g.draw()
+	g.settlePhases()
+	seen := map[string]int{}
+	for _, n := range g.order() {
+		o := tidemark.Object{ID: n.id(), Kind: n.kind, Phase: n.phase, SQL: n.statements(c.db.Major), Bytes: n.bytes, Heavy: n.heavy, Older: n.older(c.db.Major)}
+		if n.rel != nil {
+			o.Table = n.rel.id()
+		}
+		for _, need := range n.adj {
+			o.Depends = append(o.Depends, need.id())
+		}
+		for _, m := range n.waits {
+			o.After = append(o.After, m.id())
+		}
+		slices.Sort(o.Depends)
+		slices.Sort(o.After)
+		if seen[o.ID]++; seen[o.ID] > 1 {
+			c.find(tidemark.Blocker, o.ID, "two objects of the catalogue have this name: please report", "")
+		}
+		c.db.Objects = append(c.db.Objects, o)
+	}
+	return nil
+}
+
+// statements gives a unit's SQL on a server of major version to: its own, then the
+// comments of its parts and its own.
+func (n *node) statements(to int) []string {
+	var out []string
+	if n.build != nil {
+		out = n.build(to)
+	} else {
+		out = slices.Clone(n.sql)
+	}
+	for _, p := range append(slices.Clone(n.parts), n) {
+		for _, r := range p.tail {
+			if to >= r.since && !p.lacking(to) {
+				out = append(out, r.sql)
+			}
+		}
+	}
+	return out
+}
+
+// compareNodes is the order among nodes that do not need each other.
+func compareNodes(a, b *node) int {
+	return cmp.Or(cmp.Compare(a.phase, b.phase), cmp.Compare(kindRank[a.kind], kindRank[b.kind]), cmp.Compare(a.name, b.name))
+}
+
+// kindRank keeps a plan readable: like beside like, in about the order of a dump.
+var kindRank = func() map[string]int {
+	m := map[string]int{}
+	for i, k := range []string{"schema", "access method", "language", "extension", "collation", "conversion", "shell type", "type",
+		"domain", "domain check", "function stub", "function", "procedure", "aggregate", "cast", "transform", "operator", "operator family",
+		"operator class", "text search parser", "text search template", "text search dictionary", "text search configuration",
+		"foreign data wrapper", "server", "user mapping", "sequence", "table", "default", "check", "foreign table", "view stub",
+		"view", "materialized view", "index", "constraint", "index mark", "extended statistics", "statistics",
+		"foreign key", "foreign key validation", "refresh", "rule", "trigger", "row security", "policy", "sequence value",
+		"comment", "publication", "publication table", "publication schema", "owner", "grant", "default privileges", "security label",
+		"event trigger"} {
+		m[k] = i + 1
+	}
+	return m
+}()

@@ -1,0 +1,274 @@
+package schema
+
+import (
+	queue "container/heap"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// draw writes each unit's needs into adj, from the edges, and its parts into parts.
+func (g *graph) draw() {
+	for _, n := range g.nodes {
+		n.adj, n.waits, n.parts = n.adj[:0], n.waits[:0], n.parts[:0]
+	}
+	for _, n := range g.nodes {
+		if n.host != nil && !n.split {
+			n.host.parts = append(n.host.parts, n)
+		}
+	}
+	for _, e := range g.edges {
+		from, to := e.from.unit(), e.to.unit()
+		if e.viaStub && to.stub != nil {
+			to = to.stub
+		}
+		switch {
+		case from == to:
+		case e.soft:
+			from.waits = append(from.waits, to)
+		default:
+			from.adj = append(from.adj, to)
+		}
+	}
+	for _, n := range g.nodes {
+		if n.stub != nil {
+			n.adj = append(n.adj, n.stub)
+		}
+		slices.SortFunc(n.adj, compareNodes)
+		n.adj = slices.Compact(n.adj)
+		slices.SortFunc(n.waits, compareNodes)
+		n.waits = slices.DeleteFunc(slices.Compact(n.waits), func(m *node) bool {
+			_, needed := slices.BinarySearchFunc(n.adj, m, compareNodes)
+			return needed
+		})
+	}
+}
+
+// openCircles finds circles of needs and opens each, until there are none.
+func (c *catalogue) openCircles() {
+	g := &c.graph
+	for range 1000 {
+		g.draw()
+		circles := g.circles()
+		if len(circles) == 0 {
+			return
+		}
+		for _, circle := range circles {
+			if g.open(circle) {
+				continue
+			}
+			names := make([]string, len(circle))
+			for i, n := range circle {
+				names[i] = n.id()
+			}
+			slices.Sort(names)
+			c.find(tidemark.Warning, names[0], "its definition goes in a circle that cannot be opened: "+strings.Join(names, ", "),
+				"Make one of them by hand after the copy.")
+			g.cut(circle)
+		}
+	}
+}
+
+// circles gives the strongly connected components of more than one node (Tarjan 1972).
+func (g *graph) circles() [][]*node {
+	var out [][]*node
+	var stack []*node
+	count := 0
+	for _, n := range g.nodes {
+		n.index, n.low, n.stack, n.comp = 0, 0, false, 0
+	}
+	var visit func(n *node)
+	visit = func(n *node) {
+		count++
+		n.index, n.low, n.stack = count, count, true
+		at := len(stack)
+		stack = append(stack, n)
+		for _, m := range n.adj {
+			if m.index == 0 {
+				visit(m)
+				n.low = min(n.low, m.low)
+			} else if m.stack {
+				n.low = min(n.low, m.index)
+			}
+		}
+		if n.low != n.index {
+			return
+		}
+		comp := slices.Clone(stack[at:])
+		stack = stack[:at]
+		for _, m := range comp {
+			m.stack = false
+		}
+		if len(comp) > 1 {
+			out = append(out, comp)
+			for _, m := range comp {
+				m.comp = len(out)
+			}
+		}
+	}
+	for _, n := range g.nodes {
+		if n.index == 0 && n.unit() == n {
+			visit(n)
+		}
+	}
+	return out
+}
+
+// open opens a circle at its cheapest place: at parts that can be split off, and
+// otherwise at one node that can have a stub, types before views before functions.
+func (g *graph) open(circle []*node) bool {
+	comp := circle[0].comp
+	done := false
+	for i := range g.edges {
+		e := &g.edges[i]
+		part := e.from
+		if part.host != nil && !part.split && !part.fixed && part.unit().comp == comp && e.to.unit().comp == comp && e.to.unit() != part.unit() {
+			part.split, done = true, true
+			g.need(part, part.host)
+		}
+	}
+	if done {
+		return true
+	}
+	var best *node
+	for _, n := range circle {
+		if n.make != nil && n.stub == nil && (best == nil || stubRank(n) < stubRank(best) || stubRank(n) == stubRank(best) && n.name < best.name) {
+			best = n
+		}
+	}
+	if best == nil {
+		return false
+	}
+	best.stub = &node{kind: stubKind[best.kind], name: best.name, rel: best.rel, sql: best.make}
+	g.nodes = append(g.nodes, best.stub)
+	for i := range g.edges {
+		e := &g.edges[i]
+		if e.to == best && e.from.unit().comp == comp {
+			e.viaStub = true
+		} else if e.from == best && (e.class == classType || e.class == classNamespace || e.class == classLanguage) {
+			g.edges = append(g.edges, edge{from: best.stub, to: e.to, class: e.class})
+		}
+	}
+	return true
+}
+
+var stubKind = map[string]string{"type": "shell type", "view": "view stub", "function": "function stub", "procedure": "function stub"}
+
+func stubRank(n *node) int {
+	return slices.Index([]string{"type", "view", "function", "procedure"}, n.kind)
+}
+
+// cut drops the edges inside a circle that cannot be opened, so that everything else keeps its order.
+func (g *graph) cut(circle []*node) {
+	comp := circle[0].comp
+	g.edges = slices.DeleteFunc(g.edges, func(e edge) bool { return e.from.unit().comp == comp && e.to.unit().comp == comp })
+}
+
+// settlePhases puts before the rows all that tables need, whatever it is (a key
+// that a view stands on that a function takes that a default calls), and defers
+// everything else that needs something later.
+func (g *graph) settlePhases() {
+	settled := map[*node]bool{}
+	var force func(n *node)
+	force = func(n *node) {
+		if settled[n] {
+			return
+		}
+		settled[n] = true
+		n.phase = tidemark.BeforeRows
+		for _, m := range n.adj {
+			force(m)
+		}
+	}
+	for _, n := range g.nodes {
+		switch n.kind {
+		case "table", "default", "check", "domain check", "foreign table", "sequence":
+			if n.unit() == n && n.phase == tidemark.BeforeRows {
+				force(n)
+			}
+		}
+	}
+	var lift func(n *node)
+	lift = func(n *node) {
+		if settled[n] {
+			return
+		}
+		settled[n] = true
+		was := n.phase
+		for _, m := range n.adj {
+			lift(m)
+			n.phase = max(n.phase, m.phase)
+		}
+		if was == tidemark.BeforeRows && n.phase == tidemark.AfterTable {
+			n.phase = tidemark.AfterRows // it stands on no one table
+		}
+	}
+	for _, n := range g.nodes {
+		if n.unit() == n {
+			lift(n)
+		}
+	}
+	// Nothing waits for what belongs to a later phase.
+	for _, n := range g.nodes {
+		n.waits = slices.DeleteFunc(n.waits, func(m *node) bool { return m.phase > n.phase })
+	}
+}
+
+// order lists units so that each stands after all it needs and waits for (Kahn
+// 1962), and otherwise by phase, kind and name. Needs go in no circle any more; a
+// circle that waiting closes is opened by waiting less.
+func (g *graph) order() []*node {
+	users := map[*node][]*node{}
+	ready := &nodeHeap{}
+	units := 0
+	for _, n := range g.nodes {
+		if n.unit() != n {
+			continue
+		}
+		units++
+		n.left = len(n.adj) + len(n.waits)
+		for _, m := range n.adj {
+			users[m] = append(users[m], n)
+		}
+		for _, m := range n.waits {
+			users[m] = append(users[m], n)
+		}
+		if n.left == 0 {
+			*ready = append(*ready, n)
+		}
+	}
+	queue.Init(ready)
+	out := make([]*node, 0, len(g.nodes))
+	for ready.Len() > 0 {
+		n := queue.Pop(ready).(*node)
+		out = append(out, n)
+		for _, u := range users[n] {
+			if u.left--; u.left == 0 {
+				queue.Push(ready, u)
+			}
+		}
+	}
+	if len(out) == units {
+		return out
+	}
+	for _, n := range g.nodes {
+		if n.left > 0 {
+			n.waits = nil
+		}
+	}
+	return g.order()
+}
+
+type nodeHeap []*node
+
+func (h nodeHeap) Len() int           { return len(h) }
+func (h nodeHeap) Less(i, j int) bool { return compareNodes(h[i], h[j]) < 0 }
+func (h nodeHeap) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *nodeHeap) Push(x any)        { *h = append(*h, x.(*node)) }
+func (h *nodeHeap) Pop() any {
+	old := *h
+	n := old[len(old)-1]
+	*h = old[:len(old)-1]
+	return n
+}

@@ -1,0 +1,128 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// uncoveredSQL lists every object of the catalogue that a user can have made.
+// What is in it and has no node is a gap, and gets a finding.
+const uncoveredSQL = `
+SELECT 1259::oid, c.oid FROM pg_class c WHERE c.oid >= 16384 AND c.relkind <> 't' AND c.relpersistence <> 't' AND c.relnamespace <> 99
+UNION ALL SELECT 1247, t.oid FROM pg_type t WHERE t.oid >= 16384 AND t.typnamespace <> 99 -- before 14 the server's own TOAST tables have types
+UNION ALL SELECT 1255, oid FROM pg_proc WHERE oid >= 16384 AND pronamespace::regnamespace::text <> '` + DDLSchema + `'
+UNION ALL SELECT 2604, d.oid FROM pg_attrdef d JOIN pg_class c ON c.oid = d.adrelid WHERE d.oid >= 16384 AND c.relpersistence <> 't'
+UNION ALL SELECT 2606, k.oid FROM pg_constraint k LEFT JOIN pg_class c ON c.oid = k.conrelid WHERE k.oid >= 16384 AND coalesce(c.relpersistence <> 't', true)
+UNION ALL SELECT 2618, r.oid FROM pg_rewrite r JOIN pg_class c ON c.oid = r.ev_class WHERE r.oid >= 16384 AND r.rulename <> '_RETURN' AND c.relpersistence <> 't'
+UNION ALL SELECT 2620, t.oid FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+          WHERE t.oid >= 16384 AND NOT t.tgisinternal AND t.tgparentid = 0 AND c.relpersistence <> 't'
+UNION ALL SELECT 2615, n.oid FROM pg_namespace n WHERE oid >= 16384 AND ` + userSchema + `
+UNION ALL SELECT 2617, oid FROM pg_operator WHERE oid >= 16384
+UNION ALL SELECT 2616, oid FROM pg_opclass WHERE oid >= 16384
+UNION ALL SELECT 2753, oid FROM pg_opfamily WHERE oid >= 16384
+UNION ALL SELECT 2602, oid FROM pg_amop WHERE oid >= 16384
+UNION ALL SELECT 2603, oid FROM pg_amproc WHERE oid >= 16384
+UNION ALL SELECT 2601, oid FROM pg_am WHERE oid >= 16384
+UNION ALL SELECT 2605, c.oid FROM pg_cast c WHERE oid >= 16384
+          AND NOT EXISTS (SELECT FROM pg_range r WHERE r.rngtypid = c.castsource AND c.casttarget = (to_jsonb(r)->>'rngmultitypid')::oid)
+UNION ALL SELECT 2607, oid FROM pg_conversion WHERE oid >= 16384
+UNION ALL SELECT 2612, oid FROM pg_language WHERE oid >= 16384
+UNION ALL SELECT 3079, oid FROM pg_extension WHERE oid >= 16384
+UNION ALL SELECT 3256, oid FROM pg_policy WHERE oid >= 16384
+UNION ALL SELECT 3381, oid FROM pg_statistic_ext WHERE oid >= 16384
+UNION ALL SELECT 3456, oid FROM pg_collation WHERE oid >= 16384
+UNION ALL SELECT 3466, oid FROM pg_event_trigger WHERE oid >= 16384 AND evtname NOT IN ('tidemark_ddl_end', 'tidemark_ddl_drop')
+UNION ALL SELECT 3576, oid FROM pg_transform WHERE oid >= 16384
+UNION ALL SELECT 3600, oid FROM pg_ts_dict WHERE oid >= 16384
+UNION ALL SELECT 3601, oid FROM pg_ts_parser WHERE oid >= 16384
+UNION ALL SELECT 3602, oid FROM pg_ts_config WHERE oid >= 16384
+UNION ALL SELECT 3764, oid FROM pg_ts_template WHERE oid >= 16384
+UNION ALL SELECT 2328, oid FROM pg_foreign_data_wrapper WHERE oid >= 16384
+UNION ALL SELECT 1417, oid FROM pg_foreign_server WHERE oid >= 16384
+UNION ALL SELECT 1418, umid FROM pg_user_mappings
+UNION ALL SELECT 6104, oid FROM pg_publication WHERE oid >= 16384 AND pubname !~ '^tidemark_'
+UNION ALL SELECT 6106, oid FROM pg_publication_rel WHERE oid >= 16384 AND prpubid IN (SELECT oid FROM pg_publication WHERE pubname !~ '^tidemark_')
+`
+
+// remarksSQL lists what is seen and not carried by its nature: severity, object, text, hint.
+const remarksSQL = `
+SELECT 1, 'subscription ' || quote_ident(subname), 'subscriptions are not carried: two databases would take the same changes, and its connection string may hold a password',
+       'Create it on the target once the source''s own is dropped.'
+FROM pg_subscription WHERE subdbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+UNION ALL
+SELECT 1, 'table ' || c.oid::regclass, 'its rows are configuration of extension ' || quote_ident(e.extname) || ' and are not copied: CREATE EXTENSION makes the table',
+       'Copy the rows that were added by hand.'
+FROM pg_extension e CROSS JOIN LATERAL unnest(e.extconfig) t(oid) JOIN pg_class c ON c.oid = t.oid
+WHERE c.relkind = 'r' AND coalesce(pg_relation_size(c.oid), 0) > 0
+UNION ALL
+SELECT 1, 'database ' || quote_ident(current_database()), 'its setting ' || split_part(s, '=', 1)
+          || CASE WHEN r.setrole <> 0 THEN ' for role ' || r.setrole::regrole ELSE '' END || ' is not carried',
+       format('ALTER %s SET %s TO %L on the target.', CASE WHEN r.setrole = 0 THEN 'DATABASE' ELSE format('ROLE %s IN DATABASE', r.setrole::regrole) END,
+              split_part(s, '=', 1), substr(s, strpos(s, '=') + 1))
+FROM pg_db_role_setting r CROSS JOIN LATERAL unnest(r.setconfig) s WHERE r.setdatabase = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND s !~* '^[^=]*(pass|secret|token)'
+UNION ALL
+SELECT 1, x.object, 'its option ' || quote_ident(o.option_name) || ' looks secret and is not carried', 'Set it on the target with ALTER ... OPTIONS (ADD ...).'
+FROM (SELECT 'foreign data wrapper ' || quote_ident(fdwname), fdwoptions, oid, 2328 FROM pg_foreign_data_wrapper
+      UNION ALL SELECT 'server ' || quote_ident(srvname), srvoptions, oid, 1417 FROM pg_foreign_server
+      UNION ALL SELECT 'user mapping for ' || usename || ' server ' || quote_ident(srvname), umoptions, umid, 1418 FROM pg_user_mappings) x(object, options, oid, class)
+CROSS JOIN LATERAL pg_options_to_table(x.options) o WHERE o.option_name ~* '` + secretOption + `'
+`
+
+// readUncovered compares the catalogue with what was made of it.
+func (c *catalogue) readUncovered(ctx context.Context) error {
+	type remark struct {
+		Severity           int
+		Object, Text, Hint string
+	}
+	remarks, err := server.Rows[remark](ctx, c.conn, remarksSQL)
+	if err != nil {
+		return err
+	}
+	for _, r := range remarks {
+		c.find(tidemark.Severity(r.Severity), r.Object, r.Text, r.Hint)
+	}
+	type object struct{ Class, ID uint32 }
+	found, err := server.Rows[object](ctx, c.conn, uncoveredSQL)
+	if err != nil {
+		return err
+	}
+	var classes, ids []uint32
+	for _, f := range found {
+		if !c.covered(address{f.Class, f.ID}) {
+			classes, ids = append(classes, f.Class), append(ids, f.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	type unknown struct{ Name, Schema string }
+	names, err := server.Rows[unknown](ctx, c.conn, `
+		SELECT coalesce(pg_describe_object(c, i, 0), format('%s of class %s', i, c)), coalesce(o.schema, '')
+		FROM unnest($1::oid[], $2::oid[]) u(c, i) LEFT JOIN LATERAL pg_identify_object(c, i, 0) o ON true`, classes, ids)
+	for _, n := range names {
+		why := "tidemark does not know how to carry it"
+		if strings.HasPrefix(n.Schema, "pg_") || n.Schema == "information_schema" {
+			why = fmt.Sprintf("it stands in %s, where only the server's own objects should be", n.Schema)
+		}
+		c.find(tidemark.Warning, n.Name, "left out: "+why, "Make it by hand on the target.")
+	}
+	return err
+}
+
+func (c *catalogue) covered(a address) bool {
+	g := &c.graph
+	if _, member := g.member[a]; member || g.silent[a] || g.resolve(a) != nil {
+		return true
+	}
+	if a.class == classType {
+		t := c.types[a.id]
+		// A multirange comes with its range; row types come with what they are of.
+		return t != nil && (t.Class == "m" || t.Rel != 0 && c.covered(address{classClass, t.Rel}) || t.Elem != 0 && c.covered(address{classType, t.Elem}))
+	}
+	return false
+}

@@ -1,0 +1,173 @@
+package schema
+
+import (
+	"fmt"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// Render gives the objects that make db's tables, as moves have them, on
+// PostgreSQL, and says what it cannot do. It asks no server.
+//
+// From PostgreSQL the native objects are taken over, but for those of tables that
+// are not copied, and what needs one of those. A table that is copied in another
+// shape, or from another engine, is built of its logical shape
+// (render_table.go). Grants and owners come along where Options wants them.
+func (s *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemark.Object, []tidemark.Finding) {
+	r := &renderer{db: db, moves: moves, opt: s.Options, same: db.Engine == "postgres", byFrom: map[tidemark.TableID]*tidemark.Move{},
+		byTo: map[tidemark.TableID]*tidemark.Move{}, gone: map[string]string{}, native: map[tidemark.TableID]*tidemark.Object{},
+		taken: map[string]map[string]bool{}, major: s.Major, unique: map[tidemark.TableID][]uniqueKey{}, dependsOn: map[tidemark.TableID][]string{}}
+	for i := range moves {
+		r.byFrom[moves[i].From.TableID], r.byTo[moves[i].To.TableID] = &moves[i], &moves[i]
+	}
+	if r.same {
+		r.takeOver()
+	}
+	r.build()
+	return r.objects, r.findings
+}
+
+// A renderer is one call of Render.
+type renderer struct {
+	db     *tidemark.Database
+	moves  []tidemark.Move
+	opt    server.Options
+	same   bool // the source is PostgreSQL: its types and expressions are ours
+	major  int  // of the target
+	byFrom map[tidemark.TableID]*tidemark.Move
+	byTo   map[tidemark.TableID]*tidemark.Move
+	native map[tidemark.TableID]*tidemark.Object // CREATE TABLE of a PostgreSQL source, by table
+	gone   map[string]string                     // IDs of objects left out: what is missing
+
+	logical   []*tidemark.Move                 // to be built of their logical shape
+	taken     map[string]map[string]bool       // names of relations, by schema
+	unique    map[tidemark.TableID][]uniqueKey // by target table: what a foreign key can refer to
+	dependsOn map[tidemark.TableID][]string    // what a logical table needs
+	folded    int                              // columns that the source compares without regard to case
+
+	objects  []tidemark.Object
+	findings []tidemark.Finding
+}
+
+func (r *renderer) find(s tidemark.Severity, object, text, hint string) {
+	r.findings = append(r.findings, tidemark.Finding{Severity: s, Object: object, Text: text, Hint: hint})
+}
+
+// takeOver copies native objects, in their order, and leaves out what hangs on
+// tables that are not copied as they are.
+func (r *renderer) takeOver() {
+	root := map[tidemark.TableID]tidemark.TableID{}
+	for _, t := range r.db.Tables {
+		if t.Form == tidemark.Partition {
+			root[t.TableID] = t.PartitionOf
+		}
+	}
+	stays := func(t tidemark.TableID) bool {
+		if top, ok := root[t]; ok {
+			t = top
+		}
+		m := r.byFrom[t]
+		return m != nil && m.Direct
+	}
+	out := map[tidemark.TableID]bool{}
+	for i := range r.db.Objects {
+		if o := &r.db.Objects[i]; o.Kind == "table" {
+			r.native[o.Table] = o
+			out[o.Table] = !stays(o.Table)
+		}
+	}
+	if r.byFrom[LargeObjects] == nil {
+		out[LargeObjects] = true
+	}
+	for i := range r.db.Objects {
+		o := &r.db.Objects[i]
+		switch {
+		case o.Kind == "grant" && !r.opt.Grants, o.Kind == "default privileges" && !r.opt.Grants, o.Kind == "owner" && !r.opt.Owners:
+			continue
+		case out[o.Table]:
+			r.gone[o.ID] = o.Table.String()
+			continue
+		}
+		if missing := r.missing(o); missing != "" && !r.blocked(o) {
+			r.leaveOut(o, missing)
+			if o.Kind == "table" {
+				out[o.Table] = true
+			}
+			continue
+		}
+		r.carry(*o)
+	}
+	for i := range r.moves {
+		m := &r.moves[i]
+		id := "table " + server.QuoteTable(m.From.TableID)
+		if why, gone := r.gone[id]; m.Direct && gone && why != id && r.native[m.From.TableID] != nil {
+			r.find(tidemark.Warning, "table "+m.From.String(), "it is made of its columns and keys alone, since "+
+				r.gone["table "+server.QuoteTable(m.From.TableID)]+", which it needs, is not copied", "")
+		}
+	}
+}
+
+// blocked reports whether the target's version is too old for o's rows.
+func (r *renderer) blocked(o *tidemark.Object) bool {
+	older := o.On(r.major)
+	return r.major > 0 && older != nil && older.SQL == nil && older.Severity == tidemark.Blocker
+}
+
+// carry takes an object over as the target's version makes it.
+func (r *renderer) carry(o tidemark.Object) {
+	older := o.On(r.major)
+	o.Older = nil
+	if older == nil || r.major == 0 {
+		r.objects = append(r.objects, o)
+		return
+	}
+	if older.SQL != nil {
+		if older.Text != "" {
+			r.find(older.Severity, o.ID, older.Text, "")
+		}
+		o.SQL = older.SQL
+		r.objects = append(r.objects, o)
+		return
+	}
+	r.gone[o.ID] = o.ID
+	r.find(older.Severity, o.ID, "left out: "+older.Text, "")
+	if older.Severity == tidemark.Blocker {
+		last := &r.findings[len(r.findings)-1]
+		last.Kind, last.Text, last.Hint = tidemark.Unmapped, older.Text, "Give the column another type (tables: {NAME: {types: {COLUMN: text}}}), or leave the table out."
+	}
+}
+
+// leaveOut notes that o is not made, and says so unless it is a mere trait of
+// something that is not made either.
+func (r *renderer) leaveOut(o *tidemark.Object, missing string) {
+	r.gone[o.ID] = missing
+	switch o.Kind {
+	case "table", "grant", "owner", "statistics", "sequence value", "index mark", "foreign key validation", "refresh", "comment", "security label":
+		return
+	}
+	why := "is not copied"
+	if m := r.moveNamed(missing); m != nil {
+		why = "is copied under another name or in another shape"
+	}
+	r.find(tidemark.Warning, o.ID, fmt.Sprintf("left out: it needs %s, which %s", missing, why), "")
+}
+
+func (r *renderer) moveNamed(name string) *tidemark.Move {
+	for i := range r.moves {
+		if r.moves[i].From.String() == name {
+			return &r.moves[i]
+		}
+	}
+	return nil
+}
+
+// missing gives what o needs and will not be there; "" if nothing.
+func (r *renderer) missing(o *tidemark.Object) string {
+	for _, d := range o.Depends {
+		if what, gone := r.gone[d]; gone {
+			return what
+		}
+	}
+	return ""
+}

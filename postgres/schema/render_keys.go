@@ -1,0 +1,268 @@
+package schema
+
+import (
+	"fmt"
+	"hash/fnv"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// A uniqueKey is what a foreign key can refer to.
+type uniqueKey struct {
+	columns []string
+	ids     []string // of the objects that make it
+}
+
+// take reserves a relation's name in a schema; false if it is taken already.
+func (r *renderer) take(schema, name string) bool {
+	names := r.taken[schema]
+	if names == nil {
+		names = map[string]bool{}
+		r.taken[schema] = names
+	}
+	if names[clip(name)] {
+		return false
+	}
+	names[clip(name)] = true
+	return true
+}
+
+// free gives a name that no relation or type of the schema has yet: name,
+// table_name, or one with a number.
+func (r *renderer) free(schema, name, table string) string {
+	for i := 0; ; i++ {
+		try := name
+		switch {
+		case i == 1 && table != "":
+			try = table + "_" + name
+		case i > 0:
+			try = fmt.Sprintf("%s_%d", name, i+1)
+		}
+		if try = shorten(try); r.take(schema, try) {
+			return try
+		}
+	}
+}
+
+// shorten gives a name that the server keeps whole; what is cut off is replaced
+// by a hash of the whole, so that different names stay different.
+func shorten(name string) string {
+	if len(name) <= maxName {
+		return name
+	}
+	h := fnv.New32a()
+	h.Write([]byte(name))
+	n := maxName - 9
+	for n > 0 && name[n]&0xc0 == 0x80 {
+		n--
+	}
+	return fmt.Sprintf("%s_%08x", name[:n], h.Sum32())
+}
+
+// noteUnique remembers the unique keys of a table; id tells which object makes
+// them, nil that they are taken over.
+func (r *renderer) noteUnique(t *tidemark.Table, id map[string]string) {
+	for _, x := range append(keyOf(t), t.Indexes...) {
+		if cols := x.Columns(); cols != nil && (x.Unique || t.Key != nil && x.Name == t.Key.Name) && x.Where == "" {
+			ids := []string{id[x.Name]}
+			if id == nil {
+				ids = []string{"constraint " + server.QuoteIdent(x.Name) + " ON " + server.QuoteTable(t.TableID), "index " + server.QuoteTable(tidemark.TableID{Schema: t.Schema, Name: x.Name})}
+			}
+			r.unique[t.TableID] = append(r.unique[t.TableID], uniqueKey{cols, ids})
+		}
+	}
+}
+
+// keys makes the primary key, as an index that becomes a constraint once all
+// indexes are there, and the other indexes.
+func (mk *maker) keys() {
+	made := map[string]string{}
+	key := mk.t.Key
+	var keyIndex, keyID string
+	if key != nil {
+		// MySQL calls every primary key PRIMARY.
+		name := mk.t.Name + "_pkey"
+		if mk.r.same && key.Name != "" {
+			name = key.Name
+		}
+		keyIndex = mk.r.free(mk.t.Schema, name, mk.t.Name)
+		k := *key
+		k.Unique, k.Parts = true, slices.Clone(k.Parts)
+		for i := range k.Parts { // no primary key descends here, and each of its columns is whole
+			k.Parts[i].Desc = false
+		}
+		keyID = mk.index(&k, keyIndex)
+	}
+	for i := range mk.t.Indexes {
+		x := &mk.t.Indexes[i]
+		if id := mk.index(x, ""); id != "" {
+			made[x.Name] = id
+		}
+	}
+	if keyID != "" && key.Columns() == nil {
+		mk.r.find(tidemark.Warning, "table "+mk.t.String(), "its primary key becomes a unique index, since it has prefixes of columns", "")
+	} else if keyID != "" {
+		name := server.QuoteIdent(keyIndex)
+		keyID = mk.r.add(tidemark.Object{ID: name + " ON " + mk.sql, Kind: "constraint", Phase: tidemark.AfterTable, Table: mk.t.TableID,
+			Depends: []string{keyID}, After: slices.Clone(mk.indexes), SQL: []string{"ALTER TABLE " + mk.sql + " ADD CONSTRAINT " + name + " PRIMARY KEY USING INDEX " + name}})
+		made[key.Name] = keyID
+		mk.indexes = append(mk.indexes, keyID)
+	}
+	mk.r.noteUnique(mk.t, made)
+}
+
+// index makes an index and gives its object's ID, "" if it cannot be made.
+func (mk *maker) index(x *tidemark.Index, name string) string {
+	who := "index " + x.Name + " of " + mk.t.String()
+	if !mk.r.same && (x.Method == "fulltext" || x.Method == "spatial") {
+		hint := "Make a GiST index once the column is a PostGIS geometry."
+		if x.Method == "fulltext" {
+			hint = "A GIN index of to_tsvector('simple', column), and queries with @@, do what it did."
+		}
+		mk.r.find(tidemark.Warning, who, "left out: PostgreSQL has no "+x.Method+" index of this kind", hint)
+		return ""
+	}
+	parts := make([]string, 0, len(x.Parts))
+	for _, p := range x.Parts {
+		s, err := mk.indexPart(x, &p, who)
+		if err != nil {
+			mk.r.find(tidemark.Warning, who, "left out: "+err.Error(), "")
+			return ""
+		}
+		if p.Desc {
+			s += " DESC"
+		}
+		parts = append(parts, s)
+	}
+	if name == "" {
+		name = mk.r.free(mk.t.Schema, x.Name, mk.t.Name)
+	}
+	unique, using, tail := "", "", ""
+	if x.Unique {
+		unique = "UNIQUE "
+	}
+	if x.Method != "" && x.Method != "btree" && (mk.r.same || x.Method == "hash" && !x.Unique && len(parts) == 1) {
+		using = " USING " + x.Method
+	}
+	if len(x.Include) > 0 {
+		tail = " INCLUDE (" + server.QuoteIdents(x.Include) + ")"
+	}
+	if x.Where != "" && mk.r.same {
+		tail += " WHERE " + x.Where
+	}
+	sql := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: name})
+	stmts := []string{"CREATE " + unique + "INDEX " + server.QuoteIdent(name) + " ON " + mk.sql + using + " (" + strings.Join(parts, ", ") + ")" + tail}
+	if x.Comment != "" {
+		stmts = append(stmts, "COMMENT ON INDEX "+sql+" IS "+server.QuoteLiteral(x.Comment))
+	}
+	id := mk.r.add(tidemark.Object{ID: sql, Kind: "index", Phase: tidemark.AfterTable, Table: mk.t.TableID, Depends: []string{"table " + mk.sql},
+		Heavy: true, Bytes: mk.m.From.Bytes / 3, SQL: stmts})
+	mk.indexes = append(mk.indexes, id)
+	return id
+}
+
+// btreeChars is how many characters of four bytes surely fit a btree entry (2704 bytes).
+const btreeChars = 600
+
+func (mk *maker) indexPart(x *tidemark.Index, p *tidemark.IndexPart, who string) (string, error) {
+	if p.Column == "" {
+		if mk.r.same {
+			return p.Expr, nil
+		}
+		sql, _, err := newExpr(p.Expr, mk.r.db.Engine, mk.classOf).parse()
+		if err != nil {
+			return "", fmt.Errorf("%w in %s", err, p.Expr)
+		}
+		return "(" + sql + ")", nil
+	}
+	if mk.dropped[p.Column] {
+		return "", fmt.Errorf("its column %s is left out", p.Column)
+	}
+	col := server.QuoteIdent(p.Column)
+	c := mk.t.Column(p.Column)
+	if p.Prefix == 0 || c == nil {
+		return col, nil
+	}
+	short := c.Type.Length > 0 && c.Type.Length <= btreeChars && (c.Type.Kind == tidemark.Varchar || c.Type.Kind == tidemark.Char)
+	switch {
+	case !x.Unique && short:
+		mk.r.find(tidemark.Note, who, fmt.Sprintf("it has all of %s, not only its first %d characters", p.Column, p.Prefix), "")
+		return col, nil
+	case c.Type.Kind.Bytes():
+		mk.r.find(tidemark.Note, who, fmt.Sprintf("queries use it only where they compare substring(%s from 1 for %d)", col, p.Prefix), "")
+		return fmt.Sprintf("substring(%s from 1 for %d)", col, p.Prefix), nil
+	case mk.types[p.Column] == "text" || strings.HasPrefix(mk.types[p.Column], "character varying"):
+		mk.r.find(tidemark.Note, who, fmt.Sprintf("queries use it only where they compare left(%s, %d)", col, p.Prefix), "")
+		return fmt.Sprintf("\"left\"(%s, %d)", col, p.Prefix), nil
+	}
+	return "", fmt.Errorf("a prefix of a %s column has no counterpart", mk.types[p.Column])
+}
+
+// foreignKeys adds a table's foreign keys without a look at the rows, and then looks.
+func (r *renderer) foreignKeys(m *tidemark.Move) {
+	t, sql := m.To, server.QuoteTable(m.To.TableID)
+	used := map[string]bool{}
+	for _, fk := range t.ForeignKeys {
+		who := "foreign key " + fk.Name + " of " + t.String()
+		if r.byTo[fk.Ref] == nil {
+			r.find(tidemark.Warning, who, "left out: it refers to "+fk.Ref.String()+", which is not copied", "")
+			continue
+		}
+		var key *uniqueKey
+		for i := range r.unique[fk.Ref] {
+			if k := &r.unique[fk.Ref][i]; sameColumns(k.columns, fk.RefColumns) {
+				key = k
+				break
+			}
+		}
+		if key == nil {
+			r.find(tidemark.Warning, who, fmt.Sprintf("left out: no unique key of %s has just the columns %s", fk.Ref, strings.Join(fk.RefColumns, ", ")),
+				"PostgreSQL wants one. Make it a foreign key to the primary key, or add a unique key.")
+			continue
+		}
+		name := fk.Name
+		if name == "" {
+			name = t.Name + "_" + strings.Join(fk.Columns, "_") + "_fkey"
+		}
+		for i := 2; used[shorten(name)]; i++ {
+			name = fmt.Sprintf("%s_%d", fk.Name, i)
+		}
+		name = shorten(name)
+		used[name] = true
+		q := server.QuoteIdent(name)
+		add := "ALTER TABLE " + sql + " ADD CONSTRAINT " + q + " FOREIGN KEY (" + server.QuoteIdents(fk.Columns) + ") REFERENCES " +
+			server.QuoteTable(fk.Ref) + " (" + server.QuoteIdents(fk.RefColumns) + ")" + actions(&fk) + " NOT VALID"
+		depends := append([]string{"table " + sql, "table " + server.QuoteTable(fk.Ref)}, key.ids...)
+		id := r.add(tidemark.Object{ID: q + " ON " + sql, Kind: "foreign key", Phase: tidemark.AfterRows, Table: t.TableID, Depends: depends, SQL: []string{add}})
+		r.add(tidemark.Object{ID: q + " ON " + sql, Kind: "foreign key validation", Phase: tidemark.AfterRows, Table: t.TableID, Depends: []string{id},
+			Heavy: true, Bytes: m.From.Bytes, SQL: []string{"ALTER TABLE " + sql + " VALIDATE CONSTRAINT " + q}})
+	}
+}
+
+// sameColumns reports whether two lists hold the same columns, in whatever order.
+func sameColumns(a, b []string) bool {
+	a, b = slices.Clone(a), slices.Clone(b)
+	slices.Sort(a)
+	slices.Sort(b)
+	return slices.Equal(a, b)
+}
+
+func actions(fk *tidemark.ForeignKey) string {
+	var s string
+	if fk.OnUpdate != "" && fk.OnUpdate != "NO ACTION" {
+		s += " ON UPDATE " + fk.OnUpdate
+	}
+	if fk.OnDelete != "" && fk.OnDelete != "NO ACTION" {
+		s += " ON DELETE " + fk.OnDelete
+	}
+	if fk.Deferrable {
+		s += " DEFERRABLE"
+	}
+	if fk.Deferred {
+		s += " INITIALLY DEFERRED"
+	}
+	return s
+}

@@ -1,0 +1,462 @@
+package schema
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// maxName is how many bytes of a name the server keeps (NAMEDATALEN - 1).
+const maxName = 63
+
+// build makes the tables that are not taken over, from their logical shape:
+//
+//	schema s                  BeforeRows
+//	type s.t_c                BeforeRows  of an enum column
+//	table s.t                 BeforeRows  columns, defaults, identity
+//	index s.i, constraint     AfterTable  (render_keys.go)
+//	statistics s.t            AfterTable
+//	foreign key, its check    AfterRows
+//	check, trigger            AfterRows
+//	sequence value s.t.c      AfterRows
+func (r *renderer) build() {
+	for i := range r.moves {
+		m := &r.moves[i]
+		_, gone := r.gone["table "+server.QuoteTable(m.From.TableID)]
+		if m.From.Form == tidemark.LargeObjects || r.same && m.Direct && !gone && r.native[m.From.TableID] != nil {
+			for _, x := range append(slices.Clone(m.From.Indexes), keyOf(m.From)...) {
+				r.take(m.From.Schema, x.Name)
+			}
+			r.noteUnique(m.From, nil)
+		} else {
+			r.logical = append(r.logical, m)
+		}
+		r.take(m.To.Schema, m.To.Name)
+	}
+	r.schemas()
+	for _, m := range r.logical {
+		r.table(m)
+	}
+	for _, m := range r.logical {
+		r.foreignKeys(m)
+	}
+	if r.folded > 0 {
+		r.find(tidemark.Note, "", fmt.Sprintf("%d text columns are compared without regard to case on the source; on PostgreSQL the comparison is exact", r.folded),
+			"Where queries rely on it, make the column citext, or give it a nondeterministic collation.")
+	}
+}
+
+func keyOf(t *tidemark.Table) []tidemark.Index {
+	if t.Key == nil {
+		return nil
+	}
+	return []tidemark.Index{*t.Key}
+}
+
+func (r *renderer) add(o tidemark.Object) string {
+	o.ID = o.Kind + " " + o.ID
+	r.objects = append(r.objects, o)
+	return o.ID
+}
+
+func (r *renderer) schemas() {
+	made := map[string]bool{}
+	for i := range r.objects {
+		if r.objects[i].Kind == "schema" {
+			made[r.objects[i].ID] = true
+		}
+	}
+	for _, m := range r.logical {
+		if id := "schema " + server.QuoteIdent(m.To.Schema); m.To.Schema != "" && !made[id] {
+			made[id] = true
+			r.add(tidemark.Object{ID: server.QuoteIdent(m.To.Schema), Kind: "schema", SQL: []string{"CREATE SCHEMA IF NOT EXISTS " + server.QuoteIdent(m.To.Schema)}})
+		}
+	}
+}
+
+// A maker builds one logical table.
+type maker struct {
+	r       *renderer
+	m       *tidemark.Move
+	t       *tidemark.Table // as the target shall have it
+	sql     string          // its name
+	depends []string
+	lines   []string          // of CREATE TABLE
+	after   []string          // statements of the table
+	dropped map[string]bool   // columns that are not made
+	types   map[string]string // by column
+	indexes []string          // IDs of what ANALYZE waits for
+}
+
+func (r *renderer) table(m *tidemark.Move) {
+	mk := &maker{r: r, m: m, t: m.To, sql: server.QuoteTable(m.To.TableID), dropped: map[string]bool{}, types: map[string]string{}}
+	who := "table " + m.From.String()
+	if m.To.Schema != "" {
+		mk.depends = append(mk.depends, "schema "+server.QuoteIdent(m.To.Schema))
+	}
+	if n := r.native[m.From.TableID]; n != nil {
+		for _, d := range n.Depends {
+			if _, gone := r.gone[d]; !gone {
+				mk.depends = append(mk.depends, d)
+			}
+		}
+	}
+	r.checkNames(who, m.To)
+	if len(m.To.Partitions) > 0 && m.To.Form == tidemark.Partitioned || r.db.Engine != "postgres" && m.To.Native != "" {
+		r.find(tidemark.Warning, who, "its partitions become one plain table", "")
+	}
+	for i := range m.To.Columns {
+		mk.column(&m.To.Columns[i])
+	}
+	unlogged := ""
+	if m.To.Storage == "unlogged" {
+		unlogged = "UNLOGGED "
+	}
+	create := "CREATE " + unlogged + "TABLE " + mk.sql + " (\n    " + strings.Join(mk.lines, ",\n    ") + "\n)"
+	if len(mk.lines) == 0 {
+		create = "CREATE " + unlogged + "TABLE " + mk.sql + " ()"
+	}
+	if m.To.Comment != "" {
+		mk.after = append(mk.after, "COMMENT ON TABLE "+mk.sql+" IS "+server.QuoteLiteral(m.To.Comment))
+	}
+	slices.Sort(mk.depends)
+	r.add(tidemark.Object{ID: mk.sql, Kind: "table", Table: m.To.TableID, SQL: append([]string{create}, mk.after...), Depends: slices.Compact(mk.depends)})
+	mk.keys()
+	mk.uniqueText()
+	mk.checks()
+	mk.touch()
+	mk.sequences()
+	r.add(tidemark.Object{ID: mk.sql, Kind: "statistics", Phase: tidemark.AfterTable, Table: m.To.TableID, SQL: []string{"ANALYZE " + mk.sql},
+		Depends: []string{"table " + mk.sql}, After: mk.indexes, Heavy: true, Bytes: min(m.From.Bytes, analyzeBytes)})
+}
+
+// checkNames finds names that the server cuts, and those that are one then.
+func (r *renderer) checkNames(who string, t *tidemark.Table) {
+	seen := map[string]string{}
+	for i := range t.Columns {
+		name := t.Columns[i].Name
+		cut := clip(name)
+		if other, ok := seen[cut]; ok {
+			r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Collision, Object: who,
+				Text: fmt.Sprintf("columns %q and %q are one: PostgreSQL keeps %d bytes of a name", other, name, maxName), Hint: "Rename one of them with a transformation rule."})
+		} else if cut != name {
+			r.find(tidemark.Warning, "column "+t.String()+"."+name, fmt.Sprintf("PostgreSQL keeps %d bytes of its name: %s", maxName, cut), "")
+		}
+		seen[cut] = name
+	}
+	if cut := clip(t.Name); cut != t.Name {
+		for id := range r.byTo {
+			if id.Schema == t.Schema && id.Name != t.Name && clip(id.Name) == cut {
+				r.findings = append(r.findings, tidemark.Finding{Severity: tidemark.Blocker, Kind: tidemark.Collision, Object: who,
+					Text: fmt.Sprintf("tables %q and %q are one: PostgreSQL keeps %d bytes of a name", id.Name, t.Name, maxName), Hint: "Rename one of them with a transformation rule."})
+			}
+		}
+		r.find(tidemark.Warning, who, fmt.Sprintf("PostgreSQL keeps %d bytes of its name: %s", maxName, cut), "")
+	}
+}
+
+// clip cuts a name as the server does: at most maxName bytes of whole characters.
+func clip(s string) string {
+	if len(s) <= maxName {
+		return s
+	}
+	n := maxName
+	for n > 0 && s[n]&0xc0 == 0x80 {
+		n--
+	}
+	return s[:n]
+}
+
+func (mk *maker) column(c *tidemark.Column) {
+	who := "column " + mk.t.String() + "." + c.Name
+	typ := mk.typeOf(c)
+	mk.types[c.Name] = typ
+	line := server.QuoteIdent(c.Name) + " " + typ
+	if mk.r.same && c.Type.Collation != "" {
+		line += " COLLATE " + c.Type.Collation
+	}
+	if !mk.r.same && strings.HasSuffix(mk.collationOf(c), "_ci") {
+		mk.r.folded++
+	}
+	if c.Generated != "" {
+		expr, err := mk.generated(c)
+		if err != nil {
+			mk.dropped[c.Name] = true
+			mk.r.find(tidemark.Warning, who, fmt.Sprintf("the generated column is left out: %v in %s", err, c.Generated),
+				"Add it by hand after the copy, or include it as an expression of its own.")
+			return
+		}
+		line += " GENERATED ALWAYS AS (" + expr + ") STORED"
+		if c.Virtual {
+			mk.r.find(tidemark.Note, who, "the virtual column becomes a stored one", "")
+		}
+	} else if d := mk.defaultOf(c, typ); d != "" {
+		line += " DEFAULT " + d
+	}
+	if c.NotNull && !mk.nullDate(c, typ, who) {
+		line += " NOT NULL"
+	}
+	if c.Identity != nil && c.Generated == "" {
+		line += mk.identity(c, typ)
+	}
+	if c.Invisible {
+		mk.r.find(tidemark.Note, who, "it is invisible on the source, and visible on PostgreSQL", "")
+	}
+	mk.lines = append(mk.lines, line)
+	if _, srid, ok := strings.Cut(c.Type.Native, " SRID "); ok && !mk.r.same {
+		mk.r.find(tidemark.Warning, who, "any SRID is taken here: on the source its values have the SRID "+srid, "Add a check by hand if the column has to refuse others.")
+	}
+	if c.Comment != "" {
+		mk.after = append(mk.after, "COMMENT ON COLUMN "+mk.sql+"."+server.QuoteIdent(c.Name)+" IS "+server.QuoteLiteral(c.Comment))
+	}
+}
+
+// typeOf gives a column's type and, for an enum of another engine, makes it.
+func (mk *maker) typeOf(c *tidemark.Column) string {
+	if mk.r.same && c.Type.Native != "" {
+		return c.Type.Native
+	}
+	if c.Type.Kind != tidemark.Enum || len(c.Type.Labels) == 0 {
+		return sqlType(&c.Type, mk.r.opt.TinyInt1Bool)
+	}
+	name := mk.r.free(mk.t.Schema, mk.t.Name+"_"+c.Name, "")
+	sql := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: name})
+	labels := make([]string, len(c.Type.Labels))
+	for i, l := range c.Type.Labels {
+		if len(l) > maxName {
+			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name, fmt.Sprintf("it becomes text: its label %q is longer than the %d bytes that PostgreSQL allows", l, maxName), "")
+			return "text"
+		}
+		labels[i] = server.QuoteLiteral(l)
+	}
+	id := mk.r.add(tidemark.Object{ID: sql, Kind: "type", Table: mk.t.TableID, Depends: slices.Clone(mk.depends[:min(1, len(mk.depends))]),
+		SQL: []string{"CREATE TYPE " + sql + " AS ENUM (" + strings.Join(labels, ", ") + ")"}})
+	mk.depends = append(mk.depends, id)
+	return sql
+}
+
+func (mk *maker) identity(c *tidemark.Column, typ string) string {
+	switch typ {
+	case "smallint", "integer", "bigint":
+	default:
+		// An identity column must be an integer; a default does the same for others.
+		seq := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: mk.r.free(mk.t.Schema, mk.t.Name+"_"+c.Name+"_seq", "")})
+		if !strings.HasPrefix(typ, "numeric") || c.Identity.Next > 1<<63-1 {
+			mk.r.find(tidemark.Warning, "column "+mk.t.String()+"."+c.Name, "it no longer numbers itself: its next value is beyond what a sequence holds, or its type no number", "")
+			return ""
+		}
+		mk.r.add(tidemark.Object{ID: seq, Kind: "sequence", Table: mk.t.TableID, Depends: slices.Clone(mk.depends), SQL: []string{"CREATE SEQUENCE " + seq}})
+		mk.depends = append(mk.depends, "sequence "+seq)
+		mk.after = append(mk.after, "ALTER SEQUENCE "+seq+" OWNED BY "+mk.sql+"."+server.QuoteIdent(c.Name))
+		return " DEFAULT nextval(" + server.QuoteLiteral(seq) + ")"
+	}
+	how, options := "BY DEFAULT", ""
+	if c.Identity.Always {
+		how = "ALWAYS"
+	}
+	if c.Identity.Increment != 0 && c.Identity.Increment != 1 {
+		options = fmt.Sprintf(" (INCREMENT BY %d)", c.Identity.Increment)
+	}
+	return " GENERATED " + how + " AS IDENTITY" + options
+}
+
+// sequences places each identity behind the source's next value and the rows that came.
+func (mk *maker) sequences() {
+	for i := range mk.t.Columns {
+		c := &mk.t.Columns[i]
+		if c.Identity == nil || mk.dropped[c.Name] || c.Identity.Next > 1<<63-1 {
+			continue
+		}
+		next := strconv.FormatUint(max(c.Identity.Next, 1), 10)
+		col := server.QuoteIdent(c.Name)
+		value := fmt.Sprintf("GREATEST(%s, (SELECT max(%s) + 1 FROM %s))", next, col, mk.sql)
+		if c.Identity.Increment < 0 {
+			value = next
+		}
+		mk.r.add(tidemark.Object{ID: mk.sql + "." + col, Kind: "sequence value", Phase: tidemark.AfterRows, Table: mk.t.TableID, Depends: []string{"table " + mk.sql},
+			SQL: []string{fmt.Sprintf("SELECT pg_catalog.setval(s, %s::bigint, false) FROM pg_catalog.pg_get_serial_sequence(%s, %s) s WHERE s IS NOT NULL",
+				value, server.QuoteLiteral(mk.sql), server.QuoteLiteral(c.Name))}})
+	}
+}
+
+var (
+	numberText = regexp.MustCompile(`^[-+]?[0-9]*\.?[0-9]+([eE][-+]?[0-9]+)?$`)
+	zeroDate   = regexp.MustCompile(`^(0000-|[0-9]{4}-00-|[0-9]{4}-[0-9]{2}-00)`)
+)
+
+// defaultOf gives a column's default; "" where there is none, or none that
+// PostgreSQL has.
+func (mk *maker) defaultOf(c *tidemark.Column, typ string) string {
+	d := c.Default
+	if d == nil || c.Identity != nil {
+		return ""
+	}
+	who := "column " + mk.t.String() + "." + c.Name
+	if mk.r.same && d.Text != "" && d.Kind != tidemark.Literal {
+		return d.Text
+	}
+	switch d.Kind {
+	case tidemark.Literal:
+		return mk.literal(c, typ, who)
+	case tidemark.Now:
+		return nowFor(c.Type, typ)
+	case tidemark.Today:
+		return "CURRENT_DATE"
+	case tidemark.NewUUID:
+		if typ == "uuid" {
+			return "gen_random_uuid()"
+		}
+		return "(gen_random_uuid())::text"
+	}
+	p := newExpr(d.Text, mk.r.db.Engine, nil)
+	if sql, _, err := p.parse(); err == nil {
+		return "(" + sql + ")"
+	}
+	mk.r.find(tidemark.Warning, who, "its default is left out: it is SQL of the source: "+d.Text, "Set it by hand: ALTER TABLE "+mk.sql+" ALTER COLUMN "+server.QuoteIdent(c.Name)+" SET DEFAULT ...")
+	return ""
+}
+
+func nowFor(t tidemark.Type, typ string) string {
+	digits := ""
+	if t.Precision > 0 && t.Precision < 6 {
+		digits = fmt.Sprintf("(%d)", t.Precision)
+	}
+	if strings.HasSuffix(typ, "without time zone") {
+		return "LOCALTIMESTAMP" + digits
+	}
+	return "CURRENT_TIMESTAMP" + digits
+}
+
+func (mk *maker) literal(c *tidemark.Column, typ, who string) string {
+	text := c.Default.Text
+	switch {
+	case typ == "boolean":
+		if text == "t" || text == "true" || numberText.MatchString(text) && strings.Trim(text, "0.") != "" {
+			return "true"
+		}
+		return "false"
+	case (strings.HasPrefix(typ, "numeric") || typ == "smallint" || typ == "integer" || typ == "bigint" || typ == "real" || typ == "double precision") && numberText.MatchString(text):
+		return text
+	case typ == "date" || strings.HasPrefix(typ, "timestamp"):
+		if zeroDate.MatchString(text) {
+			mk.r.find(tidemark.Warning, who, "its default "+text+" is left out: it is no date", "")
+			return ""
+		}
+	case strings.HasPrefix(typ, "bit") && strings.Trim(text, "01") == "":
+		return "B" + server.QuoteLiteral(text)
+	}
+	return server.QuoteLiteral(text)
+}
+
+// nullDate reports whether a NOT NULL column has to take NULL here, since its default is a date that is none, as its
+// rows then have, and these come as NULL. A column of the primary key cannot.
+func (mk *maker) nullDate(c *tidemark.Column, typ, who string) bool {
+	if !mk.r.opt.NullDates || mk.r.same || c.Default == nil || c.Default.Kind != tidemark.Literal || !zeroDate.MatchString(c.Default.Text) ||
+		typ != "date" && !strings.HasPrefix(typ, "timestamp") || mk.t.Key != nil && slices.Contains(mk.t.Key.Columns(), c.Name) {
+		return false
+	}
+	mk.r.find(tidemark.Warning, who, "is not NOT NULL here: its default on the source is "+c.Default.Text+", and --zero-dates=null writes NULL for that", "")
+	return true
+}
+
+// generated gives a generation expression in PostgreSQL's SQL.
+func (mk *maker) generated(c *tidemark.Column) (string, error) {
+	if mk.r.same {
+		return c.Generated, nil
+	}
+	p := newExpr(c.Generated, mk.r.db.Engine, mk.classOf)
+	sql, class, err := p.parse()
+	if err != nil {
+		return "", err
+	}
+	if want := classOfType(&c.Type, mk.r.opt.TinyInt1Bool); class != want && class != anyClass {
+		if want != textClass && (want != numberClass || class != boolClass) {
+			return "", fmt.Errorf("the expression has another type than the column")
+		}
+		sql = "(" + sql + ")::" + mk.types[c.Name]
+	}
+	return sql, nil
+}
+
+// classOf tells what the expressions of the table may do with a column.
+func (mk *maker) classOf(name string) (exprClass, bool) {
+	for i := range mk.t.Columns {
+		c := &mk.t.Columns[i]
+		if strings.EqualFold(c.Name, name) && !mk.dropped[c.Name] {
+			return classOfType(&c.Type, mk.r.opt.TinyInt1Bool), true
+		}
+	}
+	return anyClass, false
+}
+
+// checks makes check constraints after the rows: a source that compares without
+// regard to case may hold rows that the same words refuse here.
+func (mk *maker) checks() {
+	for _, c := range mk.t.Checks {
+		who := "check " + c.Name + " of " + mk.t.String()
+		expr := c.Expr
+		if !mk.r.same {
+			if mk.jsonCheck(c.Expr) {
+				continue // MariaDB's json is text with this check; here the type says it
+			}
+			p := newExpr(c.Expr, mk.r.db.Engine, mk.classOf)
+			sql, class, err := p.parse()
+			if err == nil {
+				sql, err = asBool(sql, class)
+			}
+			if err != nil {
+				mk.r.find(tidemark.Warning, who, fmt.Sprintf("left out: %v in %s", err, c.Expr), "Add it by hand after the copy.")
+				continue
+			}
+			expr = sql
+		}
+		tail := ""
+		switch {
+		case c.Unchecked == tidemark.NotEnforced && mk.r.major > 0 && mk.r.major < 18:
+			mk.r.find(tidemark.Warning, who, "left out: it is not enforced on the source, and PostgreSQL before 18 enforces all: "+c.Expr, "")
+			continue
+		case c.Unchecked != "":
+			tail = " " + c.Unchecked
+		}
+		name := server.QuoteIdent(c.Name)
+		mk.r.add(tidemark.Object{ID: name + " ON " + mk.sql, Kind: "check", Phase: tidemark.AfterRows, Table: mk.t.TableID, Depends: []string{"table " + mk.sql},
+			Heavy: true, Bytes: mk.m.From.Bytes, SQL: []string{"ALTER TABLE " + mk.sql + " ADD CONSTRAINT " + name + " CHECK (" + expr + ")" + tail}})
+	}
+}
+
+var jsonValid = regexp.MustCompile("(?i)^\\(*json_valid\\(`?([^`()]+)`?\\)\\)*$")
+
+func (mk *maker) jsonCheck(expr string) bool {
+	m := jsonValid.FindStringSubmatch(strings.TrimSpace(expr))
+	if m == nil {
+		return false
+	}
+	c := mk.t.Column(m[1])
+	return c != nil && c.Type.Kind == tidemark.JSON
+}
+
+// touch makes the trigger that MySQL's ON UPDATE CURRENT_TIMESTAMP is.
+func (mk *maker) touch() {
+	var set []string
+	for i := range mk.t.Columns {
+		c := &mk.t.Columns[i]
+		if col := server.QuoteIdent(c.Name); c.OnUpdate && !mk.dropped[c.Name] {
+			set = append(set, fmt.Sprintf("  IF NEW.%s IS NOT DISTINCT FROM OLD.%s THEN NEW.%s := %s; END IF;", col, col, col, nowFor(c.Type, mk.types[c.Name])))
+		}
+	}
+	if set == nil {
+		return
+	}
+	fn := server.QuoteTable(tidemark.TableID{Schema: mk.t.Schema, Name: shorten(mk.t.Name + "_on_update")})
+	// As text, since not every type can be compared: json cannot.
+	body := "BEGIN\n  IF NEW::text = OLD::text THEN RETURN NEW; END IF;\n" + strings.Join(set, "\n") + "\n  RETURN NEW;\nEND"
+	mk.r.add(tidemark.Object{ID: "on_update ON " + mk.sql, Kind: "trigger", Phase: tidemark.AfterRows, Table: mk.t.TableID, Depends: []string{"table " + mk.sql}, SQL: []string{
+		"CREATE FUNCTION " + fn + "() RETURNS trigger LANGUAGE plpgsql AS " + server.QuoteLiteral(body),
+		"CREATE TRIGGER on_update BEFORE UPDATE ON " + mk.sql + " FOR EACH ROW EXECUTE FUNCTION " + fn + "()"}})
+	mk.r.find(tidemark.Note, "table "+mk.t.String(), "ON UPDATE CURRENT_TIMESTAMP becomes a trigger", "")
+}

@@ -1,0 +1,56 @@
+package schema
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+const tablesIn = `
+SELECT s.spcname, coalesce(n.nspname, ''), coalesce(c.relname, '')
+FROM pg_tablespace s
+LEFT JOIN (SELECT coalesce(nullif(l.reltablespace, 0), d.dattablespace) AS space, CASE WHEN l.relispartition THEN pg_partition_root(l.oid)::oid ELSE l.oid END AS root
+           FROM pg_class l, pg_database d WHERE l.relkind = 'r' AND l.relpersistence <> 't' AND d.datname = current_database()) x ON x.space = s.oid
+LEFT JOIN pg_class c ON c.oid = x.root
+LEFT JOIN pg_namespace n ON n.oid = c.relnamespace AND ` + userSchema + `
+GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
+
+// InTablespaces gives the tables whose rows lie in one of these tablespaces, partitioned ones of which
+// a partition does. Kind NotFound: there is no such tablespace, or no table of this database in it.
+func (s *Schema) InTablespaces(ctx context.Context, names []string) (out []tidemark.TableID, err error) {
+	conn, release, err := s.Leader(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	found, err := server.Rows[struct{ Space, Schema, Table string }](ctx, conn, tablesIn)
+	if err != nil {
+		return nil, s.Fail(ctx, "read the tablespaces of", s.Object, err)
+	}
+	tables, known := map[string]int{}, []string{}
+	for _, f := range found {
+		if n := len(known); n == 0 || known[n-1] != f.Space {
+			known = append(known, f.Space)
+		}
+		if f.Schema == "" {
+			continue // of the system, or nothing
+		}
+		tables[f.Space]++
+		if id := (tidemark.TableID{Schema: f.Schema, Name: f.Table}); slices.Contains(names, f.Space) && !slices.Contains(out, id) {
+			out = append(out, id)
+		}
+	}
+	for _, name := range names {
+		switch {
+		case !slices.Contains(known, name):
+			return nil, tidemark.Errorf(tidemark.NotFound, "select tables", "tablespace "+name, "the server has none of that name", "It has "+strings.Join(known, ", ")+".")
+		case tables[name] == 0:
+			return nil, tidemark.Errorf(tidemark.NotFound, "select tables", "tablespace "+name, fmt.Sprintf("no table of the database %s lies there", s.Config.Database), "Tables and partitions count, indexes do not: \\d+ shows where a table lies.")
+		}
+	}
+	return out, nil
+}

@@ -1,0 +1,115 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/internal/door"
+)
+
+// connectFailed classifies what prevents a session.
+func (s *Server) connectFailed(ctx context.Context, err error) error {
+	var own *tidemark.Error
+	if errors.As(err, &own) {
+		return own
+	}
+	out := &tidemark.Error{Op: "connect", Object: s.Object, Err: errors.New(PlainCause(err))}
+	var pg *pgconn.PgError
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case ctx.Err() != nil:
+		out.Kind, out.Err = tidemark.Cancelled, context.Cause(ctx)
+	case errors.As(err, &pg):
+		if out.Kind, out.Hint = s.refused(pg); pg.Code == "53300" {
+			out.Err = fmt.Errorf("%w: %s", tidemark.ErrNoConnection, PlainCause(err))
+		}
+	case isCleartext(err):
+		out.Kind, out.Err, out.Hint = tidemark.Denied, errCleartext, cleartextHint
+	case tlsTrouble(err):
+		out.Kind, out.Hint = tidemark.Unreachable, tlsHint(err)
+		s.wrongDoor(ctx, out)
+	case errors.As(err, &dns):
+		out.Kind, out.Err = tidemark.Unreachable, fmt.Errorf("no such host: %s", dns.Name)
+		out.Hint = "Check the host name in the URL."
+	case errors.As(err, &op), pgconn.Timeout(err):
+		out.Kind = tidemark.Unreachable
+		out.Hint = "Check host and port, that the server runs and listens there (listen_addresses), and that no firewall is between."
+	case Broken(err):
+		out.Kind, out.Hint = tidemark.Transient, "The server took the call and hung up: it may be starting, or not be PostgreSQL."
+		s.wrongDoor(ctx, out)
+	default:
+		out.Kind, out.Hint = tidemark.Unreachable, "Check host and port: it may be another kind of server, or a proxy."
+		s.wrongDoor(ctx, out)
+	}
+	return out
+}
+
+// wrongDoor says so where another kind of server listens.
+func (s *Server) wrongDoor(ctx context.Context, out *tidemark.Error) {
+	if strings.HasPrefix(s.Config.Host, "/") {
+		return
+	}
+	switch kind := door.Knock(ctx, "tcp", net.JoinHostPort(s.Config.Host, strconv.Itoa(int(s.Config.Port)))); kind {
+	case door.Unknown, door.PostgreSQL:
+	case door.MySQL:
+		out.Kind, out.Err = tidemark.Invalid, errors.New("a MySQL or MariaDB server listens there")
+		out.Hint = "Write mysql:// at the beginning of the URL, or correct host and port."
+	default:
+		out.Kind, out.Err = tidemark.Invalid, fmt.Errorf("%s listens there, no PostgreSQL", kind)
+		out.Hint = "Correct host and port in the URL."
+	}
+}
+
+// refused says why a server that was reached let nobody in.
+func (s *Server) refused(pg *pgconn.PgError) (tidemark.Kind, string) {
+	switch pg.Code {
+	case "28P01":
+		return tidemark.Denied, "Check user and password; the password may stand in the URL, in PGPASSWORD or in the password file."
+	case "28000":
+		if strings.Contains(pg.Message, "pg_hba.conf") {
+			return tidemark.Denied, "Let this client in with a line in the server's pg_hba.conf, or try another sslmode."
+		}
+		return tidemark.Denied, "Check the user name."
+	case "3D000":
+		flags := ""
+		if !strings.HasPrefix(s.Config.Host, "/") {
+			flags = fmt.Sprintf(" -h %s -p %d", s.Config.Host, s.Config.Port)
+		}
+		return tidemark.NotFound, fmt.Sprintf("Correct the name in the URL; a target's database has to be there: createdb%s -U %s %s", flags, QuoteShell(s.Config.User), QuoteShell(s.Config.Database))
+	case "42501":
+		return tidemark.Forbidden, s.grantHint(pg, "CONNECT ON DATABASE "+QuoteIdent(s.Config.Database))
+	}
+	kind := KindOfState(pg.Code)
+	return kind, s.hint(pg, kind, "")
+}
+
+func tlsTrouble(err error) bool {
+	var cert *tls.CertificateVerificationError
+	var unknown x509.UnknownAuthorityError
+	var host x509.HostnameError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	return errors.As(err, &cert) || errors.As(err, &unknown) || errors.As(err, &host) || errors.As(err, &record) ||
+		errors.As(err, &alert) || strings.Contains(err.Error(), "server refused TLS connection")
+}
+
+func tlsHint(err error) string {
+	if strings.Contains(err.Error(), "server refused TLS connection") {
+		return "The server has no TLS: switch it on there (ssl = on), or use sslmode=prefer or disable."
+	}
+	var host x509.HostnameError
+	if errors.As(err, &host) {
+		return "The certificate is for another name: use that name in the URL, or sslmode=verify-ca."
+	}
+	return "The server's certificate is not trusted: give sslrootcert=FILE, or use sslmode=require, which does not check it."
+}

@@ -1,0 +1,295 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// KindOfState says what an SQLSTATE asks of the user
+// (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+func KindOfState(code string) tidemark.Kind {
+	switch code {
+	case "42501", // insufficient privilege
+		"25006": // read-only transaction: a standby
+		return tidemark.Forbidden
+	case "53100":
+		return tidemark.Full
+	case "3D000", "3F000", "42P01", "42703", "42704", "42883":
+		return tidemark.NotFound
+	case "42P04", "42P06", "42P07", "42710", "42723":
+		return tidemark.Exists
+	case "2BP01": // other objects depend on it
+		return tidemark.NotEmpty
+	case "57P01", "57P02", "57P03", "57P05", // shutdown, crash, start, idle session
+		"57014",          // cancelled by somebody else
+		"55P03", "55006", // a lock, or an object in use
+		"25P03", "25P04", // idle-in-transaction and transaction timeout
+		"58030": // I/O error
+		return tidemark.Transient
+	case "72000", // snapshot too old
+		"XX001", "XX002": // corrupted data or index
+		return tidemark.Lost
+	case "54000": // a row, or what an index has of it, is too large
+		return tidemark.BadRow
+	}
+	switch code[:min(2, len(code))] {
+	case "08", "40", "53":
+		return tidemark.Transient
+	case "22", "23", "44", "P0": // the last one is RAISE in a trigger
+		return tidemark.BadRow
+	case "28":
+		return tidemark.Denied
+	case "0A":
+		return tidemark.Unsupported
+	case "42", "2B", "3D", "34", "26":
+		return tidemark.Invalid
+	}
+	return tidemark.Bug
+}
+
+var kindHints = map[tidemark.Kind]string{
+	tidemark.Full: "Make space on the server's disk.",
+}
+
+var StateHints = map[string]string{
+	"25006": "The server is a standby, or set to read only: give the address of the primary.",
+	"53200": "Raise max_locks_per_transaction on the server if it ran out of locks, or else its memory.",
+	"53300": "Wait until sessions end, use fewer lanes, or raise max_connections on the server.",
+	"57P03": "The server is starting or stopping: try again in a moment.",
+	"72000": "Set old_snapshot_threshold to -1 on the source, and start again.",
+	"XX001": "The source's file is damaged: mend it from a backup, or leave this table out.",
+	"XX002": "An index of the source is damaged: REINDEX it, and start again.",
+	"42P01": "The table is not there any more: start again, so that the catalogue is read anew.",
+}
+
+// Fail makes the one error type of what a session said. Errors that are of that
+// type already are returned as they are.
+func (s *Server) Fail(ctx context.Context, op, object string, err error) error {
+	return s.FailGrant(ctx, op, object, err, "")
+}
+
+// FailGrant is fail for a statement that needs a privilege: grant is what stands
+// between GRANT and TO, such as `SELECT ON TABLE shop.item`.
+func (s *Server) FailGrant(ctx context.Context, op, object string, err error, grant string) error {
+	var own *tidemark.Error
+	if err == nil || errors.As(err, &own) {
+		return err
+	}
+	out := &tidemark.Error{Op: op, Object: object, Err: Said(err)}
+	var pg *pgconn.PgError
+	switch {
+	case ctx.Err() != nil:
+		out.Kind, out.Err = tidemark.Cancelled, context.Cause(ctx)
+	case errors.As(err, &pg):
+		out.Kind = KindOfState(pg.Code)
+		if pg.Code == "42P16" && pg.Routine == "index_check_primary_key" {
+			out.Kind = tidemark.Exists // the text is in the server's language, the routine is not
+		}
+		if pg.Code == "55000" && pg.Routine == "transformIndexConstraint" {
+			out.Kind = tidemark.Exists // the index has its constraint already
+		}
+		if pg.Code == "23505" && pg.SchemaName == "pg_catalog" {
+			out.Kind = tidemark.Exists // another session was making the same object, and has committed it while we waited
+		}
+		out.Hint = s.hint(pg, out.Kind, grant)
+	case Broken(err):
+		out.Kind = tidemark.Transient
+	case errors.As(err, new(Refusal)): // it is tried in another way then
+		out.Kind = tidemark.Bug
+	default: // neither the server's word nor the network's: what came was not understood
+		out.Kind, out.Hint = tidemark.Unreachable, s.malformedHint()
+	}
+	return out
+}
+
+// malformedHint is for answers that are none: ones that cannot be read, or that have other rows and columns than were
+// asked for.
+func (s *Server) malformedHint() string {
+	return fmt.Sprintf("The server at %s, or a proxy in between, does not keep to the protocol: try it with psql, and report this if that has no trouble.", net.JoinHostPort(s.Config.Host, strconv.Itoa(int(s.Config.Port))))
+}
+
+func (s *Server) hint(pg *pgconn.PgError, kind tidemark.Kind, grant string) string {
+	if h := StateHints[pg.Code]; h != "" {
+		return h
+	}
+	switch kind {
+	case tidemark.Forbidden:
+		return s.grantHint(pg, grant)
+	case tidemark.BadRow:
+		return rowHint(pg.Where)
+	}
+	if h := kindHints[kind]; h != "" {
+		return h
+	}
+	return strings.TrimSpace(pg.Hint)
+}
+
+var deniedFor = regexp.MustCompile(`^permission denied (?:for|to access) (table|relation|view|materialized view|sequence|schema|database|function|large object|foreign table|foreign server|tablespace|type|language) "?(.+?)"?$`)
+
+// grantHint names the GRANT that is missing. The server's message says only a name
+// without its schema, so what the caller knows goes first, unless the message
+// speaks of another kind of object.
+func (s *Server) grantHint(pg *pgconn.PgError, grant string) string {
+	user := QuoteIdent(s.Config.User)
+	if strings.Contains(pg.Message, "row-level security") {
+		return fmt.Sprintf("The table has row security: run ALTER ROLE %s BYPASSRLS, or connect as its owner.", user)
+	}
+	if m := deniedFor.FindStringSubmatch(pg.Message); m != nil {
+		switch m[1] {
+		case "schema":
+			privilege := "USAGE"
+			if strings.HasPrefix(grant, "CREATE ON SCHEMA") {
+				privilege = "CREATE"
+			}
+			grant = privilege + " ON SCHEMA " + QuoteIdent(m[2])
+		case "database":
+			privilege := "CREATE"
+			if strings.HasPrefix(grant, "CONNECT") {
+				privilege = "CONNECT"
+			}
+			grant = privilege + " ON DATABASE " + QuoteIdent(m[2])
+		case "large object":
+			grant = "SELECT ON LARGE OBJECT " + m[2]
+		case "function", "type", "language", "sequence", "tablespace":
+			privilege := map[string]string{"function": "EXECUTE", "sequence": "SELECT", "tablespace": "CREATE"}[m[1]]
+			if privilege == "" {
+				privilege = "USAGE"
+			}
+			grant = privilege + " ON " + strings.ToUpper(m[1]) + " " + m[2]
+		}
+	}
+	if grant == "" {
+		if strings.HasPrefix(pg.Message, "must be owner of") {
+			return "Connect as the owner, or as a member of the role that owns it."
+		}
+		if strings.HasPrefix(pg.Message, "must be superuser") {
+			return "Connect as a superuser, or leave this object out."
+		}
+		return fmt.Sprintf("The role %s lacks a privilege for this.", user)
+	}
+	return fmt.Sprintf("Run this as the owner: GRANT %s TO %s;", grant, user)
+}
+
+// COPY says where it was: `COPY item, line 3, column price: "x"`.
+var CopyWhere = regexp.MustCompile(`COPY .*?, line (\d+)(?:, column ((?:[^:]|::)+?))?(?:: (.*))?(?:\n|$)`)
+
+// rowHint says which row it was, and what can be done.
+func rowHint(where string) string {
+	const advice = "correct it at the source, or have bad rows set aside"
+	m := CopyWhere.FindStringSubmatch(where)
+	if m == nil {
+		return strings.ToUpper(advice[:1]) + advice[1:] + "."
+	}
+	at := "row " + m[1] + " of the range"
+	if m[2] != "" {
+		at += ", column " + m[2]
+	}
+	if m[3] != "" {
+		value := []rune(strings.ToValidUTF8(m[3], "?"))
+		if len(value) > 120 {
+			value = append(value[:120], []rune("...")...)
+		}
+		at += ": " + string(value)
+	}
+	return "It is " + at + "; " + advice + "."
+}
+
+// Broken reports whether the connection is gone, rather than a statement refused.
+func Broken(err error) bool {
+	var netErr net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
+		errors.Is(err, pgconn.ErrConnClosed) || errors.As(err, &netErr)
+}
+
+// Ended reports whether the server ended the session with this error.
+func Ended(err error) bool {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return Broken(err)
+	}
+	return strings.HasPrefix(pg.Code, "57P") || pg.Code == "25P03" || pg.Code == "25P04" || strings.HasPrefix(pg.Code, "08") ||
+		pg.Severity == "FATAL" || pg.SeverityUnlocalized == "FATAL"
+}
+
+// BadRow reports whether the server refused a value, and not the statement.
+func BadRow(err error) bool {
+	var pg *pgconn.PgError
+	return errors.As(err, &pg) && KindOfState(pg.Code) == tidemark.BadRow
+}
+
+func SQLState(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}
+
+// A serverError is what a server, or the driver, has said, and its SQLSTATE.
+type serverError struct{ text, state string }
+
+// Said gives what a server, or the driver, has said without the driver's wrapping and without secrets, but with its SQLSTATE.
+func Said(err error) error { return &serverError{PlainCause(err), SQLState(err)} }
+
+func (s *serverError) Error() string    { return s.text }
+func (s *serverError) SQLState() string { return s.state }
+
+// PlainCause gives an error's text without the driver's wrapping and without secrets.
+func PlainCause(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		text := pg.Message
+		if pg.Detail != "" {
+			text += " (" + strings.TrimSuffix(strings.TrimSpace(pg.Detail), ".") + ")"
+		}
+		return tidemark.MaskText(strings.Join(strings.Fields(text), " "))
+	}
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return "the server closed the connection"
+	case errors.Is(err, net.ErrClosed), errors.Is(err, pgconn.ErrConnClosed):
+		return "the connection is closed"
+	}
+	return tidemark.MaskText(innermost(err).Error())
+}
+
+// innermost goes down to what failed; of several it takes the first.
+func innermost(err error) error {
+	for {
+		if joined, ok := err.(interface{ Unwrap() []error }); ok && len(joined.Unwrap()) > 0 {
+			err = joined.Unwrap()[0]
+			continue
+		}
+		var op *net.OpError
+		if o, ok := err.(*net.OpError); ok {
+			op = o
+		}
+		inner := errors.Unwrap(err)
+		if op != nil || inner == nil {
+			return err
+		}
+		err = inner
+	}
+}
+
+func QuoteShell(s string) string {
+	if s != "" && strings.Trim(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-") == "" {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// A Refusal is why we, and not the server, do not go on with what was begun: it is tried in another way then.
+type Refusal string
+
+func (r Refusal) Error() string { return string(r) }

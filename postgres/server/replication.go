@@ -1,0 +1,85 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
+)
+
+// AnswerRow gives the only row that a replication command answers with.
+func AnswerRow(ctx context.Context, conn *pgconn.PgConn, command string) ([][]byte, error) {
+	results, err := conn.Exec(ctx, command).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	if len(results) == 0 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) < 2 {
+		return nil, fmt.Errorf("an answer to %s that is not in its format", command)
+	}
+	return results[0].Rows[0], nil
+}
+
+// ReplicationConn opens a session that speaks the replication protocol.
+func (s *Server) ReplicationConn(ctx context.Context) (*pgconn.PgConn, error) {
+	cfg := s.Config.Config.Copy()
+	cfg.RuntimeParams["replication"] = "database"
+	conn, err := pgconn.ConnectConfig(ctx, cfg)
+	if err != nil {
+		return nil, s.connectFailed(ctx, err)
+	}
+	return conn, nil
+}
+
+// SlotFailed words what a server says about slots.
+func (s *Server) SlotFailed(ctx context.Context, op, slot string, err error) error {
+	var pg *pgconn.PgError
+	if !errors.As(err, &pg) {
+		return s.Fail(ctx, op, slot, err)
+	}
+	out := &tidemark.Error{Op: op, Object: slot, Err: errors.New(PlainCause(err))}
+	switch pg.Code {
+	case "55006":
+		out.Kind, out.Hint = tidemark.Transient, "Another process reads from this slot: stop it, or wait until the server has noticed that it is gone."
+	case "42710":
+		out.Kind, out.Hint = tidemark.Exists, "Go on from it, or drop it first."
+	case "42704":
+		out.Kind, out.Hint = tidemark.Lost, "The slot is gone, and with it what it held back of the log: copy again."
+	case "53400":
+		out.Kind, out.Hint = tidemark.Unsupported, "Raise max_replication_slots or max_wal_senders on the server, or drop slots that nobody uses."
+	case "42501":
+		out.Kind, out.Hint = tidemark.Forbidden, fmt.Sprintf("ALTER ROLE %s REPLICATION;", QuoteIdent(s.Config.User))
+	default:
+		return s.Fail(ctx, op, slot, err)
+	}
+	return out
+}
+
+// LogEnd is the end of the server's log now, up to which it is safe on disk; of a standby's,
+// up to which it has it.
+func (s *Server) LogEnd(ctx context.Context) (uint64, error) {
+	conn, release, err := s.Control(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	var text string
+	if err := conn.QueryRow(ctx, "SELECT (CASE WHEN pg_is_in_recovery() THEN greatest(pg_last_wal_receive_lsn(), pg_last_wal_replay_lsn()) ELSE pg_current_wal_flush_lsn() END)::text").Scan(&text); err != nil {
+		return 0, s.Fail(ctx, "read the log's end", s.Object, err)
+	}
+	return wal.ParseLSN(text)
+}
+
+// LeftAt finds in a timeline's history the place at which an earlier one was left; 0 if
+// that is not among its ancestors.
+func LeftAt(history string, number uint32) (uint64, error) {
+	left, err := wal.ParseHistory(history)
+	if i := slices.IndexFunc(left, func(p tidemark.LogPlace) bool { return p.Timeline == number }); i >= 0 {
+		return left[i].Place, err
+	}
+	return 0, err
+}

@@ -1,0 +1,77 @@
+package server
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// A stranger is code on the target that would run with the rights of our session when we
+// write to a table: a function that belongs to a role with fewer rights, called by a
+// trigger that fires for us, a constraint, a default, a generated column, an index, a
+// domain or a rule. Its owner chooses what it does, so that a superuser who writes to the
+// table does what that role wants. SET ROLE to the table's owner is no way out: such a
+// function may SET ROLE back, as long as the session's user is a superuser (PostgreSQL's
+// own subscriptions forbid that from inside the server).
+//
+// Functions that are SECURITY DEFINER run as their owner wherever they are called.
+const strangersSQL = `WITH tables AS (
+	SELECT r.oid FROM unnest($1::oid[]) r(oid) UNION SELECT p.relid FROM unnest($1::oid[]) r(oid), pg_partition_tree(r.oid) p),
+calls(rel, what, f) AS (
+	SELECT tgrelid, 'trigger ' || quote_ident(tgname), tgfoid FROM pg_trigger
+		WHERE NOT tgisinternal AND tgenabled = ANY (CASE WHEN $2 THEN '{A,R}' ELSE '{O,A}' END::"char"[])
+	UNION ALL SELECT k.conrelid, 'constraint ' || quote_ident(k.conname), d.refobjid FROM pg_constraint k
+		JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = k.oid AND d.refclassid = 'pg_proc'::regclass
+	UNION ALL SELECT a.attrelid, 'domain ' || a.atttypid::regtype, d.refobjid FROM pg_attribute a JOIN pg_constraint k ON k.contypid = a.atttypid
+		JOIN pg_depend d ON d.classid = 'pg_constraint'::regclass AND d.objid = k.oid AND d.refclassid = 'pg_proc'::regclass WHERE a.attnum > 0
+	UNION ALL SELECT v.adrelid, 'the default of column ' || quote_ident(a.attname), d.refobjid FROM pg_attrdef v JOIN pg_attribute a ON a.attrelid = v.adrelid AND a.attnum = v.adnum
+		JOIN pg_depend d ON d.classid = 'pg_attrdef'::regclass AND d.objid = v.oid AND d.refclassid = 'pg_proc'::regclass
+	UNION ALL SELECT i.indrelid, 'index ' || i.indexrelid::regclass, d.refobjid FROM pg_index i
+		JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = i.indexrelid AND d.refclassid = 'pg_proc'::regclass
+	UNION ALL SELECT w.ev_class, 'rule ' || quote_ident(w.rulename), d.refobjid FROM pg_rewrite w
+		JOIN pg_depend d ON d.classid = 'pg_rewrite'::regclass AND d.objid = w.oid AND d.refclassid = 'pg_proc'::regclass WHERE w.ev_type <> '1')
+SELECT c.relname, n.nspname, calls.what, p.oid::regprocedure::text, r.rolname
+FROM tables t JOIN pg_class c ON c.oid = t.oid JOIN pg_namespace n ON n.oid = c.relnamespace JOIN calls ON calls.rel = t.oid
+	JOIN pg_proc p ON p.oid = calls.f JOIN pg_roles r ON r.oid = p.proowner
+WHERE (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) AND NOT r.rolsuper AND NOT p.prosecdef
+ORDER BY 2, 1, 3 LIMIT 1`
+
+// Strangers refuses to write to tables of which code of others would run with our rights.
+// replica says that triggers fire only if they are ENABLE ALWAYS or REPLICA.
+func (s *Server) Strangers(ctx context.Context, conn *pgx.Conn, op string, tables []uint32, replica bool) error {
+	if s.Options.RunAsMe || len(tables) == 0 {
+		return nil
+	}
+	var id tidemark.TableID
+	var what, function, owner string
+	switch err := conn.QueryRow(ctx, strangersSQL, tables, replica).Scan(&id.Name, &id.Schema, &what, &function, &owner); {
+	case err == pgx.ErrNoRows:
+		return nil
+	case err != nil:
+		return err
+	}
+	me := QuoteIdent(s.Config.User)
+	return tidemark.Errorf(tidemark.Forbidden, op, QuoteTable(id),
+		fmt.Sprintf("%s calls %s, which belongs to %s and would run with the rights of the superuser %s", what, function, QuoteIdent(owner), me),
+		fmt.Sprintf("Let a role that is no superuser write to the target; or look at the function, and give it to one that may do all: ALTER FUNCTION %s OWNER TO %s; or insist with --run-as-me.", function, me))
+}
+
+// StrangersOf is strangers for tables by their names; those that are not there are left out.
+func (s *Server) StrangersOf(ctx context.Context, conn *pgx.Conn, op string, tables []tidemark.TableID, replica bool) error {
+	var schemas, names []string
+	for _, t := range tables {
+		schemas, names = append(schemas, t.Schema), append(names, t.Name)
+	}
+	rows, err := conn.Query(ctx, "SELECT c.oid FROM unnest($1::text[], $2::text[]) t(s, n) JOIN pg_namespace n ON n.nspname = t.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.n", schemas, names)
+	if err != nil {
+		return err
+	}
+	oids, err := pgx.CollectRows(rows, pgx.RowTo[uint32])
+	if err != nil {
+		return err
+	}
+	return s.Strangers(ctx, conn, op, oids, replica)
+}
