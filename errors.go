@@ -67,11 +67,14 @@ func (e *Error) Error() string {
 		}
 		b.WriteString(e.Object)
 	}
-	if e.Err != nil {
+	if e.Err == nil {
+		return b.String()
+	}
+	if cause := strings.TrimSpace(e.Err.Error()); cause != "" {
 		if b.Len() > 0 {
 			b.WriteString(": ")
 		}
-		b.WriteString(strings.ReplaceAll(strings.TrimSpace(e.Err.Error()), "\n", " "))
+		b.WriteString(strings.ReplaceAll(cause, "\n", " "))
 	}
 	return b.String()
 }
@@ -104,13 +107,4 @@ func HintOf(err error) string {
 		err = e.Err
 	}
 	return ""
-}
-
-// Errorf is shorthand for an Error whose cause is plain text.
-func Errorf(kind Kind, op, object, cause, hint string) *Error {
-	var err error
-	if cause != "" {
-		err = errors.New(cause)
-	}
-	return &Error{Op: op, Object: object, Kind: kind, Hint: hint, Err: err}
 }

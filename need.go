@@ -1,6 +1,7 @@
 package tidemark
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 )
@@ -83,7 +84,7 @@ func FirstUnmet(op string, needs []Need) error {
 	if others > 0 {
 		f.Text += fmt.Sprintf("; and %d more, which tidemark check --replicate lists", others)
 	}
-	return Errorf(f.Kind, op, f.Object, f.Text, f.Hint)
+	return &Error{Kind: f.Kind, Op: op, Object: f.Object, Err: errors.New(f.Text), Hint: f.Hint}
 }
 
 // A LobSize is how large the largest value of a column is.

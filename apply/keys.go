@@ -62,7 +62,7 @@ func Bind(r change.Relation, to *tidemark.Table, tables map[tidemark.TableID]*ti
 	}
 	for i, at := range b.Columns {
 		if at < 0 && (r.Columns[i].Key || r.Columns[i].Name != "") {
-			return nil, tidemark.Errorf(tidemark.NotFound, "apply", to.String(), fmt.Sprintf("the target's table has no column %s, for which there are values", r.Columns[i].Name), "Add the column "+r.Columns[i].Name+" to it")
+			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "apply", Object: to.String(), Err: fmt.Errorf("the target's table has no column %s, for which there are values", r.Columns[i].Name), Hint: "Add the column " + r.Columns[i].Name + " to it"}
 		}
 	}
 	for _, x := range keysOf(to) {

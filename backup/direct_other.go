@@ -3,6 +3,7 @@
 package backup
 
 import (
+	"errors"
 	"os"
 
 	"github.com/tidemarkdb/tidemark"
@@ -13,7 +14,7 @@ func readOnce(f *os.File, b []byte, at int64) (int, error) { return f.ReadAt(b, 
 
 // setDirect refuses. Kind Unsupported.
 func setDirect(f *os.File, on bool) error {
-	return tidemark.Errorf(tidemark.Unsupported, "direct I/O", f.Name(), "it is for Linux", "Leave --direct-io away.")
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "direct I/O", Object: f.Name(), Err: errors.New("it is for Linux"), Hint: "Leave --direct-io away."}
 }
 
 func readDirect(f *os.File, b []byte, at int64) (int, error) { return f.ReadAt(b, at) }

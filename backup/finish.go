@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"iter"
 	"slices"
 	"strconv"
@@ -62,7 +63,7 @@ func (j *Job) release(f *file) error {
 	}
 	switch {
 	case f.gone.Load() && f.needed:
-		return tidemark.Errorf(tidemark.Lost, "read", f.Path, "the server has removed this file of its log, which the backup needs", "Raise wal_keep_size, or max_slot_wal_keep_size if it is set.")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: f.Path, Err: errors.New("the server has removed this file of its log, which the backup needs"), Hint: "Raise wal_keep_size, or max_slot_wal_keep_size if it is set."}
 	case f.gone.Load():
 		j.goneN.Add(1)
 		return nil

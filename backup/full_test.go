@@ -2,6 +2,7 @@ package backup_test
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -31,7 +32,7 @@ type smallObject struct {
 
 func (o smallObject) Write(p []byte) (int, error) {
 	if o.s.left.Add(-int64(len(p))) < 0 {
-		return 0, tidemark.Errorf(tidemark.Full, "write", "pack", "no space left on device", "")
+		return 0, &tidemark.Error{Kind: tidemark.Full, Op: "write", Object: "pack", Err: errors.New("no space left on device")}
 	}
 	return o.Object.Write(p)
 }

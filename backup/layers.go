@@ -117,7 +117,7 @@ func (x *contents) plan(ctx context.Context) (folders []repo.File, err error) {
 			return nil, err
 		}
 		if !filepath.IsLocal(filepath.FromSlash(string(f.Path))) || f.Type == repo.Link {
-			return nil, tidemark.Errorf(tidemark.Unsupported, "restore", string(f.Path), "it is of a kind that this version cannot restore", "Use the version of tidemark that has made the backup.")
+			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: string(f.Path), Err: errors.New("it is of a kind that this version cannot restore"), Hint: "Use the version of tidemark that has made the backup."}
 		}
 		if f.Type == repo.Folder {
 			if f.Path == "." {
@@ -377,7 +377,7 @@ func (x *contents) notBelow(level int, path string) error {
 // readChain reads the manifests of the backups that make up the one to restore.
 func (x *contents) readChain(ctx context.Context) error {
 	if x.m.Kind == repo.Partial {
-		return tidemark.Errorf(tidemark.Invalid, "restore", x.m.ID, "it has a part of a backup only, which was not finished", "Restore another one; tidemark backups lists them, and those that build on this one.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: x.m.ID, Err: errors.New("it has a part of a backup only, which was not finished"), Hint: "Restore another one; tidemark backups lists them, and those that build on this one."}
 	}
 	chain, err := x.repo.Chain(ctx, x.m.ID)
 	if err != nil {
@@ -385,7 +385,7 @@ func (x *contents) readChain(ctx context.Context) error {
 	}
 	for i := 1; i < len(chain); i++ {
 		if a, b := chain[i-1], chain[i]; a.SystemID != b.SystemID || a.PageSize != b.PageSize {
-			return tidemark.Errorf(tidemark.Corrupt, "restore", b.ID, fmt.Sprintf("it builds on %s, which is of another server", a.ID), "Restore another backup.")
+			return &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: b.ID, Err: fmt.Errorf("it builds on %s, which is of another server", a.ID), Hint: "Restore another backup."}
 		}
 	}
 	x.chain, x.m = chain, chain[len(chain)-1]

@@ -161,7 +161,7 @@ func (j *basis) goOn(ctx context.Context) error {
 		text = "there is no unfinished one of this cluster in " + j.repo.Store().String()
 	}
 	if j.opt.Resume != ResumeLast {
-		return tidemark.Errorf(tidemark.Invalid, "resume", j.opt.Resume, "that backup cannot be gone on with: "+text, "tidemark backups lists those that can; without --resume a new one begins.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: j.opt.Resume, Err: errors.New("that backup cannot be gone on with: " + text), Hint: "tidemark backups lists those that can; without --resume a new one begins."}
 	}
 	j.set.Findings = append(j.set.Findings, tidemark.Finding{Severity: tidemark.Warning, Text: "no earlier backup was gone on with, this one began anew: " + text})
 	return nil

@@ -88,7 +88,7 @@ func (x *Restore) serverThere() error {
 	if _, err := os.Lstat(name); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return tidemark.Errorf(tidemark.NotEmpty, overOp, name, "a server runs there, or was killed", "Stop it; where none runs any more, remove this file.")
+	return &tidemark.Error{Kind: tidemark.NotEmpty, Op: overOp, Object: name, Err: errors.New("a server runs there, or was killed"), Hint: "Stop it; where none runs any more, remove this file."}
 }
 
 // sameCluster looks whether the folder is of the cluster that the backup is of.
@@ -121,7 +121,7 @@ func (x *Restore) sameCluster() error {
 	if x.opt.Force {
 		hint = "Name another folder, or empty this one: without PG_VERSION in it not even --force writes over it."
 	}
-	return tidemark.Errorf(tidemark.NotEmpty, overOp, x.opt.Dir, cause, hint)
+	return &tidemark.Error{Kind: tidemark.NotEmpty, Op: overOp, Object: x.opt.Dir, Err: errors.New(cause), Hint: hint}
 }
 
 // ownSpaces finds out where the folder's own tablespaces are: what is in these may be written

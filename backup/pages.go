@@ -186,6 +186,5 @@ func (j *Job) damage(ctx context.Context, x suspect) error {
 	if j.opt.KeepDamaged {
 		return nil
 	}
-	return tidemark.Errorf(tidemark.Corrupt, "read", name, "the page is damaged: its checksum is wrong, and stays so",
-		"Mend it (from an older backup, with REINDEX or by dropping what is damaged), or take it into the backup as it is with --damaged note.")
+	return &tidemark.Error{Kind: tidemark.Corrupt, Op: "read", Object: name, Err: errors.New("the page is damaged: its checksum is wrong, and stays so"), Hint: "Mend it (from an older backup, with REINDEX or by dropping what is damaged), or take it into the backup as it is with --damaged note."}
 }

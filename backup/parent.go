@@ -118,7 +118,7 @@ func (j *basis) sinceParent(ctx context.Context, m *repo.Manifest) (tidemark.Dat
 // unfounded says that the backup becomes a full one, unless its parent was named.
 func (j *basis) unfounded(why, hint string) error {
 	if j.opt.Parent != "" {
-		return tidemark.Errorf(tidemark.Invalid, "back up", j.opt.Parent, "it cannot be built on that backup: "+why, cmp.Or(hint, "Name another one, or none: then the newest that fits is taken."))
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: j.opt.Parent, Err: errors.New("it cannot be built on that backup: " + why), Hint: cmp.Or(hint, "Name another one, or none: then the newest that fits is taken.")}
 	}
 	j.set.Findings = append(j.set.Findings, tidemark.Finding{Severity: tidemark.Warning, Text: "this is a full backup: " + why, Hint: hint})
 	return nil
@@ -261,7 +261,7 @@ func (j *basis) logOf(m *repo.Manifest) func(context.Context, string) (io.ReadCl
 		}
 		extents, ok := own[path.Base(name)]
 		if !ok {
-			return nil, tidemark.Errorf(tidemark.NotFound, "read log", name, "it is neither archived nor in the backup", "")
+			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "read log", Object: name, Err: errors.New("it is neither archived nor in the backup")}
 		}
 		return &fileReader{ctx: ctx, from: j.repo.Opener(m), left: extents}, nil
 	}

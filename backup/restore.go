@@ -2,6 +2,7 @@ package backup
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -379,7 +380,7 @@ func (x *Restore) put(w *window, parts []part, plain []byte) error {
 // bytes gives what a part has of its piece.
 func (p *part) bytes(plain []byte, path string) ([]byte, error) {
 	if int(p.skip)+int(p.length) > len(plain) {
-		return nil, tidemark.Errorf(tidemark.Corrupt, "restore", path, "the list of files asks for more than its piece has", "Run tidemark verify.")
+		return nil, &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: path, Err: errors.New("the list of files asks for more than its piece has"), Hint: "Run tidemark verify."}
 	}
 	return plain[p.skip:][:p.length], nil
 }
@@ -480,7 +481,7 @@ func (x *Restore) places() (spaces map[string]string, err error) {
 	}
 	for old := range x.opt.Spaces {
 		if !used[old] {
-			return nil, tidemark.Errorf(tidemark.Invalid, "restore", old, "the backup has no tablespace there", "tidemark backups --json lists those that it has.")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: old, Err: errors.New("the backup has no tablespace there"), Hint: "tidemark backups --json lists those that it has."}
 		}
 	}
 	return spaces, nil

@@ -20,7 +20,7 @@ func mustBeEmpty(dir, hint string) error {
 	case err != nil:
 		return writeFailed(dir, err)
 	case len(entries) > 0:
-		return tidemark.Errorf(tidemark.NotEmpty, "restore", dir, "the folder is not empty", hint)
+		return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "restore", Object: dir, Err: errors.New("the folder is not empty"), Hint: hint}
 	}
 	return nil
 }

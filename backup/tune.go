@@ -59,8 +59,7 @@ func (t tuned) set(o Options) Options {
 func (o Options) tuned(place store.Store, piece int64) (tuned, error) {
 	t := tuned{buffer: choose(piece, choose(o.BufferSize, defaultBuffer))}
 	if o.BufferSize != 0 && (o.BufferSize < bufferUnit || o.BufferSize > repo.MaxPiece || o.BufferSize%bufferUnit != 0) {
-		return t, tidemark.Errorf(tidemark.Invalid, "back up", "", fmt.Sprintf("a buffer of %d bytes", o.BufferSize),
-			fmt.Sprintf("Buffers are of 64kB to %dMB, in steps of 64kB.", repo.MaxPiece>>20))
+		return t, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Err: fmt.Errorf("a buffer of %d bytes", o.BufferSize), Hint: fmt.Sprintf("Buffers are of 64kB to %dMB, in steps of 64kB.", repo.MaxPiece>>20)}
 	}
 	procs := max(runtime.GOMAXPROCS(0), 2)
 	t.begin.parallelism = choose(o.Parallelism, min(procs, parallelismMost))
@@ -95,8 +94,7 @@ func (t *tuned) fit(o Options, place store.Store, restore bool) error {
 		case o.Memory == 0 || restore:
 			return nil // the user wants it so, or the pieces are so large
 		default:
-			return tidemark.Errorf(tidemark.Invalid, "back up", "", fmt.Sprintf("the buffers and workers that were asked for need %d MB of memory", s.cost(o.costs(place, t.buffer, restore))>>20),
-				"Raise --memory, or lower --buffers, --buffer-size, --parallelism or --sessions.")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Err: fmt.Errorf("the buffers and workers that were asked for need %d MB of memory", s.cost(o.costs(place, t.buffer, restore))>>20), Hint: "Raise --memory, or lower --buffers, --buffer-size, --parallelism or --sessions."}
 		}
 		s.buffers = choose(o.Buffers, buffersFor(s.parallelism, s.sessions))
 	}

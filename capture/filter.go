@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -125,7 +126,7 @@ func (f *Filter) relate(body []byte) error {
 	for _, name := range t.columns {
 		at := slices.IndexFunc(rel.Columns, func(c change.RelationColumn) bool { return c.Name == name })
 		if at < 0 && !t.stopped {
-			return tidemark.Errorf(tidemark.Unsupported, "follow", rel.Table.String(), "its row filter is by "+name+", which the log does not have: the column was dropped or renamed", "Begin anew with other rules (--anew), or leave the table out.")
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: rel.Table.String(), Err: errors.New("its row filter is by " + name + ", which the log does not have: the column was dropped or renamed"), Hint: "Begin anew with other rules (--anew), or leave the table out."}
 		}
 		r.at = append(r.at, at)
 		r.key = append(r.key, at >= 0 && rel.Columns[at].Key)
@@ -211,7 +212,7 @@ func (f *Filter) enters(r *filtering, c change.Change, message []byte) (int, err
 				continue
 			}
 			if c.Old == nil || c.OldKey || f.old[i].Kind == change.UnchangedValue {
-				return 0, tidemark.Errorf(tidemark.Unsupported, "follow", r.table.String(), "an update took a row into the row filter, and the log does not have all of it: a value that is stored out of line was not touched", f.remedy)
+				return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: r.table.String(), Err: errors.New("an update took a row into the row filter, and the log does not have all of it: a value that is stored out of line was not touched"), Hint: f.remedy}
 			}
 			f.new[i] = f.old[i]
 		}
@@ -223,7 +224,7 @@ func (f *Filter) enters(r *filtering, c change.Change, message []byte) (int, err
 }
 
 func (r *filtering) untold(what, remedy string) error {
-	return tidemark.Errorf(tidemark.Unsupported, "follow", r.table.String(), "the log does not tell what "+what+" of its row filter had before a change", remedy)
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: r.table.String(), Err: errors.New("the log does not tell what " + what + " of its row filter had before a change"), Hint: remedy}
 }
 
 // passes says whether a row, of which vals are what the tests look at, passes all.
@@ -231,7 +232,7 @@ func (t *filtering) passes(vals []change.Value) (bool, error) {
 	for i := range t.tests {
 		ok, err := t.tests[i].passes(vals[t.tests[i].column])
 		if err != nil {
-			return false, tidemark.Errorf(tidemark.Unsupported, "follow", t.table.String(), "column "+t.columns[t.tests[i].column]+" of its row filter: "+err.Error(), "Begin anew with other rules (--anew), or leave the table out.")
+			return false, &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: t.table.String(), Err: errors.New("column " + t.columns[t.tests[i].column] + " of its row filter: " + err.Error()), Hint: "Begin anew with other rules (--anew), or leave the table out."}
 		}
 		if !ok {
 			return false, nil

@@ -2,6 +2,7 @@ package capture
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -54,12 +55,10 @@ func NewFilter(family string, moves []tidemark.Move) (*Filter, error) {
 // planned makes a test of a filter.
 func planned(family string, t *tidemark.Table, f tidemark.Filter) (out test, err error) {
 	if f.SQL != "" {
-		return out, tidemark.Errorf(tidemark.Unsupported, "replicate", t.String(), "has a row filter in SQL, which only the source could evaluate, and its log has all rows",
-			"Write it as filters of --table-mappings, whose conditions are compared here; or leave the table out. PostgreSQL can from version 15 on.")
+		return out, &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: t.String(), Err: errors.New("has a row filter in SQL, which only the source could evaluate, and its log has all rows"), Hint: "Write it as filters of --table-mappings, whose conditions are compared here; or leave the table out. PostgreSQL can from version 15 on."}
 	}
 	refuse := func(why string) (test, error) {
-		return test{}, tidemark.Errorf(tidemark.Unsupported, "replicate", t.String(), "its row filter by "+f.Column+" has to be evaluated here, since the source's log has all rows, and that cannot be done as the source does it: "+why,
-			"Filter by another column or value, or leave the table out. PostgreSQL can filter its log from version 15 on.")
+		return test{}, &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: t.String(), Err: errors.New("its row filter by " + f.Column + " has to be evaluated here, since the source's log has all rows, and that cannot be done as the source does it: " + why), Hint: "Filter by another column or value, or leave the table out. PostgreSQL can filter its log from version 15 on."}
 	}
 	c := t.Column(f.Column)
 	switch {

@@ -42,7 +42,7 @@ type Catalog struct {
 // 0700) if that is missing, and brings an older file to the present version.
 func Open(path string) (*Catalog, error) {
 	if path == "" {
-		return nil, tidemark.Errorf(tidemark.Invalid, "open catalog", "", "no file is named", "")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open catalog", Err: errors.New("no file is named")}
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {

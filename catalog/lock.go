@@ -24,7 +24,7 @@ type Lock struct {
 func (c *Catalog) Lock(run string) (*Lock, error) {
 	const op = "lock run"
 	if run == "" || strings.ContainsAny(run, `/\`) {
-		return nil, tidemark.Errorf(tidemark.Invalid, op, run, "not the name of a run", "")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: run, Err: errors.New("not the name of a run")}
 	}
 	path := c.lockPath(run)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {

@@ -126,7 +126,7 @@ func (c *Catalog) Run(ctx context.Context, id string) (Run, error) {
 	if id == "last" {
 		runs, err := c.Runs(ctx, 1)
 		if err == nil && len(runs) == 0 {
-			err = tidemark.Errorf(tidemark.NotFound, op, "", "the catalog has no runs yet", "name the catalog file in which the run was written")
+			err = &tidemark.Error{Kind: tidemark.NotFound, Op: op, Err: errors.New("the catalog has no runs yet"), Hint: "name the catalog file in which the run was written"}
 		}
 		if err != nil {
 			return Run{}, err
@@ -142,7 +142,7 @@ func (c *Catalog) Run(ctx context.Context, id string) (Run, error) {
 	case len(runs) == 0 || prefix == "":
 		return Run{}, noRun(op, id, "no run has this name")
 	case len(runs) > 1 && runs[0].ID != prefix:
-		return Run{}, tidemark.Errorf(tidemark.Invalid, op, id, "several runs have names that begin so", "give more of the name, or all of it")
+		return Run{}, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: id, Err: errors.New("several runs have names that begin so"), Hint: "give more of the name, or all of it"}
 	}
 	return runs[0], nil
 }
@@ -162,7 +162,7 @@ func (c *Catalog) LastRun(ctx context.Context, verb, source, target string) (Run
 }
 
 func noRun(op, id, cause string) error {
-	return tidemark.Errorf(tidemark.NotFound, op, id, cause, "`tidemark runs` lists the runs that there are")
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: op, Object: id, Err: errors.New(cause), Hint: "`tidemark runs` lists the runs that there are"}
 }
 
 // Runs lists the newest runs, newest first; all of them where limit is not positive.

@@ -95,7 +95,7 @@ func (c *Catalog) Stream(ctx context.Context, name string) (Stream, error) {
 			return s, nil
 		}
 	}
-	return Stream{}, tidemark.Errorf(tidemark.NotFound, "find stream", name, "the catalog has no stream of that name", "tidemark status lists the streams")
+	return Stream{}, &tidemark.Error{Kind: tidemark.NotFound, Op: "find stream", Object: name, Err: errors.New("the catalog has no stream of that name"), Hint: "tidemark status lists the streams"}
 }
 
 // keepSamples is how long samples are kept: IBM's MONITOR_LIMIT of 10080 minutes.

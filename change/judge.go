@@ -3,10 +3,11 @@ package change
 import (
 	"errors"
 	"fmt"
-	"github.com/tidemarkdb/tidemark"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/tidemarkdb/tidemark"
 )
 
 // Tells is an error where a change has to find more on the target than the log tells of its
@@ -15,8 +16,7 @@ func (b *Bound) Tells(c Change) error {
 	if !b.Conflict.Rule.Checks(c.Kind) || c.Old != nil && !c.OldKey {
 		return nil
 	}
-	return tidemark.Errorf(tidemark.Unsupported, "apply", b.Table.String(), fmt.Sprintf("the log does not tell all that a row had before it was changed, which the conflict rule %s looks at", b.Conflict.Rule),
-		"The source has begun to tell it later (REPLICA IDENTITY FULL, binlog_row_image): run once with --conflict-rule key --until now, then as before.")
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "apply", Object: b.Table.String(), Err: fmt.Errorf("the log does not tell all that a row had before it was changed, which the conflict rule %s looks at", b.Conflict.Rule), Hint: "The source has begun to tell it later (REPLICA IDENTITY FULL, binlog_row_image): run once with --conflict-rule key --until now, then as before."}
 }
 
 // An Exception is a change that did not find the target as it has to be, and what was
@@ -112,7 +112,7 @@ func (b *Bound) whyDisabled(c Change, cause error, x Exception) error {
 	default:
 		hint = "Correct the row at the source, or change the target's table so that it takes the row"
 	}
-	return tidemark.Errorf(tidemark.BadRow, "apply", b.Table.String(), text, hint)
+	return &tidemark.Error{Kind: tidemark.BadRow, Op: "apply", Object: b.Table.String(), Err: errors.New(text), Hint: hint}
 }
 
 // maxKeyText is how much of a value is printed.

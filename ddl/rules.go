@@ -1,6 +1,7 @@
 package ddl
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -216,7 +217,7 @@ func (c Change) Stop(from, to string) error {
 		then = changeThere
 	}
 	then = c.named(then)
-	return tidemark.Errorf(tidemark.Unsupported, "replicate", c.Table.String(), c.text(), then)
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: c.Table.String(), Err: errors.New(c.text()), Hint: then}
 }
 
 // named writes a change's names into a text, for {table}, {column} and {to}.

@@ -3,6 +3,7 @@ package diff
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"slices"
@@ -148,7 +149,7 @@ func (c *comparison) newTable(index int, p Pair) (*table, error) {
 	t := &table{index: index, pair: p, columns: [2][]tidemark.Column{p.Source.Columns(), p.Target.Columns()}}
 	a, b := t.columns[0], t.columns[1]
 	bad := func(why string) error {
-		return tidemark.Errorf(tidemark.Invalid, "compare", p.Source.From.String()+" with "+p.Target.From.String(), why, "")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "compare", Object: p.Source.From.String() + " with " + p.Target.From.String(), Err: errors.New(why)}
 	}
 	if len(a) != len(p.Source.Source) || len(b) != len(p.Target.Source) {
 		return nil, bad("a column to compare does not exist")

@@ -460,7 +460,7 @@ func TestErrors(t *testing.T) {
 	good := pairOf("t", two, two, 0)
 	rows := map[string][][]*string{"t": numbered(3, "x")}
 	broken := side(rows)
-	broken.fail = tidemark.Errorf(tidemark.Forbidden, "read", "s.t", "permission denied", "GRANT SELECT ON s.t TO u")
+	broken.fail = &tidemark.Error{Kind: tidemark.Forbidden, Op: "read", Object: "s.t", Err: errors.New("permission denied"), Hint: "GRANT SELECT ON s.t TO u"}
 	for _, c := range []struct {
 		name   string
 		target Side

@@ -2,6 +2,7 @@ package diff
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"math/rand/v2"
@@ -78,7 +79,7 @@ func (p *present) Run(_ context.Context, sql string) (int64, error) {
 	n, _ := strconv.Atoi(sql)
 	c := p.changes[n]
 	if c.Row[0] == p.refuse {
-		return 0, tidemark.Errorf(tidemark.BadRow, "mend", "", "refused", "")
+		return 0, &tidemark.Error{Kind: tidemark.BadRow, Op: "mend", Err: errors.New("refused")}
 	}
 	m := &tidemark.Move{Source: []string{"a", "b", "c"}}
 	rows := p.rows[c.Table.TableID]

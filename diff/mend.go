@@ -138,7 +138,7 @@ func (m *mender) batch(ctx context.Context, t *liveTable, rows []*watched) error
 	for i := 0; err == nil && m.how.Execute && i < len(changes); i++ {
 		var met int64
 		if met, err = m.target.Run(ctx, changes[i].SQL); err == nil && met != 1 {
-			err = tidemark.Errorf(tidemark.BadRow, "mend", changes[i].Table.String(), fmt.Sprintf("the statement met %d rows, not one", met), "")
+			err = &tidemark.Error{Kind: tidemark.BadRow, Op: "mend", Object: changes[i].Table.String(), Err: fmt.Errorf("the statement met %d rows, not one", met)}
 		}
 		if tidemark.KindOf(err) == tidemark.BadRow && len(rows) == 1 {
 			changes[i].Error = err.Error()

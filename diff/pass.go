@@ -114,7 +114,7 @@ func (p *pass) readTask(ctx context.Context, c *flow.Clock, lane int, t *task) e
 	err := p.sides[t.side].Read(ctx, lane, tidemark.Read{Move: t.table.move(t.side), Range: &t.r, Format: t.table.format},
 		func(b *tidemark.Batch) error { return j.add(ctx, b) })
 	if err == nil && j.buf != nil {
-		err = tidemark.Errorf(tidemark.Bug, "", "", "the range ended within a row", "")
+		err = &tidemark.Error{Kind: tidemark.Bug, Err: errors.New("the range ended within a row")}
 	}
 	return t.table.fail("compare", t.side, err)
 }

@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"io"
 	"strings"
 
@@ -57,12 +58,12 @@ func OpenFiles(ctx context.Context, url string, opt FilesOptions) (Files, error)
 	switch strings.ToLower(scheme) {
 	case "postgres", "postgresql":
 	case "mysql", "mariadb":
-		return nil, tidemark.Errorf(tidemark.Unsupported, "back up", tidemark.MaskURL(url), "files of MySQL and MariaDB are not copied", "PostgreSQL's are. --logical backs up its rows and definitions.")
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "back up", Object: tidemark.MaskURL(url), Err: errors.New("files of MySQL and MariaDB are not copied"), Hint: "PostgreSQL's are. --logical backs up its rows and definitions."}
 	default:
-		return nil, tidemark.Errorf(tidemark.Invalid, "back up", tidemark.MaskURL(url), "not a database URL that any engine knows", "write postgres://user@host/db; the files of the whole server are backed up, whatever the database")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine knows"), Hint: "write postgres://user@host/db; the files of the whole server are backed up, whatever the database"}
 	}
 	if opt.Via == ViaProtocol && opt.Dir != "" {
-		return nil, tidemark.Errorf(tidemark.Invalid, "back up", opt.Dir, "a data folder is named, and the server is to send its files", "Leave out --data-dir or --via protocol.")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: opt.Dir, Err: errors.New("a data folder is named, and the server is to send its files"), Hint: "Leave out --data-dir or --via protocol."}
 	}
 	e, err := postgres.Open(ctx, url, opt.Engine.Postgres)
 	if err != nil {

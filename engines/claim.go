@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -14,7 +15,7 @@ func Claim(ctx context.Context, db Database, run string) (tidemark.Claim, error)
 	case my:
 		return e.Engine.Claim(ctx, run)
 	}
-	return nil, tidemark.Errorf(tidemark.Bug, "claim", db.Name(), "an engine without claims", "")
+	return nil, &tidemark.Error{Kind: tidemark.Bug, Op: "claim", Object: db.Name(), Err: errors.New("an engine without claims")}
 }
 
 // DropClaim gives up what a run or stream has claimed, whether its process lives or not.

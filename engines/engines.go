@@ -5,6 +5,7 @@ package engines
 
 import (
 	"context"
+	"errors"
 	neturl "net/url"
 	"strings"
 
@@ -71,8 +72,7 @@ func Open(ctx context.Context, url string, opt Options) (Database, error) {
 	if !ok {
 		scheme = ""
 	}
-	return nil, tidemark.Errorf(tidemark.Invalid, "open", tidemark.MaskURL(url), "not a database URL that any engine knows",
-		"write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, or file:PATH for a dump")
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(url), Err: errors.New("not a database URL that any engine knows"), Hint: "write postgres://user@host/db, mysql://user@host/db, mariadb://user@host/db, or file:PATH for a dump"}
 }
 
 // OpenDump opens a dump file as a script of tables, rows and statements.

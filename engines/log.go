@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -52,10 +53,10 @@ func OpenLog(ctx context.Context, paths []string, opt LogOptions) (*Log, error) 
 		return openServerLog(ctx, paths, opt)
 	}
 	if opt.For > 0 {
-		return nil, tidemark.Errorf(tidemark.Invalid, "scan", paths[0], "files cannot be followed", "give the URL of a server, or leave out --for")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: paths[0], Err: errors.New("files cannot be followed"), Hint: "give the URL of a server, or leave out --for"}
 	}
 	if opt.From != "" || opt.Until != "" {
-		return nil, tidemark.Errorf(tidemark.Invalid, "scan", paths[0], "files are scanned whole", "give only the files that are wanted, or the URL of a server, or leave out --from and --until")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: paths[0], Err: errors.New("files are scanned whole"), Hint: "give only the files that are wanted, or the URL of a server, or leave out --from and --until"}
 	}
 	engine := ""
 	for i, p := range paths {
@@ -79,7 +80,7 @@ var logSchemes = map[string]string{"postgres": "postgres", "postgresql": "postgr
 func openServerLog(ctx context.Context, paths []string, opt LogOptions) (*Log, error) {
 	url := paths[0]
 	if len(paths) > 1 || opt.Retrieve != "" {
-		return nil, tidemark.Errorf(tidemark.Invalid, "scan", tidemark.MaskURL(url), "one server has one log, and needs no command to have it", "give its URL alone, without --retrieve")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("one server has one log, and needs no command to have it"), Hint: "give its URL alone, without --retrieve"}
 	}
 	scheme, _, _ := strings.Cut(url, "://")
 	engine := logSchemes[strings.ToLower(scheme)]
@@ -101,7 +102,7 @@ func openServerLog(ctx context.Context, paths []string, opt LogOptions) (*Log, e
 		}
 		return &Log{Log: e.ScanLog(part), Engine: "mysql", Grouped: true, Live: true, close: e.Close}, nil
 	}
-	return nil, tidemark.Errorf(tidemark.Invalid, "scan", tidemark.MaskURL(url), "no engine that has a log to scan", "give files of a log, or write postgres://user@host/db, mysql://user@host or mariadb://user@host")
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: tidemark.MaskURL(url), Err: errors.New("no engine that has a log to scan"), Hint: "give files of a log, or write postgres://user@host/db, mysql://user@host or mariadb://user@host"}
 }
 
 // logRange reads the places of the options.
@@ -119,7 +120,7 @@ func logRange(engine string, opt LogOptions) (r tidemark.LogRange, err error) {
 			return r, err
 		}
 		if gtid != "" {
-			return r, tidemark.Errorf(tidemark.Invalid, "scan", gtid, "a scan knows no GTIDs", "give a file and offset, such as binlog.000003:1234")
+			return r, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: gtid, Err: errors.New("a scan knows no GTIDs"), Hint: "give a file and offset, such as binlog.000003:1234"}
 		}
 	}
 	return r, nil

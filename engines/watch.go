@@ -2,6 +2,7 @@ package engines
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -19,7 +20,7 @@ func OpenPrimary(ctx context.Context, url, replica string, opt Options) (p measu
 	switch logSchemes[strings.ToLower(scheme)] {
 	case "postgres":
 		if replica != "" {
-			return nil, nil, nil, tidemark.Errorf(tidemark.Invalid, "check", tidemark.MaskURL(replica), "PostgreSQL's primary knows how far its standbys are", "leave out --replica")
+			return nil, nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: tidemark.MaskURL(replica), Err: errors.New("PostgreSQL's primary knows how far its standbys are"), Hint: "leave out --replica"}
 		}
 		e, err := postgres.Open(ctx, url, opt.Postgres)
 		if err != nil {
@@ -41,5 +42,5 @@ func OpenPrimary(ctx context.Context, url, replica string, opt Options) (p measu
 		}
 		return e, r.Behind, func() error { _ = r.Close(); return e.Close() }, nil
 	}
-	return nil, nil, nil, tidemark.Errorf(tidemark.Invalid, "check", tidemark.MaskURL(url), "no engine whose standbys can be watched", "write postgres://user@host/db, mysql://user@host or mariadb://user@host")
+	return nil, nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: tidemark.MaskURL(url), Err: errors.New("no engine whose standbys can be watched"), Hint: "write postgres://user@host/db, mysql://user@host or mariadb://user@host"}
 }

@@ -1,6 +1,7 @@
 package ha
 
 import (
+	"errors"
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
@@ -121,7 +122,7 @@ func (r *Db2Report) WhatIf(c Db2, name string, how func(*Load, *Sites)) {
 // Invalid: an axis that Db2's formulas do not have.
 func (r *Db2Report) Sweep(c Db2, by Axis, values ...float64) error {
 	if !slices.Contains(Db2Axes(), by) {
-		return tidemark.Errorf(tidemark.Invalid, "calculate", string(by), "cannot vary in Db2's formulas", "These can: rtt, network and disk.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: string(by), Err: errors.New("cannot vary in Db2's formulas"), Hint: "These can: rtt, network and disk."}
 	}
 	if len(values) == 0 {
 		values = by.usual(Load{}, Sites{})

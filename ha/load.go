@@ -1,6 +1,7 @@
 package ha
 
 import (
+	"errors"
 	"math"
 	"slices"
 	"time"
@@ -63,7 +64,7 @@ func LoadOf(scans []Scanned, clients int, disk Disk, local []Local) (Load, error
 	for i, s := range scans {
 		p := s.Profile
 		if p.Engine != first.Engine {
-			return Load{}, tidemark.Errorf(tidemark.Invalid, "calculate", s.Name, "is of "+p.Engine+", and "+scans[0].Name+" of "+first.Engine, "Calculate the scans of each server by themselves.")
+			return Load{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: s.Name, Err: errors.New("is of " + p.Engine + ", and " + scans[0].Name + " of " + first.Engine), Hint: "Calculate the scans of each server by themselves."}
 		}
 		if i > 0 && !p.Begin.IsZero() && p.Begin.Before(scans[i-1].Profile.End) {
 			o.Overlaps = append(o.Overlaps, scans[i-1].Name+" and "+s.Name)

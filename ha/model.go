@@ -2,6 +2,7 @@ package ha
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -258,10 +259,10 @@ func PredictMode(load Load, sites Sites, name string) (Prediction, error) {
 func known(sites Sites, name string) (commitMode, error) {
 	m, ok := modeOf(sites.Engine, name)
 	if !ok {
-		return m, tidemark.Errorf(tidemark.Invalid, "calculate", name, "no mode of "+sites.Engine, "The modes are "+strings.Join(Modes(sites.Engine), ", ")+".")
+		return m, &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: name, Err: errors.New("no mode of " + sites.Engine), Hint: "The modes are " + strings.Join(Modes(sites.Engine), ", ") + "."}
 	}
 	if m.rule != nobodyWaits && len(sites.Standbys) == 0 {
-		return m, tidemark.Errorf(tidemark.Invalid, "calculate", name, "there is no standby", "Say at least one network to a standby.")
+		return m, &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: name, Err: errors.New("there is no standby"), Hint: "Say at least one network to a standby."}
 	}
 	return m, nil
 }
@@ -269,7 +270,7 @@ func known(sites Sites, name string) (commitMode, error) {
 // checked fills in what may be left out, and refuses what cannot be.
 func checked(load Load, sites Sites) (Load, Sites, error) {
 	bad := func(what, cause, hint string) error {
-		return tidemark.Errorf(tidemark.Invalid, "calculate", what, cause, hint)
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: what, Err: errors.New(cause), Hint: hint}
 	}
 	switch sites.Engine {
 	case "postgres", "mysql", "mariadb":

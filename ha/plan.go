@@ -1,6 +1,7 @@
 package ha
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -143,7 +144,7 @@ type StandbyOutage struct {
 func CheckScans(scans []Scanned) error {
 	for _, x := range scans {
 		if !slices.Contains([]string{"postgres", "mysql", "mariadb"}, x.Profile.Engine) {
-			return tidemark.Errorf(tidemark.Unsupported, "plan", x.Name, "this is a log of "+x.Profile.Engine, "plans are for PostgreSQL, MySQL and MariaDB; tidemark ha calculate has Db2's formulas")
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "plan", Object: x.Name, Err: errors.New("this is a log of " + x.Profile.Engine), Hint: "plans are for PostgreSQL, MySQL and MariaDB; tidemark ha calculate has Db2's formulas"}
 		}
 		if err := checkCommits(x.Profile, x.Name); err != nil {
 			return err
@@ -225,7 +226,7 @@ func MakePlan(s PlanSpec) (*Plan, error) {
 		return nil, err
 	}
 	if len(s.Sites.Standbys) != 1 {
-		return nil, tidemark.Errorf(tidemark.Invalid, "plan", "", fmt.Sprintf("%d standbys", len(s.Sites.Standbys)), "a plan is for one standby; tidemark ha calculate takes several networks")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "plan", Err: fmt.Errorf("%d standbys", len(s.Sites.Standbys)), Hint: "a plan is for one standby; tidemark ha calculate takes several networks"}
 	}
 	f, err := Predict(s.load(), s.Sites, s.Modes...)
 	if err != nil {

@@ -3,6 +3,7 @@ package ha
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"regexp"
@@ -27,14 +28,14 @@ const scanHint = "give what tidemark ha scan has written, as text or with --json
 func readJSON(data []byte, object string) (*Profile, error) {
 	var p Profile
 	if err := json.Unmarshal(data, &p); err != nil {
-		return nil, tidemark.Errorf(tidemark.BadInput, "read scan", object, "is no JSON of a scan: "+err.Error(), scanHint)
+		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("is no JSON of a scan: " + err.Error()), Hint: scanHint}
 	}
 	if p.Format != ProfileFormat {
-		return nil, tidemark.Errorf(tidemark.BadInput, "read scan", object, fmt.Sprintf("is no scan, or one of another version of tidemark (format %d, not %d)", p.Format, ProfileFormat), scanHint)
+		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: fmt.Errorf("is no scan, or one of another version of tidemark (format %d, not %d)", p.Format, ProfileFormat), Hint: scanHint}
 	}
 	for _, i := range p.Intervals {
 		if i.Seconds <= 0 || i.Bytes < 0 || i.Flushes < 0 {
-			return nil, tidemark.Errorf(tidemark.BadInput, "read scan", object, "has an interval of no length, or with negative numbers", scanHint)
+			return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("has an interval of no length, or with negative numbers"), Hint: scanHint}
 		}
 	}
 	return &p, checkCommits(&p, object)
@@ -47,7 +48,7 @@ func checkCommits(p *Profile, object string) error {
 			return nil
 		}
 	}
-	return tidemark.Errorf(tidemark.BadInput, "read scan", object, "has no commits", "scan a log of a time in which there was work, at least two commits of it")
+	return &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("has no commits"), Hint: "scan a log of a time in which there was work, at least two commits of it"}
 }
 
 func readText(text, object string) (*Profile, error) {
@@ -57,7 +58,7 @@ func readText(text, object string) (*Profile, error) {
 	}
 	p := r.p
 	if len(p.lines) == 0 {
-		return nil, tidemark.Errorf(tidemark.BadInput, "read scan", object, "has no rate line (DATE TIME  n MB/s, n sec, n pg/f, ...)", scanHint)
+		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read scan", Object: object, Err: errors.New("has no rate line (DATE TIME  n MB/s, n sec, n pg/f, ...)"), Hint: scanHint}
 	}
 	r.finish()
 	return p, checkCommits(p, object)

@@ -174,7 +174,7 @@ func (p *Profiler) Add(r *tidemark.LogRecord) error {
 		p.tick(r.Time)
 	}
 	if p.tooMany {
-		return tidemark.Errorf(tidemark.Invalid, "scan", "", fmt.Sprintf("more than %d intervals", maxIntervals), "take a longer --interval")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Err: fmt.Errorf("more than %d intervals", maxIntervals), Hint: "take a longer --interval"}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package ha
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -237,7 +238,7 @@ func (by Axis) usual(l Load, s Sites) (out []float64) {
 // these values, or without any at the usual ones. Errors are Invalid.
 func (f *Forecast) Sweep(by Axis, values ...float64) error {
 	if !slices.Contains(Axes(), by) {
-		return tidemark.Errorf(tidemark.Invalid, "calculate", string(by), "cannot vary", "These can: "+strings.Join(axisNames(), ", ")+".")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: string(by), Err: errors.New("cannot vary"), Hint: "These can: " + strings.Join(axisNames(), ", ") + "."}
 	}
 	if len(values) == 0 {
 		values = by.usual(f.Load, f.Sites)

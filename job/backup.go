@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tidemarkdb/tidemark"
@@ -79,7 +80,7 @@ func Backup(ctx context.Context, env Env, spec BackupSpec) (run string, rep *Sto
 		rep := &StorageReport{Verb: "backup", Backup: m.ID, Origin: m.Origin(), Bytes: m.Bytes, Stored: m.Stored, Files: m.Count, Gone: result.GoneN,
 			Report: result.Report, Findings: result.Findings, Damaged: result.Damaged, Increment: result.Increment, Spread: spec.Files.Spread}
 		if len(result.Damaged) > 0 {
-			err = tidemark.Errorf(tidemark.Incomplete, "back up", m.ID, "the backup is there, with damaged pages", "The report names them: mend them, and back up again.")
+			err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "back up", Object: m.ID, Err: errors.New("the backup is there, with damaged pages"), Hint: "The report names them: mend them, and back up again."}
 		}
 		return rep.mirrored(spec.Repo, err)
 	})
@@ -135,7 +136,7 @@ func (e Env) recorded(ctx context.Context, verb, source, target string, of inter
 			} else if verb == "restore" {
 				hint = "What is in the folder is a part, with which no server starts: empty it, and begin again."
 			}
-			err = tidemark.Errorf(tidemark.Cancelled, verb, "", "stopped", hint)
+			err = &tidemark.Error{Kind: tidemark.Cancelled, Op: verb, Err: errors.New("stopped"), Hint: hint}
 		}
 		return rep, err
 	})

@@ -3,6 +3,7 @@ package job
 import (
 	"cmp"
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -49,7 +50,7 @@ func (c *copying) take(ctx context.Context, tables []tidemark.TableID) (renewed 
 }
 
 func filledBy(op string, o tidemark.Claimant) error {
-	return tidemark.Errorf(tidemark.NotEmpty, op, "table "+o.Table.String(), "run "+o.Run+" is at work on it now", "Nothing was changed. Wait until that run has ended, or leave its tables out.")
+	return &tidemark.Error{Kind: tidemark.NotEmpty, Op: op, Object: "table " + o.Table.String(), Err: errors.New("run " + o.Run + " is at work on it now"), Hint: "Nothing was changed. Wait until that run has ended, or leave its tables out."}
 }
 
 // contested refuses what the claims of others to a table forbid: fresh says that the run makes it, clear that it drops
@@ -59,11 +60,9 @@ func (c *copying) contested(table tidemark.TableID, fresh, clear bool) error {
 		stream, ok := CutStream(o.Run)
 		switch {
 		case ok && clear:
-			return tidemark.Errorf(tidemark.NotEmpty, "plan", "table "+table.String(), "stream "+stream+" applies changes to it, and it is to be emptied or dropped",
-				"Nothing was changed. Leave the table out, or end the stream first, if nobody needs it: tidemark replicate --remove --name "+stream+".")
+			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "table " + table.String(), Err: errors.New("stream " + stream + " applies changes to it, and it is to be emptied or dropped"), Hint: "Nothing was changed. Leave the table out, or end the stream first, if nobody needs it: tidemark replicate --remove --name " + stream + "."}
 		case !ok && !fresh:
-			return tidemark.Errorf(tidemark.NotEmpty, "plan", "table "+table.String(), "belongs to run "+o.Run+", which was not finished: it may lack rows and keys",
-				"Nothing was changed. Resume that run with the catalogue that has it (--state): --resume "+o.Run+"; or begin anew with --prep drop.")
+			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "table " + table.String(), Err: errors.New("belongs to run " + o.Run + ", which was not finished: it may lack rows and keys"), Hint: "Nothing was changed. Resume that run with the catalogue that has it (--state): --resume " + o.Run + "; or begin anew with --prep drop."}
 		}
 	}
 	return nil
@@ -124,7 +123,7 @@ func (c *copying) retake(ctx context.Context, tables []tidemark.TableID) error {
 	had, err := c.take(ctx, tables)
 	if err == nil && !had && state != catalog.Incomplete {
 		c.giveUp(ctx, true)
-		err = tidemark.Errorf(tidemark.Lost, "resume", c.run.ID, "the target has nothing of this run any more: another one has replaced its tables, or its marks were removed", "Start a new copy, with --prep drop for what is there.")
+		err = &tidemark.Error{Kind: tidemark.Lost, Op: "resume", Object: c.run.ID, Err: errors.New("the target has nothing of this run any more: another one has replaced its tables, or its marks were removed"), Hint: "Start a new copy, with --prep drop for what is there."}
 	}
 	return err
 }

@@ -252,7 +252,7 @@ func (c *copying) end(ctx context.Context, rep *Report, err error) error {
 	c.cuts.close()
 	c.run.Ended, c.run.State = c.env.Time(), endState(err)
 	if c.run.State == catalog.Cancelled {
-		err = tidemark.Errorf(tidemark.Cancelled, c.verb, "", "stopped", "go on with the same command and --resume "+c.run.ID)
+		err = &tidemark.Error{Kind: tidemark.Cancelled, Op: c.verb, Err: errors.New("stopped"), Hint: "go on with the same command and --resume " + c.run.ID}
 	}
 	if err != nil {
 		c.run.Error, c.run.Hint = err.Error(), tidemark.HintOf(err)

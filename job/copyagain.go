@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -218,8 +219,7 @@ func (c *resuming) discard(ctx context.Context) error {
 	for i := range c.p.Moves {
 		ours := c.p.Fresh[i] || c.p.Prep == load.Truncate || c.p.Prep == load.MustBeEmpty
 		if some[i] && !ours {
-			return tidemark.Errorf(tidemark.Lost, "resume", c.p.Moves[i].To.String(), "it was there before the copy and may hold rows of yours, so what the copy has put into it cannot be removed alone",
-				"Remove by hand what was copied into it, and begin again with --anew.")
+			return &tidemark.Error{Kind: tidemark.Lost, Op: "resume", Object: c.p.Moves[i].To.String(), Err: errors.New("it was there before the copy and may hold rows of yours, so what the copy has put into it cannot be removed alone"), Hint: "Remove by hand what was copied into it, and begin again with --anew."}
 		}
 		if !c.kept[i] && ours {
 			ids = append(ids, c.p.Moves[i].To.TableID)

@@ -49,11 +49,10 @@ func (im *importJob) system(schema string) bool {
 func (im *importJob) settleDatabases(ctx context.Context, first string) error {
 	switch {
 	case first == "" && im.tgt.Default() == "":
-		return tidemark.Errorf(tidemark.Invalid, "import", tidemark.MaskURL(im.spec.Target), "neither the file nor the target's URL names a database", "write mysql://user@host/DATABASE")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "import", Object: tidemark.MaskURL(im.spec.Target), Err: errors.New("neither the file nor the target's URL names a database"), Hint: "write mysql://user@host/DATABASE"}
 	case im.end.known && !im.end.several && im.spec.TargetSchema == "":
 		if _, same := im.places[first]; !same && first != "" && len(im.places) > 0 {
-			return tidemark.Errorf(tidemark.Collision, "import", "database "+first, "the file names it only after tables of another one",
-				"give --target-schema if all are to go to one, or take them one by one with --include '"+first+".*'")
+			return &tidemark.Error{Kind: tidemark.Collision, Op: "import", Object: "database " + first, Err: errors.New("the file names it only after tables of another one"), Hint: "give --target-schema if all are to go to one, or take them one by one with --include '" + first + ".*'"}
 		}
 		return nil
 	case im.end.known:

@@ -169,7 +169,7 @@ func pair(ctx context.Context, src, tgt Database, spec DiffSpec) ([]diff.Pair, [
 		pairs = append(pairs, p)
 	}
 	if len(pairs) == 0 && len(moves) > 0 && len(notes) == 0 {
-		return nil, notes, tidemark.Errorf(tidemark.NotFound, "diff", "", fmt.Sprintf("none of %d tables is on the target", len(moves)), "")
+		return nil, notes, &tidemark.Error{Kind: tidemark.NotFound, Op: "diff", Err: fmt.Errorf("none of %d tables is on the target", len(moves))}
 	}
 	return pairs, notes, nil
 }

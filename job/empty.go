@@ -1,6 +1,8 @@
 package job
 
 import (
+	"errors"
+
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/load"
 )
@@ -9,9 +11,9 @@ import (
 // misspelt rule, for a copy.
 func nothing(op string, db *tidemark.Database) error {
 	if len(db.Tables) > 0 {
-		return tidemark.Errorf(tidemark.Empty, op, "source", "no table of it is selected", "Look at --include, --exclude and the rules, and at the names of schemas.")
+		return &tidemark.Error{Kind: tidemark.Empty, Op: op, Object: "source", Err: errors.New("no table of it is selected"), Hint: "Look at --include, --exclude and the rules, and at the names of schemas."}
 	}
-	return tidemark.Errorf(tidemark.Empty, op, "source", "has no tables", "Look whether the URL names the right database, and whether its user may see the tables.")
+	return &tidemark.Error{Kind: tidemark.Empty, Op: op, Object: "source", Err: errors.New("has no tables"), Hint: "Look whether the URL names the right database, and whether its user may see the tables."}
 }
 
 // idle reports whether a plan moves nothing and makes nothing.
@@ -29,5 +31,5 @@ func idle(p *load.Plan) bool {
 
 // emptyFile is nothing for a dump file.
 func emptyFile(source string) error {
-	return tidemark.Errorf(tidemark.Empty, "import", source, "it has no tables, or none that is selected", "Look whether it is the right file, and at --include and --exclude.")
+	return &tidemark.Error{Kind: tidemark.Empty, Op: "import", Object: source, Err: errors.New("it has no tables, or none that is selected"), Hint: "Look whether it is the right file, and at --include and --exclude."}
 }

@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/engines"
@@ -27,11 +28,9 @@ func Distinct(ctx context.Context, op string, src, tgt any, moves []tidemark.Mov
 		case k != tidemark.Same:
 			return OfKin(op, "table "+to.String(), k)
 		case moves[i].From.Form == tidemark.LargeObjects:
-			return tidemark.Errorf(tidemark.Invalid, op, "large objects", "source and target are the same database",
-				"Nothing was changed. Give another database as the target, or leave large objects out.")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "large objects", Err: errors.New("source and target are the same database"), Hint: "Nothing was changed. Give another database as the target, or leave large objects out."}
 		}
-		return tidemark.Errorf(tidemark.Invalid, op, "table "+to.String(), "source and target are the same table: both URLs lead to the same server and database",
-			"Nothing was changed. Give another server or database as the target, or another schema with --target-schema.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "table " + to.String(), Err: errors.New("source and target are the same table: both URLs lead to the same server and database"), Hint: "Nothing was changed. Give another server or database as the target, or another schema with --target-schema."}
 	}
 	return nil
 }
@@ -52,5 +51,5 @@ func OfKin(op, object string, k tidemark.Kinship) error {
 		tidemark.Feeding: "the source is a replica of the target: what is written to the target comes to the source",
 		tidemark.Member:  "source and target are nodes of one group: what is written to one comes to the other",
 	}[k]
-	return tidemark.Errorf(tidemark.Invalid, op, object, what, "Nothing was changed. Give another server or database as the target.")
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: object, Err: errors.New(what), Hint: "Nothing was changed. Give another server or database as the target."}
 }

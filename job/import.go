@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"slices"
@@ -111,7 +112,7 @@ func (im *importJob) resume(ctx context.Context) error {
 		return err
 	}
 	if c.run.Position.Stamp != c.position.Stamp || c.position.Stamp == "" {
-		return tidemark.Errorf(tidemark.Invalid, "resume", c.run.ID, "the dump file is not the one that the run began with", "start anew with --prep drop")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: c.run.ID, Err: errors.New("the dump file is not the one that the run began with"), Hint: "start anew with --prep drop"}
 	}
 	if err := c.finished(ctx); err != nil {
 		if im.tgt.Default() != "" || tidemark.KindOf(err) != tidemark.Invalid {
@@ -184,7 +185,7 @@ func (im *importJob) Table(ctx context.Context, p *tidemark.Piece) (load.Settled
 		return load.Settled{}, err
 	}
 	if im.known[m.To.TableID] {
-		return load.Settled{}, tidemark.Errorf(tidemark.Collision, "import", m.To.String(), "two tables of the file go to it", "rename one of them with a rule")
+		return load.Settled{}, &tidemark.Error{Kind: tidemark.Collision, Op: "import", Object: m.To.String(), Err: errors.New("two tables of the file go to it"), Hint: "rename one of them with a rule"}
 	}
 	im.known[m.To.TableID] = true
 	im.places[table.Schema] = m.To.Schema
@@ -249,7 +250,7 @@ func folded(id tidemark.TableID) tidemark.TableID {
 // whole refuses what cannot be done to the rows of a file.
 func (im *importJob) whole(m *tidemark.Move) error {
 	if len(m.Filter) > 0 || m.Lob.Mode == tidemark.LimitedLob || im.spec.Lob.Mode == tidemark.LimitedLob {
-		return tidemark.Errorf(tidemark.Unsupported, "import", m.From.String(), "a file is read as it is: rows cannot be filtered, nor values cut", "load it whole, and copy from there with the rule")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "import", Object: m.From.String(), Err: errors.New("a file is read as it is: rows cannot be filtered, nor values cut"), Hint: "load it whole, and copy from there with the rule"}
 	}
 	return nil
 }
@@ -291,8 +292,7 @@ func (im *importJob) fromTarget(ctx context.Context, p *tidemark.Piece) (*tidema
 			return db.Tables[0], nil
 		}
 	}
-	return nil, tidemark.Errorf(tidemark.NotFound, "import", p.Table.String(), fmt.Sprintf("the file has rows of it (line %d) but no CREATE TABLE", p.Line),
-		"use a dump with the table's definition, or create the table on a MySQL target first and use --prep keep")
+	return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "import", Object: p.Table.String(), Err: fmt.Errorf("the file has rows of it (line %d) but no CREATE TABLE", p.Line), Hint: "use a dump with the table's definition, or create the table on a MySQL target first and use --prep keep"}
 }
 
 // prepare looks what the target has under the move's name. keep means that the
@@ -330,8 +330,7 @@ func (im *importJob) prepare(ctx context.Context, m *tidemark.Move) (keep, fresh
 		return true, false, im.tgt.Clear(ctx, []tidemark.TableID{m.To.TableID}, false)
 	case load.MustBeEmpty:
 		if states[0].Rows {
-			return false, false, tidemark.Errorf(tidemark.NotEmpty, "import", m.To.String(), "holds rows already",
-				"this table was not touched; choose --prep drop, truncate or keep, or an empty target")
+			return false, false, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "import", Object: m.To.String(), Err: errors.New("holds rows already"), Hint: "this table was not touched; choose --prep drop, truncate or keep, or an empty target"}
 		}
 	}
 	return true, false, nil
@@ -402,7 +401,7 @@ func (im *importJob) Execute(ctx context.Context, p *tidemark.Piece) error {
 
 // computed is the error of rows that another engine cannot make.
 func (im *importJob) computed(p *tidemark.Piece) error {
-	return tidemark.Errorf(tidemark.Unsupported, "import", p.Table.String(), fmt.Sprintf("the statement at line %d computes its rows with SQL of MySQL", p.Line), "load the dump into MySQL first, and copy from there")
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "import", Object: p.Table.String(), Err: fmt.Errorf("the statement at line %d computes its rows with SQL of MySQL", p.Line), Hint: "load the dump into MySQL first, and copy from there"}
 }
 
 // leftBehind says, once, that a view, trigger or routine does not go to another engine.
@@ -492,7 +491,7 @@ func (im *importJob) after(ctx context.Context) ([]load.Failed, error) {
 		return nil, emptyFile(im.spec.Source)
 	}
 	if n := len(im.failed); n > 0 {
-		return im.failed, tidemark.Errorf(tidemark.Incomplete, "import", "", fmt.Sprintf("all rows are there, but %d statements of the file failed", n), "see the list with their SQL in the report")
+		return im.failed, &tidemark.Error{Kind: tidemark.Incomplete, Op: "import", Err: fmt.Errorf("all rows are there, but %d statements of the file failed", n), Hint: "see the list with their SQL in the report"}
 	}
 	return nil, nil
 }

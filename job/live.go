@@ -2,6 +2,7 @@ package job
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -88,7 +89,7 @@ func openLive(ctx context.Context, env Env, spec LiveSpec) (v *living, err error
 	}{{v.src, &v.from}, {v.tgt, &v.to}} {
 		f, ok := end.db.(follower)
 		if !ok {
-			return v, tidemark.Errorf(tidemark.Unsupported, "compare", "", end.db.Name()+" cannot be compared while it is written to", "Compare it while nobody writes.")
+			return v, &tidemark.Error{Kind: tidemark.Unsupported, Op: "compare", Err: errors.New(end.db.Name() + " cannot be compared while it is written to"), Hint: "Compare it while nobody writes."}
 		}
 		if *end.to, err = f.Mend(ctx); err != nil {
 			return v, err
@@ -119,7 +120,7 @@ func (v *living) find(ctx context.Context) (bool, error) {
 		return true, nil
 	}
 	names := strings.Join(slices.Sorted(maps.Keys(applied)), ", ")
-	return false, tidemark.Errorf(tidemark.NotFound, "compare", "stream "+v.spec.Name, "the target knows nothing of it, but of "+names, "Name the stream with --name.")
+	return false, &tidemark.Error{Kind: tidemark.NotFound, Op: "compare", Object: "stream " + v.spec.Name, Err: errors.New("the target knows nothing of it, but of " + names), Hint: "Name the stream with --name."}
 }
 
 // first reads both sides whole, in a view of each.
@@ -211,7 +212,7 @@ func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time)
 	}
 	source, ok := v.src.(capture.Source)
 	if !ok {
-		return false, tidemark.Errorf(tidemark.Unsupported, "compare", "", v.src.Name()+" does not tell where its log is", "")
+		return false, &tidemark.Error{Kind: tidemark.Unsupported, Op: "compare", Err: errors.New(v.src.Name() + " does not tell where its log is")}
 	}
 	end, err := source.End(ctx)
 	if err != nil {
@@ -223,7 +224,7 @@ func (v *living) wait(ctx context.Context, pause time.Duration, until time.Time)
 			return false, err
 		}
 		if applied[v.spec.Name].Low > end+1<<32 { // the numbers of files have something added to them
-			return false, tidemark.Errorf(tidemark.Unsupported, "compare", "stream "+v.spec.Name, "has followed its source over to another server, whose log alone does not tell where the stream is", "Compare while nobody writes.")
+			return false, &tidemark.Error{Kind: tidemark.Unsupported, Op: "compare", Object: "stream " + v.spec.Name, Err: errors.New("has followed its source over to another server, whose log alone does not tell where the stream is"), Hint: "Compare while nobody writes."}
 		}
 		// Where there is nothing to apply, progress is written up to before the log's end.
 		if applied[v.spec.Name].Low+1 >= end {

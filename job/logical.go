@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -33,7 +34,7 @@ type LogicalSpec struct {
 func BackupLogical(ctx context.Context, env Env, spec LogicalSpec) (run string, rep *StorageReport, err error) {
 	level, ok := spec.Codec.Zstd()
 	if !ok && spec.Codec != (repo.Codec{}) {
-		return "", nil, tidemark.Errorf(tidemark.Invalid, "back up", "", "rows and definitions are not packed as "+spec.Codec.String(), "choose none or zstd:1 to zstd:22, whose frames everybody can read")
+		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Err: errors.New("rows and definitions are not packed as " + spec.Codec.String()), Hint: "choose none or zstd:1 to zstd:22, whose frames everybody can read"}
 	}
 	src, err := env.Open(ctx, spec.Source)
 	if err != nil {
@@ -137,7 +138,7 @@ func (d *dumping) plan(ctx context.Context, position tidemark.Position) (*load.P
 	}
 	script, ok := d.src.(dump.Scripter)
 	if !ok {
-		return nil, tidemark.Errorf(tidemark.Unsupported, "back up", db.Engine, "it has no client program that is known", "")
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "back up", Object: db.Engine, Err: errors.New("it has no client program that is known")}
 	}
 	d.content = dump.Content{Database: db, Position: position, Moves: moves, Objects: objects, Script: script}
 	if d.content.Identity, err = d.spec.Repo.WrappedIdentity(ctx); err != nil {
@@ -161,7 +162,7 @@ func (d *dumping) inSpaces(ctx context.Context) error {
 	}
 	src, ok := d.src.(spacer)
 	if !ok {
-		return tidemark.Errorf(tidemark.Unsupported, "back up", d.src.Name(), "tables are chosen by their tablespaces of PostgreSQL only", "Choose them by name: --table, --include.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "back up", Object: d.src.Name(), Err: errors.New("tables are chosen by their tablespaces of PostgreSQL only"), Hint: "Choose them by name: --table, --include."}
 	}
 	tables, err := src.InTablespaces(ctx, d.spec.Spaces)
 	d.spec.Rules = d.spec.Rules.Only("--tablespace", tables)

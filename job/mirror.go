@@ -1,6 +1,7 @@
 package job
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"time"
@@ -46,7 +47,7 @@ func (rep *StorageReport) mirrored(r *repo.Repo, err error) (*StorageReport, err
 		rep.slowest = slowest.Place + " is the slowest of the targets: " + percentOf(slowest.IO.Seconds()/slowest.Life.Seconds()) + " of the time it was being written to. The others wait for it."
 	}
 	if err == nil && lost > 0 {
-		err = tidemark.Errorf(tidemark.Incomplete, "back up", rep.Backup, "the backup is in some of the targets only", "The report names those that were lost.")
+		err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "back up", Object: rep.Backup, Err: errors.New("the backup is in some of the targets only"), Hint: "The report names those that were lost."}
 	}
 	return rep, err
 }

@@ -77,7 +77,7 @@ func TestWithoutRefused(t *testing.T) {
 	}
 	p := &load.Plan{Findings: []tidemark.Finding{
 		{Severity: tidemark.Blocker, Object: "column s.a.id", Text: "no"}, {Severity: tidemark.Warning, Object: "table s.ab", Text: "perhaps"}}}
-	left, why, rejected := withoutRefused(moves, p, tidemark.Errorf(tidemark.Unmapped, "plan", "table s.c", "never", "Leave it."))
+	left, why, rejected := withoutRefused(moves, p, &tidemark.Error{Kind: tidemark.Unmapped, Op: "plan", Object: "table s.c", Err: errors.New("never"), Hint: "Leave it."})
 	var names []string
 	for i := range left {
 		names = append(names, left[i].From.Name)
@@ -92,9 +92,9 @@ func TestResumable(t *testing.T) {
 		err  error
 		want string
 	}{
-		{tidemark.Errorf(tidemark.Full, "load", "t", "is full", ""), "go on with the same command and --resume 7"},
-		{tidemark.Errorf(tidemark.Full, "load", "t", "is full", "Make room."), "Make room; then go on with the same command and --resume 7"},
-		{tidemark.Errorf(tidemark.BadInput, "load", "t", "is broken", "Mend it."), "Mend it."},
+		{&tidemark.Error{Kind: tidemark.Full, Op: "load", Object: "t", Err: errors.New("is full")}, "go on with the same command and --resume 7"},
+		{&tidemark.Error{Kind: tidemark.Full, Op: "load", Object: "t", Err: errors.New("is full"), Hint: "Make room."}, "Make room; then go on with the same command and --resume 7"},
+		{&tidemark.Error{Kind: tidemark.BadInput, Op: "load", Object: "t", Err: errors.New("is broken"), Hint: "Mend it."}, "Mend it."},
 		{errors.New("bare"), "go on with the same command and --resume 7"},
 	} {
 		if got := tidemark.HintOf(resumable(x.err, "7")); got != x.want {

@@ -21,12 +21,12 @@ type lineFile struct {
 
 func openLines(folder, name string) (*lineFile, error) {
 	if err := os.MkdirAll(folder, 0o700); err != nil {
-		return nil, tidemark.Errorf(tidemark.Forbidden, "create", folder, err.Error(), "choose another folder with --reject-dir")
+		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "create", Object: folder, Err: err, Hint: "choose another folder with --reject-dir"}
 	}
 	path := filepath.Join(folder, name)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600) // rows are as secret as the table
 	if err != nil {
-		return nil, tidemark.Errorf(tidemark.Forbidden, "create", path, err.Error(), "choose another folder with --reject-dir")
+		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "create", Object: path, Err: err, Hint: "choose another folder with --reject-dir"}
 	}
 	return &lineFile{path: path, f: f}, nil
 }
@@ -82,12 +82,11 @@ func (c *copying) reject(m *tidemark.Move, f tidemark.Format, row []byte, reason
 		line.Bytes = append([]byte(nil), row...)
 	}
 	if err := file.put(line); err != nil {
-		return tidemark.Errorf(tidemark.Full, "write", file.path, err.Error(), "")
+		return &tidemark.Error{Kind: tidemark.Full, Op: "write", Object: file.path, Err: err}
 	}
 	c.env.Event(Event{Kind: "reject", Object: m.From.String(), Rows: 1, Text: reason})
 	if n > c.spec.RejectLimit {
-		return tidemark.Errorf(tidemark.BadRow, "copy", m.From.String(), fmt.Sprintf("more than %d bad rows (last: %s)", c.spec.RejectLimit, reason),
-			"the rows are in "+file.path+"; raise --reject-limit or mend them")
+		return &tidemark.Error{Kind: tidemark.BadRow, Op: "copy", Object: m.From.String(), Err: fmt.Errorf("more than %d bad rows (last: %s)", c.spec.RejectLimit, reason), Hint: "the rows are in " + file.path + "; raise --reject-limit or mend them"}
 	}
 	return nil
 }

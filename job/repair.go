@@ -74,8 +74,7 @@ type final struct{ error }
 
 func (r *repairing) repair(ctx context.Context) error {
 	if r.stream && r.spec.Execute && !r.spec.Live {
-		return tidemark.Errorf(tidemark.Invalid, "repair", "stream "+r.spec.Name, "leads into this target, and may still bring what the source has already",
-			"Let it run and repair with --live; or end it with tidemark replicate --remove.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "repair", Object: "stream " + r.spec.Name, Err: errors.New("leads into this target, and may still bring what the source has already"), Hint: "Let it run and repair with --live; or end it with tidemark replicate --remove."}
 	}
 	if r.spec.Execute {
 		if err := notKin(ctx, "repair", r.src, r.tgt); err != nil {
@@ -104,7 +103,7 @@ func (r *repairing) open() (err error) {
 		r.log, err = os.OpenFile(r.spec.Log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	}
 	if err != nil {
-		return tidemark.Errorf(tidemark.Invalid, "repair", r.spec.Log, err.Error(), "Name a file that can be written with --repair-log.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "repair", Object: r.spec.Log, Err: err, Hint: "Name a file that can be written with --repair-log."}
 	}
 	r.out.Log = r.spec.Log
 	return nil
@@ -206,7 +205,7 @@ func (r *repairing) note(l logged) error {
 		_, err = r.log.Write(append(line, '\n'))
 	}
 	if err != nil {
-		return tidemark.Errorf(tidemark.Full, "repair", r.spec.Log, err.Error(), "Nothing is changed that cannot be noted.")
+		return &tidemark.Error{Kind: tidemark.Full, Op: "repair", Object: r.spec.Log, Err: err, Hint: "Nothing is changed that cannot be noted."}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package job
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -32,7 +33,7 @@ func (c *copying) reopen(ctx context.Context) error {
 	}
 	c.p = &load.Plan{}
 	if err := json.Unmarshal(c.run.Plan, c.p); err != nil {
-		return tidemark.Errorf(tidemark.Bug, "resume", c.run.ID, err.Error(), "")
+		return &tidemark.Error{Kind: tidemark.Bug, Op: "resume", Object: c.run.ID, Err: err}
 	}
 	if err := Distinct(ctx, c.verb, c.src, c.tgt, c.p.Moves, true); err != nil {
 		return err
@@ -90,7 +91,7 @@ func (c *copying) claim(ctx context.Context, verb string) error {
 		return err
 	}
 	if c.run.Verb != verb {
-		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "is not "+verbText[verb], "tidemark runs lists the runs")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: run.ID, Err: errors.New("is not " + verbText[verb]), Hint: "tidemark runs lists the runs"}
 	}
 	if err := c.sameEnds(); err != nil {
 		return err
@@ -104,7 +105,7 @@ func (c *copying) claim(ctx context.Context, verb string) error {
 		if err := engines.DropClaim(ctx, c.tgt, c.run.ID); err != nil {
 			return err
 		}
-		return tidemark.Errorf(tidemark.Invalid, "resume", run.ID, "has finished already", "start a new "+verb+" without --resume")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: run.ID, Err: errors.New("has finished already"), Hint: "start a new " + verb + " without --resume"}
 	}
 	return nil
 }
@@ -117,7 +118,7 @@ func (c *copying) ofNoStream(ctx context.Context) error {
 	streams, err := c.env.Catalog.Streams(ctx)
 	for _, s := range streams {
 		if s.Copy == c.run.ID && s.State == catalog.StreamCopying {
-			return tidemark.Errorf(tidemark.Invalid, "resume", c.run.ID, "is the copy before stream "+s.Name, "Resume it with the command that began it: tidemark replicate (or apply) with --name "+strings.TrimSuffix(s.Name, "-apply")+".")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: c.run.ID, Err: errors.New("is the copy before stream " + s.Name), Hint: "Resume it with the command that began it: tidemark replicate (or apply) with --name " + strings.TrimSuffix(s.Name, "-apply") + "."}
 		}
 	}
 	return err
@@ -137,7 +138,7 @@ var verbText = map[string]string{"copy": "the copy of a database", "import": "th
 func (c *copying) sameEnds() error {
 	for _, pair := range [][2]string{{c.run.Source, c.spec.Source}, {c.run.Target, c.spec.Target}} {
 		if pair[0] != tidemark.MaskURL(pair[1]) {
-			return tidemark.Errorf(tidemark.Invalid, "resume", c.run.ID, fmt.Sprintf("was a copy with %s, not %s", pair[0], tidemark.MaskURL(pair[1])), "give the same source and target as before")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "resume", Object: c.run.ID, Err: fmt.Errorf("was a copy with %s, not %s", pair[0], tidemark.MaskURL(pair[1])), Hint: "give the same source and target as before"}
 		}
 	}
 	return nil
@@ -220,8 +221,7 @@ func (c *copying) restartPartial(ctx context.Context) error {
 		}
 		if to := c.p.Moves[i].To.TableID; done[i] > 0 {
 			if c.p.Prep == load.KeepTables && !c.p.Fresh[i] {
-				return tidemark.Errorf(tidemark.Lost, "resume", to.String(), "the source has changed since the run began, so that the half-copied table would have to be emptied; but it was there before, and may hold rows of yours",
-					"remove by hand what was copied into it, and start a new copy of the tables that are not full")
+				return &tidemark.Error{Kind: tidemark.Lost, Op: "resume", Object: to.String(), Err: errors.New("the source has changed since the run began, so that the half-copied table would have to be emptied; but it was there before, and may hold rows of yours"), Hint: "remove by hand what was copied into it, and start a new copy of the tables that are not full"}
 			}
 			clear = append(clear, to)
 		}

@@ -436,7 +436,7 @@ func (b *board) settle(w *work, err error) { // b.mu is held
 	for _, d := range w.blocks {
 		d.waits--
 		if err != nil && d.state == waiting {
-			b.settle(d, tidemark.Errorf(tidemark.Incomplete, "create", d.ID, "skipped, because "+w.ID+" could not be made", ""))
+			b.settle(d, &tidemark.Error{Kind: tidemark.Incomplete, Op: "create", Object: d.ID, Err: errors.New("skipped, because " + w.ID + " could not be made")})
 		}
 	}
 }

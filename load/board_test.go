@@ -52,7 +52,7 @@ func (w *world) reader(b *board, lane int) func(context.Context, *flow.Clock) er
 			}
 			w.mu.Unlock()
 			if fail {
-				b.rangeFailed(t, tidemark.Errorf(tidemark.Transient, "copy", "", "cut", ""), 5*time.Minute)
+				b.rangeFailed(t, &tidemark.Error{Kind: tidemark.Transient, Op: "copy", Err: errors.New("cut")}, 5*time.Minute)
 				continue
 			}
 			full := b.rangeDone(t)
@@ -92,7 +92,7 @@ func (w *world) finisher(b *board) func(context.Context, *flow.Clock) error {
 			w.made[o.ID] = !bad
 			w.mu.Unlock()
 			if bad {
-				err = tidemark.Errorf(tidemark.BadRow, "create", o.ID, "duplicate", "")
+				err = &tidemark.Error{Kind: tidemark.BadRow, Op: "create", Object: o.ID, Err: errors.New("duplicate")}
 			}
 			b.objectDone(o, err, time.Millisecond)
 		}

@@ -304,7 +304,7 @@ func (im *importing) Read(ctx context.Context, _ int, r tidemark.Read, emit func
 	p, raw := im.pieces[r.Range.ID], im.raw[r.Range.ID]
 	im.mu.Unlock()
 	if p == nil {
-		return tidemark.Errorf(tidemark.Bug, "import", r.Move.To.String(), fmt.Sprintf("piece %d is not there", r.Range.ID), "")
+		return &tidemark.Error{Kind: tidemark.Bug, Op: "import", Object: r.Move.To.String(), Err: fmt.Errorf("piece %d is not there", r.Range.ID)}
 	}
 	if raw == nil && im.settle.Speaks() && (p.AsSQL || p.Kind == tidemark.ExecuteAt) {
 		var err error

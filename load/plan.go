@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sort"
 
@@ -107,7 +108,7 @@ func Blocked(findings []tidemark.Finding) error {
 			if kind == tidemark.Bug {
 				kind = tidemark.Unsupported
 			}
-			return tidemark.Errorf(kind, "plan", f.Object, f.Text, f.Hint)
+			return &tidemark.Error{Kind: kind, Op: "plan", Object: f.Object, Err: errors.New(f.Text), Hint: f.Hint}
 		}
 	}
 	return nil
@@ -143,8 +144,7 @@ func (p *Plan) inspect(ctx context.Context, tgt Target, prep Prep) (map[tidemark
 		exists[s.Table] = true
 	}
 	if len(full) > 0 {
-		return nil, tidemark.Errorf(tidemark.NotEmpty, "plan", "target", fmt.Sprintf("%s: %s", plural(len(full), "table holds rows already", "tables hold rows already"), shorten(full, 5)),
-			"nothing was changed; choose --prep drop, truncate or keep, or an empty target")
+		return nil, &tidemark.Error{Kind: tidemark.NotEmpty, Op: "plan", Object: "target", Err: fmt.Errorf("%s: %s", plural(len(full), "table holds rows already", "tables hold rows already"), shorten(full, 5)), Hint: "nothing was changed; choose --prep drop, truncate or keep, or an empty target"}
 	}
 	return exists, nil
 }

@@ -2,6 +2,7 @@ package load
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -84,7 +85,7 @@ func (b *board) reject(move int, why Failed) []*task {
 	b.left[move] -= len(dropped)
 	for _, w := range b.objects {
 		if w.move == move && w.state == waiting {
-			b.settle(w, tidemark.Errorf(tidemark.Incomplete, "create", w.ID, "skipped, because its table was rejected", ""))
+			b.settle(w, &tidemark.Error{Kind: tidemark.Incomplete, Op: "create", Object: w.ID, Err: errors.New("skipped, because its table was rejected")})
 		}
 	}
 	b.cond.Broadcast()
@@ -122,11 +123,11 @@ func (r *Run) incomplete() error {
 	case len(failed) == 0:
 		return nil
 	case tables == 0:
-		return tidemark.Errorf(tidemark.Incomplete, "copy", "", "all rows are copied, but "+plural(objects, "object", "objects")+" could not be made", hint)
+		return &tidemark.Error{Kind: tidemark.Incomplete, Op: "copy", Err: errors.New("all rows are copied, but " + plural(objects, "object", "objects") + " could not be made"), Hint: hint}
 	case objects == 0:
-		return tidemark.Errorf(tidemark.Incomplete, "copy", "", fmt.Sprintf("%s rejected; all else is copied", plural(tables, "table is", "tables are")), "See the reasons in the report.")
+		return &tidemark.Error{Kind: tidemark.Incomplete, Op: "copy", Err: fmt.Errorf("%s rejected; all else is copied", plural(tables, "table is", "tables are")), Hint: "See the reasons in the report."}
 	default:
-		return tidemark.Errorf(tidemark.Incomplete, "copy", "", fmt.Sprintf("%s rejected, and %s could not be made; all else is copied", plural(tables, "table is", "tables are"), plural(objects, "object", "objects")), hint)
+		return &tidemark.Error{Kind: tidemark.Incomplete, Op: "copy", Err: fmt.Errorf("%s rejected, and %s could not be made; all else is copied", plural(tables, "table is", "tables are"), plural(objects, "object", "objects")), Hint: hint}
 	}
 }
 

@@ -2,6 +2,7 @@ package mapping
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -222,7 +223,7 @@ func (a *applier) nothing() error {
 			break
 		}
 	}
-	return tidemark.Errorf(tidemark.Empty, a.p.op, "", "no table is selected by the rules", hint)
+	return &tidemark.Error{Kind: tidemark.Empty, Op: a.p.op, Err: errors.New("no table is selected by the rules"), Hint: hint}
 }
 
 // maxSchemas is how many schemas a hint lists.

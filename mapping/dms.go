@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -23,8 +24,7 @@ func ParseDMS(text []byte) (*Rules, []tidemark.Finding, error) {
 	}
 	duplicates(root, p)
 	if root.kind != object {
-		return nil, p.findings, tidemark.Errorf(tidemark.BadInput, p.op, "", "the text is not an object with the key rules",
-			`Table mappings look like {"rules": [ ... ]}.`)
+		return nil, p.findings, &tidemark.Error{Kind: tidemark.BadInput, Op: p.op, Err: errors.New("the text is not an object with the key rules"), Hint: `Table mappings look like {"rules": [ ... ]}.`}
 	}
 	top := newReader(root, "table mappings", "", p)
 	rules := top.list("rules")

@@ -56,8 +56,7 @@ func (j *jsonReader) place() place { return place{line: j.line} }
 
 func (j *jsonReader) broken(format string, args ...any) error {
 	column := utf8.RuneCountInString(j.s[j.bol:j.at]) + 1
-	return tidemark.Errorf(tidemark.BadInput, j.p.op, fmt.Sprintf("line %d, column %d", j.line, column), fmt.Sprintf(format, args...),
-		"Correct the JSON text; any JSON checker shows the place.")
+	return &tidemark.Error{Kind: tidemark.BadInput, Op: j.p.op, Object: fmt.Sprintf("line %d, column %d", j.line, column), Err: fmt.Errorf(format, args...), Hint: "Correct the JSON text; any JSON checker shows the place."}
 }
 
 // space passes over white space and comments.

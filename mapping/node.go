@@ -50,7 +50,7 @@ type problems struct {
 
 // fail notes an error of who: `rule-id 3`.
 func (p *problems) fail(kind tidemark.Kind, who, hint, format string, args ...any) {
-	p.errs = append(p.errs, tidemark.Errorf(kind, "", who, fmt.Sprintf(format, args...), hint))
+	p.errs = append(p.errs, &tidemark.Error{Kind: kind, Object: who, Err: fmt.Errorf(format, args...), Hint: hint})
 }
 
 func (p *problems) find(s tidemark.Severity, who, hint, format string, args ...any) {

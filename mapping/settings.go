@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -55,7 +56,7 @@ func ParseSettings(text []byte) (*Settings, []tidemark.Finding, error) {
 	}
 	duplicates(root, p)
 	if root.kind != object {
-		return nil, p.findings, tidemark.Errorf(tidemark.BadInput, p.op, "", "the text is not an object", `Task settings look like {"FullLoadSettings": {...}}.`)
+		return nil, p.findings, &tidemark.Error{Kind: tidemark.BadInput, Op: p.op, Err: errors.New("the text is not an object"), Hint: `Task settings look like {"FullLoadSettings": {...}}.`}
 	}
 	s := &settingsReader{p: p, out: &Settings{Prep: "must-be-empty"}}
 	top := newReader(root, "task settings", "", p)

@@ -1,6 +1,7 @@
 package mapping
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"net/url"
@@ -36,8 +37,7 @@ func ParseYAML(text []byte, lookup func(name string) (string, bool)) (*Task, []t
 		return nil, p.findings, err
 	}
 	if root.kind != object {
-		return nil, p.findings, tidemark.Errorf(tidemark.BadInput, p.op, "", "the file is not a list of keys and values",
-			"Begin with source: and target:, each with a URL.")
+		return nil, p.findings, &tidemark.Error{Kind: tidemark.BadInput, Op: p.op, Err: errors.New("the file is not a list of keys and values"), Hint: "Begin with source: and target:, each with a URL."}
 	}
 	y := &taskReader{p: p, out: &Rules{}}
 	t := y.task(newReader(root, "", "", p))
@@ -544,7 +544,7 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 		at += i
 		end := strings.IndexByte(s[at:], '}')
 		if end < 0 {
-			return "", tidemark.Errorf(tidemark.Invalid, "read task file", "", "a ${ in a URL is never closed", "Write ${VARIABLE}.")
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "read task file", Err: errors.New("a ${ in a URL is never closed"), Hint: "Write ${VARIABLE}."}
 		}
 		name := s[at+2 : at+end]
 		value, ok := "", false
@@ -552,8 +552,7 @@ func expand(s string, lookup func(string) (string, bool)) (string, error) {
 			value, ok = lookup(name)
 		}
 		if !ok {
-			return "", tidemark.Errorf(tidemark.Invalid, "read task file", "", fmt.Sprintf("the variable %s is not set", name),
-				fmt.Sprintf("Set it in the environment: export %s=...", name))
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "read task file", Err: fmt.Errorf("the variable %s is not set", name), Hint: fmt.Sprintf("Set it in the environment: export %s=...", name)}
 		}
 		if at < login {
 			value = strings.ReplaceAll(url.QueryEscape(value), "+", "%20")

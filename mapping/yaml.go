@@ -18,7 +18,7 @@ import (
 // and an unquoted * at the start of a name would silently be an alias.
 func parseYAML(text []byte, p *problems) (*node, error) {
 	bad := func(line, col int, hint, format string, args ...any) error {
-		return tidemark.Errorf(tidemark.BadInput, p.op, fmt.Sprintf("line %d, column %d", line, col), fmt.Sprintf(format, args...), hint)
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: p.op, Object: fmt.Sprintf("line %d, column %d", line, col), Err: fmt.Errorf(format, args...), Hint: hint}
 	}
 	f, err := parser.ParseBytes([]byte(strings.TrimPrefix(string(text), "\ufeff")), 0)
 	if err != nil {
@@ -33,7 +33,7 @@ func parseYAML(text []byte, p *problems) (*node, error) {
 			}
 			return nil, bad(at.Line, at.Column, hint, "%s", e.GetMessage())
 		}
-		return nil, tidemark.Errorf(tidemark.BadInput, p.op, "", "this is not YAML", "")
+		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: p.op, Err: errors.New("this is not YAML")}
 	}
 	var body ast.Node
 	for _, d := range f.Docs {

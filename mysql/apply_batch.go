@@ -395,7 +395,7 @@ func (a *applier) which(dst []byte, p *plan, c change.Change) (_ []byte, err err
 		return a.key(dst, p, vals, true)
 	}
 	if c.Old == nil || c.OldKey {
-		return dst, tidemark.Errorf(tidemark.BadRow, "apply", p.object, "a change does not tell which row it is of", "Give the table a primary key on both sides, or let the source tell whole rows (REPLICA IDENTITY FULL).")
+		return dst, &tidemark.Error{Kind: tidemark.BadRow, Op: "apply", Object: p.object, Err: errors.New("a change does not tell which row it is of"), Hint: "Give the table a primary key on both sides, or let the source tell whole rows (REPLICA IDENTITY FULL)."}
 	}
 	// No key: one of the rows that are equal in all columns.
 	for n, i := range p.stored {

@@ -2,6 +2,7 @@ package mysql
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 	"strings"
 
@@ -110,7 +111,7 @@ func (a *applier) planOf(b *change.Bound) (*plan, error) {
 		}
 	}
 	if !schema.Transactional(b.Table.Storage) {
-		return nil, tidemark.Errorf(tidemark.Unsupported, "apply", b.Table.String(), "tables without transactions cannot be filled by a stream", "ALTER TABLE "+server.QuoteTable(b.Table.TableID)+" ENGINE=InnoDB.")
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "apply", Object: b.Table.String(), Err: errors.New("tables without transactions cannot be filled by a stream"), Hint: "ALTER TABLE " + server.QuoteTable(b.Table.TableID) + " ENGINE=InnoDB."}
 	}
 	p := a.newPlan(b)
 	a.plans[b.Table] = append(made, p)

@@ -78,8 +78,7 @@ func (a *applier) fits(w want, n int) (object string, err error) {
 		if w.p != nil {
 			object = w.p.object
 		}
-		return object, tidemark.Errorf(tidemark.BadRow, "apply", object, fmt.Sprintf("a change of %d bytes is larger than max_allowed_packet", n),
-			"SET GLOBAL max_allowed_packet = 1073741824 on the server.")
+		return object, &tidemark.Error{Kind: tidemark.BadRow, Op: "apply", Object: object, Err: fmt.Errorf("a change of %d bytes is larger than max_allowed_packet", n), Hint: "SET GLOBAL max_allowed_packet = 1073741824 on the server."}
 	}
 	if before := len(a.out) + len(a.sql); before > 0 && before+1+n > a.limit {
 		return a.send()

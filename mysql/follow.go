@@ -161,7 +161,7 @@ func (e *Source) holdName(ctx context.Context, stream string) error {
 	if err := server.LockName(ctx, s, stream); err != nil {
 		s.Close()
 		if tidemark.KindOf(err) == tidemark.Transient {
-			err = tidemark.Errorf(tidemark.Exists, "follow", stream, "another process follows this server's log under the same name", "Give this stream another name: --name.")
+			err = &tidemark.Error{Kind: tidemark.Exists, Op: "follow", Object: stream, Err: errors.New("another process follows this server's log under the same name"), Hint: "Give this stream another name: --name."}
 		}
 		return e.Fail("follow", stream, err)
 	}
@@ -199,7 +199,7 @@ func (e *Source) TellsRows(ctx context.Context, moves []tidemark.Move) error {
 			if c == nil || e.Options.ZeroDates == server.Refuse || c.Type.Kind != tidemark.Date && c.Type.Kind != tidemark.DateTime && c.Type.Kind != tidemark.Timestamp {
 				continue
 			}
-			return tidemark.Errorf(tidemark.Unsupported, "replicate", m.From.String(), "its row filter is by the date "+c.Name+", of which --zero-dates makes something else before it is looked at", "Leave --zero-dates out, or filter by another column.")
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: m.From.String(), Err: errors.New("its row filter is by the date " + c.Name + ", of which --zero-dates makes something else before it is looked at"), Hint: "Leave --zero-dates out, or filter by another column."}
 		}
 	}
 	if len(filtered) == 0 {
@@ -209,7 +209,7 @@ func (e *Source) TellsRows(ctx context.Context, moves []tidemark.Move) error {
 	if err != nil || len(untold) == 0 {
 		return err
 	}
-	return tidemark.Errorf(tidemark.Unsupported, "replicate", untold[0].String(), "has a row filter, and the log does not tell what a row had before it was changed", "On the source: "+remedy)
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: untold[0].String(), Err: errors.New("has a row filter, and the log does not tell what a row had before it was changed"), Hint: "On the source: " + remedy}
 }
 
 // View has nothing to do: each view says its place.
@@ -246,7 +246,7 @@ func (e *Source) Begins(ctx context.Context, _ string, after time.Time) (uint64,
 		return 0, err
 	}
 	if len(files) == 0 {
-		return 0, tidemark.Errorf(tidemark.NotFound, "follow", e.Masked, "the server has no binlog", "Set log_bin.")
+		return 0, &tidemark.Error{Kind: tidemark.NotFound, Op: "follow", Object: e.Masked, Err: errors.New("the server has no binlog"), Hint: "Set log_bin."}
 	}
 	at := 0
 	if !after.IsZero() {
@@ -279,7 +279,7 @@ func (e *Source) Follow(ctx context.Context, stream string, after uint64) (*Stre
 		}
 	}
 	if len(files) == 0 {
-		return nil, tidemark.Errorf(tidemark.Unsupported, "follow", e.Masked, "the server keeps no binlog", "Start the server with log_bin.")
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: e.Masked, Err: errors.New("the server keeps no binlog"), Hint: "Start the server with log_bin."}
 	}
 	s := e.newStream(stream, "", after)
 	if s.journal, err = readJournal(e.journalPath()); err == nil {

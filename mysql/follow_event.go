@@ -177,7 +177,7 @@ func (s *decoder) event(ctx context.Context, ev []byte) error {
 		s.sums = body[len(body)-5] == 1
 	case s.sums:
 		if !sum() {
-			return tidemark.Errorf(tidemark.Corrupt, "follow", server.PlaceText(s.place()), "an event of the log differs from its checksum", "Try again; if it stays so, the source's binlog is damaged, or the network.")
+			return &tidemark.Error{Kind: tidemark.Corrupt, Op: "follow", Object: server.PlaceText(s.place()), Err: errors.New("an event of the log differs from its checksum"), Hint: "Try again; if it stays so, the source's binlog is damaged, or the network."}
 		}
 		body = body[:len(body)-4]
 	}
@@ -214,8 +214,7 @@ func (s *cursor) advanceBy(size, next uint64, kind byte, artificial bool) error 
 		}
 		// MariaDB leaves out the texts of statements (ANNOTATE_ROWS) that stand before rows.
 		if gap := s.pos - size - at; !s.placed && gap != 0 && kind != eventRotate && !(s.e.MariaDB && gap < 1<<30) {
-			return tidemark.Errorf(tidemark.Lost, "follow", server.PlaceText(s.eventPlace), "the place lies within an event: the log is not the one that the stream came from",
-				"Somebody has reset the source's binlogs, or this is another server: copy again.")
+			return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: server.PlaceText(s.eventPlace), Err: errors.New("the place lies within an event: the log is not the one that the stream came from"), Hint: "Somebody has reset the source's binlogs, or this is another server: copy again."}
 		}
 	default:
 		s.pos += size
@@ -458,7 +457,7 @@ func (s *Stream) largePayload(ctx context.Context) error {
 			return err
 		}
 		if binary.LittleEndian.Uint32(want[:]) != sum {
-			return tidemark.Errorf(tidemark.Corrupt, "follow", server.PlaceText(s.eventPlace), "an event of the log differs from its checksum", "Try again; if it stays so, the source's binlog is damaged, or the network.")
+			return &tidemark.Error{Kind: tidemark.Corrupt, Op: "follow", Object: server.PlaceText(s.eventPlace), Err: errors.New("an event of the log differs from its checksum"), Hint: "Try again; if it stays so, the source's binlog is damaged, or the network."}
 		}
 	}
 	return s.wire.Ended()

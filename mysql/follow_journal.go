@@ -404,6 +404,5 @@ func (s *cursor) headRead(ev []byte) error {
 }
 
 func (s *cursor) otherLog() error {
-	return tidemark.Errorf(tidemark.Lost, "follow", server.PlaceText(s.place()), "this file of the server's log is not the one that the stream has read",
-		"Somebody has reset the source's binlogs, or this is another server: copy again.")
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: server.PlaceText(s.place()), Err: errors.New("this file of the server's log is not the one that the stream has read"), Hint: "Somebody has reset the source's binlogs, or this is another server: copy again."}
 }

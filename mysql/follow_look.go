@@ -49,8 +49,7 @@ func (s *definitions) definition(ctx context.Context, m *event.TableMap) (*schem
 		if known != nil && known.Unknown != "" {
 			why += "; and what it was before is not known: " + known.Unknown
 		}
-		return nil, tidemark.Errorf(tidemark.Lost, "follow", m.ID.String(), "the table was altered after the changes that are read now, and the log has no names of its columns: "+why,
-			"SET GLOBAL binlog_row_metadata = FULL on the source, for the next time; now leave the table out, or copy it again and follow from then on.")
+		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: m.ID.String(), Err: errors.New("the table was altered after the changes that are read now, and the log has no names of its columns: " + why), Hint: "SET GLOBAL binlog_row_metadata = FULL on the source, for the next time; now leave the table out, or copy it again and follow from then on."}
 	}
 	s.noteDefs(s.group.place, map[tidemark.TableID]*history.Definition{id: history.DefinitionOf(shown)})
 	return shown, nil
@@ -185,7 +184,7 @@ func (s *Stream) readAhead(ctx context.Context, to uint64) error {
 		}
 	}
 	if name == "" {
-		return tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("the server has no file %d of its log any more", from>>32), "Copy again, and let the source keep its log longer (binlog_expire_logs_seconds).")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("the server has no file %d of its log any more", from>>32), Hint: "Copy again, and let the source keep its log longer (binlog_expire_logs_seconds)."}
 	}
 	other := s.e.newStream(s.name, name, from)
 	other.seek = &seeking{until: to, heard: func(st history.Statement, sql string) {

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -119,11 +120,9 @@ func (s *cursor) find(ctx context.Context, after uint64, files []server.LogFile)
 	at := slices.IndexFunc(files, func(f server.LogFile) bool { return f.Number == h.number })
 	switch {
 	case at < 0:
-		return "", tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("the server has no file %d of its log any more; the oldest is %s", h.number, files[0].Name),
-			"Copy again, and let the source keep its log longer (binlog_expire_logs_seconds).")
+		return "", &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("the server has no file %d of its log any more; the oldest is %s", h.number, files[0].Name), Hint: "Copy again, and let the source keep its log longer (binlog_expire_logs_seconds)."}
 	case files[at].Size < s.pos:
-		return "", tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("%s of the server's log ends before the place %d in it", files[at].Name, s.pos),
-			"Somebody has reset the source's binlogs, or this is another server: copy again.")
+		return "", &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("%s of the server's log ends before the place %d in it", files[at].Name, s.pos), Hint: "Somebody has reset the source's binlogs, or this is another server: copy again."}
 	}
 	return files[at].Name, nil
 }
@@ -144,13 +143,13 @@ func (s *cursor) follows(ctx context.Context, after uint64, files []server.LogFi
 			return err
 		}
 	}
-	return tidemark.Errorf(tidemark.Lost, "follow", s.name, fmt.Sprintf("whether the server's log is the one that the stream was in at %s is not known", server.PlaceText(after)), "Copy again.")
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: fmt.Errorf("whether the server's log is the one that the stream was in at %s is not known", server.PlaceText(after)), Hint: "Copy again."}
 }
 
 // move prepares to go on by GTID on another server.
 func (s *cursor) move(ctx context.Context, after uint64, files []server.LogFile) error {
 	lost := func(why, hint string) error {
-		return tidemark.Errorf(tidemark.Lost, "follow", s.name, "this is another server than the one that the stream comes from, and "+why, hint)
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.name, Err: errors.New("this is another server than the one that the stream comes from, and " + why), Hint: hint}
 	}
 	j := s.journal
 	all, err := s.e.allGTIDs(ctx)
@@ -302,8 +301,7 @@ func (s *assembly) rename(g *group) error {
 		return nil
 	}
 	if n := len(s.moving.again); n > 0 {
-		return tidemark.Errorf(tidemark.Lost, "follow", g.name(), fmt.Sprintf("the server has this transaction before %d that came before it on the server that it has replaced", n),
-			"Copy again, and let replicas keep the order of their source (replica_preserve_commit_order).")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: g.name(), Err: fmt.Errorf("the server has this transaction before %d that came before it on the server that it has replaced", n), Hint: "Copy again, and let replicas keep the order of their source (replica_preserve_commit_order)."}
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -124,8 +125,7 @@ func (s *assembly) endGroup() {
 // the log all the same.
 func (s *assembly) rollback() error {
 	if s.group.parts > 0 {
-		return tidemark.Errorf(tidemark.Unsupported, "follow", s.group.name(), "a transaction of more than 4 MB was rolled back after tables without transactions had been changed in it",
-			"Copy the tables again, and keep MyISAM and InnoDB apart.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.group.name(), Err: errors.New("a transaction of more than 4 MB was rolled back after tables without transactions had been changed in it"), Hint: "Copy the tables again, and keep MyISAM and InnoDB apart."}
 	}
 	s.unsay()
 	s.endGroup()
@@ -272,8 +272,7 @@ func (s *assembly) savepoint(name string) {
 func (s *assembly) backTo(name string) error {
 	m, ok := s.group.saved[strings.ToLower(name)]
 	if !ok || m.parts != s.group.parts {
-		return tidemark.Errorf(tidemark.Unsupported, "follow", s.group.name(), "a transaction of more than 4 MB was rolled back to a savepoint after tables without transactions had been changed in it",
-			"Copy the tables again, and keep MyISAM and InnoDB apart.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.group.name(), Err: errors.New("a transaction of more than 4 MB was rolled back to a savepoint after tables without transactions had been changed in it"), Hint: "Copy the tables again, and keep MyISAM and InnoDB apart."}
 	}
 	tx := s.piece()
 	tx.Changes, tx.Rows = tx.Changes[:m.size], m.rows

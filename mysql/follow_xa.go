@@ -81,8 +81,7 @@ func (s *assembly) boundPrepared(size int) error {
 	if size <= maxPrepared {
 		return nil
 	}
-	return tidemark.Errorf(tidemark.Unsupported, "follow", s.group.name(), fmt.Sprintf("prepared transactions of XA have more than %d MB of changes that wait for their commit", maxPrepared>>20),
-		"Look for prepared transactions that nobody ends (XA RECOVER on the source).")
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.group.name(), Err: fmt.Errorf("prepared transactions of XA have more than %d MB of changes that wait for their commit", maxPrepared>>20), Hint: "Look for prepared transactions that nobody ends (XA RECOVER on the source)."}
 }
 
 // errFound ends a search.
@@ -108,7 +107,7 @@ func (s *Stream) findPrepared(ctx context.Context, xid string) (*preparedTx, err
 			return found, err
 		}
 	}
-	return nil, tidemark.Errorf(tidemark.Lost, "follow", s.group.name(), "the log has the commit of a prepared transaction (XA), but not its changes any more", "Copy again, and let the source keep its log longer.")
+	return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.group.name(), Err: errors.New("the log has the commit of a prepared transaction (XA), but not its changes any more"), Hint: "Copy again, and let the source keep its log longer."}
 }
 
 // searchFile looks in one file, as far as to where this stream is.

@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"strings"
 
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
@@ -164,7 +165,7 @@ func (m *Mending) SQL(c change.Mend) (string, error) {
 	for _, s := range c.Set {
 		to := c.Table.Column(s.Column)
 		if to == nil {
-			return "", tidemark.Errorf(tidemark.Bug, "mend", into, "there is no column "+s.Column, "")
+			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "mend", Object: into, Err: errors.New("there is no column " + s.Column)}
 		}
 		col := newSetCol(change.RelationColumn{}, to)
 		col.shape, col.known = bulk.InKindOf(s.From, to.Type), true

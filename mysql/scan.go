@@ -77,7 +77,7 @@ func (l *LogScanner) scan(ctx context.Context, emit func(*tidemark.LogRecord) er
 		return out, err
 	}
 	if l.r.Until > 0 && l.r.Until <= from {
-		return out, tidemark.Errorf(tidemark.Invalid, "scan", l.e.Masked, fmt.Sprintf("the log from %s to %s is nothing", server.PlaceText(from), server.PlaceText(l.r.Until)), "Give a later end.")
+		return out, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: l.e.Masked, Err: fmt.Errorf("the log from %s to %s is nothing", server.PlaceText(from), server.PlaceText(l.r.Until)), Hint: "Give a later end."}
 	}
 	end := l.r.Until
 	if end == 0 && l.r.For == 0 {
@@ -112,7 +112,7 @@ func (l *LogScanner) from(ctx context.Context, now uint64) (file string, from ui
 		return "", 0, err
 	}
 	if len(files) == 0 {
-		return "", 0, tidemark.Errorf(tidemark.Unsupported, "scan", l.e.Masked, "the server keeps no binlog", "Start the server with log_bin.")
+		return "", 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: "scan", Object: l.e.Masked, Err: errors.New("the server keeps no binlog"), Hint: "Start the server with log_bin."}
 	}
 	switch from = l.r.From; {
 	case from == 0 && l.r.For > 0:
@@ -122,7 +122,7 @@ func (l *LogScanner) from(ctx context.Context, now uint64) (file string, from ui
 	}
 	at := slices.IndexFunc(files, func(f server.LogFile) bool { return f.Number == uint32(from>>32) })
 	if at < 0 {
-		return "", 0, tidemark.Errorf(tidemark.Lost, "scan", l.e.Masked, fmt.Sprintf("the server has no file of the number %d: it has %s to %s", from>>32, files[0].Name, files[len(files)-1].Name), "Begin at one of these, or scan files of an archive.")
+		return "", 0, &tidemark.Error{Kind: tidemark.Lost, Op: "scan", Object: l.e.Masked, Err: fmt.Errorf("the server has no file of the number %d: it has %s to %s", from>>32, files[0].Name, files[len(files)-1].Name), Hint: "Begin at one of these, or scan files of an archive."}
 	}
 	return files[at].Name, from, nil
 }

@@ -235,8 +235,7 @@ func (b *Backup) checkSame(ctx context.Context) error {
 const startSlack = 30
 
 func (b *Backup) foreign(cause string) error {
-	return tidemark.Errorf(tidemark.Invalid, backupOp, b.dir, cause,
-		"On this host that folder is not the server's own: run it on the server's host, or in its container, or have the server send its files (--via protocol).")
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: backupOp, Object: b.dir, Err: errors.New(cause), Hint: "On this host that folder is not the server's own: run it on the server's host, or in its container, or have the server send its files (--via protocol)."}
 }
 
 // holdLog makes the slot that keeps the log. Without one the server may remove, before

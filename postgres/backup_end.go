@@ -60,7 +60,7 @@ func (b *Backup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 		return nil, b.e.Fail(ctx, backupOp, b.e.Object, err)
 	}
 	if b.end.stop < b.least {
-		return nil, tidemark.Errorf(tidemark.Lost, backupOp, b.e.Object, "it ends at "+lsn+", before "+wal.FormatLSN(b.least)+", up to where the backup that it builds on has read", "Make a full backup.")
+		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.e.Object, Err: errors.New("it ends at " + lsn + ", before " + wal.FormatLSN(b.least) + ", up to where the backup that it builds on has read"), Hint: "Make a full backup."}
 	}
 	if err := b.timelines(ctx, label); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func (b *Backup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 // spoilt is the error of a server that says at the end that the backup is of no use: a standby was promoted
 // meanwhile, or its primary has written log without the pages (full_page_writes).
 func (b *Backup) spoilt(err error) error {
-	return tidemark.Errorf(tidemark.Lost, backupOp, b.e.Object, server.PlainCause(err), "Nothing was kept: begin again.")
+	return &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.e.Object, Err: errors.New(server.PlainCause(err)), Hint: "Nothing was kept: begin again."}
 }
 
 // made is a file that was made now. Where the group may look into the data folder, it may

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
@@ -28,7 +29,7 @@ func (b *Backup) Place(ctx context.Context) (tidemark.DataLog, error) {
 		return tidemark.DataLog{}, err
 	}
 	if standby != b.standby {
-		return tidemark.DataLog{}, tidemark.Errorf(tidemark.Unsupported, backupOp, b.e.Object, "the standby was promoted meanwhile", "")
+		return tidemark.DataLog{}, &tidemark.Error{Kind: tidemark.Unsupported, Op: backupOp, Object: b.e.Object, Err: errors.New("the standby was promoted meanwhile")}
 	}
 	at, err := wal.ParseLSN(text)
 	if err != nil {
@@ -39,5 +40,5 @@ func (b *Backup) Place(ctx context.Context) (tidemark.DataLog, error) {
 }
 
 func sessionGone(object string, err error) error {
-	return tidemark.Errorf(tidemark.Lost, backupOp, object, "the session that held the backup is gone: "+err.Error(), "The server has ended the backup with it: begin again.")
+	return &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: object, Err: errors.New("the session that held the backup is gone: " + err.Error()), Hint: "The server has ended the backup with it: begin again."}
 }

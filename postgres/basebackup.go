@@ -304,7 +304,7 @@ func (b *BaseBackup) failed(ctx context.Context, err error) error {
 	case err == nil || errors.As(err, &own):
 		return err
 	case ctx.Err() == nil && server.Broken(err) || server.SQLState(err) != "" && server.Ended(err):
-		return tidemark.Errorf(tidemark.Lost, backupOp, b.about.e.Object, "the session in which the server sends its files is gone: "+server.PlainCause(err), "Nothing was kept: begin again.")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.about.e.Object, Err: errors.New("the session in which the server sends its files is gone: " + server.PlainCause(err)), Hint: "Nothing was kept: begin again."}
 	case server.SQLState(err) == "55000":
 		return b.about.spoilt(err)
 	case server.SQLState(err) == "42501":
@@ -340,7 +340,7 @@ func (b *BaseBackup) NamePage(ctx context.Context, f *tidemark.DataFile, at int6
 // that has come undamaged.
 func (b *BaseBackup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 	if b.rotten != "" && b.wrong.Load() == 0 {
-		return nil, tidemark.Errorf(tidemark.Corrupt, "read", b.about.e.Object, "the server has found damage, and what it has sent has none: "+b.rotten, "Look at the disk and the memory of the server's host, and back up again.")
+		return nil, &tidemark.Error{Kind: tidemark.Corrupt, Op: "read", Object: b.about.e.Object, Err: errors.New("the server has found damage, and what it has sent has none: " + b.rotten), Hint: "Look at the disk and the memory of the server's host, and back up again."}
 	}
 	end := &b.about.end
 	b.logMu.Lock()
@@ -351,7 +351,7 @@ func (b *BaseBackup) End(ctx context.Context) (*tidemark.DataEnd, error) {
 		return nil, b.about.e.Fail(ctx, backupOp, b.about.e.Object, err)
 	}
 	if b.label == nil || b.control == nil {
-		return nil, tidemark.Errorf(tidemark.Lost, backupOp, b.about.e.Object, "the server has not sent backup_label and pg_control", "Nothing was kept: begin again.")
+		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.about.e.Object, Err: errors.New("the server has not sent backup_label and pg_control"), Hint: "Nothing was kept: begin again."}
 	}
 	return &tidemark.DataEnd{Ranges: b.about.dataLogs(), Made: []tidemark.MadeFile{b.about.made("backup_label", ownLabel(b.label)), b.about.made(controlPath, b.control)}, Spaces: spaceMap(b.spaces)}, nil
 }

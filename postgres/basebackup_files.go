@@ -304,8 +304,7 @@ func (b *BaseBackup) Log(ctx context.Context, give func(f *tidemark.DataFile, co
 	lost := func() {
 		b.logMu.Lock()
 		defer b.logMu.Unlock()
-		stop(tidemark.Errorf(tidemark.Lost, backupOp, b.about.e.Object, fmt.Sprintf("the log that the backup needs does not come: for %s there was no connection: %v", patience, last),
-			"A backup takes two of max_wal_senders. Nothing was kept: begin again."))
+		stop(&tidemark.Error{Kind: tidemark.Lost, Op: backupOp, Object: b.about.e.Object, Err: fmt.Errorf("the log that the backup needs does not come: for %s there was no connection: %v", patience, last), Hint: "A backup takes two of max_wal_senders. Nothing was kept: begin again."})
 	}
 	crash.Go(func() { b.watchLog(ctx, r, lost) })
 	err = r.Run(ctx, func(_ context.Context, f *tidemark.LogFile) error { return b.takeLog(ctx, f, give) })
@@ -361,7 +360,7 @@ func (b *BaseBackup) takeLog(ctx context.Context, f *tidemark.LogFile, give give
 		!f.Whole() && (stop == 0 || f.End() < stop): // more will come of it, or the next timeline has it
 		return nil
 	case f.Damage != "":
-		return tidemark.Errorf(tidemark.Corrupt, backupOp, f.Name, "the server's segment is damaged, and a recovery would end in it: "+f.Damage, "Look at the server's disk, and back up again.")
+		return &tidemark.Error{Kind: tidemark.Corrupt, Op: backupOp, Object: f.Name, Err: errors.New("the server's segment is damaged, and a recovery would end in it: " + f.Damage), Hint: "Look at the server's disk, and back up again."}
 	}
 	if err := give(&out, io.MultiReader(bytes.NewReader(f.Bytes), io.LimitReader(zeros{}, int64(f.Size-len(f.Bytes))))); err != nil {
 		return err

@@ -52,7 +52,7 @@ func (s fileSum) compare(name string, size int64, crc uint32) error {
 }
 
 func changedOnTheWay(name, what string) error {
-	return tidemark.Errorf(tidemark.Corrupt, backupOp, name, what, "Something between the server's disk and here has changed it, or it was lost: look at the hosts and the network between, and back up again.")
+	return &tidemark.Error{Kind: tidemark.Corrupt, Op: backupOp, Object: name, Err: errors.New(what), Hint: "Something between the server's disk and here has changed it, or it was lost: look at the hosts and the network between, and back up again."}
 }
 
 func (s *fileSums) add(name string, size int64, crc uint32) {
@@ -162,7 +162,7 @@ func (r *sumsRead) finish() error {
 	}
 	var own *tidemark.Error
 	if r.err != nil && !errors.As(r.err, &own) {
-		return tidemark.Errorf(tidemark.Corrupt, backupOp, ManifestPath, r.err.Error(), "The server has sent it so: back up again.")
+		return &tidemark.Error{Kind: tidemark.Corrupt, Op: backupOp, Object: ManifestPath, Err: r.err, Hint: "The server has sent it so: back up again."}
 	}
 	return r.err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -30,17 +31,17 @@ func (b *BaseBackup) Since(ctx context.Context, since tidemark.DataSince) (way s
 	defer b.endsWith(ctx)()
 	e := b.about.e
 	if e.Major < 17 {
-		return "", nil, tidemark.Errorf(tidemark.Unsupported, "build on an earlier backup", e.Object, "a server before 17 does not know what has changed", "Where its files can be read, on its own host, it is found out there.")
+		return "", nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "build on an earlier backup", Object: e.Object, Err: errors.New("a server before 17 does not know what has changed"), Hint: "Where its files can be read, on its own host, it is found out there."}
 	}
 	var summarize string
 	if err := b.about.conn.QueryRow(ctx, "SELECT current_setting('summarize_wal')").Scan(&summarize); err != nil {
 		return "", nil, e.Fail(ctx, backupOp, e.Object, err)
 	}
 	if summarize != "on" {
-		return "", nil, tidemark.Errorf(tidemark.Unsupported, "build on an earlier backup", e.Object, "the server does not note what changes", "ALTER SYSTEM SET summarize_wal = on; and make a full backup, on which later ones build.")
+		return "", nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "build on an earlier backup", Object: e.Object, Err: errors.New("the server does not note what changes"), Hint: "ALTER SYSTEM SET summarize_wal = on; and make a full backup, on which later ones build."}
 	}
 	no := func(format string, args ...any) error {
-		return tidemark.Errorf(tidemark.Invalid, "build on an earlier backup", e.Object, fmt.Sprintf(format, args...), "Make a full backup.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "build on an earlier backup", Object: e.Object, Err: fmt.Errorf(format, args...), Hint: "Make a full backup."}
 	}
 	if since.Checksums != b.about.checksums {
 		return "", nil, no("the checksums of pages were switched on or off since")

@@ -92,7 +92,7 @@ func (b *Backup) sinceOne(ctx context.Context, since tidemark.DataSince) (way st
 // follows looks whether an earlier backup, with all of its log, is of the past of these data.
 func (b *Backup) follows(ctx context.Context, since tidemark.DataSince) error {
 	no := func(format string, args ...any) error {
-		return tidemark.Errorf(tidemark.Invalid, "build on an earlier backup", b.e.Object, fmt.Sprintf(format, args...), "Make a full backup.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "build on an earlier backup", Object: b.e.Object, Err: fmt.Errorf(format, args...), Hint: "Make a full backup."}
 	}
 	if since.Checksums != b.checksums {
 		return no("the checksums of pages were switched on or off since")

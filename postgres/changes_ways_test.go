@@ -116,7 +116,7 @@ func TestWaysThatAreNotThere(t *testing.T) {
 	archive := func(_ context.Context, name string) (io.ReadCloser, error) {
 		in, err := os.Open(filepath.Join(s.Dir, "pg_wal", filepath.Base(name)))
 		if err != nil || filepath.Dir(name) != "00000001" {
-			return nil, tidemark.Errorf(tidemark.NotFound, "read the archive", name, "", "")
+			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "read the archive", Object: name}
 		}
 		return in, nil
 	}

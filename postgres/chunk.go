@@ -98,7 +98,7 @@ func (s *Source) relation(ctx context.Context, conn *pgx.Conn, slot Slot, m *tid
 		return r, nil, err
 	}
 	if len(r.Columns) == 0 {
-		return r, nil, tidemark.Errorf(tidemark.NotFound, "load", m.From.String(), "is not in the publication "+slot.Publication, "Look whether it is still on the source")
+		return r, nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "load", Object: m.From.String(), Err: errors.New("is not in the publication " + slot.Publication), Hint: "Look whether it is still on the source"}
 	}
 	r.Identity = identity[0]
 	for i := range len(r.Columns) + 1 { // PostgreSQL counts the columns of indexes from 0 here
@@ -107,7 +107,7 @@ func (s *Source) relation(ctx context.Context, conn *pgx.Conn, slot Slot, m *tid
 		}
 	}
 	if len(key) == 0 {
-		return r, nil, tidemark.Errorf(tidemark.Unsupported, "load", m.From.String(), "has no primary key, by which it could be read in pieces", "Load it yourself: tidemark sub start "+m.From.String()+" --no-load")
+		return r, nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: m.From.String(), Err: errors.New("has no primary key, by which it could be read in pieces"), Hint: "Load it yourself: tidemark sub start " + m.From.String() + " --no-load"}
 	}
 	return r, key, nil
 }

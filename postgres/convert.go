@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tidemarkdb/tidemark"
@@ -44,7 +45,7 @@ func conversionOf(from, to tidemark.Type) conversion {
 func converted(w tidemark.Write, take func() (*tidemark.Batch, error)) (func() (*tidemark.Batch, error), error) {
 	m := w.Move
 	if w.Format == tidemark.LoadData {
-		return nil, tidemark.Errorf(tidemark.Bug, "write", server.QuoteTable(m.To.TableID), "PostgreSQL does not speak "+w.Format.String(), "")
+		return nil, &tidemark.Error{Kind: tidemark.Bug, Op: "write", Object: server.QuoteTable(m.To.TableID), Err: errors.New("PostgreSQL does not speak " + w.Format.String())}
 	}
 	to := m.To.Stored()
 	how, any := make([]conversion, len(to)), false
@@ -61,8 +62,7 @@ func converted(w tidemark.Write, take func() (*tidemark.Batch, error)) (func() (
 		return take, nil
 	}
 	if w.Format != tidemark.CopyText {
-		return nil, tidemark.Errorf(tidemark.Bug, "write", server.QuoteTable(m.To.TableID),
-			fmt.Sprintf("columns need a conversion, which the format %s does not allow", w.Format), "")
+		return nil, &tidemark.Error{Kind: tidemark.Bug, Op: "write", Object: server.QuoteTable(m.To.TableID), Err: fmt.Errorf("columns need a conversion, which the format %s does not allow", w.Format)}
 	}
 	c := &converter{how: how}
 	return func() (*tidemark.Batch, error) {

@@ -36,7 +36,7 @@ func (t *Target) Fence(ctx context.Context) error {
 			return nil
 		}
 		if time.Since(start) > 30*time.Second {
-			return tidemark.Errorf(tidemark.Transient, "fence", t.Config.Database, fmt.Sprintf("%d sessions of others do not end", left), "End them by hand, and try again; the database is read-only for new ones already.")
+			return &tidemark.Error{Kind: tidemark.Transient, Op: "fence", Object: t.Config.Database, Err: fmt.Errorf("%d sessions of others do not end", left), Hint: "End them by hand, and try again; the database is read-only for new ones already."}
 		}
 		if err := flow.Sleep(ctx, 100*time.Millisecond); err != nil {
 			return err

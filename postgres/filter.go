@@ -39,8 +39,7 @@ func oneFilter(m *tidemark.Move, f tidemark.Filter) (string, error) {
 	}
 	c := m.From.Column(f.Column)
 	if c == nil {
-		return "", tidemark.Errorf(tidemark.Invalid, "filter", server.QuoteTable(m.From.TableID),
-			fmt.Sprintf("there is no column %s", server.QuoteIdent(f.Column)), "Name a column of the source table; names are case sensitive.")
+		return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "filter", Object: server.QuoteTable(m.From.TableID), Err: fmt.Errorf("there is no column %s", server.QuoteIdent(f.Column)), Hint: "Name a column of the source table; names are case sensitive."}
 	}
 	col := server.QuoteIdent(c.Name)
 	var any []string
@@ -64,9 +63,7 @@ func oneFilter(m *tidemark.Move, f tidemark.Filter) (string, error) {
 		case "notnull":
 			sql = col + " IS NOT NULL"
 		default:
-			return "", tidemark.Errorf(tidemark.Invalid, "filter", server.QuoteTable(m.From.TableID),
-				fmt.Sprintf("the operator %q is not known", cond.Op),
-				"The operators are eq, noteq, gte, ste, between, notbetween, null and notnull.")
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "filter", Object: server.QuoteTable(m.From.TableID), Err: fmt.Errorf("the operator %q is not known", cond.Op), Hint: "The operators are eq, noteq, gte, ste, between, notbetween, null and notnull."}
 		}
 		any = append(any, sql)
 	}

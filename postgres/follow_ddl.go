@@ -142,7 +142,7 @@ $tidemark$`
 func (d DDLLog) Keep(ctx context.Context) error {
 	e := d.Source
 	if e.Major < 14 {
-		return tidemark.Errorf(tidemark.Unsupported, "follow DDL", e.Object, "PostgreSQL 13 does not tell a stream the messages in its log", "Leave out --follow-ddl: the stream then looks at the catalogue.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow DDL", Object: e.Object, Err: errors.New("PostgreSQL 13 does not tell a stream the messages in its log"), Hint: "Leave out --follow-ddl: the stream then looks at the catalogue."}
 	}
 	if kept, err := d.Kept(ctx); err != nil || kept {
 		return err
@@ -174,7 +174,7 @@ func (d DDLLog) owned(ctx context.Context, tx pgx.Tx) error {
 	err := tx.QueryRow(ctx, `SELECT coalesce((SELECT r.rolname FROM pg_namespace n JOIN pg_roles r ON r.oid = n.nspowner
 		WHERE n.nspname = $1 AND NOT r.rolsuper AND r.rolname <> current_user), '')`, schema.DDLSchema).Scan(&owner)
 	if err == nil && owner != "" {
-		return tidemark.Errorf(tidemark.Forbidden, "follow DDL", "schema "+schema.DDLSchema, "belongs to "+owner+", who is no superuser", "Drop it: the stream makes its own.")
+		return &tidemark.Error{Kind: tidemark.Forbidden, Op: "follow DDL", Object: "schema " + schema.DDLSchema, Err: errors.New("belongs to " + owner + ", who is no superuser"), Hint: "Drop it: the stream makes its own."}
 	}
 	return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, err)
 }
@@ -284,8 +284,7 @@ func (d DDLLog) note(ctx context.Context, tx pgx.Tx, streams []string) error {
 func (d DDLLog) failed(ctx context.Context, err error) error {
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && pg.Code == "42501" {
-		return tidemark.Errorf(tidemark.Forbidden, "follow DDL", d.Source.Object, "the server does not let "+d.Source.Config.User+" make event triggers and their schema: "+pg.Message,
-			"Connect as a superuser (on hosted servers their role for that, such as rds_superuser), or leave out --follow-ddl: the stream then looks at the catalogue.")
+		return &tidemark.Error{Kind: tidemark.Forbidden, Op: "follow DDL", Object: d.Source.Object, Err: errors.New("the server does not let " + d.Source.Config.User + " make event triggers and their schema: " + pg.Message), Hint: "Connect as a superuser (on hosted servers their role for that, such as rds_superuser), or leave out --follow-ddl: the stream then looks at the catalogue."}
 	}
 	return d.Source.Fail(ctx, "follow DDL", schema.DDLSchema, err)
 }

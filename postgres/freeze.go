@@ -203,7 +203,7 @@ func (l *lane) join(ctx context.Context) error {
 	}
 	snapshot := l.b.Snapshot()
 	if snapshot == "" {
-		return tidemark.Errorf(tidemark.Bug, "read", l.b.Object, "the source is not frozen", "")
+		return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: l.b.Object, Err: errors.New("the source is not frozen")}
 	}
 	err := l.Exec(ctx, "ROLLBACK; "+joinSQL(snapshot))
 	switch {

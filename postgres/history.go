@@ -74,12 +74,10 @@ func (s *Source) Continues(ctx context.Context, before uint64) error {
 	case was == timeline{}:
 		return s.Fail(ctx, "follow", s.journal, now.write(s.journal))
 	case was.system != now.system:
-		return tidemark.Errorf(tidemark.Invalid, "follow", s.Object, "its data is not that of the server with which the stream began, nor a physical copy of it",
-			"Give the source that the stream began with or a standby of it that was promoted, or begin anew with --anew.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "follow", Object: s.Object, Err: errors.New("its data is not that of the server with which the stream began, nor a physical copy of it"), Hint: "Give the source that the stream began with or a standby of it that was promoted, or begin anew with --anew."}
 	}
 	if now.number < was.number {
-		return tidemark.Errorf(tidemark.Lost, "follow", s.Object, fmt.Sprintf("it is in timeline %d, and the stream was in timeline %d already: it is not the server that took its place", now.number, was.number),
-			"Give the server that was promoted last, or copy again")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.Object, Err: fmt.Errorf("it is in timeline %d, and the stream was in timeline %d already: it is not the server that took its place", now.number, was.number), Hint: "Give the server that was promoted last, or copy again"}
 	}
 	row, err = server.AnswerRow(ctx, conn, fmt.Sprint("TIMELINE_HISTORY ", now.number))
 	if err != nil {
@@ -90,9 +88,7 @@ func (s *Source) Continues(ctx context.Context, before uint64) error {
 	case err != nil:
 		return s.Fail(ctx, "follow", s.Object, err)
 	case before > left:
-		return tidemark.Errorf(tidemark.Lost, "follow", s.Object,
-			fmt.Sprintf("it is in timeline %d, which has left timeline %d at %s, and the stream has had what came before %s: the target may have transactions that the source has lost", now.number, was.number, wal.FormatLSN(left), wal.FormatLSN(before)),
-			"Copy again; to keep this from happening, name the standby's slot in synchronized_standby_slots on the primary")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: s.Object, Err: fmt.Errorf("it is in timeline %d, which has left timeline %d at %s, and the stream has had what came before %s: the target may have transactions that the source has lost", now.number, was.number, wal.FormatLSN(left), wal.FormatLSN(before)), Hint: "Copy again; to keep this from happening, name the standby's slot in synchronized_standby_slots on the primary"}
 	}
 	return s.Fail(ctx, "follow", s.journal, now.write(s.journal))
 }
@@ -109,7 +105,7 @@ func (s *Source) promoted(ctx context.Context) error {
 		return s.Fail(ctx, "follow", s.Object, err)
 	}
 	if standby {
-		return tidemark.Errorf(tidemark.Unsupported, "follow", s.Object, "is a standby, from which the stream cannot go on", "Promote it first.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: s.Object, Err: errors.New("is a standby, from which the stream cannot go on"), Hint: "Promote it first."}
 	}
 	return nil
 }

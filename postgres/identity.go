@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,11 +22,9 @@ func (s *Source) publishable(ctx context.Context, conn pgx.Tx, moves []tidemark.
 	case err != nil:
 		return s.Fail(ctx, "replicate", s.Object, err)
 	case len(other) > 0:
-		return tidemark.Errorf(tidemark.Unsupported, "replicate", other[0], fmt.Sprintf("is unlogged or foreign, so the log has nothing of it%s", more(other)),
-			"Leave it out with --exclude.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: other[0], Err: fmt.Errorf("is unlogged or foreign, so the log has nothing of it%s", more(other)), Hint: "Leave it out with --exclude."}
 	case len(keyless) > 0:
-		return tidemark.Errorf(tidemark.Unsupported, "replicate", keyless[0], fmt.Sprintf("has no primary key and no other replica identity: once it is published, its updates and deletes would fail on the source%s", more(keyless)),
-			"On the source: ALTER TABLE "+strings.Join(keyless[:min(len(keyless), 3)], " REPLICA IDENTITY FULL; ALTER TABLE ")+" REPLICA IDENTITY FULL; or leave it out with --exclude.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: keyless[0], Err: fmt.Errorf("has no primary key and no other replica identity: once it is published, its updates and deletes would fail on the source%s", more(keyless)), Hint: "On the source: ALTER TABLE " + strings.Join(keyless[:min(len(keyless), 3)], " REPLICA IDENTITY FULL; ALTER TABLE ") + " REPLICA IDENTITY FULL; or leave it out with --exclude."}
 	}
 	return nil
 }
@@ -126,8 +125,7 @@ func (s *Source) tellsRows(ctx context.Context, conn *pgx.Conn, m *tidemark.Move
 	if lacking == "" || len(alter) == 0 {
 		return nil
 	}
-	return tidemark.Errorf(tidemark.Unsupported, "replicate", server.QuoteTable(m.From.TableID), "its row filter is by "+strings.Join(columns, ", ")+", and the log does not tell what a row of "+lacking+" had there before it was changed",
-		"On the source: "+strings.Join(alter[:min(len(alter), 3)], " ")+" Or filter by columns of its key, or leave the table out.")
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: server.QuoteTable(m.From.TableID), Err: errors.New("its row filter is by " + strings.Join(columns, ", ") + ", and the log does not tell what a row of " + lacking + " had there before it was changed"), Hint: "On the source: " + strings.Join(alter[:min(len(alter), 3)], " ") + " Or filter by columns of its key, or leave the table out."}
 }
 
 // more says how many there are besides the first.

@@ -117,7 +117,7 @@ func (b *Bulk) overtaken(ctx context.Context, run string) bool {
 
 // takenOver is the error of a range whose epoch has passed.
 func takenOver(run string) error {
-	return tidemark.Errorf(tidemark.Invalid, "write", "run "+run, "another process has taken this run over", "end this process, or that one, and resume then")
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "write", Object: "run " + run, Err: errors.New("another process has taken this run over"), Hint: "end this process, or that one, and resume then"}
 }
 
 // Marks lists the ranges of a run that are on the target, in order.

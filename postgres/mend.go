@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -110,7 +111,7 @@ func (m *Mending) SQL(c change.Mend) (string, error) {
 	for _, s := range c.Set {
 		to := c.Table.Column(s.Column)
 		if to == nil {
-			return "", tidemark.Errorf(tidemark.Bug, "mend", table, "there is no column "+s.Column, "")
+			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "mend", Object: table, Err: errors.New("there is no column " + s.Column)}
 		}
 		name, value := server.QuoteIdent(s.Column), "NULL"
 		if s.Value != nil {

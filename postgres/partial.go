@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -33,7 +34,7 @@ const systemOIDs = 16384
 // without come back in any case. Kind NotFound: a name is none of them.
 func PartOf(have []tidemark.DatabaseName, wanted []string) (*Partial, error) {
 	if len(have) == 0 {
-		return nil, tidemark.Errorf(tidemark.Unsupported, "restore", strings.Join(wanted, ", "), "the backup does not say which databases it has", "It was made by a version that did not note them: restore all of it, or take a newer backup.")
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: strings.Join(wanted, ", "), Err: errors.New("the backup does not say which databases it has"), Hint: "It was made by a version that did not note them: restore all of it, or take a newer backup."}
 	}
 	p := &Partial{oids: map[string]bool{}}
 	var known []string
@@ -46,7 +47,7 @@ func PartOf(have []tidemark.DatabaseName, wanted []string) (*Partial, error) {
 	}
 	for _, name := range wanted {
 		if !slices.Contains(known, name) {
-			return nil, tidemark.Errorf(tidemark.NotFound, "restore", "database "+name, "the backup has none of that name", "It has "+strings.Join(known, ", ")+".")
+			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "restore", Object: "database " + name, Err: errors.New("the backup has none of that name"), Hint: "It has " + strings.Join(known, ", ") + "."}
 		}
 	}
 	return p, nil

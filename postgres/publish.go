@@ -38,7 +38,7 @@ func (s *Source) publish(ctx context.Context, slot Slot, moves []tidemark.Move) 
 		return s.Fail(ctx, "create slot", slot.Name, err)
 	}
 	if there {
-		return tidemark.Errorf(tidemark.Exists, "create slot", slot.Name, "there is a slot of that name", "Go on from it, or drop it first.")
+		return &tidemark.Error{Kind: tidemark.Exists, Op: "create slot", Object: slot.Name, Err: errors.New("there is a slot of that name"), Hint: "Go on from it, or drop it first."}
 	}
 	if len(moves) > 0 {
 		if err := s.publishable(ctx, tx, moves); err != nil {
@@ -162,13 +162,11 @@ func (s *Source) CheckPublication(ctx context.Context, slot Slot, moves []tidema
 			filter = " WHERE (" + filter + ")"
 		}
 		if in && said[table] != filter {
-			return tidemark.Errorf(tidemark.Unsupported, "follow", table, "its row filter is another than when the stream began, so the target does not have the rows that it wants now",
-				"Put the rules back, or begin anew with --anew.")
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: table, Err: errors.New("its row filter is another than when the stream began, so the target does not have the rows that it wants now"), Hint: "Put the rules back, or begin anew with --anew."}
 		}
 		for _, c := range m.Source {
 			if len(published) > 0 && !slices.Contains(published, c) {
-				return tidemark.Errorf(tidemark.Unsupported, "follow", table, "its column "+server.QuoteIdent(c)+" is not in the stream, which began when the rules or the table had it not",
-					"Leave the column out by the rules, or begin anew with --anew.")
+				return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: table, Err: errors.New("its column " + server.QuoteIdent(c) + " is not in the stream, which began when the rules or the table had it not"), Hint: "Leave the column out by the rules, or begin anew with --anew."}
 			}
 		}
 	}
@@ -180,8 +178,7 @@ func (s *Source) publishFiltered(ctx context.Context, tx pgx.Tx, publication str
 	_, err := tx.Exec(ctx, "ALTER PUBLICATION "+publication+" ADD TABLE "+server.QuoteTable(m.From.TableID)+filter)
 	var pg *pgconn.PgError
 	if errors.As(err, &pg) && (strings.HasPrefix(pg.Code, "42") && pg.Code != "42501" || pg.Code == "0A000" || strings.HasPrefix(pg.Code, "22")) {
-		return tidemark.Errorf(tidemark.Unsupported, "replicate", server.QuoteTable(m.From.TableID), "the server does not take its row filter for a publication: "+server.PlainCause(err),
-			"A stream's filter may use the table's own columns, constants, and built-in functions and types whose results never change; or leave the table out.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: server.QuoteTable(m.From.TableID), Err: errors.New("the server does not take its row filter for a publication: " + server.PlainCause(err)), Hint: "A stream's filter may use the table's own columns, constants, and built-in functions and types whose results never change; or leave the table out."}
 	}
 	return s.Fail(ctx, "create publication", publication, err)
 }
@@ -209,9 +206,7 @@ func (s *Source) filterable(ctx context.Context, tx pgx.Tx, slot Slot) error {
 		table := server.QuoteTable(tidemark.TableID{Schema: schema, Name: name})
 		tables = append(tables, table)
 		if first == nil {
-			first = tidemark.Errorf(tidemark.Unsupported, "replicate", table,
-				"its row filter is by "+columns+", which the replica identity does not have: once it is published, its updates and deletes would fail on the source",
-				"On the source: ALTER TABLE "+table+" REPLICA IDENTITY FULL; or filter by columns of its key, or leave the table out.")
+			first = &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: table, Err: errors.New("its row filter is by " + columns + ", which the replica identity does not have: once it is published, its updates and deletes would fail on the source"), Hint: "On the source: ALTER TABLE " + table + " REPLICA IDENTITY FULL; or filter by columns of its key, or leave the table out."}
 		}
 		return nil
 	})
@@ -302,8 +297,7 @@ func (s *Stream) sift(m []byte) error {
 	}
 	if slices.ContainsFunc(c.New.Values(nil), func(v change.Value) bool { return v.Kind == change.UnchangedValue }) {
 		table := server.QuoteTable(s.filtered[c.Table])
-		return tidemark.Errorf(tidemark.Unsupported, "follow", table, "an update took a row into the row filter, and the log does not have all of it: a value that is stored out of line was not touched",
-			"On the source: ALTER TABLE "+table+" REPLICA IDENTITY FULL; then begin anew with --anew")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: table, Err: errors.New("an update took a row into the row filter, and the log does not have all of it: a value that is stored out of line was not touched"), Hint: "On the source: ALTER TABLE " + table + " REPLICA IDENTITY FULL; then begin anew with --anew"}
 	}
 	return nil
 }

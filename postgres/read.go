@@ -21,7 +21,7 @@ func (b *Bulk) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*t
 	var l = laneAt(b.readers, lane)
 	b.lanesMu.Unlock()
 	if l == nil {
-		return tidemark.Errorf(tidemark.Bug, "read", b.Object, fmt.Sprintf("there is no lane %d", lane), "")
+		return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: b.Object, Err: fmt.Errorf("there is no lane %d", lane)}
 	}
 	q, err := b.rangeQuery(ctx, r)
 	if err != nil {
@@ -269,7 +269,7 @@ func (b *Bulk) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, er
 		options += " (FORMAT binary)"
 	}
 	if r.Format == tidemark.LoadData {
-		return nil, tidemark.Errorf(tidemark.Bug, "read", q.object, "PostgreSQL does not speak "+r.Format.String(), "")
+		return nil, &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: q.object, Err: errors.New("PostgreSQL does not speak " + r.Format.String())}
 	}
 	where, err := whereSQL(m, r.Range)
 	if err != nil {
@@ -336,7 +336,7 @@ func (b *Bulk) selectList(q *rangeQuery, r tidemark.Read) (list string, plain bo
 			expr, plain = charExpr(expr), false
 		case r.Move.Lob.Mode == tidemark.LimitedLob && cuttable(&c):
 			if r.Format != tidemark.CopyText {
-				return "", false, tidemark.Errorf(tidemark.Bug, "read", q.object, "limited LOB mode needs the text format", "")
+				return "", false, &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: q.object, Err: errors.New("limited LOB mode needs the text format")}
 			}
 			q.cutCols = append(q.cutCols, c.Name)
 			expr, plain = cutExpr(&c, r.Move.Lob.MaxBytes), false
@@ -409,8 +409,7 @@ func keysSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 			continue
 		}
 		if len(b.values) != len(r.Columns) {
-			return "", tidemark.Errorf(tidemark.Invalid, "split", server.QuoteTable(m.From.TableID),
-				fmt.Sprintf("a boundary has %d values for %d columns", len(b.values), len(r.Columns)), "Give one value for each column.")
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: server.QuoteTable(m.From.TableID), Err: fmt.Errorf("a boundary has %d values for %d columns", len(b.values), len(r.Columns)), Hint: "Give one value for each column."}
 		}
 		var values []string
 		for i, v := range b.values {
@@ -432,7 +431,7 @@ func listedSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	rows := make([]string, len(r.Values))
 	for i, values := range r.Values {
 		if len(values) != len(r.Columns) {
-			return "", tidemark.Errorf(tidemark.Bug, "read", server.QuoteTable(m.From.TableID), "a row is named by another number of values than there are columns", "")
+			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: server.QuoteTable(m.From.TableID), Err: errors.New("a row is named by another number of values than there are columns")}
 		}
 		conds := make([]string, len(values))
 		for j, v := range values {

@@ -102,7 +102,7 @@ type ReceiveStatus struct {
 // Receive makes a Receiver.
 func (c *Cluster) Receive(opt ReceiveOptions) (*Receiver, error) {
 	if opt.SlotUse != TemporarySlot && opt.Slot == "" && opt.SlotUse != UseSlot {
-		return nil, tidemark.Errorf(tidemark.Invalid, "receive", c.Object, "a slot is to be made that has no name", "Name the slot.")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "receive", Object: c.Object, Err: errors.New("a slot is to be made that has no name"), Hint: "Name the slot."}
 	}
 	if opt.Event == nil {
 		opt.Event = func(string, error) {}
@@ -222,7 +222,7 @@ func (r *Receiver) connect(ctx context.Context, take taker) error {
 	at, note, err := server.begin(r.ends, from, r.size)
 	switch {
 	case err != nil:
-		return tidemark.Errorf(tidemark.Invalid, "receive", r.e.Object, err.Error(), "Give the server that was promoted last, or another archive.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "receive", Object: r.e.Object, Err: err, Hint: "Give the server that was promoted last, or another archive."}
 	case note != "":
 		r.opt.Event(note, nil)
 	}
@@ -249,10 +249,9 @@ func (r *Receiver) connect(ctx context.Context, take taker) error {
 func (r *Receiver) behind(at tidemark.LogPlace, server *line) error {
 	text := fmt.Sprintf("its log ends at %s of timeline %d, and what comes before %s was received of it", wal.FormatLSN(server.end), at.Timeline, wal.FormatLSN(at.Place))
 	if server.standby {
-		return tidemark.Errorf(tidemark.Transient, "receive", r.e.Object, text, "A standby has this later.")
+		return &tidemark.Error{Kind: tidemark.Transient, Op: "receive", Object: r.e.Object, Err: errors.New(text), Hint: "A standby has this later."}
 	}
-	return tidemark.Errorf(tidemark.Lost, "receive", r.e.Object, text,
-		"The server has lost a part of its log, or is a copy of the one that it was received from: what it writes now is another history. Begin with a new archive.")
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "receive", Object: r.e.Object, Err: errors.New(text), Hint: "The server has lost a part of its log, or is a copy of the one that it was received from: what it writes now is another history. Begin with a new archive."}
 }
 
 // failed words what ends a session.
@@ -262,8 +261,7 @@ func (r *Receiver) failed(ctx context.Context, err error) error {
 	case err == nil || errors.As(err, &em):
 		return err
 	case logRemoved(err):
-		return tidemark.Errorf(tidemark.Lost, "receive", r.e.Object, server.PlainCause(err)+": there is a gap from "+wal.FormatLSN(r.next())+" on",
-			"Put the missing segments into the archive from elsewhere, or begin behind the gap and make a new backup; a slot keeps the server from removing what is still to come.")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "receive", Object: r.e.Object, Err: errors.New(server.PlainCause(err) + ": there is a gap from " + wal.FormatLSN(r.next()) + " on"), Hint: "Put the missing segments into the archive from elsewhere, or begin behind the gap and make a new backup; a slot keeps the server from removing what is still to come."}
 	case r.opt.Slot != "" && slices.Contains([]string{"55006", "42710", "42704", "55000"}, server.SQLState(err)):
 		return r.slotFailed(err)
 	case server.SQLState(err) == "53400" || server.SQLState(err) == "42501":
@@ -316,8 +314,7 @@ func (r *Receiver) identify(ctx context.Context, conn *pgconn.PgConn) (*line, er
 		r.system = system
 	}
 	if system != r.system {
-		return nil, tidemark.Errorf(tidemark.Invalid, "receive", r.e.Object, fmt.Sprintf("its data has the system identifier %s, and what was received before %s: it is another server, and no copy of that one", system, r.system),
-			"Give the server that the archive began with or a standby of it, or another archive.")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "receive", Object: r.e.Object, Err: fmt.Errorf("its data has the system identifier %s, and what was received before %s: it is another server, and no copy of that one", system, r.system), Hint: "Give the server that the archive began with or a standby of it, or another archive."}
 	}
 	sizes, err := askSizes(ctx, conn)
 	if err != nil {
@@ -430,7 +427,7 @@ func (r *Receiver) lookAtSlot(ctx context.Context, conn *pgconn.PgConn, name str
 	case kind == "":
 		return 0, r.slotFailed(&pgconn.PgError{Code: "42704", Message: "there is no such slot"})
 	case kind != "physical":
-		return 0, tidemark.Errorf(tidemark.Invalid, "receive", name, "it is a logical slot, and the log itself needs a physical one", "Name another slot.")
+		return 0, &tidemark.Error{Kind: tidemark.Invalid, Op: "receive", Object: name, Err: errors.New("it is a logical slot, and the log itself needs a physical one"), Hint: "Name another slot."}
 	case string(row[2]) == "lost":
 		up := &givenUp{"max_slot_wal_keep_size"}
 		if string(row[3]) == "idle_timeout" { // since 18

@@ -347,8 +347,7 @@ func (c *course) check(f *tidemark.LogFile) error {
 	default:
 		return nil
 	}
-	return tidemark.Errorf(tidemark.BadInput, "receive", f.Name, "the server sends a segment that says it is "+wrong,
-		"The file of that name in the server's pg_wal is damaged.")
+	return &tidemark.Error{Kind: tidemark.BadInput, Op: "receive", Object: f.Name, Err: errors.New("the server sends a segment that says it is " + wrong), Hint: "The file of that name in the server's pg_wal is damaged."}
 }
 
 // enough reports whether what is wanted has come.

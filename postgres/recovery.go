@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,7 +72,7 @@ func (r Recovery) Write(dir string) error {
 // writeRecovery writes settings and a signal. said is what of them is not ours, in one line.
 func writeRecovery(dir, settings, said, signal string) error {
 	if strings.ContainsAny(said, "\r\n") {
-		return tidemark.Errorf(tidemark.Invalid, "write recovery settings", dir, "the command or the target has more than one line", "")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "write recovery settings", Object: dir, Err: errors.New("the command or the target has more than one line")}
 	}
 	if err := appendSettings(dir, settings); err != nil {
 		return err

@@ -23,7 +23,7 @@ type StandbyOf struct {
 // read its settings, so that a password must not be in it. Kind Invalid.
 func ParseStandbyOf(primary string) (StandbyOf, error) {
 	wrong := func(why, hint string) (StandbyOf, error) {
-		return StandbyOf{}, tidemark.Errorf(tidemark.Invalid, "restore a standby of", tidemark.MaskURL(primary), why, hint)
+		return StandbyOf{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore a standby of", Object: tidemark.MaskURL(primary), Err: errors.New(why), Hint: hint}
 	}
 	scheme, rest, ok := strings.Cut(primary, "://")
 	if !ok || scheme != "postgres" && scheme != "postgresql" {

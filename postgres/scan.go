@@ -34,7 +34,7 @@ func (c *Cluster) ScanLog(r tidemark.LogRange) *LogScanner { return &LogScanner{
 func (l *LogScanner) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error) (tidemark.LogScan, error) {
 	var out tidemark.LogScan
 	if l.r.Until > 0 && l.r.Until <= l.r.From {
-		return out, tidemark.Errorf(tidemark.Invalid, "scan", l.e.Object, fmt.Sprintf("the log from %s to %s is nothing", wal.FormatLSN(l.r.From), wal.FormatLSN(l.r.Until)), "Give a later end.")
+		return out, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Object: l.e.Object, Err: fmt.Errorf("the log from %s to %s is nothing", wal.FormatLSN(l.r.From), wal.FormatLSN(l.r.Until)), Hint: "Give a later end."}
 	}
 	before, err := l.e.syncs(ctx)
 	if err != nil {
@@ -109,8 +109,7 @@ func (l *LogScanner) failed(ctx context.Context, err error) error {
 	case errors.As(err, &em):
 		return em.Err
 	case logRemoved(err):
-		return tidemark.Errorf(tidemark.Lost, "scan", l.e.Object, server.PlainCause(err),
-			"Begin later, scan the archive's files, or have the server keep more (wal_keep_size, or a slot).")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "scan", Object: l.e.Object, Err: errors.New(server.PlainCause(err)), Hint: "Begin later, scan the archive's files, or have the server keep more (wal_keep_size, or a slot)."}
 	}
 	return l.e.Fail(ctx, "scan", l.e.Object, err)
 }
@@ -169,13 +168,13 @@ func (c *Cluster) oldestLog(ctx context.Context, timeline uint32, segment uint64
 	err = control.QueryRow(ctx, "SELECT coalesce(min(name COLLATE \"C\"), '') FROM pg_ls_waldir() WHERE name ~ ('^' || lpad(upper(to_hex($1::bigint)), 8, '0') || '[0-9A-F]{16}$')", timeline).Scan(&oldest)
 	if err != nil {
 		if server.SQLState(err) == "42501" {
-			return 0, tidemark.Errorf(tidemark.Forbidden, "scan", c.Object, server.PlainCause(err), fmt.Sprintf("GRANT pg_monitor TO %s; or say from which place on the log is wanted.", server.QuoteIdent(c.Config.User)))
+			return 0, &tidemark.Error{Kind: tidemark.Forbidden, Op: "scan", Object: c.Object, Err: errors.New(server.PlainCause(err)), Hint: fmt.Sprintf("GRANT pg_monitor TO %s; or say from which place on the log is wanted.", server.QuoteIdent(c.Config.User))}
 		}
 		return 0, c.Fail(ctx, "scan", c.Object, err)
 	}
 	at, ok := wal.ParseName(oldest, int(segment))
 	if !ok {
-		return 0, tidemark.Errorf(tidemark.Lost, "scan", c.Object, "the server has no log", "")
+		return 0, &tidemark.Error{Kind: tidemark.Lost, Op: "scan", Object: c.Object, Err: errors.New("the server has no log")}
 	}
 	return at.Place, nil
 }

@@ -62,8 +62,7 @@ func (s *Source) createSlot(ctx context.Context, slot Slot, temporary string) (p
 		_ = conn.Close(ctx) // the first error is the one to tell
 		var pg *pgconn.PgError
 		if errors.As(err, &pg) && pg.Code == "55000" && strings.Contains(pg.Message, "wal_level") {
-			return 0, tidemark.Errorf(tidemark.Unsupported, "create slot", slot.Name, "the server's wal_level is below logical",
-				"Set wal_level = logical in postgresql.conf, and start the server again.")
+			return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: "create slot", Object: slot.Name, Err: errors.New("the server's wal_level is below logical"), Hint: "Set wal_level = logical in postgresql.conf, and start the server again."}
 		}
 		return 0, s.SlotFailed(ctx, "create slot", slot.Name, err)
 	}
@@ -115,8 +114,7 @@ func (s *Source) SlotBegins(ctx context.Context, slot Slot) (uint64, error) {
 	var text string
 	err = conn.QueryRow(ctx, "SELECT coalesce(confirmed_flush_lsn, restart_lsn)::text FROM pg_replication_slots WHERE slot_name = $1 AND plugin = 'pgoutput'", slot.Name).Scan(&text)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return 0, tidemark.Errorf(tidemark.NotFound, "follow", slot.Name, "the source has no such slot, and keeps its log only from the making of one on",
-			"Make it, behind its publication and before whatever the target gets its rows from: CREATE PUBLICATION "+server.QuoteIdent(slot.Publication)+" FOR TABLE ... WITH (publish_via_partition_root = true); SELECT pg_create_logical_replication_slot("+server.QuoteLiteral(slot.Name)+", 'pgoutput');")
+		return 0, &tidemark.Error{Kind: tidemark.NotFound, Op: "follow", Object: slot.Name, Err: errors.New("the source has no such slot, and keeps its log only from the making of one on"), Hint: "Make it, behind its publication and before whatever the target gets its rows from: CREATE PUBLICATION " + server.QuoteIdent(slot.Publication) + " FOR TABLE ... WITH (publish_via_partition_root = true); SELECT pg_create_logical_replication_slot(" + server.QuoteLiteral(slot.Name) + ", 'pgoutput');"}
 	}
 	if err != nil {
 		return 0, s.SlotFailed(ctx, "look at slot", slot.Name, err)
@@ -146,24 +144,22 @@ func (s *Source) checkSlot(ctx context.Context, slot Slot, after uint64) error {
 		FROM pg_replication_slots WHERE slot_name = $1`, slot.Name).Scan(&confirmed, &status, &plugin, &here)
 	switch {
 	case errors.Is(err, pgx.ErrNoRows):
-		return tidemark.Errorf(tidemark.Lost, "follow", slot.Name, "there is no such slot", "The slot is gone, and with it what it held back of the log: copy again.")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: slot.Name, Err: errors.New("there is no such slot"), Hint: "The slot is gone, and with it what it held back of the log: copy again."}
 	case err != nil:
 		return s.Fail(ctx, "follow", slot.Name, err)
 	}
 	switch {
 	case plugin != "pgoutput" || !here:
-		return tidemark.Errorf(tidemark.Invalid, "follow", slot.Name, "it is no slot of this database with the plugin pgoutput", "Name another slot.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "follow", Object: slot.Name, Err: errors.New("it is no slot of this database with the plugin pgoutput"), Hint: "Name another slot."}
 	case status == "lost":
-		return tidemark.Errorf(tidemark.Lost, "follow", slot.Name, "the server has removed log that the slot still needs",
-			"Copy again, and raise max_slot_wal_keep_size on the server.")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: slot.Name, Err: errors.New("the server has removed log that the slot still needs"), Hint: "Copy again, and raise max_slot_wal_keep_size on the server."}
 	}
 	at, err := wal.ParseLSN(confirmed)
 	if err != nil {
 		return s.Fail(ctx, "follow", slot.Name, err)
 	}
 	if after > 0 && after < at {
-		return tidemark.Errorf(tidemark.Lost, "follow", slot.Name, fmt.Sprintf("the slot stands at %s, behind the place %s that is asked for", wal.FormatLSN(at), wal.FormatLSN(after)),
-			"What lies between was released and is gone: another process has read from the slot, or the target was set back.")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: slot.Name, Err: fmt.Errorf("the slot stands at %s, behind the place %s that is asked for", wal.FormatLSN(at), wal.FormatLSN(after)), Hint: "What lies between was released and is gone: another process has read from the slot, or the target was set back."}
 	}
 	return nil
 }

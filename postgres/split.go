@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -164,7 +165,7 @@ func leafIDs(m *tidemark.Move) []tidemark.TableID {
 func (b *Bulk) splitParts(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	object := server.QuoteTable(m.From.TableID)
 	if m.From.Form != tidemark.Partitioned {
-		return nil, tidemark.Errorf(tidemark.Invalid, "split", object, "the table is not partitioned", "Split it automatically, or by boundaries.")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: object, Err: errors.New("the table is not partitioned"), Hint: "Split it automatically, or by boundaries."}
 	}
 	rels, err := b.heaps(ctx, m, leafIDs(m))
 	if err != nil {
@@ -189,8 +190,7 @@ func (b *Bulk) splitParts(ctx context.Context, m *tidemark.Move) ([]tidemark.Ran
 	}
 	for _, wanted := range m.Split.Parts {
 		if !found[wanted] {
-			return nil, tidemark.Errorf(tidemark.Invalid, "split", object, "there is no partition "+server.QuoteIdent(wanted),
-				"Name partitions as the source does, with or without their schema.")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: object, Err: errors.New("there is no partition " + server.QuoteIdent(wanted)), Hint: "Name partitions as the source does, with or without their schema."}
 		}
 	}
 	return out, nil
@@ -228,7 +228,7 @@ func (b *Bulk) heaps(ctx context.Context, m *tidemark.Move, ids []tidemark.Table
 	}
 	for _, rel := range rels {
 		if rel.kind == "" {
-			return nil, tidemark.Errorf(tidemark.NotFound, "split", server.QuoteTable(rel.id), "there is no such table", server.StateHints["42P01"])
+			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "split", Object: server.QuoteTable(rel.id), Err: errors.New("there is no such table"), Hint: server.StateHints["42P01"]}
 		}
 		if rel.kind == "f" {
 			b.noteForeign(rel.id)
@@ -238,8 +238,7 @@ func (b *Bulk) heaps(ctx context.Context, m *tidemark.Move, ids []tidemark.Table
 }
 
 func noColumn(m *tidemark.Move, name string) error {
-	return tidemark.Errorf(tidemark.Invalid, "split", server.QuoteTable(m.From.TableID), "there is no column "+server.QuoteIdent(name),
-		"Name columns of the source table; names are case sensitive.")
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: server.QuoteTable(m.From.TableID), Err: errors.New("there is no column " + server.QuoteIdent(name)), Hint: "Name columns of the source table; names are case sensitive."}
 }
 
 // splitBounds cuts at the user's boundaries. Rows with a NULL among the columns are
@@ -247,7 +246,7 @@ func noColumn(m *tidemark.Move, name string) error {
 func (b *Bulk) splitBounds(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	s := &m.Split
 	if len(s.Columns) == 0 {
-		return nil, tidemark.Errorf(tidemark.Invalid, "split", server.QuoteTable(m.From.TableID), "boundaries without columns", "Name the columns that the boundaries are of.")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: server.QuoteTable(m.From.TableID), Err: errors.New("boundaries without columns"), Hint: "Name the columns that the boundaries are of."}
 	}
 	if err := b.checkBounds(ctx, m); err != nil {
 		return nil, err
@@ -305,9 +304,7 @@ func (b *Bulk) checkBounds(ctx context.Context, m *tidemark.Move) error {
 		return out
 	}
 	if at >= 0 {
-		return tidemark.Errorf(tidemark.Invalid, "split", object,
-			fmt.Sprintf("boundary %d (%s) is not above the one before it", at+1, strings.Join(m.Split.Bounds[at], ", ")),
-			"Give boundaries in ascending order, as the column's own order has it.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: object, Err: fmt.Errorf("boundary %d (%s) is not above the one before it", at+1, strings.Join(m.Split.Bounds[at], ", ")), Hint: "Give boundaries in ascending order, as the column's own order has it."}
 	}
 	return nil
 }

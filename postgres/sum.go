@@ -41,7 +41,7 @@ func (b *Bulk) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.
 	table := sourceTable(m, r)
 	object := server.QuoteTable(table)
 	if l == nil {
-		return 0, nil, tidemark.Errorf(tidemark.Bug, "hash", object, fmt.Sprintf("there is no lane %d", lane), "")
+		return 0, nil, &tidemark.Error{Kind: tidemark.Bug, Op: "hash", Object: object, Err: fmt.Errorf("there is no lane %d", lane)}
 	}
 	where, err := whereSQL(m, r)
 	if err != nil {
@@ -59,7 +59,7 @@ func (b *Bulk) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.
 	rows, err = strconv.ParseInt(string(answer[0][0]), 10, 64)
 	sum, ok := new(big.Int).SetString(string(answer[0][1]), 10)
 	if err != nil || !ok {
-		return 0, nil, tidemark.Errorf(tidemark.Bug, "hash", object, fmt.Sprintf("the server answered %q", answer[0]), "")
+		return 0, nil, &tidemark.Error{Kind: tidemark.Bug, Op: "hash", Object: object, Err: fmt.Errorf("the server answered %q", answer[0])}
 	}
 	return rows, sum, nil
 }

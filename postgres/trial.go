@@ -138,7 +138,7 @@ func (t *Trial) findProgram(ctx context.Context) error {
 			last = fmt.Sprintf("%s is of version %q", path, bytes.TrimSpace(out))
 		}
 	}
-	return tidemark.Errorf(tidemark.NotFound, trialOp, fmt.Sprintf("the program of PostgreSQL %d", t.Major), last, "Name it with --server-program: a file called postgres, of the same major version as the server's.")
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: trialOp, Object: fmt.Sprintf("the program of PostgreSQL %d", t.Major), Err: errors.New(last), Hint: "Name it with --server-program: a file called postgres, of the same major version as the server's."}
 }
 
 // trialEnv keeps our environment's settings of clients away from the server.

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -22,7 +23,7 @@ func runAsOwner(cmd *exec.Cmd, dir string) error {
 		return nil
 	}
 	if owner.UID == 0 {
-		return tidemark.Errorf(tidemark.Forbidden, trialOp, dir, "it belongs to root, as whom no server runs, since the backup does not say to whom it belonged", "Run it as the user that servers run as.")
+		return &tidemark.Error{Kind: tidemark.Forbidden, Op: trialOp, Object: dir, Err: errors.New("it belongs to root, as whom no server runs, since the backup does not say to whom it belonged"), Hint: "Run it as the user that servers run as."}
 	}
 	cmd.SysProcAttr.Credential = &syscall.Credential{Uid: uint32(owner.UID), Gid: uint32(owner.GID)}
 	return nil

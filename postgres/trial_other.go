@@ -3,6 +3,7 @@
 package postgres
 
 import (
+	"errors"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -13,7 +14,7 @@ import (
 // runAsOwner leaves a program as it is: on this system whoever tries a backup is its server's user.
 func runAsOwner(*exec.Cmd, string) error {
 	if os.Geteuid() == 0 {
-		return tidemark.Errorf(tidemark.Forbidden, trialOp, "", "no server runs as root", "Run it as the user that servers run as.")
+		return &tidemark.Error{Kind: tidemark.Forbidden, Op: trialOp, Err: errors.New("no server runs as root"), Hint: "Run it as the user that servers run as."}
 	}
 	return nil
 }

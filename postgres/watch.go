@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 
 	"github.com/jackc/pgx/v5"
 
@@ -23,9 +24,9 @@ func (c *Cluster) Replication(ctx context.Context) (out tidemark.Replication, er
 	case err != nil:
 		return out, c.Fail(ctx, "check", c.Object, err)
 	case standby:
-		return out, tidemark.Errorf(tidemark.Unsupported, "check", c.Object, "the server is a standby", "Give the primary's URL: it knows what its standbys have.")
+		return out, &tidemark.Error{Kind: tidemark.Unsupported, Op: "check", Object: c.Object, Err: errors.New("the server is a standby"), Hint: "Give the primary's URL: it knows what its standbys have."}
 	case !sees:
-		return out, tidemark.Errorf(tidemark.Forbidden, "check", c.Object, "the role does not see what other sessions wait for", "GRANT pg_monitor TO "+server.QuoteIdent(c.Config.User)+";")
+		return out, &tidemark.Error{Kind: tidemark.Forbidden, Op: "check", Object: c.Object, Err: errors.New("the role does not see what other sessions wait for"), Hint: "GRANT pg_monitor TO " + server.QuoteIdent(c.Config.User) + ";"}
 	}
 	// Numbers of transactions are given to those that write (and to their subtransactions): pg_stat_database counts readers too, and late.
 	var names string

@@ -479,9 +479,7 @@ func (b *Bulk) verify(ctx context.Context, conn *pgx.Conn) error {
 		return b.Fail(ctx, "connect", b.Object, err)
 	}
 	if missing > 0 {
-		return tidemark.Errorf(tidemark.Lost, "write", b.Object,
-			fmt.Sprintf("the server has lost %d ranges that it had committed: it crashed, or a standby took over", missing),
-			"Start again with --resume: what is missing is copied again.")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "write", Object: b.Object, Err: fmt.Errorf("the server has lost %d ranges that it had committed: it crashed, or a standby took over", missing), Hint: "Start again with --resume: what is missing is copied again."}
 	}
 	return nil
 }

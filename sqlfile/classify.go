@@ -1,6 +1,7 @@
 package sqlfile
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -88,9 +89,7 @@ func (s *Scanner) classifySet(st *Statement, l *sqltext.Reader) {
 	}
 	s.session = s.session.set(st.Text[from:], s.vars)
 	if c := s.session.Charset; trap(c) {
-		s.fail = tidemark.Errorf(tidemark.Unsupported, "read", s.opt.Name,
-			at(st.Offset, st.Line, "the text is in "+c+", where a backslash can be half of a character"),
-			"Make the dump with --default-character-set=utf8mb4.")
+		s.fail = &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.opt.Name, Err: errors.New(at(st.Offset, st.Line, "the text is in "+c+", where a backslash can be half of a character")), Hint: "Make the dump with --default-character-set=utf8mb4."}
 	}
 }
 

@@ -1,6 +1,7 @@
 package sqlfile
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -43,7 +44,7 @@ func ParseCreateTable(text []byte, ses *Session) (*tidemark.Table, error) {
 	for {
 		if !p.definition() {
 			if p.why != "" {
-				return nil, tidemark.Errorf(tidemark.BadInput, "read", "CREATE TABLE "+p.t.String(), p.why, hintBroke)
+				return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read", Object: "CREATE TABLE " + p.t.String(), Err: errors.New(p.why), Hint: hintBroke}
 			}
 			return nil, p.refuse("cannot read the definition at " + snippet(text[min(p.At, len(text)):]))
 		}
@@ -62,8 +63,7 @@ func ParseCreateTable(text []byte, ses *Session) (*tidemark.Table, error) {
 }
 
 func (p *ddl) refuse(what string) error {
-	return tidemark.Errorf(tidemark.Unsupported, "read", "CREATE TABLE "+p.t.String(), what,
-		"Take the table's shape from a server: create the table on the target first and load into it.")
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: "CREATE TABLE " + p.t.String(), Err: errors.New(what), Hint: "Take the table's shape from a server: create the table on the target first and load into it."}
 }
 
 // utf8 gives text of the session's character set in UTF-8.

@@ -19,7 +19,7 @@ func at(offset, line int64, what string) string {
 
 // bad makes the error for input that cannot be read.
 func bad(name string, offset, line int64, what, hint string) error {
-	return tidemark.Errorf(tidemark.BadInput, "read", name, at(offset, line, what), hint)
+	return &tidemark.Error{Kind: tidemark.BadInput, Op: "read", Object: name, Err: errors.New(at(offset, line, what)), Hint: hint}
 }
 
 const (

@@ -45,7 +45,7 @@ func Open(path string) (*File, error) {
 	case err != nil:
 		err = archive.OpenError(path, err)
 	case st.IsDir():
-		err = tidemark.Errorf(tidemark.Unsupported, "open", path, "it is a folder", "Name one .sql file.")
+		err = &tidemark.Error{Kind: tidemark.Unsupported, Op: "open", Object: path, Err: errors.New("it is a folder"), Hint: "Name one .sql file."}
 	default:
 		if st.Mode().IsRegular() {
 			f.size = st.Size()
@@ -133,11 +133,11 @@ var refused = []magic{
 func refuse(name string, head []byte) error {
 	for _, m := range refused {
 		if len(head) > m.at && bytes.HasPrefix(head[m.at:], []byte(m.is)) {
-			return tidemark.Errorf(m.kind, "open", name, "it is "+m.what, m.hint)
+			return &tidemark.Error{Kind: m.kind, Op: "open", Object: name, Err: errors.New("it is " + m.what), Hint: m.hint}
 		}
 	}
 	if !archive.Packed(head) && bytes.IndexByte(head[:min(len(head), 64)], 0) >= 0 {
-		return tidemark.Errorf(tidemark.BadInput, "open", name, "it is not text", "Name a mysqldump file: plain SQL, or packed with gzip, zstd or bzip2.")
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "open", Object: name, Err: errors.New("it is not text"), Hint: "Name a mysqldump file: plain SQL, or packed with gzip, zstd or bzip2."}
 	}
 	return nil
 }

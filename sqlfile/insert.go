@@ -2,6 +2,7 @@ package sqlfile
 
 import (
 	"bytes"
+	"errors"
 	"sync"
 
 	"github.com/tidemarkdb/tidemark"
@@ -324,9 +325,7 @@ func (s *Scanner) afterRow() (bool, error) {
 func (s *Scanner) suffix(i int) error {
 	d := s.unread()
 	offset, line := s.where(i)
-	return tidemark.Errorf(tidemark.Unsupported, "read", s.opt.Name,
-		at(offset, line, "an INSERT of more than "+size(s.opt.Piece)+" goes on after its rows with "+snippet(d[i:])),
-		"Make the dump with shorter statements (mysqldump's own have at most --net-buffer-length bytes).")
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.opt.Name, Err: errors.New(at(offset, line, "an INSERT of more than "+size(s.opt.Piece)+" goes on after its rows with "+snippet(d[i:]))), Hint: "Make the dump with shorter statements (mysqldump's own have at most --net-buffer-length bytes)."}
 }
 
 // separator looks at what follows a row: the , and then the index of the next

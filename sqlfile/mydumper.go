@@ -1,6 +1,7 @@
 package sqlfile
 
 import (
+	"errors"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -44,7 +45,7 @@ func (f *folder) isMydumper() bool {
 func (f *folder) mydumper() (*parts, error) {
 	p := &parts{name: f.dir}
 	if f.files["metadata"] == nil {
-		return nil, tidemark.Errorf(tidemark.BadInput, "open", f.dir, "it has no file metadata, which mydumper writes last: the dump did not finish", "Make the dump again.")
+		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "open", Object: f.dir, Err: errors.New("it has no file metadata, which mydumper writes last: the dump did not finish"), Hint: "Make the dump again."}
 	}
 	kinds := map[string][]string{}
 	views := map[string]bool{}
@@ -52,8 +53,7 @@ func (f *folder) mydumper() (*parts, error) {
 		base, sql := stem(name)
 		switch ext := filepath.Ext(strings.TrimSuffix(strings.TrimSuffix(name, ".gz"), ".zst")); {
 		case ext == ".dat" || ext == ".csv":
-			return nil, tidemark.Errorf(tidemark.Unsupported, "open", filepath.Join(f.dir, name), "it holds rows for LOAD DATA, which are not read",
-				"Make the dump without --load-data and --csv, or load it with myloader.")
+			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "open", Object: filepath.Join(f.dir, name), Err: errors.New("it holds rows for LOAD DATA, which are not read"), Hint: "Make the dump without --load-data and --csv, or load it with myloader."}
 		case !sql && name != "metadata":
 			f.ignored = append(f.ignored, name)
 			continue
@@ -89,7 +89,7 @@ func (f *folder) mydumper() (*parts, error) {
 		}
 	}
 	if len(p.list) == 0 {
-		return nil, tidemark.Errorf(tidemark.NotFound, "open", f.dir, "the folder of mydumper has no files but its metadata", "Name the folder that holds the dump.")
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "open", Object: f.dir, Err: errors.New("the folder of mydumper has no files but its metadata"), Hint: "Name the folder that holds the dump."}
 	}
 	p.findings = f.findings()
 	return p, f.origin(p)

@@ -2,6 +2,7 @@ package sqlfile
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -65,7 +66,7 @@ func listedParts(paths []string) (*parts, error) {
 			return nil, archive.OpenError(path, err)
 		}
 		if !st.Mode().IsRegular() {
-			return nil, tidemark.Errorf(tidemark.Invalid, "open", path, "of several dump files each has to be a plain file", "Name a folder alone, and no pipes.")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: path, Err: errors.New("of several dump files each has to be a plain file"), Hint: "Name a folder alone, and no pipes."}
 		}
 		p.list = append(p.list, part{path: path, size: st.Size()})
 	}
@@ -112,8 +113,7 @@ func folderParts(dir string) (*parts, error) {
 	for _, name := range f.names {
 		base, sql := stem(name)
 		if _, tab := f.files[base+".txt"]; sql && tab {
-			return nil, tidemark.Errorf(tidemark.Unsupported, "open", filepath.Join(dir, base+".txt"), "it holds rows for LOAD DATA (mysqldump --tab), which are not read",
-				"Make the dump without --tab, or copy from the server itself.")
+			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "open", Object: filepath.Join(dir, base+".txt"), Err: errors.New("it holds rows for LOAD DATA (mysqldump --tab), which are not read"), Hint: "Make the dump without --tab, or copy from the server itself."}
 		}
 		if !sql {
 			f.ignored = append(f.ignored, name)
@@ -122,7 +122,7 @@ func folderParts(dir string) (*parts, error) {
 		p.list = append(p.list, f.part(name))
 	}
 	if len(p.list) == 0 {
-		return nil, tidemark.Errorf(tidemark.NotFound, "open", dir, "the folder has no dump files (.sql, .sql.gz, .sql.zst, .sql.bz2)", "Name the file, or the folder that holds them.")
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "open", Object: dir, Err: errors.New("the folder has no dump files (.sql, .sql.gz, .sql.zst, .sql.bz2)"), Hint: "Name the file, or the folder that holds them."}
 	}
 	p.defined, p.findings = len(p.list), f.findings()
 	return p, nil

@@ -2,6 +2,7 @@ package sqlfile
 
 import (
 	"bytes"
+	"errors"
 	"math"
 
 	"github.com/tidemarkdb/tidemark"
@@ -120,8 +121,7 @@ func (s *Scanner) copyBlock(st *Statement, l *sqltext.Reader) (*Statement, error
 	}
 	if !ok || !l.Accept("FROM", "STDIN") || l.Next().Kind != sqltext.End {
 		if bytes.Contains(bytes.ToUpper(st.Text), []byte("STDIN")) {
-			return nil, tidemark.Errorf(tidemark.Unsupported, "read", s.opt.Name,
-				at(st.Offset, st.Line, "a COPY block in another form than pg_dump's"), "Make the dump with pg_dump --format=plain.")
+			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.opt.Name, Err: errors.New(at(st.Offset, st.Line, "a COPY block in another form than pg_dump's")), Hint: "Make the dump with pg_dump --format=plain."}
 		}
 		return s.give(st), nil
 	}

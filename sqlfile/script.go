@@ -156,7 +156,7 @@ func (s *Script) Next(ctx context.Context) (*tidemark.Piece, error) {
 			return nil, err
 		}
 		if st.Session != nil && st.Session.Postgres {
-			return nil, tidemark.Errorf(tidemark.Unsupported, "read", s.file.Name, "is a dump of PostgreSQL", "load it with psql; to copy between servers give tidemark copy both URLs")
+			return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: s.file.Name, Err: errors.New("is a dump of PostgreSQL"), Hint: "load it with psql; to copy between servers give tidemark copy both URLs"}
 		}
 		if st.Tuples != nil {
 			p, err := s.rows(ctx, st.Tuples)
@@ -271,7 +271,7 @@ func (s *Script) Convert(ctx context.Context, p *tidemark.Piece, r tidemark.Read
 		return c.Convert(p.Text.(*Tuples), r.Range, emit)
 	}
 	if l.taken {
-		return tidemark.Errorf(tidemark.Incomplete, "import", r.Move.To.String(), fmt.Sprintf("the long row at line %d cannot be sent a second time", p.Line), "go on with --resume")
+		return &tidemark.Error{Kind: tidemark.Incomplete, Op: "import", Object: r.Move.To.String(), Err: fmt.Errorf("the long row at line %d cannot be sent a second time", p.Line), Hint: "go on with --resume"}
 	}
 	l.taken = true
 	defer l.drop()

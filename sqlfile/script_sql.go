@@ -33,7 +33,7 @@ func (s *Script) remember(p *tidemark.Piece) {
 func (s *Script) SQL(p *tidemark.Piece, m *tidemark.Move) (*tidemark.Statement, error) {
 	st := &tidemark.Statement{Set: p.Set, Database: m.To.Schema, SQL: p.SQL}
 	refuse := func(what, hint string) (*tidemark.Statement, error) {
-		return nil, tidemark.Errorf(tidemark.Unsupported, "import", m.From.String(), fmt.Sprintf("the statement at line %d %s", p.Line, what), hint)
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "import", Object: m.From.String(), Err: fmt.Errorf("the statement at line %d %s", p.Line, what), Hint: hint}
 	}
 	if t, ok := p.Text.(*Tuples); ok && t.Verb != "COPY" {
 		head, err := s.head(t, m)

@@ -44,7 +44,7 @@ type azure struct {
 // azidentity.DefaultAzureCredential finds: of the environment, a managed identity, az login.
 func openAzure(u *url.URL) (Store, error) {
 	fail := func(cause, hint string) (Store, error) {
-		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", "azblob://"+u.Host+u.Path, cause, hint)
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "azblob://" + u.Host + u.Path, Err: errors.New(cause), Hint: hint}
 	}
 	account, endpoint := "", ""
 	for name, values := range u.Query() {
@@ -92,7 +92,7 @@ func azureContainer(name, account, endpoint string) (*container.Client, error) {
 	account = cmp.Or(account, os.Getenv("AZURE_STORAGE_ACCOUNT"))
 	if endpoint == "" {
 		if account == "" {
-			return nil, tidemark.Errorf(tidemark.Invalid, "open repository", "azblob://"+name, "no storage account was given", "name it by AZURE_STORAGE_ACCOUNT, or with ?account=NAME")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "azblob://" + name, Err: errors.New("no storage account was given"), Hint: "name it by AZURE_STORAGE_ACCOUNT, or with ?account=NAME"}
 		}
 		endpoint = "https://" + account + ".blob.core.windows.net"
 	}

@@ -3,6 +3,7 @@ package store
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 
 	"github.com/tidemarkdb/tidemark"
@@ -22,7 +23,7 @@ func vacant(ctx context.Context, s Store, name string, mode Mode) error {
 	}
 	_, err := s.Stat(ctx, name)
 	if err == nil {
-		return tidemark.Errorf(tidemark.Exists, "write", s.String()+"/"+name, "there is one already", "")
+		return &tidemark.Error{Kind: tidemark.Exists, Op: "write", Object: s.String() + "/" + name, Err: errors.New("there is one already")}
 	}
 	if tidemark.KindOf(err) == tidemark.NotFound {
 		return nil

@@ -46,7 +46,7 @@ func openFile(rest string) (Store, error) {
 	if strings.HasPrefix(rest, "//") {
 		u, err := url.Parse("file:" + rest)
 		if err != nil || u.Host != "" && u.Host != "localhost" {
-			return nil, tidemark.Errorf(tidemark.Invalid, "open repository", "file:"+rest, "is no URL of a folder", "write file:///folder, with three slashes")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "file:" + rest, Err: errors.New("is no URL of a folder"), Hint: "write file:///folder, with three slashes"}
 		}
 		p = u.Path
 	}
@@ -58,7 +58,7 @@ func openFile(rest string) (Store, error) {
 
 func newFile(path string) (Store, error) {
 	if path == "" {
-		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", "file:", "no folder was given", "write file:///folder")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "file:", Err: errors.New("no folder was given"), Hint: "write file:///folder"}
 	}
 	abs, err := filepath.Abs(filepath.FromSlash(path))
 	if err != nil {

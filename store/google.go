@@ -51,7 +51,7 @@ const googleServer = "https://storage.googleapis.com"
 // account. Nobody does at STORAGE_EMULATOR_HOST, nor at an endpoint without TLS.
 func openGoogle(u *url.URL) (Store, error) {
 	fail := func(cause, hint string) (Store, error) {
-		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", "gs://"+u.Host+u.Path, cause, hint)
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "gs://" + u.Host + u.Path, Err: errors.New(cause), Hint: hint}
 	}
 	s := &gcs{base: googleServer, name: u.Host, prefix: strings.Trim(u.Path, "/")}
 	if host := os.Getenv("STORAGE_EMULATOR_HOST"); host != "" {

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"io"
 	"iter"
 	"slices"
@@ -396,7 +397,7 @@ func (s *mirrorSide) note(ctx context.Context) {
 	}
 }
 
-var errLost = tidemark.Errorf(tidemark.Lost, "write", "", "the place was lost before", "")
+var errLost = &tidemark.Error{Kind: tidemark.Lost, Op: "write", Err: errors.New("the place was lost before")}
 
 func (o *mirrorObject) Write(b []byte) (int, error) {
 	for part := range slices.Chunk(b, mirrorPiece) {

@@ -127,7 +127,7 @@ func (o *partsObject) send() error {
 		return err
 	}
 	if len(o.up.tags)+2 > o.s.maxParts() {
-		return tidemark.Errorf(tidemark.Unsupported, "write", o.up.name, fmt.Sprintf("an object has no more than %d parts there, %d GB", o.s.maxParts(), int64(o.s.maxParts())*partSize>>30), "")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "write", Object: o.up.name, Err: fmt.Errorf("an object has no more than %d parts there, %d GB", o.s.maxParts(), int64(o.s.maxParts())*partSize>>30)}
 	}
 	sent, buf := make(chan sentPart, 1), o.buf
 	o.sent, o.buf = sent, nil

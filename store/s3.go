@@ -40,7 +40,7 @@ type bucket struct {
 // openS3 takes s3://bucket/prefix?endpoint=host:port&region=name&tls=off&sse=kms&key=id.
 func openS3(u *url.URL) (Store, error) {
 	fail := func(cause, hint string) (Store, error) {
-		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", tidemark.MaskURL(u.String()), cause, hint)
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: tidemark.MaskURL(u.String()), Err: errors.New(cause), Hint: hint}
 	}
 	endpoint, secure := "s3.amazonaws.com", true
 	opt := &minio.Options{Region: cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"))} // or the server is asked

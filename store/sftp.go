@@ -43,7 +43,7 @@ func openSFTP(u *url.URL) (Store, error) {
 		root = home
 	}
 	if root == "/" || root == "/~" {
-		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", place.String(), "no folder was given", "write sftp://user@host/folder, or sftp://user@host/~/folder below the home")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: place.String(), Err: errors.New("no folder was given"), Hint: "write sftp://user@host/folder, or sftp://user@host/~/folder below the home"}
 	}
 	return &remote{place: place, root: root}, nil
 }

@@ -42,7 +42,7 @@ func newSSHPlace(u *url.URL) (sshPlace, error) {
 		case "known_hosts":
 			p.knownHosts = values[0]
 		default:
-			return p, tidemark.Errorf(tidemark.Invalid, "open repository", p.String(), name+" is no parameter of an sftp URL", "key=FILE and known_hosts=FILE are")
+			return p, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: p.String(), Err: errors.New(name + " is no parameter of an sftp URL"), Hint: "key=FILE and known_hosts=FILE are"}
 		}
 	}
 	if p.user == "" {
@@ -54,7 +54,7 @@ func newSSHPlace(u *url.URL) (sshPlace, error) {
 		p.port = "22"
 	}
 	if p.host == "" {
-		return p, tidemark.Errorf(tidemark.Invalid, "open repository", "sftp:", "no host was given", "write sftp://user@host/folder")
+		return p, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: "sftp:", Err: errors.New("no host was given"), Hint: "write sftp://user@host/folder"}
 	}
 	return p, nil
 }

@@ -121,7 +121,7 @@ func CheckName(name string) error {
 			ok = ok && (c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '.' || c == '_' || c == '-')
 		}
 		if !ok {
-			return tidemark.Errorf(tidemark.Bug, "name", fmt.Sprintf("%q", name), "is no name of an object", "")
+			return &tidemark.Error{Kind: tidemark.Bug, Op: "name", Object: fmt.Sprintf("%q", name), Err: errors.New("is no name of an object")}
 		}
 	}
 	return nil
@@ -159,7 +159,7 @@ func open(place string) (Store, error) {
 	scheme, rest, ok := strings.Cut(place, ":")
 	switch {
 	case place == "":
-		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", "", "no place was given", "name a folder, or a URL such as file:///backup")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Err: errors.New("no place was given"), Hint: "name a folder, or a URL such as file:///backup"}
 	case !ok || len(scheme) == 1 || strings.ContainsAny(scheme, `/\.`): // C:\backup is a path
 		return newFile(place)
 	case scheme == "file":
@@ -167,7 +167,7 @@ func open(place string) (Store, error) {
 	}
 	u, err := url.Parse(place)
 	if err != nil {
-		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", tidemark.MaskURL(place), "is no URL", "special characters of a password are written as %40 and the like")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: tidemark.MaskURL(place), Err: errors.New("is no URL"), Hint: "special characters of a password are written as %40 and the like"}
 	}
 	switch scheme {
 	case "sftp":
@@ -179,5 +179,5 @@ func open(place string) (Store, error) {
 	case "gs":
 		return openGoogle(u)
 	}
-	return nil, tidemark.Errorf(tidemark.Unsupported, "open repository", tidemark.MaskURL(place), "places of the kind "+scheme+" are not known", "use a folder, file:///folder, sftp://user@host/folder, s3://bucket/prefix, azblob://container/prefix or gs://bucket/prefix")
+	return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "open repository", Object: tidemark.MaskURL(place), Err: errors.New("places of the kind " + scheme + " are not known"), Hint: "use a folder, file:///folder, sftp://user@host/folder, s3://bucket/prefix, azblob://container/prefix or gs://bucket/prefix"}
 }

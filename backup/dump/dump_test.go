@@ -420,7 +420,7 @@ type fullObject struct {
 
 func (o fullObject) Write(b []byte) (int, error) {
 	if o.s.room.Add(-int64(len(b))) < 0 {
-		return 0, tidemark.Errorf(tidemark.Full, "write", o.s.String(), "no space left", "")
+		return 0, &tidemark.Error{Kind: tidemark.Full, Op: "write", Object: o.s.String(), Err: errors.New("no space left")}
 	}
 	return o.Object.Write(b)
 }

@@ -32,7 +32,7 @@ type Dump struct {
 // newer form; Corrupt.
 func Open(ctx context.Context, r *repo.Repo, m *repo.Manifest) (*Dump, error) {
 	if m.Form != repo.Logical {
-		return nil, tidemark.Errorf(tidemark.Unsupported, "read backup", m.ID, "it has the files of a server, and no rows", "restore it into a folder")
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "read backup", Object: m.ID, Err: errors.New("it has the files of a server, and no rows"), Hint: "restore it into a folder"}
 	}
 	d := &Dump{Database: new(tidemark.Database), r: r, m: m, files: map[string]repo.File{}}
 	for f, err := range r.Files(ctx, m) {

@@ -3,6 +3,7 @@ package dump
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -94,7 +95,7 @@ func (s *Source) Describe(_ context.Context, want func(tidemark.TableID) bool) (
 // Split cuts a move into runs of objects that have about as much text as it wants.
 func (s *Source) Split(_ context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	refuse := func(why, hint string) error {
-		return tidemark.Errorf(tidemark.Unsupported, "restore", m.From.String(), why, hint)
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: m.From.String(), Err: errors.New(why), Hint: hint}
 	}
 	k := s.of[m.From.TableID]
 	switch {
@@ -138,13 +139,13 @@ func (s *Source) Read(ctx context.Context, _ int, r tidemark.Read, emit func(*ti
 	}
 	if r.Format != s.Format {
 		if s.Convert == nil || s.Format != tidemark.LoadData || r.Format != tidemark.CopyText {
-			return tidemark.Errorf(tidemark.Bug, "read", r.Move.From.String(), fmt.Sprintf("the backup has %s, and not %s", s.Format, r.Format), "")
+			return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: r.Move.From.String(), Err: fmt.Errorf("the backup has %s, and not %s", s.Format, r.Format)}
 		}
 		emit = s.Convert(r, emit)
 	}
 	k := s.of[r.Move.From.TableID]
 	if k == nil || r.Range.FromBlock < 0 || r.Range.FromBlock > r.Range.ToBlock || r.Range.ToBlock > int64(len(k.rows)) {
-		return tidemark.Errorf(tidemark.Bug, "read", r.Move.From.String(), "the backup does not have that range", "")
+		return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: r.Move.From.String(), Err: errors.New("the backup does not have that range")}
 	}
 	held := tidemark.NewBatch(r.Range, s.Format) // the next one to be given away
 	for _, rows := range k.rows[r.Range.FromBlock:r.Range.ToBlock] {

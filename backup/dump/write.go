@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -150,7 +151,7 @@ func (d *Writer) add(x *writing) error {
 
 // Exec refuses: statements are in scripts.
 func (*Writer) Exec(context.Context, int, []string) error {
-	return tidemark.Errorf(tidemark.Bug, "run", "", "a logical backup runs no statements", "")
+	return &tidemark.Error{Kind: tidemark.Bug, Op: "run", Err: errors.New("a logical backup runs no statements")}
 }
 
 // Bytes are those of the text of all rows so far.

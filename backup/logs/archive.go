@@ -3,6 +3,7 @@ package logs
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -58,7 +59,7 @@ func place(name string) (string, error) {
 	case ofNone.MatchString(name):
 		return name, nil
 	}
-	return "", tidemark.Errorf(tidemark.Invalid, "archive", fmt.Sprintf("%q", name), "it is no name of a file of a server's log", "Names are such as 00000001000000000000002A and 00000002.history: PostgreSQL puts them in the place of %f, and a path that ends with them in that of %p.")
+	return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "archive", Object: fmt.Sprintf("%q", name), Err: errors.New("it is no name of a file of a server's log"), Hint: "Names are such as 00000001000000000000002A and 00000002.history: PostgreSQL puts them in the place of %f, and a path that ends with them in that of %p."}
 }
 
 // known compares a segment's server with the archive's, which it becomes if there is none.
@@ -81,8 +82,7 @@ func (a *Archive) known(ctx context.Context, name string, b []byte) error {
 		a.whose = &whose
 	}
 	if w != *a.whose {
-		return tidemark.Errorf(tidemark.Collision, "archive", name, fmt.Sprintf("it is of the server with the system identifier %s and segments of %d bytes, and the archive of that with %s and %d", w.System, w.Segment, a.whose.System, a.whose.Segment),
-			"Give each server a repository of its own: a copy of a server has its identifier, one that was initialised or upgraded anew another.")
+		return &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: name, Err: fmt.Errorf("it is of the server with the system identifier %s and segments of %d bytes, and the archive of that with %s and %d", w.System, w.Segment, a.whose.System, a.whose.Segment), Hint: "Give each server a repository of its own: a copy of a server has its identifier, one that was initialised or upgraded anew another."}
 	}
 	return nil
 }
@@ -95,8 +95,7 @@ func (a *Archive) begin(ctx context.Context, name string, w repo.LogServer) (rep
 		return w, err
 	}
 	if len(of) > 0 && !slices.Contains(of, w.System) {
-		return w, tidemark.Errorf(tidemark.Collision, "archive", name, "it is of the server with the system identifier "+w.System+", and the repository has backups of "+strings.Join(of, ", ")+" only",
-			"Give each server a repository of its own, or back this one up here first, with a name (backup --server NAME).")
+		return w, &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: name, Err: errors.New("it is of the server with the system identifier " + w.System + ", and the repository has backups of " + strings.Join(of, ", ") + " only"), Hint: "Give each server a repository of its own, or back this one up here first, with a name (backup --server NAME)."}
 	}
 	if err := a.r.PutLogServer(ctx, w, a.codec); err != nil {
 		return w, err
@@ -154,7 +153,7 @@ func (a *Archive) beginning(ctx context.Context, object string, f *tidemark.LogF
 		return false, err
 	}
 	if n := min(len(was), len(f.Bytes)); !bytes.Equal(was[:n], f.Bytes[:n]) {
-		return false, tidemark.Errorf(tidemark.Collision, "archive", f.Name, "the archive has another beginning of that segment", "The server has lost log that was archived, or two servers archive into one repository: give it another one.")
+		return false, &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: f.Name, Err: errors.New("the archive has another beginning of that segment"), Hint: "The server has lost log that was archived, or two servers archive into one repository: give it another one."}
 	}
 	return len(was) >= len(f.Bytes), nil
 }

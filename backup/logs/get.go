@@ -110,11 +110,10 @@ func (a *Archive) last(ctx context.Context, name, to string, missing error) erro
 		return missing // the server takes its own
 	}
 	if g := a.gapAt(ctx, name); g != nil && later != "" {
-		return tidemark.Errorf(tidemark.Lost, "read the archive", name, "the log has a hole there: "+g.String(), "Restore a backup that was made behind the hole, or to a point before it.")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "read the archive", Object: name, Err: errors.New("the log has a hole there: " + g.String()), Hint: "Restore a backup that was made behind the hole, or to a point before it."}
 	}
 	if later != "" {
-		return tidemark.Errorf(tidemark.Lost, "read the archive", name, "the segment is missing, and "+later+" is there: the log has a gap",
-			"Put the segment into the archive from elsewhere (tidemark archive push), or restore a backup that was made behind the gap, or to a point before it.")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "read the archive", Object: name, Err: errors.New("the segment is missing, and " + later + " is there: the log has a gap"), Hint: "Put the segment into the archive from elsewhere (tidemark archive push), or restore a backup that was made behind the gap, or to a point before it."}
 	}
 	err = a.fetch(ctx, at+openSuffix, to, whose.Segment)
 	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {

@@ -556,7 +556,7 @@ func (h *history) pushes(t *testing.T) {
 type full struct{ store.Store }
 
 func (full) Create(context.Context, string, store.Mode) (store.Object, error) {
-	return nil, tidemark.Errorf(tidemark.Full, "write", "", "no space left on device", "")
+	return nil, &tidemark.Error{Kind: tidemark.Full, Op: "write", Err: errors.New("no space left on device")}
 }
 
 func (h *history) givesUp(t *testing.T) {

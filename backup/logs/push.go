@@ -3,6 +3,7 @@ package logs
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -109,14 +110,14 @@ func (a *Archive) push(ctx context.Context, file string) (sum string, err error)
 func checkSegment(f *tidemark.LogFile) error {
 	h, err := wal.ParseSegment(f.Bytes)
 	if err != nil {
-		return tidemark.Errorf(tidemark.BadInput, "archive", f.Name, "it is no segment of the log: "+err.Error(), "")
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "archive", Object: f.Name, Err: errors.New("it is no segment of the log: " + err.Error())}
 	}
 	at, ok := wal.ParseName(f.Name[:24], h.Size)
 	switch {
 	case !ok || at.Place != h.Place || at.Timeline < h.Timeline:
-		return tidemark.Errorf(tidemark.BadInput, "archive", f.Name, fmt.Sprintf("the file says that it is %s", wal.SegmentName(h.Timeline, h.Place, uint32(h.Size))), "")
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "archive", Object: f.Name, Err: fmt.Errorf("the file says that it is %s", wal.SegmentName(h.Timeline, h.Place, uint32(h.Size)))}
 	case len(f.Bytes) != h.Size:
-		return tidemark.Errorf(tidemark.BadInput, "archive", f.Name, fmt.Sprintf("the file has %d bytes, and a segment %d", len(f.Bytes), h.Size), "")
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "archive", Object: f.Name, Err: fmt.Errorf("the file has %d bytes, and a segment %d", len(f.Bytes), h.Size)}
 	}
 	f.Timeline, f.Place = at.Timeline, at.Place
 	return nil

@@ -115,7 +115,7 @@ func (a *Archive) Check(ctx context.Context, need Span, to Target) (Replay, erro
 		switch _, oerr := a.checkLine(ctx, c, other, need, to); {
 		case oerr == nil:
 			text := fmt.Sprintf("timeline %d was searched: %s; timeline %d has the target", ends(line), cause(err), n)
-			return out, &OtherTimeline{n, tidemark.Errorf(tidemark.NotFound, "check the archive", to.String(), text, fmt.Sprintf("Add --timeline %d.", n))}
+			return out, &OtherTimeline{n, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Object: to.String(), Err: errors.New(text), Hint: fmt.Sprintf("Add --timeline %d.", n)}}
 		case ctx.Err() != nil:
 			return out, oerr
 		}
@@ -238,11 +238,10 @@ func (r *reach) later(c *contents, place uint64) bool {
 // it the line that ends there, in the order of their numbers. Kind NotFound: the archive is not of the backup's server.
 func (a *Archive) lineages(ctx context.Context, c *contents, need Span) (out [][]tidemark.LogPlace, err error) {
 	if c.whose == nil {
-		return nil, tidemark.Errorf(tidemark.NotFound, "check the archive", "", "there is no log in the repository", "Archive the server's log (tidemark archive) from before its backups on; a backup alone can be restored to its own end.")
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: errors.New("there is no log in the repository"), Hint: "Archive the server's log (tidemark archive) from before its backups on; a backup alone can be restored to its own end."}
 	}
 	if need.System != "" && need.System != c.whose.System {
-		return nil, tidemark.Errorf(tidemark.NotFound, "check the archive", "", "it is of the server with the system identifier "+c.whose.System+", and the backup of "+need.System,
-			"A backup can be restored as it ended without its server's archive: leave out --to.")
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: errors.New("it is of the server with the system identifier " + c.whose.System + ", and the backup of " + need.System), Hint: "A backup can be restored as it ended without its server's archive: leave out --to."}
 	}
 	first := tidemark.LogPlace{Timeline: need.Timeline, Place: need.Start}
 	out = append(out, []tidemark.LogPlace{first})
@@ -273,10 +272,9 @@ func wanted(lines [][]tidemark.LogPlace, c *contents, need Span, timeline uint32
 		return lines[i], nil
 	}
 	if timeline > need.Timeline && !c.histories[timeline] {
-		return nil, tidemark.Errorf(tidemark.NotFound, "check the archive", wal.HistoryName(timeline), "the archive has no history of timeline "+strconv.FormatUint(uint64(timeline), 10), "Give another --timeline, or leave it out for the newest.")
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Object: wal.HistoryName(timeline), Err: errors.New("the archive has no history of timeline " + strconv.FormatUint(uint64(timeline), 10)), Hint: "Give another --timeline, or leave it out for the newest."}
 	}
-	return nil, tidemark.Errorf(tidemark.Invalid, "check the archive", fmt.Sprintf("timeline %d", timeline), fmt.Sprintf("it does not come from the backup, which ends at %s of timeline %d", formatPlace(need.End), need.Timeline),
-		"Give a backup that was made before the timelines part, or another --timeline.")
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check the archive", Object: fmt.Sprintf("timeline %d", timeline), Err: fmt.Errorf("it does not come from the backup, which ends at %s of timeline %d", formatPlace(need.End), need.Timeline), Hint: "Give a backup that was made before the timelines part, or another --timeline."}
 }
 
 // history reads from where to where a timeline's ancestors count.
@@ -326,8 +324,7 @@ func (a *Archive) find(ctx context.Context, r *reach, need Span, to Target) (end
 	case need.Own && to.Kind == AtOnce:
 		return need.End, at, nil
 	case r.end < need.End && need.Own && r.missing == "":
-		return 0, at, tidemark.Errorf(tidemark.NotFound, "check the archive", "", fmt.Sprintf("the log of timeline %d has nothing behind the end of the backup at %s", ends(r.line), formatPlace(need.End)),
-			"Leave out --to to restore the backup as it ended, or wait until the archive has more.")
+		return 0, at, &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: fmt.Errorf("the log of timeline %d has nothing behind the end of the backup at %s", ends(r.line), formatPlace(need.End)), Hint: "Leave out --to to restore the backup as it ended, or wait until the archive has more."}
 	case r.end < need.End:
 		return 0, at, r.short("the backup is consistent only from " + formatPlace(need.End) + " on")
 	case to.Kind == AtOnce:
@@ -345,20 +342,19 @@ func (a *Archive) find(ctx context.Context, r *reach, need Span, to Target) (end
 }
 
 func early(need Span, to Target) error {
-	return tidemark.Errorf(tidemark.Invalid, "check the archive", to.String(), "it lies before the end of the backup at "+formatPlace(need.End), "Restore an earlier backup, or to a later point.")
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "check the archive", Object: to.String(), Err: errors.New("it lies before the end of the backup at " + formatPlace(need.End)), Hint: "Restore an earlier backup, or to a later point."}
 }
 
 // short is the error of a reach that ends too early.
 func (r *reach) short(why string) error {
 	before := "Restore to a point before " + formatPlace(r.end) + ", or restore a backup that was made behind the hole."
 	if r.gap != nil {
-		return tidemark.Errorf(tidemark.Lost, "check the archive", r.missing, "the log has a hole there, and "+why+": "+r.gap.String(), before)
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "check the archive", Object: r.missing, Err: errors.New("the log has a hole there, and " + why + ": " + r.gap.String()), Hint: before}
 	}
 	if r.missing != "" {
-		return tidemark.Errorf(tidemark.Lost, "check the archive", r.missing, "the segment is missing, later ones are there, and "+why,
-			"Put it into the archive from elsewhere (tidemark archive push). "+before)
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "check the archive", Object: r.missing, Err: errors.New("the segment is missing, later ones are there, and " + why), Hint: "Put it into the archive from elsewhere (tidemark archive push). " + before}
 	}
-	return tidemark.Errorf(tidemark.NotFound, "check the archive", "", fmt.Sprintf("the log of timeline %d ends at %s, and %s", ends(r.line), formatPlace(r.end), why), "Restore to a point before that, or wait until the archive has more.")
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: "check the archive", Err: fmt.Errorf("the log of timeline %d ends at %s, and %s", ends(r.line), formatPlace(r.end), why), Hint: "Restore to a point before that, or wait until the archive has more."}
 }
 
 // A search looks at records for what only they tell of a target.
@@ -516,7 +512,7 @@ func (a *Archive) read(ctx context.Context, r *reach, parts []tidemark.LogPlace,
 			return end, err
 		}
 		if why := stream.Damage(); why != "" && !open {
-			return end, tidemark.Errorf(tidemark.Corrupt, "read the archive", name, "the log cannot be replayed beyond "+formatPlace(end)+": "+why, "Restore to a point before that.")
+			return end, &tidemark.Error{Kind: tidemark.Corrupt, Op: "read the archive", Object: name, Err: errors.New("the log cannot be replayed beyond " + formatPlace(end) + ": " + why), Hint: "Restore to a point before that."}
 		}
 	}
 	if _, err := stream.Finish(); err != nil {

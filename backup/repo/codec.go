@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -48,7 +49,7 @@ func ParseCodec(s string) (Codec, error) {
 			return Codec{kind: codecZstd, level: n}, nil
 		}
 	}
-	return Codec{}, tidemark.Errorf(tidemark.Invalid, "compress", s, "is no way to compress", "choose none, lz4, s2, zstd or zstd:1 to zstd:22")
+	return Codec{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "compress", Object: s, Err: errors.New("is no way to compress"), Hint: "choose none, lz4, s2, zstd or zstd:1 to zstd:22"}
 }
 
 // Zstd gives the level of zstd, and false where it is another way to compress.

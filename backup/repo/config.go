@@ -121,7 +121,7 @@ func prepare(ctx context.Context, s store.Store, keys Keys, urls []string) (*Rep
 	c := config{Format: formatVersion, Created: r.made, Cipher: cipherNone}
 	if keys.given() {
 		if len(keys.Recipients) == 0 && keys.Passphrase == "" {
-			return nil, tidemark.Errorf(tidemark.Invalid, "create repository", s.String(), "an identity opens a repository, and says not for whom a new one is encrypted", "give --encrypt age1..., the public key of that identity")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "create repository", Object: s.String(), Err: errors.New("an identity opens a repository, and says not for whom a new one is encrypted"), Hint: "give --encrypt age1..., the public key of that identity"}
 		}
 		r.key = newKey()
 		var err error
@@ -176,7 +176,7 @@ func mayBeMade(ctx context.Context, s store.Store) error {
 		if err != nil {
 			return err
 		}
-		return tidemark.Errorf(tidemark.NotEmpty, "create repository", s.String(), "it has "+i.Name+", and no "+configName, "put that file back from a copy, or choose another place")
+		return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "create repository", Object: s.String(), Err: errors.New("it has " + i.Name + ", and no " + configName), Hint: "put that file back from a copy, or choose another place"}
 	}
 	return nil
 }
@@ -261,7 +261,7 @@ func (u making) write(ctx context.Context, s store.Store) error {
 
 func existing(s store.Store, err error) error {
 	if tidemark.KindOf(err) == tidemark.Exists && err != nil {
-		return tidemark.Errorf(tidemark.Exists, "create repository", s.String(), "there is one already", "")
+		return &tidemark.Error{Kind: tidemark.Exists, Op: "create repository", Object: s.String(), Err: errors.New("there is one already")}
 	}
 	return err
 }
@@ -291,7 +291,7 @@ func openAs(c config, s store.Store, keys Keys) (*Repo, error) {
 	switch c.Cipher {
 	case cipherNone:
 		if keys.given() {
-			return nil, tidemark.Errorf(tidemark.Invalid, "open repository", s.String(), "a key was given, and it is not encrypted", "leave the key away, or begin a new repository with --encrypt or --passphrase-file")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: s.String(), Err: errors.New("a key was given, and it is not encrypted"), Hint: "leave the key away, or begin a new repository with --encrypt or --passphrase-file"}
 		}
 		return r, nil
 	case cipherAES:

@@ -3,6 +3,7 @@ package repo
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -85,7 +86,7 @@ func (r *logs) gap(ctx context.Context, object string) (g Gap, err error) {
 		return g, err
 	}
 	if err := json.Unmarshal(text, &g); err != nil || gapPrefix+g.Last != object || g.First > g.Last || g.Count < 1 {
-		return g, tidemark.Errorf(tidemark.Corrupt, "read", object, "it is not in its format", "")
+		return g, &tidemark.Error{Kind: tidemark.Corrupt, Op: "read", Object: object, Err: errors.New("it is not in its format")}
 	}
 	return g, nil
 }

@@ -1,6 +1,7 @@
 package repo
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -28,7 +29,7 @@ type Keep struct {
 func ParseKeep(text string) (Keep, error) {
 	var k Keep
 	fail := func(part, cause string) (Keep, error) {
-		return Keep{}, tidemark.Errorf(tidemark.Invalid, "keep", part, cause, "write for example last=7,daily=14,weekly=8,monthly=12,yearly=3,within=30d,logs=60d")
+		return Keep{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "keep", Object: part, Err: errors.New(cause), Hint: "write for example last=7,daily=14,weekly=8,monthly=12,yearly=3,within=30d,logs=60d"}
 	}
 	counts := map[string]*int{"last": &k.Last, "hourly": &k.Hourly, "daily": &k.Daily, "weekly": &k.Weekly, "monthly": &k.Monthly, "yearly": &k.Yearly}
 	spans := map[string]*time.Duration{"within": &k.Within, "logs": &k.Logs}

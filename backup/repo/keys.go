@@ -46,13 +46,13 @@ func (k Keys) wrap(key []byte) (string, error) {
 	for _, text := range k.Recipients {
 		more, err := age.ParseRecipients(strings.NewReader(text))
 		if err != nil {
-			return "", tidemark.Errorf(tidemark.Invalid, "encrypt", "", "a recipient is no public key of age", "public keys begin with age1; age-keygen makes them, and prints them as Public key")
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "encrypt", Err: errors.New("a recipient is no public key of age"), Hint: "public keys begin with age1; age-keygen makes them, and prints them as Public key"}
 		}
 		to = append(to, more...)
 	}
 	if k.Passphrase != "" {
 		if len(to) > 0 {
-			return "", tidemark.Errorf(tidemark.Invalid, "encrypt", "", "both recipients and a passphrase were given", "give one of them: a file of age has either")
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "encrypt", Err: errors.New("both recipients and a passphrase were given"), Hint: "give one of them: a file of age has either"}
 		}
 		p, err := age.NewScryptRecipient(k.Passphrase)
 		if err != nil {
@@ -77,13 +77,13 @@ func (k Keys) wrap(key []byte) (string, error) {
 }
 
 func errPassphrase() error {
-	return tidemark.Errorf(tidemark.Invalid, "encrypt", "", "the passphrase is empty", "write it into the first line of the file")
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "encrypt", Err: errors.New("the passphrase is empty"), Hint: "write it into the first line of the file"}
 }
 
 // unwrap gives the key that was wrapped. Its errors say nothing of the keys.
 func (k Keys) unwrap(place, wrapped string) ([]byte, error) {
 	fail := func(kind tidemark.Kind, cause, hint string) error {
-		return tidemark.Errorf(kind, "open repository", place, cause, hint)
+		return &tidemark.Error{Kind: kind, Op: "open repository", Object: place, Err: errors.New(cause), Hint: hint}
 	}
 	var ids []age.Identity
 	if k.Identities != "" {

@@ -145,7 +145,7 @@ func (l *Lock) settle(ctx context.Context) error {
 			break
 		}
 		if l.state.Removes {
-			return tidemark.Errorf(tidemark.Transient, "lock", l.r.store.String(), "another removes things: "+remover.String(), "try again when it is done")
+			return &tidemark.Error{Kind: tidemark.Transient, Op: "lock", Object: l.r.store.String(), Err: errors.New("another removes things: " + remover.String()), Hint: "try again when it is done"}
 		}
 		if flow.Sleep(l.ctx, lockRetry) != nil {
 			return context.Cause(l.ctx)

@@ -2,6 +2,7 @@ package repo
 
 import (
 	"context"
+	"errors"
 	"io"
 	"slices"
 	"strings"
@@ -101,7 +102,7 @@ func (w *LogWriter) Commit() error {
 		return err
 	}
 	if n != w.size || there.Sum128() != w.sum.Sum128() {
-		return tidemark.Errorf(tidemark.Collision, "archive", w.name, "the repository has a file of that name with other bytes", "two servers archive into one repository, or a server went back in time and kept its timeline: give it another place")
+		return &tidemark.Error{Kind: tidemark.Collision, Op: "archive", Object: w.name, Err: errors.New("the repository has a file of that name with other bytes"), Hint: "two servers archive into one repository, or a server went back in time and kept its timeline: give it another place"}
 	}
 	return nil
 }
@@ -133,7 +134,7 @@ func (r *logs) GetLog(ctx context.Context, name string) (io.ReadCloser, error) {
 	x, err := r.openObject(ctx, logPrefix+name)
 	if err != nil {
 		if tidemark.KindOf(err) == tidemark.NotFound {
-			return nil, tidemark.Errorf(tidemark.NotFound, "read log", name, "it is not in "+r.store.String(), "")
+			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "read log", Object: name, Err: errors.New("it is not in " + r.store.String())}
 		}
 		return nil, err
 	}

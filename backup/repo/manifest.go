@@ -260,7 +260,7 @@ func (w *Writer) whole(ctx context.Context, packs []PackStat) error {
 	}
 	for _, p := range packs {
 		if size, ok := there[p.Number]; !ok || size != p.Size {
-			return tidemark.Errorf(tidemark.Lost, "publish", packName(w.ID, p.Number), "it is not there as it was written", "look who else writes there, and back up again")
+			return &tidemark.Error{Kind: tidemark.Lost, Op: "publish", Object: packName(w.ID, p.Number), Err: errors.New("it is not there as it was written"), Hint: "look who else writes there, and back up again"}
 		}
 	}
 	return w.wholePlain(ctx)
@@ -274,7 +274,7 @@ func (r *Repo) PacksThere(ctx context.Context, m *Manifest) error {
 	}
 	for _, p := range m.Packs {
 		if size, ok := there[p.Number]; !ok || size != p.Size {
-			return tidemark.Errorf(tidemark.Lost, "read backup", packName(m.ID, p.Number), "it is not there as it was written"+r.where(packName(m.ID, p.Number)), "tidemark verify names all that is wrong")
+			return &tidemark.Error{Kind: tidemark.Lost, Op: "read backup", Object: packName(m.ID, p.Number), Err: errors.New("it is not there as it was written" + r.where(packName(m.ID, p.Number))), Hint: "tidemark verify names all that is wrong"}
 		}
 	}
 	return nil
@@ -375,7 +375,7 @@ func (r *Repo) readManifest(ctx context.Context, id string, m *Manifest, into an
 }
 
 func (r *Repo) noBackup(id string) error {
-	return tidemark.Errorf(tidemark.NotFound, "read backup", id, "there is no such backup in "+r.store.String(), "tidemark backups lists them")
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: "read backup", Object: id, Err: errors.New("there is no such backup in " + r.store.String()), Hint: "tidemark backups lists them"}
 }
 
 // IDs gives the ids of all backups, sorted, and of some that there are not any more, of which
@@ -435,7 +435,7 @@ func (r *Repo) Chain(ctx context.Context, id string) ([]*Manifest, error) {
 		seen[id] = true
 		m, err := r.Manifest(ctx, id)
 		if err != nil && len(chain) > 0 && tidemark.KindOf(err) == tidemark.NotFound {
-			return nil, tidemark.Errorf(tidemark.Lost, "read backup", chain[0].ID, "its parent "+id+" is gone", "restore another backup")
+			return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "read backup", Object: chain[0].ID, Err: errors.New("its parent " + id + " is gone"), Hint: "restore another backup"}
 		}
 		if err != nil {
 			return nil, err

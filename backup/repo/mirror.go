@@ -113,7 +113,7 @@ func (r *Repo) joins(ctx context.Context, p store.Store, text []byte) error {
 }
 
 func notTheSame(p store.Store) error {
-	return tidemark.Errorf(tidemark.Collision, "mirror", p.String(), "there is another repository than in the first place", "name an empty place, which becomes a mirror; or back up into each of them by a command of its own")
+	return &tidemark.Error{Kind: tidemark.Collision, Op: "mirror", Object: p.String(), Err: errors.New("there is another repository than in the first place"), Hint: "name an empty place, which becomes a mirror; or back up into each of them by a command of its own"}
 }
 
 // Mirror is what writes to all places, or nil if there is one only.

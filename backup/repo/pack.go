@@ -162,7 +162,7 @@ func (*Sealer) Bound(n int) int { return n + n/100 + 1024 }
 // its tag in dst, of which only the capacity counts. plain stays the caller's.
 func (s *Sealer) Seal(dst, plain []byte) (Sealed, error) {
 	if len(plain) > MaxPiece {
-		return Sealed{}, tidemark.Errorf(tidemark.Bug, "seal", "", fmt.Sprintf("a piece of %d bytes is too large", len(plain)), "")
+		return Sealed{}, &tidemark.Error{Kind: tidemark.Bug, Op: "seal", Err: fmt.Errorf("a piece of %d bytes is too large", len(plain))}
 	}
 	u := unit{kind: unitPiece, place: s.w.ID, number: s.w.pieces.Add(1) - 1, plain: uint32(len(plain)), crc: crc32.Checksum(plain, castagnoli)}
 	dst, u.codec = s.pack.pack(dst, plain)

@@ -3,6 +3,7 @@ package repo
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"time"
@@ -41,7 +42,7 @@ func (r *Repo) Pin(ctx context.Context, id string) error {
 func (r *Repo) Unpin(ctx context.Context, id string) error {
 	err := r.store.Delete(ctx, pinPrefix+id)
 	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
-		return tidemark.Errorf(tidemark.NotFound, "unpin", id, "it is not pinned", "tidemark backups shows which backups are")
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "unpin", Object: id, Err: errors.New("it is not pinned"), Hint: "tidemark backups shows which backups are"}
 	}
 	return err
 }

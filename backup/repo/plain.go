@@ -144,8 +144,7 @@ func (w *Writer) wholePlain(ctx context.Context) error {
 		there.stored += i.Size
 	}
 	if there != w.plain {
-		return tidemark.Errorf(tidemark.Lost, "publish", prefix, fmt.Sprintf("%d objects of %d bytes are there, and %d of %d bytes were written", there.objects, there.stored, w.plain.objects, w.plain.stored),
-			"look who else writes there, and back up again")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "publish", Object: prefix, Err: fmt.Errorf("%d objects of %d bytes are there, and %d of %d bytes were written", there.objects, there.stored, w.plain.objects, w.plain.stored), Hint: "look who else writes there, and back up again"}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package repo
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -50,7 +51,7 @@ func (m *Manifest) IsOf(server string) bool {
 func CheckServerName(name string) error {
 	odd := func(c rune) bool { return !unicode.IsPrint(c) }
 	if len(name) > 100 || !utf8.ValidString(name) || strings.ContainsFunc(name, odd) {
-		return tidemark.Errorf(tidemark.Invalid, "name server", fmt.Sprintf("%.120q", name), "is no name", "Give up to 100 bytes of printable text.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "name server", Object: fmt.Sprintf("%.120q", name), Err: errors.New("is no name"), Hint: "Give up to 100 bytes of printable text."}
 	}
 	return nil
 }
@@ -76,7 +77,7 @@ func (r *Repo) Admit(ctx context.Context, m *Manifest, name string) (string, err
 			}
 			known = true
 		case !same && name != "" && b.Server == name:
-			return "", tidemark.Errorf(tidemark.Collision, "back up", name, "that name is of another server here: "+b.Origin(), "Give this server another name with --server.")
+			return "", &tidemark.Error{Kind: tidemark.Collision, Op: "back up", Object: name, Err: errors.New("that name is of another server here: " + b.Origin()), Hint: "Give this server another name with --server."}
 		case !same && b.Form != Logical && other == nil:
 			other = b
 		}
@@ -95,8 +96,7 @@ func (r *Repo) Admit(ctx context.Context, m *Manifest, name string) (string, err
 	if whose == "" {
 		return "", nil
 	}
-	return "", tidemark.Errorf(tidemark.Collision, "back up", r.store.String(), "it has "+whose+"; this is "+m.Origin(),
-		"Give each server a repository of its own; or name this one with --server NAME, so that restore --server can tell them apart.")
+	return "", &tidemark.Error{Kind: tidemark.Collision, Op: "back up", Object: r.store.String(), Err: errors.New("it has " + whose + "; this is " + m.Origin()), Hint: "Give each server a repository of its own; or name this one with --server NAME, so that restore --server can tell them apart."}
 }
 
 // newestFirst gives what is said of the backups whose manifests can be read, from the newest name on.
@@ -149,7 +149,7 @@ const LogServerName = "server"
 func (r *logs) LogServer(ctx context.Context) (s LogServer, err error) {
 	there, err := r.there(ctx)
 	if err == nil && !there {
-		err = tidemark.Errorf(tidemark.NotFound, "read log", LogServerName, "there is no repository yet in "+r.store.String(), "")
+		err = &tidemark.Error{Kind: tidemark.NotFound, Op: "read log", Object: LogServerName, Err: errors.New("there is no repository yet in " + r.store.String())}
 	}
 	if err != nil {
 		return s, err
@@ -164,7 +164,7 @@ func (r *logs) LogServer(ctx context.Context) (s LogServer, err error) {
 		return s, err
 	}
 	if _, err := fmt.Sscanf(string(text), "system %s\nsegment %d\n", &s.System, &s.Segment); err != nil || s.Segment < 1<<20 || s.Segment > 1<<30 {
-		return s, tidemark.Errorf(tidemark.Corrupt, "read the archive", LogServerName, "it is not in its format", "")
+		return s, &tidemark.Error{Kind: tidemark.Corrupt, Op: "read the archive", Object: LogServerName, Err: errors.New("it is not in its format")}
 	}
 	return s, nil
 }

@@ -112,9 +112,9 @@ func OpenPlaces(ctx context.Context, given []Place, opt PlacesOptions) (*Repo, e
 	case g.known == nil && opt.Stripe:
 		return g.begin(ctx)
 	case g.known != nil && g.known.Stripe == nil && opt.Stripe:
-		return nil, tidemark.Errorf(tidemark.Collision, "open repository", given[0].Store.String(), "there is a repository that is not striped", "it stays in its one place: name empty places for a striped one")
+		return nil, &tidemark.Error{Kind: tidemark.Collision, Op: "open repository", Object: given[0].Store.String(), Err: errors.New("there is a repository that is not striped"), Hint: "it stays in its one place: name empty places for a striped one"}
 	case len(given) > 1 && (g.known == nil || g.known.Stripe == nil):
-		return nil, tidemark.Errorf(tidemark.Invalid, "open repository", given[0].Store.String(), "it is not striped over several places", "name one place; tidemark backup --stripe makes a repository in several")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: given[0].Store.String(), Err: errors.New("it is not striped over several places"), Hint: "name one place; tidemark backup --stripe makes a repository in several"}
 	case g.known == nil:
 		return prepare(ctx, given[0].Store, opt.Keys, nil)
 	case g.known.Stripe == nil:
@@ -151,7 +151,7 @@ func (g *gathering) look(ctx context.Context) error {
 			return err
 		}
 		if g.known != nil && (c.ID != g.known.ID || c.Stripe == nil || g.known.Stripe == nil || len(c.Stripe.Places) != len(g.known.Stripe.Places)) {
-			return tidemark.Errorf(tidemark.Collision, "open repository", p.Store.String(), "it is no place of the same striped repository as the one before", "name places of one repository")
+			return &tidemark.Error{Kind: tidemark.Collision, Op: "open repository", Object: p.Store.String(), Err: errors.New("it is no place of the same striped repository as the one before"), Hint: "name places of one repository"}
 		}
 		if g.found[i] = &c; g.known == nil {
 			g.known = &c
@@ -163,13 +163,13 @@ func (g *gathering) look(ctx context.Context) error {
 // begin prepares a new stripe.
 func (g *gathering) begin(ctx context.Context) (*Repo, error) {
 	if len(g.given) < 2 {
-		return nil, tidemark.Errorf(tidemark.Invalid, "create repository", g.given[0].Store.String(), "a stripe has two places at least, and one was given", "name the others too, or leave --stripe away")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "create repository", Object: g.given[0].Store.String(), Err: errors.New("a stripe has two places at least, and one was given"), Hint: "name the others too, or leave --stripe away"}
 	}
 	var places []store.Store
 	var urls []string
 	for _, p := range g.given {
 		if slices.ContainsFunc(places, func(s store.Store) bool { return s.String() == p.Store.String() }) {
-			return nil, tidemark.Errorf(tidemark.Invalid, "create repository", p.Store.String(), "is named twice", "name each place once")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "create repository", Object: p.Store.String(), Err: errors.New("is named twice"), Hint: "name each place once"}
 		}
 		if err := mustBeUnused(ctx, p.Store); err != nil {
 			return nil, err
@@ -186,7 +186,7 @@ func mustBeUnused(ctx context.Context, s store.Store) error {
 			if err != nil {
 				return err
 			}
-			return tidemark.Errorf(tidemark.NotEmpty, "create repository", s.String(), "it has "+i.Name, "choose an empty place; if it was a place of a repository, put its "+configName+" back from a copy")
+			return &tidemark.Error{Kind: tidemark.NotEmpty, Op: "create repository", Object: s.String(), Err: errors.New("it has " + i.Name), Hint: "choose an empty place; if it was a place of a repository, put its " + configName + " back from a copy"}
 		}
 	}
 	return nil
@@ -206,7 +206,7 @@ func (g *gathering) open(ctx context.Context) (*Repo, error) {
 			if err := mustBeUnused(ctx, p.Store); err != nil {
 				lost := slices.Index(g.have, nil)
 				if tidemark.KindOf(err) == tidemark.NotEmpty && i != lost {
-					err = tidemark.Errorf(tidemark.NotFound, "look at", p.Store.String(), "is not empty, as it would be if the repository had not been made yet", "")
+					err = &tidemark.Error{Kind: tidemark.NotFound, Op: "look at", Object: p.Store.String(), Err: errors.New("is not empty, as it would be if the repository had not been made yet")}
 				}
 				return nil, g.missing(lost, g.all[lost].URL, err)
 			}
@@ -239,18 +239,17 @@ func (g *gathering) sort() error {
 	n := len(g.known.Stripe.Places)
 	g.all, g.have = make([]Place, n), make([]*config, n)
 	if g.opt.Stripe && len(g.given) != n {
-		return tidemark.Errorf(tidemark.Invalid, "open repository", g.given[0].Store.String(), fmt.Sprintf("the repository is striped over %d places, and %d were given", n, len(g.given)),
-			"name all of them, in their order: "+strings.Join(g.known.Stripe.Places, " ")+"; or one of them, without --stripe")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: g.given[0].Store.String(), Err: fmt.Errorf("the repository is striped over %d places, and %d were given", n, len(g.given)), Hint: "name all of them, in their order: " + strings.Join(g.known.Stripe.Places, " ") + "; or one of them, without --stripe"}
 	}
 	for i, p := range g.given {
 		at := i
 		if c := g.found[i]; c != nil {
 			at = c.Stripe.Place
 		} else if !g.opt.Stripe {
-			return tidemark.Errorf(tidemark.NotFound, "open repository", p.Store.String(), "there is no place of a repository", "is it mounted? Name with --stripe-place where a place is now")
+			return &tidemark.Error{Kind: tidemark.NotFound, Op: "open repository", Object: p.Store.String(), Err: errors.New("there is no place of a repository"), Hint: "is it mounted? Name with --stripe-place where a place is now"}
 		}
 		if g.opt.Stripe && at != i || g.all[at].Store != nil {
-			return tidemark.Errorf(tidemark.Invalid, "open repository", p.Store.String(), fmt.Sprintf("it is place %d of the repository", at+1), "name each place once, in their order: "+strings.Join(g.known.Stripe.Places, " "))
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: p.Store.String(), Err: fmt.Errorf("it is place %d of the repository", at+1), Hint: "name each place once, in their order: " + strings.Join(g.known.Stripe.Places, " ")}
 		}
 		g.all[at], g.have[at] = p, g.found[i]
 	}
@@ -275,7 +274,7 @@ func (g *gathering) openOthers(ctx context.Context) error {
 		wg.Go(func() {
 			c, err := readConfig(ctx, p)
 			if err == nil && (c.ID != g.known.ID || c.Stripe == nil || c.Stripe.Place != i || len(c.Stripe.Places) != len(g.all)) {
-				err = tidemark.Errorf(tidemark.Collision, "open repository", p.String(), "there is another repository, or another place of it", "")
+				err = &tidemark.Error{Kind: tidemark.Collision, Op: "open repository", Object: p.String(), Err: errors.New("there is another repository, or another place of it")}
 			}
 			if g.have[i] = &c; err != nil {
 				errs[i] = g.missing(i, url, err)
@@ -308,8 +307,7 @@ func (g *gathering) close() {
 
 // oneOfStripe is the error of who needs all of a repository in one place.
 func oneOfStripe(s store.Store, of *striping) error {
-	return tidemark.Errorf(tidemark.Invalid, "open repository", s.String(), fmt.Sprintf("it is place %d of the %d that a repository is striped over", of.Place+1, len(of.Places)),
-		"name one of them alone, or all with --stripe; a mirror of a striped repository is not possible")
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: s.String(), Err: fmt.Errorf("it is place %d of the %d that a repository is striped over", of.Place+1, len(of.Places)), Hint: "name one of them alone, or all with --stripe; a mirror of a striped repository is not possible"}
 }
 
 // absent says that an object is missing, and where.

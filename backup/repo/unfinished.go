@@ -3,6 +3,7 @@ package repo
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -120,7 +121,7 @@ func (l *Lock) takeOver(ctx context.Context, id string) (*Manifest, error) {
 		}
 	}
 	if m.Kind != Partial {
-		return nil, tidemark.Errorf(tidemark.NotFound, "resume", id, "that backup was finished", "tidemark backups lists it")
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "resume", Object: id, Err: errors.New("that backup was finished"), Hint: "tidemark backups lists it"}
 	}
 	// That it stays has no consequence: it belongs to a backup that is there.
 	_ = l.r.store.Delete(ctx, checkpointName(id))
@@ -142,7 +143,7 @@ func (l *Lock) alone(ctx context.Context, id string) error {
 		if o.Owner == "" || o.Host != l.state.Host {
 			hint += fmt.Sprintf("; if that machine is gone, its lock runs out in %s", max(o.Lease-o.Age, 0).Round(time.Second))
 		}
-		return tidemark.Errorf(tidemark.Transient, "resume", id, "it is still in use: "+o.String(), hint)
+		return &tidemark.Error{Kind: tidemark.Transient, Op: "resume", Object: id, Err: errors.New("it is still in use: " + o.String()), Hint: hint}
 	}
 	for _, o := range others {
 		if o.Writes == id || o.Takes == id {
@@ -158,7 +159,7 @@ func (l *Lock) alone(ctx context.Context, id string) error {
 func (r *Repo) publishPartial(ctx context.Context, id string, places []*Lock) (*Manifest, error) {
 	m, err := r.checkpoint(ctx, id)
 	if tidemark.KindOf(err) == tidemark.NotFound && err != nil {
-		return nil, tidemark.Errorf(tidemark.NotFound, "resume", id, "there is no unfinished backup of that name in "+r.store.String(), "tidemark backups lists what can be gone on with")
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "resume", Object: id, Err: errors.New("there is no unfinished backup of that name in " + r.store.String()), Hint: "tidemark backups lists what can be gone on with"}
 	}
 	if err != nil {
 		return nil, err

@@ -111,7 +111,7 @@ func (o *archiveOptions) archive(cmd *cobra.Command, source, where string) error
 	defer e.Close()
 	if o.dropSlot {
 		if o.slot == "" {
-			return tidemark.Errorf(tidemark.Invalid, "drop slot", "", "no slot was named", "name it with --slot")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "drop slot", Err: errors.New("no slot was named"), Hint: "name it with --slot"}
 		}
 		return e.DropLogSlot(ctx, o.slot)
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
@@ -141,7 +142,7 @@ var (
 // oneForm refuses options that mean nothing to the form of backup that is asked for.
 func (o *backupOptions) oneForm(cmd *cobra.Command) error {
 	if o.logical && o.physical {
-		return tidemark.Errorf(tidemark.Invalid, "back up", "", "--logical and --physical exclude each other", "Take --logical for rows and definitions, --physical for the server's files.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Err: errors.New("--logical and --physical exclude each other"), Hint: "Take --logical for rows and definitions, --physical for the server's files."}
 	}
 	others, what, hint := onlyLogical, "is for logical backups", "Say --logical too. The files of a server are backed up as a whole, since its databases share one log; restore --database brings back some of them."
 	if o.logical {
@@ -149,7 +150,7 @@ func (o *backupOptions) oneForm(cmd *cobra.Command) error {
 	}
 	for _, name := range others {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
-			return tidemark.Errorf(tidemark.Invalid, "back up", "--"+name, what, hint)
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: "--" + name, Err: errors.New(what), Hint: hint}
 		}
 	}
 	return nil
@@ -175,7 +176,7 @@ func (o *backupOptions) backUp(cmd *cobra.Command, source string, places []strin
 	w := screen.WatchStorage(o.view(), cmd.ErrOrStderr())
 	defer w.Stop()
 	if o.logical && o.resume != "" {
-		return tidemark.Errorf(tidemark.Unsupported, "resume", o.resume, "a logical backup is not gone on with", "Leave out --resume: it begins anew.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "resume", Object: o.resume, Err: errors.New("a logical backup is not gone on with"), Hint: "Leave out --resume: it begins anew."}
 	}
 	if o.logical {
 		run, rep, err := o.dump(cmd.Context(), source, r, cat, w)
@@ -214,7 +215,7 @@ func basis(at *backup.Basis, v string, b backup.Basis) error {
 		return err
 	}
 	if *at != backup.Nothing && *at != b {
-		return tidemark.Errorf(tidemark.Invalid, "back up", "", "--incremental and --delta exclude each other", "Take --incremental for what changed since the last full backup, --delta for what changed since the last one of any kind.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Err: errors.New("--incremental and --delta exclude each other"), Hint: "Take --incremental for what changed since the last full backup, --delta for what changed since the last one of any kind."}
 	}
 	*at = b
 	return nil
@@ -231,7 +232,7 @@ func tablespaceMap(at *map[string]string) func(string) error {
 			*at = map[string]string{}
 		}
 		if was, twice := (*at)[from]; twice && was != to {
-			return tidemark.Errorf(tidemark.Collision, "tablespace-map", from, "is mapped twice", "")
+			return &tidemark.Error{Kind: tidemark.Collision, Op: "tablespace-map", Object: from, Err: errors.New("is mapped twice")}
 		}
 		(*at)[from] = to
 		return nil

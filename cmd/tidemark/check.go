@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -71,7 +72,7 @@ func (o *checkOptions) check(cmd *cobra.Command, r *request) error {
 		}
 		found, err = job.Check(cmd.Context(), env, spec, more)
 	case o.replicate:
-		err = tidemark.Errorf(tidemark.Unsupported, "check", r.source, "a file has no log to follow", "Leave out --replicate.")
+		err = &tidemark.Error{Kind: tidemark.Unsupported, Op: "check", Object: r.source, Err: errors.New("a file has no log to follow"), Hint: "Leave out --replicate."}
 	default:
 		found, err = job.CheckDump(cmd.Context(), env, spec, o.openDump)
 	}

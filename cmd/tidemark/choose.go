@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -33,7 +34,7 @@ func (o *serverOptions) databaseTable() option.Table {
 // chooseBackup finds a backup by its id, the beginning of one, or "latest": the newest that is logical, or is not.
 func (o *serverOptions) chooseBackup(ctx context.Context, r *repo.Repo, id string, logical bool) (*repo.Manifest, error) {
 	if len(o.databases) > 1 && logical {
-		return nil, tidemark.Errorf(tidemark.Invalid, "restore", "--database", "a logical backup is of one database", "Name one.")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: "--database", Err: errors.New("a logical backup is of one database"), Hint: "Name one."}
 	}
 	if id == "latest" {
 		fit, err := o.latest(ctx, r, logical)
@@ -51,24 +52,24 @@ func (o *serverOptions) chooseBackup(ctx context.Context, r *repo.Repo, id strin
 	case len(ids) == 0:
 		return nil, noBackup(r, id)
 	case len(ids) > 1:
-		return nil, tidemark.Errorf(tidemark.Invalid, "restore", id, "several backups begin so: "+ids[0]+", "+ids[1], "Write more of the id.")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: id, Err: errors.New("several backups begin so: " + ids[0] + ", " + ids[1]), Hint: "Write more of the id."}
 	}
 	m, err := r.Manifest(ctx, ids[0])
 	switch {
 	case err != nil:
 		return nil, err
 	case m.Kind == repo.Partial:
-		return nil, tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it has a part of a backup only, which was not finished", "Restore another one: tidemark backups lists them; or resume it: tidemark backup SOURCE REPO --resume last.")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it has a part of a backup only, which was not finished"), Hint: "Restore another one: tidemark backups lists them; or resume it: tidemark backup SOURCE REPO --resume last."}
 	case (m.Form == repo.Logical) != logical:
 		return nil, otherForm(r, m)
 	case !o.isOf(m):
-		return nil, tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it is a backup of "+m.Origin()+describeDatabase(m), "Leave out --server and --database, or name another backup.")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it is a backup of " + m.Origin() + describeDatabase(m)), Hint: "Leave out --server and --database, or name another backup."}
 	}
 	return m, nil
 }
 
 func noBackup(r *repo.Repo, name string) error {
-	return tidemark.Errorf(tidemark.NotFound, "find backup", name, "there is no such backup in "+r.Store().String(), "tidemark backups lists them.")
+	return &tidemark.Error{Kind: tidemark.NotFound, Op: "find backup", Object: name, Err: errors.New("there is no such backup in " + r.Store().String()), Hint: "tidemark backups lists them."}
 }
 
 // isOf reports whether a backup is one of those that --server and, of logical ones, --database ask for.
@@ -138,8 +139,7 @@ func ambiguous(op string, of []*repo.Manifest, databases bool) error {
 		for _, id := range servers {
 			all = append(all, texts[id])
 		}
-		return tidemark.Errorf(tidemark.Invalid, op, "latest", "there are backups of "+screen.Count(len(servers), "server")+": "+strings.Join(all, "; "),
-			"Name one of them with --server, by its name or system identifier, or name a backup: tidemark backups lists them.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "latest", Err: errors.New("there are backups of " + screen.Count(len(servers), "server") + ": " + strings.Join(all, "; ")), Hint: "Name one of them with --server, by its name or system identifier, or name a backup: tidemark backups lists them."}
 	}
 	if len(names) > 1 {
 		for i, n := range names {
@@ -147,8 +147,7 @@ func ambiguous(op string, of []*repo.Manifest, databases bool) error {
 				names[i] = "all of the server"
 			}
 		}
-		return tidemark.Errorf(tidemark.Invalid, op, "latest", "there are backups of several databases: "+strings.Join(names, ", "),
-			"Name one of them with --database, or name a backup: tidemark backups lists them.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: "latest", Err: errors.New("there are backups of several databases: " + strings.Join(names, ", ")), Hint: "Name one of them with --database, or name a backup: tidemark backups lists them."}
 	}
 	return nil
 }
@@ -170,21 +169,19 @@ func (o *serverOptions) backupNamed(all []*repo.Manifest, name string) (string, 
 	}
 	switch len(found) {
 	case 0:
-		return "", tidemark.Errorf(tidemark.NotFound, "find backup", name, "there is no such backup", "tidemark backups lists them.")
+		return "", &tidemark.Error{Kind: tidemark.NotFound, Op: "find backup", Object: name, Err: errors.New("there is no such backup"), Hint: "tidemark backups lists them."}
 	case 1:
 		return found[0], nil
 	}
-	return "", tidemark.Errorf(tidemark.Invalid, "find backup", name, screen.Count(len(found), "backup")+" begin so", "Give more of its name; tidemark backups lists them.")
+	return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "find backup", Object: name, Err: errors.New(screen.Count(len(found), "backup") + " begin so"), Hint: "Give more of its name; tidemark backups lists them."}
 }
 
 // otherForm is the error of a backup that the target is not for.
 func otherForm(r *repo.Repo, m *repo.Manifest) error {
 	if m.Form == repo.Logical {
-		return tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it is a logical backup: it has definitions and rows, and not the files of a server",
-			"restore it into a database: tidemark restore "+r.AnyPlace()+" "+m.ID+" "+engineURL[tidemark.Family(m.Engine)])
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it is a logical backup: it has definitions and rows, and not the files of a server"), Hint: "restore it into a database: tidemark restore " + r.AnyPlace() + " " + m.ID + " " + engineURL[tidemark.Family(m.Engine)]}
 	}
-	return tidemark.Errorf(tidemark.Invalid, "restore", m.ID, "it has the files of a server, and not definitions and rows",
-		"restore it into an empty folder, and start a server there; tidemark backup --logical makes one that goes into a database")
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: m.ID, Err: errors.New("it has the files of a server, and not definitions and rows"), Hint: "restore it into an empty folder, and start a server there; tidemark backup --logical makes one that goes into a database"}
 }
 
 var engineURL = map[string]string{"postgres": "postgres://user@host/db", "mysql": "mysql://user@host/db"}

@@ -20,7 +20,7 @@ func TestPanicsAreReported(t *testing.T) {
 		"a goroutine": func(ctx context.Context) error {
 			crash.Go(func() { panic("amid " + secret) })
 			<-ctx.Done()
-			return tidemark.Errorf(tidemark.Cancelled, "copy", "", "stopped", "")
+			return &tidemark.Error{Kind: tidemark.Cancelled, Op: "copy", Err: errors.New("stopped")}
 		},
 		"a group": func(ctx context.Context) error {
 			var g crash.Group

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -27,9 +28,9 @@ func joined(sources []string, usage string) (string, error) {
 	for _, s := range sources {
 		switch {
 		case !isDump(s):
-			return "", tidemark.Errorf(tidemark.Invalid, "copy", tidemark.MaskURL(s), "several sources have to be dump files", "usage: tidemark "+usage)
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "copy", Object: tidemark.MaskURL(s), Err: errors.New("several sources have to be dump files"), Hint: "usage: tidemark " + usage}
 		case strings.Contains(s, ","):
-			return "", tidemark.Errorf(tidemark.Invalid, "copy", s, "the name of one of several dump files has a comma in it", "Rename it, or put the files into a folder and name that.")
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "copy", Object: s, Err: errors.New("the name of one of several dump files has a comma in it"), Hint: "Rename it, or put the files into a folder and name that."}
 		}
 	}
 	return strings.Join(sources, ","), nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -81,7 +82,7 @@ catalogue keeps no passwords: it has to come from a password file, PGPASSWORD or
 		defer db.Close()
 		x, ok := db.(excepting)
 		if !ok {
-			return tidemark.Errorf(tidemark.Unsupported, "exceptions", tidemark.MaskURL(target), db.Name()+" keeps none", "")
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "exceptions", Object: tidemark.MaskURL(target), Err: errors.New(db.Name() + " keeps none")}
 		}
 		if cmd.Flags().Changed("name") || len(given) == 0 {
 			o.filter.Queue = o.name

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -62,7 +63,7 @@ func (o *calculateOptions) calculate(cmd *cobra.Command, files []string) error {
 		given bool
 	}{{"disk", o.simulatedDisk() != nil}, {"network", len(o.networks) > 0}} {
 		if !x.given {
-			return tidemark.Errorf(tidemark.Invalid, "calculate", "", "no --"+x.name, "tidemark ha measure "+x.name+" finds it out; tidemark ha calculate --help has examples")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Err: errors.New("no --" + x.name), Hint: "tidemark ha measure " + x.name + " finds it out; tidemark ha calculate --help has examples"}
 		}
 	}
 	var scans []ha.Scanned
@@ -163,7 +164,7 @@ func (o *sitesOptions) sites(engine string) (ha.Sites, error) {
 // each gives the standbys, in their order, what an option says: once for all, or once for each.
 func each[T any](standbys []ha.Standby, option string, values []T, give func(*ha.Standby, T)) error {
 	if len(values) > 1 && len(values) != len(standbys) {
-		return tidemark.Errorf(tidemark.Invalid, "calculate", "--"+option, fmt.Sprintf("it was given %d times, and there are %s", len(values), screen.Count(len(standbys), "standby")), "give it once for all standbys, or once for each, in the order of --network")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: "--" + option, Err: fmt.Errorf("it was given %d times, and there are %s", len(values), screen.Count(len(standbys), "standby")), Hint: "give it once for all standbys, or once for each, in the order of --network"}
 	}
 	for i := range standbys {
 		switch len(values) {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"time"
 
@@ -104,7 +105,7 @@ func readForecast(file string) (*ha.Forecast, error) {
 	}
 	f := new(ha.Forecast)
 	if err := json.Unmarshal(text, f); err != nil || len(f.Predictions) == 0 {
-		return nil, tidemark.Errorf(tidemark.BadInput, "read forecast", file, "is no forecast", "give what tidemark ha calculate --json has written")
+		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read forecast", Object: file, Err: errors.New("is no forecast"), Hint: "give what tidemark ha calculate --json has written"}
 	}
 	return f, nil
 }

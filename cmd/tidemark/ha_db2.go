@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,7 +23,7 @@ var db2Words = []string{"disk", "network", "rtt"}
 // checkDb2 refuses what would have no effect on Db2's formulas.
 func (o *calculateOptions) checkDb2(cmd *cobra.Command, scans []ha.Scanned) error {
 	bad := func(object, cause, hint string) error {
-		return tidemark.Errorf(tidemark.Invalid, "calculate", object, cause, hint)
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: object, Err: errors.New(cause), Hint: hint}
 	}
 	for _, name := range notOfDb2 {
 		if cmd.Flags().Changed(name) {
@@ -56,7 +57,7 @@ func (o *calculateOptions) calculateDb2(cmd *cobra.Command, scans []ha.Scanned, 
 	if o.modes != "" {
 		modes, bad := ha.ParseDb2Modes(o.modes)
 		if bad != "" {
-			return tidemark.Errorf(tidemark.Invalid, "calculate", bad, "is no mode of Db2", "its modes are SYNC, NEARSYNC, ASYNC and SUPERASYNC")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: bad, Err: errors.New("is no mode of Db2"), Hint: "its modes are SYNC, NEARSYNC, ASYNC and SUPERASYNC"}
 		}
 		c.Modes = modes
 	}

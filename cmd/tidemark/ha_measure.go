@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ func haMeasureCommand() *cobra.Command {
 		if len(given) == 0 {
 			return cmd.Help()
 		}
-		return tidemark.Errorf(tidemark.Invalid, "ha measure", given[0], "is nothing that can be measured", "a disk and a network can: tidemark ha measure --help")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha measure", Object: given[0], Err: errors.New("is nothing that can be measured"), Hint: "a disk and a network can: tidemark ha measure --help"}
 	}
 	cmd.AddCommand(haMeasureDiskCommand(), haMeasureNetworkCommand())
 	return cmd
@@ -90,7 +91,7 @@ TIDEMARK_HA_SECRET.`,
 			return o.listenAt(cmd, given)
 		}
 		if len(given) == 0 {
-			return tidemark.Errorf(tidemark.Invalid, "ha measure network", "", "no peer was named", "usage: tidemark ha measure network HOST[:PORT], and on that host with --listen")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha measure network", Err: errors.New("no peer was named"), Hint: "usage: tidemark ha measure network HOST[:PORT], and on that host with --listen"}
 		}
 		report, err := measure.MeasureLink(cmd.Context(), measure.LinkSpec{Peer: given[0], Time: o.time, Line: o.line(), Secret: o.secret.text, Flush: float64(o.flush)})
 		if err != nil {

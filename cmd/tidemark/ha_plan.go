@@ -130,14 +130,16 @@ func planClients(v string) (out []int, err error) {
 
 // checkPlan says what is missing.
 func (o *planOptions) checkPlan(url string) error {
-	bad := func(cause, hint string) error { return tidemark.Errorf(tidemark.Invalid, "plan", "", cause, hint) }
+	bad := func(cause, hint string) error {
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "plan", Err: errors.New(cause), Hint: hint}
+	}
 	switch {
 	case url == "" && len(o.scans) == 0:
 		return bad("no server was named", "usage: tidemark ha plan postgres://user@host/db --standby HOST --disk DIR; --scan takes a scan that was made before")
 	case url != "" && len(o.scans) > 0:
 		return bad("both a server and a scan were named", "leave out the URL, or --scan")
 	case url != "" && !strings.Contains(url, "://"):
-		return tidemark.Errorf(tidemark.Invalid, "plan", url, "this is no URL of a server", "files of a log are for tidemark ha scan, and what it writes for --scan")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "plan", Object: url, Err: errors.New("this is no URL of a server"), Hint: "files of a log are for tidemark ha scan, and what it writes for --scan"}
 	case o.primaryDir == "" && o.primaryDisk == nil:
 		return bad("no --disk", "name a folder on the disk of the primary's log, such as --disk /var/lib/postgresql; or say RATE,OVERHEAD, such as 200MiB/s,1ms")
 	case o.primaryDisk != nil && o.primaryDisk.Overhead <= 0 && len(o.local) == 0:

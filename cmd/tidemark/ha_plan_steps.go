@@ -113,7 +113,7 @@ func (p *planner) openFolder() error {
 	}
 	if err := filelock.Lock(lock); err != nil {
 		lock.Close()
-		return tidemark.Errorf(tidemark.Exists, "keep results", out, "another plan keeps its own there now", "name another folder with --out, or wait until it has ended")
+		return &tidemark.Error{Kind: tidemark.Exists, Op: "keep results", Object: out, Err: errors.New("another plan keeps its own there now"), Hint: "name another folder with --out, or wait until it has ended"}
 	}
 	p.lock = lock
 	steps := filepath.Join(out, stepsFile)
@@ -125,7 +125,7 @@ func (p *planner) openFolder() error {
 		err = json.Unmarshal(text, &p.asked)
 	}
 	if err != nil {
-		return tidemark.Errorf(tidemark.BadInput, "keep results", steps, err.Error(), "remove that file, or name another folder with --out")
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "keep results", Object: steps, Err: err, Hint: "remove that file, or name another folder with --out"}
 	}
 	return nil
 }
@@ -257,7 +257,7 @@ func (p *planner) scanLog(ctx context.Context, s *ha.PlanSpec) (err error) {
 	}
 	for _, mode := range s.Modes {
 		if !slices.ContainsFunc(ha.Modes(first.Engine), func(m string) bool { return strings.EqualFold(m, mode) }) {
-			return tidemark.Errorf(tidemark.Invalid, "plan", mode, "no mode of "+first.Engine, "The modes are "+strings.Join(ha.Modes(first.Engine), ", ")+".")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "plan", Object: mode, Err: errors.New("no mode of " + first.Engine), Hint: "The modes are " + strings.Join(ha.Modes(first.Engine), ", ") + "."}
 		}
 	}
 	s.Sites = ha.Sites{Engine: first.Engine, Version: first.Version, Outage: p.outage.Seconds(), Timeout: p.timeout.Seconds(), Backlog: float64(p.backlog), Near: p.near}
@@ -429,7 +429,7 @@ func (p *planner) simulated(ctx context.Context, name string, spec measure.SimSp
 		p.say("simulating %s, %s, for %s", spec.Mode, screen.Count(spec.Committers, "session"), spec.Time)
 		r, err := measure.Simulate(ctx, spec)
 		if err == nil && r.Stopped { // half of it is not what was asked for
-			err = tidemark.Errorf(tidemark.Cancelled, "simulate", spec.Mode, "stopped", "with --out, a plan goes on where it was")
+			err = &tidemark.Error{Kind: tidemark.Cancelled, Op: "simulate", Object: spec.Mode, Err: errors.New("stopped"), Hint: "with --out, a plan goes on where it was"}
 		}
 		return r, err
 	})

@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -101,7 +102,7 @@ has the form of Db2's db2logscan, and is what ha calculate reads.`,
 
 func (o *scanOptions) scan(cmd *cobra.Command, given []string) error {
 	if o.json && (o.info > fileLevel || o.trans > summaryLevel) {
-		return tidemark.Errorf(tidemark.Invalid, "scan", "", "flushes, records and transactions cannot be listed as JSON", "leave out --json, --info-level or --trans-level")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Err: errors.New("flushes, records and transactions cannot be listed as JSON"), Hint: "leave out --json, --info-level or --trans-level"}
 	}
 	begun := time.Now()
 	log, err := engines.OpenLog(cmd.Context(), given, engines.LogOptions{Retrieve: o.retrieve, For: o.lookOn, From: o.from, Until: o.until, Engine: o.engineOptions.engine})

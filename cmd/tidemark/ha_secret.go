@@ -27,7 +27,7 @@ func (s *linkSecret) read() error {
 		s.text, from = strings.TrimSpace(string(text)), s.file
 	}
 	if len(s.text) < measure.LeastSecret && (s.text != "" || s.file != "") {
-		return tidemark.Errorf(tidemark.Invalid, "read the secret", from, fmt.Sprintf("it is shorter than %d bytes", measure.LeastSecret), "Make one: openssl rand -hex 16.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "read the secret", Object: from, Err: fmt.Errorf("it is shorter than %d bytes", measure.LeastSecret), Hint: "Make one: openssl rand -hex 16."}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"strings"
 	"time"
@@ -93,11 +94,11 @@ secret, in a file (--secret-file) or in TIDEMARK_HA_SECRET.`,
 		}
 		switch {
 		case o.primary && o.standby:
-			return tidemark.Errorf(tidemark.Invalid, "ha simulate", "", "it is told to be both the primary and the standby", "without either, both are in this process")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha simulate", Err: errors.New("it is told to be both the primary and the standby"), Hint: "without either, both are in this process"}
 		case o.primary && len(given) == 0:
-			return tidemark.Errorf(tidemark.Invalid, "ha simulate", "", "no standby was named", "usage: tidemark ha simulate --primary HOST[:PORT], and on that host with --standby")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha simulate", Err: errors.New("no standby was named"), Hint: "usage: tidemark ha simulate --primary HOST[:PORT], and on that host with --standby"}
 		case !o.primary && !o.standby && len(given) > 0:
-			return tidemark.Errorf(tidemark.Invalid, "ha simulate", given[0], "what is there?", "say --primary to ship to that host, or --standby to be the standby at that address")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "ha simulate", Object: given[0], Err: errors.New("what is there?"), Hint: "say --primary to ship to that host, or --standby to be the standby at that address"}
 		case o.standby:
 			return o.listenAt(cmd, given)
 		}
@@ -150,7 +151,7 @@ func (o *simulateOptions) simulation(given []string) (measure.SimSpec, error) {
 		d = p.Distributions.FlushBytes
 	}
 	if d.Count == 0 {
-		return spec, tidemark.Errorf(tidemark.BadInput, "read profile", o.profile, "has no distribution of sizes", "give all that tidemark ha scan has written")
+		return spec, &tidemark.Error{Kind: tidemark.BadInput, Op: "read profile", Object: o.profile, Err: errors.New("has no distribution of sizes"), Hint: "give all that tidemark ha scan has written"}
 	}
 	spec.Sizes.Spread = &d
 	return spec, nil

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"runtime"
 	"runtime/debug"
 
@@ -28,7 +29,7 @@ func (o *backupOptions) dump(ctx context.Context, source string, r *repo.Repo, c
 		return "", nil, err
 	}
 	if isDump(source) {
-		return "", nil, tidemark.Errorf(tidemark.Invalid, "back up", tidemark.MaskURL(source), "not the URL of a database", "write postgres://user@host/db, mysql://user@host/db or mariadb://user@host/db")
+		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: tidemark.MaskURL(source), Err: errors.New("not the URL of a database"), Hint: "write postgres://user@host/db, mysql://user@host/db or mariadb://user@host/db"}
 	}
 	lanes := load.Options{Lanes: o.parallelism, Buffer: dumpBuffer, MaxLanes: min(max(4, runtime.NumCPU()), 8)} // each compresses here
 	if onThisMachine(source) {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"sort"
@@ -33,7 +34,7 @@ func manualCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, given []string) error {
 			page, ok := pages[given[0]]
 			if !ok {
-				return tidemark.Errorf(tidemark.Invalid, "manual", given[0], "there is no such page", "the pages are "+strings.Join(names, ", "))
+				return &tidemark.Error{Kind: tidemark.Invalid, Op: "manual", Object: given[0], Err: errors.New("there is no such page"), Hint: "the pages are " + strings.Join(names, ", ")}
 			}
 			page(cmd.OutOrStdout())
 			return nil

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 
@@ -70,7 +71,7 @@ func (o *stateOptions) statePath() (string, error) {
 	if base == "" {
 		home, err := os.UserHomeDir()
 		if err != nil {
-			return "", tidemark.Errorf(tidemark.Invalid, "open catalogue", "", "no home folder", "name a file with --state")
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "open catalogue", Err: errors.New("no home folder"), Hint: "name a file with --state"}
 		}
 		base = filepath.Join(home, ".local", "state")
 	}

@@ -75,7 +75,7 @@ func (o *peekOptions) peek(ctx context.Context, name string, out io.Writer) erro
 		where = o.queue // with its password
 	}
 	if where == "direct" {
-		return tidemark.Errorf(tidemark.Unsupported, "peek", name, "has no queue but memory", "Only streams set up with --queue durable, or with servers of NATS or Kafka, have one.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "peek", Object: name, Err: errors.New("has no queue but memory"), Hint: "Only streams set up with --queue durable, or with servers of NATS or Kafka, have one."}
 	}
 	q := peek.Question{Limit: o.limit, JSON: o.json}
 	if where == "durable" {

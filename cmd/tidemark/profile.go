@@ -16,7 +16,7 @@ func profile() (stop func(), err error) {
 	}
 	f, err := os.Create(path)
 	if err != nil {
-		return nil, tidemark.Errorf(tidemark.Invalid, "profile", path, err.Error(), "")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "profile", Object: path, Err: err}
 	}
 	if err := pprof.StartCPUProfile(f); err != nil {
 		f.Close()

@@ -70,7 +70,7 @@ stays always. A prune may be killed at any moment: all that is listed is whole t
 	}
 	cmd.RunE = onRepository(flags[pruneOptions](cmd), func(cmd *cobra.Command, _ []string, o *pruneOptions, r *repo.Repo) error {
 		if !o.given {
-			return tidemark.Errorf(tidemark.Invalid, "prune", r.Store().String(), "nobody has said what stays", "give for example --keep last=7,daily=14,weekly=8, and --dry-run to see what it means")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "prune", Object: r.Store().String(), Err: errors.New("nobody has said what stays"), Hint: "give for example --keep last=7,daily=14,weekly=8, and --dry-run to see what it means"}
 		}
 		rep, err := r.Prune(cmd.Context(), repo.PruneOptions{Keep: o.keep, DryRun: o.dryRun, Unfinished: cmp.Or(o.unfinished, -1)})
 		if err != nil {

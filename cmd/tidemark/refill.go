@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -35,7 +36,7 @@ func fitting(cmd *cobra.Command, database bool) error {
 	}
 	for _, name := range others {
 		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
-			return tidemark.Errorf(tidemark.Invalid, "restore", "--"+name, what, hint)
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: "--" + name, Err: errors.New(what), Hint: hint}
 		}
 	}
 	return nil

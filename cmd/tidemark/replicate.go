@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -105,7 +106,7 @@ the capture and copies what was there before, for which it connects to the sourc
 // replicate does all of it, or the half that is asked for.
 func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream.Half) error {
 	if isDump(r.source) {
-		return tidemark.Errorf(tidemark.Unsupported, "replicate", r.source, "a file has no log to follow", "use tidemark copy")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.source, Err: errors.New("a file has no log to follow"), Hint: "use tidemark copy"}
 	}
 	cat, err := o.openCatalog()
 	if err != nil {

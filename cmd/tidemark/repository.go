@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -53,7 +54,7 @@ func (o *repoOptions) keys() (k repo.Keys, err error) {
 		}
 		text, err := os.ReadFile(path)
 		if err != nil {
-			return tidemark.Errorf(tidemark.NotFound, "read "+what, path, cause(err).Error(), "check the path; a relative one is taken from the current folder")
+			return &tidemark.Error{Kind: tidemark.NotFound, Op: "read " + what, Object: path, Err: errors.New(cause(err).Error()), Hint: "check the path; a relative one is taken from the current folder"}
 		}
 		*into = string(text)
 		return nil
@@ -67,7 +68,7 @@ func (o *repoOptions) keys() (k repo.Keys, err error) {
 	k.Passphrase, _, _ = strings.Cut(k.Passphrase, "\n")
 	k.Passphrase = strings.TrimSuffix(k.Passphrase, "\r")
 	if o.passphraseFile != "" && k.Passphrase == "" {
-		return k, tidemark.Errorf(tidemark.Invalid, "read passphrase", o.passphraseFile, "its first line is empty", "write the passphrase there")
+		return k, &tidemark.Error{Kind: tidemark.Invalid, Op: "read passphrase", Object: o.passphraseFile, Err: errors.New("its first line is empty"), Hint: "write the passphrase there"}
 	}
 	return k, nil
 }
@@ -83,7 +84,7 @@ func cause(err error) error {
 // openMirror opens, or makes, one repository in several places: the same in each, or spread over them.
 func (o *repoOptions) openMirror(ctx context.Context, urls []string) (r *repo.Repo, close func(), err error) {
 	if len(o.places) > 0 && (len(urls) > 1 || o.stripe) {
-		return nil, nil, tidemark.Errorf(tidemark.Invalid, "open repository", tidemark.MaskURL(urls[0]), "--stripe-place is for a repository of which one place is named", "with --stripe, name all places where they are now, in their order")
+		return nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "open repository", Object: tidemark.MaskURL(urls[0]), Err: errors.New("--stripe-place is for a repository of which one place is named"), Hint: "with --stripe, name all places where they are now, in their order"}
 	}
 	if len(urls) == 1 || o.stripe {
 		return o.openPlaces(ctx, urls, repo.PlacesOptions{Create: true, Stripe: o.stripe})
@@ -104,7 +105,7 @@ func (o *repoOptions) openMirror(ctx context.Context, urls []string) (r *repo.Re
 		if err == nil {
 			places = append(places, p)
 			if seen[p.String()] {
-				err = tidemark.Errorf(tidemark.Invalid, "mirror", p.String(), "is named twice", "name each place once")
+				err = &tidemark.Error{Kind: tidemark.Invalid, Op: "mirror", Object: p.String(), Err: errors.New("is named twice"), Hint: "name each place once"}
 			}
 			seen[p.String()] = true
 		}

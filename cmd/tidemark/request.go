@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -92,7 +93,7 @@ func gather[P tasked](cmd *cobra.Command, given []string, read func(map[string]o
 }
 
 func noEnds(cmd *cobra.Command) error {
-	return tidemark.Errorf(tidemark.Invalid, cmd.Name(), "", "no source or no target", "usage: tidemark "+cmd.Use+", or name both in a task file")
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: cmd.Name(), Err: errors.New("no source or no target"), Hint: "usage: tidemark " + cmd.Use + ", or name both in a task file"}
 }
 
 // files reads the files that the options name: rules go into the request, options are given back.
@@ -142,7 +143,7 @@ func (r *request) ofStream(cmd *cobra.Command, name string, state *stateOptions)
 	defer cat.Close()
 	s, err := stream.Here(cmd.Context(), cat, name)
 	if tidemark.KindOf(err) == tidemark.NotFound {
-		return tidemark.Errorf(tidemark.Invalid, cmd.Name(), "", "no source and no target, and no stream "+name+" is known here", "usage: tidemark "+cmd.Use+", or --name of a stream that tidemark status lists")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: cmd.Name(), Err: errors.New("no source and no target, and no stream " + name + " is known here"), Hint: "usage: tidemark " + cmd.Use + ", or --name of a stream that tidemark status lists"}
 	}
 	if err != nil {
 		return err
@@ -167,9 +168,9 @@ func readFile(what, path string) ([]byte, error) {
 	text, err := os.ReadFile(path)
 	switch {
 	case os.IsNotExist(err):
-		return nil, tidemark.Errorf(tidemark.NotFound, "read "+what, path, "there is no such file", "check the path; a relative one is taken from the current folder")
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "read " + what, Object: path, Err: errors.New("there is no such file"), Hint: "check the path; a relative one is taken from the current folder"}
 	case err != nil:
-		return nil, tidemark.Errorf(tidemark.BadInput, "read "+what, path, err.Error(), "")
+		return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read " + what, Object: path, Err: err}
 	}
 	return text, nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -150,8 +151,7 @@ func (o *restoreOptions) partial(m *repo.Manifest, finish func(context.Context, 
 		return nil, finish, nil
 	}
 	if o.delta || o.primary != "" {
-		return nil, nil, tidemark.Errorf(tidemark.Invalid, "restore", "--database", "some databases alone come back into an empty folder, and as a server of its own",
-			"Leave out --delta and --standby: the databases of a server share one log, so that the others cannot stay as they are.")
+		return nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: "--database", Err: errors.New("some databases alone come back into an empty folder, and as a server of its own"), Hint: "Leave out --delta and --standby: the databases of a server share one log, so that the others cannot stay as they are."}
 	}
 	part, err := engines.PartOf(m.Databases, o.databases)
 	if err != nil {

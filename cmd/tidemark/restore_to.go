@@ -101,7 +101,7 @@ func parseMoment(v string) (time.Time, bool) {
 func (o *restoreOptions) planRestore(cmd *cobra.Command, r *repo.Repo, id string) (*repo.Manifest, func(context.Context, string) error, error) {
 	ctx := cmd.Context()
 	if o.primary != "" && o.wanted || o.slot != "" && o.primary == "" {
-		return nil, nil, tidemark.Errorf(tidemark.Invalid, "restore", "", "a standby has no end of its recovery, and only a standby has a slot", "Give --standby with or without --standby-slot, or --to.")
+		return nil, nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Err: errors.New("a standby has no end of its recovery, and only a standby has a slot"), Hint: "Give --standby with or without --standby-slot, or --to."}
 	}
 	if !o.wanted {
 		m, err := o.chooseBackup(ctx, r, id, false)
@@ -155,7 +155,7 @@ func (o *restoreOptions) candidates(ctx context.Context, r *repo.Repo, id string
 		if t.Kind == logs.AtTime {
 			cause += " that ended before"
 		}
-		return nil, tidemark.Errorf(tidemark.NotFound, "restore to", t.String(), cause, "tidemark backups lists them.")
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "restore to", Object: t.String(), Err: errors.New(cause), Hint: "tidemark backups lists them."}
 	}
 	return early, nil
 }
@@ -172,7 +172,7 @@ func (o *restoreOptions) reachable(ctx context.Context, a *logs.Archive, m *repo
 // spanOf is the log that a backup of a server's files needs.
 func spanOf(m *repo.Manifest) (logs.Span, error) {
 	if len(m.Ranges) == 0 {
-		return logs.Span{}, tidemark.Errorf(tidemark.Unsupported, "restore", m.ID, "the backup does not say which log it needs", "Restore it without --to.")
+		return logs.Span{}, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore", Object: m.ID, Err: errors.New("the backup does not say which log it needs"), Hint: "Restore it without --to."}
 	}
 	last := m.Ranges[len(m.Ranges)-1]
 	need := logs.Span{System: m.SystemID, Timeline: last.Timeline, Own: last.Count == 0, Cut: m.Standby}
@@ -180,7 +180,7 @@ func spanOf(m *repo.Manifest) (logs.Span, error) {
 	need.Start, err = wal.ParseLSN(last.Start)
 	need.End, err2 = wal.ParseLSN(last.End)
 	if err := errors.Join(err, err2); err != nil {
-		return need, tidemark.Errorf(tidemark.Corrupt, "restore", m.ID, err.Error(), "tidemark verify says what else is damaged.")
+		return need, &tidemark.Error{Kind: tidemark.Corrupt, Op: "restore", Object: m.ID, Err: err, Hint: "tidemark verify says what else is damaged."}
 	}
 	return need, nil
 }

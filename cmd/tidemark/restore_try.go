@@ -64,7 +64,7 @@ func (u serverUser) reach(ctx context.Context, folders []string) error {
 				break // it will be made
 			}
 			if err := u.command(ctx, "/bin/sh", "-c", `cd -- "$0"`, p).Run(); err != nil && ctx.Err() == nil {
-				return tidemark.Errorf(tidemark.Forbidden, "restore", dir, "the server's user "+u.name+" cannot enter "+p+", so that no server of its own starts there", "Name a folder that the user can get to, or allow it to enter: chmod o+x "+p)
+				return &tidemark.Error{Kind: tidemark.Forbidden, Op: "restore", Object: dir, Err: errors.New("the server's user " + u.name + " cannot enter " + p + ", so that no server of its own starts there"), Hint: "Name a folder that the user can get to, or allow it to enter: chmod o+x " + p}
 			}
 		}
 	}
@@ -75,12 +75,12 @@ func (u serverUser) reach(ctx context.Context, folders []string) error {
 func (u serverUser) fetch(ctx context.Context, words []string, name string) error {
 	dir, err := os.MkdirTemp("", "tidemark-try-")
 	if err != nil {
-		return tidemark.Errorf(tidemark.Forbidden, "try restore_command", os.TempDir(), cause(err).Error(), "Set TMPDIR to a folder that can be written to.")
+		return &tidemark.Error{Kind: tidemark.Forbidden, Op: "try restore_command", Object: os.TempDir(), Err: errors.New(cause(err).Error()), Hint: "Set TMPDIR to a folder that can be written to."}
 	}
 	defer os.RemoveAll(dir)
 	if u.other {
 		if err := os.Chown(dir, u.uid, u.gid); err != nil {
-			return tidemark.Errorf(tidemark.Forbidden, "try restore_command", dir, cause(err).Error(), "Set TMPDIR to a folder of a local file system.")
+			return &tidemark.Error{Kind: tidemark.Forbidden, Op: "try restore_command", Object: dir, Err: errors.New(cause(err).Error()), Hint: "Set TMPDIR to a folder of a local file system."}
 		}
 	}
 	for i := range words {
@@ -100,8 +100,7 @@ func (u serverUser) fetch(ctx context.Context, words []string, name string) erro
 	if text == "" {
 		text = cause(err).Error()
 	}
-	return tidemark.Errorf(tidemark.Forbidden, "try restore_command", words[0], "the server's user "+u.name+" cannot fetch the log with it: "+text,
-		"Let that user read the repository and its keys and run the program (another one: --program); nothing was written yet.")
+	return &tidemark.Error{Kind: tidemark.Forbidden, Op: "try restore_command", Object: words[0], Err: errors.New("the server's user " + u.name + " cannot fetch the log with it: " + text), Hint: "Let that user read the repository and its keys and run the program (another one: --program); nothing was written yet."}
 }
 
 // lastLines is the end of a text, in one line.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -150,7 +151,7 @@ func versionText() string {
 func args(lo, hi int, usage string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
 		if len(given) < lo || len(given) > hi {
-			return tidemark.Errorf(tidemark.Invalid, c.Name(), "", fmt.Sprintf("got %s", screen.Count(len(given), "argument")), "usage: tidemark "+usage)
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: c.Name(), Err: fmt.Errorf("got %s", screen.Count(len(given), "argument")), Hint: "usage: tidemark " + usage}
 		}
 		return nil
 	}
@@ -168,7 +169,7 @@ func isGroup(group *cobra.Command, prefix string) {
 		if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
 			hint = "did you mean " + prefix + strings.Join(near, " or "+prefix) + "?"
 		}
-		return tidemark.Errorf(tidemark.Invalid, cmd.Name(), given[0], "there is no such command", hint)
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: cmd.Name(), Object: given[0], Err: errors.New("there is no such command"), Hint: hint}
 	}
 	group.SuggestionsMinimumDistance = 2
 }

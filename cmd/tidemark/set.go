@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -44,10 +45,10 @@ These can be set: ` + strings.Join(settable, ", ") + ".",
 		for _, text := range given {
 			name, value, ok := strings.Cut(text, "=")
 			if !ok || !slices.Contains(settable, name) {
-				return tidemark.Errorf(tidemark.Invalid, "set", text, "is not OPTION=VALUE of an option that can be set", "These can: "+strings.Join(settable, ", ")+".")
+				return &tidemark.Error{Kind: tidemark.Invalid, Op: "set", Object: text, Err: errors.New("is not OPTION=VALUE of an option that can be set"), Hint: "These can: " + strings.Join(settable, ", ") + "."}
 			}
 			if err := new(replicateOptions).Table().Find(name).Set(value); err != nil {
-				return tidemark.Errorf(tidemark.Invalid, "set", text, err.Error(), "tidemark manual options has what each option takes.")
+				return &tidemark.Error{Kind: tidemark.Invalid, Op: "set", Object: text, Err: err, Hint: "tidemark manual options has what each option takes."}
 			}
 			values[name] = value
 		}
@@ -89,7 +90,7 @@ func (o *catalogueOptions) set(cmd *cobra.Command, cat *catalog.Catalog, values 
 		fmt.Fprintln(cmd.OutOrStdout())
 	}
 	if !found {
-		return tidemark.Errorf(tidemark.NotFound, "set", o.name, "no stream of that name runs on this machine", "Give options when you start it: tidemark replicate --help.")
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "set", Object: o.name, Err: errors.New("no stream of that name runs on this machine"), Hint: "Give options when you start it: tidemark replicate --help."}
 	}
 	return nil
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -64,7 +65,7 @@ capture does.`,
 			return o.tables(cmd, cat)
 		}
 		if len(given) != 2 || !slices.Contains(subActions, given[0]) {
-			return tidemark.Errorf(tidemark.Invalid, "sub", given[0], "is no action with a table", "usage: tidemark "+cmd.Use)
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "sub", Object: given[0], Err: errors.New("is no action with a table"), Hint: "usage: tidemark " + cmd.Use}
 		}
 		table, state, err := stream.Subscribe(cmd.Context(), job.Env{Catalog: cat}, o.name, given[0], given[1], o.noLoad)
 		if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -125,7 +126,7 @@ func faultsFound(r *repo.Repo, n int) error {
 	if n == 0 {
 		return nil
 	}
-	return tidemark.Errorf(tidemark.Corrupt, "verify", r.Store().String(), screen.Count(n, "fault")+" found", "restore only backups that are not named, and back up anew")
+	return &tidemark.Error{Kind: tidemark.Corrupt, Op: "verify", Object: r.Store().String(), Err: errors.New(screen.Count(n, "fault") + " found"), Hint: "restore only backups that are not named, and back up anew"}
 }
 
 // nextLog gives the name of the file of the log that follows one, for an archive whose files have the size that it

@@ -23,7 +23,7 @@ import (
 func (o *verifyOptions) restoreAndStart(cmd *cobra.Command, r *repo.Repo, m *repo.Manifest) (_ *screen.StartedBackup, err error) {
 	ctx, begun := cmd.Context(), time.Now()
 	if m.Engine != "postgres" || m.BackupLabel == "" {
-		return nil, tidemark.Errorf(tidemark.Unsupported, "restore and start", m.ID, "it is no backup of a PostgreSQL server's files", "Only such are started.")
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "restore and start", Object: m.ID, Err: errors.New("it is no backup of a PostgreSQL server's files"), Hint: "Only such are started."}
 	}
 	base := o.dir
 	if base == "" {
@@ -41,7 +41,7 @@ func (o *verifyOptions) restoreAndStart(cmd *cobra.Command, r *repo.Repo, m *rep
 		err = os.Chmod(work, 0o755) // the server's user has to get through
 	}
 	if err != nil {
-		return nil, tidemark.Errorf(tidemark.Forbidden, "restore and start", base, cause(err).Error(), "Name a folder with --work-dir in which a backup can be restored.")
+		return nil, &tidemark.Error{Kind: tidemark.Forbidden, Op: "restore and start", Object: base, Err: errors.New(cause(err).Error()), Hint: "Name a folder with --work-dir in which a backup can be restored."}
 	}
 	out := &screen.StartedBackup{Backup: m.ID, Bytes: m.Bytes}
 	dir := filepath.Join(work, "data")
@@ -67,7 +67,7 @@ func (o *verifyOptions) restoreAndStart(cmd *cobra.Command, r *repo.Repo, m *rep
 // removed removes the folder of a trial.
 func removed(work string) error {
 	if err := os.RemoveAll(work); err != nil {
-		return tidemark.Errorf(tidemark.Forbidden, "remove", work, cause(err).Error(), "Remove it by hand.")
+		return &tidemark.Error{Kind: tidemark.Forbidden, Op: "remove", Object: work, Err: errors.New(cause(err).Error()), Hint: "Remove it by hand."}
 	}
 	return nil
 }
@@ -76,7 +76,7 @@ func removed(work string) error {
 func roomFor(base string, bytes int64) error {
 	free, known := backup.Free(base)
 	if need := bytes + bytes/10 + 64<<20; known && free < need {
-		return tidemark.Errorf(tidemark.Full, "restore and start", base, fmt.Sprintf("%s are free there, and about %s are needed", screen.Bytes(free), screen.Bytes(need)), "Name another folder with --work-dir.")
+		return &tidemark.Error{Kind: tidemark.Full, Op: "restore and start", Object: base, Err: fmt.Errorf("%s are free there, and about %s are needed", screen.Bytes(free), screen.Bytes(need)), Hint: "Name another folder with --work-dir."}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package measure
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -170,7 +171,7 @@ func MeasureDisk(ctx context.Context, spec DiskSpec) (report *DiskReport, err er
 	r := &diskRun{DiskSpec: spec, start: time.Now(), folder: filepath.Join(spec.Dir, diskFolder)}
 	var known bool
 	if r.shape, known = shapeOf(spec.Engine); !known {
-		return nil, tidemark.Errorf(tidemark.Invalid, "measure disk", spec.Engine, "is no engine whose log is known", "postgres, mysql, mariadb and db2 are")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "measure disk", Object: spec.Engine, Err: errors.New("is no engine whose log is known"), Hint: "postgres, mysql, mariadb and db2 are"}
 	}
 	name, size, err := scratchRoom("measure disk", spec.Dir, spec.Force, spec.Size)
 	if err != nil {
@@ -383,7 +384,7 @@ func (r *diskRun) finish() (*DiskReport, error) {
 	}
 	own := out.Series[0]
 	if own.Unavailable != "" {
-		return nil, tidemark.Errorf(tidemark.Unsupported, "measure disk", r.Dir, own.Unavailable+", as "+r.Engine+" writes its log", "name a folder on a disk, or another --engine")
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "measure disk", Object: r.Dir, Err: errors.New(own.Unavailable + ", as " + r.Engine + " writes its log"), Hint: "name a folder on a disk, or another --engine"}
 	}
 	out.Disk = ha.Disk{Rate: own.Fit.Rate, Overhead: own.Fit.Overhead, Unit: r.shape.unit}
 	out.Way, out.R2 = own.String(), own.Fit.R2

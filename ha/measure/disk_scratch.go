@@ -25,21 +25,20 @@ func scratchRoom(op, dir string, force bool, want int64) (fileSystem string, siz
 		return "", 0, fileError(op, dir, err)
 	}
 	if !st.IsDir() {
-		return "", 0, tidemark.Errorf(tidemark.Invalid, op, dir, "is not a folder", "name the folder in which the log will be, or one on the same disk")
+		return "", 0, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: dir, Err: errors.New("is not a folder"), Hint: "name the folder in which the log will be, or one on the same disk"}
 	}
 	if what, file := liveLog(dir); what != "" && !force {
-		return "", 0, tidemark.Errorf(tidemark.Invalid, op, dir, "this is "+what+": there is "+file,
-			"name another folder on the same disk: writing here would slow a server down; --force does it all the same")
+		return "", 0, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: dir, Err: errors.New("this is " + what + ": there is " + file), Hint: "name another folder on the same disk: writing here would slow a server down; --force does it all the same"}
 	}
 	fileSystem, free, err := fileSystemOf(dir)
 	if err != nil {
 		return "", 0, fileError(op, dir, err)
 	}
 	if want < smallest {
-		return "", 0, tidemark.Errorf(tidemark.Invalid, op, dir, fmt.Sprintf("a file of %s is too small", sizeText(int(want))), "give it 8MB at least")
+		return "", 0, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: dir, Err: fmt.Errorf("a file of %s is too small", sizeText(int(want))), Hint: "give it 8MB at least"}
 	}
 	if size = min(want, free/10) / largest * largest; size < smallest {
-		return "", 0, tidemark.Errorf(tidemark.Full, op, dir, fmt.Sprintf("only %d bytes are free", free), "make room there: 80 MB have to be free, of which a tenth is taken at most for a file")
+		return "", 0, &tidemark.Error{Kind: tidemark.Full, Op: op, Object: dir, Err: fmt.Errorf("only %d bytes are free", free), Hint: "make room there: 80 MB have to be free, of which a tenth is taken at most for a file"}
 	}
 	return fileSystem, size, nil
 }

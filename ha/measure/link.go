@@ -239,7 +239,7 @@ func dialOnce(ctx context.Context, addr string, h hello) (l *link, refused strin
 	}
 	if l.granted.Refused != "" {
 		l.close()
-		return nil, l.granted.Refused, tidemark.Errorf(tidemark.Transient, "connect", addr, l.granted.Refused, "try again when it is free, or start it for this")
+		return nil, l.granted.Refused, &tidemark.Error{Kind: tidemark.Transient, Op: "connect", Object: addr, Err: errors.New(l.granted.Refused), Hint: "try again when it is free, or start it for this"}
 	}
 	if h.Purpose == "measure" || h.Purpose == "join" {
 		waitInKernel(l.c)
@@ -369,7 +369,7 @@ func linkError(ctx context.Context, addr string, err error) error {
 	case errors.Is(err, errForeign):
 		return &tidemark.Error{Op: op, Object: addr, Kind: tidemark.Unsupported, Hint: "is it the address of tidemark ha measure network --listen, or of tidemark ha simulate --standby?", Err: errForeign}
 	case errors.As(err, &dns):
-		return tidemark.Errorf(tidemark.Unreachable, op, addr, "there is no such host", "is the name right?")
+		return &tidemark.Error{Kind: tidemark.Unreachable, Op: op, Object: addr, Err: errors.New("there is no such host"), Hint: "is the name right?"}
 	case errors.As(err, &call) && call.Op == "dial":
 		cause := call.Err
 		if call.Timeout() {
@@ -378,7 +378,7 @@ func linkError(ctx context.Context, addr string, err error) error {
 		return &tidemark.Error{Op: op, Object: addr, Kind: tidemark.Unreachable, Err: cause,
 			Hint: "start tidemark ha measure network --listen, or tidemark ha simulate --standby, there, and let its port through firewalls"}
 	case errors.As(err, &slow) && slow.Timeout():
-		return tidemark.Errorf(tidemark.Unsupported, op, addr, "it takes connections and says nothing", "is it the address of tidemark ha measure network --listen, or of tidemark ha simulate --standby?")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: op, Object: addr, Err: errors.New("it takes connections and says nothing"), Hint: "is it the address of tidemark ha measure network --listen, or of tidemark ha simulate --standby?"}
 	}
 	return &tidemark.Error{Op: op, Object: addr, Kind: tidemark.Transient, Hint: "was the other side stopped? Its last line says why",
 		Err: fmt.Errorf("the connection ended: %w", err)}

@@ -128,7 +128,7 @@ func listenError(ctx context.Context, addr string, err error) error {
 		return c
 	}
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return tidemark.Errorf(tidemark.Exists, "listen", addr, "somebody listens there already", "name another port on both sides")
+		return &tidemark.Error{Kind: tidemark.Exists, Op: "listen", Object: addr, Err: errors.New("somebody listens there already"), Hint: "name another port on both sides"}
 	}
 	var call *net.OpError
 	if errors.As(err, &call) {

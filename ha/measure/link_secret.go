@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net"
 
@@ -61,7 +62,7 @@ func (l *link) prove(secret string) error {
 }
 
 func needsSecret(addr, cause string) error {
-	return tidemark.Errorf(tidemark.Denied, "connect", addr, cause, "Give the secret of the listener with --secret-file, or in TIDEMARK_HA_SECRET.")
+	return &tidemark.Error{Kind: tidemark.Denied, Op: "connect", Object: addr, Err: errors.New(cause), Hint: "Give the secret of the listener with --secret-file, or in TIDEMARK_HA_SECRET."}
 }
 
 // checkSecret refuses to listen to other machines without one.
@@ -69,10 +70,9 @@ func (spec ListenSpec) checkSecret(at net.Addr) error {
 	tcp, _ := at.(*net.TCPAddr)
 	switch {
 	case spec.Secret != "" && len(spec.Secret) < LeastSecret:
-		return tidemark.Errorf(tidemark.Invalid, "listen", at.String(), fmt.Sprintf("the shared secret is shorter than %d bytes", LeastSecret), "Make one: openssl rand -hex 16.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "listen", Object: at.String(), Err: fmt.Errorf("the shared secret is shorter than %d bytes", LeastSecret), Hint: "Make one: openssl rand -hex 16."}
 	case spec.Secret == "" && (tcp == nil || !tcp.IP.IsLoopback()):
-		return tidemark.Errorf(tidemark.Invalid, "listen", at.String(), "other machines reach this address, and no shared secret was given",
-			"Give the same one on both sides, in a file with --secret-file or in TIDEMARK_HA_SECRET (openssl rand -hex 16 makes one), or listen at 127.0.0.1.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "listen", Object: at.String(), Err: errors.New("other machines reach this address, and no shared secret was given"), Hint: "Give the same one on both sides, in a file with --secret-file or in TIDEMARK_HA_SECRET (openssl rand -hex 16 makes one), or listen at 127.0.0.1."}
 	}
 	return nil
 }

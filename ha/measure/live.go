@@ -2,6 +2,7 @@ package measure
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -142,7 +143,7 @@ func (w *watching) report() (*LiveReport, error) {
 		}
 		i := slices.IndexFunc(f.Predictions, func(p ha.Prediction) bool { return p.Mode == name })
 		if i < 0 {
-			return nil, tidemark.Errorf(tidemark.Invalid, "check", name, "the forecast has nothing of this mode", "calculate it too, or say with --syncmode which one is meant")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "check", Object: name, Err: errors.New("the forecast has nothing of this mode"), Hint: "calculate it too, or say with --syncmode which one is meant"}
 		}
 		p = &f.Predictions[i]
 	}

@@ -3,6 +3,7 @@ package measure
 import (
 	"cmp"
 	"context"
+	"errors"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -134,7 +135,7 @@ func IsFlushMode(name string) bool {
 func simModeOf(name, engine string) (simMode, error) {
 	i := slices.IndexFunc(simModes, func(m simMode) bool { return strings.EqualFold(m.name, name) })
 	if i < 0 {
-		return simMode{}, tidemark.Errorf(tidemark.Invalid, "simulate", name, "is no mode", "the modes are "+strings.Join(SimModes(), ", "))
+		return simMode{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "simulate", Object: name, Err: errors.New("is no mode"), Hint: "the modes are " + strings.Join(SimModes(), ", ")}
 	}
 	m := simModes[i]
 	if engine == "mariadb" && m.engine == "mysql" {
@@ -142,7 +143,7 @@ func simModeOf(name, engine string) (simMode, error) {
 			m.rule = waitHeld
 		}
 	} else if engine != "" && engine != m.engine {
-		return simMode{}, tidemark.Errorf(tidemark.Invalid, "simulate", name, "is no mode of "+engine, "it is one of "+m.engine)
+		return simMode{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "simulate", Object: name, Err: errors.New("is no mode of " + engine), Hint: "it is one of " + m.engine}
 	}
 	return m, nil
 }

@@ -77,7 +77,7 @@ func (l *simLog) make(ctx context.Context) (err error) {
 	}
 	if l.file, err = openWay(path, l.way); err != nil {
 		if unavailable(err) {
-			return tidemark.Errorf(tidemark.Unsupported, "simulate", l.dir, fmt.Sprintf("the file system has no %s, as %s writes its log", l.way, l.engine), "name a folder on a disk")
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "simulate", Object: l.dir, Err: fmt.Errorf("the file system has no %s, as %s writes its log", l.way, l.engine), Hint: "name a folder on a disk"}
 		}
 		return fileError("simulate", l.dir, err)
 	}

@@ -135,13 +135,13 @@ func (x *standbyRun) take(c *flow.Clock) (frame, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {
-		return f, tidemark.Errorf(tidemark.Transient, "receive", "", "the primary has gone: "+err.Error(), "")
+		return f, &tidemark.Error{Kind: tidemark.Transient, Op: "receive", Err: errors.New("the primary has gone: " + err.Error())}
 	}
 	if x.frames == 0 && f.kind != byeFrame {
 		x.begin = time.Now()
 	}
 	if _, err := x.r.Discard(f.payload); err != nil {
-		return f, tidemark.Errorf(tidemark.Transient, "receive", "", "the primary has gone: "+err.Error(), "")
+		return f, &tidemark.Error{Kind: tidemark.Transient, Op: "receive", Err: errors.New("the primary has gone: " + err.Error())}
 	}
 	if f.kind != byeFrame {
 		x.frames++

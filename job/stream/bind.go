@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -64,11 +65,10 @@ func (b *binder) complete(m *tidemark.Move) error {
 	to := job.ClipID(b.r.tgt, m.To.TableID)
 	there := b.tables[to]
 	if there == nil {
-		return tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table")
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: to.String(), Err: errors.New("is not on the target"), Hint: "Make the table"}
 	}
 	if id := m.From.TableID; there.Key == nil && slices.Contains(b.subs.loads(), id) {
-		return tidemark.Errorf(tidemark.Unsupported, "load", id.String(), "has no primary key on the target, which tells rows that are there from those that are not",
-			"Give it one, or load it yourself: tidemark sub start "+id.String()+" --no-load")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New("has no primary key on the target, which tells rows that are there from those that are not"), Hint: "Give it one, or load it yourself: tidemark sub start " + id.String() + " --no-load"}
 	}
 	for _, c := range m.To.Stored() {
 		if there.Column(job.Clip(b.r.tgt, c.Name)) != nil || b.redoes(m) {
@@ -158,7 +158,7 @@ func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*ap
 	}
 	there := b.tables[job.ClipID(b.r.tgt, m.To.TableID)]
 	if there == nil {
-		return nil, tidemark.Errorf(tidemark.NotFound, "replicate", m.To.String(), "is not on the target", "Make the table")
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: m.To.String(), Err: errors.New("is not on the target"), Hint: "Make the table"}
 	}
 	named := rel
 	named.Columns = slices.Clone(rel.Columns)
@@ -172,7 +172,7 @@ func (b *binder) bound(rel change.Relation, place uint64, m *tidemark.Move) (*ap
 		case rel.Identity == 'f':
 			named.Columns[i].Key = false // the others tell the row
 		case c.Key:
-			return nil, tidemark.Errorf(tidemark.Invalid, "replicate", rel.Table.String(), "the rules leave out its column "+c.Name+", which tells its rows", "Keep the column, or leave the table out.")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: rel.Table.String(), Err: errors.New("the rules leave out its column " + c.Name + ", which tells its rows"), Hint: "Keep the column, or leave the table out."}
 		}
 	}
 	out, err := apply.Bind(named, there, b.tables)

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tidemarkdb/tidemark"
@@ -43,6 +44,5 @@ func (r *stream) oldTold(ctx context.Context, moves []tidemark.Move) error {
 	if n := len(untold) - 1; n > 0 {
 		more = fmt.Sprintf(" (and so for %d more)", n)
 	}
-	return tidemark.Errorf(tidemark.Unsupported, "replicate", untold[0].String(), "its log does not tell all that a row had before it was changed, which its conflict rule looks at"+more,
-		"On the source: "+remedy+" Or use the conflict rule key.")
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: untold[0].String(), Err: errors.New("its log does not tell all that a row had before it was changed, which its conflict rule looks at" + more), Hint: "On the source: " + remedy + " Or use the conflict rule key."}
 }

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -85,13 +86,13 @@ func fence(ctx context.Context, env job.Env, spec job.CopySpec) error {
 	defer done()
 	f, ok := src.(fencer)
 	if !ok {
-		return tidemark.Errorf(tidemark.Unsupported, "cutover", tidemark.MaskURL(spec.Source), "cannot be made read-only from here", "Stop what writes to it, and leave --fence out.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "cutover", Object: tidemark.MaskURL(spec.Source), Err: errors.New("cannot be made read-only from here"), Hint: "Stop what writes to it, and leave --fence out."}
 	}
 	if k, _, err := engines.Relate(ctx, src, tgt); err != nil || k != tidemark.Apart {
 		if err == nil && k > tidemark.Same {
 			err = job.OfKin("cutover", tidemark.MaskURL(spec.Source), k)
 		} else if err == nil {
-			err = tidemark.Errorf(tidemark.Invalid, "cutover", tidemark.MaskURL(spec.Source), "source and target are the same database, which --fence would make read-only", "Nothing was changed. Give the source and the target that the stream has.")
+			err = &tidemark.Error{Kind: tidemark.Invalid, Op: "cutover", Object: tidemark.MaskURL(spec.Source), Err: errors.New("source and target are the same database, which --fence would make read-only"), Hint: "Nothing was changed. Give the source and the target that the stream has."}
 		}
 		return err
 	}

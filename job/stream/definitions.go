@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"sync"
 	"time"
@@ -294,7 +295,7 @@ func (w *definitionWatch) alter(ctx context.Context, c ddl.Change, is *change.De
 	m := w.moves[c.Table]
 	tgt, ok := w.r.tgt.(alterer)
 	if !ok {
-		return tidemark.Errorf(tidemark.Unsupported, "replicate", c.Table.String(), "the target cannot be changed", "")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: c.Table.String(), Err: errors.New("the target cannot be changed")}
 	}
 	var sql []string
 	if c.Kind == ddl.AddGenerated {

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/capture"
@@ -21,7 +22,7 @@ func (r *stream) planFilter(ctx context.Context, moves []tidemark.Move) (err err
 	}
 	teller, ok := r.from.(capture.FilteredRowSource)
 	if !ok {
-		return tidemark.Errorf(tidemark.Unsupported, "replicate", r.src.Name(), "its log does not tell enough for row filters", "Take them out of the rules.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.src.Name(), Err: errors.New("its log does not tell enough for row filters"), Hint: "Take them out of the rules."}
 	}
 	return teller.TellsRows(ctx, moves)
 }
@@ -47,8 +48,7 @@ func (r *stream) keepFilters(ctx context.Context, moves []tidemark.Move) error {
 		}
 		id := m.From.String()
 		if was, known := said[id]; known && was != string(text) {
-			return tidemark.Errorf(tidemark.Unsupported, "follow", id, "its row filter is another than when the stream began, so the target does not have the rows that it wants now",
-				"Put the rules back, or begin anew with --anew.")
+			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: id, Err: errors.New("its row filter is another than when the stream began, so the target does not have the rows that it wants now"), Hint: "Put the rules back, or begin anew with --anew."}
 		}
 		said[id] = string(text)
 	}

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -26,7 +27,7 @@ func (r *stream) logDDL(ctx context.Context) error {
 	}
 	l, ok := r.src.(ddlLog)
 	if !ok {
-		return tidemark.Errorf(tidemark.Unsupported, "replicate", r.src.Name(), "its log has the statements by itself", "Leave out --follow-ddl, which is for PostgreSQL.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: r.src.Name(), Err: errors.New("its log has the statements by itself"), Hint: "Leave out --follow-ddl, which is for PostgreSQL."}
 	}
 	return l.LogDDL(ctx, r.spec.Name)
 }

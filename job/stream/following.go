@@ -1,6 +1,7 @@
 package stream
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -93,7 +94,7 @@ func (f *following) one(c ddl.Change, was *change.Definition) error {
 			return err
 		}
 		if f.there = all[to]; f.there == nil {
-			return tidemark.Errorf(tidemark.NotFound, "replicate", to.String(), "is not on the target", "Make the table")
+			return &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: to.String(), Err: errors.New("is not on the target"), Hint: "Make the table"}
 		}
 	}
 	a, err := f.alteration(c, was)
@@ -261,8 +262,7 @@ func (f *following) filled(c ddl.Change, a *change.Alteration) error {
 		return nil
 	}
 	f.loads = false
-	return tidemark.Errorf(tidemark.Unsupported, "replicate", f.id.String(), fmt.Sprintf("the table %s was attached to it as a partition, with what it held, which is not on the target", p.Table),
-		"The target has the partition, but not its rows")
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: f.id.String(), Err: fmt.Errorf("the table %s was attached to it as a partition, with what it held, which is not on the target", p.Table), Hint: "The target has the partition, but not its rows"}
 }
 
 // plainColumns reports whether a table has the same columns on both sides, by name.

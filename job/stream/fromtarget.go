@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -81,7 +82,7 @@ func (r *setup) reached(ctx context.Context) (uint64, error) {
 	defer r.close()
 	f, ok := r.tgt.(progressSource)
 	if !ok {
-		return 0, tidemark.Errorf(tidemark.Unsupported, r.spec.Half.Verb(), r.spec.Name, r.tgt.Name()+" does not tell how far streams were applied", "")
+		return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: r.spec.Half.Verb(), Object: r.spec.Name, Err: errors.New(r.tgt.Name() + " does not tell how far streams were applied")}
 	}
 	applied, err := f.Applied(ctx)
 	return max(applied[r.spec.Name].Low, r.rec.Place-1), err
@@ -130,7 +131,7 @@ func notKept(err error, text string) error {
 	if tidemark.KindOf(err) != tidemark.Lost {
 		return err
 	}
-	return tidemark.Errorf(tidemark.Lost, "follow", "", reasonOf(err)+", "+text, "The source has released what was in the queue, and nobody has it any more")
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Err: errors.New(reasonOf(err) + ", " + text), Hint: "The source has released what was in the queue, and nobody has it any more"}
 }
 
 // lostQueue is an error if the queue of a capture is empty: it has had something since the stream began.
@@ -147,8 +148,7 @@ func (r *session) lostQueue(ctx context.Context, log *queue.Log) error {
 		r.env.Event(job.Event{Kind: "finding", Object: "queue of " + r.spec.Name, Text: text + ". tidemark capture --from-target begins it anew from where the target is; this process waits for that"})
 		return nil
 	}
-	return tidemark.Errorf(tidemark.Lost, "capture", "queue of "+r.spec.Name, text,
-		"The same command with --from-target begins it anew from where the target is, if the source has its log from there.")
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "capture", Object: "queue of " + r.spec.Name, Err: errors.New(text), Hint: "The same command with --from-target begins it anew from where the target is, if the source has its log from there."}
 }
 
 // keepNoted gives up to where a stream from MySQL or MariaDB may forget what it has noted of the log, where up to end all is

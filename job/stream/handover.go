@@ -19,7 +19,7 @@ func (r *setup) needsServer() error {
 	if strings.Contains(r.spec.Queue, "://") {
 		return nil
 	}
-	return tidemark.Errorf(tidemark.Invalid, r.spec.Half.Verb(), r.spec.Name, "capture and apply meet at a queue on a server", "Say which: --queue nats://host:4222, or kafka://host:9092.")
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: r.spec.Half.Verb(), Object: r.spec.Name, Err: errors.New("capture and apply meet at a queue on a server"), Hint: "Say which: --queue nats://host:4222, or kafka://host:9092."}
 }
 
 // beginCapture makes the source keep its log, and puts into the queue what tables it has.
@@ -55,7 +55,7 @@ func (r *setup) head(ctx context.Context) error {
 	place := r.rec.Place
 	if last, _, err := log.Begin(ctx, place-1); err != nil || last >= place-1 {
 		if err == nil {
-			err = tidemark.Errorf(tidemark.Exists, "capture", r.spec.Name, "the queue has something of an earlier stream", "Begin anew with --anew, which empties it.")
+			err = &tidemark.Error{Kind: tidemark.Exists, Op: "capture", Object: r.spec.Name, Err: errors.New("the queue has something of an earlier stream"), Hint: "Begin anew with --anew, which empties it."}
 		}
 		return err
 	}
@@ -134,7 +134,7 @@ func (r *setup) awaitHead(ctx context.Context) (place uint64, err error) {
 			m, err = change.ParseLogicalMessage(c.Body)
 		}
 		if err != nil || m.Prefix != change.TablesPrefix || tx.End != tx.Place+1 {
-			return tidemark.Errorf(tidemark.Lost, "apply", r.spec.Name, "the beginning of the queue is gone", "Begin the capture anew: tidemark capture --anew.")
+			return &tidemark.Error{Kind: tidemark.Lost, Op: "apply", Object: r.spec.Name, Err: errors.New("the beginning of the queue is gone"), Hint: "Begin the capture anew: tidemark capture --anew."}
 		}
 		if r.shape, err = newDescribed(slices.Clone(m.Data)); err != nil {
 			return err

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 
@@ -26,8 +27,7 @@ func (r *setup) freeName(ctx context.Context) error {
 	}
 	applied, err := f.Applied(ctx)
 	if _, there := applied[r.spec.Name]; err == nil && there {
-		err = tidemark.Errorf(tidemark.Exists, r.spec.Half.Verb(), "stream "+r.spec.Name, "the target has the progress of a stream of that name, of which this catalogue knows nothing",
-			"Give the catalogue that knows it (--state), another --name, or --anew to forget that progress and copy again.")
+		err = &tidemark.Error{Kind: tidemark.Exists, Op: r.spec.Half.Verb(), Object: "stream " + r.spec.Name, Err: errors.New("the target has the progress of a stream of that name, of which this catalogue knows nothing"), Hint: "Give the catalogue that knows it (--state), another --name, or --anew to forget that progress and copy again."}
 	}
 	return err
 }
@@ -83,7 +83,7 @@ func (r *session) claimTables(ctx context.Context, b *binder) error {
 	others, _, err := c.Take(ctx, tables)
 	for _, o := range others {
 		if _, stream := job.CutStream(o.Run); o.Live && !stream && o.Run != r.rec.Copy && !strings.HasPrefix(o.Run, job.RepairClaim) {
-			return tidemark.Errorf(tidemark.Transient, r.spec.Half.Verb(), "table "+o.Table.String(), "run "+o.Run+" is at work on it now", "The stream waits until that run has ended.")
+			return &tidemark.Error{Kind: tidemark.Transient, Op: r.spec.Half.Verb(), Object: "table " + o.Table.String(), Err: errors.New("run " + o.Run + " is at work on it now"), Hint: "The stream waits until that run has ended."}
 		}
 	}
 	return err

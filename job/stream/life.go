@@ -185,8 +185,7 @@ func (l *life) catchUp(ctx context.Context) outcome {
 	}
 	switch {
 	case o.event == failure && tidemark.KindOf(o.err) == tidemark.Lost:
-		o.err = tidemark.Errorf(tidemark.Lost, "replicate", l.spec.Name, "the source no longer has its log from where the copy began, so what was copied cannot be kept: "+o.err.Error(),
-			"Begin again: --anew, with --prep drop for what the copy has left on the target.")
+		o.err = &tidemark.Error{Kind: tidemark.Lost, Op: "replicate", Object: l.spec.Name, Err: errors.New("the source no longer has its log from where the copy began, so what was copied cannot be kept: " + o.err.Error()), Hint: "Begin again: --anew, with --prep drop for what the copy has left on the target."}
 	case o.event == away && time.Since(l.since) > l.spec.Copy.Load.RetryTime():
 		o.event = failure
 	}
@@ -345,7 +344,7 @@ func (l *life) end(ctx context.Context, took time.Duration, err error) error {
 	case err == nil:
 	case tidemark.KindOf(err) == tidemark.Cancelled || errors.Is(err, context.Canceled):
 		l.entry.State = catalog.Cancelled
-		err = tidemark.Errorf(tidemark.Cancelled, "replicate", l.spec.Name, "stopped", "The same command goes on. "+KeepsLog(l.spec.Copy.Source)+".")
+		err = &tidemark.Error{Kind: tidemark.Cancelled, Op: "replicate", Object: l.spec.Name, Err: errors.New("stopped"), Hint: "The same command goes on. " + KeepsLog(l.spec.Copy.Source) + "."}
 	default:
 		l.entry.State = catalog.Failed
 		err = goingOn(err, l.spec.Copy.Source)

@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"sync/atomic"
 
 	"github.com/tidemarkdb/tidemark"
@@ -47,7 +48,7 @@ func (r *session) connect(ctx context.Context, h *link, moves []tidemark.Move, l
 	}
 	// It is gone if it is not in the queue, into which another capture may have put it meanwhile.
 	if place, _, qerr := h.log.Begin(ctx, from); qerr == nil && place > behind {
-		return tidemark.Errorf(tidemark.Transient, "capture", r.spec.Name, "another capture has put more into the queue since this one looked", "")
+		return &tidemark.Error{Kind: tidemark.Transient, Op: "capture", Object: r.spec.Name, Err: errors.New("another capture has put more into the queue since this one looked")}
 	}
 	if st, serr := h.log.Stats(ctx); serr == nil && st.Messages == 0 {
 		return notKept(err, "and the queue is empty")

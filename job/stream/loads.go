@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -226,7 +227,7 @@ func (b *binder) described(m change.LogicalMessage) error {
 			asks := t.State == catalog.TableLoading && loadOf(t).Place == 0 && t.Since.UnixMicro() != x.Answered
 			return m.LSN >= loadOf(t).Heard && !asks
 		}
-		why := tidemark.Errorf(tidemark.Unsupported, "capture", x.Table.String(), x.Reason, x.Hint)
+		why := &tidemark.Error{Kind: tidemark.Unsupported, Op: "capture", Object: x.Table.String(), Err: errors.New(x.Reason), Hint: x.Hint}
 		if err := b.subs.stopIf(b.ctx, x.Table, why, ours); err != nil {
 			return err
 		}

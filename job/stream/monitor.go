@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
@@ -78,7 +79,7 @@ func (r *board) open(ctx context.Context) (job.Database, error) {
 	}
 	if _, ok := db.(monitored); !ok {
 		db.Close()
-		return nil, tidemark.Errorf(tidemark.Unsupported, r.spec.Half.Verb(), tidemark.MaskURL(r.spec.MonitorTo), db.Name()+" holds no monitor tables", "Name another database with --monitor-to.")
+		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: r.spec.Half.Verb(), Object: tidemark.MaskURL(r.spec.MonitorTo), Err: errors.New(db.Name() + " holds no monitor tables"), Hint: "Name another database with --monitor-to."}
 	}
 	return db, nil
 }

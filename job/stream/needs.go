@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
@@ -65,10 +66,10 @@ func CheckOf(env job.Env, spec Spec) func(ctx context.Context, c *job.Checked, s
 func (r *stream) check(ctx context.Context, c *job.Checked) error {
 	var from, to bool
 	if r.from, from = r.src.(capture.Source); !from {
-		c.Block(tidemark.Errorf(tidemark.Unsupported, "check", r.src.Name(), "changes cannot be captured from it", "Use tidemark copy."))
+		c.Block(&tidemark.Error{Kind: tidemark.Unsupported, Op: "check", Object: r.src.Name(), Err: errors.New("changes cannot be captured from it"), Hint: "Use tidemark copy."})
 	}
 	if r.to, to = r.tgt.(apply.Target); !to {
-		c.Block(tidemark.Errorf(tidemark.Unsupported, "check", r.tgt.Name(), "changes cannot be applied to it", "Use tidemark copy."))
+		c.Block(&tidemark.Error{Kind: tidemark.Unsupported, Op: "check", Object: r.tgt.Name(), Err: errors.New("changes cannot be applied to it"), Hint: "Use tidemark copy."})
 	}
 	if !from || !to {
 		return nil

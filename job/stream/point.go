@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -44,7 +45,7 @@ func ParsePoint(text string) (Point, error) {
 		}
 	}
 	if !strings.ContainsAny(text, "/:-") {
-		return Point{}, tidemark.Errorf(tidemark.Invalid, "read", text, "is neither now nor a time nor a position in a log", "Write 2026-11-21T10:00:00Z, 16/B374D848, binlog.000003:1234 or a GTID.")
+		return Point{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: text, Err: errors.New("is neither now nor a time nor a position in a log"), Hint: "Write 2026-11-21T10:00:00Z, 16/B374D848, binlog.000003:1234 or a GTID."}
 	}
 	return Point{Log: text}, nil
 }

@@ -322,7 +322,7 @@ func (l *reload) acting(id tidemark.TableID) (all []tidemark.TableID, _ error) {
 		return nil, nil
 	}
 	refused := func(text string) error {
-		return tidemark.Errorf(tidemark.Unsupported, "load", id.String(), text+", and what that does to rows the source's log does not tell", "Load it yourself, while nobody writes: tidemark sub start "+id.String()+" --no-load")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New(text + ", and what that does to rows the source's log does not tell"), Hint: "Load it yourself, while nobody writes: tidemark sub start " + id.String() + " --no-load"}
 	}
 	for other, m := range l.moves {
 		if slices.ContainsFunc(m.From.ForeignKeys, func(f tidemark.ForeignKey) bool { return f.Acts() && f.Ref == id }) {

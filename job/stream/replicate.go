@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/tidemarkdb/tidemark"
@@ -15,10 +16,10 @@ import (
 // what it cannot mend is an error, after which the same command goes on.
 func Replicate(ctx context.Context, env job.Env, spec Spec) (run string, rep *job.Report, err error) {
 	if !engines.StreamName.MatchString(spec.Name) {
-		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "is no name of a stream", "Use up to 40 small letters, digits and underscores.")
+		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("is no name of a stream"), Hint: "Use up to 40 small letters, digits and underscores."}
 	}
 	if a := spec.Apply; a.Mode == apply.Batch && (a.SourceOrder || len(a.OKStates) > 0 || spec.Conflict.Judges()) {
-		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "batches keep no order of commits, and know no conflicts of single changes", "Leave out --apply-mode batch, or --commit-order source, --conflict, --conflict-rule and --ok-sqlstates.")
+		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("batches keep no order of commits, and know no conflicts of single changes"), Hint: "Leave out --apply-mode batch, or --commit-order source, --conflict, --conflict-rule and --ok-sqlstates."}
 	}
 	l := newLife(env, spec)
 	lock, err := env.Catalog.Lock("stream-" + l.record())
@@ -27,7 +28,7 @@ func Replicate(ctx context.Context, env job.Env, spec Spec) (run string, rep *jo
 	}
 	defer lock.Unlock()
 	if spec.From.Target && (spec.Remove || spec.Anew) {
-		return "", nil, tidemark.Errorf(tidemark.Invalid, "replicate", spec.Name, "--from-target continues a stream, which --anew and --remove forget", "Give one of them.")
+		return "", nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: spec.Name, Err: errors.New("--from-target continues a stream, which --anew and --remove forget"), Hint: "Give one of them."}
 	}
 	if spec.Remove || spec.Anew {
 		if err := l.setup().remove(ctx); err != nil || spec.Remove {

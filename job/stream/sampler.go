@@ -2,6 +2,7 @@ package stream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -257,7 +258,7 @@ func streamable(moves []tidemark.Move) ([]tidemark.Move, []tidemark.Finding, err
 		}
 	}
 	if len(out) == 0 {
-		return nil, nil, tidemark.Errorf(tidemark.Empty, "replicate", "source", "it has no table to replicate, or none that is selected", "Look whether the URL names the right database, and at --include and --exclude.")
+		return nil, nil, &tidemark.Error{Kind: tidemark.Empty, Op: "replicate", Object: "source", Err: errors.New("it has no table to replicate, or none that is selected"), Hint: "Look whether the URL names the right database, and at --include and --exclude."}
 	}
 	return out, findings, nil
 }

@@ -99,7 +99,7 @@ func (r *session) selected(ctx context.Context) ([]tidemark.Move, error) {
 		r.subs, moves, err = r.subscribe(ctx, moves)
 	}
 	if err == nil && r.spec.Half == Joined && len(r.subs.loads()) > 0 {
-		err = tidemark.Errorf(tidemark.Incomplete, "replicate", r.subs.loads()[0].String(), "is still being loaded", "Let tidemark capture and tidemark apply go on until tidemark sub says that it is active.")
+		err = &tidemark.Error{Kind: tidemark.Incomplete, Op: "replicate", Object: r.subs.loads()[0].String(), Err: errors.New("is still being loaded"), Hint: "Let tidemark capture and tidemark apply go on until tidemark sub says that it is active."}
 	}
 	return moves, err
 }
@@ -279,7 +279,7 @@ func (r *session) warn(ctx context.Context, b *binder) error {
 	}
 	for _, x := range r.life.findings {
 		if x.Severity == tidemark.Blocker {
-			return tidemark.Errorf(x.Kind, "replicate", x.Object, x.Text, x.Hint)
+			return &tidemark.Error{Kind: x.Kind, Op: "replicate", Object: x.Object, Err: errors.New(x.Text), Hint: x.Hint}
 		}
 		if x.Severity >= tidemark.Warning {
 			r.env.Event(job.Event{Kind: "finding", Object: x.Object, Text: x.Text + ". " + x.Hint})

@@ -75,11 +75,11 @@ func (r *setup) checkKnown(ctx context.Context) error {
 	s := r.rec
 	switch where := r.spec.Queue; {
 	case where == "" && strings.Contains(s.Queue, "://"):
-		return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, "has its queue at "+s.Queue, "Give that with --queue, with its password if it has one.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: s.Name, Err: errors.New("has its queue at " + s.Queue), Hint: "Give that with --queue, with its password if it has one."}
 	case where == "":
 		r.spec.Queue = s.Queue
 	case tidemark.MaskURL(where) != s.Queue:
-		return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, "has the queue "+s.Queue+", in which there may be what the source has forgotten", "Leave --queue out, or begin anew with --anew.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: s.Name, Err: errors.New("has the queue " + s.Queue + ", in which there may be what the source has forgotten"), Hint: "Leave --queue out, or begin anew with --anew."}
 	}
 	if s.Tables != "" {
 		known, err := newDescribed([]byte(s.Tables))
@@ -138,7 +138,7 @@ func (r *setup) startStream(ctx context.Context) error {
 		return err
 	}
 	if g.place > 0 && g.place < begins {
-		return tidemark.Errorf(tidemark.Lost, "replicate", r.spec.From.Log, "the source has its log from a later place on", "Begin with a copy: leave --from out.")
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "replicate", Object: r.spec.From.Log, Err: errors.New("the source has its log from a later place on"), Hint: "Begin with a copy: leave --from out."}
 	}
 	if _, err = r.hold(ctx); err != nil {
 		return err
@@ -216,8 +216,7 @@ func (r *setup) refuse(kind tidemark.Kind, text, hint string) error {
 
 // isHeld is the error of a slot that is there already.
 func (r *setup) isHeld() error {
-	return tidemark.Errorf(tidemark.Exists, "replicate", r.spec.Name, "the source keeps its log for a stream of that name, of which this catalogue knows nothing",
-		"Give the catalogue that knows it (--state), another --name, or --anew to drop it and copy again.")
+	return &tidemark.Error{Kind: tidemark.Exists, Op: "replicate", Object: r.spec.Name, Err: errors.New("the source keeps its log for a stream of that name, of which this catalogue knows nothing"), Hint: "Give the catalogue that knows it (--state), another --name, or --anew to drop it and copy again."}
 }
 
 // copy fills the target from a view at a place of the log, from which it is followed.
@@ -258,7 +257,7 @@ func (r *setup) undo(ctx context.Context, run string, err error) error {
 		uerr = r.from.Unhold(ctx, r.spec.Name)
 	}
 	if uerr != nil {
-		return tidemark.Errorf(tidemark.KindOf(err), "replicate", r.spec.Name, err.Error(), "The source still keeps its log for the stream: tidemark replicate --remove ends that.")
+		return &tidemark.Error{Kind: tidemark.KindOf(err), Op: "replicate", Object: r.spec.Name, Err: err, Hint: "The source still keeps its log for the stream: tidemark replicate --remove ends that."}
 	}
 	if derr := r.env.Catalog.DropStream(ctx, r.record()); derr != nil {
 		return derr

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"regexp"
 	"strings"
@@ -26,9 +27,9 @@ func Skip(ctx context.Context, cat *catalog.Catalog, stream, place string) (stri
 	case err != nil:
 		return "", err
 	case strings.HasPrefix(s.Source, "postgres"):
-		return "", tidemark.Errorf(tidemark.Unsupported, "skip", stream, "the log of PostgreSQL has no events that could be skipped", "Stop the table (tidemark sub stop TABLE), or let --conflict say what becomes of changes that do not fit.")
+		return "", &tidemark.Error{Kind: tidemark.Unsupported, Op: "skip", Object: stream, Err: errors.New("the log of PostgreSQL has no events that could be skipped"), Hint: "Stop the table (tidemark sub stop TABLE), or let --conflict say what becomes of changes that do not fit."}
 	case !binlogPlace.MatchString(place):
-		return "", tidemark.Errorf(tidemark.Invalid, "skip", place, "is not a log position of MySQL or MariaDB", "Write FILE:OFFSET, as the message that stopped the stream does: binlog.000007:1234.")
+		return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "skip", Object: place, Err: errors.New("is not a log position of MySQL or MariaDB"), Hint: "Write FILE:OFFSET, as the message that stopped the stream does: binlog.000007:1234."}
 	}
 	return s.Name, cat.PutSkip(ctx, s.Name, place)
 }
@@ -49,7 +50,7 @@ func skipsOf(ctx context.Context, cat *catalog.Catalog, stream string) (catalog.
 	}
 	s, err := Here(ctx, cat, stream)
 	if err == nil && s.Name == RecordOf(stream, ApplyHalf) {
-		err = tidemark.Errorf(tidemark.Invalid, "skip", stream, "the source's log is read elsewhere", "Say it on the machine on which tidemark capture runs.")
+		err = &tidemark.Error{Kind: tidemark.Invalid, Op: "skip", Object: stream, Err: errors.New("the source's log is read elsewhere"), Hint: "Say it on the machine on which tidemark capture runs."}
 	}
 	return s, err
 }

@@ -168,8 +168,8 @@ func walk(t *testing.T, l *life, from state, steps ...any) (state, error) {
 }
 
 func TestWalks(t *testing.T) {
-	lost := tidemark.Errorf(tidemark.Unreachable, "connect", "db", "is gone", "")
-	stop := tidemark.Errorf(tidemark.BadRow, "apply", "t", "does not fit", "Look at it.")
+	lost := &tidemark.Error{Kind: tidemark.Unreachable, Op: "connect", Object: "db", Err: errors.New("is gone")}
+	stop := &tidemark.Error{Kind: tidemark.BadRow, Op: "apply", Object: "t", Err: errors.New("does not fit"), Hint: "Look at it."}
 	t.Run("all the way", func(t *testing.T) {
 		l, heard := testLife(Spec{})
 		s, err := walk(t, l, looking, looking, isNew, beginning, whole, entering, entered,
@@ -220,7 +220,9 @@ func TestWalks(t *testing.T) {
 
 // What ends a session and what does not.
 func TestJudge(t *testing.T) {
-	of := func(k tidemark.Kind) error { return tidemark.Errorf(k, "apply", "t", "text", "") }
+	of := func(k tidemark.Kind) error {
+		return &tidemark.Error{Kind: k, Op: "apply", Object: "t", Err: errors.New("text")}
+	}
 	queue := error(&change.QueueStop{Err: of(tidemark.BadRow)})
 	for _, x := range []struct {
 		name     string

@@ -48,7 +48,7 @@ func TestLimits(t *testing.T) {
 // What a stream is doing, without a session and with one.
 func TestDoing(t *testing.T) {
 	now := time.Now()
-	lost := tidemark.Errorf(tidemark.Unreachable, "connect", "db", "no answer", "")
+	lost := &tidemark.Error{Kind: tidemark.Unreachable, Op: "connect", Object: "db", Err: errors.New("no answer")}
 	session := func(half Half) *sampler { return &sampler{half: half, link: &link{}, meter: &capture.Meter{}} }
 	for name, x := range map[string]struct {
 		pulse func(*pulse)
@@ -84,7 +84,7 @@ func TestDoing(t *testing.T) {
 func TestContact(t *testing.T) {
 	var c contact
 	now := time.Now()
-	slow := tidemark.Errorf(tidemark.Cancelled, "ask", "", "took too long", "")
+	slow := &tidemark.Error{Kind: tidemark.Cancelled, Op: "ask", Err: errors.New("took too long")}
 	for i, x := range []struct {
 		after   time.Duration
 		err     error
@@ -92,12 +92,12 @@ func TestContact(t *testing.T) {
 		away    bool
 	}{
 		{0, nil, false, false},
-		{time.Second, tidemark.Errorf(tidemark.Denied, "ask", "", "no", ""), false, false},
+		{time.Second, &tidemark.Error{Kind: tidemark.Denied, Op: "ask", Err: errors.New("no")}, false, false},
 		{2 * time.Second, slow, false, false},
 		{2*time.Second + silence, slow, true, true},
 		{time.Minute, slow, false, true},
 		{2 * time.Minute, nil, true, false},
-		{3 * time.Minute, tidemark.Errorf(tidemark.Unreachable, "ask", "", "gone", ""), true, true},
+		{3 * time.Minute, &tidemark.Error{Kind: tidemark.Unreachable, Op: "ask", Err: errors.New("gone")}, true, true},
 	} {
 		changed := c.heard(now.Add(x.after), x.err)
 		if _, since := c.read(); changed != x.changed || since.IsZero() == x.away {
@@ -138,7 +138,7 @@ func TestGoingOn(t *testing.T) {
 		t.Error("a source of MySQL keeps no log")
 	}
 	for kind, want := range map[tidemark.Kind]bool{tidemark.Transient: true, tidemark.Full: true, tidemark.Cancelled: true, tidemark.BadRow: false, tidemark.Denied: false} {
-		if worthResuming(tidemark.Errorf(kind, "copy", "", "x", "")) != want {
+		if worthResuming(&tidemark.Error{Kind: kind, Op: "copy", Err: errors.New("x")}) != want {
 			t.Errorf("%v", kind)
 		}
 	}

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -62,7 +63,7 @@ func (r *stream) openSource(ctx context.Context) (err error) {
 	var ok bool
 	if r.from, ok = r.src.(capture.Source); !ok {
 		r.close()
-		return tidemark.Errorf(tidemark.Unsupported, "replicate", tidemark.MaskURL(r.spec.Copy.Source), "changes cannot be captured from "+r.src.Name()+" yet", "Use tidemark copy.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: tidemark.MaskURL(r.spec.Copy.Source), Err: errors.New("changes cannot be captured from " + r.src.Name() + " yet"), Hint: "Use tidemark copy."}
 	}
 	if j, ok := r.src.(capture.Journaler); ok && r.spec.Half != ApplyHalf {
 		record := r.record()
@@ -81,7 +82,7 @@ func (r *stream) openTarget(ctx context.Context) (err error) {
 	var ok bool
 	if r.to, ok = r.tgt.(apply.Target); !ok {
 		r.close()
-		return tidemark.Errorf(tidemark.Unsupported, "replicate", tidemark.MaskURL(r.spec.Copy.Target), "changes cannot be applied to "+r.tgt.Name()+" yet", "Use tidemark copy.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: tidemark.MaskURL(r.spec.Copy.Target), Err: errors.New("changes cannot be applied to " + r.tgt.Name() + " yet"), Hint: "Use tidemark copy."}
 	}
 	return nil
 }
@@ -195,8 +196,7 @@ func (r *stream) sameEnds() error {
 	s := r.rec
 	for _, pair := range [][2]string{{s.Source, r.spec.Copy.Source}, {s.Target, r.spec.Copy.Target}} {
 		if pair[0] != tidemark.MaskURL(pair[1]) {
-			return tidemark.Errorf(tidemark.Invalid, "replicate", s.Name, fmt.Sprintf("is a stream with %s, not %s", pair[0], tidemark.MaskURL(pair[1])),
-				"Give the same source and target as before, or another --name; --source-moved if the source's server was replaced by one of its replicas, --target-moved if the target has another URL now.")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "replicate", Object: s.Name, Err: fmt.Errorf("is a stream with %s, not %s", pair[0], tidemark.MaskURL(pair[1])), Hint: "Give the same source and target as before, or another --name; --source-moved if the source's server was replaced by one of its replicas, --target-moved if the target has another URL now."}
 		}
 	}
 	return nil

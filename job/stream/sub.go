@@ -69,7 +69,7 @@ func (r *stream) subscribe(ctx context.Context, moves []tidemark.Move) (*subscri
 	}
 	for id := range s.of {
 		if !there[id] && !r.awaits(ctx, s.of[id]) {
-			err := s.stop(ctx, id, tidemark.Errorf(tidemark.NotFound, "replicate", id.String(), "is not on the source any more under this name, or the rules leave it out", "If it was renamed: tidemark sub start NEWNAME."))
+			err := s.stop(ctx, id, &tidemark.Error{Kind: tidemark.NotFound, Op: "replicate", Object: id.String(), Err: errors.New("is not on the source any more under this name, or the rules leave it out"), Hint: "If it was renamed: tidemark sub start NEWNAME."})
 			if err != nil {
 				return nil, nil, err
 			}
@@ -376,8 +376,7 @@ func (b *binder) unlogged(d *change.DDL) error {
 		if b.subs.state(id) == "" {
 			continue
 		}
-		why := tidemark.Errorf(tidemark.Unsupported, "replicate", id.String(), "a session has logged a statement in place of its rows, at "+d.Place+": "+firstLine(d.SQL),
-			"On the source SET GLOBAL binlog_format = 'ROW', and look for programs that set it for themselves")
+		why := &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: id.String(), Err: errors.New("a session has logged a statement in place of its rows, at " + d.Place + ": " + firstLine(d.SQL)), Hint: "On the source SET GLOBAL binlog_format = 'ROW', and look for programs that set it for themselves"}
 		if err := b.subs.stop(b.ctx, id, why); err != nil {
 			return err
 		}

@@ -114,7 +114,7 @@ func TestHeed(t *testing.T) {
 func TestOwnError(t *testing.T) {
 	ctx, id := t.Context(), tidemark.TableID{Schema: "s", Name: "t"}
 	of := func(op, object string, kind tidemark.Kind) outcome {
-		return outcome{failure, tidemark.Errorf(kind, op, object, "text", "")}
+		return outcome{failure, &tidemark.Error{Kind: kind, Op: op, Object: object, Err: errors.New("text")}}
 	}
 	for _, x := range []struct {
 		name string
@@ -208,7 +208,7 @@ func TestEarlierColumns(t *testing.T) {
 }
 
 func TestReasons(t *testing.T) {
-	err := tidemark.Errorf(tidemark.Unsupported, "replicate", "s.t", "cannot be", "")
+	err := &tidemark.Error{Kind: tidemark.Unsupported, Op: "replicate", Object: "s.t", Err: errors.New("cannot be")}
 	if reasonOf(err) != "cannot be" || reasonOf(errors.New("bare")) != "bare" || !ofTable(err) || ofTable(errors.New("bare")) {
 		t.Error(reasonOf(err), ofTable(err))
 	}

@@ -3,6 +3,7 @@ package stream
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/url"
 	"slices"
 	"strings"
@@ -93,7 +94,7 @@ const (
 func Subscribe(ctx context.Context, env job.Env, stream, action, table string, noLoad bool) (tidemark.TableID, string, error) {
 	s, err := Here(ctx, env.Catalog, stream)
 	if err == nil && s.Name == RecordOf(stream, CaptureHalf) && (noLoad || action != StartTable && action != ReloadTable) {
-		err = tidemark.Errorf(tidemark.Invalid, "sub "+action, table, "is for the machine on which tidemark apply runs", "Here, where tidemark capture runs, tables are started and reloaded.")
+		err = &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: table, Err: errors.New("is for the machine on which tidemark apply runs"), Hint: "Here, where tidemark capture runs, tables are started and reloaded."}
 	}
 	if err != nil {
 		return tidemark.TableID{}, "", err
@@ -104,7 +105,7 @@ func Subscribe(ctx context.Context, env job.Env, stream, action, table string, n
 		return tidemark.TableID{}, "", err
 	}
 	if len(known) == 0 {
-		return tidemark.TableID{}, "", tidemark.Errorf(tidemark.Invalid, "sub "+action, stream, "the stream has not begun to follow", "Start it first: tidemark replicate.")
+		return tidemark.TableID{}, "", &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: stream, Err: errors.New("the stream has not begun to follow"), Hint: "Start it first: tidemark replicate."}
 	}
 	id, err := tableNamed(s, known, action, table)
 	if err != nil {
@@ -149,7 +150,7 @@ func heeded(ctx context.Context, env job.Env, stream string, was, is catalog.Str
 					return nil
 				}) // it stays listed as stopped otherwise
 			}
-			return tidemark.Errorf(tidemark.NotFound, "sub", t.Table.String(), t.Reason, t.Hint)
+			return &tidemark.Error{Kind: tidemark.NotFound, Op: "sub", Object: t.Table.String(), Err: errors.New(t.Reason), Hint: t.Hint}
 		case t.State != catalog.TableLoading || loadOf(&t).Begun || loadOf(&t).Place > 0 || loadOf(&t).Manual && time.Since(begun) > heedWait/5:
 			return nil
 		}
@@ -165,17 +166,17 @@ func act(t *catalog.StreamTable, action string, noLoad bool, env job.Env) error 
 	op, object := "sub "+action, t.Table.String()
 	switch {
 	case t.State == "" && action != StartTable:
-		return tidemark.Errorf(tidemark.NotFound, op, object, "is not a table of the stream", "tidemark sub lists them; tidemark sub start "+object+" adds it.")
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: op, Object: object, Err: errors.New("is not a table of the stream"), Hint: "tidemark sub lists them; tidemark sub start " + object + " adds it."}
 	case action == StopTable && t.State == catalog.TableStopped:
 		return nil
 	case action == StopTable:
 		halt(t, "stopped by hand", "tidemark sub reload "+object+" starts it again.", env.Time())
 		return nil
 	case action == StartTable && (t.State == catalog.TableActive || t.State == catalog.TableLoading):
-		return tidemark.Errorf(tidemark.Exists, op, object, "is "+t.State+" already", "tidemark sub reload loads it anew.")
+		return &tidemark.Error{Kind: tidemark.Exists, Op: op, Object: object, Err: errors.New("is " + t.State + " already"), Hint: "tidemark sub reload loads it anew."}
 	case action == LoadDoneTable:
 		if t.State != catalog.TableLoading || !loadOf(t).Manual {
-			return tidemark.Errorf(tidemark.Invalid, op, object, "nobody but tidemark loads it: it is "+t.State, "loaddone comes after sub start --no-load.")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: object, Err: errors.New("nobody but tidemark loads it: it is " + t.State), Hint: "loaddone comes after sub start --no-load."}
 		}
 		t.State, t.Since = catalog.TableActive, later(t, env.Time())
 		return nil
@@ -214,7 +215,7 @@ func tableNamed(s catalog.Stream, known []catalog.StreamTable, action, name stri
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) > 1:
-		return tidemark.TableID{}, tidemark.Errorf(tidemark.Invalid, "sub "+action, name, "names more than one table of the stream", "Say its schema: "+found[0].String()+".")
+		return tidemark.TableID{}, &tidemark.Error{Kind: tidemark.Invalid, Op: "sub " + action, Object: name, Err: errors.New("names more than one table of the stream"), Hint: "Say its schema: " + found[0].String() + "."}
 	case dotted:
 		return tidemark.TableID{Schema: schema, Name: rest}, nil
 	}

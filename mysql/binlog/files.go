@@ -64,7 +64,7 @@ func Open(paths []string, opt Options) (*Files, error) {
 		}
 	}
 	if len(paths) == 0 {
-		return nil, tidemark.Errorf(tidemark.Invalid, "scan", "", "no binary log is named", hintForeign)
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Err: errors.New("no binary log is named"), Hint: hintForeign}
 	}
 	f.members = once(f.members)
 	if opt.Retrieve != "" {
@@ -120,7 +120,7 @@ func (f *Files) add(path string) error {
 		}
 	}
 	if len(f.members) == n {
-		return tidemark.Errorf(tidemark.NotFound, "scan", path, "the folder has no binary logs", "Their names end with a number of six digits, as binlog.000001 or binlog.000001.gz does; name files that are called otherwise.")
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "scan", Object: path, Err: errors.New("the folder has no binary logs"), Hint: "Their names end with a number of six digits, as binlog.000001 or binlog.000001.gz does; name files that are called otherwise."}
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (f *Files) addIndex(path string) error {
 			continue
 		}
 		if strings.ContainsRune(name, 0) || len(name) > 4096 {
-			return tidemark.Errorf(tidemark.BadInput, "scan", path, "it is no list of binary logs", hintForeign)
+			return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: path, Err: errors.New("it is no list of binary logs"), Hint: hintForeign}
 		}
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(filepath.Dir(path), name)
@@ -150,7 +150,7 @@ func (f *Files) addIndex(path string) error {
 		f.members = append(f.members, newMember(name))
 	}
 	if len(f.members) == n {
-		return tidemark.Errorf(tidemark.BadInput, "scan", path, "the list of binary logs is empty", hintForeign)
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: path, Err: errors.New("the list of binary logs is empty"), Hint: hintForeign}
 	}
 	return nil
 }
@@ -196,7 +196,7 @@ func (f *Files) look() error {
 		kept = append(kept, m)
 	}
 	if len(kept) == 0 {
-		return tidemark.Errorf(tidemark.NotFound, "scan", f.members[0].path, "no file is a binary log", hintForeign)
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "scan", Object: f.members[0].path, Err: errors.New("no file is a binary log"), Hint: hintForeign}
 	}
 	f.members = kept
 	return nil

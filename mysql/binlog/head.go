@@ -3,6 +3,7 @@ package binlog
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
@@ -43,7 +44,7 @@ func readFormat(body []byte) (format, error) {
 	}
 	major, minor := 0, 0
 	if n, _ := fmt.Sscanf(f.version, "%d.%d", &major, &minor); n < 2 || major < 5 || major == 5 && minor < 6 {
-		return format{}, tidemark.Errorf(tidemark.BadInput, "scan", "", fmt.Sprintf("the log is of the version %q", f.version), "Logs of MySQL 5.6 and MariaDB 10.0 and of later versions are read.")
+		return format{}, &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Err: fmt.Errorf("the log is of the version %q", f.version), Hint: "Logs of MySQL 5.6 and MariaDB 10.0 and of later versions are read."}
 	}
 	f.sums = body[len(body)-5] == 1
 	return f, nil
@@ -55,12 +56,11 @@ func checkMagic(name string, head []byte) error {
 	case bytes.HasPrefix(head, magic):
 		return nil
 	case bytes.HasPrefix(head, magicEncrypted):
-		return tidemark.Errorf(tidemark.BadInput, "scan", name, "it is encrypted from offset 0 on (MySQL, binlog_encryption)",
-			"Read it from the server, which decrypts it: tidemark ha scan mysql://USER@HOST, or mysqlbinlog --read-from-remote-server --raw.")
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: errors.New("it is encrypted from offset 0 on (MySQL, binlog_encryption)"), Hint: "Read it from the server, which decrypts it: tidemark ha scan mysql://USER@HOST, or mysqlbinlog --read-from-remote-server --raw."}
 	case len(head) == 0:
-		return tidemark.Errorf(tidemark.BadInput, "scan", name, "it is empty", hintForeign)
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: errors.New("it is empty"), Hint: hintForeign}
 	}
-	return tidemark.Errorf(tidemark.BadInput, "scan", name, fmt.Sprintf("it is no binary log: it begins with % x at offset 0, and not with % x", head[:min(4, len(head))], magic), hintForeign)
+	return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: fmt.Errorf("it is no binary log: it begins with % x at offset 0, and not with % x", head[:min(4, len(head))], magic), Hint: hintForeign}
 }
 
 // Number gives the number that the name of a file of the log ends with, packed or not.
@@ -83,7 +83,7 @@ type member struct {
 
 // errRelay is of a relay log.
 func errRelay(name string) error {
-	return tidemark.Errorf(tidemark.BadInput, "scan", name, "it is a relay log", hintRelay)
+	return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: errors.New("it is a relay log"), Hint: hintRelay}
 }
 
 // look reads what a file says of itself: its head, and of one that is not packed the Rotate
@@ -136,7 +136,7 @@ func (m *member) readHead(p []byte) (sums bool, err error) {
 		at += uint64(size)
 		switch {
 		case i == 0 && kind != kindFormat:
-			return sums, tidemark.Errorf(tidemark.BadInput, "scan", m.name, fmt.Sprintf("its first event, at offset %d, is of the kind %d and describes no format", here, kind), hintForeign)
+			return sums, &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: m.name, Err: fmt.Errorf("its first event, at offset %d, is of the kind %d and describes no format", here, kind), Hint: hintForeign}
 		case i == 0:
 			h, err := readFormat(ev[headerSize:])
 			if err != nil {
@@ -177,15 +177,14 @@ func lastRotate(tail []byte, sums bool) string {
 
 // errEncrypted is of MariaDB's logs, whose first events are plain.
 func errEncrypted(name string, at uint64) error {
-	return tidemark.Errorf(tidemark.BadInput, "scan", name, fmt.Sprintf("it is encrypted from offset %d on (MariaDB, encrypt_binlog)", at),
-		"Read it from the server, which decrypts it: tidemark ha scan mariadb://USER@HOST, or mariadb-binlog --read-from-remote-server --raw.")
+	return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: fmt.Errorf("it is encrypted from offset %d on (MariaDB, encrypt_binlog)", at), Hint: "Read it from the server, which decrypts it: tidemark ha scan mariadb://USER@HOST, or mariadb-binlog --read-from-remote-server --raw."}
 }
 
 // atOffset says where in a file something is wrong.
 func atOffset(err error, name string, at uint64) error {
 	switch e := err.(type) {
 	case *damage:
-		return tidemark.Errorf(tidemark.BadInput, "scan", name, fmt.Sprintf("the event at offset %d cannot be read: %s", at, e.text), hintForeign)
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: fmt.Errorf("the event at offset %d cannot be read: %s", at, e.text), Hint: hintForeign}
 	case *tidemark.Error:
 		if e.Object == "" {
 			e.Object = name

@@ -190,7 +190,7 @@ func (s *Scanner) Place() uint64 {
 func (s *Scanner) Where(err error) error {
 	var d *damage
 	if errors.As(err, &d) {
-		return tidemark.Errorf(tidemark.BadInput, "scan", s.name, fmt.Sprintf("the event at offset %d cannot be read: %s", s.off, d.text), "Try again; if it stays so, the server's log is damaged.")
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: s.name, Err: fmt.Errorf("the event at offset %d cannot be read: %s", s.off, d.text), Hint: "Try again; if it stays so, the server's log is damaged."}
 	}
 	return atOffset(err, s.name, s.off)
 }

@@ -83,7 +83,7 @@ type chunkReader struct {
 // describe works out what is read, in what order.
 func (r *chunkReader) describe(e *Bulk, id tidemark.TableID, shown *schema.Shown) (err error) {
 	if len(shown.Columns) == 0 {
-		return tidemark.Errorf(tidemark.NotFound, "load", id.String(), "is not on the source any more", "")
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "load", Object: id.String(), Err: errors.New("is not on the source any more")}
 	}
 	if r.chunk.Relation, err = change.ParseRelation(event.TableOf(id, shown, e.MariaDB).Relation[1:]); err != nil {
 		return err
@@ -107,7 +107,7 @@ func (r *chunkReader) describe(e *Bulk, id tidemark.TableID, shown *schema.Shown
 		r.chunk.Key, r.order = append(r.chunk.Key, at), append(r.order, c)
 	}
 	if len(r.order) == 0 {
-		return tidemark.Errorf(tidemark.Unsupported, "load", id.String(), "has no primary key, by which it could be read in pieces", "Load it yourself: tidemark sub start "+id.String()+" --no-load")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: id.String(), Err: errors.New("has no primary key, by which it could be read in pieces"), Hint: "Load it yourself: tidemark sub start " + id.String() + " --no-load"}
 	}
 	return nil
 }
@@ -240,7 +240,7 @@ func (e *Bulk) snapshotNow(ctx context.Context, s *server.Session) error {
 		}
 		return s.Exec(ctx, startSnapshot)
 	case e.Options.Lock == server.LockNone:
-		return tidemark.Errorf(tidemark.Unsupported, "load", e.Masked, "without GTIDs (gtid_mode=ON) commits have to be kept out for a moment, and no lock is wanted", "Let the source be locked (--lock), or load the table yourself.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: e.Masked, Err: errors.New("without GTIDs (gtid_mode=ON) commits have to be kept out for a moment, and no lock is wanted"), Hint: "Let the source be locked (--lock), or load the table yourself."}
 	}
 	f := &freezing{e: e, all: []*server.Session{s}, once: true}
 	_, err = f.locked(ctx)
@@ -264,7 +264,7 @@ func (e *Bulk) snapshotBehind(ctx context.Context, s *server.Session) error {
 		}
 		at, err := snapshotPosition(ctx, s)
 		if err == nil && at == "" {
-			err = tidemark.Errorf(tidemark.Unsupported, "load", e.Masked, "the server does not say to which place of its log a snapshot belongs", "Load the table yourself.")
+			err = &tidemark.Error{Kind: tidemark.Unsupported, Op: "load", Object: e.Masked, Err: errors.New("the server does not say to which place of its log a snapshot belongs"), Hint: "Load the table yourself."}
 		}
 		if err != nil || server.PlaceOf(at) >= want {
 			return "", err
@@ -328,7 +328,7 @@ func (e *Bulk) insisting(ctx context.Context, try func(long bool) (inTheWay stri
 		case err != nil || why == "":
 			return err
 		case took > e.Options.LockWait:
-			return tidemark.Errorf(tidemark.Transient, "load", e.Masked, why, "")
+			return &tidemark.Error{Kind: tidemark.Transient, Op: "load", Object: e.Masked, Err: errors.New(why)}
 		}
 		if err := flow.Sleep(ctx, 2*time.Millisecond); err != nil {
 			return err
@@ -361,11 +361,10 @@ func (e *Bulk) Mark(ctx context.Context, above uint64) (mark change.LogMark, err
 		}
 		var my *gomysql.MyError
 		if err := s.Exec(ctx, "FLUSH BINARY LOGS"); errors.As(err, &my) && server.Kinds[my.Code] == tidemark.Forbidden {
-			return mark, tidemark.Errorf(tidemark.Forbidden, "load", e.Masked, "nothing is written to the source, and a new file of its log, which the load needs then, may not be begun: "+my.Message,
-				"GRANT RELOAD ON *.* TO "+e.Grantee()+", or load the table while something is written")
+			return mark, &tidemark.Error{Kind: tidemark.Forbidden, Op: "load", Object: e.Masked, Err: errors.New("nothing is written to the source, and a new file of its log, which the load needs then, may not be begun: " + my.Message), Hint: "GRANT RELOAD ON *.* TO " + e.Grantee() + ", or load the table while something is written"}
 		} else if err != nil {
 			return mark, e.Fail("load", "place in the log", err)
 		}
 	}
-	return mark, tidemark.Errorf(tidemark.Lost, "load", e.Masked, "the log has places that an earlier load has used: it was reset", "Copy again.")
+	return mark, &tidemark.Error{Kind: tidemark.Lost, Op: "load", Object: e.Masked, Err: errors.New("the log has places that an earlier load has used: it was reset"), Hint: "Copy again."}
 }

@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"encoding/hex"
+	"errors"
 	"regexp"
 	"strings"
 
@@ -30,7 +31,7 @@ func (e *Bulk) where(m *tidemark.Move, r *tidemark.Range) (string, error) {
 			}
 			all = append(all, "("+cond+")")
 		default:
-			return "", tidemark.Errorf(tidemark.Bug, "read", m.From.String(), "a MySQL source has no ranges of blocks", "")
+			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: m.From.String(), Err: errors.New("a MySQL source has no ranges of blocks")}
 		}
 	}
 	for _, f := range m.Filter {
@@ -47,7 +48,7 @@ func column(t *tidemark.Table, name string) (*tidemark.Column, error) {
 	if c := t.Column(name); c != nil {
 		return c, nil
 	}
-	return nil, tidemark.Errorf(tidemark.Invalid, "read", t.String(), "there is no column "+name, "")
+	return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: t.String(), Err: errors.New("there is no column " + name)}
 }
 
 // keyRange writes Lower <= key < Upper. For several columns it is spelled out,
@@ -67,7 +68,7 @@ func keyRange(t *tidemark.Table, r *tidemark.Range) (string, error) {
 		}
 	}
 	if len(r.Lower) > len(cols) || len(r.Upper) > len(cols) {
-		return "", tidemark.Errorf(tidemark.Invalid, "read", t.String(), "a boundary has more values than there are columns", "")
+		return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: t.String(), Err: errors.New("a boundary has more values than there are columns")}
 	}
 	var all []string
 	if len(r.Lower) > 0 {
@@ -94,7 +95,7 @@ func Listed(t *tidemark.Table, r *tidemark.Range) (string, error) {
 	rows := make([]string, len(r.Values))
 	for i, values := range r.Values {
 		if len(values) != len(r.Columns) {
-			return "", tidemark.Errorf(tidemark.Bug, "read", t.String(), "a row is named by another number of values than there are columns", "")
+			return "", &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: t.String(), Err: errors.New("a row is named by another number of values than there are columns")}
 		}
 		conds := make([]string, len(values))
 		for j, v := range values {
@@ -154,11 +155,11 @@ func filter(t *tidemark.Table, f tidemark.Filter) (string, error) {
 		case "notnull":
 			any = append(any, name+" IS NOT NULL")
 		default:
-			return "", tidemark.Errorf(tidemark.Invalid, "read", t.String(), "a filter has the unknown operator "+cond.Op, "")
+			return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: t.String(), Err: errors.New("a filter has the unknown operator " + cond.Op)}
 		}
 	}
 	if len(any) == 0 {
-		return "", tidemark.Errorf(tidemark.Invalid, "read", t.String(), "a filter of column "+c.Name+" has no condition", "")
+		return "", &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: t.String(), Err: errors.New("a filter of column " + c.Name + " has no condition")}
 	}
 	return strings.Join(any, " OR "), nil
 }

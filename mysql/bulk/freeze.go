@@ -81,7 +81,7 @@ func (e *Bulk) Freeze(ctx context.Context, lanes int) (tidemark.Position, error)
 	again := e.frozen
 	e.mu.Unlock()
 	if again {
-		return tidemark.Position{}, tidemark.Errorf(tidemark.Bug, "freeze", e.Masked, "the source is frozen already", "")
+		return tidemark.Position{}, &tidemark.Error{Kind: tidemark.Bug, Op: "freeze", Object: e.Masked, Err: errors.New("the source is frozen already")}
 	}
 	f := &freezing{e: e}
 	err := f.open(ctx, lanes+1)
@@ -345,8 +345,7 @@ func (f *freezing) hoping(ctx context.Context) (tidemark.Position, error) {
 	}
 	after, err := f.e.position(ctx, f.all[0])
 	if err == nil && before.Stamp != after.Stamp {
-		return after, tidemark.Errorf(tidemark.Invalid, "freeze", f.e.Masked, "the source was written to while the lanes opened, and no lock was wanted",
-			"Stop the writers, or let the source be locked for a moment.")
+		return after, &tidemark.Error{Kind: tidemark.Invalid, Op: "freeze", Object: f.e.Masked, Err: errors.New("the source was written to while the lanes opened, and no lock was wanted"), Hint: "Stop the writers, or let the source be locked for a moment."}
 	}
 	return after, err
 }

@@ -65,7 +65,7 @@ func (e *Bulk) holdersFor(ctx context.Context, n int) ([]*server.Session, error)
 	e.mu.Unlock()
 	for _, s := range holders {
 		if s.Dead {
-			return nil, tidemark.Errorf(tidemark.Lost, "describe", e.Masked, "a connection that kept the source's tables as they are has broken", "Start the copy again.")
+			return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "describe", Object: e.Masked, Err: errors.New("a connection that kept the source's tables as they are has broken"), Hint: "Start the copy again."}
 		}
 	}
 	for len(holders) < want {
@@ -105,7 +105,7 @@ func holdIn(ctx context.Context, s *server.Session, tables []tidemark.TableID) e
 		switch {
 		case err == nil || first != nil:
 		case errors.As(err, &my) && my.Code == 1146:
-			first = tidemark.Errorf(tidemark.Lost, "freeze", tables[i].String(), "the table was dropped after the source was frozen", "Start the copy again.")
+			first = &tidemark.Error{Kind: tidemark.Lost, Op: "freeze", Object: tables[i].String(), Err: errors.New("the table was dropped after the source was frozen"), Hint: "Start the copy again."}
 		default:
 			first = s.Server.Fail("freeze", tables[i].String(), err)
 		}

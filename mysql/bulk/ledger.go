@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -116,7 +117,7 @@ func (e *Ledger) overtaken(ctx context.Context, run string) bool {
 
 // takenOver is the error of a range whose epoch has passed.
 func takenOver(run string) error {
-	return tidemark.Errorf(tidemark.Invalid, "write", "run "+run, "another process has taken this run over", "end this process, or that one, and resume then")
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: "write", Object: "run " + run, Err: errors.New("another process has taken this run over"), Hint: "end this process, or that one, and resume then"}
 }
 
 // Marks lists the ranges of a run that are on the target.

@@ -99,8 +99,7 @@ func (e *Bulk) reader(ctx context.Context, lane int) (*server.Session, error) {
 		if s := e.reads[lane]; !s.Dead {
 			return s, nil
 		}
-		return nil, tidemark.Errorf(tidemark.Lost, "read", e.Masked, fmt.Sprintf("lane %d has lost its view of the source with its connection", lane),
-			"The other lanes go on; if none is left, start the copy again.")
+		return nil, &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: e.Masked, Err: fmt.Errorf("lane %d has lost its view of the source with its connection", lane), Hint: "The other lanes go on; if none is left, start the copy again."}
 	}
 	return e.laneSession(ctx, &e.reads, lane)
 }

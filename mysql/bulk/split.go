@@ -2,6 +2,7 @@ package bulk
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -82,12 +83,12 @@ func partitions(m *tidemark.Move) ([]tidemark.Range, error) {
 		all[i].part.Bytes += p.Bytes
 	}
 	if len(all) == 0 {
-		return nil, tidemark.Errorf(tidemark.Invalid, "split", m.From.String(), "the table has no partitions", "Leave parallel-load of this table out, or give it ranges.")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: m.From.String(), Err: errors.New("the table has no partitions"), Hint: "Leave parallel-load of this table out, or give it ranges."}
 	}
 	for _, name := range m.Split.Parts {
 		i, known := index[name]
 		if !known {
-			return nil, tidemark.Errorf(tidemark.Invalid, "split", m.From.String(), "there is no partition "+name, "")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: m.From.String(), Err: errors.New("there is no partition " + name)}
 		}
 		all[i].used = true
 	}
@@ -105,13 +106,12 @@ func partitions(m *tidemark.Move) ([]tidemark.Range, error) {
 func bounds(m *tidemark.Move) ([]tidemark.Range, error) {
 	for _, name := range m.Split.Columns {
 		if m.From.Column(name) == nil {
-			return nil, tidemark.Errorf(tidemark.Invalid, "split", m.From.String(), "there is no column "+name, "")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: m.From.String(), Err: errors.New("there is no column " + name)}
 		}
 	}
 	for _, b := range m.Split.Bounds {
 		if len(b) != len(m.Split.Columns) {
-			return nil, tidemark.Errorf(tidemark.Invalid, "split", m.From.String(),
-				fmt.Sprintf("the boundary (%s) has not as many values as there are columns", strings.Join(b, ", ")), "")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: m.From.String(), Err: fmt.Errorf("the boundary (%s) has not as many values as there are columns", strings.Join(b, ", "))}
 		}
 	}
 	return ranges(m, m.Split.Columns, m.Split.Bounds), nil

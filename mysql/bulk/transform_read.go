@@ -1,6 +1,7 @@
 package bulk
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"unicode/utf8"
@@ -56,14 +57,14 @@ func (b *BadValue) Error() string {
 // outCols works out the columns that a Move reads.
 func (e *Bulk) outCols(m *tidemark.Move, f tidemark.Format) ([]outCol, error) {
 	if len(m.Source) == 0 {
-		return nil, tidemark.Errorf(tidemark.Invalid, "read", m.From.String(), "no column is left to copy", "")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: m.From.String(), Err: errors.New("no column is left to copy")}
 	}
 	to := m.To.Stored()
 	out := make([]outCol, len(m.Source))
 	for i, name := range m.Source {
 		c := m.From.Column(name)
 		if c == nil {
-			return nil, tidemark.Errorf(tidemark.Invalid, "read", m.From.String(), "there is no column "+name, "")
+			return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "read", Object: m.From.String(), Err: errors.New("there is no column " + name)}
 		}
 		target := c.Type
 		if i < len(to) {
@@ -79,7 +80,7 @@ func (e *Bulk) outCols(m *tidemark.Move, f tidemark.Format) ([]outCol, error) {
 		case tidemark.CopyText:
 			out[i].forCopyText(c.Type, target)
 		default:
-			return nil, tidemark.Errorf(tidemark.Bug, "read", m.From.String(), "a MySQL source has no "+f.String()+" format", "")
+			return nil, &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: m.From.String(), Err: errors.New("a MySQL source has no " + f.String() + " format")}
 		}
 		if m.Lob.Mode == tidemark.LimitedLob && m.Lob.MaxBytes > 0 && (c.Type.Kind == tidemark.Text || c.Type.Kind == tidemark.Blob) {
 			out[i].limitTo(m.Lob.MaxBytes, c.Type, f)

@@ -34,7 +34,7 @@ import (
 func (e *Bulk) Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error) {
 	object := w.Move.To.String()
 	if w.Format == tidemark.CopyBinary {
-		return tidemark.Written{}, tidemark.Errorf(tidemark.Bug, "write", object, "a MySQL target takes no "+w.Format.String(), "")
+		return tidemark.Written{}, &tidemark.Error{Kind: tidemark.Bug, Op: "write", Object: object, Err: errors.New("a MySQL target takes no " + w.Format.String())}
 	}
 	s, err := e.writerFor(ctx, lane, w.Statement)
 	if err != nil {
@@ -538,7 +538,7 @@ func (e *Bulk) shapeOf(ctx context.Context, s *server.Session, id tidemark.Table
 		return shape, err
 	}
 	if r.RowNumber() == 0 {
-		return shape, tidemark.Errorf(tidemark.NotFound, "write", id.String(), "there is no such table on the target, or the user may not see it", "")
+		return shape, &tidemark.Error{Kind: tidemark.NotFound, Op: "write", Object: id.String(), Err: errors.New("there is no such table on the target, or the user may not see it")}
 	}
 	shape = tableShape{transactional: schema.Transactional(server.Cell(r, 0, 0)), columns: map[string]columnShape{}}
 	if r, err = s.Query(ctx, "SELECT COLUMN_NAME, DATA_TYPE, CHARACTER_SET_NAME FROM information_schema.COLUMNS"+in); err != nil {

@@ -186,7 +186,7 @@ func (k *writing) insertRows(ctx context.Context, data []byte) error {
 	for len(data) > 0 {
 		end := bytes.IndexByte(data, '\n')
 		if end < 0 {
-			return tidemark.Errorf(tidemark.Bug, "write", k.object, "a batch ends within a row", "")
+			return &tidemark.Error{Kind: tidemark.Bug, Op: "write", Object: k.object, Err: errors.New("a batch ends within a row")}
 		}
 		if len(sql) > len(head) {
 			sql = append(sql, ',')
@@ -195,8 +195,7 @@ func (k *writing) insertRows(ctx context.Context, data []byte) error {
 		data = data[end+1:]
 		if len(sql) >= limit || len(data) == 0 {
 			if len(sql) >= k.packet {
-				return tidemark.Errorf(tidemark.BadRow, "write", k.object, fmt.Sprintf("a row of %d bytes is larger than max_allowed_packet", len(sql)),
-					"SET GLOBAL local_infile = 1, or SET GLOBAL max_allowed_packet = 1073741824, on the server.")
+				return &tidemark.Error{Kind: tidemark.BadRow, Op: "write", Object: k.object, Err: fmt.Errorf("a row of %d bytes is larger than max_allowed_packet", len(sql)), Hint: "SET GLOBAL local_infile = 1, or SET GLOBAL max_allowed_packet = 1073741824, on the server."}
 			}
 			k.touched = true
 			if err := k.command(string(sql)); err != nil {

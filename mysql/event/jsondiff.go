@@ -61,8 +61,7 @@ func (t *Table) diffImage(p, present []byte, out []field) (rest []byte, err erro
 func (t *Table) patched(dst []byte, c *Column, before *field, diffs []byte) ([]byte, error) {
 	switch before.state {
 	case fieldAbsent:
-		return dst, tidemark.Errorf(tidemark.Unsupported, "follow", t.ID.String(), "the log has only what was changed in the documents of column "+c.Name+", and not what they were before",
-			"SET GLOBAL binlog_row_image = 'FULL' (or binlog_row_value_options = '') on the source, look for programs that set these for themselves, and copy the table again.")
+		return dst, &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: t.ID.String(), Err: errors.New("the log has only what was changed in the documents of column " + c.Name + ", and not what they were before"), Hint: "SET GLOBAL binlog_row_image = 'FULL' (or binlog_row_value_options = '') on the source, look for programs that set these for themselves, and copy the table again."}
 	case fieldValue:
 		return appendPatched(dst, before.v, diffs)
 	}

@@ -3,6 +3,7 @@ package event
 import (
 	"bytes"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
 	mathbits "math/bits"
@@ -198,8 +199,7 @@ func (t *Table) tuple(dst []byte, row, before []field, keyOnly bool) (_ []byte, 
 }
 
 func (t *Table) noImage(c *Column) error {
-	return tidemark.Errorf(tidemark.Unsupported, "follow", t.ID.String(), "the log does not say which row was changed: its image is without column "+c.Name,
-		"SET GLOBAL binlog_row_image = FULL on the source, and copy the table again.")
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: t.ID.String(), Err: errors.New("the log does not say which row was changed: its image is without column " + c.Name), Hint: "SET GLOBAL binlog_row_image = FULL on the source, and copy the table again."}
 }
 
 // Unpack expands what MariaDB has compressed, row events and values of COMPRESSED

@@ -203,8 +203,7 @@ func (d *describer) readSchemas() error {
 		}
 	})
 	if err == nil && d.e.DB != "" && len(d.schemas) == 0 {
-		return tidemark.Errorf(tidemark.NotFound, "describe", d.e.Masked, fmt.Sprintf("there is no database %s that this login may see", d.e.DB),
-			"GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON "+server.Quote(d.e.DB)+".* TO "+d.e.Grantee()+", or correct the name in the URL.")
+		return &tidemark.Error{Kind: tidemark.NotFound, Op: "describe", Object: d.e.Masked, Err: fmt.Errorf("there is no database %s that this login may see", d.e.DB), Hint: "GRANT SELECT, SHOW VIEW, TRIGGER, EVENT ON " + server.Quote(d.e.DB) + ".* TO " + d.e.Grantee() + ", or correct the name in the URL."}
 	}
 	return err
 }

@@ -70,7 +70,7 @@ const urlForm = "The form is mysql://user:password@host:3306/database, with spec
 
 func parseURL(rawURL string) (address, error) {
 	bad := func(cause, hint string) error {
-		return tidemark.Errorf(tidemark.Invalid, "open", tidemark.MaskURL(rawURL), cause, hint)
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "open", Object: tidemark.MaskURL(rawURL), Err: errors.New(cause), Hint: hint}
 	}
 	u, err := tidemark.ParseURL(rawURL)
 	if err != nil {

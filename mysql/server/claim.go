@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -176,7 +177,7 @@ func inTurn(ctx context.Context, s *Session, do func() error) error {
 	const turn = "tidemark claims"
 	r, err := s.Query(ctx, fmt.Sprintf("SELECT GET_LOCK('%s', 60)", turn))
 	if err == nil && Cell(r, 0, 0) != "1" {
-		err = tidemark.Errorf(tidemark.Transient, "claim tables", "", "another process has held the lock of claims for a minute", "Wait until it ends.")
+		err = &tidemark.Error{Kind: tidemark.Transient, Op: "claim tables", Err: errors.New("another process has held the lock of claims for a minute"), Hint: "Wait until it ends."}
 	}
 	if err != nil {
 		return err

@@ -187,8 +187,7 @@ func (e *Server) readVersion() {
 
 func (e *Server) supported() error {
 	if e.MariaDB && !e.AtLeast(10, 6, 0) || !e.MariaDB && !e.AtLeast(8, 0, 0) {
-		return tidemark.Errorf(tidemark.Unsupported, "connect", e.to.masked, "the server's version is "+e.version,
-			"MySQL 8.0 and MariaDB 10.6 are the oldest that are supported.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: "connect", Object: e.to.masked, Err: errors.New("the server's version is " + e.version), Hint: "MySQL 8.0 and MariaDB 10.6 are the oldest that are supported."}
 	}
 	return nil
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"strconv"
@@ -99,7 +100,7 @@ func (e *Server) LogEnd(ctx context.Context, s *Session) (uint64, error) {
 		return 0, err
 	}
 	if r.RowNumber() == 0 {
-		return 0, tidemark.Errorf(tidemark.Unsupported, "follow", e.Masked, "the server keeps no binlog", "Start the server with log_bin.")
+		return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: "follow", Object: e.Masked, Err: errors.New("the server keeps no binlog"), Hint: "Start the server with log_bin."}
 	}
 	base, err := e.Base()
 	return base + PlaceOf(Cell(r, 0, 0)+":"+Cell(r, 0, 1)), err
@@ -153,8 +154,7 @@ func NameLock(stream string) string {
 func LockName(ctx context.Context, s *Session, name string) error {
 	r, err := s.Query(ctx, "SELECT GET_LOCK("+Literal(NameLock(name))+", 1)")
 	if err == nil && Cell(r, 0, 0) != "1" {
-		err = tidemark.Errorf(tidemark.Transient, "follow", name, "nothing is applied, because another process follows this server's log under the same name",
-			"Stop that process, or wait until the server has noticed that it is gone; another stream needs another --name.")
+		err = &tidemark.Error{Kind: tidemark.Transient, Op: "follow", Object: name, Err: errors.New("nothing is applied, because another process follows this server's log under the same name"), Hint: "Stop that process, or wait until the server has noticed that it is gone; another stream needs another --name."}
 	}
 	return err
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -32,7 +33,7 @@ func (e *Server) OwnTable(ctx context.Context, name string) (string, error) {
 		return err
 	})
 	if err == nil && db == "" {
-		err = tidemark.Errorf(tidemark.Invalid, "mark", e.Masked, "it is not known in which database the marker table stands", "Name a database in the target's URL.")
+		err = &tidemark.Error{Kind: tidemark.Invalid, Op: "mark", Object: e.Masked, Err: errors.New("it is not known in which database the marker table stands"), Hint: "Name a database in the target's URL."}
 	}
 	if err != nil {
 		return "", err

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -17,7 +18,7 @@ func (e *Server) Replication(ctx context.Context) (out tidemark.Replication, err
 		return out, err
 	}
 	if len(files) == 0 {
-		return out, tidemark.Errorf(tidemark.Unsupported, "check", e.Masked, "the server keeps no binlog", "Give the URL of the server that replicas follow.")
+		return out, &tidemark.Error{Kind: tidemark.Unsupported, Op: "check", Object: e.Masked, Err: errors.New("the server keeps no binlog"), Hint: "Give the URL of the server that replicas follow."}
 	}
 	for _, f := range files {
 		out.Log += float64(f.Size)

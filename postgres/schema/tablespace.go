@@ -2,6 +2,7 @@ package schema
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -47,9 +48,9 @@ func (s *Schema) InTablespaces(ctx context.Context, names []string) (out []tidem
 	for _, name := range names {
 		switch {
 		case !slices.Contains(known, name):
-			return nil, tidemark.Errorf(tidemark.NotFound, "select tables", "tablespace "+name, "the server has none of that name", "It has "+strings.Join(known, ", ")+".")
+			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "select tables", Object: "tablespace " + name, Err: errors.New("the server has none of that name"), Hint: "It has " + strings.Join(known, ", ") + "."}
 		case tables[name] == 0:
-			return nil, tidemark.Errorf(tidemark.NotFound, "select tables", "tablespace "+name, fmt.Sprintf("no table of the database %s lies there", s.Config.Database), "Tables and partitions count, indexes do not: \\d+ shows where a table lies.")
+			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "select tables", Object: "tablespace " + name, Err: fmt.Errorf("no table of the database %s lies there", s.Config.Database), Hint: "Tables and partitions count, indexes do not: \\d+ shows where a table lies."}
 		}
 	}
 	return out, nil

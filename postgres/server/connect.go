@@ -119,8 +119,7 @@ func (s *Server) refuseTransactionPool(ctx context.Context, pid uint32) error {
 	if again != pid {
 		return nil
 	}
-	return tidemark.Errorf(tidemark.Unsupported, "connect", s.Object, "a pooler in between gives each transaction another session of the server",
-		"Give the server's own address, or that of a pool with pool_mode = session: snapshots and settings do not survive the other modes.")
+	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "connect", Object: s.Object, Err: errors.New("a pooler in between gives each transaction another session of the server"), Hint: "Give the server's own address, or that of a pool with pool_mode = session: snapshots and settings do not survive the other modes."}
 }
 
 // objectOf names a database in messages, without what could be secret.
@@ -271,8 +270,7 @@ func (s *Server) Lost(cause error) error {
 	if cause != nil {
 		text += ": " + PlainCause(cause)
 	}
-	return tidemark.Errorf(tidemark.Lost, "read", s.Object, text,
-		"Start again with --resume: ranges that are on the target already are kept if the source has not changed.")
+	return &tidemark.Error{Kind: tidemark.Lost, Op: "read", Object: s.Object, Err: errors.New(text), Hint: "Start again with --resume: ranges that are on the target already are kept if the source has not changed."}
 }
 
 // Control gives the session for statements of our own, and what gives it back.

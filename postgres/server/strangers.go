@@ -54,9 +54,7 @@ func (s *Server) Strangers(ctx context.Context, conn *pgx.Conn, op string, table
 		return err
 	}
 	me := QuoteIdent(s.Config.User)
-	return tidemark.Errorf(tidemark.Forbidden, op, QuoteTable(id),
-		fmt.Sprintf("%s calls %s, which belongs to %s and would run with the rights of the superuser %s", what, function, QuoteIdent(owner), me),
-		fmt.Sprintf("Let a role that is no superuser write to the target; or look at the function, and give it to one that may do all: ALTER FUNCTION %s OWNER TO %s; or insist with --run-as-me.", function, me))
+	return &tidemark.Error{Kind: tidemark.Forbidden, Op: op, Object: QuoteTable(id), Err: fmt.Errorf("%s calls %s, which belongs to %s and would run with the rights of the superuser %s", what, function, QuoteIdent(owner), me), Hint: fmt.Sprintf("Let a role that is no superuser write to the target; or look at the function, and give it to one that may do all: ALTER FUNCTION %s OWNER TO %s; or insist with --run-as-me.", function, me)}
 }
 
 // StrangersOf is strangers for tables by their names; those that are not there are left out.

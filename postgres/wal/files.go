@@ -110,7 +110,7 @@ func Open(paths []string, opt Options) (*Files, error) {
 		if len(fs.left) > 0 {
 			cause += " to read; " + fs.left[0].String()
 		}
-		return nil, tidemark.Errorf(tidemark.NotFound, "scan", paths[0], cause, "Give segments such as 000000010000000000000001, or the folder pg_wal or an archive that has them.")
+		return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "scan", Object: paths[0], Err: errors.New(cause), Hint: "Give segments such as 000000010000000000000001, or the folder pg_wal or an archive that has them."}
 	}
 	return fs, nil
 }
@@ -122,7 +122,7 @@ var segmentFile = regexp.MustCompile(`^[0-9A-F]{24}(\.partial)?(-[0-9a-f]{40})?(
 // expand gives the files that paths are or hold.
 func expand(paths []string, absent bool) (names []string, err error) {
 	if len(paths) == 0 {
-		return nil, tidemark.Errorf(tidemark.Invalid, "scan", "", "no files were given", "Give segments of the log, or a folder of them.")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Err: errors.New("no files were given"), Hint: "Give segments of the log, or a folder of them."}
 	}
 	for _, p := range paths {
 		info, err := os.Stat(p)
@@ -187,7 +187,7 @@ func classify(name string, b []byte) (f file, left string, err error) {
 	}
 	h, wrong := parseHead(b)
 	if wrong != "" {
-		return f, "", tidemark.Errorf(tidemark.BadInput, "scan", name, wrong, "Leave this file out, or unpack and decrypt it first; a command for that can be given with --retrieve.")
+		return f, "", &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: name, Err: errors.New(wrong), Hint: "Leave this file out, or unpack and decrypt it first; a command for that can be given with --retrieve."}
 	}
 	f = file{path: name, at: h.place, head: h, timeline: h.timeline, partial: partialName.MatchString(name)}
 	timeline, high, low, ok := parseName(filepath.Base(name))
@@ -240,14 +240,11 @@ func (fs *Files) order() {
 func (f *file) same(g *file) error {
 	switch {
 	case f.head.system != g.head.system:
-		return tidemark.Errorf(tidemark.BadInput, "scan", g.path,
-			fmt.Sprintf("it is of another server than %s: the system identifiers are %d and %d", f.path, g.head.system, f.head.system), "Scan the log of one server at a time.")
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: g.path, Err: fmt.Errorf("it is of another server than %s: the system identifiers are %d and %d", f.path, g.head.system, f.head.system), Hint: "Scan the log of one server at a time."}
 	case f.head.magic != g.head.magic:
-		return tidemark.Errorf(tidemark.BadInput, "scan", g.path,
-			fmt.Sprintf("it is of PostgreSQL %d, and %s of %d", versions[g.head.magic], f.path, versions[f.head.magic]), "Scan the log of one version at a time.")
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: g.path, Err: fmt.Errorf("it is of PostgreSQL %d, and %s of %d", versions[g.head.magic], f.path, versions[f.head.magic]), Hint: "Scan the log of one version at a time."}
 	case f.head.page != g.head.page:
-		return tidemark.Errorf(tidemark.BadInput, "scan", g.path,
-			fmt.Sprintf("its pages have %d bytes, and those of %s %d", g.head.page, f.path, f.head.page), "Scan the log of one server at a time.")
+		return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: g.path, Err: fmt.Errorf("its pages have %d bytes, and those of %s %d", g.head.page, f.path, f.head.page), Hint: "Scan the log of one server at a time."}
 	}
 	return nil
 }
@@ -278,7 +275,7 @@ func (fs *Files) Scan(ctx context.Context, emit func(*tidemark.LogRecord) error)
 		err = s.segment(ctx, &f, buf)
 	}
 	if err == nil && s.scan.Files == 0 {
-		err = tidemark.Errorf(tidemark.NotFound, "scan", fs.files[0].path, "what was retrieved has no segment of PostgreSQL's log to read; "+left[0].String(), "Correct the command, or the names.")
+		err = &tidemark.Error{Kind: tidemark.NotFound, Op: "scan", Object: fs.files[0].path, Err: errors.New("what was retrieved has no segment of PostgreSQL's log to read; " + left[0].String()), Hint: "Correct the command, or the names."}
 	}
 	out := s.finish()
 	for _, l := range left {
@@ -300,9 +297,7 @@ func (fs *Files) fetch(ctx context.Context, s *scanner, path string, first *file
 			return f, "", err
 		}
 		if f.head.place <= s.head.place {
-			return f, "", tidemark.Errorf(tidemark.BadInput, "scan", path,
-				fmt.Sprintf("it begins at %s, and the one before it at %s", FormatLSN(f.head.place), FormatLSN(s.head.place)),
-				"Give the files in the order in which they were written, each once.")
+			return f, "", &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Object: path, Err: fmt.Errorf("it begins at %s, and the one before it at %s", FormatLSN(f.head.place), FormatLSN(s.head.place)), Hint: "Give the files in the order in which they were written, each once."}
 		}
 	}
 	return f, "", nil

@@ -2,6 +2,7 @@ package wal
 
 import (
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -141,11 +142,11 @@ type Segment struct {
 // none, or of a server that is not read.
 func ParseSegment(b []byte) (Segment, error) {
 	if len(b) < longHeader {
-		return Segment{}, tidemark.Errorf(tidemark.BadInput, "read the log", "", fmt.Sprintf("a segment's header has %d bytes, and not only %d", longHeader, len(b)), "")
+		return Segment{}, &tidemark.Error{Kind: tidemark.BadInput, Op: "read the log", Err: fmt.Errorf("a segment's header has %d bytes, and not only %d", longHeader, len(b))}
 	}
 	h, wrong := parseHead(b)
 	if wrong != "" {
-		return Segment{}, tidemark.Errorf(tidemark.BadInput, "read the log", "", "the segment's header is not read: "+wrong, "")
+		return Segment{}, &tidemark.Error{Kind: tidemark.BadInput, Op: "read the log", Err: errors.New("the segment's header is not read: " + wrong)}
 	}
 	return Segment{Timeline: h.timeline, Place: h.place, System: h.system, Size: int(h.segment)}, nil
 }

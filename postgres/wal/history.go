@@ -24,7 +24,7 @@ func ParseHistory(text string) (left []tidemark.LogPlace, err error) {
 		a, aerr := strconv.ParseUint(high, 16, 32)
 		b, berr := strconv.ParseUint(low, 16, 32)
 		if err != nil || !ok || aerr != nil || berr != nil {
-			return nil, tidemark.Errorf(tidemark.BadInput, "read the history of a timeline", "", fmt.Sprintf("a line that is not in its format: %.80q", line), "")
+			return nil, &tidemark.Error{Kind: tidemark.BadInput, Op: "read the history of a timeline", Err: fmt.Errorf("a line that is not in its format: %.80q", line)}
 		}
 		left = append(left, tidemark.LogPlace{Timeline: uint32(n), Place: a<<32 | b})
 	}

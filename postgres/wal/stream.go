@@ -1,6 +1,7 @@
 package wal
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tidemarkdb/tidemark"
@@ -64,7 +65,7 @@ func (t *Stream) take(p []byte) error {
 	if t.s.scan.Files == 0 || t.s.next%uint64(t.s.head.segment) == 0 {
 		h, wrong := parseHead(p)
 		if wrong != "" {
-			return tidemark.Errorf(tidemark.BadInput, "scan", "", "what the server sends at "+FormatLSN(t.s.next)+" is not read: "+wrong, "")
+			return &tidemark.Error{Kind: tidemark.BadInput, Op: "scan", Err: errors.New("what the server sends at " + FormatLSN(t.s.next) + " is not read: " + wrong)}
 		}
 		t.s.begin(h, SegmentName(h.timeline, h.place, h.segment))
 	}

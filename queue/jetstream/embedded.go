@@ -66,7 +66,7 @@ func embed(ctx context.Context, opt Options) (*embedded, error) {
 	s, err := server.NewServer(so)
 	if err != nil {
 		e.close()
-		return nil, tidemark.Errorf(tidemark.Invalid, op, opt.Dir, opt.hide(err.Error()), "")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: opt.Dir, Err: errors.New(opt.hide(err.Error()))}
 	}
 	e.server = s
 	s.SetLoggerV2(&e.log, false, false, false)
@@ -115,7 +115,7 @@ func (e *embedded) claim(dir string) error {
 		if len(holder) == 0 {
 			holder = []byte("another process")
 		}
-		return tidemark.Errorf(tidemark.Invalid, op, dir, fmt.Sprintf("%s has it open", holder), "Wait for that process, or end it.")
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: dir, Err: fmt.Errorf("%s has it open", holder), Hint: "Wait for that process, or end it."}
 	}
 	e.lock = f
 	if err := checkVersion(dir); err != nil {
@@ -141,8 +141,7 @@ func checkVersion(dir string) error {
 	case err == nil && string(got) == version:
 		return nil
 	case err == nil:
-		return tidemark.Errorf(tidemark.Unsupported, op, dir, fmt.Sprintf("it is in the format %q of another version of the program, not %q", strings.TrimSpace(string(got)), strings.TrimSpace(version)),
-			"Let the version that wrote it apply what is there, or begin the queue anew from where the target is, with --from-target, if the source still has its log from there.")
+		return &tidemark.Error{Kind: tidemark.Unsupported, Op: op, Object: dir, Err: fmt.Errorf("it is in the format %q of another version of the program, not %q", strings.TrimSpace(string(got)), strings.TrimSpace(version)), Hint: "Let the version that wrote it apply what is there, or begin the queue anew from where the target is, with --from-target, if the source still has its log from there."}
 	case !errors.Is(err, os.ErrNotExist):
 		return diskError(op, dir, err)
 	}
@@ -152,7 +151,7 @@ func checkVersion(dir string) error {
 	}
 	for _, f := range in {
 		if f.Name() != lockName {
-			return tidemark.Errorf(tidemark.Invalid, op, dir, "the folder holds other files, such as "+f.Name(), "Name a folder that is not there yet, or an empty one.")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: dir, Err: errors.New("the folder holds other files, such as " + f.Name()), Hint: "Name a folder that is not there yet, or an empty one."}
 		}
 	}
 	if err := os.WriteFile(path, []byte(version), 0o600); err != nil {
@@ -164,7 +163,7 @@ func checkVersion(dir string) error {
 // listen opens a port of the server to others.
 func listen(so *server.Options, opt Options) error {
 	bad := func(cause, hint string) error {
-		return tidemark.Errorf(tidemark.Invalid, "open queue", opt.Listen, cause, hint)
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "open queue", Object: opt.Listen, Err: errors.New(cause), Hint: hint}
 	}
 	host, port, err := net.SplitHostPort(opt.Listen)
 	n, err2 := strconv.Atoi(port)

@@ -31,7 +31,7 @@ func Remove(ctx context.Context, opt Options) error {
 	}
 	e.close()
 	if err := os.RemoveAll(opt.Dir); err != nil {
-		return tidemark.Errorf(tidemark.Denied, op, opt.Dir, err.Error(), "Remove the folder by hand.")
+		return &tidemark.Error{Kind: tidemark.Denied, Op: op, Object: opt.Dir, Err: err, Hint: "Remove the folder by hand."}
 	}
 	return nil
 }

@@ -94,10 +94,10 @@ var queueName = regexp.MustCompile(`^[A-Za-z0-9_-]{1,100}$`)
 func Open(ctx context.Context, opt Options) (*Store, error) {
 	const op = "open queue"
 	if !queueName.MatchString(opt.Queue) || (opt.Dir == "") == (opt.URL == "") {
-		return nil, tidemark.Errorf(tidemark.Invalid, op, opt.Queue, "a queue has a name of letters, digits, - and _, and either a folder or a URL", "")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: opt.Queue, Err: errors.New("a queue has a name of letters, digits, - and _, and either a folder or a URL")}
 	}
 	if err := opt.files(); err != nil {
-		return nil, tidemark.Errorf(tidemark.Invalid, op, opt.Queue, err.Error(), "")
+		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: op, Object: opt.Queue, Err: err}
 	}
 	s := &Store{name: opt.Queue, opt: opt, subject: "tidemark.queue." + opt.Queue, bell: "tidemark.bell." + opt.Queue, rang: make(chan struct{})}
 	if err := s.open(ctx); err != nil {

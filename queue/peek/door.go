@@ -175,7 +175,7 @@ func Ask(ctx context.Context, dir string, q Question, out io.Writer) error {
 			if ctx.Err() != nil {
 				return ctx.Err()
 			}
-			return tidemark.Errorf(tidemark.Transient, "peek", dir, "the process that replicates has ended", "Ask again.")
+			return &tidemark.Error{Kind: tidemark.Transient, Op: "peek", Object: dir, Err: errors.New("the process that replicates has ended"), Hint: "Ask again."}
 		}
 		if _, err := out.Write(p.Out); err != nil {
 			return err

@@ -1,6 +1,7 @@
 package notation
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -115,7 +116,7 @@ func (w WhatIf) CheckNames(standbys []ha.Standby) error {
 			for _, b := range standbys {
 				names = append(names, b.Name)
 			}
-			return tidemark.Errorf(tidemark.Invalid, "calculate", "--what-if "+w.Name, "there is no standby "+name, "the standbys are "+strings.Join(names, ", ")+"; --network NAME=RATE,RTT names them")
+			return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: "--what-if " + w.Name, Err: errors.New("there is no standby " + name), Hint: "the standbys are " + strings.Join(names, ", ") + "; --network NAME=RATE,RTT names them"}
 		}
 	}
 	return nil
