@@ -39,16 +39,16 @@ type archiveOptions struct {
 
 func (o *archiveOptions) own() option.Table {
 	return option.Table{
-		option.New("slot", "text", "", "Physical replication slot that keeps the server's log until it is archived; none: what the server removes first is a gap.", option.Text(&o.slot)),
-		option.New("slot-use", "there|make|temporary", "there", "The slot has to be there; make it if it is not, or if the server has given it up; or make one that lasts as long as the connection.", option.Word(&o.use, map[string]postgres.SlotUse{"there": postgres.UseSlot, "make": postgres.MakeSlot, "temporary": postgres.TemporarySlot})),
-		option.New("drop-slot", "on/off", "off", "Only remove the slot, so that the server keeps no log for it any more.", option.OnOff(&o.dropSlot)),
-		option.New("partial", "duration", "5s", "How often a segment that is not full is archived, if something has come; 0s: only when the connection ends.", option.Duration(&o.partial)),
+		option.New("slot", "text", "", "Slot that keeps the server's log until it is archived. It is a physical one; none: what the server removes first is a gap.", option.Text(&o.slot)).CommonTo("archive"),
+		option.New("slot-use", "there|make|temporary", "there", "What to do about the slot. It has to be there; make it if it is not, or if the server has given it up; or make one that lasts as long as the connection.", option.Word(&o.use, map[string]postgres.SlotUse{"there": postgres.UseSlot, "make": postgres.MakeSlot, "temporary": postgres.TemporarySlot})).CommonTo("archive"),
+		option.New("drop-slot", "on/off", "off", "Only remove the slot. The server keeps no log for it any more.", option.OnOff(&o.dropSlot)).CommonTo("archive"),
+		option.New("partial", "duration", "5s", "How often a segment that is not full is archived. That is if something has come; 0s: only when the connection ends.", option.Duration(&o.partial)).CommonTo("archive"),
 		option.New("skip-gap", "on/off", "off", "Go on with the oldest log that the server still has, where it has removed what comes next: the archive then has a gap, and needs a new backup.", option.OnOff(&o.skipGap)),
-	}
+	}.In(option.Archives)
 }
 
 func (o *archiveOptions) Table() option.Table {
-	return option.Join(o.repoOptions.table(), o.engineOptions.table(), o.outputOptions.table(), o.stateOptions.table(), option.Table{metricsLine(&o.metrics)}, o.own())
+	return option.Join(o.repoOptions.table(), o.engineOptions.table(), o.outputOptions.table(), o.stateOptions.table(), option.Table{metricsLine(&o.metrics)}.In(option.Figures), o.own())
 }
 
 // archiveFileOptions are the options of archive push and archive get.
@@ -60,9 +60,9 @@ type archiveFileOptions struct {
 
 func (o *archiveFileOptions) own() option.Table {
 	return option.Table{
-		option.New("ahead", "number", "0", "Files that are pushed, or fetched, at the same time before the server asks for them, 0 to 64.", option.Number(0, 64, &o.ahead)).For("archive-push archive-get"),
-		option.New("queue-max", "size", "0", "Give up files, and say in the server's log which, when more than this waits because the archive cannot be written; 0: never, and the server's disk may fill.", option.Size(&o.queueMax)).For("archive-push"),
-	}
+		option.New("ahead", "number", "0", "Files to push or fetch ahead, 0 to 64. That is at the same time, before the server asks for them.", option.Number(0, 64, &o.ahead)).For("archive-push archive-get").CommonTo("archive-push archive-get"),
+		option.New("queue-max", "size", "0", "Give up files when more than this waits. Which ones is said in the server's log; they wait because the archive cannot be written; 0: never, and the server's disk may fill.", option.Size(&o.queueMax)).For("archive-push").CommonTo("archive-push"),
+	}.In(option.Archives)
 }
 
 func (o *archiveFileOptions) Table() option.Table { return option.Join(o.repoOptions.table(), o.own()) }
@@ -70,7 +70,7 @@ func (o *archiveFileOptions) Table() option.Table { return option.Join(o.repoOpt
 func archiveCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "archive SOURCE REPO",
-		Short: "Archive a PostgreSQL server's log in a repository, all the time",
+		Short: "Archive a PostgreSQL server's log, all the time",
 		Long: `Receive the log of a PostgreSQL server over the replication protocol, as a standby does,
 and keep it in a repository: segment after segment, with nothing missing between them, and
 of the last one what there is. With a backup, tidemark restore brings back any moment of it.
@@ -370,7 +370,7 @@ func (w *archiveWatch) lines(done <-chan struct{}) {
 func archivePushCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "push REPO FILE",
-		Short: "Put a file of the log into the archive: a PostgreSQL server's archive_command",
+		Short: "Put a file of the log into the archive: an archive_command",
 		Long: `Put a file of a PostgreSQL server's log into the archive, as its archive_command. It ends with 0
 when the archive has the file for certain: also where it had it before with the same bytes. A
 file of the same name with other bytes is an error (exit code 13), and stays.
@@ -409,7 +409,7 @@ backup has to be made behind it. Each file that is given up is said in the serve
 func archiveGetCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "get REPO NAME FILE",
-		Short: "Fetch a file of the log from the archive: a PostgreSQL server's restore_command",
+		Short: "Fetch a file of the log: a restore_command",
 		Long: `Fetch a file of the log from the archive, as a PostgreSQL server's restore_command. It ends with 1
 where the archive has no such file, which tells the server that the log ends there; and with
 200 where anything else is wrong, or a segment is missing and later ones are there: that stops

@@ -46,26 +46,26 @@ type backupOptions struct {
 
 func (o *backupOptions) kindTable() option.Table {
 	return option.Table{
-		option.New("incremental", "on/off", "off", "Only what has changed since the last full backup.", func(v string) error { return basis(&o.basis, v, backup.LastFull) }),
-		option.New("delta", "on/off", "off", "Only what has changed since the last backup of any kind.", func(v string) error { return basis(&o.basis, v, backup.LastAny) }),
+		option.New("incremental", "on/off", "off", "Only what has changed since the last full backup.", func(v string) error { return basis(&o.basis, v, backup.LastFull) }).CommonTo("backup"),
+		option.New("delta", "on/off", "off", "Only what has changed since the last backup of any kind.", func(v string) error { return basis(&o.basis, v, backup.LastAny) }).CommonTo("backup"),
 		option.New("parent", "text", "", "Only what has changed since this backup.", option.Text(&o.parent)),
-		option.New("resume", "text", "", "Go on with a backup that was not finished (an ID, the beginning of one, or last: the last one of the kind asked for): what is stored of it is not stored again. Where last has none, a new one begins.", option.Text(&o.resume)),
+		option.New("resume", "text", "", "Resume a backup that was not finished: its ID, or last. The beginning of an ID will do; last is the last one of the kind asked for: what is stored of it is not stored again. Where last has none, a new one begins.", option.Text(&o.resume)).CommonTo("backup"),
 		option.New("note-every", "duration", "30s", "How often a backup notes in the repository what it has stored, so that --resume can go on with it.", option.Duration(&o.noteEvery)),
 		option.New("changes-by", "auto|summaries|log|pages", "auto", "How to find what has changed: by the server's summaries of its log (17 and later), by the log, or by looking at all pages; auto takes what reads least.", option.Word(&o.way, map[string]postgres.Way{"auto": postgres.AnyWay, "summaries": postgres.BySummaries, "log": postgres.ByLog, "pages": postgres.ByPages})),
-	}
+	}.In(option.Backups)
 }
 
 func (o *backupOptions) own() option.Table {
 	return option.Table{
-		option.New("label", "text", "", "A text that is kept with the backup.", option.Text(&o.label)),
+		option.New("label", "text", "", "A text that is kept with the backup.", option.Text(&o.label)).CommonTo("backup"),
 		option.New("data-dir", "file", "", "The server's data folder, where it has another path here than on the server: seen from beside a container.", option.Text(&o.dataDir)),
 		option.New("via", "auto|files|protocol", "auto", "How the server's files are had: read on its own host (files), or sent by it (protocol), which needs REPLICATION and no more; auto reads them where it can.", option.Word(&o.via, map[string]engines.Via{"auto": engines.AsCan, "files": engines.AsFiles, "protocol": engines.ViaProtocol})),
 		option.New("checkpoint", "fast|spread", "fast", "Begin with a checkpoint at once, or let the server take its time for it.", option.Word(&o.spread, map[string]bool{"fast": false, "spread": true})),
-		option.New("logical", "on/off", "off", "Back up rows and definitions, as psql and mysql read them, instead of the server's files: of one database of PostgreSQL, MySQL or MariaDB, from anywhere, by any user who may read them.", option.OnOff(&o.logical)),
+		option.New("logical", "on/off", "off", "Back up rows and definitions instead of files. They are as psql and mysql read them: of one database of PostgreSQL, MySQL or MariaDB, from anywhere, by any user who may read them.", option.OnOff(&o.logical)).CommonTo("backup"),
 		option.New("physical", "on/off", "off", "Back up the server's files: what is done without --logical too.", option.OnOff(&o.physical)),
 		option.New("tablespace", "list", "", "With --logical: take only tables that lie in this tablespace of PostgreSQL. May be repeated.", option.List(&o.inSpaces)),
 		option.New("damaged", "stop|note", "stop", "What to do with a page whose checksum is wrong: stop, or take it as it is, name it, and end with code 16.", option.Word(&o.keepDamaged, map[string]bool{"stop": false, "note": true})),
-	}
+	}.In(option.Backups)
 }
 
 func (o *backupOptions) Table() option.Table {
@@ -76,7 +76,7 @@ func (o *backupOptions) Table() option.Table {
 func backupCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "backup SOURCE REPO [REPO...]",
-		Short: "Back up all files of a PostgreSQL server into a repository, while it runs",
+		Short: "Back up a PostgreSQL server, or with --logical one database",
 		Long: `Copy the files of a server's data folder and tablespaces, and what is needed of its log,
 into a repository: by many readers at once, compressed and encrypted, with a check of
 each page. That is fastest on the server's own host, as the server's user or as root; from

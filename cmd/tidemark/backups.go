@@ -31,9 +31,9 @@ type backupsOptions struct {
 
 func (o *backupsOptions) own() option.Table {
 	return option.Table{
-		option.New("pin", "text", "", "Let this backup, and those that it builds on, stay whatever prune is told to keep.", option.Text(&o.pin)),
-		option.New("unpin", "text", "", "Take that back.", option.Text(&o.unpin)),
-	}
+		option.New("pin", "text", "", "Let this backup stay whatever prune is told to keep. Those that it builds on stay too.", option.Text(&o.pin)).CommonTo("backups"),
+		option.New("unpin", "text", "", "Remove the pin.", option.Text(&o.unpin)).CommonTo("backups"),
+	}.In(option.Backups)
 }
 
 func (o *backupsOptions) Table() option.Table {

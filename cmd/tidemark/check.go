@@ -24,9 +24,9 @@ type checkOptions struct {
 
 func (o *checkOptions) own() option.Table {
 	return option.Table{
-		option.New("replicate", "on/off", "off", "Look also at what a stream needs on both sides: settings, privileges, slots, replica identities, how long the log is kept.", option.OnOff(&o.replicate)),
-		option.New("lobs", "sample|whole|none", "sample", "How to look for the largest value of each column without a length: in some 2,000 rows of each table, in all rows (the tables are read), or not.", option.OneOf([]job.LobLook{job.LobsSampled, job.LobsWhole, job.LobsNone}, &o.lobs)),
-	}
+		option.New("replicate", "on/off", "off", "Look also at what a stream needs on both sides. That is settings, privileges, slots, replica identities, how long the log is kept.", option.OnOff(&o.replicate)).CommonTo("check"),
+		option.New("lobs", "sample|whole|none", "sample", "How to look for large values. The largest of each column without a length: in some 2,000 rows of each table, in all rows (the tables are read), or not.", option.OneOf([]job.LobLook{job.LobsSampled, job.LobsWhole, job.LobsNone}, &o.lobs)).CommonTo("check"),
+	}.In(option.Comparing)
 }
 
 func (o *checkOptions) Table() option.Table {
@@ -41,7 +41,7 @@ func (o *checkOptions) warnBy(warn func(tidemark.Finding)) {
 func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check [SOURCE TARGET]",
-		Short: "Say what would go wrong in a copy, before anything moves",
+		Short: "Find what would go wrong in a copy, before anything moves",
 		Long: `Look at both ends, and at the plan that a copy would follow: privileges, settings,
 types without a counterpart, names that clash, tables that are not empty. With --replicate
 also at all that a stream needs, each with what is there and what changes it.

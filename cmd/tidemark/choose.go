@@ -20,15 +20,15 @@ type serverOptions struct {
 
 func (o *serverOptions) table() option.Table {
 	return option.Table{
-		option.New("server", "text", "", "The server, in a repository that has backups of several: by the name that backup --server gave it, its system identifier, or host and port. Of backup: the name it is to have.", option.Text(&o.server)).For("backup restore verify backups"),
-	}
+		option.New("server", "text", "", "The server, in a repository with backups of several. By the name that backup --server gave it, its system identifier, or host and port. Of backup: the name it is to have.", option.Text(&o.server)).For("backup restore verify backups").CommonTo("restore backups verify"),
+	}.In(option.Backups)
 }
 
 // databaseTable has what is for restore alone.
 func (o *serverOptions) databaseTable() option.Table {
 	return option.Table{
-		option.New("database", "list", "", "Of a server's files restore only this database, and those of the system; the others can be dropped then, and nothing else; may be repeated. Of logical backups: the database whose latest one is meant.", option.List(&o.databases)).For("restore"),
-	}
+		option.New("database", "list", "", "Restore only this database of a server. Those of the system come too; the others can be dropped then, and nothing else. May be repeated. Of logical backups: the database whose latest one is meant.", option.List(&o.databases)).For("restore").CommonTo("restore"),
+	}.In(option.Restores)
 }
 
 // chooseBackup finds a backup by its id, the beginning of one, or "latest": the newest that is logical, or is not.

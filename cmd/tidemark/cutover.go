@@ -25,9 +25,9 @@ type cutoverOptions struct {
 
 func (o *cutoverOptions) own() option.Table {
 	return option.Table{
-		option.New("definitions", "on|accept|off", "on", "Compare definitions too: where they differ, both sides are not equal, unless that is accepted.", option.OneOf([]string{"on", "accept", "off"}, &o.definitions)),
-		option.New("fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", option.OnOff(&o.fence)),
-	}
+		option.New("definitions", "on|accept|off", "on", "Compare definitions too. Where they differ, both sides are not equal, unless that is accepted.", option.OneOf([]string{"on", "accept", "off"}, &o.definitions)).CommonTo("cutover"),
+		option.New("fence", "on/off", "off", "Make a PostgreSQL source read-only first, and end all sessions of others on its database.", option.OnOff(&o.fence)).CommonTo("cutover"),
+	}.In(option.Comparing)
 }
 
 func (o *cutoverOptions) Table() option.Table {
@@ -42,7 +42,7 @@ func (o *cutoverOptions) warnBy(warn func(tidemark.Finding)) {
 func cutoverCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cutover [SOURCE TARGET]",
-		Short: "Bring a stream to its end: apply all, advance sequences, prove that both sides are equal",
+		Short: "End a stream: apply all, set sequences, prove both sides equal",
 		Long: `Bring a stream that replicate has set up to its end: apply all that the source's log
 holds, set the target's sequences to where the source's are, compare both sides row by
 row and definition by definition, and print the proof. The exit code is 0 only if they

@@ -22,8 +22,8 @@ type diffOptions struct {
 
 func (o *diffOptions) own() option.Table {
 	return option.Table{
-		option.New("definitions", "off|on|only", "off", "Compare definitions too, or alone: tables, columns, keys, indexes, constraints, sequences, views, programs, types. Prints the SQL that brings the target up. --definitions alone means on.", option.OneOf([]string{"off", "on", "only"}, &o.definitions)),
-	}
+		option.New("definitions", "off|on|only", "off", "Compare definitions too, or alone. These are tables, columns, keys, indexes, constraints, sequences, views, programs, types. Prints the SQL that brings the target up. --definitions alone means on.", option.OneOf([]string{"off", "on", "only"}, &o.definitions)).CommonTo("diff"),
+	}.In(option.Comparing)
 }
 
 func (o *diffOptions) Table() option.Table { return option.Join(o.table(), o.own()) }

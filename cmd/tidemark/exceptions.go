@@ -24,10 +24,10 @@ type exceptionsOptions struct {
 
 func (o *exceptionsOptions) own() option.Table {
 	return option.Table{
-		option.New("table", "text", "", "Only of this table of the target: schema.name, or the name alone.", option.Text(&o.filter.Table)),
-		option.New("since", "text", "", "Only what was noted from then on: 90m, 2h or 7d ago, or a date with or without a time.", option.Parsed(&o.filter.Since, option.ParsePast)),
-		option.New("purge", "text", "", "Remove what was noted before then (as --since has it), of the stream and table that are named, and show nothing.", option.Parsed(&o.filter.Before, option.ParsePast)),
-	}
+		option.New("table", "text", "", "Only of this table of the target. It is schema.name, or the name alone.", option.Text(&o.filter.Table)).CommonTo("exceptions"),
+		option.New("since", "text", "", "Only what was noted since then: 90m, 2h, 7d, or a date. They say how long ago; a date may have a time.", option.Parsed(&o.filter.Since, option.ParsePast)).CommonTo("exceptions"),
+		option.New("purge", "text", "", "Remove what was noted before then, and show nothing. As --since has it, and of the stream and table that are named.", option.Parsed(&o.filter.Before, option.ParsePast)).CommonTo("exceptions"),
+	}.In(option.Streams)
 }
 
 func (o *exceptionsOptions) Table() option.Table {
@@ -45,7 +45,7 @@ var _ = []excepting{engines.Postgres{}, engines.MySQL{}}
 func exceptionsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "exceptions [TARGET]",
-		Short: "Show which changes of streams did not fit the target, why, and what was done",
+		Short: "Show changes that did not fit the target, and what was done",
 		Long: `Show which changes of streams did not fit the target, why, and what was done about them.
 Where --conflict does not say stop, replicate notes them in a table of the target
 (tidemark.exceptions; tidemark_exceptions on MySQL), in the same transaction.

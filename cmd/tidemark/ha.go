@@ -10,7 +10,7 @@ import (
 func haCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ha COMMAND",
-		Short: "Say what synchronous replication would cost here",
+		Short: "Find out what synchronous replication would cost",
 		Long: `Find out what a standby that commits wait for would cost: what the log says of the
 workload, what disks and links give, and what both come to in each mode.`,
 	}

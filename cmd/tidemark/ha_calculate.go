@@ -31,7 +31,7 @@ func (o *calculateOptions) Table() option.Table {
 func haCalculateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "calculate FILE...",
-		Short: "Say what each way of synchronous replication would carry, and what commits would cost",
+		Short: "Calculate what each mode would carry, and what commits cost",
 		Long: `Take scans of a log, disks and networks, and calculate for each mode of synchronous replication
 whether it carries the log's rate, and what commits cost.
 

@@ -32,14 +32,14 @@ type watchOptions struct {
 
 func (o *watchOptions) own() option.Table {
 	return option.Table{
-		option.New("for", "duration", "10s", "How long to watch.", option.Duration(&o.watch)),
-		option.New("forecast", "file", "", "Compare with this: what ha calculate --json has written.", option.Text(&o.forecast)),
-		option.New("replica", "text", "", "URL of a replica of MySQL or MariaDB, which is asked how far it is behind.", option.Text(&o.replica)),
-		option.New("max-wait", "duration", "5s", "Too long for one commit to wait for a standby.", option.Duration(&o.longest)),
+		option.New("for", "duration", "10s", "How long to watch.", option.Duration(&o.watch)).CommonTo("ha-check"),
+		option.New("forecast", "file", "", "Compare with what ha calculate --json has written.", option.Text(&o.forecast)).CommonTo("ha-check"),
+		option.New("replica", "text", "", "URL of a replica of MySQL or MariaDB. It is asked how far it is behind.", option.Text(&o.replica)).CommonTo("ha-check"),
+		option.New("max-wait", "duration", "5s", "Too long for one commit to wait for a standby.", option.Duration(&o.longest)).CommonTo("ha-check"),
 		option.New("max-mean-wait", "duration", "20ms", "Too long for commits to wait on average.", option.Duration(&o.mean)),
-		option.New("max-lag", "duration", "1s", "Too far behind for a standby's applying.", option.Duration(&o.lag)),
+		option.New("max-lag", "duration", "1s", "Too far behind for a standby's applying.", option.Duration(&o.lag)).CommonTo("ha-check"),
 		option.New("max-off", "number", "25", "By how many percent commits may wait longer than forecast.", option.Number(0, 10_000, &o.off)),
-	}
+	}.In(option.Measuring)
 }
 
 func (o *watchOptions) Table() option.Table {

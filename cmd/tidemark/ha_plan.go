@@ -41,10 +41,10 @@ type planOptions struct {
 
 func (o *planOptions) own() option.Table {
 	return option.Table{
-		option.New("standby", "text", "", "The standby's host, where tidemark ha measure network --listen runs: HOST or HOST:PORT.", option.Text(&o.standby)),
-		option.New("scan", "list", "", "Take what tidemark ha scan has written, instead of a server's log. May be repeated, for scans of several days of one server.", option.List(&o.scans)),
-		option.New("for", "duration", "60s", "How long to take part in what the server writes.", option.Duration(&o.watch)),
-		option.New("disk", "text", "", "The disk of the primary's log: a folder on it, which is measured; or RATE,OVERHEAD of one write, such as 200MiB/s,1ms, or a file of ha measure disk --json.", o.diskOption),
+		option.New("standby", "text", "", "The standby's host: HOST or HOST:PORT. There tidemark ha measure network --listen runs.", option.Text(&o.standby)).CommonTo("ha-plan"),
+		option.New("scan", "list", "", "Take what ha scan has written, instead of a server's log. May be repeated, for scans of several days of one server.", option.List(&o.scans)).CommonTo("ha-plan"),
+		option.New("for", "duration", "60s", "How long to take part in what the server writes.", option.Duration(&o.watch)).CommonTo("ha-plan"),
+		option.New("disk", "text", "", "The disk of the primary's log: a folder on it, which is measured. Or RATE,OVERHEAD of one write, such as 200MiB/s,1ms, or a file of ha measure disk --json.", o.diskOption).CommonTo("ha-plan"),
 		option.New("standby-disk", "text", "", "The same of the standby, as RATE,OVERHEAD or a file; default: measured where it listens with --dir, else taken to be as the primary's.", func(v string) error {
 			d, err := notation.ParseDisk(v)
 			o.standbyDisk = &d
@@ -53,9 +53,9 @@ func (o *planOptions) own() option.Table {
 		option.New("clients", "list", "1,8,32", "Numbers of sessions that commit without a pause: latencies are told, and simulated, for each.", option.Parsed(&o.sessions, planClients)),
 		option.New("time", "duration", "10s", "How long each disk, and the network, is measured.", option.Duration(&o.each)),
 		option.New("simulate", "duration", "3s", "How long each mode is simulated with each number of sessions; 0s leaves that out.", option.Duration(&o.simulate)),
-		option.New("out", "file", "", "Keep what each step gives in this folder, as JSON, and take from there what is there already.", option.Text(&o.out)),
-		option.New("html", "file", "", "Write the report as one page, with charts, that a browser shows without anything else.", option.Text(&o.html)),
-	}
+		option.New("out", "file", "", "Keep what each step gives in this folder. It is JSON, and what is there already is taken from there.", option.Text(&o.out)).CommonTo("ha-plan"),
+		option.New("html", "file", "", "Write the report as one page with charts. A browser shows it without anything else.", option.Text(&o.html)).CommonTo("ha-plan"),
+	}.In(option.Measuring)
 }
 
 func (o *planOptions) Table() option.Table {

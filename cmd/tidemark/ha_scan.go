@@ -36,15 +36,15 @@ type scanOptions struct {
 
 func (o *scanOptions) own() option.Table {
 	return option.Table{
-		option.New("interval", "duration", "60s", "What one line of rates covers, from 1ms; a number alone is seconds; 0: a file.", option.Parsed(&o.interval, scanInterval)),
-		option.New("from", "text", "", "Of a server: where to begin, at an LSN or FILE:OFFSET; default: at the first that it still has.", option.Text(&o.from)),
-		option.New("until", "text", "", "Of a server: where to end, at an LSN or FILE:OFFSET; where it does not exist yet, the scan waits for it; default: where the log ends now.", option.Text(&o.until)),
-		option.New("for", "duration", "0s", "Of a server: how long to take part in what it writes from now on; 0: read what it has.", option.Duration(&o.lookOn)),
+		option.New("interval", "duration", "60s", "What one line of rates covers. From 1ms; a number alone is seconds; 0: a file.", option.Parsed(&o.interval, scanInterval)).CommonTo("ha-scan"),
+		option.New("from", "text", "", "Of a server: begin at this LSN or FILE:OFFSET. Default: at the first that it still has.", option.Text(&o.from)).CommonTo("ha-scan"),
+		option.New("until", "text", "", "Of a server: end at this LSN or FILE:OFFSET. Where it does not exist yet, the scan waits for it; default: where the log ends now.", option.Text(&o.until)).CommonTo("ha-scan"),
+		option.New("for", "duration", "0s", "Of a server: how long to follow it; 0: read what it has.", option.Duration(&o.lookOn)).CommonTo("ha-scan"),
 		option.New("syncs", "number", "0", "How often the server has synced its log while it wrote what is scanned (PostgreSQL: wal_sync of pg_stat_wal, from 18 on fsyncs of pg_stat_io): flushes that the log does not tell are then found as many; 0: not known.", option.Number64(&o.syncs)),
 		option.New("retrieve", "text", "", "Run this command of the shell, with the file's name behind it, before each file is opened: it may fetch, unpack or decrypt it.", option.Text(&o.retrieve)),
-		option.New("info-level", "rate|file|flush|record", "rate", "How much to print: rates of intervals; also each file; also each flush; also each record.", option.Word(&o.info, map[string]infoLevel{"rate": rateLevel, "file": fileLevel, "flush": flushLevel, "record": recordLevel})),
+		option.New("info-level", "rate|file|flush|record", "rate", "How much to print. rate: rates of intervals; also each file; also each flush; also each record.", option.Word(&o.info, map[string]infoLevel{"rate": rateLevel, "file": fileLevel, "flush": flushLevel, "record": recordLevel})).CommonTo("ha-scan"),
 		option.New("trans-level", "summary|open|all", "summary", "How much to print of transactions: what they come to; also those that are open at the end; also each begin and end.", option.Word(&o.trans, map[string]transLevel{"summary": summaryLevel, "open": openLevel, "all": allLevel})),
-	}
+	}.In(option.Inputs)
 }
 
 func (o *scanOptions) Table() option.Table {
@@ -73,7 +73,7 @@ const (
 func haScanCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "scan LOG...",
-		Short: "Say what a log tells of the workload that has written it",
+		Short: "Show what a log tells of the workload that has written it",
 		Long: `Read a database's log and print what the workload is like: its rate over intervals, sizes
 of flushes, transactions and records, how long transactions are and how many are open, and
 what of it all is of which table.

@@ -35,10 +35,10 @@ type simulateOptions struct {
 
 func (o *simulateOptions) endsTable() option.Table {
 	return option.Table{
-		option.New("primary", "on/off", "off", "Ship a log to the standby at HOST:PORT.", option.OnOff(&o.primary)),
-		option.New("standby", "on/off", "off", "Be the standby, at this address (all, and port 7455, unless it says otherwise).", option.OnOff(&o.standby)),
-		option.New("mode", "SYNC|NEARSYNC|ASYNC|SUPERASYNC|local|remote_write|on|remote_apply|AFTER_COMMIT|AFTER_SYNC", "on", "What a commit waits for: of Db2 the first four, of PostgreSQL the next, of MySQL and MariaDB the last two.", option.OneOf(measure.SimModes(), &o.mode)),
-	}
+		option.New("primary", "on/off", "off", "Ship a log to the standby at HOST:PORT.", option.OnOff(&o.primary)).CommonTo("ha-simulate"),
+		option.New("standby", "on/off", "off", "Be the standby, at this address. It is all, and port 7455, unless it says otherwise.", option.OnOff(&o.standby)).CommonTo("ha-simulate"),
+		option.New("mode", "SYNC|NEARSYNC|ASYNC|SUPERASYNC|local|remote_write|on|remote_apply|AFTER_COMMIT|AFTER_SYNC", "on", "What a commit waits for. Of Db2 the first four, of PostgreSQL the next, of MySQL and MariaDB the last two.", option.OneOf(measure.SimModes(), &o.mode)).CommonTo("ha-simulate"),
+	}.In(option.Shipping)
 }
 
 func (o *simulateOptions) loadTable() option.Table {
@@ -46,19 +46,19 @@ func (o *simulateOptions) loadTable() option.Table {
 		option.New("standby-dir", "file", "", "The same of a standby in this process.", option.Text(&o.standbyDir)),
 		option.New("commit-size", "size", "1kB", "Bytes of log for each commit.", option.Size(&o.commit)),
 		option.New("profile", "file", "", "Take the sizes of flushes or commits from what ha scan has written, as text or JSON.", option.Text(&o.profile)),
-		option.New("committers", "number", "8", "How many commit at the same time (not in Db2's modes, which flush one after the other).", option.Number(1, 10000, &o.committers)),
+		option.New("committers", "number", "8", "How many commit at the same time. Not in Db2's modes, which flush one after the other.", option.Number(1, 10000, &o.committers)).CommonTo("ha-simulate"),
 		option.New("think", "duration", "0s", "How long each committer waits between two commits.", option.Duration(&o.think)),
 		option.New("count", "number", "0", "End after so many flushes or commits; 0 does not.", option.Number64(&o.count)),
 		option.New("target", "text", "0", "Log no more than this, such as 3MiB/s; 0 does not limit it.", bytesPerSecond(&o.target)),
 		option.New("socket-buffer", "size", "0", "Size of the sockets' buffers on both sides; 0 leaves them to TCP.", option.Size(&o.buffer)),
 		option.New("receive-buffer", "size", "0", "What Db2's standby holds that it has not written yet; 0 means four flushes.", option.Size(&o.receive)),
-	}
+	}.In(option.Shipping)
 }
 
 func (o *simulateOptions) applyTable() option.Table {
 	return option.Table{
 		option.New("apply-delay", "duration", "0s", "remote_apply: from on disk to applied.", option.Duration(&o.applyDelay)),
-	}
+	}.In(option.Shipping)
 }
 
 func (o *simulateOptions) Table() option.Table {
@@ -68,7 +68,7 @@ func (o *simulateOptions) Table() option.Table {
 func haSimulateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "simulate  or  simulate --primary HOST[:PORT]  or  simulate --standby [ADDRESS][:PORT]",
-		Short: "Ship a synthetic log to a standby, and see what waiting for it costs",
+		Short: "Ship a synthetic log to a standby, and time the waiting",
 		Long: `Write and ship a log that nobody needs, with real sockets and real writes, and wait for the
 standby as a mode of Db2, PostgreSQL, MySQL or MariaDB does. What the calculator says can be
 tried that way without any database.

@@ -27,7 +27,8 @@ func manualCommand() *cobra.Command {
 	sort.Strings(names)
 	return &cobra.Command{
 		Use:       "manual PAGE",
-		Short:     "Print a page of the manual that is made from the program: " + strings.Join(names, ", "),
+		Short:     "Print a page of the manual that is made from the program",
+		Long:      "Print a page of the manual that is made from the program: " + strings.Join(names, ", ") + ".",
 		Example:   "  tidemark manual options\n  tidemark manual types",
 		Args:      args(1, 1, "manual "+strings.Join(names, "|")),
 		ValidArgs: names,

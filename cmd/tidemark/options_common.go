@@ -20,13 +20,13 @@ type outputOptions struct {
 func (o *outputOptions) progressTable() option.Table {
 	return option.Table{
 		option.New("progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", option.Word(&o.progress, map[string]string{"auto": "auto", "bars": "bars", "lines": "lines", "none": "none"})).For("copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive"),
-	}
+	}.In(option.Output)
 }
 
 func (o *outputOptions) jsonTable() option.Table {
 	return option.Table{
-		option.New("json", "on/off", "off", "Print JSON: events line by line while a job runs, one document for the others.", option.OnOff(&o.json)).For("utilities backup restore backups verify prune copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub skip engines ha-scan ha-calculate archive ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check"),
-	}
+		option.New("json", "on/off", "off", "Print JSON. A job prints events, one in a line; other commands one document.", option.OnOff(&o.json)).For("utilities backup restore backups verify prune copy diff repair check replicate capture apply cutover runs report status exceptions peek set sub skip engines ha-scan ha-calculate archive ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check").CommonTo("copy diff repair check status exceptions peek runs report utilities backup backups verify prune cutover ha-scan ha-calculate ha-measure-disk ha-measure-network ha-simulate ha-plan ha-check engines"),
+	}.In(option.Output)
 }
 
 func (o *outputOptions) table() option.Table { return option.Join(o.progressTable(), o.jsonTable()) }
@@ -40,8 +40,8 @@ type stateOptions struct {
 
 func (o *stateOptions) table() option.Table {
 	return option.Table{
-		option.New("state", "file", "", "Where the catalogue of runs is kept; default: catalog.db in the user's state folder, or TIDEMARK_STATE.", option.Text(&o.state)).For("copy diff repair check replicate capture apply cutover backup restore archive verify runs utilities report status exceptions peek set sub skip"),
-	}
+		option.New("state", "file", "", "Where the catalogue of runs is kept. Default: catalog.db in the user's state folder.", option.Text(&o.state)).For("copy diff repair check replicate capture apply cutover backup restore archive verify runs utilities report status exceptions peek set sub skip"),
+	}.In(option.Output)
 }
 
 func (o *stateOptions) catalogue() *stateOptions { return o }
@@ -54,9 +54,9 @@ type listOptions struct {
 
 func (o *listOptions) table() option.Table {
 	return option.Table{
-		option.New("watch", "on/off", "off", "Show it again, with every new sample, until stopped.", option.OnOff(&o.watch)).For("status utilities"),
-		option.New("limit", "number", "20", "How many runs, exceptions or transactions to list.", option.Number(1, 1<<30, &o.limit)).For("runs exceptions peek"),
-	}
+		option.New("watch", "on/off", "off", "Show it again and again, until stopped. That is with every new sample.", option.OnOff(&o.watch)).For("status utilities").CommonTo("status utilities"),
+		option.New("limit", "number", "20", "How many to list: runs, exceptions or transactions.", option.Number(1, 1<<30, &o.limit)).For("runs exceptions peek").CommonTo("runs exceptions peek"),
+	}.In(option.Output)
 }
 
 // statePath is where the catalogue is.

@@ -15,8 +15,8 @@ type compareOptions struct {
 func (o *compareOptions) table() option.Table {
 	return option.Table{
 		option.New("read-rows", "on/off", "off", "Read all rows and hash them here (128 bits), also where two PostgreSQL servers could hash them (64 bits).", option.OnOff(&o.readRows)).For("diff repair cutover"),
-		option.New("max-printed", "number", "20", "Differing rows to print for each table.", option.CountOrNone(1<<30, &o.maxPrinted)).For("diff repair cutover"),
-	}
+		option.New("max-printed", "number", "20", "Differing rows to print for each table.", option.CountOrNone(1<<30, &o.maxPrinted)).For("diff repair cutover").CommonTo("diff"),
+	}.In(option.Comparing)
 }
 
 // liveOptions say how rows are compared that are written to meanwhile.
@@ -27,11 +27,11 @@ type liveOptions struct {
 
 func (o *liveOptions) table() option.Table {
 	return option.Table{
-		option.New("live", "on/off", "off", "Compare while both sides are written to and a stream runs: rows that differ are looked at again when the target has caught up.", option.OnOff(&o.live)).For("diff repair"),
+		option.New("live", "on/off", "off", "Compare while both sides are written to. A stream runs, and rows that differ are looked at again when the target has caught up.", option.OnOff(&o.live)).For("diff repair").CommonTo("diff repair"),
 		option.New("live-timeout", "duration", "60s", "With --live: how long rows that still change are looked at again.", option.Duration(&o.liveSpec.Timeout)).For("diff repair"),
 		option.New("live-rows", "number", "20000", "With --live: differing rows of a table that are watched at once, 100 to 10000000, of about 200 bytes each; if more differ, the table is read again.", option.Number(100, 10_000_000, &o.liveSpec.Keep)).For("diff repair"),
 		option.New("settle", "duration", "5s", "With --live, where the target knows of no stream: how long a row has to stay as it is to count as different.", option.Duration(&o.liveSpec.Settle)).For("diff repair"),
-	}
+	}.In(option.Comparing)
 }
 
 // comparingOptions are the options of diff and repair.

@@ -41,7 +41,7 @@ func (o *engineOptions) valueTable() option.Table {
 		option.New("run-as-me", "on/off", "off", "Write to PostgreSQL as a superuser also where functions of other roles (of triggers, constraints, defaults, indexes) would run with its rights.", option.OnOff(&o.engine.Postgres.RunAsMe)).For("copy diff repair check replicate capture apply cutover restore"),
 		option.New("owners", "on/off", "off", "Carry owners over, PostgreSQL to PostgreSQL; the roles must exist.", option.OnOff(&o.engine.Postgres.Owners)).For("copy replicate apply restore backup diff cutover"),
 		option.New("grants", "on/off", "off", "Carry privileges over, PostgreSQL to PostgreSQL; the roles must exist.", option.OnOff(&o.engine.Postgres.Grants)).For("copy replicate apply restore backup diff cutover"),
-	}
+	}.In(option.Values)
 }
 
 // sessionTable has the options of sessions and of what they make.
@@ -57,7 +57,7 @@ func (o *engineOptions) sessionTable() option.Table {
 		option.New("no-binlog", "on/off", "off", "Keep what is written out of a MySQL target's binlog (needs the privilege; replicas will not get it).", option.OnOff(&o.engine.MySQL.NoBinlog)).For("copy replicate apply restore"),
 		option.New("index-memory", "size", "256MB", "maintenance_work_mem of each session that builds indexes on PostgreSQL.", option.Size(&o.engine.Postgres.MaintenanceMem)).For("copy replicate apply restore"),
 		option.New("index-workers", "number", "0", "max_parallel_maintenance_workers of these sessions; 0 keeps the server's, -1 means none.", option.Number(-1, 64, &o.engine.Postgres.IndexWorkers)).For("copy replicate apply restore"),
-	}
+	}.In(option.Sessions)
 }
 
 func (o *engineOptions) table() option.Table { return option.Join(o.valueTable(), o.sessionTable()) }

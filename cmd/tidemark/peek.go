@@ -26,7 +26,7 @@ func (o *peekOptions) Table() option.Table {
 func peekCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "peek [STREAM]",
-		Short: "Print the transactions that are in the durable queue of a stream",
+		Short: "Print the transactions in a stream's durable queue",
 		Long: `Print the transactions that are in the durable queue of a stream, readably or as JSON, the
 oldest first. Nothing is taken out. Also while the stream runs: what is applied meanwhile
 may be gone before it is printed.`,

@@ -26,21 +26,21 @@ type pruneOptions struct {
 
 func (o *pruneOptions) keepTable() option.Table {
 	return option.Table{
-		option.New("keep", "text", "", "Which backups stay, parts with commas between: last=7 (the newest), within=30d (that began so long ago at most), hourly=24, daily=14, weekly=8, monthly=12, yearly=3 (the newest of each of so many hours, days and so on in which there is one, by UTC), logs=60d (how far back the log has no gap; without it as far as the oldest backup that stays).", func(v string) (err error) {
+		option.New("keep", "text", "", "Which backups stay, such as last=7,daily=14,weekly=8. Parts have commas between them: last=7 (the newest), within=30d (that began so long ago at most), hourly=24, daily=14, weekly=8, monthly=12, yearly=3 (the newest of each of so many hours, days and so on in which there is one, by UTC), logs=60d (how far back the log has no gap; without it as far as the oldest backup that stays).", func(v string) (err error) {
 			if o.keep, err = repo.ParseKeep(v); err != nil {
 				return errors.New(strings.TrimPrefix(err.Error(), "keep "))
 			}
 			o.given = true
 			return nil
-		}),
-	}
+		}).CommonTo("prune"),
+	}.In(option.Backups)
 }
 
 func (o *pruneOptions) own() option.Table {
 	return option.Table{
-		option.New("keep-unfinished", "duration", "24h", "How long a backup that was not finished stays, so that tidemark backup --resume can go on with it; 0s: not at all.", option.Duration(&o.unfinished)),
-		option.New("dry-run", "on/off", "off", "Say what would be removed, and remove nothing.", option.OnOff(&o.dryRun)),
-	}
+		option.New("keep-unfinished", "duration", "24h", "How long unfinished backups stay. Until then tidemark backup --resume can go on with them; 0s: not at all.", option.Duration(&o.unfinished)).CommonTo("prune"),
+		option.New("dry-run", "on/off", "off", "Say what would be removed, and remove nothing.", option.OnOff(&o.dryRun)).CommonTo("prune"),
+	}.In(option.Backups)
 }
 
 func (o *pruneOptions) Table() option.Table {
@@ -50,7 +50,7 @@ func (o *pruneOptions) Table() option.Table {
 func pruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune REPO --keep ...",
-		Short: "Remove backups that need not stay, the log that none needs, and what unfinished ones have left",
+		Short: "Remove backups that need not stay, and log that none needs",
 		Long: `Remove backups that no part of --keep names, files of the log that no backup needs which
 stays, and what backups that were not finished have left.
 

@@ -30,10 +30,10 @@ func (o *queueOptions) warnBy(warn func(tidemark.Finding)) { o.warn = warn }
 
 func (o *queueOptions) table() option.Table {
 	return option.Table{
-		option.New("queue", "text", "", "What lies between capture and apply: direct (memory; the source keeps its log until it is applied), durable (a queue on this machine's disk), or the URL of servers: nats://user@host:4222, tls://... (NATS with JetStream), kafka://user@host:9092/topic, kafka+tls://... (Kafka); default: direct, and for a stream that is there what it has.", func(v string) error {
+		option.New("queue", "text", "", "Between capture and apply: direct, durable, or the URL of NATS or Kafka. direct: memory, and the source keeps its log until it is applied; durable: a queue on this machine's disk; nats://user@host:4222, tls://... (NATS with JetStream); kafka://user@host:9092/topic, kafka+tls://... (Kafka). Default: direct, and for a stream that is there what it has.", func(v string) error {
 			o.queue = v
 			return checkQueue(v)
-		}).For("replicate cutover peek capture apply"),
+		}).For("replicate cutover peek capture apply").CommonTo("replicate capture apply"),
 		option.New("queue-dir", "file", "", "Folder of the durable queue; default: beside the catalogue.", option.Text(&o.dir)).For("replicate cutover peek"),
 		option.New("queue-size", "size", "10GB", "What the queue holds at most; when it is full, capture waits, and the source keeps its log.", option.Size(&o.size)).For("replicate cutover capture apply"),
 		option.New("queue-message", "size", "1000kB", "Size of a message in the queue at most, 4kB to 32MB (IBM's MAX_MESSAGE_SIZE).", option.Size(&o.message)).For("replicate cutover capture apply"),
@@ -41,7 +41,7 @@ func (o *queueOptions) table() option.Table {
 		option.New("commit-interval", "duration", "0s", "Least time between two writes to a durable queue (IBM's COMMIT_INTERVAL): fewer and larger messages, for latency; 0s: write what has come as soon as the write before is done.", option.Duration(&o.interval)).For("replicate cutover capture"),
 		option.New("queue-compress", "on/off", "off", "Pack the queue's messages with zstd.", option.OnOff(&o.compress)).For("replicate cutover capture apply"),
 		option.New("queue-replicas", "number", "0", "On how many servers of a cluster each message is, 1 to 5; 0 means one with NATS, and what the cluster has as default with Kafka.", option.Number(0, 5, &o.replicas)).For("replicate cutover capture apply"),
-	}
+	}.In(option.Queues)
 }
 
 // checkQueue says what is wrong with where a queue is to be.

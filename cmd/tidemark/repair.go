@@ -23,10 +23,10 @@ type repairOptions struct {
 
 func (o *repairOptions) own() option.Table {
 	return option.Table{
-		option.New("execute", "on/off", "off", "Make the changes; without it they are only printed.", option.OnOff(&o.execute)),
+		option.New("execute", "on/off", "off", "Make the changes; without it they are only printed.", option.OnOff(&o.execute)).CommonTo("repair"),
 		option.New("print", "on/off", "off", "Print the SQL of each change also with --execute.", option.OnOff(&o.printSQL)),
-		option.New("repair-log", "file", "", "File in which changes are noted, as JSON lines, before they are committed; default: a new one beside the catalogue.", option.Text(&o.log)),
-	}
+		option.New("repair-log", "file", "", "Note changes in this file before they are committed. It has JSON lines; default: a new one beside the catalogue.", option.Text(&o.log)).CommonTo("repair"),
+	}.In(option.Comparing)
 }
 
 func (o *repairOptions) Table() option.Table { return option.Join(o.table(), o.own()) }

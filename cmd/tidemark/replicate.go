@@ -38,7 +38,7 @@ func (o *replicateOptions) warnBy(warn func(tidemark.Finding)) {
 func replicateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replicate [SOURCE TARGET]",
-		Short: "Copy a database, then apply the changes of its log as they are made",
+		Short: "Copy a database, then follow its changes",
 		Long: `Copy a database, then follow its log: whole transactions, applied in parallel where
 they do not meet, each exactly once. There is no gap between the copy and the stream,
 and nothing comes twice.
@@ -68,7 +68,7 @@ called tidemark_NAME. The target gets the table tidemark.applied.`,
 func captureCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "capture [SOURCE TARGET]",
-		Short: "Read the log of a source into a queue, for tidemark apply on another host",
+		Short: "Read a source's log into a queue, for apply on another host",
 		Long: `Read the log of a source into a queue on a server that both hosts reach; tidemark apply,
 on the other one, copies and then applies what is in it. Give both the same arguments or
 the same task file. This half connects to the source and the queue only: of the target it
@@ -89,7 +89,7 @@ queue is durable, so the source may forget its log while the target is away.`,
 func applyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "apply [SOURCE TARGET]",
-		Short: "Apply what tidemark capture on another host puts into a queue",
+		Short: "Apply what capture on another host puts into a queue",
 		Long: `Apply what tidemark capture on another host puts into a queue. The first time it waits for
 the capture and copies what was there before, for which it connects to the source; with
 --no-copy, and ever after the copy, to the queue and the target only.`,

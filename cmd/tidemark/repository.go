@@ -28,19 +28,19 @@ type repoOptions struct {
 
 func (o *repoOptions) table() option.Table {
 	return option.Table{
-		option.New("compress", "text", "zstd:1", "How pieces are compressed: none, lz4, s2 or zstd:1 to zstd:22. Where it is not set, archive packs with s2 while it is more than 128 MB behind.", func(v string) (err error) {
+		option.New("compress", "text", "zstd:1", "Compression: none, lz4, s2, or zstd:1 to zstd:22. Where it is not set, archive packs with s2 while it is more than 128 MB behind.", func(v string) (err error) {
 			if o.codec, err = repo.ParseCodec(v); err != nil {
 				err = fmt.Errorf("must be none, lz4, s2, zstd or zstd:1 to zstd:22")
 			}
 			return err
-		}).For("backup archive archive-push"),
+		}).For("backup archive archive-push").CommonTo("backup"),
 		option.New("stripe", "on/off", "off", "Spread a new repository over all places that are named, so that each has a part of it and their rates add up, instead of writing all of it to each. One that is there takes note where its places are now.", option.OnOff(&o.stripe)).For("backup"),
 		option.New("stripe-place", "list", "", "Where a place of a striped repository is now, if it is not where the repository says: it has moved, or is called otherwise from here. May be repeated.", option.List(&o.places)).For("backup restore backups verify prune archive archive-push archive-get"),
-		option.New("encrypt", "list", "", "Encrypt a new repository for this public key of age (age1...); may be repeated. One that is there keeps its keys.", option.List(&o.encrypt)).For("backup archive"),
-		option.New("identity", "file", "", "File with the private key of age that opens the repository (age-keygen makes it).", option.Text(&o.identity)).For("backup restore backups verify prune archive archive-push archive-get"),
-		option.New("passphrase-file", "file", "", "File whose first line is the passphrase of the repository, instead of keys.", option.Text(&o.passphraseFile)).For("backup restore backups verify prune archive archive-push archive-get"),
-		option.New("max-rate", "size", "0", "Read from and write to the repository no more than so many bytes a second; 0 does not limit it.", option.Size(&o.rate)).For("backup restore backups verify prune archive archive-push archive-get"),
-	}
+		option.New("encrypt", "list", "", "Encrypt a new repository for this public key of age. It begins with age1; may be repeated. One that is there keeps its keys.", option.List(&o.encrypt)).For("backup archive").CommonTo("backup"),
+		option.New("identity", "file", "", "File with the private key that opens the repository. It is a key of age: age-keygen makes it.", option.Text(&o.identity)).For("backup restore backups verify prune archive archive-push archive-get").CommonTo("backup restore backups verify prune archive archive-push archive-get"),
+		option.New("passphrase-file", "file", "", "File with the passphrase, instead of keys. It is the first line.", option.Text(&o.passphraseFile)).For("backup restore backups verify prune archive archive-push archive-get").CommonTo("archive-push archive-get"),
+		option.New("max-rate", "size", "0", "Bytes a second to and from the repository, at most; 0: no limit.", option.Size(&o.rate)).For("backup restore backups verify prune archive archive-push archive-get").CommonTo("backup"),
+	}.In(option.Repositories)
 }
 
 func (o *repoOptions) repository() *repoOptions { return o }

@@ -31,15 +31,15 @@ type restoreOptions struct {
 
 func (o *restoreOptions) overTable() option.Table {
 	return option.Table{
-		option.New("delta", "on/off", "off", "DIR has an older or damaged state of the same server: compare, write only what differs, and remove what the backup does not have.", option.OnOff(&o.delta)),
+		option.New("delta", "on/off", "off", "Write only what differs. DIR has an older or damaged state of the same server: what is there is compared, and what the backup does not have is removed.", option.OnOff(&o.delta)).CommonTo("restore"),
 		option.New("force", "on/off", "off", "With --delta: also where DIR has another server's data, or nobody can say whose.", option.OnOff(&o.force)),
-	}
+	}.In(option.Restores)
 }
 
 func (o *restoreOptions) own() option.Table {
 	return option.Table{
-		option.New("tablespace-map", "list", "", "Put the tablespace that was in folder OLD into folder NEW: OLD=NEW. May be repeated.", tablespaceMap(&o.spaces)),
-	}
+		option.New("tablespace-map", "list", "", "Put a tablespace into another folder: OLD=NEW. May be repeated.", tablespaceMap(&o.spaces)).CommonTo("restore"),
+	}.In(option.Restores)
 }
 
 func (o *restoreOptions) Table() option.Table {

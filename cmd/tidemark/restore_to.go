@@ -37,7 +37,7 @@ type recoveryOptions struct {
 
 func (o *recoveryOptions) table() option.Table {
 	return option.Table{
-		option.New("to", "text", "", "Recover with the archived log up to there: end, immediate, a time, an LSN, xid:NUMBER, or the name of a restore point (name:TEXT if it looks like another).", o.recoveryTarget),
+		option.New("to", "text", "", "Recover up to end, a time, an LSN, or a restore point. The archived log is used; also: immediate, xid:NUMBER, and name:TEXT for a restore point that looks like another.", o.recoveryTarget).CommonTo("restore"),
 		option.New("exclusive", "on/off", "off", "End just before that time, place or transaction, and not just behind it.", option.OnOff(&o.target.Exclusive)),
 		option.New("timeline", "number", "0", "Recover into this timeline; 0: the newest that comes from the backup.", func(v string) error {
 			n, err := strconv.ParseUint(v, 10, 32)
@@ -45,10 +45,10 @@ func (o *recoveryOptions) table() option.Table {
 			return err
 		}),
 		option.New("action", "promote|pause|shutdown", "promote", "What the server does when it is there: take writes, wait as a standby that can be looked at, or stop.", option.OneOf([]string{"promote", "pause", "shutdown"}, &o.action)),
-		option.New("standby", "text", "", "Make the copy a standby of this primary, postgres://user@host:port/?passfile=FILE, without a password in it.", option.Text(&o.primary)),
+		option.New("standby", "text", "", "Make it a standby of this primary. Its URL is as postgres://user@host:port/?passfile=FILE, without a password in it.", option.Text(&o.primary)).CommonTo("restore"),
 		option.New("standby-slot", "text", "", "The physical slot of the primary that keeps the log for the standby; it has to be there.", option.Text(&o.slot)),
 		option.New("program", "file", "", "Where the restored server finds this program, which fetches the log for it; default: where it is now.", option.Text(&o.program)),
-	}
+	}.In(option.Recovery)
 }
 
 var lsnForm = regexp.MustCompile(`^[0-9A-Fa-f]{1,8}/[0-9A-Fa-f]{1,8}$`)

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/help"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
@@ -43,7 +44,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	defer stopProfile()
 	ctx, crashed := watchCrashes(ctx, func(e *crash.Error) { os.Exit(finish(e, stderr, args...)) })
 	root := rootCommand(stdout, stderr)
-	root.SetArgs(args)
+	given, all := help.All(args)
+	help.Install(root, all)
+	root.SetArgs(given)
 	err = root.ExecuteContext(ctx)
 	if e := crashed(); e != nil {
 		err = e
@@ -120,9 +123,8 @@ func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "tidemark",
 		Short: "Move, replicate, compare and check relational databases, and see what they wait for",
-		Long: `Tidemark copies whole databases between PostgreSQL, MySQL and MariaDB, and out of
-mysqldump files, and keeps copies up to date from the log: in parallel, resumable, and
-with an account of where the time went.`,
+		Long: `Tidemark moves, follows, compares, protects and sizes PostgreSQL, MySQL and MariaDB
+databases, and says at every moment what it is waiting for.`,
 		Version:       versionText(),
 		SilenceErrors: true,
 		SilenceUsage:  true,

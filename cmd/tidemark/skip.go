@@ -13,7 +13,7 @@ import (
 func skipCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "skip [FILE:OFFSET]",
-		Short: "Skip one event of a MySQL or MariaDB source's log that a stream cannot take",
+		Short: "Skip an event of MySQL's log that a stream cannot take",
 		Long: `Skip one event of the log of a MySQL or MariaDB source that a stream cannot take: one
 that is damaged or unknown, or a statement that was logged in place of its rows. The
 event is named by its log position, as the message that stopped the stream does.

@@ -16,7 +16,7 @@ import (
 func statusCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show the streams of this machine: tables, rates, latency by stage, what limits them",
+		Short: "Show streams: tables, rates, latency, and what limits them",
 		Long: `Show the streams that were set up from this machine: whether they run, how fast, how far
 behind, where the time goes between a commit on the source and the one on the target, and
 which of their tables are not active. tidemark sub lists all tables of one.`,

@@ -23,8 +23,8 @@ type subOptions struct {
 
 func (o *subOptions) own() option.Table {
 	return option.Table{
-		option.New("no-load", "on/off", "off", "For sub start: the user loads the table, and says tidemark sub loaddone then.", option.OnOff(&o.noLoad)),
-	}
+		option.New("no-load", "on/off", "off", "sub start: load the table yourself. Say tidemark sub loaddone then.", option.OnOff(&o.noLoad)),
+	}.In(option.Streams)
 }
 
 func (o *subOptions) Table() option.Table { return option.Join(o.table(), o.own()) }
@@ -34,7 +34,7 @@ var subActions = []string{stream.StartTable, stream.StopTable, stream.ReloadTabl
 func subCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "sub [start|stop|reload|loaddone TABLE]",
-		Short: "Start, stop or reload one table of a stream, without touching the rest",
+		Short: "Start, stop or reload single tables of a stream",
 		Long: `Show the tables of a stream and their states, or start, stop or reload one of them while
 all others flow.
 

@@ -17,7 +17,7 @@ import (
 func utilitiesCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "utilities",
-		Short: "Show what runs now: how much work there is, how much is done, and the time left",
+		Short: "Show what runs now: work in all, work done, time left",
 		Long: `Show the backups, restores, archives, verifications, copies and streams that run with this
 catalogue, as Db2's LIST UTILITIES SHOW DETAIL does: type, start, state, phase, total and
 completed work, rate and the time left. What each says of itself is a second old at most.

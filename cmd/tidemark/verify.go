@@ -37,12 +37,12 @@ type verifyOptions struct {
 
 func (o *verifyOptions) own() option.Table {
 	return option.Table{
-		option.New("quick", "on/off", "off", "Read only manifests, and look whether all objects are there with their sizes.", option.OnOff(&o.quick)),
-		option.New("restore-and-start", "on/off", "off", "Restore the backup into a temporary folder, start the server's program there, and check tables, indexes and pages.", option.OnOff(&o.start)),
-		option.New("work-dir", "file", "", "Folder in which --restore-and-start makes its own, which is removed at the end; without it the system's for temporary files.", option.Text(&o.dir)),
+		option.New("quick", "on/off", "off", "Look only for objects and their sizes. Of what is in them only manifests are read.", option.OnOff(&o.quick)).CommonTo("verify"),
+		option.New("restore-and-start", "on/off", "off", "Restore into a temporary folder, start the server there. Tables, indexes and pages are checked.", option.OnOff(&o.start)).CommonTo("verify"),
+		option.New("work-dir", "file", "", "Where --restore-and-start makes its folder. It is removed at the end; without it the system's for temporary files.", option.Text(&o.dir)).CommonTo("verify"),
 		option.New("server-program", "file", "", "The program postgres of the server's major version, for --restore-and-start; without it, it is looked for where packages put it.", option.Text(&o.program)),
-		option.New("workers", "number", "2", "Packs and files of the log that are read at once, 1 to 64.", option.Number(1, 64, &o.workers)),
-	}
+		option.New("workers", "number", "2", "Packs and files of the log that are read at once, 1 to 64.", option.Number(1, 64, &o.workers)).CommonTo("verify"),
+	}.In(option.Backups)
 }
 
 func (o *verifyOptions) Table() option.Table {
@@ -52,7 +52,7 @@ func (o *verifyOptions) Table() option.Table {
 func verifyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify REPO [BACKUP|latest]",
-		Short: "Read a repository, and compare all of it with what was written",
+		Short: "Read a repository, and compare it with what was written",
 		Long: `Read all backups of a repository and its log, or those objects that one backup needs, and
 compare each byte with the checksum it was written with, each file with its own, and
 each reference with what is there. A flipped bit, a cut, lost or exchanged object, a

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tidemarkdb/tidemark"
 )
@@ -22,6 +23,9 @@ type Line struct {
 	Help    string             // one sentence
 	Verbs   string             // of options that several commands take in: which of these know it; "" all
 	Set     func(string) error // puts a value into its field
+	Group   Group              // under which heading help lists it
+	Common  string             // the commands whose --help lists it; others list it under --help-all
+	Aliases []string           // other names on command lines; one of a single letter is written with one dash
 }
 
 // New makes a line that all commands know that have its table: the name, the form, the default as the user would write it
@@ -36,6 +40,18 @@ func (l Line) For(verbs string) Line {
 	return l
 }
 
+// CommonTo makes a line one of those that most users of these commands need.
+func (l Line) CommonTo(verbs string) Line {
+	l.Common = verbs
+	return l
+}
+
+// Also gives a line other names on command lines.
+func (l Line) Also(names ...string) Line {
+	l.Aliases = names
+	return l
+}
+
 // takes is whether a command knows the line.
 func (l *Line) takes(verb string) bool {
 	return l.Verbs == "" || slices.Contains(strings.Fields(l.Verbs), verb)
@@ -46,6 +62,16 @@ type Table []Line
 
 // Join makes one table of several.
 func Join(tables ...Table) Table { return slices.Concat(tables...) }
+
+// In puts lines that have no heading yet under one.
+func (t Table) In(g Group) Table {
+	for i := range t {
+		if t[i].Group == 0 {
+			t[i].Group = g
+		}
+	}
+	return t
+}
 
 // Only gives the lines of these names, in their order.
 func (t Table) Only(names ...string) Table {
@@ -107,19 +133,13 @@ func (f flagValue) Set(v string) error {
 // option of the file that verb does not know: its error, or nothing. What a file that is none of ours says is set where
 // the struct has a line for it, whether there is a flag or not.
 func Flags[O Set](cmd *cobra.Command, verb string, fresh func() O, stranger func(name string, v Value) error) (read func(file map[string]Value) (O, error)) {
+	cmd.Flags().SortFlags = false
 	given := map[string]*[]string{}
 	for _, l := range fresh().Table().Of(verb) {
 		values := new([]string)
 		given[l.Name] = values
-		help := l.Help
-		if l.Default != "" && l.Default != "off" {
-			help += " (default " + l.Default + ")"
-		}
-		check := func(v string) error { return fresh().Table().Of(verb).Find(l.Name).Set(v) }
-		f := cmd.Flags().VarPF(flagValue{l.Form, check, values}, l.Name, "", help)
-		if l.Form == "on/off" || l.Name == "definitions" {
-			f.NoOptDefVal = "on"
-		}
+		check := func(v string) error { return l.listed(fresh().Table().Of(verb).Find(l.Name).Set(v)) }
+		addFlags(cmd.Flags(), &l, verb, flagValue{l.Form, check, values})
 		if strings.Contains(l.Form, "|") {
 			choices := strings.Split(l.Form, "|")
 			_ = cmd.RegisterFlagCompletionFunc(l.Name, cobra.FixedCompletions(choices, cobra.ShellCompDirectiveNoFileComp)) // the flag is there
@@ -148,6 +168,38 @@ func Flags[O Set](cmd *cobra.Command, verb string, fresh func() O, stranger func
 		}
 		return o, nil
 	}
+}
+
+// addFlags adds a line under its name, and hidden under its other ones.
+func addFlags(to *pflag.FlagSet, l *Line, verb string, v flagValue) {
+	short := ""
+	names := []string{l.Name}
+	for _, name := range l.Aliases {
+		if len(name) == 1 {
+			short = name
+		} else {
+			names = append(names, name)
+		}
+	}
+	for _, name := range names {
+		f := to.VarPF(v, name, short, l.Help)
+		if l.Form == "on/off" || l.Name == "definitions" {
+			f.NoOptDefVal = "on"
+		}
+		f.Hidden, short = name != l.Name, ""
+		f.Annotations = map[string][]string{annotation: {l.Group.String(), l.Default}}
+		if slices.Contains(strings.Fields(l.Common), verb) {
+			f.Annotations[annotationCommon] = nil
+		}
+	}
+}
+
+// listed adds to the error of a value the choices that there are.
+func (l *Line) listed(err error) error {
+	if err == nil || !strings.Contains(l.Form, "|") {
+		return err
+	}
+	return fmt.Errorf("must be one of %s", strings.ReplaceAll(l.Form, "|", ", "))
 }
 
 // fromFile sets what a file says, line by line.
@@ -184,7 +236,7 @@ func fromFile(table Table, verb string, file map[string]Value, stranger func(str
 
 // FromFile sets what a file says.
 func (l *Line) FromFile(v Value) error {
-	if err := l.Set(v.Text); err != nil {
+	if err := l.listed(l.Set(v.Text)); err != nil {
 		return &tidemark.Error{Op: "read task file", Object: "option " + l.Name, Kind: tidemark.Invalid, Err: fmt.Errorf("%q %w", v.Text, err), Hint: "it takes " + l.Form}
 	}
 	return nil
