@@ -60,6 +60,13 @@ func vanished(err error) bool {
 // catalogue table, and its own.
 type address struct{ class, id uint32 }
 
+// named is what objects with a name of their own in a schema are known by.
+type named struct {
+	OID          uint32
+	Schema, Name string
+	SQL          string // qualified and quoted
+}
+
 // OIDs of catalogue tables, which are the same on every server (catalog/pg_*.h).
 const (
 	classDefault    = 826
@@ -102,7 +109,7 @@ const (
 
 // A catalogue is a database's catalogue in memory, read by a fixed number of
 // queries whatever the number of tables. From it come the logical tables
-// (describe_logical.go) and the graph of native objects (native.go).
+// (describe_logical.go) and, by a creator, the native objects (native.go).
 type catalogue struct {
 	conn *pgx.Conn
 	num  int // server_version_num
@@ -114,10 +121,18 @@ type catalogue struct {
 	ordered   []*relation // by schema and name
 	indexes   []*index
 	sequences map[uint32]*sequence
-	byName    map[string]*sequence // by qualified and quoted name
-	words     map[uint32]string    // of operator classes and collations in indexes
-	lobs      bool                 // there are large objects
-	graph     graph
+	byName    map[string]*sequence         // by qualified and quoted name
+	words     map[uint32]string            // of operator classes and collations in indexes
+	texts     map[address]map[int32]string // comments, per column
+	lobs      bool                         // there are large objects
+	origins   *origins
+}
+
+// Origins say what makes the objects that have no DDL of their own.
+type origins struct {
+	member map[address]uint32  // those of extensions
+	alias  map[address]address // what comes with another object
+	silent map[address]bool    // accounted for, though nothing is made of it
 }
 
 // describe reads the catalogue through conn, whose search_path must be pg_catalog,
@@ -127,13 +142,14 @@ func describe(ctx context.Context, conn *pgx.Conn, want func(tidemark.TableID) b
 		want = func(tidemark.TableID) bool { return true }
 	}
 	c := &catalogue{conn: conn, want: want, db: &tidemark.Database{Engine: "postgres"},
-		types: map[uint32]*pgType{}, relations: map[uint32]*relation{}, sequences: map[uint32]*sequence{}, byName: map[string]*sequence{}}
-	c.graph.init()
+		types: map[uint32]*pgType{}, relations: map[uint32]*relation{}, sequences: map[uint32]*sequence{}, byName: map[string]*sequence{},
+		texts: map[address]map[int32]string{}, origins: &origins{member: map[address]uint32{}, alias: map[address]address{}, silent: map[address]bool{}}}
+	create := newCreator(c)
 	steps := []func(context.Context) error{
 		c.readServer, c.lockTables, c.readMembers, c.readTypes,
 		c.readRelations, c.readColumns, c.readInheritance, c.readConstraints, c.readDefaults, c.readIndexes, c.readSequences,
-		c.readClasses, c.addNative, c.readOpclassMembers, c.readDependencies, c.readComments, c.readLabels,
-		c.readOwners, c.readLargeObjects, c.readGrants, c.readLimits, c.readLoose, c.finishNative, c.readUncovered,
+		create.readClasses, create.addNative, create.readOpclassMembers, create.readDependencies, create.readComments, create.readLabels,
+		create.readOwners, create.readLargeObjects, create.readGrants, create.readLimits, create.readLoose, create.finishNative, create.readUncovered,
 	}
 	for _, step := range steps {
 		if err := step(ctx); err != nil {
@@ -230,7 +246,7 @@ func (c *catalogue) readMembers(ctx context.Context) error {
 	type member struct{ Class, ID, Extension uint32 }
 	found, err := server.Rows[member](ctx, c.conn, `SELECT classid, objid, refobjid FROM pg_depend WHERE deptype = 'e'`)
 	for _, m := range found {
-		c.graph.member[address{m.Class, m.ID}] = m.Extension
+		c.origins.member[address{m.Class, m.ID}] = m.Extension
 	}
 	if err != nil {
 		return err
@@ -243,7 +259,7 @@ func (c *catalogue) readMembers(ctx context.Context) error {
 		UNION ALL SELECT 2618, oid, 1259, ev_class FROM pg_rewrite WHERE rulename = '_RETURN' AND oid >= 16384
 		UNION ALL SELECT 2606, tgconstraint, 2620, oid FROM pg_trigger WHERE tgconstraint <> 0 AND NOT tgisinternal`)
 	for _, m := range made {
-		c.graph.alias[address{m.Class, m.ID}] = address{m.WholeClass, m.Whole}
+		c.origins.alias[address{m.Class, m.ID}] = address{m.WholeClass, m.Whole}
 	}
 	return err
 }
@@ -257,15 +273,15 @@ func (c *catalogue) readTypes(ctx context.Context) error {
 	// and on a row type on its table.
 	for _, t := range found {
 		if t.Array != 0 {
-			c.graph.alias[address{classType, t.Array}] = address{classType, t.OID}
+			c.origins.alias[address{classType, t.Array}] = address{classType, t.OID}
 		}
 		if t.Range != 0 {
-			c.graph.alias[address{classType, t.OID}] = address{classType, t.Range}
+			c.origins.alias[address{classType, t.OID}] = address{classType, t.Range}
 		}
 		if t.Rel != 0 && t.RelKind != "c" {
-			c.graph.alias[address{classType, t.OID}] = address{classClass, t.Rel}
+			c.origins.alias[address{classType, t.OID}] = address{classClass, t.Rel}
 		} else if t.Rel != 0 {
-			c.graph.alias[address{classClass, t.Rel}] = address{classType, t.OID}
+			c.origins.alias[address{classClass, t.Rel}] = address{classType, t.OID}
 		}
 	}
 	return err

@@ -52,7 +52,7 @@ func (c *catalogue) readConstraints(ctx context.Context) error {
 	for _, k := range found {
 		if k.Domain != 0 {
 			if t := c.types[k.Domain]; t != nil {
-				c.graph.domain[k.Domain] = append(c.graph.domain[k.Domain], k)
+				t.checks = append(t.checks, k)
 			}
 			continue
 		}
@@ -66,13 +66,13 @@ func (c *catalogue) readConstraints(ctx context.Context) error {
 			if k.Parent == 0 {
 				k.rel.fks = append(k.rel.fks, k)
 			} else {
-				c.graph.silent[address{classConstraint, k.OID}] = true // comes with its parent
+				c.origins.silent[address{classConstraint, k.OID}] = true // comes with its parent
 			}
 		case "n":
 			if len(k.Key) == 1 && k.rel.byNum[k.Key[0]] != nil {
 				k.rel.byNum[k.Key[0]].notNull = k
 			}
-			c.graph.alias[address{classConstraint, k.OID}] = address{classClass, k.Rel}
+			c.origins.alias[address{classConstraint, k.OID}] = address{classClass, k.Rel}
 		default:
 			k.rel.keys = append(k.rel.keys, k)
 		}
@@ -82,25 +82,17 @@ func (c *catalogue) readConstraints(ctx context.Context) error {
 
 // An index is a row of pg_index.
 type index struct {
-	OID        uint32
+	named
 	Rel        uint32
-	Schema     string
-	Name       string
-	SQL        string // qualified and quoted
 	Kind       string // relkind: i, or I on a partitioned table
 	Definition string // pg_get_indexdef
 	Unique     bool
 	Valid      bool
 	Clustered  bool
 	ReplIdent  bool
-	Key        []int16
-	KeyN       int // of Key, those that are not merely included
 	Method     string
 	Where      string
-	Options    []int16
-	Exprs      []string // per key column; nil where all are plain columns
-	Classes    []uint32 // operator classes per key column
-	Collations []uint32 // per key column
+	indexed
 	Bytes      int64
 	Parent     uint32 // index of the partitioned table that this one is attached to
 	Tablespace bool
@@ -113,10 +105,20 @@ type index struct {
 	build      *node // CREATE INDEX, where a constraint stands on it
 }
 
+// indexed is what an index is over, column by column.
+type indexed struct {
+	Key        []int16 // attnum, 0 of an expression
+	KeyN       int     // of Key, those that are not merely included
+	Options    []int16
+	Exprs      []string // per key column; nil where all are plain columns
+	Classes    []uint32 // operator classes per key column
+	Collations []uint32 // per key column
+}
+
 const indexesSQL = `
-SELECT i.indexrelid, i.indrelid, n.nspname, c.relname, format('%I.%I', n.nspname, c.relname), c.relkind::text,
+SELECT i.indexrelid, n.nspname, c.relname, format('%I.%I', n.nspname, c.relname), i.indrelid, c.relkind::text,
        pg_get_indexdef(i.indexrelid), i.indisunique, i.indisvalid, i.indisclustered, i.indisreplident,
-       i.indkey::int2[], i.indnkeyatts::int, am.amname, coalesce(pg_get_expr(i.indpred, i.indrelid), ''), i.indoption::int2[],
+       am.amname, coalesce(pg_get_expr(i.indpred, i.indrelid), ''), i.indkey::int2[], i.indnkeyatts::int, i.indoption::int2[],
        CASE WHEN i.indexprs IS NOT NULL THEN
             ARRAY(SELECT pg_get_indexdef(i.indexrelid, g, false) FROM generate_series(1, i.indnkeyatts) g) END,
        i.indclass::oid[], i.indcollation::oid[], coalesce(pg_relation_size(i.indexrelid), 0), coalesce(p.inhparent, 0::oid), c.reltablespace <> 0, s.stats
@@ -163,7 +165,7 @@ func (c *catalogue) readIndexes(ctx context.Context) error {
 		}
 		if !x.Valid && x.Kind == "i" {
 			c.find(tidemark.Note, "index "+x.SQL, "it is invalid on the source (a CREATE INDEX CONCURRENTLY that failed), and is left out", "")
-			c.graph.silent[address{classClass, x.OID}] = true
+			c.origins.silent[address{classClass, x.OID}] = true
 			continue
 		}
 		if x.Tablespace {
@@ -184,7 +186,7 @@ func (c *catalogue) readIndexes(ctx context.Context) error {
 				x.constraint = k
 			} else {
 				c.find(tidemark.Warning, "constraint "+k.Name+" on "+r.SQL, "its index is invalid on the source, and so it is left out", "")
-				c.graph.silent[address{classConstraint, k.OID}] = true
+				c.origins.silent[address{classConstraint, k.OID}] = true
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func (c *catalogue) addTables() {
 }
 
 func (c *catalogue) logicalTable(r *relation) *tidemark.Table {
-	t := &tidemark.Table{TableID: r.id(), Bytes: r.Bytes, Rows: r.rows(), Comment: c.graph.texts[address{classClass, r.OID}][0]}
+	t := &tidemark.Table{TableID: r.id(), Bytes: r.Bytes, Rows: r.rows(), Comment: c.texts[address{classClass, r.OID}][0]}
 	switch {
 	case r.Kind == "v" || r.Kind == "m":
 		t.Form = tidemark.View
@@ -83,11 +83,11 @@ var action = map[string]string{"a": "NO ACTION", "r": "RESTRICT", "c": "CASCADE"
 
 // rows gives the server's estimate, -1 where it never looked. Before version 14
 // it says 0 pages and 0 tuples of such a table.
-func (r *relation) rows() int64 {
-	if r.Tuples < 0 || r.Tuples == 0 && r.Pages == 0 && r.Bytes > 0 {
+func (e extent) rows() int64 {
+	if e.Tuples < 0 || e.Tuples == 0 && e.Pages == 0 && e.Bytes > 0 {
 		return -1
 	}
-	return int64(r.Tuples)
+	return int64(e.Tuples)
 }
 
 func (r *relation) leaves(out []tidemark.Part) []tidemark.Part {
@@ -114,7 +114,7 @@ func (r *relation) names(nums []int16) []string {
 
 func (c *catalogue) logicalColumn(r *relation, col *column) tidemark.Column {
 	out := tidemark.Column{Name: col.Name, Type: c.logical(col.Type, col.Mod, col.Native), NotNull: col.NotNull, Number: int32(col.Num),
-		Comment: c.graph.texts[address{classClass, r.OID}][int32(col.Num)]}
+		Comment: c.texts[address{classClass, r.OID}][int32(col.Num)]}
 	out.Type.Collation = col.Collation
 	if t := c.types[col.Type]; t != nil && t.Class == "d" {
 		out.NotNull = out.NotNull || t.NotNull
@@ -146,7 +146,7 @@ func (s *sequence) identity() *tidemark.Identity {
 
 func (c *catalogue) logicalIndex(r *relation, x *index) tidemark.Index {
 	i := tidemark.Index{Name: x.Name, Unique: x.Unique, Method: x.Method, Where: x.Where,
-		Comment: c.graph.texts[address{classClass, x.OID}][0]}
+		Comment: c.texts[address{classClass, x.OID}][0]}
 	for n, num := range x.Key {
 		if n >= x.KeyN {
 			i.Include = append(i.Include, r.names([]int16{num})...)

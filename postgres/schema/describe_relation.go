@@ -14,30 +14,21 @@ import (
 // A relation is a row of pg_class that is no index: a table of any form, view,
 // sequence or composite type. Text fields hold quoted and qualified SQL.
 type relation struct {
-	OID         uint32
-	Schema      string
-	Name        string
-	SQL         string // qualified and quoted
+	named
 	Kind        string // relkind: r p v m f c S
-	Persistence string // relpersistence: p, u
 	Owner       uint32
 	OfType      string // typed table
 	Partition   bool
 	Bound       string // of a partition: FOR VALUES ...
 	PartKey     string // of a partitioned table: RANGE (logdate)
-	Options     string // of WITH (...)
-	AM          string // access method where it is not heap
 	ReplIdent   string // relreplident: d n f i
 	RowSecurity bool
 	ForceRLS    bool
-	Tablespace  string
-	Tuples      float64 // reltuples
-	Pages       int64   // relpages
-	Bytes       int64
-	Populated   bool
-	Server      string // foreign table
-	FdwOptions  string
-	Definition  string // view: SELECT ...
+	storage
+	extent
+	Populated bool
+	foreign
+	Definition string // view: SELECT ...
 
 	columns  []*column
 	byNum    map[int16]*column
@@ -59,6 +50,27 @@ func (r *relation) root() *relation {
 		r = r.parents[0]
 	}
 	return r
+}
+
+// storage is how a relation's rows are kept.
+type storage struct {
+	Persistence string // relpersistence: p, u
+	Options     string // of WITH (...)
+	AM          string // access method where it is not heap
+	Tablespace  string
+}
+
+// extent is how much there is of a relation.
+type extent struct {
+	Tuples float64 // reltuples
+	Pages  int64   // relpages
+	Bytes  int64
+}
+
+// foreign is where a foreign table's rows are.
+type foreign struct {
+	Server     string
+	FdwOptions string
 }
 
 // A column is a row of pg_attribute.
@@ -112,13 +124,13 @@ func fdwOptionsSQL(array string) string {
 const secretOption = `pass|secret|token|private|credential|(^|_)pwd$|(^|[^a-z])key$`
 
 const relationsSQL = `
-SELECT c.oid, n.nspname, c.relname, format('%%I.%%I', n.nspname, c.relname), c.relkind::text, c.relpersistence::text, c.relowner,
+SELECT c.oid, n.nspname, c.relname, format('%%I.%%I', n.nspname, c.relname), c.relkind::text, c.relowner,
        CASE WHEN c.reloftype <> 0 THEN c.reloftype::regtype::text ELSE '' END,
        c.relispartition, coalesce(pg_get_expr(c.relpartbound, c.oid), ''),
        CASE WHEN c.relkind = 'p' THEN pg_get_partkeydef(c.oid) ELSE '' END,
+       c.relreplident::text, c.relrowsecurity, c.relforcerowsecurity, c.relpersistence::text,
        concat_ws(', ', CASE WHEN c.reloptions IS NOT NULL THEN %s END, CASE WHEN tc.reloptions IS NOT NULL THEN %s END),
-       CASE WHEN am.amname <> 'heap' THEN quote_ident(am.amname) ELSE '' END,
-       c.relreplident::text, c.relrowsecurity, c.relforcerowsecurity, coalesce(ts.spcname, ''), c.reltuples::float8, c.relpages::bigint,
+       CASE WHEN am.amname <> 'heap' THEN quote_ident(am.amname) ELSE '' END, coalesce(ts.spcname, ''), c.reltuples::float8, c.relpages::bigint,
        CASE WHEN c.relkind IN ('r', 'm') THEN coalesce(pg_relation_size(c.oid), 0)
             + CASE WHEN c.reltoastrelid <> 0 THEN coalesce(pg_relation_size(c.reltoastrelid), 0) ELSE 0 END ELSE 0 END,
        c.relispopulated, coalesce(quote_ident(fs.srvname), ''), coalesce(CASE WHEN ft.ftoptions IS NOT NULL THEN %s END, ''),

@@ -24,16 +24,12 @@ import (
 // views and functions are opened by stubs: a shell type, a view of NULLs, a
 // function without a body, each replaced by the real one later (native_order.go).
 type graph struct {
+	*origins
 	nodes  []*node
 	byID   map[address]*node
-	from   map[address]*node // where an object's dependencies go to a node other than its own
-	alias  map[address]address
-	member map[address]uint32 // of extensions
-	silent map[address]bool   // accounted for, though nothing is made of it
+	from   map[address]*node  // where an object's dependencies go to a node other than its own
 	spoken map[address]string // how COMMENT ON names an object: "INDEX public.i"
-	domain map[uint32][]*constraint
-	texts  map[address]map[int32]string // comments, per column
-	newer  map[address]int              // what can have a comment only since a major version
+	newer  map[address]int    // what can have a comment only since a major version
 	edges  []edge
 
 	lobOwners *node // says whose the large objects are
@@ -46,10 +42,16 @@ type graph struct {
 	later   []func() // ties to be made once all nodes are there
 }
 
-func (g *graph) init() {
-	*g = graph{byID: map[address]*node{}, from: map[address]*node{}, alias: map[address]address{}, member: map[address]uint32{},
-		silent: map[address]bool{}, spoken: map[address]string{}, domain: map[uint32][]*constraint{},
-		refresh: map[*node]*node{}, analyze: map[*relation]*node{}, owners: map[*node]*node{}, texts: map[address]map[int32]string{}, newer: map[address]int{}}
+// A creator makes what creates a catalogue's objects elsewhere. It reads what
+// only their statements need, and draws the graph.
+type creator struct {
+	*catalogue
+	graph graph
+}
+
+func newCreator(c *catalogue) *creator {
+	return &creator{c, graph{origins: c.origins, byID: map[address]*node{}, from: map[address]*node{}, spoken: map[address]string{},
+		refresh: map[*node]*node{}, analyze: map[*relation]*node{}, owners: map[*node]*node{}, newer: map[address]int{}}}
 }
 
 // A node becomes one tidemark.Object, unless it is a part of its host's.
@@ -146,7 +148,7 @@ func (g *graph) resolve(a address) *node {
 // readDependencies turns pg_depend into edges. Left out is what would turn the
 // order round: a serial's sequence hangs on its column but is made before the
 // table; an index of a partitioned table is made after those of its partitions.
-func (c *catalogue) readDependencies(ctx context.Context) error {
+func (c *creator) readDependencies(ctx context.Context) error {
 	g := &c.graph
 	r, err := c.conn.Query(ctx, `SELECT classid, objid, refclassid, refobjid, deptype::text FROM pg_depend
 		WHERE deptype IN ('n', 'a', 'i', 'x') AND classid <> 0 AND refobjid >= $1`, uint32(firstUserOID))
@@ -180,7 +182,7 @@ func (c *catalogue) readDependencies(ctx context.Context) error {
 }
 
 // addExtensionDependency carries ALTER ... DEPENDS ON EXTENSION.
-func (c *catalogue) addExtensionDependency(from, to address) {
+func (c *creator) addExtensionDependency(from, to address) {
 	n, ext := c.graph.resolve(from), c.graph.byID[to]
 	if n != nil && ext != nil {
 		n.tail = append(n.tail, remark{sql: "ALTER " + c.graph.spoken[from] + " DEPENDS ON EXTENSION " + ext.name})
@@ -189,7 +191,7 @@ func (c *catalogue) addExtensionDependency(from, to address) {
 }
 
 // readComments hangs COMMENT statements on what they are about.
-func (c *catalogue) readComments(ctx context.Context) error {
+func (c *creator) readComments(ctx context.Context) error {
 	type comment struct {
 		Class, ID uint32
 		Sub       int32
@@ -200,10 +202,10 @@ func (c *catalogue) readComments(ctx context.Context) error {
 		ORDER BY classoid, objoid, objsubid`)
 	for _, f := range found {
 		a := address{f.Class, f.ID}
-		if c.graph.texts[a] == nil {
-			c.graph.texts[a] = map[int32]string{}
+		if c.texts[a] == nil {
+			c.texts[a] = map[int32]string{}
 		}
-		c.graph.texts[a][f.Sub] = f.Text
+		c.texts[a][f.Sub] = f.Text
 		if n, about := c.spoken(a, f.Sub); n != nil && about != "" && n.kind != "extension" {
 			n.tail = append(n.tail, remark{"COMMENT ON " + about + " IS " + server.QuoteLiteral(f.Text), c.graph.newer[a]})
 		}
@@ -213,7 +215,7 @@ func (c *catalogue) readComments(ctx context.Context) error {
 
 // spoken gives the node that an object belongs to and how COMMENT ON names it;
 // sub is a column's number. nil for what is not ours to change.
-func (c *catalogue) spoken(a address, sub int32) (*node, string) {
+func (c *creator) spoken(a address, sub int32) (*node, string) {
 	g := &c.graph
 	if _, member := g.member[a]; member {
 		return nil, ""
@@ -229,7 +231,7 @@ func (c *catalogue) spoken(a address, sub int32) (*node, string) {
 }
 
 // readLabels carries security labels, which need their provider on the target.
-func (c *catalogue) readLabels(ctx context.Context) error {
+func (c *creator) readLabels(ctx context.Context) error {
 	type label struct {
 		Class, ID uint32
 		Sub       int32
@@ -250,7 +252,7 @@ func (c *catalogue) readLabels(ctx context.Context) error {
 }
 
 // finishNative orders the graph and writes it down as objects.
-func (c *catalogue) finishNative(context.Context) error {
+func (c *creator) finishNative(context.Context) error {
 	g := &c.graph
 	c.openCircles()
 	c.addLast()

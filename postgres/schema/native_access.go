@@ -12,7 +12,7 @@ import (
 
 // readOwners makes a statement per object that says whose it is. Render leaves
 // them out unless the user wants owners carried.
-func (c *catalogue) readOwners(ctx context.Context) error {
+func (c *creator) readOwners(ctx context.Context) error {
 	type role struct {
 		OID  uint32
 		Name string
@@ -86,7 +86,7 @@ ORDER BY d.class, d.id, d.given, d.sub, min(d.n)`
 
 // readGrants makes one object of all that is granted on an object. What concerns
 // the owner himself is part of the statement that makes him the owner.
-func (c *catalogue) readGrants(ctx context.Context) error {
+func (c *creator) readGrants(ctx context.Context) error {
 	type grant struct {
 		Class, ID      uint32
 		Kind           string
@@ -186,7 +186,7 @@ FROM diff d JOIN pg_roles o ON o.oid = d.defaclrole LEFT JOIN pg_namespace n ON 
 GROUP BY d.oid, o.rolname, n.nspname, d.defaclobjtype, d.given, d.grantee, r.rolname, d.is_grantable
 ORDER BY d.oid, d.given, r.rolname`
 
-func (c *catalogue) readDefaultPrivileges(ctx context.Context) error {
+func (c *creator) readDefaultPrivileges(ctx context.Context) error {
 	type privilege struct {
 		OID       uint32
 		Name, SQL string
@@ -205,7 +205,7 @@ func (c *catalogue) readDefaultPrivileges(ctx context.Context) error {
 
 // addLast makes event triggers wait for everything, so that they do not fire on
 // our own statements, and default privileges for everything that would get them.
-func (c *catalogue) addLast() {
+func (c *creator) addLast() {
 	var privileges, triggers []*node
 	for _, n := range c.graph.nodes {
 		switch n.kind {
@@ -239,7 +239,7 @@ func (c *catalogue) addLast() {
 
 // readLargeObjects carries the comments and owners of large objects. The objects
 // themselves are made by the writer of their rows.
-func (c *catalogue) readLargeObjects(ctx context.Context) error {
+func (c *creator) readLargeObjects(ctx context.Context) error {
 	type lob struct {
 		OID     uint32
 		Owner   string
@@ -271,4 +271,4 @@ func (c *catalogue) readLargeObjects(ctx context.Context) error {
 }
 
 // lobRelation is the relation under whose name large objects are copied as rows.
-var lobRelation = &relation{Schema: LargeObjects.Schema, Name: LargeObjects.Name, SQL: "pg_catalog.pg_largeobject"}
+var lobRelation = &relation{named: named{Schema: LargeObjects.Schema, Name: LargeObjects.Name, SQL: "pg_catalog.pg_largeobject"}}

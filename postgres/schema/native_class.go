@@ -325,7 +325,7 @@ FROM pg_aggregate a JOIN pg_proc p ON p.oid = a.aggfnoid JOIN pg_namespace n ON 
 WHERE ` + userSchema + ` AND ` + notMember(classProc, "p.oid")
 
 // readClasses makes the nodes of all that one query can write.
-func (c *catalogue) readClasses(ctx context.Context) error {
+func (c *creator) readClasses(ctx context.Context) error {
 	type row struct {
 		OID        uint32
 		Kind, Name string
@@ -364,7 +364,7 @@ func (c *catalogue) readClasses(ctx context.Context) error {
 }
 
 // readOpclassMembers adds their operators and functions to operator classes and families.
-func (c *catalogue) readOpclassMembers(ctx context.Context) error {
+func (c *creator) readOpclassMembers(ctx context.Context) error {
 	type member struct {
 		Class, ID, Owner uint32
 		Text             string

@@ -22,7 +22,7 @@ type valueOf struct {
 // and is made a constraint once they all are there, since that takes a lock that
 // would stop the others. Indexes of a partitioned table come last: made on
 // nothing, and the finished ones of its partitions attached.
-func (c *catalogue) addKeys(r *relation) {
+func (c *creator) addKeys(r *relation) {
 	var builds, keys []*node
 	for _, x := range r.indexes {
 		c.addIndex(r, x)
@@ -42,7 +42,7 @@ func (c *catalogue) addKeys(r *relation) {
 }
 
 // addIndex makes an index and its constraint.
-func (c *catalogue) addIndex(r *relation, x *index) {
+func (c *creator) addIndex(r *relation, x *index) {
 	g := &c.graph
 	a := address{classClass, x.OID}
 	phase := tidemark.AfterTable
@@ -82,7 +82,7 @@ func (c *catalogue) addIndex(r *relation, x *index) {
 }
 
 // linkPartitions makes indexes of partitioned tables wait for those of the partitions.
-func (c *catalogue) linkPartitions() {
+func (c *creator) linkPartitions() {
 	for _, x := range c.indexes {
 		for _, child := range x.children {
 			c.graph.need(x.node, child.node)
@@ -107,7 +107,7 @@ func usingIndex(r *relation, x *index) string {
 }
 
 // addMarks notes which index a table is clustered on, and which one identifies its rows.
-func (c *catalogue) addMarks(r *relation) {
+func (c *creator) addMarks(r *relation) {
 	for _, x := range r.indexes {
 		var sql []string
 		if x.Clustered {
@@ -129,7 +129,7 @@ func (c *catalogue) addMarks(r *relation) {
 
 // addForeignKeys makes a foreign key in two steps: without a look at the rows,
 // and the look. The server wants it in one for a partitioned table (before 18).
-func (c *catalogue) addForeignKeys(r *relation) {
+func (c *creator) addForeignKeys(r *relation) {
 	g := &c.graph
 	for _, k := range r.fks {
 		only := "ONLY "
@@ -177,7 +177,7 @@ const analyzeBytes = 30_000 * 8192
 // addAnalyze gathers statistics when a table is full and has its indexes. A
 // partitioned table is analysed at its top, which takes its partitions along,
 // unless one of them is a foreign table, whose server may not answer.
-func (c *catalogue) addAnalyze(r *relation) {
+func (c *creator) addAnalyze(r *relation) {
 	phase := tidemark.AfterTable
 	switch {
 	case r.Kind == "m" && r.Populated:
@@ -208,7 +208,7 @@ func (c *catalogue) addAnalyze(r *relation) {
 
 // readLoose ties together what pg_depend does not: owned sequences, indexes of
 // partitions, refreshes of views upon views, states of partitions' triggers.
-func (c *catalogue) readLoose(ctx context.Context) error {
+func (c *creator) readLoose(ctx context.Context) error {
 	g := &c.graph
 	if err := c.linkTriggers(ctx); err != nil {
 		return err
@@ -242,7 +242,7 @@ func (c *catalogue) readLoose(ctx context.Context) error {
 
 // linkTriggers makes the state of a partition's trigger wait for that of all above it, which the server
 // gives to all below.
-func (c *catalogue) linkTriggers(ctx context.Context) error {
+func (c *creator) linkTriggers(ctx context.Context) error {
 	type step struct{ ID, Above uint32 }
 	steps, err := server.Rows[step](ctx, c.conn, `
 WITH RECURSIVE up(id, above) AS (
@@ -283,20 +283,22 @@ func (g *graph) linkRefreshes() {
 }
 
 // addDomains makes domains, with their checks as parts.
-func (c *catalogue) addDomains() {
+func (c *creator) addDomains() {
 	g := &c.graph
-	for oid, checks := range g.domain {
-		t := c.types[oid]
+	for oid, t := range c.types {
+		if t.checks == nil {
+			continue
+		}
 		d := g.byID[address{classType, oid}]
 		if d == nil { // of an extension, which makes its constraints too
-			for _, k := range checks {
+			for _, k := range t.checks {
 				g.silent[address{classConstraint, k.OID}] = true
 			}
 			continue
 		}
 		create := d.sql[0]
 		var parts []*constraint
-		for _, k := range checks {
+		for _, k := range t.checks {
 			a := address{classConstraint, k.OID}
 			g.spoken[a] = "CONSTRAINT " + k.SQL + " ON DOMAIN " + t.SQL
 			if k.Kind == "n" {

@@ -140,7 +140,7 @@ func limitIndex(x *index) {
 }
 
 // limitTable notes what the columns of a table have of later versions.
-func (c *catalogue) limitTable(r *relation) {
+func (c *creator) limitTable(r *relation) {
 	add := func(since int, s tidemark.Severity, text string) {
 		r.node.limits = append(r.node.limits, limit{since: since, severity: s, text: text})
 	}
@@ -183,7 +183,7 @@ func (c *catalogue) limitTable(r *relation) {
 }
 
 // multirange reports whether a type is one, an array or a domain of one.
-func (c *catalogue) multirange(oid uint32) bool {
+func (c *creator) multirange(oid uint32) bool {
 	for t := c.types[oid]; t != nil; t = c.types[oid] {
 		switch {
 		case t.Class == "m":
@@ -256,7 +256,7 @@ var limitsSQL = []struct {
 }
 
 // readLimits notes what objects that one query wrote have of later versions.
-func (c *catalogue) readLimits(ctx context.Context) error {
+func (c *creator) readLimits(ctx context.Context) error {
 	type found struct {
 		Class, ID uint32
 		Since     int

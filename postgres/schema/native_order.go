@@ -46,7 +46,7 @@ func (g *graph) draw() {
 }
 
 // openCircles finds circles of needs and opens each, until there are none.
-func (c *catalogue) openCircles() {
+func (c *creator) openCircles() {
 	g := &c.graph
 	for range 1000 {
 		g.draw()

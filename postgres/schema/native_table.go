@@ -11,7 +11,7 @@ import (
 
 // addNative makes the nodes of everything that hangs on relations; readClasses
 // has made the others.
-func (c *catalogue) addNative(context.Context) error {
+func (c *creator) addNative(context.Context) error {
 	for _, r := range c.ordered {
 		switch r.Kind {
 		case "r", "p", "f":
@@ -40,7 +40,7 @@ func (c *catalogue) addNative(context.Context) error {
 	return nil
 }
 
-func (c *catalogue) addTable(r *relation) {
+func (c *creator) addTable(r *relation) {
 	g := &c.graph
 	kind := "table"
 	if r.Kind == "f" {
@@ -97,7 +97,7 @@ func setDefault(r *relation, col *column) string {
 
 // addRowSecurity switches row security on after the rows: with it on, COPY FROM
 // is refused to those whom it binds.
-func (c *catalogue) addRowSecurity(r *relation) {
+func (c *creator) addRowSecurity(r *relation) {
 	n := &node{kind: "row security", name: r.SQL, rel: r, phase: tidemark.AfterRows}
 	if r.RowSecurity {
 		n.sql = append(n.sql, "ALTER TABLE "+r.SQL+" ENABLE ROW LEVEL SECURITY")
@@ -338,7 +338,7 @@ func columnSettings(r *relation, col *column, to int) []string {
 
 // addSequence makes a sequence and, after the rows, its value. The sequence of an
 // identity column is made by its table.
-func (c *catalogue) addSequence(s *sequence) {
+func (c *creator) addSequence(s *sequence) {
 	g := &c.graph
 	if s == nil {
 		return
@@ -387,7 +387,7 @@ func sequenceOptions(s *sequence) string {
 	return fmt.Sprintf("START WITH %d INCREMENT BY %d MINVALUE %d MAXVALUE %d CACHE %d%s", s.Start, s.Increment, s.Min, s.Max, s.Cache, cycle)
 }
 
-func (c *catalogue) addView(r *relation) {
+func (c *creator) addView(r *relation) {
 	create := func(or, def string, to int) string {
 		with := ""
 		if o := viewOptionsOn(r.Options, to); o != "" {
@@ -423,7 +423,7 @@ func (c *catalogue) addView(r *relation) {
 	r.node = c.graph.add(address{classClass, r.OID}, n)
 }
 
-func (c *catalogue) addMatview(r *relation) {
+func (c *creator) addMatview(r *relation) {
 	using, with := "", ""
 	if r.AM != "" {
 		using = " USING " + r.AM

@@ -74,7 +74,7 @@ CROSS JOIN LATERAL pg_options_to_table(x.options) o WHERE o.option_name ~* '` + 
 `
 
 // readUncovered compares the catalogue with what was made of it.
-func (c *catalogue) readUncovered(ctx context.Context) error {
+func (c *creator) readUncovered(ctx context.Context) error {
 	type remark struct {
 		Severity           int
 		Object, Text, Hint string
@@ -114,7 +114,7 @@ func (c *catalogue) readUncovered(ctx context.Context) error {
 	return err
 }
 
-func (c *catalogue) covered(a address) bool {
+func (c *creator) covered(a address) bool {
 	g := &c.graph
 	if _, member := g.member[a]; member || g.silent[a] || g.resolve(a) != nil {
 		return true

@@ -12,10 +12,7 @@ const firstUserOID = 16384
 
 // A pgType is a row of pg_type, with what is needed of its neighbours.
 type pgType struct {
-	OID     uint32
-	Schema  string
-	Name    string
-	SQL     string // qualified and quoted
+	named
 	Class   string // typtype: b base, c composite, d domain, e enum, m multirange, p pseudo, r range
 	Elem    uint32 // of an array
 	Rel     uint32 // of a composite: its pg_class row
@@ -29,6 +26,8 @@ type pgType struct {
 	Wire    bool   // has send and receive functions
 	Labels  []string
 	NotNull bool // of a domain
+
+	checks []*constraint // of a domain
 }
 
 const typesSQL = `
