@@ -93,7 +93,7 @@ var rooms = map[string]room{
 
 	// Wiring: everything, the engines for the sake of their options.
 	"cmd/tidemark/option":   {floor: 57, imports: "."},
-	"cmd/tidemark/help":     {floor: 58, imports: "cmd/tidemark/option"},
+	"cmd/tidemark/help":     {floor: 58, imports: ". cmd/tidemark/option"},
 	"cmd/tidemark/notation": {floor: 58, imports: ". ha cmd/tidemark/option"},
 	"cmd/tidemark/metrics":  {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
 	"cmd/tidemark/screen":   {floor: 57, imports: ". flow ha ha/measure catalog backup backup/repo define diff load job job/stream postgres internal/crash"},

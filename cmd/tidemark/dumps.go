@@ -12,8 +12,8 @@ import (
 // sourceAndTarget are the arguments of verbs that also read dump files: of those there may be several.
 func sourceAndTarget(usage string) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, given []string) error {
-		if len(given) <= 2 {
-			return nil
+		if err := valueAlone(cmd, given); err != nil || len(given) <= 2 {
+			return err
 		}
 		_, err := joined(given[:len(given)-1], usage)
 		return err

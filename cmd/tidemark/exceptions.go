@@ -24,7 +24,7 @@ type exceptionsOptions struct {
 
 func (o *exceptionsOptions) own() option.Table {
 	return option.Table{
-		option.New("table", "text", "", "Only of this table of the target. It is schema.name, or the name alone.", option.Text(&o.filter.Table)).CommonTo("exceptions"),
+		option.New("table", "text", "", "Only of this table of the target. It is schema.name, or the name alone.", option.Text(&o.filter.Table)).CommonTo("exceptions").Also("exceptions", "t"),
 		option.New("since", "text", "", "Only what was noted since then: 90m, 2h, 7d, or a date. They say how long ago; a date may have a time.", option.Parsed(&o.filter.Since, option.ParsePast)).CommonTo("exceptions"),
 		option.New("purge", "text", "", "Remove what was noted before then, and show nothing. As --since has it, and of the stream and table that are named.", option.Parsed(&o.filter.Before, option.ParsePast)).CommonTo("exceptions"),
 	}.In(option.Streams)

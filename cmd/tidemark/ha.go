@@ -14,7 +14,7 @@ func haCommand() *cobra.Command {
 		Long: `Find out what a standby that commits wait for would cost: what the log says of the
 workload, what disks and links give, and what both come to in each mode.`,
 	}
-	isGroup(cmd, "ha ")
+	isGroup(cmd)
 	cmd.AddCommand(haScanCommand(), haMeasureCommand(), haCalculateCommand(), haSimulateCommand(), haCheckCommand(), haPlanCommand())
 	return cmd
 }

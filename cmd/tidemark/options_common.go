@@ -20,6 +20,13 @@ type outputOptions struct {
 func (o *outputOptions) progressTable() option.Table {
 	return option.Table{
 		option.New("progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", option.Word(&o.progress, map[string]string{"auto": "auto", "bars": "bars", "lines": "lines", "none": "none"})).For("copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive"),
+		option.New("quiet", "on/off", "off", "Show no progress.", func(v string) error {
+			on, err := option.ParseOnOff(v)
+			if on {
+				o.progress = "none"
+			}
+			return err
+		}).For("copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive").Also("copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive", "q"),
 	}.In(option.Output)
 }
 
@@ -54,7 +61,7 @@ type listOptions struct {
 
 func (o *listOptions) table() option.Table {
 	return option.Table{
-		option.New("watch", "on/off", "off", "Show it again and again, until stopped. That is with every new sample.", option.OnOff(&o.watch)).For("status utilities").CommonTo("status utilities"),
+		option.New("watch", "on/off", "off", "Show it again and again, until stopped. That is with every new sample.", option.OnOff(&o.watch)).For("status utilities").CommonTo("status utilities").Also("status utilities", "w"),
 		option.New("limit", "number", "20", "How many to list: runs, exceptions or transactions.", option.Number(1, 1<<30, &o.limit)).For("runs exceptions peek").CommonTo("runs exceptions peek"),
 	}.In(option.Output)
 }

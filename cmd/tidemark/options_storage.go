@@ -17,7 +17,7 @@ type pipelineOptions struct {
 
 func (o *pipelineOptions) table() option.Table {
 	return option.Table{
-		option.New("parallelism", "number", "0", "Workers at the server's files, 1 to 256; 0 finds out. They are Db2's buffer manipulators. 0: one for each processor, at least 2, and more while that gains. With --logical: sessions that read, each with one that writes; 0 begins with 2 and adds while throughput gains a tenth.", option.Number(0, 256, &o.parallelism)).For("backup restore").CommonTo("backup restore"),
+		option.New("parallelism", "number", "0", "Workers at the server's files, 1 to 256; 0 finds out. They are Db2's buffer manipulators. 0: one for each processor, at least 2, and more while that gains. With --logical: sessions that read, each with one that writes; 0 begins with 2 and adds while throughput gains a tenth.", option.Number(0, 256, &o.parallelism)).For("backup restore").CommonTo("backup restore").Also("backup", "jobs", "j"),
 		option.New("sessions", "number", "0", "Workers at the repository, 1 to 256 (Db2's media controllers); 0: half as many as at the files, at least 2, and more while that gains.", option.Number(0, 256, &o.sessions)).For("backup restore"),
 		option.New("buffers", "number", "0", "Buffers between these workers, 1 to 65536; 0: as many as are of use.", option.Number(0, 1<<16, &o.buffers)).For("backup restore"),
 		option.New("memory", "size", "0", "What buffers and workers may take, as far as their numbers are left open, besides the program and the list of files; 0: 96MB, or what is asked for with them.", option.Size(&o.memory)).For("backup restore"),

@@ -27,8 +27,12 @@ func (o *ruleOptions) table() option.Table {
 		option.New("table-mappings", "file", "", "Read selection, transformation and table-settings rules in AWS DMS's JSON.", option.Text(&o.mappings)).For("copy diff repair check replicate capture apply cutover restore"),
 		option.New("task-settings", "file", "", "Read AWS DMS's task settings JSON (FullLoadSettings, TargetMetadata, ErrorBehavior).", option.Text(&o.taskSettings)).For("copy diff repair check replicate capture apply cutover"),
 		option.New("include", "list", "", "Take only tables that match SCHEMA.TABLE, with * for any characters. May be repeated.", option.List(&o.include)).For("copy diff repair check replicate capture apply cutover restore backup").CommonTo("copy replicate diff repair check backup restore"),
-		option.New("exclude", "list", "", "Leave out tables that match SCHEMA.TABLE. May be repeated.", option.List(&o.exclude)).For("copy diff repair check replicate capture apply cutover restore backup").CommonTo("copy replicate diff repair"),
-		option.New("table", "list", "", "Take only tables of this name, SCHEMA.TABLE, in which no character stands for others; each has to be there. May be repeated.", option.List(&o.names)).For("backup restore"),
+		option.New("exclude", "list", "", "Leave out tables that match SCHEMA.TABLE. May be repeated.", option.List(&o.exclude)).For("copy diff repair check replicate capture apply cutover restore backup").CommonTo("copy replicate diff repair").Also("copy diff repair check replicate capture apply cutover restore backup", "exclude-table", "T"),
+		option.New("table", "list", "", "Take only tables of this name, SCHEMA.TABLE, in which no character stands for others; each has to be there. May be repeated.", option.List(&o.names)).For("copy diff repair check replicate capture apply cutover backup restore").Also("copy diff repair check replicate capture apply cutover backup restore", "t"),
+		option.New("schema", "list", "", "Take only tables of this schema (PostgreSQL) or database (MySQL). It is short for --include SCHEMA.*; may be repeated.", func(v string) error {
+			o.include = append(o.include, v+".*")
+			return nil
+		}).For("copy diff repair check replicate capture apply cutover restore backup").Also("copy diff repair check replicate capture apply cutover restore backup", "n"),
 		option.New("target-schema", "text", "", "Put tables into this schema or MySQL database. Rules of single tables win.", option.Text(&o.targetSchema)).For("copy diff repair check replicate capture apply cutover restore").CommonTo("copy restore"),
 	}.In(option.Tables)
 }
@@ -53,7 +57,7 @@ type loadOptions struct {
 func (o *loadOptions) table() option.Table {
 	return option.Table{
 		option.New("prep", "empty|keep|drop|truncate", "empty", "What to do with tables that the target has. empty refuses those with rows; drop creates them again.", option.Word(&o.plan.Prep, map[string]load.Prep{"empty": load.MustBeEmpty, "keep": load.KeepTables, "drop": load.DropTables, "truncate": load.Truncate})).For("copy check replicate apply restore").CommonTo("copy replicate"),
-		option.New("lanes", "number", "0", "Parallel sessions on each side, 1 to 64; 0 finds out. For copy, 0 starts with 2 and adds while throughput gains a tenth; for diff it means 2.", option.Number(0, 64, &o.load.Lanes)).For("copy diff repair check replicate capture apply cutover restore").CommonTo("copy diff repair replicate"),
+		option.New("lanes", "number", "0", "Parallel sessions on each side, 1 to 64; 0 finds out. For copy, 0 starts with 2 and adds while throughput gains a tenth; for diff it means 2.", option.Number(0, 64, &o.load.Lanes)).For("copy diff repair check replicate capture apply cutover restore").CommonTo("copy diff repair replicate").Also("copy diff repair check replicate capture apply cutover", "jobs", "j"),
 		option.New("finishers", "number", "2", "Sessions that build keys and indexes while rows still move, 1 to 64.", option.Number(1, 64, &o.load.Finishers)).For("copy replicate apply restore"),
 		option.New("range-size", "size", "0", "How much of a table one transaction moves; 0 chooses by size and lanes (64 MB to 1 GB).", option.Size(&o.plan.RangeBytes)).For("copy replicate apply restore"),
 		option.New("buffer", "size", "8MB", "Memory between each reader and its writer.", option.Size(&o.load.Buffer)).For("copy replicate cutover capture apply restore"),
@@ -65,7 +69,7 @@ func (o *loadOptions) table() option.Table {
 			return err
 		}).For("copy replicate apply restore diff repair"),
 		option.New("resume", "text", "", "Resume a run: its ID, or last. The beginning of an ID will do; last is the last run of this source and target.", option.Text(&o.resume)).For("copy restore").CommonTo("copy restore"),
-		option.New("plan", "on/off", "off", "Print what would happen and touch nothing.", option.OnOff(&o.planOnly)).For("copy restore").CommonTo("copy restore"),
+		option.New("plan", "on/off", "off", "Print what would happen and touch nothing.", option.OnOff(&o.planOnly)).For("copy restore").CommonTo("copy restore").Also("copy restore", "dry-run"),
 	}.In(option.Rows)
 }
 

@@ -39,7 +39,7 @@ func (o *pruneOptions) keepTable() option.Table {
 func (o *pruneOptions) own() option.Table {
 	return option.Table{
 		option.New("keep-unfinished", "duration", "24h", "How long unfinished backups stay. Until then tidemark backup --resume can go on with them; 0s: not at all.", option.Duration(&o.unfinished)).CommonTo("prune"),
-		option.New("dry-run", "on/off", "off", "Say what would be removed, and remove nothing.", option.OnOff(&o.dryRun)).CommonTo("prune"),
+		option.New("dry-run", "on/off", "off", "Say what would be removed, and remove nothing.", option.OnOff(&o.dryRun)).CommonTo("prune").Also("prune", "plan"),
 	}.In(option.Backups)
 }
 

@@ -129,12 +129,10 @@ databases, and says at every moment what it is waiting for.`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	isGroup(root, "")
+	isGroup(root)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
-	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return &tidemark.Error{Op: c.Name(), Kind: tidemark.Invalid, Hint: c.CommandPath() + " --help lists the options with examples", Err: err}
-	})
+	root.SetFlagErrorFunc(help.WrongOption)
 	root.AddCommand(copyCommand(), replicateCommand(), captureCommand(), applyCommand(), cutoverCommand(), statusCommand(), setCommand(), exceptionsCommand(), subCommand(), skipCommand(), peekCommand(), diffCommand(), repairCommand(), checkCommand(), runsCommand(), reportCommand(), utilitiesCommand(), backupCommand(), restoreCommand(), backupsCommand(), verifyCommand(), pruneCommand(), archiveCommand(), haCommand(), enginesCommand(), manualCommand())
 	return root
 }
@@ -152,26 +150,33 @@ func versionText() string {
 // args checks the number of arguments with an error of our own form.
 func args(lo, hi int, usage string) cobra.PositionalArgs {
 	return func(c *cobra.Command, given []string) error {
+		if err := valueAlone(c, given); err != nil {
+			return err
+		}
 		if len(given) < lo || len(given) > hi {
-			return &tidemark.Error{Kind: tidemark.Invalid, Op: c.Name(), Err: fmt.Errorf("got %s", screen.Count(len(given), "argument")), Hint: "usage: tidemark " + usage}
+			return &tidemark.Error{Op: c.Name(), Kind: tidemark.Invalid, Err: fmt.Errorf("got %s", screen.Count(len(given), "argument")), Hint: "usage: tidemark " + usage}
 		}
 		return nil
 	}
 }
 
-// isGroup makes a command one that only has others: alone it prints its help, and what is none of
-// them is refused, with what is spelled like it. They are called by their names behind prefix.
-func isGroup(group *cobra.Command, prefix string) {
+// valueAlone is the error of the value of a switch that was taken for an argument.
+func valueAlone(c *cobra.Command, given []string) error {
+	for _, arg := range given {
+		if arg == "on" || arg == "off" || arg == "true" || arg == "false" {
+			return &tidemark.Error{Op: c.Name(), Object: arg, Kind: tidemark.Invalid, Err: errors.New("stands alone"), Hint: "A switch takes its value behind an equals sign, such as --json=" + arg + "."}
+		}
+	}
+	return nil
+}
+
+// isGroup makes a command one that only has others: alone it prints its help, and what is none of them is refused.
+func isGroup(group *cobra.Command) {
 	group.Args = cobra.ArbitraryArgs
 	group.RunE = func(cmd *cobra.Command, given []string) error {
 		if len(given) == 0 {
 			return cmd.Help()
 		}
-		hint := cmd.CommandPath() + " --help lists the commands"
-		if near := cmd.SuggestionsFor(given[0]); len(near) > 0 {
-			hint = "did you mean " + prefix + strings.Join(near, " or "+prefix) + "?"
-		}
-		return &tidemark.Error{Kind: tidemark.Invalid, Op: cmd.Name(), Object: given[0], Err: errors.New("there is no such command"), Hint: hint}
+		return help.UnknownCommand(cmd, given[0])
 	}
-	group.SuggestionsMinimumDistance = 2
 }

@@ -41,7 +41,7 @@ func (o *verifyOptions) own() option.Table {
 		option.New("restore-and-start", "on/off", "off", "Restore into a temporary folder, start the server there. Tables, indexes and pages are checked.", option.OnOff(&o.start)).CommonTo("verify"),
 		option.New("work-dir", "file", "", "Where --restore-and-start makes its folder. It is removed at the end; without it the system's for temporary files.", option.Text(&o.dir)).CommonTo("verify"),
 		option.New("server-program", "file", "", "The program postgres of the server's major version, for --restore-and-start; without it, it is looked for where packages put it.", option.Text(&o.program)),
-		option.New("workers", "number", "2", "Packs and files of the log that are read at once, 1 to 64.", option.Number(1, 64, &o.workers)).CommonTo("verify"),
+		option.New("workers", "number", "2", "Packs and files of the log that are read at once, 1 to 64.", option.Number(1, 64, &o.workers)).CommonTo("verify").Also("verify", "jobs", "j"),
 	}.In(option.Backups)
 }
 

@@ -68,15 +68,15 @@ func (b Book) Page(w io.Writer) {
 func (t Table) Near(name string) string {
 	best, least := "", len(name)/3+1
 	for _, l := range t {
-		if d := distance(name, l.Name); d <= least && (best == "" || d < least) {
+		if d := Distance(name, l.Name); d <= least && (best == "" || d < least) {
 			best, least = l.Name, d
 		}
 	}
 	return best
 }
 
-// distance is how many letters have to be changed, added or left out (Levenshtein's).
-func distance(a, b string) int {
+// Distance is how many letters have to be changed, added or left out (Levenshtein's).
+func Distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

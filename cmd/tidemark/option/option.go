@@ -26,6 +26,7 @@ type Line struct {
 	Group   Group              // under which heading help lists it
 	Common  string             // the commands whose --help lists it; others list it under --help-all
 	Aliases []string           // other names on command lines; one of a single letter is written with one dash
+	aliased string             // the commands that have them
 }
 
 // New makes a line that all commands know that have its table: the name, the form, the default as the user would write it
@@ -46,10 +47,26 @@ func (l Line) CommonTo(verbs string) Line {
 	return l
 }
 
-// Also gives a line other names on command lines.
-func (l Line) Also(names ...string) Line {
-	l.Aliases = names
+// Also gives a line other names on the command lines of these commands.
+func (l Line) Also(verbs string, names ...string) Line {
+	l.Aliases, l.aliased = names, verbs
 	return l
+}
+
+// names gives those of a line on a command line: its own first, and the letter if there is one.
+func (l *Line) names(verb string) (names []string, letter string) {
+	names = []string{l.Name}
+	if !slices.Contains(strings.Fields(l.aliased), verb) {
+		return names, ""
+	}
+	for _, name := range l.Aliases {
+		if len(name) == 1 {
+			letter = name
+		} else {
+			names = append(names, name)
+		}
+	}
+	return names, letter
 }
 
 // takes is whether a command knows the line.
@@ -172,15 +189,7 @@ func Flags[O Set](cmd *cobra.Command, verb string, fresh func() O, stranger func
 
 // addFlags adds a line under its name, and hidden under its other ones.
 func addFlags(to *pflag.FlagSet, l *Line, verb string, v flagValue) {
-	short := ""
-	names := []string{l.Name}
-	for _, name := range l.Aliases {
-		if len(name) == 1 {
-			short = name
-		} else {
-			names = append(names, name)
-		}
-	}
+	names, short := l.names(verb)
 	for _, name := range names {
 		f := to.VarPF(v, name, short, l.Help)
 		if l.Form == "on/off" || l.Name == "definitions" {

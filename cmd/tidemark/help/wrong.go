@@ -1,0 +1,153 @@
+package help
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+)
+
+// UnknownCommand is the error of a command that group does not have. It names what is spelled like it, or what does the
+// same as another program's.
+func UnknownCommand(group *cobra.Command, name string) error {
+	e := &tidemark.Error{Op: group.Name(), Object: name, Kind: tidemark.Invalid, Err: errors.New("there is no such command")}
+	other := find(otherCommands, strings.ToLower(name))
+	switch {
+	case strings.Contains(name, "://"):
+		e.Object = tidemark.MaskURL(name)
+		e.Hint = "A command comes first: tidemark copy SOURCE TARGET, or tidemark --help."
+	case strings.HasPrefix(name, "-"):
+		e.Hint = "Options come behind the command: tidemark COMMAND --help lists them."
+	case other != nil && !group.HasParent():
+		e.Hint = other.say
+	default:
+		e.Hint = nearCommand(group, name)
+	}
+	return e
+}
+
+func nearCommand(group *cobra.Command, name string) string {
+	var near []string
+	for _, c := range group.Commands() {
+		if c.IsAvailableCommand() && (alike(name, c.Name()) || len(name) > 1 && strings.HasPrefix(c.Name(), strings.ToLower(name))) {
+			near = append(near, c.CommandPath())
+		}
+	}
+	if len(near) > 0 {
+		return "Did you mean " + strings.Join(near, " or ") + "?"
+	}
+	for _, c := range group.Root().Commands() { // of another group
+		if sub, _, err := c.Find([]string{name}); err == nil && sub != c {
+			return "Did you mean " + sub.CommandPath() + "?"
+		}
+		if c.Name() == name {
+			return "Did you mean " + c.CommandPath() + "?"
+		}
+	}
+	return group.CommandPath() + " --help lists the commands."
+}
+
+// WrongOption is the error of an option, for what pflag says of it.
+func WrongOption(cmd *cobra.Command, err error) error {
+	if given := cmd.Flags().Args(); len(given) > 0 && cmd.HasSubCommands() && len(option.Headings(cmd.Flags())) == 0 {
+		return UnknownCommand(cmd, given[0]) // its options are none of ours either
+	}
+	e := &tidemark.Error{Op: cmd.Name(), Kind: tidemark.Invalid, Err: err, Hint: cmd.CommandPath() + " --help lists the options with examples."}
+	var unknown *pflag.NotExistError
+	var missing *pflag.ValueRequiredError
+	var invalid *pflag.InvalidValueError
+	switch {
+	case errors.As(err, &unknown):
+		name := unknown.GetSpecifiedName()
+		dashes := "--"
+		if unknown.GetSpecifiedShortnames() != "" {
+			dashes = "-"
+		}
+		e.Object, e.Err, e.Hint = dashes+name, errors.New("there is no such option"), unknownOption(cmd, name, dashes)
+	case errors.As(err, &missing):
+		f := missing.GetFlag()
+		e.Object, e.Err = "--"+f.Name, fmt.Errorf("takes a value: %s", strings.ReplaceAll(f.Value.Type(), "|", ", "))
+		e.Hint = firstSentence(f.Usage)
+	case errors.As(err, &invalid):
+		f := invalid.GetFlag()
+		e.Object, e.Err = "--"+f.Name, fmt.Errorf("%q %w", invalid.GetValue(), invalid.Unwrap())
+		e.Hint = firstSentence(f.Usage)
+	}
+	return e
+}
+
+// unknownOption says what somebody may mean who gives cmd an option that it does not have.
+func unknownOption(cmd *cobra.Command, name, dashes string) string {
+	if !cmd.HasParent() {
+		return "Options come behind the command: tidemark COMMAND --help lists them."
+	}
+	if len(name) == 1 && dashes == "--" && cmd.Flags().ShorthandLookup(name) != nil {
+		return "Write it with one dash: -" + name + "."
+	}
+	low := strings.ToLower(name)
+	if dashes == "-" {
+		low = name
+	}
+	other := find(otherOptions, low)
+	if other != nil {
+		var here []string
+		for ours := range strings.FieldsSeq(other.ours) {
+			if f := cmd.Flags().Lookup(ours); f != nil {
+				here = append(here, "--"+ours)
+			}
+		}
+		switch {
+		case len(here) > 0 && other.say != "":
+			return "Here it is " + strings.Join(here, " or ") + ". " + other.say
+		case len(here) > 0:
+			return "Here it is " + strings.Join(here, " or ") + ": " + cmd.CommandPath() + " --help-all."
+		case other.say != "":
+			return other.say
+		}
+	}
+	if f := cmd.Flags().Lookup(strings.ReplaceAll(low, "_", "-")); f != nil && !f.Hidden {
+		return "Did you mean --" + f.Name + "?"
+	}
+	if dashes == "-" && cmd.Flags().Lookup(low) != nil {
+		return "Write it with two dashes: --" + low + "."
+	}
+	near := ""
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden && (alike(low, f.Name) || len(low) > 2 && strings.HasPrefix(f.Name, low)) && (near == "" || option.Distance(low, f.Name) < option.Distance(low, near)) {
+			near = f.Name
+		}
+	})
+	if near != "" && dashes == "--" {
+		return "Did you mean --" + near + "? " + cmd.CommandPath() + " --help-all lists all."
+	}
+	if have := haveOption(cmd.Root(), low); len(have) > 0 && dashes == "--" {
+		return "It is an option of " + strings.Join(have, ", ") + ". " + cmd.CommandPath() + " --help-all lists those that there are."
+	}
+	return cmd.CommandPath() + " --help-all lists the options."
+}
+
+// haveOption gives the commands that have an option.
+func haveOption(of *cobra.Command, name string) (out []string) {
+	for _, c := range of.Commands() {
+		if f := c.LocalFlags().Lookup(name); f != nil && f.Annotations != nil && !f.Hidden {
+			out = append(out, strings.TrimPrefix(c.CommandPath(), "tidemark "))
+		}
+		out = append(out, haveOption(c, name)...)
+	}
+	return slices.Compact(out)
+}
+
+// alike reports whether a is spelled nearly as b.
+func alike(a, b string) bool {
+	most := max(2, len(b)/3)
+	if len(b) < 4 {
+		most = 1
+	}
+	return option.Distance(strings.ToLower(a), b) <= most
+}
