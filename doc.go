@@ -11,6 +11,7 @@
 //	   job/stream                         the life of a stream
 //	   cmd/tidemark/option                what commands can be told, on command lines and in files
 //	   cmd/tidemark/help                  what commands are for: --help and --help-all
+//	   cmd/tidemark/manual                pages that are made from the program's tables
 //	   cmd/tidemark/notation              how users write disks, links and changes of them
 //	   cmd/tidemark/metrics               figures for Prometheus
 //	   cmd/tidemark/screen                what commands show: progress, reports, numbers as text

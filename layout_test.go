@@ -94,10 +94,11 @@ var rooms = map[string]room{
 	// Wiring: everything, the engines for the sake of their options.
 	"cmd/tidemark/option":   {floor: 57, imports: "."},
 	"cmd/tidemark/help":     {floor: 58, imports: ". cmd/tidemark/option"},
+	"cmd/tidemark/manual":   {floor: 59, imports: "cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream"},
 	"cmd/tidemark/notation": {floor: 58, imports: ". ha cmd/tidemark/option"},
 	"cmd/tidemark/metrics":  {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
 	"cmd/tidemark/screen":   {floor: 57, imports: ". flow ha ha/measure catalog backup backup/repo define diff load job job/stream postgres internal/crash"},
-	"cmd/tidemark":          {floor: 60, imports: ". cmd/tidemark/option cmd/tidemark/help cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mysql sqlfile mapping ddl load diff define capture queue queue/jetstream queue/kafka apply catalog advisor ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server"},
+	"cmd/tidemark":          {floor: 60, imports: ". cmd/tidemark/option cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mysql sqlfile mapping ddl load diff define capture queue queue/jetstream queue/kafka apply catalog advisor ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server"},
 
 	"proof/ddl": {floor: 90},
 

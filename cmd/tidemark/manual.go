@@ -4,27 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"sort"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
-	"github.com/tidemarkdb/tidemark/engines"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/manual"
 )
 
 // manualCommand prints the manual's pages that are made from the program's own
 // tables, so that they cannot be wrong: doc/manual holds a copy, and a test
 // compares them.
 func manualCommand() *cobra.Command {
-	pages := map[string]func(io.Writer){"options": optionBook().Page, "types": manualTypes, "exit-codes": manualExits, "engines": manualEngines, "monitor": manualMonitor, "ddl": manualDDL,
-		"parameters-capture": captureParameters.print("parameters-capture"), "parameters-queue": queueParameters.print("parameters-queue"),
-		"parameters-apply": applyParameters.print("parameters-apply"), "parameters-table": tableParameters.print("parameters-table")}
-	names := make([]string, 0, len(pages))
-	for name := range pages {
-		names = append(names, name)
-	}
-	sort.Strings(names)
+	pages := manual.Pages(optionBook(), settable)
+	pages["exit-codes"] = manualExits
+	names := slices.Sorted(maps.Keys(pages))
 	return &cobra.Command{
 		Use:       "manual PAGE",
 		Short:     "Print a page of the manual that is made from the program",
@@ -67,21 +64,4 @@ func manualExits(w io.Writer) {
 		fmt.Fprintf(w, "| %d | %s |\n", exitCodes[k], meaning[k])
 	}
 	fmt.Fprintf(w, "| %d | `archive get`: anything else is wrong, and a recovery has to stop |\n", exitStopsRecovery)
-}
-
-func manualEngines(w io.Writer) {
-	fmt.Fprint(w, "| job | what | PostgreSQL | MySQL, MariaDB | dump file |\n|---|---|---|---|---|\n")
-	for _, c := range engines.Matrix() {
-		fmt.Fprintf(w, "| %s | %s | %s | %s | %s |\n", c.Job, c.What, dash(c.PostgreSQL), dash(c.MySQL), dash(c.File))
-	}
-}
-
-func manualTypes(w io.Writer) {
-	fmt.Fprint(w, "# Types\n\nMade by `tidemark manual types`. Between servers of one kind types stay what they are; these tables say what becomes of\nthem otherwise. `change-data-type` rules (see mapping.md) override them.\n")
-	for _, m := range engines.TypeMaps() {
-		fmt.Fprintf(w, "\n## %s\n\n| from | to | what changes |\n|---|---|---|\n", m.Title)
-		for _, r := range m.Rules {
-			fmt.Fprintf(w, "| %s | %s | %s |\n", r.From, r.To, r.Note)
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package manual
 
 import (
 	"fmt"
@@ -9,12 +9,13 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/metrics"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/job/stream"
 )
 
-// manualMonitor describes what a stream measures.
-func manualMonitor(w io.Writer) {
+// monitor describes what a stream measures.
+func monitor(w io.Writer) {
 	fmt.Fprint(w, "# What a stream measures\n\nMade by `tidemark manual monitor`. `--monitor-tables` writes these tables at every `--monitor-interval` and keeps their rows for a week: into the schema\n`tidemark` of a PostgreSQL target, and as `tidemark_applymon` and so on into the database of a MySQL target, with times in UTC. `--monitor-to URL` writes them into another database,\nwhich may be away for a while: `tidemark capture` has no other way, since it does not see the target. The same figures are\nin `tidemark status --json`. Counters are since the process began, latencies of the interval, in milliseconds; places are positions in the source's log, as numbers.\n")
 	for _, t := range stream.MonitorTables() {
 		fmt.Fprintf(w, "\n## %s\n\n%s\n\n| column | | what it is |\n|---|---|---|\n", t.Name, t.Help)
@@ -143,10 +144,9 @@ var tableParameters = parameterTable{"Parameters of a table", "IBMQREP_SUBS and 
 	{"DROPTAB_ACTION, IGNCASDEL, IGNTRIG", "", "A table that is dropped is stopped. Of a PostgreSQL source what cascades and triggers do is in the log; of MySQL what triggers do."},
 }}
 
-// print writes the table as a page. Defaults and sentences are those of the options.
-func (t parameterTable) print(page string) func(io.Writer) {
+// print writes the table as a page; settable are the options that tidemark set takes. Defaults and sentences are those of the options.
+func (t parameterTable) print(page string, book option.Book, settable []string) func(io.Writer) {
 	return func(w io.Writer) {
-		book := optionBook()
 		fmt.Fprintf(w, "# %s\n\nMade by `tidemark manual %s`. %s\nOptions are flags, and keys under `options:` of a task file; those with a * can be changed while a stream runs, with `tidemark set`.\n\n", t.title, page, t.about)
 		fmt.Fprint(w, "| IBM's | option | default | what it does |\n|---|---|---|---|\n")
 		for _, p := range t.rows {

@@ -1,4 +1,4 @@
-package main
+package manual
 
 import (
 	"fmt"
@@ -8,8 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark/ddl"
 )
 
-// manualDDL says what becomes of each change of a definition between each pair of engines.
-func manualDDL(w io.Writer) {
+// definitions says what becomes of each change of a definition between each pair of engines.
+func definitions(w io.Writer) {
 	fmt.Fprint(w, "# Changed definitions in a stream\n\nMade by `tidemark manual ddl`, from the rules that the stream asks. A change goes along to the target, stays on the source, or stops its table, and that table alone: nothing stops the stream.\nA stopped table is loaded again with `tidemark sub reload TABLE`, after what is said here is done on the target. If the target was changed in the same way before, most changes do not stop the table. See [replicate](replicate.md#single-tables).\n\n| change | from | to | | what to do, or how |\n|---|---|---|---|---|\n")
 	any := func(engines string) string {
 		if engines == "" {
