@@ -29,12 +29,7 @@ type snapshot struct {
 // snap begins a backup of a server and reads all of its files.
 func snap(t *testing.T, s *testdb.Server) *snapshot {
 	t.Helper()
-	e, err := Open(t.Context(), s.URL("postgres"), Options{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
-	p := &snapshot{b: e.Backup(BackupOptions{}), begun: time.Now(), files: map[string]tidemark.DataFile{}, bytes: map[string][]byte{}}
+	p := &snapshot{b: openURL(t, s.URL("postgres")).Backup(BackupOptions{}), begun: time.Now(), files: map[string]tidemark.DataFile{}, bytes: map[string][]byte{}}
 	t.Cleanup(p.b.Close)
 	set, err := p.b.Begin(t.Context())
 	if err != nil {

@@ -245,7 +245,7 @@ func TestCopyAndStreamMeet(t *testing.T) {
 	}()
 	more := func() {
 		until := inserted.Load() + 3
-		within(t, "rows", func() bool { return inserted.Load() >= until })
+		testdb.Within(t, "rows", func() bool { return inserted.Load() >= until })
 	}
 	more()
 	e := open(t, url)
@@ -345,7 +345,7 @@ func TestIdleSlotLetsTheLogGo(t *testing.T) {
 	moves := func() {
 		t.Helper()
 		before := confirmed()
-		within(t, "the slot's move", func() bool {
+		testdb.Within(t, "the slot's move", func() bool {
 			grow()
 			s.Release(s.Seen())
 			return confirmed() != before

@@ -52,18 +52,8 @@ func (s *shelf) take(_ context.Context, f *tidemark.LogFile) error {
 	return nil
 }
 
-// within waits until a condition holds.
-func within(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for begun := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begun) > 5*time.Minute {
-			t.Fatalf("%s: not within five minutes", what)
-		}
-	}
-}
-
 // receiving runs a Receiver until it is told to end.
-func receiving(t *testing.T, e *Engine, opt ReceiveOptions, take taker) (r *Receiver, end func() error) {
+func receiving(t *testing.T, e *Cluster, opt ReceiveOptions, take taker) (r *Receiver, end func() error) {
 	t.Helper()
 	opt.Event = func(what string, err error) { t.Log(what, err) }
 	r, err := e.Receive(opt)
@@ -124,11 +114,11 @@ func TestReceiveIsTheFiles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			within(t, "the end of the log", func() bool { return r.Status().Taken >= last })
+			testdb.Within(t, "the end of the log", func() bool { return r.Status().Taken >= last })
 			if st := r.Status(); !st.Connected || st.Timeline != 1 || st.Received < last || st.ServerEnd < last || st.Lag != 0 && st.Taken == st.ServerEnd {
 				t.Errorf("%+v", st)
 			}
-			within(t, "the slot", func() bool {
+			testdb.Within(t, "the slot", func() bool {
 				kept, err := wal.ParseLSN(testdb.Query(t, url, "SELECT coalesce(restart_lsn, '0/0') FROM pg_replication_slots WHERE slot_name = 'arch'"))
 				return err == nil && kept >= last
 			})
@@ -139,7 +129,7 @@ func TestReceiveIsTheFiles(t *testing.T) {
 			if since := time.Since(time.UnixMicro(s.last)); since < 0 || since > time.Hour {
 				t.Errorf("the last commit was %s ago", since)
 			}
-			within(t, "the end of the server's session", func() bool {
+			testdb.Within(t, "the end of the server's session", func() bool {
 				return testdb.Query(t, url, "SELECT count(*) FROM pg_replication_slots WHERE active") == "0"
 			})
 			if err := e.DropLogSlot(context.Background(), "arch"); err != nil {
@@ -201,7 +191,7 @@ func TestReceiveIsSafeOnlyWhenTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	go func() { done <- last.Run(context.Background(), s.take) }()
-	within(t, "the second run", func() bool { return last.Status().Received > 0 })
+	testdb.Within(t, "the second run", func() bool { return last.Status().Received > 0 })
 	until, err := e.LogEnd(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -214,12 +204,12 @@ func TestReceiveIsSafeOnlyWhenTaken(t *testing.T) {
 
 	// A temporary slot lasts as long as the session, and a name that is taken is refused.
 	temporary, end := receiving(t, e, ReceiveOptions{SlotUse: TemporarySlot}, s.take)
-	within(t, "a temporary slot", func() bool { return temporary.Status().Connected })
+	testdb.Within(t, "a temporary slot", func() bool { return temporary.Status().Connected })
 	if n := testdb.Query(t, url, "SELECT count(*) FROM pg_replication_slots WHERE temporary AND active AND restart_lsn IS NOT NULL"); n != "1" {
 		t.Errorf("%s temporary slots", n)
 	}
 	_ = end()
-	within(t, "its end", func() bool {
+	testdb.Within(t, "its end", func() bool {
 		return testdb.Query(t, url, "SELECT count(*) FROM pg_replication_slots WHERE temporary") == "0"
 	})
 }
@@ -294,9 +284,9 @@ func TestReceiveOverAPromotion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	within(t, "the primary's log", func() bool { return b.Status().Received >= left })
+	testdb.Within(t, "the primary's log", func() bool { return b.Status().Received >= left })
 	_ = endBefore()
-	within(t, "the standby's log", func() bool { return r.Status().Taken >= left })
+	testdb.Within(t, "the standby's log", func() bool { return r.Status().Taken >= left })
 	primary.Kill(t)
 	testdb.Query(t, standby.URL("postgres"), "SELECT pg_promote(true, 280)")
 	testdb.Query(t, standby.URL("postgres"), "INSERT INTO item SELECT g, repeat(md5(g::text), 10) FROM generate_series(1, 10000) g")
@@ -304,7 +294,7 @@ func TestReceiveOverAPromotion(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	within(t, "the new timeline", func() bool { st := r.Status(); return st.Timeline == 2 && st.Taken >= last })
+	testdb.Within(t, "the new timeline", func() bool { st := r.Status(); return st.Timeline == 2 && st.Taken >= last })
 
 	// The first archive goes on with the new server.
 	newest, ok := wal.ParseName(before.names[len(before.names)-1], 1<<20)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/server"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -33,14 +34,14 @@ func (c *tally) take(r *tidemark.LogRecord) error {
 	return nil
 }
 
-func openURL(t *testing.T, url string) *Engine {
+func openURL(t *testing.T, url string) *Cluster {
 	t.Helper()
-	e, err := Open(context.Background(), url, Options{})
+	s, err := server.Open(context.Background(), url, server.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { e.Close() })
-	return e
+	t.Cleanup(s.Close)
+	return &Cluster{s}
 }
 
 // What a server sends is what lies in its folder, from the first segment that it still has.
@@ -155,7 +156,7 @@ func TestScanLogRefusals(t *testing.T) {
 		testdb.Load(t, url, strings.NewReader("CREATE TABLE item AS SELECT g FROM generate_series(1, 20000) g; DROP TABLE item; SELECT pg_switch_wal(); CHECKPOINT;"))
 	}
 	testdb.Query(t, url, "CREATE ROLE plain LOGIN PASSWORD '"+s.Password+"'; CREATE ROLE sender LOGIN REPLICATION PASSWORD '"+s.Password+"'")
-	as := func(role string) *Engine {
+	as := func(role string) *Cluster {
 		return openURL(t, strings.Replace(url, s.User+":", role+":", 1))
 	}
 	none := func(*tidemark.LogRecord) error { return nil }

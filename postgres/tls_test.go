@@ -55,7 +55,7 @@ func encrypted(t *testing.T, srv *testdb.Server) string {
 	set := func(sql, is string) {
 		testdb.Query(t, srv.URL("postgres"), sql)
 		testdb.Query(t, srv.URL("postgres"), "SELECT pg_reload_conf()")
-		within(t, "ssl "+is, func() bool { return testdb.Query(t, srv.URL("postgres"), "SHOW ssl") == is })
+		testdb.Within(t, "ssl "+is, func() bool { return testdb.Query(t, srv.URL("postgres"), "SHOW ssl") == is })
 	}
 	set("ALTER SYSTEM SET ssl = on", "on")
 	t.Cleanup(func() { set("ALTER SYSTEM RESET ssl", "off") })

@@ -1,0 +1,16 @@
+package testdb
+
+import (
+	"testing"
+	"time"
+)
+
+// Within waits until a condition holds, which what names, and fails the test after two minutes.
+func Within(tb testing.TB, what string, ok func() bool) {
+	tb.Helper()
+	for begun := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > 2*time.Minute {
+			tb.Fatalf("%s: not within two minutes", what)
+		}
+	}
+}
