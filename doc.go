@@ -31,6 +31,7 @@
 //	   mysql/history mysql/event mysql/preflight   what tables were in the log, its rows; a look before anything moves
 //	   mysql/schema                       definitions
 //	   mysql/server                       connections, errors, places of the log
+//	   postgres/physical                  a server as files and as a log: backups, changed pages, recovery, receive
 //	   postgres/schema                    what a PostgreSQL database is made of: described, rendered, compared
 //	   postgres/server                    sessions, errors and quoting, which all of PostgreSQL's engine stands on
 //	   postgres/wal mysql/binlog          logs of engines, as they lie in files or come from a server

@@ -39,8 +39,8 @@ var rooms = map[string]room{
 	"sqltext": {floor: 20},
 
 	// Engines know words, and what both of them do alike.
-	"postgres": {floor: 39, imports: ". sqltext change apply/order apply/resolve flow internal/spool internal/door postgres/server postgres/schema postgres/wal internal/crash"},
-	"mysql":    {floor: 39, imports: ". mysqltype sqltext change apply/resolve internal/escape flow mysql/binlog internal/door internal/crash mysql/server mysql/schema mysql/event mysql/history mysql/bulk mysql/preflight"},
+	"postgres": {floor: 39, imports: ". change apply/order apply/resolve flow internal/spool internal/crash postgres/server postgres/schema postgres/wal postgres/physical"},
+	"mysql":    {floor: 39, imports: ". sqltext change apply/resolve internal/escape mysql/binlog internal/crash mysql/server mysql/schema mysql/event mysql/history mysql/bulk mysql/preflight"},
 	"sqlfile":  {floor: 39, imports: ". mysqltype sqltext internal/escape internal/archive internal/charset internal/crash"},
 
 	// What engines do alike about a stream on its target.
@@ -48,10 +48,11 @@ var rooms = map[string]room{
 	"apply/resolve": {floor: 30, imports: ". change"},
 
 	// What an engine's log says, for engines and for whoever has its files.
-	"postgres/server": {floor: 31, imports: ". flow internal/door postgres/wal internal/crash"},
-	"postgres/schema": {floor: 32, imports: ". change sqltext postgres/server postgres/wal"},
-	"postgres/wal":    {floor: 30, imports: ". internal/archive"},
-	"mysql/binlog":    {floor: 30, imports: ". internal/archive"},
+	"postgres/server":   {floor: 31, imports: ". flow internal/door postgres/wal internal/crash"},
+	"postgres/schema":   {floor: 32, imports: ". change sqltext postgres/server postgres/wal"},
+	"postgres/wal":      {floor: 30, imports: ". internal/archive"},
+	"postgres/physical": {floor: 33, imports: ". postgres/server postgres/wal internal/crash"},
+	"mysql/binlog":      {floor: 30, imports: ". internal/archive"},
 
 	// Where backups are kept, and in what form.
 	"store":       {floor: 30, imports: ". internal/crash flow"},
@@ -66,8 +67,8 @@ var rooms = map[string]room{
 	"diff":    {floor: 30, imports: ". change flow internal/escape"},
 	"lag":     {floor: 30},
 	"define":  {floor: 30, imports: "."},
-	"catalog": {floor: 30, imports: ". flow internal/filelock"},
-	"advisor": {floor: 30, imports: ". flow"},
+	"catalog": {floor: 30, imports: ". internal/filelock"},
+	"advisor": {floor: 30, imports: "flow"},
 	"capture": {floor: 30, imports: ". change flow internal/crash"},
 	"apply":   {floor: 30, imports: ". change flow internal/spool"},
 	"ha":      {floor: 30, imports: "."},
@@ -85,7 +86,7 @@ var rooms = map[string]room{
 	"ha/report":  {floor: 31, imports: "ha"},
 
 	// Where engines and verbs meet.
-	"engines": {floor: 40, imports: ". change flow load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/wal mysql mysql/binlog sqlfile internal/archive mysql/server mysql/schema"},
+	"engines": {floor: 40, imports: ". change load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/wal mysql mysql/binlog sqlfile internal/archive mysql/server mysql/schema postgres/physical"},
 	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor store backup backup/repo backup/dump engines internal/crash"},
 
 	// The life of a stream, which begins with a copy.
@@ -97,8 +98,8 @@ var rooms = map[string]room{
 	"cmd/tidemark/manual":   {floor: 59, imports: "cmd/tidemark/option cmd/tidemark/metrics ddl engines job job/stream"},
 	"cmd/tidemark/notation": {floor: 58, imports: ". ha cmd/tidemark/option"},
 	"cmd/tidemark/metrics":  {floor: 58, imports: ". job cmd/tidemark/screen internal/crash"},
-	"cmd/tidemark/screen":   {floor: 57, imports: ". flow ha ha/measure catalog backup backup/repo define diff load job job/stream postgres internal/crash"},
-	"cmd/tidemark":          {floor: 60, imports: ". cmd/tidemark/option cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mysql sqlfile mapping ddl load diff define capture queue queue/jetstream queue/kafka apply catalog advisor ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server"},
+	"cmd/tidemark/screen":   {floor: 57, imports: ". ha ha/measure catalog backup backup/repo define diff load job job/stream internal/crash postgres/physical"},
+	"cmd/tidemark":          {floor: 60, imports: ". cmd/tidemark/option cmd/tidemark/help cmd/tidemark/manual cmd/tidemark/notation cmd/tidemark/metrics cmd/tidemark/screen queue/peek change flow postgres postgres/wal mapping load diff define queue queue/jetstream queue/kafka apply catalog ha ha/measure ha/report store backup backup/repo backup/dump backup/logs engines job job/stream internal/filelock internal/crash mysql/server postgres/physical"},
 
 	"proof/ddl": {floor: 90},
 
@@ -143,7 +144,7 @@ var rooms = map[string]room{
 	"mysql/server":    {floor: 31, imports: ". flow internal/door internal/crash"},
 	"mysql/schema":    {floor: 32, imports: ". mysqltype sqltext internal/crash mysql/server"},
 	"mysql/event":     {floor: 33, imports: ". change mysqltype mysql/server mysql/schema"},
-	"mysql/bulk":      {floor: 35, imports: ". change flow mysqltype internal/escape internal/crash mysql/server mysql/schema mysql/event"},
+	"mysql/bulk":      {floor: 35, imports: ". change flow internal/escape internal/crash mysql/server mysql/schema mysql/event"},
 	"mysql/preflight": {floor: 34, imports: ". change mysql/server mysql/schema"},
 	"mysql/history":   {floor: 34, imports: ". change mysqltype sqltext mysql/server mysql/schema mysql/event"},
 }
@@ -338,14 +339,14 @@ var larger = map[string]struct {
 }{
 	"fields of backup/repo.Manifest": {40, "a document on disk: doc/format/repository.md has its fields one by one"},
 
-	"fields of mysql.applier":         {31, "being split"},
-	"methods of mysql.applier":        {58, "being split"},
-	"fields of mysql.plan":            {26, "being split"},
-	"fields of mysql/schema.renderer": {27, "being split"},
-	"lines of package postgres":       {14000, "being moved into rooms"},
-	"fields of postgres.Stream":       {27, "being split"},
-	"methods of postgres.Bulk":        {47, "being split"},
-	"methods of postgres.Backup":      {51, "being split"},
+	"fields of mysql.applier":             {31, "being split"},
+	"methods of mysql.applier":            {58, "being split"},
+	"fields of mysql.plan":                {26, "being split"},
+	"fields of mysql/schema.renderer":     {27, "being split"},
+	"lines of package postgres":           {14000, "being moved into rooms"},
+	"fields of postgres.Stream":           {27, "being split"},
+	"methods of postgres.Bulk":            {47, "being split"},
+	"methods of postgres/physical.Backup": {51, "being split"},
 }
 
 // A size is what something measures, and what such a thing may.

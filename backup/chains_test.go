@@ -17,12 +17,12 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
 // A churn does to databases, by several sessions at once, all that moves pages about: it
@@ -379,7 +379,7 @@ func (c *chained) wait() {
 
 // A stopping server is one whose backup is stopped as one of its files is opened.
 type stopping struct {
-	*postgres.Backup
+	*physical.Backup
 	opens atomic.Int64
 	stop  func()
 }
@@ -406,7 +406,7 @@ func stopBackup(t *testing.T, s *testdb.Server, r *repo.Repo, opt backup.Options
 		t.Fatal(err)
 	}
 	defer e.Close()
-	src := &stopping{Backup: e.Backup(postgres.BackupOptions{})}
+	src := &stopping{Backup: e.Backup(physical.BackupOptions{})}
 	defer src.Close()
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -437,7 +437,7 @@ func (c *chained) backUp(t *testing.T, basis backup.Basis, stop bool) *backup.Re
 	defer e.Close()
 	c.churn.apart.Lock()
 	defer c.churn.apart.Unlock()
-	src := e.Backup(postgres.BackupOptions{Way: postgres.Way(c.way)})
+	src := e.Backup(physical.BackupOptions{Way: physical.Way(c.way)})
 	defer src.Close()
 	opt := backup.Options{Basis: basis}
 	var server backup.Server = src
@@ -505,7 +505,7 @@ func (c *chained) check(t *testing.T, m *repo.Manifest) {
 		} else if err := os.Remove(filepath.Join(dir, "postmaster.pid")); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
-		opt := backup.RestoreOptions{Dir: dir, Spaces: spaces, Delta: over, System: postgres.SystemOf, Manifest: manifestOf}
+		opt := backup.RestoreOptions{Dir: dir, Spaces: spaces, Delta: over, System: physical.SystemOf, Manifest: manifestOf}
 		x, err := backup.NewRestore(c.repo, m, opt)
 		if err != nil {
 			t.Fatal(err)
@@ -517,7 +517,7 @@ func (c *chained) check(t *testing.T, m *repo.Manifest) {
 			verify(t, c.srv, dir)
 		}
 		t.Cleanup(func() { c.keep(t, dir, spaces) })
-		rec := postgres.Recovery{Command: "cp " + filepath.Join(c.srv.Dir, "pg_wal", "%f") + " %p", Target: "name", Value: point}
+		rec := physical.Recovery{Command: "cp " + filepath.Join(c.srv.Dir, "pg_wal", "%f") + " %p", Target: "name", Value: point}
 		if err := rec.Write(dir); err != nil {
 			t.Fatal(err)
 		}
@@ -565,13 +565,13 @@ func (c *chained) keep(t *testing.T, restored string, spaces map[string]string) 
 
 // manifestOf makes a chain's backup_manifest, as the program does.
 func manifestOf(m *repo.Manifest) (string, func(io.Writer) backup.FileList) {
-	return postgres.ManifestPath, func(w io.Writer) backup.FileList {
-		return fileList{postgres.NewManifestWriter(w, m.VersionNum/10000, m.SystemID), m}
+	return physical.ManifestPath, func(w io.Writer) backup.FileList {
+		return fileList{physical.NewManifestWriter(w, m.VersionNum/10000, m.SystemID), m}
 	}
 }
 
 type fileList struct {
-	*postgres.ManifestWriter
+	*physical.ManifestWriter
 	m *repo.Manifest
 }
 

@@ -15,7 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
-	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
 // besideSQL fills a database that is left out later. Its rows are on the disk, with what VACUUM has
@@ -26,7 +26,7 @@ const besideSQL = `CREATE TABLE beside (n int, filler text) WITH (autovacuum_ena
 
 // lateVacuum marks these rows just before the backup ends.
 type lateVacuum struct {
-	*postgres.Backup
+	*physical.Backup
 	url string
 }
 
@@ -42,7 +42,7 @@ func (v lateVacuum) End(ctx context.Context) (*tidemark.DataEnd, error) {
 // restorePart restores some databases into a new folder.
 func restorePart(t *testing.T, s *testdb.Server, r *repo.Repo, m *repo.Manifest, spaces map[string]string, names ...string) (dir string, left []string) {
 	t.Helper()
-	part, err := postgres.PartOf(m.Databases, names)
+	part, err := physical.PartOf(m.Databases, names)
 	if err != nil {
 		t.Fatal(err)
 	}

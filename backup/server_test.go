@@ -15,6 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 	"github.com/tidemarkdb/tidemark/store"
 )
 
@@ -46,7 +47,7 @@ func backUp(ctx context.Context, t *testing.T, s *testdb.Server, r *repo.Repo, o
 		t.Fatal(err)
 	}
 	defer e.Close()
-	src := e.Backup(postgres.BackupOptions{Label: "a test's"})
+	src := e.Backup(physical.BackupOptions{Label: "a test's"})
 	defer src.Close()
 	return backUpFrom(ctx, t, src, r, opt)
 }
@@ -188,7 +189,7 @@ func TestBackupOfABusyServer(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer e.Close()
-			src := e.Backup(postgres.BackupOptions{})
+			src := e.Backup(physical.BackupOptions{})
 			defer src.Close()
 			result, err := backUpFrom(t.Context(), t, lateVacuum{src, beside}, r, backup.Options{Codec: codec, Parallelism: 3})
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
 // A standby is backed up while its primary is written to, in full and then incrementally, and each of
@@ -54,7 +55,7 @@ func TestBackupOfAStandby(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	src := e.Backup(postgres.BackupOptions{Dir: standby.Dir})
+	src := e.Backup(physical.BackupOptions{Dir: standby.Dir})
 	defer src.Close()
 	if _, err := src.Begin(t.Context()); tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "the server has just made") {
 		t.Errorf("the primary is asked, and the folder is the standby's: got %v", err)

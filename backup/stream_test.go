@@ -14,10 +14,11 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
 // haveSent backs a server up that sends its files.
-func haveSent(ctx context.Context, t *testing.T, url string, r *repo.Repo, opt backup.Options, how postgres.BaseBackupOptions) (*backup.Result, error) {
+func haveSent(ctx context.Context, t *testing.T, url string, r *repo.Repo, opt backup.Options, how physical.BaseBackupOptions) (*backup.Result, error) {
 	t.Helper()
 	e, err := postgres.Open(ctx, url, postgres.Options{})
 	if err != nil {
@@ -68,7 +69,7 @@ func TestBackupThatIsSent(t *testing.T) {
 			if major == 15 {
 				go cutOnce(t, url, "pg_stat_replication WHERE state = 'streaming'") // the log goes on in another session
 			}
-			result, err := haveSent(t.Context(), t, from, r, backup.Options{Parallelism: 3, BufferSize: 128 << 10}, postgres.BaseBackupOptions{Rate: 16 << 20})
+			result, err := haveSent(t.Context(), t, from, r, backup.Options{Parallelism: 3, BufferSize: 128 << 10}, physical.BaseBackupOptions{Rate: 16 << 20})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -109,7 +110,7 @@ func TestBackupThatAStandbySends(t *testing.T) {
 	standby := primary.Standby(t, name)
 	l := startLoad(t, url)
 	r := newRepo(t)
-	result, err := haveSent(t.Context(), t, standby.URL("postgres"), r, backup.Options{}, postgres.BaseBackupOptions{Rate: 1 << 30})
+	result, err := haveSent(t.Context(), t, standby.URL("postgres"), r, backup.Options{}, physical.BaseBackupOptions{Rate: 1 << 30})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,19 +140,19 @@ func TestSentWithDamageAndWithoutAnEnd(t *testing.T) {
 		}
 	}
 	go cutOnce(t, url, "pg_stat_progress_basebackup WHERE phase = 'streaming database files' AND backup_streamed > 1000000")
-	_, err := haveSent(t.Context(), t, s.URL("postgres"), r, backup.Options{}, postgres.BaseBackupOptions{Rate: 1 << 20}) // so slow that it does not end before
+	_, err := haveSent(t.Context(), t, s.URL("postgres"), r, backup.Options{}, physical.BaseBackupOptions{Rate: 1 << 20}) // so slow that it does not end before
 	if tidemark.KindOf(err) != tidemark.Lost || !strings.Contains(err.Error(), "the session in which the server sends its files is gone") {
 		t.Errorf("the session was cut: got %v", err)
 	}
 	listed()
 
 	rot(t, s, url)
-	_, err = haveSent(t.Context(), t, s.URL("postgres"), r, backup.Options{}, postgres.BaseBackupOptions{})
+	_, err = haveSent(t.Context(), t, s.URL("postgres"), r, backup.Options{}, physical.BaseBackupOptions{})
 	if tidemark.KindOf(err) != tidemark.Corrupt || !strings.Contains(err.Error(), "public.item (base/") || !strings.Contains(err.Error(), "block 7:") {
 		t.Fatalf("got %v", err)
 	}
 	listed()
-	result, err := haveSent(t.Context(), t, s.URL("postgres"), r, backup.Options{KeepDamaged: true}, postgres.BaseBackupOptions{})
+	result, err := haveSent(t.Context(), t, s.URL("postgres"), r, backup.Options{KeepDamaged: true}, physical.BaseBackupOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,7 +185,7 @@ func TestIncrementalThatIsSent(t *testing.T) {
 	testdb.Query(t, url, "CREATE TABLE cut AS SELECT g FROM generate_series(1, 50000) g")
 	r := newRepo(t)
 	opt := backup.Options{Parallelism: 3, BufferSize: 128 << 10, Basis: backup.LastAny}
-	result, err := haveSent(t.Context(), t, url, r, opt, postgres.BaseBackupOptions{})
+	result, err := haveSent(t.Context(), t, url, r, opt, physical.BaseBackupOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,7 +198,7 @@ func TestIncrementalThatIsSent(t *testing.T) {
 		testdb.Query(t, url, fmt.Sprintf("DELETE FROM cut WHERE g > %d", 20000-i*10000))
 		testdb.Query(t, url, "VACUUM cut") // which cuts the file
 		testdb.Query(t, url, fmt.Sprintf("UPDATE spaced SET id = id WHERE id = %d; INSERT INTO cut VALUES (0)", i))
-		if result, err = haveSent(t.Context(), t, url, r, opt, postgres.BaseBackupOptions{}); err != nil {
+		if result, err = haveSent(t.Context(), t, url, r, opt, physical.BaseBackupOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		m := result.Manifest
@@ -219,7 +220,7 @@ func TestIncrementalThatIsSent(t *testing.T) {
 	}
 
 	summarize("off")
-	if result, err = haveSent(t.Context(), t, url, r, opt, postgres.BaseBackupOptions{}); err != nil {
+	if result, err = haveSent(t.Context(), t, url, r, opt, physical.BaseBackupOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if result.Manifest.Kind != repo.Full || !hasWarning(result.Findings, "does not note what changes") {

@@ -12,16 +12,17 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/mysql"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
 var (
-	_ = []backup.Source{(*postgres.Backup)(nil)}
-	_ = []backup.Stream{(*postgres.BaseBackup)(nil)}
-	_ = []backup.Changes{(*postgres.Backup)(nil)}
-	_ = []backup.Builder{(*postgres.Backup)(nil), (*postgres.BaseBackup)(nil)}
-	_ = []backup.Pages{(*postgres.Backup)(nil), (*postgres.BaseBackup)(nil)}
-	_ = []backup.Placed{(*postgres.Backup)(nil)}
-	_ = []backup.Spacious{(*postgres.Backup)(nil)}
+	_ = []backup.Source{(*physical.Backup)(nil)}
+	_ = []backup.Stream{(*physical.BaseBackup)(nil)}
+	_ = []backup.Changes{(*physical.Backup)(nil)}
+	_ = []backup.Builder{(*physical.Backup)(nil), (*physical.BaseBackup)(nil)}
+	_ = []backup.Pages{(*physical.Backup)(nil), (*physical.BaseBackup)(nil)}
+	_ = []backup.Placed{(*physical.Backup)(nil)}
+	_ = []backup.Spacious{(*physical.Backup)(nil)}
 	_ = []dump.Scripter{(*postgres.Engine)(nil), (*mysql.Engine)(nil)}
 )
 
@@ -48,7 +49,7 @@ type FilesOptions struct {
 	Dir    string       // of the data, where it is not called here as on the server; not with ViaProtocol
 	Spread bool         // let the first checkpoint take its time
 	Rate   int64        // bytes that a server sends a second at most; 0: as many as it can
-	Way    postgres.Way // how to find out what has changed
+	Way    physical.Way // how to find out what has changed
 	Engine Options
 }
 
@@ -70,7 +71,7 @@ func OpenFiles(ctx context.Context, url string, opt FilesOptions) (Files, error)
 		return nil, err
 	}
 	var why string
-	files := pgFiles{e.Backup(postgres.BackupOptions{Label: opt.Label, Dir: opt.Dir, Spread: opt.Spread, Way: opt.Way}), e}
+	files := pgFiles{e.Backup(physical.BackupOptions{Label: opt.Label, Dir: opt.Dir, Spread: opt.Spread, Way: opt.Way}), e}
 	if opt.Via == AsCan && opt.Dir == "" {
 		if why, err = files.Elsewhere(ctx); err != nil {
 			files.Close()
@@ -81,31 +82,31 @@ func OpenFiles(ctx context.Context, url string, opt FilesOptions) (Files, error)
 		return files, nil
 	}
 	files.Backup.Close()
-	return pgStream{e.BaseBackup(postgres.BaseBackupOptions{Label: opt.Label, Spread: opt.Spread, Rate: opt.Rate, Why: why}), e}, nil
+	return pgStream{e.BaseBackup(physical.BaseBackupOptions{Label: opt.Label, Spread: opt.Spread, Rate: opt.Rate, Why: why}), e}, nil
 }
 
 // RestoreOptions adds to the options of a restore what only the engine knows of its files.
 func RestoreOptions(opt backup.RestoreOptions) backup.RestoreOptions {
-	opt.System = postgres.SystemOf
+	opt.System = physical.SystemOf
 	opt.Manifest = func(m *repo.Manifest) (string, func(io.Writer) backup.FileList) {
-		return postgres.ManifestPath, func(w io.Writer) backup.FileList {
-			return pgList{postgres.NewManifestWriter(w, m.VersionNum/10000, m.SystemID), m}
+		return physical.ManifestPath, func(w io.Writer) backup.FileList {
+			return pgList{physical.NewManifestWriter(w, m.VersionNum/10000, m.SystemID), m}
 		}
 	}
 	return opt
 }
 
 // A Partial is a restore of some databases of a server.
-type Partial = postgres.Partial
+type Partial = physical.Partial
 
 // PartOf chooses databases of those that a backup of files has. Kind NotFound: a name is none of them.
 func PartOf(have []tidemark.DatabaseName, wanted []string) (*Partial, error) {
-	return postgres.PartOf(have, wanted)
+	return physical.PartOf(have, wanted)
 }
 
 // pgList is PostgreSQL's list of the files of a restored backup.
 type pgList struct {
-	*postgres.ManifestWriter
+	*physical.ManifestWriter
 	m *repo.Manifest
 }
 
@@ -118,7 +119,7 @@ func (l pgList) Close() error {
 }
 
 type pgFiles struct {
-	*postgres.Backup
+	*physical.Backup
 	engine *postgres.Engine
 }
 
@@ -128,7 +129,7 @@ func (f pgFiles) Close() {
 }
 
 type pgStream struct {
-	*postgres.BaseBackup
+	*physical.BaseBackup
 	engine *postgres.Engine
 }
 
@@ -140,5 +141,5 @@ func (s pgStream) Close() {
 // RestoredSettings says what of a restored server's settings has to do with replication, if there
 // is anything to say. wasStandby is that the backup is of a standby.
 func RestoredSettings(dir string, wasStandby bool) (*tidemark.Finding, error) {
-	return postgres.RestoredSettings(dir, wasStandby)
+	return physical.RestoredSettings(dir, wasStandby)
 }

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 	"github.com/tidemarkdb/tidemark/postgres/schema"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
@@ -18,7 +19,7 @@ type Engine struct {
 	*Bulk
 	*Source
 	*Target
-	*Cluster
+	*physical.Cluster
 	*Checks
 }
 
@@ -29,7 +30,7 @@ func Open(ctx context.Context, url string, opt Options) (*Engine, error) {
 		return nil, err
 	}
 	b := NewBulk(s)
-	return &Engine{s, &schema.Schema{Server: s}, b, NewSource(s, b), NewTarget(s, b), &Cluster{s}, &Checks{s}}, nil
+	return &Engine{s, &schema.Schema{Server: s}, b, NewSource(s, b), NewTarget(s, b), &physical.Cluster{Server: s}, &Checks{s}}, nil
 }
 
 // Close ends all sessions, and with them the frozen view.

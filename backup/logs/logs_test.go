@@ -18,6 +18,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 	"github.com/tidemarkdb/tidemark/store"
 )
@@ -111,7 +112,7 @@ func written(t *testing.T) *history {
 	if h.end, err = e.LogEnd(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	receiver, err := e.Receive(postgres.ReceiveOptions{From: h.begins, Until: h.end})
+	receiver, err := e.Receive(physical.ReceiveOptions{From: h.begins, Until: h.end})
 	if err != nil {
 		t.Fatal(err)
 	}

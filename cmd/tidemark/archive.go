@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
@@ -20,6 +19,7 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -31,7 +31,7 @@ type archiveOptions struct {
 	stateOptions
 	metrics  string           // --metrics; none: nobody has asked for an open port
 	slot     string           // --slot; none: a server whose archiver is away keeps no log then
-	use      postgres.SlotUse // --slot-use there: a slot that is made by mistake fills the server's disk
+	use      physical.SlotUse // --slot-use there: a slot that is made by mistake fills the server's disk
 	dropSlot bool             // --drop-slot off
 	partial  time.Duration    // --partial 5s: what is lost with the server at most
 	skipGap  bool             // --skip-gap off: a gap needs a new backup, and somebody who knows
@@ -40,7 +40,7 @@ type archiveOptions struct {
 func (o *archiveOptions) own() option.Table {
 	return option.Table{
 		option.New("slot", "text", "", "Slot that keeps the server's log until it is archived. It is a physical one; none: what the server removes first is a gap.", option.Text(&o.slot)).CommonTo("archive"),
-		option.New("slot-use", "there|make|temporary", "there", "What to do about the slot. It has to be there; make it if it is not, or if the server has given it up; or make one that lasts as long as the connection.", option.Word(&o.use, map[string]postgres.SlotUse{"there": postgres.UseSlot, "make": postgres.MakeSlot, "temporary": postgres.TemporarySlot})).CommonTo("archive"),
+		option.New("slot-use", "there|make|temporary", "there", "What to do about the slot. It has to be there; make it if it is not, or if the server has given it up; or make one that lasts as long as the connection.", option.Word(&o.use, map[string]physical.SlotUse{"there": physical.UseSlot, "make": physical.MakeSlot, "temporary": physical.TemporarySlot})).CommonTo("archive"),
 		option.New("drop-slot", "on/off", "off", "Only remove the slot. The server keeps no log for it any more.", option.OnOff(&o.dropSlot)).CommonTo("archive"),
 		option.New("partial", "duration", "5s", "How often a segment that is not full is archived. That is if something has come; 0s: only when the connection ends.", option.Duration(&o.partial)).CommonTo("archive"),
 		option.New("skip-gap", "on/off", "off", "Go on with the oldest log that the server still has, where it has removed what comes next: the archive then has a gap, and needs a new backup.", option.OnOff(&o.skipGap)),
@@ -135,7 +135,7 @@ func (o *archiveOptions) archive(cmd *cobra.Command, source, where string) error
 			state.System = of[0] // refused before a slot is made
 		}
 	}
-	opt := postgres.ReceiveOptions{Ends: state.Ends, System: state.System, Slot: o.slot, SlotUse: o.use, Partial: o.partial, Reconnect: true, Event: watch.event}
+	opt := physical.ReceiveOptions{Ends: state.Ends, System: state.System, Slot: o.slot, SlotUse: o.use, Partial: o.partial, Reconnect: true, Event: watch.event}
 	if o.skipGap {
 		if opt.Ends, err = o.behindGap(ctx, e, state); err != nil {
 			return err
@@ -191,7 +191,7 @@ type archiveWatch struct {
 	codec    string // how it packs while it is not in a hurry
 	to       io.Writer
 	r        *repo.Repo
-	receiver *postgres.Receiver
+	receiver *physical.Receiver
 	begun    time.Time
 	from     uint64 // where it was when it began
 	hurry    bool

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/catalog"
@@ -17,7 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
-	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
 // backupOptions are the options of backup.
@@ -33,7 +32,7 @@ type backupOptions struct {
 	parent      string        // --parent; none: the last one of the kind
 	resume      string        // --resume; none: a new one
 	noteEvery   time.Duration // --note-every 30s: what is lost of it by a crash at most
-	way         postgres.Way  // --changes-by auto: what reads least
+	way         physical.Way  // --changes-by auto: what reads least
 	label       string        // --label; none
 	dataDir     string        // --data-dir; none: where the server says
 	via         engines.Via   // --via auto: files are quicker, and not to be had everywhere
@@ -51,7 +50,7 @@ func (o *backupOptions) kindTable() option.Table {
 		option.New("parent", "text", "", "Only what has changed since this backup.", option.Text(&o.parent)),
 		option.New("resume", "text", "", "Resume a backup that was not finished: its ID, or last. The beginning of an ID will do; last is the last one of the kind asked for: what is stored of it is not stored again. Where last has none, a new one begins.", option.Text(&o.resume)).CommonTo("backup"),
 		option.New("note-every", "duration", "30s", "How often a backup notes in the repository what it has stored, so that --resume can go on with it.", option.Duration(&o.noteEvery)),
-		option.New("changes-by", "auto|summaries|log|pages", "auto", "How to find what has changed: by the server's summaries of its log (17 and later), by the log, or by looking at all pages; auto takes what reads least.", option.Word(&o.way, map[string]postgres.Way{"auto": postgres.AnyWay, "summaries": postgres.BySummaries, "log": postgres.ByLog, "pages": postgres.ByPages})),
+		option.New("changes-by", "auto|summaries|log|pages", "auto", "How to find what has changed: by the server's summaries of its log (17 and later), by the log, or by looking at all pages; auto takes what reads least.", option.Word(&o.way, map[string]physical.Way{"auto": physical.AnyWay, "summaries": physical.BySummaries, "log": physical.ByLog, "pages": physical.ByPages})),
 	}.In(option.Backups)
 }
 

@@ -14,13 +14,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/logs"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
-	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -216,7 +215,7 @@ func (o *restoreOptions) forecast(cmd *cobra.Command, m *repo.Manifest, replay l
 // recovery writes the server's settings.
 func (o *restoreOptions) recovery(r *repo.Repo, replay logs.Replay) func(context.Context, string) error {
 	t := o.target
-	rec := postgres.Recovery{Target: t.Kind, Exclusive: t.Exclusive, Timeline: strconv.FormatUint(uint64(replay.Timeline), 10), Action: o.action}
+	rec := physical.Recovery{Target: t.Kind, Exclusive: t.Exclusive, Timeline: strconv.FormatUint(uint64(replay.Timeline), 10), Action: o.action}
 	switch t.Kind {
 	case logs.AtTime:
 		rec.Value = t.Time.UTC().Format("2006-01-02 15:04:05.999999+00")
@@ -232,7 +231,7 @@ func (o *restoreOptions) recovery(r *repo.Repo, replay logs.Replay) func(context
 }
 
 // fetchCommand is the restore_command with which a server has this program fetch its log.
-func (o *restoreOptions) fetchCommand() string { return postgres.RestoreCommand(o.fetchWords()...) }
+func (o *restoreOptions) fetchCommand() string { return physical.RestoreCommand(o.fetchWords()...) }
 
 // fetchWords are the words of that command.
 func (o *restoreOptions) fetchWords() []string {
@@ -259,7 +258,7 @@ func (o *restoreOptions) fetchWords() []string {
 // standby says how the restored copy becomes a standby. Where the repository has an archive of the
 // log, that has what the primary has removed already.
 func (o *restoreOptions) standby(ctx context.Context, r *repo.Repo, system string) (func(context.Context, string) error, error) {
-	of, err := postgres.ParseStandbyOf(o.primary)
+	of, err := physical.ParseStandbyOf(o.primary)
 	if err != nil {
 		return nil, err
 	}

@@ -10,12 +10,11 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
-	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
 // restoreAndStart restores a backup into a folder that is removed again, and tries whether a server starts there,
@@ -49,7 +48,7 @@ func (o *verifyOptions) restoreAndStart(cmd *cobra.Command, r *repo.Repo, m *rep
 		return nil, err
 	}
 	out.Restored = time.Since(begun)
-	trial := postgres.Trial{Dir: dir, Work: work, Program: o.program, Major: m.VersionNum / 10000, Workers: o.workers, Phase: func(name string) {
+	trial := physical.Trial{Dir: dir, Work: work, Program: o.program, Major: m.VersionNum / 10000, Workers: o.workers, Phase: func(name string) {
 		if o.progress == "none" {
 			return
 		}

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"github.com/tidemarkdb/tidemark/internal/testdb"
-	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
 // writeAt changes a file of a server.
@@ -90,7 +90,7 @@ func TestRestoreAndStart(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		rep, err := postgres.Trial{Dir: dir, Work: work, Program: program, Major: 18}.Run(t.Context())
+		rep, err := physical.Trial{Dir: dir, Work: work, Program: program, Major: 18}.Run(t.Context())
 		if err != nil || len(rep.Damages) != 1 || !strings.HasPrefix(rep.Damages[0], "the server does not recover: could not locate required checkpoint record") {
 			t.Errorf("%v %+v", err, rep)
 		}

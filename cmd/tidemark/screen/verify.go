@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark/backup/repo"
-	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
 // Verified shows what was found in a repository.
@@ -38,7 +38,7 @@ type StartedBackup struct {
 	Backup   string        `json:"backup"`
 	Bytes    int64         `json:"bytes"` // of the restored files
 	Restored time.Duration `json:"restore_ns"`
-	*postgres.TrialReport
+	*physical.TrialReport
 	Took time.Duration `json:"took_ns"` // all of it
 }
 

@@ -1,6 +1,0 @@
-package postgres
-
-import "github.com/tidemarkdb/tidemark/postgres/server"
-
-// A Cluster is a server as files and as a log of changes to their pages.
-type Cluster struct{ *server.Server }

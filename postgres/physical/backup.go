@@ -1,0 +1,306 @@
+package physical
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
+)
+
+// A Backup is an online backup of the server's files, which are read here, on its own
+// host, while it runs (https://www.postgresql.org/docs/current/continuous-archiving.html,
+// "Making a Base Backup Using the Low Level API").
+//
+// The session that has begun it is held until Close: should it be lost, the server has
+// ended the backup, and End says so. A temporary slot on that session keeps what the
+// backup needs of the log until then.
+type Backup struct {
+	e   *Cluster
+	opt BackupOptions
+
+	conn *pgx.Conn // the session that holds the backup
+	dir  string    // the data folder
+	facts
+	folderMode uint32 // its permission bits
+	begun      time.Time
+	start      uint64
+	slot       string // that keeps the log; "" none could be made
+	timeline   uint32 // of the last checkpoint when it began
+	end        ending
+
+	unlogged  map[string]numbers  // of databases' folders, when they were listed
+	versions  []tidemark.DataFile // of these, that say of which version they are
+	relations int64               // bytes of relations' files
+	changes                       // since an earlier backup
+	base      *changes            // if that was not finished: since the one did on which it builds; nil: on none
+
+	namesMu sync.Mutex
+	names   map[string]*pgx.Conn // sessions that look up names of relations, by database
+}
+
+// BackupOptions of a Backup. The zero value is good.
+type BackupOptions struct {
+	Label  string // what backup_label says; "" means "tidemark"
+	Dir    string // the data folder, where it is not called here as on the server: seen from beside its container
+	Spread bool   // let the first checkpoint take its time, instead of making it at once
+	Way    Way    // how to find out what has changed
+}
+
+// facts are what the server says of itself at the beginning.
+type facts struct {
+	checksums      bool
+	page           int    // bytes
+	segment        int64  // bytes of a file of a relation, at most
+	segmentSize    int64  // bytes of a file of the log
+	standby        bool   // it is one
+	system         uint64 // identifier
+	catalogVersion uint32
+	names          []tidemark.DatabaseName // of databases
+}
+
+const backupOp = "back up"
+
+// Backup prepares a backup of the server's files. Nothing is done before Begin.
+func (c *Cluster) Backup(opt BackupOptions) *Backup {
+	if opt.Label == "" {
+		opt.Label = "tidemark"
+	}
+	return &Backup{e: c, opt: opt, names: map[string]*pgx.Conn{}}
+}
+
+// Begin begins the backup, waits for its first checkpoint, and lists what is to be read.
+// Kind Forbidden: the files cannot be read here, or the user may not begin a backup.
+// Kind Invalid: the files here are not those of the server.
+func (b *Backup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
+	if err := b.find(ctx); err != nil {
+		return nil, err
+	}
+	set := b.newSet()
+	if finding := b.holdLog(ctx); finding != nil {
+		set.Findings = append(set.Findings, *finding)
+	}
+	if err := b.begin(ctx); err != nil {
+		return nil, err
+	}
+	set.Start = wal.FormatLSN(b.start)
+	if err := b.checkSame(ctx); err != nil {
+		return nil, err
+	}
+	return set, b.list(set)
+}
+
+// find connects to the server and looks whether its data folder can be read here.
+func (b *Backup) find(ctx context.Context) error {
+	if b.conn != nil {
+		return nil // Elsewhere has looked
+	}
+	var err error
+	if b.conn, err = b.e.Connect(ctx); err != nil {
+		return err
+	}
+	if err := b.ask(ctx, "current_setting('data_directory')"); err != nil {
+		return err
+	}
+	return b.checkFolder()
+}
+
+// Elsewhere says why the server's files cannot be read here; "" they can.
+func (b *Backup) Elsewhere(ctx context.Context) (why string, err error) {
+	err = b.find(ctx)
+	var own *tidemark.Error
+	if !errors.As(err, &own) || own.Op != backupOp || own.Kind != tidemark.Forbidden && own.Kind != tidemark.Invalid {
+		return "", err
+	}
+	if own.Object == b.e.Object {
+		return "the role may not ask where they are", nil
+	}
+	return fmt.Sprintf("%s on this host: %s", own.Object, own.Err), nil
+}
+
+// newSet is what is known of the data before anything is read.
+func (b *Backup) newSet() *tidemark.DataSet {
+	set := &tidemark.DataSet{System: strconv.FormatUint(b.system, 10), Version: b.e.Version(), Major: b.e.Major, Standby: b.standby,
+		PageSize: b.page, Checksums: b.checksums, LogFile: b.segmentSize, Databases: b.facts.names}
+	if !b.checksums {
+		set.Findings = append(set.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: b.e.Object,
+			Text: "its pages have no checksums, so that damage of its files is not noticed", Hint: "pg_checksums --enable gives them some, while the server is stopped."})
+	}
+	return set
+}
+
+// ask reads what the server says of its data. folder is how it is asked for the folder.
+func (b *Backup) ask(ctx context.Context, folder string) error {
+	var checksums, page, segment, log, catalog string
+	var system int64
+	err := b.conn.QueryRow(ctx, `SELECT `+folder+`, current_setting('data_checksums'), current_setting('block_size'),
+			(SELECT setting FROM pg_settings WHERE name = 'segment_size'), (SELECT setting FROM pg_settings WHERE name = 'wal_segment_size'),
+			pg_is_in_recovery(), system_identifier, catalog_version_no::text FROM pg_control_system()`).
+		Scan(&b.dir, &checksums, &page, &segment, &log, &b.standby, &system, &catalog)
+	if err != nil {
+		err = b.e.FailGrant(ctx, backupOp, b.e.Object, err, "pg_read_all_settings")
+		var own *tidemark.Error
+		if errors.As(err, &own) && own.Kind == tidemark.Forbidden {
+			own.Hint = "Give the role what it needs: GRANT pg_read_all_settings, pg_monitor TO " + server.QuoteIdent(b.e.Config.User) + "; or use a superuser."
+		}
+		return err
+	}
+	if b.opt.Dir != "" {
+		b.dir = b.opt.Dir
+	}
+	b.checksums = checksums == "on"
+	b.system = uint64(system)
+	numbers := []struct {
+		text string
+		to   *int64
+	}{{page, new(int64)}, {segment, &b.segment}, {log, &b.segmentSize}, {catalog, new(int64)}}
+	for _, n := range numbers {
+		if *n.to, err = strconv.ParseInt(n.text, 10, 64); err != nil {
+			return b.e.Fail(ctx, backupOp, b.e.Object, err)
+		}
+	}
+	b.page, b.catalogVersion = int(*numbers[0].to), uint32(*numbers[3].to)
+	b.segment *= int64(b.page) // the setting counts pages
+	return b.askDatabases(ctx)
+}
+
+func (b *Backup) askDatabases(ctx context.Context) error {
+	found, err := b.conn.Query(ctx, "SELECT oid, datname FROM pg_database ORDER BY 1")
+	if err == nil {
+		b.facts.names, err = pgx.CollectRows(found, pgx.RowToStructByPos[tidemark.DatabaseName])
+	}
+	return b.e.Fail(ctx, backupOp, b.e.Object, err)
+}
+
+// checkFolder looks whether the server's data folder can be read here, and is its own.
+func (b *Backup) checkFolder() error {
+	control, err := os.ReadFile(filepath.Join(b.dir, controlPath))
+	if err != nil {
+		kind, hint := tidemark.Forbidden, "Run it as the user that the server runs as, or as root."
+		if errors.Is(err, fs.ErrNotExist) {
+			kind, hint = tidemark.Invalid, "Run it on the server's own host, or have the server send its files: --via protocol."
+		}
+		return &tidemark.Error{Op: backupOp, Object: b.dir, Kind: kind, Hint: hint, Err: causeOf(err)}
+	}
+	if c, ok := parseControl(control); ok && c.system != b.system {
+		return b.foreign("its data has another identifier than that of the server")
+	}
+	return nil
+}
+
+// checkSame looks whether the folder is the server's own. A copy of it, such as that of a
+// standby which runs here while the server is elsewhere, has its identifier too, and may be in a
+// folder of the same name. But it has not the slot that the server has just made, nor the
+// checkpoint that the backup has begun with; and the server there was started at another time.
+func (b *Backup) checkSame(ctx context.Context) error {
+	c, _, err := b.control(ctx)
+	if err != nil {
+		return err
+	}
+	b.timeline = c.timeline
+	if c.redo < b.start {
+		return b.foreign("it has not the checkpoint that the server has just made")
+	}
+	if b.slot != "" {
+		if _, err := os.Stat(filepath.Join(b.dir, "pg_replslot", b.slot)); err != nil {
+			return b.foreign("it has not the slot that the server has just made")
+		}
+		return nil
+	}
+	var started int64
+	if err := b.conn.QueryRow(ctx, "SELECT extract(epoch FROM pg_postmaster_start_time())::bigint").Scan(&started); err != nil {
+		return b.e.Fail(ctx, backupOp, b.e.Object, err)
+	}
+	text, err := os.ReadFile(filepath.Join(b.dir, "postmaster.pid"))
+	if lines := strings.Split(string(text), "\n"); err == nil && len(lines) > 2 {
+		if here, err := strconv.ParseInt(lines[2], 10, 64); err == nil && here-started < startSlack && started-here < startSlack {
+			return nil
+		}
+	}
+	return b.foreign("the server there was started at another time than the one that was asked")
+}
+
+// startSlack is how many seconds may lie between the two times that a server notes when it starts.
+const startSlack = 30
+
+func (b *Backup) foreign(cause string) error {
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: backupOp, Object: b.dir, Err: errors.New(cause), Hint: "On this host that folder is not the server's own: run it on the server's host, or in its container, or have the server send its files (--via protocol)."}
+}
+
+// holdLog makes the slot that keeps the log. Without one the server may remove, before
+// it was read, what the backup needs: then End fails.
+func (b *Backup) holdLog(ctx context.Context) *tidemark.Finding {
+	name := fmt.Sprintf("tidemark_backup_%d", b.conn.PgConn().PID())
+	_, err := b.conn.Exec(ctx, "SELECT pg_create_physical_replication_slot($1::name, true, true)", name)
+	if err == nil {
+		b.slot = name
+		return nil
+	}
+	return &tidemark.Finding{Severity: tidemark.Warning, Object: b.e.Object,
+		Text: "no slot could be made (" + server.PlainCause(err) + "): the server may remove what the backup needs of its log before that is read, and the backup would fail",
+		Hint: "Raise max_replication_slots, and give the role REPLICATION; or let wal_keep_size keep as much as is written during a backup."}
+}
+
+func (b *Backup) begin(ctx context.Context) error {
+	call := "pg_backup_start($1, $2)"
+	if b.e.Major < 15 {
+		call = "pg_start_backup($1, $2, false)"
+	}
+	b.begun = time.Now()
+	var lsn string
+	err := b.conn.QueryRow(ctx, "SELECT "+call+"::text", b.opt.Label, !b.opt.Spread).Scan(&lsn)
+	if err == nil {
+		b.start, err = wal.ParseLSN(lsn)
+	}
+	if err == nil {
+		return nil
+	}
+	name, arguments, _ := strings.Cut(call, "(")
+	types := "text, boolean"
+	if strings.Contains(arguments, "false") {
+		types += ", boolean"
+	}
+	return b.e.FailGrant(ctx, backupOp, b.e.Object, err, "EXECUTE ON FUNCTION pg_catalog."+name+"("+types+")")
+}
+
+// Open opens a file of DataSet or DataEnd. An error that is fs.ErrNotExist says that it
+// was removed since it was listed.
+func (b *Backup) Open(f *tidemark.DataFile) (*os.File, error) {
+	file, err := os.Open(filepath.Join(b.dir, filepath.FromSlash(f.Path)))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, &tidemark.Error{Op: "read", Object: f.Path, Kind: tidemark.Forbidden, Err: causeOf(err), Hint: "Run it as the user that the server runs as, or as root."}
+	}
+	return file, err
+}
+
+// Close ends the session that holds the backup. If End was not called, the server
+// ends the backup with it, and nothing is left there.
+func (b *Backup) Close() {
+	server.CloseConn(b.conn)
+	b.namesMu.Lock()
+	defer b.namesMu.Unlock()
+	for _, conn := range b.names {
+		server.CloseConn(conn)
+	}
+	b.names = nil
+}
+
+// causeOf takes the path out of an error of the file system: messages have it already.
+func causeOf(err error) error {
+	var p *fs.PathError
+	if errors.As(err, &p) {
+		return p.Err
+	}
+	return err
+}
