@@ -250,15 +250,15 @@ func Find(tokens []Token, word string) int {
 	return -1
 }
 
-// SplitList parts tokens at the commas outside of parentheses.
+// SplitList parts tokens at the commas outside of parentheses and brackets.
 func SplitList(tokens []Token) [][]Token {
 	var out [][]Token
 	depth, from := 0, 0
 	for i, t := range tokens {
 		switch {
-		case t.Punct('('):
+		case t.Punct('('), t.Punct('['):
 			depth++
-		case t.Punct(')'):
+		case t.Punct(')'), t.Punct(']'):
 			depth--
 		case t.Punct(',') && depth == 0:
 			out = append(out, Trim(tokens[from:i]))

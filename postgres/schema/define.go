@@ -139,15 +139,7 @@ func parted(sql []string) (core []string, comments map[string]string) {
 	comments = map[string]string{}
 	for _, s := range sql {
 		if about, ok := strings.CutPrefix(s, "COMMENT ON "); ok {
-			at := len(about)
-			outside(about, func(i, _ int) int {
-				if wordAt(about, i) == "IS" {
-					at = i
-					return -1
-				}
-				return i
-			})
-			comments[strings.TrimSpace(about[:at])] = s
+			comments[clauses(about, "IS")[0]] = s
 			continue
 		}
 		core = append(core, s)
