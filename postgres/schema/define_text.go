@@ -112,7 +112,7 @@ func loosely(s string) string {
 		case t.Punct('('), t.Punct(')'), t.Punct('`'):
 		case t.Kind != sqltext.Word && t.Kind != sqltext.Name:
 			b.WriteString(t.Text)
-		case sqltext.At(tokens, i+1).Punct('.'): // a qualifier
+		case sqltext.At(tokens, i+1).Punct('.') && (t.Text[0] < '0' || t.Text[0] > '9'): // a qualifier
 			i++
 		default:
 			b.WriteString(strings.ToLower(t.Name()) + " ")
