@@ -30,6 +30,7 @@
 //	   mysql/bulk                         rows that are read and written on lanes
 //	   mysql/history mysql/event mysql/preflight   what tables were in the log, its rows; a look before anything moves
 //	   mysql/schema                       definitions
+//	   mysql/mysqltest                    what tests of its rooms share
 //	   mysql/server                       connections, errors, places of the log
 //	   postgres/physical                  a server as files and as a log: backups, changed pages, recovery, receive
 //	   postgres/schema                    what a PostgreSQL database is made of: described, rendered, compared

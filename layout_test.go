@@ -147,13 +147,16 @@ var rooms = map[string]room{
 	"mysql/bulk":      {floor: 35, imports: ". change flow internal/escape internal/crash mysql/server mysql/schema mysql/event"},
 	"mysql/preflight": {floor: 34, imports: ". change mysql/server mysql/schema"},
 	"mysql/history":   {floor: 34, imports: ". change mysqltype sqltext mysql/server mysql/schema mysql/event"},
+
+	// What their tests share.
+	"mysql/mysqltest": {floor: 32, imports: ". mysqltype internal/testdb mysql/server"},
 }
 
 // beside is the first floor of what is not the product: the demo and proofs.
 const beside = 80
 
-// mayUseTestdb are the packages outside of tests that start databases of their own.
-var mayUseTestdb = []string{"internal/testdb", "internal/demo"}
+// mayUseTestdb are the packages outside of tests that start databases, or are of tests only.
+var mayUseTestdb = []string{"internal/testdb", "internal/demo", "mysql/mysqltest"}
 
 // A source is a parsed file.
 type source struct {
@@ -485,7 +488,7 @@ func TestPackageDocs(t *testing.T) {
 }
 
 // mayGo are the only places whose goroutines may be bare: those that catch panics, and programs for tests.
-var mayGo = []string{"internal/crash", "flow", "internal/testdb", "internal/demo", "queue/queuetest", "script/suite"}
+var mayGo = []string{"internal/crash", "flow", "internal/testdb", "internal/demo", "queue/queuetest", "mysql/mysqltest", "script/suite"}
 
 // A panic in a goroutine that nobody watches ends the process amid what the others do: each runs in a flow.Group, or by
 // internal/crash.

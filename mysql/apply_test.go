@@ -15,6 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -142,7 +143,7 @@ func (l *hand) apply(epoch int64) {
 
 // Every kind of change of every kind of table.
 func TestApply(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "apply")
 		testdb.Query(t, to, `CREATE TABLE item (id int PRIMARY KEY, name varchar(20) COLLATE utf8mb4_bin UNIQUE, body longtext, price decimal(9,2), raw varbinary(9), twice int AS (id * 2) STORED, n int NOT NULL AUTO_INCREMENT UNIQUE);
 			CREATE TABLE pair (a bigint, b char(4), note varchar(20), PRIMARY KEY (a, b));
@@ -216,7 +217,7 @@ func TestApply(t *testing.T) {
 
 // A group is there with its progress, or not at all.
 func TestApplyIsWholeOrNothing(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "whole")
 		testdb.Query(t, to, `CREATE TABLE item (id int PRIMARY KEY, name varchar(5) COLLATE utf8mb4_bin UNIQUE, price decimal(5,2), at datetime);
 			CREATE TABLE bare (id int, v int); INSERT INTO item (id, name) VALUES (1, 'one')`)
@@ -283,7 +284,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 // An agent that is killed says that it may be tried again, and can go on; one whose
 // transaction is under way when a later apply begins is waited for.
 func TestApplyGoesOnWhenKilled(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "killed")
 		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY); INSERT INTO item VALUES (1)")
 		e := open(t, to, server.Options{})
@@ -351,18 +352,18 @@ func TestApplyGoesOnWhenKilled(t *testing.T) {
 // The connection breaks in COMMIT, and the progress row says what became of it; what
 // nobody could find out then, the next attempt finds out.
 func TestApplyCutInCommit(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "cut")
 		testdb.Query(t, to, "CREATE TABLE item (id int)")
-		proxy := newProxy(t, srv)
+		proxy := mysqltest.NewProxy(t, srv)
 		e := open(t, strings.Replace(to, fmt.Sprintf("127.0.0.1:%d", srv.Port), proxy.Addr().String(), 1), server.Options{})
 		l := newHand(t, e)
 		l.relation("item", "item")
 		p := l.begin()
 		for i, before := range []bool{false, true, false} {
 			g := l.insert("item", i).group(p.Epoch)
-			proxy.before.Store(before)
-			proxy.armed.Store(true)
+			proxy.Before.Store(before)
+			proxy.Armed.Store(true)
 			err := e.Apply(t.Context(), g)
 			if before && tidemark.KindOf(err) != tidemark.Transient || !before && err != nil {
 				t.Errorf("cut before the server hears it %v: %v: %v", before, tidemark.KindOf(err), err)
@@ -393,7 +394,7 @@ func TestApplyCutInCommit(t *testing.T) {
 
 // Whatever changes are put together, the rows come out as if each had been made alone.
 func TestApplyTogetherAsAlone(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		schema := `CREATE TABLE plain (id int, k varchar(3) COLLATE utf8mb4_bin, v int, w int DEFAULT 7, PRIMARY KEY (id, k));
 			CREATE TABLE uniq (id int PRIMARY KEY, u int UNIQUE, v int);
 			CREATE TABLE parent (id int PRIMARY KEY, v int); CREATE TABLE child (id int PRIMARY KEY, parent int, v int, FOREIGN KEY (parent) REFERENCES parent (id) ON DELETE CASCADE);
@@ -575,7 +576,7 @@ func (m *model) step(rnd *rand.Rand, write func(func(*hand))) {
 
 // MariaDB knows about many rows for one statement, and MySQL does not.
 func TestBulkIsNegotiated(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		e := open(t, srv.URL(""), server.Options{})
 		s, err := e.ConnectFor(t.Context(), server.Wishes{Bulk: true})
 		if err != nil {
@@ -593,7 +594,7 @@ func TestBulkIsNegotiated(t *testing.T) {
 
 // Changes that do not fit are passed over or made to fit, and noted; the others are there.
 func TestResolve(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		for _, force := range []bool{false, true} {
 			to := srv.NewDatabase(t, "resolve")
 			testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY, u int UNIQUE, name varchar(5), at datetime); INSERT INTO item VALUES (1, 1, 'one', NULL), (2, 2, 'two', NULL)")
@@ -628,7 +629,7 @@ func TestResolve(t *testing.T) {
 					t.Errorf("%+v", x)
 				}
 			}
-			db := databaseOf(to)
+			db := mysqltest.DatabaseOf(to)
 			if got, want := strings.Join(told, "\n"), strings.Join([]string{
 				"INSERT DUPLICATE " + fmt.Sprint(force) + " INSERT INTO " + db + ".item (id,u,name,at) VALUES (1,10,'x\\'y',NULL)",
 				"UPDATE NOTFOUND " + fmt.Sprint(force) + " UPDATE " + db + ".item SET u=3,name='three',at=NULL WHERE (id=3)",
@@ -707,12 +708,12 @@ func typeByte(t tidemark.Type) uint32 {
 // The types zoo arrives as a copy would leave it; rows that a stream writes again stay
 // as they are, and each of them is found by all of its values alone.
 func TestApplyZoo(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from, to := srv.NewDatabase(t, "zoo"), srv.NewDatabase(t, "zooapplied")
-		loadZoo(t, srv, from)
+		mysqltest.LoadZoo(t, srv, from)
 		// What has no canonical text, or none of its own; and tables that no stream fills.
 		testdb.Query(t, from, "SET sql_mode=''; DELETE FROM t_time WHERE id IN (1,2,5); UPDATE t_enum SET e='a' WHERE id=7; DROP TABLE t_myisam")
-		names := likeTables(t, from, databaseOf(from), databaseOf(to))
+		names := mysqltest.LikeTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		src, dst := open(t, from, server.Options{}), open(t, to, server.Options{})
 		l := newHand(t, dst)
 		epoch := l.begin().Epoch
@@ -724,8 +725,8 @@ func TestApplyZoo(t *testing.T) {
 			}
 		}
 		for n, name := range names {
-			m := moveTo(tableFrom(t, from, name), databaseOf(to))
-			for _, line := range strings.Split(strings.TrimSuffix(readAll(t, src, m, tidemark.CopyText), "\n"), "\n") {
+			m := mysqltest.MoveTo(mysqltest.TableFrom(t, from, name), mysqltest.DatabaseOf(to))
+			for _, line := range strings.Split(strings.TrimSuffix(mysqltest.ReadAll(t, src, m, tidemark.CopyText), "\n"), "\n") {
 				if line != "" {
 					rows[name] = append(rows[name], copyValues(line))
 				}
@@ -741,14 +742,14 @@ func TestApplyZoo(t *testing.T) {
 			}
 			apply("inserted", name)
 		}
-		sameTables(t, from, databaseOf(from), databaseOf(to))
+		mysqltest.SameTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		for _, name := range names {
 			for _, row := range rows[name] {
 				l.change(name, row, row, 'O')
 			}
 			apply("written again", name)
 		}
-		sameTables(t, from, databaseOf(from), databaseOf(to))
+		mysqltest.SameTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		if n := dst.agents[0].redone; n > 0 {
 			t.Errorf("%d groups were done again", n)
 		}
@@ -782,7 +783,7 @@ func copyValues(line string) (out []any) {
 // A transaction of 50 MB in pieces, with a row that is larger than a packet should be,
 // and one that is larger than the server takes.
 func TestApplyLargeTransaction(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "large")
 		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY, v longtext)")
 		e := open(t, to, server.Options{})
@@ -822,13 +823,13 @@ func TestApplyLargeTransaction(t *testing.T) {
 
 // Who sets up a stream is told of tables that make trouble.
 func TestApplyFindings(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "findings")
 		testdb.Query(t, to, "CREATE TABLE quiet (id int PRIMARY KEY); CREATE TABLE fires (id int PRIMARY KEY, v int); CREATE TABLE old (id int PRIMARY KEY) ENGINE=MyISAM; CREATE TRIGGER tr BEFORE INSERT ON fires FOR EACH ROW SET NEW.v = COALESCE(NEW.v, 0) + 1")
 		e := open(t, to, server.Options{})
 		l := newHand(t, e)
 		found, err := e.ApplyFindings(t.Context(), []*tidemark.Table{l.tables["quiet"], l.tables["fires"], l.tables["old"]})
-		if err != nil || len(found) != 2 || !strings.Contains(found[0].Text, databaseOf(to)+".fires") || !strings.Contains(found[1].Text, databaseOf(to)+".old (MyISAM)") {
+		if err != nil || len(found) != 2 || !strings.Contains(found[0].Text, mysqltest.DatabaseOf(to)+".fires") || !strings.Contains(found[1].Text, mysqltest.DatabaseOf(to)+".old (MyISAM)") {
 			t.Errorf("%+v, %v", found, err)
 		}
 		l.relation("fires", "fires", "id")
@@ -849,7 +850,7 @@ func TestApplyFindings(t *testing.T) {
 // A table whose description changes within a group, and comes with more columns: the rows
 // go in the order of the source, and statements of the former description are let go.
 func TestApplyAcrossVersions(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "versions")
 		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY, v int, w int)")
 		e := open(t, to, server.Options{})
@@ -884,7 +885,7 @@ func TestApplyAcrossVersions(t *testing.T) {
 
 // Those who begin at once do not meet, and what all agents have done is put together.
 func TestBeginApply(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "begin")
 		testdb.Query(t, to, "CREATE TABLE item (id int PRIMARY KEY)")
 		e := open(t, to, server.Options{})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
@@ -18,7 +19,7 @@ func benchTable(b *testing.B, rawURL string, n int) *tidemark.Table {
 	for have := 1000; have < n; have *= 2 {
 		testdb.Query(b, rawURL, fmt.Sprintf("INSERT INTO big SELECT id+%d, a, price, name, at, code, note, flag FROM big", have))
 	}
-	t := &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(rawURL), Name: "big"}, Key: &tidemark.Index{Name: "PRIMARY", Parts: []tidemark.IndexPart{{Column: "id"}}}}
+	t := &tidemark.Table{TableID: tidemark.TableID{Schema: mysqltest.DatabaseOf(rawURL), Name: "big"}, Key: &tidemark.Index{Name: "PRIMARY", Parts: []tidemark.IndexPart{{Column: "id"}}}}
 	for _, c := range []string{"id int", "a int", "price decimal(10,2)", "name varchar(40)", "at datetime", "code char(2)", "note varchar(80)", "flag tinyint"} {
 		name, native, _ := strings.Cut(c, " ")
 		t.Columns = append(t.Columns, tidemark.Column{Name: name, Type: mysqltype.Parse(native)})
@@ -39,7 +40,7 @@ func benchOpen(b *testing.B, rawURL string) *Engine {
 // most of the time: look at the profile for ours.
 func BenchmarkRead(b *testing.B) {
 	from := testdb.MariaDB(b).NewDatabase(b, "bench")
-	m := moveTo(benchTable(b, from, 256000), "elsewhere")
+	m := mysqltest.MoveTo(benchTable(b, from, 256000), "elsewhere")
 	e := benchOpen(b, from)
 	for _, f := range []tidemark.Format{tidemark.LoadData, tidemark.CopyText} {
 		b.Run(strings.ReplaceAll(f.String(), " ", ""), func(b *testing.B) {
@@ -64,8 +65,8 @@ func BenchmarkRead(b *testing.B) {
 // BenchmarkCopy copies it to another database of the server, on one lane.
 func BenchmarkCopy(b *testing.B) {
 	from, to := testdb.MariaDB(b).NewDatabase(b, "bench"), testdb.MariaDB(b).NewDatabase(b, "benchcopy")
-	m := moveTo(benchTable(b, from, 256000), databaseOf(to))
-	testdb.Query(b, from, "CREATE TABLE "+databaseOf(to)+".big LIKE big")
+	m := mysqltest.MoveTo(benchTable(b, from, 256000), mysqltest.DatabaseOf(to))
+	testdb.Query(b, from, "CREATE TABLE "+mysqltest.DatabaseOf(to)+".big LIKE big")
 	src, dst := benchOpen(b, from), benchOpen(b, to)
 	for _, f := range []tidemark.Format{tidemark.LoadData, tidemark.CopyText} {
 		b.Run(strings.ReplaceAll(f.String(), " ", ""), func(b *testing.B) {
@@ -75,7 +76,7 @@ func BenchmarkCopy(b *testing.B) {
 				testdb.Query(b, to, "TRUNCATE big")
 				b.StartTimer()
 				r := &tidemark.Range{}
-				out, err := copyRange(b.Context(), src, dst, 0, tidemark.Read{Move: m, Range: r, Format: f}, tidemark.Write{Move: m, Range: r, Format: f})
+				out, err := mysqltest.CopyRange(b.Context(), src, dst, 0, tidemark.Read{Move: m, Range: r, Format: f}, tidemark.Write{Move: m, Range: r, Format: f})
 				if err != nil {
 					b.Fatal(err)
 				}

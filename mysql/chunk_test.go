@@ -14,6 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -77,7 +78,7 @@ func (r *replica) sameChunks(e *Engine) {
 
 // TestChunkKeys reads tables in the order of keys of each type.
 func TestChunkKeys(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "keys")
 		e := open(t, url, server.Options{})
 		values := map[string]string{
@@ -103,7 +104,7 @@ func TestChunkKeys(t *testing.T) {
 				t.Fatalf("%d tables", len(db.Tables))
 			}
 			for _, tab := range db.Tables {
-				want := strings.Split(strings.TrimSuffix(readAll(t, e, moveTo(tab, "x"), tidemark.CopyText), "\n"), "\n")
+				want := strings.Split(strings.TrimSuffix(mysqltest.ReadAll(t, e, mysqltest.MoveTo(tab, "x"), tidemark.CopyText), "\n"), "\n")
 				got, _ := chunks(t, e, tab.TableID, 3, 1<<20)
 				slices.Sort(want)
 				slices.Sort(got)
@@ -113,15 +114,15 @@ func TestChunkKeys(t *testing.T) {
 			}
 		}
 		testdb.Query(t, url, "CREATE TABLE large (id int PRIMARY KEY, b longblob); INSERT INTO large VALUES (1,REPEAT('x',5000000)),(2,''),(3,REPEAT('y',700000)),(4,REPEAT('y',700000)),(5,NULL),(6,REPEAT('z',3000000))")
-		c, err := e.Chunk(t.Context(), "", &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "large"}}}, nil, 100, 1<<20)
+		c, err := e.Chunk(t.Context(), "", &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: mysqltest.DatabaseOf(url), Name: "large"}}}, nil, 100, 1<<20)
 		if err != nil || c.Whole || len(c.Rows) > 4 || len(c.Rows[0]) < 10_000_000 {
 			t.Errorf("%d rows, whole %v, %v", len(c.Rows), c.Whole, err)
 		}
-		if got, _ := chunks(t, e, tidemark.TableID{Schema: databaseOf(url), Name: "large"}, 100, 1<<20); len(got) != 6 {
+		if got, _ := chunks(t, e, tidemark.TableID{Schema: mysqltest.DatabaseOf(url), Name: "large"}, 100, 1<<20); len(got) != 6 {
 			t.Errorf("%d rows", len(got))
 		}
 		testdb.Query(t, url, "CREATE TABLE loose (id int)")
-		_, err = e.Chunk(t.Context(), "", &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "loose"}}}, nil, 9, 9)
+		_, err = e.Chunk(t.Context(), "", &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: mysqltest.DatabaseOf(url), Name: "loose"}}}, nil, 9, 9)
 		if tidemark.KindOf(err) != tidemark.Unsupported || !strings.Contains(err.Error(), "has no primary key") {
 			t.Error(err)
 		}
@@ -131,7 +132,7 @@ func TestChunkKeys(t *testing.T) {
 // TestMarks makes more marks than there is room for behind a transaction: all lie behind
 // what is in the log, rise, and are no transaction's.
 func TestMarks(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "marks")
 		e := open(t, url, server.Options{LockWait: 5 * time.Minute})
 		script(t, e, "CREATE TABLE item (id int PRIMARY KEY)")
@@ -144,7 +145,7 @@ func TestMarks(t *testing.T) {
 			}
 			last = m
 			if i%25 == 22 || i == 0 { // a snapshot has all, though the log has a new file, or ends with DDL
-				if _, err := e.Chunk(t.Context(), "", &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "item"}}}, nil, 9, 9); err != nil {
+				if _, err := e.Chunk(t.Context(), "", &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: mysqltest.DatabaseOf(url), Name: "item"}}}, nil, 9, 9); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -165,11 +166,11 @@ func TestMarks(t *testing.T) {
 // TestChunkIsBehindTheLog reads chunks while transactions are committed: all that was in the
 // log before is in them, with GTIDs and without.
 func TestChunkIsBehindTheLog(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "behind")
 		e := open(t, url, server.Options{LockWait: 5 * time.Minute})
 		testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY)")
-		m := &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "item"}}}
+		m := &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: mysqltest.DatabaseOf(url), Name: "item"}}}
 		modes := []string{""}
 		if srv.Engine == "mysql" {
 			modes = []string{"ON", "ON_PERMISSIVE"}
@@ -226,7 +227,7 @@ func TestChunkWaitsForOwners(t *testing.T) {
 	url := srv.NewDatabase(t, "owners")
 	e := open(t, url, server.Options{LockWait: 300 * time.Millisecond})
 	testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY)")
-	m := &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: databaseOf(url), Name: "item"}}}
+	m := &tidemark.Move{From: &tidemark.Table{TableID: tidemark.TableID{Schema: mysqltest.DatabaseOf(url), Name: "item"}}}
 	s, err := e.NewSession(t.Context())
 	if err != nil {
 		t.Fatal(err)

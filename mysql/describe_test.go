@@ -9,15 +9,16 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 func TestDescribeZoo(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		src := srv.NewDatabase(t, "describe")
 		loadSample(t, srv, src, len(samples)-1)
 		db := describe(t, src)
-		name := databaseOf(src)
+		name := mysqltest.DatabaseOf(src)
 		if db.Engine != srv.Engine || db.Name != name || db.Charset != "utf8mb4" || db.Major == 0 {
 			t.Errorf("database %+v", db)
 		}
@@ -50,18 +51,18 @@ func describeColumns(t *testing.T, db *tidemark.Database) {
 		{"t_enum", "e2", tidemark.Default{Kind: tidemark.Literal, Text: "2"}},
 		{"t_time", "upd", tidemark.Default{Kind: tidemark.Literal, Text: "2020-01-01 00:00:00+00"}},
 	} {
-		col := tableNamed(t, db, c.table).Column(c.column)
+		col := mysqltest.TableNamed(t, db, c.table).Column(c.column)
 		if col.Default == nil || *col.Default != c.want {
 			t.Errorf("default of %s.%s: %+v", c.table, c.column, col.Default)
 		}
 	}
-	if !tableNamed(t, db, "chk").Column("inv").Invisible || tableNamed(t, db, "chk").Column("id").Invisible {
+	if !mysqltest.TableNamed(t, db, "chk").Column("inv").Invisible || mysqltest.TableNamed(t, db, "chk").Column("id").Invisible {
 		t.Error("what is invisible")
 	}
-	if !tableNamed(t, db, "t_time").Column("upd").OnUpdate || tableNamed(t, db, "t_time").Column("ts").OnUpdate {
+	if !mysqltest.TableNamed(t, db, "t_time").Column("upd").OnUpdate || mysqltest.TableNamed(t, db, "t_time").Column("ts").OnUpdate {
 		t.Error("ON UPDATE")
 	}
-	j := tableNamed(t, db, "t_json")
+	j := mysqltest.TableNamed(t, db, "t_json")
 	if k := j.Column("j").Type; k.Kind != tidemark.JSON || k.Native != "json" {
 		t.Errorf("json is %+v", k)
 	}
@@ -71,38 +72,38 @@ func describeColumns(t *testing.T, db *tidemark.Database) {
 	if g := j.Column("gs"); g.Virtual || g.Generated == "" {
 		t.Errorf("stored column %+v", g)
 	}
-	if id := tableNamed(t, db, "t_empty").Column("id").Identity; id == nil || id.Next != 18446744073709551000 {
+	if id := mysqltest.TableNamed(t, db, "t_empty").Column("id").Identity; id == nil || id.Next != 18446744073709551000 {
 		t.Errorf("counter %+v", id)
 	}
-	if id := tableNamed(t, db, "t_myisam").Column("id").Identity; id == nil || id.Next != 0 {
+	if id := mysqltest.TableNamed(t, db, "t_myisam").Column("id").Identity; id == nil || id.Next != 0 {
 		t.Errorf("counter per group %+v", id)
 	}
-	if c := tableNamed(t, db, "t_charsets").Column("l2").Type; c.Charset != "latin2" || c.Collation != "latin2_czech_cs" {
+	if c := mysqltest.TableNamed(t, db, "t_charsets").Column("l2").Type; c.Charset != "latin2" || c.Collation != "latin2_czech_cs" {
 		t.Errorf("latin2 is %+v", c)
 	}
-	if c := tableNamed(t, db, "t_latin1"); c.Charset != "latin1" || c.Column("v").Type.Collation != "" {
+	if c := mysqltest.TableNamed(t, db, "t_latin1"); c.Charset != "latin1" || c.Column("v").Type.Collation != "" {
 		t.Errorf("latin1 is %+v", c)
 	}
-	if c := tableNamed(t, db, "weird `name` \"q\" é"); c.Comment != `it's a "comment" \ é` || c.Columns[len(c.Columns)-1].Name != "abcdefghijklmnopqrstuvwxyz0123456789_abcdefghijklmnopqrstuvwxyz1" {
+	if c := mysqltest.TableNamed(t, db, "weird `name` \"q\" é"); c.Comment != `it's a "comment" \ é` || c.Columns[len(c.Columns)-1].Name != "abcdefghijklmnopqrstuvwxyz0123456789_abcdefghijklmnopqrstuvwxyz1" {
 		t.Errorf("weird %+v", c)
 	}
 }
 
 func describeKeys(t *testing.T, db *tidemark.Database, name string) {
 	t.Helper()
-	weird := tableNamed(t, db, "weird `name` \"q\" é")
+	weird := mysqltest.TableNamed(t, db, "weird `name` \"q\" é")
 	want := []tidemark.Index{{Name: "PRIMARY2", Unique: true, Parts: []tidemark.IndexPart{{Column: "select"}, {Column: "a b"}}},
 		{Name: "idx `q`", Parts: []tidemark.IndexPart{{Column: "a b", Prefix: 5, Desc: true}}}}
 	if diff := cmp.Diff(want, weird.Indexes); diff != "" {
 		t.Errorf("indexes: %s", diff)
 	}
-	if x := tableNamed(t, db, "t_ft").Indexes; len(x) != 1 || x[0].Method != "fulltext" || x[0].Parts[0].Prefix != 0 {
+	if x := mysqltest.TableNamed(t, db, "t_ft").Indexes; len(x) != 1 || x[0].Method != "fulltext" || x[0].Parts[0].Prefix != 0 {
 		t.Errorf("fulltext %+v", x)
 	}
-	if x := tableNamed(t, db, "t_geo").Indexes; len(x) != 1 || x[0].Method != "spatial" || x[0].Parts[0].Prefix != 0 {
+	if x := mysqltest.TableNamed(t, db, "t_geo").Indexes; len(x) != 1 || x[0].Method != "spatial" || x[0].Parts[0].Prefix != 0 {
 		t.Errorf("spatial %+v", x)
 	}
-	child := tableNamed(t, db, "fk_child").ForeignKeys
+	child := mysqltest.TableNamed(t, db, "fk_child").ForeignKeys
 	if len(child) != 2 {
 		t.Fatalf("foreign keys %+v", child)
 	}
@@ -111,17 +112,17 @@ func describeKeys(t *testing.T, db *tidemark.Database, name string) {
 	if diff := cmp.Diff(first, child[0]); diff != "" {
 		t.Errorf("foreign key: %s", diff)
 	}
-	if k := tableNamed(t, db, "chk").Checks; len(k) != 2 || !strings.Contains(k[0].Expr+k[1].Expr, "`v` > 0") {
+	if k := mysqltest.TableNamed(t, db, "chk").Checks; len(k) != 2 || !strings.Contains(k[0].Expr+k[1].Expr, "`v` > 0") {
 		t.Errorf("checks %+v", k)
 	}
-	p := tableNamed(t, db, "part_range")
+	p := mysqltest.TableNamed(t, db, "part_range")
 	if len(p.Partitions) != 6 || p.Partitions[0].Name != "p0sp0" || p.Partitions[0].Parent != "p0" || !strings.HasPrefix(p.Native, "PARTITION BY RANGE (year(`d`))") {
 		t.Errorf("partitions %+v %q", p.Partitions, p.Native)
 	}
-	if p := tableNamed(t, db, "part_list"); len(p.Partitions) != 2 || p.Partitions[1] != (tidemark.Part{Name: "b", Rows: p.Partitions[1].Rows, Bytes: p.Partitions[1].Bytes}) {
+	if p := mysqltest.TableNamed(t, db, "part_list"); len(p.Partitions) != 2 || p.Partitions[1] != (tidemark.Part{Name: "b", Rows: p.Partitions[1].Rows, Bytes: p.Partitions[1].Bytes}) {
 		t.Errorf("partitions %+v", p.Partitions)
 	}
-	if k := tableNamed(t, db, "part_range").Key.Columns(); !cmp.Equal(k, []string{"id", "d"}) {
+	if k := mysqltest.TableNamed(t, db, "part_range").Key.Columns(); !cmp.Equal(k, []string{"id", "d"}) {
 		t.Errorf("key %v", k)
 	}
 }
@@ -145,7 +146,7 @@ func TestDescribeOnlyWhatIsWanted(t *testing.T) {
 // After Freeze the described tables cannot be altered, and one that was dropped
 // meanwhile is Lost.
 func TestDescribeHoldsTables(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		src := srv.NewDatabase(t, "held")
 		testdb.Load(t, src, strings.NewReader("CREATE TABLE a (id int PRIMARY KEY) ENGINE=InnoDB; CREATE TABLE b (id int) ENGINE=InnoDB;"))
 		e := open(t, src, server.Options{})
@@ -170,14 +171,14 @@ func TestDescribeHoldsTables(t *testing.T) {
 }
 
 func TestDescribeAllDatabases(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		one, two := srv.NewDatabase(t, "all_one"), srv.NewDatabase(t, "all_two")
 		testdb.Load(t, one, strings.NewReader("CREATE TABLE p (id int PRIMARY KEY) ENGINE=InnoDB;"))
-		testdb.Load(t, two, strings.NewReader("CREATE TABLE c (id int, CONSTRAINT across FOREIGN KEY (id) REFERENCES `"+databaseOf(one)+"`.p (id)) ENGINE=InnoDB; "+
-			"CREATE VIEW both_ AS SELECT c.id FROM c JOIN "+databaseOf(one)+".p ON p.id = c.id;"))
+		testdb.Load(t, two, strings.NewReader("CREATE TABLE c (id int, CONSTRAINT across FOREIGN KEY (id) REFERENCES `"+mysqltest.DatabaseOf(one)+"`.p (id)) ENGINE=InnoDB; "+
+			"CREATE VIEW both_ AS SELECT c.id FROM c JOIN "+mysqltest.DatabaseOf(one)+".p ON p.id = c.id;"))
 		db := describe(t, srv.URL(""))
 		dst1, dst2 := srv.NewDatabase(t, "to_one"), srv.NewDatabase(t, "to_two")
-		into := map[string]string{databaseOf(one): databaseOf(dst1), databaseOf(two): databaseOf(dst2)}
+		into := map[string]string{mysqltest.DatabaseOf(one): mysqltest.DatabaseOf(dst1), mysqltest.DatabaseOf(two): mysqltest.DatabaseOf(dst2)}
 		var moves []tidemark.Move
 		for _, from := range db.Tables {
 			if to := into[from.Schema]; to != "" && from.Form == tidemark.Ordinary {
@@ -193,8 +194,8 @@ func TestDescribeAllDatabases(t *testing.T) {
 		}
 		build(t, e, objects)
 		got := testdb.Query(t, dst2, "SHOW CREATE TABLE c") + testdb.Query(t, dst2, "SHOW CREATE VIEW both_")
-		if strings.Contains(got, databaseOf(one)) || strings.Contains(got, databaseOf(two)) || !strings.Contains(got, "REFERENCES `"+databaseOf(dst1)+"`.`p`") ||
-			!strings.Contains(got, "`"+databaseOf(dst1)+"`.`p` on") {
+		if strings.Contains(got, mysqltest.DatabaseOf(one)) || strings.Contains(got, mysqltest.DatabaseOf(two)) || !strings.Contains(got, "REFERENCES `"+mysqltest.DatabaseOf(dst1)+"`.`p`") ||
+			!strings.Contains(got, "`"+mysqltest.DatabaseOf(dst1)+"`.`p` on") {
 			t.Errorf("got %s", got)
 		}
 		testdb.Load(t, dst2, strings.NewReader("DROP VIEW both_; DROP TABLE c;")) // before its parent's database goes
@@ -210,7 +211,7 @@ func TestDefiner(t *testing.T) {
 	db := describe(t, src)
 	for policy, want := range map[server.Definer]string{server.KeepDefiner: "nobody@%", server.CurrentDefiner: "root@127.0.0.1"} {
 		e := open(t, dst, server.Options{Definer: policy})
-		objects, _ := e.Render(db, movesOf(db, databaseOf(dst)))
+		objects, _ := e.Render(db, movesOf(db, mysqltest.DatabaseOf(dst)))
 		build(t, e, objects)
 		got := testdb.Query(t, dst, "SELECT DEFINER FROM information_schema.VIEWS WHERE TABLE_SCHEMA=database(); SELECT DEFINER FROM information_schema.ROUTINES WHERE ROUTINE_SCHEMA=database()")
 		if got != want+"\n"+want {

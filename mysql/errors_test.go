@@ -11,12 +11,13 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // TestConnectErrors has the whole messages of what goes wrong at the door.
 func TestConnectErrors(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		base := srv.NewDatabase(t, "door")
 		with := func(change func(u *url.URL)) string {
 			u, err := url.Parse(base)
@@ -36,7 +37,7 @@ func TestConnectErrors(t *testing.T) {
 		defer testdb.Query(t, srv.URL(""), "DROP USER weak@'127.0.0.1'")
 		weak := url.UserPassword("weak", "secret-Weak1")
 		at := fmt.Sprintf("127.0.0.1:%d", srv.Port)
-		scheme, db := srv.Engine, databaseOf(base)
+		scheme, db := srv.Engine, mysqltest.DatabaseOf(base)
 		cases := []struct {
 			url, want, hint string
 			kind            tidemark.Kind
@@ -83,12 +84,12 @@ func TestConnectErrors(t *testing.T) {
 
 // TestForbidden: the GRANT in the hint is what helps.
 func TestForbidden(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		base := srv.NewDatabase(t, "forbidden")
-		testdb.Query(t, base, "CREATE TABLE seen (id int PRIMARY KEY); CREATE TABLE hidden (id int PRIMARY KEY); CREATE USER weak@'127.0.0.1' IDENTIFIED BY 'secret-Weak1'; GRANT SELECT ON "+databaseOf(base)+".seen TO weak@'127.0.0.1'")
+		testdb.Query(t, base, "CREATE TABLE seen (id int PRIMARY KEY); CREATE TABLE hidden (id int PRIMARY KEY); CREATE USER weak@'127.0.0.1' IDENTIFIED BY 'secret-Weak1'; GRANT SELECT ON "+mysqltest.DatabaseOf(base)+".seen TO weak@'127.0.0.1'")
 		t.Cleanup(func() { testdb.Query(t, srv.URL(""), "DROP USER weak@'127.0.0.1'") })
 		e := open(t, strings.Replace(base, srv.User+":"+srv.Password, "weak:secret-Weak1", 1), server.Options{})
-		m := moveTo(tableFrom(t, base, "hidden"), databaseOf(base))
+		m := mysqltest.MoveTo(mysqltest.TableFrom(t, base, "hidden"), mysqltest.DatabaseOf(base))
 		read := func() error {
 			return e.Read(t.Context(), 0, tidemark.Read{Move: m, Range: &tidemark.Range{}}, func(b *tidemark.Batch) error { return nil })
 		}
@@ -100,10 +101,10 @@ func TestForbidden(t *testing.T) {
 		if err := read(); err != nil {
 			t.Errorf("after the GRANT: %v", err)
 		}
-		m = moveTo(tableFrom(t, base, "seen"), databaseOf(base))
+		m = mysqltest.MoveTo(mysqltest.TableFrom(t, base, "seen"), mysqltest.DatabaseOf(base))
 		r := &tidemark.Range{}
 		write := func() error {
-			_, err := e.Write(t.Context(), 0, tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData}, batches(tidemark.LoadData, r, "1\n"))
+			_, err := e.Write(t.Context(), 0, tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData}, mysqltest.Batches(tidemark.LoadData, r, "1\n"))
 			return err
 		}
 		if err = write(); tidemark.KindOf(err) != tidemark.Forbidden {
@@ -118,9 +119,9 @@ func TestForbidden(t *testing.T) {
 }
 
 func TestPreflight(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		base := srv.NewDatabase(t, "preflight")
-		db := databaseOf(base)
+		db := mysqltest.DatabaseOf(base)
 		testdb.Query(t, base, "CREATE TABLE old (id int PRIMARY KEY) ENGINE=MyISAM; CREATE USER weak@'127.0.0.1' IDENTIFIED BY 'secret-Weak1'; GRANT INSERT ON `"+strings.ReplaceAll(db, "_", `\_`)+"`.* TO weak@'127.0.0.1'")
 		t.Cleanup(func() { testdb.Query(t, srv.URL(""), "DROP USER weak@'127.0.0.1'; SET GLOBAL local_infile=1") })
 		holds := &tidemark.Database{Engine: srv.Engine, Tables: []*tidemark.Table{{TableID: tidemark.TableID{Schema: db, Name: "old"}, Storage: "MyISAM", Bytes: 4 << 30}}}
@@ -159,7 +160,7 @@ func TestPreflight(t *testing.T) {
 
 // Too many connections at once may be fewer soon; what a user may do in an hour may not.
 func TestConnectionsAreShort(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		base := srv.NewDatabase(t, "short")
 		for _, c := range []struct {
 			limit, hint string

@@ -12,6 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/mysql/event"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
@@ -150,7 +151,7 @@ func TestFollowJSONDiffsRandom(t *testing.T) {
 	exec("SET binlog_row_value_options=PARTIAL_JSON")
 	const pad = `,"pad":"0123456789012345678901234567890123456789012345678901234567890123456789012345678901234567890123456789"}`
 	twin, begun, updates := newReplica(t), from, 0
-	m := moveTo(tableFrom(t, url, "docs"), "x")
+	m := mysqltest.MoveTo(mysqltest.TableFrom(t, url, "docs"), "x")
 	rapid.Check(t, func(rt *rapid.T) {
 		exec(`REPLACE INTO docs VALUES (1,'{"a":[1,{"b":2,"aa":[]}],"b":{"a":{"aa":1}}` + pad + `',0,'[[1,2],{"a":3}]'),(2,'{"x y":{"":[1,2,3]}` + pad + `',0,NULL),(3,'[1,{"aa":[true]` + pad + `,3]',0,'{"b":[1,2,3]` + pad + `')`)
 		exec("SET binlog_transaction_compression=" + rapid.SampledFrom([]string{"OFF", "OFF", "ON"}).Draw(rt, "compression"))

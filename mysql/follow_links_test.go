@@ -5,13 +5,14 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // An update of a link, and a delete, come with the old row, as far as its image has it; other
 // updates do not.
 func TestFollowLinks(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "links")
 		e := open(t, url, server.Options{})
 		script(t, e, "CREATE TABLE worker (id int PRIMARY KEY, Boss int, note int DEFAULT 5)", "CREATE TABLE other (id int PRIMARY KEY, boss int)",

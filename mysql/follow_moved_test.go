@@ -11,6 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -44,7 +45,7 @@ func TestServerReplaced(t *testing.T) {
 		a, b := own(t), own(t, "--log-slave-updates=ON", "--binlog-row-image=FULL")
 		t.Run(a.Engine, func(t *testing.T) {
 			url, path := a.NewDatabase(t, "moved"), filepath.Join(t.TempDir(), "s.log")
-			there := b.URL(databaseOf(url))
+			there := b.URL(mysqltest.DatabaseOf(url))
 			testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY); CREATE TABLE other (id int PRIMARY KEY)")
 			replicaOf(t, b, a)
 			if _, err := journaled(t, url, path, true).Freeze(t.Context(), 1); err != nil {
@@ -54,7 +55,7 @@ func TestServerReplaced(t *testing.T) {
 			for i := range 4 {
 				testdb.Query(t, url, fmt.Sprintf("INSERT INTO item VALUES (%d); FLUSH BINARY LOGS", i+1))
 			}
-			await(t, there, "SELECT max(id) FROM item", "4")
+			mysqltest.Await(t, there, "SELECT max(id) FROM item", "4")
 			testdb.Query(t, there, "STOP SLAVE; RESET SLAVE ALL")
 			testdb.Query(t, url, "INSERT INTO item VALUES (5)")
 			var was []*change.Tx
@@ -121,7 +122,7 @@ func TestServerReplaced(t *testing.T) {
 			for _, tx := range append(was[:2:2], first...) {
 				r.take(tx)
 			}
-			r.sameRows(open(t, there, server.Options{}), moveTo(tableFrom(t, there, "item"), "x"))
+			r.sameRows(open(t, there, server.Options{}), mysqltest.MoveTo(mysqltest.TableFrom(t, there, "item"), "x"))
 		})
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/mysql/bulk"
 	"github.com/tidemarkdb/tidemark/mysql/event"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
@@ -49,7 +50,7 @@ func randomStatement(t *rapid.T) string {
 // What a stream gives, done one after the other, is what the tables hold; and from any
 // place on it is the same.
 func TestFollowRandom(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "random")
 		e := open(t, url, server.Options{})
 		s, err := e.NewSession(t.Context())
@@ -65,7 +66,7 @@ func TestFollowRandom(t *testing.T) {
 		}
 		var moves []*tidemark.Move
 		for _, name := range []string{"keyed", "uniq", "bare"} {
-			moves = append(moves, moveTo(tableFrom(t, url, name), "x"))
+			moves = append(moves, mysqltest.MoveTo(mysqltest.TableFrom(t, url, name), "x"))
 		}
 		from := endOf(t, e)
 		ctx, cancel := context.WithCancel(t.Context())

@@ -16,6 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/mysql/history"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
@@ -129,14 +130,14 @@ var mariadbCases = map[string][]string{
 // What DDL makes of tables, worked out of the log alone, is what information_schema says
 // afterwards.
 func TestHistoryOfDDL(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		own := open(t, srv.URL(""), server.Options{})
 		defer withoutNames(t, srv, own)()
 		all := maps.Clone(ddlCases)
 		maps.Copy(all, map[string]map[string][]string{"mysql": mysqlCases, "mariadb": mariadbCases}[srv.Engine])
 		dbs := map[string][]string{}
 		for name := range all {
-			dbs[name] = []string{databaseOf(srv.NewDatabase(t, "own")), databaseOf(srv.NewDatabase(t, "u"))}
+			dbs[name] = []string{mysqltest.DatabaseOf(srv.NewDatabase(t, "own")), mysqltest.DatabaseOf(srv.NewDatabase(t, "u"))}
 		}
 		_, path, from := historyOf(t, srv.URL(""))
 		for name, statements := range all {
@@ -209,7 +210,7 @@ func TestHistoryIsAsGoodAsNames(t *testing.T) {
 		"INSERT INTO item VALUES (9,9,9,'k','l','y')", "UPDATE _item_old SET y='old'", "DROP TABLE _item_old", "DELETE FROM item WHERE k=2", "ALTER TABLE item CONVERT TO CHARACTER SET latin1, ADD m double AFTER k", "UPDATE item SET m=1.5",
 		"ALTER TABLE item DROP PRIMARY KEY", "UPDATE item SET m=2.5 WHERE id=9", "DROP TABLE item", "CREATE TABLE item (a varchar(3), b int)", "INSERT INTO item VALUES ('x',1)",
 	}
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "same")
 		own := open(t, url, server.Options{})
 		begin := []string{"DROP TABLE IF EXISTS other, item", "CREATE TABLE item (id int PRIMARY KEY, n int, c varchar(9) CHARACTER SET latin1, d enum('x','y') CHARACTER SET latin1)"}
@@ -328,7 +329,7 @@ func TestHistoryThatIsNotKnown(t *testing.T) {
 
 // Definitions that an alteration without a trace in the log has made wrong are not used.
 func TestHistoryIsHeldAgainstTheLog(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "held")
 		own := open(t, url, server.Options{})
 		defer withoutNames(t, srv, own)()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -51,9 +52,9 @@ func across(t *testing.T, from, to *testdb.Server, name string, load func(rawURL
 	load(src)
 	db := describe(t, src)
 	e := open(t, dst, server.Options{})
-	objects, found := e.Render(db, movesOf(db, databaseOf(dst)))
+	objects, found := e.Render(db, movesOf(db, mysqltest.DatabaseOf(dst)))
 	build(t, e, objects)
-	return dst, told(append(db.Findings, found...), databaseOf(src), "SRC", databaseOf(dst), "DST")
+	return dst, told(append(db.Findings, found...), mysqltest.DatabaseOf(src), "SRC", mysqltest.DatabaseOf(dst), "DST")
 }
 
 func TestSamplesCrossTheFamily(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -84,19 +85,19 @@ func hard(srv *testdb.Server) string {
 }
 
 func TestHardObjectsComeOutEqual(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		src, dst := srv.NewDatabase(t, "hard_src"), srv.NewDatabase(t, "hard_dst")
 		testdb.Load(t, src, strings.NewReader(hard(srv)))
-		testdb.Load(t, src, strings.NewReader("CREATE PROCEDURE qualified() SELECT "+databaseOf(src)+".parent.a FROM "+databaseOf(src)+".parent, `"+databaseOf(src)+"`.`z_base` WHERE note = '"+
-			"' -- "+databaseOf(src)+".parent;\n"))
+		testdb.Load(t, src, strings.NewReader("CREATE PROCEDURE qualified() SELECT "+mysqltest.DatabaseOf(src)+".parent.a FROM "+mysqltest.DatabaseOf(src)+".parent, `"+mysqltest.DatabaseOf(src)+"`.`z_base` WHERE note = '"+
+			"' -- "+mysqltest.DatabaseOf(src)+".parent;\n"))
 		db := describe(t, src)
 		e := open(t, dst, server.Options{})
-		objects, findings := e.Render(db, movesOf(db, databaseOf(dst)))
+		objects, findings := e.Render(db, movesOf(db, mysqltest.DatabaseOf(dst)))
 		build(t, e, objects)
 		if diff := cmp.Diff(strings.Split(showAll(t, src), "\n"), strings.Split(showAll(t, dst), "\n")); diff != "" {
 			t.Errorf("source and target differ (-source +target):\n%s", diff)
 		}
-		golden(t, "hard-"+srv.Engine+".txt", told(append(db.Findings, findings...), databaseOf(src), "SRC", databaseOf(dst), "DST"))
+		golden(t, "hard-"+srv.Engine+".txt", told(append(db.Findings, findings...), mysqltest.DatabaseOf(src), "SRC", mysqltest.DatabaseOf(dst), "DST"))
 		if srv.Engine == "mariadb" {
 			if next := testdb.Query(t, dst, "SELECT NEXTVAL(seq)"); next != "110" {
 				t.Errorf("the sequence goes on at %s", next)
@@ -121,12 +122,12 @@ func TestHardObjectsCrossTheFamily(t *testing.T) {
 // Tables that are left out, renamed or changed take what needs them with them,
 // and each is named.
 func TestWhatNeedsALeftOutTable(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		src, dst := srv.NewDatabase(t, "part_src"), srv.NewDatabase(t, "part_dst")
 		testdb.Load(t, src, strings.NewReader(hardCommon))
 		db := describe(t, src)
 		var moves []tidemark.Move
-		for _, m := range movesOf(db, databaseOf(dst)) {
+		for _, m := range movesOf(db, mysqltest.DatabaseOf(dst)) {
 			switch m.From.Name {
 			case "parent":
 				to := *m.To
@@ -140,6 +141,6 @@ func TestWhatNeedsALeftOutTable(t *testing.T) {
 		e := open(t, dst, server.Options{})
 		objects, findings := e.Render(db, moves)
 		build(t, e, objects)
-		golden(t, "left-out-"+srv.Engine+".txt", told(findings, databaseOf(src), "SRC", databaseOf(dst), "DST")+"\n"+showAll(t, dst)+"\n")
+		golden(t, "left-out-"+srv.Engine+".txt", told(findings, mysqltest.DatabaseOf(src), "SRC", mysqltest.DatabaseOf(dst), "DST")+"\n"+showAll(t, dst)+"\n")
 	})
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
@@ -69,7 +70,7 @@ func build(t *testing.T, e *Engine, objects []tidemark.Object) {
 // showAll gives SHOW CREATE of everything in a database, without its name.
 func showAll(t *testing.T, rawURL string) string {
 	t.Helper()
-	db := databaseOf(rawURL)
+	db := mysqltest.DatabaseOf(rawURL)
 	in := server.Literal(db)
 	var b strings.Builder
 	list := testdb.Query(t, rawURL, "SELECT CASE TABLE_TYPE WHEN 'VIEW' THEN 'VIEW' WHEN 'SEQUENCE' THEN 'SEQUENCE' ELSE 'TABLE' END, TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA="+in+
@@ -110,14 +111,14 @@ func loadSample(t *testing.T, srv *testdb.Server, rawURL string, i int) {
 }
 
 func TestSamplesComeOutEqual(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		for i, sample := range samples {
 			t.Run(sample.name, func(t *testing.T) {
 				src, dst := srv.NewDatabase(t, "src_"+sample.name), srv.NewDatabase(t, "dst_"+sample.name)
 				loadSample(t, srv, src, i)
 				db := describe(t, src)
 				e := open(t, dst, server.Options{})
-				objects, findings := e.Render(db, movesOf(db, databaseOf(dst)))
+				objects, findings := e.Render(db, movesOf(db, mysqltest.DatabaseOf(dst)))
 				for _, f := range append(db.Findings, findings...) {
 					if f.Severity != tidemark.Note {
 						t.Errorf("%s %s: %s", f.Severity, f.Object, f.Text)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/sqltext"
@@ -55,7 +56,7 @@ func moveOf(from *tidemark.Table, db string, leave, text string) tidemark.Move {
 }
 
 func TestChangedTablesAreBuilt(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		src := srv.NewDatabase(t, "zoo_changed")
 		loadSample(t, srv, src, len(samples)-1)
 		db := describe(t, src)
@@ -64,17 +65,17 @@ func TestChangedTablesAreBuilt(t *testing.T) {
 			var moves []tidemark.Move
 			for _, from := range db.Tables {
 				if from.Form == tidemark.Ordinary {
-					moves = append(moves, moveOf(from, databaseOf(dst), "tiu", "si"))
+					moves = append(moves, moveOf(from, mysqltest.DatabaseOf(dst), "tiu", "si"))
 				} else {
 					view := *from
-					view.Schema = databaseOf(dst)
+					view.Schema = mysqltest.DatabaseOf(dst)
 					moves = append(moves, tidemark.Move{From: from, To: &view, Source: schema.StoredNames(from)})
 				}
 			}
 			e := open(t, dst, server.Options{})
 			objects, findings := e.Render(db, moves)
 			build(t, e, objects)
-			golden(t, "changed-"+srv.Engine+"-"+to.Engine+".txt", told(findings, databaseOf(src), "SRC", databaseOf(dst), "DST")+"\n"+showAll(t, dst)+"\n")
+			golden(t, "changed-"+srv.Engine+"-"+to.Engine+".txt", told(findings, mysqltest.DatabaseOf(src), "SRC", mysqltest.DatabaseOf(dst), "DST")+"\n"+showAll(t, dst)+"\n")
 		}
 	})
 }
@@ -93,7 +94,7 @@ func FuzzScan(f *testing.F) {
 }
 
 func TestManyTables(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		src := srv.NewDatabase(t, "many")
 		var b strings.Builder
 		const n = 250 // more than two batches of SHOW CREATE

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
@@ -183,30 +184,30 @@ func pgDatabase() *tidemark.Database {
 }
 
 func TestPostgresTablesAreBuilt(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		dst := srv.NewDatabase(t, "from_pg")
 		db := pgDatabase()
 		var moves []tidemark.Move
 		for _, from := range db.Tables {
 			to := *from
-			to.Schema = databaseOf(dst)
+			to.Schema = mysqltest.DatabaseOf(dst)
 			moves = append(moves, tidemark.Move{From: from, To: &to, Source: schema.StoredNames(from)})
 		}
 		e := open(t, dst, server.Options{})
 		objects, findings := e.Render(db, moves)
 		build(t, e, objects)
-		golden(t, "from-pg-"+srv.Engine+".txt", told(findings, databaseOf(dst), "DST")+"\n"+showAll(t, dst)+"\n")
+		golden(t, "from-pg-"+srv.Engine+".txt", told(findings, mysqltest.DatabaseOf(dst), "DST")+"\n"+showAll(t, dst)+"\n")
 	})
 }
 
 // What Render writes is what it reads again: names, keys, and the next value of
 // the counter.
 func TestBuiltTableReadsBack(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		dst := srv.NewDatabase(t, "readback")
 		from := everyType()
 		to := *from
-		to.Schema = databaseOf(dst)
+		to.Schema = mysqltest.DatabaseOf(dst)
 		e := open(t, dst, server.Options{})
 		objects, _ := e.Render(&tidemark.Database{Engine: "postgres", Tables: []*tidemark.Table{from}}, []tidemark.Move{{From: from, To: &to, Source: schema.StoredNames(from)}})
 		build(t, e, objects)

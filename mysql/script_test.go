@@ -9,18 +9,19 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // What the client program makes of a script is what the statements were made of: also of what is
 // easily lost.
 func TestScriptIsReadByTheClient(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		src, dst := srv.NewDatabase(t, "script_src"), srv.NewDatabase(t, "script_dst")
 		testdb.Load(t, src, strings.NewReader(hard(srv)))
 		db := describe(t, src)
 		e := open(t, dst, server.Options{})
-		objects, _ := e.Render(db, movesOf(db, databaseOf(dst)))
+		objects, _ := e.Render(db, movesOf(db, mysqltest.DatabaseOf(dst)))
 		var ordered []tidemark.Object
 		for _, phase := range []tidemark.Phase{tidemark.BeforeRows, tidemark.AfterTable, tidemark.AfterRows} {
 			for _, o := range objects {

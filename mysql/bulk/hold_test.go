@@ -8,6 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -22,7 +23,7 @@ func alter(t *testing.T, rawURL, name string) error {
 
 // TestManyTablesAreHeld has more tables than one session holds on MariaDB.
 func TestManyTablesAreHeld(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "many")
 		var b strings.Builder
 		for i := range holdEach + 1 {
@@ -53,18 +54,18 @@ func TestLanesLetGo(t *testing.T) {
 	srv := testdb.MariaDB(t)
 	from := srv.NewDatabase(t, "letgo")
 	testdb.Query(t, from, "CREATE TABLE a (id int PRIMARY KEY); CREATE TABLE b (id int PRIMARY KEY); INSERT INTO a VALUES (1); INSERT INTO b VALUES (1)")
-	a, b := moveTo(tableFrom(t, from, "a"), "elsewhere"), moveTo(tableFrom(t, from, "b"), "elsewhere")
+	a, b := mysqltest.MoveTo(mysqltest.TableFrom(t, from, "a"), "elsewhere"), mysqltest.MoveTo(mysqltest.TableFrom(t, from, "b"), "elsewhere")
 	e := open(t, from, server.Options{})
 	if _, err := e.Freeze(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
 	testdb.Query(t, from, "INSERT INTO b VALUES (2)")
-	readAll(t, e, a, tidemark.LoadData)
+	mysqltest.ReadAll(t, e, a, tidemark.LoadData)
 	if err := alter(t, from, "a"); tidemark.KindOf(err) != tidemark.Transient {
 		t.Errorf("what was read last can be altered: %v", err)
 	}
 	for range letGoAfter {
-		if rows := readAll(t, e, b, tidemark.LoadData); rows != "1\n" {
+		if rows := mysqltest.ReadAll(t, e, b, tidemark.LoadData); rows != "1\n" {
 			t.Fatalf("the view has moved on: %q", rows)
 		}
 	}
@@ -72,7 +73,7 @@ func TestLanesLetGo(t *testing.T) {
 		t.Errorf("what was read long ago is held still: %v", err)
 	}
 	err := e.Read(t.Context(), 0, tidemark.Read{Move: a}, func(b *tidemark.Batch) error { b.Release(); return nil })
-	want := "read " + databaseOf(from) + ".a: Table definition has changed, please retry transaction (error 1412)"
+	want := "read " + mysqltest.DatabaseOf(from) + ".a: Table definition has changed, please retry transaction (error 1412)"
 	if tidemark.KindOf(err) != tidemark.Lost || fmt.Sprint(err) != want {
 		t.Errorf("read of an altered table: %v\nwant %s", err, want)
 	}
@@ -81,7 +82,7 @@ func TestLanesLetGo(t *testing.T) {
 // TestReadBehindAlter: a lane does not wait for ever behind somebody who waits to
 // alter a table that we hold.
 func TestReadBehindAlter(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "behind")
 		testdb.Query(t, from, "CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1)")
 		e := open(t, from, server.Options{LockWait: time.Second})
@@ -95,11 +96,11 @@ func TestReadBehindAlter(t *testing.T) {
 		other := open(t, from, server.Options{})
 		done := make(chan error, 1)
 		go func() { done <- other.Exec(t.Context(), 0, []string{"ALTER TABLE a ADD COLUMN x int"}) }()
-		waiting := "SELECT count(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock%' AND db='" + databaseOf(from) + "'"
+		waiting := "SELECT count(*) FROM information_schema.processlist WHERE state LIKE 'Waiting for table metadata lock%' AND db='" + mysqltest.DatabaseOf(from) + "'"
 		for testdb.Query(t, from, waiting) != "1" {
 			time.Sleep(10 * time.Millisecond)
 		}
-		m := moveTo(tableNamed(t, db, "a"), "elsewhere")
+		m := mysqltest.MoveTo(mysqltest.TableNamed(t, db, "a"), "elsewhere")
 		err = e.Read(t.Context(), 0, tidemark.Read{Move: m}, func(b *tidemark.Batch) error { b.Release(); return nil })
 		if tidemark.KindOf(err) != tidemark.Transient || !strings.Contains(fmt.Sprint(err), "Lock wait timeout") {
 			t.Errorf("read behind an ALTER: %v", err)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -27,7 +28,7 @@ func fill(t *testing.T, srv *testdb.Server, rawURL, name, columns, values string
 		depth = "SET max_recursive_iterations=100000; "
 	}
 	testdb.Query(t, rawURL, depth+"SET sql_mode='ALLOW_INVALID_DATES'; CREATE TABLE "+name+" ("+columns+"); INSERT INTO "+name+" "+numbers+values+" FROM s; ANALYZE TABLE "+name)
-	return tableFrom(t, rawURL, name)
+	return mysqltest.TableFrom(t, rawURL, name)
 }
 
 func sortedRows(s string) []string {
@@ -60,12 +61,12 @@ func TestRangesMakeTheWhole(t *testing.T) {
 		{"unique_only", "u int NOT NULL, x int, UNIQUE (u)", "n, n%10", 6},
 		{"keyless", "x int, y varchar(10)", "n%10, 'dup'", 1},
 	}
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "ranges")
 		e := open(t, from, server.Options{})
 		for _, c := range tables {
 			tab := fill(t, srv, from, c.name, c.columns, c.values)
-			m := moveTo(tab, "elsewhere")
+			m := mysqltest.MoveTo(tab, "elsewhere")
 			m.Split.Target, m.Split.Max = tab.Bytes/8, 8
 			ranges, err := e.Split(t.Context(), m)
 			if err != nil {
@@ -76,7 +77,7 @@ func TestRangesMakeTheWhole(t *testing.T) {
 				t.Errorf("%s: %d ranges, not %d", c.name, len(ranges), c.least)
 			}
 			for _, format := range []tidemark.Format{tidemark.LoadData} {
-				whole, parts := readAll(t, e, m, format), readAll(t, e, m, format, ranges...)
+				whole, parts := mysqltest.ReadAll(t, e, m, format), mysqltest.ReadAll(t, e, m, format, ranges...)
 				if n := strings.Count(whole, "\n"); n != 5000 {
 					t.Errorf("%s: the whole has %d rows", c.name, n)
 				}
@@ -89,9 +90,9 @@ func TestRangesMakeTheWhole(t *testing.T) {
 }
 
 func TestBoundsAndPartitions(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "bounds")
-		loadZoo(t, srv, from)
+		mysqltest.LoadZoo(t, srv, from)
 		e := open(t, from, server.Options{})
 		// NULLs in the columns, also in one of two.
 		tab := fill(t, srv, from, "holes", "id int PRIMARY KEY, a int, b varchar(10), KEY (a,b)", "n, if(n%7=0,NULL,n%50), if(n%5=0,NULL,concat('b',n%20))")
@@ -101,36 +102,36 @@ func TestBoundsAndPartitions(t *testing.T) {
 			{Columns: []string{"b"}, Bounds: [][]string{{"b' OR 1=1 -- "}, {`b\`}, {"c"}}},
 			{Columns: []string{"id"}, Bounds: [][]string{{"2500"}}},
 		} {
-			m := moveTo(tab, "elsewhere")
+			m := mysqltest.MoveTo(tab, "elsewhere")
 			m.Split = split
 			m.Split.Kind = tidemark.SplitBounds
 			ranges, err := e.Split(t.Context(), m)
 			if err != nil || len(ranges) != len(split.Bounds)+1 {
 				t.Fatalf("%v: %d ranges, %v", split, len(ranges), err)
 			}
-			whole, parts := readAll(t, e, m, tidemark.CopyText), readAll(t, e, m, tidemark.CopyText, ranges...)
+			whole, parts := mysqltest.ReadAll(t, e, m, tidemark.CopyText), mysqltest.ReadAll(t, e, m, tidemark.CopyText, ranges...)
 			if !slices.Equal(sortedRows(whole), sortedRows(parts)) {
 				t.Errorf("%v: %d rows of %d", split, strings.Count(parts, "\n"), strings.Count(whole, "\n"))
 			}
 		}
-		tab = tableFrom(t, from, "part_range")
+		tab = mysqltest.TableFrom(t, from, "part_range")
 		for _, p := range strings.Split(testdb.Query(t, from, "SELECT PARTITION_NAME, COALESCE(SUBPARTITION_NAME,'') FROM information_schema.PARTITIONS WHERE TABLE_NAME='part_range' AND TABLE_SCHEMA=DATABASE()"), "\n") {
 			parent, sub, _ := strings.Cut(p, "\t")
 			tab.Partitions = append(tab.Partitions, tidemark.Part{Name: sub, Parent: parent})
 		}
 		for kind, n := range map[tidemark.SplitKind]int{tidemark.SplitPartitions: 3, tidemark.SplitSubparts: 6} {
-			m := moveTo(tab, "elsewhere")
+			m := mysqltest.MoveTo(tab, "elsewhere")
 			m.Split.Kind = kind
 			ranges, err := e.Split(t.Context(), m)
 			if err != nil || len(ranges) != n {
 				t.Fatalf("%d ranges, not %d: %v", len(ranges), n, err)
 			}
-			whole, parts := readAll(t, e, m, tidemark.CopyText), readAll(t, e, m, tidemark.CopyText, ranges...)
+			whole, parts := mysqltest.ReadAll(t, e, m, tidemark.CopyText), mysqltest.ReadAll(t, e, m, tidemark.CopyText, ranges...)
 			if !slices.Equal(sortedRows(whole), sortedRows(parts)) || strings.Count(whole, "\n") != 3000 {
 				t.Errorf("%d rows of %d", strings.Count(parts, "\n"), strings.Count(whole, "\n"))
 			}
 		}
-		m := moveTo(tab, "elsewhere")
+		m := mysqltest.MoveTo(tab, "elsewhere")
 		m.Split = tidemark.Split{Kind: tidemark.SplitPartitions, Parts: []string{"p9"}}
 		if _, err := e.Split(t.Context(), m); tidemark.KindOf(err) != tidemark.Invalid || !strings.Contains(err.Error(), "there is no partition p9") {
 			t.Error(err)
@@ -144,9 +145,9 @@ func TestFilters(t *testing.T) {
 	e := open(t, from, server.Options{})
 	tab := fill(t, srv, from, "f", "id int PRIMARY KEY, v varchar(10), b varbinary(4)", "n, if(n%2,concat('v',n),NULL), char(n%256)")
 	count := func(f ...tidemark.Filter) int {
-		m := moveTo(tab, "elsewhere")
+		m := mysqltest.MoveTo(tab, "elsewhere")
 		m.Filter = f
-		return strings.Count(readAll(t, e, m, tidemark.CopyText), "\n")
+		return strings.Count(mysqltest.ReadAll(t, e, m, tidemark.CopyText), "\n")
 	}
 	cond := func(col string, c ...tidemark.Condition) tidemark.Filter {
 		return tidemark.Filter{Column: col, Conditions: c}
@@ -174,7 +175,7 @@ func TestFilters(t *testing.T) {
 // the writers also wait for each other's rows, under which a global read lock is
 // hardly to be had.
 func TestFrozenViewIsOne(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		for round, lock := range []server.Lock{server.LockAuto, server.LockAuto, server.LockGlobal, server.LockBackup, server.LockTables} {
 			from := srv.NewDatabase(t, "frozen")
 			testdb.Query(t, from, "CREATE TABLE a (id int PRIMARY KEY, n int); CREATE TABLE b (id int PRIMARY KEY, n int); INSERT INTO a VALUES (1,0),(2,0),(3,0); INSERT INTO b VALUES (1,1000000),(2,0),(3,0)")
@@ -183,7 +184,7 @@ func TestFrozenViewIsOne(t *testing.T) {
 				go func() { done <- transfer(from, min(i, round)+1, stop) }()
 			}
 			moved := func() string { return testdb.Query(t, from, "SELECT n FROM a WHERE id=1") }
-			await(t, from, "SELECT n > 0 FROM a WHERE id=1", "1")
+			mysqltest.Await(t, from, "SELECT n > 0 FROM a WHERE id=1", "1")
 			e := open(t, from, server.Options{Lock: lock})
 			pos, err := e.Freeze(t.Context(), 4)
 			if err != nil {
@@ -192,13 +193,13 @@ func TestFrozenViewIsOne(t *testing.T) {
 			if pos.Text == "" || pos.GTID == "" || pos.Stamp != pos.GTID || pos.Engine != srv.Engine {
 				t.Errorf("lock %d: position %+v", lock, pos)
 			}
-			await(t, from, "SELECT n > "+moved()+" FROM a WHERE id=1", "1")
+			mysqltest.Await(t, from, "SELECT n > "+moved()+" FROM a WHERE id=1", "1")
 			seen := make([]string, 4)
 			var wg sync.WaitGroup
 			for lane := range seen {
 				wg.Go(func() {
 					for _, name := range []string{"a", "b"} {
-						m := moveTo(tableFrom(t, from, name), "elsewhere")
+						m := mysqltest.MoveTo(mysqltest.TableFrom(t, from, name), "elsewhere")
 						err := e.Read(t.Context(), lane, tidemark.Read{Move: m, Range: &tidemark.Range{}}, func(b *tidemark.Batch) error {
 							seen[lane] += string(b.Data)
 							b.Release()
@@ -304,7 +305,7 @@ func transfer(rawURL string, id int, stop chan struct{}) error {
 }
 
 func TestFreezeBehindALongQuery(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "slow")
 		testdb.Query(t, from, "CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1)")
 		ctx, cancel := context.WithCancel(t.Context())
@@ -318,7 +319,7 @@ func TestFreezeBehindALongQuery(t *testing.T) {
 				back()
 			}
 		}()
-		await(t, from, "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '%SLEEP(600)%' AND state = 'User sleep' AND id <> CONNECTION_ID()", "1")
+		mysqltest.Await(t, from, "SELECT COUNT(*) FROM information_schema.processlist WHERE info LIKE '%SLEEP(600)%' AND state = 'User sleep' AND id <> CONNECTION_ID()", "1")
 		e := open(t, from, server.Options{Lock: server.LockGlobal, LockWait: time.Second})
 		start := time.Now()
 		_, err := e.Freeze(t.Context(), 1)
@@ -337,9 +338,9 @@ func TestFreezeBehindALongQuery(t *testing.T) {
 
 // TestFreezeWithoutReload: what an ordinary user gets.
 func TestFreezeWithoutReload(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "modest")
-		db := databaseOf(from)
+		db := mysqltest.DatabaseOf(from)
 		testdb.Query(t, from, "CREATE TABLE a (id int PRIMARY KEY); INSERT INTO a VALUES (1); CREATE USER modest@'127.0.0.1' IDENTIFIED BY 'modest-Pw1'; GRANT SELECT ON "+db+".* TO modest@'127.0.0.1'")
 		t.Cleanup(func() { testdb.Query(t, srv.URL(""), "DROP USER modest@'127.0.0.1'") })
 		as := strings.Replace(from, srv.User+":"+srv.Password+"@", "modest:modest-Pw1@", 1)
@@ -355,7 +356,7 @@ func TestFreezeWithoutReload(t *testing.T) {
 		if _, err := e.Freeze(t.Context(), 2); err != nil {
 			t.Error(err)
 		}
-		if got := readAll(t, e, moveTo(tableFrom(t, from, "a"), "x"), tidemark.CopyText); got != "1\n" {
+		if got := mysqltest.ReadAll(t, e, mysqltest.MoveTo(mysqltest.TableFrom(t, from, "a"), "x"), tidemark.CopyText); got != "1\n" {
 			t.Errorf("read %q", got)
 		}
 	})
@@ -364,11 +365,11 @@ func TestFreezeWithoutReload(t *testing.T) {
 // TestLostLane: a lane whose connection is killed is Lost; the others go on, and
 // an emit that fails costs nothing.
 func TestLostLane(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "lost")
 		e := open(t, from, server.Options{})
 		tab := fill(t, srv, from, "big", "id int PRIMARY KEY, v varchar(3000)", "n, repeat('x',3000)")
-		m := moveTo(tab, "elsewhere")
+		m := mysqltest.MoveTo(tab, "elsewhere")
 		if _, err := e.Freeze(t.Context(), 2); err != nil {
 			t.Fatal(err)
 		}
@@ -380,7 +381,7 @@ func TestLostLane(t *testing.T) {
 		if err != enough {
 			t.Errorf("emit's error came back as %v", err)
 		}
-		if got := strings.Count(readAll(t, e, m, tidemark.LoadData), "\n"); got != 5000 {
+		if got := strings.Count(mysqltest.ReadAll(t, e, m, tidemark.LoadData), "\n"); got != 5000 {
 			t.Errorf("%d rows after an emit that failed", got)
 		}
 		killed := false
@@ -399,7 +400,7 @@ func TestLostLane(t *testing.T) {
 		if tidemark.KindOf(err) != tidemark.Lost {
 			t.Errorf("read again on that lane: %v (%v)", err, tidemark.KindOf(err))
 		}
-		if got := strings.Count(readAll(t, e, m, tidemark.CopyText), "\n"); got != 5000 {
+		if got := strings.Count(mysqltest.ReadAll(t, e, m, tidemark.CopyText), "\n"); got != 5000 {
 			t.Errorf("%d rows on the other lane", got)
 		}
 	})

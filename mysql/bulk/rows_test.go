@@ -7,16 +7,17 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // TestZooRoundTrip copies every table of the types zoo between two databases of
 // a server and compares them by the server's own checksums.
 func TestZooRoundTrip(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from, to := srv.NewDatabase(t, "zoo"), srv.NewDatabase(t, "zoocopy")
-		loadZoo(t, srv, from)
-		names := likeTables(t, from, databaseOf(from), databaseOf(to))
+		mysqltest.LoadZoo(t, srv, from)
+		names := mysqltest.LikeTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		if len(names) < 23 {
 			t.Fatalf("the zoo has only the tables %q", names)
 		}
@@ -28,9 +29,9 @@ func TestZooRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, name := range names {
-			m := moveTo(tableFrom(t, from, name), databaseOf(to))
+			m := mysqltest.MoveTo(mysqltest.TableFrom(t, from, name), mysqltest.DatabaseOf(to))
 			r := &tidemark.Range{ID: i + 1}
-			out, err := copyRange(t.Context(), src, dst, i%2, tidemark.Read{Move: m, Range: r, Format: tidemark.LoadData},
+			out, err := mysqltest.CopyRange(t.Context(), src, dst, i%2, tidemark.Read{Move: m, Range: r, Format: tidemark.LoadData},
 				tidemark.Write{Run: "run1", Move: m, Range: r, Format: tidemark.LoadData})
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -39,7 +40,7 @@ func TestZooRoundTrip(t *testing.T) {
 				t.Errorf("%s: written by %s", name, out.Method)
 			}
 		}
-		sameTables(t, from, databaseOf(from), databaseOf(to))
+		mysqltest.SameTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		marks, err := dst.Marks(t.Context(), "run1")
 		if err != nil || len(marks) != len(names) {
 			t.Errorf("%d marks for %d tables: %v", len(marks), len(names), err)
@@ -50,40 +51,40 @@ func TestZooRoundTrip(t *testing.T) {
 // TestZooAsCopyText copies the zoo through COPY text, which all engines share.
 // What that form cannot say is left out by the zero date policy.
 func TestZooAsCopyText(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from, to := srv.NewDatabase(t, "zoo"), srv.NewDatabase(t, "zoocopy")
-		loadZoo(t, srv, from)
+		mysqltest.LoadZoo(t, srv, from)
 		// What has no canonical text: dates that are none, and an ENUM without a member.
 		testdb.Query(t, from, "SET sql_mode=''; DELETE FROM t_time WHERE id IN (1,2,5); DELETE FROM t_enum WHERE id=7")
-		names := likeTables(t, from, databaseOf(from), databaseOf(to))
+		names := mysqltest.LikeTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		src, dst := open(t, from, server.Options{}), open(t, to, server.Options{})
 		for _, name := range names {
-			m := moveTo(tableFrom(t, from, name), databaseOf(to))
+			m := mysqltest.MoveTo(mysqltest.TableFrom(t, from, name), mysqltest.DatabaseOf(to))
 			r := &tidemark.Range{}
-			if _, err := copyRange(t.Context(), src, dst, 0, tidemark.Read{Move: m, Range: r, Format: tidemark.CopyText},
+			if _, err := mysqltest.CopyRange(t.Context(), src, dst, 0, tidemark.Read{Move: m, Range: r, Format: tidemark.CopyText},
 				tidemark.Write{Move: m, Range: r, Format: tidemark.CopyText}); err != nil {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		sameTables(t, from, databaseOf(from), databaseOf(to))
+		mysqltest.SameTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 	})
 }
 
 // TestZooByInsert copies the zoo into a server that refuses LOCAL.
 func TestZooByInsert(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from, to := srv.NewDatabase(t, "zoo"), srv.NewDatabase(t, "zoocopy")
-		loadZoo(t, srv, from)
+		mysqltest.LoadZoo(t, srv, from)
 		// An ENUM without a member cannot be said by INSERT in strict mode.
 		testdb.Query(t, from, "DELETE FROM t_enum WHERE id=7")
-		names := likeTables(t, from, databaseOf(from), databaseOf(to))
+		names := mysqltest.LikeTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		testdb.Query(t, from, "SET GLOBAL local_infile=0")
 		t.Cleanup(func() { testdb.Query(t, srv.URL(""), "SET GLOBAL local_infile=1") })
 		src, dst := open(t, from, server.Options{}), open(t, to, server.Options{})
 		for _, name := range names {
-			m := moveTo(tableFrom(t, from, name), databaseOf(to))
+			m := mysqltest.MoveTo(mysqltest.TableFrom(t, from, name), mysqltest.DatabaseOf(to))
 			r := &tidemark.Range{}
-			out, err := copyRange(t.Context(), src, dst, 0, tidemark.Read{Move: m, Range: r, Format: tidemark.LoadData},
+			out, err := mysqltest.CopyRange(t.Context(), src, dst, 0, tidemark.Read{Move: m, Range: r, Format: tidemark.LoadData},
 				tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData})
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
@@ -92,14 +93,14 @@ func TestZooByInsert(t *testing.T) {
 				t.Errorf("%s: written by %s", name, out.Method)
 			}
 		}
-		sameTables(t, from, databaseOf(from), databaseOf(to))
+		mysqltest.SameTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 	})
 }
 
 // TestDoublesAreExact copies numbers of all sizes: each comes as the same bits. And the session
 // that reads has been told to send much at once.
 func TestDoublesAreExact(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from, to := srv.NewDatabase(t, "doubles"), srv.NewDatabase(t, "doublescopy")
 		testdb.Query(t, from, `CREATE TABLE d (id int PRIMARY KEY, x double, y float, z double(12,3) unsigned zerofill);
 INSERT INTO d VALUES (1,0,0,0), (2,-0e0,-0e0,NULL), (3,1/3e0,1/3e0,1/3), (4,1.7976931348623157e308,3.4028234e38,1), (5,-5e-324,1.4e-45,2), (6,2.2250738585072014e-308,1.17549435e-38,3),
@@ -112,13 +113,13 @@ INSERT INTO d VALUES (1,0,0,0), (2,-0e0,-0e0,NULL), (3,1/3e0,1/3e0,1/3), (4,1.79
 			fmt.Fprintf(&random, "(%d,(RAND()-0.5)*POW(10,RAND()*600-300),(RAND()-0.5)*POW(10,RAND()*70-35),RAND()*1e8)", 100+i)
 		}
 		testdb.Query(t, from, "INSERT INTO d VALUES "+random.String())
-		likeTables(t, from, databaseOf(from), databaseOf(to))
+		mysqltest.LikeTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		src, dst := open(t, from, server.Options{}), open(t, to, server.Options{})
-		m, r := moveTo(tableFrom(t, from, "d"), databaseOf(to)), &tidemark.Range{}
-		if _, err := copyRange(t.Context(), src, dst, 0, tidemark.Read{Move: m, Range: r, Format: tidemark.LoadData}, tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData}); err != nil {
+		m, r := mysqltest.MoveTo(mysqltest.TableFrom(t, from, "d"), mysqltest.DatabaseOf(to)), &tidemark.Range{}
+		if _, err := mysqltest.CopyRange(t.Context(), src, dst, 0, tidemark.Read{Move: m, Range: r, Format: tidemark.LoadData}, tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData}); err != nil {
 			t.Fatal(err)
 		}
-		same := testdb.Query(t, from, "SELECT COUNT(*), SUM(a.x <=> b.x AND a.y <=> b.y AND a.z <=> b.z AND IFNULL(CONCAT(a.x+0), '') = IFNULL(CONCAT(b.x+0), '')) FROM d a JOIN "+databaseOf(to)+".d b USING (id)")
+		same := testdb.Query(t, from, "SELECT COUNT(*), SUM(a.x <=> b.x AND a.y <=> b.y AND a.z <=> b.z AND IFNULL(CONCAT(a.x+0), '') = IFNULL(CONCAT(b.x+0), '')) FROM d a JOIN "+mysqltest.DatabaseOf(to)+".d b USING (id)")
 		if same != "512\t512" {
 			t.Errorf("of the rows are the same: %s", same)
 		}

@@ -12,22 +12,23 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/escape"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/mysql/event"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
 // TestCopyTextGolden reads the zoo and compares with what PostgreSQL would print
 // for the same values.
 func TestCopyTextGolden(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "zoo")
-		loadZoo(t, srv, from)
+		mysqltest.LoadZoo(t, srv, from)
 		e := open(t, from, server.Options{ZeroDates: server.Null})
 		read := func(name string, change func(m *tidemark.Move)) string {
-			m := moveTo(tableFrom(t, from, name), "elsewhere")
+			m := mysqltest.MoveTo(mysqltest.TableFrom(t, from, name), "elsewhere")
 			if change != nil {
 				change(m)
 			}
-			return readAll(t, e, m, tidemark.CopyText)
+			return mysqltest.ReadAll(t, e, m, tidemark.CopyText)
 		}
 		check := func(name, got, want string) {
 			t.Helper()
@@ -104,10 +105,10 @@ func only(m *tidemark.Move, names ...string) {
 }
 
 func TestZeroDateIsAnError(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "zero")
 		testdb.Query(t, from, "SET sql_mode='ALLOW_INVALID_DATES'; CREATE TABLE z (id int PRIMARY KEY, d date NOT NULL); INSERT INTO z VALUES (1,'2024-01-01'),(7,'0000-00-00')")
-		m := moveTo(tableFrom(t, from, "z"), "elsewhere")
+		m := mysqltest.MoveTo(mysqltest.TableFrom(t, from, "z"), "elsewhere")
 		read := func(p server.Policy) (string, error) {
 			e := open(t, from, server.Options{ZeroDates: p})
 			var got []byte
@@ -118,15 +119,15 @@ func TestZeroDateIsAnError(t *testing.T) {
 			})
 			if err != nil { // the lane must still be of use
 				only(m, "id")
-				if readAll(t, e, m, tidemark.CopyText) != "1\n7\n" {
+				if mysqltest.ReadAll(t, e, m, tidemark.CopyText) != "1\n7\n" {
 					t.Error("the lane is out of step")
 				}
-				m = moveTo(m.From, "elsewhere")
+				m = mysqltest.MoveTo(m.From, "elsewhere")
 			}
 			return string(got), err
 		}
 		_, err := read(server.Refuse)
-		want := "read " + databaseOf(from) + `.z: row id="7": column d holds "0000-00-00", which is not a date elsewhere`
+		want := "read " + mysqltest.DatabaseOf(from) + `.z: row id="7": column d holds "0000-00-00", which is not a date elsewhere`
 		if err == nil || err.Error() != want || tidemark.KindOf(err) != tidemark.BadRow || tidemark.HintOf(err) == "" {
 			t.Errorf("got  %v (%v; %s)\nwant %s", err, tidemark.KindOf(err), tidemark.HintOf(err), want)
 		}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/mysqltest"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
@@ -37,7 +38,7 @@ func TestBadRowsAreErrors(t *testing.T) {
 		{"check_", "a int CHECK (a > 0)", "1\n0\n", "check_"},
 		{"part_", "a int) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (10)", "1\n11\n", "Table has no partition for value"},
 	}
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "bad")
 		e := open(t, to, server.Options{})
 		if err := e.Begin(t.Context(), "r"); err != nil {
@@ -46,7 +47,7 @@ func TestBadRowsAreErrors(t *testing.T) {
 		for _, c := range cases {
 			m := targetTable(t, to, c.name, c.columns)
 			r := &tidemark.Range{ID: 1}
-			_, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, batches(tidemark.LoadData, r, c.rows))
+			_, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, mysqltest.Batches(tidemark.LoadData, r, c.rows))
 			if tidemark.KindOf(err) != tidemark.BadRow || !strings.Contains(fmt.Sprint(err), c.want) || tidemark.HintOf(err) == "" {
 				t.Errorf("%s: %v (%v; %s)", c.name, err, tidemark.KindOf(err), tidemark.HintOf(err))
 			}
@@ -63,7 +64,7 @@ func TestBadRowsAreErrors(t *testing.T) {
 // TestOvertaken: who has lost its run to another process says so, whatever it meets, and takes nothing from the
 // other's rows, not even from a table that cannot roll back.
 func TestOvertaken(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "overtaken")
 		testdb.Query(t, to, "CREATE TABLE safe (id int PRIMARY KEY); CREATE TABLE isam (id int PRIMARY KEY) ENGINE=MyISAM; CREATE TABLE late (id int PRIMARY KEY) ENGINE=MyISAM")
 		first, second := open(t, to, server.Options{}), open(t, to, server.Options{})
@@ -75,8 +76,8 @@ func TestOvertaken(t *testing.T) {
 		}
 		write := func(e *Engine, id int, table string, before func()) error {
 			r := &tidemark.Range{ID: id}
-			take := batches(tidemark.LoadData, r, "1\n", "2\n")
-			w := tidemark.Write{Run: "r", Move: moveTo(tableFrom(t, to, table), databaseOf(to)), Range: r, Format: tidemark.LoadData, Fresh: table != "safe"}
+			take := mysqltest.Batches(tidemark.LoadData, r, "1\n", "2\n")
+			w := tidemark.Write{Run: "r", Move: mysqltest.MoveTo(mysqltest.TableFrom(t, to, table), mysqltest.DatabaseOf(to)), Range: r, Format: tidemark.LoadData, Fresh: table != "safe"}
 			_, err := e.Write(t.Context(), 0, w, func() (*tidemark.Batch, error) { before(); return take() })
 			return err
 		}
@@ -116,7 +117,7 @@ func TestOvertaken(t *testing.T) {
 // TestReject: the bad rows are set aside, each with its reason, and the others
 // are there.
 func TestReject(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		for _, infile := range []string{"1", "0"} {
 			to := srv.NewDatabase(t, "reject")
 			testdb.Query(t, to, "SET GLOBAL local_infile="+infile)
@@ -143,7 +144,7 @@ func TestReject(t *testing.T) {
 			out, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Reject: func(row []byte, reason string) error {
 				rejected = append(rejected, strings.SplitN(string(row), "\t", 2)[0]+": "+reason)
 				return nil
-			}}, batches(tidemark.CopyText, r, rows[0].String(), rows[1].String()))
+			}}, mysqltest.Batches(tidemark.CopyText, r, rows[0].String(), rows[1].String()))
 			testdb.Query(t, to, "SET GLOBAL local_infile=1")
 			if err != nil || out.Rows != 997 || out.Rejected != 4 {
 				t.Fatalf("local_infile=%s: %+v %v", infile, out, err)
@@ -160,13 +161,13 @@ func TestReject(t *testing.T) {
 			if err != nil || len(marks) != 1 || marks[0] != (tidemark.Mark{Range: 5, Rows: 997}) {
 				t.Errorf("marks %v %v", marks, err)
 			}
-			_, err = e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: &tidemark.Range{ID: 6}}, batches(tidemark.CopyText, r, "2000\tok\t\\N\n2001\tno\tinfinity\n2002\tok\t\\N\n"))
+			_, err = e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: &tidemark.Range{ID: 6}}, mysqltest.Batches(tidemark.CopyText, r, "2000\tok\t\\N\n2001\tno\tinfinity\n2002\tok\t\\N\n"))
 			if err == nil || !strings.Contains(err.Error(), `x: row id="2001": column at holds "infinity", which is outside`) {
 				t.Errorf("a refused value: %v", err)
 			}
 			stop := errors.New("too many")
 			_, err = e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: &tidemark.Range{ID: 6}, Reject: func([]byte, string) error { return stop }},
-				batches(tidemark.CopyText, r, "2000\tok\t\\N\n1\tdup\t\\N\n"))
+				mysqltest.Batches(tidemark.CopyText, r, "2000\tok\t\\N\n1\tdup\t\\N\n"))
 			if err != stop || testdb.Query(t, to, "SELECT COUNT(*) FROM x") != "997" {
 				t.Errorf("reject's error came back as %v", err)
 			}
@@ -177,13 +178,13 @@ func TestReject(t *testing.T) {
 // TestWriteStops: take's error and a cancelled context leave nothing behind, and
 // the lane is of use afterwards.
 func TestWriteStops(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "stops")
 		e := open(t, to, server.Options{})
 		m := targetTable(t, to, "x", "id int PRIMARY KEY")
 		r := &tidemark.Range{}
 		enough := errors.New("enough")
-		first := batches(tidemark.LoadData, r, "1\n", "2\n")
+		first := mysqltest.Batches(tidemark.LoadData, r, "1\n", "2\n")
 		n := 0
 		_, err := e.Write(t.Context(), 0, tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData}, func() (*tidemark.Batch, error) {
 			if n++; n > 1 {
@@ -195,7 +196,7 @@ func TestWriteStops(t *testing.T) {
 			t.Errorf("take's error came back as %v", err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
-		first, n = batches(tidemark.LoadData, r, "1\n", "2\n"), 0
+		first, n = mysqltest.Batches(tidemark.LoadData, r, "1\n", "2\n"), 0
 		_, err = e.Write(ctx, 0, tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData}, func() (*tidemark.Batch, error) {
 			if n++; n > 1 {
 				cancel()
@@ -209,7 +210,7 @@ func TestWriteStops(t *testing.T) {
 		if n := testdb.Query(t, to, "SELECT COUNT(*) FROM x"); n != "0" {
 			t.Errorf("%s rows stayed", n)
 		}
-		out, err := e.Write(t.Context(), 0, tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData}, batches(tidemark.LoadData, r, "1\n2\n"))
+		out, err := e.Write(t.Context(), 0, tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData}, mysqltest.Batches(tidemark.LoadData, r, "1\n2\n"))
 		if err != nil || out.Rows != 2 {
 			t.Errorf("%+v %v", out, err)
 		}
@@ -219,7 +220,7 @@ func TestWriteStops(t *testing.T) {
 // TestKilledInLoad: the connection is killed in the middle of a load, of another
 // before COMMIT, and the lane connects again by itself.
 func TestKilledInLoad(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "killed")
 		e := open(t, to, server.Options{})
 		if err := e.Begin(t.Context(), "r"); err != nil {
@@ -236,7 +237,7 @@ func TestKilledInLoad(t *testing.T) {
 				}
 				rows = append(rows, b.String())
 			}
-			next, n := batches(tidemark.LoadData, r, rows...), 0
+			next, n := mysqltest.Batches(tidemark.LoadData, r, rows...), 0
 			_, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, func() (*tidemark.Batch, error) {
 				if n++; n == at {
 					testdb.Query(t, srv.URL(""), fmt.Sprintf("KILL %d", e.writes[0].ID))
@@ -250,7 +251,7 @@ func TestKilledInLoad(t *testing.T) {
 			if n := testdb.Query(t, to, "SELECT COUNT(*) FROM x"); n != "0" {
 				t.Errorf("%s rows stayed", n)
 			}
-			out, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, batches(tidemark.LoadData, r, rows...))
+			out, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, mysqltest.Batches(tidemark.LoadData, r, rows...))
 			if err != nil || out.Rows != 2500 {
 				t.Errorf("again: %+v %v", out, err)
 			}
@@ -281,20 +282,20 @@ func TestKilledInLoad(t *testing.T) {
 // TestGiantRows copies rows of 100 MB, text and bytes, in both formats, with no
 // more memory than a few pieces.
 func TestGiantRows(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		testdb.Query(t, srv.URL(""), "SET GLOBAL max_allowed_packet=1073741824")
 		t.Cleanup(func() { testdb.Query(t, srv.URL(""), "SET GLOBAL max_allowed_packet=67108864") })
 		from, to := srv.NewDatabase(t, "giant"), srv.NewDatabase(t, "giantcopy")
 		testdb.Query(t, from, "CREATE TABLE g (id int PRIMARY KEY, b longblob, t longtext, z int) CHARACTER SET utf8mb4")
 		testdb.Query(t, from, `INSERT INTO g VALUES (1, REPEAT(x'00ff5c0a27', 10000000), REPEAT('é\\\n', 13000000), 7), (2, 'small', 'small', 8), (3, REPEAT('x', 16777215 - 13), NULL, 9), (4, REPEAT('y', 33554430 - 12), NULL, NULL)`)
-		likeTables(t, from, databaseOf(from), databaseOf(to))
+		mysqltest.LikeTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		src, dst := open(t, from, server.Options{}), open(t, to, server.Options{})
-		m := moveTo(tableFrom(t, from, "g"), databaseOf(to))
+		m := mysqltest.MoveTo(mysqltest.TableFrom(t, from, "g"), mysqltest.DatabaseOf(to))
 		for _, f := range []tidemark.Format{tidemark.LoadData, tidemark.CopyText} {
 			testdb.Query(t, to, "TRUNCATE g")
 			peak := watchHeap()
 			r := &tidemark.Range{}
-			out, err := copyRange(t.Context(), src, dst, 0, tidemark.Read{Move: m, Range: r, Format: f}, tidemark.Write{Move: m, Range: r, Format: f})
+			out, err := mysqltest.CopyRange(t.Context(), src, dst, 0, tidemark.Read{Move: m, Range: r, Format: f}, tidemark.Write{Move: m, Range: r, Format: f})
 			if mb := peak() >> 20; mb > 100 {
 				t.Errorf("%v: %d MB of heap", f, mb)
 			}
@@ -334,12 +335,12 @@ func watchHeap() func() uint64 {
 // TestLimitedLobs: values are cut to their bytes, between characters, and each is
 // reported.
 func TestLimitedLobs(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "lobs")
 		testdb.Query(t, from, "CREATE TABLE l (a int, b varchar(5), t text, x longblob, c longtext CHARACTER SET latin1, PRIMARY KEY (a,b))")
 		testdb.Query(t, from, "SET NAMES utf8mb4; INSERT INTO l VALUES (1,'k','short','short','short'),(2,'k,2',REPEAT('é',10),REPEAT(x'00',2000),REPEAT('é',20)),(3,'k',NULL,REPEAT('y',700000),NULL)")
 		e := open(t, from, server.Options{})
-		m := moveTo(tableFrom(t, from, "l"), "x")
+		m := mysqltest.MoveTo(mysqltest.TableFrom(t, from, "l"), "x")
 		m.Lob = tidemark.Lob{Mode: tidemark.LimitedLob, MaxBytes: 7}
 		var cuts []string
 		var data string
@@ -363,14 +364,14 @@ func TestLimitedLobs(t *testing.T) {
 // TestTablesWithoutTransactions: a failed Fresh range is wiped out, another one
 // says what stays.
 func TestTablesWithoutTransactions(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "myisam")
 		e := open(t, to, server.Options{})
 		testdb.Query(t, to, "CREATE TABLE x (id int PRIMARY KEY) ENGINE=MyISAM")
-		m := moveTo(tableFrom(t, to, "x"), databaseOf(to))
+		m := mysqltest.MoveTo(mysqltest.TableFrom(t, to, "x"), mysqltest.DatabaseOf(to))
 		for _, fresh := range []bool{true, false} {
 			r := &tidemark.Range{}
-			_, err := e.Write(t.Context(), 0, tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData, Fresh: fresh}, batches(tidemark.LoadData, r, "1\n2\n1\n"))
+			_, err := e.Write(t.Context(), 0, tidemark.Write{Move: m, Range: r, Format: tidemark.LoadData, Fresh: fresh}, mysqltest.Batches(tidemark.LoadData, r, "1\n2\n1\n"))
 			n := testdb.Query(t, to, "SELECT COUNT(*) FROM x")
 			if tidemark.KindOf(err) != tidemark.BadRow || fresh && n != "0" || !fresh && (n != "2" || !strings.Contains(tidemark.HintOf(err), "no transactions")) {
 				t.Errorf("fresh %v: %v; %s; %s rows", fresh, err, tidemark.HintOf(err), n)
@@ -380,9 +381,9 @@ func TestTablesWithoutTransactions(t *testing.T) {
 }
 
 func TestInspectClearExec(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "inspect")
-		db := databaseOf(to)
+		db := mysqltest.DatabaseOf(to)
 		e := open(t, to, server.Options{})
 		err := e.Exec(t.Context(), 1, []string{"CREATE TABLE child (id int, p int, FOREIGN KEY (p) REFERENCES parent (id))", "CREATE TABLE parent (id int PRIMARY KEY)", "INSERT INTO parent VALUES (1)", "INSERT INTO child VALUES (1,1)", "CREATE TABLE `e m``pty` (a int)"})
 		if err != nil {
@@ -425,20 +426,20 @@ func TestInspectClearExec(t *testing.T) {
 // TestCutInCommit: the connection breaks in COMMIT, and the marker row says what
 // became of it.
 func TestCutInCommit(t *testing.T) {
-	servers(t, func(t *testing.T, srv *testdb.Server) {
+	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		to := srv.NewDatabase(t, "cut")
-		p := newProxy(t, srv)
+		p := mysqltest.NewProxy(t, srv)
 		e := open(t, strings.Replace(to, fmt.Sprintf("127.0.0.1:%d", srv.Port), p.Addr().String(), 1), server.Options{})
 		if err := e.Begin(t.Context(), "r"); err != nil {
 			t.Fatal(err)
 		}
 		m := targetTable(t, to, "x", "id int PRIMARY KEY")
 		for i, before := range []bool{false, true} {
-			p.before.Store(before)
-			p.armed.Store(true)
+			p.Before.Store(before)
+			p.Armed.Store(true)
 			r := &tidemark.Range{ID: i + 1}
 			rows := fmt.Sprintf("%d\n%d\n", 10*i+1, 10*i+2)
-			out, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, batches(tidemark.LoadData, r, rows))
+			out, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, mysqltest.Batches(tidemark.LoadData, r, rows))
 			if before && tidemark.KindOf(err) != tidemark.Transient || !before && (err != nil || out.Rows != 2) {
 				t.Errorf("cut before the server heard it %v: %+v %v (%v)", before, out, err, tidemark.KindOf(err))
 			}
@@ -448,7 +449,7 @@ func TestCutInCommit(t *testing.T) {
 		}
 		// An attempt that finds itself done already adds nothing.
 		r := &tidemark.Range{ID: 1}
-		if _, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, batches(tidemark.LoadData, r, "51\n52\n")); err != nil {
+		if _, err := e.Write(t.Context(), 0, tidemark.Write{Run: "r", Move: m, Range: r, Format: tidemark.LoadData}, mysqltest.Batches(tidemark.LoadData, r, "51\n52\n")); err != nil {
 			t.Error(err)
 		}
 		if n := testdb.Query(t, to, "SELECT COUNT(*) FROM x"); n != "2" {
@@ -465,10 +466,10 @@ func TestTLS(t *testing.T) {
 	m := targetTable(t, to, "x", "id int PRIMARY KEY, v longtext")
 	r := &tidemark.Range{}
 	rows := "1\t" + strings.Repeat("long ", 400000) + "\n2\tshort\n"
-	if _, err := e.Write(t.Context(), 0, tidemark.Write{Move: m, Range: r}, batches(tidemark.CopyText, r, rows)); err != nil {
+	if _, err := e.Write(t.Context(), 0, tidemark.Write{Move: m, Range: r}, mysqltest.Batches(tidemark.CopyText, r, rows)); err != nil {
 		t.Fatal(err)
 	}
-	if got := readAll(t, e, m, tidemark.CopyText); got != rows {
+	if got := mysqltest.ReadAll(t, e, m, tidemark.CopyText); got != rows {
 		t.Errorf("read %d bytes, wrote %d", len(got), len(rows))
 	}
 	s, back, err := e.Lend(t.Context())

@@ -1,4 +1,6 @@
-package mysql
+// Package mysqltest is what tests of the engine for MySQL and MariaDB share: tables described without the engine, rows that
+// are read and copied, and a proxy that cuts connections.
+package mysqltest
 
 import (
 	"bytes"
@@ -17,32 +19,23 @@ import (
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
-// servers runs a test on both servers.
-func servers(t *testing.T, test func(t *testing.T, srv *testdb.Server)) {
+// Servers runs a test on both servers.
+func Servers(t *testing.T, test func(t *testing.T, srv *testdb.Server)) {
 	t.Run("mariadb", func(t *testing.T) { test(t, testdb.MariaDB(t)) })
 	t.Run("mysql", func(t *testing.T) { test(t, testdb.MySQL(t)) })
 }
 
-func open(t *testing.T, rawURL string, opt server.Options) *Engine {
-	t.Helper()
-	e, err := Open(t.Context(), rawURL, opt)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { e.Close() })
-	return e
-}
-
-func databaseOf(rawURL string) string {
+// DatabaseOf gives the database that a URL names.
+func DatabaseOf(rawURL string) string {
 	u, _ := url.Parse(rawURL)
 	return strings.Trim(u.Path, "/")
 }
 
-// tableFrom reads as much of a table's shape as rows need, in its own way, so
+// TableFrom reads as much of a table's shape as rows need, in its own way, so
 // that these tests do not stand on Describe.
-func tableFrom(t *testing.T, rawURL, name string) *tidemark.Table {
+func TableFrom(t *testing.T, rawURL, name string) *tidemark.Table {
 	t.Helper()
-	db := databaseOf(rawURL)
+	db := DatabaseOf(rawURL)
 	in := "TABLE_SCHEMA=" + server.Literal(db) + " AND TABLE_NAME=" + server.Literal(name)
 	tab := &tidemark.Table{TableID: tidemark.TableID{Schema: db, Name: name}}
 	rows := testdb.Query(t, rawURL, "SELECT COLUMN_NAME, COLUMN_TYPE, IS_NULLABLE, COALESCE(CHARACTER_SET_NAME,''), COALESCE(GENERATION_EXPRESSION,'') FROM information_schema.COLUMNS WHERE "+in+" ORDER BY ORDINAL_POSITION")
@@ -82,8 +75,8 @@ func tableFrom(t *testing.T, rawURL, name string) *tidemark.Table {
 	return tab
 }
 
-// moveTo makes the Move of a whole table into another database.
-func moveTo(from *tidemark.Table, db string) *tidemark.Move {
+// MoveTo makes the Move of a whole table into another database.
+func MoveTo(from *tidemark.Table, db string) *tidemark.Move {
 	to := *from
 	to.Schema = db
 	m := &tidemark.Move{From: from, To: &to, Direct: true}
@@ -93,8 +86,18 @@ func moveTo(from *tidemark.Table, db string) *tidemark.Move {
 	return m
 }
 
-// readAll reads ranges on a lane and gives their rows as one string.
-func readAll(t *testing.T, e *Engine, m *tidemark.Move, f tidemark.Format, ranges ...tidemark.Range) string {
+// A Reader is a source of rows.
+type Reader interface {
+	Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error
+}
+
+// A Writer is a target of rows.
+type Writer interface {
+	Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error)
+}
+
+// ReadAll reads ranges on a lane and gives their rows as one string.
+func ReadAll(t *testing.T, e Reader, m *tidemark.Move, f tidemark.Format, ranges ...tidemark.Range) string {
 	t.Helper()
 	if len(ranges) == 0 {
 		ranges = []tidemark.Range{{}}
@@ -121,8 +124,8 @@ func readAll(t *testing.T, e *Engine, m *tidemark.Move, f tidemark.Format, range
 	return b.String()
 }
 
-// copyRange reads a range and writes it, as a copy does: one goroutine each.
-func copyRange(ctx context.Context, src, dst *Engine, lane int, r tidemark.Read, w tidemark.Write) (tidemark.Written, error) {
+// CopyRange reads a range and writes it, as a copy does: one goroutine each.
+func CopyRange(ctx context.Context, src Reader, dst Writer, lane int, r tidemark.Read, w tidemark.Write) (tidemark.Written, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	pipe := make(chan *tidemark.Batch, 4)
@@ -154,7 +157,8 @@ func copyRange(ctx context.Context, src, dst *Engine, lane int, r tidemark.Read,
 	return out, err
 }
 
-func sameTables(t *testing.T, rawURL, a, b string) {
+// SameTables compares the tables of two databases of a server, by their checksums and numbers of rows.
+func SameTables(t *testing.T, rawURL, a, b string) {
 	t.Helper()
 	names := baseTables(t, rawURL, a)
 	sums := func(db string) []string { // one query for all: each is a process
@@ -183,7 +187,8 @@ func baseTables(t *testing.T, rawURL, db string) []string {
 	return strings.Split(s, "\n")
 }
 
-func loadZoo(t *testing.T, srv *testdb.Server, rawURL string) {
+// LoadZoo loads the sample that has every type.
+func LoadZoo(t *testing.T, srv *testdb.Server, rawURL string) {
 	t.Helper()
 	if srv.Engine == "mysql" {
 		testdb.Load(t, rawURL, testdb.SampleMySQL8(t, "types-zoo/mysql.sql"))
@@ -192,8 +197,8 @@ func loadZoo(t *testing.T, srv *testdb.Server, rawURL string) {
 	testdb.Load(t, rawURL, testdb.Sample(t, "types-zoo/mysql.sql"))
 }
 
-// likeTables makes the same empty tables in another database.
-func likeTables(t *testing.T, rawURL, from, to string) []string {
+// LikeTables makes the same empty tables in another database.
+func LikeTables(t *testing.T, rawURL, from, to string) []string {
 	t.Helper()
 	names := baseTables(t, rawURL, from)
 	for _, name := range names {
@@ -203,8 +208,8 @@ func likeTables(t *testing.T, rawURL, from, to string) []string {
 	return names
 }
 
-// batches gives a take function over pieces of rows.
-func batches(f tidemark.Format, r *tidemark.Range, data ...string) func() (*tidemark.Batch, error) {
+// Batches gives a take function over pieces of rows.
+func Batches(f tidemark.Format, r *tidemark.Range, data ...string) func() (*tidemark.Batch, error) {
 	i := 0
 	return func() (*tidemark.Batch, error) {
 		b := tidemark.NewBatch(r, f)
@@ -216,7 +221,8 @@ func batches(f tidemark.Format, r *tidemark.Range, data ...string) func() (*tide
 	}
 }
 
-func tableNamed(t *testing.T, db *tidemark.Database, name string) *tidemark.Table {
+// TableNamed finds a table of a described database.
+func TableNamed(t *testing.T, db *tidemark.Database, name string) *tidemark.Table {
 	t.Helper()
 	for _, x := range db.Tables {
 		if x.Name == name {
@@ -227,8 +233,8 @@ func tableNamed(t *testing.T, db *tidemark.Database, name string) *tidemark.Tabl
 	return nil
 }
 
-// await waits until a query says something.
-func await(t *testing.T, url, sql, want string) {
+// Await waits until a query says something.
+func Await(t *testing.T, url, sql, want string) {
 	t.Helper()
 	got := ""
 	for begun := time.Now(); time.Since(begun) < 5*time.Minute; time.Sleep(20 * time.Millisecond) {
@@ -239,22 +245,23 @@ func await(t *testing.T, url, sql, want string) {
 	t.Fatalf("%s: %q, want %q", sql, got, want)
 }
 
-// A proxy stands between a client and a server, and cuts the connection that says
+// A Proxy stands between a client and a server, and cuts the connection that says
 // COMMIT: before the server hears it, or after.
-type proxy struct {
+type Proxy struct {
 	net.Listener
 	server string
-	before atomic.Bool
-	armed  atomic.Bool
+	Before atomic.Bool // the server hears it
+	Armed  atomic.Bool // for one cut
 }
 
-func newProxy(t *testing.T, srv *testdb.Server) *proxy {
+// NewProxy stands before a server until the test ends.
+func NewProxy(t *testing.T, srv *testdb.Server) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{Listener: l, server: fmt.Sprintf("127.0.0.1:%d", srv.Port)}
+	p := &Proxy{Listener: l, server: fmt.Sprintf("127.0.0.1:%d", srv.Port)}
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
@@ -268,7 +275,7 @@ func newProxy(t *testing.T, srv *testdb.Server) *proxy {
 	return p
 }
 
-func (p *proxy) serve(client net.Conn) {
+func (p *Proxy) serve(client net.Conn) {
 	defer client.Close()
 	server, err := net.Dial("tcp", p.server)
 	if err != nil {
@@ -301,8 +308,8 @@ func (p *proxy) serve(client net.Conn) {
 		if err != nil {
 			return
 		}
-		if bytes.HasSuffix(buf[:n], []byte("\x03COMMIT")) && p.armed.CompareAndSwap(true, false) {
-			if p.before.Load() {
+		if bytes.HasSuffix(buf[:n], []byte("\x03COMMIT")) && p.Armed.CompareAndSwap(true, false) {
+			if p.Before.Load() {
 				return
 			}
 			close(cut)
