@@ -2,6 +2,7 @@ package testdb
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -36,8 +37,9 @@ var builtProgram struct {
 	err  error
 }
 
-// Program returns the path of a tidemark built from this tree, for tests that run it as its users do. It is built
-// once for each package of tests and is removed when they end.
+// Program returns the path of a tidemark built from this tree, for tests that run it as its users do. It is built when
+// a package of tests first asks, into the cache: what has not changed since another package asked is not linked again.
+// The package has a copy of its own, which is removed when its tests end.
 func Program(tb testing.TB) string {
 	tb.Helper()
 	notShort(tb)
@@ -53,14 +55,29 @@ func buildProgram() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	path := filepath.Join(home, "tidemark")
-	cmd := exec.Command("go", "build", "-o", path, "github.com/tidemarkdb/tidemark/cmd/tidemark")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := cmd.CombinedOutput(); err != nil {
+	tree, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	if err != nil {
+		return "", fmt.Errorf("testdb: where the tree is: %w", err)
+	}
+	cached := filepath.Join(cacheDir(), fmt.Sprintf("tidemark-%x", sha256.Sum256(tree))[:24])
+	unlock, err := lock(cached+".lock", true)
+	if err != nil {
+		return "", err
+	}
+	defer unlock()
+	// Without tables for debuggers, which are most of what linking takes.
+	cmd := exec.Command("go", "build", "-ldflags=-w", "-o", cached, module+"/cmd/tidemark")
+	if out, err := cmd.CombinedOutput(); err != nil { // with or without cgo as the tests, which share what is compiled
 		return "", fmt.Errorf("testdb: go build of tidemark: %w\n%s", err, out)
+	}
+	path := filepath.Join(home, "tidemark")
+	if out, err := exec.Command("cp", cached, path).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("testdb: copy of tidemark: %w\n%s", err, out)
 	}
 	return path, nil
 }
+
+const module = "github.com/tidemarkdb/tidemark"
 
 // An Outcome is what a command line gave.
 type Outcome struct {
