@@ -73,11 +73,15 @@ func WrongOption(cmd *cobra.Command, err error) error {
 	case errors.As(err, &missing):
 		f := missing.GetFlag()
 		e.Object, e.Err = "--"+f.Name, fmt.Errorf("takes a value: %s", strings.ReplaceAll(f.Value.Type(), "|", ", "))
-		e.Hint = firstSentence(f.Usage)
+		e.Hint = firstSentence(f.Usage) + " " + cmd.CommandPath() + " --help-all says more."
 	case errors.As(err, &invalid):
 		f := invalid.GetFlag()
-		e.Object, e.Err = "--"+f.Name, fmt.Errorf("%q %w", invalid.GetValue(), invalid.Unwrap())
-		e.Hint = firstSentence(f.Usage)
+		is := fmt.Sprintf("%q", invalid.GetValue())
+		if what := invalid.Unwrap().Error(); !strings.HasPrefix(what, "must ") && !strings.HasPrefix(what, "is ") {
+			is += ":"
+		}
+		e.Object, e.Err = "--"+f.Name, fmt.Errorf("%s %w", is, invalid.Unwrap())
+		e.Hint = firstSentence(f.Usage) + " " + cmd.CommandPath() + " --help-all says more."
 	}
 	return e
 }
