@@ -34,6 +34,9 @@ FUZZPKG  ?= ./...
 FUZZSHORT := . ./mysql/... ./postgres/... ./backup/repo ./backup/dump ./queue/jetstream
 FUZZEACH  ?= 1s
 
+# What the program says of itself: the last tag, and what has come since.
+VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
+
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.7.0
 GOTESTSUM   := gotest.tools/gotestsum@v1.13.0
 
@@ -43,7 +46,7 @@ help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 build: ## bin/tidemark, a static binary
-	CGO_ENABLED=0 go build -trimpath -o bin/tidemark ./cmd/tidemark
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.version=$(VERSION)' -o bin/tidemark ./cmd/tidemark
 
 test-deps: ## install the database servers that the tests need (as root for Debian packages)
 	@script/install-test-deps.sh
