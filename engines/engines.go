@@ -125,8 +125,11 @@ func (e my) Default() string { return e.db }
 // A Capability is one line of the feature matrix: what each engine does about it,
 // "" where it does nothing.
 type Capability struct {
-	Job, What               string
-	PostgreSQL, MySQL, File string
+	Job        string `json:"job"`
+	What       string `json:"what"`
+	PostgreSQL string `json:"postgresql"`
+	MySQL      string `json:"mysql"`
+	File       string `json:"file"`
 }
 
 // Matrix says what each engine can do, for `tidemark engines` and the README.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"runtime/debug"
@@ -195,7 +194,7 @@ func (o *outputOptions) storageEnd(cmd *cobra.Command, w *screen.StorageWatch, r
 	}
 	out := cmd.OutOrStdout()
 	if o.json {
-		json.NewEncoder(out).Encode(struct { // in one line, as all events
+		screen.Event(out, struct { // in one line, as all events
 			Event  string             `json:"event"`
 			Run    string             `json:"run"`
 			Report *job.StorageReport `json:"report"`

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"encoding/json"
 	"flag"
 	"net/url"
 	"os"
@@ -50,6 +51,7 @@ func sameText(t *testing.T, o outcome, code int, args []string) {
 	if o.code != code {
 		t.Errorf("exit %d, want %d", o.code, code)
 	}
+	o.errOut = asText(o.errOut)
 	at := strings.Index(o.errOut, "tidemark: ")
 	if at < 0 {
 		t.Fatalf("no error in %q", o.errOut)
@@ -357,4 +359,17 @@ func TestUnknownCommand(t *testing.T) {
 	o := outcome{code: run(t.Context(), []string{"cpoy", "a", "b"}, &out, &errOut)}
 	o.out, o.errOut = out.String(), errOut.String()
 	sameText(t, o, 2, nil)
+}
+
+// asText writes an error that --json has made an event, in the last line of what standard error says, as it is without.
+func asText(errOut string) string {
+	before, last := "", strings.TrimSuffix(errOut, "\n")
+	if i := strings.LastIndexByte(last, '\n'); i >= 0 {
+		before, last = last[:i+1], last[i+1:]
+	}
+	var e struct{ Event, Error, Hint string }
+	if json.Unmarshal([]byte(last), &e) != nil || e.Event != "error" {
+		return errOut
+	}
+	return before + "tidemark: " + e.Error + "\nhint: " + e.Hint + "\n"
 }

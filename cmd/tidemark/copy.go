@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"net"
 	"net/url"
@@ -111,7 +110,7 @@ func (o *movingOptions) copied(cmd *cobra.Command, cat *catalog.Catalog, watch s
 	}
 	tables, terr := cat.Tables(cmd.Context(), run)
 	if o.json {
-		json.NewEncoder(cmd.OutOrStdout()).Encode(struct { // in one line, as all events
+		screen.Event(cmd.OutOrStdout(), struct { // in one line, as all events
 			Event  string      `json:"event"`
 			Run    string      `json:"run"`
 			Tables any         `json:"tables"`

@@ -65,7 +65,7 @@ func TestPanicsAreReported(t *testing.T) {
 				err = e
 			}
 			var out bytes.Buffer
-			if code := finish(err, &out); code != 70 {
+			if code := finish(err, false, &out); code != 70 {
 				t.Errorf("exit %d", code)
 			}
 			text := out.String()

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
@@ -52,34 +54,70 @@ type notArchived struct{ error }
 
 func (e notArchived) Unwrap() error { return e.error }
 
-// finish prints an error in one line, with its hint in a second, and gives the exit code. args are what the command
-// was given.
-func finish(err error, stderr io.Writer, args ...string) int {
-	var d differ
-	var c changing
+// finish prints an error in one line, with its hint in a second, or as an event, and gives the exit code. args are what the
+// command was given.
+func finish(err error, asJSON bool, stderr io.Writer, args ...string) int {
+	code := codeOf(err)
+	if err == nil || errors.As(err, new(changing)) || errors.As(err, new(differ)) {
+		return code
+	}
+	text, hint, stack := withoutSecrets(err.Error(), args), withoutSecrets(tidemark.HintOf(err), args), ""
+	if where := panicked(err); where != nil {
+		hint, stack = "This is a fault of tidemark: report it with the lines that follow.", whereText(where)
+	}
+	if asJSON {
+		screen.Event(stderr, struct {
+			Event string `json:"event"`
+			Kind  string `json:"kind"`
+			Code  int    `json:"exit_code"`
+			Error string `json:"error"`
+			Hint  string `json:"hint,omitempty"`
+			Stack string `json:"stack,omitempty"`
+		}{"error", tidemark.KindOf(err).String(), code, text, hint, stack})
+		return code
+	}
+	fmt.Fprintf(stderr, "tidemark: %s\n", text)
+	if hint != "" {
+		fmt.Fprintf(stderr, "hint: %s\n%s", hint, stack)
+	}
+	return code
+}
+
+// codeOf is the exit code of what a command has ended with.
+func codeOf(err error) int {
 	switch {
 	case err == nil:
 		return 0
-	case errors.As(err, &c):
+	case errors.As(err, new(changing)):
 		return exitChanging
-	case errors.As(err, &d):
+	case errors.As(err, new(differ)):
 		return exitDiffer
-	}
-	fmt.Fprintf(stderr, "tidemark: %s\n", withoutSecrets(err.Error(), args))
-	if where := panicked(err); where != nil {
-		fmt.Fprintf(stderr, "hint: This is a fault of tidemark: report it with the lines that follow.\n%s", whereText(where))
+	case panicked(err) != nil:
 		return exitCodes[tidemark.Bug]
-	}
-	if hint := tidemark.HintOf(err); hint != "" {
-		fmt.Fprintf(stderr, "hint: %s\n", withoutSecrets(hint, args))
-	}
-	switch {
 	case errors.As(err, new(stopsRecovery)):
 		return exitStopsRecovery
 	case errors.As(err, new(notArchived)):
 		return exitDiffer
 	}
 	return exitCodes[tidemark.KindOf(err)]
+}
+
+// jsonKey marks a root whose command was told, by whatever, to print JSON.
+const jsonKey = "json"
+
+// jsonAsked reports whether a command line asks for JSON, for errors before it was read.
+func jsonAsked(args []string) bool {
+	asked := false
+	for _, arg := range args {
+		if arg == "--" {
+			break
+		}
+		if v, is := strings.CutPrefix(arg, "--json"); is && (v == "" || v[0] == '=') {
+			on, err := option.ParseOnOff(strings.TrimPrefix(v, "="))
+			asked = err == nil && on
+		}
+	}
+	return asked
 }
 
 // panicked gives the stack of the goroutine whose panic an error is, and nil if it is none.

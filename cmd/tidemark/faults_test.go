@@ -149,7 +149,7 @@ func TestServerGoesAway(t *testing.T) {
 			code := exitCode(cmd)
 			hint := "go on with the same command and --resume " + lastRun(t) + "\n"
 			// Without the source the view is gone too, if that is found out first.
-			if code != 10 && !(code == 11 && c.at == "source") || !strings.HasSuffix(errOut.String(), hint) {
+			if code != 10 && !(code == 11 && c.at == "source") || !strings.HasSuffix(asText(errOut.String()), hint) {
 				t.Errorf("exit %d\n%s", code, errOut)
 			}
 			p.start()

@@ -51,8 +51,7 @@ func (p *planner) say(format string, args ...any) {
 	}
 	text := fmt.Sprintf(format, args...)
 	if p.json {
-		line, _ := json.Marshal(map[string]any{"event": "plan", "step": p.step, "of": p.steps, "text": text}) // of strings and numbers
-		fmt.Fprintf(p.w, "%s\n", line)
+		screen.Event(p.w, map[string]any{"event": "plan", "step": p.step, "of": p.steps, "text": text})
 		return
 	}
 	fmt.Fprintf(p.w, "[%d/%d] %s\n", p.step, p.steps, text)

@@ -61,7 +61,7 @@ func TestPanicIsReported(t *testing.T) {
 	g := flow.NewGroup(t.Context())
 	g.Go("reader", func(context.Context, *flow.Clock) error { return panics() })
 	var out bytes.Buffer
-	if code := finish(g.Wait(), &out); code != 70 {
+	if code := finish(g.Wait(), false, &out); code != 70 {
 		t.Errorf("exit %d", code)
 	}
 	if text := out.String(); !strings.Contains(text, "reader 000 panicked") || !strings.Contains(text, "hint: ") || !strings.Contains(text, "panics") {

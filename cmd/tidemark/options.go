@@ -33,7 +33,14 @@ func flagsAs[O any, P interface {
 		}
 		return o
 	}
-	return option.Flags(cmd, verb, fresh, func(name string, v option.Value) error { return stranger(verb, name, v) })
+	values := option.Flags(cmd, verb, fresh, func(name string, v option.Value) error { return stranger(verb, name, v) })
+	return func(file map[string]option.Value) (P, error) {
+		o, err := values(file)
+		if j, ok := any(o).(interface{ asJSON() bool }); ok && err == nil && j.asJSON() {
+			cmd.Root().Annotations = map[string]string{jsonKey: "on"}
+		}
+		return o, err
+	}
 }
 
 // companions are the commands whose task file a command is given too, for its part: what they know is no mistake.

@@ -38,6 +38,8 @@ func (o *outputOptions) jsonTable() option.Table {
 
 func (o *outputOptions) table() option.Table { return option.Join(o.progressTable(), o.jsonTable()) }
 
+func (o *outputOptions) asJSON() bool { return o.json }
+
 func (o *outputOptions) view() screen.View { return screen.View{Progress: o.progress, JSON: o.json} }
 
 // stateOptions say where the catalogue is.

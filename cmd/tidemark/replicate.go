@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -144,7 +143,7 @@ func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream
 		fmt.Fprintf(cmd.ErrOrStderr(), "stream %s is forgotten %s; rows stay as they are\n", spec.Name, where)
 	case rep == nil:
 	case o.json:
-		json.NewEncoder(cmd.OutOrStdout()).Encode(struct { // in one line, as all events
+		screen.Event(cmd.OutOrStdout(), struct { // in one line, as all events
 			Event  string      `json:"event"`
 			Run    string      `json:"run"`
 			Report *job.Report `json:"report"`

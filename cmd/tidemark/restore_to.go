@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -192,7 +191,7 @@ const replayRate = 50 << 20
 func (o *restoreOptions) forecast(cmd *cobra.Command, m *repo.Manifest, replay logs.Replay) {
 	took := time.Duration(float64(replay.Bytes()) / replayRate * float64(time.Second)).Round(time.Second)
 	if o.json {
-		json.NewEncoder(cmd.ErrOrStderr()).Encode(struct {
+		screen.Event(cmd.ErrOrStderr(), struct {
 			Event      string    `json:"event"`
 			Backup     string    `json:"backup"`
 			Target     string    `json:"target"`

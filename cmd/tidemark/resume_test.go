@@ -166,7 +166,7 @@ func TestInterrupted(t *testing.T) {
 			drain(in)
 			code := exitCode(cmd)
 			want := "tidemark: copy: stopped\nhint: go on with the same command and --resume " + lastRun(t) + "\n"
-			if code != 130 || !strings.HasSuffix(errOut.String(), want) {
+			if code != 130 || !strings.HasSuffix(asText(errOut.String()), want) {
 				t.Fatalf("exit %d\n%s\nwant 130\n%s", code, errOut, want)
 			}
 			if s := lastState(t); s != catalog.Cancelled {

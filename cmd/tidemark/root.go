@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"runtime"
 	"runtime/debug"
 	"slices"
 	"strconv"
@@ -28,22 +29,26 @@ var version = ""
 
 // run carries out a command line and gives the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int) {
+	root := rootCommand(stdout, stderr)
+	finished := func(err error) int {
+		return finish(err, root.Annotations[jsonKey] != "" || jsonAsked(args), stderr, args...)
+	}
 	defer func() {
 		if v := recover(); v != nil {
 			e, is := v.(*crash.Error) // of a group that this goroutine has waited for
 			if !is {
 				e = &crash.Error{Value: v, Stack: debug.Stack()}
 			}
-			code = finish(e, stderr, args...)
+			code = finished(e)
 		}
 	}()
 	stopProfile, err := profile()
 	if err != nil {
-		return finish(err, stderr, args...)
+		return finished(err)
 	}
 	defer stopProfile()
-	ctx, crashed := watchCrashes(ctx, func(e *crash.Error) { os.Exit(finish(e, stderr, args...)) })
-	root := rootCommand(stdout, stderr)
+	stopped := ctx.Err
+	ctx, crashed := watchCrashes(ctx, func(e *crash.Error) { os.Exit(finished(e)) })
 	given, all := help.All(args)
 	help.Install(root, all)
 	root.SetArgs(given)
@@ -51,7 +56,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (code int
 	if e := crashed(); e != nil {
 		err = e
 	}
-	return finish(err, stderr, args...)
+	if err == nil && stopped() != nil { // also what has no other end, such as archive and --watch
+		return exitCodes[tidemark.Cancelled]
+	}
+	return finished(err)
 }
 
 // withoutSecrets hides in a text what of the arguments may be secret: also those that are nearly a connection string, and
@@ -130,19 +138,46 @@ databases, and says at every moment what it is waiting for.`,
 		SilenceUsage:  true,
 	}
 	isGroup(root)
+	root.SetVersionTemplate(versionLine())
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(help.WrongOption)
-	root.AddCommand(copyCommand(), replicateCommand(), captureCommand(), applyCommand(), cutoverCommand(), statusCommand(), setCommand(), exceptionsCommand(), subCommand(), skipCommand(), peekCommand(), diffCommand(), repairCommand(), checkCommand(), runsCommand(), reportCommand(), utilitiesCommand(), backupCommand(), restoreCommand(), backupsCommand(), verifyCommand(), pruneCommand(), archiveCommand(), haCommand(), enginesCommand(), manualCommand())
+	root.AddCommand(copyCommand(), replicateCommand(), captureCommand(), applyCommand(), cutoverCommand(), statusCommand(), setCommand(), exceptionsCommand(), subCommand(), skipCommand(), peekCommand(), diffCommand(), repairCommand(), checkCommand(), runsCommand(), reportCommand(), utilitiesCommand(), backupCommand(), restoreCommand(), backupsCommand(), verifyCommand(), pruneCommand(), archiveCommand(), haCommand(), enginesCommand(), manualCommand(), versionCommand())
 	return root
 }
 
-func versionText() string {
-	if version != "" {
-		return version
+func versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "version",
+		Short:   "Print the version of this program",
+		Example: "  tidemark version",
+		Args:    args(0, 0, "version"),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
+			return err
+		},
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+}
+
+func versionLine() string {
+	return fmt.Sprintf("tidemark version %s (%s, %s/%s)\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+}
+
+// versionText is what the release build has set, or else what the Go tool knows: a module's version, or a commit.
+func versionText() string {
+	info, ok := debug.ReadBuildInfo()
+	switch {
+	case version != "":
+		return version
+	case !ok:
+		return "development"
+	case info.Main.Version != "" && info.Main.Version != "(devel)":
 		return info.Main.Version
+	}
+	for _, s := range info.Settings {
+		if s.Key == "vcs.revision" {
+			return s.Value[:min(12, len(s.Value))]
+		}
 	}
 	return "development"
 }

@@ -1,7 +1,6 @@
 package screen
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"strings"
@@ -12,22 +11,6 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/load"
 )
-
-// JSON prints a document.
-func JSON(w io.Writer, v any) {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	enc.Encode(v)
-}
-
-// As prints a report as JSON, or as print does.
-func As[T any](w io.Writer, asJSON bool, report T, print func(io.Writer, T)) {
-	if asJSON {
-		JSON(w, report)
-	} else {
-		print(w, report)
-	}
-}
 
 // Plan shows what a copy would do.
 func Plan(w io.Writer, p *load.Plan) {

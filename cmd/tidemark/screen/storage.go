@@ -1,7 +1,6 @@
 package screen
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"time"
@@ -104,7 +103,7 @@ func (w *StorageWatch) Watch(of interface{ Status() backup.Status }) {
 
 func (w *StorageWatch) print(now backup.Status) {
 	if w.v.JSON {
-		json.NewEncoder(w.out).Encode(struct {
+		Event(w.out, struct {
 			Event string `json:"event"`
 			backup.Status
 		}{"progress", now})

@@ -5,7 +5,6 @@
 package screen
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -48,7 +47,7 @@ func Watch(v View, out, errOut io.Writer) Watcher {
 	base := &quiet{out: out, errOut: errOut, planOnly: v.PlanOnly, json: v.JSON}
 	switch {
 	case v.JSON:
-		return &jsonWatcher{quiet: base, enc: json.NewEncoder(out)}
+		return &jsonWatcher{quiet: base}
 	case mode == "bars":
 		return &barWatcher{quiet: base}
 	case mode == "lines":
@@ -146,7 +145,6 @@ func laterObjects(p *load.Plan) int {
 // jsonWatcher prints one JSON object a line: events, and progress every second.
 type jsonWatcher struct {
 	*quiet
-	enc  *json.Encoder
 	done chan struct{}
 	wg   crash.Group
 }
@@ -172,7 +170,7 @@ func (w *jsonWatcher) Planned(run string, p *load.Plan) {
 func (w *jsonWatcher) put(v any) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.enc.Encode(v)
+	Event(w.out, v)
 }
 
 func (w *jsonWatcher) Event(e job.Event) { w.put(e) }
