@@ -51,7 +51,8 @@ build: ## bin/tidemark, a static binary
 test-deps: ## install the database servers that the tests need (as root for Debian packages)
 	@script/install-test-deps.sh
 
-lint fuzz: export CGO_ENABLED := 0 # as script/suite has it: what vet needs is what the tests have compiled
+# As script/suite has it: what vet needs is what the tests have compiled.
+lint fuzz: export CGO_ENABLED := 0
 
 lint: ## gofmt, go vet, staticcheck
 	@bad=$$(gofmt -l .); [ -z "$$bad" ] || { echo "not gofmt-clean:"; echo "$$bad"; exit 1; }
