@@ -4,9 +4,9 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
-# Packages whose tests run under the race detector, and only so: those with concurrency of their own whose tests cost
+# Packages whose tests run under the race detector, and only so: those with goroutines of their own whose tests cost
 # little. A folder that is not there is passed over.
-RACE := flow load job diff apply capture change ha store queue catalog
+RACE := flow load job diff apply capture ha/measure store queue catalog
 race := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACE))))
 
 # Of these packages and those below them the tests that are named here run under the race detector, and only so: those

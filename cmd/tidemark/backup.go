@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -180,7 +179,7 @@ func (o *backupOptions) backUp(cmd *cobra.Command, source string, places []strin
 		run, rep, err := o.dump(cmd.Context(), source, r, cat, w)
 		return o.storageEnd(cmd, w, run, rep, err)
 	}
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(backupMemory + max(o.memory, backupMemory)))
+	defer collectFrom(collectFrom(backupMemory + max(o.memory, backupMemory)))
 	run, rep, err := job.Backup(cmd.Context(), job.Env{Catalog: cat}, job.BackupSpec{Source: source, Repo: r,
 		Files: engines.FilesOptions{Via: o.via, Label: o.label, Dir: o.dataDir, Spread: o.spread, Way: o.way, Rate: o.rate, Engine: o.engine}, Options: o.pipeline(), Watch: w.Watch})
 	return o.storageEnd(cmd, w, run, rep, err)

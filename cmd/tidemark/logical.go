@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
@@ -36,7 +35,7 @@ func (o *backupOptions) dump(ctx context.Context, source string, r *repo.Repo, c
 		lanes.MaxLanes = max(2, runtime.NumCPU()) // the server works on them too
 	}
 	// What is live is far less: a lane's batches, its encoder, what a place holds back.
-	defer debug.SetMemoryLimit(debug.SetMemoryLimit(dumpMemory))
+	defer collectFrom(collectFrom(dumpMemory))
 	return job.BackupLogical(ctx, job.Env{Open: o.opener(), Catalog: cat}, job.LogicalSpec{Source: source, Rules: rules, Spaces: o.inSpaces, Repo: r, Load: lanes,
 		Codec: o.codec, Label: o.label, Server: o.server, Tool: "tidemark " + versionText(), Watch: w.Watch})
 }

@@ -25,6 +25,7 @@ func TestMain(m *testing.M) {
 		main()
 		return
 	}
+	collectFrom = func(int64) int64 { return 0 }
 	testdb.Main(m)
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -29,6 +30,18 @@ func Seed(tb testing.TB) uint64 {
 	}
 	tb.Logf("the same again: TIDEMARK_SEED=%d", seed)
 	return seed
+}
+
+// Draw gives the numbers below n of the cases of a matrix that run: all of them in the long form, otherwise so many as
+// drawn by a Seed. Each test run has others, so that all of them have their turn.
+func Draw(tb testing.TB, n, some int) []int {
+	tb.Helper()
+	if Long() || some >= n {
+		some = n
+	}
+	drawn := rand.New(rand.NewPCG(Seed(tb), uint64(n))).Perm(n)[:some]
+	slices.Sort(drawn)
+	return drawn
 }
 
 var builtProgram struct {
