@@ -32,6 +32,7 @@
 //	   mysql/schema                       definitions
 //	   mysql/mysqltest                    what tests of its rooms share
 //	   mysql/server                       connections, errors, places of the log
+//	   postgres/bulk                      rows of tables: frozen, cut into ranges, read, written, summed up
 //	   postgres/physical                  a server as files and as a log: backups, changed pages, recovery, receive
 //	   postgres/schema                    what a PostgreSQL database is made of: described, rendered, compared
 //	   postgres/server                    sessions, errors and quoting, which all of PostgreSQL's engine stands on

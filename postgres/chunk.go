@@ -10,11 +10,10 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
-
+	"github.com/tidemarkdb/tidemark/postgres/bulk"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
@@ -165,11 +164,11 @@ func chunkSQL(m *tidemark.Move, c *change.Chunk, from []string, rows int) (strin
 	for _, i := range c.Key {
 		r.Columns = append(r.Columns, c.Relation.Columns[i].Name)
 	}
-	where, err := whereSQL(m, r)
+	where, err := bulk.WhereSQL(m, r)
 	if err != nil {
 		return "", err
 	}
-	return "SELECT " + strings.Join(names, ", ") + fromSQL(m, r, where) + " ORDER BY " + server.QuoteIdents(r.Columns) + " LIMIT " + strconv.Itoa(rows), nil
+	return "SELECT " + strings.Join(names, ", ") + bulk.FromSQL(m, r, where) + " ORDER BY " + server.QuoteIdents(r.Columns) + " LIMIT " + strconv.Itoa(rows), nil
 }
 
 // readChunk reads rows until there are no more or they are too many bytes: then it is not

@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 
+	"github.com/tidemarkdb/tidemark/postgres/bulk"
 	"github.com/tidemarkdb/tidemark/postgres/physical"
 	"github.com/tidemarkdb/tidemark/postgres/schema"
 	"github.com/tidemarkdb/tidemark/postgres/server"
@@ -16,7 +17,7 @@ type Options = server.Options
 type Engine struct {
 	*server.Server
 	*schema.Schema
-	*Bulk
+	*bulk.Bulk
 	*Source
 	*Target
 	*physical.Cluster
@@ -29,7 +30,7 @@ func Open(ctx context.Context, url string, opt Options) (*Engine, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := NewBulk(s)
+	b := bulk.NewBulk(s)
 	return &Engine{s, &schema.Schema{Server: s}, b, NewSource(s, b), NewTarget(s, b), &physical.Cluster{Server: s}, &Checks{s}}, nil
 }
 

@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
-	"github.com/tidemarkdb/tidemark/postgres/schema"
+	"github.com/tidemarkdb/tidemark/postgres/bulk"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
@@ -99,7 +99,7 @@ func (m *Mending) Run(ctx context.Context, sql string) (met int64, err error) {
 // SQL writes the statement of a change.
 func (m *Mending) SQL(c change.Mend) (string, error) {
 	table := server.QuoteTable(c.Table.TableID)
-	where, err := listedSQL(&tidemark.Move{From: c.Table}, &tidemark.Range{Columns: c.Key, Values: [][]string{c.Row}})
+	where, err := bulk.ListedSQL(&tidemark.Move{From: c.Table}, &tidemark.Range{Columns: c.Key, Values: [][]string{c.Row}})
 	if err != nil {
 		return "", err
 	}
@@ -115,7 +115,7 @@ func (m *Mending) SQL(c change.Mend) (string, error) {
 		}
 		name, value := server.QuoteIdent(s.Column), "NULL"
 		if s.Value != nil {
-			value = strings.TrimSpace(server.QuoteLiteral(valueFor(s, to.Type)))
+			value = strings.TrimSpace(server.QuoteLiteral(bulk.ConvertedText(*s.Value, s.From, to.Type)))
 		}
 		names, values, sets = append(names, name), append(values, value), append(sets, name+" = "+value)
 		always = always || to.Identity != nil && to.Identity.Always
@@ -127,21 +127,6 @@ func (m *Mending) SQL(c change.Mend) (string, error) {
 		return fmt.Sprintf("INSERT INTO %s (%s) OVERRIDING SYSTEM VALUE VALUES (%s)", table, strings.Join(names, ", "), strings.Join(values, ", ")), nil
 	}
 	return fmt.Sprintf("INSERT INTO %s (%s) VALUES (%s)", table, strings.Join(names, ", "), strings.Join(values, ", ")), nil
-}
-
-// valueFor gives the text of a value, which is not NULL, in a column of type to: what the
-// copy makes of it.
-func valueFor(s change.Setting, to tidemark.Type) string {
-	switch how := conversionOf(s.From, schema.AsWritten(to)); how {
-	case asIs:
-		return *s.Value
-	case hexToBytes:
-		return `\x` + strings.TrimPrefix(*s.Value, `\x`)
-	default:
-		// As a field of COPY text, in which a backslash is escaped.
-		field := convertValue(nil, []byte(strings.ReplaceAll(*s.Value, `\`, `\\`)), how)
-		return strings.ReplaceAll(string(field), `\\`, `\`)
-	}
 }
 
 // own looks at a table of which rows are locked to be changed, once.

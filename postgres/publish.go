@@ -10,9 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/postgres/bulk"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
@@ -72,7 +72,7 @@ func (s *Source) addTables(ctx context.Context, tx pgx.Tx, slot Slot, moves []ti
 	filters := make([]string, len(moves))
 	var plain []string
 	for i := range moves {
-		sql, err := filterSQL(&moves[i])
+		sql, err := bulk.FilterSQL(&moves[i])
 		switch {
 		case err != nil:
 			return err
@@ -154,7 +154,7 @@ func (s *Source) CheckPublication(ctx context.Context, slot Slot, moves []tidema
 		m := &moves[i]
 		table := server.QuoteTable(m.From.TableID)
 		published, in := columns[table]
-		filter, err := filterSQL(m)
+		filter, err := bulk.FilterSQL(m)
 		if err != nil {
 			return err
 		}

@@ -3,13 +3,14 @@ package postgres
 import (
 	"sync"
 
+	"github.com/tidemarkdb/tidemark/postgres/bulk"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // A Target is the side of a stream that its changes are applied to.
 type Target struct {
 	*server.Server
-	bulk *Bulk
+	bulk *bulk.Bulk
 
 	mu       sync.Mutex
 	appliers map[int]*applier
@@ -18,7 +19,7 @@ type Target struct {
 }
 
 // NewTarget makes one of a server.
-func NewTarget(s *server.Server, b *Bulk) *Target { return &Target{Server: s, bulk: b} }
+func NewTarget(s *server.Server, b *bulk.Bulk) *Target { return &Target{Server: s, bulk: b} }
 
 // Close ends its sessions.
 func (t *Target) Close() {

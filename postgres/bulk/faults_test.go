@@ -1,4 +1,4 @@
-package postgres
+package bulk
 
 import (
 	"bytes"

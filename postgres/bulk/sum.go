@@ -1,4 +1,4 @@
-package postgres
+package bulk
 
 import (
 	"context"
@@ -43,7 +43,7 @@ func (b *Bulk) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.
 	if l == nil {
 		return 0, nil, &tidemark.Error{Kind: tidemark.Bug, Op: "hash", Object: object, Err: fmt.Errorf("there is no lane %d", lane)}
 	}
-	where, err := whereSQL(m, r)
+	where, err := WhereSQL(m, r)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -51,7 +51,7 @@ func (b *Bulk) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.
 		return 0, nil, err
 	}
 	answer, err := l.Query(ctx, "SELECT count(*), coalesce(sum(hash_record_extended(ROW(int8send("+
-		"hash_record_extended(ROW("+hashedSQL(m.Columns())+"), 0))), 0)), 0)"+fromSQL(m, r, where))
+		"hash_record_extended(ROW("+hashedSQL(m.Columns())+"), 0))), 0)), 0)"+FromSQL(m, r, where))
 	if err != nil {
 		l.joined = false
 		return 0, nil, b.FailGrant(ctx, "hash", object, err, "SELECT ON TABLE "+object)

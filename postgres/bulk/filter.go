@@ -1,4 +1,4 @@
-package postgres
+package bulk
 
 import (
 	"fmt"
@@ -18,7 +18,7 @@ func typed(value string, c *tidemark.Column) string {
 }
 
 // filterSQL gives the condition of a move's filters; "" if it has none.
-func filterSQL(m *tidemark.Move) (string, error) {
+func FilterSQL(m *tidemark.Move) (string, error) {
 	var all []string
 	for _, f := range m.Filter {
 		sql, err := oneFilter(m, f)

@@ -1,4 +1,4 @@
-package postgres
+package bulk
 
 import (
 	"context"
@@ -271,7 +271,7 @@ func (b *Bulk) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, er
 	if r.Format == tidemark.LoadData {
 		return nil, &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: q.object, Err: errors.New("PostgreSQL does not speak " + r.Format.String())}
 	}
-	where, err := whereSQL(m, r.Range)
+	where, err := WhereSQL(m, r.Range)
 	if err != nil {
 		return nil, err
 	}
@@ -294,7 +294,7 @@ func (b *Bulk) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, er
 		q.copySQL, q.plain = "COPY "+server.QuoteTable(table)+list+options, true
 		return q, nil
 	}
-	q.copySQL = "COPY (SELECT " + list + fromSQL(m, r.Range, where) + ")" + options
+	q.copySQL = "COPY (SELECT " + list + FromSQL(m, r.Range, where) + ")" + options
 	if len(q.cutCols) > 0 {
 		q.cutSQL = cutSQL(q, r, where)
 	}
@@ -310,7 +310,7 @@ func sourceTable(m *tidemark.Move, r *tidemark.Range) tidemark.TableID {
 }
 
 // fromSQL gives " FROM ... WHERE ..." for the rows of a range.
-func fromSQL(m *tidemark.Move, r *tidemark.Range, where string) string {
+func FromSQL(m *tidemark.Move, r *tidemark.Range, where string) string {
 	from := " FROM "
 	if m.From.Form == tidemark.Ordinary || r.Part != nil {
 		from += "ONLY " // children by inheritance are tables of their own
@@ -353,8 +353,8 @@ func charExpr(c string) string {
 }
 
 // whereSQL gives the condition of a range together with the move's filters.
-func whereSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
-	filter, err := filterSQL(m)
+func WhereSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
+	filter, err := FilterSQL(m)
 	if err != nil {
 		return "", err
 	}
@@ -371,7 +371,7 @@ func whereSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 			return "", err
 		}
 	case tidemark.Listed:
-		if bound, err = listedSQL(m, r); err != nil {
+		if bound, err = ListedSQL(m, r); err != nil {
 			return "", err
 		}
 	}
@@ -427,7 +427,7 @@ func keysSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 }
 
 // listedSQL gives the condition that names rows one by one.
-func listedSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
+func ListedSQL(m *tidemark.Move, r *tidemark.Range) (string, error) {
 	rows := make([]string, len(r.Values))
 	for i, values := range r.Values {
 		if len(values) != len(r.Columns) {
@@ -507,7 +507,7 @@ func cutSQL(q *rangeQuery, r tidemark.Read, where string) string {
 	if where != "" {
 		cond = "(" + where + ") AND (" + cond + ")"
 	}
-	return "SELECT concat_ws(', ', " + strings.Join(key, ", ") + "), " + strings.Join(lengths, ", ") + fromSQL(m, r.Range, cond)
+	return "SELECT concat_ws(', ', " + strings.Join(key, ", ") + "), " + strings.Join(lengths, ", ") + FromSQL(m, r.Range, cond)
 }
 
 // reportCuts tells of each value that was shortened, from the same view.

@@ -1,8 +1,9 @@
-package postgres
+package bulk
 
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/postgres/schema"
@@ -177,4 +178,18 @@ func convertValue(dst, p []byte, how conversion) []byte {
 		}
 	}
 	return append(dst, p...)
+}
+
+// ConvertedText gives a value of type from as it is written in a column of type to: what the copy makes of it.
+func ConvertedText(value string, from, to tidemark.Type) string {
+	switch how := conversionOf(from, schema.AsWritten(to)); how {
+	case asIs:
+		return value
+	case hexToBytes:
+		return `\x` + strings.TrimPrefix(value, `\x`)
+	default:
+		// As a field of COPY text, in which a backslash is escaped.
+		field := convertValue(nil, []byte(strings.ReplaceAll(value, `\`, `\\`)), how)
+		return strings.ReplaceAll(string(field), `\\`, `\`)
+	}
 }

@@ -1,4 +1,4 @@
-package postgres
+package bulk
 
 import (
 	"bytes"
@@ -317,7 +317,7 @@ func TestSplitsHoldEachRowOnce(t *testing.T) {
 					}
 					where := ""
 					if tt.filter != nil {
-						where, _ = filterSQL(m)
+						where, _ = FilterSQL(m)
 						where = " WHERE " + where
 					}
 					what := "(SELECT * FROM " + tt.table + where + ")"
