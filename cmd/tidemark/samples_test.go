@@ -58,24 +58,28 @@ func mysqlServers(t *testing.T) map[string]*testdb.Server {
 	return map[string]*testdb.Server{"mariadb": testdb.MariaDB(t), "mysql": testdb.MySQL(t)}
 }
 
-// TestMySQLFamily copies each sample between MariaDB and MySQL, in all four directions.
+// TestMySQLFamily copies each sample between MariaDB and MySQL, in one of the four directions that is drawn, and the one
+// with all types in all of them.
 func TestMySQLFamily(t *testing.T) {
 	t.Parallel()
-	servers := mysqlServers(t)
+	servers := []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t)}
 	for _, sample := range []string{"sakila", "chinook", "northwind", "world", "menagerie", "types-zoo"} {
-		for from, a := range servers {
-			for to, b := range servers {
-				t.Run(sample+"/"+from+"to"+to, func(t *testing.T) {
-					src := filled(t, a, sample+"/mysql.sql"+packed(sample))
-					dst := b.NewDatabase(t, "dst")
-					args := []string{src, dst}
-					if sample == "types-zoo" && from == "mariadb" && to == "mysql" { // MySQL's JSON has no 1e400
-						args = append(args, "--exclude", "*.t_json")
-					}
-					must(t, append([]string{"copy"}, args...)...)
-					must(t, append([]string{"diff"}, args...)...)
-				})
-			}
+		ways := 1
+		if sample == "types-zoo" {
+			ways = 4
+		}
+		for _, way := range testdb.Draw(t, 4, ways) {
+			a, b := servers[way/2], servers[way%2]
+			t.Run(sample+"/"+a.Engine+"to"+b.Engine, func(t *testing.T) {
+				src := filled(t, a, sample+"/mysql.sql"+packed(sample))
+				dst := b.NewDatabase(t, "dst")
+				args := []string{src, dst}
+				if sample == "types-zoo" && a.Engine == "mariadb" && b.Engine == "mysql" { // MySQL's JSON has no 1e400
+					args = append(args, "--exclude", "*.t_json")
+				}
+				must(t, append([]string{"copy"}, args...)...)
+				must(t, append([]string{"diff"}, args...)...)
+			})
 		}
 	}
 }
