@@ -40,7 +40,7 @@ var rooms = map[string]room{
 
 	// Engines know words, and what both of them do alike.
 	"postgres": {floor: 39, imports: ". change apply/order apply/resolve flow internal/spool internal/crash postgres/server postgres/schema postgres/wal postgres/physical postgres/bulk"},
-	"mysql":    {floor: 39, imports: ". sqltext change apply/resolve internal/escape mysql/binlog internal/crash mysql/server mysql/schema mysql/event mysql/history mysql/bulk mysql/preflight"},
+	"mysql":    {floor: 39, imports: ". change apply/resolve internal/escape internal/crash mysql/server mysql/schema mysql/event mysql/bulk mysql/preflight mysql/stream"},
 	"sqlfile":  {floor: 39, imports: ". mysqltype sqltext internal/escape internal/archive internal/charset internal/crash"},
 
 	// What engines do alike about a stream on its target.
@@ -87,7 +87,7 @@ var rooms = map[string]room{
 	"ha/report":  {floor: 31, imports: "ha"},
 
 	// Where engines and verbs meet.
-	"engines": {floor: 40, imports: ". change load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/wal mysql mysql/binlog sqlfile internal/archive mysql/server mysql/schema postgres/physical"},
+	"engines": {floor: 40, imports: ". change load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical"},
 	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor store backup backup/repo backup/dump engines internal/crash"},
 
 	// The life of a stream, which begins with a copy.
@@ -146,6 +146,7 @@ var rooms = map[string]room{
 	"mysql/schema":    {floor: 32, imports: ". mysqltype sqltext internal/crash mysql/server"},
 	"mysql/event":     {floor: 33, imports: ". change mysqltype mysql/server mysql/schema"},
 	"mysql/bulk":      {floor: 35, imports: ". change flow internal/escape internal/crash mysql/server mysql/schema mysql/event"},
+	"mysql/stream":    {floor: 36, imports: ". change sqltext internal/crash mysql/binlog mysql/server mysql/schema mysql/event mysql/history mysql/bulk mysql/preflight"},
 	"mysql/preflight": {floor: 34, imports: ". change mysql/server mysql/schema"},
 	"mysql/history":   {floor: 34, imports: ". change mysqltype sqltext mysql/server mysql/schema mysql/event"},
 

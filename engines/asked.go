@@ -3,7 +3,7 @@ package engines
 import (
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
-	"github.com/tidemarkdb/tidemark/mysql"
+	"github.com/tidemarkdb/tidemark/mysql/stream"
 	"github.com/tidemarkdb/tidemark/postgres"
 )
 
@@ -12,7 +12,7 @@ type (
 	Postgres       = pg
 	MySQL          = my
 	PostgresStream = postgres.Stream
-	MySQLStream    = mysql.Stream
+	MySQLStream    = stream.Stream
 )
 
 // What verbs ask an open database, or the stream that it gives, for at run time.
@@ -22,11 +22,11 @@ var (
 	_ = []capture.OldRowSource{pg{}, my{}}
 	_ = []apply.Flusher{pg{}}
 	_ = []apply.Resolver{pg{}, my{}}
-	_ = []capture.TableFilter{(*mysql.Stream)(nil)}
-	_ = []capture.OldRowStream{(*mysql.Stream)(nil)}
-	_ = []capture.ChangedOnlyStream{(*postgres.Stream)(nil), (*mysql.Stream)(nil)}
-	_ = []capture.LinkedRowStream{(*mysql.Stream)(nil)}
-	_ = []capture.Skipper{(*mysql.Stream)(nil)}
-	_ = []capture.RawDateStream{(*mysql.Stream)(nil)}
-	_ = []capture.Spooler{(*postgres.Stream)(nil)}
+	_ = []capture.TableFilter{(*MySQLStream)(nil)}
+	_ = []capture.OldRowStream{(*MySQLStream)(nil)}
+	_ = []capture.ChangedOnlyStream{(*PostgresStream)(nil), (*MySQLStream)(nil)}
+	_ = []capture.LinkedRowStream{(*MySQLStream)(nil)}
+	_ = []capture.Skipper{(*MySQLStream)(nil)}
+	_ = []capture.RawDateStream{(*MySQLStream)(nil)}
+	_ = []capture.Spooler{(*PostgresStream)(nil)}
 )

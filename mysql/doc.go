@@ -3,13 +3,11 @@
 // schemas.
 //
 // An Engine is put together of its parts, whose methods are its own: server.Server (connections, errors, places of
-// the log), schema.Schema (definitions), bulk.Bulk (rows), preflight.Checks (a look at the server before anything moves), and here
-// Source (the log) and Target (the log's changes applied). None calls one that stands above it.
+// the log), schema.Schema (definitions), bulk.Bulk (rows), preflight.Checks (a look at the server before anything moves), stream.Source
+// (the log), and here Target (the log's changes applied). None calls one that stands above it.
 //
 // # Reading order
 //
-// mysql/server, mysql/schema, mysql/bulk; follow.go (the binlog as a
-// stream of changes out: follow_event.go events, follow_tx.go transactions, follow_table.go and follow_look.go what tables are there,
-// by mysql/event and mysql/history), apply.go (a stream of changes in: apply_plan.go how a
-// table's are written, apply_batch.go many rows a statement, apply_value.go what stands in it).
+// mysql/server, mysql/schema, mysql/bulk; mysql/stream (changes out, with mysql/event and mysql/history), apply.go (a stream
+// of changes in: apply_plan.go how a table's are written, apply_batch.go many rows a statement, apply_value.go what stands in it).
 package mysql

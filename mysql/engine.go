@@ -7,6 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/preflight"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
+	"github.com/tidemarkdb/tidemark/mysql/stream"
 )
 
 // An Engine is one MySQL or MariaDB server: a source, a target, or both. Its methods, which are those of its parts, may be
@@ -15,7 +16,7 @@ type Engine struct {
 	*server.Server
 	*schema.Schema
 	*bulk.Bulk
-	*Source
+	*stream.Source
 	*Target
 	*preflight.Checks
 }
@@ -30,7 +31,7 @@ func Open(ctx context.Context, rawURL string, opt server.Options) (*Engine, erro
 	e.Bulk = bulk.New(e.Schema)
 	e.Target = &Target{Bulk: e.Bulk}
 	e.Checks = &preflight.Checks{Server: s, Streams: e.Applied}
-	e.Source = newSource(e.Bulk, e.Checks)
+	e.Source = stream.New(e.Bulk, e.Checks)
 	return e, nil
 }
 

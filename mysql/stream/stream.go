@@ -1,4 +1,4 @@
-package mysql
+package stream
 
 import (
 	"context"
@@ -131,8 +131,8 @@ type Source struct {
 	applied []uint64        // places that the target of a stream has, behind the one that it goes on from
 }
 
-// newSource makes the source that reads tables by b.
-func newSource(b *bulk.Bulk, c *preflight.Checks) *Source {
+// New makes the source that reads tables by b.
+func New(b *bulk.Bulk, c *preflight.Checks) *Source {
 	s := &Source{Bulk: b}
 	s.needs = func(ctx context.Context) ([]tidemark.Need, error) {
 		return c.SourceNeeds(ctx, "", &tidemark.Database{}) // without a name: a session of the stream has its lock

@@ -1,4 +1,4 @@
-package mysql
+package stream
 
 import (
 	"encoding/json"
