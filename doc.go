@@ -31,7 +31,7 @@
 //	   mysql/history mysql/event mysql/preflight   what tables were in the log, its rows; a look before anything moves
 //	   mysql/schema                       definitions
 //	   mysql/mysqltest                    what tests of its rooms share
-//	   mysql/stream                       the log as transactions, and scanned
+//	   mysql/stream mysql/apply           the log as transactions, and scanned; changes on a target, repair
 //	   mysql/server                       connections, errors, places of the log
 //	   postgres/bulk                      rows of tables: frozen, cut into ranges, read, written, summed up
 //	   postgres/physical                  a server as files and as a log: backups, changed pages, recovery, receive

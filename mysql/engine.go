@@ -3,6 +3,7 @@ package mysql
 import (
 	"context"
 
+	"github.com/tidemarkdb/tidemark/mysql/apply"
 	"github.com/tidemarkdb/tidemark/mysql/bulk"
 	"github.com/tidemarkdb/tidemark/mysql/preflight"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
@@ -17,7 +18,7 @@ type Engine struct {
 	*schema.Schema
 	*bulk.Bulk
 	*stream.Source
-	*Target
+	*apply.Target
 	*preflight.Checks
 }
 
@@ -29,7 +30,7 @@ func Open(ctx context.Context, rawURL string, opt server.Options) (*Engine, erro
 	}
 	e := &Engine{Server: s, Schema: &schema.Schema{Server: s}}
 	e.Bulk = bulk.New(e.Schema)
-	e.Target = &Target{Bulk: e.Bulk}
+	e.Target = &apply.Target{Bulk: e.Bulk}
 	e.Checks = &preflight.Checks{Server: s, Streams: e.Applied}
 	e.Source = stream.New(e.Bulk, e.Checks)
 	return e, nil

@@ -7,10 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-func TestMain(m *testing.M) {
-	bulkFrom = 0
-	testdb.Main(m)
-}
+func TestMain(m *testing.M) { testdb.Main(m) }
 
 func open(t *testing.T, rawURL string, opt server.Options) *Engine {
 	t.Helper()

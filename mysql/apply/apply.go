@@ -1,4 +1,4 @@
-package mysql
+package apply
 
 import (
 	"context"
@@ -156,7 +156,7 @@ func parsePlaces(low uint64, s string) (out []uint64, err error) {
 // Changes become statements of SQL text, many of which go out in one packet, so that a
 // transaction costs two round trips: one for its changes and its progress, and one for
 // the COMMIT, which is said when each statement has met as many rows as it should.
-// apply_batch.go puts changes of one table together in statements of many rows. If
+// batch.go puts changes of one table together in statements of many rows. If
 // anything at all is wrong with those, a warning included, the group is rolled back and
 // done once more, change by change, in the order of the source and carefully: what
 // fails then, fails, and what the server says is about one change.

@@ -1,4 +1,4 @@
-package mysql_test
+package apply_test
 
 import (
 	"context"

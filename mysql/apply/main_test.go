@@ -1,0 +1,51 @@
+package apply
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/mysql/bulk"
+	"github.com/tidemarkdb/tidemark/mysql/schema"
+	"github.com/tidemarkdb/tidemark/mysql/server"
+)
+
+func TestMain(m *testing.M) {
+	bulkFrom = 0
+	testdb.Main(m)
+}
+
+// An Engine is as much of the engine as applying needs.
+type Engine struct {
+	*server.Server
+	*schema.Schema
+	*bulk.Bulk
+	*Target
+}
+
+func Open(ctx context.Context, rawURL string, opt server.Options) (*Engine, error) {
+	s, err := server.Open(ctx, rawURL, opt)
+	if err != nil {
+		return nil, err
+	}
+	e := &Engine{Server: s, Schema: &schema.Schema{Server: s}}
+	e.Bulk = bulk.New(e.Schema)
+	e.Target = &Target{Bulk: e.Bulk}
+	return e, nil
+}
+
+func (e *Engine) Close() error {
+	e.Bulk.Close()
+	e.Target.Close()
+	return e.Server.Close()
+}
+
+func open(t *testing.T, rawURL string, opt server.Options) *Engine {
+	t.Helper()
+	e, err := Open(t.Context(), rawURL, opt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { e.Close() })
+	return e
+}
