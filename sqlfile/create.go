@@ -96,44 +96,27 @@ func (p *ddl) tableName(id *tidemark.TableID) bool {
 // definition reads a column, key or constraint, up to the comma or parenthesis
 // after it.
 func (p *ddl) definition() bool {
-	at := p.At
-	t := p.Next()
-	if t.Kind != sqltext.Word {
-		p.At = at
-		return p.column(-1)
-	}
-	name := ""
-	if t.Is("CONSTRAINT") {
-		if n := p.Peek(); n.Kind == sqltext.Name || n.Kind == sqltext.Word && !n.Is("PRIMARY") && !n.Is("UNIQUE") && !n.Is("FOREIGN") && !n.Is("CHECK") {
-			name, _ = p.name()
-		}
-		t = p.Next()
-	}
-	switch {
-	case t.Is("PRIMARY") && p.Accept("KEY"):
-		x := &tidemark.Index{Name: "PRIMARY", Unique: true}
-		p.t.Key = x
-		return p.index(x)
-	case t.Is("UNIQUE"):
-		if !p.Accept("KEY") {
-			p.Accept("INDEX")
-		}
+	switch is, name := p.Definition(); is {
+	case sqltext.PrimaryKey:
+		p.t.Key = &tidemark.Index{Name: name, Unique: true}
+		return p.index(p.t.Key)
+	case sqltext.UniqueKey:
 		return p.key(tidemark.Index{Name: name, Unique: true})
-	case t.Is("KEY"), t.Is("INDEX"):
-		return p.key(tidemark.Index{})
-	case t.Is("FULLTEXT"), t.Is("SPATIAL"):
-		if !p.Accept("KEY") {
-			p.Accept("INDEX")
-		}
-		return p.key(tidemark.Index{Method: strings.ToLower(t.Text)})
-	case t.Is("FOREIGN") && p.Accept("KEY"):
+	case sqltext.Key:
+		return p.key(tidemark.Index{Name: name})
+	case sqltext.FulltextKey:
+		return p.key(tidemark.Index{Name: name, Method: "fulltext"})
+	case sqltext.SpatialKey:
+		return p.key(tidemark.Index{Name: name, Method: "spatial"})
+	case sqltext.VectorKey:
+		return p.key(tidemark.Index{Name: name, Method: "vector"})
+	case sqltext.ForeignKey:
 		return p.foreignKey(name)
-	case t.Is("CHECK") && p.Accept("("):
-		return p.check(name)
-	case t.Is("PERIOD") && p.Accept("FOR"):
+	case sqltext.Check:
+		return p.Accept("(") && p.check(name)
+	case sqltext.Period:
 		return p.skipRest()
 	}
-	p.At = at
 	return p.column(-1)
 }
 
@@ -156,11 +139,8 @@ func (p *ddl) skipRest() bool {
 	}
 }
 
-// key reads an index that may have a name.
+// key reads an index, which may have no name.
 func (p *ddl) key(x tidemark.Index) bool {
-	if t := p.Peek(); t.Kind == sqltext.Name || t.Kind == sqltext.Word && !t.Is("USING") {
-		x.Name, _ = p.name()
-	}
 	if !p.index(&x) {
 		return false
 	}

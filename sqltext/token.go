@@ -1,10 +1,11 @@
 // Package sqltext reads the text of SQL, of MySQL, MariaDB and PostgreSQL.
 //
-//	Dialect  by which rules a text is read: Next gives one token, Scan all of them
-//	Token    a piece of a text; all of them, put together, are the text. Join, Find, Skip, Closing, SplitList, Said, Trim work on lists of them
-//	Terms    the tokens of an expression: numbers and operators whole, strings and names as values
-//	Reader   takes those tokens off a text that say something, and resolves comments that only some servers run
-//	Server   which of these comments a server runs
+//	Dialect     by which rules a text is read: Next gives one token, Scan all of them
+//	Token       a piece of a text; all of them, put together, are the text. Join, Find, Skip, Closing, SplitList, Said, Trim work on lists of them
+//	Terms       the tokens of an expression: numbers and operators whole, strings and names as values
+//	Reader      takes those tokens off a text that say something, and resolves comments that only some servers run
+//	Server      which of these comments a server runs
+//	Definition  what an element in the list of a CREATE TABLE of MySQL's defines
 //
 // bytes.go has what looks at bytes of texts that are not whole, for whoever reads files of any size.
 package sqltext

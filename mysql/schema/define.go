@@ -196,7 +196,7 @@ func items(c *createTable) (map[string]string, []string) {
 	out, order := map[string]string{}, []string(nil)
 	for i := range c.items {
 		it := &c.items[i]
-		if it.kind == columnItem || it.kind == foreignItem {
+		if it.kind == sqltext.Column || it.kind == sqltext.ForeignKey {
 			continue
 		}
 		name := dropName(it)
@@ -209,11 +209,11 @@ func items(c *createTable) (map[string]string, []string) {
 // dropName is what follows DROP in the ALTER TABLE that drops an item.
 func dropName(it *tableItem) string {
 	switch it.kind {
-	case primaryItem:
+	case sqltext.PrimaryKey:
 		return "PRIMARY KEY"
-	case checkItem:
+	case sqltext.Check:
 		return "CONSTRAINT " + server.Quote(it.name)
-	case periodItem:
+	case sqltext.Period:
 		return "PERIOD FOR " + server.Quote(it.name)
 	}
 	return "KEY " + server.Quote(it.name)
@@ -335,7 +335,7 @@ func (a *altering) addItems() {
 
 // columnItems gives the columns in their order.
 func columnItems(c *createTable) []tableItem {
-	return slices.DeleteFunc(slices.Clone(c.items), func(it tableItem) bool { return it.kind != columnItem })
+	return slices.DeleteFunc(slices.Clone(c.items), func(it tableItem) bool { return it.kind != sqltext.Column })
 }
 
 func findItem(list []tableItem, name string) int {

@@ -170,7 +170,7 @@ func (r *renderer) nativeTable(m *tidemark.Move, c *createTable, depends []strin
 	for i := range c.items {
 		switch it := &c.items[i]; {
 		case keep[i] || !it.isKey():
-		case innodb && it.kind == fulltextItem:
+		case innodb && it.kind == sqltext.FulltextKey:
 			texts = append(texts, it)
 		default:
 			later = append(later, "ADD "+it.String())

@@ -16,11 +16,11 @@ func (w *rewriter) versioning() {
 	var rows []string
 	w.c.items = slices.DeleteFunc(w.c.items, func(it tableItem) bool {
 		n := sqltext.Find(it.tokens, "row")
-		edge := it.kind == columnItem && n >= 0 && sqltext.Find(it.tokens, "generated") >= 0 && (sqltext.At(it.tokens, sqltext.Skip(it.tokens, n+1)).Is("start") || sqltext.At(it.tokens, sqltext.Skip(it.tokens, n+1)).Is("end"))
+		edge := it.kind == sqltext.Column && n >= 0 && sqltext.Find(it.tokens, "generated") >= 0 && (sqltext.At(it.tokens, sqltext.Skip(it.tokens, n+1)).Is("start") || sqltext.At(it.tokens, sqltext.Skip(it.tokens, n+1)).Is("end"))
 		if edge {
 			rows = append(rows, it.name)
 		}
-		return edge || it.kind == periodItem && sqltext.Find(it.tokens, "system_time") >= 0
+		return edge || it.kind == sqltext.Period && sqltext.Find(it.tokens, "system_time") >= 0
 	})
 	before := len(w.c.options)
 	w.c.options = dropWords(w.c.options, "with", "system", "versioning")
@@ -33,7 +33,7 @@ func (w *rewriter) versioning() {
 func (w *rewriter) key(it *tableItem) bool {
 	name := "index " + w.m.From.String() + "." + it.name
 	drop := func(why string) bool {
-		if it.kind == uniqueItem {
+		if it.kind == sqltext.UniqueKey {
 			why += "; it was unique, which nothing ensures now"
 		}
 		w.r.find(tidemark.Warning, name, "is left out: "+why, "")
@@ -60,11 +60,11 @@ func (w *rewriter) key(it *tableItem) bool {
 		return true
 	}
 	switch {
-	case it.kind == vectorItem:
+	case it.kind == sqltext.VectorKey:
 		return drop("MySQL has no vector indexes")
 	case strings.Contains(strings.ToLower(it.String()), "without overlaps"):
 		return drop("MySQL has no WITHOUT OVERLAPS")
-	case it.kind == uniqueItem && w.wholeLob(it):
+	case it.kind == sqltext.UniqueKey && w.wholeLob(it):
 		return drop("MySQL has no unique keys on whole TEXT or BLOB columns")
 	}
 	for i, t := range it.tokens {

@@ -21,17 +21,17 @@ func (r *renderer) rewriteTable(m *tidemark.Move, c *createTable) {
 	w.versioning()
 	var items []tableItem
 	for _, it := range c.items {
-		if it.kind == foreignItem {
+		if it.kind == sqltext.ForeignKey {
 			continue
 		}
 		it.tokens = r.collations(it.tokens)
 		ok := true
 		switch {
-		case it.kind == columnItem:
+		case it.kind == sqltext.Column:
 			ok = w.column(&it)
-		case it.kind == checkItem:
+		case it.kind == sqltext.Check:
 			ok = w.check(&it)
-		case it.kind == periodItem:
+		case it.kind == sqltext.Period:
 			if ok = r.to.mariadb; !ok {
 				r.find(tidemark.Warning, w.object, "its period "+it.String()+" is left out: MySQL has none", "")
 			}

@@ -1,30 +1,15 @@
 package schema
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// An itemKind says what one element of a CREATE TABLE's list is.
-type itemKind uint8
-
-const (
-	columnItem itemKind = iota
-	primaryItem
-	uniqueItem
-	keyItem
-	fulltextItem
-	spatialItem
-	vectorItem
-	foreignItem
-	checkItem
-	periodItem
-)
-
 // A tableItem is one element of a CREATE TABLE's list.
 type tableItem struct {
-	kind   itemKind
+	kind   sqltext.Definition
 	name   string
 	tokens []sqltext.Token
 }
@@ -32,12 +17,11 @@ type tableItem struct {
 func (it *tableItem) String() string { return sqltext.Join(it.tokens) }
 
 // isKey reports whether the item is a key, the primary one included.
-func (it *tableItem) isKey() bool { return it.kind >= primaryItem && it.kind <= vectorItem }
+func (it *tableItem) isKey() bool { return it.kind.IsKey() }
 
 // A createTable is the text of a CREATE TABLE, taken apart far enough to build
 // its keys later and to say it for another server.
 type createTable struct {
-	name      string
 	items     []tableItem
 	options   []sqltext.Token // ENGINE=InnoDB ...
 	partition []sqltext.Token // PARTITION BY ..., without the comment that MySQL puts around it
@@ -48,13 +32,7 @@ type createTable struct {
 // as mysqldump does. ok is false for anything else.
 func parseCreateTable(sql string) (c createTable, ok bool) {
 	tokens := sqltext.Scan(strings.TrimRight(sql, "; \t\r\n"))
-	open := 0
-	for open < len(tokens) && !tokens[open].Punct('(') {
-		if t := tokens[open]; t.Kind == sqltext.Name || t.Kind == sqltext.Word {
-			c.name = t.Name()
-		}
-		open++
-	}
+	open := max(slices.IndexFunc(tokens, isOpen), 0)
 	end := sqltext.Closing(tokens, open)
 	if end >= len(tokens) || !sqltext.At(tokens, sqltext.Skip(tokens, 0)).Is("create") {
 		return c, false
@@ -82,82 +60,33 @@ func parseCreateTable(sql string) (c createTable, ok bool) {
 }
 
 func newTableItem(tokens []sqltext.Token) tableItem {
-	it := tableItem{kind: columnItem, tokens: tokens}
-	i := sqltext.Skip(tokens, 0)
-	first := sqltext.At(tokens, i)
-	next := sqltext.At(tokens, sqltext.Skip(tokens, i+1))
-	if first.Kind == sqltext.Name {
-		it.name = first.Name()
-		return it
-	}
-	if first.Is("constraint") {
-		i = sqltext.Skip(tokens, i+1)
-		if t := sqltext.At(tokens, i); !t.Is("check") && !t.Is("foreign") && !t.Is("primary") && !t.Is("unique") {
-			it.name = t.Name()
-			i = sqltext.Skip(tokens, i+1)
-		}
-		first, next = sqltext.At(tokens, i), sqltext.At(tokens, sqltext.Skip(tokens, i+1))
-	}
-	named := func(kind itemKind, at int) tableItem {
-		it.kind = kind
-		if t := tokenAfterKey(tokens, at); t.Kind == sqltext.Name || t.Kind == sqltext.Word && !t.Is("using") {
-			it.name = t.Name()
-		}
-		return it
-	}
-	switch {
-	case first.Is("primary"):
-		it.kind, it.name = primaryItem, "PRIMARY"
-	case first.Is("unique"):
-		return named(uniqueItem, i)
-	case (first.Is("key") || first.Is("index")) && (next.Kind == sqltext.Name || next.Kind == sqltext.Word || next.Punct('(')):
-		return named(keyItem, i-1)
-	case first.Is("fulltext"):
-		return named(fulltextItem, i)
-	case first.Is("spatial"):
-		return named(spatialItem, i)
-	case first.Is("vector") && (next.Is("key") || next.Is("index")):
-		return named(vectorItem, i)
-	case first.Is("foreign"):
-		it.kind = foreignItem
-	case first.Is("check"):
-		it.kind = checkItem
-	case first.Is("period") && next.Is("for"):
-		it.kind = periodItem
-	default:
-		it.name = first.Name()
-	}
-	return it
+	is, name := (&sqltext.Reader{Text: []byte(sqltext.Join(tokens))}).Definition()
+	return tableItem{is, name, tokens}
 }
 
-// tokenAfterKey gives the token after the optional KEY or INDEX that follows
-// index i.
-func tokenAfterKey(tokens []sqltext.Token, i int) sqltext.Token {
-	i = sqltext.Skip(tokens, i+1)
-	if t := sqltext.At(tokens, i); t.Is("key") || t.Is("index") {
-		i = sqltext.Skip(tokens, i+1)
+func isOpen(t sqltext.Token) bool { return t.Punct('(') }
+
+// list gives what is in the item's first parentheses.
+func (it *tableItem) list() [][]sqltext.Token {
+	open := slices.IndexFunc(it.tokens, isOpen)
+	if open < 0 {
+		return nil
 	}
-	return sqltext.At(tokens, i)
+	return sqltext.SplitList(it.tokens[open+1 : sqltext.Closing(it.tokens, open)])
 }
 
 // keyColumns gives the names of the columns of a key or foreign key, in order;
 // an expression is an empty name.
 func (it *tableItem) keyColumns() []string {
-	for i, t := range it.tokens {
-		if !t.Punct('(') {
-			continue
+	var out []string
+	for _, part := range it.list() {
+		name := ""
+		if first := sqltext.At(part, 0); first.Kind == sqltext.Name || first.Kind == sqltext.Word {
+			name = first.Name()
 		}
-		var out []string
-		for _, part := range sqltext.SplitList(it.tokens[i+1 : sqltext.Closing(it.tokens, i)]) {
-			name := ""
-			if first := sqltext.At(part, 0); first.Kind == sqltext.Name || first.Kind == sqltext.Word {
-				name = first.Name()
-			}
-			out = append(out, name)
-		}
-		return out
+		out = append(out, name)
 	}
-	return nil
+	return out
 }
 
 // foreignTails gives what each foreign key says after REFERENCES t (c): its
@@ -167,7 +96,7 @@ func (c *createTable) foreignTails() map[string]string {
 	for i := range c.items {
 		it := &c.items[i]
 		n := sqltext.Find(it.tokens, "references")
-		if it.kind != foreignItem || n < 0 {
+		if it.kind != sqltext.ForeignKey || n < 0 {
 			continue
 		}
 		for n < len(it.tokens) && !it.tokens[n].Punct('(') {
@@ -198,7 +127,7 @@ func (c *createTable) option(word string) string {
 // autoIncrement names the column that numbers itself.
 func (c *createTable) autoIncrement() string {
 	for i := range c.items {
-		if it := &c.items[i]; it.kind == columnItem && it.has("auto_increment") {
+		if it := &c.items[i]; it.kind == sqltext.Column && it.has("auto_increment") {
 			return it.name
 		}
 	}
@@ -208,7 +137,7 @@ func (c *createTable) autoIncrement() string {
 // notNull reports whether a column is declared so.
 func (c *createTable) notNull(column string) bool {
 	for i := range c.items {
-		if it := &c.items[i]; it.kind == columnItem && strings.EqualFold(it.name, column) {
+		if it := &c.items[i]; it.kind == sqltext.Column && strings.EqualFold(it.name, column) {
 			n := sqltext.Find(it.tokens, "not")
 			return n >= 0 && sqltext.At(it.tokens, sqltext.Skip(it.tokens, n+1)).Is("null")
 		}
@@ -232,15 +161,15 @@ func (c *createTable) inCreate() []bool {
 	sorted := engine == "" || engine == "innodb" || engine == "myisam" || engine == "aria"
 	auto, primary, clustered := c.autoIncrement(), false, false
 	for i := range c.items {
-		primary = primary || c.items[i].kind == primaryItem
+		primary = primary || c.items[i].kind == sqltext.PrimaryKey
 	}
 	for i := range c.items {
 		it := &c.items[i]
 		switch {
-		case it.kind == foreignItem:
-		case !it.isKey() || it.kind == primaryItem || !sorted:
+		case it.kind == sqltext.ForeignKey:
+		case !it.isKey() || it.kind == sqltext.PrimaryKey || !sorted:
 			keep[i] = true
-		case it.kind == uniqueItem && !primary && !clustered && c.allNotNull(it):
+		case it.kind == sqltext.UniqueKey && !primary && !clustered && c.allNotNull(it):
 			keep[i], clustered = true, true
 		}
 	}
@@ -261,7 +190,7 @@ func (c *createTable) keyFor(auto string) int {
 	holds := -1
 	for i := range c.items {
 		it := &c.items[i]
-		if !it.isKey() || it.kind == primaryItem {
+		if !it.isKey() || it.kind == sqltext.PrimaryKey {
 			continue
 		}
 		for n, col := range it.keyColumns() {
@@ -301,15 +230,9 @@ func (c *createTable) allNotNull(it *tableItem) bool {
 			return false
 		}
 	}
-	// A prefix does not order the rows.
-	for i, t := range it.tokens {
-		if t.Punct('(') {
-			for _, part := range sqltext.SplitList(it.tokens[i+1 : sqltext.Closing(it.tokens, i)]) {
-				if sqltext.At(part, sqltext.Skip(part, 1)).Punct('(') {
-					return false
-				}
-			}
-			break
+	for _, part := range it.list() {
+		if sqltext.At(part, sqltext.Skip(part, 1)).Punct('(') {
+			return false // a prefix does not order the rows
 		}
 	}
 	return true

@@ -33,13 +33,13 @@ func readComputed(create string) computedFrom {
 	reads := map[string][]string{}
 	for i := range c.items {
 		it := &c.items[i]
-		if n := sqltext.Find(it.tokens, "check"); n >= 0 && (it.kind == checkItem || it.kind == columnItem) {
+		if n := sqltext.Find(it.tokens, "check"); n >= 0 && (it.kind == sqltext.Check || it.kind == sqltext.Column) {
 			for _, name := range mentioned(it.tokens[n:]) {
 				out.checked[name] = sqltext.Join(it.tokens[n:])
 			}
 		}
 		n := sqltext.Find(it.tokens, "as")
-		if it.kind != columnItem || n < 0 {
+		if it.kind != sqltext.Column || n < 0 {
 			continue
 		}
 		name := strings.ToLower(it.name)
@@ -47,7 +47,7 @@ func readComputed(create string) computedFrom {
 	}
 	for i := range c.items {
 		it := &c.items[i]
-		if it.kind == columnItem && reads[strings.ToLower(it.name)] != nil && (it.has("stored") || it.has("persistent")) {
+		if it.kind == sqltext.Column && reads[strings.ToLower(it.name)] != nil && (it.has("stored") || it.has("persistent")) {
 			out.base(strings.ToLower(it.name), it.name, reads)
 		}
 	}
@@ -66,7 +66,7 @@ func (c *computedFrom) base(name, stored string, reads map[string][]string) {
 
 // mentioned gives the names in the first parentheses of tokens, in lower case: columns, and words that are none.
 func mentioned(tokens []sqltext.Token) []string {
-	open := slices.IndexFunc(tokens, func(t sqltext.Token) bool { return t.Punct('(') })
+	open := slices.IndexFunc(tokens, isOpen)
 	if open < 0 {
 		return nil
 	}
