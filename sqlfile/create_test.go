@@ -96,6 +96,18 @@ func TestParseCreateTable(t *testing.T) {
 	}
 }
 
+// MariaDB 11.7 writes these; vector is no reserved word.
+func TestVectorKey(t *testing.T) {
+	got, err := ParseCreateTable([]byte("CREATE TABLE `a` (\n  `vector` vector(3) NOT NULL,\n  VECTOR KEY `v` (`vector`) `M`=6 `DISTANCE`=euclidean\n)"), &Session{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []tidemark.Index{{Name: "v", Method: "vector", Parts: []tidemark.IndexPart{{Column: "vector"}}}}
+	if diff := cmp.Diff(want, got.Indexes); diff != "" || len(got.Columns) != 1 {
+		t.Errorf("%d columns, indexes (-want +got):\n%s", len(got.Columns), diff)
+	}
+}
+
 func TestCreateTableRefused(t *testing.T) {
 	for _, sql := range []string{"CREATE TABLE a LIKE b", "CREATE TABLE a (LIKE b)", "CREATE TABLE a AS SELECT 1", "CREATE TABLE a (b", "CREATE TABLE a ()", "CREATE TABLE a (b int,)", "CREATE TABLE (b int)"} {
 		if def, err := ParseCreateTable([]byte(sql), &Session{}); tidemark.KindOf(err) != tidemark.Unsupported || tidemark.HintOf(err) == "" {

@@ -114,14 +114,17 @@ func (mk *maker) keys() {
 	mk.r.noteUnique(mk.t, made)
 }
 
+// insteadOf says what does what indexes of other engines did.
+var insteadOf = map[string]string{
+	"fulltext": "A GIN index of to_tsvector('simple', column), and queries with @@, do what it did.",
+	"spatial":  "Make a GiST index once the column is a PostGIS geometry.",
+	"vector":   "Make an HNSW index once the column is a vector of the extension of that name.",
+}
+
 // index makes an index and gives its object's ID, "" if it cannot be made.
 func (mk *maker) index(x *tidemark.Index, name string) string {
 	who := "index " + x.Name + " of " + mk.t.String()
-	if !mk.r.same && (x.Method == "fulltext" || x.Method == "spatial") {
-		hint := "Make a GiST index once the column is a PostGIS geometry."
-		if x.Method == "fulltext" {
-			hint = "A GIN index of to_tsvector('simple', column), and queries with @@, do what it did."
-		}
+	if hint := insteadOf[x.Method]; hint != "" && !mk.r.same {
 		mk.r.find(tidemark.Warning, who, "left out: PostgreSQL has no "+x.Method+" index of this kind", hint)
 		return ""
 	}

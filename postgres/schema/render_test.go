@@ -165,6 +165,7 @@ func mysqlShop() *tidemark.Database {
 			{Name: "name", Parts: []tidemark.IndexPart{{Column: "name", Prefix: 10}, {Column: "born", Desc: true}}},
 			{Name: "notes", Parts: []tidemark.IndexPart{{Column: "notes", Prefix: 20}}, Unique: true},
 			{Name: "words", Parts: []tidemark.IndexPart{{Column: "notes"}}, Method: "fulltext"},
+			{Name: "near", Parts: []tidemark.IndexPart{{Column: "notes"}}, Method: "vector"},
 			{Name: "low", Parts: []tidemark.IndexPart{{Expr: "lower(`name`)"}}},
 			{Name: "gone", Parts: []tidemark.IndexPart{{Column: "label"}}},
 		},
@@ -201,6 +202,7 @@ func TestRenderFromMySQL(t *testing.T) {
 		"warning: column shop.customer.odd: its default is left out: it is SQL of the source: soundex('x')",
 		"warning: foreign key loose of shop.order: left out: no unique key of shop.customer has just the columns y",
 		"warning: index gone of shop.customer: left out: its column label is left out",
+		"warning: index near of shop.customer: left out: PostgreSQL has no vector index of this kind",
 		"warning: index words of shop.customer: left out: PostgreSQL has no fulltext index of this kind",
 	}
 	if diff := cmp.Diff(want, findingLines(findings)); diff != "" {
