@@ -3,8 +3,10 @@ package server
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/url"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -23,6 +25,41 @@ var foreignOptions = map[string]string{
 	"tls-ca": "sslrootcert", "ssl-ca": "sslrootcert", "ssl_ca": "sslrootcert", "tls-cert": "sslcert", "ssl-cert": "sslcert",
 	"tls-key": "sslkey", "ssl-key": "sslkey", "socket": "host", "unix_socket": "host", "connect-timeout": "connect_timeout", "timeout": "connect_timeout",
 	"enable-cleartext-plugin": "require_auth", "get-server-public-key": "require_auth", "server-public-key-path": "require_auth",
+}
+
+// libpqOptions are options of libpq that the driver does not know, and would hand to the server as settings: which value of
+// each says what is done here anyway, "" any, and what to do in place of others.
+var libpqOptions = map[string]struct{ same, instead string }{
+	"keepalives": {same: "1"}, "keepalives_idle": {}, "keepalives_interval": {}, "keepalives_count": {}, "tcp_user_timeout": {},
+	"sslcompression": {same: "0"}, "gssencmode": {same: "disable prefer"}, "gssdelegation": {same: "0"}, "gsslib": {}, "sslcrl": {same: "-", instead: "lists of revoked certificates are not read"},
+	"sslcrldir": {same: "-", instead: "lists of revoked certificates are not read"}, "load_balance_hosts": {same: "disable"}, "client_encoding": {same: "UTF8 utf8 UTF-8 utf-8 auto"},
+	"hostaddr": {same: "-", instead: "write the address as the host"}, "requirepeer": {same: "-", instead: "a server is proved by TLS: sslmode=verify-full"}, "requiressl": {same: "0", instead: "write sslmode=require"},
+	"replication":              {same: "false no off 0", instead: "leave it out: replication connections are made where they are needed"},
+	"ssl_min_protocol_version": {same: "TLSv1.2"}, "ssl_max_protocol_version": {same: "TLSv1.3"}, "sslkeylogfile": {same: "-", instead: "keys of a connection are not written"},
+	"scram_client_key": {same: "-", instead: "give the password"}, "scram_server_key": {same: "-", instead: "give the password"},
+	"oauth_issuer": {same: "-", instead: "OAuth is not supported"}, "oauth_client_id": {same: "-", instead: "OAuth is not supported"}, "oauth_client_secret": {same: "-", instead: "OAuth is not supported"}, "oauth_scope": {same: "-", instead: "OAuth is not supported"},
+}
+
+// ourLibpqOptions takes from a configuration what libpqOptions has, and refuses what would be done otherwise than it says.
+func ourLibpqOptions(cfg *pgx.ConnConfig) error {
+	if name := cfg.RuntimeParams["fallback_application_name"]; name != "" && cfg.RuntimeParams["application_name"] == "" {
+		cfg.RuntimeParams["application_name"] = name
+	}
+	delete(cfg.RuntimeParams, "fallback_application_name")
+	for _, name := range slices.Sorted(maps.Keys(cfg.RuntimeParams)) {
+		known, is := libpqOptions[name]
+		if !is {
+			continue
+		}
+		if value := cfg.RuntimeParams[name]; known.same != "" && !slices.Contains(strings.Fields(known.same), value) {
+			if known.instead == "" {
+				known.instead = "only " + strings.ReplaceAll(known.same, " ", " or ") + " is done here"
+			}
+			return fmt.Errorf("option %s of libpq is not taken: %s", name, known.instead)
+		}
+		delete(cfg.RuntimeParams, name)
+	}
+	return nil
 }
 
 // maxMessage bounds what a server says in one message: a value has at most 1 GB, and so
@@ -51,6 +88,9 @@ func readURL(text string) (*pgx.ConnConfig, error) {
 	cfg, err := pgx.ParseConfig(text)
 	if err != nil {
 		return nil, bad(parseCause(err), urlForm)
+	}
+	if err := ourLibpqOptions(cfg); err != nil {
+		return nil, bad(err, "Leave it out, or change it.")
 	}
 	cfg.MaxProtocolMessageBodyLen = maxMessage
 	cfg.BuildFrontend = guardedFrontend
