@@ -104,6 +104,10 @@ The role needs REPLICATION. A standby that is promoted is followed to its new ti
 
 func (o *archiveOptions) archive(cmd *cobra.Command, source, where string) error {
 	ctx := cmd.Context()
+	source, err := o.login(source)
+	if err != nil {
+		return err
+	}
 	e, err := postgres.Open(ctx, source, o.engine.Postgres)
 	if err != nil {
 		return err
@@ -144,7 +148,7 @@ func (o *archiveOptions) archive(cmd *cobra.Command, source, where string) error
 	if watch.receiver, err = e.Receive(opt); err != nil {
 		return err
 	}
-	if !cmd.Flags().Changed("compress") {
+	if !option.Given(cmd, "compress") {
 		a.Hurry(watch.hurried)
 	}
 	stop, err := watch.start(o.metrics)

@@ -133,7 +133,7 @@ The server may be a standby. Nothing is changed on it.`,
 // What of backup's options is for one form of backup only.
 var (
 	onlyPhysical = []string{"sessions", "buffers", "buffer-size", "memory", "incremental", "delta", "parent", "changes-by", "data-dir", "via", "checkpoint", "damaged"}
-	onlyLogical  = []string{"table", "tablespace", "include", "exclude", "owners", "grants", "lock", "lock-wait"}
+	onlyLogical  = []string{"table", "schema", "tablespace", "include", "exclude", "owners", "grants", "lock", "lock-wait"}
 )
 
 // oneForm refuses options that mean nothing to the form of backup that is asked for.
@@ -146,7 +146,7 @@ func (o *backupOptions) oneForm(cmd *cobra.Command) error {
 		others, what, hint = onlyPhysical, "is for backups of a server's files", "Leave it out, or leave out --logical."
 	}
 	for _, name := range others {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+		if option.Given(cmd, name) {
 			return &tidemark.Error{Kind: tidemark.Invalid, Op: "back up", Object: "--" + name, Err: errors.New(what), Hint: hint}
 		}
 	}
@@ -164,6 +164,10 @@ func (o *backupOptions) pipeline() backup.Options {
 const backupMemory = 96 << 20
 
 func (o *backupOptions) backUp(cmd *cobra.Command, source string, places []string, cat *catalog.Catalog) error {
+	source, err := o.login(source)
+	if err != nil {
+		return err
+	}
 	o.uncached = o.direct
 	r, done, err := o.openMirror(cmd.Context(), places)
 	if err != nil {

@@ -63,6 +63,9 @@ func onThisMachine(raw string) bool {
 	if err != nil {
 		return false
 	}
+	if q := u.Query(); q.Has("service") || q.Get("host") != "" && q.Get("host")[0] != '/' {
+		return false
+	}
 	ip := net.ParseIP(u.Hostname())
 	return u.Hostname() == "" || u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }

@@ -84,7 +84,7 @@ catalogue keeps no passwords: it has to come from a password file, PGPASSWORD or
 		if !ok {
 			return &tidemark.Error{Kind: tidemark.Unsupported, Op: "exceptions", Object: tidemark.MaskURL(target), Err: errors.New(db.Name() + " keeps none")}
 		}
-		if cmd.Flags().Changed("name") || len(given) == 0 {
+		if option.Given(cmd, "name") || len(given) == 0 {
 			o.filter.Queue = o.name
 		}
 		if !o.filter.Before.IsZero() {

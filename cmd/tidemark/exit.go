@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/tidemarkdb/tidemark"
@@ -107,7 +109,7 @@ const jsonKey = "json"
 
 // jsonAsked reports whether a command line asks for JSON, for errors before it was read.
 func jsonAsked(args []string) bool {
-	asked := false
+	asked, _ := option.ParseOnOff(cmp.Or(os.Getenv(option.Variable("json")), "off"))
 	for _, arg := range args {
 		if arg == "--" {
 			break

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/engines"
@@ -81,7 +82,18 @@ func (o *watchOptions) checkLive(cmd *cobra.Command, url string) error {
 		}
 		spec.Forecast = f
 	}
-	primary, behind, shut, err := engines.OpenPrimary(cmd.Context(), url, o.replica, o.engineOptions.engine)
+	url, err := o.login(url)
+	if err != nil {
+		return err
+	}
+	replica, err := address.URL(o.replica)
+	if err == nil {
+		replica, err = o.login(replica)
+	}
+	if err != nil {
+		return err
+	}
+	primary, behind, shut, err := engines.OpenPrimary(cmd.Context(), url, replica, o.engineOptions.engine)
 	if err != nil {
 		return err
 	}

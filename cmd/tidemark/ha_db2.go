@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/ha"
 	"github.com/tidemarkdb/tidemark/ha/report"
@@ -26,7 +27,7 @@ func (o *calculateOptions) checkDb2(cmd *cobra.Command, scans []ha.Scanned) erro
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "calculate", Object: object, Err: errors.New(cause), Hint: hint}
 	}
 	for _, name := range notOfDb2 {
-		if cmd.Flags().Changed(name) {
+		if option.Given(cmd, name) {
 			return bad("--"+name, "Db2's formulas have no place for it", "Leave it out; --engine postgres, mysql or mariadb has models that take it.")
 		}
 	}

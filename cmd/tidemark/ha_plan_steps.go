@@ -294,7 +294,11 @@ func serverName(raw string) string {
 func (p *planner) scanServer(ctx context.Context) (*ha.Profile, error) {
 	watch := p.watch
 	p.say("the log: taking part in what %s writes, for %s", serverName(p.url), watch)
-	log, err := engines.OpenLog(ctx, []string{p.url}, engines.LogOptions{For: watch, Engine: p.engineOptions.engine})
+	url, err := p.login(p.url)
+	if err != nil {
+		return nil, err
+	}
+	log, err := engines.OpenLog(ctx, []string{url}, engines.LogOptions{For: watch, Engine: p.engineOptions.engine})
 	if err != nil {
 		return nil, err
 	}

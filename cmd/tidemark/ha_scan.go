@@ -105,6 +105,12 @@ func (o *scanOptions) scan(cmd *cobra.Command, given []string) error {
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "scan", Err: errors.New("flushes, records and transactions cannot be listed as JSON"), Hint: "leave out --json, --info-level or --trans-level"}
 	}
 	begun := time.Now()
+	for i := range given {
+		var err error
+		if given[i], err = o.login(given[i]); err != nil {
+			return err
+		}
+	}
 	log, err := engines.OpenLog(cmd.Context(), given, engines.LogOptions{Retrieve: o.retrieve, For: o.lookOn, From: o.from, Until: o.until, Engine: o.engineOptions.engine})
 	if err != nil {
 		return err

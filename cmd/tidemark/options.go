@@ -100,7 +100,7 @@ func optionBook() option.Book {
 		exception exceptionsOptions
 	)
 	return option.Book{
-		{Table: moving.ruleOptions.table()}, {Table: moving.loadOptions.table()}, {Table: moving.valueTable()}, {Table: moving.rejectOptions.table()}, {Table: moving.sessionTable()},
+		{Table: moving.ruleOptions.table()}, {Table: moving.loadOptions.table()}, {Table: moving.valueTable()}, {Table: moving.loginTable()}, {Table: moving.rejectOptions.table()}, {Table: moving.sessionTable()},
 		{Table: diff.compareOptions.table()}, {Verb: "diff", Table: diff.own()}, {Verb: "cutover", Table: cutover.own().Only("definitions")}, {Table: diff.liveOptions.table()},
 		{Verb: "repair", Table: repair.own()}, {Verb: "check", Table: check.own()},
 		{Table: streams.nameOptions.table()}, {Table: streams.applyTable()}, {Table: streams.queueOptions.table()}, {Table: streams.monitorTable()}, {Table: streams.metricsTable()}, {Table: streams.spanTable()},

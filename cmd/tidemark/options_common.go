@@ -73,7 +73,7 @@ func (o *stateOptions) statePath() (string, error) {
 	if o.state != "" {
 		return o.state, nil
 	}
-	if path := os.Getenv("TIDEMARK_STATE"); path != "" {
+	if path := os.Getenv(option.Variable("state")); path != "" { // also of commands without that option
 		return path, nil
 	}
 	base := os.Getenv("XDG_STATE_HOME")

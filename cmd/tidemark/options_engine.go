@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/engines"
 	"github.com/tidemarkdb/tidemark/job"
@@ -15,6 +16,7 @@ import (
 type engineOptions struct {
 	engine         engines.Options // what the options of both tables below say; each line has its default
 	zeroDates      string          // --zero-dates error, for comparisons: as a copy has written such dates; "" is error
+	passwordFile   string          // --password-file; none: passwords are where the engines' own programs look for them
 	noNumberIsNull bool            // --unrepresentable error, for comparisons: a copy has written NULL for what is no number
 }
 
@@ -60,14 +62,32 @@ func (o *engineOptions) sessionTable() option.Table {
 	}.In(option.Sessions)
 }
 
-func (o *engineOptions) table() option.Table { return option.Join(o.valueTable(), o.sessionTable()) }
+// loginTable has the option of passwords.
+func (o *engineOptions) loginTable() option.Table {
+	return option.Table{
+		option.New("password-file", "file", "", "Take passwords that no URL has from this file. It has lines as ~/.pgpass, host:port:database:user:password with * for any, for both engines, or a password alone.", option.Text(&o.passwordFile)).For("copy diff repair check replicate capture apply cutover restore backup archive exceptions ha-scan ha-plan ha-check"),
+	}.In(option.Sessions)
+}
+
+func (o *engineOptions) table() option.Table {
+	return option.Join(o.valueTable(), o.loginTable(), o.sessionTable())
+}
 
 // opener connects with these options.
 func (o *engineOptions) opener() job.Opener {
 	opt := o.engine
 	return func(ctx context.Context, url string) (job.Database, error) {
-		return engines.Open(ctx, withPassword(url), opt)
+		url, err := o.login(url)
+		if err != nil {
+			return nil, err
+		}
+		return engines.Open(ctx, url, opt)
 	}
+}
+
+// login gives a URL the password that it lacks.
+func (o *engineOptions) login(url string) (string, error) {
+	return address.WithPassword(url, o.passwordFile)
 }
 
 // openDump opens a dump file with these options.

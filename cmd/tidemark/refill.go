@@ -10,6 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/backup/repo"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
 	"github.com/tidemarkdb/tidemark/mapping"
@@ -24,7 +25,7 @@ func isDatabase(target string) bool {
 // What of restore's options is for one kind of target only.
 var (
 	onlyFolder   = []string{"parallelism", "sessions", "buffers", "delta", "force", "tablespace-map", "to", "exclusive", "timeline", "action", "program", "standby", "standby-slot"}
-	onlyDatabase = []string{"table-mappings", "table", "include", "exclude", "target-schema", "prep", "lanes", "finishers", "range-size", "buffer", "retry-for", "resume", "plan", "zero-dates",
+	onlyDatabase = []string{"table-mappings", "table", "schema", "include", "exclude", "target-schema", "prep", "lanes", "finishers", "range-size", "buffer", "retry-for", "resume", "plan", "zero-dates",
 		"unrepresentable", "tinyint1-bool", "owners", "grants", "reject-limit", "reject-dir", "definer", "no-binlog", "index-memory", "index-workers"}
 )
 
@@ -35,7 +36,7 @@ func fitting(cmd *cobra.Command, database bool) error {
 		others, what, hint = onlyFolder, "is for the files of a server, which go into a folder", "leave it out, or give a folder in place of the URL"
 	}
 	for _, name := range others {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed {
+		if option.Given(cmd, name) {
 			return &tidemark.Error{Kind: tidemark.Invalid, Op: "restore", Object: "--" + name, Err: errors.New(what), Hint: hint}
 		}
 	}

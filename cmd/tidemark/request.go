@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
@@ -185,7 +185,12 @@ func (r *request) task(path string) (*mapping.Task, error) {
 		return nil, inFile(err, path)
 	}
 	r.findings = append(r.findings, findings...)
-	r.source, r.target = task.Source, task.Target
+	if r.source, err = address.URL(task.Source); err == nil {
+		r.target, err = address.URL(task.Target)
+	}
+	if err != nil {
+		return nil, inFile(err, path)
+	}
 	if task.Rules != nil {
 		r.rules = task.Rules
 	}
@@ -293,20 +298,6 @@ func withoutPassword(err error, instead string) error {
 		return err
 	}
 	return &tidemark.Error{Op: "connect", Kind: tidemark.Denied, Err: err, Hint: "The catalogue keeps no passwords. " + instead + ", or set PGPASSWORD or MYSQL_PWD."}
-}
-
-// withPassword puts MYSQL_PWD, the variable that MySQL's own programs read, into a
-// URL that has a user and no password. PostgreSQL's variables are pgx's matter.
-func withPassword(raw string) string {
-	secret := os.Getenv("MYSQL_PWD")
-	u, err := url.Parse(raw)
-	if secret == "" || err != nil || u.Scheme != "mysql" && u.Scheme != "mariadb" || u.User == nil {
-		return raw
-	}
-	if _, has := u.User.Password(); !has {
-		u.User = url.UserPassword(u.User.Username(), secret)
-	}
-	return u.String()
 }
 
 // folder is where files of rejected rows go.

@@ -19,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/address"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/help"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/internal/crash"
@@ -138,6 +139,14 @@ databases, and says at every moment what it is waiting for.`,
 		SilenceUsage:  true,
 	}
 	isGroup(root)
+	root.PersistentPreRunE = func(_ *cobra.Command, given []string) (err error) { // databases are URLs for all that comes
+		for i := range given {
+			if given[i], err = address.URL(given[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
 	root.SetVersionTemplate(versionLine())
 	root.SetOut(stdout)
 	root.SetErr(stderr)

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark/catalog"
+	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
 	"github.com/tidemarkdb/tidemark/job"
 )
@@ -27,7 +28,7 @@ which of their tables are not active. tidemark sub lists all tables of one.`,
 	}
 	cmd.RunE = onCatalog(flags[catalogueOptions](cmd), func(cmd *cobra.Command, _ []string, o *catalogueOptions, cat *catalog.Catalog) error {
 		only := ""
-		if cmd.Flags().Changed("name") {
+		if option.Given(cmd, "name") {
 			only = o.name
 		}
 		return o.watched(cmd.Context(), func() error {

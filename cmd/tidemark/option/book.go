@@ -53,7 +53,7 @@ func (b Book) Verbs(name string) (out []string) {
 
 // Page writes the manual's page.
 func (b Book) Page(w io.Writer) {
-	fmt.Fprint(w, "# Options\n\nMade by `tidemark manual options`. Each is a flag (`--lanes 4`) and a key under `options:` of a task file\n(`lanes: 4`). Flags win over the task file, the task file over DMS task settings. Sizes take kB, MB, GB (1024 steps),\ndurations s, m, h. What stands behind a name is another one, for command lines only.\n\n")
+	fmt.Fprint(w, "# Options\n\nMade by `tidemark manual options`. Each is a flag (`--lanes 4`) and a key under `options:` of a task file\n(`lanes: 4`). Flags win over variables\n(`TIDEMARK_LANES=4`), variables over the task file, the task file over DMS task settings. Sizes take kB, MB, GB (1024 steps),\ndurations s, m, h. What stands behind a name is another one, for command lines only.\n\n")
 	fmt.Fprint(w, "| option | takes | default | commands | what it does |\n|---|---|---|---|---|\n")
 	for _, l := range b.lines() {
 		def := l.Default

@@ -6,6 +6,7 @@ package option
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 
@@ -146,7 +147,7 @@ func (f flagValue) Set(v string) error {
 }
 
 // Flags adds to a command the options that verb knows, which is its name in Line.Verbs. The function that it gives reads
-// them into what fresh makes: defaults first, then what a file says, then the flags. stranger says what becomes of an
+// them into what fresh makes: defaults first, then what a file says, then the environment, then the flags. stranger says what becomes of an
 // option of the file that verb does not know: its error, or nothing. What a file that is none of ours says is set where
 // the struct has a line for it, whether there is a flag or not.
 func Flags[O Set](cmd *cobra.Command, verb string, fresh func() O, stranger func(name string, v Value) error) (read func(file map[string]Value) (O, error)) {
@@ -163,6 +164,10 @@ func Flags[O Set](cmd *cobra.Command, verb string, fresh func() O, stranger func
 		}
 	}
 	return func(file map[string]Value) (O, error) {
+		if err := fromEnvironment(fresh().Table().Of(verb), given); err != nil {
+			var none O
+			return none, err
+		}
 		o := fresh()
 		table := o.Table()
 		for _, l := range table {
@@ -185,6 +190,37 @@ func Flags[O Set](cmd *cobra.Command, verb string, fresh func() O, stranger func
 		}
 		return o, nil
 	}
+}
+
+// Variable is the variable of the environment that says an option: what a flag says wins over it, and it over files.
+func Variable(name string) string {
+	return "TIDEMARK_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+// fromEnvironment adds what variables say of options that no flag has said.
+func fromEnvironment(known Table, given map[string]*[]string) error {
+	for i := range known {
+		l := &known[i]
+		v := os.Getenv(Variable(l.Name))
+		if v == "" || len(*given[l.Name]) > 0 {
+			continue
+		}
+		if err := l.listed(l.Set(v)); err != nil {
+			return &tidemark.Error{Op: "read environment", Object: Variable(l.Name), Kind: tidemark.Invalid, Err: fmt.Errorf("%q %w", v, err), Hint: "It stands for --" + l.Name + ", which takes " + strings.ReplaceAll(l.Form, "|", ", ") + "."}
+		}
+		*given[l.Name] = []string{v}
+	}
+	return nil
+}
+
+// Given reports whether an option was said on the command line, by whatever of its names, or in the environment.
+func Given(cmd *cobra.Command, name string) bool {
+	f := cmd.Flags().Lookup(name)
+	if f == nil {
+		return false
+	}
+	v, is := f.Value.(flagValue)
+	return is && len(*v.given) > 0
 }
 
 // addFlags adds a line under its name, and hidden under its other ones.

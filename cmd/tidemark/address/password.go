@@ -1,0 +1,145 @@
+package address
+
+import (
+	"errors"
+	"net/url"
+	"os"
+	"os/user"
+	"strings"
+
+	"github.com/tidemarkdb/tidemark"
+)
+
+// WithPassword gives a URL the password that it lacks: from file, if there is one; of MySQL and MariaDB else from
+// MYSQL_PWD or ~/.my.cnf. PGPASSWORD and PostgreSQL's own password file are for the engine. file has lines of the form
+// of ~/.pgpass, host:port:database:user:password with * for any, or a password alone.
+func WithPassword(text, file string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || !isMySQL(u) && u.Scheme != "postgres" && u.Scheme != "postgresql" {
+		return text, nil
+	}
+	if _, has := u.User.Password(); has || u.Query().Has("password") {
+		return text, nil
+	}
+	if file != "" {
+		lines, err := readPasswords(file)
+		if err != nil {
+			return "", err
+		}
+		if password, found := match(lines, u); found {
+			return with(u, password), nil
+		}
+	}
+	if !isMySQL(u) {
+		return text, nil
+	}
+	password := os.Getenv("MYSQL_PWD")
+	if password == "" {
+		_, s, err := configured(text)
+		if err != nil {
+			return "", err
+		}
+		if password = s["password"]; s["user"] != "" && u.User.Username() != "" && u.User.Username() != s["user"] {
+			password = "" // it is somebody else's
+		}
+	}
+	if password == "" || u.User == nil {
+		return text, nil
+	}
+	return with(u, password), nil
+}
+
+func with(u *url.URL, password string) string {
+	u.User = url.UserPassword(login(u), password)
+	return u.String()
+}
+
+// login is the user of a URL, or who its engine takes where it names none.
+func login(u *url.URL) string {
+	if name := u.User.Username(); name != "" || isMySQL(u) {
+		return name
+	}
+	if name := os.Getenv("PGUSER"); name != "" {
+		return name
+	}
+	if me, err := user.Current(); err == nil {
+		return me.Username
+	}
+	return ""
+}
+
+// readPasswords reads the lines of a password file.
+func readPasswords(file string) ([][]string, error) {
+	bad := func(kind tidemark.Kind, cause, hint string) error {
+		return &tidemark.Error{Op: "read password file", Object: file, Kind: kind, Err: errors.New(cause), Hint: hint}
+	}
+	text, err := os.ReadFile(file)
+	switch {
+	case os.IsNotExist(err):
+		return nil, bad(tidemark.NotFound, "there is no such file", "It has lines such as host:port:database:user:password, or a password alone.")
+	case err != nil:
+		return nil, bad(tidemark.Invalid, err.Error(), "Whoever runs this command has to be able to read it.")
+	}
+	var out [][]string
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimRight(line, "\r\n"); line != "" && line[0] != '#' {
+			out = append(out, fields(line))
+		}
+	}
+	switch {
+	case len(out) == 0:
+		return nil, bad(tidemark.Invalid, "it is empty", "It has lines such as host:port:database:user:password, or a password alone.")
+	case len(out) == 1 && len(out[0]) != 5: // a password alone
+		password := strings.TrimRight(string(text), "\r\n")
+		return [][]string{{"*", "*", "*", "*", password}}, nil
+	}
+	for _, f := range out {
+		if len(f) != 5 {
+			return nil, bad(tidemark.Invalid, "a line of it has not five parts", "Lines are host:port:database:user:password; a : or \\ in a part has a \\ before it.")
+		}
+	}
+	return out, nil
+}
+
+// fields cuts a line at colons that have no backslash before them; the fifth part is the rest.
+func fields(line string) (out []string) {
+	var part strings.Builder
+	for i := 0; i < len(line); i++ {
+		switch c := line[i]; {
+		case c == '\\' && i+1 < len(line):
+			i++
+			part.WriteByte(line[i])
+		case c == ':' && len(out) < 4:
+			out = append(out, part.String())
+			part.Reset()
+		default:
+			part.WriteByte(c)
+		}
+	}
+	return append(out, part.String())
+}
+
+// match finds the first line for a URL.
+func match(lines [][]string, u *url.URL) (password string, found bool) {
+	host, port := u.Hostname(), u.Port()
+	if host == "" {
+		host = "localhost"
+	}
+	if port == "" {
+		port = "5432"
+		if isMySQL(u) {
+			port = "3306"
+		}
+	}
+	is := []string{host, port, strings.Trim(u.Path, "/"), login(u)}
+	for _, line := range lines {
+		fits := true
+		for i, part := range is {
+			fits = fits && (line[i] == "*" || line[i] == part)
+		}
+		if fits {
+			return line[4], true
+		}
+	}
+	return "", false
+}
