@@ -35,6 +35,7 @@
 //	   mysql/stream mysql/apply           the log as transactions, and scanned; changes on a target, repair
 //	   mysql/server                       connections, errors, places of the log
 //	   postgres/bulk                      rows of tables: frozen, cut into ranges, read, written, summed up
+//	   postgres/pgtest                    what tests of its rooms share
 //	   postgres/physical                  a server as files and as a log: backups, changed pages, recovery, receive
 //	   postgres/schema                    what a PostgreSQL database is made of: described, rendered, compared
 //	   postgres/server                    sessions, errors and quoting, which all of PostgreSQL's engine stands on

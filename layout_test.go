@@ -52,6 +52,7 @@ var rooms = map[string]room{
 	"postgres/schema":   {floor: 32, imports: ". change sqltext postgres/server postgres/wal"},
 	"postgres/wal":      {floor: 30, imports: ". internal/archive"},
 	"postgres/bulk":     {floor: 34, imports: ". internal/crash postgres/schema postgres/server postgres/wal"},
+	"postgres/pgtest":   {floor: 33, imports: ". change internal/testdb postgres/server postgres/schema"},
 	"postgres/physical": {floor: 33, imports: ". postgres/server postgres/wal internal/crash"},
 	"mysql/binlog":      {floor: 30, imports: ". internal/archive"},
 
@@ -160,7 +161,7 @@ var rooms = map[string]room{
 const beside = 80
 
 // mayUseTestdb are the packages outside of tests that start databases, or are of tests only.
-var mayUseTestdb = []string{"internal/testdb", "internal/demo", "mysql/mysqltest"}
+var mayUseTestdb = []string{"internal/testdb", "internal/demo", "mysql/mysqltest", "postgres/pgtest"}
 
 // A source is a parsed file.
 type source struct {

@@ -240,7 +240,7 @@ func (t *Target) applier(ctx context.Context, agent int, cascades bool) (*applie
 }
 
 // markSQL says, in a transaction's log, that a stream has applied it.
-const markSQL = "SELECT pg_catalog.pg_logical_emit_message(true, '" + appliedPrefix + "', '') WHERE current_setting('wal_level') = 'logical'"
+const markSQL = "SELECT pg_catalog.pg_logical_emit_message(true, '" + server.AppliedPrefix + "', '') WHERE current_setting('wal_level') = 'logical'"
 
 // applierSQL makes a session fit for statements that find rows by keys. They are
 // planned a few times, and perhaps while a table is empty: a plan that reads it all, which

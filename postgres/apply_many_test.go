@@ -10,12 +10,13 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
 // applyAll applies transactions in groups of at most so many. It gives how many
 // statements for many rows there are.
-func applyAll(t *testing.T, e *Engine, bind *bindAll, txs []*change.Tx, rnd *rand.Rand, most int) (many int) {
+func applyAll(t *testing.T, e *Engine, bind *pgtest.BindAll, txs []*change.Tx, rnd *rand.Rand, most int) (many int) {
 	t.Helper()
 	p, err := e.BeginApply(t.Context(), "q", 1)
 	if err != nil {
@@ -25,7 +26,7 @@ func applyAll(t *testing.T, e *Engine, bind *bindAll, txs []*change.Tx, rnd *ran
 		g := &change.Group{Queue: "q", Epoch: p.Epoch}
 		n := min(1+rnd.IntN(most), len(txs))
 		for _, tx := range txs[:n] {
-			relations := bind.take(t, tx)
+			relations := bind.Take(t, tx)
 			bounds := map[uint32]*change.Bound{}
 			for id, b := range relations {
 				bounds[id] = b
@@ -34,7 +35,7 @@ func applyAll(t *testing.T, e *Engine, bind *bindAll, txs []*change.Tx, rnd *ran
 		}
 		if err := e.Apply(t.Context(), g); err != nil {
 			for _, tx := range g.Txs {
-				t.Log(strings.Join(told(t, tx, map[uint32]change.Relation{}), "\n"))
+				t.Log(strings.Join(pgtest.Told(t, tx, map[uint32]change.Relation{}), "\n"))
 			}
 			t.Fatalf("%v (%s)", err, tidemark.HintOf(err))
 		}
@@ -70,7 +71,7 @@ func TestApplyTogether(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
 			rnd := rand.New(rand.NewPCG(seed, 1))
-			src, dst := logicalServer(t, x.version).NewDatabase(t, "src"), testdb.Postgres(t, x.version).NewDatabase(t, "dst")
+			src, dst := testdb.Postgres(t, x.version).NewDatabase(t, "src"), testdb.Postgres(t, x.version).NewDatabase(t, "dst")
 			testdb.Query(t, src, schema)
 			testdb.Query(t, dst, schema)
 			as := dst
@@ -88,7 +89,7 @@ func TestApplyTogether(t *testing.T) {
 				families(t, src, rnd, 6)
 			}
 			testdb.Query(t, src, "INSERT INTO log VALUES (0, 'end')")
-			many := applyAll(t, to, newBindAll(t, to), take(t, from, slot, 0, false), rnd, 30)
+			many := applyAll(t, to, pgtest.NewBindAll(t, to.Schema), take(t, from, slot, 0, false), rnd, 30)
 			if x.replica && many < 5 {
 				t.Errorf("%d statements for many rows", many)
 			}
@@ -136,12 +137,12 @@ func families(t *testing.T, url string, rnd *rand.Rand, n int) {
 // Values of all types arrive as they are, by statements for one row and for many.
 func TestApplyZoo(t *testing.T) {
 	for _, version := range []int{15, 18} {
-		src := logicalServer(t, version).NewDatabase(t, "src")
+		src := testdb.Postgres(t, version).NewDatabase(t, "src")
 		from := open(t, src)
 		slot := slotOf(t, from, src, fmt.Sprint("zoo_", version))
 		testdb.Load(t, src, testdb.SamplePostgres(t, version, "types-zoo/pg.sql"))
 		testdb.Query(t, src, "CREATE TABLE public.finish (t text); INSERT INTO finish VALUES ('begin')")
-		names := split(testdb.Query(t, src, strings.Replace(zooTables, "WHERE", "WHERE relpersistence = 'p' AND", 1)))
+		names := pgtest.Split(testdb.Query(t, src, strings.Replace(pgtest.ZooTables, "WHERE", "WHERE relpersistence = 'p' AND", 1)))
 		for _, name := range names {
 			// What has no key is found by all its values.
 			if testdb.Query(t, src, "SELECT EXISTS (SELECT FROM pg_index WHERE indisprimary AND indrelid = "+server.QuoteLiteral(name)+"::regclass)") == "f" {
@@ -166,7 +167,7 @@ func TestApplyZoo(t *testing.T) {
 				testdb.Query(t, dst, "DROP RULE IF EXISTS r_nodel ON zoo.parent; "+empty)
 				to := open(t, dst)
 				to.fromMany = many
-				statements := applyAll(t, to, newBindAll(t, to), txs, rand.New(rand.NewPCG(1, 1)), 20)
+				statements := applyAll(t, to, pgtest.NewBindAll(t, to.Schema), txs, rand.New(rand.NewPCG(1, 1)), 20)
 				if (statements > 0) != (many == 1) || many == 1 && statements < len(names)/2 {
 					t.Errorf("%d statements for many rows, of %d tables", statements, len(names))
 				}
@@ -183,7 +184,7 @@ func TestApplyZoo(t *testing.T) {
 
 // A table that gets other columns while it is applied to gets no value in a wrong one.
 func TestApplyToAlteredTable(t *testing.T) {
-	src, dst := logicalServer(t, 15).NewDatabase(t, "src"), testdb.Postgres(t, 15).NewDatabase(t, "dst")
+	src, dst := testdb.Postgres(t, 15).NewDatabase(t, "src"), testdb.Postgres(t, 15).NewDatabase(t, "dst")
 	testdb.Query(t, src, "CREATE TABLE t (id int PRIMARY KEY, a text, b text)")
 	testdb.Query(t, dst, "CREATE TABLE t (id int PRIMARY KEY, own text, a text, b text)")
 	from, to := open(t, src), open(t, dst)
@@ -194,7 +195,7 @@ func TestApplyToAlteredTable(t *testing.T) {
 	}
 	testdb.Query(t, src, "INSERT INTO t VALUES (0, 'end', '')")
 	txs := take(t, from, slot, 0, false)
-	bind := newBindAll(t, to)
+	bind := pgtest.NewBindAll(t, to.Schema)
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for i, alter := range []string{"", "ALTER TABLE t ADD more text DEFAULT 'x'", "ALTER TABLE t DROP own", "ALTER TABLE t DROP more, ADD other int DEFAULT 3", "ALTER TABLE t ALTER b TYPE varchar(100)"} {
 		if alter != "" {
@@ -215,7 +216,7 @@ func TestApplyToAlteredTable(t *testing.T) {
 
 // What cannot be done at once is done row by row, and the error is of the row.
 func TestApplyFallsBackToRows(t *testing.T) {
-	src, dst := logicalServer(t, 15).NewDatabase(t, "src"), testdb.Postgres(t, 15).NewDatabase(t, "dst")
+	src, dst := testdb.Postgres(t, 15).NewDatabase(t, "src"), testdb.Postgres(t, 15).NewDatabase(t, "dst")
 	for _, url := range []string{src, dst} {
 		testdb.Query(t, url, "CREATE TABLE t (id int PRIMARY KEY, u int UNIQUE, v text); CREATE TABLE f (t text)")
 	}
@@ -225,7 +226,7 @@ func TestApplyFallsBackToRows(t *testing.T) {
 	testdb.Query(t, src, "UPDATE t SET v = 'x'")
 	testdb.Query(t, src, "INSERT INTO f VALUES ('end')")
 	txs := take(t, from, slot, 0, false)
-	bind := newBindAll(t, to)
+	bind := pgtest.NewBindAll(t, to.Schema)
 	rnd := rand.New(rand.NewPCG(1, 1))
 	applyAll(t, to, bind, txs[:1], rnd, 1)
 	testdb.Query(t, dst, "DELETE FROM t WHERE id = 5")
@@ -233,7 +234,7 @@ func TestApplyFallsBackToRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &change.Group{Queue: "q", Epoch: p.Epoch, Txs: txs[1:2], Bounds: []map[uint32]*change.Bound{bind.bounds}, Done: []uint64{txs[1].Place}}
+	g := &change.Group{Queue: "q", Epoch: p.Epoch, Txs: txs[1:2], Bounds: []map[uint32]*change.Bound{bind.Bounds}, Done: []uint64{txs[1].Place}}
 	err = to.Apply(t.Context(), g)
 	if tidemark.KindOf(err) != tidemark.BadRow || !strings.Contains(err.Error(), "an update met 0 rows, not one") {
 		t.Errorf("%v", err)
@@ -253,7 +254,7 @@ func TestApplyFallsBackToRows(t *testing.T) {
 	statements := to.appliers[0].names
 	for range 150 {
 		again := map[uint32]*change.Bound{}
-		for id, b := range bind.bounds {
+		for id, b := range bind.Bounds {
 			copied := *b
 			copied.Relation.Columns = slices.Clone(b.Relation.Columns)
 			again[id] = &copied

@@ -9,56 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 )
-
-// bindAll binds every relation to the table of its name, as transactions bring them.
-type bindAll struct {
-	tables map[tidemark.TableID]*tidemark.Table
-	bounds map[uint32]*change.Bound
-}
-
-func newBindAll(t *testing.T, e *Engine) *bindAll {
-	t.Helper()
-	db, err := e.Describe(t.Context(), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	b := &bindAll{tables: map[tidemark.TableID]*tidemark.Table{}, bounds: map[uint32]*change.Bound{}}
-	for _, table := range db.Tables {
-		b.tables[table.TableID] = table
-	}
-	return b
-}
-
-func (b *bindAll) take(t *testing.T, tx *change.Tx) map[uint32]*change.Bound {
-	t.Helper()
-	for rest := tx.Changes; len(rest) > 0; {
-		var c change.Change
-		var err error
-		if c, rest, err = change.Next(rest); err != nil {
-			t.Fatal(err)
-		}
-		if c.Kind != tidemark.RelationChange {
-			continue
-		}
-		r, err := change.ParseRelation(c.Body)
-		if err != nil {
-			t.Fatal(err)
-		}
-		bound := &change.Bound{Relation: r, Table: b.tables[r.Table]}
-		for _, col := range r.Columns {
-			at := -1
-			for i, c := range bound.Table.Columns {
-				if c.Name == col.Name {
-					at = i
-				}
-			}
-			bound.Columns = append(bound.Columns, at)
-		}
-		b.bounds[r.ID] = bound
-	}
-	return b.bounds
-}
 
 const applySchema = `CREATE TYPE mood AS ENUM ('sad', 'ok');
 	CREATE TABLE item (id int PRIMARY KEY, name text UNIQUE, body text, at timestamptz DEFAULT now(), price numeric(9,2), blob bytea, doc jsonb, m mood, tags text[], twice int GENERATED ALWAYS AS (id * 2) STORED);
@@ -117,7 +69,7 @@ func TestApply(t *testing.T) {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
 			seed := rand.Uint64()
 			t.Logf("seed %d", seed)
-			src, dst := logicalServer(t, version).NewDatabase(t, "src"), testdb.Postgres(t, 15).NewDatabase(t, "dst")
+			src, dst := testdb.Postgres(t, version).NewDatabase(t, "src"), testdb.Postgres(t, 15).NewDatabase(t, "dst")
 			testdb.Query(t, src, applySchema)
 			testdb.Query(t, dst, applySchema)
 			from, to := open(t, src), open(t, dst)
@@ -125,16 +77,16 @@ func TestApply(t *testing.T) {
 			traffic(t, src, rand.New(rand.NewPCG(seed, 1)), 150)
 			testdb.Query(t, src, "INSERT INTO loose (x, y) VALUES (0, '\"end\"'); SELECT 'end'")
 			testdb.Query(t, src, "INSERT INTO pair VALUES (999, 'z', 'end')")
-			bind := newBindAll(t, to)
+			bind := pgtest.NewBindAll(t, to.Schema)
 			p, err := to.BeginApply(t.Context(), "q", 2)
 			if err != nil || p.Epoch < 1<<50 || p.Low != 0 {
 				t.Fatal(p, err)
 			}
 			var last uint64
 			for i, tx := range take(t, from, slot, 0, false) {
-				g := &change.Group{Queue: "q", Agent: i % 2, Epoch: p.Epoch, Txs: []*change.Tx{tx}, Bounds: []map[uint32]*change.Bound{bind.take(t, tx)}, Low: last, Done: []uint64{tx.Place}}
+				g := &change.Group{Queue: "q", Agent: i % 2, Epoch: p.Epoch, Txs: []*change.Tx{tx}, Bounds: []map[uint32]*change.Bound{bind.Take(t, tx)}, Low: last, Done: []uint64{tx.Place}}
 				if err := to.Apply(t.Context(), g); err != nil {
-					t.Fatalf("transaction %d: %v\n%s", i, err, strings.Join(told(t, tx, map[uint32]change.Relation{}), "\n"))
+					t.Fatalf("transaction %d: %v\n%s", i, err, strings.Join(pgtest.Told(t, tx, map[uint32]change.Relation{}), "\n"))
 				}
 				last = tx.Place
 			}
@@ -151,7 +103,7 @@ func TestApply(t *testing.T) {
 
 // A group is there with its progress, or not at all.
 func TestApplyIsWholeOrNothing(t *testing.T) {
-	src, dst := logicalServer(t, 15).NewDatabase(t, "src"), testdb.Postgres(t, 15).NewDatabase(t, "dst")
+	src, dst := testdb.Postgres(t, 15).NewDatabase(t, "src"), testdb.Postgres(t, 15).NewDatabase(t, "dst")
 	testdb.Query(t, src, applySchema)
 	testdb.Query(t, dst, applySchema)
 	from, to := open(t, src), open(t, dst)
@@ -160,7 +112,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 	testdb.Query(t, src, "UPDATE item SET name = 'other' WHERE id = 3000")
 	testdb.Query(t, src, "INSERT INTO pair VALUES (1, 'e', 'end')")
 	txs := take(t, from, slot, 0, false)
-	bind := newBindAll(t, to)
+	bind := pgtest.NewBindAll(t, to.Schema)
 	p, err := to.BeginApply(t.Context(), "q", 1)
 	if err != nil {
 		t.Fatal(err)
@@ -168,7 +120,7 @@ func TestApplyIsWholeOrNothing(t *testing.T) {
 	var places []uint64
 	g := &change.Group{Queue: "q", Epoch: p.Epoch, Txs: txs}
 	for _, tx := range txs {
-		g.Bounds = append(g.Bounds, bind.take(t, tx))
+		g.Bounds = append(g.Bounds, bind.Take(t, tx))
 		places = append(places, tx.Place)
 	}
 	g.Done = places

@@ -8,13 +8,14 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 )
 
 // What was flushed outlives a crash of the target; what was not may be gone, with its progress.
 // After the crash nothing is applied before the progress was read again.
 func TestFlush(t *testing.T) {
 	srv := testdb.OwnPostgres(t, 15)
-	src, dst := logicalServer(t, 15).NewDatabase(t, "src"), srv.NewDatabase(t, "dst")
+	src, dst := testdb.Postgres(t, 15).NewDatabase(t, "src"), srv.NewDatabase(t, "dst")
 	for _, sql := range []string{"ALTER SYSTEM SET wal_writer_delay = '10s'", "ALTER SYSTEM SET wal_writer_flush_after = '1GB'", "SELECT pg_reload_conf()", applySchema} {
 		testdb.Query(t, dst, sql)
 	}
@@ -25,10 +26,10 @@ func TestFlush(t *testing.T) {
 	testdb.Query(t, src, "INSERT INTO pair VALUES (2, 'b')")
 	testdb.Query(t, src, "INSERT INTO pair VALUES (3, 'c', 'end')")
 	txs := take(t, from, slot, 0, false)
-	bind := newBindAll(t, to)
+	bind := pgtest.NewBindAll(t, to.Schema)
 	var groups []*change.Group
 	for _, tx := range txs {
-		groups = append(groups, &change.Group{Queue: "q", Txs: []*change.Tx{tx}, Bounds: []map[uint32]*change.Bound{bind.take(t, tx)}, Done: []uint64{tx.Place}})
+		groups = append(groups, &change.Group{Queue: "q", Txs: []*change.Tx{tx}, Bounds: []map[uint32]*change.Bound{bind.Take(t, tx)}, Done: []uint64{tx.Place}})
 	}
 	begin := func() []uint64 {
 		t.Helper()

@@ -58,10 +58,6 @@ type Stream struct {
 	reports  server.Reporter
 }
 
-// appliedPrefix is that of the message with which a transaction begins that a stream has
-// applied (see applier.mark).
-const appliedPrefix = "tidemark.applied"
-
 // outputSQL is the protocol's version and options by what servers know. Large
 // transactions come before they are committed (see opened), where the server can do that.
 // Prepared ones come whole at COMMIT PREPARED: a target could not make use of them before.
@@ -278,7 +274,7 @@ func (s *Stream) change(m []byte, emit emitter) error {
 	default:
 		return fmt.Errorf("a message of the unknown kind %q", m[0])
 	}
-	if m[0] == 'M' && s.tx.Origin == "" && len(m) > 10 && bytes.HasPrefix(m[10:], []byte(appliedPrefix+"\x00")) {
+	if m[0] == 'M' && s.tx.Origin == "" && len(m) > 10 && bytes.HasPrefix(m[10:], []byte(server.AppliedPrefix+"\x00")) {
 		s.origin, s.tx.Origin = change.AppliedOrigin, change.AppliedOrigin
 	}
 	s.room(len(m) + 4)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
@@ -25,7 +27,7 @@ import (
 func TestOpenTransactions(t *testing.T) {
 	for version, memory := range map[int]int64{14: 100 << 10, 15: 1 << 30, 18: 100 << 10} {
 		t.Run(fmt.Sprint(version, " with ", memory>>10, " kB"), func(t *testing.T) {
-			url := logicalServer(t, version).NewDatabase(t, "open")
+			url := testdb.Postgres(t, version).NewDatabase(t, "open")
 			testdb.Query(t, url, `CREATE TABLE item (id int PRIMARY KEY, name text); CREATE TABLE other (id int PRIMARY KEY, at int); CREATE TABLE third (id int PRIMARY KEY, at int);
 					DO $$ BEGIN EXECUTE 'ALTER DATABASE ' || current_database() || ' SET logical_decoding_work_mem = ''64kB'''; END $$`)
 			e := open(t, url)
@@ -103,6 +105,8 @@ func interleave(t *testing.T, url string) {
 	do(3, "INSERT INTO item VALUES (1, 'end')")
 }
 
+var errTaken = errors.New("taken")
+
 // takeOpen tells what a stream gives whose open transactions may take so much memory.
 func takeOpen(t *testing.T, e *Engine, slot Slot, memory int64) (out [][]string) {
 	t.Helper()
@@ -120,7 +124,7 @@ func takeOpen(t *testing.T, e *Engine, slot Slot, memory int64) (out [][]string)
 		if s.open.taken > memory {
 			t.Errorf("%d bytes are taken", s.open.taken)
 		}
-		lines := told(t, tx, relations)
+		lines := pgtest.Told(t, tx, relations)
 		if more {
 			out[len(out)-1] = append(out[len(out)-1], lines...)
 		} else {
@@ -130,11 +134,11 @@ func takeOpen(t *testing.T, e *Engine, slot Slot, memory int64) (out [][]string)
 			out[len(out)-1] = append(out[len(out)-1], fmt.Sprint("to ", tx.End))
 		}
 		if strings.Contains(strings.Join(lines, "\n"), "'end'") {
-			return errEnough
+			return errTaken
 		}
 		return nil
 	})
-	if err != errEnough {
+	if err != errTaken {
 		t.Fatal(err)
 	}
 	if len(s.open.txs) > 0 || s.open.taken != 0 {
@@ -163,7 +167,7 @@ func decodedWhole(t *testing.T, e *Engine, slot Slot) (out [][]string) {
 		more := false
 		_, err = pgx.ForEachRow(rows, []any{&m}, func() error {
 			return s.message(m, func(tx *change.Tx) error {
-				lines := told(t, tx, relations)
+				lines := pgtest.Told(t, tx, relations)
 				if !more {
 					out = append(out, []string{fmt.Sprint(tx.Place, tx.XID, tx.Time)})
 				}

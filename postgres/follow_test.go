@@ -2,7 +2,6 @@ package postgres
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 	"sync/atomic"
@@ -14,18 +13,9 @@ import (
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
-
-// logical gives a server that logs enough for logical decoding.
-func logicalServer(t *testing.T, version int) *testdb.Server {
-	t.Helper()
-	srv := testdb.Postgres(t, version)
-	if got := testdb.Query(t, srv.URL("postgres"), "SHOW wal_level"); got != "logical" {
-		t.Fatalf("wal_level is %s", got)
-	}
-	return srv
-}
 
 // slotOf makes a slot that goes when the test ends.
 func slotOf(t *testing.T, e *Engine, url, name string) Slot {
@@ -34,132 +24,14 @@ func slotOf(t *testing.T, e *Engine, url, name string) Slot {
 	if _, err := e.CreateSlot(t.Context(), slot, nil); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() {
-		// t.Context() is over by now; a session that was cut may be there for a moment.
-		for try := 0; ; try++ {
-			err := e.DropSlot(context.Background(), slot)
-			if err == nil {
-				return
-			}
-			if try == 1000 {
-				t.Error(err)
-				return
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-	})
+	pgtest.DropSlot(t, func(ctx context.Context) error { return e.DropSlot(ctx, slot) })
 	return slot
 }
-
-var errEnough = errors.New("enough")
 
 // take follows a slot until a transaction writes the word "end" into some column.
 func take(t *testing.T, e *Engine, slot Slot, after uint64, release bool) []*change.Tx {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
-	defer cancel()
-	for {
-		out, err := takeOnce(t, ctx, e, slot, after, release)
-		switch {
-		case err == errEnough:
-			return out
-		case tidemark.KindOf(err) != tidemark.Transient: // the server has not seen yet that the last reader is gone
-			t.Fatal(err)
-		}
-		time.Sleep(50 * time.Millisecond)
-	}
-}
-
-func takeOnce(t *testing.T, ctx context.Context, e *Engine, slot Slot, after uint64, release bool) (out []*change.Tx, err error) {
-	t.Helper()
-	s, err := e.Follow(ctx, slot, after)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Close()
-	err = s.Run(ctx, func(tx *change.Tx) error {
-		out = append(out, tx)
-		if release && !tx.More {
-			s.Release(tx.End)
-		}
-		if strings.Contains(strings.Join(told(t, tx, nil), "\n"), "'end'") {
-			for try := 0; release && try < 1000; try++ { // until the report has come
-				if testdb.Query(t, e.Config.ConnString(), fmt.Sprintf("SELECT confirmed_flush_lsn - '0/0' >= %d FROM pg_replication_slots WHERE slot_name = '%s'", tx.End, slot.Name)) == "t" {
-					break
-				}
-				time.Sleep(20 * time.Millisecond)
-			}
-			return errEnough
-		}
-		return nil
-	})
-	return out, err
-}
-
-// told tells a transaction in words, a line for each change.
-func told(t *testing.T, tx *change.Tx, relations map[uint32]change.Relation) []string {
-	t.Helper()
-	if relations == nil {
-		relations = map[uint32]change.Relation{}
-	}
-	var out []string
-	for rest := tx.Changes; len(rest) > 0; {
-		var c change.Change
-		var err error
-		if c, rest, err = change.Next(rest); err != nil {
-			t.Fatal(err)
-		}
-		line := string(c.Kind)
-		switch c.Kind {
-		case tidemark.RelationChange:
-			r, err := change.ParseRelation(c.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			relations[r.ID] = r
-			continue
-		case tidemark.TruncateChange:
-			x, err := change.ParseTruncation(c.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, id := range x.Tables {
-				line += " " + relations[id].Table.Name
-			}
-			line += fmt.Sprint(" cascade=", x.Cascade, " restart=", x.RestartIdentity)
-		case tidemark.MessageChange:
-			m, err := change.ParseLogicalMessage(c.Body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			line += fmt.Sprintf(" %s %q", m.Prefix, m.Data)
-		default:
-			line += " " + relations[c.Table].Table.Name
-			if c.Old != nil {
-				line += fmt.Sprintf(" old(key=%v)%s", c.OldKey, words(c.Old))
-			}
-			if c.New != nil {
-				line += " new" + words(c.New)
-			}
-		}
-		out = append(out, line)
-	}
-	return out
-}
-
-func words(t change.Tuple) string {
-	var out []string
-	for _, v := range t.Values(nil) {
-		switch v.Kind {
-		case change.NullValue:
-			out = append(out, "NULL")
-		case change.UnchangedValue:
-			out = append(out, "same")
-		default:
-			out = append(out, "'"+string(v.Data[:min(len(v.Data), 20)])+"'")
-		}
-	}
-	return "(" + strings.Join(out, ",") + ")"
+	return pgtest.Take(t, e.Config.ConnString(), slot.Name, release, func(ctx context.Context) (pgtest.Stream, error) { return e.Follow(ctx, slot, after) })
 }
 
 // Each kind of change comes as it was made, transactions come whole and in the order
@@ -167,7 +39,7 @@ func words(t change.Tuple) string {
 func TestFollow(t *testing.T) {
 	for _, version := range []int{13, 15, 18} {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
-			url := logicalServer(t, version).NewDatabase(t, "follow")
+			url := testdb.Postgres(t, version).NewDatabase(t, "follow")
 			testdb.Query(t, url, `CREATE TABLE item (id int PRIMARY KEY, name text, body text);
 				ALTER TABLE item ALTER body SET STORAGE external;
 				CREATE TABLE whole (a int, b text); ALTER TABLE whole REPLICA IDENTITY FULL;
@@ -202,7 +74,7 @@ func TestFollow(t *testing.T) {
 			relations := map[uint32]change.Relation{}
 			var got [][]string
 			for i, tx := range txs {
-				got = append(got, told(t, tx, relations))
+				got = append(got, pgtest.Told(t, tx, relations))
 				if tx.End <= tx.Place || i > 0 && tx.Place < txs[i-1].End || tx.XID == 0 || time.Since(tx.Time).Abs() > 5*time.Minute {
 					t.Errorf("transaction %d: %+v", i, tx)
 				}
@@ -231,7 +103,7 @@ func TestFollow(t *testing.T) {
 
 // A copy that begins with a slot and the stream from it have every row once.
 func TestCopyAndStreamMeet(t *testing.T) {
-	url := logicalServer(t, 15).NewDatabase(t, "follow")
+	url := testdb.Postgres(t, 15).NewDatabase(t, "follow")
 	testdb.Query(t, url, `CREATE TABLE item (id serial PRIMARY KEY, name text)`)
 	var stop atomic.Bool
 	var inserted atomic.Int64
@@ -256,7 +128,7 @@ func TestCopyAndStreamMeet(t *testing.T) {
 		t.Fatal(err)
 	}
 	ids := map[string]int{}
-	m := &tidemark.Move{From: table(t, url, "item"), Source: []string{"id", "name"}}
+	m := &tidemark.Move{From: pgtest.Table(t, url, "item"), Source: []string{"id", "name"}}
 	err = e.Read(t.Context(), 0, tidemark.Read{Move: m, Range: &tidemark.Range{Kind: tidemark.Whole}}, func(b *tidemark.Batch) error {
 		for line := range strings.Lines(string(b.Data)) {
 			id, _, _ := strings.Cut(line, "\t")
@@ -299,7 +171,7 @@ func TestCopyAndStreamMeet(t *testing.T) {
 
 // A transaction larger than a piece comes in several, and all of it.
 func TestLargeTransactionComesInPieces(t *testing.T) {
-	url := logicalServer(t, 15).NewDatabase(t, "follow")
+	url := testdb.Postgres(t, 15).NewDatabase(t, "follow")
 	testdb.Query(t, url, `CREATE TABLE item (id int PRIMARY KEY, name text)`)
 	e := open(t, url)
 	slot := slotOf(t, e, url, "large")
@@ -323,7 +195,7 @@ func TestLargeTransactionComesInPieces(t *testing.T) {
 
 // A slot whose own tables are idle lets the log of others go when its taker says so.
 func TestIdleSlotLetsTheLogGo(t *testing.T) {
-	srv := logicalServer(t, 15)
+	srv := testdb.Postgres(t, 15)
 	url, other := srv.NewDatabase(t, "follow"), srv.NewDatabase(t, "busy")
 	testdb.Query(t, url, `CREATE TABLE item (id int PRIMARY KEY)`)
 	testdb.Query(t, other, `CREATE TABLE busy (id int)`)
@@ -370,7 +242,7 @@ func TestIdleSlotLetsTheLogGo(t *testing.T) {
 
 // What is wrong with a slot is said before anything is read.
 func TestBadSlots(t *testing.T) {
-	url := logicalServer(t, 15).NewDatabase(t, "follow")
+	url := testdb.Postgres(t, 15).NewDatabase(t, "follow")
 	e := open(t, url)
 	kind := func(want tidemark.Kind, err error) {
 		t.Helper()
@@ -412,7 +284,7 @@ func TestBadSlots(t *testing.T) {
 
 // A stream may be closed at any moment of its run, which ends then, and its slot is free.
 func TestCloseWhileFollowing(t *testing.T) {
-	url := logicalServer(t, 15).NewDatabase(t, "follow")
+	url := testdb.Postgres(t, 15).NewDatabase(t, "follow")
 	testdb.Query(t, url, "CREATE TABLE item (id int PRIMARY KEY); INSERT INTO item VALUES (0)")
 	e := open(t, url)
 	slot := slotOf(t, e, url, "closed")

@@ -67,7 +67,7 @@ func (m *Mending) Begin(ctx context.Context) error {
 			return m.t.Fail(ctx, "mend", m.t.Object, err)
 		}
 		if string(level[0][0]) == "logical" {
-			m.prepare += "; SELECT pg_catalog.pg_logical_emit_message(true, '" + appliedPrefix + "', '')"
+			m.prepare += "; SELECT pg_catalog.pg_logical_emit_message(true, '" + server.AppliedPrefix + "', '')"
 		}
 	}
 	err := l.Exec(ctx, m.prepare)

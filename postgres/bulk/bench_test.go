@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
@@ -43,7 +44,7 @@ func BenchmarkCopy(b *testing.B) {
 	testdb.Query(b, dst, shop)
 	var moves []*tidemark.Move
 	for _, name := range strings.Fields("order_line orders document event customer") {
-		moves = append(moves, move(table(b, src, name)))
+		moves = append(moves, move(pgtest.Table(b, src, name)))
 	}
 	for _, f := range []tidemark.Format{tidemark.CopyText, tidemark.CopyBinary} {
 		b.Run(strings.ReplaceAll(f.String(), " ", "-"), func(b *testing.B) {
@@ -125,7 +126,7 @@ func cpu() time.Duration {
 func serverCPU(b *testing.B, url string) time.Duration {
 	b.Helper()
 	var total time.Duration
-	for _, pid := range split(testdb.Query(b, url, "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")) {
+	for _, pid := range pgtest.Split(testdb.Query(b, url, "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()")) {
 		text, err := os.ReadFile("/proc/" + pid + "/stat")
 		if err != nil {
 			continue

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 )
 
 // mustBe checks the whole text of an error, its kind and its hint.
@@ -118,7 +119,7 @@ func TestSnapshotHoldsWhileOthersWrite(t *testing.T) {
 			}()
 			defer func() { stop.Store(true); <-done }()
 			e := frozen(t, db, 3)
-			m := move(table(t, db, "account"))
+			m := move(pgtest.Table(t, db, "account"))
 			m.Split = tidemark.Split{Target: 64 << 10, Max: 20}
 			ranges, err := e.Split(t.Context(), m)
 			if err != nil || len(ranges) < 3 {
@@ -258,7 +259,7 @@ func TestPositionWaitsForCommitsThatNobodySees(t *testing.T) {
 	defer release.Stop()
 	e := frozen(t, db, 1)
 	<-pending
-	if _, n := readAll(t, e, 0, move(table(t, db, "t")), &tidemark.Range{}, tidemark.CopyText); n != inserted {
+	if _, n := readAll(t, e, 0, move(pgtest.Table(t, db, "t")), &tidemark.Range{}, tidemark.CopyText); n != inserted {
 		t.Error("the view misses a commit that its position is behind")
 	}
 }
@@ -269,7 +270,7 @@ func TestKilledInMidRead(t *testing.T) {
 	db := testdb.Postgres(t, 18).NewDatabase(t, "kill")
 	testdb.Query(t, db, "CREATE TABLE t AS SELECT g AS id, repeat('x', 1000) AS v FROM generate_series(1, 40000) g")
 	e := frozen(t, db, 1)
-	m := move(table(t, db, "t"))
+	m := move(pgtest.Table(t, db, "t"))
 	n := 0
 	err := e.Read(t.Context(), 0, tidemark.Read{Move: m, Range: &tidemark.Range{}}, func(b *tidemark.Batch) error {
 		b.Release()
@@ -297,7 +298,7 @@ func TestReadForbidden(t *testing.T) {
 	defer testdb.Query(t, db, "DROP OWNED BY reader; DROP ROLE reader")
 	e := frozen(t, with(t, db, func(u *url.URL) { u.User = url.UserPassword("reader", "x") }), 1)
 	read := func(name string) error {
-		return e.Read(t.Context(), 0, tidemark.Read{Move: move(table(t, db, name)), Range: &tidemark.Range{}}, func(b *tidemark.Batch) error { b.Release(); return nil })
+		return e.Read(t.Context(), 0, tidemark.Read{Move: move(pgtest.Table(t, db, name)), Range: &tidemark.Range{}}, func(b *tidemark.Batch) error { b.Release(); return nil })
 	}
 	mustBe(t, read(`s."Secret"`), tidemark.Forbidden, `read s."Secret": permission denied for table Secret`,
 		`Run this as the owner: GRANT SELECT ON TABLE s."Secret" TO reader;`)
@@ -313,7 +314,7 @@ func TestReadForbidden(t *testing.T) {
 		`Run this as the owner: GRANT SELECT ON TABLE s."Secret" TO reader;`)
 	mustBe(t, e.Begin(t.Context(), "r"), tidemark.Forbidden, "make marker table tidemark.copied: permission denied for database "+e.Config.Database,
 		"Run this as the owner: GRANT CREATE ON DATABASE "+e.Config.Database+" TO reader;")
-	w := tidemark.Write{Move: move(table(t, db, "s.seen")), Range: &tidemark.Range{}}
+	w := tidemark.Write{Move: move(pgtest.Table(t, db, "s.seen")), Range: &tidemark.Range{}}
 	_, err = e.Write(t.Context(), 0, w, rowBatches("1\n"))
 	mustBe(t, err, tidemark.Forbidden, "write s.seen: permission denied for table seen", "Run this as the owner: GRANT INSERT ON TABLE s.seen TO reader;")
 }
@@ -345,7 +346,7 @@ func TestKilledInMidCopy(t *testing.T) {
 			if err := e.Begin(t.Context(), "run"); err != nil {
 				t.Fatal(err)
 			}
-			w := tidemark.Write{Run: "run", Move: move(table(t, db, "t")), Range: &tidemark.Range{ID: 5}, Fresh: true}
+			w := tidemark.Write{Run: "run", Move: move(pgtest.Table(t, db, "t")), Range: &tidemark.Range{ID: 5}, Fresh: true}
 			n := 0
 			big := func() (*tidemark.Batch, error) {
 				b := tidemark.NewBatch(w.Range, w.Format)
@@ -392,7 +393,7 @@ func TestTakeFails(t *testing.T) {
 	db := testdb.Postgres(t, 15).NewDatabase(t, "take")
 	testdb.Query(t, db, "CREATE TABLE t (id int)")
 	e := open(t, db)
-	w := tidemark.Write{Move: move(table(t, db, "t")), Range: &tidemark.Range{}}
+	w := tidemark.Write{Move: move(pgtest.Table(t, db, "t")), Range: &tidemark.Range{}}
 	mine := errors.New("mine")
 	for _, batches := range [][]string{nil, {"1\n2\n"}} {
 		give := rowBatches(append(batches, "3\n")...)
@@ -420,7 +421,7 @@ func TestEmitFails(t *testing.T) {
 	db := testdb.Postgres(t, 15).NewDatabase(t, "emit")
 	testdb.Query(t, db, "CREATE TABLE t AS SELECT g AS id, repeat('x', 1000) AS v FROM generate_series(1, 20000) g")
 	e := frozen(t, db, 1)
-	m := move(table(t, db, "t"))
+	m := move(pgtest.Table(t, db, "t"))
 	mine := errors.New("mine")
 	err := e.Read(t.Context(), 0, tidemark.Read{Move: m, Range: &tidemark.Range{}}, func(b *tidemark.Batch) error { b.Release(); return mine })
 	if err != mine {
@@ -443,7 +444,7 @@ func TestBadRowSaysWhere(t *testing.T) {
 	db := testdb.Postgres(t, 15).NewDatabase(t, "bad")
 	testdb.Query(t, db, "CREATE TABLE t (id int PRIMARY KEY, d date, v varchar(5))")
 	e := open(t, db)
-	w := tidemark.Write{Move: move(table(t, db, "t")), Range: &tidemark.Range{}}
+	w := tidemark.Write{Move: move(pgtest.Table(t, db, "t")), Range: &tidemark.Range{}}
 	for _, tt := range []struct{ in, text, hint string }{
 		{"1\t2020-01-01\ta\n2\t0000-00-00\tb\n", `write public.t: date/time field value out of range: "0000-00-00"`, `It is row 2 of the range, column d: "0000-00-00"; `},
 		{"1\t\\N\ta\n1\t\\N\tb\n", `write public.t: duplicate key value violates unique constraint "t_pkey" (Key (id)=(1) already exists)`, "It is row 2 of the range; "},
@@ -470,7 +471,7 @@ func TestOvertaken(t *testing.T) {
 		}
 	}
 	write := func(e *Engine, id int, reject func([]byte, string) error, rows string) error {
-		w := tidemark.Write{Run: "r", Move: move(table(t, db, "t")), Range: &tidemark.Range{ID: id}, Reject: reject}
+		w := tidemark.Write{Run: "r", Move: move(pgtest.Table(t, db, "t")), Range: &tidemark.Range{ID: id}, Reject: reject}
 		_, err := e.Write(t.Context(), 0, w, rowBatches(rows))
 		return err
 	}
@@ -502,8 +503,8 @@ func TestRejectKeepsGoodRows(t *testing.T) {
 		INSERT INTO src SELECT g, CASE WHEN g % 1111 = 0 THEN repeat('long', 20) ELSE 'v' || g END, CASE WHEN g % 5 = 0 AND g < 300 THEN 13 ELSE 1 END FROM generate_series(1, 30000) g;
 		INSERT INTO src SELECT 77, 'twice', 1; INSERT INTO src SELECT 99999, repeat('y', 9000000), 1; INSERT INTO src VALUES (100000, 'end', 1)`)
 	from := frozen(t, db, 1)
-	m := move(table(t, db, "src"))
-	m.To = table(t, db, "t")
+	m := move(pgtest.Table(t, db, "src"))
+	m.To = pgtest.Table(t, db, "t")
 	want := testdb.Query(t, db, "SELECT count(*) FROM src WHERE c <> 13 AND length(v) <= 40 AND v <> 'twice'")
 	for _, f := range []tidemark.Format{tidemark.CopyText, tidemark.CopyBinary} {
 		testdb.Query(t, db, "TRUNCATE t")
@@ -576,7 +577,7 @@ func TestHugeRowInBoundedMemory(t *testing.T) {
 	testdb.Query(t, src, "CREATE TABLE t (id int, v text); INSERT INTO t VALUES (1, 'small'); INSERT INTO t SELECT 2, repeat(E'0123456789abcdef', 100 << 16); INSERT INTO t VALUES (3, 'after')")
 	testdb.Query(t, dst, "CREATE TABLE t (id int, v text)")
 	from, into := frozen(t, src, 1), open(t, dst)
-	m := move(table(t, src, "t"))
+	m := move(pgtest.Table(t, src, "t"))
 	var peak atomic.Uint64
 	ctx, cancel := context.WithCancel(t.Context())
 	sampled := make(chan struct{})
@@ -682,7 +683,7 @@ func TestCommitOutcomeFromMarker(t *testing.T) {
 	if err := e.Begin(t.Context(), "r"); err != nil {
 		t.Fatal(err)
 	}
-	w := tidemark.Write{Run: "r", Move: move(table(t, db, "t")), Range: &tidemark.Range{ID: 3}}
+	w := tidemark.Write{Run: "r", Move: move(pgtest.Table(t, db, "t")), Range: &tidemark.Range{ID: 3}}
 	if _, err := e.Write(t.Context(), 0, w, rowBatches("1\n")); err != nil {
 		t.Fatal(err)
 	}
@@ -713,7 +714,7 @@ func TestLostCommitIsNoticed(t *testing.T) {
 	if err := e.Begin(t.Context(), "r"); err != nil {
 		t.Fatal(err)
 	}
-	w := tidemark.Write{Run: "r", Move: move(table(t, db, "t")), Range: &tidemark.Range{ID: 3}}
+	w := tidemark.Write{Run: "r", Move: move(pgtest.Table(t, db, "t")), Range: &tidemark.Range{ID: 3}}
 	for id := 1; id <= 2; id++ {
 		w.Range = &tidemark.Range{ID: id}
 		if _, err := e.Write(t.Context(), 0, w, rowBatches("1\n")); err != nil {

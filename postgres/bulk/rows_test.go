@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
@@ -34,56 +35,6 @@ func frozen(t testing.TB, url string, lanes int) *Engine {
 		t.Fatal(err)
 	}
 	return e
-}
-
-var kindByType = map[string]tidemark.TypeKind{"text": tidemark.Text, "bytea": tidemark.Blob, "json": tidemark.JSON, "jsonb": tidemark.JSON,
-	"xml": tidemark.XML, "boolean": tidemark.Bool, "money": tidemark.Money, "integer": tidemark.Int, "bigint": tidemark.Int, "uuid": tidemark.UUID}
-
-// table describes a table as far as the rows of it need.
-func table(t testing.TB, url, name string) *tidemark.Table {
-	t.Helper()
-	if !strings.Contains(name, ".") {
-		name = "public." + name
-	}
-	literal := server.QuoteLiteral(name)
-	kind := testdb.Query(t, url, "SELECT relkind FROM pg_class WHERE oid = "+literal+"::regclass")
-	id := strings.SplitN(testdb.Query(t, url, "SELECT nspname || E'\\n' || relname FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace WHERE c.oid = "+literal+"::regclass"), "\n", 2)
-	out := &tidemark.Table{TableID: tidemark.TableID{Schema: id[0], Name: id[1]}, Rows: -1}
-	switch kind {
-	case "p":
-		out.Form = tidemark.Partitioned
-	case "v", "m":
-		out.Form = tidemark.View
-	}
-	columns := testdb.Query(t, url, "SET search_path = pg_catalog; SELECT attname, format_type(atttypid, atttypmod), attgenerated::text <> '' FROM pg_attribute WHERE attrelid = "+literal+
-		"::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum")
-	for _, line := range split(columns) {
-		f := strings.Split(line, "\t")
-		c := tidemark.Column{Name: f[0], Type: tidemark.Type{Native: f[1], Kind: kindByType[f[1]]}}
-		if f[2] == "t" {
-			c.Generated = "x"
-		}
-		out.Columns = append(out.Columns, c)
-	}
-	if key := testdb.Query(t, url, "SELECT a.attname FROM pg_index i CROSS JOIN unnest(i.indkey) WITH ORDINALITY k(n, o) JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = k.n WHERE i.indisprimary AND i.indrelid = "+literal+"::regclass ORDER BY o"); key != "" {
-		out.Key = &tidemark.Index{Unique: true}
-		for _, name := range split(key) {
-			out.Key.Parts = append(out.Key.Parts, tidemark.IndexPart{Column: name})
-		}
-	}
-	leaves := testdb.Query(t, url, "SELECT nspname, relname FROM pg_partition_tree("+literal+"::regclass) JOIN pg_class c ON c.oid = relid JOIN pg_namespace n ON n.oid = relnamespace WHERE isleaf AND level > 0 ORDER BY 1, 2")
-	for _, line := range split(leaves) {
-		f := strings.Split(line, "\t")
-		out.Partitions = append(out.Partitions, tidemark.Part{Table: tidemark.TableID{Schema: f[0], Name: f[1]}})
-	}
-	return out
-}
-
-func split(s string) []string {
-	if s == "" {
-		return nil
-	}
-	return strings.Split(s, "\n")
 }
 
 // move is a table copied as it is.
@@ -179,9 +130,6 @@ func psql(t testing.TB, url, what, options string) []byte {
 // tuples leaves header and trailer of the binary form out.
 func tuples(data []byte) []byte { return data[19 : len(data)-2] }
 
-const zooTables = `SELECT format('%I.%I', nspname, relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
-	WHERE nspname IN ('zoo', 'Mixed Case') AND relkind IN ('r', 'p') AND NOT relispartition ORDER BY 1`
-
 // Every table of the types zoo comes out as psql's COPY has it, goes into a table of
 // the same definition, and comes out of that as it went in.
 func TestZooRoundTrip(t *testing.T) {
@@ -195,11 +143,11 @@ func TestZooRoundTrip(t *testing.T) {
 			for _, f := range []tidemark.Format{tidemark.CopyText, tidemark.CopyBinary} {
 				into := open(t, dst) // anew, so that it sees no foreign keys of before
 				truncate := "SET session_replication_role = replica"
-				for _, name := range split(testdb.Query(t, src, zooTables)) {
+				for _, name := range pgtest.Split(testdb.Query(t, src, pgtest.ZooTables)) {
 					truncate += "; DELETE FROM " + name
 				}
 				testdb.Query(t, dst, "DROP RULE IF EXISTS r_nodel ON zoo.parent; "+truncate)
-				for _, name := range split(testdb.Query(t, src, zooTables)) {
+				for _, name := range pgtest.Split(testdb.Query(t, src, pgtest.ZooTables)) {
 					checkRoundTrip(t, from, into, src, dst, name, f)
 				}
 			}
@@ -209,7 +157,7 @@ func TestZooRoundTrip(t *testing.T) {
 
 func checkRoundTrip(t *testing.T, from, into *Engine, src, dst, name string, f tidemark.Format) {
 	t.Helper()
-	m := move(table(t, src, name))
+	m := move(pgtest.Table(t, src, name))
 	if i := slices.Index(m.Source, "tq"); i >= 0 && f == tidemark.CopyBinary {
 		// The server does not read the binary form of an empty tsquery that it wrote.
 		columns := slices.Delete(slices.Clone(m.From.Columns), i, i+1)
@@ -298,7 +246,7 @@ func TestSplitsHoldEachRowOnce(t *testing.T) {
 				{"empty", pieces, 1, nil},
 				{"seen", pieces, 1, nil},
 			} {
-				m := move(table(t, url, tt.table))
+				m := move(pgtest.Table(t, url, tt.table))
 				m.Split, m.Filter = tt.split, tt.filter
 				ranges, err := e.Split(t.Context(), m)
 				if err != nil {
@@ -330,7 +278,7 @@ func TestSplitsHoldEachRowOnce(t *testing.T) {
 					}
 				}
 			}
-			m := move(table(t, url, "part"))
+			m := move(pgtest.Table(t, url, "part"))
 			m.Split = tidemark.Split{Kind: tidemark.SplitPartitions, Parts: []string{"part_2", "public.part_rest"}}
 			ranges, err := e.Split(t.Context(), m)
 			if err != nil {
@@ -352,7 +300,7 @@ func TestForeignLeaf(t *testing.T) {
 	testdb.Query(t, db, `CREATE EXTENSION file_fdw; CREATE SERVER f FOREIGN DATA WRAPPER file_fdw; CREATE TABLE root (id int) PARTITION BY LIST (id);
 		CREATE TABLE here PARTITION OF root DEFAULT; INSERT INTO root VALUES (2), (3);
 		CREATE FOREIGN TABLE there PARTITION OF root FOR VALUES IN (1) SERVER f OPTIONS (program 'echo 1')`)
-	m := move(table(t, db, "root"))
+	m := move(pgtest.Table(t, db, "root"))
 	ranges, err := frozen(t, db, 1).Split(t.Context(), m)
 	if err != nil || len(ranges) != 2 {
 		t.Fatalf("%+v, %v", ranges, err)
@@ -398,7 +346,7 @@ func TestBadSplits(t *testing.T) {
 		{"plain", bounds("p", "(1,1)"), "split public.plain: operator does not exist: point <= point"},
 		{"plain", tidemark.Split{Kind: tidemark.SplitBounds, Columns: []string{"id"}, Bounds: [][]string{{"1", "2"}}}, "split public.plain: a boundary has 2 values for 1 columns"},
 	} {
-		m := move(table(t, url, tt.table))
+		m := move(pgtest.Table(t, url, tt.table))
 		m.Split = tt.split
 		_, err := e.Split(t.Context(), m)
 		if tidemark.KindOf(err) != tidemark.Invalid || err.Error() != tt.want {
@@ -409,7 +357,7 @@ func TestBadSplits(t *testing.T) {
 		}
 	}
 	// The view has survived all that.
-	if _, rows := readAll(t, e, 0, move(table(t, url, "plain")), &tidemark.Range{}, tidemark.CopyText); rows != 0 {
+	if _, rows := readAll(t, e, 0, move(pgtest.Table(t, url, "plain")), &tidemark.Range{}, tidemark.CopyText); rows != 0 {
 		t.Errorf("%d rows", rows)
 	}
 }

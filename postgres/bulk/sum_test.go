@@ -7,6 +7,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 )
 
 // summed gives recipe, rows and sum of a table.
@@ -102,14 +103,14 @@ func TestSumsTellValuesApart(t *testing.T) {
 	old, young := frozen(t, urls[0], 1), frozen(t, urls[1], 1)
 	for i, x := range alike {
 		name := fmt.Sprintf("%s %s and %s", x.typ, x.a, x.b)
-		a := summed(t, old, table(t, urls[0], fmt.Sprint("a", i)))
-		if b := summed(t, old, table(t, urls[0], fmt.Sprint("b", i))); a == b {
+		a := summed(t, old, pgtest.Table(t, urls[0], fmt.Sprint("a", i)))
+		if b := summed(t, old, pgtest.Table(t, urls[0], fmt.Sprint("b", i))); a == b {
 			t.Errorf("%s: another value has the same sum: %s", name, a)
 		}
-		if c := summed(t, old, table(t, urls[0], fmt.Sprint("c", i))); a == c {
+		if c := summed(t, old, pgtest.Table(t, urls[0], fmt.Sprint("c", i))); a == c {
 			t.Errorf("%s: two rows have exchanged their values, and the sum is the same: %s", name, a)
 		}
-		if other := summed(t, young, table(t, urls[1], fmt.Sprint("a", i))); other != a {
+		if other := summed(t, young, pgtest.Table(t, urls[1], fmt.Sprint("a", i))); other != a {
 			t.Errorf("%s: %s on PostgreSQL 15, %s on 18", name, a, other)
 		}
 	}
@@ -121,7 +122,7 @@ func TestSumOfARange(t *testing.T) {
 	testdb.Load(t, url, strings.NewReader(`CREATE TABLE t (id int, v text); INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 1000) i;
 		CREATE VIEW bad AS SELECT 1 / (id - 17) AS v FROM t`))
 	e := frozen(t, url, 1)
-	m := &tidemark.Move{From: table(t, url, "t"), Source: []string{"id", "v"}}
+	m := &tidemark.Move{From: pgtest.Table(t, url, "t"), Source: []string{"id", "v"}}
 	var rows int64
 	for _, r := range []tidemark.Range{{Kind: tidemark.Blocks, ToBlock: 10}, {Kind: tidemark.Blocks, FromBlock: 10, ToBlock: -1}} {
 		n, _, err := e.Sum(t.Context(), 0, m, &r)
@@ -129,7 +130,7 @@ func TestSumOfARange(t *testing.T) {
 			t.Fatalf("%d rows, %v", n, err)
 		}
 		rows += n
-		if _, _, err = e.Sum(t.Context(), 0, &tidemark.Move{From: table(t, url, "bad"), Source: []string{"v"}}, &tidemark.Range{Kind: tidemark.Whole}); err == nil {
+		if _, _, err = e.Sum(t.Context(), 0, &tidemark.Move{From: pgtest.Table(t, url, "bad"), Source: []string{"v"}}, &tidemark.Range{Kind: tidemark.Whole}); err == nil {
 			t.Fatal("a division by zero has a sum")
 		}
 	}

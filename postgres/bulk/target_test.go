@@ -10,6 +10,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 	"github.com/tidemarkdb/tidemark/postgres/schema"
 )
 
@@ -196,7 +197,7 @@ func TestLimitedLobs(t *testing.T) {
 		INSERT INTO t VALUES (1, 'x', 'short', '\x00', '1', repeat('s', 50)), (2, 'y', repeat('é', 10), '\x000102030405060708090a0b', '"12345678901"', ''),
 			(3, 'z', 'abc😀😀😀😀😀😀', NULL, NULL, NULL), (4, 'w', '0123456789', '\x00010203040506070809', NULL, NULL)`)
 	e := frozen(t, db, 1)
-	m := move(table(t, db, "t"))
+	m := move(pgtest.Table(t, db, "t"))
 	for max, want := range map[int64]string{
 		10: "1\tx\tshort\t\\\\x00\t1\t" + strings.Repeat("s", 50) + "\n2\ty\tééééé\t\\\\x00010203040506070809\t\"123456789\t\n3\tz\tabc😀\t\\N\t\\N\t\\N\n4\tw\t0123456789\t\\\\x00010203040506070809\t\\N\t\\N\n",
 		3:  "1\tx\tsho\t\\\\x00\t1\t" + strings.Repeat("s", 50) + "\n2\ty\té\t\\\\x000102\t\"12\t\n3\tz\tabc\t\\N\t\\N\t\\N\n4\tw\t012\t\\\\x000102\t\\N\t\\N\n",
@@ -220,7 +221,7 @@ func TestLimitedLobs(t *testing.T) {
 func TestConversions(t *testing.T) {
 	db := testdb.Postgres(t, 15).NewDatabase(t, "convert")
 	testdb.Query(t, db, "CREATE TABLE t (a boolean, b int, c int, d bytea, e uuid, f text)")
-	to := table(t, db, "t")
+	to := pgtest.Table(t, db, "t")
 	from := &tidemark.Table{TableID: tidemark.TableID{Schema: "my", Name: "t"}}
 	kinds := []tidemark.Type{{Kind: tidemark.Int}, {Kind: tidemark.Bool}, {Kind: tidemark.Bit}, {Kind: tidemark.Geometry}, {Kind: tidemark.Binary}, {Kind: tidemark.Text}}
 	m := &tidemark.Move{From: from, To: to}
@@ -262,7 +263,7 @@ func TestTriggersStayQuiet(t *testing.T) {
 		CREATE TRIGGER tr BEFORE INSERT ON t FOR EACH ROW EXECUTE FUNCTION drop_odd();
 		DROP ROLE IF EXISTS plain; CREATE ROLE plain LOGIN PASSWORD 'x'; GRANT INSERT, SELECT ON t, p TO plain; INSERT INTO p VALUES (7)`)
 	defer testdb.Query(t, db, "DROP OWNED BY plain; DROP ROLE plain")
-	w := tidemark.Write{Move: move(table(t, db, "t")), Range: &tidemark.Range{}}
+	w := tidemark.Write{Move: move(pgtest.Table(t, db, "t")), Range: &tidemark.Range{}}
 	out, err := open(t, db).Write(t.Context(), 0, w, rowBatches("1\t7\n2\t8\n3\t9\n"))
 	if err != nil || out.Rows != 3 {
 		t.Errorf("%+v, %v", out, err)
@@ -287,7 +288,7 @@ func TestFreshAndDirect(t *testing.T) {
 	testdb.Query(t, db, `CREATE TABLE t (id int, v text); CREATE TABLE root (id int, v text) PARTITION BY RANGE (id); CREATE TABLE leaf PARTITION OF root DEFAULT`)
 	e := open(t, db)
 	row := "1\t" + strings.Repeat("x", 1000) + "\n"
-	w := tidemark.Write{Move: move(table(t, db, "t")), Range: &tidemark.Range{}, Fresh: true}
+	w := tidemark.Write{Move: move(pgtest.Table(t, db, "t")), Range: &tidemark.Range{}, Fresh: true}
 	for _, tt := range []struct {
 		rows int
 		want string
@@ -301,7 +302,7 @@ func TestFreshAndDirect(t *testing.T) {
 	if got := testdb.Query(t, db, "SELECT count(*) FILTER (WHERE all_frozen) * 10 > 9 * count(*) FROM pg_visibility_map('t')"); got != "t" {
 		t.Errorf("frozen: %s", got)
 	}
-	m := move(table(t, db, "root"))
+	m := move(pgtest.Table(t, db, "root"))
 	for _, tt := range []struct {
 		r    tidemark.Range
 		want string

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
+	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 )
 
 // encrypted switches TLS on at a server for the time of a test, and returns the file
@@ -78,8 +79,8 @@ func TestTLS(t *testing.T) {
 	if got := testdb.Query(t, db, "SELECT count(*) > 2, bool_and(ssl) FROM pg_stat_ssl JOIN pg_stat_activity USING (pid) WHERE application_name = 'tidemark' AND datname = current_database()"); got != "t\tt" {
 		t.Errorf("sessions, encrypted: %s", got)
 	}
-	m := move(table(t, db, "t"))
-	m.To = table(t, db, "u")
+	m := move(pgtest.Table(t, db, "t"))
+	m.To = pgtest.Table(t, db, "u")
 	for _, f := range []tidemark.Format{tidemark.CopyText, tidemark.CopyBinary} {
 		out, err := pipe(t.Context(), from, into, 0, tidemark.Read{Move: m, Range: &tidemark.Range{}, Format: f}, tidemark.Write{Move: m, Range: &tidemark.Range{}, Format: f})
 		if err != nil || out.Rows != 10000 {

@@ -12,6 +12,10 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
+// AppliedPrefix is that of the message with which a transaction begins that a stream has applied: whoever follows this
+// server's log knows by it what came from elsewhere.
+const AppliedPrefix = "tidemark.applied"
+
 // AnswerRow gives the only row that a replication command answers with.
 func AnswerRow(ctx context.Context, conn *pgconn.PgConn, command string) ([][]byte, error) {
 	results, err := conn.Exec(ctx, command).ReadAll()
