@@ -51,6 +51,8 @@ func (e *Schema) Render(db *tidemark.Database, moves []tidemark.Move) ([]tidemar
 
 // A renderer is one call of Render.
 type renderer struct {
+	rendered
+
 	db       *tidemark.Database
 	moves    []tidemark.Move
 	from, to dialect
@@ -68,22 +70,15 @@ type renderer struct {
 	tails    map[tidemark.TableID]map[string]string // by From: what a foreign key says after REFERENCES t (c)
 	asIs     map[tidemark.TableID]bool              // by From: made from its native words
 	known    map[tidemark.TableID]bool              // names that exist on the source: tables, views, sequences, routines
-	done     map[string]bool                        // IDs of objects that are made
 	built    map[tidemark.TableID]*builder
 	inPages  []*tidemark.Move // made from its native words, and keeps more of a row in a page than the source does
-	losses   []typeLoss
-	names    map[string]bool       // constraint names taken, by database on the target
-	counts   map[sharedFinding]int // findings that are told once
-	order    []sharedFinding
-
-	objects  []tidemark.Object
-	findings []tidemark.Finding
+	names    map[string]bool  // constraint names taken, by database on the target
 }
 
 func newRenderer(db *tidemark.Database, moves []tidemark.Move, to dialect, target string) *renderer {
-	r := &renderer{db: db, moves: moves, to: to, home: target, into: map[string]string{}, native: map[tidemark.TableID]*tidemark.Object{},
+	r := &renderer{rendered: newRendered(), db: db, moves: moves, to: to, home: target, into: map[string]string{}, native: map[tidemark.TableID]*tidemark.Object{},
 		byFrom: map[tidemark.TableID]*tidemark.Move{}, byTo: map[tidemark.TableID]*tidemark.Move{}, asIs: map[tidemark.TableID]bool{}, tails: map[tidemark.TableID]map[string]string{},
-		known: map[tidemark.TableID]bool{}, byName: map[string]*tidemark.Move{}, done: map[string]bool{}, built: map[tidemark.TableID]*builder{}, names: map[string]bool{}, counts: map[sharedFinding]int{}}
+		known: map[tidemark.TableID]bool{}, byName: map[string]*tidemark.Move{}, built: map[tidemark.TableID]*builder{}, names: map[string]bool{}}
 	r.mysql = speaksMySQL(db)
 	r.family = r.mysql && len(db.Objects) > 0
 	r.from = dialectOf(db.Engine, db.Version)
@@ -137,44 +132,6 @@ func speaksMySQL(db *tidemark.Database) bool {
 	}
 	v := strings.ToLower(db.Version)
 	return strings.Contains(v, "mysql") || strings.Contains(v, "maria")
-}
-
-func (r *renderer) add(o tidemark.Object) {
-	for r.done[o.ID] {
-		o.ID += "'"
-	}
-	r.done[o.ID] = true
-	r.objects = append(r.objects, o)
-}
-
-func (r *renderer) find(severity tidemark.Severity, object, text, hint string) {
-	r.findings = append(r.findings, finding(severity, object, text, hint))
-}
-
-// once counts a finding that many columns may share.
-func (r *renderer) once(severity tidemark.Severity, text string) {
-	key := sharedFinding{severity, text}
-	if r.counts[key]++; r.counts[key] == 1 {
-		r.order = append(r.order, key)
-	}
-}
-
-// A sharedFinding is told once, with the number of its places.
-type sharedFinding struct {
-	severity tidemark.Severity
-	text     string
-}
-
-// sumUp tells the findings that were counted.
-func (r *renderer) sumUp() {
-	r.tellLosses()
-	for _, key := range r.order {
-		where := "in one place"
-		if n := r.counts[key]; n > 1 {
-			where = fmt.Sprintf("in %d places", n)
-		}
-		r.find(key.severity, "", key.text+" ("+where+")", "")
-	}
 }
 
 // target gives the name of a database on the target.

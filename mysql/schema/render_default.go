@@ -9,45 +9,6 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// A typeLoss is a column whose type cannot hold all its values.
-type typeLoss struct {
-	rule   *TypeRule
-	column string
-}
-
-func (r *renderer) loses(rule *TypeRule, column string) {
-	r.losses = append(r.losses, typeLoss{rule, column})
-}
-
-// tellLosses makes one finding of each rule that changes values, and one of all
-// that refuse them.
-func (r *renderer) tellLosses() {
-	var refused []string
-	for i := range typeMap {
-		rule := &typeMap[i]
-		var columns []string
-		for _, l := range r.losses {
-			if l.rule == rule {
-				columns = append(columns, l.column)
-			}
-		}
-		switch {
-		case len(columns) == 0:
-		case rule.Silent:
-			change := rule.From
-			if rule.From != rule.To {
-				change += " becomes " + rule.To
-			}
-			r.find(tidemark.Warning, "", change+": "+rule.Loses+" ("+someOf(columns)+")", "A transformation that changes the data type to text keeps such values as they are.")
-		default:
-			refused = append(refused, columns...)
-		}
-	}
-	if len(refused) > 0 {
-		r.find(tidemark.Note, "", "NaN, infinities and dates outside of the years 1 to 9999 have no place here; a row with one is refused ("+someOf(refused)+")", "")
-	}
-}
-
 // someOf lists the first of some names and counts the others.
 func someOf(names []string) string {
 	list := strings.Join(names[:min(3, len(names))], ", ")
