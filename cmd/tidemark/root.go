@@ -151,7 +151,7 @@ databases, and says at every moment what it is waiting for.`,
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(help.WrongOption)
-	root.AddCommand(copyCommand(), replicateCommand(), captureCommand(), applyCommand(), cutoverCommand(), statusCommand(), setCommand(), exceptionsCommand(), subCommand(), skipCommand(), peekCommand(), diffCommand(), repairCommand(), checkCommand(), runsCommand(), reportCommand(), utilitiesCommand(), backupCommand(), restoreCommand(), backupsCommand(), verifyCommand(), pruneCommand(), archiveCommand(), haCommand(), enginesCommand(), manualCommand(), versionCommand())
+	root.AddCommand(copyCommand(), replicateCommand(), captureCommand(), applyCommand(), cutoverCommand(), statusCommand(), setCommand(), exceptionsCommand(), subCommand(), skipCommand(), peekCommand(), diffCommand(), repairCommand(), checkCommand(), runsCommand(), reportCommand(), utilitiesCommand(), backupCommand(), restoreCommand(), backupsCommand(), verifyCommand(), pruneCommand(), archiveCommand(), haCommand(), enginesCommand(), manualCommand(), manCommand(), versionCommand())
 	return root
 }
 
@@ -164,6 +164,19 @@ func versionCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
 			return err
+		},
+	}
+}
+
+func manCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:     "man DIR",
+		Short:   "Write man pages of all commands into a folder",
+		Example: "  tidemark man /usr/local/share/man/man1\n  man tidemark-copy",
+		Args:    args(1, 1, "man DIR"),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			cmd.Root().InitDefaultCompletionCmd()
+			return help.Man(cmd.Root(), given[0], versionText(), time.Now())
 		},
 	}
 }

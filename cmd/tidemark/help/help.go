@@ -96,9 +96,9 @@ func (p *page) command(cmd *cobra.Command) {
 	}
 	short := wrap(cmd.Short+".", p.width, "")
 	paragraphs := paragraphs(cmd.Long, p.width)
-	var usage []string
-	for _, u := range Usage(cmd) {
-		usage = append(usage, wrap("  "+u, p.width, "      ")...)
+	var ways []string
+	for _, u := range usage(cmd) {
+		ways = append(ways, wrap("  "+u, p.width, "      ")...)
 	}
 	examples := blocks(cmd.Example, p.width)
 	commands := p.commands(cmd)
@@ -111,14 +111,14 @@ func (p *page) command(cmd *cobra.Command) {
 			paragraphs = [][]string{short}
 		}
 		p.add(joined(paragraphs)...)
-		p.section("Usage", usage)
+		p.section("Usage", ways)
 		p.section("Examples", joined(examples))
 		p.add(options...)
 		return
 	}
 	more := ""
-	room := maxLines - 2 - len(usage) - 2 - 2 - len(options) // headings of usage and examples, the last line
-	take := func(from [][]string, n int) int {               // how many of them fit
+	room := maxLines - 2 - len(ways) - 2 - 2 - len(options) // headings of usage and examples, the last line
+	take := func(from [][]string, n int) int {              // how many of them fit
 		for n < len(from) && len(from[n])+1 <= room {
 			room -= len(from[n]) + 1
 			n++
@@ -145,7 +145,7 @@ func (p *page) command(cmd *cobra.Command) {
 		more = strings.TrimPrefix(more+" and "+fmt.Sprintf("%d more options", left), " and ")
 	}
 	p.add(about...)
-	p.section("Usage", usage)
+	p.section("Usage", ways)
 	p.section("Examples", joined(examples[:e]))
 	p.add(options...)
 	if more != "" {
@@ -155,7 +155,7 @@ func (p *page) command(cmd *cobra.Command) {
 
 func (p *page) root(cmd *cobra.Command) {
 	p.add(joined(paragraphs(cmd.Long, p.width))...)
-	p.section("Usage", []string{"  tidemark COMMAND [options]"})
+	p.section("Usage", []string{"  " + usage(cmd)[0]})
 	for _, g := range groups {
 		var of []*cobra.Command
 		for _, name := range g.commands {
@@ -225,8 +225,11 @@ const optionColumn = 28
 // fewOptions is how many options of a command --help lists without choosing.
 const fewOptions = 5
 
-// Usage is how a command is called, in one way or several.
-func Usage(cmd *cobra.Command) (out []string) {
+// usage is how a command is called, in one way or several.
+func usage(cmd *cobra.Command) (out []string) {
+	if !cmd.HasParent() {
+		return []string{"tidemark COMMAND [options]"}
+	}
 	for way := range strings.SplitSeq(cmd.Use, "  or  ") {
 		way = cmd.Parent().CommandPath() + " " + way
 		if len(option.Headings(cmd.Flags())) > 0 {
@@ -243,14 +246,14 @@ func name(f option.Described) string {
 	if f.Shorthand != "" {
 		out = "  -" + f.Shorthand + ", --" + f.Name
 	}
-	if takes := Takes(f); takes != "" {
-		out += " " + takes
+	if value := takes(f); value != "" {
+		out += " " + value
 	}
 	return out
 }
 
-// Takes is a word for the value of an option; of a switch there is none.
-func Takes(f option.Described) string {
+// takes is a word for the value of an option; of a switch there is none.
+func takes(f option.Described) string {
 	switch form := f.Value.Type(); {
 	case form == "on/off":
 		return ""
