@@ -29,10 +29,11 @@ TIMEOUT  ?= 60m
 FUZZTIME ?= 30s
 FUZZPKG  ?= ./...
 
-# Packages whose fuzz targets make test runs: what other machines, files of backups and expressions say, and URLs. With
-# 1 s each most of it is for building. "make test FUZZEACH=10s" runs them longer, "make fuzz FUZZTIME=10m" all there are.
+# Packages whose fuzz targets make test runs: what other machines, files of backups and expressions say, and URLs; for a
+# moment, and built as for tests. "make test FUZZEACH=1m FUZZPLAIN=" runs them longer, "make fuzz FUZZTIME=10m" all there are.
 FUZZSHORT := . ./mysql/... ./postgres/... ./backup/repo ./backup/dump ./queue/jetstream
 FUZZEACH  ?= 1s
+FUZZPLAIN ?= yes
 
 # What the program says of itself: the last tag, and what has come since.
 VERSION := $(shell git describe --tags --always --dirty 2>/dev/null)
@@ -67,7 +68,7 @@ test: test-deps ## every check and every test, each once
 	trap 'kill $$lint 2>/dev/null || true' EXIT; failed=0; export SUITE_WHILE=$$PPID; \
 	go run $(GOTESTSUM) --format pkgname --jsonfile bin/test.json --raw-command -- \
 	  script/go-test.sh $(P) $(PARALLEL) $(TIMEOUT) '$(race)' '$(racesome)' $(RACETESTS) || failed=1; \
-	$(MAKE) --no-print-directory fuzz FUZZTIME=$(FUZZEACH) FUZZPKG="$(FUZZSHORT)" || failed=1; \
+	FUZZPLAIN=$(FUZZPLAIN) $(MAKE) --no-print-directory fuzz FUZZTIME=$(FUZZEACH) FUZZPKG="$(FUZZSHORT)" || failed=1; \
 	trap - EXIT; wait $$lint || failed=1; cat bin/lint.log; \
 	go run ./script/suite -slowest bin/test.json; \
 	exit $$failed
@@ -75,7 +76,7 @@ test: test-deps ## every check and every test, each once
 	  echo "tests were skipped: in CI none may"; exit 1; fi
 
 test-all: ## make test with every test in its long form (hours)
-	TIDEMARK_TEST=all TIDEMARK_STEPS=all TIDEMARK_CHAINS=20 $(MAKE) test TIMEOUT=6h
+	TIDEMARK_TEST=all TIDEMARK_STEPS=all TIDEMARK_CHAINS=20 $(MAKE) test TIMEOUT=6h FUZZEACH=10s FUZZPLAIN=
 
 # Tests on real servers, one of each engine, that the fast loop has besides those that need none.
 SHORTSOME  := ./postgres/... ./mysql/... ./cmd/tidemark
