@@ -347,9 +347,6 @@ var larger = map[string]struct {
 }{
 	"fields of backup/repo.Manifest": {40, "a document on disk: doc/format/repository.md has its fields one by one"},
 
-	"fields of mysql/apply.applier":       {31, "being split"},
-	"methods of mysql/apply.applier":      {58, "being split"},
-	"fields of mysql/apply.plan":          {26, "being split"},
 	"fields of postgres.Stream":           {27, "being split"},
 	"methods of postgres/bulk.Bulk":       {47, "being split"},
 	"methods of postgres/physical.Backup": {51, "being split"},

@@ -156,65 +156,29 @@ func parsePlaces(low uint64, s string) (out []uint64, err error) {
 // Changes become statements of SQL text, many of which go out in one packet, so that a
 // transaction costs two round trips: one for its changes and its progress, and one for
 // the COMMIT, which is said when each statement has met as many rows as it should.
-// batch.go puts changes of one table together in statements of many rows. If
+// A batcher puts changes of one table together in statements of many rows. If
 // anything at all is wrong with those, a warning included, the group is rolled back and
 // done once more, change by change, in the order of the source and carefully: what
 // fails then, fails, and what the server says is about one change.
+//
+// Each part of it stands on the one before and knows nothing of those behind: the outgoing statements (what is sent, and
+// whether it met what it should), the planner (how changes of a table are written), the batcher (which statements changes
+// become; with literals, which write values), and the applier, which has the transaction and its progress.
 type applier struct {
-	e        *Target
-	s        *server.Session
-	progress string // the table's name
-	packet   int    // the largest statement that the server takes
-	limit    int    // bytes of a packet that are aimed at
-	links    links
-	plans    map[*tidemark.Table][]*plan
-	latest   map[tidemark.TableID]*plan // that was used for a table
-	prepared int                        // statements of the session
-
-	careful bool
-	blind   bool    // conflict rules do not count
-	redone  int     // groups that were
-	open    *plan   // one that is not free and has batches
-	waiting []*plan // free ones that have batches
-	size    int     // bytes of all batches
-	sql     []byte  // statements that go out in one command
-	out     []byte  // commands before that
-	ends    []int   // where in wants each of them ends
-	wants   []want  // what is expected of all
-	said    []byte  // carefully: the last statement, or as much of it as is noted
-
-	vals, olds []change.Value    // of the change that is looked at
-	spare      [2][]change.Value // of one that was put off
-	row, stmt  []byte            // on their way into a batch, or out
-	part       []byte            // a value, or a statement that is put together
-	odd        int               // values of the statement that draw a warning and are right
-
-	unchecked  bool   // foreign keys may be off
+	batcher
+	redone     int    // groups that were
 	committing bool   // the COMMIT was said
 	inDoubt    bool   // whether the last one took place is not known
 	lostID     uint32 // of the session that it was said on
 }
 
-// A link says what hangs on a table besides its own rows.
-type link uint8
-
-const (
-	triggered link = 1 << iota // it has triggers
-	keyed                      // it is at one end of a foreign key
-	acting                     // which changes rows by itself
-)
-
-// links are those of all tables.
-type links struct {
-	of    map[tidemark.TableID]link
-	depth map[tidemark.TableID]int // steps of references that lead from a table, at most
+func newApplier(e *bulk.Bulk, progress string) *applier {
+	a := &applier{}
+	a.outgoing = outgoing{e: e, progress: progress}
+	a.plans, a.latest = map[*tidemark.Table][]*plan{}, map[tidemark.TableID]*plan{}
+	a.literals.srv = e.Server
+	return a
 }
-
-// maxPacketAim is how many bytes of SQL go out at once.
-const maxPacketAim = 512 << 10
-
-// errCareful says that a group has to be done carefully.
-var errCareful = errors.New("something is wrong with one of many rows")
 
 // Apply applies a group in one transaction with its progress: all of it is on the
 // target, or nothing. Kind Lost: a later apply has taken over. An agent that loses its
@@ -295,22 +259,6 @@ func (a *applier) worthCare(err error) bool {
 	return errors.Is(err, errCareful)
 }
 
-// rollback ends the session's transaction, if the session is still alive.
-func (a *applier) rollback() bool {
-	sql := []string{"ROLLBACK"}
-	if a.unchecked {
-		sql = append(sql, "SET foreign_key_checks=1")
-	}
-	for _, one := range sql {
-		if !a.s.Dead {
-			_, err := a.s.Client.Execute(one)
-			a.s.Dead = err != nil
-		}
-	}
-	a.unchecked = false
-	return !a.s.Dead
-}
-
 // applierFor gives the group's agent with a session that is alive; known says that the
 // group is on the target already.
 func (e *Target) applierFor(ctx context.Context, g *change.Group) (a *applier, known bool, err error) {
@@ -323,7 +271,7 @@ func (e *Target) applierFor(ctx context.Context, g *change.Group) (a *applier, k
 		}
 	}
 	if a.s == nil || a.s.Dead {
-		err = a.connect(ctx)
+		err = e.connect(ctx, a)
 	}
 	return a, false, err
 }
@@ -340,7 +288,7 @@ func (e *Target) applier(ctx context.Context, g *change.Group) (*applier, error)
 	if err != nil {
 		return nil, err
 	}
-	a = &applier{e: e, progress: name, plans: map[*tidemark.Table][]*plan{}, latest: map[tidemark.TableID]*plan{}}
+	a = newApplier(e.Bulk, name)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.agents == nil {
@@ -352,21 +300,21 @@ func (e *Target) applier(ctx context.Context, g *change.Group) (*applier, error)
 
 // connect opens the agent's session. Statements tell how many rows they have met, not
 // how many they have changed.
-func (a *applier) connect(ctx context.Context) error {
-	s, err := a.e.ConnectFor(ctx, server.Wishes{Capabilities: []uint32{gomysql.CLIENT_MULTI_STATEMENTS, gomysql.CLIENT_FOUND_ROWS}, Bulk: a.e.MariaDB})
+func (e *Target) connect(ctx context.Context, a *applier) error {
+	s, err := e.ConnectFor(ctx, server.Wishes{Capabilities: []uint32{gomysql.CLIENT_MULTI_STATEMENTS, gomysql.CLIENT_FOUND_ROWS}, Bulk: e.MariaDB})
 	if err != nil {
 		return err
 	}
 	if err := a.prepare(ctx, s); err != nil {
 		s.Close()
-		return a.e.Fail("apply", a.progress, err)
+		return e.Fail("apply", a.progress, err)
 	}
 	clear(a.plans) // what was prepared was so in another session
 	clear(a.latest)
 	a.prepared = 0
-	a.e.mu.Lock()
+	e.mu.Lock()
 	a.s = s
-	a.e.mu.Unlock()
+	e.mu.Unlock()
 	return nil
 }
 
@@ -412,38 +360,6 @@ const (
 	lenientMode = "'NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES'"
 )
 
-// readLinks asks for the tables that triggers and foreign keys hang on. Triggers of
-// tables on which the user has no TRIGGER privilege the server does not tell.
-func readLinks(ctx context.Context, s *server.Session) (out links, err error) {
-	out = links{of: map[tidemark.TableID]link{}, depth: map[tidemark.TableID]int{}}
-	r, err := s.Query(ctx, "SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS")
-	if err != nil {
-		return out, err
-	}
-	for i := range r.RowNumber() {
-		out.of[tidemark.TableID{Schema: server.Cell(r, i, 0), Name: server.Cell(r, i, 1)}] |= triggered
-	}
-	if r, err = s.Query(ctx, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"); err != nil {
-		return out, err
-	}
-	passive := []string{"RESTRICT", "NO ACTION"}
-	for round := range min(r.RowNumber(), 50) { // a circle has no depth
-		for i := range r.RowNumber() {
-			child, parent := tidemark.TableID{Schema: server.Cell(r, i, 0), Name: server.Cell(r, i, 1)}, tidemark.TableID{Schema: server.Cell(r, i, 2), Name: server.Cell(r, i, 3)}
-			if child != parent {
-				out.depth[child] = max(out.depth[child], min(out.depth[parent]+1, round+1))
-			}
-			kind := keyed
-			if !slices.Contains(passive, server.Cell(r, i, 4)) || !slices.Contains(passive, server.Cell(r, i, 5)) || child == parent {
-				kind |= acting
-			}
-			out.of[child] |= kind
-			out.of[parent] |= kind
-		}
-	}
-	return out, nil
-}
-
 // apply sends the changes and the progress, and commits if all is as it should be.
 func (a *applier) apply(g *change.Group) (object string, err error) {
 	a.reset()
@@ -475,8 +391,8 @@ func (a *applier) mark(g *change.Group) (object string, err error) {
 	if g.Spooled == nil && size < markedFrom {
 		return "", nil
 	}
-	a.part = fmt.Appendf(a.part[:0], "UPDATE %s SET done=CONCAT(done, ' ') WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, server.Literal(g.Queue), g.Agent, g.Epoch)
-	return a.emit(a.part, want{rows: 1})
+	a.stmt = fmt.Appendf(a.stmt[:0], "UPDATE %s SET done=CONCAT(done, ' ') WHERE queue=%s AND agent=%d AND epoch=%d", a.progress, server.Literal(g.Queue), g.Agent, g.Epoch)
+	return a.emit(a.stmt, want{rows: 1})
 }
 
 // finish sends what has not gone out, and the progress, and commits.
@@ -484,10 +400,10 @@ func (a *applier) finish(g *change.Group) (object string, err error) {
 	if object, err = a.flush(); err != nil {
 		return object, err
 	}
-	a.part = fmt.Appendf(a.part[:0], "UPDATE %s SET low=%d, done='", a.progress, g.Low)
-	a.part = appendPlaces(a.part, g.Low, g.Done)
-	a.part = fmt.Appendf(a.part, "' WHERE queue=%s AND agent=%d AND epoch=%d", server.Literal(g.Queue), g.Agent, g.Epoch)
-	if object, err = a.emit(a.part, want{rows: 1}); err != nil {
+	a.stmt = fmt.Appendf(a.stmt[:0], "UPDATE %s SET low=%d, done='", a.progress, g.Low)
+	a.stmt = appendPlaces(a.stmt, g.Low, g.Done)
+	a.stmt = fmt.Appendf(a.stmt, "' WHERE queue=%s AND agent=%d AND epoch=%d", server.Literal(g.Queue), g.Agent, g.Epoch)
+	if object, err = a.emit(a.stmt, want{rows: 1}); err != nil {
 		return object, err
 	}
 	if object, err = a.send(); err != nil {
@@ -510,19 +426,9 @@ func (a *applier) finish(g *change.Group) (object string, err error) {
 
 // reset forgets what a group that has failed has left.
 func (a *applier) reset() {
-	if a.open != nil {
-		a.open.drop()
-		a.open = nil
-	}
-	for _, p := range a.waiting {
-		p.drop()
-	}
-	for _, buf := range []*[]byte{&a.sql, &a.out, &a.part, &a.row, &a.stmt} {
-		if cap(*buf) > 4*maxPacketAim {
-			*buf = nil // a large row has gone through
-		}
-	}
-	a.waiting, a.size, a.sql, a.out, a.ends, a.wants, a.odd, a.committing = a.waiting[:0], 0, a.sql[:0], a.out[:0], a.ends[:0], a.wants[:0], 0, false
+	a.outgoing.drop()
+	a.batcher.drop()
+	a.committing = false
 }
 
 // look finds out, after the connection broke in a COMMIT, whether the group is on the

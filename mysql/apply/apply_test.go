@@ -806,8 +806,8 @@ func TestApplyLargeTransaction(t *testing.T) {
 		if got := testdb.Query(t, to, "SELECT COUNT(*), SUM(LENGTH(v)) FROM item"); got != fmt.Sprintf("%d\t%d", n, n*1000) {
 			t.Errorf("got %s", got)
 		}
-		if a := e.agents[0]; cap(a.sql)+cap(a.part)+cap(a.row) > 8<<20 {
-			t.Errorf("the agent keeps %d, %d and %d bytes", cap(a.sql), cap(a.part), cap(a.row))
+		if a := e.agents[0]; cap(a.sql)+cap(a.whole)+cap(a.part)+cap(a.row) > 8<<20 {
+			t.Errorf("the agent keeps %d, %d, %d and %d bytes", cap(a.sql), cap(a.whole), cap(a.part), cap(a.row))
 		}
 		l.insert("item", -1, strings.Repeat("y", gomysql.MaxPayloadLen+5)).insert("item", -2, "small").update("item", -2, "s")
 		l.apply(p.Epoch)

@@ -14,8 +14,39 @@ var seed = maphash.MakeSeed()
 // maxBatch is how many rows one statement has at most.
 const maxBatch = 1000
 
+// A batcher makes statements of changes, of many rows where that is the same as one after the other.
+type batcher struct {
+	planner
+	literals
+	blind   bool    // conflict rules do not count
+	open    *plan   // one that is not free and has batches
+	waiting []*plan // free ones that have batches
+	size    int     // bytes of all batches
+
+	vals, olds []change.Value    // of the change that is looked at
+	spare      [2][]change.Value // of one that was put off
+	row, stmt  []byte            // on their way into a batch, or out
+}
+
+// drop forgets the rows of all batches, and lets go of what a large row has taken.
+func (a *batcher) drop() {
+	if a.open != nil {
+		a.open.drop()
+		a.open = nil
+	}
+	for _, p := range a.waiting {
+		p.drop()
+	}
+	for _, buf := range []*[]byte{&a.part, &a.row, &a.stmt} {
+		if cap(*buf) > 4*maxPacketAim {
+			*buf = nil
+		}
+	}
+	a.waiting, a.size, a.odd = a.waiting[:0], 0, 0
+}
+
 // change takes one change.
-func (a *applier) change(c change.Change, bounds map[uint32]*change.Bound) (object string, err error) {
+func (a *batcher) change(c change.Change, bounds map[uint32]*change.Bound) (object string, err error) {
 	switch c.Kind {
 	case tidemark.RelationChange, tidemark.MessageChange:
 		return "", nil
@@ -30,7 +61,7 @@ func (a *applier) change(c change.Change, bounds map[uint32]*change.Bound) (obje
 }
 
 // changeRow takes an insert, an update or a delete.
-func (a *applier) changeRow(b *change.Bound, c change.Change) (object string, err error) {
+func (a *batcher) changeRow(b *change.Bound, c change.Change) (object string, err error) {
 	if err := b.Tells(c); err != nil && !a.blind {
 		return b.Table.String(), err
 	}
@@ -69,7 +100,7 @@ func (a *applier) changeRow(b *change.Bound, c change.Change) (object string, er
 }
 
 // place closes batches that the change must not get before, or into.
-func (a *applier) place(p *plan, c change.Change) (object string, err error) {
+func (a *batcher) place(p *plan, c change.Change) (object string, err error) {
 	if a.careful {
 		return "", nil
 	}
@@ -104,7 +135,7 @@ func (a *applier) place(p *plan, c change.Change) (object string, err error) {
 
 // note takes note of the rows of a change that will wait, and says whether one of them
 // was there already.
-func (a *applier) note(p *plan, c change.Change) (again bool) {
+func (a *batcher) note(p *plan, c change.Change) (again bool) {
 	if c.New != nil {
 		again = p.meets(a.vals)
 	}
@@ -120,7 +151,7 @@ func (a *applier) note(p *plan, c change.Change) (again bool) {
 
 // closeFor writes the statements of a plan's batches, and of those whose foreign keys
 // want to come with it in their order.
-func (a *applier) closeFor(p *plan) (object string, err error) {
+func (a *batcher) closeFor(p *plan) (object string, err error) {
 	if p.free && p.hangs&keyed != 0 && !a.careful {
 		return a.flush()
 	}
@@ -128,7 +159,7 @@ func (a *applier) closeFor(p *plan) (object string, err error) {
 }
 
 // only says whether no batches but that of a kind hold rows.
-func (p *plan) only(kind tidemark.ChangeKind) bool {
+func (p *pending) only(kind tidemark.ChangeKind) bool {
 	return (p.inserts.n == 0 || kind == tidemark.InsertChange) && (p.updates.n == 0 || kind == tidemark.UpdateChange) && (p.deletes.n == 0 || kind == tidemark.DeleteChange)
 }
 
@@ -149,7 +180,7 @@ func (p *plan) meets(vals []change.Value) bool {
 }
 
 // put writes a change into its batch, or as a statement of its own.
-func (a *applier) put(p *plan, c change.Change) (err error) {
+func (a *batcher) put(p *plan, c change.Change) (err error) {
 	if c.Kind == tidemark.DeleteChange && (!p.primary || a.careful || a.checks(p, c)) || c.Kind == tidemark.UpdateChange && !a.asUpsert(p, c) {
 		return a.alone(p, c)
 	}
@@ -211,7 +242,7 @@ func (a *applier) put(p *plan, c change.Change) (err error) {
 }
 
 // asUpsert says whether an update may go into a statement of many.
-func (a *applier) asUpsert(p *plan, c change.Change) bool {
+func (a *batcher) asUpsert(p *plan, c change.Change) bool {
 	if p.upsert[0] == "" || a.careful || c.Old != nil && p.moved(a.vals, a.olds) || a.checks(p, c) {
 		return false
 	}
@@ -219,7 +250,7 @@ func (a *applier) asUpsert(p *plan, c change.Change) bool {
 }
 
 // tuple appends the new row in parentheses.
-func (a *applier) tuple(dst []byte, p *plan) (_ []byte, err error) {
+func (a *batcher) tuple(dst []byte, p *plan) (_ []byte, err error) {
 	dst = append(dst, '(')
 	for n, i := range p.stored {
 		if n > 0 {
@@ -233,11 +264,11 @@ func (a *applier) tuple(dst []byte, p *plan) (_ []byte, err error) {
 }
 
 // key appends the condition on the key of a row, or the key alone, for a list.
-func (a *applier) key(dst []byte, p *plan, vals []change.Value, condition bool) (_ []byte, err error) {
+func (l *literals) key(dst []byte, p *plan, vals []change.Value, condition bool) (_ []byte, err error) {
 	if !condition {
 		c := &p.cols[p.id[0]]
 		at := len(dst)
-		if dst, err = a.equals(dst, c, vals[p.id[0]], false); err != nil {
+		if dst, err = l.equals(dst, c, vals[p.id[0]], false); err != nil {
 			return dst, err
 		}
 		return append(dst[:at], dst[at+len(c.name)+len("="):]...), nil // the value alone
@@ -247,7 +278,7 @@ func (a *applier) key(dst []byte, p *plan, vals []change.Value, condition bool) 
 		if n > 0 {
 			dst = append(dst, " AND "...)
 		}
-		if dst, err = a.equals(dst, &p.cols[i], vals[i], false); err != nil {
+		if dst, err = l.equals(dst, &p.cols[i], vals[i], false); err != nil {
 			return dst, err
 		}
 	}
@@ -256,13 +287,13 @@ func (a *applier) key(dst []byte, p *plan, vals []change.Value, condition bool) 
 
 // close writes the statements of a plan's batches. Deletes come first, because they
 // free the values of unique keys, and inserts last: the rows are all different ones.
-func (a *applier) close(p *plan) error {
+func (a *batcher) close(p *plan) error {
 	err := a.shutAll(p)
 	clear(p.keys)
 	return err
 }
 
-func (a *applier) shutAll(p *plan) error {
+func (a *batcher) shutAll(p *plan) error {
 	for _, b := range []*batch{&p.deletes, &p.updates, &p.inserts} {
 		if err := a.shut(p, b); err != nil {
 			return err
@@ -272,12 +303,13 @@ func (a *applier) shutAll(p *plan) error {
 }
 
 // shut writes the statement of one batch.
-func (a *applier) shut(p *plan, b *batch) error {
+func (a *batcher) shut(p *plan, b *batch) error {
 	if b.n == 0 {
 		return nil
 	}
 	a.size -= len(b.buf)
 	w := want{p: p, rows: int64(b.n), warnings: a.odd}
+	a.odd = 0
 	var err error
 	switch b {
 	case &p.inserts:
@@ -292,7 +324,7 @@ func (a *applier) shut(p *plan, b *batch) error {
 		if b.n == 1 { // of one row the server does not say whether it was there
 			first, vals, olds := b.first, a.vals, a.olds
 			b.drop()
-			a.odd, a.vals, a.olds = 0, first.New.Values(a.spare[0][:0]), first.Old.Values(a.spare[1][:0])
+			a.vals, a.olds = first.New.Values(a.spare[0][:0]), first.Old.Values(a.spare[1][:0])
 			err = a.single(p, first)
 			a.spare, a.vals, a.olds = [2][]change.Value{a.vals, a.olds}, vals, olds
 			return err
@@ -320,7 +352,7 @@ func (a *applier) shut(p *plan, b *batch) error {
 
 // alone writes the statement of one update or delete, which may take a value that one
 // before it frees, or meet the same row.
-func (a *applier) alone(p *plan, c change.Change) (err error) {
+func (a *batcher) alone(p *plan, c change.Change) (err error) {
 	switch {
 	case a.careful:
 	case !p.free || p.hangs&keyed != 0:
@@ -334,7 +366,7 @@ func (a *applier) alone(p *plan, c change.Change) (err error) {
 	return a.single(p, c)
 }
 
-func (a *applier) single(p *plan, c change.Change) (err error) {
+func (a *batcher) single(p *plan, c change.Change) (err error) {
 	w := want{p: p, kind: c.Kind, rows: 1, fewer: p.cascade && c.Kind == tidemark.DeleteChange}
 	if bulk, err := a.bulkUpdate(p, c); err != nil {
 		return err
@@ -380,13 +412,13 @@ func (a *applier) single(p *plan, c change.Change) (err error) {
 		return err
 	}
 	a.stmt = sql
-	w.warnings = a.odd
+	w.warnings, a.odd = a.odd, 0
 	_, err = a.emit(sql, w)
 	return err
 }
 
 // which appends the condition that finds the row of an update or delete.
-func (a *applier) which(dst []byte, p *plan, c change.Change) (_ []byte, err error) {
+func (a *batcher) which(dst []byte, p *plan, c change.Change) (_ []byte, err error) {
 	vals := a.olds
 	if c.Old == nil {
 		vals = a.vals
@@ -411,7 +443,7 @@ func (a *applier) which(dst []byte, p *plan, c change.Change) (_ []byte, err err
 
 // truncate empties tables, by deleting their rows: TRUNCATE would commit. Those that
 // reference others come first.
-func (a *applier) truncate(c change.Change, bounds map[uint32]*change.Bound) (object string, err error) {
+func (a *batcher) truncate(c change.Change, bounds map[uint32]*change.Bound) (object string, err error) {
 	t, err := change.ParseTruncation(c.Body)
 	if err != nil {
 		return "", err
@@ -445,7 +477,7 @@ func (a *applier) truncate(c change.Change, bounds map[uint32]*change.Bound) (ob
 }
 
 // flush writes the statements of all batches.
-func (a *applier) flush() (object string, err error) {
+func (a *batcher) flush() (object string, err error) {
 	if a.open != nil {
 		if err := a.close(a.open); err != nil {
 			return a.open.object, err

@@ -76,18 +76,18 @@ func (p *plan) planBulk() {
 }
 
 // bulkFor gives the prepared statement that a row of a batch goes to; nil: it goes as text.
-func (a *applier) bulkFor(p *plan, b *batch) (*prepared, error) {
+func (pl *planner) bulkFor(p *plan, b *batch) (*prepared, error) {
 	switch b {
 	case &p.inserts:
-		return a.usable(&p.bulkInsert)
+		return pl.usable(&p.bulkInsert)
 	case &p.updates:
-		return a.usable(&p.bulkUpsert)
+		return pl.usable(&p.bulkUpsert)
 	}
 	return nil, nil
 }
 
 // bulkUpdate gives the prepared statement for an update of one row of which all is told.
-func (a *applier) bulkUpdate(p *plan, c change.Change) (*prepared, error) {
+func (a *batcher) bulkUpdate(p *plan, c change.Change) (*prepared, error) {
 	if c.Kind != tidemark.UpdateChange || !a.asUpsert(p, c) {
 		return nil, nil
 	}
@@ -95,15 +95,15 @@ func (a *applier) bulkUpdate(p *plan, c change.Change) (*prepared, error) {
 }
 
 // usable prepares a statement that is used often.
-func (a *applier) usable(s *prepared) (*prepared, error) {
-	if s.sql == "" || a.careful {
+func (pl *planner) usable(s *prepared) (*prepared, error) {
+	if s.sql == "" || pl.careful {
 		return nil, nil
 	}
 	if !s.ready {
-		if s.rows++; s.rows < bulkFrom || a.prepared == maxStatements {
+		if s.rows++; s.rows < bulkFrom || pl.prepared == maxStatements {
 			return nil, nil
 		}
-		if err := a.prepareBulk(s); err != nil || !s.ready {
+		if err := pl.prepareBulk(s); err != nil || !s.ready {
 			return nil, err
 		}
 	}
@@ -111,8 +111,8 @@ func (a *applier) usable(s *prepared) (*prepared, error) {
 }
 
 // prepareBulk lets the server parse a statement. If it does not want to, text does.
-func (a *applier) prepareBulk(s *prepared) error {
-	w := a.s.Wire
+func (pl *planner) prepareBulk(s *prepared) error {
+	w := pl.s.Wire
 	err := w.Command(gomysql.COM_STMT_PREPARE, s.sql)
 	var p []byte
 	if err == nil {
@@ -135,11 +135,11 @@ func (a *applier) prepareBulk(s *prepared) error {
 		}
 	}
 	if err != nil {
-		a.s.Dead = true
+		pl.s.Dead = true
 		return err
 	}
 	s.ready = true
-	a.prepared++
+	pl.prepared++
 	return nil
 }
 
@@ -164,7 +164,7 @@ func (p *plan) bulkTypes(dst []byte, s *prepared) []byte {
 var errAsText = errors.New("a value that has to be said in text")
 
 // params appends the parameters of a row, whose values are in vals.
-func (a *applier) params(dst []byte, p *plan, s *prepared) ([]byte, error) {
+func (a *batcher) params(dst []byte, p *plan, s *prepared) ([]byte, error) {
 	for _, i := range s.columns {
 		c := &p.cols[i]
 		data, form, err := a.value(c, a.vals[i])
@@ -200,15 +200,15 @@ func (a *applier) params(dst []byte, p *plan, s *prepared) ([]byte, error) {
 }
 
 // emitBulk adds a command with rows for a prepared statement to those that go out next.
-func (a *applier) emitBulk(w want, s *prepared, rows []byte) error {
-	a.part = w.p.bulkTypes(append(a.part[:0], s.head...), s)
-	a.part = append(a.part, rows...)
-	if _, err := a.fits(w, len(a.part)); err != nil {
+func (o *outgoing) emitBulk(w want, s *prepared, rows []byte) error {
+	o.whole = w.p.bulkTypes(append(o.whole[:0], s.head...), s)
+	o.whole = append(o.whole, rows...)
+	if _, err := o.fits(w, len(o.whole)); err != nil {
 		return err
 	}
-	a.endCommand()
-	a.out = server.AppendCommand(a.out, comBulkExecute, event.AsString(a.part))
-	a.wants = append(a.wants, w)
-	a.ends = append(a.ends, len(a.wants))
+	o.endCommand()
+	o.out = server.AppendCommand(o.out, comBulkExecute, event.AsString(o.whole))
+	o.wants = append(o.wants, w)
+	o.ends = append(o.ends, len(o.wants))
 	return nil
 }

@@ -11,13 +11,13 @@ import (
 // its own, which has that in its WHERE: many of them still go out in one packet.
 
 // checks says whether a change has to find more than its key.
-func (a *applier) checks(p *plan, c change.Change) bool {
+func (a *batcher) checks(p *plan, c change.Change) bool {
 	return !a.blind && p.id != nil && c.Old != nil && !c.OldKey && p.b.Conflict.Rule.Checks(c.Kind)
 }
 
 // leaves says whether an update leaves column i as it is, since the source has not changed
 // it, and only what it has changed is looked at.
-func (a *applier) leaves(p *plan, c change.Change, i int) bool {
+func (a *batcher) leaves(p *plan, c change.Change, i int) bool {
 	return a.checks(p, c) && p.b.Conflict.Rule == tidemark.CheckChanged && equalValues(a.vals[i], a.olds[i])
 }
 
@@ -27,7 +27,7 @@ func equalValues(a, b change.Value) bool {
 
 // stillSo appends the conditions that a row is as it was: all of it, or what the change
 // has changed.
-func (a *applier) stillSo(dst []byte, p *plan, c change.Change) (_ []byte, err error) {
+func (a *batcher) stillSo(dst []byte, p *plan, c change.Change) (_ []byte, err error) {
 	if !a.checks(p, c) {
 		return dst, nil
 	}
@@ -47,9 +47,9 @@ func (a *applier) stillSo(dst []byte, p *plan, c change.Change) (_ []byte, err e
 //   - what is NULL here, or was none on its way (infinity);
 //   - times, which the server rounds to the digits of the column;
 //   - MariaDB's JSON, which is text: spaces and the order of members are no difference.
-func (a *applier) same(dst []byte, c *setCol, v change.Value) ([]byte, error) {
-	defer func(n int) { a.odd = n }(a.odd) // nothing is written
-	_, form, err := a.value(c, v)
+func (l *literals) same(dst []byte, c *setCol, v change.Value) ([]byte, error) {
+	defer func(n int) { l.odd = n }(l.odd) // nothing is written
+	_, form, err := l.value(c, v)
 	if err != nil {
 		return dst, err
 	}
@@ -61,21 +61,21 @@ func (a *applier) same(dst []byte, c *setCol, v change.Value) ([]byte, error) {
 		kind = "DATETIME"
 	case c.to.Kind == tidemark.Time:
 		kind = "TIME"
-	case c.to.Kind == tidemark.JSON && a.e.MariaDB:
-		if a.e.AtLeast(10, 7, 0) {
-			dst, err = a.literal(append(append(append(dst, "JSON_EQUALS("...), c.name...), ','), c, v)
+	case c.to.Kind == tidemark.JSON && l.srv.MariaDB:
+		if l.srv.AtLeast(10, 7, 0) {
+			dst, err = l.literal(append(append(append(dst, "JSON_EQUALS("...), c.name...), ','), c, v)
 			return append(dst, ')'), err
 		}
-		dst, err = a.literal(append(append(append(dst, "JSON_COMPACT("...), c.name...), ")=JSON_COMPACT("...), c, v)
+		dst, err = l.literal(append(append(append(dst, "JSON_COMPACT("...), c.name...), ")=JSON_COMPACT("...), c, v)
 		return append(dst, ')'), err
 	}
 	if kind == "" {
-		return a.equals(dst, c, v, true)
+		return l.equals(dst, c, v, true)
 	}
 	digits := c.to.Precision
 	if digits < 0 {
 		digits = 6
 	}
-	dst, err = a.literal(append(append(dst, c.name...), "=CAST("...), c, v)
+	dst, err = l.literal(append(append(dst, c.name...), "=CAST("...), c, v)
 	return fmt.Appendf(dst, " AS %s(%d))", kind, digits), err
 }

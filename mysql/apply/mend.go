@@ -19,16 +19,16 @@ import (
 type Mending struct {
 	e      *Target
 	s      *server.Session
-	writes applier // writes literals
-	begun  bool    // in a transaction, in which rows that are read are locked
-	ready  bool    // for transactions
-	mark   string  // of the progress table, if there is one
+	writes literals // writes literals
+	begun  bool     // in a transaction, in which rows that are read are locked
+	ready  bool     // for transactions
+	mark   string   // of the progress table, if there is one
 }
 
 // Mend opens a session on which rows are read outside of any frozen view. It writes
 // nothing unless it is told to Begin.
 func (e *Target) Mend(ctx context.Context) (*Mending, error) {
-	m := &Mending{e: e, writes: applier{e: e}}
+	m := &Mending{e: e, writes: literals{srv: e.Server}}
 	return m, m.open(ctx)
 }
 

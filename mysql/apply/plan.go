@@ -2,6 +2,7 @@ package apply
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -10,9 +11,19 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/mysql/bulk"
 	"github.com/tidemarkdb/tidemark/mysql/schema"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
+
+// A planner knows how changes of each table are written on a session.
+type planner struct {
+	outgoing
+	links    links
+	plans    map[*tidemark.Table][]*plan
+	latest   map[tidemark.TableID]*plan // that was used for a table
+	prepared int                        // statements of the session
+}
 
 // A plan is how changes of a relation are written to a table.
 type plan struct {
@@ -44,9 +55,14 @@ type plan struct {
 
 	bulkInsert, bulkUpsert, bulkUpdate prepared
 
+	pending
+}
+
+// pending are the rows of a plan that wait for their statements.
+type pending struct {
 	deletes, updates, inserts batch
 	keys                      map[uint64]struct{} // of rows in them
-	waits                     bool                // among the applier's waiting
+	waits                     bool                // among the batcher's waiting
 }
 
 // A batch is rows that go into one statement.
@@ -59,7 +75,7 @@ type batch struct {
 
 func (b *batch) drop() { b.buf, b.n, b.first, b.bulk = b.buf[:0], 0, change.Change{}, nil }
 
-func (p *plan) drop() {
+func (p *pending) drop() {
 	p.deletes.drop()
 	p.updates.drop()
 	p.inserts.drop()
@@ -70,7 +86,7 @@ func (p *plan) drop() {
 // plan finds or makes the plan of a bound. A stream says the same relation again and
 // again. Another one for the same table, after a change of its definition, keeps no
 // rows waiting that the former has.
-func (a *applier) plan(b *change.Bound) (*plan, error) {
+func (a *batcher) plan(b *change.Bound) (*plan, error) {
 	p, err := a.planOf(b)
 	if err != nil {
 		return nil, err
@@ -90,20 +106,20 @@ func (a *applier) plan(b *change.Bound) (*plan, error) {
 }
 
 // forget lets go of the plans of a table as it was described before.
-func (a *applier) forget(t *tidemark.Table) {
-	for _, p := range a.plans[t] {
+func (pl *planner) forget(t *tidemark.Table) {
+	for _, p := range pl.plans[t] {
 		for _, s := range []*prepared{&p.bulkInsert, &p.bulkUpsert, &p.bulkUpdate} {
 			if s.ready {
-				a.out = server.AppendCommand(a.out, gomysql.COM_STMT_CLOSE, string(s.head[:4])) // it is not answered
-				a.prepared--
+				pl.out = server.AppendCommand(pl.out, gomysql.COM_STMT_CLOSE, string(s.head[:4])) // it is not answered
+				pl.prepared--
 			}
 		}
 	}
-	delete(a.plans, t)
+	delete(pl.plans, t)
 }
 
-func (a *applier) planOf(b *change.Bound) (*plan, error) {
-	made := a.plans[b.Table]
+func (pl *planner) planOf(b *change.Bound) (*plan, error) {
+	made := pl.plans[b.Table]
 	for _, p := range made {
 		if p.b == b || slices.Equal(p.b.Relation.Columns, b.Relation.Columns) && p.b.Relation.Identity == b.Relation.Identity && p.b.Loading == b.Loading && p.b.Orphans == b.Orphans && slices.Equal(p.b.Columns, b.Columns) {
 			p.b = b
@@ -113,14 +129,14 @@ func (a *applier) planOf(b *change.Bound) (*plan, error) {
 	if !schema.Transactional(b.Table.Storage) {
 		return nil, &tidemark.Error{Kind: tidemark.Unsupported, Op: "apply", Object: b.Table.String(), Err: errors.New("tables without transactions cannot be filled by a stream"), Hint: "ALTER TABLE " + server.QuoteTable(b.Table.TableID) + " ENGINE=InnoDB."}
 	}
-	p := a.newPlan(b)
-	a.plans[b.Table] = append(made, p)
+	p := pl.newPlan(b)
+	pl.plans[b.Table] = append(made, p)
 	return p, nil
 }
 
-func (a *applier) newPlan(b *change.Bound) *plan {
+func (pl *planner) newPlan(b *change.Bound) *plan {
 	t := b.Table
-	p := &plan{b: b, object: t.String(), name: server.QuoteTable(t.TableID), cols: make([]setCol, len(b.Columns)), keys: map[uint64]struct{}{}}
+	p := &plan{b: b, object: t.String(), name: server.QuoteTable(t.TableID), cols: make([]setCol, len(b.Columns)), pending: pending{keys: map[uint64]struct{}{}}}
 	var names []string
 	for i, at := range b.Columns {
 		if at < 0 || t.Columns[at].Generated != "" {
@@ -140,7 +156,7 @@ func (a *applier) newPlan(b *change.Bound) *plan {
 		p.uniques = p.uniques || t.Indexes[i].Unique
 	}
 	p.identify()
-	p.hangs, p.depth = a.links.of[t.TableID], a.links.depth[t.TableID]
+	p.hangs, p.depth = pl.links.of[t.TableID], pl.links.depth[t.TableID]
 	p.free = p.hangs&^keyed == 0 && p.id != nil
 	if len(p.id) == 1 {
 		switch p.cols[p.id[0]].to.Kind {
@@ -150,13 +166,13 @@ func (a *applier) newPlan(b *change.Bound) *plan {
 		}
 	}
 	if p.primary && (p.hangs&triggered == 0 || b.Loading) {
-		p.planUpsert(a.e)
+		p.planUpsert(pl.e)
 	}
 	if b.Loading && p.primary {
 		key := p.cols[p.id[0]].name
 		p.overwrite, p.upsert = cmp.Or(p.upsert[1], " ON DUPLICATE KEY UPDATE "+key+"="+key), [2]string{}
 	}
-	if a.s.Bulk && !b.Orphans {
+	if pl.s.Bulk && !b.Orphans {
 		p.planBulk()
 	}
 	return p
@@ -194,7 +210,7 @@ func (p *plan) identify() {
 // that finds its row there already. An update of all columns alone can be one. InnoDB
 // looks at the primary key first, so that is the row that is found, if there is one;
 // that it was none of another unique key is looked at.
-func (p *plan) planUpsert(e *Target) {
+func (p *plan) planUpsert(e *bulk.Bulk) {
 	t := p.b.Table
 	for _, c := range t.Columns {
 		told := slices.ContainsFunc(p.cols, func(s setCol) bool { return s.stored && s.column == c.Name })
@@ -235,4 +251,51 @@ func (p *plan) moved(vals, olds []change.Value) bool {
 		}
 	}
 	return false
+}
+
+// A link says what hangs on a table besides its own rows.
+type link uint8
+
+const (
+	triggered link = 1 << iota // it has triggers
+	keyed                      // it is at one end of a foreign key
+	acting                     // which changes rows by itself
+)
+
+// links are those of all tables.
+type links struct {
+	of    map[tidemark.TableID]link
+	depth map[tidemark.TableID]int // steps of references that lead from a table, at most
+}
+
+// readLinks asks for the tables that triggers and foreign keys hang on. Triggers of
+// tables on which the user has no TRIGGER privilege the server does not tell.
+func readLinks(ctx context.Context, s *server.Session) (out links, err error) {
+	out = links{of: map[tidemark.TableID]link{}, depth: map[tidemark.TableID]int{}}
+	r, err := s.Query(ctx, "SELECT DISTINCT EVENT_OBJECT_SCHEMA, EVENT_OBJECT_TABLE FROM information_schema.TRIGGERS")
+	if err != nil {
+		return out, err
+	}
+	for i := range r.RowNumber() {
+		out.of[tidemark.TableID{Schema: server.Cell(r, i, 0), Name: server.Cell(r, i, 1)}] |= triggered
+	}
+	if r, err = s.Query(ctx, "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, UNIQUE_CONSTRAINT_SCHEMA, REFERENCED_TABLE_NAME, UPDATE_RULE, DELETE_RULE FROM information_schema.REFERENTIAL_CONSTRAINTS"); err != nil {
+		return out, err
+	}
+	passive := []string{"RESTRICT", "NO ACTION"}
+	for round := range min(r.RowNumber(), 50) { // a circle has no depth
+		for i := range r.RowNumber() {
+			child, parent := tidemark.TableID{Schema: server.Cell(r, i, 0), Name: server.Cell(r, i, 1)}, tidemark.TableID{Schema: server.Cell(r, i, 2), Name: server.Cell(r, i, 3)}
+			if child != parent {
+				out.depth[child] = max(out.depth[child], min(out.depth[parent]+1, round+1))
+			}
+			kind := keyed
+			if !slices.Contains(passive, server.Cell(r, i, 4)) || !slices.Contains(passive, server.Cell(r, i, 5)) || child == parent {
+				kind |= acting
+			}
+			out.of[child] |= kind
+			out.of[parent] |= kind
+		}
+	}
+	return out, nil
 }

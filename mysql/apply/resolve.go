@@ -147,7 +147,7 @@ func (r *resolver) command(sql string) error {
 }
 
 // ofARow says whether an error is about the row, not about the table or the server.
-func ofARow(e *Target, err error) bool {
+func ofARow(e *bulk.Bulk, err error) bool {
 	var my *gomysql.MyError
 	var bad *bulk.BadValue
 	if errors.As(err, &bad) {

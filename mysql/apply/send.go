@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply/resolve"
+	"github.com/tidemarkdb/tidemark/mysql/bulk"
 	"github.com/tidemarkdb/tidemark/mysql/event"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
@@ -26,70 +27,103 @@ type want struct {
 	warnings int
 }
 
-func (a *applier) emitParts(w want, head string, body []byte, tail string) error {
-	a.part = append(append(append(a.part[:0], head...), body...), tail...)
-	_, err := a.emit(a.part, w)
+// errCareful says that a group has to be done carefully.
+var errCareful = errors.New("something is wrong with one of many rows")
+
+// maxPacketAim is how many bytes of SQL go out at once.
+const maxPacketAim = 512 << 10
+
+// outgoing are the statements of a session that go out next, and what is expected of them.
+type outgoing struct {
+	e        *bulk.Bulk
+	s        *server.Session
+	progress string // the progress table's name
+	packet   int    // the largest statement that the server takes
+	limit    int    // bytes of a packet that are aimed at
+
+	careful   bool   // each goes out by itself
+	unchecked bool   // foreign keys may be off
+	sql       []byte // statements that go out in one command
+	out       []byte // commands before that
+	ends      []int  // where in wants each of them ends
+	wants     []want // what is expected of all
+	said      []byte // carefully: the last statement, or as much of it as is noted
+	whole     []byte // a statement that is put together
+}
+
+// drop forgets them, and lets go of what a large row has taken.
+func (o *outgoing) drop() {
+	for _, buf := range []*[]byte{&o.sql, &o.out, &o.whole} {
+		if cap(*buf) > 4*maxPacketAim {
+			*buf = nil
+		}
+	}
+	o.sql, o.out, o.ends, o.wants = o.sql[:0], o.out[:0], o.ends[:0], o.wants[:0]
+}
+
+func (o *outgoing) emitParts(w want, head string, body []byte, tail string) error {
+	o.whole = append(append(append(o.whole[:0], head...), body...), tail...)
+	_, err := o.emit(o.whole, w)
 	return err
 }
 
 // emit adds a statement to those that go out next, which go first if it does not fit.
-func (a *applier) emit(sql []byte, w want) (object string, err error) {
-	if a.odd > 0 {
-		sql = a.lenient(sql)
-		a.odd = 0
+func (o *outgoing) emit(sql []byte, w want) (object string, err error) {
+	if w.warnings > 0 {
+		sql = o.lenient(sql)
 	}
 	if w.p == nil || !w.p.b.Orphans || w.kind == tidemark.DeleteChange {
-		return a.emitOne(sql, w)
+		return o.emitOne(sql, w)
 	}
-	return a.emitUnchecked(sql, w)
+	return o.emitUnchecked(sql, w)
 }
 
 // emitUnchecked adds a statement that need not find what it references.
-func (a *applier) emitUnchecked(sql []byte, w want) (object string, err error) {
-	a.unchecked = true
-	if object, err = a.emitOne([]byte("SET foreign_key_checks=0"), want{any: true}); err == nil {
-		object, err = a.emitOne(sql, w)
+func (o *outgoing) emitUnchecked(sql []byte, w want) (object string, err error) {
+	o.unchecked = true
+	if object, err = o.emitOne([]byte("SET foreign_key_checks=0"), want{any: true}); err == nil {
+		object, err = o.emitOne(sql, w)
 	}
 	if err == nil {
-		object, err = a.emitOne([]byte("SET foreign_key_checks=1"), want{any: true})
+		object, err = o.emitOne([]byte("SET foreign_key_checks=1"), want{any: true})
 	}
 	return object, err
 }
 
-func (a *applier) emitOne(sql []byte, w want) (object string, err error) {
-	if object, err = a.fits(w, len(sql)); err != nil {
+func (o *outgoing) emitOne(sql []byte, w want) (object string, err error) {
+	if object, err = o.fits(w, len(sql)); err != nil {
 		return object, err
 	}
-	if len(a.sql) > 0 {
-		a.sql = append(a.sql, ';')
+	if len(o.sql) > 0 {
+		o.sql = append(o.sql, ';')
 	}
-	a.sql = append(a.sql, sql...)
-	a.wants = append(a.wants, w)
-	if a.careful {
-		return a.send()
+	o.sql = append(o.sql, sql...)
+	o.wants = append(o.wants, w)
+	if o.careful {
+		return o.send()
 	}
 	return "", nil
 }
 
 // fits makes room for a statement of n bytes.
-func (a *applier) fits(w want, n int) (object string, err error) {
-	if n > a.packet {
-		object = a.progress
+func (o *outgoing) fits(w want, n int) (object string, err error) {
+	if n > o.packet {
+		object = o.progress
 		if w.p != nil {
 			object = w.p.object
 		}
 		return object, &tidemark.Error{Kind: tidemark.BadRow, Op: "apply", Object: object, Err: fmt.Errorf("a change of %d bytes is larger than max_allowed_packet", n), Hint: "SET GLOBAL max_allowed_packet = 1073741824 on the server."}
 	}
-	if before := len(a.out) + len(a.sql); before > 0 && before+1+n > a.limit {
-		return a.send()
+	if before := len(o.out) + len(o.sql); before > 0 && before+1+n > o.limit {
+		return o.send()
 	}
 	return "", nil
 }
 
 // lenient makes a statement whose ENUM is to be no member one that may say so. What else
 // is wrong is a warning then, and one too many.
-func (a *applier) lenient(sql []byte) []byte {
-	if a.e.MariaDB {
+func (o *outgoing) lenient(sql []byte) []byte {
+	if o.e.MariaDB {
 		return slices.Concat([]byte("SET STATEMENT sql_mode="+lenientMode+" FOR "), sql)
 	}
 	verb, rest, _ := strings.Cut(string(sql), " ")
@@ -97,41 +131,41 @@ func (a *applier) lenient(sql []byte) []byte {
 }
 
 // send sends the statements and reads what became of them.
-func (a *applier) send() (object string, err error) {
-	if len(a.wants) == 0 {
+func (o *outgoing) send() (object string, err error) {
+	if len(o.wants) == 0 {
 		return "", nil
 	}
-	if a.careful {
-		a.said = append(a.said[:0], a.sql[:min(len(a.sql), maxNoted)]...)
+	if o.careful {
+		o.said = append(o.said[:0], o.sql[:min(len(o.sql), maxNoted)]...)
 	}
-	a.endCommand()
-	if err = a.s.Wire.Commands(a.out); err != nil {
-		a.s.Dead = true
+	o.endCommand()
+	if err = o.s.Wire.Commands(o.out); err != nil {
+		o.s.Dead = true
 	}
 	at := 0
-	for _, end := range a.ends {
-		if a.s.Dead {
+	for _, end := range o.ends {
+		if o.s.Dead {
 			break
 		}
-		one, failed := a.answers(a.wants[at:end], err == nil)
+		one, failed := o.answers(o.wants[at:end], err == nil)
 		if at = end; failed != nil && err == nil {
 			object, err = one, failed
 		}
 	}
-	a.sql, a.out, a.ends, a.wants = a.sql[:0], a.out[:0], a.ends[:0], a.wants[:0]
+	o.sql, o.out, o.ends, o.wants = o.sql[:0], o.out[:0], o.ends[:0], o.wants[:0]
 	return object, err
 }
 
 // endCommand makes a command of the statements.
-func (a *applier) endCommand() {
-	if len(a.sql) > 0 {
-		a.out = server.AppendCommand(a.out, gomysql.COM_QUERY, event.AsString(a.sql))
-		a.sql, a.ends = a.sql[:0], append(a.ends, len(a.wants))
+func (o *outgoing) endCommand() {
+	if len(o.sql) > 0 {
+		o.out = server.AppendCommand(o.out, gomysql.COM_QUERY, event.AsString(o.sql))
+		o.sql, o.ends = o.sql[:0], append(o.ends, len(o.wants))
 	}
 }
 
 // answers reads the answers to the statements of one command.
-func (a *applier) answers(wants []want, judge bool) (object string, err error) {
+func (o *outgoing) answers(wants []want, judge bool) (object string, err error) {
 	n, more := 0, true
 	for err == nil && more && n < len(wants) {
 		w := &wants[n]
@@ -140,37 +174,37 @@ func (a *applier) answers(wants []want, judge bool) (object string, err error) {
 			object = w.p.object
 		}
 		var ok server.Answer
-		if ok, more, err = a.answer(); err == nil && judge {
-			err = a.verdict(w, ok)
+		if ok, more, err = o.answer(); err == nil && judge {
+			err = o.verdict(w, ok)
 		}
 		if err != nil && more {
-			err = errors.Join(err, a.drain())
+			err = errors.Join(err, o.drain())
 		}
 	}
 	if err == nil && (n < len(wants) || more) {
-		a.s.Dead, err = true, server.ErrMalformed
+		o.s.Dead, err = true, server.ErrMalformed
 	}
 	return object, err
 }
 
 // answer reads the answer to one statement.
-func (a *applier) answer() (ok server.Answer, more bool, err error) {
-	p, err := a.s.Wire.Response()
+func (o *outgoing) answer() (ok server.Answer, more bool, err error) {
+	p, err := o.s.Wire.Response()
 	if err == nil {
 		ok, err = server.ReadAnswer(p)
 	}
 	var my *gomysql.MyError
 	if err != nil && !errors.As(err, &my) {
-		a.s.Dead = true
+		o.s.Dead = true
 	}
 	return ok, ok.More, err
 }
 
 // drain reads the answers that nobody wants any more.
-func (a *applier) drain() error {
+func (o *outgoing) drain() error {
 	for {
-		_, more, err := a.answer()
-		if err != nil && !a.s.Dead {
+		_, more, err := o.answer()
+		if err != nil && !o.s.Dead {
 			return nil // the last one
 		}
 		if err != nil || !more {
@@ -180,7 +214,7 @@ func (a *applier) drain() error {
 }
 
 // verdict compares what a statement has met with what it should have met.
-func (a *applier) verdict(w *want, ok server.Answer) error {
+func (o *outgoing) verdict(w *want, ok server.Answer) error {
 	met := int64(ok.Affected)
 	if w.upsert && met >= w.rows {
 		met = duplicates(ok.Info)
@@ -191,12 +225,12 @@ func (a *applier) verdict(w *want, ok server.Answer) error {
 		return nil
 	case w.p == nil:
 		return resolve.ErrFenced
-	case !a.careful:
+	case !o.careful:
 		return errCareful
 	case !right:
 		return resolve.Misfit(w.p.object, w.kind, met)
 	}
-	return a.warned(w)
+	return o.warned(w)
 }
 
 // duplicates reads how many rows an INSERT of many has found there already:
@@ -215,8 +249,8 @@ func duplicates(info string) int64 {
 }
 
 // warned makes an error of a warning of the last statement: the copy takes none either.
-func (a *applier) warned(w *want) error {
-	r, err := a.s.Client.Execute("SHOW WARNINGS")
+func (o *outgoing) warned(w *want) error {
+	r, err := o.s.Client.Execute("SHOW WARNINGS")
 	if err != nil {
 		return err
 	}
@@ -229,4 +263,20 @@ func (a *applier) warned(w *want) error {
 		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: server.Said(my), Hint: "Correct the row at the source, or widen the column on the target."}
 	}
 	return nil
+}
+
+// rollback ends the session's transaction, if the session is still alive.
+func (o *outgoing) rollback() bool {
+	sql := []string{"ROLLBACK"}
+	if o.unchecked {
+		sql = append(sql, "SET foreign_key_checks=1")
+	}
+	for _, one := range sql {
+		if !o.s.Dead {
+			_, err := o.s.Client.Execute(one)
+			o.s.Dead = err != nil
+		}
+	}
+	o.unchecked = false
+	return !o.s.Dead
 }

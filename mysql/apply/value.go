@@ -104,9 +104,16 @@ const (
 	asBytes // with the escapes of LOAD DATA
 )
 
+// literals writes values as SQL.
+type literals struct {
+	srv  *server.Server
+	part []byte // a value
+	odd  int    // values of the statement that draw a warning and are right
+}
+
 // literal appends a value as a constant of SQL.
-func (a *applier) literal(dst []byte, c *setCol, v change.Value) ([]byte, error) {
-	data, form, err := a.value(c, v)
+func (l *literals) literal(dst []byte, c *setCol, v change.Value) ([]byte, error) {
+	data, form, err := l.value(c, v)
 	switch form {
 	case asNull:
 		return append(dst, "NULL"...), err
@@ -119,7 +126,7 @@ func (a *applier) literal(dst []byte, c *setCol, v change.Value) ([]byte, error)
 }
 
 // value gives what becomes of a value in a column; it is good until the next call.
-func (a *applier) value(c *setCol, v change.Value) (data []byte, as form, err error) {
+func (l *literals) value(c *setCol, v change.Value) (data []byte, as form, err error) {
 	switch v.Kind {
 	case change.TextValue:
 	case change.NullValue:
@@ -139,25 +146,25 @@ func (a *applier) value(c *setCol, v change.Value) (data []byte, as form, err er
 			return v.Data, asNumber, nil
 		}
 		if c.noNone && len(v.Data) == 0 {
-			a.odd++
+			l.odd++
 		}
 		return v.Data, asText, nil
 	case bulk.InHex, bulk.InGeometry:
-		a.part, ok, why = shape.Bytes(a.part[:0], bytes.TrimPrefix(v.Data, []byte(`\x`)))
+		l.part, ok, why = shape.Bytes(l.part[:0], bytes.TrimPrefix(v.Data, []byte(`\x`)))
 	default:
-		a.part, ok, why = shape.Text(a.part[:0], v.Data, c.width)
+		l.part, ok, why = shape.Text(l.part[:0], v.Data, c.width)
 	}
 	switch {
-	case !ok && a.e.Options.Unrepresentable == server.Null:
+	case !ok && l.srv.Options.Unrepresentable == server.Null:
 		return nil, asNull, nil
 	case !ok:
 		return nil, asNull, &bulk.BadValue{Column: c.column, Value: bulk.Clip(v.Data), Why: why}
 	case shape == bulk.InHex || shape == bulk.InGeometry || shape == bulk.InBits || shape == bulk.InIntBits:
-		return a.part, asBytes, nil
-	case c.bare && isInteger(a.part):
-		return a.part, asNumber, nil
+		return l.part, asBytes, nil
+	case c.bare && isInteger(l.part):
+		return l.part, asNumber, nil
 	}
-	return a.part, asText, nil
+	return l.part, asText, nil
 }
 
 // sqlLetters are what has to be escaped in a string constant besides its quotes.
@@ -223,8 +230,8 @@ func isDecimal(v []byte) bool {
 //
 // whole: no key tells the row. Then text must be equal byte by byte, whatever the
 // column's collation holds for equal.
-func (a *applier) equals(dst []byte, c *setCol, v change.Value, whole bool) ([]byte, error) {
-	defer func(n int) { a.odd = n }(a.odd) // nothing is written
+func (l *literals) equals(dst []byte, c *setCol, v change.Value, whole bool) ([]byte, error) {
+	defer func(n int) { l.odd = n }(l.odd) // nothing is written
 	if v.Kind == change.NullValue {
 		return append(append(dst, c.name...), " IS NULL"...), nil
 	}
@@ -232,14 +239,14 @@ func (a *applier) equals(dst []byte, c *setCol, v change.Value, whole bool) ([]b
 	case tidemark.Int, tidemark.Decimal, tidemark.Money, tidemark.Year, tidemark.Bool, tidemark.Bit, tidemark.Float:
 		if digits, ok := c.decimals(); ok {
 			dst = append(append(append(dst, "ABS("...), c.name...), "-("...)
-			dst, err := a.appendNumber(dst, c, v)
+			dst, err := l.appendNumber(dst, c, v)
 			return fmt.Appendf(dst, "))<5e-%d", digits+1), err
 		}
 		dst = append(dst, c.name...)
 		if c.to.Kind == tidemark.Year || c.to.Kind == tidemark.Bit {
 			dst = append(dst, "+0"...) // 0 is not the year 2000, nor a BIT a text
 		}
-		return a.appendNumber(append(dst, '='), c, v)
+		return l.appendNumber(append(dst, '='), c, v)
 	case tidemark.Char:
 		v.Data = bytes.TrimRight(v.Data, " ") // a CHAR has none
 	case tidemark.Binary:
@@ -247,17 +254,17 @@ func (a *applier) equals(dst []byte, c *setCol, v change.Value, whole bool) ([]b
 			v.Data = append(bytes.Clone(v.Data), strings.Repeat("0", pad)...)
 		}
 	case tidemark.JSON:
-		if !a.e.MariaDB {
-			dst, err := a.literal(append(append(dst, c.name...), "=CAST("...), c, v)
+		if !l.srv.MariaDB {
+			dst, err := l.literal(append(append(dst, c.name...), "=CAST("...), c, v)
 			return append(dst, " AS JSON)"...), err
 		}
 	}
-	dst, err := a.literal(append(append(dst, c.name...), '='), c, v)
+	dst, err := l.literal(append(append(dst, c.name...), '='), c, v)
 	if err != nil || !whole || c.to.Charset == "" || c.to.Kind == tidemark.Enum || c.to.Kind == tidemark.Set {
 		return dst, err
 	}
 	dst = append(append(append(dst, " AND CAST(CONVERT("...), c.name...), " USING utf8mb4) AS BINARY)=CAST("...)
-	dst, err = a.literal(dst, c, v)
+	dst, err = l.literal(dst, c, v)
 	return append(dst, " AS BINARY)"...), err
 }
 
@@ -274,7 +281,7 @@ func (c *setCol) decimals() (n int, ok bool) {
 }
 
 // appendNumber appends a value as a number.
-func (a *applier) appendNumber(dst []byte, c *setCol, v change.Value) ([]byte, error) {
+func (l *literals) appendNumber(dst []byte, c *setCol, v change.Value) ([]byte, error) {
 	data := v.Data
 	if c.shape == bulk.InMoney {
 		data = bulk.Amount(data)
@@ -296,5 +303,5 @@ func (a *applier) appendNumber(dst []byte, c *setCol, v change.Value) ([]byte, e
 	case isDecimal(data):
 		return append(dst, data...), nil
 	}
-	return a.literal(dst, c, v)
+	return l.literal(dst, c, v)
 }
