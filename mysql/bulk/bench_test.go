@@ -1,4 +1,4 @@
-package mysql
+package bulk
 
 import (
 	"fmt"
