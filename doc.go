@@ -34,6 +34,8 @@
 //	   mysql/mysqltest                    what tests of its rooms share
 //	   mysql/stream mysql/apply           the log as transactions, and scanned; changes on a target, repair
 //	   mysql/server                       connections, errors, places of the log
+//	   postgres/stream postgres/apply     both sides of a stream
+//	   postgres/preflight                 what is looked at before anything moves
 //	   postgres/bulk                      rows of tables: frozen, cut into ranges, read, written, summed up
 //	   postgres/pgtest                    what tests of its rooms share
 //	   postgres/physical                  a server as files and as a log: backups, changed pages, recovery, receive

@@ -39,7 +39,7 @@ var rooms = map[string]room{
 	"sqltext": {floor: 20},
 
 	// Engines know words, and what both of them do alike.
-	"postgres": {floor: 39, imports: ". change apply/order apply/resolve flow internal/spool internal/crash postgres/server postgres/schema postgres/wal postgres/physical postgres/bulk"},
+	"postgres": {floor: 39, imports: "postgres/server postgres/schema postgres/physical postgres/bulk postgres/apply postgres/preflight postgres/stream"},
 	"mysql":    {floor: 39, imports: "mysql/server mysql/schema mysql/bulk mysql/preflight mysql/stream mysql/apply"},
 	"sqlfile":  {floor: 39, imports: ". mysqltype sqltext internal/escape internal/archive internal/charset internal/crash"},
 
@@ -48,13 +48,16 @@ var rooms = map[string]room{
 	"apply/resolve": {floor: 30, imports: ". change"},
 
 	// What an engine's log says, for engines and for whoever has its files.
-	"postgres/server":   {floor: 31, imports: ". flow internal/door postgres/wal internal/crash"},
-	"postgres/schema":   {floor: 32, imports: ". change sqltext postgres/server postgres/wal"},
-	"postgres/wal":      {floor: 30, imports: ". internal/archive"},
-	"postgres/bulk":     {floor: 34, imports: ". internal/crash postgres/schema postgres/server postgres/wal"},
-	"postgres/pgtest":   {floor: 33, imports: ". change internal/testdb postgres/server postgres/schema"},
-	"postgres/physical": {floor: 33, imports: ". postgres/server postgres/wal internal/crash"},
-	"mysql/binlog":      {floor: 30, imports: ". internal/archive"},
+	"postgres/server":    {floor: 31, imports: ". flow internal/door postgres/wal internal/crash"},
+	"postgres/schema":    {floor: 32, imports: ". change sqltext postgres/server postgres/wal"},
+	"postgres/wal":       {floor: 30, imports: ". internal/archive"},
+	"postgres/bulk":      {floor: 34, imports: ". internal/crash postgres/schema postgres/server postgres/wal"},
+	"postgres/stream":    {floor: 35, imports: ". change flow internal/crash internal/spool postgres/bulk postgres/schema postgres/server postgres/wal"},
+	"postgres/apply":     {floor: 35, imports: ". apply/order apply/resolve change flow postgres/bulk postgres/server"},
+	"postgres/preflight": {floor: 36, imports: ". postgres/server postgres/stream"},
+	"postgres/pgtest":    {floor: 33, imports: ". change internal/testdb postgres/server postgres/schema"},
+	"postgres/physical":  {floor: 33, imports: ". postgres/server postgres/wal internal/crash"},
+	"mysql/binlog":       {floor: 30, imports: ". internal/archive"},
 
 	// Where backups are kept, and in what form.
 	"store":       {floor: 30, imports: ". internal/crash flow"},
@@ -88,7 +91,7 @@ var rooms = map[string]room{
 	"ha/report":  {floor: 31, imports: "ha"},
 
 	// Where engines and verbs meet.
-	"engines": {floor: 40, imports: ". change load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical"},
+	"engines": {floor: 40, imports: ". change load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
 	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor store backup backup/repo backup/dump engines internal/crash"},
 
 	// The life of a stream, which begins with a copy.
@@ -347,7 +350,7 @@ var larger = map[string]struct {
 }{
 	"fields of backup/repo.Manifest": {40, "a document on disk: doc/format/repository.md has its fields one by one"},
 
-	"fields of postgres.Stream":           {27, "being split"},
+	"fields of postgres/stream.Stream":    {27, "being split"},
 	"methods of postgres/bulk.Bulk":       {47, "being split"},
 	"methods of postgres/physical.Backup": {51, "being split"},
 }

@@ -13,13 +13,13 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/flow"
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/stream"
 )
 
 func TestMain(m *testing.M) { testdb.Main(m) }
@@ -64,7 +64,7 @@ func session(t *testing.T, url string, rnd *rand.Rand, n int) {
 // A rig is a source with a slot and a target with the same tables.
 type rig struct {
 	src, dst string
-	slot     postgres.Slot
+	slot     stream.Slot
 }
 
 func newRig(t *testing.T) rig {
@@ -73,7 +73,7 @@ func newRig(t *testing.T) rig {
 	r := rig{src: srv.NewDatabase(t, "src"), dst: srv.NewDatabase(t, "dst")}
 	testdb.Query(t, r.src, schema)
 	testdb.Query(t, r.dst, schema)
-	r.slot = postgres.Slot{Name: fmt.Sprintf("run_%d", time.Now().UnixNano()), Publication: "run"}
+	r.slot = stream.Slot{Name: fmt.Sprintf("run_%d", time.Now().UnixNano()), Publication: "run"}
 	e := engine(t, r.src)
 	if _, err := e.CreateSlot(t.Context(), r.slot, nil); err != nil {
 		t.Fatal(err)

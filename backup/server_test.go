@@ -106,14 +106,11 @@ func startLoad(t *testing.T, url string) *load {
 	l := &load{stop: cancel}
 	run := func(statement func(n int) string) {
 		l.wg.Go(func() {
-			s := testdb.NewSession(url)
-			defer s.Close()
 			for n := 1; ctx.Err() == nil; n++ {
-				if _, err := s.Try(statement(n)); err != nil && ctx.Err() == nil {
+				if _, err := testdb.TryQuery(url, statement(n)); err != nil && ctx.Err() == nil {
 					t.Errorf("load: %v", err)
 					return
 				}
-				time.Sleep(5 * time.Millisecond) // so that the backup has the processors too
 			}
 		})
 	}
@@ -131,8 +128,8 @@ func startLoad(t *testing.T, url string) *load {
 			CREATE TEMP TABLE t AS SELECT generate_series(1, 1000); DROP TABLE t; CHECKPOINT`, n)
 	})
 	t.Cleanup(l.end)
-	for begun := time.Now(); testdb.Query(t, url, "SELECT last_value > 2 FROM rounds") != "t"; time.Sleep(20 * time.Millisecond) {
-		if time.Since(begun) > 2*time.Minute {
+	for deadline := time.Now().Add(5 * time.Minute); testdb.Query(t, url, "SELECT last_value > 2 FROM rounds") != "t"; time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
 			t.Fatal("the load does not get going")
 		}
 	}
@@ -151,8 +148,8 @@ func checkCopy(t *testing.T, url string, major int) {
 			t.Errorf("amcheck finds:\n%s", bad)
 		}
 	}
-	if bad := testdb.Query(t, url, `SELECT id, n, noted FROM account LEFT JOIN (SELECT account, count(*) AS noted FROM journal GROUP BY 1) j ON account = id
-		WHERE n <> coalesce(noted, 0) LIMIT 5`); bad != "" {
+	if bad := testdb.Query(t, url, `SELECT id, n, (SELECT count(*) FROM journal WHERE account = id) FROM account
+		WHERE n <> (SELECT count(*) FROM journal WHERE account = id) LIMIT 5`); bad != "" {
 		t.Errorf("accounts that are not as the journal says:\n%s", bad)
 	}
 	if got := testdb.Query(t, url, "SELECT count(*), count(DISTINCT id), bool_and(text = md5(id::text)), (SELECT count(*) FROM unlogged) FROM large"); got != "100000\t100000\tt\t0" {

@@ -3,16 +3,16 @@ package engines
 import (
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
-	"github.com/tidemarkdb/tidemark/mysql/stream"
-	"github.com/tidemarkdb/tidemark/postgres"
+	mystream "github.com/tidemarkdb/tidemark/mysql/stream"
+	pgstream "github.com/tidemarkdb/tidemark/postgres/stream"
 )
 
 // Postgres and MySQL are what Open gives.
 type (
 	Postgres       = pg
 	MySQL          = my
-	PostgresStream = postgres.Stream
-	MySQLStream    = stream.Stream
+	PostgresStream = pgstream.Stream
+	MySQLStream    = mystream.Stream
 )
 
 // What verbs ask an open database, or the stream that it gives, for at run time.

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/capture"
 	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/mysql/server"
-	"github.com/tidemarkdb/tidemark/postgres"
+	pgstream "github.com/tidemarkdb/tidemark/postgres/stream"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
@@ -44,8 +44,8 @@ func Place(engine, text string) (place uint64, gtid string, err error) {
 	return place, "", err
 }
 
-func slotOf(stream string) postgres.Slot {
-	return postgres.Slot{Name: "tidemark_" + stream, Publication: "tidemark_" + stream}
+func slotOf(stream string) pgstream.Slot {
+	return pgstream.Slot{Name: "tidemark_" + stream, Publication: "tidemark_" + stream}
 }
 
 func (e pg) Hold(ctx context.Context, stream string, moves []tidemark.Move) error {
@@ -66,8 +66,8 @@ func (e pg) Unhold(ctx context.Context, stream string) error {
 	return e.DropSlot(ctx, slotOf(stream))
 }
 
-func (e pg) ddlLog(stream string) postgres.DDLLog {
-	return postgres.DDLLog{Source: e.Engine.Source, Slot: slotOf(stream)}
+func (e pg) ddlLog(stream string) pgstream.DDLLog {
+	return pgstream.DDLLog{Source: e.Engine.Source, Slot: slotOf(stream)}
 }
 
 // LogDDL makes the source's log have changed definitions, for a stream; LogsDDL says whether it does; and TellDDL writes

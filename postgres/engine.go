@@ -3,10 +3,13 @@ package postgres
 import (
 	"context"
 
+	"github.com/tidemarkdb/tidemark/postgres/apply"
 	"github.com/tidemarkdb/tidemark/postgres/bulk"
 	"github.com/tidemarkdb/tidemark/postgres/physical"
+	"github.com/tidemarkdb/tidemark/postgres/preflight"
 	"github.com/tidemarkdb/tidemark/postgres/schema"
 	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/stream"
 )
 
 // Options of an Engine. The zero value is good.
@@ -18,10 +21,10 @@ type Engine struct {
 	*server.Server
 	*schema.Schema
 	*bulk.Bulk
-	*Source
-	*Target
+	*stream.Source
+	*apply.Target
 	*physical.Cluster
-	*Checks
+	*preflight.Checks
 }
 
 // Open connects to the database that url names: see OpenServer.
@@ -31,7 +34,7 @@ func Open(ctx context.Context, url string, opt Options) (*Engine, error) {
 		return nil, err
 	}
 	b := bulk.NewBulk(s)
-	return &Engine{s, &schema.Schema{Server: s}, b, NewSource(s, b), NewTarget(s, b), &physical.Cluster{Server: s}, &Checks{s}}, nil
+	return &Engine{s, &schema.Schema{Server: s}, b, stream.NewSource(s, b), apply.NewTarget(s, b), &physical.Cluster{Server: s}, &preflight.Checks{Server: s}}, nil
 }
 
 // Close ends all sessions, and with them the frozen view.

@@ -28,6 +28,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/postgres"
+	pgstream "github.com/tidemarkdb/tidemark/postgres/stream"
 )
 
 func main() {
@@ -85,7 +86,7 @@ func follow(ctx context.Context, url, name, where string) (source, func() error,
 		if err != nil {
 			return nil, nil, err
 		}
-		s, err := e.Follow(ctx, postgres.Slot{Name: name, Publication: where}, 0)
+		s, err := e.Follow(ctx, pgstream.Slot{Name: name, Publication: where}, 0)
 		return s, e.Close, err
 	}
 	e, err := mysql.Open(ctx, url, server.Options{})
@@ -160,7 +161,7 @@ func replicate(ctx context.Context, of []string, transactions int, args []string
 		return err
 	}
 	defer from.Close()
-	s, err := from.Follow(ctx, postgres.Slot{Name: of[1], Publication: of[2]}, 0)
+	s, err := from.Follow(ctx, pgstream.Slot{Name: of[1], Publication: of[2]}, 0)
 	if err != nil {
 		return err
 	}

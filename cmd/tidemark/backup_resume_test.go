@@ -211,7 +211,7 @@ func TestBackupGoesOn(t *testing.T) {
 	if got := testdb.Query(t, at, "SELECT count(*), sum(account) FROM journal"); got != wanted {
 		t.Errorf("the journal is %s, and was %s", got, wanted)
 	}
-	if bad := testdb.Query(t, at, `SELECT id, n, noted FROM account LEFT JOIN (SELECT account, count(*) AS noted FROM journal GROUP BY 1) j ON account = id WHERE n <> coalesce(noted, 0) LIMIT 5`); bad != "" {
+	if bad := testdb.Query(t, at, `SELECT id, n FROM account WHERE n <> (SELECT count(*) FROM journal WHERE account = id) LIMIT 5`); bad != "" {
 		t.Errorf("accounts that are not as the journal says:\n%s", bad)
 	}
 	testdb.Query(t, at, `SELECT bt_index_check(i.indexrelid, i.indrelid >= 16384) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid JOIN pg_am a ON a.oid = c.relam WHERE a.amname = 'btree' AND c.relpersistence = 'p' AND i.indisvalid`)

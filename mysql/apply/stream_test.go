@@ -19,6 +19,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	"github.com/tidemarkdb/tidemark/postgres"
+	"github.com/tidemarkdb/tidemark/postgres/stream"
 )
 
 const (
@@ -68,7 +69,7 @@ func work(url string, rnd *rand.Rand, n int) {
 // A rig is a source with a slot and a target with the same tables.
 type rig struct {
 	src, dst string
-	slot     postgres.Slot
+	slot     stream.Slot
 }
 
 func newRig(t *testing.T, to *testdb.Server) rig {
@@ -83,7 +84,7 @@ func newRig(t *testing.T, to *testdb.Server) rig {
 		}
 		return out
 	}(), ","))
-	r.slot = postgres.Slot{Name: fmt.Sprintf("my_%d", time.Now().UnixNano()), Publication: "run"}
+	r.slot = stream.Slot{Name: fmt.Sprintf("my_%d", time.Now().UnixNano()), Publication: "run"}
 	e := source(t, r.src)
 	if _, err := e.CreateSlot(t.Context(), r.slot, nil); err != nil {
 		t.Fatal(err)
@@ -188,7 +189,7 @@ func TestStreamedTypesAsCopied(t *testing.T) {
 	// What MySQL refuses, and MariaDB in part.
 	testdb.Query(t, src, "DELETE FROM zoo.t_numeric WHERE id IN (6, 8); DELETE FROM zoo.t_json WHERE id = 3")
 	from := source(t, src)
-	slot := postgres.Slot{Name: fmt.Sprintf("zoo_%d", time.Now().UnixNano()), Publication: "zoo_all"}
+	slot := stream.Slot{Name: fmt.Sprintf("zoo_%d", time.Now().UnixNano()), Publication: "zoo_all"}
 	if _, err := from.CreateSlot(t.Context(), slot, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,92 @@
+package apply
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+)
+
+// ApplyFindings says what a stream into these tables will meet.
+func (t *Target) ApplyFindings(ctx context.Context, tables []*tidemark.Table) ([]tidemark.Finding, error) {
+	conn, err := t.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer server.CloseConn(conn)
+	replica, err := asReplica(ctx, conn)
+	if err != nil || replica {
+		return nil, t.Fail(ctx, "check", t.Object, err)
+	}
+	var schemas, names []string
+	for _, x := range tables {
+		schemas, names = append(schemas, x.Schema), append(names, x.Name)
+	}
+	rows, err := conn.Query(ctx, `SELECT DISTINCT n.nspname || '.' || c.relname FROM unnest($1::text[], $2::text[]) w(s, t) JOIN pg_namespace n ON n.nspname = w.s JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = w.t
+		JOIN pg_trigger g ON g.tgrelid = c.oid WHERE NOT g.tgisinternal AND g.tgenabled IN ('O', 'A') ORDER BY 1`, schemas, names)
+	if err != nil {
+		return nil, t.Fail(ctx, "check", t.Object, err)
+	}
+	fire, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil || len(fire) == 0 {
+		return nil, t.Fail(ctx, "check", t.Object, err)
+	}
+	list := strings.Join(fire[:min(len(fire), 5)], ", ")
+	if n := len(fire) - 5; n > 0 {
+		list += fmt.Sprintf(" and %d more", n)
+	}
+	return []tidemark.Finding{{Severity: tidemark.Warning, Object: "triggers",
+		Text: "triggers of the target fire for changes of the stream, and what the source's own have done comes too: " + list,
+		Hint: fmt.Sprintf("As a superuser, on PostgreSQL 15 or later: GRANT SET ON PARAMETER session_replication_role TO %s; or disable them.", server.QuoteIdent(t.Config.User))}}, nil
+}
+
+// Applied says of each stream into this database up to which place all of it is there.
+func (t *Target) Applied(ctx context.Context) (map[string]change.Progress, error) {
+	conn, release, err := t.Control(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer release()
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", progressTable).Scan(&there); err != nil || !there {
+		return nil, t.Fail(ctx, "read progress", progressTable, err)
+	}
+	rows, err := conn.Query(ctx, "SELECT queue, max(epoch), max(low) FROM tidemark.applied GROUP BY queue")
+	if err != nil {
+		return nil, t.Fail(ctx, "read progress", progressTable, err)
+	}
+	out := map[string]change.Progress{}
+	var queue string
+	var epoch, low int64
+	_, err = pgx.ForEachRow(rows, []any{&queue, &epoch, &low}, func() error {
+		out[queue] = change.Progress{Epoch: epoch, Low: uint64(low)}
+		return nil
+	})
+	return out, t.Fail(ctx, "read progress", progressTable, err)
+}
+
+// EndApply forgets how far a stream was applied. What is left of the progress table
+// goes with the last stream.
+func (t *Target) EndApply(ctx context.Context, queue string) error {
+	conn, release, err := t.Control(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var there bool
+	if err := conn.QueryRow(ctx, "SELECT to_regclass($1) IS NOT NULL", progressTable).Scan(&there); err != nil || !there {
+		return t.Fail(ctx, "end apply", queue, err)
+	}
+	if _, err := conn.Exec(ctx, "DELETE FROM tidemark.applied WHERE queue = $1", queue); err != nil {
+		return t.Fail(ctx, "end apply", queue, err)
+	}
+	_, err = conn.Exec(ctx, `DO $$ BEGIN LOCK TABLE tidemark.applied;
+		IF NOT EXISTS (SELECT FROM tidemark.applied) THEN DROP TABLE tidemark.applied; END IF;
+		IF NOT EXISTS (SELECT FROM pg_class WHERE relnamespace = 'tidemark'::regnamespace) THEN DROP SCHEMA tidemark; END IF; END $$`)
+	return t.Fail(ctx, "end apply", queue, err)
+}

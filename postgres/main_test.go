@@ -1,9 +1,0 @@
-package postgres
-
-import (
-	"testing"
-
-	"github.com/tidemarkdb/tidemark/internal/testdb"
-)
-
-func TestMain(m *testing.M) { testdb.Main(m) }

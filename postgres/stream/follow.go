@@ -1,0 +1,389 @@
+package stream
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/internal/crash"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
+)
+
+// A Stream follows the log of the server from a slot on. Run and Release may be
+// called at once.
+type Stream struct {
+	e    *Source
+	slot Slot
+	l    *server.Lane
+
+	tx      *change.Tx // under way
+	block   []byte     // memory for the changes of the next ones
+	begun   uint64     // Place of the transaction under way; 0 between two
+	started time.Time  // its commit time
+	xid     uint32
+	origin  string
+
+	// filtered is not nil where the publication has row filters: names of its tables.
+	filtered map[uint32]tidemark.TableID
+
+	open opened
+
+	keep  func(tidemark.TableID) []string // see OnlyChanged
+	spare map[uint32][]int                // by relation: columns that an update does not have where it has not changed them
+	thin  thinned
+
+	ctx   context.Context // of Run
+	names *cataloguer     // nil: relations stay as they come
+
+	definitions bool // the messages of a DDLLog are wanted
+	given       bool // a piece of the transaction under way is
+
+	mu       sync.Mutex
+	stop     context.CancelFunc // ends Run; nil while it does not run
+	closed   bool
+	emitted  uint64 // End of the last transaction given away
+	released uint64 // and of the last that its taker no longer needs from here
+	received uint64 // end of the log that has come in
+	seen     uint64 // end of the log in the last keepalive that came between two transactions
+	flushed  uint64 // reported as such
+	reports  server.Reporter
+}
+
+// outputSQL is the protocol's version and options by what servers know. Large
+// transactions come before they are committed (see opened), where the server can do that.
+// Prepared ones come whole at COMMIT PREPARED: a target could not make use of them before.
+func (s *Stream) outputSQL() string {
+	opts := []string{"publication_names " + server.QuoteLiteral(server.QuoteIdent(s.slot.Publication))}
+	switch {
+	case s.e.Major >= 16:
+		opts = append(opts, "proto_version '4'", "messages 'true'", "streaming 'on'")
+	case s.e.Major >= 15:
+		opts = append(opts, "proto_version '3'", "messages 'true'", "streaming 'on'")
+	case s.e.Major >= 14:
+		opts = append(opts, "proto_version '2'", "messages 'true'", "streaming 'on'")
+	default:
+		opts = append(opts, "proto_version '1'")
+	}
+	return strings.Join(opts, ", ")
+}
+
+// Follow begins a stream. The first transaction in it is the first that ends behind
+// after; 0 means where the slot stands.
+//
+// A server that is asked for a place before the one that it may have forgotten
+// already would begin later and say nothing (replication/logical/logical.c): that is an
+// error of Kind Lost here.
+func (s *Source) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, error) {
+	if err := s.checkSlot(ctx, slot, after); err != nil {
+		return nil, err
+	}
+	filtered, err := s.filtered(ctx, slot)
+	if err != nil {
+		return nil, err
+	}
+	logged, err := DDLLog{s, slot}.Kept(ctx)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := s.ReplicationConn(ctx)
+	if err != nil {
+		return nil, err
+	}
+	l := s.NewLane(conn)
+	l.Paced()
+	return &Stream{e: s, slot: slot, l: l, emitted: after, released: after, flushed: after,
+		filtered: filtered, definitions: logged, names: newCataloguer(s, slot), open: opened{memory: openMemory}, reports: server.NewReporter()}, nil
+}
+
+// Run gives away one transaction after the other until ctx ends or something fails.
+// emit owns what it gets, and may take its time: the server waits, and is told
+// meanwhile that we live. An error of emit is returned as it is.
+func (s *Stream) Run(ctx context.Context, emit func(*change.Tx) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.mu.Lock()
+	if s.closed {
+		s.mu.Unlock()
+		return s.fail(ctx, net.ErrClosed)
+	}
+	s.stop = cancel
+	s.mu.Unlock()
+	s.ctx = ctx
+	defer s.names.close()
+	defer func() {
+		s.mu.Lock()
+		s.stop = nil
+		s.mu.Unlock()
+	}()
+	release, err := s.l.Raw(ctx)
+	if err != nil {
+		s.l.Close()
+		return s.fail(ctx, err)
+	}
+	defer release()
+	defer s.l.Abandon()
+	defer s.open.dropAll() // the server sends it again
+	s.mu.Lock()
+	after := s.flushed
+	s.mu.Unlock()
+	if err := s.l.Send("START_REPLICATION SLOT " + server.QuoteIdent(s.slot.Name) + " LOGICAL " + wal.FormatLSN(after) + " (" + s.outputSQL() + ")"); err != nil {
+		return s.fail(ctx, err)
+	}
+	if err := s.l.Begun(); err != nil {
+		return s.fail(ctx, err)
+	}
+	reporting, stop := context.WithCancelCause(ctx) // not ctx: what ends it says nothing of why the stream has ended
+	var wg crash.Group
+	wg.Go(func() { s.reports.Run(reporting, s.l.Conn.Conn(), s.status, stop) })
+	err = s.read(emit)
+	stop(nil)
+	wg.Wait()
+	return s.fail(ctx, err)
+}
+
+func (s *Stream) fail(ctx context.Context, err error) error {
+	var em server.EmitError
+	var own *tidemark.Error
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &em):
+		return em.Err
+	case errors.As(err, &own):
+		return err
+	}
+	return s.e.SlotFailed(ctx, "follow", s.slot.Name, err)
+}
+
+// read takes message after message. It is the hot path.
+func (s *Stream) read(emit emitter) error {
+	for {
+		m, over, err := s.l.ReadLog()
+		switch {
+		case err != nil:
+			return err
+		case over:
+			return errors.New("the server ended the stream")
+		case m.Data == nil:
+			s.keepalive(m.End, m.Asks)
+		default:
+			if err := s.message(m.Data, emit); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// An emitter owns what it gets.
+type emitter func(*change.Tx) error
+
+// message takes one message of pgoutput.
+func (s *Stream) message(m []byte, emit emitter) error {
+	switch {
+	case s.open.block != nil:
+		return s.inBlock(m)
+	case s.begun == 0:
+		switch m[0] {
+		case 'B':
+		case 'S', 'A', 'c':
+			return s.ofOpen(m, emit)
+		case 'M':
+			return nil // a message outside of any transaction is none of ours
+		default:
+			return fmt.Errorf("a message %q outside of a transaction", m[0])
+		}
+	}
+	switch m[0] {
+	case 'O':
+		if len(m) < 10 {
+			return errShort(m)
+		}
+		s.origin = strings.TrimSuffix(string(m[9:]), "\x00")
+		s.tx.Origin = s.origin
+	case 'B':
+		if len(m) < 21 {
+			return errShort(m)
+		}
+		s.start(binary.BigEndian.Uint64(m[1:]), binary.BigEndian.Uint64(m[9:]), binary.BigEndian.Uint32(m[17:]), "")
+	case 'C':
+		if len(m) < 26 {
+			return errShort(m)
+		}
+		return s.commit(binary.BigEndian.Uint64(m[10:]), emit)
+	default:
+		return s.change(m, emit)
+	}
+	return nil
+}
+
+// start begins to give a transaction. at is microseconds of PostgreSQL's clock.
+func (s *Stream) start(place, at uint64, xid uint32, origin string) {
+	s.mu.Lock()
+	s.begun = place
+	s.mu.Unlock()
+	s.started = server.Epoch.Add(time.Duration(at) * time.Microsecond)
+	s.xid, s.origin = xid, origin
+	s.tx = s.piece()
+}
+
+// change takes a message of the transaction that is being given.
+func (s *Stream) change(m []byte, emit emitter) error {
+	if m[0] == 'R' && s.names != nil {
+		var err error
+		if m, err = s.identified(m); err != nil {
+			return err
+		}
+	}
+	if s.filtered != nil && (m[0] == 'I' || m[0] == 'R') {
+		if err := s.sift(m); err != nil {
+			return err
+		}
+	}
+	if s.keep != nil && (m[0] == 'U' || m[0] == 'R') {
+		var err error
+		if m, err = s.onlyChanged(m); m == nil {
+			return err
+		}
+	}
+	if m[0] == 'T' && s.names != nil {
+		if err := s.names.emptied(m); err != nil {
+			return err
+		}
+	}
+	if m[0] == 'M' {
+		var err error
+		if m, err = s.definition(m); m == nil {
+			return err
+		}
+	}
+	switch m[0] {
+	case 'I', 'U', 'D':
+		s.tx.Rows++
+	case 'R', 'T', 'M':
+	case 'Y': // the columns' types are the target's
+		return nil
+	default:
+		return fmt.Errorf("a message of the unknown kind %q", m[0])
+	}
+	if m[0] == 'M' && s.tx.Origin == "" && len(m) > 10 && bytes.HasPrefix(m[10:], []byte(server.AppliedPrefix+"\x00")) {
+		s.origin, s.tx.Origin = change.AppliedOrigin, change.AppliedOrigin
+	}
+	s.room(len(m) + 4)
+	s.tx.Changes = change.Append(s.tx.Changes, m)
+	if len(s.tx.Changes) >= tidemark.PieceSize {
+		s.tx.More = true
+		return s.give(emit)
+	}
+	return nil
+}
+
+// commit gives the last piece of a transaction.
+func (s *Stream) commit(end uint64, emit emitter) error {
+	s.tx.End = end
+	if err := s.give(emit); err != nil {
+		return err
+	}
+	s.tx = nil
+	return nil
+}
+
+func errShort(m []byte) error { return fmt.Errorf("a message %q that is too short", m[0]) }
+
+// blockSize is how much memory transactions share: most are small, and would each be
+// copied a few times as they grow.
+const blockSize = 256 << 10
+
+// room sees to it that the transaction under way can take n more bytes.
+func (s *Stream) room(n int) {
+	have := s.tx.Changes
+	if cap(have)-len(have) >= n {
+		return
+	}
+	s.tx.Changes = append(make([]byte, 0, max(blockSize, 2*len(have), len(have)+n)), have...)
+}
+
+func (s *Stream) piece() *change.Tx {
+	return &change.Tx{Changes: s.block[:0], Place: s.begun, XID: s.xid, Time: s.started, Origin: s.origin}
+}
+
+func (s *Stream) give(emit emitter) error {
+	tx := s.tx
+	n := len(tx.Changes)
+	s.block = tx.Changes[n:cap(tx.Changes):cap(tx.Changes)]
+	tx.Changes = tx.Changes[:n:n]
+	if err := emit(tx); err != nil {
+		return server.EmitError{Err: err}
+	}
+	if s.given = tx.More; tx.More {
+		s.tx = s.piece()
+		return nil
+	}
+	s.mu.Lock()
+	s.emitted, s.begun = max(s.emitted, tx.End), 0
+	s.mu.Unlock()
+	return nil
+}
+
+// keepalive notes how far the server's log is. Where nothing is under way, whoever takes
+// the stream may release that too (see Seen): else a database whose tables are idle would
+// hold back the log of all others.
+func (s *Stream) keepalive(end uint64, asks bool) {
+	s.mu.Lock()
+	s.received = max(s.received, end)
+	if s.begun == 0 {
+		s.seen = max(s.seen, end)
+	}
+	s.mu.Unlock()
+	if asks {
+		server.Signal(s.reports.Asked)
+	}
+}
+
+// Release tells the server that transactions up to the one with this End, or up to a place
+// that Seen gave, are kept elsewhere and will not be asked for again.
+func (s *Stream) Release(end uint64) {
+	s.mu.Lock()
+	s.released = max(s.released, end)
+	s.mu.Unlock()
+	server.Signal(s.reports.Freed)
+}
+
+// status is the message that says how far we are.
+func (s *Stream) status() []byte {
+	s.mu.Lock()
+	s.flushed = max(s.flushed, s.released)
+	received, flushed := max(s.received, s.flushed), s.flushed
+	s.mu.Unlock()
+	return server.StatusMessage(received, flushed, false)
+}
+
+// Seen is how far the log has been read with nothing of it still to come: all
+// transactions that end up to there were given. It moves with the server's log also where
+// nothing of it is in the stream.
+func (s *Stream) Seen() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return max(s.seen, s.emitted)
+}
+
+// Close ends the stream's session, and Run if that is at work. What was not released comes
+// again from the next stream of the slot.
+func (s *Stream) Close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.stop != nil {
+		s.stop() // Run has the session, and ends it
+		return
+	}
+	s.l.Close()
+}

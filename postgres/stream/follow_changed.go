@@ -1,0 +1,70 @@
+package stream
+
+import (
+	"bytes"
+	"encoding/binary"
+	"slices"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+)
+
+// thinned is memory for what an update comes to.
+type thinned struct {
+	message   []byte
+	news, old []change.Value
+}
+
+// OnlyChanged leaves out values that an update has not changed, but for those of the columns
+// that keep names, and updates that have changed nothing. That is known of tables with REPLICA
+// IDENTITY FULL, and of those of which keep names any. Call it before Run.
+func (s *Stream) OnlyChanged(keep func(tidemark.TableID) []string) {
+	s.keep, s.spare = keep, map[uint32][]int{}
+}
+
+// onlyChanged takes a relation, or gives what is left of an update; nil if nothing is. What it
+// gives is valid until the next.
+func (s *Stream) onlyChanged(m []byte) ([]byte, error) {
+	c, err := change.Parse(m)
+	if err != nil {
+		return nil, err
+	}
+	if c.Kind == tidemark.RelationChange {
+		r, err := change.ParseRelation(c.Body)
+		if err != nil {
+			return nil, err
+		}
+		delete(s.spare, r.ID)
+		if keep := s.keep(r.Table); r.Identity == 'f' && len(keep) > 0 {
+			s.spare[r.ID] = []int{}
+			for i, column := range r.Columns {
+				if !slices.Contains(keep, column.Name) {
+					s.spare[r.ID] = append(s.spare[r.ID], i)
+				}
+			}
+		}
+		return m, nil
+	}
+	spare, ok := s.spare[c.Table]
+	if !ok || c.Old == nil || c.OldKey {
+		return m, nil
+	}
+	t := &s.thin
+	t.news, t.old = c.New.Values(t.news[:0]), c.Old.Values(t.old[:0])
+	changed := false
+	for i, v := range t.news {
+		same := v.Kind == change.UnchangedValue || i < len(t.old) && v.Kind == t.old[i].Kind && bytes.Equal(v.Data, t.old[i].Data)
+		changed = changed || !same
+		if same && slices.Contains(spare, i) {
+			t.news[i] = change.Value{Kind: change.UnchangedValue}
+		}
+	}
+	if !changed {
+		return nil, nil
+	}
+	t.message = append(t.message[:0], 'U')
+	t.message = binary.BigEndian.AppendUint32(t.message, c.Table)
+	t.message = append(append(t.message, 'O'), c.Old...)
+	t.message = change.AppendTuple(append(t.message, 'N'), t.news)
+	return t.message, nil
+}

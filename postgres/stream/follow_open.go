@@ -1,0 +1,237 @@
+package stream
+
+import (
+	"bufio"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"github.com/tidemarkdb/tidemark/internal/spool"
+)
+
+// From version 14 on a server sends the changes of a large transaction before it is
+// committed, in blocks (S ... E) between whole transactions and blocks of others. Each
+// change says which transaction or subtransaction made it. Later the whole of it is
+// committed (c), or it or one of its subtransactions is rolled back (A). Until then it is
+// kept here; what is given away at the commit is what the server would have sent then.
+// Nothing of it is ever released before: a server that is asked again sends all of it
+// again.
+
+// opened are the transactions that are not committed yet.
+type opened struct {
+	dir    string
+	memory int64 // that all may take
+	taken  int64 // that they take
+	txs    map[uint32]*openTx
+	block  *openTx // whose block is being read; nil between blocks
+
+	shown, spilled atomic.Int64 // taken, and transactions that went to a file, for others to see
+}
+
+// An openTx is records of the form Int32 subtransaction, Int32 length, message without
+// its xid: those in the file come before those in chunks.
+type openTx struct {
+	origin  string
+	file    *spool.File // nil while all of it is in memory
+	chunks  [][]byte
+	taken   int64
+	aborted map[uint32]bool // subtransactions
+}
+
+const (
+	openMemory = 32 << 20
+	// A chunk is as large as all before it, within these bounds.
+	firstChunk, lastChunk = 8 << 10, 256 << 10
+)
+
+// Spool says how much memory transactions may take that are not committed yet, and in
+// which folder the largest of them are kept beyond that; "" is the system's for temporary
+// files. It comes before Run.
+func (s *Stream) Spool(dir string, memory int64) { s.open.dir, s.open.memory = dir, memory }
+
+// Spooled says how much memory they take now, and how many have gone to files until now.
+func (s *Stream) Spooled() (memory, files int64) { return s.open.shown.Load(), s.open.spilled.Load() }
+
+// add appends a record to the transaction of the block that is being read.
+func (o *opened) add(sub uint32, kind byte, rest []byte) error {
+	t := o.block
+	n := 9 + len(rest)
+	if k := len(t.chunks) - 1; k < 0 || cap(t.chunks[k])-len(t.chunks[k]) < n {
+		size := max(n, firstChunk, min(lastChunk, int(t.taken)))
+		t.chunks = append(t.chunks, make([]byte, 0, size))
+		t.taken += int64(size)
+		o.taken += int64(size)
+	}
+	last := &t.chunks[len(t.chunks)-1]
+	*last = binary.BigEndian.AppendUint32(*last, sub)
+	*last = binary.BigEndian.AppendUint32(*last, uint32(1+len(rest)))
+	*last = append(append(*last, kind), rest...)
+	for o.taken > o.memory {
+		if err := o.spill(); err != nil {
+			return err
+		}
+	}
+	if o.taken != o.shown.Load() {
+		o.shown.Store(o.taken)
+	}
+	return nil
+}
+
+// spill writes the transaction that takes the most memory to its file.
+func (o *opened) spill() error {
+	var largest *openTx
+	for _, t := range o.txs {
+		if largest == nil || t.taken > largest.taken {
+			largest = t
+		}
+	}
+	if largest.file == nil {
+		f, err := spool.New(o.dir, "--capture-memory")
+		if err != nil {
+			return err
+		}
+		largest.file = f
+		o.spilled.Add(1)
+	}
+	if err := largest.file.Append(largest.chunks...); err != nil {
+		return err
+	}
+	o.taken -= largest.taken
+	largest.chunks, largest.taken = nil, 0
+	return nil
+}
+
+// drop forgets a transaction.
+func (o *opened) drop(xid uint32) {
+	t := o.txs[xid]
+	if t == nil {
+		return
+	}
+	if t.file != nil {
+		t.file.Close()
+	}
+	o.taken -= t.taken
+	o.shown.Store(o.taken)
+	delete(o.txs, xid)
+}
+
+func (o *opened) dropAll() {
+	for xid := range o.txs {
+		o.drop(xid)
+	}
+}
+
+// each gives the messages of what was not rolled back, each valid until the next.
+func (t *openTx) each(do func(m []byte) error) error {
+	if t.file != nil {
+		if err := t.records(bufio.NewReaderSize(t.file.Reader(), lastChunk), do); err != nil {
+			return err
+		}
+	}
+	for _, c := range t.chunks {
+		for len(c) > 0 {
+			n := 8 + int(binary.BigEndian.Uint32(c[4:]))
+			if !t.aborted[binary.BigEndian.Uint32(c)] {
+				if err := do(c[8:n]); err != nil {
+					return err
+				}
+			}
+			c = c[n:]
+		}
+	}
+	return nil
+}
+
+func (t *openTx) records(in *bufio.Reader, do func(m []byte) error) error {
+	var head [8]byte
+	var m []byte
+	for {
+		if _, err := io.ReadFull(in, head[:]); err == io.EOF {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		n := int(binary.BigEndian.Uint32(head[4:]))
+		if t.aborted[binary.BigEndian.Uint32(head[:])] {
+			if _, err := in.Discard(n); err != nil {
+				return err
+			}
+			continue
+		}
+		if cap(m) < n {
+			m = make([]byte, n)
+		}
+		if _, err := io.ReadFull(in, m[:n]); err != nil {
+			return err
+		}
+		if err := do(m[:n]); err != nil {
+			return err
+		}
+	}
+}
+
+// inBlock takes a message of a block.
+func (s *Stream) inBlock(m []byte) error {
+	switch m[0] {
+	case 'E':
+		s.open.block = nil
+	case 'O':
+		if len(m) < 10 {
+			return errShort(m)
+		}
+		s.open.block.origin = strings.TrimSuffix(string(m[9:]), "\x00")
+	case 'R', 'Y', 'I', 'U', 'D', 'T', 'M':
+		if len(m) < 6 {
+			return errShort(m)
+		}
+		return s.open.add(binary.BigEndian.Uint32(m[1:]), m[0], m[5:])
+	default:
+		return fmt.Errorf("a message %q in a block of a transaction that is not committed", m[0])
+	}
+	return nil
+}
+
+// ofOpen takes a message that begins a block or ends a transaction that came in blocks.
+func (s *Stream) ofOpen(m []byte, emit emitter) error {
+	const start, abort, commit = 6, 9, 30 // lengths
+	if need := map[byte]int{'S': start, 'A': abort, 'c': commit}[m[0]]; len(m) < need {
+		return errShort(m)
+	}
+	xid := binary.BigEndian.Uint32(m[1:])
+	t := s.open.txs[xid]
+	switch m[0] {
+	case 'S':
+		switch first := m[5] == 1; {
+		case first && t == nil:
+			t = &openTx{aborted: map[uint32]bool{}}
+			if s.open.txs == nil {
+				s.open.txs = map[uint32]*openTx{}
+			}
+			s.open.txs[xid] = t
+		case first || t == nil:
+			return errors.New("a block of a transaction that is not the first, or is the first twice")
+		}
+		s.open.block = t
+	case 'A':
+		switch sub := binary.BigEndian.Uint32(m[5:]); {
+		case sub == xid:
+			s.open.drop(xid)
+		case t != nil: // what tables look like was said in it, and is said again after it
+			t.aborted[sub] = true
+		}
+	case 'c':
+		if t == nil {
+			return errors.New("a transaction is committed of which nothing has come")
+		}
+		s.start(binary.BigEndian.Uint64(m[6:]), binary.BigEndian.Uint64(m[22:]), xid, t.origin)
+		if err := t.each(func(m []byte) error { return s.change(m, emit) }); err != nil {
+			return err
+		}
+		s.open.drop(xid)
+		return s.commit(binary.BigEndian.Uint64(m[14:]), emit)
+	}
+	return nil
+}

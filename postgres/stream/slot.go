@@ -1,0 +1,165 @@
+package stream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/postgres/server"
+	"github.com/tidemarkdb/tidemark/postgres/wal"
+)
+
+// A Slot names what a stream of changes hangs on: a logical replication slot with
+// pgoutput, and a publication that says which tables are in it.
+type Slot struct {
+	Name        string
+	Publication string
+}
+
+// CreateSlot makes the publication, if it is not there, and the slot, and says from
+// which place of the log the stream will begin. The next Freeze sees the database as it
+// was at that place, so that a copy and the stream together miss nothing and have
+// nothing twice.
+//
+// The publication has what the moves take of their tables (see publish). With no moves
+// it is of all tables, those that come later included. Kind Exists: the slot is there
+// already.
+func (s *Source) CreateSlot(ctx context.Context, slot Slot, moves []tidemark.Move) (place uint64, err error) {
+	if err := s.publish(ctx, slot, moves); err != nil {
+		return 0, err
+	}
+	return s.createSlot(ctx, slot, "")
+}
+
+// View lets the next Freeze see the database as it was at a place of the log, like
+// CreateSlot, but keeps nothing: for whoever has a stream that began before.
+func (s *Source) View(ctx context.Context, slot Slot) error {
+	slot.Name += "_view"
+	_, err := s.createSlot(ctx, slot, " TEMPORARY")
+	return err
+}
+
+func (s *Source) createSlot(ctx context.Context, slot Slot, temporary string) (place uint64, err error) {
+	conn, err := s.ReplicationConn(ctx)
+	if err != nil {
+		return 0, err
+	}
+	option := " (SNAPSHOT 'export')"
+	switch {
+	case s.Major < 15:
+		option = " EXPORT_SNAPSHOT"
+	case s.Major >= 17 && temporary == "": // standbys that want it keep a copy of the slot
+		option = " (SNAPSHOT 'export', FAILOVER true)"
+	}
+	results, err := conn.Exec(ctx, "CREATE_REPLICATION_SLOT "+server.QuoteIdent(slot.Name)+temporary+" LOGICAL pgoutput"+option).ReadAll()
+	if err != nil {
+		_ = conn.Close(ctx) // the first error is the one to tell
+		var pg *pgconn.PgError
+		if errors.As(err, &pg) && pg.Code == "55000" && strings.Contains(pg.Message, "wal_level") {
+			return 0, &tidemark.Error{Kind: tidemark.Unsupported, Op: "create slot", Object: slot.Name, Err: errors.New("the server's wal_level is below logical"), Hint: "Set wal_level = logical in postgresql.conf, and start the server again."}
+		}
+		return 0, s.SlotFailed(ctx, "create slot", slot.Name, err)
+	}
+	row := results[len(results)-1].Rows[0]
+	place, err = wal.ParseLSN(string(row[1]))
+	if err != nil {
+		_ = conn.Close(ctx) // the first error is the one to tell
+		return 0, s.Fail(ctx, "create slot", slot.Name, err)
+	}
+	s.bulk.StartFrom(conn, string(row[1]), string(row[2]))
+	return place, nil
+}
+
+// slotPatience is how long a slot that is to be dropped may be in use: the server notices only when it next writes that the
+// process which read from it was killed.
+const slotPatience = 5 * time.Second
+
+// DropSlot removes slot and publication, as far as they are there.
+func (s *Source) DropSlot(ctx context.Context, slot Slot) error {
+	conn, release, err := s.Control(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	for begun := time.Now(); ; {
+		_, err = conn.Exec(ctx, "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = $1", slot.Name)
+		if server.SQLState(err) != "55006" || time.Since(begun) > slotPatience {
+			break
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+	if err != nil {
+		return s.SlotFailed(ctx, "drop slot", slot.Name, err)
+	}
+	_, err = conn.Exec(ctx, "DROP PUBLICATION IF EXISTS "+server.QuoteIdent(slot.Publication))
+	return s.Fail(ctx, "drop publication", slot.Publication, err)
+}
+
+// SlotBegins is the place from which a slot that is there can be followed.
+func (s *Source) SlotBegins(ctx context.Context, slot Slot) (uint64, error) {
+	conn, release, err := s.Control(ctx)
+	if err != nil {
+		return 0, err
+	}
+	defer release()
+	var text string
+	err = conn.QueryRow(ctx, "SELECT coalesce(confirmed_flush_lsn, restart_lsn)::text FROM pg_replication_slots WHERE slot_name = $1 AND plugin = 'pgoutput'", slot.Name).Scan(&text)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return 0, &tidemark.Error{Kind: tidemark.NotFound, Op: "follow", Object: slot.Name, Err: errors.New("the source has no such slot, and keeps its log only from the making of one on"), Hint: "Make it, behind its publication and before whatever the target gets its rows from: CREATE PUBLICATION " + server.QuoteIdent(slot.Publication) + " FOR TABLE ... WITH (publish_via_partition_root = true); SELECT pg_create_logical_replication_slot(" + server.QuoteLiteral(slot.Name) + ", 'pgoutput');"}
+	}
+	if err != nil {
+		return 0, s.SlotFailed(ctx, "look at slot", slot.Name, err)
+	}
+	return wal.ParseLSN(text)
+}
+
+// Clock is what time the server has.
+func (s *Source) Clock(ctx context.Context) (t time.Time, err error) {
+	conn, release, err := s.Control(ctx)
+	if err != nil {
+		return t, err
+	}
+	defer release()
+	return t, s.Fail(ctx, "read the clock", s.Object, conn.QueryRow(ctx, "SELECT clock_timestamp()").Scan(&t))
+}
+
+func (s *Source) checkSlot(ctx context.Context, slot Slot, after uint64) error {
+	conn, release, err := s.Control(ctx)
+	if err != nil {
+		return err
+	}
+	defer release()
+	var confirmed, status, plugin string
+	var here bool
+	err = conn.QueryRow(ctx, `SELECT coalesce(confirmed_flush_lsn::text, ''), coalesce(wal_status, ''), coalesce(plugin::text, ''), database = current_database()
+		FROM pg_replication_slots WHERE slot_name = $1`, slot.Name).Scan(&confirmed, &status, &plugin, &here)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: slot.Name, Err: errors.New("there is no such slot"), Hint: "The slot is gone, and with it what it held back of the log: copy again."}
+	case err != nil:
+		return s.Fail(ctx, "follow", slot.Name, err)
+	}
+	switch {
+	case plugin != "pgoutput" || !here:
+		return &tidemark.Error{Kind: tidemark.Invalid, Op: "follow", Object: slot.Name, Err: errors.New("it is no slot of this database with the plugin pgoutput"), Hint: "Name another slot."}
+	case status == "lost":
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: slot.Name, Err: errors.New("the server has removed log that the slot still needs"), Hint: "Copy again, and raise max_slot_wal_keep_size on the server."}
+	}
+	at, err := wal.ParseLSN(confirmed)
+	if err != nil {
+		return s.Fail(ctx, "follow", slot.Name, err)
+	}
+	if after > 0 && after < at {
+		return &tidemark.Error{Kind: tidemark.Lost, Op: "follow", Object: slot.Name, Err: fmt.Errorf("the slot stands at %s, behind the place %s that is asked for", wal.FormatLSN(at), wal.FormatLSN(after)), Hint: "What lies between was released and is gone: another process has read from the slot, or the target was set back."}
+	}
+	return nil
+}
