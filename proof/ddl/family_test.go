@@ -47,7 +47,7 @@ var family = []kind{
 func init() {
 	for i, k := range family {
 		k.family = true
-		for n := range 2 { // the first is in the short form
+		for n := range 2 {
 			k.src = []server{mysql, mariadb}[(i+n)%2]
 			kinds = append(kinds, k)
 		}
