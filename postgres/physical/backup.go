@@ -27,24 +27,28 @@ import (
 // ended the backup, and End says so. A temporary slot on that session keeps what the
 // backup needs of the log until then.
 type Backup struct {
-	e   *Cluster
-	opt BackupOptions
-
-	conn *pgx.Conn // the session that holds the backup
-	dir  string    // the data folder
-	facts
-	folderMode uint32 // its permission bits
-	begun      time.Time
-	start      uint64
-	slot       string // that keeps the log; "" none could be made
-	timeline   uint32 // of the last checkpoint when it began
-	end        ending
+	dataFolder
+	begun    time.Time
+	start    uint64
+	slot     string // that keeps the log; "" none could be made
+	timeline uint32 // of the last checkpoint when it began
+	end      ending
 
 	unlogged  map[string]numbers  // of databases' folders, when they were listed
 	versions  []tidemark.DataFile // of these, that say of which version they are
 	relations int64               // bytes of relations' files
 	changes                       // since an earlier backup
 	base      *changes            // if that was not finished: since the one did on which it builds; nil: on none
+}
+
+// A dataFolder is a server's, with the session that holds a backup of it, and what the server has said of itself.
+type dataFolder struct {
+	e    *Cluster
+	opt  BackupOptions
+	conn *pgx.Conn
+	dir  string
+	mode uint32 // its permission bits
+	facts
 
 	namesMu sync.Mutex
 	names   map[string]*pgx.Conn // sessions that look up names of relations, by database
@@ -77,7 +81,7 @@ func (c *Cluster) Backup(opt BackupOptions) *Backup {
 	if opt.Label == "" {
 		opt.Label = "tidemark"
 	}
-	return &Backup{e: c, opt: opt, names: map[string]*pgx.Conn{}}
+	return &Backup{dataFolder: dataFolder{e: c, opt: opt, names: map[string]*pgx.Conn{}}}
 }
 
 // Begin begins the backup, waits for its first checkpoint, and lists what is to be read.
@@ -102,99 +106,99 @@ func (b *Backup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 }
 
 // find connects to the server and looks whether its data folder can be read here.
-func (b *Backup) find(ctx context.Context) error {
-	if b.conn != nil {
+func (d *dataFolder) find(ctx context.Context) error {
+	if d.conn != nil {
 		return nil // Elsewhere has looked
 	}
 	var err error
-	if b.conn, err = b.e.Connect(ctx); err != nil {
+	if d.conn, err = d.e.Connect(ctx); err != nil {
 		return err
 	}
-	if err := b.ask(ctx, "current_setting('data_directory')"); err != nil {
+	if err := d.ask(ctx, "current_setting('data_directory')"); err != nil {
 		return err
 	}
-	return b.checkFolder()
+	return d.checkFolder()
 }
 
 // Elsewhere says why the server's files cannot be read here; "" they can.
-func (b *Backup) Elsewhere(ctx context.Context) (why string, err error) {
-	err = b.find(ctx)
+func (d *dataFolder) Elsewhere(ctx context.Context) (why string, err error) {
+	err = d.find(ctx)
 	var own *tidemark.Error
 	if !errors.As(err, &own) || own.Op != backupOp || own.Kind != tidemark.Forbidden && own.Kind != tidemark.Invalid {
 		return "", err
 	}
-	if own.Object == b.e.Object {
+	if own.Object == d.e.Object {
 		return "the role may not ask where they are", nil
 	}
 	return fmt.Sprintf("%s on this host: %s", own.Object, own.Err), nil
 }
 
 // newSet is what is known of the data before anything is read.
-func (b *Backup) newSet() *tidemark.DataSet {
-	set := &tidemark.DataSet{System: strconv.FormatUint(b.system, 10), Version: b.e.Version(), Major: b.e.Major, Standby: b.standby,
-		PageSize: b.page, Checksums: b.checksums, LogFile: b.segmentSize, Databases: b.facts.names}
-	if !b.checksums {
-		set.Findings = append(set.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: b.e.Object,
+func (d *dataFolder) newSet() *tidemark.DataSet {
+	set := &tidemark.DataSet{System: strconv.FormatUint(d.system, 10), Version: d.e.Version(), Major: d.e.Major, Standby: d.standby,
+		PageSize: d.page, Checksums: d.checksums, LogFile: d.segmentSize, Databases: d.facts.names}
+	if !d.checksums {
+		set.Findings = append(set.Findings, tidemark.Finding{Severity: tidemark.Warning, Object: d.e.Object,
 			Text: "its pages have no checksums, so that damage of its files is not noticed", Hint: "pg_checksums --enable gives them some, while the server is stopped."})
 	}
 	return set
 }
 
 // ask reads what the server says of its data. folder is how it is asked for the folder.
-func (b *Backup) ask(ctx context.Context, folder string) error {
+func (d *dataFolder) ask(ctx context.Context, folder string) error {
 	var checksums, page, segment, log, catalog string
 	var system int64
-	err := b.conn.QueryRow(ctx, `SELECT `+folder+`, current_setting('data_checksums'), current_setting('block_size'),
+	err := d.conn.QueryRow(ctx, `SELECT `+folder+`, current_setting('data_checksums'), current_setting('block_size'),
 			(SELECT setting FROM pg_settings WHERE name = 'segment_size'), (SELECT setting FROM pg_settings WHERE name = 'wal_segment_size'),
 			pg_is_in_recovery(), system_identifier, catalog_version_no::text FROM pg_control_system()`).
-		Scan(&b.dir, &checksums, &page, &segment, &log, &b.standby, &system, &catalog)
+		Scan(&d.dir, &checksums, &page, &segment, &log, &d.standby, &system, &catalog)
 	if err != nil {
-		err = b.e.FailGrant(ctx, backupOp, b.e.Object, err, "pg_read_all_settings")
+		err = d.e.FailGrant(ctx, backupOp, d.e.Object, err, "pg_read_all_settings")
 		var own *tidemark.Error
 		if errors.As(err, &own) && own.Kind == tidemark.Forbidden {
-			own.Hint = "Give the role what it needs: GRANT pg_read_all_settings, pg_monitor TO " + server.QuoteIdent(b.e.Config.User) + "; or use a superuser."
+			own.Hint = "Give the role what it needs: GRANT pg_read_all_settings, pg_monitor TO " + server.QuoteIdent(d.e.Config.User) + "; or use a superuser."
 		}
 		return err
 	}
-	if b.opt.Dir != "" {
-		b.dir = b.opt.Dir
+	if d.opt.Dir != "" {
+		d.dir = d.opt.Dir
 	}
-	b.checksums = checksums == "on"
-	b.system = uint64(system)
+	d.checksums = checksums == "on"
+	d.system = uint64(system)
 	numbers := []struct {
 		text string
 		to   *int64
-	}{{page, new(int64)}, {segment, &b.segment}, {log, &b.segmentSize}, {catalog, new(int64)}}
+	}{{page, new(int64)}, {segment, &d.segment}, {log, &d.segmentSize}, {catalog, new(int64)}}
 	for _, n := range numbers {
 		if *n.to, err = strconv.ParseInt(n.text, 10, 64); err != nil {
-			return b.e.Fail(ctx, backupOp, b.e.Object, err)
+			return d.e.Fail(ctx, backupOp, d.e.Object, err)
 		}
 	}
-	b.page, b.catalogVersion = int(*numbers[0].to), uint32(*numbers[3].to)
-	b.segment *= int64(b.page) // the setting counts pages
-	return b.askDatabases(ctx)
+	d.page, d.catalogVersion = int(*numbers[0].to), uint32(*numbers[3].to)
+	d.segment *= int64(d.page) // the setting counts pages
+	return d.askDatabases(ctx)
 }
 
-func (b *Backup) askDatabases(ctx context.Context) error {
-	found, err := b.conn.Query(ctx, "SELECT oid, datname FROM pg_database ORDER BY 1")
+func (d *dataFolder) askDatabases(ctx context.Context) error {
+	found, err := d.conn.Query(ctx, "SELECT oid, datname FROM pg_database ORDER BY 1")
 	if err == nil {
-		b.facts.names, err = pgx.CollectRows(found, pgx.RowToStructByPos[tidemark.DatabaseName])
+		d.facts.names, err = pgx.CollectRows(found, pgx.RowToStructByPos[tidemark.DatabaseName])
 	}
-	return b.e.Fail(ctx, backupOp, b.e.Object, err)
+	return d.e.Fail(ctx, backupOp, d.e.Object, err)
 }
 
 // checkFolder looks whether the server's data folder can be read here, and is its own.
-func (b *Backup) checkFolder() error {
-	control, err := os.ReadFile(filepath.Join(b.dir, controlPath))
+func (d *dataFolder) checkFolder() error {
+	control, err := os.ReadFile(filepath.Join(d.dir, controlPath))
 	if err != nil {
 		kind, hint := tidemark.Forbidden, "Run it as the user that the server runs as, or as root."
 		if errors.Is(err, fs.ErrNotExist) {
 			kind, hint = tidemark.Invalid, "Run it on the server's own host, or have the server send its files: --via protocol."
 		}
-		return &tidemark.Error{Op: backupOp, Object: b.dir, Kind: kind, Hint: hint, Err: causeOf(err)}
+		return &tidemark.Error{Op: backupOp, Object: d.dir, Kind: kind, Hint: hint, Err: causeOf(err)}
 	}
-	if c, ok := parseControl(control); ok && c.system != b.system {
-		return b.foreign("its data has another identifier than that of the server")
+	if c, ok := parseControl(control); ok && c.system != d.system {
+		return d.foreign("its data has another identifier than that of the server")
 	}
 	return nil
 }
@@ -234,8 +238,8 @@ func (b *Backup) checkSame(ctx context.Context) error {
 // startSlack is how many seconds may lie between the two times that a server notes when it starts.
 const startSlack = 30
 
-func (b *Backup) foreign(cause string) error {
-	return &tidemark.Error{Kind: tidemark.Invalid, Op: backupOp, Object: b.dir, Err: errors.New(cause), Hint: "On this host that folder is not the server's own: run it on the server's host, or in its container, or have the server send its files (--via protocol)."}
+func (d *dataFolder) foreign(cause string) error {
+	return &tidemark.Error{Kind: tidemark.Invalid, Op: backupOp, Object: d.dir, Err: errors.New(cause), Hint: "On this host that folder is not the server's own: run it on the server's host, or in its container, or have the server send its files (--via protocol)."}
 }
 
 // holdLog makes the slot that keeps the log. Without one the server may remove, before
@@ -276,8 +280,8 @@ func (b *Backup) begin(ctx context.Context) error {
 
 // Open opens a file of DataSet or DataEnd. An error that is fs.ErrNotExist says that it
 // was removed since it was listed.
-func (b *Backup) Open(f *tidemark.DataFile) (*os.File, error) {
-	file, err := os.Open(filepath.Join(b.dir, filepath.FromSlash(f.Path)))
+func (d *dataFolder) Open(f *tidemark.DataFile) (*os.File, error) {
+	file, err := os.Open(filepath.Join(d.dir, filepath.FromSlash(f.Path)))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, &tidemark.Error{Op: "read", Object: f.Path, Kind: tidemark.Forbidden, Err: causeOf(err), Hint: "Run it as the user that the server runs as, or as root."}
 	}

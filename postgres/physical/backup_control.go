@@ -50,8 +50,8 @@ func SystemOf(control []byte) (system string, ok bool) {
 
 // control reads pg_control until that is whole. Its pages are not the relations', and
 // no log covers it.
-func (b *Backup) control(ctx context.Context) (c controlFile, text []byte, err error) {
-	name := filepath.Join(b.dir, filepath.FromSlash(controlPath))
+func (d *dataFolder) control(ctx context.Context) (c controlFile, text []byte, err error) {
+	name := filepath.Join(d.dir, filepath.FromSlash(controlPath))
 	wrong := errors.New("its checksum is wrong")
 	for range 100 {
 		text, err := os.ReadFile(name)
@@ -64,7 +64,7 @@ func (b *Backup) control(ctx context.Context) (c controlFile, text []byte, err e
 		}
 		select {
 		case <-ctx.Done():
-			return c, nil, b.e.Fail(ctx, backupOp, controlPath, ctx.Err())
+			return c, nil, d.e.Fail(ctx, backupOp, controlPath, ctx.Err())
 		case <-time.After(20 * time.Millisecond):
 		}
 	}

@@ -83,8 +83,8 @@ func (b *Backup) spoilt(err error) error {
 
 // made is a file that was made now. Where the group may look into the data folder, it may
 // read the server's files.
-func (b *Backup) made(p string, content []byte) tidemark.MadeFile {
-	return tidemark.MadeFile{DataFile: tidemark.DataFile{Path: p, Size: int64(len(content)), Modified: time.Now(), Mode: 0o600 | b.folderMode&0o040}, Content: content}
+func (d *dataFolder) made(p string, content []byte) tidemark.MadeFile {
+	return tidemark.MadeFile{DataFile: tidemark.DataFile{Path: p, Size: int64(len(content)), Modified: time.Now(), Mode: 0o600 | d.mode&0o040}, Content: content}
 }
 
 // timelines finds the parts of the log that are needed. A primary stays in its timeline.
@@ -186,6 +186,6 @@ func (b *Backup) log() (out tidemark.DataList, err error) {
 
 // archived names the file that has a place of the log, in the folder that an archive has for
 // each timeline.
-func (b *Backup) archived(timeline uint32, place uint64) string {
-	return fmt.Sprintf("%08X/%s", timeline, wal.SegmentName(timeline, place, uint32(b.segmentSize)))
+func (d *dataFolder) archived(timeline uint32, place uint64) string {
+	return fmt.Sprintf("%08X/%s", timeline, wal.SegmentName(timeline, place, uint32(d.segmentSize)))
 }

@@ -12,20 +12,20 @@ import (
 // Free tells how much of what was read of a table or an index is between the end of a page's
 // line pointers and its first row (pd_lower and pd_upper, src/include/storage/bufpage.h), where nothing is. It is
 // what VACUUM leaves: files are cut at their end only. relation is the path of the file without the number of the segment.
-func (b *Backup) Free(f *tidemark.DataFile, at int64, content []byte) (relation string, free, of int64) {
+func (d *dataFolder) Free(f *tidemark.DataFile, at int64, content []byte) (relation string, free, of int64) {
 	folder, name := path.Split(f.Path)
 	r, ok := parseRelation(name)
 	if !ok || r.fork != "" || !isDatabaseFolder(path.Clean(folder)) {
 		return "", 0, 0
 	}
 	const header = 24 // bytes
-	for ; len(content) >= b.page; content = content[b.page:] {
+	for ; len(content) >= d.page; content = content[d.page:] {
 		lower, upper := int(binary.NativeEndian.Uint16(content[12:])), int(binary.NativeEndian.Uint16(content[14:]))
-		of += int64(b.page)
+		of += int64(d.page)
 		switch {
 		case lower == 0 && upper == 0: // never written
-			free += int64(b.page)
-		case header <= lower && lower <= upper && upper <= b.page:
+			free += int64(d.page)
+		case header <= lower && lower <= upper && upper <= d.page:
 			free += int64(upper - lower)
 		}
 	}
@@ -33,7 +33,7 @@ func (b *Backup) Free(f *tidemark.DataFile, at int64, content []byte) (relation 
 }
 
 // NameRelation names a relation by the path of its first file: "shop.public.item".
-func (b *Backup) NameRelation(ctx context.Context, relation string) string {
+func (d *dataFolder) NameRelation(ctx context.Context, relation string) string {
 	words := strings.Split(relation, "/")
 	if len(words) < 3 {
 		return ""
@@ -42,7 +42,7 @@ func (b *Backup) NameRelation(ctx context.Context, relation string) string {
 	if words[0] == spaceFolder {
 		space = words[1]
 	}
-	name, err := b.relationName(ctx, words[len(words)-2], space, words[len(words)-1])
+	name, err := d.relationName(ctx, words[len(words)-2], space, words[len(words)-1])
 	if err != nil {
 		return "" // dropped meanwhile
 	}

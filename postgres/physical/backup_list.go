@@ -53,8 +53,8 @@ func (b *Backup) list(set *tidemark.DataSet) error {
 	if err != nil {
 		return b.listFailed(b.dir, err)
 	}
-	set.Owner, b.folderMode = ownerOf(root), uint32(root.Mode().Perm())
-	set.Files.Add(tidemark.DataFile{Path: ".", Dir: true, Mode: b.folderMode, Modified: root.ModTime()})
+	set.Owner, b.mode = ownerOf(root), uint32(root.Mode().Perm())
+	set.Files.Add(tidemark.DataFile{Path: ".", Dir: true, Mode: b.mode, Modified: root.ModTime()})
 	l := &lister{b: b, set: set, version: fmt.Sprintf("PG_%d_%d", b.e.Major, b.catalogVersion)}
 	b.unlogged = map[string]numbers{}
 	return l.folder("")

@@ -14,8 +14,8 @@ import (
 
 // NamePage says of which relation the page at an offset of a file is, as far as the
 // server knows: "public.item (base/5/16384) block 12".
-func (b *Backup) NamePage(ctx context.Context, f *tidemark.DataFile, at int64) string {
-	where := fmt.Sprintf("%s block %d", f.Path, b.block(f, at))
+func (d *dataFolder) NamePage(ctx context.Context, f *tidemark.DataFile, at int64) string {
+	where := fmt.Sprintf("%s block %d", f.Path, d.block(f, at))
 	r, ok := parseRelation(path.Base(f.Path))
 	if !ok {
 		return where
@@ -28,7 +28,7 @@ func (b *Backup) NamePage(ctx context.Context, f *tidemark.DataFile, at int64) s
 	case spaceFolder:
 		space = words[1]
 	}
-	name, err := b.relationName(ctx, database, space, r.number)
+	name, err := d.relationName(ctx, database, space, r.number)
 	if err != nil || name == "" {
 		return where // dropped meanwhile, or its name is what is damaged
 	}
@@ -36,19 +36,19 @@ func (b *Backup) NamePage(ctx context.Context, f *tidemark.DataFile, at int64) s
 	if r.fork != "" {
 		fork = ", " + r.fork
 	}
-	return fmt.Sprintf("%s (%s%s) block %d", name, f.Path, fork, b.block(f, at))
+	return fmt.Sprintf("%s (%s%s) block %d", name, f.Path, fork, d.block(f, at))
 }
 
 // relationName asks in the relation's own database, which alone knows it.
-func (b *Backup) relationName(ctx context.Context, database, space, number string) (name string, err error) {
-	b.namesMu.Lock()
-	defer b.namesMu.Unlock()
-	conn := b.names[database]
+func (d *dataFolder) relationName(ctx context.Context, database, space, number string) (name string, err error) {
+	d.namesMu.Lock()
+	defer d.namesMu.Unlock()
+	conn := d.names[database]
 	if conn == nil {
-		if conn, err = b.connectTo(ctx, database); err != nil {
+		if conn, err = d.connectTo(ctx, database); err != nil {
 			return "", err
 		}
-		b.names[database] = conn
+		d.names[database] = conn
 	}
 	err = conn.QueryRow(ctx, `SELECT coalesce((SELECT current_database() || '.' || n.nspname || '.' || c.relname
 		FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE c.oid = pg_filenode_relation($1::oid, $2::oid)), '')`, space, number).Scan(&name)
@@ -56,13 +56,13 @@ func (b *Backup) relationName(ctx context.Context, database, space, number strin
 }
 
 // connectTo opens a session in the database with a number; "" is ours.
-func (b *Backup) connectTo(ctx context.Context, database string) (*pgx.Conn, error) {
-	conn, err := b.e.Connect(ctx)
+func (d *dataFolder) connectTo(ctx context.Context, database string) (*pgx.Conn, error) {
+	conn, err := d.e.Connect(ctx)
 	if err != nil || database == "" {
 		return conn, err
 	}
 	defer server.CloseConn(conn)
-	cfg := b.e.Config.Copy()
+	cfg := d.e.Config.Copy()
 	if err := conn.QueryRow(ctx, "SELECT datname FROM pg_database WHERE oid = $1::oid AND datallowconn", database).Scan(&cfg.Database); err != nil {
 		return nil, err
 	}

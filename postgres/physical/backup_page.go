@@ -83,10 +83,10 @@ func pageRight(page []byte, block uint32) bool {
 // Check gives the offsets in b of pages that are not as their checksums say. b is what
 // the file has from offset at on, which is a multiple of the page's size. A piece of a
 // page at the end, which is being written, is not looked at.
-func (b *Backup) Check(f *tidemark.DataFile, at int64, content []byte) (wrong []int) {
-	block := b.block(f, at)
-	for off := 0; off+b.page <= len(content); off += b.page {
-		if !pageRight(content[off:off+b.page:off+b.page], block) {
+func (d *dataFolder) Check(f *tidemark.DataFile, at int64, content []byte) (wrong []int) {
+	block := d.block(f, at)
+	for off := 0; off+d.page <= len(content); off += d.page {
+		if !pageRight(content[off:off+d.page:off+d.page], block) {
 			wrong = append(wrong, off)
 		}
 		block++
@@ -95,7 +95,7 @@ func (b *Backup) Check(f *tidemark.DataFile, at int64, content []byte) (wrong []
 }
 
 // block gives the number of the page at an offset of a file within its relation.
-func (b *Backup) block(f *tidemark.DataFile, at int64) uint32 {
+func (d *dataFolder) block(f *tidemark.DataFile, at int64) uint32 {
 	r, _ := parseRelation(path.Base(f.Path))
-	return uint32((r.segment*b.segment + at) / int64(b.page))
+	return uint32((r.segment*d.segment + at) / int64(d.page))
 }

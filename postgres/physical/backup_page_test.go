@@ -51,7 +51,7 @@ func TestPageChecksumIsTheDumbOne(t *testing.T) {
 
 func TestPagesThatAreWrongAreFound(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
-	b := &Backup{facts: facts{page: 8192, segment: 1 << 30}}
+	b := &Backup{dataFolder: dataFolder{facts: facts{page: 8192, segment: 1 << 30}}}
 	f := &tidemark.DataFile{Path: "base/5/16384.2"}
 	const first = 2<<17 + 3 // block of the relation at offset 3 pages of its third file
 	content := make([]byte, 6*8192+100)

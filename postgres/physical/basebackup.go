@@ -101,7 +101,7 @@ func (b *BaseBackup) Begin(ctx context.Context) (*tidemark.DataSet, error) {
 		return nil, e.Fail(ctx, backupOp, e.Object, err)
 	}
 	b.mode = uint32(bits)
-	b.about.folderMode = b.mode
+	b.about.mode = b.mode
 	b.set = b.about.newSet()
 	if b.opt.Why != "" {
 		b.find(tidemark.Note, "the server sends its files, in one stream: "+b.opt.Why, "On the server's host, as its user, they are read by many workers at once.")

@@ -50,7 +50,7 @@ func TestRulesPerFile(t *testing.T) {
 	const none, page, most = wal.NoLimit, 8192, 131072 // pages of a segment
 	modified := time.Unix(1_700_000_000, 123456789)
 	was := map[string]tidemark.DataFile{}
-	b := &Backup{facts: facts{page: page, segment: most * page}}
+	b := &Backup{dataFolder: dataFolder{facts: facts{page: page, segment: most * page}}}
 	b.since.Was = func(p string) (tidemark.DataFile, bool) { f, ok := was[p]; return f, ok }
 	b.logged = changesOf(t, [][5]uint32{
 		{defaultSpace, 5, 100, 0, none}, {defaultSpace, 5, 101, 0, most + 2}, {defaultSpace, 5, 102, 0, most}, {defaultSpace, 5, 103, 0, none},
