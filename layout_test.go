@@ -349,10 +349,6 @@ var larger = map[string]struct {
 	why   string
 }{
 	"fields of backup/repo.Manifest": {40, "a document on disk: doc/format/repository.md has its fields one by one"},
-
-	"fields of postgres/stream.Stream":    {27, "being split"},
-	"methods of postgres/bulk.Bulk":       {47, "being split"},
-	"methods of postgres/physical.Backup": {51, "being split"},
 }
 
 // A size is what something measures, and what such a thing may.

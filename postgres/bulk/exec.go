@@ -56,7 +56,7 @@ func (b *Bulk) Exec(ctx context.Context, lane int, sql []string) error {
 // runs on this target: workers cost processor time (8 to 15% of a build of 4 million
 // rows, measured on PostgreSQL 15), which other lanes would use better.
 func (l *lane) shareWorkers(ctx context.Context, busy int32, sql string) error {
-	if l.b.Options.IndexWorkers != 0 || !strings.HasPrefix(sql, "CREATE ") || !strings.Contains(sql[:min(len(sql), 24)], "INDEX") {
+	if l.s.Options.IndexWorkers != 0 || !strings.HasPrefix(sql, "CREATE ") || !strings.Contains(sql[:min(len(sql), 24)], "INDEX") {
 		return nil
 	}
 	alone := busy <= 1
@@ -68,7 +68,7 @@ func (l *lane) shareWorkers(ctx context.Context, busy int32, sql string) error {
 		set = "RESET max_parallel_maintenance_workers"
 	}
 	if err := l.Exec(ctx, set); err != nil {
-		return l.b.Fail(ctx, "set", l.b.Object, err)
+		return l.s.Fail(ctx, "set", l.s.Object, err)
 	}
 	l.shared = !alone
 	return nil
@@ -76,7 +76,7 @@ func (l *lane) shareWorkers(ctx context.Context, busy int32, sql string) error {
 
 // execFailed ends what the failed statement was part of.
 func (l *lane) execFailed(ctx context.Context, sql string, err error) error {
-	out := l.b.FailGrant(ctx, "run", server.FirstWords(sql), err, grantOf(sql))
+	out := l.s.FailGrant(ctx, "run", server.FirstWords(sql), err, grantOf(sql))
 	if !l.Conn.IsClosed() && l.Conn.TxStatus() != 'I' {
 		if l.Exec(ctx, "ROLLBACK") != nil {
 			l.Close()
@@ -124,15 +124,15 @@ func grantOf(sql string) string {
 // execReady makes a session fit for building indexes. A lost commit would lose an
 // object that is then missing, and said to be; so these commits wait for the disk.
 func execReady(ctx context.Context, l *lane) error {
-	mem := l.b.Options.MaintenanceMem
+	mem := l.s.Options.MaintenanceMem
 	if mem <= 0 {
 		mem = maintenanceMem
 	}
 	set := fmt.Sprintf("SET maintenance_work_mem = '%dkB'", min(mem>>10, 1<<31-1))
-	if n := l.b.Options.IndexWorkers; n != 0 {
+	if n := l.s.Options.IndexWorkers; n != 0 {
 		set += fmt.Sprintf("; SET max_parallel_maintenance_workers = %d", max(n, 0))
 	}
-	return l.b.Fail(ctx, "connect", l.b.Object, l.Exec(ctx, set))
+	return l.s.Fail(ctx, "connect", l.s.Object, l.Exec(ctx, set))
 }
 
 // laneOf gives the lane of that number, which has a session of its own kind.
@@ -141,7 +141,7 @@ func (b *Bulk) laneOf(lanes map[int]*lane, id int, ready func(context.Context, *
 	defer b.lanesMu.Unlock()
 	l := lanes[id]
 	if l == nil {
-		l = b.newLane(id, ready)
+		l = newLane(b.Server, id, ready)
 		lanes[id] = l
 	}
 	return l

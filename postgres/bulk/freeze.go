@@ -25,21 +25,21 @@ import (
 // that wrote changes it, in whatever database of the cluster, also one that was
 // rolled back: it may cry wolf, but never sleeps. On a standby that replays just then
 // it is empty, which equals nothing.
-func (b *Bulk) Freeze(ctx context.Context, lanes int) (tidemark.Position, error) {
-	conn, release, err := b.Leader(ctx)
+func (v *Reader) Freeze(ctx context.Context, lanes int) (tidemark.Position, error) {
+	conn, release, err := v.Leader(ctx)
 	if err != nil {
 		return tidemark.Position{}, err
 	}
-	pos, snapshot, err := b.freezeLeader(ctx, conn)
+	pos, snapshot, err := v.freezeLeader(ctx, conn)
 	release()
 	if err != nil {
-		return tidemark.Position{}, b.Fail(ctx, "freeze", b.Object, err)
+		return tidemark.Position{}, v.Fail(ctx, "freeze", v.Object, err)
 	}
-	b.SetSnapshot(snapshot)
-	return pos, b.openReaders(ctx, lanes)
+	v.SetSnapshot(snapshot)
+	return pos, v.openReaders(ctx, lanes)
 }
 
-func (b *Bulk) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark.Position, snapshot string, err error) {
+func (v *Reader) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark.Position, snapshot string, err error) {
 	var standby bool
 	if err = conn.QueryRow(ctx, "SELECT pg_is_in_recovery()").Scan(&standby); err != nil {
 		return pos, "", err
@@ -51,7 +51,7 @@ func (b *Bulk) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark.P
 	if _, err = conn.Exec(ctx, "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"); err != nil {
 		return pos, "", err
 	}
-	place, err := b.start.take(ctx, conn)
+	place, err := v.start.take(ctx, conn)
 	if err != nil {
 		_, _ = conn.Exec(ctx, "ROLLBACK") // the first error is the one to tell
 		return pos, "", err
@@ -143,12 +143,12 @@ func committing(ctx context.Context, conn *pgx.Conn, running []string) (working,
 }
 
 // openReaders opens the reading lanes side by side.
-func (b *Bulk) openReaders(ctx context.Context, lanes int) error {
+func (v *Reader) openReaders(ctx context.Context, lanes int) error {
 	readers := make([]*lane, lanes)
 	errs := make([]error, lanes)
 	var wg crash.Group
 	for i := range readers {
-		readers[i] = b.newLane(i, readerReady)
+		readers[i] = newLane(v.Server, i, readerReady)
 		wg.Go(func() { errs[i] = readers[i].join(ctx) })
 	}
 	wg.Wait()
@@ -170,9 +170,9 @@ func (b *Bulk) openReaders(ctx context.Context, lanes int) error {
 	for i, l := range append(joined, others...) { // the others try once more when they are needed
 		l.id, readers[i] = i, l
 	}
-	b.lanesMu.Lock()
-	b.readers = readers
-	b.lanesMu.Unlock()
+	v.readersMu.Lock()
+	v.readers = readers
+	v.readersMu.Unlock()
 	if errors.Is(crowded, tidemark.ErrNoConnection) && len(joined) > 0 {
 		return nil
 	}
@@ -183,7 +183,7 @@ func (b *Bulk) openReaders(ctx context.Context, lanes int) error {
 // shall come in the order in which they lie.
 func readerReady(ctx context.Context, l *lane) error {
 	err := l.Exec(ctx, "SET max_parallel_workers_per_gather = 0; SET enable_tidscan = on")
-	return l.b.Fail(ctx, "connect", l.b.Object, err)
+	return l.s.Fail(ctx, "connect", l.s.Object, err)
 }
 
 // readsJoined is how many ranges a lane reads before it leaves the view and joins it
@@ -201,9 +201,9 @@ func (l *lane) join(ctx context.Context) error {
 		l.reads++
 		return nil
 	}
-	snapshot := l.b.Snapshot()
+	snapshot := l.s.Snapshot()
 	if snapshot == "" {
-		return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: l.b.Object, Err: errors.New("the source is not frozen")}
+		return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: l.s.Object, Err: errors.New("the source is not frozen")}
 	}
 	err := l.Exec(ctx, "ROLLBACK; "+joinSQL(snapshot))
 	switch {
@@ -211,18 +211,18 @@ func (l *lane) join(ctx context.Context) error {
 		l.joined, l.reads = true, 0
 		return nil
 	case ctx.Err() == nil && !server.Ended(err):
-		return l.b.Lost(err)
+		return l.s.Lost(err)
 	}
 	l.Close()
-	return l.b.Fail(ctx, "read", l.b.Object, err)
+	return l.s.Fail(ctx, "read", l.s.Object, err)
 }
 
 // StartFrom has the next Freeze see what a session for replication sees that has just made a slot, whose changes begin at
 // this place, and has exported its view under this name. The session belongs to b then.
-func (b *Bulk) StartFrom(conn *pgconn.PgConn, place, snapshot string) {
-	b.start.mu.Lock()
-	defer b.start.mu.Unlock()
-	b.start.conn, b.start.place, b.start.snapshot = conn, place, snapshot
+func (v *Reader) StartFrom(conn *pgconn.PgConn, place, snapshot string) {
+	v.start.mu.Lock()
+	defer v.start.mu.Unlock()
+	v.start.conn, v.start.place, v.start.snapshot = conn, place, snapshot
 }
 
 // A slotStart is the view of the database at the place where a new slot begins. It

@@ -12,46 +12,62 @@ import (
 // each lane by one goroutine at a time.
 type Bulk struct {
 	*server.Server
+	*Reader
 
-	start    slotStart
-	foreigns foreignTables
-	target   targetFacts
+	target targetFacts
 
 	busy atomic.Int32 // calls of Write and Exec that are under way
 
 	lanesMu sync.Mutex
-	readers []*lane
 	writers map[int]*lane
 	execs   map[int]*lane
 }
 
+// A Reader reads a database that is frozen in one view, which all of its lanes see.
+type Reader struct {
+	*server.Server
+
+	start    slotStart
+	foreigns foreignTables
+
+	readersMu sync.Mutex
+	readers   []*lane
+}
+
 // NewBulk makes one of a server, whose sessions it looks at from now on.
 func NewBulk(s *server.Server) *Bulk {
-	b := &Bulk{Server: s, writers: map[int]*lane{}, execs: map[int]*lane{}}
+	b := &Bulk{Server: s, Reader: &Reader{Server: s}, writers: map[int]*lane{}, execs: map[int]*lane{}}
 	s.OnConnect(b.verify)
 	return b
 }
 
 // Close ends its sessions.
 func (b *Bulk) Close() {
+	b.Reader.Close()
 	b.lanesMu.Lock()
 	defer b.lanesMu.Unlock()
-	for _, l := range b.readers {
-		l.Close()
-	}
 	for _, l := range b.writers {
 		l.Close()
 	}
 	for _, l := range b.execs {
 		l.Close()
 	}
-	b.start.end()
+}
+
+// Close ends its sessions, and with them what they see.
+func (v *Reader) Close() {
+	v.readersMu.Lock()
+	defer v.readersMu.Unlock()
+	for _, l := range v.readers {
+		l.Close()
+	}
+	v.start.end()
 }
 
 // A lane is a Lane with its number, and what is known of its session.
 type lane struct {
 	*server.Lane
-	b  *Bulk
+	s  *server.Server
 	id int
 	// joined says that a reading lane is inside the frozen view.
 	joined bool
@@ -60,8 +76,8 @@ type lane struct {
 }
 
 // newLane makes a lane that opens its sessions itself; ready makes each of them fit for the lane's work.
-func (b *Bulk) newLane(id int, ready func(context.Context, *lane) error) *lane {
-	l := &lane{Lane: b.NewLane(nil), b: b, id: id}
+func newLane(s *server.Server, id int, ready func(context.Context, *lane) error) *lane {
+	l := &lane{Lane: s.NewLane(nil), s: s, id: id}
 	l.Ready = func(ctx context.Context) error {
 		l.joined, l.shared = false, false
 		return ready(ctx, l)

@@ -13,8 +13,8 @@ import (
 
 // largeObjectSQL gives the query for them. Only a superuser may read
 // pg_largeobject; others read what they may, object by object.
-func (b *Bulk) largeObjectSQL(ctx context.Context, where string) (string, error) {
-	direct, err := b.readsLargeObjects(ctx)
+func (v *Reader) largeObjectSQL(ctx context.Context, where string) (string, error) {
+	direct, err := v.readsLargeObjects(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -31,26 +31,26 @@ func (b *Bulk) largeObjectSQL(ctx context.Context, where string) (string, error)
 		LEFT JOIN LATERAL generate_series(0, (octet_length(d.data) - 1) / 2048) p(pageno) ON octet_length(d.data) > 0`, nil
 }
 
-func (b *Bulk) readsLargeObjects(ctx context.Context) (yes bool, err error) {
-	conn, release, err := b.Leader(ctx)
+func (v *Reader) readsLargeObjects(ctx context.Context) (yes bool, err error) {
+	conn, release, err := v.Leader(ctx)
 	if err != nil {
 		return false, err
 	}
 	defer release()
 	err = conn.QueryRow(ctx, "SELECT has_table_privilege('pg_largeobject', 'SELECT')").Scan(&yes)
-	return yes, b.Fail(ctx, "read", "large objects", err)
+	return yes, v.Fail(ctx, "read", "large objects", err)
 }
 
 // splitLargeObjects cuts them by number, at the quantiles of their numbers.
-func (b *Bulk) splitLargeObjects(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
-	conn, release, err := b.Leader(ctx)
+func (v *Reader) splitLargeObjects(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+	conn, release, err := v.Leader(ctx)
 	if err != nil {
 		return nil, err
 	}
 	defer release()
 	var bytes int64
 	if err := conn.QueryRow(ctx, "SELECT pg_relation_size('pg_largeobject')").Scan(&bytes); err != nil {
-		return nil, b.Fail(ctx, "split", "large objects", err)
+		return nil, v.Fail(ctx, "split", "large objects", err)
 	}
 	n := min((bytes+rangeBytes(m)-1)/rangeBytes(m), maxRanges(m))
 	if m.Split.Kind == tidemark.SplitNone || n <= 1 {
@@ -59,7 +59,7 @@ func (b *Bulk) splitLargeObjects(ctx context.Context, m *tidemark.Move) ([]tidem
 	bounds, err := server.Texts(ctx, conn, `SELECT oid::text FROM (SELECT oid, bucket, lag(bucket) OVER (ORDER BY oid) AS before
 		FROM (SELECT oid, ntile($1::int) OVER (ORDER BY oid) AS bucket FROM pg_largeobject_metadata) t) u WHERE before <> bucket ORDER BY u.oid`, n)
 	if err != nil {
-		return nil, b.Fail(ctx, "split", "large objects", err)
+		return nil, v.Fail(ctx, "split", "large objects", err)
 	}
 	out := make([]tidemark.Range, len(bounds)+1)
 	for i := range out {

@@ -16,14 +16,14 @@ import (
 // Read emits the rows of a range as COPY gives them. A lane whose session is gone
 // connects again and joins the snapshot; where that is gone too, Kind is Lost. An
 // error of emit ends the session, because the rest of the rows is on its way.
-func (b *Bulk) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
-	b.lanesMu.Lock()
-	var l = laneAt(b.readers, lane)
-	b.lanesMu.Unlock()
+func (v *Reader) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*tidemark.Batch) error) error {
+	v.readersMu.Lock()
+	var l = laneAt(v.readers, lane)
+	v.readersMu.Unlock()
 	if l == nil {
-		return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: b.Object, Err: fmt.Errorf("there is no lane %d", lane)}
+		return &tidemark.Error{Kind: tidemark.Bug, Op: "read", Object: v.Object, Err: fmt.Errorf("there is no lane %d", lane)}
 	}
-	q, err := b.rangeQuery(ctx, r)
+	q, err := v.rangeQuery(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -36,7 +36,8 @@ func (b *Bulk) Read(ctx context.Context, lane int, r tidemark.Read, emit func(*t
 			break
 		}
 		if err == errNotPlain {
-			if q, err = b.rangeQuery(ctx, r); err != nil {
+			v.noteForeign(q.table)
+			if q, err = v.rangeQuery(ctx, r); err != nil {
 				return err
 			}
 			continue
@@ -65,8 +66,8 @@ var errNotPlain = errors.New("not an ordinary table")
 
 // ReadNow reads as Read does, on a session of the caller's and as the rows are now; lock keeps them so until the session's
 // transaction ends.
-func (b *Bulk) ReadNow(ctx context.Context, session *server.Lane, r tidemark.Read, lock bool, emit func(*tidemark.Batch) error) error {
-	q, err := b.rangeQuery(ctx, r)
+func (v *Reader) ReadNow(ctx context.Context, session *server.Lane, r tidemark.Read, lock bool, emit func(*tidemark.Batch) error) error {
+	q, err := v.rangeQuery(ctx, r)
 	if err != nil {
 		return err
 	}
@@ -76,7 +77,10 @@ func (b *Bulk) ReadNow(ctx context.Context, session *server.Lane, r tidemark.Rea
 	if err := session.Open(ctx); err != nil {
 		return err
 	}
-	_, err = (&lane{Lane: session, b: b}).copyOut(ctx, q, r, emit)
+	_, err = (&lane{Lane: session, s: v.Server}).copyOut(ctx, q, r, emit)
+	if err == errNotPlain {
+		v.noteForeign(q.table)
+	}
 	return err
 }
 
@@ -86,7 +90,7 @@ func (l *lane) copyOut(ctx context.Context, q *rangeQuery, r tidemark.Read, emit
 	release, err := l.Raw(ctx)
 	if err != nil {
 		l.Close()
-		return false, l.b.Fail(ctx, "read", q.object, err)
+		return false, l.s.Fail(ctx, "read", q.object, err)
 	}
 	defer release()
 	f := &filler{r: r, emit: emit, b: tidemark.NewBatch(r.Range, r.Format)}
@@ -102,16 +106,15 @@ func (l *lane) copyOut(ctx context.Context, q *rangeQuery, r tidemark.Read, emit
 		// The transaction failed, but the session lives: it joins the view again.
 		l.joined = false
 		if pg.Code == "42809" && q.plain {
-			l.b.noteForeign(q.table)
 			return false, errNotPlain
 		}
-		return f.emitted, l.b.FailGrant(ctx, "read", q.object, pg, q.grant)
+		return f.emitted, l.s.FailGrant(ctx, "read", q.object, pg, q.grant)
 	}
 	l.Abandon()
 	if em, ok := err.(server.EmitError); ok {
 		return true, em.Err
 	}
-	return f.emitted, l.b.Fail(ctx, "read", q.object, err)
+	return f.emitted, l.s.Fail(ctx, "read", q.object, err)
 }
 
 // receive reads messages until the server is ready again. The loop in it is the
@@ -260,7 +263,7 @@ type rangeQuery struct {
 }
 
 // rangeQuery makes the statements of one range.
-func (b *Bulk) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, error) {
+func (v *Reader) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, error) {
 	m := r.Move
 	table := sourceTable(m, r.Range)
 	q := &rangeQuery{table: table, object: server.QuoteTable(table), grant: "SELECT ON TABLE " + server.QuoteTable(table)}
@@ -276,18 +279,18 @@ func (b *Bulk) rangeQuery(ctx context.Context, r tidemark.Read) (*rangeQuery, er
 		return nil, err
 	}
 	if m.From.Form == tidemark.LargeObjects {
-		source, err := b.largeObjectSQL(ctx, where)
+		source, err := v.largeObjectSQL(ctx, where)
 		q.object, q.grant = "large objects", ""
 		q.copySQL = "COPY (" + source + ")" + options
 		return q, err
 	}
-	list, plain, err := b.selectList(q, r)
+	list, plain, err := v.selectList(q, r)
 	if err != nil {
 		return nil, err
 	}
 	// COPY of a table as it is saves the executor's part of a query, but takes
 	// ordinary tables only.
-	if ordinary := m.From.Form == tidemark.Ordinary || m.From.Form == tidemark.Partition || r.Range.Part != nil; ordinary && plain && where == "" && !b.foreign(table) {
+	if ordinary := m.From.Form == tidemark.Ordinary || m.From.Form == tidemark.Partition || r.Range.Part != nil; ordinary && plain && where == "" && !v.foreign(table) {
 		if list != "" {
 			list = " (" + list + ")"
 		}
@@ -324,7 +327,7 @@ func FromSQL(m *tidemark.Move, r *tidemark.Range, where string) string {
 
 // selectList gives the expressions of a move's columns, and whether they are the
 // columns themselves.
-func (b *Bulk) selectList(q *rangeQuery, r tidemark.Read) (list string, plain bool, err error) {
+func (v *Reader) selectList(q *rangeQuery, r tidemark.Read) (list string, plain bool, err error) {
 	plain = true
 	var exprs []string
 	for _, c := range r.Move.Columns() {
@@ -332,7 +335,7 @@ func (b *Bulk) selectList(q *rangeQuery, r tidemark.Read) (list string, plain bo
 		switch {
 		case c.Type.Kind == tidemark.Money && !r.Move.Direct && r.Format == tidemark.CopyText:
 			expr, plain = expr+"::numeric", false // without the currency sign
-		case c.Type.Native == `"char"` && b.Major < 15 && r.Format == tidemark.CopyText:
+		case c.Type.Native == `"char"` && v.Major < 15 && r.Format == tidemark.CopyText:
 			expr, plain = charExpr(expr), false
 		case r.Move.Lob.Mode == tidemark.LimitedLob && cuttable(&c):
 			if r.Format != tidemark.CopyText {
@@ -515,7 +518,7 @@ func (l *lane) reportCuts(ctx context.Context, q *rangeQuery, r tidemark.Read) e
 	rows, err := l.Query(ctx, q.cutSQL)
 	if err != nil {
 		l.joined = false
-		return l.b.Fail(ctx, "read", q.object, err)
+		return l.s.Fail(ctx, "read", q.object, err)
 	}
 	for _, row := range rows {
 		for i, name := range q.cutCols {

@@ -33,36 +33,36 @@ type foreignTables struct {
 	ids map[tidemark.TableID]bool
 }
 
-func (b *Bulk) foreign(id tidemark.TableID) bool {
-	b.foreigns.mu.Lock()
-	defer b.foreigns.mu.Unlock()
-	return b.foreigns.ids[id]
+func (v *Reader) foreign(id tidemark.TableID) bool {
+	v.foreigns.mu.Lock()
+	defer v.foreigns.mu.Unlock()
+	return v.foreigns.ids[id]
 }
 
-func (b *Bulk) noteForeign(id tidemark.TableID) {
-	b.foreigns.mu.Lock()
-	defer b.foreigns.mu.Unlock()
-	if b.foreigns.ids == nil {
-		b.foreigns.ids = map[tidemark.TableID]bool{}
+func (v *Reader) noteForeign(id tidemark.TableID) {
+	v.foreigns.mu.Lock()
+	defer v.foreigns.mu.Unlock()
+	if v.foreigns.ids == nil {
+		v.foreigns.ids = map[tidemark.TableID]bool{}
 	}
-	b.foreigns.ids[id] = true
+	v.foreigns.ids[id] = true
 }
 
 // Split cuts a move into ranges that together hold each row once. Automatic ranges
 // are of heap blocks, which need no index and are even whatever the keys are; the
 // last one has no end, since the table may have grown.
-func (b *Bulk) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+func (v *Reader) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	if m.From.Form == tidemark.LargeObjects {
-		return b.splitLargeObjects(ctx, m)
+		return v.splitLargeObjects(ctx, m)
 	}
 	if m.From.Form == tidemark.Partitioned && len(m.From.Partitions) == 0 {
 		return nil, nil // no leaf, or foreign tables alone, whose rows are not ours
 	}
 	switch m.Split.Kind {
 	case tidemark.SplitBounds:
-		return b.splitBounds(ctx, m)
+		return v.splitBounds(ctx, m)
 	case tidemark.SplitPartitions, tidemark.SplitSubparts:
-		return b.splitParts(ctx, m)
+		return v.splitParts(ctx, m)
 	case tidemark.SplitNone:
 		return []tidemark.Range{whole(m, nil)}, nil
 	}
@@ -70,17 +70,17 @@ func (b *Bulk) Split(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, e
 	case tidemark.View, tidemark.Foreign:
 		return []tidemark.Range{whole(m, nil)}, nil
 	case tidemark.Partitioned:
-		return b.splitLeaves(ctx, m)
+		return v.splitLeaves(ctx, m)
 	}
 	// Nobody need ask the server about each of ten thousand small tables.
 	if m.From.Bytes > 0 && m.From.Bytes < rangeBytes(m)/2 {
 		return []tidemark.Range{whole(m, nil)}, nil
 	}
-	rels, err := b.heaps(ctx, m, []tidemark.TableID{m.From.TableID})
+	rels, err := v.heaps(ctx, m, []tidemark.TableID{m.From.TableID})
 	if err != nil {
 		return nil, err
 	}
-	return b.blocks(m, nil, rels[0], maxRanges(m)), nil
+	return v.blocks(m, nil, rels[0], maxRanges(m)), nil
 }
 
 func rangeBytes(m *tidemark.Move) int64 {
@@ -106,9 +106,9 @@ func whole(m *tidemark.Move, part *tidemark.Part) tidemark.Range {
 }
 
 // blocks cuts one relation into at most limit ranges of about the same bytes.
-func (b *Bulk) blocks(m *tidemark.Move, part *tidemark.Part, rel heap, limit int64) []tidemark.Range {
+func (v *Reader) blocks(m *tidemark.Move, part *tidemark.Part, rel heap, limit int64) []tidemark.Range {
 	n := min((rel.bytes+rangeBytes(m)-1)/rangeBytes(m), limit, rel.blocks)
-	if b.Major < 14 {
+	if v.Major < 14 {
 		// Before PostgreSQL 14 a range of ctids is found by reading the whole table.
 		n = min(n, 4)
 	}
@@ -134,8 +134,8 @@ func (b *Bulk) blocks(m *tidemark.Move, part *tidemark.Part, rel heap, limit int
 }
 
 // splitLeaves cuts each leaf of a partitioned table by itself.
-func (b *Bulk) splitLeaves(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
-	rels, err := b.heaps(ctx, m, leafIDs(m))
+func (v *Reader) splitLeaves(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+	rels, err := v.heaps(ctx, m, leafIDs(m))
 	if err != nil {
 		return nil, err
 	}
@@ -147,7 +147,7 @@ func (b *Bulk) splitLeaves(ctx context.Context, m *tidemark.Move) ([]tidemark.Ra
 	for i, rel := range rels {
 		// The limit is the table's: each leaf gets its share of it, and at least one.
 		limit := max(1, maxRanges(m)*rel.bytes/max(total, 1))
-		out = append(out, b.blocks(m, &m.From.Partitions[i], rel, limit)...)
+		out = append(out, v.blocks(m, &m.From.Partitions[i], rel, limit)...)
 	}
 	return out, nil
 }
@@ -162,12 +162,12 @@ func leafIDs(m *tidemark.Move) []tidemark.TableID {
 
 // splitParts makes one range of each leaf. A leaf belongs to a name in Parts that is
 // its own, with or without schema, or that of a partition above it.
-func (b *Bulk) splitParts(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+func (v *Reader) splitParts(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	object := server.QuoteTable(m.From.TableID)
 	if m.From.Form != tidemark.Partitioned {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: object, Err: errors.New("the table is not partitioned"), Hint: "Split it automatically, or by boundaries."}
 	}
-	rels, err := b.heaps(ctx, m, leafIDs(m))
+	rels, err := v.heaps(ctx, m, leafIDs(m))
 	if err != nil {
 		return nil, err
 	}
@@ -206,8 +206,8 @@ const heapsSQL = `SELECT w.n, coalesce(c.relkind::text, ''), coalesce(pg_relatio
 	ORDER BY w.n`
 
 // heaps looks tables up, in the order that they are given in.
-func (b *Bulk) heaps(ctx context.Context, m *tidemark.Move, ids []tidemark.TableID) ([]heap, error) {
-	conn, release, err := b.Leader(ctx)
+func (v *Reader) heaps(ctx context.Context, m *tidemark.Move, ids []tidemark.TableID) ([]heap, error) {
+	conn, release, err := v.Leader(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -215,23 +215,23 @@ func (b *Bulk) heaps(ctx context.Context, m *tidemark.Move, ids []tidemark.Table
 	schemas, names := server.ByName(ids)
 	rows, err := conn.Query(ctx, heapsSQL, schemas, names)
 	if err != nil {
-		return nil, b.Fail(ctx, "split", server.QuoteTable(m.From.TableID), err)
+		return nil, v.Fail(ctx, "split", server.QuoteTable(m.From.TableID), err)
 	}
 	rels, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (rel heap, err error) {
 		var n, heap int64
 		err = row.Scan(&n, &rel.kind, &heap, &rel.bytes, &rel.names)
-		rel.id, rel.blocks = ids[n-1], heap/b.BlockSize
+		rel.id, rel.blocks = ids[n-1], heap/v.BlockSize
 		return rel, err
 	})
 	if err != nil {
-		return nil, b.Fail(ctx, "split", server.QuoteTable(m.From.TableID), err)
+		return nil, v.Fail(ctx, "split", server.QuoteTable(m.From.TableID), err)
 	}
 	for _, rel := range rels {
 		if rel.kind == "" {
 			return nil, &tidemark.Error{Kind: tidemark.NotFound, Op: "split", Object: server.QuoteTable(rel.id), Err: errors.New("there is no such table"), Hint: server.StateHints["42P01"]}
 		}
 		if rel.kind == "f" {
-			b.noteForeign(rel.id)
+			v.noteForeign(rel.id)
 		}
 	}
 	return rels, nil
@@ -243,12 +243,12 @@ func noColumn(m *tidemark.Move, name string) error {
 
 // splitBounds cuts at the user's boundaries. Rows with a NULL among the columns are
 // in the first range.
-func (b *Bulk) splitBounds(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
+func (v *Reader) splitBounds(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	s := &m.Split
 	if len(s.Columns) == 0 {
 		return nil, &tidemark.Error{Kind: tidemark.Invalid, Op: "split", Object: server.QuoteTable(m.From.TableID), Err: errors.New("boundaries without columns"), Hint: "Name the columns that the boundaries are of."}
 	}
-	if err := b.checkBounds(ctx, m); err != nil {
+	if err := v.checkBounds(ctx, m); err != nil {
 		return nil, err
 	}
 	n := int64(len(s.Bounds) + 1)
@@ -269,7 +269,7 @@ func (b *Bulk) splitBounds(ctx context.Context, m *tidemark.Move) ([]tidemark.Ra
 // checkBounds has the server compare the boundaries, as it will compare the rows
 // with them: boundaries out of order would copy rows twice. It uses a session of its
 // own, because an error would end the frozen transaction.
-func (b *Bulk) checkBounds(ctx context.Context, m *tidemark.Move) error {
+func (v *Reader) checkBounds(ctx context.Context, m *tidemark.Move) error {
 	object := server.QuoteTable(m.From.TableID)
 	var rows []string
 	for i, bound := range m.Split.Bounds {
@@ -280,16 +280,16 @@ func (b *Bulk) checkBounds(ctx context.Context, m *tidemark.Move) error {
 		if i == 0 {
 			continue
 		}
-		rows = append(rows, fmt.Sprintf("(%d, (%s) < (%s))", i, b.boundSQL(m, m.Split.Bounds[i-1]), b.boundSQL(m, bound)))
+		rows = append(rows, fmt.Sprintf("(%d, (%s) < (%s))", i, boundSQL(m, m.Split.Bounds[i-1]), boundSQL(m, bound)))
 	}
 	if len(m.Split.Bounds) == 0 {
 		return nil
 	}
 	if len(rows) == 0 {
-		one := b.boundSQL(m, m.Split.Bounds[0])
+		one := boundSQL(m, m.Split.Bounds[0])
 		rows = append(rows, fmt.Sprintf("(0, (%s) <= (%s))", one, one))
 	}
-	conn, release, err := b.Control(ctx)
+	conn, release, err := v.Control(ctx)
 	if err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (b *Bulk) checkBounds(ctx context.Context, m *tidemark.Move) error {
 	var at int
 	err = conn.QueryRow(ctx, "SELECT coalesce(min(n), -1) FROM (VALUES "+strings.Join(rows, ", ")+") v(n, ok) WHERE ok IS NOT TRUE").Scan(&at)
 	if err != nil {
-		out := b.Fail(ctx, "split", object, err)
+		out := v.Fail(ctx, "split", object, err)
 		if te, ok := out.(*tidemark.Error); ok && te.Kind != tidemark.Transient && te.Kind != tidemark.Cancelled {
 			te.Kind, te.Hint = tidemark.Invalid, "A boundary is not a value of its column: correct the boundaries."
 		}
@@ -309,7 +309,7 @@ func (b *Bulk) checkBounds(ctx context.Context, m *tidemark.Move) error {
 	return nil
 }
 
-func (b *Bulk) boundSQL(m *tidemark.Move, bound []string) string {
+func boundSQL(m *tidemark.Move, bound []string) string {
 	out := make([]string, len(bound))
 	for i, v := range bound {
 		out[i] = typed(v, m.From.Column(m.Split.Columns[i]))

@@ -34,10 +34,10 @@ func (b *Bulk) SumRecipe(m *tidemark.Move) string {
 // The server's hash of a record is a sum over its columns, hash = 31 hash + h(column)
 // (utils/adt/rowtypes.c), and a sum of such sums would not change if two rows
 // exchanged the values of a column. So the hash of the record is hashed once more.
-func (b *Bulk) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.Range) (rows int64, sum *big.Int, err error) {
-	b.lanesMu.Lock()
-	l := laneAt(b.readers, lane)
-	b.lanesMu.Unlock()
+func (v *Reader) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.Range) (rows int64, sum *big.Int, err error) {
+	v.readersMu.Lock()
+	l := laneAt(v.readers, lane)
+	v.readersMu.Unlock()
 	table := sourceTable(m, r)
 	object := server.QuoteTable(table)
 	if l == nil {
@@ -54,7 +54,7 @@ func (b *Bulk) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.
 		"hash_record_extended(ROW("+hashedSQL(m.Columns())+"), 0))), 0)), 0)"+FromSQL(m, r, where))
 	if err != nil {
 		l.joined = false
-		return 0, nil, b.FailGrant(ctx, "hash", object, err, "SELECT ON TABLE "+object)
+		return 0, nil, v.FailGrant(ctx, "hash", object, err, "SELECT ON TABLE "+object)
 	}
 	rows, err = strconv.ParseInt(string(answer[0][0]), 10, 64)
 	sum, ok := new(big.Int).SetString(string(answer[0][1]), 10)

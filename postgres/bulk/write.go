@@ -48,7 +48,7 @@ type targetFacts struct {
 // this Engine does not go on believing in them is seen to by verify; and the commit of
 // Forget, which ends a run, waits for the disk and so for all commits before it.
 func writerReady(ctx context.Context, l *lane) error {
-	return l.b.Fail(ctx, "connect", l.b.Object, l.Exec(ctx, "SET synchronous_commit = off"))
+	return l.s.Fail(ctx, "connect", l.s.Object, l.Exec(ctx, "SET synchronous_commit = off"))
 }
 
 // Write takes batches until the last of a range, and commits them with their marker

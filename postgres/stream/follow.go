@@ -47,6 +47,12 @@ type Stream struct {
 	definitions bool // the messages of a DDLLog are wanted
 	given       bool // a piece of the transaction under way is
 
+	places
+	reports server.Reporter
+}
+
+// places are how far a Stream has come, which its taker asks and tells while it runs.
+type places struct {
 	mu       sync.Mutex
 	stop     context.CancelFunc // ends Run; nil while it does not run
 	closed   bool
@@ -55,7 +61,6 @@ type Stream struct {
 	received uint64 // end of the log that has come in
 	seen     uint64 // end of the log in the last keepalive that came between two transactions
 	flushed  uint64 // reported as such
-	reports  server.Reporter
 }
 
 // outputSQL is the protocol's version and options by what servers know. Large
@@ -100,7 +105,7 @@ func (s *Source) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, 
 	}
 	l := s.NewLane(conn)
 	l.Paced()
-	return &Stream{e: s, slot: slot, l: l, emitted: after, released: after, flushed: after,
+	return &Stream{e: s, slot: slot, l: l, places: places{emitted: after, released: after, flushed: after},
 		filtered: filtered, definitions: logged, names: newCataloguer(s, slot), open: opened{memory: openMemory}, reports: server.NewReporter()}, nil
 }
 
