@@ -39,7 +39,7 @@ var rooms = map[string]room{
 	"sqltext": {floor: 20},
 
 	// Engines know words, and what both of them do alike.
-	"postgres": {floor: 39, imports: "postgres/server postgres/schema postgres/physical postgres/bulk postgres/apply postgres/preflight postgres/stream"},
+	"postgres": {floor: 39, imports: "postgres/server postgres/schema postgres/physical postgres/bulk postgres/apply postgres/preflight postgres/stream . change"},
 	"mysql":    {floor: 39, imports: "mysql/server mysql/schema mysql/bulk mysql/preflight mysql/stream mysql/apply"},
 	"sqlfile":  {floor: 39, imports: ". mysqltype sqltext internal/escape internal/archive internal/charset internal/crash"},
 
@@ -91,7 +91,7 @@ var rooms = map[string]room{
 	"ha/report":  {floor: 31, imports: "ha"},
 
 	// Where engines and verbs meet.
-	"engines": {floor: 40, imports: ". change load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
+	"engines": {floor: 40, imports: ". load diff define capture apply ha ha/measure backup backup/dump backup/repo postgres postgres/schema postgres/wal mysql mysql/binlog mysql/stream sqlfile internal/archive mysql/server mysql/schema postgres/physical postgres/stream"},
 	"job":     {floor: 50, imports: ". change flow mapping load diff define capture catalog advisor store backup backup/repo backup/dump engines internal/crash"},
 
 	// The life of a stream, which begins with a copy.

@@ -103,9 +103,6 @@ func TypeMaps() []TypeMap {
 
 type pg struct{ *postgres.Engine }
 
-func (pg) Name() string    { return "postgres" }
-func (pg) Default() string { return "public" }
-
 type my struct {
 	*mysql.Engine
 	db string

@@ -4,12 +4,10 @@ import (
 	"context"
 	"regexp"
 	"strings"
-	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/apply"
 	"github.com/tidemarkdb/tidemark/capture"
-	"github.com/tidemarkdb/tidemark/change"
 	"github.com/tidemarkdb/tidemark/mysql/server"
 	pgstream "github.com/tidemarkdb/tidemark/postgres/stream"
 	"github.com/tidemarkdb/tidemark/postgres/wal"
@@ -44,81 +42,19 @@ func Place(engine, text string) (place uint64, gtid string, err error) {
 	return place, "", err
 }
 
-func slotOf(stream string) pgstream.Slot {
-	return pgstream.Slot{Name: "tidemark_" + stream, Publication: "tidemark_" + stream}
-}
-
-func (e pg) Hold(ctx context.Context, stream string, moves []tidemark.Move) error {
-	_, err := e.CreateSlot(ctx, slotOf(stream), moves)
-	return err
-}
-
-func (e pg) View(ctx context.Context, stream string) error { return e.Engine.View(ctx, slotOf(stream)) }
-
-func (e pg) Begins(ctx context.Context, stream string, _ time.Time) (uint64, error) {
-	return e.SlotBegins(ctx, slotOf(stream))
-}
-
-func (e pg) Unhold(ctx context.Context, stream string) error {
-	if err := e.ddlLog(stream).Drop(ctx); err != nil {
-		return err
-	}
-	return e.DropSlot(ctx, slotOf(stream))
-}
-
-func (e pg) ddlLog(stream string) pgstream.DDLLog {
-	return pgstream.DDLLog{Source: e.Engine.Source, Slot: slotOf(stream)}
-}
-
-// LogDDL makes the source's log have changed definitions, for a stream; LogsDDL says whether it does; and TellDDL writes
-// those into it that there are.
-func (e pg) LogDDL(ctx context.Context, stream string) error { return e.ddlLog(stream).Keep(ctx) }
-
-func (e pg) LogsDDL(ctx context.Context, stream string) (bool, error) {
-	return e.ddlLog(stream).Kept(ctx)
-}
-
-func (e pg) TellDDL(ctx context.Context, stream string) error { return e.ddlLog(stream).Tell(ctx) }
-
-func (e pg) End(ctx context.Context) (uint64, error) { return e.LogEnd(ctx) }
-
-func (e pg) LogKept(ctx context.Context, stream string, _ uint64) (tidemark.LogKept, error) {
-	return e.SlotKeeps(ctx, slotOf(stream))
-}
-
 func (e pg) Follow(ctx context.Context, stream string, moves []tidemark.Move, after uint64) (capture.Stream, error) {
-	if err := e.CheckPublication(ctx, slotOf(stream), moves); err != nil {
+	if err := e.CheckPublication(ctx, pgstream.SlotOf(stream), moves); err != nil {
 		return nil, err
 	}
 	if err := e.Continues(ctx, after); err != nil {
 		return nil, err
 	}
-	s, err := e.Engine.Follow(ctx, slotOf(stream), after)
+	s, err := e.Engine.Follow(ctx, pgstream.SlotOf(stream), after)
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
 }
-
-func (e pg) Looks(ctx context.Context, stream string, tables []tidemark.TableID) (map[tidemark.TableID]*change.CatalogueLook, error) {
-	return e.Engine.Looks(ctx, slotOf(stream), tables)
-}
-
-func (e pg) Publish(ctx context.Context, stream string, m *tidemark.Move) error {
-	if err := e.AddToSlot(ctx, slotOf(stream), m); err != nil {
-		return err
-	}
-	if logs, err := e.LogsDDL(ctx, stream); err != nil || !logs {
-		return err
-	}
-	return e.TellDDL(ctx, stream)
-}
-
-func (e pg) Chunk(ctx context.Context, stream string, m *tidemark.Move, from []string, rows int, bytes int64) (*change.Chunk, error) {
-	return e.ReadChunk(ctx, slotOf(stream), m, from, rows, bytes)
-}
-
-func (e pg) Mark(ctx context.Context, _ uint64) (change.LogMark, error) { return e.MarkLog(ctx) }
 
 func (e my) Follow(ctx context.Context, stream string, _ []tidemark.Move, after uint64) (capture.Stream, error) {
 	s, err := e.Engine.Follow(ctx, stream, after)

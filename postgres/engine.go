@@ -37,6 +37,12 @@ func Open(ctx context.Context, url string, opt Options) (*Engine, error) {
 	return &Engine{s, &schema.Schema{Server: s}, b, stream.NewSource(s, b), apply.NewTarget(s, b), &physical.Cluster{Server: s}, &preflight.Checks{Server: s}}, nil
 }
 
+// Name is the engine's.
+func (e *Engine) Name() string { return "postgres" }
+
+// Default is the schema of tables that are named without one.
+func (e *Engine) Default() string { return "public" }
+
 // Close ends all sessions, and with them the frozen view.
 func (e *Engine) Close() error {
 	e.Bulk.Close()

@@ -22,6 +22,11 @@ type Slot struct {
 	Publication string
 }
 
+// SlotOf gives the slot of a stream: the whole server knows it, so it has a name of ours before the stream's.
+func SlotOf(name string) Slot {
+	return Slot{Name: "tidemark_" + name, Publication: "tidemark_" + name}
+}
+
 // CreateSlot makes the publication, if it is not there, and the slot, and says from
 // which place of the log the stream will begin. The next Freeze sees the database as it
 // was at that place, so that a copy and the stream together miss nothing and have

@@ -1,0 +1,82 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/tidemarkdb/tidemark"
+	"github.com/tidemarkdb/tidemark/change"
+	"github.com/tidemarkdb/tidemark/postgres/stream"
+)
+
+// What follows is a source's side of a stream by its name, for which its slot and publication are called (stream.SlotOf).
+
+// Hold makes a stream's slot and publication, so that the server keeps its log from now on.
+func (e *Engine) Hold(ctx context.Context, name string, moves []tidemark.Move) error {
+	_, err := e.CreateSlot(ctx, stream.SlotOf(name), moves)
+	return err
+}
+
+// View has the next Freeze see what is there where a stream begins.
+func (e *Engine) View(ctx context.Context, name string) error {
+	return e.Source.View(ctx, stream.SlotOf(name))
+}
+
+// Begins gives the place in the log from which a stream can be followed.
+func (e *Engine) Begins(ctx context.Context, name string, _ time.Time) (uint64, error) {
+	return e.SlotBegins(ctx, stream.SlotOf(name))
+}
+
+// Unhold drops what Hold has made.
+func (e *Engine) Unhold(ctx context.Context, name string) error {
+	if err := e.ddlLog(name).Drop(ctx); err != nil {
+		return err
+	}
+	return e.DropSlot(ctx, stream.SlotOf(name))
+}
+
+func (e *Engine) ddlLog(name string) stream.DDLLog {
+	return stream.DDLLog{Source: e.Source, Slot: stream.SlotOf(name)}
+}
+
+// LogDDL makes the source's log have changed definitions, for a stream; LogsDDL says whether it does; and TellDDL writes
+// those into it that there are.
+func (e *Engine) LogDDL(ctx context.Context, name string) error { return e.ddlLog(name).Keep(ctx) }
+
+func (e *Engine) LogsDDL(ctx context.Context, name string) (bool, error) {
+	return e.ddlLog(name).Kept(ctx)
+}
+
+func (e *Engine) TellDDL(ctx context.Context, name string) error { return e.ddlLog(name).Tell(ctx) }
+
+// End gives the end of the log.
+func (e *Engine) End(ctx context.Context) (uint64, error) { return e.LogEnd(ctx) }
+
+// LogKept says how much log the server keeps for a stream.
+func (e *Engine) LogKept(ctx context.Context, name string, _ uint64) (tidemark.LogKept, error) {
+	return e.SlotKeeps(ctx, stream.SlotOf(name))
+}
+
+// Looks looks up what the catalogue says of tables of a stream.
+func (e *Engine) Looks(ctx context.Context, name string, tables []tidemark.TableID) (map[tidemark.TableID]*change.CatalogueLook, error) {
+	return e.Source.Looks(ctx, stream.SlotOf(name), tables)
+}
+
+// Publish adds a table to a stream.
+func (e *Engine) Publish(ctx context.Context, name string, m *tidemark.Move) error {
+	if err := e.AddToSlot(ctx, stream.SlotOf(name), m); err != nil {
+		return err
+	}
+	if logs, err := e.LogsDDL(ctx, name); err != nil || !logs {
+		return err
+	}
+	return e.TellDDL(ctx, name)
+}
+
+// Chunk reads a piece of a table, amid a stream.
+func (e *Engine) Chunk(ctx context.Context, name string, m *tidemark.Move, from []string, rows int, bytes int64) (*change.Chunk, error) {
+	return e.ReadChunk(ctx, stream.SlotOf(name), m, from, rows, bytes)
+}
+
+// Mark writes a mark into the log.
+func (e *Engine) Mark(ctx context.Context, _ uint64) (change.LogMark, error) { return e.MarkLog(ctx) }
