@@ -216,8 +216,8 @@ func (y typ) fill() string {
 	return strings.Join(append(sql, fmt.Sprintf("INSERT INTO t_%s VALUES (1000, NULL)", y.name)), "; ")
 }
 
-// text gives what a database's own server says of the type's rows; foreign is a target of the other kind.
-func (y typ) text(t *testing.T, url string, foreign bool) string {
+// text gives what a database's own server says of the type's rows, in a session there; foreign is a target of the other kind.
+func (y typ) text(t *testing.T, url string, in *testdb.Session, foreign bool) string {
 	t.Helper()
 	expr := y.own
 	if foreign {
@@ -225,12 +225,12 @@ func (y typ) text(t *testing.T, url string, foreign bool) string {
 	}
 	pre := "SET time_zone = '+00:00'; "
 	if strings.HasPrefix(url, "postgres:") {
-		pre = "SET TimeZone = 'UTC'; "
+		pre = "SET TimeZone = 'UTC'; SET intervalstyle = 'postgres'; "
 		if y.name == "interval" && !foreign {
 			pre += "SET intervalstyle = 'iso_8601'; "
 		}
 	}
-	out, err := testdb.TryQuery(url, pre+"SELECT id, "+expr+" FROM t_"+y.name+" ORDER BY id")
+	out, err := in.Try(pre + "SELECT id, " + expr + " FROM t_" + y.name + " ORDER BY id")
 	if err != nil {
 		return "error: " + err.Error()
 	}

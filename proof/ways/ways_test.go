@@ -68,17 +68,21 @@ func compare(t *testing.T, p *pair) {
 	p.early = p.target.NewDatabase(t, "stream")
 	p.must(t, append([]string{"replicate", p.src, p.early, "--name", p.name(), "--until", "now"}, nothingStops...)...)
 	want := map[string]string{}
+	source := testdb.NewSession(p.src)
+	defer source.Close()
 	for _, y := range p.types {
 		if _, err := testdb.TryQuery(p.src, y.fill()); err != nil {
 			t.Fatalf("%s: %v", y.ddl, err)
 		}
-		want[y.name] = p.expected(y, y.text(t, p.src, false))
+		want[y.name] = p.expected(y, y.text(t, p.src, source, false))
 	}
 	for _, w := range p.ways() {
 		t.Run(w.name, func(t *testing.T) {
 			target := w.go_(t, p)
+			in := testdb.NewSession(target)
+			defer in.Close()
 			for _, y := range p.types {
-				if got := y.text(t, target, p.foreign()); got != want[y.name] {
+				if got := y.text(t, target, in, p.foreign()); got != want[y.name] {
 					t.Errorf("%s: %s", y.ddl, different(got, want[y.name]))
 				}
 			}
