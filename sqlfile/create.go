@@ -216,7 +216,7 @@ func (p *ddl) index(x *tidemark.Index) bool {
 	}
 }
 
-// part reads one column of an index: `c`(10) DESC, or (expression).
+// part reads one column of an index: `c`(10) DESC, (expression), or p WITHOUT OVERLAPS.
 func (p *ddl) part() (x tidemark.IndexPart, ok bool) {
 	if p.Accept("(") {
 		start := p.At
@@ -229,6 +229,8 @@ func (p *ddl) part() (x tidemark.IndexPart, ok bool) {
 		}
 	} else if x.Column, ok = p.name(); !ok {
 		return x, false
+	} else if p.Accept("WITHOUT", "OVERLAPS") { // MariaDB: it is a period's name
+		x.Expr, x.Column = inBackticks(x.Column)+" WITHOUT OVERLAPS", ""
 	}
 	if p.Accept("(") {
 		n, err := strconv.Atoi(p.Next().Text)

@@ -96,14 +96,16 @@ func TestParseCreateTable(t *testing.T) {
 	}
 }
 
-// MariaDB 11.7 writes these; vector is no reserved word.
-func TestVectorKey(t *testing.T) {
-	got, err := ParseCreateTable([]byte("CREATE TABLE `a` (\n  `vector` vector(3) NOT NULL,\n  VECTOR KEY `v` (`vector`) `M`=6 `DISTANCE`=euclidean\n)"), &Session{})
+// MariaDB writes these; vector is no reserved word.
+func TestKeysOfMariaDB(t *testing.T) {
+	got, err := ParseCreateTable([]byte("CREATE TABLE `a` (\n  `vector` vector(3) NOT NULL,\n  VECTOR KEY `v` (`vector`) `M`=6 `DISTANCE`=euclidean,\n"+
+		"  `s` date NOT NULL,\n  `e` date NOT NULL,\n  UNIQUE KEY `u` (`p` WITHOUT OVERLAPS),\n  PERIOD FOR `p` (`s`, `e`)\n)"), &Session{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []tidemark.Index{{Name: "v", Method: "vector", Parts: []tidemark.IndexPart{{Column: "vector"}}}}
-	if diff := cmp.Diff(want, got.Indexes); diff != "" || len(got.Columns) != 1 {
+	want := []tidemark.Index{{Name: "v", Method: "vector", Parts: []tidemark.IndexPart{{Column: "vector"}}},
+		{Name: "u", Unique: true, Parts: []tidemark.IndexPart{{Expr: "`p` WITHOUT OVERLAPS"}}}}
+	if diff := cmp.Diff(want, got.Indexes); diff != "" || len(got.Columns) != 3 {
 		t.Errorf("%d columns, indexes (-want +got):\n%s", len(got.Columns), diff)
 	}
 }

@@ -213,8 +213,9 @@ func dropName(it *tableItem) string {
 		return "PRIMARY KEY"
 	case sqltext.Check:
 		return "CONSTRAINT " + server.Quote(it.name)
-	case sqltext.Period:
-		return "PERIOD FOR " + server.Quote(it.name)
+	case sqltext.Period: // SYSTEM_TIME has no quotes
+		head, _, _ := strings.Cut(it.String(), "(")
+		return strings.TrimSpace(head)
 	}
 	return "KEY " + server.Quote(it.name)
 }

@@ -93,3 +93,18 @@ func TestTypeMapCovers(t *testing.T) {
 		}
 	}
 }
+
+func TestPeriodIsDropped(t *testing.T) {
+	table := func(more string) *tidemark.Object {
+		return &tidemark.Object{Kind: "table", SQL: []string{"CREATE TABLE `t` (\n  `s` date NOT NULL,\n  `e` date NOT NULL" + more + "\n) ENGINE=InnoDB"}}
+	}
+	for name, want := range map[string]string{
+		"`p`":         "ALTER TABLE `t` DROP PERIOD FOR `p`",
+		"SYSTEM_TIME": "ALTER TABLE `t` DROP PERIOD FOR SYSTEM_TIME",
+	} {
+		got := (&Definitions{}).Alter(table(""), table(",\n  PERIOD FOR "+name+" (`s`, `e`)"))
+		if diff := cmp.Diff([]string{want}, got.SQL); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", name, diff)
+		}
+	}
+}
