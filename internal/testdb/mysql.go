@@ -29,6 +29,7 @@ func commonOptions(data string, port int) []string {
 		"--binlog-format=ROW",
 		"--binlog-row-metadata=FULL",
 		"--sync-binlog=0",
+		"--max-binlog-size=16M", // who follows from a GTID on has its file read from the beginning
 		"--log-bin-trust-function-creators=1",
 		"--local-infile=1",
 		"--max-connections=400",
