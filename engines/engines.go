@@ -129,7 +129,7 @@ type Capability struct {
 	File       string `json:"file"`
 }
 
-// Matrix says what each engine can do, for `tidemark engines` and the README.
+// Matrix says what each engine can do, for `tidemark engines` and the manual.
 func Matrix() []Capability {
 	return []Capability{
 		{"versions", "server", "13 to 18", "MySQL 8.0+, MariaDB 10.6+", "mysqldump, mariadb-dump, mydumper; plain, gzip, zstd, bzip2"},
