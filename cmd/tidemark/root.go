@@ -134,7 +134,7 @@ func rootCommand(stdout, stderr io.Writer) *cobra.Command {
 		Short: "Move, replicate, compare and check relational databases, and see what they wait for",
 		Long: `Tidemark moves, follows, compares, protects and sizes PostgreSQL, MySQL and MariaDB
 databases, and says at every moment what it is waiting for.`,
-		Version:       versionText(),
+		Version:       versionWords(),
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -147,7 +147,6 @@ databases, and says at every moment what it is waiting for.`,
 		}
 		return nil
 	}
-	root.SetVersionTemplate(versionLine())
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetFlagErrorFunc(help.WrongOption)
@@ -162,7 +161,7 @@ func versionCommand() *cobra.Command {
 		Example: "  tidemark version",
 		Args:    args(0, 0, "version"),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			_, err := io.WriteString(cmd.OutOrStdout(), versionLine())
+			_, err := fmt.Fprintf(cmd.OutOrStdout(), "tidemark version %s\n", versionWords())
 			return err
 		},
 	}
@@ -181,8 +180,10 @@ func manCommand() *cobra.Command {
 	}
 }
 
-func versionLine() string {
-	return fmt.Sprintf("tidemark version %s (%s, %s/%s)\n", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+// versionWords is the version and what the program was built by and for. Cobra prints it for --version; a template for that
+// would keep the linker from leaving out methods that nobody calls.
+func versionWords() string {
+	return fmt.Sprintf("%s (%s, %s/%s)", versionText(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // versionText is what the release build has set, or else what the Go tool knows: a module's version, or a commit.
