@@ -1,7 +1,6 @@
 package main
 
 import (
-	"fmt"
 	"net"
 	"net/url"
 	"runtime"
@@ -121,10 +120,13 @@ func (o *movingOptions) copied(cmd *cobra.Command, cat *catalog.Catalog, watch s
 		}{"report", run, tables, rep})
 		return err
 	}
-	if terr == nil && len(tables) <= 200 {
+	switch {
+	case terr != nil:
+	case o.verbose:
 		screen.Tables(cmd.OutOrStdout(), tables)
+	default:
+		screen.ShortTables(cmd.OutOrStdout(), tables)
 	}
-	screen.Report(cmd.OutOrStdout(), rep)
-	fmt.Fprintf(cmd.OutOrStdout(), "\nrun %s; tidemark report %s shows this again\n", run, run)
+	o.report(cmd, run, rep)
 	return err
 }

@@ -2,24 +2,30 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/spf13/cobra"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/screen"
+	"github.com/tidemarkdb/tidemark/job"
 )
 
 // outputOptions say how a command shows what it does.
 type outputOptions struct {
 	progress string // --progress auto: bars for people, lines for logs
 	json     bool   // --json off: people read most of it
+	verbose  bool   // --verbose off: what limits is said without the times of all workers
 }
 
 func (o *outputOptions) progressTable() option.Table {
 	return option.Table{
 		option.New("progress", "auto|bars|lines|none", "auto", "How to show progress; auto takes bars on a terminal and lines elsewhere.", option.Word(&o.progress, map[string]string{"auto": "auto", "bars": "bars", "lines": "lines", "none": "none"})).For("copy diff repair replicate cutover capture apply ha-scan ha-plan backup restore verify archive"),
+		option.New("verbose", "on/off", "off", "Print the whole report: all tables, and the times of all workers.", option.OnOff(&o.verbose)).For("copy restore replicate capture apply").Also("copy restore replicate capture apply", "v"),
 		option.New("quiet", "on/off", "off", "Show no progress.", func(v string) error {
 			on, err := option.ParseOnOff(v)
 			if on {
@@ -37,6 +43,16 @@ func (o *outputOptions) jsonTable() option.Table {
 }
 
 func (o *outputOptions) table() option.Table { return option.Join(o.progressTable(), o.jsonTable()) }
+
+// report prints a run's report at its end.
+func (o *outputOptions) report(cmd *cobra.Command, run string, rep *job.Report) {
+	screen.Report(cmd.OutOrStdout(), rep, o.verbose)
+	all := "all of it"
+	if o.verbose {
+		all = "this again"
+	}
+	fmt.Fprintf(cmd.OutOrStdout(), "\nrun %s; tidemark report %s shows %s\n", run, run, all)
+}
 
 func (o *outputOptions) asJSON() bool { return o.json }
 

@@ -149,8 +149,7 @@ func (o *replicateOptions) replicate(cmd *cobra.Command, r *request, half stream
 			Report *job.Report `json:"report"`
 		}{"report", run, rep})
 	default:
-		screen.Report(cmd.OutOrStdout(), rep)
-		fmt.Fprintf(cmd.OutOrStdout(), "\nrun %s; tidemark report %s shows this again\n", run, run)
+		o.report(cmd, run, rep)
 	}
 	return err
 }

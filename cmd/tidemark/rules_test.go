@@ -304,7 +304,7 @@ func TestJSON(t *testing.T) {
 func TestRunsAndReports(t *testing.T) {
 	t.Parallel()
 	src, dst := shopOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
-	o := must(t, "copy", src, dst)
+	o := must(t, "copy", src, dst, "-v")
 	id := lastRun(t)
 	for _, want := range []string{"TABLE ", "FULL LOAD ROWS", "public.item", "Table completed", "Reader", "Writer", "Finisher", "5 rows", "run " + id} {
 		if !strings.Contains(o.out, want) {

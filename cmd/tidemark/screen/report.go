@@ -1,10 +1,13 @@
 package screen
 
 import (
+	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/tidemarkdb/tidemark"
 	"github.com/tidemarkdb/tidemark/catalog"
@@ -88,6 +91,34 @@ func Finding(w io.Writer, f tidemark.Finding) {
 	}
 }
 
+// slowest is how many tables a short report lists.
+const slowest = 5
+
+// ShortTables shows the tables that took longest, and all that are not complete, where there are more than a few.
+func ShortTables(w io.Writer, tables []catalog.TableStat) {
+	some := slices.Clone(tables)
+	slices.SortStableFunc(some, func(a, b catalog.TableStat) int { return cmp.Compare(took(b), took(a)) })
+	for i, t := range slices.Backward(some) {
+		if i >= slowest && t.State == load.TableCompleted && t.FullLoadErrorRows == 0 {
+			some = slices.Delete(some, i, i+1)
+		}
+	}
+	if len(some) == len(tables) {
+		some = tables // in their own order
+	}
+	Tables(w, some)
+	if left := len(tables) - len(some); left > 0 {
+		fmt.Fprintf(w, "%s more, all complete, that took less time\n", Count(left, "table"))
+	}
+}
+
+func took(t catalog.TableStat) time.Duration {
+	if t.End.IsZero() {
+		return 0
+	}
+	return t.End.Sub(t.Start)
+}
+
 // Tables shows table statistics in the words of DMS.
 func Tables(w io.Writer, tables []catalog.TableStat) {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
@@ -97,16 +128,16 @@ func Tables(w io.Writer, tables []catalog.TableStat) {
 		if x.TargetSchema != x.Schema || x.TargetName != x.Name {
 			name += " -> " + x.TargetSchema + "." + x.TargetName
 		}
-		start, end, took := "", "", ""
+		start, end, elapsed := "", "", ""
 		if !x.Start.IsZero() {
 			start = x.Start.Local().Format("15:04:05")
 			if !x.End.IsZero() {
 				end = x.End.Local().Format("15:04:05")
-				took = fmt.Sprintf("%.2f s", x.End.Sub(x.Start).Seconds())
+				elapsed = fmt.Sprintf("%.2f s", took(x).Seconds())
 			}
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d/%d\t%s\t%s\t%s\t%s\n", name, x.State, Commas(x.FullLoadRows), Commas(x.FullLoadErrorRows),
-			Bytes(x.FullLoadBytes), x.RangesDone, x.Ranges, start, end, took, x.Method)
+			Bytes(x.FullLoadBytes), x.RangesDone, x.Ranges, start, end, elapsed, x.Method)
 	}
 	t.Flush()
 }
@@ -122,16 +153,21 @@ func printRows(w io.Writer, r *job.Report) {
 		Bytes(perSecond(bytes, r.Seconds)), Commas(perSecond(rows, r.Seconds)), before, Bytes(r.PeakRSS))
 }
 
-// Report shows where the time went and what to do about it.
-func Report(w io.Writer, r *job.Report) {
+// Report shows what limits and what to do about it; whole: with where the time of each worker went.
+func Report(w io.Writer, r *job.Report, whole bool) {
 	if r.Stream != nil {
 		printStream(w, r)
 	} else {
 		printRows(w, r)
 	}
-	fmt.Fprint(w, r.Workers.String())
+	if whole {
+		fmt.Fprint(w, r.Workers.String())
+	}
+	if whole && r.Limit != "" {
+		fmt.Fprintln(w)
+	}
 	if r.Limit != "" {
-		fmt.Fprintf(w, "\n%s\n", r.Limit)
+		fmt.Fprintf(w, "%s\n", r.Limit)
 	}
 	for _, a := range r.Advice {
 		fmt.Fprintf(w, "%s\n", a)

@@ -44,6 +44,6 @@ func Run(cmd *cobra.Command, run catalog.Run, tables []catalog.TableStat) error 
 	if err := json.Unmarshal(run.Report, &rep); err != nil {
 		return err
 	}
-	Report(w, &rep)
+	Report(w, &rep, true)
 	return nil
 }
