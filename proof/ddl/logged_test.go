@@ -62,7 +62,12 @@ func (s *stream) logged(t *testing.T, table, reason string, stops bool, do []str
 	if stops {
 		return
 	}
-	if want, have := schema(t, s.from, table), schema(t, s.to, table); want != have {
+	want, have := schema(t, s.from, table), schema(t, s.to, table)
+	if want != have { // NOT NULL behind rows of its transaction waits for a look, for which a run may be too short
+		s.flow()
+		have = schema(t, s.to, table)
+	}
+	if want != have {
 		t.Errorf("pg_dump of the source's %s is\n%s\nand of the target's\n%s", table, want, have)
 	}
 }
