@@ -309,7 +309,7 @@ func TestFrozenProcessIsShutOut(t *testing.T) {
 			frozen.Process.Signal(syscall.SIGCONT)
 			drain(in)
 			code := exitCode(frozen)
-			if code != 2 || !regexp.MustCompile(`tidemark: write run \w+: another process has taken this run over\n`).MatchString(errOut.String()) {
+			if code != 2 || !regexp.MustCompile(`"write run \w+: another process has taken this run over"`).MatchString(errOut.String()) {
 				t.Errorf("the frozen one: exit %d\n%s", code, errOut)
 			}
 			if code := <-ended; code != 0 {
