@@ -83,20 +83,32 @@ func (im *importJob) close() {
 }
 
 // begin records a new run, or finds what of an earlier one is there.
-func (im *importJob) begin(ctx context.Context) error {
+func (im *importJob) begin(ctx context.Context) (err error) {
 	c := im.copying
 	if c.spec.Resume != "" {
 		return im.resume(ctx)
 	}
 	c.run = c.env.NewRun("import", tidemark.MaskURL(c.spec.Source), tidemark.MaskURL(c.spec.Target))
 	c.run.Position = c.position
-	var err error
+	recorded := false
+	defer func() {
+		if err != nil && !recorded {
+			c.giveUp(ctx, true)
+			c.run.ID = ""
+		}
+	}()
+	if im.tgt.Default() != "" { // before the catalogue has the run, so that one that is killed at its first table can be resumed
+		if _, err := c.take(ctx, nil); err != nil && tidemark.KindOf(err) != tidemark.Forbidden { // of rights Begin says more
+			return err
+		}
+	}
 	if c.lock, err = c.env.Catalog.Lock(c.run.ID); err != nil {
 		return err
 	}
 	if err := c.env.Catalog.Begin(ctx, c.run); err != nil {
 		return err
 	}
+	recorded = true
 	c.p.Findings = c.spec.Findings
 	c.env.Watch.Planned(c.run.ID, c.p)
 	if im.tgt.Default() == "" {
