@@ -70,7 +70,7 @@ func enterRoot() error {
 		return nil
 	}
 	if _, err := os.Stat("../bench/go.mod"); err != nil {
-		return errors.New("run it in the project's folder: go -C bench run .")
+		return errors.New("it is not the project's folder: run go -C bench run . in that")
 	}
 	return os.Chdir("..")
 }

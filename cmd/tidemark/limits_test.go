@@ -213,7 +213,7 @@ func TestOneTableHasItAll(t *testing.T) {
 	says(t, rep, "The work is uneven: of the 3 workers", "a smaller --buffer-size")
 	// The processors are what limits; and buffers, where there is one for all. The job takes more than the second below which
 	// nothing is said.
-	testdb.Query(t, url, strings.Repeat("INSERT INTO large SELECT * FROM large; ", 3))
+	testdb.Query(t, url, "INSERT INTO large SELECT g, (SELECT string_agg(encode(sha512((g * 8 + i)::text::bytea), 'hex'), '') FROM generate_series(1, 8) i) FROM generate_series(1, 400000) g")
 	testdb.Query(t, url, "CHECKPOINT")
 	rep = reported(t, "backup", url, t.TempDir(), "--compress", "zstd:19")
 	says(t, rep, "Compression bound: ", "--compress s2")

@@ -131,7 +131,7 @@ func TestTwoResumeAtOnce(t *testing.T) {
 	dst := testdb.Postgres(t, 16).NewDatabase(t, "dst")
 	killedHalfway(t, src, dst, 30)
 	cmd, in, errOut := started(t, 1, copyArgs(src, dst, "--resume", "last")...)
-	o := cli(t, copyArgs(src, dst, "--resume", "last")...)
+	o := cli(t, "copy", src, dst, "--resume", "last")
 	host, _ := os.Hostname()
 	want := fmt.Sprintf("tidemark: lock run %s: process %d on %s is working on this run\nhint: wait for that process, or end it, and resume then\n", lastRun(t), cmd.Process.Pid, host)
 	if o.code != 2 || o.errOut != want {
@@ -253,7 +253,7 @@ func TestKilledInTheLastStep(t *testing.T) {
 	if _, err := state.Exec("ROLLBACK"); err != nil {
 		t.Fatal(err)
 	}
-	o := cli(t, copyArgs(src, dst, "--resume", "last")...)
+	o := cli(t, "copy", src, dst, "--resume", "last")
 	expect(t, o, 2, "tidemark: resume "+lastRun(t)+": has finished already\nhint: start a new copy without --resume\n")
 	must(t, "diff", src, dst)
 	sameCounts(t, src, dst)
