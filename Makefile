@@ -17,7 +17,7 @@ RACETESTS := Apply Follow OpenTransactions \
 	FreezeAndFollowMeet FreezeBehindALongQuery StreamStoppedAtAnyMoment LanesLetGo LostLane WriteStops ManyTablesAreHeld \
 	BackupOfABusyServer BackupThatIsSent PaceThatChanges GovernorFindsTheBest RestoreKeepsAWindow Mirrors Stripes \
 	StripesAreMadeAtOnce LockIsRenewed BackupComesBack CheckpointsOfABusyBackup \
-	Replicate StreamManyTables StreamChangedColumns Halves BarsEnd MonitorTables PeekWhileItRuns ArchivePush \
+	Replicate StreamManyTables StreamChangedColumns Halves BarsEnd MonitorTables PeekWhileItRuns \
 	LogicalBackupIsOfOneMoment BackupStripedOverSeveralPlaces
 racesome  := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACESOME))))
 

@@ -43,7 +43,10 @@ COMP_CWORD=$((${#COMP_WORDS[@]}-1)); COMP_TYPE=9; __start_tidemark; printf '%s\n
 	"zsh": `zmodload zsh/zpty; zpty sh zsh -f -i
 zpty -w sh "PS1=; stty columns 200; autoload -U compinit; compinit -u; source <(tidemark completion zsh); LISTMAX=999; print read''y"
 zpty -r -m sh line '*ready*'; zpty -w -n sh "$1"$'\t\t'; zpty -w sh ''
-for i in 1 2 3 4 5 6 7 8; do sleep 0.25; while zpty -r -t sh line; do print -r -- "$line"; done; done`,
+for i in {1..120}; do
+  sleep 0.25; while zpty -r -t sh line; do said+=$line; done
+  all=1; for word in "${@:2}"; do [[ $said == *"$word"* ]] || all=0; done; (( all )) && break
+done; print -r -- "$said"`,
 }
 
 // TestCompletion completes command lines in the shells themselves.
@@ -57,7 +60,7 @@ func TestCompletion(t *testing.T) {
 				t.Fatalf("%v: run make test-deps", err)
 			}
 			for _, c := range completions {
-				args := []string{"-c", script, shell, c.typed}
+				args := append([]string{"-c", script, shell, c.typed}, c.words...)
 				if shell == "fish" {
 					args = []string{"-c", script, c.typed}
 				}
