@@ -166,7 +166,7 @@ func TestDumpOfTwoDatabasesKilled(t *testing.T) {
 	for _, to := range []struct {
 		name string
 		srv  *testdb.Server
-	}{{"mysql", mysql8(t)}, {"postgres", pg15(t)}} {
+	}{{"mysql", testdb.OwnMySQL(t)}, {"postgres", pg15(t)}} {
 		t.Run(to.name, func(t *testing.T) {
 			t.Parallel()
 			a, b := killSource(t, maria(t), 4000), killSource(t, maria(t), 3000)

@@ -11,7 +11,7 @@ import (
 // server does not take as a primary one is a unique one there.
 func TestDatabasesThatAreNotThere(t *testing.T) {
 	t.Parallel()
-	for _, server := range []*testdb.Server{testdb.MySQL(t), testdb.MariaDB(t)} {
+	for _, server := range []*testdb.Server{testdb.OwnMySQL(t), testdb.OwnMariaDB(t)} {
 		src := testdb.Postgres(t, 17).NewDatabase(t, "many")
 		first := schema(server.NewDatabase(t, "many")) + "_one"
 		second := strings.TrimSuffix(first, "_one") + "_two"
