@@ -23,8 +23,8 @@ racesome  := $(addprefix ./,$(addsuffix /...,$(wildcard $(RACESOME))))
 
 # Packages tested at a time, twice over: with the race detector and without it. Each has database servers of its own.
 P        ?= 2
-# Tests of a package that run at a time: most of them wait for servers most of the time.
-PARALLEL ?= 8
+# Tests of a package that run at a time. Both processors are busy with five; more of them only take longer each.
+PARALLEL ?= 5
 TIMEOUT  ?= 60m
 FUZZTIME ?= 30s
 FUZZPKG  ?= ./...
