@@ -4,14 +4,13 @@ import (
 	"context"
 
 	"github.com/tidemarkdb/tidemark"
-	pgstream "github.com/tidemarkdb/tidemark/postgres/stream"
 )
 
 // SourceNeeds says what a stream of these moves wants of the server whose log it follows, and what of it is there.
 func SourceNeeds(ctx context.Context, db any, stream string, moves []tidemark.Move) ([]tidemark.Need, error) {
 	switch e := db.(type) {
 	case pg:
-		return e.Engine.SourceNeeds(ctx, pgstream.SlotOf(stream), moves)
+		return e.SourceNeeds(ctx, stream, moves)
 	case my:
 		source := &tidemark.Database{}
 		for i := range moves {

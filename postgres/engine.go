@@ -27,7 +27,7 @@ type Engine struct {
 	*preflight.Checks
 }
 
-// Open connects to the database that url names: see OpenServer.
+// Open connects to the database that url names: see server.Open.
 func Open(ctx context.Context, url string, opt Options) (*Engine, error) {
 	s, err := server.Open(ctx, url, opt)
 	if err != nil {

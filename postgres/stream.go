@@ -80,3 +80,8 @@ func (e *Engine) Chunk(ctx context.Context, name string, m *tidemark.Move, from 
 
 // Mark writes a mark into the log.
 func (e *Engine) Mark(ctx context.Context, _ uint64) (change.LogMark, error) { return e.MarkLog(ctx) }
+
+// SourceNeeds says what a stream of these moves wants of the server whose log it follows, and what of it is there.
+func (e *Engine) SourceNeeds(ctx context.Context, name string, moves []tidemark.Move) ([]tidemark.Need, error) {
+	return e.Checks.SourceNeeds(ctx, stream.SlotOf(name), moves)
+}

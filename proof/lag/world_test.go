@@ -376,7 +376,8 @@ func (w *world) compare() {
 	worst := time.Duration(0)
 	check := func(what string, at time.Time, state string, behind float64) {
 		for _, g := range w.gone {
-			if at.After(g[0]) && at.Before(g[1].Add(5*slack)) { // a server that is back takes its time on a busy machine
+			back := at.Sub(g[1]) // a busy machine takes its time to connect again; a stream that says it is idle is connected
+			if at.After(g[0]) && (back < slack || back < 5*slack && state != "idle") {
 				return
 			}
 		}
