@@ -6,15 +6,15 @@ import "sync"
 type Format uint8
 
 const (
-	// CopyText is PostgreSQL's COPY text form with canonical values: columns
-	// parted by tab, rows ended by newline, \N for NULL, and \b \f \n \r \t \v
-	// \\ for those bytes. The form that any engine reads and writes.
+	// CopyText is PostgreSQL's COPY text format with canonical values: columns separated by tabs,
+	// rows ended by newline, \N for NULL, and \b \f \n \r \t \v \\ for those bytes. Every engine
+	// reads and writes it.
 	CopyText Format = iota
-	// CopyBinary is PostgreSQL's COPY binary form, tuples only: no signature,
-	// header or trailer. Only for columns whose types are Portable.
+	// CopyBinary is PostgreSQL's COPY binary format, tuples only: no signature, header or trailer.
+	// Only for columns whose types are Portable.
 	CopyBinary
-	// LoadData is MySQL's LOAD DATA default form (tab, newline, \N, and \0 \b \n \r
-	// \t \Z \\) with the raw bytes of each value in the column's own character set.
+	// LoadData is MySQL's LOAD DATA default format (tab, newline, \N, and \0 \b \n \r \t \Z \\)
+	// with the raw bytes of each value in the column's own character set.
 	LoadData
 )
 
@@ -22,15 +22,14 @@ func (f Format) String() string {
 	return [...]string{"COPY text", "COPY binary", "LOAD DATA"}[f]
 }
 
-// BatchSize is the number of bytes after which a reader hands a batch over.
+// BatchSize is the number of bytes after which a reader emits a batch.
 const BatchSize = 1 << 20
 
 // PieceSize bounds a batch: a row that would make it larger is cut into pieces,
 // so that rows of any size pass in bounded memory.
 const PieceSize = 4 << 20
 
-// A Batch is rows of one Range on their way. Whoever holds it owns it; giving
-// it away (emit, Put) ends that.
+// A Batch is rows of one Range in transit. Its holder owns it until it passes it on (emit, Put).
 //
 // A Batch holds whole rows, except that a row larger than PieceSize spans several
 // batches: all but the last of them have More set, and the row counts in the
@@ -40,20 +39,20 @@ type Batch struct {
 	Format Format
 	Rows   int
 	Data   []byte
-	More   bool // the last row goes on in the next batch
+	More   bool // the last row continues in the next batch
 	Last   bool // the range ends with this batch, which may be empty
 }
 
 var batchPool = sync.Pool{New: func() any { return &Batch{Data: make([]byte, 0, BatchSize+64<<10)} }}
 
-// NewBatch gives an empty batch, with memory of a released one where there is some.
+// NewBatch returns an empty batch, reusing the memory of a released one if there is one.
 func NewBatch(r *Range, f Format) *Batch {
 	b := batchPool.Get().(*Batch)
 	*b = Batch{Range: r, Format: f, Data: b.Data[:0]}
 	return b
 }
 
-// Release gives the batch's memory back. The batch must not be used after.
+// Release frees the batch's memory. The batch must not be used afterwards.
 func (b *Batch) Release() {
 	if cap(b.Data) > PieceSize+BatchSize {
 		return // a giant; let the collector have it
@@ -67,14 +66,13 @@ type Read struct {
 	Move   *Move
 	Range  *Range
 	Format Format
-	// Cut, with Move.Lob limited, is told of each value that was cut: the row's
-	// key in canonical text (the whole row's first columns where there is no key).
+	// Cut, with Move.Lob limited, is called for each value that was cut: the row's key in canonical
+	// text (the whole row's first columns where there is no key).
 	Cut func(key, column string, bytes int64)
-	// Reject, if not nil, is called with each row that holds a value which the
-	// format cannot say (a date 0000-00-00), and the reason, and the row is left
-	// out; an error from it stops the range and is returned as it is. The row is in
-	// CopyText with the values as the source has them. If nil, and for a row that is
-	// too large to be held, the first bad value is an Error of Kind BadRow.
+	// Reject, if not nil, is called with each row that holds a value which the format cannot
+	// express (a date 0000-00-00), and the reason; the row is skipped. An error from it stops the
+	// range and is returned unchanged. The row is in CopyText with the source's values. If Reject
+	// is nil, or a row is too large to be held, the first bad value is an Error of Kind BadRow.
 	Reject func(row []byte, reason string) error
 }
 
@@ -85,18 +83,18 @@ type Write struct {
 	Move   *Move
 	Range  *Range
 	Format Format
-	// Fresh says that this range is all of a table that this run has created, so
-	// that the writer may truncate it in the same transaction (COPY FREEZE).
+	// Fresh means that this range is all of a table that this run has created, so the writer may
+	// truncate it in the same transaction (COPY FREEZE).
 	Fresh bool
-	// Reject, if not nil, is called with each row that the target refuses and the
-	// reason, and the row is left out; an error from it stops the range. The row is
-	// in the batch's format. If nil the first bad row is an Error of Kind BadRow.
+	// Reject, if not nil, is called with each row that the target refuses, and the reason; the row
+	// is skipped; an error from it stops the range. The row is in the batch's format. If nil the
+	// first bad row is an Error of Kind BadRow.
 	Reject func(row []byte, reason string) error
 	// Statement, if not nil, makes the rows of this range; take gives one empty batch.
 	Statement *Statement
 }
 
-// Written says what became of a Write.
+// Written is the result of a Write.
 type Written struct {
 	Rows     int64
 	Bytes    int64
@@ -104,16 +102,16 @@ type Written struct {
 	Method   string // "COPY", "COPY FREEZE", "LOAD DATA", "INSERT", BySQL
 }
 
-// BySQL is the method of a range that a Statement has made.
+// BySQL is the method of a range that a Statement has filled.
 const BySQL = "SQL of the file"
 
-// A Mark is a marker row found on a target: the range is there, whole.
+// A Mark is a marker row found on a target: the range is complete there.
 type Mark struct {
 	Range int
 	Rows  int64
 }
 
-// A TableState is what a target already has under the name of a wanted table.
+// A TableState describes what a target already has under the name of a selected table.
 type TableState struct {
 	Table  TableID
 	Exists bool

@@ -2,17 +2,18 @@ package tidemark
 
 import "context"
 
-// A Claim is what one run has of a target: rows of a table there that name the tables it fills, and a lock that
-// shows others that its process lives. Its methods are not for several goroutines at once.
+// A Claim reserves tables of a target for one run: rows of a table there that name the tables it
+// fills, and a lock shows others that its process is alive. Its methods are not safe for concurrent
+// use.
 type Claim interface {
-	// Take claims tables, and gives who else has claims to them. renewed is how many of the tables the
-	// run had before.
+	// Take claims tables, and returns the others that have claims to them. renewed is how many of
+	// the tables the run had before.
 	Take(ctx context.Context, tables []TableID) (others []Claimant, renewed int, err error)
 	// Release takes tables from the claims of a run: this one, or one that does not live.
 	Release(ctx context.Context, run string, tables []TableID) error
-	// Drop gives all tables up, for good.
+	// Drop releases all tables for good.
 	Drop(ctx context.Context) error
-	// Close ends the lock. What was claimed stays noted, for a resume.
+	// Close releases the lock. The claims stay recorded, for a resume.
 	Close()
 }
 

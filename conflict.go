@@ -7,18 +7,18 @@ import (
 	"strings"
 )
 
-// A Conflict says when a change does not fit a row of the target, and what becomes of it
-// then. The zero value is the key alone, and to stop.
+// A Conflict says when a change conflicts with a row of the target, and what happens then. The zero
+// value compares only the key, and stops.
 type Conflict struct {
 	Rule   ConflictRule   `json:"conflict_rule,omitempty"`
 	Action ConflictAction `json:"conflict_action,omitempty"`
-	// Inserts, Updates and Deletes are what becomes of these, where that is something else.
+	// Inserts, Updates and Deletes are the actions for these, where they differ from Action.
 	Inserts ConflictAction `json:"conflict_inserts,omitempty"`
 	Updates ConflictAction `json:"conflict_updates,omitempty"`
 	Deletes ConflictAction `json:"conflict_deletes,omitempty"`
 }
 
-// On is what becomes of a change of this kind.
+// On returns the action for a change of this kind.
 func (c Conflict) On(kind ChangeKind) ConflictAction {
 	switch kind {
 	case InsertChange:
@@ -31,12 +31,13 @@ func (c Conflict) On(kind ChangeKind) ConflictAction {
 	return c.Action
 }
 
-// Any says whether a change of any kind has an action of which is is true.
+// Any reports whether a change of any kind has an action of which is is true.
 func (c Conflict) Any(is func(ConflictAction) bool) bool {
 	return is(c.On(InsertChange)) || is(c.On(UpdateChange)) || is(c.On(DeleteChange))
 }
 
-// Over takes what a table says, and for the rest what its stream does. A table that names an action names all.
+// Over returns the table's own settings, and the stream's for the rest. A table that names an
+// action names all.
 func (c Conflict) Over(stream Conflict) Conflict {
 	stream.Rule = cmp.Or(c.Rule, stream.Rule)
 	if c.Action != "" || c.Inserts != "" || c.Updates != "" || c.Deletes != "" {
@@ -45,8 +46,8 @@ func (c Conflict) Over(stream Conflict) Conflict {
 	return stream
 }
 
-// SetActions reads an action of all kinds of changes, or one of each: insert=force,update=ignore. A kind that is not
-// named stops.
+// SetActions reads an action of all kinds of changes, or one of each: insert=force,update=ignore. A
+// kind without an action stops.
 func (c *Conflict) SetActions(text string) error {
 	out := Conflict{Rule: c.Rule}
 	if !strings.Contains(text, "=") {
@@ -69,8 +70,8 @@ func (c *Conflict) SetActions(text string) error {
 	return nil
 }
 
-// Judges says whether a change that does not fit may be something else than the end, or may
-// fit though its key is there.
+// Judges reports whether a change that does not fit may be something else than the end, or may fit
+// though its key is there.
 func (c Conflict) Judges() bool {
 	return c.Any(func(a ConflictAction) bool { return a != "" && a != StopOnConflict && a != StopQueueOnConflict }) || c.Rule.Checks(UpdateChange)
 }
@@ -87,35 +88,35 @@ const (
 	MessageChange  ChangeKind = 'M'
 )
 
-// A ConflictRule says what of a row of the target has to be as the source's was before it
-// was changed there (IBM's CONFLICT_RULE). What tells the row has to be in any case.
+// A ConflictRule says which values of a target row must equal the source's from before the change
+// (IBM's CONFLICT_RULE). The key must always.
 type ConflictRule string
 
 const (
-	CheckKey     ConflictRule = "key"     // K: nothing else; also where no rule is said
+	CheckKey     ConflictRule = "key"     // K: only the key; also the default
 	CheckChanged ConflictRule = "changed" // C: what an update changes; it then writes nothing else
 	CheckAll     ConflictRule = "all"     // A: all columns, of updates and deletes
 )
 
-// A ConflictAction says what becomes of a change that does not fit (IBM's CONFLICT_ACTION).
+// A ConflictAction says what happens to a change that conflicts (IBM's CONFLICT_ACTION).
 type ConflictAction string
 
 const (
-	StopOnConflict      ConflictAction = "stop"       // S: nothing of its transaction is applied, and the process ends; also where no action is said
-	StopQueueOnConflict ConflictAction = "stop-queue" // Q: nothing of it is applied, nor of what comes behind; the process goes on capturing
-	IgnoreConflict      ConflictAction = "ignore"     // I: it is passed over
-	ForceConflict       ConflictAction = "force"      // F: the target is made to have the row that the source has
+	StopOnConflict      ConflictAction = "stop"       // S: nothing of its transaction is applied, and the process ends; also the default
+	StopQueueOnConflict ConflictAction = "stop-queue" // Q: neither it nor anything after it is applied; the process continues to capture
+	IgnoreConflict      ConflictAction = "ignore"     // I: it is skipped
+	ForceConflict       ConflictAction = "force"      // F: the target's row is made equal to the source's
 	DisableOnConflict   ConflictAction = "disable"    // D: the table gets no more changes
 )
 
-// ConflictRules and ConflictActions are all that can be said.
+// ConflictRules and ConflictActions list all valid values.
 var (
 	ConflictRules   = []ConflictRule{CheckKey, CheckChanged, CheckAll}
 	ConflictActions = []ConflictAction{StopOnConflict, StopQueueOnConflict, IgnoreConflict, ForceConflict, DisableOnConflict}
 )
 
-// Checks says whether a change has to find more than its key on the target, for which the
-// log has to tell all of the old row.
+// Checks reports whether more than the key of a target row is compared, for which the log must have
+// the whole old row.
 func (r ConflictRule) Checks(kind ChangeKind) bool {
 	return kind == UpdateChange && (r == CheckChanged || r == CheckAll) || kind == DeleteChange && r == CheckAll
 }

@@ -12,7 +12,7 @@ type DataFile struct {
 	Size     int64     // bytes, when it was listed; more is never read
 	Modified time.Time // when it was listed
 	Mode     uint32    // permission bits
-	Dir      bool      // a folder, of which nothing has to be in the backup
+	Dir      bool      // a folder whose content need not be in the backup
 	Pages    bool      // it consists of pages that have checksums
 	// Change is set where a server sends, of an incremental backup, some pages of the file only.
 	Change *FileChange
@@ -24,13 +24,13 @@ type Tablespace struct {
 	Path string `json:"path"` // absolute, on the server's host
 }
 
-// A DatabaseName is a database of a server, and the number that its folders are called by.
+// A DatabaseName is a database of a server, and the number that names its folders.
 type DatabaseName struct {
 	OID  uint32 `json:"oid"`
 	Name string `json:"name"`
 }
 
-// An Owner is whom a file of a server belongs to.
+// An Owner is the owner of a server's file.
 type Owner struct {
 	User  string `json:"user"` // empty where the host does not know a name
 	Group string `json:"group"`
@@ -51,18 +51,18 @@ type DataSet struct {
 	System      string // identifies the data: copies of it have the same
 	Version     string // of the server: 15.18
 	Major       int    // 15
-	Start       string // the place of its log from which a restored copy has to be brought up
+	Start       string // the log position from which a restored copy must be recovered
 	Standby     bool
 	Findings    []Finding
 }
 
 // A DataEnd is what a server says at the end of a backup.
 type DataEnd struct {
-	Ranges []DataLog  // what of its log a restored copy has to go through, oldest first
+	Ranges []DataLog  // the log ranges that a restored copy must replay, oldest first
 	Log    DataList   // the files of that; they can be read until the source is closed
-	Made   []MadeFile // files that belong into the backup, and are not read from the data folder
+	Made   []MadeFile // files that belong in the backup, but are not read from the data folder
 	Spaces string     // the server's own text on its tablespaces; "" if it has none
-	// Left says which files of the set turned out to belong in no backup; nil: all belong.
+	// Left reports which files of the set do not belong in a backup after all; nil: all belong.
 	Left func(path string) bool
 }
 
@@ -89,31 +89,32 @@ type DataSum struct {
 
 // A DataSince is an earlier backup of the same data, on which a new one builds.
 type DataSince struct {
-	// Unfinished says that it was stopped, and has some of the files only: its Ranges end where the log was when
-	// the last of them was read.
+	// Unfinished means that it was stopped and has only some of the files: its Ranges end at the
+	// log position when the last of them was read.
 	Unfinished bool
-	// Base, of one that was not finished, is the finished one on which that builds; nil: on none. Files that
-	// the unfinished one has not come to are built on it.
+	// Base, of one that was not finished, is the finished one on which that builds; nil: on none.
+	// Files that the unfinished one did not reach are built on it.
 	Base *DataSince
 
 	Checksums bool      // its pages have some
 	Begun     time.Time // when it began
 	Ranges    []DataLog // its log, as in its DataEnd: From of the first is where it began, To of the last its end
-	// Was gives a file as it came into that backup: its whole size, and when it had been modified.
+	// Was returns a file as it came into that backup: its whole size, and when it had been
+	// modified.
 	Was func(path string) (DataFile, bool)
-	// Each gives all files as they came into that backup, as Was does.
+	// Each returns all files as they came into that backup, as Was does.
 	Each func(give func(DataFile) error) error
 	// Log opens a file of the archived log, whose name is TIMELINE/NAME, or that of a timeline's
 	// history. Kind NotFound: it is not there. nil: there is no archive.
 	Log func(ctx context.Context, name string) (io.ReadCloser, error)
 }
 
-// A FileChange is what of a file an incremental backup has to have. Pages count from the file's
+// A FileChange is the part of a file that an incremental backup needs. Pages count from the file's
 // beginning.
 type FileChange struct {
 	Whole bool // all of it: nothing of the earlier backup counts
-	// Newer, if set, tells of a page that is read whether it has changed: before, it is not known. Those from
-	// Limit on have.
+	// Newer, if set, reports whether a page that was read has changed, which is unknown before.
+	// Those from Limit on have.
 	Newer func(page []byte) bool
 	Pages []uint32 // else these have, ascending
 	// Limit is how many pages of the earlier backup's file count. What is not in Pages there and

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// A DataList is a list of files in little memory: some 25 bytes for each where neighbours have like paths,
-// so that a server may have millions. The zero value is an empty one. Of a file's Change it keeps nothing.
+// A DataList is a compact list of files: some 25 bytes each if neighbours have similar paths, so
+// that a server may have millions. The zero value is an empty one. Of a file's Change it keeps
+// nothing.
 type DataList struct {
 	chunks  [][]byte
 	path    []byte // of the last file
@@ -18,8 +19,8 @@ type DataList struct {
 	largest int64
 }
 
-// dataChunk is how many bytes are allocated at a time. In each, paths and times begin anew, so that one by
-// one they can be given up.
+// dataChunk is how many bytes are allocated at a time. In each, paths and times begin anew, so that
+// one by one they can be given up.
 const dataChunk = 64 << 10
 
 // What the first byte of a file's record says.
@@ -28,7 +29,7 @@ const (
 	dataPages
 )
 
-// Add puts a file behind the others.
+// Add appends a file.
 func (l *DataList) Add(f DataFile) {
 	n := len(l.chunks) - 1
 	if room := len(f.Path) + 1 + 5*binary.MaxVarintLen64; n < 0 || cap(l.chunks[n])-len(l.chunks[n]) < room {
@@ -60,13 +61,13 @@ func (l *DataList) Add(f DataFile) {
 	l.path, l.time = append(l.path[:same], f.Path[same:]...), modified
 }
 
-// Count gives how many files there are without the folders, and their bytes.
+// Count returns how many files there are without the folders, and their bytes.
 func (l *DataList) Count() (files, bytes int64) { return l.count, l.bytes }
 
 // Largest is the size of the largest file.
 func (l *DataList) Largest() int64 { return l.largest }
 
-// All gives everything, in the order in which it was added.
+// All returns everything, in the order in which it was added.
 func (l *DataList) All() iter.Seq[DataFile] {
 	return func(yield func(DataFile) bool) {
 		for _, c := range l.chunks {
@@ -77,7 +78,7 @@ func (l *DataList) All() iter.Seq[DataFile] {
 	}
 }
 
-// Between gives the files of at least so many bytes and fewer than so many, without the folders.
+// Between returns the files of at least so many bytes and fewer than so many, without the folders.
 func (l *DataList) Between(least, below int64) iter.Seq[DataFile] {
 	return func(yield func(DataFile) bool) {
 		for _, c := range l.chunks {
@@ -88,7 +89,7 @@ func (l *DataList) Between(least, below int64) iter.Seq[DataFile] {
 	}
 }
 
-// Drain is All of which nothing is kept: the list is empty at the end.
+// Drain is All, and empties the list.
 func (l *DataList) Drain() iter.Seq[DataFile] {
 	return func(yield func(DataFile) bool) {
 		chunks := l.chunks
@@ -101,7 +102,7 @@ func (l *DataList) Drain() iter.Seq[DataFile] {
 	}
 }
 
-// eachOf gives the files of a chunk, as far as they are of such a size, and the folders.
+// eachOf returns the files of a chunk, as far as they are of such a size, and the folders.
 func eachOf(b []byte, least, below int64, folders bool, yield func(DataFile) bool) bool {
 	var path []byte
 	var modified int64

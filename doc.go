@@ -9,7 +9,7 @@
 //	6  cmd/tidemark                       flags, printing, exit codes
 //	5  job                                a run's life; with the next the only one that knows all verbs
 //	   job/stream                         the life of a stream
-//	   cmd/tidemark/option                what commands can be told, on command lines and in files
+//	   cmd/tidemark/option                what options commands have, on command lines and in files
 //	   cmd/tidemark/address               where databases are, as users write it; passwords
 //	   cmd/tidemark/help                  what commands are for: --help and --help-all
 //	   cmd/tidemark/manual                pages that are made from the program's tables

@@ -1,6 +1,6 @@
 package tidemark
 
-// A PieceKind says what a dump file yields.
+// A PieceKind is the kind of a Piece.
 type PieceKind uint8
 
 const (
@@ -38,8 +38,8 @@ type Settings struct {
 	SQL     []string
 }
 
-// A Statement of a dump makes rows that only a server of the dump's kind can
-// evaluate, such as NOW(). The server runs it in place of taking rows.
+// A Statement of a dump makes rows that only a server of the dump's kind can evaluate, such as
+// NOW(). The server runs it instead of taking rows.
 type Statement struct {
 	Set      Settings
 	Database string // that its unqualified names are in; "" is the session's own

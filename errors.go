@@ -29,7 +29,7 @@ const (
 	Incomplete              // done, but something could not be built; the report lists it
 	Cancelled               // stopped from outside
 	Exists                  // the object that was to be created is there already
-	Corrupt                 // what we have stored ourselves is damaged or has a hole
+	Corrupt                 // what Tidemark has stored is damaged or has a gap
 	Empty                   // there is nothing to do: no table on the source, or none that was selected
 )
 
@@ -43,12 +43,12 @@ func (k Kind) String() string {
 	return "unknown"
 }
 
-// ErrNoConnection is what the error of a server is that has no connection left for another session. Its Kind is Transient.
+// ErrNoConnection is in the chain of the error of a server that has no connection left for another
+// session. Its Kind is Transient.
 var ErrNoConnection = errors.New("no connection is left")
 
-// Error is the one error type of the program. Context is added once per layer.
-// Its text is one line and never holds a password: whoever puts text of a
-// connection string into it masks that first (MaskURL).
+// Error is the one error type of the program. Context is added once per layer. Its text is one line
+// and never contains a password: text of a connection string is masked first (MaskURL).
 type Error struct {
 	Op     string // what was being done: "connect", "copy", "create index"
 	Object string // to what: a masked URL, a quoted table name; may be empty
@@ -57,7 +57,7 @@ type Error struct {
 	Err    error  // the cause; may be nil
 }
 
-// Error gives "op object: cause", without the hint.
+// Error returns "op object: cause", without the hint.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Op)
@@ -81,8 +81,8 @@ func (e *Error) Error() string {
 
 func (e *Error) Unwrap() error { return e.Err }
 
-// KindOf gives the Kind of the outermost Error in err's chain: Cancelled for a
-// cancelled context, Bug for anything that is not an Error.
+// KindOf returns the Kind of the outermost Error in err's chain: Cancelled for a cancelled context,
+// Bug for anything that is not an Error.
 func KindOf(err error) Kind {
 	var e *Error
 	if errors.As(err, &e) {
@@ -94,7 +94,7 @@ func KindOf(err error) Kind {
 	return Bug
 }
 
-// HintOf gives the outermost non-empty hint in err's chain.
+// HintOf returns the outermost non-empty hint in err's chain.
 func HintOf(err error) string {
 	for err != nil {
 		var e *Error

@@ -1,6 +1,7 @@
 package tidemark
 
-// A Kinship is what one database is to another of its kind, as far as tables of equal names are concerned.
+// A Kinship is what one database is to another of its kind, as far as tables of equal names are
+// concerned.
 type Kinship uint8
 
 const (

@@ -2,14 +2,13 @@ package tidemark
 
 import "time"
 
-// A LogRecord is what a scan says of one record of a log: sizes and times, and never what
-// is in it. Whoever gets one has it until the next.
+// A LogRecord describes one record of a log: sizes and times, never its content. It is valid until
+// the next.
 type LogRecord struct {
 	// Place is where the record begins. PostgreSQL: the LSN. MySQL, MariaDB: the number of
 	// the binlog file in the upper 32 bits, the offset in the lower.
 	Place uint64
-	// Size is the bytes that it takes in the log, with what pads it, and without the headers
-	// of pages, which LogScan counts.
+	// Size is its bytes in the log, with padding, without page headers, which LogScan counts.
 	Size uint32
 	// Pad is the part of Size that only pads: Size - Pad is what pg_waldump counts.
 	Pad uint8
@@ -20,14 +19,14 @@ type LogRecord struct {
 	// Table is what the record changes (the first, if it changes more), an index of
 	// LogScan.Tables, of which 0 is none.
 	Table uint32
-	// Shares is of records that change more than one table, where the log tells (a compressed
-	// transaction of MySQL): how much of Size is of each. nil: all is of Table.
+	// Shares is set for records that change more than one table, if the log shows it (a compressed
+	// transaction of MySQL): how much of Size belongs to each. nil: all belongs to Table.
 	Shares []TableShare
-	// Tx is the transaction, 0 for nobody's: vacuum, checkpoints, hints.
+	// Tx is the transaction, 0 for none: vacuum, checkpoints, hints.
 	Tx uint64
-	// Parent is the transaction above Tx, where the log says so here.
+	// Parent is the parent transaction of Tx, if the log has it here.
 	Parent uint64
-	// Ended says that Tx ends with this record, and how.
+	// Ended is how Tx ends with this record, if it does.
 	Ended LogEnd
 	// Children are the transactions below Tx that end with it; of a record that ends nothing
 	// (PostgreSQL's ASSIGNMENT), and of one that prepares, those that the log tells of here.
@@ -36,7 +35,7 @@ type LogRecord struct {
 	// other records of a transaction in MySQL's and MariaDB's logs it is when their statement
 	// began, which may be before the time of a record before.
 	Time int64
-	// Exact says that Time has microseconds; else it is a whole second, rounded down.
+	// Exact means that Time has microseconds; else it is a whole second, rounded down.
 	Exact bool
 	// Begun is of ends in MySQL's and MariaDB's logs: when the first statement of Tx that is in
 	// the log began, in microseconds; a whole second, rounded down. 0: the log does not say.
@@ -56,8 +55,8 @@ type LogRecord struct {
 	Open []uint64
 	// File is set in the first record of a file: its name.
 	File string
-	// Gap is set where something is missing before the record: a sentence. All that was
-	// known of open transactions is void then.
+	// Gap is set if something is missing before the record: a sentence. What was known of open
+	// transactions is void then.
 	Gap string
 }
 
@@ -77,18 +76,18 @@ const (
 // A LogRange is a part of a server's log. The zero value is all that the server still has. Places
 // are as in LogRecord, and events of MySQL's log begin at them.
 type LogRange struct {
-	// From is the first place that is wanted. 0: the first that the server still has, or where
-	// For is set, where the log ends now.
+	// From is the first requested position. 0: the first that the server still has, or where For is
+	// set, where the log ends now.
 	From uint64
-	// Until is the first place that is not wanted any more; where it does not exist yet, the
-	// scan waits for it. 0: where the log ends now, or when For is over.
+	// Until is the first position after the range; if it does not exist yet, the scan waits for it.
+	// 0: where the log ends now, or when For is over.
 	Until uint64
-	// For is how long the scan takes part in what the server writes. The server's count of
-	// fsyncs over that time is in the result.
+	// For is how long the scan follows what the server writes. The server's count of fsyncs over
+	// that time is in the result.
 	For time.Duration
 }
 
-// A LogScan is what a scan of a log says at its end.
+// A LogScan is the result of a scan of a log.
 type LogScan struct {
 	Engine  string   // postgres, mysql or mariadb
 	Version string   // of the server: "15", or what a binlog says: "10.11.6-MariaDB-log"
@@ -99,15 +98,15 @@ type LogScan struct {
 	Bytes   int64 // read, of all files, as they are unpacked
 	Headers int64 // of them: headers of pages and files
 	From    uint64
-	To      uint64 // behind the last record that was whole
+	To      uint64 // after the last record that was whole
 	// End is why the scan ended at To: "" at the end of what was there, else a sentence, such as
 	// where a record is torn.
 	End string
 	// Syncs are the fsyncs of the log that the server counted while it wrote what is between
-	// SyncsFrom and SyncsTo, which was while the scan looked on. 0: not known.
+	// SyncsFrom and SyncsTo, during the scan. 0: unknown.
 	Syncs              int64
 	SyncsFrom, SyncsTo uint64
 	// Findings are what the reader should know: a log that leaves data out (wal_level=minimal),
-	// transactions whose bytes cannot be told.
+	// transactions whose bytes are unknown.
 	Findings []string
 }

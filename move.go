@@ -2,23 +2,23 @@ package tidemark
 
 import "slices"
 
-// A Move is one table on its way: what is read, what is written, and how it is
-// cut. mapping makes Moves; load and diff carry them out.
+// A Move is one table to be moved: what is read, what is written, and how it is split. mapping
+// creates Moves; load and diff carry them out.
 type Move struct {
 	From   *Table   `json:"from"`             // as the source has it
-	To     *Table   `json:"to"`               // as the target shall have it: To.Columns[i] is filled from From's column Source[i]
+	To     *Table   `json:"to"`               // as on the target: To.Columns[i] is filled from From's column Source[i]
 	Source []string `json:"source"`           // names of From's columns, in the order of To.Stored()
 	Filter []Filter `json:"filter,omitempty"` // all must hold
 	Order  int      `json:"order,omitempty"`  // DMS load-order: larger first
 	Split  Split    `json:"split,omitzero"`   // how the user wants it cut; zero: automatic
 	Lob    Lob      `json:"lob,omitzero"`     //
-	// Conflict is what a stream does about changes that the target does not fit; what it does
-	// not say, the stream's options do.
+	// Conflict is what a stream does about changes that conflict with the target; the stream's
+	// options say the rest.
 	Conflict Conflict `json:"conflict,omitzero"`
 	Direct   bool     `json:"direct,omitempty"` // To is From, unchanged, on an engine of the same family: native DDL and the fast formats may be used
 }
 
-// Columns gives From's columns that are read, in order of writing.
+// Columns returns From's columns that are read, in order of writing.
 func (m *Move) Columns() []Column {
 	out := make([]Column, 0, len(m.Source))
 	for _, name := range m.Source {
@@ -46,7 +46,7 @@ type Condition struct {
 	End   string `json:"end,omitempty"`
 }
 
-// A SplitKind says how a table is cut into ranges.
+// A SplitKind says how a table is split into ranges.
 type SplitKind uint8
 
 const (
@@ -57,7 +57,7 @@ const (
 	SplitBounds                      // at the user's boundaries
 )
 
-// A Split is the user's wish how to cut a table.
+// A Split is how the user wants a table split.
 type Split struct {
 	Kind    SplitKind  `json:"kind,omitempty"`
 	Parts   []string   `json:"parts,omitempty"`   // names; empty: all
@@ -91,8 +91,8 @@ const (
 	Listed                  // the rows whose Columns have one of Values
 )
 
-// A Range is a piece of a table that is read by one lane in one go and written
-// in one transaction. A nil Part is the whole table.
+// A Range is a part of a table that one lane reads in one go and writes in one transaction. A nil
+// Part is the whole table.
 type Range struct {
 	ID        int        `json:"id"`   // unique in the run, from 1; 0 where not of a run
 	Move      int        `json:"move"` // index into the run's moves
@@ -109,17 +109,17 @@ type Range struct {
 	Bytes     int64      `json:"bytes,omitempty"`  // expected
 }
 
-// A Position is a place in an engine's log. Text is the engine's own form:
-// PostgreSQL "0/1949A28"; MySQL "binlog.000042:1187"; GTID is set where there is one.
+// A Position is a position in an engine's log. Text is the engine's own form: PostgreSQL
+// "0/1949A28"; MySQL "binlog.000042:1187"; GTID is set where there is one.
 type Position struct {
 	Engine string `json:"engine"`
 	Text   string `json:"text"`
 	GTID   string `json:"gtid,omitempty"`
-	Place  uint64 `json:"place,omitempty"` // as a Tx has it: what a view of this position has not, comes behind it; 0 where the engine does not say
+	Place  uint64 `json:"place,omitempty"` // as in a Tx: what a snapshot of this position lacks comes after it; 0 if the engine does not report it
 	Stamp  string `json:"stamp,omitempty"` // changes whenever a transaction has written: equal stamps mean an unchanged source
 }
 
-// LobColumns gives the columns that are read whose values may be of any length.
+// LobColumns returns the columns that are read whose values may be of any length.
 func (m *Move) LobColumns() []Column {
 	return slices.DeleteFunc(m.Columns(), func(c Column) bool {
 		switch c.Type.Kind {

@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// A Need is what a stream wants of the server at one of its ends: what there is, what is wanted, and what makes the
-// one the other.
+// A Need is a requirement of a stream on the server at one of its ends: what it has, what is
+// required, and how to get there.
 type Need struct {
 	End      string   `json:"end"`  // "source" or "target"
 	Name     string   `json:"name"` // of a setting, a right or an object
 	Have     string   `json:"have"`
 	Want     string   `json:"want"`
 	Met      bool     `json:"met"`
-	Severity Severity `json:"severity"` // of a need that is not met: a Blocker keeps a stream from being begun
+	Severity Severity `json:"severity"` // of an unmet need: a Blocker keeps a stream from starting
 	Kind     Kind     `json:"kind,omitempty"`
-	Why      string   `json:"why,omitempty"`     // what comes of it where it is not met
+	Why      string   `json:"why,omitempty"`     // the consequence if it is unmet
 	Change   []string `json:"change,omitempty"`  // statements for that server, in their order
-	Restart  bool     `json:"restart,omitempty"` // it has to be started again behind them
-	Hint     string   `json:"hint,omitempty"`    // what else helps, or what does where no statement can
+	Restart  bool     `json:"restart,omitempty"` // it must be restarted after them
+	Hint     string   `json:"hint,omitempty"`    // what else helps, or what to do if no statement can
 }
 
-// Remedy says in one line what to do about a need that is not met.
+// Remedy returns in one line what to do about an unmet need.
 func (n *Need) Remedy() string {
 	var out []string
 	for _, sql := range n.Change {
@@ -37,7 +37,7 @@ func (n *Need) Remedy() string {
 	return strings.Join(out, " ")
 }
 
-// Finding is the need as a check has to tell of it.
+// Finding returns the need as a check reports it.
 func (n *Need) Finding() Finding {
 	f := Finding{Severity: n.Severity, Kind: n.Kind, Object: n.End + ": " + n.Name, Text: n.Have + ", wanted: " + n.Want, Hint: n.Remedy()}
 	if n.Why != "" {
@@ -46,13 +46,13 @@ func (n *Need) Finding() Finding {
 	return f
 }
 
-// Needs collects what a stream wants of one end.
+// Needs collects a stream's requirements on one end.
 type Needs struct {
 	End  string
 	List []Need
 }
 
-// Add notes a need.
+// Add adds a need.
 func (l *Needs) Add(n Need) {
 	n.End = l.End
 	if n.Severity == Blocker && n.Kind == 0 {
@@ -64,7 +64,8 @@ func (l *Needs) Add(n Need) {
 	l.List = append(l.List, n)
 }
 
-// FirstUnmet is the error of the first need that keeps a stream from being begun; nil if there is none.
+// FirstUnmet returns the error of the first need that keeps a stream from starting; nil if there is
+// none.
 func FirstUnmet(op string, needs []Need) error {
 	var first *Need
 	others := 0

@@ -2,17 +2,17 @@ package tidemark
 
 import "time"
 
-// A Replication is a look at a server whose log standbys follow. What is counted is counted since some
-// moment in the past: two looks are compared. What the server does not tell is -1.
+// A Replication is a snapshot of a server whose log standbys follow. Counters count from some
+// moment in the past: compare two snapshots. What the server does not report is -1.
 type Replication struct {
 	At  time.Time
 	Log float64 // bytes of its log so far
-	// Commits are transactions that have written so far; Waits of them have waited for a standby, for
-	// WaitSeconds in all.
+	// Commits are transactions that have written so far; Waits of them have waited for a standby,
+	// for WaitSeconds in all.
 	Commits, Waits int64
 	WaitSeconds    float64
-	// Mode is what a commit waits for now, as ha calls it; "" does not wait. Degraded says that the
-	// server is told to wait and does not, since no standby has answered in time.
+	// Mode is what a commit waits for now, as ha calls it; "" does not wait. Degraded means that
+	// the server is configured to wait and does not, since no standby has answered in time.
 	Mode     string
 	Degraded bool
 	Waiting  []WaitingCommit
@@ -23,12 +23,12 @@ type Replication struct {
 type WaitingCommit struct {
 	Session int64
 	Seconds float64 // for how long the statement has been running
-	Only    bool    // the statement is nothing but the commit, so that all of Seconds is waiting
+	Only    bool    // the statement is only the commit, so all of Seconds is waiting
 }
 
 // A FollowingStandby is what a server knows of one of its standbys. Write, Flush and Replay are how
-// long, lately, log has taken until it was written, on disk and applied there, in seconds; -1 where
-// nothing came lately. Behind is what it has not applied yet, in bytes.
+// long recent log took until it was written, on disk and applied there, in seconds; -1 if nothing
+// came recently. Behind is what it has not applied yet, in bytes.
 type FollowingStandby struct {
 	Name                 string
 	Waited               bool // commits may wait for it
@@ -36,12 +36,12 @@ type FollowingStandby struct {
 	Behind               float64
 }
 
-// LogKept is what a source keeps of its log for a stream.
+// LogKept is the log that a source keeps for a stream.
 type LogKept struct {
 	Bytes int64 // from the position from which the stream would ask for it again
-	// Room is how many bytes the log may still grow before the server removes what the stream needs; -1: the server has
-	// no limit but its disk.
+	// Room is how many bytes the log may still grow before the server removes what the stream
+	// needs; -1: the server has no limit but its disk.
 	Room int64
-	// Expiry is the age at which the server removes its log whether it was read or not; 0: it does not.
+	// Expiry is the age at which the server removes its log, read or not; 0: never.
 	Expiry time.Duration
 }

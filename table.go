@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// Bounds of what is read as a definition, so that no file and no server can make a reader run
-// for minutes, or out of its stack.
+// Limits of a definition that is read, so that no file and no server can make a reader run for
+// minutes, or overflow its stack.
 const (
 	MaxExpression = 1<<16 - 1 // bytes of an expression; MySQL and MariaDB store no longer ones
 	MaxNesting    = 200       // levels of an expression that is translated
-	MaxColumns    = 4096      // of a table, the most that any of the engines has
+	MaxColumns    = 4096      // of a table, the most of any engine
 	MaxIndexes    = 1024      // of a table in a file; MySQL has 64, MariaDB up to 128
 )
 
@@ -26,10 +26,10 @@ type Database struct {
 	Collate  string
 	Tables   []*Table
 	Objects  []Object  // complete native DDL, tables included, in an order that satisfies Depends
-	Findings []Finding // what the engine saw and cannot describe
+	Findings []Finding // what the engine found and cannot describe
 }
 
-// Family gives the engine whose SQL an engine speaks: "mysql" for MariaDB too.
+// Family returns the engine whose SQL an engine speaks: "mysql" for MariaDB too.
 func Family(engine string) string {
 	if engine == "mariadb" {
 		return "mysql"
@@ -43,7 +43,7 @@ type TableID struct {
 	Name   string `json:"name"`
 }
 
-// String gives "schema.name", for messages; it does not quote.
+// String returns "schema.name", for messages; it does not quote.
 func (t TableID) String() string {
 	if t.Schema == "" {
 		return t.Name
@@ -51,7 +51,7 @@ func (t TableID) String() string {
 	return t.Schema + "." + t.Name
 }
 
-// A TableForm says what stands behind a table's name.
+// A TableForm says what a table's name stands for.
 type TableForm uint8
 
 const (
@@ -83,7 +83,7 @@ type Table struct {
 	Native      string       `json:"native,omitempty"` // engine's own remarks that its renderer wants back (MySQL: partitioning clause)
 }
 
-// ID gives the table's name alone.
+// ID returns the table's name alone.
 func (t *Table) ID() TableID { return t.TableID }
 
 // Column finds a column by its exact name; nil if there is none.
@@ -96,7 +96,7 @@ func (t *Table) Column(name string) *Column {
 	return nil
 }
 
-// Stored gives the columns whose values are copied: all but generated ones.
+// Stored returns the columns whose values are copied: all but generated ones.
 func (t *Table) Stored() []Column {
 	out := make([]Column, 0, len(t.Columns))
 	for _, c := range t.Columns {
@@ -131,7 +131,7 @@ type Column struct {
 	Number    int32     `json:"number,omitempty"` // see RelationColumn; 0: unknown
 }
 
-// A DefaultKind tells how a default can be said on another engine.
+// A DefaultKind says how a default is expressed on another engine.
 type DefaultKind uint8
 
 const (
@@ -142,8 +142,8 @@ const (
 	Expression                    // Text is SQL of the source engine
 )
 
-// Ours says whether a table is one of our own: marker rows and claims of copies, progress, exceptions
-// and monitor tables of streams. Nobody copies, compares or follows it.
+// Ours reports whether a table is one of Tidemark's own: marker rows and claims of copies,
+// progress, exceptions and monitor tables of streams. Nobody copies, compares or follows it.
 func (id TableID) Ours() bool {
 	name := id.Name
 	if id.Schema != "tidemark" {
@@ -161,8 +161,8 @@ type Default struct {
 	Text string      `json:"text,omitempty"`
 }
 
-// An Identity is a column that numbers itself: identity and serial on
-// PostgreSQL, AUTO_INCREMENT on MySQL.
+// An Identity is a column with automatic numbers: identity and serial on PostgreSQL, AUTO_INCREMENT
+// on MySQL.
 type Identity struct {
 	Always    bool   `json:"always,omitempty"`
 	Start     int64  `json:"start,omitempty"`
@@ -189,7 +189,7 @@ type Index struct {
 	Comment string      `json:"comment,omitempty"`
 }
 
-// Columns gives the index's column names; nil if any part is an expression or a prefix.
+// Columns returns the index's column names; nil if any part is an expression or a prefix.
 func (x *Index) Columns() []string {
 	out := make([]string, len(x.Parts))
 	for i, p := range x.Parts {
@@ -214,7 +214,7 @@ type ForeignKey struct {
 	Deferred   bool     `json:"deferred,omitempty"` // initially
 }
 
-// Acts says whether the key changes rows of its table when those that they reference change.
+// Acts reports whether the key changes rows of its table when those that they reference change.
 func (f ForeignKey) Acts() bool {
 	return slices.ContainsFunc([]string{f.OnDelete, f.OnUpdate}, func(action string) bool {
 		return action == "CASCADE" || strings.HasPrefix(action, "SET ")
@@ -257,8 +257,7 @@ type Object struct {
 	Older   []Older  `json:"older,omitempty"` // of a source's object: how older servers of its engine make it, the newest first
 }
 
-// An Older says how an object is made on a server of a major version that lacks
-// something of it.
+// An Older says how an object is created on a server whose major version lacks one of its features.
 type Older struct {
 	Below    int      `json:"below"`         // for servers of a major version below this one
 	SQL      []string `json:"sql,omitempty"` // instead of the object's; nil: it cannot be made
@@ -266,8 +265,8 @@ type Older struct {
 	Text     string   `json:"text"`          // what is lost, and why
 }
 
-// On gives how the object is made on a server of that major version where this is
-// not as on its own; nil where it is.
+// On returns how the object is created on a server of that major version if that differs from its
+// own; nil if not.
 func (o *Object) On(major int) *Older {
 	var out *Older
 	for i := range o.Older {
@@ -289,7 +288,7 @@ const (
 
 func (s Severity) String() string { return [...]string{"note", "warning", "blocker"}[s] }
 
-// A Finding is something that a plan or a check has to say about one object.
+// A Finding is a remark of a plan or a check about one object.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Kind     Kind     `json:"kind,omitempty"`   // of a Blocker: the Kind of the error that it becomes

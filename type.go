@@ -3,14 +3,13 @@ package tidemark
 // A TypeKind is the logical kind of a column type: what the values are, whatever
 // the engine calls it.
 //
-// The canonical text of a value, which COPY-text batches carry between engines,
-// follows from its TypeKind: Int and Decimal in decimal; Float shortest
-// round-trip, "NaN", "Infinity", "-Infinity"; Bool "t" or "f"; Binary kinds "\x"
-// and lower-case hex; Bit kinds a string of 0 and 1; Date, Time, DateTime as ISO
-// 8601 with a space, as PostgreSQL prints them with DateStyle=ISO; Timestamp the
-// same in UTC with "+00"; Interval in ISO 8601, and so is a Time on its way into an
-// Interval; Array in PostgreSQL's array syntax; Geometry as hex of EWKB, with "\x"
-// before it on its way into a Binary kind; everything else the engine's own text.
+// The canonical text of a value, which COPY-text batches carry between engines, follows from its
+// TypeKind: Int and Decimal in decimal; Float shortest round-trip, "NaN", "Infinity", "-Infinity";
+// Bool "t" or "f"; Binary kinds "\x" and lower-case hex; Bit kinds a string of 0 and 1; Date, Time,
+// DateTime as ISO 8601 with a space, as PostgreSQL prints them with DateStyle=ISO; Timestamp the
+// same in UTC with "+00"; Interval in ISO 8601, and so is a Time that goes into an Interval; Array
+// in PostgreSQL's array syntax; Geometry as hex of EWKB, with "\x" before it if it goes into a
+// Binary kind; everything else the engine's own text.
 type TypeKind uint8
 
 const (

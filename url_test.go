@@ -31,7 +31,7 @@ var forms = []string{
 
 var schemes = []string{"mysql", "mariadb", "postgres", "postgresql", "kafka", "nats", "sftp", "db2"}
 
-// newConnection makes one at random.
+// newConnection creates one at random.
 func newConnection(r *rand.Rand) connection {
 	const letters, signs = "ABCDEFGHJKMNPQSTVWXYZ23456789", "@/#?:%&=+ !$'\"\\;,()[]{}<>~`^|-_.*"
 	secret := []byte{letters[r.IntN(20)]}
@@ -52,8 +52,8 @@ func newConnection(r *rand.Rand) connection {
 	return connection{text, string(secret)}
 }
 
-// leaks gives a piece of the secret that stands in text: three of its characters in a row,
-// as they are or encoded, since less of it is in any text.
+// leaks returns a piece of the secret that stands in text: three of its characters in a row, as
+// they are or encoded, since less of it is in any text.
 func (c connection) leaks(text string) string {
 	for _, whole := range []string{c.secret, url.QueryEscape(c.secret)} {
 		for i := 0; i+3 <= len(whole); i++ {

@@ -10,20 +10,20 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A batch is a range of transactions whose net is applied in one transaction of the target.
-// It ends with a transaction of the source, and all before it is done when it begins: so what
-// the target shows is always what the source has been.
+// A batch is a range of transactions whose net changes are applied in one transaction of the
+// target. It ends at a transaction boundary of the source, and starts only once everything before
+// it is applied: the target always shows a state that the source has had.
 //
-// While one batch is applied, the next is gathered. With Auto, batches begin when a
-// transaction has had to wait for room, so that agents are too slow; or when much comes
-// that is old, so that there is a backlog which the source gives no faster: agents would do, but each
-// row would cost everybody far more CPU, and on catching up that is what is short. They end when
-// nothing waits, and what comes is new, or so little that agents can do it. Where the clocks of
-// both sides differ, that is misjudged, and costs speed or latency, nothing else.
+// While one batch is applied, the next is gathered. With Auto, batches begin when a transaction had
+// to wait for room, which means that the agents are too slow; or when many old changes arrive,
+// which means that there is a backlog although the source delivers no faster: the agents would keep
+// up, but each row would cost far more CPU everywhere, and CPU is what is short while catching up.
+// Batches end when nothing waits, and what arrives is new, or so little that the agents keep up. If
+// the clocks of the two sides differ this is misjudged, which costs speed or latency, nothing else.
 //
-// A batch that the target refuses is applied transaction after
-// transaction, by one agent; after that, and where transactions come that cannot be part of a
-// batch, there are none for a while, which doubles each time.
+// If the target refuses a batch, one agent applies it transaction by transaction. After that, and
+// after transactions that cannot be part of a batch, batches pause; each pause is twice as long as
+// the one before.
 type batch struct {
 	*netChanges
 	items []*item
@@ -32,36 +32,37 @@ type batch struct {
 }
 
 const (
-	// goodRows is from how many changes on a batch is handed over as soon as the one before is
-	// done; else it is after batchWait, or when it has half of the memory, or maxRows.
+	// goodRows: a batch of at least so many changes is handed over as soon as the one before is
+	// done; a smaller one after batchWait, or once it has half of the memory, or maxRows.
 	goodRows  = 10_000
 	maxRows   = 500_000
 	batchWait = 100 * time.Millisecond
-	fewRows   = 2000 // in that time is little
-	// farBehind is how old what comes is for batches to begin, and closeBehind to end.
+	fewRows   = 2000 // in that time count as little
+	// farBehind is the age of arriving transactions at which batches begin, closeBehind the age at
+	// which they end.
 	farBehind   = time.Second
 	closeBehind = 500 * time.Millisecond
-	// netBytes is what a change takes in a net, besides its own bytes.
+	// netBytes is the memory that a change takes in a net, besides its own bytes.
 	netBytes = 150
-	// itemBytes is what a transaction takes.
+	// itemBytes is the memory that a transaction takes.
 	itemBytes = 500
-	// firstPause and longestPause are transactions.
+	// firstPause and longestPause count transactions.
 	firstPause   = 10_000
 	longestPause = 1_000_000
 )
 
-// batches says whether there may be any.
+// batches reports whether batches are allowed.
 func (o Options) batches() bool {
 	return o.Mode != Transactional && !o.SourceOrder && !o.Cascades && len(o.OKStates) == 0 && (o.Mode == Batch || o.CommitCount == 0)
 }
 
-// each makes the changes pieces of the batch's last transaction.
+// each emits the changes as pieces of the batch's last transaction.
 func (b *batch) each(do func(*change.Tx, map[uint32]*change.Bound) error) error {
 	last := b.items[len(b.items)-1]
 	return b.netChanges.each(change.Tx{Place: last.place, End: last.end, Time: last.time}, do)
 }
 
-// batchesOf is where the first agent finds batches, and others nothing.
+// batchesOf returns the channel of batches to the first agent, and nil to the others.
 func (r *runner) batchesOf(agent int) <-chan *item {
 	if agent != 0 {
 		return nil
@@ -69,8 +70,7 @@ func (r *runner) batchesOf(agent int) <-chan *item {
 	return r.batch
 }
 
-// watch finds out whether there is a backlog of which much comes. It is asked for each
-// transaction. The lock is held.
+// watch checks for a growing backlog. It is called for each transaction. The lock is held.
 func (b *browser) watch(it *item) {
 	b.seen += it.rows
 	took := it.got.Sub(b.since)
@@ -82,7 +82,7 @@ func (b *browser) watch(it *item) {
 	b.backlog = much && it.got.Sub(it.time) > farBehind
 }
 
-// begin lets what comes be gathered.
+// begin starts gathering transactions into a batch.
 func (b *browser) begin() {
 	b.next, b.since = &batch{netChanges: newNetChanges()}, time.Now()
 	b.mu.Lock()
@@ -94,7 +94,7 @@ func (b *browser) begin() {
 	}
 }
 
-// end hands over what was gathered, and lets transactions go one by one.
+// end hands over what was gathered, and returns to single transactions.
 func (b *browser) end(ctx context.Context) error {
 	if err := b.handOver(ctx); err != nil {
 		return err
@@ -110,7 +110,7 @@ func (b *browser) end(ctx context.Context) error {
 	return nil
 }
 
-// give ends batches for a while, since they are of no use now.
+// give pauses batches, because they are of no use now.
 func (b *browser) give(ctx context.Context) error {
 	if b.opt.Mode == Batch {
 		return nil
@@ -119,8 +119,8 @@ func (b *browser) give(ctx context.Context) error {
 	return b.end(ctx)
 }
 
-// take takes the next piece of a transaction. While a batch is gathered, it is handed over
-// when nothing comes for it.
+// take takes the next piece of a transaction. While a batch is gathered, it hands the batch over if
+// nothing arrives.
 func (b *browser) take(ctx context.Context) (tx *change.Tx, ok bool, err error) {
 	for b.next != nil {
 		if tx, ok := b.in.TryTake(); ok {
@@ -129,7 +129,7 @@ func (b *browser) take(ctx context.Context) (tx *change.Tx, ok bool, err error) 
 		if len(b.next.items) == 0 && b.opt.Mode == Batch {
 			break
 		}
-		// One by one they would cost a wait each, on both sides.
+		// Taking them one by one would cost a wait for each, on both sides.
 		if err := b.c.Sleep(ctx, time.Millisecond); err != nil {
 			return nil, false, err
 		}
@@ -149,7 +149,7 @@ func (b *browser) take(ctx context.Context) (tx *change.Tx, ok bool, err error) 
 	return b.in.Take(ctx, b.c)
 }
 
-// dry does what is to be done when nothing has come for a moment.
+// dry is called when nothing has arrived for a moment.
 func (b *browser) dry(ctx context.Context) error {
 	if !b.idle() || time.Since(b.since) < batchWait {
 		return nil
@@ -161,15 +161,15 @@ func (b *browser) dry(ctx context.Context) error {
 	return b.handOver(ctx)
 }
 
-// idle says whether all that was handed over is done.
+// idle reports whether everything handed over is done.
 func (r *runner) idle() bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return len(r.order) == 0
 }
 
-// gather adds a transaction to the batch, or says that it has to go by itself, which all
-// that was gathered does first then.
+// gather adds a transaction to the batch. It reports false if the transaction must be applied
+// separately; everything gathered is then applied first.
 func (b *browser) gather(ctx context.Context, it *item, tx *change.Tx) (bool, error) {
 	if refused := b.refusals(); refused > b.refused {
 		b.refused = refused
@@ -206,8 +206,7 @@ func (b *browser) gather(ctx context.Context, it *item, tx *change.Tx) (bool, er
 	return true, b.add(ctx, it)
 }
 
-// add puts a transaction that is in the net among the batch's, and hands that over if it is
-// time.
+// add appends a transaction that is in the net to the batch, and hands the batch over when due.
 func (b *browser) add(ctx context.Context, it *item) error {
 	n := b.next
 	if len(n.items) == 0 {
@@ -229,14 +228,14 @@ func (b *browser) add(ctx context.Context, it *item) error {
 	return nil
 }
 
-// refusals is how many batches the target has refused.
+// refusals returns how many batches the target has refused.
 func (r *runner) refusals() int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.stats.Refused
 }
 
-// handOver gives what was gathered to the first agent, when all before it is done.
+// handOver hands the gathered changes to the first agent, once all earlier ones are done.
 func (b *browser) handOver(ctx context.Context) error {
 	if b.next == nil || len(b.next.items) == 0 {
 		return nil
@@ -250,11 +249,11 @@ func (b *browser) handOver(ctx context.Context) error {
 	return b.admit(ctx, it)
 }
 
-// elsewhere are errors that have nothing to do with the changes.
+// elsewhere lists kinds of errors that are not caused by the changes.
 var elsewhere = []tidemark.Kind{tidemark.Transient, tidemark.Lost, tidemark.Unreachable, tidemark.Denied, tidemark.Full, tidemark.Cancelled}
 
-// attemptBatch applies a batch, and if the target refuses it, its transactions one after the
-// other, which finds out what is wrong.
+// attemptBatch applies a batch. If the target refuses it, the transactions are applied one by one,
+// which finds the cause.
 func (r *runner) attemptBatch(ctx context.Context, c *flow.Clock, n int, it *item) error {
 	err := errContradiction
 	if !it.batch.broken {

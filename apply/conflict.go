@@ -11,16 +11,15 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A Resolver is a Target that can make do with changes that do not fit.
+// A Resolver is a Target that can handle changes that conflict.
 type Resolver interface {
-	// Resolve applies a group change by change. With one that does not fit it does what
-	// Group.Judge says, and notes it on the target in the same transaction. It says how
-	// many there were.
+	// Resolve applies a group change by change. It handles a conflicting change as Group.Judge
+	// says, and records it on the target in the same transaction. It returns the number of
+	// conflicts.
 	Resolve(ctx context.Context, g *change.Group) (exceptions int, err error)
 }
 
-// resolve deals with a transaction that the target does not fit, now that all before it
-// are there.
+// resolve handles a transaction that does not fit the target, once everything before it is applied.
 func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, cause error) error {
 	defer c.Enter(c.Enter(flow.IO))
 	resolver, ok := r.tgt.(Resolver)
@@ -54,7 +53,7 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 	case g.StopsQueue:
 		err = &change.QueueStop{Err: err}
 	case !judged && tidemark.KindOf(err) == tidemark.BadRow:
-		err = cause // a row that is there already
+		err = cause // a row that exists already
 	}
 	if err != nil {
 		return r.orFenced(ctx, n, err)
@@ -66,8 +65,8 @@ func (r *runner) resolve(ctx context.Context, c *flow.Clock, n int, it *item, ca
 	return nil
 }
 
-// orFenced gives the cause for which an agent ends, or that another apply has taken over: then it is that one's rows
-// that do not fit.
+// orFenced returns the error that ends an agent: cause, or that another apply has taken over, whose
+// rows then explain the misfit.
 func (r *runner) orFenced(ctx context.Context, n int, cause error) error {
 	g := r.progress(n)
 	if err := r.tgt.Apply(ctx, g); tidemark.KindOf(err) == tidemark.Lost {
@@ -76,7 +75,7 @@ func (r *runner) orFenced(ctx context.Context, n int, cause error) error {
 	return cause
 }
 
-// disable lets a table get no more changes.
+// disable stops changes to a table.
 func (r *runner) disable(table tidemark.TableID, why error) error {
 	if err := r.opt.Disable(table, why); err != nil {
 		return err
@@ -87,8 +86,7 @@ func (r *runner) disable(table tidemark.TableID, why error) error {
 	return nil
 }
 
-// noting takes note, where bind binds a table that gets no more changes, that it is wanted
-// again.
+// noting wraps bind: if it binds a table that gets no more changes, the table is selected again.
 func (r *runner) noting(bind func(change.Relation, uint64) (*Binding, error)) func(change.Relation, uint64) (*Binding, error) {
 	return func(rel change.Relation, place uint64) (*Binding, error) {
 		b, err := bind(rel, place)
@@ -104,8 +102,8 @@ func (r *runner) noting(bind func(change.Relation, uint64) (*Binding, error)) fu
 	}
 }
 
-// leaveOut takes the tables out of a group that get no more changes. Bounds are shared with
-// others, so they are copied.
+// leaveOut removes the tables that get no more changes from a group. It copies the Bounds, which
+// are shared.
 func (r *runner) leaveOut(g *change.Group) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package apply applies transactions of a source to a target: in parallel, whole, and
-// in an order that gives the same rows as the source's.
+// in an order that produces the same rows as the source's.
 //
-// So far it holds the part that decides what may run at once (Tracker).
+// A Run applies them; a Tracker decides what may run at once.
 package apply

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// An apply that another one has overtaken meets the rows of that one. It says what has happened, and not
+// An apply that was superseded finds the rows of its successor. Its error reports that, and not
 // that the target's rows are wrong.
 func TestOvertaken(t *testing.T) {
 	r := newRig(t)

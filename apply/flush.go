@@ -7,26 +7,26 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A Flusher is a Target whose Apply does not wait for its server's disk: if that crashes, the
-// last commits are gone, and with them the progress that they held, so that the stream brings them
-// again. Until they were flushed, nobody is told that they are applied. A server that has crashed
-// since BeginApply must take nothing more from Apply: what came before may be missing.
+// A Flusher is a Target whose Apply does not wait for its server's disk: if the server crashes, the
+// last commits are lost together with their progress, so the stream sends them again. Commits count
+// as applied only once they are flushed. If the server has crashed since BeginApply, Apply must
+// fail: earlier commits may be missing.
 type Flusher interface {
-	// Flush returns when all that Apply has committed since BeginApply is on disk. Kind
-	// Transient: it may be lost; BeginApply tells.
+	// Flush returns once everything that Apply has committed since BeginApply is on disk. Kind
+	// Transient: it may be lost; BeginApply finds out.
 	Flush(ctx context.Context) error
 }
 
-// flushEvery is how often that is at most. It costs the target a commit.
+// flushEvery is the shortest interval between two flushes. Each costs the target a commit.
 const flushEvery = 100 * time.Millisecond
 
-// safety is what of a run is known to outlive a crash of the target.
+// safety tracks which commits of a run are known to survive a crash of the target.
 type safety struct {
-	tgt     Flusher // nil: all that is committed does
+	tgt     Flusher // nil: every commit is durable
 	low     uint64
-	commits int64         // so many of those made
-	moved   chan struct{} // there is more
-	over    chan struct{} // closed when all is applied
+	commits int64         // so many of those were made
+	moved   chan struct{} // there is more to flush
+	over    chan struct{} // closed once everything is applied
 }
 
 // unsafe notes that there is something to flush. The lock is held.
@@ -68,7 +68,7 @@ func (r *runner) flushing(ctx context.Context, c *flow.Clock) error {
 	return nil
 }
 
-// flush makes what is committed now outlive a crash, and tells Applied.
+// flush makes everything committed so far durable, and calls Applied.
 func (r *runner) flush(ctx context.Context) error {
 	r.mu.Lock()
 	low, wrote, commits, done := r.low, r.wrote, r.commits, r.safe.commits

@@ -12,50 +12,49 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// netChanges are what a range of transactions, each behind the one before, comes to: for every
-// row the one change, or the delete and the insert, that makes of what stood before the
-// range what stands behind it.
+// netChanges is the net effect of a range of consecutive transactions: for every row the one
+// change, or the delete and the insert, that turns the state before the range into the state after
+// it.
 //
 //	insert, update        the insert of what the update left
 //	insert, delete        nothing
-//	update, update        one update; what the second does not tell, the first may
+//	update, update        one update; values missing in the second may come from the first
 //	update, delete        the delete
 //	delete, insert        both
-//	a row gets a new key  the delete of the one, and the insert of the other
+//	a row gets a new key  the delete of the old one, and the insert of the new one
 //
-// Deletes go before all else, those of children before those of parents; then, parents
-// first, the updates and inserts of each table. So a value that a row gives up can be
-// taken by another one. Where that is not enough (rows that swap values by updates, a row
-// that changes its parent before that goes), the target refuses it, and the range has
-// to be applied as it came.
+// Deletes come first, those of children before those of parents; then the updates and inserts of
+// each table, parents first. So another row can take a value that a row gives up. If that is not
+// enough (rows that swap values by updates, a row that changes its parent before that is deleted),
+// the target refuses it, and the range has to be applied transaction by transaction.
 //
-// Rows that no exact key tells apart are not looked at: changes of such a table stay in
-// their order, which nothing else needs to know, since it has no foreign keys.
+// Changes of rows that no exact key identifies are not merged: changes of such a table keep their
+// order, which is independent of other tables, since it has no foreign keys.
 type netChanges struct {
 	tables map[tidemark.TableID]*netTable
-	rows   map[xxh3.Uint128]int32 // by key: place in known
+	rows   map[xxh3.Uint128]int32 // by key: index in known
 	known  []netRow
 	bounds map[uint32]*change.Bound // of the last transaction
 	taken  int                      // changes
 	broken bool                     // the changes contradict each other
 
-	order [][]byte    // what inOrder has found
-	step  []netChange // of the transaction that is looked at
+	order [][]byte    // result of inOrder
+	step  []netChange // of the transaction being added
 	vals  []change.Value
 	buf   []byte
 }
 
-// A netTable is a table with the relation that its changes are of.
+// A netTable is a table with the relation of its changes.
 type netTable struct {
 	b    *Binding
-	rows []int32  // places in known, in the order in which they came
-	raw  [][]byte // changes of rows that cannot be told apart
+	rows []int32  // indexes in known, in the order in which they came
+	raw  [][]byte // changes of rows that cannot be identified
 }
 
-// A netRow is what becomes of one row. Messages are those of a stream.
+// A netRow is the net change of one row, as messages of a stream.
 type netRow struct {
-	gone  []byte // deletes what stood before the range; nil: nothing did, or it stays
-	now   []byte // makes it what it is behind the range; nil: it is not there
+	gone  []byte // deletes the row as it was before the range; nil: there was none, or it stays
+	now   []byte // creates the row as it is after the range; nil: there is none
 	fresh bool   // now is an insert
 }
 
@@ -64,19 +63,18 @@ type netChange struct {
 	c       change.Change
 	message []byte
 	t       *netTable
-	at, was xxh3.Uint128 // behind it and before it
-	missing bool         // some values are not told
+	at, was xxh3.Uint128 // key after it and before it
+	missing bool         // some values are missing
 }
 
-// errContradiction says that a row came that was there, or went that was not.
+// errContradiction means that an existing row was inserted, or a missing one was changed.
 var errContradiction = errors.New("changes that contradict each other")
 
 func newNetChanges() *netChanges {
 	return &netChanges{tables: map[tidemark.TableID]*netTable{}, rows: map[xxh3.Uint128]int32{}}
 }
 
-// take adds a transaction, and says whether that could be done: if not, nothing of it is
-// in the net.
+// take adds a transaction, and reports whether it could: if not, the net is unchanged.
 func (n *netChanges) take(tx *change.Tx, bindings map[uint32]*Binding, bounds map[uint32]*change.Bound) (bool, error) {
 	n.step = n.step[:0]
 	for rest := tx.Changes; len(rest) > 0; {
@@ -113,7 +111,7 @@ func (n *netChanges) take(tx *change.Tx, bindings map[uint32]*Binding, bounds ma
 	return true, nil
 }
 
-// table gives a binding's table; nil where its changes do not go into a net.
+// table returns a binding's table; nil if its changes cannot be part of a net.
 func (n *netChanges) table(b *Binding) *netTable {
 	t := n.tables[b.Table.TableID]
 	switch {
@@ -126,7 +124,7 @@ func (n *netChanges) table(b *Binding) *netTable {
 	return t
 }
 
-// look finds the keys of a change; false where it cannot be part of a net.
+// look finds the keys of a change; false if it cannot be part of a net.
 func (n *netChanges) look(x *netChange) (ok bool) {
 	b := x.t.b
 	if b.net == netInOrder {
@@ -150,11 +148,11 @@ func (n *netChanges) look(x *netChange) (ok bool) {
 	if x.c.Old == nil {
 		x.was = x.at
 	}
-	// What a row holds that gets a new key has to be known: it is inserted.
+	// A row that gets a new key must be completely known: it is inserted.
 	return !x.missing || x.was == x.at || !partly
 }
 
-// key gives the key of a row, and whether some of its values are not told.
+// key returns the key of a row, and whether some of its values are missing.
 func (n *netChanges) key(b *Binding, row change.Tuple) (k xxh3.Uint128, missing, ok bool) {
 	n.vals = row.Values(n.vals[:0])
 	if len(n.vals) != len(b.Relation.Columns) {
@@ -188,10 +186,10 @@ func (n *netChanges) merge(x *netChange) error {
 	case x.was == x.at:
 		return n.update(x)
 	}
-	// The row with another key.
+	// This is the row with the other key.
 	values := x.c.New
 	if x.missing {
-		values = n.filled(values, x.c.Old) // which is all of the row, or look had refused it
+		values = n.filled(values, x.c.Old) // which is the complete row: look has rejected others
 	}
 	if err := n.remove(x, message(tidemark.DeleteChange, x.c, nil)); err != nil {
 		return err
@@ -257,7 +255,7 @@ func (n *netChanges) update(x *netChange) error {
 	return nil
 }
 
-// row makes a row of which nothing was known.
+// row creates a row that has no changes yet.
 func (n *netChanges) row(t *netTable, key xxh3.Uint128) int32 {
 	i := int32(len(n.known))
 	n.known = append(n.known, netRow{})
@@ -266,7 +264,7 @@ func (n *netChanges) row(t *netTable, key xxh3.Uint128) int32 {
 	return i
 }
 
-// filled is a row in which the values that are not told are taken from before.
+// filled returns a row with its missing values taken from before.
 func (n *netChanges) filled(row, before change.Tuple) change.Tuple {
 	n.vals = before.Values(row.Values(n.vals[:0]))
 	half := len(n.vals) / 2
@@ -278,7 +276,7 @@ func (n *netChanges) filled(row, before change.Tuple) change.Tuple {
 	return change.AppendTuple(nil, n.vals[:half])
 }
 
-// message writes a change of the table and with the old row of c.
+// message encodes a change with the table and the old row of c.
 func message(kind tidemark.ChangeKind, c change.Change, row change.Tuple) []byte {
 	out := make([]byte, 0, 7+len(c.Old)+len(row))
 	out = append(out, byte(kind))
@@ -296,11 +294,11 @@ func message(kind tidemark.ChangeKind, c change.Change, row change.Tuple) []byte
 	return out
 }
 
-// netPiece is how many bytes of changes are handed out at once.
+// netPiece is how many bytes of changes are emitted at once.
 const netPiece = 256 << 10
 
-// each gives the changes in the order in which they have to be made, piece by piece, as
-// parts of tx.
+// each calls do with the changes in the order in which they must be made, piece by piece, as parts
+// of tx.
 func (n *netChanges) each(tx change.Tx, do func(*change.Tx, map[uint32]*change.Bound) error) error {
 	var out []byte
 	give := func() error {
@@ -329,7 +327,7 @@ func (n *netChanges) each(tx change.Tx, do func(*change.Tx, map[uint32]*change.B
 	return give()
 }
 
-// inOrder gives the changes in that order.
+// inOrder returns the changes in that order.
 func (n *netChanges) inOrder() [][]byte {
 	tables := make([]*netTable, 0, len(n.tables))
 	for _, t := range n.tables {
@@ -359,16 +357,16 @@ func (n *netChanges) inOrder() [][]byte {
 	return out
 }
 
-// The kinds of tables, as a net sees them.
+// A netKind is how a table's changes become part of a net.
 type netKind uint8
 
 const (
-	netNever   netKind = iota // which change comes after which matters, also to others
-	netByKey                  // an exact key tells the rows apart
-	netInOrder                // none does; all changes stay in their order
+	netNever   netKind = iota // never: the order of its changes matters, also to other tables
+	netByKey                  // an exact key identifies the rows
+	netInOrder                // no key does; all changes keep their order
 )
 
-// prepareNet finds out how changes of the table can be part of a net.
+// prepareNet determines how changes of the table can be part of a net.
 func (b *Binding) prepareNet(tables map[tidemark.TableID]*tidemark.Table) {
 	related := len(b.Table.ForeignKeys) > 0
 	for _, t := range tables {
@@ -378,8 +376,8 @@ func (b *Binding) prepareNet(tables map[tidemark.TableID]*tidemark.Table) {
 	if !related {
 		b.net = netInOrder
 	}
-	// A number that the target gives always, and the source has changed, is an error that
-	// an update behind it would hide.
+	// If the source has changed a number that the target always generates, that is an error, which
+	// a later update would hide.
 	for i := range b.Table.Columns {
 		c := &b.Table.Columns[i]
 		if c.Identity != nil && c.Identity.Always && (b.Table.Key == nil || !slices.Contains(b.Table.Key.Columns(), c.Name)) {
@@ -398,7 +396,7 @@ func (b *Binding) prepareNet(tables map[tidemark.TableID]*tidemark.Table) {
 	}
 }
 
-// identifies says whether a key is of the columns of the replica identity.
+// identifies reports whether a key consists of columns of the replica identity.
 func (b *Binding) identifies(k boundKey) bool {
 	for i, c := range b.Relation.Columns {
 		if c.Key != slices.Contains(k.columns, i) {
@@ -408,7 +406,7 @@ func (b *Binding) identifies(k boundKey) bool {
 	return true
 }
 
-// depthOf is how many steps of references lead from a table, at most; in a circle, some
+// depthOf returns the length of the longest chain of references from a table; in a cycle, some
 // number.
 func depthOf(t *tidemark.Table, tables map[tidemark.TableID]*tidemark.Table, known map[tidemark.TableID]int) int {
 	if d, ok := known[t.TableID]; ok {

@@ -8,11 +8,11 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// Rebind binds all relations anew from the next transaction on: Bind would give another
-// answer now.
+// Rebind binds all relations again from the next transaction on, because Bind would now return
+// something else.
 func (r *Run) Rebind() { r.rebind.Store(true) }
 
-// refresh does what Rebind has asked for.
+// refresh carries out a Rebind.
 func (b *browser) refresh() {
 	if !b.rebind.Swap(false) {
 		return
@@ -22,9 +22,9 @@ func (b *browser) refresh() {
 	}
 }
 
-// bindFor binds the relations of a change, if they were told since they were bound. That is
-// not done when they are told: before a place that is on the target already, a table may
-// have had another form than it has there by now.
+// bindFor binds the relations of a change, if they were sent again since they were bound. It does
+// not bind them on arrival: before a place that the target has already, a table may have had
+// another form than it has now.
 func (b *browser) bindFor(message []byte, place uint64, fresh *bool) error {
 	if len(b.unbound) == 0 {
 		return nil
@@ -42,12 +42,12 @@ func (b *browser) bindFor(message []byte, place uint64, fresh *bool) error {
 		return nil
 	}
 	if len(message) < 5 {
-		return nil // whoever takes it apart says so
+		return nil // its decoder reports the error
 	}
 	return b.bindOne(binary.BigEndian.Uint32(message[1:]), place, fresh)
 }
 
-// bindOne binds a relation. Maps are made anew, once for a piece of a transaction.
+// bindOne binds a relation. Maps are replaced, once per piece of a transaction.
 func (b *browser) bindOne(id uint32, place uint64, fresh *bool) error {
 	if !b.unbound[id] {
 		return nil
@@ -58,7 +58,7 @@ func (b *browser) bindOne(id uint32, place uint64, fresh *bool) error {
 		return err
 	}
 	if b.bindings[id].same(bound) && !b.isOff(bound.Table.TableID) {
-		return nil // servers tell it again and again
+		return nil // servers send it again and again
 	}
 	if !*fresh {
 		b.bounds, b.bindings, *fresh = maps.Clone(b.bounds), maps.Clone(b.bindings), true

@@ -14,112 +14,112 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// Target is what apply needs of a database.
+// Target is the database that a Run applies to.
 type Target interface {
-	// BeginApply begins a new epoch of a stream with agents numbered from 0, fences
-	// those of earlier ones, and says how far the stream was applied.
+	// BeginApply begins a new epoch of a stream with agents numbered from 0, fences those of
+	// earlier ones, and returns how far the stream was applied.
 	BeginApply(ctx context.Context, queue string, agents int) (change.Progress, error)
-	// Apply applies a group in one transaction, with its progress. Errors of Kind
-	// Transient may go away when it is tried again; of Kind BadRow, if it came too
-	// early, when those before it are done.
+	// Apply applies a group in one transaction, with its progress. Errors of Kind Transient may
+	// disappear on a retry; those of Kind BadRow, if the group came too early, once the
+	// transactions before it are done.
 	Apply(ctx context.Context, g *change.Group) error
 }
 
-// A Mode says how transactions are put together.
+// A Mode is how transactions are combined.
 type Mode int
 
 const (
-	Auto          Mode = iota // in batches while there is much to catch up with
-	Transactional             // as they are, in parallel
+	Auto          Mode = iota // batches while there is a large backlog
+	Transactional             // as in the source, in parallel
 	Batch                     // always in batches
 )
 
-// Options of Run. The zero value is good but for Queue and Bind.
+// Options of Run. The zero value is usable except for Queue and Bind.
 type Options struct {
 	// Queue is the stream's name, under which the target keeps its progress.
 	Queue string
-	// Bind finds the table of a relation; nil without an error for one that is not
-	// wanted. It is called once for each version of a relation, when a change of it comes,
-	// and again after Rebind. place is that of the transaction.
+	// Bind finds the table of a relation; nil without an error if it is not selected. It is called
+	// once for each version of a relation, at its first change, and again after Rebind. place is
+	// the transaction's.
 	Bind func(rel change.Relation, place uint64) (*Binding, error)
-	// Agents is how many transactions are applied at once at most; default 16.
+	// Agents is how many transactions are applied at once, at most; default 16.
 	Agents int
-	// CommitCount is how many source transactions an agent puts in one of the target at
-	// most; default: one while all that comes is applied at once, and up to 100 the more
-	// there is to catch up with.
+	// CommitCount is how many source transactions an agent combines in one target transaction, at
+	// most; default: one without a backlog, and up to 100 as the backlog grows.
 	CommitCount int
-	// MaxInFlight bounds how many transactions are looked at, applied or not; default
-	// 4096; batches may have more. MemoryLimit bounds their bytes, with what it takes to know what they meet;
-	// default 64 MB. One that takes more than a quarter of it is kept in a file of the
-	// folder Spool, and goes alone; default: the system's for temporary files.
+	// MaxInFlight bounds how many transactions are read ahead, applied or not; default 4096;
+	// batches may have more. MemoryLimit bounds their bytes, including those needed to find
+	// conflicts; default 64 MB. A transaction that takes more than a quarter of it is kept in a
+	// file in the folder Spool, and is applied alone; default: the system's folder for temporary
+	// files.
 	MaxInFlight int
 	MemoryLimit int64
 	Spool       string
-	// Retries is how often a transaction is tried again after errors that may go away;
-	// default 3.
+	// Retries is how often a transaction is retried after errors that may be temporary; default 3.
 	Retries int
-	// SourceOrder lets transactions become visible in the order of the source's commits:
-	// they are applied in parallel, and committed one after the other. It takes one agent
-	// more.
+	// SourceOrder lets transactions become visible in the order of the source's commits: they are
+	// applied in parallel, and committed one after the other. It uses one extra agent.
 	SourceOrder bool
-	// OKStates are SQLSTATEs of errors for which a change is passed over and noted, whatever
-	// its table's Conflict says.
+	// OKStates are SQLSTATEs of errors for which a change is skipped and recorded, whatever its
+	// table's Conflict says.
 	OKStates []string
-	// Disable, if not nil, is told that a table of the target is to get no more changes, as
-	// its Conflict says, or since the target refuses a value: before anything behind that is committed.
-	// The Run passes over what it has bound of it until then; from then on Bind says whether
-	// the table is wanted.
+	// Disable, if not nil, is called when a table of the target is to get no more changes, because
+	// its Conflict says so or because the target refuses a value, before anything later is
+	// committed. Until then the Run skips what it has bound of the table; afterwards Bind decides
+	// whether the table is selected.
 	Disable func(table tidemark.TableID, why error) error
-	// Refused, if not nil, is asked before that is done for a value: an error ends the run, such as that the
-	// target has been changed since, and may take the value.
+	// Refused, if not nil, is called before Disable for a refused value. Its error ends the run,
+	// for example because the target has changed since and may accept the value.
 	Refused func(ctx context.Context) error
-	// Cascades says that what foreign keys do to other rows is not in the stream, and has to
-	// be done by those of the target. Bindings have to know it too (Binding.Cascades).
+	// Cascades means that the effects of foreign keys on other rows are not in the stream: the
+	// target's foreign keys must act. Bindings must know it too (Binding.Cascades).
 	Cascades bool
-	// Told, if not nil, hears the logical messages of the stream, in their order among the
-	// relations that Bind gets. settle returns when the target has all that comes before the message's transaction.
+	// Told, if not nil, receives the logical messages of the stream, in order with the relations
+	// that Bind gets. settle returns once the target has everything before the message's
+	// transaction.
 	Told func(m change.LogicalMessage, settle func() error) error
-	// Defined, if not nil, hears those that say what has become of a definition (tidemark.DefinitionPrefix), when all before
-	// the transaction at place is applied. known: that transaction was on the target when the run began.
+	// Defined, if not nil, receives those with a changed definition (change.DefinitionPrefix), once
+	// everything before the transaction at place is applied. known: that transaction was on the
+	// target when the run started.
 	Defined func(m change.LogicalMessage, place uint64, known bool) error
-	// Mode is how transactions are put together. Where it is not Transactional, that is so all the same with
-	// SourceOrder, with Cascades, with OKStates; and with Auto if CommitCount is given. Tables whose Conflict judges
-	// go by themselves.
+	// Mode is how transactions are combined. It is always Transactional with SourceOrder, Cascades
+	// or OKStates; with CommitCount, Transactional replaces Auto. Tables whose Conflict judges are
+	// applied separately.
 	Mode Mode
-	// Switched, if not nil, is told when batches begin or end, how many transactions were
-	// read and are not applied then, and how old the last one is.
+	// Switched, if not nil, is called when batches begin or end, with the number of transactions
+	// read and not yet applied, and the age of the last one.
 	Switched func(batches bool, waiting int, age time.Duration)
-	// Applied, if not nil, is told, in rising order, from which places on the target's own
-	// progress will ask for the stream: what ends up to there may be forgotten.
+	// Applied, if not nil, is called with rising positions: the target's own progress will request
+	// the stream from there, so what ends at or before a position may be forgotten.
 	Applied func(end uint64)
 }
 
-// Stats says what a Run has done until now, and what it is at.
+// Stats is what a Run has done so far, and what it is doing.
 type Stats struct {
 	Transactions, Rows int64
 	Waited             int64 // transactions that had to wait for others
 	WaitedBy           Waits // of these
-	Giants             int64 // transactions that were kept in a file
-	Held               int64 // that came too early, and were tried again in their turn
-	Retried            int64 // attempts after errors that may go away
-	Exceptions         int64 // changes that the target did not fit
-	Batches            int64 // that were applied
-	Net                int64 // changes that were made in them
-	Refused            int64 // batches that the target did not take: their transactions were applied one after the other
+	Giants             int64 // transactions that were spooled to a file
+	Held               int64 // came too early, and were retried in their turn
+	Retried            int64 // attempts after errors that may be temporary
+	Exceptions         int64 // changes that conflicted with the target
+	Batches            int64 // those applied
+	Net                int64 // changes made in them
+	Refused            int64 // batches that the target refused: their transactions were applied one by one
 	Batching           bool  // transactions are applied in batches now
-	InFlight           int   // transactions that were read and are not done
+	InFlight           int   // transactions read and not done
 	Bytes              int64 // of them
 	Low                uint64
-	LowTime            time.Time // when the transaction at Low was committed on the source: up to then the target is equal
-	// Latencies of what was applied since the last call, by the clocks of all three:
-	// from the source's commit to the target's, which is from there to the queue, in the
-	// queue, and from its reading to the target's commit.
+	LowTime            time.Time // commit time, on the source, of the transaction at Low: up to then the target is equal
+	// Latencies of what was applied since the last call, by the clocks of all three: EndToEnd is
+	// from the source's commit to the target's; Capture from the source's commit to the queue;
+	// Queue the time in the queue; Apply from its reading to the target's commit.
 	EndToEnd, Capture, Queue, Apply flow.Histogram
 }
 
 // Waits counts transactions by what they had to wait for; one may count under several.
 type Waits struct {
-	Table     int64 // one that concerns a whole table
+	Table     int64 // an access to a whole table
 	Key       int64 // the same row
 	Unique    int64 // the same value of another unique key
 	Reference int64 // at the two ends of a foreign key
@@ -138,12 +138,12 @@ type item struct {
 	node    Node
 	txs     []*change.Tx
 	bounds  []map[uint32]*change.Bound
-	spool   *spool // holds the pieces in place of txs, if they are large
-	batch   *batch // or is all that the item stands for
+	spool   *spool // holds the pieces instead of txs, if they are large
+	batch   *batch // or the batch that the item represents
 	place   uint64
 	end     uint64
 	changes int64 // bytes of them
-	bytes   int64 // and of all that the transaction takes in memory
+	bytes   int64 // memory that the transaction takes in all
 	rows    int
 	time    time.Time
 	put     time.Time // into the queue
@@ -151,7 +151,7 @@ type item struct {
 	done    bool
 	known   bool // on the target when the run began
 	held    bool // has come too early once
-	free    bool // nothing is in its way, and the agents were told
+	free    bool // nothing blocks it, and the agents were notified
 	taken   bool // an agent has it, or has had it
 }
 
@@ -161,10 +161,10 @@ type runner struct {
 	opt   Options
 	epoch int64
 
-	ready  chan *item    // has room for all in flight
-	batch  chan *item    // for the first agent, one at a time: its session is prepared for them
+	ready  chan *item    // has room for everything in flight
+	batch  chan *item    // for the first agent, one at a time: its session is prepared for batches
 	room   chan struct{} // something is done
-	start  chan struct{} // taken by the agent that is next to begin
+	start  chan struct{} // held by the agent that is next to begin
 	enough chan struct{} // there is enough for it
 
 	mu      sync.Mutex
@@ -173,39 +173,39 @@ type runner struct {
 	frontier
 	safe    safety
 	bytes   int64
-	holding map[*item]bool // held until they are the oldest
+	holding map[*item]bool // held back until they are the oldest
 	turns   turnstile
-	closed  bool // no more will come
+	closed  bool // no more will arrive
 	spools  map[*spool]bool
 	stats   Stats
-	// off are tables of the target that get no more changes, but for what Bind has bound since.
+	// off are tables of the target that get no more changes, except by what Bind has bound since.
 	off    map[tidemark.TableID]map[*change.Bound]bool
 	rebind atomic.Bool
 }
 
 // inFlight are the transactions that agents have, or will get next.
 type inFlight struct {
-	order   []*item // in flight, in commit order; those in front that are done are gone
+	order   []*item // in flight, in commit order; finished ones at the front are removed
 	front   front
 	flying  int  // transactions among them, or gathered for the next batch
 	rows    int  // of these
-	backlog bool // much comes, and is old
-	waiting int  // rows of what is in ready
+	backlog bool // many old transactions arrive
+	waiting int  // rows of the transactions in ready
 	working int  // agents that have taken something
 }
 
-// frontier is how far the target is: all up to low is applied.
+// frontier is how far the target is: everything up to low is applied.
 type frontier struct {
 	low     uint64
 	wrote   uint64 // the largest low that an agent has committed
-	told    uint64 // and that Applied has heard of
-	commits int64  // of agents
+	told    uint64 // the low last passed to Applied
+	commits int64  // made by agents
 	lowTime time.Time
 	done    [][]uint64 // per agent, above low
 }
 
-// A Run applies transactions to a target until in is closed and all are applied, or
-// until ctx ends.
+// A Run applies transactions to a target until in is closed and everything is applied, or until ctx
+// ends.
 type Run struct{ *runner }
 
 // New prepares to apply a stream.
@@ -231,11 +231,10 @@ func New(tgt Target, opt Options) *Run {
 		holding: map[*item]bool{}, frontier: frontier{done: make([][]uint64, opt.Agents)}, spools: map[*spool]bool{}, off: map[tidemark.TableID]map[*change.Bound]bool{}}}
 }
 
-// Start begins an epoch and says how far the stream was applied: transactions behind
-// Low have to be given to Go, others may. What stands before the place from, it takes
-// for applied: a copy has brought it.
+// Start begins an epoch and returns how far the stream was applied: transactions after Low must be
+// passed to Go, others may. Everything before the place from counts as applied: a copy contains it.
 func (r *Run) Start(ctx context.Context, from uint64) (change.Progress, error) {
-	p, err := r.tgt.BeginApply(ctx, r.opt.Queue, r.opt.Agents+1) // one more writes how far the log is where it has nothing to apply
+	p, err := r.tgt.BeginApply(ctx, r.opt.Queue, r.opt.Agents+1) // one more writes the log position while idle
 	if from > 0 {
 		p.Low = max(p.Low, from-1)
 	}
@@ -243,8 +242,8 @@ func (r *Run) Start(ctx context.Context, from uint64) (change.Progress, error) {
 	return p, err
 }
 
-// Go enlists the browser and the agents in g. Transactions come from in, in commit
-// order, with their pieces in order; p is what Start gave.
+// Go starts the reader and the agents in g. Transactions come from in, in commit order, with their
+// pieces in order; p is the result of Start.
 func (r *Run) Go(g *flow.Group, in *flow.Buffer[*change.Tx], p change.Progress) {
 	r.opt.Bind = r.noting(r.opt.Bind)
 	g.Go("Browser", func(ctx context.Context, c *flow.Clock) error { return newBrowser(r.runner, c, in, p).run(ctx) })
@@ -256,7 +255,7 @@ func (r *Run) Go(g *flow.Group, in *flow.Buffer[*change.Tx], p change.Progress) 
 	}
 }
 
-// Stats says what has been done until now. Whoever calls it takes the latencies away.
+// Stats returns what has been done so far. Each call resets the latencies.
 func (r *Run) Stats() Stats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -266,9 +265,9 @@ func (r *Run) Stats() Stats {
 	return s
 }
 
-// Advance writes that there is nothing to apply before the place seen, so that source and queue
-// may forget what is before it. It does nothing while transactions are in flight. What an agent writes with a
-// transaction is not behind that itself: the last ones are only in what is written next.
+// Advance records that there is nothing to apply before the place seen, so that source and queue
+// may forget everything before it. It does nothing while transactions are in flight. The progress
+// that an agent writes with a transaction does not cover that transaction: the next write does.
 func (r *Run) Advance(ctx context.Context, seen uint64) error {
 	r.mu.Lock()
 	if r.flying > 0 || r.wrote >= seen-1 {
@@ -291,7 +290,7 @@ func (r *Run) Advance(ctx context.Context, seen uint64) error {
 	return r.flush(ctx)
 }
 
-// written notes that the target's progress says low. The lock is held.
+// written records that the target's progress is at low. The lock is held.
 func (r *runner) written(low uint64) {
 	r.wrote = max(r.wrote, low)
 	r.commits++
@@ -301,8 +300,7 @@ func (r *runner) written(low uint64) {
 	r.unsafe()
 }
 
-// applied tells whoever wants to know that the target's progress will never say less than low
-// again. The lock is held.
+// applied reports that the target's progress will never again be less than low. The lock is held.
 func (r *runner) applied(low uint64) {
 	if low > r.told && r.opt.Applied != nil {
 		r.opt.Applied(low + 1)
@@ -310,10 +308,10 @@ func (r *runner) applied(low uint64) {
 	r.told = max(r.told, low)
 }
 
-// Agents is how many there are.
+// Agents returns the number of agents.
 func (r *Run) Agents() int { return r.opt.Agents }
 
-// Low is the place up to which all is on the target, and would be if that crashed now.
+// Low returns the place up to which everything is on the target, and would be after a crash now.
 func (r *Run) Low() uint64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -342,7 +340,7 @@ func (r *runner) count(it *item, now time.Time) {
 	s.Apply.Add(now.Sub(it.got))
 }
 
-// close says that no more transactions will come.
+// close marks the end of the transactions.
 func (r *runner) close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -350,13 +348,13 @@ func (r *runner) close() {
 	r.advance()
 }
 
-// advance moves low over what is done, lets the oldest go if it was held, and ends the
-// agents when nothing is left. The lock is held.
+// advance moves low past what is done, releases the oldest transaction if it was held, and ends the
+// agents when nothing remains. The lock is held.
 func (r *runner) advance() {
 	moved := 0
 	for moved < len(r.order) && r.order[moved].done {
 		it := r.order[moved]
-		// Behind its end the stream goes on, so that is where it was applied up to.
+		// The stream continues after its end, so everything up to there is applied.
 		r.low, r.lowTime = max(r.low, it.end-1), it.time
 		r.leave(it)
 		r.order[moved] = nil
@@ -385,7 +383,7 @@ func (r *runner) advance() {
 	}
 }
 
-// agent applies what is free until nothing will come any more.
+// agent applies free transactions until no more can arrive.
 func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 	var free []*Node
 	for {
@@ -394,7 +392,7 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 			return err
 		}
 		if len(items) == 0 {
-			continue // somebody else has it
+			continue // another agent has it
 		}
 		r.mu.Lock()
 		r.working++
@@ -430,8 +428,8 @@ func (r *runner) agent(ctx context.Context, c *flow.Clock, n int) error {
 	}
 }
 
-// attempt applies items, together if that goes, else one by one. It gives those that
-// came too early.
+// attempt applies items, together if possible, else one by one. It returns those that came too
+// early.
 func (r *runner) attempt(ctx context.Context, c *flow.Clock, n int, items []*item) (early []*item, err error) {
 	if items[0].batch != nil {
 		return nil, r.attemptBatch(ctx, c, n, items[0])
@@ -449,7 +447,7 @@ func (r *runner) attempt(ctx context.Context, c *flow.Clock, n int, items []*ite
 			if err != nil {
 				return nil, err
 			}
-			if len(held) > 0 { // and what is behind it may depend on it
+			if len(held) > 0 { // and the following ones may depend on it
 				for _, it := range items[i:] {
 					it.held = true
 				}
@@ -460,7 +458,7 @@ func (r *runner) attempt(ctx context.Context, c *flow.Clock, n int, items []*ite
 	return nil, nil
 }
 
-// again tries a transaction that has failed once more, if that may help.
+// again retries a failed transaction, if that may help.
 func (r *runner) again(ctx context.Context, c *flow.Clock, n int, it *item, err error) (early []*item, _ error) {
 	for transient := 0; err != nil; err = r.apply(ctx, c, n, []*item{it}) {
 		if ctx.Err() != nil {
@@ -482,8 +480,8 @@ func (r *runner) again(ctx context.Context, c *flow.Clock, n int, it *item, err 
 				return nil, err
 			}
 		case kind == tidemark.BadRow, kind == tidemark.NotEmpty, slices.Contains(r.opt.OKStates, change.StateOf(err)):
-			// A value that another transaction frees, a row that another one makes: if that
-			// one is older and not done, it was unknown that they meet.
+			// Another transaction frees the value or creates the row: if that one is older and not
+			// done, their conflict was unknown.
 			if it.held {
 				return nil, r.resolve(ctx, c, n, it, err)
 			}
@@ -532,7 +530,7 @@ func (r *runner) committed(n int, g *change.Group) {
 	r.mu.Unlock()
 }
 
-// progress is a group of nothing but what an agent has done.
+// progress returns a group with only an agent's progress.
 func (r *runner) progress(n int) *change.Group {
 	g := &change.Group{Queue: r.opt.Queue, Agent: n, Epoch: r.epoch, Cascades: r.opt.Cascades, OKStates: r.opt.OKStates}
 	r.mu.Lock()
@@ -550,7 +548,7 @@ func (r *runner) progress(n int) *change.Group {
 func (r *runner) group(n int, items []*item) *change.Group {
 	g := r.progress(n)
 	if b := items[0].batch; b != nil {
-		// All before its last transaction is in the same transaction as that.
+		// Everything before its last transaction is committed together with it.
 		g.Low, g.Net, g.Spooled = items[0].place-1, true, b.each
 		g.Done = slices.DeleteFunc(g.Done, func(place uint64) bool { return place <= g.Low })
 	}

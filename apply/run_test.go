@@ -28,8 +28,8 @@ const schema = `CREATE TABLE district (id int PRIMARY KEY, name text UNIQUE, tot
 	CREATE TABLE customer (id int PRIMARY KEY, district int NOT NULL REFERENCES district ON DELETE CASCADE, email text UNIQUE, balance int NOT NULL DEFAULT 0);
 	CREATE TABLE history (customer int, note text); ALTER TABLE history REPLICA IDENTITY FULL;`
 
-// A session makes transactions that get in each other's way: hot parents, unique values
-// that change hands, children that come with their parent and go with it.
+// session runs transactions that conflict with each other: hot parents, unique values that change
+// hands, children that are inserted and deleted with their parent.
 func session(t *testing.T, url string, rnd *rand.Rand, n int) {
 	conn, err := pgconn.Connect(t.Context(), url)
 	if err != nil {
@@ -54,7 +54,7 @@ func session(t *testing.T, url string, rnd *rand.Rand, n int) {
 				fmt.Sprintf("DELETE FROM history WHERE ctid = (SELECT ctid FROM history WHERE customer = %d LIMIT 1)", c%5),
 			}[rnd.IntN(10)])
 		}
-		// Sessions that meet may be refused: what is not committed does not count.
+		// Conflicting sessions may be refused: uncommitted transactions do not count.
 		if _, err := conn.Exec(t.Context(), "BEGIN; "+strings.Join(sql, "; ")+"; COMMIT").ReadAll(); err != nil {
 			_, _ = conn.Exec(t.Context(), "ROLLBACK").ReadAll()
 		}
@@ -106,7 +106,7 @@ func engine(t *testing.T, url string) *postgres.Engine {
 // follow applies the stream of the slot until ctx ends, or something fails.
 func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply.Stats, error) {
 	t.Helper()
-	// Not the test's goroutine: an error is given back.
+	// This is not the test's goroutine: return errors.
 	from, err := postgres.Open(ctx, r.src, postgres.Options{})
 	if err != nil {
 		return apply.Stats{}, err
@@ -180,7 +180,7 @@ func contents(t *testing.T, url string) string {
 	return strings.Join(out, "\n")
 }
 
-// await waits until the target has what the source has.
+// await waits until the target equals the source.
 func (r rig) await(t *testing.T) {
 	t.Helper()
 	var a, b string
@@ -192,12 +192,12 @@ func (r rig) await(t *testing.T) {
 	t.Errorf("the source has\n%s\nthe target\n%s", a, b)
 }
 
-// Many agents that get in each other's way come to the rows that the source has.
+// Many agents that get in each other's way produce the source's rows.
 func TestParallelApply(t *testing.T) {
 	for _, x := range []struct {
 		name string
 		opt  apply.Options
-		late bool // when there is much to catch up with
+		late bool // with a large backlog
 	}{
 		{"16 agents", apply.Options{}, false},
 		{"4 agents, 1 a commit", apply.Options{Agents: 4, CommitCount: 1}, false},
@@ -253,8 +253,8 @@ func TestParallelApply(t *testing.T) {
 	}
 }
 
-// However often apply is stopped, its sessions are cut, or a second one takes over,
-// nothing is lost and nothing is done twice.
+// However often apply is stopped, its sessions are cut, or a second one takes over, nothing is lost
+// and nothing is applied twice.
 func TestStoppedAtAnyMoment(t *testing.T) {
 	for name, mode := range map[string]apply.Mode{"one by one": apply.Transactional, "batches": apply.Batch} {
 		t.Run(name, func(t *testing.T) {
@@ -308,8 +308,8 @@ func stopAtAnyMoment(t *testing.T, mode apply.Mode) {
 	}
 }
 
-// In the source's order the target never shows what the source never was: the second of
-// two counters, which run after each other, is never ahead.
+// In source order the target never shows a state that the source never had: the second of two
+// counters, which run after each other, is never ahead.
 func TestSourceOrderIsSeen(t *testing.T) {
 	r := newRig(t)
 	testdb.Query(t, r.src, "INSERT INTO district VALUES (1, 'a', 0), (2, 'b', 0)")
@@ -319,7 +319,7 @@ func TestSourceOrderIsSeen(t *testing.T) {
 	}
 	defer session.Close(context.Background())
 	const n = 1500
-	for i := range n { // a backlog, which is applied as fast as it goes
+	for i := range n { // a backlog, which is applied as fast as possible
 		if _, err := session.Exec(t.Context(), fmt.Sprintf("UPDATE district SET total = %d WHERE id = %d", i/2+1, i%2+1)).ReadAll(); err != nil {
 			t.Fatal(err)
 		}

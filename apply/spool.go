@@ -8,16 +8,15 @@ import (
 	file "github.com/tidemarkdb/tidemark/internal/spool"
 )
 
-// A spool keeps the pieces of one transaction in a file, where they would take too much
-// memory. They can be read as often as is wanted: a transaction that fails may be tried
-// again.
+// A spool keeps the pieces of one transaction in a file if they would take too much memory. They
+// can be read any number of times: a failed transaction may be retried.
 type spool struct {
 	file   *file.File
 	tx     change.Tx                  // what all pieces have in common
 	bounds []map[uint32]*change.Bound // per piece
 }
 
-// newSpool makes the file in dir; "" is the system's folder for temporary files.
+// newSpool creates the file in dir; "" is the system's folder for temporary files.
 func newSpool(dir string, tx *change.Tx) (*spool, error) {
 	f, err := file.New(dir, "--apply-memory")
 	if err != nil {
@@ -37,7 +36,7 @@ func (s *spool) add(tx *change.Tx, bounds map[uint32]*change.Bound) error {
 	return nil
 }
 
-// each gives piece after piece, each in memory of its own.
+// each emits the pieces one by one, each in memory of its own.
 func (s *spool) each(do func(*change.Tx, map[uint32]*change.Bound) error) error {
 	in := s.file.Reader()
 	head := make([]byte, 8)
@@ -58,8 +57,8 @@ func (s *spool) each(do func(*change.Tx, map[uint32]*change.Bound) error) error 
 	return nil
 }
 
-// keep keeps a piece of a transaction, in memory or, as soon as that is too much, with
-// all others in a file. accesses is how many it has until now.
+// keep stores a piece of a transaction in memory or, once that is too much, with all others in a
+// file. accesses is how many the transaction has so far.
 func (r *runner) keep(it *item, tx *change.Tx, bounds map[uint32]*change.Bound, accesses int) error {
 	it.rows += tx.Rows
 	if it.spool != nil {
@@ -84,15 +83,15 @@ func (r *runner) keep(it *item, tx *change.Tx, bounds map[uint32]*change.Bound, 
 			return err
 		}
 	}
-	// What is left names the transaction.
+	// What remains identifies the transaction.
 	it.txs, it.bounds, it.bytes = []*change.Tx{&it.spool.tx}, []map[uint32]*change.Bound{nil}, 0
 	return nil
 }
 
-// accessBytes is what a key of a transaction in flight takes in the tracker.
+// accessBytes is the memory that a key of a transaction in flight takes in the tracker.
 const accessBytes = 100
 
-// unspool removes the file of a transaction that is done. The lock is held.
+// unspool removes the file of a finished transaction. The lock is held.
 func (r *runner) unspool(it *item) {
 	if it.spool != nil {
 		it.spool.file.Close()
@@ -100,7 +99,7 @@ func (r *runner) unspool(it *item) {
 	}
 }
 
-// Close removes what a run that has ended has left in files.
+// Close removes the files that a run has left.
 func (r *Run) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()

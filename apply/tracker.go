@@ -1,62 +1,59 @@
 package apply
 
-// A Key stands for something of the target that transactions can meet at: a value
-// of a unique key, or a table. It is a hash: two that happen to be equal make one
-// transaction wait for the other without need, and nothing worse.
+// A Key represents something on the target over which transactions can conflict: a value of a
+// unique key, or a table. It is a hash: a collision makes one transaction wait for another
+// needlessly, nothing worse.
 type Key uint64
 
-// An Access is what a transaction does with a Key. Readers of a key run at once, a
-// writer runs alone.
+// An Access is how a transaction uses a Key. Readers of a key run in parallel, a writer runs alone.
 //
-// A row writes each of its key values, of before and after. A row that references
-// another one reads the key value that it references: children of one parent do not
-// wait for each other, only for the parent's own change. Every row reads its table,
-// and what concerns a whole table (TRUNCATE, a change that no key tells apart from
-// others) writes it.
+// A row writes each of its key values, before and after. A row that references another one reads
+// the key value that it references: children of one parent do not wait for each other, only for a
+// change of the parent itself. Every row reads its table, and an operation on a whole table
+// (TRUNCATE, a change of a row without a key) writes it.
 type Access struct {
 	Key   Key
 	Write bool
-	Of    Of // for the count of what transactions wait for
+	Of    Of // to count what transactions wait for
 }
 
-// An Of says what the Key of an Access stands for.
+// An Of is what the Key of an Access represents.
 type Of uint8
 
 const (
 	OfTable  Of = iota // a whole table
-	OfKey              // the key that tells rows apart
+	OfKey              // the key that identifies rows
 	OfUnique           // another unique key
 )
 
-// A Cause is why a transaction has to wait for others; several are added up.
+// A Cause is why a transaction has to wait for others; several are combined.
 type Cause uint8
 
 const (
-	ByTable     Cause = 1 << iota // it, or what it waits for, concerns a whole table
+	ByTable     Cause = 1 << iota // it, or what it waits for, accesses a whole table
 	ByKey                         // the same row
 	ByUnique                      // the same value of another unique key
-	ByReference                   // one references a row that the other one makes, changes or takes away
+	ByReference                   // one references a row that the other creates, changes or deletes
 )
 
-// causes are those of two writers that meet, readers of a reader and a writer: what reads
-// a key references its row.
+// causes are conflicts between two writers, readers those between a reader and a writer: a reader
+// of a key references its row.
 var (
 	causes  = [...]Cause{OfTable: ByTable, OfKey: ByKey, OfUnique: ByUnique}
 	readers = [...]Cause{OfTable: ByTable, OfKey: ByReference, OfUnique: ByReference}
 )
 
-// A Node is a transaction in a Tracker. The zero value is ready for Add, and again
-// after Done.
+// A Node is a transaction in a Tracker. The zero value is ready for Add, also after Done.
 type Node struct {
-	Tx  any   // whatever the caller wants to find here
-	Why Cause // it had to wait, when it was added
+	Tx  any   // for the caller's use
+	Why Cause // reason for which it had to wait, when it was added
 
 	waits   int     // nodes that must be done before this one may begin
 	waiters []*Node // nodes that wait for this one
 	entries []*entry
 }
 
-// An entry is what a node holds of one key.
+// An entry is a node's access to one key.
 type entry struct {
 	node       *Node
 	slot       *slot
@@ -65,8 +62,8 @@ type entry struct {
 	linked     bool
 }
 
-// A slot is a key that a node in flight has accessed: the last writer, and who has
-// read since. Writers before it are what it waits for, so they need not be known.
+// A slot is a key that a node in flight has accessed: the last writer, and the readers since. The
+// last writer waits for earlier writers, so they need not be kept.
 type slot struct {
 	key     Key
 	writer  *entry
@@ -75,12 +72,11 @@ type slot struct {
 	next    *slot  // in the same bucket
 }
 
-// A Tracker finds out which transactions may run at once. It knows those in flight
-// only, so it forgets exactly what is done, and never has to be cleared. It is for one
-// goroutine.
+// A Tracker decides which transactions may run at once. It knows only those in flight: it forgets
+// exactly what is done and never has to be cleared. It is not safe for concurrent use.
 //
-// Its table is of its own: keys are hashes already, and what was accessed is looked up
-// and removed once for each access, for which a Go map takes twice as long.
+// It has its own hash table: keys are hashes already, and each access is one lookup and one
+// removal; a Go map takes twice as long for these.
 type Tracker struct {
 	buckets []*slot // a power of two of them
 	slots   int     // in all buckets
@@ -89,21 +85,21 @@ type Tracker struct {
 	nodes   int
 }
 
-// NewTracker makes a tracker without nodes.
+// NewTracker creates a tracker without nodes.
 func NewTracker() *Tracker { return &Tracker{buckets: make([]*slot, 1<<4)} }
 
-// Len is the number of nodes in flight.
+// Len returns the number of nodes in flight.
 func (t *Tracker) Len() int { return t.nodes }
 
-// Add takes the next transaction in commit order, with all that it accesses, and says
-// whether it may begin at once. If not, Done of another node gives it.
+// Add takes the next transaction in commit order, with all its accesses, and reports whether it may
+// begin at once. If not, Done of another node returns it.
 func (t *Tracker) Add(n *Node, accesses []Access) (ready bool) {
 	t.nodes++
 	for _, a := range accesses {
 		s := t.slot(a.Key)
 		mine := s.writer != nil && s.writer.node == n
 		switch {
-		case mine: // a writer reads, and writes again, as it likes
+		case mine: // a writer may read and write again freely
 		case a.Write:
 			t.write(s, n, a.Of)
 		case s.readers == nil || s.readers.node != n:
@@ -135,8 +131,8 @@ func (t *Tracker) write(s *slot, n *Node, of Of) {
 	s.writer = e
 }
 
-// waitFor makes n wait for another node, once: all that n waits for is found in one
-// call of Add, so if it is among the waiters already it is the last one.
+// waitFor makes n wait for another node, once: one call of Add finds everything that n waits for,
+// so if n is already among the waiters it is the last one.
 func (n *Node) waitFor(other *Node, why Cause) {
 	n.Why |= why
 	if k := len(other.waiters); k > 0 && other.waiters[k-1] == n {
@@ -172,9 +168,8 @@ func (t *Tracker) Done(n *Node, ready []*Node) []*Node {
 	return ready
 }
 
-// Chain appends to group, whose nodes may begin or follow each other, those that wait for
-// nodes of the group alone, until it has max. In commit order they can be done one after
-// the other by the same hand.
+// Chain appends to group, whose nodes may begin or follow each other, nodes that wait only for
+// nodes of the group, until it has max. One agent can run them one by one in commit order.
 func Chain(group []*Node, max int) []*Node {
 	inside := map[*Node]int{} // how many of the group a node waits for
 	for i := 0; i < len(group); i++ {
@@ -210,13 +205,13 @@ func (e *entry) unlink() {
 	}
 }
 
-// bucket spreads keys that are no good hashes too.
+// bucket also spreads keys that are not good hashes.
 func (t *Tracker) bucket(k Key) *(*slot) {
 	h := uint64(k) * 0x9e3779b97f4a7c15
 	return &t.buckets[(h>>32)&uint64(len(t.buckets)-1)]
 }
 
-// slot finds the slot of a key, or makes it.
+// slot finds the slot of a key, or creates it.
 func (t *Tracker) slot(k Key) *slot {
 	head := t.bucket(k)
 	for s := *head; s != nil; s = s.next {
@@ -235,7 +230,7 @@ func (t *Tracker) slot(k Key) *slot {
 	return s
 }
 
-// remove takes out a slot that nobody holds any more.
+// remove removes a slot that nothing holds.
 func (t *Tracker) remove(s *slot) {
 	at := t.bucket(s.key)
 	for *at != s {
@@ -259,7 +254,7 @@ func (t *Tracker) grow() {
 	}
 }
 
-// A pool keeps what is to be used again, and makes many at once when it has none.
+// A pool keeps objects for reuse, and allocates many at once when it is empty.
 type pool[T any] []*T
 
 func (p *pool[T]) take() *T {
@@ -275,7 +270,7 @@ func (p *pool[T]) take() *T {
 	return x
 }
 
-// put takes back what nobody holds any more.
+// put returns an object that nothing holds to the pool.
 func (p *pool[T]) put(x *T) {
 	var zero T
 	*x = zero

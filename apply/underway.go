@@ -6,23 +6,25 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// Underway is the oldest transaction that a Run has begun to read and has not applied. Place 0: there is none.
+// Underway is the oldest transaction that a Run has begun to read and has not applied. Place 0:
+// there is none.
 type Underway struct {
-	Low   uint64 // the target has all up to here
+	Low   uint64 // the target has everything up to here
 	Place uint64
-	Time  time.Time // of its commit, by the source's clock
-	Rows  int       // that were read of it
-	// Alone: it is too large for memory, or has come in pieces until now, so that nothing else is applied beside it.
+	Time  time.Time // its commit time, by the source's clock
+	Rows  int       // rows read of it
+	// Alone: it is too large for memory, or arrives in pieces, so nothing else is applied at the
+	// same time.
 	Alone bool
-	// Reading: its end has not come.
+	// Reading: its end has not arrived.
 	Reading bool
 }
 
-// A front is what the browser holds that is in no order yet.
+// A front is what the browser holds and has not yet put in order.
 type front struct {
-	coming   *change.Tx // first piece of a transaction that comes in pieces
-	rows     int        // of the pieces that have come
-	gathered *item      // first one of the batch that is gathered
+	coming   *change.Tx // first piece of a transaction that arrives in pieces
+	rows     int        // in the pieces that have arrived
+	gathered *item      // first of the batch being gathered
 }
 
 // Underway reports the oldest transaction that is not applied. Any goroutine may call it.
@@ -45,7 +47,7 @@ func (r *Run) Underway() Underway {
 	return Underway{r.low, first.place, first.time, first.rows, first.spool != nil, false}
 }
 
-// comes takes note of a piece of a transaction. Those that come whole are in order at once.
+// comes records a piece of a transaction. Transactions that arrive whole are put in order at once.
 func (r *runner) comes(tx *change.Tx) {
 	if !tx.More && r.front.coming == nil { // only the browser writes it
 		return
@@ -60,5 +62,5 @@ func (r *runner) comes(tx *change.Tx) {
 	r.front.rows += tx.Rows
 }
 
-// came notes that a transaction is in order. The lock is held.
+// came notes that a transaction was put in order. The lock is held.
 func (r *runner) came() { r.front.coming, r.front.rows = nil, 0 }

@@ -10,18 +10,18 @@ import (
 
 // A test is one filter of a move: a row passes if any of its conditions holds.
 type test struct {
-	column int // of the tableFilter's
+	column int // index in the tableFilter's columns
 	scale  scale
 	any    []condition
 }
 
-// A condition compares with canonical texts of the scale.
+// A condition compares canonical texts on the test's scale.
 type condition struct {
 	op        string
-	low, high []byte // the value; or where a range begins and ends
+	low, high []byte // the value; or the bounds of a range
 }
 
-// passes says whether a value passes. As in SQL, NULL is neither equal nor unequal.
+// passes reports whether a value passes. As in SQL, NULL is neither equal nor unequal.
 func (t *test) passes(v change.Value) (bool, error) {
 	if v.Kind == change.BinaryValue {
 		return false, errForm
@@ -71,10 +71,10 @@ type scale uint8
 
 const (
 	byBytes  scale = iota // text of equal bytes, hex, UUIDs, booleans
-	byText                // as bytes, but blanks at the end do not count
+	byText                // as bytes, ignoring trailing blanks
 	byNumber              // integers and decimals
-	byMoment              // dates, with a time of the day or without
-	byClock               // times of the day, and spans of MySQL
+	byMoment              // dates, with or without a time of day
+	byClock               // times of day, and spans of MySQL
 )
 
 var errForm = errors.New("a value is not in the form of the type that the column had when the stream was opened")
@@ -95,7 +95,7 @@ func (s scale) compare(a, b []byte) (int, error) {
 	return bytes.Compare(a, b), nil
 }
 
-// compareAs compares what is read of two texts.
+// compareAs parses two texts and compares the results.
 func compareAs[T any](a, b []byte, read func([]byte) (T, bool), compare func(x, y T) int) (int, error) {
 	x, ok := read(a)
 	y, also := read(b)
@@ -105,10 +105,10 @@ func compareAs[T any](a, b []byte, read func([]byte) (T, bool), compare func(x, 
 	return compare(x, y), nil
 }
 
-// A number is a decimal in its digits, of any length.
+// A number is a decimal as digits, of any length.
 type number struct {
-	sign        int    // -2 and 2: infinite; 3: NaN, which is larger than all in PostgreSQL
-	whole, frac []byte // without zeros at the outer ends
+	sign        int    // -2 and 2: infinite; 3: NaN, which is larger than all others in PostgreSQL
+	whole, frac []byte // without leading or trailing zeros
 }
 
 func readNumber(b []byte) (n number, ok bool) {
@@ -151,11 +151,11 @@ func (n number) compare(o number) int {
 	return n.sign * cmp.Or(cmp.Compare(len(n.whole), len(o.whole)), bytes.Compare(n.whole, o.whole), bytes.Compare(n.frac, o.frac))
 }
 
-// A moment is a date or an instant in UTC. What is no date, such as MySQL's 0000-00-00 and
-// 2026-02-31, has its place in the order of the digits, as it has there.
+// A moment is a date or an instant in UTC. Invalid dates, such as MySQL's 0000-00-00 and
+// 2026-02-31, are ordered by their digits, as in MySQL.
 type moment struct {
 	year int
-	rest []byte // behind it, without zeros at the end of the fraction
+	rest []byte // after it, without trailing zeros of the fraction
 }
 
 const endOfTime = 1 << 30
@@ -183,7 +183,7 @@ func readMoment(b []byte) (m moment, ok bool) {
 	return m, true
 }
 
-// trimFraction cuts zeros at the end of a fraction of a second.
+// trimFraction removes trailing zeros from a fraction of a second.
 func trimFraction(b []byte) []byte {
 	if bytes.IndexByte(b, '.') < 0 {
 		return b
@@ -191,7 +191,7 @@ func trimFraction(b []byte) []byte {
 	return bytes.TrimRight(bytes.TrimRight(b, "0"), ".")
 }
 
-// A clock is hours, which may be negative, and what follows them.
+// A clock holds hours, which may be negative, and what follows them.
 type clock struct {
 	sign  int
 	hours int

@@ -8,32 +8,31 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A Log is a durable queue, as a capture wants it.
+// A Log is a durable queue as a capture uses it.
 type Log interface {
-	// Append puts transactions, or pieces of them, behind what is there. They are durable
-	// when it returns. While the queue is full it waits.
+	// Append appends transactions, or pieces of them. They are durable when it returns. It waits
+	// while the queue is full.
 	Append(ctx context.Context, txs []*change.Tx) error
 }
 
-// A Reader is a durable queue, as an applier wants it.
+// A Reader is a durable queue as an apply uses it.
 type Reader interface {
-	// Read gives the transactions behind a place, and waits for more until ctx ends.
+	// Read emits the transactions after a place, and waits for more until ctx ends.
 	Read(ctx context.Context, after uint64, emit func(*change.Tx) error) error
 }
 
-// groupBytes is how much one Append takes at most. What comes while an Append waits for
-// the disk goes into the next one: so groups are as small as the latency allows, and as
-// large as the load needs.
+// groupBytes is how much one Append takes, at most. What arrives while an Append waits for the disk
+// is in the next one: so groups are as small as latency permits, and as large as the load requires.
 const groupBytes = 4 << 20
 
-// Into enlists in g two workers: one reads a stream, the other appends what has come to a
-// queue, and only then lets the source forget its log.
+// Into starts two workers in g: one reads a stream, the other appends its transactions to a queue,
+// and only then lets the source remove its log.
 func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, opt Options) {
 	between := flow.NewBuffer(1<<16, buffer, func(tx *change.Tx) int64 { return int64(len(tx.Changes)) + 200 })
 	run(g, s, between, m, opt, func(*change.Tx) {})
 	g.Go("Queue", func(ctx context.Context, c *flow.Clock) error {
 		var group []*change.Tx
-		var next time.Time // no write before
+		var next time.Time // no write before this
 		for {
 			var err error
 			if wait := time.Until(next); wait > 0 {
@@ -76,10 +75,10 @@ func Into(g *flow.Group, s Stream, log Log, buffer int64, m *Meter, opt Options)
 	}
 }
 
-// idle hands on how far the log was read, if there was nothing behind the last transaction.
+// idle records how far the log was read, if nothing came after the last transaction.
 func idle(ctx context.Context, c *flow.Clock, s Stream, out *flow.Buffer[*change.Tx], m *Meter) error {
 	if !m.order.TryLock() {
-		return nil // something comes
+		return nil // something arrives
 	}
 	defer m.order.Unlock()
 	seen := s.Seen()
@@ -91,7 +90,7 @@ func idle(ctx context.Context, c *flow.Clock, s Stream, out *flow.Buffer[*change
 	return out.Put(ctx, c, tx)
 }
 
-// collect takes what is there, and waits only for the first.
+// collect takes everything available, and waits only for the first transaction.
 func collect(ctx context.Context, c *flow.Clock, from *flow.Buffer[*change.Tx], group []*change.Tx) ([]*change.Tx, error) {
 	tx, ok, err := from.Take(ctx, c)
 	if err != nil || !ok {
@@ -123,7 +122,7 @@ func appendGroup(ctx context.Context, c *flow.Clock, log Log, group []*change.Tx
 	return log.Append(ctx, group)
 }
 
-// lastEnd is the End of the last whole transaction; 0 if there is none.
+// lastEnd returns the End of the last whole transaction; 0 if there is none.
 func lastEnd(group []*change.Tx) uint64 {
 	for i := len(group) - 1; i >= 0; i-- {
 		if !group[i].More {
@@ -133,7 +132,7 @@ func lastEnd(group []*change.Tx) uint64 {
 	return 0
 }
 
-// From enlists in g a worker that reads a queue behind a place.
+// From starts in g a worker that reads a queue, starting after a place.
 func From(g *flow.Group, log Reader, after uint64, out *flow.Buffer[*change.Tx], opt Options) {
 	g.Go("Reader", func(ctx context.Context, c *flow.Clock) error {
 		defer c.Enter(c.Enter(flow.IO))

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A paced stream gives transactions of a size, one each millisecond.
+// A paced is a stream that emits transactions of a size, one each millisecond.
 type paced struct{ number, size int }
 
 func (p paced) Run(ctx context.Context, emit func(*change.Tx) error) error {
@@ -29,7 +29,7 @@ func (paced) Seen() uint64   { return 0 }
 func (paced) Release(uint64) {}
 func (paced) Close()         {}
 
-// writes notes when it was appended to, and how much.
+// writes records when it was appended to, and how much.
 type writes struct {
 	began time.Time
 	at    []time.Duration
@@ -41,8 +41,8 @@ func (w *writes) Append(_ context.Context, txs []*change.Tx) error {
 	return nil
 }
 
-// TestInterval writes to a queue as seldom as it is told to, but at once what comes after a
-// pause, and what is much.
+// TestInterval writes to a queue at the set interval, but at once after a pause, or when there is a
+// lot.
 func TestInterval(t *testing.T) {
 	for _, x := range []struct {
 		name     string
@@ -59,7 +59,7 @@ func TestInterval(t *testing.T) {
 				w := &writes{began: time.Now()}
 				g := flow.NewGroup(t.Context())
 				Into(g, x.stream, w, 64<<20, &Meter{}, Options{Interval: x.interval})
-				_ = g.Wait() // the stream has come to its end
+				_ = g.Wait() // the stream has ended
 				if len(w.sizes) < len(x.first) || !slices.Equal(w.sizes[:len(x.first)], x.first) || w.at[0] != 0 {
 					t.Errorf("writes of %v transactions at %v, want %v first", w.sizes, w.at, x.first)
 				}

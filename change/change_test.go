@@ -19,7 +19,7 @@ func drawTuple(r *rapid.T, label string) []Value {
 	}), 0, 5).Draw(r, label)
 }
 
-// What is written as a change is read as the same change, one after another.
+// Changes that are written are read as the same changes, one after another.
 func TestChangesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		type made struct {
@@ -85,8 +85,8 @@ func TestRelationsRoundTrip(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, they give changes or an error; what parses stays within
-// its message, and its tuples can be walked.
+// Any bytes yield changes or an error; a parsed change stays within its message, and its tuples can
+// be read.
 func FuzzChanges(f *testing.F) {
 	f.Add(Append(nil, Relation{ID: 1, Identity: 'f'}.Append(nil)))
 	f.Add(Append(nil, AppendTuple([]byte("I\x00\x00\x00\x01N"), []Value{{Kind: NullValue}, {Kind: TextValue, Data: []byte("x")}})))

@@ -2,19 +2,20 @@ package change
 
 import "github.com/tidemarkdb/tidemark"
 
-// A Definition is what of a table can change without a word in the log, as a look at the source's catalogue finds it.
+// A Definition is the part of a table's definition that can change without a log record, as read
+// from the source's catalogue.
 type Definition struct {
-	At      uint64          `json:"at"`               // log position behind all that the look has seen
+	At      uint64          `json:"at"`               // log position after everything that the catalogue showed
 	ID      uint32          `json:"id,omitempty"`     // of the table
-	Logged  bool            `json:"logged,omitempty"` // the log has said it: At is the transaction's place
-	Said    uint64          `json:"said,omitempty"`   // and this the message's, within it
+	Logged  bool            `json:"logged,omitempty"` // it comes from the log: At is the place of the transaction,
+	Said    uint64          `json:"said,omitempty"`   // and Said that of the message in it
 	Columns []DefinedColumn `json:"columns,omitempty"`
-	Parted  bool            `json:"parted,omitempty"` // it has partitions, or could have some
+	Parted  bool            `json:"parted,omitempty"` // it has partitions, or can have some
 	Parts   []DefinedPart   `json:"parts,omitempty"`  // all levels, parents first
-	Labels  []DefinedLabel  `json:"labels,omitempty"` // of the types of its columns, in their order
+	Labels  []DefinedLabel  `json:"labels,omitempty"` // of the types of its columns, in order
 }
 
-// A DefinedColumn is a column of a Definition, in SQL of the source.
+// A DefinedColumn is a column of a Definition, in the source's SQL.
 type DefinedColumn struct {
 	Number    int32  `json:"number"`
 	Name      string `json:"name"`
@@ -26,8 +27,8 @@ type DefinedColumn struct {
 	Type      uint32 `json:"type,omitempty"`
 	Mod       int32  `json:"mod,omitempty"`
 	Native    string `json:"native,omitempty"`    // type, as SQL
-	Collation string `json:"collation,omitempty"` // where it is not the type's, as SQL
-	// Missing is the value of rows that were there when the column was added, if they have one.
+	Collation string `json:"collation,omitempty"` // as SQL, if it is not the type's
+	// Missing is the value, if any, of rows that existed when the column was added.
 	Missing *string `json:"missing,omitempty"`
 }
 
@@ -37,41 +38,43 @@ type DefinedPart struct {
 	Table tidemark.TableID `json:"table"`
 	Of    tidemark.TableID `json:"of"` // its parent
 	Bound string           `json:"bound"`
-	By    string           `json:"by,omitempty"`    // PARTITION BY, of one that has partitions itself
-	Fresh bool             `json:"fresh,omitempty"` // it was made as a partition, or attached empty: what it holds was in the log as its table's
-	Link  string           `json:"link"`            // another one when it was attached anew
-	File  uint32           `json:"file,omitempty"`  // another one when it was emptied, or written anew
+	By    string           `json:"by,omitempty"`    // PARTITION BY, if it has partitions itself
+	Fresh bool             `json:"fresh,omitempty"` // it was created as a partition, or attached empty: its rows were in the log as its table's
+	Link  string           `json:"link"`            // changes when it is attached again
+	File  uint32           `json:"file,omitempty"`  // changes when it is emptied or rewritten
 }
 
 // A DefinedLabel is a label of an enumeration.
 type DefinedLabel struct {
 	ID     uint32 `json:"id"`
 	Type   string `json:"type"`   // quoted, with its schema
-	Column string `json:"column"` // that has it
+	Column string `json:"column"` // the column of this type
 	Text   string `json:"text"`
 }
 
 // DefinitionPrefix is the prefix of a LogicalMessage whose Data is a LoggedDefinition in JSON.
 const DefinitionPrefix = "tidemark.definition"
 
-// A LoggedDefinition is what a source's log says of a changed definition, at its place among the rows: one of the four.
+// A LoggedDefinition is a changed definition in a source's log, at its place among the rows: one of
+// the four.
 type LoggedDefinition struct {
 	Table   *LoggedTable  `json:"table,omitempty"`
 	Dropped []uint32      `json:"dropped,omitempty"` // tables
 	Labels  *LoggedLabels `json:"labels,omitempty"`
-	// Rows says that rows of the table were changed before in the same transaction; of labels: any rows.
+	// Rows means that rows of the table were changed earlier in the same transaction; for labels:
+	// any rows.
 	Rows bool `json:"rows,omitempty"`
-	// Cast says that types were changed without an expression of the user's own.
+	// Cast means that types were changed without a USING expression.
 	Cast bool `json:"cast,omitempty"`
 }
 
-// A LoggedTable is a table as it is from there on.
+// A LoggedTable is a table as it is from its place on.
 type LoggedTable struct {
 	tidemark.TableID
 	Definition
 }
 
-// LoggedLabels are the labels of an enumeration from there on.
+// LoggedLabels are the labels of an enumeration from their place on.
 type LoggedLabels struct {
 	Type   string         `json:"type"` // quoted, with its schema
 	Labels []DefinedLabel `json:"labels"`
@@ -89,13 +92,13 @@ type Alteration struct {
 	Add        *DefinedColumn // a column, generated or with its Missing
 	DropColumn bool
 	Rename     string            // the column's new name
-	Retype     *DefinedColumn    // that the column is to be like
-	Part       *DefinedPart      // that is made, under Table
-	Attach     *DefinedPart      // a table that is there
+	Retype     *DefinedColumn    // the new definition of the column
+	Part       *DefinedPart      // to create, under Table
+	Attach     *DefinedPart      // an existing table
 	Detach     *tidemark.TableID // a partition
 	Drop       *tidemark.TableID // a partition
 	Type       string            // of the labels, quoted
 	AddLabel   string
-	Before     string // the label that follows it; "" is none
-	Label, To  string // that is renamed
+	Before     string // the label that follows it; "": none
+	Label, To  string // to rename
 }

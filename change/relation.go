@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// A CatalogueLook is what the catalogue of a source says of one table, at or after the log position of the Relation
-// that carries it. Names in a log do not identify columns: what was dropped and added again has the same name, and what
-// was renamed has another one.
+// A CatalogueLook is a source's catalogue entry of one table, at or after the log position of the
+// Relation that carries it. Names in a log do not identify columns: a column that was dropped and
+// added again keeps its name, a renamed one does not.
 type CatalogueLook struct {
-	// At is a log position behind all changes of the table's definition that the look has seen.
+	// At is a log position after all changes of the table's definition that the entry shows.
 	At uint64 `json:"at"`
-	// Columns are those that the stream tells, and those that are gone, by Number. Columns that are not in the
+	// Columns are those of the stream, and dropped ones, by Number. Columns that are not in the
 	// stream's publication are missing.
 	Columns []CatalogueColumn `json:"columns"`
 }
@@ -26,8 +26,8 @@ type CatalogueColumn struct {
 	Generated bool   `json:"generated,omitempty"` // its values are not in the log
 }
 
-// Behind the columns of a message R stands, where anything of it is known: a byte 1, the columns' numbers, and a byte
-// that says whether a CatalogueLook follows.
+// If any of this is known, the columns of a message R are followed by a byte 1, the columns'
+// numbers, and a byte that says whether a CatalogueLook follows.
 const identitiesVersion = 1
 
 const (
@@ -64,7 +64,7 @@ func (r Relation) appendIdentities(b []byte) []byte {
 	return b
 }
 
-// identities reads what appendIdentities has written.
+// identities reads what appendIdentities wrote.
 func (d *decoder) identities(r *Relation) {
 	if d.byte() != identitiesVersion {
 		d.bad = true

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// What is known of columns besides their names goes through a message R, and one that is cut is refused.
+// The identities of columns survive a message R, and a truncated one is rejected.
 func TestRelationIdentities(t *testing.T) {
 	plain := Relation{ID: 5, Table: tidemark.TableID{Schema: "s", Name: "t"}, Identity: 'd', Columns: []RelationColumn{{Name: "id", Key: true, Type: 23, Mod: -1}, {Name: "x", Type: 25, Mod: 7}}}
 	numbered, looked := plain, plain

@@ -10,15 +10,14 @@ import (
 // ErrClosed is what Put returns on a closed Buffer.
 var ErrClosed = errors.New("flow: put into a closed buffer")
 
-// A Buffer hands values from the workers of one stage to those of the next. It
-// is bounded by a number of values and by a number of bytes, and one value
-// larger than that passes alone, when the buffer is empty.
+// A Buffer hands values from the workers of one stage to those of the next. It is bounded by a
+// number of values and a number of bytes; a value larger than the limit is accepted once the buffer
+// is empty, and stays alone in it.
 //
-// Putting gives the value away: the sender never touches it again. Values come
-// out in the order in which they went in; waiting senders are served in the
-// order in which they came, so a giant is not overtaken for ever by dwarfs.
-// Waiting receivers are served in order too. Any number of workers may put and
-// take; only the last writer closes.
+// Put gives the value away: the sender never touches it again. Values come out in the order in
+// which they went in; waiting senders are served in order, so small values cannot starve a large
+// one. Waiting receivers are served in order too. Any number of workers may put and take; only the
+// last writer closes.
 type Buffer[T any] struct {
 	maxItems int
 	maxBytes int64
@@ -33,13 +32,13 @@ type Buffer[T any] struct {
 	takers  []*taker[T]
 }
 
-// An item is a value inside, with its size when it came.
+// An item is a value in the buffer, with its size on arrival.
 type item[T any] struct {
 	v    T
 	size int64
 }
 
-// A putter is a sender that waits; done is closed once its fate is decided.
+// A putter is a waiting sender; done is closed once its outcome is decided.
 type putter[T any] struct {
 	v    T
 	size int64
@@ -47,16 +46,15 @@ type putter[T any] struct {
 	err  error
 }
 
-// A taker is a receiver that waits; done is closed once its fate is decided.
+// A taker is a waiting receiver; done is closed once its outcome is decided.
 type taker[T any] struct {
 	v    T
 	ok   bool
 	done chan struct{}
 }
 
-// NewBuffer gives a buffer of at most items values (at least one) that together
-// have at most bytes bytes by the measure of size. With bytes <= 0 or a nil size
-// only their number is bounded.
+// NewBuffer returns a buffer of at most items values (at least one) that together have at most
+// bytes bytes as measured by size. With bytes <= 0 or a nil size only their number is bounded.
 func NewBuffer[T any](items int, bytes int64, size func(T) int64) *Buffer[T] {
 	if size == nil || bytes <= 0 {
 		size, bytes = func(T) int64 { return 0 }, 1
@@ -65,9 +63,8 @@ func NewBuffer[T any](items int, bytes int64, size func(T) int64) *Buffer[T] {
 	return &Buffer[T]{maxItems: items, maxBytes: bytes, size: size, ring: make([]item[T], items)}
 }
 
-// Put gives v to the buffer and waits, in state WaitBuffer, while that is full;
-// the clock is touched only then. An error means that v is still the caller's: it
-// is ctx's error, or ErrClosed.
+// Put appends v to the buffer and waits, in state WaitBuffer, while the buffer is full; it touches
+// the clock only then. On error, which is ctx's or ErrClosed, v still belongs to the caller.
 func (b *Buffer[T]) Put(ctx context.Context, c *Clock, v T) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -97,21 +94,20 @@ func (b *Buffer[T]) Put(ctx context.Context, c *Clock, v T) error {
 	defer b.mu.Unlock()
 	if i := slices.Index(b.putters, p); i >= 0 {
 		b.putters = slices.Delete(b.putters, i, i+1)
-		b.admit() // a giant that left may have stood before others that fit
+		b.admit() // a large value that gave up may have blocked others that fit
 		return ctx.Err()
 	}
 	return p.err // decided meanwhile
 }
 
-// Take takes the oldest value and waits, in state WaitWork, while there is none;
-// the clock is touched only then. ok is false when the buffer is closed and all
-// values are taken. err is ctx's error.
+// Take takes the oldest value, and waits, in state WaitWork, while there is none; it touches the
+// clock only then. ok is false once the buffer is closed and empty. err is ctx's error.
 func (b *Buffer[T]) Take(ctx context.Context, c *Clock) (v T, ok bool, err error) {
 	return b.TakeAs(ctx, c, WaitWork)
 }
 
-// TakeAs is Take that waits in another state. A pool of empty buffers is a Buffer too,
-// and whoever takes one of them waits in WaitBuffer: those who empty them are slower.
+// TakeAs is Take that waits in another state. A pool of empty buffers is a Buffer too, and a worker
+// that takes one of them waits in WaitBuffer: the workers that empty them are slower.
 func (b *Buffer[T]) TakeAs(ctx context.Context, c *Clock, wait State) (v T, ok bool, err error) {
 	if err := ctx.Err(); err != nil {
 		return v, false, err
@@ -143,7 +139,7 @@ func (b *Buffer[T]) TakeAs(ctx context.Context, c *Clock, wait State) (v T, ok b
 		b.takers = slices.Delete(b.takers, i, i+1)
 		return v, false, ctx.Err()
 	}
-	return t.v, t.ok, nil // given a value meanwhile, which must not be lost
+	return t.v, t.ok, nil // received a value meanwhile, which must not be lost
 }
 
 // TryTake takes the oldest value if there is one, and never waits.
@@ -158,14 +154,14 @@ func (b *Buffer[T]) TryTake() (v T, ok bool) {
 	return v, true
 }
 
-// Close says that nothing more will come. Only the last writer calls it. What is
-// inside can still be taken. Senders that wait, which the last writer should
-// have waited for, get ErrClosed. Closing twice does nothing.
+// Close marks the end of the values. Only the last writer calls it. Values in the buffer can still
+// be taken. Senders that still wait (the last writer should have waited for them) get ErrClosed.
+// Closing twice does nothing.
 func (b *Buffer[T]) Close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.closed = true
-	for _, t := range b.takers { // they wait, so nothing is inside
+	for _, t := range b.takers { // they wait, so the buffer is empty
 		close(t.done)
 	}
 	for _, p := range b.putters {
@@ -175,8 +171,7 @@ func (b *Buffer[T]) Close() {
 	b.takers, b.putters = nil, nil
 }
 
-// Drain takes out what is left after a failure and gives each value to f, which
-// may be nil.
+// Drain removes the values that remain after a failure and passes each to f, which may be nil.
 func (b *Buffer[T]) Drain(f func(T)) {
 	for {
 		b.mu.Lock()
@@ -193,14 +188,14 @@ func (b *Buffer[T]) Drain(f func(T)) {
 	}
 }
 
-// Len is the number of values inside.
+// Len returns the number of values in the buffer.
 func (b *Buffer[T]) Len() int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.n
 }
 
-// Bytes is the number of bytes inside.
+// Bytes returns the number of bytes in the buffer.
 func (b *Buffer[T]) Bytes() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -211,7 +206,7 @@ func (b *Buffer[T]) fits(size int64) bool {
 	return b.n == 0 || b.n < b.maxItems && b.bytes+size <= b.maxBytes
 }
 
-// push puts v in, or straight into the hands of the receiver that waits longest.
+// push appends v, or hands it directly to the receiver that has waited longest.
 func (b *Buffer[T]) push(v T, size int64) {
 	if len(b.takers) > 0 {
 		t := b.takers[0]
@@ -227,14 +222,14 @@ func (b *Buffer[T]) push(v T, size int64) {
 
 func (b *Buffer[T]) pop() T {
 	out := b.ring[b.head]
-	b.ring[b.head] = item[T]{} // what was taken must not be kept alive here
+	b.ring[b.head] = item[T]{} // do not keep the taken value alive
 	b.head = (b.head + 1) % len(b.ring)
 	b.n--
 	b.bytes -= out.size
 	return out.v
 }
 
-// admit lets waiting senders in, oldest first, as far as there is room.
+// admit lets waiting senders put their values, oldest first, while there is room.
 func (b *Buffer[T]) admit() {
 	for len(b.putters) > 0 && b.fits(b.putters[0].size) {
 		p := b.putters[0]

@@ -109,11 +109,11 @@ func TestCancelWakesAllWaiters(t *testing.T) {
 				t.Errorf("waiter %d: %v", i, err)
 			}
 		}
-		// What the senders did not get rid of is not inside.
+		// Values that senders could not put are not in the buffer.
 		if full.Len() != 1 {
 			t.Errorf("%d values inside, want 1", full.Len())
 		}
-		// A waiter that went away gets nothing: the value reaches the next one.
+		// A cancelled waiter gets nothing: the value reaches the next one.
 		empty.Put(context.Background(), nil, 9)
 		if v, ok, _ := empty.Take(context.Background(), nil); v != 9 || !ok {
 			t.Errorf("took %d, %v", v, ok)
@@ -191,7 +191,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// An op of the property test: waiters are numbered by the op that made them.
+// An op is an operation of the property test: waiters are numbered by the op that created them.
 type op struct {
 	Kind string // put, take, cancel (waiter Arg), close
 	Arg  int
@@ -265,7 +265,7 @@ func (w *twin) do(n int, o op) {
 	w.settle()
 }
 
-// real runs the ops on a Buffer, each as its own worker, one after the other.
+// real runs the ops on a Buffer, each in its own worker, one after the other.
 func real(items, bytes int, ops []op) (result map[int]string, left, size int) {
 	b := ints(items, int64(bytes))
 	result = map[int]string{}
@@ -337,7 +337,7 @@ func TestBufferAgainstDumbTwin(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		items, bytes := rapid.IntRange(1, 4).Draw(r, "items"), rapid.IntRange(1, 20).Draw(r, "bytes")
 		ops := gen.Draw(r, "ops")
-		for i := range ops { // one cannot cancel what does not exist yet
+		for i := range ops { // an op cannot cancel what does not exist yet
 			if ops[i].Kind == "cancel" {
 				ops[i].Arg %= i + 1
 			}
@@ -358,7 +358,7 @@ func TestBufferAgainstDumbTwin(t *testing.T) {
 	})
 }
 
-// Many workers at once, for the race detector: nothing is lost or doubled.
+// Many workers at once, for the race detector: nothing is lost or duplicated.
 func TestNothingLostAmongManyWorkers(t *testing.T) {
 	const writers, readers, each = 4, 3, 2000
 	b := ints(5, 9000)

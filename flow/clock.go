@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A State says what a worker is doing. At every moment of its life a worker is
-// in exactly one State, so its times add up to its age.
+// A State is what a worker is doing. A worker is always in exactly one State, so its times add up
+// to its age.
 type State uint8
 
 const (
@@ -27,8 +27,8 @@ func (s State) String() string {
 	return "unknown"
 }
 
-// Times says how a worker has spent its life until now. Total is the sum of the
-// other four durations, exactly.
+// Times is how a worker has spent its life so far. Total is exactly the sum of the other four
+// durations.
 type Times struct {
 	Total      time.Duration `json:"total_ns"`
 	IO         time.Duration `json:"io_ns"`
@@ -40,10 +40,10 @@ type Times struct {
 	Rows       int64         `json:"rows"`
 }
 
-// Busy is the time that was not spent waiting for another stage.
+// Busy returns the time not spent waiting for another stage.
 func (t Times) Busy() time.Duration { return t.IO + t.Working }
 
-// Add gives the sums of two workers' times.
+// Add returns the sums of two workers' times.
 func (t Times) Add(u Times) Times {
 	return Times{
 		Total: t.Total + u.Total, IO: t.IO + u.IO, Working: t.Working + u.Working,
@@ -52,12 +52,12 @@ func (t Times) Add(u Times) Times {
 	}
 }
 
-// A Clock accounts for all of a worker's time. One worker enters states; anybody
-// may take a Snapshot meanwhile, which includes the state that is still running:
-// a worker that has been stuck for an hour shows that hour now.
+// A Clock accounts for all of a worker's time. The worker enters states; any goroutine may take a
+// Snapshot meanwhile, which includes the state that is still running: a worker that has been stuck
+// for an hour shows that hour now.
 //
-// The zero Clock starts, in state Working, when it is first used. A nil *Clock
-// counts nothing and does no harm.
+// The zero Clock starts, in state Working, when it is first used. A nil *Clock counts nothing and
+// is safe to use.
 type Clock struct {
 	mu    sync.Mutex // held for a few nanoseconds, by the worker and a rare reader
 	birth time.Time
@@ -68,7 +68,7 @@ type Clock struct {
 	n     Times // counts only
 }
 
-// NewClock gives a clock that runs from now on, in state Working.
+// NewClock returns a clock that runs from now on, in state Working.
 func NewClock() *Clock {
 	return &Clock{birth: time.Now()}
 }
@@ -89,7 +89,7 @@ func (c *Clock) Enter(s State) State {
 	return old
 }
 
-// settle books the time since the last change under the state that it was spent in.
+// settle adds the time since the last change to the state in which it was spent.
 func (c *Clock) settle() {
 	if c.ended {
 		return
@@ -97,12 +97,12 @@ func (c *Clock) settle() {
 	if c.birth.IsZero() {
 		c.birth = time.Now()
 	}
-	age := time.Since(c.birth) // the monotonic clock alone: half the price of time.Now
+	age := time.Since(c.birth) // only the monotonic clock: half the cost of time.Now
 	c.spent[c.state] += age - c.since
 	c.since = age
 }
 
-// Count adds to the counts of what has passed through the worker.
+// Count adds to the counts of what the worker has processed.
 func (c *Clock) Count(batches, bytes, rows int64) {
 	if c == nil {
 		return
@@ -114,7 +114,7 @@ func (c *Clock) Count(batches, bytes, rows int64) {
 	c.mu.Unlock()
 }
 
-// Stop ends the clock: the worker is gone, and its times stay as they are.
+// Stop stops the clock: the worker has ended, and its times no longer change.
 func (c *Clock) Stop() {
 	if c == nil {
 		return
@@ -125,7 +125,7 @@ func (c *Clock) Stop() {
 	c.mu.Unlock()
 }
 
-// Snapshot gives the times until now, the running state included.
+// Snapshot returns the times until now, the running state included.
 func (c *Clock) Snapshot() Times {
 	if c == nil {
 		return Times{}
@@ -140,7 +140,7 @@ func (c *Clock) Snapshot() Times {
 	return t
 }
 
-// State says what the worker is doing now.
+// State returns what the worker is doing now.
 func (c *Clock) State() State {
 	if c == nil {
 		return Working

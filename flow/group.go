@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// A Group runs the workers of one job. The first error cancels the others.
-// Workers may be added while it runs: by workers, or by whoever will call Wait.
+// A Group runs the workers of one job. The first error cancels the others. Workers may be added
+// while it runs: by workers, or by the goroutine that will call Wait.
 type Group struct {
 	ctx    context.Context
 	cancel context.CancelCauseFunc
@@ -30,29 +30,29 @@ type PanicError struct {
 	Role   string
 	Worker int // its number within the role, from 0
 	Value  any
-	Stack  []byte // of the worker, as debug.Stack gives it
+	Stack  []byte // of the worker, as debug.Stack returns it
 }
 
-// Error gives one line, without the stack.
+// Error returns one line, without the stack.
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("%s %03d panicked: %v", e.Role, e.Worker, e.Value)
 }
 
-// Unwrap gives the panic's value where that is an error.
+// Unwrap returns the panic's value if it is an error.
 func (e *PanicError) Unwrap() error {
 	err, _ := e.Value.(error)
 	return err
 }
 
-// NewGroup gives an empty group whose workers live at most as long as ctx.
+// NewGroup returns an empty group whose workers live at most as long as ctx.
 func NewGroup(ctx context.Context) *Group {
 	g := &Group{}
 	g.ctx, g.cancel = context.WithCancelCause(ctx)
 	return g
 }
 
-// Go starts a worker of a role with its own clock. fn's error, or its panic as a
-// *PanicError, becomes the group's error if it is the first one, and cancels ctx.
+// Go starts a worker of a role with its own clock. fn's error, or its panic as a *PanicError,
+// becomes the group's error if it is the first one, and cancels ctx.
 func (g *Group) Go(role string, fn func(ctx context.Context, c *Clock) error) {
 	number, c := g.enlist(role)
 	g.wg.Go(func() {
@@ -99,12 +99,11 @@ func (g *Group) fail(err error) {
 	}
 }
 
-// Context is the workers' context; it ends with the first error, or with Wait.
+// Context returns the workers' context; it ends with the first error, or with Wait.
 func (g *Group) Context() context.Context { return g.ctx }
 
-// Wait waits until all workers have ended and returns the first error. It does
-// not return before, whatever happened: a worker that ignores its context is
-// seen in the Report.
+// Wait waits until all workers have ended and returns the first error. It never returns earlier: a
+// worker that ignores its context is visible in the Report.
 func (g *Group) Wait() error {
 	g.wg.Wait()
 	g.cancel(nil)
@@ -113,7 +112,7 @@ func (g *Group) Wait() error {
 	return g.err
 }
 
-// Report says where the workers' time went until now. It works while they run.
+// Report returns where the workers' time went until now. It may be called while they run.
 func (g *Group) Report() Report {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A job of three stages in virtual time: the reader makes a batch in 1 s, the
-// writer takes 3 s for each. The report must say so to the second.
+// A job of three stages in virtual time: the reader needs 1 s for a batch, the writer 3 s. The
+// report must be exact to the second.
 func TestPipelineSaysWhoLimits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const batches = 10

@@ -15,8 +15,7 @@ type Histogram struct {
 	early  int64
 }
 
-// Add counts one duration. A negative one, of clocks that differ, counts as 0 and is
-// told by Negative.
+// Add counts one duration. A negative one, from clocks that differ, counts as 0, and in Negative.
 func (h *Histogram) Add(d time.Duration) {
 	if d < 0 {
 		d = 0
@@ -28,8 +27,8 @@ func (h *Histogram) Add(d time.Duration) {
 	h.max = max(h.max, d)
 }
 
-// class gives the place of a duration: below 16 microseconds one class each, then 16
-// for every doubling.
+// class returns the class of a duration: below 16 microseconds one class each, then 16 for every
+// doubling.
 func class(d time.Duration) int {
 	us := uint64(d / time.Microsecond)
 	if us < 16 {
@@ -39,7 +38,7 @@ func class(d time.Duration) int {
 	return min(doubling*16+int(us>>(doubling-1))&15, 45*16-1)
 }
 
-// upper is the largest duration of a class.
+// upper returns the largest duration of a class.
 func upper(class int) time.Duration {
 	if class < 16 {
 		return time.Duration(class) * time.Microsecond
@@ -48,7 +47,7 @@ func upper(class int) time.Duration {
 	return time.Duration((uint64(class%16+17)<<(doubling-1))-1) * time.Microsecond
 }
 
-// Merge adds what o has counted.
+// Merge adds the counts of o.
 func (h *Histogram) Merge(o *Histogram) {
 	for i, n := range o.counts {
 		h.counts[i] += n
@@ -56,13 +55,13 @@ func (h *Histogram) Merge(o *Histogram) {
 	h.n, h.sum, h.max, h.early = h.n+o.n, h.sum+o.sum, max(h.max, o.max), h.early+o.early
 }
 
-// Count is how many were added, Negative how many of these were below zero.
+// Count returns how many durations were added.
 func (h *Histogram) Count() int64 { return h.n }
 
-// Negative is how many were below zero.
+// Negative returns how many were negative.
 func (h *Histogram) Negative() int64 { return h.early }
 
-// Mean is their average; 0 of none.
+// Mean returns their average; 0 if there are none.
 func (h *Histogram) Mean() time.Duration {
 	if h.n == 0 {
 		return 0
@@ -70,10 +69,11 @@ func (h *Histogram) Mean() time.Duration {
 	return h.sum / time.Duration(h.n)
 }
 
-// Max is the longest.
+// Max returns the longest duration.
 func (h *Histogram) Max() time.Duration { return h.max }
 
-// Quantile is what a part q, from 0 to 1, of them do not exceed, to a sixteenth.
+// Quantile returns the duration that a fraction q, from 0 to 1, of them does not exceed, to a
+// sixteenth.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	rank := int64(q*float64(h.n) + 0.5)
 	var seen int64

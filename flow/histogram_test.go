@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// Quantiles are those of the sorted list, to a sixteenth.
+// Quantiles equal those of the sorted list, to a sixteenth.
 func TestHistogram(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var h, other flow.Histogram

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// A Report says where the time of a job's workers went. Roles stand in the order
-// in which they were first used, which is the order in which rows pass them.
+// A Report shows where the time of a job's workers went. Roles are in the order of their first use,
+// which is the order in which rows pass through them.
 type Report struct {
 	Roles []Role `json:"roles"`
 }
@@ -20,7 +20,7 @@ type Role struct {
 	Workers []Times `json:"workers"`
 }
 
-// Sum adds the role's workers up.
+// Sum returns the sums of the times of the role's workers.
 func (r Role) Sum() Times {
 	var sum Times
 	for _, t := range r.Workers {
@@ -29,8 +29,8 @@ func (r Role) Sum() Times {
 	return sum
 }
 
-// Merge joins the reports of several groups, or of several runs of one job:
-// workers of a role of the same name come one after the other.
+// Merge joins the reports of several groups, or of several runs of one job: workers of roles of the
+// same name follow each other.
 func Merge(reports ...Report) Report {
 	var out Report
 	for _, rep := range reports {
@@ -46,9 +46,8 @@ func Merge(reports ...Report) Report {
 	return out
 }
 
-// String prints a table per role, with a line per worker and a TOT line, in the
-// manner of the table that Db2 prints for a backup. Times are in seconds, kBytes
-// are 1024 bytes.
+// String prints a table per role, with a line per worker and a TOT line, like the table that Db2
+// prints for a backup. Times are in seconds, kBytes are 1024 bytes.
 func (r Report) String() string {
 	var b strings.Builder
 	width := 8
@@ -75,15 +74,14 @@ func printTimes(b *strings.Builder, width int, name string, t Times) {
 		t.Batches, t.Bytes/1024, t.Rows)
 }
 
-// Limiting names the role that limits the job, the share of the job's time that
-// its workers were busy on average (0 to 1), and what they were busy with: IO or
-// Working. With no workers the role is empty.
+// Limiting returns the role that limits the job, the share of the job's time that its workers were
+// busy on average (0 to 1), and what they were busy with: IO or Working. With no workers the role
+// is empty.
 //
-// The stage that limits is busy all the time, while the stages before it wait
-// for buffers and the stages after it for work. So a role's score is its busy
-// share, and half of what the others' waiting says about it: the mean share of
-// WaitBuffer before it and of WaitWork after it. Busy shares alone would not do:
-// a database session blocked by another one's locks looks as busy as the other.
+// The stage that limits is busy all the time, while the stages before it wait for buffers and the
+// stages after it for work. So a role's score is its busy share, plus half of what the others'
+// waiting indicates: the mean share of WaitBuffer before it and of WaitWork after it. Busy shares
+// alone would not do: a database session blocked by another one's locks looks as busy as the other.
 func (r Report) Limiting() (role string, share float64, why State) {
 	var longest time.Duration
 	for _, ro := range r.Roles {
@@ -97,8 +95,8 @@ func (r Report) Limiting() (role string, share float64, why State) {
 	best := -1.0
 	for i, ro := range r.Roles {
 		sum := ro.Sum()
-		// A role that was there for a moment only cannot limit the job, however
-		// busy it was then: what counts is the job's time.
+		// A role that existed only for a moment cannot limit the job, however busy it was then: its
+		// share is of the job's time.
 		busy := ratio(sum.Busy(), max(sum.Total, longest))
 		if score := busy + r.waitingFor(i)/2; score > best {
 			best, role, share, why = score, ro.Name, busy, Working
@@ -110,8 +108,7 @@ func (r Report) Limiting() (role string, share float64, why State) {
 	return role, share, why
 }
 
-// waitingFor gives the mean share of their time that the roles other than i wait
-// in i's direction.
+// waitingFor returns the mean share of their time that the other roles wait in i's direction.
 func (r Report) waitingFor(i int) float64 {
 	if len(r.Roles) < 2 {
 		return 0

@@ -1,9 +1,10 @@
-// Package lag works out how old the oldest transaction is that a source has committed and a target does not have, also
-// while nothing arrives.
+// Package lag computes the age of the oldest transaction that a source has committed and a target
+// does not have, also while nothing arrives.
 //
-// Whoever follows a source asks it now and then where its log ends. Such a Mark, a place and the moment in which the
-// log ended there, bounds when the transactions on both sides of it were committed: so it is known how long something
-// has been waiting of which nothing was received, and a source at which nothing happens makes nobody late.
+// A follower of a source asks it from time to time where its log ends. Such a Mark, a log position
+// and the moment at which the log ended there, bounds the commit times of the transactions on both
+// sides of it. So the age of waiting transactions is known before any of them is received, and an
+// idle source makes no target late.
 package lag
 
 import (
@@ -11,27 +12,27 @@ import (
 	"time"
 )
 
-// Marks are the ends that a log was seen to have. The zero value is ready; its methods may be called from any
+// Marks are the observed ends of a log. The zero value is ready; its methods may be called from any
 // goroutine. All times are by the source's clock.
 type Marks struct {
 	mu    sync.Mutex
 	marks []mark
-	done  mark          // the last one up to which the target has all
-	place uint64        // up to which the target has all
-	step  time.Duration // between marks, while there are many
+	done  mark          // the last one up to which the target has everything
+	place uint64        // up to which the target has everything
+	step  time.Duration // minimum time between marks, while there are many
 }
 
-// A mark is an end of the log, and when it was first and last seen to be there.
+// A mark is an end of the log, and when it was first and last observed.
 type mark struct {
 	end         uint64
 	first, last time.Time
 }
 
-// most is how many marks are kept. Then every other one goes, and new ones come half as often: the error is at most a
-// thousandth of the lag, or what lies between two questions.
+// most is how many marks are kept. Beyond it every other one is dropped, and new ones come half as
+// often: the error is at most a thousandth of the lag, or the interval between two queries.
 const most = 2048
 
-// Add notes that the log ended at end at a moment.
+// Add records that the log ended at end at a moment.
 func (m *Marks) Add(at time.Time, end uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -61,7 +62,7 @@ func (m *Marks) Add(at time.Time, end uint64) {
 	m.marks = append(m.marks, mark{end, at, at})
 }
 
-// Done notes that the target has all transactions that end up to place.
+// Done records that the target has all transactions that end up to place.
 func (m *Marks) Done(place uint64) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -74,10 +75,11 @@ func (m *Marks) Done(place uint64) {
 	m.marks = m.marks[n:]
 }
 
-// Oldest is when the log first went on behind what the target has; false if it has not.
+// Oldest returns when the log first grew beyond what the target has; false if it has not.
 func (m *Marks) Oldest() (time.Time, bool) { return m.Behind(0) }
 
-// Behind is when the log first went on behind a place that the target may not have reached; false if it has not.
+// Behind returns when the log first grew beyond a position that the target may not have reached;
+// false if it has not.
 func (m *Marks) Behind(place uint64) (time.Time, bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -89,8 +91,8 @@ func (m *Marks) Behind(place uint64) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Before is the last moment in which the log was seen to end at or before place: what begins there was committed
-// later. Zero: that is not known.
+// Before returns the last moment at which the log was observed to end at or before place: what
+// begins there was committed later. Zero: unknown.
 func (m *Marks) Before(place uint64) (at time.Time) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestMarks compares what marks tell with a log that is known whole.
+// TestMarks compares Marks with a completely known log.
 func TestMarks(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -43,7 +43,7 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestManyMarks looks at a target that has been away for a long time.
+// TestManyMarks tests a target that has been away for a long time.
 func TestManyMarks(t *testing.T) {
 	var m Marks
 	begin := time.Unix(1_000_000, 0)
@@ -67,7 +67,7 @@ func TestManyMarks(t *testing.T) {
 	}
 }
 
-// TestQuiet looks at a log that ends where it did.
+// TestQuiet tests a log that does not grow.
 func TestQuiet(t *testing.T) {
 	var m Marks
 	at := time.Unix(1_000_000, 0)

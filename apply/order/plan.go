@@ -1,5 +1,6 @@
-// Package order decides which changes of a group may share a statement, and in which order statements go (Plan). It is
-// pure: engines say what they know of a table and of a kind of statement (Table, Shape), and make the runs that come out.
+// Package order decides which changes of a group may share a statement, and in which order
+// statements run (Plan). It does no I/O: engines describe a table and a kind of statement (Table,
+// Shape), and execute the resulting runs.
 package order
 
 import (
@@ -9,68 +10,66 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A Plan puts the changes of a group into another order, in which many of one shape
-// stand together: a statement for many rows costs the server a fraction of as many
-// statements for one.
+// A Plan reorders the changes of a group so that many of one shape are adjacent: a statement for
+// many rows costs the server a fraction of one statement per row.
 //
-// The order of a transaction's changes shows only where two of them meet. Changes of
-// rows with different keys do not, but for what lies outside of the key:
+// The order of a transaction's changes matters only where two of them conflict. Changes of rows
+// with different keys do not, except through something outside the key:
 //
-//   - a unique value that a delete or an update gives up and a later insert or update
-//     takes: of a table with further unique indexes nothing that takes values goes
-//     before what may give them up (which old values a row had is mostly not told);
-//   - triggers and foreign keys: in a session where they act (not as a replica), a
-//     change joins only the run that is the last one, if its table has foreign keys.
-//     Nothing passes a change of a table with triggers that act, or with rules;
-//   - rows that no key tells apart: a change of such a one is a run of its own, which
-//     no change of its table passes.
+//   - a unique value that a delete or an update gives up and a later insert or update takes: in a
+//     table with further unique indexes, nothing that takes values is moved before a change that
+//     may give them up (the log mostly lacks a row's old values);
+//   - triggers and foreign keys: in a session where they act (not as a replica), a change of a
+//     table with foreign keys joins only the last run. Nothing moves past a change of a table with
+//     triggers that act, or with rules;
+//   - rows that no key identifies: a change of one is a run of its own, and no change of its table
+//     moves past it.
 //
-// All a statement does is to set rows to what the stream says they are, and the
-// server counts them. So where this holds two values for different that are equal (a
-// value taken within a statement before it is given up), the server refuses, and the
-// group is applied again row by row.
+// A statement only sets rows to what the stream says, and the server counts them. So if this treats
+// two equal values as different (a value taken within a statement before it is given up), the
+// server refuses, and the group is applied again row by row.
 type Plan[S Shaped] struct {
 	Free bool // triggers and foreign keys do not act in the session
 	Runs []Run[S]
 
 	last   map[uint64]int // by key of a row: the run of its last change
 	used   []*Table
-	shapes []*Shape // that have a run
-	floor  int      // no change goes before this run
+	shapes []*Shape // those that have a run
+	floor  int      // no change moves before this run
 	rows   int
 	bytes  int
 }
 
-// Shaped is what embeds a Shape: a kind of statement of an engine.
+// Shaped is a kind of statement of an engine; it embeds a Shape.
 type Shaped interface {
 	comparable
 	shaped() *Shape
 }
 
-// A Shape is changes of one kind that are made in the same way.
+// A Shape is a class of changes that share a statement.
 type Shape struct {
 	Table   *Table
 	Kind    tidemark.ChangeKind
-	Alone   bool // one row a statement
+	Alone   bool // one row per statement
 	Keyless bool // the row is one of several that are equal
-	newest  int  // behind the last run of this shape in the plan; 0: there is none
+	newest  int  // after the last run of this shape in the plan; 0: there is none
 }
 
 func (s *Shape) shaped() *Shape { return s }
 
-// A Table is what has to be known of one.
+// A Table is what a Plan has to know about a table.
 type Table struct {
 	ID      tidemark.TableID
-	Salt    uint64 // tells keys of tables apart
-	Key     []int  // columns of the relation that tell rows apart; nil: none do
-	Batched bool   // statements for many rows may be used: no trigger or rule notices
-	Related bool   // foreign keys lead to it or from it
+	Salt    uint64 // distinguishes keys of tables
+	Key     []int  // columns of the relation that identify rows; nil: none do
+	Batched bool   // statements for many rows are allowed: no trigger or rule notices
+	Related bool   // foreign keys reference it, or it has some
 	Uniques bool   // it has unique or exclusion constraints besides the key
-	InOrder bool   // which keys are equal is not known here, so no change passes another one
+	InOrder bool   // equality of keys is unknown here, so no change moves past another
 
 	used  bool
-	floor int // no change goes before this run
-	freed int // behind the last run that may have given up unique values; 0: there is none
+	floor int // no change moves before this run
+	freed int // after the last run that may have given up unique values; 0: there is none
 }
 
 // A Run is changes of one shape, or a TRUNCATE.
@@ -82,21 +81,21 @@ type Run[S Shaped] struct {
 	full  bool
 }
 
-// A Row is one before and after a change; nil where it is not told.
+// A Row is a row before and after a change; nil if unknown.
 type Row struct{ Old, New change.Tuple }
 
 const (
 	runRows  = 1000     // of a run
 	runBytes = 1 << 20  // of a run
-	aloneRow = 64 << 10 // a row of so many bytes is a run of its own
-	planRows = 8192     // of a plan, beyond which it is sent
-	planSize = 4 << 20  // and bytes
+	aloneRow = 64 << 10 // a larger row, in bytes, is a run of its own
+	planRows = 8192     // a plan of so many rows is sent
+	planSize = 4 << 20  // or of so many bytes
 )
 
-// Full says whether the plan has to be sent before it takes more.
+// Full reports whether the plan must be sent before more is added.
 func (p *Plan[S]) Full() bool { return p.rows >= planRows || p.bytes >= planSize }
 
-// Clear forgets all, when it was sent.
+// Clear empties the plan after it was sent.
 func (p *Plan[S]) Clear() {
 	for i := range p.Runs {
 		r := &p.Runs[i]
@@ -110,19 +109,19 @@ func (p *Plan[S]) Clear() {
 		s.newest = 0
 	}
 	if len(p.last) > 1000 {
-		p.last = nil // clearing costs what the largest did
+		p.last = nil // clearing it costs as much as its largest use did
 	}
 	clear(p.last)
 	p.Runs, p.used, p.shapes, p.floor, p.rows, p.bytes = p.Runs[:0], p.used[:0], p.shapes[:0], 0, 0, 0
 }
 
-// use takes note that a table is changed.
+// use records that a table is changed.
 func (p *Plan[S]) use(t *Table) {
 	if t.used {
 		return
 	}
 	for _, x := range p.used {
-		// Two relations of one table: the stream has told it anew, perhaps with another key.
+		// Two relations of one table: the stream has sent a new one, perhaps with another key.
 		if x.ID == t.ID {
 			x.InOrder, t.InOrder = true, true
 		}
@@ -131,11 +130,11 @@ func (p *Plan[S]) use(t *Table) {
 	p.used = append(p.used, t)
 }
 
-// begin makes a new run at the end.
+// begin creates a new run at the end.
 func (p *Plan[S]) begin(s S) int {
 	n := len(p.Runs)
 	if n < cap(p.Runs) {
-		p.Runs = p.Runs[:n+1] // with the memory of an earlier one
+		p.Runs = p.Runs[:n+1] // reuses the memory of an earlier one
 	} else {
 		p.Runs = append(p.Runs, Run[S]{})
 	}
@@ -143,7 +142,7 @@ func (p *Plan[S]) begin(s S) int {
 	return n
 }
 
-// Truncate empties tables when all changes before it are done.
+// Truncate empties tables after all changes before it.
 func (p *Plan[S]) Truncate(sql string) {
 	var none S
 	n := p.begin(none)
@@ -151,7 +150,7 @@ func (p *Plan[S]) Truncate(sql string) {
 	p.floor = n + 1
 }
 
-// Add puts a change of shape of into a run. keys are those of its row, before and after.
+// Add adds a change of shape of to a run. keys are those of its row, before and after.
 func (p *Plan[S]) Add(of S, row Row, keys []uint64) {
 	s := of.shaped()
 	p.use(s.Table)
@@ -187,7 +186,7 @@ func (p *Plan[S]) Add(of S, row Row, keys []uint64) {
 	}
 }
 
-// joins says whether a change may become part of run at.
+// joins reports whether a change may become part of the run numbered at.
 func (p *Plan[S]) joins(s *Shape, at int, keys []uint64) bool {
 	t := s.Table
 	if p.Runs[at].full || at < p.floor || at < t.floor {
@@ -207,8 +206,7 @@ func (p *Plan[S]) joins(s *Shape, at int, keys []uint64) bool {
 	return true
 }
 
-// KeyHash gives a number for the key of a row whose values these are. Equal keys have
-// equal ones.
+// KeyHash returns a hash of a row's key, given its values. Equal keys have equal hashes.
 func (t *Table) KeyHash(values []change.Value) uint64 {
 	h := t.Salt
 	for _, i := range t.Key {

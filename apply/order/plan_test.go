@@ -12,11 +12,11 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A twin is tables in memory, each with rows of a key and a unique value, which takes
-// one change after the other.
+// A twin is tables in memory, each with rows of a key and a unique value; it applies one change
+// after the other.
 type twin []map[string]string
 
-// do makes a change, and says why the server would refuse it.
+// do applies a change, or returns why the server would refuse it.
 func (w twin) do(table int, kind tidemark.ChangeKind, old, new []change.Value) error {
 	rows := w[table]
 	from := new
@@ -49,10 +49,10 @@ func (w twin) do(table int, kind tidemark.ChangeKind, old, new []change.Value) e
 type shapeKey struct {
 	table *Table
 	kind  tidemark.ChangeKind
-	moved bool // the row gets another key
+	moved bool // the row's key changes
 }
 
-// A planned is what a history's changes are given to a plan as.
+// A planned is one change of a history, as given to a plan.
 type planned struct {
 	table    int
 	kind     tidemark.ChangeKind
@@ -67,7 +67,7 @@ func texts2(a, b int) []change.Value {
 	return []change.Value{{Kind: change.TextValue, Data: strconv.AppendInt(nil, int64(a), 10)}, unique}
 }
 
-// drawHistory draws changes that a server takes one after the other.
+// drawHistory draws changes that a server accepts one after the other.
 func drawHistory(r *rapid.T, w twin, uniques bool) (out []planned) {
 	for range rapid.IntRange(0, 60).Draw(r, "changes") {
 		p := planned{table: rapid.IntRange(0, len(w)-1).Draw(r, "table"), kind: rapid.SampledFrom([]tidemark.ChangeKind{'I', 'U', 'D'}).Draw(r, "kind")}
@@ -100,8 +100,8 @@ func drawHistory(r *rapid.T, w twin, uniques bool) (out []planned) {
 	return out
 }
 
-// A plan's runs do what the changes do one after the other, and at no moment anything
-// that a server would refuse.
+// A plan's runs have the same effect as the changes one after the other, and never do anything that
+// a server would refuse.
 func TestPlanAgainstDumbTwin(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		const tables = 3

@@ -1,6 +1,7 @@
-// Package resolve decides what both engines decide alike about a stream on its target: what becomes of changes that do
-// not fit (Run, over a Session), how far a stream is applied when an apply begins (Begin), and the errors of both
-// (ErrFenced, Misfit). It does no I/O; engines give the SQL.
+// Package resolve has the decisions about a stream on its target that both engines share: what
+// happens to conflicting changes (Run, over a Session), how far a stream is applied when an apply
+// begins (Begin), and the errors of both (ErrFenced, Misfit). It does no I/O; engines supply the
+// SQL.
 package resolve
 
 import (
@@ -15,42 +16,43 @@ import (
 
 // A Session is a transaction of the target in which a group is applied change by change.
 type Session interface {
-	// Truncate does what a TruncateChange says.
+	// Truncate executes a TruncateChange.
 	Truncate(ctx context.Context, c change.Change, bounds map[uint32]*change.Bound) error
-	// Try makes a change behind a savepoint, to which it goes back if the target refuses it; nil: it is made. keyOnly
-	// says that its row is found by its key, whatever else it has. An error is neither: it ends the group.
+	// Try makes a change after a savepoint, to which it rolls back if the target refuses the
+	// change. A nil Refusal: the change is made. keyOnly means that its row is found by its key
+	// alone. An error ends the group.
 	Try(ctx context.Context, b *change.Bound, c change.Change, keyOnly bool) (*Refusal, error)
-	// There reports whether the row of a change is there, whatever it has.
+	// There reports whether the row of a change exists, whatever its values.
 	There(ctx context.Context, b *change.Bound, c change.Change) (bool, error)
-	// Note writes an exception.
+	// Note records an exception.
 	Note(ctx context.Context, x change.Exception) error
 }
 
-// A Refusal is what became of a change that was not made.
+// A Refusal is why a change was not made.
 type Refusal struct {
-	Cause     error  // ends the group, unless the change is passed over
+	Cause     error  // ends the group, unless the change is skipped
 	Text      error  // Cause, for people
 	SQL       string // the statement with its values
-	OfRow     bool   // it is about the row, not about the table or the server
-	Duplicate bool   // a row with its key was there
-	Checked   bool   // more of the row was looked at than its key
+	OfRow     bool   // the row is the cause, not the table or the server
+	Duplicate bool   // a row with its key exists
+	Checked   bool   // more of the row than its key was compared
 	Keyed     bool   // rows are found by the target's own key
 }
 
 type run struct {
 	g          *change.Group
 	s          Session
-	off        map[tidemark.TableID]bool // get no more changes
+	off        map[tidemark.TableID]bool // they get no more changes
 	exceptions int
 }
 
-// Run applies a group that the target was found not to fit, change by change. With one that is refused, or does not
-// meet its row, it does what its table's action says. Force makes the target fit where it can be: an insert of a row
-// that is there becomes an update, an update of one that is not there an insert, and what was changed meanwhile is not
-// looked at. Each such change is noted. It says how many there were.
+// Run applies a conflicting group change by change. If a change is refused, or does not find its
+// row, its table's action decides. Force makes the target fit if possible: an insert of an existing
+// row becomes an update, an update of a missing one an insert, and other changes on the target are
+// ignored. Each such change is recorded. Run returns how many there were.
 //
-// Errors that are not of a row (a table that is gone, a privilege) are errors here too, unless they are of the group's
-// OKStates.
+// Errors that do not concern a row (a missing table, a privilege) are errors here too, unless they
+// are among the group's OKStates.
 func Run(ctx context.Context, g *change.Group, s Session) (exceptions int, err error) {
 	r := &run{g: g, s: s, off: map[tidemark.TableID]bool{}}
 	err = g.EachChange(func(tx *change.Tx, c change.Change, bounds map[uint32]*change.Bound) error {
@@ -59,7 +61,7 @@ func Run(ctx context.Context, g *change.Group, s Session) (exceptions int, err e
 	return r.exceptions, err
 }
 
-// change applies one change, or passes it over.
+// change applies one change, or skips it.
 func (r *run) change(ctx context.Context, tx *change.Tx, c change.Change, bounds map[uint32]*change.Bound) error {
 	switch c.Kind {
 	case tidemark.RelationChange, tidemark.MessageChange:
@@ -102,7 +104,7 @@ func (r *run) change(ctx context.Context, tx *change.Tx, c change.Change, bounds
 	return r.s.Note(ctx, x)
 }
 
-// missed gives the Misfit of a change that has met no row; nil if it is none.
+// missed returns the Misfit of a change that found no row; nil if cause is something else.
 func missed(cause error) *change.Misfit {
 	var m *change.Misfit
 	if errors.As(cause, &m) && m.Met == 0 {
@@ -111,13 +113,13 @@ func missed(cause error) *change.Misfit {
 	return nil
 }
 
-// force makes the target fit a change, and says whether it could.
+// force makes the target fit a change, and reports whether it could.
 func (r *run) force(ctx context.Context, b *change.Bound, c change.Change, f *Refusal, m *change.Misfit) (bool, error) {
 	unchanged := func(v change.Value) bool { return v.Kind == change.UnchangedValue }
 	switch {
-	case m != nil && m.Changed: // it is found by its key all the same
+	case m != nil && m.Changed: // it is still found by its key
 	case c.Kind == tidemark.InsertChange && f.Duplicate && f.Keyed:
-		// As an update whose old row is the new one: it is found by the target's own key.
+		// An update whose old row equals the new one: it is found by the target's own key.
 		c = change.Change{Kind: tidemark.UpdateChange, Table: c.Table, Old: c.New, New: c.New}
 	case c.Kind == tidemark.UpdateChange && m != nil && !slices.ContainsFunc(c.New.Values(nil), unchanged):
 		c = change.Change{Kind: tidemark.InsertChange, Table: c.Table, New: c.New}
@@ -131,7 +133,8 @@ func (r *run) force(ctx context.Context, b *change.Bound, c change.Change, f *Re
 	return err == nil && f == nil, err
 }
 
-// Begin gives how far a stream is applied by what its agents' rows say, with the epoch of the apply that begins at now.
+// Begin returns how far a stream is applied according to its agents' rows, with the epoch of the
+// apply that begins at now.
 func Begin(agents []change.Progress, now time.Time) (p change.Progress) {
 	var done []uint64
 	for _, a := range agents {
@@ -148,10 +151,10 @@ func Begin(agents []change.Progress, now time.Time) (p change.Progress) {
 	return p
 }
 
-// ErrFenced says that the progress row is of another epoch.
+// ErrFenced means that the progress row has another epoch.
 var ErrFenced error = &tidemark.Error{Op: "apply", Kind: tidemark.Lost, Err: errors.New("another apply of this stream has taken over"), Hint: "End one of the two."}
 
-// Misfit is the error of a change that has met so many rows of a table (object), not one.
+// Misfit returns the error of a change that matched met rows of a table (object) instead of one.
 func Misfit(object string, kind tidemark.ChangeKind, met int64) error {
 	return &tidemark.Error{Op: "apply", Object: object, Kind: tidemark.BadRow, Err: &change.Misfit{Kind: kind, Met: met}, Hint: change.OtherRows}
 }

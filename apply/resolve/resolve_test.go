@@ -12,11 +12,11 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A fake has no rows: updates and deletes meet none, and inserts meet a row with their key.
+// A fake has no rows: updates and deletes find no row, and inserts find a row with their key.
 type fake struct {
-	row   bool     // of its key is there, with other values
+	row   bool     // with its key exists, with other values
 	fatal bool     // the target is gone
-	did   []string // what was tried, and noted
+	did   []string // what was tried, and recorded
 }
 
 func (f *fake) Truncate(context.Context, change.Change, map[uint32]*change.Bound) error {
