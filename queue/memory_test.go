@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// Memory is a Store that ends with its process. It is for captures whose source keeps its
-// log until the target has applied it.
+// Memory is a Store that ends with its process. It is for captures whose source keeps its log until
+// the target has applied it.
 type Memory struct {
 	limit int64
 
@@ -18,7 +18,7 @@ type Memory struct {
 	asked   []byte
 }
 
-// NewMemory makes a Store of this many bytes.
+// NewMemory creates a Store with a limit in bytes.
 func NewMemory(limit int64) *Memory {
 	return &Memory{limit: limit, first: 1, changed: make(chan struct{})}
 }
@@ -100,5 +100,5 @@ func (s *Memory) Asked(ctx context.Context) ([]byte, error) {
 	return s.asked, nil
 }
 
-// Close leaves what is held: another Log may go on with it.
+// Close keeps the content: another Log may continue with it.
 func (s *Memory) Close() error { return nil }

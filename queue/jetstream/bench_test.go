@@ -11,8 +11,8 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// BenchmarkQueue is one Append of a transaction of so many bytes, each durable when the
-// next begins, beside a write of as many bytes and an fsync; and reading them.
+// BenchmarkQueue measures one Append of a transaction of so many bytes, each durable when the next
+// begins, compared with a write of as many bytes and an fsync; and reading them.
 func BenchmarkQueue(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10, 256 << 10, 1000 << 10} {
 		b.Run(fmt.Sprintf("raw/%dKB", size>>10), func(b *testing.B) {
@@ -70,7 +70,7 @@ func BenchmarkQueue(b *testing.B) {
 	}
 }
 
-// BenchmarkThrough is how long a small transaction takes from Append to whoever waits for it.
+// BenchmarkThrough measures how long a small transaction takes from Append to a waiting reader.
 func BenchmarkThrough(b *testing.B) {
 	l := openLog(b, open(b, Options{Queue: "q", Dir: b.TempDir(), Limit: 10 << 30}), queue.Options{})
 	if _, _, err := l.Begin(b.Context(), 1); err != nil {

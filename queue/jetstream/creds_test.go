@@ -13,8 +13,8 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// A server that knows users by what an operator has signed, and a queue there by a file of
-// credentials that the URL names.
+// A server that knows users by an operator's signature, and a queue there with a credentials file
+// named in the URL.
 func TestCredentials(t *testing.T) {
 	pair := func(kp nkeys.KeyPair, err error) (nkeys.KeyPair, string) {
 		t.Helper()

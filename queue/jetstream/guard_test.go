@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Lengths that no server sends do not reach the client, however the bytes are cut; what servers send does.
+// Lengths that no server sends do not reach the client, however the bytes are split; those that
+// servers send do.
 func TestGuard(t *testing.T) {
 	good := "INFO {\"max_payload\":1}\r\nMSG a 1 3\r\nx\ny\r\nPING\r\nHMSG a 2 r 4 6\r\nMSG 99\r\n+OK\r\n\r\nMSG a 1 reply 0\r\n\r\n"
 	for text, ok := range map[string]bool{
@@ -27,7 +28,7 @@ func TestGuard(t *testing.T) {
 	}
 }
 
-// A fuzzer finds no text at which it panics, or keeps more than a line.
+// No text makes the guard panic, or keep more than a line.
 func FuzzGuard(f *testing.F) {
 	for _, text := range []string{"MSG a 1 3\r\nabc\r\n", "HMSG a 1 2 3\r\nabc\r\n", "INFO {}\r\nPING\r\n", fmt.Sprintf("MSG a 1 %d\r\n", uint64(1)<<63)} {
 		f.Add([]byte(text))

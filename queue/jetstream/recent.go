@@ -2,13 +2,14 @@ package jetstream
 
 import "sync"
 
-// recentBytes is as much as the embedded server puts into one of its files.
+// recentBytes is the size of one of the embedded server's files.
 const recentBytes = 8 << 20
 
-// A recent keeps the messages that were stored last, for the reader in this process, which is
-// mostly close behind the writer. Were it to ask the server, that would keep each of its files that is
-// read while it is written in memory for another ten seconds, in which a capture can write a hundred
-// megabytes. So recentBytes at least are kept: what is older is in a file that is not written any more.
+// A recent keeps the messages stored last, for the reader in this process, which is mostly close
+// behind the writer. If the reader asked the server, the server would keep each file that is read
+// while it is written in memory for another ten seconds, in which a capture can write a hundred
+// megabytes. So at least recentBytes are kept: older messages are in a file that is no longer
+// written.
 type recent struct {
 	mu    sync.Mutex
 	first uint64 // number of held[0]
@@ -16,7 +17,7 @@ type recent struct {
 	bytes int
 }
 
-// put takes note that messages are stored, from the number first on.
+// put adds messages that were stored, numbered from first on.
 func (r *recent) put(first uint64, messages [][]byte) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -38,7 +39,7 @@ func (r *recent) drop() {
 	r.first++
 }
 
-// get gives a message; nil if the server has to be asked.
+// get returns a message; nil if the server has to be asked.
 func (r *recent) get(seq uint64) []byte {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Remove deletes a queue with all that is in it. A folder goes without being opened, so
-// also one that is damaged; Kind Invalid: it is not one of ours, or in use.
+// Remove deletes a queue with its content. It deletes a folder without opening it, so even a
+// damaged one; Kind Invalid: it is not a queue's, or in use.
 func Remove(ctx context.Context, opt Options) error {
 	const op = "remove queue"
 	if opt.Dir == "" {

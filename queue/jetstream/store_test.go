@@ -66,7 +66,7 @@ func TestExternal(t *testing.T) {
 	})
 }
 
-// startServer starts a NATS server as sites have them, with a port of its own.
+// startServer starts a NATS server like those at sites, with a port of its own.
 func startServer(tb testing.TB, so *server.Options) *server.Server {
 	tb.Helper()
 	so.Host, so.JetStream, so.NoSigs, so.NoLog, so.SyncAlways, so.JetStreamMaxStore = "127.0.0.1", true, true, true, true, 1<<60
@@ -88,7 +88,7 @@ func startServer(tb testing.TB, so *server.Options) *server.Server {
 	return s
 }
 
-// insertAt makes the transaction at a place: the place alone says all of it.
+// insertAt returns the transaction at a place: the place alone determines its content.
 func insertAt(place uint64, size int) *change.Tx {
 	rel := change.Relation{ID: 7, Table: tidemark.TableID{Schema: "public", Name: "t"}, Identity: 'd', Columns: []change.RelationColumn{{Name: "id", Key: true, Type: 23, Mod: -1}}}
 	text := bytes.Repeat(binary.BigEndian.AppendUint64(nil, place*0x9e3779b97f4a7c15), size/8+1)
@@ -99,8 +99,8 @@ func insertAt(place uint64, size int) *change.Tx {
 
 var errEnough = errors.New("enough")
 
-// readPlaces reads from the start to the place until, and checks that the transactions
-// of these places come, each once and whole. It gives the last of them and the error.
+// readPlaces reads up to the place until, and checks that the transactions of these places come,
+// each once and whole. It returns the last of them and the error.
 func readPlaces(l *queue.Log, ctx context.Context, after, until uint64, size int) (last uint64, err error) {
 	last = after
 	var body []byte
@@ -143,7 +143,7 @@ func appendPlaces(tb testing.TB, l *queue.Log, from, to uint64, size int) {
 	}
 }
 
-// fill makes a queue with messages of about 100 KB at the places 1 to n, and closes it.
+// fill creates a queue with messages of about 100 KB at the places 1 to n, and closes it.
 func fill(t *testing.T, n uint64) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "queue")
@@ -158,8 +158,8 @@ func fill(t *testing.T, n uint64) (dir string) {
 	return dir
 }
 
-// What was stored last is not read from the server, which would keep a file that is written
-// and read at once in memory; older messages are.
+// The last messages are not read from the server, which would keep a file that is written and read
+// at once in memory; older messages are.
 func TestRecent(t *testing.T) {
 	s := open(t, Options{Queue: "q", Dir: filepath.Join(t.TempDir(), "queue")})
 	message := func(seq uint64) []byte { return bytes.Repeat([]byte{byte(seq)}, 1_000_000) }
@@ -194,7 +194,7 @@ func TestRecent(t *testing.T) {
 	}
 }
 
-// blocks are the files in which the server keeps messages.
+// blocks returns the files in which the server keeps messages.
 func blocks(t *testing.T, dir string) []string {
 	t.Helper()
 	var out []string
@@ -210,8 +210,8 @@ func blocks(t *testing.T, dir string) []string {
 	return out
 }
 
-// damaged opens a queue of 40 messages that is damaged somewhere, and wants what is
-// before the damage, and then an error that says so.
+// damaged opens a queue of 40 messages that is damaged somewhere, and expects everything before the
+// damage, and then an error that reports it.
 func damaged(t *testing.T, dir string) {
 	t.Helper()
 	s, err := Open(t.Context(), Options{Queue: "q", Dir: dir})
@@ -228,8 +228,8 @@ func damaged(t *testing.T, dir string) {
 	t.Logf("read up to %d, and then: %v", last, err)
 }
 
-// A bit that flips anywhere in a message is found, whether the server has to read all its
-// files when it starts, as after a crash, or believes its index.
+// A flipped bit anywhere in a message is found, whether the server has to read all its files at
+// start, as after a crash, or trusts its index.
 func TestFlippedBit(t *testing.T) {
 	for _, crashed := range []bool{false, true} {
 		for _, where := range []float64{0.31, 0.999} {
@@ -253,7 +253,7 @@ func TestFlippedBit(t *testing.T) {
 	}
 }
 
-// forget removes the server's index, which a crash leaves behind old.
+// forget removes the server's index, which is outdated after a crash.
 func forget(t *testing.T, dir string) {
 	t.Helper()
 	found := false
@@ -269,7 +269,7 @@ func forget(t *testing.T, dir string) {
 	}
 }
 
-// A file of the queue that has lost its end, or is gone.
+// A file of the queue is truncated or missing.
 func TestTornFile(t *testing.T) {
 	for name, tear := range map[string]func(string) error{
 		"cut":     func(f string) error { return os.Truncate(f, 1<<20) },
@@ -329,7 +329,7 @@ func TestFolders(t *testing.T) {
 	}
 }
 
-// A smaller limit never drops what is there.
+// A smaller limit never drops stored messages.
 func TestLimits(t *testing.T) {
 	dir := fill(t, 40)
 	_, err := Open(t.Context(), Options{Queue: "q", Dir: dir, Limit: 3 << 20})
@@ -341,7 +341,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A server of a site refuses us, and does not see its password in what we say of it.
+// A site's server rejects us, and our messages do not contain its password.
 func TestSecrets(t *testing.T) {
 	addr := startServer(t, &server.Options{Username: "tide", Password: "s3cret"}).Addr().String()
 	for _, c := range []struct {
@@ -365,7 +365,7 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
-// A stream of that name that is not ours is left alone.
+// A foreign stream of that name is left unchanged.
 func TestForeignStream(t *testing.T) {
 	url := "nats://" + startServer(t, &server.Options{}).Addr().String()
 	s := open(t, Options{Queue: "q", URL: url})
@@ -378,7 +378,7 @@ func TestForeignStream(t *testing.T) {
 	wantError(t, err, tidemark.Invalid, "there is a stream TIDEMARK_q with other settings")
 }
 
-// A queue that is removed, or replaced by an empty one, while it is read and written.
+// A queue is removed, or replaced by an empty one, while it is read and written.
 func TestReplaced(t *testing.T) {
 	url := "nats://" + startServer(t, &server.Options{}).Addr().String()
 	for _, again := range []bool{false, true} {
@@ -424,7 +424,7 @@ func TestReplaced(t *testing.T) {
 	}
 }
 
-// Others reach an embedded queue by its port, and with its password only.
+// Other processes reach an embedded queue by its port, and only with its password.
 func TestListen(t *testing.T) {
 	_, err := Open(t.Context(), Options{Queue: "q", Dir: t.TempDir(), Listen: "0.0.0.0:0"})
 	wantError(t, err, tidemark.Invalid, "it can be reached from other hosts, and has no password")
@@ -454,8 +454,8 @@ func TestListen(t *testing.T) {
 	}
 }
 
-// A connection that breaks again and again, also between a message and its
-// acknowledgement: all is there, and once.
+// A connection breaks again and again, also between a message and its acknowledgement: everything
+// is there, and once.
 func TestBrokenConnection(t *testing.T) {
 	p := startProxy(t, startServer(t, &server.Options{}).Addr().String())
 	url := "nats://" + p.listener.Addr().String()
@@ -470,7 +470,7 @@ func TestBrokenConnection(t *testing.T) {
 	}()
 	for place := uint64(1); place <= 300; place++ {
 		if place%150 == 50 {
-			p.answers.Store(false) // it arrives, and nobody hears of it
+			p.answers.Store(false) // it arrives, but its answer does not
 			time.AfterFunc(50*time.Millisecond, p.cut)
 		}
 		appendPlaces(t, l, place, place, 20_000)
@@ -478,7 +478,7 @@ func TestBrokenConnection(t *testing.T) {
 	if p.cuts.Load() < 2 {
 		t.Fatalf("the connection was cut %d times", p.cuts.Load())
 	}
-	if err := <-done; tidemark.KindOf(err) == tidemark.Transient { // which its caller tries again
+	if err := <-done; tidemark.KindOf(err) == tidemark.Transient { // which its caller retries
 		_, err = readPlaces(l, t.Context(), 0, 300, 20_000)
 		done <- err
 	} else {
@@ -489,7 +489,7 @@ func TestBrokenConnection(t *testing.T) {
 	}
 }
 
-// A proxy is a network that breaks.
+// A proxy is an unreliable network.
 type proxy struct {
 	listener net.Listener
 	answers  atomic.Bool
@@ -551,8 +551,7 @@ func (p *proxy) cut() {
 	p.answers.Store(true)
 }
 
-// TestLimitStays opens a queue without a limit, as somebody who only looks does: it keeps
-// the one that it has.
+// TestLimitStays opens a queue without a limit, as for an inspection: it keeps its present limit.
 func TestLimitStays(t *testing.T) {
 	s := startServer(t, &server.Options{})
 	for i, limit := range []int64{1 << 30, 0, 2 << 30, 0} {

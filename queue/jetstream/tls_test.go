@@ -18,7 +18,7 @@ import (
 	"github.com/tidemarkdb/tidemark/queue"
 )
 
-// certificates makes a CA and what it has signed for this host, to be used by both sides.
+// certificates creates a CA and a certificate for this host signed by it, for both sides.
 func certificates(t *testing.T) (ca, cert, key string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -54,7 +54,7 @@ func certificates(t *testing.T) (ca, cert, key string) {
 	return write("ca.pem", "CERTIFICATE", rootDER), write("cert.pem", "CERTIFICATE", leafDER), write("key.pem", "EC PRIVATE KEY", keyDER)
 }
 
-// An embedded queue that others reach by TLS, and only with a certificate that it trusts.
+// Other processes reach an embedded queue by TLS, and only with a certificate that it trusts.
 func TestTLS(t *testing.T) {
 	ca, cert, key := certificates(t)
 	s := open(t, Options{Queue: "q", Dir: t.TempDir(), Listen: "127.0.0.1:0", User: "tide", Password: "s3cret", CA: ca, Cert: cert, Key: key})

@@ -11,9 +11,9 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// What is asked stands where Kafka keeps a note beside an offset that a group of consumers has
-// reached: the group has the topic's name, and nobody is ever in it. So it takes no second
-// topic, and nothing has to be read to find the last text.
+// The request is stored in the metadata that Kafka keeps with the committed offset of a consumer
+// group: the group has the topic's name and never has members. So no second topic is needed, and
+// nothing has to be read to find the last text.
 
 // Ask implements queue.Store, as does Asked.
 func (s *Store) Ask(ctx context.Context, text []byte) error {
@@ -22,7 +22,7 @@ func (s *Store) Ask(ctx context.Context, text []byte) error {
 	var note kadm.Offsets
 	note.Add(kadm.Offset{Topic: s.topic, At: 0, LeaderEpoch: -1, Metadata: string(text)})
 	err := s.asks.admin.CommitAllOffsets(asked, s.topic, note)
-	for errors.Is(err, kerr.CoordinatorNotAvailable) { // the servers make one when the first group comes
+	for errors.Is(err, kerr.CoordinatorNotAvailable) { // the servers create it when the first group appears
 		if err = flow.Sleep(asked, 50*time.Millisecond); err == nil {
 			err = s.asks.admin.CommitAllOffsets(asked, s.topic, note)
 		}
@@ -58,8 +58,8 @@ func (s *Store) forget(ctx context.Context) error {
 	return s.failAsking(ctx, "remove", err)
 }
 
-// noGroup says whether the servers do not know the group: where there never was one, they have no
-// coordinator of groups either.
+// noGroup reports whether the servers do not know the group: if there never was a group, they have
+// no group coordinator either.
 func noGroup(err error) bool {
 	return errors.Is(err, kerr.GroupIDNotFound) || errors.Is(err, kerr.CoordinatorNotAvailable)
 }

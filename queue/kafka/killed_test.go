@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// The server is killed and started again under one who writes, one who reads and one who trims:
-// each message comes once, in order.
+// The server is killed and restarted while one process writes, one reads and one trims: each
+// message comes once, in order.
 func TestServerKilled(t *testing.T) {
 	b := testdb.Kafka(t)
 	opt := Options{Queue: "killed", URL: urlOf(b)}

@@ -2,29 +2,29 @@
 //
 // # Numbers and offsets
 //
-// Messages are numbered from 1 without a gap; offsets of Kafka have gaps, because what begins,
-// ends or gives up a transaction takes offsets too. So each record has its number in its key,
-// with the bytes of all messages up to it. Both rise with the offset, so a message is found
-// by looking between two that are known; whoever reads on from one finds the next one
-// behind it. What the queue holds is the difference of two such sums. Nothing of this is kept
-// anywhere but in the records, so nothing can be out of step after a crash.
+// Messages are numbered from 1 without a gap; Kafka's offsets have gaps, because control records of
+// transactions take offsets too. So each record's key contains its number and the total bytes of
+// all messages up to it. Both rise with the offset, so a message is found by searching between two
+// known ones; a sequential reader finds the next one directly. The size of the queue is the
+// difference of two such totals. All of this is only in the records, so nothing can be out of step
+// after a crash.
 //
 // # One writer
 //
-// Messages are put in transactions of Kafka, whose transactional id is the topic's name. Who
-// begins to write gets a new epoch for it: from then on the servers refuse all of an
-// earlier writer, and have given up what that one had not committed. Only then does the new
-// one look where the queue ends. So what it puts behind the end is behind the end. As a check, every
-// record must get the offset that is next by our own count: one that does not is not committed.
+// Messages are put in transactions of Kafka, whose transactional id is the topic's name. A new
+// writer gets a new epoch for it: from then on the servers fence earlier writers, and have aborted
+// their uncommitted transactions. Only then does the new writer look for the queue's end. So it
+// really appends at the end. As a check, every record must get the next offset by our own count:
+// otherwise its transaction is not committed.
 //
 // # Unknown ends
 //
-// Where the answer to a commit is missing, a new epoch of our own makes the servers decide:
-// the transaction is committed or given up when it begins. Then we look which.
+// If the answer to a commit is missing, a new epoch of our own makes the servers decide: once it
+// begins, the transaction is committed or aborted. Then we check which.
 //
-// What it relies on: acknowledgements of all replicas in sync, a topic that forgets nothing by
-// itself (which Open checks), and reading of what is committed alone. That Kafka has written a
-// message to memory of several machines rather than to one disk is Kafka's way of being durable.
+// The package relies on acknowledgements of all in-sync replicas, a topic without retention limits
+// (which Open checks), and reading only committed records. To Kafka, a durable message is one in
+// the memory of several machines, rather than on one disk.
 //
 // Start reading at Open.
 package kafka
@@ -46,26 +46,25 @@ import (
 
 // Options of Open.
 type Options struct {
-	// Queue names it, and its topic if the URL does not: tidemark_ and this.
+	// Queue is its name; without a topic in URL, the topic is tidemark_ and this name.
 	Queue string
-	// URL is kafka://user:password@host:9092,host2:9092/topic or kafka+tls://..., of which all but
-	// one host may be left out. Behind a ? stand sasl=plain (the default), scram-sha-256 or
-	// scram-sha-512, and files: ca=, cert=, key=.
+	// URL is kafka://user:password@host:9092,host2:9092/topic or kafka+tls://...; only one host is
+	// required. After a ? come sasl=plain (the default), scram-sha-256 or scram-sha-512, and files:
+	// ca=, cert=, key=.
 	URL string
-	// Limit is how many bytes it holds at most; default 10 GB. What is there already is
-	// never dropped because of it.
+	// Limit is how many bytes it holds, at most; default 10 GB. It never drops stored messages.
 	Limit int64
-	// MaxMessage is how many bytes the largest message has that will be put; default 1 MB.
+	// MaxMessage is the largest message size in bytes; default 1 MB.
 	MaxMessage int
-	// Replicas is on how many servers each message of a topic is that Open makes; default what
-	// the servers have as default.
+	// Replicas is the replication factor of a topic that Open creates; default the servers' own
+	// default.
 	Replicas int
 }
 
 const (
 	defaultLimit   = 10 << 30
 	defaultMessage = 1 << 20
-	// overhead is what Kafka puts around a message, and our key.
+	// overhead is what Kafka and our key add to a message.
 	overhead = 256
 	// patience is how long the servers may be away before we give up.
 	patience = 30 * time.Second
@@ -77,22 +76,22 @@ type Store struct {
 	topic string
 	opt   Options
 	addr  *address
-	id    kadm.TopicID // of the topic: another one of that name is not ours
-	most  int          // bytes of the largest message
-	batch int32        // and of what is written at once
+	id    kadm.TopicID // of the topic: another topic of that name is not ours
+	most  int          // size of the largest message in bytes
+	batch int32        // and of one write
 
-	asks  *link // looks, and reads
-	waits *link // for what comes: a server answers requests of a connection one after the other
+	asks  *link // searches and reads
+	waits *link // waits for new records: a server answers requests of a connection one after the other
 
-	reading semaphore // who reads ahead
+	reading semaphore // held to read ahead
 	known   known
 
 	writing  semaphore
-	producer *kgo.Client // nil: nobody has begun to write, or was fenced off, or it is not known what became of it
+	producer *kgo.Client // nil: no writer has begun, or it was fenced, or its outcome is unknown
 	next     int64       // offset that the next record will get
 }
 
-// A semaphore is a lock, and waiting for it ends with a ctx.
+// A semaphore is a lock whose waiters obey a ctx.
 type semaphore chan struct{}
 
 func (s semaphore) take(ctx context.Context) error {
@@ -106,8 +105,8 @@ func (s semaphore) take(ctx context.Context) error {
 
 func (s semaphore) give() { <-s }
 
-// Open opens a queue, and makes its topic if it is not there. Kinds of errors: Invalid, also for a
-// topic that would forget messages; Unreachable, Denied, Forbidden.
+// Open opens a queue, and creates its topic if it is missing. Kinds of errors: Invalid, also if the
+// topic would expire messages; Unreachable, Denied, Forbidden.
 func Open(ctx context.Context, opt Options) (*Store, error) {
 	s, err := connect(ctx, opt)
 	if err == nil {
@@ -124,7 +123,7 @@ func Open(ctx context.Context, opt Options) (*Store, error) {
 	return s, nil
 }
 
-// Remove deletes a queue with all that is in it.
+// Remove deletes a queue and its content.
 func Remove(ctx context.Context, opt Options) error {
 	const op = "remove"
 	s, err := connect(ctx, opt)
@@ -136,18 +135,18 @@ func Remove(ctx context.Context, opt Options) error {
 		return nil
 	}
 	if err == nil {
-		_, _, err = s.look(ctx) // whether it holds what is ours
+		_, _, err = s.look(ctx) // checks that its content is ours
 	}
 	if err != nil {
 		return err
 	}
-	if err := s.forget(ctx); err != nil && tidemark.KindOf(err) != tidemark.Forbidden { // then nobody has asked either
+	if err := s.forget(ctx); err != nil && tidemark.KindOf(err) != tidemark.Forbidden { // then no request was stored either
 		return err
 	}
 	if _, err := s.asks.admin.DeleteTopic(ctx, s.topic); err != nil {
 		return s.fail(ctx, op, err)
 	}
-	// It is gone a moment later, and one of the same name may be wanted next.
+	// It disappears a moment later, and a new one of the same name may be needed next.
 	for begun := time.Now(); time.Since(begun) < patience; {
 		if _, err := s.describe(ctx); errors.Is(err, kerr.UnknownTopicOrPartition) {
 			return nil
@@ -202,7 +201,7 @@ func connect(ctx context.Context, opt Options) (*Store, error) {
 	return s, nil
 }
 
-// describe asks for the topic.
+// describe requests the topic's metadata.
 func (s *Store) describe(ctx context.Context) (kadm.TopicDetail, error) {
 	all, err := s.asks.admin.ListTopics(ctx, s.topic)
 	if err != nil {
@@ -212,7 +211,7 @@ func (s *Store) describe(ctx context.Context) (kadm.TopicDetail, error) {
 	return t, t.Err
 }
 
-// openTopic finds the topic, or makes it.
+// openTopic finds the topic, or creates it.
 func (s *Store) openTopic(ctx context.Context, create bool) error {
 	const op = "open"
 	t, err := s.describe(ctx)
@@ -221,7 +220,7 @@ func (s *Store) openTopic(ctx context.Context, create bool) error {
 			return s.fail(ctx, op, err)
 		}
 	}
-	// A new topic has no leader yet, and not all servers know of it.
+	// A new topic has no leader yet, and not all servers know it.
 	for begun := time.Now(); create && (err != nil || t.Partitions[0].Err != nil) && time.Since(begun) < patience; {
 		if kerr.IsRetriable(err) || err == nil {
 			if err := flow.Sleep(ctx, 20*time.Millisecond); err != nil {
@@ -264,7 +263,7 @@ func (s *Store) create(ctx context.Context) error {
 	return err
 }
 
-// checkSettings refuses a topic that would forget what was not applied.
+// checkSettings rejects a topic that would expire messages before they are applied.
 func (s *Store) checkSettings(ctx context.Context) error {
 	const op = "open"
 	all, err := s.asks.admin.DescribeTopicConfigs(ctx, s.topic)
@@ -282,7 +281,7 @@ func (s *Store) checkSettings(ctx context.Context) error {
 				fmt.Sprintf("Set it to %s, or name a topic that is not there yet.", want))
 		}
 		if c.Key == "max.message.bytes" {
-			_, _ = fmt.Sscan(got, &most) // 0 if it is no number, which is found below
+			_, _ = fmt.Sscan(got, &most) // 0 if it is not a number, which is found below
 		}
 	}
 	s.most = min(s.opt.MaxMessage, most-overhead)
@@ -309,12 +308,12 @@ func (s *Store) State(ctx context.Context) (queue.State, error) {
 	return st, nil
 }
 
-// Purge lets the servers delete records.
+// Purge makes the servers delete records.
 func (s *Store) Purge(ctx context.Context, seq uint64) error {
 	const op = "trim"
 	p, _, err := s.find(ctx, seq, false)
 	if errors.Is(err, queue.ErrMissing) {
-		return nil // it was forgotten already
+		return nil // already deleted
 	}
 	if err != nil {
 		return err
@@ -328,7 +327,7 @@ func (s *Store) Purge(ctx context.Context, seq uint64) error {
 		err = all.Error()
 	}
 	if errors.Is(err, kerr.OffsetOutOfRange) {
-		return nil // another has trimmed further
+		return nil // another process has trimmed further
 	}
 	if err != nil {
 		return s.fail(ctx, op, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// A source makes transactions as a capture gives them.
+// A source generates transactions as a capture emits them.
 type source struct {
 	rnd   *rand.Rand
 	place uint64
@@ -29,10 +29,10 @@ func newSource(seed uint64) *source {
 	return s
 }
 
-// restart is what a capture does that begins again: it describes all tables anew.
+// restart does what a restarted capture does: it describes all tables again.
 func (s *source) restart() { clear(s.known) }
 
-// describe gives the descriptions of all tables.
+// describe returns the descriptions of all tables.
 func (s *source) describe() []byte {
 	var b []byte
 	for id, rel := range s.all {
@@ -74,7 +74,7 @@ func (s *source) add(tx *change.Tx, id uint32, size int) {
 	tx.Rows++
 }
 
-// next makes a transaction in pieces, of rows changes of up to size bytes each.
+// next creates a transaction in pieces, of rows changes of up to size bytes each.
 func (s *source) next(pieces, rows, size int) []*change.Tx {
 	s.place += 1 + uint64(s.rnd.IntN(50))
 	at := time.UnixMicro(1_700_000_000_000_000 + int64(s.place)).UTC()
@@ -95,7 +95,7 @@ func (s *source) next(pieces, rows, size int) []*change.Tx {
 	return out
 }
 
-// some makes a few small transactions, and now and then one in pieces or an empty one.
+// some creates a few small transactions, and now and then one in pieces or an empty one.
 func (s *source) some(n int) []*change.Tx {
 	var out []*change.Tx
 	for range n {
@@ -111,9 +111,9 @@ func (s *source) some(n int) []*change.Tx {
 	return out
 }
 
-// flat writes down whole transactions in a form in which it does not matter how they are
-// cut into pieces, and when a table is described, as long as it is before its use: each
-// change stands beside what its table is at that moment.
+// flat lists whole transactions in a form that does not depend on how they are cut into pieces, or
+// when a table is described, as long as that is before its use: each change is listed with its
+// table's definition at that moment.
 func flat(tb judge, txs []*change.Tx) []string {
 	tb.Helper()
 	known := map[uint32]string{}
@@ -174,7 +174,7 @@ func equal(tb judge, got, want []string) {
 	}
 }
 
-// keep makes a copy of what Append gets, since that is the log's then.
+// keep copies what Append gets, since the log then owns it.
 func keep(txs []*change.Tx) []*change.Tx {
 	var out []*change.Tx
 	for _, tx := range txs {
