@@ -12,35 +12,34 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
-// An incremental backup has of most files some pages only, which lie anywhere. Pages of many
-// files share a piece, as small files do: a piece is filled run by run, and knows of each run
-// to which file it belongs. A file is listed as soon as the last of its pages is in a pack, and
-// forgotten: so memory is needed for files that are under way, and not for all pages that
-// have changed.
+// Of most files, an incremental backup has only some pages, from anywhere in the file. Pages of
+// many files share a piece, as small files do: a piece is filled run by run, and knows each run's
+// file. A file is listed as soon as its last page is in a pack, and then forgotten: so memory is
+// needed only for files under way, not for all changed pages.
 
-// An increment is a file of which the backup has pages only.
+// An increment is a file of which the backup has only pages.
 type increment struct {
 	limit int64                  // bytes up to which the parent's file counts
-	newer func(page []byte) bool // of those that are looked at
-	end   atomic.Int64           // where the file ended, at the shortest
+	newer func(page []byte) bool // applied to pages that are examined
+	end   atomic.Int64           // the shortest length at which the file ended
 	begun atomic.Bool            // a reader has opened it
 
 	mu   sync.Mutex
 	runs []run
 }
 
-// A run is some bytes of a file that lie together in a piece too.
+// A run is a range of a file's bytes that is also contiguous in a piece.
 type run struct {
 	f      *file
-	at     int64 // in the file
+	at     int64 // offset in the file
 	skip   uint32
 	length uint32
 	crc    uint32
 	ref    repo.Ref
 }
 
-// A cut is what a reader has to read of a file: one run of pages or, with look, all from
-// which it takes what is newer.
+// A cut is what a reader must read of a file: one run of pages or, with look, a range from which it
+// takes the newer pages.
 type cut struct {
 	f    *file
 	at   int64
@@ -48,30 +47,30 @@ type cut struct {
 	look bool
 }
 
-// An Increment says what an incremental backup was made of.
+// An Increment summarizes an incremental backup.
 type Increment struct {
 	Parent string `json:"parent"`
-	Way    string `json:"way"`    // how it was found out what has changed
+	Way    string `json:"way"`    // how the changes were found
 	Looked int64  `json:"looked"` // pages that were read
-	Stored int64  `json:"stored"` // of these, those that the backup has
-	// Resumed says that Parent was not finished, and that this backup has gone on with it; Had is how many
-	// bytes of files that and those before it had, and Base the backup on which they build, if they were
-	// incremental. Else they are 0 and "".
+	Stored int64  `json:"stored"` // of these, pages that the backup has
+	// Resumed means that Parent was unfinished and that this backup resumed it. Had is the bytes of
+	// files in Parent and in the unfinished backups before it; Base is the backup they build on, if
+	// they were incremental. Otherwise they are 0 and "".
 	Resumed bool   `json:"resumed,omitempty"`
 	Had     int64  `json:"had,omitempty"`
 	Base    string `json:"base,omitempty"`
 }
 
-// since is what of a Job has to do with its parent.
+// since is the part of a Job that deals with its parent.
 type since struct {
 	parent         *repo.Manifest // nil: a full backup
-	changes        Changes        // nil: the server sends what has changed
+	changes        Changes        // nil: the server sends its changes
 	way            string
 	looked, stored atomic.Int64 // pages
 }
 
-// sorted parts the set's files into those that are taken whole, which stay in the set, and those of which
-// pages are taken. Files of which nothing has changed are listed at once.
+// sorted divides the set's files into those backed up whole, which stay in the set, and those
+// backed up by page. Unchanged files are listed at once.
 func (j *Job) sorted() (looks, paged *tidemark.DataList, err error) {
 	looks, paged = &tidemark.DataList{}, &tidemark.DataList{}
 	var whole tidemark.DataList
@@ -103,7 +102,7 @@ func (j *Job) sorted() (looks, paged *tidemark.DataList, err error) {
 	return looks, paged, nil
 }
 
-// changed is a file of which pages are taken.
+// changed makes a file that is backed up by page.
 func (j *Job) changed(d tidemark.DataFile, c tidemark.FileChange) *file {
 	f := newFile(d)
 	f.inc = &increment{limit: min(int64(c.Limit)*int64(j.set.PageSize), f.Size), newer: c.Newer}
@@ -111,7 +110,7 @@ func (j *Job) changed(d tidemark.DataFile, c tidemark.FileChange) *file {
 	return f
 }
 
-// A cutter makes stretches of cuts.
+// A cutter makes stretches from cuts.
 type cutter struct {
 	put   func(stretch) error
 	limit int64 // bytes of a stretch
@@ -144,7 +143,7 @@ func (c *cutter) flush() error {
 	return c.put(s)
 }
 
-// handOutChanges hands out what of files has changed.
+// handOutChanges hands out the changed parts of files.
 func (j *Job) handOutChanges(looks, paged *tidemark.DataList, put func(stretch) error) error {
 	c := cutter{put: put, limit: j.opt.BufferSize}
 	page := int64(j.set.PageSize)
@@ -225,7 +224,7 @@ func (g *gatherer) cut(ctx context.Context, in opened, c cut) error {
 	if in.File == nil {
 		return nil
 	}
-	if !c.look { // it fits: the stretch was made so
+	if !c.look { // it fits: the stretch was sized for that
 		n, err := g.pages(in, c.f, g.plain[g.used:][:c.n], c.at)
 		g.take(c.f, c.at, n)
 		return err
@@ -257,8 +256,8 @@ func (g *gatherer) cut(ctx context.Context, in opened, c cut) error {
 	return nil
 }
 
-// pages reads whole pages of a file. Where there are fewer than there were, it was cut
-// meanwhile: what is behind that are zeros, and not what the parent has there.
+// pages reads whole pages of a file. If there are fewer than before, the file was truncated
+// meanwhile: everything beyond is zeros, not the parent's content.
 func (g *gatherer) pages(in opened, f *file, b []byte, at int64) (int, error) {
 	n, err := g.read(in, f, b, at)
 	if err != nil {
@@ -275,7 +274,7 @@ func (g *gatherer) pages(in opened, f *file, b []byte, at int64) (int, error) {
 	return n, nil
 }
 
-// take takes the next n bytes of the piece for a file's.
+// take assigns the next n bytes of the piece to a file.
 func (g *gatherer) take(f *file, at int64, n int) {
 	if n == 0 {
 		return
@@ -288,7 +287,7 @@ func (g *gatherer) take(f *file, at int64, n int) {
 	g.used += n
 }
 
-// flush hands on what was gathered.
+// flush hands over what was gathered.
 func (g *gatherer) flush(ctx context.Context) error {
 	if g.used == 0 {
 		return nil
@@ -305,14 +304,14 @@ func (g *gatherer) flush(ctx context.Context) error {
 	return g.hand(ctx, plain, func(b *block) { b.runs = runs })
 }
 
-// add notes where a run is.
+// add records where a run is.
 func (i *increment) add(r run) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	i.runs = append(i.runs, r)
 }
 
-// fill says in a list of files what of one of size bytes the backup has.
+// fill records in a list entry which parts of a file of size bytes the backup has.
 func (i *increment) fill(e *repo.File, size, page int64) {
 	e.Size = size
 	e.Blocks = &repo.Blocks{PageSize: int(page), Truncate: min(i.limit, i.end.Load()) / page}

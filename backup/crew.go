@@ -10,26 +10,26 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A crew is the workers of a pipeline, and the buffers between them: as many as it begins with, and more
-// where that helps (tune.go). They end together, so that each accounts for all of the time: who has nothing left
-// to do waits for the others.
+// A crew is the workers of a pipeline, and the buffers between them: an initial number, and more
+// where that helps (tune.go). They end together, so that each accounts for all of the time: a
+// worker with nothing left to do waits for the others.
 type crew struct {
 	group   *flow.Group
 	restore bool
 	tuned   tuned
-	// What begins the pipeline, and what ends it. The first stage's workers put into a buffer that is closed
-	// when they, and the governor who may add some, have ended.
+	// What begins and ends the pipeline. The first stage's workers put into a buffer that is closed
+	// once they, and the governor, which may add some, have ended.
 	buffer        func()
 	server, place func(context.Context, *flow.Clock) error
 	closeFull     func()
 
-	over  chan struct{} // a worker of the first stage has found nothing more to do
+	over  chan struct{} // a worker of the first stage found nothing more to do
 	ended sync.Once
-	done  chan struct{} // all workers are
+	done  chan struct{} // all workers are done
 	first crash.Group
 
 	mu  sync.Mutex
-	at  int // work
+	at  int // the current work
 	now sizes
 }
 
@@ -47,14 +47,14 @@ func (w *crew) start() {
 	crash.Go(func() { w.first.Wait(); w.closeFull() })
 }
 
-// sizes are those of now.
+// sizes returns the current sizes.
 func (w *crew) sizes() sizes {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.now
 }
 
-// add makes of everything as many as it should be.
+// add adds workers and buffers up to the given sizes.
 func (w *crew) add(more sizes) {
 	was := w.sizes()
 	for range more.buffers - was.buffers {
@@ -75,8 +75,8 @@ func (w *crew) add(more sizes) {
 	w.mu.Unlock()
 }
 
-// worker starts one. Readers are done when there is no work, and others when there are no full buffers:
-// then they wait in the state in which they otherwise never do.
+// worker starts one. Readers are done when no work is left, other workers when no full buffers are:
+// then they wait in a state that they use for nothing else.
 func (w *crew) worker(role string, do func(context.Context, *flow.Clock) error) {
 	w.mu.Lock()
 	w.at++
@@ -109,7 +109,7 @@ func (w *crew) worker(role string, do func(context.Context, *flow.Clock) error) 
 	})
 }
 
-// govern looks at the workers' clocks, and adds to them.
+// govern reads the workers' clocks, and adds workers.
 func (w *crew) govern(ctx context.Context) {
 	if w.tuned.begin == w.tuned.most {
 		return
@@ -136,7 +136,7 @@ func (w *crew) govern(ctx context.Context) {
 	}
 }
 
-// report is where the workers' time went. Who adds workers is none of them.
+// report returns where the workers' time went. The governor is not included.
 func (w *crew) report() flow.Report {
 	var out flow.Report
 	for _, role := range w.group.Report().Roles {

@@ -27,9 +27,9 @@ func rot(t *testing.T, s *testdb.Server, url string) {
 	}
 }
 
-// A page that is damaged on the disk is named, and either stops the backup or is noted.
+// A page damaged on disk is named, and either stops the backup or is noted.
 func TestDamagedPageIsNamed(t *testing.T) {
-	s := testdb.OwnPostgres(t, 18) // whose pages have checksums
+	s := testdb.OwnPostgres(t, 18) // its pages have checksums
 	url := s.NewDatabase(t, "damaged")
 	testdb.Query(t, url, "CREATE TABLE item AS SELECT g, repeat('x', 300) FROM generate_series(1, 1000) g")
 	testdb.Query(t, url, "CHECKPOINT")

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// preallocate gives a file its size, and all its blocks.
+// preallocate sets a file's size and allocates all its blocks.
 func preallocate(f *os.File, size int64) error {
 	err := unix.Fallocate(int(f.Fd()), 0, 0, size)
 	if errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, unix.ENOSYS) {
@@ -19,7 +19,7 @@ func preallocate(f *os.File, size int64) error {
 	return err
 }
 
-// syncAll syncs the file systems that were written to: once, instead of each file.
+// syncAll syncs the file systems that were written to: each once, instead of every file.
 func (x *Restore) syncAll(context.Context) error {
 	for _, dir := range x.sync {
 		d, err := os.Open(dir)
@@ -35,7 +35,7 @@ func (x *Restore) syncAll(context.Context) error {
 	return nil
 }
 
-// Free gives the bytes that the file system of a folder has room for, where that can be known.
+// Free returns the free space, in bytes, of a folder's file system, if it is known.
 func Free(dir string) (bytes int64, known bool) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {
@@ -44,7 +44,7 @@ func Free(dir string) (bytes int64, known bool) {
 	return int64(st.Bavail) * st.Bsize, true
 }
 
-// umask gives the permissions that the system takes from what is made: all, where it does not say.
+// umask returns the permissions that the system removes from new files: all, if it does not say.
 func umask() uint32 {
 	text, err := os.ReadFile("/proc/self/status")
 	if err != nil {

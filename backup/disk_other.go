@@ -8,10 +8,10 @@ import (
 	"path/filepath"
 )
 
-// preallocate gives a file its size.
+// preallocate sets a file's size.
 func preallocate(f *os.File, size int64) error { return f.Truncate(size) }
 
-// syncAll syncs each file, and the folders that they are in.
+// syncAll syncs each file, and its folder.
 func (x *Restore) syncAll(ctx context.Context) error {
 	folders := map[string]bool{}
 	sync := func(path string) error {
@@ -40,8 +40,8 @@ func (x *Restore) syncAll(ctx context.Context) error {
 	return nil
 }
 
-// Free gives the bytes that the file system of a folder has room for, where that can be known.
+// Free returns the free space, in bytes, of a folder's file system, if it is known.
 func Free(string) (bytes int64, known bool) { return 0, false }
 
-// umask gives the permissions that the system may take from what is made.
+// umask returns the permissions that the system may remove from new files.
 func umask() uint32 { return 0o777 }

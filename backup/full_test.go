@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// small is a place that is full after some bytes.
+// small is a place that is full after a number of bytes.
 type small struct {
 	store.Store
 	left *atomic.Int64
@@ -37,8 +37,8 @@ func (o smallObject) Write(p []byte) (int, error) {
 	return o.Object.Write(p)
 }
 
-// A repository that is full ends the backup, wherever that is; nothing of it is listed, and
-// the next one, when there is space, is whole.
+// A full repository ends the backup, wherever that happens; nothing of it is listed, and the next
+// one, once there is space, is complete.
 func TestRepositoryThatIsFull(t *testing.T) {
 	s := testdb.Postgres(t, 16)
 	place, err := store.Open(t.Context(), t.TempDir(), store.Options{})
@@ -52,7 +52,7 @@ func TestRepositoryThatIsFull(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, room := range []int64{1 << 10, 1 << 20, 5 << 20} { // what there is, has some 20 MB
+	for _, room := range []int64{1 << 10, 1 << 20, 5 << 20} { // the data has about 20 MB
 		left.Store(room)
 		if _, err := backUp(t.Context(), t, s, r, backup.Options{}); tidemark.KindOf(err) != tidemark.Full {
 			t.Fatalf("with room for %d bytes: got %v", room, err)
@@ -64,7 +64,7 @@ func TestRepositoryThatIsFull(t *testing.T) {
 	}
 	left.Store(1 << 40)
 	var result *backup.Result
-	for try := 0; ; try++ { // a machine that does other things makes goroutines wait before they begin, and not each time
+	for try := 0; ; try++ { // other load on the machine may delay new goroutines, but not each time
 		if result, err = backUp(t.Context(), t, s, r, backup.Options{}); err != nil {
 			t.Fatal(err)
 		}

@@ -2,7 +2,7 @@ package backup
 
 import "os"
 
-// makeWith makes a file with its bytes.
+// makeWith creates a file with its content.
 func (x *files) makeWith(path string, mode uint32, b []byte) error {
 	return x.create(path, mode, func(f *os.File) error {
 		_, err := f.Write(b)

@@ -23,12 +23,12 @@ type crowd struct {
 	clock        int
 	was          func(string) (tidemark.DataFile, bool)
 	opened       int
-	empty, most  uint64 // bytes of the heap: at the beginning, and the most that were seen since
+	empty, most  uint64 // bytes of the heap: initially, and the maximum since
 }
 
 const crowdPage = 8 << 10
 
-// weigh looks how large the heap is, without garbage.
+// weigh returns the size of the heap, without garbage.
 func (s *crowd) weigh() uint64 {
 	now := uint64(heap())
 	s.most = max(s.most, now)
@@ -94,8 +94,8 @@ func (s *crowd) Since(_ context.Context, since tidemark.DataSince) (string, []ti
 	return "a test", nil, nil
 }
 
-// Changed says that of every other file a page has changed, that some were made anew, and that others have to
-// be looked at.
+// Changed reports that a page of every other file has changed, that some files were recreated, and
+// that others must be examined.
 func (s *crowd) Changed(f *tidemark.DataFile) tidemark.FileChange {
 	if _, there := s.was(f.Path); !there {
 		s.t.Errorf("%s was not there", f.Path)
@@ -111,8 +111,8 @@ func (s *crowd) Changed(f *tidemark.DataFile) tidemark.FileChange {
 	return tidemark.FileChange{Limit: 1}
 }
 
-// A backup keeps little for each file, whether that is still to be read or was: with a million files 256 MB have to
-// be enough for everything.
+// A backup keeps little per file, read or not: with a million files, 256 MB must suffice for
+// everything.
 func TestMemoryForEachFile(t *testing.T) {
 	dir := t.TempDir()
 	s := &crowd{t: t, files: 30_000, small: filepath.Join(dir, "small"), large: filepath.Join(dir, "large")}
@@ -133,7 +133,7 @@ func TestMemoryForEachFile(t *testing.T) {
 		if want := int64(s.files + s.files/1000 + 5 + s.files/10); m.Count != want && m.Count != want+1 || (m.Kind == repo.Incremental) != (basis == LastAny) {
 			t.Fatalf("%s of %d files: %v", m.Kind, m.Count, result.Findings)
 		}
-		// What workers and buffers take is the same with any number of files.
+		// Workers and buffers take the same with any number of files.
 		const others = 6 << 20
 		each := (int64(s.most) - int64(s.empty) - others) / int64(s.files)
 		t.Logf("%s: %d kB at first, %d kB at most; beside workers and buffers %d bytes for each file", m.Kind, s.empty>>10, s.most>>10, each)

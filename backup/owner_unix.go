@@ -12,8 +12,8 @@ import (
 
 func (x *files) owner() (uid, gid int, ok bool) { return Owner(x.m) }
 
-// Owner returns whom a restored backup's files are to belong to: the server's user on this host, by name, and
-// by number where the host does not know the name. Only root can give files away.
+// Owner returns the owner for a restored backup's files: the server's user on this host, by name,
+// or by number if the host does not know the name. Only root can change the owner of files.
 func Owner(m *repo.Manifest) (uid, gid int, ok bool) {
 	o := m.Owner
 	if os.Geteuid() != 0 || o.UID < 0 {

@@ -2,10 +2,10 @@ package backup
 
 import "time"
 
-// A Pace is how fast something goes. It is told from time to time how much is done, and says how long
-// the rest takes: at the rate of the later half of the time, since what comes first may be of
-// another kind (large files, what lies in the system's cache), and less time says little.
-// The zero value is ready. It belongs to one goroutine at a time.
+// A Pace estimates the time remaining. It receives progress from time to time, and extrapolates the
+// rate of the later half of the elapsed time: what comes first may differ (large files, cached
+// files), and a shorter time says little. The zero value is ready. It belongs to one goroutine at a
+// time.
 type Pace struct {
 	marks []mark // in order: the more there were, the further apart
 	every time.Duration
@@ -17,30 +17,30 @@ type mark struct {
 	done int64
 }
 
-// A Forecast is what was said of the time left when so many percent were done, to be compared with how
-// long it was.
+// A Forecast is the ETA given at some percentage of progress, to be compared with the time it took.
 type Forecast struct {
 	Percent int           `json:"percent"`
-	At      time.Duration `json:"at_ns"` // since the job's beginning
+	At      time.Duration `json:"at_ns"` // since the job began
 	Left    time.Duration `json:"left_ns"`
 }
 
 const (
 	paceMarks = 64
 	paceEvery = 20 * time.Millisecond
-	// Nothing is said before so many bytes, or a thousandth of all: the first file may have waited for a folder.
+	// No estimate before this many bytes, or a thousandth of the total: the first file may have
+	// waited for a folder.
 	paceLeast = 64 << 20
 )
 
 // forecastsAt are the percentages at which forecasts are kept.
 var forecastsAt = []int{10, 25, 50, 75, 90}
 
-// Restart forgets what was: from now on something else is done.
+// Restart discards earlier progress: different work begins.
 func (p *Pace) Restart(now time.Time, done int64) {
 	p.marks, p.every = append(p.marks[:0], mark{now, done}), paceEvery
 }
 
-// Note notes how much is done of how much, and of begun, the job's beginning.
+// Note records how much is done of the total, and begun, when the job began.
 func (p *Pace) Note(begun, now time.Time, done, total int64) {
 	if len(p.marks) == 0 {
 		p.Restart(now, done)
@@ -66,7 +66,7 @@ func (p *Pace) Note(begun, now time.Time, done, total int64) {
 	p.marks, p.every = kept, 2*p.every
 }
 
-// Left says how long it takes until all is done; -1: nobody knows.
+// Left returns the estimated time until all is done; -1: unknown.
 func (p *Pace) Left(now time.Time, done, total int64) time.Duration {
 	if len(p.marks) == 0 {
 		return -1
@@ -90,5 +90,5 @@ func (p *Pace) Left(now time.Time, done, total int64) time.Duration {
 	return time.Duration(float64(now.Sub(from.at)) / float64(done-from.done) * float64(max(total-done, 0)))
 }
 
-// Forecasts are what was said.
+// Forecasts returns the ETAs given so far.
 func (p *Pace) Forecasts() []Forecast { return append([]Forecast(nil), p.said...) }

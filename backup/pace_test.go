@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// run has a pace note a job of stages, each of so much at a rate, in steps; it gives what was forecast, and how
-// long the job took.
+// run makes a pace record a job of stages, each of some work at a rate, in steps; it returns the
+// forecasts, and how long the job took.
 func (p *Pace) run(begun time.Time, total int64, step time.Duration, stages ...[2]float64) time.Duration {
 	now, done := begun, int64(0)
 	p.Restart(begun, 0)
@@ -29,8 +29,8 @@ func report(p *Pace, took time.Duration) Report {
 	return Report{Phases: []Phase{{Name: "copy", Took: took}}, Forecasts: p.Forecasts()}
 }
 
-// Of what goes at one rate the time left is known from the first tenth on, however long it takes and however
-// often it is told.
+// At a constant rate the ETA is right from the first tenth on, however long it takes and however
+// often progress arrives.
 func TestPaceOfOneRate(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		total := float64(rapid.Int64Range(1<<20, 1<<44).Draw(t, "bytes"))
@@ -45,11 +45,11 @@ func TestPaceOfOneRate(t *testing.T) {
 	})
 }
 
-// What goes at another rate later is noticed when that has lasted as long as what was before.
+// A change of the rate is noticed once it has lasted as long as the time before.
 func TestPaceThatChanges(t *testing.T) {
 	for name, c := range map[string]struct {
-		before, after float64 // bytes a second
-		most          float64 // by how much of the time the forecasts behind the middle may be wrong
+		before, after float64 // bytes per second
+		most          float64 // by what part of the time the forecasts after the middle may be wrong
 	}{"slower": {100e6, 50e6, 0.5}, "faster": {50e6, 100e6, 1}, "stalled": {100e6, 5e6, 0.5}} {
 		var p Pace
 		took := p.run(time.Unix(1e9, 0), 2e9, 10*time.Millisecond, [2]float64{0.5e9, c.before}, [2]float64{1.5e9, c.after})
@@ -62,7 +62,7 @@ func TestPaceThatChanges(t *testing.T) {
 	}
 }
 
-// Nobody knows before something was done, nor is anything made of what was before a restart.
+// There is no estimate before something was done, and what was before a restart does not count.
 func TestPaceThatIsNotKnown(t *testing.T) {
 	var p Pace
 	begun := time.Unix(1e9, 0)
@@ -80,8 +80,8 @@ func TestPaceThatIsNotKnown(t *testing.T) {
 	}
 }
 
-// forecastError says by how much of the time that was left the worst forecast was wrong; ok is false where
-// there is none.
+// forecastError returns by what part of the remaining time the worst forecast was wrong; ok is
+// false if there is none.
 func forecastError(r Report) (most float64, ok bool) {
 	took := r.Took()
 	for _, f := range r.Forecasts {

@@ -18,9 +18,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
-// besideSQL fills a database that is left out later. Its rows are on the disk, with what VACUUM has
-// no more to change of them than that they are visible to all: without checksums the log has that
-// without the page.
+// besideSQL fills a database that is left out later. Its rows are on disk, and VACUUM will only
+// mark them as visible to all: without checksums, the log has that without the page.
 const besideSQL = `CREATE TABLE beside (n int, filler text) WITH (autovacuum_enabled = off); INSERT INTO beside SELECT g, repeat('x', 500) FROM generate_series(1, 20000) g;
 	CREATE TABLE far TABLESPACE elsewhere AS SELECT * FROM beside; CREATE INDEX ON beside (n); SELECT count(*) FROM beside`
 
@@ -61,8 +60,8 @@ func restorePart(t *testing.T, s *testdb.Server, r *repo.Repo, m *repo.Manifest,
 	return dir, part.Left
 }
 
-// checkPart starts a server of a restore without the database beside, and looks whether the other one
-// is all there, and this one can only be dropped.
+// checkPart starts a server on a restore without the database beside, and checks that the other
+// database is complete, and that this one can only be dropped.
 func checkPart(t *testing.T, s *testdb.Server, r *repo.Repo, m *repo.Manifest, space, url, beside string, major int) {
 	t.Helper()
 	name := func(url string) string {
@@ -102,7 +101,7 @@ func checkPart(t *testing.T, s *testdb.Server, r *repo.Repo, m *repo.Manifest, s
 	if err != nil {
 		t.Fatal(err)
 	}
-	if major == 13 && !strings.Contains(string(log), "contains references to invalid pages") { // else nothing shows that the setting does its work
+	if major == 13 && !strings.Contains(string(log), "contains references to invalid pages") { // otherwise nothing shows that the setting has an effect
 		t.Errorf("the log speaks of no pages that were left out:\n%s", log)
 	}
 	gone := strings.Replace(beside, fmt.Sprint(":", s.Port, "/"), fmt.Sprint(":", copied.Port, "/"), 1)

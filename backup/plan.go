@@ -11,22 +11,22 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
-// A file is one of the backup's, while it is made.
+// A file is one of the backup's files while it is made.
 type file struct {
 	tidemark.DataFile
-	needed bool       // it must not be gone
+	needed bool       // its absence is an error
 	large  bool       // its pieces are its own
 	inc    *increment // nil: the backup has all of it
 
-	// open is how many stretches of it are not read yet, and pieces in no pack, and 1 until all is handed
-	// out: at 0 it is listed, and forgotten.
+	// open counts its unread stretches and its pieces that are in no pack yet, plus 1 until all is
+	// handed out. At 0 the file is listed and forgotten.
 	open atomic.Int64
 	gone atomic.Bool // it was removed before it was read
 
-	// Of a large file, pieces by their place in it; of a small one, the one that it shares.
+	// Large file: its pieces by their place in it. Small file: the piece it shares.
 	mu     sync.Mutex
 	pieces []piece
-	skip   uint32 // where it begins in the piece that it shares
+	skip   uint32 // its offset in the shared piece
 	crc    uint32 // of a small file
 }
 
@@ -45,39 +45,38 @@ func neededFile(d tidemark.DataFile) *file {
 // A piece is what is stored of a file at one place.
 type piece struct {
 	ref repo.Ref
-	n   int // bytes; 0: the file was not that long any more
+	n   int // bytes; 0: the file had become shorter
 }
 
-// A stretch is what a reader gets at a time: a part of a large file, or small files that
-// share a piece.
+// A stretch is a reader's unit of work: a part of a large file, or small files that share a piece.
 type stretch struct {
 	files    []*file
-	from, to int64                 // of the only, large one
-	last     bool                  // nothing more of its files is handed out
-	cuts     []cut                 // of files of which pages are taken; there are no files then
-	write    func(io.Writer) error // what writes the only file, where it is not read
-	came     []byte                // all of it, where it need not be read: of the pool of a Stream
-	runs     []run                 // whose bytes came, of files of which pages are taken; there are no files then
+	from, to int64                 // of the only file, a large one
+	last     bool                  // nothing more of its files follows
+	cuts     []cut                 // of files backed up by page; then there are no files
+	write    func(io.Writer) error // produces the content of the only file, if it is not read
+	came     []byte                // the whole content, if it need not be read: from the pool of a Stream
+	runs     []run                 // whose bytes were received, of files backed up by page; then there are no files
 }
 
-// stretchPieces is how much of a large file one reader takes at a time. Enough that the
-// system reads ahead, and so little that no reader is left with much at the end.
+// stretchPieces is how much of a large file one reader takes at a time: enough for the system to
+// read ahead, and little enough that no reader has much to do alone at the end.
 const stretchPieces = 16
 
-// A plan hands files out.
+// A plan hands out files.
 type plan struct {
 	piece   int64 // bytes
 	readers int
 	put     func(stretch) error
 	pieces  int64 // of a stretch
 
-	small []*file // that share a piece, and are not handed out yet
+	small []*file // that share a piece, not handed out yet
 	bytes int64   // of these
 }
 
-// list hands out what is in a list: first what needs no reading, and the largest files, since one that
-// comes late would be read alone; these by powers of two, so that the list need not be sorted. Then those
-// that are smaller than a piece, which are near each other in the list.
+// list hands out the files of a list: first those that need no reading, and the largest, since a
+// large file that comes late would be read alone. Sizes are ordered by powers of two, so that the
+// list need not be sorted. Files smaller than a piece follow; they are near each other in the list.
 func (p *plan) list(files *tidemark.DataList, of func(tidemark.DataFile) *file) error {
 	var large int64
 	for f := range files.All() {
@@ -116,13 +115,13 @@ func (p *plan) list(files *tidemark.DataList, of func(tidemark.DataFile) *file) 
 	return p.flush()
 }
 
-// isVersion says of a small file that it comes first: it says since when a database's folder is there, without
-// which nobody could go on with this backup by the places that pages have.
+// isVersion reports whether a small file comes first: it shows since when a database's folder
+// exists, which a resume by page LSNs needs.
 func isVersion(f *tidemark.DataFile) bool {
 	return path.Base(f.Path) == "PG_VERSION" && f.Size < 100
 }
 
-// file hands out one.
+// file hands out one file.
 func (p *plan) file(f *file) error {
 	switch {
 	case f.nothing():
@@ -147,7 +146,7 @@ func (p *plan) file(f *file) error {
 	return nil
 }
 
-// flush hands out the small files that have come together.
+// flush hands out the small files collected so far.
 func (p *plan) flush() error {
 	if len(p.small) == 0 {
 		return nil
@@ -157,8 +156,8 @@ func (p *plan) flush() error {
 	return p.put(s)
 }
 
-// stretchOf says how many pieces are handed out at a time: of little there has to be a share
-// for every reader, several times.
+// stretchOf returns how many pieces are handed out at a time. If there is little, every reader must
+// still get a share several times.
 func stretchOf(total, pieceSize int64, readers int) int64 {
 	return min(max(total/pieceSize/int64(readers)/8, 1), stretchPieces)
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Every byte of every file is handed out once; large files first, in whole pieces, none before one of twice
-// its size; and small ones together, never more than a piece holds.
+// Every byte of every file is handed out once: large files first, in whole pieces, none before one
+// of twice its size; small ones together, never more than a piece holds.
 func TestPlanHandsOutEverythingOnce(t *testing.T) {
 	const piece = 1000
 	rapid.Check(t, func(r *rapid.T) {

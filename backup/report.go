@@ -15,11 +15,11 @@ const (
 	governorRole = "Governor"
 )
 
-// A Report says where the time of a backup or a restore went.
+// A Report shows where the time of a backup or a restore went.
 type Report struct {
 	Restore     bool        `json:"restore,omitempty"`
 	Logical     bool        `json:"logical,omitempty"`     // of rows: each reader has a writer, which compresses
-	LanesTried  bool        `json:"lanes_tried,omitempty"` // logical: one pair more gained too little
+	LanesTried  bool        `json:"lanes_tried,omitempty"` // logical: one more pair gained too little
 	Workers     flow.Report `json:"workers"`
 	Phases      []Phase     `json:"phases"`
 	Parallelism int         `json:"parallelism"`
@@ -31,7 +31,7 @@ type Report struct {
 	Forecasts   []Forecast  `json:"forecasts,omitempty"`
 }
 
-// In is the time of a phase.
+// In returns the time of a phase.
 func (r Report) In(phase string) (took time.Duration) {
 	for _, p := range r.Phases {
 		if p.Name == phase {
@@ -41,7 +41,7 @@ func (r Report) In(phase string) (took time.Duration) {
 	return took
 }
 
-// Took is the time of all phases.
+// Took returns the time of all phases.
 func (r Report) Took() time.Duration {
 	var sum time.Duration
 	for _, p := range r.Phases {
@@ -50,8 +50,9 @@ func (r Report) Took() time.Duration {
 	return sum
 }
 
-// String prints the table that Db2 prints for a backup: BM are the workers on the
-// server's side, MC those on the repository's; RC those that take what a server sends. The times of a line add up to its Total.
+// String formats the table that Db2 prints for a backup: BM are the workers on the server's side,
+// MC those on the repository's side, RC those that receive what a server sends. The times of a line
+// add up to its Total.
 func (r Report) String() string {
 	if r.Logical {
 		return r.logical()
@@ -74,7 +75,7 @@ func (r Report) String() string {
 		fmt.Fprintf(&b, "BM# %9s %9s %9s %9s %9s %9s %12s\n", "Total", "I/O", work, "MsgQ", "WaitQ", "Buffers", "kBytes")
 		for n, t := range append(role.Workers, role.Sum()) {
 			queue, idle := t.WaitBuffer, t.WaitWork
-			if r.Restore { // the queue that they wait at is that of full buffers
+			if r.Restore { // these wait at the queue of full buffers
 				queue, idle = t.WaitWork, t.WaitBuffer
 			}
 			fmt.Fprintf(&b, "%s %9.2f %9.2f %9.2f %9.2f %9.2f %9d %12d\n", lineName(n, len(role.Workers)), t.Total.Seconds(), t.IO.Seconds(), t.Working.Seconds(), queue.Seconds(), idle.Seconds(), t.Batches, t.Bytes>>10)
@@ -111,7 +112,7 @@ func lineName(n, workers int) string {
 	return fmt.Sprintf("%03d", n)
 }
 
-// of fills in what the workers tell.
+// of fills in what the workers recorded.
 func (r *Report) of(w *crew, t tuned) {
 	now := t.begin
 	if w != nil {

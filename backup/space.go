@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// Space is what was found to be free within what was read of large relations. Of small ones there
-// is always some, with which nothing can be done.
+// Space is the free space found within what was read of large relations. Small ones always have
+// some, which cannot be reclaimed.
 type Space struct {
 	Free int64           `json:"free"` // bytes
 	Of   int64           `json:"of"`
-	Most []RelationSpace `json:"most,omitempty"` // those with most of it, where it is more than a quarter of them
+	Most []RelationSpace `json:"most,omitempty"` // those with the most, if it is more than a quarter of them
 }
 
-// A RelationSpace is that of a table or an index.
+// A RelationSpace is the free space of a table or an index.
 type RelationSpace struct {
 	Name string `json:"name"`
 	Free int64  `json:"free"`
@@ -24,14 +24,15 @@ type RelationSpace struct {
 }
 
 const (
-	// spaceFile is from what size on a file counts.
+	// spaceFile is the minimum size of a file that counts.
 	spaceFile = 1 << 20
-	// spaceRelations bounds how many are told apart: the largest files are read first.
+	// spaceRelations limits how many relations are counted separately: the largest files are read
+	// first.
 	spaceRelations = 10_000
 	spaceNamed     = 3
 )
 
-// spaces gathers it.
+// spaces collects it.
 type spaces struct {
 	src Spacious // nil: nothing is known
 
@@ -40,7 +41,7 @@ type spaces struct {
 	by    map[string]*RelationSpace
 }
 
-// look notes what of a file's bytes is free.
+// look counts the free bytes of a part of a file.
 func (s *spaces) look(f *file, at int64, content []byte) {
 	if s.src == nil || f.Size < spaceFile {
 		return
@@ -66,7 +67,7 @@ func (s *spaces) look(f *file, at int64, content []byte) {
 	r.Free, r.Of = r.Free+free, r.Of+of
 }
 
-// found says what was.
+// found returns the result.
 func (s *spaces) found(ctx context.Context) *Space {
 	s.mu.Lock()
 	defer s.mu.Unlock()

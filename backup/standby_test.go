@@ -13,9 +13,9 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/physical"
 )
 
-// A standby is backed up while its primary is written to, in full and then incrementally, and each of
-// these is stopped and gone on with. And of the two, each is asked
-// for its own files only: those of the other have the same identifier.
+// A standby is backed up while its primary is written to, in full and then incrementally, and each
+// backup is stopped and resumed. Each server is asked only for its own files: the other's have the
+// same identifier.
 func TestBackupOfAStandby(t *testing.T) {
 	primary := testdb.OwnPostgres(t, 17, "-c", "wal_keep_size=1GB")
 	url := primary.NewDatabase(t, "busy")
@@ -41,7 +41,7 @@ func TestBackupOfAStandby(t *testing.T) {
 	testdb.Query(t, primary.URL("postgres"), "CHECKPOINT")
 	at := testdb.Query(t, primary.URL("postgres"), "SELECT pg_current_wal_insert_lsn()")
 	testdb.Query(t, standby.URL("postgres"), "DO $$ BEGIN WHILE pg_last_wal_replay_lsn() < '"+at+"' LOOP PERFORM pg_sleep(0.05); END LOOP; END $$")
-	testdb.Query(t, standby.URL("postgres"), "CHECKPOINT") // so that it begins behind the end of the full one
+	testdb.Query(t, standby.URL("postgres"), "CHECKPOINT") // so that the standby's backup begins after the end of the full one
 	result := stopped(backup.Options{Basis: backup.LastFull}, 15)
 	if result.Increment.Base != full.Manifest.ID || result.Manifest.Kind != repo.Incremental {
 		t.Errorf("on %s there is %+v", full.Manifest.ID, result.Increment)

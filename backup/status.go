@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// A Status says how far a job is.
+// A Status is the progress of a job.
 type Status struct {
 	Phase   string        `json:"phase"`
 	Begun   time.Time     `json:"begun"`
 	Total   int64         `json:"total"`    // bytes to move, as far as is known now
 	Done    int64         `json:"done"`     // of these
-	Stored  int64         `json:"stored"`   // bytes in the repository that they became, or were
+	Stored  int64         `json:"stored"`   // bytes in the repository that they became, or came from
 	Files   int64         `json:"files"`    // files to move
-	Aside   int64         `json:"aside"`    // bytes of files that a restore has made at their full size,
-	ToAside int64         `json:"to_aside"` // of so many
-	Percent float64       `json:"percent"`  // of the work: a small file is more than its bytes
+	Aside   int64         `json:"aside"`    // bytes of files that a restore has created at their full size,
+	ToAside int64         `json:"to_aside"` // of this total
+	Percent float64       `json:"percent"`  // of the work: a small file counts for more than its bytes
 	Left    time.Duration `json:"left_ns"`  // estimated; -1: not known
 }
 
@@ -26,18 +26,19 @@ type Phase struct {
 	Took time.Duration `json:"took_ns"`
 }
 
-// Phases are those that a job has gone through, and the one that it is in. The zero value is one
-// that has not begun; any goroutine may look at it.
+// Phases are a job's phases so far, including the current one. The zero value has not begun; any
+// goroutine may read it.
 type Phases struct {
 	mu    sync.Mutex
 	list  []Phase
 	begun time.Time
-	since time.Time // the beginning of the one that it is in
+	since time.Time // when the current phase began
 	now   string    // its name
 	at    int       // in list
 }
 
-// Enter ends the phase before and begins another, or goes on with an earlier one of that name; "" ends the last one.
+// Enter ends the current phase and begins another, or continues an earlier one of that name; ""
+// ends the last one.
 func (p *Phases) Enter(name string) {
 	now := time.Now()
 	p.mu.Lock()
@@ -57,14 +58,14 @@ func (p *Phases) Enter(name string) {
 	}
 }
 
-// Now says in which phase it is, and when the first one began.
+// Now returns the current phase, and when the first one began.
 func (p *Phases) Now() (phase string, begun time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.now, p.begun
 }
 
-// UntilNow gives the phases, the one under way included.
+// UntilNow returns the phases, including the current one.
 func (p *Phases) UntilNow() []Phase {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -75,29 +76,29 @@ func (p *Phases) UntilNow() []Phase {
 	return out
 }
 
-// progress is what workers note for Status. Phases are entered by the job alone.
+// progress is what workers count for Status. Only the job enters phases.
 type progress struct {
 	phases        Phases
 	mu            sync.Mutex
 	status        Status
-	spent, effort int64 // of what takes time: bytes, and fileWork for each time that a file is opened
+	spent, effort int64 // work: bytes, plus fileWork for each time a file is opened
 	pace          Pace
 }
 
-// fileWork is what it costs to open, or make, and close a file: as much as to move so many bytes (measured with
-// 200,000 and with a million small files).
+// fileWork is the cost to open, or create, and close a file, as the number of bytes moved in that
+// time (measured with 200,000 and with a million small files).
 const fileWork = 16 << 10
 
 func (p *progress) enter(phase string) {
 	p.phases.Enter(phase)
-	if phase == "copy" || phase == "compare" { // what was before is of another kind
+	if phase == "copy" || phase == "compare" { // the work of earlier phases is of another kind
 		p.mu.Lock()
 		p.pace.Restart(time.Now(), p.spent)
 		p.mu.Unlock()
 	}
 }
 
-// expect notes what there is to do: files, how many times one is opened, and bytes.
+// expect adds to the work: files, how many times one is opened, and bytes.
 func (p *progress) expect(files, opened, bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -106,7 +107,7 @@ func (p *progress) expect(files, opened, bytes int64) {
 	p.effort += bytes + opened*fileWork
 }
 
-// settled says that of what was expected nothing more comes.
+// settled marks the total as final.
 func (p *progress) settled() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -114,7 +115,7 @@ func (p *progress) settled() {
 	p.effort = p.spent
 }
 
-// moved notes what is done of that.
+// moved counts work done.
 func (p *progress) moved(opened, bytes int64) {
 	_, begun := p.phases.Now()
 	now := time.Now()
@@ -125,7 +126,7 @@ func (p *progress) moved(opened, bytes int64) {
 	p.pace.Note(begun, now, p.spent, p.effort)
 }
 
-// forecasts are what was said of the time left.
+// forecasts are the ETAs given so far.
 func (p *progress) forecasts() []Forecast {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -138,7 +139,7 @@ func (p *progress) stored(bytes int64) {
 	p.mu.Unlock()
 }
 
-// aside notes bytes of files that are to be made at their full size, and that were.
+// aside counts bytes of files to create at their full size, and of those created.
 func (p *progress) aside(todo, done int64) {
 	p.mu.Lock()
 	p.status.ToAside += todo
@@ -146,14 +147,14 @@ func (p *progress) aside(todo, done int64) {
 	p.mu.Unlock()
 }
 
-// Status says how far the job is, at any time.
+// Status returns the job's progress, at any time.
 func (p *progress) Status() Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.status
 	s.Phase, s.Begun = p.phases.Now()
 	s.Left = -1
-	if s.Phase != "sync" { // nobody knows how much the system has not written yet
+	if s.Phase != "sync" { // in sync, nothing shows how much the system has not written yet
 		s.Left = p.pace.Left(time.Now(), p.spent, p.effort)
 	}
 	if p.effort > 0 {

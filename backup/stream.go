@@ -11,18 +11,17 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A server that sends its files does so in one stream, and they come once. So one worker, a
-// Receiver, cuts the stream into pieces, and all others do what they do with pieces that they
-// have read themselves: check, compress and seal them. A second Receiver does the same with
-// the log, which comes meanwhile.
+// A server that sends its files sends each once, in one stream. So one worker, a Receiver, cuts the
+// stream into pieces. All other workers check, compress and seal them like pieces they have read
+// themselves. A second Receiver does the same with the log, which arrives at the same time.
 
-// receiverRole is that of the workers that take what a Stream gives.
+// receiverRole is that of the workers that receive what a Stream sends.
 const receiverRole = "Receiver"
 
-// receive is what copy is of a Source.
+// receive does for a Stream what copy does for a Source.
 func (j *Job) receive(ctx context.Context) (*tidemark.DataEnd, error) {
-	// Each Receiver may have three: one that it fills, and one each for the small files and for pages of
-	// others between.
+	// Each Receiver may have three: one that it fills, and one each for small files and for pages
+	// of other files that arrive between.
 	n := j.opt.Parallelism + 6
 	j.raw = flow.NewBuffer[[]byte](n, 0, nil)
 	for range n {
@@ -68,7 +67,7 @@ func (j *Job) receive(ctx context.Context) (*tidemark.DataEnd, error) {
 	return end, j.stream.Compare(j.sums(ctx))
 }
 
-// attend waits until all has come, and names what is damaged of it.
+// attend waits until everything has arrived, and names what is damaged.
 func (j *Job) attend(ctx context.Context, over <-chan struct{}) error {
 	tick := time.NewTicker(suspectWait)
 	defer tick.Stop()
@@ -84,20 +83,20 @@ func (j *Job) attend(ctx context.Context, over <-chan struct{}) error {
 	}
 }
 
-// A receiver cuts what a Stream gives into pieces.
+// A receiver cuts what a Stream sends into pieces.
 type receiver struct {
 	j         *Job
 	c         *flow.Clock
-	estimated bool // what comes was expected as a whole
-	// small files that share a piece.
+	estimated bool // the expected total includes what arrives
+	// Small files that share a piece.
 	files []*file
-	bytes []byte // of the pool; nil: there are none
-	// pages of files of which only some come, likewise.
+	bytes []byte // from the pool; nil: none
+	// Pages of files that arrive only in part, likewise.
 	runs  []run
 	pages []byte
 }
 
-// take takes a file.
+// take receives a file.
 func (r *receiver) take(ctx context.Context, d *tidemark.DataFile, content io.Reader) error {
 	if d.Change != nil {
 		return r.some(ctx, d, content)
@@ -134,7 +133,7 @@ func (r *receiver) large(ctx context.Context, f *file, content io.Reader) error 
 		}
 		r.j.moved(0, int64(n))
 		if err != nil {
-			break // it is shorter than it was said to be
+			break // the file is shorter than announced
 		}
 	}
 	r.j.moved(1, 0)
@@ -167,7 +166,7 @@ func (r *receiver) small(ctx context.Context, f *file, content io.Reader) (err e
 	return nil
 }
 
-// some takes pages of a file.
+// some receives pages of a file.
 func (r *receiver) some(ctx context.Context, d *tidemark.DataFile, content io.Reader) error {
 	page := int64(r.j.set.PageSize)
 	pages := d.Change.Pages
@@ -204,7 +203,7 @@ func (r *receiver) some(ctx context.Context, d *tidemark.DataFile, content io.Re
 	return r.j.release(f)
 }
 
-// flushPages hands on the pages that have come.
+// flushPages hands over the pages received so far.
 func (r *receiver) flushPages(ctx context.Context) error {
 	if len(r.runs) == 0 {
 		return nil
@@ -217,7 +216,7 @@ func (r *receiver) flushPages(ctx context.Context) error {
 	return r.pass(ctx, s)
 }
 
-// flush hands on what has come of small files, and of pages.
+// flush hands over the small files and pages received so far.
 func (r *receiver) flush(ctx context.Context) error {
 	if err := r.flushPages(ctx); err != nil {
 		return err
@@ -225,7 +224,7 @@ func (r *receiver) flush(ctx context.Context) error {
 	return r.flushFiles(ctx)
 }
 
-// flushFiles hands on the small files that have come.
+// flushFiles hands over the small files received so far.
 func (r *receiver) flushFiles(ctx context.Context) error {
 	if len(r.bytes) == 0 {
 		return nil
@@ -251,7 +250,7 @@ func (r *receiver) pass(ctx context.Context, s stretch) error {
 	return r.j.handOut(ctx, r.c, s)
 }
 
-// came does with bytes that have come what is done with those that were read.
+// came processes received bytes like those that were read.
 func (r *reader) came(ctx context.Context, s stretch) error {
 	for _, f := range s.files {
 		b := s.came
@@ -280,7 +279,7 @@ func (r *reader) came(ctx context.Context, s stretch) error {
 	return r.j.raw.Put(ctx, r.c, s.came[:0])
 }
 
-// judge notes which pages are damaged of what has come of a file.
+// judge records which pages of a file's received bytes are damaged.
 func (r *reader) judge(f *file, at int64, b []byte) {
 	if !f.Pages || r.j.pages == nil {
 		return

@@ -15,30 +15,30 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A restore goes through the lists in windows: so many files, or parts of files, that they fit into memory. The parts of a
-// window are fetched in the order in which they lie in the packs. While workers are at one window the next is
-// filled, so that nobody waits; and since lists have files nearly as packs have them, hardly a piece is fetched twice.
+// A restore processes the lists in windows: as many files, or parts of files, as fit into memory.
+// The parts of a window are fetched in pack order. While workers process one window the next is
+// filled, so that no worker waits. Lists are nearly in pack order, so few pieces are fetched twice.
 
-// windowMost is how many files, or parts, a window has: with 150 bytes for each, 20 MB.
+// windowMost is how many files, or parts, a window holds: at 150 bytes each, 20 MB.
 const windowMost = 1 << 17
 
-// windowsMost is how many windows there are at the same time.
+// windowsMost is how many windows exist at the same time.
 const windowsMost = 2
 
-// A window is what of a backup is restored at the same time.
+// A window is what is restored at the same time.
 type window struct {
 	files []target
 	parts []part
-	left  atomic.Int64 // parts that are not written yet, and one while some are not handed out
+	left  atomic.Int64 // parts not written yet, plus one while some are not handed out
 }
 
-// A task is parts of a window that lie near each other in a pack.
+// A task is parts of a window that are near each other in a pack.
 type task struct {
 	w     *window
 	parts []part
 }
 
-// restoreAll hands out all that there is to restore, a window at a time.
+// restoreAll hands out everything to restore, one window at a time.
 func (x *Restore) restoreAll(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	var filling crash.Group
@@ -112,7 +112,7 @@ func (x *Restore) fill(ctx context.Context, full chan<- *window) error {
 	return err
 }
 
-// written says that parts of a window were. With the last one the window is of use again.
+// written counts down parts of a window. After the last one the window can be reused.
 func (x *Restore) written(w *window, parts int) error {
 	if w.left.Add(-int64(parts)) > 0 {
 		return nil
@@ -128,21 +128,21 @@ func (x *Restore) written(w *window, parts int) error {
 	return nil
 }
 
-// inPackOrder puts parts in the order in which they lie in the packs.
+// inPackOrder sorts parts by their position in the packs.
 func (w *window) inPackOrder() {
 	slices.SortFunc(w.parts, func(a, b part) int {
 		return cmp.Or(cmp.Compare(a.level, b.level), cmp.Compare(a.ref.Pack, b.ref.Pack), cmp.Compare(a.ref.Offset, b.ref.Offset), cmp.Compare(a.skip, b.skip))
 	})
 }
 
-// inFileOrder puts parts in the order in which they lie in the files.
+// inFileOrder sorts parts by their position in the files.
 func (w *window) inFileOrder() {
 	slices.SortFunc(w.parts, func(a, b part) int {
 		return cmp.Or(cmp.Compare(a.file, b.file), cmp.Compare(a.at, b.at))
 	})
 }
 
-// eachFile gives the files with their parts, which have to be in the files' order.
+// eachFile passes give the files with their parts, which must be in file order.
 func (w *window) eachFile(give func(n int, t *target, parts []part) error) error {
 	parts := w.parts
 	for i := range w.files {
@@ -158,8 +158,9 @@ func (w *window) eachFile(give func(n int, t *target, parts []part) error) error
 	return nil
 }
 
-// A madeList is the engine's own list of the files, of a backup that was put together from several, or of which
-// some are left out: no backup has it. It is written beside its name, which a file of the backup may have.
+// A madeList is the engine's own list of the files, for a restore that combines several backups or
+// leaves out files: no backup has that list. It is written to a temporary name, since the backup
+// may have a file of the final one.
 type madeList struct {
 	x    *Restore
 	name string
@@ -178,7 +179,7 @@ func (x *Restore) makeList() error {
 	m := &madeList{x: x}
 	name, begin := x.opt.Manifest(x.m)
 	m.name, m.path = name, x.place(name)
-	mode := 0o600 | x.mode&0o040 // as the server's own files: whoever may look into the folder
+	mode := 0o600 | x.mode&0o040 // like the server's own files: also for users who may read the folder
 	var err error
 	if m.f, err = os.OpenFile(m.path+notYet, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, os.FileMode(mode)); err != nil {
 		return writeFailed(m.path+notYet, err)
@@ -192,14 +193,15 @@ func (x *Restore) makeList() error {
 	return nil
 }
 
-// add lists the files of a window of which all is written, with the sums of those that were put together.
+// add lists the files of a window that are completely written, with the checksums of combined
+// files.
 func (m *madeList) add(w *window) error {
 	w.inFileOrder()
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return w.eachFile(func(_ int, t *target, parts []part) error {
 		if t.name == m.name {
-			return nil // this one takes its place
+			return nil // the new list replaces it
 		}
 		if t.layered {
 			t.crc = sumOf(parts, t.size)
@@ -208,7 +210,7 @@ func (m *madeList) add(w *window) error {
 	})
 }
 
-// end ends the list, and gives it its name.
+// end completes the list, and renames it into place.
 func (m *madeList) end() error {
 	err := m.list.Close()
 	if ferr := m.out.Flush(); err == nil {

@@ -9,7 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// A restore keeps one window of files and parts, and of the files of a chain a number, however many there are.
+// A restore keeps one window of files and parts, and a number per file of a chain, however many
+// there are.
 func TestRestoreKeepsAWindow(t *testing.T) {
 	const files, extents = 15_000, 4
 	ctx := t.Context()
@@ -49,7 +50,7 @@ func TestRestoreKeepsAWindow(t *testing.T) {
 		x, err := NewRestore(r, m, RestoreOptions{Dir: t.TempDir()})
 		must(t, err)
 		x.windowMost, x.layersMemory = 1000, 256<<10
-		for range r.Files(ctx, m) { // what reads lists stays
+		for range r.Files(ctx, m) { // memory of the list reader stays
 		}
 		before := heap()
 		must(t, x.readChain(ctx))
@@ -81,7 +82,7 @@ func TestRestoreKeepsAWindow(t *testing.T) {
 	}
 }
 
-// heap is what is kept now.
+// heap returns the live heap.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// writeOut has the system begin to write a part of a file to the disk, rather than when it is to be synced.
+// writeOut starts writing a part of a file to disk, instead of leaving all of it to the sync.
 func writeOut(f *os.File, from, length int64) {
-	_ = unix.SyncFileRange(int(f.Fd()), from, length, unix.SYNC_FILE_RANGE_WRITE) // syncing gives the error
+	_ = unix.SyncFileRange(int(f.Fd()), from, length, unix.SYNC_FILE_RANGE_WRITE) // syncing returns the error
 }
 
-// forget takes a file out of the system's cache, as far as it is on the disk.
-func forget(f *os.File) { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) } // or it stays there
+// forget drops a file's pages that are on disk from the system's cache.
+func forget(f *os.File) { _ = unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED) } // if it fails, they stay there

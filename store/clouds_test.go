@@ -17,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// azurePlace makes a container and gives the URL of a place in it.
+// azurePlace makes a container and returns the URL of a place in it.
 func azurePlace(t *testing.T, name string) string {
 	t.Helper()
 	s := testdb.Azure(t)
@@ -30,7 +30,7 @@ func azurePlace(t *testing.T, name string) string {
 	return url
 }
 
-// googlePlace is azurePlace of a bucket of Google's.
+// googlePlace does the same with a Google bucket.
 func googlePlace(t *testing.T, name string) string {
 	t.Helper()
 	s := testdb.GCS(t)
@@ -73,8 +73,8 @@ func TestGoogle(t *testing.T) {
 	}
 }
 
-// largeObjects are of several parts: one of the name wins, and has its own bytes; of what is aborted
-// or was killed nothing is seen.
+// largeObjects tests objects of several parts: one writer of a name wins, and the object has its
+// bytes; aborted or killed uploads stay invisible.
 func largeObjects(t *testing.T, st Store) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -131,7 +131,7 @@ func largeObjects(t *testing.T, st Store) {
 	}
 }
 
-// What clouds refuse says what to do, and no secret.
+// Errors of clouds have a hint, and no secret.
 func TestCloudRefusals(t *testing.T) {
 	azure, google := azurePlace(t, "refusals"), googlePlace(t, "refusals")
 	key := os.Getenv("AZURE_STORAGE_KEY")
@@ -198,7 +198,8 @@ func TestCloudRefusals(t *testing.T) {
 	}
 }
 
-// What a place says of an object that it keeps for now is told from a missing right, and of deletes only.
+// A store's answer about a retained object is distinguished from a missing right, and only for
+// deletes.
 func TestKept(t *testing.T) {
 	g, a, b := &gcs{}, &azure{}, &bucket{}
 	for what, c := range map[string]struct {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// lossy is a way to a server on which, of what writes, one request of three is answered that the server is
-// busy, and of another the answer is lost, after the server has done what it was told.
+// lossy is a proxy to a server. It answers one in three writing requests with "busy", and loses the
+// answer of another one after the server has executed it.
 func lossy(t *testing.T, server string) *httptest.Server {
 	t.Helper()
 	to, err := url.Parse(server)
@@ -24,7 +24,7 @@ func lossy(t *testing.T, server string) *httptest.Server {
 		t.Fatal(err)
 	}
 	way := &httputil.ReverseProxy{Rewrite: func(r *httputil.ProxyRequest) {
-		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = to.Scheme, to.Host, r.In.Host // which is signed
+		r.Out.URL.Scheme, r.Out.URL.Host, r.Out.Host = to.Scheme, to.Host, r.In.Host // Host is signed
 	}}
 	var n atomic.Int64
 	var self string
@@ -63,8 +63,8 @@ func lossy(t *testing.T, server string) *httptest.Server {
 	return s
 }
 
-// Busy servers and lost answers harm nothing: each object is there once, with its bytes, and who
-// has written it is told so.
+// Busy servers and lost answers do no harm: each object exists once, with its bytes, and its writer
+// succeeds.
 func TestLostAnswers(t *testing.T) {
 	was := patience.opt.Pause
 	patience.opt.Pause = time.Millisecond
@@ -82,7 +82,7 @@ func TestLostAnswers(t *testing.T) {
 			st := Retry(unwrapped(opened(t, strings.Replace(direct, host, way, 1))), RetryOptions{Attempts: 8, Pause: time.Millisecond})
 			for n, size := range []int{0, 10, 100_000, partSize + 100, keptMost + 100, 20} {
 				if kind == "gs" && size > keptMost {
-					continue // fake-gcs-server takes the question how much it has for the end of an upload
+					continue // fake-gcs-server takes a status query for the end of an upload
 				}
 				body := bytes.Repeat([]byte{byte(n + 1)}, size)
 				for _, mode := range []Mode{New, Replace} {

@@ -8,19 +8,20 @@ import (
 	"time"
 )
 
-// A Meter counts what passes through the Stores that have it.
+// A Meter counts the traffic of the Stores that use it.
 type Meter struct {
 	Read, Written  atomic.Int64 // bytes
 	Calls, Errors  atomic.Int64
 	reading, write atomic.Int64 // nanoseconds
 }
 
-// Times gives how long calls have taken that read, and that wrote; those at once add up.
+// Times returns the time spent in calls that read, and in calls that wrote; concurrent calls add
+// up.
 func (m *Meter) Times() (reading, writing time.Duration) {
 	return time.Duration(m.reading.Load()), time.Duration(m.write.Load())
 }
 
-// note counts a call that began then, and read or wrote n bytes.
+// note counts a call that began at begun, and read or wrote n bytes.
 func (m *Meter) note(begun time.Time, writes bool, n int, err error) {
 	if m == nil {
 		return
@@ -37,7 +38,7 @@ func (m *Meter) note(begun time.Time, writes bool, n int, err error) {
 	}
 }
 
-// Watch gives s with a count of what passes through it, and a bound on its rate. Either may be nil; waiting for the
+// Watch returns s with its traffic counted and its rate limited. Either may be nil; waiting for the
 // rate is not counted.
 func Watch(s Store, m *Meter, p *Pace) Store { return &watched{s, m, p} }
 

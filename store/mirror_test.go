@@ -17,7 +17,7 @@ import (
 
 func noneCounts(string) bool { return false }
 
-// A mirror does what every Store does, and its places are the same afterwards.
+// A mirror does what every Store does, and its places have the same content afterwards.
 func TestMirror(t *testing.T) {
 	s := testdb.SSH(t)
 	dir := t.TempDir()
@@ -37,7 +37,7 @@ func TestMirror(t *testing.T) {
 	}
 }
 
-// putAll writes an object in pieces; before each it calls then.
+// putAll writes an object in pieces, and calls then before each.
 func putAll(ctx context.Context, s Store, name string, mode Mode, pieces int, then func(n int)) error {
 	o, err := s.Create(ctx, name, mode)
 	if err != nil {
@@ -53,8 +53,8 @@ func putAll(ctx context.Context, s Store, name string, mode Mode, pieces int, th
 	return o.Commit()
 }
 
-// A place that is killed while something is written is lost, and the other goes on; when the
-// other fails too, it says so.
+// A place that is killed during a write is lost, and the other continues; if the other fails too,
+// the error is reported.
 func TestMirrorLosesAPlace(t *testing.T) {
 	s := testdb.OwnSSH(t)
 	dir := filepath.Join(t.TempDir(), "a")
@@ -70,7 +70,7 @@ func TestMirrorLosesAPlace(t *testing.T) {
 	if err := putAll(t.Context(), m, "packs/2", New, 50, func(n int) {
 		if n == 20 {
 			s.Kill(t)
-			// The connection is a process of its own.
+			// The connection has its own process.
 			_ = unwrapped(far).(*remote).client.conn.Close()
 		}
 	}); err != nil {
@@ -91,14 +91,14 @@ func TestMirrorLosesAPlace(t *testing.T) {
 			t.Errorf("%+v: %v", i, err)
 		}
 	}
-	// Of what was under way there nothing is seen in the lost place.
+	// The lost place shows nothing of what was under way.
 	if _, err := os.Stat(filepath.Join(s.Dir, "lost", "packs", "2")); !os.IsNotExist(err) {
 		t.Errorf("half of an object is there: %v", err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(dir, nil, 0o600); err != nil { // no folder any more
+	if err := os.WriteFile(dir, nil, 0o600); err != nil { // the folder is gone
 		t.Fatal(err)
 	}
 	if err := putAll(t.Context(), m, "packs/4", New, 20, nothing); err == nil || m.IsLost(1) {
@@ -106,7 +106,7 @@ func TestMirrorLosesAPlace(t *testing.T) {
 	}
 }
 
-// Who is slow gets all of it too, and it is seen who that is.
+// A slow place receives everything too, and Shares shows which one it is.
 func TestMirrorWithASlowPlace(t *testing.T) {
 	a, b := t.TempDir(), t.TempDir()
 	m := NewMirror([]Store{opened(t, a), sleepy{opened(t, b)}}, noneCounts)
@@ -129,7 +129,7 @@ func TestMirrorWithASlowPlace(t *testing.T) {
 
 const nap = 2 * time.Millisecond
 
-// A sleepy store takes its time for each write.
+// A sleepy store sleeps in each write.
 type sleepy struct{ Store }
 
 func (s sleepy) Create(ctx context.Context, name string, mode Mode) (Object, error) {
@@ -144,8 +144,8 @@ func (o sleepyObject) Write(b []byte) (int, error) {
 	return o.Object.Write(b)
 }
 
-// What an object's name is refused for in one place only loses that place; what counts only everywhere is
-// not there if one has it not.
+// A name that only one place rejects loses only that place; an object that must be everywhere does
+// not exist if one place lacks it.
 func TestMirrorOfUnequalPlaces(t *testing.T) {
 	a, b := opened(t, t.TempDir()), opened(t, t.TempDir())
 	m := NewMirror([]Store{a, b}, func(name string) bool { return strings.HasPrefix(name, "backups/") })
@@ -185,7 +185,7 @@ func TestMirrorOfUnequalPlaces(t *testing.T) {
 	if got := list(); got != "backups/old packs/contested packs/old" {
 		t.Errorf("there are %s", got)
 	}
-	// A context that ends loses nobody.
+	// A cancelled context loses no place.
 	ctx, cancel := context.WithCancel(t.Context())
 	two := NewMirror([]Store{a, b}, noneCounts)
 	if err := putAll(ctx, two, "packs/cut", New, 10, func(n int) {

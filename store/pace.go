@@ -8,9 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// A Pace bounds the rate of what passes through all Stores that have it, a fifth of a second's worth of bytes at once: it
-// says when the next bytes may pass: when all before them have, at the rate. A burst
-// is what has not been used of the last fifth of a second.
+// A Pace limits the total rate of all Stores that use it. Bytes may pass once all before them have,
+// at the rate. A burst is the unused part of the last fifth of a second.
 type Pace struct {
 	rate float64
 
@@ -20,7 +19,7 @@ type Pace struct {
 
 const burst = time.Second / 5
 
-// NewPace makes one of so many bytes a second, or nothing, which does not bound, where that is 0.
+// NewPace makes a Pace of bytesPerSecond, or nil, which does not limit, if that is 0.
 func NewPace(bytesPerSecond int64) *Pace {
 	if bytesPerSecond <= 0 {
 		return nil

@@ -20,7 +20,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// s3Place makes a bucket and gives the URL of a place in it.
+// s3Place makes a bucket and returns the URL of a place in it.
 func s3Place(t *testing.T, bucketName string) string {
 	t.Helper()
 	s := testdb.S3(t)
@@ -51,8 +51,8 @@ func TestS3(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Objects of several parts: one of the name wins, Abort leaves no parts, and what a killed
-	// writer has sent is swept.
+	// Objects of several parts: one writer of a name wins, Abort leaves no parts, and the parts of
+	// a killed writer are swept.
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	won := 0
@@ -109,7 +109,7 @@ func TestS3(t *testing.T) {
 	}
 }
 
-// What the server refuses says what to do.
+// Errors of the server have a hint.
 func TestS3Refusals(t *testing.T) {
 	url := s3Place(t, "refusals")
 	look := func(url string) error {
@@ -135,7 +135,7 @@ func TestS3Refusals(t *testing.T) {
 	}{
 		{"right", url, secret, tidemark.NotFound},
 		{"no bucket", strings.Replace(url, "refusals", "not-there", 1), secret, tidemark.Invalid},
-		{"wrong secret", url, "wr0ng-tide", tidemark.Forbidden}, // HEAD has no text that says more
+		{"wrong secret", url, "wr0ng-tide", tidemark.Forbidden}, // a HEAD response has no text with details
 		{"key in the URL", "s3://me:wr0ng-tide@bucket/x", secret, tidemark.Invalid},
 		{"parameter", url + "&password=wr0ng-tide", secret, tidemark.Invalid},
 		{"no tls value", "s3://b/x?tls=maybe", secret, tidemark.Invalid},
@@ -158,7 +158,7 @@ func TestS3Refusals(t *testing.T) {
 	}
 }
 
-// Bytes that came to the bucket in another way are seen as they are.
+// Objects written to the bucket by other means are read unchanged.
 func TestS3SeesTheBucket(t *testing.T) {
 	url := s3Place(t, "seen")
 	s := testdb.S3(t)
@@ -183,7 +183,7 @@ func TestS3SeesTheBucket(t *testing.T) {
 	}
 }
 
-// What is to be encrypted with a key of KMS says so, in one part and in several.
+// Objects encrypted with a KMS key request that, with one part and with several.
 func TestS3Encryption(t *testing.T) {
 	direct := s3Place(t, "kms")
 	_, rest, _ := strings.Cut(direct, "endpoint=")

@@ -13,37 +13,39 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A Stripe is a Store in several places, each of which has some of the objects, so that rates and room add
-// up. Where an object is follows from its name alone: nothing has to be noted or looked for. Who may choose
-// the name can have the place that is ready first (CreateReady). When one place fails, what is done fails.
+// A Stripe is a Store in several places, each of which has some of the objects, so that rates and
+// capacities add up. An object's name alone determines its place: nothing has to be recorded or
+// searched. A writer that may choose the name gets the place that is ready first (CreateReady). If
+// one place fails, the operation fails.
 //
-// Times of objects that are spread are of their places' own clocks; all others are of the first place's.
+// Times of spread objects are by their places' own clocks; all others are by the first place's
+// clock.
 type Stripe struct {
 	places []Store
-	spread []string              // what names of objects begin with that are not all in the first place
-	of     func(name string) int // the place of such a name
+	spread []string              // prefixes of objects that are not all in the first place
+	of     func(name string) int // returns the place of such a name
 
 	shares []share
 	mu     sync.Mutex
-	open   []int // objects that are being written, by place
+	open   []int // objects being written, by place
 }
 
-// NewStripe makes a Stripe. Names that begin with one of spread are in the place that of says, from 0 on, and all
-// others in the first one.
+// NewStripe makes a Stripe. A name that begins with one of spread is in the place that of returns,
+// from 0 on; all others are in the first one.
 func NewStripe(places []Store, spread []string, of func(name string) int) *Stripe {
 	return &Stripe{places: places, spread: spread, of: of, shares: make([]share, len(places)), open: make([]int, len(places))}
 }
 
-// StripeOf gives the Stripe that s is, or nil.
+// StripeOf returns the Stripe that s is, or nil.
 func StripeOf(s Store) *Stripe {
 	t, _ := s.(*Stripe)
 	return t
 }
 
-// Places gives the places, in their order.
+// Places returns the places, in order.
 func (s *Stripe) Places() []Store { return s.places }
 
-// Shares says what each place has done until now.
+// Shares returns what each place has done so far.
 func (s *Stripe) Shares() []Share {
 	out := make([]Share, len(s.places))
 	for i := range out {
@@ -65,7 +67,7 @@ func (s *Stripe) writerMemory() int64 {
 	return most
 }
 
-// Place says in which place, from 0 on, the object of a name is.
+// Place returns the index, from 0 on, of the place of a name.
 func (s *Stripe) Place(name string) int {
 	if slices.ContainsFunc(s.spread, func(p string) bool { return strings.HasPrefix(name, p) }) {
 		return s.of(name)
@@ -73,7 +75,7 @@ func (s *Stripe) Place(name string) int {
 	return 0
 }
 
-// at names the place that an error is of, but where it is of the object alone.
+// at adds the place to an error, unless the error is about the object alone.
 func (s *Stripe) at(place int, err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -95,9 +97,9 @@ func (s *Stripe) Create(ctx context.Context, name string, mode Mode) (Object, er
 	return s.create(ctx, i, name, mode)
 }
 
-// CreateReady begins a new object in the place that is ready first: where the fewest are being written, and of
-// these the one that has worked the least. So each place gets as much as it takes. name gives one
-// that is of the place.
+// CreateReady begins a new object in the place that is ready first: the one with the fewest objects
+// being written, and of these the one that has worked the least. So each place receives what it can
+// handle. name returns a name that belongs to the place.
 func (s *Stripe) CreateReady(ctx context.Context, name func(place int) string) (Object, error) {
 	s.mu.Lock()
 	best := 0
@@ -111,7 +113,7 @@ func (s *Stripe) CreateReady(ctx context.Context, name func(place int) string) (
 	return s.create(ctx, best, name(best), New)
 }
 
-// create begins an object that has been counted as open.
+// create begins an object that is already counted as open.
 func (s *Stripe) create(ctx context.Context, place int, name string, mode Mode) (Object, error) {
 	o := &stripeObject{s: s, place: place, begun: time.Now()}
 	err := o.timed(func() (err error) {
@@ -134,7 +136,7 @@ type stripeObject struct {
 	over  bool
 }
 
-// timed counts the time that the place takes, and names it in an error.
+// timed adds the time that the place takes, and names the place in an error.
 func (o *stripeObject) timed(do func() error) error {
 	since := time.Now()
 	err := do()
@@ -144,7 +146,7 @@ func (o *stripeObject) timed(do func() error) error {
 	return o.s.at(o.place, err)
 }
 
-// end counts the object as not open any more.
+// end stops counting the object as open.
 func (o *stripeObject) end() {
 	if o.over {
 		return
@@ -198,7 +200,7 @@ func (r *stripeReader) Read(b []byte) (int, error) {
 	return n, r.s.at(r.place, err)
 }
 
-// Stat looks in the object's place.
+// Stat queries the object's place.
 func (s *Stripe) Stat(ctx context.Context, name string) (Info, error) {
 	i := s.Place(name)
 	info, err := s.places[i].Stat(ctx, name)
@@ -211,7 +213,8 @@ func (s *Stripe) Delete(ctx context.Context, name string) error {
 	return s.at(i, s.places[i].Delete(ctx, name))
 }
 
-// List lists what is in its place. What lies in another one than its name says cannot be read, and is not listed.
+// List lists the objects in their places. An object in another place than its name tells is
+// unreadable, and not listed.
 func (s *Stripe) List(ctx context.Context, prefix string) iter.Seq2[Info, error] {
 	return func(yield func(Info, error) bool) {
 		for i, p := range s.places {
@@ -231,18 +234,18 @@ func (s *Stripe) List(ctx context.Context, prefix string) iter.Seq2[Info, error]
 	}
 }
 
-// spreads says whether names that begin so may be in other places than the first.
+// spreads reports whether names with this prefix may be in other places than the first.
 func (s *Stripe) spreads(prefix string) bool {
 	return slices.ContainsFunc(s.spread, func(p string) bool { return strings.HasPrefix(p, prefix) || strings.HasPrefix(prefix, p) })
 }
 
-// A Stray is an object that lies in another place than its name says.
+// A Stray is an object in another place than its name tells.
 type Stray struct {
 	Info
 	In, Belongs Store
 }
 
-// Strays gives those that there are.
+// Strays returns all of them.
 func (s *Stripe) Strays(ctx context.Context) ([]Stray, error) {
 	var out []Stray
 	for i, p := range s.places {

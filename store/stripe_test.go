@@ -20,7 +20,8 @@ func byHash(n int) func(string) int {
 	return func(name string) int { return int(crc32.ChecksumIEEE([]byte(name)) % uint32(n)) }
 }
 
-// A stripe does what every Store does, with all names spread, with some, and with those of one place.
+// A stripe does what every Store does, with all names spread, with some, and with those of one
+// place.
 func TestStripe(t *testing.T) {
 	for _, spread := range [][]string{{""}, {"a/", "packs/"}, {"b/c/d"}} {
 		dirs := []string{t.TempDir(), t.TempDir(), t.TempDir()}
@@ -30,10 +31,11 @@ func TestStripe(t *testing.T) {
 	}
 }
 
-// last is the place that the end of a name says.
+// last returns the place that is the last digit of a name.
 func last(name string) int { return int(name[len(name)-1] - '0') }
 
-// CreateReady gives each place as much as it takes: here one takes nothing until the other has got all that is left.
+// CreateReady gives each place as much as it can handle: here one place accepts nothing until the
+// other has received all the rest.
 func TestStripeGivesToWhoIsReady(t *testing.T) {
 	held := &holding{Store: opened(t, t.TempDir()), let: make(chan struct{})}
 	s := NewStripe([]Store{held, opened(t, t.TempDir())}, []string{"packs/"}, last)
@@ -92,7 +94,7 @@ func TestStripeGivesToWhoIsReady(t *testing.T) {
 	}
 }
 
-// holding lets no object's bytes through until let is closed.
+// holding blocks all objects' bytes until let is closed.
 type holding struct {
 	Store
 	let chan struct{}
@@ -125,7 +127,8 @@ func (o *heldObject) Write(b []byte) (int, error) {
 	return o.Object.Write(b)
 }
 
-// What lies in another place than its name says is not there, and Strays has it. An error names its place.
+// An object in another place than its name tells does not exist, and Strays returns it. An error
+// names its place.
 func TestStripeOfStrays(t *testing.T) {
 	dirs := []string{t.TempDir(), t.TempDir()}
 	s := NewStripe([]Store{opened(t, dirs[0]), opened(t, dirs[1])}, []string{"packs/"}, last)
@@ -158,7 +161,7 @@ func TestStripeOfStrays(t *testing.T) {
 	if err := os.RemoveAll(dirs[1]); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(dirs[1], nil, 0o600); err != nil { // no folder any more
+	if err := os.WriteFile(dirs[1], nil, 0o600); err != nil { // the folder is gone
 		t.Fatal(err)
 	}
 	err = putAll(ctx, s, "packs/5-1", New, 1, nothing)

@@ -13,12 +13,11 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// faulty fails with Kind Transient when its time has come: calls are counted down. What it wraps
-// is a real Store.
+// faulty fails with Kind Transient after a number of calls. It wraps a real Store.
 type faulty struct {
 	Store
-	until int // calls that go well
-	fails int // and how many fail then
+	until int // calls that succeed
+	fails int // calls that fail after these
 }
 
 func (s *faulty) fault() error {
@@ -52,7 +51,7 @@ func (o *faultyObject) Write(p []byte) (int, error) {
 	return o.Object.Write(p)
 }
 
-// Commit fails before and after the object was made, by turns.
+// Commit fails, alternately, before and after the object was made.
 func (o *faultyObject) Commit() error {
 	if err := o.s.fault(); err != nil {
 		o.Object.Abort()
@@ -118,7 +117,8 @@ func (s *faulty) Delete(ctx context.Context, name string) error {
 	return s.fault()
 }
 
-// Whatever call fails, once or twice, Retry makes it good; three times with three attempts it does not.
+// Whichever call fails once or twice, Retry hides it; with three attempts, three failures are not
+// hidden.
 func TestRetry(t *testing.T) {
 	text := strings.Repeat("0123456789", 10)
 	work := func(s Store) error {
@@ -177,7 +177,7 @@ func TestRetry(t *testing.T) {
 				err = work(Retry(f, RetryOptions{Attempts: 3, Pause: time.Second}))
 				switch {
 				case f.until >= 0:
-					whole++ // nothing failed: that was the last call
+					whole++ // nothing failed: there are no further calls
 					fallthrough
 				case fails < 3:
 					if err != nil {
@@ -191,7 +191,7 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// Nothing that is final is tried again.
+// Permanent errors are not retried.
 func TestRetryNotOfFinalErrors(t *testing.T) {
 	var m Meter
 	s, err := Open(t.Context(), t.TempDir(), Options{Meter: &m})
@@ -234,7 +234,7 @@ func TestLimit(t *testing.T) {
 		if n, err := io.Copy(io.Discard, r); n != 2000 || err != nil {
 			t.Fatal(n, err)
 		}
-		// 4000 bytes at 1000 a second, less the burst of a fifth of a second.
+		// 4000 bytes at 1000 per second, less the burst of a fifth of a second.
 		if took := time.Since(begun); took != 3800*time.Millisecond {
 			t.Errorf("it took %s", took)
 		}

@@ -23,7 +23,7 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// words is an engine whose statements are what they are.
+// words is an engine with constant statements.
 type words struct{}
 
 func (words) Script(objects []tidemark.Object) []byte {
@@ -40,7 +40,7 @@ func (words) LoadStatements(m *tidemark.Move, _ *tidemark.Range) []string {
 	return []string{"COPY " + m.To.String() + " FROM STDIN"}
 }
 
-// feed gives batches, and lets no one have them after.
+// feed returns batches, and invalidates each after use.
 func feed(r *tidemark.Range, texts ...string) func() (*tidemark.Batch, error) {
 	return func() (*tidemark.Batch, error) {
 		b := tidemark.NewBatch(r, tidemark.CopyText)
@@ -53,7 +53,7 @@ func feed(r *tidemark.Range, texts ...string) func() (*tidemark.Batch, error) {
 	}
 }
 
-// begin begins a backup into a folder.
+// begin begins a backup in a folder.
 func begin(t *testing.T, place string, keys repo.Keys) (*repo.Repo, *repo.Writer) {
 	t.Helper()
 	s, err := store.Open(t.Context(), place, store.Options{})
@@ -109,7 +109,7 @@ func made(t *testing.T, place string, keys repo.Keys) (*repo.Repo, *repo.Manifes
 	return r, m, db
 }
 
-// files gives the objects of a backup in a folder.
+// files returns the objects of a backup in a folder.
 func files(t *testing.T, place, id string) map[string][]byte {
 	t.Helper()
 	out := map[string][]byte{}
@@ -127,7 +127,7 @@ func files(t *testing.T, place, id string) map[string][]byte {
 	return out
 }
 
-// What was written is read, in open repositories and in encrypted ones.
+// What was written is read, in plain repositories and in encrypted ones.
 func TestDumpIsRead(t *testing.T) {
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -204,7 +204,7 @@ func TestDumpIsOpenedByHand(t *testing.T) {
 	}
 }
 
-// Each flipped bit of each object is noticed by whoever reads it.
+// Every reader notices each flipped bit of each object.
 func TestDamagedDump(t *testing.T) {
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -261,7 +261,7 @@ func TestDamagedDump(t *testing.T) {
 	}
 }
 
-// A range that failed is written again, and what it had written is in the backup once.
+// A range that failed is written again, and its rows are in the backup once.
 func TestRangeIsWrittenAgain(t *testing.T) {
 	ctx, place := context.Background(), t.TempDir()
 	r, w := begin(t, place, repo.Keys{})
@@ -309,7 +309,7 @@ func TestRangeIsWrittenAgain(t *testing.T) {
 	}
 }
 
-// What is not compressed is read by whoever reads zstd.
+// Any zstd reader reads uncompressed frames.
 func TestStoredFrames(t *testing.T) {
 	ctx, place := context.Background(), t.TempDir()
 	_, w := begin(t, place, repo.Keys{})
@@ -347,7 +347,7 @@ func TestStoredFrames(t *testing.T) {
 	}
 }
 
-// What was given up leaves nothing, neither by itself nor, killed, for prune.
+// An aborted dump leaves nothing, and after a kill prune leaves nothing.
 func TestDumpThatIsGivenUp(t *testing.T) {
 	ctx, place := context.Background(), t.TempDir()
 	s, err := store.Open(ctx, place, store.Options{})
@@ -402,7 +402,7 @@ func TestDumpThatIsGivenUp(t *testing.T) {
 	}
 }
 
-// full is a place that takes so many bytes and no more.
+// full is a place that accepts a limited number of bytes.
 type full struct {
 	store.Store
 	room atomic.Int64
@@ -425,7 +425,7 @@ func (o fullObject) Write(b []byte) (int, error) {
 	return o.Object.Write(b)
 }
 
-// Wherever a place gets full, what is written says so, and nothing is left when it is given up.
+// Wherever a place runs full, the write reports it, and an abort leaves nothing.
 func TestPlaceGetsFull(t *testing.T) {
 	ctx := context.Background()
 	inner, err := store.Open(ctx, t.TempDir(), store.Options{})

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Names of the objects of a backup, but those of rows.
+// Names of a backup's objects, except those of rows.
 const (
 	descriptionPath = "description.jsonl.zst"
 	beforePath      = "before.sql.zst"
@@ -22,11 +22,11 @@ const (
 	sumsPath        = "SHA256SUMS"
 )
 
-// Rows are those of a range that are in one object. A range has its rows in one object or in
-// several, which follow each other; one without rows has none.
+// Rows are a range's rows in one object. A range may have its rows in several consecutive objects;
+// one without rows has none.
 type Rows struct {
 	Path   string         `json:"path"`   // of the object, without .age
-	Move   int            `json:"move"`   // which of the moves
+	Move   int            `json:"move"`   // index of its move
 	Range  tidemark.Range `json:"range"`  // as it was read
 	Rows   int64          `json:"rows"`   //
 	Bytes  int64          `json:"bytes"`  // of text
@@ -48,7 +48,7 @@ type head struct {
 
 const form = 1
 
-// A line of the description has one of these.
+// A line of the description has exactly one of these.
 type line struct {
 	Head    *head             `json:"dump,omitempty"`
 	Table   *tidemark.Table   `json:"table,omitempty"`
@@ -58,14 +58,14 @@ type line struct {
 	Rows    *Rows             `json:"rows,omitempty"`
 }
 
-// moved says which columns of a table the rows have, in their order.
+// moved lists which columns of a table the rows have, in their order.
 type moved struct {
 	Table   tidemark.TableID  `json:"table"`
 	Columns []string          `json:"columns"`
 	Filter  []tidemark.Filter `json:"filter,omitempty"`
 }
 
-// FormatOf is the text that rows of an engine are in.
+// FormatOf returns the text format for rows of an engine.
 func FormatOf(engine string) tidemark.Format {
 	if tidemark.Family(engine) == "mysql" {
 		return tidemark.LoadData
@@ -73,8 +73,8 @@ func FormatOf(engine string) tidemark.Format {
 	return tidemark.CopyText
 }
 
-// rowsPath names the nth object of a range. Names of tables in it are for people, and left out where the
-// repository hides them.
+// rowsPath returns the path of a range's nth object. It includes the table's name, for people,
+// unless the repository hides names.
 func rowsPath(r *tidemark.Range, m *tidemark.Move, n int, open bool) string {
 	number := fmt.Sprintf("data/%06d-%04d", r.ID, n)
 	if !open {
@@ -87,7 +87,7 @@ func rowsPath(r *tidemark.Range, m *tidemark.Move, n int, open bool) string {
 	return fmt.Sprintf("%s.%s.%s.zst", number, plainName(id.Schema), plainName(id.Name))
 }
 
-// plainName keeps of a name what every place takes.
+// plainName keeps the characters of a name that every place accepts.
 func plainName(name string) string {
 	name = strings.Map(func(c rune) rune {
 		switch {
@@ -99,16 +99,16 @@ func plainName(name string) string {
 	return name[:min(len(name), 35)]
 }
 
-// newEncoder makes an encoder of zstd. Frames have checksums, so that other programs notice
-// damage too; and are of a batch each, so a larger window would be memory for nothing.
+// newEncoder makes a zstd encoder. Frames have checksums, so that other programs notice damage too.
+// Each frame is one batch, so a larger window would waste memory.
 func newEncoder(level int) *zstd.Encoder {
 	e, _ := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.EncoderLevelFromZstd(level)), zstd.WithEncoderConcurrency(1),
 		zstd.WithWindowSize(1<<20), zstd.WithLowerEncoderMem(true)) // valid options
 	return e
 }
 
-// storedFrame appends text as a frame of zstd in which nothing is compressed (RFC 8878): its size, blocks
-// as they are, and the checksum.
+// storedFrame appends text as a zstd frame without compression (RFC 8878): its size, the blocks as
+// they are, and the checksum.
 func storedFrame(dst, text []byte) []byte {
 	const (
 		sized  = 2<<6 | 1<<5 | 1<<2 // four bytes of size, no window but that, and a checksum

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
-// Whatever stands in the description of a logical backup, it is parsed or refused.
+// Any description of a logical backup is parsed or rejected.
 func FuzzDescription(f *testing.F) {
 	f.Add([]byte(`{"head":{"form":1,"engine":"postgres","version":"15","major":15,"name":"shop"}}` + "\n" + `{"table":{"schema":"public","name":"t"}}` + "\n" + `{"move":{"table":{"schema":"public","name":"t"}}}`))
 	f.Add([]byte(`{"head":{"form":1,"engine":"cheese"}}` + "\n" + `{"rows":{"path":"../x","move":7,"range":{"id":-1}}}`))

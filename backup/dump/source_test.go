@@ -22,7 +22,7 @@ import (
 var item = &tidemark.Table{TableID: tidemark.TableID{Schema: "public", Name: "item"}, Columns: []tidemark.Column{
 	{Name: "id", Type: tidemark.Type{Kind: tidemark.Int, Bits: 32, Native: "integer"}, NotNull: true}, {Name: "t", Type: tidemark.Type{Kind: tidemark.Text, Native: "text"}}}}
 
-// shelved is a backup of item in ranges, each of batches; a range's partition is named before a colon.
+// shelved is a backup of item in ranges of batches; a partition's name precedes a colon.
 func shelved(t *testing.T, place string, keys repo.Keys, ranges ...[]string) (*repo.Repo, *repo.Manifest) {
 	t.Helper()
 	ctx := context.Background()
@@ -76,7 +76,7 @@ func shelf(t *testing.T, r *repo.Repo, m *repo.Manifest) (*dump.Source, *tidemar
 	return s, &tidemark.Move{From: db.Tables[0], To: db.Tables[0], Source: []string{"id", "t"}, Direct: true}
 }
 
-// rowsOf reads a range, and says whether its end came.
+// rowsOf reads a range, and reports whether its end was emitted.
 func rowsOf(s *dump.Source, m *tidemark.Move, g *tidemark.Range) (text string, ended bool, err error) {
 	rows := 0
 	err = s.Read(context.Background(), 0, tidemark.Read{Move: m, Range: g}, func(b *tidemark.Batch) error {
@@ -96,8 +96,8 @@ func rowsOf(s *dump.Source, m *tidemark.Move, g *tidemark.Range) (text string, e
 	return text, ended, err
 }
 
-// Objects become ranges of about the size that is wanted, and never of two partitions; their
-// batches are those that were written.
+// Objects become ranges of about the requested size, and never of two partitions; their batches are
+// those that were written.
 func TestRangesOfBackup(t *testing.T) {
 	ten := func(from int) []string {
 		return []string{fmt.Sprintf("%d\ta\\\\\\n\n%d\t%s\n", from, from+1, strings.Repeat("b", 50)), fmt.Sprintf("%d\thalf of a", from+2), " row\n"}
@@ -137,8 +137,8 @@ func TestRangesOfBackup(t *testing.T) {
 	}
 }
 
-// With any bit of any object flipped, cut or lost, verify names that object, and no range ends that
-// has rows of it.
+// With any bit of any object flipped, or any object truncated or lost, verify names that object,
+// and no range that has rows of it ends.
 func TestDamagedRanges(t *testing.T) {
 	id, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -233,7 +233,7 @@ func TestDamagedRanges(t *testing.T) {
 	}
 }
 
-// flipped has a bit of a byte changed; behind the end, a byte more.
+// flipped changes a bit of a byte; beyond the end, it adds a byte.
 func flipped(text []byte, at int) []byte {
 	if at == len(text) {
 		return append(bytes.Clone(text), 'x')

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/repo"
 )
 
-// Text gives what looks at the content of a logical backup's objects, for repo.VerifyOptions: all of it
+// Text returns the content check of a logical backup's objects, for repo.VerifyOptions: everything
 // is unpacked, and rows are counted.
 func Text(r *repo.Repo) func(ctx context.Context, m *repo.Manifest) (func(f repo.File, in io.Reader) error, error) {
 	return func(ctx context.Context, m *repo.Manifest) (func(repo.File, io.Reader) error, error) {
@@ -44,13 +44,13 @@ func (d *Dump) look(f repo.File, rows *Rows, in io.Reader) error {
 		if err == nil {
 			_, err = io.Copy(io.Discard, dec)
 		}
-		_ = dec.Reset(nil) // it lets go of what it reads
+		_ = dec.Reset(nil) // drops the reference to its input
 		return d.damaged(path, err)
 	}
 	return nil
 }
 
-// count compares how many rows there are with how many were written.
+// count compares the number of rows with the number written.
 func (d *Dump) count(path string, rows *Rows, in io.Reader) error {
 	f := &frames{d: d, path: path, from: io.NopCloser(in), in: bufio.NewReaderSize(in, 256<<10), dec: decoders.Get().(*zstd.Decoder)}
 	defer f.close()

@@ -1,16 +1,16 @@
-// Package logs keeps a PostgreSQL server's log in a repository, gives it back for recovery, and
-// says beforehand how far a recovery can get with it. It hides what segments are called in the
-// repository, what becomes of the one that is not full yet, and how the timelines' histories
-// lead from a backup to where its server is now.
+// Package logs archives a PostgreSQL server's log in a repository, returns it for recovery, and
+// reports in advance how far a recovery can get. It hides the names of segments in the repository,
+// the handling of the segment that is not full yet, and the path through the timelines' histories
+// from a backup to the server's present timeline.
 //
-// Its nouns: a segment is a file of the log; a history is a file that says from where a timeline
-// has come; an open segment is one that is not full yet, which is replaced as it grows and goes
-// when the whole one is there. Reach is the log that is there from a place on without a gap.
+// Its nouns: a segment is a file of the log; a history is a file that says where a timeline
+// branched off; an open segment is not full yet: it is replaced as it grows, and removed once the
+// full one is archived. Reach is the log without a gap from a position on.
 //
-// What is in the archive is never replaced by anything else, and of each timeline it goes from
-// its first segment to its last: so whoever is killed goes on behind the last one, and of two
-// that archive the same server the second finds that all is there.
+// Archived files never change, and each timeline is archived in order. So a killed process resumes
+// after the last segment, and of two processes that archive the same server, the second finds
+// everything there.
 //
-// Start reading with Archive; get.go and push.go have what a server's restore_command and
-// archive_command do, reach.go what is asked before a restore.
+// Start reading with Archive; get.go and push.go implement restore_command and archive_command,
+// reach.go the check before a restore.
 package logs

@@ -17,10 +17,10 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// What is given up is noted where the server has its log, since the archive cannot be written at that
-// time: a line for each file. The next push that succeeds tells the archive of it, as one gap
-// for files that follow each other, and removes the notes. Who is killed in between tells it
-// once more.
+// Dropped files are recorded in the server's log folder, since the archive cannot be written at
+// that time: one line per file. The next push that succeeds records them in the archive, as one gap
+// for consecutive files, and removes the notes. A process that is killed in between records them
+// again.
 
 // givenUpNotes is the file of these notes, beside the segments.
 const givenUpNotes = "tidemark.given-up"
@@ -32,7 +32,7 @@ type givenUpNote struct {
 	Cause string    `json:"cause"`
 }
 
-// noteGivenUp notes a file, durably.
+// noteGivenUp records a dropped file, durably.
 func noteGivenUp(file string, cause error) error {
 	if name := filepath.Base(file); len(name) != 24 && !ofNone.MatchString(name) {
 		return nil // no recovery asks for it
@@ -60,7 +60,7 @@ func noteGivenUp(file string, cause error) error {
 	return fileError("write", name, err)
 }
 
-// tellGaps tells the archive what was given up, as the notes in the folder of the server's log say.
+// tellGaps records in the archive what was dropped, from the notes in the server's log folder.
 func (a *Archive) tellGaps(ctx context.Context, dir string) error {
 	name := filepath.Join(dir, givenUpNotes)
 	text, err := os.ReadFile(name)
@@ -78,11 +78,11 @@ func (a *Archive) tellGaps(ctx context.Context, dir string) error {
 	return fileError("remove", name, os.Remove(name))
 }
 
-// gapsOf makes gaps of notes: of segments that follow each other one, and of each history. A line that was
-// cut by a full disk says nothing.
+// gapsOf converts notes to gaps: one for consecutive segments, and one for each history. A line
+// that was truncated by a full disk is ignored.
 func gapsOf(text []byte) (out []repo.Gap) {
 	host, _ := os.Hostname() // for people only
-	run, next := -1, ""      // the last gap of segments, and the name that would go on with it
+	run, next := -1, ""      // the last gap of segments, and the name that would extend it
 	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
 		var n givenUpNote
 		if json.Unmarshal(lines.Bytes(), &n) != nil {
@@ -111,7 +111,7 @@ func gapsOf(text []byte) (out []repo.Gap) {
 	return out
 }
 
-// Gaps gives what was given up and has not come into the archive since, in the order of the log.
+// Gaps returns what was dropped and not archived since, in the order of the log.
 func (a *Archive) Gaps(ctx context.Context) (out []repo.Gap, err error) {
 	all, err := a.r.Gaps(ctx)
 	if err != nil {
@@ -139,8 +139,8 @@ func (a *Archive) Gaps(ctx context.Context) (out []repo.Gap, err error) {
 	return out, nil
 }
 
-// gapAt gives the gap in which a file is missing; nil: none was noted. What cannot be read of them is
-// none: that the file is missing is what counts.
+// gapAt returns the gap in which a file is missing; nil: none is recorded. Unreadable gaps are
+// ignored: what matters is that the file is missing.
 func (a *Archive) gapAt(ctx context.Context, name string) *repo.Gap {
 	at, err := place(strings.TrimSuffix(name, openSuffix))
 	if err != nil {

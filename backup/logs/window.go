@@ -16,21 +16,21 @@ type Base struct {
 	Ended time.Time
 }
 
-// A Window is log without a hole behind backups: any moment of it can be restored.
+// A Window is gapless log after backups: any moment of it can be restored.
 type Window struct {
 	Timeline uint32
-	Backups  []string // from which it is reached, the earliest end first
-	From, To uint64   // places in the log
-	// Since is when the first of the backups ended, and Until the time of the last commit, zero where the last
-	// segments have none.
+	Backups  []string // from which it is reached, earliest end first
+	From, To uint64   // log positions
+	// Since is when the first of the backups ended, and Until the time of the last commit: zero if
+	// the last segments have none.
 	Since, Until time.Time
-	Missing      string    // the segment at its end, where later ones are there
-	Gap          *repo.Gap // in which that is, if it was given up
+	Missing      string    // the segment at its end, if later ones exist
+	Gap          *repo.Gap // which contains that segment, if it was dropped
 }
 
-// Windows says which moments backups of the archive's server can be restored to, by timeline and place. Backups of
-// other servers are ignored. A backup behind which nothing is archived is in no window, but in one of its own if a
-// segment is missing there.
+// Windows returns the moments that backups of the archive's server can be restored to, by timeline
+// and position. Backups of other servers are ignored. A backup with no archived log after it is in
+// no window, but in one of its own if a segment is missing there.
 func (a *Archive) Windows(ctx context.Context, bases []Base) ([]Window, error) {
 	c, err := a.contents(ctx)
 	if err != nil || c.whose == nil {
@@ -50,7 +50,7 @@ func (a *Archive) Windows(ctx context.Context, bases []Base) ([]Window, error) {
 				return nil, err
 			}
 			if r.end <= b.Need.End && r.missing == "" || len(line) > 1 && r.end < line[len(line)-1].Place {
-				continue // it is as the backup, or the window of the timeline before
+				continue // it equals the backup, or the window of the timeline before
 			}
 			w := Window{Timeline: ends(line), From: b.Need.End, To: max(r.end, b.Need.End), Since: b.Ended, Missing: r.missing, Gap: r.gap}
 			i := slices.IndexFunc(out, func(o Window) bool { return o.Timeline == w.Timeline && o.To == w.To && o.Missing == w.Missing })
@@ -67,5 +67,5 @@ func (a *Archive) Windows(ctx context.Context, bases []Base) ([]Window, error) {
 	return out, nil
 }
 
-// lookedBack is in how many segments from the end on a last commit is looked for.
+// lookedBack is how many segments from the end are searched for the last commit.
 const lookedBack = 3

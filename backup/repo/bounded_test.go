@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// heap is what is kept now.
+// heap returns the live heap.
 func heap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -15,9 +15,9 @@ func heap() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// Verify keeps of a file some bytes for its checksum, and of its pieces nothing.
+// Verify keeps a few bytes per file for its checksum, and nothing per piece.
 func TestVerifyKeepsNothingOfPieces(t *testing.T) {
-	const packs, files, extents = 60, 500, 4 // in each pack; of each file
+	const packs, files, extents = 60, 500, 4 // per pack; per file
 	ctx := t.Context()
 	r := must(Create(ctx, newMemory(), Keys{}))
 	w := must(r.Begin(ctx, BeginOptions{}))
@@ -39,7 +39,7 @@ func TestVerifyKeepsNothingOfPieces(t *testing.T) {
 		}
 	}
 	m := must(w.Publish(ctx, Manifest{Engine: "postgres"}))
-	for range r.Files(ctx, m) { // what reads lists stays
+	for range r.Files(ctx, m) { // memory of the list reader stays
 	}
 	before, most := heap(), int64(0)
 	var looks int

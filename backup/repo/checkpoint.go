@@ -10,14 +10,14 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// unfinishedPrefix is below what the checkpoints of backups are. One is the document of a manifest of
-// kind Partial: it becomes that when somebody goes on with the backup (unfinished.go).
+// unfinishedPrefix is the folder of the checkpoints. A checkpoint has the form of a manifest of
+// kind Partial, and becomes one when the backup is resumed (unfinished.go).
 const unfinishedPrefix = "unfinished/"
 
 func checkpointName(id string) string { return unfinishedPrefix + id }
 
-// A Checkpoint is what a backup had at a moment: the files that were listed, and of which all
-// pieces were in packs that were closed.
+// A Checkpoint is what a backup had at one moment: the listed files whose pieces were all in closed
+// packs.
 type Checkpoint struct {
 	w                           *Writer
 	lists                       []Ref
@@ -25,8 +25,8 @@ type Checkpoint struct {
 	count, bytes, plain, stored int64
 }
 
-// Checkpoint takes one. Packs that are open now end with the next piece that is appended to them,
-// so that the next checkpoint has what is in them.
+// Checkpoint takes one. Packs that are open now end with the next piece appended to them, so that
+// the next checkpoint includes them.
 func (w *Writer) Checkpoint() (*Checkpoint, error) {
 	l := &w.files
 	l.mu.Lock()
@@ -65,11 +65,12 @@ func (w *Writer) Checkpoint() (*Checkpoint, error) {
 	return c, nil
 }
 
-// Plain gives the bytes of files that it has.
+// Plain returns the bytes of files that it has.
 func (c *Checkpoint) Plain() int64 { return c.plain }
 
-// Write notes it, in place of the one before: what it has stays when the backup is not finished. m is
-// what Publish would be given; its ranges end where the server's log was when all of this had been read.
+// Write stores it in place of the one before: what it has survives if the backup is not finished. m
+// is what Publish would receive; its ranges end at the server's log position after all of this was
+// read.
 func (c *Checkpoint) Write(ctx context.Context, m Manifest) error {
 	w := c.w
 	if err := w.lock.check(ctx); err != nil {
@@ -82,7 +83,7 @@ func (c *Checkpoint) Write(ctx context.Context, m Manifest) error {
 		return &tidemark.Error{Op: "note what is stored", Object: w.ID, Kind: tidemark.Bug, Err: err}
 	}
 	w.mu.Lock()
-	w.unsure = true // which of two is there, while one is written
+	w.unsure = true // during a write, either of the two may exist
 	w.mu.Unlock()
 	if err := w.repo.writeObject(ctx, checkpointName(w.ID), store.Replace, text); err != nil {
 		return err
@@ -93,7 +94,7 @@ func (c *Checkpoint) Write(ctx context.Context, m Manifest) error {
 	return nil
 }
 
-// Kept gives the bytes of files that stay when the backup is not finished.
+// Kept returns the bytes of files that survive if the backup is not finished.
 func (w *Writer) Kept() int64 {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -103,8 +104,8 @@ func (w *Writer) Kept() int64 {
 	return w.kept.plain
 }
 
-// forgetCheckpoint removes the checkpoint of a backup that is there. That it fails has no
-// consequence: prune removes it.
+// forgetCheckpoint removes the checkpoint of a published backup. If that fails, prune removes it
+// later.
 func (w *Writer) forgetCheckpoint(ctx context.Context) {
 	w.mu.Lock()
 	is := w.kept != nil || w.unsure
@@ -114,8 +115,8 @@ func (w *Writer) forgetCheckpoint(ctx context.Context) {
 	}
 }
 
-// Abort gives up the lock, and removes what was written but for what the last checkpoint has: that
-// can be gone on with. After Publish it does nothing.
+// Abort releases the lock, and removes what was written except the last checkpoint's objects: the
+// backup can be resumed from those. After Publish it does nothing.
 func (w *Writer) Abort(ctx context.Context) error {
 	if w.published {
 		return nil
@@ -124,9 +125,9 @@ func (w *Writer) Abort(ctx context.Context) error {
 	w.files.abort()
 	ctx = context.WithoutCancel(ctx)
 	if w.lock.removed(ctx) {
-		return nil // others have taken what is there, or remove it
+		return nil // others have taken over what is there, or remove it
 	}
-	// A Publish that failed may have written the manifest all the same.
+	// A failed Publish may have written the manifest all the same.
 	switch m, err := w.repo.Brief(ctx, w.ID); {
 	case err == nil && m.Kind != Partial:
 		if err := w.repo.store.Delete(ctx, manifestName(w.ID)); err != nil && tidemark.KindOf(err) != tidemark.NotFound {
@@ -139,7 +140,7 @@ func (w *Writer) Abort(ctx context.Context) error {
 	kept, unsure := w.kept, w.unsure
 	w.mu.Unlock()
 	if unsure {
-		return nil // prune knows which objects nobody needs
+		return nil // prune knows which objects are not needed
 	}
 	if kept == nil {
 		_, _, err := w.repo.removeParts(ctx, w.ID)
@@ -148,7 +149,7 @@ func (w *Writer) Abort(ctx context.Context) error {
 	return w.repo.removeOthers(ctx, w.ID, kept.packs)
 }
 
-// removeOthers removes the packs of a backup that are not among those given.
+// removeOthers removes a backup's packs that are not among those given.
 func (r *Repo) removeOthers(ctx context.Context, id string, packs []PackStat) error {
 	there, err := r.packsOf(ctx, id)
 	if err != nil {

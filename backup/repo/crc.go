@@ -1,8 +1,8 @@
 package repo
 
-// CRC-32C is linear: the sum of two runs of bytes, one behind the other, follows from the sums and
-// the second one's length. So many can read parts of one file. The operator that stands for
-// so many zero bytes is made by squaring that of one bit, as in zlib's crc32_combine.
+// CRC-32C is linear: the checksum of two concatenated runs of bytes follows from the checksums of
+// each and the second one's length. So several readers can share a file. The operator for a number
+// of zero bytes is made by squaring that of one bit, as in zlib's crc32_combine.
 
 const crcPoly = 0x82f63b78 // Castagnoli's polynomial, reversed
 
@@ -41,8 +41,8 @@ var zeroBytes = func() (all [63]matrix) {
 	return all
 }()
 
-// CombineCRC gives the CRC-32C of two runs of bytes, one behind the other, from those of each
-// and the length of the second.
+// CombineCRC returns the CRC-32C of two concatenated runs of bytes, from those of each and the
+// length of the second.
 func CombineCRC(first, second uint32, length int64) uint32 {
 	for k := 0; length > 0; k, length = k+1, length>>1 {
 		if length&1 != 0 {
@@ -52,8 +52,8 @@ func CombineCRC(first, second uint32, length int64) uint32 {
 	return first ^ second
 }
 
-// ZerosCRC gives the CRC-32C of so many zero bytes.
+// ZerosCRC returns the CRC-32C of length zero bytes.
 func ZerosCRC(length int64) uint32 {
-	// The register starts with ones; behind the zeros it is inverted.
+	// The register starts with all ones, and is inverted after the zeros.
 	return CombineCRC(0xffffffff, 0, length) ^ 0xffffffff
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// pgNext is the log that follows one with segments of 16 MB.
+// pgNext returns the log after one with segments of 16 MB.
 func pgNext(name string) string {
 	var n uint64
 	if _, err := fmt.Sscanf(name, "00000001/00000001%016X", &n); err != nil {
@@ -25,7 +25,7 @@ func pgNext(name string) string {
 	return logName(int(n + 1))
 }
 
-// filled is a repository with a full backup, one that builds on it, and logs.
+// filled makes a repository with a full backup, one that builds on it, and logs.
 func filled(t testing.TB, keys Keys) (*memory, *Repo) {
 	ctx := t.Context()
 	s := newMemory()
@@ -50,8 +50,8 @@ func filled(t testing.TB, keys Keys) (*memory, *Repo) {
 	return s, r
 }
 
-// Ten thousand times something happens to the objects, each time in another place, and verify
-// finds it each time and names the object. Half of the repositories are encrypted.
+// Ten thousand random corruptions, each in another place: verify finds each one and names the
+// object. Half of the repositories are encrypted.
 func TestRandomCorruptionsAreFound(t *testing.T) {
 	tries := 5000
 	if testing.Short() {
@@ -62,7 +62,7 @@ func TestRandomCorruptionsAreFound(t *testing.T) {
 			t.Parallel()
 			s, _ := filled(t, keys)
 			good := maps.Clone(s.objects)
-			names := slices.DeleteFunc(s.names(), func(n string) bool { return n == spareName }) // which says nothing
+			names := slices.DeleteFunc(s.names(), func(n string) bool { return n == spareName }) // its content has no meaning
 			rnd := rand.New(rand.NewPCG(uint64(i), 42))
 			kinds := map[string]int{}
 			for try := range tries {
@@ -100,8 +100,8 @@ func TestRandomCorruptionsAreFound(t *testing.T) {
 	}
 }
 
-// finds says whether a report names an object. Where the manifest is lost or damaged, it is all
-// packs together that are left.
+// finds reports whether a report names an object. If the manifest is lost or damaged, all packs
+// together are left.
 func finds(v *VerifyReport, name string) bool {
 	for _, d := range v.Damages {
 		if d.Object == name {
@@ -113,8 +113,7 @@ func finds(v *VerifyReport, name string) bool {
 	return slices.ContainsFunc(v.Left, func(d Damage) bool { return d.Object == "packs/"+id })
 }
 
-// corrupt does something to the objects and says what and to which one; nothing, if the bytes
-// are what they were before.
+// corrupt changes an object and returns how and which one; "" if the bytes are the same as before.
 func corrupt(s *memory, names []string, rnd *rand.Rand) (kind, name string) {
 	name = names[rnd.IntN(len(names))]
 	was := s.objects[name].text
@@ -131,7 +130,7 @@ func corrupt(s *memory, names []string, rnd *rand.Rand) (kind, name string) {
 		last := strings.HasPrefix(name, "wal/") && !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, "wal/") && n > name })
 		first := name == "wal/"+logName(1)
 		if last || first {
-			return "", "" // an archive that begins later, or has not gone so far yet
+			return "", "" // that is an archive that begins later, or ends earlier
 		}
 		delete(s.objects, name)
 		return kind, name
@@ -160,7 +159,7 @@ func corrupt(s *memory, names []string, rnd *rand.Rand) (kind, name string) {
 	return kind, name
 }
 
-// Each single byte of a small repository is changed once, also those that random ones miss.
+// Each byte of a small repository is changed once, also those that random corruption misses.
 func TestEveryByteCounts(t *testing.T) {
 	ctx := t.Context()
 	s := newMemory()
@@ -183,7 +182,7 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 	for _, name := range s.names() {
 		if name == configName || name == spareName {
-			continue // TestConfigBits; of no meaning
+			continue // see TestConfigBits; without meaning
 		}
 		b := bytes.Clone(s.objects[name].text)
 		for i := range b {
@@ -199,8 +198,8 @@ func TestEveryByteCounts(t *testing.T) {
 	}
 }
 
-// A piece cannot stand for another one of the same backup, nor of another, nor can an older object
-// of the same name come back.
+// A piece cannot replace another one of the same backup, nor of another, nor can an older object of
+// the same name return.
 func TestPiecesAreBoundToTheirPlace(t *testing.T) {
 	for _, keys := range []Keys{{}, passphrase} {
 		ctx := t.Context()
@@ -234,16 +233,16 @@ func TestPiecesAreBoundToTheirPlace(t *testing.T) {
 		if v := must(r.Verify(ctx, VerifyOptions{})); !finds(v, name) {
 			t.Errorf("%+v", v)
 		}
-		// The trailer says so too when it is made to fit.
+		// A matching trailer does not hide it.
 		if n := len(b); binary.BigEndian.Uint32(b[n-trailerSize:]) != 2*entrySize+tagSize {
 			t.Errorf("the trailer is another than the format says")
 		}
 	}
 }
 
-// A process dies, or a call fails, at each call that writes or removes something. Whatever is listed
-// is whole then, what is left is found, and prune removes it when the lock has run out, and
-// not before.
+// A process dies, or a call fails, at each call that writes or removes something. Whatever is
+// listed is complete then; what is left is found, and prune removes it once the lock has expired,
+// and not before.
 func TestFaultAtEveryCall(t *testing.T) {
 	for what, c := range map[string]struct {
 		kind   faultKind
@@ -263,7 +262,7 @@ func TestFaultAtEveryCall(t *testing.T) {
 	}
 }
 
-// faultAt says whether there is an n-th call.
+// faultAt reports whether there is an n-th call.
 func faultAt(t *testing.T, kind faultKind, n, places int) bool {
 	ctx := context.Background()
 	keys := Keys{}
@@ -286,7 +285,7 @@ func faultAt(t *testing.T, kind faultKind, n, places int) bool {
 	s.setFault(wrong)
 	acknowledged := work(ctx, s, keys)
 	happened := wrong.over
-	s.setFault(nil) // another process, on the store as it is
+	s.setFault(nil) // another process, on the same store
 
 	check := func(when string) []*Manifest {
 		t.Helper()
@@ -320,13 +319,13 @@ func faultAt(t *testing.T, kind faultKind, n, places int) bool {
 	r := must(s.open(ctx, keys))
 	keep := Keep{Last: 100}
 	if slices.ContainsFunc(must(r.locks(ctx, s[0].now(), "")), func(l LockState) bool { return l.Removes }) {
-		// It was pruning, and its lock holds for a while: others would wait.
+		// It was pruning, and its lock holds for a while: other prunes would wait.
 		_, err := r.Prune(ctx, PruneOptions{Keep: keep})
 		wantKind(t, err, tidemark.Transient)
 		s.later(time.Hour)
 	}
 	before := check("after the fault")
-	// At once: what a live lock has is left alone.
+	// At once: prune leaves alone what a live lock protects.
 	rep, err := r.Prune(ctx, PruneOptions{Keep: keep})
 	if err != nil {
 		t.Fatalf("call %d: %v", n, err)
@@ -357,8 +356,8 @@ func faultAt(t *testing.T, kind faultKind, n, places int) bool {
 	return happened
 }
 
-// work writes a log, a backup and one that builds on it, and prunes the first chain away. It gives
-// those backups that have to be there when it has ended where it did.
+// work writes a log, a backup and one that builds on it, and prunes the first chain. It returns the
+// backups that must exist wherever it ended.
 func work(ctx context.Context, s world, keys Keys) (acknowledged []string) {
 	r, err := s.open(ctx, keys)
 	if err != nil {
@@ -377,11 +376,11 @@ func work(ctx context.Context, s world, keys Keys) (acknowledged []string) {
 		return acknowledged
 	}
 	acknowledged = append(acknowledged, inc.ID)
-	_, _ = r.Prune(ctx, PruneOptions{Keep: Keep{Last: 1}}) // whether it ends does not matter
+	_, _ = r.Prune(ctx, PruneOptions{Keep: Keep{Last: 1}}) // success does not matter
 	return acknowledged
 }
 
-// A byte that is changed on its way to the store is found.
+// A byte changed on its way to the store is found.
 func TestFlipOnTheWay(t *testing.T) {
 	ctx := context.Background()
 	for n := 0; ; n++ {
@@ -416,11 +415,11 @@ func TestFlipOnTheWay(t *testing.T) {
 	}
 }
 
-// full fills a file of the log when somebody looks at what there was of it.
+// full completes a log file as soon as its open one is read.
 type full struct {
 	*memory
 	t *testing.T
-	r *Repo // on the memory itself
+	r *Repo // directly on the memory
 }
 
 func (f full) Read(ctx context.Context, name string, offset, length int64) (io.ReadCloser, error) {
@@ -435,7 +434,7 @@ func (f full) Read(ctx context.Context, name string, offset, length int64) (io.R
 	return f.memory.Read(ctx, name, offset, length)
 }
 
-// What an archive does while a repository is verified is no damage.
+// An archive's changes during a verify are no damage.
 func TestVerifyBesideAnArchive(t *testing.T) {
 	ctx := t.Context()
 	s := newMemory()

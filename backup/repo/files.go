@@ -11,17 +11,17 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// listSize is how large a piece of the list of files becomes.
+// listSize is the target size of a piece of the list of files.
 const listSize = 1 << 20
 
-// A filesWriter keeps the list of a backup's files: lines of JSON in pieces, in a pack of their
+// A filesWriter writes the list of a backup's files: lines of JSON in pieces, in packs of their
 // own, so that millions of files need no memory.
 type filesWriter struct {
 	mu    sync.Mutex
 	w     *Writer
 	seal  *Sealer
 	pack  *Pack
-	text  []byte // of now
+	text  []byte // of the current group
 	room  []byte
 	now   group
 	past  []group
@@ -35,13 +35,13 @@ type filesWriter struct {
 // A group is what was listed together: whole lines.
 type group struct {
 	refs                []Ref    // of its text
-	packs               []uint32 // that have the text, and the pieces of the files
+	packs               []uint32 // that have the text, or pieces of the files
 	count, bytes, plain int64
 }
 
-// in notes that a pack has something of the group.
+// in records that a pack has something of the group.
 func (g *group) in(pack uint32) {
-	// Files that are listed after each other are mostly in the same packs.
+	// Files listed in sequence are mostly in the same packs.
 	if n := len(g.packs); (n == 0 || g.packs[n-1] != pack) && !slices.Contains(g.packs, pack) {
 		g.packs = append(g.packs, pack)
 	}
@@ -53,8 +53,8 @@ func (l *filesWriter) init(w *Writer) {
 	l.pack = w.NewPack(w.Context())
 }
 
-// AddFile adds a file to the backup's list. The pieces of its extents may still be in an open
-// pack. Many goroutines may call it; order does not matter.
+// AddFile adds a file to the backup's list. The pieces of its extents may still be in an open pack.
+// It may be called concurrently; order does not matter.
 func (w *Writer) AddFile(f File) error {
 	line, err := json.Marshal(f)
 	if err != nil {
@@ -80,7 +80,7 @@ func (w *Writer) AddFile(f File) error {
 	return l.err
 }
 
-// flush makes a group of the text: one piece, but for a file of very many extents.
+// flush makes a group of the text: one piece, except for a file of very many extents.
 func (l *filesWriter) flush() {
 	if len(l.text) == 0 || l.err != nil {
 		return
@@ -105,7 +105,7 @@ func (l *filesWriter) flush() {
 	l.past, l.now = append(l.past, l.now), group{}
 }
 
-// Listed gives what AddFile was given until now, read back from where it is.
+// Listed yields what AddFile has received so far, read back from its packs.
 func (w *Writer) Listed(ctx context.Context) iter.Seq2[File, error] {
 	return func(yield func(File, error) bool) {
 		m, more, err := w.files.soFar()
@@ -121,8 +121,8 @@ func (w *Writer) Listed(ctx context.Context) iter.Seq2[File, error] {
 	}
 }
 
-// soFar ends the pack of the lists, if one is open, so that it can be read. more is what is in
-// no piece yet.
+// soFar ends the current pack of the lists, if any, so that it can be read. more is what is in no
+// piece yet.
 func (l *filesWriter) soFar() (m *Manifest, more []byte, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

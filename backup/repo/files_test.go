@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What is listed can be read back while more comes, and what turned out not to belong is in no list.
+// Listed files can be read back while more are added, and what turned out not to belong is in no
+// list.
 func TestListed(t *testing.T) {
 	ctx := t.Context()
 	r := must(Create(ctx, newMemory(), passphrase))

@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// fuzzed is a repository in a folder with one backup.
+// fuzzed makes a repository in a folder with one backup.
 func fuzzed(f *testing.F) (dir string, r *Repo, m *Manifest) {
 	dir = f.TempDir()
 	s := must(store.Open(f.Context(), dir, store.Options{}))
@@ -23,7 +23,7 @@ func fuzzed(f *testing.F) (dir string, r *Repo, m *Manifest) {
 	return dir, r, must(r.Manifest(f.Context(), m.ID))
 }
 
-// sensible fails where an error is not one of those that damage has.
+// sensible fails if an error is not one of those for damage.
 func sensible(t *testing.T, what string, err error) {
 	t.Helper()
 	if err != nil && !IsDamage(err) && tidemark.KindOf(err) != tidemark.Lost {
@@ -31,7 +31,7 @@ func sensible(t *testing.T, what string, err error) {
 	}
 }
 
-// Whatever a manifest says, it is read in bounded memory, or refused as damage; so are the files it lists.
+// Any manifest is read in bounded memory, or rejected as damage; so are the files it lists.
 func FuzzManifest(f *testing.F) {
 	_, r, m := fuzzed(f)
 	f.Add(must(json.Marshal(m)))
@@ -56,7 +56,7 @@ func FuzzManifest(f *testing.F) {
 	})
 }
 
-// Whatever a line of a list says, what comes of it has sizes that a restore can trust.
+// Any line of a list parses to sizes that a restore can trust.
 func FuzzListedFile(f *testing.F) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 10 {
@@ -81,7 +81,7 @@ func FuzzListedFile(f *testing.F) {
 	})
 }
 
-// Whatever stands in the place of the configuration, the repository is opened or refused.
+// With any configuration, the repository is opened or rejected.
 func FuzzConfig(f *testing.F) {
 	dir, _, _ := fuzzed(f)
 	file := filepath.Join(dir, configName)
@@ -103,7 +103,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// Whatever stands in an object, it is read or refused as damage.
+// Any object is read or rejected as damage.
 func FuzzObject(f *testing.F) {
 	dir, r, m := fuzzed(f)
 	file := filepath.Join(dir, filepath.FromSlash(manifestName(m.ID)))

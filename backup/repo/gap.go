@@ -13,31 +13,32 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// gapPrefix is before the names of gaps; behind it comes that of the last log that is missing.
+// gapPrefix begins the names of gaps; the name of the last missing log follows.
 const gapPrefix = "gaps/"
 
-// maxGap is how long one may be.
+// maxGap is the maximum size of its object.
 const maxGap = 1 << 20
 
-// A Gap is log that its server has forgotten before it was archived, because its user wanted that
-// rather than a full disk.
+// A Gap is log that its server dropped before it was archived, because its user preferred that to a
+// full disk.
 type Gap struct {
-	First string    `json:"first"` // names of logs that follow each other
+	First string    `json:"first"` // names of consecutive logs
 	Last  string    `json:"last"`
-	Count int       `json:"count"` // so many
-	Since time.Time `json:"since"` // when the first was given up,
+	Count int       `json:"count"` // how many
+	Since time.Time `json:"since"` // when the first was dropped,
 	Until time.Time `json:"until"` // and the last
 	Host  string    `json:"host"`
 	Cause string    `json:"cause"` // why the archive could not be written then
 }
 
-// Has says whether a log is one of these.
+// Has reports whether a log is in the gap.
 func (g *Gap) Has(log string) bool {
 	dir := g.First[:strings.LastIndexByte(g.First, '/')+1]
 	return g.First <= log && log <= g.Last && strings.HasPrefix(log, dir)
 }
 
-// String is for messages: "000000010000000000000007 to 00000001000000000000000A, 4 files, were given up ...".
+// String formats it for messages: "000000010000000000000007 to 00000001000000000000000A, 4 files,
+// were given up ...".
 func (g *Gap) String() string {
 	name := func(log string) string { return log[strings.LastIndexByte(log, '/')+1:] }
 	day := func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04:05 UTC") }
@@ -48,7 +49,7 @@ func (g *Gap) String() string {
 	return fmt.Sprintf("%s to %s, %d files, were given up from %s to %s %s", name(g.First), name(g.Last), g.Count, day(g.Since), day(g.Until), by)
 }
 
-// PutGap notes a gap, durably. Once more is as good.
+// PutGap records a gap, durably. Repeating it is harmless.
 func (r *logs) PutGap(ctx context.Context, g Gap) error {
 	text, err := json.Marshal(g)
 	if err != nil {
@@ -61,7 +62,7 @@ func (r *logs) PutGap(ctx context.Context, g Gap) error {
 	return err
 }
 
-// Gaps gives what was noted, in the order of the logs. Kind Corrupt.
+// Gaps returns the recorded gaps, in the order of the logs. Kind Corrupt.
 func (r *logs) Gaps(ctx context.Context) (out []Gap, err error) {
 	for i, err := range r.store.List(ctx, gapPrefix) {
 		if err != nil {
@@ -91,7 +92,7 @@ func (r *logs) gap(ctx context.Context, object string) (g Gap, err error) {
 	return g, nil
 }
 
-// gapsBefore gives the objects of gaps that lie before all log that stays.
+// gapsBefore returns the objects of gaps older than all log that stays.
 func (r *logs) gapsBefore(ctx context.Context, oldest string) (out []store.Info, err error) {
 	for i, err := range r.store.List(ctx, gapPrefix) {
 		if err != nil {

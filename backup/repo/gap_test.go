@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What is noted of a hole in the log goes when nothing that stays is before its end, and is verified.
+// The record of a gap in the log is verified, and is removed once nothing that stays precedes its
+// end.
 func TestGaps(t *testing.T) {
 	ctx := t.Context()
 	s := newMemory()

@@ -9,9 +9,8 @@ import (
 	"filippo.io/age"
 )
 
-// identity is the key pair of age for plain objects of an encrypted repository. It comes from the
-// repository's key, so nobody can put another one in its place for whom the next backup would
-// be encrypted.
+// identity is the age key pair for plain objects of an encrypted repository. It is derived from the
+// repository's key, so nobody can substitute another one and have the next backup encrypted for it.
 func (r *objects) identity() (*age.X25519Identity, error) {
 	text, err := identityText(r.key)
 	if err != nil {
@@ -28,14 +27,15 @@ func identityText(key []byte) (string, error) {
 	return strings.ToUpper(bech32("age-secret-key-", scalar)), nil
 }
 
-// WrappedIdentity is the identity that opens plain objects, as an armored file of age for those who
-// can open the repository; empty where it is not encrypted, or was made before there were plain objects.
+// WrappedIdentity returns the identity that opens plain objects, as an armored age file for those
+// who can open the repository; empty if the repository is not encrypted, or is older than plain
+// objects.
 func (r *objects) WrappedIdentity(ctx context.Context) (string, error) {
 	c, err := readConfig(ctx, r.store)
 	return c.Dumps, err
 }
 
-// bech32 writes bytes as BIP 173 says, under a name in small letters.
+// bech32 encodes bytes as in BIP 173, under a lowercase name.
 func bech32(name string, data []byte) string {
 	const letters = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"
 	var fives []byte

@@ -15,7 +15,7 @@ import (
 
 var noon = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// at is a backup that began so long before noon, whose log begins at that hour.
+// at returns a backup that began this long before noon, and whose log begins at that hour.
 func at(age time.Duration, parent string) *Manifest {
 	started := noon.Add(-age)
 	n := int(started.Unix() / 3600)
@@ -32,8 +32,7 @@ func ids(list []Kept) (out []string) {
 
 const day = 24 * time.Hour
 
-// Logical backups stand in for physical ones as little as those of one database do for another's, and
-// need no log.
+// Logical backups do not replace physical ones, nor those of another database, and need no log.
 func TestKeepForms(t *testing.T) {
 	logical := func(age time.Duration, database string) *Manifest {
 		m := at(age, "")
@@ -58,7 +57,7 @@ func TestKeepForms(t *testing.T) {
 	if got := k.needed(logs, stay, nil, noon); fmt.Sprint(got) != "[false false true true true true]" {
 		t.Errorf("of the log %v is needed", got)
 	}
-	partial := at(3*day, "") // which is no newer backup
+	partial := at(3*day, "") // it does not count as a newer backup
 	partial.Kind = Partial
 	newest := []Kept{{Manifest: partial}, {Manifest: all[1]}}
 	if got := (Keep{Last: 1, Logs: time.Hour}).needed(logs, newest, []string{logName(hour + 3)}, noon); fmt.Sprint(got) != "[false false true true true true]" {
@@ -67,7 +66,7 @@ func TestKeepForms(t *testing.T) {
 }
 
 func TestKeep(t *testing.T) {
-	var daily []*Manifest // at 12, and at 6 of each day
+	var daily []*Manifest // at 12:00 and 6:00 of each day
 	for i := range 40 {
 		daily = append(daily, at(time.Duration(i)*day, ""), at(time.Duration(i)*day+6*time.Hour, ""))
 	}
@@ -103,8 +102,9 @@ func TestKeep(t *testing.T) {
 	}
 }
 
-// Whatever is there and asked for: the chain of what stays, stays; what is used stays; the newest of
-// each server stays; what stays for no reason goes; and with the backups the log that they need.
+// Whatever exists and is requested: the chain of a backup that stays, stays; what is used stays;
+// the newest of each server stays; what stays for no reason goes; and backups keep the log they
+// need.
 func TestKeepNeverTakesWhatIsNeeded(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 2000 {
@@ -176,8 +176,8 @@ func TestKeepNeverTakesWhatIsNeeded(t *testing.T) {
 	}
 }
 
-// checkLogs compares with the definition: a file is needed by a backup that stays if it is in its range,
-// or behind its beginning where that backup is not older than Logs.
+// checkLogs compares with the definition: a file is needed by a backup that stays if it is in its
+// range, or after its beginning if that backup is not older than Logs.
 func checkLogs(t *testing.T, k Keep, all []*Manifest, stay []Kept) {
 	t.Helper()
 	var logs []Log
@@ -211,7 +211,7 @@ func checkLogs(t *testing.T, k Keep, all []*Manifest, stay []Kept) {
 	}
 }
 
-// Where a backup does not say which log it needs, all of it stays.
+// If a backup does not record which log it needs, all log stays.
 func TestKeepAllLogOfSilentBackups(t *testing.T) {
 	logs := []Log{{Name: logName(1)}, {Name: logName(2)}}
 	for name, stay := range map[string][]Kept{"none": nil, "silent": {{Manifest: &Manifest{}}}, "nameless": {{Manifest: &Manifest{Ranges: []LogRange{{}}}}}} {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// randomFile is one of all sorts, with values at the ends of what there may be.
+// randomFile returns one of any type, with values at the limits.
 func randomFile(r *rand.Rand) File {
 	number := func(bits int) uint64 { return r.Uint64() >> (64 - bits) >> r.IntN(bits) }
 	f := File{Path: Path([]string{"base/1/2", "a b", `q"\`, "\xff", "ümläut", "<&>\u2028"}[r.IntN(6)]), Type: []string{"", "", Folder, Link}[r.IntN(4)],
@@ -35,7 +35,7 @@ func randomFile(r *rand.Rand) File {
 	return f
 }
 
-// What AddFile writes is read as encoding/json reads it, and nearly all of it by the parser of our own.
+// What AddFile writes is read as encoding/json reads it, and nearly all of it by our own parser.
 func TestLines(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	var p fileParser
@@ -60,7 +60,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// Lines of all lengths come out of reads of all lengths; the last one may have no end.
+// Lines of any length are read with reads of any length; the last one may have no end.
 func TestLinesOfText(t *testing.T) {
 	want := []string{"", "a", strings.Repeat("b", 300<<10), "c", strings.Repeat("d", 3<<20), "", "e"}
 	for name, text := range map[string]string{"ended": strings.Join(want, "\n") + "\n", "open": strings.Join(want, "\n")} {
@@ -84,7 +84,7 @@ func TestLinesOfText(t *testing.T) {
 	}
 }
 
-// Whatever stands in a line, the parser of our own says of it what encoding/json does, or nothing.
+// For any line, our own parser returns what encoding/json does, or nothing.
 func FuzzLine(f *testing.F) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
@@ -98,10 +98,10 @@ func FuzzLine(f *testing.F) {
 		}
 		var want File
 		if len(got.Extents) == 0 {
-			got.Extents = []Extent{} // an empty list is as good as none
+			got.Extents = []Extent{} // an empty list equals none
 		}
 		err := json.Unmarshal(line, &want)
-		if err != nil && !strings.Contains(err.Error(), "invalid character") { // in a text: it is written with a backslash
+		if err != nil && !strings.Contains(err.Error(), "invalid character") { // in a string: it is written with a backslash
 			t.Fatalf("%q: %v", line, err)
 		}
 		if want.Extents == nil {

@@ -20,10 +20,10 @@ import (
 // memory is a Store whose objects tests can damage, and whose clock they can set.
 type memory struct {
 	name    string
-	mu      *sync.Mutex // of all places of a stripe, which have the same fault
+	mu      *sync.Mutex // of all places of a stripe, which share the fault
 	objects map[string]memObject
 	clock   time.Duration // added to the real time
-	fault   *fault        // nil: all goes well
+	fault   *fault        // nil: all calls succeed
 }
 
 type memObject struct {
@@ -33,7 +33,7 @@ type memObject struct {
 
 func newMemory() *memory { return &memory{mu: new(sync.Mutex), objects: map[string]memObject{}} }
 
-// world is the places of a repository: a stripe, or one.
+// A world is the places of a repository: of a stripe, or one.
 type world []*memory
 
 func newWorld(places int) (w world) {
@@ -44,7 +44,7 @@ func newWorld(places int) (w world) {
 	return w
 }
 
-// given are some of the places.
+// given returns some of the places.
 func (w world) given(which ...int) (out []Place) {
 	for _, i := range which {
 		out = append(out, Place{w[i].name, w[i]})
@@ -52,7 +52,7 @@ func (w world) given(which ...int) (out []Place) {
 	return out
 }
 
-// options open the places that were not given.
+// options opens the places that were not given.
 func (w world) options(keys Keys) PlacesOptions {
 	return PlacesOptions{Keys: keys, Open: func(_ context.Context, url string) (store.Store, error) {
 		for _, m := range w {
@@ -110,8 +110,8 @@ func memError(kind tidemark.Kind, name string) error {
 	return &tidemark.Error{Op: "use", Object: name, Kind: kind, Err: errors.New("memory")}
 }
 
-// A fault happens at the n-th call that writes or removes something. What it does then, and with all
-// calls after it, is its kind's.
+// A fault happens at the n-th call that writes or removes something. Its kind defines its effect on
+// that call and all later ones.
 type fault struct {
 	n    int
 	kind faultKind
@@ -121,16 +121,16 @@ type fault struct {
 type faultKind int
 
 const (
-	stop     faultKind = iota // the process dies before the call, and nothing it does later counts
-	stopLate                  // or behind it
-	fail                      // the call fails, and others go well
-	failLate                  // the call does its work and says that it failed
-	flip                      // a written byte is another than the one that was given
+	stop     faultKind = iota // the process dies before the call, and has no later effects
+	stopLate                  // or after it
+	fail                      // the call fails, others succeed
+	failLate                  // the call succeeds but returns an error
+	flip                      // a written byte differs from the given one
 )
 
 var errKilled = &tidemark.Error{Op: "use", Kind: tidemark.Transient, Err: errors.New("killed")}
 
-// before says what becomes of a call: whether it is done, and what it returns.
+// before returns whether a call is executed, and what it returns.
 func (s *memory) before() (do bool, err error) {
 	f := s.fault
 	if f == nil {
@@ -271,7 +271,7 @@ func (s *memory) Delete(_ context.Context, name string) error {
 func (s *memory) String() string { return "memory:" + s.name }
 func (s *memory) Close() error   { return nil }
 
-// names gives those of all objects, sorted.
+// names returns those of all objects, sorted.
 func (s *memory) names() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// tree gives the files below a folder but locks.
+// tree returns the files below a folder except locks.
 func tree(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -32,8 +32,8 @@ func tree(t *testing.T, dir string) map[string]string {
 	return out
 }
 
-// Each place of a mirror is the same repository, byte for byte, and enough for a restore. A new place
-// joins, a place that is away is left out, and one that is another repository is refused.
+// Each place of a mirror is the same repository, byte for byte, and sufficient for a restore. A new
+// place joins, an unavailable place is left out, and another repository is rejected.
 func TestMirrors(t *testing.T) {
 	ctx := t.Context()
 	dir := t.TempDir()
@@ -70,7 +70,7 @@ func TestMirrors(t *testing.T) {
 		}
 	}
 
-	// A third place, and one that is away: what they have not, no new backup builds on.
+	// A third place, and an unavailable one: no new backup builds on what they lack.
 	r = must(OpenMirror(ctx, at("c", away, "a"), keys))
 	if !r.Mirror().IsLost(1) || r.Mirror().IsLost(0) {
 		t.Errorf("%+v", r.Mirror().Shares())
@@ -98,7 +98,8 @@ func TestMirrors(t *testing.T) {
 	}
 }
 
-// A place whose lock is taken for dead, and whose parts are removed, is lost; the backup is in the other.
+// A place whose lock is considered dead, and whose parts are removed, is lost; the backup is in the
+// other.
 func TestMirrorLosesALock(t *testing.T) {
 	ctx := t.Context()
 	dirs := []string{t.TempDir(), t.TempDir()}
@@ -143,8 +144,8 @@ func TestMirrorLosesALock(t *testing.T) {
 	_ = w.Abort(ctx)
 }
 
-// A place that somebody else makes another repository, between the opening and the first writing, is none
-// of the mirror: the backup does not begin.
+// A place that another process makes another repository between the opening and the first write
+// does not join the mirror: the backup does not begin.
 func TestMirrorOfAPlaceThatAnotherTakes(t *testing.T) {
 	ctx := t.Context()
 	places := []store.Store{must(store.Open(ctx, t.TempDir(), store.Options{})), must(store.Open(ctx, t.TempDir(), store.Options{}))}

@@ -7,7 +7,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// names are texts, each with a number, by their sums: 24 bytes of memory for each, however long they are.
+// names maps texts to numbers, by the texts' hashes: 24 bytes of memory each, however long they
+// are.
 type names struct {
 	all    []named
 	sorted bool
@@ -27,7 +28,7 @@ func (s *names) add(name string, n int64) {
 	s.sorted = false
 }
 
-// find gives what was added with a name, to be looked at and changed; nil: nothing was.
+// find returns a name's number, to read and change; nil: the name was not added.
 func (s *names) find(name string) *int64 {
 	if !s.sorted {
 		slices.SortFunc(s.all, named.compare)

@@ -9,9 +9,9 @@ import (
 	"syscall"
 )
 
-// thisProcess tells this process from all others that there are, were and will be: by the start of
-// the system, the namespace in which it has its number, the number, and when it was started
-// (proc(5): /proc/sys/kernel/random/boot_id, /proc/self/ns/pid, field 22 of /proc/self/stat).
+// thisProcess distinguishes this process from all others, past and future: by the system's boot,
+// its PID namespace, its PID, and when it was started (proc(5): /proc/sys/kernel/random/boot_id,
+// /proc/self/ns/pid, field 22 of /proc/self/stat).
 func thisProcess() string {
 	space, err := pidSpace()
 	if err != nil {
@@ -24,8 +24,8 @@ func thisProcess() string {
 	return fmt.Sprintf("%s/%d/%s", space, os.Getpid(), started)
 }
 
-// processGone says of what thisProcess has given whether that process is gone for certain: only
-// somebody in the same namespace can know that.
+// processGone reports whether the process with this result of thisProcess is certainly gone: only a
+// process in the same namespace can know.
 func processGone(owner string) bool {
 	at := strings.LastIndexByte(owner, '/')
 	if at < 0 {
@@ -42,7 +42,7 @@ func processGone(owner string) bool {
 	} else if _, err := fmt.Sscanf(number, "%d", &pid); err != nil || pid < 1 {
 		return false
 	}
-	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) { // who may not look into /proc may ask this
+	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) { // works without permission to read /proc
 		return true
 	}
 	now, dead, ok := processStarted(pid)
@@ -55,18 +55,18 @@ func pidSpace() (string, error) {
 		return "", err
 	}
 	space, err := os.Readlink("/proc/self/ns/pid") // pid:[4026531836]
-	clock, _ := os.Readlink("/proc/self/ns/time")  // since Linux 5.6; the time of a start is by it
+	clock, _ := os.Readlink("/proc/self/ns/time")  // since Linux 5.6; start times use its clock
 	return string(bytes.TrimSpace(boot)) + "/" + space + "/" + clock, err
 }
 
-// processStarted reads when a process was started, in ticks since the system was. One that is dead
-// may still be there, until its parent has asked for it.
+// processStarted returns when a process was started, in ticks since boot. A dead process may remain
+// until its parent has waited for it.
 func processStarted(pid int) (started string, dead, ok bool) {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return "", false, false
 	}
-	// From field 3, the state, on: the program's name before it may have anything in it.
+	// From field 3, the state, on: the program's name before it may contain anything.
 	fields := strings.Fields(string(b[bytes.LastIndexByte(b, ')')+1:]))
 	if len(fields) < 20 {
 		return "", false, false

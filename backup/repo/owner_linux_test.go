@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A process is told from others also when it is dead, or when its number is another's by now.
+// A process is identified even if it is dead, or another one has its PID by now.
 func TestProcessGone(t *testing.T) {
 	me := thisProcess()
 	if me == "" || processGone(me) {
@@ -29,10 +29,10 @@ func TestProcessGone(t *testing.T) {
 	child := fmt.Sprintf("%s/%d/%s", space, cmd.Process.Pid, started)
 	for owner, want := range map[string]bool{
 		child: false,
-		me[:strings.LastIndexByte(me, '/')] + "/1": true, // an earlier one of that number
+		me[:strings.LastIndexByte(me, '/')] + "/1": true, // an earlier process with that PID
 		space + "/999999999/1":                     true,
 		"x" + child:                                false, // of another system
-		"":                                         false, // of who does not know it
+		"":                                         false, // of a process that does not know it
 		"/":                                        false,
 	} {
 		if got := processGone(owner); got != want {
@@ -42,7 +42,7 @@ func TestProcessGone(t *testing.T) {
 	if err := cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	for begun := time.Now(); !processGone(child); time.Sleep(time.Millisecond) { // before anybody has asked for its end
+	for begun := time.Now(); !processGone(child); time.Sleep(time.Millisecond) { // until its parent waits for it, it is a zombie
 		if time.Since(begun) > time.Minute {
 			t.Fatal("it is still there")
 		}

@@ -2,7 +2,7 @@
 
 package repo
 
-// thisProcess is not known on this system: a lock outlives its owner for its lease.
+// thisProcess is unknown on this system: a lock outlives its owner for its lease.
 func thisProcess() string { return "" }
 
 func processGone(string) bool { return false }

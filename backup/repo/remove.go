@@ -7,8 +7,9 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// Delete removes a backup: its manifest first, so that it exists no more, then its packs and plain
-// objects. Who needs it is not asked: prune does. Returned are the bytes that were freed, and how many objects had them.
+// Delete removes a backup: its manifest first, so that it no longer exists, then its packs and
+// plain objects. It does not check whether others need it: prune does. It returns the freed bytes,
+// and how many objects had them.
 func (r *Repo) Delete(ctx context.Context, id string) (bytes int64, objects int, err error) {
 	name := manifestName(id)
 	i, err := r.store.Stat(ctx, name)
@@ -25,15 +26,15 @@ func (r *Repo) Delete(ctx context.Context, id string) (bytes int64, objects int,
 	return bytes + i.Size, objects + 1, err
 }
 
-// partPrefixes are below what a backup's objects are: packs, and plain objects.
+// partPrefixes begin the names of a backup's objects: packs, and plain objects.
 var partPrefixes = []string{"packs/", plainPrefix}
 
-// removedAtOnce is how many names are read before these objects are removed: a backup may have more than
-// fit into memory, and what a list gives of what is removed meanwhile nobody can say.
+// removedAtOnce is how many names are read before these objects are removed: a backup may have more
+// than fit into memory, and the result of listing during removal is undefined.
 const removedAtOnce = 10_000
 
-// removeParts removes the objects of a backup that does not exist, or not any more. It goes on behind those that the place
-// keeps for now (store.Kept), of which the error tells.
+// removeParts removes the objects of a backup without a manifest. It skips objects that the store
+// retains (store.Kept), and reports them in the error.
 func (r *Repo) removeParts(ctx context.Context, id string) (bytes int64, objects int, err error) {
 	var kept error
 	for _, prefix := range partPrefixes {
@@ -47,7 +48,7 @@ func (r *Repo) removeParts(ctx context.Context, id string) (bytes int64, objects
 					break
 				}
 			}
-			more = false // unless something was there
+			more = false // unless something was found
 			for _, i := range some {
 				err := r.store.Delete(ctx, i.Name)
 				switch {

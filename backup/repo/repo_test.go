@@ -44,7 +44,7 @@ func wantKind(t *testing.T, err error, kind tidemark.Kind) {
 
 var passphrase = Keys{Passphrase: "correct horse"}
 
-// text makes bytes that compress by about a half.
+// text returns bytes that compress to about a half.
 func text(r *rand.Rand, n int) []byte {
 	b := make([]byte, n)
 	for i := range b {
@@ -54,7 +54,7 @@ func text(r *rand.Rand, n int) []byte {
 }
 
 // backUp writes a backup with a few files: of several pieces, bundled, with holes, empty, folders.
-// Pieces have pieceSize bytes, and what each file should be is returned.
+// Pieces have pieceSize bytes. It returns the expected content of each file.
 func backUp(ctx context.Context, r *Repo, parent, codec string, seed uint64) (*Manifest, map[Path][]byte, error) {
 	const pieceSize = 3000
 	rnd := rand.New(rand.NewPCG(seed, 0))
@@ -118,7 +118,7 @@ func backUp(ctx context.Context, r *Repo, parent, codec string, seed uint64) (*M
 			return nil, nil, err
 		}
 	}
-	// A file with holes before, between and behind.
+	// A file with holes before, between and after its extents.
 	holes := make([]byte, 9000)
 	f := File{Path: "holes", Size: 9000, Mode: 0o600}
 	for _, at := range []int{1000, 5000} {
@@ -167,7 +167,7 @@ func putLog(ctx context.Context, r *Repo, n int) error {
 
 func logName(n int) string { return fmt.Sprintf("00000001/00000001%016X", n) }
 
-// read puts a backup's files together again.
+// read reassembles a backup's files.
 func read(ctx context.Context, r *Repo, m *Manifest) (map[Path][]byte, []File, error) {
 	out := map[Path][]byte{}
 	var files []File
@@ -253,7 +253,7 @@ func TestBackupComesBack(t *testing.T) {
 	}
 }
 
-// A pack ends at PackSize and the next begins, and both are read.
+// A pack ends at PackSize and the next one begins; both are read.
 func TestPacksEnd(t *testing.T) {
 	s := must(store.Open(t.Context(), t.TempDir(), store.Options{}))
 	r := must(Create(t.Context(), s, Keys{}))
@@ -296,8 +296,8 @@ func TestPacksEnd(t *testing.T) {
 	}
 }
 
-// A backup in a repository that somebody else has made between its preparation and its begin is
-// sealed for that one.
+// If another process makes the repository between a backup's preparation and its begin, the backup
+// is sealed for that repository.
 func TestBackupWhereSomebodyElseWasFirst(t *testing.T) {
 	for _, keys := range []Keys{{}, {Passphrase: "correct horse"}} {
 		s, ctx := newMemory(), t.Context()
@@ -307,7 +307,7 @@ func TestBackupWhereSomebodyElseWasFirst(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, d := range must(must(Open(ctx, s, keys)).Verify(ctx, VerifyOptions{})).Damages {
-			if !strings.HasPrefix(d.Object, "wal/") { // nobody has archived
+			if !strings.HasPrefix(d.Object, "wal/") { // nothing is archived
 				t.Errorf("%+v", d)
 			}
 		}
@@ -392,7 +392,7 @@ func TestKeys(t *testing.T) {
 	_, err = Open(ctx, bare, passphrase)
 	wantKind(t, err, tidemark.Invalid)
 
-	// Somebody has put another key in the place of ours: the id gives it away.
+	// Another key was substituted for ours: the id reveals it.
 	q := newMemory()
 	must(Create(ctx, q, Keys{Recipients: []string{id.Recipient().String()}}))
 	c := must(openConfig(s.objects[configName].text))
@@ -401,7 +401,7 @@ func TestKeys(t *testing.T) {
 	_, err = Open(ctx, s, mine)
 	wantKind(t, err, tidemark.Corrupt)
 
-	// What is in clear text says nothing of the source.
+	// Clear text reveals nothing about the source.
 	for name, o := range s.objects {
 		if name != configName && (bytes.Contains(o.text, []byte("base/1")) || bytes.Contains(o.text, []byte("postgres"))) {
 			t.Errorf("%s can be read", name)
@@ -451,7 +451,7 @@ func TestLogs(t *testing.T) {
 				t.Errorf("%s comes back as other bytes", name)
 			}
 			in.Close()
-			// Once more is as good; other bytes are refused, and change nothing.
+			// Repeating it is harmless; other bytes are rejected, and change nothing.
 			if err := r.PutLog(ctx, name, bytes.NewReader(b), Codec{}); err != nil {
 				t.Error(err)
 			}
@@ -475,7 +475,7 @@ func TestLogs(t *testing.T) {
 		}
 		_, err := r.GetLog(ctx, logName(9))
 		wantKind(t, err, tidemark.NotFound)
-		// One that is not finished grows, and goes.
+		// An unfinished log grows, and is removed.
 		for _, b := range [][]byte{big[:10], big[:20]} {
 			if err := r.PutOpenLog(ctx, logName(4)+".open", bytes.NewReader(b), c); err != nil {
 				t.Fatal(err)

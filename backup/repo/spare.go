@@ -7,14 +7,14 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// spareName is an object of no meaning, which prune removes where the place is full: so that it can write
-// its lock, and the marks of what it removes. It is made anew when there is room.
+// spareName is a dummy object, which prune removes if the place is full: so that it can write its
+// lock, and the marks of what it removes. It is recreated once there is space.
 const (
 	spareName = "spare"
 	spareSize = 256 << 10
 )
 
-// makeSpare makes it if it is not there. That it fails has no consequence now.
+// makeSpare creates it if it does not exist. A failure has no consequence now.
 func (r *objects) makeSpare(ctx context.Context) {
 	o, err := r.store.Create(ctx, spareName, store.New)
 	if err != nil {
@@ -26,7 +26,7 @@ func (r *objects) makeSpare(ctx context.Context) {
 	}
 }
 
-// lockToRemove takes a remover's lock, also in a place that is full.
+// lockToRemove takes a remover's lock, even in a full place.
 func (r *Repo) lockToRemove(ctx context.Context, spec LockSpec) (*Lock, error) {
 	l, err := r.Lock(ctx, spec)
 	if tidemark.KindOf(err) != tidemark.Full || err == nil {

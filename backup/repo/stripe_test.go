@@ -15,7 +15,7 @@ import (
 	"github.com/tidemarkdb/tidemark/store"
 )
 
-// striped is a repository over some places, with a backup that has packs in two.
+// striped makes a repository over several places, with a backup that has packs in two.
 func striped(t *testing.T, places int, keys Keys) (world, *Manifest, map[Path][]byte) {
 	t.Helper()
 	w := newWorld(places)
@@ -35,8 +35,8 @@ func striped(t *testing.T, places int, keys Keys) (world, *Manifest, map[Path][]
 	return w, m, want
 }
 
-// A striped repository is opened by any of its places, and what was backed up comes back. Small
-// objects are in the first place.
+// A striped repository is opened by any of its places, and its backup is restored. Small objects
+// are in the first place.
 func TestStripes(t *testing.T) {
 	for _, keys := range []Keys{{}, passphrase} {
 		ctx := t.Context()
@@ -72,7 +72,8 @@ func TestStripes(t *testing.T) {
 	}
 }
 
-// Packs that go to whoever is ready have numbers that say where they are, in the order in which they were begun.
+// Packs that go to the first ready place have numbers that tell their place, in the order in which
+// they were begun.
 func TestPackNumbersOfAStripe(t *testing.T) {
 	w := &Writer{ID: "b", repo: over(&objects{store: spreadOver([]store.Store{newMemory(), newMemory(), newMemory()})})}
 	last := uint32(0)
@@ -87,7 +88,7 @@ func TestPackNumbersOfAStripe(t *testing.T) {
 			t.Fatalf("pack %d follows %d, in place %d", number, last, place)
 		}
 		last = number
-		if open = append(open, o); n%7 == 6 { // these are done, in whatever place
+		if open = append(open, o); n%7 == 6 { // these are done, wherever they are
 			for _, o := range open[:5] {
 				if err := o.Commit(); err != nil {
 					t.Fatal(err)
@@ -98,8 +99,8 @@ func TestPackNumbersOfAStripe(t *testing.T) {
 	}
 }
 
-// What is lost or damaged in one place is found, and said with its place; what lies in a wrong one is named; and
-// all of a backup is removed everywhere.
+// What is lost or damaged in one place is found, and its place is named; what is in a wrong place
+// is named; and a backup is removed from all places.
 func TestStripesAreVerifiedAndPruned(t *testing.T) {
 	ctx := t.Context()
 	w, m, _ := striped(t, 2, Keys{})
@@ -134,7 +135,7 @@ func TestStripesAreVerifiedAndPruned(t *testing.T) {
 	if _, _, err := backUp(ctx, must(w.open(ctx, Keys{})), "", "zstd", 2); err != nil {
 		t.Fatal(err)
 	}
-	w[1].clock = -48 * time.Hour // what another clock says must not count
+	w[1].clock = -48 * time.Hour // the other clock must not count
 	if _, err := must(w.open(ctx, Keys{})).Prune(ctx, PruneOptions{Keep: Keep{Last: 1}}); err != nil {
 		t.Fatal(err)
 	}
@@ -145,7 +146,7 @@ func TestStripesAreVerifiedAndPruned(t *testing.T) {
 	}
 }
 
-// The clock by which what was left is old is each place's own.
+// The age of leftovers is by each place's own clock.
 func TestSweepOfStripesHasTwoClocks(t *testing.T) {
 	ctx := t.Context()
 	var places []Place
@@ -187,7 +188,8 @@ func (s *sweeper) Sweep(_ context.Context, before time.Time) ([]string, error) {
 	return nil, nil
 }
 
-// A place that is missing, or is another one, is named, whichever it is and by whichever the repository is opened.
+// A missing or wrong place is named, whichever it is and by whichever place the repository is
+// opened.
 func TestStripesWithoutAPlace(t *testing.T) {
 	ctx := t.Context()
 	w, m, _ := striped(t, 3, Keys{})
@@ -209,7 +211,8 @@ func TestStripesWithoutAPlace(t *testing.T) {
 		}
 		w[lost].objects = was
 	}
-	// It has moved: whoever opens it says where. When all are named in order, they take note of it.
+	// The place has moved: the caller gives its location. If all are named in order, they record
+	// it.
 	w[1].name, w[2].name = "elsewhere", "far"
 	if _, err := OpenPlaces(ctx, w.given(0), opt); tidemark.KindOf(err) != tidemark.Unreachable || err == nil {
 		t.Errorf("a place was found that has moved: %v", err)
@@ -237,7 +240,7 @@ func TestStripesWithoutAPlace(t *testing.T) {
 	must(r.Manifest(ctx, m.ID))
 }
 
-// What is one place of a stripe is not taken for a repository of its own, nor the other way round.
+// One place of a stripe is not taken for a separate repository, nor the reverse.
 func TestStripesAreNoMirrors(t *testing.T) {
 	ctx := t.Context()
 	w, _, _ := striped(t, 2, Keys{})
@@ -279,7 +282,7 @@ func TestStripesAreNoMirrors(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// Whoever is killed while he makes a stripe, or fails, can do it again; two at once make one.
+// A process that is killed or fails while it makes a stripe can repeat it; two at once make one.
 func TestStripesAreMadeAtOnce(t *testing.T) {
 	ctx := t.Context()
 	for _, kind := range []faultKind{stop, stopLate, fail, failLate} {

@@ -14,13 +14,13 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A slow is a backup that is made step by step, with checkpoints between.
+// A slow is a backup made step by step, with checkpoints between.
 type slow struct {
 	w     *Writer
 	packs []*Pack
 	seal  *Sealer
 	rnd   *rand.Rand
-	want  map[Path][]byte // files of which AddFile was told
+	want  map[Path][]byte // files given to AddFile
 	n     int
 }
 
@@ -32,7 +32,7 @@ func beginSlow(ctx context.Context, r *Repo, parent string, seed uint64) (*slow,
 	return &slow{w: w, packs: []*Pack{w.NewPack(w.Context()), w.NewPack(w.Context())}, seal: w.Sealer(Codec{}), rnd: rand.New(rand.NewPCG(seed, 3)), want: map[Path][]byte{}}, nil
 }
 
-// add writes a file whose pieces lie in different packs.
+// add writes a file whose pieces are in different packs.
 func (s *slow) add() error {
 	f := File{Path: Path(fmt.Sprint("base/", s.n)), Mode: 0o600}
 	var whole []byte
@@ -85,14 +85,14 @@ func (s *slow) some(ctx context.Context, n int) error {
 	return s.note(ctx)
 }
 
-// gone is what becomes of a process that is killed: its lock runs out.
+// gone simulates a killed process: its lock expires.
 func (s *slow) gone(at *memory) {
-	s.w.lock.cancel(errReleased) // nobody renews it any more
+	s.w.lock.cancel(errReleased) // nobody renews it now
 	<-s.w.lock.done
 	at.clock += time.Hour
 }
 
-// sameFiles looks whether a backup has files as they were, and gives how many.
+// sameFiles checks that a backup has files as expected, and returns how many.
 func sameFiles(t *testing.T, r *Repo, m *Manifest, want map[Path][]byte) int {
 	t.Helper()
 	got, files, err := read(t.Context(), r, m)
@@ -107,15 +107,15 @@ func sameFiles(t *testing.T, r *Repo, m *Manifest, want map[Path][]byte) int {
 	return len(files)
 }
 
-// A backup that was stopped becomes one of kind Partial, on which another one builds; it stays as long
-// as that does, and goes with it.
+// A stopped backup becomes one of kind Partial, on which another one builds; it stays as long as
+// that one, and is removed with it.
 func TestUnfinishedIsGoneOnWith(t *testing.T) {
 	for _, keys := range []Keys{{}, passphrase} {
 		ctx := t.Context()
 		s := newMemory()
 		r := must(Create(ctx, s, keys))
 		first := must(beginSlow(ctx, r, "", 1))
-		for range 3 { // the packs that a checkpoint has end with the next piece after it
+		for range 3 { // the checkpoint's packs end with the next piece after it
 			if err := first.some(ctx, 5); err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func TestUnfinishedIsGoneOnWith(t *testing.T) {
 	}
 }
 
-// How long an unfinished backup stays, and its log; and what is left of it when it goes.
+// How long an unfinished backup and its log stay, and that nothing is left of it afterwards.
 func TestPruneOfUnfinished(t *testing.T) {
 	for _, taken := range []bool{false, true} {
 		ctx := t.Context()
@@ -214,12 +214,13 @@ func TestPruneOfUnfinished(t *testing.T) {
 		if len(rep.Gone)+len(rep.Orphans) != 0 || len(rep.Logs) != 1 || taken != (len(rep.Stay) == 2) {
 			t.Fatalf("%+v", rep)
 		}
-		// What its owner wrote after the checkpoint is of no use once somebody has taken it over.
+		// What its owner wrote after the checkpoint is unneeded once another backup has taken it
+		// over.
 		if v := must(r.Verify(ctx, VerifyOptions{})); len(v.Damages) != 0 || taken && len(v.Left) != 0 {
 			t.Fatalf("%+v", v)
 		}
 		dry := must(r.Prune(ctx, PruneOptions{Keep: Keep{Last: 1}, Unfinished: time.Minute, DryRun: true}))
-		if len(dry.Gone) != 0 || taken == (len(dry.Orphans) == 1) { // that it was taken over is not a minute ago
+		if len(dry.Gone) != 0 || taken == (len(dry.Orphans) == 1) { // it was taken over less than a minute ago
 			t.Fatalf("%+v", dry)
 		}
 		s.clock += 25 * time.Hour
@@ -235,7 +236,8 @@ func TestPruneOfUnfinished(t *testing.T) {
 	}
 }
 
-// What an unfinished backup builds on stays as long as somebody may go on with it, and while somebody is about to.
+// What an unfinished backup builds on stays as long as that can be resumed, and while it is being
+// resumed.
 func TestPruneLeavesWhatUnfinishedNeeds(t *testing.T) {
 	ctx := t.Context()
 	s := newMemory()
@@ -267,7 +269,7 @@ func TestPruneLeavesWhatUnfinishedNeeds(t *testing.T) {
 	}
 	prune("stopped", newest+": newest", base+": needed by "+b.w.ID+", which is not finished")
 	l := must(r.Lock(ctx, LockSpec{Purpose: "backup", Takes: b.w.ID}))
-	s.clock += 25 * time.Hour // longer than it stays for nobody
+	s.clock += 25 * time.Hour // longer than it stays unused
 	if err := l.write(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -282,7 +284,7 @@ func TestPruneLeavesWhatUnfinishedNeeds(t *testing.T) {
 	}
 }
 
-// What Abort leaves can be gone on with; without a checkpoint it leaves nothing.
+// What Abort leaves can be resumed; without a checkpoint nothing is left.
 func TestAbortKeepsTheCheckpoint(t *testing.T) {
 	ctx := t.Context()
 	s := newMemory()
@@ -323,7 +325,7 @@ func TestAbortKeepsTheCheckpoint(t *testing.T) {
 	}
 }
 
-// An owner who was taken for dead, and is not, can neither finish the backup nor remove what others have
+// An owner considered dead that is alive can neither finish the backup nor remove what others have
 // taken over.
 func TestOwnerOfWhatWasTakenOver(t *testing.T) {
 	for _, renews := range []bool{false, true} {
@@ -336,13 +338,13 @@ func TestOwnerOfWhatWasTakenOver(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s.clock += time.Hour // it stands still
+		s.clock += time.Hour // it stalls
 		m, release, err := r.TakeOver(ctx, b.w.ID)
 		if err != nil {
 			t.Fatal(err)
 		}
 		release()
-		if renews { // it writes its lock anew in the moment in which that was removed
+		if renews { // it rewrites its lock just as that is removed
 			if err := b.w.lock.write(ctx); err != nil {
 				t.Fatal(err)
 			}
@@ -367,8 +369,8 @@ func TestOwnerOfWhatWasTakenOver(t *testing.T) {
 	}
 }
 
-// A checkpoint that is damaged is found, and is never taken for a backup; and one whose packs are not all there
-// neither.
+// A damaged checkpoint is found, and is never taken for a backup; neither is one with missing
+// packs.
 func TestDamagedCheckpoints(t *testing.T) {
 	ctx := t.Context()
 	s := newMemory()
@@ -409,7 +411,7 @@ func TestDamagedCheckpoints(t *testing.T) {
 	}
 }
 
-// While many write, each checkpoint has whole files only.
+// During concurrent writes, each checkpoint has only complete files.
 func TestCheckpointsOfABusyBackup(t *testing.T) {
 	ctx := t.Context()
 	s := newMemory()
@@ -467,9 +469,9 @@ func TestCheckpointsOfABusyBackup(t *testing.T) {
 	}
 }
 
-// A process dies, or a call fails, at each call that writes or removes something, while a backup is made with
-// checkpoints, and while another one goes on with it. What can be gone on with is whole then; and after a
-// prune nothing is left but what is.
+// A process dies, or a call fails, at each call that writes or removes something, while a backup is
+// made with checkpoints, and while another one resumes it. What can be resumed is complete then,
+// and a prune leaves nothing else.
 func TestFaultAtEachCallOfAnUnfinished(t *testing.T) {
 	for _, kind := range []faultKind{stop, stopLate, fail, failLate} {
 		for n := 0; ; n++ {
@@ -517,8 +519,8 @@ func TestFaultAtEachCallOfAnUnfinished(t *testing.T) {
 	}
 }
 
-// goOn makes a backup with checkpoints, ends it, and goes on with it; want has what each may have, and done says
-// whether it came to the end.
+// goOn makes a backup with checkpoints, stops it, and resumes it; want has what each may have, and
+// done reports whether it finished.
 func goOn(r *Repo, s *memory) (want map[string]map[Path][]byte, done bool) {
 	ctx := context.Background()
 	want = map[string]map[Path][]byte{}

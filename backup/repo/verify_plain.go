@@ -8,7 +8,7 @@ import (
 	"slices"
 )
 
-// checkPlain looks whether the plain objects of a logical backup are there, and reads them.
+// checkPlain checks that the plain objects of a logical backup exist, and reads them.
 func (b *backupCheck) checkPlain(ctx context.Context) error {
 	if b.m.Form != Logical {
 		return nil
@@ -29,7 +29,7 @@ func (b *backupCheck) checkPlain(ctx context.Context) error {
 		} else if !IsDamage(err) {
 			return err
 		}
-		// What is damaged is found by its checksum too, but for a description that was written wrong.
+		// A checksum finds most damage too, but not a wrongly written description.
 		defer func() {
 			if err != nil && len(b.v.out.Damages) == before {
 				b.v.damage(b.name(), b.needs, err)
@@ -50,7 +50,7 @@ func (b *backupCheck) checkPlain(ctx context.Context) error {
 	return cmp.Or(err, b.plainLeft(ctx, there))
 }
 
-// plainThere gives the plain objects that are there, with their sizes.
+// plainThere returns the existing plain objects, with their sizes.
 func (b *backupCheck) plainThere(ctx context.Context) (*names, error) {
 	there := new(names)
 	for i, err := range b.v.r.store.List(ctx, plainPrefix+b.m.ID+"/") {
@@ -62,8 +62,8 @@ func (b *backupCheck) plainThere(ctx context.Context) (*names, error) {
 	return there, nil
 }
 
-// eachPlain gives the files whose plain objects are there and as long as they should be. What is not is
-// noted. Sizes of those that were asked for become negative.
+// eachPlain passes give the files whose plain objects exist at the right size, and records the
+// others. It makes the sizes of looked-up objects negative.
 func (b *backupCheck) eachPlain(ctx context.Context, there *names, give func(File) bool) error {
 	going := true
 	return b.files(ctx, func(_ uint32, f *File) error {
@@ -91,7 +91,7 @@ func (b *backupCheck) eachPlain(ctx context.Context, there *names, give func(Fil
 	})
 }
 
-// plainLeft names the plain objects that eachPlain was not asked for.
+// plainLeft names the plain objects that eachPlain did not look up.
 func (b *backupCheck) plainLeft(ctx context.Context, there *names) error {
 	unasked := func(n named) bool { return n.n >= 0 }
 	if b.broken || !slices.ContainsFunc(there.all, unasked) {
@@ -108,7 +108,7 @@ func (b *backupCheck) plainLeft(ctx context.Context, there *names) error {
 	return nil
 }
 
-// readPlain reads a plain object to its end and gives how many bytes it has, decrypted.
+// readPlain reads a plain object to its end and returns its size, decrypted.
 func (b *backupCheck) readPlain(ctx context.Context, f File, look func(File, io.Reader) error) (int64, error) {
 	in, err := b.v.r.OpenPlain(ctx, b.m, f)
 	if err != nil {
@@ -117,7 +117,7 @@ func (b *backupCheck) readPlain(ctx context.Context, f File, look func(File, io.
 	defer in.Close()
 	wrong := look(f, in)
 	if _, err := io.Copy(io.Discard, in); err != nil {
-		return 0, err // the object's own checksum says more than its content
+		return 0, err // the object's own checksum tells more than its content
 	}
 	return f.Size, wrong
 }
