@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// ledger is a schema that all engines have alike.
+// ledger is a schema that all engines share.
 const ledger = `
 CREATE TABLE branch (id int PRIMARY KEY, name varchar(40) NOT NULL UNIQUE, total int NOT NULL DEFAULT 0);
 CREATE TABLE account (id int PRIMARY KEY, branch int NOT NULL, balance decimal(12,2) NOT NULL DEFAULT 0, opened date, note text, FOREIGN KEY (branch) REFERENCES branch (id));
@@ -36,13 +36,13 @@ func trade(t *testing.T, url string, seed uint64, stop chan struct{}) {
 			fmt.Sprintf("DELETE FROM history WHERE id %% 50 = %d", a%50),
 			fmt.Sprintf("DELETE FROM account WHERE id %% 200 = %d", a),
 			fmt.Sprintf("UPDATE branch SET name = 'x%d' WHERE id = %d", n, b),
-			fmt.Sprintf("UPDATE account SET extra = %d WHERE id %% 200 = %d", n, a), // once it is there
+			fmt.Sprintf("UPDATE account SET extra = %d WHERE id %% 200 = %d", n, a), // once the column exists
 		}[rnd.IntN(7)]
-	}, "42703", uint16(1054)) // there is no such column yet
+	}, "42703", uint16(1054)) // the column does not exist yet
 }
 
-// TestReplicateAcross follows every kind of source into every kind of target under
-// load, through kills and stops.
+// TestReplicateAcross follows every kind of source into every kind of target under load, through
+// kills and stops.
 func TestReplicateAcross(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -70,7 +70,7 @@ func TestReplicateAcross(t *testing.T) {
 				wg.Go(func() { trade(t, src, seed+uint64(i), stop) })
 			}
 			for round := range 4 {
-				// The one takes up what the other has left.
+				// Each run resumes what the previous one left.
 				cmd := process(t, append(args[:len(args):len(args)], "--apply-mode", []string{"batch", "auto"}[rnd.IntN(2)])...)
 				var errOut bytes.Buffer
 				cmd.Stderr = &errOut

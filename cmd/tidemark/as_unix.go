@@ -9,12 +9,12 @@ import (
 	"syscall"
 )
 
-// runAs has a program run as another user, with the groups that the user has. Only root may.
+// runAs makes a program run as another user, with that user's groups. Only root may do that.
 func runAs(cmd *exec.Cmd, uid, gid int) {
 	as := &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 	if u, err := user.LookupId(strconv.Itoa(uid)); err == nil {
 		cmd.Env = append(cmd.Environ(), "HOME="+u.HomeDir, "USER="+u.Username, "LOGNAME="+u.Username)
-		groups, _ := u.GroupIds() // without them it is refused more
+		groups, _ := u.GroupIds() // without them it has fewer rights
 		for _, g := range groups {
 			if n, err := strconv.ParseUint(g, 10, 32); err == nil {
 				as.Groups = append(as.Groups, uint32(n))

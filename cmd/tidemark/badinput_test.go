@@ -14,11 +14,11 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A bad is a command line that cannot succeed.
+// A bad is a command line that must fail.
 type bad struct {
 	name string
-	// line makes the databases, and gives the arguments and the databases that must
-	// stay as they are.
+	// line creates the databases, and returns the arguments and the databases that must stay
+	// unchanged.
 	line func(t *testing.T) (args, kept []string)
 	code int
 }
@@ -43,9 +43,8 @@ func (b bad) check(t *testing.T) {
 	noSecrets(t, o)
 }
 
-// sameText checks the exit code, and all of what standard error says from the error
-// on against the test's text in testdata/errors; what differs between runs is in
-// braces there: see templated.
+// sameText compares the exit code, and standard error from the error to the end, with the test's
+// text in testdata/errors; placeholders in braces replace what differs between runs: see templated.
 func sameText(t *testing.T, o outcome, code int, args []string) {
 	t.Helper()
 	if o.code != code {
@@ -95,7 +94,7 @@ func templated(t *testing.T, s string, args []string) string {
 			s = strings.ReplaceAll(s, filepath.Dir(strings.TrimPrefix(arg, "file:")), "{dir}")
 		}
 	}
-	s = regexp.MustCompile(`\b(10\.05|5\.7|12|99)\.\d+(-MariaDB\S*)?`).ReplaceAllString(s, "$1.{patch}") // of the servers that are made older
+	s = regexp.MustCompile(`\b(10\.05|5\.7|12|99)\.\d+(-MariaDB\S*)?`).ReplaceAllString(s, "$1.{patch}") // versions of the servers that pretend to be older
 	s = regexp.MustCompile(`"pg_tblspc/[^"]*"`).ReplaceAllString(s, "{relation file}")
 	return regexp.MustCompile(`\b01[0-9A-Z]{24}\b`).ReplaceAllString(s, "{run}")
 }
@@ -121,8 +120,8 @@ func noSecrets(t *testing.T, o outcome) {
 	}
 }
 
-// fingerprint says all that a copy could change: which objects there are, when
-// their files were made, and what the rows are.
+// fingerprint returns everything that a copy could change: the objects, when their files were
+// created, and the rows.
 func fingerprint(t *testing.T, db string) string {
 	t.Helper()
 	var tables, objects string
@@ -145,21 +144,21 @@ func fingerprint(t *testing.T, db string) string {
 	return objects
 }
 
-// with gives a URL with another user.
+// with returns a URL with another user.
 func with(raw, user, password string) string {
 	u, _ := url.Parse(raw)
 	u.User = url.UserPassword(user, password)
 	return u.String()
 }
 
-// at gives a URL with another host and port.
+// at returns a URL with another host and port.
 func at(raw, host string) string {
 	u, _ := url.Parse(raw)
 	u.Host = host
 	return u.String()
 }
 
-// shop is a small database that all engines take.
+// shop is a small database that all engines accept.
 const shop = `
 CREATE TABLE customer (id int PRIMARY KEY, name varchar(40) NOT NULL);
 INSERT INTO customer VALUES (1, 'Ada'), (2, 'Grace');
@@ -174,8 +173,8 @@ func shopOn(t *testing.T, srv *testdb.Server) string {
 	return db
 }
 
-// role makes a user of its own for the test, with the privileges that sql grants
-// to it (as r). On MySQL it may log in from here.
+// role creates a user for the test only, with the privileges that sql grants it (as r). On MySQL it
+// may log in from this host.
 func role(t *testing.T, srv *testdb.Server, db, name, sql string) string {
 	t.Helper()
 	if srv.Engine == "postgres" {
@@ -193,7 +192,7 @@ func role(t *testing.T, srv *testdb.Server, db, name, sql string) string {
 	return with(db, user, "s3cret-tide")
 }
 
-// written puts a text into a file of its own.
+// written writes a text to a new file.
 func written(t *testing.T, name, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -345,15 +344,15 @@ var doors = []bad{
 	{"too many arguments", func(t *testing.T) ([]string, []string) { return []string{"diff", "a", "b", "c"}, nil }, 2},
 }
 
-// TestBadDoors tries what fails before a row moves: each has its exit code, its one
-// line and its hint, and changes nothing.
+// TestBadDoors covers failures before any row moves: each has its exit code, its one line and its
+// hint, and changes nothing.
 func TestBadDoors(t *testing.T) {
 	for _, b := range doors {
 		t.Run(b.name, b.check)
 	}
 }
 
-// TestUnknownCommand asks for one that is nearly there.
+// TestUnknownCommand runs a misspelt command.
 func TestUnknownCommand(t *testing.T) {
 	var out, errOut bytes.Buffer
 	o := outcome{code: run(t.Context(), []string{"cpoy", "a", "b"}, &out, &errOut)}
@@ -361,7 +360,8 @@ func TestUnknownCommand(t *testing.T) {
 	sameText(t, o, 2, nil)
 }
 
-// asText writes an error that --json has made an event, in the last line of what standard error says, as it is without.
+// asText turns an error that --json has made an event, in the last line of standard error, back
+// into plain text.
 func asText(errOut string) string {
 	before, last := "", strings.TrimSuffix(errOut, "\n")
 	if i := strings.LastIndexByte(last, '\n'); i >= 0 {

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// balances are moved between accounts, and each move has a number, in the order of commits.
+// balances are moved between accounts; each move has a number, in commit order.
 const balances = `
 CREATE TABLE account (id int PRIMARY KEY, balance int NOT NULL);
 CREATE TABLE savings (id int PRIMARY KEY, balance int NOT NULL);
@@ -23,9 +23,10 @@ INSERT INTO savings SELECT id, balance FROM account;
 INSERT INTO move VALUES (0, 0);
 `
 
-// TestBalances reads a target all the time while money is moved on the source, and the stream is killed, cut off and
-// taken over. With commits in the source's order the target has at each moment what the source had at one: the money is all there, and
-// of the moves the first so many, with what they have moved.
+// TestBalances continuously reads a target while money is moved on the source, and the stream is
+// killed, disconnected and taken over. With commits in the source's order, the target always has a
+// past state of the source: all the money is there, and the first n moves with exactly their
+// effects.
 func TestBalances(t *testing.T) {
 	t.Parallel()
 	for _, x := range []pair{{"postgres to postgres", pg15, pg15}, {"mariadb to mariadb", maria, maria}, {"mysql to postgres", mysql8, pg15}} {
@@ -45,7 +46,7 @@ func TestBalances(t *testing.T) {
 				s := testdb.NewSession(dst)
 				defer s.Close()
 				for ; goesOn(stop); looks.Add(1) {
-					// One statement sees one moment.
+					// A single statement sees a single snapshot.
 					got, err := s.Try(`SELECT (SELECT sum(balance) FROM account) + (SELECT sum(balance) FROM savings), (SELECT count(*) - max(id) FROM move),
 						(SELECT sum(balance) FROM savings) - 800 - (SELECT sum(amount) FROM move), (SELECT max(id) FROM move)`)
 					f := strings.FieldsFunc(got, func(c rune) bool { return c == '\t' || c == '|' })
@@ -54,7 +55,7 @@ func TestBalances(t *testing.T) {
 						return
 					}
 					if err == nil {
-						n, _ := strconv.ParseInt(f[3], 10, 64) // a number, since the others are right
+						n, _ := strconv.ParseInt(f[3], 10, 64) // a number, since the other columns are right
 						last.Store(n)
 					}
 				}
@@ -81,8 +82,8 @@ func TestBalances(t *testing.T) {
 	}
 }
 
-// moves moves money until stop is closed. The first row of move is locked from its reading on, so that the numbers are
-// those of commits.
+// moves moves money until stop is closed. Reading the first row of move locks it, so that the
+// numbers follow the order of commits.
 func moves(t *testing.T, url string, seed uint64, stop chan struct{}) {
 	rnd := rand.New(rand.NewPCG(seed, 1))
 	traffic(t, url, stop, func() string {

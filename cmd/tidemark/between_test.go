@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// between listens for connections to a server, and has each carried by serve.
+// between listens for connections to a server, and has serve relay each.
 func between(t *testing.T, to string, serve func(client, server net.Conn)) (addr string) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,18 +35,18 @@ func between(t *testing.T, to string, serve func(client, server net.Conn)) (addr
 	return l.Addr().String()
 }
 
-// A slowWay is the way to a NATS server, on which what was sent by a process that is dead by now comes late: just
-// before the first message of the one that follows it.
+// A slowWay is the path to a NATS server on which data from a dead process arrives late: just
+// before the first message of its successor.
 type slowWay struct {
 	t       *testing.T
 	to      string
-	subject []byte // what the sending of a message begins with
+	subject []byte // prefix of a published message
 
 	mu     sync.Mutex
-	hold   net.Conn // the server's end of the connection that is slow
+	hold   net.Conn // the server's end of the slow connection
 	last   net.Conn // and of the newest one
 	held   []byte
-	stored chan struct{} // closed when the server has answered what was held
+	stored chan struct{} // closed once the server has answered the held data
 }
 
 func (w *slowWay) listen() (addr string) {
@@ -59,14 +59,14 @@ func (w *slowWay) listen() (addr string) {
 	})
 }
 
-// slow holds from now on what comes by the newest connection.
+// slow holds data from the newest connection from now on.
 func (w *slowWay) slow() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.hold = w.last
 }
 
-// holds says that a message is held.
+// holds reports whether a message is held.
 func (w *slowWay) holds() bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -92,7 +92,8 @@ func (w *slowWay) asks(client, server net.Conn) {
 	}
 }
 
-// pass sends what a client says on, or holds it; or before it what was held, until that is stored.
+// pass forwards or holds a client's data; or first forwards held data, and waits until that is
+// stored.
 func (w *slowWay) pass(server net.Conn, said []byte) bool {
 	w.mu.Lock()
 	if w.hold == server {
@@ -133,11 +134,12 @@ func (w *slowWay) answers(client, server net.Conn) {
 		if err != nil {
 			return
 		}
-		_, _ = client.Write(buf[:n]) // who is dead does not hear it
+		_, _ = client.Write(buf[:n]) // a dead client does not receive it
 	}
 }
 
-// wrongClock carries what a PostgreSQL server says whose clock is ahead: that of commits in its log.
+// wrongClock relays what a PostgreSQL server with a fast clock sends: it shifts the commit times in
+// its log.
 func wrongClock(ahead time.Duration) func(client, server net.Conn) {
 	const xlogData, begin, header = 'w', 'B', 1 + 3*8
 	return func(client, server net.Conn) {
@@ -153,7 +155,7 @@ func wrongClock(ahead time.Duration) func(client, server net.Conn) {
 				return
 			}
 			if head[0] == 'd' && len(body) > header+17 && body[0] == xlogData && body[header] == begin {
-				at := body[header+9:] // microseconds, behind the place of the commit
+				at := body[header+9:] // microseconds, after the LSN of the commit
 				binary.BigEndian.PutUint64(at, binary.BigEndian.Uint64(at)+uint64(ahead.Microseconds()))
 			}
 			if _, err := client.Write(append(head[:], body...)); err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A panic of whichever goroutine ends the command with exit code 70 and with where it was, and ends what the others do.
+// A panic in any goroutine ends the command with exit code 70 and the location of the panic, and
+// stops the other goroutines.
 func TestPanicsAreReported(t *testing.T) {
 	secret := "postgres://me:hush-9@db/x"
 	ways := map[string]func(ctx context.Context) error{

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// definitions compares definitions. Owners and privileges are compared where they are asked
-// for; the target renders them in any case, since what is made again has to get them back.
+// definitions compares definitions. Owners and privileges are compared on request; the target
+// renders them in any case, since objects that are created again must get them back.
 func definitions(ctx context.Context, r *request, engine *engineOptions, env job.Env, spec job.DiffSpec) (*define.Result, error) {
 	with := *engine
 	compare := define.Options{Owners: with.engine.Postgres.Owners, Grants: with.engine.Postgres.Grants}

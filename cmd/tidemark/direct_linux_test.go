@@ -14,7 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// cached counts the bytes of a folder's large files, and those of them that are in the system's cache.
+// cached returns the total size of a folder's large files, and how many of those bytes are in the
+// system's cache.
 func cached(t *testing.T, folder string) (bytes, resident int64) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -52,7 +53,7 @@ func cached(t *testing.T, folder string) (bytes, resident int64) {
 	return bytes, resident
 }
 
-// evict takes a folder's files out of the cache.
+// evict removes a folder's files from the cache.
 func evict(t *testing.T, folder string) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, d fs.DirEntry, err error) error {
@@ -74,13 +75,14 @@ func evict(t *testing.T, folder string) {
 	}
 }
 
-// A backup with --direct-io leaves in the system's cache nothing of what it has read and written, nor does a
-// restore; without it, nothing of what it has read, where the system knows how (Linux 6.14). What it restores is right.
+// A backup with --direct-io leaves nothing that it has read and written in the system's cache, and
+// neither does a restore; without it, a backup leaves nothing of what it has read, if the system
+// supports that (Linux 6.14). The restored data is right.
 func TestDirectIOPassesTheCacheBy(t *testing.T) {
 	t.Parallel()
 	s := little(t)
 	url := s.URL("postgres")
-	disk := t.TempDir() // which the server's own folder need not be on
+	disk := t.TempDir() // the server's own folder may be on another one
 	space := filepath.Join(disk, "space")
 	if err := os.Mkdir(space, 0o700); err != nil {
 		t.Fatal(err)
@@ -96,7 +98,7 @@ func TestDirectIOPassesTheCacheBy(t *testing.T) {
 	testdb.Query(t, url, "CREATE TABLESPACE ondisk LOCATION '"+space+"'")
 	testdb.Query(t, url, "CREATE TABLE large WITH (autovacuum_enabled = off) TABLESPACE ondisk AS SELECT g, (SELECT string_agg(md5((g * 30 + i)::text), '') FROM generate_series(1, 30) i) FROM generate_series(1, 20000) g")
 	want := testdb.Query(t, url, "SELECT count(*), md5(string_agg(t.text, '' ORDER BY g)) FROM large t (g, text)")
-	testdb.Query(t, url, "CHECKPOINT") // what that has noted in pages, the server would write later
+	testdb.Query(t, url, "CHECKPOINT") // otherwise the server would write pages with hint bits later
 	evict(t, space)
 	if bytes, in := cached(t, space); bytes < 18<<20 || in > bytes/10 {
 		t.Logf("%d of %d bytes cannot be taken out of the cache: no disk is below it", in, bytes)
@@ -122,7 +124,7 @@ func TestDirectIOPassesTheCacheBy(t *testing.T) {
 	if got := testdb.Query(t, at, "SELECT count(*), md5(string_agg(t.text, '' ORDER BY g)) FROM large t (g, text)"); got != want {
 		t.Errorf("restored %s, not %s", got, want)
 	}
-	for try := 0; ; try++ { // the system keeps what somebody else holds at that moment, as on a busy machine its own readahead does
+	for try := 0; ; try++ { // the system keeps pages that are in use at that moment, for example by its own readahead on a busy machine
 		evict(t, space)
 		must(t, "backup", url, place, "--progress", "none")
 		bytes, in := cached(t, space)
@@ -135,7 +137,7 @@ func TestDirectIOPassesTheCacheBy(t *testing.T) {
 	}
 }
 
-// knowsOnce says whether a file there can be read so that it does not stay in the cache.
+// knowsOnce reports whether files in folder can be read without leaving them in the cache.
 func knowsOnce(t *testing.T, folder string) bool {
 	t.Helper()
 	f, err := os.CreateTemp(folder, "")

@@ -15,8 +15,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestHAPlanSettingsArePasted pastes what a plan prints, in its order and as it stands, into a
-// server and its standby: the standby is the one that commits wait for, and no commit stops.
+// TestHAPlanSettingsArePasted pastes a plan's output, in its order and verbatim, into a server and
+// its standby: commits wait for that standby, and no commit blocks.
 func TestHAPlanSettingsArePasted(t *testing.T) {
 	t.Parallel()
 	s := testdb.OwnPostgres(t, 15)
@@ -65,7 +65,7 @@ func TestHAPlanSettingsArePasted(t *testing.T) {
 		case !strings.HasPrefix(block.Where, "/etc/sysctl.d"):
 			t.Fatalf("where is %q?", block.Where)
 		}
-		// Whatever is pasted so far, commits go on.
+		// However much has been pasted, commits continue.
 		testdb.Query(t, url, "CREATE TABLE IF NOT EXISTS pasted (); ALTER TABLE pasted ADD COLUMN c"+fmt.Sprint(len(block.Text))+" int")
 	}
 	soon(t, "a synchronous standby", func() bool { return testdb.Query(t, url, "SELECT sync_state FROM pg_stat_replication") == "sync" })

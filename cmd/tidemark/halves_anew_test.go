@@ -14,9 +14,10 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestHalvesAnew asks for a table anew while it is loaded, on either machine, and kills one half or both, at
-// any moment. No half ends by itself, and what was asked for last is loaded. How many moments there are is set
-// by TIDEMARK_ANEW, and how many times it is all done by TIDEMARK_TIMES.
+// TestHalvesAnew requests a reload of a table while it is being loaded, on either machine, and
+// kills one half or both, at any moment. No half exits unprompted, and the last request is the one
+// that is loaded. TIDEMARK_ANEW sets how many moments there are, TIDEMARK_TIMES how often the whole
+// test repeats.
 func TestHalvesAnew(t *testing.T) {
 	t.Parallel()
 	moments, times := fromEnv("TIDEMARK_ANEW", 4), fromEnv("TIDEMARK_TIMES", 1)
@@ -33,7 +34,7 @@ func TestHalvesAnew(t *testing.T) {
 	}
 }
 
-// fromEnv is what a variable says, or usual.
+// fromEnv returns the value of a variable, or usual.
 func fromEnv(variable string, usual int) int {
 	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
 		return n
@@ -53,7 +54,7 @@ func anew(t *testing.T, src, dst string, moments int) {
 	c, a := &restarted{t: t, args: h.capture}, &restarted{t: t, args: h.apply}
 	defer func() {
 		if all := append(c.log, a.log...); t.Failed() {
-			slices.Sort(all) // by their times
+			slices.Sort(all) // in order of time
 			t.Log(strings.Join(all, "\n"))
 		}
 	}()
@@ -107,7 +108,7 @@ func anew(t *testing.T, src, dst string, moments int) {
 	must(t, append(h.capture, "--remove")...)
 }
 
-// A restarted is a half that is killed time and again, with all that it has said.
+// A restarted is a half that is repeatedly killed, with all its output.
 type restarted struct {
 	*following
 	t    *testing.T
@@ -120,28 +121,28 @@ func (r *restarted) start() {
 	r.following = running(r.t, r.args...)
 }
 
-// over says that it has ended by itself, and that nobody has taken note yet.
+// over reports whether it has exited unprompted and nobody has noticed yet.
 func (r *restarted) over() bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", r.Process.Pid))
 	return err == nil && strings.Contains(string(stat), ") Z ")
 }
 
-// end kills it, if it runs. That it has ended by itself is an error.
+// end kills it if it is running. An unprompted exit is an error.
 func (r *restarted) end(at bool) {
 	r.t.Helper()
 	if r.ProcessState != nil {
 		return
 	}
 	_ = r.Process.Kill()
-	_ = r.Wait() // its state says more
+	_ = r.Wait() // its state tells more
 	if r.ProcessState.Exited() {
 		r.t.Errorf("%s has ended by itself: exit %d", r.args[0], r.ProcessState.ExitCode())
 	}
 	r.log = append(r.log, fmt.Sprintf("%s -- %s, of process %d, killed amid: %v\n%s", time.Now().Format("15:04:05.000"), r.args[0], r.Process.Pid, at, &r.err))
 }
 
-// TestHalvesOnItsWay kills a capture of which a message is on its way to the queue still, where it comes when the
-// next capture has looked for its end. That one looks again.
+// TestHalvesOnItsWay kills a capture while one of its messages is still in flight; it reaches the
+// queue after the next capture has read the queue's end. That one reads it again.
 func TestHalvesOnItsWay(t *testing.T) {
 	t.Parallel()
 	src, dst := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst")

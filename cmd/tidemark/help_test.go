@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// allCommands gives every command that users see, below a root.
+// allCommands returns every command that users see, below a root.
 func allCommands() (out []*cobra.Command) {
 	var walk func(*cobra.Command)
 	walk = func(c *cobra.Command) {
@@ -37,8 +37,8 @@ func helpOf(t *testing.T, args ...string) string {
 	return out.String()
 }
 
-// TestHelpFitsAScreen looks whether the help of each command has 40 lines of 80 columns at most, and with it the way to all
-// of it.
+// TestHelpFitsAScreen checks that the help of each command has at most 40 lines of 80 columns, and
+// that it names the way to the full help.
 func TestHelpFitsAScreen(t *testing.T) {
 	for _, c := range allCommands() {
 		path := strings.Fields(c.CommandPath())[1:]
@@ -68,7 +68,8 @@ func TestHelpFitsAScreen(t *testing.T) {
 	}
 }
 
-// TestHelpHasAllCommands looks whether the root's help has each command, in one of its groups and in one line.
+// TestHelpHasAllCommands checks that the root's help lists each command, in one of its groups and
+// on one line.
 func TestHelpHasAllCommands(t *testing.T) {
 	root := helpOf(t, "--help")
 	for _, c := range allCommands() {

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/cmd/tidemark/option"
 )
 
-// hosted gives what reads the options of a command that doc/host has.
+// hosted returns, for each command used in doc/host, a reader of its options.
 var hosted = map[string]func(*cobra.Command) func() error{
 	"backup": reads[backupOptions], "prune": reads[pruneOptions], "verify": reads[verifyOptions], "archive": reads[archiveOptions], "replicate": reads[replicateOptions],
 }
@@ -26,13 +26,13 @@ func reads[O any, P interface {
 	return func() error { _, err := read(nil); return err }
 }
 
-// What doc/host has for schedulers are command lines that this program takes.
+// The command lines in doc/host for schedulers are valid for this program.
 func TestHostExamples(t *testing.T) {
 	takes := func(t *testing.T, args []string) {
 		t.Helper()
 		cmd, rest, err := rootCommand(io.Discard, io.Discard).Find(args)
 		if err == nil {
-			same := &cobra.Command{Use: cmd.Use} // with the options alone, whose values are looked at when they are read
+			same := &cobra.Command{Use: cmd.Use} // only the options, whose values are checked when they are read
 			read := hosted[cmd.Name()](same)
 			if err = same.ParseFlags(rest); err == nil {
 				err = read()

@@ -1,6 +1,6 @@
-// Command tidemark copies, compares and checks relational databases, and says at
-// every moment what it is waiting for. Each verb has a file with its options and
-// their table; options.go puts the tables together; exit.go maps kinds of errors to exit codes.
+// Command tidemark copies, replicates, backs up, compares and sizes relational databases, and
+// always shows what it is waiting for. Each verb has a file with its options and their table;
+// options.go combines the tables; exit.go maps kinds of errors to exit codes.
 package main
 
 import (

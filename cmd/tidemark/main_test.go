@@ -14,7 +14,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// asMain makes the test binary be tidemark, for tests that kill it.
+// asMain makes the test binary run as tidemark, for tests that kill it.
 const asMain = "TIDEMARK_TEST_AS_MAIN"
 
 func TestMain(m *testing.M) {
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	testdb.Main(m)
 }
 
-// outcome is what a command line gave.
+// outcome is the result of a command line.
 type outcome struct {
 	code        int
 	out, errOut string
@@ -51,7 +51,7 @@ var (
 	states   = map[string]string{}
 )
 
-// statePath is one catalogue for each test.
+// statePath returns the test's catalogue.
 func statePath(t *testing.T) string {
 	t.Helper()
 	statesMu.Lock()
@@ -62,7 +62,7 @@ func statePath(t *testing.T) string {
 	return states[t.Name()]
 }
 
-// withState adds the test's catalogue to a command line that names none and may have one.
+// withState adds the test's catalogue to a command line that accepts one and names none.
 func withState(t *testing.T, args []string) []string {
 	t.Helper()
 	group := args[0] == "archive" && len(args) > 1 && (args[1] == "push" || args[1] == "get")
@@ -72,7 +72,7 @@ func withState(t *testing.T, args []string) []string {
 	return append(slices.Clone(args), "--state", statePath(t))
 }
 
-// must runs a command line that has to succeed.
+// must runs a command line that must succeed.
 func must(t *testing.T, args ...string) outcome {
 	t.Helper()
 	o := cli(t, args...)
@@ -82,7 +82,7 @@ func must(t *testing.T, args ...string) outcome {
 	return o
 }
 
-// process starts a command line in a process of its own.
+// process prepares a command line to run in a separate process.
 func process(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
 	exe, err := os.Executable()
@@ -94,7 +94,7 @@ func process(t *testing.T, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// filled is a new database of srv that holds a sample.
+// filled creates a new database of srv that holds a sample.
 func filled(t *testing.T, srv *testdb.Server, sample string) string {
 	t.Helper()
 	url := srv.NewDatabase(t, "src")

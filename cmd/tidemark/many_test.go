@@ -11,8 +11,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// manyTables gives n tables, with a key and an index, a few of them with rows and
-// foreign keys.
+// manyTables returns SQL for n tables, with a key and an index, a few of them with rows and foreign
+// keys.
 func manyTables(n int) string {
 	var b strings.Builder
 	for i := range n {
@@ -27,9 +27,8 @@ func manyTables(n int) string {
 	return b.String()
 }
 
-// TestManyTables copies many small tables, and half as many, which must take about
-// half of the time: a cost that grows with the square would show. How many is set
-// by TIDEMARK_MANY.
+// TestManyTables copies many small tables, and a quarter as many, to detect a cost that grows with
+// the square of the number. TIDEMARK_MANY sets the number.
 func TestManyTables(t *testing.T) {
 	n := 600
 	if s := os.Getenv("TIDEMARK_MANY"); s != "" {
@@ -39,11 +38,11 @@ func TestManyTables(t *testing.T) {
 		t.Run(p.name, func(t *testing.T) {
 			n := n
 			if p.name == "mariadb" {
-				n /= 2 // each is a file, which takes its time to make and to drop
+				n /= 2 // each is a file, which takes time to create and drop
 			}
 			var took map[int]time.Duration
 			quick := func() bool { return took[n] <= 10*took[n/4]+2*time.Second } // 4 times as many; 16 if it were quadratic
-			for try := 0; try < 3 && (try == 0 || !quick()); try++ {              // a machine may be slow at one of them, and not at the other one
+			for try := 0; try < 3 && (try == 0 || !quick()); try++ {              // a machine may be slow during only one of them
 				took = map[int]time.Duration{}
 				for _, n := range []int{n / 4, n} {
 					src := p.src(t).NewDatabase(t, "src")

@@ -24,7 +24,7 @@ func giants(t *testing.T, srv *testdb.Server) string {
 		INSERT INTO giant VALUES (1, repeat(x'00ff5c27', 10 << 20), 'small'), (2, x'00', repeat('0123456789é', 40 << 20 >> 4 << 1)), (3, NULL, NULL);`)
 }
 
-// allowGiants lets a server of the MySQL family take packets of a gigabyte.
+// allowGiants lets a server of the MySQL family accept packets of a gigabyte.
 func allowGiants(t *testing.T, srv *testdb.Server) {
 	t.Helper()
 	if srv.Engine != "postgres" {
@@ -32,7 +32,8 @@ func allowGiants(t *testing.T, srv *testdb.Server) {
 	}
 }
 
-// TestGiantRows copies rows of 40 MB in less than 256 MB of memory. (Within one engine its own tests do.)
+// TestGiantRows copies rows of 40 MB in less than 256 MB of memory. (Tests of the engines cover
+// copies within one engine.)
 func TestGiantRows(t *testing.T) {
 	for _, p := range []pair{{"mariadb to postgres", maria, pg15}, {"postgres to mariadb", pg15, maria}} {
 		t.Run(p.name, func(t *testing.T) {
@@ -51,10 +52,10 @@ func TestGiantRows(t *testing.T) {
 			if p.name != "mariadb to postgres" {
 				return
 			}
-			// A row that differs is read three times, and put together whole.
+			// A row that differs is read three times, and reassembled in full.
 			testdb.Query(t, dst, "UPDATE giant SET v = concat(v, 'x') WHERE id = 2")
 			cmd := process(t, "diff", src, dst)
-			cmd.Env = append(cmd.Env, "GOGC=50") // what counts is what is kept, and not how late the collector is
+			cmd.Env = append(cmd.Env, "GOGC=50") // measure what is retained, not how late the collector runs
 			peak, out = peakExit(t, cmd, 1)
 			t.Logf("diff %d MB", peak>>20)
 			if peak > 480<<20 || !strings.Contains(out, "1 different") {
@@ -64,15 +65,14 @@ func TestGiantRows(t *testing.T) {
 	}
 }
 
-// peakOf runs a process that must succeed, and gives the most memory that it had
-// resident. The kernel's own account after its end would not do: it begins with
-// what this process had at the fork.
+// peakOf runs a process that must succeed, and returns its peak resident memory. The kernel's
+// accounting after the end would not do: it starts from this process's memory at the fork.
 func peakOf(t *testing.T, cmd *exec.Cmd) (bytesN int64, out string) {
 	t.Helper()
 	return peakExit(t, cmd, 0)
 }
 
-// peakExit is peakOf a process that ends with a code.
+// peakExit is peakOf for a process that ends with this exit code.
 func peakExit(t *testing.T, cmd *exec.Cmd, code int) (bytesN int64, out string) {
 	t.Helper()
 	var text bytes.Buffer

@@ -43,7 +43,7 @@ func TestMetricsAddress(t *testing.T) {
 // archive warns as the streams do, before it tries to listen.
 func TestArchiveMetricsAddress(t *testing.T) {
 	for _, asJSON := range []bool{false, true} {
-		for addr, all := range map[string]bool{":99999": true, "0.0.0.0:99999": true, "127.0.0.1:99999": false} { // no such port
+		for addr, all := range map[string]bool{":99999": true, "0.0.0.0:99999": true, "127.0.0.1:99999": false} { // invalid ports
 			var said bytes.Buffer
 			w := &archiveWatch{view: screen.View{JSON: asJSON, Progress: "none"}, to: &said}
 			if _, err := w.start(addr); err == nil {
@@ -56,7 +56,7 @@ func TestArchiveMetricsAddress(t *testing.T) {
 	}
 }
 
-// A worker's panic is exit code 70, and says where.
+// A worker's panic ends with exit code 70, and its location.
 func TestPanicIsReported(t *testing.T) {
 	g := flow.NewGroup(t.Context())
 	g.Go("reader", func(context.Context, *flow.Clock) error { return panics() })

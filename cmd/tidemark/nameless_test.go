@@ -11,9 +11,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestReplicateWithoutNames follows servers whose log has no names of columns. While the stream
-// is down tables get columns, at their ends and between others, amid traffic; the one that
-// takes it up is killed within that, and the next one too. No table stops or is loaded again.
+// TestReplicateWithoutNames follows servers whose log has no column names. While the stream is down
+// tables get columns, at their ends and between others, during traffic; the stream that resumes is
+// killed amid these changes, and so is the next one. No table stops or is loaded again.
 func TestReplicateWithoutNames(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -44,7 +44,7 @@ func TestReplicateWithoutNames(t *testing.T) {
 					for _, f := range all {
 						if kill {
 							_ = f.Process.Kill()
-							_ = f.Wait() // killed, as it has to be
+							_ = f.Wait() // killed on purpose
 						} else {
 							f.interrupt()
 						}

@@ -8,16 +8,16 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// oddNames are names of tables and columns that need care. On MySQL a name has at
-// most 64 characters and does not end with a space; on PostgreSQL 63 bytes.
+// oddNames are names of tables and columns that need care. MySQL allows at most 64 characters and
+// no space at the end; PostgreSQL 63 bytes.
 var oddNames = []string{
 	"Capitals", "ALLCAPS", "two words", " leading", "dot.in.name", "back`tick", `double"quote`, "single'quote", "semi;colon", "sla/sh", `back\slash`,
 	"percent%sign", "under_score", "dash-ed", "q?mark", "$dollar", "{brace}", "[bracket]", "*star*", "a\tb", "é", "表", "naïve ĳ", "select", "table", "order", "group", "user", "key", "rows", "rank",
 	"123", "--comment", "/*c*/", "#hash", "@at", "tidemark", strings.Repeat("n", 63), "null", "default", "copied",
 }
 
-// oddTables gives a script of tables that have these names, with columns that have
-// them too, in an engine's quotes.
+// oddTables returns a script for tables with these names, whose columns have them too, in an
+// engine's quotes.
 func oddTables(quote func(string) string) string {
 	var b strings.Builder
 	for i, name := range oddNames {
@@ -32,7 +32,7 @@ func oddTables(quote func(string) string) string {
 func pgQuote(s string) string { return `"` + strings.ReplaceAll(s, `"`, `""`) + `"` }
 func myQuote(s string) string { return "`" + strings.ReplaceAll(s, "`", "``") + "`" }
 
-// noKey are tables without keys, without rows, and with both.
+// noKey has tables without keys, without rows, and without both.
 const noKey = `
 CREATE TABLE heap (a int, b varchar(20));
 INSERT INTO heap VALUES (1, 'x'), (1, 'x'), (NULL, NULL), (NULL, NULL), (2, '');
@@ -63,7 +63,7 @@ func TestOddNames(t *testing.T) {
 	t.Parallel()
 	for _, p := range pairs {
 		if p.name == "mariadb to mysql" {
-			continue // what is quoted for either of them is quoted in the others
+			continue // characters quoted for either of them are quoted in the others
 		}
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +81,7 @@ func TestOddNames(t *testing.T) {
 			if p.src(t).Engine != "mariadb" {
 				return
 			}
-			// Marks, rejects and a resume must know the names too.
+			// Marks, rejects and a resume must handle the names too.
 			if o := cli(t, "copy", src, dst); o.code != 8 {
 				t.Errorf("a second copy: exit %d\n%s", o.code, o.errOut)
 			}
@@ -92,7 +92,7 @@ func TestOddNames(t *testing.T) {
 	}
 }
 
-// TestDumpOfOddNames loads them out of a dump file.
+// TestDumpOfOddNames loads them from a dump file.
 func TestDumpOfOddNames(t *testing.T) {
 	t.Parallel()
 	for name, dst := range map[string]func(*testing.T) *testdb.Server{"mariadb": maria, "postgres": pg15, "mysql": mysql8} {
@@ -106,7 +106,7 @@ func TestDumpOfOddNames(t *testing.T) {
 	}
 }
 
-// TestLongNames has names of 64 characters, and of 64 bytes in fewer characters.
+// TestLongNames uses names of 64 characters, and of 64 bytes in fewer characters.
 func TestLongNames(t *testing.T) {
 	long, wide := strings.Repeat("x", 64), strings.Repeat("é", 32)
 	sql := fmt.Sprintf("CREATE TABLE `%s` (`%s` int PRIMARY KEY, `%s` varchar(9)); INSERT INTO `%s` VALUES (1, 'a');\n", long, long, wide, long) +
@@ -121,7 +121,7 @@ func TestLongNames(t *testing.T) {
 	}
 }
 
-// TestNamesThatCollide has two names that PostgreSQL cannot tell from each other.
+// TestNamesThatCollide uses two names that PostgreSQL cannot distinguish.
 func TestNamesThatCollide(t *testing.T) {
 	t.Parallel()
 	a, b := strings.Repeat("x", 63)+"a", strings.Repeat("x", 63)+"b"
@@ -134,7 +134,7 @@ func TestNamesThatCollide(t *testing.T) {
 	}
 }
 
-// TestNoColumns copies a table without columns, whose rows are rows all the same.
+// TestNoColumns copies a table without columns, which still has rows.
 func TestNoColumns(t *testing.T) {
 	t.Parallel()
 	src := sqlOn(t, pg15(t), "CREATE TABLE nothing (); INSERT INTO nothing DEFAULT VALUES; INSERT INTO nothing DEFAULT VALUES; CREATE TABLE hollow ();")

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestPeek looks into the queue of a stream that has stopped over a row.
+// TestPeek lists the queue of a stream that has stopped at a row.
 func TestPeek(t *testing.T) {
 	t.Parallel()
 	src, dst, name := pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName()
@@ -51,8 +51,8 @@ func TestPeek(t *testing.T) {
 	}
 }
 
-// TestPeekWhileItRuns looks into the queue of a stream that waits for a lock on its target, in
-// folders whose names are short and long.
+// TestPeekWhileItRuns lists the queue of a stream that waits for a lock on its target, in folders
+// with short and long names.
 func TestPeekWhileItRuns(t *testing.T) {
 	t.Parallel()
 	for _, long := range []bool{false, true} {
@@ -94,7 +94,7 @@ func TestPeekWhileItRuns(t *testing.T) {
 			}
 			f.await("row on the target", func() bool { return testdb.Query(t, dst, "SELECT count(*) FROM a") == "1" })
 			f.interrupt()
-			must(t, "peek", name, "--queue-dir", dir) // nobody answers: it reads the folder itself
+			must(t, "peek", name, "--queue-dir", dir) // nobody answers: it reads the folder directly
 			must(t, "replicate", src, dst, "--name", name, "--queue-dir", dir, "--remove")
 		})
 	}

@@ -7,8 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// profile writes a CPU profile of the whole command where TIDEMARK_CPUPROFILE
-// names a file, for bench.
+// profile writes a CPU profile of the whole command if TIDEMARK_CPUPROFILE names a file, for bench.
 func profile() (stop func(), err error) {
 	path := os.Getenv("TIDEMARK_CPUPROFILE")
 	if path == "" {

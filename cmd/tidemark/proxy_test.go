@@ -10,18 +10,17 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A proxy stands between tidemark and a real server, as a network does: it can
-// break, and come back.
+// A proxy sits between tidemark and a real server like a network: it can fail, and recover.
 type proxy struct {
 	t      *testing.T
 	addr   string            // where it listens
 	to     string            // the server
-	change *strings.Replacer // of what the server says, with texts of equal length; nil nothing
+	change *strings.Replacer // replaces texts in the server's messages by others of equal length; nil: none
 
 	mu    sync.Mutex
 	l     net.Listener
 	down  bool
-	left  int64 // bytes to the server until it stops by itself; 0: it does not
+	left  int64 // bytes to the server until it stops automatically; 0: unlimited
 	conns []net.Conn
 }
 
@@ -33,7 +32,7 @@ func newProxy(t *testing.T, srv *testdb.Server) *proxy {
 	return p
 }
 
-// start listens, after stop at the same address.
+// start listens; after stop, at the same address.
 func (p *proxy) start() {
 	p.t.Helper()
 	listen := testdb.Listen
@@ -58,7 +57,7 @@ func (p *proxy) start() {
 	}()
 }
 
-// stop closes everything: nobody answers any more.
+// stop closes everything: nobody answers from now on.
 func (p *proxy) stop() {
 	p.mu.Lock()
 	p.down = true
@@ -67,14 +66,14 @@ func (p *proxy) stop() {
 	p.cut()
 }
 
-// stopAfter has it stop when so many bytes more have come for the server.
+// stopAfter makes it stop after this many more bytes to the server.
 func (p *proxy) stopAfter(bytes int64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.left = bytes
 }
 
-// A counted is a client's end of a connection, whose bytes count.
+// A counted is a client's end of a connection whose bytes are counted.
 type counted struct {
 	net.Conn
 	p *proxy
@@ -93,7 +92,7 @@ func (c counted) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// cut breaks all connections; new ones can be made.
+// cut breaks all connections; new ones are possible.
 func (p *proxy) cut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -111,7 +110,7 @@ func (p *proxy) serve(client net.Conn) {
 	}
 	p.mu.Lock()
 	p.conns = append(p.conns, client, server)
-	if p.down { // since it was accepted
+	if p.down { // it stopped since the connection was accepted
 		client.Close()
 		server.Close()
 	}
@@ -120,7 +119,7 @@ func (p *proxy) serve(client net.Conn) {
 	pipe(client, server, p.change)
 }
 
-// pipe carries bytes until one side is closed, and closes the other.
+// pipe forwards bytes until one side closes, and then closes the other.
 func pipe(to, from net.Conn, change *strings.Replacer) {
 	defer to.Close()
 	defer from.Close()

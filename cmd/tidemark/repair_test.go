@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// spoil gives each row of the tables with a key the values of another one, or, where it
-// cannot be renumbered, takes it away, and says how many tables there were.
+// spoil gives each row of the tables with a key the values of another one, or deletes it if it
+// cannot be renumbered, and returns how many tables there were.
 func spoil(t *testing.T, url string) int {
 	t.Helper()
 	quote, quiet, own := `"`, "SET session_replication_role = replica; ", "table_schema NOT IN ('pg_catalog', 'information_schema')"
@@ -34,10 +34,10 @@ func spoil(t *testing.T, url string) int {
 	return strings.Count(tables, "\n") + 1
 }
 
-// noMember leaves the row out of the zoo in which an ENUM is none of its members.
+// noMember excludes the zoo's row with an ENUM value that is no member of the ENUM.
 const noMember = "tables: {'*.t_enum': {where: 'id <> 7'}}"
 
-// TestRepairTypes spoils a copy of every type, mends it, and finds it equal.
+// TestRepairTypes spoils a copy of every type, repairs it, and finds it equal.
 func TestRepairTypes(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {

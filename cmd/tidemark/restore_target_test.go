@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark/backup/logs"
 )
 
-// What was meant as a time or an LSN is never taken for the name of a restore point.
+// A malformed time or LSN is never taken for the name of a restore point.
 func TestRecoveryTargets(t *testing.T) {
 	for v, kind := range map[string]string{
 		"end": logs.AtEnd, "immediate": logs.AtOnce, "2/5F0A3B8": logs.AtPlace, "xid:77": logs.AtTx,

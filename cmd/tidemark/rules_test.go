@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// ruled are tables for rules; of orders every fifth has no region.
+// ruled are tables for rules; every fifth row of orders has no region.
 const ruled = `
 CREATE TABLE orders (id int PRIMARY KEY, region varchar(9), total decimal(10,2), secret varchar(20), invoice_id int);
 INSERT INTO orders SELECT %[1]s, CASE %[1]s %% 5 WHEN 0 THEN NULL WHEN 1 THEN 'AS' WHEN 2 THEN 'EU' WHEN 3 THEN 'UK' ELSE 'US' END, %[1]s * 1.5, 'hush', %[1]s FROM %[2]s;
@@ -65,7 +65,7 @@ const ruledDMS = `{"rules": [
    "parallel-load": {"type": "ranges", "columns": ["region", "id"], "boundaries": [["EU", 500], ["UK", 0]]}}
 ]}`
 
-// schemaOf is what a rule calls the tables' schema.
+// schemaOf returns the schema name that rules use for the tables.
 func schemaOf(db string) string {
 	if strings.HasPrefix(db, "postgres") {
 		return "public"
@@ -74,7 +74,7 @@ func schemaOf(db string) string {
 	return strings.Trim(u.Path, "/")
 }
 
-// TestRules copies by rules of both kinds, and compares by the same.
+// TestRules copies by rules of both formats, and compares by the same.
 func TestRules(t *testing.T) {
 	t.Parallel()
 	for _, p := range []pair{{"postgres to postgres", pg15, pg15}, {"mariadb to postgres", maria, pg15}, {"postgres to mariadb", pg15, maria}, {"mariadb to mariadb", maria, maria}} {
@@ -82,7 +82,7 @@ func TestRules(t *testing.T) {
 			t.Run(p.name+" "+form, func(t *testing.T) {
 				t.Parallel()
 				src, dst := ruledOn(t, p.src(t)), p.dst(t).NewDatabase(t, "dst")
-				into := "store" // made on the way
+				into := "store" // created by the copy
 				if p.dst(t).Engine != "postgres" {
 					into = schemaOf(dst)
 				}
@@ -128,7 +128,7 @@ func checkRuled(t *testing.T, dst, schema string) {
 	}
 }
 
-// decode reads one JSON document, all of it.
+// decode parses text as exactly one JSON document.
 func decode(t *testing.T, text string, into any) {
 	t.Helper()
 	if err := json.Unmarshal([]byte(text), into); err != nil {
@@ -136,7 +136,7 @@ func decode(t *testing.T, text string, into any) {
 	}
 }
 
-// TestPartitionRules copies some partitions only, and all of them one by one.
+// TestPartitionRules copies only some partitions, and all of them one by one.
 func TestPartitionRules(t *testing.T) {
 	t.Parallel()
 	mappings := func(t *testing.T, schema, load string) string {
@@ -181,7 +181,7 @@ func TestPartitionRules(t *testing.T) {
 	}
 }
 
-// TestTaskSettings reads DMS's task settings: they hold, and what is not known is listed.
+// TestTaskSettings reads DMS's task settings: they apply, and unknown ones are listed.
 func TestTaskSettings(t *testing.T) {
 	t.Parallel()
 	src, dst := ruledOn(t, pg15(t)), pg15(t).NewDatabase(t, "dst")
@@ -199,7 +199,7 @@ func TestTaskSettings(t *testing.T) {
 	if got := jsonLines[map[string]any](t, fileOf(t, "truncated")); len(got) != 1 {
 		t.Errorf("cut: %v", got)
 	}
-	// The command line wins.
+	// The command line overrides them.
 	must(t, "copy", src, dst, "--task-settings", settings, "--lob-max", "0", "--target-schema", "other")
 	if got := testdb.Query(t, dst, "SELECT max(length(descr)) FROM other.item"); got != "3000" {
 		t.Errorf("other.item has %s", got)
@@ -242,7 +242,7 @@ func TestPlanTouchesNothing(t *testing.T) {
 	}
 }
 
-// TestJSON reads all that is printed with --json.
+// TestJSON parses everything that is printed with --json.
 func TestJSON(t *testing.T) {
 	t.Parallel()
 	src, dst := shopOn(t, maria(t)), pg15(t).NewDatabase(t, "dst")
@@ -316,7 +316,7 @@ func TestRunsAndReports(t *testing.T) {
 	if !strings.Contains(again, strings.TrimSpace(body)) {
 		t.Errorf("the report is another one later:\n%s\nnot\n%s", again, body)
 	}
-	cli(t, "copy", src, dst) // is refused, and no run
+	cli(t, "copy", src, dst) // is refused, and recorded as no run
 	runs := must(t, "runs").out
 	if strings.Count(runs, "\n") != 2 || !strings.Contains(runs, id) || !strings.Contains(runs, "done") {
 		t.Errorf("runs:\n%s", runs)
@@ -329,7 +329,7 @@ func TestRunsAndReports(t *testing.T) {
 	}
 }
 
-// TestShellCompletion has something to offer.
+// TestShellCompletion offers completions.
 func TestShellCompletion(t *testing.T) {
 	t.Parallel()
 	for _, shell := range []string{"bash", "zsh", "fish", "powershell"} {

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestPostgresToPostgres copies each sample within a version or to another one; pg_dump of both
-// sides is equal, and so are all rows.
+// TestPostgresToPostgres copies each sample within a version or to another one; pg_dump output of
+// both sides is equal, and so are all rows.
 func TestPostgresToPostgres(t *testing.T) {
 	t.Parallel()
 	for _, sample := range []string{"pagila", "chinook", "northwind", "world", "types-zoo"} {
@@ -22,7 +22,7 @@ func TestPostgresToPostgres(t *testing.T) {
 				must(t, "copy", src, dst)
 				must(t, "diff", src, dst)
 				if v[0] != v[1] {
-					return // the versions print some things in their own ways
+					return // the versions print some things differently
 				}
 				a, b := testdb.PgDump(t, src), testdb.PgDump(t, dst)
 				if a != b {
@@ -42,7 +42,7 @@ func packed(sample string) string {
 
 func major(n int) string { return map[int]string{15: "15", 16: "16", 17: "17", 18: "18"}[n] }
 
-// firstDifference gives the lines around the first one that differs.
+// firstDifference returns the lines around the first difference.
 func firstDifference(a, b string) string {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for i := range x {
@@ -59,7 +59,8 @@ func mysqlServers(t *testing.T) map[string]*testdb.Server {
 	return map[string]*testdb.Server{"mariadb": testdb.MariaDB(t), "mysql": testdb.MySQL(t)}
 }
 
-// waysOf are all of n ways to copy the sample with all types, and one of them, which is drawn, for any other.
+// waysOf returns all n ways to copy the sample with all types, and one drawn at random for any
+// other.
 func waysOf(t *testing.T, sample string, n int) []int {
 	t.Helper()
 	if sample == "types-zoo" {
@@ -68,8 +69,8 @@ func waysOf(t *testing.T, sample string, n int) []int {
 	return testdb.Draw(t, n, 1)
 }
 
-// TestMySQLFamily copies each sample between MariaDB and MySQL, in one of the four directions that is drawn, and the one
-// with all types in all of them.
+// TestMySQLFamily copies each sample between MariaDB and MySQL, in one randomly drawn direction of
+// the four; the sample with all types is copied in all of them.
 func TestMySQLFamily(t *testing.T) {
 	t.Parallel()
 	servers := []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t)}
@@ -80,7 +81,7 @@ func TestMySQLFamily(t *testing.T) {
 				src := filled(t, a, sample+"/mysql.sql"+packed(sample))
 				dst := b.NewDatabase(t, "dst")
 				args := []string{src, dst}
-				if sample == "types-zoo" && a.Engine == "mariadb" && b.Engine == "mysql" { // MySQL's JSON has no 1e400
+				if sample == "types-zoo" && a.Engine == "mariadb" && b.Engine == "mysql" { // MySQL's JSON cannot hold 1e400
 					args = append(args, "--exclude", "*.t_json")
 				}
 				must(t, append([]string{"copy"}, args...)...)
@@ -90,8 +91,8 @@ func TestMySQLFamily(t *testing.T) {
 	}
 }
 
-// TestMySQLToPostgres copies each sample to PostgreSQL. Of the zoo's dates those
-// that are none become NULL, as asked.
+// TestMySQLToPostgres copies each sample to PostgreSQL. The zoo's invalid dates become NULL, as
+// requested.
 func TestMySQLToPostgres(t *testing.T) {
 	t.Parallel()
 	for _, sample := range []string{"sakila", "chinook", "northwind", "world", "menagerie", "types-zoo"} {
@@ -101,7 +102,7 @@ func TestMySQLToPostgres(t *testing.T) {
 				src := filled(t, a, sample+"/mysql.sql"+packed(sample))
 				dst := testdb.Postgres(t, 15).NewDatabase(t, "dst")
 				args := []string{src, dst, "--zero-dates", "null"}
-				if sample == "types-zoo" { // NUL in text, and a value of an ENUM that is no member, have no place in PostgreSQL
+				if sample == "types-zoo" { // PostgreSQL cannot store NUL in text, nor an ENUM value that is no member
 					args = append(args, "--exclude", "*.t_str", "--config", taskFile(t, "tables: {'*.t_enum': {where: 'id <> 7'}}"))
 				}
 				must(t, append([]string{"copy"}, args...)...)
@@ -111,9 +112,9 @@ func TestMySQLToPostgres(t *testing.T) {
 	}
 }
 
-// zooInMySQL says what the zoo needs to fit into MySQL: no two names that differ in
-// case only, no JSON number beyond a double, and numbers of a thousand digits as
-// text. Its table without columns is left out besides.
+// zooInMySQL adapts the zoo to MySQL: no two names that differ only in case, no JSON number beyond
+// a double, and numbers of a thousand digits as text. Its table without columns is excluded
+// separately.
 const zooInMySQL = `
 rename: {columns: {UPPER: other}}
 tables:
@@ -121,7 +122,8 @@ tables:
   "*.t_numeric": {types: {n: text}}
 `
 
-// TestPostgresToMySQL copies each sample to one of the MySQL family, and the one with all types to both.
+// TestPostgresToMySQL copies each sample to one of the MySQL family, and the sample with all types
+// to both.
 func TestPostgresToMySQL(t *testing.T) {
 	t.Parallel()
 	for _, sample := range []string{"pagila", "chinook", "northwind", "world", "types-zoo"} {
@@ -141,7 +143,7 @@ func TestPostgresToMySQL(t *testing.T) {
 	}
 }
 
-// taskFile writes a task file and gives its path.
+// taskFile writes a task file and returns its path.
 func taskFile(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "task.yaml")

@@ -15,8 +15,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// connectionForms are how people write connection strings, right and wrong; U is the user, S the secret as it is, E the
-// secret percent-encoded, H a host where nobody listens.
+// connectionForms are connection strings as people write them, right and wrong; U is the user, S
+// the plain secret, E the secret percent-encoded, H a host where nobody listens.
 var connectionForms = []string{
 	"X://U:E@H/shop", "X://U:E@H/shop?a=b", "X://:E@H/shop", "X://U:E@", "X://U:E@H,H/shop", "X://U@H/shop?password=E", "X://H/shop?user=U&password=E&a=b",
 	"X://U:E@H/shop?sslpassword=E", "X://U:S@H/shop", "X://:S@H", "X://U::S@H", "X://U/S@H", "X://U:S@H,H", "X:///U:S@H", "X://U@U:S@H/shop", "X://U@H/shop?password=S",
@@ -26,7 +26,8 @@ var connectionForms = []string{
 	"s3://bucket/x?endpoint=H&tls=off&secret-access-key=E", "azblob://c/x?endpoint=http://H/a&sig=E", "gs://b/x?endpoint=http://U:E@H",
 }
 
-// commandsWithURLs are all command lines that take a connection string, which is "?" there; "!" is a folder.
+// commandsWithURLs are all command lines that accept a connection string, written "?"; "!" is a
+// folder.
 var commandsWithURLs = [][]string{
 	{"copy", "?", "?"}, {"copy", "?", "?", "--json"}, {"copy", "file:/nowhere.sql", "?"}, {"copy", "?", "?", "--plan"}, {"check", "?", "?"}, {"diff", "?", "?"}, {"diff", "?", "?", "--json"}, {"repair", "?", "?"},
 	{"replicate", "?", "?"}, {"replicate", "?", "?", "--queue", "?"}, {"replicate", "?", "?", "--remove"}, {"replicate", "?", "?", "--json", "--metrics", "127.0.0.1:0"}, {"capture", "?", "?", "--queue", "?"}, {"capture", "?", "?", "--queue", "?", "--monitor-to", "?"},
@@ -36,8 +37,8 @@ var commandsWithURLs = [][]string{
 	{"ha", "scan", "?"}, {"ha", "check", "?"}, {"ha", "check", "?", "--replica", "?"}, {"ha", "plan", "?"}, {"?"}, {"report", "?"}, {"runs", "?"}, {"utilities", "?"}, {"set", "?"}, {"copy", "?", "?", "--lanes", "?"},
 }
 
-// leaked gives a piece of a secret that stands in text: three of its characters in a row, of which one is a capital; nothing
-// else here has those capitals.
+// leaked returns a piece of a secret found in text: three consecutive characters, one of them a
+// capital; nothing else here contains those capitals.
 func leaked(secret, text string) string {
 	for _, whole := range []string{secret, url.QueryEscape(secret)} {
 		for i := 0; i+4 <= len(whole); i++ {
@@ -49,15 +50,15 @@ func leaked(secret, text string) string {
 	return ""
 }
 
-// No piece of a secret that stands in a connection string, right or wrong, is in what any command prints, nor in its
-// catalogue, its logs, or whatever else it leaves.
+// No piece of a secret in a connection string, right or wrong, appears in the output of any
+// command, nor in its catalogue, its logs, or anything else it leaves.
 func TestNoCommandTellsASecret(t *testing.T) {
 	t.Parallel()
 	rounds, each := 250, 50*time.Millisecond
 	if testdb.Long() {
 		rounds, each = 12_500, 400*time.Millisecond
 	}
-	for part := range uint64(8) { // most of their time they wait for servers that are not there
+	for part := range uint64(8) { // they mostly wait for servers that do not exist
 		t.Run(fmt.Sprint(part), func(t *testing.T) {
 			t.Parallel()
 			tellNoSecret(t, rand.New(rand.NewPCG(3, part)), rounds, each)
@@ -65,7 +66,7 @@ func TestNoCommandTellsASecret(t *testing.T) {
 	}
 }
 
-// tellNoSecret runs so many commands, and gives each so much time.
+// tellNoSecret runs this many commands, with a time limit for each.
 func tellNoSecret(t *testing.T, rnd *rand.Rand, rounds int, each time.Duration) {
 	t.Helper()
 	const letters, signs = "ABCDEFGHJKMNPQSTVWXYZ", "@/#?:%&=+ !$'\"\\;,()[]{}<>~`^|-_.*0123456789"

@@ -14,19 +14,20 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A walk is all that goes between a process and its servers, step by step: each is some bytes in one direction. At one
-// step it kills the process, before these bytes are there or behind them.
+// A walk relays all traffic between a process and its servers, step by step: each step is some
+// bytes in one direction. At one step it kills the process, before or after these bytes have
+// arrived.
 type walk struct {
 	t *testing.T
 
 	mu     sync.Mutex
-	n, at  int // steps until now; the last one, 0: none
+	n, at  int // steps so far; the step that kills, 0: none
 	before bool
 	cmd    *exec.Cmd
 	conns  []net.Conn
 }
 
-// way gives the URL of a server by which the walk sees what goes to it, and comes from it.
+// way returns a server's URL through the walk, which sees its traffic in both directions.
 func (w *walk) way(text string) string {
 	w.t.Helper()
 	u, err := url.Parse(text)
@@ -55,10 +56,11 @@ func (w *walk) carry(to, from net.Conn) {
 	}
 }
 
-// step carries some bytes. It is false where nothing goes on: the process is dead, or the other end.
+// step relays some bytes. It returns false if nothing moves any longer: the process or the other
+// side is dead.
 func (w *walk) step(to net.Conn, data []byte) bool {
 	w.mu.Lock()
-	defer w.mu.Unlock() // one step after the other
+	defer w.mu.Unlock() // one step at a time
 	w.n++
 	last := w.n == w.at
 	if w.at > 0 && w.n > w.at || last && w.before {
@@ -72,7 +74,7 @@ func (w *walk) step(to net.Conn, data []byte) bool {
 	return err == nil && !last
 }
 
-// kill kills the process. What it has sent, and was not carried, nobody gets.
+// kill kills the process. Data it has sent that was not relayed is lost.
 func (w *walk) kill() {
 	_ = w.cmd.Process.Kill()
 	for _, c := range w.conns {
@@ -81,7 +83,7 @@ func (w *walk) kill() {
 	w.conns = nil
 }
 
-// run runs a command up to a step, or to its end, and says how many steps it took.
+// run runs a command up to a step, or to its end, and returns how many steps it took.
 func (w *walk) run(at int, before bool, args ...string) int {
 	w.t.Helper()
 	cmd := process(w.t, append(args, "--until", "now")...)
@@ -94,7 +96,7 @@ func (w *walk) run(at int, before bool, args ...string) int {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	_ = cmd.Wait() // its state says more
+	_ = cmd.Wait() // its state tells more
 	if cmd.ProcessState.Exited() && cmd.ProcessState.ExitCode() != 0 {
 		w.t.Errorf("killed at step %d, before it %v: exit %d\n%s", at, before, cmd.ProcessState.ExitCode(), &said)
 	}
@@ -104,7 +106,7 @@ func (w *walk) run(at int, before bool, args ...string) int {
 	return w.n
 }
 
-// stepTables have rows that nothing tells apart, of which one that is applied twice is seen.
+// stepTables have indistinguishable rows, so that a row applied twice shows.
 const stepTables = `
 CREATE TABLE account (id int PRIMARY KEY, n int NOT NULL, name varchar(40) UNIQUE);
 CREATE TABLE history (account int, what varchar(40));
@@ -113,9 +115,10 @@ INSERT INTO account VALUES (1, 0, 'one'), (2, 0, 'two');
 
 var eachStep = os.Getenv("TIDEMARK_STEPS") == "all"
 
-// TestKilledAtEachStep kills a stream at steps of all that it says to source, queue and target, and hears from
-// them: before a commit is sent, when it was sent, when its answer is there; the same of what the queue stores, and
-// of what the source may forget. Nothing is lost, and nothing done twice. TIDEMARK_STEPS=all takes each step.
+// TestKilledAtEachStep kills a stream at steps of its traffic with source, queue and target: before
+// a commit is sent, after it was sent, after its answer arrived; likewise for what the queue
+// stores, and for what the source may discard. Nothing is lost, and nothing applied twice.
+// TIDEMARK_STEPS=all covers each step.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	for i, x := range []pair{{"postgres to mariadb", pg15, maria}, {"mariadb to postgres", maria, pg15}, {"mysql to mysql", mysql8, mysql8}} {
@@ -142,7 +145,7 @@ func TestKilledAtEachStep(t *testing.T) {
 					testdb.Query(t, from, fmt.Sprintf("INSERT INTO account VALUES (%[1]d, 0, 'n%[1]d'); BEGIN; UPDATE account SET n = n + 1; INSERT INTO history VALUES (1, 'again'), (2, 'again'); COMMIT; UPDATE account SET id = -id WHERE id = %[1]d; DELETE FROM account WHERE id = -%[2]d", 10+rounds, 9+rounds))
 				}
 				steps := make([]int, len(commands))
-				for range 2 { // the copy; then what there is to do each time
+				for range 2 { // first the copy; then the work of each round
 					for i, args := range commands {
 						steps[i] = w.run(0, false, args...)
 					}
@@ -164,7 +167,7 @@ func TestKilledAtEachStep(t *testing.T) {
 	}
 }
 
-// walkAll kills commands at each step, or at some of them, with something to do each time.
+// walkAll kills commands at each step, or at some of them, with work to do each time.
 func (w *walk) walkAll(commands [][]string, steps []int, work func()) {
 	w.t.Logf("%v steps", steps)
 	if eachStep {
@@ -186,14 +189,15 @@ func (w *walk) walkAll(commands [][]string, steps []int, work func()) {
 	for range 4 {
 		work()
 		for i, args := range commands {
-			w.run(1+steps[i]/3+rnd.IntN(steps[i]), rnd.IntN(2) == 0, args...) // the first are those of connecting
+			w.run(1+steps[i]/3+rnd.IntN(steps[i]), rnd.IntN(2) == 0, args...) // the first steps are those of connecting
 		}
 	}
 }
 
-// TestCopyKilledAtEachStep kills replicate, or apply beside a capture that runs, at steps of all that it says to source and
-// target in the copy before its stream, and while it resumes that. The same command always goes on, and nothing is lost or
-// there twice. TIDEMARK_STEPS=all takes each step of a copy.
+// TestCopyKilledAtEachStep kills replicate, or apply beside a running capture, at steps of its
+// traffic with source and target during the copy before its stream, and while it resumes that copy.
+// The same command always resumes it, and nothing is lost or duplicated. TIDEMARK_STEPS=all covers
+// each step of a copy.
 func TestCopyKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	for i, x := range []pair{{"postgres to mariadb", pg15, maria}, {"mariadb to postgres", maria, pg15}, {"mysql to mysql", mysql8, mysql8}, {"postgres to postgres", pg15, pg15}} {
@@ -222,7 +226,7 @@ type copyWalk struct {
 	*walk
 	x      pair
 	halves bool
-	prep   string // what is done to what the target has already
+	prep   string // handling of existing tables on the target
 }
 
 const copyTables = stepTables + `
@@ -230,7 +234,8 @@ CREATE TABLE owner (id int PRIMARY KEY);
 CREATE TABLE owned (id int PRIMARY KEY, owner int, CONSTRAINT owned_by FOREIGN KEY (owner) REFERENCES owner (id) ON DELETE CASCADE);
 INSERT INTO owner VALUES (1), (2); INSERT INTO owned VALUES (1, 1), (2, 2); INSERT INTO history VALUES (1, 'first');`
 
-// walkCopy begins a stream, kills it at steps, lets it end, and compares. It says how many steps the last run took.
+// walkCopy starts a stream, kills it at steps, lets it end, and compares. It returns how many steps
+// the last run took.
 func (c *copyWalk) walkCopy(kills []int) int {
 	t := c.t
 	from, to := c.x.src(t).NewDatabase(t, "src"), c.x.dst(t).NewDatabase(t, "dst")

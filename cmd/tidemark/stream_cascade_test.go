@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// cascadeTables have children that foreign keys change, and rows on which a transaction can be kept waiting.
+// cascadeTables have children that foreign keys change, and rows that can block a transaction.
 const cascadeTables = `
 CREATE TABLE boss (id int PRIMARY KEY, code int NOT NULL UNIQUE);
 CREATE TABLE worker (id int PRIMARY KEY, boss int, note int, CONSTRAINT worker_boss FOREIGN KEY (boss) REFERENCES boss (id) ON DELETE CASCADE);
@@ -21,15 +21,15 @@ INSERT INTO worker VALUES (1, 1, 0), (2, 2, 0), (3, 3, 0), (4, 4, 0);
 INSERT INTO slow VALUES (1, 0), (2, 0), (3, 0), (4, 0), (5, 0), (6, 0), (7, 0), (8, 0);
 `
 
-// plainReference references what is no key, which InnoDB allows.
+// plainReference references a column without a unique key, which InnoDB allows.
 const plainReference = `
 CREATE TABLE team (id int PRIMARY KEY, grade int NOT NULL, KEY (grade));
 CREATE TABLE perk (id int PRIMARY KEY, grade int, CONSTRAINT perk_grade FOREIGN KEY (grade) REFERENCES team (grade) ON DELETE CASCADE ON UPDATE CASCADE);
 INSERT INTO team VALUES (7, 207), (8, 208);
 `
 
-// TestStreamCascades keeps changes of children waiting on the target while what foreign keys
-// do to these children comes behind them. It must not get before them.
+// TestStreamCascades blocks changes of children on the target while cascading changes to these
+// children follow. Those must not be applied first.
 func TestStreamCascades(t *testing.T) {
 	t.Parallel()
 	const full, minimal = "SET SESSION binlog_row_image = 'FULL'; ", "SET SESSION binlog_row_image = 'MINIMAL'; "
@@ -72,7 +72,7 @@ func TestStreamCascades(t *testing.T) {
 	}
 }
 
-// kept keeps the rows of the table slow locked until the function that it gives is called.
+// kept keeps the rows of the table slow locked until release is called.
 func kept(t *testing.T, dst, engine string) (release func()) {
 	t.Helper()
 	sleep, find, end := "SELECT pg_sleep(600)", "SELECT pid FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'", "SELECT pg_terminate_backend(%s)"
@@ -82,7 +82,7 @@ func kept(t *testing.T, dst, engine string) (release func()) {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_, _ = testdb.TryQuery(dst, "BEGIN; SELECT id FROM slow FOR UPDATE; "+sleep) // it is ended
+		_, _ = testdb.TryQuery(dst, "BEGIN; SELECT id FROM slow FOR UPDATE; "+sleep) // release ends it
 	}()
 	id := ""
 	for begun := time.Now(); id == ""; time.Sleep(20 * time.Millisecond) {

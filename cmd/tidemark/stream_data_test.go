@@ -10,13 +10,13 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A trap is what a stream may trip over, in each dialect.
+// A trap is a pitfall for a stream, in each dialect.
 type trap struct{ name, pg, my string }
 
-// both is a trap that is the same in both.
+// both is a trap with the same SQL in both dialects.
 func both(name, sql string) trap { return trap{name, sql, sql} }
 
-// trapTables are what the traps are set in. %s is the engine's word for large text.
+// trapTables are the tables that the traps use. %s is the engine's type for large text.
 const trapTables = `
 CREATE TABLE doc (id int PRIMARY KEY, n int NOT NULL, big %[1]s, other %[1]s);
 CREATE TABLE seat (id int PRIMARY KEY, place int UNIQUE, name varchar(40) UNIQUE);
@@ -55,8 +55,8 @@ var traps = []trap{
 		"UPDATE `Mixed Case` SET `select` = 5, `grüße` = 'ü', `a.b` = NULL WHERE `The Key` = 1; UPDATE `Mixed Case` SET `The Key` = 3 WHERE `The Key` = 2; DELETE FROM `täble-ü` WHERE id = 1; UPDATE `täble-ü` SET `Ö` = 3"},
 }
 
-// TestStreamTraps changes a source in all ways that a stream may trip over, one after the
-// other and then all at once, in all directions.
+// TestStreamTraps changes a source in all ways that may trip up a stream, one after the other and
+// then all at once, in all directions.
 func TestStreamTraps(t *testing.T) {
 	t.Parallel()
 	for _, x := range []pair{{"postgres to postgres", pg15, pg15}, {"postgres to mariadb", pg15, maria}, {"mariadb to postgres", maria, pg15}, {"mysql to mysql", mysql8, mysql8}} {
@@ -84,7 +84,7 @@ func TestStreamTraps(t *testing.T) {
 				if pg {
 					sql = c.pg
 				}
-				parts := []string{sql} // what is rolled back where it meets another one, and is tried again then
+				parts := []string{sql} // a conflicting transaction is rolled back and retried
 				if !pg && !strings.HasPrefix(sql, "BEGIN") {
 					parts = strings.Split(sql, "; ")
 				}
@@ -140,11 +140,11 @@ func TestStreamManyTables(t *testing.T) {
 	must(t, "diff", src, dst)
 }
 
-// TestStreamAgents comes to the same rows with one agent and with very many, and with many
+// TestStreamAgents yields the same rows with one agent and with very many, and with many
 // transactions in each commit.
 func TestStreamAgents(t *testing.T) {
 	t.Parallel()
-	srv := testdb.OwnPostgres(t, 15, "-c", "max_connections=250") // those of a process that was killed may be there for a moment
+	srv := testdb.OwnPostgres(t, 15, "-c", "max_connections=250") // sessions of a killed process may linger for a moment
 	src := srv.NewDatabase(t, "src")
 	testdb.Load(t, src, strings.NewReader(bank))
 	for _, opts := range [][]string{{"--agents", "1"}, {"--agents", "64"}, {"--agents", "3", "--commit-count", "50"}, {"--apply-mode", "batch"}} {
@@ -164,8 +164,8 @@ func TestStreamAgents(t *testing.T) {
 	}
 }
 
-// TestStreamChangedColumns sends of an update what it has changed: what was done to other
-// columns of its row on the target stays.
+// TestStreamChangedColumns applies only the changed columns of an update: changes to other columns
+// of its row on the target stay.
 func TestStreamChangedColumns(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// patches are n random updates of documents, of which the source logs what they do.
+// patches returns n random updates of documents that the source logs as diffs.
 func patches(n int) string {
 	var b strings.Builder
 	b.WriteString("SET binlog_row_value_options = PARTIAL_JSON;\n")
@@ -35,7 +35,7 @@ func patches(n int) string {
 	return b.String()
 }
 
-// documents are those of all rows, as values.
+// documents returns those of all rows, as values.
 func documents(t *testing.T, url string) []any {
 	t.Helper()
 	var out []any
@@ -52,8 +52,8 @@ func documents(t *testing.T, url string) []any {
 	return out
 }
 
-// TestStreamJSONDiffs follows a source that logs only what was changed in documents: the target has the
-// same ones, and knows a conflict from none.
+// TestStreamJSONDiffs follows a source that logs only the changes to documents: the target has
+// equal documents, and detects conflicts without false alarms.
 func TestStreamJSONDiffs(t *testing.T) {
 	t.Parallel()
 	for _, x := range []pair{{"mysql to postgres", mysql8, pg15}, {"mysql to mysql", mysql8, mysql8}} {

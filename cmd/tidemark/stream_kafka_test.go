@@ -16,8 +16,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestStreamKafka has its queue in Kafka: the process is killed time and again, and then
-// Kafka is, under a process that stays.
+// TestStreamKafka has its queue in Kafka: first the process is killed repeatedly, and then Kafka
+// is, while the process keeps running.
 func TestStreamKafka(t *testing.T) {
 	t.Parallel()
 	b := testdb.Kafka(t)
@@ -34,7 +34,7 @@ func TestStreamKafka(t *testing.T) {
 		f := running(t, args...)
 		time.Sleep(time.Duration(200+rnd.IntN(1000)) * time.Millisecond)
 		_ = f.Process.Kill()
-		_ = f.Wait() // its state says more
+		_ = f.Wait() // its state tells more
 		if f.ProcessState.Exited() {
 			t.Errorf("it ended by itself: exit %d\n%s", f.ProcessState.ExitCode(), &f.err)
 		}
@@ -58,7 +58,7 @@ func TestStreamKafka(t *testing.T) {
 		t.Error("the password of the queue was written down")
 	}
 	for _, want := range []bool{true, false} {
-		c, err := kgo.NewClient(kgo.SeedBrokers(fmt.Sprintf("%s:%d", b.Host, b.Port))) // a new one, since it keeps what it has heard
+		c, err := kgo.NewClient(kgo.SeedBrokers(fmt.Sprintf("%s:%d", b.Host, b.Port))) // a new client, since it caches metadata
 		if err != nil {
 			t.Fatal(err)
 		}

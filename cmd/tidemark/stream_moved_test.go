@@ -9,12 +9,12 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestStreamSourceReplaced kills streams amid traffic, and then their source; a replica
-// takes its place. One stream has a durable queue, in which there is what the target has not.
+// TestStreamSourceReplaced kills streams during traffic, and then their source; a replica replaces
+// it. One stream has a durable queue, with changes that the target lacks.
 func TestStreamSourceReplaced(t *testing.T) {
 	t.Parallel()
 	a, b := testdb.OwnMariaDB(t), testdb.OwnMariaDB(t, "--log-slave-updates=ON")
-	testdb.Query(t, a.URL(""), "CREATE DATABASE moved") // which goes with the server
+	testdb.Query(t, a.URL(""), "CREATE DATABASE moved") // which is removed with the server
 	src, there := a.URL("moved"), b.URL("moved")
 	testdb.Load(t, src, strings.NewReader(ledger))
 	testdb.Query(t, b.URL(""), fmt.Sprintf("CHANGE MASTER TO MASTER_HOST='127.0.0.1', MASTER_PORT=%d, MASTER_USER='%s', MASTER_PASSWORD='%s', MASTER_USE_GTID=slave_pos; START SLAVE", a.Port, a.User, a.Password))
@@ -37,7 +37,7 @@ func TestStreamSourceReplaced(t *testing.T) {
 		}
 		_ = at[i].Wait() // it was killed
 	}
-	time.Sleep(300 * time.Millisecond) // for something that no stream has seen
+	time.Sleep(300 * time.Millisecond) // time for a change that no stream has seen
 	close(stop)
 	<-done
 	all := testdb.Query(t, src, "SELECT @@gtid_binlog_pos")

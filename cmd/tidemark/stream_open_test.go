@@ -8,9 +8,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// TestStreamOpen kills a stream, and restarts its source, while large transactions that
-// are not committed yet have been sent, some of them prepared: each comes whole, once,
-// when it is committed, and what is rolled back never comes.
+// TestStreamOpen kills a stream, and restarts its source, after large uncommitted transactions have
+// been sent, some of them prepared: each arrives complete, once, when it is committed, and
+// rolled-back ones never arrive.
 func TestStreamOpen(t *testing.T) {
 	t.Parallel()
 	for major, queue := range map[int]string{14: "direct", 18: "durable"} {

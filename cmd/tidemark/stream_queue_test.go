@@ -14,14 +14,14 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// stalled keeps a target's table locked, until the function that it gives is called: what
-// is captured then stays in the queue. The lock is one that a transaction without a number
-// may have: new slots of the server would wait for others.
+// stalled keeps a target's table locked until release is called: changes captured meanwhile stay in
+// the queue. The locking transaction needs no transaction ID: new slots of the server would wait
+// for one that has.
 func stalled(t *testing.T, dst, table string) (release func()) {
 	t.Helper()
 	gone := make(chan struct{})
 	go func() {
-		_, _ = testdb.TryQuery(dst, "BEGIN; LOCK TABLE "+table+" IN SHARE MODE; SELECT pg_sleep(600)") // it is ended
+		_, _ = testdb.TryQuery(dst, "BEGIN; LOCK TABLE "+table+" IN SHARE MODE; SELECT pg_sleep(600)") // release ends it
 		close(gone)
 	}()
 	for begun := time.Now(); testdb.Query(t, dst, "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'PgSleep'") == "0"; time.Sleep(20 * time.Millisecond) {
@@ -35,8 +35,8 @@ func stalled(t *testing.T, dst, table string) (release func()) {
 	}
 }
 
-// backlog leaves transactions in the queue of a stream, of which the source has forgotten
-// the log, and the target knows nothing.
+// backlog leaves transactions in a stream's queue that are no longer in the source's log and not
+// yet on the target.
 func backlog(t *testing.T) (src, dst, name, dir string) {
 	t.Helper()
 	src, dst, name, dir = pg15(t).NewDatabase(t, "src"), pg15(t).NewDatabase(t, "dst"), streamName(), filepath.Join(t.TempDir(), "queue")
@@ -58,7 +58,7 @@ func backlog(t *testing.T) (src, dst, name, dir string) {
 	return src, dst, name, dir
 }
 
-// TestStreamQueueDamaged flips a bit in a queue that holds what nobody else has any more.
+// TestStreamQueueDamaged flips a bit in a queue with data that exists nowhere else.
 func TestStreamQueueDamaged(t *testing.T) {
 	t.Parallel()
 	src, dst, name, dir := backlog(t)
@@ -97,8 +97,8 @@ func TestStreamQueueRemoved(t *testing.T) {
 	must(t, "diff", src, dst)
 }
 
-// TestStreamQueueDiskFull lets the disk run full under a queue. What the source has not
-// been told to forget comes again.
+// TestStreamQueueDiskFull fills the disk under a queue. What the source was not allowed to release
+// is sent again.
 func TestStreamQueueDiskFull(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -123,7 +123,7 @@ func TestStreamQueueDiskFull(t *testing.T) {
 	equal(t, src, dst, name, "--queue-dir", filepath.Join(disk, "queue"))
 }
 
-// TestStreamQueueKilled kills a process with a durable queue, time and again.
+// TestStreamQueueKilled repeatedly kills a process with a durable queue.
 func TestStreamQueueKilled(t *testing.T) {
 	t.Parallel()
 	src, dst, name := pg15(t).NewDatabase(t, "src"), maria(t).NewDatabase(t, "dst"), streamName()
@@ -142,7 +142,7 @@ func TestStreamQueueKilled(t *testing.T) {
 		}
 		time.Sleep(time.Duration(100+rnd.IntN(900)) * time.Millisecond)
 		_ = cmd.Process.Kill()
-		_ = cmd.Wait() // its state says more
+		_ = cmd.Wait() // its state tells more
 		if cmd.ProcessState.Exited() {
 			t.Errorf("it ended by itself: exit %d\n%s", cmd.ProcessState.ExitCode(), &errOut)
 		}

@@ -11,11 +11,12 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// nowhere are two databases that nobody can connect to: what fails because of them has taken its task file.
+// nowhere names two databases that nobody can connect to: a command that fails because of them has
+// accepted its task file.
 const nowhere = "source: postgres://u@127.0.0.1:1/a\ntarget: postgres://u@127.0.0.1:1/b\noptions:\n"
 
-// A task file says only what its command knows; anything else is an error with the file and the line, before anything
-// is connected to.
+// A task file may contain only what its command knows; anything else is an error with file and
+// line, before any connection.
 func TestTaskFileKnowsItsCommand(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct{ verb, options, line, says, hint string }{
@@ -40,7 +41,7 @@ func TestTaskFileKnowsItsCommand(t *testing.T) {
 	}
 }
 
-// Every option that a command has on its command line can stand in its task file, by its own name.
+// Every command-line option of a command is also accepted in its task file, under the same name.
 func TestTaskFileTakesAllOfACommand(t *testing.T) {
 	t.Parallel()
 	value := map[string]string{"number": "100", "size": "1MB", "duration": "1s", "on/off": "off", "text": "x", "file": "x", "list": "x.y"}
@@ -69,7 +70,8 @@ func TestTaskFileTakesAllOfACommand(t *testing.T) {
 	}
 }
 
-// Commands that look at what another does take its task file: what only that knows is looked at, and left to it.
+// Companion commands accept the task file of another command: keys that only the other knows are
+// validated, and otherwise left to it.
 func TestTaskFileOfCompanions(t *testing.T) {
 	t.Parallel()
 	for _, verb := range []string{"check", "diff", "repair", "cutover"} {
@@ -91,7 +93,7 @@ func TestTaskFileOfCompanions(t *testing.T) {
 	}
 }
 
-// DMS's settings are of all kinds of tasks: a command takes of them what it knows.
+// DMS's settings cover all kinds of tasks: a command uses those it knows.
 func TestSettingsOfOtherTasks(t *testing.T) {
 	t.Parallel()
 	file := written(t, "settings.json", `{"FullLoadSettings": {"TargetTablePrepMode": "TRUNCATE_BEFORE_LOAD", "MaxFullLoadSubTasks": 3}, "TargetMetadata": {"LimitedSizeLobMode": true, "LobMaxSize": 4}}`)
@@ -106,8 +108,8 @@ func TestSettingsOfOtherTasks(t *testing.T) {
 	}
 }
 
-// What the manual says of commands and options is what they take: each option is described once for each command, and
-// has the same words there and in --help.
+// The manual's commands and options match the program: each option is described once for each
+// command, in the same words there and in --help.
 func TestBookDescribesAllOptions(t *testing.T) {
 	t.Parallel()
 	book := optionBook()

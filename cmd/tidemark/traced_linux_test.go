@@ -15,16 +15,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// These make the test binary start another command line of itself, look at each system call of all
-// its threads (ptrace(2)), count those that change something outside of it, and kill it as it
-// is about to make the n-th: so a test can end a process between any two of its changes. It is a process of
-// its own, since it waits for any child.
+// These make the test binary start another command line of itself, inspect each system call of all
+// its threads (ptrace(2)), count those that change something outside it, and kill it as it is about
+// to make the n-th: so a test can end a process between any two of its changes. The tracer is a
+// process of its own, since it waits for any child.
 const (
 	traceAt    = "TIDEMARK_TEST_KILL_AT" // n; 0: only count
-	traceCount = "TIDEMARK_TEST_COUNT"   // the file in which it says how many there were, and "killed" if it has
+	traceCount = "TIDEMARK_TEST_COUNT"   // the file in which it reports how many there were, and "killed" if it has killed
 )
 
-// mainTraced is what the test binary does with these; false: they are not set.
+// mainTraced runs the test binary with these; false: they are not set.
 func mainTraced() bool {
 	if os.Getenv(traceAt) == "" {
 		return false
@@ -40,8 +40,9 @@ func mainTraced() bool {
 	return true
 }
 
-// killedAt runs a command line and kills it at its n-th change, or lets it end if it has fewer. It says
-// how many there were, and whether it was killed. Its exit code matters only where it was not.
+// killedAt runs a command line and kills it at its n-th change, or lets it end if it has fewer. It
+// returns how many there were, and whether it was killed. Its exit code only matters if it was not
+// killed.
 func killedAt(t *testing.T, n int, args ...string) (changes int, killed bool, said string) {
 	t.Helper()
 	cmd := process(t, args...)
@@ -70,7 +71,7 @@ type tracer struct {
 }
 
 func (x *tracer) run() error {
-	runtime.LockOSThread() // it is one thread that traces
+	runtime.LockOSThread() // ptrace requires a single tracing thread
 	cmd := exec.Command(os.Args[0], os.Args[1:]...)
 	for _, v := range os.Environ() {
 		if !strings.HasPrefix(v, traceAt+"=") {
@@ -106,7 +107,7 @@ func (x *tracer) run() error {
 	return nil
 }
 
-// follow goes from stop to stop, until the process has ended.
+// follow handles stop after stop, until the process has ended.
 func (x *tracer) follow() (code int, err error) {
 	known := map[int]bool{x.pid: true}
 	for {
@@ -133,10 +134,10 @@ func (x *tracer) follow() (code int, err error) {
 					if err := syscall.Kill(x.pid, syscall.SIGKILL); err != nil {
 						return 0, err
 					}
-					continue // not into the call: none of it happens
+					continue // not allowed into the call: none of it happens
 				}
 			}
-		case sig == syscall.SIGTRAP: // a thread begins
+		case sig == syscall.SIGTRAP: // a thread starts
 		case sig == syscall.SIGSTOP && !known[tid]:
 			known[tid] = true
 		default:
@@ -148,7 +149,7 @@ func (x *tracer) follow() (code int, err error) {
 	}
 }
 
-// stop is the beginning of struct ptrace_syscall_info, as ptrace(2) has it.
+// stop is the beginning of struct ptrace_syscall_info in ptrace(2).
 type stop struct {
 	op   uint8
 	_    [7]byte
@@ -158,7 +159,7 @@ type stop struct {
 	_    [2]uint64
 }
 
-// changes says whether a thread that has stopped is about to change something.
+// changes reports whether a stopped thread is about to change something.
 func (x *tracer) changes(tid int) bool {
 	const (
 		getSyscallInfo = 0x420e

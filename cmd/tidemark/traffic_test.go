@@ -12,8 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// goesOn is false when stop is closed; else it waits a moment, so that what a test does beside a stream leaves the
-// processors to that.
+// goesOn returns false once stop is closed; otherwise it waits a moment, so that a test's traffic
+// leaves the processors to its stream.
 func goesOn(stop <-chan struct{}) bool {
 	select {
 	case <-stop:
@@ -23,8 +23,9 @@ func goesOn(stop <-chan struct{}) bool {
 	}
 }
 
-// traffic runs the transactions that next gives until stop is closed. Some may be refused, as refused says; any other
-// error, and that of many none is committed, means that a test's load is not what the test takes it for.
+// traffic runs the transactions that next returns until stop is closed. Some may be refused, as
+// defined by refused; any other error, or not a single commit among many, means that a test's load
+// is not what the test assumes.
 func traffic(t *testing.T, url string, stop <-chan struct{}, next func() string, also ...any) {
 	s := testdb.NewSession(url)
 	defer s.Close()
@@ -44,8 +45,9 @@ func traffic(t *testing.T, url string, stop <-chan struct{}, next func() string,
 	}
 }
 
-// refused reports whether a statement failed since others ran beside it (a lock, a key that another one took), or since its
-// server went away, was fenced, or ended the session; or by one of the codes in also.
+// refused reports whether a statement failed because of concurrent ones (a lock, a key that another
+// took), or because its server went away, was fenced, or ended the session; or with one of the
+// codes in also.
 func refused(err error, also ...any) bool {
 	if pg := (*pgconn.PgError)(nil); errors.As(err, &pg) {
 		const constraint, rollback, connection, resources, ended = "23", "40", "08", "53", "57"
@@ -61,11 +63,11 @@ func refused(err error, also ...any) bool {
 	return true // no answer: the connection is cut
 }
 
-// patience is how long tests wait for what comes within a second or two: other suites run beside them, and a process
-// may stand still for many seconds.
+// patience is how long tests wait for events that usually take a second or two: other suites run in
+// parallel, and a process may stall for many seconds.
 const patience = 2 * time.Minute
 
-// soon waits until a condition holds, and says from time to time that it does.
+// soon waits until a condition holds, and logs from time to time that it is waiting.
 func soon(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for w := (waiting{t: t, what: what}); !ok(); time.Sleep(50 * time.Millisecond) {
@@ -75,14 +77,14 @@ func soon(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// waiting is a test's waiting for something.
+// waiting is a wait of a test for something.
 type waiting struct {
 	t           *testing.T
 	what        string
 	begun, said time.Time
 }
 
-// over says from time to time what is waited for, and reports whether that takes too long.
+// over logs from time to time what the test waits for, and reports whether that takes too long.
 func (w *waiting) over() bool {
 	w.t.Helper()
 	now := time.Now()

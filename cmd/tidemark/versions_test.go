@@ -15,20 +15,20 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// olderZoo says what PostgreSQL 13 needs of an 18's zoo: it has no multiranges, no
-// endless numerics.
+// olderZoo adapts the zoo of version 18 to PostgreSQL 13, which has no multiranges and no infinite
+// numerics.
 const olderZoo = `
 tables:
   "*.t_range": {types: {m4: text, mtz: text}}
   "*.t_numeric": {where: "id not in (3, 4)"}
 `
 
-// TestEveryPostgres copies all types and a sample that is drawn from each version to the next, and between the
-// oldest and the newest; all rows are equal.
+// TestEveryPostgres copies all types and a randomly drawn sample from each version to the next, and
+// between the oldest and the newest; all rows are equal.
 func TestEveryPostgres(t *testing.T) {
 	t.Parallel()
 	for _, v := range [][2]int{{13, 14}, {14, 15}, {15, 16}, {16, 17}, {17, 18}, {13, 18}, {18, 13}} {
-		samples := []string{"types-zoo"} // which has all that the others have, nearly: of these one at a time
+		samples := []string{"types-zoo"} // it covers nearly everything in the others: these are drawn one at a time
 		more := []string{"pagila", "chinook", "northwind"}
 		for _, i := range testdb.Draw(t, len(more), 1) {
 			samples = append(samples, more[i])
@@ -48,7 +48,7 @@ func TestEveryPostgres(t *testing.T) {
 	}
 }
 
-// TestOlderPostgresIsNamed asks for the plan of a copy to a server that lacks a type.
+// TestOlderPostgresIsNamed requests the plan of a copy to a server that lacks a type.
 func TestOlderPostgresIsNamed(t *testing.T) {
 	src := filled(t, testdb.Postgres(t, 18), "types-zoo/pg.sql")
 	o := cli(t, "copy", src, testdb.Postgres(t, 13).NewDatabase(t, "dst"), "--plan")
@@ -63,8 +63,8 @@ func TestOlderPostgresIsNamed(t *testing.T) {
 	}
 }
 
-// TestPostgresVersionsAndMySQL goes to and fro once with the versions that the
-// tests of samples do not use.
+// TestPostgresVersionsAndMySQL copies back and forth once with the versions that the sample tests
+// do not use.
 func TestPostgresVersionsAndMySQL(t *testing.T) {
 	t.Parallel()
 	for _, v := range []int{13, 18} {
@@ -79,8 +79,8 @@ func TestPostgresVersionsAndMySQL(t *testing.T) {
 	}
 }
 
-// TestPoolers copies from and to a pgbouncer. One that pools sessions is like a
-// server; one that pools transactions is refused.
+// TestPoolers copies from and to a pgbouncer. Session pooling works like a server; transaction
+// pooling is refused.
 func TestPoolers(t *testing.T) {
 	srv := testdb.Postgres(t, 15)
 	src := filled(t, srv, "types-zoo/pg.sql")
@@ -102,13 +102,13 @@ func TestPoolers(t *testing.T) {
 	})
 }
 
-// pgbouncer starts one before a server, and gives what turns a URL of the server
-// into one through it.
+// pgbouncer starts a pgbouncer in front of a server, and returns a function that converts a URL of
+// the server to one through it.
 func pgbouncer(t *testing.T, srv *testdb.Server, mode string) func(string) string {
 	t.Helper()
 	address := testdb.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
-	dir, err := os.MkdirTemp("", "tidemark-pool") // t.TempDir is root's alone
+	dir, err := os.MkdirTemp("", "tidemark-pool") // only root can enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func pgbouncer(t *testing.T, srv *testdb.Server, mode string) func(string) strin
 	}
 	args := []string{"-q", config}
 	if os.Getuid() == 0 {
-		args = append([]string{"-u", "postgres"}, args...) // it does not run as root
+		args = append([]string{"-u", "postgres"}, args...) // pgbouncer refuses to run as root
 	}
 	cmd := exec.Command("/usr/sbin/pgbouncer", args...)
 	if err := cmd.Start(); err != nil {

@@ -36,7 +36,8 @@ func row(name, text string, column, width int) []string {
 	return out
 }
 
-// paragraphs cuts a text at its empty lines, and wraps each paragraph anew; one that is indented stays as it is.
+// paragraphs cuts a text at its empty lines, and wraps each paragraph again; an indented one stays
+// as it is.
 func paragraphs(text string, width int) (out [][]string) {
 	for p := range strings.SplitSeq(strings.TrimSpace(text), "\n\n") {
 		switch {
@@ -50,7 +51,7 @@ func paragraphs(text string, width int) (out [][]string) {
 	return out
 }
 
-// blocks cuts examples at their empty lines, and breaks command lines that are too long as a shell takes them.
+// blocks cuts examples at their empty lines, and breaks long command lines with backslashes.
 func blocks(text string, width int) (out [][]string) {
 	for b := range strings.SplitSeq(strings.Trim(text, "\n"), "\n\n") {
 		if b == "" {

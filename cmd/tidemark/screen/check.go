@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Needs shows what a stream wants of both ends.
+// Needs shows what a stream needs on both sides.
 func Needs(w io.Writer, needs []tidemark.Need) {
 	if len(needs) == 0 {
 		return

@@ -10,14 +10,14 @@ import (
 	"time"
 )
 
-// JSON prints a document. Lists without elements are [] in it.
+// JSON prints a document. Empty lists in it are [].
 func JSON(w io.Writer, v any) {
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	enc.Encode(filled(v))
 }
 
-// As prints a report as JSON, or as print does.
+// As prints a report as JSON, or with print.
 func As[T any](w io.Writer, asJSON bool, report T, print func(io.Writer, T)) {
 	if asJSON {
 		JSON(w, report)
@@ -29,7 +29,7 @@ func As[T any](w io.Writer, asJSON bool, report T, print func(io.Writer, T)) {
 // Event prints an object in one line, with the time at its end unless it has one.
 func Event(w io.Writer, v any) {
 	line, err := json.Marshal(filled(v))
-	if err != nil { // of our own types none cannot be written
+	if err != nil { // all of our own types can be written
 		return
 	}
 	var has struct {
@@ -41,7 +41,8 @@ func Event(w io.Writer, v any) {
 	w.Write(append(line, '\n'))
 }
 
-// filled copies what is printed, with empty lists in place of nil ones. What is printed may be read by others meanwhile.
+// filled copies a value to print, with empty lists for nil ones. Others may be reading the original
+// meanwhile.
 func filled(v any) any {
 	if v == nil {
 		return nil

@@ -28,7 +28,8 @@ type document struct {
 	inner
 }
 
-// Lists without elements are [] wherever they are, what was given stays as it is, and an event has its time.
+// Lists without elements are [] wherever they are, what was given stays as it is, and an event has
+// its time.
 func TestJSONListsAndTimes(t *testing.T) {
 	d := document{Event: "e", Deep: []inner{{}}, To: &inner{}, By: map[string]inner{"a": {}}, Any: inner{}, Raw: json.RawMessage(`{"x":null}`)}
 	var out bytes.Buffer
