@@ -9,15 +9,15 @@ import (
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
-// kinds are those of actions whose verb says all.
+// kinds maps verbs that determine the kind alone.
 var kinds = map[change.DDLVerb]Kind{
 	change.DDLSetDefault: SetDefault, change.DDLDropDefault: DropDefault, change.DDLAddPartition: NewPartition, change.DDLRepartition: Repartition,
 	change.DDLDropPartition: DropPartition, change.DDLEmptyPartition: EmptyPartition, change.DDLFillPartition: FillPartition, change.DDLSwapFiles: SwapFiles,
 	change.DDLDropTable: DropTable,
 }
 
-// Read returns what an action of the log is to a target. there is the column as the target's table has it, nil if that has
-// none of the name.
+// Read returns the effect of an action in the log on a target. there is the target's column of that
+// name, nil if there is none.
 func Read(a change.DDLAction, there *tidemark.Column) []Change {
 	c := Change{Kind: Unknown, Table: a.Table, Column: a.Column, To: a.To}
 	switch a.Verb {
@@ -96,11 +96,11 @@ func changed(a change.DDLAction, c Change, there *tidemark.Column) (out []Change
 	if a.Moves {
 		add(MoveColumn, "")
 	}
-	add(SetDefault, "") // or none, as the definition says
+	add(SetDefault, "") // drops the default if the definition has none
 	return out
 }
 
-// labels says which labels come, and which go.
+// labels adds the changes for new and dropped labels.
 func labels(was, is *tidemark.Type, add func(Kind, string)) {
 	for _, l := range is.Labels {
 		if !slices.Contains(was.Labels, l) {
@@ -118,7 +118,8 @@ func sameType(a, b *tidemark.Type) bool {
 	return a.Kind == b.Kind && a.Bits == b.Bits && a.Unsigned == b.Unsigned && a.Length == b.Length && a.Precision == b.Precision && a.Scale == b.Scale
 }
 
-// InRows reports whether a change shows in the relation of the rows behind it, which is looked at when they come.
+// InRows reports whether a change shows in the relation of the rows after it, which is checked when
+// they arrive.
 func InRows(k Kind) bool {
 	return slices.Contains([]Kind{AddColumn, AddExpression, AddIdentity, DropColumn, RenameColumn, ReplaceColumn, ChangeType}, k)
 }

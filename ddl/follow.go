@@ -7,8 +7,8 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// Follow returns what has become of a table between two definitions that its log has told, in an order in which a
-// target's table can be changed in the same way.
+// Follow returns how a table has changed between two definitions in its log, in an order in which
+// the same changes can be made on a target.
 func Follow(id tidemark.TableID, was, is *change.Definition) (out []Change) {
 	if is == nil {
 		return Diff(id, was, is)
@@ -52,8 +52,8 @@ func Follow(id tidemark.TableID, was, is *change.Definition) (out []Change) {
 	return append(out, Diff(id, was, is)...)
 }
 
-// addedKind says of which kind a new column is. What the rows that were there have got is known where the server has noted it
-// beside them, and where there are none.
+// addedKind returns the kind of a new column. Its values in existing rows are known if the server
+// has recorded them, or if there are no such rows.
 func addedKind(c change.DefinedColumn, is *change.Definition) Kind {
 	empty := is.Parted && !slices.ContainsFunc(is.Parts, func(p change.DefinedPart) bool { return p.By == "" })
 	switch {
@@ -65,12 +65,14 @@ func addedKind(c change.DefinedColumn, is *change.Definition) Kind {
 	return AddColumn
 }
 
-// Early reports whether a change of a kind may be made on a target that lacks rows from before it: these fit afterwards too.
+// Early reports whether a change of a kind may be made on a target that still lacks earlier rows:
+// they fit afterwards too.
 func Early(k Kind) bool {
 	return slices.Contains([]Kind{AddColumn, AddGenerated, AddLabel, DropNotNull, NewPartition, SetDefault, DropDefault, SetNotNull}, k)
 }
 
-// Casts reports whether values of a column are converted in the same way on two servers, whatever their sessions' settings.
+// Casts reports whether two servers convert values of a column in the same way, whatever their
+// sessions' settings.
 func Casts(from, to change.DefinedColumn) bool {
 	if from.Type == to.Type {
 		return true

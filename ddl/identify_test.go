@@ -12,7 +12,7 @@ import (
 // A history is a table whose definition changes.
 type history struct {
 	rnd     *rand.Rand
-	begun   int32 // columns that were there before
+	begun   int32 // existing columns at the start
 	columns []change.CatalogueColumn
 }
 
@@ -44,7 +44,7 @@ func (h *history) step() {
 	}
 }
 
-// name is one of few, and not another column's.
+// name draws one of few names that is not another column's.
 func (h *history) name() string {
 	for {
 		name := string(rune('a' + h.rnd.IntN(6)))
@@ -54,7 +54,8 @@ func (h *history) name() string {
 	}
 }
 
-// Whatever became of a table before and after a relation, its columns are known for what they are, or not at all.
+// Whatever happened to a table before and after a relation, its columns are identified correctly or
+// not at all.
 func TestIdentify(t *testing.T) {
 	sure := 0
 	for seed := range uint64(50_000) {
@@ -92,7 +93,8 @@ func TestIdentify(t *testing.T) {
 	}
 }
 
-// Without numbers and without a look there are names only; numbers that come with the relation are believed.
+// Without numbers and without a catalogue read only names are known; numbers that come with the
+// relation are trusted.
 func TestIdentifyAsTold(t *testing.T) {
 	r := change.Relation{Columns: []change.RelationColumn{{Name: "id"}, {Name: "x"}}}
 	if numbers, doubt := Identify(r, nil); numbers != nil || doubt != "" {

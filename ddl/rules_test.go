@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Every kind has a rule for each pair of engines, in words that a sentence can be made of.
+// Every kind has a rule for each pair of engines, with words that fit into a sentence.
 func TestRules(t *testing.T) {
 	engines := []string{"postgres", "mysql", "mariadb"}
 	for _, k := range Kinds() {

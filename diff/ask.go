@@ -13,7 +13,7 @@ import (
 // byServers is the Format of tables whose rows were not read.
 const byServers = "hashed by the servers"
 
-// asked is what the servers said of one table.
+// asked is what the servers returned for one table.
 type asked struct {
 	open atomic.Int64 // tasks not finished
 	mu   sync.Mutex
@@ -22,9 +22,8 @@ type asked struct {
 	none bool // a server could not hash it
 }
 
-// ask has the servers hash the rows of the tables for which both know how in the same
-// way. It gives the tables whose rows have to be read: those that differ, and those
-// that nobody could be asked about.
+// ask makes the servers hash the rows of tables that both can hash in the same way. It returns the
+// tables whose rows must be read: those that differ, and those that the servers cannot hash.
 func (c *comparison) ask(ctx context.Context, tables []*table) (read []*table, err error) {
 	a, okA := c.sides[0].(Summer)
 	b, okB := c.sides[1].(Summer)
@@ -81,8 +80,8 @@ func (c *comparison) ask(ctx context.Context, tables []*table) (read []*table, e
 	return read, err
 }
 
-// askTask asks about one range. What a server refuses to hash is read instead, and
-// says then what is wrong with it.
+// askTask asks for one range. If a server refuses to hash it, the range is read instead, which then
+// reports the cause.
 func (c *comparison) askTask(ctx context.Context, clock *flow.Clock, s Summer, lane int, k *task, answer *asked) error {
 	t := k.table
 	answer.mu.Lock()

@@ -2,21 +2,21 @@ package diff
 
 import "github.com/tidemarkdb/tidemark"
 
-// A normal appends the normal form of a field to dst. Field and normal form are
-// escaped as in COPY text; the field is not NULL, its normal form may be (\N).
+// A normal appends the normal form of a field to dst. Field and normal form are escaped as in COPY
+// text; the field is not NULL, its normal form may be (\N).
 type normal func(dst, field []byte) []byte
 
-// A maker makes a normal for one worker, which may keep scratch memory in it.
+// A maker creates a normal for one worker; it may keep scratch memory in it.
 type maker func() normal
 
-// always makes a maker of a normal that needs no memory.
+// always returns a maker for a normal that needs no memory.
 func always(f normal) maker { return func() normal { return f } }
 
-// A canon rewrites rows so that equal values are equal bytes, for the columns
-// where engines write them differently. It is one worker's.
+// A canon rewrites rows so that equal values are equal bytes, for columns that engines write
+// differently. One worker uses it.
 type canon struct {
 	columns int
-	norm    [2][]normal // per side; nil where the field is right as it is
+	norm    [2][]normal // per side; nil if the field stays unchanged
 	spans   []span
 	buf     []byte
 }
@@ -34,8 +34,8 @@ func newCanon(columns int, makers [2][]maker) *canon {
 	return c
 }
 
-// line gives the row in normal form, good until the next call; false where it has
-// not the right number of columns.
+// line returns the row in normal form, valid until the next call; false if it has the wrong number
+// of columns.
 func (c *canon) line(side int, row []byte) ([]byte, bool) {
 	var ok bool
 	c.spans, ok = fields(tidemark.CopyText, row, c.columns, c.spans)

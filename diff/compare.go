@@ -22,7 +22,7 @@ type comparison struct {
 
 	mu      sync.Mutex
 	running *flow.Group
-	report  flow.Report // of the passes that are over
+	report  flow.Report // of the finished passes
 }
 
 // A table is a pair on its way through the passes.
@@ -31,13 +31,13 @@ type table struct {
 	pair    Pair
 	columns [2][]tidemark.Column
 	format  tidemark.Format
-	makers  [2][]maker // normal forms; nil where rows are compared as they are
+	makers  [2][]maker // normal forms; nil if rows are compared unchanged
 	tasks   [2][]*task
 
-	asked   bool  // the servers were, in vain
+	asked   bool  // the servers were asked, in vain
 	known   int64 // rows, once they were counted
 	buckets int
-	shift   int // a key's bucket is its hash shifted right by so much
+	shift   int // a key's bucket is its hash shifted right by shift bits
 
 	suspects []suspect // buckets that differ after the first pass
 	finds    [3][]find // rows that differ, after the second, by kind
@@ -57,9 +57,8 @@ func (t *table) move(side int) *tidemark.Move {
 	return t.pair.Target
 }
 
-// Compare compares the pairs and says which rows differ, in the order of the
-// pairs. It does not write. Differences are no error; the Result of an error holds
-// the Report only.
+// Compare compares the pairs and returns the rows that differ, in the order of the pairs. It does
+// not write. Differences are not an error; with an error, the Result contains only the Report.
 func Compare(ctx context.Context, source, target Side, pairs []Pair, opt Options) (Result, error) {
 	c := newComparison(source, target, opt)
 	err := c.compare(ctx, pairs)
@@ -103,8 +102,8 @@ func (c *comparison) compare(ctx context.Context, pairs []Pair) error {
 	if err := c.split(ctx); err != nil {
 		return err
 	}
-	// Largest first, so that no lane idles at the end beside one that has it all;
-	// in one order on both sides, so that few tables are open at a time.
+	// Largest first, so that no lane idles at the end while another has a large range; in the same
+	// order on both sides, so that few tables are open at a time.
 	bySize := slices.Clone(c.tables)
 	slices.SortStableFunc(bySize, func(a, b *table) int { return cmp.Compare(b.size(), a.size()) })
 	toRead, err := c.ask(ctx, bySize)
@@ -114,11 +113,11 @@ func (c *comparison) compare(ctx context.Context, pairs []Pair) error {
 	if err := c.sumAll(ctx, toRead, false); err != nil {
 		return err
 	}
-	// Tables that differ are looked at as text, whose values can be shown, and
-	// with buckets that fit the number of rows that they turned out to have.
+	// Tables that differ are read as text, whose values can be shown, and with buckets for the
+	// number of rows found.
 	var again []*table
 	for _, t := range differing(toRead) {
-		toText := t.format == tidemark.CopyBinary || t.format == tidemark.LoadData && c.opt.Keep > 0 // other servers read keys
+		toText := t.format == tidemark.CopyBinary || t.format == tidemark.LoadData && c.opt.Keep > 0 // other servers are asked for the keys
 		if rows := max(t.result.SourceRows, t.result.TargetRows); toText || rows/int64(t.buckets) > 8*rowsPerBucket && t.buckets < maxBuckets {
 			if toText {
 				t.format = tidemark.CopyText
@@ -169,8 +168,8 @@ func (c *comparison) newTable(index int, p Pair) (*table, error) {
 	return t, nil
 }
 
-// chooseFormat takes the form that costs the servers least and in which equal
-// values are equal bytes; where there is none, text with normal forms.
+// chooseFormat returns the cheapest format for the servers in which equal values are equal bytes;
+// if there is none, text with normal forms.
 func (t *table) chooseFormat(opt Options) {
 	fam := tidemark.Family(opt.SourceEngine)
 	alike := fam != "" && fam == tidemark.Family(opt.TargetEngine)
@@ -197,7 +196,7 @@ func (t *table) chooseFormat(opt Options) {
 	}
 }
 
-// split asks both sides at once for the ranges of all tables.
+// split requests the ranges of all tables from both sides at once.
 func (c *comparison) split(ctx context.Context) error {
 	g := flow.NewGroup(ctx)
 	for side, role := range []string{"Source planner", "Target planner"} {
@@ -222,7 +221,7 @@ func (c *comparison) split(ctx context.Context) error {
 	return err
 }
 
-// size is what the larger side has to read, in bytes as far as they are known.
+// size returns the size of the larger side in bytes, as far as known.
 func (t *table) size() (size int64) {
 	for side := range t.tasks {
 		var sum int64
@@ -234,7 +233,7 @@ func (t *table) size() (size int64) {
 	return size
 }
 
-// hasher gives a worker its hasher for a side of a table.
+// hasher returns a worker's hasher for a side of a table.
 func (c *comparison) hasher(worker, side int, t *table) *rowHasher {
 	slot := &c.hashers[worker][side]
 	if h := *slot; h != nil && h.table == t && h.key.format == t.format {
@@ -252,7 +251,7 @@ func (t *table) newHasher() *rowHasher {
 	return h
 }
 
-// announce says that a table is read once more.
+// announce reports that a table is read again.
 func (c *comparison) announce(t *table) {
 	if c.opt.Progress == nil {
 		return
@@ -266,7 +265,7 @@ func (c *comparison) announce(t *table) {
 	c.opt.Progress(Event{Pair: t.index, More: size})
 }
 
-// done says that a table's result is complete.
+// done reports that a table's result is complete.
 func (c *comparison) done(t *table) {
 	if c.opt.Progress != nil {
 		c.opt.Progress(Event{Pair: t.index, Done: &t.result})
@@ -285,7 +284,7 @@ func (c *comparison) keep(r flow.Report) {
 	c.running, c.report = nil, flow.Merge(c.report, r)
 }
 
-// Report says where the time went until now.
+// Report returns where the time went until now.
 func (c *comparison) Report() flow.Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -9,8 +9,8 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// An entry is what the second pass holds of a row in a suspect bucket: 40 bytes.
-// Equal rows of a table become one entry when a worker compacts.
+// An entry describes a row in a suspect bucket in the second pass: 40 bytes. Equal rows of a table
+// become one entry when a worker compacts.
 type entry struct {
 	key, row xxh3.Uint128
 	rows     int32 // equal ones, on this side
@@ -34,15 +34,15 @@ func compareHash(a, b xxh3.Uint128) int {
 // A look is what one pass looks for in one table.
 type look struct {
 	table *table
-	// wanted says per bucket what it is: 0 equal or looked for elsewhere, held: its
-	// rows are held and compared, sure: it is empty on the other side, so that all
-	// of its rows are differences and only a few are kept, to be shown.
+	// wanted is the state of each bucket: 0: equal, or handled elsewhere; held: its rows are held
+	// and compared; sure: it is empty on the other side, so all of its rows are differences, of
+	// which only a few are kept to be shown.
 	wanted  []uint8
 	entries [2][][]entry // per side and worker
 	limit   []int        // per worker: length at which entries are compacted next
 	holds   bool         // some bucket is held
 	mu      sync.Mutex
-	sure    [2][]entry // rows of sure buckets, as many as are wanted
+	sure    [2][]entry // rows of sure buckets, as many as needed
 }
 
 const (
@@ -56,13 +56,13 @@ type find struct {
 	rows  [2]xxh3.Uint128
 	tasks [2]int32
 	count int64
-	shown bool          // and not only kept to be looked at again
-	id    xxh3.Uint128  // of its key; with it, once the row was fetched
-	key   []string      // and there is a key
+	shown bool          // not only kept to be looked at again
+	id    xxh3.Uint128  // of its key; set, like key, once the row was fetched
+	key   []string      // nil without a key
 	text  [2][]captured // per column, once the row was fetched, if it is shown
 }
 
-// descend finds out which rows of the tables differ.
+// descend determines which rows of the tables differ.
 func (c *comparison) descend(ctx context.Context, tables []*table) error {
 	for _, looks := range c.plan(tables) {
 		if err := c.look(ctx, looks); err != nil {
@@ -80,12 +80,11 @@ func (c *comparison) descend(ctx context.Context, tables []*table) error {
 	return nil
 }
 
-// wanted is how many differing rows of a kind are held on to.
+// wanted returns how many differing rows of a kind are kept.
 func (c *comparison) wanted() int { return max(c.opt.MaxPrinted, c.opt.Keep) }
 
-// plan packs suspect buckets into passes, each of which holds Options.Held rows at
-// most (or one bucket, should that be larger). Rows of buckets that one side has
-// not at all are counted here.
+// plan packs suspect buckets into passes, each of which holds at most Options.Held rows (or one
+// bucket, if that is larger). It counts rows of buckets that are empty on one side.
 func (c *comparison) plan(tables []*table) (passes [][]*look) {
 	room, inPass := 0, -1
 	open := func() {
@@ -212,7 +211,7 @@ func (l *look) full(printed int) bool {
 	return max(len(l.sure[0]), len(l.sure[1])) >= printed
 }
 
-// compact sorts entries and makes equal ones one.
+// compact sorts entries and merges equal ones.
 func compact(entries []entry) []entry {
 	slices.SortFunc(entries, compareEntries)
 	out := entries[:0]
@@ -260,7 +259,7 @@ func sameKey(s []entry, key xxh3.Uint128) (same, rest []entry) {
 	return s[:n], s[n:]
 }
 
-// unmatched gives what of a is not in b, both sorted.
+// unmatched returns the entries of a that are not in b, both sorted.
 func unmatched(a, b []entry) (out []entry) {
 	for _, e := range a {
 		for len(b) > 0 && compareHash(b[0].row, e.row) < 0 {
@@ -276,8 +275,8 @@ func unmatched(a, b []entry) (out []entry) {
 	return out
 }
 
-// differ counts the rows of one key that are unmatched on either side. With a key
-// they are different as far as there is one on both sides.
+// differ counts the rows of one key that are unmatched on either side. With a key, unmatched rows
+// on both sides count as pairs that differ.
 func (t *table) differ(a, b []entry, printed int) {
 	for len(t.pair.Key) > 0 && len(a) > 0 && len(b) > 0 {
 		n := min(a[0].rows, b[0].rows)

@@ -14,8 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A captured column of a row that is shown: enough to tell whether it is the same
-// on both sides, and the beginning of its text. Values of 100 MB differ too.
+// A captured is a column of a row that is shown: enough to tell whether it is the same on both
+// sides, and the beginning of its text. Values of 100 MB can differ too.
 type captured struct {
 	hash xxh3.Uint128 // of its normal form
 	text *string
@@ -24,12 +24,12 @@ type captured struct {
 // A hunt is what fetch looks for in one table: the rows by their hash.
 type hunt struct {
 	mu    sync.Mutex // guards what the finds get
-	keep  bool       // their keys are wanted too
+	keep  bool       // their keys are needed too
 	finds [2]map[xxh3.Uint128][]*find
 }
 
-// fetch reads the ranges in which the rows to be shown were seen, for their text,
-// and writes the rows of the results.
+// fetch reads the ranges in which the rows to be shown were seen, for their text, and adds the rows
+// to the results.
 func (c *comparison) fetch(ctx context.Context, tables []*table) error {
 	hunts := make([]*hunt, len(c.tables))
 	p := &pass{comparison: c, number: 2}
@@ -72,15 +72,15 @@ func (c *comparison) fetch(ctx context.Context, tables []*table) error {
 			case f.key != nil:
 				t.result.Found = append(t.result.Found, Found{id: f.id, key: f.key, rows: f.rows})
 			case hunts[t.index].keep:
-				t.result.Partial = true // it was not seen again, in a table of which there is no view
+				t.result.Partial = true // it was not found again, in a table without a view
 			}
 		}
 	}
 	return nil
 }
 
-// choose takes n finds, of each kind in turn, so that each is seen, and says in the same
-// way which of them are shown.
+// choose returns n finds, taking each kind in turn so that all kinds are represented, and marks in
+// the same way those to be shown.
 func choose(byKind [3][]find, n, shown int) (out []find) {
 	there := [3]int{len(byKind[0]), len(byKind[1]), len(byKind[2])}
 	take, show := inTurn(there, n), inTurn(there, shown)
@@ -132,8 +132,8 @@ func (h *hunt) visit(rh *rowHasher, k *task, data []byte) (rows int, err error) 
 	return rows, nil
 }
 
-// keyText gives the values of the key of a row of a text form, as the canonical text has
-// them, without the blanks at the end that engines do or do not give.
+// keyText returns the key's values of a row in a text form, in canonical text, without trailing
+// blanks, which only some engines return.
 func keyText(t *table, row []byte) []string {
 	out := make([]string, len(t.pair.Key))
 	spans, _ := fields(t.format, row, len(t.columns[0]), nil)
@@ -147,8 +147,7 @@ func keyText(t *table, row []byte) []string {
 	return out
 }
 
-// capture takes what is needed of a row, in the form in which it was read and in
-// normal form.
+// capture captures the columns of a row, in the form in which it was read and in normal form.
 func capture(t *table, side int, row, norm []byte) []captured {
 	n := len(t.columns[side])
 	out := make([]captured, n)
@@ -169,12 +168,12 @@ func capture(t *table, side int, row, norm []byte) []captured {
 // maxShown is how many bytes of a value are shown.
 const maxShown = 80
 
-// display gives the text of a field of a text form, shortened; nil for NULL.
+// display returns the text of a field in a text form, shortened; nil for NULL.
 func display(t tidemark.Type, f tidemark.Format, field []byte) *string {
 	if isNull(field) {
 		return nil
 	}
-	// Each byte of the value is at most two of the field.
+	// Each byte of the value is at most two bytes of the field.
 	value, _ := unescape(nil, field[:min(len(field), 2*maxShown+2)])
 	size := len(field)
 	for i := 0; i < len(field); i++ {
@@ -201,7 +200,7 @@ func display(t tidemark.Type, f tidemark.Format, field []byte) *string {
 	return &text
 }
 
-// shown makes the row of a find; false where it was not seen any more.
+// shown returns the row of a find; false if it was not seen again.
 func (t *table) shown(f *find) (Row, bool) {
 	row := Row{Kind: f.kind, Count: f.count}
 	side := 0

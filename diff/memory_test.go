@@ -12,9 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/escape"
 )
 
-// A memory is a Side whose tables are slices: a dumb twin of a database, which
-// writes rows in all three formats, in any order, in batches of any size, and rows
-// across batches.
+// A memory is a Side whose tables are slices: a dumb twin of a database, which writes rows in all
+// three formats, in any order, in batches of any size, and rows across batches.
 type memory struct {
 	rows   map[tidemark.TableID][][]*string
 	rand   *rand.Rand
@@ -143,7 +142,7 @@ func pairOf(name string, a, b []tidemark.Type, key ...int) Pair {
 	return Pair{Source: side(a), Target: side(b), Key: key}
 }
 
-// summing is a memory that hashes its rows itself, or says that it could not.
+// A summing is a memory that hashes its rows itself, or reports that it cannot.
 type summing struct {
 	*memory
 	refuses error

@@ -10,12 +10,11 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// When are two values of different types, or of different engines, equal? When
-// the one, converted to the other's type, is the other: a copy that went well is
-// equal to its source. A type that holds less (a float for a decimal, a boolean for
-// an integer) sets the measure. This is the whole table; a column pair that is in
-// no line is compared by its text, and so is any pair within a family of engines
-// whose types are spelled alike.
+// When are two values of different types, or of different engines, equal? When one, converted to
+// the other's type, is the other: a correct copy is equal to its source. The type that holds less
+// (a float for a decimal, a boolean for an integer) sets the precision. This is the complete table;
+// a column pair not listed is compared by its text, and so is any pair within a family of engines
+// whose types have the same name.
 //
 //	one side       other side       normal form
 //	Bool           Int, Bit         0, or 1 for all else
@@ -29,7 +28,7 @@ import (
 //	Char           Char Varchar     without blanks at the end, on both sides
 //	               Text Enum
 //	Bit            Bit, VarBit      no leading zeros where the lengths differ
-//	Bit, VarBit    Bytes            hex, filled up with zeros in front
+//	Bit, VarBit    Bytes            hex, padded with zeros in front
 //	Date           DateTime         with " 00:00:00"
 //	               Timestamp
 //	DateTime       DateTime         no zeros at the end of the fraction; without "+00"
@@ -44,14 +43,14 @@ import (
 //
 // Options.ZeroDates and Options.NoNumberIsNull are applied on top.
 
-// A side's policy for values that the other engine cannot hold.
+// A policy is a side's handling of values that the other engine cannot hold.
 type policy struct {
 	zeroDates string
 	unheld    bool // NoNumberIsNull
 }
 
-// normals gives the normal forms of a column pair; nil where the field is right
-// as it is. alike says that both engines are of one family.
+// normals returns the normal forms of a column pair; nil if the field stays unchanged. alike means
+// that both engines are of one family.
 func normals(a, b tidemark.Type, alike bool, p policy) (forA, forB maker) {
 	if !alike || !sameShape(a, b) {
 		forA, forB = equalise(a, b)
@@ -59,8 +58,8 @@ func normals(a, b tidemark.Type, alike bool, p policy) (forA, forB maker) {
 	return p.facing(b).wrap(a, forA), p.facing(a).wrap(b, forB)
 }
 
-// facing gives the policy for values whose counterpart is of type t: a column of
-// text holds them all.
+// facing returns the policy for values whose counterpart is of type t: a text column can hold them
+// all.
 func (p policy) facing(t tidemark.Type) policy {
 	if textual(t.Kind) {
 		return policy{}
@@ -68,8 +67,7 @@ func (p policy) facing(t tidemark.Type) policy {
 	return p
 }
 
-// sameShape reports whether two types of one family hold the same values in the
-// same text.
+// sameShape reports whether two types of one family hold the same values in the same text.
 func sameShape(a, b tidemark.Type) bool {
 	if a.Native == b.Native && a.Native != "" {
 		return a.Charset == b.Charset
@@ -102,7 +100,7 @@ func textual(k tidemark.TypeKind) bool {
 	return k == tidemark.Char || k == tidemark.Varchar || k == tidemark.Text || k == tidemark.Enum || k == tidemark.Set || k == tidemark.Other
 }
 
-// symmetric gives the normal form that both sides get; nil where there is none.
+// symmetric returns the normal form for both sides; nil if there is none.
 func symmetric(a, b tidemark.Type) maker {
 	either := func(k tidemark.TypeKind) bool { return a.Kind == k || b.Kind == k }
 	both := func(f func(tidemark.TypeKind) bool) bool { return f(a.Kind) && f(b.Kind) }
@@ -146,8 +144,7 @@ func symmetric(a, b tidemark.Type) maker {
 	return nil
 }
 
-// directed gives the normal forms where the sides need different ones, a's type
-// being the one that decides.
+// directed returns the normal forms if the sides need different ones; a's type decides.
 func directed(a, b tidemark.Type) (forA, forB maker) {
 	switch {
 	case a.Kind == tidemark.Bool && (b.Kind == tidemark.Int || b.Kind == tidemark.Bit):
@@ -177,7 +174,7 @@ func trimZeros(f []byte) []byte {
 	return f
 }
 
-// normDecimal takes decimal digits without exponent, and passes all else.
+// normDecimal normalizes decimal digits without exponent, and leaves all else unchanged.
 func normDecimal(dst, f []byte) []byte {
 	digits := bytes.TrimLeft(f, "+-")
 	if len(f)-len(digits) > 1 || len(digits) == 0 || len(bytes.Trim(digits, "0123456789.")) != 0 {
@@ -199,8 +196,8 @@ func normDecimal(dst, f []byte) []byte {
 	return dst
 }
 
-// normMoney drops currency and grouping: "-$1,234.50" is -1234.5. Amounts in
-// parentheses are negative.
+// normMoney removes currency and grouping: "-$1,234.50" becomes -1234.5. Amounts in parentheses are
+// negative.
 func normMoney(dst, f []byte) []byte {
 	var room [64]byte
 	plain := room[:0]
@@ -215,11 +212,11 @@ func normMoney(dst, f []byte) []byte {
 	return normDecimal(dst, plain)
 }
 
-// normFloat takes any text of a number.
+// normFloat accepts any text of a number.
 func normFloat(dst, f []byte, bits int) []byte {
 	v, err := strconv.ParseFloat(string(f), bits)
 	if err != nil && !errors.Is(err, strconv.ErrRange) {
-		return normMoney(dst, f) // an amount, or no number at all
+		return normMoney(dst, f) // an amount, or not a number
 	}
 	if v == 0 {
 		return append(dst, '0')
@@ -227,7 +224,7 @@ func normFloat(dst, f []byte, bits int) []byte {
 	return strconv.AppendFloat(dst, v, 'g', -1, bits)
 }
 
-// trimHexMark cuts "\x" off bytes; the backslash is escaped.
+// trimHexMark removes "\x" from the front of bytes; the backslash is escaped.
 func trimHexMark(f []byte) []byte {
 	return bytes.TrimPrefix(f, []byte(`\\x`))
 }
@@ -245,7 +242,7 @@ func normUUID(dst, f []byte) []byte {
 	return dst
 }
 
-// normBitsNumber turns 0s and 1s into a decimal number.
+// normBitsNumber converts 0s and 1s to a decimal number.
 func normBitsNumber(dst, f []byte) []byte {
 	v, err := strconv.ParseUint(string(f), 2, 64)
 	if err != nil {
@@ -254,7 +251,7 @@ func normBitsNumber(dst, f []byte) []byte {
 	return strconv.AppendUint(dst, v, 10)
 }
 
-// normBitsHex turns 0s and 1s into bytes, filled up with zeros in front.
+// normBitsHex converts 0s and 1s to bytes, padded with zeros in front.
 func normBitsHex(dst, f []byte) []byte {
 	dst = append(dst, `\\x`...)
 	var b byte

@@ -31,7 +31,7 @@ func float(bits int) tidemark.Type {
 	return tidemark.Type{Kind: tidemark.Float, Bits: bits, Native: fmt.Sprint("float", bits)}
 }
 
-// The table of normal.go, value by value. Fields are as COPY text writes them.
+// The table of normal.go, value by value. Fields are in the form of COPY text.
 func TestNormalForms(t *testing.T) {
 	boolean, integer, year, bit := kind(tidemark.Bool), kind(tidemark.Int), kind(tidemark.Year), sized(tidemark.Bit, 1)
 	zero := tidemark.Type{Kind: tidemark.Int, Native: "int(8) unsigned zerofill"}
@@ -151,7 +151,7 @@ func TestCompareAcrossEngines(t *testing.T) {
 	}
 }
 
-// meaning is what a JSON text says: numbers exactly, the last of equal keys.
+// meaning returns the value of a JSON text: numbers exactly, the last of equal keys.
 func meaning(text []byte) (any, bool) {
 	var v any
 	d := json.NewDecoder(strings.NewReader(string(text)))
@@ -186,8 +186,8 @@ func meaning(text []byte) (any, bool) {
 	return exact(v), ok
 }
 
-// Normal forms of JSON mean the same as the text, are their own normal form, and
-// two of them are equal exactly if their meanings are.
+// Normal forms of JSON mean the same as the text, are their own normal form, and two of them are
+// equal exactly if their meanings are.
 func FuzzJSON(f *testing.F) {
 	for _, s := range []string{`{"b":1,"a":[1.10,-0,1e2],"b":{"x":"\u00e9\ud83d\ude00\/"}}`, ` [ ] `, `{}`, `"\ud83d"`, `1E400`, `-0.0e-0`, `[1,]`, `{"a"}`, "\"\x01\"", `"\u0000"`, `nullx`, `0010`, `[[[[]]]]`, `tru`} {
 		f.Add(s, `{"a":[11e-1,0,100],"b":{"x":"é😀/"}}`)
@@ -235,7 +235,7 @@ func FuzzNormalForms(f *testing.F) {
 	})
 }
 
-// Rows that were written are found again, whatever is in them.
+// Rows that were written are found again, whatever they contain.
 func TestRowsAndFields(t *testing.T) {
 	rapid.Check(t, func(r *rapid.T) {
 		columns := rapid.IntRange(1, 5).Draw(r, "columns")
@@ -276,7 +276,7 @@ func TestRowsAndFields(t *testing.T) {
 	})
 }
 
-// No bytes make the splitters panic, and what they cut adds up.
+// No bytes make the splitters panic, and the pieces add up to the whole.
 func FuzzRows(f *testing.F) {
 	f.Add([]byte("1\ta\\tb\n\\N\t\n"), uint8(0), uint8(2))
 	b, _ := hex.DecodeString("0002000000013100000002ffffffff")

@@ -10,29 +10,27 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/escape"
 )
 
-// A jsonForm rewrites JSON so that equal values are equal bytes: object keys
-// sorted by their bytes, the last one of equal keys (as jsonb and MySQL keep it),
-// numbers as all their digits and a power of ten (1.10 and 11e-1 are "11e-1"),
-// strings in UTF-8 with no escape that is not needed, no blanks.
+// A jsonForm rewrites JSON so that equal values are equal bytes: object keys sorted by their bytes,
+// the last one of equal keys (as jsonb and MySQL keep it), numbers as all their digits and a power
+// of ten (1.10 and 11e-1 are "11e-1"), strings in UTF-8 without unneeded escapes, no blanks.
 //
-// It works on bytes in two scratch buffers that it keeps, and allocates nothing
-// per value once they have grown.
+// It works on bytes in two scratch buffers that it keeps, and allocates nothing per value once they
+// have grown.
 type jsonForm struct {
 	in      []byte
 	at      int
 	out     []byte
 	plain   []byte   // the field without COPY's escapes
-	members []member // of all objects that are open; each uses the end of it
+	members []member // of all open objects; each uses the end of it
 	swap    []byte
 }
 
-// A member of an object, as it stands in out: key and value are out[from:colon]
-// and out[colon:to].
+// A member is a member of an object in out: its key is out[from:colon], its value out[colon:to].
 type member struct{ from, colon, to int }
 
 var errJSON = errors.New("not JSON")
 
-// maxDepth is more than PostgreSQL and MySQL (100) take, and less than our stack.
+// maxDepth exceeds what PostgreSQL and MySQL (100) accept, and fits our stack.
 const maxDepth = 10_000
 
 func newJSON() normal {
@@ -40,7 +38,7 @@ func newJSON() normal {
 	return j.field
 }
 
-// field is a normal. What is not JSON stays as it is.
+// field is a normal. Text that is not JSON stays unchanged.
 func (j *jsonForm) field(dst, f []byte) []byte {
 	j.in = f
 	if bytes.IndexByte(f, '\\') >= 0 {
@@ -57,7 +55,7 @@ func (j *jsonForm) field(dst, f []byte) []byte {
 	return escape.Append(dst, j.out, &escape.Copy)
 }
 
-// blanks skips blanks and gives the byte after them, 0 at the end.
+// blanks skips blanks and returns the byte after them, 0 at the end.
 func (j *jsonForm) blanks() byte {
 	for j.at < len(j.in) {
 		switch c := j.in[j.at]; c {
@@ -121,7 +119,7 @@ func (j *jsonForm) array(depth int) error {
 	return nil
 }
 
-// object writes the members one after the other, and then puts them in order.
+// object writes the members one after the other, and then sorts them.
 func (j *jsonForm) object(depth int) error {
 	j.at++
 	j.out = append(j.out, '{')
@@ -164,8 +162,7 @@ func (j *jsonForm) object(depth int) error {
 	return nil
 }
 
-// sort orders the members at the end of out and drops all but the last of those
-// with equal keys.
+// sort sorts the members at the end of out and drops all but the last of those with equal keys.
 func (j *jsonForm) sort(members []member) {
 	if len(members) == 0 {
 		return
@@ -334,7 +331,7 @@ func (j *jsonForm) unicode() error {
 		}
 	}
 	switch {
-	case r >= 0xd800 && r < 0xe000: // half a pair is no character: the escape stays
+	case r >= 0xd800 && r < 0xe000: // half a pair is not a character: the escape stays
 		j.out = strconv.AppendInt(append(j.out, `\u`...), int64(r), 16)
 	case r < utf8.RuneSelf:
 		j.out = appendJSONByte(j.out, byte(r))

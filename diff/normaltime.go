@@ -7,8 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// trimFraction cuts zeros, and then the point, off the end of a fraction of a
-// second.
+// trimFraction removes trailing zeros from a fraction of a second, and the point if none remain.
 func trimFraction(dst, f []byte) []byte {
 	point := bytes.IndexByte(f, '.')
 	if point < 0 {
@@ -31,8 +30,8 @@ func trimFraction(dst, f []byte) []byte {
 // normTime: no zeros at the end of the fraction.
 func normTime(dst, f []byte) []byte { return trimFraction(dst, f) }
 
-// normInstant: a date gets a time, the zone goes away if it is UTC, and the
-// fraction loses its zeros. "infinity" and the like pass.
+// normInstant adds a time to a date, removes the zone if it is UTC, and trailing zeros of the
+// fraction. "infinity" and the like stay unchanged.
 func normInstant(dst, f []byte) []byte {
 	start := len(dst)
 	era := []byte(nil)
@@ -47,9 +46,9 @@ func normInstant(dst, f []byte) []byte {
 	return append(dst, era...)
 }
 
-// normSpan turns a time ("-838:59:59.5") or an ISO 8601 interval ("PT-838H-59M-59.5S")
-// into microseconds. An interval with months or years passes as it is: it is no
-// number of seconds.
+// normSpan converts a time ("-838:59:59.5") or an ISO 8601 interval ("PT-838H-59M-59.5S") to
+// microseconds. An interval with months or years stays unchanged: it is not a fixed number of
+// seconds.
 func normSpan(dst, f []byte) []byte {
 	var micros int64
 	var ok bool
@@ -152,8 +151,8 @@ func parseMicros(f []byte) (int64, bool) {
 	return v, true
 }
 
-// wrap puts the policy for values that the other engine cannot hold in front of a
-// column's normal form.
+// wrap applies the policy for values that the other engine cannot hold before a column's normal
+// form.
 func (p policy) wrap(t tidemark.Type, inner maker) maker {
 	dates := t.Kind == tidemark.Date || t.Kind == tidemark.DateTime || t.Kind == tidemark.Timestamp
 	numbers := t.Kind == tidemark.Float || t.Kind == tidemark.Decimal
@@ -190,8 +189,7 @@ func farDate(f []byte) bool {
 	return bytes.HasSuffix(f, []byte("infinity")) || bytes.HasSuffix(f, []byte(" BC")) || bytes.IndexByte(f, '-') > 4
 }
 
-// noDate reports a date that the calendar does not have: 0000-00-00, 2024-00-10,
-// 2024-02-31.
+// noDate reports a date that is not in the calendar: 0000-00-00, 2024-00-10, 2024-02-31.
 func noDate(f []byte) bool {
 	if len(f) < 10 || f[4] != '-' || f[7] != '-' {
 		return false

@@ -8,10 +8,9 @@ import (
 	"github.com/zeebo/xxh3"
 )
 
-// A bucket holds the number of the rows that fell into it and the sum of their
-// hashes modulo 2^128. Two sides whose buckets are equal hold the same rows, each
-// as often as on the other side, unless 128 bits happen to agree; the order of
-// rows does not matter, because that of the terms of a sum does not.
+// A bucket holds the number of its rows and the sum of their hashes modulo 2^128. Two sides with
+// equal buckets hold the same rows, each equally often, unless 128 bits happen to agree; the order
+// of rows does not matter, because a sum does not depend on the order of its terms.
 type bucket struct {
 	rows   int64
 	lo, hi uint64
@@ -31,28 +30,28 @@ func (b *bucket) merge(c bucket) {
 	b.hi, _ = bits.Add64(b.hi, c.hi, carry)
 }
 
-// sums is the first pass over some tables: each hasher has buckets of its own, so
-// that nobody waits for anybody, and they are merged when a table is finished.
+// sums is the first pass, over some tables. Each hasher has its own buckets, so none waits for
+// another; they are merged once a table is finished.
 type sums struct {
 	*comparison
 	tables []*tableSums // by table.index
 }
 
 type tableSums struct {
-	buckets [2][][]bucket // per side and worker; nil where that worker has seen no row
+	buckets [2][][]bucket // per side and worker; nil if that worker has seen no row
 	bytes   atomic.Int64
 	open    atomic.Int64 // tasks not finished
 }
 
-// rowsPerBucket is a compromise: more rows make the second pass hold more hashes
-// for each difference, fewer make the buckets outgrow the processor's cache.
+// rowsPerBucket is a compromise: with more rows the second pass holds more hashes for each
+// difference, with fewer the buckets outgrow the processor's cache.
 const (
 	rowsPerBucket = 4000
 	maxBuckets    = 1 << 16
 )
 
-// sumAll hashes all rows of the given tables and notes in each what differs. Again
-// says that this is not their first time.
+// sumAll hashes all rows of the given tables and records in each what differs. again means that
+// they were hashed before.
 func (c *comparison) sumAll(ctx context.Context, tables []*table, again bool) error {
 	s := &sums{comparison: c, tables: make([]*tableSums, len(c.tables))}
 	p := &pass{comparison: c, number: 1, visit: s.visit, ended: s.ended}
@@ -86,8 +85,8 @@ func (t *table) chooseBuckets(wanted int) {
 	t.buckets = 1 << (64 - t.shift)
 }
 
-// expected is the larger number of rows that either server believes it has. One
-// that knows nothing but the size gets a row for 100 bytes.
+// expected returns the larger of the servers' estimates of the number of rows. A server that knows
+// only the size counts a row for 100 bytes.
 func (t *table) expected() int64 {
 	if t.known > 0 {
 		return t.known
@@ -140,7 +139,7 @@ func (s *sums) ended(k *task) error {
 	return nil
 }
 
-// finish merges what the workers have of a table, and compares.
+// finish merges the workers' buckets of a table, and compares.
 func (s *sums) finish(t *table) {
 	ts := s.tables[t.index]
 	var sides [2][]bucket
@@ -163,7 +162,7 @@ func (s *sums) finish(t *table) {
 			t.suspects = append(t.suspects, suspect{bucket: int32(i), rows: [2]int64{a.rows, b.rows}})
 		}
 	}
-	s.tables[t.index] = nil // the memory
+	s.tables[t.index] = nil // frees the memory
 	if len(t.suspects) == 0 {
 		r.Equal = true
 		s.done(t)
@@ -178,7 +177,7 @@ type rowHasher struct {
 	row   []byte // the row that was hashed last, in normal form
 }
 
-// hash gives the hash of a row and the one of its key. Without a key they agree.
+// hash returns the hash of a row and that of its key. Without a key they agree.
 func (h *rowHasher) hash(side int, row []byte) (sum xxh3.Uint128, key uint64, ok bool) {
 	if h.canon != nil {
 		if row, ok = h.canon.line(side, row); !ok {
@@ -197,7 +196,7 @@ func (h *rowHasher) hash(side int, row []byte) (sum xxh3.Uint128, key uint64, ok
 	return sum, xxh3.Hash(k), true
 }
 
-// forget lets go of the normal form of a large row.
+// forget releases the normal form of a large row.
 func (h *rowHasher) forget() {
 	h.row = nil
 	if h.canon != nil {
@@ -208,7 +207,7 @@ func (h *rowHasher) forget() {
 	}
 }
 
-// fullKey gives all of the hash of the key of the row that was hashed last.
+// fullKey returns the complete hash of the key of the row that was hashed last.
 func (h *rowHasher) fullKey(sum xxh3.Uint128) xxh3.Uint128 {
 	if len(h.table.pair.Key) == 0 {
 		return sum

@@ -9,8 +9,9 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// What a job asks an open database for at run time. Who can do it stands here, so that an engine that stops to do it
-// stops the build, and not a user later; what verbs ask for stands in engines.
+// The optional interfaces that a job asks an open database for at run time. The assertions below
+// name the engines that implement them, so that an engine that loses one breaks the build and not a
+// user's run. What verbs ask for is in package engines.
 var (
 	_ = []follower{engines.Postgres{}, engines.MySQL{}}
 	_ = []spacer{engines.Postgres{}}

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// Checked is what Check found out.
+// Checked is the result of Check.
 type Checked struct {
 	Source   string             `json:"source"` // "postgres 15.18"
 	Target   string             `json:"target"`
@@ -21,14 +21,15 @@ type Checked struct {
 	Lobs     []tidemark.LobSize `json:"lobs,omitempty"`  // largest values, by column
 }
 
-// A CheckSpec says what else Check looks at.
+// A CheckSpec says what else to check.
 type CheckSpec struct {
-	// Stream looks at what a stream wants of both ends (stream.CheckOf); nil: nothing is to follow the copy.
+	// Stream checks what a stream needs on both sides (stream.CheckOf); nil: no stream will follow
+	// the copy.
 	Stream func(ctx context.Context, c *Checked, src, tgt Database) error
 	Lobs   LobLook
 }
 
-// Blocked says whether a copy could not run or would lose something.
+// Blocked reports whether a copy could not run, or would lose data.
 func (c *Checked) Blocked() bool {
 	for _, f := range c.Findings {
 		if f.Severity == tidemark.Blocker {
@@ -43,9 +44,9 @@ func (c *Checked) Blocked() bool {
 	return false
 }
 
-// Check says what would go wrong in a copy, before anything moves. It only
-// reads, on both sides. What stops a copy is a finding here, not an error: only
-// where an end cannot be reached at all is there one.
+// Check finds what would go wrong in a copy, before anything moves. It only reads, on both sides.
+// What would stop a copy is a finding here, not an error: Check fails only if it cannot reach a
+// database at all.
 func Check(ctx context.Context, env Env, spec CopySpec, more CheckSpec) (*Checked, error) {
 	src, tgt, done, err := env.OpenEnds(ctx, spec.Source, spec.Target)
 	if err != nil {
@@ -124,7 +125,7 @@ func readBy(p *load.Plan) []tidemark.TableID {
 	return read
 }
 
-// access asks both ends whether they let their user do what the plan wants.
+// access checks that the users of both databases have the privileges that the plan needs.
 func access(ctx context.Context, src origin, tgt Database, p *load.Plan) ([]tidemark.Finding, error) {
 	var create, fill []tidemark.TableID
 	for i, m := range p.Moves {
@@ -155,7 +156,7 @@ func (c *Checked) Block(err error) {
 	c.Findings = append(c.Findings, f)
 }
 
-// tidy sorts the worst first and drops what is said twice.
+// tidy sorts the worst findings first and drops duplicates.
 func (c *Checked) tidy() {
 	sort.SliceStable(c.Findings, func(i, j int) bool { return c.Findings[i].Severity > c.Findings[j].Severity })
 	seen := map[tidemark.Finding]bool{}

@@ -35,13 +35,13 @@ func (e Env) Time() time.Time {
 	return time.Now()
 }
 
-// Event tells the watcher of something that has happened now.
+// Event tells the watcher of something that has just happened.
 func (e Env) Event(x Event) {
 	x.Time = e.Time()
 	e.Watch.Event(x)
 }
 
-// OpenEnds connects to source and target. Whoever gets no error calls close.
+// OpenEnds connects to source and target. If there is no error, the caller calls close.
 func (e Env) OpenEnds(ctx context.Context, source, target string) (src, tgt Database, close func(), err error) {
 	if src, err = e.Open(ctx, source); err != nil {
 		return nil, nil, nil, err
@@ -53,15 +53,15 @@ func (e Env) OpenEnds(ctx context.Context, source, target string) (src, tgt Data
 	return src, tgt, func() { tgt.Close(); src.Close() }, nil
 }
 
-// A Watcher is told what a job does, by several goroutines.
+// A Watcher receives what a job does, from several goroutines.
 type Watcher interface {
 	// Planned comes once, before anything is changed.
 	Planned(run string, p *load.Plan)
 	// Running comes once, when rows begin to move.
 	Running(p Progress)
-	// Following comes when a stream begins to flow, after the copy.
+	// Following comes when a stream starts to follow, after the copy.
 	Following(p StreamProgress)
-	// Event comes for everything else, in order of happening.
+	// Event comes for everything else, in the order in which it happens.
 	Event(e Event)
 }
 
@@ -73,7 +73,7 @@ type Progress interface {
 	Position() (done, total int64) // bytes of the whole job; total 0 unknown
 }
 
-// StreamProgress lets a watcher look at a stream that flows.
+// StreamProgress lets a watcher look at a running stream.
 type StreamProgress interface {
 	// Status gives the last sample, and whether there is one yet.
 	Status() (StreamStatus, bool)
@@ -93,7 +93,7 @@ type Event struct {
 	Error   string    `json:"error,omitempty"`
 }
 
-// A Report is all that is kept of a finished job, for the screen and for later.
+// A Report is all that is kept of a finished job, to show now and later.
 type Report struct {
 	Verb         string             `json:"verb"`
 	Seconds      float64            `json:"seconds"`
@@ -102,7 +102,7 @@ type Report struct {
 	EarlierRows  int64              `json:"earlier_rows,omitempty"` // of Rows: committed by earlier attempts
 	EarlierBytes int64              `json:"earlier_bytes,omitempty"`
 	Workers      flow.Report        `json:"workers"`
-	Limit        string             `json:"limit,omitempty"` // the sentence that names the stage that limits
+	Limit        string             `json:"limit,omitempty"` // the sentence that names the limiting stage
 	Advice       []string           `json:"advice,omitempty"`
 	Findings     []tidemark.Finding `json:"findings,omitempty"`
 	Failed       []load.Failed      `json:"failed,omitempty"`

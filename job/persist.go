@@ -8,10 +8,11 @@ import (
 	"github.com/tidemarkdb/tidemark/flow"
 )
 
-// persist does something with two databases, and does it again where a connection breaks or a server restarts: for so
-// long since both were last there; 0 means not at all. do calls there once they are: an end that never was is an error at once.
+// persist runs something with two databases, and runs it again after a lost connection or a restart
+// of a server, for as long as budget since both last answered; 0 means not at all. do calls there
+// once both answer: a server that never answered is an error at once.
 func (env Env) persist(ctx context.Context, what string, budget time.Duration, do func(there func()) error) error {
-	var last time.Time // when both ends were there
+	var last time.Time // when both last answered
 	for wait := 200 * time.Millisecond; ; wait = min(2*wait, 10*time.Second) {
 		came := false
 		err := do(func() { came = true })

@@ -12,7 +12,7 @@ import (
 )
 
 // A RefillSpec says which logical backup to restore, into which database, and how. Its Source is
-// made of the other fields.
+// derived from the other fields.
 type RefillSpec struct {
 	CopySpec
 	Repo     *repo.Repo
@@ -20,8 +20,8 @@ type RefillSpec struct {
 	Engine   engines.Options
 }
 
-// Refill restores a logical backup into a database: it is a copy whose source is the backup, with
-// a copy's plan, checks, progress, report, and resumption. Kind Corrupt: an object of the backup is
+// Refill restores a logical backup into a database: a copy whose source is the backup, with a
+// copy's plan, checks, progress, report, and resumption. Kind Corrupt: an object of the backup is
 // damaged; nothing of it was committed.
 func Refill(ctx context.Context, env Env, spec RefillSpec) (string, *Report, error) {
 	d, err := dump.Open(ctx, spec.Repo, spec.Manifest)
@@ -56,7 +56,7 @@ var _ load.Keeper = (*backupOrigin)(nil)
 // Name is the engine that the backup is of.
 func (s *backupOrigin) Name() string { return s.Database.Engine }
 
-// Default is the database that unqualified names were in; nothing where all of a server was backed up.
+// Default is the database that unqualified names were in; "" if a whole server was backed up.
 func (s *backupOrigin) Default() string {
 	if tidemark.Family(s.Name()) == "mysql" {
 		return s.m.Database
@@ -64,12 +64,12 @@ func (s *backupOrigin) Default() string {
 	return "public"
 }
 
-// Access has nothing to say: who can read the repository can read all of it.
+// Access finds nothing: who can read the repository can read all of it.
 func (*backupOrigin) Access(context.Context, []tidemark.TableID, []tidemark.TableID, []tidemark.TableID) ([]tidemark.Finding, error) {
 	return nil, nil
 }
 
-// Describe also says of which server the backup is, and from when.
+// Describe also reports which server the backup is of, and from when.
 func (s *backupOrigin) Describe(ctx context.Context, wants func(tidemark.TableID) bool) (*tidemark.Database, error) {
 	db, err := s.Source.Describe(ctx, wants)
 	if err != nil {

@@ -2,26 +2,26 @@ package job
 
 import "time"
 
-// A StreamStatus is what a stream was at at one moment, over the time since the one
-// before. The latencies' names are those of IBMQREP_APPLYMON.
+// A StreamStatus is one sample of a stream, over the time since the previous one. The latencies'
+// names are those of IBMQREP_APPLYMON.
 type StreamStatus struct {
 	Stream  string    `json:"stream"`
-	Half    string    `json:"half,omitempty"` // capture or apply, where another process does the other
+	Half    string    `json:"half,omitempty"` // capture or apply, if another process does the other half
 	Time    time.Time `json:"time"`
-	Seconds float64   `json:"seconds"` // that rates and latencies are of
+	Seconds float64   `json:"seconds"` // that rates and latencies cover
 	Amounts
 	Dependencies
 	Latencies
 	Batching
-	Exceptions int64     `json:"rows_not_applied"`      // changes that the target did not fit
-	Low        uint64    `json:"low"`                   // the target has all up to here
+	Exceptions int64     `json:"rows_not_applied"`      // changes that did not fit the target
+	Low        uint64    `json:"low"`                   // the target has everything up to here
 	LowTime    time.Time `json:"-"`                     // when the transaction there was committed
-	Oldest     time.Time `json:"oldest_trans,omitzero"` // the target has all that was committed until then, by the source's clock
+	Oldest     time.Time `json:"oldest_trans,omitzero"` // the target has everything that was committed until then, by the source's clock
 	Standing
 	Capturing
-	Idle bool `json:"idle"` // all that is committed on the source is applied
+	Idle bool `json:"idle"` // everything committed on the source is applied
 	Clocks
-	Busy   float64 `json:"agents_busy"` // how many agents worked, on average
+	Busy   float64 `json:"agents_busy"` // how many agents were busy, on average
 	Agents int     `json:"agents"`
 	Limit  string  `json:"limit,omitempty"`
 	Queueing
@@ -29,7 +29,7 @@ type StreamStatus struct {
 	TableCounts
 }
 
-// Amounts are what a stream has done since it was started, and what it is at.
+// Amounts are what a stream has done since it was started, and its present load.
 type Amounts struct {
 	Transactions int64   `json:"trans_applied"` // since it was started
 	Rows         int64   `json:"rows_applied"`
@@ -41,19 +41,20 @@ type Amounts struct {
 	Memory       int64   `json:"current_memory"`
 }
 
-// Dependencies are how many transactions had to wait, or were tried again, since the stream was started.
+// Dependencies are how many transactions had to wait, or were retried, since the stream was
+// started.
 type Dependencies struct {
 	Waited      int64 `json:"dependencies"` // transactions that had to wait for others, by
 	ByKey       int64 `json:"key_dependencies"`
 	ByUnique    int64 `json:"uniq_dependencies"`
 	ByReference int64 `json:"ri_dependencies"`
 	ByTable     int64 `json:"trans_serialized"` // a whole table
-	Held        int64 `json:"retries"`          // that came too early, and were tried again in their turn
+	Held        int64 `json:"retries"`          // that came too early, and were retried in order
 	Retried     int64 `json:"deadlock_retries"`
-	Giants      int64 `json:"monster_trans"` // kept in a file, and applied alone
+	Giants      int64 `json:"monster_trans"` // spilled to a file, and applied alone
 }
 
-// Latencies are those of a stream, whole and by its stages.
+// Latencies are those of a stream, end to end and by stage.
 type Latencies struct {
 	EndToEnd Latency `json:"end2end_latency"`
 	Capture  Latency `json:"capture_latency"`
@@ -61,12 +62,12 @@ type Latencies struct {
 	Apply    Latency `json:"apply_latency"`
 }
 
-// Batching is how transactions go: one by one, or in batches.
+// Batching is how transactions are applied: one by one, or in batches.
 type Batching struct {
 	Mode    string `json:"apply_mode"` // transactional or batch, at that moment
 	Batches int64  `json:"batches"`
-	Net     int64  `json:"batch_rows"`      // changes that batches came to
-	Refused int64  `json:"batches_refused"` // applied transaction after transaction
+	Net     int64  `json:"batch_rows"`      // net changes in batches
+	Refused int64  `json:"batches_refused"` // applied one transaction at a time instead
 }
 
 // Clocks are what is known of the clocks of both ends.
@@ -80,68 +81,69 @@ type Clocks struct {
 type TableCounts struct {
 	TablesActive  int `json:"tables_active"`
 	TablesLoading int `json:"tables_loading"`
-	TablesStopped int `json:"tables_stopped"` // whose changes are passed over
-	// TablesNew are on the source, and selected by the rules, and not in the stream.
+	TablesStopped int `json:"tables_stopped"` // whose changes are skipped
+	// TablesNew are on the source and selected by the rules, but not in the stream.
 	TablesNew []string `json:"tables_new,omitempty"`
 }
 
-// A Standing is what a stream is doing, how late the target is by that, and what it takes for the stream to go on.
+// A Standing is what a stream is doing, how far behind the target is, and what the stream depends
+// on.
 type Standing struct {
 	State State  `json:"state"`
 	Doing string `json:"doing"` // the state in words
-	// Lag is the age of the oldest transaction that is committed on the source and not on the target (of a capture: not in
-	// the queue), in seconds. While the source does not answer and nothing else is known to wait, it is the time since
-	// the source answered last.
+	// Lag is the age of the oldest transaction that is committed on the source but not on the
+	// target (for a capture: not in the queue), in seconds. While the source does not answer and
+	// nothing else is known to wait, it is the time since its last answer.
 	Lag           float64   `json:"lag"`
-	OneRows       int       `json:"one_transaction_rows,omitempty"` // of the one transaction that is applied alone, as far as it was read
-	SourceContact time.Time `json:"source_contact,omitzero"`        // when it answered last
+	OneRows       int       `json:"one_transaction_rows,omitempty"` // rows read so far of the transaction that is applied alone
+	SourceContact time.Time `json:"source_contact,omitzero"`        // time of its last answer
 	TargetContact time.Time `json:"target_contact,omitzero"`
 	SourceAway    time.Time `json:"source_unreachable_since,omitzero"`
 	TargetAway    time.Time `json:"target_unreachable_since,omitzero"`
-	LogKept       int64     `json:"log_kept"`             // bytes that the source keeps of its log and that the stream may ask for
-	LogRoom       int64     `json:"log_room"`             // bytes until the source removes what the stream needs; -1: no limit is known
-	LogExpiry     float64   `json:"log_expiry,omitempty"` // seconds after which the source removes its log, read or not
+	LogKept       int64     `json:"log_kept"`             // bytes of log that the source keeps because the stream may ask for them
+	LogRoom       int64     `json:"log_room"`             // bytes until the source removes what the stream needs; -1: no known limit
+	LogExpiry     float64   `json:"log_expiry,omitempty"` // seconds after which the source removes its log, even if it is unread
 }
 
 // A State is what a stream is doing.
 type State string
 
 const (
-	Idle       State = "idle"            // the target has all that is committed on the source
-	Applying   State = "applying"        // transactions are on their way
+	Idle       State = "idle"            // the target has everything that is committed on the source
+	Applying   State = "applying"        // transactions are being applied
 	OneAlone   State = "one transaction" // one that is too large to be applied beside others
-	Retrying   State = "retrying"        // an end, or the queue, cannot be reached
+	Retrying   State = "retrying"        // the source, the target or the queue cannot be reached
 	Halted     State = "stopped"         // the queue is, by --conflict stop-queue
-	Waiting    State = "waiting"         // for the capture, which is another process
+	Waiting    State = "waiting"         // for capture, which is another process
 	Connecting State = "connecting"
 )
 
 // States are all of them.
 var States = []State{Idle, Applying, OneAlone, Retrying, Halted, Waiting, Connecting}
 
-// Capturing is what a capture was at.
+// Capturing is the state of a capture.
 type Capturing struct {
-	LogTime       time.Time `json:"current_log_time,omitzero"` // when the last transaction that was captured was committed
-	LogEnd        time.Time `json:"last_eol_time,omitzero"`    // when there was nothing more in the log
-	LogLag        float64   `json:"log_lag"`                   // age of the oldest part of the log that was not read, in seconds
+	LogTime       time.Time `json:"current_log_time,omitzero"` // commit time of the last transaction captured
+	LogEnd        time.Time `json:"last_eol_time,omitzero"`    // when the log was last read to its end
+	LogLag        float64   `json:"log_lag"`                   // age of the oldest log that is not read yet, in seconds
 	CaptureRows   int64     `json:"rows_captured"`             // since it was started
 	CaptureMemory int64     `json:"capture_memory"`            // of transactions that are not committed yet
-	Spilled       int64     `json:"trans_spilled"`             // of these, that went to files
-	CaptureWaits  float64   `json:"capture_wait_buffer"`       // share of the time in which it had to wait for whoever comes after it
-	Current       uint64    `json:"current_seq"`               // place of the last transaction that was read
-	Restart       uint64    `json:"restart_seq"`               // the source is not asked again for what is before
+	Spilled       int64     `json:"trans_spilled"`             // of these, spilled to files
+	CaptureWaits  float64   `json:"capture_wait_buffer"`       // share of the time in which it waited for the next stage
+	Current       uint64    `json:"current_seq"`               // log position of the last transaction read
+	Restart       uint64    `json:"restart_seq"`               // log before this is not needed again
 }
 
-// Queueing is what a durable queue was at.
+// Queueing is the state of a durable queue.
 type Queueing struct {
 	QueueMessages int64   `json:"qdepth,omitempty"`
 	QueueBytes    int64   `json:"q_bytes,omitempty"`
 	QueuePercent  float64 `json:"q_percent_full,omitempty"`
-	QueueFull     bool    `json:"queue_full,omitempty"`  // capture waits for room in it
+	QueueFull     bool    `json:"queue_full,omitempty"`  // capture waits for space in it
 	Put           int64   `json:"mq_messages,omitempty"` // since it was started
 	PutBytes      int64   `json:"mq_bytes,omitempty"`
-	PutTime       float64 `json:"mqput_time,omitempty"` // milliseconds that it took to write them
-	FullTime      float64 `json:"qfull_time,omitempty"` // milliseconds of waiting for room
+	PutTime       float64 `json:"mqput_time,omitempty"` // milliseconds spent writing them
+	FullTime      float64 `json:"qfull_time,omitempty"` // milliseconds spent waiting for space
 }
 
 // The modes of a StreamStatus.
@@ -158,7 +160,7 @@ type Latency struct {
 	Max  float64 `json:"max"`
 }
 
-// A StreamReport is what is kept of a stream's run.
+// A StreamReport is the report of a stream's run.
 type StreamReport struct {
 	StreamStatus
 	Sessions int `json:"sessions"` // times it was connected

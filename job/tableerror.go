@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// makePlan is planAll; where tables may be rejected, without those that the target would refuse.
+// makePlan is planAll; if tables may be rejected, without those that the target would reject.
 func makePlan(ctx context.Context, src load.Source, tgt Database, db *tidemark.Database, moves []tidemark.Move, spec CopySpec, findings []tidemark.Finding, at tidemark.Position) (*load.Plan, error) {
 	var rejected []load.Failed
 	for {
@@ -28,7 +28,7 @@ func makePlan(ctx context.Context, src load.Source, tgt Database, db *tidemark.D
 	}
 }
 
-// withoutRefused parts moves from those that blocking findings, or the error, are about.
+// withoutRefused separates moves from those that blocking findings, or the error, are about.
 func withoutRefused(moves []tidemark.Move, p *load.Plan, err error) (left []tidemark.Move, why []tidemark.Finding, rejected []load.Failed) {
 	var blockers []tidemark.Finding
 	if e := (*tidemark.Error)(nil); errors.As(err, &e) && e.Err != nil {

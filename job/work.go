@@ -13,14 +13,14 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// How far runs are stands in the catalogue, where any process can look (tidemark utilities). It
-// is told once a second, and where the catalogue cannot be written the run goes on.
+// The catalogue has the progress of all runs, for any process to see (tidemark utilities). It is
+// updated once a second; if the catalogue cannot be written, the run continues.
 const (
 	tellEvery = time.Second
-	rateOver  = 10 // how many tellings a rate is of
+	rateOver  = 10 // how many samples a rate covers
 )
 
-// tell tells the catalogue how far a run is, until stop is called.
+// tell writes the progress of a run to the catalogue, until stop is called.
 func (e Env) tell(ctx context.Context, run string, look func() catalog.Work) (stop func()) {
 	ctx = context.WithoutCancel(ctx)
 	done := make(chan struct{})
@@ -47,13 +47,13 @@ func (e Env) tell(ctx context.Context, run string, look func() catalog.Work) (st
 	})
 }
 
-// A sight is how much was done at a time.
+// A sight is the amount done at one time.
 type sight struct {
 	at   time.Time
 	done int64
 }
 
-// rated fills in the rate and, where that is not known, the time that is left. It gives the
+// rated fills in the rate and, if it is not known, the estimated time remaining. It gives the
 // sights that still count.
 func rated(seen []sight, w *catalog.Work) []sight {
 	if len(seen) > rateOver {
@@ -69,7 +69,7 @@ func rated(seen []sight, w *catalog.Work) []sight {
 	return seen
 }
 
-// storageWork is how far a backup or a restore is.
+// storageWork is the progress of a backup or a restore.
 func storageWork(of interface{ Status() backup.Status }) func() catalog.Work {
 	return func() catalog.Work {
 		s := of.Status()
@@ -77,7 +77,7 @@ func storageWork(of interface{ Status() backup.Status }) func() catalog.Work {
 	}
 }
 
-// progressWork is how far a copy is.
+// progressWork is the progress of a copy.
 func progressWork(p Progress) func() catalog.Work {
 	return func() catalog.Work {
 		w := catalog.Work{Phase: "rows", Unit: "bytes", Left: -1}
@@ -89,7 +89,7 @@ func progressWork(p Progress) func() catalog.Work {
 	}
 }
 
-// endState is that of a run that has ended with an error, or without.
+// endState is the state of a run that has ended with an error, or without.
 func endState(err error) string {
 	switch kind := tidemark.KindOf(err); {
 	case err == nil:
@@ -102,14 +102,14 @@ func endState(err error) string {
 	return catalog.Failed
 }
 
-// NewRun is a run of a verb that begins now, in this process.
+// NewRun is a run of a verb that starts now, in this process.
 func (e Env) NewRun(verb, source, target string) catalog.Run {
 	host, _ := os.Hostname() // for messages only
 	return catalog.Run{ID: catalog.NewRunID(), Verb: verb, Source: source, Target: target, Started: e.Time(), State: catalog.Running, PID: os.Getpid(), Host: host}
 }
 
-// Record does something that the catalogue keeps as a run of a verb, with the report that it
-// gives, and tells how far it is meanwhile.
+// Record runs something that the catalogue records as a run of a verb, with the report that it
+// gives, and updates its progress meanwhile.
 func (e Env) Record(ctx context.Context, verb, source, target string, look func() catalog.Work, do func(context.Context) (report any, err error)) (string, error) {
 	run := e.NewRun(verb, source, target)
 	lock, err := e.Catalog.Lock(run.ID)

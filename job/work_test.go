@@ -7,8 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/catalog"
 )
 
-// A rate is of the last tellings, and the time that is left follows from it where nobody
-// knows better.
+// A rate covers the latest reports, and the ETA follows from it unless a better one is known.
 func TestRated(t *testing.T) {
 	begun := time.Now()
 	var seen []sight

@@ -6,7 +6,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// clone copies a table so deep that nothing done to the copy is seen in t.
+// clone returns a deep copy of a table: changes to it do not affect t.
 func clone(t *tidemark.Table) *tidemark.Table {
 	out := *t
 	out.Columns = slices.Clone(t.Columns)

@@ -1,4 +1,4 @@
 package mapping
 
-// What tests of the package from outside need of its inside.
+// Internals used by tests from outside the package.
 var ParseType = parseType

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// No expression makes the renaming of its columns run for longer than its length asks for.
+// For any expression, renaming its columns takes no longer than its length justifies.
 func TestHostileExpressions(t *testing.T) {
 	t.Parallel()
 	table := &tidemark.Table{Columns: []tidemark.Column{{Name: "a"}, {Name: "b"}}}

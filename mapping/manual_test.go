@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mapping"
 )
 
-// examples gives the code blocks of a language of the manual's page.
+// examples returns the code blocks of a language on the manual's page.
 func examples(t *testing.T, language string) []string {
 	text, err := os.ReadFile("../doc/manual/mapping.md")
 	if err != nil {
@@ -38,9 +38,8 @@ table shop.item
   price numeric(10,2)
 `
 
-// The manual's examples are read without a word, and the one that is given in
-// both languages means the same in both, filters apart: those are SQL in one of
-// them.
+// The manual's examples are read without findings, and the one in both languages means the same in
+// both, apart from filters: in one of them those are SQL.
 func TestManualExamples(t *testing.T) {
 	yaml, json := examples(t, "yaml"), examples(t, "json")
 	if len(yaml) != 2 || len(json) != 1 {

@@ -6,11 +6,10 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// rewrite gives SQL about the columns of t with their new names. columns has the
-// new name of each column that is kept; gone is a removed one that the SQL
-// mentions, "" if there is none. Nothing but names of columns is touched: words
-// before an opening bracket are functions, words after :: or AS are types, and
-// texts stay as they are. New names are quoted, so that no reserved word can slip in.
+// rewrite replaces the column names of t in SQL by their new names. columns maps each column that
+// is kept to its new name; gone is a removed one that the SQL mentions, "" if there is none. Only
+// names of columns change: words before an opening bracket are functions, words after :: or AS are
+// types, and string literals stay unchanged. New names are quoted, in case they are reserved words.
 func rewrite(sql string, columns map[string]string, t *tidemark.Table, mysql bool) (out, gone string) {
 	var b strings.Builder
 	w := words{sql: sql, mysql: mysql}
@@ -40,7 +39,7 @@ func rewrite(sql string, columns map[string]string, t *tidemark.Table, mysql boo
 	return b.String(), ""
 }
 
-// findColumn finds a column as SQL names it: MySQL in any case, PostgreSQL as it is.
+// findColumn finds a column as SQL names it: MySQL in any case, PostgreSQL exactly.
 func findColumn(t *tidemark.Table, name string, mysql bool) (string, bool) {
 	for i := range t.Columns {
 		if c := t.Columns[i].Name; c == name || mysql && strings.EqualFold(c, name) {
@@ -50,17 +49,17 @@ func findColumn(t *tidemark.Table, name string, mysql bool) (string, bool) {
 	return "", false
 }
 
-// words cuts SQL into pieces: names, texts in quotes, and single other bytes.
+// words splits SQL into pieces: names, quoted texts, and other single bytes.
 type words struct {
 	sql        string
 	mysql      bool
 	start, end int    // the piece
-	name       string // the piece is a name: this one, without quotes; "" otherwise
+	name       string // the name without quotes, if the piece is one; otherwise ""
 	before     string // the piece before it that is not space, in lower case
 	last       string
 }
 
-// next goes to the next piece and reports whether there is one.
+// next advances to the next piece and reports whether there is one.
 func (w *words) next() bool {
 	w.start = w.end
 	if w.start == len(w.sql) {
@@ -99,7 +98,7 @@ func (w *words) next() bool {
 	return true
 }
 
-// column reports whether the name at the place may be that of a column.
+// column reports whether the current name may be that of a column.
 func (w *words) column() bool {
 	if w.before == "::" || w.before == "as" {
 		return false
@@ -112,8 +111,8 @@ func wordByte(c byte) bool {
 	return c == '_' || c == '$' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= 0x80
 }
 
-// closing gives the length of s up to and with the closing mark; a doubled mark,
-// and with escapes one after a backslash, does not close.
+// closing returns the length of s up to and including the closing mark; a doubled mark, and with
+// escapes one after a backslash, does not close.
 func closing(s, mark string, escapes bool) int {
 	for i := 0; i < len(s); {
 		switch {

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Rules says which tables and columns move, under which names, in which pieces.
-// It is made by All, ParseDMS or ParseYAML, and is safe for concurrent use.
+// Rules defines which tables and columns move, under which names, in which pieces. It is made by
+// All, ParseDMS or ParseYAML, and is safe for concurrent use.
 type Rules struct {
 	selections []selection
 	changes    []change
@@ -21,13 +21,13 @@ type Rules struct {
 	everything bool // no selection was given
 	narrowed   bool // some selection narrows
 
-	met *sync.Map // indexes of exclusions that Wants has heard a table of: what leaves it out never comes to Apply
+	met *sync.Map // indexes of exclusions that matched a table in Wants: Apply never sees what they exclude
 
-	// which of the lists may be about a table
+	// which rules of the lists may concern a table
 	selectionsOf, changesOf, settingsOf index
 }
 
-// All gives the rules that move every table under its own name.
+// All returns the rules that move every table under its own name.
 func All() *Rules {
 	r := &Rules{}
 	r.everythingSelected()
@@ -47,13 +47,13 @@ func (r *Rules) everythingSelected() {
 	r.sort()
 }
 
-// A rule is who says something.
+// A rule identifies the origin of a definition.
 type rule struct {
-	id   int64  // rules hold in this order: DMS's rule-id, the line of a task file
+	id   int64  // rules take precedence in this order: DMS's rule-id, the line of a task file
 	name string // as messages name it
 }
 
-// forms says which forms of table a rule is about.
+// forms are the forms of table that a rule concerns.
 type forms uint8
 
 const (
@@ -68,10 +68,10 @@ func (f forms) has(form tidemark.TableForm) bool {
 	return f&tables != 0
 }
 
-// where says which tables a rule is about.
+// where selects the tables that a rule concerns.
 type where struct {
 	schema, table pattern
-	forms         forms // none: whatever is selected
+	forms         forms // none: any selected table
 }
 
 func (w *where) matches(t *tidemark.Table) bool {
@@ -82,24 +82,24 @@ func (w *where) named(id tidemark.TableID) bool {
 	return w.schema.match(id.Schema) && w.table.match(id.Name)
 }
 
-// String gives the place as the rule has it, for messages.
+// String returns the selector as written in the rule, for messages.
 func (w *where) String() string { return w.schema.src + "." + w.table.src }
 
-// A selection takes tables in or leaves them out.
+// A selection includes or excludes tables.
 type selection struct {
 	rule
 	where
 	exclude bool
-	narrows bool // of Narrow: leaves out what none of its kind takes in
+	narrows bool // of Narrow: excludes what no selection of its kind includes
 	must    bool // of Named: it is an error if nothing matches
 }
 
-// A facet is a side of an object that a change is about. Of all the changes that
-// want the same facet of the same object, the lowest rule holds.
+// A facet is the aspect of an object that a change concerns. Among all changes of the same facet of
+// the same object, the rule with the lowest number takes precedence.
 type facet uint8
 
 const (
-	schemaName facet = iota // where is only asked for the schema
+	schemaName facet = iota // of where, only the schema is used
 	tableName
 	tableSchema // moves single tables into another schema; before schemaName
 	columnName
@@ -108,13 +108,13 @@ const (
 	primaryKey
 )
 
-// A change says what becomes of schemas, tables or columns.
+// A change defines what happens to schemas, tables or columns.
 type change struct {
 	rule
 	where
 	facet    facet
 	column   pattern // facets of columns
-	dataType string  // facets of columns: only those of this DMS type; "" any
+	dataType string  // facets of columns: only those of this DMS type; "": any
 	rename   renaming
 	typ      tidemark.Type
 	drop     bool // columnKept
@@ -128,7 +128,7 @@ type keyDef struct {
 	columns []string
 }
 
-// A setting says how the rows of tables are read.
+// A setting defines how the rows of tables are read.
 type setting struct {
 	rule
 	where
@@ -139,14 +139,14 @@ type setting struct {
 	lob      *tidemark.Lob
 }
 
-// A splitWish is a Split as the user put it; what of it fits a table is seen
-// when the table is known.
+// A splitWish is a Split as the user specified it; whether it fits a table is decided when the
+// table is known.
 type splitWish struct {
 	tidemark.Split
-	list bool // Parts are to be all there is
+	list bool // Parts must be complete
 }
 
-// A renameOp is a way to make a name of a name.
+// A renameOp is a way to derive a name from a name.
 type renameOp uint8
 
 const (
@@ -157,18 +157,18 @@ const (
 	addSuffix
 	newPrefix // replace-prefix, and remove-prefix with an empty value
 	newSuffix
-	between // what stands between before and after runes, put between value and old
+	between // the text between the first before and the last after runes, put between value and old
 )
 
-// A renaming makes a name of a name.
+// A renaming derives a name from a name.
 type renaming struct {
 	op            renameOp
 	old, value    string
 	before, after int
 }
 
-// apply gives the new name; ok is false where the renaming is not for this name:
-// it lacks the prefix or suffix.
+// apply returns the new name; ok is false if the renaming does not apply to this name: it lacks the
+// prefix or suffix.
 func (r *renaming) apply(name string) (s string, ok bool) {
 	switch r.op {
 	case toLower:
@@ -200,7 +200,7 @@ func (r *renaming) apply(name string) (s string, ok bool) {
 	return r.value, true
 }
 
-// sort puts every list in the order in which its rules hold.
+// sort sorts every list by the precedence of its rules.
 func (r *Rules) sort() {
 	slices.SortStableFunc(r.selections, func(a, b selection) int { return cmp.Compare(a.id, b.id) })
 	slices.SortStableFunc(r.changes, func(a, b change) int { return cmp.Compare(a.id, b.id) })
@@ -222,9 +222,8 @@ func (r *Rules) index() {
 	}
 }
 
-// An index finds the rules of a list that may be about a table, so that a file
-// with a rule for each of ten thousand tables is not gone through ten thousand
-// times.
+// An index finds the rules of a list that may concern a table, so that a file with a rule for each
+// of ten thousand tables is not searched ten thousand times.
 type index struct {
 	exact map[tidemark.TableID][]int
 	wild  []int
@@ -242,7 +241,7 @@ func (x *index) add(w *where, i int) {
 	x.exact[id] = append(x.exact[id], i)
 }
 
-// of gives the places in the list, ascending.
+// of returns the positions in the list, ascending.
 func (x *index) of(id tidemark.TableID) []int {
 	exact := x.exact[id]
 	if len(exact) == 0 {
@@ -256,8 +255,8 @@ func (x *index) of(id tidemark.TableID) []int {
 	return out
 }
 
-// selects says whether a table of this name and form moves: some rule takes it in
-// and none leaves it out, whatever their order. by is the first rule that says so.
+// selects reports whether a table of this name and form moves: some rule includes it and none
+// excludes it, whatever their order. by is the first rule that decides.
 func (r *Rules) selects(id tidemark.TableID, form tidemark.TableForm) (by *selection, ok bool) {
 	if id.Ours() {
 		return nil, false
@@ -283,9 +282,8 @@ func (r *Rules) selects(id tidemark.TableID, form tidemark.TableForm) (by *selec
 	return by, by != nil
 }
 
-// Narrow gives rules that move of what r moves only the tables that a pattern of
-// include takes in (all if there is none) and no pattern of exclude leaves out.
-// Patterns are those of a task file: table or schema.table, with * and ?.
+// Narrow restricts r to the tables that match a pattern of include (all if there is none) and no
+// pattern of exclude. Patterns are those of a task file: table or schema.table, with * and ?.
 func (r *Rules) Narrow(include, exclude []string) (*Rules, error) {
 	if len(include)+len(exclude) == 0 {
 		return r, nil
@@ -305,9 +303,8 @@ func (r *Rules) Narrow(include, exclude []string) (*Rules, error) {
 	return out, nil
 }
 
-// Named gives rules that move of what r moves only the tables of these names, and of what Narrow
-// takes in: table or schema.table, in which no character has a meaning but the dot and quotation
-// marks. Each has to be there.
+// Named restricts r, and what Narrow includes, to the tables of these names: table or schema.table,
+// in which only the dot and quotation marks are special. Each must exist.
 func (r *Rules) Named(names []string) (*Rules, error) {
 	if len(names) == 0 {
 		return r, nil
@@ -324,8 +321,7 @@ func (r *Rules) Named(names []string) (*Rules, error) {
 	return out, nil
 }
 
-// Only gives rules that move of what r moves only these tables, and of what Narrow and Named
-// take in. why names them in messages.
+// Only restricts r, and what Narrow and Named include, to these tables. why names them in messages.
 func (r *Rules) Only(why string, list []tidemark.TableID) *Rules {
 	out := r.narrower(true)
 	for _, t := range list {
@@ -336,7 +332,7 @@ func (r *Rules) Only(why string, list []tidemark.TableID) *Rules {
 	return out
 }
 
-// narrower is a copy to which selections can be added. some: only what they take in moves.
+// narrower returns a copy to which selections can be added. some: only what they include moves.
 func (r *Rules) narrower(some bool) *Rules {
 	out := *r
 	out.selections = slices.Clone(r.selections)
@@ -345,7 +341,7 @@ func (r *Rules) narrower(some bool) *Rules {
 	return &out
 }
 
-// narrowTo adds a selection of what text stands for.
+// narrowTo adds a selection of the tables that text names.
 func (r *Rules) narrowTo(p *problems, who, text string, s selection) {
 	parts, err := splitName(text)
 	if err == nil && len(parts) > 2 {
@@ -365,10 +361,9 @@ func (r *Rules) narrowTo(p *problems, who, text string, s selection) {
 	r.selections = append(r.selections, s)
 }
 
-// Wants reports whether the rules take in a table or view of this name, so that
-// Describe need not look at others. It does not know forms: ask it about a
-// partitioned table, not about its partitions, which are never selected by
-// themselves. PostgreSQL's large objects are always wanted, since whether they
+// Wants reports whether the rules include a table or view of this name, so that Describe need not
+// read others. It ignores forms: call it for a partitioned table, not for its partitions, which are
+// never selected on their own. PostgreSQL's large objects are always wanted, since whether they
 // move depends on all other tables.
 func (r *Rules) Wants(id tidemark.TableID) bool {
 	if id == largeObjects {
@@ -390,7 +385,7 @@ func (r *Rules) Wants(id tidemark.TableID) bool {
 
 var largeObjects = tidemark.TableID{Schema: "pg_catalog", Name: "pg_largeobject"}
 
-// names gives the names of rules, each once, for messages.
+// names lists the names of rules, each once, for messages.
 func names(rules ...rule) string {
 	var out []string
 	for _, r := range rules {

@@ -18,10 +18,9 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the want sections of testdata/*.txt")
 
-// A script file holds cases. A case begins with a line "=== title" and has
-// sections, each begun by a line "--- name": rules (DMS JSON), task (YAML) or
-// settings (DMS JSON); db, taken over from the case before where it is missing,
-// defaults and narrow, which are optional; and want.
+// A script file holds cases. A case begins with a line "=== title" and has sections, each begun by
+// a line "--- name": rules (DMS JSON), task (YAML) or settings (DMS JSON); db, which defaults to
+// that of the case before; defaults and narrow, which are optional; and want.
 type script struct {
 	head  string
 	cases []*testCase
@@ -121,7 +120,7 @@ func lookup(name string) (string, bool) {
 	return v, ok
 }
 
-// run carries out a case and prints what comes of it.
+// run executes a case and prints the result.
 func run(t *testing.T, c *testCase, db string) string {
 	var b strings.Builder
 	var rules *mapping.Rules
@@ -369,8 +368,8 @@ func parseDefaults(t *testing.T, text string) mapping.Defaults {
 	return d
 }
 
-// parseDB reads a database as tests write it: a line for the engine, one for each
-// table, and indented ones for what hangs on the table.
+// parseDB reads a database as tests write it: a line for the engine, one for each table, and
+// indented ones for the table's details.
 func parseDB(t *testing.T, text string) *tidemark.Database {
 	db := &tidemark.Database{Engine: "postgres"}
 	var at *tidemark.Table
@@ -420,7 +419,7 @@ func parseTable(t *testing.T, form, rest string) *tidemark.Table {
 	return out
 }
 
-// parseDetail reads a line that hangs on a table. Arguments stand in brackets.
+// parseDetail reads a detail of a table. Arguments are in brackets.
 func parseDetail(t *testing.T, at *tidemark.Table, word, rest string) {
 	call := func(s string) (name string, args []string, after string) {
 		name, s, _ = strings.Cut(s, "(")
@@ -465,8 +464,8 @@ func parseDetail(t *testing.T, at *tidemark.Table, word, rest string) {
 	}
 }
 
-// parseColumn reads "name type notnull identity" or "name type as expression"; the
-// type is as a task file has it, so that it is one parser that tests the other.
+// parseColumn reads "name type notnull identity" or "name type as expression"; the type is written
+// as in a task file, so that one parser tests the other.
 func parseColumn(t *testing.T, name, rest string) tidemark.Column {
 	c := tidemark.Column{Name: name}
 	rest, c.Generated, _ = strings.Cut(rest, " as ")

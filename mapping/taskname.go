@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// A part of a dotted name; quoted ones are taken as they are.
+// A part is a part of a dotted name; quoted ones are taken literally.
 type part struct {
 	text   string
 	quoted bool
 }
 
-// splitName parts schema.table at its dots. Quotation marks keep a part whole and
-// literal; a doubled one inside means itself.
+// splitName splits schema.table at its dots. Quotation marks make a part whole and literal; a
+// doubled one inside is one quotation mark.
 func splitName(s string) ([]part, error) {
 	var out []part
 	for {
@@ -54,7 +54,7 @@ func splitName(s string) ([]part, error) {
 	}
 }
 
-// pattern gives the pattern of a part.
+// pattern returns the pattern of a part.
 func (p part) pattern() (pattern, error) {
 	if p.quoted {
 		return literal(p.text), nil
@@ -62,7 +62,7 @@ func (p part) pattern() (pattern, error) {
 	return yamlWildcards.parse(p.text)
 }
 
-// whereOf gives the tables that table, or schema.table, stands for.
+// whereOf returns the tables that table, or schema.table, selects.
 func whereOf(parts []part) (where, error) {
 	w := where{schema: anything(yamlWildcards), table: anything(yamlWildcards)}
 	var err error

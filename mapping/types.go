@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// dmsTypes are the type words of DMS, each with the logical type that it means.
+// dmsTypes are the type words of DMS, each with its logical type.
 var dmsTypes = map[string]tidemark.Type{
 	"bytes":    {Kind: tidemark.Varbinary},
 	"date":     {Kind: tidemark.Date},
@@ -61,7 +61,7 @@ var moreTypes = map[string]tidemark.Type{
 	"xml":       {Kind: tidemark.XML},
 }
 
-// streamTypes are words that DMS has for targets which are not tables.
+// streamTypes are words that DMS has for targets that are not tables.
 var streamTypes = []string{"set", "list", "map", "tuple"}
 
 // dmsTypeWords lists the words of DMS in order.
@@ -74,11 +74,11 @@ func dmsTypeWords() []string {
 	return out
 }
 
-// maxDigits bounds precision and scale; what an engine takes is its own matter.
+// maxDigits bounds precision and scale; each engine has its own limits.
 const maxDigits = 1000
 
-// sized gives t with the parameters that its kind has. precision and scale are -1
-// where they are not given; for the time kinds either means fractional digits.
+// sized returns t with the parameters of its kind. precision and scale are -1 if they are not
+// given; for the time kinds either means fractional digits.
 func sized(t tidemark.Type, length, precision, scale int64) tidemark.Type {
 	switch t.Kind {
 	case tidemark.Char, tidemark.Varchar, tidemark.Binary, tidemark.Varbinary, tidemark.Bit, tidemark.VarBit:
@@ -97,8 +97,8 @@ func sized(t tidemark.Type, length, precision, scale int64) tidemark.Type {
 	return t
 }
 
-// parseType reads a type of a task file: a word, and arguments where its kind has
-// them: varchar(100), numeric(18,4), datetime(3), bigint unsigned.
+// parseType reads a type of a task file: a word, and arguments if its kind has them: varchar(100),
+// numeric(18,4), datetime(3), bigint unsigned.
 func parseType(s string) (tidemark.Type, error) {
 	word, args, unsigned, err := splitType(s)
 	if err != nil {
@@ -150,7 +150,7 @@ func parseType(s string) (tidemark.Type, error) {
 	return sized(t, length, precision, scale), nil
 }
 
-// splitType parts "numeric(18, 4) unsigned".
+// splitType splits "numeric(18, 4) unsigned".
 func splitType(s string) (word string, args []int64, unsigned bool, err error) {
 	rest := strings.ToLower(strings.TrimSpace(s))
 	if r, ok := strings.CutSuffix(rest, " unsigned"); ok {
@@ -177,9 +177,8 @@ func splitType(s string) (word string, args []int64, unsigned bool, err error) {
 
 func isMySQL(engine string) bool { return engine == "mysql" || engine == "mariadb" }
 
-// dmsTypeOf says what DMS calls a column type that it reads from an engine. Of
-// words that differ only in the width of a character it gives one: string stands
-// for wstring too, clob for nclob.
+// dmsTypeOf returns what DMS calls a column type that it reads from an engine. Of words that differ
+// only in the width of a character it returns one: string also represents wstring, clob nclob.
 func dmsTypeOf(t *tidemark.Type, engine string) []string {
 	mysql := isMySQL(engine)
 	switch t.Kind {
@@ -243,7 +242,7 @@ func dmsTypeOf(t *tidemark.Type, engine string) []string {
 	return []string{"string"}
 }
 
-// intWord gives the word of an integer; mediumint counts as four bytes.
+// intWord returns the word for an integer; mediumint counts as four bytes.
 func intWord(t *tidemark.Type) string {
 	bytes := map[int]string{8: "1", 16: "2", 24: "4", 32: "4"}[t.Bits]
 	if bytes == "" {
@@ -255,7 +254,7 @@ func intWord(t *tidemark.Type) string {
 	return "int" + bytes
 }
 
-// isDMSType reports whether a column type is what a data-type locator names.
+// isDMSType reports whether a data-type locator's word names a column type.
 func isDMSType(word string, t *tidemark.Type, engine string) bool {
 	switch word {
 	case "wstring":

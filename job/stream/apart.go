@@ -6,12 +6,13 @@ import (
 	"github.com/tidemarkdb/tidemark/capture"
 )
 
-// With a durable queue between them, capture and apply do not need each other: where one end of a stream is away, a
-// session is begun with the other one alone. Its capture goes on into the queue, or what is in the queue is applied;
-// and it ends as soon as the missing end answers, so that the next one has both.
+// With a durable queue between them, capture and apply do not need each other: while one server is
+// unavailable, a session starts with the other one alone. It captures into the queue, or applies
+// what is in the queue; and it ends as soon as the missing server answers, so that the next session
+// has both.
 
-// openEnds connects to both ends, or to that of the half; and where one is away that has answered before, to the one that
-// answers.
+// openEnds connects to both servers, or to that of the half; if one is unavailable that has
+// answered before, only to the other.
 func (r *session) openEnds(ctx context.Context) error {
 	var errs [2]error
 	if r.spec.Half != ApplyHalf {
@@ -45,14 +46,14 @@ func (r *session) openEnds(ctx context.Context) error {
 	return err
 }
 
-// lacks says whether an end is away without which the session can do nothing.
+// lacks reports whether a server is missing without which the session can do nothing.
 func (r *session) lacks() bool {
 	alone := (r.src == nil) != (r.tgt == nil) && (r.spec.Half == Whole || r.spec.Half == Joined)
 	return alone && (!r.parts() || r.src == nil && r.known == nil)
 }
 
-// await waits until the missing end answers, and keeps asking the other one meanwhile: so it is known how late the target
-// is.
+// await waits until the missing server answers, and keeps asking the other one meanwhile, so that
+// it is known how far the target is behind.
 func (r *session) await(ctx context.Context) outcome {
 	inside := r.ending.under(ctx)
 	defer r.ending.cancel()

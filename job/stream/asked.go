@@ -2,7 +2,8 @@ package stream
 
 import "github.com/tidemarkdb/tidemark/engines"
 
-// What a stream asks an open database for at run time, and who can do it: see the list of package job.
+// The optional interfaces that a stream asks an open database for at run time, and who implements
+// them: see the list of package job.
 var (
 	_ = []alterer{engines.Postgres{}}
 	_ = []clocker{engines.Postgres{}, engines.MySQL{}}

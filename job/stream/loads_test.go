@@ -14,8 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark/job"
 )
 
-// An apply goes on from a place before, within or behind a load: what a table is there
-// follows from the places alone.
+// An apply resumes from a place before, within or behind a load: what a table is there follows from
+// the places alone.
 func TestRewind(t *testing.T) {
 	id := tidemark.TableID{Schema: "s", Name: "t"}
 	for _, x := range []struct {
@@ -43,7 +43,7 @@ func TestRewind(t *testing.T) {
 	}
 }
 
-// A load that was asked for is heeded unless its rows are passed over.
+// A load that was requested is heeded unless its rows are skipped.
 func TestHeeds(t *testing.T) {
 	at := time.UnixMicro(7)
 	for _, x := range []struct {
@@ -67,8 +67,8 @@ func TestHeeds(t *testing.T) {
 	}
 }
 
-// A load goes on when somebody has asked for its table anew: whatever it notes then is not noted of the
-// new load, which begins from nothing. The clock may have been set back meanwhile.
+// A load continues although its table was requested again: what it records then does not count for
+// the new load, which starts from the beginning. The clock may have been set back meanwhile.
 func TestAskedAnew(t *testing.T) {
 	ctx, id := t.Context(), tidemark.TableID{Schema: "s", Name: "t"}
 	steps := map[string]func(*reload) error{

@@ -12,7 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/load"
 )
 
-// needs looks at all that a stream of these moves wants of the ends that are open, before it is set up.
+// needs checks everything that a stream of these moves needs from the connected databases, before
+// it is set up.
 func (r *stream) needs(ctx context.Context, moves []tidemark.Move) (out []tidemark.Need, err error) {
 	if r.src != nil && r.spec.Half != ApplyHalf {
 		if out, err = engines.SourceNeeds(ctx, r.src, r.spec.Name, moves); err != nil {
@@ -42,7 +43,7 @@ func (r *stream) needs(ctx context.Context, moves []tidemark.Move) (out []tidema
 	return append(out, more...), err
 }
 
-// needed refuses to begin a stream that lacks something, and gives what else there is to say.
+// needed refuses to begin a stream that lacks something, and gives the other findings.
 func (r *setup) needed(ctx context.Context, moves []tidemark.Move) (findings []tidemark.Finding, err error) {
 	needs, err := r.needs(ctx, moves)
 	if err == nil {
@@ -56,7 +57,7 @@ func (r *setup) needed(ctx context.Context, moves []tidemark.Move) (findings []t
 	return findings, err
 }
 
-// CheckOf gives what looks, for Check, at what a stream wants of both ends.
+// CheckOf gives the function by which Check finds what a stream needs on both sides.
 func CheckOf(env job.Env, spec Spec) func(ctx context.Context, c *job.Checked, src, tgt job.Database) error {
 	return func(ctx context.Context, c *job.Checked, src, tgt job.Database) error {
 		return (&stream{env: env, spec: spec, src: src, shape: src, tgt: tgt}).check(ctx, c)

@@ -23,7 +23,8 @@ func TestParsePoint(t *testing.T) {
 	}
 }
 
-// A gate lets all through that is before its point, and holds what comes behind it until the session ends.
+// A gate lets all through that is before its point, and holds what comes behind it until the
+// session ends.
 func TestGate(t *testing.T) {
 	at := time.Now()
 	for name, x := range map[string]struct {

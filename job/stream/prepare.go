@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// preparing gives what is done with each transaction before anybody else has it.
+// preparing gives what is done with each transaction before anything else.
 func (r *session) preparing(s *sampler, moves []tidemark.Move) func(context.Context, *change.Tx) error {
 	var do []func(context.Context, *change.Tx) error
 	if s.gate != nil && (s.link.log == nil || r.spec.Half == CaptureHalf) {
@@ -47,7 +47,7 @@ func (r *session) skipping() func(context.Context, *change.Tx) error {
 	return s.pass
 }
 
-// prepare tells a stream what it need not give, and how.
+// prepare configures what a stream leaves out, and how.
 func (r *session) prepare(stream capture.Stream, moves []tidemark.Move) {
 	if picker, ok := stream.(capture.TableFilter); ok {
 		wanted := map[tidemark.TableID]bool{}
@@ -77,9 +77,9 @@ func (r *session) prepare(stream capture.Stream, moves []tidemark.Move) {
 	}
 }
 
-// keeping gives, by the source's table, the columns that an update has whether it has changed
-// them or not: those of keys, and of filters. Of a table without a primary key, and of one whose conflict
-// rule looks at old values, there are none.
+// keeping gives, by the source's table, the columns that an update always has, changed or not:
+// those of keys and of filters. For a table without a primary key, and for one whose conflict rule
+// compares old values, there is no entry.
 func (r *session) keeping(moves []tidemark.Move) func(tidemark.TableID) []string {
 	columns, checked := map[tidemark.TableID][]string{}, r.checked(moves)
 	for _, m := range moves {
@@ -104,8 +104,8 @@ func (r *session) keeping(moves []tidemark.Move) func(tidemark.TableID) []string
 	return func(id tidemark.TableID) []string { return columns[id] }
 }
 
-// linksOf gives, by the source's table, the columns at both ends of foreign keys that act. The target's
-// are the same: so it is known which parent a child had, and which key a parent had.
+// linksOf gives, by the source's table, the columns at both ends of foreign keys with actions. The
+// target's are the same: so it is known which parent a child had, and which key a parent had.
 func linksOf(moves []tidemark.Move) map[tidemark.TableID][]string {
 	out := map[tidemark.TableID][]string{}
 	for _, m := range moves {

@@ -22,8 +22,8 @@ type looker interface {
 	Looks(ctx context.Context, stream string, tables []tidemark.TableID) (map[tidemark.TableID]*change.CatalogueLook, error)
 }
 
-// lookAt remembers what the tables of a new stream are, before they are copied. A stream that begins at an earlier
-// point of the log does not know what they were there.
+// lookAt remembers what the tables of a new stream are, before they are copied. A stream that
+// begins at an earlier point of the log does not know what they were there.
 func (r *stream) lookAt(ctx context.Context, moves []tidemark.Move) (err error) {
 	l, ok := r.src.(looker)
 	if !ok || !r.spec.From.IsZero() && !r.spec.From.Now {
@@ -42,14 +42,15 @@ func (r *stream) lookAt(ctx context.Context, moves []tidemark.Move) (err error) 
 	return err
 }
 
-// An outline is what is kept of a relation: what its table had when the stream told it last.
+// An outline is what is stored of a relation: the columns of its table when the stream reported it
+// last.
 type outline struct {
-	Place   uint64          `json:"place"` // of the first transaction in which it was so
+	Place   uint64          `json:"place"` // of the first transaction with this shape
 	Columns []outlineColumn `json:"columns"`
-	// Gone are columns that were dropped, or renamed, at Place, and on the target before. The
-	// stream may tell of them once more, where what was before Place is read again.
+	// Gone are columns that were dropped or renamed at Place, and earlier on the target. The stream
+	// may report them again, if log before Place is read again.
 	Gone []outlineColumn `json:"gone,omitempty"`
-	// Known is the last look at the catalogue.
+	// Known is the last result of the catalogue query.
 	Known *change.CatalogueLook `json:"known,omitempty"`
 }
 
@@ -58,12 +59,12 @@ type outlineColumn struct {
 	Type   uint32 `json:"type"`
 	Mod    int32  `json:"mod"`
 	Number int32  `json:"number,omitempty"` // see tidemark.RelationColumn
-	// Native is the type as the source names it, when the stream began, until it tells one.
+	// Native is the source's name of the type, when the stream began, until the stream reports one.
 	Native string `json:"native,omitempty"`
 }
 
-// firstOutline is what is known of a table before the log has told anything of it: no types, since their numbers
-// are the log's.
+// firstOutline is what is known of a table before the log has reported anything: no types, since
+// their numbers are the log's.
 func firstOutline(m *tidemark.Move, look *change.CatalogueLook) (out outline) {
 	for _, c := range m.From.Stored() {
 		x := outlineColumn{Name: c.Name, Native: c.Type.Native}
@@ -80,7 +81,7 @@ func firstOutline(m *tidemark.Move, look *change.CatalogueLook) (out outline) {
 	return out
 }
 
-// before is what the catalogue said before a place, or the stream.
+// before is the catalogue's description before a place, or before the stream.
 func (o *outline) before(place uint64) (out []change.CatalogueColumn) {
 	if o.Known != nil && place >= o.Known.At {
 		return o.Known.Columns
@@ -110,20 +111,21 @@ func outlineOf(rel change.Relation) (out []outlineColumn) {
 	return out
 }
 
-// decide says what becomes of a change of the stream's tables.
+// decide gives the rule for a change of the stream's tables.
 func (b *binder) decide(k ddl.Kind) ddl.Rule {
 	return ddl.Decide(k, b.r.shape.Name(), b.r.tgt.Name())
 }
 
-// stops is the error that stops a table for a change that does not go along.
+// stops is the error that stops a table for a change that is not replicated.
 func (b *binder) stops(id tidemark.TableID, k ddl.Kind, column, text string) error {
 	return ddl.Change{Kind: k, Table: id, Column: column, Text: text}.Stop(b.r.shape.Name(), b.r.tgt.Name())
 }
 
-// reshaped identifies the columns of a relation, compares them with what the stream told before, and gives an error of
-// Kind Unsupported if more has changed than goes along, and the target's table has not
-// been changed in the same way. Whoever was stopped before all was applied is told again how a
-// table was before it changed: gone are the columns of that which are no more, and have gone from the target too.
+// reshaped identifies the columns of a relation, compares them with what the stream reported
+// before, and gives an error of Kind Unsupported if there are changes that cannot be replicated,
+// unless the target's table was changed in the same way. A stream that was stopped before
+// everything was applied reads again how a table was before it changed: gone are its columns that
+// no longer exist, and that the target has lost too.
 func (b *binder) reshaped(rel change.Relation, place uint64, m *tidemark.Move) (_ change.Relation, gone []bool, _ error) {
 	text := b.subs.outline(rel.Table)
 	rel.Columns = slices.Clone(rel.Columns)
@@ -154,7 +156,7 @@ func (b *binder) reshaped(rel change.Relation, place uint64, m *tidemark.Move) (
 	if is.Known == nil {
 		is.Known = was.Known
 	}
-	for i := range is.Columns { // of MySQL's some tell no types
+	for i := range is.Columns { // the log of MySQL does not give all types
 		c := &is.Columns[i]
 		if k := was.index(c.Number, c.Name); k >= 0 && c.Type == 0 && was.Columns[k].Name == c.Name {
 			number := c.Number
@@ -178,7 +180,7 @@ func (b *binder) reshaped(rel change.Relation, place uint64, m *tidemark.Move) (
 	return rel, gone, b.subs.edit(b.ctx, rel.Table, func(t *catalog.StreamTable) error { t.Shape = text; return nil })
 }
 
-// earlier gives columns that were told before the outline the names that they have in it.
+// earlier gives columns that were reported before the outline their names in it.
 func (o *outline) earlier(columns []change.RelationColumn, gone []bool) {
 	for i := range columns {
 		c := &columns[i]
@@ -196,7 +198,7 @@ func (o *outline) earlier(columns []change.RelationColumn, gone []bool) {
 	}
 }
 
-// fitting compares what a table has now with what it had.
+// fitting compares the present shape of a table with its old one.
 func (b *binder) fitting(rel change.Relation, m *tidemark.Move, was, is *outline) error {
 	f := &fit{b: b, rel: rel, m: m, is: is}
 	for _, c := range was.Columns {
@@ -216,7 +218,7 @@ func (b *binder) fitting(rel change.Relation, m *tidemark.Move, was, is *outline
 	return nil
 }
 
-// A fit compares one table with what it was.
+// A fit compares one table with its old shape.
 type fit struct {
 	b      *binder
 	rel    change.Relation
@@ -226,7 +228,7 @@ type fit struct {
 	now    *tidemark.Table // of the source
 }
 
-// target returns the target's table as it is now: somebody may have changed it already.
+// target returns the target's present table: somebody may have changed it already.
 func (f *fit) target() (*tidemark.Table, error) {
 	if !f.looked {
 		if err := f.b.look(); err != nil {
@@ -237,7 +239,7 @@ func (f *fit) target() (*tidemark.Table, error) {
 	return f.b.tables[job.ClipID(f.b.r.tgt, f.m.To.TableID)], nil
 }
 
-// source returns the column of the source's table as it is now, if it is there.
+// source returns the present column of the source's table, if it exists.
 func (f *fit) source(name string) (*tidemark.Column, error) {
 	if f.now == nil {
 		db, err := f.b.r.shape.Describe(f.b.ctx, func(id tidemark.TableID) bool { return id == f.rel.Table })
@@ -252,7 +254,7 @@ func (f *fit) source(name string) (*tidemark.Column, error) {
 	return f.now.Column(name), nil
 }
 
-// on is what a column of the source is called on the target.
+// on is the name of a column of the source on the target.
 func (f *fit) on(name string) string {
 	if at := slices.Index(f.m.Source, name); at >= 0 {
 		name = f.m.To.Stored()[at].Name
@@ -268,9 +270,9 @@ func (f *fit) left(name string) bool {
 
 func (f *fit) dropped(c outlineColumn) error {
 	id := f.rel.Table
-	if c.Type == 0 && c.Native != "" && c.Number == 0 { // the first that comes of the table
+	if c.Type == 0 && c.Native != "" && c.Number == 0 { // the first relation of the table
 		if x, err := f.source(c.Name); err != nil || x != nil {
-			return err // the stream began before the column was added, and its description was made behind that
+			return err // the stream began before the column was added, and its description was made later
 		}
 	}
 	if slices.ContainsFunc(f.is.Columns, func(x outlineColumn) bool { return x.Name == c.Name }) {
@@ -280,7 +282,7 @@ func (f *fit) dropped(c outlineColumn) error {
 	if made != nil && made.Generated == "" {
 		made = nil
 	}
-	if f.left(c.Name) || made != nil && f.b.redoes(f.m) { // the log says it
+	if f.left(c.Name) || made != nil && f.b.redoes(f.m) { // the log reports it
 		return nil
 	}
 	there, err := f.target()
@@ -329,7 +331,7 @@ func (f *fit) retyped(c, is outlineColumn) error {
 			return err
 		}
 		if k := x.Type.Kind; tidemark.Family(f.b.r.shape.Name()) == "mysql" && (k == tidemark.Enum || k == tidemark.Set) && mysqltype.Parse(c.Native).Kind == k {
-			return nil // the log says when it gets other labels
+			return nil // the log reports when it gets other labels
 		}
 	}
 	there, err := f.target()
@@ -346,8 +348,7 @@ func (f *fit) retyped(c, is outlineColumn) error {
 	return nil
 }
 
-// sameType says whether a column of the target is of the type that a copy would give it
-// now.
+// sameType reports whether a column of the target has the type that a copy would give it now.
 func sameType(b *binder, m *tidemark.Move, column string, there *tidemark.Table) bool {
 	k := slices.Index(m.Source, column)
 	if k < 0 {

@@ -9,27 +9,28 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A state is what a stream is at in this process. Each is a step that ends with an event, but for the final ones.
+// A state of a stream in this process. Each is a step that ends with an event, except the final
+// ones.
 type state int
 
 const (
-	looking      state = iota // what the catalogue has of the stream is read
-	beginning                 // the source is made to keep its log, and rows are copied
-	resuming                  // the copy before the stream is resumed
-	catchingUp                // for that, changes are applied to the tables that are whole, up to a new view of the source
-	catchingAway              // a pause of that, since an end is away
-	entering                  // the run is entered in the catalogue
-	flowing                   // changes are captured and applied: a session
-	flowingAway               // a pause before the next session, since an end is away
-	held                      // a session that captures alone, since the queue is stopped
+	looking      state = iota // reads the catalogue's record of the stream
+	beginning                 // makes the source keep its log, and copies rows
+	resuming                  // resumes the copy before the stream
+	catchingUp                // for that, applies changes to the complete tables, up to a new snapshot of the source
+	catchingAway              // a pause of that, while a server is unavailable
+	entering                  // enters the run in the catalogue
+	flowing                   // captures and applies changes: a session
+	flowingAway               // a pause before the next session, while a server is unavailable
+	held                      // a session that captures only, while the queue is stopped
 	heldAway                  // a pause before the next one of these
-	changing                  // options that were set are taken over
-	advancing                 // the target's sequences are set to where the source's are
+	changing                  // takes over options that were set
+	advancing                 // sets the target's sequences to the source's values
 
 	caughtUp // final, of catchingUp
 	paused   // final: it was to stop after the copy
-	ended    // final: it has come to where it was to end
-	failed   // final, also where the user has stopped it
+	ended    // final: it has reached its end
+	failed   // final, also after the user has stopped it
 )
 
 var stateNames = [...]string{"looking", "beginning", "resuming", "catching up", "catching up (away)", "entering", "flowing", "flowing (away)", "held", "held (away)",
@@ -43,21 +44,21 @@ func (s state) final() bool { return s >= caughtUp }
 type event int
 
 const (
-	failure       event = iota // an error that does not pass, or the user
+	failure       event = iota // a permanent error, or the user
 	isNew                      // the catalogue does not have the stream
-	isCopying                  // its copy was not finished
-	isFollowing                // its copy was finished
-	whole                      // all that comes before the stream is on the target
+	isCopying                  // its copy is unfinished
+	isFollowing                // its copy is finished
+	whole                      // everything before the stream is on the target
 	wholeAndPause              // and it is to stop there
 	entered                    // the run is in the catalogue
-	anew                       // the stream's tables have changed, or a missing end is back: a new session has to begin
+	anew                       // the stream's tables have changed, or a missing server is back: a new session has to begin
 	retryQueue                 // the queue was stopped for long enough
 	optionsSet                 // a command has set options
-	optionsTaken               // they are those of the stream now
+	optionsTaken               // the stream has taken them over
 	queueStopped               // by --conflict stop-queue
-	away                       // an error that may pass
+	away                       // an error that may be temporary
 	rested                     // the pause is over
-	reached                    // the target has all up to where the stream was to go
+	reached                    // the target has everything up to the stream's end
 	advanced                   // sequences are set
 )
 
@@ -66,7 +67,7 @@ var eventNames = [...]string{"failure", "is new", "is copying", "is following", 
 
 func (e event) String() string { return eventNames[e] }
 
-// An outcome is an event, with its error where it has one: failure, away and queueStopped.
+// An outcome is an event, with its error for failure, away and queueStopped.
 type outcome struct {
 	event event
 	err   error
@@ -80,13 +81,13 @@ func done(e event, err error) outcome {
 	return outcome{event: e}
 }
 
-// A transition is where an event leads, and what is done on the way; nil: nothing.
+// A transition is the state to which an event leads, and the action on the way; nil: none.
 type transition struct {
 	to state
 	do func(*life, outcome)
 }
 
-// transitions is all that can become of a stream. What is not here cannot happen.
+// transitions are all possible ones. What is not here cannot happen.
 var transitions = map[state]map[event]transition{
 	looking: {
 		isNew:       {to: beginning},
@@ -152,7 +153,7 @@ var transitions = map[state]map[event]transition{
 	},
 }
 
-// run goes from state to state until a final one, and gives that with the error of the last event.
+// run moves from state to state until a final one, and gives that with the error of the last event.
 func (l *life) run(ctx context.Context, s state, step func(context.Context, state) outcome) (state, error) {
 	for {
 		o := step(ctx, s)
@@ -169,11 +170,12 @@ func (l *life) run(ctx context.Context, s state, step func(context.Context, stat
 	}
 }
 
-// errOver is what callbacks of a session give once it is over, so that whoever called them stops there. How it ended is noted
-// in its ending, and nobody asks the error for it.
+// errOver is what callbacks of a session give once it is over, so that their callers stop there.
+// How the session ended is in its ending, not in this error.
 var errOver = errors.New("the session is over")
 
-// An ending is how a session ends: as whoever comes first says. Its methods may be called from any goroutine.
+// An ending is how a session ends: the first to end it decides. Its methods may be called from any
+// goroutine.
 type ending struct {
 	ctx    context.Context // the session's, and what ends it
 	cancel context.CancelFunc
@@ -183,13 +185,13 @@ type ending struct {
 	how   outcome
 }
 
-// under gives a session's context, under that of its process.
+// under gives a session's context, derived from that of its process.
 func (e *ending) under(ctx context.Context) context.Context {
 	e.ctx, e.cancel = context.WithCancel(ctx)
 	return e.ctx
 }
 
-// with notes how the session ends, and ends it. Nothing is noted of one whose process ends.
+// with records how the session ends, and ends it. Nothing is recorded if the process is ending.
 func (e *ending) with(how outcome) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -200,7 +202,7 @@ func (e *ending) with(how outcome) error {
 	return errOver
 }
 
-// read gives how the session ended; with err, if nobody has noted anything else.
+// read gives how the session ended; with err, if nothing else was recorded.
 func (e *ending) read(err error) outcome {
 	e.mu.Lock()
 	defer e.mu.Unlock()

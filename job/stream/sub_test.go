@@ -142,7 +142,7 @@ func TestOwnError(t *testing.T) {
 	}
 }
 
-// New tables are told of once each.
+// New tables are announced once each.
 func TestNewTables(t *testing.T) {
 	var n newTables
 	a, b := tidemark.TableID{Schema: "s", Name: "a"}, tidemark.TableID{Schema: "s", Name: "b"}
@@ -157,7 +157,8 @@ func TestNewTables(t *testing.T) {
 	}
 }
 
-// What the log says of a definition concerns a table by its number, and one without a number by its name.
+// What the log says of a definition concerns a table by its number, and one without a number by its
+// name.
 func TestToldOf(t *testing.T) {
 	id := tidemark.TableID{Schema: "s", Name: "t"}
 	was := &change.Definition{ID: 7, Parts: []change.DefinedPart{{ID: 8}, {ID: 9}}}
@@ -193,7 +194,7 @@ func TestToldOf(t *testing.T) {
 	}
 }
 
-// Columns that were told before an outline get the names that they have in it.
+// Columns that were received before an outline get the names that they have in it.
 func TestEarlierColumns(t *testing.T) {
 	o := outline{Columns: []outlineColumn{{Name: "id", Number: 1}, {Name: "new", Number: 2}}, Gone: []outlineColumn{{Name: "old", Number: 2}, {Name: "dropped", Number: 3}}}
 	columns := []change.RelationColumn{{Name: "id"}, {Name: "old"}, {Name: "dropped"}}
