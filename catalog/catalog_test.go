@@ -43,7 +43,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// wantError wants an Error of a kind with a hint, on one line.
+// wantError requires an Error of a kind with a hint, on one line.
 func wantError(t *testing.T, err error, kind tidemark.Kind, text string) {
 	t.Helper()
 	switch {
@@ -231,7 +231,7 @@ func TestMigration(t *testing.T) {
 	if err := db.migrate(ctx, broken); err == nil || !strings.Contains(err.Error(), "0001_a.sql") {
 		t.Errorf("a broken migration: %v", err)
 	}
-	must(t, db.migrate(ctx, one)) // nothing of the broken one stayed
+	must(t, db.migrate(ctx, one)) // nothing of the broken one remained
 	must(t, db.migrate(ctx, one))
 	must(t, db.migrate(ctx, two))
 	var x, y, version, tables int
@@ -279,7 +279,7 @@ func TestBadFiles(t *testing.T) {
 	}
 	wantError(t, err, tidemark.BadInput, torn)
 
-	_, err = Open(filepath.Join(noise, "sub", "c.db")) // a file stands where a folder must be
+	_, err = Open(filepath.Join(noise, "sub", "c.db")) // a file is in place of a folder
 	wantError(t, err, tidemark.Invalid, "not a directory")
 	_, err = Open(dir)
 	wantError(t, err, tidemark.Invalid, "is a directory")
@@ -307,7 +307,7 @@ func TestCancelled(t *testing.T) {
 	}
 }
 
-// Several processes open one new catalog at once, and each writes runs.
+// Several processes open one new catalog concurrently, and each writes runs.
 func TestManyProcesses(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "c.db")
 	const processes, each = 4, 10
@@ -365,8 +365,7 @@ func manyTables() []TableStat {
 	return out
 }
 
-// TestChild is the other process of the tests above and below; on its own it has
-// nothing to do.
+// TestChild is the other process of the tests above and below; on its own it does nothing.
 func TestChild(t *testing.T) {
 	switch os.Getenv("CATALOG_CHILD") {
 	case "write":
@@ -417,7 +416,7 @@ func TestLock(t *testing.T) {
 	}
 }
 
-// A process that holds a lock is killed: the lock is free at once.
+// A lock is free as soon as the process that holds it is killed.
 func TestLockOfAKilledProcess(t *testing.T) {
 	c := fresh(t)
 	cmd := exec.Command(os.Args[0], "-test.run=^TestChild$")
@@ -441,7 +440,7 @@ func TestLockOfAKilledProcess(t *testing.T) {
 	lock.Unlock()
 }
 
-// Many try to get one lock: never two have it at a time.
+// Many compete for one lock: two never hold it at once.
 func TestLockIsExclusive(t *testing.T) {
 	c := fresh(t)
 	var wg sync.WaitGroup

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// The states of a table, in the words that users of AWS DMS know.
+// The states of a table, in the terms of AWS DMS.
 const (
 	BeforeLoad     = "Before load"
 	FullLoad       = "Full load"
@@ -19,7 +19,7 @@ const (
 	TableMissing   = "Table does not exist"
 )
 
-// A TableStat says how far a table of a run is. Schema and Name are the source's.
+// A TableStat is the progress of a table of a run. Schema and Name are the source's.
 type TableStat struct {
 	Run               string    `json:"run"`
 	Schema            string    `json:"schema"`
@@ -29,7 +29,7 @@ type TableStat struct {
 	State             string    `json:"state"`
 	FullLoadRows      int64     `json:"full_load_rows"`
 	FullLoadBytes     int64     `json:"full_load_bytes"`
-	FullLoadErrorRows int64     `json:"full_load_error_rows"` // set aside as bad rows
+	FullLoadErrorRows int64     `json:"full_load_error_rows"` // rejected rows
 	RangesDone        int       `json:"ranges_done"`
 	Ranges            int       `json:"ranges"`
 	Start             time.Time `json:"start,omitzero"`
@@ -38,7 +38,7 @@ type TableStat struct {
 	Method            string    `json:"method,omitempty"` // "COPY", "LOAD DATA", ...
 }
 
-// PutTables writes what is known of tables of a run, over what was known before.
+// PutTables writes the states of tables of a run, over those known before.
 func (c *Catalog) PutTables(ctx context.Context, run string, stats []TableStat) error {
 	const query = `INSERT INTO table_stat (run, seq, schema, name, target_schema, target_name, state, full_load_rows,
 		full_load_bytes, full_load_error_rows, ranges_done, ranges, started, ended, error, method)
@@ -73,8 +73,7 @@ func (c *Catalog) Tables(ctx context.Context, run string) ([]TableStat, error) {
 	})
 }
 
-// PutRanges writes the ranges of a run, by their IDs. A range that is known
-// already stays done if it was.
+// PutRanges writes the ranges of a run, by their IDs. A known range stays done if it was.
 func (c *Catalog) PutRanges(ctx context.Context, run string, ranges []tidemark.Range) error {
 	const query = `INSERT INTO range (run, id, body) VALUES (?, ?, ?) ON CONFLICT (run, id) DO UPDATE SET body = excluded.body`
 	return each(ctx, c, "write ranges", query, ranges, func(r tidemark.Range) ([]any, error) {
@@ -94,7 +93,7 @@ func (c *Catalog) Ranges(ctx context.Context, run string) ([]tidemark.Range, err
 	})
 }
 
-// MarkRanges says which ranges are done, with the rows that were written of each.
+// MarkRanges records which ranges are done, with the rows that were written of each.
 func (c *Catalog) MarkRanges(ctx context.Context, run string, done map[int]int64) error {
 	ids := make([]int, 0, len(done))
 	for id := range done {
@@ -131,7 +130,7 @@ const (
 	ObjectError = "failed"
 )
 
-// An Object is what became of a tidemark.Object of a run, by its ID.
+// An Object is the outcome of a tidemark.Object of a run, by its ID.
 type Object struct {
 	ID      string   `json:"id"`
 	State   string   `json:"state"`
@@ -140,7 +139,7 @@ type Object struct {
 	SQL     []string `json:"sql"`
 }
 
-// PutObjects writes what became of objects of a run, over what was known before.
+// PutObjects writes the outcomes of objects of a run, over those known before.
 func (c *Catalog) PutObjects(ctx context.Context, run string, objects []Object) error {
 	const query = `INSERT INTO object (run, seq, id, state, error, seconds, sql)
 		VALUES (?1, (SELECT coalesce(max(seq), 0) + 1 FROM object WHERE run = ?1), ?, ?, ?, ?, ?)

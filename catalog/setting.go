@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// PutSettings writes what options of a running stream are to be from now on.
+// PutSettings writes new values of options of a running stream.
 func (c *Catalog) PutSettings(ctx context.Context, stream string, at time.Time, values map[string]string) error {
 	return c.keep(ctx, "write settings", func(tx *sql.Tx) error {
 		for option, value := range values {
@@ -18,7 +18,7 @@ func (c *Catalog) PutSettings(ctx context.Context, stream string, at time.Time, 
 	})
 }
 
-// DropSettings forgets what was set of a stream: its next process begins with what it is given.
+// DropSettings removes the settings of a stream: its next process begins with its own options.
 func (c *Catalog) DropSettings(ctx context.Context, stream string) error {
 	return c.write(ctx, "write settings", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM setting WHERE stream = ?", stream)
@@ -26,7 +26,8 @@ func (c *Catalog) DropSettings(ctx context.Context, stream string) error {
 	})
 }
 
-// Settings gives what was set of a stream since DropSettings, by option. Their times do not count: clocks are set back.
+// Settings gives what was set for a stream since DropSettings, by option. Their times do not count:
+// clocks can be set back.
 func (c *Catalog) Settings(ctx context.Context, stream string) (map[string]string, error) {
 	pairs, err := list(ctx, c, "list settings", "SELECT option, value FROM setting WHERE stream = ?", []any{stream}, func(rows *sql.Rows) (p [2]string, err error) {
 		err = rows.Scan(&p[0], &p[1])

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What was set holds whatever the clock says, and until the next process begins.
+// A setting applies whatever the clock says, until the next process starts.
 func TestSettingsWithoutAClock(t *testing.T) {
 	c := fresh(t)
 	now := time.Now()

@@ -5,7 +5,7 @@ import (
 	"database/sql"
 )
 
-// PutSkip notes that a stream leaves out an event of its source's log.
+// PutSkip records that a stream leaves out an event of its source's log.
 func (c *Catalog) PutSkip(ctx context.Context, stream, place string) error {
 	return c.keep(ctx, "write skip", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "INSERT OR IGNORE INTO stream_skip (stream, place) VALUES (?, ?)", stream, place)

@@ -13,8 +13,8 @@ import (
 // The states of a StreamTable.
 const (
 	TableActive  = "active"  // its changes are applied
-	TableLoading = "loading" // they are applied as far as its rows are there
-	TableStopped = "stopped" // they are passed over
+	TableLoading = "loading" // they are applied as far as its rows are loaded
+	TableStopped = "stopped" // they are skipped
 )
 
 // A StreamTable is one table's subscription in a stream.
@@ -23,9 +23,9 @@ type StreamTable struct {
 	State  string           `json:"state"`
 	Reason string           `json:"reason,omitempty"` // why it was stopped
 	Hint   string           `json:"hint,omitempty"`   // what to do about it
-	Since  time.Time        `json:"since"`            // that it is in this state
-	Shape  json.RawMessage  `json:"-"`                // the relation that the stream told last
-	Load   json.RawMessage  `json:"load,omitempty"`   // how far it is loaded
+	Since  time.Time        `json:"since"`            // of this state
+	Shape  json.RawMessage  `json:"-"`                // the relation that the stream reported last
+	Load   json.RawMessage  `json:"load,omitempty"`   // the progress of its load
 }
 
 const tableColumns = "schema, name, state, reason, hint, since, shape, load"
@@ -50,13 +50,13 @@ func (c *Catalog) StreamTables(ctx context.Context, stream string) ([]StreamTabl
 	return list(ctx, c, "list tables of a stream", "SELECT "+tableColumns+" FROM stream_table WHERE stream = ? ORDER BY schema, name", []any{stream}, scanTable)
 }
 
-// EditStreamTable reads a table of a stream, lets edit change it and writes it again, in
-// one transaction. edit gets one without a state where there is none; if it leaves that so,
-// nothing is written. Its error is returned.
+// EditStreamTable reads a table of a stream, lets edit change it and writes it again, in one
+// transaction. edit gets one without a state if there is none; if it leaves that unchanged, nothing
+// is written. Its error is returned.
 func (c *Catalog) EditStreamTable(ctx context.Context, stream string, table tidemark.TableID, edit func(*StreamTable) error) error {
 	var refused error
 	err := c.write(ctx, "write table of a stream", func(tx *sql.Tx) error {
-		// Written first, so that nobody else does so between the reading and the writing.
+		// Written first, so that nobody else writes between the read and the write.
 		if _, err := tx.ExecContext(ctx, "UPDATE stream_table SET since = since WHERE stream = ? AND schema = ? AND name = ?", stream, table.Schema, table.Name); err != nil {
 			return err
 		}

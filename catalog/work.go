@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// A Work is how far a run is.
+// A Work is the progress of a run.
 type Work struct {
 	Phase string        `json:"phase"`
 	Unit  string        `json:"unit"`       // of what follows: bytes, rows
@@ -17,15 +17,15 @@ type Work struct {
 	Left  time.Duration `json:"left_ns"`    // estimated; -1: not known
 }
 
-// An OpenRun is a run that has not ended, as far as the catalogue knows. Its process may be
-// gone: Alive tells.
+// An OpenRun is a run that has not ended, as far as the catalogue knows. Its process may be gone:
+// see Alive.
 type OpenRun struct {
 	Run
-	Heard time.Time // when it last said how far it is; zero: never
-	Work  *Work     // nil: it has not said
+	Heard time.Time // when it last reported progress; zero: never
+	Work  *Work     // nil: not reported yet
 }
 
-// PutWork writes how far a run is, over what was written before.
+// PutWork writes the progress of a run, over what was written before.
 func (c *Catalog) PutWork(ctx context.Context, run string, at time.Time, w Work) error {
 	const op = "write progress"
 	text, err := json.Marshal(w)
@@ -38,7 +38,7 @@ func (c *Catalog) PutWork(ctx context.Context, run string, at time.Time, w Work)
 	})
 }
 
-// DropWork forgets how far a run was.
+// DropWork removes the progress of a run.
 func (c *Catalog) DropWork(ctx context.Context, run string) error {
 	return c.write(ctx, "write progress", func(tx *sql.Tx) error {
 		_, err := tx.ExecContext(ctx, "DELETE FROM work WHERE run = ?", run)

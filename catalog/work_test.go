@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// How far a run is, is told over what was told before, and listed while the run is open.
+// A run's progress overwrites the earlier one, and is listed while the run is open.
 func TestOpenRuns(t *testing.T) {
 	c, err := Open(filepath.Join(t.TempDir(), "catalog.db"))
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	pgstream "github.com/tidemarkdb/tidemark/postgres/stream"
 )
 
-// Postgres and MySQL are what Open gives.
+// Postgres and MySQL are the types that Open returns.
 type (
 	Postgres       = pg
 	MySQL          = my
@@ -15,7 +15,7 @@ type (
 	MySQLStream    = mystream.Stream
 )
 
-// What verbs ask an open database, or the stream that it gives, for at run time.
+// Interfaces that verbs expect at run time of an open database, or of the stream that it returns.
 var (
 	_ = []capture.Journaler{pg{}, my{}}
 	_ = []capture.FilteredRowSource{pg{}, my{}}

@@ -18,7 +18,7 @@ func Claim(ctx context.Context, db Database, run string) (tidemark.Claim, error)
 	return nil, &tidemark.Error{Kind: tidemark.Bug, Op: "claim", Object: db.Name(), Err: errors.New("an engine without claims")}
 }
 
-// DropClaim gives up what a run or stream has claimed, whether its process lives or not.
+// DropClaim releases what a run or stream has claimed, whether its process is alive or not.
 func DropClaim(ctx context.Context, db Database, run string) error {
 	switch e := db.(type) {
 	case pg:

@@ -7,8 +7,8 @@ import (
 	pgschema "github.com/tidemarkdb/tidemark/postgres/schema"
 )
 
-// Definitions gives what knows how definitions on a target become those of a source. It is
-// for one comparison.
+// Definitions returns the dialect that turns a target's definitions into a source's. It is for one
+// comparison.
 func Definitions(source, target *tidemark.Database) define.Dialect {
 	across := source.Engine != target.Engine
 	if tidemark.Family(target.Engine) == "mysql" {

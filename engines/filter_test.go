@@ -25,8 +25,8 @@ func TestMain(m *testing.M) { testdb.Main(m) }
 type sort struct {
 	typ   string
 	value func(r *rand.Rand) string
-	sql   func(string) string // nil: in quotes
-	equal bool                // only that can be asked for
+	sql   func(string) string // nil: quoted
+	equal bool                // only equality can be tested
 }
 
 func one(of ...string) func(*rand.Rand) string {
@@ -48,7 +48,7 @@ func decimal(digits int) func(*rand.Rand) string {
 	}
 }
 
-// day and hour are few, so that they meet.
+// day and hour have few values, so that they coincide.
 func day(r *rand.Rand) string {
 	return fmt.Sprintf("%d-%02d-%02d", []int{1000, 1999, 2025, 2026, 9999}[r.IntN(5)], []int{1, 2, 12}[r.IntN(3)], 1+r.IntN(28))
 }
@@ -144,14 +144,14 @@ var postgresSorts = []sort{
 	{typ: "mood", value: one("sad", "ok", "happy"), equal: true},
 }
 
-// odd are values that a filter's value cannot be, and a row's can.
+// odd holds values that a filter cannot have, but a row can.
 var odd = map[string][]string{
 	"numeric": {"NaN", "12345678901234567890123456789"}, "date": {"infinity", "-infinity", "0044-03-15 BC", "12026-01-01"},
 	"timestamp": {"infinity", "-infinity", "0044-03-15 01:02:03 BC"}, "timestamptz": {"-infinity", "0044-03-15 01:02:03+00 BC", "12026-01-01 00:00:00+00"},
 }
 
-// TestFiltersAsTheServer compares which rows filters let pass out of the log with those
-// that the server's own WHERE gives a copy, for values of each type and random conditions.
+// TestFiltersAsTheServer compares the rows that filters let pass from the log with those that the
+// server's own WHERE returns to a copy, for values of each type and random conditions.
 func TestFiltersAsTheServer(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -204,7 +204,7 @@ func TestFiltersAsTheServer(t *testing.T) {
 	}
 }
 
-// condition makes a filter of a column.
+// condition creates a filter of a column.
 func condition(r *rand.Rand, sorts []sort, i int) tidemark.Filter {
 	ops := []string{"eq", "noteq", "null", "notnull", "gte", "ste", "between", "notbetween"}
 	if sorts[i].equal {
@@ -227,8 +227,7 @@ func condition(r *rand.Rand, sorts []sort, i int) tidemark.Filter {
 
 const loggedRows = 200
 
-// logged makes a table with a column of each type and rows in it, and gives what the log
-// has of these.
+// logged creates a table with a column of each type and rows in it, and returns their log.
 func logged(t *testing.T, url string, sorts []sort, r *rand.Rand) (*tidemark.Move, []byte) {
 	t.Helper()
 	quote := func(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
@@ -305,7 +304,7 @@ func logged(t *testing.T, url string, sorts []sort, r *rand.Rand) (*tidemark.Mov
 	return m, changes
 }
 
-// passed gives the rows that a filter lets pass.
+// passed returns the rows that a filter lets pass.
 func passed(t *testing.T, m *tidemark.Move, text string, changes []byte) (ids []int) {
 	t.Helper()
 	family := "mysql"
@@ -337,7 +336,7 @@ func passed(t *testing.T, m *tidemark.Move, text string, changes []byte) (ids []
 	return ids
 }
 
-// copied gives the rows that a copy would read.
+// copied returns the rows that a copy would read.
 func copied(t *testing.T, e Database, m *tidemark.Move) (ids []int) {
 	t.Helper()
 	err := e.Read(t.Context(), 0, tidemark.Read{Move: m, Range: &tidemark.Range{}}, func(b *tidemark.Batch) error {

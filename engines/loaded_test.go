@@ -12,10 +12,10 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// What ToCopyText makes of a table's LOAD DATA text is the COPY text that the engine itself gives of
-// the table, wherever the batches are cut.
+// ToCopyText converts a table's LOAD DATA text to the COPY text that the engine itself returns for
+// the table, wherever the batches are split.
 func TestToCopyText(t *testing.T) {
-	long := strings.Repeat("o'\\\t\nnly \x01ä", 90_000) // about 1 MB, whose escapes and quotes meet the ends of batches
+	long := strings.Repeat("o'\\\t\nnly \x01ä", 90_000) // about 1 MB, with escapes and quotes at the ends of batches
 	for _, of := range []struct {
 		name string
 		srv  *testdb.Server
@@ -91,8 +91,8 @@ func textOf(t *testing.T, e Database, m *tidemark.Move, f tidemark.Format) []byt
 	return out
 }
 
-// inPieces gives text in batches: of whole rows, or cut within a long value, as
-// engines cut long rows, but never within an escape.
+// inPieces emits text in batches: of whole rows, or split within a long value, as engines split
+// long rows, but never within an escape.
 func inPieces(t *testing.T, text []byte, put func(*tidemark.Batch) error) {
 	t.Helper()
 	for {
@@ -124,7 +124,7 @@ func halved(text []byte) bool {
 	return n%2 == 1
 }
 
-// shortFloats writes floating point numbers in one way: that of a dump has more digits.
+// shortFloats writes floating point numbers uniformly: those of a dump have more digits.
 func shortFloats(m *tidemark.Move, text []byte) string {
 	rows := strings.SplitAfter(string(text), "\n")
 	for i, c := range m.Columns() {

@@ -6,7 +6,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// SourceNeeds says what a stream of these moves wants of the server whose log it follows, and what of it is there.
+// SourceNeeds reports what a stream of these moves requires of the server whose log it follows, and
+// what is missing.
 func SourceNeeds(ctx context.Context, db any, stream string, moves []tidemark.Move) ([]tidemark.Need, error) {
 	switch e := db.(type) {
 	case pg:
@@ -21,8 +22,8 @@ func SourceNeeds(ctx context.Context, db any, stream string, moves []tidemark.Mo
 	return nil, nil
 }
 
-// TargetNeeds says what applying a stream of these moves wants of the server, and what of it is there: have is what the
-// server has of the moves' targets.
+// TargetNeeds reports what applying a stream of these moves requires of the server, and what is
+// missing: have is what the server has of the moves' targets.
 func TargetNeeds(ctx context.Context, db any, stream string, moves []tidemark.Move, have *tidemark.Database) ([]tidemark.Need, error) {
 	switch e := db.(type) {
 	case pg:
@@ -45,7 +46,7 @@ func TargetNeeds(ctx context.Context, db any, stream string, moves []tidemark.Mo
 	return nil, nil
 }
 
-// Lobs gives the largest values of columns that may be of any length: of all rows, or of some.
+// Lobs returns the largest values of columns of unlimited length: of all rows, or of a sample.
 func Lobs(ctx context.Context, db any, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error) {
 	switch e := db.(type) {
 	case pg:
@@ -56,7 +57,8 @@ func Lobs(ctx context.Context, db any, moves []tidemark.Move, whole bool) ([]tid
 	return nil, nil
 }
 
-// LargestValue is how many bytes of bytes, or of text, a database takes as one value, and what makes it more.
+// LargestValue returns the largest binary or text value in bytes that a database accepts, and how
+// to raise it.
 func LargestValue(ctx context.Context, db any, bytes bool) (most int64, remedy string, err error) {
 	switch e := db.(type) {
 	case pg:

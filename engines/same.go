@@ -7,8 +7,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Relate reports what two open databases are to each other, and gives the form in which their servers compare
-// names of tables. Two of different kinds, and what is no server's database, are apart.
+// Relate reports how two open databases are related, and returns how their servers compare table
+// names. Two of different kinds, and files, are unrelated.
 func Relate(ctx context.Context, a, b any) (k tidemark.Kinship, fold func(tidemark.TableID) tidemark.TableID, err error) {
 	fold = func(id tidemark.TableID) tidemark.TableID { return id }
 	switch a := a.(type) {

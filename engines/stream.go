@@ -20,13 +20,13 @@ var (
 	_ = []apply.Target{pg{}, my{}}
 )
 
-// StreamName is what a stream may be called: its slot, which the whole server knows,
-// has the same name behind "tidemark_".
+// StreamName matches valid stream names: a stream's slot, which is global to the server, has the
+// same name after "tidemark_".
 var StreamName = regexp.MustCompile(`^[a-z0-9_]{1,40}$`)
 
 var gtids = regexp.MustCompile(`^(\d+-\d+-\d+|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}:(\w+:)?\d+)$`)
 
-// Place reads a position in the log of an engine: a place, or the GTID of one transaction.
+// Place parses a position in the log of an engine: a place, or the GTID of one transaction.
 func Place(engine, text string) (place uint64, gtid string, err error) {
 	switch {
 	case engine == "postgres":
