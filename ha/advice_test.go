@@ -2,7 +2,7 @@ package ha
 
 import "testing"
 
-// Names within a connection string are quoted as libpq reads them.
+// Values in a connection string are quoted as libpq reads them.
 func TestConninfoValue(t *testing.T) {
 	for in, want := range map[string]string{"db-2.site": "db-2.site", "north one": `'north one'`, `o'x\y`: `'o\'x\\y'`, "": "''"} {
 		if got := conninfoValue(in); got != want {

@@ -5,59 +5,59 @@ import (
 	"strings"
 )
 
-// A Db2Mode is one of Db2's modes of HADR.
+// A Db2Mode is an HADR mode of Db2.
 type Db2Mode string
 
 const (
 	Sync       Db2Mode = "SYNC"       // on disk on both sides
 	NearSync   Db2Mode = "NEARSYNC"   // on the primary's disk and in the standby's memory
-	Async      Db2Mode = "ASYNC"      // on the primary's disk and handed to its network
+	Async      Db2Mode = "ASYNC"      // on the primary's disk and passed to its network
 	SuperAsync Db2Mode = "SUPERASYNC" // on the primary's disk
 )
 
-// Db2Modes are all of them, and the first three those that are shown where none is named.
+// Db2Modes lists them all; the first three are shown by default.
 var Db2Modes = []Db2Mode{Sync, NearSync, Async, SuperAsync}
 
-// catchupPages is what Db2 reads and sends at a time when a standby catches up.
+// catchupPages is how many pages Db2 reads and sends at a time when a standby catches up.
 const catchupPages = 16
 
-// A Db2 calculates what HADR of Db2 would carry. Its log writer writes and sends one flush
-// after the other, so a flush of p pages takes
+// A Db2 calculates what HADR of Db2 would carry. Its log writer writes and sends one flush after
+// the other, so a flush of p pages takes
 //
 //	SYNC                2 W + S + R          W = overhead + bytes / disk rate
 //	NEARSYNC            max(W, S + R)        S = bytes / network rate
 //	ASYNC, SUPERASYNC   max(W, S)            R = round trip
 //
-// and the log's rate is p pages by that. Both sides are taken to have the one disk. It assumes
-// a log writer that never idles; the time of a flush in a scan's line has idle time in it.
+// and the log's rate is p pages divided by that. Both sides are assumed to have the same disk. The
+// log writer is assumed never to idle; flush times in a scan's line include idle time.
 type Db2 struct {
 	Disk    Disk
 	Network Network
 	Modes   []Db2Mode // nil: the first three
 }
 
-// A Db2Group is what flushes of one size give.
+// A Db2Group is the result for flushes of one size.
 type Db2Group struct {
 	Rate    float64 `json:"rate_mib_per_second"`
 	Pages   float64 `json:"flush_pages"`
 	Seconds float64 `json:"flush_seconds"`
 }
 
-// A Db2Forecast is what one mode would do with one interval: with flushes as they were (Min),
-// as large as they can become (Max), and as large as they would become (Target).
+// A Db2Forecast is the result of one mode for one interval: with flushes as they were (Min), as
+// large as they can become (Max), and as large as they would become (Target).
 type Db2Forecast struct {
 	Mode   Db2Mode  `json:"mode"`
-	Marker string   `json:"marker"` // "" carries it, "?", "??", "???" the worse the further
+	Marker string   `json:"marker"` // "": it carries the load; "?", "??", "???": it misses by ever more
 	Target Db2Group `json:"target"`
 	Min    Db2Group `json:"min"`
 	Max    Db2Group `json:"max"`
-	// Wait is the average wait of a commit at Target, in seconds: it meets a flush that is half
-	// done, and then waits for its own.
+	// Wait is the average wait of a commit at Target, in seconds: it arrives in the middle of a
+	// flush, and then waits for its own.
 	Wait float64 `json:"commit_wait_seconds"`
 }
 
-// A Db2MaxFlush is the largest flush that a mode makes over all intervals, and the largest
-// that the workload could, in pages.
+// A Db2MaxFlush is the largest flush that a mode makes over all intervals, and the largest that the
+// workload could make, in pages.
 type Db2MaxFlush struct {
 	Mode      Db2Mode `json:"mode"`
 	Predicted float64 `json:"predicted_flush_pages"`
@@ -71,7 +71,7 @@ func (c Db2) modes() []Db2Mode {
 	return c.Modes
 }
 
-// group is what flushes of p pages give in a mode.
+// group returns the result for flushes of p pages in a mode.
 func (c Db2) group(mode Db2Mode, p float64) Db2Group {
 	b := p * Page
 	w, s, r := c.Disk.Write(b), c.Network.Send(b), c.Network.RTT
@@ -87,8 +87,7 @@ func (c Db2) group(mode Db2Mode, p float64) Db2Group {
 	return Db2Group{Rate: perSecond(b/MiB, t), Pages: p, Seconds: t}
 }
 
-// Forecast is what each mode would do with an interval; nothing if the interval has no
-// flushes.
+// Forecast returns the result of each mode for an interval; nil if the interval has no flushes.
 func (c Db2) Forecast(l RateLine) []Db2Forecast {
 	if l.FlushPages <= 0 {
 		return nil
@@ -125,8 +124,8 @@ func (c Db2) forecast(m Db2Mode, l RateLine) Db2Forecast {
 	return f
 }
 
-// search is the smallest flush that carries a rate, to a page, between sizes of which the
-// smaller does not; the larger if that does not either.
+// search returns the smallest flush that carries a rate, to a page, between two sizes of which the
+// smaller does not; the larger one if that does not either.
 func (c Db2) search(m Db2Mode, rate, small, large float64) Db2Group {
 	if g := c.group(m, large); rate >= g.Rate {
 		return g
@@ -141,8 +140,8 @@ func (c Db2) search(m Db2Mode, rate, small, large float64) Db2Group {
 	return c.group(m, large)
 }
 
-// Catchup is how fast a standby that is behind would catch up, marked by what the log grows by
-// meanwhile, on average, in MiB a second.
+// Catchup returns how fast a lagging standby would catch up, with a marker that compares this with
+// the log's mean growth meanwhile, in MiB a second.
 func (c Db2) Catchup(average float64) (Db2Group, string) {
 	g := c.group(Async, catchupPages)
 	marker := ""
@@ -157,8 +156,8 @@ func (c Db2) Catchup(average float64) (Db2Group, string) {
 	return g, marker
 }
 
-// MaxFlush is the largest flush of each mode over all intervals. A buffer that holds the
-// predicted one is the least, one for the workload's better.
+// MaxFlush returns the largest flush of each mode over all intervals. A buffer for the predicted
+// one is the minimum; one for the workload's is better.
 func (c Db2) MaxFlush(lines []RateLine) []Db2MaxFlush {
 	var out []Db2MaxFlush
 	for _, m := range c.modes() {
@@ -175,8 +174,8 @@ func (c Db2) MaxFlush(lines []RateLine) []Db2MaxFlush {
 	return out
 }
 
-// ParseDb2Modes reads names of modes, parted by commas, in any case; the second result is the
-// first that is none.
+// ParseDb2Modes reads names of modes, separated by commas, in any case; the second result is the
+// first invalid one.
 func ParseDb2Modes(s string) ([]Db2Mode, string) {
 	var out []Db2Mode
 	for name := range strings.SplitSeq(s, ",") {

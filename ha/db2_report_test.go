@@ -22,7 +22,7 @@ func publishedScan(t *testing.T, name string, from, to int) Scanned {
 	return Scanned{Name: name, Profile: p}
 }
 
-// TestDb2ScansAsOne: a scan that is cut in two gives what the whole gives.
+// TestDb2ScansAsOne: the two parts of a scan have the same result as the whole.
 func TestDb2ScansAsOne(t *testing.T) {
 	c := Db2{Disk: Disk{Rate: 200 * MiB, Overhead: 0.001}, Network: Network{Rate: 10 * MiB, RTT: 0.1}}
 	one, two := c.Report(publishedScan(t, "a", 0, 17)), c.Report(publishedScan(t, "a", 0, 6), publishedScan(t, "b", 6, 17))
@@ -39,7 +39,7 @@ func TestDb2ScansAsOne(t *testing.T) {
 	}
 }
 
-// TestDb2WhatIf: what if something were different is what is calculated when it is.
+// TestDb2WhatIf: a what-if equals the result calculated with the changed input.
 func TestDb2WhatIf(t *testing.T) {
 	scan := publishedScan(t, "a", 0, 17)
 	c := Db2{Disk: Disk{Rate: 200 * MiB, Overhead: 0.001}, Network: Network{Rate: 10 * MiB, RTT: 0.1}, Modes: Db2Modes}
@@ -71,8 +71,8 @@ func TestDb2WhatIf(t *testing.T) {
 	}
 }
 
-// TestDb2Sweep: the farther, the less SYNC carries, and the larger the buffers; what Db2's formulas
-// do not have cannot vary.
+// TestDb2Sweep: the farther away, the less SYNC carries, and the larger the buffers; anything
+// outside Db2's formulas cannot vary.
 func TestDb2Sweep(t *testing.T) {
 	c := Db2{Disk: Disk{Rate: 200 * MiB, Overhead: 0.001}, Network: Network{Rate: 10 * MiB, RTT: 0.1}, Modes: Db2Modes[:1]}
 	r := c.Report(publishedScan(t, "a", 0, 17))
@@ -92,8 +92,8 @@ func TestDb2Sweep(t *testing.T) {
 	}
 }
 
-// TestDb2Buffers: what IBM has measured between Portland and San Francisco (32 ms; MB of 10^6
-// bytes), the rules for buffers, and no less than a flush.
+// TestDb2Buffers: IBM's measurement between Portland and San Francisco (32 ms; MB of 10^6 bytes),
+// the rules for buffers, and never less than a flush.
 func TestDb2Buffers(t *testing.T) {
 	seen := []struct{ buffer, rate float64 }{{64 << 10, 1.554048e6}, {128 << 10, 3.347476e6}, {256 << 10, 4.734673e6}, {512 << 10, 4.834047e6}, {1 << 20, 4.821998e6}}
 	best := slices.MaxFunc(seen, func(a, b struct{ buffer, rate float64 }) int { return int(a.rate - b.rate) }).rate

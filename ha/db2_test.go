@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// rows reads a file of published values: its rows by the names of its columns.
+// rows reads a file of published values: its rows by column name.
 func rows(t *testing.T, name string) []map[string]string {
 	t.Helper()
 	f := testdb.Sample(t, "hadr/"+name)
@@ -130,8 +130,8 @@ func TestSuperAsync(t *testing.T) {
 	}
 }
 
-// TestTargetCarriesTheRate: whatever the line, the flush that is searched carries the rate,
-// and one that is a page smaller does not.
+// TestTargetCarriesTheRate: for any line, the flush that is found carries the rate, and one that is
+// a page smaller does not.
 func TestTargetCarriesTheRate(t *testing.T) {
 	for _, rate := range []float64{0.2, 0.5, 1, 2, 3} {
 		for _, mode := range Db2Modes[:2] {

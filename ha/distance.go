@@ -2,12 +2,12 @@ package ha
 
 import "github.com/tidemarkdb/tidemark"
 
-// distances add up the log by how far it lies behind the redo point of the checkpoint before
-// it. That point becomes known only when the checkpoint is done, later in the log: until then
-// the log is kept as chunks.
+// distances sums the log by its distance from the redo point of the checkpoint before it. That
+// point becomes known only when the checkpoint is done, later in the log: until then the log is
+// kept as chunks.
 type distances struct {
 	chunks []chunk
-	redo   uint64 // the last one that is known; 0: none
+	redo   uint64 // the last known one; 0: none
 	bins   [maxDistance]chunk
 	known  bool
 }
@@ -15,7 +15,7 @@ type distances struct {
 // A chunk is up to chunkBytes of log.
 type chunk struct {
 	place  uint64
-	begin  int64 // microseconds since 1970; 0 not known
+	begin  int64 // microseconds since 1970; 0: unknown
 	bytes  int64
 	images int64
 	took   int64 // microseconds
@@ -27,7 +27,7 @@ const (
 	maxDistance = 20      // up to 256 GiB, and beyond
 )
 
-// middle is what tells on which side of a redo point the chunk is.
+// middle returns the position that decides on which side of a redo point the chunk is.
 func (c chunk) middle() uint64 { return c.place + uint64(c.bytes/2) }
 
 func (d *distances) add(r *tidemark.LogRecord, now int64) {
@@ -57,7 +57,7 @@ func (d *distances) stop(c *chunk, now int64) {
 	}
 }
 
-// checkpoint says where the redo point of a checkpoint is: what lies behind it belongs to it.
+// checkpoint records the redo point of a checkpoint: the log after it belongs to that checkpoint.
 func (d *distances) checkpoint(redo uint64) {
 	if redo == d.redo {
 		return
@@ -93,7 +93,7 @@ func (d *distances) gap() {
 	d.chunks, d.redo = d.chunks[:0], 0
 }
 
-// finish gives what there is, nothing if the log has no images.
+// finish returns the distances, nil if the log has no page images.
 func (d *distances) finish(now int64) []Distance {
 	if n := len(d.chunks); n > 0 {
 		d.stop(&d.chunks[n-1], now)

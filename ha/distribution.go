@@ -7,12 +7,13 @@ import (
 	"slices"
 )
 
-// PercentileError is how much too high a percentile of a Distribution may be, as a part of it.
+// PercentileError is the largest relative error of a Distribution's percentiles, which are never
+// too low.
 const PercentileError = 1.0 / subBuckets
 
-// A counter counts numbers in bounded memory: as long as there are few different ones,
-// themselves; and always in buckets of which each doubling has 64. Numbers are held as
-// integers of their last decimal. The zero value counts whole numbers.
+// A counter counts numbers in bounded memory: single values while there are few different ones, and
+// always in buckets, 64 per doubling. Numbers are kept as integers of their last decimal. The zero
+// value counts whole numbers.
 type counter struct {
 	decimals int
 	counts   []int64
@@ -25,14 +26,14 @@ type counter struct {
 // maxValues is how many different numbers are shown one by one: a rule of Db2's scanner.
 const maxValues = 8
 
-// subBuckets of each doubling.
+// subBuckets is the number of buckets per doubling.
 const subBuckets = 64
 
 const subBits = 6
 
 type value struct{ v, n int64 }
 
-// add counts a number that was brought to the counter's last decimal; below 0 counts as 0.
+// add counts a number given in units of the counter's last decimal; a negative one counts as 0.
 func (c *counter) add(v int64) { c.addTimes(v, 1) }
 
 func (c *counter) addTimes(v, times int64) {
@@ -66,16 +67,16 @@ func (c *counter) addValue(v, times int64) {
 	c.distinct++
 }
 
-// seconds counts a time, cut off to the counter's last decimal.
+// seconds counts a time, truncated to the counter's last decimal.
 func (c *counter) seconds(s float64) { c.add(c.hold(s)) }
 
-// hold is x as an integer of the last decimal, the rest cut off. What a float64 has lost
-// beyond 12 digits is given back first, so that 0.29 is 29 and not 28 hundredths.
+// hold returns x as an integer of the last decimal, truncated. It first corrects what a float64 has
+// lost beyond 12 digits, so that 0.29 becomes 29 hundredths and not 28.
 func (c *counter) hold(x float64) int64 {
 	return int64(x*math.Pow10(c.decimals)*(1+1e-12) + 1e-9)
 }
 
-// bucketOf gives the place of a number: up to subBuckets one each, then subBuckets for each
+// bucketOf returns the bucket of a number: up to subBuckets one each, then subBuckets for each
 // doubling.
 func bucketOf(v int64) int {
 	if v < subBuckets {
@@ -85,7 +86,7 @@ func bucketOf(v int64) int {
 	return doubling*subBuckets + int(v>>(doubling-1))&(subBuckets-1)
 }
 
-// ceiling is the largest number of a bucket.
+// ceiling returns the largest number of a bucket.
 func ceiling(b int) int64 {
 	if b < subBuckets {
 		return int64(b)
@@ -94,7 +95,7 @@ func ceiling(b int) int64 {
 	return (int64(b%subBuckets+subBuckets+1) << (doubling - 1)) - 1
 }
 
-// merge adds a part of what o has counted.
+// merge adds a fraction of o's counts.
 func (c *counter) merge(o *counter, part float64) {
 	if o.n == 0 || part <= 0 {
 		return
@@ -123,7 +124,7 @@ func (c *counter) merge(o *counter, part float64) {
 	}
 }
 
-// quantile is what a part q, from 0 to 1, of the numbers do not exceed.
+// quantile returns the number that a fraction q, from 0 to 1, of the numbers does not exceed.
 func (c *counter) quantile(q float64) int64 {
 	rank := int64(math.Ceil(q * float64(c.n)))
 	var seen int64
@@ -142,7 +143,7 @@ func (c *counter) quantile(q float64) int64 {
 	return c.max
 }
 
-// distribution is what was counted.
+// distribution returns what was counted.
 func (c *counter) distribution() Distribution {
 	unit := math.Pow10(c.decimals)
 	at := func(v int64) float64 { return float64(v) / unit }
@@ -160,7 +161,7 @@ func (c *counter) distribution() Distribution {
 
 type intBucket struct{ from, to, n int64 }
 
-// buckets are single values where there are few, else powers of two and zero.
+// buckets returns single values if there are few, else powers of two and zero.
 func (c *counter) buckets() []intBucket {
 	var out []intBucket
 	if c.distinct <= maxValues {

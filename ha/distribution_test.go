@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// TestPublishedDistributions counts numbers that fall into IBM's buckets and add up to IBM's
-// sum, and prints them: the same blocks, digit for digit.
+// TestPublishedDistributions counts numbers that match IBM's buckets and IBM's sum, and prints
+// them: the same blocks, digit for digit.
 func TestPublishedDistributions(t *testing.T) {
 	byName := map[string][]map[string]string{}
 	for _, r := range rows(t, "distributions.tsv") {
@@ -64,8 +64,8 @@ func TestPublishedDistributions(t *testing.T) {
 	}
 }
 
-// fill counts numbers as a published block has them: the least and the largest once, and the
-// others of each bucket as large as the sum wants.
+// fill counts numbers of a published block: the smallest and the largest once, and the others of
+// each bucket as large as the sum requires.
 func fill(t *testing.T, c *counter, rs []map[string]string) {
 	t.Helper()
 	total := rs[0]
@@ -108,7 +108,7 @@ func fill(t *testing.T, c *counter, rs []map[string]string) {
 	}
 }
 
-// TestTruncation: what a rate line rounds, a distribution cuts off.
+// TestTruncation: a distribution truncates what a rate line rounds.
 func TestTruncation(t *testing.T) {
 	c := counter{decimals: 3}
 	c.seconds(1.3629)
@@ -116,7 +116,7 @@ func TestTruncation(t *testing.T) {
 	if d := c.distribution(); d.Min != 1.362 || d.Max != 7.306 || d.Sum != 8.668 {
 		t.Errorf("%+v", d)
 	}
-	for _, x := range []float64{0.29, 0.57, 1.005, 4.35, 8.2, 1.1} { // which times 1000 are a little less in a float64
+	for _, x := range []float64{0.29, 0.57, 1.005, 4.35, 8.2, 1.1} { // 1000 times these is slightly less in a float64
 		c := counter{decimals: 3}
 		if got := fmt.Sprint(float64(c.hold(x)) / 1000); got != fmt.Sprint(x) {
 			t.Errorf("%v is held as %s", x, got)
@@ -124,8 +124,8 @@ func TestTruncation(t *testing.T) {
 	}
 }
 
-// TestPercentiles: of any numbers, no percentile is below the true one, nor more than the
-// stated error above it.
+// TestPercentiles: for any numbers, no percentile is below the true one, nor above it by more than
+// the stated error.
 func TestPercentiles(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 50 {
@@ -147,7 +147,7 @@ func TestPercentiles(t *testing.T) {
 	}
 }
 
-// TestBuckets against counting each number by itself.
+// TestBuckets compares with counting each number individually.
 func TestBuckets(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	for range 50 {

@@ -7,24 +7,23 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A grouper finds out which commits were flushed together. It follows one or several
-// candidates at a time, since what the flushes were is decided at the end of the log, and the
-// log is read once.
+// A grouper determines which commits were flushed together. It follows one or several candidates at
+// a time, since the choice is made at the end of the log, and the log is read once.
 type grouper interface {
-	// commit is told of a commit at a time, with bytes of log up to its end.
+	// commit receives one commit, with the bytes of log up to its end.
 	commit(r *tidemark.LogRecord, now, bytes int64)
-	// together is how many commits could have been with one.
+	// together returns how many commits could have been flushed with one.
 	together(r *tidemark.LogRecord) int64
-	// file is told that another file of the log begins.
+	// file is called when another file of the log begins.
 	file()
-	// gap is told that log is missing.
+	// gap is called when log is missing.
 	gap()
-	// counts are the flushes of each candidate so far.
+	// counts returns the flushes of each candidate so far.
 	counts() []int64
-	// finish ends the flushes that are under way.
+	// finish ends the flushes in progress.
 	finish()
-	// choose says which of the candidates it was; counted are the syncs that the server has
-	// counted while it wrote what gave each candidate these counts.
+	// choose selects among the candidates; syncs is the server's own count over the part of the log
+	// in which the candidates have these counts.
 	choose(syncs int64, counts []int64) mix
 }
 
@@ -35,30 +34,30 @@ func newGrouper(opt Options) grouper {
 	return newReplay(opt)
 }
 
-// flushes are how large they were, in pages and bytes, and how long after each other.
+// flushes has their sizes, in pages and bytes, and the times between them.
 type flushes struct{ pages, sizes, times counter }
 
-// add counts parts of others'.
+// add adds a fraction of another's counts.
 func (f *flushes) add(of *flushes, part float64) {
 	f.pages.merge(&of.pages, part)
 	f.sizes.merge(&of.sizes, part)
 	f.times.merge(&of.times, part)
 }
 
-// A candidate is what the flushes would be if a write took so long.
+// A candidate holds the flushes that would result if a write took the given time.
 type candidate struct {
 	write float64 // microseconds
 	n     int64
 	flushes
-	last               int64 // microseconds since 1970: when the last one was; 0: none
-	until              int64 // bytes of log that are flushed
+	last               int64 // microseconds since 1970, of the last flush; 0: none
+	until              int64 // bytes of log flushed so far
 	busy               float64
 	waiting            bool
-	first, members     int64 // of the group that is gathered: its first commit's Sequence or time, how many
+	first, members     int64 // of the group being gathered: its first commit's Sequence or time, and its number of commits
 	began, ended, upTo int64 // of its commits: the first one's time, the last one's, and the log's bytes then
 }
 
-// flush counts one that ends at a time with so many bytes of log.
+// flush counts a flush that ends at a time with so many bytes of log.
 func (c *candidate) flush(at, bytes int64, trace func(Flush)) {
 	size := bytes - c.until
 	c.n++
@@ -74,10 +73,10 @@ func (c *candidate) flush(at, bytes int64, trace func(Flush)) {
 	c.last = at
 }
 
-// A bank is candidates, of ever longer writes.
+// A bank holds candidates with ever longer writes.
 type bank []candidate
 
-// bankOf makes candidates, for writes of so many microseconds.
+// bankOf returns candidates for writes of so many microseconds.
 func bankOf(writes ...float64) bank {
 	bank := make(bank, len(writes))
 	for i, w := range writes {
@@ -94,7 +93,7 @@ func (b bank) counts() []int64 {
 	return out
 }
 
-// restart forgets when the last flush was.
+// restart forgets the time of the last flush.
 func (b bank) restart() {
 	for i := range b {
 		b[i].last = 0
@@ -104,8 +103,8 @@ func (b bank) restart() {
 // perDoubling is how many candidates a ladder has for each doubling of the write's time.
 const perDoubling = 2
 
-// ladder is writes from 8 microseconds or less to half a second or more, among them one of
-// that time: between two of them counts of flushes are taken to lie on a line.
+// ladder returns write times from 8 microseconds or less to half a second or more, including the
+// given one: between two of them, flush counts are interpolated linearly.
 func ladder(with float64) []float64 {
 	var out []float64
 	step := math.Pow(2, 1.0/perDoubling)
@@ -120,33 +119,32 @@ func ladder(with float64) []float64 {
 	return out
 }
 
-// guessedWrite is what a write takes where nobody says, in microseconds, with the waking up of
-// who waits for it: 700 to 1000 were found under load on a virtual machine whose disk takes 80.
-// guessedRate is in bytes a second.
+// guessedWrite is the assumed time of a write in microseconds, including waking up the waiter:
+// under load, 700 to 1000 were measured on a virtual machine whose disk takes 80. guessedRate is in
+// bytes a second.
 const (
 	guessedWrite = 800.0
 	guessedRate  = 200 * MiB
 )
 
-// A replay infers flushes from commit times as PostgreSQL makes them: one flusher, that is
-// busy for as long as a write takes. Who commits while it is busy is in the next flush, which
-// has all that was written until it begins. Besides, the end of a file is a flush, and a
+// A replay infers flushes from commit times as PostgreSQL makes them: one flusher, which is busy
+// for the time of a write. Commits that arrive while it is busy are in the next flush, which has
+// everything written until it begins. In addition, the end of a file causes a flush, and so does a
 // pause of walWriterDelay with something to write.
 type replay struct {
 	bank
 	rate        float64 // bytes a microsecond
 	trace       func(Flush)
-	guess       int   // of bank: the one that is traced, and taken where nothing is known
-	doubling    int   // how far in bank a write is that takes twice as long
-	last, bytes int64 // the last commit's time, and bytes of log then
+	guess       int   // of bank: the one that is traced, and used if nothing is known
+	doubling    int   // distance in bank to a write that takes twice as long
+	last, bytes int64 // time of the last commit, and bytes of log then
 	started     bool
 }
 
 // walWriterDelay is PostgreSQL's default of wal_writer_delay, in microseconds.
 const walWriterDelay = 200_000
 
-// walPage is the page of PostgreSQL's log that its writer writes, when nobody commits, only
-// whole.
+// walPage is the page size of PostgreSQL's log; without commits its writer writes only whole pages.
 const walPage = 8192
 
 func newReplay(opt Options) *replay {
@@ -173,7 +171,7 @@ func (g *replay) commit(r *tidemark.LogRecord, now, bytes int64) {
 		idle = min((now-g.last)/walWriterDelay, (bytes-g.bytes)/walPage)
 	} else {
 		for i := range g.bank {
-			g.bank[i].until = bytes - int64(r.Size) // what was before the first commit has no time
+			g.bank[i].until = bytes - int64(r.Size) // there are no times before the first commit
 		}
 		g.started = true
 	}
@@ -199,7 +197,7 @@ func (g *replay) commit(r *tidemark.LogRecord, now, bytes int64) {
 	g.last, g.bytes = now, bytes
 }
 
-// start begins the flush for which somebody waits, if that is before now.
+// start begins the flush that a commit waits for, if that is before now.
 func (g *replay) start(c *candidate, now float64, trace func(Flush)) {
 	if !c.waiting || now < c.busy {
 		return
@@ -214,7 +212,7 @@ func (g *replay) took(c *candidate, bytes int64) float64 { return c.write + floa
 
 func (g *replay) together(*tidemark.LogRecord) int64 { return 1 }
 
-// file: PostgreSQL syncs a segment when it is full.
+// file counts a flush: PostgreSQL syncs a segment when it is full.
 func (g *replay) file() {
 	for i := range g.bank {
 		g.bank[i].n++
@@ -244,9 +242,8 @@ func (g *replay) choose(syncs int64, counts []int64) mix {
 	return m
 }
 
-// A mix is what lies between two candidates: part of the way from the first to the second, and
-// that scaled. Of commits as dense as in a log that is worth it, the counts of neighbours
-// differ little.
+// A mix interpolates between two candidates, and scales the result. It pays off only with dense
+// commits, for which the counts of neighbours differ little.
 type mix struct {
 	first, second int
 	part, scale   float64
@@ -264,7 +261,7 @@ func mixOf(bank bank, i int, part, scale float64) mix {
 	return m
 }
 
-// count is the flushes between two counts of all candidates; nil: from the beginning.
+// count returns the flushes between two counts of all candidates; from nil: since the beginning.
 func (m *mix) count(to, from []int64) float64 {
 	n := func(of []int64) float64 {
 		if of == nil {
@@ -275,8 +272,8 @@ func (m *mix) count(to, from []int64) float64 {
 	return (n(to) - n(from)) * m.scale
 }
 
-// calibrate finds the mix that has so many flushes where each candidate has these counts. If
-// none has, the nearest candidate's are scaled.
+// calibrate finds the mix that has so many flushes, given each candidate's count. If there is none,
+// it scales the nearest candidate's.
 func calibrate(bank bank, syncs int64, counts []int64) mix {
 	want := float64(syncs)
 	i := 0

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// arrivals is a log of commits that come so long after each other.
+// arrivals returns a log of commits at random intervals with this mean.
 func arrivals(r *rand.Rand, n int, mean time.Duration) (w writer, at []time.Duration, sizes []int64) {
 	now := time.Duration(0)
 	for i := range n {
@@ -22,8 +22,8 @@ func arrivals(r *rand.Rand, n int, mean time.Duration) (w writer, at []time.Dura
 	return w, at, sizes
 }
 
-// flushesOf replays commits with one flusher the slow and plain way: at each microsecond that
-// matters it asks who has come.
+// flushesOf replays commits with one flusher in a slow and simple way: at each microsecond that
+// matters it checks which commits have arrived.
 func flushesOf(at []time.Duration, sizes []int64, write time.Duration) (counts []int64) {
 	next, free := 0, time.Duration(0)
 	for next < len(at) {
@@ -60,8 +60,8 @@ func TestReplayAgainstAPlainOne(t *testing.T) {
 	}
 }
 
-// TestCalibration: given the count that a true write time gives, the count is exact, and the
-// time is found.
+// TestCalibration: given the count of a true write time, the count is exact, and that time is
+// found.
 func TestCalibration(t *testing.T) {
 	r := rand.New(rand.NewPCG(9, 10))
 	w, at, sizes := arrivals(r, 20000, 200*time.Microsecond)
@@ -84,7 +84,7 @@ func TestCalibration(t *testing.T) {
 		nearly(t, "p50 of sizes", p.Distributions.FlushBytes.P50/float64(c.quantile(.5)), 1, 0.15)
 		nearly(t, "p99 of sizes", p.Distributions.FlushBytes.P99/float64(c.quantile(.99)), 1, 0.15)
 	}
-	// A count that no write time gives: more syncs than commits, and next to none.
+	// These counts match no write time: more syncs than commits, and almost none.
 	for _, syncs := range []int64{50000, 1} {
 		if p := w.scan(t, Options{Syncs: syncs}); p.Flushes.Count != float64(syncs) {
 			t.Errorf("%+v, want %d", p.Flushes, syncs)
@@ -92,8 +92,8 @@ func TestCalibration(t *testing.T) {
 	}
 }
 
-// TestAPauseIsFlushed: what is written without a commit is flushed by the server's log writer
-// five times a second.
+// TestAPauseIsFlushed: the server's log writer flushes what is written without a commit five times
+// a second.
 func TestAPauseIsFlushed(t *testing.T) {
 	var w writer
 	w.commit(1, 0)
@@ -119,7 +119,7 @@ func TestSegmentEndsAreFlushes(t *testing.T) {
 	}
 }
 
-// binlog is commits of a binlog: those of a group have its number.
+// binlogOf returns commits of a binlog: those of a group have its number.
 func binlogOf(groups []uint64, every time.Duration) (w writer) {
 	for i, g := range groups {
 		at := time.Duration(i) * every
@@ -143,8 +143,8 @@ func TestGroupsOfMariaDB(t *testing.T) {
 	nearly(t, "flush time", p.Distributions.FlushTime.Sum, 8, 1e-9)
 }
 
-// TestGroupsOfMySQL: who began to commit before the first of a group had committed may be in
-// it.
+// TestGroupsOfMySQL: a commit that began before the first of a group had committed may be in that
+// group.
 func TestGroupsOfMySQL(t *testing.T) {
 	var w writer
 	for i, x := range [][2]int64{{0, 1}, {1, 2}, {1, 3}, {1, 4}, {4, 5}, {4, 6}, {6, 7}} {
@@ -172,7 +172,7 @@ func TestDurationsOfABinlog(t *testing.T) {
 		w.add(tidemark.LogRecord{Tx: uint64(i + 1), Size: 60, Time: us(begin.Truncate(time.Microsecond)) / 1e6 * 1e6})
 		c := w.commit(uint64(i+1), end)
 		c.After, c.Sequence = int64(i), int64(i+1)
-		w.log[len(w.log)-1].Time++ // no end on a whole second
+		w.log[len(w.log)-1].Time++ // no end at a whole second
 	}
 	p := w.scan(t, Options{Grouped: true})
 	got := 0.0

@@ -6,30 +6,31 @@ import (
 	"slices"
 )
 
-// An Outage is what one of a standby does to a mode. Times are seconds, sizes bytes.
+// An Outage is the effect of a standby's outage on a mode. Times are seconds, sizes bytes.
 type Outage struct {
 	Seconds float64 `json:"seconds"`
 	Standby string  `json:"standby"`
-	// Commit is what commits take meanwhile, where the other standbys are enough.
+	// Commit is the commit latency meanwhile, if the other standbys suffice.
 	Commit *Latency `json:"commit,omitempty"`
-	// Stops: commits wait until the standby is back, or the mode is changed; Degrades: they wait
-	// for so long, once, and then no more (0: they do not wait, or stop).
+	// Stops: commits wait until the standby is back, or the mode is changed. Degrades: they wait
+	// for that long, once, and then no longer (0: they do not wait, or stop).
 	Stops    bool    `json:"commits_stop,omitempty"`
 	Degrades float64 `json:"degrades_after_seconds,omitempty"`
-	// Gap is what the standby lacks at its end, and Kept what the primary's disk has of the log
-	// for it (a slot, or binlogs).
+	// Gap is the log that the standby lacks at the end of the outage, and Kept the log that the
+	// primary's disk keeps for it (a slot, or binlogs).
 	Gap  float64 `json:"gap_bytes"`
 	Kept float64 `json:"kept_bytes"`
-	// CatchUp is how long the standby then takes to have all, while commits go on; Never says that
-	// it does not at this rate of the log. AtOnce is what the first commits wait if they are made to wait for it at once.
+	// CatchUp is how long the standby then takes to catch up while commits continue; Never means
+	// that it cannot at this rate of the log. AtOnce is how long the first commits wait if they are
+	// made to wait for it at once.
 	CatchUp float64 `json:"catch_up_seconds"`
 	Never   bool    `json:"never_catches_up,omitempty"`
 	AtOnce  float64 `json:"at_once_seconds,omitempty"`
-	// ToFull is when the primary's disk is full; 0: not known, or never.
+	// ToFull is the time until the primary's disk is full; 0: unknown, or never.
 	ToFull float64 `json:"seconds_to_full,omitempty"`
 }
 
-// outage looks at the loss of the standby that the mode waits for, or of the first one.
+// outage calculates the loss of the standby that the mode waits for, or of the first one.
 func outage(load Load, sites Sites, m commitMode, p Prediction) *Outage {
 	if len(sites.Standbys) == 0 {
 		return nil
@@ -63,8 +64,8 @@ func outage(load Load, sites Sites, m commitMode, p Prediction) *Outage {
 	return o
 }
 
-// sendRate is how fast a standby takes what it lacks: the link, or its disk or its replay if
-// they are slower.
+// sendRate returns how fast a standby receives its backlog: the link's rate, or that of its disk or
+// its replay if they are slower.
 func sendRate(s Standby) float64 {
 	rate := s.Network.Rate
 	if s.Disk.Rate > 0 {
@@ -76,7 +77,8 @@ func sendRate(s Standby) float64 {
 	return rate
 }
 
-// peakHour is the mean of the log's rate over the worst time of that length; 0 without rates.
+// peakHour returns the mean of the log's rate over the worst period of so many seconds; 0 without
+// rates.
 func peakHour(load Load, seconds float64) float64 {
 	if len(load.LogRates) == 0 {
 		return 0
@@ -95,8 +97,8 @@ func peakHour(load Load, seconds float64) float64 {
 	return most / float64(n)
 }
 
-// CatchUp is how long a gap of so many bytes takes to be sent at a rate while the log grows by
-// another, in seconds; never, if it grows as fast.
+// CatchUp returns how many seconds it takes to send a gap of so many bytes at the rate send while
+// the log grows at the rate grow; never, if it grows as fast.
 func CatchUp(gap, send, grow float64) (seconds float64, never bool) {
 	switch {
 	case gap <= 0:
@@ -110,25 +112,26 @@ func CatchUp(gap, send, grow float64) (seconds float64, never bool) {
 // A Change is what happens when a mode is switched on while the standby lacks some of the log.
 type Change struct {
 	Mode    string  `json:"mode"`
-	Standby string  `json:"standby"` // the slowest of those that are waited for
+	Standby string  `json:"standby"` // the slowest one that commits wait for
 	Backlog float64 `json:"backlog_bytes"`
-	// Basis is where Backlog is from: "given"; "scan", the most that the standby lacks by the
+	// Basis is the origin of Backlog: "given"; "scan", the most that the standby lacks by the
 	// scanned rates; "example".
 	Basis string `json:"backlog_from"`
-	// FirstCommits is how long commits wait if it is switched on at once. A commit waits for its
-	// own place in the log, so what the log grows by behind it does not count. Where MySQL or
-	// MariaDB lose patience first it is their timeout, TimesOut is set, and commits do not wait from then on until the replica has all.
+	// FirstCommits is how long commits wait if the mode is switched on at once. A commit waits for
+	// its own position in the log, so later log does not count. If the timeout of MySQL or MariaDB
+	// expires first, it is that timeout, TimesOut is set, and commits do not wait from then on
+	// until the replica has everything.
 	FirstCommits float64 `json:"first_commits_wait_seconds"`
 	TimesOut     bool    `json:"times_out,omitempty"`
-	// CatchUp is how long the standby takes to have all if commits do not wait until then.
+	// CatchUp is how long the standby takes to get everything if commits do not wait until then.
 	CatchUp float64 `json:"catch_up_seconds"`
 	Never   bool    `json:"never_catches_up,omitempty"`
 }
 
-// exampleBacklog is what a standby lacks where nobody knows, in bytes.
+// exampleBacklog is the assumed backlog of a standby if none is known, in bytes.
 const exampleBacklog = 100 << 20
 
-// changes are to the modes that wait, from one that does not.
+// changes returns the switches to the modes that wait, from one that does not.
 func changes(f *Forecast) (out []Change) {
 	s := f.Sites
 	grows := f.Load.mean(f)
@@ -158,8 +161,8 @@ func changes(f *Forecast) (out []Change) {
 	return out
 }
 
-// Gaps gives what the standby lacks at the end of each interval of so many seconds, in bytes,
-// while the log grows by these rates and is sent at one; gap is what it lacks before.
+// Gaps returns the bytes that the standby lacks at the end of each interval of step seconds, while
+// the log grows by these rates and is sent at the rate send; gap is what it lacks before.
 func Gaps(rates []float64, step, send, gap float64) []float64 {
 	out := make([]float64, len(rates))
 	for i, r := range rates {
@@ -169,7 +172,7 @@ func Gaps(rates []float64, step, send, gap float64) []float64 {
 	return out
 }
 
-// A Buffer is what the TCP sockets to a standby should have, in bytes.
+// A Buffer is the recommended size of the TCP sockets to a standby, in bytes.
 type Buffer struct {
 	Standby string  `json:"standby"`
 	Window  float64 `json:"window_bytes"` // rate of the link x its worst round trip
@@ -177,14 +180,14 @@ type Buffer struct {
 	Link    float64 `json:"link_bits_per_second"` // to buy for this load
 }
 
-// What sockets have at least and at most.
+// Smallest and largest size of sockets.
 const (
 	LeastBuffer = 64 << 10
 	MostBuffer  = 32 << 20
 )
 
-// SocketBuffer is the larger of the window and the largest flush that is predicted, from 64
-// kB to 32 MB, in whole powers of two from 64 kB on: below it TCP waits for the round trip.
+// SocketBuffer returns the larger of the window and the largest predicted flush, from 64 kB to 32
+// MB, in whole powers of two from 64 kB on: with less, TCP waits for the round trip.
 func SocketBuffer(window, flush float64) float64 {
 	b := float64(LeastBuffer)
 	for b < max(window, flush) && b < MostBuffer {
@@ -193,11 +196,11 @@ func SocketBuffer(window, flush float64) float64 {
 	return b
 }
 
-// Link is the rate of the link to buy for so many bytes of the log a second, in bits a
-// second: 30% are for TCP/IP and for what comes unevenly (Oracle's rule for redo, document 736755.1).
+// Link returns the link rate to buy, in bits a second, for so many bytes of log a second: 30% are
+// for TCP/IP and uneven arrival (Oracle's rule for redo, document 736755.1).
 func Link(rate float64) float64 { return rate / 0.7 * 8 }
 
-// WorstRTT is the round trip that all but one in a hundred keep, in seconds.
+// WorstRTT returns the round trip that all but one in a hundred stay within, in seconds.
 func (n Network) WorstRTT() float64 {
 	worst := n.RTT
 	for _, q := range n.Quantiles {

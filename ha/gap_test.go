@@ -18,7 +18,8 @@ func TestGapFormulas(t *testing.T) {
 	if got, never := CatchUp(0, 10, 20); got != 0 || never {
 		t.Error("there is nothing to catch up with")
 	}
-	// 4.8 MB/s x 32 ms of the published line are 153 kB: IBM chose 512 kB after doubling, we begin at the next power of two.
+	// 4.8 MB/s x 32 ms of the published line are 153 kB: IBM chose 512 kB after doubling, we begin
+	// at the next power of two.
 	if got := SocketBuffer(4.8e6*0.032, 0); got != 256<<10 {
 		t.Errorf("buffer %g", got)
 	}
@@ -27,7 +28,7 @@ func TestGapFormulas(t *testing.T) {
 			t.Errorf("buffer for a flush of %g: %g, not %g", flush, got, want)
 		}
 	}
-	near(t, "link", Link(7e6), 80e6, 1e-9) // 7 MB/s of redo want 80 Mbit/s
+	near(t, "link", Link(7e6), 80e6, 1e-9) // 7 MB/s of redo require 80 Mbit/s
 	load := Load{LogRates: []float64{1, 1, 8, 10, 1}, Step: 60}
 	near(t, "worst two minutes", peakHour(load, 120), 9, 1e-9)
 	near(t, "all of it", peakHour(load, 1e6), 4.2, 1e-9)

@@ -6,13 +6,12 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// groups are the flushes of a binlog. MariaDB's log tells the groups. MySQL's tells which
-// transactions could have been together: those that could begin to commit before the first of
-// a group had done so. That bounds groups from above; where the server's count of syncs is
-// known, the candidates are groups that also end after a time, and the one with as many is
-// taken.
+// groups are the flushes of a binlog. MariaDB's log names the groups. MySQL's log shows which
+// transactions could have been together: those that could begin to commit before the first of a
+// group had done so. That is an upper bound of groups; if the server's count of syncs is known, the
+// candidates are groups that also end after a time limit, and the one with that count is chosen.
 type groups struct {
-	bank        // the last one has no limit of time
+	bank        // the last one has no time limit
 	told   bool // by commit ids
 	trace  func(Flush)
 	size   int64 // of the group that MariaDB's log is in
@@ -54,7 +53,7 @@ func (g *groups) commit(r *tidemark.LogRecord, now, bytes int64) {
 	g.lastID = r.Group
 }
 
-// joins says whether a commit can be in the group that c gathers.
+// joins reports whether a commit can be in the group that c gathers.
 func (g *groups) joins(c *candidate, r *tidemark.LogRecord, now int64) bool {
 	if r.Sequence == 0 {
 		return r.Group != 0 && int64(r.Group) == c.first

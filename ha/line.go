@@ -11,7 +11,7 @@ import (
 // A RateLine is a rate line of Db2's scanner: an interval in Db2's units. Rate is MiB a second,
 // sizes are Pages, times seconds.
 type RateLine struct {
-	At            string  `json:"at"` // the end, as the text has it
+	At            string  `json:"at"` // the end, as written in the text
 	Rate          float64 `json:"rate_mib_per_second"`
 	Seconds       float64 `json:"seconds"`
 	FlushPages    float64 `json:"flush_pages"`
@@ -22,7 +22,7 @@ type RateLine struct {
 	Open          float64 `json:"open_transactions"`
 }
 
-// String is the line as the scanner prints it. Sizes below a page, which Db2 does not have,
+// String formats the line as the scanner prints it. Sizes below a page, which Db2 does not have,
 // get more decimals.
 func (l RateLine) String() string {
 	return fmt.Sprintf("%s  %.3f MB/s, %s sec, %s pg/f, %.6f sec/f, %s pg/tr, %.6f sec/tr, %.6f sec/cmt, nOpenTrans %.1f",
@@ -36,7 +36,7 @@ func pages(n float64) string {
 	return fmt.Sprintf("%.1f", n)
 }
 
-// shortSeconds is whole seconds, and thousandths where that matters.
+// shortSeconds formats whole seconds, with thousandths if they matter.
 func shortSeconds(s float64) string {
 	if s >= 10 || math.Abs(s-math.Round(s)) < 0.0005 {
 		return fmt.Sprintf("%.0f", s)
@@ -46,7 +46,7 @@ func shortSeconds(s float64) string {
 
 var rateLine = regexp.MustCompile(`(\d{4}-\d\d-\d\d[ T-]\d\d[:.]\d\d[:.]\d\d(?:\.\d+)?)\s+([\d.]+) MB/s,\s+([\d.]+) sec,\s+([\d.]+) pg/f,?\s+([\d.]+) sec/f,\s+([\d.]+) pg/tr,\s+([\d.]+) sec/tr,\s+([\d.]+) sec/cmt,\s+nOpenTrans\s+([\d.]+)`)
 
-// ParseLine reads a rate line; false if it is none.
+// ParseLine reads a rate line; false if s is not one.
 func ParseLine(s string) (RateLine, bool) {
 	m := rateLine.FindStringSubmatch(s)
 	if m == nil {
@@ -63,7 +63,8 @@ func ParseLine(s string) (RateLine, bool) {
 	return l, true
 }
 
-// Line is the interval as a rate line. One without commits has zeros where nothing can be told.
+// Line returns the interval as a rate line. An interval without commits has zeros for unknown
+// values.
 func (i Interval) Line() RateLine {
 	layout := time.DateTime
 	if i.Seconds < 1 {
@@ -81,7 +82,7 @@ func (i Interval) Line() RateLine {
 	return l
 }
 
-// interval is what a line says of an interval.
+// interval returns the interval that a line describes.
 func (l RateLine) interval() Interval {
 	i := Interval{Seconds: l.Seconds, Bytes: int64(math.Round(l.Rate * l.Seconds * MiB)), Open: l.Open}
 	for _, layout := range []string{"2006-01-02 15:04:05", "2006-01-02-15.04.05", "2006-01-02T15:04:05"} {
@@ -99,7 +100,7 @@ func (l RateLine) interval() Interval {
 	return i
 }
 
-// Lines are the rate lines: of a scanner's text those that it has.
+// Lines returns the rate lines: for a scanner's text, those in it.
 func (p *Profile) Lines() []RateLine {
 	if p.lines != nil {
 		return p.lines

@@ -43,7 +43,8 @@ func TestLoadOfAProfile(t *testing.T) {
 	nearly(t, "think by what was measured", l.Think, 0.04-2.0/200, 1e-3)
 }
 
-// Of several scans the busiest interval of all is taken, and the log's rates are those of all in their order.
+// Of several scans the busiest interval of all is taken, and the log's rates are those of all scans
+// in their order.
 func TestLoadOfSeveralScans(t *testing.T) {
 	day := func(n int, commits int64) *Profile {
 		end := time.Date(2026, 11, n, 1, 0, 0, 0, time.UTC)

@@ -1,7 +1,7 @@
 package ha
 
-// marks remember how many flushes each candidate had at places of the log, a second apart or
-// more, so that what a server has counted over a part of it can be compared.
+// marks store the flush counts of each candidate at log positions a second or more apart, so that a
+// server's count over a part of the log can be compared.
 type marks struct {
 	all   []mark
 	last  int64
@@ -13,7 +13,7 @@ type mark struct {
 	counts []int64
 }
 
-// maxMarks bounds their memory: when there are as many, every other one goes.
+// maxMarks bounds their memory: beyond it, every other one is dropped.
 const maxMarks = 2048
 
 func (m *marks) add(now int64, place uint64, counts func() []int64) {
@@ -34,8 +34,8 @@ func (m *marks) add(now int64, place uint64, counts func() []int64) {
 	}
 }
 
-// between are the counts from the mark at or before a place to the one behind another; end is
-// what there is at the end of the log.
+// between returns the counts from the mark at or before the position from to the first mark after
+// to; end are the counts at the end of the log.
 func (m *marks) between(from, to uint64, end []int64) []int64 {
 	out := append([]int64(nil), end...)
 	var begin []int64

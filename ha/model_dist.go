@@ -8,15 +8,15 @@ import (
 )
 
 // A logNormal is a distribution given by some of its quantiles. Between two of them it is
-// log-normal: latencies have one long end, and so p50 and p99 alone give a mean that is near
-// the median, where straight lines would put it halfway.
+// log-normal: latencies have one long tail, so that p50 and p99 alone yield a mean near the median,
+// where straight lines would put it halfway.
 type logNormal struct {
-	z, ln []float64 // standard normal quantiles of the parts, logarithms of the values
+	z, ln []float64 // standard normal quantiles of the fractions, logarithms of the values
 	fixed float64   // the one value, if z is empty
 }
 
-// logNormalOf is the distribution with these quantiles, times a factor; without any of them it
-// is the value alone.
+// logNormalOf returns the distribution with these quantiles, times a factor; without quantiles it
+// is the constant value.
 func logNormalOf(quantiles []Quantile, value, factor float64) logNormal {
 	s := logNormal{fixed: value * factor}
 	sorted := slices.Clone(quantiles)
@@ -26,7 +26,7 @@ func logNormalOf(quantiles []Quantile, value, factor float64) logNormal {
 		if q.P <= 0 || q.P >= 1 || q.Value <= 0 || math.IsNaN(q.Value) {
 			continue
 		}
-		last = max(last, q.Value*factor) // quantiles never fall
+		last = max(last, q.Value*factor) // quantiles never decrease
 		s.z, s.ln = append(s.z, math.Sqrt2*math.Erfinv(2*q.P-1)), append(s.ln, math.Log(last))
 	}
 	if len(s.z) == 1 {
@@ -35,9 +35,8 @@ func logNormalOf(quantiles []Quantile, value, factor float64) logNormal {
 	return s
 }
 
-// at is the value that a part p, above 0 and below 1, does not exceed. Beyond the first and
-// last quantile the line goes on, down to 0.7 and up to 1.5 times the value there: what was
-// not measured is not made up.
+// at returns the quantile p, above 0 and below 1. Beyond the first and last measured quantile it
+// extrapolates, but only down to 0.7 and up to 1.5 times the value there.
 func (s logNormal) at(p float64) float64 {
 	if len(s.z) == 0 {
 		return s.fixed
@@ -50,7 +49,7 @@ func (s logNormal) at(p float64) float64 {
 	return math.Exp(min(max(v, lo), hi))
 }
 
-// A Sampler draws values of a distribution: the middles of equal parts of it, each as often as the others.
+// A Sampler draws values of a distribution: the midpoints of equal parts of it, each equally often.
 type Sampler []float64
 
 func (s logNormal) sampler() Sampler {
@@ -72,7 +71,7 @@ func (d Sampler) mean() float64 {
 	return sum / float64(len(d))
 }
 
-// Draw is one of them.
+// Draw returns one of them.
 func (d Sampler) Draw(rng *rand.Rand) float64 {
 	if len(d) == 1 {
 		return d[0]
@@ -80,7 +79,7 @@ func (d Sampler) Draw(rng *rand.Rand) float64 {
 	return d[rng.IntN(len(d))]
 }
 
-// Slowness draws how many times as long as the median one a write takes.
+// Slowness returns a Sampler of a write's time relative to the median one.
 func (d Disk) Slowness() Sampler {
 	if len(d.Quantiles) == 0 {
 		return Sampler{1}
@@ -89,7 +88,8 @@ func (d Disk) Slowness() Sampler {
 	return logNormalOf(d.Quantiles, 0, 1/median).sampler()
 }
 
-// QuantileOf is the smallest of sorted values that a part p of them does not exceed; 0 of none.
+// QuantileOf returns the smallest of sorted values that a fraction p of them does not exceed; 0 if
+// there are none.
 func QuantileOf(sorted []float64, p float64) float64 {
 	if len(sorted) == 0 {
 		return 0

@@ -11,20 +11,19 @@ const (
 	shortRun = 3_000
 )
 
-// A queueModel lets a load commit, in a time of its own, through what commits wait for:
+// A queueModel simulates a load that commits, in simulated time, through what commits wait for:
 //
 //	think -> the primary -> [the group's turn] -> each standby's path: link, half a round trip,
 //	disk, replay, the other half, hop -> as many acknowledgements as are waited for
 //
-// The formulas of doc/manual/ha-models.md are what comes out where one of these waits
-// rules; where several do, and for percentiles, means do not add up, and so events are simulated,
-// because who waits in AFTER_SYNC depends on who came
-// back when. The same inputs give the same outcome: the seed is fixed.
+// The formulas of doc/manual/ha-models.md result if one of these waits dominates; if several do,
+// and for percentiles, means do not add up. Therefore events are simulated: who waits in AFTER_SYNC
+// depends on who came back when. The same inputs give the same outcome: the seed is fixed.
 //
-// The primary is one station that all clients share, with as much progress a second, for n
-// of them, as n clients were measured to make: processors, locks and group commit of the
-// local log are in that curve. A client that waits for a standby is not there, so that the
-// local part of a commit is that of fewer clients (Lq of the formulas).
+// The primary is one station shared by all clients; with n clients its progress a second is what n
+// clients were measured to make: processors, locks and group commit of the local log are in that
+// curve. A client that waits for a standby is not at the station, so the local part of a commit is
+// that of fewer clients (Lq of the formulas).
 type queueModel struct {
 	load  Load
 	sites Sites
@@ -32,19 +31,19 @@ type queueModel struct {
 	rng   *rand.Rand
 	now   float64
 
-	events eventHeap // of what follows
+	events eventHeap // pending
 	local  station
 	paths  []standbyPath
 	acks   []float64
 	quorum int
-	first  bool // of the first so many, not of any
+	first  bool // the first ones in order, not any
 
-	slower  Sampler // than the median, a write of the primary's disk
-	write   float64 // of a group of one, on the primary's disk: taken out of the local part where groups are written here
+	slower  Sampler // relative to the median, of a write on the primary's disk
+	write   float64 // of a group of one, on the primary's disk: removed from the local part if groups are written here
 	queue   []commit
 	joined  []commit // MySQL: written, waiting for their turn
 	lastAck float64  // of joined
-	writing bool     // somebody has the log
+	writing bool     // the log is in use
 	waiting bool     // MySQL: a group waits for its acknowledgement
 
 	done   []float64 // latencies
@@ -56,16 +55,16 @@ type queueModel struct {
 	idle []float64 // when each client's last commit left the primary
 }
 
-// A commit is one that is under way, since when, and of whom.
+// A commit in progress: since when, and of which client.
 type commit struct {
 	since  float64
 	client int
 }
 
-// What happens at a moment.
+// Kinds of events.
 const (
 	begins = iota // a client begins
-	ends          // a commit has got what it waited for
+	ends          // a commit is acknowledged
 	logFree
 	groupWritten
 	groupEnds
@@ -82,7 +81,7 @@ type event struct {
 func newQueueModel(load Load, sites Sites, m commitMode) *queueModel {
 	p := &queueModel{load: load, sites: sites, mode: m, rng: rand.New(rand.NewPCG(1, 2)), slower: Sampler{1}, quorum: sites.Wait, first: !anyWill(sites, m)}
 	grouped := m.rule == groupHeld || m.rule == groupsJoined
-	if len(load.Local) == 0 { // else the slow ones are in the curve
+	if len(load.Local) == 0 { // otherwise the slow ones are in the curve
 		p.slower = sites.Primary.Slowness()
 	}
 	off := 0.0
@@ -104,14 +103,14 @@ func newQueueModel(load Load, sites Sites, m commitMode) *queueModel {
 	return p
 }
 
-// An outcome is what a run of the model comes to.
+// An outcome is the result of a run of the model.
 type outcome struct {
 	rate    float64 // commits/s
 	latency Latency
 	group   float64 // mean commits of a group; 0 without groups
 }
 
-// run goes on until so many commits are done, after a tenth to warm up.
+// run runs until the given number of commits is done, after a tenth as warm-up.
 func (p *queueModel) run(commits int) outcome {
 	commits = max(commits, 20*min(p.load.Clients, 2000))
 	p.skip = commits/10 + 2*p.load.Clients
@@ -139,7 +138,7 @@ func (p *queueModel) run(commits int) outcome {
 	return out
 }
 
-// pause is a time that is exponential with this mean: users do not keep step.
+// pause returns an exponentially distributed time with this mean: users do not keep step.
 func (p *queueModel) pause(mean float64) float64 {
 	if mean == 0 {
 		return 0
@@ -149,7 +148,7 @@ func (p *queueModel) pause(mean float64) float64 {
 
 func (p *queueModel) push(e event) { p.events.push(e) }
 
-// step goes on to whatever happens next.
+// step advances to the next event.
 func (p *queueModel) step() {
 	served := p.local.next(p.now)
 	if len(p.events) == 0 || served < p.events[0].at {
@@ -184,15 +183,15 @@ func (p *queueModel) step() {
 	}
 }
 
-// paused is how long a client has done nothing on the primary, in seconds.
+// paused returns how long a client has been idle on the primary, in seconds.
 func (p *queueModel) paused(client int) float64 {
-	if p.load.Rate > 0 { // as many sessions take turns
+	if p.load.Rate > 0 { // as many sessions alternate
 		return float64(p.load.Clients) / p.load.Rate
 	}
 	return p.now - p.idle[client]
 }
 
-// written is where a commit goes on that is done on the primary.
+// written continues a commit that is written on the primary.
 func (p *queueModel) written(c commit) {
 	if p.load.Rate == 0 {
 		p.idle[c.client] = p.now
@@ -208,9 +207,9 @@ func (p *queueModel) written(c commit) {
 	}
 }
 
-// writeGroup has all that wait written together, if the log is free. On MySQL it is as soon as it
-// is written. On MariaDB the next group is not written before this one has its acknowledgement: as
-// a rule, see doc/decision/015-what-commits-wait-for.md.
+// writeGroup writes all waiting commits together, if the log is free. MySQL can write the next
+// group as soon as this one is written. MariaDB, as a rule, does not write it before this one is
+// acknowledged: see doc/decision/015-what-commits-wait-for.md.
 func (p *queueModel) writeGroup() {
 	if p.writing || len(p.queue) == 0 {
 		return
@@ -231,8 +230,8 @@ func (p *queueModel) writeGroup() {
 	p.push(event{at: ack, what: groupEnds, all: group})
 }
 
-// awaitGroup has all that MySQL has written wait together for the last one's
-// acknowledgement, if nobody waits: LOCK_commit is held meanwhile.
+// awaitGroup makes everything that MySQL has written wait together for the last one's
+// acknowledgement, if no group waits: LOCK_commit is held meanwhile.
 func (p *queueModel) awaitGroup() {
 	if p.mode.rule != groupsJoined || p.waiting || len(p.joined) == 0 {
 		return
@@ -243,7 +242,7 @@ func (p *queueModel) awaitGroup() {
 	p.joined, p.lastAck = nil, 0
 }
 
-// end is a commit that its client is told of.
+// end confirms a commit to its client.
 func (p *queueModel) end(c commit) {
 	p.done = append(p.done, p.now-c.since)
 	if len(p.done) == p.skip {
@@ -255,8 +254,8 @@ func (p *queueModel) end(c commit) {
 	}
 }
 
-// ship gives when so many commits, which are durable on the primary now, are acknowledged by
-// as many standbys as are waited for: the slowest of the first, or the last that is needed of any.
+// ship returns when so many commits, which are durable on the primary now, are acknowledged by the
+// required standbys: the slowest of the first ones, or the last one needed of any.
 func (p *queueModel) ship(commits int) float64 {
 	bytes := float64(commits) * p.load.Bytes
 	for i := range p.paths {
@@ -266,20 +265,20 @@ func (p *queueModel) ship(commits int) float64 {
 	return p.acks[p.quorum-1]
 }
 
-// A standbyPath is to one standby and back. Link, disk and replay take commits in their order, and
-// acknowledgements come back in it. A round trip is drawn once for all that are sent before it
-// is over: pings say for how much of the time the line is slow, not for how many of the messages, and
-// what is sent together meets the same line. Were it drawn for each commit, groups that follow each other would part.
+// A standbyPath is the path to one standby and back. Link, disk and replay take commits in order,
+// and acknowledgements return in order. A round trip is drawn once for everything sent before it
+// ends: pings show how much of the time the line is slow, not how many messages are, and everything
+// sent together sees the same line. Drawn per commit, it would split consecutive groups.
 type standbyPath struct {
 	rtt     Sampler
 	perByte float64
 	hop     Sampler
 	writes  bool
 	disk    Disk
-	slower  Sampler // than the median, a write
+	slower  Sampler // of a write, relative to the median
 	replay  float64 // seconds a byte
 	delay   float64
-	single  float64 // the disk's part of a commit alone, where the hop has it already
+	single  float64 // the disk's part of a single commit, if the hop includes it
 
 	drawn, drawnUntil                                 float64 // the round trip now
 	linkFree, diskFree, nextFree, replayFree, lastAck float64
@@ -300,8 +299,8 @@ func newStandbyPath(s Standby, m commitMode, bytes float64) standbyPath {
 	return w
 }
 
-// ack is when what is durable on the primary at a moment is acknowledged: so many bytes of the
-// log, which are more on the link.
+// ack returns when data that is durable on the primary at a moment is acknowledged: so many bytes
+// of log, which are more on the link.
 func (w *standbyPath) ack(at, bytes, onLink float64, rng *rand.Rand) float64 {
 	w.linkFree = max(w.linkFree, at) + onLink*w.perByte
 	if at >= w.drawnUntil {
@@ -321,9 +320,9 @@ func (w *standbyPath) ack(at, bytes, onLink float64, rng *rand.Rand) float64 {
 	return w.lastAck
 }
 
-// wrapping is what the protocol puts around a commit, in bytes: PostgreSQL a message with three
-// positions (CopyData and XLogData, 5 and 25), MySQL and MariaDB 7 for each of some five
-// events (the packet's head, a status, and two for semi-sync).
+// wrapping returns what the protocol adds to a commit, in bytes: PostgreSQL a message with three
+// positions (CopyData and XLogData, 5 and 25), MySQL and MariaDB 7 for each of some five events
+// (the packet's head, a status, and two for semi-sync).
 func wrapping(engine string) float64 {
 	if engine == "postgres" {
 		return 30
@@ -331,7 +330,7 @@ func wrapping(engine string) float64 {
 	return 35
 }
 
-// write is the standby's group commit: what comes during one write is the next.
+// write simulates the standby's group commit: what arrives during one write is the next.
 func (w *standbyPath) write(at, bytes, slower float64) float64 {
 	if at >= w.diskFree && w.nextFree > w.diskFree {
 		w.diskFree = w.nextFree

@@ -7,27 +7,27 @@ import (
 	"slices"
 )
 
-// A station is the primary: so many that are there make, together, as much progress a second
-// as so many clients were measured to commit. In a mode that waits for a standby it is as much less
-// as clients were measured to commit with one nearby: sending, being woken and whatever else the mode
-// is to the primary (and to its processors, if the standby shares them) is work.
+// A station is the primary: so many commits there together make as much progress a second as that
+// many clients were measured to commit. In a mode that waits for a standby it is slower, as
+// measured with a standby nearby: sending, being woken and whatever else the mode costs the primary
+// (and its processors, if the standby shares them) is work.
 type station struct {
-	rate   []float64 // by their number; the last is for more
+	rate   []float64 // by the number of commits; the last also for more
 	shapes []shape
-	more   float64  // how many times a local commit's work one of this mode is
-	cold   polyline // and by how long its client has paused
+	more   float64  // work of a commit in this mode, relative to a local one
+	cold   polyline // and relative to that, by how long its client has paused
 
-	progress float64 // of each that has been there since the beginning
+	progress float64 // of each commit that was there since the beginning
 	inWork   eventHeap
 }
 
-// A shape is how the work of commits is spread around its mean, as measured with so many clients.
+// A shape is the spread of the work of commits around its mean, as measured with so many clients.
 type shape struct {
 	clients int
 	work    Sampler
 }
 
-// A polyline goes straight from one point to the next, and is flat outside.
+// A polyline is linear between points, and constant outside.
 type polyline []struct{ x, y float64 }
 
 func (c polyline) at(x float64) float64 {
@@ -51,15 +51,15 @@ func (c polyline) sort() {
 	slices.SortFunc(c, func(a, b struct{ x, y float64 }) int { return cmp.Compare(a.x, b.x) })
 }
 
-// newStation makes it from the measured curve, or else from the disk: Lq = W(b) (1 + u/2),
-// with b what comes during a write. off is taken out of each commit: what it does elsewhere.
+// newStation returns a station from the measured curve, or else from the disk: Lq = W(b) (1 + u/2),
+// where b is what arrives during a write. off is subtracted from each commit: its work elsewhere.
 func newStation(load Load, sites Sites, m commitMode, off float64) station {
 	local := load.Local
 	if len(local) == 0 {
 		local = diskCurve(load, sites.Primary)
 	}
 	rates := polyline{{0, 0}}
-	for _, l := range local { // the rate bends less than the latency does
+	for _, l := range local { // the rate is more nearly linear than the latency
 		measured := float64(l.Clients) / l.Rate
 		rates.add(float64(l.Clients), float64(l.Clients)/max(measured-off, measured/10))
 	}
@@ -80,7 +80,7 @@ func newStation(load Load, sites Sites, m commitMode, off float64) station {
 	return s
 }
 
-// coldCurve is how many times as long a commit takes after a pause as without.
+// coldCurve returns how many times as long a commit takes after a pause as without one.
 func coldCurve(load Load, fewest Local) (c polyline) {
 	if len(load.Pauses) == 0 {
 		return nil
@@ -97,8 +97,9 @@ func coldCurve(load Load, fewest Local) (c polyline) {
 	return c
 }
 
-// works are how many times the work of a local commit one is in each mode that clients were
-// measured in nearby, by their number: so many that the model with the standby so near comes to what was measured.
+// works returns, for each mode measured nearby and by the number of clients, the work of a commit
+// relative to a local one: the value with which the model reproduces what was measured, with the
+// standby as near.
 func works(load Load, sites Sites) map[string]polyline {
 	out := map[string]polyline{}
 	near := sites.Near
@@ -114,7 +115,7 @@ func works(load Load, sites Sites) map[string]polyline {
 		there.Wait, there.Any = 1, false
 		there.Standbys[0].Network = there.Standbys[0].Network.WithRTT(n.RTT)
 		load.Clients = n.Clients
-		lo, hi := 1.0, 8.0 // it is never less
+		lo, hi := 1.0, 8.0 // it is never less than 1
 		for range 12 {
 			mid := math.Sqrt(lo * hi)
 			there.work = map[string]polyline{m.name: {{0, mid}}}
@@ -134,8 +135,8 @@ func works(load Load, sites Sites) map[string]polyline {
 	return out
 }
 
-// diskCurve is what so many clients would commit if the primary's disk were all there is. Rates
-// follow from what a write takes on average: a disk's line is through medians.
+// diskCurve returns what so many clients would commit if the primary's disk were the only limit.
+// Rates follow from the mean time of a write: a disk's line is through medians.
 func diskCurve(load Load, disk Disk) (curve []Local) {
 	slow := disk.Slowness().mean()
 	write := func(bytes float64) float64 { return disk.Write(bytes) * slow }
@@ -148,7 +149,7 @@ func diskCurve(load Load, disk Disk) (curve []Local) {
 			}
 			u := 1.0
 			if n == 1 {
-				u = 0 // nobody else's write is in the way
+				u = 0 // no other write is in the way
 			}
 			next := float64(n) / (w * (1 + u/2))
 			if settled := math.Abs(next-x) < 0.001*x; settled {
@@ -173,7 +174,7 @@ func (s *station) speed() float64 {
 
 func (s *station) advance(from, to float64) { s.progress += (to - from) * s.speed() }
 
-// next is when the first of them will be done.
+// next returns when the first of them will be done.
 func (s *station) next(now float64) float64 {
 	if len(s.inWork) == 0 {
 		return math.Inf(1)
@@ -187,8 +188,8 @@ func (s *station) take() commit {
 	return s.inWork.pop().who
 }
 
-// add takes a commit in, of a client that has paused so long. What is more work than a local
-// commit is the same for all: it has no long end of its own.
+// add adds a commit whose client has paused so long. Work beyond a local commit's is the same for
+// all commits: it has no long tail of its own.
 func (s *station) add(c commit, paused float64, rng *rand.Rand) {
 	n := len(s.inWork) + 1
 	i, _ := slices.BinarySearchFunc(s.shapes, n, func(s shape, n int) int { return s.clients - n })
@@ -198,7 +199,7 @@ func (s *station) add(c commit, paused float64, rng *rand.Rand) {
 	}
 	more := s.more*s.cold.at(paused) - 1
 	s.inWork.push(event{at: s.progress + s.shapes[i].work.Draw(rng) + more, who: c})
-	if s.progress > 1e6 { // keep its digits
+	if s.progress > 1e6 { // keep precision
 		for i := range s.inWork {
 			s.inWork[i].at -= s.progress
 		}

@@ -24,12 +24,12 @@ func (l records) Scan(_ context.Context, emit func(*tidemark.LogRecord) error) (
 	return tidemark.LogScan{Engine: "postgres", Version: "15", System: "7301", Classes: []string{"XLOG", "Transaction", "Heap"}, Tables: []string{"", "1663/5/16384", "1663/5/16385"}}, nil
 }
 
-// origin is when the logs of these tests begin.
+// origin is the beginning of the logs in these tests.
 var origin = time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)
 
 func us(after time.Duration) int64 { return origin.Add(after).UnixMicro() }
 
-// A writer makes a log.
+// A writer builds a log.
 type writer struct {
 	log   records
 	place uint64
@@ -66,7 +66,7 @@ func (w *writer) scan(t *testing.T, opt Options) *Profile {
 	return p
 }
 
-// steady is n transactions of 160 and 40 bytes, one after the other.
+// steady scans n transactions of 160 and 40 bytes, one after the other.
 func steady(t *testing.T, n int, every time.Duration, opt Options) *Profile {
 	t.Helper()
 	var w writer
@@ -116,8 +116,8 @@ func TestScanOfASteadyLoad(t *testing.T) {
 	}
 }
 
-// TestIntervalsAddUp: whatever the gaps between commits, no byte, transaction or second
-// between the first and the last time is lost, or counted twice.
+// TestIntervalsAddUp: whatever the gaps between commits, no byte, transaction or second between the
+// first and the last time is lost or counted twice.
 func TestIntervalsAddUp(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for range 100 {
@@ -154,7 +154,8 @@ func TestIntervalsAddUp(t *testing.T) {
 	}
 }
 
-// TestAPauseIsOneInterval: where no time is told for longer than an interval, that is one.
+// TestAPauseIsOneInterval: a period without timestamps that is longer than an interval is one
+// interval.
 func TestAPauseIsOneInterval(t *testing.T) {
 	var w writer
 	for i := range 100 {
@@ -198,12 +199,12 @@ func TestFilesAsIntervals(t *testing.T) {
 func TestTransactionsOfALog(t *testing.T) {
 	var w writer
 	w.commit(1, 0)
-	w.change(10, 100) // begins at once after the first time
+	w.change(10, 100) // begins immediately after the first time
 	w.change(11, 100)
 	w.change(12, 800)
 	w.commit(11, 2*time.Second)
 	w.change(10, 500)
-	w.change(13, 400) // a subtransaction of 10, which its end tells
+	w.change(13, 400) // a subtransaction of 10, which its end shows
 	w.change(14, 50)
 	w.commit(10, 10*time.Second).Children = []uint64{13}
 	w.add(tidemark.LogRecord{Size: 7, Class: 0})
@@ -224,8 +225,8 @@ func TestTransactionsOfALog(t *testing.T) {
 	}
 }
 
-// TestSavepoints: what was rolled back and may be a part of an open transaction is not counted
-// as one, and said.
+// TestSavepoints: rolled back parts that may belong to an open transaction are not counted as
+// transactions, and are reported.
 func TestSavepoints(t *testing.T) {
 	var w writer
 	w.change(10, 100)
@@ -243,8 +244,8 @@ func TestSavepoints(t *testing.T) {
 	}
 }
 
-// TestRunningTransactions: the log's lists say what was open before it began, and what has
-// ended without a record.
+// TestRunningTransactions: the log's lists show what was open before it began, and what has ended
+// without a record.
 func TestRunningTransactions(t *testing.T) {
 	var w writer
 	w.commit(6, 0)
@@ -275,7 +276,7 @@ func TestPreparedStaysOpen(t *testing.T) {
 	}
 }
 
-// TestGap: what is missing is said, time does not pass there, and who was open is forgotten.
+// TestGap: missing log is reported, no time passes in it, and open transactions are forgotten.
 func TestGap(t *testing.T) {
 	var w writer
 	for i := range 100 {
@@ -298,7 +299,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestImagesByDistance: the redo point of a checkpoint is told after what lies behind it.
+// TestImagesByDistance: the redo point of a checkpoint becomes known only after later records.
 func TestImagesByDistance(t *testing.T) {
 	var w writer
 	page := func(at time.Duration, image bool) {
@@ -357,7 +358,7 @@ func (f failing) Scan(context.Context, func(*tidemark.LogRecord) error) (tidemar
 	return tidemark.LogScan{}, f.err
 }
 
-// BenchmarkProfile is records of 200 bytes, in transactions of 5.
+// BenchmarkProfile profiles records of 200 bytes, in transactions of 5.
 func BenchmarkProfile(b *testing.B) {
 	p := NewProfiler(Options{})
 	r := tidemark.LogRecord{Size: 200, Class: 2, Table: 1}

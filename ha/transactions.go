@@ -14,14 +14,14 @@ type openTx struct {
 	bytes     int64
 	at        int64 // bytes of log before its first record
 	begin     int64 // microseconds since 1970
-	uncertain int64 // microseconds: begin is at most so much off
-	told      bool  // begin is what a record of it says
+	uncertain int64 // microseconds: largest error of begin
+	told      bool  // begin comes from one of its records
 	coarse    bool  // in whole seconds
 	settled   bool
 }
 
-// took is how long it has taken at t, in seconds. Of a begin in whole seconds half of one is
-// taken off, which is right on average: then, and only then, it may be below 0.
+// took returns how long it has taken at t, in seconds. If begin is in whole seconds, half a second
+// is subtracted, which is right on average: only then can the result be below 0.
 func (x *openTx) took(t int64) float64 {
 	d := float64(t-x.begin) / 1e6
 	if x.coarse && t%1e6 != 0 {
@@ -30,31 +30,31 @@ func (x *openTx) took(t int64) float64 {
 	return d
 }
 
-// transactions are those that are open, by their numbers. Subtransactions are folded into
-// what is above them as soon as the log tells it.
+// transactions are the open ones, by number. Subtransactions are folded into their parents as soon
+// as the log names these.
 type transactions struct {
 	open   map[uint64]*openTx
-	last   *openTx // that of lastID: most records are of the same transaction as the one before
+	last   *openTx // the one of lastID: most records belong to the same transaction as the one before
 	lastID uint64
 	spare  []*openTx
-	begun  []*openTx // since the last time that was told
-	time   int64     // that one
+	begun  []*openTx // since the last timestamp
+	time   int64     // of that timestamp
 	bytes  int64     // of log then
-	listed bool      // the log has said which are open
-	ended  []uint64  // before it has: the last lastEnded, in a ring
+	listed bool      // the log has listed the open ones
+	ended  []uint64  // before it did: the last lastEnded, in a ring
 	next   int       // of ended
 
 	folded          int64
 	certain         int64
-	uncertain, most int64 // microseconds: of certain transactions together, of one
+	uncertain, most int64 // microseconds: sum over the certain transactions, and the maximum
 }
 
-// lastEnded is more than transactions can wait for their commit to be on disk at a time.
+// lastEnded is more than the transactions that can wait at once for their commit to be on disk.
 const lastEnded = 1 << 13
 
 func newTransactions() transactions { return transactions{open: map[uint64]*openTx{}} }
 
-// add counts a record, before which there were so many bytes of log, and says whether its
+// add counts a record, before which there were so many bytes of log, and reports whether its
 // transaction begins with it.
 func (t *transactions) add(r *tidemark.LogRecord, before int64) bool {
 	began := false
@@ -95,7 +95,7 @@ func (t *transactions) begin(id uint64, before int64) *openTx {
 	return x
 }
 
-// fold makes child a part of parent, and says whether parent begins with that.
+// fold makes child a part of parent, and reports whether parent begins with that.
 func (t *transactions) fold(parent, child uint64, before int64) bool {
 	c := t.open[child]
 	if c == nil {
@@ -124,8 +124,8 @@ func (t *transactions) drop(id uint64) {
 	delete(t.open, id)
 }
 
-// settle gives those that have begun since the last time that was told a begin: time is taken
-// to have passed evenly with the log.
+// settle sets the begin of transactions that began since the last timestamp: it assumes that the
+// log grew evenly over time.
 func (t *transactions) settle(now, bytes int64) {
 	for _, x := range t.begun {
 		if x.settled {
@@ -149,9 +149,9 @@ func (t *transactions) settle(now, bytes int64) {
 	t.time, t.bytes = now, bytes
 }
 
-// end takes a transaction out; whoever gets it gives it back by free. It is false where the
-// log does not tell whether it was one: a rolled back savepoint has a number of its own, and
-// its end looks like another.
+// end removes a transaction; the caller releases it with free. It returns false if the log does not
+// tell whether this was a transaction: a rolled back savepoint has a number of its own, and its end
+// looks the same.
 func (t *transactions) end(r *tidemark.LogRecord, now int64) (*openTx, bool) {
 	for _, child := range r.Children {
 		t.fold(r.Tx, child, 0)
@@ -178,7 +178,7 @@ func (t *transactions) end(r *tidemark.LogRecord, now int64) (*openTx, bool) {
 	return x, true
 }
 
-// note remembers who has ended, until a list has come.
+// note remembers ended transactions until the log has a list.
 func (t *transactions) note(r *tidemark.LogRecord) {
 	if t.listed {
 		return
@@ -193,8 +193,8 @@ func (t *transactions) note(r *tidemark.LogRecord) {
 	}
 }
 
-// below says whether a transaction with a lower number is open, which one with a savepoint
-// would be.
+// below reports whether a transaction with a lower number is open: the parent, if id is a
+// savepoint.
 func (t *transactions) below(id uint64) bool {
 	for other := range t.open {
 		if other < id {
@@ -210,9 +210,10 @@ func (t *transactions) free(x *openTx) {
 	}
 }
 
-// list heeds a list of the transactions that are open: the first says which were before the
-// log began; what is not in a later one has ended without a record, such as a rolled back
-// savepoint. Those stand in a list too whose end is in the log before it, but not on disk yet.
+// list processes a list of open transactions: the first one shows which were open before the log
+// began; a transaction missing from a later one has ended without a record, such as a rolled back
+// savepoint. A list also contains transactions whose end is in the log before it, but not on disk
+// yet.
 func (t *transactions) list(open []uint64) {
 	in := make(map[uint64]bool, len(open))
 	for _, id := range open {
@@ -229,7 +230,7 @@ func (t *transactions) list(open []uint64) {
 	t.listed, t.ended, t.next = true, nil, 0
 }
 
-// forget clears all.
+// forget clears everything.
 func (t *transactions) forget() {
 	clear(t.open)
 	t.begun, t.last, t.lastID, t.time, t.listed = nil, nil, 0, 0, false

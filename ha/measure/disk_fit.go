@@ -8,22 +8,22 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
-// A Fit is a straight line through times by size: Overhead + bytes/Rate. Rate 0 says that the
+// A Fit is a straight line through times by size: Overhead + bytes/Rate. Rate 0 means that the
 // times do not grow with the size.
 type Fit struct {
 	Overhead float64 `json:"overhead_seconds"`
 	Rate     float64 `json:"bytes_per_second"`
-	R2       float64 `json:"r_squared"` // 1: all times are on the line; 0: a constant would do as well
+	R2       float64 `json:"r_squared"` // 1: all times are on the line; 0: a constant would fit as well
 }
 
-// At is the line's time for so many bytes, in seconds.
+// At returns the line's time for so many bytes, in seconds.
 func (f Fit) At(bytes float64) float64 {
 	return ha.Disk{Rate: f.Rate, Overhead: f.Overhead}.Write(bytes)
 }
 
-// fitLine finds the line with the least squares of relative errors: a write of a megabyte takes
-// a hundred times as long as one of a page, and would alone decide on the overhead if seconds
-// were squared. Neither part of the line is below 0. All times are above 0.
+// fitLine finds the line with the least squares of relative errors: a write of a megabyte takes a
+// hundred times as long as one of a page, and alone would determine the overhead if seconds were
+// squared. Neither part of the line is below 0. All times are above 0.
 func fitLine(bytes, seconds []float64) Fit {
 	if len(bytes) == 0 {
 		return Fit{}
@@ -62,15 +62,15 @@ func fitLine(bytes, seconds []float64) Fit {
 	return f
 }
 
-// A TimedSize is the times of writes or messages of one size.
+// A TimedSize has the times of writes or messages of one size.
 type TimedSize struct {
 	Bytes    int     `json:"bytes"`
 	Times    Spread  `json:"seconds"`
 	Residual float64 `json:"residual_seconds"` // median less the line's time
 }
 
-// fitSizes summarizes the times of each size, and finds the line through their medians. Sizes
-// without times are left out.
+// fitSizes summarizes the times of each size, and fits the line to their medians. Sizes without
+// times are left out.
 func fitSizes(bytes []int, times [][]float64) (out []TimedSize, line Fit) {
 	var x, y []float64
 	for i, n := range bytes {
@@ -87,7 +87,7 @@ func fitSizes(bytes []int, times [][]float64) (out []TimedSize, line Fit) {
 	return out, line
 }
 
-// A Spread is the distribution of what was measured, in seconds or in bytes.
+// A Spread is the distribution of measured values, in seconds or in bytes.
 type Spread struct {
 	N    int     `json:"count"`
 	Sum  float64 `json:"sum"`
@@ -100,7 +100,7 @@ type Spread struct {
 	Max  float64 `json:"max"`
 }
 
-// summarize sorts what it is given.
+// summarize returns the distribution of v, which it sorts.
 func summarize(v []float64) Spread {
 	if len(v) == 0 {
 		return Spread{}
@@ -115,7 +115,7 @@ func summarize(v []float64) Spread {
 	return s
 }
 
-// Quantiles are the spread's parts as the models take them.
+// Quantiles returns the spread's quantiles in the form of the models.
 func (s Spread) Quantiles() []ha.Quantile {
 	if s.N == 0 {
 		return nil

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// openWay opens a file that is there for writes in a way.
+// openWay opens an existing file for writes in a way.
 func openWay(path string, way DiskWay) (*os.File, error) {
 	flags := os.O_WRONLY
 	if way.Sync == ODSync {
@@ -20,7 +20,7 @@ func openWay(path string, way DiskWay) (*os.File, error) {
 	return os.OpenFile(path, flags, 0)
 }
 
-// syncWay brings to the disk what was written.
+// syncWay makes written data durable.
 func syncWay(f *os.File, how SyncCall) error {
 	switch how {
 	case FDataSync:
@@ -35,21 +35,21 @@ func syncWay(f *os.File, how SyncCall) error {
 	return nil // O_DSYNC: the write has done it
 }
 
-// unavailable says whether an error means that there is no such way of writing here.
+// unavailable reports whether an error means that this way of writing is not available.
 func unavailable(err error) bool {
 	return errors.Is(err, unix.EINVAL) || errors.Is(err, unix.EOPNOTSUPP) || errors.Is(err, errors.ErrUnsupported)
 }
 
 func diskFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
 
-// fileSystems are the numbers of statfs(2) for what databases are put on.
+// fileSystems are the numbers of statfs(2) for file systems that databases use.
 var fileSystems = map[int64]string{
 	unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs", 0x2FC12FC1: "zfs",
 	unix.TMPFS_MAGIC: "tmpfs", unix.RAMFS_MAGIC: "ramfs", unix.NFS_SUPER_MAGIC: "nfs", unix.OVERLAYFS_SUPER_MAGIC: "overlay",
 	unix.F2FS_SUPER_MAGIC: "f2fs", 0x65735546: "fuse", 0x01021997: "9p", unix.CEPH_SUPER_MAGIC: "ceph",
 }
 
-// place says what file system dir is on, and how many bytes of it are free for us.
+// fileSystemOf returns the file system of dir, and how many of its bytes are free for us.
 func fileSystemOf(dir string) (name string, free int64, err error) {
 	var st unix.Statfs_t
 	if err := unix.Statfs(dir, &st); err != nil {

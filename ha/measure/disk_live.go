@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// liveMarks are files that only the folders of a database's data or log have.
+// liveMarks are files that exist only in folders of a database's data or log.
 var liveMarks = []struct {
 	name *regexp.Regexp
 	is   string
@@ -20,9 +20,9 @@ var liveMarks = []struct {
 
 var binlogFile = regexp.MustCompile(`^(.+)\.\d{6,}$`)
 
-// liveLog says what of a database dir is or lies in, and by which file one sees that; "" where
-// it seems to be nobody's. The folder above is looked at too: what a server does not know does
-// not belong into its folders either.
+// liveLog returns which part of a database dir is or lies in, and the file that shows it; "" if
+// there seems to be none. It checks the folder above too: foreign files do not belong into a
+// server's folders either.
 func liveLog(dir string) (what, file string) {
 	if real, err := filepath.EvalSymlinks(dir); err == nil {
 		dir = real

@@ -9,8 +9,8 @@ import (
 	"runtime"
 )
 
-// openWay opens a file that is there for writes in a way. Other systems than Linux have fsync
-// only, of what all of them have under one name.
+// openWay opens an existing file for writes in a way. Systems other than Linux offer only fsync,
+// the one call that all of them have under the same name.
 func openWay(path string, way DiskWay) (*os.File, error) {
 	if way.Sync != FSync || way.Direct {
 		return nil, errors.ErrUnsupported

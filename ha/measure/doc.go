@@ -1,11 +1,11 @@
-// Package measure finds out what disks and links give to a log, and tries what package ha
+// Package measure measures disks and links as a log uses them, and simulates what package ha
 // calculates. It writes and sends.
 //
-// A disk is written to as each engine writes its log (MeasureDisk, DiskReport), a link is measured
-// between two processes of ours (MeasureLink, Listen; a Proxy makes the loopback slow), and a
-// synthetic log is shipped to a standby that waits as a mode does (Simulate, SimReport; TrialOf
-// and HopTrial are those of a plan). Watch looks at a running primary, beside what was forecast.
-// Whatever is written is below one folder, which is removed at the end.
+// MeasureDisk writes to a disk as each engine writes its log (DiskReport). MeasureLink measures a
+// link between two processes of ours (Listen; a Proxy makes the loopback slow). Simulate ships a
+// synthetic log to a standby and waits for it as a mode does (SimReport; TrialOf and HopTrial are
+// the simulations of a plan). Watch compares a running primary with its forecast. Everything
+// written is below one folder, which is removed at the end.
 //
-// The protocol between two processes is at the head of link.go.
+// The protocol between two processes is described at the head of link.go.
 package measure

@@ -18,7 +18,7 @@ type diskOrder struct {
 	Time   time.Duration `json:"time"`
 }
 
-// A diskAnswer is what it says then.
+// A diskAnswer is the listener's answer.
 type diskAnswer struct {
 	Report *DiskReport `json:"report,omitempty"`
 	Error  string      `json:"error,omitempty"`
@@ -27,8 +27,8 @@ type diskAnswer struct {
 
 const maxPeerDiskTime = time.Minute
 
-// LookAtPeer says whether a listener is there, and whether it has a folder whose disk can be
-// measured. Errors: as dialLink's.
+// LookAtPeer reports whether a listener is there, and whether it has a folder whose disk can be
+// measured. Errors: those of dialLink.
 func LookAtPeer(ctx context.Context, peer, secret string) (hasDisk bool, err error) {
 	l, err := dialLink(ctx, withPort(peer), hello{Purpose: "look", secret: secret})
 	if err != nil {
@@ -38,8 +38,8 @@ func LookAtPeer(ctx context.Context, peer, secret string) (hasDisk bool, err err
 	return l.granted.Disk, nil
 }
 
-// MeasurePeerDisk has a listener measure its disk, for a minute at most. Errors: as dialLink's;
-// Unsupported where the disk could not be measured there.
+// MeasurePeerDisk makes a listener measure its disk, for at most a minute. Errors: those of
+// dialLink; Unsupported if the disk could not be measured there.
 func MeasurePeerDisk(ctx context.Context, peer, secret, engine string, length time.Duration) (*DiskReport, error) {
 	peer = withPort(peer)
 	length = min(cmp.Or(length, 20*time.Second), maxPeerDiskTime)
@@ -59,7 +59,7 @@ func MeasurePeerDisk(ctx context.Context, peer, secret, engine string, length ti
 	return a.Report, nil
 }
 
-// measureDisk does what was ordered, until the peer goes away.
+// measureDisk carries out an order, until the peer goes away.
 func (spec *StandbySpec) measureDisk(ctx context.Context, c net.Conn, r *bufio.Reader, order diskOrder) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

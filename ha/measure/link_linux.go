@@ -13,7 +13,7 @@ type socket struct {
 	raw   rawConn
 	calls int64
 	bytes int64
-	full  []time.Duration // how long each time
+	full  []time.Duration // duration of each
 }
 
 type rawConn interface {
@@ -67,9 +67,9 @@ func (s *socket) write(b []byte) error {
 	return nil
 }
 
-// waitInKernel lets reads of a connection wait in the read itself, for a second, before the
-// runtime's poller waits for what is to be read: waking up from there takes 5 us longer, which
-// is a third of a round trip on the loopback. Deadlines hold, a second late at most.
+// waitInKernel lets reads of a connection wait in the read call itself, for up to a second, before
+// the runtime's poller waits for data: waking up from the poller takes 5 us longer, which is a
+// third of a round trip on the loopback. Deadlines hold, at most a second late.
 func waitInKernel(c *net.TCPConn) {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -83,8 +83,8 @@ func waitInKernel(c *net.TCPConn) {
 	})
 }
 
-// buffers are the sizes of the kernel's buffers, as it says: twice of what was asked for, of
-// which half is for its own notes.
+// buffers returns the sizes of the kernel's buffers as it reports them: twice the requested size,
+// half of which is for its own bookkeeping.
 func (s *socket) buffers() (send, receive int) {
 	if s.raw != nil {
 		s.raw.Control(func(fd uintptr) {
@@ -95,7 +95,7 @@ func (s *socket) buffers() (send, receive int) {
 	return send, receive
 }
 
-// state is what the kernel knows of the connection; nil where it does not tell.
+// state returns what the kernel knows of the connection; nil if that is unavailable.
 func (s *socket) state() *TCPState {
 	if s.raw == nil {
 		return nil
@@ -115,7 +115,8 @@ func (s *socket) state() *TCPState {
 	return out
 }
 
-// sleepExactly sleeps as exactly as the system can: the runtime's timers are of a millisecond.
+// sleepExactly sleeps as precisely as the system can: the runtime's timers have a resolution of a
+// millisecond.
 func sleepExactly(d time.Duration) {
 	if d <= 0 {
 		return

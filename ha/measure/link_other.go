@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// A socket writes to a connection, and counts how often that took so long that the kernel's
-// buffer must have been full.
+// A socket writes to a connection, and counts how often that took so long that the kernel's buffer
+// must have been full.
 type socket struct {
 	c     *net.TCPConn
 	calls int64
 	bytes int64
-	full  []time.Duration // how long each time
+	full  []time.Duration // duration of each
 }
 
 func newSocket(c *net.TCPConn) *socket { return &socket{c: c} }

@@ -12,15 +12,15 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A Line is what a proxy makes of the loopback: half of Delay in each direction, and Rate bytes
-// a second in each. 0: nothing is added, no limit.
+// A Line is what a proxy adds to the loopback: half of Delay in each direction, and a limit of Rate
+// bytes a second in each. 0: no delay, no limit.
 type Line struct {
 	Delay time.Duration `json:"delay_ns,omitempty"`
 	Rate  float64       `json:"bytes_per_second,omitempty"`
 }
 
-// A Proxy passes connections on through a Line, for when there is no second host. It ends TCP's
-// connections on both sides, so windows and buffers are not filled by its delay as a real one's.
+// A Proxy forwards connections through a Line, if there is no second host. It terminates TCP
+// connections on both sides, so its delay does not fill windows and buffers as a real one does.
 type Proxy struct {
 	line atomic.Pointer[Line]
 	to   string
@@ -32,10 +32,10 @@ type Proxy struct {
 	mu    sync.Mutex
 	conns map[net.Conn]bool // nil once it is closed
 	wg    crash.Group
-	rates [2]pace // what has been sent in each direction, of all connections
+	rates [2]pace // sent in each direction, over all connections
 }
 
-// NewProxy listens on the loopback and passes on to an address.
+// NewProxy listens on the loopback and forwards to an address.
 func NewProxy(to string, line Line) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -48,16 +48,16 @@ func NewProxy(to string, line Line) (*Proxy, error) {
 	return p, nil
 }
 
-// Addr is where it listens.
+// Addr returns where it listens.
 func (p *Proxy) Addr() string { return p.l.Addr().String() }
 
-// Port is that of Addr; bench asks for it.
+// Port returns the port of Addr; bench uses it.
 func (p *Proxy) Port() int { return p.l.Addr().(*net.TCPAddr).Port }
 
-// Set makes it another line, also for connections that are there.
+// Set changes its line, also for existing connections.
 func (p *Proxy) Set(line Line) { p.line.Store(&line) }
 
-// Close ends all connections and waits for what it had running.
+// Close closes all connections and waits for its goroutines.
 func (p *Proxy) Close() error {
 	err := p.l.Close()
 	p.stop()
@@ -102,7 +102,7 @@ func (p *Proxy) keep(c net.Conn) bool {
 	return true
 }
 
-// A parcel is bytes that were received together, and when they are to go on.
+// A parcel is bytes that were received together, and when to forward them.
 type parcel struct {
 	bytes []byte
 	due   time.Time
@@ -111,10 +111,10 @@ type parcel struct {
 const (
 	parcelSize = 64 << 10
 	mostOnWay  = 64 << 20  // bytes in one direction of a connection
-	routerRoom = 256 << 10 // what waits for its turn where a line has a rate
+	routerRoom = 256 << 10 // waiting for their turn on a line with a rate
 )
 
-// carry passes on what comes from one side, until that ends.
+// carry forwards what arrives from one side, until that ends.
 func (p *Proxy) carry(to, from net.Conn, rate *pace) {
 	parcels := flow.NewBuffer(4096, mostOnWay, func(x parcel) int64 { return int64(len(x.bytes)) })
 	p.wg.Go(func() {
@@ -122,13 +122,13 @@ func (p *Proxy) carry(to, from net.Conn, rate *pace) {
 		for {
 			line := *p.line.Load()
 			part := parcelSize
-			if line.Rate > 0 { // a millisecond's worth, so that small messages do not wait for long
+			if line.Rate > 0 { // a millisecond's worth, so that small messages do not wait long
 				part = min(part, max(1500, int(line.Rate/1000)))
 			}
 			b := make([]byte, part)
 			n, err := from.Read(b)
 			if n > 0 {
-				line = *p.line.Load() // it may have changed while nothing came
+				line = *p.line.Load() // it may have changed while nothing arrived
 				sent := rate.take(line.Rate, n)
 				if parcels.Put(p.ctx, nil, parcel{b[:n], sent.Add(line.Delay / 2)}) != nil || p.queue(line.Rate, sent) != nil {
 					return
@@ -158,7 +158,7 @@ func (p *Proxy) carry(to, from net.Conn, rate *pace) {
 	})
 }
 
-// queue waits until what is to be sent by then fits into the room of a router.
+// queue waits until what is due by then fits into a router's buffer.
 func (p *Proxy) queue(rate float64, sent time.Time) error {
 	if rate <= 0 {
 		return nil
@@ -179,13 +179,13 @@ func (p *Proxy) drop(conns ...net.Conn) {
 	}
 }
 
-// A pace is when a line of a rate has sent what it was given.
+// A pace tracks when a line with a rate has sent its data.
 type pace struct {
 	mu   sync.Mutex
 	free time.Time
 }
 
-// take gives the moment at which n more bytes will have been sent.
+// take returns the moment at which n more bytes will have been sent.
 func (p *pace) take(rate float64, n int) time.Time {
 	now := time.Now()
 	if rate <= 0 {

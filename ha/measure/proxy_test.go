@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// What goes in comes out, in both directions, not before its time.
+// What goes in comes out, in both directions, not too early.
 func TestProxy(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -64,14 +64,14 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-// A proxy that is closed ends its connections, also full ones.
+// Closing a proxy closes its connections, also full ones.
 func TestProxyCloses(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close() // nobody accepts: what is sent stays
+	defer l.Close() // nobody accepts: sent data stays
 	p, err := NewProxy(l.Addr().String(), Line{Delay: 50 * time.Millisecond, Rate: 1 << 20})
 	if err != nil {
 		t.Fatal(err)

@@ -10,23 +10,23 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// PostgreSQL, MySQL and MariaDB: committers put their records at the end of the log and wait.
-// The log writer brings all that is there to the disk as one flush, again and again. What is on
-// the disk, and nothing else, is shipped meanwhile. Commits are let go as acknowledgements come.
+// PostgreSQL, MySQL and MariaDB: committers append their records to the log and wait. The log
+// writer repeatedly flushes everything that is there. What is on disk, and nothing else, is shipped
+// meanwhile. Commits are released as acknowledgements arrive.
 
-// A commitLog is what the workers share. Places are bytes from the log's beginning.
+// A commitLog is shared by the workers. Places are bytes from the log's beginning.
 type commitLog struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
-	end      uint64     // of what was put there
+	end      uint64     // of the log
 	flushed  uint64     // what is on the primary's disk
-	acked    uint64     // what the standby has said that the mode waits for
-	released uint64     // commits before this may go on
+	acked    uint64     // acknowledged by the standby in the way that the mode waits for
+	released uint64     // commits before this may continue
 	begun    int64      // commits
 	left     int        // committers
-	held     bool       // waitHeld: a group is flushed and has not been taken by the committing worker
+	held     bool       // waitHeld: a group is flushed and the committing worker has not taken it
 	waiting  []waiter   // in the order of their places
-	sent     []sentMark // what was sent and not acknowledged, for the shipping times
+	sent     []sentMark // sent and not acknowledged, for the shipping times
 }
 
 type waiter struct {
@@ -39,7 +39,7 @@ type sentMark struct {
 	at    time.Time
 }
 
-// walPiece is what PostgreSQL sends in one message at most.
+// walPiece is the most that PostgreSQL sends in one message.
 const walPiece = 128 << 10
 
 func (s *simulation) committing() {
@@ -61,7 +61,7 @@ func (s *simulation) committing() {
 	}
 }
 
-// await waits, with the lock, until ok says so.
+// await waits, holding the lock, until ok returns true.
 func (p *commitLog) await(ctx context.Context, c *flow.Clock, state flow.State, ok func() bool) error {
 	defer c.Enter(c.Enter(state))
 	for !ok() {
@@ -73,7 +73,7 @@ func (p *commitLog) await(ctx context.Context, c *flow.Clock, state flow.State, 
 	return nil
 }
 
-// release lets commits before a place go on.
+// release lets commits before a log position continue.
 func (p *commitLog) release(place uint64) {
 	p.released = max(p.released, place)
 	n := 0
@@ -169,7 +169,7 @@ func (s *simulation) logWriter(ctx context.Context, c *flow.Clock, p *commitLog)
 	}
 }
 
-// walSender sends what is on the disk.
+// walSender sends what is on disk.
 func (s *simulation) walSender(ctx context.Context, c *flow.Clock, p *commitLog) error {
 	kind := byte(flushFrame)
 	if s.mode.rule == waitNothing {
@@ -215,7 +215,7 @@ func (s *simulation) sendWAL(c *flow.Clock, kind byte, n int, to uint64) error {
 	return err
 }
 
-// acks reads what the standby says, until its last word.
+// acks reads the standby's acks, up to the last one.
 func (s *simulation) acks(c *flow.Clock, p *commitLog) error {
 	for {
 		old := c.Enter(flow.WaitWork)
@@ -243,7 +243,7 @@ func (s *simulation) acks(c *flow.Clock, p *commitLog) error {
 				s.ship = appendSample(s.ship, now.Sub(p.sent[n].at).Seconds())
 			}
 			if p.sent = slices.Delete(p.sent, 0, n); len(p.sent) == 0 {
-				s.l.c.SetReadDeadline(time.Time{}) // nothing is asked for until more is sent
+				s.l.c.SetReadDeadline(time.Time{}) // none is expected until more is sent
 			}
 			if s.mode.rule < waitJoined {
 				p.release(place)
@@ -267,7 +267,7 @@ func (s *simulation) commitStage(ctx context.Context, c *flow.Clock, p *commitLo
 		}
 		group := p.flushed
 		if p.held {
-			p.held = false // the next group may be flushed, and is held then
+			p.held = false // the next group may be flushed, and is then held
 			p.changed.Broadcast()
 		}
 		if err := p.await(ctx, c, flow.WaitBuffer, func() bool { return p.acked >= group }); err != nil {

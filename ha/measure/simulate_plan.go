@@ -8,8 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
-// TrialOf is the simulation of a plan's mode with so many sessions, of commits that are as large as
-// in the scan. What is written to and over what it is shipped are the caller's, in spec.
+// TrialOf returns the simulation of a plan's mode with so many sessions, with commits as large as
+// in the scan. The caller sets in spec where the log is written and how it is shipped.
 func TrialOf(plan ha.PlanSpec, mode string, clients int, spec SimSpec) SimSpec {
 	spec.Mode, spec.Engine, spec.Committers = mode, plan.Sites.Engine, clients
 	b := plan.Sites.Standbys[0]
@@ -19,8 +19,8 @@ func TrialOf(plan ha.PlanSpec, mode string, clients int, spec SimSpec) SimSpec {
 	return spec
 }
 
-// HopTrial is the simulation that tells the hop: one session in the weakest mode that waits,
-// without disks.
+// HopTrial returns the simulation that measures the hop: one session in the weakest mode that
+// waits, without disks.
 func HopTrial(plan ha.PlanSpec, spec SimSpec) SimSpec {
 	modes := ha.Modes(plan.Sites.Engine)
 	weakest := slices.IndexFunc(modes, func(mode string) bool { return ha.Waits(plan.Sites.Engine, mode) })
@@ -29,7 +29,7 @@ func HopTrial(plan ha.PlanSpec, spec SimSpec) SimSpec {
 	return spec
 }
 
-// Trial is what a plan needs of the report of a simulation with so many sessions.
+// Trial returns what a plan needs from the report of a simulation with so many sessions.
 func (r *SimReport) Trial(clients int) ha.Trial {
 	t := ha.Trial{Mode: r.Mode, Clients: clients}
 	if r.Commit != nil && r.Commit.N > 0 && r.Seconds > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
-// Db2's log writer flushes one piece after the other, and in peer state waits with each for the
-// standby: what it writes and what it waits for, its mode says.
+// Db2's log writer flushes one piece after the other, and in peer state waits for the standby with
+// each: the mode determines what it writes and waits for.
 
 const catchUpUnit = 16 * ha.Page // what catch-up reads and sends at a time
 
@@ -19,7 +19,7 @@ func (s *simulation) serial() {
 		return
 	}
 	orders := flow.NewBuffer[int](1, 0, nil)              // from the log writer to the sender: ship so many bytes
-	shipments := flow.NewBuffer[time.Duration](1, 0, nil) // and back, when it is sent, and acknowledged if the mode waits for that: how long it took
+	shipments := flow.NewBuffer[time.Duration](1, 0, nil) // and back, once it is sent, and acknowledged if the mode waits for that: how long it took
 	s.group.Go("log writer", func(ctx context.Context, c *flow.Clock) error {
 		defer orders.Close()
 		for !s.isOver() {
@@ -59,7 +59,7 @@ func (s *simulation) serial() {
 	})
 }
 
-// flushOne is one flush, from its beginning until the log writer is free.
+// flushOne performs one flush, from its beginning until the log writer is free.
 func (s *simulation) flushOne(ctx context.Context, c *flow.Clock, bytes int, orders *flow.Buffer[int], shipments *flow.Buffer[time.Duration]) error {
 	begin := time.Now()
 	write := func() error { return s.log.write(c, bytes) }
@@ -87,7 +87,7 @@ func (s *simulation) flushOne(ctx context.Context, c *flow.Clock, bytes int, ord
 	return nil
 }
 
-// shipOne sends a flush, and waits for the standby where the mode does.
+// shipOne sends a flush, and waits for the standby if the mode does.
 func (s *simulation) shipOne(c *flow.Clock, bytes int) (time.Duration, error) {
 	begin := time.Now()
 	s.l.c.SetDeadline(begin.Add(idleTime))
@@ -110,7 +110,7 @@ func (s *simulation) shipOne(c *flow.Clock, bytes int) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// catchUp reads the log in units and sends them; nobody waits for the standby but TCP.
+// catchUp reads the log in units and sends them; only TCP waits for the standby.
 func (s *simulation) catchUp() {
 	units := flow.NewBuffer[int](4, 0, nil)
 	s.group.Go("log reader", func(ctx context.Context, c *flow.Clock) error {

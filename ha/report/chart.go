@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/ha"
 )
 
-// Charts are drawn in a box of these units, which a page scales. On a desk two are side by side,
-// on a telephone one fills the width: letters are readable in both.
+// Charts are drawn in a box of these units, which a page scales. On a desktop two are side by side,
+// on a phone one fills the width: letters are readable in both.
 const (
 	chartWidth  = 480.0
 	chartHeight = 300.0
@@ -20,10 +20,10 @@ const (
 	chartBottom = 46.0
 )
 
-// A chart is what the page's template draws.
+// A chart is the input of the page's drawing.
 type chart struct {
 	ID, Title  string
-	Desc       string // for those who cannot see it, and in words what it shows
+	Desc       string // describes the chart in words, for readers who cannot see it
 	Note       string // below it
 	Width      float64
 	Height     float64
@@ -36,7 +36,7 @@ type chart struct {
 	Keys       []key
 }
 
-// An axis has ticks at places of the box.
+// An axis has ticks at positions in the box.
 type axis struct {
 	Title string
 	Ticks []tick
@@ -47,7 +47,7 @@ type tick struct {
 	Label string
 }
 
-// A curve is a line; its class says its colour, by the mode that it is of.
+// A curve is a line; its class sets its colour, by mode.
 type curve struct {
 	Class string
 	Path  string // of SVG
@@ -57,11 +57,11 @@ type curve struct {
 
 type dot struct {
 	X, Y float64
-	Text string // when one points at it
+	Text string // shown on hover
 }
 
-// A rule is a vertical line across the plot, with a name on it. What horizontal lines are is said
-// by keys: names beside lines that lie close would stand at the wrong one.
+// A rule is a named vertical line across the plot. Horizontal lines are named by keys: a name
+// beside one of several close lines would be beside the wrong one.
 type rule struct {
 	Class          string
 	X, Y1, Y2      float64
@@ -69,20 +69,20 @@ type rule struct {
 	Label, Anchor  string
 }
 
-// A bar lies from the axis to Mid, and paler from there to End.
+// A bar extends from the axis to Mid, and in a paler colour from there to End.
 type bar struct {
 	Class          string
 	X, Y, H        float64
 	Mid, End       float64 // widths
 	Label, Value   string
 	LabelY, ValueX float64
-	Head           string // of a group that begins here
+	Head           string // title of a group that begins here
 	HeadY          float64
 }
 
 type key struct{ Class, Label string }
 
-// A scale brings values to places, on straight or logarithmic paper.
+// A scale maps values to positions, linearly or logarithmically.
 type scale struct {
 	lo, hi   float64
 	log      bool
@@ -100,7 +100,8 @@ func (s scale) at(v float64) float64 {
 	return s.from + (min(max(v, lo), hi)-lo)/(hi-lo)*(s.to-s.from)
 }
 
-// ticks are round values within the scale: tenfold, or 1, 2, 5 of each where there are few.
+// ticks returns round values within the scale: powers of ten, or 1, 2, 5 times these if there are
+// few.
 func (s scale) ticks(most int) (out []float64) {
 	steps := [][]float64{{1, 2, 5}, {1}}
 	if s.log {
@@ -128,7 +129,7 @@ func (s scale) ticks(most int) (out []float64) {
 	return s.multiples(10 * step)
 }
 
-// multiples are those of a step within the scale, which is straight.
+// multiples returns the multiples of a step within the scale, which is linear.
 func (s scale) multiples(step float64) (out []float64) {
 	for v := math.Ceil(s.lo/step) * step; v <= s.hi*1.0001; v += step {
 		out = append(out, v)
@@ -136,18 +137,18 @@ func (s scale) multiples(step float64) (out []float64) {
 	return out
 }
 
-// times are round times within the scale, which is straight and in seconds.
+// times returns round times within the scale, which is linear and in seconds.
 func (s scale) times(most int) []float64 {
 	steps := []float64{1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 3 * 3600, 6 * 3600, 12 * 3600, 24 * 3600, 7 * 24 * 3600}
 	if i := slices.IndexFunc(steps, func(step float64) bool { return (s.hi-s.lo)/step <= float64(most) }); i >= 0 {
-		if out := s.multiples(steps[i]); len(out) >= 3 { // not a scale of less than a few seconds
+		if out := s.multiples(steps[i]); len(out) >= 3 { // otherwise a scale of less than a few seconds
 			return out
 		}
 	}
 	return s.ticks(most)
 }
 
-// xScale and yScale are of the plot.
+// xScale and yScale return scales of the plot.
 func xScale(lo, hi float64, log bool) scale {
 	return scale{lo, hi, log, chartLeft, chartWidth - chartRight}
 }
@@ -160,14 +161,14 @@ func newChart(id, title string) *chart {
 	return &chart{ID: id, Title: title, Width: chartWidth, Height: chartHeight, Left: chartLeft, Top: chartTop, Right: chartWidth - chartRight, Low: chartHeight - chartBottom}
 }
 
-// label makes ticks of an axis at values.
+// label adds ticks to an axis at values.
 func (a *axis) label(s scale, at []float64, text func(float64) string) {
 	for _, v := range at {
 		a.Ticks = append(a.Ticks, tick{s.at(v), text(v)})
 	}
 }
 
-// path is a line through places.
+// path returns a line through dots.
 func path(dots []dot) string {
 	var b strings.Builder
 	for i, d := range dots {
@@ -180,20 +181,20 @@ func path(dots []dot) string {
 	return b.String()
 }
 
-// filled is a line through places, and what is below it.
+// filled returns a line through dots, and the area below it.
 func (c *chart) filled(class string, dots []dot) curve {
 	line := path(dots)
 	return curve{Class: class, Path: line, Area: fmt.Sprintf("%sL%.1f %.1fL%.1f %.1fZ", line, dots[len(dots)-1].X, c.Low, dots[0].X, c.Low)}
 }
 
-// A row is a bar, in seconds, in a group of them.
+// A row is a bar, in seconds, in a group of bars.
 type row struct {
 	group, class, label, value string
 	mid, end                   float64
 }
 
-// draw makes the chart one of bars below each other, with so much room for words on both sides; false if there
-// is nothing to see.
+// draw makes the chart a bar chart, with so much room for words on both sides; false if there is
+// nothing to draw.
 func (c *chart) draw(rows []row, left, right, thick, gap float64) bool {
 	most := 0.0
 	for _, r := range rows {
@@ -220,13 +221,13 @@ func (c *chart) draw(rows []row, left, right, thick, gap float64) bool {
 	return true
 }
 
-// across is a horizontal line with its name among the keys.
+// across adds a horizontal line, named in the keys.
 func (c *chart) across(class, name string, y float64) {
 	c.Curves = append(c.Curves, curve{Class: class, Path: path([]dot{{X: c.Left, Y: y}, {X: c.Right, Y: y}})})
 	c.Keys = append(c.Keys, key{class, name})
 }
 
-// down is a vertical line, with its name at the foot, or at the head where curves lie low.
+// down adds a vertical line, named at the foot, or at the head if curves are low.
 func (c *chart) down(class, label string, x float64, head bool) {
 	r := rule{Class: class, X: x, Y1: c.Top, Y2: c.Low, LabelX: x + 4, LabelY: c.Low - 8, Label: label, Anchor: "start"}
 	if x > (c.Left+c.Right)/2 {
@@ -238,7 +239,7 @@ func (c *chart) down(class, label string, x float64, head bool) {
 	c.Rules = append(c.Rules, r)
 }
 
-// modeClass is the colour of a mode, the same in all charts.
+// modeClass returns the colour of a mode, the same in all charts.
 func (p plan) modeClass(mode string) string {
 	return fmt.Sprintf("m%d", slices.Index(ha.Modes(p.Engine), mode))
 }
