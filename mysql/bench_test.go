@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
-// benchTable makes a table of n rows of eight columns, some 100 bytes each.
+// benchTable creates a table of n rows of eight columns, some 100 bytes each.
 func benchTable(b *testing.B, rawURL string, n int) *tidemark.Table {
 	testdb.Query(b, rawURL, "CREATE TABLE big (id int PRIMARY KEY, a int, price decimal(10,2), name varchar(40), at datetime, code char(2), note varchar(80), flag tinyint)")
 	testdb.Query(b, rawURL, "INSERT INTO big WITH RECURSIVE s(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM s WHERE n<1000) SELECT n, n*7, n/100, concat('Customer number ',n), '2024-02-29 12:34:56', 'AB', concat('a note that is somewhat longer: ',md5(n)), n%2 FROM s")
@@ -36,8 +36,8 @@ func benchOpen(b *testing.B, rawURL string) *Engine {
 	return e
 }
 
-// BenchmarkRead reads a table of a MariaDB server to nowhere. The server takes
-// most of the time: look at the profile for ours.
+// BenchmarkRead reads a table of a MariaDB server and discards it. The server takes most of the
+// time: see the profile for ours.
 func BenchmarkRead(b *testing.B) {
 	from := testdb.MariaDB(b).NewDatabase(b, "bench")
 	m := mysqltest.MoveTo(benchTable(b, from, 256000), "elsewhere")

@@ -198,7 +198,7 @@ func TestDescribeAllDatabases(t *testing.T) {
 			!strings.Contains(got, "`"+mysqltest.DatabaseOf(dst1)+"`.`p` on") {
 			t.Errorf("got %s", got)
 		}
-		testdb.Load(t, dst2, strings.NewReader("DROP VIEW both_; DROP TABLE c;")) // before its parent's database goes
+		testdb.Load(t, dst2, strings.NewReader("DROP VIEW both_; DROP TABLE c;")) // before the database of its parent is dropped
 		testdb.Load(t, two, strings.NewReader("DROP VIEW both_; DROP TABLE c;"))
 	})
 }

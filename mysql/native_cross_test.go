@@ -36,7 +36,7 @@ func golden(t *testing.T, name, got string) {
 	}
 }
 
-// told prints findings, a line each.
+// told prints findings, one per line.
 func told(findings []tidemark.Finding, replace ...string) string {
 	var b strings.Builder
 	for _, f := range findings {
@@ -65,7 +65,7 @@ func TestSamplesCrossTheFamily(t *testing.T) {
 	}{{"mariadb-mysql", maria, my}, {"mysql-mariadb", my, maria}} {
 		for i, sample := range samples {
 			if sample.name == "sakila" || sample.name == "chinook" {
-				continue // spatial and northwind say as much
+				continue // spatial and northwind cover the same
 			}
 			t.Run(way.name+"/"+sample.name, func(t *testing.T) {
 				_, findings := across(t, way.from, way.to, sample.name, func(rawURL string) { loadSample(t, way.from, rawURL, i) })

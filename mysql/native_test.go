@@ -17,7 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// describe describes all that a database of a test has.
+// describe describes everything in a test's database.
 func describe(t *testing.T, rawURL string) *tidemark.Database {
 	t.Helper()
 	db, err := open(t, rawURL, server.Options{}).Describe(context.Background(), nil)
@@ -27,7 +27,7 @@ func describe(t *testing.T, rawURL string) *tidemark.Database {
 	return db
 }
 
-// movesOf moves every base table of a database, as it is, into another database.
+// movesOf moves every base table of a database, unchanged, into another database.
 func movesOf(db *tidemark.Database, into string) []tidemark.Move {
 	var out []tidemark.Move
 	for _, from := range db.Tables {
@@ -67,7 +67,7 @@ func build(t *testing.T, e *Engine, objects []tidemark.Object) {
 	}
 }
 
-// showAll gives SHOW CREATE of everything in a database, without its name.
+// showAll returns SHOW CREATE of everything in a database, without its name.
 func showAll(t *testing.T, rawURL string) string {
 	t.Helper()
 	db := mysqltest.DatabaseOf(rawURL)
@@ -98,7 +98,7 @@ var samples = []struct{ name, maria, my string }{
 	{"zoo", "types-zoo/mysql.sql", "types-zoo/mysql.sql"},
 }
 
-// loadSample loads a sample without its rows, which matter to other tests.
+// loadSample loads a sample without its rows, which only other tests need.
 func loadSample(t *testing.T, srv *testdb.Server, rawURL string, i int) {
 	t.Helper()
 	var r io.ReadCloser

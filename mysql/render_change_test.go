@@ -12,8 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// change makes a move that prefixes a table and its columns, leaves one column
-// out, and turns another one into text, as transformations do.
+// moveOf creates a move that prefixes a table and its columns, leaves one column out, and turns
+// another one into text, as transformations do.
 func moveOf(from *tidemark.Table, db string, leave, text string) tidemark.Move {
 	to := *from
 	to.TableID = tidemark.TableID{Schema: db, Name: "new_" + from.Name}
@@ -80,7 +80,7 @@ func TestChangedTablesAreBuilt(t *testing.T) {
 	})
 }
 
-// Whatever the text, putting the tokens together gives it back, and nothing hangs.
+// For any text, joining the tokens yields the text again, and nothing hangs.
 func FuzzScan(f *testing.F) {
 	for _, s := range []string{hardMariaDB, hardMySQL, "/*!80023 INVISIBLE */ 'a''b\\'c' `x``y` -- c\n# d\n\"e\" /* f */ /*M!100301 COMPRESSED*/", "'", "`", "/*", "/*!"} {
 		f.Add(s)

@@ -13,8 +13,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A table that Render says is too wide the server refuses (1118), and one of which it does not say so the server makes:
-// at the limit with each type alone, and with random types.
+// The server refuses (1118) a table that Render reports as too wide, and creates one that Render
+// does not report: at the limit with each type alone, and with random types.
 func TestTooWideForAPage(t *testing.T) {
 	t.Parallel()
 	kinds := []tidemark.Type{pgText, pgInt, pgBigint, pg("character varying(5)", tidemark.Varchar, size(5)), pg("character varying(9)", tidemark.Varchar, size(9)), pg("character varying(10)", tidemark.Varchar, size(10)), pg("character varying(50)", tidemark.Varchar, size(50)), pg("character varying(63)", tidemark.Varchar, size(63)), pg("character varying(64)", tidemark.Varchar, size(64)), pg("character varying(70)", tidemark.Varchar, size(70)),
@@ -74,7 +74,7 @@ func TestTooWideForAPage(t *testing.T) {
 				return out
 			}
 			for _, typ := range kinds {
-				lo, hi := 1, 1010 // the first is taken
+				lo, hi := 1, 1010 // lo is accepted
 				if !try(says(typ, hi, true), true, 0) {
 					continue
 				}

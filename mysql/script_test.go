@@ -13,8 +13,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// What the client program makes of a script is what the statements were made of: also of what is
-// easily lost.
+// The client program splits a script into the statements that it was made of, including details
+// that are easily lost.
 func TestScriptIsReadByTheClient(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		src, dst := srv.NewDatabase(t, "script_src"), srv.NewDatabase(t, "script_dst")

@@ -1,6 +1,6 @@
-// Package mysqltype reads the types of columns as MySQL and MariaDB spell them: Parse makes a logical type of "int(10)
-// unsigned". It is a package of its own because the server, its log and dump files all need the same answer, and do not
-// know each other.
+// Package mysqltype parses column types as MySQL and MariaDB spell them: Parse turns "int(10)
+// unsigned" into a logical type. It is a separate package because the code for servers, logs and
+// dump files needs the same answer, without importing each other.
 package mysqltype
 
 import (
@@ -10,9 +10,10 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Parse reads a column type as it stands in information_schema.COLUMN_TYPE and in CREATE TABLE: "int(10) unsigned",
-// "enum('a','b')", "decimal(10,2)". Labels are strings as servers print them there: quotes doubled; backslash, newline,
-// carriage return and NUL escaped. Charset and collation are the caller's. An unknown word gives Other.
+// Parse parses a column type as written in information_schema.COLUMN_TYPE and in CREATE TABLE:
+// "int(10) unsigned", "enum('a','b')", "decimal(10,2)". Labels are strings as servers print them
+// there: quotes doubled; backslash, newline, carriage return and NUL escaped. The caller sets
+// charset and collation. An unknown word returns Other.
 func Parse(native string) tidemark.Type {
 	t := tidemark.Type{Native: native}
 	word, args, rest := split(native)
@@ -27,7 +28,7 @@ func Parse(native string) tidemark.Type {
 	}
 	length := func(k tidemark.TypeKind, def int) { t.Kind, t.Length = k, int64(n(0, def)) }
 	limit := func(k tidemark.TypeKind, max int64) { t.Kind, t.Length = k, max }
-	// TEXT(n) and BLOB(n) are the smallest that hold n characters of one byte.
+	// TEXT(n) and BLOB(n) are the smallest type that holds n characters of one byte.
 	sized := func(k tidemark.TypeKind) {
 		max := int64(65535)
 		switch length := int64(n(0, 65535)); {
@@ -119,8 +120,8 @@ func Parse(native string) tidemark.Type {
 	return t
 }
 
-// split separates "enum('a','b') charset x" into its word, the arguments
-// without their quotes, and what follows, in lower case.
+// split splits "enum('a','b') charset x" into its word, the arguments without their quotes, and the
+// rest, in lower case.
 func split(s string) (word string, args []string, rest string) {
 	s = strings.TrimSpace(s)
 	open := strings.IndexByte(s, '(')
@@ -160,8 +161,7 @@ func split(s string) (word string, args []string, rest string) {
 	return word, args, rest
 }
 
-// label gives the string that begins with the quote at index i, and the
-// index behind its end.
+// label returns the string that begins with the quote at index i, and the index after its end.
 func label(s string, i int) (value string, end int) {
 	var b strings.Builder
 	for i++; i < len(s); i++ {

@@ -84,8 +84,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// Whatever the text, there is an answer; and labels that are printed as servers
-// print them are read as they were.
+// FuzzParse: Parse has a result for any text, and returns labels unchanged from the form in which
+// servers print them.
 func FuzzParse(f *testing.F) {
 	for _, s := range []string{"int(10) unsigned", "enum('a','b''c')", "'", "(", "decimal(10,", "a\\'b", "set('\\\\')"} {
 		f.Add(s)

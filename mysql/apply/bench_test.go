@@ -48,7 +48,7 @@ func benchmarkApply(b *testing.B, srv *testdb.Server, rows, group int) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	const agents, kept, deleted = 8, 5000, 100 // each agent has rows that stay, and begins to delete so many before its own
+	const agents, kept, deleted = 8, 5000, 100 // each agent starts with kept rows, and deletes lag that many rows behind its inserts
 	p, err := e.BeginApply(b.Context(), "q", agents)
 	if err != nil {
 		b.Fatal(err)
@@ -112,7 +112,7 @@ func benchmarkApply(b *testing.B, srv *testdb.Server, rows, group int) {
 	b.ReportMetric(float64((serverCPU(b, url)-all).Nanoseconds())/float64(done.Load()), "server-ns/row")
 }
 
-// serverCPU is the processor time of the server; 0 where that is not told.
+// serverCPU returns the processor time of the server; 0 if unknown.
 func serverCPU(b *testing.B, url string) time.Duration {
 	pid, err := os.ReadFile(testdb.Query(b, url, "SELECT @@pid_file"))
 	if err != nil {

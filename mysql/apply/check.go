@@ -7,16 +7,16 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// Conflict rules look at what a row had before a change. Such a change is a statement of
-// its own, which has that in its WHERE: many of them still go out in one packet.
+// Conflict rules check a row's values from before a change. Such a change gets a statement of its
+// own, with those values in its WHERE; many of them are still sent in one packet.
 
-// checks says whether a change has to find more than its key.
+// checks reports whether a change has to match more than its key.
 func (a *batcher) checks(p *plan, c change.Change) bool {
 	return !a.blind && p.id != nil && c.Old != nil && !c.OldKey && p.b.Conflict.Rule.Checks(c.Kind)
 }
 
-// leaves says whether an update leaves column i as it is, since the source has not changed
-// it, and only what it has changed is looked at.
+// leaves reports whether an update leaves out column i, because the source has not changed it and
+// the rule checks only changed columns.
 func (a *batcher) leaves(p *plan, c change.Change, i int) bool {
 	return a.checks(p, c) && p.b.Conflict.Rule == tidemark.CheckChanged && equalValues(a.vals[i], a.olds[i])
 }
@@ -25,8 +25,8 @@ func equalValues(a, b change.Value) bool {
 	return a.Kind == b.Kind && string(a.Data) == string(b.Data)
 }
 
-// stillSo appends the conditions that a row is as it was: all of it, or what the change
-// has changed.
+// stillSo appends the conditions that a row is unchanged since before the change: all of it, or the
+// columns that the change has changed.
 func (a *batcher) stillSo(dst []byte, p *plan, c change.Change) (_ []byte, err error) {
 	if !a.checks(p, c) {
 		return dst, nil
@@ -42,11 +42,11 @@ func (a *batcher) stillSo(dst []byte, p *plan, c change.Change) (_ []byte, err e
 	return dst, nil
 }
 
-// same appends the condition that a column still has a value, as equals does, but for:
+// same appends the condition that a column still has a value, like equals, except for:
 //
-//   - what is NULL here, or was none on its way (infinity);
+//   - values that are NULL here, or became NULL on the way (infinity);
 //   - times, which the server rounds to the digits of the column;
-//   - MariaDB's JSON, which is text: spaces and the order of members are no difference.
+//   - MariaDB's JSON, which is text: spaces and the order of members are ignored.
 func (l *literals) same(dst []byte, c *setCol, v change.Value) ([]byte, error) {
 	defer func(n int) { l.odd = n }(l.odd) // nothing is written
 	_, form, err := l.value(c, v)

@@ -15,7 +15,7 @@ func TestMain(m *testing.M) {
 	testdb.Main(m)
 }
 
-// An Engine is as much of the engine as applying needs.
+// An Engine is the part of the engine that applying needs.
 type Engine struct {
 	*server.Server
 	*schema.Schema

@@ -13,12 +13,11 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// progressDDL makes the progress table, which stands beside the marker table. Each agent
-// has a row, which it writes last in the transaction that holds the rows it applied.
-// Places are the source's, so that progress outlives the queue. What an agent says is
-// true when it is written: low of the whole stream is the largest of all rows. done are
-// the places above low that the agent has committed, each as its distance from the one
-// before, the first from low.
+// progressDDL creates the progress table, next to the marker table. Each agent has a row, which it
+// writes last in the transaction that holds the rows it applied. Places are the source's, so that
+// progress outlives the queue. Every row is true when it is written: the stream's low is the
+// greatest of all rows. done are the places above low that the agent has committed, each as its
+// distance from the one before, the first from low.
 //
 // A capture from this server leaves out transactions that touch the table.
 const (
@@ -27,9 +26,9 @@ const (
 		"PRIMARY KEY (queue, agent)) ENGINE=InnoDB COMMENT='how far tidemark has applied streams; goes away with them'"
 )
 
-// BeginApply begins a new epoch of a stream with so many agents, and says how far it
-// was applied. An agent of an earlier epoch whose commit is under way is waited for;
-// one that comes later is refused.
+// BeginApply begins a new epoch of a stream with this many agents, and returns how far the stream
+// was applied. It waits for an agent of an earlier epoch whose commit is under way; later ones are
+// refused.
 func (e *Target) BeginApply(ctx context.Context, queue string, agents int) (p change.Progress, err error) {
 	name, err := e.OwnTable(ctx, server.ProgressName)
 	if err != nil {
@@ -43,16 +42,16 @@ func (e *Target) BeginApply(ctx context.Context, queue string, agents int) (p ch
 			}
 		}
 		if p, err = newApply(ctx, s, name, queue, agents); err != nil && !s.Dead {
-			_ = s.Exec(context.WithoutCancel(ctx), "ROLLBACK") // the first error is the one to tell
+			_ = s.Exec(context.WithoutCancel(ctx), "ROLLBACK") // the first error is the one to report
 		}
 		return err
 	})
 	return p, err
 }
 
-// newApply makes the rows of the agents anew, in a transaction.
+// newApply replaces the rows of the agents, in a transaction.
 func newApply(ctx context.Context, s *server.Session, name, queue string, agents int) (p change.Progress, err error) {
-	// The row of agent -1 keeps those who begin one stream apart.
+	// The row of agent -1 serializes processes that begin the same stream.
 	for _, sql := range []string{"SET TRANSACTION ISOLATION LEVEL READ COMMITTED", "START TRANSACTION",
 		"INSERT INTO " + name + " (queue, agent, epoch, low, done) VALUES (" + server.Literal(queue) + ",-1,0,0,'') ON DUPLICATE KEY UPDATE epoch=epoch"} {
 		if err := s.Exec(ctx, sql); err != nil {
@@ -72,8 +71,8 @@ func newApply(ctx context.Context, s *server.Session, name, queue string, agents
 		}
 	}
 	p = resolve.Begin(rows, time.Now())
-	// What earlier agents had done above Low is one more agent's, who does nothing: the
-	// places go as Low passes them, and with the next epoch the row.
+	// What earlier agents had done above Low becomes the row of an extra agent that does nothing:
+	// its places disappear as Low passes them, and the row with the next epoch.
 	insert := fmt.Appendf(nil, "INSERT INTO %s (queue, agent, epoch, low, done) VALUES ", name)
 	for agent := -1; agent < agents; agent++ {
 		if agent >= 0 {
@@ -93,7 +92,7 @@ func newApply(ctx context.Context, s *server.Session, name, queue string, agents
 	return p, nil
 }
 
-// appendPlaces appends places that rise, those above low.
+// appendPlaces appends those of the ascending places that are above low.
 func appendPlaces(dst []byte, low uint64, places []uint64) []byte {
 	first := true
 	for _, place := range places {
@@ -124,8 +123,7 @@ func parsePlaces(low uint64, s string) (out []uint64, err error) {
 	return out, nil
 }
 
-// EndApply forgets how far a stream was applied. The progress table goes with the last
-// stream.
+// EndApply deletes the progress of a stream. The last stream drops the progress table.
 func (e *Target) EndApply(ctx context.Context, queue string) error {
 	name, err := e.OwnTable(ctx, server.ProgressName)
 	if err != nil {
@@ -147,11 +145,11 @@ func (e *Target) EndApply(ctx context.Context, queue string) error {
 	})
 }
 
-// Applied says of each stream into this database up to which place all of it is there.
+// Applied returns the place up to which each stream into this database is applied.
 func (e *Target) Applied(ctx context.Context) (map[string]change.Progress, error) {
 	name, err := e.OwnTable(ctx, server.ProgressName)
 	if tidemark.KindOf(err) == tidemark.Invalid {
-		return nil, nil // the URL names no database, and there is no such table in any
+		return nil, nil // the URL names no database, and none has such a table
 	}
 	if err != nil {
 		return nil, err

@@ -16,42 +16,42 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A want is what a statement that was sent has to meet.
+// A want is the number of rows that a sent statement must affect.
 type want struct {
 	p        *plan // nil: the progress row
 	kind     tidemark.ChangeKind
 	rows     int64
-	fewer    bool // or fewer rows: a cascade may have been there before
+	fewer    bool // or fewer: a cascade may have removed some before
 	any      bool // or any number
-	upsert   bool // all rows have to be there already
+	upsert   bool // all rows must already exist
 	warnings int
 }
 
-// errCareful says that a group has to be done carefully.
+// errCareful means that the group must be redone carefully.
 var errCareful = errors.New("something is wrong with one of many rows")
 
-// maxPacketAim is how many bytes of SQL go out at once.
+// maxPacketAim is how many bytes of SQL are sent at once.
 const maxPacketAim = 512 << 10
 
-// outgoing are the statements of a session that go out next, and what is expected of them.
+// outgoing are a session's statements that are sent next, and their expected results.
 type outgoing struct {
 	e        *bulk.Bulk
 	s        *server.Session
 	progress string // the progress table's name
-	packet   int    // the largest statement that the server takes
-	limit    int    // bytes of a packet that are aimed at
+	packet   int    // the largest statement that the server accepts
+	limit    int    // target size of a packet in bytes
 
-	careful   bool   // each goes out by itself
-	unchecked bool   // foreign keys may be off
-	sql       []byte // statements that go out in one command
+	careful   bool   // send each statement alone
+	unchecked bool   // foreign key checks may be off
+	sql       []byte // statements to send in one command
 	out       []byte // commands before that
-	ends      []int  // where in wants each of them ends
-	wants     []want // what is expected of all
-	said      []byte // carefully: the last statement, or as much of it as is noted
-	whole     []byte // a statement that is put together
+	ends      []int  // the end of each command in wants
+	wants     []want // the expected results of all
+	said      []byte // careful: the last statement, or the part of it that is noted
+	whole     []byte // buffer to assemble a statement
 }
 
-// drop forgets them, and lets go of what a large row has taken.
+// drop discards the statements, and releases the memory that a large row has taken.
 func (o *outgoing) drop() {
 	for _, buf := range []*[]byte{&o.sql, &o.out, &o.whole} {
 		if cap(*buf) > 4*maxPacketAim {
@@ -67,7 +67,7 @@ func (o *outgoing) emitParts(w want, head string, body []byte, tail string) erro
 	return err
 }
 
-// emit adds a statement to those that go out next, which go first if it does not fit.
+// emit adds a statement to the outgoing ones, which are sent first if it does not fit.
 func (o *outgoing) emit(sql []byte, w want) (object string, err error) {
 	if w.warnings > 0 {
 		sql = o.lenient(sql)
@@ -78,7 +78,7 @@ func (o *outgoing) emit(sql []byte, w want) (object string, err error) {
 	return o.emitUnchecked(sql, w)
 }
 
-// emitUnchecked adds a statement that need not find what it references.
+// emitUnchecked adds a statement that is exempt from foreign key checks.
 func (o *outgoing) emitUnchecked(sql []byte, w want) (object string, err error) {
 	o.unchecked = true
 	if object, err = o.emitOne([]byte("SET foreign_key_checks=0"), want{any: true}); err == nil {
@@ -120,8 +120,8 @@ func (o *outgoing) fits(w want, n int) (object string, err error) {
 	return "", nil
 }
 
-// lenient makes a statement whose ENUM is to be no member one that may say so. What else
-// is wrong is a warning then, and one too many.
+// lenient returns a form of the statement that may write an ENUM without a member. Anything else
+// that is wrong is then a warning, which exceeds the expected number.
 func (o *outgoing) lenient(sql []byte) []byte {
 	if o.e.MariaDB {
 		return slices.Concat([]byte("SET STATEMENT sql_mode="+lenientMode+" FOR "), sql)
@@ -130,7 +130,7 @@ func (o *outgoing) lenient(sql []byte) []byte {
 	return []byte(verb + " /*+ SET_VAR(sql_mode=" + lenientMode + ") */ " + rest)
 }
 
-// send sends the statements and reads what became of them.
+// send sends the statements and reads their results.
 func (o *outgoing) send() (object string, err error) {
 	if len(o.wants) == 0 {
 		return "", nil
@@ -156,7 +156,7 @@ func (o *outgoing) send() (object string, err error) {
 	return object, err
 }
 
-// endCommand makes a command of the statements.
+// endCommand turns the statements into a command.
 func (o *outgoing) endCommand() {
 	if len(o.sql) > 0 {
 		o.out = server.AppendCommand(o.out, gomysql.COM_QUERY, event.AsString(o.sql))
@@ -200,7 +200,7 @@ func (o *outgoing) answer() (ok server.Answer, more bool, err error) {
 	return ok, ok.More, err
 }
 
-// drain reads the answers that nobody wants any more.
+// drain reads and discards the remaining answers.
 func (o *outgoing) drain() error {
 	for {
 		_, more, err := o.answer()
@@ -213,7 +213,7 @@ func (o *outgoing) drain() error {
 	}
 }
 
-// verdict compares what a statement has met with what it should have met.
+// verdict compares the rows that a statement affected with the expected ones.
 func (o *outgoing) verdict(w *want, ok server.Answer) error {
 	met := int64(ok.Affected)
 	if w.upsert && met >= w.rows {
@@ -233,8 +233,8 @@ func (o *outgoing) verdict(w *want, ok server.Answer) error {
 	return o.warned(w)
 }
 
-// duplicates reads how many rows an INSERT of many has found there already:
-// "Records: 3  Duplicates: 3  Warnings: 0"; -1 where it does not say so.
+// duplicates returns how many rows of a multi-row INSERT already existed, from
+// "Records: 3  Duplicates: 3  Warnings: 0"; -1 if the text does not tell.
 func duplicates(info string) int64 {
 	_, rest, _ := strings.Cut(info, "Duplicates: ")
 	n := 0
@@ -248,7 +248,7 @@ func duplicates(info string) int64 {
 	return out
 }
 
-// warned makes an error of a warning of the last statement: the copy takes none either.
+// warned turns a warning of the last statement into an error: the copy accepts none either.
 func (o *outgoing) warned(w *want) error {
 	r, err := o.s.Client.Execute("SHOW WARNINGS")
 	if err != nil {
@@ -257,7 +257,7 @@ func (o *outgoing) warned(w *want) error {
 	for i := range r.RowNumber() {
 		code, _ := strconv.Atoi(server.Cell(r, i, 1))
 		if code == 1592 {
-			continue // unsafe in a binlog of statements: so be it
+			continue // unsafe for statement-based binlogs: accepted
 		}
 		my := &gomysql.MyError{Code: uint16(code), Message: server.Cell(r, i, 2)}
 		return &tidemark.Error{Op: "apply", Object: w.p.object, Kind: tidemark.BadRow, Err: server.Said(my), Hint: "Correct the row at the source, or widen the column on the target."}

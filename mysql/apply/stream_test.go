@@ -33,8 +33,8 @@ const (
 		CREATE TABLE account (id int PRIMARY KEY, seat int UNIQUE, note text)`
 )
 
-// work makes transactions that get in each other's way: hot parents, unique values that
-// change hands, children that come with their parent and go with it.
+// work makes transactions that interfere with each other: hot parents, unique values that move to
+// other rows, children that are inserted and deleted with their parent.
 func work(url string, rnd *rand.Rand, n int) {
 	s := testdb.NewSession(url)
 	defer s.Close()
@@ -54,14 +54,14 @@ func work(url string, rnd *rand.Rand, n int) {
 				fmt.Sprintf("INSERT INTO history VALUES (%d, 'x')", c%5),
 				fmt.Sprintf("DELETE FROM history WHERE ctid = (SELECT ctid FROM history WHERE customer = %d LIMIT 1)", c%5),
 				fmt.Sprintf("INSERT INTO account SELECT %d, max(seat) + 1, 'it''s' FROM account ON CONFLICT DO NOTHING", c),
-				// Two seats are swapped by way of a third.
+				// Two seats are swapped by way of a third value.
 				fmt.Sprintf("UPDATE account SET seat = -seat WHERE id = %[1]d; UPDATE account SET seat = -(SELECT seat FROM account WHERE id = %[1]d) WHERE id = %[2]d AND (SELECT seat FROM account WHERE id = %[1]d) < 0; "+
 					"UPDATE account SET seat = 1000 - seat WHERE id = %[1]d AND seat < 0", c, (c+1)%30),
 				fmt.Sprintf("UPDATE account SET note = repeat('n', %d) WHERE id < %d", c, c),
 				fmt.Sprintf("DELETE FROM account WHERE id %% 7 = %d", c%7),
 			}[rnd.IntN(14)])
 		}
-		// Sessions that meet may be refused: what is not committed does not count.
+		// Sessions that conflict may be refused: uncommitted work does not count.
 		_, _ = s.Try("BEGIN; " + strings.Join(sql, "; ") + "; COMMIT")
 	}
 }
@@ -158,7 +158,7 @@ func (r rig) follow(t *testing.T, ctx context.Context, opt apply.Options) (apply
 	return run.Stats(), err
 }
 
-// contents gives all rows, as both ends write them.
+// contents returns all rows, in the format that both ends share.
 func contents(t *testing.T, url string) string {
 	t.Helper()
 	var out []string
@@ -169,7 +169,7 @@ func contents(t *testing.T, url string) string {
 	return strings.Join(out, "\n")
 }
 
-// await waits until the target has what the source has.
+// await waits until the target has the source's rows.
 func (r rig) await(t *testing.T) {
 	t.Helper()
 	var a, b string
@@ -181,7 +181,7 @@ func (r rig) await(t *testing.T) {
 	t.Errorf("the source has\n%s\nthe target\n%s", a, b)
 }
 
-// What PostgreSQL's types are in a stream, and what the copy makes of them, is the same.
+// PostgreSQL's types arrive through a stream as the copy converts them.
 func TestStreamedTypesAsCopied(t *testing.T) {
 	tables := []string{"t_numeric", "t_text", "t_time", "t_net_geo", "t_json", "t_array", "t_range", "t_composite", "t_generated"}
 	src := testdb.Postgres(t, 15).NewDatabase(t, "zoo")
@@ -202,7 +202,7 @@ func TestStreamedTypesAsCopied(t *testing.T) {
 		if set == "" {
 			set = "id = id"
 		}
-		sql = append(sql, "UPDATE zoo."+name+" SET "+set) // what lies out of line would not be told again
+		sql = append(sql, "UPDATE zoo."+name+" SET "+set) // out-of-line values would not be sent again
 	}
 	testdb.Query(t, src, strings.Join(sql, ";")) // one transaction
 	ctx, cancel := context.WithCancel(t.Context())
@@ -255,7 +255,7 @@ func TestStreamedTypesAsCopied(t *testing.T) {
 	}
 }
 
-// copyAll makes the tables of a source, and copies their rows if that is wanted.
+// copyAll creates the tables of a source, and copies their rows if wanted.
 func copyAll(t *testing.T, from *postgres.Engine, db *tidemark.Database, url string, rows bool) {
 	t.Helper()
 	to, err := mysql.Open(t.Context(), url, server.Options{Unrepresentable: server.Null})
@@ -354,8 +354,8 @@ func insertAll(t *testing.T, url string, txs []*change.Tx) {
 	}
 }
 
-// 16 agents apply what PostgreSQL streams. However often they are stopped, their
-// sessions are killed, or others take over, nothing is lost and nothing done twice.
+// 16 agents apply what PostgreSQL streams. However often they are stopped, their sessions are
+// killed, or others take over, nothing is lost and nothing is applied twice.
 func TestStreamStoppedAtAnyMoment(t *testing.T) {
 	for _, to := range []struct {
 		name   string
@@ -402,7 +402,7 @@ func TestStreamStoppedAtAnyMoment(t *testing.T) {
 				time.Sleep(time.Duration(100+rnd.IntN(600)) * time.Millisecond)
 				if round%2 == 0 {
 					for _, id := range strings.Fields(testdb.Query(t, r.dst, "SELECT ID FROM information_schema.PROCESSLIST WHERE DB = DATABASE() AND ID <> CONNECTION_ID() AND RAND() < 0.5")) {
-						_, _ = testdb.TryQuery(r.dst, "KILL "+id) // it may be gone
+						_, _ = testdb.TryQuery(r.dst, "KILL "+id) // it may have ended
 					}
 					time.Sleep(100 * time.Millisecond)
 				}

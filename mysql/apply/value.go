@@ -16,18 +16,18 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A setCol is a column of a relation as it is written to SQL. Values become what the
-// copy makes of them, see InKindOf: a copy and a stream leave the same row.
+// A setCol is a column of a relation as it is written to SQL. Values are converted as the copy
+// does, see InKindOf: a copy and a stream leave the same row.
 type setCol struct {
-	stored bool   // the target has it, and not as a generated one
+	stored bool   // the target has it, and it is not generated
 	column string // its name
 	name   string // for SQL
 	to     tidemark.Type
 	shape  bulk.InKind
-	known  bool // the shape holds for all values; else each is looked at
+	known  bool // the shape holds for all values; else each is inspected
 	width  int  // in bits
 	bare   bool // integers need no quotes
-	noNone bool // an ENUM of which '' is no member
+	noNone bool // an ENUM without the member ''
 }
 
 func newSetCol(from change.RelationColumn, to *tidemark.Column) setCol {
@@ -48,10 +48,10 @@ func newSetCol(from change.RelationColumn, to *tidemark.Column) setCol {
 	return c
 }
 
-// relationKinds says what the types of relations are: OIDs of PostgreSQL's own types
-// (catalog pg_type), and the type bytes of MySQL's log. The numbers from 16 to 19 are
-// both, 15 and those from 249 to 254 are text and bytes, and what a user has made has a
-// number of its own; a capture that does not know a type says 0. kindOfValue tells those.
+// relationKinds maps the types of relations: OIDs of PostgreSQL's own types (catalog pg_type), and
+// the type bytes of MySQL's log. The numbers from 16 to 19 are used by both, 15 and those from 249
+// to 254 are either text or bytes, and user-defined types have numbers of their own; a capture that
+// does not know a type sends 0. kindOfValue decides those.
 var relationKinds = map[uint32]tidemark.TypeKind{
 	20: tidemark.Int, 21: tidemark.Int, 23: tidemark.Int, 26: tidemark.Int, 25: tidemark.Text, 114: tidemark.JSON, 142: tidemark.XML,
 	700: tidemark.Float, 701: tidemark.Float, 790: tidemark.Money, 1042: tidemark.Char, 1043: tidemark.Varchar, 1082: tidemark.Date,
@@ -63,7 +63,7 @@ var relationKinds = map[uint32]tidemark.TypeKind{
 	12: tidemark.DateTime, 13: tidemark.Year, 245: tidemark.JSON, 247: tidemark.Enum, 248: tidemark.Set, 255: tidemark.Geometry,
 }
 
-// kindOfValue tells from a value on its way into a column what it is, as far as it
+// kindOfValue determines the kind of a value from the value and its target column, as far as it
 // matters there.
 func kindOfValue(v []byte, to tidemark.Type) tidemark.TypeKind {
 	switch to.Kind {
@@ -94,7 +94,7 @@ func kindOfValue(v []byte, to tidemark.Type) tidemark.TypeKind {
 	return tidemark.Text // arrays, and whatever else a column of text holds
 }
 
-// A form says what the bytes of a value that the server is given are.
+// A form is how the bytes of a value are written for the server.
 type form uint8
 
 const (
@@ -108,7 +108,7 @@ const (
 type literals struct {
 	srv  *server.Server
 	part []byte // a value
-	odd  int    // values of the statement that draw a warning and are right
+	odd  int    // values of the statement that are right but raise a warning
 }
 
 // literal appends a value as a constant of SQL.
@@ -125,7 +125,7 @@ func (l *literals) literal(dst []byte, c *setCol, v change.Value) ([]byte, error
 	return appendText(dst, data), err
 }
 
-// value gives what becomes of a value in a column; it is good until the next call.
+// value converts a value for a column; the result is valid until the next call.
 func (l *literals) value(c *setCol, v change.Value) (data []byte, as form, err error) {
 	switch v.Kind {
 	case change.TextValue:
@@ -167,7 +167,7 @@ func (l *literals) value(c *setCol, v change.Value) (data []byte, as form, err e
 	return l.part, asText, nil
 }
 
-// sqlLetters are what has to be escaped in a string constant besides its quotes.
+// sqlLetters are the characters to escape in a string constant besides its quotes.
 var sqlLetters = escape.Letters{0: '0', '\\': '\\'}
 
 func appendText(dst, v []byte) []byte {
@@ -182,7 +182,7 @@ func appendText(dst, v []byte) []byte {
 	}
 }
 
-// appendBytes appends bytes, which have the escapes of LOAD DATA already, as a constant.
+// appendBytes appends bytes, which already have the escapes of LOAD DATA, as a constant.
 func appendBytes(dst, v []byte) []byte {
 	dst = append(dst, "_binary'"...)
 	for {
@@ -225,11 +225,11 @@ func isDecimal(v []byte) bool {
 	return len(digits) > 0 && len(digits)+len(v) < 150 && len(bytes.Trim(v, "0123456789")) == 0 && len(bytes.Trim(digits, "0123456789")) == 0
 }
 
-// equals appends the condition that a column has a value. Numbers must not be written
-// as strings here: the server compares those as floating point numbers.
+// equals appends the condition that a column has a value. Numbers must not be written as strings
+// here: the server would compare them as floating point numbers.
 //
-// whole: no key tells the row. Then text must be equal byte by byte, whatever the
-// column's collation holds for equal.
+// whole: there is no key. Then text must be equal byte by byte, whatever the column's collation
+// considers equal.
 func (l *literals) equals(dst []byte, c *setCol, v change.Value, whole bool) ([]byte, error) {
 	defer func(n int) { l.odd = n }(l.odd) // nothing is written
 	if v.Kind == change.NullValue {
@@ -244,11 +244,11 @@ func (l *literals) equals(dst []byte, c *setCol, v change.Value, whole bool) ([]
 		}
 		dst = append(dst, c.name...)
 		if c.to.Kind == tidemark.Year || c.to.Kind == tidemark.Bit {
-			dst = append(dst, "+0"...) // 0 is not the year 2000, nor a BIT a text
+			dst = append(dst, "+0"...) // 0 is not the year 2000, and a BIT is not text
 		}
 		return l.appendNumber(append(dst, '='), c, v)
 	case tidemark.Char:
-		v.Data = bytes.TrimRight(v.Data, " ") // a CHAR has none
+		v.Data = bytes.TrimRight(v.Data, " ") // a CHAR has no trailing spaces
 	case tidemark.Binary:
 		if pad := 2 + 2*int(c.to.Length) - len(v.Data); pad > 0 && bytes.HasPrefix(v.Data, []byte(`\x`)) {
 			v.Data = append(bytes.Clone(v.Data), strings.Repeat("0", pad)...)
@@ -268,8 +268,8 @@ func (l *literals) equals(dst []byte, c *setCol, v change.Value, whole bool) ([]
 	return append(dst, " AS BINARY)"...), err
 }
 
-// decimals gives the digits behind the point of a FLOAT(m,d) or DOUBLE(m,d): the server
-// rounds to them with an error of its own, and shows less than it has.
+// decimals returns the number of decimal places of a FLOAT(m,d) or DOUBLE(m,d): the server rounds
+// to them with an error of its own, and shows fewer digits than it stores.
 func (c *setCol) decimals() (n int, ok bool) {
 	if c.to.Kind != tidemark.Float {
 		return 0, false
@@ -296,7 +296,7 @@ func (l *literals) appendNumber(dst []byte, c *setCol, v change.Value) ([]byte, 
 			return strconv.AppendUint(dst, n, 10), nil
 		}
 	case c.to.Kind == tidemark.Float:
-		// As the double that the column compares as.
+		// As the double by which the column is compared.
 		if f, err := strconv.ParseFloat(event.AsString(data), c.to.Bits); err == nil && f-f == 0 {
 			return strconv.AppendFloat(dst, f, 'e', -1, 64), nil
 		}

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A log of transactions with rows of so many bytes is read from memory's speed of a file that is
-// in the cache, checksums and all. One pass over a file makes no garbage worth the name.
+// BenchmarkScan reads a log of transactions with rows of various sizes, from a file in the page
+// cache, checksums included. Reading a file once creates hardly any garbage.
 func BenchmarkScan(b *testing.B) {
 	for _, c := range []struct {
 		name string
@@ -59,7 +59,7 @@ func TestNoGarbage(t *testing.T) {
 			}
 		})
 	}
-	if few, many := allocs(10), allocs(5000); many > few+1000 { // of 25000 events; what else runs may allocate too
+	if few, many := allocs(10), allocs(5000); many > few+1000 { // of 25000 events; other goroutines may allocate too
 		t.Errorf("%v allocations for 10 transactions, %v for 5000", few, many)
 	}
 }

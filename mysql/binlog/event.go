@@ -46,7 +46,7 @@ const (
 	flagRelay      = 0x40
 )
 
-// kindNames are the events' names as SHOW BINLOG EVENTS has them.
+// kindNames are the events' names in SHOW BINLOG EVENTS.
 var kindNames = [kinds]string{
 	1: "Start_v3", kindQuery: "Query", kindStop: "Stop", kindRotate: "Rotate", 5: "Intvar", 6: "Load", 8: "Create_file", 9: "Append_block",
 	10: "Exec_load", 11: "Delete_file", 12: "New_load", 13: "RAND", 14: "User var", kindFormat: "Format_desc", kindXID: "Xid", 17: "Begin_load_query",
@@ -61,7 +61,7 @@ var kindNames = [kinds]string{
 	172: "Partial_row_data",
 }
 
-// classes are the names of all kinds, also of such as are not known.
+// classes returns the names of all kinds, including unknown ones.
 func classes() []string {
 	out := slices.Clone(kindNames[:])
 	for i, name := range out {
@@ -72,7 +72,7 @@ func classes() []string {
 	return out
 }
 
-// A fields reads numbers and texts of an event. What is not there is zero, and sets bad.
+// A fields reads numbers and texts of an event. Reading past the end returns zero and sets bad.
 type fields struct {
 	p   []byte
 	bad bool
@@ -106,7 +106,7 @@ func (r *fields) uint(n int) uint64 {
 	return v
 }
 
-// lenenc reads a length of the protocol's form.
+// lenenc reads a length-encoded integer of the protocol.
 func (r *fields) lenenc() uint64 {
 	switch first := r.byte(); first {
 	case 0xfc:
@@ -120,9 +120,9 @@ func (r *fields) lenenc() uint64 {
 	}
 }
 
-// varlen reads a number of MySQL's library "serialization": one to nine bytes,
-// little-endian. As many follow the first as it has ones at its low end, and these and a
-// zero are not part of the number.
+// varlen reads a number of MySQL's library "serialization": one to nine bytes, little-endian. The
+// first byte has as many ones at its low end as bytes follow; these and the zero after them are not
+// part of the number.
 func (r *fields) varlen() uint64 {
 	first := r.byte()
 	n := bits.TrailingZeros8(^first)
@@ -132,24 +132,24 @@ func (r *fields) varlen() uint64 {
 	return (r.uint(n)<<8 | uint64(first)) >> (n + 1)
 }
 
-// A gtid is what the event at the head of a transaction says of it.
+// A gtid is the content of the event at the head of a transaction.
 type gtid struct {
-	time     int64  // of its commit, microseconds; 0: not said
-	length   uint64 // of all its events; 0: not said
+	time     int64  // of its commit, microseconds; 0: unknown
+	length   uint64 // of all its events; 0: unknown
 	after    int64
 	sequence int64
 	commit   uint64 // MariaDB's id of a group commit
-	alone    bool   // MariaDB: one statement, and no end of its own
-	xa       []byte // MariaDB: the identifier of a transaction of XA, as it is stored
+	alone    bool   // MariaDB: one statement, without an end event of its own
+	xa       []byte // MariaDB: the identifier of an XA transaction, as stored
 	prepares bool   // and this is its first half
 }
 
-// readGTID reads MySQL's event (8.0.2 and later have what is behind the number).
+// readGTID reads MySQL's event (8.0.2 and later have the fields after the number).
 func readGTID(body []byte) (g gtid) {
 	if len(body) < 25 {
 		return gtid{}
 	}
-	// Fast: it is there once in every transaction.
+	// Fast path: every transaction has this event.
 	p := body[25:]
 	if len(p) < 17 || p[0] != 2 {
 		return g
@@ -160,7 +160,7 @@ func readGTID(body []byte) (g gtid) {
 		return g // MySQL 5.7
 	}
 	micros := r.uint(7)
-	if micros>>55 == 1 { // it was committed elsewhere first
+	if micros>>55 == 1 { // it was first committed on another server
 		r.take(7)
 		micros &^= 1 << 55
 	}
@@ -171,9 +171,9 @@ func readGTID(body []byte) (g gtid) {
 	return g
 }
 
-// readTagged reads the event of MySQL 8.3 and later for a GTID with a tag, which is in the
-// form of the server's library "serialization": a version, the size, the number of the last
-// field that must be understood, and fields behind their numbers.
+// readTagged reads the event of MySQL 8.3 and later for a GTID with a tag, in the format of the
+// server's library "serialization": a version, the size, the number of the last field that a reader
+// must understand, and the fields, each after its number.
 func readTagged(body []byte) (g gtid) {
 	r := fields{p: body}
 	r.varlen()
@@ -231,7 +231,7 @@ func readMaria(body []byte) (g gtid, seq uint64, domain uint32) {
 	return g, seq, domain
 }
 
-// A verb is what a statement does to a transaction.
+// A verb is the effect of a statement on a transaction.
 type verb uint8
 
 const (
@@ -240,12 +240,12 @@ const (
 	verbCommit
 	verbRollback
 	verbXABegin
-	verbXAEnd // it goes on
+	verbXAEnd // it continues
 	verbXACommit
 	verbXARollback
 )
 
-// readQuery finds the statement in a Query event, of which only the beginning may be there.
+// readQuery finds the statement in a Query event, of which only the beginning may be present.
 func readQuery(body []byte) []byte {
 	if len(body) < 13 {
 		return nil
@@ -257,8 +257,8 @@ func readQuery(body []byte) []byte {
 	return body[at:]
 }
 
-// readVerb looks at what servers themselves write: they give BEGIN, COMMIT, ROLLBACK and XA
-// their own words, however the client has spelled them. id is XA's identifier.
+// readVerb parses only what servers themselves write: they log BEGIN, COMMIT, ROLLBACK and XA in
+// their own words, however the client spelled them. id is XA's identifier.
 func readVerb(sql []byte) (v verb, id []byte) {
 	switch string(sql) {
 	case "BEGIN":

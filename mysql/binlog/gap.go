@@ -7,22 +7,22 @@ import (
 	"slices"
 )
 
-// before is what was committed before a place in the log.
+// before is what was committed before a log position.
 type before struct {
 	known  bool
-	count  uint64            // MySQL: GTIDs
+	count  uint64            // MySQL: number of GTIDs
 	last   map[uint64]uint64 // MariaDB: the number by domain and server
-	key    uint64            // of last, whose number is
-	number uint64            // here, and not there yet
+	key    uint64            // a key of last whose number
+	number uint64            // is this one, not yet stored in last
 }
 
-// lost gives up a transaction that has no end.
+// lost discards a transaction without an end.
 func (s *Scanner) lost(at uint64) {
 	s.missing(fmt.Sprintf("%s, offset %d: the transaction that begins at offset %d has no end", s.name, at, s.open.begin))
 	s.forget()
 }
 
-// previous compares MySQL's set of GTIDs before a file with what has been seen.
+// previous compares MySQL's set of GTIDs before a file with those seen.
 func (s *Scanner) previous(body []byte) {
 	n, ok := countGTIDs(body)
 	b := &s.before
@@ -36,7 +36,7 @@ func (s *Scanner) previous(body []byte) {
 	b.known, b.count = ok, n
 }
 
-// missing says that something is missing before the record.
+// missing notes that something is missing before the record.
 func (s *Scanner) missing(text string) {
 	if text != "" && s.rec.Gap == "" {
 		s.rec.Gap = text
@@ -45,8 +45,8 @@ func (s *Scanner) missing(text string) {
 	s.doubt = ""
 }
 
-// countGTIDs counts the transactions of a set: for each server, since 8.3 for each of its
-// tags too, intervals of numbers.
+// countGTIDs counts the transactions of a set: intervals of numbers for each server, and since 8.3
+// for each of its tags.
 func countGTIDs(body []byte) (n uint64, ok bool) {
 	r := fields{p: body}
 	head := r.uint(8)
@@ -75,7 +75,7 @@ func countGTIDs(body []byte) (n uint64, ok bool) {
 	return n, !r.bad
 }
 
-// see notes a GTID of MariaDB.
+// see records a GTID of MariaDB.
 func (b *before) see(key, number uint64) {
 	if key != b.key {
 		b.settle()
@@ -91,7 +91,7 @@ func (b *before) settle() {
 	b.number = 0
 }
 
-// list compares MariaDB's last GTIDs before a file with what has been seen.
+// list compares MariaDB's last GTIDs before a file with those seen.
 func (s *Scanner) list(body []byte) {
 	b := &s.before
 	b.settle()

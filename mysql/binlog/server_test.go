@@ -34,7 +34,7 @@ func connect(t testing.TB, s *testdb.Server, db string) *client.Conn {
 	return c
 }
 
-// run executes statements, and gives the first error.
+// run executes statements, and returns the first error.
 func run(c *client.Conn, statements ...string) error {
 	for _, sql := range statements {
 		if _, err := c.Execute(sql); err != nil {
@@ -44,10 +44,10 @@ func run(c *client.Conn, statements ...string) error {
 	return nil
 }
 
-// session does what a session of the load does, many times over.
+// session repeats the work of one session of the load n times.
 func session(c *client.Conn, maria bool, n int) error {
 	r := rand.New(rand.NewPCG(uint64(n), 7))
-	loose := "m" // MySQL does not mix it with others where there are GTIDs
+	loose := "m" // MySQL with GTIDs does not mix it with others
 	if !maria {
 		loose = "b"
 	}
@@ -61,9 +61,9 @@ func session(c *client.Conn, maria bool, n int) error {
 			sql = []string{"BEGIN", fmt.Sprintf("INSERT INTO a VALUES (%d, 'two')", key), fmt.Sprintf("INSERT INTO b VALUES (%d, REPEAT('x', 300))", key), "COMMIT"}
 		case 2: // many rows
 			sql = []string{"BEGIN", fmt.Sprintf("INSERT INTO b SELECT %d + seq.n * 100000, REPEAT(MD5(seq.n), 20) FROM seq", key), fmt.Sprintf("UPDATE b SET v = CONCAT(v, 'y') WHERE id IN (%d, %d)", key, key+100000), "COMMIT"}
-		case 3: // savepoints, also over a table without transactions
+		case 3: // savepoints, also across a table without transactions
 			sql = []string{"BEGIN", fmt.Sprintf("INSERT INTO a VALUES (%d, 'kept')", key), "SAVEPOINT s1", fmt.Sprintf("INSERT INTO %s VALUES (%d, 'stays')", loose, key+50), fmt.Sprintf("INSERT INTO b VALUES (%d, 'gone')", key), "ROLLBACK TO s1", "COMMIT"}
-		case 4: // rolled back, but for a table without transactions
+		case 4: // rolled back, except for a table without transactions
 			sql = []string{"BEGIN", fmt.Sprintf("INSERT INTO a VALUES (%d, 'gone')", key), fmt.Sprintf("INSERT INTO %s VALUES (%d, 'stays')", loose, key+50), "ROLLBACK"}
 		case 5: // DDL
 			sql = []string{fmt.Sprintf("CREATE TABLE t%d (id int PRIMARY KEY) AS SELECT n AS id FROM seq LIMIT 3", key), fmt.Sprintf("ALTER TABLE t%d ADD c text", key), fmt.Sprintf("DROP TABLE t%d", key)}
@@ -71,10 +71,10 @@ func session(c *client.Conn, maria bool, n int) error {
 			id := fmt.Sprintf("'x%d','b%d',%d", key, i, 1+i%3)
 			end := [][]string{{"XA PREPARE " + id, "XA COMMIT " + id}, {"XA PREPARE " + id, "XA ROLLBACK " + id}, {"XA COMMIT " + id + " ONE PHASE"}}[i%3]
 			sql = append([]string{"XA START " + id, fmt.Sprintf("INSERT INTO a VALUES (%d, 'XA')", key), "XA END " + id}, end...)
-		case 7: // statements in place of rows
+		case 7: // statements instead of rows
 			sql = []string{"SET SESSION binlog_format = STATEMENT", fmt.Sprintf("SET @v = %d", i), "INSERT INTO auto (v) VALUES (@v + RAND())",
 				"BEGIN", fmt.Sprintf("DELETE FROM auto WHERE id = %d", i), fmt.Sprintf("INSERT INTO a VALUES (%d, 'statement')", key), "COMMIT", "SET SESSION binlog_format = ROW"}
-		case 8: // nothing that tables without transactions have
+		case 8: // nothing that tables without transactions support
 			sql = []string{fmt.Sprintf("INSERT INTO m VALUES (%d, 'alone')", key)}
 		}
 		if !maria && r.IntN(3) == 0 {
@@ -87,7 +87,7 @@ func session(c *client.Conn, maria bool, n int) error {
 	return nil
 }
 
-// load writes a log of three files and gives their paths.
+// load writes a log of three files and returns their paths.
 func load(t *testing.T, s *testdb.Server) []string {
 	t.Helper()
 	maria := s.Engine == "mariadb"
@@ -141,7 +141,7 @@ func load(t *testing.T, s *testdb.Server) []string {
 	must("INSERT INTO big VALUES (2, REPEAT(MD5(2), 100000))", "UPDATE big SET v = 'small' WHERE id = 2")
 	must("FLUSH BINARY LOGS")
 	round(20)
-	must("FLUSH BINARY LOGS") // so that what is compared is closed
+	must("FLUSH BINARY LOGS") // so that the compared files are closed
 	var out []string
 	for i := range 3 {
 		out = append(out, filepath.Join(s.Dir, fmt.Sprintf("binlog.%06d", i+1)))
@@ -149,7 +149,7 @@ func load(t *testing.T, s *testdb.Server) []string {
 	return out
 }
 
-// A printed event is one as mysqlbinlog tells of it.
+// A printed event is an event as mysqlbinlog prints it.
 type printed struct {
 	at, end uint64
 	text    string
@@ -167,8 +167,8 @@ func print(t *testing.T, tool, path string) []printed {
 	if err != nil {
 		t.Fatal(tool, err)
 	}
-	// Lines "# at" and those with what ends where come in other orders for events that belong
-	// together; what is in a compressed transaction has its place.
+	// Lines "# at" and lines with end positions come in another order for events that belong
+	// together; events in a compressed transaction have its position.
 	begins := map[uint64]bool{}
 	ends := map[uint64]string{}
 	for line := range strings.Lines(string(b)) {
@@ -193,7 +193,7 @@ func print(t *testing.T, tool, path string) []printed {
 	return out
 }
 
-// shown are the events as the server lists them: place, type.
+// shown returns the events as the server lists them: position, type.
 func shown(t *testing.T, c *client.Conn, file string) []string {
 	t.Helper()
 	r, err := c.Execute("SHOW BINLOG EVENTS IN '" + file + "'")
@@ -205,7 +205,7 @@ func shown(t *testing.T, c *client.Conn, file string) []string {
 		at, _ := r.GetString(i, 1)
 		kind, _ := r.GetString(i, 2)
 		end, _ := r.GetString(i, 4)
-		if at != end { // what is in a compressed transaction has its place, and no size
+		if at != end { // events in a compressed transaction have its position, and no size
 			out = append(out, at+"-"+end+" "+kind)
 		}
 	}
@@ -275,7 +275,7 @@ func compare(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// A told is a transaction as a tool tells of it.
+// A told is a transaction as a tool prints it.
 type told struct {
 	place    uint64
 	size     int
@@ -290,7 +290,7 @@ var (
 	mariaGTID = regexp.MustCompile(`^GTID \d+-\d+-\d+(?: cid=(\d+))?`)
 )
 
-// compareTransactions compares what is said of transactions with what the tool prints.
+// compareTransactions compares the scanned transactions with what the tool prints.
 func compareTransactions(t *testing.T, engine string, all []tidemark.LogRecord, lists [][]printed) {
 	t.Helper()
 	var want []told
@@ -337,7 +337,7 @@ func compareTransactions(t *testing.T, engine string, all []tidemark.LogRecord, 
 			x.time = r.Time
 		}
 		if i := at[r.Tx]; i < len(want) {
-			// The tool's ids stand for the numbers that groups have here.
+			// The tool's ids correspond to the numbers of groups here.
 			id := want[i].group
 			if number, ok := groups[id]; ok && id != "" && number != r.Group || (id == "") != (r.Group == 0) {
 				t.Errorf("group %d of the transaction at %x, and the tool says %q", r.Group, r.Place, id)
@@ -365,7 +365,7 @@ func compareTransactions(t *testing.T, engine string, all []tidemark.LogRecord, 
 	}
 }
 
-// testShapes looks whether all that the load has done is there.
+// testShapes checks that everything the load has done is there.
 func testShapes(t *testing.T, engine string, all []tidemark.LogRecord, out tidemark.LogScan) {
 	t.Helper()
 	ends := map[tidemark.LogEnd]int{}
@@ -410,7 +410,7 @@ func testShapes(t *testing.T, engine string, all []tidemark.LogRecord, out tidem
 	}
 }
 
-// What is said of a log is what MySQL's own programs say.
+// The scan of a log agrees with MySQL's own programs.
 func TestMySQL(t *testing.T) {
 	s := testdb.MySQL(t)
 	exe, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", s.Pid))
@@ -420,5 +420,5 @@ func TestMySQL(t *testing.T) {
 	testServer(t, s, filepath.Join(filepath.Dir(exe), "mysqlbinlog"))
 }
 
-// What is said of a log is what MariaDB's own programs say.
+// The scan of a log agrees with MariaDB's own programs.
 func TestMariaDB(t *testing.T) { testServer(t, testdb.MariaDB(t), "mariadb-binlog") }

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// tableMap notes which table a number stands for in the events that follow.
+// tableMap records the table that a number stands for in later events.
 func (s *Scanner) tableMap(body []byte) uint32 {
 	if len(body) < 9 {
 		return 0
@@ -36,7 +36,7 @@ func (s *Scanner) tableMap(body []byte) uint32 {
 	return tab
 }
 
-// rowsOf gives the table of an event with rows.
+// rowsOf returns the table of an event with rows.
 func (s *Scanner) rowsOf(body []byte) uint32 {
 	if len(body) < 8 {
 		return 0

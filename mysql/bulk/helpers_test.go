@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// An Engine is as much of the engine as rows need.
+// An Engine is the part of the engine that rows need.
 type Engine struct {
 	*server.Server
 	*schema.Schema
@@ -45,7 +45,7 @@ func open(t *testing.T, rawURL string, opt server.Options) *Engine {
 	return e
 }
 
-// targetTable makes a table and the Move that fills it from one like it.
+// targetTable creates a table and the Move that fills it from one like it.
 func targetTable(t *testing.T, rawURL, name, columns string) *tidemark.Move {
 	t.Helper()
 	testdb.Query(t, rawURL, "CREATE TABLE "+name+" ("+columns+")")

@@ -12,8 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// alter tries to change a table within a second, not by the way that leaves its
-// rows as they are, which an older view can read.
+// alter tries to change a table within a second, by an algorithm that rewrites its rows: an older
+// view could still read rows that were left in place.
 func alter(t *testing.T, rawURL, name string) error {
 	t.Helper()
 	e := open(t, rawURL, server.Options{})
@@ -48,8 +48,8 @@ func TestManyTablesAreHeld(t *testing.T) {
 	})
 }
 
-// TestLanesLetGo: a lane that has read many tables holds few of them, and is on its
-// view still. A table that was altered meanwhile is an error, not other rows.
+// TestLanesLetGo: a lane that has read many tables holds few of them, and keeps its view. A table
+// that was altered meanwhile is an error, not other rows.
 func TestLanesLetGo(t *testing.T) {
 	srv := testdb.MariaDB(t)
 	from := srv.NewDatabase(t, "letgo")
@@ -79,8 +79,8 @@ func TestLanesLetGo(t *testing.T) {
 	}
 }
 
-// TestReadBehindAlter: a lane does not wait for ever behind somebody who waits to
-// alter a table that we hold.
+// TestReadBehindAlter: a lane does not wait forever behind somebody who waits to alter a table that
+// we hold.
 func TestReadBehindAlter(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from := srv.NewDatabase(t, "behind")

@@ -8,8 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// large appends a row that is too large for the buffer, as it comes, and hands
-// over pieces of it.
+// large appends a row that is too large for the buffer while it arrives, and emits it in pieces.
 func (t *rowStream) large() error {
 	if len(t.b.Data) > 0 {
 		if err := t.hand(false, false); err != nil {
@@ -84,8 +83,8 @@ func (t *rowStream) gather(n uint64) error {
 	return nil
 }
 
-// largeValue appends a value of a streamed row. A value of a fixed form is put
-// together first, and so is the head of a geometry.
+// largeValue appends a value of a streamed row. Values of a fixed form, and the head of a geometry,
+// are assembled first.
 func (t *rowStream) largeValue(c *outCol, n uint64) (err error) {
 	if !c.streams() || c.limit != 0 || n <= 9 {
 		if err := t.gather(n); err != nil {

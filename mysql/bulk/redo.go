@@ -11,8 +11,9 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// Redo does to a table what an action of ALTER TABLE, in its own words, did to the table that it is a copy of. Where the
-// column or partition is there already, or is gone, or the table is not partitioned, it stays as it is.
+// Redo repeats an action of ALTER TABLE, in its own words, on the copy of the table that it was run
+// on. If the column or partition already exists, or is gone, or the table is not partitioned, the
+// table stays unchanged.
 func (e *Bulk) Redo(ctx context.Context, id tidemark.TableID, words string) error {
 	const (
 		columnThere, columnGone     = 1060, 1091
@@ -30,7 +31,7 @@ func (e *Bulk) Redo(ctx context.Context, id tidemark.TableID, words string) erro
 	return err
 }
 
-// Partitions gives how many partitions a table has; 0 if it has none.
+// Partitions returns how many partitions a table has; 0 if it has none.
 func (e *Bulk) Partitions(ctx context.Context, id tidemark.TableID) (n int, err error) {
 	rows, err := e.Ask(ctx, "SELECT COUNT(DISTINCT PARTITION_NAME) FROM information_schema.PARTITIONS WHERE TABLE_SCHEMA="+server.Literal(id.Schema)+" AND TABLE_NAME="+server.Literal(id.Name))
 	if err != nil || len(rows) == 0 {

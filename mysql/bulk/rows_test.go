@@ -48,13 +48,13 @@ func TestZooRoundTrip(t *testing.T) {
 	})
 }
 
-// TestZooAsCopyText copies the zoo through COPY text, which all engines share.
-// What that form cannot say is left out by the zero date policy.
+// TestZooAsCopyText copies the zoo through COPY text, which all engines share. The zero date policy
+// drops what that form cannot express.
 func TestZooAsCopyText(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from, to := srv.NewDatabase(t, "zoo"), srv.NewDatabase(t, "zoocopy")
 		mysqltest.LoadZoo(t, srv, from)
-		// What has no canonical text: dates that are none, and an ENUM without a member.
+		// Values without canonical text: invalid dates, and an ENUM without a member.
 		testdb.Query(t, from, "SET sql_mode=''; DELETE FROM t_time WHERE id IN (1,2,5); DELETE FROM t_enum WHERE id=7")
 		names := mysqltest.LikeTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		src, dst := open(t, from, server.Options{}), open(t, to, server.Options{})
@@ -75,7 +75,7 @@ func TestZooByInsert(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from, to := srv.NewDatabase(t, "zoo"), srv.NewDatabase(t, "zoocopy")
 		mysqltest.LoadZoo(t, srv, from)
-		// An ENUM without a member cannot be said by INSERT in strict mode.
+		// INSERT in strict mode cannot write an ENUM without a member.
 		testdb.Query(t, from, "DELETE FROM t_enum WHERE id=7")
 		names := mysqltest.LikeTables(t, from, mysqltest.DatabaseOf(from), mysqltest.DatabaseOf(to))
 		testdb.Query(t, from, "SET GLOBAL local_infile=0")
@@ -97,8 +97,8 @@ func TestZooByInsert(t *testing.T) {
 	})
 }
 
-// TestDoublesAreExact copies numbers of all sizes: each comes as the same bits. And the session
-// that reads has been told to send much at once.
+// TestDoublesAreExact copies numbers of all sizes: each arrives as the same bits. And the reading
+// session sends much at once.
 func TestDoublesAreExact(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		from, to := srv.NewDatabase(t, "doubles"), srv.NewDatabase(t, "doublescopy")

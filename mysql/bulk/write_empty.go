@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// empty removes all rows of a move's target. TRUNCATE begins AUTO_INCREMENT anew: it goes on where the source's does,
-// or where the table's own did, whichever is later.
+// empty removes all rows of a move's target. TRUNCATE resets AUTO_INCREMENT: it continues at the
+// source's value or the table's own, whichever is greater.
 func empty(ctx context.Context, s *server.Session, m *tidemark.Move) error {
 	id := m.To.TableID
 	r, err := s.Query(ctx, "SELECT COALESCE(AUTO_INCREMENT,0) FROM information_schema.TABLES WHERE TABLE_SCHEMA="+server.Literal(id.Schema)+" AND TABLE_NAME="+server.Literal(id.Name))

@@ -7,22 +7,22 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// An ENUM column can hold index 0, no member at all, where rows came in without
-// strict mode. LOAD DATA stores it, from ” or from 0, but not without a warning,
-// and any warning is an error to us. So these values are counted as they pass:
-// as many warnings are right.
+// An enumCounter counts the ENUM values that are expected to raise a warning. An ENUM column can
+// hold index 0, no member at all, if rows were written without strict mode. LOAD DATA stores it,
+// from the empty string or from 0, but with a warning, and we treat any warning as an error. So
+// these values are counted as they pass, and that many warnings are accepted.
 type enumCounter struct {
-	empty, zero []bool // by column: '' or 0 is no label and stands for index 0
-	last        int    // of the columns that matter; -1 none
+	empty, zero []bool // by column: '' or 0 is not a label and stands for index 0
+	last        int    // of the relevant columns; -1 none
 
-	col   int  // of the value that comes next
+	col   int  // of the next value
 	n     int  // bytes of it seen
 	first byte // of it
 	count int64
 }
 
-// newEnumCounter looks for columns whose labels are the same on both sides: there
-// a value that is no label can only be index 0.
+// newEnumCounter looks for columns whose labels are the same on source and target: there a value
+// that is not a label can only be index 0.
 func newEnumCounter(m *tidemark.Move, warnsOfZero bool) *enumCounter {
 	to := m.To.Stored()
 	k := &enumCounter{empty: make([]bool, len(to)), zero: make([]bool, len(to)), last: -1}
@@ -43,8 +43,8 @@ func newEnumCounter(m *tidemark.Move, warnsOfZero bool) *enumCounter {
 	return k
 }
 
-// warnsOfZero reports whether the server warns of a 0 in an ENUM: MariaDB 10.11 does;
-// MySQL, and MariaDB 11.8 (seen; the versions between were not looked at), do not.
+// warnsOfZero reports whether the server warns about a 0 in an ENUM: MariaDB 10.11 does; MySQL and
+// MariaDB 11.8 do not (observed; versions in between were not tested).
 func (e *Bulk) warnsOfZero() bool { return e.MariaDB && !e.AtLeast(11, 8, 0) }
 
 // see counts in a piece of the stream, which may begin and end anywhere.
@@ -85,7 +85,7 @@ func (k *enumCounter) see(data []byte) {
 	}
 }
 
-// take gives the count and begins anew.
+// take returns the count and resets it.
 func (k *enumCounter) take() int64 {
 	n := k.count
 	k.count, k.col, k.n = 0, 0, 0

@@ -14,9 +14,9 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// sift takes batch after batch, each under a savepoint. A batch with a bad row is
-// halved until the row is found, which goes to Reject. A row that spans batches is
-// put together first, because Reject wants it whole.
+// sift writes batch after batch, each under a savepoint. A batch with a bad row is halved until the
+// row is found, which goes to Reject. A row that spans batches is assembled first, because Reject
+// needs it whole.
 func (k *writing) sift(ctx context.Context) error {
 	var row []byte // of a row that spans batches
 	for {
@@ -59,7 +59,7 @@ func (k *writing) siftRows(ctx context.Context, data []byte, rows int) error {
 		return err
 	}
 	if !k.shape.transactional {
-		return err // the good rows of the attempt are in the table, for ever
+		return err // the good rows of the attempt stay in the table
 	}
 	if err := k.command("ROLLBACK TO SAVEPOINT tidemark"); err != nil {
 		return err
@@ -78,7 +78,7 @@ func (k *writing) siftRows(ctx context.Context, data []byte, rows int) error {
 	return k.siftRows(ctx, data[half:], rows-rows/2)
 }
 
-// badReason tells whether a row is to blame, and what for.
+// badReason reports whether a row is to blame, and what for.
 func badReason(err error) (string, bool) {
 	var ours *tidemark.Error
 	var bad *BadValue
@@ -94,7 +94,7 @@ func badReason(err error) (string, bool) {
 	return "", false
 }
 
-// rowsEnd is where the first n rows end: newlines in values are escaped.
+// rowsEnd returns where the first n rows end: newlines in values are escaped.
 func rowsEnd(data []byte, n int) int {
 	at := 0
 	for range n {
@@ -103,11 +103,11 @@ func rowsEnd(data []byte, n int) int {
 	return at
 }
 
-// attempt loads rows and says whether all of them were taken as they are.
+// attempt loads rows and reports whether the server took all of them unchanged.
 func (k *writing) attempt(ctx context.Context, data []byte, rows int) error {
 	if k.inbound != nil {
 		k.inbound.reset()
-		data = bytes.Clone(data) // Reject wants the row as it came
+		data = bytes.Clone(data) // Reject needs the row as it arrived
 	}
 	if err := k.begin(); err != nil {
 		return err
@@ -135,7 +135,7 @@ func (k *writing) attempt(ctx context.Context, data []byte, rows int) error {
 	return k.verdict(ok, int64(rows))
 }
 
-// insertAll is stream by INSERT.
+// insertAll is stream with INSERT instead of LOAD DATA.
 func (k *writing) insertAll(ctx context.Context) error {
 	var row []byte // of a row that spans batches
 	for {
@@ -164,9 +164,9 @@ func (k *writing) insertAll(ctx context.Context) error {
 
 const insertSize = 512 << 10 // bytes of a statement
 
-// insertRows writes rows by INSERT statements. A value is written as a string of
-// the binary character set with the escapes of LOAD DATA, which string constants
-// know all but one of: so it means the same as in LOAD DATA.
+// insertRows writes rows by INSERT statements. A value is written as a string of the binary
+// character set with the escapes of LOAD DATA; string constants know all of these but one, so the
+// value means the same as in LOAD DATA.
 func (k *writing) insertRows(ctx context.Context, data []byte) error {
 	k.done.Bytes += int64(len(data))
 	if k.inbound != nil {
@@ -220,7 +220,7 @@ func (k *writing) askPacket(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// insertHead is the INSERT as far as VALUES, and what stands around each value.
+// insertHead returns the INSERT up to VALUES, and the text around each value.
 func (k *writing) insertHead() (string, [][2]string) {
 	var cols []string
 	var wraps [][2]string

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// writerFor gives the session of a writing lane. For a statement of a dump it is one
-// on which the dump's SETs up to there are in force, and nothing else.
+// writerFor returns the session of a writing lane. For a statement of a dump it is a session in
+// which exactly the dump's SETs up to that statement are in force.
 func (e *Bulk) writerFor(ctx context.Context, lane int, st *tidemark.Statement) (*server.Session, error) {
 	if st == nil {
 		return e.writer(ctx, lane)
@@ -30,7 +30,8 @@ func (e *Bulk) writerFor(ctx context.Context, lane int, st *tidemark.Statement) 
 	}
 	var my *gomysql.MyError
 	for _, set := range st.Set.SQL[s.Script.N:] {
-		// Dumps set what only their own server has, and put back what they have not saved.
+		// Dumps set variables that only their own server has, and restore ones that they have not
+		// saved.
 		if err := s.Exec(ctx, set); err != nil && !errors.As(err, &my) {
 			return nil, e.writeFailed(s, e.Masked, err)
 		}
@@ -45,9 +46,9 @@ func (e *Bulk) writerFor(ctx context.Context, lane int, st *tidemark.Statement) 
 	return s, nil
 }
 
-// runStatement makes the rows of a range by SQL, in one transaction with its marker
-// row. Rows are what the server says were affected: an INSERT that replaces or
-// updates a row counts it twice, as it does in the server's own client.
+// runStatement writes the rows of a range by SQL, in one transaction with its marker row. Its count
+// of rows is the server's affected rows: an INSERT that replaces or updates a row counts it twice,
+// as in the server's own client.
 func (k *writing) runStatement(ctx context.Context) error {
 	for last := false; !last; last = k.b.Last {
 		if err := k.next(); err != nil {

@@ -1,7 +1,8 @@
-// Package event takes rows of the binlog apart, into the canonical text that the reader of rows has for the same values,
-// without a value being made.
+// Package event decodes rows of the binlog into the canonical text that the row reader produces for
+// the same values, without decoding them into Go values.
 //
-// A TableMap is the event that says what rows follow (map.go); a Table and its Columns are what is known of a table then
-// (table.go), by that and by its definition (fits.go says whether the two are of one table). rows.go makes changes of rows,
-// value.go, hires.go, json.go, jsondiff.go and charset.go text of values. text.go is the text that bulk rows have too.
+// A TableMap is the event that describes the rows that follow (map.go); a Table and its Columns
+// combine it with the table's definition (table.go; fits.go checks whether the two are of one
+// table). rows.go turns rows into changes; value.go, hires.go, json.go, jsondiff.go and charset.go
+// turn values into text. text.go is the text formatting shared with bulk rows.
 package event

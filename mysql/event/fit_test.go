@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// What does not fit a document is refused, and not passed over.
+// A diff that does not fit a document is refused, and not skipped.
 func TestJSONDiffsThatDoNotFit(t *testing.T) {
 	const doc = "\x00\x02\x00\x1c\x00\x12\x00\x01\x00\x13\x00\x02\x00\x05\x07\x00\x02\x15\x00abb\x01\x00\x07\x00\x05\x01\x00" // {"a": 7, "bb": [1]}
 	diff := func(what byte, path string, value ...byte) string {
@@ -58,7 +58,7 @@ func TestJSONDiffsThatDoNotFit(t *testing.T) {
 	}
 }
 
-// FuzzJSONDiffs changes documents by diffs, both damaged: what comes out is JSON, or nothing.
+// FuzzJSONDiffs applies diffs to documents, both damaged: the result is JSON, or nothing.
 func FuzzJSONDiffs(f *testing.F) {
 	doc := "\x00\x02\x00\x1c\x00\x12\x00\x01\x00\x13\x00\x02\x00\x05\x07\x00\x02\x15\x00abb\x01\x00\x07\x00\x05\x01\x00"
 	for _, diffs := range []string{"\x00\x03$.a\x03\x05\x02\x00", "\x01\x07$.bb[1]\x03\x0c\x01x", "\x02\x0c$.bb[last-0]", "\x01\x06$.\"\\u\"\x02\x04\x00", "\x01\x08$.\"\\n\".c\x02\x04\x00", "\x01\x04$.\xc3\xbc\x02\x04\x01\x02\x03$.a"} {
@@ -81,7 +81,7 @@ func FuzzJSONDiffs(f *testing.F) {
 	})
 }
 
-// FuzzJSON prints documents of the binary form that are damaged.
+// FuzzJSON prints damaged documents of the binary form.
 func FuzzJSON(f *testing.F) {
 	f.Add([]byte("\x00\x01\x00\x0c\x00\x0b\x00\x01\x00\x05\x01\x00a"))
 	f.Add([]byte("\x02\x02\x00\x0c\x00\x0c\x0a\x00\x04\x01\x00\x01b"))

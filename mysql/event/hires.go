@@ -4,18 +4,19 @@ import (
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
-// MariaDB's TIME, DATETIME and TIMESTAMP with fractions of seconds from before it took over MySQL 5.6's form of them
-// (mysql56_temporal_format = OFF, tables of MariaDB 5.3 to 10.0): big-endian numbers of the smallest unit that the column
-// has. The log has the types of columns without fractions, and does not say how many digits there are, hence neither
-// how long a value is: the definition does.
+// MariaDB's TIME, DATETIME and TIMESTAMP with fractions of seconds, in the format from before it
+// adopted MySQL 5.6's (mysql56_temporal_format = OFF, tables of MariaDB 5.3 to 10.0): big-endian
+// numbers of the smallest unit that the column has. The log has the types of columns without
+// fractions, and lacks the number of digits, hence also the length of a value: the definition has
+// it.
 const (
 	hiresTimestampWidth = "\x04\x05\x05\x06\x06\x07\x07" // bytes by digits
 	hiresDateTimeWidth  = "\x00\x06\x06\x07\x07\x07\x08"
 	hiresTimeWidth      = "\x00\x04\x04\x05\x05\x05\x06"
-	hiresTimeZero       = ((838*60+59)*60 + 60) * 1000000 // what is added to a TIME, in microseconds
+	hiresTimeZero       = ((838*60+59)*60 + 60) * 1000000 // added to a TIME, in microseconds
 )
 
-// setHires sets how values of a column stand in the log if it has such a type, of which native is the definition.
+// setHires sets how the log stores values of a column of such a type; native is its definition.
 func (c *Column) setHires(native string) {
 	digits := mysqltype.Parse(native).Precision
 	if digits <= 0 || digits > 6 {
@@ -31,7 +32,7 @@ func (c *Column) setHires(native string) {
 	}
 }
 
-// micros gives a number of the column's units in microseconds.
+// micros converts a number of the column's units to microseconds.
 func (c *Column) micros(n uint64) uint64 {
 	for range 6 - c.scale {
 		n *= 10
@@ -39,7 +40,7 @@ func (c *Column) micros(n uint64) uint64 {
 	return n
 }
 
-// hires appends such a moment, which may be no date.
+// hires appends such a date and time, which may be an invalid date.
 func (c *Column) hires(dst, v []byte) []byte {
 	if c.op == opHiresTimestamp {
 		seconds, micros := big8(v[:4]), c.micros(big8(v[4:]))

@@ -29,13 +29,13 @@ const jsonDepth = 100
 
 // appendJSON appends a document of MySQL's binary form as MySQL prints it.
 func appendJSON(dst, v []byte) ([]byte, bool) {
-	if len(v) == 0 { // what an INSERT IGNORE puts where there is no default
+	if len(v) == 0 { // what INSERT IGNORE stores if there is no default
 		return append(dst, "null"...), true
 	}
 	return appendJSONValue(dst, v[0], v[1:], 0)
 }
 
-// appendJSONValue appends the value of a type that v begins with.
+// appendJSONValue appends the value of a kind that is at the beginning of v.
 func appendJSONValue(dst []byte, kind byte, v []byte, depth int) ([]byte, bool) {
 	size := 0
 	switch kind {
@@ -72,14 +72,14 @@ func appendJSONValue(dst []byte, kind byte, v []byte, depth int) ([]byte, bool) 
 	return strconv.AppendUint(dst, n, 10), true
 }
 
-// A jsonList is an object or an array of the binary form: the number of its members, its
-// size, of an object the offset and length of each key, the type and offset of each value, or
-// the value itself where it has room, and then all these.
+// A jsonList is an object or an array of the binary form: the number of its members, its size, for
+// an object the offset and length of each key, the type and offset of each value (or the value
+// itself if it fits), and then the keys and values.
 type jsonList struct {
 	v    []byte
 	n    int
 	word int // bytes of a number or offset
-	keys int // bytes of what is said of a key; 0: it is an array
+	keys int // bytes per key entry; 0: it is an array
 }
 
 func readJSONList(kind byte, v []byte) (l jsonList, ok bool) {
@@ -102,7 +102,7 @@ func readJSONList(kind byte, v []byte) (l jsonList, ok bool) {
 	return l, true
 }
 
-// key gives the name of the i-th member of an object.
+// key returns the name of the i-th member of an object.
 func (l *jsonList) key(i int) ([]byte, bool) {
 	entry := l.v[2*l.word+i*l.keys:]
 	from, length := int(Little(entry[:l.word])), int(Little(entry[l.word:l.word+2]))
@@ -112,7 +112,7 @@ func (l *jsonList) key(i int) ([]byte, bool) {
 	return l.v[from : from+length : from+length], true
 }
 
-// value gives the type of the i-th member, and what its value begins.
+// value returns the type of the i-th member, and the bytes from its value on.
 func (l *jsonList) value(i int) (kind byte, v []byte, ok bool) {
 	entry := l.v[2*l.word+l.n*l.keys+i*(1+l.word):]
 	kind, v = entry[0], entry[1:1+l.word]
@@ -126,7 +126,7 @@ func (l *jsonList) value(i int) (kind byte, v []byte, ok bool) {
 	return kind, l.v[from:], true
 }
 
-// jsonBrackets are what objects and arrays begin and end with.
+// jsonBrackets are the brackets of objects and arrays.
 var jsonBrackets = [...]string{jsonSmallObject: "{}", jsonLargeObject: "{}", jsonSmallArray: "[]", jsonLargeArray: "[]"}
 
 // appendJSONList appends an object or an array.
@@ -158,7 +158,7 @@ func appendJSONList(dst []byte, kind byte, v []byte, depth int) ([]byte, bool) {
 	return append(dst, jsonBrackets[kind][1]), true
 }
 
-// jsonInlined reports whether a value stands where its offset would.
+// jsonInlined reports whether a value is stored in place of its offset.
 func jsonInlined(kind byte, word int) bool {
 	switch kind {
 	case jsonLiteral, jsonInt16, jsonUint16:
@@ -169,8 +169,7 @@ func jsonInlined(kind byte, word int) bool {
 	return false
 }
 
-// jsonBytes reads bytes behind their length, of which each byte has seven bits, the
-// lowest first.
+// jsonBytes reads bytes that follow their length, a number of seven bits per byte, lowest first.
 func jsonBytes(v []byte) ([]byte, bool) {
 	n := 0
 	for i := range min(len(v), 5) {
@@ -212,7 +211,7 @@ func appendJSONString(dst, s []byte) []byte {
 	return append(append(dst, s[start:]...), '"')
 }
 
-// appendJSONOpaque appends a value of an SQL type that JSON has not.
+// appendJSONOpaque appends a value of an SQL type that JSON lacks.
 func appendJSONOpaque(dst, v []byte) ([]byte, bool) {
 	if len(v) < 1 {
 		return dst, false
@@ -237,14 +236,14 @@ func appendJSONOpaque(dst, v []byte) ([]byte, bool) {
 	}
 	dst = strconv.AppendUint(append(dst, `"base64:type`...), uint64(kind), 10)
 	dst = append(dst, ':')
-	const line = 76 / 4 * 3 // bytes in a line of base64, which MySQL breaks
+	const line = 76 / 4 * 3 // bytes per line of base64; MySQL breaks lines
 	for ; len(v) > line; v = v[line:] {
 		dst = append(base64.StdEncoding.AppendEncode(dst, v[:line]), '\\', 'n')
 	}
 	return append(base64.StdEncoding.AppendEncode(dst, v), '"'), true
 }
 
-// appendJSONTime appends a date or time, in the packed form that servers have in memory.
+// appendJSONTime appends a date or time from the packed form that servers use in memory.
 func appendJSONTime(dst []byte, kind byte, packed int64) []byte {
 	if packed < 0 {
 		packed = -packed
@@ -265,9 +264,9 @@ func appendJSONTime(dst []byte, kind byte, packed int64) []byte {
 	return append(dst, padded([]byte{'.'}, micros, 6)...)
 }
 
-// appendJSONDouble appends a double as MySQL prints doubles: the shortest digits that
-// read back the same, without an exponent from 1e-15 up to 15 digits before the point (16
-// if there is one behind it), and so that it is seen to be no integer.
+// appendJSONDouble appends a double as MySQL prints doubles: the shortest digits that read back the
+// same, without an exponent from 1e-15 up to 15 digits before the point (16 if there is one after
+// it), and always recognizable as a non-integer.
 func appendJSONDouble(dst []byte, f float64) []byte {
 	at := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'e', -1, 64)

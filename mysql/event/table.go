@@ -12,26 +12,26 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A Table is a table as the log's row events have it.
+// A Table is a table as the log's row events describe it.
 type Table struct {
 	ID      tidemark.TableID
-	Mapped  []byte // its TABLE_MAP event behind the table's number
+	Mapped  []byte // its TABLE_MAP event after the table's number
 	Columns []Column
-	Told    int // columns that are given away
+	Told    int // number of columns that are emitted
 	Skip    bool
-	Marker  bool // whose rows mark a transaction as ours
+	Marker  bool // its rows mark a transaction as ours
 
-	Relation   []byte // the message that says what it is
+	Relation   []byte // the message that describes it
 	RelationID uint32
 	Full       bool  // there is no key: all columns are the identity
-	Old        bool  // whole old rows are given though there is one
-	Spare      []int // columns: an update does not have them where it has not changed them
-	Watched    []int // columns: old rows are given of deletes, and where one of these changes
-	Links      []int // columns: the same, as far as the log has them
-	Sparse     bool  // there may be spare ones, and an update that has changed nothing is left out
+	Old        bool  // whole old rows are emitted although there is a key
+	Spare      []int // columns that an update leaves out if unchanged
+	Watched    []int // columns: deletes, and updates that change one of these, emit old rows
+	Links      []int // columns: like Watched, as far as the log has them
+	Sparse     bool  // there may be spare columns, and an update that changed nothing is left out
 	Apart      bool  // some of the links are not in the key
 	Docs       []int // columns that are JSON
-	ends       int   // 1 + the column that says until when a row of a system-versioned table is right
+	ends       int   // 1 + the column with the end time of a row of a system-versioned table
 	Stale      bool  // it has been altered since
 }
 
@@ -42,8 +42,8 @@ type Column struct {
 	Type     byte
 	Meta     uint16
 	op       op
-	prefix   int // bytes of the length before a value; 0: all have width bytes
-	width    int // or the length of a BINARY
+	prefix   int // bytes of the length before a value; 0: all values have width bytes
+	width    int // or length of a BINARY
 	digits   int // DECIMAL, BIT
 	scale    int
 	unsigned bool
@@ -53,11 +53,11 @@ type Column struct {
 	labels   [][]byte
 	charset  *charset
 	Zero     server.Policy
-	absent   []byte // what stands for it in an INSERT that does not say it; nil: it is not known
+	absent   []byte // its value in an INSERT that leaves it out; nil: unknown
 }
 
-// SetVersions finds the columns of a system-versioned table (MariaDB) that say when a row
-// was right. Where the user has not named them, information_schema does not know them.
+// SetVersions finds the columns of a system-versioned table (MariaDB) with the start and end time
+// of a row. If the user has not named them, information_schema does not list them.
 func (t *Table) SetVersions(m *TableMap, shown *schema.Shown) {
 	for i := range t.Columns {
 		c := &t.Columns[i]
@@ -79,12 +79,12 @@ func (t *Table) SetVersions(m *TableMap, shown *schema.Shown) {
 
 const VersionColumns = 2 // row_start, row_end
 
-// SetKey finds the columns by which a row is known.
+// SetKey finds the columns that identify a row.
 func (t *Table) SetKey(m *TableMap, shown *schema.Shown) {
 	key := m.key
 	identity := byte('d')
 	if !m.hasKey {
-		// FULL metadata without a primary key says that there is none.
+		// FULL metadata without a primary key means that there is none.
 		names := shown.Key
 		if m.Names != nil && shown.Primary {
 			names = nil
@@ -121,8 +121,8 @@ func (t *Table) SetKey(m *TableMap, shown *schema.Shown) {
 	t.Relation = r.Append(nil)
 }
 
-// absentValue is the value, in the form of a tuple, of a column that an INSERT did not
-// name: binlog_row_image=MINIMAL leaves constant defaults to the replica.
+// absentValue returns the value, in the form of a tuple, of a column that an INSERT did not name:
+// binlog_row_image=MINIMAL leaves constant defaults to the replica.
 func absentValue(c *tidemark.Column) []byte {
 	switch {
 	case c.Default == nil && !c.NotNull:
@@ -139,8 +139,8 @@ func RelationID(message []byte) uint32 {
 	return max(h.Sum32(), 1)
 }
 
-// TableOf describes a table as the log would, as far as that is certain; columns of types
-// that are not have the type 0.
+// TableOf describes a table as the log would, as far as that is certain; columns of uncertain type
+// have the type 0.
 func TableOf(id tidemark.TableID, shown *schema.Shown, mariadb bool) *Table {
 	t := &Table{ID: id}
 	for i := range shown.Columns {
@@ -153,7 +153,7 @@ func TableOf(id tidemark.TableID, shown *schema.Shown, mariadb bool) *Table {
 	return t
 }
 
-// logged gives the type of a column in the log, and what stands there of its size.
+// logged returns the type and the size information of a column in the log.
 func logged(mariadb bool, t *tidemark.Type) (typ byte, meta uint16) {
 	switch t.Kind {
 	case tidemark.Int, tidemark.Bool:
@@ -184,8 +184,8 @@ func logged(mariadb bool, t *tidemark.Type) (typ byte, meta uint16) {
 	return 0, 0
 }
 
-// Describe sets how the values of a column are read. now is what information_schema says
-// of it, nil if it does not know it any more.
+// Describe sets how the values of a column are read. now is the column in information_schema, nil
+// if it no longer exists there.
 func (c *Column) Describe(sets *Charsets, m *TableMap, i int, now *tidemark.Column) error {
 	native, set := "", ""
 	if now != nil {
@@ -197,7 +197,7 @@ func (c *Column) Describe(sets *Charsets, m *TableMap, i int, now *tidemark.Colu
 		c.unsigned = m.signs[i]
 	}
 	bytes := now != nil && (now.Type.Kind.Bytes() || set == "")
-	if m.charsets != nil && m.charsets[i] != 0 && (isText(c.Type) || isLabel(c.Type)) { // MINIMAL has none of labels
+	if m.charsets != nil && m.charsets[i] != 0 && (isText(c.Type) || isLabel(c.Type)) { // MINIMAL has none for labels
 		var err error
 		if set, err = sets.collation(m.charsets[i]); err != nil {
 			return err
@@ -207,7 +207,7 @@ func (c *Column) Describe(sets *Charsets, m *TableMap, i int, now *tidemark.Colu
 	if err := c.setOp(native, bytes, now != nil && now.Type.Kind == tidemark.Bool); err != nil {
 		return err
 	}
-	if _, args, ok := strings.Cut(native, "double("); ok { // DOUBLE(M,D) prints D digits behind the point
+	if _, args, ok := strings.Cut(native, "double("); ok { // DOUBLE(M,D) prints D decimal places
 		_, decimals, _ := strings.Cut(args, ",")
 		decimals, _, _ = strings.Cut(decimals, ")")
 		if n, err := strconv.Atoi(decimals); err == nil {

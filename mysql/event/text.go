@@ -29,7 +29,7 @@ func AppendHex(dst, v []byte) []byte {
 	return dst
 }
 
-// grow makes dst n bytes longer, with anything in them.
+// grow extends dst by n bytes of undefined content.
 func grow(dst []byte, n int) []byte {
 	if cap(dst)-len(dst) >= n {
 		return dst[:len(dst)+n]
@@ -37,7 +37,7 @@ func grow(dst []byte, n int) []byte {
 	return append(dst, make([]byte, n)...)
 }
 
-// AsString is v as a string for functions that only read it.
+// AsString returns v as a string, for functions that only read it.
 func AsString(v []byte) string { return unsafe.String(unsafe.SliceData(v), len(v)) }
 
 // AppendUnfilled appends a number as MySQL writes it, without the zeros of zerofill.
@@ -48,9 +48,9 @@ func AppendUnfilled(dst, v []byte) []byte {
 	return append(dst, v...)
 }
 
-// AppendFloat appends a floating point number as PostgreSQL prints it, in the
-// shortest form that reads back the same. MySQL's text is that of a double, also
-// for FLOAT, whose own text has six digits only.
+// AppendFloat appends a floating point number as PostgreSQL prints it, in the shortest form that
+// reads back the same. v is MySQL's text of a double, also for a FLOAT, whose own text has only six
+// digits.
 func AppendFloat(dst, v []byte, bits int) ([]byte, bool) {
 	if bits == 64 && len(v) <= 15 && plainDecimal(v) {
 		return append(dst, v...), true
@@ -62,8 +62,8 @@ func AppendFloat(dst, v []byte, bits int) ([]byte, bool) {
 	return FormatFloat(dst, f, bits), true
 }
 
-// plainDecimal reports whether v is the shortest text of its number already:
-// digits, perhaps a point, and no zeros to drop.
+// plainDecimal reports whether v is the shortest text of its number already: digits, perhaps a
+// point, and no zeros to drop.
 func plainDecimal(v []byte) bool {
 	point := -1
 	if digits := v[min(len(v), 1):]; len(v) == 0 || len(digits) > 1 && v[0] == '-' && digits[0] == '0' && digits[1] != '.' {
@@ -115,14 +115,13 @@ func FormatFloat(dst []byte, f float64, bits int) []byte {
 	return dst
 }
 
-// shortest is strconv's shortest form, but for what PostgreSQL does differently:
-// a decimal that lies exactly between two floats is not taken for either of them,
-// though it reads back as the even one. Only from 2^53 (2^24 for float4) on can
-// such a decimal be shorter than others.
+// shortest is strconv's shortest form, except where PostgreSQL differs: a decimal exactly halfway
+// between two floats does not count as either of them, though it reads back as the even one. Only
+// from 2^53 (2^24 for float4) on can such a decimal be shorter than others.
 func shortest(dst []byte, f float64, bits int) []byte {
 	at := len(dst)
 	dst = strconv.AppendFloat(dst, f, 'e', -1, bits)
-	// Of two decimals that are equally near PostgreSQL takes the even one.
+	// Of two equally near decimals PostgreSQL takes the even one.
 	if point := bytes.IndexByte(dst[at:], '.'); point > 0 {
 		digits := lastByte(dst[at:], 'e') - point - 1
 		if digits >= 15 || bits == 32 && digits >= 7 {
@@ -198,8 +197,7 @@ func ValidDate(v []byte) bool {
 
 func leap(year int) bool { return year%4 == 0 && (year%100 != 0 || year%400 == 0) }
 
-// TrimFraction drops the zeros that a fraction ends with, and the point if
-// nothing is left of it.
+// TrimFraction drops the trailing zeros of a fraction, and the point if nothing is left of it.
 func TrimFraction(v []byte) []byte {
 	if lastByte(v, '.') < 0 {
 		return v
@@ -266,9 +264,9 @@ func AppendBits(dst, v []byte, n int) []byte {
 
 const EwkbSRID = 0x20000000
 
-// AppendEWKB appends a geometry of MySQL's internal form (SRID, then WKB), or as
-// much of one as v has beyond its first nine bytes, as hex of EWKB, which has the
-// SRID, if it is not 0, after the type, and a flag in the type.
+// AppendEWKB appends a geometry of MySQL's internal form (SRID, then WKB) as hex of EWKB, which has
+// the SRID, if it is not 0, after the type, and a flag in the type. v may be incomplete, but has at
+// least nine bytes.
 func AppendEWKB(dst, v []byte) ([]byte, bool) {
 	if len(v) < 9 || v[4] != 1 { // servers store little-endian only
 		return dst, false

@@ -12,10 +12,10 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// oddModes are bits of sql_mode under which the same words mean something else.
+// oddModes are bits of sql_mode that change the meaning of the same text.
 const oddModes = modeRealAsFloat | modePipes | modeIgnoreSpace | modeOracle | modeMaxDB
 
-// Actions gives what a statement does to tables, in its own words.
+// Actions returns what a statement does to tables, with its own text.
 func (d *Reader) Actions(st Statement, sql string) (out []change.DDLAction) {
 	x := d.scanDDLText(sql)
 	i := 0
@@ -53,17 +53,17 @@ func (d *Reader) Actions(st Statement, sql string) (out []change.DDLAction) {
 	return out
 }
 
-// An actionReader takes ALTER TABLE apart.
+// An actionReader parses ALTER TABLE.
 type actionReader struct {
 	d   *Reader
 	x   *ddlText
 	id  tidemark.TableID
 	out []change.DDLAction
-	// ignores says that the statement is ALTER IGNORE TABLE.
+	// ignores reports that the statement is ALTER IGNORE TABLE.
 	ignores bool
 }
 
-// behindName passes over the table's name.
+// behindName returns the index after IF EXISTS, the table's name, and NOWAIT or WAIT n.
 func (a *actionReader) behindName(i int) int {
 	if a.x.is(i, "IF", "EXISTS") {
 		i += 2
@@ -79,8 +79,8 @@ func (a *actionReader) behindName(i int) int {
 	return i
 }
 
-// alter finds the actions from a token on: commas outside of parentheses part them, but for lists of partitions; what
-// partitions a table may follow another action without one.
+// alter finds the actions from a token on: commas outside parentheses separate them, except in
+// lists of partitions; PARTITION BY may follow another action without a comma.
 func (a *actionReader) alter(from int) {
 	depth, begin := 0, from
 	for i := from; i <= len(a.x.said); i++ {
@@ -105,7 +105,7 @@ func (a *actionReader) lists(i int) bool {
 	return a.x.word(i+1).Is("PARTITION") || a.x.is(i, "PARTITION", "BY")
 }
 
-// text gives the words from a token up to before another.
+// text returns the text of the tokens from up to, but not including, end.
 func (a *actionReader) text(from, end int) string {
 	if from >= end || end > len(a.x.said) {
 		return ""
@@ -113,7 +113,7 @@ func (a *actionReader) text(from, end int) string {
 	return strings.TrimSpace(sqltext.Join(a.x.tokens[a.x.said[from] : a.x.said[end-1]+1]))
 }
 
-// add notes an action. Its words are left out where another session may understand them otherwise.
+// add records an action, without its text if another session may interpret that differently.
 func (a *actionReader) add(verb change.DDLVerb, column, words string) *change.DDLAction {
 	backslash := a.d.Mode&ModeNoBackslash != 0 && strings.Contains(words, `\`)
 	if a.d.Mode&oddModes != 0 || backslash {
@@ -123,7 +123,7 @@ func (a *actionReader) add(verb change.DDLVerb, column, words string) *change.DD
 	return &a.out[len(a.out)-1]
 }
 
-// action reads one of them.
+// action reads one action.
 func (a *actionReader) action(i, end int) {
 	x := a.x
 	whole := a.text(i, end)
@@ -137,7 +137,7 @@ func (a *actionReader) action(i, end int) {
 		a.add(change.DDLRepartition, "", whole)
 	case x.is(i, "DROP", "PARTITION"):
 		a.add(change.DDLDropPartition, a.text(i+2, end), "")
-	case x.is(i, "CONVERT", "PARTITION"): // to a table
+	case x.is(i, "CONVERT", "PARTITION"): // CONVERT PARTITION to a table
 		a.add(change.DDLDropPartition, a.text(i+2, i+3), "")
 	case x.is(i, "TRUNCATE", "PARTITION"):
 		a.add(change.DDLEmptyPartition, a.text(i+2, end), "")
@@ -166,7 +166,7 @@ func (a *actionReader) action(i, end int) {
 	}
 }
 
-// other says that a partition has changed its rows with a table.
+// other records that a partition was exchanged with a table.
 func (a *actionReader) other(i int) {
 	r := &Words{db: a.d.DB}
 	for ; i < len(a.x.said); i++ {
@@ -186,7 +186,7 @@ func (a *actionReader) rename(i int) {
 	a.add(change.DDLRenameTable, "", "").To = to.String()
 }
 
-// without is an action's text without these words behind the first n.
+// without returns an action's text without these words after the first n tokens.
 func (a *actionReader) without(i, end, n int, words ...string) string {
 	if !a.x.is(i+n, words...) {
 		return a.text(i, end)
@@ -194,7 +194,7 @@ func (a *actionReader) without(i, end, n int, words ...string) string {
 	return a.text(i, i+n) + " " + a.text(i+n+len(words), end)
 }
 
-// column reads [COLUMN] [IF [NOT] EXISTS] name; at is where it stands, 0 if none does.
+// column reads [COLUMN] [IF [NOT] EXISTS] name; at is the name's index, 0 if there is none.
 func (a *actionReader) column(i int) (at int, name string) {
 	if a.x.is(i, "COLUMN") {
 		i++
@@ -210,7 +210,7 @@ func (a *actionReader) column(i int) (at int, name string) {
 	return 0, ""
 }
 
-// addColumns reads what stands behind ADD: a column, or several in parentheses.
+// addColumns reads what follows ADD: a column, or several in parentheses.
 func (a *actionReader) addColumns(i, end int) {
 	if a.x.is(i, "COLUMN") && a.x.word(i+1).Punct('(') {
 		i++
@@ -263,7 +263,7 @@ func (a *actionReader) change(i, end int) {
 	a.defined(one, to, a.text(def, end))
 }
 
-// defined notes what a column is defined as, if the parser reads it.
+// defined records a column's definition, if the parser can read it.
 func (a *actionReader) defined(one *change.DDLAction, name, def string) {
 	d := &Reader{Mariadb: a.d.Mariadb, Version: a.d.Version, Mode: a.d.Mode, Key: a.d.Key, Holds: func(string, string) (bool, error) { return true, nil }}
 	node, err := d.statement("ALTER TABLE t ADD COLUMN " + server.Quote(name) + " " + def)

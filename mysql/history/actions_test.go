@@ -9,7 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// What a statement does is told apart from what its words quote, in the words in which it can be done again.
+// TestActions: actions are distinguished from quoted text, and returned in a form that can be run
+// again.
 func TestActions(t *testing.T) {
 	for _, c := range []struct {
 		sql  string

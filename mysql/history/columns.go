@@ -15,17 +15,18 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// The log tells columns by their names or by their order, and neither identifies them: a column that was dropped and
-// added again has its name, and one that was renamed has another. So each has a number (change.RelationColumn): it
-// follows from its name, unless the log's own statements say otherwise. What they say is kept in the journal by
-// place, a line C for each statement, so that the numbers of a place are the same whenever it is read.
+// The log refers to columns by name or by order, and neither identifies them: a column that was
+// dropped and added again keeps its name, and a renamed one has another. So each has a number
+// (change.RelationColumn), derived from its name unless statements in the log say otherwise. The
+// journal keeps these by place, a line C for each statement, so that the numbers at a place are the
+// same whenever it is read.
 
-// ColumnNames are what statements have made of the names of a table's columns.
+// ColumnNames are the effects of statements on the names of a table's columns.
 type ColumnNames struct {
-	// Since, if not 0, is where the table was made anew: all columns are others than those of the names before.
+	// Since, if not 0, is where the table was recreated: no column is the earlier one of that name.
 	Since uint64 `json:"since,omitempty"`
-	// Numbers are those of columns that do not follow from their names, by name in small letters; 0: there is no such
-	// column any more.
+	// Numbers are the column numbers that do not follow from the names, by name in lower case; 0:
+	// the column no longer exists.
 	Numbers map[string]int32 `json:"numbers,omitempty"`
 }
 
@@ -34,7 +35,7 @@ type columnsAt struct {
 	names ColumnNames
 }
 
-// A ColumnHistory has the names of tables' columns by place.
+// A ColumnHistory has the column names of tables by place.
 type ColumnHistory map[tidemark.TableID][]columnsAt
 
 func (h ColumnHistory) At(id tidemark.TableID, place uint64) (out ColumnNames) {
@@ -53,7 +54,7 @@ func (h ColumnHistory) Put(id tidemark.TableID, place uint64, names ColumnNames)
 	h[id] = list
 }
 
-// Forget takes out what is not valid at an end or behind it.
+// Forget removes entries that are not valid at end or later.
 func (h ColumnHistory) Forget(end uint64) {
 	for id, list := range h {
 		keep := 0
@@ -86,7 +87,7 @@ func AppendColumns(b []byte, place uint64, of map[tidemark.TableID]ColumnNames) 
 	}
 	text, err := json.Marshal(lines)
 	if err != nil {
-		panic(err) // of strings and numbers
+		panic(err) // cannot fail: strings and numbers
 	}
 	return fmt.Appendf(b, "C %d %s\n", place, text)
 }
@@ -102,7 +103,7 @@ func (h ColumnHistory) Take(place uint64, text string) bool {
 	return true
 }
 
-// Append puts all of it into lines.
+// Append appends the whole history as lines.
 func (h ColumnHistory) Append(b []byte) []byte {
 	for _, id := range slices.SortedFunc(maps.Keys(h), schema.CompareID) {
 		for _, x := range h[id] {
@@ -112,7 +113,7 @@ func (h ColumnHistory) Append(b []byte) []byte {
 	return b
 }
 
-// Number gives a column's; never 0.
+// Number returns a column's number; never 0.
 func (n *ColumnNames) Number(name string) int32 {
 	if x := n.Numbers[strings.ToLower(name)]; x != 0 {
 		return x
@@ -120,7 +121,8 @@ func (n *ColumnNames) Number(name string) int32 {
 	return ColumnNumber(name, n.Since)
 }
 
-// ColumnNumber is the number of a column that was given its name at a place; 0 is from the beginning on.
+// ColumnNumber returns the number of a column that received its name at a place; 0: from the
+// beginning.
 func ColumnNumber(name string, place uint64) int32 {
 	h := fnv.New32a()
 	h.Write([]byte(strings.ToLower(name)))
@@ -131,7 +133,7 @@ func ColumnNumber(name string, place uint64) int32 {
 	return int32(h.Sum32()&(1<<31-1)) | 1
 }
 
-// alter carries the names over ALTER TABLE. All of its parts see the names as they were before it.
+// alter applies ALTER TABLE to the names. All of its parts see the names as they were before it.
 func (n *ColumnNames) alter(stmt *ast.AlterTableStmt, place uint64) {
 	old := ColumnNames{n.Since, maps.Clone(n.Numbers)}
 	gone := func(name string) { n.Numbers[strings.ToLower(name)] = 0 }
@@ -160,13 +162,13 @@ func (n *ColumnNames) alter(stmt *ast.AlterTableStmt, place uint64) {
 		n.Numbers[strings.ToLower(p.to)] = old.Number(p.from)
 	}
 	for _, name := range added {
-		if x, known := n.Numbers[strings.ToLower(name)]; known && x == 0 { // the name had another column before
+		if x, known := n.Numbers[strings.ToLower(name)]; known && x == 0 { // the name belonged to another column before
 			n.Numbers[strings.ToLower(name)] = ColumnNumber(name, place)
 		}
 	}
 }
 
-// After gives the names that a statement at a place makes of columns, by the table's key.
+// After returns the column names after a statement at a place, by the table's key.
 func (h ColumnHistory) After(d *Reader, st Statement, sql string, place uint64) map[tidemark.TableID]ColumnNames {
 	was := func(id tidemark.TableID) ColumnNames {
 		n := h.At(id, place-1)
@@ -207,7 +209,7 @@ func (h ColumnHistory) After(d *Reader, st Statement, sql string, place uint64) 
 			out[d.id(t)] = ColumnNames{Since: place}
 		}
 	default:
-		if err != nil { // what it names may be other columns behind it
+		if err != nil { // its names may mean other columns afterwards
 			for _, id := range st.Tables {
 				names := was(d.Key(id))
 				for _, t := range sqltext.Scan(sql) {

@@ -1,7 +1,8 @@
-// Package history knows what tables were at a place of the log, for sources whose log has no names of columns, and what
-// numbers columns have.
+// Package history keeps the definitions of tables by log position, for sources whose log has no
+// column names, and the numbers of columns.
 //
-// A Statement is what is known of one without running it (statement.go). A Reader says what DDL makes of definitions (ddl.go,
-// alter.go, text.go: what is changed in the text so that the parser reads it), and in its own words (actions.go). A History
-// has the Definitions by place, a ColumnHistory the names of columns (columns.go).
+// A Statement is what its text alone reveals (statement.go). A Reader derives the effect of DDL on
+// definitions (ddl.go, alter.go, and text.go, which adapts the text for the parser) and its actions
+// with their text (actions.go). A History has the Definitions by place (history.go), a
+// ColumnHistory the column names (columns.go).
 package history

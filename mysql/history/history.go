@@ -13,55 +13,56 @@ import (
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
-// A History has the definitions of tables by place in the log, for sources whose log has no
-// names of columns (binlog_row_metadata is not FULL): rows that are read at a place are taken
-// apart by the definition that was valid there, whatever became of the table since.
+// A History has the definitions of tables by place in the log, for sources whose log has no column
+// names (binlog_row_metadata is not FULL): rows read at a place are decoded by the definition that
+// was valid there, whatever happened to the table since.
 //
-// It begins with what information_schema says where the stream begins, goes on with what the
-// log's DDL makes of that (history_ddl.go), and asks information_schema again where neither
-// tells (history_look.go). It is kept in the stream's journal, a line D for each statement.
+// It begins with information_schema where the stream begins, continues with the effects of the
+// log's DDL (ddl.go), and reads information_schema again where both leave a definition unknown
+// (look.go of package stream). The stream's journal keeps it, a line D for each statement.
 type History struct {
-	On   bool // the log has no names, or had none once
+	On   bool // the log has no column names, or once had none
 	Defs map[tidemark.TableID][]defAt
 }
 
-// A defAt is a definition and the first place of which it is true.
+// A defAt is a definition and the first place where it is valid.
 type defAt struct {
 	place uint64
 	def   *Definition
 }
 
-// A Definition is a table's definition, or with a TableID without Name what a database gives to
-// tables that are made in it.
+// A Definition is a table's definition or, for a TableID without Name, a database's defaults for
+// new tables.
 type Definition struct {
-	// Unknown says why it is not known, as the end of a sentence; nothing else is set then.
+	// Unknown says why the definition is unknown, as the end of a sentence; then nothing else is
+	// set.
 	Unknown string `json:"unknown,omitempty"`
-	Gone    bool   `json:"gone,omitempty"` // there is no such table
-	// Whole is of a database: tables of it of which the history says nothing are not there.
+	Gone    bool   `json:"gone,omitempty"` // the table does not exist
+	// Whole, for a database, means that its tables without a definition do not exist.
 	Whole   bool               `json:"whole,omitempty"`
 	Form    string             `json:"form,omitempty"`    // TABLE_TYPE of information_schema
-	Charset string             `json:"charset,omitempty"` // of columns that name none
+	Charset string             `json:"charset,omitempty"` // default for columns that name none
 	Columns []Column           `json:"columns,omitempty"`
 	Keys    []schema.UniqueKey `json:"keys,omitempty"` // PRIMARY and unique ones
-	// Derived says that it was worked out of DDL.
+	// Derived means that the definition was derived from DDL.
 	Derived bool `json:"derived,omitempty"`
 }
 
-// A Column is a column in a Definition. Its type is as information_schema spells it; what it
-// says of the width of numbers may be missing.
+// A Column is a column in a Definition. Its type is spelled as in information_schema, but the
+// display width of numbers may be missing.
 type Column struct {
 	Name      string  `json:"name"`
 	Type      string  `json:"type"`
 	Charset   string  `json:"charset,omitempty"`
 	NotNull   bool    `json:"notnull,omitempty"`
-	Generated string  `json:"generated,omitempty"` // what makes it; never empty for a generated one
+	Generated string  `json:"generated,omitempty"` // its expression; never empty for a generated column
 	Default   *string `json:"default,omitempty"`   // canonical text of a constant
-	Computed  bool    `json:"computed,omitempty"`  // the default is another one, or not known
+	Computed  bool    `json:"computed,omitempty"`  // the default is not a constant, or unknown
 }
 
 func New() *History { return &History{Defs: map[tidemark.TableID][]defAt{}} }
 
-// At gives the definition that is valid at a place; nil if nothing is known of it.
+// At returns the definition that is valid at a place; nil if nothing is known about the table.
 func (h *History) At(id tidemark.TableID, place uint64) *Definition {
 	if s := h.last(id, place); s != nil || id.Name == "" {
 		return s
@@ -82,7 +83,7 @@ func (h *History) last(id tidemark.TableID, place uint64) *Definition {
 	return nil
 }
 
-// Put notes that a definition is valid from a place on, up to the next that is known.
+// Put records that a definition is valid from a place up to the next known one.
 func (h *History) Put(id tidemark.TableID, place uint64, s *Definition) {
 	list := h.Defs[id]
 	i, there := slices.BinarySearchFunc(list, place, func(a defAt, place uint64) int { return cmp.Compare(a.place, place) })
@@ -93,14 +94,14 @@ func (h *History) Put(id tidemark.TableID, place uint64, s *Definition) {
 	h.Defs[id] = slices.Insert(list, i, defAt{place, s})
 }
 
-// Says reports whether a definition is known already from a place on: the statement there was
-// read before.
+// Says reports whether this definition is already recorded at a place: the statement there was read
+// before.
 func (h *History) Says(id tidemark.TableID, place uint64, s *Definition) bool {
 	i := slices.IndexFunc(h.Defs[id], func(a defAt) bool { return a.place == place })
 	return i >= 0 && reflect.DeepEqual(h.Defs[id][i].def, s)
 }
 
-// TablesOf gives the tables of a database that are, or may be, there at a place.
+// TablesOf returns the tables of a database that exist, or may exist, at a place.
 func (h *History) TablesOf(db string, place uint64) (out []tidemark.TableID) {
 	for id := range h.Defs {
 		if s := h.last(id, place); id.Schema == db && id.Name != "" && s != nil && !s.Gone {
@@ -111,7 +112,7 @@ func (h *History) TablesOf(db string, place uint64) (out []tidemark.TableID) {
 	return out
 }
 
-// Forget takes out what is not valid at an end or behind it.
+// Forget removes definitions that are not valid at end or later.
 func (h *History) Forget(end uint64) {
 	for id, list := range h.Defs {
 		keep := 0
@@ -134,7 +135,7 @@ func (h *History) whole(db string, place uint64) bool {
 	return s != nil && s.Whole
 }
 
-// Revoke takes out what is said of places from one on.
+// Revoke removes definitions recorded from a place on.
 func (h *History) Revoke(from uint64) {
 	for id, list := range h.Defs {
 		h.Defs[id] = slices.DeleteFunc(list, func(s defAt) bool { return s.place >= from })
@@ -148,7 +149,7 @@ type defLine struct {
 	Def    *Definition `json:"def"`
 }
 
-// AppendDefs appends a line of the journal that says what is valid from a place on.
+// AppendDefs appends a journal line with the definitions that are valid from a place on.
 func AppendDefs(b []byte, place uint64, defs map[tidemark.TableID]*Definition) []byte {
 	lines := make([]defLine, 0, len(defs))
 	for _, id := range slices.SortedFunc(maps.Keys(defs), schema.CompareID) {
@@ -156,12 +157,12 @@ func AppendDefs(b []byte, place uint64, defs map[tidemark.TableID]*Definition) [
 	}
 	text, err := json.Marshal(lines)
 	if err != nil {
-		panic(err) // of strings and numbers
+		panic(err) // cannot fail: strings and numbers
 	}
 	return fmt.Appendf(b, "D %d %s\n", place, text)
 }
 
-// Take reads what a line of the journal says.
+// Take reads a line of the journal.
 func (h *History) Take(place uint64, text string) bool {
 	var lines []defLine
 	if json.Unmarshal([]byte(text), &lines) != nil {
@@ -176,7 +177,7 @@ func (h *History) Take(place uint64, text string) bool {
 	return true
 }
 
-// Append puts the whole history into lines.
+// Append appends the whole history as lines.
 func (h *History) Append(b []byte) []byte {
 	at := map[uint64]map[tidemark.TableID]*Definition{}
 	for id, list := range h.Defs {
@@ -193,7 +194,7 @@ func (h *History) Append(b []byte) []byte {
 	return b
 }
 
-// Shown gives a definition in the form of what information_schema shows.
+// Shown returns a definition in the form of information_schema.
 func (s *Definition) Shown(bool1 bool) *schema.Shown {
 	out := &schema.Shown{Form: s.Form}
 	if s.Gone {
@@ -221,7 +222,7 @@ func (c *Column) column(bool1 bool) tidemark.Column {
 	return out
 }
 
-// DefinitionOf is the definition of what information_schema shows.
+// DefinitionOf returns the definition of a table shown by information_schema.
 func DefinitionOf(shown *schema.Shown) *Definition {
 	if shown.Form == "" {
 		return &Definition{Gone: true}

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// No DDL of a log makes its reader run for longer than its length asks for.
+// No DDL in a log makes its reader run longer than its length justifies.
 func TestHostileDDL(t *testing.T) {
 	t.Parallel()
 	known := &Definition{Form: "BASE TABLE", Charset: "utf8mb4", Columns: []Column{{Name: "a", Type: "int"}}}

@@ -8,51 +8,51 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// A stmtKind says what a statement of the log does.
+// A stmtKind classifies what a statement in the log does.
 type stmtKind uint8
 
 const (
-	Other      stmtKind = iota // nothing that a stream has to know
+	Other      stmtKind = iota // nothing that matters to a stream
 	Begin                      // BEGIN, XA START
 	Commit                     // COMMIT
 	Rollback                   // ROLLBACK
 	Savepoint                  // SAVEPOINT name
 	RollbackTo                 // ROLLBACK TO name
-	XA                         // XA END and the like; name is the verb
+	XA                         // XA END and the like; see Verb
 	Truncate                   // TRUNCATE TABLE
 	Table                      // other DDL of tables
 	Schema                     // DROP and ALTER DATABASE
-	Rows                       // INSERT and the like: the statement in place of its rows
+	Rows                       // INSERT and the like: logged as a statement instead of rows
 )
 
-// A Statement is what is known of a statement without running it.
+// A Statement is what a statement's text alone reveals.
 type Statement struct {
 	Kind   stmtKind
-	Name   string // of a savepoint or database; the identifier of an XA transaction as it is written
+	Name   string // of a savepoint or database; the identifier of an XA transaction as written
 	Verb   string // of XA
 	Tables []tidemark.TableID
-	// reshapes says that columns may have other names or be others afterwards.
+	// Reshapes reports that columns may have other names or be different columns afterwards.
 	Reshapes bool
 }
 
-// ReadStatement finds out what a statement is and which tables it names. Servers write most
-// statements to their log as they were given; db is the session's database.
+// ReadStatement classifies a statement and finds the tables that it names. Servers log most
+// statements as received; db is the session's database.
 func ReadStatement(sql, db string) Statement {
-	switch sql { // by far the most
+	switch sql { // by far the most frequent
 	case "BEGIN":
 		return Statement{Kind: Begin}
 	case "COMMIT":
 		return Statement{Kind: Commit}
 	}
 	if len(sql) > 1<<16 {
-		sql = sql[:1<<16] // what it is and whom it touches stands at the beginning
+		sql = sql[:1<<16] // the kind and the tables are at the beginning
 	}
 	r := &Words{db: db}
 	r.Tokens = sqltext.Said(sqltext.Scan(sql))
 	return r.read()
 }
 
-// A Words reads tokens that say something.
+// A Words reads tokens, without blanks and comments.
 type Words struct {
 	Tokens []sqltext.Token
 	At     int
@@ -61,7 +61,7 @@ type Words struct {
 
 func (r *Words) Token() sqltext.Token { return sqltext.At(r.Tokens, r.At) }
 
-// skip passes over these words, as far as they are there, in this order.
+// skip skips those of these words that come next, in this order.
 func (r *Words) skip(words ...string) {
 	for _, w := range words {
 		if r.Token().Is(w) {
@@ -70,7 +70,7 @@ func (r *Words) skip(words ...string) {
 	}
 }
 
-// takes passes over a word and reports whether it was there.
+// takes skips a word if it comes next, and reports whether it did.
 func (r *Words) takes(word string) bool {
 	ok := r.Token().Is(word)
 	if ok {
@@ -121,8 +121,8 @@ func (r *Words) read() Statement {
 	return Statement{}
 }
 
-// xa reads XA verb identifier, of which the identifier is kept as it stands without
-// blanks: the same server writes it the same way each time.
+// xa reads XA verb identifier. It keeps the identifier as written, without blanks: the same server
+// always writes it the same way.
 func (r *Words) xa() Statement {
 	s := Statement{Kind: XA, Verb: strings.ToUpper(r.Token().Text)}
 	for r.At++; r.At < len(r.Tokens); r.At++ {
@@ -140,7 +140,7 @@ func (r *Words) xa() Statement {
 func (r *Words) ddl(verb string) Statement {
 	r.skip("OR", "REPLACE", "ONLINE", "OFFLINE", "IGNORE")
 	if r.takes("TEMPORARY") {
-		return Statement{} // whose rows are in no log
+		return Statement{} // its rows are in no log
 	}
 	index := false
 	for _, w := range []string{"UNIQUE", "FULLTEXT", "SPATIAL"} {
@@ -186,8 +186,7 @@ func (r *Words) ddl(verb string) Statement {
 	return out
 }
 
-// alter reads what ALTER TABLE does, as far as columns and the table's name are
-// concerned.
+// alter reads what ALTER TABLE does to columns and to the table's name.
 func (r *Words) alter(out *Statement) {
 	out.Reshapes = false
 	next := func(words ...string) bool {
@@ -215,7 +214,7 @@ func (r *Words) alter(out *Statement) {
 	}
 }
 
-// schema reads a database's name, which ALTER DATABASE may leave out.
+// schema reads a database's name, which ALTER DATABASE may omit.
 func (r *Words) schema() string {
 	for _, w := range []string{"DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "ENCRYPTION", "READ", "COMMENT"} {
 		if r.Token().Is(w) {
@@ -245,7 +244,7 @@ func (r *Words) Name() string {
 	return t.Name()
 }
 
-// list reads names of tables, at least one.
+// list reads one or more table names.
 func (r *Words) list() []tidemark.TableID {
 	out := []tidemark.TableID{r.table()}
 	for r.Token().Punct(',') {
@@ -255,7 +254,7 @@ func (r *Words) list() []tidemark.TableID {
 	return out
 }
 
-// SchemaOf gives the database that a statement names, or else the session's.
+// SchemaOf returns the database named in a statement, or else the session's.
 func SchemaOf(named, db string) string {
 	if named != "" {
 		return named

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// Statements are known for what they do to tables.
+// TestReadStmt classifies statements by their effect on tables.
 func TestReadStmt(t *testing.T) {
 	for sql, want := range map[string]string{
 		"BEGIN":                                  "begin",

@@ -1,5 +1,5 @@
-// Package mysqltest is what tests of the engine for MySQL and MariaDB share: tables described without the engine, rows that
-// are read and copied, and a proxy that cuts connections.
+// Package mysqltest is shared by tests of the engine for MySQL and MariaDB: it describes tables
+// without the engine, reads and copies rows, and has a proxy that cuts connections.
 package mysqltest
 
 import (
@@ -25,14 +25,14 @@ func Servers(t *testing.T, test func(t *testing.T, srv *testdb.Server)) {
 	t.Run("mysql", func(t *testing.T) { test(t, testdb.MySQL(t)) })
 }
 
-// DatabaseOf gives the database that a URL names.
+// DatabaseOf returns the database that a URL names.
 func DatabaseOf(rawURL string) string {
 	u, _ := url.Parse(rawURL)
 	return strings.Trim(u.Path, "/")
 }
 
-// TableFrom reads as much of a table's shape as rows need, in its own way, so
-// that these tests do not stand on Describe.
+// TableFrom reads the part of a table's shape that rows need, on its own, so that these tests do
+// not depend on Describe.
 func TableFrom(t *testing.T, rawURL, name string) *tidemark.Table {
 	t.Helper()
 	db := DatabaseOf(rawURL)
@@ -75,7 +75,7 @@ func TableFrom(t *testing.T, rawURL, name string) *tidemark.Table {
 	return tab
 }
 
-// MoveTo makes the Move of a whole table into another database.
+// MoveTo returns the Move of a whole table into another database.
 func MoveTo(from *tidemark.Table, db string) *tidemark.Move {
 	to := *from
 	to.Schema = db
@@ -96,7 +96,7 @@ type Writer interface {
 	Write(ctx context.Context, lane int, w tidemark.Write, take func() (*tidemark.Batch, error)) (tidemark.Written, error)
 }
 
-// ReadAll reads ranges on a lane and gives their rows as one string.
+// ReadAll reads ranges on a lane and returns their rows as one string.
 func ReadAll(t *testing.T, e Reader, m *tidemark.Move, f tidemark.Format, ranges ...tidemark.Range) string {
 	t.Helper()
 	if len(ranges) == 0 {
@@ -124,7 +124,7 @@ func ReadAll(t *testing.T, e Reader, m *tidemark.Move, f tidemark.Format, ranges
 	return b.String()
 }
 
-// CopyRange reads a range and writes it, as a copy does: one goroutine each.
+// CopyRange reads a range and writes it, in one goroutine each, as a copy does.
 func CopyRange(ctx context.Context, src Reader, dst Writer, lane int, r tidemark.Read, w tidemark.Write) (tidemark.Written, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -157,11 +157,11 @@ func CopyRange(ctx context.Context, src Reader, dst Writer, lane int, r tidemark
 	return out, err
 }
 
-// SameTables compares the tables of two databases of a server, by their checksums and numbers of rows.
+// SameTables compares the tables of two databases of a server, by checksum and row count.
 func SameTables(t *testing.T, rawURL, a, b string) {
 	t.Helper()
 	names := baseTables(t, rawURL, a)
-	sums := func(db string) []string { // one query for all: each is a process
+	sums := func(db string) []string { // one query for all: each query starts a process
 		var of, count []string
 		for _, name := range names {
 			one := server.QuoteTable(tidemark.TableID{Schema: db, Name: name})
@@ -197,7 +197,7 @@ func LoadZoo(t *testing.T, srv *testdb.Server, rawURL string) {
 	testdb.Load(t, rawURL, testdb.Sample(t, "types-zoo/mysql.sql"))
 }
 
-// LikeTables makes the same empty tables in another database.
+// LikeTables creates the same tables, empty, in another database.
 func LikeTables(t *testing.T, rawURL, from, to string) []string {
 	t.Helper()
 	names := baseTables(t, rawURL, from)
@@ -208,7 +208,7 @@ func LikeTables(t *testing.T, rawURL, from, to string) []string {
 	return names
 }
 
-// Batches gives a take function over pieces of rows.
+// Batches returns a Take function that returns these pieces of rows as batches.
 func Batches(f tidemark.Format, r *tidemark.Range, data ...string) func() (*tidemark.Batch, error) {
 	i := 0
 	return func() (*tidemark.Batch, error) {
@@ -233,7 +233,7 @@ func TableNamed(t *testing.T, db *tidemark.Database, name string) *tidemark.Tabl
 	return nil
 }
 
-// Await waits until a query says something.
+// Await waits until a query returns want.
 func Await(t *testing.T, url, sql, want string) {
 	t.Helper()
 	got := ""
@@ -245,16 +245,16 @@ func Await(t *testing.T, url, sql, want string) {
 	t.Fatalf("%s: %q, want %q", sql, got, want)
 }
 
-// A Proxy stands between a client and a server, and cuts the connection that says
-// COMMIT: before the server hears it, or after.
+// A Proxy forwards between a client and a server, and cuts the connection that sends COMMIT: before
+// the server receives it, or after.
 type Proxy struct {
 	net.Listener
 	server string
-	Before atomic.Bool // the server hears it
-	Armed  atomic.Bool // for one cut
+	Before atomic.Bool // cut before the server receives COMMIT
+	Armed  atomic.Bool // cut once
 }
 
-// NewProxy stands before a server until the test ends.
+// NewProxy runs a proxy in front of a server until the test ends.
 func NewProxy(t *testing.T, srv *testdb.Server) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -1,3 +1,4 @@
-// Package preflight looks at a server before anything moves, and changes nothing: what would go wrong or slow with a copy
-// (preflight.go), what a stream wants of its source and its target (needs.go), and how large values are (lobs.go).
+// Package preflight checks a server before any data moves, and changes nothing: what would fail or
+// slow down a copy (preflight.go), what a stream requires of its source and target (needs.go), and
+// how large values are (lobs.go).
 package preflight

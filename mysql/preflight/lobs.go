@@ -9,11 +9,11 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// sampledRows is how many rows of a table a sample looks at: half of them at each end of its key.
+// sampledRows is the number of rows of a table in a sample: half of them at each end of its key.
 const sampledRows = 2000
 
-// Lobs gives the largest values of columns of text, bytes and documents, in bytes: of all rows, or of the first and the
-// last ones by key.
+// Lobs returns the sizes in bytes of the largest values in columns of text, bytes and documents: of
+// all rows, or of the first and last ones by key.
 func (e *Checks) Lobs(ctx context.Context, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {
@@ -33,7 +33,7 @@ func (e *Checks) Lobs(ctx context.Context, moves []tidemark.Move, whole bool) ([
 			return nil, e.Fail("check", t.String(), err)
 		}
 		for j, c := range columns {
-			bytes, _ := r.GetInt(0, j) // NULL: there are none
+			bytes, _ := r.GetInt(0, j) // NULL: no values
 			out = append(out, tidemark.LobSize{Table: t.String(), Column: c.Name, Type: c.Type.Native, Bytes: bytes, Whole: all})
 		}
 	}
@@ -64,7 +64,7 @@ func lobSQL(t *tidemark.Table, columns []tidemark.Column, all bool) string {
 	return "SELECT " + strings.Join(most, ", ") + " FROM (" + sample + ") sample"
 }
 
-// LargestPacket is the server's max_allowed_packet, in bytes.
+// LargestPacket returns the server's max_allowed_packet, in bytes.
 func (e *Checks) LargestPacket(ctx context.Context) (int64, error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {

@@ -5,8 +5,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// AddColumn gives the statements that add a column of m.To to the table on this server, behind another one, or at the end
-// if after is "". db is what the source says of itself.
+// AddColumn returns the statements that add a column of m.To to the table on this server, after the
+// column named after, or at the end if after is "". db describes the source.
 func (e *Schema) AddColumn(db *tidemark.Database, m *tidemark.Move, name, after string) []string {
 	r := newRenderer(db, []tidemark.Move{*m}, e.dialect(), e.DB)
 	b := &builder{r: r, m: m, object: "table " + m.To.String(), leading: map[string]bool{}, names: map[string]bool{}}

@@ -18,17 +18,17 @@ import (
 type Schema struct {
 	*server.Server
 
-	// keepTables keeps tables from being altered or dropped while their rows are read; nil where nothing is frozen.
+	// KeepTables prevents altering or dropping tables while their rows are read; nil if nothing is
+	// frozen.
 	KeepTables func(ctx context.Context, tables []tidemark.TableID) error
 }
 
-// Describe reads the catalogue: the logical tables that want asks for (nil: all)
-// and views, and the native objects, which always come complete, as the text of
-// SHOW CREATE (describe_native.go). The number of catalogue queries does not
-// depend on the number of tables, but for columns, which are asked for of some
-// thousand tables at once; SHOW CREATE is asked in batches.
+// Describe reads the catalogue: the logical tables and views that want selects (nil: all), and all
+// native objects as the text of SHOW CREATE (describe_native.go). The number of catalogue queries
+// does not depend on the number of tables, except for columns, which are queried for some thousand
+// tables at once; SHOW CREATE runs in batches.
 //
-// What the login may not see is missing in information_schema, and so here.
+// Objects that the login may not see are missing in information_schema, and so here.
 //
 // Errors are those of the connection, and Forbidden.
 func (e *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool) (*tidemark.Database, error) {
@@ -37,7 +37,7 @@ func (e *Schema) Describe(ctx context.Context, want func(tidemark.TableID) bool)
 		return nil, err
 	}
 	defer back()
-	// The driver's connection knows no ctx.
+	// The driver's connection takes no ctx.
 	stop := crash.OnDone(ctx, s.Abort)
 	defer func() { s.Dead = !stop() || s.Dead }()
 	d := &describer{e: e, c: s.Client, want: want, tables: map[tidemark.TableID]*tidemark.Table{}}
@@ -58,11 +58,11 @@ type describer struct {
 	db       *tidemark.Database
 	schemas  []string
 	tables   map[tidemark.TableID]*tidemark.Table
-	bases    []tidemark.TableID // base tables, wanted or not, in order
+	bases    []tidemark.TableID // all base tables, selected or not, in order
 	views    []tidemark.TableID
 	sequence []tidemark.TableID
 	auto     map[tidemark.TableID]uint64 // next AUTO_INCREMENT value
-	json     map[columnID]bool           // MariaDB: columns with the check that makes them JSON
+	json     map[columnID]bool           // MariaDB: columns whose check makes them JSON
 }
 
 // A columnID names a column.
@@ -98,9 +98,9 @@ func CompareID(a, b tidemark.TableID) int {
 	return cmp.Or(cmp.Compare(a.Schema, b.Schema), cmp.Compare(a.Name, b.Name))
 }
 
-// finish sets what follows from several catalogue tables together.
+// finish sets fields that depend on several catalogue tables.
 func (d *describer) finish(t *tidemark.Table) {
-	// MySQL does not tell the order of keys.
+	// MySQL does not report the order of keys.
 	slices.SortFunc(t.Indexes, func(a, b tidemark.Index) int {
 		if a.Unique != b.Unique {
 			if a.Unique {
@@ -118,7 +118,7 @@ func (d *describer) finish(t *tidemark.Table) {
 		if c.Identity == nil {
 			continue
 		}
-		// MyISAM counts per leading key columns: then there is no one next value.
+		// MyISAM counts per leading key columns: then there is no single next value.
 		keys := append([]tidemark.Index(nil), t.Indexes...)
 		if t.Key != nil {
 			keys = append(keys, *t.Key)
@@ -135,7 +135,7 @@ func (d *describer) find(severity tidemark.Severity, object, text, hint string) 
 	d.db.Findings = append(d.db.Findings, tidemark.Finding{Severity: severity, Object: object, Text: text, Hint: hint})
 }
 
-// A rowReader gives the columns of one row of a catalogue query.
+// A rowReader reads the columns of one row of a catalogue query.
 type rowReader struct {
 	r   *gomysql.Result
 	row int
@@ -146,7 +146,7 @@ func (r rowReader) text(col int) string {
 	if err != nil {
 		return ""
 	}
-	// The driver lends the bytes of its buffer.
+	// The bytes belong to the driver's buffer.
 	return strings.Clone(s)
 }
 
@@ -155,7 +155,7 @@ func (r rowReader) null(col int) bool {
 	return err != nil || null
 }
 
-// int gives a number; def for NULL.
+// int returns a number; def for NULL.
 func (r rowReader) int(col int, def int64) int64 {
 	if r.null(col) {
 		return def
@@ -178,10 +178,10 @@ func (r rowReader) uint(col int) uint64 {
 	return n
 }
 
-// id gives the table that the first two columns name.
+// id returns the table that the first two columns name.
 func (r rowReader) id() tidemark.TableID { return tidemark.TableID{Schema: r.text(0), Name: r.text(1)} }
 
-// each runs a query and hands its rows over.
+// each runs a query and calls row for each of its rows.
 func (d *describer) each(sql string, row func(rowReader)) error {
 	r, err := d.c.Execute(sql)
 	if err != nil {
@@ -247,8 +247,8 @@ func (d *describer) addTable(r rowReader) {
 	}
 }
 
-// holdTables keeps the tables that are wanted from being changed while their rows
-// are read, once the engine is frozen.
+// holdTables prevents changes to the selected tables while their rows are read, once the engine is
+// frozen.
 func (d *describer) holdTables(ctx context.Context) error {
 	if d.e.KeepTables == nil {
 		return nil

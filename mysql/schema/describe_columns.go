@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// columnsSQL selects what column reads, up to the condition.
+// columnsSQL returns the query whose rows column reads, up to the condition.
 func (d *describer) columnsSQL() string {
 	srid := "NULL"
 	if !d.e.MariaDB {
@@ -21,16 +21,16 @@ func (d *describer) columnsSQL() string {
 		"COLUMN_COMMENT, GENERATION_EXPRESSION, " + srid + " FROM information_schema.COLUMNS WHERE "
 }
 
-// tablesAtOnce is of how many tables the columns are asked for in one statement, whose answer is kept in memory and
-// bounded (maxValues).
+// tablesAtOnce is the number of tables whose columns one statement queries; its result is kept in
+// memory and bounded (maxValues).
 const tablesAtOnce = 5000
 
 func (d *describer) readColumns() error {
 	return d.readColumnsIn(1 + (len(d.bases)+len(d.views))/tablesAtOnce)
 }
 
-// readColumnsIn asks in so many parts. Which part a table is in follows from its name alone, so that no order and no
-// table that comes meanwhile matters.
+// readColumnsIn reads the columns in this many queries. A table's name alone decides its part, so
+// neither order nor tables created meanwhile matter.
 func (d *describer) readColumnsIn(parts int) error {
 	for part := range parts {
 		some := ""
@@ -49,7 +49,7 @@ func (d *describer) readColumnsIn(parts int) error {
 	return nil
 }
 
-// column makes a Column of a row of information_schema.COLUMNS.
+// column creates a Column from a row of information_schema.COLUMNS.
 func (d *describer) column(t *tidemark.Table, r rowReader) tidemark.Column {
 	c := tidemark.Column{Name: r.text(2), Type: mysqltype.Parse(r.text(3)), NotNull: r.text(4) == "NO", Comment: r.text(9)}
 	c.Type.Charset = r.text(7)
@@ -68,7 +68,7 @@ func (d *describer) column(t *tidemark.Table, r rowReader) tidemark.Column {
 	extra := strings.ToLower(r.text(6))
 	c.Invisible = strings.Contains(extra, "invisible")
 	if t.Form == tidemark.View {
-		return c // a view has neither defaults nor counters of its own
+		return c // a view has no defaults or counters of its own
 	}
 	if strings.Contains(extra, "auto_increment") {
 		c.Identity = &tidemark.Identity{}
@@ -92,7 +92,7 @@ func (d *describer) column(t *tidemark.Table, r rowReader) tidemark.Column {
 	return c
 }
 
-// plainQuotes undoes what MySQL does to the quotes of strings in expressions of
+// plainQuotes removes the escapes that MySQL puts before quotes of strings in expressions of
 // information_schema: _utf8mb4\'x\' is _utf8mb4'x'.
 func plainQuotes(s string) string { return strings.ReplaceAll(s, `\'`, `'`) }
 
@@ -129,7 +129,7 @@ var (
 	uuidCall    = regexp.MustCompile(`(?i)^\(*uuid\s*\(\s*\)\)*$`)
 )
 
-// expression sorts a default that is SQL.
+// expression classifies a default that is SQL.
 func expression(s string) *tidemark.Default {
 	switch {
 	case nowCall.MatchString(s):
@@ -160,7 +160,7 @@ func canonical(s string, t *tidemark.Type) string {
 	return s
 }
 
-// bitText gives the digits of a bit default, such as b'101', as many as the column has.
+// bitText returns the digits of a bit default, such as b'101', padded to the column's length.
 func bitText(s string, length int) string {
 	digits := strings.TrimSuffix(strings.TrimPrefix(s, "b'"), "'")
 	if pad := length - len(digits); pad > 0 {
@@ -169,7 +169,7 @@ func bitText(s string, length int) string {
 	return digits
 }
 
-// bytesOf gives the bytes of a default of a binary column: 0x61, x'61', or the bytes.
+// bytesOf returns the bytes of a default of a binary column: 0x61, x'61', or the bytes.
 func bytesOf(s string) []byte {
 	h, ok := strings.CutPrefix(s, "0x")
 	if !ok {

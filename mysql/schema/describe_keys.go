@@ -7,16 +7,15 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// jsonCheck is the check by which MariaDB marks a column that was declared JSON.
+// jsonCheck matches the check with which MariaDB marks a column declared JSON.
 var jsonCheck = regexp.MustCompile("^\\(*json_valid\\(`((?:[^`]|``)+)`\\)\\)*$")
 
-// readChecks comes before the columns, because on MariaDB a check makes a
-// longtext JSON.
+// readChecks runs before the columns are read, because on MariaDB a check makes a longtext JSON.
 func (d *describer) readChecks() error {
 	sql := "SELECT CONSTRAINT_SCHEMA, TABLE_NAME, CONSTRAINT_NAME, CHECK_CLAUSE FROM information_schema.CHECK_CONSTRAINTS WHERE " + d.e.InScope("CONSTRAINT_SCHEMA")
 	if !d.e.MariaDB {
 		if !d.e.AtLeast(8, 0, 16) {
-			return nil // older ones parse checks and forget them
+			return nil // older versions parse checks and discard them
 		}
 		sql = "SELECT t.TABLE_SCHEMA, t.TABLE_NAME, t.CONSTRAINT_NAME, c.CHECK_CLAUSE, t.ENFORCED FROM information_schema.TABLE_CONSTRAINTS t " +
 			"JOIN information_schema.CHECK_CONSTRAINTS c ON c.CONSTRAINT_SCHEMA = t.CONSTRAINT_SCHEMA AND c.CONSTRAINT_NAME = t.CONSTRAINT_NAME " +
@@ -63,7 +62,7 @@ func (d *describer) readIndexes() error {
 			method = strings.Replace(method, "rtree", "spatial", 1)
 		}
 		if method == "spatial" || method == "fulltext" {
-			part.Prefix = 0 // of the bounding box, and nothing
+			part.Prefix = 0 // spatial: length of the bounding box; fulltext: meaningless
 		}
 		name := r.text(2)
 		seq := int(r.int(9, 1))

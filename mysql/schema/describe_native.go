@@ -12,32 +12,31 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// The native objects are the source's own words: SQL is what SHOW CREATE says,
-// before it a SET of what the object was made under, where that matters. Render
-// takes them apart (native*.go): keys are parted from tables, names of databases
-// are replaced. Where an object was made while its database had another default
-// collation than now, ALTER DATABASE stands around it, because that is where the
-// parameters and variables of a program get theirs.
+// Native objects are in the source's own SQL: the text of SHOW CREATE, preceded where it matters by
+// a SET of the session settings under which the object was created. Render parses them
+// (native*.go): it separates keys from tables and replaces names of databases. If an object was
+// created while its database had another default collation than now, ALTER DATABASE encloses it,
+// because the parameters and variables of a program get their collation from the database.
 
-// A program is a view, trigger, routine or event to be asked for.
+// A program is a view, trigger, routine or event to read.
 type program struct {
-	id      tidemark.TableID // its own name
-	kind    string           // as SHOW CREATE and Object.Kind have it, in lower case
+	id      tidemark.TableID // the program's own name
+	kind    string           // as in SHOW CREATE and Object.Kind, in lower case
 	table   string           // of a trigger
 	depends []string
 }
 
 func (p *program) object() string { return p.kind + " " + p.id.String() }
 
-// show runs statements that give one row each; row gets a statement's number and
-// result, or its error.
+// show runs statements that return one row each; row receives a statement's index and result, or
+// its error.
 func (d *describer) show(statements []string, row func(i int, r rowReader, err error)) error {
 	return server.RunMany(d.c, statements, func(i int, r *gomysql.Result, err error) { row(i, rowReader{r: r}, err) })
 }
 
 func (d *describer) add(o tidemark.Object) { d.db.Objects = append(d.db.Objects, o) }
 
-// readNative reads the text of everything.
+// readNative reads the text of all objects.
 func (d *describer) readNative() error {
 	for _, step := range []func() error{d.showSchemas, d.showSequences, d.showTables, d.showRoutines, d.showViews, d.showTriggers, d.showEvents} {
 		if err := step(); err != nil {
@@ -61,7 +60,7 @@ func (d *describer) showSchemas() error {
 	})
 }
 
-// refused reports what SHOW CREATE would not say.
+// refused records an object that SHOW CREATE refused.
 func (d *describer) refused(object string, err error) {
 	d.find(tidemark.Warning, object, "cannot be read and is not copied: "+strings.ReplaceAll(err.Error(), "\n", " "), "")
 }
@@ -107,7 +106,7 @@ func (d *describer) showTables() error {
 	})
 }
 
-// sequencesIn gives the IDs of the sequences that a table's defaults take values of.
+// sequencesIn returns the IDs of the sequences that a table's defaults use.
 func (d *describer) sequencesIn(sql string) []string {
 	var out []string
 	if len(d.sequence) == 0 || !strings.Contains(sql, "nextval") && !strings.Contains(sql, "lastval") {
@@ -121,8 +120,8 @@ func (d *describer) sequencesIn(sql string) []string {
 	return out
 }
 
-// showPrograms asks for programs and adds them. text is the column that holds
-// the CREATE; the sql_mode comes before it, and what it was made under after it.
+// showPrograms reads programs and adds them. text is the column that holds the CREATE; the sql_mode
+// is in a column before it, the other settings of its creation in those after it.
 func (d *describer) showPrograms(list []program) error {
 	statements := make([]string, len(list))
 	for i, p := range list {
@@ -147,7 +146,7 @@ func (d *describer) showPrograms(list []program) error {
 		}
 		set := fmt.Sprintf("SET character_set_client = %s, collation_connection = %s", r.text(after), r.text(after+1))
 		if p.kind == "view" {
-			set += ", sql_mode = ''" // its text means the same under any
+			set += ", sql_mode = ''" // its text means the same under any sql_mode
 		} else {
 			set += ", sql_mode = " + server.Literal(r.text(1))
 		}
@@ -165,7 +164,7 @@ func (d *describer) showPrograms(list []program) error {
 	})
 }
 
-// textIf is text where there was no error.
+// textIf returns text if there was no error.
 func (r rowReader) textIf(err error, col int) string {
 	if err != nil {
 		return ""
@@ -173,8 +172,8 @@ func (r rowReader) textIf(err error, col int) string {
 	return r.text(col)
 }
 
-// madeUnder puts ALTER DATABASE around an object whose database had another
-// collation when it was made.
+// madeUnder puts ALTER DATABASE around an object whose database had another collation when it was
+// created.
 func (d *describer) madeUnder(o *tidemark.Object, collation string) {
 	for _, s := range d.db.Objects {
 		if s.Kind != "schema" || s.Table.Schema != o.Table.Schema {
@@ -188,8 +187,8 @@ func (d *describer) madeUnder(o *tidemark.Object, collation string) {
 	}
 }
 
-// schemaCollation gives the collation that SHOW CREATE DATABASE names; MySQL
-// leaves the default of the character set out.
+// schemaCollation returns the collation that SHOW CREATE DATABASE names; MySQL omits the default of
+// the character set.
 func schemaCollation(sql string) string {
 	tokens := sqltext.Scan(sql)
 	if i := sqltext.Find(tokens, "collate"); i >= 0 {
@@ -224,9 +223,8 @@ func (d *describer) showRoutines() error {
 	return d.showPrograms(list)
 }
 
-// showViews reads the views of each database with it as the default one: then
-// SHOW CREATE leaves its name out. Afterwards the objects are put in an order in
-// which they can be made.
+// showViews reads the views of each database with that database as the default: then SHOW CREATE
+// omits its name. It then sorts the objects into an order in which they can be created.
 func (d *describer) showViews() error {
 	first := len(d.db.Objects)
 	for _, schema := range d.schemas {
@@ -263,8 +261,8 @@ func (d *describer) showViews() error {
 	return nil
 }
 
-// viewDepends finds what a view reads: each quoted name of its text that is not a
-// column or an alias by its place, and that is known.
+// viewDepends finds what a view reads: each known quoted name in its text whose position does not
+// make it a column or an alias.
 func viewDepends(o *tidemark.Object, known map[string]bool) []string {
 	tokens := sqltext.Scan(o.SQL[len(o.SQL)-1])
 	var out []string
@@ -291,9 +289,8 @@ func viewDepends(o *tidemark.Object, known map[string]bool) []string {
 	return out
 }
 
-// inOrder sorts objects so that each comes after what it depends on, and takes
-// the dependency out that closes a circle (a view cannot be part of one: a name
-// was taken for what it is not).
+// inOrder sorts objects so that each comes after what it depends on, and removes a dependency that
+// closes a cycle (views cannot form one: a name was misread).
 func inOrder(objects []tidemark.Object) []tidemark.Object {
 	index := map[string]int{}
 	for i := range objects {
@@ -323,8 +320,8 @@ func inOrder(objects []tidemark.Object) []tidemark.Object {
 	return out
 }
 
-// showTriggers keeps the order in which triggers of a table fire: each depends on
-// the one before it.
+// showTriggers preserves the order in which triggers of a table fire: each depends on the one
+// before it.
 func (d *describer) showTriggers() error {
 	var list []program
 	last, lastEvent := "", ""

@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// Columns that are asked for in parts are those that one statement gives.
+// Columns read in parts are the same as those read in one statement.
 func TestColumnsInParts(t *testing.T) {
 	t.Parallel()
 	for _, srv := range []*testdb.Server{testdb.MySQL(t), testdb.MariaDB(t)} {

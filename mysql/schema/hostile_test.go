@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
-// No definition of a file or a server makes its reader run for longer than its length asks for.
+// No definition from a file or a server makes its reader run longer than its length justifies.
 func TestHostileSQL(t *testing.T) {
 	t.Parallel()
 	a := &tidemark.Column{Name: "a", Type: mysqltype.Parse("int")}

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A dialect is what a server of this family understands.
+// A dialect is the SQL that a server of this family understands.
 type dialect struct {
 	mariadb             bool
 	major, minor, patch int
@@ -23,7 +23,7 @@ func (d dialect) atLeast(major, minor, patch int) bool {
 	return d.patch >= patch
 }
 
-// my and maria ask for a version of one of the two families.
+// my and maria report whether the server is of that family and at least this version.
 func (d dialect) my(major, minor, patch int) bool {
 	return !d.mariadb && d.atLeast(major, minor, patch)
 }
@@ -38,8 +38,8 @@ func (d dialect) name() string {
 	return "MySQL"
 }
 
-// dialectOf reads what a server says of itself; a version that says nothing is
-// taken for a new one.
+// dialectOf returns the dialect of an engine and version; an unreadable version counts as a new
+// one.
 func dialectOf(engine, version string) dialect {
 	d := dialect{mariadb: engine == "mariadb" || strings.Contains(strings.ToLower(version), "mariadb")}
 	number, _, _ := strings.Cut(strings.TrimPrefix(version, "5.5.5-"), "-")
@@ -51,12 +51,12 @@ func dialectOf(engine, version string) dialect {
 
 func (e *Schema) dialect() dialect { return dialect{e.MariaDB, e.Major, e.Minor, e.Patch} }
 
-// collation gives the dialect's name for a collation that may come from the other
-// family, and whether it sorts and compares the same.
+// collation returns the dialect's name for a collation that may come from the other family, and
+// whether it sorts and compares the same.
 //
-// MySQL's utf8mb4_0900 collations follow Unicode 9 and do not pad; MariaDB's
-// uca1400 (10.10 and later) follow Unicode 14 and come padded and not. Before
-// 10.10 Unicode 5.2 is the newest. Names that both families know stay.
+// MySQL's utf8mb4_0900 collations follow Unicode 9 and do not pad; MariaDB's uca1400 (10.10 and
+// later) follow Unicode 14 and exist with and without padding. Before 10.10 Unicode 5.2 is the
+// newest. Names that both families know stay.
 func (d dialect) collation(name string) (string, bool) {
 	lower := strings.ToLower(name)
 	switch {
@@ -81,8 +81,8 @@ func (d dialect) collation(name string) (string, bool) {
 	return name, true
 }
 
-// languages0900 are the tailorings of utf8mb4_<tag>_0900_*, by their names in
-// MariaDB; a tag that is not here sorts like the root there.
+// languages0900 maps the tailorings of utf8mb4_<tag>_0900_* to their names in MariaDB; other tags
+// sort like the root there.
 var languages0900 = map[string]string{"cs": "czech", "da": "danish", "de_pb": "german2", "eo": "esperanto", "es": "spanish",
 	"es_trad": "spanish2", "et": "estonian", "hr": "croatian", "hu": "hungarian", "is": "icelandic", "la": "roman", "lt": "lithuanian",
 	"lv": "latvian", "pl": "polish", "ro": "romanian", "sk": "slovak", "sl": "slovenian", "sv": "swedish", "tr": "turkish", "vi": "vietnamese"}
@@ -102,7 +102,7 @@ func (d dialect) from0900(name string) (string, bool) {
 		return "utf8mb4_uca1400_" + language + "nopad_" + kind, tag == "" || language != ""
 	}
 	if kind != "ai_ci" {
-		return "utf8mb4_nopad_bin", false // the only ones there that tell accents or case apart
+		return "utf8mb4_nopad_bin", false // the only ones there that distinguish accents or case
 	}
 	if language != "" {
 		return "utf8mb4_" + language + "_ci", false
@@ -112,14 +112,15 @@ func (d dialect) from0900(name string) (string, bool) {
 
 func (d dialect) fromUCA1400(name string) (string, bool) {
 	charset, rest, _ := strings.Cut(name, "_uca1400_")
-	if rest == "" { // "uca1400_ai_ci" alone, where the character set says the rest
+	if rest == "" { // "uca1400_ai_ci" alone: the character set completes it
 		rest, charset = strings.TrimPrefix(name, "uca1400_"), "utf8mb4"
 	}
 	rest = strings.Replace(rest, "nopad_", "", 1)
 	kind := rest[max(0, len(rest)-len("ai_ci")):]
 	language := strings.TrimSuffix(strings.TrimSuffix(rest, kind), "_")
 	if charset == "utf8mb4" && !d.mariadb {
-		// Of the others MySQL has what tells more apart, so that unique keys still hold.
+		// For the others, use MySQL's collation that distinguishes more, so that unique keys still
+		// hold.
 		if kind == "ai_cs" || kind == "as_ci" && language != "" {
 			kind = "as_cs"
 		}
@@ -139,7 +140,7 @@ func (d dialect) fromUCA1400(name string) (string, bool) {
 	return charset + "_unicode_520_ci", false
 }
 
-// withoutNopad gives MySQL's nearest collation to one of MariaDB's that do not pad.
+// withoutNopad returns MySQL's nearest collation to a NOPAD collation of MariaDB's.
 func withoutNopad(name string) string {
 	switch name {
 	case "utf8mb4_nopad_bin":
@@ -150,11 +151,11 @@ func withoutNopad(name string) string {
 	return strings.Replace(name, "_nopad", "", 1)
 }
 
-// modes that a dialect does not know; the other family has them.
+// mariadbModes are SQL modes that only MariaDB has.
 var mariadbModes = "NO_AUTO_CREATE_USER ORACLE MSSQL DB2 MAXDB POSTGRESQL MYSQL323 MYSQL40 NO_KEY_OPTIONS NO_TABLE_OPTIONS NO_FIELD_OPTIONS " +
 	"IGNORE_BAD_TABLE_OPTIONS EMPTY_STRING_IS_NULL SIMULTANEOUS_ASSIGNMENT TIME_ROUND_FRACTIONAL"
 
-// sqlMode leaves out what the dialect does not know.
+// sqlMode removes modes that the dialect does not know.
 func (d dialect) sqlMode(mode string) string {
 	unknown := mariadbModes
 	if d.mariadb {
@@ -169,8 +170,8 @@ func (d dialect) sqlMode(mode string) string {
 	return strings.Join(out, ",")
 }
 
-// binaryCollation is the collation under which text compares as it does in other
-// engines: byte by byte, blanks at the end included.
+// binaryCollation returns the collation under which text compares as in other engines: byte by
+// byte, including trailing blanks.
 func (d dialect) binaryCollation() string {
 	switch {
 	case d.mariadb:
@@ -181,7 +182,7 @@ func (d dialect) binaryCollation() string {
 	return "utf8mb4_bin"
 }
 
-// caseInsensitive is the collation for text that compares without regard to case.
+// caseInsensitive returns the collation for text that compares without regard to case.
 func (d dialect) caseInsensitive() string {
 	switch {
 	case d.maria(10, 10, 0):
@@ -192,7 +193,7 @@ func (d dialect) caseInsensitive() string {
 	return "utf8mb4_0900_as_ci"
 }
 
-// isFamily reports whether an engine speaks MySQL.
+// isFamily reports whether an engine is MySQL or MariaDB.
 func isFamily(engine string) bool { return engine == "mysql" || engine == "mariadb" }
 
 // finding is shorthand.

@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// versioning leaves system versioning out for MySQL, with the columns that it fills.
+// versioning removes system versioning for MySQL, with the columns that it fills.
 func (w *rewriter) versioning() {
 	if w.r.to.mariadb || !w.r.from.mariadb {
 		return
@@ -29,7 +29,7 @@ func (w *rewriter) versioning() {
 	}
 }
 
-// key adapts a key; false leaves it out.
+// key adapts a key and reports whether to keep it.
 func (w *rewriter) key(it *tableItem) bool {
 	name := "index " + w.m.From.String() + "." + it.name
 	drop := func(why string) bool {
@@ -75,8 +75,8 @@ func (w *rewriter) key(it *tableItem) bool {
 	return true
 }
 
-// wholeLob reports whether a key holds a TEXT or BLOB without a prefix: MariaDB
-// makes such unique keys of hashes.
+// wholeLob reports whether a key has a TEXT or BLOB without a prefix: MariaDB implements such
+// unique keys with hashes.
 func (w *rewriter) wholeLob(it *tableItem) bool {
 	for i := range w.m.From.Indexes {
 		x := &w.m.From.Indexes[i]
@@ -93,13 +93,13 @@ func (w *rewriter) wholeLob(it *tableItem) bool {
 	return false
 }
 
-// A tableOption is one ENGINE=InnoDB of a CREATE TABLE.
+// A tableOption is one option of a CREATE TABLE, such as ENGINE=InnoDB.
 type tableOption struct {
-	name   string // in upper case, words parted by one blank
+	name   string // in upper case, words separated by one blank
 	tokens []sqltext.Token
 }
 
-// Options that both families know, those of MySQL alone, and the storage engines.
+// Options of both families, options of MySQL only, and the storage engines.
 var (
 	commonOptions = setOf("ENGINE,TYPE,AUTO_INCREMENT,AVG_ROW_LENGTH,CHARSET,CHARACTER SET,DEFAULT CHARSET,DEFAULT CHARACTER SET,CHECKSUM,COLLATE,DEFAULT COLLATE,COMMENT," +
 		"CONNECTION,DELAY_KEY_WRITE,INSERT_METHOD,KEY_BLOCK_SIZE,MAX_ROWS,MIN_ROWS,PACK_KEYS,ROW_FORMAT,STATS_AUTO_RECALC,STATS_PERSISTENT,STATS_SAMPLE_PAGES,UNION")
@@ -117,13 +117,12 @@ func setOf(list string) map[string]bool {
 	return out
 }
 
-// isOption reports whether words are the name of an option that takes a value.
+// isOption reports whether words name an option that takes a value.
 func isOption(words string) bool {
 	return commonOptions[words] || mysqlOptions[words] || pathOptions[words]
 }
 
-// options adapts what stands behind the list of columns. Paths on the source's
-// disks are never taken over.
+// options adapts the options after the column list. It never copies paths on the source's disks.
 func (w *rewriter) options() {
 	list := splitOptions(w.c.options)
 	var keep []string
@@ -131,7 +130,7 @@ func (w *rewriter) options() {
 		switch {
 		case pathOptions[o.name]:
 			w.r.find(tidemark.Warning, w.object, o.name+" is left out: it is a path on the source's disks", "")
-		case o.name == "TYPE": // as long ago
+		case o.name == "TYPE": // obsolete name of ENGINE
 			keep = append(keep, "ENGINE="+sqltext.At(o.tokens, len(o.tokens)-1).Text)
 		case w.r.same && !w.lacks():
 			keep = append(keep, sqltext.Join(o.tokens))
@@ -144,18 +143,18 @@ func (w *rewriter) options() {
 	w.c.options = sqltext.Scan(strings.Join(keep, " "))
 }
 
-// option spells one option for the target; empty leaves it out.
+// option returns one option for the target; empty to omit it.
 func (w *rewriter) option(o tableOption) string {
 	value := sqltext.At(o.tokens, len(o.tokens)-1)
 	switch {
 	case o.name == "WITH SYSTEM VERSIONING":
-		return sqltext.Join(o.tokens) // versioning looks at it
+		return sqltext.Join(o.tokens) // versioning decides about it
 	case o.name == "ENGINE":
 		return "ENGINE=" + w.storageEngine(value.Name())
 	case o.name == "ROW_FORMAT" && !w.r.to.mariadb && strings.EqualFold(value.Text, "page"):
 		return ""
 	case o.name == "PAGE_CHECKSUM" || o.name == "TRANSACTIONAL":
-		return "" // of Aria, which InnoDB does by itself
+		return "" // an Aria option; InnoDB does this anyway
 	case commonOptions[o.name] || !w.r.to.mariadb && mysqlOptions[o.name]:
 		return sqltext.Join(o.tokens)
 	case w.r.to.mariadb && w.r.from.mariadb:
@@ -165,7 +164,7 @@ func (w *rewriter) option(o tableOption) string {
 	return ""
 }
 
-// storageEngine gives the storage engine to use on the target.
+// storageEngine returns the storage engine to use on the target.
 func (w *rewriter) storageEngine(name string) string {
 	known := mysqlEngines
 	if w.r.to.mariadb {
@@ -176,7 +175,7 @@ func (w *rewriter) storageEngine(name string) string {
 		out = "InnoDB"
 	}
 	if !w.r.to.mariadb && len(w.c.partition) > 0 && !strings.HasPrefix(strings.ToLower(name), "ndb") {
-		out = "InnoDB" // MySQL 8 partitions no other
+		out = "InnoDB" // MySQL 8 partitions only InnoDB
 	}
 	if !strings.EqualFold(out, name) {
 		w.engine = out
@@ -185,8 +184,7 @@ func (w *rewriter) storageEngine(name string) string {
 	return out
 }
 
-// splitOptions parts table options. Those in MySQL's versioned comments lose the
-// comment.
+// splitOptions splits table options, without MySQL's versioned comments around them.
 func splitOptions(tokens []sqltext.Token) []tableOption {
 	var out []tableOption
 	var name []string
@@ -202,7 +200,7 @@ func splitOptions(tokens []sqltext.Token) []tableOption {
 			continue
 		}
 		words := ""
-		if len(name) < 4 { // no option's name is longer
+		if len(name) < 4 { // no option's name has more words
 			words = strings.ToUpper(strings.Join(append(name, t.Name()), " "))
 		}
 		next := sqltext.Skip(tokens, i+1)
@@ -238,8 +236,8 @@ func splitOptions(tokens []sqltext.Token) []tableOption {
 	return out
 }
 
-// partition adapts the PARTITION BY clause, and leaves it out where the target
-// has no such partitions: the rows are the same.
+// partition adapts the PARTITION BY clause, and removes it if the target has no such partitions:
+// the rows stay the same.
 func (w *rewriter) partition() {
 	p := w.c.partition
 	if len(p) == 0 {
@@ -261,7 +259,7 @@ func (w *rewriter) partition() {
 	w.c.partition = p
 }
 
-// hasDefaultPartition finds LIST partitions with VALUES IN (DEFAULT) or DEFAULT.
+// hasDefaultPartition reports whether a LIST partition has VALUES IN (DEFAULT) or DEFAULT.
 func hasDefaultPartition(p []sqltext.Token) bool {
 	for i, t := range p {
 		if t.Is("default") && !sqltext.At(p, sqltext.Skip(p, i+1)).Punct('=') {

@@ -19,17 +19,17 @@ func (it *tableItem) String() string { return sqltext.Join(it.tokens) }
 // isKey reports whether the item is a key, the primary one included.
 func (it *tableItem) isKey() bool { return it.kind.IsKey() }
 
-// A createTable is the text of a CREATE TABLE, taken apart far enough to build
-// its keys later and to say it for another server.
+// A createTable is a CREATE TABLE, parsed far enough to create its keys later and to rewrite it for
+// another server.
 type createTable struct {
 	items     []tableItem
 	options   []sqltext.Token // ENGINE=InnoDB ...
 	partition []sqltext.Token // PARTITION BY ..., without the comment that MySQL puts around it
-	wrapped   string          // "/*!50100" where there was one
+	wrapped   string          // "/*!50100" if the clause was in such a comment
 }
 
-// parseCreateTable takes a CREATE TABLE apart as SHOW CREATE TABLE prints it, and
-// as mysqldump does. ok is false for anything else.
+// parseCreateTable parses a CREATE TABLE as printed by SHOW CREATE TABLE and mysqldump. ok is false
+// for anything else.
 func parseCreateTable(sql string) (c createTable, ok bool) {
 	tokens := sqltext.Scan(strings.TrimRight(sql, "; \t\r\n"))
 	open := max(slices.IndexFunc(tokens, isOpen), 0)
@@ -66,7 +66,7 @@ func newTableItem(tokens []sqltext.Token) tableItem {
 
 func isOpen(t sqltext.Token) bool { return t.Punct('(') }
 
-// list gives what is in the item's first parentheses.
+// list returns the elements in the item's first parentheses.
 func (it *tableItem) list() [][]sqltext.Token {
 	open := slices.IndexFunc(it.tokens, isOpen)
 	if open < 0 {
@@ -75,8 +75,8 @@ func (it *tableItem) list() [][]sqltext.Token {
 	return sqltext.SplitList(it.tokens[open+1 : sqltext.Closing(it.tokens, open)])
 }
 
-// keyColumns gives the names of the columns of a key or foreign key, in order;
-// an expression is an empty name.
+// keyColumns returns the column names of a key or foreign key, in order; an expression has an empty
+// name.
 func (it *tableItem) keyColumns() []string {
 	var out []string
 	for _, part := range it.list() {
@@ -89,8 +89,8 @@ func (it *tableItem) keyColumns() []string {
 	return out
 }
 
-// foreignTails gives what each foreign key says after REFERENCES t (c): its
-// actions, which information_schema does not tell as exactly.
+// foreignTails returns the text of each foreign key after REFERENCES t (c): its actions, which
+// information_schema reports less exactly.
 func (c *createTable) foreignTails() map[string]string {
 	out := map[string]string{}
 	for i := range c.items {
@@ -107,11 +107,10 @@ func (c *createTable) foreignTails() map[string]string {
 	return out
 }
 
-// has reports whether the keyword stands in the item outside of parentheses.
+// has reports whether the item contains the keyword outside parentheses.
 func (it *tableItem) has(word string) bool { return sqltext.Find(it.tokens, word) >= 0 }
 
-// option gives the value of a table option such as ENGINE; empty if it is not
-// there.
+// option returns the value of a table option such as ENGINE; empty if absent.
 func (c *createTable) option(word string) string {
 	i := sqltext.Find(c.options, word)
 	if i < 0 {
@@ -124,7 +123,7 @@ func (c *createTable) option(word string) string {
 	return sqltext.At(c.options, i).Name()
 }
 
-// autoIncrement names the column that numbers itself.
+// autoIncrement returns the name of the AUTO_INCREMENT column.
 func (c *createTable) autoIncrement() string {
 	for i := range c.items {
 		if it := &c.items[i]; it.kind == sqltext.Column && it.has("auto_increment") {
@@ -134,7 +133,7 @@ func (c *createTable) autoIncrement() string {
 	return ""
 }
 
-// notNull reports whether a column is declared so.
+// notNull reports whether a column is declared NOT NULL.
 func (c *createTable) notNull(column string) bool {
 	for i := range c.items {
 		if it := &c.items[i]; it.kind == sqltext.Column && strings.EqualFold(it.name, column) {
@@ -145,16 +144,14 @@ func (c *createTable) notNull(column string) bool {
 	return false
 }
 
-// inCreate says for each item whether the table needs it from the start: columns,
-// checks, the primary key, and the keys that cannot come later. A key that comes
-// later costs one pass over the table; a key that is there while rows are
-// loaded costs a search in it for every row.
+// inCreate reports for each item whether CREATE TABLE must contain it: columns, checks, the primary
+// key, and keys that cannot be added later. A key that is added later costs one scan of the table;
+// a key that is there while rows are loaded costs a search in it for every row.
 //
-// What cannot come later: the key that AUTO_INCREMENT needs; on a table without
-// primary key the first unique key on columns that are NOT NULL, because InnoDB
-// stores the rows in its order; and for the storage engines that have no
-// cheap way of adding keys, all of them. With a key that stays, those listed
-// before it stay too, so that SHOW CREATE lists them in the old order.
+// Keys that cannot be added later: the key that AUTO_INCREMENT needs; on a table without a primary
+// key the first unique key on NOT NULL columns, because InnoDB stores the rows in its order; and
+// all keys on storage engines that cannot add keys cheaply. Keys listed before a key that stays
+// also stay, so that SHOW CREATE keeps their order.
 func (c *createTable) inCreate() []bool {
 	keep := make([]bool, len(c.items))
 	engine := strings.ToLower(c.option("engine"))
@@ -184,8 +181,8 @@ func (c *createTable) inCreate() []bool {
 	return keep
 }
 
-// keyFor finds the key that is to serve the AUTO_INCREMENT column: one that begins
-// with it, else one that has it at all, which MyISAM and Aria count by; -1 is none.
+// keyFor finds the key for the AUTO_INCREMENT column: one that begins with it, else one that
+// contains it, by which MyISAM and Aria count; -1 if there is none.
 func (c *createTable) keyFor(auto string) int {
 	holds := -1
 	for i := range c.items {
@@ -208,8 +205,8 @@ func (c *createTable) keyFor(auto string) int {
 	return holds
 }
 
-// leads reports whether a key that is kept can serve the AUTO_INCREMENT column:
-// it is its first column, or on MyISAM and Aria any.
+// leads reports whether a kept key suits the AUTO_INCREMENT column: as its first column, or, on
+// MyISAM and Aria, as any.
 func (c *createTable) leads(keep []bool, auto string) bool {
 	engine := strings.ToLower(c.option("engine"))
 	for i := range c.items {
@@ -238,7 +235,7 @@ func (c *createTable) allNotNull(it *tableItem) bool {
 	return true
 }
 
-// create spells the CREATE TABLE under a name, with the items that keep says.
+// create returns the CREATE TABLE with a new name, and the items marked in keep.
 func (c *createTable) create(name string, keep []bool) string {
 	var b strings.Builder
 	b.WriteString("CREATE TABLE " + name + " (\n")
@@ -259,7 +256,7 @@ func (c *createTable) create(name string, keep []bool) string {
 	return b.String()
 }
 
-// partitioning spells the PARTITION BY clause as it was.
+// partitioning returns the PARTITION BY clause unchanged.
 func (c *createTable) partitioning() string {
 	if c.wrapped != "" {
 		return c.wrapped + " " + sqltext.Join(c.partition) + " */"

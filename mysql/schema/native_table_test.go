@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysqltype"
 )
 
-// fromDump renders one CREATE TABLE as a dump brings it.
+// fromDump renders one CREATE TABLE as found in a dump.
 func fromDump(t *testing.T, to dialect, engine, version, create string) (objects []tidemark.Object, findings []tidemark.Finding) {
 	t.Helper()
 	id := tidemark.TableID{Schema: "old", Name: "t"}
@@ -81,7 +81,7 @@ func TestTypeMapCovers(t *testing.T) {
 		}
 		seen[r.From] = true
 	}
-	// Every kind has an answer that is a type of MySQL's, for any parameters.
+	// Every kind maps to a MySQL type, for any parameters.
 	for k := tidemark.Other; k <= tidemark.Geometry; k++ {
 		for _, n := range []int64{0, 1, 255, 256, 16383, 16384, 70000, 1 << 24, 1 << 32} {
 			typ := tidemark.Type{Kind: k, Length: n, Bits: 64, Precision: int(min(n, 1000)), Scale: int(min(n, 1000) / 2), Labels: []string{"a"}}

@@ -8,25 +8,26 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// What foreign keys do to rows (CASCADE, SET NULL) and columns that are computed from them, or checks that read
-// them, exclude each other in part, and differently:
+// Actions of foreign keys (CASCADE, SET NULL) conflict with some generated columns and checks that
+// read the key's columns, differently by server:
 //
 //	                                       MySQL      MariaDB
-//	CASCADE on the base of a STORED one    refused    ON DELETE taken, by CREATE TABLE and ALGORITHM=COPY; ON UPDATE refused
+//	CASCADE on the base of a STORED one    refused    ON DELETE accepted, by CREATE TABLE and ALGORITHM=COPY; ON UPDATE refused
 //	SET NULL on the base of a STORED one   refused    refused
-//	on a generated column itself           both take ON DELETE CASCADE alone
-//	on a column that a check reads         both take ON DELETE CASCADE alone
+//	on a generated column itself           both accept only ON DELETE CASCADE
+//	on a column that a check reads         both accept only ON DELETE CASCADE
 //
-// ALTER TABLE in place refuses what the second column takes with error 138, whatever foreign_key_checks is.
+// ALTER TABLE in place refuses with error 138 what the second column accepts, regardless of
+// foreign_key_checks.
 
-// A computedFrom says what of a table depends on values that a foreign key's action would change.
+// A computedFrom lists what in a table depends on values that a foreign key's action would change.
 type computedFrom struct {
 	generated map[string]bool   // columns, in lower case
-	bases     map[string]string // what STORED ones are computed from, and by which of them
-	checked   map[string]string // columns that checks read, and the check's text
+	bases     map[string]string // base columns of STORED ones: the STORED column by base
+	checked   map[string]string // the check's text by the columns it reads
 }
 
-// readComputed takes apart the CREATE TABLE that makes a table here.
+// readComputed parses the CREATE TABLE of the target.
 func readComputed(create string) computedFrom {
 	out := computedFrom{generated: map[string]bool{}, bases: map[string]string{}, checked: map[string]string{}}
 	c, _ := parseCreateTable(create)
@@ -54,7 +55,7 @@ func readComputed(create string) computedFrom {
 	return out
 }
 
-// base notes what a column is computed from, through other generated columns too.
+// base records the base columns of a column, also through other generated columns.
 func (c *computedFrom) base(name, stored string, reads map[string][]string) {
 	for _, from := range reads[name] {
 		if c.bases[from] == "" {
@@ -64,7 +65,8 @@ func (c *computedFrom) base(name, stored string, reads map[string][]string) {
 	}
 }
 
-// mentioned gives the names in the first parentheses of tokens, in lower case: columns, and words that are none.
+// mentioned returns the names in the first parentheses of tokens, in lower case: columns, and also
+// words that are not columns.
 func mentioned(tokens []sqltext.Token) []string {
 	open := slices.IndexFunc(tokens, isOpen)
 	if open < 0 {
@@ -79,7 +81,8 @@ func mentioned(tokens []sqltext.Token) []string {
 	return out
 }
 
-// algorithm gives what ADD FOREIGN KEY has to say besides, or why the server refuses the key however it is said.
+// algorithm returns the clause to append to ADD FOREIGN KEY, or why the server refuses the key in
+// any form.
 func (r *renderer) algorithm(c computedFrom, f *tidemark.ForeignKey, cols []string) (clause, refused string) {
 	deletes, updates := changing(f.OnDelete), changing(f.OnUpdate)
 	harmful := "ON UPDATE " + updates
@@ -105,7 +108,7 @@ func (r *renderer) algorithm(c computedFrom, f *tidemark.ForeignKey, cols []stri
 	return clause, ""
 }
 
-// changing gives the action of a foreign key that changes or deletes rows here.
+// changing returns the action if it changes or deletes rows here.
 func changing(action string) string {
 	if action == "CASCADE" || action == "SET NULL" {
 		return action

@@ -8,8 +8,9 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A foreign key that Render says the server refuses, it refuses; every other one it takes as Render spells it, and takes
-// it without ALGORITHM=COPY where Render leaves that out: each action beside each kind of column and check.
+// The server refuses each foreign key that Render predicts it refuses, and accepts every other one
+// as Render writes it, without ALGORITHM=COPY where Render omits that: each action with each kind
+// of column and check.
 func TestActionsBesideComputedColumns(t *testing.T) {
 	t.Parallel()
 	bodies := []string{

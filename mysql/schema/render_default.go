@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// someOf lists the first of some names and counts the others.
+// someOf lists the first names and counts the others.
 func someOf(names []string) string {
 	list := strings.Join(names[:min(3, len(names))], ", ")
 	if n := len(names) - 3; n > 0 {
@@ -18,8 +18,8 @@ func someOf(names []string) string {
 	return list
 }
 
-// defaultSQL spells a column's default, with a blank before it; empty if there is
-// none, or none that can be said.
+// defaultSQL returns a column's DEFAULT clause, with a blank before it; empty if the column has
+// none, or none that can be translated.
 func (b *builder) defaultSQL(c *builtColumn, object string) string {
 	d := c.col.Default
 	if d == nil || c.col.Identity != nil || c.col.Generated != "" {
@@ -61,8 +61,8 @@ func (b *builder) defaultValue(c *builtColumn, d *tidemark.Default) (sql, why st
 	return "(" + expr + ")", ""
 }
 
-// nowDefault says the current time. An instant of another engine is kept as a
-// datetime in UTC, so its default is in UTC too, whatever the session's zone.
+// nowDefault returns a default of the current time. An instant of another engine is kept as a
+// datetime in UTC, so its default is in UTC too, whatever the session's time zone.
 func (b *builder) nowDefault(c *builtColumn) string {
 	switch c.typ.Kind {
 	case tidemark.DateTime:
@@ -80,7 +80,7 @@ func (b *builder) nowDefault(c *builtColumn) string {
 	return "(CURRENT_TIMESTAMP(6))"
 }
 
-// literalDefault spells a value in canonical text for the column.
+// literalDefault returns the SQL literal of a canonical value for the column.
 func (c *builtColumn) literalDefault(v string) (sql, why string) {
 	switch c.typ.Kind {
 	case tidemark.Int, tidemark.Decimal, tidemark.Float, tidemark.Year:

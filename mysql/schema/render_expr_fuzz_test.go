@@ -7,8 +7,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// closed reports whether SQL is one expression for a server: quotes and parentheses close, and no comment or end of a
-// statement begins in it.
+// closed reports whether SQL is one expression for a server: quotes and parentheses are closed, and
+// it contains no comment or end of statement.
 func closed(sql string) bool {
 	deep := 0
 	for i := 0; i < len(sql); i++ {
@@ -46,8 +46,8 @@ func closed(sql string) bool {
 	return deep == 0
 }
 
-// Whatever an expression of PostgreSQL's is, it is refused, or becomes one expression of bounded length, which is the
-// same whatever stands around it.
+// FuzzExpression: any PostgreSQL expression is refused, or becomes one expression of bounded length
+// that does not depend on its context.
 func FuzzExpression(f *testing.F) {
 	for _, in := range []string{"((a > 1) AND (b ~~ 'x%'::text))", "CASE WHEN c THEN - -1 ELSE 'it''s' END", "(a = ANY (ARRAY[1, 2]))", "((b)::text = ANY ((ARRAY['x'::character varying, 'y'::character varying])::text[]))", "lower(\"b\"\"\")", "a IS NOT NULL OR NOT c", "'\\'", "now()", "(a)::numeric(10,2)", "1-(-2)", "a /2", "b || 'x'", "COALESCE(b, ''::text)"} {
 		f.Add(in)

@@ -37,8 +37,9 @@ func (b *builder) primaryKey() {
 	b.now = append(b.now, "PRIMARY KEY ("+parts+")"+b.indexComment(object, k))
 }
 
-// computedIn gives a column of a key that the server does not take into a primary key: MariaDB none that is computed,
-// MySQL none that is virtual; nor may one be NULL, as one is whose expression is not translated.
+// computedIn returns a column of a key that the server does not accept in a primary key: MariaDB
+// accepts no generated column, MySQL no virtual one; nor may a column be nullable, as one whose
+// expression is not translated is.
 func (b *builder) computedIn(k *tidemark.Index) *builtColumn {
 	for _, p := range k.Parts {
 		c := b.column(p.Column)
@@ -52,7 +53,7 @@ func (b *builder) computedIn(k *tidemark.Index) *builtColumn {
 	return nil
 }
 
-// leadingKey makes the name under which b.leading knows a key's columns.
+// leadingKey returns the key of b.leading for a key's columns.
 func leadingKey(parts []tidemark.IndexPart) string {
 	var out strings.Builder
 	for _, p := range parts {
@@ -61,7 +62,7 @@ func leadingKey(parts []tidemark.IndexPart) string {
 	return out.String()
 }
 
-// keyParts spells the columns of a key, or says why they cannot be one.
+// keyParts returns the column list of a key, or why they cannot form one.
 func (b *builder) keyParts(x *tidemark.Index) (sql, why string) {
 	var out []string
 	for _, p := range x.Parts {
@@ -93,11 +94,11 @@ func (b *builder) keyParts(x *tidemark.Index) (sql, why string) {
 	return strings.Join(out, ","), ""
 }
 
-// longText is the length from which on an expression gives TEXT, which cannot be
-// in a key, instead of VARCHAR.
+// longText is the length from which an expression returns TEXT, which cannot be in a key, instead
+// of VARCHAR.
 const longText = 512
 
-// keyExpression says the expression of a key, or why it cannot be one.
+// keyExpression translates the expression of a key, or returns why it cannot be in one.
 func (b *builder) keyExpression(expr string) (sql, why string) {
 	if b.r.mysql {
 		sql, err := b.expression(expr)
@@ -123,11 +124,11 @@ func (b *builder) keyExpression(expr string) (sql, why string) {
 	return sql, ""
 }
 
-// fit makes room for the columns of a key that must stand in it whole: texts get
-// the length that the key has room for. It says why that cannot be.
+// fit limits the columns of a key that must contain them whole: texts get the length that the key
+// has room for. If that is impossible, it returns why.
 //
-// A prefix would not do: two values that differ behind it would be one. A value
-// that is longer than the column is refused, not cut.
+// A prefix is not enough: two values that differ after it would be equal. A value longer than the
+// column is refused, not truncated.
 func (b *builder) fit(object string, x *tidemark.Index) (why string) {
 	limit, fixed := int64(keyBytes), int64(0)
 	var vary []*builtColumn
@@ -138,7 +139,7 @@ func (b *builder) fit(object string, x *tidemark.Index) (why string) {
 			return "column " + p.Column + " is not copied"
 		case c.inKey() < 0:
 			return "a column of type " + c.sql + " cannot be in a key"
-		case p.Prefix > 0: // of a source that speaks MySQL: it fits
+		case p.Prefix > 0: // from a MySQL or MariaDB source: it fits
 			fixed += int64(p.Prefix) * c.perChar
 		case c.variable():
 			vary = append(vary, c)
@@ -162,7 +163,7 @@ func (b *builder) fit(object string, x *tidemark.Index) (why string) {
 	return ""
 }
 
-// bound gives a text column a length.
+// bound limits the length of a text column.
 func (b *builder) bound(object string, c *builtColumn, n int64) {
 	old := c.sql
 	c.sql = fmt.Sprintf("varchar(%d)", n)
@@ -173,8 +174,7 @@ func (b *builder) bound(object string, c *builtColumn, n int64) {
 	b.r.find(tidemark.Warning, "column "+b.m.To.String()+"."+c.col.Name, fmt.Sprintf("becomes %s instead of %s, to fit into %s: longer values are refused", c.sql, old, object), "")
 }
 
-// indexes sorts the other keys: those that ensure something first, because they
-// decide on lengths.
+// indexes adds the other keys, unique ones first, because they decide on lengths.
 func (b *builder) indexes() {
 	list := make([]*tidemark.Index, len(b.m.To.Indexes))
 	for i := range b.m.To.Indexes {
@@ -194,7 +194,7 @@ func (b *builder) indexes() {
 			b.fit("unique index "+x.Name, x)
 		}
 	}
-	for i := range b.m.To.ForeignKeys { // children and parents must be indexed whole
+	for i := range b.m.To.ForeignKeys { // the index of children and parents must contain whole columns
 		b.fitForeign(&b.m.To.ForeignKeys[i])
 	}
 	for _, x := range list {
@@ -215,7 +215,7 @@ func (b *builder) fitForeign(f *tidemark.ForeignKey) {
 	}
 }
 
-// index adds a key to those that are made later, or says why not.
+// index adds a key to those created later, or reports why not.
 func (b *builder) index(x *tidemark.Index) {
 	object := "index " + b.m.To.String() + "." + x.Name
 	unique := x.Unique
@@ -265,7 +265,7 @@ func (b *builder) indexComment(object string, x *tidemark.Index) string {
 	return " COMMENT " + b.comment(object, x.Comment, 1024)
 }
 
-// An addedKey is a key for the ALTER.
+// An addedKey is a key that the ALTER adds.
 type addedKey struct {
 	lead string // its first column
 	sql  string
@@ -279,7 +279,7 @@ func (b *builder) addKey(unique bool, name, lead, parts, comment string) {
 	b.later = append(b.later, addedKey{lead, word + server.Quote(name) + " (" + parts + ")" + comment})
 }
 
-// keyName gives a key a name that is free in its table.
+// keyName returns a name for a key that is free in its table.
 func (b *builder) keyName(name string) string {
 	name = Shorten(name, maxName)
 	out := name
@@ -291,7 +291,7 @@ func (b *builder) keyName(name string) string {
 	return out
 }
 
-// prefixes lets an index that ensures nothing hold the beginning of texts only.
+// prefixes lets an index that is not unique contain only the beginning of texts.
 func (b *builder) prefixes(x *tidemark.Index) {
 	var sum int64
 	for _, p := range x.Parts {
@@ -313,7 +313,7 @@ func (b *builder) prefixes(x *tidemark.Index) {
 	}
 }
 
-// special adds FULLTEXT and SPATIAL keys, which only a source that speaks MySQL has.
+// special adds FULLTEXT and SPATIAL keys, which only MySQL and MariaDB sources have.
 func (b *builder) special(x *tidemark.Index, leave func(string)) {
 	var cols []string
 	for _, p := range x.Parts {
@@ -336,8 +336,8 @@ func (b *builder) special(x *tidemark.Index, leave func(string)) {
 	}
 }
 
-// foreignKeyIndexes adds the index that a foreign key needs on the child, where
-// none is there: with the others it is made in one pass, later it would take its own.
+// foreignKeyIndexes adds the index that a foreign key needs on the child, if missing: together with
+// the others it takes no extra pass.
 func (b *builder) foreignKeyIndexes() {
 	for i := range b.m.To.ForeignKeys {
 		f := &b.m.To.ForeignKeys[i]
@@ -369,9 +369,8 @@ func (b *builder) foreignKeyIndexes() {
 	}
 }
 
-// orderAsKey puts the columns of a foreign key in the order of the parent's key:
-// InnoDB looks at the first columns of a key, in their order. ok is false where
-// the parent has no such key.
+// orderAsKey puts the columns of a foreign key in the order of the parent's key: InnoDB requires
+// the first columns of a key, in order. ok is false if the parent has no such key.
 func orderAsKey(p *tidemark.Move, cols, refs []string) ([]string, []string, bool) {
 	var keys []*tidemark.Index
 	if p.To.Key != nil {
@@ -401,8 +400,8 @@ func orderAsKey(p *tidemark.Move, cols, refs []string) ([]string, []string, bool
 	return cols, refs, false
 }
 
-// fitForeignKey orders a foreign key's columns as the parent's key has them, and
-// says what keeps it from being made.
+// fitForeignKey orders a foreign key's columns as in the parent's key, and returns what prevents
+// its creation.
 func (r *renderer) fitForeignKey(m, p *tidemark.Move, cols, refs []string) ([]string, []string, string) {
 	cols, refs, ok := orderAsKey(p, cols, refs)
 	if !ok {
@@ -411,7 +410,7 @@ func (r *renderer) fitForeignKey(m, p *tidemark.Move, cols, refs []string) ([]st
 	child, parent := r.built[m.From.TableID], r.built[p.From.TableID]
 	for i := range cols {
 		if child == nil || parent == nil {
-			break // one keeps the source's types
+			break // one of them keeps the source's types
 		}
 		if a, b := child.column(cols[i]), parent.column(refs[i]); a != nil && b != nil && !sameForKeys(a, b) {
 			return nil, nil, fmt.Sprintf("%s is %s and %s is %s, which must be the same here", cols[i], a.sql, refs[i], b.sql)
@@ -420,7 +419,7 @@ func (r *renderer) fitForeignKey(m, p *tidemark.Move, cols, refs []string) ([]st
 	return cols, refs, ""
 }
 
-// sameForKeys reports whether InnoDB takes two columns as the ends of a foreign key.
+// sameForKeys reports whether InnoDB accepts two columns as child and parent of a foreign key.
 func sameForKeys(a, b *builtColumn) bool {
 	x, y := &a.typ, &b.typ
 	text := func(k tidemark.TypeKind) bool { return k == tidemark.Char || k == tidemark.Varchar }

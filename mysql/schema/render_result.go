@@ -6,18 +6,18 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// rendered is what rendering gives: objects, and what is to be said about them.
+// rendered is the result of rendering: objects, and findings about them.
 type rendered struct {
 	objects  []tidemark.Object
 	findings []tidemark.Finding
 
 	done   map[string]bool       // IDs of objects
-	counts map[sharedFinding]int // findings that are told once
+	counts map[sharedFinding]int // findings that are reported once
 	order  []sharedFinding
 	losses []typeLoss
 }
 
-// A sharedFinding is told once, with the number of its places.
+// A sharedFinding is reported once, with the number of its occurrences.
 type sharedFinding struct {
 	severity tidemark.Severity
 	text     string
@@ -45,7 +45,7 @@ func (r *rendered) find(severity tidemark.Severity, object, text, hint string) {
 	r.findings = append(r.findings, finding(severity, object, text, hint))
 }
 
-// once counts a finding that many columns may share.
+// once counts one occurrence of a finding that many columns may share.
 func (r *rendered) once(severity tidemark.Severity, text string) {
 	key := sharedFinding{severity, text}
 	if r.counts[key]++; r.counts[key] == 1 {
@@ -53,7 +53,7 @@ func (r *rendered) once(severity tidemark.Severity, text string) {
 	}
 }
 
-// sumUp tells the findings that were counted.
+// sumUp reports the counted findings.
 func (r *rendered) sumUp() {
 	r.tellLosses()
 	for _, key := range r.order {
@@ -69,8 +69,8 @@ func (r *rendered) loses(rule *TypeRule, column string) {
 	r.losses = append(r.losses, typeLoss{rule, column})
 }
 
-// tellLosses makes one finding of each rule that changes values, and one of all
-// that refuse them.
+// tellLosses creates one finding for each rule that changes values, and one for all rules that
+// refuse values.
 func (r *rendered) tellLosses() {
 	var refused []string
 	for i := range typeMap {

@@ -9,13 +9,13 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// Script writes the statements of objects as the client program mysql reads them from a file.
+// Script returns the statements of objects as a script for the mysql client program.
 func (e *Schema) Script(objects []tidemark.Object) []byte {
 	var b bytes.Buffer
 	b.WriteString("SET NAMES utf8mb4;\nSET time_zone='+00:00', foreign_key_checks=0, unique_checks=0, sql_mode='STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES';\n")
 	made := map[string]bool{}
 	for _, o := range objects {
-		// A target has the database of its own URL already.
+		// The database of the target's URL already exists.
 		if s := o.Table.Schema; o.Kind == "table" && !made[s] {
 			made[s] = true
 			fmt.Fprintf(&b, "CREATE DATABASE IF NOT EXISTS %s;\n", server.Quote(s))
@@ -38,8 +38,8 @@ func (e *Schema) Script(objects []tidemark.Object) []byte {
 	return b.Bytes()
 }
 
-// LoadStatements load rows of a range from the standard input of the client program. Bytes are
-// stored as they are, as Write does it (loadStatement).
+// LoadStatements returns the statements that load rows of a range from the client program's
+// standard input. Bytes are stored unchanged, as in Write (loadStatement).
 func (e *Schema) LoadStatements(m *tidemark.Move, _ *tidemark.Range) []string {
 	var cols, set []string
 	for i, c := range m.Columns() {

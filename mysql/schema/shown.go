@@ -10,18 +10,18 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// A Shown is what information_schema says of a table now.
+// A Shown is the current information_schema entry of a table.
 type Shown struct {
 	Columns []tidemark.Column
-	Key     []string // of the primary key, or else of a unique index without NULLs
+	Key     []string // columns of the primary key, or else of a unique index without NULLs
 	Primary bool
-	Form    string // TABLE_TYPE; empty: there is none
-	Charset string // of columns that name none
+	Form    string // TABLE_TYPE; empty: no such table
+	Charset string // default for columns that name none
 	Keys    []UniqueKey
-	End     uint64 // of the log after that was asked
+	End     uint64 // end of the log after the query
 }
 
-// A UniqueKey is a unique key. A part that is no column is "".
+// A UniqueKey is a unique key. A part that is not a column is "".
 type UniqueKey struct {
 	Name    string   `json:"name"`
 	Columns []string `json:"columns"`
@@ -29,7 +29,7 @@ type UniqueKey struct {
 
 const PrimaryKey = "PRIMARY"
 
-// Show asks information_schema for a table.
+// Show reads a table from information_schema.
 func (e *Schema) Show(ctx context.Context, id tidemark.TableID) (*Shown, error) {
 	c, back, err := e.Lend(ctx)
 	if err != nil {
@@ -44,7 +44,7 @@ func (e *Schema) Show(ctx context.Context, id tidemark.TableID) (*Shown, error) 
 		return nil, err
 	}
 	out := &Shown{}
-	for name, t := range found { // as the server writes its name
+	for name, t := range found { // names are as the server writes them
 		if out.Form == "" || name == id {
 			out = t
 		}
@@ -53,8 +53,8 @@ func (e *Schema) Show(ctx context.Context, id tidemark.TableID) (*Shown, error) 
 	return out, err
 }
 
-// ShowAll asks for all tables of the engine, for what databases give to new ones, and for the
-// end of the log after that.
+// ShowAll reads all tables in the engine's scope, the databases' default character sets, and then
+// the end of the log.
 func (e *Schema) ShowAll(ctx context.Context) (tables map[tidemark.TableID]*Shown, charsets map[string]string, end uint64, err error) {
 	c, back, err := e.Lend(ctx)
 	if err != nil {
@@ -75,7 +75,7 @@ func (e *Schema) ShowAll(ctx context.Context) (tables map[tidemark.TableID]*Show
 	return tables, charsets, end, err
 }
 
-// shownTables asks for the tables for which a condition on information_schema.TABLES holds.
+// shownTables reads the tables that satisfy a condition on information_schema.TABLES.
 func (d *describer) shownTables(where string) (map[tidemark.TableID]*Shown, error) {
 	out := map[tidemark.TableID]*Shown{}
 	err := d.each("SELECT TABLE_SCHEMA, TABLE_NAME, TABLE_TYPE, TABLE_COLLATION FROM information_schema.TABLES WHERE "+where, func(r rowReader) {
@@ -110,8 +110,8 @@ func (d *describer) shownTables(where string) (map[tidemark.TableID]*Shown, erro
 	return out, err
 }
 
-// SetKey finds the key by which rows are known: the primary one, or else the first unique one
-// without NULLs.
+// SetKey finds the key that identifies rows: the primary one, or else the first unique one without
+// NULLs.
 func (shown *Shown) SetKey(keys []UniqueKey) {
 	shown.Keys = keys
 	nullable := map[string]bool{"": true}

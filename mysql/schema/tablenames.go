@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// TableNames returns the tables of the database, or of all, that have rows of their own.
+// TableNames returns the tables of the database, or of all databases, that have rows of their own.
 func (e *Schema) TableNames(ctx context.Context) (out []tidemark.TableID, _ error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {

@@ -96,7 +96,7 @@ func TestCollations(t *testing.T) {
 			t.Errorf("%s for %+v: got %s, want %s", c.name, c.d, got, c.want)
 		}
 	}
-	// All that are said must be there.
+	// All returned collations must exist.
 	for _, srv := range []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t)} {
 		e := schemaOf(t, srv.NewDatabase(t, "collations"))
 		other := testdb.MySQL(t)
@@ -134,7 +134,7 @@ func schemaOf(t *testing.T, url string) *Schema {
 	return &Schema{Server: s}
 }
 
-// Whatever the text, what reads it comes to an end, and does not panic.
+// FuzzReaders: readers of any text terminate and do not panic.
 func FuzzReaders(f *testing.F) {
 	for _, s := range []string{"CREATE TABLE `t` (`a` int NOT NULL DEFAULT '1' COMMENT 'it''s', KEY `k` (`a`)) ENGINE=InnoDB", "/*!80023 INVISIBLE */ 'a''b\\'c' `x``y` -- c\n# d\n\"e\" /* f */ /*M!100301 COMPRESSED*/", "'", "`", "/*", "/*!"} {
 		f.Add(s)

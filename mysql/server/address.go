@@ -18,48 +18,47 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// address is where a server is, who asks, and what must be true of the connection.
+// address is a server's location, the account, and the security that the connection needs.
 type address struct {
 	network, host  string // "tcp" and host:port, or "unix" and a path
 	user, password string
 	db             string
 	mode           tlsMode
-	tls            *tls.Config // nil: none; never verifies by itself, see verification
-	name           string      // the host that a certificate must name
+	tls            *tls.Config // nil: no TLS; verification checks the certificate, not the TLS library
+	name           string      // host name required in the certificate
 	trust          trust
 	timeout        time.Duration
 	masked         string // for messages
 }
 
-// A tlsMode says what of TLS a connection must have. The manual has a table of what each
-// of them protects against.
+// A tlsMode is the TLS that a connection needs. The manual lists what each mode protects against.
 type tlsMode uint8
 
 const (
 	tlsOff        tlsMode = iota
-	tlsAuto               // where the server has it; who does not prove who it is is warned about
-	tlsPreferred          // where the server has it, whoever it is
-	tlsRequired           // whoever it is
-	tlsVerifyCA           // signed by a known authority
-	tlsVerifyFull         // and for this host
+	tlsAuto               // if the server supports it; warns about an unverified server
+	tlsPreferred          // if the server supports it, unverified
+	tlsRequired           // TLS always, unverified
+	tlsVerifyCA           // certificate signed by a known authority
+	tlsVerifyFull         // and issued for this host
 )
 
-// optional reports whether a server without TLS will do.
+// optional reports whether a server without TLS is accepted.
 func (m tlsMode) optional() bool { return m == tlsOff || m == tlsAuto || m == tlsPreferred }
 
-// trust are the user's exceptions: by whom the password may be seen although the
-// connection does not prove whose it is. The names are those of MySQL's client.
+// trust holds the user's exceptions: which servers may see the password although the connection
+// does not authenticate them. The names are those of MySQL's client.
 type trust struct {
 	cleartext bool           // enable-cleartext-plugin
 	serverKey bool           // get-server-public-key
 	key       *rsa.PublicKey // server-public-key-path
 }
 
-// urlOptions are those of a URL, by name, for messages and the parser.
+// urlOptions are the options of a URL by name, for messages and the parser.
 var urlOptions = map[string]bool{"tls": true, "tls-ca": true, "tls-cert": true, "tls-key": true, "socket": true, "connect-timeout": true,
 	"enable-cleartext-plugin": true, "get-server-public-key": true, "server-public-key-path": true}
 
-// otherNames are options of other programs, with what they are called here.
+// otherNames maps options of other programs to our names for them.
 var otherNames = map[string]string{
 	"sslmode": "tls", "ssl-mode": "tls", "ssl": "tls", "ssl_mode": "tls", "usessl": "tls", "sslrootcert": "tls-ca", "ssl-ca": "tls-ca", "ssl_ca": "tls-ca",
 	"sslcert": "tls-cert", "ssl-cert": "tls-cert", "sslkey": "tls-key", "ssl-key": "tls-key", "host": "socket", "unix_socket": "socket",
@@ -141,7 +140,7 @@ func duration(text string) (time.Duration, error) {
 	return time.Duration(seconds) * time.Second, nil
 }
 
-// unknownOption lists the valid ones, with the one that is probably meant first.
+// unknownOption lists the valid options, the one probably meant first.
 func unknownOption(key string) string {
 	var names []string
 	for name := range urlOptions {
@@ -195,7 +194,7 @@ func (a *address) setTLS(query url.Values, local bool) error {
 	case "":
 		switch {
 		case file != "":
-			a.mode = tlsVerifyCA // whoever names an authority wants it to be asked
+			a.mode = tlsVerifyCA // naming an authority asks for verification by it
 		case local:
 			a.mode = tlsOff
 		default:
@@ -214,7 +213,8 @@ func (a *address) setTLS(query url.Values, local bool) error {
 	default:
 		return fmt.Errorf("tls is false, preferred, true, verify-ca or verify-full, not %q", mode)
 	}
-	// It is verified by hand, after the handshake: what comes of it depends on the mode.
+	// We verify the certificate ourselves, after the handshake: the consequence depends on the
+	// mode.
 	c := &tls.Config{ServerName: a.name, MinVersion: tls.VersionTLS12, InsecureSkipVerify: true}
 	if file != "" {
 		pem, err := os.ReadFile(file)
@@ -239,8 +239,8 @@ func (a *address) setTLS(query url.Values, local bool) error {
 	return nil
 }
 
-// verification checks the certificates of a connection: who signed them, and, unless the
-// mode is verify-ca, which host they name. nil means that the server has proved itself.
+// verification checks the certificates of a connection: who signed them, and, unless the mode is
+// verify-ca, which host they name. nil means that the server is authenticated.
 func (a *address) verification(s tls.ConnectionState) error {
 	if len(s.PeerCertificates) == 0 {
 		return errors.New("the server showed no certificate")

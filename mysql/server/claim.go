@@ -12,7 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// claimLook is how often a claim looks whether it still has its lock: a server that restarts forgets it.
+// claimLook is how often a claim checks that it still holds its lock: a server that restarts
+// forgets locks.
 const claimLook = 5 * time.Second
 
 // A claim is a tidemark.Claim.
@@ -21,11 +22,11 @@ type claim struct {
 	run  string
 	stop context.CancelFunc
 	done crash.Group
-	s    *Session // has the lock; of the goroutine alone, once that runs
+	s    *Session // holds the lock; once the goroutine runs, only it uses the session
 }
 
-// Claim begins a run's claim to tables of the target. Where another process has the lock of the same run, which hangs
-// and whose sessions have not ended yet, the lock is taken when those end.
+// Claim begins a run's claim to tables of the target. If a hanging process still holds the lock of
+// the same run, Claim takes it once the sessions of that process end.
 func (e *Server) Claim(ctx context.Context, run string) (tidemark.Claim, error) {
 	c := &claim{e: e, run: run}
 	if err := c.lock(ctx); err != nil {
@@ -39,13 +40,13 @@ func (e *Server) Claim(ctx context.Context, run string) (tidemark.Claim, error) 
 			}
 		}()
 		for flow.Sleep(ctx, claimLook) == nil {
-			_ = c.lock(ctx) // the next look tries again
+			_ = c.lock(ctx) // the next check retries
 		}
 	})
 	return c, nil
 }
 
-// lock takes the lock of the run, or finds that the session has it: such a lock counts.
+// lock takes the lock of the run. A lock that the session already holds counts.
 func (c *claim) lock(ctx context.Context) (err error) {
 	if c.s == nil || c.s.Dead {
 		if c.s, err = c.e.NewSession(ctx); err != nil {
@@ -96,7 +97,7 @@ func (c *claim) Take(ctx context.Context, tables []tidemark.TableID) (others []t
 	return others, renewed, err
 }
 
-// pairs lists tables as values of IN.
+// pairs lists tables as values for IN.
 func pairs(tables []tidemark.TableID) string {
 	out := make([]string, len(tables))
 	for i, t := range tables {
@@ -120,11 +121,12 @@ func (c *claim) Release(ctx context.Context, run string, tables []tidemark.Table
 
 func (c *claim) Drop(ctx context.Context) error { return c.e.DropClaim(ctx, c.run) }
 
-// DropClaim gives up what a run or stream has claimed. The table of claims goes with the last.
+// DropClaim releases the claims of a run or stream. Releasing the last one drops the table of
+// claims.
 func (e *Server) DropClaim(ctx context.Context, run string) error {
 	name, err := e.OwnTable(ctx, ClaimName)
 	if tidemark.KindOf(err) == tidemark.Invalid {
-		return nil // the URL names no database, and there is no such table in any
+		return nil // the URL names no database, and none has such a table
 	}
 	if err != nil {
 		return err
@@ -147,7 +149,7 @@ func (e *Server) DropClaim(ctx context.Context, run string) error {
 	return err
 }
 
-// inTurn has the turn among all claims while do runs, with the table of claims there.
+// inTurn calls do while no other claim is being made, with the table of claims in place.
 func (c *claim) inTurn(ctx context.Context, do func(s *Session, name string) error) error {
 	name, err := c.e.OwnTable(ctx, ClaimName)
 	if err != nil {
@@ -159,7 +161,7 @@ func (c *claim) inTurn(ctx context.Context, do func(s *Session, name string) err
 				"tab_name varchar(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL, at timestamp NOT NULL DEFAULT CURRENT_TIMESTAMP, PRIMARY KEY (run, tab_schema, tab_name)) ENGINE=InnoDB " +
 				"COMMENT='which run of tidemark fills which table; goes away with the run'"
 			err := s.Exec(ctx, create)
-			if IsCode(err, 1049) { // the URL names no database, and the run will make those of its tables
+			if IsCode(err, 1049) { // the URL names no database, and the run has not yet created those of its tables
 				if err = s.Exec(ctx, "CREATE DATABASE IF NOT EXISTS "+Quote(c.e.ownDatabase())); err == nil {
 					err = s.Exec(ctx, create)
 				}
@@ -172,7 +174,7 @@ func (c *claim) inTurn(ctx context.Context, do func(s *Session, name string) err
 	})
 }
 
-// inTurn takes the lock that has claims made one after the other.
+// inTurn runs do under the lock that serializes claims.
 func inTurn(ctx context.Context, s *Session, do func() error) error {
 	const turn = "tidemark claims"
 	r, err := s.Query(ctx, fmt.Sprintf("SELECT GET_LOCK('%s', 60)", turn))
@@ -182,6 +184,6 @@ func inTurn(ctx context.Context, s *Session, do func() error) error {
 	if err != nil {
 		return err
 	}
-	defer s.Exec(context.WithoutCancel(ctx), "DO RELEASE_LOCK('"+turn+"')") // it ends with the session too
+	defer s.Exec(context.WithoutCancel(ctx), "DO RELEASE_LOCK('"+turn+"')") // the session's end releases it too
 	return do()
 }

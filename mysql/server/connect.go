@@ -17,30 +17,31 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A Server is one MySQL or MariaDB server: its address, what it is, and our sessions on it that do one thing after
-// the other. Its methods may be used concurrently.
+// A Server is one MySQL or MariaDB server: its address, its properties, and our reusable sessions
+// on it. Its methods may be used concurrently.
 type Server struct {
 	Options Options
 	to      address
 	Masked  string // its URL without the password, for messages
-	name    string // "mysql" or "mariadb", by what the server is
+	name    string // "mysql" or "mariadb", as detected
 	MariaDB bool
-	version string // as the server says it
+	version string // as the server reports it
 	Major   int
 	Minor   int
 	Patch   int
 	DB      string // database of the URL; empty: all user databases
 	Limits  Limits
-	account string // the user as GRANT wants it
+	account string // the user in the syntax of GRANT
 
-	KeepDates atomic.Bool // chunks have dates that are none as they are: as the stream does
+	KeepDates atomic.Bool // chunks keep invalid dates unchanged, as the stream does
 
-	// logBase gives what is added to the numbers of the log's files in places; nil: nothing. The stream's journal knows it.
+	// LogBase returns the number added to log file numbers in places; nil: 0. The stream's journal
+	// keeps it.
 	LogBase func() (uint64, error)
 
 	mu     sync.Mutex
-	idle   []*Session // at rest
-	own    string     // the database that holds our own tables, once known
+	idle   []*Session // not in use
+	own    string     // database of our own tables, once known
 	closed bool
 }
 
@@ -48,20 +49,20 @@ type Server struct {
 //
 //	mysql://user:password@host:3306/database?option=value
 //
-// mariadb:// means the same: what the server is decides. Options:
+// mariadb:// means the same: the server's own version decides. Options:
 //
 //	tls              false, preferred, true (encrypt, trust anybody), verify-ca or verify-full;
-//	                 default: false on this machine; elsewhere TLS where the server has it, verified, and a
-//	                 warning (Options.Warn) where that fails; verify-ca with tls-ca
+//	                 default: false on this machine; elsewhere TLS if the server supports it, verified, and a
+//	                 warning (Options.Warn) if that fails; verify-ca with tls-ca
 //	tls-ca           file of the authorities that are trusted (PEM); default: the system's
 //	tls-cert, tls-key  files of the client's certificate and key (PEM)
 //	socket           path of a Unix socket, used instead of host and port
 //	connect-timeout  seconds or a duration; default 10s
 //
-// Who may see the password itself, and not only a proof of it, without having proved who it is:
+// Unauthenticated servers that may see the password itself, not only a proof of it:
 //
-//	enable-cleartext-plugin  true: whoever asks for it by mysql_clear_password
-//	get-server-public-key    true: whoever shows an RSA key, or any certificate
+//	enable-cleartext-plugin  true: any server that asks for it by mysql_clear_password
+//	get-server-public-key    true: any server that shows an RSA key, or any certificate
 //	server-public-key-path   file of the server's RSA key (PEM)
 //
 // Errors: Invalid (the URL), Unreachable, Denied, Forbidden, NotFound (database),
@@ -98,10 +99,10 @@ func Open(ctx context.Context, rawURL string, opt Options) (*Server, error) {
 	return e, nil
 }
 
-// Name gives the engine's name, "mysql" or "mariadb".
+// Name returns the engine's name, "mysql" or "mariadb".
 func (e *Server) Name() string { return e.name }
 
-// Version gives the server's version as it says it.
+// Version returns the server's version as it reports it.
 func (e *Server) Version() string { return e.version }
 
 // A Session is one connection: go-mysql's client for statements, and our own
@@ -112,24 +113,24 @@ type Session struct {
 	Conn   net.Conn // below c, above TLS
 	ID     uint32   // for KILL
 	Wire   *Wire    // nil until rows are read or written
-	Dead   bool     // not usable any more
-	Bulk   bool     // the server takes many rows for a prepared statement
+	Dead   bool     // no longer usable
+	Bulk   bool     // the server accepts many rows for one prepared statement
 
-	warnings []tidemark.Finding // of its connection
+	warnings []tidemark.Finding // about its connection
 
-	Marked bool // on the frozen view, with a savepoint to go back to: see letGo
-	Reads  int  // on that view
+	Marked bool // on the frozen view, with a savepoint to return to: see letGo
+	Reads  int  // reads made on that view
 	modes
 }
 
 // modes are session settings that are changed on demand.
 type modes struct {
-	Charset string    // as SET NAMES was last told
+	Charset string    // of the last SET NAMES
 	Loader  bool      // set up for writing
-	Script  *Settings // of a dump, if a statement of one was run
+	Script  *Settings // of a dump, if the session ran a statement of one
 }
 
-// Settings are how far a session has followed the SETs of a dump.
+// Settings record how many of a dump's SETs a session has run.
 type Settings struct{ Version, N int }
 
 // connect opens a connection and logs in.
@@ -137,10 +138,10 @@ func (e *Server) connect(ctx context.Context) (*Session, error) {
 	return e.ConnectFor(ctx, Wishes{})
 }
 
-// Wishes are what a session shall know of the protocol besides the usual.
+// Wishes are optional protocol features that a session asks for.
 type Wishes struct {
 	Capabilities []uint32
-	Bulk         bool // rows for a prepared statement, see comBulkExecute; MariaDB only
+	Bulk         bool // many rows for one prepared statement, see comBulkExecute; MariaDB only
 }
 
 func (e *Server) ConnectFor(ctx context.Context, want Wishes) (*Session, error) {
@@ -156,12 +157,12 @@ func (e *Server) ConnectFor(ctx context.Context, want Wishes) (*Session, error) 
 	return &Session{Server: e, Client: c, Conn: l.packets.conn, ID: l.server.id, Bulk: l.bulk, warnings: l.warnings()}, nil
 }
 
-// dialError tells a host that cannot be reached from one that hangs up.
+// dialError distinguishes an unreachable host from one that hangs up.
 type dialError struct{ error }
 
 func (d *dialError) Unwrap() error { return d.error }
 
-// identify finds out what the server is.
+// identify detects the kind and version of the server.
 func (e *Server) identify(s *Session) error {
 	r, err := s.Client.Execute("SELECT VERSION(), CURRENT_USER(), " + askLimits)
 	if err != nil {
@@ -192,7 +193,7 @@ func (e *Server) supported() error {
 	return nil
 }
 
-// AtLeast compares the server's version; ask for e.mariadb first.
+// AtLeast reports whether the server has at least this version; check e.MariaDB first.
 func (e *Server) AtLeast(major, minor, patch int) bool {
 	if e.Major != major {
 		return e.Major > major
@@ -203,8 +204,8 @@ func (e *Server) AtLeast(major, minor, patch int) bool {
 	return e.Patch >= patch
 }
 
-// Prepare sets what every session of ours wants: text in utf8mb4, UTC, plain
-// SQL, and a patience that outlasts a slow other side.
+// Prepare makes the settings that all our sessions need: text in utf8mb4, UTC, plain SQL, and
+// timeouts that outlast a slow peer.
 func (e *Server) Prepare(ctx context.Context, s *Session) error {
 	set := "SET NAMES utf8mb4, time_zone='+00:00', sql_mode='NO_AUTO_VALUE_ON_ZERO,ALLOW_INVALID_DATES', autocommit=1, " +
 		"SESSION wait_timeout=604800, SESSION net_read_timeout=86400, SESSION net_write_timeout=86400, " +
@@ -233,7 +234,7 @@ func (e *Server) NewSession(ctx context.Context) (*Session, error) {
 	return s, nil
 }
 
-// Lend lends a session in autocommit, whether there is a frozen view or not.
+// Lend lends a session in autocommit, with or without a snapshot.
 func (e *Server) Lend(ctx context.Context) (*Session, func(), error) {
 	e.mu.Lock()
 	var s *Session
@@ -278,7 +279,7 @@ func (e *Server) Close() error {
 	return nil
 }
 
-// CloseAll ends sessions; nil ones are none.
+// CloseAll ends sessions; nil entries are ignored.
 func CloseAll(list []*Session) {
 	for _, s := range list {
 		if s != nil {
@@ -292,7 +293,7 @@ func (s *Session) ping() error {
 	return s.Client.Ping()
 }
 
-// within gives what a session does until the result is called a limit of time.
+// within limits the time of what the session does until over is called.
 func (s *Session) within(limit time.Duration) (over func()) {
 	_ = s.Conn.SetDeadline(time.Now().Add(limit))
 	return func() { _ = s.Conn.SetDeadline(time.Time{}) }
@@ -303,12 +304,11 @@ func (s *Session) Close() {
 	_ = s.Conn.Close()
 }
 
-// Abort makes whatever the session is waiting for return at once. The session
-// is of no use after.
+// Abort immediately ends any wait of the session. The session is unusable afterwards.
 func (s *Session) Abort() { _ = s.Conn.SetDeadline(time.Unix(1, 0)) }
 
-// Query runs one statement. When ctx ends, the statement is killed on the
-// server, and the session is dead.
+// Query runs one statement. When ctx ends, the statement is killed on the server, and the session
+// is closed.
 func (s *Session) Query(ctx context.Context, sql string) (*gomysql.Result, error) {
 	stop := crash.OnDone(ctx, s.Abort)
 	r, err := s.Client.Execute(sql)
@@ -327,7 +327,7 @@ func (s *Session) Query(ctx context.Context, sql string) (*gomysql.Result, error
 	return r, nil
 }
 
-// Exec is query for statements without a result; its error is the driver's.
+// Exec is Query for statements without a result; its error is the driver's.
 func (s *Session) Exec(ctx context.Context, sql string) error {
 	r, err := s.Query(ctx, sql)
 	if r != nil {
@@ -336,20 +336,20 @@ func (s *Session) Exec(ctx context.Context, sql string) error {
 	return err
 }
 
-// Kill ends a session of ours on the server, so that a long statement does not
-// run on after its caller has gone.
+// Kill ends one of our sessions on the server, so that a long statement does not outlive its
+// caller.
 func (e *Server) Kill(id uint32) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()
 	s, err := e.connect(ctx)
 	if err != nil {
-		return // the server finds out by itself, later
+		return // the server notices by itself, later
 	}
 	defer s.Close()
 	_ = s.Exec(ctx, "KILL "+strconv.FormatUint(uint64(id), 10))
 }
 
-// Ask runs a query on an ordinary session and gives its cells.
+// Ask runs a query on an ordinary session and returns its cells.
 func (e *Server) Ask(ctx context.Context, sql string) ([][]string, error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {

@@ -11,24 +11,23 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// A greeting is a server's first packet, HandshakeV10: what it is, what it can, and the
-// challenge that a password is proved with.
+// A greeting is a server's first packet, HandshakeV10: its version, its capabilities, and the
+// challenge for proving the password.
 type greeting struct {
 	version    string
 	id         uint32 // of the session, for KILL
 	capability uint32
-	mariadb    uint32 // capabilities of MariaDB's own, which stand where others have zeros
+	mariadb    uint32 // MariaDB's own capabilities, in bytes that are zero elsewhere
 	charset    byte
 	status     uint16
 	plugin     string
-	salt       []byte // 20 bytes, seldom others
+	salt       []byte // usually 20 bytes
 }
 
-// protocolVersion is the only one that servers of this century speak.
+// protocolVersion is the only version that servers of this century speak.
 const protocolVersion = 10
 
-// readGreeting takes a greeting apart. Whatever p holds, the result is a greeting or an
-// error.
+// readGreeting decodes a greeting. For any p, the result is a greeting or an error.
 func readGreeting(p []byte) (g greeting, err error) {
 	if len(p) == 0 {
 		return g, ErrMalformed
@@ -75,7 +74,7 @@ func readGreeting(p []byte) (g greeting, err error) {
 	return g, nil
 }
 
-// errForeign is a first packet of something that is no MySQL or MariaDB server of today.
+// errForeign reports a first packet that no current MySQL or MariaDB server sends.
 var errForeign = errors.New("the server speaks another protocol than MySQL's")
 
 // append writes the greeting as a packet's payload, for readers of the same protocol.
@@ -99,8 +98,8 @@ func (g *greeting) append(dst []byte) []byte {
 // and error messages.
 const handshakeLimit = 64 << 10
 
-// packets reads and writes the few packets of a login. It reads no byte more than it
-// gives, so that TLS or a wire can go on with the connection.
+// packets reads and writes the few packets of a login. It never reads ahead of what it returns, so
+// that TLS or a Wire can continue on the connection.
 type packets struct {
 	conn net.Conn
 	seq  byte

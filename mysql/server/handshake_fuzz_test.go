@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// answers is a connection from which only what a peer has said can be read.
+// answers is a connection that returns a fixed peer input.
 type answers struct{ *bytes.Reader }
 
 func (answers) Write(p []byte) (int, error)      { return len(p), nil }
@@ -24,7 +24,7 @@ func seedGreeting() []byte {
 	return g.append(nil)
 }
 
-// A greeting that is read and written again reads as the same.
+// FuzzGreeting: a greeting that is decoded, encoded and decoded again is the same.
 func FuzzGreeting(f *testing.F) {
 	f.Add(seedGreeting())
 	f.Add([]byte{})
@@ -48,8 +48,8 @@ func FuzzGreeting(f *testing.F) {
 	})
 }
 
-// Whatever a server says, a login ends, and the password is in nothing that was sent
-// unless the server was proved.
+// FuzzLogin: for any server input, a login ends, and nothing sent contains the password unless the
+// server was authenticated.
 func FuzzLogin(f *testing.F) {
 	head := appendPacket(nil, 0, seedGreeting())
 	for _, next := range [][]byte{{0, 0, 0, 2, 0, 0, 0}, {0xfe}, append([]byte("\xfemysql_clear_password\x00"), 0), {1, 4}, {1, 3}, append([]byte("\xfesha256_password\x00abcdefghijklmnopqrst"), 0), append([]byte("\xfeclient_ed25519\x00"), make([]byte, 32)...)} {
@@ -73,7 +73,8 @@ type recorded struct {
 
 func (r *recorded) Write(p []byte) (int, error) { return r.out.Write(p) }
 
-// Whatever a server answers to statements, the client ends with an error or a result.
+// FuzzStatements: for any answer of a server to statements, the client ends with an error or a
+// result.
 func FuzzStatements(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 1, 0})
 	f.Add([]byte{7, 0, 0, 1, 0, 0, 0, 2, 0, 0, 0})
@@ -92,7 +93,7 @@ func FuzzStatements(f *testing.F) {
 	})
 }
 
-// Rows and verdicts that the wire reads itself.
+// FuzzWire covers rows and answers that the Wire reads itself.
 func FuzzWire(f *testing.F) {
 	f.Add([]byte{1, 0, 0, 1, 0})
 	f.Add([]byte{9, 0, 0, 1, 0xfe, 255, 255, 255, 255, 255, 255, 255, 255})

@@ -2,23 +2,24 @@ package server
 
 import gomysql "github.com/go-mysql-org/go-mysql/mysql"
 
-// Limits are settings of a server that decide which tables it makes. The zero value forbids nothing.
+// Limits are settings of a server that decide which tables it accepts. The zero value forbids
+// nothing.
 type Limits struct {
-	FoldTables bool  // names of tables differ by more than case
-	Page       int64 // of InnoDB, where a row that may be too wide for one is refused and lies in it in the form DYNAMIC; 0 elsewhere
+	FoldTables bool  // table names are compared without regard to case
+	Page       int64 // InnoDB's page size if strict mode refuses rows that may be too wide and DYNAMIC is the default row format; else 0
 }
 
-// askLimits are the columns of a query that readLimits reads.
+// askLimits are the query columns that readLimits reads.
 const askLimits = "@@lower_case_table_names, IF(@@innodb_strict_mode AND @@innodb_default_row_format = 'dynamic', @@innodb_page_size, 0)"
 
-// readLimits takes them from a row, from column i on.
+// readLimits reads them from the result, starting at column i.
 func readLimits(r *gomysql.Result, i int) Limits {
 	fold, _ := r.GetInt(0, i)
 	page, _ := r.GetInt(0, i+1)
 	return Limits{FoldTables: fold != 0, Page: page}
 }
 
-// PageShare gives how much of a page a row may take: two have to fit.
+// PageShare returns the bytes of a page that one row may take: two rows must fit.
 func (l Limits) PageShare() int64 {
 	if l.Page >= 64<<10 {
 		return 16383

@@ -12,9 +12,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Monitor appends a row to the monitor table tidemark_NAME, which it makes if it is not
-// there, or gives the columns that it lacks, and takes out what is older than KeepMonitor. The first measure is the time; times
-// are UTC there.
+// Monitor appends a row to the monitor table tidemark_NAME, which it creates or extends if needed,
+// and deletes rows older than KeepMonitor. The first measure is the time; times are UTC there.
 func (e *Server) Monitor(ctx context.Context, name string, row []tidemark.Measure) error {
 	s, back, err := e.Lend(ctx)
 	if err != nil {
@@ -49,7 +48,7 @@ func (e *Server) Monitor(ctx context.Context, name string, row []tidemark.Measur
 			err = s.Exec(ctx, insert)
 		}
 	}
-	if errors.As(err, &my) && my.Code == gomysql.ER_BAD_FIELD_ERROR { // the table is of an earlier version
+	if errors.As(err, &my) && my.Code == gomysql.ER_BAD_FIELD_ERROR { // an earlier version created the table
 		if err = widen(ctx, s, at, columns, defined); err == nil {
 			err = s.Exec(ctx, insert)
 		}
@@ -67,7 +66,7 @@ func timeLiteral(t time.Time) string {
 	return Literal(t.UTC().Format("2006-01-02 15:04:05.000000"))
 }
 
-// widen gives a table those of the columns that it lacks.
+// widen adds the missing columns to a table.
 func widen(ctx context.Context, s *Session, table string, columns, defined []string) error {
 	r, err := s.Query(ctx, "SHOW COLUMNS FROM "+table)
 	if err != nil {

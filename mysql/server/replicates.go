@@ -11,17 +11,17 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A feed is a server that another one replicates from, as that one's replication says.
+// A feed is a replication source, as its replica's status names it.
 type feed struct {
 	host     string
 	port     int
-	serverID string // its server_id; "" or 0: it was never reached
+	serverID string // its server_id; "" or 0: never reached
 	uuid     string // its server_uuid; MariaDB has none
 }
 
-// SourcesOf lists what a server replicates from: all its channels, whether they run now or not.
+// SourcesOf lists the sources of all replication channels of a server, running or not.
 func SourcesOf(ctx context.Context, s *Session, e *Server) ([]feed, error) {
-	statements := []string{"SHOW REPLICA STATUS", "SHOW SLAVE STATUS"} // 8.4 knows the first only, before 8.0.22 there is but the second
+	statements := []string{"SHOW REPLICA STATUS", "SHOW SLAVE STATUS"} // 8.4 has only the first, versions before 8.0.22 only the second
 	if e.MariaDB {
 		statements = []string{"SHOW ALL SLAVES STATUS"}
 	}
@@ -53,18 +53,18 @@ func SourcesOf(ctx context.Context, s *Session, e *Server) ([]feed, error) {
 	return nil, err
 }
 
-// A member is what a server is among those that replicate from each other, as far as its user may know.
+// A member is a server's identity in a replication topology, as far as its user may see it.
 type member struct {
-	address  string // the host by which it was reached; "" by a socket of this machine
-	hostname string // as it calls its machine
+	address  string // the host by which it was reached; "" for a socket of this machine
+	hostname string // its own name for its machine
 	port     int
 	serverID string
 	uuid     string
 	feeds    []feed
-	groups   []string // names of groups and clusters of which it is a member now
+	groups   []string // groups and clusters of which it is currently a member
 }
 
-// noCluster is the state of a node of Galera that is in no cluster.
+// noCluster is the cluster state UUID of a Galera node that is in no cluster.
 const noCluster = "00000000-0000-0000-0000-000000000000"
 
 func memberOf(ctx context.Context, s *Session, e *Server) (m member) {
@@ -78,7 +78,7 @@ func memberOf(ctx context.Context, s *Session, e *Server) (m member) {
 	if r, err := s.Query(ctx, "SHOW GLOBAL VARIABLES LIKE 'server_uuid'"); err == nil && r.RowNumber() > 0 {
 		m.uuid = Cell(r, 0, 1)
 	}
-	m.feeds, _ = SourcesOf(ctx, s, e) // who may not know them has none
+	m.feeds, _ = SourcesOf(ctx, s, e) // without the privilege there are none
 	if r, err := s.Query(ctx, "SHOW GLOBAL STATUS LIKE 'wsrep_cluster_state_uuid'"); err == nil && r.RowNumber() > 0 && Cell(r, 0, 1) != noCluster {
 		m.group("galera ", Cell(r, 0, 1))
 	}
@@ -100,7 +100,7 @@ func (m *member) group(kind, name string) {
 	}
 }
 
-// kin reports what b is to a.
+// kin reports how b relates to a.
 func kin(ctx context.Context, a, b member) tidemark.Kinship {
 	switch {
 	case slices.ContainsFunc(a.groups, func(g string) bool { return slices.Contains(b.groups, g) }):
@@ -113,8 +113,8 @@ func kin(ctx context.Context, a, b member) tidemark.Kinship {
 	return tidemark.Apart
 }
 
-// is reports whether a feed of a replica is this source. Where there is no uuid, numbers of servers are equal in many
-// places that have nothing to do with each other: the port and the host have to be the same too.
+// is reports whether a feed of a replica is this source. Without a uuid, unrelated servers often
+// share a server_id: then port and host must match too.
 func (f feed) is(ctx context.Context, source, replica member) bool {
 	if f.uuid != "" && source.uuid != "" {
 		return strings.EqualFold(f.uuid, source.uuid)
@@ -133,7 +133,7 @@ func local(host string) bool {
 	return host == "" || strings.EqualFold(host, "localhost") || ip != nil && ip.IsLoopback()
 }
 
-// oneHost reports whether two names lead to one address.
+// oneHost reports whether two names resolve to the same address.
 func oneHost(ctx context.Context, a, b string) bool {
 	if local(b) {
 		return false

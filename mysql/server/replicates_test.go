@@ -6,7 +6,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// TestKin: what says that a server replicates from another, and what only looks so.
+// TestKin: evidence that a server replicates from another, and what only looks like it.
 func TestKin(t *testing.T) {
 	source := member{address: "10.0.0.1", hostname: "db1", port: 3306, serverID: "1", uuid: "aa"}
 	plain := source

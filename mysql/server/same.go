@@ -8,11 +8,12 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Relate reports whether two are one server, and whether that compares names of tables without regard to
-// case. A user lock that a session of a takes is seen by all sessions of the same server and by no others,
-// whatever host names, ports, sockets and proxies lead there; MariaDB has no server_uuid, and clones of a
-// MySQL server may share one. Of two servers it tells whether one replicates from the other, as far as the user may know:
-// by a channel of its own, not by way of a third server.
+// Relate reports whether a and b are the same server, and whether that server compares table names
+// without regard to case. It tests this with a user lock: one taken by a session of a is visible to
+// all sessions of the same server and to no others, regardless of host names, ports, sockets and
+// proxies; MariaDB has no server_uuid, and clones of a MySQL server may share one. If they are two
+// servers, it reports whether one replicates from the other directly, not through a third server,
+// as far as the user may see that.
 func (a *Server) Relate(ctx context.Context, b *Server) (k tidemark.Kinship, fold bool, err error) {
 	name := fmt.Sprintf("tidemark same %016x", rand.Uint64())
 	err = a.OnSession(ctx, "compare", a.Masked, func(one *Session) error {
@@ -21,7 +22,7 @@ func (a *Server) Relate(ctx context.Context, b *Server) (k tidemark.Kinship, fol
 			return err
 		}
 		fold = Cell(r, 0, 1) != "0"
-		defer one.Exec(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+Literal(name)+")") // it ends with the session too
+		defer one.Exec(context.WithoutCancel(ctx), "DO RELEASE_LOCK("+Literal(name)+")") // the session's end releases it too
 		return b.OnSession(ctx, "compare", b.Masked, func(other *Session) error {
 			r, err := other.Query(ctx, "SELECT IS_USED_LOCK("+Literal(name)+") IS NOT NULL")
 			if err != nil {

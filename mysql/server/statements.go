@@ -10,11 +10,11 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// Client is go-mysql's client on a connection that login has opened. The client sees
-// a server that greets it with what was agreed and lets it in without a password, so that
-// it has no secret to give away; and its answers through a guard, since it takes a
-// server's word for sizes, and indexes into packets that may be empty. What still makes it
-// panic is a malformed answer.
+// Client is go-mysql's client on a connection that login has opened. The client sees a server that
+// greets it with the agreed capabilities and accepts it without a password, so it has no secret to
+// reveal. It reads answers through a guard, because it trusts the sizes that a server sends and
+// indexes into packets that may be empty. An answer that still makes it panic is reported as
+// malformed.
 type Client struct{ *client.Conn }
 
 func newStatements(l *login) (*Client, error) {
@@ -34,7 +34,7 @@ func newStatements(l *login) (*Client, error) {
 	return &Client{c}, nil
 }
 
-// malformed makes an error of what the client says of an answer that it cannot read.
+// malformed turns the client's panic over an unreadable answer into an error.
 func malformed(err *error) {
 	if recover() != nil {
 		*err = ErrMalformed
@@ -56,11 +56,11 @@ func (s *Client) Ping() (err error) {
 	return s.Conn.Ping()
 }
 
-// An introduced connection plays a login to the client, and then is the server's.
+// An introduced connection simulates a login for the client, then passes through to the server.
 type introduced struct {
 	net.Conn
-	greeting []byte // what the client has not read of the login
-	answered bool   // it has sent its answer, which nobody needs
+	greeting []byte // the part of the simulated login that the client has not read
+	answered bool   // the client has sent its login answer, which is discarded
 	guard    guard
 }
 
@@ -87,39 +87,38 @@ func (c *introduced) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// The guard's limits: of columns (MySQL and MariaDB have at most 4096), and of what a
-// result may hold that is kept in memory: the catalogues of some ten thousand tables.
+// The guard's limits: of columns (MySQL and MariaDB have at most 4096), and of a result kept in
+// memory: the catalogues of some ten thousand tables.
 const (
 	maxResultColumns = 1 << 13
 	maxResult        = 1 << 29
 	maxValues        = 1 << 24
 )
 
-// A guard looks at the answers of a server as they pass, without keeping them: at the
-// heads of packets and their first bytes. It ends what would make the client allocate
-// without bound.
+// A guard inspects a server's answers as they pass, without keeping them: packet headers and the
+// first bytes of payloads. It stops answers that would make the client allocate without bound.
 type guard struct {
-	head   [4 + 9]byte // of the packet, and the first bytes of its payload
-	have   int         // of these
-	left   int         // bytes of the packet's payload that have not passed
-	joined bool        // the packet goes on one of 2^24-1 bytes
-	passed int64       // bytes of the answer
-	values int64       // of its rows
+	head   [4 + 9]byte // packet header and the first bytes of its payload
+	have   int         // bytes of head received
+	left   int         // bytes of the packet's payload still to come
+	joined bool        // the packet continues one of 2^24-1 bytes
+	passed int64       // bytes of the answer so far
+	values int64       // values in its rows
 
 	state   guardState
 	columns int64
-	due     int64 // definitions of columns that are yet to come, and the EOF after them
+	due     int64 // column definitions still to come, and the EOF after them
 }
 
 type guardState uint8
 
 const (
-	atHead guardState = iota // an answer, or that to the next statement, begins
+	atHead guardState = iota // the next packet begins an answer, also that to the next statement
 	atColumns
 	atRows
 )
 
-// pass looks at what was read.
+// pass inspects the bytes just read.
 func (g *guard) pass(p []byte) error {
 	if g.passed += int64(len(p)); g.passed > maxResult {
 		return fmt.Errorf("the answer to a statement has more than %d bytes: %w", maxResult, ErrMalformed)
@@ -153,10 +152,10 @@ func (g *guard) pass(p []byte) error {
 	return nil
 }
 
-// size is that of the packet's payload.
+// size returns the length of the packet's payload.
 func (g *guard) size() int { return int(g.head[0]) | int(g.head[1])<<8 | int(g.head[2])<<16 }
 
-// packet looks at the beginning of a packet.
+// packet inspects the beginning of a packet.
 func (g *guard) packet() error {
 	size := g.size()
 	if g.joined {
@@ -195,11 +194,11 @@ func (g *guard) packet() error {
 	return nil
 }
 
-// manyAtOnce is how many statements travel together.
+// manyAtOnce is the number of statements per round trip.
 const manyAtOnce = 100
 
-// RunMany runs statements that give one result each, several in one round trip.
-// row gets a statement's number and result, or its error.
+// RunMany runs statements that return one result each, several per round trip. row receives a
+// statement's index and result, or its error.
 func RunMany(c *Client, statements []string, row func(i int, r *gomysql.Result, err error)) error {
 	if err := multiStatements(c, true); err != nil {
 		return err
@@ -211,7 +210,7 @@ func RunMany(c *Client, statements []string, row func(i int, r *gomysql.Result, 
 			if r != nil {
 				r.Close()
 			}
-			done++ // what follows a failed one was not run, and comes with the next batch
+			done++ // statements after a failed one did not run; the next batch has them
 		})
 		if err != nil {
 			return err
@@ -220,8 +219,7 @@ func RunMany(c *Client, statements []string, row func(i int, r *gomysql.Result, 
 	return multiStatements(c, false)
 }
 
-// multiStatements is the protocol's COM_SET_OPTION; without it a server takes
-// one statement at a time.
+// multiStatements sends COM_SET_OPTION; without it a server accepts one statement at a time.
 func multiStatements(c *Client, on bool) error {
 	option := byte(1)
 	if on {

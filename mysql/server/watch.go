@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Replication is a look at the server and its semi-synchronous replicas. Errors: Unsupported (it
-// keeps no binlog).
+// Replication returns the state of the server and its semi-synchronous replicas. Errors:
+// Unsupported (no binlog).
 func (e *Server) Replication(ctx context.Context) (out tidemark.Replication, err error) {
 	files, err := e.Binlogs(ctx)
 	if err != nil {
@@ -54,7 +54,8 @@ func (e *Server) Replication(ctx context.Context) (out tidemark.Replication, err
 	return out, nil
 }
 
-// semisync reads what the server counts of semi-sync, whose names have master and slave, or source and replica.
+// semisync reads the server's semi-sync counters, whose names have master and slave, or source and
+// replica.
 func semisync(values map[string]string, out *tidemark.Replication) {
 	number := func(name string) int64 {
 		if n, err := strconv.ParseInt(values[name], 10, 64); err == nil {
@@ -83,14 +84,15 @@ func semisync(values map[string]string, out *tidemark.Replication) {
 	}
 }
 
-// Behind is how far a replica's applying is behind what its source has committed, in seconds; -1: it does not replicate.
+// Behind returns by how many seconds a replica's applying lags behind its source's commits; -1: the
+// server does not replicate.
 func (e *Server) Behind(ctx context.Context) (float64, error) {
 	s, back, err := e.Lend(ctx)
 	if err != nil {
 		return -1, err
 	}
 	defer back()
-	r, err := s.Query(ctx, "SHOW SLAVE STATUS") // 8.4 knows SHOW REPLICA STATUS only
+	r, err := s.Query(ctx, "SHOW SLAVE STATUS") // 8.4 has only SHOW REPLICA STATUS
 	if err != nil {
 		r, err = s.Query(ctx, "SHOW REPLICA STATUS")
 	}

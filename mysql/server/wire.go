@@ -10,21 +10,20 @@ import (
 	gomysql "github.com/go-mysql-org/go-mysql/mysql"
 )
 
-// A Wire speaks the packets of the client/server protocol on a connection that
-// is logged in already, for the two conversations that must be fast: the rows of
-// a text result coming in, and the stream of LOAD DATA LOCAL going out. A packet
-// is three bytes of length, little-endian, one of sequence, and the payload; a
-// payload of 2^24-1 bytes goes on in the next packet.
+// A Wire reads and writes packets of the client/server protocol on a logged-in connection, for the
+// two transfers that must be fast: the rows of a text result coming in, and the stream of LOAD DATA
+// LOCAL going out. A packet is three bytes of length, little-endian, one of sequence, and the
+// payload; a payload of 2^24-1 bytes continues in the next packet.
 //
 // See "MySQL Source Code Documentation: Client/Server Protocol"; MariaDB's is the
 // same with the capabilities that login negotiates.
 type Wire struct {
 	conn net.Conn
-	buf  []byte // what was read and not yet consumed is buf[r:w]
+	buf  []byte // buf[r:w] is read but not yet consumed
 	r, w int
 	seq  byte
-	Left int  // of the packet that is being streamed
-	More bool // that packet is followed by its continuation
+	Left int  // bytes remaining of the streamed packet
+	More bool // another packet continues the streamed one
 
 	out   []byte      // the last command
 	heads []byte      // of outgoing packets
@@ -33,7 +32,7 @@ type Wire struct {
 
 const (
 	MaxPayload = 1<<24 - 1
-	ReadBuffer = 512 << 10 // as large as the largest row that is not streamed
+	ReadBuffer = 512 << 10 // size of the largest row that is not streamed
 	sendPacket = 256 << 10 // payload of outgoing packets: under any server's max_allowed_packet
 
 	PacketOK     = 0x00
@@ -56,8 +55,7 @@ func (w *Wire) Command(com byte, arg string) error {
 	return w.Commands(out)
 }
 
-// Commands sends commands that AppendCommand has made. The server answers them in their
-// order.
+// Commands sends commands encoded by AppendCommand. The server answers them in order.
 func (w *Wire) Commands(out []byte) error {
 	w.r, w.w, w.Left, w.More = 0, 0, 0, false
 	_, err := w.conn.Write(out)
@@ -85,7 +83,7 @@ func (w *Wire) fill(n int) error {
 	if w.w-w.r >= n {
 		return nil
 	}
-	// What is left is part of one packet: little to move, and a large read follows.
+	// The remainder is part of one packet: little to move, and a large read follows.
 	copy(w.buf, w.buf[w.r:w.w])
 	w.w -= w.r
 	w.r = 0
@@ -102,10 +100,9 @@ func (w *Wire) fill(n int) error {
 	return nil
 }
 
-// Next gives the payload of the next packet, valid until the next call. A packet
-// that does not fit the buffer is not read: whole is false, payload is what the
-// buffer holds of its beginning, at least nine bytes, and the caller goes on with
-// stream.
+// Next returns the payload of the next packet, valid until the next call. A packet larger than the
+// buffer is not read whole: whole is false, payload is the beginning that the buffer holds, at
+// least nine bytes, and the caller continues with Stream.
 func (w *Wire) Next() (payload []byte, whole bool, err error) {
 	if w.w-w.r < 4 {
 		if err := w.fill(4); err != nil {
@@ -133,8 +130,8 @@ func (w *Wire) Next() (payload []byte, whole bool, err error) {
 	return payload, true, nil
 }
 
-// Stream gives up to n further payload bytes of a packet that next left to it,
-// across the packets that continue it; at least one, valid until the next call.
+// Stream returns up to n further payload bytes of a packet that Next did not return whole, across
+// the packets that continue it; at least one byte, valid until the next call.
 func (w *Wire) Stream(n int) ([]byte, error) {
 	for w.Left == 0 {
 		if !w.More {
@@ -183,7 +180,7 @@ func (w *Wire) Ended() error {
 	return nil
 }
 
-// Lenenc reads a length of a streamed row; null is the NULL value.
+// Lenenc reads a length-encoded integer of a streamed row; null reports a NULL value.
 func (w *Wire) Lenenc() (n uint64, null bool, err error) {
 	b, err := w.Stream(1)
 	if err != nil {
@@ -213,8 +210,8 @@ func (w *Wire) Lenenc() (n uint64, null bool, err error) {
 	return n, false, nil
 }
 
-// LenencInt reads a length at the head of p and says how many bytes it took; 0
-// if p is too short. It takes no NULL.
+// LenencInt decodes a length-encoded integer at the head of p and returns the bytes it took; 0 if p
+// is too short. It does not accept NULL.
 func LenencInt(p []byte) (n uint64, size int) {
 	if len(p) == 0 {
 		return 0, 0
@@ -239,11 +236,11 @@ func LenencInt(p []byte) (n uint64, size int) {
 	return 0, 0
 }
 
-// IsEOF tells the packet that ends rows from a row: only a streamed row can have
-// 0xfe, an eight-byte length, at its head.
+// IsEOF reports whether p is the packet that ends rows: only a streamed row can begin with 0xfe,
+// the mark of an eight-byte length.
 func IsEOF(p []byte) bool { return len(p) < 9 && len(p) > 0 && p[0] == PacketEOF }
 
-// ErrorIn makes the error of an ERR packet.
+// ErrorIn decodes an ERR packet.
 func ErrorIn(p []byte) error {
 	if len(p) < 3 {
 		return ErrMalformed
@@ -255,8 +252,7 @@ func ErrorIn(p []byte) error {
 	return e
 }
 
-// Query sends a SELECT and reads as far as its first row; it gives the number of
-// columns.
+// Query sends a SELECT and reads up to its first row; it returns the number of columns.
 func (w *Wire) Query(sql string) (columns int, err error) {
 	if err := w.Command(gomysql.COM_QUERY, sql); err != nil {
 		return 0, err
@@ -269,7 +265,7 @@ func (w *Wire) Query(sql string) (columns int, err error) {
 	if size == 0 || n == 0 || n > maxResultColumns {
 		return 0, ErrMalformed
 	}
-	for range n + 1 { // definitions, and the EOF after them
+	for range n + 1 { // column definitions, and the EOF after them
 		if p, err = w.Response(); err != nil {
 			return 0, err
 		}
@@ -280,7 +276,7 @@ func (w *Wire) Query(sql string) (columns int, err error) {
 	return int(n), nil
 }
 
-// Response reads a packet that is no row; an ERR packet becomes an error.
+// Response reads a packet that is not a row; an ERR packet becomes an error.
 func (w *Wire) Response() ([]byte, error) {
 	p, whole, err := w.Next()
 	switch {
@@ -294,11 +290,11 @@ func (w *Wire) Response() ([]byte, error) {
 	return p, nil
 }
 
-// Drain reads on in a result that nobody wants, up to limit bytes. done false
-// without an error means that there is more of it.
+// Drain reads the rest of an unwanted result, up to limit bytes. done is false without an error if
+// more remains.
 func (w *Wire) Drain(limit int) (done bool, err error) {
 	for limit > 0 {
-		for w.Left > 0 || w.More { // what next left to stream
+		for w.Left > 0 || w.More { // the rest of a packet that Next did not return whole
 			if w.Left == 0 {
 				if err := w.GoOn(); err != nil {
 					return false, err
@@ -323,7 +319,7 @@ func (w *Wire) Drain(limit int) (done bool, err error) {
 	return false, nil
 }
 
-// An Answer is what the server says of a statement that it has carried out.
+// An Answer is the server's OK for a statement.
 type Answer struct {
 	Affected uint64
 	Warnings int
@@ -331,7 +327,7 @@ type Answer struct {
 	Info     string // "Records: 3  Deleted: 0  Skipped: 1  Warnings: 1"
 }
 
-// ReadAnswer takes an OK packet apart.
+// ReadAnswer decodes an OK packet.
 func ReadAnswer(p []byte) (ok Answer, err error) {
 	if len(p) == 0 || p[0] != PacketOK {
 		return ok, ErrMalformed
@@ -351,8 +347,7 @@ func ReadAnswer(p []byte) (ok Answer, err error) {
 	return ok, nil
 }
 
-// Load starts LOAD DATA LOCAL; the server then waits for send, as often as there
-// is something to send, and finish.
+// Load starts LOAD DATA LOCAL; the caller then calls Send any number of times, and Finish.
 func (w *Wire) Load(sql string) error {
 	if err := w.Command(gomysql.COM_QUERY, sql); err != nil {
 		return err
@@ -381,12 +376,12 @@ func (w *Wire) Send(data []byte) error {
 		w.bufs = append(w.bufs, w.heads[at:at+4], data[:n])
 		data = data[n:]
 	}
-	out := w.bufs // WriteTo consumes what it is called on
+	out := w.bufs // WriteTo consumes its receiver
 	_, err := out.WriteTo(w.conn)
 	return err
 }
 
-// Finish ends the stream and reads the server's verdict.
+// Finish ends the stream and reads the server's answer.
 func (w *Wire) Finish() (Answer, error) {
 	if _, err := w.conn.Write([]byte{0, 0, 0, w.seq}); err != nil {
 		return Answer{}, err
@@ -398,7 +393,7 @@ func (w *Wire) Finish() (Answer, error) {
 	return ReadAnswer(p)
 }
 
-// AppendLenenc appends a length as the protocol has it.
+// AppendLenenc appends a length-encoded integer.
 func AppendLenenc(dst []byte, n uint64) []byte {
 	switch {
 	case n < 0xfb:
@@ -411,13 +406,13 @@ func AppendLenenc(dst []byte, n uint64) []byte {
 	return binary.LittleEndian.AppendUint64(append(dst, 0xfe), n)
 }
 
-// ReplicaNumber is the number of a replica, which only has to be one that no other has.
+// ReplicaNumber returns a server_id for us as a replica; it only has to be unique.
 func ReplicaNumber() uint32 { return 1<<31 | rand.Uint32() }
 
 // DumpAll asks MariaDB for the texts of statements too.
 const DumpAll = 2
 
-// DumpFrom asks for the log from an offset of a file on.
+// DumpFrom requests the log from an offset in a file.
 func (w *Wire) DumpFrom(file string, pos uint32, flags uint16) error {
 	p := binary.LittleEndian.AppendUint32(nil, pos)
 	p = binary.LittleEndian.AppendUint16(p, flags)
@@ -425,8 +420,8 @@ func (w *Wire) DumpFrom(file string, pos uint32, flags uint16) error {
 	return w.Command(gomysql.COM_BINLOG_DUMP, string(p)+file)
 }
 
-// Idle reports whether nothing has come that was not read.
+// Idle reports whether everything received was read.
 func (w *Wire) Idle() bool { return w.r == w.w }
 
-// Unread reports whether the packet under way, or one that goes on behind it, has more bytes.
+// Unread reports whether the current packet, or one that continues it, has more bytes.
 func (w *Wire) Unread() bool { return w.Left > 0 || w.More }

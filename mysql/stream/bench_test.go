@@ -12,9 +12,9 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// BenchmarkFollow reads a log of transactions of five rows, inserted, updated and deleted
-// as 1 to 3 to 1, of 30 columns and about 315 bytes. It gives the CPU time of this
-// process per row; the server has its own.
+// BenchmarkFollow reads a log of transactions of five rows, inserted, updated and deleted as 1 to 3
+// to 1, of 30 columns and about 315 bytes. It reports the CPU time of this process per row, without
+// the server's.
 func BenchmarkFollow(b *testing.B) {
 	for _, srv := range []*testdb.Server{testdb.MySQL(b), testdb.MariaDB(b)} {
 		b.Run(srv.Engine, func(b *testing.B) {
@@ -68,7 +68,7 @@ func cpuTime() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// benchLog makes the log and says where it begins.
+// benchLog writes the log and returns where it begins.
 func benchLog(b *testing.B, e *Engine, transactions int) uint64 {
 	b.Helper()
 	var columns, values []string

@@ -10,11 +10,12 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// boundaryRows is how many events are listed at once.
+// boundaryRows is how many events one query lists.
 const boundaryRows = 20_000
 
-// EventBefore gives the last place at or before one at which an event of the log ends: that of a chunk of a load is
-// between two of them, where the log cannot be read from. A file that is gone is left to Follow to tell.
+// EventBefore returns the last place at or before place at which an event of the log ends: a chunk
+// of a load has a place between two events, where the log cannot be read from. Follow reports a
+// missing file.
 func (e *Source) EventBefore(ctx context.Context, place uint64) (uint64, error) {
 	base, err := e.Base()
 	if err != nil {

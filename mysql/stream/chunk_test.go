@@ -18,7 +18,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// chunks reads a table in chunks and gives their rows as COPY text.
+// chunks reads a table in chunks and returns their rows as COPY text.
 func chunks(t *testing.T, e *Engine, id tidemark.TableID, rows int, bytes int64) (out []string, rel change.Relation) {
 	t.Helper()
 	var from []string
@@ -42,7 +42,7 @@ func chunks(t *testing.T, e *Engine, id tidemark.TableID, rows int, bytes int64)
 	}
 }
 
-// sameChunks compares what chunks have of each table with what the log has told.
+// sameChunks compares the chunks of each table with the rows from the log.
 func (r *replica) sameChunks(e *Engine) {
 	r.t.Helper()
 	db, err := e.Describe(r.t.Context(), nil)
@@ -129,8 +129,8 @@ func TestChunkKeys(t *testing.T) {
 	})
 }
 
-// TestMarks makes more marks than there is room for behind a transaction: all lie behind
-// what is in the log, rise, and are no transaction's.
+// TestMarks makes more marks than fit after a transaction: all are after what is in the log,
+// ascend, and are not places of transactions.
 func TestMarks(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "marks")
@@ -163,8 +163,8 @@ func TestMarks(t *testing.T) {
 	})
 }
 
-// TestChunkIsBehindTheLog reads chunks while transactions are committed: all that was in the
-// log before is in them, with GTIDs and without.
+// TestChunkIsBehindTheLog reads chunks while transactions are committed: chunks include everything
+// that was in the log before, with GTIDs and without.
 func TestChunkIsBehindTheLog(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "behind")
@@ -221,7 +221,7 @@ func TestChunkIsBehindTheLog(t *testing.T) {
 	})
 }
 
-// TestChunkWaitsForOwners: a transaction on its way to the log may be in it already.
+// TestChunkWaitsForOwners: a transaction that is being committed may be in the log already.
 func TestChunkWaitsForOwners(t *testing.T) {
 	srv := testdb.MySQL(t)
 	url := srv.NewDatabase(t, "owners")

@@ -18,7 +18,7 @@ func (s *assembly) gtidMySQL(body []byte, anonymous bool, at time.Time) error {
 		return event.ErrEvent
 	}
 	if !anonymous {
-		if string(id) != s.server { // one server commits most of them
+		if string(id) != s.server { // most transactions come from one server
 			s.server, s.serverText = string(id), uuidText(id)+":"
 		}
 		g.gtid = s.serverText + strconv.FormatUint(n, 10)
@@ -26,7 +26,7 @@ func (s *assembly) gtidMySQL(body []byte, anonymous bool, at time.Time) error {
 	if len(r.Rest) >= 1+16+7 && r.Byte() == 2 {
 		r.Take(16) // for replicas that apply in parallel
 		micros := r.Uint(7)
-		if micros>>55 == 1 && len(r.Rest) >= 7 { // it was committed elsewhere first
+		if micros>>55 == 1 && len(r.Rest) >= 7 { // it was first committed on another server
 			micros = r.Uint(7)
 		}
 		g.time = time.UnixMicro(int64(micros)).UTC()
@@ -38,9 +38,9 @@ func uuidText(b []byte) string {
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:16])
 }
 
-// gtidTagged begins a transaction whose GTID has a tag (MySQL 8.3 and later). The event is
-// in the form of the server's library "serialization": a version, the size, the number of
-// the last field that must be understood, and fields behind their numbers.
+// gtidTagged begins a transaction whose GTID has a tag (MySQL 8.3 and later). The event is in the
+// format of the server's library "serialization": a version, the size, the number of the last field
+// that a reader must understand, and the fields, each after its number.
 func (s *assembly) gtidTagged(body []byte, at time.Time) error {
 	r := &event.Reader{Rest: body}
 	r.Varlen()
@@ -61,7 +61,7 @@ func (s *assembly) gtidTagged(body []byte, at time.Time) error {
 			tag = string(r.Take(int(min(r.Varlen(), 1<<10))))
 		case 6:
 			micros = r.Varlen()
-		case 7: // it was committed elsewhere first
+		case 7: // it was first committed on another server
 			micros = r.Varlen()
 		case 0, 4, 5, 8, 9, 10, 11:
 			r.Varlen()
@@ -79,8 +79,8 @@ func (s *assembly) gtidTagged(body []byte, at time.Time) error {
 	return s.beginGroup(g)
 }
 
-// gtidMariaDB begins a transaction of MariaDB: the event stands for BEGIN too, unless
-// one statement makes the whole group.
+// gtidMariaDB begins a transaction of MariaDB: the event also acts as BEGIN, unless the whole group
+// is one statement.
 func (s *assembly) gtidMariaDB(body []byte, server uint32, at time.Time) error {
 	r := &event.Reader{Rest: body}
 	seq, domain, flags := r.Uint(8), r.Uint(4), r.Byte()

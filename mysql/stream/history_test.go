@@ -21,7 +21,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// withoutNames sets the server to log no names of columns, and as little else as it can, until
+// withoutNames configures the server to log no column names, and as little else as possible, until
 // back is called.
 func withoutNames(t *testing.T, srv *testdb.Server, e *Engine) (back func()) {
 	t.Helper()
@@ -33,7 +33,7 @@ func withoutNames(t *testing.T, srv *testdb.Server, e *Engine) (back func()) {
 	return func() { script(t, e, "SET GLOBAL binlog_row_metadata=FULL") }
 }
 
-// historyOf begins a journal with a history where the log ends now.
+// historyOf begins a journal with a history at the current end of the log.
 func historyOf(t *testing.T, url string) (e *Engine, path string, from uint64) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "s.log")
@@ -46,7 +46,7 @@ func historyOf(t *testing.T, url string) (e *Engine, path string, from uint64) {
 	return journaled(t, url, path, false), path, pos.Place
 }
 
-// outline is what counts of a definition: types as rows need them, and the key.
+// outlineOf returns the relevant part of a definition: types as rows need them, and the key.
 func outlineOf(d *history.Definition) []string {
 	if d == nil {
 		return []string{"nothing is known"}
@@ -77,8 +77,8 @@ func outlineOf(d *history.Definition) []string {
 	return append(out, fmt.Sprintf("key %v, primary %v, by default %s", shown.Key, shown.Primary, d.Charset))
 }
 
-// ddlCases are statements on a table t that is made by the first of them. What they come to
-// has to be known without a look at the table.
+// ddlCases are statements on a table t that the first of them creates. Their result has to be known
+// without reading the table's definition.
 var ddlCases = map[string][]string{
 	"order": {"CREATE TABLE t (a int, b int, c int, PRIMARY KEY (a))", "ALTER TABLE t ADD d int FIRST, ADD COLUMN e int AFTER a, ADD f int", "ALTER TABLE t ADD (g int, h int)",
 		"ALTER TABLE t MODIFY b bigint FIRST, ADD i int AFTER b, CHANGE c cc varchar(3) AFTER i", "ALTER TABLE t DROP g, DROP COLUMN h, MODIFY COLUMN f smallint unsigned NOT NULL AFTER d"},
@@ -127,7 +127,7 @@ var mariadbCases = map[string][]string{
 	"uca":        {"CREATE TABLE t (a varchar(3) COLLATE uca1400_ai_ci, b varchar(3) CHARACTER SET latin1) CHARSET utf8mb4"},
 }
 
-// What DDL makes of tables, worked out of the log alone, is what information_schema says
+// The effect of DDL on tables, derived from the log alone, equals what information_schema shows
 // afterwards.
 func TestHistoryOfDDL(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
@@ -166,8 +166,8 @@ func TestHistoryOfDDL(t *testing.T) {
 	})
 }
 
-// sameDefs compares a stream's history where it ends, and its journal, with what the server
-// shows of databases.
+// sameDefs compares a stream's history at its end, and its journal, with what the server shows for
+// databases.
 func sameDefs(t *testing.T, shown map[tidemark.TableID]*schema.Shown, s *Stream, dbs ...string) {
 	t.Helper()
 	written, err := readJournal(s.journal.path)
@@ -196,9 +196,8 @@ func sameDefs(t *testing.T, shown map[tidemark.TableID]*schema.Shown, s *Stream,
 	}
 }
 
-// A stream that is behind tells the same, whatever became of the tables since, with names in
-// the log and without; also when it is ended amid that, again and again, and its journal is
-// made shorter.
+// A stream that lags emits the same, whatever happened to the tables since, with names in the log
+// and without; also if it is interrupted again and again, and its journal is compacted.
 func TestHistoryIsAsGoodAsNames(t *testing.T) {
 	work := []string{
 		"CREATE TABLE other (id int PRIMARY KEY, v varchar(9))", "INSERT INTO other VALUES (1,'o')",
@@ -252,7 +251,7 @@ func TestHistoryIsAsGoodAsNames(t *testing.T) {
 			if d := cmp.Diff(fmt.Sprint(want[i+1:]), fmt.Sprint(tell(t, again))); d != "" {
 				t.Errorf("behind transaction %d: %s", i, d)
 			}
-			if i%3 == 2 { // as if the process had been killed when it had read as much
+			if i%3 == 2 { // as if the process had been killed at this point
 				short := whole[:len(whole)*i/len(txs)]
 				if err := os.WriteFile(path, short, 0o600); err != nil {
 					t.Fatal(err)
@@ -265,7 +264,8 @@ func TestHistoryIsAsGoodAsNames(t *testing.T) {
 	})
 }
 
-// renumbered counts what relations and columns are numbered by, which follows from places of the log.
+// renumbered replaces the numbers of relations and columns by counts, because they depend on log
+// positions.
 func renumbered(all []change.Relation) []change.Relation {
 	ids, numbers := map[uint32]uint32{}, map[int32]int32{}
 	for i := range all {
@@ -284,7 +284,7 @@ func renumbered(all []change.Relation) []change.Relation {
 	return all
 }
 
-// relationsIn gives what a stream says of tables.
+// relationsIn returns a stream's descriptions of tables.
 func relationsIn(t *testing.T, txs []*change.Tx) (out []change.Relation) {
 	t.Helper()
 	for _, tx := range txs {
@@ -306,8 +306,8 @@ func relationsIn(t *testing.T, txs []*change.Tx) (out []change.Relation) {
 	return out
 }
 
-// What is not understood stops the table where it would matter: when it was altered again
-// later, so that nobody can say any more what it was.
+// A statement that is not understood stops the table where it matters: if the table was altered
+// again later, so that its earlier definition is unknown.
 func TestHistoryThatIsNotKnown(t *testing.T) {
 	srv := testdb.MariaDB(t)
 	url := srv.NewDatabase(t, "unknown")
@@ -343,8 +343,8 @@ func TestHistoryIsHeldAgainstTheLog(t *testing.T) {
 	})
 }
 
-// FuzzDDL gives the reader of DDL statements that are damaged: whatever it makes of them is a
-// definition that a stream can hold against its log.
+// FuzzDDL feeds the reader damaged DDL statements: any result is a definition that a stream can
+// compare with its log.
 func FuzzDDL(f *testing.F) {
 	for _, set := range []map[string][]string{ddlCases, mysqlCases, mariadbCases} {
 		for _, statements := range set {

@@ -17,8 +17,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// partialEvents counts the events of the log behind a place that may tell documents by what was
-// changed in them.
+// partialEvents counts the events of the log after a place that may store documents as diffs.
 func partialEvents(t *testing.T, e *Engine, url string, from uint64) int {
 	t.Helper()
 	files, err := e.Binlogs(t.Context())
@@ -37,7 +36,7 @@ func partialEvents(t *testing.T, e *Engine, url string, from uint64) int {
 	return n
 }
 
-// Documents whose log has only what was changed in them come whole, as the server has them.
+// Documents that the log has only as diffs are emitted whole, as the server has them.
 func TestFollowJSONDiffs(t *testing.T) {
 	srv := testdb.MySQL(t)
 	url := srv.NewDatabase(t, "diffs")
@@ -82,7 +81,7 @@ func TestFollowJSONDiffs(t *testing.T) {
 	}
 }
 
-// randomDocument draws an expression that is a value of JSON.
+// randomDocument draws an SQL expression for a JSON value.
 func randomDocument(t *rapid.T, depth int) string {
 	kind := rapid.IntRange(0, 15).Draw(t, "value")
 	if depth > 2 && kind > 12 {
@@ -100,7 +99,7 @@ func randomDocument(t *rapid.T, depth int) string {
 		"CAST('2024-02-03' AS DATE)", "CAST('-104:05:06' AS TIME)", "x'00beef'"}[kind]
 }
 
-// randomPath draws a path, as a literal of SQL.
+// randomPath draws a path, as an SQL literal.
 func randomPath(t *rapid.T) string {
 	var b strings.Builder
 	b.WriteByte('$')
@@ -131,7 +130,7 @@ func randomPatch(t *rapid.T, column string) string {
 	return call + "(" + column + args.String() + ")"
 }
 
-// Whatever is done to documents, the stream gives what the server then has, to the byte.
+// However documents are changed, the stream emits what the server then has, byte for byte.
 func TestFollowJSONDiffsRandom(t *testing.T) {
 	srv := testdb.MySQL(t)
 	url := srv.NewDatabase(t, "diffs")
@@ -143,7 +142,7 @@ func TestFollowJSONDiffsRandom(t *testing.T) {
 	defer s.Close()
 	from, failed := endOf(t, e), 0
 	exec := func(sql string) {
-		if s.Exec(t.Context(), sql) != nil { // a document that is too deep or no object
+		if s.Exec(t.Context(), sql) != nil { // a document that is too deep or not an object
 			failed++
 		}
 	}
@@ -200,7 +199,7 @@ func TestCapturedJSONDiffs(t *testing.T) {
 		if s.maps[0x6d], err = s.build(m, &schema.Shown{}); err != nil {
 			t.Fatal(err)
 		}
-		_ = s.beginGroup(group{place: 7<<32 | 4, begun: true}) // of no journal
+		_ = s.beginGroup(group{place: 7<<32 | 4, begun: true}) // without a journal
 		err = s.rows(t.Context(), tidemark.UpdateChange, event.RowForm{Version: 2, Diffs: true}, []byte(x.event))
 		if x.want == "" {
 			if tidemark.KindOf(err) != tidemark.Unsupported {
@@ -220,7 +219,7 @@ func TestCapturedJSONDiffs(t *testing.T) {
 		if got := strings.Join(wordsOf(c.New), ","); got != x.want {
 			t.Errorf("got  %s\nwant %s", got, x.want)
 		}
-		// What is cut off or says something else is refused, or is other values, but never worse.
+		// Truncated or altered input is refused, or yields other values, but never worse.
 		for n := range len(x.event) {
 			_ = s.rows(t.Context(), tidemark.UpdateChange, event.RowForm{Version: 2, Diffs: true}, []byte(x.event[:n]))
 		}

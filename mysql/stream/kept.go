@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// LogKept reports how much of the binlog a stream has not read that would ask for it from a place on, and the age at
-// which the server removes its files. MariaDB 11.4 and later may have a limit of their size.
+// LogKept reports how much unread binlog a stream that continues at from would have, and the age at
+// which the server removes its files. MariaDB 11.4 and later may also limit their size.
 func (e *Source) LogKept(ctx context.Context, _ string, from uint64) (tidemark.LogKept, error) {
 	k := tidemark.LogKept{Room: -1}
 	base, err := e.Base()

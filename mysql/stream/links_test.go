@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// An update of a link, and a delete, come with the old row, as far as its image has it; other
-// updates do not.
+// An update of a link, and a delete, include the old row, as far as its image has it; other updates
+// do not.
 func TestFollowLinks(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "links")

@@ -20,9 +20,9 @@ func journaled(t *testing.T, url, path string, anew bool) *Engine {
 	return e
 }
 
-// TestResetIsNoticed resets the binlog and does the same again, so that the new log has a
-// boundary of transactions wherever the old one had. The view's place counts as well as
-// one that a stream has come to, and one in a file that began while it ran.
+// TestResetIsNoticed resets the binlog and repeats the same work, so that the new log has a
+// transaction boundary wherever the old one had. It tests the view's place, a place that a stream
+// has reached, and one in a file that began while it ran.
 func TestResetIsNoticed(t *testing.T) {
 	for _, srv := range []*testdb.Server{testdb.OwnMySQL(t), testdb.OwnMariaDB(t)} {
 		t.Run(srv.Engine, func(t *testing.T) {
@@ -38,7 +38,7 @@ func TestResetIsNoticed(t *testing.T) {
 			}
 			again := func(sql string) {
 				t.Helper()
-				time.Sleep(1100 * time.Millisecond) // a log is told by the second in which it was begun
+				time.Sleep(1100 * time.Millisecond) // a log is identified by the second in which it began
 				testdb.Query(t, url, reset+sql+clear)
 			}
 			lost := func(after uint64) {
@@ -61,7 +61,7 @@ func TestResetIsNoticed(t *testing.T) {
 			for _, after := range []uint64{pos.Place, txs[0].End, txs[1].End} {
 				lost(after)
 			}
-			// Without a journal the same place means the same, and nothing is noticed.
+			// Without a journal the same place looks the same, and the reset goes unnoticed.
 			if got := follow(t, open(t, url, server.Options{}), txs[0].End); len(got) != 1 {
 				t.Errorf("%d transactions: the boundaries are not those of before, so this test tests nothing", len(got))
 			}
@@ -72,8 +72,7 @@ func TestResetIsNoticed(t *testing.T) {
 	}
 }
 
-// TestJournalIsWhole reads journals that the machine's end has cut, and those that nobody
-// has written.
+// TestJournalIsWhole reads journals that a machine crash has truncated, and invalid ones.
 func TestJournalIsWhole(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s.log")
 	j, err := readJournal(path)

@@ -14,7 +14,7 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// An Engine is as much of the engine as streams need.
+// An Engine is the part of the engine that streams need.
 type Engine struct {
 	*server.Server
 	*schema.Schema

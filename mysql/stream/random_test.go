@@ -25,8 +25,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// randomStatement draws a statement on one of three tables: with a key, with a unique
-// index in place of one, and with neither.
+// randomStatement draws a statement on one of three tables: with a key, with a unique index instead
+// of one, and with neither.
 func randomStatement(t *rapid.T) string {
 	n := func(label string, most int) int { return rapid.IntRange(0, most).Draw(t, label) }
 	text := rapid.SampledFrom([]string{"NULL", "''", "'a'", "'é\\\\日'", "'tab\t'", "REPEAT('x',3000)"}).Draw(t, "text")
@@ -47,8 +47,7 @@ func randomStatement(t *rapid.T) string {
 	return rapid.SampledFrom([]string{"SAVEPOINT a", "ROLLBACK TO a"}).Draw(t, "savepoint")
 }
 
-// What a stream gives, done one after the other, is what the tables hold; and from any
-// place on it is the same.
+// Applying a stream's output in order yields the content of the tables, from any starting place.
 func TestFollowRandom(t *testing.T) {
 	mysqltest.Servers(t, func(t *testing.T, srv *testdb.Server) {
 		url := srv.NewDatabase(t, "random")
@@ -85,7 +84,7 @@ func TestFollowRandom(t *testing.T) {
 					_ = exec("BEGIN")
 				}
 				for range rapid.IntRange(1, 5).Draw(rt, "statements") {
-					_ = exec(randomStatement(rt)) // a savepoint that is not there, a key that is
+					_ = exec(randomStatement(rt)) // a missing savepoint, or a duplicate key
 				}
 				if many {
 					_ = exec(rapid.SampledFrom([]string{"COMMIT", "COMMIT", "ROLLBACK"}).Draw(rt, "end"))
@@ -127,8 +126,8 @@ func TestFollowRandom(t *testing.T) {
 	})
 }
 
-// Where events do not say where they are (MariaDB 11.4 and later, within transactions),
-// and behind 4 GB, it is counted.
+// Positions are counted if events lack them (MariaDB 11.4 and later, within transactions), and
+// after 4 GB.
 func TestPlacesAreCounted(t *testing.T) {
 	s := sourceOf(&server.Server{}).newStream("", "", 7<<32|4)
 	step := func(size, next uint64, want uint64) {
@@ -147,7 +146,7 @@ func TestPlacesAreCounted(t *testing.T) {
 	s.pos = 1<<32 - 50
 	s.placed = true
 	step(40, 1<<32-10, 7<<32|(1<<32-10))
-	step(40, 30, 8<<32|4) // the file ends with the transaction, so it goes on in the next
+	step(40, 30, 8<<32|4) // the file ends with the transaction, so it continues in the next
 	step(40, 70, 8<<32|4)
 	if s.pos != 1<<32+70 {
 		t.Error(s.pos)
@@ -157,8 +156,8 @@ func TestPlacesAreCounted(t *testing.T) {
 	}
 }
 
-// GTIDs with a tag, which the servers of these tests do not have yet, are read from the
-// form that MySQL 8.3 writes.
+// Tagged GTIDs, which the servers of these tests do not have yet, are read from the format that
+// MySQL 8.3 writes.
 func TestTaggedGTID(t *testing.T) {
 	number := func(b []byte, n uint64) []byte {
 		extra := 0
@@ -197,8 +196,8 @@ func TestTaggedGTID(t *testing.T) {
 	}
 }
 
-// FuzzRowEvents gives a stream TABLE_MAP and row events that are damaged: it may refuse
-// them, and must not do anything worse, nor give away what is not in its format.
+// FuzzRowEvents feeds a stream damaged TABLE_MAP and row events: it may refuse them, and must
+// neither do anything worse nor emit anything malformed.
 func FuzzRowEvents(f *testing.F) {
 	table := func(types, metas string, optional string) string {
 		n := len(types)
@@ -221,7 +220,7 @@ func FuzzRowEvents(f *testing.F) {
 			return
 		}
 		s.maps[5] = lt
-		_ = s.beginGroup(group{place: 7<<32 | 4, begun: true}) // of no journal
+		_ = s.beginGroup(group{place: 7<<32 | 4, begun: true}) // without a journal
 		err = s.rows(t.Context(), []tidemark.ChangeKind{tidemark.InsertChange, tidemark.UpdateChange, tidemark.DeleteChange}[kind%3], event.RowForm{Version: 1 + int(kind>>2&1), Packed: kind&8 != 0, Diffs: kind&16 != 0}, rows)
 		if s.tx == nil {
 			return
@@ -245,8 +244,8 @@ func FuzzRowEvents(f *testing.F) {
 	})
 }
 
-// A server that is killed amid transactions, and started again, has lost none that a
-// stream has given, and gives none twice.
+// A server that is killed during transactions, and restarted, has lost none that a stream has
+// emitted, and the stream emits none twice.
 func TestFollowKilledServer(t *testing.T) {
 	srv := testdb.OwnMariaDB(t)
 	url := srv.NewDatabase(t, "killed")
@@ -302,5 +301,5 @@ func TestFollowKilledServer(t *testing.T) {
 	twin.sameTables(e)
 }
 
-// sourceOf makes the source of a server that is not there.
+// sourceOf makes a source without a running server.
 func sourceOf(s *server.Server) *Source { return &Source{Bulk: bulk.New(&schema.Schema{Server: s})} }

@@ -9,7 +9,7 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/event"
 )
 
-// rows takes a row event: of kind insert, update or delete.
+// rows processes a row event: of kind insert, update or delete.
 func (s *decoder) rows(ctx context.Context, kind tidemark.ChangeKind, form event.RowForm, body []byte) error {
 	r := &event.Reader{Rest: body}
 	number := r.Uint(6)
@@ -19,7 +19,7 @@ func (s *decoder) rows(ctx context.Context, kind tidemark.ChangeKind, form event
 	}
 	n := r.Lenenc()
 	if number == 0xffffff && n == 0 {
-		return nil // which only ends a statement
+		return nil // it only ends a statement
 	}
 	t := s.maps[number]
 	if t == nil {

@@ -14,8 +14,9 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// Skip leaves out the events at these places of the log, as the server names them, and says in the stream what they
-// held. What begins or ends a transaction is read all the same. Call it before Run.
+// Skip leaves out the events at these log positions, in the server's own notation, and reports in
+// the stream what they held. Events that begin or end a transaction are still read. Call it before
+// Run.
 func (s *decoder) Skip(places []string) {
 	s.skips = map[uint64]bool{}
 	for _, p := range places {
@@ -23,7 +24,7 @@ func (s *decoder) Skip(places []string) {
 	}
 }
 
-// skipStatement says what a statement was: DDL, or one in place of rows.
+// skipStatement describes a skipped statement: DDL, or one logged instead of rows.
 func (s *decoder) skipStatement(st history.Statement, sql, db string, vars queryVars) error {
 	tables := st.Tables
 	if st.Kind == history.Rows {
@@ -40,7 +41,7 @@ func (s *decoder) skipStatement(st history.Statement, sql, db string, vars query
 	return s.skipped(change.Exception{Operation: "STATEMENT", Table: name, SQL: clipped(sql)}, nil)
 }
 
-// skipRows says what a row event held, as far as it can be read.
+// skipRows describes a skipped row event as far as it can be read.
 func (s *decoder) skipRows(ctx context.Context, kind tidemark.ChangeKind, form event.RowForm, body []byte) error {
 	x := change.Exception{Table: "the log", Operation: map[tidemark.ChangeKind]string{tidemark.InsertChange: "INSERT", tidemark.UpdateChange: "UPDATE", tidemark.DeleteChange: "DELETE"}[kind]}
 	if len(body) >= 6 {
@@ -54,7 +55,7 @@ func (s *decoder) skipRows(ctx context.Context, kind tidemark.ChangeKind, form e
 	return s.skipped(x, body)
 }
 
-// rowsText gives the rows of an event as text; "" if they cannot be read, or are too many.
+// rowsText returns the rows of an event as text; "" if they are unreadable or too many.
 func (s *decoder) rowsText(ctx context.Context, t *event.Table, kind tidemark.ChangeKind, form event.RowForm, body []byte) string {
 	if len(body) > mostSkipped || form.Packed {
 		return ""
@@ -90,7 +91,7 @@ func (s *decoder) rowsText(ctx context.Context, t *event.Table, kind tidemark.Ch
 	return strings.Join(lines, "\n")
 }
 
-// tupleText gives a row as {name=value, ...}; of a key without what is not in it.
+// tupleText returns a row as {name=value, ...}; for a key, only the columns that it includes.
 func tupleText(names []string, t change.Tuple, key bool) string {
 	var parts []string
 	for i, v := range t.Values(nil) {
@@ -108,7 +109,8 @@ func tupleText(names []string, t change.Tuple, key bool) string {
 // mostSkipped is how much of an event is kept.
 const mostSkipped = 16 << 10
 
-// skipped says in the stream that an event was skipped. Where it could not be read its bytes are told.
+// skipped reports in the stream that an event was skipped. If it could not be read, its bytes are
+// shown.
 func (s *assembly) skipped(x change.Exception, body []byte) error {
 	if x.SQL == "" {
 		x.SQL = fmt.Sprintf("%d bytes, in base64: %s", len(body), base64.StdEncoding.EncodeToString(body[:min(len(body), mostSkipped)]))
@@ -124,7 +126,8 @@ func (s *assembly) skipped(x change.Exception, body []byte) error {
 	return nil
 }
 
-// unreadable words an error of an event that cannot be taken, and how to continue without it.
+// unreadable makes the error for an event that cannot be processed, with how to continue without
+// it.
 func (s *assembly) unreadable(kind tidemark.Kind, why error, hint string) error {
 	place := s.placeName(s.eventPlace)
 	return &tidemark.Error{Op: "follow", Object: "the log at " + place, Kind: kind, Err: why, Hint: strings.TrimSpace(hint + " To continue without this event: tidemark skip " + place + ", then the same command again.")}

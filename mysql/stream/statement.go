@@ -14,12 +14,12 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// statement says of a statement that was logged in place of its rows (binlog_format STATEMENT or MIXED in a session)
-// which tables it has changed: their rows cannot be known any more.
+// statement handles a statement that was logged instead of its rows (binlog_format STATEMENT or
+// MIXED in a session), and reports which tables it changed: their rows are no longer known.
 //
-// These are the tables that it writes to, and, as the server has them now and this user may see them, those that
-// their triggers, views, functions and foreign keys lead to. Where the parser does not read the statement, they are
-// all that it names.
+// These are the tables that it writes to, and those that their triggers, views, functions and
+// foreign keys lead to, as the server has them now and this user may see them. If the parser cannot
+// read the statement, they are all tables that it names.
 func (s *decoder) statement(ctx context.Context, sql, db string, vars queryVars) error {
 	if s.passes() {
 		return nil
@@ -53,8 +53,8 @@ func (s *decoder) statement(ctx context.Context, sql, db string, vars queryVars)
 	return s.sayDDL(change.DDL{Tables: hit, Schema: db, SQL: clipped(sql), Rows: true, Place: s.placeName(s.eventPlace)})
 }
 
-// allUnfollowed reports whether nothing is new in a statement that changes these tables: programs that log
-// statements log many.
+// allUnfollowed reports whether all these tables are already unfollowed, so that the statement adds
+// nothing new: programs that log statements log many.
 func (s *decoder) allUnfollowed(tables []tidemark.TableID) bool {
 	for _, id := range tables {
 		if !s.unfollowed[s.key(id)] {
@@ -71,7 +71,7 @@ func (s *decoder) unfollow(id tidemark.TableID) {
 	s.unfollowed[s.key(id)] = true
 }
 
-// clipped gives what a message has of a statement.
+// clipped returns the part of a statement that a message shows.
 func clipped(sql string) string {
 	const most = 32 << 10
 	if len(sql) > most {
@@ -80,14 +80,15 @@ func clipped(sql string) string {
 	return strings.ToValidUTF8(sql, "\uFFFD")
 }
 
-// writtenTables gives the tables that a statement writes to; parsed is false if the parser does not read it.
+// writtenTables returns the tables that a statement writes to; parsed is false if the parser cannot
+// read it.
 func writtenTables(sql, db string, mode uint64) (tables []tidemark.TableID, parsed bool) {
 	const most = 1 << 20
 	if len(sql) > most {
 		return nil, false
 	}
 	defer func() {
-		if recover() != nil { // a library for another server's dialect
+		if recover() != nil { // the library parses another server's dialect
 			tables, parsed = nil, false
 		}
 	}()
@@ -118,7 +119,7 @@ func writtenTables(sql, db string, mode uint64) (tables []tidemark.TableID, pars
 	return w.out, len(w.out) > 0
 }
 
-// A writeTargets gathers tables of a parsed statement.
+// A writeTargets collects tables of a parsed statement.
 type writeTargets struct {
 	db  string
 	out []tidemark.TableID
@@ -135,14 +136,14 @@ func (w *writeTargets) one(t *ast.TableName) {
 	w.out = append(w.out, id)
 }
 
-// all takes all tables of a list, of which an UPDATE may change several.
+// all adds all tables of a list, of which an UPDATE may change several.
 func (w *writeTargets) all(refs *ast.TableRefsClause) {
 	if refs != nil {
 		eachTable(refs.TableRefs, func(t *ast.TableName, _ string) { w.one(t) })
 	}
 }
 
-// deleted takes the tables of a DELETE, which may be named by their aliases.
+// deleted adds the tables of a DELETE, which may be named by their aliases.
 func (w *writeTargets) deleted(n *ast.DeleteStmt) {
 	if !n.IsMultiTable || n.Tables == nil {
 		w.all(n.TableRefs)
@@ -161,7 +162,7 @@ func (w *writeTargets) deleted(n *ast.DeleteStmt) {
 	}
 }
 
-// eachTable gives the tables of a list with their aliases.
+// eachTable calls do with the tables of a list and their aliases.
 func eachTable(node ast.ResultSetNode, do func(t *ast.TableName, alias string)) {
 	switch n := node.(type) {
 	case *ast.Join:
@@ -182,8 +183,8 @@ func eachTable(node ast.ResultSetNode, do func(t *ast.TableName, alias string)) 
 	}
 }
 
-// effects are what a write leads to on the server: by name, triggers, views and routines, of whose bodies all
-// names count, and foreign keys that act.
+// effects are what a write triggers on the server: triggers, views and routines by name, where
+// every name in their bodies counts, and foreign keys that act.
 type effects struct {
 	key      func(tidemark.TableID) tidemark.TableID
 	tables   map[tidemark.TableID]tidemark.TableID // as the server writes them, by key
@@ -193,7 +194,7 @@ type effects struct {
 	queue    []tidemark.TableID
 }
 
-// effects asks the server what it has.
+// effects queries the server's triggers, views, routines and foreign keys.
 func (s *decoder) effects(ctx context.Context) (*effects, error) {
 	x := &effects{key: s.key, tables: map[tidemark.TableID]tidemark.TableID{}, bodies: map[tidemark.TableID][]string{}, children: map[tidemark.TableID][]tidemark.TableID{}, seen: map[tidemark.TableID]bool{}}
 	for _, q := range []string{
@@ -233,7 +234,7 @@ func (x *effects) add(ids []tidemark.TableID) {
 	}
 }
 
-// names adds all that a text names.
+// names adds everything that a text names.
 func (x *effects) names(sql, db string) {
 	x.eachName(sql, db, func(id tidemark.TableID, _ bool) { x.add([]tidemark.TableID{id}) })
 }
@@ -247,7 +248,7 @@ func (x *effects) calls(sql, db string) {
 	})
 }
 
-// eachName gives what names in a text stand for that the server has.
+// eachName calls do with the names in a text that the server knows.
 func (x *effects) eachName(sql, db string, do func(id tidemark.TableID, called bool)) {
 	r := &history.Words{}
 	r.Tokens = sqltext.Said(sqltext.Scan(sql))
@@ -271,7 +272,7 @@ func (x *effects) eachName(sql, db string, do func(id tidemark.TableID, called b
 	}
 }
 
-// changed gives all tables that what was added leads to.
+// changed returns all tables that the added names lead to.
 func (x *effects) changed() (out []tidemark.TableID) {
 	for len(x.queue) > 0 {
 		k := x.queue[0]

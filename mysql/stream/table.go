@@ -11,8 +11,8 @@ import (
 	"github.com/tidemarkdb/tidemark/mysql/server"
 )
 
-// wanted reports whether changes of a table are given away, and whether it is the one
-// whose rows mark a transaction as ours.
+// wanted reports whether changes of a table are emitted, and whether it is the marker table, whose
+// rows mark a transaction as ours.
 func (s *scope) wanted(id tidemark.TableID) (want, marker bool) {
 	if id.Name == server.ProgressName {
 		return false, true
@@ -20,7 +20,7 @@ func (s *scope) wanted(id tidemark.TableID) (want, marker bool) {
 	return s.inScope(id) && (s.only == nil || s.only(id)), false
 }
 
-// inScope reports whether a table is one of those that the engine is of.
+// inScope reports whether a table is in the engine's scope.
 func (s *scope) inScope(id tidemark.TableID) bool {
 	switch {
 	case id.Name == server.ProgressName || id.Name == server.LedgerName || id.Name == server.ClaimName:
@@ -33,7 +33,7 @@ func (s *scope) inScope(id tidemark.TableID) bool {
 
 var systemSchemas = []string{"mysql", "sys", "information_schema", "performance_schema"}
 
-// key is under what a table is remembered.
+// key returns the key under which a table is remembered.
 func (s *scope) key(id tidemark.TableID) tidemark.TableID {
 	if s.fold {
 		return tidemark.TableID{Schema: strings.ToLower(id.Schema), Name: strings.ToLower(id.Name)}
@@ -41,7 +41,7 @@ func (s *scope) key(id tidemark.TableID) tidemark.TableID {
 	return id
 }
 
-// TableMap takes note of a TABLE_MAP event, of which most repeat an earlier one.
+// tableMap records a TABLE_MAP event; most repeat an earlier one.
 func (s *tables) tableMap(ctx context.Context, body []byte) error {
 	if len(body) < 8 {
 		return event.ErrEvent
@@ -62,19 +62,19 @@ func (s *tables) tableMap(ctx context.Context, body []byte) error {
 		t.Mapped = slices.Clone(rest)
 		s.known[s.key(m.ID)] = t
 	}
-	if len(s.maps) > 20_000 { // numbers of tables that were opened again since
+	if len(s.maps) > 20_000 { // tables that were reopened have new numbers
 		clear(s.maps)
 	}
 	s.maps[number] = t
 	return nil
 }
 
-// describe works out a table from its TABLE_MAP and, as far as that does not say it, from
+// describe builds a table from its TABLE_MAP and, for what is missing there, from
 // information_schema.
 //
-// What the log says is right for the rows that follow, but with
-// binlog_row_metadata=MINIMAL (or MariaDB's NO_LOG) it says neither names nor labels: then the
-// history does. What information_schema says is right for now, which may be days later.
+// The log is right for the rows that follow, but with binlog_row_metadata=MINIMAL (or MariaDB's
+// NO_LOG) it has neither names nor labels: then the history supplies them. information_schema is
+// right for the present, which may be days later.
 func (s *tables) describe(ctx context.Context, m *event.TableMap) (*event.Table, error) {
 	t := &event.Table{ID: m.ID}
 	want, marker := s.wanted(m.ID)
@@ -91,13 +91,13 @@ func (s *tables) describe(ctx context.Context, m *event.TableMap) (*event.Table,
 		return nil, err
 	}
 	if shown.Form == "SEQUENCE" || shown.Form == "" && m.Sequence() {
-		t.Skip = true // MariaDB's, whose rows are their counters
+		t.Skip = true // MariaDB's sequences, whose rows are their counters
 		return t, nil
 	}
 	return s.build(m, shown)
 }
 
-// build puts together what the log and information_schema say.
+// build combines what the log and information_schema report.
 func (s *tables) build(m *event.TableMap, shown *schema.Shown) (*event.Table, error) {
 	t := &event.Table{ID: m.ID, Old: s.old != nil && s.old(m.ID)}
 	t.Columns = make([]event.Column, len(m.Types))
@@ -158,8 +158,8 @@ func (s *tables) setSpare(t *event.Table) {
 	t.Sparse = true
 }
 
-// setLinks finds the columns where the old row is given if they change or go. A foreign key may
-// spell them otherwise than their table.
+// setLinks finds the columns whose change or deletion adds the old row. A foreign key may spell
+// their names in another case than the table.
 func (s *tables) setLinks(t *event.Table) {
 	if s.links == nil {
 		return
@@ -173,8 +173,8 @@ func (s *tables) setLinks(t *event.Table) {
 	}
 }
 
-// relate gives a table's description its number: the same one in every stream, but for
-// two that would get the same.
+// relate assigns a number to a table's description: the same one in every stream, unless two
+// descriptions collide.
 func (s *tables) relate(t *event.Table) {
 	for t.RelationID = event.RelationID(t.Relation); ; t.RelationID++ {
 		other, taken := s.relations[t.RelationID]
