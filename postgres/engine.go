@@ -37,13 +37,13 @@ func Open(ctx context.Context, url string, opt Options) (*Engine, error) {
 	return &Engine{s, &schema.Schema{Server: s}, b, stream.NewSource(s, b), apply.NewTarget(s, b), &physical.Cluster{Server: s}, &preflight.Checks{Server: s}}, nil
 }
 
-// Name is the engine's.
+// Name returns the engine's name.
 func (e *Engine) Name() string { return "postgres" }
 
-// Default is the schema of tables that are named without one.
+// Default returns the schema of tables named without one.
 func (e *Engine) Default() string { return "public" }
 
-// Close ends all sessions, and with them the frozen view.
+// Close ends all sessions, and with them the snapshot.
 func (e *Engine) Close() error {
 	e.Bulk.Close()
 	e.Target.Close()

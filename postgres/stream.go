@@ -9,25 +9,26 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/stream"
 )
 
-// What follows is a source's side of a stream by its name, for which its slot and publication are called (stream.SlotOf).
+// The methods below are the source's side of a stream. They take the stream's name, from which the
+// names of its slot and publication are derived (stream.SlotOf).
 
-// Hold makes a stream's slot and publication, so that the server keeps its log from now on.
+// Hold creates a stream's slot and publication: from now on the server keeps its log.
 func (e *Engine) Hold(ctx context.Context, name string, moves []tidemark.Move) error {
 	_, err := e.CreateSlot(ctx, stream.SlotOf(name), moves)
 	return err
 }
 
-// View has the next Freeze see what is there where a stream begins.
+// View makes the next Freeze see the database as of the stream's start.
 func (e *Engine) View(ctx context.Context, name string) error {
 	return e.Source.View(ctx, stream.SlotOf(name))
 }
 
-// Begins gives the place in the log from which a stream can be followed.
+// Begins returns the log position from which a stream can be followed.
 func (e *Engine) Begins(ctx context.Context, name string, _ time.Time) (uint64, error) {
 	return e.SlotBegins(ctx, stream.SlotOf(name))
 }
 
-// Unhold drops what Hold has made.
+// Unhold drops what Hold created.
 func (e *Engine) Unhold(ctx context.Context, name string) error {
 	if err := e.ddlLog(name).Drop(ctx); err != nil {
 		return err
@@ -39,8 +40,8 @@ func (e *Engine) ddlLog(name string) stream.DDLLog {
 	return stream.DDLLog{Source: e.Source, Slot: stream.SlotOf(name)}
 }
 
-// LogDDL makes the source's log have changed definitions, for a stream; LogsDDL says whether it does; and TellDDL writes
-// those into it that there are.
+// LogDDL makes the source log changed definitions for a stream. LogsDDL reports whether it does.
+// TellDDL writes the existing definitions into the log.
 func (e *Engine) LogDDL(ctx context.Context, name string) error { return e.ddlLog(name).Keep(ctx) }
 
 func (e *Engine) LogsDDL(ctx context.Context, name string) (bool, error) {
@@ -49,15 +50,15 @@ func (e *Engine) LogsDDL(ctx context.Context, name string) (bool, error) {
 
 func (e *Engine) TellDDL(ctx context.Context, name string) error { return e.ddlLog(name).Tell(ctx) }
 
-// End gives the end of the log.
+// End returns the end of the log.
 func (e *Engine) End(ctx context.Context) (uint64, error) { return e.LogEnd(ctx) }
 
-// LogKept says how much log the server keeps for a stream.
+// LogKept reports how much log the server keeps for a stream.
 func (e *Engine) LogKept(ctx context.Context, name string, _ uint64) (tidemark.LogKept, error) {
 	return e.SlotKeeps(ctx, stream.SlotOf(name))
 }
 
-// Looks looks up what the catalogue says of tables of a stream.
+// Looks reads what the catalogue says about tables of a stream.
 func (e *Engine) Looks(ctx context.Context, name string, tables []tidemark.TableID) (map[tidemark.TableID]*change.CatalogueLook, error) {
 	return e.Source.Looks(ctx, stream.SlotOf(name), tables)
 }
@@ -73,7 +74,7 @@ func (e *Engine) Publish(ctx context.Context, name string, m *tidemark.Move) err
 	return e.TellDDL(ctx, name)
 }
 
-// Chunk reads a piece of a table, amid a stream.
+// Chunk reads a chunk of a table while a stream runs.
 func (e *Engine) Chunk(ctx context.Context, name string, m *tidemark.Move, from []string, rows int, bytes int64) (*change.Chunk, error) {
 	return e.ReadChunk(ctx, stream.SlotOf(name), m, from, rows, bytes)
 }
@@ -81,7 +82,8 @@ func (e *Engine) Chunk(ctx context.Context, name string, m *tidemark.Move, from 
 // Mark writes a mark into the log.
 func (e *Engine) Mark(ctx context.Context, _ uint64) (change.LogMark, error) { return e.MarkLog(ctx) }
 
-// SourceNeeds says what a stream of these moves wants of the server whose log it follows, and what of it is there.
+// SourceNeeds reports what a stream of these moves requires of the server whose log it follows, and
+// what is missing.
 func (e *Engine) SourceNeeds(ctx context.Context, name string, moves []tidemark.Move) ([]tidemark.Need, error) {
 	return e.Checks.SourceNeeds(ctx, stream.SlotOf(name), moves)
 }

@@ -10,22 +10,22 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A check is how a column is compared with what it was on the source before a change. Both
-// are of the column's own type, scale and length included, so what the target rounds and
-// cuts is no difference.
+// A check is how a column is compared with its value on the source before a change. Both sides have
+// the column's own type, scale and length included, so the target's rounding and truncation are no
+// difference.
 //
 //   - 'v', by value: numbers (1.0 is 1, and NaN is NaN), times, enums, bytes, jsonb;
 //   - 'j': json by its text, or else as jsonb;
-//   - 's', everything else: by its text, byte by byte, whatever collation or type hold for
-//     equal; so what has no operator for that, such as xml or point, is compared too.
+//   - 's', everything else: by its text, byte by byte, even if a collation or type calls two texts
+//     equal; so types without an equality operator, such as xml or point, are compared too.
 //
-// 0: geometries of MySQL, which have several forms here, are not.
+// 0: not compared (geometries of MySQL, which have several forms here).
 type check struct {
 	as  byte
-	typ string // the column's, as SQL writes it
+	typ string // the column's, in SQL syntax
 }
 
-// same gives the condition that two expressions of SQL are the same.
+// same returns the condition that two SQL expressions are the same.
 func (k check) same(a, b string) string {
 	text := a + "::text COLLATE \"C\" IS NOT DISTINCT FROM " + b + "::text COLLATE \"C\""
 	switch k.as {
@@ -37,7 +37,7 @@ func (k check) same(a, b string) string {
 	return text
 }
 
-// checksOf gives the checks of a change; nil: only its key has to be there.
+// checksOf returns the checks of a change; nil: a row with its key is enough.
 func (d *destination) checksOf(c change.Change) []check {
 	if !d.bound.Conflict.Rule.Checks(c.Kind) || c.Old == nil || c.OldKey || d.Key == nil {
 		return nil
@@ -45,8 +45,8 @@ func (d *destination) checksOf(c change.Change) []check {
 	return d.checks
 }
 
-// setTo gives what an update sets column i to: place, which is the new value; or what the
-// column has, if the change has not changed it and only that is looked at.
+// setTo returns what an update sets column i to: place, the new value; or the column's current
+// value, if only changed columns are checked and the change leaves this one as it was.
 func setTo(b *change.Bound, checks []check, i int, column, place string, is, was func(int) string) string {
 	if checks == nil || checks[i].as == 0 || b.Conflict.Rule != tidemark.CheckChanged {
 		return place
@@ -54,8 +54,8 @@ func setTo(b *change.Bound, checks []check, i int, column, place string, is, was
 	return "CASE WHEN " + checks[i].same(was(i), is(i)) + " THEN " + column + " ELSE " + place + " END"
 }
 
-// stillSo gives the conditions that a row is as it was: all of it, or what the change has
-// changed.
+// stillSo returns the conditions that a row still has its old values: in all columns, or in those
+// that the change modifies.
 func stillSo(b *change.Bound, c change.Change, checks []check, vals []change.Value, table string, is, was func(int) string) (out []string) {
 	key := keyColumns(b, true)
 	for i, k := range checks {
@@ -74,8 +74,8 @@ func stillSo(b *change.Bound, c change.Change, checks []check, vals []change.Val
 	return out
 }
 
-// asTyped gives the values of a change's row, as it is and as it was, as parameters of the
-// columns' types.
+// asTyped returns the new and the old values of a change's row, as parameters cast to the columns'
+// types.
 func asTyped(checks []check, param func(column int, old bool) string) (is, was func(int) string) {
 	of := func(old bool) func(int) string {
 		return func(i int) string { return "CAST(" + param(i, old) + " AS " + checks[i].typ + ")" }
@@ -83,8 +83,8 @@ func asTyped(checks []check, param func(column int, old bool) string) (is, was f
 	return of(false), of(true)
 }
 
-// inRows gives the values of a row of an array (v), and, if there are two arrays, as it
-// was: then the columns have numbers in place of names.
+// inRows returns the values of a row of an array (v), and, if there are two arrays, its old values:
+// columns then have numbers instead of names.
 func (d *destination) inRows(two bool) (is, was func(int) string) {
 	if !two {
 		is = func(i int) string { return "v." + server.QuoteIdent(d.bound.Table.Columns[d.bound.Columns[i]].Name) }
@@ -96,7 +96,7 @@ func (d *destination) inRows(two bool) (is, was func(int) string) {
 	return of("n"), of("o")
 }
 
-// twoRows gives the rows of two arrays: as they are, and as they were.
+// twoRows returns the rows of two arrays: new values, and old values.
 func (d *destination) twoRows() string {
 	var names []string
 	for _, letter := range []string{"n", "o"} {

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// Conflict rules are conditions of the statements themselves, for one row and for many.
+// Conflict rules are conditions of the statements, single-row and multi-row alike.
 func TestCheckedStatements(t *testing.T) {
 	b := &change.Bound{Table: &tidemark.Table{TableID: tidemark.TableID{Schema: "s", Name: "t"}, Key: &tidemark.Index{Parts: []tidemark.IndexPart{{Column: "id"}}},
 		Columns: []tidemark.Column{{Name: "id"}, {Name: "n"}, {Name: "w"}, {Name: "j"}, {Name: "g", Generated: "n + 1"}}}, Columns: []int{1, 0, 2, 3},

@@ -30,8 +30,8 @@ INSERT INTO document SELECT i, 'Doc '||i, repeat(md5(i::text)||E'\n\t\\\\',20+(i
 INSERT INTO event SELECT now()+i*interval '1 s', 'k'||i%%20, i%%1000, jsonb_build_object('n',i,'t',md5(i::text)) FROM generate_series(1,%[1]d*5) i;
 CHECKPOINT;`
 
-// BenchmarkCopy moves the shop's rows from one database to another of the same
-// server over two lanes: the tables' rows only, no keys.
+// BenchmarkCopy copies the shop's rows from one database to another on the same server over two
+// lanes: only the tables' rows, no keys.
 func BenchmarkCopy(b *testing.B) {
 	scale := 10000
 	if s := os.Getenv("TIDEMARK_BENCH_SCALE"); s != "" {
@@ -112,7 +112,7 @@ func copyOnce(b *testing.B, src, dst string, moves []*tidemark.Move, f tidemark.
 	b.ReportMetric(servers.Seconds(), "server-s")
 }
 
-// cpu is the processor time of this process.
+// cpu returns the processor time of this process.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &u) != nil {
@@ -121,8 +121,8 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// serverCPU is the processor time of the server's sessions that tidemark opened, and
-// is of use only while they are there.
+// serverCPU returns the processor time of the server's sessions that tidemark opened; it works only
+// while they exist.
 func serverCPU(b *testing.B, url string) time.Duration {
 	b.Helper()
 	var total time.Duration

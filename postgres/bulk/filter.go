@@ -8,8 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// typed gives a literal of a column's own type, so that it is compared as the
-// column is. Native is PostgreSQL's spelling.
+// typed returns a literal of a column's own type, so that it is compared as the column is. Native
+// is PostgreSQL's spelling.
 func typed(value string, c *tidemark.Column) string {
 	if c.Type.Native == "" {
 		return server.QuoteLiteral(value)
@@ -17,7 +17,7 @@ func typed(value string, c *tidemark.Column) string {
 	return "(" + strings.TrimSpace(server.QuoteLiteral(value)) + ")::" + c.Type.Native
 }
 
-// filterSQL gives the condition of a move's filters; "" if it has none.
+// FilterSQL returns the condition of a move's filters; "" if it has none.
 func FilterSQL(m *tidemark.Move) (string, error) {
 	var all []string
 	for _, f := range m.Filter {
@@ -34,7 +34,7 @@ func FilterSQL(m *tidemark.Move) (string, error) {
 
 func oneFilter(m *tidemark.Move, f tidemark.Filter) (string, error) {
 	if f.SQL != "" {
-		// On a line of its own, so that a comment at its end swallows nothing of ours.
+		// On its own line, so that a comment at its end does not swallow our text.
 		return f.SQL + "\n", nil
 	}
 	c := m.From.Column(f.Column)

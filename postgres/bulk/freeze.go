@@ -15,16 +15,15 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// Freeze opens the lanes, all inside one exported snapshot. The leader holds it,
-// in a transaction that lasts until Close.
+// Freeze opens the lanes, all inside one exported snapshot. The leader holds it, in a transaction
+// that lasts until Close.
 //
-// Position.Text is a place in the log from which replay misses nothing that the
-// view does not show (safeStart says how). Position.Stamp is the snapshot itself
-// together with the identity of the cluster: equal stamps mean that the same
-// transactions have ended, so that all tables hold the same rows. Any transaction
-// that wrote changes it, in whatever database of the cluster, also one that was
-// rolled back: it may cry wolf, but never sleeps. On a standby that replays just then
-// it is empty, which equals nothing.
+// Position.Text is a log position from which replay misses nothing that the snapshot does not show
+// (see safeStart). Position.Stamp is the snapshot itself together with the identity of the cluster:
+// equal stamps mean that the same transactions have ended, so all tables hold the same rows. Any
+// transaction that wrote changes it, in any database of the cluster, even if it was rolled back:
+// there are false alarms, but no misses. On a standby that is replaying, Stamp is empty, which
+// equals no other stamp.
 func (v *Reader) Freeze(ctx context.Context, lanes int) (tidemark.Position, error) {
 	conn, release, err := v.Leader(ctx)
 	if err != nil {
@@ -53,7 +52,7 @@ func (v *Reader) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark
 	}
 	place, err := v.start.take(ctx, conn)
 	if err != nil {
-		_, _ = conn.Exec(ctx, "ROLLBACK") // the first error is the one to tell
+		_, _ = conn.Exec(ctx, "ROLLBACK") // the first error is the one to report
 		return pos, "", err
 	}
 	if place != "" {
@@ -65,14 +64,14 @@ func (v *Reader) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark
 	var system, view string
 	if err = conn.QueryRow(ctx, `SELECT system_identifier::text, pg_current_snapshot()::text, pg_export_snapshot()
 		FROM pg_control_system()`).Scan(&system, &view, &snapshot); err != nil {
-		_, _ = conn.Exec(ctx, "ROLLBACK") // the first error is the one to tell
+		_, _ = conn.Exec(ctx, "ROLLBACK") // the first error is the one to report
 		return pos, "", err
 	}
 	pos.Stamp = system + " " + view
 	if standby {
-		// A standby's snapshot does not list who is running, but whatever ends there
-		// moves the place that it has replayed. Where that moved as the snapshot was
-		// taken, nobody can tell on which side of it the snapshot is.
+		// A standby's snapshot does not list running transactions, but each one that ends there
+		// advances the replayed position. If that advanced while the snapshot was taken, it is
+		// unknown on which side of it the snapshot is.
 		after, err := safeStart(ctx, conn, true)
 		if err != nil {
 			return pos, "", err
@@ -85,16 +84,16 @@ func (v *Reader) freezeLeader(ctx context.Context, conn *pgx.Conn) (pos tidemark
 	return pos, snapshot, nil
 }
 
-// safeStart gives a place in the log such that every transaction whose commit
-// stands before it is visible to a snapshot that is taken afterwards.
+// safeStart returns a log position such that every transaction with a commit before it is visible
+// to a snapshot taken afterwards.
 //
-// The log runs ahead of visibility: a commit is written and flushed first, and seen
-// by others a moment later, or much later where it waits for a synchronous standby.
-// So the flushed place is noted, then who is running, and those of them that may be
-// in that gap are waited for. Not in the gap is who is seen idle in its transaction
-// after the place was noted, and who still works after a while that no gap lasts
-// unless it waits for a standby, which is visible. If a standby does not answer, the
-// start of the last checkpoint is taken instead: too early is only more work.
+// The log runs ahead of visibility: a commit is written and flushed first, and visible to others a
+// moment later, or much later if it waits for a synchronous standby. So safeStart notes the flushed
+// position, then the running transactions, and waits for those that may be in that gap. Not in the
+// gap are transactions seen idle after the position was noted, and those that work for longer than
+// any gap lasts; only a wait for a standby lasts longer, and that wait is visible. If a standby
+// does not answer, safeStart returns the start of the last checkpoint instead: too early only means
+// more work.
 func safeStart(ctx context.Context, conn *pgx.Conn, standby bool) (string, error) {
 	var place string
 	if standby {
@@ -105,8 +104,8 @@ func safeStart(ctx context.Context, conn *pgx.Conn, standby bool) (string, error
 	if err := conn.QueryRow(ctx, "SELECT pg_current_wal_flush_lsn()::text").Scan(&place); err != nil {
 		return "", err
 	}
-	// Not pg_current_snapshot, which does not list those that are newer than the newest
-	// that has ended.
+	// Not pg_current_snapshot, which does not list transactions newer than the newest one that has
+	// ended.
 	running, err := server.Texts(ctx, conn, "SELECT backend_xid::text FROM pg_stat_activity WHERE backend_xid IS NOT NULL")
 	if err != nil {
 		return "", err
@@ -131,9 +130,9 @@ func safeStart(ctx context.Context, conn *pgx.Conn, standby bool) (string, error
 	}
 }
 
-// committing says whether any of these transactions is at work, and whether
-// anybody waits for a synchronous standby. A role that may not see what others do
-// has to take each of them for waiting.
+// committing reports whether any of these transactions is working, and whether any session waits
+// for a synchronous standby. A role that cannot see other sessions' activity must treat each of
+// these transactions as waiting.
 func committing(ctx context.Context, conn *pgx.Conn, running []string) (working, waiting bool, err error) {
 	err = conn.QueryRow(ctx, `SELECT
 		coalesce(bool_or(backend_xid::text = ANY ($1) AND coalesce(state, '') NOT LIKE 'idle in transaction%'), false),
@@ -142,7 +141,7 @@ func committing(ctx context.Context, conn *pgx.Conn, running []string) (working,
 	return working, waiting, err
 }
 
-// openReaders opens the reading lanes side by side.
+// openReaders opens the reading lanes in parallel.
 func (v *Reader) openReaders(ctx context.Context, lanes int) error {
 	readers := make([]*lane, lanes)
 	errs := make([]error, lanes)
@@ -165,9 +164,9 @@ func (v *Reader) openReaders(ctx context.Context, lanes int) error {
 		others = append(others, readers[i])
 	}
 	if n := len(joined) - 1; len(others) > 0 && n > 0 {
-		joined[n].Close() // for whoever else needs one
+		joined[n].Close() // frees a connection for other uses
 	}
-	for i, l := range append(joined, others...) { // the others try once more when they are needed
+	for i, l := range append(joined, others...) { // the others retry when they are needed
 		l.id, readers[i] = i, l
 	}
 	v.readersMu.Lock()
@@ -179,20 +178,20 @@ func (v *Reader) openReaders(ctx context.Context, lanes int) error {
 	return crowded
 }
 
-// readerReady makes a session fit for reading: lanes are the parallelism, and rows
-// shall come in the order in which they lie.
+// readerReady prepares a session for reading: the lanes are the parallelism, and rows should arrive
+// in physical order.
 func readerReady(ctx context.Context, l *lane) error {
 	err := l.Exec(ctx, "SET max_parallel_workers_per_gather = 0; SET enable_tidscan = on")
 	return l.s.Fail(ctx, "connect", l.s.Object, err)
 }
 
-// readsJoined is how many ranges a lane reads before it leaves the view and joins it
-// again: each table that was read stays locked, with its indexes, until then, and the
-// server's lock table has room for some thousands.
+// readsJoined is how many ranges a lane reads before it leaves the view and joins it again: until
+// then each table that was read stays locked, with its indexes, and the server's lock table has
+// room for some thousands.
 const readsJoined = 64
 
-// join puts a reading lane inside the frozen view, whatever it was in before. The
-// snapshot can be had only while the leader lives: where it does not, Kind is Lost.
+// join puts a reading lane inside the frozen view, whatever it was in before. The snapshot exists
+// only while the leader lives: if it does not, Kind is Lost.
 func (l *lane) join(ctx context.Context) error {
 	if err := l.Open(ctx); err != nil {
 		return err
@@ -217,24 +216,24 @@ func (l *lane) join(ctx context.Context) error {
 	return l.s.Fail(ctx, "read", l.s.Object, err)
 }
 
-// StartFrom has the next Freeze see what a session for replication sees that has just made a slot, whose changes begin at
-// this place, and has exported its view under this name. The session belongs to b then.
+// StartFrom makes the next Freeze use the snapshot that a replication session exported under this
+// name when it created a slot, whose changes begin at place. The session then belongs to v.
 func (v *Reader) StartFrom(conn *pgconn.PgConn, place, snapshot string) {
 	v.start.mu.Lock()
 	defer v.start.mu.Unlock()
 	v.start.conn, v.start.place, v.start.snapshot = conn, place, snapshot
 }
 
-// A slotStart is the view of the database at the place where a new slot begins. It
-// lasts as long as the session that made the slot does nothing else.
+// A slotStart is the view of the database at the place where a new slot begins. It lasts as long as
+// the session that created the slot does nothing else.
 type slotStart struct {
 	mu              sync.Mutex
 	conn            *pgconn.PgConn
 	place, snapshot string
 }
 
-// take makes the transaction of conn see what the slot's start saw, if there is one,
-// and ends the session that kept it.
+// take makes the transaction of conn use the view of the slot's start, if there is one, and ends
+// the session that kept it.
 func (s *slotStart) take(ctx context.Context, conn *pgx.Conn) (place string, err error) {
 	defer s.end()
 	s.mu.Lock()
@@ -252,12 +251,12 @@ func (s *slotStart) end() {
 	if s.conn != nil {
 		ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 		defer cancel()
-		_ = s.conn.Close(ctx) // it is of no more use either way
+		_ = s.conn.Close(ctx) // unused from here on
 		s.conn = nil
 	}
 }
 
-// begin starts the transaction of a reading lane on the frozen view.
+// joinSQL begins the transaction of a reading lane on the frozen view.
 func joinSQL(snapshot string) string {
 	return "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; SET TRANSACTION SNAPSHOT " + server.QuoteLiteral(snapshot)
 }

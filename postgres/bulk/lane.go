@@ -8,22 +8,22 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A Bulk reads and writes the rows of tables, many at a time and on many lanes. Its methods may be called concurrently, but
-// each lane by one goroutine at a time.
+// A Bulk reads and writes the rows of tables, many at a time and on many lanes. Its methods may be
+// called concurrently, but each lane by one goroutine at a time.
 type Bulk struct {
 	*server.Server
 	*Reader
 
 	target targetFacts
 
-	busy atomic.Int32 // calls of Write and Exec that are under way
+	busy atomic.Int32 // calls of Write and Exec in progress
 
 	lanesMu sync.Mutex
 	writers map[int]*lane
 	execs   map[int]*lane
 }
 
-// A Reader reads a database that is frozen in one view, which all of its lanes see.
+// A Reader reads a database in one snapshot, which all of its lanes share.
 type Reader struct {
 	*server.Server
 
@@ -34,7 +34,7 @@ type Reader struct {
 	readers   []*lane
 }
 
-// NewBulk makes one of a server, whose sessions it looks at from now on.
+// NewBulk creates a Bulk of a server, which verifies each new session of the server.
 func NewBulk(s *server.Server) *Bulk {
 	b := &Bulk{Server: s, Reader: &Reader{Server: s}, writers: map[int]*lane{}, execs: map[int]*lane{}}
 	s.OnConnect(b.verify)
@@ -54,7 +54,7 @@ func (b *Bulk) Close() {
 	}
 }
 
-// Close ends its sessions, and with them what they see.
+// Close ends its sessions, and with them the snapshot.
 func (v *Reader) Close() {
 	v.readersMu.Lock()
 	defer v.readersMu.Unlock()
@@ -64,18 +64,19 @@ func (v *Reader) Close() {
 	v.start.end()
 }
 
-// A lane is a Lane with its number, and what is known of its session.
+// A lane is a Lane with its number and the state of its session.
 type lane struct {
 	*server.Lane
 	s  *server.Server
 	id int
-	// joined says that a reading lane is inside the frozen view.
+	// joined is set while a reading lane is inside the frozen view.
 	joined bool
-	reads  int  // ranges read since then
+	reads  int  // ranges read since it joined
 	shared bool // max_parallel_maintenance_workers is 0: see shareWorkers
 }
 
-// newLane makes a lane that opens its sessions itself; ready makes each of them fit for the lane's work.
+// newLane creates a lane that opens its sessions itself; ready prepares each of them for the lane's
+// work.
 func newLane(s *server.Server, id int, ready func(context.Context, *lane) error) *lane {
 	l := &lane{Lane: s.NewLane(nil), s: s, id: id}
 	l.Ready = func(ctx context.Context) error {

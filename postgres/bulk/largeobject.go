@@ -8,11 +8,11 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// Large objects travel as rows (loid, pageno, data) of 2048-byte pages, the way
-// pg_largeobject stores them; an empty one is a row whose pageno and data are NULL.
+// Large objects travel as rows (loid, pageno, data) of 2048-byte pages, as pg_largeobject stores
+// them; an empty one is a row whose pageno and data are NULL.
 
-// largeObjectSQL gives the query for them. Only a superuser may read
-// pg_largeobject; others read what they may, object by object.
+// largeObjectSQL returns the query for them. Only a superuser may read pg_largeobject; other users
+// read the objects that they may, one by one.
 func (v *Reader) largeObjectSQL(ctx context.Context, where string) (string, error) {
 	direct, err := v.readsLargeObjects(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func (v *Reader) readsLargeObjects(ctx context.Context) (yes bool, err error) {
 	return yes, v.Fail(ctx, "read", "large objects", err)
 }
 
-// splitLargeObjects cuts them by number, at the quantiles of their numbers.
+// splitLargeObjects splits large objects by number, at the quantiles of their numbers.
 func (v *Reader) splitLargeObjects(ctx context.Context, m *tidemark.Move) ([]tidemark.Range, error) {
 	conn, release, err := v.Leader(ctx)
 	if err != nil {
@@ -75,9 +75,8 @@ func (v *Reader) splitLargeObjects(ctx context.Context, m *tidemark.Move) ([]tid
 	return out, nil
 }
 
-// Rows of large objects are gathered in a temporary table and put into objects by
-// the server's own functions, which everybody may call; pg_largeobject itself is
-// written by superusers only.
+// Rows of large objects are collected in a temporary table and written into objects by the server's
+// own functions, which everybody may call; only superusers can write pg_largeobject itself.
 const (
 	largeObjectStage = `CREATE TEMP TABLE tidemark_lo(loid oid, pageno int4, data bytea) ON COMMIT DROP`
 	largeObjectCopy  = `pg_temp.tidemark_lo (loid, pageno, data)`

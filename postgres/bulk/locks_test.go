@@ -14,8 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// TestReadsKeepFewLocks reads many tables on one lane: it holds a few locks at a
-// time, however many tables there are, and stays in its view.
+// TestReadsKeepFewLocks reads many tables on one lane: it holds few locks at a time, whatever the
+// number of tables, and stays in its view.
 func TestReadsKeepFewLocks(t *testing.T) {
 	t.Parallel()
 	url := testdb.Postgres(t, 15).NewDatabase(t, "locks")
@@ -41,7 +41,7 @@ func TestReadsKeepFewLocks(t *testing.T) {
 	}
 }
 
-// TestDescribeLocksWhatItReads lets nobody alter a table of the frozen view.
+// TestDescribeLocksWhatItReads: nobody can alter a table of the frozen view.
 func TestDescribeLocksWhatItReads(t *testing.T) {
 	src := testdb.Postgres(t, 15).NewDatabase(t, "src")
 	testdb.Query(t, src, "CREATE TABLE t (a int)")
@@ -63,7 +63,7 @@ func TestDescribeLocksWhatItReads(t *testing.T) {
 	}
 }
 
-// connectTo opens a session for as long as a test lasts.
+// connectTo opens a session that is closed when the test ends.
 func connectTo(t *testing.T, url string) *pgx.Conn {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), url)

@@ -13,15 +13,13 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// rejectStep is how many rows are tried together after a bad one was found; each
-// success doubles it, so that a few bad rows cost little and many do not make the
-// rest be sent over and over.
+// rejectStep is how many rows are tried together after a bad one was found; each success doubles
+// it, so that a few bad rows cost little, and many do not cause the rest to be sent over and over.
 const rejectStep = 64
 
-// rejecting loads batch by batch, each under a savepoint, and takes the rows apart
-// that the server refuses. The server says which row of a COPY it was; where it does
-// not, halving finds it. Only a refused value is a bad row: any other error ends the
-// range.
+// rejecting loads batch by batch, each under a savepoint, and splits batches that the server
+// refuses. The server reports the row of a COPY that failed; if it does not, halving finds it. Only
+// a refused value is a bad row: any other error ends the range.
 func (c *copyIn) rejecting(ctx context.Context) error {
 	release, err := c.l.Raw(ctx)
 	if err != nil {
@@ -48,7 +46,7 @@ func (c *copyIn) rejecting(ctx context.Context) error {
 	return c.committed(ctx, c.l.Answer())
 }
 
-// A unit is batches that together hold whole rows.
+// A unit is a list of batches that together hold whole rows.
 type unit struct {
 	batches []*tidemark.Batch
 	data    [][]byte
@@ -78,12 +76,12 @@ func (c *copyIn) takeUnit() (u unit, last bool, err error) {
 	}
 }
 
-// A sieve lets good rows through and keeps bad ones.
+// A sieve loads good rows and rejects bad ones.
 type sieve struct {
 	*copyIn
 	ctx  context.Context
-	mark string // statements that bring the session to a savepoint; sent with the next one
-	dead bool   // the session is of no more use
+	mark string // statements that bring the session to a savepoint; sent with the next command
+	dead bool   // the session is unusable
 }
 
 // stop ends the transaction because of err.
@@ -96,7 +94,7 @@ func (s *sieve) stop(err error) error {
 	return err
 }
 
-// load brings rows in, as one COPY where it can.
+// load loads rows, as one COPY if possible.
 func (s *sieve) load(data [][]byte) error {
 	if len(data) == 0 {
 		return nil
@@ -116,8 +114,8 @@ func (s *sieve) load(data [][]byte) error {
 	return s.sift(all, rowEnds(all, s.w.Format), err)
 }
 
-// sift brings in the rows of data that the server takes. ends are the offsets of the
-// rows' ends; err is what it said to all of them together.
+// sift loads the rows of data that the server accepts. ends are the offsets of the rows' ends; err
+// is the server's error for all of them together.
 func (s *sieve) sift(data []byte, ends []int, err error) error {
 	part := func(from, to int) []byte { // rows from to to-1
 		start := 0
@@ -129,7 +127,7 @@ func (s *sieve) sift(data []byte, ends []int, err error) error {
 	for i, step, until := 0, len(ends), 0; i < len(ends); {
 		to := min(i+step, len(ends))
 		if until > i {
-			to = min(to, until) // a bad row is known to stand there
+			to = min(to, until) // stop before the row that is known to be bad
 		}
 		var rows int64
 		if err == nil {
@@ -208,7 +206,7 @@ func (s *sieve) send(data [][]byte) error {
 	return s.l.SendDone(tail, "")
 }
 
-// badLine gives the row, from 1, that COPY's error is about; 0 if it does not say.
+// badLine returns the row, from 1, that COPY's error names; 0 if it names none.
 func badLine(err error) int {
 	var pg *pgconn.PgError
 	if !errors.As(err, &pg) {
@@ -218,11 +216,11 @@ func badLine(err error) int {
 	if m == nil {
 		return 0
 	}
-	n, _ := strconv.Atoi(m[1]) // digits by the expression
+	n, _ := strconv.Atoi(m[1]) // the expression matches digits only
 	return n
 }
 
-// rowEnds gives the offsets at which whole rows end.
+// rowEnds returns the offsets at which whole rows end.
 func rowEnds(data []byte, format tidemark.Format) []int {
 	var ends []int
 	if format != tidemark.CopyBinary {

@@ -37,7 +37,7 @@ func frozen(t testing.TB, url string, lanes int) *Engine {
 	return e
 }
 
-// move is a table copied as it is.
+// move returns a move that copies a table unchanged.
 func move(from *tidemark.Table) *tidemark.Move {
 	m := &tidemark.Move{From: from, To: from, Direct: true}
 	for _, c := range from.Stored() {
@@ -46,7 +46,7 @@ func move(from *tidemark.Table) *tidemark.Move {
 	return m
 }
 
-// readAll gives a range's bytes and rows, and checks what batches promise.
+// readAll returns a range's bytes and rows, and checks the guarantees of batches.
 func readAll(t testing.TB, e *Engine, lane int, m *tidemark.Move, r *tidemark.Range, f tidemark.Format) ([]byte, int) {
 	t.Helper()
 	var data []byte
@@ -111,8 +111,8 @@ func pipe(ctx context.Context, src, dst *Engine, lane int, r tidemark.Read, w ti
 	return out, err
 }
 
-// psql gives a query's or table's COPY output as psql receives it, with the session
-// settings that canonical text is made of.
+// psql returns a query's or table's COPY output as psql receives it, with the session settings that
+// canonical text is made of.
 func psql(t testing.TB, url, what, options string) []byte {
 	t.Helper()
 	script := "SET client_encoding='UTF8'; SET DateStyle='ISO, YMD'; SET TimeZone='UTC'; SET IntervalStyle=iso_8601; SET bytea_output=hex; SET extra_float_digits=3; SET lc_monetary='C';\n"
@@ -127,11 +127,11 @@ func psql(t testing.TB, url, what, options string) []byte {
 	return out
 }
 
-// tuples leaves header and trailer of the binary form out.
+// tuples strips header and trailer of the binary format.
 func tuples(data []byte) []byte { return data[19 : len(data)-2] }
 
-// Every table of the types zoo comes out as psql's COPY has it, goes into a table of
-// the same definition, and comes out of that as it went in.
+// Every table of the types zoo is read exactly as psql's COPY writes it, loads into a table of the
+// same definition, and reads the same from there.
 func TestZooRoundTrip(t *testing.T) {
 	for _, major := range []int{15, 18} {
 		t.Run(fmt.Sprint(major), func(t *testing.T) {
@@ -141,7 +141,7 @@ func TestZooRoundTrip(t *testing.T) {
 			testdb.Load(t, dst, testdb.Sample(t, "types-zoo/pg.sql"))
 			from := frozen(t, src, 1)
 			for _, f := range []tidemark.Format{tidemark.CopyText, tidemark.CopyBinary} {
-				into := open(t, dst) // anew, so that it sees no foreign keys of before
+				into := open(t, dst) // reopened, so that it sees no earlier foreign keys
 				truncate := "SET session_replication_role = replica"
 				for _, name := range pgtest.Split(testdb.Query(t, src, pgtest.ZooTables)) {
 					truncate += "; DELETE FROM " + name
@@ -159,7 +159,7 @@ func checkRoundTrip(t *testing.T, from, into *Engine, src, dst, name string, f t
 	t.Helper()
 	m := move(pgtest.Table(t, src, name))
 	if i := slices.Index(m.Source, "tq"); i >= 0 && f == tidemark.CopyBinary {
-		// The server does not read the binary form of an empty tsquery that it wrote.
+		// The server cannot read the binary format of an empty tsquery that it wrote.
 		columns := slices.Delete(slices.Clone(m.From.Columns), i, i+1)
 		m = move(&tidemark.Table{TableID: m.From.TableID, Columns: columns})
 	}
@@ -200,7 +200,7 @@ func sorted(data []byte) []byte {
 	return []byte(strings.Join(lines, ""))
 }
 
-// The ranges of every way to split hold each row exactly once.
+// Whatever the way to split, the ranges hold each row exactly once.
 func TestSplitsHoldEachRowOnce(t *testing.T) {
 	for _, major := range []int{15, 18} {
 		t.Run(fmt.Sprint(major), func(t *testing.T) {
@@ -356,7 +356,7 @@ func TestBadSplits(t *testing.T) {
 			t.Errorf("%+v: no hint", tt.split)
 		}
 	}
-	// The view has survived all that.
+	// The view has survived all of this.
 	if _, rows := readAll(t, e, 0, move(pgtest.Table(t, url, "plain")), &tidemark.Range{}, tidemark.CopyText); rows != 0 {
 		t.Errorf("%d rows", rows)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// SumRecipe says how Sum hashes the rows of a move; "" where it cannot. Two moves of
-// equal recipes have columns of equal types in the same order, and servers that keep
-// text in the same encoding.
+// SumRecipe returns how Sum hashes the rows of a move; "" if it cannot. Two moves with equal
+// recipes have columns of equal types in the same order, and servers that store text in the same
+// encoding.
 func (b *Bulk) SumRecipe(m *tidemark.Move) string {
 	// hash_record_extended came with PostgreSQL 14.
 	if b.Major < 14 || m.From.Form == tidemark.LargeObjects || len(m.Columns()) == 0 {
@@ -32,8 +32,8 @@ func (b *Bulk) SumRecipe(m *tidemark.Move) string {
 // Sum counts the rows of a range and adds up their hashes.
 //
 // The server's hash of a record is a sum over its columns, hash = 31 hash + h(column)
-// (utils/adt/rowtypes.c), and a sum of such sums would not change if two rows
-// exchanged the values of a column. So the hash of the record is hashed once more.
+// (utils/adt/rowtypes.c), and a sum of such sums would not change if two rows exchanged the values
+// of a column. So Sum hashes the hash of the record once more.
 func (v *Reader) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemark.Range) (rows int64, sum *big.Int, err error) {
 	v.readersMu.Lock()
 	l := laneAt(v.readers, lane)
@@ -64,31 +64,30 @@ func (v *Reader) Sum(ctx context.Context, lane int, m *tidemark.Move, r *tidemar
 	return rows, sum, nil
 }
 
-// sentTypes are those whose own hash is the same for values that are not: it folds 64
-// bits to 32, takes 0 for -0, or all spellings of one instant for the same. What goes
-// over the wire is hashed instead.
+// sentTypes are types whose own hash is equal for some values that differ: it folds 64 bits to 32,
+// treats -0 as 0, or all spellings of one instant as the same. Their wire format is hashed instead.
 var sentTypes = map[string]string{
 	"timestamp": "timestamp_send", "timestamp without time zone": "timestamp_send", "timestamp with time zone": "timestamptz_send",
 	"time": "time_send", "time without time zone": "time_send", "time with time zone": "timetz_send",
 	"real": "float4send", "double precision": "float8send", "numeric": "numeric_send",
 }
 
-// plainTypes are those whose own hash is of every bit of a value, and of no more.
+// plainTypes are types whose own hash covers every bit of a value, and nothing else.
 var plainTypes = map[string]bool{
 	"boolean": true, "smallint": true, "integer": true, "oid": true, "date": true, "uuid": true, "bytea": true, `"char"`: true, "name": true, "inet": true, "cidr": true, "macaddr": true,
 }
 
-// textTypes have a text that says all.
+// textTypes are types whose text is complete.
 var textTypes = map[string]bool{"json": true, "jsonb": true, "xml": true, "interval": true, "bit": true, "bit varying": true}
 
-// hashedSQL gives the expressions that stand for columns in a hash: together they
-// differ where the rows do.
+// hashedSQL returns the expressions that represent columns in a hash: together they differ if the
+// rows do.
 func hashedSQL(columns []tidemark.Column) string {
 	var exprs, others []string
 	for _, c := range columns {
 		col := server.QuoteIdent(c.Name)
-		// format_type's spelling; a type of the user's with such a name has its schema
-		// before it, or quotes around it.
+		// format_type's spelling; a user-defined type with such a name has its schema before it, or
+		// quotes around it.
 		base, modifier, _ := strings.Cut(c.Type.Native, "(")
 		if modifier != "" {
 			_, rest, _ := strings.Cut(modifier, ")")
@@ -98,14 +97,14 @@ func hashedSQL(columns []tidemark.Column) string {
 		case base == "bigint":
 			exprs = append(exprs, col, col+" >> 32") // its hash folds the halves
 		case base == "numeric" && modifier != "":
-			// Its hash is without sign and scale; the scale is the column's.
+			// Its hash ignores sign and scale; the scale is the column's.
 			exprs = append(exprs, col, col+" < 0")
 		case sentTypes[base] != "":
 			exprs = append(exprs, sentTypes[base]+"("+col+")")
 		case plainTypes[base]:
 			exprs = append(exprs, col)
 		case base == "text" || base == "character varying" || base == "character" && modifier != "":
-			exprs = append(exprs, col+` COLLATE "C"`) // some collations hash equal what is not
+			exprs = append(exprs, col+` COLLATE "C"`) // some collations hash different texts equally
 		case textTypes[base]:
 			exprs = append(exprs, col+"::text")
 		default:
@@ -113,7 +112,7 @@ func hashedSQL(columns []tidemark.Column) string {
 		}
 	}
 	if len(others) > 0 {
-		// By their output functions, whatever casts there are to text.
+		// By their output functions, even if there are casts to text.
 		exprs = append(exprs, "ROW("+strings.Join(others, ", ")+")::text")
 	}
 	return strings.Join(exprs, ", ")

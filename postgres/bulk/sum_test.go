@@ -10,7 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 )
 
-// summed gives recipe, rows and sum of a table.
+// summed returns the recipe, row count and sum of a table.
 func summed(t *testing.T, e *Engine, tab *tidemark.Table) string {
 	t.Helper()
 	m := &tidemark.Move{From: tab}
@@ -24,7 +24,7 @@ func summed(t *testing.T, e *Engine, tab *tidemark.Table) string {
 	return fmt.Sprint(e.SumRecipe(m), " ", rows, " ", sum)
 }
 
-// Pairs of values that are easily taken for the same.
+// Pairs of values that are easily mistaken for equal.
 var alike = []struct{ typ, a, b string }{
 	{"boolean", "true", "false"},
 	{"boolean", "false", "NULL"},
@@ -82,8 +82,8 @@ var alike = []struct{ typ, a, b string }{
 	{"text COLLATE nocase", "'a'", "'A'"},
 }
 
-// A sum is another one for values that differ in anything that COPY shows, and the
-// same on the same and on another version, whatever the order of the rows.
+// A sum differs for values that differ in anything that COPY shows, and is equal for equal rows, on
+// the same and on another version, in any order of the rows.
 func TestSumsTellValuesApart(t *testing.T) {
 	types := `CREATE TYPE mood AS ENUM ('sad', 'ok'); CREATE TYPE pair AS (a int, b text);
 		CREATE COLLATION nocase (provider = icu, locale = 'und-u-ks-level2', deterministic = false); CREATE DOMAIN label AS text COLLATE nocase;`
@@ -116,7 +116,7 @@ func TestSumsTellValuesApart(t *testing.T) {
 	}
 }
 
-// A sum is of the range's rows only, and a failed one leaves a lane that can read.
+// A sum covers the range's rows only, and after a failed one the lane can still read.
 func TestSumOfARange(t *testing.T) {
 	url := testdb.Postgres(t, 15).NewDatabase(t, "sums")
 	testdb.Load(t, url, strings.NewReader(`CREATE TABLE t (id int, v text); INSERT INTO t SELECT i, repeat('x', 500) FROM generate_series(1, 1000) i;

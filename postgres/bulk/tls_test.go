@@ -20,8 +20,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/pgtest"
 )
 
-// encrypted switches TLS on at a server for the time of a test, and returns the file
-// of its certificate, which is for another host name.
+// encrypted enables TLS on a server for the duration of a test, and returns the file of its
+// certificate, which is for another host name.
 func encrypted(t *testing.T, srv *testdb.Server) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -67,7 +67,8 @@ func encrypted(t *testing.T, srv *testdb.Server) string {
 	return root
 }
 
-// Rows pass through TLS in both directions, and a certificate that does not fit says why.
+// Rows travel over TLS in both directions, and a certificate that does not match is reported with
+// the reason.
 func TestTLS(t *testing.T) {
 	srv := testdb.Postgres(t, 15)
 	db := srv.NewDatabase(t, "tls")

@@ -8,13 +8,13 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/schema"
 )
 
-// A BindAll binds every relation to the table of its name, as transactions bring them.
+// A BindAll binds every relation in a transaction to the table with its name.
 type BindAll struct {
 	Tables map[tidemark.TableID]*tidemark.Table
 	Bounds map[uint32]*change.Bound
 }
 
-// NewBindAll makes one of what a database has now.
+// NewBindAll creates a BindAll from a database's current tables.
 func NewBindAll(t *testing.T, s *schema.Schema) *BindAll {
 	t.Helper()
 	db, err := s.Describe(t.Context(), nil)
@@ -28,7 +28,7 @@ func NewBindAll(t *testing.T, s *schema.Schema) *BindAll {
 	return b
 }
 
-// Take gives the bounds of what a transaction changes.
+// Take binds the relations in a transaction, and returns all bounds so far.
 func (b *BindAll) Take(t *testing.T, tx *change.Tx) map[uint32]*change.Bound {
 	t.Helper()
 	for rest := tx.Changes; len(rest) > 0; {

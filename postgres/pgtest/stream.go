@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A Stream is what tests need of a stream.Stream, which this package must not know.
+// A Stream is what tests need of a stream.Stream, which this package must not import.
 type Stream interface {
 	Run(ctx context.Context, give func(*change.Tx) error) error
 	Release(end uint64)
@@ -22,8 +22,8 @@ type Stream interface {
 
 var errEnough = errors.New("enough")
 
-// Take follows a slot of a database until a transaction writes the word "end" into some column. With release it lets the
-// server know what it has.
+// Take follows a slot of a database until a transaction writes the word "end" into some column.
+// With release it confirms to the server what it received.
 func Take(t testing.TB, url, slot string, release bool, follow func(context.Context) (Stream, error)) []*change.Tx {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
@@ -33,7 +33,7 @@ func Take(t testing.TB, url, slot string, release bool, follow func(context.Cont
 		switch {
 		case err == errEnough:
 			return out
-		case tidemark.KindOf(err) != tidemark.Transient: // the server has not seen yet that the last reader is gone
+		case tidemark.KindOf(err) != tidemark.Transient: // the server has not noticed yet that the last reader is gone
 			t.Fatal(err)
 		}
 		time.Sleep(50 * time.Millisecond)
@@ -53,7 +53,7 @@ func takeOnce(ctx context.Context, t testing.TB, url, slot string, release bool,
 			s.Release(tx.End)
 		}
 		if strings.Contains(strings.Join(Told(t, tx, nil), "\n"), "'end'") {
-			for try := 0; release && try < 1000; try++ { // until the report has come
+			for try := 0; release && try < 1000; try++ { // until the server has the report
 				if testdb.Query(t, url, fmt.Sprintf("SELECT confirmed_flush_lsn - '0/0' >= %d FROM pg_replication_slots WHERE slot_name = '%s'", tx.End, slot)) == "t" {
 					break
 				}
@@ -66,11 +66,11 @@ func takeOnce(ctx context.Context, t testing.TB, url, slot string, release bool,
 	return out, err
 }
 
-// DropSlot drops a slot when the test ends. A session that was cut may hold it for a moment.
+// DropSlot drops a slot when the test ends. A broken session may hold it for a moment.
 func DropSlot(t testing.TB, drop func(context.Context) error) {
 	t.Cleanup(func() {
 		for try := 0; ; try++ {
-			err := drop(context.Background()) // t.Context() is over by now
+			err := drop(context.Background()) // t.Context() is cancelled by now
 			if err == nil {
 				return
 			}
@@ -83,7 +83,7 @@ func DropSlot(t testing.TB, drop func(context.Context) error) {
 	})
 }
 
-// Told tells a transaction in words, a line for each change.
+// Told prints a transaction, one line per change.
 func Told(t testing.TB, tx *change.Tx, relations map[uint32]change.Relation) []string {
 	t.Helper()
 	if relations == nil {

@@ -1,5 +1,5 @@
-// Package pgtest is what tests of the rooms of the engine for PostgreSQL share: tables described, transactions in words,
-// a slot taken up to an end, relations bound to the tables of their names.
+// Package pgtest is shared by the tests of PostgreSQL's packages: it describes tables, prints
+// transactions, reads a slot to an end, and binds relations to the tables with their names.
 package pgtest
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// Table describes a table as far as the rows of it need.
+// Table describes a table, as far as its rows require.
 func Table(t testing.TB, url, name string) *tidemark.Table {
 	t.Helper()
 	if !strings.Contains(name, ".") {
@@ -58,7 +58,7 @@ func Split(s string) []string {
 	return strings.Split(s, "\n")
 }
 
-// ZooTables lists the tables of the types zoo.
+// ZooTables selects the tables of the types zoo.
 const ZooTables = `SELECT format('%I.%I', nspname, relname) FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace
 	WHERE nspname IN ('zoo', 'Mixed Case') AND relkind IN ('r', 'p') AND NOT relispartition ORDER BY 1`
 

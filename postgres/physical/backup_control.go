@@ -13,8 +13,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A controlFile is what a backup reads of pg_control (src/include/catalog/pg_control.h,
-// the same from 11 to 18).
+// A controlFile is what a backup needs from pg_control (src/include/catalog/pg_control.h, the same
+// from 11 to 18).
 type controlFile struct {
 	system   uint64
 	redo     uint64 // where the last checkpoint's redo begins
@@ -23,11 +23,11 @@ type controlFile struct {
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// parseControl reads pg_control. It is not ok while the server is writing it: then its
-// checksum, a CRC-32C behind the last field over all before it, is not right.
+// parseControl reads pg_control. It is not ok while the server is writing it: then its checksum, a
+// CRC-32C after the last field over all before it, is wrong.
 //
-// Where that is depends on the version and on how the server was built. So every place
-// is tried: that one of some sixty of random bytes is right happens once in 10^8.
+// The checksum's offset depends on the version and on how the server was built, so every offset is
+// tried: that one of some sixty matches random bytes happens once in 10^8.
 func parseControl(b []byte) (c controlFile, ok bool) {
 	const first, last = 200, 508
 	if len(b) < last+4 {
@@ -42,14 +42,14 @@ func parseControl(b []byte) (c controlFile, ok bool) {
 	return controlFile{system: le.Uint64(b), redo: le.Uint64(b[40:]), timeline: le.Uint32(b[48:])}, ok
 }
 
-// SystemOf reads from pg_control of which cluster it is; not ok where it is damaged.
+// SystemOf reads the cluster's system identifier from pg_control; not ok if that is damaged.
 func SystemOf(control []byte) (system string, ok bool) {
 	c, ok := parseControl(control)
 	return strconv.FormatUint(c.system, 10), ok
 }
 
-// control reads pg_control until that is whole. Its pages are not the relations', and
-// no log covers it.
+// control reads pg_control until it is consistent. Its pages are not those of relations, and no log
+// covers it.
 func (d *dataFolder) control(ctx context.Context) (c controlFile, text []byte, err error) {
 	name := filepath.Join(d.dir, filepath.FromSlash(controlPath))
 	wrong := errors.New("its checksum is wrong")

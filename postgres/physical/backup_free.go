@@ -9,9 +9,10 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Free tells how much of what was read of a table or an index is between the end of a page's
-// line pointers and its first row (pd_lower and pd_upper, src/include/storage/bufpage.h), where nothing is. It is
-// what VACUUM leaves: files are cut at their end only. relation is the path of the file without the number of the segment.
+// Free returns how much of the pages read of a table or an index is empty: the space between the
+// end of the line pointers and the first row (pd_lower and pd_upper,
+// src/include/storage/bufpage.h). VACUUM leaves such space: it truncates files only at their end.
+// relation is the path of the file without the segment number.
 func (d *dataFolder) Free(f *tidemark.DataFile, at int64, content []byte) (relation string, free, of int64) {
 	folder, name := path.Split(f.Path)
 	r, ok := parseRelation(name)
@@ -32,7 +33,7 @@ func (d *dataFolder) Free(f *tidemark.DataFile, at int64, content []byte) (relat
 	return folder + r.number, free, of
 }
 
-// NameRelation names a relation by the path of its first file: "shop.public.item".
+// NameRelation returns a relation's name by the path of its first file: "shop.public.item".
 func (d *dataFolder) NameRelation(ctx context.Context, relation string) string {
 	words := strings.Split(relation, "/")
 	if len(words) < 3 {
@@ -44,7 +45,7 @@ func (d *dataFolder) NameRelation(ctx context.Context, relation string) string {
 	}
 	name, err := d.relationName(ctx, words[len(words)-2], space, words[len(words)-1])
 	if err != nil {
-		return "" // dropped meanwhile
+		return "" // dropped in the meantime
 	}
 	return name
 }

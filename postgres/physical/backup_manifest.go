@@ -18,11 +18,11 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// ManifestPath is where PostgreSQL's programs look for what a backup should consist of.
+// ManifestPath is where PostgreSQL's programs look for a backup's manifest.
 const ManifestPath = "backup_manifest"
 
-// Manifest is backup_manifest, with which pg_verifybackup checks a restored backup. It is the last
-// thing that is written: End has to be before.
+// Manifest returns backup_manifest, with which pg_verifybackup checks a restored backup, and a
+// function that writes it. It is written last, after End.
 func (b *Backup) Manifest() (tidemark.DataFile, func(io.Writer, iter.Seq2[tidemark.DataSum, error]) error) {
 	return b.made(ManifestPath, nil).DataFile, func(to io.Writer, files iter.Seq2[tidemark.DataSum, error]) error {
 		w := NewManifestWriter(to, b.e.Major, strconv.FormatUint(b.system, 10))
@@ -43,19 +43,19 @@ func (b *Backup) Manifest() (tidemark.DataFile, func(io.Writer, iter.Seq2[tidema
 }
 
 // A ManifestWriter writes a backup_manifest
-// (https://www.postgresql.org/docs/current/backup-manifest-format.html) as files come, which they may in
-// any order.
+// (https://www.postgresql.org/docs/current/backup-manifest-format.html) as files arrive, in any
+// order.
 type ManifestWriter struct {
 	to      io.Writer
 	sum     hash.Hash
-	text    bytes.Buffer // not written yet
+	text    bytes.Buffer // not yet written
 	between string
 }
 
-// manifestPiece is how much is written at a time.
+// manifestPiece is how many bytes are written at a time.
 const manifestPiece = 64 << 10
 
-// NewManifestWriter begins one for a server of a version, by its system identifier.
+// NewManifestWriter begins a manifest for a server of a version with a system identifier.
 func NewManifestWriter(to io.Writer, major int, system string) *ManifestWriter {
 	w := &ManifestWriter{to: to, sum: sha256.New(), between: "\n"}
 	w.text.WriteString("{ \"PostgreSQL-Backup-Manifest-Version\": ")
@@ -68,8 +68,7 @@ func NewManifestWriter(to io.Writer, major int, system string) *ManifestWriter {
 	return w
 }
 
-// Add adds a file. Those of the log have no place in it, nor has another one that this stands in for: they
-// are left out.
+// Add adds a file. It leaves out WAL files, and another manifest that this one replaces.
 func (w *ManifestWriter) Add(f tidemark.DataSum) error {
 	if strings.HasPrefix(f.Path, logFolder+"/") || f.Path == ManifestPath {
 		return nil
@@ -78,13 +77,13 @@ func (w *ManifestWriter) Add(f tidemark.DataSum) error {
 	w.between = ",\n"
 	w.text.WriteString("{ ")
 	if utf8.ValidString(f.Path) {
-		name, _ := json.Marshal(f.Path) // a string has always a form
+		name, _ := json.Marshal(f.Path) // a string can always be encoded
 		fmt.Fprintf(&w.text, "\"Path\": %s, ", name)
 	} else {
 		fmt.Fprintf(&w.text, "\"Encoded-Path\": \"%x\", ", f.Path)
 	}
 	var sum [4]byte
-	binary.LittleEndian.PutUint32(sum[:], f.CRC32C) // as it lies in the memory of the machines that there are
+	binary.LittleEndian.PutUint32(sum[:], f.CRC32C) // little-endian, as in memory on all current machines
 	fmt.Fprintf(&w.text, "\"Size\": %d, \"Last-Modified\": \"%s\", \"Checksum-Algorithm\": \"CRC32C\", \"Checksum\": \"%x\" }",
 		f.Size, f.Modified.UTC().Format("2006-01-02 15:04:05 GMT"), sum)
 	if w.text.Len() < manifestPiece {
@@ -99,7 +98,8 @@ func (w *ManifestWriter) flush() error {
 	return err
 }
 
-// Close ends it: with what of the log the backup needs, and the sum of all before.
+// Close ends the manifest with the parts of the log that the backup needs, and the checksum of all
+// before.
 func (w *ManifestWriter) Close(ranges []tidemark.DataLog) error {
 	w.text.WriteString("\n],\n\"WAL-Ranges\": [")
 	w.between = "\n"

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// NamePage says of which relation the page at an offset of a file is, as far as the
+// NamePage returns the relation that the page at an offset of a file belongs to, as far as the
 // server knows: "public.item (base/5/16384) block 12".
 func (d *dataFolder) NamePage(ctx context.Context, f *tidemark.DataFile, at int64) string {
 	where := fmt.Sprintf("%s block %d", f.Path, d.block(f, at))
@@ -30,7 +30,7 @@ func (d *dataFolder) NamePage(ctx context.Context, f *tidemark.DataFile, at int6
 	}
 	name, err := d.relationName(ctx, database, space, r.number)
 	if err != nil || name == "" {
-		return where // dropped meanwhile, or its name is what is damaged
+		return where // dropped in the meantime, or the damage is in its name
 	}
 	fork := ""
 	if r.fork != "" {
@@ -39,7 +39,7 @@ func (d *dataFolder) NamePage(ctx context.Context, f *tidemark.DataFile, at int6
 	return fmt.Sprintf("%s (%s%s) block %d", name, f.Path, fork, d.block(f, at))
 }
 
-// relationName asks in the relation's own database, which alone knows it.
+// relationName asks in the relation's own database: no other one knows its name.
 func (d *dataFolder) relationName(ctx context.Context, database, space, number string) (name string, err error) {
 	d.namesMu.Lock()
 	defer d.namesMu.Unlock()
@@ -55,7 +55,7 @@ func (d *dataFolder) relationName(ctx context.Context, database, space, number s
 	return name, err
 }
 
-// connectTo opens a session in the database with a number; "" is ours.
+// connectTo opens a session in the database with this number; "" is our own.
 func (d *dataFolder) connectTo(ctx context.Context, database string) (*pgx.Conn, error) {
 	conn, err := d.e.Connect(ctx)
 	if err != nil || database == "" {

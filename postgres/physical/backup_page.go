@@ -21,12 +21,12 @@ var checksumStart = [checksumLanes]uint32{
 	0x783125BB, 0x6CA8EAA2, 0xE407EAC6, 0x4B5CFC3E, 0x9FBF8C76, 0x15CA20BE, 0xF2CA9FD3, 0x959BD756,
 }
 
-// pageChecksum gives the checksum that a page has at a block of its relation. The page's
-// own, at offset 8, counts as zero: it is cleared meanwhile.
+// pageChecksum returns the checksum that a page should have at a block of its relation. The page's
+// own checksum, at offset 8, counts as zero: it is cleared meanwhile.
 //
-// A page is 32 columns of words, each of which is hashed by itself: a chain of a
-// multiplication, two exclusive ors and a shift for each word. Eight chains at a time are
-// as many as stay in registers, and keep the multiplier busy all the time.
+// A page is 32 columns of words, each hashed separately: a chain of a multiplication, two exclusive
+// ors and a shift for each word. Eight chains at a time are as many as fit in registers, and keep
+// the multiplier busy.
 func pageChecksum(page []byte, block uint32) uint16 {
 	own := [2]byte{page[8], page[9]}
 	page[8], page[9] = 0, 0
@@ -38,7 +38,7 @@ func pageChecksum(page []byte, block uint32) uint16 {
 	return uint16((sum^block)%math.MaxUint16 + 1)
 }
 
-// eightLanes hashes eight columns of words that begin at b, and gives their exclusive or.
+// eightLanes hashes eight columns of words that begin at b, and returns their exclusive or.
 func eightLanes(b []byte, start *[8]uint32) uint32 {
 	const row = checksumLanes * 4
 	s0, s1, s2, s3, s4, s5, s6, s7 := start[0], start[1], start[2], start[3], start[4], start[5], start[6], start[7]
@@ -67,7 +67,7 @@ func eightLanes(b []byte, start *[8]uint32) uint32 {
 	return sum
 }
 
-// pageRight says whether a page is as its checksum says, or was never written.
+// pageRight reports whether a page matches its checksum, or was never written.
 func pageRight(page []byte, block uint32) bool {
 	if binary.LittleEndian.Uint16(page[14:]) == 0 { // pd_upper: a new page
 		for _, b := range page {
@@ -80,9 +80,9 @@ func pageRight(page []byte, block uint32) bool {
 	return pageChecksum(page, block) == binary.LittleEndian.Uint16(page[8:])
 }
 
-// Check gives the offsets in b of pages that are not as their checksums say. b is what
-// the file has from offset at on, which is a multiple of the page's size. A piece of a
-// page at the end, which is being written, is not looked at.
+// Check returns the offsets in content of pages whose checksums are wrong. content begins at offset
+// at of the file, a multiple of the page size. A partial page at the end, which is being written,
+// is not checked.
 func (d *dataFolder) Check(f *tidemark.DataFile, at int64, content []byte) (wrong []int) {
 	block := d.block(f, at)
 	for off := 0; off+d.page <= len(content); off += d.page {
@@ -94,7 +94,7 @@ func (d *dataFolder) Check(f *tidemark.DataFile, at int64, content []byte) (wron
 	return wrong
 }
 
-// block gives the number of the page at an offset of a file within its relation.
+// block returns the number of the page at an offset of a file within its relation.
 func (d *dataFolder) block(f *tidemark.DataFile, at int64) uint32 {
 	r, _ := parseRelation(path.Base(f.Path))
 	return uint32((r.segment*d.segment + at) / int64(d.page))

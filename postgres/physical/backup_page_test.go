@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// dumbChecksum is the algorithm as it is described: word after word, lane after lane.
+// dumbChecksum is the algorithm as described: word after word, lane after lane.
 func dumbChecksum(page []byte, block uint32) uint16 {
 	lanes := checksumStart
 	step := func(i int, word uint32) {

@@ -21,7 +21,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// playedConn is a connection whose server says what was written down, and hangs up.
+// playedConn is a connection whose server replays recorded bytes, and hangs up.
 type playedConn struct {
 	io.Reader
 	net.Conn
@@ -34,7 +34,7 @@ func (c playedConn) SetDeadline(time.Time) error      { return nil }
 func (c playedConn) SetReadDeadline(time.Time) error  { return nil }
 func (c playedConn) SetWriteDeadline(time.Time) error { return nil }
 
-// sentBackup is what a server of that version says to BASE_BACKUP.
+// sentBackup is what a server of that version sends in answer to BASE_BACKUP.
 func sentBackup(f testing.TB, major int, incremental bool) []byte {
 	f.Helper()
 	var out []byte
@@ -112,8 +112,8 @@ func sentBackup(f testing.TB, major int, incremental bool) []byte {
 	return out
 }
 
-// Whatever a server sends as a base backup, it is taken or refused, in bounded memory: with paths within the data
-// folder, and no more bytes for a file than it said.
+// Whatever a server sends as a base backup is accepted or refused, in bounded memory: with paths
+// within the data folder, and no more bytes for a file than announced.
 func FuzzBaseBackup(f *testing.F) {
 	for _, major := range []int{14, 15, 17} {
 		for _, incremental := range []bool{false, major == 17} {
@@ -125,7 +125,7 @@ func FuzzBaseBackup(f *testing.F) {
 	})
 }
 
-// playBackup takes what a server says as a base backup.
+// playBackup receives what a server sends as a base backup.
 func playBackup(t *testing.T, major int, incremental bool, said []byte) error {
 	t.Helper()
 	played, err := pgx.ParseConfig("postgres://me@127.0.0.1:1/played")
@@ -171,7 +171,7 @@ func playBackup(t *testing.T, major int, incremental bool, said []byte) error {
 	})
 }
 
-// A server's honest answer is taken to its end: else the fuzzing would see the beginning only.
+// A server's honest answer is read to its end: otherwise fuzzing would only reach the beginning.
 func TestPlayedBaseBackup(t *testing.T) {
 	for _, major := range []int{14, 15, 17} {
 		for _, incremental := range []bool{false, major == 17} {

@@ -9,12 +9,12 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// databaseSlack is by how much the clock may have been set back while the earlier backup was
-// made: a database's folder that was made less than this before its beginning may have been
-// made during it.
+// databaseSlack is how far the clock may have been set back while the earlier backup was made: a
+// database's folder created less than this before the backup's start may have been created during
+// it.
 const databaseSlack = time.Minute
 
-// byPages gets ready to tell by the place in the log that each page has whether it was changed.
+// byPages prepares to find changed pages by their LSNs.
 func (b *Backup) byPages(ctx context.Context) error {
 	b.logged = nil
 	b.databases = b.sameDatabases()
@@ -28,11 +28,11 @@ func (b *Backup) byPages(ctx context.Context) error {
 	return nil
 }
 
-// sameDatabases finds the databases that were there when the earlier backup began, and whose
-// folders have been the same since. A database that is made by copying another's files has
-// pages that are older than it is. But the file that says its version is written when its
-// folder is made, and never again. One that has not been finished may not have come to that file; those that are
-// the same since its base began are so since it did.
+// sameDatabases finds the databases that existed when the earlier backup began, and whose folders
+// have been the same since. A database created by copying another's files has pages that are older
+// than it is. But the file with its version is written when its folder is created, and never again.
+// An unfinished backup may lack that file; databases unchanged since the start of its base are also
+// unchanged since its own start.
 func (b *Backup) sameDatabases() map[string]bool {
 	same := map[string]bool{}
 	for _, v := range b.versions {
@@ -43,7 +43,8 @@ func (b *Backup) sameDatabases() map[string]bool {
 	return same
 }
 
-// changedByPages says whether a file's pages can be told apart by their places in the log.
+// changedByPages returns a file's changed pages by their LSNs; all of the file if LSNs do not show
+// them.
 func (b *Backup) changedByPages(c *changes, f *tidemark.DataFile, r relationFile, was tidemark.DataFile) tidemark.FileChange {
 	if database := path.Base(path.Dir(f.Path)); database != "global" && !c.databases[database] {
 		return tidemark.FileChange{Whole: true}
@@ -59,16 +60,16 @@ func (b *Backup) changedByPages(c *changes, f *tidemark.DataFile, r relationFile
 }
 
 const (
-	// oddPlace is what pages may have as their place in the log that were never logged: 0, or 1
-	// while a GiST index is built.
+	// oddPlace is the highest LSN of pages that were never logged: 0, or 1 while a GiST index is
+	// built.
 	oddPlace = 1
-	// pageAllVisible is the flag of a table's page that the visibility map has a bit for it. Where
-	// hints are not logged, it is set without the page getting a new place.
+	// pageAllVisible is the flag of a table's page that the visibility map has a bit for it. If
+	// hints are not logged, it is set without a new LSN for the page.
 	pageAllVisible = 0x0004
 )
 
-// newer says whether a page may have changed since the earlier backup began. A page that has no
-// place in the log is taken for new: the file may have been cut, and then extended with it.
+// newer reports whether a page may have changed since the earlier backup began. A page without an
+// LSN counts as changed: the file may have been truncated, and then extended with it.
 func (c *changes) newer(page []byte) bool {
 	le := binary.LittleEndian
 	place := uint64(le.Uint32(page))<<32 | uint64(le.Uint32(page[4:]))

@@ -13,7 +13,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// changesOf makes a set of changes, as a server's summary has it: of each fork its tablespace,
+// changesOf creates a set of changes, as in a server's summary: for each fork its tablespace,
 // database, relation, number and limit, and the pages.
 func changesOf(t *testing.T, forks [][5]uint32, pages ...[]uint32) *wal.Changes {
 	t.Helper()
@@ -45,7 +45,7 @@ func changesOf(t *testing.T, forks [][5]uint32, pages ...[]uint32) *wal.Changes 
 	return c
 }
 
-// TestRulesPerFile goes through what may have happened to a file.
+// TestRulesPerFile covers what may have happened to a file.
 func TestRulesPerFile(t *testing.T) {
 	const none, page, most = wal.NoLimit, 8192, 131072 // pages of a segment
 	modified := time.Unix(1_700_000_000, 123456789)

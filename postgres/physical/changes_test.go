@@ -18,7 +18,7 @@ import (
 
 const changesPage = 8192
 
-// A snapshot is a server's files at a moment of rest, as a backup that begins then lists them.
+// A snapshot holds a server's files at rest, as a backup that begins then lists them.
 type snapshot struct {
 	b     *Backup
 	begun time.Time
@@ -52,7 +52,7 @@ func snap(t *testing.T, s *testdb.Server) *snapshot {
 	return p
 }
 
-// earlier ends the backup, and makes it what a later one builds on.
+// earlier ends the backup, and makes it the one that a later backup builds on.
 func (p *snapshot) earlier(t *testing.T) tidemark.DataSince {
 	t.Helper()
 	end, err := p.b.End(t.Context())
@@ -64,13 +64,13 @@ func (p *snapshot) earlier(t *testing.T) tidemark.DataSince {
 		Was: func(path string) (tidemark.DataFile, bool) { f, ok := p.files[path]; return f, ok }}
 }
 
-// A merge is what an incremental backup comes to, of files that are now as p has them.
+// A merge counts what an incremental backup takes of files whose current contents are in p.
 type merge struct {
-	whole, pages, kept int // files that are whole; pages that are in it beside them; pages of the earlier one
+	whole, pages, kept int // whole files; single pages of other files; pages kept from the earlier backup
 	wrong              []string
 }
 
-// over puts what has changed over an earlier snapshot, and compares it with what is there now.
+// over applies changes to an earlier snapshot, and compares the result with the current files.
 func (p *snapshot) over(was *snapshot) (m merge) {
 	for _, path := range slices.Sorted(maps.Keys(p.bytes)) {
 		f, now := p.files[path], p.bytes[path]
@@ -100,12 +100,12 @@ func (p *snapshot) over(was *snapshot) (m merge) {
 	return m
 }
 
-// spgistMagic is at offset 24 of the first page of an SP-GiST index, in which it keeps, without
-// logging it, which pages it has used last (access/spgist_private.h).
+// spgistMagic is at offset 24 of the first page of an SP-GiST index. That page records, without
+// logging it, which pages the index used last (access/spgist_private.h).
 const spgistMagic = 0xBA0BABEE
 
-// harmless says whether two pages differ in nothing but what a crash may lose: hints, where they
-// are not logged, and that a page was made ready for use, and not used yet.
+// harmless reports whether two pages differ only in what a crash may lose: hints, if they are not
+// logged, and that a page was initialized but not used yet.
 func (p *snapshot) harmless(path string, merged, page []byte) bool {
 	switch {
 	case len(bytes.Trim(merged, "\x00")) == 0:
@@ -116,8 +116,8 @@ func (p *snapshot) harmless(path string, merged, page []byte) bool {
 	return !p.b.hints && !strings.HasSuffix(path, "_vm") && hinted(merged, page)
 }
 
-// hinted says whether two pages differ in nothing but hints, as far as their headers tell: the
-// place in the log, where there is room, and whether the visibility map has a bit for it.
+// hinted reports whether two pages differ only in hints, as far as their headers show: the LSN,
+// where there is room, and whether the visibility map has a bit for it.
 func hinted(a, b []byte) bool {
 	return bytes.Equal(a[:8], b[:8]) && a[10]&pageAllVisible == b[10]&pageAllVisible && bytes.Equal(a[12:18], b[12:18])
 }
@@ -126,7 +126,8 @@ func pagePlace(page []byte) uint64 {
 	return uint64(binary.LittleEndian.Uint32(page))<<32 | uint64(binary.LittleEndian.Uint32(page[4:]))
 }
 
-// changesBefore is what is there when the earlier backup is made; %s is a folder of a tablespace.
+// changesBefore creates what exists when the earlier backup is made; %s is a folder of a
+// tablespace.
 const changesBefore = `
 CREATE TABLESPACE side LOCATION '%s';
 CREATE TABLE kept AS SELECT g AS id, md5(g::text) AS t FROM generate_series(1, 30000) g; VACUUM kept;
@@ -154,7 +155,7 @@ CREATE TABLE large AS SELECT g, string_agg(md5((g * h)::text), '') AS t FROM gen
 SELECT count(*) FROM kept;
 `
 
-// changesBetween is what happens between the two backups.
+// changesBetween makes the changes between the two backups.
 const changesBetween = `
 UPDATE changed SET name = name || 'x', kind = kind + 1 WHERE id %% 50 = 0; DELETE FROM changed WHERE id %% 77 = 0;
 DELETE FROM cut WHERE id > 3000; VACUUM cut;
@@ -192,14 +193,14 @@ func (p *snapshot) zeros(t *testing.T, s *testdb.Server, table string) (n int) {
 	return n
 }
 
-// A way to find what has changed. It has to find that so many pages have not.
+// A way to find changes. It must find that at least the given number of pages is unchanged.
 type way struct {
 	name string
 	kept int
 	find func() bool
 }
 
-// ways are all that a server has.
+// ways are all that a server offers.
 func ways(t *testing.T, b *Backup, since tidemark.DataSince) []way {
 	must := func(err error) {
 		if err != nil {
@@ -239,12 +240,12 @@ func ways(t *testing.T, b *Backup, since tidemark.DataSince) []way {
 	return out
 }
 
-// TestChangesAreAll compares what was found changed, in each way, with what has changed: whatever
-// is not found has to be as it was.
+// TestChangesAreAll compares the changes found in each way with the real ones: everything that is
+// not found must be unchanged.
 func TestChangesAreAll(t *testing.T) {
 	type server struct {
 		major  int
-		logged bool // hints are
+		logged bool // hints are logged
 	}
 	servers := []server{{13, true}, {15, false}, {18, true}}
 	if os.Getenv("TIDEMARK_VERSIONS") == "all" {
@@ -269,7 +270,7 @@ func TestChangesAreAll(t *testing.T) {
 			}
 			testdb.Load(t, url, strings.NewReader(fmt.Sprintf(changesBetween, number, strategy)))
 			now := snap(t, s)
-			now.b.hints = x.logged // for what is harmless
+			now.b.hints = x.logged // harmless needs this
 			for _, way := range ways(t, now.b, since) {
 				if way.find() {
 					if n := now.zeros(t, s, "regrown"); x.major >= 16 && n == 0 {

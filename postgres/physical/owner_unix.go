@@ -11,7 +11,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// ownerOf says whom a file belongs to.
+// ownerOf returns the owner of a file.
 func ownerOf(info fs.FileInfo) tidemark.Owner {
 	stat, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

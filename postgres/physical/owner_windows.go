@@ -6,5 +6,5 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// ownerOf knows no numbered owners here.
+// ownerOf returns no owner: Windows has no numbered owners.
 func ownerOf(fs.FileInfo) tidemark.Owner { return tidemark.Owner{UID: -1, GID: -1} }

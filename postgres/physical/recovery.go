@@ -10,15 +10,15 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A Recovery says how a restored server gets its log, and where its recovery ends.
+// A Recovery configures how a restored server gets its log, and where its recovery ends.
 type Recovery struct {
-	// Command is restore_command: %f stands for the file's name in the archive, %p for where to
-	// put it, %% for %.
+	// Command is restore_command: %f stands for the file's name in the archive, %p for where to put
+	// it, %% for %.
 	Command string
 	// Target is the name of the setting without recovery_target_: time, xid, lsn, name, or
-	// immediate; "" is the end of the log. Value is what it is set to.
+	// immediate; "" is the end of the log. Value is its value.
 	Target, Value string
-	// Exclusive is to end just before the target, and not just behind it.
+	// Exclusive ends recovery just before the target, not just after it.
 	Exclusive bool
 	// Timeline is a number, latest or current; "" is latest.
 	Timeline string
@@ -26,13 +26,14 @@ type Recovery struct {
 	Action string
 }
 
-// targets are the settings of which one at most may be set.
+// targets are the settings of which at most one may be set.
 var targets = []string{"immediate", "name", "time", "xid", "lsn"}
 
-// settings are the lines of a configuration file. What a server had before is overridden.
+// settings returns the lines of a configuration file. They override the server's earlier settings.
 func (r Recovery) settings() string {
 	lines := []string{"restore_command = " + quoteSetting(r.Command)}
-	// Whatever stands behind the one that is set is refused, even if it is set to nothing.
+	// The server refuses any of these settings after the one that is set, even if its value is
+	// empty.
 	set := ""
 	for _, t := range targets {
 		name, value := "recovery_target_"+t, r.Value
@@ -63,13 +64,13 @@ func (r Recovery) settings() string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// Write puts the settings into a restored data folder, behind those of ALTER SYSTEM, and
-// recovery.signal, which makes the server look for them when it is started.
+// Write adds the settings to a restored data folder, after those of ALTER SYSTEM, and
+// recovery.signal, which makes the server use them when it starts.
 func (r Recovery) Write(dir string) error {
 	return writeRecovery(dir, r.settings(), r.Command+r.Value, "recovery.signal")
 }
 
-// writeRecovery writes settings and a signal. said is what of them is not ours, in one line.
+// writeRecovery writes settings and a signal file. said is user input in them; it must be one line.
 func writeRecovery(dir, settings, said, signal string) error {
 	if strings.ContainsAny(said, "\r\n") {
 		return &tidemark.Error{Kind: tidemark.Invalid, Op: "write recovery settings", Object: dir, Err: errors.New("the command or the target has more than one line")}
@@ -84,7 +85,7 @@ func writeRecovery(dir, settings, said, signal string) error {
 	return nil
 }
 
-// appendSettings puts lines behind those of ALTER SYSTEM in a restored data folder.
+// appendSettings appends lines to those of ALTER SYSTEM in a restored data folder.
 func appendSettings(dir, lines string) error {
 	auto := filepath.Join(dir, "postgresql.auto.conf")
 	was, err := os.ReadFile(auto)
@@ -104,19 +105,19 @@ func recoveryError(name string, err error) error {
 	return &tidemark.Error{Op: "write recovery settings", Object: name, Kind: tidemark.Invalid, Err: err}
 }
 
-// quoteSetting writes a value as configuration files have it.
+// quoteSetting quotes a value for a configuration file.
 func quoteSetting(v string) string {
 	return "'" + strings.NewReplacer(`\`, `\\`, "'", "''").Replace(v) + "'"
 }
 
-// writeLike writes a file, durably, that belongs to whom another belongs.
+// writeLike writes a file, durably, with the owner of another file.
 func writeLike(other, name, text string) error {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600)
 	if err != nil {
 		return err
 	}
 	_, err = f.WriteString(text)
-	if info, serr := os.Stat(other); err == nil && serr == nil && os.Getuid() == 0 { // nobody else could give it away
+	if info, serr := os.Stat(other); err == nil && serr == nil && os.Getuid() == 0 { // only root can change the owner
 		if o := ownerOf(info); o.UID >= 0 {
 			err = f.Chown(o.UID, o.GID)
 		}
@@ -130,7 +131,8 @@ func writeLike(other, name, text string) error {
 	return err
 }
 
-// RestoreCommand makes a restore_command of words, of which %f and %p alone are the server's.
+// RestoreCommand creates a restore_command from words. Only %f and %p are left for the server to
+// replace.
 func RestoreCommand(words ...string) string {
 	for i, w := range words {
 		if w != "%f" && w != "%p" {

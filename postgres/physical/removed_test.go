@@ -7,7 +7,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// What a server says of log that it has removed is known by SQLSTATE or by routine, in whatever language.
+// Removed log is recognized by SQLSTATE or by routine, whatever the language of the server's
+// messages.
 func TestLogRemoved(t *testing.T) {
 	for _, c := range []struct {
 		err  error

@@ -11,8 +11,9 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// amcheck has every database's indexes and tables checked by the extension of that name
-// (https://www.postgresql.org/docs/current/amcheck.html), also those that let nobody in: it is a copy.
+// amcheck has the indexes and tables of every database checked by the extension of that name
+// (https://www.postgresql.org/docs/current/amcheck.html), even databases that allow no connections:
+// it is a copy.
 func (t *Trial) amcheck(ctx context.Context, conn *pgx.Conn) error {
 	var there bool
 	if err := conn.QueryRow(ctx, "SELECT count(*) > 0 FROM pg_available_extensions WHERE name = 'amcheck'").Scan(&there); err != nil {
@@ -22,7 +23,7 @@ func (t *Trial) amcheck(ctx context.Context, conn *pgx.Conn) error {
 		t.out.Notes = append(t.out.Notes, "the extension amcheck is not installed beside that program: tables and indexes were not checked")
 		return nil
 	}
-	rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE datconnlimit <> -2 ORDER BY datname") // -2: a DROP DATABASE was broken off
+	rows, err := conn.Query(ctx, "SELECT datname FROM pg_database WHERE datconnlimit <> -2 ORDER BY datname") // -2: a DROP DATABASE was interrupted
 	if err != nil {
 		return t.found(ctx, "the list of databases", err)
 	}
@@ -44,7 +45,7 @@ func (t *Trial) amcheck(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// A relation that is to be checked.
+// A checked is a relation to check.
 type checked struct {
 	oid   uint32
 	name  string
@@ -125,8 +126,8 @@ func (t *Trial) note(c checked, database string, bad []string) {
 	}
 }
 
-// listChecked makes the extension, and lists what it can check: B-tree indexes, with what
-// each of their tables' rows needs in them, and heaps, of which 13 knows nothing. Unlogged ones are empty.
+// listChecked creates the extension, and lists what it can check: B-tree indexes, including whether
+// they contain all rows of their tables, and heaps, which 13 cannot check. Unlogged ones are empty.
 func listChecked(ctx context.Context, conn *pgx.Conn, major int) ([]checked, error) {
 	if _, err := conn.Exec(ctx, "CREATE SCHEMA tidemark_verify; DROP EXTENSION IF EXISTS amcheck; CREATE EXTENSION amcheck SCHEMA tidemark_verify"); err != nil {
 		return nil, err
@@ -151,7 +152,7 @@ func listChecked(ctx context.Context, conn *pgx.Conn, major int) ([]checked, err
 	})
 }
 
-// check gives what is wrong with a relation; an error of the server is damage too.
+// check returns the faults of a relation; an error of the server is damage too.
 func (c checked) check(ctx context.Context, conn *pgx.Conn) (bad []string, err error) {
 	rows, err := conn.Query(ctx, c.sql, c.oid)
 	if err != nil {

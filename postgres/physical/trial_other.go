@@ -11,7 +11,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// runAsOwner leaves a program as it is: on this system whoever tries a backup is its server's user.
+// runAsOwner leaves a program as it is: on this system the user who runs a trial is the server's
+// user.
 func runAsOwner(*exec.Cmd, string) error {
 	if os.Geteuid() == 0 {
 		return &tidemark.Error{Kind: tidemark.Forbidden, Op: trialOp, Err: errors.New("no server runs as root"), Hint: "Run it as the user that servers run as."}

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// Replication is a look at the server and its standbys. Errors: Forbidden (the role may not see
-// what other sessions do), Unsupported (the server is a standby itself).
+// Replication reads the state of the server and its standbys. Errors: Forbidden (the role may not
+// see what other sessions do), Unsupported (the server is a standby itself).
 func (c *Cluster) Replication(ctx context.Context) (out tidemark.Replication, err error) {
 	conn, release, err := c.Control(ctx)
 	if err != nil {
@@ -28,7 +28,8 @@ func (c *Cluster) Replication(ctx context.Context) (out tidemark.Replication, er
 	case !sees:
 		return out, &tidemark.Error{Kind: tidemark.Forbidden, Op: "check", Object: c.Object, Err: errors.New("the role does not see what other sessions wait for"), Hint: "GRANT pg_monitor TO " + server.QuoteIdent(c.Config.User) + ";"}
 	}
-	// Numbers of transactions are given to those that write (and to their subtransactions): pg_stat_database counts readers too, and late.
+	// Only transactions that write get numbers (and their subtransactions): pg_stat_database counts
+	// readers too, and with a delay.
 	var names string
 	err = conn.QueryRow(ctx, `SELECT clock_timestamp(), pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')::float8, pg_snapshot_xmax(pg_current_snapshot())::text::bigint,
 		current_setting('synchronous_commit'), current_setting('synchronous_standby_names')`).Scan(&out.At, &out.Log, &out.Commits, &out.Mode, &names)
@@ -47,7 +48,7 @@ func (c *Cluster) Replication(ctx context.Context) (out tidemark.Replication, er
 	if err != nil {
 		return out, c.Fail(ctx, "check", c.Object, err)
 	}
-	// The server tells no lag of a standby that has applied all.
+	// The server reports no lag for a standby that has applied everything.
 	rows, err = conn.Query(ctx, `SELECT application_name, sync_state IN ('sync', 'quorum'), coalesce(extract(epoch FROM write_lag), -1)::float8, coalesce(extract(epoch FROM flush_lag), -1)::float8,
 		coalesce(extract(epoch FROM replay_lag), CASE WHEN replay_lsn >= pg_current_wal_flush_lsn() THEN 0 END, -1)::float8, coalesce(pg_wal_lsn_diff(pg_current_wal_flush_lsn(), replay_lsn), -1)::float8
 		FROM pg_stat_replication WHERE state IN ('streaming', 'catchup') ORDER BY 1, pid`)

@@ -2,5 +2,5 @@ package preflight
 
 import "github.com/tidemarkdb/tidemark/postgres/server"
 
-// Checks find, before anything moves, what would go wrong or slow with a server.
+// Checks find problems with a server before anything moves.
 type Checks struct{ *server.Server }

@@ -9,11 +9,12 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// sampledRows is about how many rows of a table a sample looks at.
+// sampledRows is about how many rows of a table a sample reads.
 const sampledRows = 2000
 
-// largest is what of a column's value says its size. Of text and bytes the server knows it without reading what is out of
-// line; of documents it has to make their text.
+// largest returns an expression for the size of a column's largest value. The server knows the size
+// of text and bytes without reading what is stored out of line; a document it has to convert to
+// text.
 func largest(c *tidemark.Column) string {
 	value := server.QuoteIdent(c.Name)
 	if k := c.Type.Kind; k == tidemark.JSON || k == tidemark.XML {
@@ -22,8 +23,8 @@ func largest(c *tidemark.Column) string {
 	return "coalesce(max(octet_length(" + value + ")), 0)::bigint"
 }
 
-// Lobs gives the largest values of columns without a length, in bytes of their text: of all rows, or of a sample of
-// pages. Tables that the user may not read are left out.
+// Lobs returns the sizes of the largest values of columns without a length, in bytes of their text,
+// from all rows or from a sample of pages. Tables that the user may not read are left out.
 func (c *Checks) Lobs(ctx context.Context, moves []tidemark.Move, whole bool) ([]tidemark.LobSize, error) {
 	conn, release, err := c.Control(ctx)
 	if err != nil {
@@ -47,7 +48,7 @@ func (c *Checks) Lobs(ctx context.Context, moves []tidemark.Move, whole bool) ([
 			exprs[j], into[j] = largest(&columns[j]), &sizes[j]
 		}
 		if err := conn.QueryRow(ctx, "SELECT "+strings.Join(exprs, ", ")+" FROM "+of).Scan(into...); server.SQLState(err) == "42501" {
-			continue // which is said elsewhere
+			continue // reported elsewhere
 		} else if err != nil {
 			return nil, c.Fail(ctx, "check", server.QuoteTable(t.TableID), err)
 		}

@@ -8,24 +8,24 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// waitsSQL names, for those of our sessions that wait for a lock, whom they wait for.
+// waitsSQL lists the locks that our sessions wait for, and the sessions that hold them.
 const waitsSQL = `SELECT DISTINCT coalesce(l.relation::regclass::text, 'a lock of type ' || l.locktype), b.pid, coalesce(b.usename::text, ''), coalesce(b.application_name, ''), coalesce(b.state, 'of another user'), coalesce(b.application_name = current_setting('application_name'), false)
 	FROM unnest($1::int[]) ours(pid) JOIN pg_locks l ON l.pid = ours.pid AND NOT l.granted
 	CROSS JOIN unnest(pg_blocking_pids(ours.pid)) holds(pid) JOIN pg_stat_activity b ON b.pid = holds.pid
 	WHERE b.pid <> ALL ($1::int[]) ORDER BY 1, 2`
 
-// A wait is a lock that sessions of ours wait for, and who holds it.
+// A wait is a lock that our sessions wait for, and the session that holds it.
 type wait struct {
 	Lock        string
 	PID         int32
 	User        string
 	Application string
 	State       string
-	Ours        bool // by its application's name: of this process or another
+	Ours        bool // by its application name: of this process or another
 }
 
-// Waits names the locks that this Engine's sessions wait for, and the sessions of
-// others that hold them. It uses a session of its own, since all others may wait.
+// Waits reports the locks that this Engine's sessions wait for, and the other sessions that hold
+// them. It opens its own session, since all others may be waiting.
 func (c *Checks) Waits(ctx context.Context) ([]tidemark.Finding, error) {
 	pids := c.PIDs()
 	conn, err := c.Connect(ctx)

@@ -10,18 +10,18 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// Definitions knows how one definition on PostgreSQL becomes another (define.Dialect). It
-// is for one comparison.
+// Definitions turns one definition on PostgreSQL into another (define.Dialect). It serves one
+// comparison.
 type Definitions struct {
-	Major  int  // of the server that is to be altered
-	Loose  bool // the sides are of servers of different versions: texts are compared by what they say, not how
-	Across bool // the source is of another engine: expressions are compared by their names only
+	Major  int  // of the server to be altered
+	Loose  bool // the servers have different versions: texts are compared by meaning, not literally
+	Across bool // the source is another engine: expressions are compared by name only
 
-	wanted map[string]*tableText // of what was gathered first
+	wanted map[string]*tableText // tables of the first Gather, by name
 }
 
-// Gather joins a key with its index, a foreign key with its validation, and defaults and
-// checks that could not stand in CREATE TABLE with their table.
+// Gather joins a key with its index, a foreign key with its validation, and a table with the
+// defaults and checks that its CREATE TABLE could not contain.
 func (d *Definitions) Gather(objects []tidemark.Object) ([]tidemark.Object, map[string]string) {
 	first := d.wanted == nil
 	if first {
@@ -72,7 +72,7 @@ func (d *Definitions) Gather(objects []tidemark.Object) ([]tidemark.Object, map[
 	return units, of
 }
 
-// unitOf gives the ID of the unit that an object is in; "" for what is no definition.
+// unitOf returns the ID of the unit that an object belongs to; "" if it is not a definition.
 func unitOf(o *tidemark.Object, of map[string]string, tables map[tidemark.TableID]string) string {
 	name := strings.TrimPrefix(o.ID, o.Kind+" ")
 	if isOurs(name) || strings.HasPrefix(name, "LARGE OBJECT") {
@@ -114,12 +114,12 @@ func unitOf(o *tidemark.Object, of map[string]string, tables map[tidemark.TableI
 	return o.ID
 }
 
-// isOurs reports whether a name is of something that Tidemark has made for itself.
+// isOurs reports whether a name is of an object that Tidemark created for itself.
 func isOurs(name string) bool {
 	return strings.HasPrefix(name, "tidemark.") || strings.HasPrefix(name, "tidemark_") || name == "tidemark" || strings.Contains(name, " tidemark.") || strings.Contains(name, ".tidemark_")
 }
 
-// Alter says how have becomes want.
+// Alter returns the redefinition that turns have into want.
 func (d *Definitions) Alter(want, have *tidemark.Object) tidemark.Redefinition {
 	w, wr := parted(want.SQL)
 	h, hr := parted(have.SQL)
@@ -134,7 +134,7 @@ func (d *Definitions) Alter(want, have *tidemark.Object) tidemark.Redefinition {
 	return out
 }
 
-// parted parts a unit's statements into what makes it, and its comments by what they are about.
+// parted splits a unit's statements into the core that creates it, and the comments by subject.
 func parted(sql []string) (core []string, comments map[string]string) {
 	comments = map[string]string{}
 	for _, s := range sql {
@@ -147,7 +147,7 @@ func parted(sql []string) (core []string, comments map[string]string) {
 	return core, comments
 }
 
-// goneWith takes the comments out that go with a column or a constraint that want does not have.
+// goneWith removes the comments that are dropped with a column or a constraint that want lacks.
 func goneWith(want *tableText, comments map[string]string) {
 	for about := range comments {
 		if col, ok := strings.CutPrefix(about, "COLUMN "+want.name+"."); ok && want.column(col) == nil {
@@ -188,12 +188,12 @@ func (d *Definitions) same(a, b string) bool {
 	return a == b || (d.Loose || d.Across) && loosely(a) == loosely(b)
 }
 
-// sameCheck compares the definitions of a check.
+// sameCheck reports whether two definitions of a check are the same.
 func (d *Definitions) sameCheck(a, b string) bool {
 	return d.same(a, b) || d.Across && a != "" && b != ""
 }
 
-// Hinders reports whether objects of a kind keep a column that they name from being altered.
+// Hinders reports whether objects of a kind prevent altering a column that they name.
 func (d *Definitions) Hinders(kind string) bool {
 	switch kind {
 	case "view", "materialized view", "rule", "trigger", "policy", "function", "procedure", "publication table":
@@ -242,7 +242,7 @@ func (d *Definitions) alterCore(want *tidemark.Object, w, h []string, have *tide
 	return tidemark.Redefinition{What: what, Rebuild: true}
 }
 
-// differing gives the first statement of w that h does not have.
+// differing returns the first statement of w that h lacks.
 func differing(w, h []string) string {
 	for _, s := range w {
 		if !slices.Contains(h, s) {
@@ -256,13 +256,13 @@ func missingFrom(from, in []string) []string {
 	return slices.DeleteFunc(slices.Clone(from), func(s string) bool { return slices.Contains(in, s) })
 }
 
-// signature is what CREATE OR REPLACE cannot change of a function.
+// signature returns the part of a function that CREATE OR REPLACE cannot change.
 func signature(sql string) string {
 	head, _, _ := strings.Cut(sql, "\n LANGUAGE")
 	return head
 }
 
-// alterSequence turns a CREATE SEQUENCE into an ALTER.
+// alterSequence turns CREATE SEQUENCE into ALTER SEQUENCE.
 func alterSequence(w []string) []string {
 	_, rest, _ := strings.Cut(w[0], "SEQUENCE ")
 	name, options := cutIdent(rest)
@@ -275,7 +275,8 @@ func alterSequence(w []string) []string {
 	return append([]string{"ALTER SEQUENCE " + name + " " + options}, w[1:]...)
 }
 
-// alterIndex is for indexes that differ in what of partitions is attached only: the rest is in the first statements.
+// alterIndex handles indexes that differ only in which partitions' indexes are attached. It
+// returns false if they differ in anything else.
 func (d *Definitions) alterIndex(w, h []string) (tidemark.Redefinition, bool) {
 	attached := func(sql []string) (rest, attach []string) {
 		for _, s := range sql {
@@ -295,7 +296,7 @@ func (d *Definitions) alterIndex(w, h []string) (tidemark.Redefinition, bool) {
 	return tidemark.Redefinition{What: []string{"which indexes of partitions are attached"}, SQL: missingFrom(wa, ha)}, true
 }
 
-// undone gives the statements that take others back.
+// undone returns the statements that undo others.
 func undone(sql []string) []string {
 	var out []string
 	for _, s := range slices.Backward(sql) {
@@ -322,7 +323,7 @@ func undone(sql []string) []string {
 	return out
 }
 
-// dropRest cuts a publication's columns and condition off.
+// dropRest cuts off a publication's columns and condition.
 func dropRest(s string) string {
 	if i := strings.Index(s, " ADD TABLE ONLY "); i >= 0 {
 		name, _ := cutIdent(s[i+len(" ADD TABLE ONLY "):])
@@ -331,7 +332,7 @@ func dropRest(s string) string {
 	return strings.Replace(s, " ADD TABLES IN", " DROP TABLES IN", 1)
 }
 
-// Drop gives the statements that drop a unit.
+// Drop returns the statements that drop a unit.
 func (d *Definitions) Drop(have *tidemark.Object) []string {
 	name := strings.TrimPrefix(have.ID, have.Kind+" ")
 	switch have.Kind {
@@ -344,7 +345,7 @@ func (d *Definitions) Drop(have *tidemark.Object) []string {
 		return []string{"ALTER TABLE " + table + " DROP CONSTRAINT IF EXISTS " + k}
 	case "extended statistics":
 		return []string{"DROP STATISTICS IF EXISTS " + name}
-	case "index", "trigger", "policy", "rule": // may have gone with a column or a table
+	case "index", "trigger", "policy", "rule": // may have been dropped with a column or a table
 		return []string{"DROP " + strings.ToUpper(have.Kind) + " IF EXISTS " + name}
 	case "shell type":
 		return []string{"DROP TYPE " + name}
@@ -352,7 +353,7 @@ func (d *Definitions) Drop(have *tidemark.Object) []string {
 	return []string{"DROP " + strings.ToUpper(have.Kind) + " " + name}
 }
 
-// alterValue compares what sequences have given: one that is ahead gives nothing twice.
+// alterValue compares the values of sequences. One that is ahead stays: it returns no value twice.
 func alterValue(w, h []string) tidemark.Redefinition {
 	if slices.Equal(w, h) || len(w) == 0 || len(h) == 0 {
 		return tidemark.Redefinition{}
@@ -371,7 +372,7 @@ func alterValue(w, h []string) tidemark.Redefinition {
 	return tidemark.Redefinition{What: []string{fmt.Sprintf("is behind: at %d, the source's at %d", there, at)}, SQL: w}
 }
 
-// setval reads SELECT pg_catalog.setval('name', value, called).
+// setval parses SELECT pg_catalog.setval('name', value, called).
 func setval(sql string) (name string, value int64, called, ok bool) {
 	_, list, found := strings.Cut(sql, "setval")
 	in, _ := inner(list)

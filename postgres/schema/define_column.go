@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-// columns compares columns. Those of a partition change with the partitioned table's,
-// but for their defaults.
+// columns compares columns. A partition's columns change with the partitioned table's, except for
+// their defaults.
 func (a *altering) columns() {
-	// What is computed of a column goes before it.
+	// Generated columns are dropped before the columns that they are computed from.
 	for _, generated := range []bool{true, false} {
 		for i := range a.have.columns {
 			c := &a.have.columns[i]
@@ -47,7 +47,8 @@ func (a *altering) columns() {
 	}
 }
 
-// inherited reports whether a column is there, since a table has it that this one inherits and will not any more.
+// inherited reports whether a column exists already because the table inherits it from a table that
+// it will no longer inherit from.
 func (a *altering) inherited(name string) bool {
 	in, _ := inner(a.have.inherits)
 	for _, parent := range splitList(in) {
@@ -58,8 +59,8 @@ func (a *altering) inherited(name string) bool {
 	return false
 }
 
-// ofParents gives the columns that a table has since those have them of which it is a child or a partition. However
-// they came to stand on the source, a table that is made as a child has them first.
+// ofParents returns the columns that a table has from the tables whose child or partition it is. In
+// whatever order the source has them, a table created as a child has them first.
 func (a *altering) ofParents() map[string]bool {
 	in, _ := inner(a.want.inherits)
 	out := map[string]bool{}
@@ -73,7 +74,7 @@ func (a *altering) ofParents() map[string]bool {
 	return out
 }
 
-// inOrder reports whether the columns are in the source's order once what is missing stands at the end.
+// inOrder reports whether the columns are in the source's order after missing ones are appended.
 func (a *altering) inOrder() bool {
 	ofParents := a.ofParents()
 	own := slices.DeleteFunc(a.want.names(), func(n string) bool { return ofParents[n] })
@@ -105,7 +106,7 @@ func (a *altering) remade(name string) bool {
 	return w.generated != h.generated && !(w.generated == "" && h.generated != "") && !(h.generated != "" && a.d.Major >= 17 && storedSuffix(w.generated) == storedSuffix(h.generated))
 }
 
-// storedSuffix gives STORED or VIRTUAL.
+// storedSuffix returns STORED or VIRTUAL.
 func storedSuffix(generated string) string {
 	return generated[strings.LastIndexByte(generated, ')')+1:]
 }
@@ -185,7 +186,7 @@ func (a *altering) notNull(c, old *columnText, all string) {
 	a.do(all + "SET NOT NULL")
 }
 
-// generation changes how a column is computed, where it need not be added anew.
+// generation changes how a column is computed, if the column need not be added again.
 func (a *altering) generation(c, old *columnText, all string) {
 	if c.generated == old.generated {
 		return
@@ -200,7 +201,7 @@ func (a *altering) generation(c, old *columnText, all string) {
 	a.do(all + "SET EXPRESSION AS (" + in + ")")
 }
 
-// identity changes the sequence of a column that numbers itself.
+// identity changes the sequence of an identity column.
 func (a *altering) identity(c, old *columnText, only string) {
 	if c.identity == old.identity {
 		return
@@ -228,7 +229,7 @@ func (a *altering) identity(c, old *columnText, only string) {
 	}
 }
 
-// looseColumn compares a column that another engine, or another version, describes.
+// looseColumn compares a column described by another engine or another version.
 func (a *altering) looseColumn(c, old *columnText) {
 	if c.typ != old.typ {
 		a.say("the column %s is %s, and would be %s", c.name, old.typ, c.typ)

@@ -8,28 +8,28 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A tableText is a table's statements taken apart.
+// A tableText is a table's statements, parsed.
 type tableText struct {
 	name       string
 	kind       string // "UNLOGGED", "FOREIGN" or ""
-	of         string // a type
+	of         string // type of a typed table
 	columns    []columnText
 	checks     map[string]string // definition by name
-	order      []string          // of checks
+	order      []string          // names of checks in order
 	inherits   string
 	partitions string // PARTITION BY
 	server     string
 	method     string            // USING
 	options    string            // WITH
-	parent     string            // it is a partition of
+	parent     string            // table that this one is a partition of
 	bound      string            // FOR VALUES ...
 	settings   map[string]string // other statements, by what they set
 }
 
-// A columnText is a column's line.
+// A columnText is a column's line in CREATE TABLE.
 type columnText struct {
 	name, typ, collate, options string
-	generated, def              string // with their words: "DEFAULT 1"
+	generated, def              string // with their keywords: "DEFAULT 1"
 	notNull, identity           string
 	line                        string
 }
@@ -51,7 +51,7 @@ func (t *tableText) names() []string {
 	return out
 }
 
-// parseTable reads what tableSQL and maker.table write.
+// parseTable parses the output of tableSQL and maker.table.
 func parseTable(sql []string) *tableText {
 	t := &tableText{checks: map[string]string{}, settings: map[string]string{}}
 	if len(sql) == 0 {
@@ -122,7 +122,7 @@ func (t *tableText) item(item string) {
 	t.columns = append(t.columns, c)
 }
 
-// statement takes in a statement behind CREATE TABLE.
+// statement parses a statement after CREATE TABLE.
 func (t *tableText) statement(s string) {
 	if _, rest, ok := strings.Cut(s, " ATTACH PARTITION "); ok {
 		t.parent, _ = cutIdent(strings.TrimPrefix(s, "ALTER TABLE ONLY "))
@@ -176,7 +176,7 @@ func (t *tableText) statement(s string) {
 	t.settings[rest] = s
 }
 
-// undoSetting takes a setting back that the source's table does not have.
+// undoSetting returns the statement that resets a setting that the source's table lacks.
 func (d *Definitions) undoSetting(t *tableText, key string) string {
 	alter := "ALTER TABLE ONLY " + t.name + " "
 	if name, ok := strings.CutPrefix(key, "SEQUENCE "); ok {
@@ -216,7 +216,7 @@ func (d *Definitions) undoSetting(t *tableText, key string) string {
 	return ""
 }
 
-// storageOf gives the storage that a type has by itself, of those of the server's own that can be toasted.
+// storageOf returns the default storage of a built-in type that can be toasted.
 func storageOf(c *columnText) string {
 	switch {
 	case c == nil:
@@ -236,12 +236,12 @@ func optionNames(list string) []string {
 	return out
 }
 
-// An altering writes what turns one table into another.
+// An altering collects the statements that turn one table into another.
 type altering struct {
 	d          *Definitions
 	want, have *tableText
 	out        tidemark.Redefinition
-	under      *tableText // the partitioned table that both are a partition of, as it is wanted: its columns and checks come by themselves
+	under      *tableText // the wanted form of the partitioned table if both are its partition: its columns and checks follow automatically
 }
 
 func (a *altering) say(format string, args ...any) {
@@ -291,8 +291,8 @@ func (d *Definitions) alterTable(want *tidemark.Object, h, w []string) tidemark.
 	return a.out
 }
 
-// renamed finds columns that seem to have another name: each stands at the place and has the
-// type of one that is missing. Columns may have been added behind them.
+// renamed finds columns that seem to be renamed: each has the position and the type of a missing
+// one. Columns may have been added after them.
 func renamed(want, have *tableText) (from, to []string) {
 	if len(want.columns) < len(have.columns) {
 		return nil, nil
@@ -363,7 +363,7 @@ func (a *altering) addChecks() {
 	}
 }
 
-// traits compares what is said of the table as a whole.
+// traits compares the properties of the table as a whole.
 func (a *altering) traits() {
 	w, h, alter := a.want, a.have, "ALTER TABLE "+a.want.name+" "
 	if w.kind != h.kind {

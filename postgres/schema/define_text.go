@@ -7,12 +7,12 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// What follows reads SQL as this package and the server's pg_get_ functions write it, not
+// The functions below parse SQL as this package and the server's pg_get_ functions write it, not
 // SQL in general.
 
 func scan(s string) []sqltext.Token { return sqltext.Dialect{Postgres: true}.Scan(s) }
 
-// splitList parts a list at its commas.
+// splitList splits a list at its commas.
 func splitList(s string) []string {
 	var out []string
 	for _, list := range sqltext.SplitList(scan(s)) {
@@ -21,8 +21,8 @@ func splitList(s string) []string {
 	return out
 }
 
-// clauses parts s before each of the words, where they stand outside of parentheses and of
-// CASE ... END. What is before the first one is the first clause.
+// clauses splits s before each of the words outside of parentheses and of CASE ... END. The text
+// before the first word is the first clause.
 func clauses(s string, words ...string) []string {
 	var out []string
 	from, depth, cases := 0, 0, 0
@@ -48,7 +48,7 @@ func clauses(s string, words ...string) []string {
 	return append(out, strings.TrimSpace(s[from:]))
 }
 
-// identEnd gives the index behind the name, qualified or not, that begins at tokens[i].
+// identEnd returns the index after the name, qualified or not, that begins at tokens[i].
 func identEnd(tokens []sqltext.Token, i int) int {
 	for k := sqltext.At(tokens, i).Kind; k == sqltext.Word || k == sqltext.Name; k = sqltext.At(tokens, i).Kind {
 		if i++; !sqltext.At(tokens, i).Punct('.') {
@@ -59,14 +59,14 @@ func identEnd(tokens []sqltext.Token, i int) int {
 	return i
 }
 
-// cutIdent parts s behind the name, qualified or not, that it begins with.
+// cutIdent splits s after the name, qualified or not, that it begins with.
 func cutIdent(s string) (name, rest string) {
 	tokens := scan(s)
 	name = sqltext.Join(tokens[:identEnd(tokens, 0)])
 	return name, strings.TrimSpace(s[len(name):])
 }
 
-// inner gives what is in the parentheses that s begins with, and what is behind them.
+// inner returns the content of the parentheses that s begins with, and the text after them.
 func inner(s string) (in, rest string) {
 	if !strings.HasPrefix(s, "(") {
 		return "", s
@@ -79,7 +79,7 @@ func inner(s string) (in, rest string) {
 	return s[1:tokens[end].At], strings.TrimSpace(s[tokens[end].After():])
 }
 
-// renameIn puts a name in the place of another one, wherever that stands alone.
+// renameIn replaces a name by another one, wherever it is a token of its own.
 func renameIn(s, from, to string) string {
 	tokens := scan(s)
 	for i := range tokens {
@@ -90,11 +90,11 @@ func renameIn(s, from, to string) string {
 	return sqltext.Join(tokens)
 }
 
-// behindType are words of which names of types can have more behind the first.
+// behindType are words that can follow the first word of a type's name.
 var behindType = []string{"varying", "precision", "with", "without", "time", "zone"}
 
-// loosely gives a text without what versions and engines write differently and mean alike:
-// parentheses, casts, qualified columns, blanks, quotes of names, case.
+// loosely returns a text without what versions and engines write differently with the same meaning:
+// parentheses, casts, column qualifiers, blanks, quotes of names, case.
 func loosely(s string) string {
 	var b strings.Builder
 	tokens := sqltext.Said(scan(s))

@@ -7,8 +7,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// alterType changes an enum by its labels and a composite type by its attributes; other
-// types are made anew, if nothing holds values of them.
+// alterType changes an enum by its labels and a composite type by its attributes; other types are
+// recreated, if nothing holds values of them.
 func alterType(want *tidemark.Object, w, h, what []string) tidemark.Redefinition {
 	name := strings.TrimPrefix(want.ID, "type ")
 	list := func(sql []string, prefix string) ([]string, bool) {
@@ -35,8 +35,8 @@ func alterType(want *tidemark.Object, w, h, what []string) tidemark.Redefinition
 	return tidemark.Redefinition{What: what, Rebuild: true}
 }
 
-// alterEnum adds labels where they belong, and renames those that have another name at
-// their place. A label cannot be removed.
+// alterEnum adds labels at their position, and renames labels that have another name there. A label
+// cannot be removed.
 func alterEnum(name string, want, have []string) tidemark.Redefinition {
 	out := tidemark.Redefinition{}
 	have = slices.Clone(have)
@@ -108,10 +108,10 @@ func alterComposite(name string, want, have []string) tidemark.Redefinition {
 	return out
 }
 
-// A domainText is a CREATE DOMAIN taken apart, with the ALTER DOMAIN ... ADD behind it.
+// A domainText is a CREATE DOMAIN, parsed with the ALTER DOMAIN ... ADD after it.
 type domainText struct {
 	base, def, notNull string
-	checks             map[string]string // by name
+	checks             map[string]string // definition by name
 }
 
 func parseDomain(sql []string) domainText {

@@ -14,7 +14,7 @@ import (
 const definedSQL = `root AS (SELECT c.oid, n.nspname, c.relname, c.relkind FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
 	JOIN unnest($1::text[], $2::text[]) w (s, t) ON w.s = n.nspname AND w.t = c.relname) `
 
-// DefinedCollationSQL is the collation of a column a, where it is not that of its type.
+// DefinedCollationSQL returns the collation of a column a if it is not that of its type, else "".
 const DefinedCollationSQL = `coalesce((SELECT format('%I.%I', n.nspname, l.collname) FROM pg_collation l JOIN pg_namespace n ON n.oid = l.collnamespace
 	JOIN pg_type t ON t.oid = a.atttypid AND t.typcollation <> a.attcollation WHERE l.oid = a.attcollation), '')`
 
@@ -25,8 +25,8 @@ const definedColumnsSQL = "WITH " + definedSQL + `SELECT root.nspname, root.reln
 	FROM root JOIN pg_attribute a ON a.attrelid = root.oid AND a.attnum > 0 AND NOT a.attisdropped
 	LEFT JOIN pg_attrdef d ON d.adrelid = a.attrelid AND d.adnum = a.attnum ORDER BY 1, 2, 4`
 
-// A partition was made as one if its row type, its columns and its link to the parent are of one transaction, and
-// a column is as it was made: ATTACH writes all columns anew.
+// A partition was created as one if its row type, its columns and its link to the parent are of one
+// transaction and a column is unchanged since: ATTACH rewrites all columns.
 const definedPartsSQL = "WITH RECURSIVE " + definedSQL + `, tree AS (
 	SELECT root.nspname AS s, root.relname AS t, root.oid AS rel, 0::oid AS parent, 0 AS level, ''::text AS link, NULL::xid AS xmin FROM root WHERE root.relkind = 'p'
 	UNION ALL SELECT tree.s, tree.t, i.inhrelid, i.inhparent, tree.level + 1, i.xmin::text, i.xmin
@@ -45,7 +45,7 @@ const definedLabelsSQL = "WITH " + definedSQL + `SELECT root.nspname, root.relna
 	JOIN pg_namespace yn ON yn.oid = y.typnamespace JOIN pg_enum e ON e.enumtypid = y.oid
 	GROUP BY 1, 2, 3, 4, 6, e.enumsortorder, y.oid ORDER BY 1, 2, y.oid, e.enumsortorder`
 
-// Definitions returns what the catalogue says of tables now, by table. Tables that are not there are missing.
+// Definitions returns the current catalogue entries of tables, by table, without missing tables.
 func (s *Schema) Definitions(ctx context.Context, tables []tidemark.TableID) (map[tidemark.TableID]*change.Definition, error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
@@ -127,8 +127,8 @@ func (d *defining) rows(sql string, do func(), into ...any) error {
 	return err
 }
 
-// Emptied reports whether a partition whose file is another one now has lost what it held: no row is older than the
-// file. (VACUUM FULL and the like keep the rows as they are.)
+// Emptied reports whether a partition whose file changed has lost its rows: no row is older than
+// the file. (VACUUM FULL and the like keep the rows as they are.)
 func (s *Schema) Emptied(ctx context.Context, part tidemark.TableID) (bool, error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {

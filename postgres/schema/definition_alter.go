@@ -8,7 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// AlterSQL returns the statements of an alteration. They do nothing where it was made before, as far as SQL can say it.
+// AlterSQL returns the statements of an alteration. As far as SQL can express that, they do nothing
+// if it is already in effect.
 func (s *Schema) AlterSQL(a change.Alteration) []string {
 	column := "ALTER TABLE " + server.QuoteTable(a.Table) + " ALTER COLUMN " + server.QuoteIdent(a.Column)
 	switch {
@@ -54,8 +55,8 @@ func (s *Schema) AlterSQL(a change.Alteration) []string {
 	return nil
 }
 
-// addedSQL is what stands behind the name of a column that is added. Rows that are there get what those of the source
-// had got; the default for later ones is set by itself.
+// addedSQL returns what follows the name of an added column. Existing rows get the value that the
+// source's rows got; the default for later rows is set separately.
 func addedSQL(c *change.DefinedColumn) string {
 	sql := c.Native + collateSQL(c)
 	switch {

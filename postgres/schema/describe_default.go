@@ -17,9 +17,8 @@ var (
 	defaultUUID    = regexp.MustCompile(`^([a-z_0-9"]+\.)?(gen_random_uuid|uuid_generate_v4)\(\)$`)
 )
 
-// classify says what a default's expression, as pg_get_expr prints it, is on any
-// engine. nil is no default at all; sequence is set where the expression is the
-// next value of one.
+// classify returns the engine-independent meaning of a default's expression, as pg_get_expr prints
+// it. d is nil if there is no default; sequence is set if the expression is the next value of one.
 func classify(expr string, t tidemark.Type) (d *tidemark.Default, sequence string) {
 	if m := defaultNextval.FindStringSubmatch(expr); m != nil {
 		return nil, strings.ReplaceAll(m[1], "''", "'")

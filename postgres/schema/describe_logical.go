@@ -7,8 +7,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// addTables writes the wanted tables down in the vocabulary. A partitioned table
-// is wanted or not with all its partitions.
+// addTables converts the wanted tables to the logical vocabulary. A partitioned table is wanted or
+// not together with all its partitions.
 func (c *catalogue) addTables() {
 	for _, r := range c.ordered {
 		switch r.Kind {
@@ -81,8 +81,8 @@ func (c *catalogue) logicalTable(r *relation) *tidemark.Table {
 
 var action = map[string]string{"a": "NO ACTION", "r": "RESTRICT", "c": "CASCADE", "n": "SET NULL", "d": "SET DEFAULT"}
 
-// rows gives the server's estimate, -1 where it never looked. Before version 14
-// it says 0 pages and 0 tuples of such a table.
+// rows returns the server's estimate, -1 if the table was never vacuumed or analysed. Before
+// version 14 such a table has 0 pages and 0 tuples.
 func (e extent) rows() int64 {
 	if e.Tuples < 0 || e.Tuples == 0 && e.Pages == 0 && e.Bytes > 0 {
 		return -1
@@ -158,7 +158,7 @@ func (c *catalogue) logicalIndex(r *relation, x *index) tidemark.Index {
 		} else if n < len(x.Exprs) {
 			p.Expr = x.Exprs[n]
 		}
-		if words := c.indexWords(x, n, r.byNum[num]); words != "" { // the vocabulary has none for them
+		if words := c.indexWords(x, n, r.byNum[num]); words != "" { // the vocabulary has no terms for them
 			p.Expr = strings.TrimSpace(p.Expr + quoteColumn(p.Column) + words)
 			p.Column = ""
 		}
@@ -168,9 +168,8 @@ func (c *catalogue) logicalIndex(r *relation, x *index) tidemark.Index {
 	return i
 }
 
-// indexWords gives the collation and operator class of an index's column, where
-// they are not the column's own and the default. An expression has its collation
-// in its text.
+// indexWords returns the collation and operator class of an index's column, unless they are the
+// column's own and the default. An expression has its collation in its text.
 func (c *catalogue) indexWords(x *index, n int, col *column) string {
 	var s string
 	if n < len(x.Collations) && x.Collations[n] != 0 && col != nil && x.Collations[n] != col.Coll {
@@ -189,7 +188,7 @@ func quoteColumn(name string) string {
 	return server.QuoteIdent(name)
 }
 
-// unchecked says whether rows may violate a check.
+// unchecked returns why rows may violate a check; "" if they may not.
 func unchecked(k *constraint) string {
 	switch {
 	case strings.HasSuffix(k.Definition, " "+tidemark.NotEnforced):

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// No expression of a source makes its translation run for longer than its length asks for.
+// TestHostileExpressions: the time to translate an expression is linear in its length.
 func TestHostileExpressions(t *testing.T) {
 	t.Parallel()
 	testdb.Linear(t, tidemark.MaxExpression, func(sql string) {

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// readOwners makes a statement per object that says whose it is. Render leaves
-// them out unless the user wants owners carried.
+// readOwners creates a statement per object that sets its owner. Render omits these unless the user
+// asks for owners.
 func (c *creator) readOwners(ctx context.Context) error {
 	type role struct {
 		OID  uint32
@@ -44,9 +44,9 @@ func (c *creator) readOwners(ctx context.Context) error {
 	return nil
 }
 
-// grantsSQL lists, per object, what its access list has more (given) and less
-// (not given) than the one that it was born with. Of the server's own objects and of those of extensions
-// it gives the name, since nothing else of them is carried.
+// grantsSQL lists, per object, what its access list has in addition to (given) and lacks from (not
+// given) the one that it was created with. For objects of the server and of extensions it returns
+// the name, since nothing else of them is copied.
 const grantsSQL = `
 WITH born(class, id, sub, kind, col, acl, base, owner) AS (
      SELECT 1259, oid, 0, CASE relkind WHEN 'S' THEN 'SEQUENCE' ELSE 'TABLE' END, NULL::name, relacl,
@@ -84,14 +84,14 @@ WHERE NOT (d.class = 1259 AND d.given AND d.grantee = 0 AND d.id < 16384 -- what
 GROUP BY d.class, d.id, d.sub, d.kind, d.col, d.given, d.grantee, d.owner, r.rolname, d.is_grantable
 ORDER BY d.class, d.id, d.given, d.sub, min(d.n)`
 
-// readGrants makes one object of all that is granted on an object. What concerns
-// the owner himself is part of the statement that makes him the owner.
+// readGrants creates one object per access list. The owner's own privileges are set by the
+// statement that changes the owner.
 func (c *creator) readGrants(ctx context.Context) error {
 	type grant struct {
 		Class, ID      uint32
 		Kind           string
-		System         bool   // it is the server's own
-		Member         string // how it is called, where it belongs to an extension or is the server's own
+		System         bool   // it belongs to the server
+		Member         string // name of an object of an extension or of the server
 		Col            string
 		Given, ToOwner bool
 		Grantee        string
@@ -107,7 +107,7 @@ func (c *creator) readGrants(ctx context.Context) error {
 	for _, f := range found {
 		a := address{f.Class, f.ID}
 		if f.System {
-			if object := f.Kind + " " + f.Member; !f.ToOwner && f.Grantee != "" { // who owns it may do all
+			if object := f.Kind + " " + f.Member; !f.ToOwner && f.Grantee != "" { // the owner may do everything
 				if made[a] == nil {
 					made[a] = g.add(address{}, &node{kind: "grant", name: object, phase: tidemark.AfterRows})
 				}
@@ -125,7 +125,7 @@ func (c *creator) readGrants(ctx context.Context) error {
 		if n == nil || f.Grantee == "" || f.Class == classLargeObj && len(n.sql) == 0 || f.Class != classClass && f.Class != classLargeObj && f.Member == "" && g.byID[a] == nil {
 			continue // a range type's constructors and multirange follow their type
 		}
-		// VIEW and MATERIALIZED VIEW, DOMAIN and so on have no words of their own in GRANT.
+		// VIEW, MATERIALIZED VIEW, DOMAIN and others have no keyword of their own in GRANT.
 		object := f.Kind + " " + n.name
 		if f.Class == classLargeObj || f.Member != "" {
 			object = about
@@ -203,8 +203,8 @@ func (c *creator) readDefaultPrivileges(ctx context.Context) error {
 	return err
 }
 
-// addLast makes event triggers wait for everything, so that they do not fire on
-// our own statements, and default privileges for everything that would get them.
+// addLast makes event triggers wait for everything else, so that they do not fire on our own
+// statements, and default privileges for everything that they would apply to.
 func (c *creator) addLast() {
 	var privileges, triggers []*node
 	for _, n := range c.graph.nodes {
@@ -218,7 +218,7 @@ func (c *creator) addLast() {
 	if len(privileges)+len(triggers) == 0 {
 		return
 	}
-	after := map[*node]bool{} // what follows an event trigger: its owner
+	after := map[*node]bool{} // nodes that follow an event trigger: they set its owner
 	for _, t := range triggers {
 		after[c.graph.owners[t]] = true
 	}
@@ -237,8 +237,8 @@ func (c *creator) addLast() {
 	}
 }
 
-// readLargeObjects carries the comments and owners of large objects. The objects
-// themselves are made by the writer of their rows.
+// readLargeObjects reads the comments and owners of large objects. The writer of their rows creates
+// the objects themselves.
 func (c *creator) readLargeObjects(ctx context.Context) error {
 	type lob struct {
 		OID     uint32
@@ -270,5 +270,5 @@ func (c *creator) readLargeObjects(ctx context.Context) error {
 	return nil
 }
 
-// lobRelation is the relation under whose name large objects are copied as rows.
+// lobRelation is the relation under whose name the rows of large objects are copied.
 var lobRelation = &relation{named: named{Schema: LargeObjects.Schema, Name: LargeObjects.Name, SQL: "pg_catalog.pg_largeobject"}}

@@ -16,12 +16,12 @@ type valueOf struct {
 	seq  *sequence
 }
 
-// addKeys makes the indexes of a relation, and the constraints that stand on them.
+// addKeys creates the indexes of a relation, and the constraints based on them.
 //
-// A key is built as a unique index, in parallel with the table's other indexes,
-// and is made a constraint once they all are there, since that takes a lock that
-// would stop the others. Indexes of a partitioned table come last: made on
-// nothing, and the finished ones of its partitions attached.
+// A key is built as a unique index, in parallel with the table's other indexes. It is made a
+// constraint once they all exist, since that takes a lock that would block the others. Indexes of a
+// partitioned table come last: they are created empty, and the finished indexes of the partitions
+// are attached.
 func (c *creator) addKeys(r *relation) {
 	var builds, keys []*node
 	for _, x := range r.indexes {
@@ -41,7 +41,7 @@ func (c *creator) addKeys(r *relation) {
 	}
 }
 
-// addIndex makes an index and its constraint.
+// addIndex creates an index and its constraint.
 func (c *creator) addIndex(r *relation, x *index) {
 	g := &c.graph
 	a := address{classClass, x.OID}
@@ -63,7 +63,7 @@ func (c *creator) addIndex(r *relation, x *index) {
 		x.node = g.add(address{classConstraint, k.OID}, &node{kind: "constraint", name: k.SQL + " ON " + r.SQL, rel: r, phase: phase,
 			sql: []string{usingIndex(r, x)}})
 		g.alias[a] = address{classConstraint, k.OID}
-		// The index's own needs are the build's, and so are the constraint's.
+		// Dependencies of the index, and of the constraint, belong to the build.
 		g.from[a], g.from[address{classConstraint, k.OID}] = x.build, x.build
 		g.need(x.node, x.build)
 		g.need(x.build, r.node)
@@ -81,7 +81,7 @@ func (c *creator) addIndex(r *relation, x *index) {
 	}
 }
 
-// linkPartitions makes indexes of partitioned tables wait for those of the partitions.
+// linkPartitions makes indexes of partitioned tables wait for those of their partitions.
 func (c *creator) linkPartitions() {
 	for _, x := range c.indexes {
 		for _, child := range x.children {
@@ -106,7 +106,7 @@ func usingIndex(r *relation, x *index) string {
 	return s
 }
 
-// addMarks notes which index a table is clustered on, and which one identifies its rows.
+// addMarks records which index a table is clustered on, and which one identifies its rows.
 func (c *creator) addMarks(r *relation) {
 	for _, x := range r.indexes {
 		var sql []string
@@ -127,8 +127,8 @@ func (c *creator) addMarks(r *relation) {
 	}
 }
 
-// addForeignKeys makes a foreign key in two steps: without a look at the rows,
-// and the look. The server wants it in one for a partitioned table (before 18).
+// addForeignKeys creates a foreign key in two steps: without checking the rows, then validating
+// them. For a partitioned table the server requires one step (before 18).
 func (c *creator) addForeignKeys(r *relation) {
 	g := &c.graph
 	for _, k := range r.fks {
@@ -154,7 +154,7 @@ func (c *creator) addForeignKeys(r *relation) {
 	}
 }
 
-// total gives the bytes of a table with its partitions.
+// total returns the size in bytes of a table with its partitions.
 func (r *relation) total() int64 {
 	sum := r.Bytes
 	if r.Kind == "p" {
@@ -170,13 +170,13 @@ func (r *relation) hasForeign() bool {
 	return r.Kind == "f" || r.Kind == "p" && slices.ContainsFunc(r.children, (*relation).hasForeign)
 }
 
-// analyzeBytes bounds the work of ANALYZE: it reads 30,000 blocks (300 times the
-// default statistics target) of a table, whatever its size.
+// analyzeBytes limits the work of ANALYZE: it reads 30,000 blocks (300 times the default statistics
+// target) of a table of any size.
 const analyzeBytes = 30_000 * 8192
 
-// addAnalyze gathers statistics when a table is full and has its indexes. A
-// partitioned table is analysed at its top, which takes its partitions along,
-// unless one of them is a foreign table, whose server may not answer.
+// addAnalyze gathers statistics once a table is full and has its indexes. A partitioned table is
+// analysed at its top, which includes its partitions, unless one of them is a foreign table, whose
+// server may not answer.
 func (c *creator) addAnalyze(r *relation) {
 	phase := tidemark.AfterTable
 	switch {
@@ -206,8 +206,8 @@ func (c *creator) addAnalyze(r *relation) {
 	c.graph.later = append(c.graph.later, func() { wait(r) })
 }
 
-// readLoose ties together what pg_depend does not: owned sequences, indexes of
-// partitions, refreshes of views upon views, states of partitions' triggers.
+// readLoose adds the edges that pg_depend lacks: owned sequences, indexes of partitions, refreshes
+// of views on views, states of partitions' triggers.
 func (c *creator) readLoose(ctx context.Context) error {
 	g := &c.graph
 	if err := c.linkTriggers(ctx); err != nil {
@@ -240,8 +240,8 @@ func (c *creator) readLoose(ctx context.Context) error {
 	return nil
 }
 
-// linkTriggers makes the state of a partition's trigger wait for that of all above it, which the server
-// gives to all below.
+// linkTriggers makes setting the state of a partition's trigger wait for the triggers above it,
+// whose state the server propagates downwards.
 func (c *creator) linkTriggers(ctx context.Context) error {
 	type step struct{ ID, Above uint32 }
 	steps, err := server.Rows[step](ctx, c.conn, `
@@ -255,8 +255,8 @@ SELECT id, above FROM up`)
 	return err
 }
 
-// linkRefreshes makes the refresh of a materialized view wait for those that it reads, through
-// whatever views and functions.
+// linkRefreshes makes the refresh of a materialized view wait for the refreshes of those that it
+// reads, through any views and functions.
 func (g *graph) linkRefreshes() {
 	if len(g.refresh) < 2 {
 		return
@@ -282,7 +282,7 @@ func (g *graph) linkRefreshes() {
 	}
 }
 
-// addDomains makes domains, with their checks as parts.
+// addDomains creates domains, with their checks as parts.
 func (c *creator) addDomains() {
 	g := &c.graph
 	for oid, t := range c.types {
@@ -290,7 +290,7 @@ func (c *creator) addDomains() {
 			continue
 		}
 		d := g.byID[address{classType, oid}]
-		if d == nil { // of an extension, which makes its constraints too
+		if d == nil { // of an extension, which also creates its constraints
 			for _, k := range t.checks {
 				g.silent[address{classConstraint, k.OID}] = true
 			}
@@ -327,7 +327,7 @@ func (c *creator) addDomains() {
 	}
 }
 
-// domainNotNull is a constraint with a name since 17.
+// domainNotNull returns the not-null constraint of a domain; it has a name since 17.
 func domainNotNull(t *pgType, k *constraint) string {
 	if k.Name == t.Name+"_not_null" {
 		return "NOT NULL"

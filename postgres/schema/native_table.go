@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// addNative makes the nodes of everything that hangs on relations; readClasses
-// has made the others.
+// addNative creates the nodes of everything that depends on relations; readClasses has created the
+// others.
 func (c *creator) addNative(context.Context) error {
 	for _, r := range c.ordered {
 		switch r.Kind {
@@ -74,7 +74,7 @@ func (c *creator) addTable(r *relation) {
 		if !k.Local && !r.Partition {
 			g.silent[a], k.node.fixed = true, true
 		} else if !k.Validated {
-			// Rows that violate it may be there: it must not see them come.
+			// Existing rows may violate it, so it is added after they are copied.
 			k.node.split, k.node.phase = true, tidemark.AfterRows
 			g.need(k.node, r.node)
 		}
@@ -95,8 +95,8 @@ func setDefault(r *relation, col *column) string {
 	return "ALTER TABLE ONLY " + r.SQL + " ALTER COLUMN " + col.SQL + " SET DEFAULT " + col.def.Expr
 }
 
-// addRowSecurity switches row security on after the rows: with it on, COPY FROM
-// is refused to those whom it binds.
+// addRowSecurity enables row security after the rows: once enabled, COPY FROM is refused to the
+// users that it applies to.
 func (c *creator) addRowSecurity(r *relation) {
 	n := &node{kind: "row security", name: r.SQL, rel: r, phase: tidemark.AfterRows}
 	if r.RowSecurity {
@@ -108,8 +108,8 @@ func (c *creator) addRowSecurity(r *relation) {
 	c.graph.need(c.graph.add(address{}, n), r.node)
 }
 
-// tableSQL gives the statements of a table as pg_dump would make it: partitions
-// as tables of their own that are attached then, inherited columns left to the parent.
+// tableSQL returns the statements of a table as pg_dump would write them: partitions as separate
+// tables that are then attached, inherited columns omitted.
 func tableSQL(r *relation, to int) []string {
 	var parts []string
 	for _, col := range r.columns {
@@ -209,7 +209,7 @@ func columnSQL(r *relation, col *column, to int) string {
 	return s + constraintsOf(r, col, to)
 }
 
-// constraintsOf gives a column's default, generation, not null and identity.
+// constraintsOf returns a column's default, generation, not null and identity.
 func constraintsOf(r *relation, col *column, to int) string {
 	var s string
 	if d := col.def; d != nil && !d.node.split && !r.inheritsGeneration(col) {
@@ -234,7 +234,7 @@ func constraintsOf(r *relation, col *column, to int) string {
 	return s + identitySQL(col)
 }
 
-// inherits reports whether a parent says already that the column is not null.
+// inherits reports whether a parent already declares the column not null.
 func (r *relation) inherits(col *column) bool {
 	for _, p := range r.parents {
 		for _, pc := range p.columns {
@@ -247,7 +247,7 @@ func (r *relation) inherits(col *column) bool {
 }
 
 // inheritsGeneration reports whether a parent computes the column in the same way: before 16 a
-// child may not say it again, and inherits it.
+// child must not repeat the expression, and inherits it.
 func (r *relation) inheritsGeneration(col *column) bool {
 	if r.Partition || col.Generated == "" {
 		return false
@@ -262,7 +262,7 @@ func (r *relation) inheritsGeneration(col *column) bool {
 	return false
 }
 
-// notNullName names a not-null constraint where its name is not the server's choice.
+// notNullName returns the name clause of a not-null constraint, "" if the server chose the name.
 func notNullName(r *relation, col *column) string {
 	if col.notNull.Name == r.Name+"_"+col.Name+"_not_null" {
 		return ""
@@ -281,7 +281,8 @@ func identitySQL(col *column) string {
 	return " GENERATED " + how + " AS IDENTITY (SEQUENCE NAME " + col.sequence.rel.SQL + " " + sequenceOptions(col.sequence) + ")"
 }
 
-// inheritedSQL gives what a child's inherited column has otherwise than its parent's.
+// inheritedSQL returns the statements for what differs between an inherited column and its
+// parent's.
 func inheritedSQL(r *relation, col *column, to int) []string {
 	var out []string
 	alter := "ALTER TABLE ONLY " + r.SQL + " ALTER COLUMN " + col.SQL
@@ -336,8 +337,8 @@ func columnSettings(r *relation, col *column, to int) []string {
 	return out
 }
 
-// addSequence makes a sequence and, after the rows, its value. The sequence of an
-// identity column is made by its table.
+// addSequence creates a sequence and, after the rows, its value. An identity column's sequence is
+// created by its table.
 func (c *creator) addSequence(s *sequence) {
 	g := &c.graph
 	if s == nil {

@@ -42,7 +42,7 @@ func describeURL(t *testing.T, url string) *tidemark.Database {
 	return db
 }
 
-// runAll runs objects phase by phase, in their order, and reports each statement that fails.
+// runAll runs objects phase by phase, in order, and reports each statement that fails.
 func runAll(t *testing.T, url string, objects []tidemark.Object) {
 	t.Helper()
 	conn := connectTo(t, url)
@@ -71,7 +71,7 @@ func runAll(t *testing.T, url string, objects []tidemark.Object) {
 	}
 }
 
-// all are the moves of a copy of everything.
+// all returns the moves that copy everything.
 func all(db *tidemark.Database) []tidemark.Move {
 	var out []tidemark.Move
 	for _, table := range db.Tables {
@@ -97,7 +97,7 @@ func TestSchemaIsEqual(t *testing.T) {
 	}
 }
 
-// TestBeyondDump copies what a dump does not bring over, and asks only for equality.
+// TestBeyondDump copies what a dump does not include, and requires only equality.
 func TestBeyondDump(t *testing.T) {
 	sql, err := os.ReadFile(filepath.Join("testdata", "beyond.sql"))
 	if err != nil {
@@ -111,7 +111,7 @@ func TestBeyondDump(t *testing.T) {
 	}
 }
 
-// loadNasty loads what a server of that version has of the nasty schema.
+// loadNasty loads the part of the nasty schema that a server of this version supports.
 func loadNasty(t *testing.T, url string, major int) {
 	t.Helper()
 	for _, part := range []struct {
@@ -129,13 +129,13 @@ func loadNasty(t *testing.T, url string, major int) {
 	}
 }
 
-// sameSchema copies the schema of src to dst and compares what pg_dump says of both.
+// sameSchema copies the schema of src to dst and compares their pg_dump output.
 func sameSchema(t *testing.T, src, dst string) {
 	t.Helper()
 	copySchema(t, src, dst)
 	want := testdb.PgDump(t, src)
 	if serverMajor(t, src) != serverMajor(t, dst) {
-		if serverMajor(t, src) < 15 { // where no sequence was unlogged: that of an unlogged table is of no other choice
+		if serverMajor(t, src) < 15 { // there no sequence was unlogged; an unlogged table's sequence has no choice
 			want = strings.ReplaceAll(want, "\n    LOGGED\n", "\n")
 		}
 		want = reloaded(t, want, serverMajor(t, dst))
@@ -159,10 +159,10 @@ func copySchema(t *testing.T, src, dst string) {
 		for _, f := range findings {
 			t.Errorf("%s %s: %s", f.Severity, f.Object, f.Text)
 		}
-	} else { // an older version of an extension lacks functions of the newer
+	} else { // an older version of an extension lacks functions of a newer one
 		objects = slices.DeleteFunc(objects, func(o tidemark.Object) bool { return o.Kind == "grant" && strings.Contains(o.ID, " ext.") })
 	}
-	// The writer of rows makes large objects.
+	// The writer of rows creates large objects.
 	if lobs := testdb.Query(t, src, "SELECT coalesce(string_agg(format('SELECT lo_create(%s)', oid), ';'), '') FROM pg_largeobject_metadata"); lobs != "" {
 		testdb.Query(t, dst, lobs)
 	}
@@ -178,8 +178,8 @@ func serverMajor(t *testing.T, url string) int {
 	return major
 }
 
-// reloaded gives a dump as it is when it was loaded into a server of another
-// version and dumped again: each version prints definitions in its own way.
+// reloaded returns a dump as it is after loading it into a server of another version and dumping it
+// again: each version prints definitions in its own way.
 func reloaded(t *testing.T, dump string, major int) string {
 	t.Helper()
 	url := testdb.Postgres(t, major).NewDatabase(t, "ref")
@@ -187,13 +187,13 @@ func reloaded(t *testing.T, dump string, major int) string {
 		dump = childNotNull(dump)
 	}
 	testdb.Load(t, url, strings.NewReader(strings.ReplaceAll(dump, "SET transaction_timeout = 0;", "")))
-	if major >= 15 { // whose schema public is, is the target's affair
+	if major >= 15 { // the target decides who owns the schema public
 		testdb.Query(t, url, "ALTER SCHEMA public OWNER TO pg_database_owner")
 	}
 	return testdb.PgDump(t, url)
 }
 
-// diffLines gives what diff -u says of two texts, "" if they are equal.
+// diffLines returns the output of diff -u for two texts, "" if they are equal.
 func diffLines(t *testing.T, a, b string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -210,8 +210,8 @@ func diffLines(t *testing.T, a, b string) string {
 	return string(out)
 }
 
-// childNotNull writes what pg_dump 18 says of a child's not-null column, whatever
-// the server, as servers before 18 understand it.
+// childNotNull rewrites pg_dump 18's output for a child's not-null column, which is the same for
+// all servers, so that servers before 18 accept it.
 func childNotNull(dump string) string {
 	return createsTable.ReplaceAllStringFunc(dump, func(create string) string {
 		var alter string

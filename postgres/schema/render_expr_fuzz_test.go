@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// closed reports whether SQL is one expression for a server: quotes and parentheses close, and no comment, end of a
-// statement or other quoting begins in it.
+// closed reports whether SQL is a single expression for a server: quotes and parentheses close, and
+// no comment, end of a statement or other quoting begins in it.
 func closed(sql string) bool {
 	deep := 0
 	for i := 0; i < len(sql); i++ {
@@ -38,8 +38,8 @@ func closed(sql string) bool {
 	return deep == 0
 }
 
-// Whatever an expression of MySQL's is, it is refused, or becomes one expression of bounded length, which is the same
-// whatever stands around it.
+// FuzzExpression: any MySQL expression is refused, or becomes one expression of bounded length that
+// means the same in any context.
 func FuzzExpression(f *testing.F) {
 	for _, in := range []string{"(`a` > 1) and (`b` like 'x%')", "case when a then - -1 else 'it''s' end", "concat(`a`,_utf8mb4'b') is not null", "a between 1 and 2 or b in (1,2,3)", "coalesce(a, \\'x\\')", "a <=> b || !c", "- - 1", "-(-1)", "1-(-2)", "now()", "length(`a\"b`) > .5", "$1", "`$a$`"} {
 		f.Add(in)

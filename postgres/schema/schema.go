@@ -2,5 +2,5 @@ package schema
 
 import "github.com/tidemarkdb/tidemark/postgres/server"
 
-// A Schema is what a server's databases are made of: it describes what there is, and renders what is to be.
+// A Schema describes the objects of a server's databases, and renders new ones.
 type Schema struct{ *server.Server }

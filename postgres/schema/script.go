@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Script writes the statements of objects as psql reads them from a file.
+// Script writes the statements of objects as a file for psql.
 func (s *Schema) Script(objects []tidemark.Object) []byte {
 	var text bytes.Buffer
 	text.WriteString("SET client_encoding = 'UTF8';\nSET search_path = pg_catalog;\nSET standard_conforming_strings = on;\nSET check_function_bodies = off;\nSET xmloption = content;\nSET lc_monetary = 'C';\n")

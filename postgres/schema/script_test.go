@@ -8,7 +8,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// What psql makes of a script is what the statements were made of: also of the nasty schema.
+// TestScriptIsReadByPsql: psql recreates the source from a script, including the nasty schema.
 func TestScriptIsReadByPsql(t *testing.T) {
 	for _, major := range []int{13, 18} {
 		src, dst := testdb.Postgres(t, major).NewDatabase(t, "src"), testdb.Postgres(t, major).NewDatabase(t, "dst")

@@ -8,8 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// TableNames returns the tables of the database that a stream can have: logged ones, with their partitions under their
-// own name only.
+// TableNames returns the tables of the database that a stream can include: logged tables, and
+// partitioned tables only under their own name.
 func (s *Schema) TableNames(ctx context.Context) (out []tidemark.TableID, _ error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {

@@ -20,8 +20,9 @@ LEFT JOIN pg_class c ON c.oid = x.root
 LEFT JOIN pg_namespace n ON n.oid = c.relnamespace AND ` + userSchema + `
 GROUP BY 1, 2, 3 ORDER BY 1, 2, 3`
 
-// InTablespaces gives the tables whose rows lie in one of these tablespaces, partitioned ones of which
-// a partition does. Kind NotFound: there is no such tablespace, or no table of this database in it.
+// InTablespaces returns the tables whose rows are stored in one of these tablespaces; a partitioned
+// table is included if a partition's rows are. Kind NotFound means that there is no such
+// tablespace, or that it has no table of this database.
 func (s *Schema) InTablespaces(ctx context.Context, names []string) (out []tidemark.TableID, err error) {
 	conn, release, err := s.Leader(ctx)
 	if err != nil {
@@ -38,7 +39,7 @@ func (s *Schema) InTablespaces(ctx context.Context, names []string) (out []tidem
 			known = append(known, f.Space)
 		}
 		if f.Schema == "" {
-			continue // of the system, or nothing
+			continue // contains only system tables, or nothing
 		}
 		tables[f.Space]++
 		if id := (tidemark.TableID{Schema: f.Schema, Name: f.Table}); slices.Contains(names, f.Space) && !slices.Contains(out, id) {

@@ -6,20 +6,20 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// firstUserOID is the first OID that a server gives out after initdb; below it
-// an OID means the same on every server of a version, and for types on all of them.
+// firstUserOID is the first OID that a server assigns after initdb. A smaller OID means the same on
+// every server of a version; for types, on servers of all versions.
 const firstUserOID = 16384
 
-// A pgType is a row of pg_type, with what is needed of its neighbours.
+// A pgType is a row of pg_type, with the required columns of related rows.
 type pgType struct {
 	named
 	Class   string // typtype: b base, c composite, d domain, e enum, m multirange, p pseudo, r range
 	Elem    uint32 // of an array
 	Rel     uint32 // of a composite: its pg_class row
-	RelKind string // of a composite: 'c' where it stands alone, else the table kind whose rows it types
+	RelKind string // of a composite: 'c' for a standalone type, else the kind of the table whose rows it types
 	Base    uint32 // of a domain
 	BaseMod int32  // of a domain
-	Array   uint32 // the array over this type
+	Array   uint32 // the array type over this type
 	Sub     uint32 // of a range or multirange: its subtype
 	Range   uint32 // of a multirange: its range
 	Defined bool   // false for a shell
@@ -42,7 +42,7 @@ LEFT JOIN pg_range r ON r.rngtypid = t.oid %s
 LEFT JOIN (SELECT enumtypid, array_agg(enumlabel::text ORDER BY enumsortorder) AS labels FROM pg_enum GROUP BY 1) e
   ON e.enumtypid = t.oid`
 
-// builtin gives the logical kind of PostgreSQL's own types, by name in pg_catalog.
+// builtin maps PostgreSQL's own types, by name in pg_catalog, to their logical type.
 var builtin = map[string]tidemark.Type{
 	"bool":        {Kind: tidemark.Bool},
 	"int2":        {Kind: tidemark.Int, Bits: 16},
@@ -59,7 +59,7 @@ var builtin = map[string]tidemark.Type{
 	"bpchar":      {Kind: tidemark.Char},
 	"varchar":     {Kind: tidemark.Varchar},
 	"name":        {Kind: tidemark.Varchar, Length: 63},
-	"char":        {Kind: tidemark.Varchar, Length: 4}, // a byte, printed as \ooo where it is not ASCII
+	"char":        {Kind: tidemark.Varchar, Length: 4}, // a byte, printed as \ooo if it is not ASCII
 	"text":        {Kind: tidemark.Text},
 	"bytea":       {Kind: tidemark.Blob},
 	"bit":         {Kind: tidemark.Bit},
@@ -76,15 +76,15 @@ var builtin = map[string]tidemark.Type{
 	"xml":         {Kind: tidemark.XML},
 }
 
-// unportable are built-in types whose binary form is an OID or a place on one server.
+// unportable are built-in types whose binary form is valid on one server only, such as an OID.
 var unportable = map[string]bool{"tsquery": true, // its receive function refuses the empty one that its send function writes
 	"regproc": true, "regprocedure": true, "regoper": true, "regoperator": true,
 	"regclass": true, "regtype": true, "regrole": true, "regnamespace": true, "regconfig": true,
 	"regdictionary": true, "regcollation": true, "regdatabase": true, "pg_node_tree": true, "pg_ndistinct": true,
 	"pg_dependencies": true, "pg_mcv_list": true}
 
-// logical gives the vocabulary's type of a column: oid and modifier as
-// pg_attribute has them, native as format_type spells them.
+// logical returns the logical type of a column: oid and modifier as in pg_attribute, native as
+// format_type spells them.
 func (c *catalogue) logical(oid uint32, mod int32, native string) tidemark.Type {
 	t := c.types[oid]
 	if t == nil {
@@ -140,10 +140,9 @@ func modified(t *tidemark.Type, name string, mod int32) {
 	}
 }
 
-// portable reports whether the binary wire form of t means the same on every
-// server: it has one, and no OID of this database is in it. Arrays and composites
-// carry the OIDs of their parts, so these must be built in; enums travel as
-// their labels, and domains and ranges as what they are made of.
+// portable reports whether the binary wire form of t means the same on every server: it has one,
+// without OIDs of this database. Arrays and composites contain the OIDs of their parts, so these
+// must be built in; enums are sent as their labels, and domains and ranges as their base types.
 func (c *catalogue) portable(t *pgType, depth int) bool {
 	if t == nil || !t.Wire || depth > 16 || t.Schema == "pg_catalog" && unportable[t.Name] {
 		return false

@@ -7,19 +7,19 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A TypeRule says what becomes of a column type of another engine. The first
-// rule that matches counts; the last matches everything.
+// A TypeRule maps a column type of another engine. The first rule that matches applies; the last
+// one matches everything.
 type TypeRule struct {
-	Source string // as the manual says it: "int unsigned"
+	Source string // as in the engine's manual: "int unsigned"
 	Target string // PostgreSQL's type, with p, s and n for the source's own numbers
-	Why    string // what is worth knowing; may be empty
+	Why    string // a remark for the user; may be empty
 
 	match func(t *tidemark.Type) bool
-	sql   func(t *tidemark.Type) string // nil: Target as it is
+	sql   func(t *tidemark.Type) string // nil: Target unchanged
 }
 
-// TypeMap gives the rules by which Render makes column types of those of another
-// engine, in order. bools is Options.TinyInt1Bool.
+// TypeMap returns, in order, the rules by which Render maps column types of another engine. bools
+// is Options.TinyInt1Bool.
 func TypeMap(bools bool) []TypeRule {
 	if !bools {
 		return typeRules
@@ -37,7 +37,8 @@ func isInt(bits int, unsigned bool) func(*tidemark.Type) bool {
 	return func(t *tidemark.Type) bool { return t.Kind == tidemark.Int && t.Bits == bits && t.Unsigned == unsigned }
 }
 
-// withPrecision writes fractional digits where they are not the default of 6.
+// withPrecision returns a function that formats the fractional digits unless they are the default
+// of 6.
 func withPrecision(format string) func(*tidemark.Type) string {
 	return func(t *tidemark.Type) string {
 		p := ""
@@ -48,7 +49,7 @@ func withPrecision(format string) func(*tidemark.Type) string {
 	}
 }
 
-// PostgreSQL's own bounds (documentation, "Data Types").
+// PostgreSQL's limits (documentation, "Data Types").
 const (
 	maxVarchar   = 10485760
 	maxPrecision = 1000
@@ -125,9 +126,8 @@ var typeRules = []TypeRule{
 	{Source: "anything else", Target: "text", match: func(*tidemark.Type) bool { return true }},
 }
 
-// sqlType gives the type of a column of another engine; an enum's is the
-// caller's, who knows its name. Type names that a user chose for PostgreSQL
-// ("jsonb") are in the rules.
+// sqlType returns the type of a column of another engine. The caller handles enums, since it knows
+// their names. Type names that a user chose for PostgreSQL ("jsonb") are in the rules.
 func sqlType(t *tidemark.Type, bools bool) string {
 	if t.Kind == tidemark.Array && t.Elem != nil {
 		return strings.TrimSuffix(sqlType(t.Elem, bools), "[]") + "[]"
@@ -144,8 +144,8 @@ func sqlType(t *tidemark.Type, bools bool) string {
 	return "text"
 }
 
-// AsWritten gives the logical type that a column has on PostgreSQL, which its
-// values are converted to. A geometry of PostGIS has a qualified name, and stays one.
+// AsWritten returns the logical type of a PostgreSQL column, to which its values are converted. A
+// PostGIS geometry has a qualified name, and stays a geometry.
 func AsWritten(t tidemark.Type) tidemark.Type {
 	if t.Kind == tidemark.Geometry && !strings.Contains(t.Native, ".") {
 		t.Kind = tidemark.Blob

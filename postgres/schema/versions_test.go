@@ -14,8 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// TestEachVersion copies the nasty schema of each version, with all that the
-// version brought, to the same version and to the next.
+// TestEachVersion copies the nasty schema of each version, with everything that the version
+// introduced, to the same version and to the next.
 func TestEachVersion(t *testing.T) {
 	for _, v := range [][2]int{{13, 13}, {13, 14}, {13, 18}, {14, 14}, {14, 15}, {15, 15}, {15, 16}, {15, 18}, {16, 16}, {16, 17}, {17, 17}, {17, 18}, {18, 18}} {
 		t.Run(fmt.Sprintf("%d to %d", v[0], v[1]), func(t *testing.T) {
@@ -27,9 +27,9 @@ func TestEachVersion(t *testing.T) {
 	}
 }
 
-// TestOlderTarget copies the nasty schema of each version to older ones: what these
-// lack is named as testdata has it, and all else is made without an error. "go test
-// -run TestOlderTarget -update" writes testdata anew.
+// TestOlderTarget copies the nasty schema of each version to older ones: what these lack is
+// reported as in testdata, and everything else is created without an error. "go test -run
+// TestOlderTarget -update" rewrites testdata.
 func TestOlderTarget(t *testing.T) {
 	for _, v := range [][2]int{{14, 13}, {15, 14}, {16, 15}, {17, 16}, {18, 17}, {18, 13}} {
 		t.Run(fmt.Sprintf("%d to %d", v[0], v[1]), func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestOlderTarget(t *testing.T) {
 			var got strings.Builder
 			for _, f := range findings {
 				fmt.Fprintf(&got, "%s %s: %s\n", f.Severity, f.Object, f.Text)
-				if f.Severity == tidemark.Blocker { // what the user is asked to do
+				if f.Severity == tidemark.Blocker { // as the user is asked to do
 					testdb.Query(t, src, "DROP "+f.Object+" CASCADE")
 				}
 			}

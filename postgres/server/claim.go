@@ -14,27 +14,28 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// The table of claims says which run fills which table. It goes when the last claim is given up.
+// The table of claims records which run fills which table. It is dropped with the last claim.
 const (
 	claimTable = "tidemark.claims"
 	claimDDL   = "CREATE TABLE IF NOT EXISTS tidemark.claims (run text, tab_schema text, tab_name text, at timestamptz NOT NULL DEFAULT now(), PRIMARY KEY (run, tab_schema, tab_name))"
 	claimTurn  = "SELECT pg_advisory_xact_lock(7305790421)" // claims are made one after the other
 )
 
-// claimLook is how often a claim looks whether it still has its lock: a server that restarts forgets it.
+// claimLook is how often a claim checks that it still has its lock: a server that restarts forgets
+// it.
 const claimLook = 5 * time.Second
 
-// A claim is a tidemark.Claim.
+// A claim implements tidemark.Claim.
 type claim struct {
 	server *Server
 	run    string
 	stop   context.CancelFunc
 	done   crash.Group
-	conn   *pgx.Conn // has the lock; of the goroutine alone, once that runs
+	conn   *pgx.Conn // holds the lock; used by the goroutine alone once it runs
 }
 
-// Claim begins a run's claim to tables of the target. Where another process has the lock of the same run, which hangs
-// and whose sessions have not ended yet, the lock is taken when those end.
+// Claim begins a run's claim to tables of the target. If a hanging process still has the lock of
+// the same run, the lock is taken once that process's sessions end.
 func (s *Server) Claim(ctx context.Context, run string) (tidemark.Claim, error) {
 	c := &claim{server: s, run: run}
 	if err := c.lock(ctx); err != nil {
@@ -44,13 +45,13 @@ func (s *Server) Claim(ctx context.Context, run string) (tidemark.Claim, error) 
 	c.done.Go(func() {
 		defer func() { CloseConn(c.conn) }()
 		for flow.Sleep(ctx, claimLook) == nil {
-			_ = c.lock(ctx) // the next look tries again
+			_ = c.lock(ctx) // retried at the next check
 		}
 	})
 	return c, nil
 }
 
-// lock takes the lock of the run, or finds that the session has it: such a lock counts.
+// lock takes the run's lock. If the session has it already, that counts too.
 func (c *claim) lock(ctx context.Context) (err error) {
 	if c.conn == nil || c.conn.IsClosed() {
 		if c.conn, err = c.server.Connect(ctx); err != nil {
@@ -61,7 +62,7 @@ func (c *claim) lock(ctx context.Context) (err error) {
 	return c.server.Fail(ctx, "claim", c.server.Object, err)
 }
 
-// runKey is the number of a run's lock.
+// runKey returns the key of a run's lock.
 func runKey(run string) int64 {
 	h := fnv.New64a()
 	h.Write([]byte("tidemark run " + run))
@@ -87,7 +88,7 @@ func (c *claim) Take(ctx context.Context, tables []tidemark.TableID) (others []t
 	return others, renewed, err
 }
 
-// claimants are the runs, but for one, that have claims to tables.
+// claimants returns the runs, other than but, that have claims to tables.
 func claimants(ctx context.Context, tx pgx.Tx, but string, schemas, names []string) ([]tidemark.Claimant, error) {
 	rows, err := tx.Query(ctx, `SELECT c.run, c.tab_schema, c.tab_name FROM tidemark.claims c JOIN unnest($2::text[], $3::text[]) w(s, t) ON w.s = c.tab_schema AND w.t = c.tab_name
 		WHERE c.run <> $1 ORDER BY 1, 2, 3`, but, schemas, names)
@@ -121,9 +122,10 @@ func (c *claim) Release(ctx context.Context, run string, tables []tidemark.Table
 
 func (c *claim) Drop(ctx context.Context) error { return c.server.DropClaim(ctx, c.run) }
 
-// DropClaim gives up what a run or stream has claimed. The table of claims goes with the last, unless a stream is applied
-// here: it would come and go with each session and repair, and whoever reads the catalogue from a frozen view at that
-// moment fails at an index that is gone. The schema goes with it if nothing else is in it.
+// DropClaim releases the claims of a run or stream. The last one drops the table of claims, unless
+// a stream is applied here: otherwise the table would be created and dropped with each session and
+// repair, and a catalogue query in an old snapshot would then fail on the missing index. The schema
+// is dropped with the table if it is empty.
 func (s *Server) DropClaim(ctx context.Context, run string) error {
 	conn, release, err := s.Control(ctx)
 	if err != nil {
@@ -149,7 +151,7 @@ func (s *Server) DropClaim(ctx context.Context, run string) error {
 		return err
 	})
 	if s := SQLState(err); s == "42P01" || s == "3F000" {
-		return nil // gone already
+		return nil // dropped already
 	}
 	if err != nil {
 		return s.FailGrant(ctx, "give up claims", claimTable, err, "SELECT, INSERT, DELETE ON TABLE "+claimTable)
@@ -161,7 +163,8 @@ func (s *Server) DropClaim(ctx context.Context, run string) error {
 	return s.Fail(ctx, "drop schema", "tidemark", err)
 }
 
-// inTurn runs do in a transaction that has the turn among all claims, with the table of claims there.
+// inTurn runs do in a transaction that is serialized with all other claims. The table of claims
+// exists in it.
 func (c *claim) inTurn(ctx context.Context, do func(tx pgx.Tx) error) error {
 	conn, release, err := c.server.Control(ctx)
 	if err != nil {
@@ -186,7 +189,7 @@ func (c *claim) inTurn(ctx context.Context, do func(tx pgx.Tx) error) error {
 			})
 		}
 		switch SQLState(err) {
-		case "23505", "42P06", "42P07", "42710", "42P01", "3F000", "XX000": // another run makes it, or drops it, at this moment
+		case "23505", "42P06", "42P07", "42710", "42P01", "3F000", "XX000": // another run creates or drops it at this moment
 			if try < 5 {
 				continue
 			}

@@ -1,9 +1,10 @@
-// Package server is a PostgreSQL server as the other rooms of the engine stand on it: a Server has one database's sessions,
-// a Lane is a session on whose socket COPY and streams are spoken. It hides the settings of a session, what an SQLSTATE
-// asks of the user, and how names and values are quoted.
+// Package server is the base of the engine's other packages: a Server holds the sessions on one
+// database, a Lane is a session whose socket is used directly for COPY and streams. It hides the
+// settings of a session, what an SQLSTATE means for the user, and how names and values are quoted.
 //
-// Claims to tables, the monitor's tables, whose code would run with our rights (strangers.go) and what two databases are
-// to each other (same.go) are here too, since every side of a job asks for them.
+// Every part of a job also needs claims to tables, the monitor's tables, the check for code that
+// would run with our rights (strangers.go) and how two databases are related (same.go), so these
+// are here too.
 //
 // Start reading at connect.go, then wire.go and errors.go.
 package server

@@ -18,7 +18,7 @@ func TestOldServerIsUnsupported(t *testing.T) {
 	}
 }
 
-// What a value's error message says is not lost in the error's chain.
+// TestErrorsUnwrap: Fail keeps the cause's text in the error chain, and wraps an error only once.
 func TestErrorsUnwrap(t *testing.T) {
 	e := &Server{Config: &pgx.ConnConfig{}}
 	err := e.Fail(t.Context(), "a", "b", errors.New("c"))

@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Monitor appends a row to the monitor table tidemark.NAME, which it makes if it is not
-// there, or gives the columns that it lacks, and takes out what is older than KeepMonitor. The first measure is the time.
+// Monitor appends a row to the monitor table tidemark.NAME, which it creates or extends if needed,
+// and deletes rows older than KeepMonitor. The first measure is the time.
 func (s *Server) Monitor(ctx context.Context, name string, row []tidemark.Measure) error {
 	conn, release, err := s.Control(ctx)
 	if err != nil {

@@ -7,40 +7,40 @@ import (
 	"time"
 )
 
-// A pace keeps the reader of a stream from being woken for every message of it.
+// A pace keeps the reader of a stream from being woken for every message.
 //
-// A server that sends its log writes each change by itself. A reader that waits for
-// the next one is woken for each, which costs both sides as much as the change does. So
-// while little comes often, the reader sleeps before it looks; when it comes seldom, or
-// much at a time, it does not.
+// A server that sends its log writes each change separately. A reader that waits for the next
+// change is woken for each one, which costs both sides as much as the change itself. So while small
+// reads follow one another quickly, the reader sleeps before it reads; when data comes seldom, or
+// much at a time, it does not sleep.
 type pace struct {
 	socket net.Conn
-	raw    syscall.RawConn // of the socket, if it is of a kind that we know
-	last   time.Time       // of the last read's end
-	often  int             // reads in a row that came soon after another
-	slept  bool            // before the read under way
-	nap    time.Duration   // how long
+	raw    syscall.RawConn // of the socket, if its type is supported
+	last   time.Time       // end of the last read
+	often  int             // reads in a row that came soon after the previous one
+	slept  bool            // before the current read
+	nap    time.Duration   // duration of a sleep
 	least  int             // for setLeast
 	set    func(fd uintptr)
 }
 
 const (
 	// The longer a nap, the more of the stream waits in the server's own memory for room in the
-	// socket, and messages that wait there cost it half of what those do that go at once. From
-	// longNap on nothing is gained (PostgreSQL 15, loopback).
+	// socket, and messages that wait there cost the server half as much as those sent at once.
+	// Beyond longNap nothing is gained (PostgreSQL 15, loopback).
 	shortNap = time.Millisecond
 	longNap  = 4 * time.Millisecond
 	soon     = 100 * time.Microsecond
 	oftenMin = 16
-	// While it sleeps, less than this wakes nobody; one read takes as much.
+	// While the reader sleeps, fewer bytes than this do not wake it; one read takes as much.
 	napLeast = 256 << 10
-	// A nap that gathered less was none worth taking: some messages.
+	// A nap that gathered less was not worth it: only a few messages.
 	napWorth = 1 << 10
-	// One that gathered this much can be longer: there is a backlog.
+	// After a nap that gathered this much the next can be longer: there is a backlog.
 	napMuch = 32 << 10
 )
 
-// wait sleeps before a read if that is better.
+// wait sleeps before a read if that pays off.
 func (p *pace) wait(socket net.Conn) {
 	if p == nil {
 		return
@@ -58,7 +58,7 @@ func (p *pace) wait(socket net.Conn) {
 	p.wakeAt(1)
 }
 
-// took takes note of a read that gave n bytes.
+// took records a read of n bytes.
 func (p *pace) took(n int) {
 	if p == nil {
 		return
@@ -66,7 +66,7 @@ func (p *pace) took(n int) {
 	now := time.Now()
 	switch {
 	case n >= napLeast:
-		p.often = 0 // it is us who are slow
+		p.often = 0 // the reader is the slow side
 	case p.slept:
 		switch {
 		case n < napWorth:
@@ -97,10 +97,10 @@ func (p *pace) open(socket net.Conn) {
 	p.set = func(fd uintptr) { setLeast(fd, p.least) }
 }
 
-// wakeAt says from how many bytes on the socket can be read, for whoever waits for it.
+// wakeAt sets how many bytes must have arrived before the socket counts as readable.
 func (p *pace) wakeAt(n int) {
 	if p.raw != nil {
 		p.least = n
-		_ = p.raw.Control(p.set) // of a closed socket, which the read tells
+		_ = p.raw.Control(p.set) // fails on a closed socket; the read reports that
 	}
 }

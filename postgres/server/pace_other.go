@@ -2,5 +2,5 @@
 
 package server
 
-// setLeast does nothing where it is not known to help.
+// setLeast does nothing on systems where it is not known to help.
 func setLeast(uintptr, int) {}

@@ -25,7 +25,7 @@ var reserved = func() map[string]bool {
 	return m
 }()
 
-// QuoteIdent quotes a name where it must be, so that messages stay readable.
+// QuoteIdent quotes a name only if it must, so that messages stay readable.
 func QuoteIdent(s string) string {
 	simple := s != "" && !reserved[s] && (s[0] == '_' || s[0] >= 'a' && s[0] <= 'z')
 	for i := 0; simple && i < len(s); i++ {
@@ -38,7 +38,7 @@ func QuoteIdent(s string) string {
 	return `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 }
 
-// QuoteTable gives schema.name, quoted.
+// QuoteTable returns schema.name, quoted.
 func QuoteTable(t tidemark.TableID) string {
 	if t.Schema == "" {
 		return QuoteIdent(t.Name)
@@ -46,7 +46,7 @@ func QuoteTable(t tidemark.TableID) string {
 	return QuoteIdent(t.Schema) + "." + QuoteIdent(t.Name)
 }
 
-// QuoteLiteral gives an SQL string that means s whatever the server's settings.
+// QuoteLiteral returns an SQL string literal that means s under any server settings.
 func QuoteLiteral(s string) string {
 	s = strings.ReplaceAll(s, "'", "''")
 	if strings.Contains(s, `\`) {
@@ -55,7 +55,7 @@ func QuoteLiteral(s string) string {
 	return "'" + s + "'"
 }
 
-// QuoteIdents joins names by commas.
+// QuoteIdents quotes names and joins them with commas.
 func QuoteIdents(names []string) string {
 	out := make([]string, len(names))
 	for i, n := range names {

@@ -9,9 +9,10 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Relate reports what database b is to this one. An advisory lock that a session of this one takes is seen by the
-// sessions of the same database of the same server only, whatever host names, sockets and poolers lead there;
-// identifiers of the cluster would not do, since copies of its files have them too. They tell a standby.
+// Relate reports how database b is related to this one. An advisory lock that a session of this
+// database takes is visible only to sessions of the same database on the same server, whatever host
+// names, sockets and poolers lead there. The system identifier is not enough, since copies of the
+// files share it; it identifies a standby.
 func (s *Server) Relate(ctx context.Context, b *Server) (tidemark.Kinship, error) {
 	if s == b {
 		return tidemark.Same, nil
@@ -30,7 +31,7 @@ func (s *Server) Relate(ctx context.Context, b *Server) (tidemark.Kinship, error
 	if _, err := one.Exec(ctx, "SELECT pg_advisory_lock($1, $2)", class, object); err != nil {
 		return tidemark.Apart, s.Fail(ctx, "compare", s.Object, err)
 	}
-	defer one.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1, $2)", class, object) // it ends with the session too
+	defer one.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1, $2)", class, object) // the lock ends with the session too
 	var same bool
 	err = other.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND classid::bigint = $1 AND objid::bigint = $2 AND objsubid = 2
 		AND database = (SELECT oid FROM pg_database WHERE datname = current_database()))`, class, object).Scan(&same)
@@ -47,7 +48,7 @@ func (s *Server) Relate(ctx context.Context, b *Server) (tidemark.Kinship, error
 	return tidemark.Apart, nil
 }
 
-// A cluster is what the control file says of a server, and which database the session is in.
+// A cluster is what the control file says about a server, and which database the session is in.
 type cluster struct {
 	system   int64
 	timeline int32
@@ -55,7 +56,7 @@ type cluster struct {
 	recovers bool
 }
 
-// clusterOf asks for it; it is zero where the user may not know.
+// clusterOf reads it; the result is zero if the user may not read it.
 func clusterOf(ctx context.Context, conn *pgx.Conn) (c cluster) {
 	_ = conn.QueryRow(ctx, `SELECT s.system_identifier, c.timeline_id, d.oid, pg_is_in_recovery()
 		FROM pg_control_system() s, pg_control_checkpoint() c, pg_database d WHERE d.datname = current_database()`).Scan(&c.system, &c.timeline, &c.database, &c.recovers)

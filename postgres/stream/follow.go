@@ -18,54 +18,53 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// A Stream follows the log of the server from a slot on. Run and Release may be
-// called at once.
+// A Stream follows the log of the server from a slot. Run and Release may be called concurrently.
 type Stream struct {
 	e    *Source
 	slot Slot
 	l    *server.Lane
 
-	tx      *change.Tx // under way
-	block   []byte     // memory for the changes of the next ones
-	begun   uint64     // Place of the transaction under way; 0 between two
+	tx      *change.Tx // in progress
+	block   []byte     // memory for the changes of the next transactions
+	begun   uint64     // Place of the transaction in progress; 0 between two
 	started time.Time  // its commit time
 	xid     uint32
 	origin  string
 
-	// filtered is not nil where the publication has row filters: names of its tables.
+	// filtered maps tables to their names; nil if the publication has no row filters.
 	filtered map[uint32]tidemark.TableID
 
 	open opened
 
 	keep  func(tidemark.TableID) []string // see OnlyChanged
-	spare map[uint32][]int                // by relation: columns that an update does not have where it has not changed them
+	spare map[uint32][]int                // by relation: columns to leave out of an update that does not change them
 	thin  thinned
 
 	ctx   context.Context // of Run
-	names *cataloguer     // nil: relations stay as they come
+	names *cataloguer     // nil: relations are passed on as they come
 
 	definitions bool // the messages of a DDLLog are wanted
-	given       bool // a piece of the transaction under way is
+	given       bool // a piece of the transaction in progress was already emitted
 
 	places
 	reports server.Reporter
 }
 
-// places are how far a Stream has come, which its taker asks and tells while it runs.
+// places record how far a Stream has come; its consumer reads and sets them while it runs.
 type places struct {
 	mu       sync.Mutex
-	stop     context.CancelFunc // ends Run; nil while it does not run
+	stop     context.CancelFunc // ends Run; nil while it is not running
 	closed   bool
-	emitted  uint64 // End of the last transaction given away
-	released uint64 // and of the last that its taker no longer needs from here
-	received uint64 // end of the log that has come in
-	seen     uint64 // end of the log in the last keepalive that came between two transactions
-	flushed  uint64 // reported as such
+	emitted  uint64 // End of the last transaction emitted
+	released uint64 // End of the last transaction that the consumer no longer needs from the server
+	received uint64 // end of the log received
+	seen     uint64 // end of the log in the last keepalive received between two transactions
+	flushed  uint64 // reported to the server as flushed
 }
 
-// outputSQL is the protocol's version and options by what servers know. Large
-// transactions come before they are committed (see opened), where the server can do that.
-// Prepared ones come whole at COMMIT PREPARED: a target could not make use of them before.
+// outputSQL returns the protocol version and options that the server supports. Large transactions
+// arrive before their commit (see opened), if the server can do that. Prepared ones arrive whole at
+// COMMIT PREPARED: a target could not use them before.
 func (s *Stream) outputSQL() string {
 	opts := []string{"publication_names " + server.QuoteLiteral(server.QuoteIdent(s.slot.Publication))}
 	switch {
@@ -81,12 +80,11 @@ func (s *Stream) outputSQL() string {
 	return strings.Join(opts, ", ")
 }
 
-// Follow begins a stream. The first transaction in it is the first that ends behind
-// after; 0 means where the slot stands.
+// Follow begins a stream. Its first transaction is the first that ends after the place after; 0
+// means the slot's position.
 //
-// A server that is asked for a place before the one that it may have forgotten
-// already would begin later and say nothing (replication/logical/logical.c): that is an
-// error of Kind Lost here.
+// Asked for a position before the slot's, a server would silently begin later
+// (replication/logical/logical.c): here that is an error of Kind Lost.
 func (s *Source) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, error) {
 	if err := s.checkSlot(ctx, slot, after); err != nil {
 		return nil, err
@@ -109,9 +107,9 @@ func (s *Source) Follow(ctx context.Context, slot Slot, after uint64) (*Stream, 
 		filtered: filtered, definitions: logged, names: newCataloguer(s, slot), open: opened{memory: openMemory}, reports: server.NewReporter()}, nil
 }
 
-// Run gives away one transaction after the other until ctx ends or something fails.
-// emit owns what it gets, and may take its time: the server waits, and is told
-// meanwhile that we live. An error of emit is returned as it is.
+// Run emits transactions one by one until ctx ends or an error occurs. emit owns what it receives,
+// and may block: the server waits, and receives keepalives meanwhile. An error of emit is returned
+// unchanged.
 func (s *Stream) Run(ctx context.Context, emit func(*change.Tx) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -146,7 +144,7 @@ func (s *Stream) Run(ctx context.Context, emit func(*change.Tx) error) error {
 	if err := s.l.Begun(); err != nil {
 		return s.fail(ctx, err)
 	}
-	reporting, stop := context.WithCancelCause(ctx) // not ctx: what ends it says nothing of why the stream has ended
+	reporting, stop := context.WithCancelCause(ctx) // not ctx: its cause would not say why the stream has ended
 	var wg crash.Group
 	wg.Go(func() { s.reports.Run(reporting, s.l.Conn.Conn(), s.status, stop) })
 	err = s.read(emit)
@@ -169,7 +167,7 @@ func (s *Stream) fail(ctx context.Context, err error) error {
 	return s.e.SlotFailed(ctx, "follow", s.slot.Name, err)
 }
 
-// read takes message after message. It is the hot path.
+// read reads messages until the stream ends. It is the hot path.
 func (s *Stream) read(emit emitter) error {
 	for {
 		m, over, err := s.l.ReadLog()
@@ -188,10 +186,10 @@ func (s *Stream) read(emit emitter) error {
 	}
 }
 
-// An emitter owns what it gets.
+// An emitter owns the transactions it receives.
 type emitter func(*change.Tx) error
 
-// message takes one message of pgoutput.
+// message handles one message of pgoutput.
 func (s *Stream) message(m []byte, emit emitter) error {
 	switch {
 	case s.open.block != nil:
@@ -202,7 +200,7 @@ func (s *Stream) message(m []byte, emit emitter) error {
 		case 'S', 'A', 'c':
 			return s.ofOpen(m, emit)
 		case 'M':
-			return nil // a message outside of any transaction is none of ours
+			return nil // a message outside of any transaction is not ours
 		default:
 			return fmt.Errorf("a message %q outside of a transaction", m[0])
 		}
@@ -230,7 +228,7 @@ func (s *Stream) message(m []byte, emit emitter) error {
 	return nil
 }
 
-// start begins to give a transaction. at is microseconds of PostgreSQL's clock.
+// start begins a transaction. at is in microseconds of PostgreSQL's clock.
 func (s *Stream) start(place, at uint64, xid uint32, origin string) {
 	s.mu.Lock()
 	s.begun = place
@@ -240,7 +238,7 @@ func (s *Stream) start(place, at uint64, xid uint32, origin string) {
 	s.tx = s.piece()
 }
 
-// change takes a message of the transaction that is being given.
+// change handles a message of the transaction in progress.
 func (s *Stream) change(m []byte, emit emitter) error {
 	if m[0] == 'R' && s.names != nil {
 		var err error
@@ -291,7 +289,7 @@ func (s *Stream) change(m []byte, emit emitter) error {
 	return nil
 }
 
-// commit gives the last piece of a transaction.
+// commit emits the last piece of a transaction.
 func (s *Stream) commit(end uint64, emit emitter) error {
 	s.tx.End = end
 	if err := s.give(emit); err != nil {
@@ -303,11 +301,11 @@ func (s *Stream) commit(end uint64, emit emitter) error {
 
 func errShort(m []byte) error { return fmt.Errorf("a message %q that is too short", m[0]) }
 
-// blockSize is how much memory transactions share: most are small, and would each be
+// blockSize is how many bytes of memory transactions share: most are small, and would each be
 // copied a few times as they grow.
 const blockSize = 256 << 10
 
-// room sees to it that the transaction under way can take n more bytes.
+// room makes room for n more bytes of the current transaction.
 func (s *Stream) room(n int) {
 	have := s.tx.Changes
 	if cap(have)-len(have) >= n {
@@ -338,9 +336,8 @@ func (s *Stream) give(emit emitter) error {
 	return nil
 }
 
-// keepalive notes how far the server's log is. Where nothing is under way, whoever takes
-// the stream may release that too (see Seen): else a database whose tables are idle would
-// hold back the log of all others.
+// keepalive records how far the server's log is. Between transactions the consumer may release that
+// too (see Seen): otherwise a database whose tables are idle would retain the log of all others.
 func (s *Stream) keepalive(end uint64, asks bool) {
 	s.mu.Lock()
 	s.received = max(s.received, end)
@@ -353,8 +350,8 @@ func (s *Stream) keepalive(end uint64, asks bool) {
 	}
 }
 
-// Release tells the server that transactions up to the one with this End, or up to a place
-// that Seen gave, are kept elsewhere and will not be asked for again.
+// Release tells the server that transactions up to the one with this End, or up to a place from
+// Seen, are stored elsewhere and not needed again.
 func (s *Stream) Release(end uint64) {
 	s.mu.Lock()
 	s.released = max(s.released, end)
@@ -362,7 +359,7 @@ func (s *Stream) Release(end uint64) {
 	server.Signal(s.reports.Freed)
 }
 
-// status is the message that says how far we are.
+// status returns the message that reports our position.
 func (s *Stream) status() []byte {
 	s.mu.Lock()
 	s.flushed = max(s.flushed, s.released)
@@ -371,23 +368,22 @@ func (s *Stream) status() []byte {
 	return server.StatusMessage(received, flushed, false)
 }
 
-// Seen is how far the log has been read with nothing of it still to come: all
-// transactions that end up to there were given. It moves with the server's log also where
-// nothing of it is in the stream.
+// Seen returns the position up to which the log is read completely: all transactions that end at or
+// before it were emitted. It advances with the server's log even if nothing of it is in the stream.
 func (s *Stream) Seen() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return max(s.seen, s.emitted)
 }
 
-// Close ends the stream's session, and Run if that is at work. What was not released comes
-// again from the next stream of the slot.
+// Close ends the stream's session, and a running Run. The slot's next stream sends again what was
+// not released.
 func (s *Stream) Close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	if s.stop != nil {
-		s.stop() // Run has the session, and ends it
+		s.stop() // Run owns the session, and ends it
 		return
 	}
 	s.l.Close()

@@ -9,21 +9,21 @@ import (
 	"github.com/tidemarkdb/tidemark/change"
 )
 
-// thinned is memory for what an update comes to.
+// thinned is reusable memory for reduced updates.
 type thinned struct {
 	message   []byte
 	news, old []change.Value
 }
 
-// OnlyChanged leaves out values that an update has not changed, but for those of the columns
-// that keep names, and updates that have changed nothing. That is known of tables with REPLICA
-// IDENTITY FULL, and of those of which keep names any. Call it before Run.
+// OnlyChanged drops the values that an update leaves unchanged, except those of the columns in
+// keep, and updates that change nothing. This works for tables with REPLICA IDENTITY FULL that have
+// columns in keep. Call it before Run.
 func (s *Stream) OnlyChanged(keep func(tidemark.TableID) []string) {
 	s.keep, s.spare = keep, map[uint32][]int{}
 }
 
-// onlyChanged takes a relation, or gives what is left of an update; nil if nothing is. What it
-// gives is valid until the next.
+// onlyChanged records a relation, or returns an update without its unchanged values; nil if it
+// changes nothing. The result is valid until the next call.
 func (s *Stream) onlyChanged(m []byte) ([]byte, error) {
 	c, err := change.Parse(m)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/wal"
 )
 
-// A cataloguer looks at the definitions of tables beside a stream, in a session of its own: a stream must not wait for
-// what else the engine does.
+// A cataloguer reads the definitions of tables for a stream, in its own session: a stream must not
+// wait for what else the engine does.
 type cataloguer struct {
 	e           *Source
 	publication string
@@ -31,9 +31,10 @@ func newCataloguer(e *Source, slot Slot) *cataloguer {
 	return &cataloguer{e: e, publication: slot.Publication, tables: map[uint32]tidemark.TableID{}, truncated: map[tidemark.TableID]bool{}}
 }
 
-// identified returns a message R with what the catalogue says of its table. pgoutput tells columns by name alone; a
-// column that was dropped and added again looks the same. Every change of a table's definition makes the server send R
-// again before the table's next row, so a look that is made then has seen it, or something later.
+// identified returns a message R with what the catalogue says about its table. pgoutput identifies
+// columns by name alone; a column that was dropped and added again looks the same. Every change of
+// a table's definition makes the server send R again before the table's next row, so a look made at
+// that moment sees this definition, or a later one.
 func (s *Stream) identified(m []byte) ([]byte, error) {
 	r, err := change.ParseRelation(m[1:])
 	if err != nil {
@@ -52,12 +53,12 @@ const lookColumnsSQL = `SELECT a.attnum::int4, a.attname, a.atttypid, a.atttypmo
 	(CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() ELSE pg_current_wal_insert_lsn() END)::text
 	FROM pg_attribute a WHERE a.attrelid = $1 AND a.attnum > 0`
 
-// lookPublishedSQL leaves out what the publication has not.
+// lookPublishedSQL excludes columns that the publication does not have.
 const lookPublishedSQL = ` AND NOT EXISTS (SELECT FROM pg_publication p JOIN pg_publication_rel r ON r.prpubid = p.oid
 	WHERE p.pubname = $2 AND r.prrelid = a.attrelid AND r.prattrs IS NOT NULL AND NOT a.attnum = ANY (r.prattrs))`
 
-// look reads a table's columns. It waits until the transaction xid is visible: a commit is in the log before that.
-// Of a table that is no longer there nothing is known.
+// look reads a table's columns. It waits until the transaction xid is visible: its commit is in the
+// log before that. It returns nothing for a table that no longer exists.
 func (c *cataloguer) look(ctx context.Context, table, xid uint32) (*change.CatalogueLook, error) {
 	if c.conn == nil {
 		conn, err := c.e.Connect(ctx)
@@ -108,7 +109,7 @@ func (c *cataloguer) look(ctx context.Context, table, xid uint32) (*change.Catal
 	}
 }
 
-// emptied notes the tables of a message T.
+// emptied records the tables of a message T.
 func (c *cataloguer) emptied(m []byte) error {
 	t, err := change.ParseTruncation(m[1:])
 	c.mu.Lock()
@@ -119,7 +120,8 @@ func (c *cataloguer) emptied(m []byte) error {
 	return err
 }
 
-// Truncated reports whether a TRUNCATE of a whole table was in the stream: one of a partition is not.
+// Truncated reports whether the stream contained a TRUNCATE of a whole table; one of a partition
+// does not count.
 func (s *Stream) Truncated(id tidemark.TableID) bool {
 	s.names.mu.Lock()
 	defer s.names.mu.Unlock()
@@ -133,7 +135,7 @@ func (c *cataloguer) close() {
 	}
 }
 
-// Looks returns what the catalogue says of tables now, by table. Tables that are not there are missing.
+// Looks returns the current catalogue entries of tables. Missing tables have none.
 func (s *Source) Looks(ctx context.Context, slot Slot, tables []tidemark.TableID) (map[tidemark.TableID]*change.CatalogueLook, error) {
 	conn, release, err := s.Control(ctx)
 	if err != nil {

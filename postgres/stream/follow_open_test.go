@@ -21,9 +21,9 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// TestOpenTransactions follows large transactions that come in blocks, interleaved, with
-// subtransactions that are rolled back, and gets what the server tells who does not want
-// them before their commit.
+// TestOpenTransactions follows large transactions that arrive in blocks, interleaved, with
+// subtransactions that are rolled back. The result equals what the server sends to a client that
+// does not want them before their commit.
 func TestOpenTransactions(t *testing.T) {
 	for version, memory := range map[int]int64{14: 100 << 10, 15: 1 << 30, 18: 100 << 10} {
 		t.Run(fmt.Sprint(version, " with ", memory>>10, " kB"), func(t *testing.T) {
@@ -55,8 +55,8 @@ func TestOpenTransactions(t *testing.T) {
 	}
 }
 
-// interleave makes six transactions: small ones, large ones that grow by turns, and one
-// large one that is rolled back.
+// interleave makes six transactions: small ones, large ones that grow in turns, and one large one
+// that is rolled back.
 func interleave(t *testing.T, url string) {
 	t.Helper()
 	var txs []*pgx.Conn
@@ -98,7 +98,8 @@ func interleave(t *testing.T, url string) {
 		}
 		do(3, fmt.Sprintf("INSERT INTO other VALUES (%d, 99)", round))
 	}
-	// A table that is altered, and the alteration taken back, amid what is streamed.
+	// A table that is altered, and the alteration rolled back, in the middle of a streamed
+	// transaction.
 	do(1, "INSERT INTO third VALUES (-9999, 0); SAVEPOINT d; ALTER TABLE third ADD more int DEFAULT 3; INSERT INTO third SELECT i, 1, 2 FROM generate_series(-3000, -1) i; ROLLBACK TO d; INSERT INTO third VALUES (-1, 0); COMMIT")
 	do(2, "ROLLBACK")
 	do(0, "COMMIT")
@@ -107,7 +108,7 @@ func interleave(t *testing.T, url string) {
 
 var errTaken = errors.New("taken")
 
-// takeOpen tells what a stream gives whose open transactions may take so much memory.
+// takeOpen returns what a stream emits if its open transactions may use the given memory.
 func takeOpen(t *testing.T, e *Engine, slot Slot, memory int64) (out [][]string) {
 	t.Helper()
 	s, err := e.Follow(t.Context(), slot, 0)
@@ -147,7 +148,7 @@ func takeOpen(t *testing.T, e *Engine, slot Slot, memory int64) (out [][]string)
 	return out
 }
 
-// decodedWhole tells what the server decodes in version 1, where nothing is streamed.
+// decodedWhole returns what the server decodes in protocol version 1, which streams nothing.
 func decodedWhole(t *testing.T, e *Engine, slot Slot) (out [][]string) {
 	t.Helper()
 	conn, err := pgx.ConnectConfig(t.Context(), e.Config.Copy())
@@ -156,7 +157,7 @@ func decodedWhole(t *testing.T, e *Engine, slot Slot) (out [][]string) {
 	}
 	defer conn.Close(context.Background())
 	var rows pgx.Rows
-	for try := 0; ; try++ { // until the server has seen the reader go
+	for try := 0; ; try++ { // until the server notices that the reader has gone
 		rows, err = conn.Query(t.Context(), "SELECT data FROM pg_logical_slot_peek_binary_changes($1, NULL, NULL, 'proto_version', '1', 'publication_names', $2)", slot.Name, server.QuoteIdent(slot.Publication))
 		if err != nil {
 			t.Fatal(err)
@@ -193,7 +194,7 @@ func blockMessage(kind byte, sub uint32, body string) []byte {
 	return append(binary.BigEndian.AppendUint32([]byte{kind}, sub), body...)
 }
 
-// TestOpenTwin gives random blocks to a stream and to a twin that keeps lists.
+// TestOpenTwin feeds random blocks to a stream and to a twin that keeps lists.
 func TestOpenTwin(t *testing.T) {
 	for seed := range uint64(50) {
 		rnd := rand.New(rand.NewPCG(seed, 7))
@@ -236,7 +237,7 @@ func TestOpenTwin(t *testing.T) {
 				for range rnd.IntN(4) {
 					sub := xid + uint32(rnd.IntN(6))
 					if w.gone[sub] {
-						continue // its number does not come again
+						continue // its number is not used again
 					}
 					body := strings.Repeat(string(rune('a'+rnd.IntN(26))), 1+rnd.IntN(4000))
 					send(blockMessage('I', sub, body))
@@ -276,7 +277,7 @@ func TestOpenTwin(t *testing.T) {
 	}
 }
 
-// FuzzStreamMessages: whatever comes, a stream gives transactions or an error.
+// FuzzStreamMessages: on any input a stream returns transactions or an error.
 func FuzzStreamMessages(f *testing.F) {
 	pack := func(ms ...[]byte) (b []byte) {
 		for _, m := range ms {

@@ -12,7 +12,7 @@ import (
 
 func TestMain(m *testing.M) { testdb.Main(m) }
 
-// An Engine is what tests here need of the whole one.
+// An Engine is the part of the real one that these tests need.
 type Engine struct {
 	*server.Server
 	*schema.Schema

@@ -5,7 +5,7 @@ import (
 	"github.com/tidemarkdb/tidemark/postgres/server"
 )
 
-// A Source is the side of a stream whose log is followed.
+// A Source is a database whose log is followed.
 type Source struct {
 	*server.Server
 	bulk    *bulk.Bulk
@@ -13,5 +13,5 @@ type Source struct {
 	applied uint64 // see HasApplied
 }
 
-// NewSource makes one of a server.
+// NewSource creates a Source of a server.
 func NewSource(s *server.Server, b *bulk.Bulk) *Source { return &Source{Server: s, bulk: b} }

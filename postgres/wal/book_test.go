@@ -16,8 +16,8 @@ const (
 	testPage    = 8192
 )
 
-// A book is a log as a server writes it, record after record, for tests of what happens to
-// its files. It begins at the segment with number first.
+// A book is a log as a server writes it, record after record, for tests of changes to its files. It
+// begins at the segment with number first.
 type book struct {
 	magic    uint16
 	system   uint64
@@ -33,7 +33,7 @@ func newBook(first uint64) *book {
 
 func (w *book) at() uint64 { return w.first*testSegment + uint64(len(w.b)) }
 
-// header begins a page, which goes on with that many bytes.
+// header begins a page that continues the previous one with rest bytes.
 func (w *book) header(rest int, flags uint16) {
 	at := w.at()
 	if rest > 0 {
@@ -54,7 +54,7 @@ func (w *book) header(rest int, flags uint16) {
 	}
 }
 
-// record writes a record of main data alone and gives its place.
+// record writes a record that has only main data, and returns its position.
 func (w *book) record(manager, info byte, xid uint32, main []byte) uint64 {
 	body := append([]byte{idMainShort, byte(len(main))}, main...)
 	if len(main) > 255 {
@@ -63,7 +63,7 @@ func (w *book) record(manager, info byte, xid uint32, main []byte) uint64 {
 	return w.raw(manager, info, xid, body)
 }
 
-// raw writes a record with whatever follows its header.
+// raw writes a record with any bytes after its header, and returns its position.
 func (w *book) raw(manager, info byte, xid uint32, body []byte) uint64 {
 	if len(w.b)%testPage == 0 {
 		w.header(0, 0)
@@ -88,25 +88,25 @@ func (w *book) raw(manager, info byte, xid uint32, body []byte) uint64 {
 	return at
 }
 
-// commit writes the end of a transaction, at that many microseconds of PostgreSQL's clock.
+// commit writes the end of a transaction at a time in microseconds of PostgreSQL's clock.
 func (w *book) commit(xid uint32, at int64) uint64 {
 	return w.record(rmXact, xactCommit, xid, le.AppendUint64(nil, uint64(at)))
 }
 
-// fill writes records up to about that many bytes into a segment.
+// fill writes records until about this offset in a segment.
 func (w *book) fill(segment uint64, offset int) {
 	for i := 0; w.at() < segment*testSegment+uint64(offset); i++ {
 		w.record(10, 0, 7, make([]byte, 100+i*37%900))
 	}
 }
 
-// segments gives the log cut into segments; the last is filled with zeros.
+// segments returns the log split into segments; the last is padded with zeros.
 func (w *book) segments() [][]byte {
 	b := append(slices.Clone(w.b), make([]byte, -len(w.b)&(testSegment-1))...)
 	return slices.Collect(slices.Chunk(b, testSegment))
 }
 
-// save writes segments to a folder under the server's names, and gives their paths.
+// save writes segments to a folder under the server's names, and returns their paths.
 func (w *book) save(tb testing.TB, dir string) (paths []string) {
 	tb.Helper()
 	for i, b := range w.segments() {
@@ -124,7 +124,7 @@ func write(tb testing.TB, dir, name string, b []byte) string {
 	return path
 }
 
-// A found is what a scan has emitted.
+// A found is the output of a scan.
 type found struct {
 	tidemark.LogScan
 	places []uint64

@@ -12,7 +12,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// lines are what is in a set, as pg_wal_summary_contents has it, for comparison.
+// lines returns the contents of a set in the form of pg_wal_summary_contents, for comparison.
 func (c *Changes) lines() map[string]bool {
 	out := map[string]bool{}
 	for f, x := range c.forks {
@@ -27,8 +27,8 @@ func (c *Changes) lines() map[string]bool {
 	return out
 }
 
-// sameAsSummaries compares what a scan of the log finds changed, and what is read from the files
-// of the server's summaries, with what the server itself says is in these.
+// sameAsSummaries compares the changes found by a scan of the log, and those read from the server's
+// summary files, with what the server itself reports about these files.
 func sameAsSummaries(t *testing.T, s *testdb.Server) {
 	t.Helper()
 	url := s.URL("postgres")
@@ -74,7 +74,7 @@ func sameAsSummaries(t *testing.T, s *testdb.Server) {
 	}
 }
 
-// stretchOf is a part of a server's log as it lies in pg_wal.
+// stretchOf returns a part of a server's log, read from pg_wal.
 func stretchOf(s *testdb.Server, system string, from, to uint64) Stretch {
 	const segment = 16 << 20
 	return Stretch{From: from, Until: to, System: system, Segments: int((to-1)/segment-from/segment) + 1,

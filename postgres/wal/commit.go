@@ -6,7 +6,7 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// Kinds of records of transactions, and what their ends have (access/xact.h).
+// Kinds of transaction records, and the parts of commit and abort records (access/xact.h).
 const (
 	xactMask           = 0x70
 	xactCommit         = 0x00
@@ -28,7 +28,7 @@ const (
 // epoch is 2000-01-01 UTC, the zero of PostgreSQL's clock, in microseconds since 1970.
 const epoch = 946_684_800_000_000
 
-// transaction reads what a record of the transaction manager says.
+// transaction reads a record of the transaction manager.
 func (s *scanner) transaction(kind byte, main []byte) bool {
 	switch kind & xactMask {
 	case xactCommit, xactCommitPrepared:
@@ -50,7 +50,7 @@ func (s *scanner) transaction(kind byte, main []byte) bool {
 	return s.ending(kind, main)
 }
 
-// ending reads the parts of a commit or abort up to the last that is of use here.
+// ending reads the parts of a commit or abort, up to the last one used here.
 func (s *scanner) ending(kind byte, main []byte) (ok bool) {
 	if len(main) < 8 {
 		return false
@@ -82,7 +82,7 @@ func (s *scanner) ending(kind byte, main []byte) (ok bool) {
 	}
 	if ok && more&moreStatistics != 0 {
 		size := 12
-		if s.major >= 18 { // a statistic's identifier has 8 bytes there, which were 4
+		if s.major >= 18 { // a statistic's identifier has 8 bytes, before that 4
 			size = 16
 		}
 		main, ok = pass(main, size)
@@ -99,10 +99,10 @@ func (s *scanner) ending(kind byte, main []byte) (ok bool) {
 	return ok
 }
 
-// count reads how many items follow; more than a record can hold is that.
+// count reads the number of items that follow; it returns at most longest.
 func count(b []byte) int { return int(min(le.Uint32(b), longest)) }
 
-// pass leaves out a counted array of items of that size.
+// pass skips a counted array of items of this size.
 func pass(b []byte, size int) (rest []byte, ok bool) {
 	if len(b) < 4 {
 		return nil, false
@@ -123,7 +123,7 @@ func (s *scanner) children(b []byte) (rest []byte, ok bool) {
 	return rest, true
 }
 
-// list reads transactions into memory that is used again for each record.
+// list reads transactions into memory that is reused for each record.
 func (s *scanner) list(which int, b []byte) []uint64 {
 	out := s.lists[which][:0]
 	for ; len(b) >= 4; b = b[4:] {
@@ -136,8 +136,8 @@ func (s *scanner) list(which int, b []byte) []uint64 {
 	return out
 }
 
-// prepare reads the header of a transaction that is prepared for two-phase commit
-// (xl_xact_prepare), and the subtransactions behind it and the transaction's name.
+// prepare reads the header of a transaction prepared for two-phase commit (xl_xact_prepare), and
+// the subtransactions and the transaction's name after it.
 func (s *scanner) prepare(main []byte) bool {
 	header, name := 64, 46
 	if s.major >= 15 { // numbers of dropped statistics
@@ -157,8 +157,8 @@ func (s *scanner) prepare(main []byte) bool {
 	return true
 }
 
-// running reads the list of open transactions (xl_running_xacts), if it has those below
-// others too, which it leaves out when there are too many.
+// running reads the list of open transactions (xl_running_xacts), if it includes the
+// subtransactions; the server leaves these out when there are too many.
 func (s *scanner) running(main []byte) bool {
 	if len(main) < 24 {
 		return false
@@ -177,8 +177,8 @@ func (s *scanner) running(main []byte) bool {
 // Values of wal_level.
 const levelMinimal = 0
 
-// control reads records of checkpoints and of settings, and those that have a time. end is
-// where the record ends.
+// control reads records of checkpoints and of settings, and those with a time. end is where the
+// record ends.
 func (s *scanner) control(kind byte, end uint64, main []byte) bool {
 	switch kind {
 	case xlogShutdown, xlogOnline:
@@ -189,7 +189,7 @@ func (s *scanner) control(kind byte, end uint64, main []byte) bool {
 		if s.major >= 17 && le.Uint32(main[20:]) == levelMinimal {
 			s.minimal = true
 		}
-		if kind == xlogShutdown { // the time is of the checkpoint's beginning: here no other record came since
+		if kind == xlogShutdown { // the time is when the checkpoint began: at a shutdown no other record came since
 			s.rec.Time = int64(le.Uint64(main[64:])) * 1e6
 		}
 	case xlogParameters:

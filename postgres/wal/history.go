@@ -8,14 +8,14 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// HistoryName is the name of the file that has a timeline's history.
+// HistoryName returns the name of a timeline's history file.
 func HistoryName(timeline uint32) string { return fmt.Sprintf("%08X.history", timeline) }
 
-// ParseHistory reads a timeline's history: the timelines before it, in their order, and the
-// place at which each was left.
+// ParseHistory reads a timeline's history: the timelines before it, in order, and the position at
+// which each was left.
 func ParseHistory(text string) (left []tidemark.LogPlace, err error) {
 	for line := range strings.Lines(text) {
-		words := strings.Fields(line) // number, place, reason
+		words := strings.Fields(line) // number, position, reason
 		if len(words) < 2 || strings.HasPrefix(words[0], "#") {
 			continue
 		}

@@ -8,7 +8,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A server that crashed within a record begins the next page anew, and says so in its header.
+// TestOverwrittenRecord: a server that crashed within a record starts over on the next page, and
+// says so in the page's header.
 func TestOverwrittenRecord(t *testing.T) {
 	w := newBook(1)
 	w.fill(1, 3*testPage-5000)
@@ -31,7 +32,7 @@ func TestOverwrittenRecord(t *testing.T) {
 	}
 }
 
-// After a switch the rest of the segment is empty, and need not be in the file.
+// TestSwitch: after a switch the rest of the segment is empty, and may be missing from the file.
 func TestSwitch(t *testing.T) {
 	w := newBook(1)
 	w.fill(1, 3*testPage)
@@ -54,7 +55,8 @@ func TestSwitch(t *testing.T) {
 	}
 }
 
-// Commits and aborts have parts in an order; what is wanted of them stands behind others.
+// TestEndOfTransaction: commits and aborts have optional parts in a fixed order; the parts used
+// here follow others.
 func TestEndOfTransaction(t *testing.T) {
 	parts := func(major int, prepared bool) []byte {
 		b := le.AppendUint64(nil, 1_000_000)
@@ -101,7 +103,8 @@ func TestEndOfTransaction(t *testing.T) {
 	}
 }
 
-// Records that are shorter than what they say they have are damage, though their checksum is right.
+// TestShortRecords: records shorter than their contents require are damage, even with a correct
+// checksum.
 func TestShortRecords(t *testing.T) {
 	many := append(le.AppendUint32(make([]byte, 8), moreChildren), 0xff, 0xff, 0xff, 0xff)
 	for what, put := range map[string]func(*book){
@@ -146,7 +149,7 @@ func TestMinimalAndExtensions(t *testing.T) {
 	}
 }
 
-// A stream that comes in pieces of any size is the log that the files are.
+// TestStreamIsTheFiles: a stream that arrives in pieces of any size is read like the files.
 func TestStreamIsTheFiles(t *testing.T) {
 	w := five()
 	want := mustScan(t, w.save(t, t.TempDir())...)
@@ -177,7 +180,7 @@ func TestStreamIsTheFiles(t *testing.T) {
 	}
 }
 
-// A record that has been read takes no memory.
+// TestNoAllocationPerRecord: reading a record allocates no memory.
 func TestNoAllocationPerRecord(t *testing.T) {
 	w := five()
 	page := w.b[:testSegment]
@@ -198,7 +201,7 @@ func TestNoAllocationPerRecord(t *testing.T) {
 	}
 }
 
-// Whatever the bytes are, a scan ends, and what it has emitted lies in the log, in order.
+// FuzzScan: a scan of any bytes ends, and the records that it emitted are within the log, in order.
 func FuzzScan(f *testing.F) {
 	w := newBook(1)
 	w.fill(1, testPage)
@@ -217,7 +220,7 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// The same with records whose checksum is right, whatever is in them.
+// FuzzRecord: the same for records with a correct checksum and any contents.
 func FuzzRecord(f *testing.F) {
 	f.Add(uint8(rmXact), uint8(xactCommit|xactHasMore), []byte{idMainShort, 12, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 0, 0})
 	f.Add(uint8(10), uint8(0), []byte{0, blockImage, 0, 0, 0, 0, 0, 0, imageHole | 4, 9, 9, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4})
