@@ -8,9 +8,9 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// alter gives the table as an ALTER TABLE leaves it; l stands after the table's
-// name. False if a clause is not understood. The table itself is not changed,
-// because pieces that went before may still be converted with it.
+// alter returns the table after an ALTER TABLE; l is positioned after the table's name. False if a
+// clause is not understood. The table itself is not changed, because earlier pieces may still be
+// converted with it.
 func alter(t *tidemark.Table, l *sqltext.Reader, ses *Session) (*tidemark.Table, bool) {
 	copied := *t
 	copied.Columns = slices.Clone(t.Columns)

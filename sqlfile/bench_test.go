@@ -14,8 +14,8 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// wiki makes a dump shaped like Wikipedia's page table: few long statements,
-// short strings, many numbers.
+// wiki creates a dump shaped like Wikipedia's page table: few long statements, short strings, many
+// numbers.
 func wiki(size int) []byte {
 	var b bytes.Buffer
 	b.WriteString("CREATE TABLE `page` (\n  `page_id` int(8) unsigned NOT NULL AUTO_INCREMENT,\n  `page_namespace` int(11) NOT NULL DEFAULT 0,\n" +
@@ -37,7 +37,7 @@ func wiki(size int) []byte {
 	return b.Bytes()
 }
 
-// shop makes a dump of an application's table: decimals, dates, text of some length.
+// shop creates a dump of an application's table: decimals, dates, text of medium length.
 func shop(size int, perStatement int) []byte {
 	var b bytes.Buffer
 	b.WriteString("CREATE TABLE `orders` (\n  `id` bigint(20) NOT NULL AUTO_INCREMENT,\n  `customer` int(11) NOT NULL,\n  `at` datetime NOT NULL,\n  `amount` decimal(12,2) DEFAULT NULL,\n" +

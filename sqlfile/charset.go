@@ -2,8 +2,8 @@ package sqlfile
 
 import "strings"
 
-// charsetName gives the one name that a character set has here: all of UTF-8 is
-// utf8mb4, because the bytes are the same.
+// charsetName returns the canonical name of a character set: all of UTF-8 is utf8mb4, because the
+// bytes are the same.
 func charsetName(name string) string {
 	switch name {
 	case "utf8", "utf8mb3", "ascii": // ASCII is UTF-8 already
@@ -12,8 +12,8 @@ func charsetName(name string) string {
 	return name
 }
 
-// trap reports whether a second byte of this character set can be a backslash or
-// a quote, so that its strings cannot be read byte by byte.
+// trap reports whether a second byte of this character set can be a backslash or a quote, so that
+// its strings cannot be read byte by byte.
 func trap(charset string) bool {
 	switch charset {
 	case "sjis", "cp932", "gbk", "gb18030", "big5", "ucs2", "utf16", "utf16le", "utf32":
@@ -22,7 +22,7 @@ func trap(charset string) bool {
 	return false
 }
 
-// charsetOf gives the character set that a collation belongs to.
+// charsetOf returns the character set that a collation belongs to.
 func charsetOf(collation string) string {
 	if collation == "binary" {
 		return collation

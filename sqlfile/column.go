@@ -10,8 +10,7 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// column reads a column definition. With replace >= 0 it takes the place of that
-// column, else it is added.
+// column reads a column definition. With replace >= 0 it replaces that column, else it is added.
 func (p *ddl) column(replace int) bool {
 	name, ok := p.name()
 	if !ok || name == "" {
@@ -33,7 +32,7 @@ func (p *ddl) column(replace int) bool {
 	return true
 }
 
-// columnType reads the type and what belongs to its spelling.
+// columnType reads the type and its modifiers.
 func (p *ddl) columnType(c *tidemark.Column) bool {
 	t := p.Next()
 	if t.Kind != sqltext.Word {
@@ -86,8 +85,8 @@ func (p *ddl) columnType(c *tidemark.Column) bool {
 	return true
 }
 
-// arguments reads what stands in the parentheses of a type; labels are written
-// with doubled quotes only, as information_schema has them.
+// arguments reads the parentheses of a type; labels are written with doubled quotes only, as
+// information_schema has them.
 func (p *ddl) arguments(b *strings.Builder) bool {
 	b.WriteByte('(')
 	for {
@@ -105,7 +104,7 @@ func (p *ddl) arguments(b *strings.Builder) bool {
 	}
 }
 
-// unique adds the index that UNIQUE in a column definition makes.
+// unique adds the index that UNIQUE in a column definition creates.
 func (p *ddl) unique(column string) {
 	p.t.Indexes = append(p.t.Indexes, tidemark.Index{Name: p.keyName(column), Unique: true, Parts: []tidemark.IndexPart{{Column: column}}})
 }
@@ -175,7 +174,7 @@ func (p *ddl) attribute(c *tidemark.Column, t sqltext.Token) bool {
 	case t.Is("FIRST"):
 	case t.Is("AFTER"):
 		p.Next()
-	case t.Is("("): // of an attribute that means nothing here
+	case t.Is("("): // of an attribute that is ignored here
 		_, ok := p.Close()
 		return ok
 	}
@@ -329,7 +328,8 @@ func (p *ddl) defaultExpression(c *tidemark.Column, start, end int) bool {
 	return ok
 }
 
-// expression gives the SQL between two places of the text; false where it is longer than any server takes.
+// expression returns the SQL between two offsets of the text; false if it is longer than any server
+// accepts.
 func (p *ddl) expression(start, end int) (string, bool) {
 	sql := p.Squeeze(start, end)
 	if len(sql) > tidemark.MaxExpression {
@@ -339,7 +339,7 @@ func (p *ddl) expression(start, end int) (string, bool) {
 	return sql, true
 }
 
-// canonicalDefault gives a literal default as the canonical text of its type.
+// canonicalDefault converts a literal default to the canonical text of its type.
 func canonicalDefault(s string, t *tidemark.Type) string {
 	switch {
 	case t.Kind == tidemark.Bit:

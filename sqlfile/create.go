@@ -15,15 +15,15 @@ import (
 type ddl struct {
 	*sqltext.Reader
 	t      *tidemark.Table
-	checks int    // so far, for their names
-	keys   int    // foreign ones, the same
-	why    string // it is refused, where that is not the text's form
+	checks int    // count so far, for their names
+	keys   int    // count of foreign keys so far, for their names
+	why    string // why it is refused, if not for its syntax
 }
 
-// ParseCreateTable reads a CREATE TABLE statement of MySQL or MariaDB as the
-// session would. What it has no word for is left out of the Table, not refused;
-// a statement that defines no columns (LIKE, AS SELECT) or cannot be read is an
-// Error of Kind Unsupported; one beyond what any server takes, of Kind BadInput.
+// ParseCreateTable parses a CREATE TABLE statement of MySQL or MariaDB as the session would. What
+// Table cannot express is left out, not refused. A statement that defines no columns (LIKE, AS
+// SELECT) or cannot be parsed is an Error of Kind Unsupported; one beyond what any server accepts,
+// of Kind BadInput.
 func ParseCreateTable(text []byte, ses *Session) (*tidemark.Table, error) {
 	text = ses.utf8(text)
 	p := &ddl{Reader: ses.reader(text), t: &tidemark.Table{Rows: -1}}
@@ -66,7 +66,7 @@ func (p *ddl) refuse(what string) error {
 	return &tidemark.Error{Kind: tidemark.Unsupported, Op: "read", Object: "CREATE TABLE " + p.t.String(), Err: errors.New(what), Hint: "Take the table's shape from a server: create the table on the target first and load into it."}
 }
 
-// utf8 gives text of the session's character set in UTF-8.
+// utf8 converts text from the session's character set to UTF-8.
 func (s *Session) utf8(text []byte) []byte {
 	r, ok := charset.New(s.Charset, charset.UTF8)
 	if r == nil || !ok {
@@ -82,7 +82,7 @@ func (s *Session) utf8(text []byte) []byte {
 // name reads a name.
 func (p *ddl) name() (string, bool) { return p.Ident(p.Next()) }
 
-// tableName reads a table's name, with its database or without.
+// tableName reads a table's name, with or without its database.
 func (p *ddl) tableName(id *tidemark.TableID) bool {
 	name, ok := p.name()
 	if ok && p.Accept(".") {
@@ -93,8 +93,7 @@ func (p *ddl) tableName(id *tidemark.TableID) bool {
 	return ok
 }
 
-// definition reads a column, key or constraint, up to the comma or parenthesis
-// after it.
+// definition reads a column, key or constraint, up to the comma or parenthesis after it.
 func (p *ddl) definition() bool {
 	switch is, name := p.Definition(); is {
 	case sqltext.PrimaryKey:
@@ -120,7 +119,7 @@ func (p *ddl) definition() bool {
 	return p.column(-1)
 }
 
-// skipRest passes over what remains of a definition.
+// skipRest skips what remains of a definition.
 func (p *ddl) skipRest() bool {
 	for {
 		switch t := p.Peek(); {
@@ -139,7 +138,7 @@ func (p *ddl) skipRest() bool {
 	}
 }
 
-// key reads an index, which may have no name.
+// key reads an index, which may be unnamed.
 func (p *ddl) key(x tidemark.Index) bool {
 	if !p.index(&x) {
 		return false
@@ -155,8 +154,8 @@ func (p *ddl) key(x tidemark.Index) bool {
 	return true
 }
 
-// keyName gives the name that the server gives an index without one: that of its
-// first column, numbered if it is taken.
+// keyName returns the name that the server gives an unnamed index: that of its first column,
+// numbered if it is taken.
 func (p *ddl) keyName(column string) string {
 	if column == "" {
 		column = "functional_index"
@@ -229,7 +228,7 @@ func (p *ddl) part() (x tidemark.IndexPart, ok bool) {
 		}
 	} else if x.Column, ok = p.name(); !ok {
 		return x, false
-	} else if p.Accept("WITHOUT", "OVERLAPS") { // MariaDB: it is a period's name
+	} else if p.Accept("WITHOUT", "OVERLAPS") { // MariaDB: name of a period
 		x.Expr, x.Column = inBackticks(x.Column)+" WITHOUT OVERLAPS", ""
 	}
 	if p.Accept("(") {
@@ -329,7 +328,7 @@ func (p *ddl) options() {
 	}
 }
 
-// option takes one table option if it is one of those that matter.
+// option applies one table option if it is relevant.
 func (p *ddl) option(t sqltext.Token) bool {
 	value := func() string {
 		p.Accept("=")
@@ -358,7 +357,7 @@ func (p *ddl) option(t sqltext.Token) bool {
 	return true
 }
 
-// settle gives columns what depends on the whole statement: the table's character
+// settle sets the attributes of columns that depend on the whole statement: the table's character
 // set, NOT NULL from the primary key.
 func (p *ddl) settle() {
 	if p.t.Charset == "" && p.t.Collation != "" {
@@ -380,7 +379,7 @@ func (p *ddl) settle() {
 func (p *ddl) settleColumn(c *tidemark.Column) {
 	t := &c.Type
 	if d := c.Default; d != nil && d.Kind == tidemark.Literal {
-		c.Default = &tidemark.Default{Kind: d.Kind, Text: canonicalDefault(d.Text, t)} // the old one may be another table's too
+		c.Default = &tidemark.Default{Kind: d.Kind, Text: canonicalDefault(d.Text, t)} // a copy, because another table may share the old one
 	}
 	switch t.Kind {
 	case tidemark.Char, tidemark.Varchar, tidemark.Text, tidemark.Enum, tidemark.Set:

@@ -89,14 +89,14 @@ func TestParseCreateTable(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	// MariaDB takes /*!50700 to /*!99999 for MySQL's alone.
+	// MariaDB treats /*!50700 to /*!99999 as MySQL's only.
 	maria, err := ParseCreateTable([]byte(orders), &Session{Charset: "utf8mb4", Server: sqltext.Server{MariaDB: true, Version: 101114}})
 	if err != nil || maria.Column("u").Invisible {
 		t.Errorf("on MariaDB: %v", err)
 	}
 }
 
-// MariaDB writes these; vector is no reserved word.
+// MariaDB writes these; vector is not a reserved word.
 func TestKeysOfMariaDB(t *testing.T) {
 	got, err := ParseCreateTable([]byte("CREATE TABLE `a` (\n  `vector` vector(3) NOT NULL,\n  VECTOR KEY `v` (`vector`) `M`=6 `DISTANCE`=euclidean,\n"+
 		"  `s` date NOT NULL,\n  `e` date NOT NULL,\n  UNIQUE KEY `u` (`p` WITHOUT OVERLAPS),\n  PERIOD FOR `p` (`s`, `e`)\n)"), &Session{})
@@ -185,7 +185,7 @@ func TestSession(t *testing.T) {
 	}
 }
 
-// What each statement of a dump is.
+// The kind of each statement of a dump.
 func TestKinds(t *testing.T) {
 	for text, want := range map[string]string{
 		"/*!50001 CREATE ALGORITHM=UNDEFINED */\n/*!50013 DEFINER=`a`@`%` SQL SECURITY DEFINER */\n/*!50001 VIEW `v` AS select 1 */;": "view v",

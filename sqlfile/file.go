@@ -15,20 +15,20 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/crash"
 )
 
-// A File is a dump file that is unpacked while it is read.
+// A File is a dump file that is decompressed as it is read.
 type File struct {
 	Name   string // for messages
 	size   int64
 	packed atomic.Int64 // bytes taken from disk
-	plain  atomic.Int64 // bytes handed out
+	plain  atomic.Int64 // bytes returned by Read
 	r      io.Reader
 	close  []func() error
 }
 
-// Open opens a dump file: a path, file:PATH, or "-" for standard input. What the
-// file is, is found from its first bytes: plain text, gzip, zstd or bzip2.
-// Errors are of Kind NotFound (no such file), Forbidden (may not be read),
-// BadInput (not a text file; UTF-16) or Unsupported (archives, pg_dump's own formats).
+// Open opens a dump file: a path, file:PATH, or "-" for standard input. The first bytes determine
+// the kind of file: plain text, gzip, zstd or bzip2. Errors are of Kind NotFound (no such file),
+// Forbidden (no permission to read), BadInput (not a text file; UTF-16) or Unsupported (archives,
+// pg_dump's own formats).
 func Open(path string) (*File, error) {
 	path = local(path)
 	if path == "-" {
@@ -59,16 +59,16 @@ func Open(path string) (*File, error) {
 	return f, nil
 }
 
-// Size gives the bytes on disk, packed as they are; -1 where that is not known.
+// Size returns the bytes on disk, compressed as they are; -1 if unknown.
 func (f *File) Size() int64 { return f.size }
 
-// Offset gives the bytes of Size that were read so far. Any goroutine may ask.
+// Offset returns how many bytes of Size were read so far. Any goroutine may call it.
 func (f *File) Offset() int64 { return f.packed.Load() }
 
-// Unpacked gives the bytes of SQL text that Read has handed out so far.
+// Unpacked returns how many bytes of SQL text Read has returned so far.
 func (f *File) Unpacked() int64 { return f.plain.Load() }
 
-// Read reads SQL text. Damage in a packed file is an Error of Kind BadInput.
+// Read reads SQL text. Damage in a compressed file is an Error of Kind BadInput.
 func (f *File) Read(p []byte) (int, error) {
 	n, err := f.r.Read(p)
 	f.plain.Add(int64(n))
@@ -83,7 +83,7 @@ func (f *File) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Close stops unpacking and closes the file.
+// Close stops decompression and closes the file.
 func (f *File) Close() error {
 	var first error
 	for i := len(f.close) - 1; i >= 0; i-- {
@@ -95,7 +95,7 @@ func (f *File) Close() error {
 	return first
 }
 
-// counted counts what is read through it.
+// A counted counts the bytes that are read through it.
 type counted struct {
 	r io.Reader
 	n *atomic.Int64
@@ -107,7 +107,7 @@ func (c counted) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// A magic is how a kind of file begins that cannot be read.
+// A magic is the beginning of a kind of file that cannot be read.
 type magic struct {
 	at   int
 	is   string
@@ -142,7 +142,7 @@ func refuse(name string, head []byte) error {
 	return nil
 }
 
-// detect looks at the first bytes and sets up what unpacks the file.
+// detect inspects the first bytes and sets up decompression.
 func (f *File) detect(in io.Reader) error {
 	in = counted{in, &f.packed}
 	br := bufio.NewReaderSize(in, 512)
@@ -172,7 +172,7 @@ func (f *File) detect(in io.Reader) error {
 	return nil
 }
 
-// ahead unpacks in a goroutine of its own, a few blocks ahead of who reads it.
+// An ahead decompresses in its own goroutine, a few blocks ahead of the reader.
 type ahead struct {
 	full  chan chunk
 	empty chan []byte
@@ -182,7 +182,7 @@ type ahead struct {
 	at    int
 }
 
-// chunk is unpacked bytes, and the error that came after them.
+// A chunk is decompressed bytes, and the error that followed them.
 type chunk struct {
 	b   []byte
 	err error
@@ -250,8 +250,8 @@ func (a *ahead) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// stop ends the goroutine. It does not wait: a read from a terminal or a pipe may
-// never return, and the goroutine touches nothing but its own blocks.
+// stop ends the goroutine. It does not wait: a read from a terminal or a pipe may never return, and
+// the goroutine touches only its own blocks.
 func (a *ahead) stop() error {
 	a.once.Do(func() { close(a.quit) })
 	return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// The places of a dump file where SQL stands.
+// hostilePlaces are the places of a dump file where SQL occurs.
 var hostilePlaces = []string{
 	"%", "CREATE TABLE t (a int DEFAULT %);\n", "CREATE TABLE t (a int DEFAULT (%));\n", "CREATE TABLE t (a int GENERATED ALWAYS AS (%));\n", "CREATE TABLE t (a int CHECK (%));\n",
 	"CREATE TABLE t (a int, KEY ((%)));\n", "CREATE TABLE t (a enum(%));\n", "CREATE TABLE t (a int COMMENT %);\n", "CREATE TABLE t (a int) PARTITION BY HASH (%);\n", "CREATE TABLE t (a int, %);\n",
@@ -15,7 +15,7 @@ var hostilePlaces = []string{
 	"-- PostgreSQL database dump\nCREATE TABLE t (a int DEFAULT %);\n", "--\n-- PostgreSQL database dump\n--\nCOPY t (a) FROM stdin;\n%\n\\.\n",
 }
 
-// No text of a file makes its reader run for longer than its length asks for, nor out of its stack.
+// No text makes its reader run longer than its length justifies, nor overflow its stack.
 func TestHostileFiles(t *testing.T) {
 	t.Parallel()
 	for _, place := range hostilePlaces {

@@ -11,7 +11,7 @@ const (
 	closed       // )
 	slash        // / may begin a comment
 	dash         // - may begin a comment
-	hash         // # begins one
+	hash         // # begins a comment
 	semi         // ;
 	dollar       // $ may begin a PostgreSQL string
 	other        // first byte of the current delimiter
@@ -28,8 +28,7 @@ var word = func() (w [256]bool) {
 	return w
 }()
 
-// blank skips spaces and comments from d[i] on. ok is false if d ends before
-// anything else was found.
+// blank skips spaces and comments from d[i] on. ok is false if d ends before anything else.
 func blank(d []byte, i int) (int, bool) {
 	for i < len(d) {
 		if sqltext.IsSpace(d[i]) {

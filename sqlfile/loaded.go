@@ -6,24 +6,24 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A Loaded turns LOAD DATA text, as a logical backup has it, into COPY text. It writes the rows as
-// the tuples of an INSERT in a dump whose bytes are each column's own, and a Converter does the rest:
-// so a value becomes what it would have become by way of a dump file.
+// A Loaded converts LOAD DATA text, as a logical backup has it, to COPY text. It writes the rows
+// like the tuples of an INSERT in a dump whose bytes are in each column's own character set, and a
+// Converter does the rest: so a value is converted exactly as from a dump file.
 type Loaded struct {
 	c      *Converter
 	rng    *tidemark.Range
 	emit   func(*tidemark.Batch) error
 	t      Tuples
-	ranks  []bool // columns of which "0" is no label but a number
+	ranks  []bool // columns in which "0" is a number and not a label
 	sql    []byte // tuples
-	held   []byte // the beginning of a value, of which more has to be seen
+	held   []byte // the beginning of a value that needs more bytes
 	col    int
 	inside bool // a string is open
 	out    *tidemark.Batch
 }
 
-// NewLoaded makes a Loaded for one range of a move, whose columns are the text's. emit takes batches
-// of COPY text.
+// NewLoaded creates a Loaded for one range of a move, whose columns are the text's. emit receives
+// batches of COPY text.
 func NewLoaded(m *tidemark.Move, r *tidemark.Range, opt ConvertOptions, emit func(*tidemark.Batch) error) *Loaded {
 	l := &Loaded{c: NewConverter(m, tidemark.CopyText, opt), rng: r, emit: emit}
 	l.t = Tuples{Table: m.From.TableID, Columns: m.Source, Verb: "INSERT", File: "backup", Session: &Session{Charset: "binary", TimeZone: "+00:00"}}
@@ -33,7 +33,7 @@ func NewLoaded(m *tidemark.Move, r *tidemark.Range, opt ConvertOptions, emit fun
 	return l
 }
 
-// Put takes the next batch, and releases it.
+// Put converts the next batch, and releases it.
 func (l *Loaded) Put(b *tidemark.Batch) error {
 	l.sql = l.sql[:0]
 	l.rows(b.Data)
@@ -65,7 +65,7 @@ func (l *Loaded) Put(b *tidemark.Batch) error {
 	return l.emit(out)
 }
 
-// rows writes the text of rows, or of what of a long one is here, as tuples.
+// rows writes the text of rows, or the available part of a long one, as tuples.
 func (l *Loaded) rows(data []byte) {
 	if len(l.held) > 0 {
 		data = append(l.held, data...)
@@ -86,7 +86,7 @@ func (l *Loaded) rows(data []byte) {
 	}
 }
 
-// begin writes what stands before a value.
+// begin writes what precedes a value.
 func (l *Loaded) begin() {
 	if l.col == 0 {
 		l.sql = append(l.sql, '(')
@@ -114,7 +114,7 @@ func (l *Loaded) value(v []byte) {
 	l.inside = false
 }
 
-// part writes the beginning of a value, or more of it. An escape stays whole.
+// part writes the beginning of a value, or more of it. An escape is never split.
 func (l *Loaded) part(v []byte) {
 	slashes := 0
 	for slashes < len(v) && v[len(v)-1-slashes] == '\\' {
@@ -139,7 +139,7 @@ func (l *Loaded) part(v []byte) {
 	l.quoted(v)
 }
 
-// quoted writes the inside of a string: LOAD DATA's escapes are those of strings.
+// quoted writes the content of a string: LOAD DATA's escapes are those of strings.
 func (l *Loaded) quoted(v []byte) {
 	for {
 		n := bytes.IndexByte(v, '\'')

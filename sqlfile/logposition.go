@@ -8,13 +8,13 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// A logPosition is what a dump says of where in its server's log it was made: mysqldump with --source-data or
-// --master-data, and with GTIDs; mariadb-dump with --master-data and --gtid.
+// A logPosition is the position in the server's log that a dump records: mysqldump with
+// --source-data or --master-data, and with GTIDs; mariadb-dump with --master-data and --gtid.
 type logPosition struct {
 	file    string // "" unknown
 	offset  uint64
-	gtids   string // set of MySQL, or position of MariaDB, as it stands there without spaces
-	primary bool   // it is of the log of the server that the dumped one replicates from
+	gtids   string // GTID set of MySQL, or GTID position of MariaDB, as in the dump without spaces
+	primary bool   // it refers to the log of the server that the dumped one replicates from
 }
 
 var (
@@ -24,7 +24,7 @@ var (
 	oneDomain    = regexp.MustCompile(`^\d+-\d+-\d+$`)
 )
 
-// read takes in a comment line, or a statement about replication.
+// read processes a comment line, or a statement about replication.
 func (p *logPosition) read(text string) {
 	if strings.Contains(text, "(the master of this slave)") || strings.Contains(text, "(the source of this replica)") {
 		p.primary = true
@@ -39,7 +39,7 @@ func (p *logPosition) read(text string) {
 	}
 }
 
-// from is what replicate --from takes to continue from there; "" where it takes nothing of the kind.
+// from returns the value for replicate --from to continue from there; "" if there is none.
 func (p *logPosition) from() string {
 	if p.file != "" {
 		return p.file + ":" + strconv.FormatUint(p.offset, 10)
@@ -57,7 +57,7 @@ func (p *logPosition) from() string {
 	return ""
 }
 
-// findings says where a stream can continue.
+// findings reports where a stream can continue.
 func (p *logPosition) findings() []tidemark.Finding {
 	if p.file == "" && p.gtids == "" {
 		return nil

@@ -2,7 +2,7 @@ package sqlfile
 
 import "testing"
 
-// What comments and statements say of the log, and what replicate --from takes of it.
+// What comments and statements say about the log, and what replicate --from uses of it.
 func TestLogPosition(t *testing.T) {
 	const id, other = "3E11FA47-71CA-11E1-9E33-C80AA9429562", "4e11fa47-71ca-11e1-9e33-c80aa9429562"
 	for _, c := range []struct{ text, from string }{

@@ -10,29 +10,31 @@ import (
 	"github.com/tidemarkdb/tidemark"
 )
 
-// mydumper's folder has a file for each thing:
+// mydumper's folder has these files:
 //
 //	metadata                          where in the server's log the dump was made; metadata.partial until it is whole
 //	DB-schema-create.sql              CREATE DATABASE
-//	DB.TABLE-schema.sql               CREATE TABLE; of a view, a table that stands for it
-//	DB.TABLE.sql, DB.TABLE.00001.sql  rows, of which the file says the table and not the database
+//	DB.TABLE-schema.sql               CREATE TABLE; for a view, a placeholder table
+//	DB.TABLE.sql, DB.TABLE.00001.sql  rows, whose text names the table and not the database
 //	DB.SEQUENCE-schema-sequence.sql   CREATE SEQUENCE
 //	DB-schema-post.sql                routines and events
 //	DB.VIEW-schema-view.sql           DROP and CREATE VIEW
 //	DB.TABLE-schema-triggers.sql      triggers
 //
-// each perhaps packed. Statements end with a semicolon at the end of a line; in bodies mydumper writes a blank between
-// the two. Names of files may be other than those of databases and tables, which stand in the text then.
+// Each may be compressed. Statements end with a semicolon at the end of a line; in bodies mydumper
+// writes a blank between the two. File names may differ from the names of databases and tables,
+// which are then in the text.
 
-// Kinds of files, in the order in which they are read. Views stand behind the functions that they may call.
+// dumperKinds are the kinds of files in reading order. Views follow the functions that they may
+// call.
 var dumperKinds = []string{"-schema-create", "-schema-sequence", "-schema", "", "-schema-post", "-schema-view", "-schema-triggers"}
 
 const (
-	tableFile = 2 // of dumperKinds
+	tableFile = 2 // index in dumperKinds
 	rowsFile  = 3
 )
 
-// isMydumper reports whether the folder is one of mydumper.
+// isMydumper reports whether mydumper wrote the folder.
 func (f *folder) isMydumper() bool {
 	for _, name := range f.names {
 		if base, sql := stem(name); sql && strings.HasSuffix(base, dumperKinds[0]) {
@@ -75,7 +77,7 @@ func (f *folder) mydumper() (*parts, error) {
 			base, _ := stem(name)
 			base = strings.TrimSuffix(base, kind)
 			if i == tableFile && views[base] {
-				continue // which stands for a view
+				continue // the placeholder of a view
 			}
 			it := f.part(name)
 			it.database, it.ends, it.rows = databaseOf(base, databases), ";\n", i <= rowsFile
@@ -95,7 +97,7 @@ func (f *folder) mydumper() (*parts, error) {
 	return p, f.origin(p)
 }
 
-// dumperKind gives what the name of a file of mydumper ends with.
+// dumperKind returns the kind at the end of a mydumper file's name.
 func dumperKind(base string) string {
 	for _, kind := range dumperKinds {
 		if kind != "" && strings.HasSuffix(base, kind) {
@@ -107,7 +109,7 @@ func dumperKind(base string) string {
 
 var createdDatabase = regexp.MustCompile("(?is)CREATE\\s+(?:DATABASE|SCHEMA)\\s+(?:/\\*.*?\\*/\\s*)?(?:IF\\s+NOT\\s+EXISTS\\s+)?`((?:[^`]|``)+)`")
 
-// databases gives the databases by what names of files begin with.
+// databases returns the databases by the prefixes of file names.
 func (f *folder) databases(creates []string) (map[string]string, error) {
 	out := map[string]string{}
 	for _, name := range creates {
@@ -125,8 +127,8 @@ func (f *folder) databases(creates []string) (map[string]string, error) {
 	return out, nil
 }
 
-// databaseOf gives the database of a file: the longest whose name it begins with, before a dot; else what stands before
-// the first dot.
+// databaseOf returns the database of a file: the longest name that it begins with, followed by a
+// dot; else the text before the first dot.
 func databaseOf(base string, databases map[string]string) string {
 	if name, ok := databases[base]; ok {
 		return name
@@ -143,7 +145,8 @@ func databaseOf(base string, databases map[string]string) string {
 	return name
 }
 
-// origin reads the log position from metadata, and guesses the kind of server, which mydumper does not say.
+// origin reads the log position from metadata, and guesses the kind of server, which mydumper does
+// not record.
 func (f *folder) origin(p *parts) error {
 	text, err := beginning(filepath.Join(f.dir, "metadata"))
 	if err != nil {
@@ -178,8 +181,8 @@ var (
 	metadataLine     = regexp.MustCompile(`(?i)^#?\s*(log|file|source_log_file|pos|position|source_log_pos|gtid|executed_gtid_set)\s*[:=]\s*"?([^"]*)"?$`)
 )
 
-// metadataPosition reads the file metadata in its two forms: lines below SHOW MASTER STATUS, and since 0.14 sections, of
-// which [master] or [source] is the dumped server's own.
+// metadataPosition parses the file metadata in its two forms: lines below SHOW MASTER STATUS, and
+// since 0.14 sections, of which [master] or [source] is the dumped server's own.
 func metadataPosition(text string) logPosition {
 	var out logPosition
 	own, gtids := false, false
@@ -195,7 +198,7 @@ func metadataPosition(text string) logPosition {
 		}
 		m := metadataLine.FindStringSubmatch(line)
 		if m == nil {
-			if gtids && strings.HasSuffix(out.gtids, ",") { // a set of MySQL may take several lines
+			if gtids && strings.HasSuffix(out.gtids, ",") { // a set of MySQL may span several lines
 				out.gtids += strings.Join(strings.Fields(strings.Trim(line, `"`)), "")
 			}
 			continue

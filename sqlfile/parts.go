@@ -13,26 +13,27 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/archive"
 )
 
-// A part is one file of those that make up a script.
+// A part is one file of a script.
 type part struct {
 	path     string
 	size     int64  // on disk; -1 unknown
-	database string // that the names in it are in, as long as it says no other one; "" unknown
-	ends     string // what ends its statements; "" is a semicolon
-	rows     bool   // it has rows and what they need, and its SETs are for these alone
+	database string // of unqualified names, until the file names another one; "" unknown
+	ends     string // the delimiter of its statements; "" is a semicolon
+	rows     bool   // it has rows and what they need, and its SETs apply only to them
 }
 
-// parts are the files of a script, in their order.
+// parts are the files of a script, in order.
 type parts struct {
 	name     string // for messages
 	list     []part
-	defined  int // the list's first part behind which no table is defined; len(list) where only reading tells
+	defined  int // index of the first part after the last that defines a table; len(list) if only reading tells
 	server   string
 	position logPosition
 	findings []tidemark.Finding
 }
 
-// partsOf finds what a source of dump files is: a file, a list of them with commas between, or a folder; see OpenScript.
+// partsOf finds the files of a source: a file, a list separated by commas, or a folder; see
+// OpenScript.
 func partsOf(path string) (*parts, error) {
 	path = local(path)
 	st, err := os.Stat(path)
@@ -47,7 +48,7 @@ func partsOf(path string) (*parts, error) {
 	return nil, archive.OpenError(path, err)
 }
 
-// local gives the path of a file: URL.
+// local returns the path of a file: URL.
 func local(path string) string {
 	path = strings.TrimPrefix(path, "file:")
 	if strings.HasPrefix(path, "//") { // file:///dir/x.sql
@@ -56,7 +57,8 @@ func local(path string) string {
 	return path
 }
 
-// listedParts are files one after the other, as if their text were one file's, but for what their SETs have set.
+// listedParts returns files to read one after the other, as if their text were in one file, except
+// that each file's SETs apply only to itself.
 func listedParts(paths []string) (*parts, error) {
 	p := &parts{name: fmt.Sprintf("%d files", len(paths)), defined: len(paths)}
 	for _, path := range paths {
@@ -73,10 +75,10 @@ func listedParts(paths []string) (*parts, error) {
 	return p, nil
 }
 
-// packings end the names of files that are unpacked.
+// packings are the file name endings of supported compressions.
 var packings = []string{"", ".gz", ".zst", ".bz2"}
 
-// stem gives a file's name without .sql and what it is packed with; ok says that it is SQL.
+// stem strips .sql and the ending of its compression from a file's name; ok means that it is SQL.
 func stem(name string) (stem string, ok bool) {
 	for _, packing := range packings {
 		if s, ok := strings.CutSuffix(name, ".sql"+packing); ok {
@@ -86,7 +88,7 @@ func stem(name string) (stem string, ok bool) {
 	return name, false
 }
 
-// folderParts are the files of mydumper's folder, or of one that somebody has filled with dump files, in the order of
+// folderParts returns the files of mydumper's folder, or of a folder of dump files, in the order of
 // their names.
 func folderParts(dir string) (*parts, error) {
 	entries, err := os.ReadDir(dir)
@@ -128,7 +130,7 @@ func folderParts(dir string) (*parts, error) {
 	return p, nil
 }
 
-// A folder of files, by their names.
+// A folder is a folder of files, by name.
 type folder struct {
 	dir     string
 	names   []string // in order
@@ -140,7 +142,7 @@ func (f *folder) part(name string) part {
 	return part{path: filepath.Join(f.dir, name), size: f.files[name].Size()}
 }
 
-// findings names the files that are not read.
+// findings names the files that are ignored.
 func (f *folder) findings() []tidemark.Finding {
 	if len(f.ignored) == 0 {
 		return nil
@@ -170,7 +172,7 @@ func (p *parts) stamp() string {
 	return fmt.Sprintf("%d files, %x", len(p.list), sum.Sum(nil)[:8])
 }
 
-// size is that of all files; 0 unknown.
+// size returns the total size of the files; 0 unknown.
 func (p *parts) size() (n int64) {
 	for _, it := range p.list {
 		n += max(it.size, 0)
@@ -178,7 +180,7 @@ func (p *parts) size() (n int64) {
 	return n
 }
 
-// beginning gives the first bytes of a file's text.
+// beginning returns the first bytes of a file's text.
 func beginning(path string) (string, error) {
 	f, err := Open(path)
 	if err != nil {

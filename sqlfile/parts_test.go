@@ -24,7 +24,7 @@ func folderOf(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-// yields gives what a script yields, one line for each piece.
+// yields returns what a script yields, one line for each piece.
 func yields(t *testing.T, path string) (out []string, s *Script) {
 	t.Helper()
 	s, err := OpenScript(path, ScriptOptions{})
@@ -54,8 +54,8 @@ func yields(t *testing.T, path string) (out []string, s *Script) {
 	}
 }
 
-// Files one after the other: what one defines the next ones fill, pieces are counted on, and no file's USE, SETs or
-// missing last line end reach the next.
+// Files one after the other: later files fill the tables of earlier ones, pieces are numbered
+// throughout, and no file's USE, SETs or missing last line end affect the next.
 func TestFilesOneAfterTheOther(t *testing.T) {
 	dir := folderOf(t, map[string]string{
 		"1.sql": "CREATE TABLE t (a int);\nUSE elsewhere;\nSET NAMES latin1;\nCREATE TABLE u (a int);",
@@ -83,7 +83,7 @@ func TestFilesOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// A folder of mydumper is read in an order that works, in databases that the names of its files tell.
+// A mydumper folder is read in an order that works, in the databases that its file names indicate.
 func TestMydumperFolder(t *testing.T) {
 	dir := folderOf(t, map[string]string{
 		"metadata":                  "Started dump at: x\nSHOW MASTER STATUS:\n\tLog: binlog.000002\n\tPos: 157\n\tGTID:0-1-149\n\nSHOW SLAVE STATUS:\n\tLog: other.000001\n\tPos: 4\n",
@@ -128,7 +128,7 @@ func TestMydumperFolder(t *testing.T) {
 	}
 }
 
-// Forms of metadata, and what replicate --from takes of them.
+// Forms of metadata, and what replicate --from uses of them.
 func TestMydumperMetadata(t *testing.T) {
 	const id = "7b166a41-65a2-11ed-9de3-0800275ff74d"
 	for _, c := range []struct{ text, from, gtids string }{
@@ -147,7 +147,7 @@ func TestMydumperMetadata(t *testing.T) {
 	}
 }
 
-// Folders whose rows would be left out are refused, by name.
+// Folders whose rows would be left out are refused, with the file's name or the reason.
 func TestFoldersThatAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		kind  tidemark.Kind

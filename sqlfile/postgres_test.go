@@ -13,8 +13,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/testdb"
 )
 
-// A twinType is a PostgreSQL type for a column, and expressions on both sides
-// that give the same text for the same value.
+// A twinType is a PostgreSQL type for a column, and expressions on both sides that yield the same
+// text for the same value.
 type twinType struct{ pg, pgText, myText string }
 
 func pgType(c *tidemark.Column) (twinType, tidemark.TypeKind) {
@@ -39,13 +39,13 @@ func pgType(c *tidemark.Column) (twinType, tidemark.TypeKind) {
 		return twinType{"timestamp", "to_char(%s,'YYYY-MM-DD HH24:MI:SS.US')", "DATE_FORMAT(%s,'%%Y-%%m-%%d %%H:%%i:%%s.%%f')"}, k
 	case k == tidemark.Time:
 		return twinType{"interval", "extract(epoch from %s)::numeric(20,6)::text", "CAST(TRUNCATE(TIME_TO_SEC(%[1]s),0)+IF(%[1]s<0,-1,1)*MICROSECOND(%[1]s)/1e6 AS DECIMAL(20,6))"}, tidemark.Interval
-	case k == tidemark.Geometry: // EWKB without its SRID is what MySQL has after its own
+	case k == tidemark.Geometry: // EWKB without its SRID equals what MySQL has after its own
 		return twinType{"text", "CASE WHEN substr(%[1]s,9,2)='20' THEN substr(%[1]s,1,8)||'00'||substr(%[1]s,19) ELSE %[1]s END", "LOWER(SUBSTRING(HEX(%s),9))"}, k
 	}
 	return text, k
 }
 
-// The rows of a dump, as COPY text, are in PostgreSQL what they are in MySQL.
+// The rows of a dump, as COPY text, are the same in PostgreSQL as in MySQL.
 func TestDumpIntoPostgres(t *testing.T) {
 	for _, my := range []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t)} {
 		sample := testdb.Sample
@@ -112,7 +112,7 @@ func copyInto(t *testing.T, file []byte, source, target string) {
 	}
 }
 
-// datesOut writes what is no date in PostgreSQL as NULL, as the test asks for.
+// datesOut replaces dates that are invalid in PostgreSQL by NULL, as the test requests.
 func datesOut(s string) string {
 	for _, zero := range []string{"0000-00-00 00:00:00.000000", "0000-00-00", "2024-00-00", "2024-02-00 10:00:00.000000", "2023-02-31"} {
 		s = strings.ReplaceAll(s, "|"+zero, "|(null)")
@@ -120,7 +120,7 @@ func datesOut(s string) string {
 	return s
 }
 
-// lines gives the lines of s, sorted: without ORDER BY they have no order.
+// lines returns the lines of s, sorted: without ORDER BY they have no order.
 func lines(s string) []string {
 	out := strings.Split(s, "\n")
 	slices.Sort(out)

@@ -20,7 +20,7 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// dumper gives the dump program that comes with a server.
+// dumper returns the dump program that comes with a server.
 func dumper(t *testing.T, s *testdb.Server) string {
 	t.Helper()
 	if s.Engine == "mariadb" {
@@ -75,7 +75,7 @@ type importer struct {
 	tables map[string]*tidemark.Table
 	script bytes.Buffer
 	rows   map[string]int
-	parts  []*Tuples // of a long row, until it is whole
+	parts  []*Tuples // of a long row, until it is complete
 	raw    int
 	piece  int
 }
@@ -160,8 +160,8 @@ func (im *importer) load(p *Tuples) {
 	im.run(sql)
 }
 
-// contents describes a database: tables with their DDL and checksums, and how
-// many of the other objects there are.
+// contents describes a database: tables with their DDL and checksums, and the number of other
+// objects.
 func contents(t *testing.T, u string) string {
 	t.Helper()
 	names := testdb.Query(t, u, "SELECT table_name FROM information_schema.tables WHERE table_schema=database() AND table_type='BASE TABLE' ORDER BY table_name")
@@ -179,8 +179,8 @@ func contents(t *testing.T, u string) string {
 	return strings.ReplaceAll(testdb.Query(t, u, sql.String()), databaseName(u)+".", "")
 }
 
-// Whatever options a dump was made with, its rows come through LOAD DATA as the
-// client program brings them in.
+// Whatever options a dump was made with, its rows arrive through LOAD DATA as through the client
+// program.
 func TestDumpsLoadAsTheClientLoadsThem(t *testing.T) {
 	for _, server := range []*testdb.Server{testdb.MariaDB(t), testdb.MySQL(t)} {
 		maria := server.Engine == "mariadb"
@@ -209,7 +209,7 @@ func TestDumpsLoadAsTheClientLoadsThem(t *testing.T) {
 			{zoo, []string{"--no-create-info"}},
 			{sakila, everything},
 			{sakila, append([]string{"--hex-blob", "--skip-extended-insert", "--order-by-primary"}, everything...)},
-			{sakila, []string{"--compatible=ansi", "--skip-triggers"}}, // MySQL's own client cannot read triggers made so
+			{sakila, []string{"--compatible=ansi", "--skip-triggers"}}, // MySQL's own client cannot read triggers in this mode
 		} {
 			if !maria && (c.args[0] == "--skip-extended-insert" || strings.HasPrefix(c.args[0], "--default-character-set=latin1")) && c.of == zoo {
 				continue // MySQL 8's mysqldump makes files there that it cannot load itself
@@ -288,7 +288,7 @@ func TestDumpOfSeveralDatabases(t *testing.T) {
 	}
 }
 
-// The samples have the rows that their expected-counts files say.
+// The samples have the row counts in their expected-counts files.
 func TestSamplesHaveTheirRows(t *testing.T) {
 	for _, c := range []struct{ file, counts string }{
 		{"sakila/mysql.sql.zst", "sakila/expected-counts.mysql.tsv"},

@@ -10,8 +10,8 @@ import (
 	"github.com/tidemarkdb/tidemark/internal/charset"
 )
 
-// remember keeps a SET for the statements after it. Dumps write the same ones for
-// every table, in conditional comments: of equal ones the last is kept.
+// remember keeps a SET for the statements after it. Dumps repeat the same SETs for every table, in
+// conditional comments: of equal ones the last is kept.
 func (s *Script) remember(p *tidemark.Piece) {
 	if strings.HasPrefix(p.SQL, "/*!") || strings.HasPrefix(p.SQL, "/*M!") {
 		for i, have := range s.set.SQL {
@@ -27,9 +27,9 @@ func (s *Script) remember(p *tidemark.Piece) {
 	s.set.SQL = append(s.set.SQL, p.SQL)
 }
 
-// SQL gives a piece of rows, or of SQL, as the statement that makes m's rows on a
-// server of the file's kind; nil for what cannot be one. Its error is of Kind
-// Unsupported where the statement would not do on m's target what it does in the file.
+// SQL returns a piece of rows, or of SQL, as the statement that inserts m's rows on a server of the
+// file's kind; nil if there is none. Its error is of Kind Unsupported if the statement would have
+// another effect on m's target than in the file.
 func (s *Script) SQL(p *tidemark.Piece, m *tidemark.Move) (*tidemark.Statement, error) {
 	st := &tidemark.Statement{Set: p.Set, Database: m.To.Schema, SQL: p.SQL}
 	refuse := func(what, hint string) (*tidemark.Statement, error) {
@@ -57,8 +57,8 @@ func (s *Script) SQL(p *tidemark.Piece, m *tidemark.Move) (*tidemark.Statement, 
 	return st, nil
 }
 
-// earlier says what of the statements before it a statement depends on, beyond
-// settings; "" is nothing.
+// earlier returns what a statement depends on in the statements before it, beyond settings; "" if
+// nothing.
 func (s *Script) earlier(st *tidemark.Statement) string {
 	if containsFold(st.SQL, "last_insert_id(") {
 		return "LAST_INSERT_ID()"
@@ -74,13 +74,13 @@ func (s *Script) earlier(st *tidemark.Statement) string {
 	return ""
 }
 
-// containsFold looks for low, which is in small letters. A text that only quotes it
-// counts too: better a refusal too many than wrong rows.
+// containsFold searches for low, which is in lower case. A text that only quotes it counts too:
+// better one refusal too many than wrong rows.
 func containsFold(s, low string) bool {
 	return strings.Contains(strings.ToLower(s), low)
 }
 
-// head writes what stands before rows, with the names that m's target has.
+// head writes the text before the rows, with the names on m's target.
 func (s *Script) head(t *Tuples, m *tidemark.Move) ([]byte, error) {
 	var b bytes.Buffer
 	b.WriteString(t.Verb + " INTO ")

@@ -6,37 +6,36 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// A Session is what the statements before a piece have set, as far as it changes
-// what its bytes mean. It is never changed once a piece carries it.
+// A Session is the settings from the statements before a piece, as far as they change the meaning
+// of its bytes. It is immutable once a piece carries it.
 type Session struct {
 	Database    string         // of the last USE; empty if there was none
 	Charset     string         // of the file's text: "utf8mb4", "latin1", "binary", ...
-	TimeZone    string         // of timestamps, as set: "+00:00"; empty if the file does not say
+	TimeZone    string         // of timestamps, as set: "+00:00"; empty if the file sets none
 	NoBackslash bool           // a backslash in a string is a backslash
 	AnsiQuotes  bool           // "x" is a name
 	Postgres    bool           // a pg_dump file
-	Server      sqltext.Server // whose conditional comments are executed
+	Server      sqltext.Server // its conditional comments are executed
 }
 
 // esc reports whether backslashes escape.
 func (s *Session) esc() bool { return !s.NoBackslash }
 
-// escIn reports whether backslashes escape in what the quote q opens.
+// escIn reports whether backslashes escape inside the quote q.
 func (s *Session) escIn(q byte) bool {
 	return s.esc() && q != '`' && (q != '"' || !s.AnsiQuotes)
 }
 
-// reader takes tokens off a statement.
+// reader returns a token reader for a statement.
 func (s *Session) reader(text []byte) *sqltext.Reader {
 	return &sqltext.Reader{Text: text, Server: s.Server, Dialect: sqltext.Dialect{NoBackslash: s.NoBackslash, AnsiQuotes: s.AnsiQuotes, Variables: true}}
 }
 
-// variables keeps what SET has stored in user variables, because dumps save
-// settings in them and put those back at the end.
+// variables holds what SET has stored in user variables, because dumps save settings in them and
+// restore these at the end.
 type variables map[string]string
 
-// set gives the session after a SET statement; the same one if nothing of
-// interest has changed.
+// set returns the session after a SET statement; the same one if nothing relevant has changed.
 func (s *Session) set(text []byte, vars variables) *Session {
 	l := s.reader(text)
 	next := *s
@@ -117,8 +116,8 @@ func (s *Session) setCharset(name string) {
 	}
 }
 
-// value reads the right side of an assignment and resolves the variables that
-// matter here; anything else comes as its text.
+// value reads the right side of an assignment and resolves the variables that matter here; anything
+// else is returned as its text.
 func (s *Session) value(l *sqltext.Reader, vars variables) string {
 	t := l.Next()
 	if t.Kind == sqltext.End {
@@ -167,7 +166,7 @@ func (s *Session) value(l *sqltext.Reader, vars variables) string {
 	return raw
 }
 
-// mode gives sql_mode as far as it is known.
+// mode returns the known part of sql_mode.
 func (s *Session) mode() string {
 	var m []string
 	if s.NoBackslash {

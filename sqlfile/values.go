@@ -9,8 +9,8 @@ import (
 	"github.com/tidemarkdb/tidemark/sqltext"
 )
 
-// values converts the values of a row from d[i], which is value k, and gives the
-// index after its ) and the number of values that the row has had.
+// values converts the values of a row from d[i] on, which is value k. It returns the index after
+// the row's ) and the number of its values.
 func (c *Converter) values(d []byte, i, k int) (int, int, error) {
 	fields := c.plan.fields
 	esc := c.plan.session.esc()
@@ -88,7 +88,7 @@ func (c *Converter) values(d []byte, i, k int) (int, int, error) {
 	}
 }
 
-// noValue makes the error for a row that goes on or ends where it must not.
+// noValue creates the error for a row that continues or ends at a wrong place.
 func (c *Converter) noValue(d []byte, i, k int) (int, int, error) {
 	switch {
 	case i >= len(d):
@@ -114,7 +114,7 @@ func zeroFilled(b []byte) bool {
 	return len(b) > 1 && b[0] == '0' && b[1] != '.'
 }
 
-// separator passes over what stands between a value and the , or ) after it.
+// separator skips what separates a value from the , or ) after it.
 func (c *literals) separator(d []byte, i int) (int, error) {
 	j := c.blank(d, i)
 	switch {
@@ -126,7 +126,7 @@ func (c *literals) separator(d []byte, i int) (int, error) {
 	return j, c.raw(i, "the expression at "+snippet(d[i:]))
 }
 
-// between goes on after a value that was begun in an earlier part of the row.
+// between continues after a value that began in an earlier part of the row.
 func (c *Converter) between(d []byte, i, k int) (int, int, error) {
 	if c.plan.order != nil {
 		c.ends[k] = c.n - c.row
@@ -141,15 +141,15 @@ func (c *Converter) between(d []byte, i, k int) (int, int, error) {
 	return i, -1, nil
 }
 
-// blank passes over spaces and comments.
+// blank skips spaces and comments.
 func (c *literals) blank(d []byte, i int) int {
 	r := sqltext.Reader{Text: d, At: i, Server: c.plan.session.Server}
 	r.Skip()
 	return r.At
 }
 
-// pause gives away what there is of a row whose rest is in the next part. A row
-// whose values are written in another order stays in memory until it is whole.
+// pause emits the available part of a row that continues in the next part. A row whose values are
+// written in another order stays in memory until it is complete.
 func (c *Converter) pause() error {
 	if !c.t.More {
 		return c.bad(len(c.t.Data), tidemark.BadInput, "the rows end inside a string", hintCut)
@@ -160,8 +160,8 @@ func (c *Converter) pause() error {
 	return c.spill(true)
 }
 
-// quick copies a string whose bytes stay but for their escapes, or whose form can
-// be seen at once.
+// quick copies a string whose bytes stay the same except for escapes, or whose form is recognized
+// at once.
 func (c *Converter) quick(d []byte, i, k int, esc bool) (int, error) {
 	f := &c.plan.fields[k]
 	switch f.strings {
@@ -199,21 +199,20 @@ func (c *Converter) quick(d []byte, i, k int, esc bool) (int, error) {
 	return c.literal(d, i, k)
 }
 
-// textBlock is how much of a string is copied between two looks at the room left.
+// textBlock is how much of a string is copied between two checks for room.
 const textBlock = 4096
 
-// Eight bytes are looked at in one step, as in sqltext.QuoteEnd.
+// Eight bytes are checked in one step, as in sqltext.QuoteEnd.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// text copies the inside of a string from d[i] on with the escapes of the batch's
-// form. It gives the index after the closing quote and true, or where d ended and
-// false.
+// text copies the content of a string from d[i] on with the escapes of the batch's form. It returns
+// the index after the closing quote and true, or the end of d and false.
 func (c *Converter) text(d []byte, i int, q byte) (int, bool, error) {
 	qs := ones * uint64(q)
-	letters, below := &escape.Load, uint64(ones*('\n'+1)) // no byte from there on has a letter that LOAD DATA needs
+	letters, below := &escape.Load, uint64(ones*('\n'+1)) // bytes from there on need no LOAD DATA escape letter
 	strict := c.format == tidemark.CopyText               // text without NUL
 	if strict {
 		letters, below = &escape.Copy, ones*' '

@@ -6,18 +6,20 @@ import (
 	"math/bits"
 )
 
-// What follows looks at bytes, for whoever reads texts that are not whole: each says where something ends, or that the text
-// ends first.
+// The functions below work on bytes, for readers of incomplete texts: each returns where something
+// ends, or that the text ends first.
 
-// Eight bytes are looked at in one step: x ^ c*ones has a zero byte where x has a c, and (v-ones) &^ v & highs marks zero
-// bytes. Marks above the first may be wrong (the subtraction borrows), the first never is.
+// One step checks eight bytes: x ^ c*ones has a zero byte where x has a c, and (v-ones) &^ v &
+// highs marks zero bytes. Marks above the first may be wrong (the subtraction borrows), the first
+// never is.
 const (
 	ones  = 0x0101010101010101
 	highs = 0x8080808080808080
 )
 
-// QuoteEnd walks over the inside of quotes from d[i] on. It gives the index after the closing quote q and true; or, if d ends
-// before that is certain, the index at which to go on when there is more, and false. esc says whether a backslash escapes.
+// QuoteEnd scans the inside of quotes from d[i]. It returns the index after the closing quote q and
+// true; or, if d ends before that is certain, the index at which to continue with more text, and
+// false. esc reports whether a backslash escapes.
 func QuoteEnd(d []byte, i int, q byte, esc bool) (int, bool) {
 	qs := ones * uint64(q)
 	for {
@@ -56,9 +58,9 @@ func QuoteEnd(d []byte, i int, q byte, esc bool) (int, bool) {
 	}
 }
 
-// CommentEnd looks at a comment of MySQL's that may begin at d[i]. It gives the index after it and true; i and true where there
-// is none; and false if d ends before that can be said. The opening of a comment whose content servers run counts as a comment of
-// its own, and so does its end.
+// CommentEnd scans a MySQL comment that may begin at d[i]. It returns the index after it and true;
+// i and true if there is none; and false if d ends before that is certain. The opening of a comment
+// whose content servers run counts as a comment, and so does its end.
 func CommentEnd(d []byte, i int) (int, bool) {
 	switch c := d[i]; {
 	case c == '#':
@@ -81,7 +83,7 @@ func CommentEnd(d []byte, i int) (int, bool) {
 	return i, true
 }
 
-// LineEnd gives the index after the end of d[i]'s line.
+// LineEnd returns the index after the end of d[i]'s line.
 func LineEnd(d []byte, i int) (int, bool) {
 	if n := bytes.IndexByte(d[i:], '\n'); n >= 0 {
 		return i + n + 1, true
@@ -89,7 +91,7 @@ func LineEnd(d []byte, i int) (int, bool) {
 	return len(d), false
 }
 
-// BlockEnd handles the comment that begins with the /* at d[i], as CommentEnd does.
+// BlockEnd scans the comment that begins with the /* at d[i]; its results are those of CommentEnd.
 func BlockEnd(d []byte, i int) (int, bool) {
 	if i+3 >= len(d) {
 		return i, false
@@ -105,8 +107,8 @@ func BlockEnd(d []byte, i int) (int, bool) {
 	return i, false
 }
 
-// Condition reads the /*!NNNNN or /*M!NNNNNN at d[i]: maria says which of the two it is, and version is 0 where it has none. end is
-// the index after it, 0 if it is neither.
+// Condition reads the /*!NNNNN or /*M!NNNNNN at d[i]: maria reports which of the two it is, and
+// version is 0 if it has none. end is the index after it, 0 if it is neither.
 func Condition(d []byte, i int) (maria bool, version, end int) {
 	j := i + 2
 	if j < len(d) && d[j] == 'M' {
@@ -124,7 +126,7 @@ func Condition(d []byte, i int) (maria bool, version, end int) {
 	return maria, version, end
 }
 
-// blockEnd gives the index after the */ that ends a comment in which d[i] stands; comments in it nest.
+// blockEnd returns the index after the */ that ends the comment around d[i]; comments in it nest.
 func blockEnd(d []byte, i int) (int, bool) {
 	for depth := 1; i < len(d); i++ {
 		switch {
@@ -153,7 +155,7 @@ var words = func() (w [256]bool) {
 	return w
 }()
 
-// IsWord reports whether c may stand in unquoted names, keywords and numbers.
+// IsWord reports whether c may occur in unquoted names, keywords and numbers.
 func IsWord(c byte) bool { return words[c] }
 
 var escapes = func() (t [256]byte) {
@@ -164,10 +166,11 @@ var escapes = func() (t [256]byte) {
 	return t
 }()
 
-// Escaped gives what a backslash and c stand for in a string of MySQL's; for % and _ only the second half of it.
+// Escaped returns the character that a backslash and c represent in a MySQL string; for % and _
+// only the second half of it.
 func Escaped(c byte) byte { return escapes[c] }
 
-// AppendEscaped appends what a backslash and c stand for.
+// AppendEscaped appends what a backslash and c represent.
 func AppendEscaped(dst []byte, c byte) []byte {
 	if c == '%' || c == '_' {
 		dst = append(dst, '\\')

@@ -1,6 +1,6 @@
 package sqltext
 
-// A Definition is one element in the list of a CREATE TABLE of MySQL's or MariaDB's, by what it defines.
+// A Definition is the kind of one element in the list of a MySQL or MariaDB CREATE TABLE.
 type Definition uint8
 
 const (
@@ -16,12 +16,13 @@ const (
 	Period
 )
 
-// IsKey reports whether it is an index, the primary key included.
+// IsKey reports whether d is an index, including the primary key.
 func (d Definition) IsKey() bool { return d >= PrimaryKey && d <= VectorKey }
 
-// Definition takes what a definition begins with, up to what differs from one to the next: a key's columns or USING, what
-// follows FOREIGN KEY, CHECK or PERIOD FOR. Of a column nothing is taken. The name is "" where the definition has none, a
-// key's own rather than its constraint's, and PRIMARY of the primary key.
+// Definition reads the beginning of a definition: up to a key's columns or USING, or up to what
+// follows FOREIGN KEY, CHECK or PERIOD FOR. Of a column it reads nothing. name is "" if the
+// definition has none, a key's own name rather than its constraint's, and PRIMARY for the primary
+// key.
 func (r *Reader) Definition() (is Definition, name string) {
 	at := r.At
 	t := r.Next()

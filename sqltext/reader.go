@@ -5,17 +5,18 @@ import (
 	"strings"
 )
 
-// message is the version of comments that are for client programs, and that no server runs.
+// message is the version of comments for client programs, which no server runs.
 const message = 999999
 
-// A Server says whose versioned comments are run: /*!50705 x */ is x on a MySQL of 5.7.5 and later, and nothing on any MariaDB. The
-// zero Server runs all of them.
+// A Server decides which versioned comments are run: /*!50705 x */ is x on MySQL 5.7.5 and later,
+// and nothing on any MariaDB. The zero Server runs all of them.
 type Server struct {
 	MariaDB bool
-	Version int // 80033, 101114; 0 is newer than any
+	Version int // 80033, 101114; 0: newer than any
 }
 
-// Runs reports whether the server runs what stands in a comment that opens so: "/*!80023", "/*M!100301".
+// Runs reports whether the server runs the content of a comment with this opening: "/*!80023",
+// "/*M!100301".
 func (v Server) Runs(open string) bool {
 	maria, version, _ := Condition([]byte(open), 0)
 	switch {
@@ -31,18 +32,19 @@ func (v Server) Runs(open string) bool {
 	return version <= v.Version
 }
 
-// A Reader takes tokens off a text. Blanks, comments and the marks of comments that its Server runs are passed over.
+// A Reader reads the tokens of a text. It skips blanks, comments and the marks of comments that its
+// Server runs.
 type Reader struct {
 	Text []byte
-	At   int // offset of what was not taken yet
+	At   int // offset of the unread text
 	Dialect
 	Server Server
 
-	last     Token // that Next has given for what stands at from; what comes behind it stands at to
+	last     Token // the last result of Next: read from offset from, followed by offset to
 	from, to int
 }
 
-// Next takes the next token; one of Kind End, again and again, where the text has ended.
+// Next reads the next token; after the end of the text, each call returns one of Kind End.
 func (r *Reader) Next() Token {
 	if r.At == r.from && r.to > r.from { // peeked at
 		r.At = r.to
@@ -63,7 +65,7 @@ func (r *Reader) Next() Token {
 	return r.last
 }
 
-// Skip takes what stands before the next token.
+// Skip skips to the next token.
 func (r *Reader) Skip() {
 	for r.At < len(r.Text) {
 		kind, end, _ := r.blank(r.Text, r.At)
@@ -77,7 +79,7 @@ func (r *Reader) Skip() {
 	}
 }
 
-// Peek gives the next token without taking it.
+// Peek returns the next token without consuming it.
 func (r *Reader) Peek() Token {
 	at := r.At
 	t := r.Next()
@@ -85,7 +87,7 @@ func (r *Reader) Peek() Token {
 	return t
 }
 
-// Accept takes the next tokens if they are these words.
+// Accept consumes the next tokens if they are these words, and reports whether they are.
 func (r *Reader) Accept(words ...string) bool {
 	at := r.At
 	for _, w := range words {
@@ -97,7 +99,8 @@ func (r *Reader) Accept(words ...string) bool {
 	return true
 }
 
-// Ident gives the name that t is, without its quotes; some versions quote aliases and names of columns as strings.
+// Ident returns the name in t, without its quotes; some versions quote aliases and column names as
+// strings.
 func (r *Reader) Ident(t Token) (string, bool) {
 	switch t.Kind {
 	case Word, Name:
@@ -108,10 +111,10 @@ func (r *Reader) Ident(t Token) (string, bool) {
 	return "", false
 }
 
-// Value gives the value of a string.
+// Value returns the value of a string.
 func (r *Reader) Value(t Token) string { return Unquote(t.Text, !r.NoBackslash && !r.Postgres) }
 
-// Close takes a group whose ( was taken, and gives the offset of its ).
+// Close reads the rest of a group whose ( was read, and returns the offset of its ).
 func (r *Reader) Close() (int, bool) {
 	for depth := 1; ; {
 		switch t := r.Next(); {
@@ -127,8 +130,8 @@ func (r *Reader) Close() (int, bool) {
 	}
 }
 
-// Squeeze gives the text between two offsets with its comments resolved, and each run of blanks and comments outside of quotes as one
-// blank.
+// Squeeze returns the text between two offsets with its comments resolved, and each run of blanks
+// and comments outside quotes replaced by one blank.
 func (r *Reader) Squeeze(from, to int) string {
 	in := &Reader{Text: r.Text[from:to], Dialect: r.Dialect, Server: r.Server}
 	var b bytes.Buffer
@@ -145,7 +148,7 @@ func (r *Reader) Squeeze(from, to int) string {
 	}
 }
 
-// Unquote gives the value of a string of MySQL's, quotes and all; esc says whether backslashes escape.
+// Unquote returns the value of a quoted MySQL string; esc reports whether backslashes escape.
 func Unquote(s string, esc bool) string {
 	if len(s) < 2 {
 		return ""
@@ -157,7 +160,7 @@ func Unquote(s string, esc bool) string {
 	return string(AppendUnquoted(make([]byte, 0, len(s)), []byte(s), q, esc))
 }
 
-// AppendUnquoted appends what the inside of a string that the quote q ends stands for.
+// AppendUnquoted appends the value of a string's content; q is its closing quote.
 func AppendUnquoted(dst, inside []byte, q byte, esc bool) []byte {
 	for i := 0; i < len(inside); i++ {
 		c := inside[i]

@@ -2,9 +2,10 @@ package sqltext
 
 import "strings"
 
-// Terms separates an expression into what it is made of. Words, comments and symbols are as they stand in the text; operators have
-// all of their characters, numbers all of their parts (Kind Number), and names and strings are without their quotes, as values:
-// s[t.At] tells of which kind those were. What has no end is Bad. Blanks are left out.
+// Terms splits an expression into terms. Words, comments and symbols are as in the text; operators
+// have all of their characters, numbers all of their parts (Kind Number), and names and strings are
+// values, without their quotes: s[t.At] is the opening character. Text without its closing quote is
+// Bad. Blanks are omitted.
 func (x Dialect) Terms(s string) []Token {
 	tokens := x.Scan(s)
 	out := make([]Token, 0, len(tokens))
@@ -35,13 +36,14 @@ func (x Dialect) Terms(s string) []Token {
 	return out
 }
 
-// open reports whether a quoted text lacks its end.
+// open reports whether a quoted text lacks its closing quote.
 func (x Dialect) open(quoted string) bool {
 	_, _, whole := x.Next([]byte(quoted), 0)
 	return !whole
 }
 
-// numberLen gives how many tokens the number at the beginning of tokens has: digits, points, letters, and a sign behind an E.
+// numberLen returns the number of tokens in the number at the beginning of tokens: digits, points,
+// letters, and a sign after an E.
 func numberLen(tokens []Token) int {
 	digit := func(t Token) bool { return t.Kind == Word && t.Text[0] >= '0' && t.Text[0] <= '9' }
 	if !digit(tokens[0]) && !(tokens[0].Punct('.') && digit(At(tokens, 1))) {
@@ -57,7 +59,8 @@ func numberLen(tokens []Token) int {
 	return n
 }
 
-// operatorLen gives the length of the operator that s begins with, of which MySQL's are several tokens.
+// operatorLen returns the length of the operator at the beginning of s; MySQL's operators are
+// several tokens.
 func (x Dialect) operatorLen(s string) int {
 	if x.Postgres {
 		return 1

@@ -1,13 +1,13 @@
-// Package sqltext reads the text of SQL, of MySQL, MariaDB and PostgreSQL.
+// Package sqltext reads SQL text of MySQL, MariaDB and PostgreSQL.
 //
-//	Dialect     by which rules a text is read: Next gives one token, Scan all of them
-//	Token       a piece of a text; all of them, put together, are the text. Join, Find, Skip, Closing, SplitList, Said, Trim work on lists of them
+//	Dialect     the lexical rules of a text: Next returns one token, Scan all of them
+//	Token       a piece of a text; all tokens concatenated are the text. Join, Find, Skip, Closing, SplitList, Said, Trim work on lists of them
 //	Terms       the tokens of an expression: numbers and operators whole, strings and names as values
-//	Reader      takes those tokens off a text that say something, and resolves comments that only some servers run
-//	Server      which of these comments a server runs
-//	Definition  what an element in the list of a CREATE TABLE of MySQL's defines
+//	Reader      reads the tokens of a text other than blanks and comments, and resolves comments that only some servers run
+//	Server      decides which of these comments a server runs
+//	Definition  the kind of an element in the list of a MySQL CREATE TABLE
 //
-// bytes.go has what looks at bytes of texts that are not whole, for whoever reads files of any size.
+// bytes.go has functions on the bytes of incomplete texts, for readers of files of any size.
 package sqltext
 
 import (
@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// A Kind says what a piece of SQL text is.
+// A Kind is the kind of a piece of SQL text.
 type Kind uint8
 
 const (
@@ -23,43 +23,42 @@ const (
 	Word                // keyword, unquoted name or number
 	Name                // quoted name
 	String              // 'text', "text", E'text' or $$text$$
-	Punct               // one character; an operator of PostgreSQL's has all of its characters
+	Punct               // one character; a PostgreSQL operator has all of its characters
 	Comment             // a comment that no server runs
-	Open                // "/*!80023", "/*M!100301" or "/*!": what follows is run by servers of that version
-	Close               // the "*/" that ends it
-	End                 // of a Reader: the text has ended
-	Bad                 // of a Reader and of Terms: a quote without its end
+	Open                // "/*!80023", "/*M!100301" or "/*!": servers of that version run what follows
+	Close               // the "*/" that ends an Open
+	End                 // of a Reader: the end of the text
+	Bad                 // of a Reader and of Terms: an unclosed quote
 	Number              // of Terms: 1.5e-3
 )
 
-// A Token is a piece of SQL as it stands in the text: the tokens of a text,
-// put together, are the text.
+// A Token is a piece of SQL exactly as in the text: the concatenated tokens of a text are the text.
 type Token struct {
 	Kind Kind
 	Text string
-	At   int // its offset in the text that it was read from
+	At   int // its offset in the text
 }
 
-// After gives the offset behind the token in the text that it was read from.
+// After returns the offset after the token in its text.
 func (t Token) After() int { return t.At + len(t.Text) }
 
-// A Dialect says by which rules a text is read. The zero Dialect is that of MySQL and MariaDB as it is by default, and in what
-// SHOW CREATE gives whatever the sql_mode.
+// A Dialect is the lexical rules of a text. The zero Dialect is that of MySQL and MariaDB by
+// default, and of the output of SHOW CREATE under any sql_mode.
 type Dialect struct {
-	Postgres    bool // PostgreSQL's, in which no other field means anything
-	NoBackslash bool // a backslash in a string is a backslash
+	Postgres    bool // PostgreSQL; all other fields are ignored
+	NoBackslash bool // a backslash in a string is an ordinary character
 	AnsiQuotes  bool // "x" is a name
 	Variables   bool // @ belongs to words
 }
 
-// Scan separates a text into its tokens, in the zero Dialect.
+// Scan splits a text into its tokens, in the zero Dialect.
 func Scan(s string) []Token { return Dialect{}.Scan(s) }
 
-// Scan separates a text into its tokens.
+// Scan splits a text into its tokens.
 func (x Dialect) Scan(s string) []Token {
 	d := []byte(s)
 	out := make([]Token, 0, len(s)/4+4)
-	open := 0 // versioned comments that are open
+	open := 0 // open versioned comments
 	for i := 0; i < len(d); {
 		kind, end, _ := x.Next(d, i)
 		switch {
@@ -76,8 +75,8 @@ func (x Dialect) Scan(s string) []Token {
 	return out
 }
 
-// Next gives the kind of the token at d[i], and the index behind it. whole is false where d ends inside a quote or comment. The "*/"
-// that ends a comment that servers run is a Close wherever it stands.
+// Next returns the kind of the token at d[i], and the index after it. whole is false if d ends
+// inside a quote or comment. The "*/" that ends a comment that servers run is always a Close.
 func (x Dialect) Next(d []byte, i int) (kind Kind, end int, whole bool) {
 	if kind, end, whole = x.blank(d, i); end > i {
 		return kind, end, whole
@@ -107,7 +106,7 @@ func (x Dialect) Next(d []byte, i int) (kind Kind, end int, whole bool) {
 	return Punct, i + 1, true
 }
 
-// blank gives what stands between tokens that say something; end is i where nothing does.
+// blank returns the kind and end of the blank or comment at d[i]; end is i if there is none.
 func (x Dialect) blank(d []byte, i int) (kind Kind, end int, whole bool) {
 	c, next := d[i], byte(0)
 	if i+1 < len(d) {
@@ -138,12 +137,12 @@ func (x Dialect) blank(d []byte, i int) (kind Kind, end int, whole bool) {
 	return Comment, end, whole
 }
 
-// quoted gives the quotes that open at d[i].
+// quoted returns the end of the quoted text that opens at d[i].
 func quoted(d []byte, i int, kind Kind, esc bool) (Kind, int, bool) {
 	end, whole := QuoteEnd(d, i+1, d[i], esc)
 	switch {
 	case whole:
-	case end == len(d)-1 && d[end] == d[i]: // its last byte closes it
+	case end == len(d)-1 && d[end] == d[i]: // the last byte closes it
 		end, whole = len(d), true
 	default:
 		end = len(d)
@@ -151,7 +150,7 @@ func quoted(d []byte, i int, kind Kind, esc bool) (Kind, int, bool) {
 	return kind, end, whole
 }
 
-// dollarEnd gives the index behind the $tag$text$tag$ at d[i]; i where none begins there.
+// dollarEnd returns the index after the $tag$text$tag$ at d[i]; i if none begins there.
 func dollarEnd(d []byte, i int) (end int, whole bool) {
 	j := i + 1
 	for j < len(d) && d[j] != '$' && words[d[j]] {
@@ -168,7 +167,8 @@ func dollarEnd(d []byte, i int) (end int, whole bool) {
 	return j + 1 + n + len(tag), true
 }
 
-// operatorEnd gives the index behind the operator of PostgreSQL's at d[i]; behind d[i] if that is no part of one. A comment ends it.
+// operatorEnd returns the index after the PostgreSQL operator at d[i]; i+1 if there is none. A
+// comment ends it.
 func operatorEnd(d []byte, i int) int {
 	end := i
 	for end < len(d) && strings.IndexByte("+-*/<>=~!@#%^&|?:", d[end]) >= 0 && !(end > i && end+1 < len(d) && (d[end] == '-' && d[end+1] == '-' || d[end] == '/' && d[end+1] == '*')) {
@@ -177,7 +177,7 @@ func operatorEnd(d []byte, i int) int {
 	return max(end, i+1)
 }
 
-// Join puts tokens together again.
+// Join concatenates tokens.
 func Join(tokens []Token) string {
 	var b strings.Builder
 	for _, t := range tokens {
@@ -186,7 +186,7 @@ func Join(tokens []Token) string {
 	return b.String()
 }
 
-// Name gives the name that a token spells, quoted or not.
+// Name returns the name in a token, quoted or not.
 func (t Token) Name() string {
 	if t.Kind == Name && len(t.Text) >= 2 {
 		q := t.Text[:1]
@@ -195,7 +195,7 @@ func (t Token) Name() string {
 	return t.Text
 }
 
-// Is reports whether a token is this keyword, or this punctuation.
+// Is reports whether a token is this keyword or punctuation.
 func (t Token) Is(word string) bool {
 	return (t.Kind == Word || t.Kind == Punct) && strings.EqualFold(t.Text, word)
 }
@@ -203,7 +203,7 @@ func (t Token) Is(word string) bool {
 // Punct reports whether a token is this character.
 func (t Token) Punct(c byte) bool { return t.Kind == Punct && t.Text[0] == c }
 
-// Skip gives the index of the first token from i on that says something.
+// Skip returns the index of the first token from i on that is not a blank or comment.
 func Skip(tokens []Token, i int) int {
 	for i < len(tokens) && (tokens[i].Kind == Space || tokens[i].Kind == Comment) {
 		i++
@@ -211,7 +211,7 @@ func Skip(tokens []Token, i int) int {
 	return i
 }
 
-// At gives the token at index i, or an empty one beyond the end.
+// At returns the token at index i, or an empty one beyond the end.
 func At(tokens []Token, i int) Token {
 	if i >= 0 && i < len(tokens) {
 		return tokens[i]
@@ -219,8 +219,8 @@ func At(tokens []Token, i int) Token {
 	return Token{}
 }
 
-// Closing gives the index of the ")" that belongs to the "(" at index open, or
-// the number of tokens if there is none.
+// Closing returns the index of the ")" that belongs to the "(" at index open, or the number of
+// tokens if there is none.
 func Closing(tokens []Token, open int) int {
 	depth := 0
 	for i := open; i < len(tokens); i++ {
@@ -235,7 +235,7 @@ func Closing(tokens []Token, open int) int {
 	return len(tokens)
 }
 
-// Find gives the index of a keyword outside of parentheses, or -1.
+// Find returns the index of a keyword outside parentheses, or -1.
 func Find(tokens []Token, word string) int {
 	depth := 0
 	for i, t := range tokens {
@@ -251,7 +251,7 @@ func Find(tokens []Token, word string) int {
 	return -1
 }
 
-// SplitList parts tokens at the commas outside of parentheses and brackets.
+// SplitList splits tokens at commas outside parentheses and brackets.
 func SplitList(tokens []Token) [][]Token {
 	var out [][]Token
 	depth, from := 0, 0
@@ -272,7 +272,7 @@ func SplitList(tokens []Token) [][]Token {
 	return out
 }
 
-// Said gives the tokens that say something: all but blanks, comments and the marks of comments that servers run.
+// Said returns all tokens except blanks, comments and the marks of comments that servers run.
 func Said(tokens []Token) []Token {
 	out := make([]Token, 0, len(tokens))
 	for _, t := range tokens {
@@ -285,7 +285,7 @@ func Said(tokens []Token) []Token {
 	return out
 }
 
-// Trim cuts blanks at both ends.
+// Trim removes blanks at both ends.
 func Trim(tokens []Token) []Token {
 	for len(tokens) > 0 && tokens[0].Kind == Space {
 		tokens = tokens[1:]

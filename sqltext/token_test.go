@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// spelled writes tokens down, blanks left out.
+// spelled writes out tokens, without blanks.
 func spelled(tokens []Token) string {
 	var out []string
 	for _, t := range tokens {
@@ -50,7 +50,7 @@ func TestReader(t *testing.T) {
 		server Server
 		want   string
 	}{
-		{Server{}, "CREATE a 'b*/ /*M!100301 c */ /*!999999\\- d */ t -- e\n (`x` int /* f */ default\n '"}, // which nobody runs like that
+		{Server{}, "CREATE a 'b*/ /*M!100301 c */ /*!999999\\- d */ t -- e\n (`x` int /* f */ default\n '"}, // no real server runs it so
 		{Server{Version: 80033}, "CREATE a t (`x` int default 'g\\n')"},
 		{Server{MariaDB: true, Version: 101114}, "CREATE a c t (`x` int default 'g\\n')"},
 		{Server{MariaDB: true, Version: 100200}, "CREATE a t (`x` int default 'g\\n')"},
@@ -94,8 +94,9 @@ func TestUnquote(t *testing.T) {
 	}
 }
 
-// Whatever the text and the dialect, putting the tokens together gives it back, a Reader gives those that say something, nothing
-// hangs, and what is whole is the same whatever comes behind it.
+// FuzzScan: for any text and dialect, the concatenated tokens are the text, a Reader returns those
+// other than blanks and comments, nothing hangs, and a whole token does not depend on what follows
+// it.
 func FuzzScan(f *testing.F) {
 	for i, s := range []string{"/*!80023 INVISIBLE */ 'a''b\\'c' `x``y` -- c\n# d\n\"e\" /* f */ /*M!100301 COMPRESSED*/", "'", "`", "/*", "/*!", "$a$ 'x $a$ E'\\''", "@a=/*!999999 - */1e-5", "<=>--"} {
 		f.Add(s, uint8(i))
